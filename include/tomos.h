@@ -1,0 +1,284 @@
+/* tomos: tomographic reconstruction. The whole public interface.
+ *
+ * Every function that can fail returns a status; tomos_message() then has a sentence for this thread.
+ * Arrays are C order, volumes [z][y][x], projections [view][row][column], float. Lengths are in one
+ * unit of the caller's choice (mm by habit), attenuation in 1/unit, angles in radians.
+ * You free what you created; arrays you pass are borrowed for the call and never kept.
+ */
+#ifndef TOMOS_H
+#define TOMOS_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "tomos/options.def"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined _WIN32
+#define TOMOS_API
+#else
+#define TOMOS_API __attribute__((visibility("default")))
+#endif
+
+#define TOMOS_VERSION "0.1.0"
+
+/* ---- status ------------------------------------------------------------------------------- */
+
+typedef enum tomos_status {
+	TOMOS_OK = 0,
+	TOMOS_BAD_VALUE,   /* an argument is out of range, or two disagree */
+	TOMOS_NO_MEMORY,
+	TOMOS_IO,          /* a file cannot be opened, read, written or renamed */
+	TOMOS_BAD_FILE,    /* a file's content is not what it should be */
+	TOMOS_UNSUPPORTED, /* valid, but not built or not possible */
+	TOMOS_NO_DEVICE,
+	TOMOS_CANCELLED
+} tomos_status;
+
+TOMOS_API const char *tomos_message(void); /* about the last failure in this thread */
+TOMOS_API const char *tomos_status_name(tomos_status status);
+TOMOS_API const char *tomos_version(void);
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+#define TOMOS_FIELD_INT(name) int64_t name;
+#define TOMOS_FIELD_REAL(name) double name;
+#define TOMOS_FIELD_ANGLE(name) double name;
+#define TOMOS_FIELD_FLAG(name) int name;
+#define TOMOS_FIELD_TEXT(name) const char *name;
+#define TOMOS_FIELD_CHOICE(name) const char *name;
+#define TOMOS_FIELD_INTS(name) const int64_t *name; int64_t name##_count;
+#define TOMOS_FIELD_REALS(name) const double *name; int64_t name##_count;
+#define TOMOS_FIELD_ANGLES(name) const double *name; int64_t name##_count;
+#define TOMOS_FIELD(kind, name, fallback, values, help) TOMOS_FIELD_##kind(name)
+#define TOMOS_SET(kind, name, fallback, values, help) o.name = fallback;
+
+/* A struct and the function that fills it with the defaults of its rows, e.g.
+ *   tomos_sirt_options o = tomos_sirt_defaults();  o.iterations = 50; */
+#define TOMOS_OPTIONS(group, ROWS) \
+	typedef struct tomos_##group##_options { \
+		size_t bytes; /* of this struct */ \
+		ROWS(TOMOS_FIELD) \
+	} tomos_##group##_options; \
+	static inline tomos_##group##_options tomos_##group##_defaults(void) \
+	{ \
+		tomos_##group##_options o = {0}; \
+		o.bytes = sizeof o; \
+		ROWS(TOMOS_SET) \
+		return o; \
+	}
+
+TOMOS_OPTIONS(scan, TOMOS_SCAN_OPTIONS)
+TOMOS_OPTIONS(grid, TOMOS_GRID_OPTIONS)
+TOMOS_OPTIONS(projector, TOMOS_PROJECTOR_OPTIONS)
+TOMOS_OPTIONS(phantom, TOMOS_PHANTOM_OPTIONS)
+TOMOS_OPTIONS(file, TOMOS_FILE_OPTIONS)
+TOMOS_OPTIONS(sirt, TOMOS_SIRT_OPTIONS)
+TOMOS_OPTIONS(analytic, TOMOS_ANALYTIC_OPTIONS)
+
+typedef enum tomos_option_kind {
+	TOMOS_INT, TOMOS_REAL, TOMOS_ANGLE, TOMOS_FLAG, TOMOS_TEXT, TOMOS_CHOICE,
+	TOMOS_INTS, TOMOS_REALS, TOMOS_ANGLES
+} tomos_option_kind;
+
+/* One row of options.def, for programs that make their own interface from the table. */
+typedef struct tomos_option {
+	const char *name;
+	tomos_option_kind kind;
+	const char *fallback; /* the default as text, "" for none */
+	const char *values;   /* "a|b|c" for a choice, else what the value is */
+	const char *help;
+	size_t offset;        /* of the field in the struct; of the count, for lists: count_offset */
+	size_t count_offset;
+} tomos_option;
+
+/* Rows of "scan", "grid", "projector", ...; NULL for an unknown group. */
+TOMOS_API const tomos_option *tomos_options(const char *group, int *count);
+
+/* ---- grids and scans ---------------------------------------------------------------------- */
+
+typedef struct tomos_grid {
+	int64_t n[3];    /* voxels along x, y, z */
+	double first[3]; /* centre of voxel (0, 0, 0) */
+	double step[3];  /* from one voxel to the next, signed, never zero */
+} tomos_grid;
+
+typedef struct tomos_view {
+	double src[4]; /* source (src[3] = 1), or direction of parallel rays (src[3] = 0) */
+	double det[3]; /* centre of the detector */
+	double u[3];   /* one column step */
+	double v[3];   /* one row step */
+} tomos_view;
+
+typedef struct tomos_geometry tomos_geometry; /* an immutable list of views and the detector's size */
+
+/* The default orientation: centred on the origin, x to the right, y index downwards, z upwards. */
+TOMOS_API tomos_status tomos_grid_centred(
+	tomos_grid *grid, int64_t nx, int64_t ny, int64_t nz, double voxel);
+/* The grid a scan suggests: as many voxels as pixels, of the pixel's size at the axis. */
+TOMOS_API tomos_status tomos_grid_for(
+	tomos_grid *grid, const tomos_geometry *scan, const tomos_grid_options *options);
+TOMOS_API tomos_status tomos_grid_check(const tomos_grid *grid);
+
+TOMOS_API tomos_status tomos_geometry_parallel(tomos_geometry **scan, int64_t rows, int64_t columns,
+	double pixel, const double *angles, int64_t count);
+TOMOS_API tomos_status tomos_geometry_fan(tomos_geometry **scan, int64_t columns, double pixel,
+	double source_axis, double source_detector, const double *angles, int64_t count);
+TOMOS_API tomos_status tomos_geometry_cone(tomos_geometry **scan, int64_t rows, int64_t columns,
+	double pixel, double source_axis, double source_detector, const double *angles, int64_t count);
+/* Any of the constructors with all that can be set: offsets, detector rotations, lists per view. */
+TOMOS_API tomos_status tomos_geometry_make(tomos_geometry **scan, const tomos_scan_options *options);
+TOMOS_API tomos_status tomos_geometry_views(tomos_geometry **scan, int64_t rows, int64_t columns,
+	const tomos_view *views, int64_t count);
+/* Rows of 12 numbers in ASTRA's order: ray or source, detector centre, u, v. */
+TOMOS_API tomos_status tomos_geometry_vectors(tomos_geometry **scan, int64_t rows, int64_t columns,
+	int point_source, const double *vectors, int64_t count);
+/* .json, or .txt with 12 columns, for which the detector's size and the kind of source are needed. */
+TOMOS_API tomos_status tomos_geometry_read(tomos_geometry **scan, const char *path, int64_t rows,
+	int64_t columns, int point_source);
+TOMOS_API tomos_status tomos_geometry_write(
+	const tomos_geometry *scan, const char *path, const tomos_file_options *options);
+TOMOS_API void tomos_geometry_free(tomos_geometry *scan);
+
+TOMOS_API int64_t tomos_geometry_count(const tomos_geometry *scan);
+TOMOS_API int64_t tomos_geometry_rows(const tomos_geometry *scan);
+TOMOS_API int64_t tomos_geometry_columns(const tomos_geometry *scan);
+TOMOS_API const tomos_view *tomos_geometry_list(const tomos_geometry *scan);
+
+/* ---- arrays and progress ------------------------------------------------------------------ */
+
+typedef struct tomos_array {
+	float *data;
+	int64_t shape[3];
+	int64_t stride[3]; /* in elements */
+	int device;        /* 0: the host's memory */
+} tomos_array;
+
+TOMOS_API tomos_array tomos_array_of(float *data, int64_t n0, int64_t n1, int64_t n2);
+
+/* Called between steps, from the thread that called the library; a result other than 0 cancels. */
+typedef struct tomos_progress {
+	int (*report)(void *user, const char *stage, int64_t done, int64_t total, double value);
+	void *user;
+} tomos_progress;
+
+/* ---- phantoms with known projections ------------------------------------------------------ */
+
+typedef struct tomos_ellipsoid {
+	double centre[3];
+	double axes[3];  /* half lengths */
+	double euler[3]; /* z-x-z rotation of the axes, radians */
+	double value;    /* added inside */
+} tomos_ellipsoid;
+
+typedef struct tomos_phantom tomos_phantom;
+
+/* ball, shepp-logan, shepp-logan-modified, shepp-logan-2d, shepp-logan-2d-modified, defrise, random */
+TOMOS_API tomos_status tomos_phantom_named(
+	tomos_phantom **phantom, const char *name, const tomos_phantom_options *options);
+TOMOS_API tomos_status tomos_phantom_ellipsoids(
+	tomos_phantom **phantom, const tomos_ellipsoid *list, int64_t count);
+TOMOS_API void tomos_phantom_free(tomos_phantom *phantom);
+TOMOS_API const tomos_ellipsoid *tomos_phantom_list(const tomos_phantom *phantom, int64_t *count);
+TOMOS_API const char *tomos_phantom_names(void); /* "a|b|c" */
+/* Values at the voxel centres, or the average of samples^3 points per voxel. */
+TOMOS_API tomos_status tomos_phantom_volume(const tomos_phantom *phantom, const tomos_grid *grid,
+	int64_t samples, const tomos_array *volume);
+/* Exact line integrals at the pixel centres, or the average of samples^2 rays per pixel. */
+TOMOS_API tomos_status tomos_phantom_project(const tomos_phantom *phantom,
+	const tomos_geometry *scan, int64_t samples, const tomos_array *projections);
+/* Adds e with ||e|| / ||b|| = level exactly. */
+TOMOS_API tomos_status tomos_noise_gaussian(const tomos_array *b, double level, uint64_t seed);
+/* Replaces b by -log(n / photons), n a Poisson count (at least 1) of mean photons exp(-b). */
+TOMOS_API tomos_status tomos_noise_poisson(const tomos_array *b, double photons, uint64_t seed);
+
+typedef struct tomos_difference {
+	double relative_l2, psnr, ssim, largest; /* of a - b; psnr and ssim over the range of a */
+} tomos_difference;
+TOMOS_API tomos_status tomos_compare(
+	const tomos_array *a, const tomos_array *b, tomos_difference *difference);
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+typedef enum tomos_content { TOMOS_VOLUME, TOMOS_PROJECTIONS, TOMOS_UNKNOWN } tomos_content;
+
+typedef struct tomos_file tomos_file;
+
+typedef struct tomos_file_info {
+	const char *format;     /* "hdf5", "npy", "tiff", ...; the strings live as long as the file */
+	const char *type;       /* as stored: "float32", "uint16", ... */
+	const char *dataset;    /* HDF5: where the data were found, else "" */
+	tomos_content content;
+	int64_t shape[3];
+	int has_grid, has_geometry;
+} tomos_file_info;
+
+/* Reading: the kind is found from the content. A directory is a TIFF stack. */
+TOMOS_API tomos_status tomos_file_open(
+	tomos_file **file, const char *path, const tomos_file_options *options);
+TOMOS_API tomos_status tomos_file_describe(const tomos_file *file, tomos_file_info *info);
+TOMOS_API tomos_status tomos_file_read(
+	tomos_file *file, int64_t first, int64_t count, float *data); /* along the first axis */
+TOMOS_API tomos_status tomos_file_grid(const tomos_file *file, tomos_grid *grid);
+TOMOS_API tomos_status tomos_file_geometry(const tomos_file *file, tomos_geometry **scan);
+/* Writing: the kind follows from the name; the file appears under it at tomos_file_commit. */
+TOMOS_API tomos_status tomos_file_create(tomos_file **file, const char *path, tomos_content content,
+	const int64_t shape[3], const tomos_file_options *options);
+TOMOS_API tomos_status tomos_file_set_grid(tomos_file *file, const tomos_grid *grid);
+TOMOS_API tomos_status tomos_file_set_geometry(tomos_file *file, const tomos_geometry *scan);
+TOMOS_API tomos_status tomos_file_write(
+	tomos_file *file, int64_t first, int64_t count, const float *data);
+TOMOS_API tomos_status tomos_file_commit(tomos_file *file); /* after this, only close */
+TOMOS_API void tomos_file_close(tomos_file *file);          /* without commit: nothing is left */
+
+/* An 8-bit grey picture; low maps to black, high to white. */
+TOMOS_API tomos_status tomos_picture_write(const char *path, const float *data, int64_t width,
+	int64_t height, double low, double high, const tomos_file_options *options);
+
+/* ---- backends ----------------------------------------------------------------------------- */
+
+typedef struct tomos_backend tomos_backend;
+
+TOMOS_API tomos_status tomos_backend_open(tomos_backend **backend, const char *name);
+TOMOS_API void tomos_backend_close(tomos_backend *backend);
+TOMOS_API const char *tomos_backend_describe(const tomos_backend *backend);
+TOMOS_API const char *tomos_backend_names(void);  /* "auto|cpu|..." */
+TOMOS_API tomos_status tomos_set_threads(int threads); /* 0: all cores */
+TOMOS_API int tomos_threads(void);
+
+/* ---- operators ---------------------------------------------------------------------------- */
+
+typedef struct tomos_op tomos_op;
+
+TOMOS_API tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend,
+	const tomos_grid *grid, const tomos_geometry *scan, const tomos_projector_options *options);
+TOMOS_API tomos_status tomos_op_forward(
+	const tomos_op *op, const tomos_array *x, const tomos_array *y);
+TOMOS_API tomos_status tomos_op_adjoint(
+	const tomos_op *op, const tomos_array *y, const tomos_array *x);
+TOMOS_API void tomos_op_free(tomos_op *op);
+TOMOS_API void tomos_op_domain(const tomos_op *op, int64_t shape[3]);
+TOMOS_API void tomos_op_range(const tomos_op *op, int64_t shape[3]);
+TOMOS_API int tomos_op_matched(const tomos_op *op); /* 1: adjoint is the transpose of forward */
+TOMOS_API const char *tomos_op_describe(const tomos_op *op);
+
+/* ---- reconstruction ----------------------------------------------------------------------- */
+
+/* x is the start image and the result. */
+TOMOS_API tomos_status tomos_sirt(const tomos_op *op, const tomos_array *b, const tomos_array *x,
+	const tomos_sirt_options *options, const tomos_progress *progress);
+/* Filtered back projection of parallel and fan beam, Feldkamp's for cone beam on a circle. */
+TOMOS_API tomos_status tomos_fbp(tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_array *projections, const tomos_array *volume,
+	const tomos_analytic_options *options, const tomos_progress *progress);
+TOMOS_API tomos_status tomos_fdk(tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_array *projections, const tomos_array *volume,
+	const tomos_analytic_options *options, const tomos_progress *progress);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,73 @@
+/* What every other room stands on: status and message, memory, threads, checked sizes. */
+#ifndef BASE_H
+#define BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "tomos.h"
+
+#if defined __GNUC__
+#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
+#else
+#define PRINTF_LIKE(text, first)
+#endif
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+#define TRY(expression) \
+	do { \
+		tomos_status try_status = (expression); \
+		if (try_status != TOMOS_OK) \
+			return try_status; \
+	} while (0)
+
+/* For functions that release what they hold at a label `done` and return `status`. */
+#define TRY_OR_DONE(expression) \
+	do { \
+		status = (expression); \
+		if (status != TOMOS_OK) \
+			goto done; \
+	} while (0)
+
+/* Keeps the sentence for tomos_message() and returns the status. */
+tomos_status fail(tomos_status status, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Memory: 64-byte aligned; `what` names the thing in the sentence. */
+tomos_status mem_alloc(void *pointer_out, int64_t count, size_t size, const char *what);
+tomos_status mem_zeroed(void *pointer_out, int64_t count, size_t size, const char *what);
+tomos_status mem_text(char **out, const char *text);
+tomos_status mem_printf(char **out, const char *format, ...) PRINTF_LIKE(2, 3);
+void mem_free(void *pointer);
+/* For tests: fail the nth allocation from now on (0: none); blocks not yet freed. */
+void mem_fail_nth(int64_t nth);
+int64_t mem_live(void);
+
+/* a * b and a + b of sizes >= 0; false if the result does not fit. */
+bool size_mul(int64_t a, int64_t b, int64_t *product);
+bool size_add(int64_t a, int64_t b, int64_t *sum);
+tomos_status shape_count(const int64_t shape[3], int64_t *count);
+
+/* Runs task(user, 0 .. count-1), each once, on all threads; dynamic order, returns when all ended. */
+void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *user);
+
+/* Index of `text` in "a|b|c", or -1; the name nearest to a mistyped one (static storage), or "". */
+int choice_index(const char *choices, const char *text);
+const char *choice_nearest(const char *choices, const char *text);
+/* choice_index with a sentence: "projector 'josef' is not known; nearest: joseph (a, b, c)". */
+tomos_status choice_find(const char *what, const char *choices, const char *text, int *index);
+
+/* Copies the caller's options over the defaults already in `options`, as far as the caller's go. */
+tomos_status options_take(void *options, const void *given, const char *group);
+
+static inline int64_t min64(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline int64_t max64(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+#endif

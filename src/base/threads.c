@@ -1,0 +1,145 @@
+/* One pool of threads that share out the indices of a loop.
+ *
+ * Which thread takes which index is left to chance, so a task may write only what belongs to its
+ * index: results then do not depend on the number of threads.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "base/base.h"
+
+enum { MAX_THREADS = 1024 };
+
+typedef struct {
+	void (*task)(void *, int64_t);
+	void *user;
+	int64_t count;
+	_Atomic int64_t next;
+} Loop;
+
+static pthread_mutex_t pool_owner = PTHREAD_MUTEX_INITIALIZER; /* held for one parallel_for */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;       /* guards what follows */
+static pthread_cond_t work_there = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
+static Loop *current;
+static uint64_t round_number;
+static int workers, wanted_workers, busy_workers;
+static _Atomic int threads_wanted; /* 0: not yet asked for */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int default_threads(void)
+{
+	const char *text = getenv("TOMOS_THREADS");
+	long count = text ? strtol(text, NULL, 10) : 0;
+	if (count < 1)
+		count = sysconf(_SC_NPROCESSORS_ONLN);
+	return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (int)count;
+}
+
+static void run_loop(Loop *loop)
+{
+	for (int64_t i; (i = atomic_fetch_add(&loop->next, 1)) < loop->count;)
+		loop->task(loop->user, i);
+}
+
+static void *worker(void *argument)
+{
+	uint64_t seen = (uint64_t)(uintptr_t)argument;
+	pthread_mutex_lock(&lock);
+	for (;;) {
+		while (round_number == seen && workers <= wanted_workers)
+			pthread_cond_wait(&work_there, &lock);
+		if (round_number == seen)
+			break;
+		seen = round_number;
+		Loop *loop = current;
+		pthread_mutex_unlock(&lock);
+		run_loop(loop);
+		pthread_mutex_lock(&lock);
+		if (--busy_workers == 0)
+			pthread_cond_signal(&work_done);
+	}
+	workers--;
+	pthread_cond_signal(&work_done);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+/* After fork only the calling thread is left in the child. */
+static void forget_workers(void)
+{
+	pthread_mutex_init(&pool_owner, NULL);
+	pthread_mutex_init(&lock, NULL);
+	pthread_cond_init(&work_there, NULL);
+	pthread_cond_init(&work_done, NULL);
+	workers = busy_workers = 0;
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forget_workers);
+}
+
+/* With `lock` held: as many workers as wanted, or as many as the system gives. */
+static void adjust_workers(int wanted)
+{
+	wanted_workers = wanted;
+	if (workers > wanted)
+		pthread_cond_broadcast(&work_there);
+	while (workers > wanted)
+		pthread_cond_wait(&work_done, &lock);
+	while (workers < wanted) {
+		pthread_t thread;
+		pthread_attr_t attributes;
+		pthread_attr_init(&attributes);
+		pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+		int failed = pthread_create(
+			&thread, &attributes, worker, (void *)(uintptr_t)round_number);
+		pthread_attr_destroy(&attributes);
+		if (failed)
+			break;
+		workers++;
+	}
+}
+
+void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
+{
+	Loop loop = {.task = task, .user = user, .count = count};
+	int threads = tomos_threads();
+	/* A loop inside a loop, or beside one of another thread, runs in its caller alone. */
+	if (count < 2 || threads < 2 || pthread_mutex_trylock(&pool_owner) != 0) {
+		run_loop(&loop);
+		return;
+	}
+	pthread_once(&once, watch_forks);
+	pthread_mutex_lock(&lock);
+	adjust_workers(threads - 1);
+	current = &loop;
+	busy_workers = workers;
+	round_number++;
+	pthread_cond_broadcast(&work_there);
+	pthread_mutex_unlock(&lock);
+	run_loop(&loop);
+	pthread_mutex_lock(&lock);
+	while (busy_workers > 0)
+		pthread_cond_wait(&work_done, &lock);
+	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&pool_owner);
+}
+
+tomos_status tomos_set_threads(int threads)
+{
+	if (threads < 0 || threads > MAX_THREADS)
+		return fail(TOMOS_BAD_VALUE, "%d threads: the number must be 0 (all cores) to %d",
+			threads, MAX_THREADS);
+	threads_wanted = threads ? threads : default_threads();
+	return TOMOS_OK;
+}
+
+int tomos_threads(void)
+{
+	if (threads_wanted == 0)
+		threads_wanted = default_threads();
+	return threads_wanted;
+}
