@@ -60,6 +60,12 @@ tomos_status choice_find(const char *what, const char *choices, const char *text
 /* Copies the caller's options over the defaults already in `options`, as far as the caller's go. */
 tomos_status options_take(void *options, const void *given, const char *group);
 
+/* Writing a file or a directory: a temporary name beside `path` (to be mem_freed; refused if `path`
+ * exists and may not be overwritten), then fsync and rename into place, or removal with all in it. */
+tomos_status file_temporary(char **temporary, const char *path, bool overwrite);
+tomos_status file_publish(const char *temporary, const char *path);
+void file_discard(const char *temporary);
+
 static inline int64_t min64(int64_t a, int64_t b)
 {
 	return a < b ? a : b;

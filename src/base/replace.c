@@ -1,0 +1,184 @@
+/* New files under a temporary name beside their target, renamed into place once they are whole. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/base.h"
+
+enum { WALK_FILES = 16 }; /* directories nftw may hold open at a time */
+
+/* "<dir>/" and "<name>" of a path, trailing slashes left out. */
+typedef struct {
+	int directory_length, name_length; /* the name follows the directory */
+} Parts;
+
+static Parts split_path(const char *path)
+{
+	size_t end = strlen(path);
+	while (end > 1 && path[end - 1] == '/')
+		end--;
+	size_t start = end;
+	while (start > 0 && path[start - 1] != '/')
+		start--;
+	return (Parts){(int)start, (int)(end - start)};
+}
+
+static tomos_status directory_of(char **directory, const char *path, Parts parts)
+{
+	return parts.directory_length ? mem_printf(directory, "%.*s", parts.directory_length, path)
+	                              : mem_text(directory, "./");
+}
+
+static tomos_status check_target(const char *path, const char *directory, bool overwrite)
+{
+	struct stat info;
+	if (stat(directory, &info) != 0)
+		return fail(TOMOS_IO, "'%s' cannot be written: directory '%s': %s", path, directory,
+		        strerror(errno));
+	if (!S_ISDIR(info.st_mode) || access(directory, W_OK | X_OK) != 0)
+		return fail(TOMOS_IO,
+		        "'%s' cannot be written: '%s' is not a directory one may write to", path,
+		        directory);
+	if (lstat(path, &info) == 0 && !overwrite)
+		return fail(TOMOS_IO, "'%s' exists already and overwrite was not asked for", path);
+	return TOMOS_OK;
+}
+
+static tomos_status free_name(char **name, const char *path, const char *directory, Parts parts)
+{
+	static _Atomic int64_t counter;
+	struct stat info;
+	for (;;) {
+		TRY(mem_printf(name, "%s.%.*s.%ld.%lld.part", directory, parts.name_length,
+		        path + parts.directory_length, (long)getpid(),
+		        (long long)atomic_fetch_add(&counter, 1)));
+		if (lstat(*name, &info) != 0)
+			return TOMOS_OK;
+		mem_free(*name);
+		*name = NULL;
+	}
+}
+
+tomos_status file_temporary(char **temporary, const char *path, bool overwrite)
+{
+	*temporary = NULL;
+	Parts parts = split_path(path ? path : "");
+	const char *name = path ? path + parts.directory_length : "";
+	bool dots = strspn(name, "./") == strlen(name) && parts.name_length <= 2;
+	if (parts.name_length == 0 || dots)
+		return fail(TOMOS_BAD_VALUE, "'%s' is not the name of a file to write",
+		        path ? path : "(none)");
+	char *directory;
+	TRY(directory_of(&directory, path, parts));
+	tomos_status status = check_target(path, directory, overwrite);
+	if (status == TOMOS_OK)
+		status = free_name(temporary, path, directory, parts);
+	mem_free(directory);
+	return status;
+}
+
+static int sync_path(const char *path)
+{
+	int file = open(path, O_RDONLY | O_CLOEXEC);
+	if (file < 0)
+		return -1;
+	/* Some file systems cannot sync a directory and say EINVAL: nothing is lost by that. */
+	int failed = fsync(file) != 0 && errno != EINVAL && errno != ENOTSUP ? errno : 0;
+	close(file);
+	errno = failed;
+	return failed ? -1 : 0;
+}
+
+static int sync_entry(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+	(void)info;
+	(void)where;
+	return kind == FTW_SL ? 0 : sync_path(path);
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+	(void)info;
+	(void)kind;
+	(void)where;
+	return remove(path);
+}
+
+static int refuse_inner_directory(
+        const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+	(void)path;
+	(void)info;
+	return where->level > 0 && (kind == FTW_D || kind == FTW_DNR) ? 1 : 0;
+}
+
+/* A directory is replaced by a directory of files alone: a mistyped name must not cost a home. */
+static tomos_status check_replaced(const char *temporary, const char *path, bool *aside)
+{
+	struct stat new, old;
+	*aside = false;
+	if (lstat(path, &old) != 0 || lstat(temporary, &new) != 0)
+		return TOMOS_OK;
+	if (S_ISDIR(old.st_mode) != S_ISDIR(new.st_mode))
+		return fail(TOMOS_IO, "'%s' is %s and is not replaced by %s ('%s')", path,
+		        S_ISDIR(old.st_mode) ? "a directory" : "a file",
+		        S_ISDIR(new.st_mode) ? "a directory" : "a file", temporary);
+	*aside = S_ISDIR(old.st_mode);
+	if (*aside && nftw(path, refuse_inner_directory, WALK_FILES, FTW_PHYS) != 0)
+		return fail(TOMOS_IO,
+		        "directory '%s' has directories in it and is not replaced by '%s'", path,
+		        temporary);
+	return TOMOS_OK;
+}
+
+static tomos_status rename_to(const char *from, const char *to)
+{
+	if (rename(from, to) != 0)
+		return fail(
+		        TOMOS_IO, "'%s' cannot be renamed to '%s': %s", from, to, strerror(errno));
+	return TOMOS_OK;
+}
+
+/* A directory cannot be renamed over a full one: the old one steps aside, and back on failure. */
+static tomos_status replace_directory(const char *temporary, const char *path)
+{
+	char *old;
+	TRY(file_temporary(&old, path, true));
+	tomos_status status = rename_to(path, old);
+	if (status == TOMOS_OK) {
+		status = rename_to(temporary, path);
+		if (status == TOMOS_OK)
+			file_discard(old);
+		else
+			(void)rename(old, path);
+	}
+	mem_free(old);
+	return status;
+}
+
+tomos_status file_publish(const char *temporary, const char *path)
+{
+	bool aside;
+	if (nftw(temporary, sync_entry, WALK_FILES, FTW_PHYS) != 0)
+		return fail(TOMOS_IO, "'%s', to become '%s', cannot be brought to the disk: %s",
+		        temporary, path, strerror(errno));
+	TRY(check_replaced(temporary, path, &aside));
+	TRY(aside ? replace_directory(temporary, path) : rename_to(temporary, path));
+	char *directory;
+	if (directory_of(&directory, path, split_path(path)) == TOMOS_OK) {
+		(void)sync_path(
+		        directory); /* the file is whole already; its name may take a while */
+		mem_free(directory);
+	}
+	return TOMOS_OK;
+}
+
+void file_discard(const char *temporary)
+{
+	if (temporary)
+		(void)nftw(temporary, remove_entry, WALK_FILES, FTW_DEPTH | FTW_PHYS);
+}
