@@ -1,15 +1,16 @@
 # The sources of src/backend/cpu/level are compiled once per instruction set; the level is chosen
-# when the program starts.
+# when the program starts. TOMOS_CPU_LEVELS given from outside leaves some of them out.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
-	set(TOMOS_CPU_LEVELS base avx2 avx512)
+	set(levels base avx2 avx512)
 	set(TOMOS_FLAGS_avx2 -mavx2 -mfma -mf16c)
 	set(TOMOS_FLAGS_avx512 -mavx512f -mavx512vl -mavx512bw -mavx512dq -mfma -mf16c
 		-mprefer-vector-width=512)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
-	set(TOMOS_CPU_LEVELS base neon)
+	set(levels base neon)
 else()
-	set(TOMOS_CPU_LEVELS base)
+	set(levels base)
 endif()
+set(TOMOS_CPU_LEVELS ${levels} CACHE STRING "instruction sets the kernels are compiled for")
 
 function(tomos_add_cpu_levels target)
 	file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/level/*.c)
@@ -19,7 +20,8 @@ function(tomos_add_cpu_levels target)
 			${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 		target_compile_definitions(tomos_cpu_${level} PRIVATE TOMOS_LEVEL=${level}
 			TOMOS_LEVEL_${level}=1)
-		target_compile_options(tomos_cpu_${level} PRIVATE -O3 ${TOMOS_FLAGS_${level}})
+		target_compile_options(tomos_cpu_${level} PRIVATE
+			$<$<CONFIG:Release>:-O3> ${TOMOS_FLAGS_${level}})
 		target_link_libraries(tomos_cpu_${level} PRIVATE tomos_flags)
 		target_sources(${target} PUBLIC $<TARGET_OBJECTS:tomos_cpu_${level}>)
 		target_compile_definitions(${target} PRIVATE TOMOS_HAS_LEVEL_${level}=1)

@@ -1,0 +1,86 @@
+# The verbs of tomos; the work is done by CMake (CMakePresets.json) and scripts/.
+PREFIX ?= /usr/local
+# ON: stop at the first compiler warning.
+WERROR ?= OFF
+# Seconds per target of `make fuzz`.
+FUZZ_SECONDS ?= 60
+# Workloads of `make bench`; none: all of them.
+WORKLOADS ?=
+
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+CTEST = ctest --output-on-failure --no-tests=error --parallel $(JOBS)
+
+# $(call build,preset): configures (quick when done before) and builds.
+build = cmake --preset $(1) -DTOMOS_WERROR=$(WERROR) --log-level=WARNING && \
+	cmake --build --preset $(1)
+
+.PHONY: all demo test test-clang test-long sanitize lint format fuzz bench peers install clean help
+
+all:
+	@$(call build,release)
+
+demo:
+	@scripts/setup --build-only
+	@$(call build,release) -t tomos_command
+	@scripts/demo build/tomos demo
+
+test:
+	@scripts/setup --test
+	@$(call build,release)
+	@cd build && $(CTEST) -L fast
+
+test-clang:
+	@$(call build,clang)
+	@cd build-clang && $(CTEST) -L fast
+
+test-long:
+	@scripts/setup --test
+	@$(call build,release)
+	@cd build && $(CTEST)
+
+sanitize:
+	@$(call build,asan)
+	@cd build-asan && $(CTEST) -L fast
+	@$(call build,tsan)
+	@cd build-tsan && $(CTEST) -L fast
+
+lint:
+	@scripts/setup
+	@scripts/lint
+
+format:
+	@scripts/format
+
+fuzz:
+	@scripts/setup
+	@$(call build,fuzz)
+	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
+
+bench: all
+	@build/tomos bench $(WORKLOADS)
+
+peers: all
+	@bench/peers/run build
+
+install: all
+	@cmake --install build --prefix $(PREFIX)
+
+clean:
+	@rm -rf build build-debug build-clang build-asan build-tsan build-lint build-fuzz demo
+
+help:
+	@sed -n 's/^#: //p' Makefile
+
+#: make             build the library and the command into build/
+#: make demo        install what is missing, build, simulate a scan and reconstruct it
+#: make test        build and run the fast tests
+#: make test-clang  the same with clang
+#: make test-long   all tests
+#: make sanitize    the fast tests with address, undefined and thread sanitizers
+#: make lint        clang-tidy, cppcheck, format and folder rule
+#: make format      clang-format over the sources
+#: make fuzz        fuzz the file readers; FUZZ_SECONDS=60 each
+#: make bench       measure speed; WORKLOADS="a b" for some of the workloads only
+#: make peers       measure beside other toolboxes, in a throw-away environment
+#: make install     PREFIX=/usr/local; needs no root where PREFIX is yours
+#: make clean       remove what the verbs above have built

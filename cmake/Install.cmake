@@ -1,0 +1,36 @@
+# What `make install PREFIX=...` puts where; the tree can be moved afterwards.
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tomos)
+install(TARGETS tomos EXPORT tomos)
+install(FILES include/tomos.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/tomos/options.def DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tomos)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# find_package(tomos) gives tomos::tomos, which needs nothing else.
+install(EXPORT tomos NAMESPACE tomos:: FILE tomosConfig.cmake DESTINATION ${package_dir})
+write_basic_package_version_file(tomosConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/tomosConfigVersion.cmake DESTINATION ${package_dir})
+
+# The prefix is written as seen from the file itself.
+file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" up "${up}")
+configure_file(cmake/tomos.pc.in tomos.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tomos.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The command writes its own manual and completion from the option rows.
+function(tomos_page target file option)
+	add_custom_command(OUTPUT ${file} VERBATIM
+		COMMAND sh -c "\"$1\" help $2 > \"$3\"" sh $<TARGET_FILE:tomos_command> ${option} ${file}
+		DEPENDS tomos_command)
+	add_custom_target(${target} ALL DEPENDS ${file})
+endfunction()
+
+if(TARGET tomos_command)
+	install(TARGETS tomos_command)
+	tomos_page(tomos_manual ${PROJECT_BINARY_DIR}/tomos.1 --man)
+	tomos_page(tomos_completion ${PROJECT_BINARY_DIR}/tomos.bash --bash-completion)
+	install(FILES ${PROJECT_BINARY_DIR}/tomos.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+	install(FILES ${PROJECT_BINARY_DIR}/tomos.bash RENAME tomos
+		DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+endif()

@@ -1,0 +1,42 @@
+# The folder rule holds, and the script that says so finds what breaks it.
+set -euo pipefail
+source=$2
+check=$source/scripts/check-folders
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+"$check" "$source"
+
+# file, the line it contains, what the script must say ("" for nothing)
+expect() {
+	rm -rf "${dir:?}"/*
+	mkdir -p "$dir"/{include/tomos,cli,src/{base,geom,kernel,backend/cpu,io,algo,truth}}
+	touch "$dir"/include/tomos.h "$dir"/src/{base/base,geom/geom,kernel/line,io/io,algo/fbp}.h \
+		"$dir"/src/kernel/kernels.def "$dir"/cli/cli.h
+	mkdir -p "$dir/$(dirname "$1")"
+	printf '%s\n' "$2" >"$dir/$1"
+	local said status=0
+	said=$("$check" "$dir") || status=$?
+	if [ -z "$3" ]; then
+		[ $status = 0 ] && [ -z "$said" ] || { echo "wrongly refused: $said"; exit 1; }
+	elif [ $status != 1 ] || [[ $said != *"$3"* ]]; then
+		echo "'$2' in $1 gave status $status and '$said', not '$3'"
+		exit 1
+	fi
+}
+
+expect src/geom/grid.c '#include "base/base.h"' ''
+expect src/geom/grid.c '#include <math.h>' ''
+expect src/backend/cpu/cpu.c '#include "kernel/line.h"' ''
+expect src/base/options.c '#include "kernel/kernels.def"' ''
+expect cli/main.c '#include "tomos.h"' ''
+expect cli/main.c '#include "cli.h"' ''
+expect src/base/status.c '#include "geom/geom.h"' \
+	'src/base/status.c:1: src/base may not include src/geom/geom.h'
+expect src/geom/grid.c '#  include "../io/io.h"' 'src/geom may not include src/io/io.h'
+expect src/kernel/joseph.h '#include "tomos.h"' 'src/kernel may not include include/tomos.h'
+expect src/truth/noise.c '#include "algo/fbp.h"' 'src/truth may not include src/algo/fbp.h'
+expect src/backend/cpu/cpu.c '#include "algo/fbp.h"' 'src/backend may not include src/algo/fbp.h'
+expect cli/main.c '#include "base/base.h"' 'cli may not include src/base/base.h'
+expect src/io/tiff.c '#include "tiffio.h"' 'is no file of ours'
+expect src/misc/misc.c '' 'src/misc: a room without a line in the rule'
