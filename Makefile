@@ -11,7 +11,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 2)
 CTEST = ctest --output-on-failure --no-tests=error --parallel $(JOBS)
 
 # $(call build,preset): configures (quick when done before) and builds.
-build = cmake --preset $(1) -DTOMOS_WERROR=$(WERROR) --log-level=WARNING && \
+build = cmake --preset $(1) -DTOMOS_WERROR=$(WERROR) >/dev/null && \
 	cmake --build --preset $(1)
 
 .PHONY: all demo test test-clang test-long sanitize lint format fuzz bench peers install clean help
