@@ -5,8 +5,52 @@
 #include "geom/geom.h"
 
 /* Random numbers that depend on the seed and the index alone, so on no thread and no order. */
-double random_uniform(uint64_t seed, uint64_t index);           /* in (0, 1) */
-double random_normal(uint64_t seed, uint64_t index);            /* mean 0, variance 1 */
+double random_uniform(uint64_t seed, uint64_t index); /* in (0, 1) */
+double random_normal(uint64_t seed, uint64_t index);  /* mean 0, variance 1 */
 double random_poisson(uint64_t seed, uint64_t index, double mean);
+enum { RANDOM_WORDS = 4 };
+void random_words(uint64_t seed, uint64_t index, uint64_t stream, uint32_t words[RANDOM_WORDS]);
+#define RANDOM_POISSON_LARGEST 1e15 /* counts beyond 2^53 are no longer whole numbers */
+
+/* An ellipsoid made ready: x is inside where |to_unit (x - centre)| < 1. The row of an infinite
+ * half axis is zero, which makes the ellipsoid a cylinder. */
+typedef struct {
+	double centre[3];
+	double to_unit[3][3];
+	double radius; /* of the sphere around it */
+	double value;
+} Solid;
+
+struct tomos_phantom {
+	int64_t count;
+	tomos_ellipsoid *list;
+	Solid *solids;
+};
+
+/* Refuses a phantom that is not there, and samples per direction that are none or too many. */
+tomos_status phantom_check(const tomos_phantom *phantom, int64_t samples);
+
+/* Part of the line point + t direction (of unit length) inside a solid: false if there is none. */
+bool solid_chord(const Solid *solid, const double point[3], const double direction[3], double *from,
+        double *to);
+
+/* Arrays of the caller: refused unless in host memory, with elements of their own, of `shape`
+ * (NULL: any). */
+tomos_status array_check(const tomos_array *array, const char *what, const int64_t shape[3]);
+int64_t array_count(const tomos_array *array);
+/* Elements `index` and on of one row in C order, before `end`: returns how many. */
+int64_t array_run(const tomos_array *array, int64_t index, int64_t end, float **start);
+
+/* Sums over an array are made in blocks of this many elements, added in order: the same bits for
+ * any number of threads. */
+enum { BLOCK = 65536 };
+int64_t array_blocks(const tomos_array *array);
+void array_visit(const tomos_array *array, int64_t block,
+        void (*visit)(void *user, int64_t index, float *element), void *user);
+
+/* Refuses with `why` ("must be finite") and its place the first element that is wrong. */
+tomos_status array_refuse(const tomos_array *array, const char *what, const char *why,
+        bool (*wrong)(const void *user, float value), const void *user);
+tomos_status array_finite(const tomos_array *array, const char *what);
 
 #endif

@@ -1,0 +1,39 @@
+/* The chord of a line in an ellipsoid or cylinder. */
+#include <math.h>
+#include "truth/truth.h"
+
+static double dot(const double a[3], const double b[3])
+{
+	return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
+/* The line is first moved to its point nearest to the centre, then, in the space where the solid is
+ * the unit sphere, to the point nearest there: h, the distance that decides, is then never the
+ * difference of large numbers, and a tangent is as good as any other line. */
+bool solid_chord(
+        const Solid *s, const double point[3], const double direction[3], double *from, double *to)
+{
+	double w[3], o[3], d[3];
+	for (int i = 0; i < 3; i++)
+		w[i] = point[i] - s->centre[i];
+	double nearest = -dot(w, direction);
+	for (int i = 0; i < 3; i++)
+		w[i] += nearest * direction[i];
+	if (dot(w, w) > s->radius * s->radius)
+		return false;
+	for (int i = 0; i < 3; i++) {
+		o[i] = dot(s->to_unit[i], w);
+		d[i] = dot(s->to_unit[i], direction);
+	}
+	double speed2 = dot(d, d);
+	double shift = speed2 > 0 ? -dot(o, d) / speed2 : 0;
+	for (int i = 0; i < 3; i++)
+		o[i] += shift * d[i];
+	double h2 = dot(o, o);
+	if (!(h2 < 1))
+		return false;
+	double half = sqrt((1 - h2) / speed2); /* infinite along a cylinder */
+	*from = nearest + shift - half;
+	*to = nearest + shift + half;
+	return true;
+}
