@@ -57,7 +57,7 @@ static tomos_status check(tomos_backend *backend, const char *name, int *failed)
 	double error = fabs(dot(Ax, y, PIXELS) - dot(x, Aty, VOXELS)) / scale;
 	printf("%-10s |<Ax,y> - <x,A'y>| / (|Ax| |y|) = %.1e\n", name, error);
 	*failed |= !(error <= 1e-6);
-	return s;
+	return TOMOS_OK;
 }
 
 int main(void)
