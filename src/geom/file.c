@@ -1,0 +1,434 @@
+/* View lists in files: JSON, or text of 12 columns in ASTRA's order. */
+#include <errno.h>
+#include <jansson.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "geom/parts.h"
+
+enum { NUMBERS = 12, MESSAGE = 800 };
+
+static const char form[] = "tomos-geometry";
+
+static bool ends_with(const char *path, const char *ending)
+{
+	size_t a = strlen(path), b = strlen(ending);
+	return a > b && strcmp(path + a - b, ending) == 0;
+}
+
+/* Puts the file, and the line if there is one, before the sentence just kept. */
+static tomos_status fail_in(tomos_status status, const char *path, int64_t line)
+{
+	char sentence[MESSAGE], place[32] = "";
+	snprintf(sentence, sizeof sentence, "%s", tomos_message());
+	if (line > 0)
+		snprintf(place, sizeof place, ", line %lld", (long long)line);
+	return fail(status == TOMOS_BAD_VALUE ? TOMOS_BAD_FILE : status, "'%s'%s: %s", path, place,
+	        sentence);
+}
+
+/* Numbers are written with a point, whatever the user's language. */
+static tomos_status plain_numbers(locale_t *plain, locale_t *before)
+{
+	*plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+	if (*plain == (locale_t)0)
+		return fail(TOMOS_NO_MEMORY, "no memory for the form of numbers");
+	*before = uselocale(*plain);
+	return TOMOS_OK;
+}
+
+static void usual_numbers(locale_t plain, locale_t before)
+{
+	uselocale(before);
+	freelocale(plain);
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+typedef struct {
+	const char *path;
+	char *text; /* the whole file and a final zero */
+	int64_t length;
+	int64_t rows, columns;
+	int point_source;
+} Source;
+
+static tomos_status grow(Source *source, int64_t *room)
+{
+	char *larger;
+	TRY(mem_alloc(&larger, 2 * *room, 1, "the text of a geometry file"));
+	memcpy(larger, source->text, (size_t)source->length);
+	mem_free(source->text);
+	source->text = larger;
+	*room *= 2;
+	return TOMOS_OK;
+}
+
+static tomos_status read_all(Source *source, FILE *file)
+{
+	int64_t room = 1 << 16;
+	TRY(mem_alloc(&source->text, room, 1, "the text of a geometry file"));
+	for (;;) {
+		size_t got = fread(source->text + source->length, 1,
+		        (size_t)(room - source->length - 1), file);
+		source->length += (int64_t)got;
+		if (got == 0)
+			break;
+		if (source->length == room - 1)
+			TRY(grow(source, &room));
+	}
+	if (ferror(file))
+		return fail(TOMOS_IO, "'%s' cannot be read: %s", source->path, strerror(errno));
+	source->text[source->length] = 0;
+	return TOMOS_OK;
+}
+
+static tomos_status load(Source *source)
+{
+	FILE *file = fopen(source->path, "rb");
+	if (!file)
+		return fail(TOMOS_IO, "'%s' cannot be opened: %s", source->path, strerror(errno));
+	tomos_status status = read_all(source, file);
+	fclose(file);
+	return status;
+}
+
+/* ---- text --------------------------------------------------------------------------------- */
+
+/* The lines that hold something, each without its comment: [line, stop). */
+typedef struct {
+	const char *next, *end, *stop;
+	int64_t number;
+} Lines;
+
+static const char *skip_blanks(const char *p, const char *stop)
+{
+	while (p < stop && strchr(" \t\r\v\f", *p))
+		p++;
+	return p;
+}
+
+static const char *next_line(Lines *lines)
+{
+	while (lines->next < lines->end) {
+		const char *line = lines->next;
+		lines->stop = line + strcspn(line, "#\n");
+		lines->next = lines->stop + strcspn(lines->stop, "\n") + 1;
+		lines->number++;
+		line = skip_blanks(line, lines->stop);
+		if (line < lines->stop)
+			return line;
+	}
+	return NULL;
+}
+
+static Lines lines_of(const Source *source)
+{
+	return (Lines){.next = source->text, .end = source->text + source->length};
+}
+
+static int64_t count_lines(const Source *source)
+{
+	Lines lines = lines_of(source);
+	int64_t count = 0;
+	while (next_line(&lines))
+		count++;
+	return count;
+}
+
+/* A number ends before a blank, a comma, a comment or the line's end, so strtod stays inside. */
+static tomos_status parse_line(const char *p, const char *stop, double numbers[NUMBERS])
+{
+	int count = 0;
+	for (; p < stop; p = skip_blanks(p, stop)) {
+		char *after;
+		double value = strtod(p, &after);
+		if (after == p || !(after >= stop || strchr(" \t\r\v\f,", *after)))
+			return fail(TOMOS_BAD_FILE, "'%.*s' stands where a number was expected",
+			        (int)min64(stop - p, 16), p);
+		if (count < NUMBERS)
+			numbers[count] = value;
+		count++;
+		p = after + (*after == ',');
+	}
+	if (count != NUMBERS)
+		return fail(TOMOS_BAD_FILE,
+		        "%d numbers were found, 12 were expected (ray or source, detector centre, "
+		        "u, v)",
+		        count);
+	return TOMOS_OK;
+}
+
+static tomos_status read_text_views(const Source *source, tomos_geometry *scan)
+{
+	Lines lines = lines_of(source);
+	for (int64_t i = 0; i < scan->count; i++) {
+		double n[NUMBERS] = {0};
+		tomos_view *view = &scan->views[i];
+		const char *line = next_line(&lines);
+		tomos_status status = parse_line(line, lines.stop, n);
+		if (status == TOMOS_OK) {
+			*view = (tomos_view){{n[0], n[1], n[2], source->point_source != 0},
+			        {n[3], n[4], n[5]}, {n[6], n[7], n[8]}, {n[9], n[10], n[11]}};
+			status = view_check(view, i);
+		}
+		if (status != TOMOS_OK)
+			return fail_in(status, source->path, lines.number);
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status read_text(tomos_geometry **scan, const Source *source)
+{
+	if (memchr(source->text, 0, (size_t)source->length))
+		return fail(TOMOS_BAD_FILE,
+		        "'%s' has a zero byte in it: text of 12 columns was expected",
+		        source->path);
+	int64_t count = count_lines(source);
+	if (count == 0)
+		return fail(TOMOS_BAD_FILE, "'%s' has no views: lines of 12 numbers were expected",
+		        source->path);
+	if (source->rows < 1 || source->columns < 1)
+		return fail(TOMOS_BAD_VALUE,
+		        "'%s' does not hold the detector's size, and %lld rows x %lld columns are "
+		        "given",
+		        source->path, (long long)source->rows, (long long)source->columns);
+	TRY(geom_new(scan, source->rows, source->columns, count));
+	return read_text_views(source, *scan);
+}
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static tomos_status json_vector(const json_t *object, const char *key, int64_t view, double out[3])
+{
+	const json_t *list = json_object_get(object, key);
+	if (!json_is_array(list) || json_array_size(list) != 3)
+		return fail(TOMOS_BAD_FILE, "view %lld: '%s' must be a list of 3 numbers",
+		        (long long)view, key);
+	for (size_t i = 0; i < 3; i++) {
+		const json_t *number = json_array_get(list, i);
+		if (!json_is_number(number))
+			return fail(TOMOS_BAD_FILE, "view %lld: '%s'[%zu] is not a number",
+			        (long long)view, key, i);
+		out[i] = json_number_value(number);
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status check_keys(const json_t *object, int64_t view)
+{
+	const char *key;
+	json_t *value;
+	if (!json_is_object(object))
+		return fail(TOMOS_BAD_FILE, "view %lld must be an object {...}", (long long)view);
+	json_object_foreach((json_t *)object, key,
+	        value) if (choice_index("source|direction|detector|u|v", key) <
+	                   0) return fail(TOMOS_BAD_FILE,
+	        "view %lld: key '%.64s' is not known (source or direction, detector, u, v)",
+	        (long long)view, key);
+	bool source = json_object_get(object, "source"), ray = json_object_get(object, "direction");
+	if (source == ray)
+		return fail(TOMOS_BAD_FILE,
+		        "view %lld has %s; one of 'source' and 'direction' was expected",
+		        (long long)view, source ? "both" : "neither");
+	return TOMOS_OK;
+}
+
+static tomos_status json_view(const json_t *object, int64_t index, tomos_view *view)
+{
+	TRY(check_keys(object, index));
+	view->src[3] = json_object_get(object, "source") != NULL;
+	TRY(json_vector(object, view->src[3] != 0 ? "source" : "direction", index, view->src));
+	TRY(json_vector(object, "detector", index, view->det));
+	TRY(json_vector(object, "u", index, view->u));
+	TRY(json_vector(object, "v", index, view->v));
+	return view_check(view, index);
+}
+
+/* A whole number; if `wanted` is given, that one. */
+static tomos_status json_whole(const json_t *root, const char *key, int64_t wanted, int64_t *value)
+{
+	const json_t *number = json_object_get(root, key);
+	if (!json_is_integer(number))
+		return fail(TOMOS_BAD_FILE, "'%s' must be a whole number", key);
+	*value = json_integer_value(number);
+	if (wanted > 0 && *value != wanted)
+		return fail(TOMOS_BAD_FILE, "'%s' is %lld, but %lld was expected", key,
+		        (long long)*value, (long long)wanted);
+	return TOMOS_OK;
+}
+
+static tomos_status json_scan(tomos_geometry **scan, const json_t *root, const Source *source)
+{
+	int64_t version, rows, columns;
+	const char *name = json_string_value(json_object_get(root, "format"));
+	if (!name || strcmp(name, form) != 0)
+		return fail(TOMOS_BAD_FILE, "'format' is '%.64s', but '%s' was expected",
+		        name ? name : "(none)", form);
+	TRY(json_whole(root, "version", 1, &version));
+	TRY(json_whole(root, "rows", source->rows, &rows));
+	TRY(json_whole(root, "columns", source->columns, &columns));
+	const json_t *views = json_object_get(root, "views");
+	if (!json_is_array(views))
+		return fail(TOMOS_BAD_FILE, "'views' must be a list of views");
+	TRY(geom_new(scan, rows, columns, (int64_t)json_array_size(views)));
+	for (int64_t i = 0; i < (*scan)->count; i++)
+		TRY(json_view(json_array_get(views, (size_t)i), i, &(*scan)->views[i]));
+	return TOMOS_OK;
+}
+
+static tomos_status read_json(tomos_geometry **scan, const Source *source)
+{
+	json_error_t error;
+	json_t *root =
+	        json_loadb(source->text, (size_t)source->length, JSON_REJECT_DUPLICATES, &error);
+	if (!root && json_error_code(&error) == json_error_out_of_memory)
+		return fail(TOMOS_NO_MEMORY, "no memory to read '%s'", source->path);
+	if (!root)
+		return fail(TOMOS_BAD_FILE, "'%s', line %d, column %d: not valid JSON: %s",
+		        source->path, error.line, error.column, error.text);
+	tomos_status status = json_scan(scan, root, source);
+	json_decref(root);
+	return status == TOMOS_OK ? status : fail_in(status, source->path, 0);
+}
+
+tomos_status tomos_geometry_read(
+        tomos_geometry **scan, const char *path, int64_t rows, int64_t columns, int point_source)
+{
+	Source source = {
+	        .path = path, .rows = rows, .columns = columns, .point_source = point_source};
+	locale_t plain, before;
+	*scan = NULL;
+	if (!path)
+		return fail(TOMOS_BAD_VALUE, "no geometry file is named");
+	TRY(plain_numbers(&plain, &before));
+	tomos_status status = load(&source);
+	if (status == TOMOS_OK)
+		status = ends_with(path, ".json") ? read_json(scan, &source)
+		                                  : read_text(scan, &source);
+	mem_free(source.text);
+	usual_numbers(plain, before);
+	if (status != TOMOS_OK) {
+		tomos_geometry_free(*scan);
+		*scan = NULL;
+	}
+	return status;
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+/* The fewest digits that give the same number back. */
+static void put_number(FILE *file, double value)
+{
+	char text[40];
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(text, sizeof text, "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
+			break;
+	}
+	fputs(text, file);
+}
+
+static void put_vector(FILE *file, const double a[3], const char *between)
+{
+	for (int i = 0; i < 3; i++) {
+		fputs(i ? between : "", file);
+		put_number(file, a[i]);
+	}
+}
+
+static void put_json(FILE *file, const tomos_geometry *scan)
+{
+	fprintf(file,
+	        "{\"format\": \"%s\", \"version\": 1, \"rows\": %lld, \"columns\": %lld, "
+	        "\"views\": [",
+	        form, (long long)scan->rows, (long long)scan->columns);
+	for (int64_t i = 0; i < scan->count; i++) {
+		const tomos_view *view = &scan->views[i];
+		fprintf(file, "%s\n\t{\"%s\": [", i ? "," : "",
+		        view->src[3] != 0 ? "source" : "direction");
+		put_vector(file, view->src, ", ");
+		fputs("], \"detector\": [", file);
+		put_vector(file, view->det, ", ");
+		fputs("], \"u\": [", file);
+		put_vector(file, view->u, ", ");
+		fputs("], \"v\": [", file);
+		put_vector(file, view->v, ", ");
+		fputs("]}", file);
+	}
+	fputs("\n]}\n", file);
+}
+
+static void put_text(FILE *file, const tomos_geometry *scan)
+{
+	fprintf(file, "# %s x y z, detector x y z, u x y z, v x y z; %lld rows, %lld columns\n",
+	        scan->views[0].src[3] != 0 ? "source" : "ray", (long long)scan->rows,
+	        (long long)scan->columns);
+	for (int64_t i = 0; i < scan->count; i++) {
+		const tomos_view *view = &scan->views[i];
+		const double *parts[] = {view->src, view->det, view->u, view->v};
+		for (int k = 0; k < 4; k++) {
+			fputs(k ? " " : "", file);
+			put_vector(file, parts[k], " ");
+		}
+		fputc('\n', file);
+	}
+}
+
+/* Text says nothing of the source: its lines are all of one kind. */
+static tomos_status check_text(const tomos_geometry *scan, const char *path)
+{
+	for (int64_t i = 1; i < scan->count; i++)
+		if (scan->views[i].src[3] != scan->views[0].src[3])
+			return fail(TOMOS_UNSUPPORTED,
+			        "view %lld has %s, unlike view 0: '%s' cannot hold both, .json can",
+			        (long long)i,
+			        scan->views[i].src[3] != 0 ? "a point source" : "parallel rays",
+			        path);
+	return TOMOS_OK;
+}
+
+static tomos_status put_file(
+        const char *temporary, const char *path, const tomos_geometry *scan, bool json)
+{
+	FILE *file = fopen(temporary, "wx");
+	if (!file)
+		return fail(TOMOS_IO, "'%s' cannot be written: '%s': %s", path, temporary,
+		        strerror(errno));
+	if (json)
+		put_json(file, scan);
+	else
+		put_text(file, scan);
+	bool failed = fflush(file) != 0 || ferror(file);
+	int reason = errno;
+	if (fclose(file) != 0 || failed)
+		return fail(TOMOS_IO, "'%s' cannot be written: %s", path,
+		        strerror(failed ? reason : errno));
+	return file_publish(temporary, path);
+}
+
+tomos_status tomos_geometry_write(
+        const tomos_geometry *scan, const char *path, const tomos_file_options *options)
+{
+	tomos_file_options o = tomos_file_defaults();
+	locale_t plain, before;
+	char *temporary;
+	TRY(options_take(&o, options, "file"));
+	bool json = path && ends_with(path, ".json");
+	if (!json && !(path && ends_with(path, ".txt")))
+		return fail(TOMOS_BAD_VALUE, "'%s' must end in .json or .txt to hold a geometry",
+		        path ? path : "(none)");
+	if (!json)
+		TRY(check_text(scan, path));
+	TRY(file_temporary(&temporary, path, o.overwrite));
+	tomos_status status = plain_numbers(&plain, &before);
+	if (status == TOMOS_OK) {
+		status = put_file(temporary, path, scan, json);
+		usual_numbers(plain, before);
+	}
+	if (status != TOMOS_OK)
+		file_discard(temporary);
+	mem_free(temporary);
+	return status;
+}

@@ -1,0 +1,360 @@
+/* Scans from a few numbers: parallel, fan, cone, laminography, helix, Lebedev directions.
+ *
+ * Every kind gives each view an upright frame: the direction of the central ray and unit vectors u
+ * and v across it with u x v = ray. The detector is turned in that frame about its pixel (axis_row,
+ * axis), which lies where the central ray through the axis meets it. doc/conventions.md has the
+ * formulas.
+ */
+#include <string.h>
+#include "geom/parts.h"
+
+#define PI 3.14159265358979323846
+
+/* The values column of options.def, one member per row. */
+#define VALUES_MEMBER(kind, name, fallback, values, help) const char *name;
+#define VALUES_TEXT(kind, name, fallback, values, help) values,
+static const struct {
+	TOMOS_SCAN_OPTIONS(VALUES_MEMBER)
+} scan_values = {TOMOS_SCAN_OPTIONS(VALUES_TEXT)};
+
+enum { TURNS = 1, SOURCE = 2, FLAT = 4, TILT = 8, PITCH = 16 };
+
+/* In the order of the choices in options.def; `arc` is the default. */
+typedef struct {
+	const char *name;
+	int has;
+	double arc;
+} Kind;
+
+static const Kind kinds[] = {
+        {"parallel", TURNS, PI},
+        {"fan", TURNS | SOURCE | FLAT, 2 * PI},
+        {"cone", TURNS | SOURCE, 2 * PI},
+        {"laminography", TURNS | TILT, PI},
+        {"helix", TURNS | SOURCE | PITCH, 2 * PI},
+        {"lebedev", 0, 0},
+};
+
+typedef struct {
+	tomos_scan_options o;
+	const Kind *kind;
+	double *directions; /* of the rays, lebedev alone */
+	double middle;      /* helix: the angle at which z = 0 */
+} Plan;
+
+typedef struct {
+	double ray[3], u[3], v[3];
+} Frame;
+
+/* ---- checks ------------------------------------------------------------------------------- */
+
+static tomos_status check_finite(const tomos_scan_options *o)
+{
+	const struct {
+		const char *name;
+		double value;
+	} numbers[] = {{"arc", o->arc}, {"start", o->start}, {"roll", o->roll}, {"slant", o->slant},
+	        {"swivel", o->swivel}, {"tilt", o->tilt}, {"pitch", o->pitch}};
+	for (int i = 0; i < COUNT(numbers); i++)
+		if (!(fabs(numbers[i].value) <= LARGEST))
+			return fail(TOMOS_BAD_VALUE, "%s is %g; it must be finite", numbers[i].name,
+			        numbers[i].value);
+	return TOMOS_OK;
+}
+
+static tomos_status check_pixel(const tomos_scan_options *o)
+{
+	if (!(o->pixel > 0 && o->pixel <= LARGEST))
+		return fail(TOMOS_BAD_VALUE,
+		        "pixel is %g; the width must be greater than 0 and finite", o->pixel);
+	if (!(o->pixel_height >= 0 && o->pixel_height <= LARGEST))
+		return fail(TOMOS_BAD_VALUE,
+		        "pixel_height is %g; it must be greater than 0 and finite, or 0 for the "
+		        "width",
+		        o->pixel_height);
+	return TOMOS_OK;
+}
+
+/* A list that is there has `wanted` values, or one for all views; each is finite. */
+static tomos_status check_list(
+        const char *name, const double *list, int64_t count, int64_t wanted, bool one)
+{
+	if (!list && count == 0)
+		return TOMOS_OK;
+	if (!list || count < 1)
+		return fail(TOMOS_BAD_VALUE, "the list %s is empty (%lld values)", name,
+		        (long long)count);
+	if (count != wanted && !(one && count == 1))
+		return fail(TOMOS_BAD_VALUE,
+		        "%s has %lld values for %lld views; it takes %sone per view", name,
+		        (long long)count, (long long)wanted, one ? "one, or " : "");
+	for (int64_t i = 0; i < count; i++)
+		if (!(fabs(list[i]) <= LARGEST))
+			return fail(TOMOS_BAD_VALUE, "view %lld: %s is %g; it must be finite",
+			        (long long)i, name, list[i]);
+	return TOMOS_OK;
+}
+
+static double of_view(const double *list, int64_t count, int64_t view)
+{
+	return list[count == 1 ? 0 : view];
+}
+
+static tomos_status check_distances(const tomos_scan_options *o, const Kind *kind)
+{
+	if (o->source_axis_count == 0 || o->source_detector_count == 0)
+		return fail(TOMOS_BAD_VALUE, "a %s scan needs %s", kind->name,
+		        o->source_axis_count ? "source_detector" : "source_axis");
+	for (int64_t i = 0; i < o->views; i++) {
+		double axis = of_view(o->source_axis, o->source_axis_count, i);
+		double detector = of_view(o->source_detector, o->source_detector_count, i);
+		if (!(axis > 0))
+			return fail(TOMOS_BAD_VALUE,
+			        "view %lld: source_axis is %g; it must be greater than 0",
+			        (long long)i, axis);
+		if (!(detector > axis))
+			return fail(TOMOS_BAD_VALUE,
+			        "view %lld: source_detector is %g; it must be greater than "
+			        "source_axis, %g",
+			        (long long)i, detector, axis);
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status check_lists(const tomos_scan_options *o, const Kind *kind)
+{
+	int64_t views = o->views;
+	TRY(check_list("axis", o->axis, o->axis_count, views, true));
+	TRY(check_list("axis_row", o->axis_row, o->axis_row_count, views, true));
+	TRY(check_list("source_axis", o->source_axis, o->source_axis_count, views, true));
+	TRY(check_list(
+	        "source_detector", o->source_detector, o->source_detector_count, views, true));
+	return kind->has & SOURCE ? check_distances(o, kind) : TOMOS_OK;
+}
+
+/* What a kind has no use for must not be given: it would be silently ignored. */
+static tomos_status check_unused(const tomos_scan_options *o, const Kind *kind)
+{
+	const struct {
+		const char *name;
+		bool given;
+		int needs;
+	} settings[] = {{"source_axis", o->source_axis_count != 0, SOURCE},
+	        {"source_detector", o->source_detector_count != 0, SOURCE},
+	        {"tilt", o->tilt != 0, TILT}, {"pitch", o->pitch != 0, PITCH},
+	        {"arc", o->arc != 0, TURNS}, {"start", o->start != 0, TURNS},
+	        {"angles", o->angles_count != 0, TURNS}};
+	for (int i = 0; i < COUNT(settings); i++)
+		if (settings[i].given && !(kind->has & settings[i].needs))
+			return fail(TOMOS_BAD_VALUE, "%s is given, but a %s scan has none",
+			        settings[i].name, kind->name);
+	if (kind->has & FLAT && o->rows != 1)
+		return fail(TOMOS_BAD_VALUE, "a fan scan of %lld rows: the rows must be 1",
+		        (long long)o->rows);
+	if (fabs(o->tilt) >= PI / 2 * (1 - 1e-9))
+		return fail(TOMOS_BAD_VALUE,
+		        "a tilt of %g degrees: it must lie between -90 and 90, ends left out",
+		        o->tilt * 180 / PI);
+	return TOMOS_OK;
+}
+
+/* Settles the number of views: as many as angles, or as was asked for. */
+static tomos_status settle_views(tomos_scan_options *o, const Kind *kind)
+{
+	if (o->angles && (o->arc != 0 || o->start != 0))
+		return fail(TOMOS_BAD_VALUE, "angles are given, and %s = %g degrees too; give one",
+		        o->arc != 0 ? "arc" : "start",
+		        (o->arc != 0 ? o->arc : o->start) * 180 / PI);
+	if (o->views == 0)
+		o->views = o->angles_count;
+	TRY(check_list("angles", o->angles, o->angles_count, o->views, false));
+	if (o->arc == 0)
+		o->arc = kind->arc;
+	return TOMOS_OK;
+}
+
+/* ---- frames ------------------------------------------------------------------------------- */
+
+static double angle_of(const tomos_scan_options *o, int64_t view)
+{
+	return o->angles ? o->angles[view] : o->start + o->arc * ((double)view / (double)o->views);
+}
+
+static double middle_angle(const tomos_scan_options *o)
+{
+	double low = HUGE_VAL, high = -HUGE_VAL;
+	for (int64_t i = 0; i < o->views; i++) {
+		low = fmin(low, angle_of(o, i));
+		high = fmax(high, angle_of(o, i));
+	}
+	return 0.5 * (low + high);
+}
+
+static Frame turned_frame(double angle, double tilt)
+{
+	double s = sin(angle), c = cos(angle), sa = sin(tilt), ca = cos(tilt);
+	return (Frame){{s * ca, -c * ca, -sa}, {c, s, 0}, {s * sa, -c * sa, ca}};
+}
+
+/* Rodrigues: a turned about the unit vector `about`, right-handed. */
+static void turn(double a[3], const double about[3], double angle)
+{
+	double s = sin(angle), c = cos(angle), along = dot3(about, a) * (1 - c), across[3];
+	if (angle == 0)
+		return;
+	cross3(across, about, a);
+	for (int i = 0; i < 3; i++)
+		a[i] = c * a[i] + s * across[i] + along * about[i];
+}
+
+void view_towards(const double direction[3], double u[3], double v[3])
+{
+	const double front[3] = {0, -1, 0};
+	double about[3], cosine = dot3(front, direction) / norm3(direction);
+	memcpy(u, (double[]){1, 0, 0}, 3 * sizeof *u);
+	memcpy(v, (double[]){0, 0, 1}, 3 * sizeof *v);
+	cross3(about, front, direction);
+	double sine = norm3(about) / norm3(direction);
+	if (sine == 0) { /* no axis to be had: half a turn about z, or none */
+		u[0] = cosine < 0 ? -1 : 1;
+		return;
+	}
+	for (int i = 0; i < 3; i++)
+		about[i] /= sine * norm3(direction);
+	turn(u, about, atan2(sine, cosine));
+	turn(v, about, atan2(sine, cosine));
+}
+
+static Frame frame_of(const Plan *plan, int64_t view)
+{
+	Frame f;
+	if (!plan->directions)
+		return turned_frame(angle_of(&plan->o, view), plan->o.tilt);
+	memcpy(f.ray, plan->directions + 3 * view, sizeof f.ray);
+	view_towards(f.ray, f.u, f.v);
+	return f;
+}
+
+/* ---- views -------------------------------------------------------------------------------- */
+
+/* The detector's own turns: swivel, then slant about its new u, then roll about its new normal;
+ * which is the same as roll, slant, swivel about the upright frame. */
+static void turn_detector(const tomos_scan_options *o, const Frame *upright, double side[3])
+{
+	turn(side, upright->ray, o->roll);
+	turn(side, upright->u, o->slant);
+	turn(side, upright->v, o->swivel);
+}
+
+static void place_source(const Plan *plan, int64_t view, const Frame *f, tomos_view *out)
+{
+	const tomos_scan_options *o = &plan->o;
+	memcpy(out->src, f->ray, sizeof f->ray);
+	out->src[3] = (plan->kind->has & SOURCE) != 0;
+	memset(out->det, 0, sizeof out->det);
+	if (out->src[3] == 0)
+		return;
+	double axis = of_view(o->source_axis, o->source_axis_count, view);
+	double detector = of_view(o->source_detector, o->source_detector_count, view);
+	double z = o->pitch * (angle_of(o, view) - plan->middle) / (2 * PI);
+	for (int i = 0; i < 3; i++) {
+		out->src[i] = -axis * f->ray[i];
+		out->det[i] = (detector - axis) * f->ray[i];
+	}
+	out->src[2] += z;
+	out->det[2] += z;
+}
+
+static void fill_view(const Plan *plan, int64_t view, tomos_view *out)
+{
+	const tomos_scan_options *o = &plan->o;
+	Frame f = frame_of(plan, view), d = f;
+	double height = o->pixel_height > 0 ? o->pixel_height : o->pixel;
+	double middle[2] = {0.5 * (double)(o->columns - 1), 0.5 * (double)(o->rows - 1)};
+	turn_detector(o, &f, d.u);
+	turn_detector(o, &f, d.v);
+	for (int i = 0; i < 3; i++) {
+		out->u[i] = o->pixel * d.u[i];
+		out->v[i] = height * d.v[i];
+	}
+	place_source(plan, view, &f, out);
+	if (o->axis)
+		add3(out->det, out->det, middle[0] - of_view(o->axis, o->axis_count, view), out->u);
+	if (o->axis_row)
+		add3(out->det, out->det, middle[1] - of_view(o->axis_row, o->axis_row_count, view),
+		        out->v);
+}
+
+tomos_status tomos_geometry_make(tomos_geometry **scan, const tomos_scan_options *options)
+{
+	Plan plan = {.o = tomos_scan_defaults()};
+	tomos_scan_options *o = &plan.o;
+	int index;
+	*scan = NULL;
+	TRY(options_take(o, options, "scan"));
+	TRY(choice_find("geometry", scan_values.geometry, o->geometry, &index));
+	plan.kind = &kinds[index];
+	TRY(check_finite(o));
+	TRY(check_pixel(o));
+	TRY(check_unused(o, plan.kind));
+	TRY(settle_views(o, plan.kind));
+	TRY(geom_new(scan, o->rows, o->columns, o->views));
+	tomos_status status = check_lists(o, plan.kind);
+	if (status == TOMOS_OK && !(plan.kind->has & TURNS))
+		status = lebedev_directions(&plan.directions, o->views);
+	if (status != TOMOS_OK) {
+		tomos_geometry_free(*scan);
+		*scan = NULL;
+		return status;
+	}
+	plan.middle = middle_angle(o);
+	for (int64_t i = 0; i < o->views; i++)
+		fill_view(&plan, i, &(*scan)->views[i]);
+	mem_free(plan.directions);
+	return geom_seal(scan);
+}
+
+/* ---- the common kinds in one line --------------------------------------------------------- */
+
+static tomos_scan_options simple_scan(const char *kind, int64_t rows, int64_t columns, double pixel,
+        const double *angles, int64_t count)
+{
+	tomos_scan_options o = tomos_scan_defaults();
+	o.geometry = kind;
+	o.rows = rows;
+	o.columns = columns;
+	o.pixel = pixel;
+	o.angles = angles;
+	o.angles_count = count;
+	return o;
+}
+
+static tomos_status make_divergent(tomos_geometry **scan, tomos_scan_options o,
+        const double *source_axis, const double *source_detector)
+{
+	o.source_axis = source_axis;
+	o.source_detector = source_detector;
+	o.source_axis_count = o.source_detector_count = 1;
+	return tomos_geometry_make(scan, &o);
+}
+
+tomos_status tomos_geometry_parallel(tomos_geometry **scan, int64_t rows, int64_t columns,
+        double pixel, const double *angles, int64_t count)
+{
+	tomos_scan_options o = simple_scan("parallel", rows, columns, pixel, angles, count);
+	return tomos_geometry_make(scan, &o);
+}
+
+tomos_status tomos_geometry_fan(tomos_geometry **scan, int64_t columns, double pixel,
+        double source_axis, double source_detector, const double *angles, int64_t count)
+{
+	return make_divergent(scan, simple_scan("fan", 1, columns, pixel, angles, count),
+	        &source_axis, &source_detector);
+}
+
+tomos_status tomos_geometry_cone(tomos_geometry **scan, int64_t rows, int64_t columns, double pixel,
+        double source_axis, double source_detector, const double *angles, int64_t count)
+{
+	return make_divergent(scan, simple_scan("cone", rows, columns, pixel, angles, count),
+	        &source_axis, &source_detector);
+}
