@@ -233,6 +233,10 @@ TOMOS_API tomos_status tomos_file_write(
 	tomos_file *file, int64_t first, int64_t count, const float *data);
 TOMOS_API tomos_status tomos_file_commit(tomos_file *file); /* after this, only close */
 TOMOS_API void tomos_file_close(tomos_file *file);          /* without commit: nothing is left */
+/* For programs that end without closing, on a signal say: removes all that is not yet committed. */
+TOMOS_API void tomos_file_discard_all(void);
+/* Refuses NaN and infinity: "'name' has 12 values that are not finite, the first at [3][0][7]". */
+TOMOS_API tomos_status tomos_array_check(const tomos_array *array, const char *name);
 
 /* An 8-bit grey picture; low maps to black, high to white. */
 TOMOS_API tomos_status tomos_picture_write(const char *path, const float *data, int64_t width,
@@ -246,6 +250,7 @@ TOMOS_API tomos_status tomos_backend_open(tomos_backend **backend, const char *n
 TOMOS_API void tomos_backend_close(tomos_backend *backend);
 TOMOS_API const char *tomos_backend_describe(const tomos_backend *backend);
 TOMOS_API const char *tomos_backend_names(void);  /* "auto|cpu|..." */
+TOMOS_API const char *tomos_projector_names(void); /* "joseph|line|..." */
 TOMOS_API tomos_status tomos_set_threads(int threads); /* 0: all cores */
 TOMOS_API int tomos_threads(void);
 

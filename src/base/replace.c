@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +64,8 @@ static tomos_status free_name(char **name, const char *path, const char *directo
 	}
 }
 
-tomos_status file_temporary(char **temporary, const char *path, bool overwrite)
+/* A name beside `path` that nothing has yet. */
+static tomos_status name_beside(char **temporary, const char *path, bool overwrite)
 {
 	*temporary = NULL;
 	Parts parts = split_path(path ? path : "");
@@ -78,6 +80,54 @@ tomos_status file_temporary(char **temporary, const char *path, bool overwrite)
 	if (status == TOMOS_OK)
 		status = free_name(temporary, path, directory, parts);
 	mem_free(directory);
+	return status;
+}
+
+/* The temporaries of this process that are neither published nor discarded. */
+typedef struct Pending {
+	struct Pending *next;
+	pid_t owner; /* a forked child must not remove its parent's */
+	char name[];
+} Pending;
+
+static Pending *pending;
+static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static tomos_status remember(const char *name)
+{
+	size_t length = strlen(name) + 1;
+	Pending *entry;
+	TRY(mem_alloc(&entry, 1, sizeof *entry + length, "a temporary name"));
+	entry->owner = getpid();
+	memcpy(entry->name, name, length);
+	pthread_mutex_lock(&pending_lock);
+	entry->next = pending;
+	pending = entry;
+	pthread_mutex_unlock(&pending_lock);
+	return TOMOS_OK;
+}
+
+static void forget(const char *name)
+{
+	pthread_mutex_lock(&pending_lock);
+	for (Pending **link = &pending; *link; link = &(*link)->next)
+		if (strcmp((*link)->name, name) == 0) {
+			Pending *entry = *link;
+			*link = entry->next;
+			mem_free(entry);
+			break;
+		}
+	pthread_mutex_unlock(&pending_lock);
+}
+
+tomos_status file_temporary(char **temporary, const char *path, bool overwrite)
+{
+	TRY(name_beside(temporary, path, overwrite));
+	tomos_status status = remember(*temporary);
+	if (status != TOMOS_OK) {
+		mem_free(*temporary);
+		*temporary = NULL;
+	}
 	return status;
 }
 
@@ -106,6 +156,11 @@ static int remove_entry(const char *path, const struct stat *info, int kind, str
 	(void)kind;
 	(void)where;
 	return remove(path);
+}
+
+static void remove_tree(const char *path)
+{
+	(void)nftw(path, remove_entry, WALK_FILES, FTW_DEPTH | FTW_PHYS);
 }
 
 static int refuse_inner_directory(
@@ -147,12 +202,12 @@ static tomos_status rename_to(const char *from, const char *to)
 static tomos_status replace_directory(const char *temporary, const char *path)
 {
 	char *old;
-	TRY(file_temporary(&old, path, true));
+	TRY(name_beside(&old, path, true));
 	tomos_status status = rename_to(path, old);
 	if (status == TOMOS_OK) {
 		status = rename_to(temporary, path);
 		if (status == TOMOS_OK)
-			file_discard(old);
+			remove_tree(old);
 		else
 			(void)rename(old, path);
 	}
@@ -168,6 +223,7 @@ tomos_status file_publish(const char *temporary, const char *path)
 		        temporary, path, strerror(errno));
 	TRY(check_replaced(temporary, path, &aside));
 	TRY(aside ? replace_directory(temporary, path) : rename_to(temporary, path));
+	forget(temporary);
 	char *directory;
 	if (directory_of(&directory, path, split_path(path)) == TOMOS_OK) {
 		(void)sync_path(
@@ -179,6 +235,21 @@ tomos_status file_publish(const char *temporary, const char *path)
 
 void file_discard(const char *temporary)
 {
-	if (temporary)
-		(void)nftw(temporary, remove_entry, WALK_FILES, FTW_DEPTH | FTW_PHYS);
+	if (temporary) {
+		remove_tree(temporary);
+		forget(temporary);
+	}
+}
+
+void tomos_file_discard_all(void)
+{
+	pthread_mutex_lock(&pending_lock);
+	while (pending) {
+		Pending *entry = pending;
+		pending = entry->next;
+		if (entry->owner == getpid())
+			remove_tree(entry->name);
+		mem_free(entry);
+	}
+	pthread_mutex_unlock(&pending_lock);
 }

@@ -1,57 +1,83 @@
 /* Array files of any format behind one face. A file is one array of up to three axes, read and
- * written along the first, with small named numbers and texts attached where the format can hold
- * them (HDF5 alone). This room knows nothing of grids and scans. */
+ * written along the first, with small named numbers attached where the format can hold them (HDF5
+ * alone). This room knows nothing of grids and scans: src/run/files.c keeps those as named numbers. */
 #ifndef IO_H
 #define IO_H
 
 #include "base/base.h"
 
 typedef struct Format Format;
+typedef struct tomos_file File;
 
-/* What a format keeps about an open file; its own part follows in its own struct. */
-typedef struct {
+/* What is known of an open file whatever its format; the format's own part hangs on `own`. */
+struct tomos_file {
 	const Format *format;
-	char *path;       /* as the user named it */
-	char *temporary;  /* where a file under construction lies; NULL when reading */
-	char *dataset;    /* HDF5: where the data are, else "" */
-	const char *type; /* "float32", "uint16", ... */
+	char *path;             /* as the user named it */
+	char *temporary;        /* where a file under construction lies; NULL when reading */
+	char *dataset;          /* HDF5: where the data are, else "" */
+	const char *type;       /* "float32", "uint16", ... */
+	unsigned char *written; /* one per index of the first axis; NULL when reading */
 	int64_t shape[3];
 	tomos_content content;
 	bool committed;
 	void *own;
-} File;
+};
 
-/* One row of formats.def. A function that is NULL is not supported by the format. */
+/* One row of formats.def. A function that is NULL is not supported by the format. `open` and
+ * `create` may leave `own` half made when they fail: `close` follows in every case. */
 struct Format {
 	const char *name;
 	const char *endings; /* "h5|hdf5|..." for writing */
-	bool (*probe)(const char *path, const unsigned char *head, size_t length);
+	/* `head` holds the first bytes of a file; it is NULL for a directory. */
+	bool (*probe)(const unsigned char *head, size_t length);
 	tomos_status (*open)(File *file, const tomos_file_options *options);
 	tomos_status (*read)(File *file, int64_t first, int64_t count, float *data);
 	tomos_status (*create)(File *file);
 	tomos_status (*write)(File *file, int64_t first, int64_t count, const float *data);
-	tomos_status (*finish)(File *file); /* everything on disk, under the temporary name */
+	tomos_status (*finish)(File *file); /* everything written, under the temporary name */
 	void (*close)(File *file);
-	/* Named numbers: get allocates *values and sets the shape; a name that is not there gives
-	 * TOMOS_OK and *values = NULL. */
-	tomos_status (*get)(File *file, const char *name, double **values, int64_t shape[2]);
-	tomos_status (*put)(File *file, const char *name, const double *values, const int64_t shape[2]);
+	/* Named numbers; names are paths like "grid/first". get allocates *values and sets the
+	 * shape; a name that is not there gives TOMOS_OK and *values = NULL. */
+	tomos_status (*get)(const File *file, const char *name, double **values, int64_t shape[2]);
+	tomos_status (*put)(
+	        File *file, const char *name, const double *values, const int64_t shape[2]);
 };
 
-tomos_status io_open(File **file, const char *path, const tomos_file_options *options);
-tomos_status io_create(File **file, const char *path, tomos_content content,
-	const int64_t shape[3], const tomos_file_options *options);
-tomos_status io_read(File *file, int64_t first, int64_t count, float *data);
-tomos_status io_write(File *file, int64_t first, int64_t count, const float *data);
-tomos_status io_get(File *file, const char *name, double **values, int64_t shape[2]);
-tomos_status io_put(File *file, const char *name, const double *values, const int64_t shape[2]);
-tomos_status io_commit(File *file);
-void io_close(File *file);
+#define FORMAT(name) extern const Format format_##name;
+#include "io/formats.def"
+#undef FORMAT
 
-/* For writers outside the format table (text, JSON, PNG): a temporary name beside `path`, refused if
- * `path` exists and may not be overwritten; then renamed into place, or removed. */
-tomos_status io_temporary(char **temporary, const char *path, const tomos_file_options *options);
-tomos_status io_publish(char *temporary, const char *path);
-void io_discard(char *temporary);
+/* Formats without named numbers have none to get, and put keeps nothing; neither is a failure. */
+tomos_status io_get(const File *file, const char *name, double **values, int64_t shape[2]);
+tomos_status io_put(File *file, const char *name, const double *values, const int64_t shape[2]);
+
+/* ---- for the formats ---------------------------------------------------------------------- */
+
+/* Stored numbers: kind 'i' signed, 'u' unsigned, 'f' floating point. */
+typedef struct {
+	char kind;
+	int bytes;
+	bool swapped; /* the other byte order than this machine's */
+} Element;
+
+/* "float32", "uint16", ...; NULL where there is no such type. */
+const char *element_name(Element element);
+void element_convert(Element element, const void *stored, int64_t count, float *data);
+
+/* Shape of `rank` axes as three, with leading ones; refuses other ranks and empty or huge shapes in
+ * a sentence that begins with `where`. */
+tomos_status shape_take(int64_t shape[3], const int64_t *axes, int rank, const char *where);
+
+/* Plain files. `path` is for the sentence. */
+tomos_status flat_open(int *descriptor, int64_t *size, const char *path);
+tomos_status flat_create(int *descriptor, const char *temporary, const char *path);
+tomos_status flat_read(int descriptor, const char *path, int64_t at, void *data, int64_t bytes);
+tomos_status flat_write(
+        int descriptor, const char *path, int64_t at, const void *data, int64_t bytes);
+tomos_status flat_close(int *descriptor, const char *path); /* -1 is closed already */
+
+/* The most that a compressed byte may stand for, whatever the method: files that claim more are
+ * broken, and are refused before memory is taken for them. */
+enum { LARGEST_RATIO = 65536 };
 
 #endif

@@ -1,0 +1,113 @@
+/* Stored number types and their conversion to float; shapes of one to three axes. */
+#include <stdio.h>
+#include <string.h>
+#include "io/io.h"
+
+/* IEEE half: 1 sign, 5 exponent and 10 fraction bits. */
+static float half_value(uint16_t half)
+{
+	uint32_t exponent = (half >> 10) & 31u, fraction = half & 1023u;
+	uint32_t bits = exponent == 31 ? 0x7f800000u | fraction << 13
+	                               : (exponent + 112) << 23 | fraction << 13;
+	float value;
+	memcpy(&value, &bits, sizeof value);
+	if (exponent == 0)
+		value = (float)fraction * 0x1p-24f;
+	return half & 0x8000u ? -value : value;
+}
+
+static uint8_t swap8(uint8_t v)
+{
+	return v;
+}
+
+static uint16_t swap16(uint16_t v)
+{
+	return __builtin_bswap16(v);
+}
+
+static uint32_t swap32(uint32_t v)
+{
+	return __builtin_bswap32(v);
+}
+
+static uint64_t swap64(uint64_t v)
+{
+	return __builtin_bswap64(v);
+}
+
+/* E(kind, bits, C type, to float, name) */
+#define ELEMENTS(E) \
+	E('i', 8, int8_t, (float), int8) \
+	E('i', 16, int16_t, (float), int16) \
+	E('i', 32, int32_t, (float), int32) \
+	E('i', 64, int64_t, (float), int64) \
+	E('u', 8, uint8_t, (float), uint8) \
+	E('u', 16, uint16_t, (float), uint16) \
+	E('u', 32, uint32_t, (float), uint32) \
+	E('u', 64, uint64_t, (float), uint64) \
+	E('f', 16, uint16_t, half_value, float16) \
+	E('f', 32, float, (float), float32) \
+	E('f', 64, double, (float), float64)
+
+#define CONVERSION(kind, bits, type, to_float, name) \
+	static void from_##name(const unsigned char *in, int64_t count, bool swapped, float *out) \
+	{ \
+		for (int64_t i = 0; i < count; i++) { \
+			uint##bits##_t raw; \
+			type value; \
+			memcpy(&raw, in + i * (int64_t)sizeof raw, sizeof raw); \
+			if (swapped) \
+				raw = swap##bits(raw); \
+			memcpy(&value, &raw, sizeof value); \
+			out[i] = to_float(value); \
+		} \
+	}
+ELEMENTS(CONVERSION)
+
+typedef struct {
+	char kind;
+	int bytes;
+	const char *name;
+	void (*convert)(const unsigned char *in, int64_t count, bool swapped, float *out);
+} Row;
+
+#define ROW(kind, bits, type, to_float, name) {kind, bits / 8, #name, from_##name},
+static const Row rows[] = {ELEMENTS(ROW)};
+
+static const Row *find(Element element)
+{
+	for (int i = 0; i < COUNT(rows); i++)
+		if (rows[i].kind == element.kind && rows[i].bytes == element.bytes)
+			return &rows[i];
+	return NULL;
+}
+
+const char *element_name(Element element)
+{
+	const Row *row = find(element);
+	return row ? row->name : NULL;
+}
+
+void element_convert(Element element, const void *stored, int64_t count, float *data)
+{
+	find(element)->convert(stored, count, element.swapped, data);
+}
+
+tomos_status shape_take(int64_t shape[3], const int64_t *axes, int rank, const char *where)
+{
+	char text[160] = "()";
+	int64_t count;
+	for (int i = 0, length = 0; i < rank && length < (int)sizeof text - 32; i++)
+		length += snprintf(text + length, sizeof text - (size_t)length, "%s%lld",
+		        i ? " x " : "", (long long)axes[i]);
+	if (rank < 1 || rank > 3)
+		return fail(TOMOS_UNSUPPORTED, "%s has %d axes (%s); 1 to 3 can be read", where,
+		        rank, text);
+	for (int i = 0; i < 3; i++)
+		shape[i] = i < 3 - rank ? 1 : axes[i - (3 - rank)];
+	if (shape_count(shape, &count) != TOMOS_OK)
+		return fail(TOMOS_BAD_FILE, "%s has the shape %s, which is empty or too large",
+		        where, text);
+	return TOMOS_OK;
+}

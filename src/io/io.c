@@ -1,0 +1,264 @@
+/* Opening by content, creating by name, and the checks that are the same for every format. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include "io/io.h"
+
+enum { HEAD_BYTES = 4096 };
+
+#define FORMAT(name) &format_##name,
+static const Format *const formats[] = {
+#include "io/formats.def"
+};
+#undef FORMAT
+
+/* ---- choosing a format -------------------------------------------------------------------- */
+
+static bool is_directory(const char *path)
+{
+	struct stat info;
+	return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static bool names_directory(const char *path)
+{
+	size_t length = strlen(path);
+	return (length > 0 && path[length - 1] == '/') || is_directory(path);
+}
+
+static tomos_status read_head(const char *path, unsigned char *head, size_t *length)
+{
+	int descriptor;
+	int64_t size;
+	TRY(flat_open(&descriptor, &size, path));
+	*length = (size_t)min64(size, HEAD_BYTES);
+	tomos_status status = flat_read(descriptor, path, 0, head, (int64_t)*length);
+	(void)flat_close(&descriptor, path);
+	return status;
+}
+
+static tomos_status refuse_content(const char *path, const unsigned char *head, size_t length)
+{
+	char names[128] = "", bytes[64] = "";
+	for (int i = 0; i < COUNT(formats); i++)
+		snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
+		        formats[i]->name);
+	for (size_t i = 0; i < length && i < 8; i++)
+		snprintf(bytes + strlen(bytes), sizeof bytes - strlen(bytes), " %02x", head[i]);
+	if (length == 0)
+		return fail(TOMOS_BAD_FILE, "'%s' is empty", path);
+	return fail(TOMOS_BAD_FILE, "'%s' is of no known format (%s); it begins with%s", path,
+	        names, bytes);
+}
+
+static tomos_status find_by_content(const Format **format, const char *path)
+{
+	unsigned char buffer[HEAD_BYTES];
+	const unsigned char *head = NULL;
+	size_t length = 0;
+	if (!is_directory(path)) {
+		TRY(read_head(path, buffer, &length));
+		head = buffer;
+	}
+	for (int i = 0; i < COUNT(formats); i++)
+		if (formats[i]->probe(head, length)) {
+			*format = formats[i];
+			return TOMOS_OK;
+		}
+	return refuse_content(path, head, length);
+}
+
+static bool ending_fits(const Format *format, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+	char lower[16];
+	size_t length = dot ? strlen(dot + 1) : 0;
+	if (!dot || (slash && dot < slash) || length >= sizeof lower)
+		return false;
+	for (size_t i = 0; i <= length; i++)
+		lower[i] = dot[1 + i] >= 'A' && dot[1 + i] <= 'Z' ? (char)(dot[1 + i] + 32)
+		                                                  : dot[1 + i];
+	return choice_index(format->endings, lower) >= 0;
+}
+
+static tomos_status find_by_name(const Format **format, const char *path)
+{
+	char endings[128] = "";
+	if (names_directory(path)) {
+		*format = &format_tiff;
+		return TOMOS_OK;
+	}
+	for (int i = 0; i < COUNT(formats); i++) {
+		*format = formats[i];
+		if (ending_fits(formats[i], path))
+			return TOMOS_OK;
+		snprintf(endings + strlen(endings), sizeof endings - strlen(endings), "%s%s",
+		        i ? "|" : "", formats[i]->endings);
+	}
+	return fail(TOMOS_BAD_VALUE,
+	        "the name '%s' does not say the format to write: it must end in one of %s, or in "
+	        "'/' "
+	        "for a directory of TIFF files",
+	        path, endings);
+}
+
+/* ---- opening and closing ------------------------------------------------------------------ */
+
+static tomos_status check_path(const char *path)
+{
+	if (!path || !*path)
+		return fail(TOMOS_BAD_VALUE, "the name of a file is missing");
+	return TOMOS_OK;
+}
+
+static tomos_status file_make(File **file, const char *path)
+{
+	TRY(mem_zeroed(file, 1, sizeof **file, "a file's description"));
+	(*file)->content = TOMOS_UNKNOWN;
+	TRY(mem_text(&(*file)->path, path));
+	return TOMOS_OK;
+}
+
+static tomos_status open_into(File *file, const tomos_file_options *options)
+{
+	int64_t count;
+	TRY(find_by_content(&file->format, file->path));
+	TRY(file->format->open(file, options));
+	if (!file->dataset)
+		TRY(mem_text(&file->dataset, ""));
+	return shape_count(file->shape, &count);
+}
+
+tomos_status tomos_file_open(File **file, const char *path, const tomos_file_options *given)
+{
+	tomos_file_options options = tomos_file_defaults();
+	*file = NULL;
+	TRY(check_path(path));
+	TRY(options_take(&options, given, "file"));
+	File *made = NULL;
+	tomos_status status = file_make(&made, path);
+	if (status == TOMOS_OK)
+		status = open_into(made, &options);
+	if (status == TOMOS_OK)
+		*file = made;
+	else
+		tomos_file_close(made);
+	return status;
+}
+
+static tomos_status create_into(File *file, tomos_content content, const int64_t shape[3],
+        const tomos_file_options *options)
+{
+	int64_t count;
+	TRY(find_by_name(&file->format, file->path));
+	TRY(shape_count(shape, &count));
+	memcpy(file->shape, shape, sizeof file->shape);
+	file->content = content;
+	file->type = "float32";
+	TRY(mem_zeroed(&file->written, shape[0], 1, "the list of what is written"));
+	TRY(file_temporary(&file->temporary, file->path, options->overwrite));
+	TRY(file->format->create(file));
+	return file->dataset ? TOMOS_OK : mem_text(&file->dataset, "");
+}
+
+tomos_status tomos_file_create(File **file, const char *path, tomos_content content,
+        const int64_t shape[3], const tomos_file_options *given)
+{
+	tomos_file_options options = tomos_file_defaults();
+	*file = NULL;
+	TRY(check_path(path));
+	TRY(options_take(&options, given, "file"));
+	File *made = NULL;
+	tomos_status status = file_make(&made, path);
+	if (status == TOMOS_OK)
+		status = create_into(made, content, shape, &options);
+	if (status == TOMOS_OK)
+		*file = made;
+	else
+		tomos_file_close(made);
+	return status;
+}
+
+void tomos_file_close(File *file)
+{
+	if (!file)
+		return;
+	if (file->own)
+		file->format->close(file);
+	if (!file->committed)
+		file_discard(file->temporary);
+	mem_free(file->path);
+	mem_free(file->temporary);
+	mem_free(file->dataset);
+	mem_free(file->written);
+	mem_free(file);
+}
+
+/* ---- reading and writing ------------------------------------------------------------------ */
+
+static tomos_status check_range(const File *file, int64_t first, int64_t count)
+{
+	if (first < 0 || count < 1 || first > file->shape[0] - count)
+		return fail(TOMOS_BAD_VALUE,
+		        "'%s': %lld indices from %lld on the first axis, which has %lld",
+		        file->path, (long long)count, (long long)first, (long long)file->shape[0]);
+	return TOMOS_OK;
+}
+
+tomos_status tomos_file_read(File *file, int64_t first, int64_t count, float *data)
+{
+	if (file->temporary)
+		return fail(
+		        TOMOS_BAD_VALUE, "'%s' is open for writing and cannot be read", file->path);
+	TRY(check_range(file, first, count));
+	return file->format->read(file, first, count, data);
+}
+
+static tomos_status check_writable(const File *file)
+{
+	if (!file->temporary || file->committed)
+		return fail(TOMOS_BAD_VALUE, "'%s' is %s and cannot be written to", file->path,
+		        file->committed ? "committed" : "open for reading");
+	return TOMOS_OK;
+}
+
+tomos_status tomos_file_write(File *file, int64_t first, int64_t count, const float *data)
+{
+	TRY(check_writable(file));
+	TRY(check_range(file, first, count));
+	/* A slab that failed half way is no longer what it may have been before. */
+	memset(file->written + first, 0, (size_t)count);
+	TRY(file->format->write(file, first, count, data));
+	memset(file->written + first, 1, (size_t)count);
+	return TOMOS_OK;
+}
+
+tomos_status tomos_file_commit(File *file)
+{
+	TRY(check_writable(file));
+	const unsigned char *gap = memchr(file->written, 0, (size_t)file->shape[0]);
+	if (gap)
+		return fail(TOMOS_BAD_VALUE,
+		        "'%s' is not complete: index %lld of %lld on the first axis was never "
+		        "written",
+		        file->path, (long long)(gap - file->written), (long long)file->shape[0]);
+	TRY(file->format->finish(file));
+	TRY(file_publish(file->temporary, file->path));
+	file->committed = true;
+	return TOMOS_OK;
+}
+
+tomos_status io_get(const File *file, const char *name, double **values, int64_t shape[2])
+{
+	*values = NULL;
+	shape[0] = shape[1] = 0;
+	return file->format->get ? file->format->get(file, name, values, shape) : TOMOS_OK;
+}
+
+tomos_status io_put(File *file, const char *name, const double *values, const int64_t shape[2])
+{
+	TRY(check_writable(file));
+	return file->format->put ? file->format->put(file, name, values, shape) : TOMOS_OK;
+}

@@ -1,0 +1,364 @@
+/* NumPy's array files, versions 1 to 3 of the format: a line of text, then the numbers.
+ *
+ * The text is a Python dictionary with the keys 'descr', 'fortran_order' and 'shape', in any order;
+ * anything else is refused. https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+ */
+#include <string.h>
+#include "io/io.h"
+
+enum {
+	LARGEST_HEADER = 1 << 16, /* numpy's own are some hundred bytes */
+	LARGEST_RANK = 32,
+	PIECE = 1 << 16, /* numbers converted at a time */
+};
+
+#define MAGIC "\x93NUMPY"
+#define NATIVE (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>')
+#define FOREIGN (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '>' : '<')
+
+typedef struct {
+	int descriptor;
+	int64_t size, data; /* of the file; where the numbers begin */
+	Element element;
+	bool fortran; /* the first axis runs fastest */
+} Npy;
+
+/* ---- the header's text -------------------------------------------------------------------- */
+
+typedef struct {
+	const char *path;
+	const char *at, *end;
+	char descr[32];
+	int64_t axes[LARGEST_RANK];
+	int rank;
+	bool fortran, has_descr, has_order, has_shape;
+} Header;
+
+/* What a file says may be anything; a terminal should not have to obey it. */
+static const char *printable(char *text, size_t room, const char *from, const char *end)
+{
+	size_t length = 0;
+	for (; length + 1 < room && from < end; length++, from++)
+		text[length] = *from >= ' ' && *from <= '~' ? *from : '?';
+	text[length] = 0;
+	return text;
+}
+
+static tomos_status refuse(const Header *h, const char *what)
+{
+	char found[25];
+	return fail(TOMOS_BAD_FILE, "'%s': the npy header is wrong: %s expected at '%s'", h->path,
+	        what, printable(found, sizeof found, h->at, h->end));
+}
+
+static void skip_spaces(Header *h)
+{
+	while (h->at < h->end && (*h->at == ' ' || *h->at == '\n' || *h->at == '\t'))
+		h->at++;
+}
+
+static bool take(Header *h, const char *token)
+{
+	size_t length = strlen(token);
+	skip_spaces(h);
+	if ((size_t)(h->end - h->at) < length || memcmp(h->at, token, length) != 0)
+		return false;
+	h->at += length;
+	return true;
+}
+
+static tomos_status take_text(Header *h, char *text, size_t room, const char *what)
+{
+	skip_spaces(h);
+	char quote = h->at < h->end ? *h->at : 0;
+	if (quote != '\'' && quote != '"')
+		return refuse(h, what);
+	const char *start = h->at + 1;
+	const char *stop = memchr(start, quote, (size_t)(h->end - start));
+	size_t length = stop ? (size_t)(stop - start) : room;
+	if (length >= room)
+		return refuse(h, what);
+	printable(text, room, start, stop);
+	h->at = stop + 1;
+	return TOMOS_OK;
+}
+
+static tomos_status take_number(Header *h, int64_t *number)
+{
+	skip_spaces(h);
+	const char *start = h->at;
+	*number = 0;
+	for (; h->at < h->end && *h->at >= '0' && *h->at <= '9'; h->at++)
+		if (!size_mul(*number, 10, number) || !size_add(*number, *h->at - '0', number))
+			return refuse(h, "a size below 2^63");
+	return h->at > start ? TOMOS_OK : refuse(h, "a size");
+}
+
+static tomos_status take_shape(Header *h)
+{
+	if (!take(h, "("))
+		return refuse(h, "'(' of the shape");
+	for (h->rank = 0; !take(h, ")"); h->rank++) {
+		if (h->rank == LARGEST_RANK)
+			return refuse(h, "a shape of at most 32 axes");
+		TRY(take_number(h, &h->axes[h->rank]));
+		bool comma = take(h, ",");
+		skip_spaces(h);
+		bool last = h->at < h->end && *h->at == ')';
+		if (!comma && (!last || h->rank == 0))
+			return refuse(h, "',' after a size");
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status take_entry(Header *h)
+{
+	char key[16];
+	TRY(take_text(h, key, sizeof key, "a key"));
+	if (!take(h, ":"))
+		return refuse(h, "':' after a key");
+	if (strcmp(key, "descr") == 0 && !h->has_descr) {
+		h->has_descr = true;
+		return take_text(
+		        h, h->descr, sizeof h->descr, "a plain number type (no list of fields)");
+	}
+	if (strcmp(key, "fortran_order") == 0 && !h->has_order) {
+		h->has_order = true;
+		h->fortran = take(h, "True");
+		return h->fortran || take(h, "False") ? TOMOS_OK : refuse(h, "True or False");
+	}
+	if (strcmp(key, "shape") == 0 && !h->has_shape) {
+		h->has_shape = true;
+		return take_shape(h);
+	}
+	return refuse(h, "one each of the keys descr, fortran_order and shape");
+}
+
+static tomos_status parse(Header *h)
+{
+	if (!take(h, "{"))
+		return refuse(h, "'{'");
+	while (!take(h, "}")) {
+		TRY(take_entry(h));
+		bool comma = take(h, ",");
+		skip_spaces(h);
+		if (!comma && (h->at == h->end || *h->at != '}'))
+			return refuse(h, "',' or '}'");
+	}
+	skip_spaces(h);
+	if (h->at != h->end)
+		return refuse(h, "the end");
+	if (!h->has_descr || !h->has_order || !h->has_shape)
+		return refuse(h, "each of the keys descr, fortran_order and shape");
+	return TOMOS_OK;
+}
+
+/* '<f4', '|u1', '>i2', '|b1' ... */
+static tomos_status take_element(Element *element, const Header *h)
+{
+	const char *d = h->descr;
+	char kind = strlen(d) == 3 && strchr("<>|=", d[0]) && d[1] == 'b' ? 'u' : d[0] ? d[1] : 0;
+	*element = (Element){kind, strlen(d) == 3 ? d[2] - '0' : 0, d[0] == FOREIGN};
+	bool order = element->bytes == 1 ? d[0] != 0 && strchr("<>|=", d[0])
+	                                 : d[0] == NATIVE || d[0] == FOREIGN || d[0] == '=';
+	if (!order || !element_name(*element) || (d[1] == 'b' && element->bytes != 1))
+		return fail(TOMOS_UNSUPPORTED,
+		        "'%s' holds numbers of type '%s'; integers (i1 to u8) and floats (f2, f4, "
+		        "f8) "
+		        "can be read",
+		        h->path, d);
+	return TOMOS_OK;
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static bool npy_probe(const unsigned char *head, size_t length)
+{
+	return head && length >= 6 && memcmp(head, MAGIC, 6) == 0;
+}
+
+/* Where the header's text is: after the magic, two bytes of version and 2 or 4 of length. */
+static tomos_status find_header(const Npy *npy, const char *path, int64_t *at, int64_t *length)
+{
+	unsigned char start[12] = {0};
+	TRY(flat_read(npy->descriptor, path, 0, start, min64(npy->size, sizeof start)));
+	int version = start[6];
+	if (npy->size < (int64_t)sizeof start || version < 1 || version > 3 || start[7] != 0)
+		return fail(TOMOS_BAD_FILE,
+		        "'%s': version %d.%d of the npy format in %lld bytes; 1.0, 2.0 and 3.0 can "
+		        "be "
+		        "read",
+		        path, version, start[7], (long long)npy->size);
+	*at = version == 1 ? 10 : 12;
+	*length = start[8] | start[9] << 8;
+	if (version > 1)
+		*length |= (int64_t)start[10] << 16 | (int64_t)start[11] << 24;
+	if (*length > LARGEST_HEADER || *length > npy->size - *at)
+		return fail(TOMOS_BAD_FILE,
+		        "'%s': the npy header says it has %lld bytes; the file has %lld", path,
+		        (long long)*length, (long long)npy->size);
+	return TOMOS_OK;
+}
+
+static tomos_status read_header(Npy *npy, Header *h)
+{
+	int64_t at = 0, length = 0;
+	char *text;
+	TRY(find_header(npy, h->path, &at, &length));
+	TRY(mem_alloc(&text, length, 1, "an npy header"));
+	tomos_status status = flat_read(npy->descriptor, h->path, at, text, length);
+	h->at = text;
+	h->end = text + length;
+	if (status == TOMOS_OK)
+		status = parse(h);
+	mem_free(text);
+	npy->data = at + length;
+	npy->fortran = h->fortran;
+	return status;
+}
+
+static tomos_status check_size(const Npy *npy, const File *file)
+{
+	int64_t count, bytes, expected;
+	TRY(shape_count(file->shape, &count));
+	if (size_mul(count, npy->element.bytes, &bytes) && size_add(bytes, npy->data, &expected) &&
+	        expected == npy->size)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE,
+	        "'%s' has %lld bytes of data; %lld x %lld x %lld numbers of type %s need %lld",
+	        file->path, (long long)(npy->size - npy->data), (long long)file->shape[0],
+	        (long long)file->shape[1], (long long)file->shape[2], element_name(npy->element),
+	        (long long)bytes);
+}
+
+static tomos_status npy_open(File *file, const tomos_file_options *options)
+{
+	(void)options;
+	Header h = {.path = file->path};
+	char *where;
+	Npy *npy;
+	TRY(mem_zeroed(&npy, 1, sizeof *npy, "an npy file's description"));
+	file->own = npy;
+	npy->descriptor = -1;
+	TRY(flat_open(&npy->descriptor, &npy->size, file->path));
+	TRY(read_header(npy, &h));
+	TRY(take_element(&npy->element, &h));
+	file->type = element_name(npy->element);
+	TRY(mem_printf(&where, "'%s'", file->path));
+	tomos_status status = shape_take(file->shape, h.axes, h.rank, where);
+	mem_free(where);
+	TRY(status);
+	return check_size(npy, file);
+}
+
+/* `count` numbers from number `from` of the file, in pieces through `buffer`. */
+static tomos_status read_numbers(
+        const File *file, void *buffer, int64_t from, int64_t count, float *data)
+{
+	const Npy *npy = file->own;
+	for (int64_t done = 0; done < count; done += PIECE) {
+		int64_t step = min64(PIECE, count - done);
+		TRY(flat_read(npy->descriptor, file->path,
+		        npy->data + (from + done) * npy->element.bytes, buffer,
+		        step * npy->element.bytes));
+		element_convert(npy->element, buffer, step, data + done);
+	}
+	return TOMOS_OK;
+}
+
+/* Number (i, j, k) lies at i + n0 (j + n1 k): one plane of constant k is read at a time, and the
+ * part asked for is turned into C order. */
+static tomos_status read_fortran(
+        const File *file, void *buffer, int64_t first, int64_t count, float *data)
+{
+	int64_t n0 = file->shape[0], n1 = file->shape[1], n2 = file->shape[2];
+	float *plane;
+	tomos_status status = mem_alloc(&plane, n0 * n1, sizeof *plane, "a plane in Fortran order");
+	for (int64_t k = 0; k < n2 && status == TOMOS_OK; k++) {
+		status = read_numbers(file, buffer, k * n0 * n1, n0 * n1, plane);
+		for (int64_t i = 0; i < count && status == TOMOS_OK; i++)
+			for (int64_t j = 0; j < n1; j++)
+				data[(i * n1 + j) * n2 + k] = plane[first + i + n0 * j];
+	}
+	mem_free(plane);
+	return status;
+}
+
+static tomos_status npy_read(File *file, int64_t first, int64_t count, float *data)
+{
+	const Npy *npy = file->own;
+	int64_t slab = file->shape[1] * file->shape[2];
+	void *buffer;
+	TRY(mem_alloc(&buffer, PIECE, 8, "a piece of an npy file"));
+	tomos_status status =
+	        npy->fortran ? read_fortran(file, buffer, first, count, data)
+	                     : read_numbers(file, buffer, first * slab, count * slab, data);
+	mem_free(buffer);
+	return status;
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+/* The header is padded with spaces so that the numbers begin at a multiple of 64 bytes. */
+static tomos_status write_header(Npy *npy, const File *file)
+{
+	char *text;
+	TRY(mem_printf(&text,
+	        MAGIC
+	        "%c%c%c%c{'descr': '%cf4', 'fortran_order': False, 'shape': (%lld, %lld, %lld), }",
+	        1, '.', '.', '.', NATIVE, (long long)file->shape[0], (long long)file->shape[1],
+	        (long long)file->shape[2]));
+	char padded[256];
+	size_t length = strlen(text), whole = (length + 1 + 63) / 64 * 64;
+	memset(padded, ' ', sizeof padded);
+	memcpy(padded, text, length);
+	mem_free(text);
+	padded[7] = 0;
+	padded[8] = (char)(whole - 10);
+	padded[9] = 0;
+	padded[whole - 1] = '\n';
+	npy->data = (int64_t)whole;
+	return flat_write(npy->descriptor, file->path, 0, padded, npy->data);
+}
+
+static tomos_status npy_create(File *file)
+{
+	Npy *npy;
+	TRY(mem_zeroed(&npy, 1, sizeof *npy, "an npy file's description"));
+	file->own = npy;
+	TRY(flat_create(&npy->descriptor, file->temporary, file->path));
+	return write_header(npy, file);
+}
+
+static tomos_status npy_write(File *file, int64_t first, int64_t count, const float *data)
+{
+	const Npy *npy = file->own;
+	int64_t slab = file->shape[1] * file->shape[2] * (int64_t)sizeof *data;
+	return flat_write(
+	        npy->descriptor, file->path, npy->data + first * slab, data, count * slab);
+}
+
+static tomos_status npy_finish(File *file)
+{
+	Npy *npy = file->own;
+	return flat_close(&npy->descriptor, file->path);
+}
+
+static void npy_close(File *file)
+{
+	Npy *npy = file->own;
+	(void)flat_close(&npy->descriptor, file->path);
+	mem_free(npy);
+}
+
+const Format format_npy = {
+        .name = "npy",
+        .endings = "npy",
+        .probe = npy_probe,
+        .open = npy_open,
+        .read = npy_read,
+        .create = npy_create,
+        .write = npy_write,
+        .finish = npy_finish,
+        .close = npy_close,
+};
