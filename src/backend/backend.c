@@ -1,0 +1,64 @@
+/* The kinds of backends, opened by name. */
+#include <string.h>
+#include "backend/backend.h"
+
+static const BackendType *const types[] = {&cpu_backend};
+
+#define KERNEL(id, name, family, weights, help) {name, FAMILY_##family, weights},
+const KernelRow kernel_rows[KERNEL_COUNT] = {
+#include "kernel/kernels.def"
+};
+#undef KERNEL
+
+#define KERNEL(id, name, family, weights, help) "|" name
+static const char kernel_list[] =
+#include "kernel/kernels.def"
+	;
+#undef KERNEL
+
+const char *tomos_projector_names(void)
+{
+	return kernel_list + 1;
+}
+
+const char *tomos_backend_names(void)
+{
+	return "auto|cpu";
+}
+
+tomos_status tomos_backend_open(tomos_backend **backend, const char *name)
+{
+	*backend = NULL;
+	const BackendType *type = NULL;
+	size_t length = name ? strcspn(name, ":") : 0;
+	if (!name || strcmp(name, "auto") == 0)
+		type = types[0];
+	for (int i = 0; i < COUNT(types) && !type; i++)
+		if (strlen(types[i]->name) == length && memcmp(types[i]->name, name, length) == 0)
+			type = types[i];
+	if (!type) {
+		int index;
+		return choice_find("backend", tomos_backend_names(), name, &index);
+	}
+	TRY(mem_zeroed(backend, 1, sizeof **backend, "a backend"));
+	(*backend)->type = type;
+	tomos_status status = type->open(*backend, name && name[length] ? name + length + 1 : "");
+	if (status != TOMOS_OK) {
+		mem_free(*backend);
+		*backend = NULL;
+	}
+	return status;
+}
+
+void tomos_backend_close(tomos_backend *backend)
+{
+	if (!backend)
+		return;
+	backend->type->close(backend);
+	mem_free(backend);
+}
+
+const char *tomos_backend_describe(const tomos_backend *backend)
+{
+	return backend->description;
+}

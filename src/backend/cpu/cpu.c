@@ -1,0 +1,222 @@
+/* The CPU as a backend: host memory, all cores. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "backend/cpu/cpu.h"
+
+enum { BLOCK = 1 << 16 }; /* elements per task of a vector verb, and per partial sum of dot */
+
+static tomos_status cpu_open(tomos_backend *backend, const char *argument)
+{
+	const CpuLevel *level;
+	if (*argument)
+		return fail(TOMOS_BAD_VALUE, "the cpu backend takes no number, not '%s'", argument);
+	TRY(cpu_level_choose(&level));
+	backend->own = (void *)level;
+	snprintf(backend->description, sizeof backend->description, "cpu (%s, %d thread%s)",
+		level->name, tomos_threads(), tomos_threads() == 1 ? "" : "s");
+	return TOMOS_OK;
+}
+
+static void cpu_close(tomos_backend *backend)
+{
+	(void)backend;
+}
+
+static tomos_status cpu_alloc(tomos_backend *b, float **data, int64_t count, const char *what)
+{
+	(void)b;
+	return mem_alloc(data, count, sizeof **data, what);
+}
+
+static void cpu_release(tomos_backend *b, float *data)
+{
+	(void)b;
+	mem_free(data);
+}
+
+static bool is_contiguous(const tomos_array *a)
+{
+	return a->stride[2] == 1 && a->stride[1] == a->shape[2] &&
+	       a->stride[0] == a->shape[1] * a->shape[2];
+}
+
+typedef struct {
+	float *data;
+	const tomos_array *host;
+	bool out;
+} Transfer;
+
+static void transfer_slab(void *user, int64_t i)
+{
+	const Transfer *t = user;
+	const tomos_array *a = t->host;
+	for (int64_t j = 0; j < a->shape[1]; j++) {
+		float *packed = t->data + (i * a->shape[1] + j) * a->shape[2];
+		float *host = a->data + i * a->stride[0] + j * a->stride[1];
+		for (int64_t k = 0; k < a->shape[2]; k++) {
+			float *one = &host[k * a->stride[2]];
+			if (t->out)
+				*one = packed[k];
+			else
+				packed[k] = *one;
+		}
+	}
+}
+
+static tomos_status cpu_put(tomos_backend *b, float *data, const tomos_array *host)
+{
+	(void)b;
+	Transfer t = {data, host, false};
+	parallel_for(host->shape[0], transfer_slab, &t);
+	return TOMOS_OK;
+}
+
+static tomos_status cpu_get(tomos_backend *b, const float *data, const tomos_array *host)
+{
+	(void)b;
+	Transfer t = {(float *)data, host, true};
+	parallel_for(host->shape[0], transfer_slab, &t);
+	return TOMOS_OK;
+}
+
+static float *cpu_in_place(tomos_backend *b, const tomos_array *array)
+{
+	(void)b;
+	return is_contiguous(array) ? array->data : NULL;
+}
+
+static tomos_status cpu_do_project(tomos_backend *backend, const Projecting *what)
+{
+	return cpu_project(backend->own, what);
+}
+
+static tomos_status cpu_sync(tomos_backend *b)
+{
+	(void)b;
+	return TOMOS_OK;
+}
+
+/* A verb over blocks: y = f(a, b, w, x, y). */
+typedef struct {
+	int64_t n;
+	float a, b;
+	const float *w, *x;
+	float *y;
+	double *partial;
+} Verb;
+
+#define VERB(name, statement) \
+	static void name##_block(void *user, int64_t block) \
+	{ \
+		const Verb *v = user; \
+		const float a = v->a, b = v->b, *w = v->w, *x = v->x; \
+		float *y = v->y; \
+		int64_t end = min64((block + 1) * BLOCK, v->n); \
+		for (int64_t i = block * BLOCK; i < end; i++) \
+			statement; \
+		(void)a, (void)b, (void)w, (void)x; \
+	}
+
+VERB(fill, y[i] = a)
+VERB(axpy, y[i] += a * x[i])
+VERB(xpay, y[i] = x[i] + a * y[i])
+VERB(mul, y[i] *= w[i])
+VERB(mul_axpy, y[i] += a * w[i] * x[i])
+VERB(invert, y[i] = fabsf(y[i]) > a ? 1 / y[i] : 0)
+VERB(clamp, y[i] = fminf(fmaxf(y[i], a), b))
+
+static tomos_status run_verb(void (*block)(void *, int64_t), Verb verb)
+{
+	parallel_for((verb.n + BLOCK - 1) / BLOCK, block, &verb);
+	return TOMOS_OK;
+}
+
+static tomos_status cpu_fill(tomos_backend *backend, int64_t n, float value, float *x)
+{
+	(void)backend;
+	return run_verb(fill_block, (Verb){.n = n, .a = value, .y = x});
+}
+
+static tomos_status cpu_axpy(tomos_backend *backend, int64_t n, float a, const float *x, float *y)
+{
+	(void)backend;
+	return run_verb(axpy_block, (Verb){.n = n, .a = a, .x = x, .y = y});
+}
+
+static tomos_status cpu_xpay(tomos_backend *backend, int64_t n, const float *x, float a, float *y)
+{
+	(void)backend;
+	return run_verb(xpay_block, (Verb){.n = n, .a = a, .x = x, .y = y});
+}
+
+static tomos_status cpu_mul(tomos_backend *backend, int64_t n, const float *w, float *y)
+{
+	(void)backend;
+	return run_verb(mul_block, (Verb){.n = n, .w = w, .y = y});
+}
+
+static tomos_status cpu_mul_axpy(
+	tomos_backend *backend, int64_t n, float a, const float *w, const float *x, float *y)
+{
+	(void)backend;
+	return run_verb(mul_axpy_block, (Verb){.n = n, .a = a, .w = w, .x = x, .y = y});
+}
+
+static tomos_status cpu_invert(tomos_backend *backend, int64_t n, float least, float *x)
+{
+	(void)backend;
+	return run_verb(invert_block, (Verb){.n = n, .a = least, .y = x});
+}
+
+static tomos_status cpu_clamp(tomos_backend *backend, int64_t n, float low, float high, float *x)
+{
+	(void)backend;
+	return run_verb(clamp_block, (Verb){.n = n, .a = low, .b = high, .y = x});
+}
+
+static void dot_block(void *user, int64_t block)
+{
+	const Verb *v = user;
+	double sum = 0;
+	int64_t end = min64((block + 1) * BLOCK, v->n);
+	for (int64_t i = block * BLOCK; i < end; i++)
+		sum += (double)v->w[i] * v->x[i];
+	v->partial[block] = sum;
+}
+
+static tomos_status cpu_dot(
+	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
+{
+	(void)backend;
+	int64_t blocks = (n + BLOCK - 1) / BLOCK;
+	Verb verb = {.n = n, .w = x, .x = y};
+	TRY(mem_alloc(&verb.partial, blocks, sizeof(double), "partial sums"));
+	parallel_for(blocks, dot_block, &verb);
+	*result = 0;
+	for (int64_t i = 0; i < blocks; i++)
+		*result += verb.partial[i];
+	mem_free(verb.partial);
+	return TOMOS_OK;
+}
+
+const BackendType cpu_backend = {
+	.name = "cpu",
+	.open = cpu_open,
+	.close = cpu_close,
+	.alloc = cpu_alloc,
+	.release = cpu_release,
+	.put = cpu_put,
+	.get = cpu_get,
+	.in_place = cpu_in_place,
+	.project = cpu_do_project,
+	.sync = cpu_sync,
+	.fill = cpu_fill,
+	.axpy = cpu_axpy,
+	.xpay = cpu_xpay,
+	.mul = cpu_mul,
+	.mul_axpy = cpu_mul_axpy,
+	.invert = cpu_invert,
+	.clamp = cpu_clamp,
+	.dot = cpu_dot,
+};

@@ -1,0 +1,45 @@
+/* The CPU backend: the kernels compiled once per instruction set, one of them chosen at run time. */
+#ifndef CPU_H
+#define CPU_H
+
+#include "backend/backend.h"
+
+/* One kernel in one direction over one view. A ray-driven one walks the pixels of `window`, a
+ * voxel-driven one the voxels of `part`; `volume` holds the box of `grid`, `image` the view. */
+typedef void (*SharedKernel)(const Plan *plan, const KernelGrid *grid, int64_t view,
+	const Window *window, const Box *part, float *volume, float *image);
+
+/* A tuned kernel does a whole request, or says that it does not apply. */
+typedef struct {
+	const char *name;
+	int kernel;
+	Direction direction;
+	bool (*applies)(const Projecting *what);
+	tomos_status (*run)(const Projecting *what);
+} TunedKernel;
+
+typedef struct {
+	const char *name;
+	const SharedKernel (*shared)[2]; /* [kernel][direction] */
+	const TunedKernel *tuned;
+	int tuned_count;
+} CpuLevel;
+
+#ifdef TOMOS_LEVEL
+#define JOIN_(a, b) a##_##b
+#define JOIN(a, b) JOIN_(a, b)
+#define LEVEL(name) JOIN(name, TOMOS_LEVEL)
+extern const SharedKernel LEVEL(shared_kernels)[KERNEL_COUNT][2];
+bool LEVEL(slice_applies)(const Projecting *what);
+tomos_status LEVEL(slice_joseph_forward)(const Projecting *what);
+tomos_status LEVEL(slice_back)(const Projecting *what);
+bool LEVEL(column_applies)(const Projecting *what);
+tomos_status LEVEL(column_back)(const Projecting *what);
+#endif
+
+extern const CpuLevel cpu_level_base, cpu_level_avx2, cpu_level_avx512, cpu_level_neon;
+
+tomos_status cpu_level_choose(const CpuLevel **level);
+tomos_status cpu_project(const CpuLevel *level, const Projecting *what);
+
+#endif

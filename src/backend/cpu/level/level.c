@@ -1,0 +1,15 @@
+/* What one instruction set offers: the shared kernels, and the tuned ones in order of preference. */
+#include "backend/cpu/cpu.h"
+
+#define TEXT_(name) #name
+#define TEXT(name) TEXT_(name)
+
+static const TunedKernel tuned[] = {
+	{"slice", KERNEL_joseph, FORWARD, LEVEL(slice_applies), LEVEL(slice_joseph_forward)},
+	{"slice", KERNEL_joseph, ADJOINT, LEVEL(slice_applies), LEVEL(slice_back)},
+	{"slice", KERNEL_voxel, ADJOINT, LEVEL(slice_applies), LEVEL(slice_back)},
+	{"column", KERNEL_voxel, ADJOINT, LEVEL(column_applies), LEVEL(column_back)},
+};
+
+const CpuLevel LEVEL(cpu_level) = {
+	TEXT(TOMOS_LEVEL), LEVEL(shared_kernels), tuned, COUNT(tuned)};

@@ -1,0 +1,57 @@
+/* Every row of kernels.def in both directions, from the shared texts. */
+#include "backend/cpu/cpu.h"
+
+#define KERNEL_TEXTS
+#include "kernel/kernels.def"
+#undef KERNEL_TEXTS
+
+#define LOOP_RAY(id, mode) \
+	for (int64_t r = window->low[1]; r < window->high[1]; r++) \
+		for (int64_t c = window->low[0]; c < window->high[0]; c++) { \
+			float *pixel = &image[r * plan->model.columns + c]; \
+			KernelRay ray = kernel_ray(grid, &plan->views[view], r, c); \
+			KernelMeet meet = {.data = volume, .value = mode == MEET_SUM ? 0 : *pixel}; \
+			id##_ray(grid, &plan->model, &ray, mode, &meet); \
+			if (mode == MEET_SUM) \
+				*pixel += (float)meet.value; \
+		} \
+	(void)part;
+
+#define LOOP_VOXEL(id, mode) \
+	int64_t at[3], nx = grid->high[0] - grid->low[0], ny = grid->high[1] - grid->low[1]; \
+	for (at[2] = part->low[2]; at[2] < part->high[2]; at[2]++) \
+		for (at[1] = part->low[1]; at[1] < part->high[1]; at[1]++) { \
+			float *row = volume + ((at[2] - grid->low[2]) * ny + at[1] - grid->low[1]) * nx; \
+			for (at[0] = part->low[0]; at[0] < part->high[0]; at[0]++) { \
+				float *voxel = &row[at[0] - grid->low[0]]; \
+				KernelMeet meet = { \
+					.data = image, .value = mode == MEET_SUM ? 0 : *voxel}; \
+				id##_voxel(grid, &plan->model, &plan->views[view], at, mode, &meet); \
+				if (mode == MEET_SUM) \
+					*voxel += (float)meet.value; \
+			} \
+		} \
+	(void)window;
+
+/* A ray sums over voxels going forward, a voxel sums over pixels going back. */
+#define FORWARD_RAY MEET_SUM
+#define ADJOINT_RAY MEET_SPREAD
+#define FORWARD_VOXEL MEET_SPREAD
+#define ADJOINT_VOXEL MEET_SUM
+
+#define DEFINE(id, family, direction) \
+	static void id##_##direction(const Plan *plan, const KernelGrid *grid, int64_t view, \
+		const Window *window, const Box *part, float *volume, float *image) \
+	{ \
+		LOOP_##family(id, direction##_##family) \
+	}
+
+#define KERNEL(id, name, family, weights, help) \
+	DEFINE(id, family, FORWARD) DEFINE(id, family, ADJOINT)
+#include "kernel/kernels.def"
+#undef KERNEL
+
+#define KERNEL(id, name, family, weights, help) {id##_FORWARD, id##_ADJOINT},
+const SharedKernel LEVEL(shared_kernels)[KERNEL_COUNT][2] = {
+#include "kernel/kernels.def"
+};

@@ -1,0 +1,128 @@
+/* Vectors of floats as wide as the level: arithmetic by the compiler's vector types, and the few
+ * things those lack. */
+#ifndef SIMD_H
+#define SIMD_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined TOMOS_LEVEL_avx512
+#include <immintrin.h>
+enum { LANES = 16, WINDOW = 32 };
+#elif defined TOMOS_LEVEL_avx2
+#include <immintrin.h>
+enum { LANES = 8, WINDOW = 16 };
+#else
+#if defined TOMOS_LEVEL_neon
+#include <arm_neon.h>
+#endif
+enum { LANES = 4, WINDOW = 16 };
+#endif
+
+typedef float vf __attribute__((vector_size(4 * LANES)));
+typedef int32_t vi __attribute__((vector_size(4 * LANES)));
+
+static inline vf vf_load(const float *p)
+{
+	vf v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+
+static inline void vf_store(float *p, vf v)
+{
+	memcpy(p, &v, sizeof v);
+}
+
+static inline vf vf_all(float x)
+{
+	return x - (vf){0};
+}
+
+static inline vf vf_lane(void)
+{
+	vf v;
+	for (int l = 0; l < LANES; l++)
+		v[l] = (float)l;
+	return v;
+}
+
+static inline vi vf_truncate(vf v)
+{
+	return __builtin_convertvector(v, vi);
+}
+
+static inline vf vi_float(vi v)
+{
+	return __builtin_convertvector(v, vf);
+}
+
+static inline vf vf_abs(vf v)
+{
+	return (vf)((vi)v & 0x7fffffff);
+}
+
+/* v where it is positive, else 0 */
+static inline vf vf_positive(vf v)
+{
+#if defined TOMOS_LEVEL_avx512
+	return (vf)_mm512_max_ps((__m512)v, _mm512_setzero_ps());
+#elif defined TOMOS_LEVEL_avx2
+	return (vf)_mm256_max_ps((__m256)v, _mm256_setzero_ps());
+#else
+	return (vf)((vi)v & (v > 0));
+#endif
+}
+
+static inline vf vf_sqrt(vf v)
+{
+#if defined TOMOS_LEVEL_avx512
+	return (vf)_mm512_sqrt_ps((__m512)v);
+#elif defined TOMOS_LEVEL_avx2
+	return (vf)_mm256_sqrt_ps((__m256)v);
+#else
+	for (int l = 0; l < LANES; l++)
+		v[l] = __builtin_sqrtf(v[l]);
+	return v;
+#endif
+}
+
+/* p[index] for 0 <= index < WINDOW: from loaded vectors, not by gathering from memory. */
+static inline vf vf_pick(const float *p, vi index)
+{
+#if defined TOMOS_LEVEL_avx512
+	return (vf)_mm512_permutex2var_ps(
+		_mm512_loadu_ps(p), (__m512i)index, _mm512_loadu_ps(p + LANES));
+#elif defined TOMOS_LEVEL_avx2
+	__m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(p), (__m256i)index);
+	__m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(p + LANES), (__m256i)index);
+	return (vf)_mm256_blendv_ps(
+		low, high, _mm256_castsi256_ps(_mm256_slli_epi32((__m256i)index, 28)));
+#elif defined TOMOS_LEVEL_neon
+	const uint8_t *bytes = (const uint8_t *)p;
+	uint8x16x4_t table = {{vld1q_u8(bytes), vld1q_u8(bytes + 16), vld1q_u8(bytes + 32),
+		vld1q_u8(bytes + 48)}};
+	uint32x4_t at = vmlaq_n_u32(vdupq_n_u32(0x03020100), (uint32x4_t)index, 0x04040404);
+	return (vf)vqtbl4q_u8(table, vreinterpretq_u8_u32(at));
+#else
+	vf v;
+	for (int l = 0; l < LANES; l++)
+		v[l] = p[index[l]];
+	return v;
+#endif
+}
+
+/* A position as a whole number and a fraction in [0, 1). */
+static inline int64_t split_position(double p, float *fraction)
+{
+	double whole = __builtin_floor(p);
+	*fraction = (float)(p - whole);
+	return (int64_t)whole;
+}
+
+static inline int64_t limit(int64_t i, int64_t low, int64_t high)
+{
+	return i < low ? low : i > high ? high : i;
+}
+
+#endif

@@ -1,0 +1,325 @@
+/* Parallel rays inside slices: Joseph's forward projection, its adjoint and voxel-driven back
+ * projection, one slice at a time, with neighbouring rays or pixels in the lanes of a vector.
+ *
+ * Neighbours read neighbouring samples, so a lane's two samples are picked out of two loaded vectors.
+ * Positions are doubles up to the first lane and floats from there on: exact to about 1e-6 samples
+ * at any size.
+ */
+#include <math.h>
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/level/simd.h"
+
+enum {
+	PAD = WINDOW,              /* zeros on both sides of a row, so that a window may hang over */
+	GROUP = 4,                 /* views that share image rows while these are in the cache */
+	TILE = 512,                /* columns of sums held at a time */
+	BAND = 8,                  /* image rows per pass over the columns */
+	BLOCKS = 4,                /* vectors of pixels per pass over the views */
+	TILE_ROWS = 8,             /* image rows that share the views' samples */
+	VIEWS_IN_CACHE = 64,
+	SCRATCH_FLOATS = 4 << 20
+};
+
+/* Whether slice z lies on one detector row in every view, and on which. */
+static bool row_of_slice(const Plan *plan, const KernelView *k, int64_t z, int64_t *row)
+{
+	double r = plan->model.planar ? 0 : k->row[2] * (double)z + k->row[3];
+	*row = (int64_t)floor(r + 0.5);
+	return *row >= 0 && *row < plan->model.rows;
+}
+
+static bool in_slices(const Plan *plan, const KernelView *k)
+{
+	const double tiny = 1e-6;
+	if (k->src[3] != 0)
+		return false;
+	if (plan->model.planar)
+		return true;
+	double across = fabs(k->src[2]) + fabs(k->u[2]) + fabs(k->column[2]);
+	across += fabs(k->row[0]) * (double)plan->grid.n[0] + fabs(k->row[1]) * (double)plan->grid.n[1];
+	double shift = k->row[3] - floor(k->row[3] + 0.5);
+	double drift = (fabs(k->row[2]) - 1) * (double)plan->grid.n[2];
+	return across < tiny && fabs(shift) < tiny && fabs(drift) < tiny;
+}
+
+/* A view's rays as Joseph sees them: rays cross image row k at base + column per_ray + k slope,
+ * rows being along y (axis 1) or along x of the transposed image (axis 0). */
+typedef struct {
+	int axis;
+	double base, per_ray, slope, step;
+} SliceRays;
+
+static SliceRays rays_of(const Plan *plan, const KernelView *k, const Box *box)
+{
+	SliceRays rays;
+	int a = rays.axis = fabs(k->src[0]) >= fabs(k->src[1]) ? 0 : 1, b = 1 - a;
+	const double *step = plan->whole.step;
+	rays.slope = k->src[b] / k->src[a];
+	rays.base = k->first[b] - (double)box->low[b] -
+		    (k->first[a] - (double)box->low[a]) * rays.slope;
+	rays.per_ray = k->u[b] - k->u[a] * rays.slope;
+	rays.step = hypot(k->src[0] * step[0], k->src[1] * step[1]) / fabs(k->src[a]);
+	return rays;
+}
+
+static bool fits_window(double spread, double more)
+{
+	return (LANES - 1) * fabs(spread) + more < WINDOW - 1;
+}
+
+bool LEVEL(slice_applies)(const Projecting *what)
+{
+	const Plan *plan = what->plan;
+	if (plan->model.clamp || plan->model.nearest)
+		return false;
+	for (int64_t i = what->first; i < what->first + what->count; i++) {
+		const KernelView *k = &plan->views[i];
+		if (!in_slices(plan, k))
+			return false;
+		double pitch = fabs(rays_of(plan, k, &what->box).per_ray);
+		if (what->direction == FORWARD ? !fits_window(pitch, 1)
+					       : !fits_window(k->column[0], 2 / pitch + 2))
+			return false;
+	}
+	return true;
+}
+
+/* ---- forward ---------------------------------------------------------------------------------- */
+
+typedef struct {
+	const Projecting *what;
+	const float *slice; /* the box's slice z */
+	int64_t z;
+	int axis;           /* the strip's rows are rows (1) or columns (0) of the slice */
+	int64_t first, count, width, stride;
+	float *strip;
+} Strip;
+
+static void strip_fill(void *user, int64_t k)
+{
+	const Strip *s = user;
+	int64_t nx = s->what->box.high[0] - s->what->box.low[0];
+	float *row = s->strip + k * s->stride;
+	const float *from = s->slice + (s->axis == 1 ? (s->first + k) * nx : s->first + k);
+	memset(row, 0, PAD * sizeof *row);
+	for (int64_t i = 0; i < s->width; i++)
+		row[PAD + i] = from[s->axis == 1 ? i : i * nx];
+	memset(row + PAD + s->width, 0, (size_t)(s->stride - PAD - s->width) * sizeof *row);
+}
+
+/* Adds to the sums of one vector of rays what rows [k, k + rows) of the strip give. */
+static inline vf walk_rows(const Strip *s, int64_t k, int64_t rows, double p, double slope, vf lane)
+{
+	vf sum = {0};
+	for (int64_t end = k + rows; k < end; k++, p += slope) {
+		float fraction;
+		int64_t i = limit(split_position(p, &fraction), -PAD, s->width);
+		const float *window = s->strip + k * s->stride + PAD + i;
+		vf t = lane + fraction;
+		vi j = vf_truncate(t);
+		vf low = vf_pick(window, j), high = vf_pick(window, j + 1);
+		sum += low + (t - vi_float(j)) * (high - low);
+	}
+	return sum;
+}
+
+static void view_band(const Strip *s, const SliceRays *rays, int64_t column, int64_t columns,
+	int64_t k, int64_t rows, float *sums)
+{
+	double spread = (LANES - 1) * rays->per_ray, lowest = fmin(0, spread);
+	vf lane = vf_lane() * (float)rays->per_ray - (float)lowest;
+	for (int64_t c = 0; c < columns; c += LANES) {
+		double p = rays->base + (double)(column + c) * rays->per_ray + lowest +
+			   (double)(s->first + k) * rays->slope;
+		double q = p + (double)(rows - 1) * rays->slope, width = (double)s->width;
+		if (fmax(p, q) + fabs(spread) <= -1 || fmin(p, q) >= width)
+			continue;
+		vf_store(sums + c, vf_load(sums + c) + walk_rows(s, k, rows, p, rays->slope, lane));
+	}
+}
+
+static void strip_project(void *user, int64_t index)
+{
+	const Strip *s = user;
+	const Plan *plan = s->what->plan;
+	int64_t tiles = (plan->model.columns + TILE - 1) / TILE;
+	int64_t view = index / tiles * GROUP, column = index % tiles * TILE;
+	int64_t columns = min64(TILE, plan->model.columns - column);
+	int64_t views = min64(GROUP, s->what->count - view);
+	float sums[GROUP][TILE + LANES] = {{0}};
+	SliceRays rays[GROUP];
+	for (int64_t v = 0; v < views; v++)
+		rays[v] = rays_of(plan, &plan->views[s->what->first + view + v], &s->what->box);
+	for (int64_t k = 0; k < s->count; k += BAND)
+		for (int64_t v = 0; v < views; v++)
+			if (rays[v].axis == s->axis)
+				view_band(s, &rays[v], column, columns, k, min64(BAND, s->count - k),
+					sums[v]);
+	for (int64_t v = 0; v < views; v++) {
+		int64_t row;
+		if (rays[v].axis != s->axis ||
+			!row_of_slice(plan, &plan->views[s->what->first + view + v], s->z, &row))
+			continue;
+		float *out = s->what->projections +
+			     ((view + v) * plan->model.rows + row) * plan->model.columns + column;
+		for (int64_t c = 0; c < columns; c++)
+			out[c] += (float)rays[v].step * sums[v][c];
+	}
+}
+
+tomos_status LEVEL(slice_joseph_forward)(const Projecting *what)
+{
+	int64_t nx = what->box.high[0] - what->box.low[0], ny = what->box.high[1] - what->box.low[1];
+	int64_t columns = what->plan->model.columns, tiles = (columns + TILE - 1) / TILE;
+	int64_t tasks = (what->count + GROUP - 1) / GROUP * tiles;
+	Strip s = {.what = what};
+	TRY(mem_alloc(&s.strip, max64(SCRATCH_FLOATS, max64(nx, ny) + 3 * PAD), sizeof(float),
+		"a strip of the slice"));
+	for (int64_t z = what->box.low[2]; z < what->box.high[2]; z++)
+		for (s.axis = 0; s.axis < 2; s.axis++) {
+			int64_t n = s.axis == 1 ? ny : nx;
+			s.z = z;
+			s.slice = what->volume + (z - what->box.low[2]) * nx * ny;
+			s.width = s.axis == 1 ? nx : ny;
+			s.stride = (s.width + 2 * PAD + LANES - 1) / LANES * LANES;
+			int64_t most = max64(1, SCRATCH_FLOATS / s.stride);
+			for (s.first = 0; s.first < n; s.first += s.count) {
+				s.count = min64(most, n - s.first);
+				parallel_for(s.count, strip_fill, &s);
+				parallel_for(tasks, strip_project, &s);
+			}
+		}
+	mem_free(s.strip);
+	return TOMOS_OK;
+}
+
+/* ---- back ------------------------------------------------------------------------------------- */
+
+/* A pixel (x, y) of the box falls on column c = origin + x per_x + y per_y, and takes from the pixels
+ * around it by a hat of half width `reach` columns: 1 for voxel-driven, the distance of one voxel
+ * across the ray's dominant axis for Joseph. */
+typedef struct {
+	double origin, per_x, per_y;
+	float reach, pitch; /* pitch = 1 / reach */
+	int hats;           /* pixels a hat can cover, 0: voxel-driven */
+} SliceHat;
+
+typedef struct {
+	const Projecting *what;
+	int64_t z, first, count; /* views of this pass */
+	int64_t stride;
+	float *samples;          /* the views' rows, padded with zeros and weighted */
+	SliceHat *hats;
+} Pass;
+
+static SliceHat hat_of(const Plan *plan, const KernelView *k, const Box *box, int kernel)
+{
+	SliceHat hat = {.per_x = k->column[0], .per_y = k->column[1], .reach = 1, .pitch = 1};
+	hat.origin = k->column[3] + k->column[0] * (double)box->low[0] +
+		     k->column[1] * (double)box->low[1] + k->column[2] * (double)box->low[2];
+	if (kernel == KERNEL_joseph) {
+		double pitch = fabs(rays_of(plan, k, box).per_ray);
+		hat.pitch = (float)pitch;
+		hat.reach = (float)(1 / pitch);
+		hat.hats = (int)floor(2 / pitch) + 1;
+	}
+	hat.origin += fmin(0, (LANES - 1) * hat.per_x) - (hat.hats ? 1 / (double)hat.pitch : 0);
+	return hat;
+}
+
+static void pass_fill(void *user, int64_t i)
+{
+	const Pass *pass = user;
+	const Projecting *what = pass->what;
+	const Plan *plan = what->plan;
+	const KernelView *k = &plan->views[what->first + pass->first + i];
+	int64_t columns = plan->model.columns, row;
+	float *to = pass->samples + i * pass->stride;
+	memset(to, 0, (size_t)pass->stride * sizeof *to);
+	pass->hats[i] = hat_of(plan, k, &what->box, what->kernel);
+	if (!row_of_slice(plan, k, pass->z, &row))
+		return;
+	const float *from = what->projections +
+			    ((pass->first + i) * plan->model.rows + row) * columns;
+	double weight = what->kernel == KERNEL_joseph ? rays_of(plan, k, &what->box).step
+			: plan->model.weight == WEIGHT_RAY ? k->mass : 1;
+	for (int64_t c = 0; c < columns; c++)
+		to[PAD + c] = (float)weight * from[c];
+}
+
+/* What one view gives to one vector of pixels whose leftmost sample is at p. */
+static inline vf take(const SliceHat *hat, const float *samples, int64_t columns, double p, vf lane)
+{
+	float fraction;
+	const float *window = samples + PAD + limit(split_position(p, &fraction), -PAD, columns);
+	vf t = lane + fraction;
+	vi j = vf_truncate(t);
+	if (!hat->hats) {
+		vf low = vf_pick(window, j), high = vf_pick(window, j + 1);
+		return low + (t - vi_float(j)) * (high - low);
+	}
+	vf sum = {0}, away = vi_float(j) - t - hat->reach;
+	for (int n = 1; n <= hat->hats; n++)
+		sum += vf_positive(1 - hat->pitch * vf_abs(away + (float)n)) * vf_pick(window, j + n);
+	return sum;
+}
+
+static void tile_row(const Pass *pass, int64_t x, int64_t y, int64_t first, int64_t count, float *sums)
+{
+	vf sum[BLOCKS];
+	int64_t columns = pass->what->plan->model.columns;
+	for (int b = 0; b < BLOCKS; b++)
+		sum[b] = vf_load(sums + b * LANES);
+	for (int64_t v = first; v < first + count; v++) {
+		const SliceHat *hat = &pass->hats[v];
+		const float *samples = pass->samples + v * pass->stride;
+		double p = hat->origin + (double)x * hat->per_x + (double)y * hat->per_y;
+		double step = LANES * hat->per_x;
+		vf lane = vf_lane() * (float)hat->per_x - (float)fmin(0, (LANES - 1) * hat->per_x);
+		for (int b = 0; b < BLOCKS; b++)
+			sum[b] += take(hat, samples, columns, p + b * step, lane);
+	}
+	for (int b = 0; b < BLOCKS; b++)
+		vf_store(sums + b * LANES, sum[b]);
+}
+
+static void tile_back(const Pass *pass, int64_t x, int64_t y, int64_t nx, int64_t rows, float *out)
+{
+	float sums[TILE_ROWS][BLOCKS * LANES] = {{0}};
+	for (int64_t v = 0; v < pass->count; v += VIEWS_IN_CACHE)
+		for (int64_t r = 0; r < rows; r++)
+			tile_row(pass, x, y + r, v, min64(VIEWS_IN_CACHE, pass->count - v), sums[r]);
+	int64_t wide = min64(BLOCKS * LANES, nx - x);
+	for (int64_t r = 0; r < rows; r++)
+		for (int64_t i = 0; i < wide; i++)
+			out[(y + r) * nx + x + i] += sums[r][i];
+}
+
+static void pass_back(void *user, int64_t index)
+{
+	const Pass *pass = user;
+	const Box *box = &pass->what->box;
+	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1], y = index * TILE_ROWS;
+	float *slice = pass->what->volume + (pass->z - box->low[2]) * nx * ny;
+	for (int64_t x = 0; x < nx; x += BLOCKS * LANES)
+		tile_back(pass, x, y, nx, min64(TILE_ROWS, ny - y), slice);
+}
+
+tomos_status LEVEL(slice_back)(const Projecting *what)
+{
+	Pass pass = {.what = what, .stride = what->plan->model.columns + 2 * PAD + LANES};
+	int64_t ny = what->box.high[1] - what->box.low[1];
+	int64_t most = limit(SCRATCH_FLOATS / pass.stride, 1, what->count);
+	TRY(mem_alloc(&pass.samples, most * pass.stride, sizeof(float), "rows of the views"));
+	tomos_status status = mem_alloc(&pass.hats, most, sizeof *pass.hats, "the views' hats");
+	if (status == TOMOS_OK)
+		for (pass.z = what->box.low[2]; pass.z < what->box.high[2]; pass.z++)
+			for (pass.first = 0; pass.first < what->count; pass.first += pass.count) {
+				pass.count = min64(most, what->count - pass.first);
+				parallel_for(pass.count, pass_fill, &pass);
+				parallel_for((ny + TILE_ROWS - 1) / TILE_ROWS, pass_back, &pass);
+			}
+	mem_free(pass.samples);
+	mem_free(pass.hats);
+	return status;
+}

@@ -1,0 +1,152 @@
+/* From a scan and a grid to what the kernels read: everything in voxel indices. */
+#include <math.h>
+#include <string.h>
+#include "backend/backend.h"
+
+static double dot(const double a[3], const double b[3])
+{
+	return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
+static void cross(const double a[3], const double b[3], double c[3])
+{
+	c[0] = a[1] * b[2] - a[2] * b[1];
+	c[1] = a[2] * b[0] - a[0] * b[2];
+	c[2] = a[0] * b[1] - a[1] * b[0];
+}
+
+/* Source and pixels, in voxel indices. */
+static void view_rays(KernelView *k, const tomos_view *view, const Plan *plan)
+{
+	double row = -0.5 * (double)(plan->scan->rows - 1);
+	double column = -0.5 * (double)(plan->scan->columns - 1);
+	for (int a = 0; a < 3; a++) {
+		double first = plan->grid.first[a], step = plan->grid.step[a];
+		double corner = view->det[a] + column * view->u[a] + row * view->v[a];
+		k->first[a] = (corner - first) / step;
+		k->u[a] = view->u[a] / step;
+		k->v[a] = view->v[a] / step;
+		k->src[a] = (view->src[3] != 0 ? view->src[a] - first : view->src[a]) / step;
+	}
+	k->src[3] = view->src[3] != 0;
+}
+
+/* One pixel coordinate of a point x: with the plane's normal n and the vector w in it that measures
+ * this coordinate, the ray from s through x meets the plane at s + (x - s) h / n.(x - s),
+ * h = n.(first - s); parallel rays along s meet it at x - s n.(x - first) / n.s. */
+static void coordinate(double f[4], const KernelView *k, const double w[3], const double n[3])
+{
+	double away[3];
+	if (k->src[3] != 0) {
+		for (int a = 0; a < 3; a++)
+			away[a] = k->src[a] - k->first[a];
+		double scale = -1 / dot(n, away), offset = dot(w, away);
+		for (int a = 0; a < 3; a++)
+			f[a] = w[a] + scale * offset * n[a];
+		f[3] = -dot(f, k->src);
+	} else {
+		double slope = dot(w, k->src) / dot(n, k->src);
+		for (int a = 0; a < 3; a++)
+			f[a] = w[a] - slope * n[a];
+		f[3] = -dot(f, k->first);
+	}
+}
+
+static void view_pixels(KernelView *k)
+{
+	double n[3], w[3];
+	cross(k->u, k->v, n);
+	cross(k->v, n, w);
+	double scale = 1 / dot(w, k->u);
+	for (int a = 0; a < 3; a++)
+		w[a] *= scale;
+	coordinate(k->column, k, w, n);
+	cross(n, k->u, w);
+	scale = 1 / dot(w, k->v);
+	for (int a = 0; a < 3; a++)
+		w[a] *= scale;
+	coordinate(k->row, k, w, n);
+	memset(k->depth, 0, sizeof k->depth);
+	k->depth[3] = 1;
+	if (k->src[3] != 0) {
+		double away[3] = {k->first[0] - k->src[0], k->first[1] - k->src[1],
+			k->first[2] - k->src[2]};
+		for (int a = 0; a < 3; a++)
+			k->depth[a] = n[a] / dot(n, away);
+		k->depth[3] = -dot(k->depth, k->src);
+	}
+}
+
+/* The constant of voxel_weight; gradients here are per voxel, so the voxel's volume is in them. */
+static void view_mass(KernelView *k, const Plan *plan)
+{
+	double c[3];
+	const double *step = plan->whole.step;
+	if (k->src[3] != 0) {
+		if (plan->model.planar) {
+			k->mass = fabs(k->column[0] * k->depth[1] - k->column[1] * k->depth[0]);
+			return;
+		}
+		cross(k->row, k->depth, c);
+		k->mass = fabs(dot(k->column, c));
+	} else if (plan->model.planar) {
+		k->mass = hypot(k->column[0] * step[1], k->column[1] * step[0]);
+	} else {
+		cross(k->column, k->row, c);
+		for (int a = 0; a < 3; a++)
+			c[a] *= step[a];
+		k->mass = sqrt(dot(c, c));
+	}
+}
+
+static bool is_planar(const Plan *plan)
+{
+	if (plan->grid.n[2] != 1 || plan->scan->rows != 1)
+		return false;
+	for (int64_t i = 0; i < plan->scan->count; i++) {
+		const KernelView *k = &plan->views[i];
+		double tiny = 1e-9;
+		double z = k->src[3] != 0 ? k->src[2] : 0, slope = k->src[3] != 0 ? 0 : k->src[2];
+		if (fabs(z) > tiny || fabs(slope) > tiny || fabs(k->first[2]) > tiny ||
+			fabs(k->u[2]) > tiny)
+			return false;
+	}
+	return true;
+}
+
+tomos_status plan_make(
+	Plan *plan, const tomos_grid *grid, const tomos_geometry *scan, const KernelModel *choices)
+{
+	memset(plan, 0, sizeof *plan);
+	TRY(tomos_grid_check(grid));
+	plan->grid = *grid;
+	plan->model = *choices;
+	plan->model.rows = scan->rows;
+	plan->model.columns = scan->columns;
+	for (int a = 0; a < 3; a++) {
+		plan->whole.n[a] = plan->whole.high[a] = grid->n[a];
+		plan->whole.step[a] = fabs(grid->step[a]);
+	}
+	tomos_status status;
+	TRY_OR_DONE(tomos_geometry_views(
+		&plan->scan, scan->rows, scan->columns, scan->views, scan->count));
+	TRY_OR_DONE(mem_alloc(&plan->views, scan->count, sizeof *plan->views, "the views"));
+	for (int64_t i = 0; i < scan->count; i++)
+		view_rays(&plan->views[i], &scan->views[i], plan);
+	plan->model.planar = is_planar(plan);
+	for (int64_t i = 0; i < scan->count; i++) {
+		view_pixels(&plan->views[i]);
+		view_mass(&plan->views[i], plan);
+	}
+	return TOMOS_OK;
+done:
+	plan_free(plan);
+	return status;
+}
+
+void plan_free(Plan *plan)
+{
+	tomos_geometry_free(plan->scan);
+	mem_free(plan->views);
+	memset(plan, 0, sizeof *plan);
+}

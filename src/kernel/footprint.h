@@ -1,0 +1,84 @@
+/* Separable footprint: a voxel's shadow as the product of one trapezoid across the columns and one
+ * across the rows, each averaged over the pixel.
+ *
+ * Y. Long, J. A. Fessler, J. M. Balter, "3D forward and back-projection for X-ray CT using separable
+ * footprints", IEEE Trans. Med. Imaging 29 (2010). A trapezoid is the meeting of the two widest of
+ * the three edges' shadows; the third is added to the second in the square, which keeps the variance.
+ * Where the rows lie along z the row shadow of parallel rays is a box and the whole is exact; the
+ * total weight is that of voxel_weight, so mass is kept for every geometry.
+ */
+#ifndef KERNEL_FOOTPRINT_H
+#define KERNEL_FOOTPRINT_H
+
+#include "kernel/voxel.h"
+
+typedef struct {
+	double centre, wide, narrow; /* wide >= narrow: the two boxes that meet */
+	double reach;                /* half the base */
+} FootprintShadow;
+
+/* The shadow of a voxel on one detector direction, f / depth to first order around the voxel. */
+KERNEL_FN FootprintShadow footprint_shadow(
+	const double f[4], const KernelView *view, const int64_t at[3], double depth)
+{
+	FootprintShadow shadow;
+	shadow.centre = voxel_affine(f, at) / depth;
+	double x = fabs(f[0] - shadow.centre * view->depth[0]) / depth;
+	double y = fabs(f[1] - shadow.centre * view->depth[1]) / depth;
+	double z = fabs(f[2] - shadow.centre * view->depth[2]) / depth;
+	shadow.wide = fmax(fmax(x, y), fmax(z, 1e-9));
+	double rest = x * x + y * y + z * z - shadow.wide * shadow.wide;
+	shadow.narrow = fmin(sqrt(fmax(rest, 0)), shadow.wide);
+	shadow.reach = 0.5 * (shadow.wide + shadow.narrow);
+	return shadow;
+}
+
+/* Share of the shadow below s, counted from its centre. */
+KERNEL_FN double footprint_below(const FootprintShadow *shadow, double s)
+{
+	double far = shadow->reach - fabs(s);
+	if (far <= 0)
+		return s > 0 ? 1 : 0;
+	double tail = far < shadow->narrow ? far * far / (2 * shadow->wide * shadow->narrow)
+					   : 0.5 - fabs(s) / shadow->wide;
+	return s > 0 ? 1 - tail : tail;
+}
+
+KERNEL_FN double footprint_share(const FootprintShadow *shadow, int64_t pixel)
+{
+	double s = (double)pixel - shadow->centre;
+	return footprint_below(shadow, s + 0.5) - footprint_below(shadow, s - 0.5);
+}
+
+KERNEL_FN void footprint_range(const FootprintShadow *shadow, int64_t n, int64_t *low, int64_t *high)
+{
+	double from = shadow->centre - shadow->reach + 0.5, to = shadow->centre + shadow->reach + 0.5;
+	*low = from > 0 ? (from < (double)n ? (int64_t)floor(from) : n) : 0;
+	*high = to < (double)(n - 1) ? (to < 0 ? -1 : (int64_t)floor(to)) : n - 1;
+}
+
+KERNEL_FN void footprint_voxel(const KernelGrid *grid, const KernelModel *model,
+	const KernelView *view, const int64_t at[3], const int mode, KernelMeet *meet)
+{
+	double depth = voxel_affine(view->depth, at);
+	if (!(depth > 0))
+		return;
+	FootprintShadow across = footprint_shadow(view->column, view, at, depth), along = across;
+	int64_t c0, c1, r0 = 0, r1 = 0;
+	footprint_range(&across, model->columns, &c0, &c1);
+	if (!model->planar) {
+		along = footprint_shadow(view->row, view, at, depth);
+		footprint_range(&along, model->rows, &r0, &r1);
+	}
+	double weight = voxel_weight(grid, model, view, at, depth);
+	for (int64_t r = r0; r <= r1; r++) {
+		double row_weight = weight * (model->planar ? 1 : footprint_share(&along, r));
+		for (int64_t c = c0; c <= c1; c++) {
+			double w = row_weight * footprint_share(&across, c);
+			if (w > 0)
+				kernel_meet(meet, mode, r * model->columns + c, w);
+		}
+	}
+}
+
+#endif

@@ -1,0 +1,53 @@
+/* Line length: the length of the ray inside each voxel, in the form that needs no branches.
+ *
+ * Every column of voxels across the dominant axis is met on its own (Pedersen and Lindhøj 2018; Gao
+ * 2012): inside it the ray changes voxel at most once per minor axis, so it meets three voxels at
+ * most, whose lengths follow from the two fractions at which it changes.
+ */
+#ifndef KERNEL_LINE_H
+#define KERNEL_LINE_H
+
+#include "kernel/ray.h"
+
+/* The fraction of a step from p to p + slope at which the voxel (floor p) is left, 1 if it is not. */
+KERNEL_FN double line_leaves(double p, double slope)
+{
+	double edge = slope > 0 ? floor(p) + 1 : floor(p);
+	return slope == 0 ? 1 : fmin((edge - p) / slope, 1);
+}
+
+KERNEL_FN void line_ray(const KernelGrid *grid, const KernelModel *model, const KernelRay *ray,
+	const int mode, KernelMeet *meet)
+{
+	(void)model;
+	KernelWalk walk = kernel_walk(grid, ray, 0.5, 0.5);
+	int64_t stop = (int64_t)floor(walk.k_stop + 0.5);
+	for (int64_t k = (int64_t)floor(walk.k_start + 0.5); k <= stop; k++) {
+		/* The part of the column in which the ray exists: all of it but at a source. */
+		double from = fmax((double)k - 0.5, walk.k_start), to = fmin((double)k + 0.5, walk.k_stop);
+		double part = to - from;
+		if (!(part > 0))
+			continue;
+		double p = walk.base[0] + from * walk.slope[0] + 0.5;
+		double q = walk.base[1] + from * walk.slope[1] + 0.5;
+		double leave_p = line_leaves(p, walk.slope[0] * part);
+		double leave_q = line_leaves(q, walk.slope[1] * part);
+		double one = fmin(leave_p, leave_q), two = fmax(leave_p, leave_q);
+		double share[3] = {one, two - one, 1 - two};
+		int64_t at[3];
+		at[walk.a] = k;
+		at[walk.b] = (int64_t)floor(p);
+		at[walk.c] = (int64_t)floor(q);
+		int64_t turn_b = walk.slope[0] > 0 ? 1 : -1, turn_c = walk.slope[1] > 0 ? 1 : -1;
+		for (int j = 0; j < 3; j++) {
+			if (share[j] > 0)
+				kernel_meet_voxel(
+					meet, mode, grid, at, share[j] * part * walk.step);
+			int p_turns = j == 0 ? leave_p <= leave_q : leave_p > leave_q;
+			at[walk.b] += p_turns ? turn_b : 0;
+			at[walk.c] += p_turns ? 0 : turn_c;
+		}
+	}
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* Line length by marching: from one voxel face to the next along the ray.
+ *
+ * R. L. Siddon 1985; J. Amanatides and A. Woo 1987. The same weights as line.h, to rounding.
+ */
+#ifndef KERNEL_LINE_MARCH_H
+#define KERNEL_LINE_MARCH_H
+
+#include "kernel/ray.h"
+
+KERNEL_FN void line_march_ray(const KernelGrid *grid, const KernelModel *model,
+	const KernelRay *ray, const int mode, KernelMeet *meet)
+{
+	(void)model;
+	double enter = ray->has_source ? 0 : -1e300, leave = 1e300;
+	for (int a = 0; a < 3; a++)
+		kernel_clip(ray->start[a], ray->direction[a], (double)grid->low[a] - 0.5,
+			(double)grid->high[a] - 0.5, &enter, &leave);
+	if (!(enter < leave))
+		return;
+	int64_t at[3], turn[3];
+	double next[3]; /* where the ray leaves the present voxel, per axis */
+	for (int a = 0; a < 3; a++) {
+		double d = ray->direction[a], p = ray->start[a] + enter * d + 0.5;
+		at[a] = (int64_t)floor(p);
+		at[a] = at[a] < grid->low[a] ? grid->low[a] : at[a];
+		at[a] = at[a] >= grid->high[a] ? grid->high[a] - (d != 0 ? 1 : 0) : at[a];
+		turn[a] = d > 0 ? 1 : -1;
+		next[a] = d == 0 ? 1e300
+				 : ((double)at[a] + 0.5 * (double)turn[a] - ray->start[a]) / d;
+	}
+	for (double t = enter; t < leave;) {
+		int a = next[0] <= next[1] ? (next[0] <= next[2] ? 0 : 2) : (next[1] <= next[2] ? 1 : 2);
+		double end = fmin(next[a], leave);
+		if (end > t)
+			kernel_meet_voxel(meet, mode, grid, at, (end - t) * ray->length);
+		t = fmax(t, end);
+		at[a] += turn[a];
+		if (!kernel_in_box(grid, a, at[a]))
+			break;
+		next[a] = ((double)at[a] + 0.5 * (double)turn[a] - ray->start[a]) / ray->direction[a];
+	}
+}
+
+#endif

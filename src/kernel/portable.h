@@ -1,0 +1,94 @@
+/* What the kernel texts need of a compiler, and the structs they share.
+ *
+ * The texts are C11, CUDA C and OpenCL C at once: a backend may define KERNEL_FN, KERNEL_GLOBAL and
+ * KERNEL_ADD before it includes them. All geometry here is in voxel indices of the grid: the centre
+ * of voxel (i, j, k) lies at (i, j, k).
+ */
+#ifndef KERNEL_PORTABLE_H
+#define KERNEL_PORTABLE_H
+
+#ifdef __OPENCL_VERSION__
+typedef long int64_t;
+#else
+#include <math.h>
+#include <stdint.h>
+#endif
+
+#ifndef KERNEL_FN
+#define KERNEL_FN static inline __attribute__((always_inline))
+#define KERNEL_GLOBAL
+#define KERNEL_ADD(pointer, value) (*(pointer) += (value))
+#endif
+
+/* The voxels at hand: the box [low, high) of a grid of n voxels, stored [z][y][x]. */
+typedef struct {
+	int64_t n[3], low[3], high[3];
+	double step[3]; /* voxel size */
+} KernelGrid;
+
+/* One view. Rays: from `src` (src[3] = 1), or along `src` (src[3] = 0), through
+ * first + column u + row v. Voxel (x, y, z) falls on column U / D and row V / D, where
+ * U = column[0] x + column[1] y + column[2] z + column[3], likewise V and D (= 1 for parallel
+ * rays; 1 on the detector and 0 at the source else). */
+typedef struct {
+	double src[4], first[3], u[3], v[3];
+	double column[4], row[4], depth[4];
+	double mass; /* see voxel_weight */
+} KernelView;
+
+enum { WEIGHT_RAY, WEIGHT_DEPTH, WEIGHT_NONE };
+
+typedef struct {
+	int64_t rows, columns;
+	int clamp;   /* boundary: stop at the outermost samples instead of fading into zero */
+	int nearest; /* voxel: nearest pixel instead of linear interpolation */
+	int weight;  /* voxel: WEIGHT_... */
+	int planar;  /* one slice, one row, all rays in the plane: z plays no part */
+} KernelModel;
+
+/* What is done with each (index, weight) that a kernel finds. `mode` is a literal at every call, so
+ * that one text becomes the sum, its transpose and the matrix row. */
+enum { MEET_SUM, MEET_SPREAD, MEET_LIST };
+
+typedef struct {
+	KERNEL_GLOBAL float *data; /* read by SUM, added to by SPREAD */
+	double value;              /* the sum, or the value to spread */
+	KERNEL_GLOBAL int64_t *index; /* LIST; NULL: count only */
+	KERNEL_GLOBAL float *weight;
+	int64_t count;
+} KernelMeet;
+
+KERNEL_FN void kernel_meet(KernelMeet *meet, const int mode, int64_t index, double weight)
+{
+	if (mode == MEET_SUM) {
+		meet->value += weight * meet->data[index];
+	} else if (mode == MEET_SPREAD) {
+		KERNEL_ADD(&meet->data[index], (float)(weight * meet->value));
+	} else {
+		if (meet->index) {
+			meet->index[meet->count] = index;
+			meet->weight[meet->count] = (float)weight;
+		}
+		meet->count++;
+	}
+}
+
+KERNEL_FN int kernel_in_box(const KernelGrid *grid, int axis, int64_t i)
+{
+	return i >= grid->low[axis] && i < grid->high[axis];
+}
+
+/* Meets voxel `at` unless it lies outside the box. */
+KERNEL_FN void kernel_meet_voxel(
+	KernelMeet *meet, const int mode, const KernelGrid *grid, const int64_t at[3], double weight)
+{
+	if (!kernel_in_box(grid, 0, at[0]) || !kernel_in_box(grid, 1, at[1]) ||
+		!kernel_in_box(grid, 2, at[2]))
+		return;
+	int64_t nx = grid->high[0] - grid->low[0], ny = grid->high[1] - grid->low[1];
+	int64_t index =
+		((at[2] - grid->low[2]) * ny + at[1] - grid->low[1]) * nx + at[0] - grid->low[0];
+	kernel_meet(meet, mode, index, weight);
+}
+
+#endif

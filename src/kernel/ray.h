@@ -1,0 +1,90 @@
+/* A ray, and how ray-driven kernels walk along it: step by step across its dominant axis. */
+#ifndef KERNEL_RAY_H
+#define KERNEL_RAY_H
+
+#include "kernel/portable.h"
+
+/* Points start + t direction, in voxel indices; t >= 0 where the ray has a source. */
+typedef struct {
+	double start[3], direction[3];
+	double length; /* of `direction`, in units */
+	int has_source;
+} KernelRay;
+
+KERNEL_FN KernelRay kernel_ray(
+	const KernelGrid *grid, const KernelView *view, int64_t row, int64_t column)
+{
+	KernelRay ray;
+	double square = 0;
+	ray.has_source = view->src[3] != 0;
+	for (int a = 0; a < 3; a++) {
+		double pixel = view->first[a] + (double)column * view->u[a] + (double)row * view->v[a];
+		ray.start[a] = ray.has_source ? view->src[a] : pixel;
+		ray.direction[a] = ray.has_source ? pixel - view->src[a] : view->src[a];
+		square += ray.direction[a] * grid->step[a] * ray.direction[a] * grid->step[a];
+	}
+	ray.length = sqrt(square);
+	return ray;
+}
+
+/* The axis along which the ray crosses most voxels. */
+KERNEL_FN int kernel_dominant(const KernelRay *ray)
+{
+	double x = fabs(ray->direction[0]), y = fabs(ray->direction[1]), z = fabs(ray->direction[2]);
+	return x >= y ? (x >= z ? 0 : 2) : (y >= z ? 1 : 2);
+}
+
+/* A ray seen from its dominant axis a: at a = k the others are b = base[0] + k slope[0],
+ * c = base[1] + k slope[1], with |slope| <= 1. */
+typedef struct {
+	int a, b, c;
+	double base[2], slope[2];
+	double step;            /* length from one plane to the next */
+	double k_start, k_stop; /* where the ray can meet the box */
+} KernelWalk;
+
+/* Narrows [*first, *last] to the k with low <= base + k slope <= high. */
+KERNEL_FN void kernel_clip(
+	double base, double slope, double low, double high, double *first, double *last)
+{
+	if (slope == 0) {
+		if (base < low || base > high)
+			*last = *first - 1;
+		return;
+	}
+	double one = (low - base) / slope, two = (high - base) / slope;
+	*first = fmax(*first, fmin(one, two));
+	*last = fmin(*last, fmax(one, two));
+}
+
+/* `margin`: how far beyond the box, in voxels, the kernel's weights reach across the ray;
+ * `along`: how far along it. */
+KERNEL_FN KernelWalk kernel_walk(
+	const KernelGrid *grid, const KernelRay *ray, double margin, double along)
+{
+	KernelWalk walk;
+	walk.a = kernel_dominant(ray);
+	walk.b = walk.a == 0 ? 1 : 0;
+	walk.c = walk.a == 2 ? 1 : 2;
+	double rate = 1 / ray->direction[walk.a];
+	walk.slope[0] = ray->direction[walk.b] * rate;
+	walk.slope[1] = ray->direction[walk.c] * rate;
+	walk.base[0] = ray->start[walk.b] - ray->start[walk.a] * walk.slope[0];
+	walk.base[1] = ray->start[walk.c] - ray->start[walk.a] * walk.slope[1];
+	walk.step = ray->length * fabs(rate);
+	walk.k_start = (double)grid->low[walk.a] - along;
+	walk.k_stop = (double)(grid->high[walk.a] - 1) + along;
+	kernel_clip(walk.base[0], walk.slope[0], (double)grid->low[walk.b] - margin,
+		(double)(grid->high[walk.b] - 1) + margin, &walk.k_start, &walk.k_stop);
+	kernel_clip(walk.base[1], walk.slope[1], (double)grid->low[walk.c] - margin,
+		(double)(grid->high[walk.c] - 1) + margin, &walk.k_start, &walk.k_stop);
+	if (ray->has_source) {
+		if (rate > 0)
+			walk.k_start = fmax(walk.k_start, ray->start[walk.a]);
+		else
+			walk.k_stop = fmin(walk.k_stop, ray->start[walk.a]);
+	}
+	return walk;
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* The projector of a scan as an operator: one plan, a kernel forward and a kernel back. */
+#include <stdio.h>
+#include <string.h>
+#include "op/op.h"
+
+typedef struct {
+	Plan plan;
+	int forward, back;
+} Projector;
+
+static tomos_status project(
+	const tomos_op *op, Direction direction, int kernel, float *volume, float *projections)
+{
+	const Projector *own = op->own;
+	const Space *to = direction == FORWARD ? &op->range : &op->domain;
+	Projecting what = {.plan = &own->plan, .kernel = kernel, .direction = direction,
+		.count = own->plan.scan->count, .volume = volume, .projections = projections};
+	memcpy(what.box.high, own->plan.grid.n, sizeof what.box.high);
+	TRY(vector_fill(to, 0, direction == FORWARD ? projections : volume));
+	return to->backend->type->project(to->backend, &what);
+}
+
+static tomos_status projector_forward(const tomos_op *op, const float *x, float *y)
+{
+	const Projector *own = op->own;
+	return project(op, FORWARD, own->forward, (float *)x, y);
+}
+
+static tomos_status projector_adjoint(const tomos_op *op, const float *y, float *x)
+{
+	const Projector *own = op->own;
+	return project(op, ADJOINT, own->back, x, (float *)y);
+}
+
+static void projector_free(tomos_op *op)
+{
+	Projector *own = op->own;
+	plan_free(&own->plan);
+}
+
+static const OpType projector_type = {projector_forward, projector_adjoint, projector_free};
+
+static tomos_status choose(
+	const tomos_projector_options *o, Projector *own, KernelModel *model)
+{
+	int index;
+	bool same = !o->back || !*o->back;
+	TRY(choice_find("forward projector", tomos_projector_names(), o->forward, &own->forward));
+	TRY(choice_find("back projector", tomos_projector_names(), same ? o->forward : o->back,
+		&own->back));
+	TRY(choice_find("boundary", "expand|clamp", o->boundary, &index));
+	model->clamp = index == 1;
+	TRY(choice_find("interpolation", "linear|nearest", o->interpolation, &index));
+	model->nearest = index == 1;
+	return TOMOS_OK;
+}
+
+tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_projector_options *options)
+{
+	*op = NULL;
+	if (!backend || !grid || !scan)
+		return fail(TOMOS_BAD_VALUE, "a projector needs a backend, a grid and a geometry");
+	tomos_projector_options o = tomos_projector_defaults();
+	TRY(options_take(&o, options, "projector"));
+	Projector choice = {.forward = 0};
+	KernelModel model = {.weight = WEIGHT_RAY};
+	TRY(choose(&o, &choice, &model));
+	TRY(tomos_grid_check(grid));
+	int64_t domain[3] = {grid->n[2], grid->n[1], grid->n[0]};
+	int64_t range[3] = {scan->count, scan->rows, scan->columns};
+	tomos_op *made;
+	TRY(op_make(&made, &projector_type, backend, domain, range, sizeof(Projector)));
+	Projector *own = made->own;
+	*own = choice;
+	tomos_status status = plan_make(&own->plan, grid, scan, &model);
+	if (status != TOMOS_OK) {
+		tomos_op_free(made);
+		return status;
+	}
+	own->plan.plain = o.plain != 0;
+	const KernelRow *forward = &kernel_rows[own->forward], *back = &kernel_rows[own->back];
+	made->matched = strcmp(forward->weights, back->weights) == 0;
+	snprintf(made->description, sizeof made->description, "%s forward, %s back: %s", forward->name,
+		back->name, made->matched ? "a matched pair" : "not matched");
+	*op = made;
+	return TOMOS_OK;
+}

@@ -1,0 +1,74 @@
+/* Vectors of a space: callers' arrays brought there, and the verbs on them. */
+#include <math.h>
+#include "op/op.h"
+
+tomos_status vector_borrow(Vector *vector, const Space *space, const tomos_array *array,
+	VectorUse use, const char *name)
+{
+	*vector = (Vector){.array = array};
+	if (!array || !array->data)
+		return fail(TOMOS_BAD_VALUE, "%s is missing", name);
+	for (int a = 0; a < 3; a++)
+		if (array->shape[a] != space->shape[a])
+			return fail(TOMOS_BAD_VALUE,
+				"%s has the shape %lld x %lld x %lld, expected %lld x %lld x %lld",
+				name, (long long)array->shape[0], (long long)array->shape[1],
+				(long long)array->shape[2], (long long)space->shape[0],
+				(long long)space->shape[1], (long long)space->shape[2]);
+	if (array->device != 0)
+		return fail(TOMOS_UNSUPPORTED, "%s lies on device %d, which %s cannot reach", name,
+			array->device, space->backend->type->name);
+	vector->data = space->backend->type->in_place(space->backend, array);
+	if (vector->data)
+		return TOMOS_OK;
+	TRY(vector_new(&vector->data, space, name));
+	vector->owned = true;
+	if (use == VECTOR_OUT)
+		return TOMOS_OK;
+	return space->backend->type->put(space->backend, vector->data, array);
+}
+
+tomos_status vector_return(Vector *vector, const Space *space, VectorUse use)
+{
+	tomos_status status = TOMOS_OK;
+	if (!vector->owned)
+		return status;
+	if (use != VECTOR_IN)
+		status = space->backend->type->get(space->backend, vector->data, vector->array);
+	vector_free(vector->data, space);
+	vector->owned = false;
+	return status;
+}
+
+tomos_status vector_new(float **data, const Space *space, const char *what)
+{
+	return space->backend->type->alloc(space->backend, data, space->count, what);
+}
+
+void vector_free(float *data, const Space *space)
+{
+	if (data)
+		space->backend->type->release(space->backend, data);
+}
+
+#define VERB(name, parameters, ...) \
+	tomos_status vector_##name parameters \
+	{ \
+		return space->backend->type->name(space->backend, space->count, __VA_ARGS__); \
+	}
+
+VERB(fill, (const Space *space, float value, float *x), value, x)
+VERB(axpy, (const Space *space, float a, const float *x, float *y), a, x, y)
+VERB(xpay, (const Space *space, const float *x, float a, float *y), x, a, y)
+VERB(mul, (const Space *space, const float *w, float *y), w, y)
+VERB(mul_axpy, (const Space *space, float a, const float *w, const float *x, float *y), a, w, x, y)
+VERB(invert, (const Space *space, float least, float *x), least, x)
+VERB(clamp, (const Space *space, float low, float high, float *x), low, high, x)
+VERB(dot, (const Space *space, const float *x, const float *y, double *result), x, y, result)
+
+tomos_status vector_norm(const Space *space, const float *x, double *result)
+{
+	TRY(vector_dot(space, x, x, result));
+	*result = sqrt(*result);
+	return TOMOS_OK;
+}
