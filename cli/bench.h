@@ -1,0 +1,29 @@
+/* Workloads of `tomos bench`: their table and how one is run. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include "cli.h"
+
+typedef enum bench_scan { XY, XZ, YZ, LEBEDEV, CONE } bench_scan;
+typedef enum bench_task { FORWARD, ADJOINT, FBP, FDK, SIRT } bench_task;
+
+typedef struct workload {
+	const char *name;
+	int quick;
+	bench_scan scan;
+	int64_t n, slices, views, rows, columns;
+	bench_task task;
+	const char *forward, *back;
+	int64_t iterations;
+	const char *about;
+} workload;
+
+typedef struct timing {
+	double median, least, most; /* seconds */
+	double rate;                /* 1e9 voxels times views a second, at the median */
+} timing;
+
+const workload *workload_list(int *count);
+int workload_run(const settings *s, tomos_backend *backend, const workload *w, timing *t);
+
+#endif

@@ -1,0 +1,203 @@
+/* What the files of the command share: settings from option rows, messages, progress, loading. */
+#ifndef CLI_H
+#define CLI_H
+
+#include <stdbool.h>
+#include "tomos.h"
+#include "options.def"
+
+#if defined __GNUC__
+#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
+#else
+#define PRINTF_LIKE(text, first)
+#endif
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define WIDTH 80 /* columns of every printed page */
+
+/* Exit status; every function that returns an int "code" returns one of these. */
+enum { DONE = 0, FAILED = 1, WRONG_USAGE = 2, INTERRUPTED = 130 };
+
+/* Leaves a function that keeps its status in `code` through the label `done`. */
+#define DO(expression) \
+	do { \
+		code = (expression); \
+		if (code != DONE) \
+			goto done; \
+	} while (0)
+
+/* ---- settings: one struct per group of rows, all in one struct ------------------------------ */
+
+#define OWN_STRUCT(group, ROWS, heading) \
+	typedef struct group##_options { \
+		ROWS(TOMOS_FIELD) \
+	} group##_options; \
+	static inline group##_options group##_defaults(void) \
+	{ \
+		group##_options o; \
+		ROWS(TOMOS_SET) \
+		return o; \
+	}
+#define NO_STRUCT(group, heading)
+CLI_GROUPS(NO_STRUCT, OWN_STRUCT)
+
+#define LIBRARY_NUMBER(group, heading) GROUP_##group,
+#define OWN_NUMBER(group, ROWS, heading) GROUP_##group,
+enum { CLI_GROUPS(LIBRARY_NUMBER, OWN_NUMBER) GROUP_COUNT };
+
+#define LIBRARY_MEMBER(group, heading) tomos_##group##_options group;
+#define OWN_MEMBER(group, ROWS, heading) group##_options group;
+
+typedef struct settings {
+	CLI_GROUPS(LIBRARY_MEMBER, OWN_MEMBER)
+	uint64_t given[GROUP_COUNT]; /* bit i: row i of the group was set on the command line */
+	const char **operands;
+	int operand_count;
+	void **blocks; /* lists that the options point to */
+	int block_count;
+} settings;
+
+typedef struct command {
+	const char *name;
+	int least, most;
+	const char *operands, *usage, *summary, *groups, *examples;
+	int (*run)(const settings *s);
+} command;
+
+#define COMMAND(name, least, most, operands, usage, summary, groups, examples) \
+	int cmd_##name(const settings *s);
+#include "commands.def"
+#undef COMMAND
+
+typedef struct group {
+	const char *name, *heading;
+	size_t offset; /* of its struct in the settings */
+	const tomos_option *rows;
+	int count;
+} group;
+
+const command *command_list(int *count);
+const command *command_find(const char *name);
+const char *command_names(void); /* "a|b|c" */
+int command_unknown(const char *name);
+const char *workload_names(void);
+
+void settings_init(settings *s);
+void settings_free(settings *s);
+int settings_parse(settings *s, const command *c, int count, char **words);
+/* Whether --name of the group was written on the command line. */
+bool settings_given(const settings *s, int group, const char *name);
+/* The first option written that belongs to `group` and not to `other` (-1: none) too, or NULL. */
+const char *settings_stray(const settings *s, int group, int other);
+/* Refuses such an option: it would have no effect where `why` ("with --method sirt"). */
+int settings_refuse(const settings *s, int group, int other, const char *why);
+
+group group_get(int number);
+bool group_used(const command *c, int number);
+const char *row_values(const tomos_option *row); /* "a|b|c" of a choice, with references followed */
+void name_shown(const char *name, char shown[64]); /* with '-' for '_' */
+char row_letter(const tomos_option *row);          /* 'o' of -o, or 0 */
+/* Its default as a person writes it; "" for none. */
+void row_default(const command *c, int number, const tomos_option *row, char text[256]);
+
+/* ---- texts ---------------------------------------------------------------------------------- */
+
+bool name_in(const char *choices, const char *text, size_t length);
+/* The name in "a|b|c" nearest to a mistyped one; "" if none is near. Lives until the next call. */
+const char *name_nearest(const char *choices, const char *text);
+bool word_has(const char *words, const char *text); /* words separated by spaces */
+bool ends_with(const char *text, const char *ending);
+
+bool text_int(const char *text, int64_t *value);
+bool text_real(const char *text, double *value);
+/* Comma list or @FILE into a new block of count doubles. */
+int text_list(const char *option, const char *text, double **values, int64_t *count);
+
+void row_heading(const tomos_option *row, char text[160]);
+void row_help(const command *c, int number, const tomos_option *row, char text[1024]);
+void help_command(const command *c);
+void help_all(void);
+void help_man(void);
+void help_bash(void);
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+void message_begin(const char *command_name, bool quiet);
+int failed(const char *format, ...) PRINTF_LIKE(1, 2);      /* "tomos COMMAND: ..." and FAILED */
+int wrong_usage(const char *format, ...) PRINTF_LIKE(1, 2); /* the same and WRONG_USAGE */
+int lib(tomos_status status);                               /* the library's sentence, if any */
+void say(const char *format, ...) PRINTF_LIKE(1, 2);        /* to stdout, unless quiet */
+int interrupted(void);
+bool message_quiet(void);
+void note(const char *format, ...) PRINTF_LIKE(1, 2); /* to stderr, unless quiet */
+
+/* ---- progress and Ctrl-C -------------------------------------------------------------------- */
+
+void progress_start(void); /* installs the handler */
+const tomos_progress *progress_report(void);
+int progress_step(const char *stage, int64_t done, int64_t total); /* INTERRUPTED after Ctrl-C */
+void progress_clear(void); /* takes the bar off the terminal, before other text */
+double seconds(void);
+
+/* ---- files and arrays ----------------------------------------------------------------------- */
+
+int array_new(tomos_array *array, const int64_t shape[3], const char *what);
+void array_free(tomos_array *array);
+void shape_text(const int64_t shape[3], tomos_content content, char text[96]);
+
+int file_read_all(tomos_file *file, const char *path, tomos_array *array);
+/* A whole volume with its grid, from the file or centred with the given voxel. */
+int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_grid *grid);
+/* All projections and their views, from the file or --views-file. */
+int load_scan(const settings *s, const char *path, tomos_array *data, tomos_geometry **scan);
+int load_views(
+        const settings *s, const char *path, int64_t rows, int64_t columns, tomos_geometry **scan);
+/* Views and the array's shape must agree; one sinogram [view][column] becomes views of one row. */
+int fit_views(const char *path, const tomos_geometry *scan, tomos_array *data);
+int grid_centred(tomos_grid *grid, const int64_t n[3], const double *voxel, int64_t count);
+
+/* An output is opened before the work, so that a refusal comes first, and filled after it. */
+int output_open(
+        tomos_file **file, const settings *s, tomos_content content, const int64_t shape[3]);
+int output_volume(
+        tomos_file *file, const char *path, const tomos_array *volume, const tomos_grid *grid);
+int output_scan(
+        tomos_file *file, const char *path, const tomos_array *data, const tomos_geometry *scan);
+/* A grid or geometry that the format of the target cannot hold is left out with a note. */
+int output_describe(
+        tomos_file *file, const char *path, const tomos_grid *grid, const tomos_geometry *scan);
+/* Calls visit(user, first, count, data) for all of a file in portions along the first axis. */
+int file_each(tomos_file *file, const char *stage,
+        int (*visit)(void *user, int64_t first, int64_t count, float *data), void *user);
+
+bool phantom_is_name(const char *text);
+
+/* ---- work in pieces, so that it can be watched and stopped ---------------------------------- */
+
+int pieces_forward(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
+        const tomos_projector_options *options, const tomos_array *volume,
+        const tomos_array *projections);
+int pieces_back(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
+        const tomos_projector_options *options, const tomos_array *projections,
+        const tomos_array *volume);
+int pieces_volume(const tomos_phantom *phantom, const tomos_grid *grid, int64_t samples,
+        const tomos_array *volume);
+int pieces_phantom(const tomos_phantom *phantom, const tomos_geometry *scan, int64_t samples,
+        const tomos_array *projections);
+
+/* How much room an object takes around the origin. */
+typedef struct extent {
+	double radius, height; /* farthest from the z axis, and from the plane z = 0 */
+	double step;           /* voxel size; 0 for a phantom, which has none */
+	bool flat;             /* one slice */
+} extent;
+extent extent_of_grid(const tomos_grid *grid);
+extent extent_of_phantom(const tomos_phantom *phantom);
+/* The scan of the options; detector and pixel, where not given, show the whole of the object. */
+int scan_make(const settings *s, const extent *object, tomos_geometry **scan);
+bool scan_point_source(const tomos_geometry *scan);
+
+/* Prints the four measures. */
+int difference_print(const tomos_array *truth, const tomos_array *other, tomos_difference *d);
+
+#endif

@@ -1,0 +1,153 @@
+/* tomos bench: the speed of named workloads, as a table and as JSON. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "bench.h"
+
+static const workload *workload_find(const char *name)
+{
+	int count;
+	const workload *list = workload_list(&count);
+	for (int i = 0; i < count; i++)
+		if (strcmp(list[i].name, name) == 0)
+			return &list[i];
+	return NULL;
+}
+
+static int workload_unknown(const char *name)
+{
+	const char *nearest = name_nearest(workload_names(), name);
+	return wrong_usage("unknown workload '%s'; %s%s", name,
+	        nearest[0] ? "nearest: " : "see 'tomos bench --list'", nearest);
+}
+
+static int print_list(void)
+{
+	int count;
+	const workload *list = workload_list(&count);
+	for (int i = 0; i < count; i++)
+		printf("%c %-24s %s\n", list[i].quick ? '*' : ' ', list[i].name, list[i].about);
+	printf("* the short set, run when no workload is named\n");
+	return DONE;
+}
+
+/* The workloads asked for, or the short set, or all. */
+static int choose(const settings *s, const workload **chosen, int *count)
+{
+	int all;
+	const workload *list = workload_list(&all);
+	*count = 0;
+	for (int i = 0; i < s->operand_count; i++) {
+		chosen[*count] = workload_find(s->operands[i]);
+		if (!chosen[(*count)++])
+			return workload_unknown(s->operands[i]);
+	}
+	for (int i = 0; s->operand_count == 0 && i < all; i++)
+		if (list[i].quick || s->bench.all)
+			chosen[(*count)++] = &list[i];
+	return DONE;
+}
+
+static int json_check(const settings *s)
+{
+	const char *path = s->bench.json;
+	if (path[0] && !s->file.overwrite && access(path, F_OK) == 0)
+		return failed("'%s' exists; use --overwrite to replace it", path);
+	return DONE;
+}
+
+static void json_text(FILE *file, const char *text)
+{
+	fputc('"', file);
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			fputc('\\', file);
+		fputc(*text, file);
+	}
+	fputc('"', file);
+}
+
+static void json_print(FILE *file, const char *backend, const workload *const *chosen,
+        const timing *timings, int count)
+{
+	fprintf(file, "{\n\"version\": \"%s\",\n\"backend\": ", tomos_version());
+	json_text(file, backend);
+	fprintf(file, ",\n\"threads\": %d,\n\"workloads\": [", tomos_threads());
+	for (int i = 0; i < count; i++)
+		fprintf(file,
+		        "%s\n{\"name\": \"%s\", \"median_s\": %.6g, \"min_s\": %.6g, "
+		        "\"max_s\": %.6g, \"gups\": %.6g}",
+		        i ? "," : "", chosen[i]->name, timings[i].median, timings[i].least,
+		        timings[i].most, timings[i].rate);
+	fprintf(file, "\n]\n}\n");
+}
+
+/* Under another name first, so that no half file is ever seen. */
+static int json_write(const settings *s, const char *backend, const workload *const *chosen,
+        const timing *timings, int count)
+{
+	const char *path = s->bench.json;
+	char temporary[4096];
+	if (!path[0])
+		return DONE;
+	snprintf(temporary, sizeof temporary, "%s.%ld.part", path, (long)getpid());
+	FILE *file = fopen(temporary, "w");
+	if (!file)
+		return failed("'%s' cannot be written: %s", path, strerror(errno));
+	json_print(file, backend, chosen, timings, count);
+	bool bad = ferror(file) != 0;
+	bad |= fclose(file) != 0;
+	if (bad || rename(temporary, path) != 0) {
+		remove(temporary);
+		return failed("'%s' cannot be written: %s", path, strerror(errno));
+	}
+	say("wrote %s\n", path);
+	return DONE;
+}
+
+static int run_all(const settings *s, const workload *const *chosen, int count)
+{
+	tomos_backend *backend = NULL;
+	timing *timings = calloc((size_t)count, sizeof *timings);
+	int code;
+	if (!timings)
+		return failed("no memory for %d results", count);
+	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
+	printf("%s, %d threads\n", tomos_backend_describe(backend), tomos_threads());
+	printf("%-24s %12s %25s %10s\n", "workload", "median", "spread", "GU/s");
+	for (int i = 0; i < count; i++) {
+		timing *t = &timings[i];
+		DO(workload_run(s, backend, chosen[i], t));
+		progress_clear();
+		printf("%-24s %10.4f s %10.4f .. %8.4f s %10.4g\n", chosen[i]->name, t->median,
+		        t->least, t->most, t->rate);
+		fflush(stdout);
+	}
+	DO(json_write(s, tomos_backend_describe(backend), chosen, timings, count));
+done:
+	tomos_backend_close(backend);
+	free(timings);
+	return code;
+}
+
+int cmd_bench(const settings *s)
+{
+	int all, count, code;
+	workload_list(&all);
+	if (s->bench.list)
+		return print_list();
+	if (s->bench.repeat < 1 || s->bench.repeat > 100000)
+		return wrong_usage(
+		        "--repeat: %lld is not between 1 and 100000", (long long)s->bench.repeat);
+	const workload **chosen = malloc((size_t)(all + s->operand_count) * sizeof *chosen);
+	if (!chosen)
+		return failed("no memory for the workloads");
+	DO(choose(s, chosen, &count));
+	DO(json_check(s));
+	DO(run_all(s, chosen, count));
+done:
+	free(chosen);
+	return code;
+}

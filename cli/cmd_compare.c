@@ -1,0 +1,48 @@
+/* tomos compare: how far one array is from another. */
+#include <stdio.h>
+#include <string.h>
+#include "cli.h"
+
+int difference_print(const tomos_array *truth, const tomos_array *other, tomos_difference *d)
+{
+	int code = lib(tomos_compare(truth, other, d));
+	if (code == DONE)
+		printf("relative L2         %.6g\nPSNR                %.4g dB\n"
+		       "SSIM                %.6g\nlargest difference  %.6g\n",
+		        d->relative_l2, d->psnr, d->ssim, d->largest);
+	return code;
+}
+
+static int compare_load(const settings *s, const char *path, tomos_array *array)
+{
+	tomos_file *file = NULL;
+	int code;
+	DO(lib(tomos_file_open(&file, path, &s->file)));
+	DO(file_read_all(file, path, array));
+done:
+	tomos_file_close(file);
+	return code;
+}
+
+int cmd_compare(const settings *s)
+{
+	const char *const *paths = s->operands;
+	tomos_array a = {0}, b = {0};
+	tomos_difference d;
+	char shape_a[96], shape_b[96];
+	int code;
+	DO(compare_load(s, paths[0], &a));
+	DO(compare_load(s, paths[1], &b));
+	shape_text(a.shape, TOMOS_UNKNOWN, shape_a);
+	shape_text(b.shape, TOMOS_UNKNOWN, shape_b);
+	if (memcmp(a.shape, b.shape, sizeof a.shape) != 0)
+		DO(failed("'%s' is %s, but '%s' is %s", paths[0], shape_a, paths[1], shape_b));
+	DO(difference_print(&a, &b, &d));
+	if (!(d.relative_l2 <= s->compare.max))
+		DO(failed("the relative L2 difference is %.6g, larger than %g", d.relative_l2,
+		        s->compare.max));
+done:
+	array_free(&a);
+	array_free(&b);
+	return code;
+}

@@ -1,0 +1,100 @@
+/* tomos convert: a file in another format, with grid and geometry where the target holds them. */
+#include <string.h>
+#include "cli.h"
+
+typedef struct copy {
+	tomos_file *from, *to;
+	tomos_file_info info;
+	tomos_grid grid;
+	bool has_grid;
+	tomos_geometry *scan;
+	int64_t shape[3]; /* of the output */
+} copy;
+
+static int copy_portion(void *user, int64_t first, int64_t count, float *data)
+{
+	const copy *c = user;
+	int64_t ratio = c->shape[0] / c->info.shape[0];
+	return lib(tomos_file_write(c->to, first * ratio, count * ratio, data));
+}
+
+/* What is known of the input: from the file, unless the command line says it. */
+static int copy_meaning(const settings *s, copy *c)
+{
+	const char *views = s->views.views_file;
+	const int64_t *shape = c->info.shape, n[3] = {shape[2], shape[1], shape[0]};
+	int code = DONE;
+	if (views[0])
+		DO(load_views(s, views, shape[1], shape[2], &c->scan));
+	else if (c->info.has_geometry)
+		DO(lib(tomos_file_geometry(c->from, &c->scan)));
+	c->has_grid = c->info.has_grid || s->input.voxel_count;
+	if (s->input.voxel_count)
+		DO(grid_centred(&c->grid, n, s->input.voxel, s->input.voxel_count));
+	else if (c->has_grid)
+		DO(lib(tomos_file_grid(c->from, &c->grid)));
+	if (c->scan && c->has_grid)
+		DO(wrong_usage(
+		        "--voxel is for volumes, and '%s' holds projections", s->operands[0]));
+done:
+	return code;
+}
+
+static tomos_content copy_content(const copy *c)
+{
+	return c->scan ? TOMOS_PROJECTIONS : c->has_grid ? TOMOS_VOLUME : c->info.content;
+}
+
+static int copy_shape(copy *c, const char *path)
+{
+	tomos_array data =
+	        tomos_array_of(NULL, c->info.shape[0], c->info.shape[1], c->info.shape[2]);
+	int code = c->scan ? fit_views(path, c->scan, &data) : DONE;
+	memcpy(c->shape, data.shape, sizeof c->shape);
+	return code;
+}
+
+static int copy_geometry(const settings *s, const copy *c)
+{
+	if (!c->scan)
+		return failed(
+		        "'%s' has no geometry to write to '%s'", s->operands[0], s->operands[1]);
+	int code = lib(tomos_geometry_write(c->scan, s->operands[1], &s->file));
+	if (code == DONE)
+		say("wrote %s: %lld views\n", s->operands[1],
+		        (long long)tomos_geometry_count(c->scan));
+	return code;
+}
+
+static int copy_data(const settings *s, copy *c)
+{
+	const char *to = s->operands[1];
+	char text[96];
+	int code;
+	DO(copy_shape(c, s->operands[0]));
+	DO(lib(tomos_file_create(&c->to, to, copy_content(c), c->shape, &s->file)));
+	DO(output_describe(c->to, to, c->has_grid ? &c->grid : NULL, c->scan));
+	DO(file_each(c->from, "converting", copy_portion, c));
+	DO(lib(tomos_file_commit(c->to)));
+	shape_text(c->shape, copy_content(c), text);
+	say("wrote %s: %s\n", to, text);
+done:
+	return code;
+}
+
+int cmd_convert(const settings *s)
+{
+	const char *to = s->operands[1];
+	copy c = {0};
+	int code;
+	DO(lib(tomos_file_open(&c.from, s->operands[0], &s->file)));
+	DO(lib(tomos_file_describe(c.from, &c.info)));
+	DO(copy_meaning(s, &c));
+	DO(ends_with(to, ".json") || ends_with(to, ".txt") ? copy_geometry(s, &c)
+	                                                   : copy_data(s, &c));
+done:
+	tomos_file_close(c.to);
+	tomos_file_close(c.from);
+	tomos_geometry_free(c.scan);
+	return code;
+}

@@ -1,0 +1,141 @@
+/* tomos info: what a file holds; what there is to compute with. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "cli.h"
+
+#define DEGREES (180 / 3.14159265358979323846)
+
+typedef struct range {
+	double low, high, sum;
+	int64_t finite, other, plane;
+} range;
+
+static int range_portion(void *user, int64_t first, int64_t count, float *data)
+{
+	range *r = user;
+	(void)first;
+	for (int64_t i = 0; i < count * r->plane; i++) {
+		if (!isfinite(data[i])) {
+			r->other++;
+			continue;
+		}
+		r->low = fmin(r->low, (double)data[i]);
+		r->high = fmax(r->high, (double)data[i]);
+		r->sum += (double)data[i];
+		r->finite++;
+	}
+	return DONE;
+}
+
+static int print_range(tomos_file *file, const tomos_file_info *info)
+{
+	range r = {HUGE_VAL, -HUGE_VAL, 0, 0, 0, info->shape[1] * info->shape[2]};
+	int code = file_each(file, "reading", range_portion, &r);
+	if (code != DONE)
+		return code;
+	if (r.finite)
+		printf("values    %g to %g, mean %g\n", r.low, r.high, r.sum / (double)r.finite);
+	printf("not finite %lld of %lld\n", (long long)r.other, (long long)(r.other + r.finite));
+	return DONE;
+}
+
+static int print_grid(const tomos_file *file)
+{
+	tomos_grid g;
+	int code = lib(tomos_file_grid(file, &g));
+	if (code == DONE)
+		printf("grid      %lld x %lld x %lld voxels (x y z) of %g x %g x %g,\n"
+		       "          the first at (%g, %g, %g)\n",
+		        (long long)g.n[0], (long long)g.n[1], (long long)g.n[2], g.step[0],
+		        g.step[1], g.step[2], g.first[0], g.first[1], g.first[2]);
+	return code;
+}
+
+static double length(const double v[3])
+{
+	return sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
+}
+
+/* Angle of u about the z axis, the angle of a scan that turns about it. */
+static double view_angle(const tomos_view *v)
+{
+	return atan2(v->u[1], v->u[0]) * DEGREES;
+}
+
+static void print_source(const tomos_view *v)
+{
+	double between[3] = {v->det[0] - v->src[0], v->det[1] - v->src[1], v->det[2] - v->src[2]};
+	if (v->src[3] == 0)
+		printf("          parallel rays, first along (%g, %g, %g)\n", v->src[0], v->src[1],
+		        v->src[2]);
+	else
+		printf("          point source, %g from the axis, %g from the detector (first "
+		       "view)\n",
+		        hypot(v->src[0], v->src[1]), length(between));
+}
+
+static int print_geometry(const tomos_file *file)
+{
+	tomos_geometry *scan = NULL;
+	int code = lib(tomos_file_geometry(file, &scan));
+	if (code != DONE)
+		return code;
+	const tomos_view *list = tomos_geometry_list(scan);
+	int64_t count = tomos_geometry_count(scan);
+	printf("geometry  %lld views of %lld rows x %lld columns, pixels of %g x %g\n",
+	        (long long)count, (long long)tomos_geometry_rows(scan),
+	        (long long)tomos_geometry_columns(scan), length(list[0].v), length(list[0].u));
+	print_source(&list[0]);
+	printf("          angles from %g to %g degrees\n", view_angle(&list[0]),
+	        view_angle(&list[count - 1]));
+	tomos_geometry_free(scan);
+	return DONE;
+}
+
+static void print_format(const char *path, const tomos_file_info *info)
+{
+	static const char *const contents[] = {"volume", "projections", "not said"};
+	char text[96];
+	shape_text(info->shape, info->content, text);
+	printf("file      %s\nformat    %s\n", path, info->format);
+	if (info->dataset[0])
+		printf("dataset   %s\n", info->dataset);
+	printf("type      %s\ncontent   %s\nshape     %s\n", info->type, contents[info->content],
+	        text);
+}
+
+static int info_file(const settings *s, const char *path)
+{
+	tomos_file *file = NULL;
+	tomos_file_info info;
+	int code;
+	DO(lib(tomos_file_open(&file, path, &s->file)));
+	DO(lib(tomos_file_describe(file, &info)));
+	print_format(path, &info);
+	if (info.has_grid)
+		DO(print_grid(file));
+	if (info.has_geometry)
+		DO(print_geometry(file));
+	DO(print_range(file, &info));
+done:
+	tomos_file_close(file);
+	return code;
+}
+
+static int info_devices(void)
+{
+	tomos_backend *backend = NULL;
+	int code = lib(tomos_backend_open(&backend, "cpu"));
+	if (code != DONE)
+		return code;
+	printf("cpu       %s\nthreads   %d\n", tomos_backend_describe(backend), tomos_threads());
+	tomos_backend_close(backend);
+	return DONE;
+}
+
+int cmd_info(const settings *s)
+{
+	return strcmp(s->operands[0], "devices") == 0 ? info_devices()
+	                                              : info_file(s, s->operands[0]);
+}

@@ -1,0 +1,101 @@
+/* tomos project: a simulated scan of a volume, or the exact one of a phantom. */
+#include <string.h>
+#include "cli.h"
+
+/* With a file of views, of the scan's options only the detector's size is left, for .txt. */
+static int refuse_scan_options(const settings *s)
+{
+	group g = group_get(GROUP_scan);
+	for (int i = 0; i < g.count; i++) {
+		const char *name = g.rows[i].name;
+		bool size = strcmp(name, "rows") == 0 || strcmp(name, "columns") == 0;
+		if ((s->given[GROUP_scan] >> i & 1) && !size)
+			return wrong_usage("--%s has no effect with --views-file", name);
+	}
+	return DONE;
+}
+
+static int project_views(const settings *s, const extent *object, tomos_geometry **scan)
+{
+	if (!s->views.views_file[0])
+		return scan_make(s, object, scan);
+	int code = refuse_scan_options(s);
+	bool rows = settings_given(s, GROUP_scan, "rows");
+	return code == DONE ? load_views(s, s->views.views_file, rows ? s->scan.rows : 0,
+	                              s->scan.columns, scan)
+	                    : code;
+}
+
+static int project_noise(const settings *s, const tomos_array *data)
+{
+	const noise_options *o = &s->noise;
+	int code = DONE;
+	if (settings_given(s, GROUP_noise, "photons"))
+		code = lib(tomos_noise_poisson(data, o->photons, (uint64_t)o->seed));
+	/* Another stream, lest the two kinds of noise be related. */
+	if (code == DONE && settings_given(s, GROUP_noise, "noise"))
+		code = lib(tomos_noise_gaussian(data, o->noise, (uint64_t)o->seed + (1u << 31)));
+	return code;
+}
+
+/* Opens the output, projects one or the other, adds noise, writes. */
+static int project_into(const settings *s, const tomos_phantom *phantom, const tomos_grid *grid,
+        const tomos_array *volume)
+{
+	const extent object = phantom ? extent_of_phantom(phantom) : extent_of_grid(grid);
+	tomos_backend *backend = NULL;
+	tomos_geometry *scan = NULL;
+	tomos_file *file = NULL;
+	tomos_array data = {0};
+	int code;
+	DO(project_views(s, &object, &scan));
+	const int64_t shape[3] = {tomos_geometry_count(scan), tomos_geometry_rows(scan),
+	        tomos_geometry_columns(scan)};
+	DO(output_open(&file, s, TOMOS_PROJECTIONS, shape));
+	DO(array_new(&data, shape, "the projections"));
+	if (phantom) {
+		DO(pieces_phantom(phantom, scan, s->phantom.samples, &data));
+	} else {
+		DO(lib(tomos_backend_open(&backend, s->backend.backend)));
+		DO(pieces_forward(backend, grid, scan, &s->projector, volume, &data));
+	}
+	DO(project_noise(s, &data));
+	DO(output_scan(file, s->output.output, &data, scan));
+done:
+	array_free(&data);
+	tomos_file_close(file);
+	tomos_geometry_free(scan);
+	tomos_backend_close(backend);
+	return code;
+}
+
+static int project_phantom(const settings *s)
+{
+	tomos_phantom *phantom = NULL;
+	int code;
+	DO(settings_refuse(s, GROUP_input, -1, "on a named phantom"));
+	DO(settings_refuse(s, GROUP_projector, -1, "on a named phantom"));
+	DO(lib(tomos_phantom_named(&phantom, s->operands[0], &s->phantom)));
+	DO(project_into(s, phantom, NULL, NULL));
+done:
+	tomos_phantom_free(phantom);
+	return code;
+}
+
+static int project_file(const settings *s)
+{
+	tomos_array volume = {0};
+	tomos_grid grid;
+	int code;
+	DO(settings_refuse(s, GROUP_phantom, GROUP_noise, "on a file, only on a named phantom"));
+	DO(load_volume(s, s->operands[0], &volume, &grid));
+	DO(project_into(s, NULL, &grid, &volume));
+done:
+	array_free(&volume);
+	return code;
+}
+
+int cmd_project(const settings *s)
+{
+	return phantom_is_name(s->operands[0]) ? project_phantom(s) : project_file(s);
+}

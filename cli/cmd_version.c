@@ -1,0 +1,10 @@
+/* tomos version: the version of the library in use. */
+#include <stdio.h>
+#include "cli.h"
+
+int cmd_version(const settings *s)
+{
+	(void)s;
+	printf("tomos %s\n", tomos_version());
+	return DONE;
+}

@@ -1,0 +1,234 @@
+/* Arrays from and to files: whole, checked, in portions so that Ctrl-C is heard. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli.h"
+
+#define PORTION ((int64_t)16 << 20) /* elements read or written at a time */
+
+static int64_t portion(const int64_t shape[3])
+{
+	int64_t count = PORTION / (shape[1] * shape[2]);
+	return count < 1 ? 1 : count > shape[0] ? shape[0] : count;
+}
+
+int array_new(tomos_array *array, const int64_t shape[3], const char *what)
+{
+	int64_t row = 0, plane = 0, count = 0, bytes = 0;
+	bool fits = !__builtin_mul_overflow(shape[2], shape[1], &row) &&
+	            !__builtin_mul_overflow(row, shape[0], &plane) &&
+	            !__builtin_mul_overflow(plane, (int64_t)sizeof(float), &bytes);
+	count = plane;
+	float *data = fits && bytes > 0 ? calloc((size_t)count, sizeof *data) : NULL;
+	if (!data)
+		return failed("no memory for %s: %lld x %lld x %lld floats", what,
+		        (long long)shape[0], (long long)shape[1], (long long)shape[2]);
+	*array = tomos_array_of(data, shape[0], shape[1], shape[2]);
+	return DONE;
+}
+
+void array_free(tomos_array *array)
+{
+	free(array->data);
+	array->data = NULL;
+}
+
+void shape_text(const int64_t shape[3], tomos_content content, char text[96])
+{
+	if (content == TOMOS_PROJECTIONS)
+		snprintf(text, 96, "%lld views of %lld rows x %lld columns", (long long)shape[0],
+		        (long long)shape[1], (long long)shape[2]);
+	else
+		snprintf(text, 96, "%lld x %lld x %lld (z y x)", (long long)shape[0],
+		        (long long)shape[1], (long long)shape[2]);
+}
+
+int file_read_all(tomos_file *file, const char *path, tomos_array *array)
+{
+	tomos_file_info info;
+	int code;
+	DO(lib(tomos_file_describe(file, &info)));
+	DO(array_new(array, info.shape, path));
+	DO(progress_step("reading", 0, info.shape[0]));
+	int64_t step = portion(info.shape), plane = info.shape[1] * info.shape[2];
+	for (int64_t first = 0; first < info.shape[0]; first += step) {
+		int64_t count = info.shape[0] - first < step ? info.shape[0] - first : step;
+		DO(lib(tomos_file_read(file, first, count, array->data + first * plane)));
+		DO(progress_step("reading", first + count, info.shape[0]));
+	}
+	DO(lib(tomos_array_check(array, path)));
+done:
+	return code;
+}
+
+int output_open(tomos_file **file, const settings *s, tomos_content content, const int64_t shape[3])
+{
+	if (!s->output.output[0])
+		return wrong_usage("no output; name it with -o FILE");
+	return lib(tomos_file_create(file, s->output.output, content, shape, &s->file));
+}
+
+int output_describe(
+        tomos_file *file, const char *path, const tomos_grid *grid, const tomos_geometry *scan)
+{
+	tomos_status status = grid ? tomos_file_set_grid(file, grid) : TOMOS_OK;
+	if (status == TOMOS_OK && scan)
+		status = tomos_file_set_geometry(file, scan);
+	if (status != TOMOS_UNSUPPORTED)
+		return lib(status);
+	note("note: '%s' is of a format that holds no %s; it is left out\n", path,
+	        scan ? "geometry" : "grid");
+	return DONE;
+}
+
+static int output_fill(
+        tomos_file *file, const char *path, const tomos_array *array, tomos_content content)
+{
+	int64_t step = portion(array->shape), plane = array->shape[1] * array->shape[2];
+	char text[96];
+	int code;
+	DO(progress_step("writing", 0, array->shape[0]));
+	for (int64_t first = 0; first < array->shape[0]; first += step) {
+		int64_t count = array->shape[0] - first < step ? array->shape[0] - first : step;
+		DO(lib(tomos_file_write(file, first, count, array->data + first * plane)));
+		DO(progress_step("writing", first + count, array->shape[0]));
+	}
+	DO(lib(tomos_file_commit(file)));
+	shape_text(array->shape, content, text);
+	say("wrote %s: %s", path, text);
+done:
+	return code;
+}
+
+int output_volume(
+        tomos_file *file, const char *path, const tomos_array *volume, const tomos_grid *grid)
+{
+	int code;
+	DO(output_describe(file, path, grid, NULL));
+	DO(output_fill(file, path, volume, TOMOS_VOLUME));
+	say(" voxels of %g x %g x %g\n", fabs(grid->step[2]), fabs(grid->step[1]),
+	        fabs(grid->step[0]));
+done:
+	return code;
+}
+
+int output_scan(
+        tomos_file *file, const char *path, const tomos_array *data, const tomos_geometry *scan)
+{
+	int code;
+	DO(output_describe(file, path, NULL, scan));
+	DO(output_fill(file, path, data, TOMOS_PROJECTIONS));
+	say("\n");
+done:
+	return code;
+}
+
+int file_each(tomos_file *file, const char *stage,
+        int (*visit)(void *user, int64_t first, int64_t count, float *data), void *user)
+{
+	tomos_file_info info;
+	float *data = NULL;
+	int code;
+	DO(lib(tomos_file_describe(file, &info)));
+	int64_t step = portion(info.shape), total = info.shape[0];
+	data = malloc((size_t)(step * info.shape[1] * info.shape[2]) * sizeof *data);
+	if (!data)
+		DO(failed("no memory for %lld x %lld x %lld floats", (long long)step,
+		        (long long)info.shape[1], (long long)info.shape[2]));
+	DO(progress_step(stage, 0, total));
+	for (int64_t first = 0; first < total; first += step) {
+		int64_t count = total - first < step ? total - first : step;
+		DO(lib(tomos_file_read(file, first, count, data)));
+		DO(visit(user, first, count, data));
+		DO(progress_step(stage, first + count, total));
+	}
+done:
+	free(data);
+	return code;
+}
+
+int grid_centred(tomos_grid *grid, const int64_t n[3], const double *voxel, int64_t count)
+{
+	if (count != 0 && count != 1 && count != 3)
+		return wrong_usage(
+		        "--voxel: one length or three are needed, not %lld", (long long)count);
+	double first = count ? voxel[0] : 1;
+	int code = lib(tomos_grid_centred(grid, n[0], n[1], n[2], first));
+	for (int i = 1; code == DONE && count == 3 && i < 3; i++) {
+		grid->first[i] *= voxel[i] / first;
+		grid->step[i] *= voxel[i] / first;
+	}
+	return code == DONE ? lib(tomos_grid_check(grid)) : code;
+}
+
+static int file_volume_grid(
+        const settings *s, const tomos_file *file, const tomos_file_info *info, tomos_grid *grid)
+{
+	const int64_t n[3] = {info->shape[2], info->shape[1], info->shape[0]};
+	if (info->has_grid && s->input.voxel_count == 0)
+		return lib(tomos_file_grid(file, grid));
+	return grid_centred(grid, n, s->input.voxel, s->input.voxel_count);
+}
+
+int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_grid *grid)
+{
+	tomos_file *file = NULL;
+	tomos_file_info info;
+	int code;
+	DO(lib(tomos_file_open(&file, path, &s->file)));
+	DO(lib(tomos_file_describe(file, &info)));
+	if (info.content == TOMOS_PROJECTIONS)
+		DO(failed("'%s' holds projections, not a volume", path));
+	if (grid)
+		DO(file_volume_grid(s, file, &info, grid));
+	DO(file_read_all(file, path, volume));
+done:
+	tomos_file_close(file);
+	return code;
+}
+
+int load_views(
+        const settings *s, const char *path, int64_t rows, int64_t columns, tomos_geometry **scan)
+{
+	return lib(tomos_geometry_read(scan, path, rows, columns, s->views.point_source));
+}
+
+int fit_views(const char *path, const tomos_geometry *scan, tomos_array *data)
+{
+	const int64_t wanted[3] = {tomos_geometry_count(scan), tomos_geometry_rows(scan),
+	        tomos_geometry_columns(scan)};
+	const int64_t *got = data->shape;
+	bool sinogram = got[0] == 1 && wanted[1] == 1 && got[1] == wanted[0] && got[2] == wanted[2];
+	if (!sinogram && memcmp(got, wanted, sizeof wanted) != 0)
+		return failed(
+		        "'%s' has the shape %lld x %lld x %lld, but its geometry has %lld views of "
+		        "%lld rows x %lld columns",
+		        path, (long long)got[0], (long long)got[1], (long long)got[2],
+		        (long long)wanted[0], (long long)wanted[1], (long long)wanted[2]);
+	*data = tomos_array_of(data->data, wanted[0], wanted[1], wanted[2]);
+	return DONE;
+}
+
+int load_scan(const settings *s, const char *path, tomos_array *data, tomos_geometry **scan)
+{
+	const char *views = s->views.views_file;
+	tomos_file *file = NULL;
+	tomos_file_info info;
+	int code;
+	DO(lib(tomos_file_open(&file, path, &s->file)));
+	DO(lib(tomos_file_describe(file, &info)));
+	if (info.content == TOMOS_VOLUME)
+		DO(failed("'%s' holds a volume, not projections", path));
+	if (views[0])
+		DO(load_views(s, views, info.shape[1], info.shape[2], scan));
+	else if (info.has_geometry)
+		DO(lib(tomos_file_geometry(file, scan)));
+	else
+		DO(failed("'%s' has no geometry; name one with --views-file", path));
+	DO(file_read_all(file, path, data));
+	DO(fit_views(path, *scan, data));
+done:
+	tomos_file_close(file);
+	return code;
+}

@@ -1,0 +1,125 @@
+/* Help made from the rows: what --help and `tomos help` print. */
+#include <stdio.h>
+#include <string.h>
+#include "cli.h"
+
+#define INDENT 26
+
+/* Prints words broken at WIDTH, each new line indented; `column` is where the first one starts, and
+ * `fold` stands at the end of a line that goes on. */
+static void wrap(const char *text, int indent, int column, const char *fold)
+{
+	while (*text) {
+		int n = (int)strcspn(text, " ");
+		if (column > indent && column + 1 + n + (int)strlen(fold) > WIDTH) {
+			printf("%s\n%*s", fold, indent, "");
+			column = indent;
+		} else if (column > indent) {
+			putchar(' ');
+			column++;
+		}
+		printf("%.*s", n, text);
+		column += n;
+		text += n + strspn(text + n, " ");
+	}
+	putchar('\n');
+}
+
+void row_heading(const tomos_option *row, char text[160])
+{
+	char name[64], letter = row_letter(row);
+	const char *value = row->kind == TOMOS_FLAG ? "" : row_values(row);
+	name_shown(row->name, name);
+	if (row->kind == TOMOS_CHOICE)
+		value = "NAME";
+	int at = letter ? snprintf(text, 160, "-%c, ", letter) : 0;
+	snprintf(text + at, 160 - (size_t)at, "--%s%s%s", name, value[0] ? " " : "", value);
+}
+
+/* "help; one of a, b, c (default: a)" */
+void row_help(const command *c, int number, const tomos_option *row, char text[1024])
+{
+	char fallback[256];
+	int at = snprintf(text, 1024, "%s", row->help);
+	if (row->kind == TOMOS_CHOICE) {
+		at += snprintf(text + at, 1024 - (size_t)at, ": ");
+		for (const char *v = row_values(row); *v; v++)
+			at += snprintf(text + at, 1024 - (size_t)at, *v == '|' ? "%c " : "%c",
+			        *v == '|' ? ',' : *v);
+	}
+	if (row->kind >= TOMOS_INTS)
+		at += snprintf(text + at, 1024 - (size_t)at, "; a list a,b,c or @FILE");
+	row_default(c, number, row, fallback);
+	if (fallback[0])
+		snprintf(text + at, 1024 - (size_t)at, " (default: %s)", fallback);
+}
+
+static void print_row(const command *c, int number, const tomos_option *row)
+{
+	char heading[160], help[1024];
+	row_heading(row, heading);
+	row_help(c, number, row, help);
+	int column = printf("  %s", heading);
+	if (column > INDENT - 2) {
+		printf("\n%*s", INDENT, "");
+		column = INDENT;
+	} else {
+		column += printf("%*s", INDENT - column, "");
+	}
+	wrap(help, INDENT, column, "");
+}
+
+static void print_examples(const char *examples)
+{
+	printf("\nExamples:\n");
+	for (const char *at = examples; *at;) {
+		char line[256];
+		int n = (int)strcspn(at, "\n");
+		snprintf(line, sizeof line, "%.*s", n, at);
+		printf("  ");
+		wrap(line, 6, 2, " \\");
+		at += n + (at[n] == '\n');
+	}
+}
+
+/* What an operand of the command may be, where that is a fixed set. */
+static void print_operands(const command *c)
+{
+	char line[512];
+	if (!word_has(c->operands, "phantom"))
+		return;
+	int at = snprintf(line, sizeof line, "Phantoms: ");
+	for (const char *name = tomos_phantom_names(); *name && at < (int)sizeof line - 3; name++)
+		at += sprintf(line + at, *name == '|' ? "%c " : "%c", *name == '|' ? ',' : *name);
+	putchar('\n');
+	wrap(line, 2, 0, "");
+}
+
+void help_command(const command *c)
+{
+	printf("tomos %s: %s\n\nUsage: tomos %s %s\n", c->name, c->summary, c->name, c->usage);
+	print_operands(c);
+	for (int number = 0; number < GROUP_COUNT; number++) {
+		group g = group_get(number);
+		if (!group_used(c, number) || !g.heading[0])
+			continue;
+		printf("\n%s:\n", g.heading);
+		for (int i = 0; i < g.count; i++)
+			print_row(c, number, &g.rows[i]);
+	}
+	print_examples(c->examples);
+}
+
+void help_all(void)
+{
+	int count;
+	const command *list = command_list(&count);
+	printf("tomos %s: images from X-ray projections\n\n", tomos_version());
+	printf("Usage: tomos COMMAND [OPTIONS]\n\nCommands:\n");
+	for (int i = 0; i < count; i++)
+		printf("  %-12s %s\n", list[i].name, list[i].summary);
+	printf("\n'tomos help COMMAND' or 'tomos COMMAND --help' tells all about one.\n"
+	       "Lengths are in one unit of your choice (mm by habit), attenuation in 1/unit,\n"
+	       "angles in degrees. Exit status: 0 done, 1 failed, 2 wrong usage, 130 "
+	       "interrupted.\n");
+}

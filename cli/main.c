@@ -1,0 +1,59 @@
+/* tomos COMMAND [OPTIONS]: finds the command, reads its options, runs it. */
+#include <stdio.h>
+#include <string.h>
+#include "cli.h"
+
+int command_unknown(const char *name)
+{
+	const char *nearest = name_nearest(command_names(), name);
+	if (nearest[0])
+		return wrong_usage("unknown command '%s'; nearest: %s", name, nearest);
+	return wrong_usage("unknown command '%s'; see 'tomos help'", name);
+}
+
+static int run(const command *c, const settings *s)
+{
+	int64_t threads = s->common.threads;
+	message_begin(c->name, s->common.quiet);
+	if (s->common.help) {
+		help_command(c);
+		return DONE;
+	}
+	if (threads < 0 || threads > 4096)
+		return wrong_usage("--threads: %lld is not between 0 and 4096", (long long)threads);
+	int code = lib(tomos_set_threads((int)threads));
+	return code == DONE ? c->run(s) : code;
+}
+
+/* A full disk or a closed pipe must not pass for success. */
+static int flush(int code)
+{
+	if ((fflush(stdout) != 0 || ferror(stdout)) && code == DONE)
+		return failed("standard output cannot be written");
+	return code;
+}
+
+int main(int count, char **words)
+{
+	const char *name = count > 1 ? words[1] : "";
+	if (count < 2) {
+		help_all();
+		return WRONG_USAGE;
+	}
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+		name = "help";
+	if (strcmp(name, "--version") == 0)
+		name = "version";
+	const command *c = command_find(name);
+	if (!c)
+		return command_unknown(name);
+	message_begin(c->name, false);
+	progress_start();
+	settings s;
+	settings_init(&s);
+	int code = settings_parse(&s, c, count - 2, words + 2);
+	if (code == DONE)
+		code = run(c, &s);
+	settings_free(&s);
+	return flush(code);
+}

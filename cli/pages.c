@@ -1,0 +1,180 @@
+/* The manual page and the completion script, made from the same rows as the help. */
+#include <stdio.h>
+#include <string.h>
+#include "cli.h"
+
+/* Text of a manual page: hyphens and backslashes as themselves, no line that starts a request. */
+static void roff(const char *text)
+{
+	for (const char *at = text; *at; at++) {
+		if (at == text && (*at == '.' || *at == '\''))
+			fputs("\\&", stdout);
+		if (*at == '-')
+			fputs("\\-", stdout);
+		else if (*at == '\\')
+			fputs("\\e", stdout);
+		else
+			putchar(*at);
+	}
+}
+
+static void roff_rows(const command *c)
+{
+	char heading[160], help[1024];
+	for (int number = 0; number < GROUP_COUNT; number++) {
+		group g = group_get(number);
+		if (!group_used(c, number) || !g.heading[0] || number == GROUP_common)
+			continue;
+		for (int i = 0; i < g.count; i++) {
+			row_heading(&g.rows[i], heading);
+			row_help(c, number, &g.rows[i], help);
+			fputs(".TP\n\\fB", stdout);
+			roff(heading);
+			fputs("\\fR\n", stdout);
+			roff(help);
+			putchar('\n');
+		}
+	}
+}
+
+static void roff_examples(const command *c)
+{
+	printf(".PP\nExamples:\n.PP\n.nf\n");
+	for (const char *at = c->examples; *at;) {
+		char line[256];
+		size_t n = strcspn(at, "\n");
+		snprintf(line, sizeof line, "%.*s", (int)n, at);
+		roff(line);
+		putchar('\n');
+		at += n + (at[n] == '\n');
+	}
+	printf(".fi\n");
+}
+
+static void roff_general(void)
+{
+	const command *c = command_find("version");
+	printf(".SH GENERAL OPTIONS\nEvery command knows these. An option is written "
+	       "\\fB\\-\\-name value\\fR or \\fB\\-\\-name=value\\fR;\n"
+	       "\\fB\\-\\-\\fR ends the options. Angles are in degrees. A list is written a,b,c, "
+	       "or "
+	       "@FILE for a\nfile of numbers separated by commas, blanks or line ends.\n");
+	group g = group_get(GROUP_common);
+	for (int i = 0; i < g.count; i++) {
+		char heading[160], help[1024];
+		row_heading(&g.rows[i], heading);
+		row_help(c, GROUP_common, &g.rows[i], help);
+		fputs(".TP\n\\fB", stdout);
+		roff(heading);
+		fputs("\\fR\n", stdout);
+		roff(help);
+		putchar('\n');
+	}
+}
+
+void help_man(void)
+{
+	int count;
+	const command *list = command_list(&count);
+	printf(".TH TOMOS 1 \"\" \"tomos %s\" \"User Commands\"\n", tomos_version());
+	printf(".SH NAME\ntomos \\- images from X\\-ray projections\n");
+	printf(".SH SYNOPSIS\n\\fBtomos\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n");
+	printf(".SH DESCRIPTION\nSimulates and reconstructs tomographic scans: parallel, fan and "
+	       "cone "
+	       "beam,\nlaminography, helix and free views. Lengths are in one unit of your choice, "
+	       "attenuation in\n1/unit, angles in degrees. No output is left half\\-written, and "
+	       "none "
+	       "is replaced without\n\\fB\\-\\-overwrite\\fR.\n");
+	roff_general();
+	printf(".SH COMMANDS\n");
+	for (int i = 0; i < count; i++) {
+		printf(".SS tomos %s ", list[i].name);
+		roff(list[i].usage);
+		putchar('\n');
+		roff(list[i].summary);
+		printf(".\n");
+		roff_rows(&list[i]);
+		roff_examples(&list[i]);
+	}
+	printf(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 130 interrupted.\n");
+}
+
+/* "a|b|c" as words. */
+static void words(const char *names)
+{
+	for (; *names; names++)
+		putchar(*names == '|' ? ' ' : *names);
+}
+
+static void bash_options(const command *c)
+{
+	char name[64];
+	printf("\t%s) options=\"", c->name);
+	for (int number = 0; number < GROUP_COUNT; number++) {
+		group g = group_get(number);
+		for (int i = 0; group_used(c, number) && g.heading[0] && i < g.count; i++) {
+			name_shown(g.rows[i].name, name);
+			printf("--%s ", name);
+		}
+	}
+	printf("\" operands=\"");
+	if (word_has(c->operands, "phantom"))
+		words(tomos_phantom_names());
+	if (word_has(c->operands, "command"))
+		words(command_names());
+	if (word_has(c->operands, "workload"))
+		words(workload_names());
+	if (word_has(c->operands, "devices"))
+		printf("devices");
+	printf("\" ;;\n");
+}
+
+/* What follows an option: its choices, a file, or nothing that could be guessed. */
+static void bash_values(const command *c)
+{
+	for (int number = 0; number < GROUP_COUNT; number++) {
+		group g = group_get(number);
+		for (int i = 0; group_used(c, number) && g.heading[0] && i < g.count; i++) {
+			char name[64];
+			const tomos_option *row = &g.rows[i];
+			if (row->kind == TOMOS_FLAG)
+				continue;
+			name_shown(row->name, name);
+			printf("\t%s:--%s) ", c->name, name);
+			if (row->kind == TOMOS_CHOICE) {
+				printf("values=\"");
+				words(row_values(row));
+				printf("\" ;;\n");
+			} else {
+				printf("%s ;;\n",
+				        strcmp(row->values, "FILE") == 0 ? "files=1" : ":");
+			}
+		}
+	}
+}
+
+void help_bash(void)
+{
+	int count;
+	const command *list = command_list(&count);
+	printf("# bash completion for tomos\n_tomos()\n{\n"
+	       "\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
+	       "\tlocal command=${COMP_WORDS[1]} options= operands= values= files=\n"
+	       "\tCOMPREPLY=()\n"
+	       "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n\t\tCOMPREPLY=($(compgen -W \"");
+	words(command_names());
+	printf("\" -- \"$word\"))\n\t\treturn\n\tfi\n"
+	       "\t[ \"$before\" = -o ] && before=--output\n"
+	       "\tcase $command in\n");
+	for (int i = 0; i < count; i++)
+		bash_options(&list[i]);
+	printf("\tesac\n\tcase $command:$before in\n");
+	for (int i = 0; i < count; i++)
+		bash_values(&list[i]);
+	printf("\t*) values=$operands files=1\n\t\t[ \"${word:0:1}\" = - ] && values=$options "
+	       "files= ;;\n"
+	       "\tesac\n"
+	       "\tCOMPREPLY=($(compgen -W \"$values\" -- \"$word\"))\n"
+	       "\t[ -n \"$files\" ] && COMPREPLY+=($(compgen -f -- \"$word\"))\n"
+	       "}\ncomplete -o filenames -F _tomos tomos\n");
+}

@@ -1,0 +1,240 @@
+/* Fills the settings of a command from its words, by the rows of its groups. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli.h"
+
+#define RADIANS (3.14159265358979323846 / 180)
+
+static int keep(settings *s, void *block)
+{
+	void **larger = realloc(s->blocks, (size_t)(s->block_count + 1) * sizeof *larger);
+	if (!larger) {
+		free(block);
+		return failed("no memory for the options");
+	}
+	s->blocks = larger;
+	s->blocks[s->block_count++] = block;
+	return DONE;
+}
+
+/* Whole numbers of a list, in the block that held them as doubles. */
+static int list_whole(const char *option, double *values, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++) {
+		double value = values[i];
+		int64_t whole = fabs(value) < 9e15 ? (int64_t)value : 0;
+		if ((double)whole != value)
+			return wrong_usage("--%s: %g is not a whole number", option, value);
+		memcpy(&values[i], &whole, sizeof whole);
+	}
+	return DONE;
+}
+
+static int set_list(
+        settings *s, char *base, const tomos_option *row, const char *option, const char *text)
+{
+	double *values;
+	int64_t count;
+	int code = text_list(option, text, &values, &count);
+	if (code == DONE)
+		code = keep(s, values);
+	if (code == DONE && row->kind == TOMOS_INTS)
+		code = list_whole(option, values, count);
+	if (code != DONE)
+		return code;
+	for (int64_t i = 0; row->kind == TOMOS_ANGLES && i < count; i++)
+		values[i] *= RADIANS;
+	memcpy(base + row->offset, &values, sizeof values);
+	memcpy(base + row->count_offset, &count, sizeof count);
+	return DONE;
+}
+
+static int bad_choice(const tomos_option *row, const char *option, const char *text)
+{
+	const char *nearest = name_nearest(row_values(row), text);
+	return wrong_usage("--%s: '%s' is not one of %s%s%s", option, text, row_values(row),
+	        nearest[0] ? "; nearest: " : "", nearest);
+}
+
+static int set_real(char *base, const tomos_option *row, const char *option, const char *text)
+{
+	double real;
+	if (!text_real(text, &real))
+		return wrong_usage("--%s: '%s' is not a number", option, text);
+	if (row->kind == TOMOS_ANGLE)
+		real *= RADIANS;
+	memcpy(base + row->offset, &real, sizeof real);
+	return DONE;
+}
+
+static int set_one(settings *s, int number, const tomos_option *row, const char *text)
+{
+	char *base = (char *)s + group_get(number).offset, option[64];
+	const int yes = 1;
+	int64_t whole;
+	name_shown(row->name, option);
+	switch (row->kind) {
+	case TOMOS_INT:
+		if (!text_int(text, &whole))
+			return wrong_usage("--%s: '%s' is not a whole number", option, text);
+		memcpy(base + row->offset, &whole, sizeof whole);
+		return DONE;
+	case TOMOS_REAL:
+	case TOMOS_ANGLE:
+		return set_real(base, row, option, text);
+	case TOMOS_FLAG:
+		memcpy(base + row->offset, &yes, sizeof yes);
+		return DONE;
+	case TOMOS_TEXT:
+	case TOMOS_CHOICE:
+		memcpy(base + row->offset, &text, sizeof text);
+		return DONE;
+	default:
+		return set_list(s, base, row, option, text);
+	}
+}
+
+static bool same_name(const char *shown, size_t length, const char *name)
+{
+	if (strlen(name) != length)
+		return false;
+	for (size_t i = 0; i < length; i++)
+		if (shown[i] != name[i] && !(shown[i] == '-' && name[i] == '_'))
+			return false;
+	return true;
+}
+
+/* The next row of that name, from group *number, row *at on; the same name may be in two groups. */
+static const tomos_option *find(
+        const command *c, const char *name, size_t length, int *number, int *at)
+{
+	for (; *number < GROUP_COUNT; (*number)++, *at = 0) {
+		if (!group_used(c, *number))
+			continue;
+		group g = group_get(*number);
+		for (; *at < g.count; (*at)++)
+			if (same_name(name, length, g.rows[*at].name))
+				return &g.rows[*at];
+	}
+	return NULL;
+}
+
+static int unknown(const command *c, const char *name, size_t length)
+{
+	char names[8192] = "", word[256], shown[64];
+	size_t used = 0;
+	for (int number = 0; number < GROUP_COUNT; number++) {
+		group g = group_get(number);
+		for (int i = 0; group_used(c, number) && number != GROUP_pages && i < g.count;
+		        i++) {
+			name_shown(g.rows[i].name, shown);
+			if (used + strlen(shown) + 2 < sizeof names)
+				used += (size_t)sprintf(names + used, "%s|", shown);
+		}
+	}
+	snprintf(word, sizeof word, "%.*s", (int)length, name);
+	const char *nearest = name_nearest(names, word);
+	if (nearest[0])
+		return wrong_usage("unknown option '--%s'; nearest: --%s", word, nearest);
+	return wrong_usage("unknown option '--%s'; see 'tomos help %s'", word, c->name);
+}
+
+/* Sets the option in every group that has it and, for a choice, allows the value. */
+static int set_all(settings *s, const command *c, const char *name, size_t length, const char *text)
+{
+	int number = 0, at = 0, set = 0;
+	const tomos_option *row, *refused = NULL;
+	for (; (row = find(c, name, length, &number, &at)) != NULL; at++) {
+		if (row->kind == TOMOS_CHOICE && !name_in(row_values(row), text, strlen(text))) {
+			refused = row;
+			continue;
+		}
+		int code = set_one(s, number, row, text);
+		if (code != DONE)
+			return code;
+		s->given[number] |= (uint64_t)1 << at;
+		set++;
+	}
+	if (set == 0) {
+		char option[64];
+		name_shown(refused->name, option);
+		return bad_choice(refused, option, text);
+	}
+	return DONE;
+}
+
+/* The option at words[*i]: --name value, --name=value, --flag. */
+static int parse_long(settings *s, const command *c, int count, char **words, int *i)
+{
+	const char *name = words[*i] + 2;
+	size_t length = strcspn(name, "=");
+	bool joined = name[length] == '=';
+	int number = 0, at = 0;
+	const tomos_option *row = find(c, name, length, &number, &at);
+	if (!row)
+		return unknown(c, name, length);
+	if (row->kind == TOMOS_FLAG && joined)
+		return wrong_usage("--%.*s takes no value", (int)length, name);
+	if (row->kind == TOMOS_FLAG)
+		return set_all(s, c, name, length, "");
+	if (!joined && *i + 1 >= count)
+		return wrong_usage("--%s needs a value, %s", name, row_values(row));
+	return set_all(s, c, name, length, joined ? name + length + 1 : words[++*i]);
+}
+
+static int parse_short(settings *s, const command *c, int count, char **words, int *i)
+{
+#define NAME(letter, name) letter == words[*i][1] ? name:
+	const char *name = CLI_SHORT(NAME) NULL;
+	int number = 0, at = 0;
+	const tomos_option *row = name ? find(c, name, strlen(name), &number, &at) : NULL;
+	if (!row)
+		return wrong_usage("unknown option '%s'; see 'tomos help %s'", words[*i], c->name);
+	const char *rest = words[*i] + 2;
+	if (row->kind == TOMOS_FLAG && rest[0])
+		return wrong_usage("-%c takes no value, not '%s'", words[*i][1], rest);
+	if (row->kind == TOMOS_FLAG)
+		return set_all(s, c, name, strlen(name), "");
+	if (!rest[0] && *i + 1 >= count)
+		return wrong_usage("-%c needs a value, %s", words[*i][1], row_values(row));
+	return set_all(s, c, name, strlen(name), rest[0] ? rest : words[++*i]);
+}
+
+static int check_operands(const settings *s, const command *c)
+{
+	if (s->common.help || s->pages.man || s->pages.bash_completion)
+		return DONE;
+	if (s->operand_count < c->least)
+		return wrong_usage("something is missing: tomos %s %s", c->name, c->usage);
+	if (c->most >= 0 && s->operand_count > c->most)
+		return wrong_usage("'%s' is one word too many: tomos %s %s", s->operands[c->most],
+		        c->name, c->usage);
+	return DONE;
+}
+
+int settings_parse(settings *s, const command *c, int count, char **words)
+{
+	bool options = true;
+	int code = DONE;
+	s->operands = malloc((size_t)(count + 1) * sizeof *s->operands);
+	if (!s->operands)
+		return failed("no memory for the options");
+	DO(keep(s, (void *)s->operands));
+	for (int i = 0; i < count; i++) {
+		const char *word = words[i];
+		double real;
+		if (options && strcmp(word, "--") == 0)
+			options = false;
+		else if (options && strncmp(word, "--", 2) == 0)
+			DO(parse_long(s, c, count, words, &i));
+		else if (options && word[0] == '-' && word[1] && !text_real(word, &real))
+			DO(parse_short(s, c, count, words, &i));
+		else
+			s->operands[s->operand_count++] = word;
+	}
+	DO(check_operands(s, c));
+done:
+	return code;
+}

@@ -1,0 +1,111 @@
+/* Progress on stderr (a bar on a terminal, a few lines in a log) and Ctrl-C, which ends the work. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "cli.h"
+
+#define PATIENCE 1.0 /* seconds of a stage that pass in silence */
+#define REDRAW 0.1
+
+static volatile sig_atomic_t stopped;
+
+static struct {
+	char stage[32];
+	double start, drawn;
+	int64_t tenth; /* last tenth that a log was told of */
+	bool shown;    /* a bar is on the terminal's last line */
+} state;
+
+static void stop(int signal_number)
+{
+	(void)signal_number;
+	stopped = 1;
+}
+
+void progress_start(void)
+{
+	struct sigaction action;
+	memset(&action, 0, sizeof action);
+	action.sa_handler = stop;
+	sigemptyset(&action.sa_mask);
+	action.sa_flags = SA_RESTART;
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+double seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void progress_clear(void)
+{
+	if (state.shown)
+		fputs("\r\033[K", stderr);
+	state.shown = false;
+}
+
+static void draw_bar(int64_t done, int64_t total, double value, double elapsed)
+{
+	char bar[31], extra[32] = "";
+	double left = elapsed * (double)(total - done) / (double)done;
+	int filled = (int)(30.0 * (double)done / (double)total);
+	memset(bar, '.', 30);
+	memset(bar, '#', (size_t)filled);
+	bar[30] = 0;
+	if (value > 0)
+		snprintf(extra, sizeof extra, "  %.3g", value);
+	fprintf(stderr, "\r%-12.12s [%s] %3d %%  %.3g/s  %d:%02d left%s\033[K", state.stage, bar,
+	        (int)(100.0 * (double)done / (double)total), (double)done / elapsed, (int)left / 60,
+	        (int)left % 60, extra);
+	state.shown = true;
+}
+
+static void log_line(int64_t done, int64_t total, double value, double elapsed)
+{
+	int64_t tenth = (int64_t)(10.0 * (double)done / (double)total);
+	if (tenth == state.tenth)
+		return;
+	state.tenth = tenth;
+	fprintf(stderr, "%s: %d %% after %.1f s", state.stage, (int)tenth * 10, elapsed);
+	fprintf(stderr, value > 0 ? ", %.4g\n" : "\n", value);
+}
+
+static int report(void *user, const char *stage, int64_t done, int64_t total, double value)
+{
+	(void)user;
+	double now = seconds();
+	if (strncmp(stage, state.stage, sizeof state.stage - 1) != 0 || done <= 0) {
+		progress_clear();
+		snprintf(state.stage, sizeof state.stage, "%s", stage);
+		state.start = now;
+		state.tenth = 0;
+	}
+	double elapsed = now - state.start;
+	if (stopped || message_quiet() || done <= 0 || total <= 0 || elapsed < PATIENCE)
+		return stopped;
+	if (!isatty(STDERR_FILENO))
+		log_line(done, total, value, elapsed);
+	else if (now - state.drawn > REDRAW || done >= total) {
+		draw_bar(done, total, value, elapsed);
+		state.drawn = now;
+	}
+	if (done >= total)
+		progress_clear();
+	return stopped;
+}
+
+const tomos_progress *progress_report(void)
+{
+	static const tomos_progress progress = {report, NULL};
+	return &progress;
+}
+
+int progress_step(const char *stage, int64_t done, int64_t total)
+{
+	return report(NULL, stage, done, total, 0) ? interrupted() : DONE;
+}

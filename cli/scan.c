@@ -1,0 +1,100 @@
+/* A simulated scan from options: what is not given is chosen so that the whole object is seen. */
+#include <math.h>
+#include <string.h>
+#include "cli.h"
+
+#define COLUMNS 256          /* of a phantom, where neither columns nor pixel are given */
+#define MOST_PIXELS 1000000. /* along one side of a detector chosen here */
+
+extent extent_of_grid(const tomos_grid *grid)
+{
+	double corner[3];
+	for (int i = 0; i < 3; i++) {
+		double step = grid->step[i], low = grid->first[i] - 0.5 * step;
+		double high = low + step * (double)grid->n[i];
+		corner[i] = fmax(fabs(low), fabs(high));
+	}
+	return (extent){
+	        hypot(corner[0], corner[1]), corner[2], fabs(grid->step[0]), grid->n[2] == 1};
+}
+
+extent extent_of_phantom(const tomos_phantom *phantom)
+{
+	int64_t count;
+	const tomos_ellipsoid *list = tomos_phantom_list(phantom, &count);
+	extent object = {0, 0, 0, false};
+	for (int64_t i = 0; i < count; i++) {
+		const tomos_ellipsoid *e = &list[i];
+		double longest = 0;
+		for (int k = 0; k < 3; k++)
+			longest = fmax(longest, isinf(e->axes[k]) ? 0 : e->axes[k]);
+		object.flat |= isinf(e->axes[2]);
+		object.radius = fmax(object.radius, hypot(e->centre[0], e->centre[1]) + longest);
+		object.height = fmax(object.height, fabs(e->centre[2]) + longest);
+	}
+	return object;
+}
+
+/* Half the detector that sees the object: across the axis and along it, in lengths. */
+static void shadow(const tomos_scan_options *o, const extent *object, double half[2])
+{
+	bool point = strcmp(o->geometry, "fan") == 0 || strcmp(o->geometry, "cone") == 0 ||
+	             strcmp(o->geometry, "helix") == 0;
+	bool turned =
+	        strcmp(o->geometry, "laminography") == 0 || strcmp(o->geometry, "lebedev") == 0;
+	double axis = o->source_axis_count ? o->source_axis[0] : 0;
+	double detector = o->source_detector_count ? o->source_detector[0] : 0;
+	half[0] = object->radius;
+	half[1] = object->flat ? 0 : object->height;
+	if (turned && !object->flat)
+		half[0] = half[1] = hypot(object->radius, object->height);
+	if (point && axis > object->radius && detector > 0) {
+		half[0] *= detector / sqrt(axis * axis - object->radius * object->radius);
+		half[1] *= detector / (axis - object->radius);
+	}
+}
+
+static double magnification(const tomos_scan_options *o)
+{
+	bool parallel =
+	        !o->source_axis_count || !o->source_detector_count || o->source_axis[0] <= 0;
+	return parallel ? 1 : o->source_detector[0] / o->source_axis[0];
+}
+
+static int pixels(const char *name, double half, double pixel, int64_t *count)
+{
+	double wanted = ceil(2 * half / pixel * (1 - 1e-12));
+	if (!(wanted <= MOST_PIXELS))
+		return failed("the whole object would need %.3g %s of %g; set --%s and --pixel",
+		        wanted, name, pixel, name);
+	*count = wanted < 1 ? 1 : (int64_t)wanted;
+	return DONE;
+}
+
+int scan_make(const settings *s, const extent *object, tomos_geometry **scan)
+{
+	tomos_scan_options o = s->scan;
+	bool rows_given = settings_given(s, GROUP_scan, "rows");
+	double half[2];
+	int code = DONE;
+	shadow(&o, object, half);
+	if (!settings_given(s, GROUP_scan, "pixel")) {
+		if (object->step == 0 && o.columns <= 0)
+			o.columns = COLUMNS;
+		o.pixel = object->step == 0 ? 2 * half[0] / (double)o.columns
+		                            : object->step * magnification(&o);
+	}
+	double height = o.pixel_height > 0 ? o.pixel_height : o.pixel;
+	if (!settings_given(s, GROUP_scan, "columns") && o.pixel > 0)
+		DO(pixels("columns", half[0], o.pixel, &o.columns));
+	if (!rows_given && strcmp(o.geometry, "fan") != 0 && height > 0)
+		DO(pixels("rows", half[1], height, &o.rows));
+	DO(lib(tomos_geometry_make(scan, &o)));
+done:
+	return code;
+}
+
+bool scan_point_source(const tomos_geometry *scan)
+{
+	return tomos_geometry_list(scan)[0].src[3] != 0;
+}

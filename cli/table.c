@@ -1,0 +1,190 @@
+/* The tables at run time: groups of option rows, their values and defaults, the commands. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli.h"
+
+#define DEGREES (180 / 3.14159265358979323846)
+
+/* Rows of the command line's own groups, in the form that tomos_options() gives; G is the struct. */
+#define COUNT_AT_INT(name) 0
+#define COUNT_AT_REAL(name) 0
+#define COUNT_AT_FLAG(name) 0
+#define COUNT_AT_TEXT(name) 0
+#define COUNT_AT_CHOICE(name) 0
+#define COUNT_AT_INTS(name) offsetof(G, name##_count)
+#define COUNT_AT_REALS(name) offsetof(G, name##_count)
+#define ROW(kind, name, fallback, values, help) \
+	{#name, TOMOS_##kind, #fallback, values, help, offsetof(G, name), COUNT_AT_##kind(name)},
+#define OWN_ROWS(group, ROWS, heading) \
+	static const tomos_option *group##_rows(int *count) \
+	{ \
+		typedef group##_options G; \
+		static const tomos_option rows[] = {ROWS(ROW)}; \
+		*count = COUNT(rows); \
+		return rows; \
+	}
+#define NO_ROWS(group, heading)
+CLI_GROUPS(NO_ROWS, OWN_ROWS)
+
+group group_get(int number)
+{
+#define LIBRARY_GROUP(group, heading) {#group, heading, offsetof(settings, group), NULL},
+#define OWN_GROUP(group, ROWS, heading) {#group, heading, offsetof(settings, group), group##_rows},
+	static const struct {
+		const char *name, *heading;
+		size_t offset;
+		const tomos_option *(*rows)(int *count);
+	} list[] = {CLI_GROUPS(LIBRARY_GROUP, OWN_GROUP)};
+	group g = {list[number].name, list[number].heading, list[number].offset, NULL, 0};
+	g.rows = list[number].rows ? list[number].rows(&g.count) : tomos_options(g.name, &g.count);
+	return g;
+}
+
+bool group_used(const command *c, int number)
+{
+	return word_has(c->groups, group_get(number).name);
+}
+
+void settings_init(settings *s)
+{
+	memset(s, 0, sizeof *s);
+#define LIBRARY_DEFAULTS(group, heading) s->group = tomos_##group##_defaults();
+#define OWN_DEFAULTS(group, ROWS, heading) s->group = group##_defaults();
+	CLI_GROUPS(LIBRARY_DEFAULTS, OWN_DEFAULTS)
+}
+
+void settings_free(settings *s)
+{
+	for (int i = 0; i < s->block_count; i++)
+		free(s->blocks[i]);
+	free(s->blocks);
+}
+
+void name_shown(const char *name, char shown[64])
+{
+	snprintf(shown, 64, "%s", name);
+	for (char *c = shown; *c; c++)
+		if (*c == '_')
+			*c = '-';
+}
+
+bool settings_given(const settings *s, int number, const char *name)
+{
+	group g = group_get(number);
+	for (int i = 0; i < g.count; i++)
+		if (strcmp(g.rows[i].name, name) == 0)
+			return s->given[number] >> i & 1;
+	return false;
+}
+
+const char *settings_stray(const settings *s, int number, int other)
+{
+	group g = group_get(number);
+	for (int i = 0; i < g.count; i++)
+		if ((s->given[number] >> i & 1) &&
+		        (other < 0 || !settings_given(s, other, g.rows[i].name)))
+			return g.rows[i].name;
+	return NULL;
+}
+
+int settings_refuse(const settings *s, int number, int other, const char *why)
+{
+	const char *name = settings_stray(s, number, other);
+	char shown[64];
+	if (!name)
+		return DONE;
+	name_shown(name, shown);
+	return wrong_usage("--%s has no effect %s", shown, why);
+}
+
+const char *row_values(const tomos_option *row)
+{
+	if (strcmp(row->values, "=backends") == 0)
+		return tomos_backend_names();
+	if (strcmp(row->values, "=projectors") == 0)
+		return tomos_projector_names();
+	return row->values;
+}
+
+char row_letter(const tomos_option *row)
+{
+#define LETTER(letter, name) {letter, name},
+	static const struct {
+		char letter;
+		const char *name;
+	} list[] = {CLI_SHORT(LETTER)};
+	for (int i = 0; i < COUNT(list); i++)
+		if (strcmp(list[i].name, row->name) == 0)
+			return list[i].letter;
+	return 0;
+}
+
+static const char *own_default(const command *c, const char *name)
+{
+#define DEFAULT(command, option, text) {command, option, text},
+	static const struct {
+		const char *command, *option, *text;
+	} list[] = {CLI_DEFAULTS(DEFAULT)};
+	for (int i = 0; i < COUNT(list); i++)
+		if (strcmp(list[i].command, c->name) == 0 && strcmp(list[i].option, name) == 0)
+			return list[i].text;
+	return NULL;
+}
+
+void row_default(const command *c, int number, const tomos_option *row, char text[256])
+{
+	settings s;
+	settings_init(&s);
+	const char *field = (const char *)&s + group_get(number).offset + row->offset;
+	const char *own = own_default(c, row->name);
+	double real = 0;
+	text[0] = 0;
+	if (row->kind == TOMOS_REAL || row->kind == TOMOS_ANGLE)
+		memcpy(&real, field, sizeof real);
+	if (own)
+		snprintf(text, 256, "%s", own);
+	else if (row->kind == TOMOS_INT)
+		snprintf(text, 256, "%lld", (long long)*(const int64_t *)(const void *)field);
+	else if (row->kind == TOMOS_REAL && !isinf(real))
+		snprintf(text, 256, "%g", real);
+	else if (row->kind == TOMOS_REAL)
+		snprintf(text, 256, "none");
+	else if (row->kind == TOMOS_ANGLE)
+		snprintf(text, 256, "%g", real * DEGREES);
+	else if (row->kind == TOMOS_TEXT || row->kind == TOMOS_CHOICE)
+		snprintf(text, 256, "%s", *(const char *const *)(const void *)field);
+}
+
+const command *command_list(int *count)
+{
+#define COMMAND(name, least, most, operands, usage, summary, groups, examples) \
+	{#name, least, most, operands, usage, summary, groups, examples, cmd_##name},
+	static const command list[] = {
+#include "commands.def"
+	};
+#undef COMMAND
+	*count = COUNT(list);
+	return list;
+}
+
+const command *command_find(const char *name)
+{
+	int count;
+	const command *list = command_list(&count);
+	for (int i = 0; i < count; i++)
+		if (strcmp(list[i].name, name) == 0)
+			return &list[i];
+	return NULL;
+}
+
+const char *command_names(void)
+{
+#define COMMAND(name, least, most, operands, usage, summary, groups, examples) "|" #name
+	static const char names[] =
+#include "commands.def"
+	        ;
+#undef COMMAND
+	return names + 1;
+}

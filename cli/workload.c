@@ -1,0 +1,183 @@
+/* One workload: its scan, its arrays, its repeated runs. */
+#include <math.h>
+#include <stdlib.h>
+#include "bench.h"
+
+#define PI 3.14159265358979323846
+
+const workload *workload_list(int *count)
+{
+#define WORKLOAD(name, quick, scan, n, slices, views, rows, columns, task, forward, back, \
+        iterations, about) \
+	{name, quick, scan, n, slices, views, rows, columns, task, forward, back, iterations, \
+	        about},
+	static const workload list[] = {
+#include "workloads.def"
+	};
+#undef WORKLOAD
+	*count = COUNT(list);
+	return list;
+}
+
+const char *workload_names(void)
+{
+#define WORKLOAD(name, quick, scan, n, slices, views, rows, columns, task, forward, back, \
+        iterations, about) \
+	"|" name
+	static const char names[] =
+#include "workloads.def"
+	        ;
+#undef WORKLOAD
+	return names + 1;
+}
+
+typedef struct bench {
+	const workload *work;
+	tomos_backend *backend;
+	tomos_geometry *scan;
+	tomos_grid grid;
+	tomos_op *op;
+	tomos_array volume, projections;
+	tomos_projector_options options;
+} bench;
+
+/* Parallel rays of Nielsen's set-up 2: the plane's axes a and b, the axis c across it. */
+static int plane_views(const workload *w, tomos_geometry **scan)
+{
+	static const int axes[3][3] = {[XY] = {0, 1, 2}, [XZ] = {0, 2, 1}, [YZ] = {1, 2, 0}};
+	const int a = axes[w->scan][0], b = axes[w->scan][1], c = axes[w->scan][2];
+	tomos_view *list = calloc((size_t)w->views, sizeof *list);
+	if (!list)
+		return failed("no memory for %lld views", (long long)w->views);
+	for (int64_t i = 0; i < w->views; i++) {
+		double angle = PI * (double)i / (double)w->views;
+		list[i].src[a] = sin(angle);
+		list[i].src[b] = -cos(angle);
+		list[i].u[a] = cos(angle);
+		list[i].u[b] = sin(angle);
+		list[i].v[c] = 1;
+	}
+	int code = lib(tomos_geometry_views(scan, w->rows, w->columns, list, w->views));
+	free(list);
+	return code;
+}
+
+static int bench_views(const workload *w, tomos_geometry **scan)
+{
+	if (w->scan < LEBEDEV)
+		return plane_views(w, scan);
+	const double distances[2] = {4.0 * (double)w->n, 6.0 * (double)w->n};
+	tomos_scan_options o = tomos_scan_defaults();
+	o.geometry = w->scan == CONE ? "cone" : "lebedev";
+	o.rows = w->rows;
+	o.columns = w->columns;
+	o.views = w->views;
+	if (w->scan == CONE) {
+		o.pixel = 1.5;
+		o.source_axis = &distances[0];
+		o.source_detector = &distances[1];
+		o.source_axis_count = o.source_detector_count = 1;
+	}
+	return lib(tomos_geometry_make(scan, &o));
+}
+
+/* Numbers without a pattern that a cache or a branch could profit from. */
+static void fill(const tomos_array *array)
+{
+	int64_t count = array->shape[0] * array->shape[1] * array->shape[2];
+	uint32_t state = 1;
+	for (int64_t i = 0; i < count; i++) {
+		state = state * 1664525u + 1013904223u;
+		array->data[i] = (float)(state >> 8) * 0x1p-24f;
+	}
+}
+
+static int bench_prepare(const settings *s, bench *b)
+{
+	const workload *w = b->work;
+	const int64_t x[3] = {w->slices, w->n, w->n}, y[3] = {w->views, w->rows, w->columns};
+	int code;
+	b->options = s->projector;
+	if (!settings_given(s, GROUP_projector, "forward") && w->forward[0])
+		b->options.forward = w->forward;
+	if (!settings_given(s, GROUP_projector, "back"))
+		b->options.back = w->back;
+	DO(bench_views(w, &b->scan));
+	DO(lib(tomos_grid_centred(&b->grid, w->n, w->n, w->slices, 1)));
+	DO(array_new(&b->volume, x, "the volume"));
+	DO(array_new(&b->projections, y, "the projections"));
+	fill(w->task == FORWARD ? &b->volume : &b->projections);
+	if (w->task != FBP && w->task != FDK)
+		DO(lib(tomos_op_projector(&b->op, b->backend, &b->grid, b->scan, &b->options)));
+done:
+	return code;
+}
+
+static int bench_once(const bench *b)
+{
+	const workload *w = b->work;
+	tomos_sirt_options sirt = tomos_sirt_defaults();
+	sirt.iterations = w->iterations;
+	switch (w->task) {
+	case FORWARD:
+		return lib(tomos_op_forward(b->op, &b->volume, &b->projections));
+	case ADJOINT:
+		return lib(tomos_op_adjoint(b->op, &b->projections, &b->volume));
+	case SIRT:
+		return lib(
+		        tomos_sirt(b->op, &b->projections, &b->volume, &sirt, progress_report()));
+	default:
+		return lib((w->task == FBP ? tomos_fbp : tomos_fdk)(b->backend, &b->grid, b->scan,
+		        &b->projections, &b->volume, NULL, progress_report()));
+	}
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* Updates of one run: an iteration projects twice. */
+static double updates(const workload *w)
+{
+	double one = (double)w->n * (double)w->n * (double)w->slices * (double)w->views;
+	return w->task == SIRT ? 2 * one * (double)w->iterations : one;
+}
+
+static int bench_repeat(const bench *b, int repeat, double *times, timing *t)
+{
+	int code;
+	DO(bench_once(b));
+	for (int i = 0; i < repeat; i++) {
+		DO(progress_step(b->work->name, i, repeat));
+		double start = seconds();
+		DO(bench_once(b));
+		times[i] = seconds() - start;
+	}
+	qsort(times, (size_t)repeat, sizeof *times, by_size);
+	t->median = 0.5 * (times[(repeat - 1) / 2] + times[repeat / 2]);
+	t->least = times[0];
+	t->most = times[repeat - 1];
+	t->rate = updates(b->work) / t->median * 1e-9;
+done:
+	return code;
+}
+
+int workload_run(const settings *s, tomos_backend *backend, const workload *w, timing *t)
+{
+	bench b = {.work = w, .backend = backend};
+	int repeat = (int)s->bench.repeat, code;
+	double *times = malloc((size_t)repeat * sizeof *times);
+	if (!times)
+		return failed("no memory for %d times", repeat);
+	DO(bench_prepare(s, &b));
+	DO(bench_repeat(&b, repeat, times, t));
+done:
+	free(times);
+	tomos_op_free(b.op);
+	tomos_geometry_free(b.scan);
+	array_free(&b.volume);
+	array_free(&b.projections);
+	return code;
+}
