@@ -1,0 +1,61 @@
+/* What the tests of this room share: arrays, refusals, and an ellipsoid test of their own. */
+#ifndef TRUTH_TEST_H
+#define TRUTH_TEST_H
+
+#include "truth/truth.h" /* first: cmocka makes a macro of fail() */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#define PI 3.14159265358979323846
+
+static inline tomos_array array_of(float *data, int64_t n0, int64_t n1, int64_t n2)
+{
+	return (tomos_array){data, {n0, n1, n2}, {n1 * n2, n2, 1}, 0};
+}
+
+static inline void assert_ok(tomos_status status)
+{
+	if (status != TOMOS_OK)
+		fail_msg("%s: %s", tomos_status_name(status), tomos_message());
+}
+
+static inline void assert_refused(tomos_status status, tomos_status expected, const char *words)
+{
+	assert_int_equal(status, expected);
+	if (!strstr(tomos_message(), words))
+		fail_msg("'%s' is not in '%s'", words, tomos_message());
+}
+
+static inline void assert_near(double value, double expected, double tolerance)
+{
+	if (!(fabs(value - expected) <= tolerance))
+		fail_msg("%.12g, but should be %.12g within %g", value, expected, tolerance);
+}
+
+static inline void turn(double *a, double *b, double angle)
+{
+	double x = cos(angle) * *a - sin(angle) * *b, y = sin(angle) * *a + cos(angle) * *b;
+	*a = x;
+	*b = y;
+}
+
+/* Below 1 inside: the point is turned back step by step into the ellipsoid's own frame. */
+static inline double level_at(const tomos_ellipsoid *e, const double point[3])
+{
+	double p[3], sum = 0;
+	for (int i = 0; i < 3; i++)
+		p[i] = point[i] - e->centre[i];
+	turn(&p[0], &p[1], -e->euler[0]);
+	turn(&p[1], &p[2], -e->euler[1]);
+	turn(&p[0], &p[1], -e->euler[2]);
+	for (int i = 0; i < 3; i++)
+		sum += e->axes[i] == INFINITY ? 0 : p[i] * p[i] / (e->axes[i] * e->axes[i]);
+	return sum;
+}
+
+#endif
