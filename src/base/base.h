@@ -32,6 +32,8 @@
 
 /* Keeps the sentence for tomos_message() and returns the status. */
 tomos_status fail(tomos_status status, const char *format, ...) PRINTF_LIKE(2, 3);
+/* So that compilers see that what is returned is a failure. */
+#define fail(status, ...) (fail(status, __VA_ARGS__), (status))
 
 /* Memory: 64-byte aligned; `what` names the thing in the sentence. */
 tomos_status mem_alloc(void *pointer_out, int64_t count, size_t size, const char *what);
