@@ -265,6 +265,13 @@ static void place_source(const Plan *plan, int64_t view, const Frame *f, tomos_v
 	out->det[2] += z;
 }
 
+/* -0 + 0 is 0: files and sentences read better without minus zeros. */
+static void tidy(double a[3])
+{
+	for (int i = 0; i < 3; i++)
+		a[i] += 0.0;
+}
+
 static void fill_view(const Plan *plan, int64_t view, tomos_view *out)
 {
 	const tomos_scan_options *o = &plan->o;
@@ -283,6 +290,10 @@ static void fill_view(const Plan *plan, int64_t view, tomos_view *out)
 	if (o->axis_row)
 		add3(out->det, out->det, middle[1] - of_view(o->axis_row, o->axis_row_count, view),
 		        out->v);
+	tidy(out->src);
+	tidy(out->det);
+	tidy(out->u);
+	tidy(out->v);
 }
 
 tomos_status tomos_geometry_make(tomos_geometry **scan, const tomos_scan_options *options)

@@ -1,0 +1,211 @@
+/* Lists of views: what is accepted, what is refused and what can be asked of them. */
+#include "geom/check.h"
+
+static const tomos_view parallel = {{0, -1, 0, 0}, {0, 0, 0}, {1, 0, 0}, {0, 0, 1}};
+static const tomos_view cone = {{0, 5, 0, 1}, {0, -3, 0}, {0.5, 0, 0}, {0, 0, 0.25}};
+
+static tomos_status make(tomos_view bad)
+{
+	tomos_view views[3] = {parallel, cone, bad};
+	tomos_geometry *scan = (tomos_geometry *)views;
+	tomos_status status = tomos_geometry_views(&scan, 4, 6, views, 3);
+	if (status != TOMOS_OK)
+		assert_null(scan);
+	else
+		tomos_geometry_free(scan);
+	return status;
+}
+
+static void test_views(void **state)
+{
+	(void)state;
+	tomos_view views[2] = {parallel, cone};
+	tomos_geometry *scan;
+	int64_t live = mem_live();
+	assert_int_equal(tomos_geometry_views(&scan, 4, 6, views, 2), TOMOS_OK);
+	assert_int_equal(tomos_geometry_count(scan), 2);
+	assert_int_equal(tomos_geometry_rows(scan), 4);
+	assert_int_equal(tomos_geometry_columns(scan), 6);
+	assert_memory_equal(tomos_geometry_list(scan), views, sizeof views);
+	assert_ptr_not_equal(tomos_geometry_list(scan), views);
+	tomos_geometry_free(scan);
+	tomos_geometry_free(NULL);
+	assert_int_equal(mem_live(), live);
+}
+
+static void test_sizes_refused(void **state)
+{
+	(void)state;
+	tomos_geometry *scan;
+	assert_refused(tomos_geometry_views(&scan, 0, 6, &cone, 1), TOMOS_BAD_VALUE, "0 rows");
+	assert_refused(tomos_geometry_views(&scan, -3, 6, &cone, 1), TOMOS_BAD_VALUE, "-3 rows");
+	assert_refused(tomos_geometry_views(&scan, 4, 0, &cone, 1), TOMOS_BAD_VALUE, "0 columns");
+	assert_refused(tomos_geometry_views(&scan, 4, 6, &cone, 0), TOMOS_BAD_VALUE, "0 views");
+	assert_refused(tomos_geometry_views(&scan, 4, 6, NULL, 3), TOMOS_BAD_VALUE, "0 views");
+	assert_refused(tomos_geometry_vectors(&scan, 4, 6, 1, NULL, 3), TOMOS_BAD_VALUE, "0 views");
+	assert_refused(geom_from_numbers(&scan, 4, 6, NULL, 3), TOMOS_BAD_VALUE, "0 views");
+	assert_refused(tomos_geometry_views(&scan, INT64_MAX / 2, 3, &cone, 1), TOMOS_BAD_VALUE,
+		"1 views of 4611686018427387903 rows x 3 columns is too large");
+	assert_refused(tomos_geometry_views(&scan, (int64_t)1 << 31, (int64_t)1 << 30, &cone, 1),
+		TOMOS_BAD_VALUE, "too large");
+	assert_null(scan);
+}
+
+static void test_numbers_refused(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"src[0]", "src[1]", "src[2]", "src[3]", "det[0]", "det[1]",
+		"det[2]", "u[0]", "u[1]", "u[2]", "v[0]", "v[1]", "v[2]"};
+	static const double bad[] = {NAN, INFINITY, -INFINITY, 1e31};
+	for (int i = 0; i < VIEW_NUMBERS; i++)
+		for (int k = 0; k < COUNT(bad); k++) {
+			char sentence[64];
+			tomos_view view = cone;
+			memcpy((double *)&view + i, &bad[k], sizeof bad[k]);
+			snprintf(sentence, sizeof sentence, "view 2: %s is %g", names[i], bad[k]);
+			assert_refused(make(view), TOMOS_BAD_VALUE, sentence);
+		}
+}
+
+static void test_shapes_refused(void **state)
+{
+	(void)state;
+	assert_refused(make((tomos_view){{0, 5, 0, 0.5}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
+		TOMOS_BAD_VALUE, "view 2: src[3] is 0.5; it must be 1");
+	assert_refused(make((tomos_view){{0, 5, 0, 1}, {0, -3, 0}, {0, 0, 0}, {0, 0, 1}}),
+		TOMOS_BAD_VALUE, "view 2: u is (0, 0, 0)");
+	assert_refused(make((tomos_view){{0, 5, 0, 1}, {0, -3, 0}, {1, 0, 0}, {0, 0, 0}}),
+		TOMOS_BAD_VALUE, "view 2: v is (0, 0, 0)");
+	assert_refused(make((tomos_view){{0, 5, 0, 1}, {0, -3, 0}, {1, 2, 3}, {-2, -4, -6}}),
+		TOMOS_BAD_VALUE, "view 2: u (1, 2, 3) and v (-2, -4, -6) are parallel");
+	assert_refused(make((tomos_view){{0, 0, 0, 0}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
+		TOMOS_BAD_VALUE, "view 2: the direction of the rays is (0, 0, 0)");
+	assert_refused(make((tomos_view){{3, 0, 4, 0}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
+		TOMOS_BAD_VALUE, "view 2: rays along (3, 0, 4) run in the detector's plane");
+	assert_refused(make((tomos_view){{7, -3, 9, 1}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
+		TOMOS_BAD_VALUE, "view 2: the source (7, -3, 9) lies in the detector's plane");
+	assert_refused(make((tomos_view){{0, -3, 0, 1}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
+		TOMOS_BAD_VALUE, "view 2: the source (0, -3, 0) lies");
+	/* Extreme, but sound. */
+	assert_int_equal(make((tomos_view){{1e-20, 1e-9, 0, 0}, {1e29, -3, 0}, {1e-20, 0, 0},
+				 {0, 0, 1e20}}),
+		TOMOS_OK);
+	assert_int_equal(make((tomos_view){{0, 1e29, 0, 1}, {0, -1e29, 0}, {1, 0, 0}, {0.5, 0, 1}}),
+		TOMOS_OK);
+}
+
+static void test_vectors(void **state)
+{
+	(void)state;
+	double rows[2][12];
+	tomos_geometry *scan;
+	for (int i = 0; i < 24; i++)
+		rows[i / 12][i % 12] = uniform(-1, 1);
+	for (int point = 0; point < 2; point++) {
+		assert_int_equal(
+			tomos_geometry_vectors(&scan, 3, 5, point ? 7 : 0, rows[0], 2), TOMOS_OK);
+		const tomos_view *view = &tomos_geometry_list(scan)[1];
+		assert_memory_equal(view->src, rows[1], 3 * sizeof(double));
+		assert_true(view->src[3] == point);
+		assert_memory_equal(view->det, rows[1] + 3, 3 * sizeof(double));
+		assert_memory_equal(view->u, rows[1] + 6, 3 * sizeof(double));
+		assert_memory_equal(view->v, rows[1] + 9, 3 * sizeof(double));
+		tomos_geometry_free(scan);
+	}
+	rows[1][7] = NAN;
+	assert_refused(tomos_geometry_vectors(&scan, 3, 5, 1, rows[0], 2), TOMOS_BAD_VALUE,
+		"view 1: u[1] is nan");
+}
+
+static void test_numbers(void **state)
+{
+	(void)state;
+	tomos_view views[2] = {parallel, cone};
+	double numbers[2 * VIEW_NUMBERS];
+	tomos_geometry *scan, *again;
+	assert_int_equal(tomos_geometry_views(&scan, 4, 6, views, 2), TOMOS_OK);
+	geom_to_numbers(scan, numbers);
+	assert_true(numbers[VIEW_NUMBERS + 1] == 5 && numbers[VIEW_NUMBERS + 3] == 1);
+	assert_true(numbers[VIEW_NUMBERS + 5] == -3 && numbers[VIEW_NUMBERS + 7] == 0.5);
+	assert_true(numbers[VIEW_NUMBERS + 12] == 0.25);
+	assert_int_equal(geom_from_numbers(&again, 4, 6, numbers, 2), TOMOS_OK);
+	assert_memory_equal(again->views, views, sizeof views);
+	tomos_geometry_free(scan);
+	tomos_geometry_free(again);
+	numbers[3] = 2;
+	assert_refused(geom_from_numbers(&again, 4, 6, numbers, 2), TOMOS_BAD_VALUE,
+		"view 0: src[3] is 2");
+}
+
+static void test_pixel(void **state)
+{
+	(void)state;
+	tomos_view views[2] = {parallel, cone};
+	double p[3], d[3];
+	tomos_geometry *scan;
+	assert_int_equal(tomos_geometry_views(&scan, 4, 6, views, 2), TOMOS_OK);
+	view_pixel(scan, 0, 3, 0, p, d);
+	assert_true(p[0] == -2.5 && p[1] == 0 && p[2] == 1.5);
+	assert_true(d[0] == 0 && d[1] == -1 && d[2] == 0);
+	view_pixel(scan, 1, 1.5, 2.5, p, d);
+	assert_true(p[0] == 0 && p[1] == -3 && p[2] == 0);
+	view_pixel(scan, 1, 0.25, 5, p, d);
+	assert_true(p[0] == 1.25 && p[1] == -3 && p[2] == -0.3125);
+	assert_true(d[0] == 1.25 && d[1] == -8 && d[2] == -0.3125);
+	tomos_geometry_free(scan);
+}
+
+static bool is_planar(tomos_view second, int64_t rows)
+{
+	tomos_view views[2] = {parallel, second};
+	tomos_geometry *scan;
+	assert_int_equal(tomos_geometry_views(&scan, rows, 6, views, 2), TOMOS_OK);
+	bool planar = geom_is_planar(scan);
+	tomos_geometry_free(scan);
+	return planar;
+}
+
+static void test_planar(void **state)
+{
+	(void)state;
+	assert_true(is_planar(parallel, 4));
+	assert_true(is_planar((tomos_view){{1, -1, 1e-16, 0}, {0, 0, 3}, {1, 2, 1e-16},
+				      {1e-17, 0, -2}},
+		4));
+	assert_true(is_planar(cone, 1));
+	assert_false(is_planar(cone, 2));
+	assert_true(is_planar((tomos_view){{0, 5, 7, 1}, {0, -3, 7}, {1, 0, 0}, {0, 0, 1}}, 1));
+	assert_false(is_planar((tomos_view){{0, 5, 7, 1}, {0, -3, 6}, {1, 0, 0}, {0, 0, 1}}, 1));
+	assert_false(is_planar((tomos_view){{0, -1, 0.01, 0}, {0, 0, 0}, {1, 0, 0}, {0, 0, 1}}, 1));
+	assert_false(is_planar((tomos_view){{0, -1, 0, 0}, {0, 0, 0}, {1, 0, 0.01}, {0, 0, 1}}, 1));
+	assert_false(is_planar((tomos_view){{0, -1, 0, 0}, {0, 0, 0}, {1, 0, 0}, {0.01, 0, 1}}, 1));
+	assert_false(is_planar((tomos_view){{0, -1, 0, 0}, {0, 0, 0}, {1, 0, 0}, {0, 0.01, 1}}, 1));
+}
+
+static void test_memory(void **state)
+{
+	(void)state;
+	tomos_geometry *scan;
+	int64_t live = mem_live(), n = 0;
+	tomos_status status = TOMOS_NO_MEMORY;
+	while (status != TOMOS_OK) {
+		mem_fail_nth(++n);
+		status = tomos_geometry_views(&scan, 4, 6, &cone, 1);
+		mem_fail_nth(0);
+		if (status != TOMOS_OK)
+			assert_refused(status, TOMOS_NO_MEMORY, "no memory for");
+		assert_int_equal(mem_live(), status == TOMOS_OK ? live + 2 : live);
+	}
+	assert_int_equal(n, 3);
+	tomos_geometry_free(scan);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_views),
+		cmocka_unit_test(test_sizes_refused), cmocka_unit_test(test_numbers_refused),
+		cmocka_unit_test(test_shapes_refused), cmocka_unit_test(test_vectors),
+		cmocka_unit_test(test_numbers), cmocka_unit_test(test_pixel),
+		cmocka_unit_test(test_planar), cmocka_unit_test(test_memory)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,183 @@
+/* Grids: the default orientation, what a scan suggests, and refusals. */
+#include "geom/check.h"
+
+static void assert_grid(const tomos_grid *g, const int64_t n[3], const double first[3],
+	const double step[3])
+{
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(g->n[i], n[i]);
+		assert_near(g->first[i], first[i], 1e-14);
+		assert_near(g->step[i], step[i], 1e-14);
+	}
+}
+
+static void test_centred(void **state)
+{
+	(void)state;
+	tomos_grid g;
+	assert_int_equal(tomos_grid_centred(&g, 4, 5, 1, 0.5), TOMOS_OK);
+	assert_grid(&g, (int64_t[]){4, 5, 1}, (double[]){-0.75, 1, 0}, (double[]){0.5, -0.5, 0.5});
+	assert_int_equal(tomos_grid_check(&g), TOMOS_OK);
+	tomos_grid kept = g;
+	assert_refused(tomos_grid_centred(&g, 4, 0, 1, 0.5), TOMOS_BAD_VALUE, "4 x 0 x 1");
+	assert_refused(tomos_grid_centred(&g, 4, 4, 1, 0), TOMOS_BAD_VALUE,
+		"voxel size along x is 0; it must be greater than 0");
+	assert_refused(tomos_grid_centred(&g, 4, 4, 1, -2), TOMOS_BAD_VALUE, "along x is -2");
+	assert_refused(tomos_grid_centred(&g, 4, 4, 1, NAN), TOMOS_BAD_VALUE, "along x is nan");
+	assert_memory_equal(&g, &kept, sizeof g);
+	/* More than 2^31 voxels are welcome. */
+	assert_int_equal(tomos_grid_centred(&g, 5000, 5000, 5000, 1), TOMOS_OK);
+}
+
+static void test_check(void **state)
+{
+	(void)state;
+	const tomos_grid good = {{3, 4, 5}, {1, 2, 3}, {1, -1, -2}};
+	assert_int_equal(tomos_grid_check(&good), TOMOS_OK);
+	tomos_grid g = good;
+	g.n[2] = -1;
+	assert_refused(tomos_grid_check(&g), TOMOS_BAD_VALUE, "3 x 4 x -1 is empty or too large");
+	g.n[0] = g.n[1] = g.n[2] = (int64_t)1 << 22;
+	assert_refused(tomos_grid_check(&g), TOMOS_BAD_VALUE, "too large");
+	g = good;
+	g.first[1] = INFINITY;
+	assert_refused(tomos_grid_check(&g), TOMOS_BAD_VALUE, "first voxel is at y = inf");
+	g = good;
+	g.step[2] = 0;
+	assert_refused(tomos_grid_check(&g), TOMOS_BAD_VALUE, "step along z is 0");
+	g.step[2] = NAN;
+	assert_refused(tomos_grid_check(&g), TOMOS_BAD_VALUE, "step along z is nan");
+}
+
+static tomos_geometry *cone(int64_t rows, int64_t columns)
+{
+	static const double angles[] = {0, 1}, near = 10, far = 25;
+	tomos_scan_options o = tomos_scan_defaults();
+	o.geometry = "cone";
+	o.rows = rows, o.columns = columns;
+	o.pixel = 0.5, o.pixel_height = 0.25;
+	o.angles = angles, o.angles_count = 2;
+	o.source_axis = &near, o.source_axis_count = 1;
+	o.source_detector = &far, o.source_detector_count = 1;
+	tomos_geometry *scan;
+	assert_int_equal(tomos_geometry_make(&scan, &o), TOMOS_OK);
+	return scan;
+}
+
+static void test_for_defaults(void **state)
+{
+	(void)state;
+	tomos_grid g;
+	double angle = 0;
+	tomos_geometry *scan = cone(6, 8);
+	assert_int_equal(tomos_grid_for(&g, scan, NULL), TOMOS_OK);
+	assert_grid(&g, (int64_t[]){8, 8, 6}, (double[]){-0.7, 0.7, -0.25},
+		(double[]){0.2, -0.2, 0.1});
+	tomos_geometry_free(scan);
+	assert_int_equal(tomos_geometry_parallel(&scan, 1, 7, 0.5, &angle, 1), TOMOS_OK);
+	assert_int_equal(tomos_grid_for(&g, scan, NULL), TOMOS_OK);
+	assert_grid(&g, (int64_t[]){7, 7, 1}, (double[]){-1.5, 1.5, 0}, (double[]){0.5, -0.5, 0.5});
+	tomos_geometry_free(scan);
+}
+
+static void check_for(int64_t rows, tomos_grid_options o, const int64_t n[3], const double first[3],
+	const double step[3])
+{
+	tomos_grid g;
+	tomos_geometry *scan = cone(rows, 8);
+	assert_int_equal(tomos_grid_for(&g, scan, &o), TOMOS_OK);
+	assert_grid(&g, n, first, step);
+	tomos_geometry_free(scan);
+}
+
+static void test_for_options(void **state)
+{
+	(void)state;
+	const int64_t size[] = {5, 6, 7};
+	const double voxel[] = {0.1, 0.4, 0.05}, coarse = 0.3, centre[] = {1, 2, 3};
+	tomos_grid_options o = tomos_grid_defaults();
+	o.size = size, o.size_count = 1;
+	check_for(6, o, (int64_t[]){5, 5, 5}, (double[]){-0.4, 0.4, -0.2}, (double[]){0.2, -0.2, 0.1});
+	check_for(1, o, (int64_t[]){5, 5, 1}, (double[]){-0.4, 0.4, 0}, (double[]){0.2, -0.2, 0.1});
+	o.size_count = 3;
+	check_for(1, o, (int64_t[]){5, 6, 7}, (double[]){-0.4, 0.5, -0.3},
+		(double[]){0.2, -0.2, 0.1});
+	o.centre = centre, o.centre_count = 3;
+	check_for(6, o, (int64_t[]){5, 6, 7}, (double[]){0.6, 2.5, 2.7}, (double[]){0.2, -0.2, 0.1});
+	o = tomos_grid_defaults(); /* the extent is 1.6 x 1.6 x 0.6 */
+	o.voxel = voxel, o.voxel_count = 3;
+	check_for(6, o, (int64_t[]){16, 4, 12}, (double[]){-0.75, 0.6, -0.275},
+		(double[]){0.1, -0.4, 0.05});
+	check_for(1, o, (int64_t[]){16, 4, 1}, (double[]){-0.75, 0.6, 0},
+		(double[]){0.1, -0.4, 0.05});
+	o.voxel = &coarse, o.voxel_count = 1;
+	check_for(6, o, (int64_t[]){6, 6, 2}, (double[]){-0.75, 0.75, -0.15},
+		(double[]){0.3, -0.3, 0.3});
+	o.size = size, o.size_count = 3;
+	check_for(6, o, (int64_t[]){5, 6, 7}, (double[]){-0.6, 0.75, -0.9},
+		(double[]){0.3, -0.3, 0.3});
+}
+
+static void refuse_for(tomos_grid_options o, const char *part)
+{
+	tomos_grid g;
+	tomos_geometry *scan = cone(6, 8);
+	assert_refused(tomos_grid_for(&g, scan, &o), TOMOS_BAD_VALUE, part);
+	tomos_geometry_free(scan);
+}
+
+static void test_for_refused(void **state)
+{
+	(void)state;
+	const int64_t size[] = {5, 0, 7};
+	const double voxel[] = {0.1, -0.4, 0.05}, tiny = 1e-25, centre[] = {1, NAN, 3};
+	const tomos_grid_options plain = tomos_grid_defaults();
+	tomos_grid_options o = plain;
+	o.size = size, o.size_count = 2;
+	refuse_for(o, "the grid's size has 2 values; it takes 1 or 3");
+	o.size_count = 3;
+	refuse_for(o, "5 x 0 x 7");
+	o.size = NULL;
+	refuse_for(o, "size has 3 values but no list is given");
+	o.size = size, o.size_count = 0;
+	refuse_for(o, "size has 0 values but a list is given");
+	o = plain, o.voxel = voxel, o.voxel_count = -1;
+	refuse_for(o, "the grid's voxel has -1 values");
+	o.voxel_count = 3;
+	refuse_for(o, "voxel size along y is -0.4; it must be greater than 0");
+	o.voxel = &tiny, o.voxel_count = 1;
+	refuse_for(o, "a voxel size of 1e-25 is too small for a width of 1.6");
+	o = plain, o.centre = centre, o.centre_count = 1;
+	refuse_for(o, "the grid's centre has 1 values; it takes 3");
+	o.centre_count = 3;
+	refuse_for(o, "first voxel is at y = nan");
+	o = plain, o.bytes = 0;
+	refuse_for(o, "bytes field of the grid options is 0");
+}
+
+static void test_origin_behind(void **state)
+{
+	(void)state;
+	const tomos_view view = {{0, -5, 0, 1}, {0, -9, 0}, {1, 0, 0}, {0, 0, 1}};
+	const double voxel = 1;
+	tomos_grid g;
+	tomos_geometry *scan;
+	tomos_grid_options o = tomos_grid_defaults();
+	const int64_t size = 4;
+	assert_int_equal(tomos_geometry_views(&scan, 3, 3, &view, 1), TOMOS_OK);
+	assert_refused(tomos_grid_for(&g, scan, NULL), TOMOS_BAD_VALUE,
+		"view 0: the origin is not in front of the source (0, -5, 0)");
+	o.voxel = &voxel, o.voxel_count = 1;
+	o.size = &size, o.size_count = 1;
+	assert_int_equal(tomos_grid_for(&g, scan, &o), TOMOS_OK);
+	tomos_geometry_free(scan);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_centred),
+		cmocka_unit_test(test_check), cmocka_unit_test(test_for_defaults),
+		cmocka_unit_test(test_for_options), cmocka_unit_test(test_for_refused),
+		cmocka_unit_test(test_origin_behind)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
