@@ -1,0 +1,561 @@
+/* HDF5: the data as one dataset, named numbers as small datasets beside it.
+ *
+ * The library is not safe for threads, so one mutex guards every use of it. Its printing is switched
+ * off for that time, and the innermost of its messages goes into the sentence. Files are written in
+ * the layout of HDF5 1.8, whose metadata carry checksums, with contiguous data: slabs are then plain
+ * stretches of the file.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <hdf5.h>
+#include "io/io.h"
+
+typedef struct {
+	hid_t file, dataset;
+	int rank; /* of the dataset as stored */
+} Hdf5;
+
+/* ---- the library, one caller at a time, without its printing ------------------------------ */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char complaint[200]; /* of the last call that failed; guarded by the lock */
+
+typedef struct {
+	H5E_auto2_t print;
+	void *data;
+} Quiet;
+
+/* The library's text about a failed read or write is long; the system's word in it is enough. */
+static herr_t take_innermost(unsigned n, const H5E_error2_t *error, void *user)
+{
+	static const char mark[] = "error message = '";
+	(void)user;
+	if (n != 0 || !error->desc)
+		return 0;
+	const char *system = strstr(error->desc, mark);
+	const char *text = system ? system + sizeof mark - 1 : error->desc;
+	int length = (int)(system ? strcspn(text, "'") : strlen(text));
+	snprintf(complaint, sizeof complaint, "%.*s", length, text);
+	return 0;
+}
+
+/* Called by the library itself whenever one of its functions fails. */
+static herr_t hear_error(hid_t stack, void *user)
+{
+	return H5Ewalk2(stack, H5E_WALK_UPWARD, take_innermost, user);
+}
+
+static Quiet enter(void)
+{
+	Quiet quiet;
+	pthread_mutex_lock(&lock);
+	H5Eget_auto2(H5E_DEFAULT, &quiet.print, &quiet.data);
+	H5Eset_auto2(H5E_DEFAULT, hear_error, NULL);
+	complaint[0] = 0;
+	return quiet;
+}
+
+static tomos_status leave(Quiet quiet, tomos_status status)
+{
+	H5Eset_auto2(H5E_DEFAULT, quiet.print, quiet.data);
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+/* Closes an object of any kind, if it was opened at all. */
+static void drop(hid_t object)
+{
+	if (object >= 0)
+		H5Idec_ref(object);
+}
+
+/* "'path', dataset '/x': what: what the library says" */
+static tomos_status refuse(
+        tomos_status status, const char *path, const char *dataset, const char *what)
+{
+	return fail(status, "'%s'%s%s%s: %s%s%s", path, dataset ? ", dataset '" : "",
+	        dataset ? dataset : "", dataset ? "'" : "", what, complaint[0] ? ": " : "",
+	        complaint);
+}
+
+/* ---- what a dataset holds ----------------------------------------------------------------- */
+
+/* One per dataset looked at. */
+typedef struct {
+	Element element;
+	int rank;
+	int64_t axes[H5S_MAX_RANK];
+} Form;
+
+static bool take_element(hid_t dataset, Element *element)
+{
+	hid_t type = H5Dget_type(dataset);
+	if (type < 0)
+		return false;
+	H5T_class_t class = H5Tget_class(type);
+	size_t bytes = H5Tget_size(type);
+	bool plain = (class == H5T_INTEGER || class == H5T_FLOAT) && bytes <= 8 &&
+	             H5Tget_precision(type) == 8 * bytes;
+	char kind = class == H5T_FLOAT ? 'f' : H5Tget_sign(type) == H5T_SGN_NONE ? 'u' : 'i';
+	*element = (Element){kind, plain ? (int)bytes : 0, false};
+	drop(type);
+	return element_name(*element) != NULL;
+}
+
+static bool take_axes(hid_t dataset, Form *form)
+{
+	hsize_t sizes[H5S_MAX_RANK];
+	hid_t space = H5Dget_space(dataset);
+	if (space < 0)
+		return false;
+	form->rank = H5Sget_simple_extent_type(space) == H5S_NULL
+	                     ? -1
+	                     : H5Sget_simple_extent_dims(space, sizes, NULL);
+	drop(space);
+	for (int i = 0; i < form->rank; i++)
+		form->axes[i] = sizes[i] > INT64_MAX ? INT64_MAX : (int64_t)sizes[i];
+	return form->rank >= 0;
+}
+
+static int64_t form_bytes(const Form *form)
+{
+	int64_t bytes = form->element.bytes;
+	for (int i = 0; i < form->rank; i++)
+		if (!size_mul(bytes, form->axes[i], &bytes))
+			return INT64_MAX;
+	return bytes;
+}
+
+static int64_t bytes_of_file(const char *path)
+{
+	struct stat info;
+	return stat(path, &info) == 0 ? info.st_size : 0;
+}
+
+/* Chunks that are compressed may unfold, though not without end; a chunk too large for its file
+ * would have the library take the memory for it. */
+static bool chunks_fit(hid_t dataset, hid_t list, int64_t bytes, int64_t size)
+{
+	hsize_t sides[H5S_MAX_RANK];
+	int rank = H5Pget_chunk(list, H5S_MAX_RANK, sides);
+	int64_t most, chunk = 8;
+	if (!size_mul(size, LARGEST_RATIO, &most))
+		most = INT64_MAX;
+	for (int i = 0; i < rank; i++)
+		if (sides[i] > INT64_MAX || !size_mul(chunk, (int64_t)sides[i], &chunk))
+			return false;
+	return rank > 0 && H5Dget_storage_size(dataset) > 0 && bytes <= most && chunk <= most;
+}
+
+/* The data a dataset claims can be in its file. Virtual and external data lie elsewhere. */
+static tomos_status check_storage(
+        hid_t dataset, const Form *form, const char *path, const char *name)
+{
+	int64_t bytes = form_bytes(form), size = bytes_of_file(path);
+	hid_t list = H5Dget_create_plist(dataset);
+	if (list < 0)
+		return refuse(TOMOS_BAD_FILE, path, name, "its layout cannot be read");
+	H5D_layout_t layout = H5Pget_layout(list);
+	haddr_t at = H5Dget_offset(dataset);
+	bool fits;
+	if (layout == H5D_CHUNKED)
+		fits = chunks_fit(dataset, list, bytes, size);
+	else if (layout == H5D_CONTIGUOUS && H5Pget_external_count(list) == 0)
+		fits = at != HADDR_UNDEF && bytes <= size && at <= (haddr_t)(size - bytes);
+	else
+		fits = layout == H5D_COMPACT ? bytes <= size : layout != H5D_LAYOUT_ERROR;
+	drop(list);
+	if (fits)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE,
+	        "'%s', dataset '%s': its %lld bytes are not in the file, which has %lld", path,
+	        name, (long long)bytes, (long long)size);
+}
+
+/* ---- which dataset ------------------------------------------------------------------------ */
+
+static const struct {
+	const char *name;
+	tomos_content content;
+} usual[] = {{"/volume", TOMOS_VOLUME}, {"/projections", TOMOS_PROJECTIONS},
+        {"/exchange/data", TOMOS_PROJECTIONS}};
+
+/* Opens a path step by step, which H5Lexists asks for; a dead link is not there either. */
+static bool has_object(hid_t file, const char *name)
+{
+	char path[256];
+	for (const char *p = name; *p;) {
+		p += strspn(p, "/");
+		p += strcspn(p, "/");
+		int length = (int)(p - name);
+		if (length >= (int)sizeof path)
+			return false;
+		memcpy(path, name, (size_t)length);
+		path[length] = 0;
+		if (H5Lexists(file, path, H5P_DEFAULT) <= 0)
+			return false;
+	}
+	return H5Oexists_by_name(file, name, H5P_DEFAULT) > 0;
+}
+
+typedef struct {
+	char first[512], all[512];
+	int count;
+} Candidates;
+
+static bool is_candidate(hid_t object)
+{
+	Form form;
+	return H5Iget_type(object) == H5I_DATASET && take_element(object, &form.element) &&
+	       take_axes(object, &form) && (form.rank == 2 || form.rank == 3);
+}
+
+static herr_t look_at(hid_t group, const char *name, const H5L_info_t *info, void *user)
+{
+	Candidates *found = user;
+	(void)info;
+	hid_t object = H5Oopen(group, name, H5P_DEFAULT);
+	bool fits = object >= 0 && strlen(name) + 2 < sizeof found->first && is_candidate(object);
+	drop(object);
+	if (!fits)
+		return 0;
+	if (found->count++ == 0)
+		snprintf(found->first, sizeof found->first, "/%s", name);
+	size_t length = strlen(found->all);
+	snprintf(
+	        found->all + length, sizeof found->all - length, "%s/%s", length ? ", " : "", name);
+	return 0;
+}
+
+static tomos_status search_dataset(File *file, hid_t id)
+{
+	Candidates found = {.count = 0};
+	if (H5Lvisit(id, H5_INDEX_NAME, H5_ITER_NATIVE, look_at, &found) < 0)
+		return refuse(TOMOS_BAD_FILE, file->path, NULL, "its groups cannot be read");
+	if (found.count == 1)
+		return mem_text(&file->dataset, found.first);
+	if (found.count == 0)
+		return fail(TOMOS_BAD_FILE, "'%s' has no dataset of numbers with two or three axes",
+		        file->path);
+	return fail(TOMOS_BAD_VALUE, "'%s' has %d datasets that could be meant; name one of %s",
+	        file->path, found.count, found.all);
+}
+
+static tomos_status choose_dataset(File *file, hid_t id, const char *wanted)
+{
+	if (wanted && *wanted)
+		return mem_printf(&file->dataset, "%s%s", *wanted == '/' ? "" : "/", wanted);
+	for (int i = 0; i < COUNT(usual); i++)
+		if (has_object(id, usual[i].name))
+			return mem_text(&file->dataset, usual[i].name);
+	return search_dataset(file, id);
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+/* The signature may follow a block of the user's own of 512, 1024, ... bytes. */
+static bool hdf5_probe(const unsigned char *head, size_t length)
+{
+	static const unsigned char signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+	for (size_t at = 0; head && at + sizeof signature <= length; at = at ? 2 * at : 512)
+		if (memcmp(head + at, signature, sizeof signature) == 0)
+			return true;
+	return false;
+}
+
+/* Locks are of no use here, and fail on many network file systems. */
+static hid_t access_list(bool create)
+{
+	hid_t list = H5Pcreate(H5P_FILE_ACCESS);
+	if (list < 0)
+		return list;
+	H5Pset_fclose_degree(list, H5F_CLOSE_STRONG);
+	if (create)
+		H5Pset_libver_bounds(list, H5F_LIBVER_V18, H5F_LIBVER_V18);
+#if H5_VERSION_GE(1, 10, 7)
+	H5Pset_file_locking(list, 0, 1);
+#endif
+	return list;
+}
+
+static tomos_status open_dataset(File *file, Hdf5 *own)
+{
+	Form form;
+	char *where;
+	own->dataset = has_object(own->file, file->dataset)
+	                       ? H5Dopen2(own->file, file->dataset, H5P_DEFAULT)
+	                       : H5I_INVALID_HID;
+	if (own->dataset < 0)
+		return refuse(
+		        TOMOS_BAD_FILE, file->path, file->dataset, "is not a dataset of the file");
+	if (!take_element(own->dataset, &form.element))
+		return fail(TOMOS_UNSUPPORTED,
+		        "'%s', dataset '%s': only integers and floats of 8 to 64 bits can be read",
+		        file->path, file->dataset);
+	if (!take_axes(own->dataset, &form))
+		return refuse(
+		        TOMOS_BAD_FILE, file->path, file->dataset, "its shape cannot be read");
+	own->rank = form.rank;
+	file->type = element_name(form.element);
+	TRY(mem_printf(&where, "'%s', dataset '%s'", file->path, file->dataset));
+	tomos_status status = shape_take(file->shape, form.axes, form.rank, where);
+	mem_free(where);
+	TRY(status);
+	return check_storage(own->dataset, &form, file->path, file->dataset);
+}
+
+static tomos_status make_own(File *file, Hdf5 **own)
+{
+	TRY(mem_alloc(own, 1, sizeof **own, "an HDF5 file's description"));
+	**own = (Hdf5){H5I_INVALID_HID, H5I_INVALID_HID, 0};
+	file->own = *own;
+	return TOMOS_OK;
+}
+
+static tomos_status open_locked(File *file, Hdf5 *own, const char *wanted)
+{
+	hid_t access = access_list(false);
+	own->file = H5Fopen(file->path, H5F_ACC_RDONLY, access);
+	drop(access);
+	if (own->file < 0)
+		return refuse(TOMOS_BAD_FILE, file->path, NULL, "cannot be opened as an HDF5 file");
+	TRY(choose_dataset(file, own->file, wanted));
+	for (int i = 0; i < COUNT(usual); i++)
+		if (strcmp(file->dataset, usual[i].name) == 0)
+			file->content = usual[i].content;
+	return open_dataset(file, own);
+}
+
+static tomos_status hdf5_open(File *file, const tomos_file_options *options)
+{
+	Hdf5 *own;
+	TRY(make_own(file, &own));
+	Quiet quiet = enter();
+	return leave(quiet, open_locked(file, own, options->dataset));
+}
+
+/* The part [first, first + count) of the first of three axes, in the dataset's own rank. */
+static hid_t select_slab(const File *file, int64_t first, int64_t count, hid_t *memory)
+{
+	const Hdf5 *own = file->own;
+	hsize_t start[3] = {(hsize_t)first, 0, 0};
+	hsize_t part[3] = {(hsize_t)count, (hsize_t)file->shape[1], (hsize_t)file->shape[2]};
+	int skip = 3 - own->rank;
+	hid_t space = H5Dget_space(own->dataset);
+	if (space < 0)
+		return space;
+	if (H5Sselect_hyperslab(space, H5S_SELECT_SET, start + skip, NULL, part + skip, NULL) < 0 ||
+	        (*memory = H5Screate_simple(own->rank, part + skip, NULL)) < 0) {
+		drop(space);
+		return H5I_INVALID_HID;
+	}
+	return space;
+}
+
+static tomos_status transfer(
+        const File *file, int64_t first, int64_t count, float *in, const float *out)
+{
+	const Hdf5 *own = file->own;
+	hid_t memory, space = select_slab(file, first, count, &memory);
+	herr_t failed = -1;
+	if (space >= 0) {
+		failed =
+		        in ? H5Dread(own->dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, in)
+		           : H5Dwrite(own->dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT,
+		                     out);
+		drop(memory);
+		drop(space);
+	}
+	if (failed >= 0)
+		return TOMOS_OK;
+	char what[96];
+	snprintf(what, sizeof what, "indices %lld to %lld cannot be %s", (long long)first,
+	        (long long)(first + count - 1), in ? "read" : "written");
+	return refuse(in ? TOMOS_BAD_FILE : TOMOS_IO, file->path, file->dataset, what);
+}
+
+static tomos_status hdf5_read(File *file, int64_t first, int64_t count, float *data)
+{
+	Quiet quiet = enter();
+	return leave(quiet, transfer(file, first, count, data, NULL));
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+static bool put_attribute(hid_t object, const char *name, const char *text)
+{
+	hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
+	hid_t attribute = H5I_INVALID_HID;
+	if (type >= 0 && space >= 0 && H5Tset_size(type, strlen(text)) >= 0)
+		attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+	bool written = attribute >= 0 && H5Awrite(attribute, type, text) >= 0;
+	drop(attribute);
+	drop(space);
+	drop(type);
+	return written;
+}
+
+/* A dataset with the space for its data already taken, and with the groups on the way to it. */
+static hid_t make_dataset(hid_t file, const char *name, hid_t type, int rank, const hsize_t *sizes)
+{
+	hid_t space = H5Screate_simple(rank, sizes, NULL);
+	hid_t links = H5Pcreate(H5P_LINK_CREATE), list = H5Pcreate(H5P_DATASET_CREATE);
+	hid_t dataset = H5I_INVALID_HID;
+	if (space >= 0 && H5Pset_create_intermediate_group(links, 1) >= 0 &&
+	        H5Pset_layout(list, H5D_CONTIGUOUS) >= 0 &&
+	        H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0 &&
+	        H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0)
+		dataset = H5Dcreate2(file, name, type, space, links, list, H5P_DEFAULT);
+	drop(list);
+	drop(links);
+	drop(space);
+	return dataset;
+}
+
+static const char *content_name(tomos_content content)
+{
+	return content == TOMOS_VOLUME        ? "volume"
+	       : content == TOMOS_PROJECTIONS ? "projections"
+	                                      : "data";
+}
+
+static tomos_status create_locked(File *file, Hdf5 *own)
+{
+	hsize_t sizes[3];
+	for (int i = 0; i < 3; i++)
+		sizes[i] = (hsize_t)file->shape[i];
+	hid_t access = access_list(true);
+	own->file = H5Fcreate(file->temporary, H5F_ACC_EXCL, H5P_DEFAULT, access);
+	drop(access);
+	own->rank = 3;
+	if (own->file >= 0)
+		own->dataset = make_dataset(own->file, file->dataset, H5T_NATIVE_FLOAT, 3, sizes);
+	if (own->dataset < 0 || !put_attribute(own->file, "tomos", TOMOS_VERSION) ||
+	        !put_attribute(own->file, "content", content_name(file->content)) ||
+	        H5Fflush(own->file, H5F_SCOPE_LOCAL) < 0)
+		return refuse(TOMOS_IO, file->path, NULL, "cannot be created");
+	return TOMOS_OK;
+}
+
+static tomos_status hdf5_create(File *file)
+{
+	Hdf5 *own;
+	TRY(make_own(file, &own));
+	TRY(mem_printf(&file->dataset, "/%s", content_name(file->content)));
+	Quiet quiet = enter();
+	return leave(quiet, create_locked(file, own));
+}
+
+static tomos_status hdf5_write(File *file, int64_t first, int64_t count, const float *data)
+{
+	Quiet quiet = enter();
+	return leave(quiet, transfer(file, first, count, NULL, data));
+}
+
+static bool close_locked(Hdf5 *own)
+{
+	bool closed = own->dataset < 0 || H5Dclose(own->dataset) >= 0;
+	closed &= own->file < 0 || H5Fclose(own->file) >= 0;
+	own->dataset = own->file = H5I_INVALID_HID;
+	return closed;
+}
+
+static tomos_status hdf5_finish(File *file)
+{
+	tomos_status status = TOMOS_OK;
+	Quiet quiet = enter();
+	Hdf5 *own = file->own;
+	if (H5Fflush(own->file, H5F_SCOPE_LOCAL) < 0 || !close_locked(own))
+		status = refuse(TOMOS_IO, file->path, NULL, "cannot be written to its end");
+	return leave(quiet, status);
+}
+
+static void hdf5_close(File *file)
+{
+	Hdf5 *own = file->own;
+	Quiet quiet = enter();
+	(void)close_locked(own);
+	(void)leave(quiet, TOMOS_OK);
+	mem_free(own);
+}
+
+/* ---- named numbers ------------------------------------------------------------------------ */
+
+static tomos_status read_numbers(
+        const File *file, const char *name, hid_t dataset, double **values, int64_t shape[2])
+{
+	Form form;
+	int64_t count = 1;
+	if (!take_element(dataset, &form.element) || !take_axes(dataset, &form) || form.rank > 2)
+		return refuse(TOMOS_BAD_FILE, file->path, name, "is no list or table of numbers");
+	TRY(check_storage(dataset, &form, file->path, name));
+	shape[0] = form.rank > 1 ? form.axes[0] : 1;
+	shape[1] = form.rank > 0 ? form.axes[form.rank - 1] : 1;
+	(void)size_mul(shape[0], shape[1], &count); /* it fits: the bytes are in the file */
+	TRY(mem_alloc(values, count, sizeof **values, "numbers of an HDF5 file"));
+	if (H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, *values) >= 0)
+		return TOMOS_OK;
+	mem_free(*values);
+	*values = NULL;
+	return refuse(TOMOS_BAD_FILE, file->path, name, "cannot be read");
+}
+
+static tomos_status get_locked(
+        const File *file, const char *name, double **values, int64_t shape[2])
+{
+	const Hdf5 *own = file->own;
+	if (own->file < 0 || !has_object(own->file, name))
+		return TOMOS_OK;
+	hid_t dataset = H5Dopen2(own->file, name, H5P_DEFAULT);
+	if (dataset < 0)
+		return refuse(TOMOS_BAD_FILE, file->path, name, "is no dataset");
+	tomos_status status = read_numbers(file, name, dataset, values, shape);
+	drop(dataset);
+	return status;
+}
+
+static tomos_status hdf5_get(const File *file, const char *name, double **values, int64_t shape[2])
+{
+	Quiet quiet = enter();
+	return leave(quiet, get_locked(file, name, values, shape));
+}
+
+static tomos_status put_locked(
+        const File *file, const char *name, const double *values, const int64_t shape[2])
+{
+	const Hdf5 *own = file->own;
+	hsize_t sizes[2] = {(hsize_t)shape[0], (hsize_t)shape[1]};
+	int rank = shape[0] == 1 ? 1 : 2;
+	if (has_object(own->file, name))
+		(void)H5Ldelete(own->file, name, H5P_DEFAULT);
+	hid_t dataset = make_dataset(own->file, name, H5T_NATIVE_DOUBLE, rank, sizes + 2 - rank);
+	bool written = dataset >= 0 && H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL,
+	                                       H5P_DEFAULT, values) >= 0;
+	tomos_status status =
+	        written ? TOMOS_OK : refuse(TOMOS_IO, file->path, name, "cannot be written");
+	drop(dataset);
+	return status;
+}
+
+static tomos_status hdf5_put(
+        File *file, const char *name, const double *values, const int64_t shape[2])
+{
+	Quiet quiet = enter();
+	return leave(quiet, put_locked(file, name, values, shape));
+}
+
+const Format format_hdf5 = {
+        .name = "hdf5",
+        .endings = "h5|hdf5|hdf|nxs",
+        .probe = hdf5_probe,
+        .open = hdf5_open,
+        .read = hdf5_read,
+        .create = hdf5_create,
+        .write = hdf5_write,
+        .finish = hdf5_finish,
+        .close = hdf5_close,
+        .get = hdf5_get,
+        .put = hdf5_put,
+};

@@ -1,0 +1,154 @@
+/* Pictures to look at: 8-bit grey PNG. */
+#include <png.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include "io/io.h"
+
+/* libpng's way back from its depths: it may not return from a failure. */
+typedef struct {
+	const char *path;
+	int descriptor;
+	int64_t at;
+	tomos_status status;
+	jmp_buf back;
+} Writer;
+
+static void hear_error(png_structp png, png_const_charp text)
+{
+	Writer *writer = png_get_error_ptr(png);
+	if (writer->status == TOMOS_OK)
+		writer->status =
+		        fail(TOMOS_IO, "'%s' cannot be written as PNG: %s", writer->path, text);
+	longjmp(writer->back, 1);
+}
+
+static void hear_warning(png_structp png, png_const_charp text)
+{
+	(void)png, (void)text;
+}
+
+static void put_bytes(png_structp png, png_bytep data, png_size_t bytes)
+{
+	Writer *writer = png_get_io_ptr(png);
+	writer->status =
+	        flat_write(writer->descriptor, writer->path, writer->at, data, (int64_t)bytes);
+	if (writer->status != TOMOS_OK)
+		longjmp(writer->back, 1);
+	writer->at += (int64_t)bytes;
+}
+
+static void put_nothing(png_structp png)
+{
+	(void)png;
+}
+
+static png_voidp take_memory(png_structp png, png_alloc_size_t bytes)
+{
+	Writer *writer = png_get_mem_ptr(png);
+	void *memory;
+	tomos_status status = mem_alloc(&memory, (int64_t)bytes, 1, "a PNG file");
+	if (status != TOMOS_OK)
+		writer->status = status;
+	return memory;
+}
+
+static void give_memory(png_structp png, png_voidp memory)
+{
+	(void)png;
+	mem_free(memory);
+}
+
+/* NaN is black. */
+static void grey_row(unsigned char *row, const float *data, int64_t width, double low, double high)
+{
+	for (int64_t i = 0; i < width; i++) {
+		double value = ((double)data[i] - low) / (high - low) * 255;
+		row[i] = value >= 255 ? 255 : value > 0 ? (unsigned char)(value + 0.5) : 0;
+	}
+}
+
+typedef struct {
+	const float *data;
+	int64_t width, height;
+	double low, high;
+	unsigned char *row;
+} Picture;
+
+static void put_picture(png_structp png, png_infop info, const Picture *picture)
+{
+	png_set_IHDR(png, info, (png_uint_32)picture->width, (png_uint_32)picture->height, 8,
+	        PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+	        PNG_FILTER_TYPE_DEFAULT);
+	png_write_info(png, info);
+	for (int64_t y = 0; y < picture->height; y++) {
+		grey_row(picture->row, picture->data + y * picture->width, picture->width,
+		        picture->low, picture->high);
+		png_write_row(png, picture->row);
+	}
+	png_write_end(png, info);
+}
+
+static tomos_status write_png(Writer *writer, const Picture *picture)
+{
+	png_structp volatile png = NULL;
+	png_infop volatile info = NULL;
+	if (setjmp(writer->back) == 0) {
+		png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, writer, hear_error,
+		        hear_warning, writer, take_memory, give_memory);
+		info = png ? png_create_info_struct(png) : NULL;
+		if (info) {
+			png_set_write_fn(png, writer, put_bytes, put_nothing);
+			put_picture(png, info, picture);
+		}
+	}
+	png_structp made = png;
+	png_infop described = info;
+	png_destroy_write_struct(&made, &described);
+	return writer->status;
+}
+
+static tomos_status check_picture(const char *path, const Picture *picture)
+{
+	if (!path || !*path)
+		return fail(TOMOS_BAD_VALUE, "the name of a picture is missing");
+	if (picture->width < 1 || picture->height < 1 || picture->width > PNG_USER_WIDTH_MAX ||
+	        picture->height > PNG_USER_HEIGHT_MAX)
+		return fail(TOMOS_BAD_VALUE,
+		        "'%s': a picture of %lld x %lld; each side must be 1 to %d", path,
+		        (long long)picture->height, (long long)picture->width, PNG_USER_WIDTH_MAX);
+	if (!(picture->low < picture->high) || !isfinite(picture->high - picture->low))
+		return fail(TOMOS_BAD_VALUE,
+		        "'%s': black is %g and white is %g; white must be above black", path,
+		        picture->low, picture->high);
+	return TOMOS_OK;
+}
+
+static tomos_status create_png(const char *temporary, const char *path, const Picture *picture)
+{
+	Writer writer = {.path = path, .status = TOMOS_OK};
+	TRY(flat_create(&writer.descriptor, temporary, path));
+	tomos_status status = write_png(&writer, picture);
+	tomos_status closed = flat_close(&writer.descriptor, path);
+	return status == TOMOS_OK ? closed : status;
+}
+
+tomos_status tomos_picture_write(const char *path, const float *data, int64_t width, int64_t height,
+        double low, double high, const tomos_file_options *given)
+{
+	tomos_file_options options = tomos_file_defaults();
+	Picture picture = {data, width, height, low, high, NULL};
+	char *temporary = NULL;
+	tomos_status status;
+	TRY(options_take(&options, given, "file"));
+	TRY(check_picture(path, &picture));
+	TRY(file_temporary(&temporary, path, options.overwrite));
+	TRY_OR_DONE(mem_alloc(&picture.row, width, 1, "a row of a picture"));
+	TRY_OR_DONE(create_png(temporary, path, &picture));
+	TRY_OR_DONE(file_publish(temporary, path));
+done:
+	if (status != TOMOS_OK)
+		file_discard(temporary);
+	mem_free(picture.row);
+	mem_free(temporary);
+	return status;
+}

@@ -1,0 +1,224 @@
+/* Grids and scans in files, as named numbers beside the data; checks of what data hold. */
+#include <string.h>
+#include "geom/geom.h"
+#include "io/io.h"
+
+/* ---- numbers under a name ----------------------------------------------------------------- */
+
+/* Gets exactly `count` numbers; *found is false, and all else is left, where there are none. */
+static tomos_status get_list(
+        const File *file, const char *name, double *list, int64_t count, bool *found)
+{
+	double *values;
+	int64_t shape[2];
+	TRY(io_get(file, name, &values, shape));
+	*found = values != NULL;
+	if (!values)
+		return TOMOS_OK;
+	bool fits = shape[0] == 1 && shape[1] == count;
+	if (fits)
+		memcpy(list, values, (size_t)count * sizeof *list);
+	mem_free(values);
+	if (fits)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE, "'%s': '%s' has %lld x %lld numbers; %lld were expected",
+	        file->path, name, (long long)shape[0], (long long)shape[1], (long long)count);
+}
+
+static tomos_status take_size(const File *file, const char *name, double number, int64_t *size)
+{
+	if (!(number >= 1 && number <= 0x1p53) || number != floor(number))
+		return fail(TOMOS_BAD_FILE, "'%s': '%s' has %g where a whole number is due",
+		        file->path, name, number);
+	*size = (int64_t)number;
+	return TOMOS_OK;
+}
+
+/* ---- grids -------------------------------------------------------------------------------- */
+
+/* Projections may carry the grid they were made from or for, whatever its size. */
+static tomos_status check_grid_shape(const File *file, const tomos_grid *grid, tomos_status status)
+{
+	const int64_t *n = grid->n, *shape = file->shape;
+	if (file->content == TOMOS_PROJECTIONS)
+		return TOMOS_OK;
+	if (n[0] == shape[2] && n[1] == shape[1] && n[2] == shape[0])
+		return TOMOS_OK;
+	return fail(status,
+	        "'%s': its grid has %lld x %lld x %lld voxels (z, y, x), its data %lld x %lld x "
+	        "%lld",
+	        file->path, (long long)n[2], (long long)n[1], (long long)n[0], (long long)shape[0],
+	        (long long)shape[1], (long long)shape[2]);
+}
+
+static tomos_status read_grid(const File *file, tomos_grid *grid, bool *found)
+{
+	double n[3];
+	bool first, step;
+	TRY(get_list(file, "grid/n", n, 3, found));
+	TRY(get_list(file, "grid/first", grid->first, 3, &first));
+	TRY(get_list(file, "grid/step", grid->step, 3, &step));
+	if (*found != first || *found != step)
+		return fail(TOMOS_BAD_FILE,
+		        "'%s': its grid is not complete; grid/n, grid/first and grid/step go "
+		        "together",
+		        file->path);
+	for (int i = 0; i < 3 && *found; i++)
+		TRY(take_size(file, "grid/n", n[i], &grid->n[i]));
+	if (!*found)
+		return TOMOS_OK;
+	TRY(check_grid_shape(file, grid, TOMOS_BAD_FILE));
+	return tomos_grid_check(grid);
+}
+
+tomos_status tomos_file_grid(const File *file, tomos_grid *grid)
+{
+	tomos_grid read;
+	bool found;
+	TRY(read_grid(file, &read, &found));
+	if (!found)
+		return fail(TOMOS_BAD_FILE, "'%s' does not say its grid", file->path);
+	*grid = read;
+	return TOMOS_OK;
+}
+
+tomos_status tomos_file_set_grid(File *file, const tomos_grid *grid)
+{
+	static const int64_t shape[2] = {1, 3};
+	TRY(tomos_grid_check(grid));
+	TRY(check_grid_shape(file, grid, TOMOS_BAD_VALUE));
+	double n[3] = {(double)grid->n[0], (double)grid->n[1], (double)grid->n[2]};
+	TRY(io_put(file, "grid/n", n, shape));
+	TRY(io_put(file, "grid/first", grid->first, shape));
+	return io_put(file, "grid/step", grid->step, shape);
+}
+
+/* ---- scans -------------------------------------------------------------------------------- */
+
+static tomos_status check_scan_shape(
+        const File *file, int64_t count, int64_t rows, int64_t columns, tomos_status status)
+{
+	const int64_t *shape = file->shape;
+	if (count == shape[0] && rows == shape[1] && columns == shape[2])
+		return TOMOS_OK;
+	return fail(status,
+	        "'%s': its geometry has %lld views of %lld rows and %lld columns, its data %lld x "
+	        "%lld x "
+	        "%lld",
+	        file->path, (long long)count, (long long)rows, (long long)columns,
+	        (long long)shape[0], (long long)shape[1], (long long)shape[2]);
+}
+
+static tomos_status make_scan(
+        const File *file, tomos_geometry **scan, const double *numbers, const int64_t shape[2])
+{
+	double detector[2];
+	int64_t rows, columns;
+	bool found;
+	if (shape[1] != VIEW_NUMBERS)
+		return fail(TOMOS_BAD_FILE,
+		        "'%s': 'geometry/views' has %lld numbers per view; %d were expected",
+		        file->path, (long long)shape[1], VIEW_NUMBERS);
+	TRY(get_list(file, "geometry/detector", detector, 2, &found));
+	if (!found)
+		return fail(TOMOS_BAD_FILE, "'%s' has 'geometry/views' but no 'geometry/detector'",
+		        file->path);
+	TRY(take_size(file, "geometry/detector", detector[0], &rows));
+	TRY(take_size(file, "geometry/detector", detector[1], &columns));
+	TRY(check_scan_shape(file, shape[0], rows, columns, TOMOS_BAD_FILE));
+	return geom_from_numbers(scan, rows, columns, numbers, shape[0]);
+}
+
+/* *scan stays NULL where the file has none. */
+static tomos_status read_scan(const File *file, tomos_geometry **scan)
+{
+	double *numbers;
+	int64_t shape[2];
+	*scan = NULL;
+	TRY(io_get(file, "geometry/views", &numbers, shape));
+	if (!numbers)
+		return TOMOS_OK;
+	tomos_status status = make_scan(file, scan, numbers, shape);
+	mem_free(numbers);
+	return status;
+}
+
+tomos_status tomos_file_geometry(const File *file, tomos_geometry **scan)
+{
+	TRY(read_scan(file, scan));
+	if (!*scan)
+		return fail(TOMOS_BAD_FILE, "'%s' does not say its geometry", file->path);
+	return TOMOS_OK;
+}
+
+tomos_status tomos_file_set_geometry(File *file, const tomos_geometry *scan)
+{
+	const int64_t shape[2] = {scan->count, VIEW_NUMBERS}, two[2] = {1, 2};
+	const double detector[2] = {(double)scan->rows, (double)scan->columns};
+	double *numbers;
+	TRY(check_scan_shape(file, scan->count, scan->rows, scan->columns, TOMOS_BAD_VALUE));
+	TRY(mem_alloc(&numbers, scan->count * VIEW_NUMBERS, sizeof *numbers, "the views' numbers"));
+	geom_to_numbers(scan, numbers);
+	tomos_status status = io_put(file, "geometry/views", numbers, shape);
+	mem_free(numbers);
+	TRY(status);
+	return io_put(file, "geometry/detector", detector, two);
+}
+
+/* ---- description and data ----------------------------------------------------------------- */
+
+tomos_status tomos_file_describe(const File *file, tomos_file_info *info)
+{
+	tomos_grid grid;
+	tomos_geometry *scan;
+	bool has_grid;
+	TRY(read_grid(file, &grid, &has_grid));
+	TRY(read_scan(file, &scan));
+	*info = (tomos_file_info){.format = file->format->name,
+	        .type = file->type,
+	        .dataset = file->dataset,
+	        .content = file->content,
+	        .has_grid = has_grid,
+	        .has_geometry = scan != NULL};
+	memcpy(info->shape, file->shape, sizeof info->shape);
+	tomos_geometry_free(scan);
+	return TOMOS_OK;
+}
+
+/* All exponent bits set; in whole numbers, so that no compiler may think NaN away. */
+static int64_t count_bad(const float *row, int64_t count, int64_t stride)
+{
+	int64_t bad = 0;
+	for (int64_t i = 0; i < count; i++) {
+		uint32_t bits;
+		memcpy(&bits, row + i * stride, sizeof bits);
+		bad += (bits & 0x7f800000u) == 0x7f800000u;
+	}
+	return bad;
+}
+
+tomos_status tomos_array_check(const tomos_array *array, const char *name)
+{
+	const int64_t *n = array->shape, *stride = array->stride;
+	int64_t bad = 0, first[3] = {0};
+	if (array->device != 0)
+		return fail(TOMOS_UNSUPPORTED,
+		        "'%s' is not in the host's memory and cannot be checked", name);
+	for (int64_t i = 0; i < n[0]; i++)
+		for (int64_t j = 0; j < n[1]; j++) {
+			const float *row = array->data + i * stride[0] + j * stride[1];
+			int64_t here = count_bad(row, n[2], stride[2]);
+			if (here > 0 && bad == 0) {
+				first[0] = i, first[1] = j;
+				while (!count_bad(row + first[2] * stride[2], 1, 1))
+					first[2]++;
+			}
+			bad += here;
+		}
+	if (bad == 0)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE,
+	        "'%s' has %lld value%s that %s not finite, the first at [%lld][%lld][%lld]", name,
+	        (long long)bad, bad == 1 ? "" : "s", bad == 1 ? "is" : "are", (long long)first[0],
+	        (long long)first[1], (long long)first[2]);
+}
