@@ -93,7 +93,8 @@ const char *settings_stray(const settings *s, int group, int other);
 int settings_refuse(const settings *s, int group, int other, const char *why);
 
 group group_get(int number);
-bool group_used(const command *c, int number);
+/* Whether the command has row i of the group; commands name groups, or single rows: "file.dataset". */
+bool row_used(const command *c, int number, int i);
 const char *row_values(const tomos_option *row); /* "a|b|c" of a choice, with references followed */
 void name_shown(const char *name, char shown[64]); /* with '-' for '_' */
 char row_letter(const tomos_option *row);          /* 'o' of -o, or 0 */
@@ -150,8 +151,9 @@ int file_read_all(tomos_file *file, const char *path, tomos_array *array);
 int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_grid *grid);
 /* All projections and their views, from the file or --views-file. */
 int load_scan(const settings *s, const char *path, tomos_array *data, tomos_geometry **scan);
-int load_views(
-        const settings *s, const char *path, int64_t rows, int64_t columns, tomos_geometry **scan);
+/* The views of --views-file; rows and columns are needed for text, and checked for JSON unless 0. */
+int load_views(const settings *s, int64_t rows, int64_t columns, tomos_geometry **scan);
+int load_views_of(const settings *s, const int64_t shape[3], tomos_geometry **scan);
 /* Views and the array's shape must agree; one sinogram [view][column] becomes views of one row. */
 int fit_views(const char *path, const tomos_geometry *scan, tomos_array *data);
 int grid_centred(tomos_grid *grid, const int64_t n[3], const double *voxel, int64_t count);

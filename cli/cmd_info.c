@@ -36,7 +36,7 @@ static int print_range(tomos_file *file, const tomos_file_info *info)
 		return code;
 	if (r.finite)
 		printf("values    %g to %g, mean %g\n", r.low, r.high, r.sum / (double)r.finite);
-	printf("not finite %lld of %lld\n", (long long)r.other, (long long)(r.other + r.finite));
+	printf("non-finite %lld of %lld\n", (long long)r.other, (long long)(r.other + r.finite));
 	return DONE;
 }
 
@@ -57,10 +57,11 @@ static double length(const double v[3])
 	return sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
 }
 
-/* Angle of u about the z axis, the angle of a scan that turns about it. */
+/* Angle of u about the z axis, 0 to 360: the angle of a scan that turns about it. */
 static double view_angle(const tomos_view *v)
 {
-	return atan2(v->u[1], v->u[0]) * DEGREES;
+	double angle = atan2(v->u[1], v->u[0]) * DEGREES;
+	return angle < -1e-9 ? angle + 360 : angle;
 }
 
 static void print_source(const tomos_view *v)
@@ -87,7 +88,7 @@ static int print_geometry(const tomos_file *file)
 	        (long long)count, (long long)tomos_geometry_rows(scan),
 	        (long long)tomos_geometry_columns(scan), length(list[0].v), length(list[0].u));
 	print_source(&list[0]);
-	printf("          angles from %g to %g degrees\n", view_angle(&list[0]),
+	printf("          first view at %g degrees, last at %g\n", view_angle(&list[0]),
 	        view_angle(&list[count - 1]));
 	tomos_geometry_free(scan);
 	return DONE;

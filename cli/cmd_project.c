@@ -21,9 +21,7 @@ static int project_views(const settings *s, const extent *object, tomos_geometry
 		return scan_make(s, object, scan);
 	int code = refuse_scan_options(s);
 	bool rows = settings_given(s, GROUP_scan, "rows");
-	return code == DONE ? load_views(s, s->views.views_file, rows ? s->scan.rows : 0,
-	                              s->scan.columns, scan)
-	                    : code;
+	return code == DONE ? load_views(s, rows ? s->scan.rows : 0, s->scan.columns, scan) : code;
 }
 
 static int project_noise(const settings *s, const tomos_array *data)

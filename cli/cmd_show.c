@@ -146,7 +146,7 @@ int cmd_show(const settings *s)
 	tomos_file *file = NULL;
 	tomos_file_info info;
 	picture p = {0};
-	double low, high;
+	double low = 0, high = 1;
 	int code;
 	if (!path[0])
 		return wrong_usage("no output; name it with -o FILE");

@@ -72,14 +72,21 @@ int output_open(tomos_file **file, const settings *s, tomos_content content, con
 int output_describe(
         tomos_file *file, const char *path, const tomos_grid *grid, const tomos_geometry *scan)
 {
-	tomos_status status = grid ? tomos_file_set_grid(file, grid) : TOMOS_OK;
-	if (status == TOMOS_OK && scan)
-		status = tomos_file_set_geometry(file, scan);
-	if (status != TOMOS_UNSUPPORTED)
-		return lib(status);
-	note("note: '%s' is of a format that holds no %s; it is left out\n", path,
-	        scan ? "geometry" : "grid");
-	return DONE;
+	tomos_file_info info;
+	int code;
+	DO(lib(tomos_file_describe(file, &info)));
+	if (strcmp(info.format, "hdf5") != 0) {
+		if (grid || scan)
+			note("note: %s files hold no %s; '%s' is without it\n", info.format,
+			        scan ? "geometry" : "grid", path);
+		return DONE;
+	}
+	if (grid)
+		DO(lib(tomos_file_set_grid(file, grid)));
+	if (scan)
+		DO(lib(tomos_file_set_geometry(file, scan)));
+done:
+	return code;
 }
 
 static int output_fill(
@@ -188,10 +195,23 @@ done:
 	return code;
 }
 
-int load_views(
-        const settings *s, const char *path, int64_t rows, int64_t columns, tomos_geometry **scan)
+int load_views(const settings *s, int64_t rows, int64_t columns, tomos_geometry **scan)
 {
+	const char *path = s->views.views_file;
 	return lib(tomos_geometry_read(scan, path, rows, columns, s->views.point_source));
+}
+
+/* JSON has the detector's size; text takes it from the data, of which one plane may be a sinogram. */
+int load_views_of(const settings *s, const int64_t shape[3], tomos_geometry **scan)
+{
+	if (!ends_with(s->views.views_file, ".txt"))
+		return load_views(s, 0, 0, scan);
+	int code = load_views(s, shape[1], shape[2], scan);
+	if (code != DONE || shape[0] != 1 || tomos_geometry_count(*scan) != shape[1])
+		return code;
+	tomos_geometry_free(*scan);
+	*scan = NULL;
+	return load_views(s, 1, shape[2], scan);
 }
 
 int fit_views(const char *path, const tomos_geometry *scan, tomos_array *data)
@@ -212,7 +232,6 @@ int fit_views(const char *path, const tomos_geometry *scan, tomos_array *data)
 
 int load_scan(const settings *s, const char *path, tomos_array *data, tomos_geometry **scan)
 {
-	const char *views = s->views.views_file;
 	tomos_file *file = NULL;
 	tomos_file_info info;
 	int code;
@@ -220,8 +239,8 @@ int load_scan(const settings *s, const char *path, tomos_array *data, tomos_geom
 	DO(lib(tomos_file_describe(file, &info)));
 	if (info.content == TOMOS_VOLUME)
 		DO(failed("'%s' holds a volume, not projections", path));
-	if (views[0])
-		DO(load_views(s, views, info.shape[1], info.shape[2], scan));
+	if (s->views.views_file[0])
+		DO(load_views_of(s, info.shape, scan));
 	else if (info.has_geometry)
 		DO(lib(tomos_file_geometry(file, scan)));
 	else

@@ -36,22 +36,20 @@ void row_heading(const tomos_option *row, char text[160])
 	snprintf(text + at, 160 - (size_t)at, "--%s%s%s", name, value[0] ? " " : "", value);
 }
 
-/* "help; one of a, b, c (default: a)" */
+/* "help (a, b or c; default: a)" */
 void row_help(const command *c, int number, const tomos_option *row, char text[1024])
 {
 	char fallback[256];
-	int at = snprintf(text, 1024, "%s", row->help);
-	if (row->kind == TOMOS_CHOICE) {
-		at += snprintf(text + at, 1024 - (size_t)at, ": ");
-		for (const char *v = row_values(row); *v; v++)
-			at += snprintf(text + at, 1024 - (size_t)at, *v == '|' ? "%c " : "%c",
-			        *v == '|' ? ',' : *v);
-	}
-	if (row->kind >= TOMOS_INTS)
-		at += snprintf(text + at, 1024 - (size_t)at, "; a list a,b,c or @FILE");
+	bool choice = row->kind == TOMOS_CHOICE;
+	int at = snprintf(text, 1024, "%s%s", row->help, choice ? " (" : "");
+	for (const char *v = row_values(row); choice && *v && at < 1000; v++)
+		at += *v == '|' ? sprintf(text + at, ", ") : sprintf(text + at, "%c", *v);
 	row_default(c, number, row, fallback);
 	if (fallback[0])
-		snprintf(text + at, 1024 - (size_t)at, " (default: %s)", fallback);
+		at += snprintf(text + at, 1024 - (size_t)at, "%sdefault: %s%s",
+		        choice ? "; " : " (", fallback, choice ? "" : ")");
+	if (choice)
+		snprintf(text + at, 1024 - (size_t)at, ")");
 }
 
 static void print_row(const command *c, int number, const tomos_option *row)
@@ -95,18 +93,34 @@ static void print_operands(const command *c)
 	wrap(line, 2, 0, "");
 }
 
+/* Every option under its group's heading; returns whether one takes a list. */
+static bool print_groups(const command *c)
+{
+	bool lists = false;
+	for (int number = 0; number < GROUP_COUNT; number++) {
+		group g = group_get(number);
+		bool begun = false;
+		for (int i = 0; g.heading[0] && i < g.count; i++) {
+			if (!row_used(c, number, i))
+				continue;
+			if (!begun)
+				printf("\n%s:\n", g.heading);
+			begun = true;
+			lists |= g.rows[i].kind >= TOMOS_INTS;
+			print_row(c, number, &g.rows[i]);
+		}
+	}
+	return lists;
+}
+
 void help_command(const command *c)
 {
 	printf("tomos %s: %s\n\nUsage: tomos %s %s\n", c->name, c->summary, c->name, c->usage);
 	print_operands(c);
-	for (int number = 0; number < GROUP_COUNT; number++) {
-		group g = group_get(number);
-		if (!group_used(c, number) || !g.heading[0])
-			continue;
-		printf("\n%s:\n", g.heading);
-		for (int i = 0; i < g.count; i++)
-			print_row(c, number, &g.rows[i]);
-	}
+	bool lists = print_groups(c);
+	if (lists)
+		printf("\nWhere several numbers are taken, write a,b,c, or @FILE to read them from "
+		       "a file.\n");
 	print_examples(c->examples);
 }
 

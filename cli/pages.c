@@ -18,22 +18,25 @@ static void roff(const char *text)
 	}
 }
 
-static void roff_rows(const command *c)
+static void roff_row(const command *c, int number, const tomos_option *row)
 {
 	char heading[160], help[1024];
+	row_heading(row, heading);
+	row_help(c, number, row, help);
+	fputs(".TP\n\\fB", stdout);
+	roff(heading);
+	fputs("\\fR\n", stdout);
+	roff(help);
+	putchar('\n');
+}
+
+static void roff_rows(const command *c)
+{
 	for (int number = 0; number < GROUP_COUNT; number++) {
 		group g = group_get(number);
-		if (!group_used(c, number) || !g.heading[0] || number == GROUP_common)
-			continue;
-		for (int i = 0; i < g.count; i++) {
-			row_heading(&g.rows[i], heading);
-			row_help(c, number, &g.rows[i], help);
-			fputs(".TP\n\\fB", stdout);
-			roff(heading);
-			fputs("\\fR\n", stdout);
-			roff(help);
-			putchar('\n');
-		}
+		for (int i = 0; g.heading[0] && number != GROUP_common && i < g.count; i++)
+			if (row_used(c, number, i))
+				roff_row(c, number, &g.rows[i]);
 	}
 }
 
@@ -60,16 +63,8 @@ static void roff_general(void)
 	       "or "
 	       "@FILE for a\nfile of numbers separated by commas, blanks or line ends.\n");
 	group g = group_get(GROUP_common);
-	for (int i = 0; i < g.count; i++) {
-		char heading[160], help[1024];
-		row_heading(&g.rows[i], heading);
-		row_help(c, GROUP_common, &g.rows[i], help);
-		fputs(".TP\n\\fB", stdout);
-		roff(heading);
-		fputs("\\fR\n", stdout);
-		roff(help);
-		putchar('\n');
-	}
+	for (int i = 0; i < g.count; i++)
+		roff_row(c, GROUP_common, &g.rows[i]);
 }
 
 void help_man(void)
@@ -112,7 +107,9 @@ static void bash_options(const command *c)
 	printf("\t%s) options=\"", c->name);
 	for (int number = 0; number < GROUP_COUNT; number++) {
 		group g = group_get(number);
-		for (int i = 0; group_used(c, number) && g.heading[0] && i < g.count; i++) {
+		for (int i = 0; g.heading[0] && i < g.count; i++) {
+			if (!row_used(c, number, i))
+				continue;
 			name_shown(g.rows[i].name, name);
 			printf("--%s ", name);
 		}
@@ -134,10 +131,10 @@ static void bash_values(const command *c)
 {
 	for (int number = 0; number < GROUP_COUNT; number++) {
 		group g = group_get(number);
-		for (int i = 0; group_used(c, number) && g.heading[0] && i < g.count; i++) {
+		for (int i = 0; g.heading[0] && i < g.count; i++) {
 			char name[64];
 			const tomos_option *row = &g.rows[i];
-			if (row->kind == TOMOS_FLAG)
+			if (row->kind == TOMOS_FLAG || !row_used(c, number, i))
 				continue;
 			name_shown(row->name, name);
 			printf("\t%s:--%s) ", c->name, name);

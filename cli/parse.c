@@ -111,29 +111,34 @@ static const tomos_option *find(
         const command *c, const char *name, size_t length, int *number, int *at)
 {
 	for (; *number < GROUP_COUNT; (*number)++, *at = 0) {
-		if (!group_used(c, *number))
-			continue;
 		group g = group_get(*number);
 		for (; *at < g.count; (*at)++)
-			if (same_name(name, length, g.rows[*at].name))
+			if (row_used(c, *number, *at) && same_name(name, length, g.rows[*at].name))
 				return &g.rows[*at];
 	}
 	return NULL;
 }
 
-static int unknown(const command *c, const char *name, size_t length)
+/* "a|b|c" of all options of the command, as a person writes them. */
+static void option_names(const command *c, char *names, size_t size)
 {
-	char names[8192] = "", word[256], shown[64];
 	size_t used = 0;
+	names[0] = 0;
 	for (int number = 0; number < GROUP_COUNT; number++) {
 		group g = group_get(number);
-		for (int i = 0; group_used(c, number) && number != GROUP_pages && i < g.count;
-		        i++) {
+		for (int i = 0; g.heading[0] && i < g.count; i++) {
+			char shown[64];
 			name_shown(g.rows[i].name, shown);
-			if (used + strlen(shown) + 2 < sizeof names)
+			if (row_used(c, number, i) && used + strlen(shown) + 2 < size)
 				used += (size_t)sprintf(names + used, "%s|", shown);
 		}
 	}
+}
+
+static int unknown(const command *c, const char *name, size_t length)
+{
+	char names[8192], word[256];
+	option_names(c, names, sizeof names);
 	snprintf(word, sizeof word, "%.*s", (int)length, name);
 	const char *nearest = name_nearest(names, word);
 	if (nearest[0])

@@ -72,7 +72,9 @@ static void log_line(int64_t done, int64_t total, double value, double elapsed)
 		return;
 	state.tenth = tenth;
 	fprintf(stderr, "%s: %d %% after %.1f s", state.stage, (int)tenth * 10, elapsed);
-	fprintf(stderr, value > 0 ? ", %.4g\n" : "\n", value);
+	if (value > 0)
+		fprintf(stderr, ", residual %.4g", value);
+	fputc('\n', stderr);
 }
 
 static int report(void *user, const char *stage, int64_t done, int64_t total, double value)

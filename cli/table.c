@@ -42,9 +42,12 @@ group group_get(int number)
 	return g;
 }
 
-bool group_used(const command *c, int number)
+bool row_used(const command *c, int number, int i)
 {
-	return word_has(c->groups, group_get(number).name);
+	char text[128];
+	group g = group_get(number);
+	snprintf(text, sizeof text, "%s.%s", g.name, g.rows[i].name);
+	return word_has(c->groups, g.name) || word_has(c->groups, text);
 }
 
 void settings_init(settings *s)

@@ -98,10 +98,8 @@ static int bench_prepare(const settings *s, bench *b)
 	const int64_t x[3] = {w->slices, w->n, w->n}, y[3] = {w->views, w->rows, w->columns};
 	int code;
 	b->options = s->projector;
-	if (!settings_given(s, GROUP_projector, "forward") && w->forward[0])
-		b->options.forward = w->forward;
-	if (!settings_given(s, GROUP_projector, "back"))
-		b->options.back = w->back;
+	b->options.forward = w->forward;
+	b->options.back = w->back;
 	DO(bench_views(w, &b->scan));
 	DO(lib(tomos_grid_centred(&b->grid, w->n, w->n, w->slices, 1)));
 	DO(array_new(&b->volume, x, "the volume"));
