@@ -45,6 +45,7 @@ class Tomos:
         self.lib.tomos_array_of.argtypes = [c_void_p, c_int64, c_int64, c_int64]
         self.lib.tomos_backend_describe.restype = c_char_p
         self.lib.tomos_op_describe.restype = c_char_p
+        self.texts = []  # what options structs point to
         self.call("set_threads", c_int(threads))
         self.backend = c_void_p()
         self.call("backend_open", byref(self.backend), b"cpu")
@@ -57,7 +58,7 @@ class Tomos:
         return self.lib.tomos_backend_describe(self.backend).decode()
 
     def options(self, group, **given):
-        """An options struct laid out by the library's own table; keeps what it points to alive."""
+        """An options struct, laid out and filled by the library's own table."""
         count = c_int()
         rows = self.lib.tomos_options(group.encode(), byref(count))
         rows = [rows[i] for i in range(count.value)]
@@ -69,7 +70,8 @@ class Tomos:
             name, fallback = row.name.decode(), row.fallback.decode()
             value = given.pop(name, fallback)
             if row.kind in (TEXT, CHOICE):
-                value = str(value).encode()
+                value = value.encode()
+                self.texts.append(value)
             else:
                 value = float(value or 0) if row.kind in (REAL, ANGLE) else int(value or 0)
             SCALARS[row.kind].from_buffer(struct, row.offset).value = value
@@ -222,7 +224,7 @@ def main():
 
     tomos = Tomos(given.library, given.threads)
     n = given.size
-    print(f"tomos: {tomos.describe()}, {given.threads} threads; astra-toolbox {astra.__version__}")
+    print(f"tomos: {tomos.describe()}; astra-toolbox {astra.__version__}: 1 thread")
     tasks = slice_tasks(tomos, n, numpy.arange(n) * (numpy.pi / n))
     cone = f"tomos cone {given.cone}^3 voxel"
     tasks[cone] = cone_task(tomos, given.cone)
