@@ -12,7 +12,7 @@ static void test_by_hand(void **state)
 {
 	(void)state;
 	float p[4] = {0, 1, 2, 3}, q[4] = {0.5f, 1, 2, 2};
-	tomos_array a = array_of(p, 1, 2, 2), b = array_of(q, 1, 2, 2);
+	tomos_array a = tomos_array_of(p, 1, 2, 2), b = tomos_array_of(q, 1, 2, 2);
 	tomos_difference d = compare(&a, &b);
 	assert_near(d.relative_l2, sqrt(1.25 / 14), 1e-15);
 	assert_near(d.psnr, 20 * log10(3 / sqrt(1.25 / 4)), 1e-12);
@@ -28,7 +28,7 @@ static void test_equal(void **state)
 	float p[8 * 9];
 	for (int i = 0; i < 72; i++)
 		p[i] = (float)(i % 7) * 0.3f;
-	tomos_array a = array_of(p, 1, 8, 9);
+	tomos_array a = tomos_array_of(p, 1, 8, 9);
 	tomos_difference d = compare(&a, &a);
 	assert_near(d.relative_l2, 0, 0);
 	assert_near(d.largest, 0, 0);
@@ -42,8 +42,8 @@ static void test_constant(void **state)
 	float p[70], q[70], zero[70] = {0};
 	for (int i = 0; i < 70; i++)
 		p[i] = 0.1f, q[i] = 0.2f;
-	tomos_array a = array_of(p, 1, 7, 10), b = array_of(q, 1, 7, 10),
-	            z = array_of(zero, 1, 7, 10);
+	tomos_array a = tomos_array_of(p, 1, 7, 10), b = tomos_array_of(q, 1, 7, 10),
+	            z = tomos_array_of(zero, 1, 7, 10);
 	tomos_difference d = compare(&a, &b);
 	assert_near(d.relative_l2, 1, 1e-12);
 	assert_near(d.ssim, 0.8, 1e-12);
@@ -104,7 +104,7 @@ static void check_ssim(int64_t nz, int64_t ny, int64_t nx, int wy, int wx, doubl
 {
 	int64_t n[3] = {nz, ny, nx};
 	double range = fill(nz * ny * nx, offset);
-	tomos_array a = array_of(first, nz, ny, nx), b = array_of(second, nz, ny, nx);
+	tomos_array a = tomos_array_of(first, nz, ny, nx), b = tomos_array_of(second, nz, ny, nx);
 	assert_near(compare(&a, &b).ssim, plain_ssim(first, second, n, wy, wx, range), 1e-9);
 }
 
@@ -124,7 +124,7 @@ static void test_threads_and_strides(void **state)
 {
 	(void)state;
 	fill(MOST, 0);
-	tomos_array a = array_of(first, 4, 45, 300), b = array_of(second, 4, 45, 300);
+	tomos_array a = tomos_array_of(first, 4, 45, 300), b = tomos_array_of(second, 4, 45, 300);
 	assert_ok(tomos_set_threads(1));
 	tomos_difference one = compare(&a, &b), other;
 	for (int threads = 2; threads <= 7; threads += 5) {
@@ -133,7 +133,7 @@ static void test_threads_and_strides(void **state)
 		assert_memory_equal(&one, &other, sizeof one);
 	}
 	assert_ok(tomos_set_threads(0));
-	tomos_array up = array_of(first, 4, 45, 150), vp = array_of(second, 4, 45, 150);
+	tomos_array up = tomos_array_of(first, 4, 45, 150), vp = tomos_array_of(second, 4, 45, 150);
 	static float dense_a[MOST / 2], dense_b[MOST / 2];
 	for (int i = 0; i < MOST / 2; i++) {
 		dense_a[i] = first[2 * i];
@@ -143,8 +143,8 @@ static void test_threads_and_strides(void **state)
 		up.stride[i] = (int64_t[]){45 * 300, 300, 2}[i];
 		vp.stride[i] = up.stride[i];
 	}
-	a = array_of(dense_a, 4, 45, 150);
-	b = array_of(dense_b, 4, 45, 150);
+	a = tomos_array_of(dense_a, 4, 45, 150);
+	b = tomos_array_of(dense_b, 4, 45, 150);
 	one = compare(&a, &b);
 	other = compare(&up, &vp);
 	assert_memory_equal(&one, &other, sizeof one);
@@ -155,10 +155,10 @@ static void test_refusals(void **state)
 	(void)state;
 	float p[12] = {0}, q[12] = {0};
 	tomos_difference d;
-	tomos_array a = array_of(p, 2, 2, 3), b = array_of(q, 2, 3, 2);
+	tomos_array a = tomos_array_of(p, 2, 2, 3), b = tomos_array_of(q, 2, 3, 2);
 	assert_refused(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
 	        "comparison, second array: the shape is 2 x 3 x 2, but must be 2 x 2 x 3");
-	b = array_of(q, 2, 2, 3);
+	b = tomos_array_of(q, 2, 2, 3);
 	p[11] = INFINITY;
 	assert_refused(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
 	        "comparison, first array: element [1][1][2] is inf, but must be finite");
@@ -173,7 +173,7 @@ static void test_memory(void **state)
 {
 	(void)state;
 	float p[6] = {1, 2, 3, 4, 5, 6};
-	tomos_array a = array_of(p, 1, 2, 3);
+	tomos_array a = tomos_array_of(p, 1, 2, 3);
 	tomos_difference d;
 	int64_t before = mem_live();
 	int failures = 0;

@@ -34,7 +34,7 @@ static void test_gaussian_level(void **state)
 	static const double levels[] = {0, 0.001, 0.05, 3};
 	for (int i = 0; i < COUNT(levels); i++) {
 		fill(noisy);
-		tomos_array b = array_of(noisy, VIEWS, ROWS, COLUMNS);
+		tomos_array b = tomos_array_of(noisy, VIEWS, ROWS, COLUMNS);
 		assert_ok(tomos_noise_gaussian(&b, levels[i], 42));
 		double level = norm_of_difference(noisy, clean) / norm_of_difference(clean, zero);
 		assert_near(level, levels[i], 2e-8 + 1e-7 * levels[i]);
@@ -45,7 +45,7 @@ static void test_gaussian_is_normal(void **state)
 {
 	(void)state;
 	double mean = 0, beyond = 0, sigma;
-	tomos_array b = array_of(noisy, VIEWS, ROWS, COLUMNS);
+	tomos_array b = tomos_array_of(noisy, VIEWS, ROWS, COLUMNS);
 	assert_ok(tomos_noise_gaussian(&b, 0.05, 7));
 	sigma = norm_of_difference(noisy, clean) / sqrt(COUNTED);
 	for (int i = 0; i < COUNTED; i++) {
@@ -60,7 +60,7 @@ static void test_gaussian_of_nothing(void **state)
 {
 	(void)state;
 	float zeros[6] = {0};
-	tomos_array b = array_of(zeros, 1, 2, 3);
+	tomos_array b = tomos_array_of(zeros, 1, 2, 3);
 	assert_ok(tomos_noise_gaussian(&b, 0.1, 1));
 	for (int i = 0; i < 6; i++)
 		assert_near(zeros[i], 0, 0);
@@ -74,7 +74,7 @@ static void test_poisson(void **state)
 	for (int k = 0; k < COUNT(photons); k++) {
 		double sum = 0, squares = 0;
 		fill(noisy);
-		tomos_array b = array_of(noisy, VIEWS, ROWS, COLUMNS);
+		tomos_array b = tomos_array_of(noisy, VIEWS, ROWS, COLUMNS);
 		assert_ok(tomos_noise_poisson(&b, photons[k], 3));
 		for (int i = 0; i < COUNTED; i++) {
 			double count = photons[k] * exp(-(double)noisy[i]),
@@ -94,7 +94,7 @@ static void test_no_photon_left(void **state)
 {
 	(void)state;
 	float opaque[2] = {1e30f, 200};
-	tomos_array b = array_of(opaque, 1, 1, 2);
+	tomos_array b = tomos_array_of(opaque, 1, 1, 2);
 	assert_ok(tomos_noise_poisson(&b, 1e4, 1));
 	assert_near(opaque[0], log(1e4), 1e-6);
 	assert_near(opaque[1], log(1e4), 1e-6);
@@ -113,7 +113,7 @@ static void test_threads(void **state)
 {
 	(void)state;
 	static const int threads[] = {2, 7};
-	tomos_array b = array_of(NULL, VIEWS, ROWS, COLUMNS);
+	tomos_array b = tomos_array_of(NULL, VIEWS, ROWS, COLUMNS);
 	for (int kind = 0; kind < 2; kind++) {
 		fill(noisy);
 		make_noise(noisy, &b, 1, kind);
@@ -130,7 +130,7 @@ static void test_strides(void **state)
 {
 	(void)state;
 	float dense[2 * 3 * 4], wide[2 * 3 * 4 * 2];
-	tomos_array b = array_of(NULL, 2, 3, 4), mirrored = b;
+	tomos_array b = tomos_array_of(NULL, 2, 3, 4), mirrored = b;
 	mirrored.stride[0] = 2;
 	mirrored.stride[1] = -16;
 	mirrored.stride[2] = 4;
@@ -151,7 +151,7 @@ static void test_refusals(void **state)
 {
 	(void)state;
 	float data[6] = {1, 2, 3, 4, 5, 6};
-	tomos_array b = array_of(data, 1, 2, 3), bad = b;
+	tomos_array b = tomos_array_of(data, 1, 2, 3), bad = b;
 	assert_refused(tomos_noise_gaussian(&b, -0.1, 1), TOMOS_BAD_VALUE,
 	        "Gaussian noise: the level is -0.1, but must be 0 to 1e6");
 	assert_refused(tomos_noise_gaussian(&b, NAN, 1), TOMOS_BAD_VALUE, "the level is nan");
@@ -184,7 +184,7 @@ static void test_refusals(void **state)
 
 static tomos_status run_one(int kind)
 {
-	tomos_array b = array_of(noisy, VIEWS, ROWS, COLUMNS);
+	tomos_array b = tomos_array_of(noisy, VIEWS, ROWS, COLUMNS);
 	return kind ? tomos_noise_poisson(&b, 500, 9) : tomos_noise_gaussian(&b, 0.02, 9);
 }
 

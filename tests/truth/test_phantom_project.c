@@ -67,7 +67,7 @@ static tomos_phantom *random_phantom(int64_t seed)
 
 static void check_scan(const tomos_phantom *phantom, const tomos_geometry *scan)
 {
-	tomos_array a = array_of(data, scan->count, scan->rows, scan->columns);
+	tomos_array a = tomos_array_of(data, scan->count, scan->rows, scan->columns);
 	double largest = 0;
 	assert_ok(tomos_phantom_project(phantom, scan, 1, &a));
 	for (int64_t i = 0; i < scan->count * scan->rows * scan->columns; i++) {
@@ -176,7 +176,7 @@ static void test_ball(void **state)
 	o.value = 0.02;
 	assert_ok(tomos_phantom_named(&ball, "ball", &o));
 	tomos_geometry *scan = row_of_rays(101, -3, 0.06, 7);
-	tomos_array a = array_of(data, 1, 1, 101);
+	tomos_array a = tomos_array_of(data, 1, 1, 101);
 	assert_ok(tomos_phantom_project(ball, scan, 1, &a));
 	for (int i = 0; i < 101; i++) {
 		double d = -3 + 0.06 * i, h2 = 2.5 * 2.5 - d * d;
@@ -195,7 +195,7 @@ static void test_far_tangents(void **state)
 	tomos_view view = {{sin(t), -cos(t), 0, 0}, {far * sin(t), -far * cos(t), 0},
 	        {1e-5 * cos(t), 1e-5 * sin(t), 0}, {0, 0, 1}};
 	tomos_geometry *scan;
-	tomos_array a = array_of(data, 1, 1, 5);
+	tomos_array a = tomos_array_of(data, 1, 1, 5);
 	for (int i = 0; i < 2; i++)
 		view.det[i] += (1 - 1e-5) * view.u[i] / 1e-5;
 	assert_ok(tomos_phantom_named(&ball, "ball", NULL));
@@ -217,7 +217,7 @@ static void test_source_inside_and_behind(void **state)
 	        {{2, 0, 0, 1}, {3, 0, 0}, {0, 1, 0}, {0, 0, 1}},
 	        {{-2, 0, 0, 1}, {-1.5, 0, 0}, {0, 1, 0}, {0, 0, 1}}};
 	tomos_geometry *scan;
-	tomos_array a = array_of(data, 3, 1, 1);
+	tomos_array a = tomos_array_of(data, 3, 1, 1);
 	assert_ok(tomos_phantom_named(&ball, "ball", NULL));
 	assert_ok(tomos_geometry_views(&scan, 1, 1, views, 3));
 	assert_ok(tomos_phantom_project(ball, scan, 1, &a));
@@ -238,7 +238,7 @@ static void test_mass(void **state)
 	double angles[3] = {0, 0.6, 2};
 	tomos_phantom *phantom;
 	tomos_geometry *scan;
-	tomos_array a = array_of(data, 3, 140, 140);
+	tomos_array a = tomos_array_of(data, 3, 140, 140);
 	assert_ok(tomos_phantom_ellipsoids(&phantom, list, 2));
 	assert_ok(tomos_geometry_parallel(&scan, 140, 140, 0.015, angles, 3));
 	assert_ok(tomos_phantom_project(phantom, scan, 1, &a));
@@ -260,7 +260,7 @@ static void test_cylinder(void **state)
 	        {{0, 0, 1, 0}, {0.6, 0, 0}, {1, 0, 0}, {0, 1, 0}}};
 	tomos_phantom *phantom;
 	tomos_geometry *scan;
-	tomos_array a = array_of(data, 2, 1, 1);
+	tomos_array a = tomos_array_of(data, 2, 1, 1);
 	assert_ok(tomos_phantom_ellipsoids(&phantom, &rod, 1));
 	assert_ok(tomos_geometry_views(&scan, 1, 1, views, 2));
 	assert_ok(tomos_phantom_project(phantom, scan, 1, &a));
@@ -282,7 +282,7 @@ static void test_samples(void **state)
 	double angles[2] = {0.3, 4};
 	tomos_geometry *scan, *fine;
 	tomos_phantom *phantom = random_phantom(8);
-	tomos_array a = array_of(data, 2, 5, 6), b = array_of(other, 2, 15, 18);
+	tomos_array a = tomos_array_of(data, 2, 5, 6), b = tomos_array_of(other, 2, 15, 18);
 	assert_ok(tomos_geometry_cone(&scan, 5, 6, 0.3, 3, 4, angles, 2));
 	assert_ok(tomos_geometry_cone(&fine, 15, 18, 0.1, 3, 4, angles, 2));
 	assert_ok(tomos_phantom_project(phantom, scan, 3, &a));
@@ -304,7 +304,7 @@ static void test_threads_and_strides(void **state)
 	double angles[3] = {0, 1, 2};
 	tomos_geometry *scan;
 	tomos_phantom *phantom = random_phantom(9);
-	tomos_array a = array_of(data, 3, 4, 5), b = array_of(other, 3, 4, 5);
+	tomos_array a = tomos_array_of(data, 3, 4, 5), b = tomos_array_of(other, 3, 4, 5);
 	assert_ok(tomos_geometry_cone(&scan, 4, 5, 0.4, 3, 4, angles, 3));
 	assert_ok(tomos_set_threads(1));
 	assert_ok(tomos_phantom_project(phantom, scan, 2, &a));
@@ -331,7 +331,7 @@ static void test_refusals(void **state)
 	(void)state;
 	tomos_phantom *ball;
 	tomos_geometry *scan = row_of_rays(4, 0, 1, 1);
-	tomos_array a = array_of(data, 1, 4, 1), b = array_of(data, 1, 1, 4);
+	tomos_array a = tomos_array_of(data, 1, 4, 1), b = tomos_array_of(data, 1, 1, 4);
 	assert_ok(tomos_phantom_named(&ball, "ball", NULL));
 	assert_refused(tomos_phantom_project(ball, scan, 1, &a), TOMOS_BAD_VALUE,
 	        "phantom projections: the shape is 1 x 4 x 1, but must be 1 x 1 x 4");

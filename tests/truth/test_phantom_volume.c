@@ -39,7 +39,7 @@ static double plain_value(
 
 static void check_volume(const tomos_phantom *phantom, const tomos_grid *g, int s)
 {
-	tomos_array a = array_of(volume, g->n[2], g->n[1], g->n[0]);
+	tomos_array a = tomos_array_of(volume, g->n[2], g->n[1], g->n[0]);
 	int64_t filled = 0, n = g->n[0] * g->n[1] * g->n[2];
 	assert_ok(tomos_phantom_volume(phantom, g, s, &a));
 	for (int64_t i = 0; i < n; i++) {
@@ -80,7 +80,7 @@ static double ball_error(int64_t samples)
 {
 	tomos_phantom *ball;
 	tomos_grid g = {{16, 16, 16}, {-1.4, -1.41, -1.39}, {0.19, 0.18, 0.185}};
-	tomos_array a = array_of(volume, 16, 16, 16);
+	tomos_array a = tomos_array_of(volume, 16, 16, 16);
 	assert_ok(tomos_phantom_named(&ball, "ball", NULL));
 	assert_ok(tomos_phantom_volume(ball, &g, samples, &a));
 	tomos_phantom_free(ball);
@@ -118,7 +118,7 @@ static void test_surface(void **state)
 	(void)state;
 	tomos_phantom *ball;
 	tomos_grid g;
-	tomos_array a = array_of(volume, 3, 3, 3);
+	tomos_array a = tomos_array_of(volume, 3, 3, 3);
 	assert_ok(tomos_phantom_named(&ball, "ball", NULL));
 	assert_ok(tomos_grid_centred(&g, 3, 3, 3, 1));
 	assert_ok(tomos_phantom_volume(ball, &g, 1, &a));
@@ -133,7 +133,7 @@ static void test_orientation(void **state)
 	(void)state;
 	tomos_phantom *head;
 	tomos_grid g;
-	tomos_array a = array_of(volume, 1, 64, 64);
+	tomos_array a = tomos_array_of(volume, 1, 64, 64);
 	assert_ok(tomos_phantom_named(&head, "shepp-logan-2d-modified", NULL));
 	assert_ok(tomos_grid_centred(&g, 64, 64, 1, 2.0 / 64));
 	assert_ok(tomos_phantom_volume(head, &g, 1, &a));
@@ -149,7 +149,7 @@ static void test_threads_and_strides(void **state)
 	(void)state;
 	tomos_phantom *phantom = random_phantom(4, 20);
 	tomos_grid g;
-	tomos_array a = array_of(volume, 11, 10, 9), b = a;
+	tomos_array a = tomos_array_of(volume, 11, 10, 9), b = a;
 	assert_ok(tomos_grid_centred(&g, 9, 10, 11, 0.2));
 	assert_ok(tomos_set_threads(1));
 	assert_ok(tomos_phantom_volume(phantom, &g, 2, &a));
@@ -177,7 +177,7 @@ static void test_refusals(void **state)
 	(void)state;
 	tomos_phantom *ball;
 	tomos_grid g, flat;
-	tomos_array a = array_of(volume, 3, 4, 5);
+	tomos_array a = tomos_array_of(volume, 3, 4, 5);
 	assert_ok(tomos_phantom_named(&ball, "ball", NULL));
 	assert_ok(tomos_grid_centred(&g, 5, 4, 3, 1));
 	assert_refused(

@@ -13,11 +13,6 @@
 
 #define PI 3.14159265358979323846
 
-static inline tomos_array array_of(float *data, int64_t n0, int64_t n1, int64_t n2)
-{
-	return (tomos_array){data, {n0, n1, n2}, {n1 * n2, n2, 1}, 0};
-}
-
 static inline void assert_ok(tomos_status status)
 {
 	if (status != TOMOS_OK)

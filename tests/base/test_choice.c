@@ -1,0 +1,93 @@
+/* Names from lists, and options structs of callers of any age. */
+#include "base/base_test.h"
+
+static const char list[] = "line|line-march|joseph|voxel|footprint";
+
+static void test_index(void **state)
+{
+	(void)state;
+	assert_int_equal(choice_index(list, "line"), 0);
+	assert_int_equal(choice_index(list, "line-march"), 1);
+	assert_int_equal(choice_index(list, "footprint"), 4);
+	assert_int_equal(choice_index(list, "foot"), -1);
+	assert_int_equal(choice_index(list, "voxels"), -1);
+	assert_int_equal(choice_index(list, ""), -1);
+	assert_int_equal(choice_index(list, "line|line-march"), -1);
+	assert_int_equal(choice_index("", "line"), -1);
+}
+
+static void test_nearest(void **state)
+{
+	(void)state;
+	assert_string_equal(choice_nearest(list, "josef"), "joseph");
+	assert_string_equal(choice_nearest(list, "linemarch"), "line-march");
+	assert_string_equal(choice_nearest(list, "lin"), "line");
+	assert_string_equal(choice_nearest(list, "xyz"), "");
+	assert_string_equal(choice_nearest("", "line"), "");
+	char longest[200];
+	memset(longest, 'a', sizeof longest);
+	longest[sizeof longest - 1] = 0;
+	assert_string_equal(choice_nearest(list, longest), "");
+}
+
+static void test_find(void **state)
+{
+	(void)state;
+	int index;
+	assert_ok(choice_find("projector", list, "voxel", &index));
+	assert_int_equal(index, 3);
+	assert_refused(choice_find("projector", list, "josef", &index), TOMOS_BAD_VALUE,
+	        "projector 'josef' is not known; did you mean 'joseph'? (known: line|line-march|");
+	assert_refused(choice_find("filter", list, "qqqqqq", &index), TOMOS_BAD_VALUE,
+	        "filter 'qqqqqq' is not known (known: ");
+	assert_refused(choice_find("filter", list, NULL, &index), TOMOS_BAD_VALUE,
+	        "filter '(none)' is not known");
+}
+
+static void test_options_of_any_age(void **state)
+{
+	(void)state;
+	tomos_sirt_options o = tomos_sirt_defaults();
+	assert_ok(options_take(&o, NULL, "sirt"));
+	assert_int_equal(o.iterations, 20);
+	struct {
+		size_t bytes;
+		int64_t iterations;
+	} old = {sizeof old, 7};
+	assert_ok(options_take(&o, &old, "sirt"));
+	assert_int_equal(o.iterations, 7);
+	assert_true(o.relaxation == 1);
+	assert_int_equal(o.bytes, sizeof o);
+	struct {
+		tomos_sirt_options known;
+		double later[3];
+	} new = {.known = tomos_sirt_defaults(), .later = {1, 2, 3}};
+	new.known.bytes = sizeof new;
+	new.known.maximum = 5;
+	assert_ok(options_take(&o, &new, "sirt"));
+	assert_true(o.maximum == 5);
+	assert_int_equal(o.iterations, 20);
+	assert_int_equal(o.bytes, sizeof o);
+}
+
+static void test_options_without_size(void **state)
+{
+	(void)state;
+	tomos_sirt_options o = tomos_sirt_defaults(), given = {0};
+	assert_refused(options_take(&o, &given, "sirt"), TOMOS_BAD_VALUE,
+	        "the bytes field of the sirt options is 0; fill them with tomos_sirt_defaults()");
+	given.bytes = 1 << 20;
+	assert_refused(options_take(&o, &given, "sirt"), TOMOS_BAD_VALUE, "options is 1048576");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_index),
+	        cmocka_unit_test(test_nearest),
+	        cmocka_unit_test(test_find),
+	        cmocka_unit_test(test_options_of_any_age),
+	        cmocka_unit_test(test_options_without_size),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

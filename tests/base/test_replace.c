@@ -1,0 +1,201 @@
+/* Files and directories that appear under their name only when whole. */
+#include "base/base.h" /* before cmocka, which has a macro of the name fail() */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char start[] = "/tmp/tomos-replace-XXXXXX", before[4096];
+
+static int enter_folder(void **state)
+{
+	(void)state;
+	return !getcwd(before, sizeof before) || !mkdtemp(start) || chdir(start) != 0;
+}
+
+static int leave_folder(void **state)
+{
+	(void)state;
+	file_discard(start);
+	return chdir(before) != 0 || access(start, F_OK) == 0;
+}
+
+static void put(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static bool holds(const char *path, const char *text)
+{
+	char got[64] = "";
+	FILE *file = fopen(path, "r");
+	if (!file)
+		return false;
+	size_t length = fread(got, 1, sizeof got - 1, file);
+	fclose(file);
+	return length == strlen(text) && strcmp(got, text) == 0;
+}
+
+#define assert_refused(call, wanted, part) \
+	do { \
+		assert_int_equal((call), (wanted)); \
+		if (!strstr(tomos_message(), (part))) \
+			fail_msg("'%s' has no '%s'", tomos_message(), (part)); \
+	} while (0)
+
+static void test_names(void **state)
+{
+	(void)state;
+	char *a, *b, wanted[64];
+	assert_int_equal(file_temporary(&a, "x.tif", false), TOMOS_OK);
+	snprintf(wanted, sizeof wanted, "./.x.tif.%ld.", (long)getpid());
+	assert_memory_equal(a, wanted, strlen(wanted));
+	assert_string_equal(a + strlen(a) - 5, ".part");
+	assert_int_equal(file_temporary(&b, "x.tif", false), TOMOS_OK);
+	assert_string_not_equal(a, b);
+	mem_free(a);
+	mem_free(b);
+	assert_int_equal(mkdir("sub", 0777), 0);
+	assert_int_equal(file_temporary(&a, "sub/stack//", false), TOMOS_OK);
+	assert_memory_equal(a, "sub/.stack.", 11);
+	mem_free(a);
+}
+
+static void test_file(void **state)
+{
+	(void)state;
+	char *part;
+	assert_int_equal(file_temporary(&part, "file", false), TOMOS_OK);
+	put(part, "new");
+	assert_int_equal(access("file", F_OK), -1);
+	assert_int_equal(file_publish(part, "file"), TOMOS_OK);
+	assert_true(holds("file", "new"));
+	assert_int_equal(access(part, F_OK), -1);
+	mem_free(part);
+	assert_refused(file_temporary(&part, "file", false), TOMOS_IO,
+	        "'file' exists already and overwrite was not asked for");
+	assert_null(part);
+	assert_int_equal(file_temporary(&part, "file", true), TOMOS_OK);
+	put(part, "newer");
+	assert_int_equal(file_publish(part, "file"), TOMOS_OK);
+	assert_true(holds("file", "newer"));
+	mem_free(part);
+}
+
+static void make_stack(const char *path, const char *name)
+{
+	char inner[256];
+	assert_int_equal(mkdir(path, 0777), 0);
+	snprintf(inner, sizeof inner, "%s/%s", path, name);
+	put(inner, name);
+}
+
+static void test_directory(void **state)
+{
+	(void)state;
+	char *part;
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(file_temporary(&part, "stack/", round > 0), TOMOS_OK);
+		make_stack(part, round ? "b" : "a");
+		assert_int_equal(file_publish(part, "stack/"), TOMOS_OK);
+		assert_int_equal(access(part, F_OK), -1);
+		mem_free(part);
+	}
+	assert_true(holds("stack/b", "b"));
+	assert_int_equal(access("stack/a", F_OK), -1);
+	make_stack("stack/inner", "precious");
+	assert_int_equal(file_temporary(&part, "stack", true), TOMOS_OK);
+	make_stack(part, "c");
+	assert_refused(file_publish(part, "stack"), TOMOS_IO,
+	        "directory 'stack' has directories in it and is not replaced");
+	assert_true(holds("stack/inner/precious", "precious"));
+	file_discard(part);
+	assert_int_equal(access(part, F_OK), -1);
+	mem_free(part);
+}
+
+static void test_kinds_differ(void **state)
+{
+	(void)state;
+	char *part;
+	make_stack("folder", "a");
+	assert_int_equal(file_temporary(&part, "folder", true), TOMOS_OK);
+	put(part, "file");
+	assert_refused(file_publish(part, "folder"), TOMOS_IO,
+	        "'folder' is a directory and is not replaced by a file");
+	file_discard(part);
+	mem_free(part);
+	put("plain", "old");
+	assert_int_equal(file_temporary(&part, "plain", true), TOMOS_OK);
+	make_stack(part, "a");
+	assert_refused(file_publish(part, "plain"), TOMOS_IO,
+	        "'plain' is a file and is not replaced by a directory");
+	file_discard(part);
+	mem_free(part);
+	assert_true(holds("plain", "old") && holds("folder/a", "a"));
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	char *part;
+	static const char *const bad[] = {"", "/", "//", ".", "..", "./", "x/.."};
+	for (int i = 0; i < COUNT(bad); i++)
+		assert_refused(file_temporary(&part, bad[i], true), TOMOS_BAD_VALUE,
+		        "is not the name of a file to write");
+	assert_refused(file_temporary(&part, NULL, true), TOMOS_BAD_VALUE, "'(none)' is not");
+	assert_refused(file_temporary(&part, "no/x", true), TOMOS_IO,
+	        "'no/x' cannot be written: directory 'no/': No such file");
+	put("flat", "");
+	assert_refused(
+	        file_temporary(&part, "flat/x", true), TOMOS_IO, "'flat/x' cannot be written");
+	assert_refused(file_publish("gone", "x"), TOMOS_IO, "'gone', to become 'x', cannot be");
+	put("here", "");
+	assert_refused(file_publish("here", "no/x"), TOMOS_IO,
+	        "'here' cannot be renamed to 'no/x': No such file");
+	file_discard("gone");
+	file_discard(NULL);
+}
+
+static void test_memory(void **state)
+{
+	(void)state;
+	char *part = NULL;
+	int64_t live = mem_live(), n = 0;
+	tomos_status status = TOMOS_NO_MEMORY;
+	while (status != TOMOS_OK) {
+		mem_fail_nth(++n);
+		status = file_temporary(&part, "x", false);
+		mem_fail_nth(0);
+		if (status != TOMOS_OK)
+			assert_int_equal(status, TOMOS_NO_MEMORY);
+		assert_int_equal(mem_live(), live + (status == TOMOS_OK));
+	}
+	assert_int_equal(n, 3);
+	mem_free(part);
+	make_stack("one", "a");
+	make_stack("two", "b");
+	mem_fail_nth(1); /* nothing has moved when there is no memory to step aside */
+	assert_int_equal(file_publish("two", "one"), TOMOS_NO_MEMORY);
+	mem_fail_nth(0);
+	assert_true(holds("one/a", "a") && holds("two/b", "b"));
+	assert_int_equal(mem_live(), live);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
+	        cmocka_unit_test(test_file), cmocka_unit_test(test_directory),
+	        cmocka_unit_test(test_kinds_differ), cmocka_unit_test(test_refused),
+	        cmocka_unit_test(test_memory)};
+	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}

@@ -1,0 +1,159 @@
+/* parallel_for runs each index once: for any number of threads, nested, side by side, after fork. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/base_test.h"
+
+enum { LENGTH = 1000 };
+
+typedef struct {
+	_Atomic int visits[LENGTH];
+} Visits;
+
+static void visit(void *user, int64_t index)
+{
+	((Visits *)user)->visits[index]++;
+}
+
+static int wrong_visits(const Visits *v, int64_t count, int expected)
+{
+	int wrong = 0;
+	for (int i = 0; i < LENGTH; i++)
+		wrong += v->visits[i] != (i < count ? expected : 0);
+	return wrong;
+}
+
+static void test_each_index_once(void **state)
+{
+	(void)state;
+	static const int threads[] = {1, 2, 7, 3, 1, 16, 2};
+	static const int64_t counts[] = {0, 1, 2, 6, 7, 8, LENGTH};
+	for (int t = 0; t < COUNT(threads); t++) {
+		assert_ok(tomos_set_threads(threads[t]));
+		assert_int_equal(tomos_threads(), threads[t]);
+		for (int c = 0; c < COUNT(counts); c++) {
+			Visits v = {0};
+			parallel_for(counts[c], visit, &v);
+			assert_int_equal(wrong_visits(&v, counts[c], 1), 0);
+		}
+	}
+}
+
+/* Seven tasks that wait for each other end only if seven threads run them. */
+static void meet(void *user, int64_t index)
+{
+	(void)index;
+	pthread_barrier_wait(user);
+}
+
+static void test_really_parallel(void **state)
+{
+	(void)state;
+	pthread_barrier_t barrier;
+	pthread_barrier_init(&barrier, NULL, 7);
+	assert_ok(tomos_set_threads(7));
+	parallel_for(7, meet, &barrier);
+	pthread_barrier_destroy(&barrier);
+}
+
+static void visit_all(void *user, int64_t index)
+{
+	(void)index;
+	parallel_for(LENGTH, visit, user);
+}
+
+static void test_nested(void **state)
+{
+	(void)state;
+	Visits v = {0};
+	assert_ok(tomos_set_threads(7));
+	parallel_for(20, visit_all, &v);
+	assert_int_equal(wrong_visits(&v, LENGTH, 20), 0);
+}
+
+static void *visit_often(void *user)
+{
+	for (int i = 0; i < 50; i++)
+		parallel_for(LENGTH, visit, user);
+	return NULL;
+}
+
+static void test_side_by_side(void **state)
+{
+	(void)state;
+	Visits v[2] = {0};
+	pthread_t threads[2];
+	assert_ok(tomos_set_threads(3));
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, visit_often, &v[i]), 0);
+	for (int i = 0; i < 2; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(wrong_visits(&v[i], LENGTH, 50), 0);
+	}
+}
+
+#if defined __SANITIZE_THREAD__
+#define THREAD_SANITIZER 1
+#elif defined __has_feature
+#if __has_feature(thread_sanitizer)
+#define THREAD_SANITIZER 1
+#endif
+#endif
+
+static void test_after_fork(void **state)
+{
+	(void)state;
+#if defined THREAD_SANITIZER
+	print_message("the thread sanitizer does not allow threads after fork\n");
+	skip();
+#endif
+	Visits v = {0};
+	int status;
+	assert_ok(tomos_set_threads(4));
+	parallel_for(LENGTH, visit, &v);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		pthread_barrier_t barrier;
+		pthread_barrier_init(&barrier, NULL, 4);
+		alarm(60);
+		parallel_for(4, meet, &barrier);
+		parallel_for(LENGTH, visit, &v);
+		_exit(wrong_visits(&v, LENGTH, 2) != 0);
+	}
+	assert_true(waitpid(child, &status, 0) == child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	parallel_for(LENGTH, visit, &v);
+	assert_int_equal(wrong_visits(&v, LENGTH, 2), 0);
+}
+
+static void test_number(void **state)
+{
+	(void)state;
+	setenv("TOMOS_THREADS", "5", 1);
+	assert_ok(tomos_set_threads(0));
+	assert_int_equal(tomos_threads(), 5);
+	setenv("TOMOS_THREADS", "many", 1);
+	assert_ok(tomos_set_threads(0));
+	assert_int_equal(tomos_threads(), sysconf(_SC_NPROCESSORS_ONLN));
+	unsetenv("TOMOS_THREADS");
+	assert_refused(tomos_set_threads(-1), TOMOS_BAD_VALUE,
+	        "-1 threads: the number must be 0 (all cores) to 1024");
+	assert_refused(tomos_set_threads(1025), TOMOS_BAD_VALUE, "1025 threads");
+	assert_int_equal(tomos_threads(), sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_each_index_once),
+	        cmocka_unit_test(test_really_parallel),
+	        cmocka_unit_test(test_nested),
+	        cmocka_unit_test(test_side_by_side),
+	        cmocka_unit_test(test_after_fork),
+	        cmocka_unit_test(test_number),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
