@@ -21,7 +21,7 @@ function(tomos_add_cpu_levels target)
 		target_compile_definitions(tomos_cpu_${level} PRIVATE TOMOS_LEVEL=${level}
 			TOMOS_LEVEL_${level}=1)
 		target_compile_options(tomos_cpu_${level} PRIVATE
-			$<$<CONFIG:Release>:-O3> ${TOMOS_FLAGS_${level}})
+			$<$<CONFIG:Release>:-O3> -ffp-contract=fast ${TOMOS_FLAGS_${level}})
 		target_link_libraries(tomos_cpu_${level} PRIVATE tomos_flags)
 		target_sources(${target} PUBLIC $<TARGET_OBJECTS:tomos_cpu_${level}>)
 		target_compile_definitions(${target} PRIVATE TOMOS_HAS_LEVEL_${level}=1)

@@ -54,7 +54,7 @@ bool LEVEL(column_applies)(const Projecting *what)
 		for (int c = 0; c < 4; c++) {
 			double depth = corner(k->depth, plan, c);
 			if (!(depth > 1e-3) ||
-				(LANES - 1) * fabs(k->row[2]) / depth + 1 >= WINDOW - 1)
+				(LANES - 1) * fabs(k->row[2]) / depth + 1 >= WINDOW - 2)
 				return false;
 		}
 	}
@@ -125,16 +125,13 @@ static void mix_columns(const Hit *hit, int64_t count, int64_t stride, float *mi
 static inline void add_column(
 	const Hit *hit, int64_t count, int64_t rows, const float *mixed, const int by_distance, float *sums)
 {
-	double lowest = fmin(0, (LANES - 1) * hit->step), p = hit->row + lowest;
-	vf lane = vf_lane() * (float)hit->step - (float)lowest;
+	double p = hit->row + lowest_lane(hit->step);
+	Lanes lanes = lanes_of(hit->step);
 	vf away = (vf_lane() - hit->z) * hit->dz;
 	for (int64_t i = 0; i < count; i += LANES, p += LANES * hit->step) {
 		float fraction;
 		const float *window = mixed + PAD + limit(split_position(p, &fraction), -PAD, rows);
-		vf t = lane + fraction;
-		vi j = vf_truncate(t);
-		vf low = vf_pick(window, j), high = vf_pick(window, j + 1);
-		vf value = low + (t - vi_float(j)) * (high - low);
+		vf value = vf_interpolate(window, &lanes, fraction);
 		if (by_distance) {
 			value *= vf_sqrt(hit->near2 + away * away);
 			away += LANES * hit->dz;

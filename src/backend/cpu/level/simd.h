@@ -120,6 +120,38 @@ static inline int64_t split_position(double p, float *fraction)
 	return (int64_t)whole;
 }
 
+/* The lanes' distances |step| lane from the lowest one, in whole samples and fractions. The step is
+ * split so that the products are exact: fractions are good to 1e-7 however far the lanes spread. */
+typedef struct {
+	vi whole;
+	vf fraction;
+} Lanes;
+
+static inline Lanes lanes_of(double step)
+{
+	double size = step < 0 ? -step : step;
+	float high = (float)(__builtin_floor(size * 262144) / 262144), low = (float)(size - high);
+	vf lane = step < 0 ? (float)(LANES - 1) - vf_lane() : vf_lane();
+	Lanes lanes = {.whole = vf_truncate(lane * high)};
+	lanes.fraction = lane * high - vi_float(lanes.whole) + lane * low;
+	return lanes;
+}
+
+/* How far the lowest lane lies from the first. */
+static inline double lowest_lane(double step)
+{
+	return step < 0 ? (LANES - 1) * step : 0;
+}
+
+/* Linear interpolation at the lanes, the lowest of which lies `fraction` behind window[0]. */
+static inline vf vf_interpolate(const float *window, const Lanes *lanes, float fraction)
+{
+	vf t = lanes->fraction + fraction;
+	vi next = vf_truncate(t), j = lanes->whole + next;
+	vf low = vf_pick(window, j), high = vf_pick(window, j + 1);
+	return low + (t - vi_float(next)) * (high - low);
+}
+
 static inline int64_t limit(int64_t i, int64_t low, int64_t high)
 {
 	return i < low ? low : i > high ? high : i;

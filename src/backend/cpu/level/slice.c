@@ -64,7 +64,7 @@ static SliceRays rays_of(const Plan *plan, const KernelView *k, const Box *box)
 
 static bool fits_window(double spread, double more)
 {
-	return (LANES - 1) * fabs(spread) + more < WINDOW - 1;
+	return (LANES - 1) * fabs(spread) + more < WINDOW - 2;
 }
 
 bool LEVEL(slice_applies)(const Projecting *what)
@@ -108,17 +108,14 @@ static void strip_fill(void *user, int64_t k)
 }
 
 /* Adds to the sums of one vector of rays what rows [k, k + rows) of the strip give. */
-static inline vf walk_rows(const Strip *s, int64_t k, int64_t rows, double p, double slope, vf lane)
+static inline vf walk_rows(
+	const Strip *s, int64_t k, int64_t rows, double p, double slope, const Lanes *lanes)
 {
 	vf sum = {0};
 	for (int64_t end = k + rows; k < end; k++, p += slope) {
 		float fraction;
 		int64_t i = limit(split_position(p, &fraction), -PAD, s->width);
-		const float *window = s->strip + k * s->stride + PAD + i;
-		vf t = lane + fraction;
-		vi j = vf_truncate(t);
-		vf low = vf_pick(window, j), high = vf_pick(window, j + 1);
-		sum += low + (t - vi_float(j)) * (high - low);
+		sum += vf_interpolate(s->strip + k * s->stride + PAD + i, lanes, fraction);
 	}
 	return sum;
 }
@@ -126,15 +123,15 @@ static inline vf walk_rows(const Strip *s, int64_t k, int64_t rows, double p, do
 static void view_band(const Strip *s, const SliceRays *rays, int64_t column, int64_t columns,
 	int64_t k, int64_t rows, float *sums)
 {
-	double spread = (LANES - 1) * rays->per_ray, lowest = fmin(0, spread);
-	vf lane = vf_lane() * (float)rays->per_ray - (float)lowest;
+	double spread = (LANES - 1) * fabs(rays->per_ray), lowest = lowest_lane(rays->per_ray);
+	Lanes lanes = lanes_of(rays->per_ray);
 	for (int64_t c = 0; c < columns; c += LANES) {
 		double p = rays->base + (double)(column + c) * rays->per_ray + lowest +
 			   (double)(s->first + k) * rays->slope;
 		double q = p + (double)(rows - 1) * rays->slope, width = (double)s->width;
-		if (fmax(p, q) + fabs(spread) <= -1 || fmin(p, q) >= width)
+		if (fmax(p, q) + spread <= -1 || fmin(p, q) >= width)
 			continue;
-		vf_store(sums + c, vf_load(sums + c) + walk_rows(s, k, rows, p, rays->slope, lane));
+		vf_store(sums + c, vf_load(sums + c) + walk_rows(s, k, rows, p, rays->slope, &lanes));
 	}
 }
 
@@ -202,6 +199,7 @@ typedef struct {
 	double origin, per_x, per_y;
 	float reach, pitch; /* pitch = 1 / reach */
 	int hats;           /* pixels a hat can cover, 0: voxel-driven */
+	Lanes lanes;
 } SliceHat;
 
 typedef struct {
@@ -223,7 +221,8 @@ static SliceHat hat_of(const Plan *plan, const KernelView *k, const Box *box, in
 		hat.reach = (float)(1 / pitch);
 		hat.hats = (int)floor(2 / pitch) + 1;
 	}
-	hat.origin += fmin(0, (LANES - 1) * hat.per_x) - (hat.hats ? 1 / (double)hat.pitch : 0);
+	hat.origin += lowest_lane(hat.per_x) - (hat.hats ? hat.reach : 0);
+	hat.lanes = lanes_of(hat.per_x);
 	return hat;
 }
 
@@ -247,18 +246,16 @@ static void pass_fill(void *user, int64_t i)
 		to[PAD + c] = (float)weight * from[c];
 }
 
-/* What one view gives to one vector of pixels whose leftmost sample is at p. */
-static inline vf take(const SliceHat *hat, const float *samples, int64_t columns, double p, vf lane)
+/* What one view gives to one vector of pixels whose lowest sample is at p. */
+static inline vf take(const SliceHat *hat, const float *samples, int64_t columns, double p)
 {
 	float fraction;
 	const float *window = samples + PAD + limit(split_position(p, &fraction), -PAD, columns);
-	vf t = lane + fraction;
-	vi j = vf_truncate(t);
-	if (!hat->hats) {
-		vf low = vf_pick(window, j), high = vf_pick(window, j + 1);
-		return low + (t - vi_float(j)) * (high - low);
-	}
-	vf sum = {0}, away = vi_float(j) - t - hat->reach;
+	if (!hat->hats)
+		return vf_interpolate(window, &hat->lanes, fraction);
+	vf t = hat->lanes.fraction + fraction;
+	vi next = vf_truncate(t), j = hat->lanes.whole + next;
+	vf sum = {0}, away = vi_float(next) - t - hat->reach;
 	for (int n = 1; n <= hat->hats; n++)
 		sum += vf_positive(1 - hat->pitch * vf_abs(away + (float)n)) * vf_pick(window, j + n);
 	return sum;
@@ -275,9 +272,8 @@ static void tile_row(const Pass *pass, int64_t x, int64_t y, int64_t first, int6
 		const float *samples = pass->samples + v * pass->stride;
 		double p = hat->origin + (double)x * hat->per_x + (double)y * hat->per_y;
 		double step = LANES * hat->per_x;
-		vf lane = vf_lane() * (float)hat->per_x - (float)fmin(0, (LANES - 1) * hat->per_x);
 		for (int b = 0; b < BLOCKS; b++)
-			sum[b] += take(hat, samples, columns, p + b * step, lane);
+			sum[b] += take(hat, samples, columns, p + b * step);
 	}
 	for (int b = 0; b < BLOCKS; b++)
 		vf_store(sums + b * LANES, sum[b]);

@@ -1,0 +1,164 @@
+/* Random scans and grids of every kind, the one list that all operator tests walk. */
+#ifndef CASES_H
+#define CASES_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tomos.h"
+
+#define OK(expression) \
+	do { \
+		tomos_status ok_status = (expression); \
+		if (ok_status != TOMOS_OK) \
+			fail_msg("%s: %s", #expression, tomos_message()); \
+	} while (0)
+
+static const char *const case_kinds[] = {
+	"parallel", "fan", "cone", "laminography", "helix", "lebedev", "slice", "stack", "vectors"};
+enum { CASE_KINDS = sizeof case_kinds / sizeof case_kinds[0] };
+
+typedef struct {
+	uint64_t state;
+	char name[64];
+	tomos_grid grid;
+	tomos_geometry *scan;
+	int64_t voxels, pixels;
+} Case;
+
+static inline int choice_in(const char *list, const char *name)
+{
+	return strstr(list, name) != NULL;
+}
+
+static inline double case_random(Case *c)
+{
+	c->state = c->state * 6364136223846793005u + 1442695040888963407u;
+	return (double)(c->state >> 11) / 9007199254740992.0;
+}
+
+static inline double case_between(Case *c, double low, double high)
+{
+	return low + (high - low) * case_random(c);
+}
+
+static inline int64_t case_integer(Case *c, int64_t low, int64_t high)
+{
+	return low + (int64_t)(case_random(c) * (double)(high - low + 1));
+}
+
+static inline void case_grid(Case *c, int flat, int free)
+{
+	for (int a = 0; a < 3; a++) {
+		c->grid.n[a] = a == 2 && flat ? 1 : case_integer(c, 1, a == 2 ? 9 : 23);
+		c->grid.step[a] = free ? case_between(c, 0.5, 1.6) : 1;
+		if (case_random(c) < 0.5 || (a == 1 && !free))
+			c->grid.step[a] = -c->grid.step[a];
+		if (a == 2 && !free)
+			c->grid.step[a] = fabs(c->grid.step[a]);
+		double centre = free ? case_between(c, -3, 3) : 0;
+		if (a == 2 && flat)
+			centre = 0;
+		c->grid.first[a] = centre - 0.5 * (double)(c->grid.n[a] - 1) * c->grid.step[a];
+	}
+}
+
+/* "slice" and "stack" are parallel beams on grids for which tuned kernels exist; the others have odd
+ * sizes, off-centre grids, anisotropic voxels and rays that miss. */
+static inline Case case_make(int number)
+{
+	Case c = {.state = (uint64_t)number * 7919 + 17};
+	const char *kind = case_kinds[number % CASE_KINDS];
+	snprintf(c.name, sizeof c.name, "case %d: %s", number, kind);
+	for (int i = 0; i < 4; i++)
+		case_random(&c);
+	int slice = strcmp(kind, "slice") == 0, stack = strcmp(kind, "stack") == 0;
+	int fan = strcmp(kind, "fan") == 0, flat = slice || fan;
+	case_grid(&c, flat, !slice && !stack);
+	tomos_scan_options o = tomos_scan_defaults();
+	o.geometry = slice || stack ? "parallel" : strcmp(kind, "vectors") == 0 ? "cone" : kind;
+	o.rows = flat ? 1 : stack ? c.grid.n[2] : case_integer(&c, 1, 13);
+	o.columns = case_integer(&c, 1, 40);
+	o.pixel = case_between(&c, 0.4, 1.7);
+	o.pixel_height = stack ? 1 : case_between(&c, 0.4, 1.7);
+	o.views = strcmp(kind, "lebedev") == 0 ? 7 : case_integer(&c, 1, 9);
+	double source_axis = case_between(&c, 40, 80), source_detector = case_between(&c, 90, 150);
+	double axis = case_between(&c, 0, (double)o.columns);
+	if (choice_in("fan|cone|helix|vectors", kind)) {
+		o.source_axis = &source_axis, o.source_axis_count = 1;
+		o.source_detector = &source_detector, o.source_detector_count = 1;
+	}
+	o.axis = &axis, o.axis_count = 1;
+	if (strcmp(kind, "lebedev") != 0)
+		o.start = case_between(&c, -4, 4);
+	if (strcmp(kind, "helix") == 0)
+		o.pitch = case_between(&c, -9, 9);
+	if (strcmp(kind, "laminography") == 0)
+		o.tilt = case_between(&c, -1, 1);
+	if (strcmp(kind, "cone") == 0 && number % 2) {
+		o.roll = case_between(&c, -0.3, 0.3);
+		o.slant = case_between(&c, -0.3, 0.3);
+		o.swivel = case_between(&c, -0.3, 0.3);
+	}
+	OK(tomos_geometry_make(&c.scan, &o));
+	if (strcmp(kind, "vectors") == 0) { /* sources anywhere on a sphere around the volume */
+		int64_t count = tomos_geometry_count(c.scan);
+		tomos_view *views = malloc((size_t)count * sizeof *views);
+		memcpy(views, tomos_geometry_list(c.scan), (size_t)count * sizeof *views);
+		for (int64_t i = 0; i < count; i++) {
+			double z = case_between(&c, -30, 30);
+			views[i].src[2] += z;
+			views[i].det[2] -= z;
+		}
+		tomos_geometry_free(c.scan);
+		OK(tomos_geometry_views(&c.scan, o.rows, o.columns, views, count));
+		free(views);
+	}
+	c.voxels = c.grid.n[0] * c.grid.n[1] * c.grid.n[2];
+	c.pixels = tomos_geometry_count(c.scan) * o.rows * o.columns;
+	return c;
+}
+
+static inline tomos_array case_volume(const Case *c, float *data)
+{
+	return tomos_array_of(data, c->grid.n[2], c->grid.n[1], c->grid.n[0]);
+}
+
+static inline tomos_array case_projections(const Case *c, float *data)
+{
+	return tomos_array_of(data, tomos_geometry_count(c->scan), tomos_geometry_rows(c->scan),
+		tomos_geometry_columns(c->scan));
+}
+
+static inline float *case_data(Case *c, int64_t count)
+{
+	float *data = malloc((size_t)count * sizeof *data);
+	for (int64_t i = 0; i < count; i++)
+		data[i] = (float)case_between(c, -0.5, 1);
+	return data;
+}
+
+static inline double case_dot(const float *a, const float *b, int64_t n)
+{
+	double sum = 0;
+	for (int64_t i = 0; i < n; i++)
+		sum += (double)a[i] * b[i];
+	return sum;
+}
+
+/* ||a - b|| / ||b||, or ||a|| where b is zero. */
+static inline double case_difference(const float *a, const float *b, int64_t n)
+{
+	double square = 0, norm = case_dot(b, b, n);
+	for (int64_t i = 0; i < n; i++)
+		square += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+	return sqrt(norm > 0 ? square / norm : square);
+}
+
+#endif
