@@ -20,11 +20,11 @@ build = cmake --preset $(1) -DTOMOS_WERROR=$(WERROR) >/dev/null && \
 .PHONY: all demo test test-clang test-long sanitize lint format fuzz bench peers install clean help
 
 all:
-	@$(call build,release)
+	@$(call build,release) -t product
 
 demo:
 	@scripts/setup --build-only
-	@$(call build,release) -t tomos_command
+	@$(call build,release) -t product
 	@scripts/demo build/tomos demo
 
 test:

@@ -26,6 +26,8 @@ function(tomos_page target file option)
 	add_custom_target(${target} ALL DEPENDS ${file})
 endfunction()
 
+# All that is installed, without the tests.
+add_custom_target(product DEPENDS tomos)
 if(TARGET tomos_command)
 	install(TARGETS tomos_command)
 	tomos_page(tomos_manual ${PROJECT_BINARY_DIR}/tomos.1 --man)
@@ -33,4 +35,5 @@ if(TARGET tomos_command)
 	install(FILES ${PROJECT_BINARY_DIR}/tomos.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 	install(FILES ${PROJECT_BINARY_DIR}/tomos.bash RENAME tomos
 		DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+	add_dependencies(product tomos_command tomos_manual tomos_completion)
 endif()
