@@ -221,6 +221,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
 	        cmocka_unit_test(test_file), cmocka_unit_test(test_directory),
 	        cmocka_unit_test(test_kinds_differ), cmocka_unit_test(test_refused),
-	        cmocka_unit_test(test_memory)};
+	        cmocka_unit_test(test_all), cmocka_unit_test(test_memory)};
 	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }
