@@ -163,7 +163,7 @@ typedef struct tomos_progress {
 
 typedef struct tomos_ellipsoid {
 	double centre[3];
-	double axes[3];  /* half lengths */
+	double axes[3];  /* half lengths; INFINITY: a cylinder along that axis */
 	double euler[3]; /* z-x-z rotation of the axes, radians */
 	double value;    /* added inside */
 } tomos_ellipsoid;

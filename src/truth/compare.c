@@ -122,7 +122,7 @@ static Moments column_moments(
 /* Sum over `count` windows side by side whose first pixels are a and b. */
 static double windows_ssim(const Ssim *o, const float *a, const float *b, int64_t count)
 {
-	Moments columns[WIDTH + WINDOW - 1];
+	Moments columns[WIDTH + WINDOW - 1] = {{0, 0, 0, 0, 0}};
 	double base_a = *a, base_b = *b, sum = 0;
 	for (int64_t x = 0; x < count + o->window[1] - 1; x++)
 		columns[x] = column_moments(

@@ -66,7 +66,7 @@ double random_normal(uint64_t seed, uint64_t index)
 /* The number of arrivals before time `mean`, waiting times being exponential. */
 static double poisson_small(uint64_t seed, uint64_t index, double mean)
 {
-	double limit = exp(-mean), product = 1, pair[2];
+	double limit = exp(-mean), product = 1, pair[2] = {1, 1};
 	for (uint32_t k = 0;; k++) {
 		if (k % 2 == 0)
 			uniform_pair(seed, index, POISSON_STREAM, k / 2, pair);
