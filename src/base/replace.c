@@ -68,12 +68,13 @@ static tomos_status free_name(char **name, const char *path, const char *directo
 static tomos_status name_beside(char **temporary, const char *path, bool overwrite)
 {
 	*temporary = NULL;
-	Parts parts = split_path(path ? path : "");
-	const char *name = path ? path + parts.directory_length : "";
+	if (!path)
+		return fail(TOMOS_BAD_VALUE, "no file to write is named");
+	Parts parts = split_path(path);
+	const char *name = path + parts.directory_length;
 	bool dots = strspn(name, "./") == strlen(name) && parts.name_length <= 2;
 	if (parts.name_length == 0 || dots)
-		return fail(TOMOS_BAD_VALUE, "'%s' is not the name of a file to write",
-		        path ? path : "(none)");
+		return fail(TOMOS_BAD_VALUE, "'%s' is not the name of a file to write", path);
 	char *directory;
 	TRY(directory_of(&directory, path, parts));
 	tomos_status status = check_target(path, directory, overwrite);

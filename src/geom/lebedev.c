@@ -318,7 +318,8 @@ static int64_t add_orbit(double *out, const double g[3])
 		for (int i = 0; i < 3; i++)
 			seen[k][i] = g[orders[k][i]];
 		for (int j = 0; j < k; j++)
-			twice = twice || memcmp(seen[j], seen[k], sizeof seen[k]) == 0;
+			twice = twice || (seen[j][0] == seen[k][0] && seen[j][1] == seen[k][1] &&
+			                         seen[j][2] == seen[k][2]);
 		if (!twice)
 			count += add_signs(out + 3 * count, seen[k]);
 	}

@@ -156,7 +156,8 @@ static void test_refused(void **state)
 	for (int i = 0; i < COUNT(bad); i++)
 		assert_refused(file_temporary(&part, bad[i], true), TOMOS_BAD_VALUE,
 		        "is not the name of a file to write");
-	assert_refused(file_temporary(&part, NULL, true), TOMOS_BAD_VALUE, "'(none)' is not");
+	assert_refused(
+	        file_temporary(&part, NULL, true), TOMOS_BAD_VALUE, "no file to write is named");
 	assert_refused(file_temporary(&part, "no/x", true), TOMOS_IO,
 	        "'no/x' cannot be written: directory 'no/': No such file");
 	put("flat", "");

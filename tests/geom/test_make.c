@@ -14,10 +14,8 @@ static tomos_scan_options options(const char *kind, int64_t rows, int64_t column
 static tomos_geometry *made(const tomos_scan_options *o)
 {
 	tomos_geometry *scan;
-	if (tomos_geometry_make(&scan, o) != TOMOS_OK) {
-		print_error("%s\n", tomos_message());
-		fail();
-	}
+	if (tomos_geometry_make(&scan, o) != TOMOS_OK)
+		fail_msg("%s", tomos_message());
 	return scan;
 }
 
