@@ -47,30 +47,50 @@ static int recon_run(const settings *s, recon_job *j, const char *method)
 	        j->scan, &j->data, &j->volume, &s->analytic, progress_report()));
 }
 
-static int recon_compare(const settings *s, const tomos_array *volume)
+/* Opens the truth before the work, so that one of another shape is refused in time. */
+static int truth_open(const settings *s, const int64_t shape[3], tomos_file **truth)
 {
-	tomos_array truth = {0};
+	const char *path = s->recon.compare;
+	char text[96], wanted[96];
+	tomos_file_info info;
+	int code;
+	if (!path[0])
+		return DONE;
+	DO(lib(tomos_file_open(truth, path, NULL)));
+	DO(lib(tomos_file_describe(*truth, &info)));
+	shape_text(info.shape, TOMOS_VOLUME, text);
+	shape_text(shape, TOMOS_VOLUME, wanted);
+	if (memcmp(info.shape, shape, sizeof info.shape) != 0)
+		DO(failed("'%s' is %s, but the reconstruction is %s", path, text, wanted));
+done:
+	return code;
+}
+
+static int truth_compare(const settings *s, tomos_file *truth, const tomos_array *volume)
+{
+	tomos_array array = {0};
 	tomos_difference d;
 	int code;
-	if (!s->recon.compare[0])
+	if (!truth)
 		return DONE;
-	DO(load_volume(s, s->recon.compare, &truth, NULL));
-	DO(difference_print(&truth, volume, &d));
+	DO(file_read_all(truth, s->recon.compare, &array));
+	DO(difference_print(&array, volume, &d));
 done:
-	array_free(&truth);
+	array_free(&array);
 	return code;
 }
 
 int cmd_recon(const settings *s)
 {
 	recon_job j = {0};
-	tomos_file *file = NULL;
+	tomos_file *file = NULL, *truth = NULL;
 	int code;
 	DO(load_scan(s, s->operands[0], &j.data, &j.scan));
 	const char *method = recon_method(s, j.scan);
 	DO(refuse_others(s, method));
 	DO(lib(tomos_grid_for(&j.grid, j.scan, &s->grid)));
 	const int64_t shape[3] = {j.grid.n[2], j.grid.n[1], j.grid.n[0]};
+	DO(truth_open(s, shape, &truth));
 	DO(output_open(&file, s, TOMOS_VOLUME, shape));
 	DO(array_new(&j.volume, shape, "the volume"));
 	DO(lib(tomos_backend_open(&j.backend, s->backend.backend)));
@@ -78,11 +98,12 @@ int cmd_recon(const settings *s)
 	DO(recon_run(s, &j, method));
 	array_free(&j.data);
 	DO(output_volume(file, s->output.output, &j.volume, &j.grid));
-	DO(recon_compare(s, &j.volume));
+	DO(truth_compare(s, truth, &j.volume));
 done:
 	array_free(&j.data);
 	array_free(&j.volume);
 	tomos_file_close(file);
+	tomos_file_close(truth);
 	tomos_geometry_free(j.scan);
 	tomos_backend_close(j.backend);
 	return code;

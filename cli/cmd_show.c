@@ -148,8 +148,6 @@ int cmd_show(const settings *s)
 	picture p = {0};
 	double low = 0, high = 1;
 	int code;
-	if (!path[0])
-		return wrong_usage("no output; name it with -o FILE");
 	DO(lib(tomos_file_open(&file, s->operands[0], &s->file)));
 	DO(lib(tomos_file_describe(file, &info)));
 	DO(show_plan(s, &info, &p));

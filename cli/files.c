@@ -64,8 +64,6 @@ done:
 
 int output_open(tomos_file **file, const settings *s, tomos_content content, const int64_t shape[3])
 {
-	if (!s->output.output[0])
-		return wrong_usage("no output; name it with -o FILE");
 	return lib(tomos_file_create(file, s->output.output, content, shape, &s->file));
 }
 
@@ -187,8 +185,7 @@ int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_
 	DO(lib(tomos_file_describe(file, &info)));
 	if (info.content == TOMOS_PROJECTIONS)
 		DO(failed("'%s' holds projections, not a volume", path));
-	if (grid)
-		DO(file_volume_grid(s, file, &info, grid));
+	DO(file_volume_grid(s, file, &info, grid));
 	DO(file_read_all(file, path, volume));
 done:
 	tomos_file_close(file);

@@ -3,7 +3,7 @@
 #include "cli.h"
 
 #define WORK 2e9  /* voxels times views worth one piece */
-#define FEWEST 32 /* views or slices in a piece, so that what an operator prepares is paid for */
+#define FEWEST 16 /* views or slices in a piece, so that what an operator prepares is paid for */
 
 /* One projection: of a volume on its grid, or of a phantom. */
 typedef struct job {
@@ -16,10 +16,10 @@ typedef struct job {
 	const tomos_array *volume, *projections;
 } job;
 
-static int64_t piece_size(int64_t count, double work_each)
+static int64_t piece_size(int64_t count, int64_t fewest, double work_each)
 {
 	double size = WORK / (work_each > 1 ? work_each : 1);
-	return size >= (double)count ? count : size < FEWEST ? FEWEST : (int64_t)size;
+	return size >= (double)count ? count : size < (double)fewest ? fewest : (int64_t)size;
 }
 
 static tomos_array part(const tomos_array *whole, int64_t first, int64_t count)
@@ -72,7 +72,7 @@ int pieces_forward(tomos_backend *backend, const tomos_grid *grid, const tomos_g
 	const job j = {backend, grid, scan, options, NULL, 0, volume, projections};
 	double voxels = (double)grid->n[0] * (double)grid->n[1] * (double)grid->n[2];
 	int64_t total = tomos_geometry_count(scan);
-	return in_pieces(&j, total, piece_size(total, voxels), forward_piece);
+	return in_pieces(&j, total, piece_size(total, FEWEST, voxels), forward_piece);
 }
 
 int pieces_phantom(const tomos_phantom *phantom, const tomos_geometry *scan, int64_t samples,
@@ -86,7 +86,7 @@ int pieces_phantom(const tomos_phantom *phantom, const tomos_geometry *scan, int
 	              (double)samples * (double)samples;
 	/* A chord costs about ten updates of a voxel. */
 	return in_pieces(
-	        &j, total, piece_size(total, 10 * rays * (double)ellipsoids), forward_piece);
+	        &j, total, piece_size(total, 1, 10 * rays * (double)ellipsoids), forward_piece);
 }
 
 static int volume_piece(const job *j, int64_t first, int64_t count)
@@ -107,7 +107,7 @@ int pieces_volume(const tomos_phantom *phantom, const tomos_grid *grid, int64_t 
 	double points = (double)grid->n[0] * (double)grid->n[1] * (double)samples *
 	                (double)samples * (double)samples;
 	double work = points * (double)ellipsoids;
-	return in_pieces(&j, grid->n[2], piece_size(grid->n[2], work), volume_piece);
+	return in_pieces(&j, grid->n[2], piece_size(grid->n[2], 1, work), volume_piece);
 }
 
 static int back_piece(const job *j, int64_t first, int64_t count)
@@ -131,7 +131,7 @@ int pieces_back(tomos_backend *backend, const tomos_grid *grid, const tomos_geom
 {
 	const job j = {backend, grid, scan, options, NULL, 0, volume, projections};
 	double work = (double)grid->n[0] * (double)grid->n[1] * (double)tomos_geometry_count(scan);
-	int64_t total = grid->n[2], step = piece_size(total, work);
+	int64_t total = grid->n[2], step = piece_size(total, FEWEST, work);
 	/* A clamped boundary lies where the grid ends: every slab would have its own. */
 	if (options->boundary[0] == 'c')
 		step = total;

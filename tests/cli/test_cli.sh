@@ -1,0 +1,377 @@
+#!/bin/bash
+# What a user types: every command, its mistakes, its exit status, and what it leaves behind.
+#
+#   test_cli.sh COMMAND SOURCES
+set -u
+tomos=$(readlink -f "$1")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+failures=0
+export LC_ALL=C
+
+ok() { echo "ok - $1"; }
+bad() {
+	echo "not ok - $1"
+	sed 's/^/#   /' out err 2>/dev/null
+	failures=$((failures + 1))
+}
+# check WHAT STATUS WORDS...: runs the command; its output is in out and err.
+check() {
+	local what=$1 wanted=$2 got
+	shift 2
+	"$tomos" "$@" >out 2>err
+	got=$?
+	if [ "$got" = "$wanted" ]; then ok "$what"; else bad "$what: status $got, not $wanted ($*)"; fi
+}
+has() { # has WHAT FILE TEXT
+	if grep -qF -e "$3" "$2"; then ok "$1"; else bad "$1: '$3' is not in $2"; fi
+}
+there() { if [ -s "$1" ]; then ok "$1 was written"; else bad "$1 was not written"; fi; }
+absent() { if [ -e "$1" ]; then bad "$1 exists"; else ok "$1 does not exist"; fi; }
+# No temporary of any command may outlive it.
+clean() {
+	local left
+	left=$(find . -name '*.part*')
+	if [ -z "$left" ]; then ok "$1: nothing is left behind"; else bad "$1: left $left"; fi
+}
+# npy WORDS BYTES: a little 2D file of float32; WORDS is the shape, BYTES what printf makes of it.
+npy() {
+	printf '\x93NUMPY\x01\x00v\x00%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': ($1), }"
+	printf "$2"
+}
+
+# ---- help, version, pages ----------------------------------------------------------------------
+check "no command is wrong usage" 2
+check "help" 0 help
+for c in phantom project backproject recon info compare convert show bench help version; do
+	has "help lists $c" out "  $c "
+done
+check "--help" 0 --help
+check "--version" 0 --version
+has "the version" out "tomos "
+for c in phantom project backproject recon info compare convert show bench help version; do
+	check "help $c" 0 help $c
+	cp out first
+	has "usage of $c" out "Usage: tomos $c"
+	has "examples of $c" out "Examples:"
+	check "$c --help" 0 $c --help
+	if cmp -s out first; then ok "$c: both helps agree"; else bad "$c: helps differ"; fi
+	if [ "$(wc -L <out)" -le 80 ]; then ok "$c: 80 columns"; else bad "$c: wider than 80 columns"; fi
+done
+check "recon -h" 0 recon -h
+has "a default is shown" out "default: ram-lak"
+has "choices are shown" out "butterworth"
+has "a library row is shown with hyphens" out "--filter-taps R"
+check "help of an unknown command" 2 help recno
+has "and the nearest" err "nearest: recon"
+check "man page" 0 help --man
+cp out tomos.1
+has "man page has a title" tomos.1 ".TH TOMOS 1"
+has "man page has every option" tomos.1 'source\-detector'
+if command -v man >/dev/null && man --warnings -l tomos.1 >/dev/null 2>err && [ ! -s err ]; then
+	ok "man reads the page without a warning"
+elif command -v man >/dev/null; then
+	bad "man warns"
+else
+	ok "man page # skip: no man here"
+fi
+if command -v mandoc >/dev/null; then
+	if mandoc -Tlint -Werror tomos.1 >out 2>err; then ok "mandoc -Tlint"; else bad "mandoc -Tlint"; fi
+fi
+check "completion script" 0 help --bash-completion
+cp out completion
+complete_words() { # complete_words WORDS...: what the last word can become
+	bash -c '. ./completion; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tomos; echo "${COMPREPLY[@]}"' \
+		- "$@" >out 2>err
+}
+complete_words tomos re
+has "completes commands" out "recon"
+complete_words tomos recon --filter-
+has "completes options" out "--filter-taps"
+complete_words tomos recon --filter ha
+has "completes choices" out "hamming hann"
+touch afile
+complete_words tomos recon afi
+has "completes files" out "afile"
+complete_words tomos phantom she
+has "completes phantoms" out "shepp-logan-2d"
+if [ ! -s err ]; then ok "completion is silent"; else bad "completion prints"; fi
+
+# ---- mistakes in the words ---------------------------------------------------------------------
+check "unknown command" 2 phantm
+has "its sentence" err "tomos: unknown command 'phantm'; nearest: phantom"
+check "unknown option" 2 recon x.h5 --itertions 3
+has "its sentence" err "tomos recon: unknown option '--itertions'; nearest: --iterations"
+check "option of another command" 2 phantom ball --iterations 3 -o x.h5
+check "unknown option with a value" 2 recon x.h5 --szie=3
+has "its sentence" err "unknown option '--szie'; nearest: --size"
+check "unknown letter" 2 recon -x
+has "its sentence" err "unknown option '-x'"
+check "missing value" 2 recon x.h5 --iterations
+has "its sentence" err "--iterations needs a value"
+check "missing value of a letter" 2 phantom ball -o
+has "its sentence" err "-o needs a value"
+check "bad number" 2 recon x.h5 -o y.h5 --iterations ten
+has "its sentence" err "--iterations: 'ten' is not a whole number"
+check "trailing junk" 2 recon x.h5 -o y.h5 --relaxation 1.5x
+has "its sentence" err "--relaxation: '1.5x' is not a number"
+check "not a finite number" 2 recon x.h5 -o y.h5 --relaxation nan
+check "number too large" 2 recon x.h5 -o y.h5 --iterations 99999999999999999999
+check "unknown choice" 2 recon x.h5 -o y.h5 --filter han
+has "its sentence" err "--filter: 'han' is not one of"
+has "and the nearest" err "nearest: hann"
+check "value for a flag" 2 recon x.h5 -o y.h5 --plain=1
+has "its sentence" err "--plain takes no value"
+check "hole in a list" 2 phantom ball --size 3,,3 -o y.h5
+has "its sentence" err "--size: a number is missing in '3,,3'"
+check "fraction in a list of whole numbers" 2 phantom ball --size 3.5 -o y.h5
+has "its sentence" err "--size: 3.5 is not a whole number"
+check "two sizes" 2 phantom ball --size 3,4 -o y.h5
+check "list file that is not there" 2 project ball --angles @none -o y.h5
+has "its sentence" err "--angles: cannot read the list 'none'"
+echo "1 2 x" >list
+check "list file with a word" 2 project ball --angles @list -o y.h5
+has "its sentence" err "--angles: 'x' is not a number"
+: >list
+check "empty list file" 2 project ball --angles @list -o y.h5
+has "its sentence" err "there is no number"
+check "missing operand" 2 recon -o y.h5
+has "its sentence" err "tomos recon SCAN"
+check "too many operands" 2 info a b
+has "its sentence" err "'b' is one word too many"
+check "no output" 2 phantom ball
+has "its sentence" err "no output"
+check "unknown phantom" 2 phantom shep-logan -o y.h5
+has "its sentence" err "nearest: shepp-logan"
+check "threads out of range" 2 info devices --threads -3
+has "its sentence" err "--threads: -3 is not between"
+absent y.h5
+
+# ---- the commands ------------------------------------------------------------------------------
+check "phantom" 0 phantom shepp-logan-modified --size 24 -o p.h5
+there p.h5
+has "says what it wrote" out "wrote p.h5: 24 x 24 x 24"
+check "quiet phantom" 0 phantom ball --size=8,6,4 --voxel 0.5 -q -o ball.npy
+if [ ! -s out ] && [ ! -s err ]; then ok "quiet is quiet"; else bad "quiet speaks"; fi
+check "phantom with negative numbers" 0 phantom ball --size 8 --centre -0.5,0,-1e-1 --value -2 -o neg.h5
+check "its info" 0 info neg.h5
+has "negative values arrive" out "values    -2 to 0"
+has "negative centre arrives" out "the first at (-1.375, 0.875, -0.975)"
+check "2D phantom" 0 phantom shepp-logan-2d --size 32 --samples 2 -o slice.tiff
+check "info of a slice" 0 info slice.tiff
+has "one slice" out "1 x 32 x 32"
+has "its format" out "format    tiff"
+check "existing output" 1 phantom ball --size 8 -o p.h5
+has "its sentence" err "tomos phantom: 'p.h5' exists"
+check "overwrite" 0 phantom shepp-logan-modified --size 24 -o p.h5 --overwrite
+check "output in no folder" 1 phantom ball --size 8 -o no/such/p.h5
+check "output of no known format" 1 phantom ball --size 8 -o p.xyz
+absent p.xyz
+clean phantom
+
+check "project" 0 project p.h5 --views 40 -o s.h5
+has "says what it wrote" out "wrote s.h5: 40 views of 24 rows x 34 columns"
+printf '0 45\n90,135\n' >list
+check "project with a list file" 0 project p.h5 --angles @list -o four.h5
+has "four views" out "4 views"
+check "project with negative angles" 0 project p.h5 --angles -10,-5.5,3 --axis-row=-1 -o three.h5
+has "three views" out "3 views"
+check "degrees on the command line" 0 project p.h5 --angles 90 -o one.h5
+check "info of it" 0 info one.h5
+has "radians inside" out "first view at 90 degrees"
+check "project cone beam" 0 project p.h5 --geometry cone --source-axis 6 --source-detector 9 \
+	--views 40 -o cone.h5
+check "info of cone beam" 0 info cone.h5
+for text in "content   projections" "point source, 6 from the axis, 9 from the detector" \
+	"40 views" "values    " "non-finite 0 of"; do
+	has "info says $text" out "$text"
+done
+check "project a phantom" 0 project shepp-logan-modified --views 40 --columns 34 --rows 24 \
+	--pixel 0.0833333333333333 --samples 2 -o exact.h5
+check "the two are near" 0 compare exact.h5 s.h5 --max 0.2
+check "noise" 0 project p.h5 --views 40 --noise 0.05 --seed 7 -o noisy.h5
+check "and the same again" 0 project p.h5 --views 40 --noise 0.05 --seed 7 -o again.h5
+check "noise has its level" 0 compare s.h5 noisy.h5
+has "five percent" out "relative L2         0.05"
+check "noise from a seed" 0 compare noisy.h5 again.h5 --max 0
+check "photons" 0 project p.h5 --views 40 --photons 1e5 -o photons.h5
+check "photons make noise" 1 compare s.h5 photons.h5 --max 1e-6
+has "its sentence" err "larger than 1e-06"
+check "option of phantoms on a file" 2 project p.h5 --views 4 --radius 2 -o x.h5
+has "its sentence" err "--radius has no effect"
+check "projector of a phantom" 2 project ball --views 4 --forward line -o x.h5
+has "its sentence" err "--forward has no effect"
+check "no views" 1 project p.h5 -o x.h5
+check "projecting projections" 1 project s.h5 --views 4 -o x.h5
+has "its sentence" err "'s.h5' holds projections, not a volume"
+check "project an npy with a voxel" 0 project ball.npy --voxel 0.5 --views 4 -o x.h5
+has "rows and columns fit" out "4 views of 4 rows x 10 columns"
+check "geometry out" 0 convert s.h5 g.json
+check "views from a file" 0 project p.h5 --views-file g.json -o same.h5
+check "the same projections" 0 compare s.h5 same.h5 --max 1e-6
+check "views twice" 2 project p.h5 --views-file g.json --arc 90 -o x2.h5
+has "its sentence" err "--arc has no effect with --views-file"
+clean project
+
+check "backproject" 0 backproject s.h5 --size 24 --voxel 0.0833333333333333 -o b.h5
+check "backproject voxel-driven" 0 backproject cone.h5 --size 24,20,16 --back voxel -o bv.h5
+has "the grid asked for" out "16 x 20 x 24 (z y x)"
+check "backproject a volume" 1 backproject p.h5 -o x2.h5
+has "its sentence" err "'p.h5' holds a volume, not projections"
+voxel="--size 24 --voxel 0.0833333333333333"
+check "recon sirt" 0 recon s.h5 --method sirt --iterations 50 --minimum 0 $voxel --compare p.h5 -o r.h5
+has "prints the error" out "relative L2"
+check "sirt is near the truth" 0 compare p.h5 r.h5 --max 0.4
+check "recon fbp by itself" 0 recon s.h5 $voxel -o fbp.h5
+has "says its method" out "fbp on"
+check "fbp is near the truth" 0 compare p.h5 fbp.h5 --max 0.6
+check "recon fdk by itself" 0 recon cone.h5 $voxel --filter hann -o fdk.h5
+has "says its method" out "fdk on"
+check "fdk is near the truth" 0 compare p.h5 fdk.h5 --max 0.6
+check "filter of sirt" 2 recon s.h5 --method sirt --filter hann -o x2.h5
+has "its sentence" err "--filter has no effect with --method sirt"
+check "iterations of fbp" 2 recon s.h5 --iterations 3 -o x2.h5
+has "its sentence" err "--iterations has no effect without --method sirt"
+check "interpolation of fbp" 0 recon s.h5 --interpolation nearest -o nearest.h5
+check "interpolation that sirt lacks" 2 recon s.h5 --method sirt --interpolation oversampled -o x2.h5
+check "threads give the same" 0 recon s.h5 --threads 1 $voxel -o fbp1.h5
+check "bit for bit" 0 compare fbp.h5 fbp1.h5 --max 0
+check "wrong truth" 1 recon s.h5 --compare ball.npy -o x2.h5
+has "its sentence" err "'ball.npy' is 4 x 6 x 8 (z y x), but the reconstruction is"
+clean recon
+
+check "compare with itself" 0 compare p.h5 p.h5 --max 0
+for text in "relative L2" PSNR SSIM "largest difference"; do has "compare prints $text" out "$text"; done
+check "compare different shapes" 1 compare p.h5 ball.npy
+has "its sentence" err "'p.h5' is 24 x 24 x 24 (z y x), but 'ball.npy' is 4 x 6 x 8 (z y x)"
+
+check "h5 to npy" 0 convert p.h5 c.npy
+has "notes the lost grid" err "hold no grid"
+check "npy to tiff" 0 convert c.npy c.tiff
+check "tiff to h5" 0 convert c.tiff c.h5 --voxel 0.0833333333333333
+check "round trip keeps every bit" 0 compare p.h5 c.h5 --max 0
+check "info of both" 0 info p.h5
+grep -A1 ^grid out >first
+check "and" 0 info c.h5
+if grep -A1 ^grid out | cmp -s - first; then ok "the grid is the same"; else bad "the grid differs"; fi
+check "projections to npy" 0 convert s.h5 s.npy
+check "and back with their views" 0 convert s.npy s2.h5 --views-file g.json
+check "the same projections" 0 compare s.h5 s2.h5 --max 0
+check "recon of the copy" 0 backproject s2.h5 -o b2.h5
+check "recon without geometry" 1 recon s.npy -o x2.h5
+has "its sentence" err "'s.npy' has no geometry; name one with --views-file"
+check "recon with views from a file" 0 backproject s.npy --views-file g.json -o b3.h5
+check "the same volume" 0 compare b2.h5 b3.h5 --max 0
+check "views that do not fit" 1 backproject c.npy --views-file g.json -o x2.h5
+has "its sentence" err "24 x 24 x 24, but its geometry has 40 views of 24 rows x 34 columns"
+check "convert over a file" 1 convert p.h5 c.npy
+check "geometry of a volume" 1 convert p.h5 none.json
+has "its sentence" err "no geometry"
+printf '%s' '' >list
+npy '3, 5' "$(printf '\\0%.0s' $(seq 60))" >sino.npy
+check "one sinogram" 0 project ball --angles 0,60,120 --columns 5 -o s3.h5 --rows 1
+check "its views" 0 convert s3.h5 s3.json
+check "a 2D array is a sinogram" 0 backproject sino.npy --views-file s3.json -o sino.h5
+check "as text, too" 0 convert s3.h5 s3.txt
+check "a 2D array with text" 0 backproject sino.npy --views-file s3.txt -o sino2.h5
+check "sinogram to h5" 0 convert sino.npy sino3.h5 --views-file s3.json
+has "views of one row" out "3 views of 1 rows x 5 columns"
+clean convert
+
+check "show" 0 show p.h5 -o p.png
+if [ "$(head -c 4 p.png | tail -c 3)" = PNG ]; then ok "a PNG"; else bad "not a PNG"; fi
+has "three planes" out "80 x 24 pixels"
+check "show one slice" 0 show p.h5 --slice 3 --range -0.1,1 -o p3.png
+has "one plane" out "24 x 24 pixels, black -0.1, white 1"
+check "show projections" 0 show s.h5 -o s.png
+check "slice out of range" 2 show p.h5 --slice 24 -o x.png
+has "its sentence" err "--slice: 24 is not between 0 and 23"
+check "range upside down" 2 show p.h5 --range 1,0 -o x.png
+check "show over a file" 1 show p.h5 -o p.png
+absent x.png
+
+check "devices" 0 info devices
+has "threads are told" out "threads   "
+check "devices with threads" 0 info devices --threads 1
+has "one thread" out "threads   1"
+check "bench --list" 0 bench --list
+for w in chilingaryan-2048-bp okitsu-256-bp okitsu-512-fdk nielsen-small-xy-sirt slice-1024-voxel; do
+	has "workload $w" out "$w"
+done
+check "bench" 0 bench slice-1024-voxel --repeat 1 --json speed.json
+has "a rate" out "GU/s"
+has "its workload" speed.json '"name": "slice-1024-voxel"'
+if ! command -v python3 >/dev/null || python3 -m json.tool speed.json >/dev/null; then
+	ok "JSON is JSON"
+else
+	bad "JSON is broken"
+fi
+check "bench over a file" 1 bench slice-1024-voxel --repeat 1 --json speed.json
+check "unknown workload" 2 bench slice-1024-voxl
+has "its sentence" err "unknown workload 'slice-1024-voxl'; nearest: slice-1024-voxel"
+check "-- ends the options" 1 info -- --help
+has "an operand with hyphens" err "--help"
+
+# ---- broken inputs -----------------------------------------------------------------------------
+check "file that is not there" 1 info none.h5
+has "its sentence names it" err "none.h5"
+head -c 3000 p.h5 >short.h5
+check "truncated HDF5" 1 project short.h5 --views 4 -o x2.h5
+head -c 300 c.npy >short.npy
+check "truncated npy" 1 project short.npy --views 4 -o x2.h5
+has "its sentence names it" err "short.npy"
+head -c 500 c.tiff >short.tiff
+check "truncated TIFF" 1 project short.tiff --views 4 -o x2.h5
+npy '2, 2' '\0\0\200\77\0\0\300\177\0\0\200\77\0\0\200\177' >nan.npy
+check "NaN in a volume" 1 project nan.npy --views 4 -o x2.h5
+has "its sentence" err "not finite"
+has "counts them" err "2 values"
+check "NaN in projections" 1 backproject nan.npy --views-file s3.json -o x2.h5
+check "NaN in a comparison" 1 compare nan.npy nan.npy
+check "info counts them" 0 info nan.npy
+has "two of four" out "non-finite 2 of 4"
+check "show draws the rest" 0 show nan.npy -o nan.png
+check "views file that is not JSON" 1 backproject s.npy --views-file list -o x2.h5
+check "a directory without pictures" 1 info .
+absent x2.h5
+clean "broken inputs"
+
+# ---- Ctrl-C ------------------------------------------------------------------------------------
+# interrupt WHAT WORDS...: sends SIGINT once the output is under construction.
+interrupt() {
+	local what=$1 pid i
+	shift
+	ls -A >before
+	"$tomos" "$@" >out 2>err &
+	pid=$!
+	for ((i = 0; i < 300; i++)); do
+		[ -n "$(find . -name '*.part*')" ] && break
+		sleep 0.1
+	done
+	sleep 0.5
+	kill -INT $pid
+	wait $pid
+	local got=$?
+	if [ $got = 130 ]; then ok "$what: status 130"; else bad "$what: status $got, not 130"; fi
+	has "$what: its sentence" err "interrupted; nothing was written"
+	ls -A >after
+	if cmp -s before after; then ok "$what: nothing is left"; else bad "$what: files are left"; fi
+}
+touch before after out err
+interrupt recon recon s.h5 --method sirt --iterations 100000000 -o stopped.h5
+interrupt project project random --count 100 --samples 8 --rows 200 --columns 200 --views 500 \
+	-o stopped.h5
+# Lines in a log: at most one per tenth, none when quiet.
+check "a log" 0 project random --count 20 --samples 6 --rows 100 --columns 100 --views 100 -o log.h5
+if [ "$(grep -c '^projecting:' err)" -le 10 ]; then ok "at most ten lines"; else bad "too many lines"; fi
+check "a quiet log" 0 project random --count 20 --samples 6 --rows 100 --columns 100 --views 100 \
+	-o log.h5 --overwrite --quiet
+if [ ! -s err ]; then ok "quiet has no lines"; else bad "quiet has lines"; fi
+if [ -w /dev/full ]; then
+	"$tomos" help >/dev/full 2>err
+	if [ $? = 1 ]; then ok "a full disk is a failure"; else bad "a full disk passes"; fi
+fi
+
+echo "$failures failed"
+[ "$failures" = 0 ]
