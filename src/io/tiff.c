@@ -129,6 +129,34 @@ static tomos_status check_compression(TIFF *tiff, const char *path, int64_t at, 
 	        path, (long long)at, scheme);
 }
 
+static int64_t page_bytes(const Page *page)
+{
+	int64_t bytes;
+	bool fits = size_mul(page->width, page->height, &bytes) &&
+	            size_mul(bytes, page->element.bytes, &bytes);
+	return fits ? bytes : INT64_MAX;
+}
+
+/* Plain strips and tiles hold the page to the byte: a wrong width or height shows here. */
+static tomos_status check_bytes(TIFF *tiff, const char *path, int64_t at, const Page *page)
+{
+	bool tiled = TIFFIsTiled(tiff);
+	uint32_t count = tiled ? TIFFNumberOfTiles(tiff) : TIFFNumberOfStrips(tiff);
+	int64_t stored = 0, needed = tiled ? count * TIFFTileSize(tiff) : page_bytes(page);
+	for (uint32_t i = 0; i < count && !page->packed; i++) {
+		uint64_t bytes = TIFFGetStrileByteCount(tiff, i);
+		if (bytes > INT64_MAX || !size_add(stored, (int64_t)bytes, &stored))
+			return refuse(path, at, "the size of the strips or tiles is too large");
+	}
+	if (page->packed || stored == needed)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE,
+		"'%s', page %lld: its strips or tiles hold %lld bytes; %lld x %lld numbers of type %s "
+		"need %lld",
+		path, (long long)at, (long long)stored, (long long)page->height,
+		(long long)page->width, element_name(page->element), (long long)needed);
+}
+
 /* The page libtiff stands at: one plain sample per pixel, of a known type. */
 static tomos_status describe_page(TIFF *tiff, const char *path, int64_t at, Page *page)
 {
@@ -159,15 +187,8 @@ static tomos_status describe_page(TIFF *tiff, const char *path, int64_t at, Page
 		        "64 and "
 		        "floats of 16 to 64 can be read",
 		        path, (long long)at, bits, format);
-	return check_compression(tiff, path, at, page);
-}
-
-static int64_t page_bytes(const Page *page)
-{
-	int64_t bytes;
-	bool fits = size_mul(page->width, page->height, &bytes) &&
-	            size_mul(bytes, page->element.bytes, &bytes);
-	return fits ? bytes : INT64_MAX;
+	TRY(check_compression(tiff, path, at, page));
+	return check_bytes(tiff, path, at, page);
 }
 
 /* `count` pages like this one cannot come out of a file of `size` bytes. */

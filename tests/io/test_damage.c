@@ -1,0 +1,153 @@
+/* Every truncation and bit flip of small files is refused, or reads the shape that was written. */
+#include "io_help.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include "io/io.h"
+
+static const int64_t shape[3] = {3, 4, 5};
+static float numbers[60];
+static int refused, accepted;
+
+static int make_numbers(void **state)
+{
+	for (int i = 0; i < 60; i++)
+		numbers[i] = (float)i * 0.75F - 11;
+	return scratch_make(state);
+}
+
+/* Reads what is there; a stack is a directory around the damaged file. */
+static void try_reading(const char *path, const int64_t expected[3])
+{
+	int64_t got[3], live = mem_live();
+	float *data;
+	if (read_all(path, got, &data) == TOMOS_OK) {
+		assert_memory_equal(got, expected, sizeof got);
+		accepted++;
+	} else {
+		assert_non_null(strstr(tomos_message(), "damaged"));
+		refused++;
+	}
+	free(data);
+	assert_int_equal(mem_live(), live);
+}
+
+static void truncate_everywhere(const char *path, size_t length)
+{
+	for (size_t cut = length; cut-- > 0;) {
+		int before = refused;
+		assert_int_equal(truncate(path, (off_t)cut), 0);
+		try_reading(path, shape);
+		assert_int_equal(refused, before + 1);
+	}
+}
+
+static void flip_bits(const char *path, const unsigned char *bytes, size_t length, size_t step)
+{
+	int file = open(path, O_WRONLY);
+	for (size_t bit = 0; bit < 8 * length; bit += step) {
+		unsigned char flipped = bytes[bit / 8] ^ (unsigned char)(1 << bit % 8);
+		assert_int_equal(pwrite(file, &flipped, 1, (off_t)(bit / 8)), 1);
+		try_reading(path, shape);
+		assert_int_equal(pwrite(file, bytes + bit / 8, 1, (off_t)(bit / 8)), 1);
+	}
+	close(file);
+	assert_true(refused > 0 && accepted > 0); /* the data's own bits are free to change */
+}
+
+static void damage(const char *name, size_t step)
+{
+	size_t length;
+	char path[128];
+	snprintf(path, sizeof path, "%s", at("damaged"));
+	write_array(at(name), TOMOS_VOLUME, shape, numbers);
+	unsigned char *bytes = get_file(at(name), &length);
+	refused = accepted = 0;
+	put_file(path, bytes, length);
+	flip_bits(path, bytes, length, step);
+	truncate_everywhere(path, length);
+	free(bytes);
+}
+
+static void damaged_npy(void **state)
+{
+	(void)state;
+	damage("a.npy", 1);
+}
+
+static void damaged_tiff(void **state)
+{
+	(void)state;
+	damage("a.tif", 1);
+}
+
+static void damaged_hdf5(void **state)
+{
+	(void)state;
+	damage("a.h5", 5);
+}
+
+/* Named numbers are read from damaged files too: they give numbers or a refusal. */
+static void damaged_numbers(void **state)
+{
+	(void)state;
+	tomos_file_options options = overwriting();
+	tomos_file *file;
+	tomos_grid grid;
+	size_t length;
+	assert_ok(tomos_grid_centred(&grid, 5, 4, 3, 0.5));
+	assert_ok(tomos_file_create(&file, at("a.h5"), TOMOS_VOLUME, shape, &options));
+	assert_ok(tomos_file_set_grid(file, &grid));
+	assert_ok(tomos_file_write(file, 0, 3, numbers));
+	assert_ok(tomos_file_commit(file));
+	tomos_file_close(file);
+	unsigned char *bytes = get_file(at("a.h5"), &length);
+	for (size_t bit = 3; bit < 8 * length; bit += 13) {
+		bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+		put_file(at("damaged"), bytes, length);
+		if (tomos_file_open(&file, at("damaged"), NULL) == TOMOS_OK) {
+			if (tomos_file_grid(file, &grid) == TOMOS_OK)
+				assert_int_equal(grid.n[0], 5);
+			tomos_file_close(file);
+		}
+		bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+	}
+	free(bytes);
+	assert_int_equal(mem_live(), 0);
+}
+
+/* A file that shrinks after it was opened. */
+static void truncated_while_open(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"s.npy", "s.tif", "s.h5"};
+	float data[60];
+	for (int k = 0; k < COUNT(names); k++) {
+		tomos_file *file;
+		struct stat info;
+		write_array(at(names[k]), TOMOS_VOLUME, shape, numbers);
+		assert_ok(tomos_file_open(&file, at(names[k]), NULL));
+		stat(at(names[k]), &info);
+		assert_int_equal(truncate(at(names[k]), info.st_size - 8), 0);
+		/* HDF5 files end in metadata: there the data may still be whole. */
+		if (k < 2) {
+			assert_int_equal(tomos_file_read(file, 0, 3, data), TOMOS_BAD_FILE);
+			assert_non_null(strstr(tomos_message(), names[k]));
+			assert_says(k == 0 ? "more were expected" : "the data end too early");
+		} else
+			(void)tomos_file_read(file, 0, 3, data);
+		tomos_file_close(file);
+	}
+	assert_int_equal(mem_live(), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(damaged_npy),
+		cmocka_unit_test(damaged_tiff),
+		cmocka_unit_test(damaged_hdf5),
+		cmocka_unit_test(damaged_numbers),
+		cmocka_unit_test(truncated_while_open),
+	};
+	return cmocka_run_group_tests(tests, make_numbers, scratch_remove);
+}
