@@ -34,7 +34,7 @@ enum { DONE = 0, FAILED = 1, WRONG_USAGE = 2, INTERRUPTED = 130 };
 	} group##_options; \
 	static inline group##_options group##_defaults(void) \
 	{ \
-		group##_options o; \
+		group##_options o = {0}; \
 		ROWS(TOMOS_SET) \
 		return o; \
 	}
@@ -86,11 +86,11 @@ void settings_init(settings *s);
 void settings_free(settings *s);
 int settings_parse(settings *s, const command *c, int count, char **words);
 /* Whether --name of the group was written on the command line. */
-bool settings_given(const settings *s, int group, const char *name);
-/* The first option written that belongs to `group` and not to `other` (-1: none) too, or NULL. */
-const char *settings_stray(const settings *s, int group, int other);
+bool settings_given(const settings *s, int number, const char *name);
+/* The first option written that belongs to that group and not to `other` (-1: none) too, or NULL. */
+const char *settings_stray(const settings *s, int number, int other);
 /* Refuses such an option: it would have no effect where `why` ("with --method sirt"). */
-int settings_refuse(const settings *s, int group, int other, const char *why);
+int settings_refuse(const settings *s, int number, int other, const char *why);
 
 group group_get(int number);
 /* Whether the command has row i of the group; commands name groups, or single rows: "file.dataset". */
@@ -103,9 +103,9 @@ void row_default(const command *c, int number, const tomos_option *row, char tex
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-bool name_in(const char *choices, const char *text, size_t length);
+bool name_in(const char *names, const char *text, size_t length);
 /* The name in "a|b|c" nearest to a mistyped one; "" if none is near. Lives until the next call. */
-const char *name_nearest(const char *choices, const char *text);
+const char *name_nearest(const char *names, const char *text);
 bool word_has(const char *words, const char *text); /* words separated by spaces */
 bool ends_with(const char *text, const char *ending);
 
@@ -124,10 +124,12 @@ void help_bash(void);
 /* ---- messages ------------------------------------------------------------------------------- */
 
 void message_begin(const char *command_name, bool quiet);
-int failed(const char *format, ...) PRINTF_LIKE(1, 2);      /* "tomos COMMAND: ..." and FAILED */
-int wrong_usage(const char *format, ...) PRINTF_LIKE(1, 2); /* the same and WRONG_USAGE */
-int lib(tomos_status status);                               /* the library's sentence, if any */
-void say(const char *format, ...) PRINTF_LIKE(1, 2);        /* to stdout, unless quiet */
+void complain(const char *format, ...) PRINTF_LIKE(1, 2); /* "tomos COMMAND: ..." */
+/* Macros, so that compilers see what comes back. */
+#define failed(...) (complain(__VA_ARGS__), FAILED)
+#define wrong_usage(...) (complain(__VA_ARGS__), WRONG_USAGE)
+int lib(tomos_status status);                        /* the library's sentence, if any */
+void say(const char *format, ...) PRINTF_LIKE(1, 2); /* to stdout, unless quiet */
 int interrupted(void);
 bool message_quiet(void);
 void note(const char *format, ...) PRINTF_LIKE(1, 2); /* to stderr, unless quiet */

@@ -110,7 +110,7 @@ static int json_write(const settings *s, const char *backend, const workload *co
 static int run_all(const settings *s, const workload *const *chosen, int count)
 {
 	tomos_backend *backend = NULL;
-	timing *timings = calloc((size_t)count, sizeof *timings);
+	timing *timings = count > 0 ? calloc((size_t)count, sizeof *timings) : NULL;
 	int code;
 	if (!timings)
 		return failed("no memory for %d results", count);

@@ -66,7 +66,8 @@ static double view_angle(const tomos_view *v)
 
 static void print_source(const tomos_view *v)
 {
-	double between[3] = {v->det[0] - v->src[0], v->det[1] - v->src[1], v->det[2] - v->src[2]};
+	const double between[3] = {
+	        v->det[0] - v->src[0], v->det[1] - v->src[1], v->det[2] - v->src[2]};
 	if (v->src[3] == 0)
 		printf("          parallel rays, first along (%g, %g, %g)\n", v->src[0], v->src[1],
 		        v->src[2]);

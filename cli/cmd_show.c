@@ -118,7 +118,8 @@ static int show_plan(const settings *s, const tomos_file_info *info, picture *p)
 	if (slice >= 0)
 		p->middle[0] = slice;
 	lay_out(p, slice >= 0 || count == 1);
-	p->pixels = malloc((size_t)(p->width * p->height) * sizeof *p->pixels);
+	if (p->width > 0 && p->height > 0)
+		p->pixels = malloc((size_t)(p->width * p->height) * sizeof *p->pixels);
 	if (!p->pixels)
 		return failed("no memory for a picture of %lld x %lld", (long long)p->width,
 		        (long long)p->height);

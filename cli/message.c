@@ -12,36 +12,21 @@ void message_begin(const char *command_name, bool quiet)
 	silent = quiet;
 }
 
-static void complain(const char *format, va_list values)
+void complain(const char *format, ...)
 {
+	va_list values;
 	fflush(stdout);
 	progress_clear();
 	fprintf(stderr, "tomos%s%s: ", speaker[0] ? " " : "", speaker);
+	va_start(values, format);
 	vfprintf(stderr, format, values);
+	va_end(values);
 	fputc('\n', stderr);
-}
-
-int failed(const char *format, ...)
-{
-	va_list values;
-	va_start(values, format);
-	complain(format, values);
-	va_end(values);
-	return FAILED;
-}
-
-int wrong_usage(const char *format, ...)
-{
-	va_list values;
-	va_start(values, format);
-	complain(format, values);
-	va_end(values);
-	return WRONG_USAGE;
 }
 
 int interrupted(void)
 {
-	failed("interrupted; nothing was written");
+	complain("interrupted; nothing was written");
 	return INTERRUPTED;
 }
 

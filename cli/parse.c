@@ -114,7 +114,7 @@ static const tomos_option *find(
 		group g = group_get(*number);
 		for (; *at < g.count; (*at)++)
 			if (row_used(c, *number, *at) && same_name(name, length, g.rows[*at].name))
-				return &g.rows[*at];
+				return g.rows + *at;
 	}
 	return NULL;
 }
@@ -162,7 +162,7 @@ static int set_all(settings *s, const command *c, const char *name, size_t lengt
 		s->given[number] |= (uint64_t)1 << at;
 		set++;
 	}
-	if (set == 0) {
+	if (set == 0 && refused) {
 		char option[64];
 		name_shown(refused->name, option);
 		return bad_choice(refused, option, text);
