@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static char folder[] = "/tmp/tomos-geometry-XXXXXX";
-static char place[256];
+static char place[512];
 
 static const char *path_of(const char *name)
 {
