@@ -151,10 +151,11 @@ static tomos_status check_bytes(TIFF *tiff, const char *path, int64_t at, const 
 	if (page->packed || stored == needed)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
-		"'%s', page %lld: its strips or tiles hold %lld bytes; %lld x %lld numbers of type %s "
-		"need %lld",
-		path, (long long)at, (long long)stored, (long long)page->height,
-		(long long)page->width, element_name(page->element), (long long)needed);
+	        "'%s', page %lld: its strips or tiles hold %lld bytes; %lld x %lld numbers of type "
+	        "%s "
+	        "need %lld",
+	        path, (long long)at, (long long)stored, (long long)page->height,
+	        (long long)page->width, element_name(page->element), (long long)needed);
 }
 
 /* The page libtiff stands at: one plain sample per pixel, of a known type. */

@@ -138,7 +138,8 @@ static inline void assert_reads(const char *path, const int64_t shape[3], const 
 	float *data;
 	assert_ok(read_all(path, got, &data));
 	assert_memory_equal(got, shape, sizeof got);
-	assert_memory_equal(data, expected, (size_t)(shape[0] * shape[1] * shape[2]) * sizeof *data);
+	assert_memory_equal(
+	        data, expected, (size_t)(shape[0] * shape[1] * shape[2]) * sizeof *data);
 	free(data);
 }
 
@@ -153,8 +154,7 @@ typedef struct {
 static inline void add(Bytes *b, uint64_t value, int bytes)
 {
 	for (int i = 0; i < bytes; i++)
-		b->bytes[b->length++] =
-		        (unsigned char)(value >> 8 * (b->big ? bytes - 1 - i : i));
+		b->bytes[b->length++] = (unsigned char)(value >> 8 * (b->big ? bytes - 1 - i : i));
 }
 
 static inline void add_text(Bytes *b, const char *text)
@@ -169,8 +169,7 @@ static inline uint64_t half_bits(float value)
 	memcpy(&bits, &value, sizeof bits);
 	if ((bits & 0x7fffffffu) == 0)
 		return bits >> 16;
-	return (bits >> 16 & 0x8000u) | (((bits >> 23 & 255u) - 112u) << 10) |
-	       (bits >> 13 & 1023u);
+	return (bits >> 16 & 0x8000u) | (((bits >> 23 & 255u) - 112u) << 10) | (bits >> 13 & 1023u);
 }
 
 /* A value that the type can hold exactly. */
@@ -203,7 +202,11 @@ static inline Bytes tiff_bytes(
 		uint64_t tags[][3] = {{256, 4, (uint64_t)shape[2]}, {257, 4, (uint64_t)shape[1]},
 		        {258, 3, (uint64_t)bytes * 8}, {259, 3, 1}, {262, 3, 1},
 		        {273, 4, start + 126}, {277, 3, 1}, {278, 4, (uint64_t)shape[1]},
-		        {279, 4, page}, {339, 3, kind == 'f' ? 3 : kind == 'i' ? 2 : 1}};
+		        {279, 4, page},
+		        {339, 3,
+		                kind == 'f'   ? 3
+		                : kind == 'i' ? 2
+		                              : 1}};
 		add(&b, 10, 2);
 		for (int t = 0; t < 10; t++) {
 			int size = tags[t][1] == 3 ? 2 : 4;

@@ -4,6 +4,13 @@
 #include <sys/stat.h>
 #include "io/io.h"
 
+/* HDF5 1.10 loses some bytes of its own when an object's checksum is wrong. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:libhdf5";
+}
+
 static const int64_t shape[3] = {3, 4, 5};
 static float numbers[60];
 static int refused, accepted;
@@ -83,7 +90,7 @@ static void damaged_tiff(void **state)
 static void damaged_hdf5(void **state)
 {
 	(void)state;
-	damage("a.h5", 5);
+	damage("a.h5", 7);
 }
 
 /* Named numbers are read from damaged files too: they give numbers or a refusal. */
@@ -143,11 +150,11 @@ static void truncated_while_open(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(damaged_npy),
-		cmocka_unit_test(damaged_tiff),
-		cmocka_unit_test(damaged_hdf5),
-		cmocka_unit_test(damaged_numbers),
-		cmocka_unit_test(truncated_while_open),
+	        cmocka_unit_test(damaged_npy),
+	        cmocka_unit_test(damaged_tiff),
+	        cmocka_unit_test(damaged_hdf5),
+	        cmocka_unit_test(damaged_numbers),
+	        cmocka_unit_test(truncated_while_open),
 	};
 	return cmocka_run_group_tests(tests, make_numbers, scratch_remove);
 }

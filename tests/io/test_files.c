@@ -1,0 +1,253 @@
+/* Grids and scans in files, pictures, and the check for numbers that are not finite. */
+#include "io_help.h"
+#include <math.h>
+#include <png.h>
+#include <hdf5.h>
+#include "geom/geom.h"
+#include "io/io.h"
+
+static const int64_t volume[3] = {3, 4, 5}, scan_shape[3] = {4, 2, 6};
+static const double angles[4] = {0, 0.5, 1, 1.5};
+static float numbers[60];
+
+static void with_grid(const char *path, const tomos_grid *grid)
+{
+	tomos_file_options options = overwriting();
+	tomos_file *file;
+	assert_ok(tomos_file_create(&file, path, TOMOS_VOLUME, volume, &options));
+	assert_ok(tomos_file_set_grid(file, grid));
+	assert_ok(tomos_file_write(file, 0, 3, numbers));
+	assert_ok(tomos_file_set_grid(file, grid));
+	assert_ok(tomos_file_commit(file));
+	tomos_file_close(file);
+}
+
+static void keeps_grids(void **state)
+{
+	(void)state;
+	tomos_grid grid = {{5, 4, 3}, {-1.25, 0.1, 1e-9}, {0.5, -0.25, 3}}, back;
+	tomos_file *file;
+	tomos_file_info info;
+	with_grid(at("g.h5"), &grid);
+	assert_ok(tomos_file_open(&file, at("g.h5"), NULL));
+	assert_ok(tomos_file_describe(file, &info));
+	assert_true(info.has_grid && !info.has_geometry);
+	assert_int_equal(info.content, TOMOS_VOLUME);
+	assert_string_equal(info.dataset, "/volume");
+	assert_ok(tomos_file_grid(file, &back));
+	assert_memory_equal(&back, &grid, sizeof grid);
+	tomos_geometry *scan;
+	assert_int_equal(tomos_file_geometry(file, &scan), TOMOS_BAD_FILE);
+	assert_says("g.h5' does not say its geometry");
+	tomos_file_close(file);
+	/* A format that cannot keep it says so when described. */
+	with_grid(at("g.npy"), &grid);
+	assert_ok(tomos_file_open(&file, at("g.npy"), NULL));
+	assert_ok(tomos_file_describe(file, &info));
+	assert_false(info.has_grid);
+	assert_int_equal(tomos_file_grid(file, &back), TOMOS_BAD_FILE);
+	assert_says("g.npy' does not say its grid");
+	tomos_file_close(file);
+	assert_int_equal(mem_live(), 0);
+}
+
+static tomos_status write_scan(const char *path, const tomos_geometry *scan, bool commit)
+{
+	tomos_file_options options = overwriting();
+	tomos_file *file;
+	TRY(tomos_file_create(&file, path, TOMOS_PROJECTIONS, scan_shape, &options));
+	tomos_status status = tomos_file_set_geometry(file, scan);
+	if (status == TOMOS_OK)
+		status = tomos_file_write(file, 0, 4, numbers);
+	if (status == TOMOS_OK && commit)
+		status = tomos_file_commit(file);
+	tomos_file_close(file);
+	return status;
+}
+
+static tomos_status read_scan(const char *path, tomos_geometry **scan)
+{
+	tomos_file *file;
+	TRY(tomos_file_open(&file, path, NULL));
+	tomos_status status = tomos_file_geometry(file, scan);
+	tomos_file_close(file);
+	return status;
+}
+
+static void keeps_scans(void **state)
+{
+	(void)state;
+	tomos_geometry *scan, *back;
+	assert_ok(tomos_geometry_cone(&scan, 2, 6, 0.5, 100, 150, angles, 4));
+	assert_ok(write_scan(at("s.h5"), scan, true));
+	assert_ok(read_scan(at("s.h5"), &back));
+	assert_int_equal(tomos_geometry_count(back), 4);
+	assert_int_equal(tomos_geometry_rows(back), 2);
+	assert_int_equal(tomos_geometry_columns(back), 6);
+	assert_memory_equal(
+	        tomos_geometry_list(back), tomos_geometry_list(scan), 4 * sizeof(tomos_view));
+	tomos_geometry_free(back);
+	tomos_geometry_free(scan);
+	assert_int_equal(mem_live(), 0);
+}
+
+static void refuses_what_does_not_fit(void **state)
+{
+	(void)state;
+	tomos_geometry *scan;
+	tomos_grid grid = {{5, 4, 2}, {0, 0, 0}, {1, 1, 1}};
+	tomos_file *file;
+	assert_ok(tomos_geometry_parallel(&scan, 2, 5, 1, angles, 4));
+	assert_int_equal(write_scan(at("s.h5"), scan, true), TOMOS_BAD_VALUE);
+	assert_says("its geometry has 4 views of 2 rows and 5 columns, its data 4 x 2 x 6");
+	tomos_geometry_free(scan);
+	assert_ok(tomos_file_create(&file, at("n.h5"), TOMOS_VOLUME, volume, NULL));
+	assert_int_equal(tomos_file_set_grid(file, &grid), TOMOS_BAD_VALUE);
+	assert_says("its grid has 2 x 4 x 5 voxels (z, y, x), its data 3 x 4 x 5");
+	grid.n[2] = 3;
+	grid.step[1] = 0;
+	assert_int_equal(tomos_file_set_grid(file, &grid), TOMOS_BAD_VALUE);
+	tomos_file_close(file);
+	assert_int_equal(mem_live(), 0);
+}
+
+/* Puts named numbers past the checks of the public functions. */
+static void put_numbers(const char *path, const char *name, const double *values, int64_t rows,
+        int64_t columns, const char *other, const double *more, int64_t count)
+{
+	tomos_file_options options = overwriting();
+	tomos_file *file;
+	assert_ok(tomos_file_create(&file, path, TOMOS_PROJECTIONS, scan_shape, &options));
+	assert_ok(io_put(file, name, values, (int64_t[]){rows, columns}));
+	if (other)
+		assert_ok(io_put(file, other, more, (int64_t[]){1, count}));
+	assert_ok(tomos_file_write(file, 0, 4, numbers));
+	assert_ok(tomos_file_commit(file));
+	tomos_file_close(file);
+}
+
+static void refuses_bad_numbers(void **state)
+{
+	(void)state;
+	static double views[5 * VIEW_NUMBERS];
+	const double detector[2] = {2, 6}, half[2] = {2, 6.5}, n[3] = {6, 2, 4};
+	tomos_geometry *scan;
+	tomos_file *file;
+	tomos_file_info info;
+	put_numbers(at("b.h5"), "geometry/views", views, 5, 13, "geometry/detector", detector, 2);
+	assert_int_equal(read_scan(at("b.h5"), &scan), TOMOS_BAD_FILE);
+	assert_says("its geometry has 5 views of 2 rows and 6 columns, its data 4 x 2 x 6");
+	put_numbers(at("b.h5"), "geometry/views", views, 4, 12, "geometry/detector", detector, 2);
+	assert_int_equal(read_scan(at("b.h5"), &scan), TOMOS_BAD_FILE);
+	assert_says("'geometry/views' has 12 numbers per view; 13 were expected");
+	put_numbers(at("b.h5"), "geometry/views", views, 4, 13, NULL, NULL, 0);
+	assert_int_equal(read_scan(at("b.h5"), &scan), TOMOS_BAD_FILE);
+	assert_says("has 'geometry/views' but no 'geometry/detector'");
+	put_numbers(at("b.h5"), "geometry/views", views, 4, 13, "geometry/detector", half, 2);
+	assert_int_equal(read_scan(at("b.h5"), &scan), TOMOS_BAD_FILE);
+	assert_says("'geometry/detector' has 6.5 where a whole number is due");
+	put_numbers(at("b.h5"), "geometry/views", views, 4, 13, "geometry/detector", half, 1);
+	assert_int_equal(read_scan(at("b.h5"), &scan), TOMOS_BAD_FILE);
+	assert_says("'geometry/detector' has 1 x 1 numbers; 2 were expected");
+	put_numbers(at("b.h5"), "geometry/views", views, 4, 13, "geometry/detector", detector, 2);
+	assert_int_not_equal(read_scan(at("b.h5"), &scan), TOMOS_OK); /* all zero */
+	put_numbers(at("b.h5"), "grid/n", n, 1, 3, NULL, NULL, 0);
+	assert_ok(tomos_file_open(&file, at("b.h5"), NULL));
+	assert_int_equal(tomos_file_describe(file, &info), TOMOS_BAD_FILE);
+	assert_says("its grid is not complete");
+	tomos_file_close(file);
+	assert_int_equal(mem_live(), 0);
+}
+
+static void survives_allocation_failures(void **state)
+{
+	(void)state;
+	tomos_geometry *scan, *back;
+	tomos_status status = TOMOS_NO_MEMORY;
+	assert_ok(tomos_geometry_parallel(&scan, 2, 6, 1, angles, 4));
+	assert_ok(write_scan(at("m.h5"), scan, true));
+	int64_t live = mem_live();
+	int before = entries(scratch);
+	for (int nth = 1; status != TOMOS_OK; nth++) {
+		mem_fail_nth(nth);
+		status = write_scan(at("m.h5"), scan, true);
+		if (status == TOMOS_OK && (status = read_scan(at("m.h5"), &back)) == TOMOS_OK)
+			tomos_geometry_free(back);
+		mem_fail_nth(0);
+		if (status != TOMOS_OK)
+			assert_int_equal(status, TOMOS_NO_MEMORY);
+		assert_int_equal(mem_live(), live);
+		assert_int_equal(entries(scratch), before);
+		assert_true(nth < 1000);
+	}
+	tomos_geometry_free(scan);
+}
+
+/* ---- numbers that are not finite ---------------------------------------------------------- */
+
+static void finds_what_is_not_finite(void **state)
+{
+	(void)state;
+	float data[4 * 3 * 8];
+	for (int i = 0; i < COUNT(data); i++)
+		data[i] = 3e38F;
+	tomos_array array = tomos_array_of(data, 4, 3, 8);
+	assert_ok(tomos_array_check(&array, "b"));
+	data[3 * 24 + 7] = NAN;
+	assert_int_equal(tomos_array_check(&array, "b"), TOMOS_BAD_VALUE);
+	assert_says("'b' has 1 value that is not finite, the first at [3][0][7]");
+	data[95] = -INFINITY;
+	data[94] = INFINITY;
+	assert_int_equal(tomos_array_check(&array, "b"), TOMOS_BAD_VALUE);
+	assert_says("'b' has 3 values that are not finite, the first at [3][0][7]");
+	/* Every other column only. */
+	tomos_array every_other = {data, {4, 3, 4}, {24, 8, 2}, 0};
+	assert_int_equal(tomos_array_check(&every_other, "c"), TOMOS_BAD_VALUE);
+	assert_says("'c' has 1 value that is not finite, the first at [3][2][3]");
+	array.device = 1;
+	assert_int_equal(tomos_array_check(&array, "b"), TOMOS_UNSUPPORTED);
+	assert_says("not in the host's memory");
+}
+
+/* ---- pictures ----------------------------------------------------------------------------- */
+
+static void draws(void **state)
+{
+	(void)state;
+	const float data[6] = {-1, 0, 0.5F, 1, 7, NAN};
+	const unsigned char expected[6] = {0, 0, 128, 255, 255, 0};
+	unsigned char back[6];
+	png_image image = {.version = PNG_IMAGE_VERSION};
+	assert_ok(tomos_picture_write(at("p.png"), data, 3, 2, 0, 1, NULL));
+	assert_true(png_image_begin_read_from_file(&image, at("p.png")));
+	assert_int_equal(image.width, 3);
+	assert_int_equal(image.height, 2);
+	image.format = PNG_FORMAT_GRAY;
+	assert_true(png_image_finish_read(&image, NULL, back, 0, NULL));
+	assert_memory_equal(back, expected, sizeof back);
+	assert_int_equal(tomos_picture_write(at("p.png"), data, 3, 2, 0, 1, NULL), TOMOS_IO);
+	assert_says("exists already");
+	assert_int_equal(tomos_picture_write(at("q.png"), data, 3, 2, 1, 1, NULL), TOMOS_BAD_VALUE);
+	assert_says("black is 1 and white is 1; white must be above black");
+	assert_int_equal(
+	        tomos_picture_write(at("q.png"), data, 3, 2, NAN, 1, NULL), TOMOS_BAD_VALUE);
+	assert_int_equal(tomos_picture_write(at("q.png"), data, 0, 2, 0, 1, NULL), TOMOS_BAD_VALUE);
+	assert_says("a picture of 2 x 0; each side must be 1 to 1000000");
+	assert_int_equal(tomos_picture_write("", data, 3, 2, 0, 1, NULL), TOMOS_BAD_VALUE);
+	assert_says("the name of a picture is missing");
+	assert_int_equal(mem_live(), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(keeps_grids),
+	        cmocka_unit_test(keeps_scans),
+	        cmocka_unit_test(refuses_what_does_not_fit),
+	        cmocka_unit_test(refuses_bad_numbers),
+	        cmocka_unit_test(survives_allocation_failures),
+	        cmocka_unit_test(finds_what_is_not_finite),
+	        cmocka_unit_test(draws),
+	};
+	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}
