@@ -1,0 +1,9 @@
+/* Any bytes as an npy file. */
+#include "fuzz_file.h"
+
+void put_seeds(const char *directory)
+{
+	tomos_file *file;
+	if (put_seed(directory, "seed.npy", TOMOS_VOLUME, (int64_t[]){2, 3, 4}, &file))
+		end_seed(file);
+}
