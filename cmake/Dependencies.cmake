@@ -1,10 +1,9 @@
 # The libraries tomos stands on, behind one target.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(LIBS REQUIRED IMPORTED_TARGET fftw3f libtiff-4 libpng jansson)
+pkg_check_modules(LIBS REQUIRED IMPORTED_TARGET fftw3f fftw3 libtiff-4 libpng jansson)
 set(HDF5_PREFER_PARALLEL OFF)
 find_package(HDF5 REQUIRED COMPONENTS C)
-find_library(FFTW_THREADS fftw3f_threads)
 
 add_library(tomos_dependencies INTERFACE)
 target_include_directories(tomos_dependencies SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
