@@ -115,7 +115,7 @@ static int run_all(const settings *s, const workload *const *chosen, int count)
 	if (!timings)
 		return failed("no memory for %d results", count);
 	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
-	printf("%s, %d threads\n", tomos_backend_describe(backend), tomos_threads());
+	printf("%s\n", tomos_backend_describe(backend));
 	printf("%-24s %12s %25s %10s\n", "workload", "median", "spread", "GU/s");
 	for (int i = 0; i < count; i++) {
 		timing *t = &timings[i];

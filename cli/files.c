@@ -5,7 +5,7 @@
 #include <string.h>
 #include "cli.h"
 
-#define PORTION ((int64_t)16 << 20) /* elements read or written at a time */
+#define PORTION ((int64_t)4 << 20) /* elements read or written at a time */
 
 static int64_t portion(const int64_t shape[3])
 {

@@ -101,6 +101,22 @@ static int report(void *user, const char *stage, int64_t done, int64_t total, do
 	return stopped;
 }
 
+static int only_stop(void *user, const char *stage, int64_t done, int64_t total, double value)
+{
+	(void)user;
+	(void)stage;
+	(void)done;
+	(void)total;
+	(void)value;
+	return stopped;
+}
+
+const tomos_progress *progress_silent(void)
+{
+	static const tomos_progress progress = {only_stop, NULL};
+	return &progress;
+}
+
 const tomos_progress *progress_report(void)
 {
 	static const tomos_progress progress = {report, NULL};

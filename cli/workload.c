@@ -1,6 +1,7 @@
 /* One workload: its scan, its arrays, its repeated runs. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "bench.h"
 
 #define PI 3.14159265358979323846
@@ -111,6 +112,14 @@ done:
 	return code;
 }
 
+/* An iterative method starts from zero each time. */
+static void bench_reset(const bench *b)
+{
+	const int64_t *shape = b->volume.shape;
+	if (b->work->task == SIRT)
+		memset(b->volume.data, 0, (size_t)(shape[0] * shape[1] * shape[2]) * sizeof(float));
+}
+
 static int bench_once(const bench *b)
 {
 	const workload *w = b->work;
@@ -123,10 +132,10 @@ static int bench_once(const bench *b)
 		return lib(tomos_op_adjoint(b->op, &b->projections, &b->volume));
 	case SIRT:
 		return lib(
-		        tomos_sirt(b->op, &b->projections, &b->volume, &sirt, progress_report()));
+		        tomos_sirt(b->op, &b->projections, &b->volume, &sirt, progress_silent()));
 	default:
 		return lib((w->task == FBP ? tomos_fbp : tomos_fdk)(b->backend, &b->grid, b->scan,
-		        &b->projections, &b->volume, NULL, progress_report()));
+		        &b->projections, &b->volume, NULL, progress_silent()));
 	}
 }
 
@@ -149,6 +158,7 @@ static int bench_repeat(const bench *b, int repeat, double *times, timing *t)
 	DO(bench_once(b));
 	for (int i = 0; i < repeat; i++) {
 		DO(progress_step(b->work->name, i, repeat));
+		bench_reset(b);
 		double start = seconds();
 		DO(bench_once(b));
 		times[i] = seconds() - start;
