@@ -1,5 +1,6 @@
 /* Projection in pieces of views or slices, each a second or so of work, so that it can be watched and
  * stopped. Pieces work on parts of the caller's arrays: nothing is copied. */
+#include <string.h>
 #include "cli.h"
 
 #define WORK 2e9  /* voxels times views worth one piece */
@@ -31,7 +32,7 @@ static tomos_array part(const tomos_array *whole, int64_t first, int64_t count)
 }
 
 static int in_pieces(const job *j, int64_t total, int64_t step,
-        int (*piece)(const job *j, int64_t first, int64_t count))
+	int (*piece)(const job *j, int64_t first, int64_t count))
 {
 	int code;
 	DO(progress_step("projecting", 0, total));
@@ -52,7 +53,7 @@ static int forward_piece(const job *j, int64_t first, int64_t count)
 	tomos_op *op = NULL;
 	int code;
 	DO(lib(tomos_geometry_views(&some, tomos_geometry_rows(scan), tomos_geometry_columns(scan),
-	        tomos_geometry_list(scan) + first, count)));
+		tomos_geometry_list(scan) + first, count)));
 	if (j->phantom) {
 		DO(lib(tomos_phantom_project(j->phantom, some, j->samples, &y)));
 	} else {
@@ -66,8 +67,8 @@ done:
 }
 
 int pieces_forward(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
-        const tomos_projector_options *options, const tomos_array *volume,
-        const tomos_array *projections)
+	const tomos_projector_options *options, const tomos_array *volume,
+	const tomos_array *projections)
 {
 	const job j = {backend, grid, scan, options, NULL, 0, volume, projections};
 	double voxels = (double)grid->n[0] * (double)grid->n[1] * (double)grid->n[2];
@@ -76,17 +77,17 @@ int pieces_forward(tomos_backend *backend, const tomos_grid *grid, const tomos_g
 }
 
 int pieces_phantom(const tomos_phantom *phantom, const tomos_geometry *scan, int64_t samples,
-        const tomos_array *projections)
+	const tomos_array *projections)
 {
 	const job j = {
-	        .scan = scan, .phantom = phantom, .samples = samples, .projections = projections};
+		.scan = scan, .phantom = phantom, .samples = samples, .projections = projections};
 	int64_t total = tomos_geometry_count(scan), ellipsoids;
 	tomos_phantom_list(phantom, &ellipsoids);
 	double rays = (double)projections->shape[1] * (double)projections->shape[2] *
-	              (double)samples * (double)samples;
+		      (double)samples * (double)samples;
 	/* A chord costs about ten updates of a voxel. */
 	return in_pieces(
-	        &j, total, piece_size(total, 1, 10 * rays * (double)ellipsoids), forward_piece);
+		&j, total, piece_size(total, 1, 10 * rays * (double)ellipsoids), forward_piece);
 }
 
 static int volume_piece(const job *j, int64_t first, int64_t count)
@@ -99,13 +100,13 @@ static int volume_piece(const job *j, int64_t first, int64_t count)
 }
 
 int pieces_volume(const tomos_phantom *phantom, const tomos_grid *grid, int64_t samples,
-        const tomos_array *volume)
+	const tomos_array *volume)
 {
 	const job j = {.grid = grid, .phantom = phantom, .samples = samples, .volume = volume};
 	int64_t ellipsoids;
 	tomos_phantom_list(phantom, &ellipsoids);
 	double points = (double)grid->n[0] * (double)grid->n[1] * (double)samples *
-	                (double)samples * (double)samples;
+			(double)samples * (double)samples;
 	double work = points * (double)ellipsoids;
 	return in_pieces(&j, grid->n[2], piece_size(grid->n[2], 1, work), volume_piece);
 }
@@ -125,15 +126,22 @@ done:
 	return code;
 }
 
+/* Whether slabs give what the whole grid gives: a clamped boundary lies where the grid ends, so every
+ * slab would have its own, and a ray in a face between voxels may fall to the other side. */
+static bool slabs_agree(const tomos_projector_options *o)
+{
+	const char *model = o->back[0] ? o->back : o->forward;
+	return strcmp(o->boundary, "clamp") != 0 && strncmp(model, "line", 4) != 0;
+}
+
 int pieces_back(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
-        const tomos_projector_options *options, const tomos_array *projections,
-        const tomos_array *volume)
+	const tomos_projector_options *options, const tomos_array *projections,
+	const tomos_array *volume)
 {
 	const job j = {backend, grid, scan, options, NULL, 0, volume, projections};
 	double work = (double)grid->n[0] * (double)grid->n[1] * (double)tomos_geometry_count(scan);
 	int64_t total = grid->n[2], step = piece_size(total, FEWEST, work);
-	/* A clamped boundary lies where the grid ends: every slab would have its own. */
-	if (options->boundary[0] == 'c')
+	if (!slabs_agree(options))
 		step = total;
 	return in_pieces(&j, total, step, back_piece);
 }
