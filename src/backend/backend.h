@@ -2,6 +2,7 @@
 #ifndef BACKEND_H
 #define BACKEND_H
 
+#include "backend/filter.h"
 #include "geom/geom.h"
 #include "kernel/portable.h"
 
@@ -67,6 +68,10 @@ struct BackendType {
 	/* The array itself, where the backend can work on it in place, else NULL. */
 	float *(*in_place)(tomos_backend *backend, const tomos_array *array);
 	tomos_status (*project)(tomos_backend *backend, const Projecting *what);
+	tomos_status (*filter_open)(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
+	void (*filter_close)(tomos_backend *backend, Filter *filter);
+	tomos_status (*filter)(tomos_backend *backend, const Filter *filter, int64_t count,
+		const FilterView *views, const float *in, float *out);
 	tomos_status (*sync)(tomos_backend *backend);
 	/* Vector verbs on n elements. */
 	tomos_status (*fill)(tomos_backend *b, int64_t n, float value, float *x);

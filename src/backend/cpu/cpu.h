@@ -40,6 +40,10 @@ tomos_status LEVEL(column_back)(const Projecting *what);
 extern const CpuLevel cpu_level_base, cpu_level_avx2, cpu_level_avx512, cpu_level_neon;
 
 tomos_status cpu_level_choose(const CpuLevel **level);
+tomos_status cpu_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
+void cpu_filter_close(tomos_backend *backend, Filter *filter);
+tomos_status cpu_filter(tomos_backend *backend, const Filter *filter, int64_t count,
+	const FilterView *views, const float *in, float *out);
 tomos_status cpu_project(const CpuLevel *level, const Projecting *what);
 
 #endif

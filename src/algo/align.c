@@ -1,0 +1,92 @@
+/* Detectors that are tilted, slanted or rolled, seen as detectors that are not: filtering goes along
+ * rows, and rows must lie across the rotation axis for it to be right. */
+#include <math.h>
+#include <string.h>
+#include "algo/analytic.h"
+
+static double dot(const double a[3], const double b[3])
+{
+	return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
+/* Across the central ray, horizontally: the column direction of an aligned detector. */
+static void across(const tomos_view *view, double direction[3])
+{
+	double x = view->src[3] != 0 ? -view->src[0] : view->src[0];
+	double y = view->src[3] != 0 ? -view->src[1] : view->src[1];
+	double length = hypot(x, y);
+	direction[0] = -y / length;
+	direction[1] = x / length;
+	direction[2] = 0;
+}
+
+/* Parallel rays do not care how the detector stands along them. */
+static bool is_aligned(const tomos_view *view)
+{
+	double side[3], u = sqrt(dot(view->u, view->u)), v = sqrt(dot(view->v, view->v));
+	const double tiny = 1e-9;
+	across(view, side);
+	if (fabs(view->u[2]) > tiny * u || fabs(dot(view->v, side)) > tiny * v)
+		return false;
+	return view->src[3] == 0 || (fabs(fabs(dot(view->u, side)) - u) < tiny * u &&
+					    fabs(fabs(view->v[2]) - v) < tiny * v);
+}
+
+static tomos_view align(const tomos_view *view)
+{
+	tomos_view made = *view;
+	double side[3], u = sqrt(dot(view->u, view->u)), v = sqrt(dot(view->v, view->v));
+	across(view, side);
+	double mirrored = dot(view->u, side) < 0 ? -1 : 1, upside_down = view->v[2] < 0 ? -1 : 1;
+	for (int a = 0; a < 3; a++) {
+		made.u[a] = mirrored * u * side[a];
+		made.v[a] = a == 2 ? upside_down * v : 0;
+	}
+	return made;
+}
+
+/* pixel of `aligned` -> point in space -> pixel of the scan, the latter by the kernels' own affine
+ * functions on a grid whose indices are positions. */
+static void pixel_map(double m[9], const tomos_geometry *scan, const tomos_view *aligned,
+	const KernelView *k)
+{
+	double first[3], c = 0.5 * (double)(scan->columns - 1), r = 0.5 * (double)(scan->rows - 1);
+	for (int a = 0; a < 3; a++)
+		first[a] = aligned->det[a] - c * aligned->u[a] - r * aligned->v[a];
+	const double *forms[3] = {k->column, k->row, k->depth};
+	for (int i = 0; i < 3; i++) {
+		m[3 * i] = dot(forms[i], aligned->u);
+		m[3 * i + 1] = dot(forms[i], aligned->v);
+		m[3 * i + 2] = dot(forms[i], first) + forms[i][3];
+	}
+}
+
+static tomos_status make_maps(
+	double **maps, const tomos_geometry *scan, const tomos_geometry *aligned)
+{
+	Plan plan;
+	tomos_grid space = {{2, 2, 2}, {0, 0, 0}, {1, 1, 1}};
+	KernelModel model = {.weight = WEIGHT_NONE};
+	TRY(plan_make(&plan, &space, scan, &model));
+	tomos_status status = mem_alloc(maps, scan->count, 9 * sizeof(double), "the views' maps");
+	for (int64_t i = 0; i < scan->count && status == TOMOS_OK; i++)
+		pixel_map(*maps + 9 * i, scan, &aligned->views[i], &plan.views[i]);
+	plan_free(&plan);
+	return status;
+}
+
+tomos_status align_views(tomos_geometry **aligned, double **maps, const tomos_geometry *scan)
+{
+	bool all = true;
+	*maps = NULL;
+	TRY(tomos_geometry_views(aligned, scan->rows, scan->columns, scan->views, scan->count));
+	for (int64_t i = 0; i < scan->count; i++)
+		if (!is_aligned(&scan->views[i])) {
+			(*aligned)->views[i] = align(&scan->views[i]);
+			all = false;
+		}
+	tomos_status status = all ? TOMOS_OK : make_maps(maps, scan, *aligned);
+	if (status != TOMOS_OK)
+		tomos_geometry_free(*aligned);
+	return status;
+}

@@ -1,0 +1,46 @@
+/* What filtered back projection and Feldkamp's method share. */
+#ifndef ANALYTIC_H
+#define ANALYTIC_H
+
+#include "algo/algo.h"
+
+/* The window named in the options; NULL for "none". */
+tomos_status window_find(const char *name, double (**window)(double));
+/* kernel[n], n < taps: the filter in space, for pixels of width 1. */
+tomos_status window_kernel(double *kernel, int64_t taps, const tomos_analytic_options *o);
+
+/* A circular scan about the z axis, as the analytic methods see it. */
+typedef enum { COVER_HALF_TURN, COVER_FULL_TURN, COVER_SHORT } Cover;
+
+typedef struct {
+	double angle;      /* radians, as the constructors count it */
+	double share;      /* of the circle: the angle the view stands for */
+	double distance;   /* source to axis; 0: parallel rays */
+	double spacing;    /* of columns, measured at the axis */
+	double axis;       /* column on which the axis falls */
+	double row;        /* row on which the source's height falls */
+	double detector;   /* source to detector, along the normal */
+	double du, dv;     /* pixel width and height on the detector */
+} CircleView;
+
+typedef struct {
+	CircleView *views;
+	Cover cover;
+	double start, sweep;        /* short scan: first angle, and the angle it covers */
+	double near_side, far_side; /* how far all views see on the shorter and the longer side */
+	int far_sign;               /* sign of the longer side */
+} Circle;
+
+/* `scan` must be aligned (see align_views). */
+tomos_status circle_make(Circle *circle, const tomos_geometry *scan);
+void circle_free(Circle *circle);
+/* What a ray at distance s from the axis (measured at the axis) counts for in view i: redundant rays
+ * and the view's share of the circle. */
+double circle_weight(const Circle *circle, int64_t i, double s);
+
+/* The same scan with the detectors across the central ray and their rows across z; maps[9 i ..] leads
+ * from its pixels to those of the scan, as FilterView has it. *maps is NULL where the scan is aligned
+ * already and *aligned a copy. */
+tomos_status align_views(tomos_geometry **aligned, double **maps, const tomos_geometry *scan);
+
+#endif

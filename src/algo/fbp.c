@@ -1,0 +1,201 @@
+/* Filtered back projection: parallel rays, fan beam, and cone beam after Feldkamp.
+ *
+ * A. C. Kak, M. Slaney 1988, ch. 3; L. A. Feldkamp, L. C. Davis, J. W. Kress 1984; Okitsu et al.,
+ * eqs. (1)-(8). For each view: rows weighted by the cosine of the ray, by the view's share of the
+ * circle and by the redundancy of the ray, filtered, and back projected with 1 / depth^2.
+ */
+#include <math.h>
+#include <string.h>
+#include "algo/analytic.h"
+
+enum { CHUNK_FLOATS = 4 << 20 };
+
+/* Everything known before the first view is touched. */
+typedef struct {
+	tomos_backend *backend;
+	tomos_geometry *aligned;
+	double *maps;
+	int64_t before; /* columns that widen() put before the first */
+	Circle circle;
+	Plan plan;
+	FilterSpec spec;
+	Filter *filter;
+	double *kernel;
+	int64_t chunk; /* views at a time */
+	float *filtered, *weights;
+	FilterView *views;
+} Work;
+
+/* The detector that the filtered rows belong to: `fine` columns for each one. */
+static tomos_status make_plan(Work *w, const tomos_grid *grid, bool nearest, int fine)
+{
+	const tomos_geometry *a = w->aligned;
+	tomos_geometry *scan;
+	KernelModel model = {.nearest = nearest, .weight = WEIGHT_DEPTH};
+	TRY(tomos_geometry_views(&scan, a->rows, filter_columns(&w->spec), a->views, a->count));
+	for (int64_t i = 0; i < scan->count; i++)
+		for (int j = 0; j < 3; j++)
+			scan->views[i].u[j] /= fine;
+	tomos_status status = plan_make(&w->plan, grid, scan, &model);
+	tomos_geometry_free(scan);
+	return status;
+}
+
+/* An offset detector sees one side of the axis farther than the other. What its filtered rows hold
+ * beyond the short side belongs to the image too, so they are made as wide on both. */
+static void widen(Work *w)
+{
+	tomos_geometry *a = w->aligned;
+	const Circle *circle = &w->circle;
+	double spacing = circle->views[0].spacing;
+	if (circle->cover != COVER_FULL_TURN)
+		return;
+	int64_t more = (int64_t)ceil((circle->far_side - circle->near_side) / fabs(spacing));
+	w->before = (circle->far_sign > 0) == (spacing > 0) ? more : 0;
+	double shift = w->before > 0 ? -0.5 * (double)more : 0.5 * (double)more;
+	a->columns += more;
+	for (int64_t i = 0; i < a->count; i++) {
+		for (int j = 0; j < 3; j++)
+			a->views[i].det[j] += shift * a->views[i].u[j];
+		w->circle.views[i].axis += (double)w->before;
+		if (w->maps) /* its columns are counted from the new first one */
+			for (int j = 0; j < 9; j += 3)
+				w->maps[9 * i + j + 2] -= (double)w->before * w->maps[9 * i + j];
+	}
+}
+
+static tomos_status choose(
+	Work *w, const tomos_grid *grid, int64_t seen, const tomos_analytic_options *o)
+{
+	int padding, interpolation;
+	const tomos_geometry *a = w->aligned;
+	TRY(choice_find("padding", "zero|edge|smooth", o->padding, &padding));
+	TRY(choice_find("interpolation", "linear|nearest|oversampled", o->interpolation,
+		&interpolation));
+	if (o->filter_taps < 0)
+		return fail(TOMOS_BAD_VALUE, "filter-taps %lld: the number must not be negative",
+			(long long)o->filter_taps);
+	w->spec = (FilterSpec){.rows = a->rows, .columns = a->columns, .seen = seen,
+		.before = w->before, .padding = (Padding)padding,
+		.margin = padding == PADDING_ZERO ? 0 : a->columns,
+		.direct = o->filter_taps > 0, .oversample = interpolation == 2 ? 4 : 1};
+	w->spec.taps = a->columns + w->spec.margin;
+	if (o->filter_taps > 0)
+		w->spec.taps = min64(w->spec.taps, o->filter_taps + 1);
+	TRY(mem_alloc(&w->kernel, w->spec.taps, sizeof *w->kernel, "the filter's kernel"));
+	TRY(window_kernel(w->kernel, w->spec.taps, o));
+	w->spec.kernel = w->kernel[0] == 0 && !o->response ? NULL : w->kernel;
+	return make_plan(w, grid, interpolation > 0, w->spec.oversample);
+}
+
+static tomos_status prepare(Work *w, const tomos_grid *grid, const tomos_geometry *scan,
+	const tomos_analytic_options *o)
+{
+	TRY(align_views(&w->aligned, &w->maps, scan));
+	TRY(circle_make(&w->circle, w->aligned));
+	widen(w);
+	TRY(choose(w, grid, scan->columns, o));
+	TRY(w->backend->type->filter_open(w->backend, &w->filter, &w->spec));
+	int64_t image = w->spec.rows * filter_columns(&w->spec);
+	w->chunk = max64(1, min64(CHUNK_FLOATS / image, scan->count));
+	TRY(w->backend->type->alloc(w->backend, &w->filtered, w->chunk * image, "filtered views"));
+	TRY(mem_alloc(&w->weights, w->chunk * w->spec.columns, sizeof(float), "weights of columns"));
+	return mem_alloc(&w->views, w->chunk, sizeof *w->views, "weights of views");
+}
+
+static void finish(Work *w)
+{
+	if (w->filtered)
+		w->backend->type->release(w->backend, w->filtered);
+	if (w->filter)
+		w->backend->type->filter_close(w->backend, w->filter);
+	mem_free(w->weights);
+	mem_free(w->views);
+	mem_free(w->kernel);
+	mem_free(w->maps);
+	plan_free(&w->plan);
+	circle_free(&w->circle);
+	tomos_geometry_free(w->aligned);
+}
+
+/* The kernel is for pixels of width 1, so the filter brings 1 / spacing; depth is 1 at the detector,
+ * where Feldkamp's weight is (distance / detector)^2. */
+static void weigh(Work *w, int64_t i, FilterView *view, float *weights)
+{
+	const CircleView *c = &w->circle.views[i];
+	double scale = w->spec.kernel ? 1 / fabs(c->spacing) : 1;
+	if (c->distance > 0)
+		scale *= c->distance * c->distance / (c->detector * c->detector);
+	for (int64_t j = 0; j < w->spec.columns; j++)
+		weights[j] = (float)(scale *
+			circle_weight(&w->circle, i, ((double)j - c->axis) * c->spacing));
+	*view = (FilterView){.distance = c->detector, .foot_column = c->axis, .foot_row = c->row,
+		.du = c->du, .dv = w->plan.model.planar ? 0 : c->dv, .column_weight = weights,
+		.mapped = w->maps != NULL};
+	if (w->maps)
+		memcpy(view->map, w->maps + 9 * i, sizeof view->map);
+}
+
+static tomos_status reconstruct(
+	Work *w, const float *projections, float *volume, const char *name, const tomos_progress *p)
+{
+	const BackendType *type = w->backend->type;
+	int64_t count = w->aligned->count, pixels = w->spec.rows * w->spec.seen;
+	Projecting what = {.plan = &w->plan, .kernel = KERNEL_voxel, .direction = ADJOINT,
+		.volume = volume, .projections = w->filtered};
+	memcpy(what.box.high, w->plan.grid.n, sizeof what.box.high);
+	for (what.first = 0; what.first < count; what.first += what.count) {
+		what.count = min64(w->chunk, count - what.first);
+		for (int64_t i = 0; i < what.count; i++)
+			weigh(w, what.first + i, &w->views[i], w->weights + i * w->spec.columns);
+		TRY(type->filter(w->backend, w->filter, what.count, w->views,
+			projections + what.first * pixels, w->filtered));
+		TRY(type->project(w->backend, &what));
+		TRY(progress_report(p, name, what.first + what.count, count, 0));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_array *projections, const tomos_array *volume,
+	const tomos_analytic_options *options, const char *name, const tomos_progress *progress)
+{
+	if (!backend || !grid || !scan)
+		return fail(TOMOS_BAD_VALUE, "%s needs a backend, a grid and a geometry", name);
+	TRY(tomos_grid_check(grid));
+	tomos_analytic_options o = tomos_analytic_defaults();
+	TRY(options_take(&o, options, "analytic"));
+	Space from = {backend, {scan->count, scan->rows, scan->columns}, 0};
+	Space to = {backend, {grid->n[2], grid->n[1], grid->n[0]}, 0};
+	TRY(shape_count(from.shape, &from.count));
+	TRY(shape_count(to.shape, &to.count));
+	Work w = {.backend = backend};
+	Vector b = {0}, x = {0};
+	tomos_status status, returned;
+	TRY_OR_DONE(prepare(&w, grid, scan, &o));
+	TRY_OR_DONE(vector_borrow(&b, &from, projections, VECTOR_IN, "the projections"));
+	TRY_OR_DONE(vector_borrow(&x, &to, volume, VECTOR_OUT, "the volume"));
+	TRY_OR_DONE(vector_fill(&to, 0, x.data));
+	TRY_OR_DONE(reconstruct(&w, b.data, x.data, name, progress));
+done:
+	returned = vector_return(&x, &to, status == TOMOS_OK ? VECTOR_OUT : VECTOR_IN);
+	vector_return(&b, &from, VECTOR_IN);
+	finish(&w);
+	return status != TOMOS_OK ? status : returned;
+}
+
+tomos_status tomos_fbp(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
+	const tomos_array *projections, const tomos_array *volume,
+	const tomos_analytic_options *options, const tomos_progress *progress)
+{
+	return analytic(backend, grid, scan, projections, volume, options, "fbp", progress);
+}
+
+tomos_status tomos_fdk(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
+	const tomos_array *projections, const tomos_array *volume,
+	const tomos_analytic_options *options, const tomos_progress *progress)
+{
+	if (scan && scan->views[0].src[3] == 0)
+		return fail(TOMOS_UNSUPPORTED, "fdk is for point sources; parallel rays go with fbp");
+	return analytic(backend, grid, scan, projections, volume, options, "fdk", progress);
+}
