@@ -181,8 +181,8 @@ check "degrees on the command line" 0 project p.h5 --angles 90 -o one.h5
 check "info of it" 0 info one.h5
 has "radians inside" out "first view at 90 degrees"
 check "project cone beam" 0 project p.h5 --geometry cone --source-axis 6 --source-detector 9 \
-	--views 40 -o cone.h5
-check "info of cone beam" 0 info cone.h5
+	--views 40 -o cone40.h5
+check "info of cone beam" 0 info cone40.h5
 for text in "content   projections" "point source, 6 from the axis, 9 from the detector" \
 	"40 views" "values    " "non-finite 0 of"; do
 	has "info says $text" out "$text"
@@ -215,7 +215,7 @@ has "its sentence" err "--arc has no effect with --views-file"
 clean project
 
 check "backproject" 0 backproject s.h5 --size 24 --voxel 0.0833333333333333 -o b.h5
-check "backproject voxel-driven" 0 backproject cone.h5 --size 24,20,16 --back voxel -o bv.h5
+check "backproject voxel-driven" 0 backproject cone40.h5 --size 24,20,16 --back voxel -o bv.h5
 has "the grid asked for" out "16 x 20 x 24 (z y x)"
 check "backproject a volume" 1 backproject p.h5 -o x2.h5
 has "its sentence" err "'p.h5' holds a volume, not projections"
@@ -225,10 +225,19 @@ has "prints the error" out "relative L2"
 check "sirt is near the truth" 0 compare p.h5 r.h5 --max 0.4
 check "recon fbp by itself" 0 recon s.h5 $voxel -o fbp.h5
 has "says its method" out "fbp on"
-check "fbp is near the truth" 0 compare p.h5 fbp.h5 --max 0.6
-check "recon fdk by itself" 0 recon cone.h5 $voxel --filter hann -o fdk.h5
+# A ball of value 1, scanned exactly, comes back with that value.
+check "the true ball" 0 phantom ball --size 24 --samples 4 -o tball.h5
+for kind in parallel cone fan; do
+	distances="--source-axis 6 --source-detector 9"
+	[ $kind = parallel ] && distances=
+	check "$kind scan of a ball" 0 project ball --geometry $kind $distances --views 60 \
+		--columns 36 --pixel 0.125 --samples 2 -o $kind.h5
+	check "recon of it" 0 recon $kind.h5 $voxel -o r$kind.h5
+done
+check "fbp is near the truth" 0 compare tball.h5 rparallel.h5 --max 0.2
+check "fdk is near the truth" 0 compare tball.h5 rcone.h5 --max 0.1
+check "recon fdk by itself" 0 recon cone.h5 --filter hann -o fdk.h5 --size 24
 has "says its method" out "fdk on"
-check "fdk is near the truth" 0 compare p.h5 fdk.h5 --max 0.6
 check "filter of sirt" 2 recon s.h5 --method sirt --filter hann -o x2.h5
 has "its sentence" err "--filter has no effect with --method sirt"
 check "iterations of fbp" 2 recon s.h5 --iterations 3 -o x2.h5
