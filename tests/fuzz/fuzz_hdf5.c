@@ -3,6 +3,8 @@
 #include "fuzz_file.h"
 #include <hdf5.h>
 
+const Format *const target = &format_hdf5;
+
 /* HDF5 1.10 loses some bytes of its own when an object's checksum is wrong. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
@@ -24,7 +26,7 @@ static void put_old(const char *directory, bool chunked)
 	}
 	hid_t group = H5Gcreate2(file, "exchange", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
 	hid_t data = H5Dcreate2(group, chunked ? "data" : "picture", H5T_IEEE_F32LE, space,
-	        H5P_DEFAULT, list, H5P_DEFAULT);
+		H5P_DEFAULT, list, H5P_DEFAULT);
 	require(H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros) >= 0);
 	H5Dclose(data);
 	H5Gclose(group);

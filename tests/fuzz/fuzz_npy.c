@@ -1,6 +1,8 @@
 /* Any bytes as an npy file. */
 #include "fuzz_file.h"
 
+const Format *const target = &format_npy;
+
 void put_seeds(const char *directory)
 {
 	tomos_file *file;

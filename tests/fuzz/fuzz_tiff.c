@@ -2,6 +2,8 @@
 #include "fuzz_file.h"
 #include <tiffio.h>
 
+const Format *const target = &format_tiff;
+
 static void put_compressed(const char *directory, int compression, int tile)
 {
 	static const uint16_t pixels[32 * 32] = {1, 2, 3};
@@ -19,15 +21,15 @@ static void put_compressed(const char *directory, int compression, int tile)
 		TIFFSetField(tiff, TIFFTAG_TILELENGTH, 16);
 	for (uint32_t i = 0; i < (tile ? 4 : 2); i++)
 		(void)(tile ? TIFFWriteEncodedTile(tiff, i, (void *)(uintptr_t)pixels, 512)
-		            : TIFFWriteEncodedStrip(
-		                      tiff, i, (void *)(uintptr_t)pixels, i ? 160 : 640));
+			    : TIFFWriteEncodedStrip(
+				      tiff, i, (void *)(uintptr_t)pixels, i ? 160 : 640));
 	TIFFClose(tiff);
 }
 
 void put_seeds(const char *directory)
 {
 	static const int compressions[] = {
-	        COMPRESSION_NONE, COMPRESSION_LZW, COMPRESSION_PACKBITS, COMPRESSION_ADOBE_DEFLATE};
+		COMPRESSION_NONE, COMPRESSION_LZW, COMPRESSION_PACKBITS, COMPRESSION_ADOBE_DEFLATE};
 	tomos_file *file;
 	if (!put_seed(directory, "seed.tif", TOMOS_VOLUME, (int64_t[]){2, 3, 4}, &file))
 		return;
