@@ -57,7 +57,7 @@ int main(void)
 		fprintf(stderr, "reconstruct: %s\n", tomos_message());
 	else
 		printf("relative error %.4f, PSNR %.2f dB, SSIM %.4f\n", d.relative_l2, d.psnr,
-		        d.ssim);
+			d.ssim);
 	tomos_backend_close(w.backend);
 	tomos_phantom_free(w.head);
 	tomos_geometry_free(w.scan);
