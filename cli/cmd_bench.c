@@ -20,7 +20,7 @@ static int workload_unknown(const char *name)
 {
 	const char *nearest = name_nearest(workload_names(), name);
 	return wrong_usage("unknown workload '%s'; %s%s", name,
-	        nearest[0] ? "nearest: " : "see 'tomos bench --list'", nearest);
+		nearest[0] ? "nearest: " : "see 'tomos bench --list'", nearest);
 }
 
 static int print_list(void)
@@ -70,23 +70,23 @@ static void json_text(FILE *file, const char *text)
 }
 
 static void json_print(FILE *file, const char *backend, const workload *const *chosen,
-        const timing *timings, int count)
+	const timing *timings, int count)
 {
 	fprintf(file, "{\n\"version\": \"%s\",\n\"backend\": ", tomos_version());
 	json_text(file, backend);
 	fprintf(file, ",\n\"threads\": %d,\n\"workloads\": [", tomos_threads());
 	for (int i = 0; i < count; i++)
 		fprintf(file,
-		        "%s\n{\"name\": \"%s\", \"median_s\": %.6g, \"min_s\": %.6g, "
-		        "\"max_s\": %.6g, \"gups\": %.6g}",
-		        i ? "," : "", chosen[i]->name, timings[i].median, timings[i].least,
-		        timings[i].most, timings[i].rate);
+			"%s\n{\"name\": \"%s\", \"median_s\": %.6g, \"min_s\": %.6g, "
+			"\"max_s\": %.6g, \"gups\": %.6g}",
+			i ? "," : "", chosen[i]->name, timings[i].median, timings[i].least,
+			timings[i].most, timings[i].rate);
 	fprintf(file, "\n]\n}\n");
 }
 
 /* Under another name first, so that no half file is ever seen. */
 static int json_write(const settings *s, const char *backend, const workload *const *chosen,
-        const timing *timings, int count)
+	const timing *timings, int count)
 {
 	const char *path = s->bench.json;
 	char temporary[4096];
@@ -122,7 +122,7 @@ static int run_all(const settings *s, const workload *const *chosen, int count)
 		DO(workload_run(s, backend, chosen[i], t));
 		progress_clear();
 		printf("%-24s %10.4f s %10.4f .. %8.4f s %10.4g\n", chosen[i]->name, t->median,
-		        t->least, t->most, t->rate);
+			t->least, t->most, t->rate);
 		fflush(stdout);
 	}
 	DO(json_write(s, tomos_backend_describe(backend), chosen, timings, count));
@@ -140,7 +140,7 @@ int cmd_bench(const settings *s)
 		return print_list();
 	if (s->bench.repeat < 1 || s->bench.repeat > 100000)
 		return wrong_usage(
-		        "--repeat: %lld is not between 1 and 100000", (long long)s->bench.repeat);
+			"--repeat: %lld is not between 1 and 100000", (long long)s->bench.repeat);
 	const workload **chosen = malloc((size_t)(all + s->operand_count) * sizeof *chosen);
 	if (!chosen)
 		return failed("no memory for the workloads");

@@ -9,7 +9,7 @@ int difference_print(const tomos_array *truth, const tomos_array *other, tomos_d
 	if (code == DONE)
 		printf("relative L2         %.6g\nPSNR                %.4g dB\n"
 		       "SSIM                %.6g\nlargest difference  %.6g\n",
-		        d->relative_l2, d->psnr, d->ssim, d->largest);
+			d->relative_l2, d->psnr, d->ssim, d->largest);
 	return code;
 }
 
@@ -40,7 +40,7 @@ int cmd_compare(const settings *s)
 	DO(difference_print(&a, &b, &d));
 	if (!(d.relative_l2 <= s->compare.max))
 		DO(failed("the relative L2 difference is %.6g, larger than %g", d.relative_l2,
-		        s->compare.max));
+			s->compare.max));
 done:
 	array_free(&a);
 	array_free(&b);

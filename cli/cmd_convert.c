@@ -29,7 +29,7 @@ static int copy_meaning(const settings *s, copy *c)
 		DO(lib(tomos_file_geometry(c->from, &c->scan)));
 	if (c->scan && s->input.voxel_count)
 		DO(wrong_usage(
-		        "--voxel is for volumes, and '%s' holds projections", s->operands[0]));
+			"--voxel is for volumes, and '%s' holds projections", s->operands[0]));
 	c->has_grid = c->info.has_grid || s->input.voxel_count;
 	if (s->input.voxel_count)
 		DO(grid_centred(&c->grid, n, s->input.voxel, s->input.voxel_count));
@@ -47,7 +47,7 @@ static tomos_content copy_content(const copy *c)
 static int copy_shape(copy *c, const char *path)
 {
 	tomos_array data =
-	        tomos_array_of(NULL, c->info.shape[0], c->info.shape[1], c->info.shape[2]);
+		tomos_array_of(NULL, c->info.shape[0], c->info.shape[1], c->info.shape[2]);
 	int code = c->scan ? fit_views(path, c->scan, &data) : DONE;
 	memcpy(c->shape, data.shape, sizeof c->shape);
 	return code;
@@ -57,11 +57,11 @@ static int copy_geometry(const settings *s, const copy *c)
 {
 	if (!c->scan)
 		return failed(
-		        "'%s' has no geometry to write to '%s'", s->operands[0], s->operands[1]);
+			"'%s' has no geometry to write to '%s'", s->operands[0], s->operands[1]);
 	int code = lib(tomos_geometry_write(c->scan, s->operands[1], &s->file));
 	if (code == DONE)
 		say("wrote %s: %lld views\n", s->operands[1],
-		        (long long)tomos_geometry_count(c->scan));
+			(long long)tomos_geometry_count(c->scan));
 	return code;
 }
 
@@ -90,7 +90,7 @@ int cmd_convert(const settings *s)
 	DO(lib(tomos_file_describe(c.from, &c.info)));
 	DO(copy_meaning(s, &c));
 	DO(ends_with(to, ".json") || ends_with(to, ".txt") ? copy_geometry(s, &c)
-	                                                   : copy_data(s, &c));
+							   : copy_data(s, &c));
 done:
 	tomos_file_close(c.to);
 	tomos_file_close(c.from);

@@ -47,8 +47,8 @@ static int print_grid(const tomos_file *file)
 	if (code == DONE)
 		printf("grid      %lld x %lld x %lld voxels (x y z) of %g x %g x %g,\n"
 		       "          the first at (%g, %g, %g)\n",
-		        (long long)g.n[0], (long long)g.n[1], (long long)g.n[2], g.step[0],
-		        g.step[1], g.step[2], g.first[0], g.first[1], g.first[2]);
+			(long long)g.n[0], (long long)g.n[1], (long long)g.n[2], g.step[0],
+			g.step[1], g.step[2], g.first[0], g.first[1], g.first[2]);
 	return code;
 }
 
@@ -67,14 +67,14 @@ static double view_angle(const tomos_view *v)
 static void print_source(const tomos_view *v)
 {
 	const double between[3] = {
-	        v->det[0] - v->src[0], v->det[1] - v->src[1], v->det[2] - v->src[2]};
+		v->det[0] - v->src[0], v->det[1] - v->src[1], v->det[2] - v->src[2]};
 	if (v->src[3] == 0)
 		printf("          parallel rays, first along (%g, %g, %g)\n", v->src[0], v->src[1],
-		        v->src[2]);
+			v->src[2]);
 	else
 		printf("          point source, %g from the axis, %g from the detector (first "
 		       "view)\n",
-		        hypot(v->src[0], v->src[1]), length(between));
+			hypot(v->src[0], v->src[1]), length(between));
 }
 
 static int print_geometry(const tomos_file *file)
@@ -86,11 +86,11 @@ static int print_geometry(const tomos_file *file)
 	const tomos_view *list = tomos_geometry_list(scan);
 	int64_t count = tomos_geometry_count(scan);
 	printf("geometry  %lld views of %lld rows x %lld columns, pixels of %g x %g\n",
-	        (long long)count, (long long)tomos_geometry_rows(scan),
-	        (long long)tomos_geometry_columns(scan), length(list[0].v), length(list[0].u));
+		(long long)count, (long long)tomos_geometry_rows(scan),
+		(long long)tomos_geometry_columns(scan), length(list[0].v), length(list[0].u));
 	print_source(&list[0]);
 	printf("          first view at %g degrees, last at %g\n", view_angle(&list[0]),
-	        view_angle(&list[count - 1]));
+		view_angle(&list[count - 1]));
 	tomos_geometry_free(scan);
 	return DONE;
 }
@@ -104,7 +104,7 @@ static void print_format(const char *path, const tomos_file_info *info)
 	if (info->dataset[0])
 		printf("dataset   %s\n", info->dataset);
 	printf("type      %s\ncontent   %s\nshape     %s\n", info->type, contents[info->content],
-	        text);
+		text);
 }
 
 static int info_file(const settings *s, const char *path)
@@ -139,5 +139,5 @@ static int info_devices(void)
 int cmd_info(const settings *s)
 {
 	return strcmp(s->operands[0], "devices") == 0 ? info_devices()
-	                                              : info_file(s, s->operands[0]);
+						      : info_file(s, s->operands[0]);
 }

@@ -14,7 +14,7 @@ static int phantom_unknown(const char *name)
 {
 	const char *nearest = name_nearest(tomos_phantom_names(), name);
 	return wrong_usage("unknown phantom '%s'; %s%s", name, nearest[0] ? "nearest: " : "one of ",
-	        nearest[0] ? nearest : tomos_phantom_names());
+		nearest[0] ? nearest : tomos_phantom_names());
 }
 
 static int phantom_grid(const settings *s, bool flat, tomos_grid *grid)
@@ -24,7 +24,7 @@ static int phantom_grid(const settings *s, bool flat, tomos_grid *grid)
 	int code;
 	if (f->size_count != 0 && f->size_count != 1 && f->size_count != 3)
 		return wrong_usage("--size: one number or three are needed, not %lld",
-		        (long long)f->size_count);
+			(long long)f->size_count);
 	for (int i = 0; i < 3 && f->size_count; i++)
 		n[i] = f->size[f->size_count == 3 ? i : 0];
 	if (f->size_count == 1 && flat)
@@ -33,10 +33,10 @@ static int phantom_grid(const settings *s, bool flat, tomos_grid *grid)
 		return wrong_usage("--size: %lld is not a number of voxels", (long long)n[0]);
 	double span = 2 * s->phantom.radius / (double)n[0];
 	DO(f->voxel_count ? grid_centred(grid, n, f->voxel, f->voxel_count)
-	                  : grid_centred(grid, n, &span, 1));
+			  : grid_centred(grid, n, &span, 1));
 	if (f->centre_count != 0 && f->centre_count != 3)
 		return wrong_usage(
-		        "--centre: three lengths are needed, not %lld", (long long)f->centre_count);
+			"--centre: three lengths are needed, not %lld", (long long)f->centre_count);
 	for (int i = 0; i < 3 && f->centre_count; i++)
 		grid->first[i] += f->centre[i];
 done:

@@ -28,17 +28,17 @@ static int project_noise(const settings *s, const tomos_array *data)
 {
 	const noise_options *o = &s->noise;
 	int code = DONE;
-	if (settings_given(s, GROUP_noise, "photons"))
+	if (o->photons != 0)
 		code = lib(tomos_noise_poisson(data, o->photons, (uint64_t)o->seed));
 	/* Another stream, lest the two kinds of noise be related. */
-	if (code == DONE && settings_given(s, GROUP_noise, "noise"))
+	if (code == DONE && o->noise != 0)
 		code = lib(tomos_noise_gaussian(data, o->noise, (uint64_t)o->seed + (1u << 31)));
 	return code;
 }
 
 /* Opens the output, projects one or the other, adds noise, writes. */
 static int project_into(const settings *s, const tomos_phantom *phantom, const tomos_grid *grid,
-        const tomos_array *volume)
+	const tomos_array *volume)
 {
 	const extent object = phantom ? extent_of_phantom(phantom) : extent_of_grid(grid);
 	tomos_backend *backend = NULL;
@@ -48,7 +48,7 @@ static int project_into(const settings *s, const tomos_phantom *phantom, const t
 	int code;
 	DO(project_views(s, &object, &scan));
 	const int64_t shape[3] = {tomos_geometry_count(scan), tomos_geometry_rows(scan),
-	        tomos_geometry_columns(scan)};
+		tomos_geometry_columns(scan)};
 	DO(output_open(&file, s, TOMOS_PROJECTIONS, shape));
 	DO(array_new(&data, shape, "the projections"));
 	if (phantom) {

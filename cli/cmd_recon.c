@@ -44,7 +44,7 @@ static int recon_run(const settings *s, recon_job *j, const char *method)
 	if (strcmp(method, "sirt") == 0)
 		return recon_sirt(s, j);
 	return lib((strcmp(method, "fdk") == 0 ? tomos_fdk : tomos_fbp)(j->backend, &j->grid,
-	        j->scan, &j->data, &j->volume, &s->analytic, progress_report()));
+		j->scan, &j->data, &j->volume, &s->analytic, progress_report()));
 }
 
 /* Opens the truth before the work, so that one of another shape is refused in time. */

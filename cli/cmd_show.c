@@ -112,7 +112,7 @@ static int show_plan(const settings *s, const tomos_file_info *info, picture *p)
 	p->volume = info->content != TOMOS_PROJECTIONS;
 	if (settings_given(s, GROUP_show, "slice") && (slice < 0 || slice >= count))
 		return wrong_usage("--slice: %lld is not between 0 and %lld", (long long)slice,
-		        (long long)count - 1);
+			(long long)count - 1);
 	for (int i = 0; i < 3; i++)
 		p->middle[i] = info->shape[i] / 2;
 	if (slice >= 0)
@@ -122,7 +122,7 @@ static int show_plan(const settings *s, const tomos_file_info *info, picture *p)
 		p->pixels = malloc((size_t)(p->width * p->height) * sizeof *p->pixels);
 	if (!p->pixels)
 		return failed("no memory for a picture of %lld x %lld", (long long)p->width,
-		        (long long)p->height);
+			(long long)p->height);
 	for (int64_t i = 0; i < p->width * p->height; i++)
 		p->pixels[i] = NAN;
 	return DONE;
@@ -159,7 +159,7 @@ int cmd_show(const settings *s)
 			p.pixels[i] = (float)low;
 	DO(lib(tomos_picture_write(path, p.pixels, p.width, p.height, low, high, &s->file)));
 	say("wrote %s: %lld x %lld pixels, black %g, white %g\n", path, (long long)p.width,
-	        (long long)p.height, low, high);
+		(long long)p.height, low, high);
 done:
 	free(p.pixels);
 	tomos_file_close(file);

@@ -17,13 +17,13 @@ int array_new(tomos_array *array, const int64_t shape[3], const char *what)
 {
 	int64_t row = 0, plane = 0, count = 0, bytes = 0;
 	bool fits = !__builtin_mul_overflow(shape[2], shape[1], &row) &&
-	            !__builtin_mul_overflow(row, shape[0], &plane) &&
-	            !__builtin_mul_overflow(plane, (int64_t)sizeof(float), &bytes);
+		    !__builtin_mul_overflow(row, shape[0], &plane) &&
+		    !__builtin_mul_overflow(plane, (int64_t)sizeof(float), &bytes);
 	count = plane;
 	float *data = fits && bytes > 0 ? calloc((size_t)count, sizeof *data) : NULL;
 	if (!data)
 		return failed("no memory for %s: %lld x %lld x %lld floats", what,
-		        (long long)shape[0], (long long)shape[1], (long long)shape[2]);
+			(long long)shape[0], (long long)shape[1], (long long)shape[2]);
 	*array = tomos_array_of(data, shape[0], shape[1], shape[2]);
 	return DONE;
 }
@@ -38,10 +38,10 @@ void shape_text(const int64_t shape[3], tomos_content content, char text[96])
 {
 	if (content == TOMOS_PROJECTIONS)
 		snprintf(text, 96, "%lld views of %lld rows x %lld columns", (long long)shape[0],
-		        (long long)shape[1], (long long)shape[2]);
+			(long long)shape[1], (long long)shape[2]);
 	else
 		snprintf(text, 96, "%lld x %lld x %lld (z y x)", (long long)shape[0],
-		        (long long)shape[1], (long long)shape[2]);
+			(long long)shape[1], (long long)shape[2]);
 }
 
 int file_read_all(tomos_file *file, const char *path, tomos_array *array)
@@ -68,7 +68,7 @@ int output_open(tomos_file **file, const settings *s, tomos_content content, con
 }
 
 int output_describe(
-        tomos_file *file, const char *path, const tomos_grid *grid, const tomos_geometry *scan)
+	tomos_file *file, const char *path, const tomos_grid *grid, const tomos_geometry *scan)
 {
 	tomos_file_info info;
 	int code;
@@ -76,7 +76,7 @@ int output_describe(
 	if (strcmp(info.format, "hdf5") != 0) {
 		if (grid || scan)
 			note("note: %s files hold no %s; '%s' is without it\n", info.format,
-			        scan ? "geometry" : "grid", path);
+				scan ? "geometry" : "grid", path);
 		return DONE;
 	}
 	if (grid)
@@ -88,7 +88,7 @@ done:
 }
 
 static int output_fill(
-        tomos_file *file, const char *path, const tomos_array *array, tomos_content content)
+	tomos_file *file, const char *path, const tomos_array *array, tomos_content content)
 {
 	int64_t step = portion(array->shape), plane = array->shape[1] * array->shape[2];
 	char text[96];
@@ -107,19 +107,19 @@ done:
 }
 
 int output_volume(
-        tomos_file *file, const char *path, const tomos_array *volume, const tomos_grid *grid)
+	tomos_file *file, const char *path, const tomos_array *volume, const tomos_grid *grid)
 {
 	int code;
 	DO(output_describe(file, path, grid, NULL));
 	DO(output_fill(file, path, volume, TOMOS_VOLUME));
 	say(" voxels of %g x %g x %g\n", fabs(grid->step[2]), fabs(grid->step[1]),
-	        fabs(grid->step[0]));
+		fabs(grid->step[0]));
 done:
 	return code;
 }
 
 int output_scan(
-        tomos_file *file, const char *path, const tomos_array *data, const tomos_geometry *scan)
+	tomos_file *file, const char *path, const tomos_array *data, const tomos_geometry *scan)
 {
 	int code;
 	DO(output_describe(file, path, NULL, scan));
@@ -130,7 +130,7 @@ done:
 }
 
 int file_each(tomos_file *file, const char *stage,
-        int (*visit)(void *user, int64_t first, int64_t count, float *data), void *user)
+	int (*visit)(void *user, int64_t first, int64_t count, float *data), void *user)
 {
 	tomos_file_info info;
 	float *data = NULL;
@@ -140,7 +140,7 @@ int file_each(tomos_file *file, const char *stage,
 	data = malloc((size_t)(step * info.shape[1] * info.shape[2]) * sizeof *data);
 	if (!data)
 		DO(failed("no memory for %lld x %lld x %lld floats", (long long)step,
-		        (long long)info.shape[1], (long long)info.shape[2]));
+			(long long)info.shape[1], (long long)info.shape[2]));
 	DO(progress_step(stage, 0, total));
 	for (int64_t first = 0; first < total; first += step) {
 		int64_t count = total - first < step ? total - first : step;
@@ -157,7 +157,7 @@ int grid_centred(tomos_grid *grid, const int64_t n[3], const double *voxel, int6
 {
 	if (count != 0 && count != 1 && count != 3)
 		return wrong_usage(
-		        "--voxel: one length or three are needed, not %lld", (long long)count);
+			"--voxel: one length or three are needed, not %lld", (long long)count);
 	double first = count ? voxel[0] : 1;
 	int code = lib(tomos_grid_centred(grid, n[0], n[1], n[2], first));
 	for (int i = 1; code == DONE && count == 3 && i < 3; i++) {
@@ -168,7 +168,7 @@ int grid_centred(tomos_grid *grid, const int64_t n[3], const double *voxel, int6
 }
 
 static int file_volume_grid(
-        const settings *s, const tomos_file *file, const tomos_file_info *info, tomos_grid *grid)
+	const settings *s, const tomos_file *file, const tomos_file_info *info, tomos_grid *grid)
 {
 	const int64_t n[3] = {info->shape[2], info->shape[1], info->shape[0]};
 	if (info->has_grid && s->input.voxel_count == 0)
@@ -214,15 +214,15 @@ int load_views_of(const settings *s, const int64_t shape[3], tomos_geometry **sc
 int fit_views(const char *path, const tomos_geometry *scan, tomos_array *data)
 {
 	const int64_t wanted[3] = {tomos_geometry_count(scan), tomos_geometry_rows(scan),
-	        tomos_geometry_columns(scan)};
+		tomos_geometry_columns(scan)};
 	const int64_t *got = data->shape;
 	bool sinogram = got[0] == 1 && wanted[1] == 1 && got[1] == wanted[0] && got[2] == wanted[2];
 	if (!sinogram && memcmp(got, wanted, sizeof wanted) != 0)
 		return failed(
-		        "'%s' has the shape %lld x %lld x %lld, but its geometry has %lld views of "
-		        "%lld rows x %lld columns",
-		        path, (long long)got[0], (long long)got[1], (long long)got[2],
-		        (long long)wanted[0], (long long)wanted[1], (long long)wanted[2]);
+			"'%s' has the shape %lld x %lld x %lld, but its geometry has %lld views of "
+			"%lld rows x %lld columns",
+			path, (long long)got[0], (long long)got[1], (long long)got[2],
+			(long long)wanted[0], (long long)wanted[1], (long long)wanted[2]);
 	*data = tomos_array_of(data->data, wanted[0], wanted[1], wanted[2]);
 	return DONE;
 }

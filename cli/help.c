@@ -47,7 +47,7 @@ void row_help(const command *c, int number, const tomos_option *row, char text[1
 	row_default(c, number, row, fallback);
 	if (fallback[0])
 		at += snprintf(text + at, 1024 - (size_t)at, "%sdefault: %s%s",
-		        choice ? "; " : " (", fallback, choice ? "" : ")");
+			choice ? "; " : " (", fallback, choice ? "" : ")");
 	if (choice)
 		snprintf(text + at, 1024 - (size_t)at, ")");
 }

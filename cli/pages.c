@@ -144,7 +144,7 @@ static void bash_values(const command *c)
 				printf("\" ;;\n");
 			} else {
 				printf("%s ;;\n",
-				        strcmp(row->values, "FILE") == 0 ? "files=1" : ":");
+					strcmp(row->values, "FILE") == 0 ? "files=1" : ":");
 			}
 		}
 	}

@@ -33,7 +33,7 @@ static int list_whole(const char *option, double *values, int64_t count)
 }
 
 static int set_list(
-        settings *s, char *base, const tomos_option *row, const char *option, const char *text)
+	settings *s, char *base, const tomos_option *row, const char *option, const char *text)
 {
 	double *values;
 	int64_t count;
@@ -51,11 +51,18 @@ static int set_list(
 	return DONE;
 }
 
+/* A backend's name may be followed by its devices: cuda:0,1. */
+static bool choice_allowed(const tomos_option *row, const char *text)
+{
+	size_t length = strcmp(row->values, "=backends") == 0 ? strcspn(text, ":") : strlen(text);
+	return name_in(row_values(row), text, length);
+}
+
 static int bad_choice(const tomos_option *row, const char *option, const char *text)
 {
 	const char *nearest = name_nearest(row_values(row), text);
 	return wrong_usage("--%s: '%s' is not one of %s%s%s", option, text, row_values(row),
-	        nearest[0] ? "; nearest: " : "", nearest);
+		nearest[0] ? "; nearest: " : "", nearest);
 }
 
 static int set_real(char *base, const tomos_option *row, const char *option, const char *text)
@@ -108,7 +115,7 @@ static bool same_name(const char *shown, size_t length, const char *name)
 
 /* The next row of that name, from group *number, row *at on; the same name may be in two groups. */
 static const tomos_option *find(
-        const command *c, const char *name, size_t length, int *number, int *at)
+	const command *c, const char *name, size_t length, int *number, int *at)
 {
 	for (; *number < GROUP_COUNT; (*number)++, *at = 0) {
 		group g = group_get(*number);
@@ -152,7 +159,7 @@ static int set_all(settings *s, const command *c, const char *name, size_t lengt
 	int number = 0, at = 0, set = 0;
 	const tomos_option *row, *refused = NULL;
 	for (; (row = find(c, name, length, &number, &at)) != NULL; at++) {
-		if (row->kind == TOMOS_CHOICE && !name_in(row_values(row), text, strlen(text))) {
+		if (row->kind == TOMOS_CHOICE && !choice_allowed(row, text)) {
 			refused = row;
 			continue;
 		}
@@ -215,7 +222,7 @@ static int check_operands(const settings *s, const command *c)
 		return wrong_usage("something is missing: tomos %s %s", c->name, c->usage);
 	if (c->most >= 0 && s->operand_count > c->most)
 		return wrong_usage("'%s' is one word too many: tomos %s %s", s->operands[c->most],
-		        c->name, c->usage);
+			c->name, c->usage);
 	if (row_used(c, GROUP_output, 0) && !s->output.output[0])
 		return wrong_usage("no output; name it with -o FILE");
 	return DONE;

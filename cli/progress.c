@@ -60,8 +60,8 @@ static void draw_bar(int64_t done, int64_t total, double value, double elapsed)
 	if (value > 0)
 		snprintf(extra, sizeof extra, "  %.3g", value);
 	fprintf(stderr, "\r%-12.12s [%s] %3d %%  %.3g/s  %d:%02d left%s\033[K", state.stage, bar,
-	        (int)(100.0 * (double)done / (double)total), (double)done / elapsed, (int)left / 60,
-	        (int)left % 60, extra);
+		(int)(100.0 * (double)done / (double)total), (double)done / elapsed, (int)left / 60,
+		(int)left % 60, extra);
 	state.shown = true;
 }
 

@@ -15,7 +15,7 @@ extent extent_of_grid(const tomos_grid *grid)
 		corner[i] = fmax(fabs(low), fabs(high));
 	}
 	return (extent){
-	        hypot(corner[0], corner[1]), corner[2], fabs(grid->step[0]), grid->n[2] == 1};
+		hypot(corner[0], corner[1]), corner[2], fabs(grid->step[0]), grid->n[2] == 1};
 }
 
 extent extent_of_phantom(const tomos_phantom *phantom)
@@ -39,9 +39,9 @@ extent extent_of_phantom(const tomos_phantom *phantom)
 static void shadow(const tomos_scan_options *o, const extent *object, double half[2])
 {
 	bool point = strcmp(o->geometry, "fan") == 0 || strcmp(o->geometry, "cone") == 0 ||
-	             strcmp(o->geometry, "helix") == 0;
+		     strcmp(o->geometry, "helix") == 0;
 	bool turned =
-	        strcmp(o->geometry, "laminography") == 0 || strcmp(o->geometry, "lebedev") == 0;
+		strcmp(o->geometry, "laminography") == 0 || strcmp(o->geometry, "lebedev") == 0;
 	double axis = o->source_axis_count ? o->source_axis[0] : 0;
 	double detector = o->source_detector_count ? o->source_detector[0] : 0;
 	half[0] = object->radius;
@@ -57,7 +57,7 @@ static void shadow(const tomos_scan_options *o, const extent *object, double hal
 static double magnification(const tomos_scan_options *o)
 {
 	bool parallel =
-	        !o->source_axis_count || !o->source_detector_count || o->source_axis[0] <= 0;
+		!o->source_axis_count || !o->source_detector_count || o->source_axis[0] <= 0;
 	return parallel ? 1 : o->source_detector[0] / o->source_axis[0];
 }
 
@@ -66,7 +66,7 @@ static int pixels(const char *name, double half, double pixel, int64_t *count)
 	double wanted = ceil(2 * half / pixel * (1 - 1e-12));
 	if (!(wanted <= MOST_PIXELS))
 		return failed("the whole object would need %.3g %s of %g; set --%s and --pixel",
-		        wanted, name, pixel, name);
+			wanted, name, pixel, name);
 	*count = wanted < 1 ? 1 : (int64_t)wanted;
 	return DONE;
 }
@@ -82,7 +82,7 @@ int scan_make(const settings *s, const extent *object, tomos_geometry **scan)
 		if (object->step == 0 && o.columns <= 0)
 			o.columns = COLUMNS;
 		o.pixel = object->step == 0 ? 2 * half[0] / (double)o.columns
-		                            : object->step * magnification(&o);
+					    : object->step * magnification(&o);
 	}
 	double height = o.pixel_height > 0 ? o.pixel_height : o.pixel;
 	if (!settings_given(s, GROUP_scan, "columns") && o.pixel > 0)

@@ -87,7 +87,7 @@ const char *settings_stray(const settings *s, int number, int other)
 	group g = group_get(number);
 	for (int i = 0; i < g.count; i++)
 		if ((s->given[number] >> i & 1) &&
-		        (other < 0 || !settings_given(s, other, g.rows[i].name)))
+			(other < 0 || !settings_given(s, other, g.rows[i].name)))
 			return g.rows[i].name;
 	return NULL;
 }
@@ -187,7 +187,7 @@ const char *command_names(void)
 #define COMMAND(name, least, most, operands, usage, summary, groups, examples) "|" #name
 	static const char names[] =
 #include "commands.def"
-	        ;
+		;
 #undef COMMAND
 	return names + 1;
 }

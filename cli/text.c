@@ -73,7 +73,7 @@ const char *name_nearest(const char *names, const char *text)
 		int n = (int)strcspn(at, "|");
 		int distance = n <= LONGEST_NAME ? edits(at, n, text, length) : best;
 		if (distance < best ||
-		        (length > 1 && distance == best && strncmp(at, text, 2) == 0)) {
+			(length > 1 && distance == best && strncmp(at, text, 2) == 0)) {
 			best = distance;
 			snprintf(nearest, sizeof nearest, "%.*s", n, at);
 		}
@@ -129,11 +129,11 @@ static char *slurp(const char *path)
 }
 
 static int list_fill(
-        const char *option, char *text, const char *between, double *values, int64_t *count)
+	const char *option, char *text, const char *between, double *values, int64_t *count)
 {
 	char *rest = NULL;
 	for (char *word = strtok_r(text, between, &rest); word;
-	        word = strtok_r(NULL, between, &rest))
+		word = strtok_r(NULL, between, &rest))
 		if (!text_real(word, &values[(*count)++]))
 			return wrong_usage("--%s: '%.60s' is not a number", option, word);
 	return DONE;

@@ -9,9 +9,9 @@
 const workload *workload_list(int *count)
 {
 #define WORKLOAD(name, quick, scan, n, slices, views, rows, columns, task, forward, back, \
-        iterations, about) \
+	iterations, about) \
 	{name, quick, scan, n, slices, views, rows, columns, task, forward, back, iterations, \
-	        about},
+		about},
 	static const workload list[] = {
 #include "workloads.def"
 	};
@@ -23,11 +23,11 @@ const workload *workload_list(int *count)
 const char *workload_names(void)
 {
 #define WORKLOAD(name, quick, scan, n, slices, views, rows, columns, task, forward, back, \
-        iterations, about) \
+	iterations, about) \
 	"|" name
 	static const char names[] =
 #include "workloads.def"
-	        ;
+		;
 #undef WORKLOAD
 	return names + 1;
 }
@@ -132,10 +132,10 @@ static int bench_once(const bench *b)
 		return lib(tomos_op_adjoint(b->op, &b->projections, &b->volume));
 	case SIRT:
 		return lib(
-		        tomos_sirt(b->op, &b->projections, &b->volume, &sirt, progress_silent()));
+			tomos_sirt(b->op, &b->projections, &b->volume, &sirt, progress_silent()));
 	default:
 		return lib((w->task == FBP ? tomos_fbp : tomos_fdk)(b->backend, &b->grid, b->scan,
-		        &b->projections, &b->volume, NULL, progress_silent()));
+			&b->projections, &b->volume, NULL, progress_silent()));
 	}
 }
 

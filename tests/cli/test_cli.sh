@@ -198,6 +198,11 @@ check "noise from a seed" 0 compare noisy.h5 again.h5 --max 0
 check "photons" 0 project p.h5 --views 40 --photons 1e5 -o photons.h5
 check "photons make noise" 1 compare s.h5 photons.h5 --max 1e-6
 has "its sentence" err "larger than 1e-06"
+check "no photons and no noise" 0 project p.h5 --views 40 --photons 0 --noise 0 -o none.h5
+check "change nothing" 0 compare s.h5 none.h5 --max 0
+check "negative noise" 1 project p.h5 --views 4 --noise -1 -o x2.h5
+check "unknown backend" 2 project p.h5 --views 4 --backend cpo -o x2.h5
+has "its sentence" err "nearest: cpu"
 check "option of phantoms on a file" 2 project p.h5 --views 4 --radius 2 -o x.h5
 has "its sentence" err "--radius has no effect"
 check "projector of a phantom" 2 project ball --views 4 --forward line -o x.h5
@@ -323,8 +328,8 @@ check "-- ends the options" 1 info -- --help
 has "an operand with hyphens" err "--help"
 
 # ---- broken inputs -----------------------------------------------------------------------------
-check "file that is not there" 1 info none.h5
-has "its sentence names it" err "none.h5"
+check "file that is not there" 1 info nofile.h5
+has "its sentence names it" err "nofile.h5"
 head -c 3000 p.h5 >short.h5
 check "truncated HDF5" 1 project short.h5 --views 4 -o x2.h5
 head -c 300 c.npy >short.npy
