@@ -163,32 +163,32 @@ int grid_centred(tomos_grid *grid, const int64_t n[3], const double *voxel, int6
 
 /* An output is opened before the work, so that a refusal comes first, and filled after it. */
 int output_open(
-        tomos_file **file, const settings *s, tomos_content content, const int64_t shape[3]);
+	tomos_file **file, const settings *s, tomos_content content, const int64_t shape[3]);
 int output_volume(
-        tomos_file *file, const char *path, const tomos_array *volume, const tomos_grid *grid);
+	tomos_file *file, const char *path, const tomos_array *volume, const tomos_grid *grid);
 int output_scan(
-        tomos_file *file, const char *path, const tomos_array *data, const tomos_geometry *scan);
+	tomos_file *file, const char *path, const tomos_array *data, const tomos_geometry *scan);
 /* A grid or geometry that the format of the target cannot hold is left out with a note. */
 int output_describe(
-        tomos_file *file, const char *path, const tomos_grid *grid, const tomos_geometry *scan);
+	tomos_file *file, const char *path, const tomos_grid *grid, const tomos_geometry *scan);
 /* Calls visit(user, first, count, data) for all of a file in portions along the first axis. */
 int file_each(tomos_file *file, const char *stage,
-        int (*visit)(void *user, int64_t first, int64_t count, float *data), void *user);
+	int (*visit)(void *user, int64_t first, int64_t count, float *data), void *user);
 
 bool phantom_is_name(const char *text);
 
 /* ---- work in pieces, so that it can be watched and stopped ---------------------------------- */
 
 int pieces_forward(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
-        const tomos_projector_options *options, const tomos_array *volume,
-        const tomos_array *projections);
+	const tomos_projector_options *options, const tomos_array *volume,
+	const tomos_array *projections);
 int pieces_back(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
-        const tomos_projector_options *options, const tomos_array *projections,
-        const tomos_array *volume);
+	const tomos_projector_options *options, const tomos_array *projections,
+	const tomos_array *volume);
 int pieces_volume(const tomos_phantom *phantom, const tomos_grid *grid, int64_t samples,
-        const tomos_array *volume);
+	const tomos_array *volume);
 int pieces_phantom(const tomos_phantom *phantom, const tomos_geometry *scan, int64_t samples,
-        const tomos_array *projections);
+	const tomos_array *projections);
 
 /* How much room an object takes around the origin. */
 typedef struct extent {
