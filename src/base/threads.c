@@ -124,6 +124,7 @@ void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
 	pthread_mutex_lock(&lock);
 	while (busy_workers > 0)
 		pthread_cond_wait(&work_done, &lock);
+	current = NULL;
 	pthread_mutex_unlock(&lock);
 	pthread_mutex_unlock(&pool_owner);
 }
