@@ -73,11 +73,11 @@ static void drop(hid_t object)
 
 /* "'path', dataset '/x': what: what the library says" */
 static tomos_status refuse(
-        tomos_status status, const char *path, const char *dataset, const char *what)
+	tomos_status status, const char *path, const char *dataset, const char *what)
 {
 	return fail(status, "'%s'%s%s%s: %s%s%s", path, dataset ? ", dataset '" : "",
-	        dataset ? dataset : "", dataset ? "'" : "", what, complaint[0] ? ": " : "",
-	        complaint);
+		dataset ? dataset : "", dataset ? "'" : "", what, complaint[0] ? ": " : "",
+		complaint);
 }
 
 /* ---- what a dataset holds ----------------------------------------------------------------- */
@@ -97,7 +97,7 @@ static bool take_element(hid_t dataset, Element *element)
 	H5T_class_t class = H5Tget_class(type);
 	size_t bytes = H5Tget_size(type);
 	bool plain = (class == H5T_INTEGER || class == H5T_FLOAT) && bytes <= 8 &&
-	             H5Tget_precision(type) == 8 * bytes;
+		     H5Tget_precision(type) == 8 * bytes;
 	char kind = class == H5T_FLOAT ? 'f' : H5Tget_sign(type) == H5T_SGN_NONE ? 'u' : 'i';
 	*element = (Element){kind, plain ? (int)bytes : 0, false};
 	drop(type);
@@ -111,8 +111,8 @@ static bool take_axes(hid_t dataset, Form *form)
 	if (space < 0)
 		return false;
 	form->rank = H5Sget_simple_extent_type(space) == H5S_NULL
-	                     ? -1
-	                     : H5Sget_simple_extent_dims(space, sizes, NULL);
+			     ? -1
+			     : H5Sget_simple_extent_dims(space, sizes, NULL);
 	drop(space);
 	for (int i = 0; i < form->rank; i++)
 		form->axes[i] = sizes[i] > INT64_MAX ? INT64_MAX : (int64_t)sizes[i];
@@ -151,7 +151,7 @@ static bool chunks_fit(hid_t dataset, hid_t list, int64_t bytes, int64_t size)
 
 /* The data a dataset claims can be in its file. Virtual and external data lie elsewhere. */
 static tomos_status check_storage(
-        hid_t dataset, const Form *form, const char *path, const char *name)
+	hid_t dataset, const Form *form, const char *path, const char *name)
 {
 	int64_t bytes = form_bytes(form), size = bytes_of_file(path);
 	hid_t list = H5Dget_create_plist(dataset);
@@ -163,15 +163,16 @@ static tomos_status check_storage(
 	if (layout == H5D_CHUNKED)
 		fits = chunks_fit(dataset, list, bytes, size);
 	else if (layout == H5D_CONTIGUOUS && H5Pget_external_count(list) == 0)
-		fits = at != HADDR_UNDEF && bytes <= size && at <= (haddr_t)(size - bytes);
+		fits = at != HADDR_UNDEF && bytes <= size && at <= (haddr_t)(size - bytes) &&
+		       H5Dget_storage_size(dataset) == (hsize_t)bytes;
 	else
 		fits = layout == H5D_COMPACT ? bytes <= size : layout != H5D_LAYOUT_ERROR;
 	drop(list);
 	if (fits)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
-	        "'%s', dataset '%s': its %lld bytes are not in the file, which has %lld", path,
-	        name, (long long)bytes, (long long)size);
+		"'%s', dataset '%s': its %lld bytes are not in the file of %lld", path, name,
+		(long long)bytes, (long long)size);
 }
 
 /* ---- which dataset ------------------------------------------------------------------------ */
@@ -180,7 +181,7 @@ static const struct {
 	const char *name;
 	tomos_content content;
 } usual[] = {{"/volume", TOMOS_VOLUME}, {"/projections", TOMOS_PROJECTIONS},
-        {"/exchange/data", TOMOS_PROJECTIONS}};
+	{"/exchange/data", TOMOS_PROJECTIONS}};
 
 /* Opens a path step by step, which H5Lexists asks for; a dead link is not there either. */
 static bool has_object(hid_t file, const char *name)
@@ -225,7 +226,7 @@ static herr_t look_at(hid_t group, const char *name, const H5L_info_t *info, voi
 		snprintf(found->first, sizeof found->first, "/%s", name);
 	size_t length = strlen(found->all);
 	snprintf(
-	        found->all + length, sizeof found->all - length, "%s/%s", length ? ", " : "", name);
+		found->all + length, sizeof found->all - length, "%s/%s", length ? ", " : "", name);
 	return 0;
 }
 
@@ -238,9 +239,9 @@ static tomos_status search_dataset(File *file, hid_t id)
 		return mem_text(&file->dataset, found.first);
 	if (found.count == 0)
 		return fail(TOMOS_BAD_FILE, "'%s' has no dataset of numbers with two or three axes",
-		        file->path);
+			file->path);
 	return fail(TOMOS_BAD_VALUE, "'%s' has %d datasets that could be meant; name one of %s",
-	        file->path, found.count, found.all);
+		file->path, found.count, found.all);
 }
 
 static tomos_status choose_dataset(File *file, hid_t id, const char *wanted)
@@ -265,6 +266,43 @@ static bool hdf5_probe(const unsigned char *head, size_t length)
 	return false;
 }
 
+static uint64_t take_address(const unsigned char *from, int bytes)
+{
+	uint64_t address = 0;
+	for (int i = bytes; i-- > 0;)
+		address = address << 8 | from[i];
+	return bytes < 8 && address == (UINT64_C(1) << 8 * bytes) - 1 ? UINT64_MAX : address;
+}
+
+/* The first block of files of the old layout has no checksum, and the library believes it: a wrong
+ * address of a driver's block has it take gigabytes. Only files in parts have such a block. */
+static tomos_status check_first_block(const char *path)
+{
+	unsigned char block[96] = {0};
+	int descriptor;
+	int64_t size;
+	TRY(flat_open(&descriptor, &size, path));
+	tomos_status status =
+		flat_read(descriptor, path, 0, block, min64(size, (int64_t)sizeof block));
+	(void)flat_close(&descriptor, path);
+	TRY(status);
+	int version = block[8], bytes = block[13];
+	if (!hdf5_probe(block, 8) || version > 1)
+		return TOMOS_OK;
+	if (bytes != 4 && bytes != 8)
+		return fail(TOMOS_BAD_FILE, "'%s': addresses of %d bytes; 4 or 8 were expected",
+			path, bytes);
+	const unsigned char *addresses = block + (version == 0 ? 24 : 28);
+	uint64_t end = take_address(addresses + 2 * bytes, bytes);
+	if (end > (uint64_t)size)
+		return fail(TOMOS_BAD_FILE, "'%s' is truncated: it has %lld bytes of %llu", path,
+			(long long)size, (unsigned long long)end);
+	if (take_address(addresses + 3 * bytes, bytes) != UINT64_MAX)
+		return fail(
+			TOMOS_UNSUPPORTED, "'%s' is part of an HDF5 file in several parts", path);
+	return TOMOS_OK;
+}
+
 /* Locks are of no use here, and fail on many network file systems. */
 static hid_t access_list(bool create)
 {
@@ -285,18 +323,18 @@ static tomos_status open_dataset(File *file, Hdf5 *own)
 	Form form;
 	char *where;
 	own->dataset = has_object(own->file, file->dataset)
-	                       ? H5Dopen2(own->file, file->dataset, H5P_DEFAULT)
-	                       : H5I_INVALID_HID;
+			       ? H5Dopen2(own->file, file->dataset, H5P_DEFAULT)
+			       : H5I_INVALID_HID;
 	if (own->dataset < 0)
 		return refuse(
-		        TOMOS_BAD_FILE, file->path, file->dataset, "is not a dataset of the file");
+			TOMOS_BAD_FILE, file->path, file->dataset, "is not a dataset of the file");
 	if (!take_element(own->dataset, &form.element))
 		return fail(TOMOS_UNSUPPORTED,
-		        "'%s', dataset '%s': only integers and floats of 8 to 64 bits can be read",
-		        file->path, file->dataset);
+			"'%s', dataset '%s': only integers and floats of 8 to 64 bits can be read",
+			file->path, file->dataset);
 	if (!take_axes(own->dataset, &form))
 		return refuse(
-		        TOMOS_BAD_FILE, file->path, file->dataset, "its shape cannot be read");
+			TOMOS_BAD_FILE, file->path, file->dataset, "its shape cannot be read");
 	own->rank = form.rank;
 	file->type = element_name(form.element);
 	TRY(mem_printf(&where, "'%s', dataset '%s'", file->path, file->dataset));
@@ -332,6 +370,7 @@ static tomos_status hdf5_open(File *file, const tomos_file_options *options)
 {
 	Hdf5 *own;
 	TRY(make_own(file, &own));
+	TRY(check_first_block(file->path));
 	Quiet quiet = enter();
 	return leave(quiet, open_locked(file, own, options->dataset));
 }
@@ -347,7 +386,7 @@ static hid_t select_slab(const File *file, int64_t first, int64_t count, hid_t *
 	if (space < 0)
 		return space;
 	if (H5Sselect_hyperslab(space, H5S_SELECT_SET, start + skip, NULL, part + skip, NULL) < 0 ||
-	        (*memory = H5Screate_simple(own->rank, part + skip, NULL)) < 0) {
+		(*memory = H5Screate_simple(own->rank, part + skip, NULL)) < 0) {
 		drop(space);
 		return H5I_INVALID_HID;
 	}
@@ -355,16 +394,16 @@ static hid_t select_slab(const File *file, int64_t first, int64_t count, hid_t *
 }
 
 static tomos_status transfer(
-        const File *file, int64_t first, int64_t count, float *in, const float *out)
+	const File *file, int64_t first, int64_t count, float *in, const float *out)
 {
 	const Hdf5 *own = file->own;
 	hid_t memory, space = select_slab(file, first, count, &memory);
 	herr_t failed = -1;
 	if (space >= 0) {
 		failed =
-		        in ? H5Dread(own->dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, in)
-		           : H5Dwrite(own->dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT,
-		                     out);
+			in ? H5Dread(own->dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, in)
+			   : H5Dwrite(own->dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT,
+				     out);
 		drop(memory);
 		drop(space);
 	}
@@ -372,7 +411,7 @@ static tomos_status transfer(
 		return TOMOS_OK;
 	char what[96];
 	snprintf(what, sizeof what, "indices %lld to %lld cannot be %s", (long long)first,
-	        (long long)(first + count - 1), in ? "read" : "written");
+		(long long)(first + count - 1), in ? "read" : "written");
 	return refuse(in ? TOMOS_BAD_FILE : TOMOS_IO, file->path, file->dataset, what);
 }
 
@@ -404,9 +443,9 @@ static hid_t make_dataset(hid_t file, const char *name, hid_t type, int rank, co
 	hid_t links = H5Pcreate(H5P_LINK_CREATE), list = H5Pcreate(H5P_DATASET_CREATE);
 	hid_t dataset = H5I_INVALID_HID;
 	if (space >= 0 && H5Pset_create_intermediate_group(links, 1) >= 0 &&
-	        H5Pset_layout(list, H5D_CONTIGUOUS) >= 0 &&
-	        H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0 &&
-	        H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0)
+		H5Pset_layout(list, H5D_CONTIGUOUS) >= 0 &&
+		H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0 &&
+		H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0)
 		dataset = H5Dcreate2(file, name, type, space, links, list, H5P_DEFAULT);
 	drop(list);
 	drop(links);
@@ -418,7 +457,7 @@ static const char *content_name(tomos_content content)
 {
 	return content == TOMOS_VOLUME        ? "volume"
 	       : content == TOMOS_PROJECTIONS ? "projections"
-	                                      : "data";
+					      : "data";
 }
 
 static tomos_status create_locked(File *file, Hdf5 *own)
@@ -433,8 +472,8 @@ static tomos_status create_locked(File *file, Hdf5 *own)
 	if (own->file >= 0)
 		own->dataset = make_dataset(own->file, file->dataset, H5T_NATIVE_FLOAT, 3, sizes);
 	if (own->dataset < 0 || !put_attribute(own->file, "tomos", TOMOS_VERSION) ||
-	        !put_attribute(own->file, "content", content_name(file->content)) ||
-	        H5Fflush(own->file, H5F_SCOPE_LOCAL) < 0)
+		!put_attribute(own->file, "content", content_name(file->content)) ||
+		H5Fflush(own->file, H5F_SCOPE_LOCAL) < 0)
 		return refuse(TOMOS_IO, file->path, NULL, "cannot be created");
 	return TOMOS_OK;
 }
@@ -484,7 +523,7 @@ static void hdf5_close(File *file)
 /* ---- named numbers ------------------------------------------------------------------------ */
 
 static tomos_status read_numbers(
-        const File *file, const char *name, hid_t dataset, double **values, int64_t shape[2])
+	const File *file, const char *name, hid_t dataset, double **values, int64_t shape[2])
 {
 	Form form;
 	int64_t count = 1;
@@ -503,7 +542,7 @@ static tomos_status read_numbers(
 }
 
 static tomos_status get_locked(
-        const File *file, const char *name, double **values, int64_t shape[2])
+	const File *file, const char *name, double **values, int64_t shape[2])
 {
 	const Hdf5 *own = file->own;
 	if (own->file < 0 || !has_object(own->file, name))
@@ -523,7 +562,7 @@ static tomos_status hdf5_get(const File *file, const char *name, double **values
 }
 
 static tomos_status put_locked(
-        const File *file, const char *name, const double *values, const int64_t shape[2])
+	const File *file, const char *name, const double *values, const int64_t shape[2])
 {
 	const Hdf5 *own = file->own;
 	hsize_t sizes[2] = {(hsize_t)shape[0], (hsize_t)shape[1]};
@@ -532,30 +571,30 @@ static tomos_status put_locked(
 		(void)H5Ldelete(own->file, name, H5P_DEFAULT);
 	hid_t dataset = make_dataset(own->file, name, H5T_NATIVE_DOUBLE, rank, sizes + 2 - rank);
 	bool written = dataset >= 0 && H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL,
-	                                       H5P_DEFAULT, values) >= 0;
+					       H5P_DEFAULT, values) >= 0;
 	tomos_status status =
-	        written ? TOMOS_OK : refuse(TOMOS_IO, file->path, name, "cannot be written");
+		written ? TOMOS_OK : refuse(TOMOS_IO, file->path, name, "cannot be written");
 	drop(dataset);
 	return status;
 }
 
 static tomos_status hdf5_put(
-        File *file, const char *name, const double *values, const int64_t shape[2])
+	File *file, const char *name, const double *values, const int64_t shape[2])
 {
 	Quiet quiet = enter();
 	return leave(quiet, put_locked(file, name, values, shape));
 }
 
 const Format format_hdf5 = {
-        .name = "hdf5",
-        .endings = "h5|hdf5|hdf|nxs",
-        .probe = hdf5_probe,
-        .open = hdf5_open,
-        .read = hdf5_read,
-        .create = hdf5_create,
-        .write = hdf5_write,
-        .finish = hdf5_finish,
-        .close = hdf5_close,
-        .get = hdf5_get,
-        .put = hdf5_put,
+	.name = "hdf5",
+	.endings = "h5|hdf5|hdf|nxs",
+	.probe = hdf5_probe,
+	.open = hdf5_open,
+	.read = hdf5_read,
+	.create = hdf5_create,
+	.write = hdf5_write,
+	.finish = hdf5_finish,
+	.close = hdf5_close,
+	.get = hdf5_get,
+	.put = hdf5_put,
 };

@@ -95,7 +95,7 @@ static inline tomos_file_options overwriting(void)
 }
 
 static inline void write_array(
-        const char *path, tomos_content content, const int64_t shape[3], const float *data)
+	const char *path, tomos_content content, const int64_t shape[3], const float *data)
 {
 	tomos_file_options options = overwriting();
 	tomos_file *file;
@@ -139,7 +139,7 @@ static inline void assert_reads(const char *path, const int64_t shape[3], const 
 	assert_ok(read_all(path, got, &data));
 	assert_memory_equal(got, shape, sizeof got);
 	assert_memory_equal(
-	        data, expected, (size_t)(shape[0] * shape[1] * shape[2]) * sizeof *data);
+		data, expected, (size_t)(shape[0] * shape[1] * shape[2]) * sizeof *data);
 	free(data);
 }
 
@@ -190,7 +190,7 @@ static inline void add_value(Bytes *b, char kind, int bytes, float value)
 
 /* A classic TIFF file of one strip per page; `compression` is only said, not done. */
 static inline Bytes tiff_bytes(
-        bool big, char kind, int bytes, const int64_t shape[3], const float *data)
+	bool big, char kind, int bytes, const int64_t shape[3], const float *data)
 {
 	Bytes b = {.big = big};
 	size_t page = (size_t)(shape[1] * shape[2]) * (size_t)bytes;
@@ -200,13 +200,13 @@ static inline Bytes tiff_bytes(
 	for (int64_t p = 0; p < shape[0]; p++) {
 		size_t start = b.length;
 		uint64_t tags[][3] = {{256, 4, (uint64_t)shape[2]}, {257, 4, (uint64_t)shape[1]},
-		        {258, 3, (uint64_t)bytes * 8}, {259, 3, 1}, {262, 3, 1},
-		        {273, 4, start + 126}, {277, 3, 1}, {278, 4, (uint64_t)shape[1]},
-		        {279, 4, page},
-		        {339, 3,
-		                kind == 'f'   ? 3
-		                : kind == 'i' ? 2
-		                              : 1}};
+			{258, 3, (uint64_t)bytes * 8}, {259, 3, 1}, {262, 3, 1},
+			{273, 4, start + 126}, {277, 3, 1}, {278, 4, (uint64_t)shape[1]},
+			{279, 4, page},
+			{339, 3,
+				kind == 'f'   ? 3
+				: kind == 'i' ? 2
+					      : 1}};
 		add(&b, 10, 2);
 		for (int t = 0; t < 10; t++) {
 			int size = tags[t][1] == 3 ? 2 : 4;

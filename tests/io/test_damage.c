@@ -2,6 +2,7 @@
 #include "io_help.h"
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <hdf5.h>
 #include "io/io.h"
 
 /* HDF5 1.10 loses some bytes of its own when an object's checksum is wrong. */
@@ -61,18 +62,23 @@ static void flip_bits(const char *path, const unsigned char *bytes, size_t lengt
 	assert_true(refused > 0 && accepted > 0); /* the data's own bits are free to change */
 }
 
-static void damage(const char *name, size_t step)
+static void damage_file(const char *whole, size_t step)
 {
 	size_t length;
 	char path[128];
 	snprintf(path, sizeof path, "%s", at("damaged"));
-	write_array(at(name), TOMOS_VOLUME, shape, numbers);
-	unsigned char *bytes = get_file(at(name), &length);
+	unsigned char *bytes = get_file(whole, &length);
 	refused = accepted = 0;
 	put_file(path, bytes, length);
 	flip_bits(path, bytes, length, step);
 	truncate_everywhere(path, length);
 	free(bytes);
+}
+
+static void damage(const char *name, size_t step)
+{
+	write_array(at(name), TOMOS_VOLUME, shape, numbers);
+	damage_file(at(name), step);
 }
 
 static void damaged_npy(void **state)
@@ -91,6 +97,45 @@ static void damaged_hdf5(void **state)
 {
 	(void)state;
 	damage("a.h5", 7);
+}
+
+/* The layout HDF5 writes by default has no checksums. */
+static void damaged_old_hdf5(void **state)
+{
+	(void)state;
+	const hsize_t sizes[3] = {3, 4, 5};
+	hid_t file = H5Fcreate(at("old.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+	hid_t space = H5Screate_simple(3, sizes, NULL);
+	hid_t data = H5Dcreate2(
+		file, "volume", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+	assert_true(H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers) >= 0);
+	H5Dclose(data);
+	H5Sclose(space);
+	H5Fclose(file);
+	damage_file(at("old.h5"), 7);
+}
+
+static void put_byte(const char *path, off_t where, unsigned char value)
+{
+	int file = open(path, O_WRONLY);
+	assert_int_equal(pwrite(file, &value, 1, where), 1);
+	close(file);
+}
+
+static void refuses_old_first_blocks(void **state)
+{
+	(void)state;
+	tomos_file *file;
+	H5Fclose(H5Fcreate(at("damaged"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+	put_byte(at("damaged"), 48, 0);
+	assert_int_equal(tomos_file_open(&file, at("damaged"), NULL), TOMOS_UNSUPPORTED);
+	assert_says("is part of an HDF5 file in several parts");
+	put_byte(at("damaged"), 42, 1);
+	assert_int_equal(tomos_file_open(&file, at("damaged"), NULL), TOMOS_BAD_FILE);
+	assert_says("is truncated: it has 800 bytes of 66336");
+	put_byte(at("damaged"), 13, 5);
+	assert_int_equal(tomos_file_open(&file, at("damaged"), NULL), TOMOS_BAD_FILE);
+	assert_says("addresses of 5 bytes; 4 or 8 were expected");
 }
 
 /* Named numbers are read from damaged files too: they give numbers or a refusal. */
@@ -150,11 +195,13 @@ static void truncated_while_open(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(damaged_npy),
-	        cmocka_unit_test(damaged_tiff),
-	        cmocka_unit_test(damaged_hdf5),
-	        cmocka_unit_test(damaged_numbers),
-	        cmocka_unit_test(truncated_while_open),
+		cmocka_unit_test(damaged_npy),
+		cmocka_unit_test(damaged_tiff),
+		cmocka_unit_test(damaged_hdf5),
+		cmocka_unit_test(damaged_old_hdf5),
+		cmocka_unit_test(refuses_old_first_blocks),
+		cmocka_unit_test(damaged_numbers),
+		cmocka_unit_test(truncated_while_open),
 	};
 	return cmocka_run_group_tests(tests, make_numbers, scratch_remove);
 }

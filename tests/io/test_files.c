@@ -85,7 +85,7 @@ static void keeps_scans(void **state)
 	assert_int_equal(tomos_geometry_rows(back), 2);
 	assert_int_equal(tomos_geometry_columns(back), 6);
 	assert_memory_equal(
-	        tomos_geometry_list(back), tomos_geometry_list(scan), 4 * sizeof(tomos_view));
+		tomos_geometry_list(back), tomos_geometry_list(scan), 4 * sizeof(tomos_view));
 	tomos_geometry_free(back);
 	tomos_geometry_free(scan);
 	assert_int_equal(mem_live(), 0);
@@ -113,7 +113,7 @@ static void refuses_what_does_not_fit(void **state)
 
 /* Puts named numbers past the checks of the public functions. */
 static void put_numbers(const char *path, const char *name, const double *values, int64_t rows,
-        int64_t columns, const char *other, const double *more, int64_t count)
+	int64_t columns, const char *other, const double *more, int64_t count)
 {
 	tomos_file_options options = overwriting();
 	tomos_file *file;
@@ -230,7 +230,7 @@ static void draws(void **state)
 	assert_int_equal(tomos_picture_write(at("q.png"), data, 3, 2, 1, 1, NULL), TOMOS_BAD_VALUE);
 	assert_says("black is 1 and white is 1; white must be above black");
 	assert_int_equal(
-	        tomos_picture_write(at("q.png"), data, 3, 2, NAN, 1, NULL), TOMOS_BAD_VALUE);
+		tomos_picture_write(at("q.png"), data, 3, 2, NAN, 1, NULL), TOMOS_BAD_VALUE);
 	assert_int_equal(tomos_picture_write(at("q.png"), data, 0, 2, 0, 1, NULL), TOMOS_BAD_VALUE);
 	assert_says("a picture of 2 x 0; each side must be 1 to 1000000");
 	assert_int_equal(tomos_picture_write("", data, 3, 2, 0, 1, NULL), TOMOS_BAD_VALUE);
@@ -241,13 +241,13 @@ static void draws(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(keeps_grids),
-	        cmocka_unit_test(keeps_scans),
-	        cmocka_unit_test(refuses_what_does_not_fit),
-	        cmocka_unit_test(refuses_bad_numbers),
-	        cmocka_unit_test(survives_allocation_failures),
-	        cmocka_unit_test(finds_what_is_not_finite),
-	        cmocka_unit_test(draws),
+		cmocka_unit_test(keeps_grids),
+		cmocka_unit_test(keeps_scans),
+		cmocka_unit_test(refuses_what_does_not_fit),
+		cmocka_unit_test(refuses_bad_numbers),
+		cmocka_unit_test(survives_allocation_failures),
+		cmocka_unit_test(finds_what_is_not_finite),
+		cmocka_unit_test(draws),
 	};
 	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

@@ -18,17 +18,17 @@ static const struct {
 	const char *name;
 	float values[6];
 } types[] = {
-        {'i', 1, "int8", {-128, -1, 0, 1, 5, 127}},
-        {'i', 2, "int16", {-32768, -1, 0, 256, 5, 32767}},
-        {'i', 4, "int32", {-8388608, -1, 0, 65536, 5, 1 << 30}},
-        {'i', 8, "int64", {-8388608, -1, 0, 65536, 5, 1LL << 40}},
-        {'u', 1, "uint8", {0, 1, 2, 127, 128, 255}},
-        {'u', 2, "uint16", {0, 1, 256, 32768, 32769, 65535}},
-        {'u', 4, "uint32", {0, 1, 65536, 1 << 23, 1 << 30, 2147483648.0F}},
-        {'u', 8, "uint64", {0, 1, 65536, 1 << 23, 1LL << 32, 1LL << 62}},
-        {'f', 2, "float16", {-2, -0.0F, 0.5F, 1, 1.25F, 2048}},
-        {'f', 4, "float32", {-2, -0.0F, 0.1F, 1e-40F, 1e30F, 3}},
-        {'f', 8, "float64", {-2, -0.0F, 0.5F, 1e-20F, 1e30F, 3}},
+	{'i', 1, "int8", {-128, -1, 0, 1, 5, 127}},
+	{'i', 2, "int16", {-32768, -1, 0, 256, 5, 32767}},
+	{'i', 4, "int32", {-8388608, -1, 0, 65536, 5, 1 << 30}},
+	{'i', 8, "int64", {-8388608, -1, 0, 65536, 5, 1LL << 40}},
+	{'u', 1, "uint8", {0, 1, 2, 127, 128, 255}},
+	{'u', 2, "uint16", {0, 1, 256, 32768, 32769, 65535}},
+	{'u', 4, "uint32", {0, 1, 65536, 1 << 23, 1 << 30, 2147483648.0F}},
+	{'u', 8, "uint64", {0, 1, 65536, 1 << 23, 1LL << 32, 1LL << 62}},
+	{'f', 2, "float16", {-2, -0.0F, 0.5F, 1, 1.25F, 2048}},
+	{'f', 4, "float32", {-2, -0.0F, 0.1F, 1e-40F, 1e30F, 3}},
+	{'f', 8, "float64", {-2, -0.0F, 0.5F, 1e-20F, 1e30F, 3}},
 };
 
 static const int64_t small[3] = {3, 1, 2};
@@ -137,14 +137,14 @@ static void npy_types(void **state)
 			for (int version = 1; version <= 3; version++) {
 				char text[128];
 				snprintf(text, sizeof text,
-				        "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (3, "
-				        "1, 2), }\n",
-				        order ? '>' : '<', types[t].kind, types[t].bytes);
+					"{'descr': '%c%c%d', 'fortran_order': False, 'shape': (3, "
+					"1, 2), }\n",
+					order ? '>' : '<', types[t].kind, types[t].bytes);
 				Bytes b = npy_text(version, text);
 				b.big = order;
 				for (int i = 0; i < 6; i++)
 					add_value(&b, types[t].kind, types[t].bytes,
-					        types[t].values[i]);
+						types[t].values[i]);
 				put_file(at("t.npy"), b.bytes, b.length);
 				assert_reads(at("t.npy"), small, types[t].values);
 				assert_type(at("t.npy"), types[t].name);
@@ -157,7 +157,7 @@ static void tiff_types(void **state)
 	for (int t = 0; t < COUNT(types); t++)
 		for (int order = 0; order < 2; order++) {
 			Bytes b = tiff_bytes(
-			        order, types[t].kind, types[t].bytes, small, types[t].values);
+				order, types[t].kind, types[t].bytes, small, types[t].values);
 			put_file(at("t.tif"), b.bytes, b.length);
 			assert_reads(at("t.tif"), small, types[t].values);
 			assert_type(at("t.tif"), types[t].name);
@@ -167,9 +167,9 @@ static void tiff_types(void **state)
 static hid_t hdf5_type(char kind, int bytes, bool big)
 {
 	hid_t type = H5Tcopy(kind == 'f' && bytes == 8 ? H5T_IEEE_F64LE
-	                     : kind == 'f'             ? H5T_IEEE_F32LE
-	                     : kind == 'i'             ? H5T_STD_I64LE
-	                                               : H5T_STD_U64LE);
+			     : kind == 'f'             ? H5T_IEEE_F32LE
+			     : kind == 'i'             ? H5T_STD_I64LE
+						       : H5T_STD_U64LE);
 	if (kind == 'f' && bytes == 2) {
 		H5Tset_fields(type, 15, 10, 5, 0, 10);
 		H5Tset_ebias(type, 15);
@@ -181,7 +181,7 @@ static hid_t hdf5_type(char kind, int bytes, bool big)
 }
 
 static void put_dataset(hid_t file, const char *name, hid_t type, int rank, const hsize_t *sizes,
-        hid_t list, const void *values)
+	hid_t list, const void *values)
 {
 	hid_t links = H5Pcreate(H5P_LINK_CREATE), space = H5Screate_simple(rank, sizes, NULL);
 	H5Pset_create_intermediate_group(links, 1);
@@ -189,7 +189,7 @@ static void put_dataset(hid_t file, const char *name, hid_t type, int rank, cons
 	assert_true(dataset >= 0);
 	if (values)
 		assert_true(H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT,
-		                    values) >= 0);
+				    values) >= 0);
 	H5Dclose(dataset);
 	H5Sclose(space);
 	H5Pclose(links);
@@ -211,7 +211,7 @@ static void hdf5_types(void **state)
 			hid_t file = new_hdf5(at("t.h5"));
 			hid_t type = hdf5_type(types[t].kind, types[t].bytes, order);
 			put_dataset(file, "/exchange/data", type, 3, sizes, H5P_DEFAULT,
-			        types[t].values);
+				types[t].values);
 			H5Tclose(type);
 			H5Fclose(file);
 			assert_reads(at("t.h5"), small, types[t].values);
@@ -236,9 +236,9 @@ static void npy_shapes(void **state)
 		const char *text;
 		int64_t shape[3];
 	} cases[] = {
-	        {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }", {1, 1, 6}},
-	        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}", {1, 2, 3}},
-	        {"{\"shape\":(1,2,3,),\"fortran_order\":False,\"descr\":\"<f4\"}  \n", {1, 2, 3}},
+		{"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }", {1, 1, 6}},
+		{"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}", {1, 2, 3}},
+		{"{\"shape\":(1,2,3,),\"fortran_order\":False,\"descr\":\"<f4\"}  \n", {1, 2, 3}},
 	};
 	float counted[6] = {0, 1, 2, 3, 4, 5};
 	for (int i = 0; i < COUNT(cases); i++) {
@@ -276,40 +276,40 @@ static void npy_refusals(void **state)
 	static const struct {
 		const char *text, *says;
 	} cases[] = {
-	        {"{'descr': '<c8', " GOOD, "numbers of type '<c8'"},
-	        {"{'descr': '<f3', " GOOD, "numbers of type '<f3'"},
-	        {"{'descr': '|f4', " GOOD, "numbers of type '|f4'"},
-	        {"{'descr': '', " GOOD, "numbers of type ''"},
-	        {"{'descr': [('a', '<f4')], " GOOD, "a plain number type (no list of fields)"},
-	        {"{'descr': '<f4', 'descr': '<f4', " GOOD, "one each of the keys"},
-	        {"{'descr': '<f4', 'color': 1, " GOOD, "one each of the keys"},
-	        {"{" GOOD, "each of the keys"},
-	        {"{'descr': '<f4', 'fortran_order': 0, 'shape': (6,)}",
-	                "True or False expected at '0"},
-	        {"{'descr': '<f4', 'fortran_order': False, 'shape': 6}", "'(' of the shape"},
-	        {"{'descr': '<f4', 'fortran_order': False, 'shape': (6)}", "',' after a size"},
-	        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-6,)}",
-	                "a size expected at '-6"},
-	        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", "',' after a size"},
-	        {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
-	                "a size below 2^63"},
-	        {"{'descr': '<f4', 'fortran_order': False, 'shape': ()}", "has 0 axes"},
-	        {"{'descr': '<f4', 'fortran_order': False, 'shape': (6, 0)}",
-	                "the shape 6 x 0, which is empty or too large"},
-	        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}",
-	                "which is empty or too large"},
-	        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 3, 1)}",
-	                "has 4 axes (1 x 2 x 3 x 1)"},
-	        {"{'descr': '<f4', 'fortran_order': False, 'shape': (7,)}",
-	                "has 24 bytes of data; 1 x 1 x 7 numbers of type float32 need 28"},
-	        {"{'descr': '<f4', 'fortran_order': False, 'shape': (5,)}", "need 20"},
-	        {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,)} x",
-	                "the end expected at 'x"},
-	        {"{'descr': '<f4' 'fortran_order': False, 'shape': (6,)}", "',' or '}'"},
-	        {"{'descr'; '<f4'}", "':' after a key"},
-	        {"{descr: '<f4'}", "a key expected"},
-	        {"['descr']", "'{' expected at '['descr']"},
-	        {"\x1b[31m{", "'{' expected at '?[31m{"},
+		{"{'descr': '<c8', " GOOD, "numbers of type '<c8'"},
+		{"{'descr': '<f3', " GOOD, "numbers of type '<f3'"},
+		{"{'descr': '|f4', " GOOD, "numbers of type '|f4'"},
+		{"{'descr': '', " GOOD, "numbers of type ''"},
+		{"{'descr': [('a', '<f4')], " GOOD, "a plain number type (no list of fields)"},
+		{"{'descr': '<f4', 'descr': '<f4', " GOOD, "one each of the keys"},
+		{"{'descr': '<f4', 'color': 1, " GOOD, "one each of the keys"},
+		{"{" GOOD, "each of the keys"},
+		{"{'descr': '<f4', 'fortran_order': 0, 'shape': (6,)}",
+			"True or False expected at '0"},
+		{"{'descr': '<f4', 'fortran_order': False, 'shape': 6}", "'(' of the shape"},
+		{"{'descr': '<f4', 'fortran_order': False, 'shape': (6)}", "',' after a size"},
+		{"{'descr': '<f4', 'fortran_order': False, 'shape': (-6,)}",
+			"a size expected at '-6"},
+		{"{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", "',' after a size"},
+		{"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
+			"a size below 2^63"},
+		{"{'descr': '<f4', 'fortran_order': False, 'shape': ()}", "has 0 axes"},
+		{"{'descr': '<f4', 'fortran_order': False, 'shape': (6, 0)}",
+			"the shape 6 x 0, which is empty or too large"},
+		{"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}",
+			"which is empty or too large"},
+		{"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 3, 1)}",
+			"has 4 axes (1 x 2 x 3 x 1)"},
+		{"{'descr': '<f4', 'fortran_order': False, 'shape': (7,)}",
+			"has 24 bytes of data; 1 x 1 x 7 numbers of type float32 need 28"},
+		{"{'descr': '<f4', 'fortran_order': False, 'shape': (5,)}", "need 20"},
+		{"{'descr': '<f4', 'fortran_order': False, 'shape': (6,)} x",
+			"the end expected at 'x"},
+		{"{'descr': '<f4' 'fortran_order': False, 'shape': (6,)}", "',' or '}'"},
+		{"{'descr'; '<f4'}", "':' after a key"},
+		{"{descr: '<f4'}", "a key expected"},
+		{"['descr']", "'{' expected at '['descr']"},
+		{"\x1b[31m{", "'{' expected at '?[31m{"},
 	};
 	int64_t got[3];
 	float *data;
@@ -355,8 +355,8 @@ static void write_tiff(const char *path, uint16_t compression, int tile, int pre
 				for (int x = 0; x < 40; x += tile) {
 					for (int i = 0; i < tile * tile; i++)
 						pixels[i] = (uint16_t)(page * 10000 +
-						                       (y + i / tile) * 40 + x +
-						                       i % tile);
+								       (y + i / tile) * 40 + x +
+								       i % tile);
 					TIFFWriteTile(tiff, pixels, (uint32_t)x, (uint32_t)y, 0, 0);
 				}
 		} else {
@@ -376,7 +376,7 @@ static void tiff_compressed(void **state)
 {
 	(void)state;
 	static const uint16_t schemes[] = {
-	        COMPRESSION_NONE, COMPRESSION_LZW, COMPRESSION_PACKBITS, COMPRESSION_ADOBE_DEFLATE};
+		COMPRESSION_NONE, COMPRESSION_LZW, COMPRESSION_PACKBITS, COMPRESSION_ADOBE_DEFLATE};
 	float expected[2400];
 	for (int i = 0; i < 2400; i++)
 		expected[i] = (float)(i / 1200 * 10000 + i % 1200);
@@ -422,7 +422,7 @@ static void tiff_refusals(void **state)
 	assert_tiff_refused(259, 7, "compression 7 cannot be read");
 	assert_tiff_refused(256, 5, "page 1 is 1 x 2 of type float32; the first picture is 1 x 5");
 	assert_tiff_refused(
-	        256, 1, "strips or tiles hold 8 bytes; 1 x 1 numbers of type float32 need 4");
+		256, 1, "strips or tiles hold 8 bytes; 1 x 1 numbers of type float32 need 4");
 	assert_tiff_refused(257, 0, "page 0");
 	assert_tiff_refused(273, 100000, "page 0: the data end too early");
 	int64_t got[3], one[3] = {1, 30000, 30000};
@@ -613,19 +613,19 @@ static void refused_names(void **state)
 	(void)state;
 	tomos_file *file;
 	assert_int_equal(
-	        tomos_file_create(&file, at("a.xyz"), TOMOS_VOLUME, shape, NULL), TOMOS_BAD_VALUE);
+		tomos_file_create(&file, at("a.xyz"), TOMOS_VOLUME, shape, NULL), TOMOS_BAD_VALUE);
 	assert_says("must end in one of h5|hdf5|hdf|nxs|npy|tif|tiff, or in '/'");
 	assert_null(file);
 	assert_int_equal(tomos_file_create(&file, "", TOMOS_VOLUME, shape, NULL), TOMOS_BAD_VALUE);
 	assert_says("the name of a file is missing");
 	assert_int_equal(
-	        tomos_file_create(&file, at("no/a.h5"), TOMOS_VOLUME, shape, NULL), TOMOS_IO);
+		tomos_file_create(&file, at("no/a.h5"), TOMOS_VOLUME, shape, NULL), TOMOS_IO);
 	int64_t empty[3] = {1, 0, 4}, huge[3] = {1, 1LL << 31, 1};
 	assert_int_equal(
-	        tomos_file_create(&file, at("e.h5"), TOMOS_VOLUME, empty, NULL), TOMOS_BAD_VALUE);
+		tomos_file_create(&file, at("e.h5"), TOMOS_VOLUME, empty, NULL), TOMOS_BAD_VALUE);
 	assert_says("1 x 0 x 4 is empty or too large");
 	assert_int_equal(
-	        tomos_file_create(&file, at("e.tif"), TOMOS_VOLUME, huge, NULL), TOMOS_UNSUPPORTED);
+		tomos_file_create(&file, at("e.tif"), TOMOS_VOLUME, huge, NULL), TOMOS_UNSUPPORTED);
 	assert_says("a TIFF picture has at most 2147483647 rows and columns");
 	assert_int_equal(tomos_file_open(&file, at("none.h5"), NULL), TOMOS_IO);
 	assert_says("none.h5' cannot be opened: No such file");
@@ -660,7 +660,7 @@ static void nothing_is_left(void **state)
 		write_array(at(name), TOMOS_VOLUME, shape, numbers);
 		assert_int_equal(entries(scratch), before + 1);
 		assert_int_equal(
-		        tomos_file_create(&file, at(name), TOMOS_VOLUME, shape, NULL), TOMOS_IO);
+			tomos_file_create(&file, at(name), TOMOS_VOLUME, shape, NULL), TOMOS_IO);
 		assert_says("exists already");
 		assert_null(file);
 
@@ -715,7 +715,7 @@ static int child_on_full_disk(tomos_status (*write)(const char *), const char *p
 	setrlimit(RLIMIT_FSIZE, &limit);
 	tomos_status status = write(path);
 	if (status == TOMOS_IO && strstr(tomos_message(), path) &&
-	        strstr(tomos_message(), "File too large"))
+		strstr(tomos_message(), "File too large"))
 		return 0;
 	print_error("%d bytes: %s: %s\n", (int)bytes, path, tomos_message());
 	return 1 + (int)status;
@@ -801,27 +801,27 @@ static void allocation_failures(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(writes_what_it_reads),
-	        cmocka_unit_test(slabs_in_any_order),
-	        cmocka_unit_test(describes),
-	        cmocka_unit_test(npy_types),
-	        cmocka_unit_test(tiff_types),
-	        cmocka_unit_test(hdf5_types),
-	        cmocka_unit_test(npy_shapes),
-	        cmocka_unit_test(npy_fortran),
-	        cmocka_unit_test(npy_refusals),
-	        cmocka_unit_test(tiff_compressed),
-	        cmocka_unit_test(tiff_refusals),
-	        cmocka_unit_test(stack_refusals),
-	        cmocka_unit_test(imagej_refused),
-	        cmocka_unit_test(bigtiff_beyond_4_gib),
-	        cmocka_unit_test(hdf5_choice),
-	        cmocka_unit_test(hdf5_chunks),
-	        cmocka_unit_test(hdf5_from_two_threads),
-	        cmocka_unit_test(refused_names),
-	        cmocka_unit_test(nothing_is_left),
-	        cmocka_unit_test(full_disk),
-	        cmocka_unit_test(allocation_failures),
+		cmocka_unit_test(writes_what_it_reads),
+		cmocka_unit_test(slabs_in_any_order),
+		cmocka_unit_test(describes),
+		cmocka_unit_test(npy_types),
+		cmocka_unit_test(tiff_types),
+		cmocka_unit_test(hdf5_types),
+		cmocka_unit_test(npy_shapes),
+		cmocka_unit_test(npy_fortran),
+		cmocka_unit_test(npy_refusals),
+		cmocka_unit_test(tiff_compressed),
+		cmocka_unit_test(tiff_refusals),
+		cmocka_unit_test(stack_refusals),
+		cmocka_unit_test(imagej_refused),
+		cmocka_unit_test(bigtiff_beyond_4_gib),
+		cmocka_unit_test(hdf5_choice),
+		cmocka_unit_test(hdf5_chunks),
+		cmocka_unit_test(hdf5_from_two_threads),
+		cmocka_unit_test(refused_names),
+		cmocka_unit_test(nothing_is_left),
+		cmocka_unit_test(full_disk),
+		cmocka_unit_test(allocation_failures),
 	};
 	return cmocka_run_group_tests(tests, make_numbers, scratch_remove);
 }
