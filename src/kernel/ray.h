@@ -11,18 +11,25 @@ typedef struct {
 	int has_source;
 } KernelRay;
 
+/* A direction is exactly zero along an axis where it is so but for rounding: a ray that lies in the
+ * face between two voxels then stays on one side of it, whichever kernel or slab it meets. */
+#define RAY_LEVEL 1e-12
+
 KERNEL_FN KernelRay kernel_ray(
 	const KernelGrid *grid, const KernelView *view, int64_t row, int64_t column)
 {
 	KernelRay ray;
-	double square = 0;
+	double square = 0, largest = 0;
 	ray.has_source = view->src[3] != 0;
 	for (int a = 0; a < 3; a++) {
 		double pixel = view->first[a] + (double)column * view->u[a] + (double)row * view->v[a];
 		ray.start[a] = ray.has_source ? view->src[a] : pixel;
 		ray.direction[a] = ray.has_source ? pixel - view->src[a] : view->src[a];
 		square += ray.direction[a] * grid->step[a] * ray.direction[a] * grid->step[a];
+		largest = fmax(largest, fabs(ray.direction[a]));
 	}
+	for (int a = 0; a < 3; a++)
+		ray.direction[a] = fabs(ray.direction[a]) < RAY_LEVEL * largest ? 0 : ray.direction[a];
 	ray.length = sqrt(square);
 	return ray;
 }

@@ -20,6 +20,29 @@
 			fail_msg("%s: %s", #expression, tomos_message()); \
 	} while (0)
 
+/* The call is refused with this status and words of this sentence. */
+#define REFUSED(expression, expected, words) \
+	do { \
+		tomos_status refused_status = (expression); \
+		if (refused_status != (expected)) \
+			fail_msg("%s: %s", #expression, tomos_status_name(refused_status)); \
+		if (!strstr(tomos_message(), words)) \
+			fail_msg("%s: '%s' is not in '%s'", #expression, words, tomos_message()); \
+	} while (0)
+
+/* Sanitizers take ten times as long: tests shrink where it is set. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { CASE_SLOW = 1 };
+#elif defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+enum { CASE_SLOW = 1 };
+#else
+enum { CASE_SLOW = 0 };
+#endif
+#else
+enum { CASE_SLOW = 0 };
+#endif
+
 static const char *const case_kinds[] = {
 	"parallel", "fan", "cone", "laminography", "helix", "lebedev", "slice", "stack", "vectors"};
 enum { CASE_KINDS = sizeof case_kinds / sizeof case_kinds[0] };
@@ -159,6 +182,38 @@ static inline double case_difference(const float *a, const float *b, int64_t n)
 	for (int64_t i = 0; i < n; i++)
 		square += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
 	return sqrt(norm > 0 ? square / norm : square);
+}
+
+static const char *const case_models[] = {"joseph", "line", "line-march", "voxel", "footprint"};
+enum { CASE_MODELS = sizeof case_models / sizeof case_models[0] };
+
+/* y = A x, and x = A' y; contiguous data. */
+static inline void case_forward(tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_projector_options *o, const float *x, float *y)
+{
+	tomos_op *op;
+	int64_t n[3], m[3];
+	OK(tomos_op_projector(&op, backend, grid, scan, o));
+	tomos_op_domain(op, n);
+	tomos_op_range(op, m);
+	tomos_array from = tomos_array_of((float *)x, n[0], n[1], n[2]);
+	tomos_array to = tomos_array_of(y, m[0], m[1], m[2]);
+	OK(tomos_op_forward(op, &from, &to));
+	tomos_op_free(op);
+}
+
+static inline void case_adjoint(tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_projector_options *o, const float *y, float *x)
+{
+	tomos_op *op;
+	int64_t n[3], m[3];
+	OK(tomos_op_projector(&op, backend, grid, scan, o));
+	tomos_op_domain(op, n);
+	tomos_op_range(op, m);
+	tomos_array from = tomos_array_of((float *)y, m[0], m[1], m[2]);
+	tomos_array to = tomos_array_of(x, n[0], n[1], n[2]);
+	OK(tomos_op_adjoint(op, &from, &to));
+	tomos_op_free(op);
 }
 
 #endif
