@@ -94,7 +94,8 @@ static bool hit_column(const Pass *pass, int64_t view, int64_t x, int64_t y, int
 	double column = (k->column[0] * at[0] + k->column[1] * at[1] + k->column[3]) / depth;
 	if (!(column > -1 && column < (double)plan->model.columns))
 		return false;
-	int64_t left = split_position(column, &hit->share);
+	int64_t left = (int64_t)floor(column);
+	hit->share = (float)(column - (double)left);
 	hit->left = pass->samples + view * view_floats(plan) + (left + 1) * pass->stride;
 	hit->right = hit->left + pass->stride;
 	hit->step = k->row[2] / depth;
@@ -125,13 +126,13 @@ static void mix_columns(const Hit *hit, int64_t count, int64_t stride, float *mi
 static inline void add_column(
 	const Hit *hit, int64_t count, int64_t rows, const float *mixed, const int by_distance, float *sums)
 {
-	double p = hit->row + lowest_lane(hit->step);
+	int64_t p = position_of(hit->row + lowest_lane(hit->step));
+	int64_t step = position_of(LANES * hit->step);
 	Lanes lanes = lanes_of(hit->step);
 	vf away = (vf_lane() - hit->z) * hit->dz;
-	for (int64_t i = 0; i < count; i += LANES, p += LANES * hit->step) {
-		float fraction;
-		const float *window = mixed + PAD + limit(split_position(p, &fraction), -PAD, rows);
-		vf value = vf_interpolate(window, &lanes, fraction);
+	for (int64_t i = 0; i < count; i += LANES, p += step) {
+		const float *window = mixed + PAD + limit(p >> FRACTION_BITS, -PAD, rows);
+		vf value = vf_interpolate(window, &lanes, p);
 		if (by_distance) {
 			value *= vf_sqrt(hit->near2 + away * away);
 			away += LANES * hit->dz;

@@ -21,6 +21,7 @@ enum { LANES = 4, WINDOW = 16 };
 
 typedef float vf __attribute__((vector_size(4 * LANES)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
+typedef uint32_t vu __attribute__((vector_size(4 * LANES)));
 
 static inline vf vf_load(const float *p)
 {
@@ -112,28 +113,32 @@ static inline vf vf_pick(const float *p, vi index)
 #endif
 }
 
-/* A position as a whole number and a fraction in [0, 1). */
-static inline int64_t split_position(double p, float *fraction)
+/* Positions among samples are whole numbers of 2^-31 samples: exact to add up, and split into sample
+ * and fraction without a rounding instruction. */
+enum { FRACTION_BITS = 31 };
+#define FRACTION_MASK 0x7fffffff
+#define FRACTION_UNIT 0x1p-31F
+
+static inline int64_t position_of(double p)
 {
-	double whole = __builtin_floor(p);
-	*fraction = (float)(p - whole);
-	return (int64_t)whole;
+	return (int64_t)(p * 0x1p31);
 }
 
-/* The lanes' distances |step| lane from the lowest one, in whole samples and fractions. The step is
- * split so that the products are exact: fractions are good to 1e-7 however far the lanes spread. */
+/* The lanes' distances |step| lane from the lowest one, in whole samples and fractions. */
 typedef struct {
 	vi whole;
-	vf fraction;
+	vu fraction;
 } Lanes;
 
 static inline Lanes lanes_of(double step)
 {
-	double size = step < 0 ? -step : step;
-	float high = (float)(__builtin_floor(size * 262144) / 262144), low = (float)(size - high);
-	vf lane = step < 0 ? (float)(LANES - 1) - vf_lane() : vf_lane();
-	Lanes lanes = {.whole = vf_truncate(lane * high)};
-	lanes.fraction = lane * high - vi_float(lanes.whole) + lane * low;
+	uint64_t size = (uint64_t)position_of(step < 0 ? -step : step);
+	uint32_t fraction = (uint32_t)size & FRACTION_MASK;
+	vi lane = vf_truncate(step < 0 ? (float)(LANES - 1) - vf_lane() : vf_lane());
+	/* lane * fraction has up to 36 bits: it is put together from two products of 16 bits. */
+	vu low = (vu)lane * (fraction & 0xffff), high = (vu)lane * (fraction >> 16) + (low >> 16);
+	Lanes lanes = {.whole = lane * (int32_t)(size >> FRACTION_BITS) + (vi)(high >> 15)};
+	lanes.fraction = (high & 0x7fff) << 16 | (low & 0xffff);
 	return lanes;
 }
 
@@ -143,13 +148,21 @@ static inline double lowest_lane(double step)
 	return step < 0 ? (LANES - 1) * step : 0;
 }
 
-/* Linear interpolation at the lanes, the lowest of which lies `fraction` behind window[0]. */
-static inline vf vf_interpolate(const float *window, const Lanes *lanes, float fraction)
+/* The sample at or below each lane, counted from that of `position`, and the fraction beyond it. */
+static inline vi lanes_at(const Lanes *lanes, int64_t position, vf *fraction)
 {
-	vf t = lanes->fraction + fraction;
-	vi next = vf_truncate(t), j = lanes->whole + next;
+	vu sum = lanes->fraction + ((uint32_t)position & FRACTION_MASK);
+	*fraction = vi_float((vi)(sum & FRACTION_MASK)) * FRACTION_UNIT;
+	return lanes->whole + (vi)(sum >> FRACTION_BITS);
+}
+
+/* Linear interpolation at the lanes; window[0] is the sample of `position`. */
+static inline vf vf_interpolate(const float *window, const Lanes *lanes, int64_t position)
+{
+	vf fraction;
+	vi j = lanes_at(lanes, position, &fraction);
 	vf low = vf_pick(window, j), high = vf_pick(window, j + 1);
-	return low + (t - vi_float(next)) * (high - low);
+	return low + fraction * (high - low);
 }
 
 static inline int64_t limit(int64_t i, int64_t low, int64_t high)

@@ -2,8 +2,6 @@
  * projection, one slice at a time, with neighbouring rays or pixels in the lanes of a vector.
  *
  * Neighbours read neighbouring samples, so a lane's two samples are picked out of two loaded vectors.
- * Positions are doubles up to the first lane and floats from there on: exact to about 1e-6 samples
- * at any size.
  */
 #include <math.h>
 #include "backend/cpu/cpu.h"
@@ -107,15 +105,15 @@ static void strip_fill(void *user, int64_t k)
 	memset(row + PAD + s->width, 0, (size_t)(s->stride - PAD - s->width) * sizeof *row);
 }
 
-/* Adds to the sums of one vector of rays what rows [k, k + rows) of the strip give. */
+/* What rows [k, k + rows) of the strip give to one vector of rays, the lowest of which crosses row k
+ * at p. */
 static inline vf walk_rows(
-	const Strip *s, int64_t k, int64_t rows, double p, double slope, const Lanes *lanes)
+	const Strip *s, int64_t k, int64_t rows, int64_t p, int64_t slope, const Lanes *lanes)
 {
 	vf sum = {0};
 	for (int64_t end = k + rows; k < end; k++, p += slope) {
-		float fraction;
-		int64_t i = limit(split_position(p, &fraction), -PAD, s->width);
-		sum += vf_interpolate(s->strip + k * s->stride + PAD + i, lanes, fraction);
+		int64_t i = limit(p >> FRACTION_BITS, -PAD, s->width);
+		sum += vf_interpolate(s->strip + k * s->stride + PAD + i, lanes, p);
 	}
 	return sum;
 }
@@ -124,6 +122,7 @@ static void view_band(const Strip *s, const SliceRays *rays, int64_t column, int
 	int64_t k, int64_t rows, float *sums)
 {
 	double spread = (LANES - 1) * fabs(rays->per_ray), lowest = lowest_lane(rays->per_ray);
+	int64_t slope = position_of(rays->slope);
 	Lanes lanes = lanes_of(rays->per_ray);
 	for (int64_t c = 0; c < columns; c += LANES) {
 		double p = rays->base + (double)(column + c) * rays->per_ray + lowest +
@@ -131,7 +130,8 @@ static void view_band(const Strip *s, const SliceRays *rays, int64_t column, int
 		double q = p + (double)(rows - 1) * rays->slope, width = (double)s->width;
 		if (fmax(p, q) + spread <= -1 || fmin(p, q) >= width)
 			continue;
-		vf_store(sums + c, vf_load(sums + c) + walk_rows(s, k, rows, p, rays->slope, &lanes));
+		vf sum = walk_rows(s, k, rows, position_of(p), slope, &lanes);
+		vf_store(sums + c, vf_load(sums + c) + sum);
 	}
 }
 
@@ -246,19 +246,28 @@ static void pass_fill(void *user, int64_t i)
 		to[PAD + c] = (float)weight * from[c];
 }
 
-/* What one view gives to one vector of pixels whose lowest sample is at p. */
-static inline vf take(const SliceHat *hat, const float *samples, int64_t columns, double p)
+/* What one view gives to one vector of pixels, the lowest sample of which is at p. `hats` is a literal
+ * where it matters. */
+static inline vf take(
+	const SliceHat *hat, const float *samples, int64_t columns, int64_t p, const int hats)
 {
-	float fraction;
-	const float *window = samples + PAD + limit(split_position(p, &fraction), -PAD, columns);
-	if (!hat->hats)
-		return vf_interpolate(window, &hat->lanes, fraction);
-	vf t = hat->lanes.fraction + fraction;
-	vi next = vf_truncate(t), j = hat->lanes.whole + next;
-	vf sum = {0}, away = vi_float(next) - t - hat->reach;
-	for (int n = 1; n <= hat->hats; n++)
-		sum += vf_positive(1 - hat->pitch * vf_abs(away + (float)n)) * vf_pick(window, j + n);
+	const float *window = samples + PAD + limit(p >> FRACTION_BITS, -PAD, columns);
+	if (hats == 0)
+		return vf_interpolate(window, &hat->lanes, p);
+	vf fraction, sum = {0};
+	vi j = lanes_at(&hat->lanes, p, &fraction);
+	vf away = hat->reach + fraction;
+	for (int n = 1; n <= hats; n++)
+		sum += vf_positive(1 - hat->pitch * vf_abs((float)n - away)) * vf_pick(window, j + n);
 	return sum;
+}
+
+static inline void take_blocks(
+	const SliceHat *hat, const float *samples, int64_t columns, double p, const int hats, vf *sum)
+{
+	int64_t position = position_of(p), step = position_of(LANES * hat->per_x);
+	for (int b = 0; b < BLOCKS; b++)
+		sum[b] += take(hat, samples, columns, position + b * step, hats);
 }
 
 static void tile_row(const Pass *pass, int64_t x, int64_t y, int64_t first, int64_t count, float *sums)
@@ -271,9 +280,12 @@ static void tile_row(const Pass *pass, int64_t x, int64_t y, int64_t first, int6
 		const SliceHat *hat = &pass->hats[v];
 		const float *samples = pass->samples + v * pass->stride;
 		double p = hat->origin + (double)x * hat->per_x + (double)y * hat->per_y;
-		double step = LANES * hat->per_x;
-		for (int b = 0; b < BLOCKS; b++)
-			sum[b] += take(hat, samples, columns, p + b * step);
+		if (hat->hats == 0)
+			take_blocks(hat, samples, columns, p, 0, sum);
+		else if (hat->hats == 2)
+			take_blocks(hat, samples, columns, p, 2, sum);
+		else
+			take_blocks(hat, samples, columns, p, hat->hats, sum);
 	}
 	for (int b = 0; b < BLOCKS; b++)
 		vf_store(sums + b * LANES, sum[b]);
