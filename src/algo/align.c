@@ -47,8 +47,8 @@ static tomos_view align(const tomos_view *view)
 
 /* pixel of `aligned` -> point in space -> pixel of the scan, the latter by the kernels' own affine
  * functions on a grid whose indices are positions. */
-static void pixel_map(double m[9], const tomos_geometry *scan, const tomos_view *aligned,
-	const KernelView *k)
+static void pixel_map(
+	double m[9], const tomos_geometry *scan, const tomos_view *aligned, const KernelView *k)
 {
 	double first[3], c = 0.5 * (double)(scan->columns - 1), r = 0.5 * (double)(scan->rows - 1);
 	for (int a = 0; a < 3; a++)
@@ -86,7 +86,9 @@ tomos_status align_views(tomos_geometry **aligned, double **maps, const tomos_ge
 			all = false;
 		}
 	tomos_status status = all ? TOMOS_OK : make_maps(maps, scan, *aligned);
-	if (status != TOMOS_OK)
+	if (status != TOMOS_OK) {
 		tomos_geometry_free(*aligned);
+		*aligned = NULL;
+	}
 	return status;
 }

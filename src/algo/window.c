@@ -45,23 +45,17 @@ static double butterworth(double x)
 	return 1 / sqrt(1 + pow(2 * x, 8));
 }
 
-static const struct {
-	const char *name;
-	double (*window)(double x); /* NULL: no filter */
-} windows[] = {{"ram-lak", ram_lak}, {"shepp-logan", shepp_logan}, {"cosine", cosine},
-	{"hamming", hamming}, {"hann", hann}, {"parzen", parzen}, {"butterworth", butterworth},
-	{"none", NULL}};
+/* In the order of the names; NULL: no filter. */
+static double (*const windows[])(double x) = {
+	ram_lak, shepp_logan, cosine, hamming, hann, parzen, butterworth, NULL};
 
 tomos_status window_find(const char *name, double (**window)(double))
 {
-	for (int i = 0; i < COUNT(windows); i++)
-		if (name && strcmp(name, windows[i].name) == 0) {
-			*window = windows[i].window;
-			return TOMOS_OK;
-		}
 	int index;
-	return choice_find("filter",
-		"ram-lak|shepp-logan|cosine|hamming|hann|parzen|butterworth|none", name, &index);
+	TRY(choice_find("filter", "ram-lak|shepp-logan|cosine|hamming|hann|parzen|butterworth|none",
+		name, &index));
+	*window = windows[index];
+	return TOMOS_OK;
 }
 
 /* 2 x integral of f cos(2 pi f n) from 0 to cut / 2. */
@@ -96,21 +90,42 @@ static void add_frequency(double *kernel, int64_t taps, double f, double amount)
 static void integrate(double *kernel, int64_t taps, double cut, double (*window)(double),
 	const double *response, int64_t response_count)
 {
-	static const double node[] = {0.1834346424956498, 0.5255324099163290, 0.7966664774136267,
-		0.9602898564975363};
-	static const double weight[] = {0.3626837833783620, 0.3137066458778873, 0.2223810344533745,
-		0.1012285362903763};
+	static const double node[] = {
+		0.1834346424956498, 0.5255324099163290, 0.7966664774136267, 0.9602898564975363};
+	static const double weight[] = {
+		0.3626837833783620, 0.3137066458778873, 0.2223810344533745, 0.1012285362903763};
 	int64_t panels = max64(8, (int64_t)ceil(cut * (double)taps));
 	if (response) /* its corners must fall between panels */
 		panels = (panels / (response_count - 1) + 1) * (response_count - 1);
 	double wide = 0.5 * cut / (double)panels;
 	for (int64_t p = 0; p < panels; p++)
 		for (int i = 0; i < 8; i++) {
-			double f = wide * ((double)p + 0.5 * (1 + (i % 2 ? node[i / 2] : -node[i / 2])));
+			double f = wide *
+				   ((double)p + 0.5 * (1 + (i % 2 ? node[i / 2] : -node[i / 2])));
 			double g = response ? user_response(response, response_count, f)
 					    : f * window(f / (0.5 * cut));
 			add_frequency(kernel, taps, f, 0.5 * wide * weight[i / 2] * g);
 		}
+}
+
+static tomos_status check_response(const tomos_analytic_options *o)
+{
+	if (!o->response)
+		return TOMOS_OK;
+	if (o->response_count < 2)
+		return fail(TOMOS_BAD_VALUE, "a filter response needs two values or more, not %lld",
+			(long long)o->response_count);
+	for (int64_t i = 0; i < o->response_count; i++)
+		if (!isfinite(o->response[i]))
+			return fail(TOMOS_BAD_VALUE,
+				"value %lld of the filter response is not finite", (long long)i);
+	if (o->cutoff != 1)
+		return fail(TOMOS_BAD_VALUE,
+			"cutoff %g does not go with a filter response of your own", o->cutoff);
+	if (strcmp(o->filter, tomos_analytic_defaults().filter) != 0)
+		return fail(TOMOS_BAD_VALUE,
+			"filter '%s' does not go with a filter response of your own", o->filter);
+	return TOMOS_OK;
 }
 
 tomos_status window_kernel(double *kernel, int64_t taps, const tomos_analytic_options *o)
@@ -118,21 +133,14 @@ tomos_status window_kernel(double *kernel, int64_t taps, const tomos_analytic_op
 	double (*window)(double);
 	TRY(window_find(o->filter, &window));
 	if (!(o->cutoff > 0 && o->cutoff <= 1))
-		return fail(TOMOS_BAD_VALUE, "cutoff %g: it is a fraction of Nyquist, above 0 and up to 1",
-			o->cutoff);
-	if (o->response && o->response_count < 2)
-		return fail(TOMOS_BAD_VALUE, "a filter response needs two values or more, not %lld",
-			(long long)o->response_count);
-	for (int64_t i = 0; i < (o->response ? o->response_count : 0); i++)
-		if (!isfinite(o->response[i]))
-			return fail(TOMOS_BAD_VALUE, "value %lld of the filter response is not finite",
-				(long long)i);
+		return fail(TOMOS_BAD_VALUE,
+			"cutoff %g: it is a fraction of Nyquist, above 0 and up to 1", o->cutoff);
+	TRY(check_response(o));
 	memset(kernel, 0, (size_t)taps * sizeof *kernel);
 	if (!o->response && window == ram_lak)
 		for (int64_t n = 0; n < taps; n++)
 			kernel[n] = ramp(o->cutoff, n);
 	else if (o->response || window)
-		integrate(kernel, taps, o->response ? 1 : o->cutoff, window, o->response,
-			o->response_count);
+		integrate(kernel, taps, o->cutoff, window, o->response, o->response_count);
 	return TOMOS_OK;
 }

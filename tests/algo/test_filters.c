@@ -1,0 +1,425 @@
+/* The filters of filtered back projection: windows, kernels in space, and rows convolved with them. */
+#include "algo/analytic.h" /* first: cmocka makes a macro of fail() */
+#include "ops/cases.h"
+
+static const char *const windows[] = {
+	"ram-lak", "shepp-logan", "cosine", "hamming", "hann", "parzen", "butterworth"};
+enum { WINDOWS = sizeof windows / sizeof windows[0], TAPS = 4096 };
+
+static tomos_analytic_options with_filter(const char *name, double cutoff)
+{
+	tomos_analytic_options o = tomos_analytic_defaults();
+	o.filter = name;
+	o.cutoff = cutoff;
+	return o;
+}
+
+/* The transform of the even kernel at f cycles per pixel. */
+static double response(const double *kernel, int64_t taps, double f)
+{
+	double sum = kernel[0];
+	for (int64_t n = 1; n < taps; n++)
+		sum += 2 * kernel[n] * cos(2 * M_PI * f * (double)n);
+	return sum;
+}
+
+/* ---- windows ------------------------------------------------------------------------------ */
+
+/* Of a kernel cut off after TAPS the response is right to about 1 / (pi^2 TAPS), 2.5e-5, and the
+ * window, which is response / f, to 2.5e-5 / f. Within 0.01 of a cut-off the steps of
+ * ram-lak and hamming ring. */
+static void windows_are_low_pass(void **state)
+{
+	(void)state;
+	static const double cutoffs[] = {1, 0.6, 0.25};
+	double *kernel = malloc(TAPS * sizeof *kernel);
+	printf("window at 0.1, 0.5 and 0.9 of the cut-off\n");
+	for (int w = 0; w < WINDOWS; w++)
+		for (int k = 0; k < 3; k++) {
+			tomos_analytic_options o = with_filter(windows[w], cutoffs[k]);
+			OK(window_kernel(kernel, TAPS, &o));
+			double nyquist = 0.5 * cutoffs[k], before = 1;
+			for (double f = 0.01; f < nyquist - 0.01; f += 0.005) {
+				double now = response(kernel, TAPS, f) / f;
+				if (now > before + 5e-5 / f + 1e-3)
+					fail_msg("%s rises to %g at %g", windows[w], now, f);
+				before = now;
+			}
+			for (double f = nyquist + 0.01; f < 0.5; f += 0.01)
+				if (fabs(response(kernel, TAPS, f)) > 2e-3 * nyquist)
+					fail_msg("%s: %g at %g, beyond the cut-off at %g",
+						windows[w], response(kernel, TAPS, f), f, nyquist);
+			if (cutoffs[k] == 1)
+				printf("  %-12s %.3f %.3f %.3f\n", windows[w],
+					response(kernel, TAPS, 0.05) / 0.05,
+					response(kernel, TAPS, 0.25) / 0.25,
+					response(kernel, TAPS, 0.45) / 0.45);
+		}
+	free(kernel);
+}
+
+/* The window at zero frequency is the slope of the response there, without the constant that the
+ * kernel's missing tail leaves. */
+static void windows_are_one_at_zero(void **state)
+{
+	(void)state;
+	double *kernel = malloc(TAPS * sizeof *kernel);
+	for (int w = 0; w < WINDOWS; w++) {
+		tomos_analytic_options o = with_filter(windows[w], 1);
+		OK(window_kernel(kernel, TAPS, &o));
+		double f = 0.002,
+		       slope = (response(kernel, TAPS, 3 * f) - response(kernel, TAPS, f)) /
+			       (2 * f);
+		if (fabs(slope - 1) > 5e-3)
+			fail_msg("%s is %g at zero frequency", windows[w], slope);
+	}
+	free(kernel);
+}
+
+/* Sampled in space: the sum over all taps is what the tail leaves, 1 / (pi^2 taps), and not zero as
+ * of a ramp sampled in frequency, which shifts the mean of every image. */
+static void ramp_has_the_right_mean(void **state)
+{
+	(void)state;
+	double kernel[1000];
+	tomos_analytic_options o = with_filter("ram-lak", 1);
+	for (int64_t taps = 100; taps <= 1000; taps += 100) {
+		OK(window_kernel(kernel, taps, &o));
+		double left = response(kernel, taps, 0) * M_PI * M_PI * (double)taps;
+		assert_true(fabs(left - 1) < 1e-3);
+	}
+	assert_true(kernel[0] == 0.25 && fabs(kernel[2]) < 1e-16);
+	assert_true(fabs(kernel[3] + 1 / (9 * M_PI * M_PI)) < 1e-15);
+}
+
+/* Okitsu et al., eq. (1): 2 / (pi^2 (1 - 4 r^2)), for pixels of width 1, with nothing to scale. */
+static void shepp_logan_taps_of_the_paper(void **state)
+{
+	(void)state;
+	double kernel[300];
+	tomos_analytic_options o = with_filter("shepp-logan", 1);
+	OK(window_kernel(kernel, 300, &o));
+	for (int64_t r = 0; r < 300; r++) {
+		double wanted = 2 / (M_PI * M_PI * (1 - 4.0 * (double)(r * r)));
+		if (fabs(kernel[r] - wanted) > 1e-13)
+			fail_msg("tap %lld is %.15g, not %.15g", (long long)r, kernel[r], wanted);
+	}
+}
+
+/* 2 x integral of f window(f) cos(2 pi f n), by Simpson's rule. */
+static double simpson(double (*window)(double), double cut, int64_t n)
+{
+	enum { PANELS = 8192 };
+	double sum = 0, wide = 0.5 * cut / PANELS;
+	for (int i = 0; i <= PANELS; i++) {
+		double f = wide * i, weight = i == 0 || i == PANELS ? 1 : i % 2 ? 4 : 2;
+		sum += weight * f * window(f / (0.5 * cut)) * cos(2 * M_PI * f * (double)n);
+	}
+	return 2 * sum * wide / 3;
+}
+
+static void kernels_are_the_windows_integrals(void **state)
+{
+	(void)state;
+	static const double cutoffs[] = {1, 0.37};
+	static const int64_t at[] = {0, 1, 2, 5, 63, 64, 199};
+	double kernel[200];
+	for (int w = 0; w < WINDOWS; w++)
+		for (int k = 0; k < 2; k++) {
+			double (*window)(double);
+			tomos_analytic_options o = with_filter(windows[w], cutoffs[k]);
+			OK(window_find(windows[w], &window));
+			OK(window_kernel(kernel, 200, &o));
+			for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
+				double wanted = simpson(window, cutoffs[k], at[i]);
+				if (fabs(kernel[at[i]] - wanted) > 1e-10)
+					fail_msg("%s, cut-off %g: tap %lld is %g, not %g",
+						windows[w], cutoffs[k], (long long)at[i],
+						kernel[at[i]], wanted);
+			}
+		}
+}
+
+static void users_own_response(void **state)
+{
+	(void)state;
+	double kernel[200], wanted[200];
+	static const double ramp[] = {0, 0.25, 0.5}, flat[] = {1, 1};
+	tomos_analytic_options o = tomos_analytic_defaults();
+	OK(window_kernel(wanted, 200, &o));
+	o.response = ramp, o.response_count = 3;
+	OK(window_kernel(kernel, 200, &o));
+	for (int i = 0; i < 200; i++)
+		assert_true(fabs(kernel[i] - wanted[i]) < 1e-12);
+	o.response = flat, o.response_count = 2; /* leaves rows as they are */
+	OK(window_kernel(kernel, 200, &o));
+	for (int i = 0; i < 200; i++)
+		assert_true(fabs(kernel[i] - (i == 0)) < 1e-12);
+}
+
+static void wrong_filters_are_refused(void **state)
+{
+	(void)state;
+	double kernel[8];
+	static const double one[] = {1, 1}, bad[] = {0, 0.2, NAN};
+	tomos_analytic_options o = with_filter("ram-lac", 1);
+	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE, "filter 'ram-lac' is not known");
+	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE, "did you mean 'ram-lak'?");
+	o = with_filter(NULL, 1);
+	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE, "filter '(none)' is not known");
+	static const double cutoffs[] = {0, -0.5, 1.01, NAN, INFINITY};
+	for (int i = 0; i < 5; i++) {
+		o = with_filter("hann", cutoffs[i]);
+		REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
+			"it is a fraction of Nyquist, above 0 and up to 1");
+	}
+	o = with_filter("ram-lak", 1);
+	o.response = one, o.response_count = 1;
+	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
+		"a filter response needs two values or more, not 1");
+	o.response = bad, o.response_count = 3;
+	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
+		"value 2 of the filter response is not finite");
+	o.response = one, o.response_count = 2, o.cutoff = 0.5;
+	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
+		"cutoff 0.5 does not go with a filter response of your own");
+	o = with_filter("hann", 1);
+	o.response = one, o.response_count = 2;
+	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
+		"filter 'hann' does not go with a filter response of your own");
+}
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+typedef struct {
+	FilterSpec spec;
+	FilterView view;
+	float *weights, *in, *out;
+	double *kernel;
+	int64_t views;
+} Rows;
+
+static Rows rows_make(Case *c, int64_t columns, int64_t taps, Padding padding)
+{
+	int64_t margin = padding == PADDING_ZERO ? 0 : columns;
+	Rows r = {.views = 3,
+		.spec = {.rows = 5,
+			.columns = columns,
+			.seen = columns,
+			.margin = margin,
+			.padding = padding,
+			.oversample = 1}};
+	r.spec.taps = taps < columns + margin ? taps : columns + margin;
+	r.kernel = malloc((size_t)r.spec.taps * sizeof *r.kernel);
+	tomos_analytic_options o = tomos_analytic_defaults();
+	OK(window_kernel(r.kernel, r.spec.taps, &o));
+	r.spec.kernel = r.kernel;
+	r.weights = malloc((size_t)columns * sizeof *r.weights);
+	for (int64_t i = 0; i < columns; i++)
+		r.weights[i] = 1;
+	r.view = (FilterView){.column_weight = r.weights};
+	r.in = case_data(c, r.views * r.spec.rows * columns);
+	r.out = NULL;
+	return r;
+}
+
+static void rows_free(Rows *r)
+{
+	free(r->kernel), free(r->weights), free(r->in), free(r->out);
+}
+
+static float *rows_filter(tomos_backend *backend, const Rows *r, bool direct)
+{
+	FilterSpec spec = r->spec;
+	spec.direct = direct;
+	Filter *filter;
+	int64_t live = mem_live();
+	FilterView views[3] = {r->view, r->view, r->view};
+	float *out = malloc((size_t)(r->views * spec.rows * filter_columns(&spec)) * sizeof *out);
+	OK(backend->type->filter_open(backend, &filter, &spec));
+	OK(backend->type->filter(backend, filter, r->views, views, r->in, out));
+	backend->type->filter_close(backend, filter);
+	assert_int_equal(mem_live(), live);
+	return out;
+}
+
+static double padded(const Rows *r, const float *row, int64_t i)
+{
+	int64_t n = r->spec.columns, beyond = i < 0 ? -i : i >= n ? i - n + 1 : 0;
+	if (beyond == 0)
+		return (double)row[i] * r->weights[i];
+	if (beyond > r->spec.margin)
+		return 0;
+	double edge =
+		i < 0 ? (double)row[0] * r->weights[0] : (double)row[n - 1] * r->weights[n - 1];
+	if (r->spec.padding == PADDING_EDGE)
+		return edge;
+	return edge * 0.5 * (1 + cos(M_PI * (double)beyond / (double)(r->spec.margin + 1)));
+}
+
+/* The definition, in double precision. */
+static double convolved(const Rows *r, const float *row, int64_t c)
+{
+	double sum = 0;
+	for (int64_t t = -r->spec.taps + 1; t < r->spec.taps; t++)
+		sum += r->kernel[llabs(t)] * padded(r, row, c - t);
+	return sum;
+}
+
+/* By transforms and tap by tap, for lengths with large prime factors, kernels longer and shorter
+ * than the rows, and every padding: both are the definition to rounding, so nothing wraps around. */
+static void taps_and_transforms_agree(void **state)
+{
+	(void)state;
+	static const int64_t widths[] = {1, 2, 3, 7, 31, 64, 97, 128, 251};
+	tomos_backend *backend;
+	OK(tomos_backend_open(&backend, "cpu"));
+	Case c = {.state = 5};
+	double worst[3] = {0};
+	for (int w = 0; w < (CASE_SLOW ? 7 : 9); w++)
+		for (int padding = 0; padding < 3; padding++)
+			for (int64_t taps = 1; taps < 4 * widths[w]; taps = taps * 3 + 1) {
+				int64_t n = widths[w];
+				Rows r = rows_make(&c, n, taps, (Padding)padding);
+				float *fast = rows_filter(backend, &r, false);
+				float *direct = rows_filter(backend, &r, true);
+				for (int64_t i = 0; i < r.views * r.spec.rows * n; i++) {
+					double wanted = convolved(&r, r.in + i / n * n, i % n);
+					worst[0] = fmax(worst[0], fabs(fast[i] - wanted));
+					worst[1] = fmax(worst[1], fabs(direct[i] - wanted));
+					worst[2] =
+						fmax(worst[2], fabs((double)fast[i] - direct[i]));
+				}
+				free(fast), free(direct);
+				rows_free(&r);
+			}
+	printf("largest error of values up to 1: transforms %.1e, taps %.1e, between them %.1e\n",
+		worst[0], worst[1], worst[2]);
+	for (int i = 0; i < 3; i++)
+		assert_true(worst[i] < 1e-6);
+	tomos_backend_close(backend);
+}
+
+/* The same row in wider and wider ones filled up with zeros, so that the transforms differ. */
+static void transforms_length_does_not_matter(void **state)
+{
+	(void)state;
+	enum { WIDTH = 61, KERNEL = 40 };
+	tomos_backend *backend;
+	OK(tomos_backend_open(&backend, "cpu"));
+	Case c = {.state = 6};
+	Rows r = rows_make(&c, WIDTH, KERNEL, PADDING_ZERO);
+	float *wanted = rows_filter(backend, &r, false);
+	for (int64_t n = WIDTH + 1; n < 4 * WIDTH; n += 7) {
+		Rows wide = rows_make(&c, n, KERNEL, PADDING_ZERO);
+		memset(wide.in, 0, (size_t)(wide.views * wide.spec.rows * n) * sizeof(float));
+		for (int64_t i = 0; i < r.views * r.spec.rows; i++)
+			memcpy(wide.in + i * n, r.in + i * WIDTH, WIDTH * sizeof(float));
+		float *out = rows_filter(backend, &wide, false);
+		for (int64_t i = 0; i < r.views * r.spec.rows * WIDTH; i++)
+			if (fabs((double)out[i / WIDTH * n + i % WIDTH] - wanted[i]) > 1e-6)
+				fail_msg("%lld columns: %g, not %g", (long long)n,
+					(double)out[i / WIDTH * n + i % WIDTH], (double)wanted[i]);
+		free(out);
+		rows_free(&wide);
+	}
+	free(wanted);
+	rows_free(&r);
+	tomos_backend_close(backend);
+}
+
+/* Weights of columns and the cosine of the ray, without a kernel. */
+static void rows_are_weighted(void **state)
+{
+	(void)state;
+	tomos_backend *backend;
+	OK(tomos_backend_open(&backend, "cpu"));
+	Case c = {.state = 7};
+	Rows r = rows_make(&c, 37, 1, PADDING_ZERO);
+	r.spec.kernel = NULL;
+	for (int64_t i = 0; i < 37; i++)
+		r.weights[i] = (float)case_between(&c, 0, 2);
+	r.view.distance = 50;
+	r.view.foot_column = 11.3, r.view.foot_row = 1.7;
+	r.view.du = 1.3, r.view.dv = -0.9;
+	r.out = rows_filter(backend, &r, false);
+	for (int64_t i = 0; i < 3 * 5 * 37; i++) {
+		double u = ((double)(i % 37) - 11.3) * 1.3, v = ((double)(i / 37 % 5) - 1.7) * 0.9;
+		double wanted = r.in[i] * r.weights[i % 37] * 50 / sqrt(2500 + u * u + v * v);
+		assert_true(fabs(r.out[i] - wanted) < 1e-6);
+	}
+	rows_free(&r);
+	tomos_backend_close(backend);
+}
+
+/* Columns set into wider rows, four samples per column, and a detector moved by whole pixels. */
+static void rows_are_placed(void **state)
+{
+	(void)state;
+	enum { SEEN = 20, BEFORE = 7, WIDE = 33 };
+	tomos_backend *backend;
+	OK(tomos_backend_open(&backend, "cpu"));
+	Case c = {.state = 8};
+	Rows r = rows_make(&c, WIDE, 1, PADDING_ZERO);
+	r.spec.kernel = NULL;
+	r.spec.seen = SEEN, r.spec.before = BEFORE;
+	r.spec.oversample = 4;
+	float *placed = rows_filter(backend, &r, false);
+	r.view.mapped = true;
+	double map[9] = {1, 0, -BEFORE, 0, 1, 0, 0, 0, 1};
+	memcpy(r.view.map, map, sizeof map);
+	r.out = rows_filter(backend, &r, false);
+	int64_t fine = filter_columns(&r.spec);
+	assert_int_equal(fine, 4 * (WIDE - 1) + 1);
+	for (int64_t row = 0; row < 15; row++)
+		for (int64_t i = 0; i < fine; i++) {
+			double p = (double)i / 4 - BEFORE, low = floor(p), wanted = 0;
+			for (int j = 0; j < 2; j++)
+				if (low + j >= 0 && low + j < SEEN)
+					wanted += (j ? p - low : 1 - (p - low)) *
+						  r.in[row * SEEN + (int64_t)low + j];
+			assert_true(fabs(placed[row * fine + i] - wanted) < 1e-6);
+			assert_true(fabs(r.out[row * fine + i] - wanted) < 1e-6);
+		}
+	free(placed);
+	rows_free(&r);
+	tomos_backend_close(backend);
+}
+
+static void too_many_columns_are_refused(void **state)
+{
+	(void)state;
+	tomos_backend *backend;
+	OK(tomos_backend_open(&backend, "cpu"));
+	double kernel = 1;
+	FilterSpec spec = {.rows = 1,
+		.columns = (int64_t)1 << 28,
+		.seen = 1,
+		.taps = 1,
+		.kernel = &kernel,
+		.oversample = 1};
+	Filter *filter;
+	REFUSED(backend->type->filter_open(backend, &filter, &spec), TOMOS_BAD_VALUE,
+		"268435456 columns are too many to filter");
+	assert_null(filter);
+	tomos_backend_close(backend);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(windows_are_low_pass),
+		cmocka_unit_test(windows_are_one_at_zero),
+		cmocka_unit_test(ramp_has_the_right_mean),
+		cmocka_unit_test(shepp_logan_taps_of_the_paper),
+		cmocka_unit_test(kernels_are_the_windows_integrals),
+		cmocka_unit_test(users_own_response),
+		cmocka_unit_test(wrong_filters_are_refused),
+		cmocka_unit_test(taps_and_transforms_agree),
+		cmocka_unit_test(transforms_length_does_not_matter),
+		cmocka_unit_test(rows_are_weighted),
+		cmocka_unit_test(rows_are_placed),
+		cmocka_unit_test(too_many_columns_are_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
