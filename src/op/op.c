@@ -67,11 +67,15 @@ static tomos_status apply(const tomos_op *op, const tomos_array *in, const tomos
 
 tomos_status tomos_op_forward(const tomos_op *op, const tomos_array *x, const tomos_array *y)
 {
+	if (!op)
+		return fail(TOMOS_BAD_VALUE, "forward: there is no operator");
 	return apply(op, x, y, &op->domain, &op->range, "the volume", "the projections", op_forward);
 }
 
 tomos_status tomos_op_adjoint(const tomos_op *op, const tomos_array *y, const tomos_array *x)
 {
+	if (!op)
+		return fail(TOMOS_BAD_VALUE, "adjoint: there is no operator");
 	return apply(op, y, x, &op->range, &op->domain, "the projections", "the volume", op_adjoint);
 }
 

@@ -7,16 +7,18 @@ tomos_status vector_borrow(Vector *vector, const Space *space, const tomos_array
 {
 	*vector = (Vector){.array = array};
 	if (!array || !array->data)
-		return fail(TOMOS_BAD_VALUE, "%s is missing", name);
+		return fail(TOMOS_BAD_VALUE, "there is no array for %s", name);
 	for (int a = 0; a < 3; a++)
 		if (array->shape[a] != space->shape[a])
 			return fail(TOMOS_BAD_VALUE,
-				"%s has the shape %lld x %lld x %lld, expected %lld x %lld x %lld",
+				"the shape of %s is %lld x %lld x %lld, expected %lld x %lld x "
+				"%lld",
 				name, (long long)array->shape[0], (long long)array->shape[1],
 				(long long)array->shape[2], (long long)space->shape[0],
 				(long long)space->shape[1], (long long)space->shape[2]);
 	if (array->device != 0)
-		return fail(TOMOS_UNSUPPORTED, "%s lies on device %d, which %s cannot reach", name,
+		return fail(TOMOS_UNSUPPORTED,
+			"the array for %s lies on device %d, which %s cannot reach", name,
 			array->device, space->backend->type->name);
 	vector->data = space->backend->type->in_place(space->backend, array);
 	if (vector->data)
@@ -25,7 +27,10 @@ tomos_status vector_borrow(Vector *vector, const Space *space, const tomos_array
 	vector->owned = true;
 	if (use == VECTOR_OUT)
 		return TOMOS_OK;
-	return space->backend->type->put(space->backend, vector->data, array);
+	tomos_status status = space->backend->type->put(space->backend, vector->data, array);
+	if (status != TOMOS_OK)
+		vector_return(vector, space, VECTOR_IN);
+	return status;
 }
 
 tomos_status vector_return(Vector *vector, const Space *space, VectorUse use)

@@ -43,7 +43,8 @@ static tomos_geometry *scan_of(const char *kind)
 	tomos_geometry *scan;
 	tomos_scan_options o = tomos_scan_defaults();
 	double source_axis = 90, source_detector = 120, axis = 27.3;
-	int source = strcmp(kind, "fan") == 0 || strcmp(kind, "cone") == 0 || strcmp(kind, "helix") == 0;
+	int source =
+		strcmp(kind, "fan") == 0 || strcmp(kind, "cone") == 0 || strcmp(kind, "helix") == 0;
 	o.geometry = kind;
 	o.columns = 53;
 	o.rows = strcmp(kind, "fan") == 0 ? 1 : 45;
@@ -52,7 +53,7 @@ static tomos_geometry *scan_of(const char *kind)
 	o.axis = &axis, o.axis_count = 1;
 	o.tilt = strcmp(kind, "laminography") == 0 ? 0.5 : 0;
 	o.arc = strcmp(kind, "laminography") == 0 ? 2 * HALF_TURN
-	        : strcmp(kind, "helix") == 0      ? 4 * HALF_TURN
+		: strcmp(kind, "helix") == 0      ? 4 * HALF_TURN
 						  : 0;
 	o.pitch = strcmp(kind, "helix") == 0 ? 5 : 0;
 	if (source) {
@@ -73,7 +74,8 @@ static void take_peak(float *volume, const int64_t n[3], int64_t at[3])
 	at[1] = best / n[0] % n[1];
 	at[2] = best / n[0] / n[1];
 	for (int64_t i = 0; i < n[0] * n[1] * n[2]; i++) {
-		int64_t x = i % n[0] - at[0], y = i / n[0] % n[1] - at[1], z = i / n[0] / n[1] - at[2];
+		int64_t x = i % n[0] - at[0], y = i / n[0] % n[1] - at[1],
+			z = i / n[0] / n[1] - at[2];
 		if (x * x + y * y + z * z <= 16)
 			volume[i] = -HUGE_VALF;
 	}
@@ -89,9 +91,9 @@ static void check_peaks(const char *kind, const char *what, float *volume, const
 		double z = n[2] == 1 ? 0 : 0.5 * (double)(n[2] - 1) + places[i][2];
 		if (fabs((double)at[0] - x) > 1 || fabs((double)at[1] - y) > 1 ||
 			fabs((double)at[2] - z) > 1)
-			fail_msg("%s, %s: peak %d at [%lld][%lld][%lld], expected [%g][%g][%g]", kind,
-				what, i + 1, (long long)at[2], (long long)at[1], (long long)at[0], z, y,
-				x);
+			fail_msg("%s, %s: peak %d at [%lld][%lld][%lld], expected [%g][%g][%g]",
+				kind, what, i + 1, (long long)at[2], (long long)at[1],
+				(long long)at[0], z, y, x);
 	}
 }
 
@@ -166,10 +168,11 @@ static void check_column(const char *model, int64_t x, int64_t y, int64_t cuts, 
 	for (int i = 0; i < VIEWS; i++) {
 		double cx = 0.5 * (PLANE - 1), cy = 0.5 * PLANE;
 		double is = (centroid(data + i * columns, columns) - axes[i]) / (double)cuts;
-		double should = ((double)x - cx) * cos(angles[i]) - ((double)y - cy) * sin(angles[i]);
+		double should =
+			((double)x - cx) * cos(angles[i]) - ((double)y - cy) * sin(angles[i]);
 		if (!(fabs(is - should) <= limit))
-			fail_msg("%s, pixel x %lld y %lld at %g: column - axis = %g, expected %g", model,
-				(long long)x, (long long)y, angles[i], is, should);
+			fail_msg("%s, pixel x %lld y %lld at %g: column - axis = %g, expected %g",
+				model, (long long)x, (long long)y, angles[i], is, should);
 	}
 	free(data);
 	tomos_geometry_free(scan);
@@ -223,7 +226,8 @@ static void check_quarter(const char *kind, const char *model, int plain)
 	}
 	OK(tomos_grid_centred(&c.grid, n, n, nz, 1));
 	int64_t voxels = n * n * nz, pixels = 5 * o.rows * o.columns;
-	float *x = case_data(&c, voxels), *turned = case_data(&c, voxels), *y = case_data(&c, pixels);
+	float *x = case_data(&c, voxels), *turned = case_data(&c, voxels),
+	      *y = case_data(&c, pixels);
 	float *f[2] = {case_data(&c, pixels), case_data(&c, pixels)};
 	float *g[2] = {case_data(&c, voxels), case_data(&c, voxels)};
 	tomos_projector_options p = tomos_projector_defaults();
@@ -239,8 +243,8 @@ static void check_quarter(const char *kind, const char *model, int plain)
 	double forward = case_difference(f[1], f[0], pixels);
 	double adjoint = case_difference(g[1], turned, voxels);
 	if (!(forward <= 1e-6 && adjoint <= 1e-6) || case_dot(f[0], f[0], pixels) == 0)
-		fail_msg("%s of %s: a quarter turn changes forward by %g, adjoint by %g", model, kind,
-			forward, adjoint);
+		fail_msg("%s of %s: a quarter turn changes forward by %g, adjoint by %g", model,
+			kind, forward, adjoint);
 	free(x), free(turned), free(y), free(f[0]), free(f[1]), free(g[0]), free(g[1]);
 }
 

@@ -67,8 +67,8 @@ static void check_adjoint(Case *c, const tomos_projector_options *o, const char 
 	double error = fabs(case_dot(Ax, y, c->pixels) - case_dot(x, Ay, c->voxels));
 	if (!(scale > 0 && error <= 1e-6 * scale))
 		fail_msg("%s of %lld x %lld x %lld voxels, %s: %g of %g", o->forward,
-			(long long)c->grid.n[0], (long long)c->grid.n[1], (long long)c->grid.n[2], name,
-			error, scale);
+			(long long)c->grid.n[0], (long long)c->grid.n[1], (long long)c->grid.n[2],
+			name, error, scale);
 	free(x), free(y), free(Ax), free(Ay);
 }
 
@@ -130,8 +130,9 @@ static void around_2048(void **state)
 static void rays_in_faces(void **state)
 {
 	(void)state;
-	static const Size sizes[] = {{"parallel", {34, 34, 1}, 1, 35, 8}, {"fan", {34, 34, 1}, 1, 35, 8},
-		{"cone", {34, 34, 34}, 35, 35, 8}, {"parallel", {34, 34, 34}, 35, 35, 8}};
+	static const Size sizes[] = {{"parallel", {34, 34, 1}, 1, 35, 8},
+		{"fan", {34, 34, 1}, 1, 35, 8}, {"cone", {34, 34, 34}, 35, 35, 8},
+		{"parallel", {34, 34, 34}, 35, 35, 8}};
 	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
 		Case c;
 		float *f[2];
@@ -177,8 +178,8 @@ static Plan plan_of(const tomos_grid *grid, const tomos_geometry *scan, int plai
 	return plan;
 }
 
-static void request(const Plan *plan, int kernel, Direction direction, const Box *box, int64_t first,
-	int64_t count, float *volume, float *projections)
+static void request(const Plan *plan, int kernel, Direction direction, const Box *box,
+	int64_t first, int64_t count, float *volume, float *projections)
 {
 	Projecting what = {plan, kernel, direction, *box, first, count, volume, projections};
 	OK(backend->type->project(backend, &what));
@@ -231,7 +232,8 @@ static void check_request(const tomos_grid *grid, const tomos_geometry *scan, co
 		double adjoint = case_difference(g[0], g[1], voxels);
 		if (!(forward <= 2e-6 && adjoint <= 2e-6) || case_dot(f[1], f[1], pixels) == 0)
 			fail_msg("%s, %s %s: forward differs by %g, adjoint by %g",
-				kernel_rows[k / 2].name, k % 2 ? "plain" : "tuned", name, forward, adjoint);
+				kernel_rows[k / 2].name, k % 2 ? "plain" : "tuned", name, forward,
+				adjoint);
 		free(f[0]), free(f[1]), free(g[0]), free(g[1]);
 		plan_free(&large);
 		plan_free(&small);
@@ -241,7 +243,8 @@ static void check_request(const tomos_grid *grid, const tomos_geometry *scan, co
 }
 
 /* Views that look at the last voxels of the grid. */
-static tomos_geometry *far_scan(const tomos_grid *grid, const char *kind, int64_t rows, int64_t columns)
+static tomos_geometry *far_scan(
+	const tomos_grid *grid, const char *kind, int64_t rows, int64_t columns)
 {
 	tomos_geometry *near, *far;
 	double source_axis = 300, source_detector = 450;
@@ -383,8 +386,8 @@ static void pixels_of_a_large_view(void **state)
 			request(&plans[0], k, FORWARD, &box, 0, 1, x, large);
 			request(&plans[1], k, FORWARD, &box, 0, 1, x, f);
 			for (int64_t i = 0; i < few * few; i++)
-				worst = fmax(worst,
-					fabs((double)corner[i / few * side + i % few] - y[i] - f[i]));
+				worst = fmax(worst, fabs((double)corner[i / few * side + i % few] -
+							    y[i] - f[i]));
 			assert_true(case_dot(f, f, few * few) > 0);
 			assert_true(worst <= 1e-4);
 		}
@@ -429,8 +432,10 @@ static void check_split(Case *c, int axis, int kernel, int plain)
 	Box whole = box_of(&c->grid);
 	int64_t views = c->scan->count;
 	float *x = case_data(c, c->voxels), *y = case_data(c, c->pixels);
-	float *f[2] = {calloc((size_t)c->pixels, sizeof(float)), calloc((size_t)c->pixels, sizeof(float))};
-	float *g[2] = {calloc((size_t)c->voxels, sizeof(float)), calloc((size_t)c->voxels, sizeof(float))};
+	float *f[2] = {
+		calloc((size_t)c->pixels, sizeof(float)), calloc((size_t)c->pixels, sizeof(float))};
+	float *g[2] = {
+		calloc((size_t)c->voxels, sizeof(float)), calloc((size_t)c->voxels, sizeof(float))};
 	int64_t row = axis == 2 ? c->grid.n[0] * c->grid.n[1] : c->grid.n[0];
 	request(&plan, kernel, FORWARD, &whole, 0, views, x, f[0]);
 	request(&plan, kernel, ADJOINT, &whole, 0, views, g[0], y);
@@ -445,8 +450,8 @@ static void check_split(Case *c, int axis, int kernel, int plain)
 	double adjoint = case_difference(g[1], g[0], c->voxels);
 	if (!(forward <= 1e-6 && adjoint <= 1e-6))
 		fail_msg("%s %s, %s in slabs along %c: forward differs by %g, adjoint by %g",
-			kernel_rows[kernel].name, plain ? "plain" : "tuned", c->name, "xyz"[axis], forward,
-			adjoint);
+			kernel_rows[kernel].name, plain ? "plain" : "tuned", c->name, "xyz"[axis],
+			forward, adjoint);
 	free(x), free(y), free(f[0]), free(f[1]), free(g[0]), free(g[1]);
 	plan_free(&plan);
 }
@@ -464,9 +469,10 @@ static void slabs_are_parts(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(one_of_everything), cmocka_unit_test(primes),
-		cmocka_unit_test(around_2048), cmocka_unit_test(rays_in_faces),
-		cmocka_unit_test(slabs_of_a_large_grid), cmocka_unit_test(rays_through_a_large_volume),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(one_of_everything),
+		cmocka_unit_test(primes), cmocka_unit_test(around_2048),
+		cmocka_unit_test(rays_in_faces), cmocka_unit_test(slabs_of_a_large_grid),
+		cmocka_unit_test(rays_through_a_large_volume),
 		cmocka_unit_test(pixels_of_a_large_view), cmocka_unit_test(last_of_many_views),
 		cmocka_unit_test(slabs_are_parts)};
 	return cmocka_run_group_tests(tests, open_backend, close_backend);

@@ -33,9 +33,8 @@ typedef struct {
 	double tilt, magnification;
 } Setting;
 
-static const Setting settings[] = {
-	{"parallel", 1, 9, 0, 1}, {"fan", 1, 9, 0, 1.5}, {"cone", 0, 5, 0, 1.5},
-	{"laminography", 0, 5, 0.6, 1}, {"lebedev", 0, 7, 0, 1}};
+static const Setting settings[] = {{"parallel", 1, 9, 0, 1}, {"fan", 1, 9, 0, 1.5},
+	{"cone", 0, 5, 0, 1.5}, {"laminography", 0, 5, 0.6, 1}, {"lebedev", 0, 7, 0, 1}};
 
 enum { SETTINGS = sizeof settings / sizeof settings[0] };
 
@@ -95,8 +94,8 @@ static tomos_phantom *make_phantom(const char *name, int flat)
 	for (int64_t i = 0; i < count; i++) {
 		own[i] = list[i];
 		if (strcmp(name, "ball") == 0) /* off the symmetry of grid and scan */
-			own[i] = (tomos_ellipsoid){{0.043, -0.031, 0.057}, {0.9, 0.9, 0.9},
-				{0, 0, 0}, 1};
+			own[i] = (tomos_ellipsoid){
+				{0.043, -0.031, 0.057}, {0.9, 0.9, 0.9}, {0, 0, 0}, 1};
 		if (flat) {
 			own[i].axes[2] = INFINITY;
 			own[i].euler[1] = own[i].euler[2] = 0;
@@ -208,8 +207,7 @@ static void project_size(Study *s, int size)
 		o.forward = models[m].name;
 		o.interpolation = models[m].interpolation;
 		case_forward(s->backend, &grid, s->scan, &o, volume, result);
-		s->error[m][size] =
-			case_difference(result, s->truth[models[m].truth], s->pixels);
+		s->error[m][size] = case_difference(result, s->truth[models[m].truth], s->pixels);
 		if (size == 1)
 			s->area[m] = case_difference(result, s->truth[TRUTH_PIXEL], s->pixels);
 	}
@@ -293,7 +291,8 @@ static void orders_of_theory(void **state)
 		printf("  %-10s %-7s  %.2f\n", models[m].name, models[m].interpolation, orders[m]);
 		if (!CASE_SLOW && !(orders[m] >= models[m].least && orders[m] <= models[m].most))
 			fail_msg("%s %s: order %.2f, not %.1f to %.1f", models[m].name,
-				models[m].interpolation, orders[m], models[m].least, models[m].most);
+				models[m].interpolation, orders[m], models[m].least,
+				models[m].most);
 	}
 }
 

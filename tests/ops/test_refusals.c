@@ -1,0 +1,417 @@
+/* What operators and backends refuse, in which words; what they say of themselves; arrays with
+ * strides of any kind. */
+#include "op/op.h" /* first: cmocka makes a macro of fail() */
+#include "ops/cases.h"
+
+enum { NX = 7, NY = 6, NZ = 5, ROWS = 4, COLUMNS = 9, VIEWS = 3 };
+
+typedef struct {
+	tomos_backend *backend;
+	tomos_grid grid;
+	tomos_geometry *scan;
+} Room;
+
+static Room room;
+
+static int set_up(void **state)
+{
+	(void)state;
+	double angles[VIEWS] = {0.1, 1.2, 2.5};
+	return tomos_backend_open(&room.backend, "cpu") != TOMOS_OK ||
+	       tomos_grid_centred(&room.grid, NX, NY, NZ, 1) != TOMOS_OK ||
+	       tomos_geometry_cone(&room.scan, ROWS, COLUMNS, 1.2, 30, 40, angles, VIEWS) !=
+		       TOMOS_OK;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	tomos_backend_close(room.backend);
+	tomos_geometry_free(room.scan);
+	return 0;
+}
+
+static tomos_op *make(const char *forward, const char *back)
+{
+	tomos_projector_options o = tomos_projector_defaults();
+	o.forward = forward;
+	o.back = back;
+	tomos_op *op;
+	OK(tomos_op_projector(&op, room.backend, &room.grid, room.scan, &o));
+	return op;
+}
+
+/* ---- making ----------------------------------------------------------------------------------- */
+
+static void refuse_options(const tomos_projector_options *o, const char *words)
+{
+	tomos_op *op = (tomos_op *)&room;
+	int64_t before = mem_live();
+	REFUSED(tomos_op_projector(&op, room.backend, &room.grid, room.scan, o), TOMOS_BAD_VALUE,
+		words);
+	assert_null(op);
+	assert_int_equal(mem_live(), before);
+}
+
+static void unknown_choices(void **state)
+{
+	(void)state;
+	tomos_projector_options o = tomos_projector_defaults();
+	o.forward = "josef";
+	refuse_options(&o, "forward projector 'josef' is not known; did you mean 'joseph'?");
+	refuse_options(&o, "(known: joseph|line|line-march|voxel|footprint)");
+	o.forward = NULL;
+	refuse_options(&o, "forward projector '(none)' is not known");
+	o = tomos_projector_defaults();
+	o.back = "foot-print";
+	refuse_options(&o, "back projector 'foot-print' is not known; did you mean 'footprint'?");
+	o = tomos_projector_defaults();
+	o.boundary = "expands";
+	refuse_options(&o, "boundary 'expands' is not known; did you mean 'expand'?");
+	o = tomos_projector_defaults();
+	o.interpolation = "cubic";
+	refuse_options(&o, "interpolation 'cubic' is not known");
+	refuse_options(&o, "(known: linear|nearest)");
+}
+
+static void options_of_a_wrong_size(void **state)
+{
+	(void)state;
+	tomos_projector_options o = tomos_projector_defaults();
+	o.bytes = 0;
+	refuse_options(&o, "the bytes field of the projector options is 0; fill them with "
+			   "tomos_projector_defaults()");
+	o.bytes = 1 << 20;
+	refuse_options(&o, "the bytes field of the projector options is 1048576");
+	o = tomos_projector_defaults();
+	o.forward = "line";
+	o.plain = 1;
+	o.bytes = offsetof(tomos_projector_options, back); /* an older caller's struct */
+	tomos_op *op;
+	OK(tomos_op_projector(&op, room.backend, &room.grid, room.scan, &o));
+	assert_string_equal(tomos_op_describe(op), "line forward, line back: a matched pair");
+	tomos_op_free(op);
+}
+
+static void missing_parts(void **state)
+{
+	(void)state;
+	const char *words = "a projector needs a backend, a grid and a geometry";
+	tomos_op *op = (tomos_op *)&room;
+	REFUSED(tomos_op_projector(&op, NULL, &room.grid, room.scan, NULL), TOMOS_BAD_VALUE, words);
+	REFUSED(tomos_op_projector(&op, room.backend, NULL, room.scan, NULL), TOMOS_BAD_VALUE,
+		words);
+	REFUSED(tomos_op_projector(&op, room.backend, &room.grid, NULL, NULL), TOMOS_BAD_VALUE,
+		words);
+	assert_null(op);
+	tomos_op_free(NULL);
+	tomos_backend_close(NULL);
+}
+
+static void bad_grids(void **state)
+{
+	(void)state;
+	tomos_op *op = (tomos_op *)&room;
+	tomos_grid grid = room.grid;
+	grid.n[1] = 0;
+	REFUSED(tomos_op_projector(&op, room.backend, &grid, room.scan, NULL), TOMOS_BAD_VALUE,
+		"y");
+	assert_null(op);
+	grid = room.grid;
+	grid.step[2] = 0;
+	REFUSED(tomos_op_projector(&op, room.backend, &grid, room.scan, NULL), TOMOS_BAD_VALUE,
+		"the grid's step along z is 0");
+	grid = room.grid;
+	grid.n[0] = grid.n[1] = grid.n[2] = INT64_C(1) << 21;
+	tomos_status status = tomos_op_projector(&op, room.backend, &grid, room.scan, NULL);
+	assert_int_equal(status, TOMOS_BAD_VALUE);
+	assert_true(strlen(tomos_message()) > 10);
+}
+
+static void backends(void **state)
+{
+	(void)state;
+	tomos_backend *backend = (tomos_backend *)&room;
+	REFUSED(tomos_backend_open(&backend, "cqu"), TOMOS_BAD_VALUE,
+		"backend 'cqu' is not known; did you mean 'cpu'?");
+	assert_null(backend);
+	REFUSED(tomos_backend_open(&backend, ""), TOMOS_BAD_VALUE, "backend '' is not known");
+	REFUSED(tomos_backend_open(&backend, "cpu:1"), TOMOS_BAD_VALUE,
+		"the cpu backend takes no number, not '1'");
+	REFUSED(tomos_backend_open(&backend, "auto:1"), TOMOS_BAD_VALUE, "'auto:1' is not known");
+	setenv("TOMOS_CPU", "mmx", 1);
+	REFUSED(tomos_backend_open(&backend, "cpu"), TOMOS_BAD_VALUE,
+		"TOMOS_CPU is 'mmx', which this processor or build does not have "
+		"(known: base, avx2, avx512, neon)");
+	assert_null(backend);
+	setenv("TOMOS_CPU", "base", 1);
+	OK(tomos_backend_open(&backend, "auto"));
+	assert_non_null(strstr(tomos_backend_describe(backend), "cpu (base, "));
+	tomos_backend_close(backend);
+	setenv("TOMOS_CPU", "", 1);
+	OK(tomos_backend_open(&backend, NULL));
+	tomos_backend_close(backend);
+	unsetenv("TOMOS_CPU");
+	assert_non_null(strstr(tomos_backend_names(), "auto|cpu"));
+}
+
+/* ---- applying --------------------------------------------------------------------------------- */
+
+static void missing_arrays(void **state)
+{
+	(void)state;
+	float x[NZ * NY * NX] = {0}, y[VIEWS * ROWS * COLUMNS] = {0};
+	tomos_array volume = tomos_array_of(x, NZ, NY, NX), none = volume;
+	tomos_array data = tomos_array_of(y, VIEWS, ROWS, COLUMNS);
+	tomos_op *op = make("joseph", "");
+	none.data = NULL;
+	REFUSED(tomos_op_forward(NULL, &volume, &data), TOMOS_BAD_VALUE,
+		"forward: there is no operator");
+	REFUSED(tomos_op_adjoint(NULL, &data, &volume), TOMOS_BAD_VALUE,
+		"adjoint: there is no operator");
+	REFUSED(tomos_op_forward(op, NULL, &data), TOMOS_BAD_VALUE,
+		"there is no array for the volume");
+	REFUSED(tomos_op_forward(op, &none, &data), TOMOS_BAD_VALUE,
+		"there is no array for the volume");
+	REFUSED(tomos_op_forward(op, &volume, NULL), TOMOS_BAD_VALUE,
+		"there is no array for the projections");
+	REFUSED(tomos_op_adjoint(op, NULL, &volume), TOMOS_BAD_VALUE,
+		"there is no array for the projections");
+	REFUSED(tomos_op_adjoint(op, &data, &none), TOMOS_BAD_VALUE,
+		"there is no array for the volume");
+	tomos_op_free(op);
+}
+
+static void wrong_shapes(void **state)
+{
+	(void)state;
+	float x[NZ * NY * NX] = {0}, y[VIEWS * ROWS * COLUMNS] = {0};
+	tomos_array volume = tomos_array_of(x, NZ, NY, NX), turned = tomos_array_of(x, NX, NY, NZ);
+	tomos_array data = tomos_array_of(y, VIEWS, ROWS, COLUMNS);
+	tomos_array few = tomos_array_of(y, VIEWS - 1, ROWS, COLUMNS);
+	int64_t before = mem_live();
+	tomos_op *op = make("voxel", "");
+	REFUSED(tomos_op_forward(op, &turned, &data), TOMOS_BAD_VALUE,
+		"the shape of the volume is 7 x 6 x 5, expected 5 x 6 x 7");
+	REFUSED(tomos_op_forward(op, &volume, &few), TOMOS_BAD_VALUE,
+		"the shape of the projections is 2 x 4 x 9, expected 3 x 4 x 9");
+	REFUSED(tomos_op_adjoint(op, &few, &volume), TOMOS_BAD_VALUE,
+		"the shape of the projections is 2 x 4 x 9, expected 3 x 4 x 9");
+	REFUSED(tomos_op_adjoint(op, &data, &turned), TOMOS_BAD_VALUE,
+		"the shape of the volume is 7 x 6 x 5, expected 5 x 6 x 7");
+	tomos_op_free(op);
+	assert_int_equal(mem_live(), before);
+}
+
+static void other_devices(void **state)
+{
+	(void)state;
+	float x[NZ * NY * NX] = {0}, y[VIEWS * ROWS * COLUMNS] = {0};
+	tomos_array volume = tomos_array_of(x, NZ, NY, NX);
+	tomos_array data = tomos_array_of(y, VIEWS, ROWS, COLUMNS);
+	tomos_op *op = make("line", "");
+	volume.device = 2;
+	REFUSED(tomos_op_forward(op, &volume, &data), TOMOS_UNSUPPORTED,
+		"the array for the volume lies on device 2, which cpu cannot reach");
+	REFUSED(tomos_op_adjoint(op, &data, &volume), TOMOS_UNSUPPORTED,
+		"the array for the volume lies on device 2, which cpu cannot reach");
+	volume.device = 0;
+	data.device = 1;
+	REFUSED(tomos_op_forward(op, &volume, &data), TOMOS_UNSUPPORTED,
+		"the array for the projections lies on device 1, which cpu cannot reach");
+	tomos_op_free(op);
+}
+
+/* A device whose transfers fail must not keep what was taken for them. */
+static tomos_status broken_put(tomos_backend *backend, float *data, const tomos_array *host)
+{
+	(void)backend, (void)data, (void)host;
+	return TOMOS_NO_DEVICE;
+}
+
+static tomos_status broken_get(tomos_backend *backend, const float *data, const tomos_array *host)
+{
+	(void)backend, (void)data, (void)host;
+	return TOMOS_NO_DEVICE;
+}
+
+static float *never_in_place(tomos_backend *backend, const tomos_array *array)
+{
+	(void)backend, (void)array;
+	return NULL;
+}
+
+static void broken_transfers(void **state)
+{
+	(void)state;
+	float x[NZ * NY * NX] = {0}, y[VIEWS * ROWS * COLUMNS] = {0};
+	tomos_array volume = tomos_array_of(x, NZ, NY, NX);
+	tomos_array data = tomos_array_of(y, VIEWS, ROWS, COLUMNS);
+	for (int put = 0; put < 2; put++) {
+		BackendType type = *room.backend->type;
+		tomos_backend broken = *room.backend;
+		tomos_op *op;
+		type.in_place = never_in_place;
+		type.put = put ? broken_put : type.put;
+		type.get = put ? type.get : broken_get;
+		broken.type = &type;
+		OK(tomos_op_projector(&op, &broken, &room.grid, room.scan, NULL));
+		int64_t before = mem_live();
+		assert_int_equal(tomos_op_forward(op, &volume, &data), TOMOS_NO_DEVICE);
+		assert_int_equal(mem_live(), before);
+		assert_int_equal(tomos_op_adjoint(op, &data, &volume), TOMOS_NO_DEVICE);
+		assert_int_equal(mem_live(), before);
+		tomos_op_free(op);
+	}
+}
+
+/* ---- what operators say of themselves --------------------------------------------------------- */
+
+static void descriptions(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *forward, *back, *text;
+		int matched;
+	} pairs[] = {{"joseph", "", "joseph forward, joseph back: a matched pair", 1},
+		{"joseph", NULL, "joseph forward, joseph back: a matched pair", 1},
+		{"joseph", "voxel", "joseph forward, voxel back: not matched", 0},
+		{"line", "line-march", "line forward, line-march back: a matched pair", 1},
+		{"line-march", "line", "line-march forward, line back: a matched pair", 1},
+		{"line", "joseph", "line forward, joseph back: not matched", 0},
+		{"footprint", "footprint", "footprint forward, footprint back: a matched pair", 1},
+		{"footprint", "voxel", "footprint forward, voxel back: not matched", 0}};
+	for (int i = 0; i < (int)(sizeof pairs / sizeof pairs[0]); i++) {
+		int64_t shape[3];
+		tomos_op *op = make(pairs[i].forward, pairs[i].back);
+		assert_string_equal(tomos_op_describe(op), pairs[i].text);
+		assert_int_equal(tomos_op_matched(op), pairs[i].matched);
+		tomos_op_domain(op, shape);
+		assert_true(shape[0] == NZ && shape[1] == NY && shape[2] == NX);
+		tomos_op_range(op, shape);
+		assert_true(shape[0] == VIEWS && shape[1] == ROWS && shape[2] == COLUMNS);
+		tomos_op_free(op);
+	}
+}
+
+/* A mixed pair is each model's own forward and adjoint. */
+static void mixed_pairs(void **state)
+{
+	(void)state;
+	Case c = {.state = 12};
+	float *x = case_data(&c, NZ * NY * NX), *y = case_data(&c, VIEWS * ROWS * COLUMNS);
+	float *f[2] = {
+		case_data(&c, VIEWS * ROWS * COLUMNS), case_data(&c, VIEWS * ROWS * COLUMNS)};
+	float *g[2] = {case_data(&c, NZ * NY * NX), case_data(&c, NZ * NY * NX)};
+	tomos_projector_options mixed = tomos_projector_defaults(), pure = mixed;
+	mixed.forward = "line";
+	mixed.back = "footprint";
+	case_forward(room.backend, &room.grid, room.scan, &mixed, x, f[0]);
+	case_adjoint(room.backend, &room.grid, room.scan, &mixed, y, g[0]);
+	pure.forward = "line";
+	case_forward(room.backend, &room.grid, room.scan, &pure, x, f[1]);
+	pure.forward = "footprint";
+	case_adjoint(room.backend, &room.grid, room.scan, &pure, y, g[1]);
+	assert_memory_equal(f[0], f[1], VIEWS * ROWS * COLUMNS * sizeof(float));
+	assert_memory_equal(g[0], g[1], NZ * NY * NX * sizeof(float));
+	free(x), free(y), free(f[0]), free(f[1]), free(g[0]), free(g[1]);
+}
+
+/* ---- strides ---------------------------------------------------------------------------------- */
+
+enum { TRANSPOSED, STEPPED, BACKWARDS, WIDE_ROWS, LAYOUTS };
+#define UNTOUCHED (-77.0F)
+
+/* An array of this shape in one of the layouts, within `room_for` floats of UNTOUCHED. */
+static tomos_array strided(int layout, const int64_t n[3], float *memory, int64_t room_for)
+{
+	tomos_array a = {.data = memory, .shape = {n[0], n[1], n[2]}};
+	for (int64_t i = 0; i < room_for; i++)
+		memory[i] = UNTOUCHED;
+	switch (layout) {
+	case TRANSPOSED:
+		a.stride[0] = 1, a.stride[1] = n[0], a.stride[2] = n[0] * n[1];
+		break;
+	case STEPPED:
+		a.stride[2] = 2, a.stride[1] = 2 * n[2] + 1, a.stride[0] = a.stride[1] * n[1] * 2;
+		break;
+	case BACKWARDS:
+		a.stride[2] = -1, a.stride[1] = -n[2], a.stride[0] = -n[1] * n[2];
+		a.data = memory + n[0] * n[1] * n[2] - 1;
+		break;
+	default:
+		a.stride[2] = 1, a.stride[1] = n[2] + 3, a.stride[0] = -a.stride[1] * n[1];
+		a.data = memory - a.stride[0] * (n[0] - 1);
+	}
+	return a;
+}
+
+static float *element(const tomos_array *a, int64_t i)
+{
+	int64_t k = i % a->shape[2], j = i / a->shape[2] % a->shape[1],
+		z = i / a->shape[2] / a->shape[1];
+	return a->data + z * a->stride[0] + j * a->stride[1] + k * a->stride[2];
+}
+
+/* The result in a strided array is `wanted`, and nothing around it has changed. */
+static void check_result(const tomos_array *a, const float *wanted, float *memory, int64_t room_for)
+{
+	int64_t count = a->shape[0] * a->shape[1] * a->shape[2];
+	for (int64_t i = 0; i < count; i++) {
+		assert_memory_equal(element(a, i), &wanted[i], sizeof(float));
+		*element(a, i) = UNTOUCHED;
+	}
+	for (int64_t i = 0; i < room_for; i++)
+		assert_true(memory[i] == UNTOUCHED);
+}
+
+static void check_strides(const char *model, int in, int out, Direction direction)
+{
+	Case c = {.state = 21};
+	int64_t n[3] = {NZ, NY, NX}, m[3] = {VIEWS, ROWS, COLUMNS};
+	const int64_t *from = direction == FORWARD ? n : m, *to = direction == FORWARD ? m : n;
+	int64_t from_count = from[0] * from[1] * from[2], to_count = to[0] * to[1] * to[2];
+	float *x = case_data(&c, from_count), *wanted = case_data(&c, to_count);
+	float *in_memory = malloc((size_t)(6 * from_count) * sizeof(float));
+	float *out_memory = malloc((size_t)(6 * to_count) * sizeof(float));
+	tomos_array source = strided(in, from, in_memory, 6 * from_count);
+	tomos_array target = strided(out, to, out_memory, 6 * to_count);
+	tomos_array plain_in = tomos_array_of(x, from[0], from[1], from[2]);
+	tomos_array plain_out = tomos_array_of(wanted, to[0], to[1], to[2]);
+	for (int64_t i = 0; i < from_count; i++)
+		*element(&source, i) = x[i];
+	int64_t before = mem_live();
+	tomos_op *op = make(model, "");
+	tomos_status (*verb)(const tomos_op *, const tomos_array *, const tomos_array *) =
+		direction == FORWARD ? tomos_op_forward : tomos_op_adjoint;
+	OK(verb(op, &plain_in, &plain_out));
+	OK(verb(op, &source, &target));
+	tomos_op_free(op);
+	assert_int_equal(mem_live(), before);
+	check_result(&target, wanted, out_memory, 6 * to_count);
+	check_result(&source, x, in_memory, 6 * from_count);
+	free(x), free(wanted), free(in_memory), free(out_memory);
+}
+
+static void strides(void **state)
+{
+	(void)state;
+	for (int in = 0; in < LAYOUTS; in++)
+		for (int out = 0; out < LAYOUTS; out++)
+			for (int m = 0; m < CASE_MODELS; m++) {
+				check_strides(case_models[m], in, out, FORWARD);
+				check_strides(case_models[m], in, out, ADJOINT);
+			}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(unknown_choices),
+		cmocka_unit_test(options_of_a_wrong_size), cmocka_unit_test(missing_parts),
+		cmocka_unit_test(bad_grids), cmocka_unit_test(backends),
+		cmocka_unit_test(missing_arrays), cmocka_unit_test(wrong_shapes),
+		cmocka_unit_test(other_devices), cmocka_unit_test(broken_transfers),
+		cmocka_unit_test(descriptions), cmocka_unit_test(mixed_pairs),
+		cmocka_unit_test(strides)};
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
