@@ -28,16 +28,16 @@ KERNEL_FN void joseph_ray(const KernelGrid *grid, const KernelModel *model, cons
 		double q = walk.base[1] + (double)k * walk.slope[1];
 		if (model->clamp && (joseph_beyond(grid, walk.b, p) || joseph_beyond(grid, walk.c, q)))
 			continue;
-		double p0 = floor(p), q0 = floor(q);
-		for (int j = 0; j < 4; j++) {
-			double wp = j & 1 ? p - p0 : 1 - (p - p0), wq = j & 2 ? q - q0 : 1 - (q - q0);
-			int64_t at[3];
-			at[walk.a] = k;
-			at[walk.b] = (int64_t)p0 + (j & 1);
-			at[walk.c] = (int64_t)q0 + (j >> 1);
-			if (wp * wq > 0)
-				kernel_meet_voxel(meet, mode, grid, at, wp * wq * walk.step);
-		}
+		double p0 = floor(p), q0 = floor(q), right = p - p0, up = q - q0;
+		int64_t i = (int64_t)p0, j = (int64_t)q0;
+		double low = (1 - up) * walk.step, high = up * walk.step;
+		kernel_walk_meet(meet, mode, grid, &walk, k, i, j, (1 - right) * low);
+		if (right > 0)
+			kernel_walk_meet(meet, mode, grid, &walk, k, i + 1, j, right * low);
+		if (up > 0)
+			kernel_walk_meet(meet, mode, grid, &walk, k, i, j + 1, (1 - right) * high);
+		if (right > 0 && up > 0)
+			kernel_walk_meet(meet, mode, grid, &walk, k, i + 1, j + 1, right * high);
 	}
 }
 

@@ -20,7 +20,8 @@ KERNEL_FN void line_ray(const KernelGrid *grid, const KernelModel *model, const 
 	const int mode, KernelMeet *meet)
 {
 	(void)model;
-	KernelWalk walk = kernel_walk(grid, ray, 0.5, 0.5);
+	KernelRay nudged = kernel_nudge(ray);
+	KernelWalk walk = kernel_walk(grid, &nudged, 0.5, 0.5);
 	int64_t stop = (int64_t)floor(walk.k_stop + 0.5);
 	for (int64_t k = (int64_t)floor(walk.k_start + 0.5); k <= stop; k++) {
 		/* The part of the column in which the ray exists: all of it but at a source. */
@@ -34,18 +35,15 @@ KERNEL_FN void line_ray(const KernelGrid *grid, const KernelModel *model, const 
 		double leave_q = line_leaves(q, walk.slope[1] * part);
 		double one = fmin(leave_p, leave_q), two = fmax(leave_p, leave_q);
 		double share[3] = {one, two - one, 1 - two};
-		int64_t at[3];
-		at[walk.a] = k;
-		at[walk.b] = (int64_t)floor(p);
-		at[walk.c] = (int64_t)floor(q);
+		int64_t i = (int64_t)floor(p), j = (int64_t)floor(q);
 		int64_t turn_b = walk.slope[0] > 0 ? 1 : -1, turn_c = walk.slope[1] > 0 ? 1 : -1;
-		for (int j = 0; j < 3; j++) {
-			if (share[j] > 0)
-				kernel_meet_voxel(
-					meet, mode, grid, at, share[j] * part * walk.step);
-			int p_turns = j == 0 ? leave_p <= leave_q : leave_p > leave_q;
-			at[walk.b] += p_turns ? turn_b : 0;
-			at[walk.c] += p_turns ? 0 : turn_c;
+		for (int n = 0; n < 3; n++) {
+			if (share[n] > 0)
+				kernel_walk_meet(meet, mode, grid, &walk, k, i, j,
+					share[n] * part * walk.step);
+			int p_turns = n == 0 ? leave_p <= leave_q : leave_p > leave_q;
+			i += p_turns ? turn_b : 0;
+			j += p_turns ? 0 : turn_c;
 		}
 	}
 }

@@ -8,16 +8,17 @@
 #include "kernel/ray.h"
 
 KERNEL_FN void line_march_ray(const KernelGrid *grid, const KernelModel *model,
-	const KernelRay *ray, const int mode, KernelMeet *meet)
+	const KernelRay *exact, const int mode, KernelMeet *meet)
 {
 	(void)model;
+	KernelRay nudged = kernel_nudge(exact), *ray = &nudged;
 	double enter = ray->has_source ? 0 : -1e300, leave = 1e300;
 	for (int a = 0; a < 3; a++)
 		kernel_clip(ray->start[a], ray->direction[a], (double)grid->low[a] - 0.5,
 			(double)grid->high[a] - 0.5, &enter, &leave);
 	if (!(enter < leave))
 		return;
-	int64_t at[3], turn[3];
+	int64_t at[3], turn[3], row = kernel_stride(grid, 1), slice = kernel_stride(grid, 2);
 	double next[3]; /* where the ray leaves the present voxel, per axis */
 	for (int a = 0; a < 3; a++) {
 		double d = ray->direction[a], p = ray->start[a] + enter * d + 0.5;
@@ -32,7 +33,10 @@ KERNEL_FN void line_march_ray(const KernelGrid *grid, const KernelModel *model,
 		int a = next[0] <= next[1] ? (next[0] <= next[2] ? 0 : 2) : (next[1] <= next[2] ? 1 : 2);
 		double end = fmin(next[a], leave);
 		if (end > t)
-			kernel_meet_voxel(meet, mode, grid, at, (end - t) * ray->length);
+			kernel_meet(meet, mode,
+				(at[0] - grid->low[0]) + (at[1] - grid->low[1]) * row +
+					(at[2] - grid->low[2]) * slice,
+				(end - t) * ray->length);
 		t = fmax(t, end);
 		at[a] += turn[a];
 		if (!kernel_in_box(grid, a, at[a]))

@@ -78,17 +78,11 @@ KERNEL_FN int kernel_in_box(const KernelGrid *grid, int axis, int64_t i)
 	return i >= grid->low[axis] && i < grid->high[axis];
 }
 
-/* Meets voxel `at` unless it lies outside the box. */
-KERNEL_FN void kernel_meet_voxel(
-	KernelMeet *meet, const int mode, const KernelGrid *grid, const int64_t at[3], double weight)
+/* From one voxel of the box to the next along an axis. */
+KERNEL_FN int64_t kernel_stride(const KernelGrid *grid, int axis)
 {
-	if (!kernel_in_box(grid, 0, at[0]) || !kernel_in_box(grid, 1, at[1]) ||
-		!kernel_in_box(grid, 2, at[2]))
-		return;
 	int64_t nx = grid->high[0] - grid->low[0], ny = grid->high[1] - grid->low[1];
-	int64_t index =
-		((at[2] - grid->low[2]) * ny + at[1] - grid->low[1]) * nx + at[0] - grid->low[0];
-	kernel_meet(meet, mode, index, weight);
+	return axis == 0 ? 1 : axis == 1 ? nx : nx * ny;
 }
 
 #endif

@@ -34,6 +34,16 @@ KERNEL_FN KernelRay kernel_ray(
 	return ray;
 }
 
+/* A ray that runs in a face between voxels belongs to one of them; shifted by a hair, it is the same
+ * one whatever the last bits of its position are. */
+KERNEL_FN KernelRay kernel_nudge(const KernelRay *ray)
+{
+	KernelRay nudged = *ray;
+	for (int a = 0; a < 3; a++)
+		nudged.start[a] += 1e-9;
+	return nudged;
+}
+
 /* The axis along which the ray crosses most voxels. */
 KERNEL_FN int kernel_dominant(const KernelRay *ray)
 {
@@ -45,6 +55,7 @@ KERNEL_FN int kernel_dominant(const KernelRay *ray)
  * c = base[1] + k slope[1], with |slope| <= 1. */
 typedef struct {
 	int a, b, c;
+	int64_t stride[3]; /* of the voxels along a, b, c */
 	double base[2], slope[2];
 	double step;            /* length from one plane to the next */
 	double k_start, k_stop; /* where the ray can meet the box */
@@ -73,6 +84,9 @@ KERNEL_FN KernelWalk kernel_walk(
 	walk.a = kernel_dominant(ray);
 	walk.b = walk.a == 0 ? 1 : 0;
 	walk.c = walk.a == 2 ? 1 : 2;
+	walk.stride[0] = kernel_stride(grid, walk.a);
+	walk.stride[1] = kernel_stride(grid, walk.b);
+	walk.stride[2] = kernel_stride(grid, walk.c);
 	double rate = 1 / ray->direction[walk.a];
 	walk.slope[0] = ray->direction[walk.b] * rate;
 	walk.slope[1] = ray->direction[walk.c] * rate;
@@ -92,6 +106,18 @@ KERNEL_FN KernelWalk kernel_walk(
 			walk.k_stop = fmin(walk.k_stop, ray->start[walk.a]);
 	}
 	return walk;
+}
+
+/* Meets voxel (k, i, j) along (a, b, c), unless it lies outside the box; k is known to lie inside. */
+KERNEL_FN void kernel_walk_meet(KernelMeet *meet, const int mode, const KernelGrid *grid,
+	const KernelWalk *walk, int64_t k, int64_t i, int64_t j, double weight)
+{
+	if (kernel_in_box(grid, walk->b, i) && kernel_in_box(grid, walk->c, j))
+		kernel_meet(meet, mode,
+			(k - grid->low[walk->a]) * walk->stride[0] +
+				(i - grid->low[walk->b]) * walk->stride[1] +
+				(j - grid->low[walk->c]) * walk->stride[2],
+			weight);
 }
 
 #endif
