@@ -4,6 +4,12 @@
 
 #include "backend/backend.h"
 
+/* How many parts of `size` cover n. */
+static inline int64_t parts(int64_t n, int64_t size)
+{
+	return (n + size - 1) / size;
+}
+
 /* One kernel in one direction over one view. A ray-driven one walks the pixels of `window`, a
  * voxel-driven one the voxels of `part`; `volume` holds the box of `grid`, `image` the view. */
 typedef void (*SharedKernel)(const Plan *plan, const KernelGrid *grid, int64_t view,

@@ -75,11 +75,6 @@ static void adjoint_voxels(void *user, int64_t index)
 			s->what->volume, image_of(s->what, view));
 }
 
-static int64_t parts(int64_t n, int64_t size)
-{
-	return (n + size - 1) / size;
-}
-
 static void share_forward(Sharing *s, KernelFamily family)
 {
 	const KernelModel *model = &s->what->plan->model;

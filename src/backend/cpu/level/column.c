@@ -11,8 +11,10 @@
 
 enum {
 	PAD = WINDOW,
-	ACROSS = 16,   /* voxel columns per tile */
+	ACROSS = 16,   /* a tile: voxel columns along x */
+	DEEP = 8,      /* and along y */
 	TALL = 256,    /* voxels of a column held at a time */
+	TOGETHER = 12, /* views whose samples for a tile stay in the second cache */
 	MAX_ROWS = 8192,
 	SCRATCH_FLOATS = 8 << 20
 };
@@ -76,125 +78,154 @@ static void transpose_column(void *user, int64_t index)
 		to[PAD + r] = from[r * model->columns];
 }
 
-/* One view onto one column of voxels: rows start at `row` for the first voxel and go on by `step`. */
+/* One view onto ACROSS columns of voxels side by side: for each, the detector column to its left (-2:
+ * off the detector), the share of the next one, the row of the first voxel and the step from there. */
 typedef struct {
-	const float *left, *right; /* the detector columns beside it */
-	float share;               /* of the right one */
-	double row, step;
-	float weight;
-	float near2, z, dz;        /* by distance: near2 + ((voxel - z) dz)^2 is its square */
-} Hit;
+	int64_t left[ACROSS];
+	double row[ACROSS], step[ACROSS];
+	float share[ACROSS], weight[ACROSS];
+	float near2[ACROSS], z, dz; /* near2 + ((voxel - z) dz)^2: square of the distance to the source */
+} Hits;
 
-static bool hit_column(const Pass *pass, int64_t view, int64_t x, int64_t y, int64_t z, Hit *hit)
+static double larger(double a, double b)
 {
-	const Plan *plan = pass->what->plan;
-	const KernelView *k = &plan->views[pass->what->first + pass->first + view];
-	double at[2] = {(double)x, (double)y};
-	double depth = k->depth[0] * at[0] + k->depth[1] * at[1] + k->depth[3];
-	double column = (k->column[0] * at[0] + k->column[1] * at[1] + k->column[3]) / depth;
-	if (!(column > -1 && column < (double)plan->model.columns))
-		return false;
-	int64_t left = (int64_t)floor(column);
-	hit->share = (float)(column - (double)left);
-	hit->left = pass->samples + view * view_floats(plan) + (left + 1) * pass->stride;
-	hit->right = hit->left + pass->stride;
-	hit->step = k->row[2] / depth;
-	hit->row = (k->row[0] * at[0] + k->row[1] * at[1] + k->row[3]) / depth + (double)z * hit->step;
+	return a > b ? a : b;
+}
+
+static double smaller(double a, double b)
+{
+	return a < b ? a : b;
+}
+
+static void hit_columns(const Plan *plan, const KernelView *k, const int64_t at[3], Hits *hits)
+{
 	int weight = plan->model.weight;
-	hit->weight = (float)(weight == WEIGHT_NONE ? 1 : weight == WEIGHT_DEPTH ? 1 / (depth * depth)
-			: k->src[3] == 0 ? k->mass : k->mass / (depth * depth * depth));
-	double dx = (at[0] - k->src[0]) * plan->whole.step[0];
-	double dy = (at[1] - k->src[1]) * plan->whole.step[1];
-	hit->near2 = (float)(dx * dx + dy * dy);
-	hit->z = (float)(k->src[2] - (double)z);
-	hit->dz = (float)plan->whole.step[2];
-	return true;
+	double columns = (double)plan->model.columns, y = (double)at[1], z = (double)at[2];
+	double depth0 = k->depth[1] * y + k->depth[3], column0 = k->column[1] * y + k->column[3];
+	double row0 = k->row[1] * y + k->row[2] * z + k->row[3];
+	double dy = (y - k->src[1]) * plan->whole.step[1];
+	for (int i = 0; i < ACROSS; i++) {
+		double x = (double)(at[0] + i), nearer = 1 / (k->depth[0] * x + depth0);
+		double column = (k->column[0] * x + column0) * nearer;
+		bool inside = column > -1 && column < columns;
+		double left = floor(inside ? column : -2);
+		double dx = (x - k->src[0]) * plan->whole.step[0];
+		hits->left[i] = (int64_t)left;
+		hits->share[i] = (float)(column - left);
+		hits->step[i] = k->row[2] * nearer;
+		hits->row[i] = (k->row[0] * x + row0) * nearer;
+		hits->weight[i] = (float)(weight == WEIGHT_NONE ? 1
+				: weight == WEIGHT_DEPTH ? nearer * nearer
+				: k->src[3] == 0 ? k->mass : k->mass * nearer * nearer * nearer);
+		hits->near2[i] = (float)(dx * dx + dy * dy);
+	}
+	hits->z = (float)(k->src[2] - z);
+	hits->dz = (float)plan->whole.step[2];
 }
 
-/* Mixes the two detector columns over the rows that the voxels can read. */
-static void mix_columns(const Hit *hit, int64_t count, int64_t stride, float *mixed)
+/* Mixes the two detector columns beside voxel column i over the rows that its voxels can read. */
+static void mix_columns(
+	const Hits *hits, int i, int64_t count, int64_t stride, const float *columns, float *mixed)
 {
-	double end = hit->row + (double)count * hit->step;
-	int64_t from = limit((int64_t)floor(fmin(hit->row, end)) - LANES, -PAD, stride - PAD);
-	int64_t to = limit((int64_t)floor(fmax(hit->row, end)) + WINDOW, -PAD, stride - PAD);
-	from = (from + PAD) / LANES * LANES;
-	float right = hit->weight * hit->share, left = hit->weight - right;
-	for (int64_t r = from; r < to + PAD; r += LANES)
-		vf_store(mixed + r, left * vf_load(hit->left + r) + right * vf_load(hit->right + r));
+	double start = hits->row[i], end = start + (double)count * hits->step[i];
+	int64_t from = limit((int64_t)smaller(start, end) - LANES, -PAD, stride - PAD);
+	int64_t to = limit((int64_t)larger(start, end) + WINDOW, -PAD, stride - PAD);
+	const float *one = columns + (hits->left[i] + 1) * stride, *two = one + stride;
+	float right = hits->weight[i] * hits->share[i], left = hits->weight[i] - right;
+	for (int64_t r = (from + PAD) / LANES * LANES; r < to + PAD; r += LANES)
+		vf_store(mixed + r, left * vf_load(one + r) + right * vf_load(two + r));
 }
 
-static inline void add_column(
-	const Hit *hit, int64_t count, int64_t rows, const float *mixed, const int by_distance, float *sums)
+static inline void add_column(const Hits *hits, int i, int64_t count, int64_t rows,
+	const float *mixed, const int by_distance, float *sums)
 {
-	int64_t p = position_of(hit->row + lowest_lane(hit->step));
-	int64_t step = position_of(LANES * hit->step);
-	Lanes lanes = lanes_of(hit->step);
-	vf away = (vf_lane() - hit->z) * hit->dz;
-	for (int64_t i = 0; i < count; i += LANES, p += step) {
+	int64_t p = position_of(hits->row[i] + lowest_lane(hits->step[i]));
+	int64_t step = position_of(LANES * hits->step[i]);
+	Lanes lanes = lanes_of(hits->step[i]);
+	vf away = (vf_lane() - hits->z) * hits->dz;
+	for (int64_t n = 0; n < count; n += LANES, p += step) {
 		const float *window = mixed + PAD + limit(p >> FRACTION_BITS, -PAD, rows);
 		vf value = vf_interpolate(window, &lanes, p);
 		if (by_distance) {
-			value *= vf_sqrt(hit->near2 + away * away);
-			away += LANES * hit->dz;
+			value *= vf_sqrt(hits->near2[i] + away * away);
+			away += LANES * hits->dz;
 		}
-		vf_store(sums + i, vf_load(sums + i) + value);
+		vf_store(sums + n, vf_load(sums + n) + value);
 	}
 }
 
-static void tile_back(const Pass *pass, int64_t x, int64_t y, int64_t z, int64_t wide, int64_t tall,
+static void add_view(const Pass *pass, int64_t view, const int64_t at[3], int64_t wide, int64_t tall,
 	float *mixed, float (*sums)[TALL])
 {
 	const Plan *plan = pass->what->plan;
-	memset(sums, 0, ACROSS * sizeof *sums);
-	for (int64_t view = 0; view < pass->count; view++) {
-		const KernelView *k = &plan->views[pass->what->first + pass->first + view];
-		bool by_distance = plan->model.weight == WEIGHT_RAY && k->src[3] != 0;
-		for (int64_t i = 0; i < wide; i++) {
-			Hit hit;
-			if (!hit_column(pass, view, x + i, y, z, &hit))
-				continue;
-			mix_columns(&hit, tall, pass->stride, mixed);
-			if (by_distance)
-				add_column(&hit, tall, plan->model.rows, mixed, 1, sums[i]);
-			else
-				add_column(&hit, tall, plan->model.rows, mixed, 0, sums[i]);
-		}
+	const KernelView *k = &plan->views[pass->what->first + pass->first + view];
+	const float *columns = pass->samples + view * view_floats(plan);
+	Hits hits;
+	hit_columns(plan, k, at, &hits);
+	for (int i = 0; i < wide; i++) {
+		if (hits.left[i] < -1)
+			continue;
+		mix_columns(&hits, i, tall, pass->stride, columns, mixed);
+		if (plan->model.weight == WEIGHT_RAY && k->src[3] != 0)
+			add_column(&hits, i, tall, plan->model.rows, mixed, 1, sums[i]);
+		else
+			add_column(&hits, i, tall, plan->model.rows, mixed, 0, sums[i]);
 	}
 }
 
-static void row_back(void *user, int64_t index)
+/* One tile: its sums are kept [y][x][z] over all views of the pass, then added to the volume. */
+typedef float TileSums[DEEP][ACROSS][TALL];
+
+static void give_tile(const Pass *pass, const Box *tile, TileSums sums)
+{
+	const Box *box = &pass->what->box;
+	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
+	for (int64_t z = tile->low[2]; z < tile->high[2]; z++)
+		for (int64_t y = tile->low[1]; y < tile->high[1]; y++) {
+			float *out = pass->what->volume +
+				     ((z - box->low[2]) * ny + y - box->low[1]) * nx - box->low[0];
+			for (int64_t x = tile->low[0]; x < tile->high[0]; x++)
+				out[x] += sums[y - tile->low[1]][x - tile->low[0]][z - tile->low[2]];
+		}
+}
+
+static void tile_back(void *user, int64_t index)
 {
 	const Pass *pass = user;
 	const Box *box = &pass->what->box;
-	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
-	int64_t y = index % ny, z = index / ny * TALL;
-	int64_t tall = min64(TALL, box->high[2] - box->low[2] - z);
-	float sums[ACROSS][TALL];
+	int64_t across = parts(box->high[0] - box->low[0], ACROSS);
+	int64_t deep = parts(box->high[1] - box->low[1], DEEP);
+	Box tile = {{box->low[0] + index % across * ACROSS, box->low[1] + index / across % deep * DEEP,
+		box->low[2] + index / across / deep * TALL}, {0}};
+	const int64_t size[3] = {ACROSS, DEEP, TALL};
+	for (int a = 0; a < 3; a++)
+		tile.high[a] = min64(tile.low[a] + size[a], box->high[a]);
 	float mixed[MAX_ROWS + 3 * PAD] = {0};
-	for (int64_t x = 0; x < nx; x += ACROSS) {
-		int64_t wide = min64(ACROSS, nx - x);
-		tile_back(pass, box->low[0] + x, box->low[1] + y, box->low[2] + z, wide, tall, mixed,
-			sums);
-		for (int64_t k = 0; k < tall; k++) {
-			float *out = pass->what->volume + ((z + k) * ny + y) * nx + x;
-			for (int64_t i = 0; i < wide; i++)
-				out[i] += sums[i][k];
-		}
-	}
+	TileSums sums;
+	memset(sums, 0, sizeof sums);
+	for (int64_t first = 0; first < pass->count; first += TOGETHER)
+		for (int64_t y = tile.low[1]; y < tile.high[1]; y++)
+			for (int64_t v = first; v < min64(first + TOGETHER, pass->count); v++) {
+				int64_t at[3] = {tile.low[0], y, tile.low[2]};
+				add_view(pass, v, at, tile.high[0] - tile.low[0],
+					tile.high[2] - tile.low[2], mixed, sums[y - tile.low[1]]);
+			}
+	give_tile(pass, &tile, sums);
 }
 
 tomos_status LEVEL(column_back)(const Projecting *what)
 {
 	const Plan *plan = what->plan;
 	Pass pass = {.what = what, .stride = column_stride(plan)};
-	int64_t ny = what->box.high[1] - what->box.low[1];
-	int64_t tasks = ny * ((what->box.high[2] - what->box.low[2] + TALL - 1) / TALL);
+	int64_t tasks = parts(what->box.high[0] - what->box.low[0], ACROSS) *
+			parts(what->box.high[1] - what->box.low[1], DEEP) *
+			parts(what->box.high[2] - what->box.low[2], TALL);
 	int64_t most = limit(SCRATCH_FLOATS / view_floats(plan), 1, what->count);
 	TRY(mem_alloc(&pass.samples, most * view_floats(plan), sizeof(float), "transposed views"));
 	for (pass.first = 0; pass.first < what->count; pass.first += pass.count) {
 		pass.count = min64(most, what->count - pass.first);
 		parallel_for(pass.count * (plan->model.columns + 2), transpose_column, &pass);
-		parallel_for(tasks, row_back, &pass);
+		parallel_for(tasks, tile_back, &pass);
 	}
 	mem_free(pass.samples);
 	return TOMOS_OK;
