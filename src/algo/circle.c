@@ -11,7 +11,8 @@
 static tomos_status refuse(int64_t view, const char *why)
 {
 	return fail(TOMOS_UNSUPPORTED,
-		"view %lld %s: filtered back projection and fdk need a circle about the z axis; use an "
+		"view %lld %s: filtered back projection and fdk need a circle about the z axis; "
+		"use an "
 		"algebraic method, for instance sirt",
 		(long long)view, why);
 }
@@ -37,6 +38,8 @@ static tomos_status look(CircleView *c, const tomos_geometry *scan, int64_t i)
 	c->detector = point ? beam[0] * (view->det[0] - view->src[0]) +
 				      beam[1] * (view->det[1] - view->src[1])
 			    : 0;
+	if (point && c->detector <= 0)
+		return refuse(i, "has its detector behind the source");
 	c->du = view->u[0] * side[0] + view->u[1] * side[1];
 	c->dv = view->v[2];
 	c->spacing = point ? c->du * c->distance / c->detector : c->du;
@@ -74,8 +77,8 @@ static void sort_angles(Place *places, const Circle *circle, int64_t count, doub
 }
 
 /* Gaps behind each place, 0 between equal angles; the median of the others and the largest. */
-static tomos_status measure_gaps(
-	const Place *places, int64_t count, double period, double *gaps, double *median, int64_t *widest)
+static tomos_status measure_gaps(const Place *places, int64_t count, double period, double *gaps,
+	double *median, int64_t *widest)
 {
 	double *sorted;
 	int64_t distinct = 0;
@@ -96,12 +99,12 @@ static tomos_status measure_gaps(
 	return TOMOS_OK;
 }
 
-/* Half the gap on either side, shared among equal angles. A gap that is many views wide has no data:
- * the views beside it do not stand for it. */
+/* Half the gap on either side, shared among equal angles. A gap that is many views wide and 15 degrees
+ * or more has no data: the views beside it do not stand for it. */
 static void share_out(
 	Circle *circle, const Place *places, const double *gaps, int64_t count, double median)
 {
-	double limit = fmax(4 * median, 5 * M_PI / 180);
+	double limit = fmax(8 * median, 15 * M_PI / 180);
 	int64_t group = 0;
 	while (group < count && gaps[(group + count - 1) % count] == 0 && count > 1)
 		group++; /* start where a group of equal angles does */
@@ -120,18 +123,24 @@ static void share_out(
 	}
 }
 
-static void measure_sides(Circle *circle, int64_t count, int64_t columns)
+static tomos_status measure_sides(Circle *circle, int64_t count, int64_t columns)
 {
 	double left = HUGE_VAL, right = HUGE_VAL;
 	for (int64_t i = 0; i < count; i++) {
 		const CircleView *c = &circle->views[i];
-		double low = -c->axis * c->spacing, high = ((double)(columns - 1) - c->axis) * c->spacing;
+		double low = -c->axis * c->spacing,
+		       high = ((double)(columns - 1) - c->axis) * c->spacing;
 		left = fmin(left, -fmin(low, high));
 		right = fmin(right, fmax(low, high));
 	}
 	circle->far_sign = right >= left ? 1 : -1;
 	circle->near_side = fmin(left, right);
 	circle->far_side = fmax(left, right);
+	if (circle->near_side < -0.5 * fabs(circle->views[0].spacing))
+		return fail(TOMOS_UNSUPPORTED,
+			"the rotation axis falls %g beside the detector: the middle is in no view",
+			-circle->near_side);
+	return TOMOS_OK;
 }
 
 static tomos_status check_short(const Circle *circle, int64_t count)
@@ -142,13 +151,15 @@ static tomos_status check_short(const Circle *circle, int64_t count)
 	double needed = M_PI + 2 * fan, tolerance = 2 * circle->sweep / (double)count;
 	if (circle->sweep + tolerance < needed)
 		return fail(TOMOS_UNSUPPORTED,
-			"the scan covers %.1f degrees; filtered back projection of this fan needs %.1f "
+			"the scan covers %.1f degrees; filtered back projection of this fan needs "
+			"%.1f "
 			"(180 and the fan's angle); use an algebraic method, for instance sirt",
 			circle->sweep * 180 / M_PI, needed * 180 / M_PI);
 	if (circle->near_side < 0.9 * circle->far_side)
 		return fail(TOMOS_UNSUPPORTED,
 			"the detector is offset and the scan covers %.1f degrees; filtered back "
-			"projection with an offset detector needs a full turn", circle->sweep * 180 / M_PI);
+			"projection with an offset detector needs a full turn",
+			circle->sweep * 180 / M_PI);
 	return TOMOS_OK;
 }
 
@@ -163,7 +174,7 @@ static tomos_status find_cover(Circle *circle, int64_t count, Place *places, dou
 	double gap = gaps[widest];
 	circle->sweep = 2 * M_PI - gap;
 	circle->start = places[(widest + 1) % count].angle;
-	if (gap <= fmax(4 * median, 5 * M_PI / 180) && count > 2) {
+	if (gap <= fmax(4 * median, 5 * M_PI / 180) && gap < M_PI && count > 2) {
 		circle->cover = COVER_FULL_TURN;
 	} else if (parallel) {
 		circle->cover = COVER_HALF_TURN;
@@ -188,12 +199,8 @@ tomos_status circle_make(Circle *circle, const tomos_geometry *scan)
 	TRY_OR_DONE(mem_alloc(&gaps, scan->count, sizeof *gaps, "gaps between angles"));
 	for (int64_t i = 0; i < scan->count; i++)
 		TRY_OR_DONE(look(&circle->views[i], scan, i));
-	measure_sides(circle, scan->count, scan->columns);
+	TRY_OR_DONE(measure_sides(circle, scan->count, scan->columns));
 	TRY_OR_DONE(find_cover(circle, scan->count, places, gaps));
-	if (circle->cover == COVER_FULL_TURN && circle->near_side < 0)
-		status = fail(TOMOS_UNSUPPORTED,
-			"the rotation axis falls %g beside the detector: the middle is in no view",
-			-circle->near_side);
 done:
 	mem_free(places);
 	mem_free(gaps);
@@ -214,7 +221,9 @@ static double opposite_weight(const Circle *circle, double s, double spacing)
 {
 	if (circle->far_side - circle->near_side < 2 * fabs(spacing))
 		return 0.5;
-	double x = circle->far_sign * s / circle->near_side, a = fabs(x);
+	double reach =
+		fmax(circle->near_side, 1e-9 * circle->far_side); /* an axis on the edge: 0 */
+	double x = circle->far_sign * s / reach, a = fabs(x);
 	double step = a >= 1 ? 1 : a <= 0.5 ? 0 : sin(M_PI * (a - 0.5)) * sin(M_PI * (a - 0.5));
 	return x > 0 ? 0.5 + 0.5 * step : 0.5 - 0.5 * step;
 }

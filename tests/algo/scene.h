@@ -43,6 +43,7 @@ static inline double scene_reach(const tomos_scan_options *o)
 	return o->pixel * (0.5 * (double)o->columns + off) / magnification;
 }
 
+/* An ellipse: of a disc all views are alike, and wrong weights of views would not show. */
 static inline Scene scene_make(const tomos_scan_options *o)
 {
 	Scene s;
@@ -50,7 +51,7 @@ static inline Scene scene_make(const tomos_scan_options *o)
 	OK(tomos_geometry_make(&s.scan, o));
 	double radius = 0.7 * scene_reach(o);
 	s.body = (tomos_ellipsoid){.centre = {0.1 * radius, -0.06 * radius, 0},
-		.axes = {radius, radius, o->rows > 1 ? 0.5 * radius : INFINITY},
+		.axes = {radius, 0.6 * radius, o->rows > 1 ? 0.5 * radius : INFINITY},
 		.value = 0.02 / o->pixel};
 	OK(tomos_grid_centred(
 		&s.grid, o->columns, o->columns, 1, 2.2 * radius / (double)o->columns));
@@ -82,7 +83,7 @@ static inline double scene_error(const Scene *s, double *spread)
 				s->grid.first[0] + (double)i * s->grid.step[0] - s->body.centre[0];
 			double dy =
 				s->grid.first[1] + (double)j * s->grid.step[1] - s->body.centre[1];
-			if (hypot(dx, dy) > 0.85 * s->body.axes[0])
+			if (hypot(dx / s->body.axes[0], dy / s->body.axes[1]) > 0.85)
 				continue;
 			double e = s->image.data[j * n + i] / s->body.value - 1;
 			sum += e, square += e * e, count++;

@@ -39,7 +39,7 @@ static void values(void **state)
 		int64_t n;
 		double pixel;
 	} sizes[] = {{96, 1}, {97, 0.127}, {128, 0.5}};
-	printf("mean inside a uniform disc, relative to the truth (and rms deviation)\n");
+	printf("mean inside a uniform ellipse, relative to the truth (and rms deviation)\n");
 	for (size_t i = 0; i < sizeof scans / sizeof scans[0]; i++) {
 		printf("  %-26s", scans[i].name);
 		for (size_t k = 0; k < (CASE_SLOW ? 2 : 3); k++) {
