@@ -8,7 +8,7 @@
 #include <string.h>
 #include "algo/analytic.h"
 
-enum { CHUNK_FLOATS = 4 << 20 };
+enum { CHUNK_FLOATS = 8 << 20 };
 
 /* Everything known before the first view is touched. */
 typedef struct {

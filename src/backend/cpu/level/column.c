@@ -131,9 +131,14 @@ static void mix_columns(
 	int64_t from = limit((int64_t)smaller(start, end) - LANES, -PAD, stride - PAD);
 	int64_t to = limit((int64_t)larger(start, end) + WINDOW, -PAD, stride - PAD);
 	const float *one = columns + (hits->left[i] + 1) * stride, *two = one + stride;
+	/* The column that the next voxel column will read for the first time. */
+	int64_t next = i + 1 < ACROSS ? hits->left[i + 1] : hits->left[i];
+	const float *ahead = columns + (next + (next < hits->left[i] ? 1 : 2)) * stride;
 	float right = hits->weight[i] * hits->share[i], left = hits->weight[i] - right;
-	for (int64_t r = (from + PAD) / LANES * LANES; r < to + PAD; r += LANES)
+	for (int64_t r = (from + PAD) / LANES * LANES; r < to + PAD; r += LANES) {
+		__builtin_prefetch(ahead + r);
 		vf_store(mixed + r, left * vf_load(one + r) + right * vf_load(two + r));
+	}
 }
 
 static inline void add_column(const Hits *hits, int i, int64_t count, int64_t rows,
@@ -176,17 +181,30 @@ static void add_view(const Pass *pass, int64_t view, const int64_t at[3], int64_
 /* One tile: its sums are kept [y][x][z] over all views of the pass, then added to the volume. */
 typedef float TileSums[DEEP][ACROSS][TALL];
 
-static void give_tile(const Pass *pass, const Box *tile, TileSums sums)
+/* Through a small square, so that neither side is walked in long strides. */
+static void give_square(const TileSums sums, int64_t y, int64_t z, int64_t wide, int64_t tall,
+	int64_t slice, float *out)
+{
+	float square[ACROSS][ACROSS];
+	for (int64_t x = 0; x < wide; x++)
+		for (int64_t k = 0; k < tall; k++)
+			square[k][x] = sums[y][x][z + k];
+	for (int64_t k = 0; k < tall; k++)
+		for (int64_t x = 0; x < wide; x++)
+			out[k * slice + x] += square[k][x];
+}
+
+static void give_tile(const Pass *pass, const Box *tile, const TileSums sums)
 {
 	const Box *box = &pass->what->box;
 	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
-	for (int64_t z = tile->low[2]; z < tile->high[2]; z++)
-		for (int64_t y = tile->low[1]; y < tile->high[1]; y++) {
-			float *out = pass->what->volume +
-				     ((z - box->low[2]) * ny + y - box->low[1]) * nx - box->low[0];
-			for (int64_t x = tile->low[0]; x < tile->high[0]; x++)
-				out[x] += sums[y - tile->low[1]][x - tile->low[0]][z - tile->low[2]];
-		}
+	int64_t wide = tile->high[0] - tile->low[0], tall = tile->high[2] - tile->low[2];
+	for (int64_t z = 0; z < tall; z += ACROSS)
+		for (int64_t y = tile->low[1]; y < tile->high[1]; y++)
+			give_square(sums, y - tile->low[1], z, wide, min64(ACROSS, tall - z), nx * ny,
+				pass->what->volume +
+					((tile->low[2] + z - box->low[2]) * ny + y - box->low[1]) * nx +
+					tile->low[0] - box->low[0]);
 }
 
 static void tile_back(void *user, int64_t index)
@@ -210,7 +228,7 @@ static void tile_back(void *user, int64_t index)
 				add_view(pass, v, at, tile.high[0] - tile.low[0],
 					tile.high[2] - tile.low[2], mixed, sums[y - tile.low[1]]);
 			}
-	give_tile(pass, &tile, sums);
+	give_tile(pass, &tile, (const float(*)[ACROSS][TALL])sums);
 }
 
 tomos_status LEVEL(column_back)(const Projecting *what)
