@@ -263,6 +263,8 @@ TOMOS_API void tomos_op_domain(const tomos_op *op, int64_t shape[3]);
 TOMOS_API void tomos_op_range(const tomos_op *op, int64_t shape[3]);
 TOMOS_API int tomos_op_matched(const tomos_op *op); /* 1: adjoint is the transpose of forward */
 TOMOS_API const char *tomos_op_describe(const tomos_op *op);
+/* The largest singular value, by the power method. */
+TOMOS_API tomos_status tomos_op_norm(const tomos_op *op, double *norm);
 
 /* ---- reconstruction ----------------------------------------------------------------------- */
 

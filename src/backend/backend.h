@@ -35,6 +35,8 @@ typedef struct {
 
 tomos_status plan_make(
 	Plan *plan, const tomos_grid *grid, const tomos_geometry *scan, const KernelModel *choices);
+/* The same for some of the views, in that order. */
+tomos_status plan_part(Plan *part, const Plan *whole, const int64_t *views, int64_t count);
 void plan_free(Plan *plan);
 
 typedef enum { FORWARD, ADJOINT } Direction;
@@ -73,6 +75,12 @@ struct BackendType {
 	tomos_status (*filter)(tomos_backend *backend, const Filter *filter, int64_t count,
 		const FilterView *views, const float *in, float *out);
 	tomos_status (*sync)(tomos_backend *backend);
+	/* The matrix behind `project`, entry by entry: a row of a ray-driven kernel (ray counted
+	 * [view][row][column]; index NULL: count only), and `project` with powers of the entries (0: 1
+	 * where there is one). NULL where the backend cannot. */
+	tomos_status (*row)(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
+		int64_t *index, float *weight, int64_t *count);
+	tomos_status (*power)(tomos_backend *backend, const Projecting *what, int power);
 	/* Vector verbs on n elements. */
 	tomos_status (*fill)(tomos_backend *b, int64_t n, float value, float *x);
 	tomos_status (*axpy)(tomos_backend *b, int64_t n, float a, const float *x, float *y); /* y += a x */
@@ -83,6 +91,29 @@ struct BackendType {
 	tomos_status (*invert)(tomos_backend *b, int64_t n, float least, float *x); /* 1/x, or 0 if |x| <= least */
 	tomos_status (*clamp)(tomos_backend *b, int64_t n, float low, float high, float *x);
 	tomos_status (*dot)(tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
+	tomos_status (*copy)(tomos_backend *b, int64_t n, const float *x, float *y);
+	tomos_status (*scale)(tomos_backend *b, int64_t n, float a, float *y);
+	tomos_status (*root)(tomos_backend *b, int64_t n, float *y);
+	tomos_status (*inside)(tomos_backend *b, int64_t n, float *y); /* 1 where y is not 0 */
+	tomos_status (*ratio)(tomos_backend *b, int64_t n, const float *x, float least, float *y);
+	tomos_status (*soft)(tomos_backend *b, int64_t n, float a, float *y);
+	tomos_status (*step)(tomos_backend *b, int64_t n, float a, const float *w, const float *x,
+		float low, float high, float *y);
+	tomos_status (*distance)(
+		tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
+	/* Fields of `parts` components, each of n elements: cut to, or divided by, their length. */
+	tomos_status (*shorten)(tomos_backend *b, int64_t n, int parts, float longest, float *y);
+	tomos_status (*unit)(tomos_backend *b, int64_t n, int parts, float least, float *y);
+	/* Sum of w x and y += a w where an index list says. */
+	tomos_status (*gather)(tomos_backend *b, int64_t n, const int64_t *index, const float *w,
+		const float *x, double *result);
+	tomos_status (*scatter)(
+		tomos_backend *b, int64_t n, const int64_t *index, const float *w, float a, float *y);
+	/* Forward differences of x [z][y][x] along x, y and, with several slices, z; the adjoint. */
+	tomos_status (*gradient)(
+		tomos_backend *b, const int64_t shape[3], const float *x, float *field);
+	tomos_status (*gradient_adjoint)(
+		tomos_backend *b, const int64_t shape[3], const float *field, float *x);
 };
 
 extern const BackendType cpu_backend;

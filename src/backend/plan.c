@@ -69,8 +69,8 @@ static void view_pixels(KernelView *k)
 	memset(k->depth, 0, sizeof k->depth);
 	k->depth[3] = 1;
 	if (k->src[3] != 0) {
-		double away[3] = {k->first[0] - k->src[0], k->first[1] - k->src[1],
-			k->first[2] - k->src[2]};
+		double away[3] = {
+			k->first[0] - k->src[0], k->first[1] - k->src[1], k->first[2] - k->src[2]};
 		for (int a = 0; a < 3; a++)
 			k->depth[a] = n[a] / dot(n, away);
 		k->depth[3] = -dot(k->depth, k->src);
@@ -141,6 +141,28 @@ tomos_status plan_make(
 	return TOMOS_OK;
 done:
 	plan_free(plan);
+	return status;
+}
+
+tomos_status plan_part(Plan *part, const Plan *whole, const int64_t *views, int64_t count)
+{
+	tomos_view *list = NULL;
+	tomos_status status;
+	*part = *whole;
+	part->scan = NULL;
+	part->views = NULL;
+	TRY_OR_DONE(mem_alloc(&list, count, sizeof *list, "the views"));
+	TRY_OR_DONE(mem_alloc(&part->views, count, sizeof *part->views, "the views"));
+	for (int64_t i = 0; i < count; i++) {
+		list[i] = whole->scan->views[views[i]];
+		part->views[i] = whole->views[views[i]];
+	}
+	TRY_OR_DONE(tomos_geometry_views(
+		&part->scan, whole->scan->rows, whole->scan->columns, list, count));
+done:
+	mem_free(list);
+	if (status != TOMOS_OK)
+		plan_free(part);
 	return status;
 }
 

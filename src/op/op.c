@@ -49,6 +49,85 @@ tomos_status op_adjoint(const tomos_op *op, const float *y, float *x)
 	return op->type->adjoint(op, y, x);
 }
 
+static tomos_status cannot(const tomos_op *op, const char *what)
+{
+	return fail(TOMOS_UNSUPPORTED, "the operator (%s) %s", op->description, what);
+}
+
+tomos_status op_part(const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
+{
+	*part = NULL;
+	if (!op->type->part)
+		return cannot(op, "cannot be split into blocks of views");
+	return op->type->part(op, part, views, count);
+}
+
+tomos_status op_row(const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count)
+{
+	if (op->row_most == 0)
+		return cannot(
+			op, "cannot give single rows, as ray-driven projectors and matrices can");
+	return op->type->row(op, i, index, weight, count);
+}
+
+tomos_status op_power(const tomos_op *op, int power, const float *x, float *y)
+{
+	if (!op->type->power)
+		return cannot(op, "does not know the norms of its rows");
+	return op->type->power(op, power, x, y);
+}
+
+tomos_status op_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
+{
+	if (!op->type->power_adjoint)
+		return cannot(op, "does not know how many rays meet a voxel");
+	return op->type->power_adjoint(op, power, y, x);
+}
+
+/* The entries of a projector are not negative, so a start without zeros meets the largest singular
+ * vector, which has none either. */
+static tomos_status power_method(const tomos_op *op, float *x, float *y, double *norm)
+{
+	double last = 0, length;
+	*norm = 0;
+	TRY(vector_fill(&op->domain, 1, x));
+	for (int k = 0; k < 100 && (k < 2 || *norm > last * (1 + 1e-5)); k++) {
+		last = *norm;
+		TRY(vector_norm(&op->domain, x, &length));
+		if (length == 0)
+			break;
+		TRY(vector_scale(&op->domain, (float)(1 / length), x));
+		TRY(op_forward(op, x, y));
+		TRY(vector_norm(&op->range, y, norm));
+		TRY(op_adjoint(op, y, x));
+	}
+	return TOMOS_OK;
+}
+
+tomos_status op_norm(const tomos_op *op, double *norm)
+{
+	float *x = NULL, *y = NULL;
+	tomos_status status;
+	TRY_OR_DONE(vector_new(&x, &op->domain, "the norm of an operator"));
+	TRY_OR_DONE(vector_new(&y, &op->range, "the norm of an operator"));
+	TRY_OR_DONE(power_method(op, x, y, norm));
+done:
+	vector_free(x, &op->domain);
+	vector_free(y, &op->range);
+	return status;
+}
+
+tomos_status tomos_op_norm(const tomos_op *op, double *norm)
+{
+	if (!op || !norm)
+		return fail(TOMOS_BAD_VALUE, "a norm needs an operator and a place for it");
+	if (!op->matched)
+		return fail(TOMOS_UNSUPPORTED,
+			"the power method needs a matched pair; the operator is: %s",
+			op->description);
+	return op_norm(op, norm);
+}
+
 static tomos_status apply(const tomos_op *op, const tomos_array *in, const tomos_array *out,
 	const Space *from, const Space *to, const char *in_name, const char *out_name,
 	tomos_status (*verb)(const tomos_op *, const float *, float *))
@@ -69,14 +148,16 @@ tomos_status tomos_op_forward(const tomos_op *op, const tomos_array *x, const to
 {
 	if (!op)
 		return fail(TOMOS_BAD_VALUE, "forward: there is no operator");
-	return apply(op, x, y, &op->domain, &op->range, "the volume", "the projections", op_forward);
+	return apply(
+		op, x, y, &op->domain, &op->range, "the volume", "the projections", op_forward);
 }
 
 tomos_status tomos_op_adjoint(const tomos_op *op, const tomos_array *y, const tomos_array *x)
 {
 	if (!op)
 		return fail(TOMOS_BAD_VALUE, "adjoint: there is no operator");
-	return apply(op, y, x, &op->range, &op->domain, "the projections", "the volume", op_adjoint);
+	return apply(
+		op, y, x, &op->range, &op->domain, "the projections", "the volume", op_adjoint);
 }
 
 void tomos_op_domain(const tomos_op *op, int64_t shape[3])

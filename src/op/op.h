@@ -15,12 +15,22 @@ typedef struct {
 	tomos_status (*forward)(const tomos_op *op, const float *x, float *y);
 	tomos_status (*adjoint)(const tomos_op *op, const float *y, float *x);
 	void (*free)(tomos_op *op);
+	/* What some operators cannot (NULL). Some of the first axis of the range, in that order; */
+	tomos_status (*part)(
+		const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
+	/* row i as at most op->row_most entries; */
+	tomos_status (*row)(
+		const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count);
+	/* and forward and adjoint with powers of the entries, 0 or 2, instead of the entries. */
+	tomos_status (*power)(const tomos_op *op, int power, const float *x, float *y);
+	tomos_status (*power_adjoint)(const tomos_op *op, int power, const float *y, float *x);
 } OpType;
 
 struct tomos_op {
 	const OpType *type;
 	Space domain, range;
 	bool matched;
+	int64_t row_most; /* entries of the longest row, at most; 0: rows cannot be had */
 	char description[128];
 	void *own;
 };
@@ -29,6 +39,21 @@ tomos_status op_make(tomos_op **op, const OpType *type, tomos_backend *backend,
 	const int64_t domain[3], const int64_t range[3], int64_t own_size);
 tomos_status op_forward(const tomos_op *op, const float *x, float *y);
 tomos_status op_adjoint(const tomos_op *op, const float *y, float *x);
+tomos_status op_part(const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
+tomos_status op_row(const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count);
+tomos_status op_power(const tomos_op *op, int power, const float *x, float *y);
+tomos_status op_power_adjoint(const tomos_op *op, int power, const float *y, float *x);
+
+/* diag(rays) A diag(voxels): rays and voxels that do not count, or count more; NULL: all the same.
+ * The vectors are borrowed, those of voxels 0 or 1. */
+tomos_status op_weighted(
+	tomos_op **op, const tomos_op *inner, const float *rays, const float *voxels);
+/* Forward differences along each axis of more than one voxel: a field [axis][z][y][x]. */
+tomos_status op_gradient(tomos_op **op, const Space *space);
+/* Axes that the gradient has, x first. */
+int gradient_parts(const Space *space);
+/* The largest singular value, by the power method; each step reaches at least the last one's. */
+tomos_status op_norm(const tomos_op *op, double *norm);
 
 /* A caller's array as a vector of the space: used in place where the backend can, else copied there,
  * and back by vector_return. The array's shape is checked; `name` stands for it in the sentence. */
@@ -56,5 +81,23 @@ tomos_status vector_invert(const Space *space, float least, float *x);          
 tomos_status vector_clamp(const Space *space, float low, float high, float *x);
 tomos_status vector_dot(const Space *space, const float *x, const float *y, double *result);
 tomos_status vector_norm(const Space *space, const float *x, double *result);
+tomos_status vector_distance(const Space *space, const float *x, const float *y, double *result);
+tomos_status vector_copy(const Space *space, const float *x, float *y);
+tomos_status vector_scale(const Space *space, float a, float *y);
+tomos_status vector_root(const Space *space, float *y);
+tomos_status vector_inside(const Space *space, float *y); /* 1 where y is not 0 */
+tomos_status vector_ratio(
+	const Space *space, const float *x, float least, float *y); /* y = max(x, 0) / y or 0 */
+tomos_status vector_soft(const Space *space, float a, float *y); /* nearer to 0 by a */
+tomos_status vector_step(const Space *space, float a, const float *w, const float *x, float low,
+	float high, float *y); /* y += a w x, between low and high; w NULL: 1 */
+/* Of a field of `parts` vectors of the space: lengths cut to `longest`; field / |(field, least)|. */
+tomos_status vector_shorten(const Space *space, int parts, float longest, float *field);
+tomos_status vector_unit(const Space *space, int parts, float least, float *field);
+/* With an index list of n entries: the sum of w x, and y += a w. */
+tomos_status vector_gather(const Space *space, int64_t n, const int64_t *index, const float *w,
+	const float *x, double *result);
+tomos_status vector_scatter(const Space *space, int64_t n, const int64_t *index, const float *w,
+	float a, float *y);
 
 #endif

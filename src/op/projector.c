@@ -13,8 +13,12 @@ static tomos_status project(
 {
 	const Projector *own = op->own;
 	const Space *to = direction == FORWARD ? &op->range : &op->domain;
-	Projecting what = {.plan = &own->plan, .kernel = kernel, .direction = direction,
-		.count = own->plan.scan->count, .volume = volume, .projections = projections};
+	Projecting what = {.plan = &own->plan,
+		.kernel = kernel,
+		.direction = direction,
+		.count = own->plan.scan->count,
+		.volume = volume,
+		.projections = projections};
 	memcpy(what.box.high, own->plan.grid.n, sizeof what.box.high);
 	TRY(vector_fill(to, 0, direction == FORWARD ? projections : volume));
 	return to->backend->type->project(to->backend, &what);
@@ -38,10 +42,80 @@ static void projector_free(tomos_op *op)
 	plan_free(&own->plan);
 }
 
-static const OpType projector_type = {projector_forward, projector_adjoint, projector_free};
+static tomos_status projector_row(
+	const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count)
+{
+	const Projector *own = op->own;
+	tomos_backend *backend = op->domain.backend;
+	return backend->type->row(backend, &own->plan, own->forward, i, index, weight, count);
+}
 
-static tomos_status choose(
-	const tomos_projector_options *o, Projector *own, KernelModel *model)
+static tomos_status powers(
+	const tomos_op *op, Direction direction, int power, float *volume, float *projections)
+{
+	const Projector *own = op->own;
+	tomos_backend *backend = op->domain.backend;
+	bool forward = direction == FORWARD;
+	Projecting what = {.plan = &own->plan,
+		.kernel = forward ? own->forward : own->back,
+		.direction = direction,
+		.count = own->plan.scan->count,
+		.volume = volume,
+		.projections = projections};
+	memcpy(what.box.high, own->plan.grid.n, sizeof what.box.high);
+	if (!backend->type->power)
+		return fail(TOMOS_UNSUPPORTED, "the %s backend cannot measure rows and columns",
+			backend->type->name);
+	TRY(vector_fill(forward ? &op->range : &op->domain, 0, forward ? projections : volume));
+	return backend->type->power(backend, &what, power);
+}
+
+static tomos_status projector_power(const tomos_op *op, int power, const float *x, float *y)
+{
+	return powers(op, FORWARD, power, (float *)x, y);
+}
+
+static tomos_status projector_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
+{
+	return powers(op, ADJOINT, power, x, (float *)y);
+}
+
+static tomos_status projector_part(
+	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
+
+static const OpType projector_type = {projector_forward, projector_adjoint, projector_free,
+	projector_part, projector_row, projector_power, projector_power_adjoint};
+
+static tomos_status projector_part(
+	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
+{
+	const Projector *whole = op->own;
+	const int64_t range[3] = {count, op->range.shape[1], op->range.shape[2]};
+	tomos_op *made;
+	TRY(op_make(&made, &projector_type, op->domain.backend, op->domain.shape, range,
+		sizeof(Projector)));
+	Projector *own = made->own;
+	*own = *whole;
+	tomos_status status = plan_part(&own->plan, &whole->plan, views, count);
+	if (status != TOMOS_OK) {
+		tomos_op_free(made);
+		return status;
+	}
+	made->matched = op->matched;
+	made->row_most = op->row_most;
+	memcpy(made->description, op->description, sizeof made->description);
+	*part = made;
+	return TOMOS_OK;
+}
+
+/* Every ray-driven kernel meets at most four voxels per plane or column across the longest axis. */
+static int64_t row_most(const tomos_backend *backend, const tomos_grid *grid, KernelFamily family)
+{
+	int64_t longest = max64(grid->n[0], max64(grid->n[1], grid->n[2]));
+	return family == FAMILY_RAY && backend->type->row ? 4 * (longest + 2) : 0;
+}
+
+static tomos_status choose(const tomos_projector_options *o, Projector *own, KernelModel *model)
 {
 	int index;
 	bool same = !o->back || !*o->back;
@@ -80,9 +154,10 @@ tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend, const tom
 	}
 	own->plan.plain = o.plain != 0;
 	const KernelRow *forward = &kernel_rows[own->forward], *back = &kernel_rows[own->back];
+	made->row_most = row_most(backend, grid, forward->family);
 	made->matched = strcmp(forward->weights, back->weights) == 0;
-	snprintf(made->description, sizeof made->description, "%s forward, %s back: %s", forward->name,
-		back->name, made->matched ? "a matched pair" : "not matched");
+	snprintf(made->description, sizeof made->description, "%s forward, %s back: %s",
+		forward->name, back->name, made->matched ? "a matched pair" : "not matched");
 	*op = made;
 	return TOMOS_OK;
 }

@@ -70,6 +70,31 @@ VERB(mul_axpy, (const Space *space, float a, const float *w, const float *x, flo
 VERB(invert, (const Space *space, float least, float *x), least, x)
 VERB(clamp, (const Space *space, float low, float high, float *x), low, high, x)
 VERB(dot, (const Space *space, const float *x, const float *y, double *result), x, y, result)
+VERB(distance, (const Space *space, const float *x, const float *y, double *result), x, y, result)
+VERB(copy, (const Space *space, const float *x, float *y), x, y)
+VERB(scale, (const Space *space, float a, float *y), a, y)
+VERB(root, (const Space *space, float *y), y)
+VERB(inside, (const Space *space, float *y), y)
+VERB(ratio, (const Space *space, const float *x, float least, float *y), x, least, y)
+VERB(soft, (const Space *space, float a, float *y), a, y)
+VERB(step,
+	(const Space *space, float a, const float *w, const float *x, float low, float high,
+		float *y),
+	a, w, x, low, high, y)
+VERB(shorten, (const Space *space, int parts, float longest, float *field), parts, longest, field)
+VERB(unit, (const Space *space, int parts, float least, float *field), parts, least, field)
+
+tomos_status vector_gather(const Space *space, int64_t n, const int64_t *index, const float *w,
+	const float *x, double *result)
+{
+	return space->backend->type->gather(space->backend, n, index, w, x, result);
+}
+
+tomos_status vector_scatter(
+	const Space *space, int64_t n, const int64_t *index, const float *w, float a, float *y)
+{
+	return space->backend->type->scatter(space->backend, n, index, w, a, y);
+}
 
 tomos_status vector_norm(const Space *space, const float *x, double *result)
 {

@@ -100,7 +100,7 @@ static tomos_status cpu_sync(tomos_backend *b)
 /* A verb over blocks: y = f(a, b, w, x, y). */
 typedef struct {
 	int64_t n;
-	float a, b;
+	float a, b, c;
 	const float *w, *x;
 	float *y;
 	double *partial;
@@ -125,6 +125,14 @@ VERB(mul, y[i] *= w[i])
 VERB(mul_axpy, y[i] += a * w[i] * x[i])
 VERB(invert, y[i] = fabsf(y[i]) > a ? 1 / y[i] : 0)
 VERB(clamp, y[i] = fminf(fmaxf(y[i], a), b))
+VERB(copy, y[i] = x[i])
+VERB(scale, y[i] *= a)
+VERB(root, y[i] = sqrtf(y[i]))
+VERB(inside, y[i] = y[i] != 0)
+VERB(ratio, y[i] = fabsf(y[i]) > a ? fmaxf(x[i], 0) / y[i] : 0)
+VERB(soft, y[i] = copysignf(fmaxf(fabsf(y[i]) - a, 0), y[i]))
+VERB(step, y[i] = fminf(fmaxf(y[i] + v->c * x[i], a), b))
+VERB(mul_step, y[i] = fminf(fmaxf(y[i] + v->c * w[i] * x[i], a), b))
 
 static tomos_status run_verb(void (*block)(void *, int64_t), Verb verb)
 {
@@ -175,6 +183,71 @@ static tomos_status cpu_clamp(tomos_backend *backend, int64_t n, float low, floa
 	return run_verb(clamp_block, (Verb){.n = n, .a = low, .b = high, .y = x});
 }
 
+static tomos_status cpu_copy(tomos_backend *backend, int64_t n, const float *x, float *y)
+{
+	(void)backend;
+	return run_verb(copy_block, (Verb){.n = n, .x = x, .y = y});
+}
+
+static tomos_status cpu_scale(tomos_backend *backend, int64_t n, float a, float *y)
+{
+	(void)backend;
+	return run_verb(scale_block, (Verb){.n = n, .a = a, .y = y});
+}
+
+static tomos_status cpu_root(tomos_backend *backend, int64_t n, float *y)
+{
+	(void)backend;
+	return run_verb(root_block, (Verb){.n = n, .y = y});
+}
+
+static tomos_status cpu_inside(tomos_backend *backend, int64_t n, float *y)
+{
+	(void)backend;
+	return run_verb(inside_block, (Verb){.n = n, .y = y});
+}
+
+static tomos_status cpu_ratio(
+	tomos_backend *backend, int64_t n, const float *x, float least, float *y)
+{
+	(void)backend;
+	return run_verb(ratio_block, (Verb){.n = n, .a = least, .x = x, .y = y});
+}
+
+static tomos_status cpu_soft(tomos_backend *backend, int64_t n, float a, float *y)
+{
+	(void)backend;
+	return run_verb(soft_block, (Verb){.n = n, .a = a, .y = y});
+}
+
+static tomos_status cpu_step(tomos_backend *backend, int64_t n, float a, const float *w,
+	const float *x, float low, float high, float *y)
+{
+	(void)backend;
+	return run_verb(w ? mul_step_block : step_block,
+		(Verb){.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y});
+}
+
+static tomos_status cpu_gather(tomos_backend *backend, int64_t n, const int64_t *index,
+	const float *w, const float *x, double *result)
+{
+	(void)backend;
+	double sum = 0;
+	for (int64_t i = 0; i < n; i++)
+		sum += (double)w[i] * x[index[i]];
+	*result = sum;
+	return TOMOS_OK;
+}
+
+static tomos_status cpu_scatter(
+	tomos_backend *backend, int64_t n, const int64_t *index, const float *w, float a, float *y)
+{
+	(void)backend;
+	for (int64_t i = 0; i < n; i++)
+		y[index[i]] += a * w[i];
+	return TOMOS_OK;
+}
+
 static void dot_block(void *user, int64_t block)
 {
 	const Verb *v = user;
@@ -185,18 +258,46 @@ static void dot_block(void *user, int64_t block)
 	v->partial[block] = sum;
 }
 
-static tomos_status cpu_dot(
-	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
+static void distance_block(void *user, int64_t block)
 {
-	(void)backend;
+	const Verb *v = user;
+	double sum = 0;
+	int64_t end = min64((block + 1) * BLOCK, v->n);
+	for (int64_t i = block * BLOCK; i < end; i++) {
+		double d = (double)v->w[i] - v->x[i];
+		sum += d * d;
+	}
+	v->partial[block] = sum;
+}
+
+/* Sums of blocks, added in order: the same bits for any number of threads. */
+static tomos_status run_sum(
+	void (*block)(void *, int64_t), int64_t n, const float *x, const float *y, double *result)
+{
 	int64_t blocks = (n + BLOCK - 1) / BLOCK;
 	Verb verb = {.n = n, .w = x, .x = y};
 	TRY(mem_alloc(&verb.partial, blocks, sizeof(double), "partial sums"));
-	parallel_for(blocks, dot_block, &verb);
+	parallel_for(blocks, block, &verb);
 	*result = 0;
 	for (int64_t i = 0; i < blocks; i++)
 		*result += verb.partial[i];
 	mem_free(verb.partial);
+	return TOMOS_OK;
+}
+
+static tomos_status cpu_dot(
+	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
+{
+	(void)backend;
+	return run_sum(dot_block, n, x, y, result);
+}
+
+static tomos_status cpu_distance(
+	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
+{
+	(void)backend;
+	TRY(run_sum(distance_block, n, x, y, result));
+	*result = sqrt(*result);
 	return TOMOS_OK;
 }
 
@@ -214,6 +315,8 @@ const BackendType cpu_backend = {
 	.filter_close = cpu_filter_close,
 	.filter = cpu_filter,
 	.sync = cpu_sync,
+	.row = cpu_row,
+	.power = cpu_power,
 	.fill = cpu_fill,
 	.axpy = cpu_axpy,
 	.xpay = cpu_xpay,
@@ -222,4 +325,18 @@ const BackendType cpu_backend = {
 	.invert = cpu_invert,
 	.clamp = cpu_clamp,
 	.dot = cpu_dot,
+	.copy = cpu_copy,
+	.scale = cpu_scale,
+	.root = cpu_root,
+	.inside = cpu_inside,
+	.ratio = cpu_ratio,
+	.soft = cpu_soft,
+	.step = cpu_step,
+	.distance = cpu_distance,
+	.shorten = cpu_shorten,
+	.unit = cpu_unit,
+	.gather = cpu_gather,
+	.scatter = cpu_scatter,
+	.gradient = cpu_gradient,
+	.gradient_adjoint = cpu_gradient_adjoint,
 };

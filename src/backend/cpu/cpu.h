@@ -51,5 +51,14 @@ void cpu_filter_close(tomos_backend *backend, Filter *filter);
 tomos_status cpu_filter(tomos_backend *backend, const Filter *filter, int64_t count,
 	const FilterView *views, const float *in, float *out);
 tomos_status cpu_project(const CpuLevel *level, const Projecting *what);
+tomos_status cpu_row(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
+	int64_t *index, float *weight, int64_t *count);
+tomos_status cpu_power(tomos_backend *backend, const Projecting *what, int power);
+tomos_status cpu_shorten(tomos_backend *b, int64_t n, int parts, float longest, float *y);
+tomos_status cpu_unit(tomos_backend *b, int64_t n, int parts, float least, float *y);
+tomos_status cpu_gradient(
+	tomos_backend *b, const int64_t shape[3], const float *x, float *field);
+tomos_status cpu_gradient_adjoint(
+	tomos_backend *b, const int64_t shape[3], const float *field, float *x);
 
 #endif

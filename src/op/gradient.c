@@ -1,0 +1,42 @@
+/* Forward differences of a volume as an operator, with its exact adjoint. */
+#include <stdio.h>
+#include <string.h>
+#include "op/op.h"
+
+int gradient_parts(const Space *space)
+{
+	return space->shape[0] > 1 ? 3 : 2;
+}
+
+static tomos_status gradient_forward(const tomos_op *op, const float *x, float *y)
+{
+	tomos_backend *backend = op->domain.backend;
+	return backend->type->gradient(backend, op->domain.shape, x, y);
+}
+
+static tomos_status gradient_adjoint(const tomos_op *op, const float *y, float *x)
+{
+	tomos_backend *backend = op->domain.backend;
+	return backend->type->gradient_adjoint(backend, op->domain.shape, y, x);
+}
+
+static void gradient_free(tomos_op *op)
+{
+	(void)op;
+}
+
+static const OpType gradient_type = {
+	.forward = gradient_forward, .adjoint = gradient_adjoint, .free = gradient_free};
+
+tomos_status op_gradient(tomos_op **op, const Space *space)
+{
+	int64_t range[3];
+	memcpy(range, space->shape, sizeof range);
+	if (!size_mul(range[0], gradient_parts(space), &range[0]))
+		return fail(TOMOS_BAD_VALUE, "%lld slices are too many for a gradient",
+			(long long)space->shape[0]);
+	TRY(op_make(op, &gradient_type, space->backend, space->shape, range, 1));
+	(*op)->matched = true;
+	snprintf((*op)->description, sizeof(*op)->description, "gradient");
+	return TOMOS_OK;
+}

@@ -1,0 +1,146 @@
+/* An operator whose rays count more or less, and of whose voxels only some count. */
+#include <stdio.h>
+#include <string.h>
+#include "op/op.h"
+
+typedef struct {
+	const tomos_op *inner;
+	tomos_op *part; /* the inner operator and the rays, where they are this operator's own */
+	float *part_rays;
+	const float *rays, *voxels;
+	float *scratch; /* of the range */
+} Weighted;
+
+static tomos_status weighted_forward(const tomos_op *op, const float *x, float *y)
+{
+	const Weighted *own = op->own;
+	TRY(op_forward(own->inner, x, y));
+	return own->rays ? vector_mul(&op->range, own->rays, y) : TOMOS_OK;
+}
+
+/* y times the weights of the rays, in a vector of our own. */
+static tomos_status weigh(const tomos_op *op, const float **y)
+{
+	const Weighted *own = op->own;
+	if (!own->rays)
+		return TOMOS_OK;
+	TRY(vector_copy(&op->range, *y, own->scratch));
+	TRY(vector_mul(&op->range, own->rays, own->scratch));
+	*y = own->scratch;
+	return TOMOS_OK;
+}
+
+static tomos_status weighted_adjoint(const tomos_op *op, const float *y, float *x)
+{
+	const Weighted *own = op->own;
+	TRY(weigh(op, &y));
+	TRY(op_adjoint(own->inner, y, x));
+	return own->voxels ? vector_mul(&op->domain, own->voxels, x) : TOMOS_OK;
+}
+
+static tomos_status weighted_power(const tomos_op *op, int power, const float *x, float *y)
+{
+	const Weighted *own = op->own;
+	TRY(op_power(own->inner, power, x, y));
+	for (int i = 0; own->rays && i < power; i++)
+		TRY(vector_mul(&op->range, own->rays, y));
+	return TOMOS_OK;
+}
+
+static tomos_status weighted_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
+{
+	const Weighted *own = op->own;
+	for (int i = 0; i < power; i++)
+		TRY(weigh(op, &y));
+	TRY(op_power_adjoint(own->inner, power, y, x));
+	return own->voxels ? vector_mul(&op->domain, own->voxels, x) : TOMOS_OK;
+}
+
+static tomos_status weighted_row(
+	const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count)
+{
+	const Weighted *own = op->own;
+	int64_t kept = 0;
+	TRY(op_row(own->inner, i, index, weight, count));
+	for (int64_t k = 0; k < *count; k++)
+		if (!own->voxels || own->voxels[index[k]] != 0) {
+			index[kept] = index[k];
+			weight[kept++] = weight[k] * (own->rays ? own->rays[i] : 1);
+		}
+	*count = kept;
+	return TOMOS_OK;
+}
+
+static void weighted_free(tomos_op *op)
+{
+	Weighted *own = op->own;
+	tomos_op_free(own->part);
+	vector_free(own->part_rays, &op->range);
+	vector_free(own->scratch, &op->range);
+}
+
+static tomos_status weighted_part(
+	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
+
+static const OpType weighted_type = {weighted_forward, weighted_adjoint, weighted_free,
+	weighted_part, weighted_row, weighted_power, weighted_power_adjoint};
+
+tomos_status op_weighted(
+	tomos_op **op, const tomos_op *inner, const float *rays, const float *voxels)
+{
+	*op = NULL;
+	tomos_op *made;
+	TRY(op_make(&made, &weighted_type, inner->domain.backend, inner->domain.shape,
+		inner->range.shape, sizeof(Weighted)));
+	Weighted *own = made->own;
+	*own = (Weighted){.inner = inner, .rays = rays, .voxels = voxels};
+	tomos_status status =
+		rays ? vector_new(&own->scratch, &made->range, "weighted projections") : TOMOS_OK;
+	if (status != TOMOS_OK) {
+		tomos_op_free(made);
+		return status;
+	}
+	made->matched = inner->matched;
+	made->row_most = inner->row_most;
+	memcpy(made->description, inner->description, sizeof made->description);
+	*op = made;
+	return TOMOS_OK;
+}
+
+/* The rays of some views. */
+static tomos_status take_views(
+	const tomos_op *op, const tomos_op *part, const int64_t *views, float *taken)
+{
+	const Weighted *own = op->own;
+	Space one = part->range;
+	one.shape[0] = 1;
+	one.count = part->range.count / part->range.shape[0];
+	for (int64_t i = 0; i < part->range.shape[0]; i++)
+		TRY(vector_copy(&one, own->rays + views[i] * one.count, taken + i * one.count));
+	return TOMOS_OK;
+}
+
+static tomos_status weighted_part(
+	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
+{
+	const Weighted *own = op->own;
+	tomos_op *inner = NULL, *made = NULL;
+	float *rays = NULL;
+	tomos_status status;
+	TRY_OR_DONE(op_part(own->inner, &inner, views, count));
+	if (own->rays) {
+		TRY_OR_DONE(vector_new(&rays, &inner->range, "weights of rays"));
+		TRY_OR_DONE(take_views(op, inner, views, rays));
+	}
+	TRY_OR_DONE(op_weighted(&made, inner, rays, own->voxels));
+	Weighted *theirs = made->own;
+	theirs->part = inner;
+	theirs->part_rays = rays;
+	*part = made;
+	return TOMOS_OK;
+done:
+	if (inner)
+		vector_free(rays, &inner->range);
+	tomos_op_free(inner);
+	return status;
+}
