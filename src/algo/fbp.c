@@ -50,7 +50,8 @@ static void widen(Work *w)
 	double spacing = circle->views[0].spacing;
 	if (circle->cover != COVER_FULL_TURN)
 		return;
-	int64_t more = (int64_t)ceil((circle->far_side - circle->near_side) / fabs(spacing));
+	double wider = (circle->far_side - circle->near_side) / fabs(spacing);
+	int64_t more = (int64_t)ceil(wider - 1e-6); /* an axis in the middle to rounding: none */
 	w->before = (circle->far_sign > 0) == (spacing > 0) ? more : 0;
 	double shift = w->before > 0 ? -0.5 * (double)more : 0.5 * (double)more;
 	a->columns += more;

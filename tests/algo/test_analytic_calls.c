@@ -1,0 +1,238 @@
+/* tomos_fbp and tomos_fdk as a caller meets them: arguments, options, progress, memory. */
+#include "algo/analytic.h" /* first: cmocka makes a macro of fail() */
+#include "algo/scene.h"
+
+enum { N = 12 };
+
+static Scene small(const char *geometry)
+{
+	Distances d;
+	tomos_scan_options o = scene_scan(geometry, N, 1, &d);
+	return scene_make(&o);
+}
+
+static tomos_status try_with(Scene *s, const tomos_analytic_options *o)
+{
+	int64_t live = mem_live();
+	tomos_status status =
+		tomos_fbp(s->backend, &s->grid, s->scan, &s->data, &s->image, o, NULL);
+	assert_int_equal(mem_live(), live);
+	return status;
+}
+
+static void arguments_are_checked(void **state)
+{
+	(void)state;
+	Scene s = small("parallel");
+	tomos_array none = {0}, wrong = s.data, away = s.data;
+	tomos_grid bad = s.grid;
+	REFUSED(tomos_fbp(NULL, &s.grid, s.scan, &s.data, &s.image, NULL, NULL), TOMOS_BAD_VALUE,
+		"fbp needs a backend, a grid and a geometry");
+	REFUSED(tomos_fbp(s.backend, NULL, s.scan, &s.data, &s.image, NULL, NULL), TOMOS_BAD_VALUE,
+		"fbp needs a backend, a grid and a geometry");
+	REFUSED(tomos_fdk(s.backend, &s.grid, NULL, &s.data, &s.image, NULL, NULL), TOMOS_BAD_VALUE,
+		"fdk needs a backend, a grid and a geometry");
+	REFUSED(tomos_fdk(s.backend, &s.grid, s.scan, &s.data, &s.image, NULL, NULL),
+		TOMOS_UNSUPPORTED, "fdk is for point sources; parallel rays go with fbp");
+	REFUSED(tomos_fbp(s.backend, &s.grid, s.scan, NULL, &s.image, NULL, NULL), TOMOS_BAD_VALUE,
+		"there is no array for the projections");
+	REFUSED(tomos_fbp(s.backend, &s.grid, s.scan, &s.data, &none, NULL, NULL), TOMOS_BAD_VALUE,
+		"there is no array for the volume");
+	wrong.shape[0]++;
+	REFUSED(tomos_fbp(s.backend, &s.grid, s.scan, &wrong, &s.image, NULL, NULL),
+		TOMOS_BAD_VALUE,
+		"the shape of the projections is 25 x 1 x 12, expected 24 x 1 x 12");
+	REFUSED(tomos_fbp(s.backend, &s.grid, s.scan, &s.data, &s.data, NULL, NULL),
+		TOMOS_BAD_VALUE, "the shape of the volume is 24 x 1 x 12, expected 1 x 12 x 12");
+	away.device = 3;
+	REFUSED(tomos_fbp(s.backend, &s.grid, s.scan, &away, &s.image, NULL, NULL),
+		TOMOS_UNSUPPORTED, "the array for the projections lies on device 3");
+	bad.step[1] = 0;
+	REFUSED(tomos_fbp(s.backend, &bad, s.scan, &s.data, &s.image, NULL, NULL), TOMOS_BAD_VALUE,
+		"step");
+	scene_free(&s);
+}
+
+static void options_are_checked(void **state)
+{
+	(void)state;
+	Scene s = small("parallel");
+	tomos_analytic_options o = tomos_analytic_defaults();
+	o.padding = "edges";
+	REFUSED(try_with(&s, &o), TOMOS_BAD_VALUE,
+		"padding 'edges' is not known; did you mean 'edge'?");
+	o = tomos_analytic_defaults();
+	o.interpolation = "cubic";
+	REFUSED(try_with(&s, &o), TOMOS_BAD_VALUE, "interpolation 'cubic' is not known");
+	o = tomos_analytic_defaults();
+	o.filter_taps = -1;
+	REFUSED(try_with(&s, &o), TOMOS_BAD_VALUE,
+		"filter-taps -1: the number must not be negative");
+	o = tomos_analytic_defaults();
+	o.filter = "ramp";
+	REFUSED(try_with(&s, &o), TOMOS_BAD_VALUE, "filter 'ramp' is not known");
+	o = tomos_analytic_defaults();
+	o.cutoff = 2;
+	REFUSED(try_with(&s, &o), TOMOS_BAD_VALUE, "cutoff 2: it is a fraction of Nyquist");
+	o = tomos_analytic_defaults();
+	o.bytes = 0;
+	REFUSED(try_with(&s, &o), TOMOS_BAD_VALUE, "the bytes field of the analytic options is 0");
+	scene_free(&s);
+}
+
+/* Every choice runs, and gives something finite that is not zero. */
+static void every_choice_runs(void **state)
+{
+	(void)state;
+	static const char *const filters[] = {"ram-lak", "shepp-logan", "cosine", "hamming", "hann",
+		"parzen", "butterworth", "none"};
+	static const char *const paddings[] = {"zero", "edge", "smooth"};
+	static const char *const readings[] = {"linear", "nearest", "oversampled"};
+	static const char *const kinds[] = {"parallel", "fan", "cone"};
+	for (int k = 0; k < 3; k++) {
+		Scene s = small(kinds[k]);
+		for (int i = 0; i < 8 * 3 * 3 * 2; i++) {
+			tomos_analytic_options o = tomos_analytic_defaults();
+			o.filter = filters[i % 8];
+			o.padding = paddings[i / 8 % 3];
+			o.interpolation = readings[i / 24 % 3];
+			o.filter_taps = i / 72 * 5;
+			OK(try_with(&s, &o));
+			double norm = case_dot(s.image.data, s.image.data, N * N);
+			assert_true(isfinite(norm) && norm > 0);
+		}
+		scene_free(&s);
+	}
+}
+
+/* Without a filter it is the back projection of weighted rows: the sum of the views' shares. */
+static void none_is_plain_back_projection(void **state)
+{
+	(void)state;
+	Scene s = small("parallel");
+	for (int64_t i = 0; i < 2 * N * N; i++)
+		s.data.data[i] = 1;
+	tomos_analytic_options o = tomos_analytic_defaults();
+	o.filter = "none";
+	OK(try_with(&s, &o));
+	assert_true(fabs(s.image.data[N / 2 * N + N / 2] - M_PI) < 1e-5);
+	scene_free(&s);
+}
+
+/* Callers' arrays may be strided; the volume's old content does not matter. */
+static void strided_arrays(void **state)
+{
+	(void)state;
+	Scene s = small("cone");
+	int64_t views = s.data.shape[0], rows = s.data.shape[1];
+	OK(try_with(&s, NULL));
+	float *wide = malloc((size_t)(views * rows * (N + 3)) * sizeof *wide);
+	float *image = malloc((size_t)(2 * N * N) * sizeof *image);
+	for (int64_t i = 0; i < views * rows; i++)
+		memcpy(wide + i * (N + 3), s.data.data + i * N, N * sizeof *wide);
+	for (int64_t i = 0; i < 2 * N * N; i++)
+		image[i] = NAN;
+	tomos_array from = tomos_array_of(wide, views, rows, N),
+		    to = tomos_array_of(image, 1, N, N);
+	from.stride[0] = rows * (N + 3), from.stride[1] = N + 3;
+	to.stride[1] = 2 * N, to.stride[2] = 2;
+	OK(tomos_fdk(s.backend, &s.grid, s.scan, &from, &to, NULL, NULL));
+	for (int64_t i = 0; i < N * N; i++)
+		assert_true(image[2 * i] == s.image.data[i] && isnan(image[2 * i + 1]));
+	free(wide), free(image);
+	scene_free(&s);
+}
+
+typedef struct {
+	int64_t calls, last, total, stop;
+	char stage[16];
+} Seen;
+
+static int see(void *user, const char *stage, int64_t done, int64_t total, double value)
+{
+	Seen *seen = user;
+	(void)value;
+	assert_true(done > seen->last && done <= total);
+	seen->calls++;
+	seen->last = done;
+	seen->total = total;
+	snprintf(seen->stage, sizeof seen->stage, "%s", stage);
+	return seen->stop && done >= seen->stop;
+}
+
+/* A scan of several chunks: each is reported, and any report may cancel. */
+static void progress_and_cancelling(void **state)
+{
+	(void)state;
+	Distances d;
+	tomos_scan_options o = scene_scan("cone", 256, 1, &d);
+	o.rows = 1024, o.views = 70;
+	tomos_geometry *scan;
+	tomos_backend *backend;
+	tomos_grid grid;
+	float *data = calloc(70 * 1024 * 256, sizeof *data), x[8];
+	tomos_array b = tomos_array_of(data, 70, 1024, 256), image = tomos_array_of(x, 2, 2, 2);
+	OK(tomos_geometry_make(&scan, &o));
+	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_grid_centred(&grid, 2, 2, 2, 1));
+	Seen seen = {0};
+	tomos_progress progress = {see, &seen};
+	OK(tomos_fdk(backend, &grid, scan, &b, &image, NULL, &progress));
+	assert_true(seen.calls > 1 && seen.last == 70 && seen.total == 70);
+	assert_string_equal(seen.stage, "fdk");
+	int64_t live = mem_live();
+	seen = (Seen){.stop = 1};
+	REFUSED(tomos_fbp(backend, &grid, scan, &b, &image, NULL, &progress), TOMOS_CANCELLED,
+		"fbp was cancelled after step");
+	assert_true(seen.calls == 1 && mem_live() == live);
+	free(data);
+	tomos_geometry_free(scan);
+	tomos_backend_close(backend);
+}
+
+/* Every allocation in turn, on the paths of aligned and of turned detectors. */
+static void memory_may_fail(void **state)
+{
+	(void)state;
+	static const char *const kinds[] = {"parallel", "fan", "cone", "turned"};
+	for (int k = 0; k < 4; k++) {
+		Distances d;
+		tomos_scan_options o = scene_scan(k == 3 ? "cone" : kinds[k], N, 1, &d);
+		o.roll = k == 3 ? 0.1 : 0;
+		Scene s = scene_make(&o);
+		for (int taps = 0; taps <= 4; taps += 4) {
+			tomos_analytic_options a = tomos_analytic_defaults();
+			a.filter_taps = taps;
+			tomos_array image = s.image;
+			image.stride[1] = 1, image.stride[2] = N; /* transposed: needs a copy */
+			int64_t live = mem_live(), nth = 0;
+			tomos_status status;
+			do {
+				mem_fail_nth(++nth);
+				status = tomos_fbp(
+					s.backend, &s.grid, s.scan, &s.data, &image, &a, NULL);
+				mem_fail_nth(0);
+				assert_true(status == TOMOS_OK || status == TOMOS_NO_MEMORY);
+				assert_int_equal(mem_live(), live);
+				if (status != TOMOS_OK)
+					assert_non_null(strstr(tomos_message(), "no memory for"));
+			} while (status != TOMOS_OK);
+			assert_true(nth > 10);
+		}
+		scene_free(&s);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(arguments_are_checked),
+		cmocka_unit_test(options_are_checked),
+		cmocka_unit_test(every_choice_runs),
+		cmocka_unit_test(none_is_plain_back_projection),
+		cmocka_unit_test(strided_arrays),
+		cmocka_unit_test(progress_and_cancelling),
+		cmocka_unit_test(memory_may_fail),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
