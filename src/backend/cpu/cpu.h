@@ -39,6 +39,8 @@ extern const SharedKernel LEVEL(shared_kernels)[KERNEL_COUNT][2];
 bool LEVEL(slice_applies)(const Projecting *what);
 tomos_status LEVEL(slice_joseph_forward)(const Projecting *what);
 tomos_status LEVEL(slice_back)(const Projecting *what);
+bool LEVEL(fan_applies)(const Projecting *what);
+tomos_status LEVEL(fan_back)(const Projecting *what);
 bool LEVEL(column_applies)(const Projecting *what);
 tomos_status LEVEL(column_back)(const Projecting *what);
 #endif

@@ -16,7 +16,7 @@ enum {
 	TALL = 256,    /* voxels of a column held at a time */
 	TOGETHER = 12, /* views whose samples for a tile stay in the second cache */
 	MAX_ROWS = 8192,
-	SCRATCH_FLOATS = 8 << 20
+	SCRATCH_FLOATS = 11 << 20
 };
 
 typedef struct {
@@ -123,58 +123,88 @@ static void hit_columns(const Plan *plan, const KernelView *k, const int64_t at[
 	hits->dz = (float)plan->whole.step[2];
 }
 
-/* Mixes the two detector columns beside voxel column i over the rows that its voxels can read. */
+/* One view onto one column of voxels, its two detector columns mixed. */
+typedef struct {
+	double row, step;
+	float near2, z, dz;
+	float *mixed;
+} Ready;
+
+/* Mixes over the rows that the voxels, up to a whole number of vectors, can read. */
 static void mix_columns(
-	const Hits *hits, int i, int64_t count, int64_t stride, const float *columns, float *mixed)
+	const Hits *hits, int i, int64_t count, int64_t stride, const float *columns, Ready *ready)
 {
-	double start = hits->row[i], end = start + (double)count * hits->step[i];
-	int64_t from = limit((int64_t)smaller(start, end) - LANES, -PAD, stride - PAD);
-	int64_t to = limit((int64_t)larger(start, end) + WINDOW, -PAD, stride - PAD);
+	*ready = (Ready){hits->row[i], hits->step[i], hits->near2[i], hits->z, hits->dz, ready->mixed};
+	double start = ready->row, end = start + (double)(count + LANES) * ready->step;
+	int64_t from = limit((int64_t)smaller(start, end) - 1, -PAD, stride - PAD);
+	int64_t to = limit((int64_t)larger(start, end) + 3, -PAD, stride - PAD);
 	const float *one = columns + (hits->left[i] + 1) * stride, *two = one + stride;
-	/* The column that the next voxel column will read for the first time. */
-	int64_t next = i + 1 < ACROSS ? hits->left[i + 1] : hits->left[i];
-	const float *ahead = columns + (next + (next < hits->left[i] ? 1 : 2)) * stride;
 	float right = hits->weight[i] * hits->share[i], left = hits->weight[i] - right;
-	for (int64_t r = (from + PAD) / LANES * LANES; r < to + PAD; r += LANES) {
-		__builtin_prefetch(ahead + r);
+	float *mixed = ready->mixed;
+	for (int64_t r = (from + PAD) / LANES * LANES; r < to + PAD; r += LANES)
 		vf_store(mixed + r, left * vf_load(one + r) + right * vf_load(two + r));
-	}
 }
 
-static inline void add_column(const Hits *hits, int i, int64_t count, int64_t rows,
-	const float *mixed, const int by_distance, float *sums)
+/* Adds `views` views (a literal) to one column of voxels. */
+static inline void add_columns(const Ready *ready, const int views, int64_t count, int64_t rows,
+	const int by_distance, float *sums)
 {
-	int64_t p = position_of(hits->row[i] + lowest_lane(hits->step[i]));
-	int64_t step = position_of(LANES * hits->step[i]);
-	Lanes lanes = lanes_of(hits->step[i]);
-	vf away = (vf_lane() - hits->z) * hits->dz;
-	for (int64_t n = 0; n < count; n += LANES, p += step) {
-		const float *window = mixed + PAD + limit(p >> FRACTION_BITS, -PAD, rows);
-		vf value = vf_interpolate(window, &lanes, p);
-		if (by_distance) {
-			value *= vf_sqrt(hits->near2[i] + away * away);
-			away += LANES * hits->dz;
+	int64_t p[2], step[2];
+	Lanes lanes[2];
+	vf away[2];
+	for (int v = 0; v < views; v++) {
+		p[v] = position_of(ready[v].row + lowest_lane(ready[v].step));
+		step[v] = position_of(LANES * ready[v].step);
+		lanes[v] = lanes_of(ready[v].step);
+		away[v] = (vf_lane() - ready[v].z) * ready[v].dz;
+	}
+	for (int64_t n = 0; n < count; n += LANES) {
+		vf sum = vf_load(sums + n);
+		for (int v = 0; v < views; v++) {
+			int64_t i = limit(p[v] >> FRACTION_BITS, -PAD, rows);
+			vf value = vf_interpolate(ready[v].mixed + PAD + i, &lanes[v], p[v]);
+			if (by_distance)
+				value *= vf_sqrt(ready[v].near2 + away[v] * away[v]);
+			away[v] += LANES * ready[v].dz;
+			sum += value;
+			p[v] += step[v];
 		}
-		vf_store(sums + n, vf_load(sums + n) + value);
+		vf_store(sums + n, sum);
 	}
 }
 
-static void add_view(const Pass *pass, int64_t view, const int64_t at[3], int64_t wide, int64_t tall,
-	float *mixed, float (*sums)[TALL])
+static void add_ready(const Pass *pass, const Ready *ready, int views, int64_t tall, float *sums)
 {
 	const Plan *plan = pass->what->plan;
-	const KernelView *k = &plan->views[pass->what->first + pass->first + view];
-	const float *columns = pass->samples + view * view_floats(plan);
-	Hits hits;
-	hit_columns(plan, k, at, &hits);
+	int64_t rows = plan->model.rows;
+	bool by_distance = plan->model.weight == WEIGHT_RAY &&
+			   plan->views[pass->what->first].src[3] != 0;
+	if (views == 2 && !by_distance)
+		add_columns(ready, 2, tall, rows, 0, sums);
+	else
+		for (int v = 0; v < views; v++) {
+			if (by_distance)
+				add_columns(ready + v, 1, tall, rows, 1, sums);
+			else
+				add_columns(ready + v, 1, tall, rows, 0, sums);
+		}
+}
+
+/* One or two views onto ACROSS columns of voxels. */
+static void add_views(const Pass *pass, int64_t view, int count, const int64_t at[3], int64_t wide,
+	int64_t tall, Ready *ready, float (*sums)[TALL])
+{
+	const Plan *plan = pass->what->plan;
+	Hits hits[2];
+	for (int v = 0; v < count; v++)
+		hit_columns(plan, &plan->views[pass->what->first + pass->first + view + v], at, &hits[v]);
 	for (int i = 0; i < wide; i++) {
-		if (hits.left[i] < -1)
-			continue;
-		mix_columns(&hits, i, tall, pass->stride, columns, mixed);
-		if (plan->model.weight == WEIGHT_RAY && k->src[3] != 0)
-			add_column(&hits, i, tall, plan->model.rows, mixed, 1, sums[i]);
-		else
-			add_column(&hits, i, tall, plan->model.rows, mixed, 0, sums[i]);
+		int there = 0;
+		for (int v = 0; v < count; v++)
+			if (hits[v].left[i] >= -1)
+				mix_columns(&hits[v], i, tall, pass->stride,
+					pass->samples + (view + v) * view_floats(plan), &ready[there++]);
+		add_ready(pass, ready, there, tall, sums[i]);
 	}
 }
 
@@ -218,15 +248,17 @@ static void tile_back(void *user, int64_t index)
 	const int64_t size[3] = {ACROSS, DEEP, TALL};
 	for (int a = 0; a < 3; a++)
 		tile.high[a] = min64(tile.low[a] + size[a], box->high[a]);
-	float mixed[MAX_ROWS + 3 * PAD] = {0};
+	float mixed[2][MAX_ROWS + 3 * PAD] = {{0}};
+	Ready ready[2] = {{.mixed = mixed[0]}, {.mixed = mixed[1]}};
 	TileSums sums;
 	memset(sums, 0, sizeof sums);
 	for (int64_t first = 0; first < pass->count; first += TOGETHER)
 		for (int64_t y = tile.low[1]; y < tile.high[1]; y++)
-			for (int64_t v = first; v < min64(first + TOGETHER, pass->count); v++) {
+			for (int64_t v = first; v < min64(first + TOGETHER, pass->count); v += 2) {
 				int64_t at[3] = {tile.low[0], y, tile.low[2]};
-				add_view(pass, v, at, tile.high[0] - tile.low[0],
-					tile.high[2] - tile.low[2], mixed, sums[y - tile.low[1]]);
+				add_views(pass, v, (int)min64(2, pass->count - v), at,
+					tile.high[0] - tile.low[0], tile.high[2] - tile.low[2], ready,
+					sums[y - tile.low[1]]);
 			}
 	give_tile(pass, &tile, (const float(*)[ACROSS][TALL])sums);
 }

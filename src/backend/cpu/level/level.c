@@ -8,6 +8,7 @@ static const TunedKernel tuned[] = {
 	{"slice", KERNEL_joseph, FORWARD, LEVEL(slice_applies), LEVEL(slice_joseph_forward)},
 	{"slice", KERNEL_joseph, ADJOINT, LEVEL(slice_applies), LEVEL(slice_back)},
 	{"slice", KERNEL_voxel, ADJOINT, LEVEL(slice_applies), LEVEL(slice_back)},
+	{"fan", KERNEL_voxel, ADJOINT, LEVEL(fan_applies), LEVEL(fan_back)},
 	{"column", KERNEL_voxel, ADJOINT, LEVEL(column_applies), LEVEL(column_back)},
 };
 

@@ -1,0 +1,127 @@
+/* Fan beam inside one slice: voxel-driven back projection with neighbouring pixels in the lanes.
+ *
+ * Along a row of pixels the column is a quotient of two linear functions. From the lowest lane it goes
+ * on by lane step / (1 + lane bend), which floats hold to 1e-7 columns over one vector.
+ */
+#include <math.h>
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/level/simd.h"
+
+enum { PAD = WINDOW, TILE_ROWS = 8, VIEWS_IN_CACHE = 32, SCRATCH_FLOATS = 4 << 20 };
+
+typedef struct {
+	const Projecting *what;
+	int64_t first, count, stride; /* views of this pass; floats per view */
+	float *samples;
+} Pass;
+
+/* The largest step from pixel to pixel along x, in columns, over the slice. */
+static double largest_step(const Plan *plan, const KernelView *k)
+{
+	double most = 0;
+	for (int c = 0; c < 4; c++) {
+		double x = c & 1 ? (double)(plan->grid.n[0] - 1) : 0;
+		double y = c & 2 ? (double)(plan->grid.n[1] - 1) : 0;
+		double depth = k->depth[0] * x + k->depth[1] * y + k->depth[3];
+		double column = (k->column[0] * x + k->column[1] * y + k->column[3]) / depth;
+		if (!(depth > 0.05))
+			return HUGE_VAL;
+		double bend = fabs(k->depth[0]) * LANES / depth; /* how much depth falls over the lanes */
+		double step = fabs(k->column[0] - column * k->depth[0]) / depth / (1 - fmin(bend, 0.5));
+		most = step > most ? step : most;
+	}
+	return most;
+}
+
+bool LEVEL(fan_applies)(const Projecting *what)
+{
+	const Plan *plan = what->plan;
+	if (!plan->model.planar || plan->model.clamp || plan->model.nearest)
+		return false;
+	for (int64_t i = what->first; i < what->first + what->count; i++) {
+		const KernelView *k = &plan->views[i];
+		if (k->src[3] == 0 || (LANES - 1) * largest_step(plan, k) + 1 >= WINDOW - 2)
+			return false;
+	}
+	return true;
+}
+
+static void pass_fill(void *user, int64_t i)
+{
+	const Pass *pass = user;
+	int64_t columns = pass->what->plan->model.columns;
+	float *to = pass->samples + i * pass->stride;
+	memset(to, 0, (size_t)pass->stride * sizeof *to);
+	memcpy(to + PAD, pass->what->projections + (pass->first + i) * columns,
+		(size_t)columns * sizeof *to);
+}
+
+/* One view onto one vector of pixels from (x, y) on. */
+static inline vf take(const Plan *plan, const KernelView *k, const float *samples, double x, double y)
+{
+	double depth = k->depth[0] * x + k->depth[1] * y + k->depth[3], nearer = 1 / depth;
+	double column = (k->column[0] * x + k->column[1] * y + k->column[3]) * nearer;
+	double step = (k->column[0] - column * k->depth[0]) * nearer, bend = k->depth[0] * nearer;
+	vf lane = vf_lane(), inverse = 1 / (1 + lane * (float)bend);
+	double last = step * (LANES - 1) / (1 + (LANES - 1) * bend);
+	double lowest = floor(column + (last < 0 ? last : 0));
+	int64_t columns = plan->model.columns;
+	lowest = lowest < -PAD ? -PAD : lowest > (double)columns ? (double)columns : lowest;
+	vf t = (float)(column - lowest) + lane * (float)step * inverse;
+	/* Off the detector the window holds nothing but zeros, wherever t points to inside it. */
+	t = vf_positive(t);
+	t = (float)(WINDOW - 2) - vf_positive((float)(WINDOW - 2) - t);
+	vi j = vf_truncate(t);
+	const float *window = samples + PAD + (int64_t)lowest;
+	vf low = vf_pick(window, j), high = vf_pick(window, j + 1);
+	vf value = low + (t - vi_float(j)) * (high - low);
+	vf near = inverse * (float)nearer;
+	if (plan->model.weight == WEIGHT_NONE)
+		return value;
+	if (plan->model.weight == WEIGHT_DEPTH)
+		return value * near * near;
+	vf dx = ((float)(x - k->src[0]) + lane) * (float)plan->whole.step[0];
+	float dy = (float)((y - k->src[1]) * plan->whole.step[1]);
+	return value * near * near * (float)k->mass * vf_sqrt(dx * dx + dy * dy);
+}
+
+static void add_row(const Pass *pass, int64_t first, int64_t count, double y, int64_t nx, float *row)
+{
+	const Plan *plan = pass->what->plan;
+	const KernelView *views = plan->views + pass->what->first + pass->first;
+	for (int64_t x = 0; x < nx; x += LANES) {
+		vf sum = {0};
+		double at = (double)(x + pass->what->box.low[0]);
+		for (int64_t v = first; v < first + count; v++)
+			sum += take(plan, &views[v], pass->samples + v * pass->stride, at, y);
+		for (int64_t l = 0; l < min64(LANES, nx - x); l++)
+			row[x + l] += sum[l];
+	}
+}
+
+static void pass_back(void *user, int64_t index)
+{
+	const Pass *pass = user;
+	const Box *box = &pass->what->box;
+	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
+	int64_t end = min64((index + 1) * TILE_ROWS, ny);
+	for (int64_t v = 0; v < pass->count; v += VIEWS_IN_CACHE)
+		for (int64_t y = index * TILE_ROWS; y < end; y++)
+			add_row(pass, v, min64(VIEWS_IN_CACHE, pass->count - v),
+				(double)(y + box->low[1]), nx, pass->what->volume + y * nx);
+}
+
+tomos_status LEVEL(fan_back)(const Projecting *what)
+{
+	Pass pass = {.what = what, .stride = what->plan->model.columns + 2 * PAD + LANES};
+	int64_t ny = what->box.high[1] - what->box.low[1];
+	int64_t most = limit(SCRATCH_FLOATS / pass.stride, 1, what->count);
+	TRY(mem_alloc(&pass.samples, most * pass.stride, sizeof(float), "rows of the views"));
+	for (pass.first = 0; pass.first < what->count; pass.first += pass.count) {
+		pass.count = min64(most, what->count - pass.first);
+		parallel_for(pass.count, pass_fill, &pass);
+		parallel_for(parts(ny, TILE_ROWS), pass_back, &pass);
+	}
+	mem_free(pass.samples);
+	return TOMOS_OK;
+}
