@@ -63,14 +63,16 @@ struct BackendType {
 	const char *name;
 	tomos_status (*open)(tomos_backend *backend, const char *argument);
 	void (*close)(tomos_backend *backend);
-	tomos_status (*alloc)(tomos_backend *backend, float **data, int64_t count, const char *what);
+	tomos_status (*alloc)(
+		tomos_backend *backend, float **data, int64_t count, const char *what);
 	void (*release)(tomos_backend *backend, float *data);
 	tomos_status (*put)(tomos_backend *backend, float *data, const tomos_array *host);
 	tomos_status (*get)(tomos_backend *backend, const float *data, const tomos_array *host);
 	/* The array itself, where the backend can work on it in place, else NULL. */
 	float *(*in_place)(tomos_backend *backend, const tomos_array *array);
 	tomos_status (*project)(tomos_backend *backend, const Projecting *what);
-	tomos_status (*filter_open)(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
+	tomos_status (*filter_open)(
+		tomos_backend *backend, Filter **filter, const FilterSpec *spec);
 	void (*filter_close)(tomos_backend *backend, Filter *filter);
 	tomos_status (*filter)(tomos_backend *backend, const Filter *filter, int64_t count,
 		const FilterView *views, const float *in, float *out);
@@ -83,14 +85,18 @@ struct BackendType {
 	tomos_status (*power)(tomos_backend *backend, const Projecting *what, int power);
 	/* Vector verbs on n elements. */
 	tomos_status (*fill)(tomos_backend *b, int64_t n, float value, float *x);
-	tomos_status (*axpy)(tomos_backend *b, int64_t n, float a, const float *x, float *y); /* y += a x */
-	tomos_status (*xpay)(tomos_backend *b, int64_t n, const float *x, float a, float *y); /* y = x + a y */
-	tomos_status (*mul)(tomos_backend *b, int64_t n, const float *w, float *y);           /* y *= w */
-	tomos_status (*mul_axpy)(
-		tomos_backend *b, int64_t n, float a, const float *w, const float *x, float *y); /* y += a w x */
-	tomos_status (*invert)(tomos_backend *b, int64_t n, float least, float *x); /* 1/x, or 0 if |x| <= least */
+	tomos_status (*axpy)(
+		tomos_backend *b, int64_t n, float a, const float *x, float *y); /* y += a x */
+	tomos_status (*xpay)(
+		tomos_backend *b, int64_t n, const float *x, float a, float *y); /* y = x + a y */
+	tomos_status (*mul)(tomos_backend *b, int64_t n, const float *w, float *y); /* y *= w */
+	tomos_status (*mul_axpy)(tomos_backend *b, int64_t n, float a, const float *w,
+		const float *x, float *y); /* y += a w x */
+	tomos_status (*invert)(
+		tomos_backend *b, int64_t n, float least, float *x); /* 1/x, or 0 if |x| <= least */
 	tomos_status (*clamp)(tomos_backend *b, int64_t n, float low, float high, float *x);
-	tomos_status (*dot)(tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
+	tomos_status (*dot)(
+		tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
 	tomos_status (*copy)(tomos_backend *b, int64_t n, const float *x, float *y);
 	tomos_status (*scale)(tomos_backend *b, int64_t n, float a, float *y);
 	tomos_status (*root)(tomos_backend *b, int64_t n, float *y);
@@ -104,11 +110,12 @@ struct BackendType {
 	/* Fields of `parts` components, each of n elements: cut to, or divided by, their length. */
 	tomos_status (*shorten)(tomos_backend *b, int64_t n, int parts, float longest, float *y);
 	tomos_status (*unit)(tomos_backend *b, int64_t n, int parts, float least, float *y);
-	/* Sum of w x and y += a w where an index list says. */
+	tomos_status (*largest)(tomos_backend *b, int64_t n, const float *x, double *result);
+	/* Sum of w x and y += a w, between low and high, where an index list says. */
 	tomos_status (*gather)(tomos_backend *b, int64_t n, const int64_t *index, const float *w,
 		const float *x, double *result);
-	tomos_status (*scatter)(
-		tomos_backend *b, int64_t n, const int64_t *index, const float *w, float a, float *y);
+	tomos_status (*scatter)(tomos_backend *b, int64_t n, const int64_t *index, const float *w,
+		float a, float low, float high, float *y);
 	/* Forward differences of x [z][y][x] along x, y and, with several slices, z; the adjoint. */
 	tomos_status (*gradient)(
 		tomos_backend *b, const int64_t shape[3], const float *x, float *field);

@@ -50,9 +50,11 @@ KERNEL_FN double footprint_share(const FootprintShadow *shadow, int64_t pixel)
 	return footprint_below(shadow, s + 0.5) - footprint_below(shadow, s - 0.5);
 }
 
-KERNEL_FN void footprint_range(const FootprintShadow *shadow, int64_t n, int64_t *low, int64_t *high)
+KERNEL_FN void footprint_range(
+	const FootprintShadow *shadow, int64_t n, int64_t *low, int64_t *high)
 {
-	double from = shadow->centre - shadow->reach + 0.5, to = shadow->centre + shadow->reach + 0.5;
+	double from = shadow->centre - shadow->reach + 0.5,
+	       to = shadow->centre + shadow->reach + 0.5;
 	*low = from > 0 ? (from < (double)n ? (int64_t)floor(from) : n) : 0;
 	*high = to < (double)(n - 1) ? (to < 0 ? -1 : (int64_t)floor(to)) : n - 1;
 }

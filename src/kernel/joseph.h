@@ -26,7 +26,8 @@ KERNEL_FN void joseph_ray(const KernelGrid *grid, const KernelModel *model, cons
 	for (int64_t k = (int64_t)ceil(walk.k_start); k <= stop; k++) {
 		double p = walk.base[0] + (double)k * walk.slope[0];
 		double q = walk.base[1] + (double)k * walk.slope[1];
-		if (model->clamp && (joseph_beyond(grid, walk.b, p) || joseph_beyond(grid, walk.c, q)))
+		if (model->clamp &&
+			(joseph_beyond(grid, walk.b, p) || joseph_beyond(grid, walk.c, q)))
 			continue;
 		double p0 = floor(p), q0 = floor(q), right = p - p0, up = q - q0;
 		int64_t i = (int64_t)p0, j = (int64_t)q0;

@@ -25,7 +25,8 @@ KERNEL_FN void line_ray(const KernelGrid *grid, const KernelModel *model, const 
 	int64_t stop = (int64_t)floor(walk.k_stop + 0.5);
 	for (int64_t k = (int64_t)floor(walk.k_start + 0.5); k <= stop; k++) {
 		/* The part of the column in which the ray exists: all of it but at a source. */
-		double from = fmax((double)k - 0.5, walk.k_start), to = fmin((double)k + 0.5, walk.k_stop);
+		double from = fmax((double)k - 0.5, walk.k_start),
+		       to = fmin((double)k + 0.5, walk.k_stop);
 		double part = to - from;
 		if (!(part > 0))
 			continue;

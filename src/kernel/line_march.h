@@ -30,7 +30,8 @@ KERNEL_FN void line_march_ray(const KernelGrid *grid, const KernelModel *model,
 				 : ((double)at[a] + 0.5 * (double)turn[a] - ray->start[a]) / d;
 	}
 	for (double t = enter; t < leave;) {
-		int a = next[0] <= next[1] ? (next[0] <= next[2] ? 0 : 2) : (next[1] <= next[2] ? 1 : 2);
+		int a = next[0] <= next[1] ? (next[0] <= next[2] ? 0 : 2)
+					   : (next[1] <= next[2] ? 1 : 2);
 		double end = fmin(next[a], leave);
 		if (end > t)
 			kernel_meet(meet, mode,
@@ -41,7 +42,8 @@ KERNEL_FN void line_march_ray(const KernelGrid *grid, const KernelModel *model,
 		at[a] += turn[a];
 		if (!kernel_in_box(grid, a, at[a]))
 			break;
-		next[a] = ((double)at[a] + 0.5 * (double)turn[a] - ray->start[a]) / ray->direction[a];
+		next[a] =
+			((double)at[a] + 0.5 * (double)turn[a] - ray->start[a]) / ray->direction[a];
 	}
 }
 

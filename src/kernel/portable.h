@@ -51,8 +51,8 @@ typedef struct {
 enum { MEET_SUM, MEET_SPREAD, MEET_LIST };
 
 typedef struct {
-	KERNEL_GLOBAL float *data; /* read by SUM, added to by SPREAD */
-	double value;              /* the sum, or the value to spread */
+	KERNEL_GLOBAL float *data;    /* read by SUM, added to by SPREAD */
+	double value;                 /* the sum, or the value to spread */
 	KERNEL_GLOBAL int64_t *index; /* LIST; NULL: count only */
 	KERNEL_GLOBAL float *weight;
 	int64_t count;

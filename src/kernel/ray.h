@@ -22,14 +22,16 @@ KERNEL_FN KernelRay kernel_ray(
 	double square = 0, largest = 0;
 	ray.has_source = view->src[3] != 0;
 	for (int a = 0; a < 3; a++) {
-		double pixel = view->first[a] + (double)column * view->u[a] + (double)row * view->v[a];
+		double pixel =
+			view->first[a] + (double)column * view->u[a] + (double)row * view->v[a];
 		ray.start[a] = ray.has_source ? view->src[a] : pixel;
 		ray.direction[a] = ray.has_source ? pixel - view->src[a] : view->src[a];
 		square += ray.direction[a] * grid->step[a] * ray.direction[a] * grid->step[a];
 		largest = fmax(largest, fabs(ray.direction[a]));
 	}
 	for (int a = 0; a < 3; a++)
-		ray.direction[a] = fabs(ray.direction[a]) < RAY_LEVEL * largest ? 0 : ray.direction[a];
+		ray.direction[a] =
+			fabs(ray.direction[a]) < RAY_LEVEL * largest ? 0 : ray.direction[a];
 	ray.length = sqrt(square);
 	return ray;
 }
@@ -47,7 +49,8 @@ KERNEL_FN KernelRay kernel_nudge(const KernelRay *ray)
 /* The axis along which the ray crosses most voxels. */
 KERNEL_FN int kernel_dominant(const KernelRay *ray)
 {
-	double x = fabs(ray->direction[0]), y = fabs(ray->direction[1]), z = fabs(ray->direction[2]);
+	double x = fabs(ray->direction[0]), y = fabs(ray->direction[1]),
+	       z = fabs(ray->direction[2]);
 	return x >= y ? (x >= z ? 0 : 2) : (y >= z ? 1 : 2);
 }
 

@@ -37,7 +37,8 @@ KERNEL_FN double voxel_weight(const KernelGrid *grid, const KernelModel *model,
 }
 
 /* Lowest pixel and the share of the next one; 0 if the point is off a detector of n pixels. */
-KERNEL_FN int voxel_share(const KernelModel *model, double p, int64_t n, int64_t *low, double *share)
+KERNEL_FN int voxel_share(
+	const KernelModel *model, double p, int64_t n, int64_t *low, double *share)
 {
 	if (model->clamp && (p < -VOXEL_EDGE || p > (double)(n - 1) + VOXEL_EDGE))
 		return 0;
@@ -49,15 +50,16 @@ KERNEL_FN int voxel_share(const KernelModel *model, double p, int64_t n, int64_t
 	return 1;
 }
 
-KERNEL_FN void voxel_voxel(const KernelGrid *grid, const KernelModel *model,
-	const KernelView *view, const int64_t at[3], const int mode, KernelMeet *meet)
+KERNEL_FN void voxel_voxel(const KernelGrid *grid, const KernelModel *model, const KernelView *view,
+	const int64_t at[3], const int mode, KernelMeet *meet)
 {
 	double depth = voxel_affine(view->depth, at);
 	if (!(depth > 0))
 		return;
 	int64_t column, row = 0;
 	double right, up = 0;
-	if (!voxel_share(model, voxel_affine(view->column, at) / depth, model->columns, &column, &right))
+	if (!voxel_share(
+		    model, voxel_affine(view->column, at) / depth, model->columns, &column, &right))
 		return;
 	if (!model->planar &&
 		!voxel_share(model, voxel_affine(view->row, at) / depth, model->rows, &row, &up))

@@ -43,5 +43,6 @@ tomos_status cpu_level_choose(const CpuLevel **level)
 	}
 	return fail(TOMOS_BAD_VALUE,
 		"TOMOS_CPU is '%s', which this processor or build does not have "
-		"(known: base, avx2, avx512, neon)", wanted);
+		"(known: base, avx2, avx512, neon)",
+		wanted);
 }

@@ -239,12 +239,12 @@ static tomos_status cpu_gather(tomos_backend *backend, int64_t n, const int64_t 
 	return TOMOS_OK;
 }
 
-static tomos_status cpu_scatter(
-	tomos_backend *backend, int64_t n, const int64_t *index, const float *w, float a, float *y)
+static tomos_status cpu_scatter(tomos_backend *backend, int64_t n, const int64_t *index,
+	const float *w, float a, float low, float high, float *y)
 {
 	(void)backend;
 	for (int64_t i = 0; i < n; i++)
-		y[index[i]] += a * w[i];
+		y[index[i]] = fminf(fmaxf(y[index[i]] + a * w[i], low), high);
 	return TOMOS_OK;
 }
 
@@ -270,6 +270,21 @@ static void distance_block(void *user, int64_t block)
 	v->partial[block] = sum;
 }
 
+static void largest_block(void *user, int64_t block)
+{
+	const Verb *v = user;
+	float most = 0;
+	int64_t end = min64((block + 1) * BLOCK, v->n);
+	for (int64_t i = block * BLOCK; i < end; i++)
+		most = fmaxf(most, fabsf(v->w[i]));
+	v->partial[block] = most;
+}
+
+static double add(double a, double b)
+{
+	return a + b;
+}
+
 /* Sums of blocks, added in order: the same bits for any number of threads. */
 static tomos_status run_sum(
 	void (*block)(void *, int64_t), int64_t n, const float *x, const float *y, double *result)
@@ -280,7 +295,7 @@ static tomos_status run_sum(
 	parallel_for(blocks, block, &verb);
 	*result = 0;
 	for (int64_t i = 0; i < blocks; i++)
-		*result += verb.partial[i];
+		*result = join(*result, verb.partial[i]);
 	mem_free(verb.partial);
 	return TOMOS_OK;
 }
@@ -289,16 +304,22 @@ static tomos_status cpu_dot(
 	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
 {
 	(void)backend;
-	return run_sum(dot_block, n, x, y, result);
+	return run_sum(dot_block, add, n, x, y, result);
 }
 
 static tomos_status cpu_distance(
 	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
 {
 	(void)backend;
-	TRY(run_sum(distance_block, n, x, y, result));
+	TRY(run_sum(distance_block, add, n, x, y, result));
 	*result = sqrt(*result);
 	return TOMOS_OK;
+}
+
+static tomos_status cpu_largest(tomos_backend *backend, int64_t n, const float *x, double *result)
+{
+	(void)backend;
+	return run_sum(largest_block, fmax, n, x, NULL, result);
 }
 
 const BackendType cpu_backend = {
@@ -335,6 +356,7 @@ const BackendType cpu_backend = {
 	.distance = cpu_distance,
 	.shorten = cpu_shorten,
 	.unit = cpu_unit,
+	.largest = cpu_largest,
 	.gather = cpu_gather,
 	.scatter = cpu_scatter,
 	.gradient = cpu_gradient,

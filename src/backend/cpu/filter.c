@@ -21,7 +21,8 @@ struct Filter {
 	fftwf_plan forth, back;
 };
 
-static pthread_mutex_t planning = PTHREAD_MUTEX_INITIALIZER; /* FFTW plans in one thread at a time */
+static pthread_mutex_t planning =
+	PTHREAD_MUTEX_INITIALIZER; /* FFTW plans in one thread at a time */
 
 /* The next length that FFTW does fast: no prime factor above 7, and even. */
 static int64_t fast_length(int64_t least)
@@ -42,8 +43,8 @@ static tomos_status make_plans(Filter *f)
 	int n = (int)f->length;
 	fftwf_complex *spectrum = (fftwf_complex *)f->scratch;
 	pthread_mutex_lock(&planning);
-	f->forth = fftwf_plan_many_dft_r2c(1, &n, BATCH, f->scratch, NULL, 1, (int)f->stride, spectrum,
-		NULL, 1, (int)f->stride / 2, FFTW_ESTIMATE);
+	f->forth = fftwf_plan_many_dft_r2c(1, &n, BATCH, f->scratch, NULL, 1, (int)f->stride,
+		spectrum, NULL, 1, (int)f->stride / 2, FFTW_ESTIMATE);
 	f->back = fftwf_plan_many_dft_c2r(1, &n, BATCH, spectrum, NULL, 1, (int)f->stride / 2,
 		f->scratch, NULL, 1, (int)f->stride, FFTW_ESTIMATE);
 	pthread_mutex_unlock(&planning);
@@ -90,7 +91,8 @@ static tomos_status filter_fill(Filter *f, const FilterSpec *spec)
 			(long long)spec->columns);
 	f->stride = (f->length + 2 + 15) / 16 * 16;
 	f->workers = tomos_threads();
-	TRY(mem_alloc(&f->scratch, f->workers * BATCH * f->stride, sizeof(float), "rows to filter"));
+	TRY(mem_alloc(
+		&f->scratch, f->workers * BATCH * f->stride, sizeof(float), "rows to filter"));
 	if (!spec->kernel)
 		return TOMOS_OK;
 	if (!spec->direct) {
@@ -201,7 +203,8 @@ static void pad_row(const Filter *f, float *row)
 	float first = row[0], last = row[n - 1];
 	for (int64_t i = 0; i < m; i++) {
 		double fade = f->spec.padding == PADDING_EDGE
-				      ? 1 : 0.5 * (1 + cos(M_PI * ((double)i + 1) / (double)(m + 1)));
+				      ? 1
+				      : 0.5 * (1 + cos(M_PI * ((double)i + 1) / (double)(m + 1)));
 		row[n + i] = (float)fade * last;
 		row[f->length - 1 - i] = (float)fade * first;
 	}
@@ -258,26 +261,30 @@ static void filter_batch(const Filtering *job, int64_t first, float *scratch)
 	for (int64_t i = 0; i < count; i++) {
 		int64_t view = (first + i) / f->spec.rows, row = (first + i) % f->spec.rows;
 		float *to = scratch + i * f->stride;
-		take_row(f, &job->views[view], row, job->in + view * f->spec.rows * f->spec.seen, to);
+		take_row(f, &job->views[view], row, job->in + view * f->spec.rows * f->spec.seen,
+			to);
 		weigh_row(f, &job->views[view], row, to);
 		pad_row(f, to);
 	}
 	if (f->response) {
-		memset(scratch + count * f->stride, 0, (size_t)((BATCH - count) * f->stride) * sizeof(float));
+		memset(scratch + count * f->stride, 0,
+			(size_t)((BATCH - count) * f->stride) * sizeof(float));
 		fftwf_execute_dft_r2c(f->forth, scratch, (fftwf_complex *)scratch);
 		for (int64_t i = 0; i < count; i++)
 			multiply(f, scratch + i * f->stride);
 		fftwf_execute_dft_c2r(f->back, (fftwf_complex *)scratch, scratch);
 	}
 	for (int64_t i = 0; i < count; i++)
-		give_row(f, scratch + i * f->stride, job->out + (first + i) * filter_columns(&f->spec));
+		give_row(f, scratch + i * f->stride,
+			job->out + (first + i) * filter_columns(&f->spec));
 }
 
 static void filter_share(void *user, int64_t worker)
 {
 	const Filtering *job = user;
 	float *scratch = job->filter->scratch + worker * BATCH * job->filter->stride;
-	for (int64_t first = worker * BATCH; first < job->rows; first += job->filter->workers * BATCH)
+	for (int64_t first = worker * BATCH; first < job->rows;
+		first += job->filter->workers * BATCH)
 		filter_batch(job, first, scratch);
 }
 

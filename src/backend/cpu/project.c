@@ -9,8 +9,8 @@ typedef struct {
 	const Projecting *what;
 	SharedKernel kernel;
 	KernelGrid grid;
-	int64_t row_parts, row_size;           /* forward: rows of a view */
-	int64_t z_size, y_parts, y_size;       /* adjoint: slabs */
+	int64_t row_parts, row_size;     /* forward: rows of a view */
+	int64_t z_size, y_parts, y_size; /* adjoint: slabs */
 } Sharing;
 
 static float *image_of(const Projecting *what, int64_t view)
@@ -56,8 +56,8 @@ static void adjoint_rays(void *user, int64_t index)
 	memcpy(grid.low, box.low, sizeof grid.low);
 	memcpy(grid.high, box.high, sizeof grid.high);
 	int64_t nx = box.high[0] - box.low[0], ny = what->box.high[1] - what->box.low[1];
-	float *volume = what->volume + ((box.low[2] - what->box.low[2]) * ny + box.low[1] -
-						what->box.low[1]) * nx;
+	float *volume = what->volume +
+			((box.low[2] - what->box.low[2]) * ny + box.low[1] - what->box.low[1]) * nx;
 	for (int64_t view = 0; view < what->count; view++) {
 		Window window = geom_window(
 			what->plan->scan, what->first + view, &what->plan->grid, &box, 1.5);

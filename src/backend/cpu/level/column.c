@@ -84,7 +84,8 @@ typedef struct {
 	int64_t left[ACROSS];
 	double row[ACROSS], step[ACROSS];
 	float share[ACROSS], weight[ACROSS];
-	float near2[ACROSS], z, dz; /* near2 + ((voxel - z) dz)^2: square of the distance to the source */
+	float near2[ACROSS], z,
+		dz; /* near2 + ((voxel - z) dz)^2: square of the distance to the source */
 } Hits;
 
 static double larger(double a, double b)
@@ -114,9 +115,10 @@ static void hit_columns(const Plan *plan, const KernelView *k, const int64_t at[
 		hits->share[i] = (float)(column - left);
 		hits->step[i] = k->row[2] * nearer;
 		hits->row[i] = (k->row[0] * x + row0) * nearer;
-		hits->weight[i] = (float)(weight == WEIGHT_NONE ? 1
-				: weight == WEIGHT_DEPTH ? nearer * nearer
-				: k->src[3] == 0 ? k->mass : k->mass * nearer * nearer * nearer);
+		hits->weight[i] = (float)(weight == WEIGHT_NONE    ? 1
+					  : weight == WEIGHT_DEPTH ? nearer * nearer
+					  : k->src[3] == 0         ? k->mass
+							   : k->mass * nearer * nearer * nearer);
 		hits->near2[i] = (float)(dx * dx + dy * dy);
 	}
 	hits->z = (float)(k->src[2] - z);
@@ -134,7 +136,8 @@ typedef struct {
 static void mix_columns(
 	const Hits *hits, int i, int64_t count, int64_t stride, const float *columns, Ready *ready)
 {
-	*ready = (Ready){hits->row[i], hits->step[i], hits->near2[i], hits->z, hits->dz, ready->mixed};
+	*ready = (Ready){
+		hits->row[i], hits->step[i], hits->near2[i], hits->z, hits->dz, ready->mixed};
 	double start = ready->row, end = start + (double)(count + LANES) * ready->step;
 	int64_t from = limit((int64_t)smaller(start, end) - 1, -PAD, stride - PAD);
 	int64_t to = limit((int64_t)larger(start, end) + 3, -PAD, stride - PAD);
@@ -177,8 +180,8 @@ static void add_ready(const Pass *pass, const Ready *ready, int views, int64_t t
 {
 	const Plan *plan = pass->what->plan;
 	int64_t rows = plan->model.rows;
-	bool by_distance = plan->model.weight == WEIGHT_RAY &&
-			   plan->views[pass->what->first].src[3] != 0;
+	bool by_distance =
+		plan->model.weight == WEIGHT_RAY && plan->views[pass->what->first].src[3] != 0;
 	if (views == 2 && !by_distance)
 		add_columns(ready, 2, tall, rows, 0, sums);
 	else
@@ -197,13 +200,15 @@ static void add_views(const Pass *pass, int64_t view, int count, const int64_t a
 	const Plan *plan = pass->what->plan;
 	Hits hits[2];
 	for (int v = 0; v < count; v++)
-		hit_columns(plan, &plan->views[pass->what->first + pass->first + view + v], at, &hits[v]);
+		hit_columns(plan, &plan->views[pass->what->first + pass->first + view + v], at,
+			&hits[v]);
 	for (int i = 0; i < wide; i++) {
 		int there = 0;
 		for (int v = 0; v < count; v++)
 			if (hits[v].left[i] >= -1)
 				mix_columns(&hits[v], i, tall, pass->stride,
-					pass->samples + (view + v) * view_floats(plan), &ready[there++]);
+					pass->samples + (view + v) * view_floats(plan),
+					&ready[there++]);
 		add_ready(pass, ready, there, tall, sums[i]);
 	}
 }
@@ -231,9 +236,11 @@ static void give_tile(const Pass *pass, const Box *tile, const TileSums sums)
 	int64_t wide = tile->high[0] - tile->low[0], tall = tile->high[2] - tile->low[2];
 	for (int64_t z = 0; z < tall; z += ACROSS)
 		for (int64_t y = tile->low[1]; y < tile->high[1]; y++)
-			give_square(sums, y - tile->low[1], z, wide, min64(ACROSS, tall - z), nx * ny,
+			give_square(sums, y - tile->low[1], z, wide, min64(ACROSS, tall - z),
+				nx * ny,
 				pass->what->volume +
-					((tile->low[2] + z - box->low[2]) * ny + y - box->low[1]) * nx +
+					((tile->low[2] + z - box->low[2]) * ny + y - box->low[1]) *
+						nx +
 					tile->low[0] - box->low[0]);
 }
 
@@ -243,8 +250,10 @@ static void tile_back(void *user, int64_t index)
 	const Box *box = &pass->what->box;
 	int64_t across = parts(box->high[0] - box->low[0], ACROSS);
 	int64_t deep = parts(box->high[1] - box->low[1], DEEP);
-	Box tile = {{box->low[0] + index % across * ACROSS, box->low[1] + index / across % deep * DEEP,
-		box->low[2] + index / across / deep * TALL}, {0}};
+	Box tile = {
+		{box->low[0] + index % across * ACROSS, box->low[1] + index / across % deep * DEEP,
+			box->low[2] + index / across / deep * TALL},
+		{0}};
 	const int64_t size[3] = {ACROSS, DEEP, TALL};
 	for (int a = 0; a < 3; a++)
 		tile.high[a] = min64(tile.low[a] + size[a], box->high[a]);
@@ -257,8 +266,8 @@ static void tile_back(void *user, int64_t index)
 			for (int64_t v = first; v < min64(first + TOGETHER, pass->count); v += 2) {
 				int64_t at[3] = {tile.low[0], y, tile.low[2]};
 				add_views(pass, v, (int)min64(2, pass->count - v), at,
-					tile.high[0] - tile.low[0], tile.high[2] - tile.low[2], ready,
-					sums[y - tile.low[1]]);
+					tile.high[0] - tile.low[0], tile.high[2] - tile.low[2],
+					ready, sums[y - tile.low[1]]);
 			}
 	give_tile(pass, &tile, (const float(*)[ACROSS][TALL])sums);
 }

@@ -1,13 +1,21 @@
 /* Fan beam inside one slice: voxel-driven back projection with neighbouring pixels in the lanes.
  *
- * Along a row of pixels the column is a quotient of two linear functions. From the lowest lane it goes
- * on by lane step / (1 + lane bend), which floats hold to 1e-7 columns over one vector.
+ * Along a row of pixels the column is a quotient of two linear functions: from the first lane it goes
+ * on by lane step / (1 + lane bend). That is lane step, exact in whole numbers as for parallel rays,
+ * less lane^2 step bend / (1 + lane bend), which is small.
  */
 #include <math.h>
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/level/simd.h"
 
-enum { PAD = WINDOW, TILE_ROWS = 8, VIEWS_IN_CACHE = 32, SCRATCH_FLOATS = 4 << 20 };
+/* BELOW: samples below the lowest lane that the curve may lead to. */
+enum {
+	PAD = WINDOW,
+	BELOW = LANES == 16 ? 5 : 2,
+	TILE_ROWS = 8,
+	VIEWS_IN_CACHE = 32,
+	SCRATCH_FLOATS = 4 << 20
+};
 
 typedef struct {
 	const Projecting *what;
@@ -15,22 +23,33 @@ typedef struct {
 	float *samples;
 } Pass;
 
-/* The largest step from pixel to pixel along x, in columns, over the slice. */
-static double largest_step(const Plan *plan, const KernelView *k)
+/* A view from one pixel: columns per pixel along x, and how much nearer each next one is. */
+typedef struct {
+	double column, depth, step, bend;
+} Look;
+
+static inline Look look_from(const KernelView *k, double x, double y)
 {
-	double most = 0;
+	Look look = {.depth = k->depth[0] * x + k->depth[1] * y + k->depth[3]};
+	double nearer = 1 / look.depth;
+	look.column = (k->column[0] * x + k->column[1] * y + k->column[3]) * nearer;
+	look.step = (k->column[0] - look.column * k->depth[0]) * nearer;
+	look.bend = k->depth[0] * nearer;
+	return look;
+}
+
+/* Step and bend are largest at a corner of the slice. */
+static bool fits(const Plan *plan, const KernelView *k)
+{
 	for (int c = 0; c < 4; c++) {
-		double x = c & 1 ? (double)(plan->grid.n[0] - 1) : 0;
-		double y = c & 2 ? (double)(plan->grid.n[1] - 1) : 0;
-		double depth = k->depth[0] * x + k->depth[1] * y + k->depth[3];
-		double column = (k->column[0] * x + k->column[1] * y + k->column[3]) / depth;
-		if (!(depth > 0.05))
-			return HUGE_VAL;
-		double bend = fabs(k->depth[0]) * LANES / depth; /* how much depth falls over the lanes */
-		double step = fabs(k->column[0] - column * k->depth[0]) / depth / (1 - fmin(bend, 0.5));
-		most = step > most ? step : most;
+		Look look = look_from(k, c & 1 ? (double)(plan->grid.n[0] - 1 + LANES) : 0,
+			c & 2 ? (double)(plan->grid.n[1] - 1) : 0);
+		double curve = LANES * LANES * fabs(look.step * look.bend);
+		if (!(look.depth > 0.01 && LANES * fabs(look.bend) < 0.3 && curve < BELOW - 0.4 &&
+			    (LANES - 1) * fabs(look.step) + BELOW + 3 < WINDOW - 2))
+			return false;
 	}
-	return most;
+	return true;
 }
 
 bool LEVEL(fan_applies)(const Projecting *what)
@@ -38,11 +57,9 @@ bool LEVEL(fan_applies)(const Projecting *what)
 	const Plan *plan = what->plan;
 	if (!plan->model.planar || plan->model.clamp || plan->model.nearest)
 		return false;
-	for (int64_t i = what->first; i < what->first + what->count; i++) {
-		const KernelView *k = &plan->views[i];
-		if (k->src[3] == 0 || (LANES - 1) * largest_step(plan, k) + 1 >= WINDOW - 2)
+	for (int64_t i = what->first; i < what->first + what->count; i++)
+		if (plan->views[i].src[3] == 0 || !fits(plan, &plan->views[i]))
 			return false;
-	}
 	return true;
 }
 
@@ -57,35 +74,33 @@ static void pass_fill(void *user, int64_t i)
 }
 
 /* One view onto one vector of pixels from (x, y) on. */
-static inline vf take(const Plan *plan, const KernelView *k, const float *samples, double x, double y)
+static inline vf take(
+	const Plan *plan, const KernelView *k, const float *samples, double x, double y)
 {
-	double depth = k->depth[0] * x + k->depth[1] * y + k->depth[3], nearer = 1 / depth;
-	double column = (k->column[0] * x + k->column[1] * y + k->column[3]) * nearer;
-	double step = (k->column[0] - column * k->depth[0]) * nearer, bend = k->depth[0] * nearer;
-	vf lane = vf_lane(), inverse = 1 / (1 + lane * (float)bend);
-	double last = step * (LANES - 1) / (1 + (LANES - 1) * bend);
-	double lowest = floor(column + (last < 0 ? last : 0));
-	int64_t columns = plan->model.columns;
-	lowest = lowest < -PAD ? -PAD : lowest > (double)columns ? (double)columns : lowest;
-	vf t = (float)(column - lowest) + lane * (float)step * inverse;
-	/* Off the detector the window holds nothing but zeros, wherever t points to inside it. */
-	t = vf_positive(t);
-	t = (float)(WINDOW - 2) - vf_positive((float)(WINDOW - 2) - t);
-	vi j = vf_truncate(t);
-	const float *window = samples + PAD + (int64_t)lowest;
+	Look look = look_from(k, x, y);
+	vf lane = vf_lane(), turn = lane * (float)look.bend, inverse = 1 / (1 + turn), fraction;
+	Lanes lanes = lanes_of(look.step);
+	int64_t p = position_of(look.column + lowest_lane(look.step));
+	vi j = lanes_at(&lanes, p, &fraction);
+	vf t = BELOW + fraction - lane * (float)look.step * turn * inverse;
+	vi whole = vf_truncate(t);
+	const float *window =
+		samples + PAD + limit((p >> FRACTION_BITS) - BELOW, -PAD, plan->model.columns);
+	j += whole;
 	vf low = vf_pick(window, j), high = vf_pick(window, j + 1);
-	vf value = low + (t - vi_float(j)) * (high - low);
-	vf near = inverse * (float)nearer;
+	vf value = low + (t - vi_float(whole)) * (high - low);
+	vf nearer = inverse * (float)(1 / look.depth);
 	if (plan->model.weight == WEIGHT_NONE)
 		return value;
 	if (plan->model.weight == WEIGHT_DEPTH)
-		return value * near * near;
+		return value * nearer * nearer;
 	vf dx = ((float)(x - k->src[0]) + lane) * (float)plan->whole.step[0];
 	float dy = (float)((y - k->src[1]) * plan->whole.step[1]);
-	return value * near * near * (float)k->mass * vf_sqrt(dx * dx + dy * dy);
+	return value * nearer * nearer * (float)k->mass * vf_sqrt(dx * dx + dy * dy);
 }
 
-static void add_row(const Pass *pass, int64_t first, int64_t count, double y, int64_t nx, float *row)
+static void add_row(
+	const Pass *pass, int64_t first, int64_t count, double y, int64_t nx, float *row)
 {
 	const Plan *plan = pass->what->plan;
 	const KernelView *views = plan->views + pass->what->first + pass->first;

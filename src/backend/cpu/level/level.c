@@ -12,5 +12,4 @@ static const TunedKernel tuned[] = {
 	{"column", KERNEL_voxel, ADJOINT, LEVEL(column_applies), LEVEL(column_back)},
 };
 
-const CpuLevel LEVEL(cpu_level) = {
-	TEXT(TOMOS_LEVEL), LEVEL(shared_kernels), tuned, COUNT(tuned)};
+const CpuLevel LEVEL(cpu_level) = {TEXT(TOMOS_LEVEL), LEVEL(shared_kernels), tuned, COUNT(tuned)};

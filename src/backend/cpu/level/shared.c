@@ -10,7 +10,8 @@
 		for (int64_t c = window->low[0]; c < window->high[0]; c++) { \
 			float *pixel = &image[r * plan->model.columns + c]; \
 			KernelRay ray = kernel_ray(grid, &plan->views[view], r, c); \
-			KernelMeet meet = {.data = volume, .value = mode == MEET_SUM ? 0 : *pixel}; \
+			KernelMeet meet = { \
+				.data = volume, .value = mode == MEET_SUM ? 0 : *pixel}; \
 			id##_ray(grid, &plan->model, &ray, mode, &meet); \
 			if (mode == MEET_SUM) \
 				*pixel += (float)meet.value; \
@@ -21,12 +22,14 @@
 	int64_t at[3], nx = grid->high[0] - grid->low[0], ny = grid->high[1] - grid->low[1]; \
 	for (at[2] = part->low[2]; at[2] < part->high[2]; at[2]++) \
 		for (at[1] = part->low[1]; at[1] < part->high[1]; at[1]++) { \
-			float *row = volume + ((at[2] - grid->low[2]) * ny + at[1] - grid->low[1]) * nx; \
+			float *row = volume + \
+				     ((at[2] - grid->low[2]) * ny + at[1] - grid->low[1]) * nx; \
 			for (at[0] = part->low[0]; at[0] < part->high[0]; at[0]++) { \
 				float *voxel = &row[at[0] - grid->low[0]]; \
 				KernelMeet meet = { \
 					.data = image, .value = mode == MEET_SUM ? 0 : *voxel}; \
-				id##_voxel(grid, &plan->model, &plan->views[view], at, mode, &meet); \
+				id##_voxel( \
+					grid, &plan->model, &plan->views[view], at, mode, &meet); \
 				if (mode == MEET_SUM) \
 					*voxel += (float)meet.value; \
 			} \

@@ -8,12 +8,12 @@
 #include "backend/cpu/level/simd.h"
 
 enum {
-	PAD = WINDOW,              /* zeros on both sides of a row, so that a window may hang over */
-	GROUP = 4,                 /* views that share image rows while these are in the cache */
-	TILE = 512,                /* columns of sums held at a time */
-	BAND = 8,                  /* image rows per pass over the columns */
-	BLOCKS = 4,                /* vectors of pixels per pass over the views */
-	TILE_ROWS = 8,             /* image rows that share the views' samples */
+	PAD = WINDOW,  /* zeros on both sides of a row, so that a window may hang over */
+	GROUP = 4,     /* views that share image rows while these are in the cache */
+	TILE = 512,    /* columns of sums held at a time */
+	BAND = 8,      /* image rows per pass over the columns */
+	BLOCKS = 4,    /* vectors of pixels per pass over the views */
+	TILE_ROWS = 8, /* image rows that share the views' samples */
 	VIEWS_IN_CACHE = 64,
 	SCRATCH_FLOATS = 4 << 20
 };
@@ -34,7 +34,8 @@ static bool in_slices(const Plan *plan, const KernelView *k)
 	if (plan->model.planar)
 		return true;
 	double across = fabs(k->src[2]) + fabs(k->u[2]) + fabs(k->column[2]);
-	across += fabs(k->row[0]) * (double)plan->grid.n[0] + fabs(k->row[1]) * (double)plan->grid.n[1];
+	across += fabs(k->row[0]) * (double)plan->grid.n[0] +
+		  fabs(k->row[1]) * (double)plan->grid.n[1];
 	double shift = k->row[3] - floor(k->row[3] + 0.5);
 	double drift = (fabs(k->row[2]) - 1) * (double)plan->grid.n[2];
 	return across < tiny && fabs(shift) < tiny && fabs(drift) < tiny;
@@ -88,7 +89,7 @@ typedef struct {
 	const Projecting *what;
 	const float *slice; /* the box's slice z */
 	int64_t z;
-	int axis;           /* the strip's rows are rows (1) or columns (0) of the slice */
+	int axis; /* the strip's rows are rows (1) or columns (0) of the slice */
 	int64_t first, count, width, stride;
 	float *strip;
 } Strip;
@@ -150,8 +151,8 @@ static void strip_project(void *user, int64_t index)
 	for (int64_t k = 0; k < s->count; k += BAND)
 		for (int64_t v = 0; v < views; v++)
 			if (rays[v].axis == s->axis)
-				view_band(s, &rays[v], column, columns, k, min64(BAND, s->count - k),
-					sums[v]);
+				view_band(s, &rays[v], column, columns, k,
+					min64(BAND, s->count - k), sums[v]);
 	for (int64_t v = 0; v < views; v++) {
 		int64_t row;
 		if (rays[v].axis != s->axis ||
@@ -166,7 +167,8 @@ static void strip_project(void *user, int64_t index)
 
 tomos_status LEVEL(slice_joseph_forward)(const Projecting *what)
 {
-	int64_t nx = what->box.high[0] - what->box.low[0], ny = what->box.high[1] - what->box.low[1];
+	int64_t nx = what->box.high[0] - what->box.low[0],
+		ny = what->box.high[1] - what->box.low[1];
 	int64_t columns = what->plan->model.columns, tiles = (columns + TILE - 1) / TILE;
 	int64_t tasks = (what->count + GROUP - 1) / GROUP * tiles;
 	Strip s = {.what = what};
@@ -206,7 +208,7 @@ typedef struct {
 	const Projecting *what;
 	int64_t z, first, count; /* views of this pass */
 	int64_t stride;
-	float *samples;          /* the views' rows, padded with zeros and weighted */
+	float *samples; /* the views' rows, padded with zeros and weighted */
 	SliceHat *hats;
 } Pass;
 
@@ -238,10 +240,11 @@ static void pass_fill(void *user, int64_t i)
 	pass->hats[i] = hat_of(plan, k, &what->box, what->kernel);
 	if (!row_of_slice(plan, k, pass->z, &row))
 		return;
-	const float *from = what->projections +
-			    ((pass->first + i) * plan->model.rows + row) * columns;
-	double weight = what->kernel == KERNEL_joseph ? rays_of(plan, k, &what->box).step
-			: plan->model.weight == WEIGHT_RAY ? k->mass : 1;
+	const float *from =
+		what->projections + ((pass->first + i) * plan->model.rows + row) * columns;
+	double weight = what->kernel == KERNEL_joseph      ? rays_of(plan, k, &what->box).step
+			: plan->model.weight == WEIGHT_RAY ? k->mass
+							   : 1;
 	for (int64_t c = 0; c < columns; c++)
 		to[PAD + c] = (float)weight * from[c];
 }
@@ -258,19 +261,21 @@ static inline vf take(
 	vi j = lanes_at(&hat->lanes, p, &fraction);
 	vf away = hat->reach + fraction;
 	for (int n = 1; n <= hats; n++)
-		sum += vf_positive(1 - hat->pitch * vf_abs((float)n - away)) * vf_pick(window, j + n);
+		sum += vf_positive(1 - hat->pitch * vf_abs((float)n - away)) *
+		       vf_pick(window, j + n);
 	return sum;
 }
 
-static inline void take_blocks(
-	const SliceHat *hat, const float *samples, int64_t columns, double p, const int hats, vf *sum)
+static inline void take_blocks(const SliceHat *hat, const float *samples, int64_t columns, double p,
+	const int hats, vf *sum)
 {
 	int64_t position = position_of(p), step = position_of(LANES * hat->per_x);
 	for (int b = 0; b < BLOCKS; b++)
 		sum[b] += take(hat, samples, columns, position + b * step, hats);
 }
 
-static void tile_row(const Pass *pass, int64_t x, int64_t y, int64_t first, int64_t count, float *sums)
+static void tile_row(
+	const Pass *pass, int64_t x, int64_t y, int64_t first, int64_t count, float *sums)
 {
 	vf sum[BLOCKS];
 	int64_t columns = pass->what->plan->model.columns;
@@ -296,7 +301,8 @@ static void tile_back(const Pass *pass, int64_t x, int64_t y, int64_t nx, int64_
 	float sums[TILE_ROWS][BLOCKS * LANES] = {{0}};
 	for (int64_t v = 0; v < pass->count; v += VIEWS_IN_CACHE)
 		for (int64_t r = 0; r < rows; r++)
-			tile_row(pass, x, y + r, v, min64(VIEWS_IN_CACHE, pass->count - v), sums[r]);
+			tile_row(
+				pass, x, y + r, v, min64(VIEWS_IN_CACHE, pass->count - v), sums[r]);
 	int64_t wide = min64(BLOCKS * LANES, nx - x);
 	for (int64_t r = 0; r < rows; r++)
 		for (int64_t i = 0; i < wide; i++)
@@ -307,7 +313,8 @@ static void pass_back(void *user, int64_t index)
 {
 	const Pass *pass = user;
 	const Box *box = &pass->what->box;
-	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1], y = index * TILE_ROWS;
+	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1],
+		y = index * TILE_ROWS;
 	float *slice = pass->what->volume + (pass->z - box->low[2]) * nx * ny;
 	for (int64_t x = 0; x < nx; x += BLOCKS * LANES)
 		tile_back(pass, x, y, nx, min64(TILE_ROWS, ny - y), slice);
