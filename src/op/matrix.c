@@ -1,0 +1,455 @@
+/* The matrix of a projector in compressed rows, built in two passes straight to its final size.
+ *
+ * Forward goes over rows. The adjoint needs no transpose: the columns are cut into blocks, each the
+ * task of one thread, and where a block begins in each row is kept; every voxel is then summed in the
+ * order of the rows, whatever the number of threads.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "op/matrix.h"
+
+enum {
+	ROWS_PER_TASK = 256,
+	MOST_BLOCKS = 32,
+	LEAST_BLOCK = 1024, /* columns of a block, but in small matrices */
+};
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef struct {
+	Csr own;
+	const Csr *csr; /* its own, or that of the operator it is a part of */
+	int64_t blocks, block_size;
+	uint32_t *starts; /* [blocks - 1][rows]: where blocks 1, 2, ... begin in each row */
+	int64_t rows, view_rows;
+	int64_t *views; /* of a part; NULL: all */
+} Matrix;
+
+void csr_free(Csr *csr)
+{
+	mem_free(csr->pointers);
+	mem_free(csr->indices);
+	mem_free(csr->values);
+	*csr = (Csr){0};
+}
+
+/* ---- products ------------------------------------------------------------------------------- */
+
+typedef struct {
+	const Matrix *matrix;
+	int power;
+	const float *in;
+	float *out;
+} Product;
+
+/* A value to the power 0, 1 or 2. */
+static inline float raised(float value, const int plain, int power)
+{
+	if (plain)
+		return value;
+	return power == 2 ? value * value : value != 0 ? 1 : 0;
+}
+
+/* Row of the whole matrix that is row r here. */
+static int64_t row_of(const Matrix *m, int64_t r)
+{
+	return m->views ? m->views[r / m->view_rows] * m->view_rows + r % m->view_rows : r;
+}
+
+INLINE double row_sum(
+	const Product *p, const int bytes, const int plain, int64_t begin, int64_t end)
+{
+	const Csr *csr = p->matrix->csr;
+	double sum = 0;
+	for (int64_t i = begin; i < end; i++)
+		sum += (double)raised(csr->values[i], plain, p->power) *
+		       p->in[csr_at(csr->indices, bytes, i)];
+	return sum;
+}
+
+static void forward_rows(void *user, int64_t task)
+{
+	const Product *p = user;
+	const Csr *csr = p->matrix->csr;
+	int64_t end = min64((task + 1) * ROWS_PER_TASK, p->matrix->rows);
+	for (int64_t r = task * ROWS_PER_TASK; r < end; r++) {
+		int64_t row = row_of(p->matrix, r);
+		int64_t low = csr_at(csr->pointers, csr->pointer_bytes, row);
+		int64_t high = csr_at(csr->pointers, csr->pointer_bytes, row + 1);
+		p->out[r] = (float)(p->power != 1 ? row_sum(p, csr->index_bytes, 0, low, high)
+				    : csr->index_bytes == 4 ? row_sum(p, 4, 1, low, high)
+							    : row_sum(p, 8, 1, low, high));
+	}
+}
+
+static int64_t row_tasks(int64_t rows)
+{
+	return (rows + ROWS_PER_TASK - 1) / ROWS_PER_TASK;
+}
+
+static tomos_status matrix_power(const tomos_op *op, int power, const float *x, float *y)
+{
+	Product p = {op->own, power, x, y};
+	parallel_for(row_tasks(p.matrix->rows), forward_rows, &p);
+	return TOMOS_OK;
+}
+
+static tomos_status matrix_forward(const tomos_op *op, const float *x, float *y)
+{
+	return matrix_power(op, 1, x, y);
+}
+
+INLINE void row_spread(
+	const Product *p, const int bytes, const int plain, int64_t begin, int64_t end, float value)
+{
+	const Csr *csr = p->matrix->csr;
+	for (int64_t i = begin; i < end; i++)
+		p->out[csr_at(csr->indices, bytes, i)] +=
+			raised(csr->values[i], plain, p->power) * value;
+}
+
+static void adjoint_block(void *user, int64_t block)
+{
+	const Product *p = user;
+	const Matrix *m = p->matrix;
+	const Csr *csr = m->csr;
+	int64_t from = block * m->block_size, to = min64(from + m->block_size, csr->columns);
+	const uint32_t *first = block > 0 ? m->starts + (block - 1) * csr->rows : NULL;
+	const uint32_t *last = block + 1 < m->blocks ? m->starts + block * csr->rows : NULL;
+	memset(p->out + from, 0, (size_t)(to - from) * sizeof *p->out);
+	for (int64_t r = 0; r < m->rows; r++) {
+		int64_t row = row_of(m, r), at = csr_at(csr->pointers, csr->pointer_bytes, row);
+		int64_t low = at + (first ? first[row] : 0);
+		int64_t high =
+			last ? at + last[row] : csr_at(csr->pointers, csr->pointer_bytes, row + 1);
+		if (p->power != 1)
+			row_spread(p, csr->index_bytes, 0, low, high, p->in[r]);
+		else if (csr->index_bytes == 4)
+			row_spread(p, 4, 1, low, high, p->in[r]);
+		else
+			row_spread(p, 8, 1, low, high, p->in[r]);
+	}
+}
+
+static tomos_status matrix_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
+{
+	Product p = {op->own, power, y, x};
+	parallel_for(p.matrix->blocks, adjoint_block, &p);
+	return TOMOS_OK;
+}
+
+static tomos_status matrix_adjoint(const tomos_op *op, const float *y, float *x)
+{
+	return matrix_power_adjoint(op, 1, y, x);
+}
+
+static tomos_status matrix_row(
+	const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count)
+{
+	const Matrix *m = op->own;
+	const Csr *csr = m->csr;
+	int64_t row = row_of(m, i), low = csr_at(csr->pointers, csr->pointer_bytes, row);
+	*count = csr_at(csr->pointers, csr->pointer_bytes, row + 1) - low;
+	for (int64_t k = 0; k < *count; k++)
+		index[k] = csr_at(csr->indices, csr->index_bytes, low + k);
+	memcpy(weight, csr->values + low, (size_t)*count * sizeof *weight);
+	return TOMOS_OK;
+}
+
+static void matrix_free(tomos_op *op)
+{
+	Matrix *m = op->own;
+	mem_free(m->views);
+	if (m->csr == &m->own) {
+		csr_free(&m->own);
+		mem_free(m->starts);
+	}
+}
+
+static tomos_status matrix_part(
+	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
+
+static const OpType matrix_type = {matrix_forward, matrix_adjoint, matrix_free, matrix_part,
+	matrix_row, matrix_power, matrix_power_adjoint};
+
+/* Some views: the same arrays, which the whole operator keeps. */
+static tomos_status matrix_part(
+	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
+{
+	const Matrix *whole = op->own;
+	const int64_t range[3] = {count, op->range.shape[1], op->range.shape[2]};
+	tomos_op *made;
+	TRY(op_make(
+		&made, &matrix_type, op->domain.backend, op->domain.shape, range, sizeof(Matrix)));
+	Matrix *m = made->own;
+	*m = *whole;
+	m->views = NULL;
+	tomos_status status = mem_alloc(&m->views, count, sizeof *m->views, "views of a matrix");
+	if (status != TOMOS_OK) {
+		tomos_op_free(made);
+		return status;
+	}
+	for (int64_t i = 0; i < count; i++)
+		m->views[i] = whole->views ? whole->views[views[i]] : views[i];
+	m->rows = count * m->view_rows;
+	made->matched = true;
+	made->row_most = op->row_most;
+	memcpy(made->description, op->description, sizeof made->description);
+	*part = made;
+	return TOMOS_OK;
+}
+
+/* ---- blocks of columns ------------------------------------------------------------------------ */
+
+static void starts_of_rows(void *user, int64_t task)
+{
+	Matrix *m = user;
+	const Csr *csr = m->csr;
+	int64_t end = min64((task + 1) * ROWS_PER_TASK, csr->rows);
+	for (int64_t r = task * ROWS_PER_TASK; r < end; r++) {
+		int64_t low = csr_at(csr->pointers, csr->pointer_bytes, r), i = low;
+		int64_t high = csr_at(csr->pointers, csr->pointer_bytes, r + 1);
+		for (int64_t block = 1; block < m->blocks; block++) {
+			int64_t column = block * m->block_size;
+			while (i < high && csr_at(csr->indices, csr->index_bytes, i) < column)
+				i++;
+			m->starts[(block - 1) * csr->rows + r] = (uint32_t)(i - low);
+		}
+	}
+}
+
+static tomos_status find_longest(const Csr *csr, const char *what, int64_t *longest)
+{
+	*longest = 0;
+	for (int64_t r = 0; r < csr->rows; r++) {
+		int64_t length = csr_at(csr->pointers, csr->pointer_bytes, r + 1) -
+				 csr_at(csr->pointers, csr->pointer_bytes, r);
+		*longest = max64(*longest, length);
+		if (length > UINT32_MAX)
+			return fail(TOMOS_UNSUPPORTED,
+				"row %lld of %s has %lld entries; at most %lld are possible",
+				(long long)r, what, (long long)length, (long long)UINT32_MAX);
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status make_blocks(Matrix *m)
+{
+	const Csr *csr = m->csr;
+	int64_t wanted = max64(1, min64(MOST_BLOCKS, csr->columns / LEAST_BLOCK)), count;
+	m->block_size = (csr->columns + wanted - 1) / wanted;
+	m->blocks = (csr->columns + m->block_size - 1) / m->block_size;
+	if (!size_mul(m->blocks - 1, csr->rows, &count))
+		count = -1;
+	TRY(mem_alloc(&m->starts, count, sizeof *m->starts, "the blocks of a matrix"));
+	parallel_for(row_tasks(csr->rows), starts_of_rows, m);
+	return TOMOS_OK;
+}
+
+static int64_t csr_bytes(const Csr *csr)
+{
+	return csr->count * (4 + csr->index_bytes) + (csr->rows + 1) * csr->pointer_bytes;
+}
+
+tomos_status csr_op(tomos_op **op, tomos_backend *backend, const int64_t domain[3],
+	const int64_t range[3], Csr *csr, const char *what)
+{
+	tomos_op *made = NULL;
+	int64_t longest;
+	tomos_status status;
+	*op = NULL;
+	TRY_OR_DONE(find_longest(csr, what, &longest));
+	TRY_OR_DONE(op_make(&made, &matrix_type, backend, domain, range, sizeof(Matrix)));
+	Matrix *m = made->own;
+	*m = (Matrix){.own = *csr, .rows = csr->rows, .view_rows = range[1] * range[2]};
+	m->csr = &m->own;
+	*csr = (Csr){0};
+	TRY_OR_DONE(make_blocks(m));
+	made->matched = true;
+	made->row_most = max64(longest, 1);
+	snprintf(made->description, sizeof made->description,
+		"%.60s as CSR: %lld entries in %.1f MB", what, (long long)m->csr->count,
+		1e-6 * (double)csr_bytes(m->csr));
+	*op = made;
+done:
+	csr_free(csr);
+	if (status != TOMOS_OK)
+		tomos_op_free(made);
+	return status;
+}
+
+/* ---- building ------------------------------------------------------------------------------------ */
+
+/* Row r begins at pointers[r + 1] until it is filled, and at pointers[r] then. */
+typedef struct {
+	Csr *csr;
+	int64_t *pointers;
+} Filling;
+
+static void put_entries(
+	void *user, int64_t row, int64_t count, const int64_t *index, const float *weight)
+{
+	const Filling *f = user;
+	int64_t at = f->pointers[row + 1];
+	f->pointers[row + 1] = at + count;
+	memcpy(f->csr->values + at, weight, (size_t)count * sizeof *weight);
+	if (f->csr->index_bytes == 8) {
+		memcpy((int64_t *)f->csr->indices + at, index, (size_t)count * sizeof *index);
+		return;
+	}
+	for (int64_t i = 0; i < count; i++)
+		((int32_t *)f->csr->indices)[at + i] = (int32_t)index[i];
+}
+
+static tomos_status sum_counts(int64_t *pointers, int64_t rows, int64_t *count)
+{
+	int64_t sum = 0;
+	for (int64_t r = 0; r < rows; r++) {
+		int64_t length = pointers[r + 1];
+		pointers[r + 1] = sum;
+		if (!size_add(sum, length, &sum))
+			return fail(TOMOS_BAD_VALUE, "a matrix of more than 2^63 entries");
+	}
+	*count = sum;
+	return TOMOS_OK;
+}
+
+/* Takes over `pointers`, in 4 bytes each where that is enough. */
+static tomos_status narrow_pointers(Csr *csr, int64_t **pointers)
+{
+	csr->pointer_bytes = csr->count <= INT32_MAX ? 4 : 8;
+	if (csr->pointer_bytes == 8) {
+		csr->pointers = *pointers;
+		*pointers = NULL;
+		return TOMOS_OK;
+	}
+	int32_t *narrow;
+	TRY(mem_alloc(&narrow, csr->rows + 1, sizeof *narrow, "the rows of a matrix"));
+	for (int64_t r = 0; r <= csr->rows; r++)
+		narrow[r] = (int32_t)(*pointers)[r];
+	csr->pointers = narrow;
+	return TOMOS_OK;
+}
+
+static tomos_status csr_build(Csr *csr, Lister *lister)
+{
+	Part *parts = NULL;
+	int64_t *pointers = NULL, count;
+	tomos_status status;
+	TRY_OR_DONE(lister_parts(lister, &parts, &count));
+	TRY_OR_DONE(mem_alloc(&pointers, csr->rows + 1, sizeof *pointers, "the rows of a matrix"));
+	pointers[0] = 0;
+	TRY_OR_DONE(lister_count(lister, parts, count, pointers + 1));
+	TRY_OR_DONE(sum_counts(pointers, csr->rows, &csr->count));
+	csr->index_bytes = csr->columns - 1 <= INT32_MAX ? 4 : 8;
+	TRY_OR_DONE(mem_alloc(&csr->indices, csr->count, (size_t)csr->index_bytes,
+		"the column indices of a matrix"));
+	TRY_OR_DONE(
+		mem_alloc(&csr->values, csr->count, sizeof *csr->values, "the values of a matrix"));
+	TRY_OR_DONE(lister_fill(lister, parts, count, put_entries, &(Filling){csr, pointers}));
+	TRY_OR_DONE(narrow_pointers(csr, &pointers));
+done:
+	mem_free(parts);
+	mem_free(pointers);
+	if (status != TOMOS_OK)
+		csr_free(csr);
+	return status;
+}
+
+void plan_shapes(const Plan *plan, int64_t domain[3], int64_t range[3])
+{
+	for (int a = 0; a < 3; a++)
+		domain[a] = plan->grid.n[2 - a];
+	range[0] = plan->scan->count;
+	range[1] = plan->scan->rows;
+	range[2] = plan->scan->columns;
+}
+
+tomos_status csr_make(tomos_op **op, tomos_backend *backend, Lister *lister)
+{
+	int64_t domain[3], range[3];
+	Csr csr = {0};
+	*op = NULL;
+	plan_shapes(&lister->plan, domain, range);
+	TRY(shape_count(domain, &csr.columns));
+	TRY(shape_count(range, &csr.rows));
+	TRY(csr_build(&csr, lister));
+	return csr_op(op, backend, domain, range, &csr, kernel_rows[lister->kernel].name);
+}
+
+static tomos_status choose_kernel(
+	const tomos_projector_options *options, int *kernel, KernelModel *model)
+{
+	tomos_projector_options o = tomos_projector_defaults();
+	int back;
+	TRY(options_take(&o, options, "projector"));
+	TRY(projector_choose(&o, kernel, &back, model));
+	if (strcmp(kernel_rows[*kernel].weights, kernel_rows[back].weights) != 0)
+		return fail(TOMOS_BAD_VALUE,
+			"a stored matrix and its transpose are one: back projector '%s' is not the "
+			"adjoint of '%s'",
+			kernel_rows[back].name, kernel_rows[*kernel].name);
+	return TOMOS_OK;
+}
+
+tomos_status matrix_check_backend(const tomos_backend *backend)
+{
+	if (backend->type != &cpu_backend)
+		return fail(TOMOS_UNSUPPORTED, "stored matrices live on the cpu backend, not on %s",
+			backend->type->name);
+	return TOMOS_OK;
+}
+
+tomos_status tomos_op_matrix(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_projector_options *projector,
+	const tomos_matrix_options *options)
+{
+	*op = NULL;
+	if (!backend || !grid || !scan)
+		return fail(TOMOS_BAD_VALUE, "a matrix needs a backend, a grid and a geometry");
+	TRY(matrix_check_backend(backend));
+	tomos_matrix_options o = tomos_matrix_defaults();
+	TRY(options_take(&o, options, "matrix"));
+	int kernel, storage;
+	KernelModel model = {.weight = WEIGHT_RAY};
+	TRY(choose_kernel(projector, &kernel, &model));
+	TRY(choice_find("storage", "csr|scsr", o.storage, &storage));
+	Lister lister;
+	TRY(lister_open(&lister, grid, scan, kernel, &model));
+	tomos_status status = (storage == 0 ? csr_make : scsr_make)(op, backend, &lister);
+	lister_close(&lister);
+	return status;
+}
+
+/* The operator's matrix if it is stored as CSR and whole, else NULL. */
+static const Matrix *whole_csr(const tomos_op *op)
+{
+	const Matrix *m = op && op->type == &matrix_type ? op->own : NULL;
+	return m && !m->views ? m : NULL;
+}
+
+tomos_status tomos_matrix_arrays(const tomos_op *op, tomos_matrix *arrays)
+{
+	const Matrix *m = whole_csr(op);
+	if (!arrays)
+		return fail(TOMOS_BAD_VALUE, "there is no place for the arrays of a matrix");
+	if (!m)
+		return fail(TOMOS_BAD_VALUE, "the operator (%s) is not a matrix stored as CSR",
+			op ? op->description : "none");
+	*arrays =
+		(tomos_matrix){m->csr->rows, m->csr->columns, m->csr->count, m->csr->pointer_bytes,
+			m->csr->index_bytes, m->csr->pointers, m->csr->indices, m->csr->values};
+	return TOMOS_OK;
+}
+
+tomos_status tomos_matrix_bytes(const tomos_op *op, int64_t *bytes)
+{
+	const Matrix *m = whole_csr(op);
+	*bytes = m    ? csr_bytes(m->csr) + (m->blocks - 1) * m->rows * (int64_t)sizeof *m->starts
+		 : op ? scsr_op_bytes(op)
+		      : -1;
+	if (*bytes < 0)
+		return fail(TOMOS_BAD_VALUE, "the operator (%s) is not a stored matrix",
+			op ? op->description : "none");
+	return TOMOS_OK;
+}

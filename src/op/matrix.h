@@ -1,0 +1,69 @@
+/* Stored matrices: how the entries of a projector are listed, and the two ways to keep them. */
+#ifndef MATRIX_H
+#define MATRIX_H
+
+#include "op/op.h"
+
+/* ---- entries, from the shared kernel texts ------------------------------------------------- */
+
+/* Pixels [low, high) of one view; `first` is the caller's number of the row of pixel `low`. */
+typedef struct {
+	int64_t view, low, high, first;
+} Part;
+
+/* A projector whose matrix is to be listed. */
+typedef struct {
+	Plan plan;
+	int kernel;
+	int64_t pixels;  /* of one view: row view * pixels + pixel of the matrix */
+	int64_t longest; /* most entries a ray or a voxel meets; rays: after lister_count */
+} Lister;
+
+/* Takes `count` entries of a row; the indices of one row come in ascending order, in one or more
+ * calls of the same thread. */
+typedef void (*ListerPut)(
+	void *user, int64_t row, int64_t count, const int64_t *index, const float *weight);
+
+tomos_status lister_open(Lister *lister, const tomos_grid *grid, const tomos_geometry *scan,
+	int kernel, const KernelModel *model);
+void lister_close(Lister *lister);
+/* The views in parts small enough for all threads, `row` counting the rows of every part. */
+tomos_status lister_parts(const Lister *lister, Part **parts, int64_t *count);
+/* counts[row] = entries of each row of the parts. */
+tomos_status lister_count(Lister *lister, const Part *parts, int64_t count, int64_t *counts);
+tomos_status lister_fill(
+	const Lister *lister, const Part *parts, int64_t count, ListerPut put, void *user);
+void plan_shapes(const Plan *plan, int64_t domain[3], int64_t range[3]);
+/* Refuses backends whose memory the products cannot reach. */
+tomos_status matrix_check_backend(const tomos_backend *backend);
+
+/* ---- compressed rows ------------------------------------------------------------------------- */
+
+/* Arrays owned by whoever has the struct; indices ascend in every row. */
+typedef struct {
+	int64_t rows, columns, count;
+	int pointer_bytes, index_bytes; /* 4 or 8 */
+	void *pointers;                 /* rows + 1 */
+	void *indices;
+	float *values;
+} Csr;
+
+/* Entry i of an array of 4- or 8-byte integers; `bytes` is a literal where it has to be quick. */
+static inline int64_t csr_at(const void *array, int bytes, int64_t i)
+{
+	return bytes == 4 ? ((const int32_t *)array)[i] : ((const int64_t *)array)[i];
+}
+
+void csr_free(Csr *csr);
+/* An operator that owns the arrays, also where it fails; `what` describes where they come from. */
+tomos_status csr_op(tomos_op **op, tomos_backend *backend, const int64_t domain[3],
+	const int64_t range[3], Csr *csr, const char *what);
+tomos_status csr_make(tomos_op **op, tomos_backend *backend, Lister *lister);
+
+/* ---- symmetric compressed rows ----------------------------------------------------------------- */
+
+tomos_status scsr_make(tomos_op **op, tomos_backend *backend, Lister *lister);
+/* -1 where the operator is something else. */
+int64_t scsr_op_bytes(const tomos_op *op);
+
+#endif

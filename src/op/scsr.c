@@ -1,0 +1,174 @@
+/* SCSR as an operator. */
+#include <stdio.h>
+#include <string.h>
+#include "op/scsr.h"
+
+static tomos_status forward(const tomos_op *op, const float *x, float *y)
+{
+	return scsr_forward(op->own, 1, x, y);
+}
+
+static tomos_status adjoint(const tomos_op *op, const float *y, float *x)
+{
+	return scsr_adjoint(op->own, 1, y, x);
+}
+
+static tomos_status power_forward(const tomos_op *op, int power, const float *x, float *y)
+{
+	return scsr_forward(op->own, power, x, y);
+}
+
+static tomos_status power_adjoint(const tomos_op *op, int power, const float *y, float *x)
+{
+	return scsr_adjoint(op->own, power, y, x);
+}
+
+static tomos_status row(
+	const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count)
+{
+	int64_t columns = op->range.shape[2];
+	scsr_row(op->own, i / columns, i % columns, index, weight, count);
+	return TOMOS_OK;
+}
+
+static void release(tomos_op *op)
+{
+	scsr_clear(op->own);
+}
+
+static tomos_status part_of(
+	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
+
+static const OpType scsr_type = {
+	forward, adjoint, release, part_of, row, power_forward, power_adjoint};
+
+/* For each view the lanes that have it. */
+tomos_status scsr_number_lanes(Scsr *scsr, int64_t views)
+{
+	const Symmetries *s = &scsr->symmetries;
+	TRY(mem_alloc(&scsr->lanes, 2 * views, sizeof *scsr->lanes, "the views of a matrix"));
+	for (int64_t i = 0; i < 2 * views; i++)
+		scsr->lanes[i] = -1;
+	for (int64_t i = 0; i < s->orbit_count; i++)
+		for (int g = s->count - 1; g >= 0; g--) {
+			const Orbit *orbit = &s->orbits[i];
+			if (orbit->target[g] >= 0)
+				scsr->lanes[2 * orbit->target[g] + orbit->flip[g]] =
+					i * SYMMETRIES + g;
+		}
+	return TOMOS_OK;
+}
+
+/* ---- some views ------------------------------------------------------------------------------- */
+
+/* The whole operator's orbits with the lanes of the views asked for; those without any go. */
+static tomos_status part_orbits(Scsr *part, const Scsr *whole, const int64_t *place)
+{
+	const Symmetries *from = &whole->symmetries;
+	Symmetries *to = &part->symmetries;
+	*to = *from;
+	to->orbit_count = to->rows = 0;
+	to->orbits = NULL;
+	TRY(mem_alloc(&to->orbits, from->orbit_count, sizeof *to->orbits, "views of a matrix"));
+	TRY(mem_alloc(&part->groups, whole->group_count, sizeof(Group), "views of a matrix"));
+	for (int64_t i = 0, group = 0; i < from->orbit_count; i++) {
+		Orbit orbit = from->orbits[i];
+		bool used = false;
+		for (int g = 0; g < from->count; g++) {
+			orbit.target[g] = orbit.target[g] < 0 ? -1 : place[orbit.target[g]];
+			used |= orbit.target[g] >= 0;
+		}
+		for (; group < whole->group_count && whole->groups[group].orbit == i; group++) {
+			Group *kept = &part->groups[part->group_count];
+			*kept = whole->groups[group];
+			kept->orbit = (int32_t)to->orbit_count;
+			kept->slot = part->slots;
+			part->slots += used ? kept->pairs : 0;
+			part->group_count += used;
+		}
+		if (used)
+			to->orbits[to->orbit_count++] = orbit;
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status fill_part(
+	Scsr *part, const Scsr *whole, int64_t all_views, const int64_t *views, int64_t count)
+{
+	int64_t *place;
+	part->rows = whole->rows;
+	part->borrowed = true;
+	TRY(mem_alloc(&place, all_views, sizeof *place, "views of a matrix"));
+	for (int64_t i = 0; i < all_views; i++)
+		place[i] = -1;
+	for (int64_t i = 0; i < count; i++)
+		place[views[i]] = i;
+	tomos_status status = part_orbits(part, whole, place);
+	mem_free(place);
+	return status != TOMOS_OK ? status : scsr_number_lanes(part, count);
+}
+
+static tomos_status part_of(
+	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
+{
+	const int64_t range[3] = {count, op->range.shape[1], op->range.shape[2]};
+	tomos_op *made;
+	TRY(op_make(&made, &scsr_type, op->domain.backend, op->domain.shape, range, sizeof(Scsr)));
+	tomos_status status = fill_part(made->own, op->own, op->range.shape[0], views, count);
+	if (status != TOMOS_OK) {
+		tomos_op_free(made);
+		return status;
+	}
+	made->matched = true;
+	made->row_most = op->row_most;
+	memcpy(made->description, op->description, sizeof made->description);
+	*part = made;
+	return TOMOS_OK;
+}
+
+/* ---- making ------------------------------------------------------------------------------------- */
+
+static tomos_status check_plane(const Plan *plan)
+{
+	const int64_t *n = plan->grid.n;
+	if (plan->model.planar && n[0] * n[1] <= INT32_MAX)
+		return TOMOS_OK;
+	if (plan->model.planar)
+		return fail(TOMOS_UNSUPPORTED, "SCSR: %lld x %lld pixels; at most %d are possible",
+			(long long)n[0], (long long)n[1], INT32_MAX);
+	return fail(TOMOS_UNSUPPORTED,
+		"SCSR is for one slice and one detector row with all rays in the slice; here are "
+		"%lld slices, %lld rows",
+		(long long)n[2], (long long)plan->model.rows);
+}
+
+tomos_status scsr_make(tomos_op **op, tomos_backend *backend, Lister *lister)
+{
+	int64_t domain[3], range[3];
+	tomos_op *made;
+	*op = NULL;
+	TRY(check_plane(&lister->plan));
+	plan_shapes(&lister->plan, domain, range);
+	TRY(op_make(&made, &scsr_type, backend, domain, range, sizeof(Scsr)));
+	Scsr *scsr = made->own;
+	tomos_status status = scsr_build(scsr, lister);
+	if (status != TOMOS_OK) {
+		tomos_op_free(made);
+		return status;
+	}
+	made->matched = true;
+	made->row_most = max64(scsr->rows->longest, 1);
+	snprintf(made->description, sizeof made->description,
+		"%s as SCSR: %d symmetr%s, %lld of %lld rows in %.1f MB",
+		kernel_rows[lister->kernel].name, scsr->symmetries.count,
+		scsr->symmetries.count == 1 ? "y" : "ies", (long long)scsr->symmetries.rows,
+		(long long)(range[0] * range[2]), 1e-6 * (double)scsr_bytes(scsr));
+	*op = made;
+	return TOMOS_OK;
+}
+
+int64_t scsr_op_bytes(const tomos_op *op)
+{
+	const Scsr *scsr = op->own;
+	return op->type == &scsr_type && !scsr->borrowed ? scsr_bytes(scsr) : -1;
+}

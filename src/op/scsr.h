@@ -1,0 +1,90 @@
+/* SCSR, after X. Yu, H. Wang, W. Feng, H. Gong, G. Cao, "cuART: fine-grained algebraic
+ * reconstruction technique for computed tomography images on GPUs" (CCGrid 2019).
+ *
+ * The symmetries of the square map rays on rays and pixels on pixels, so of all rays that are images
+ * of one another one is stored. Stored rays of one view that share no pixel are sorted by length,
+ * the longest paired with the shortest, and similar pairs put together in groups; a group is dense:
+ * column by column, one entry of each pair. Its columns are cut in three: those in which every
+ * pair is still in its long row, those in which pairs go over from the long to the short row (bits
+ * say where), and those of short rows alone. Pixels in one column differ.
+ */
+#ifndef SCSR_H
+#define SCSR_H
+
+#include "op/matrix.h"
+
+enum {
+	SYMMETRIES = 8,
+	PAIRS = 8, /* of a group, at most */
+};
+
+/* Where a symmetry takes pixel (x, y): to index origin + x along_x + y along_y. */
+typedef struct {
+	bool swap, flip[2]; /* first x and y change places, then they are mirrored */
+	int64_t origin, along_x, along_y;
+} Symmetry;
+
+/* A stored view: what its rays are under each symmetry. */
+typedef struct {
+	int64_t view;
+	int64_t target[SYMMETRIES]; /* view, or -1: none that is not there already */
+	bool flip[SYMMETRIES];      /* with the columns in reverse */
+	bool again[SYMMETRIES];     /* the target of a lane before, the other way round */
+	int64_t columns; /* stored: all, or half where the view is its own mirror image */
+	int64_t first;   /* stored row of column 0 */
+} Orbit;
+
+typedef struct {
+	int count;
+	Symmetry list[SYMMETRIES];
+	int inverse[SYMMETRIES]; /* places in the list */
+	Orbit *orbits;
+	int64_t orbit_count, rows; /* stored */
+} Symmetries;
+
+tomos_status symmetries_find(Symmetries *found, const Lister *lister);
+void symmetries_free(Symmetries *found);
+
+/* P pairs; entry (t, p) of the dense matrix lies at `at` + t P + p. */
+typedef struct {
+	int64_t at, masks;  /* in the entries; in the masks */
+	int64_t pair, slot; /* first in the pairs; first among those in use */
+	int64_t one, two,
+		width; /* columns at which the second and third sub-matrix and padding end */
+	int32_t orbit, pairs;
+} Group;
+
+/* The stored rays; shared between an operator and its parts. */
+typedef struct {
+	int64_t nx, ny, pixels, view_columns;
+	int64_t entries, pairs, slabs, slab_size; /* slabs of whole pixel rows */
+	int64_t mask_count, longest;
+	int32_t *index;
+	float *weight;
+	uint8_t *masks; /* bit p of column `one` + i of a group: pair p begins its short row here */
+	int32_t *column; /* [pair][2] of the view, long and short; -1: there is no short row */
+	uint32_t *ends;  /* [pair][2][slabs]: where each slab of pixels ends in the row */
+	int64_t *place;  /* [stored row]: 2 pair + (0 long, 1 short) */
+} ScsrRows;
+
+typedef struct {
+	Symmetries symmetries;
+	ScsrRows *rows;
+	bool borrowed; /* the rows belong to another operator */
+	Group *groups;
+	int64_t group_count, slots;
+	int64_t *
+		lanes; /* [view][2]: orbit * SYMMETRIES + symmetry, straight and with flip, or -1 */
+} Scsr;
+
+tomos_status scsr_build(Scsr *scsr, Lister *lister);
+void scsr_clear(Scsr *scsr);
+tomos_status scsr_number_lanes(Scsr *scsr, int64_t views);
+int64_t scsr_bytes(const Scsr *scsr);
+/* out = A in and A' in, with the entries to the power 0, 1 or 2. */
+tomos_status scsr_forward(const Scsr *scsr, int power, const float *x, float *y);
+tomos_status scsr_adjoint(const Scsr *scsr, int power, const float *y, float *x);
+void scsr_row(const Scsr *scsr, int64_t view, int64_t column, int64_t *index, float *weight,
+	int64_t *count);
+
+#endif
