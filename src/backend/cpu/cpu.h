@@ -41,6 +41,8 @@ tomos_status LEVEL(slice_joseph_forward)(const Projecting *what);
 tomos_status LEVEL(slice_back)(const Projecting *what);
 bool LEVEL(fan_applies)(const Projecting *what);
 tomos_status LEVEL(fan_back)(const Projecting *what);
+bool LEVEL(upright_applies)(const Projecting *what);
+tomos_status LEVEL(upright_forward)(const Projecting *what);
 bool LEVEL(column_applies)(const Projecting *what);
 tomos_status LEVEL(column_back)(const Projecting *what);
 #endif

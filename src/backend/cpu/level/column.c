@@ -1,21 +1,19 @@
-/* Voxel-driven back projection where columns of voxels along z fall on detector columns, as in cone
- * beam with rows along z, helices and laminography (Okitsu et al., 5.2): column, depth and the step
- * from row to row are worked out once per (x, y), and the voxels of a column are the lanes.
+/* Back projection where columns of voxels along z fall on detector columns, as in cone beam with rows
+ * along z, helices and laminography (Okitsu et al., 5.2): column, depth and the step from row to row
+ * are worked out once per (x, y), and the voxels of a column are the lanes.
  *
- * Views are held transposed, so that a detector column is contiguous; the two columns beside a voxel
- * column are mixed first, and each voxel then takes its two samples out of two loaded vectors.
+ * Views are held transposed, so that a detector column is contiguous. Voxel-driven, the two columns
+ * beside a voxel column are mixed first, and each voxel then takes its two samples out of two loaded
+ * vectors. For Joseph's adjoint each detector column that passes within one voxel gives by itself.
  */
 #include <math.h>
-#include "backend/cpu/cpu.h"
-#include "backend/cpu/level/simd.h"
+#include "backend/cpu/level/upright.h"
 
 enum {
-	PAD = WINDOW,
 	ACROSS = 16,   /* a tile: voxel columns along x */
 	DEEP = 8,      /* and along y */
 	TALL = 256,    /* voxels of a column held at a time */
 	TOGETHER = 12, /* views whose samples for a tile stay in the second cache */
-	MAX_ROWS = 8192,
 	SCRATCH_FLOATS = 11 << 20
 };
 
@@ -26,14 +24,9 @@ typedef struct {
 	float *samples;       /* [view][columns + 2][stride] */
 } Pass;
 
-static int64_t column_stride(const Plan *plan)
-{
-	return (plan->model.rows + 2 * PAD + LANES - 1) / LANES * LANES;
-}
-
 static int64_t view_floats(const Plan *plan)
 {
-	return (plan->model.columns + 2) * column_stride(plan);
+	return (plan->model.columns + 2) * column_stride(plan->model.rows);
 }
 
 static double corner(const double f[4], const Plan *plan, int i)
@@ -47,7 +40,7 @@ bool LEVEL(column_applies)(const Projecting *what)
 	const Plan *plan = what->plan;
 	double nz = (double)plan->grid.n[2];
 	if (plan->model.planar || plan->model.clamp || plan->model.nearest ||
-		plan->model.rows > MAX_ROWS || view_floats(plan) > SCRATCH_FLOATS)
+		plan->model.rows > MAX_COLUMN || view_floats(plan) > SCRATCH_FLOATS)
 		return false;
 	for (int64_t i = what->first; i < what->first + what->count; i++) {
 		const KernelView *k = &plan->views[i];
@@ -55,8 +48,7 @@ bool LEVEL(column_applies)(const Projecting *what)
 			return false;
 		for (int c = 0; c < 4; c++) {
 			double depth = corner(k->depth, plan, c);
-			if (!(depth > 1e-3) ||
-				(LANES - 1) * fabs(k->row[2]) / depth + 1 >= WINDOW - 2)
+			if (!(depth > 1e-3 && lanes_fit(k->row[2] / depth, 1)))
 				return false;
 		}
 	}
@@ -76,6 +68,11 @@ static void transpose_column(void *user, int64_t index)
 			    (pass->first + view) * model->rows * model->columns + column;
 	for (int64_t r = 0; r < model->rows; r++)
 		to[PAD + r] = from[r * model->columns];
+	const KernelView *k = &pass->what->plan->views[pass->what->first + pass->first + view];
+	if (pass->what->kernel == KERNEL_joseph)
+		for (int64_t r = 0; r < model->rows; r++)
+			to[PAD + r] *=
+				(float)upright_step(pass->what->plan, k, (double)r, (double)column);
 }
 
 /* One view onto ACROSS columns of voxels side by side: for each, the detector column to its left (-2:
@@ -87,16 +84,6 @@ typedef struct {
 	float near2[ACROSS], z,
 		dz; /* near2 + ((voxel - z) dz)^2: square of the distance to the source */
 } Hits;
-
-static double larger(double a, double b)
-{
-	return a > b ? a : b;
-}
-
-static double smaller(double a, double b)
-{
-	return a < b ? a : b;
-}
 
 static void hit_columns(const Plan *plan, const KernelView *k, const int64_t at[3], Hits *hits)
 {
@@ -125,77 +112,36 @@ static void hit_columns(const Plan *plan, const KernelView *k, const int64_t at[
 	hits->dz = (float)plan->whole.step[2];
 }
 
-/* One view onto one column of voxels, its two detector columns mixed. */
-typedef struct {
-	double row, step;
-	float near2, z, dz;
-	float *mixed;
-} Ready;
-
-/* Mixes over the rows that the voxels, up to a whole number of vectors, can read. */
-static void mix_columns(
-	const Hits *hits, int i, int64_t count, int64_t stride, const float *columns, Ready *ready)
+static void mix_columns(const Hits *hits, int i, int64_t count, int64_t stride,
+	const float *columns, Stretch *ready)
 {
-	*ready = (Ready){
-		hits->row[i], hits->step[i], hits->near2[i], hits->z, hits->dz, ready->mixed};
-	double start = ready->row, end = start + (double)(count + LANES) * ready->step;
-	int64_t from = limit((int64_t)smaller(start, end) - 1, -PAD, stride - PAD);
-	int64_t to = limit((int64_t)larger(start, end) + 3, -PAD, stride - PAD);
-	const float *one = columns + (hits->left[i] + 1) * stride, *two = one + stride;
-	float right = hits->weight[i] * hits->share[i], left = hits->weight[i] - right;
-	float *mixed = ready->mixed;
-	for (int64_t r = (from + PAD) / LANES * LANES; r < to + PAD; r += LANES)
-		vf_store(mixed + r, left * vf_load(one + r) + right * vf_load(two + r));
+	*ready = (Stretch){
+		hits->row[i], hits->step[i], ready->mixed, hits->near2[i], hits->z, hits->dz};
+	const float *one = columns + (hits->left[i] + 1) * stride;
+	float right = hits->weight[i] * hits->share[i];
+	stretch_mix(ready, one, one + stride, hits->weight[i] - right, right, count, stride);
 }
 
-/* Adds `views` views (a literal) to one column of voxels. */
-static inline void add_columns(const Ready *ready, const int views, int64_t count, int64_t rows,
-	const int by_distance, float *sums)
-{
-	int64_t p[2], step[2];
-	Lanes lanes[2];
-	vf away[2];
-	for (int v = 0; v < views; v++) {
-		p[v] = position_of(ready[v].row + lowest_lane(ready[v].step));
-		step[v] = position_of(LANES * ready[v].step);
-		lanes[v] = lanes_of(ready[v].step);
-		away[v] = (vf_lane() - ready[v].z) * ready[v].dz;
-	}
-	for (int64_t n = 0; n < count; n += LANES) {
-		vf sum = vf_load(sums + n);
-		for (int v = 0; v < views; v++) {
-			int64_t i = limit(p[v] >> FRACTION_BITS, -PAD, rows);
-			vf value = vf_interpolate(ready[v].mixed + PAD + i, &lanes[v], p[v]);
-			if (by_distance)
-				value *= vf_sqrt(ready[v].near2 + away[v] * away[v]);
-			away[v] += LANES * ready[v].dz;
-			sum += value;
-			p[v] += step[v];
-		}
-		vf_store(sums + n, sum);
-	}
-}
-
-static void add_ready(const Pass *pass, const Ready *ready, int views, int64_t tall, float *sums)
+static void add_ready(const Pass *pass, const Stretch *ready, int views, int64_t tall, float *sums)
 {
 	const Plan *plan = pass->what->plan;
 	int64_t rows = plan->model.rows;
 	bool by_distance =
 		plan->model.weight == WEIGHT_RAY && plan->views[pass->what->first].src[3] != 0;
 	if (views == 2 && !by_distance)
-		add_columns(ready, 2, tall, rows, 0, sums);
+		stretch_add(ready, 2, tall, rows, 0, sums);
 	else
 		for (int v = 0; v < views; v++) {
 			if (by_distance)
-				add_columns(ready + v, 1, tall, rows, 1, sums);
+				stretch_add(ready + v, 1, tall, rows, 1, sums);
 			else
-				add_columns(ready + v, 1, tall, rows, 0, sums);
+				stretch_add(ready + v, 1, tall, rows, 0, sums);
 		}
 }
 
 /* One or two views onto ACROSS columns of voxels. */
 static void add_views(const Pass *pass, int64_t view, int count, const int64_t at[3], int64_t wide,
-	int64_t tall, Ready *ready, float (*sums)[TALL])
+	int64_t tall, Stretch *ready, float (*sums)[TALL])
 {
 	const Plan *plan = pass->what->plan;
 	Hits hits[2];
@@ -210,6 +156,51 @@ static void add_views(const Pass *pass, int64_t view, int count, const int64_t a
 					pass->samples + (view + v) * view_floats(plan),
 					&ready[there++]);
 		add_ready(pass, ready, there, tall, sums[i]);
+	}
+}
+
+/* One detector column onto one column of voxels from `at` on, as Joseph's method weighs it. */
+static void add_joseph(const Pass *pass, const KernelView *k, const float *columns, int64_t c,
+	const int64_t at[3], int64_t tall, float *sums)
+{
+	Upright up = upright_column(k, (double)c);
+	double plane = (double)at[up.axis],
+	       beside = up.base + plane * up.slope - (double)at[1 - up.axis];
+	float weight = (float)(1 - fabs(beside));
+	if (!(weight > 0) || upright_behind(&up, plane))
+		return;
+	double climb = up.r + plane * up.r_k, first = up.q + plane * up.q_k;
+	Stretch s = {.start = ((double)at[2] - first) / climb, .step = 1 / climb};
+	const float *column = columns + (c + 1) * pass->stride;
+	int64_t rows = pass->what->plan->model.rows;
+	int hats = (int)(2 * fabs(s.step)) + 1;
+	if (hats == 2)
+		stretch_gather(&s, column, weight, tall, rows, 2, sums);
+	else if (hats == 3)
+		stretch_gather(&s, column, weight, tall, rows, 3, sums);
+	else
+		stretch_gather(&s, column, weight, tall, rows, hats, sums);
+}
+
+/* Columns that can pass within one voxel: as far from the voxel's own as columns lie per voxel. */
+static void add_joseph_view(const Pass *pass, int64_t view, const int64_t at[3], int64_t wide,
+	int64_t tall, float (*sums)[TALL])
+{
+	const Plan *plan = pass->what->plan;
+	const KernelView *k = &plan->views[pass->what->first + pass->first + view];
+	const float *columns = pass->samples + view * view_floats(plan);
+	for (int64_t i = 0; i < wide; i++) {
+		double x = (double)(at[0] + i), y = (double)at[1];
+		double depth = k->depth[0] * x + k->depth[1] * y + k->depth[3];
+		double middle = (k->column[0] * x + k->column[1] * y + k->column[3]) / depth;
+		double reach = fabs(k->column[0] - middle * k->depth[0]);
+		double other = fabs(k->column[1] - middle * k->depth[1]);
+		reach = 1.1 * (reach > other ? reach : other) / depth + 0.1;
+		int64_t from = max64(0, (int64_t)ceil(middle - reach));
+		int64_t to = min64(plan->model.columns - 1, (int64_t)floor(middle + reach));
+		const int64_t here[3] = {at[0] + i, at[1], at[2]};
+		for (int64_t c = from; c <= to; c++)
+			add_joseph(pass, k, columns, c, here, tall, sums[i]);
 	}
 }
 
@@ -257,17 +248,23 @@ static void tile_back(void *user, int64_t index)
 	const int64_t size[3] = {ACROSS, DEEP, TALL};
 	for (int a = 0; a < 3; a++)
 		tile.high[a] = min64(tile.low[a] + size[a], box->high[a]);
-	float mixed[2][MAX_ROWS + 3 * PAD] = {{0}};
-	Ready ready[2] = {{.mixed = mixed[0]}, {.mixed = mixed[1]}};
+	float mixed[2][MAX_COLUMN + 3 * PAD] = {{0}};
+	Stretch ready[2] = {{.mixed = mixed[0]}, {.mixed = mixed[1]}};
 	TileSums sums;
 	memset(sums, 0, sizeof sums);
 	for (int64_t first = 0; first < pass->count; first += TOGETHER)
 		for (int64_t y = tile.low[1]; y < tile.high[1]; y++)
 			for (int64_t v = first; v < min64(first + TOGETHER, pass->count); v += 2) {
 				int64_t at[3] = {tile.low[0], y, tile.low[2]};
-				add_views(pass, v, (int)min64(2, pass->count - v), at,
-					tile.high[0] - tile.low[0], tile.high[2] - tile.low[2],
-					ready, sums[y - tile.low[1]]);
+				int many = (int)min64(2, pass->count - v);
+				for (int i = 0; i < many && pass->what->kernel == KERNEL_joseph;
+					i++)
+					add_joseph_view(pass, v + i, at, tile.high[0] - tile.low[0],
+						tile.high[2] - tile.low[2], sums[y - tile.low[1]]);
+				if (pass->what->kernel == KERNEL_joseph)
+					continue;
+				add_views(pass, v, many, at, tile.high[0] - tile.low[0],
+					tile.high[2] - tile.low[2], ready, sums[y - tile.low[1]]);
 			}
 	give_tile(pass, &tile, (const float(*)[ACROSS][TALL])sums);
 }
@@ -275,7 +272,7 @@ static void tile_back(void *user, int64_t index)
 tomos_status LEVEL(column_back)(const Projecting *what)
 {
 	const Plan *plan = what->plan;
-	Pass pass = {.what = what, .stride = column_stride(plan)};
+	Pass pass = {.what = what, .stride = column_stride(plan->model.rows)};
 	int64_t tasks = parts(what->box.high[0] - what->box.low[0], ACROSS) *
 			parts(what->box.high[1] - what->box.low[1], DEEP) *
 			parts(what->box.high[2] - what->box.low[2], TALL);

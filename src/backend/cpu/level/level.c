@@ -9,6 +9,8 @@ static const TunedKernel tuned[] = {
 	{"slice", KERNEL_joseph, ADJOINT, LEVEL(slice_applies), LEVEL(slice_back)},
 	{"slice", KERNEL_voxel, ADJOINT, LEVEL(slice_applies), LEVEL(slice_back)},
 	{"fan", KERNEL_voxel, ADJOINT, LEVEL(fan_applies), LEVEL(fan_back)},
+	{"upright", KERNEL_joseph, FORWARD, LEVEL(upright_applies), LEVEL(upright_forward)},
+	{"upright", KERNEL_joseph, ADJOINT, LEVEL(upright_applies), LEVEL(column_back)},
 	{"column", KERNEL_voxel, ADJOINT, LEVEL(column_applies), LEVEL(column_back)},
 };
 

@@ -1,0 +1,173 @@
+/* Joseph's forward projection for detectors that stand along z, and when it applies.
+ *
+ * The volume is taken in slabs across the dominant axis, transposed so that columns along z are
+ * contiguous. On each plane the two voxel columns beside a detector column are mixed and laid onto its
+ * rows, which are the lanes: the same work as column.c does for voxels, the other way round.
+ */
+#include "backend/cpu/level/upright.h"
+
+enum {
+	ACROSS = 16, /* detector columns per tile */
+	TALL = 256,  /* rows of a tile */
+	SCRATCH_FLOATS = 11 << 20
+};
+
+/* The steepest rays are those of the outermost rows; they must cross x or y planes first, like all the
+ * others, and a vector of rows (forward) or of voxels (adjoint) must read within a window. */
+static bool column_fits(const Projecting *what, const KernelView *k, int64_t c)
+{
+	const Plan *plan = what->plan;
+	Upright up = upright_column(k, (double)c);
+	double top = (double)(plan->model.rows - 1), last = (double)(plan->grid.n[up.axis] - 1);
+	double low = up.q_k, high = up.q_k + top * up.r_k;
+	if (fabs(low) > 1 || fabs(high) > 1)
+		return false;
+	for (int end = 0; end < 2; end++) {
+		double plane = end ? last : 0, climb = fabs(up.r + plane * up.r_k);
+		if (upright_behind(&up, plane))
+			return false;
+		if (what->direction == FORWARD
+				? !lanes_fit(climb, 1)
+				: !(climb > 0) || !lanes_fit(1 / climb, 2 / climb + 2))
+			return false;
+	}
+	return true;
+}
+
+bool LEVEL(upright_applies)(const Projecting *what)
+{
+	const Plan *plan = what->plan;
+	int64_t plane =
+		(max64(plan->grid.n[0], plan->grid.n[1]) + 2) * column_stride(plan->grid.n[2]);
+	int64_t view = (plan->model.columns + 2) * column_stride(plan->model.rows);
+	if (plan->model.planar || plan->model.clamp || plan->model.rows > MAX_COLUMN ||
+		plan->grid.n[2] > MAX_COLUMN || max64(plane, view) > SCRATCH_FLOATS)
+		return false;
+	for (int64_t i = what->first; i < what->first + what->count; i++) {
+		const KernelView *k = &plan->views[i];
+		double tiny = 1e-9 * fabs(k->v[2]);
+		if (fabs(k->u[2]) > tiny || fabs(k->v[0]) > tiny || fabs(k->v[1]) > tiny)
+			return false;
+		for (int64_t c = 0; c < plan->model.columns; c++)
+			if (!column_fits(what, k, c))
+				return false;
+	}
+	return true;
+}
+
+typedef struct {
+	const Projecting *what;
+	int axis;             /* planes across x (0) or y (1) */
+	int64_t first, count; /* planes of this slab, counted in the box */
+	int64_t across, tall; /* voxels of a plane: along the other axis, and along z */
+	int64_t stride;       /* floats per voxel column; a plane has across + 2 of them */
+	float *samples;
+} Slab;
+
+static void fill_column(void *user, int64_t index)
+{
+	const Slab *s = user;
+	const Box *box = &s->what->box;
+	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
+	int64_t plane = s->first + index / (s->across + 2), b = index % (s->across + 2) - 1;
+	float *to = s->samples + index * s->stride;
+	memset(to, 0, (size_t)s->stride * sizeof *to);
+	if (b < 0 || b >= s->across)
+		return;
+	const float *from = s->what->volume + (s->axis == 0 ? b * nx + plane : plane * nx + b);
+	for (int64_t z = 0; z < s->tall; z++)
+		to[PAD + z] = from[z * nx * ny];
+}
+
+/* One plane onto one detector column; 0 if it passes beside the plane. */
+static int ready_plane(
+	const Slab *s, const Upright *up, int64_t plane, int64_t row, int64_t rows, Stretch *ready)
+{
+	const int64_t *low = s->what->box.low;
+	double k = (double)(low[s->axis] + plane), p = up->base + k * up->slope;
+	p -= (double)low[1 - s->axis];
+	if (!(p > -1 && p < (double)s->across) || upright_behind(up, k))
+		return 0;
+	double left = floor(p), climb = up->r + k * up->r_k;
+	float share = (float)(p - left);
+	ready->start = up->q + k * up->q_k + (double)row * climb - (double)low[2];
+	ready->step = climb;
+	const float *one =
+		s->samples + ((plane - s->first) * (s->across + 2) + (int64_t)left + 1) * s->stride;
+	stretch_mix(ready, one, one + s->stride, 1 - share, share, rows, s->stride);
+	return 1;
+}
+
+static void give_tile(const Slab *s, int64_t view, const Window *tile, float (*sums)[TALL])
+{
+	const Plan *plan = s->what->plan;
+	const KernelView *k = &plan->views[s->what->first + view];
+	float *image = s->what->projections + view * plan->model.rows * plan->model.columns;
+	for (int64_t r = tile->low[1]; r < tile->high[1]; r++)
+		for (int64_t c = tile->low[0]; c < tile->high[0]; c++)
+			image[r * plan->model.columns + c] +=
+				(float)upright_step(plan, k, (double)r, (double)c) *
+				sums[c - tile->low[0]][r - tile->low[1]];
+}
+
+static void tile_forward(void *user, int64_t index)
+{
+	const Slab *s = user;
+	const Plan *plan = s->what->plan;
+	int64_t across = parts(plan->model.columns, ACROSS), high = parts(plan->model.rows, TALL);
+	int64_t view = index / across / high;
+	Window tile = {{index % across * ACROSS, index / across % high * TALL}, {0}};
+	tile.high[0] = min64(tile.low[0] + ACROSS, plan->model.columns);
+	tile.high[1] = min64(tile.low[1] + TALL, plan->model.rows);
+	Upright up[ACROSS];
+	int64_t rows = tile.high[1] - tile.low[1], wide = tile.high[0] - tile.low[0], mine = 0;
+	for (int64_t c = 0; c < wide; c++) {
+		up[c] = upright_column(
+			&plan->views[s->what->first + view], (double)(tile.low[0] + c));
+		mine += up[c].axis == s->axis;
+	}
+	if (mine == 0)
+		return;
+	float mixed[2][MAX_COLUMN + 3 * PAD] = {{0}}, sums[ACROSS][TALL] = {{0}};
+	Stretch ready[2] = {{.mixed = mixed[0]}, {.mixed = mixed[1]}};
+	for (int64_t plane = s->first; plane < s->first + s->count; plane += 2)
+		for (int64_t c = 0; c < wide; c++) {
+			if (up[c].axis != s->axis)
+				continue;
+			int there = ready_plane(s, &up[c], plane, tile.low[1], rows, ready);
+			if (plane + 1 < s->first + s->count)
+				there += ready_plane(
+					s, &up[c], plane + 1, tile.low[1], rows, ready + there);
+			if (there == 2)
+				stretch_add(ready, 2, rows, s->tall, 0, sums[c]);
+			else if (there == 1)
+				stretch_add(ready, 1, rows, s->tall, 0, sums[c]);
+		}
+	for (int64_t c = 0; c < wide; c++) /* columns of the other axis have their own slabs */
+		if (up[c].axis != s->axis)
+			memset(sums[c], 0, sizeof sums[c]);
+	give_tile(s, view, &tile, sums);
+}
+
+tomos_status LEVEL(upright_forward)(const Projecting *what)
+{
+	const Plan *plan = what->plan;
+	const Box *box = &what->box;
+	Slab s = {.what = what, .tall = box->high[2] - box->low[2]};
+	int64_t tasks =
+		what->count * parts(plan->model.columns, ACROSS) * parts(plan->model.rows, TALL);
+	s.stride = column_stride(s.tall);
+	TRY(mem_alloc(&s.samples, SCRATCH_FLOATS, sizeof(float), "a slab of the volume"));
+	for (s.axis = 0; s.axis < 2; s.axis++) {
+		int64_t planes = box->high[s.axis] - box->low[s.axis];
+		s.across = box->high[1 - s.axis] - box->low[1 - s.axis];
+		int64_t most = max64(1, SCRATCH_FLOATS / ((s.across + 2) * s.stride));
+		for (s.first = 0; s.first < planes; s.first += s.count) {
+			s.count = min64(most, planes - s.first);
+			parallel_for(s.count * (s.across + 2), fill_column, &s);
+			parallel_for(tasks, tile_forward, &s);
+		}
+	}
+	mem_free(s.samples);
+	return TOMOS_OK;
+}

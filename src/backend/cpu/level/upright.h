@@ -1,0 +1,69 @@
+/* Detectors that stand along z: all rays of one detector column lie in one upright plane, so they cross
+ * the voxels of a plane at the same place and differ in height only. That is how Joseph's method sees
+ * cone beams with rows along z, helices and parallel rays across z. */
+#ifndef UPRIGHT_H
+#define UPRIGHT_H
+
+#include <math.h>
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/level/stretch.h"
+
+/* The rays of one column at plane k of the dominant axis: across it they lie at base + k slope, and row
+ * r at height q + k q_k + r (r + k r_k). */
+typedef struct {
+	int axis;
+	double base, slope, q, q_k, r, r_k;
+	double source,
+		direction; /* of a point source, along the axis: planes behind it are not met */
+} Upright;
+
+static inline Upright upright_column(const KernelView *k, double column)
+{
+	bool point = k->src[3] != 0;
+	double pixel[2], d[2];
+	for (int a = 0; a < 2; a++) {
+		pixel[a] = k->first[a] + column * k->u[a];
+		d[a] = point ? pixel[a] - k->src[a] : k->src[a];
+	}
+	Upright up = {.axis = fabs(d[0]) >= fabs(d[1]) ? 0 : 1};
+	int a = up.axis, b = 1 - a;
+	double rate = 1 / d[a];
+	up.slope = d[b] * rate;
+	up.base = pixel[b] - pixel[a] * up.slope;
+	if (point) {
+		double rise = (k->first[2] - k->src[2]) * rate, climb = k->v[2] * rate;
+		up.q = k->src[2] - k->src[a] * rise;
+		up.q_k = rise;
+		up.r = -k->src[a] * climb;
+		up.r_k = climb;
+		up.source = k->src[a];
+		up.direction = d[a];
+	} else {
+		up.q_k = k->src[2] * rate;
+		up.q = k->first[2] - pixel[a] * up.q_k;
+		up.r = k->v[2];
+	}
+	return up;
+}
+
+static inline bool upright_behind(const Upright *up, double k)
+{
+	return (k - up->source) * up->direction < 0;
+}
+
+/* Length of a ray from one plane to the next. */
+static inline double upright_step(const Plan *plan, const KernelView *k, double row, double column)
+{
+	double square = 0, most = 0;
+	for (int a = 0; a < 3; a++) {
+		double d = k->src[a];
+		if (k->src[3] != 0)
+			d = k->first[a] + column * k->u[a] + row * k->v[a] - k->src[a];
+		square += d * plan->whole.step[a] * d * plan->whole.step[a];
+		if (a < 2 && fabs(d) > most)
+			most = fabs(d);
+	}
+	return sqrt(square) / most;
+}
+
+#endif
