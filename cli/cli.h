@@ -101,6 +101,15 @@ char row_letter(const tomos_option *row);          /* 'o' of -o, or 0 */
 /* Its default as a person writes it; "" for none. */
 void row_default(const command *c, int number, const tomos_option *row, char text[256]);
 
+/* What an option of kind ARRAY points to: first the array, as the library wants it. */
+typedef struct file_array {
+	tomos_array array;
+	const char *path;
+} file_array;
+/* Reads the files of a group's arrays; frees what was read. */
+int arrays_load(const settings *s, int number);
+void arrays_free(const settings *s, int number);
+
 /* ---- texts ---------------------------------------------------------------------------------- */
 
 bool name_in(const char *names, const char *text, size_t length);
@@ -140,6 +149,7 @@ void progress_start(void); /* installs the handler */
 const tomos_progress *progress_report(void);
 const tomos_progress *progress_silent(void); /* shows nothing, but still ends after Ctrl-C */
 int progress_step(const char *stage, int64_t done, int64_t total); /* INTERRUPTED after Ctrl-C */
+void progress_go_on(void); /* after Ctrl-C was heard: what is to be done still, until the next one */
 void progress_clear(void); /* takes the bar off the terminal, before other text */
 double seconds(void);
 
@@ -201,6 +211,14 @@ extent extent_of_phantom(const tomos_phantom *phantom);
 /* The scan of the options; detector and pixel, where not given, show the whole of the object. */
 int scan_make(const settings *s, const extent *object, tomos_geometry **scan);
 bool scan_point_source(const tomos_geometry *scan);
+
+/* Curves over 1, 2, ... count, with axes, as a picture; NULL, or NAN in them, is left out. */
+typedef struct curve {
+	const char *name;
+	const double *values;
+} curve;
+int plot_write(const char *path, const char *title, const curve *curves, int curve_count,
+	const double *places, int64_t count, const tomos_file_options *options);
 
 /* Prints the four measures. */
 int difference_print(const tomos_array *truth, const tomos_array *other, tomos_difference *d);

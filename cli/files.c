@@ -248,3 +248,45 @@ done:
 	tomos_file_close(file);
 	return code;
 }
+
+/* The file of row i, if the row is an array that was given. */
+static file_array *array_of_row(const settings *s, int number, int i)
+{
+	group g = group_get(number);
+	file_array *file;
+	if (g.rows[i].kind != TOMOS_ARRAY || !(s->given[number] >> i & 1))
+		return NULL;
+	memcpy(&file, (const char *)s + g.offset + g.rows[i].offset, sizeof file);
+	return file;
+}
+
+static int array_load(const settings *s, file_array *wanted)
+{
+	tomos_file *file = NULL;
+	int code;
+	DO(lib(tomos_file_open(&file, wanted->path, &s->file)));
+	DO(file_read_all(file, wanted->path, &wanted->array));
+done:
+	tomos_file_close(file);
+	return code;
+}
+
+int arrays_load(const settings *s, int number)
+{
+	int code = DONE;
+	for (int i = 0; code == DONE && i < group_get(number).count; i++) {
+		file_array *file = array_of_row(s, number, i);
+		if (file)
+			code = array_load(s, file);
+	}
+	return code;
+}
+
+void arrays_free(const settings *s, int number)
+{
+	for (int i = 0; i < group_get(number).count; i++) {
+		file_array *file = array_of_row(s, number, i);
+		if (file)
+			array_free(&file->array);
+	}
+}

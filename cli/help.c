@@ -106,7 +106,7 @@ static bool print_groups(const command *c)
 			if (!begun)
 				printf("\n%s:\n", g.heading);
 			begun = true;
-			lists |= g.rows[i].kind >= TOMOS_INTS;
+			lists |= g.rows[i].kind >= TOMOS_INTS && g.rows[i].kind <= TOMOS_ANGLES;
 			print_row(c, number, &g.rows[i]);
 		}
 	}

@@ -76,6 +76,17 @@ static int set_real(char *base, const tomos_option *row, const char *option, con
 	return DONE;
 }
 
+/* The file is named here and read when the command needs it. */
+static int set_array(settings *s, char *base, const tomos_option *row, const char *path)
+{
+	file_array *file = calloc(1, sizeof *file);
+	if (!file)
+		return failed("no memory for the options");
+	file->path = path;
+	memcpy(base + row->offset, &file, sizeof file);
+	return keep(s, file);
+}
+
 static int set_one(settings *s, int number, const tomos_option *row, const char *text)
 {
 	char *base = (char *)s + group_get(number).offset, option[64];
@@ -98,6 +109,8 @@ static int set_one(settings *s, int number, const tomos_option *row, const char 
 	case TOMOS_CHOICE:
 		memcpy(base + row->offset, &text, sizeof text);
 		return DONE;
+	case TOMOS_ARRAY:
+		return set_array(s, base, row, text);
 	default:
 		return set_list(s, base, row, option, text);
 	}

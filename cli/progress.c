@@ -35,6 +35,11 @@ void progress_start(void)
 	sigaction(SIGTERM, &action, NULL);
 }
 
+void progress_go_on(void)
+{
+	stopped = 0;
+}
+
 double seconds(void)
 {
 	struct timespec t;

@@ -47,6 +47,8 @@ bool row_used(const command *c, int number, int i)
 	char text[128];
 	group g = group_get(number);
 	snprintf(text, sizeof text, "%s.%s", g.name, g.rows[i].name);
+	if (g.rows[i].kind == TOMOS_HISTORY) /* for programs, not for people */
+		return false;
 	return word_has(c->groups, g.name) || word_has(c->groups, text);
 }
 
@@ -102,8 +104,17 @@ int settings_refuse(const settings *s, int number, int other, const char *why)
 	return wrong_usage("--%s has no effect %s", shown, why);
 }
 
+static const char *recon_methods(void)
+{
+	static char names[256];
+	snprintf(names, sizeof names, "fdk|fbp|%s", tomos_method_names());
+	return names;
+}
+
 const char *row_values(const tomos_option *row)
 {
+	if (strcmp(row->values, "=methods") == 0)
+		return recon_methods();
 	if (strcmp(row->values, "=backends") == 0)
 		return tomos_backend_names();
 	if (strcmp(row->values, "=projectors") == 0)

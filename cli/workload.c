@@ -123,7 +123,7 @@ static void bench_reset(const bench *b)
 static int bench_once(const bench *b)
 {
 	const workload *w = b->work;
-	tomos_sirt_options sirt = tomos_sirt_defaults();
+	tomos_algebraic_options sirt = tomos_algebraic_defaults();
 	sirt.iterations = w->iterations;
 	switch (w->task) {
 	case FORWARD:

@@ -53,11 +53,13 @@ TOMOS_API const char *tomos_version(void);
 #define TOMOS_FIELD_INTS(name) const int64_t *name; int64_t name##_count;
 #define TOMOS_FIELD_REALS(name) const double *name; int64_t name##_count;
 #define TOMOS_FIELD_ANGLES(name) const double *name; int64_t name##_count;
+#define TOMOS_FIELD_ARRAY(name) const struct tomos_array *name;
+#define TOMOS_FIELD_HISTORY(name) struct tomos_history *name;
 #define TOMOS_FIELD(kind, name, fallback, values, help) TOMOS_FIELD_##kind(name)
 #define TOMOS_SET(kind, name, fallback, values, help) o.name = fallback;
 
 /* A struct and the function that fills it with the defaults of its rows, e.g.
- *   tomos_sirt_options o = tomos_sirt_defaults();  o.iterations = 50; */
+ *   tomos_algebraic_options o = tomos_algebraic_defaults();  o.iterations = 50; */
 #define TOMOS_OPTIONS(group, ROWS) \
 	typedef struct tomos_##group##_options { \
 		size_t bytes; /* of this struct */ \
@@ -75,7 +77,7 @@ TOMOS_OPTION_GROUPS(TOMOS_OPTIONS)
 
 typedef enum tomos_option_kind {
 	TOMOS_INT, TOMOS_REAL, TOMOS_ANGLE, TOMOS_FLAG, TOMOS_TEXT, TOMOS_CHOICE,
-	TOMOS_INTS, TOMOS_REALS, TOMOS_ANGLES
+	TOMOS_INTS, TOMOS_REALS, TOMOS_ANGLES, TOMOS_ARRAY, TOMOS_HISTORY
 } tomos_option_kind;
 
 /* One row of options.def, for programs that make their own interface from the table. */
@@ -266,11 +268,68 @@ TOMOS_API const char *tomos_op_describe(const tomos_op *op);
 /* The largest singular value, by the power method. */
 TOMOS_API tomos_status tomos_op_norm(const tomos_op *op, double *norm);
 
+/* ---- stored matrices ---------------------------------------------------------------------- */
+
+/* The matrix of a projector, one row per ray, kept in memory; an operator like any other. */
+TOMOS_API tomos_status tomos_op_matrix(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_projector_options *projector,
+	const tomos_matrix_options *options);
+
+/* Compressed rows: row r has entries pointers[r] to pointers[r + 1] - 1, columns ascending. */
+typedef struct tomos_matrix {
+	int64_t rows, columns, count;
+	int pointer_bytes, index_bytes; /* 4: int32_t, 8: int64_t */
+	const void *pointers, *indices;
+	const float *values;
+} tomos_matrix;
+
+/* The arrays of a matrix stored as CSR; they live as long as the operator. */
+TOMOS_API tomos_status tomos_matrix_arrays(const tomos_op *op, tomos_matrix *arrays);
+/* Bytes that a stored matrix takes, arrays of its own organisation included. */
+TOMOS_API tomos_status tomos_matrix_bytes(const tomos_op *op, int64_t *bytes);
+/* Matrix Market (.mtx), SciPy's save_npz (.npz), or HDF5 (.h5) with data, indices, indptr, shape. */
+TOMOS_API tomos_status tomos_matrix_write(
+	const tomos_op *op, const char *path, const tomos_file_options *options);
+/* A matrix from such a file as an operator between arrays of these shapes. */
+TOMOS_API tomos_status tomos_op_matrix_read(tomos_op **op, tomos_backend *backend, const char *path,
+	const int64_t domain[3], const int64_t range[3]);
+
 /* ---- reconstruction ----------------------------------------------------------------------- */
 
-/* x is the start image and the result. */
-TOMOS_API tomos_status tomos_sirt(const tomos_op *op, const tomos_array *b, const tomos_array *x,
-	const tomos_sirt_options *options, const tomos_progress *progress);
+/* What an iteration did. The lists are the caller's, or NULL; they stay relative: ||b - A x|| / ||b||
+ * (methods of blocks: each block with the volume it met) and ||x - truth|| / ||truth||. */
+typedef struct tomos_history {
+	double *residual, *error;
+	int64_t room;      /* of the lists */
+	int64_t count;     /* iterations done; may be more than the room */
+	int64_t best;      /* the one of least error, counted from 1; 0: none, or no truth */
+	const char *ended; /* the row of --stop that ended it, or "cancelled" */
+} tomos_history;
+
+/* x is the start image and the result; after TOMOS_CANCELLED the last whole iterate. */
+#define TOMOS_ALGEBRAIC(method) \
+	TOMOS_API tomos_status tomos_##method(const tomos_op *op, const tomos_array *b, \
+		const tomos_array *x, const tomos_algebraic_options *options, \
+		const tomos_progress *progress)
+TOMOS_ALGEBRAIC(sirt);
+TOMOS_ALGEBRAIC(art);
+TOMOS_ALGEBRAIC(sart);
+TOMOS_ALGEBRAIC(block);
+TOMOS_ALGEBRAIC(cgls);
+TOMOS_ALGEBRAIC(lsqr);
+TOMOS_ALGEBRAIC(lsmr);
+TOMOS_ALGEBRAIC(mlem);
+TOMOS_ALGEBRAIC(osem);
+TOMOS_ALGEBRAIC(fista);
+TOMOS_ALGEBRAIC(pdhg);
+TOMOS_ALGEBRAIC(asd_pocs);
+/* Any of them by its name. */
+TOMOS_API tomos_status tomos_reconstruct(const tomos_op *op, const char *method,
+	const tomos_array *b, const tomos_array *x, const tomos_algebraic_options *options,
+	const tomos_progress *progress);
+TOMOS_API const char *tomos_method_names(void);                /* "sirt|art|..." */
+TOMOS_API const char *tomos_method_help(const char *method);   /* "" for an unknown one */
+TOMOS_API int tomos_method_uses(const char *method, const char *option); /* 1: it has that row */
 /* Filtered back projection of parallel and fan beam, Feldkamp's for cone beam on a circle. */
 TOMOS_API tomos_status tomos_fbp(tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, const tomos_array *projections, const tomos_array *volume,

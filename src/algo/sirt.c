@@ -1,41 +1,33 @@
-/* SIRT with inverse row and column sums: x += lambda C A' R (b - A x).
+/* SIRT: x += lambda T A' M (b - A x), all rays at once.
  *
- * P. Gilbert 1972; Pedersen and Lindhøj 2018, eq. (2). R and C are the inverse row and column sums of
- * A, zero for rays that meet nothing and voxels that no ray meets.
+ * Nielsen 2014, algorithm 2.1; Pedersen and Lindhøj 2018, eq. (2).
  */
-#include "algo/algo.h"
+#include "algo/weights.h"
 
-tomos_status sirt(const tomos_op *A, const float *b, float *x, const tomos_sirt_options *o,
-	const tomos_progress *p)
+tomos_status sirt_method(Run *run)
 {
-	const Space *X = &A->domain, *Y = &A->range;
-	float *R = NULL, *C = NULL, *r = NULL, *s = NULL;
-	double norm;
-	tomos_status status;
-	TRY_OR_DONE(vector_new(&R, Y, "row sums"));
-	TRY_OR_DONE(vector_new(&C, X, "column sums"));
-	TRY_OR_DONE(vector_new(&r, Y, "the residual"));
-	TRY_OR_DONE(vector_new(&s, X, "the update"));
-	TRY_OR_DONE(vector_fill(X, 1, s));
-	TRY_OR_DONE(op_forward(A, s, R));
-	TRY_OR_DONE(vector_invert(Y, 1e-6F, R));
-	TRY_OR_DONE(vector_fill(Y, 1, r));
-	TRY_OR_DONE(op_adjoint(A, r, C));
-	TRY_OR_DONE(vector_invert(X, 1e-6F, C));
-	for (int64_t k = 0; k < o->iterations; k++) {
-		TRY_OR_DONE(op_forward(A, x, r));        /* r = A x */
-		TRY_OR_DONE(vector_xpay(Y, b, -1, r));   /* r = b - A x */
-		TRY_OR_DONE(vector_norm(Y, r, &norm));
-		TRY_OR_DONE(vector_mul(Y, R, r));        /* R r */
-		TRY_OR_DONE(op_adjoint(A, r, s));        /* s = A' R r */
-		TRY_OR_DONE(vector_mul_axpy(X, (float)o->relaxation, C, s, x));
-		TRY_OR_DONE(vector_clamp(X, (float)o->minimum, (float)o->maximum, x));
-		TRY_OR_DONE(progress_report(p, "sirt", k + 1, o->iterations, norm));
+	const tomos_op *A = run->A;
+	float *M, *T = NULL, *r, *y, *s;
+	double lambda;
+	TRY(run_vector(run, &M, run->Y, "weights of rays"));
+	TRY(run_vector(run, &r, run->Y, "the residual"));
+	TRY(run_vector(run, &y, run->Y, "the weighted residual"));
+	TRY(run_vector(run, &s, run->X, "the update"));
+	TRY(weights_rays(run, A, run->rays, M, s));
+	if (weights_has_voxels(weights_kind(run))) {
+		TRY(run_vector(run, &T, run->X, "weights of voxels"));
+		TRY(weights_voxels(run, A, run->rays, T, y));
 	}
-done:
-	vector_free(R, Y);
-	vector_free(C, X);
-	vector_free(r, Y);
-	vector_free(s, X);
-	return status;
+	TRY(weights_relaxation(run, A, M, &lambda));
+	TRY(run_start(run));
+	TRY(run_residual(run, r)); /* r = b - A x */
+	while (run->going) {
+		TRY(vector_copy(run->Y, r, y));
+		TRY(vector_mul(run->Y, M, y));                   /* y = M r */
+		TRY(op_adjoint(A, y, s));                        /* s = A' M r */
+		TRY(run_step(run, (float)lambda, T, s, run->x)); /* x += lambda T s */
+		TRY(run_residual(run, r));
+		TRY(run_iterated(run, r));
+	}
+	return TOMOS_OK;
 }

@@ -44,6 +44,10 @@ tomos_status op_row(const tomos_op *op, int64_t i, int64_t *index, float *weight
 tomos_status op_power(const tomos_op *op, int power, const float *x, float *y);
 tomos_status op_power_adjoint(const tomos_op *op, int power, const float *y, float *x);
 
+/* The rows of kernels.def and the model that options of a projector stand for. */
+tomos_status projector_choose(
+	const tomos_projector_options *options, int *forward, int *back, KernelModel *model);
+
 /* diag(rays) A diag(voxels): rays and voxels that do not count, or count more; NULL: all the same.
  * The vectors are borrowed, those of voxels 0 or 1. */
 tomos_status op_weighted(
@@ -94,10 +98,11 @@ tomos_status vector_step(const Space *space, float a, const float *w, const floa
 /* Of a field of `parts` vectors of the space: lengths cut to `longest`; field / |(field, least)|. */
 tomos_status vector_shorten(const Space *space, int parts, float longest, float *field);
 tomos_status vector_unit(const Space *space, int parts, float least, float *field);
-/* With an index list of n entries: the sum of w x, and y += a w. */
+tomos_status vector_largest(const Space *space, const float *x, double *result); /* of |x| */
+/* With an index list of n entries: the sum of w x, and y += a w, between low and high. */
 tomos_status vector_gather(const Space *space, int64_t n, const int64_t *index, const float *w,
 	const float *x, double *result);
 tomos_status vector_scatter(const Space *space, int64_t n, const int64_t *index, const float *w,
-	float a, float *y);
+	float a, float low, float high, float *y);
 
 #endif

@@ -115,13 +115,14 @@ static int64_t row_most(const tomos_backend *backend, const tomos_grid *grid, Ke
 	return family == FAMILY_RAY && backend->type->row ? 4 * (longest + 2) : 0;
 }
 
-static tomos_status choose(const tomos_projector_options *o, Projector *own, KernelModel *model)
+tomos_status projector_choose(
+	const tomos_projector_options *o, int *forward, int *back, KernelModel *model)
 {
 	int index;
 	bool same = !o->back || !*o->back;
-	TRY(choice_find("forward projector", tomos_projector_names(), o->forward, &own->forward));
+	TRY(choice_find("forward projector", tomos_projector_names(), o->forward, forward));
 	TRY(choice_find("back projector", tomos_projector_names(), same ? o->forward : o->back,
-		&own->back));
+		back));
 	TRY(choice_find("boundary", "expand|clamp", o->boundary, &index));
 	model->clamp = index == 1;
 	TRY(choice_find("interpolation", "linear|nearest", o->interpolation, &index));
@@ -139,7 +140,7 @@ tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend, const tom
 	TRY(options_take(&o, options, "projector"));
 	Projector choice = {.forward = 0};
 	KernelModel model = {.weight = WEIGHT_RAY};
-	TRY(choose(&o, &choice, &model));
+	TRY(projector_choose(&o, &choice.forward, &choice.back, &model));
 	TRY(tomos_grid_check(grid));
 	int64_t domain[3] = {grid->n[2], grid->n[1], grid->n[0]};
 	int64_t range[3] = {scan->count, scan->rows, scan->columns};

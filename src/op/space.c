@@ -71,6 +71,7 @@ VERB(invert, (const Space *space, float least, float *x), least, x)
 VERB(clamp, (const Space *space, float low, float high, float *x), low, high, x)
 VERB(dot, (const Space *space, const float *x, const float *y, double *result), x, y, result)
 VERB(distance, (const Space *space, const float *x, const float *y, double *result), x, y, result)
+VERB(largest, (const Space *space, const float *x, double *result), x, result)
 VERB(copy, (const Space *space, const float *x, float *y), x, y)
 VERB(scale, (const Space *space, float a, float *y), a, y)
 VERB(root, (const Space *space, float *y), y)
@@ -90,10 +91,10 @@ tomos_status vector_gather(const Space *space, int64_t n, const int64_t *index, 
 	return space->backend->type->gather(space->backend, n, index, w, x, result);
 }
 
-tomos_status vector_scatter(
-	const Space *space, int64_t n, const int64_t *index, const float *w, float a, float *y)
+tomos_status vector_scatter(const Space *space, int64_t n, const int64_t *index, const float *w,
+	float a, float low, float high, float *y)
 {
-	return space->backend->type->scatter(space->backend, n, index, w, a, y);
+	return space->backend->type->scatter(space->backend, n, index, w, a, low, high, y);
 }
 
 tomos_status vector_norm(const Space *space, const float *x, double *result)

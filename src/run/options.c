@@ -49,7 +49,7 @@ static const char *fallback_text(tomos_option_kind kind, const char *field, char
 		memcpy(&given, field, sizeof given);
 		return given;
 	default:
-		return ""; /* a list has none */
+		return ""; /* lists and arrays have none */
 	}
 }
 
@@ -69,6 +69,8 @@ static void finish_rows(tomos_option *rows, int count, char (*texts)[TEXT], cons
 #define COUNT_AT_FLAG(name) 0
 #define COUNT_AT_TEXT(name) 0
 #define COUNT_AT_CHOICE(name) 0
+#define COUNT_AT_ARRAY(name) 0
+#define COUNT_AT_HISTORY(name) 0
 #define COUNT_AT_INTS(name) offsetof(Options, name##_count)
 #define COUNT_AT_REALS(name) offsetof(Options, name##_count)
 #define COUNT_AT_ANGLES(name) offsetof(Options, name##_count)

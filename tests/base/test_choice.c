@@ -47,24 +47,24 @@ static void test_find(void **state)
 static void test_options_of_any_age(void **state)
 {
 	(void)state;
-	tomos_sirt_options o = tomos_sirt_defaults();
-	assert_ok(options_take(&o, NULL, "sirt"));
+	tomos_algebraic_options o = tomos_algebraic_defaults();
+	assert_ok(options_take(&o, NULL, "algebraic"));
 	assert_int_equal(o.iterations, 20);
 	struct {
 		size_t bytes;
 		int64_t iterations;
 	} old = {sizeof old, 7};
-	assert_ok(options_take(&o, &old, "sirt"));
+	assert_ok(options_take(&o, &old, "algebraic"));
 	assert_int_equal(o.iterations, 7);
 	assert_true(o.relaxation == 1);
 	assert_int_equal(o.bytes, sizeof o);
 	struct {
-		tomos_sirt_options known;
+		tomos_algebraic_options known;
 		double later[3];
-	} new = {.known = tomos_sirt_defaults(), .later = {1, 2, 3}};
+	} new = {.known = tomos_algebraic_defaults(), .later = {1, 2, 3}};
 	new.known.bytes = sizeof new;
 	new.known.maximum = 5;
-	assert_ok(options_take(&o, &new, "sirt"));
+	assert_ok(options_take(&o, &new, "algebraic"));
 	assert_true(o.maximum == 5);
 	assert_int_equal(o.iterations, 20);
 	assert_int_equal(o.bytes, sizeof o);
@@ -73,11 +73,11 @@ static void test_options_of_any_age(void **state)
 static void test_options_without_size(void **state)
 {
 	(void)state;
-	tomos_sirt_options o = tomos_sirt_defaults(), given = {0};
-	assert_refused(options_take(&o, &given, "sirt"), TOMOS_BAD_VALUE,
-	        "the bytes field of the sirt options is 0; fill them with tomos_sirt_defaults()");
+	tomos_algebraic_options o = tomos_algebraic_defaults(), given = {0};
+	assert_refused(options_take(&o, &given, "algebraic"), TOMOS_BAD_VALUE,
+	        "the bytes field of the algebraic options is 0; fill them with tomos_algebraic_defaults()");
 	given.bytes = 1 << 20;
-	assert_refused(options_take(&o, &given, "sirt"), TOMOS_BAD_VALUE, "options is 1048576");
+	assert_refused(options_take(&o, &given, "algebraic"), TOMOS_BAD_VALUE, "options is 1048576");
 }
 
 int main(void)

@@ -246,7 +246,7 @@ has "says its method" out "fdk on"
 check "filter of sirt" 2 recon s.h5 --method sirt --filter hann -o x2.h5
 has "its sentence" err "--filter has no effect with --method sirt"
 check "iterations of fbp" 2 recon s.h5 --iterations 3 -o x2.h5
-has "its sentence" err "--iterations has no effect without --method sirt"
+has "its sentence" err "--iterations has no effect with --method fbp"
 check "interpolation of fbp" 0 recon s.h5 --interpolation nearest -o nearest.h5
 check "interpolation that sirt lacks" 2 recon s.h5 --method sirt --interpolation oversampled -o x2.h5
 check "threads give the same" 0 recon s.h5 --threads 1 $voxel -o fbp1.h5

@@ -84,7 +84,7 @@ static tomos_status step_adjoint(Scene *s)
 
 static tomos_status step_sirt(Scene *s)
 {
-	tomos_sirt_options o = tomos_sirt_defaults();
+	tomos_algebraic_options o = tomos_algebraic_defaults();
 	o.iterations = 2;
 	for (int64_t i = 0; i < s->size; i++) /* from the same start each time */
 		s->result[i] = 0.5F;

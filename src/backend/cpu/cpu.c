@@ -286,8 +286,8 @@ static double add(double a, double b)
 }
 
 /* Sums of blocks, added in order: the same bits for any number of threads. */
-static tomos_status run_sum(
-	void (*block)(void *, int64_t), int64_t n, const float *x, const float *y, double *result)
+static tomos_status run_sum(void (*block)(void *, int64_t), double (*join)(double, double),
+	int64_t n, const float *x, const float *y, double *result)
 {
 	int64_t blocks = (n + BLOCK - 1) / BLOCK;
 	Verb verb = {.n = n, .w = x, .x = y};

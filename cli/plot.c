@@ -1,0 +1,177 @@
+/* Curves with axes as a grey picture, with letters of three by five dots. */
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli.h"
+
+enum { WIDE = 760, HIGH = 480, LEFT = 84, RIGHT = 24, TOP = 40, BOTTOM = 40, DOT = 2, TICKS = 5 };
+
+/* Rows of three dots, the highest first, of what can be written. */
+static const struct {
+	char letter;
+	unsigned short dots;
+} font[] = {{'0', 075557}, {'1', 026227}, {'2', 071747}, {'3', 071717}, {'4', 055711},
+	{'5', 074717}, {'6', 074757}, {'7', 071222}, {'8', 075757}, {'9', 075717}, {'.', 000002},
+	{'-', 000700}, {'+', 002720}, {'A', 025755}, {'B', 065656}, {'C', 034443}, {'D', 065556},
+	{'E', 074647}, {'F', 074644}, {'G', 034553}, {'H', 055755}, {'I', 072227}, {'J', 011152},
+	{'K', 055655}, {'L', 044447}, {'M', 057755}, {'N', 065555}, {'O', 025552}, {'P', 065644},
+	{'Q', 025563}, {'R', 065655}, {'S', 034216}, {'T', 072222}, {'U', 055557}, {'V', 055552},
+	{'W', 055775}, {'X', 055255}, {'Y', 055222}, {'Z', 071247}, {',', 000024}};
+
+typedef struct canvas {
+	float *dots;
+} canvas;
+
+static void dot(canvas *c, double x, double y, float grey)
+{
+	long i = lround(x), j = lround(y);
+	if (i >= 0 && i < WIDE && j >= 0 && j < HIGH)
+		c->dots[j * WIDE + i] = grey;
+}
+
+static void letter(canvas *c, int x, int y, char sign)
+{
+	for (int k = 0; k < COUNT(font); k++)
+		for (int bit = 0; font[k].letter == toupper((unsigned char)sign) && bit < 15; bit++)
+			for (int d = 0; (font[k].dots >> (14 - bit) & 1) && d < DOT * DOT; d++)
+				dot(c, x + bit % 3 * DOT + d % DOT, y + bit / 3 * DOT + d / DOT, 0);
+}
+
+/* Left end at x, or right end where it is to the right. */
+static void text(canvas *c, int x, int y, const char *words, bool right)
+{
+	const int step = 4 * DOT;
+	x -= right ? step * (int)strlen(words) : 0;
+	for (; *words; words++, x += step)
+		letter(c, x, y, *words);
+}
+
+static void line(canvas *c, double x0, double y0, double x1, double y1, float grey, int dash)
+{
+	double length = fmax(fabs(x1 - x0), fabs(y1 - y0));
+	for (int i = 0; i <= (int)length; i++) {
+		double t = length > 0 ? i / length : 0, x = x0 + t * (x1 - x0);
+		if (dash == 0 || (int)x / dash % 2 == 0)
+			for (int d = 0; d < (grey == 0 ? 2 : 1); d++)
+				dot(c, x, y0 + t * (y1 - y0) + d, grey);
+	}
+}
+
+/* An axis from low to high, in powers of ten where the values span much. */
+typedef struct axis {
+	double low, high;
+	bool powers;
+} axis;
+
+static double part(const axis *a, double value)
+{
+	if (a->powers)
+		return (log10(value) - log10(a->low)) / (log10(a->high) - log10(a->low));
+	return (value - a->low) / (a->high - a->low);
+}
+
+static double at_part(const axis *a, double share)
+{
+	return a->powers ? pow(10, log10(a->low) + share * (log10(a->high) - log10(a->low)))
+			 : a->low + share * (a->high - a->low);
+}
+
+static void axis_widen(axis *a, double value)
+{
+	if (!isfinite(value))
+		return;
+	a->low = fmin(a->low, value);
+	a->high = fmax(a->high, value);
+}
+
+static void axis_finish(axis *a, bool may_have_powers)
+{
+	if (!(a->low <= a->high))
+		*a = (axis){0, 1, false};
+	a->powers = may_have_powers && a->low > 0 && a->high > 10 * a->low;
+	if (!(a->high > a->low)) {
+		double room = a->low != 0 ? 0.1 * fabs(a->low) : 1;
+		a->low -= room;
+		a->high += room;
+	}
+}
+
+static double place_x(const axis *a, double value)
+{
+	return LEFT + part(a, value) * (WIDE - LEFT - RIGHT);
+}
+
+static double place_y(const axis *a, double value)
+{
+	return HIGH - BOTTOM - part(a, value) * (HIGH - TOP - BOTTOM);
+}
+
+static void draw_axes(canvas *c, const axis *x, const axis *y)
+{
+	char words[32];
+	for (int i = 0; i <= TICKS; i++) {
+		double u = at_part(x, (double)i / TICKS), v = at_part(y, (double)i / TICKS);
+		line(c, place_x(x, u), TOP, place_x(x, u), HIGH - BOTTOM, 0.8F, 0);
+		line(c, LEFT, place_y(y, v), WIDE - RIGHT, place_y(y, v), 0.8F, 0);
+		snprintf(words, sizeof words, "%.4g", u);
+		text(c, (int)place_x(x, u) + 2 * DOT * (int)strlen(words), HIGH - BOTTOM + 10,
+			words, true);
+		snprintf(words, sizeof words, "%.3g", v);
+		text(c, LEFT - 6, (int)place_y(y, v) - 5, words, true);
+	}
+	line(c, LEFT, HIGH - BOTTOM, WIDE - RIGHT, HIGH - BOTTOM, 0.3F, 0);
+	line(c, LEFT, TOP, LEFT, HIGH - BOTTOM, 0.3F, 0);
+}
+
+static double place_of(const double *places, int64_t i)
+{
+	return places ? places[i] : (double)(i + 1);
+}
+
+static void draw_curve(canvas *c, const axis *x, const axis *y, const curve *one, int number,
+	const double *places, int64_t count)
+{
+	static const int dashes[] = {0, 12, 4, 24};
+	int dash = dashes[number % COUNT(dashes)], name = LEFT + 180 * number;
+	for (int64_t i = 0; i < count; i++) {
+		double u = place_x(x, place_of(places, i));
+		if (!isfinite(one->values[i]) || (y->powers && !(one->values[i] > 0)))
+			continue;
+		double v = place_y(y, one->values[i]);
+		if (count <= 40)
+			for (int d = 0; d < 25; d++)
+				dot(c, u + d % 5 - 2, v + d / 5 - 2, 0);
+		if (i + 1 < count && isfinite(one->values[i + 1]))
+			line(c, u, v, place_x(x, place_of(places, i + 1)),
+				place_y(y, one->values[i + 1]), 0, dash);
+	}
+	line(c, name, TOP - 8, name + 36, TOP - 8, 0, dash);
+	text(c, name + 44, TOP - 13, one->name, false);
+}
+
+int plot_write(const char *path, const char *title, const curve *curves, int curve_count,
+	const double *places, int64_t count, const tomos_file_options *options)
+{
+	axis x = {HUGE_VAL, -HUGE_VAL, false}, y = x;
+	canvas c = {malloc(sizeof(float) * WIDE * HIGH)};
+	if (!c.dots)
+		return failed("no memory for a picture");
+	for (int i = 0; i < WIDE * HIGH; i++)
+		c.dots[i] = 1;
+	for (int64_t i = 0; i < count; i++) {
+		axis_widen(&x, place_of(places, i));
+		for (int k = 0; k < curve_count; k++)
+			axis_widen(&y, curves[k].values[i]);
+	}
+	axis_finish(&x, places != NULL);
+	axis_finish(&y, true);
+	draw_axes(&c, &x, &y);
+	text(&c, LEFT, 8, title, false);
+	for (int k = 0; k < curve_count; k++)
+		draw_curve(&c, &x, &y, &curves[k], k, places, count);
+	int code = lib(tomos_picture_write(path, c.dots, WIDE, HIGH, 0, 1, options));
+	free(c.dots);
+	return code;
+}

@@ -1,0 +1,378 @@
+/* The public faces of the algebraic methods, from their table: options checked, callers' arrays brought
+ * to the backend, the run set up and taken down. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "algo/run.h"
+
+#define EVERY_METHOD_USES \
+	"iterations stop tolerance noise_level keep_best checkpoint every resume ray_weights " \
+	"mask " \
+	"truth history"
+
+typedef enum { ANY, MATCHED } Needs;
+
+typedef struct {
+	const char *name;
+	Method function;
+	Needs needs;
+	const char *options, *help;
+} MethodRow;
+
+#define METHOD(function, name, needs, options, help) \
+	{name, function##_method, needs, options, help},
+static const MethodRow rows[] = {
+#include "algo/methods.def"
+};
+#undef METHOD
+
+const char *tomos_method_names(void)
+{
+#define METHOD(function, name, needs, options, help) "|" name
+	static const char names[] =
+#include "algo/methods.def"
+		;
+#undef METHOD
+	return names + 1;
+}
+
+const char *tomos_method_help(const char *method)
+{
+	int i = method ? choice_index(tomos_method_names(), method) : -1;
+	return i < 0 ? "" : rows[i].help;
+}
+
+static bool has_word(const char *words, const char *word)
+{
+	size_t length = strlen(word);
+	for (const char *at = words; (at = strstr(at, word)) != NULL; at += length)
+		if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+			return true;
+	return false;
+}
+
+static bool uses(const MethodRow *row, const char *option)
+{
+	return has_word(EVERY_METHOD_USES, option) || has_word(row->options, option);
+}
+
+int tomos_method_uses(const char *method, const char *option)
+{
+	int i = method && option ? choice_index(tomos_method_names(), method) : -1;
+	return i >= 0 && uses(&rows[i], option);
+}
+
+static size_t field_size(tomos_option_kind kind)
+{
+	return kind == TOMOS_FLAG ? sizeof(int) : sizeof(int64_t);
+}
+
+static bool same_value(const tomos_option *row, const void *a, const void *b)
+{
+	const char *x = (const char *)a + row->offset, *y = (const char *)b + row->offset;
+	const char *s, *t;
+	if (row->kind != TOMOS_CHOICE && row->kind != TOMOS_TEXT)
+		return memcmp(x, y, field_size(row->kind)) == 0;
+	memcpy(&s, x, sizeof s);
+	memcpy(&t, y, sizeof t);
+	return strcmp(s ? s : "", t ? t : "") == 0;
+}
+
+/* Nobody should believe that a value did something that it did not. */
+static tomos_status refuse_unused(const MethodRow *method, const tomos_algebraic_options *o)
+{
+	const tomos_algebraic_options defaults = tomos_algebraic_defaults();
+	int count;
+	const tomos_option *options = tomos_options("algebraic", &count);
+	for (int i = 0; i < count; i++)
+		if (!uses(method, options[i].name) && !same_value(&options[i], o, &defaults))
+			return fail(TOMOS_BAD_VALUE, "%s has no use for the option '%s'",
+				method->name, options[i].name);
+	return TOMOS_OK;
+}
+
+static tomos_status check_choices(const tomos_algebraic_options *o)
+{
+	int count, index;
+	const tomos_option *options = tomos_options("algebraic", &count);
+	for (int i = 0; i < count; i++) {
+		const char *value;
+		if (options[i].kind != TOMOS_CHOICE)
+			continue;
+		memcpy(&value, (const char *)o + options[i].offset, sizeof value);
+		TRY(choice_find(options[i].name, options[i].values, value, &index));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status check_counts(const tomos_algebraic_options *o)
+{
+	if (o->iterations < 0)
+		return fail(TOMOS_BAD_VALUE, "%lld iterations: the number must not be negative",
+			(long long)o->iterations);
+	if (o->inner < 1)
+		return fail(TOMOS_BAD_VALUE, "%lld inner steps: there must be one at least",
+			(long long)o->inner);
+	if (o->every < 1)
+		return fail(TOMOS_BAD_VALUE,
+			"a checkpoint every %lld iterations: it must be 1 at least",
+			(long long)o->every);
+	if (o->blocks < 0)
+		return fail(TOMOS_BAD_VALUE, "%lld blocks: the number must not be negative",
+			(long long)o->blocks);
+	return TOMOS_OK;
+}
+
+static tomos_status check_numbers(const tomos_algebraic_options *o)
+{
+	bool bounded = strcmp(o->weights, "cimmino") != 0 && strcmp(o->weights, "landweber") != 0;
+	if (!(o->relaxation >= 0) || (bounded && !(o->relaxation < 2)) || isinf(o->relaxation))
+		return fail(TOMOS_BAD_VALUE, "relaxation %g: it must %s", o->relaxation,
+			bounded ? "lie between 0 and 2" : "be a number above 0");
+	if (!(o->minimum <= o->maximum))
+		return fail(
+			TOMOS_BAD_VALUE, "minimum %g is above maximum %g", o->minimum, o->maximum);
+	if (!(o->strength >= 0) || isinf(o->strength))
+		return fail(TOMOS_BAD_VALUE, "strength %g: it must not be negative", o->strength);
+	if (!(o->huber > 0) || isinf(o->huber))
+		return fail(TOMOS_BAD_VALUE, "huber %g: it must be above 0", o->huber);
+	if (!(o->tolerance >= 0))
+		return fail(TOMOS_BAD_VALUE, "tolerance %g: it must not be negative", o->tolerance);
+	if (!(o->noise_level >= 0))
+		return fail(
+			TOMOS_BAD_VALUE, "noise_level %g: it must not be negative", o->noise_level);
+	return TOMOS_OK;
+}
+
+/* What one option asks of another. */
+static tomos_status check_together(const tomos_algebraic_options *o)
+{
+	bool noise = strcmp(o->stop, "discrepancy") == 0 || strcmp(o->stop, "monotone") == 0;
+	if (noise && !(o->noise_level > 0))
+		return fail(TOMOS_BAD_VALUE, "stop '%s' needs a noise_level above 0", o->stop);
+	if (o->keep_best && !o->truth)
+		return fail(TOMOS_BAD_VALUE, "keep_best needs a truth");
+	if (o->resume && (!o->checkpoint || !*o->checkpoint))
+		return fail(TOMOS_BAD_VALUE, "resume needs the name of a checkpoint");
+	return TOMOS_OK;
+}
+
+static tomos_status check(
+	const MethodRow *method, const tomos_op *op, const tomos_algebraic_options *o)
+{
+	TRY(check_choices(o));
+	TRY(check_counts(o));
+	TRY(check_numbers(o));
+	TRY(refuse_unused(method, o));
+	TRY(check_together(o));
+	if (method->needs == MATCHED && !op->matched)
+		return fail(TOMOS_UNSUPPORTED,
+			"%s needs a back projector that is the adjoint of the forward one; the "
+			"operator "
+			"is: %s",
+			method->name, op->description);
+	return TOMOS_OK;
+}
+
+/* ";name value" of an option, as far as there is room; returns its length. */
+static int setting_text(char *text, size_t room, const tomos_option *row, const void *options)
+{
+	const char *field = (const char *)options + row->offset, *choice;
+	int64_t whole = 0;
+	int flag;
+	double real;
+	switch (row->kind) {
+	case TOMOS_REAL:
+		memcpy(&real, field, sizeof real);
+		return snprintf(text, room, ";%s %.17g", row->name, real);
+	case TOMOS_CHOICE:
+		memcpy(&choice, field, sizeof choice);
+		return snprintf(text, room, ";%s %s", row->name, choice);
+	case TOMOS_FLAG:
+		memcpy(&flag, field, sizeof flag);
+		return snprintf(text, room, ";%s %d", row->name, flag != 0);
+	default:
+		memcpy(&whole, field, sizeof whole);
+		return snprintf(text, room, ";%s %lld", row->name, (long long)whole);
+	}
+}
+
+/* What a checkpoint belongs to: method, operator, data, and all that changes the iterates. */
+static tomos_status describe_settings(Run *run, const tomos_op *op)
+{
+	static const char leaves[] =
+		"iterations stop tolerance checkpoint every resume ray_weights "
+		"mask truth history";
+	const int64_t *n = run->X->shape, *m = run->Y->shape;
+	char text[4096];
+	int count, used = snprintf(text, sizeof text,
+			   "method %s;operator %s;volume %lld x %lld x %lld;projections %lld x "
+			   "%lld x %lld;"
+			   "norm of the data %.17g",
+			   run->method, op->description, (long long)n[0], (long long)n[1],
+			   (long long)n[2], (long long)m[0], (long long)m[1], (long long)m[2],
+			   run->b_norm);
+	const tomos_option *options = tomos_options("algebraic", &count);
+	for (int i = 0; i < count && used < (int)sizeof text; i++)
+		if (!has_word(leaves, options[i].name))
+			used += setting_text(
+				text + used, sizeof text - (size_t)used, &options[i], run->o);
+	return mem_text(&run->settings, text);
+}
+
+static tomos_status check_weights(const tomos_array *a)
+{
+	TRY(tomos_array_check(a, "the weights of rays"));
+	for (int64_t i = 0; i < a->shape[0]; i++)
+		for (int64_t j = 0; j < a->shape[1]; j++)
+			for (int64_t k = 0; k < a->shape[2]; k++) {
+				float w = a->data[i * a->stride[0] + j * a->stride[1] +
+						  k * a->stride[2]];
+				if (w < 0)
+					return fail(TOMOS_BAD_VALUE,
+						"the weight of ray [%lld][%lld][%lld] is %g; it "
+						"must not be "
+						"negative",
+						(long long)i, (long long)j, (long long)k, w);
+			}
+	return TOMOS_OK;
+}
+
+/* A copy of the caller's array that lives as long as the run. */
+static tomos_status take_copy(
+	Run *run, float **copy, const Space *space, const tomos_array *array, const char *name)
+{
+	Vector vector;
+	TRY(run_vector(run, copy, space, name));
+	TRY(vector_borrow(&vector, space, array, VECTOR_IN, name));
+	tomos_status status = vector_copy(space, vector.data, *copy);
+	vector_return(&vector, space, VECTOR_IN);
+	return status;
+}
+
+/* Weights and mask go into the operator and the data, so that no method need know of them. */
+static tomos_status prepare_weights(Run *run, const tomos_op *op)
+{
+	const tomos_algebraic_options *o = run->o;
+	float *rays = NULL, *mask = NULL, *b;
+	if (o->ray_weights) {
+		TRY(take_copy(run, &rays, run->Y, o->ray_weights, "the weights of rays"));
+		TRY(check_weights(o->ray_weights));
+		TRY(vector_root(run->Y, rays));
+		TRY(run_vector(run, &b, run->Y, "the weighted data"));
+		TRY(vector_copy(run->Y, run->b, b));
+		TRY(vector_mul(run->Y, rays, b));
+		run->b = b;
+	}
+	if (o->mask) {
+		TRY(take_copy(run, &mask, run->X, o->mask, "the mask"));
+		TRY(vector_inside(run->X, mask));
+		TRY(vector_mul(run->X, mask, run->x));
+	}
+	run->rays = rays;
+	run->mask = mask;
+	if (rays || mask) {
+		TRY(op_weighted(&run->weighted, op, rays, mask));
+		run->A = run->weighted;
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status prepare(Run *run, const tomos_op *op)
+{
+	TRY(prepare_weights(run, op));
+	TRY(vector_norm(run->Y, run->b, &run->b_norm));
+	if (run->o->truth) {
+		TRY(vector_borrow(&run->truth, run->X, run->o->truth, VECTOR_IN, "the truth"));
+		TRY(vector_norm(run->X, run->truth.data, &run->truth_norm));
+		if (!(run->truth_norm > 0))
+			return fail(TOMOS_BAD_VALUE,
+				"the truth is 0 everywhere, so no error is relative to it");
+	}
+	return describe_settings(run, op);
+}
+
+static tomos_status finish(Run *run, tomos_status status)
+{
+	if (run->o->history)
+		run->o->history->ended = run->ended;
+	if (run->best && run->best_at > 0 && (status == TOMOS_OK || status == TOMOS_CANCELLED)) {
+		tomos_status copied = vector_copy(run->X, run->best, run->x);
+		status = status == TOMOS_OK ? copied : status;
+	}
+	vector_return(&run->truth, run->X, VECTOR_IN);
+	subsets_free(&run->subsets);
+	for (int64_t i = 0; i < run->held_count; i++)
+		vector_free(run->held[i].data, run->held[i].space);
+	tomos_op_free(run->weighted);
+	tomos_op_free(run->gradient);
+	mem_free(run->held);
+	mem_free(run->settings);
+	return status;
+}
+
+static tomos_status run_method(const MethodRow *method, const tomos_op *op, const float *b,
+	float *x, const tomos_algebraic_options *o, const tomos_progress *progress)
+{
+	Run run = {.method = method->name,
+		.A = op,
+		.X = &op->domain,
+		.Y = &op->range,
+		.b = b,
+		.x = x,
+		.low = (float)o->minimum,
+		.high = (float)o->maximum,
+		.o = o,
+		.progress = progress,
+		.ended = "iterations"};
+	tomos_status status = prepare(&run, op);
+	if (status == TOMOS_OK)
+		status = method->function(&run);
+	return finish(&run, status);
+}
+
+static tomos_status reconstruct(const MethodRow *method, const tomos_op *op, const tomos_array *b,
+	const tomos_array *x, const tomos_algebraic_options *given, const tomos_progress *progress)
+{
+	if (!op)
+		return fail(TOMOS_BAD_VALUE, "%s: there is no operator", method->name);
+	tomos_algebraic_options o = tomos_algebraic_defaults();
+	TRY(options_take(&o, given, "algebraic"));
+	if (o.history)
+		o.history->count = o.history->best = 0;
+	TRY(check(method, op, &o));
+	Vector data, image;
+	TRY(vector_borrow(&data, &op->range, b, VECTOR_IN, "the projections"));
+	tomos_status status = vector_borrow(&image, &op->domain, x, VECTOR_IN_OUT, "the volume");
+	if (status == TOMOS_OK) {
+		status = run_method(method, op, data.data, image.data, &o, progress);
+		tomos_status returned = vector_return(&image, &op->domain, VECTOR_IN_OUT);
+		status = status != TOMOS_OK ? status : returned;
+	}
+	vector_return(&data, &op->range, VECTOR_IN);
+	return status;
+}
+
+tomos_status tomos_reconstruct(const tomos_op *op, const char *method, const tomos_array *b,
+	const tomos_array *x, const tomos_algebraic_options *options,
+	const tomos_progress *progress)
+{
+	int i;
+	TRY(choice_find("method", tomos_method_names(), method, &i));
+	return reconstruct(&rows[i], op, b, x, options, progress);
+}
+
+#define METHOD(function, name, needs, options, help) ROW_##function,
+enum {
+#include "algo/methods.def"
+};
+#undef METHOD
+
+#define METHOD(function, name, needs, uses, help) \
+	tomos_status tomos_##function(const tomos_op *op, const tomos_array *b, \
+		const tomos_array *x, const tomos_algebraic_options *options, \
+		const tomos_progress *progress) \
+	{ \
+		return reconstruct(&rows[ROW_##function], op, b, x, options, progress); \
+	}
+#include "algo/methods.def"

@@ -1,0 +1,22 @@
+/* Golub-Kahan bidiagonalisation of A, started by b - A x: what LSQR and LSMR stand on. */
+#ifndef BIDIAGONAL_H
+#define BIDIAGONAL_H
+
+#include "algo/run.h"
+
+typedef struct {
+	float *u, *v;
+	double alpha, beta;
+} Bidiagonal;
+
+/* beta u = b - A x, alpha v = A'u; both are part of the run's state. */
+tomos_status bidiagonal_begin(Run *run, Bidiagonal *b);
+/* beta u = A v - alpha u, alpha v = A'u - beta v, with new alpha and beta. */
+tomos_status bidiagonal_next(const Run *run, Bidiagonal *b);
+/* c, s and r with (c, s)(a, b)' = r, c^2 + s^2 = 1. */
+void bidiagonal_turn(double a, double b, double *c, double *s, double *r);
+/* ||b - A x|| from the norm with the penalty's part in it. */
+tomos_status bidiagonal_residual(
+	const Run *run, const float *start, double with_penalty, double *norm);
+
+#endif

@@ -1,0 +1,31 @@
+/* The penalties R(x) of fista and pdhg. */
+#ifndef PENALTY_H
+#define PENALTY_H
+
+#include "algo/run.h"
+
+typedef enum {
+	PENALTY_NONE,
+	PENALTY_TIKHONOV,
+	PENALTY_L1,
+	PENALTY_TV,
+	PENALTY_HUBER
+} PenaltyKind;
+
+PenaltyKind penalty_kind(const Run *run);
+bool penalty_of_gradient(PenaltyKind kind);
+/* y = argmin 1/2 ||x - y||^2 + a R(x) inside the bounds, for penalties of x itself. */
+tomos_status penalty_simple(const Run *run, double a, float *y);
+
+/* The same for those of the gradient: a dual field that is kept from call to call. */
+typedef struct {
+	const tomos_op *gradient;
+	float *p, *q, *g, *u; /* dual field, with momentum, gradient; a volume */
+} Denoiser;
+
+tomos_status denoiser_make(Run *run, Denoiser *d);
+tomos_status denoise(const Run *run, const Denoiser *d, double a, float *y);
+/* The largest eigenvalue of the gradient's adjoint times the gradient is below this. */
+double gradient_bound(const Run *run);
+
+#endif

@@ -1,0 +1,12 @@
+/* What all algorithms tell their caller. */
+#include "algo/algo.h"
+
+tomos_status progress_report(const tomos_progress *progress, const char *stage, int64_t done,
+	int64_t total, double value)
+{
+	if (progress && progress->report &&
+		progress->report(progress->user, stage, done, total, value) != 0)
+		return fail(TOMOS_CANCELLED, "%s was cancelled after step %lld of %lld", stage,
+			(long long)done, (long long)total);
+	return TOMOS_OK;
+}

@@ -1,0 +1,179 @@
+/* What all algebraic methods share: their vectors, and what happens around each iteration. */
+#include "algo/run.h"
+#include <math.h>
+#include <string.h>
+
+static tomos_status hold(Run *run, float **data, const Space *space, const char *what, bool state)
+{
+	*data = NULL;
+	if (run->held_count == run->held_room) {
+		Held *larger;
+		int64_t room = 2 * run->held_room + 16;
+		TRY(mem_alloc(&larger, room, sizeof *larger, "a list of vectors"));
+		if (run->held)
+			memcpy(larger, run->held, (size_t)run->held_count * sizeof *larger);
+		mem_free(run->held);
+		run->held = larger;
+		run->held_room = room;
+	}
+	TRY(vector_new(data, space, what));
+	run->held[run->held_count++] = (Held){*data, space, state};
+	return TOMOS_OK;
+}
+
+tomos_status run_vector(Run *run, float **data, const Space *space, const char *what)
+{
+	return hold(run, data, space, what, false);
+}
+
+tomos_status run_state(Run *run, float **data, const Space *space, const char *what)
+{
+	return hold(run, data, space, what, true);
+}
+
+void run_scalar(Run *run, double *scalar)
+{
+	run->scalars[run->scalar_count++] = scalar;
+}
+
+tomos_status run_ones(const Run *run, float *ones)
+{
+	TRY(vector_fill(run->X, 1, ones));
+	return run->mask ? vector_mul(run->X, run->mask, ones) : TOMOS_OK;
+}
+
+tomos_status run_residual(const Run *run, float *r)
+{
+	TRY(op_forward(run->A, run->x, r));
+	return vector_xpay(run->Y, run->b, -1, r);
+}
+
+/* Bounds that leave out 0 would fill what the mask leaves out. */
+tomos_status run_step(const Run *run, float a, const float *w, const float *s, float *y)
+{
+	bool zero = run->low <= 0 && run->high >= 0;
+	TRY(vector_step(run->X, a, w, s, run->low, run->high, y));
+	return run->mask && !zero ? vector_mul(run->X, run->mask, y) : TOMOS_OK;
+}
+
+tomos_status run_bound(const Run *run, float *y)
+{
+	TRY(vector_clamp(run->X, run->low, run->high, y));
+	return run->mask ? vector_mul(run->X, run->mask, y) : TOMOS_OK;
+}
+
+tomos_status run_gradient(Run *run, const tomos_op **gradient)
+{
+	if (!run->gradient) {
+		TRY(op_gradient(&run->gradient, run->X));
+		run->field = run->gradient->range;
+	}
+	*gradient = run->gradient;
+	return TOMOS_OK;
+}
+
+/* A best iterate of its own is kept, and saved with the rest. */
+static tomos_status prepare_best(Run *run)
+{
+	run->least_error = HUGE_VAL;
+	run_scalar(run, &run->least_error);
+	run_scalar(run, &run->best_at);
+	if (!run->o->keep_best)
+		return TOMOS_OK;
+	TRY(run_state(run, &run->best, run->X, "the best volume"));
+	return vector_copy(run->X, run->x, run->best);
+}
+
+tomos_status run_start(Run *run)
+{
+	const tomos_algebraic_options *o = run->o;
+	bool found = false;
+	TRY(prepare_best(run));
+	TRY(stop_prepare(run));
+	if (o->resume)
+		TRY(checkpoint_read(run, &found));
+	if (o->history)
+		o->history->count = run->k;
+	run->going = run->k < o->iterations;
+	if (found && run->old_x)
+		TRY(vector_copy(run->X, run->x, run->old_x));
+	return progress_report(run->progress, run->method, run->k, o->iterations, 0);
+}
+
+static tomos_status note_error(Run *run, double *error)
+{
+	*error = NAN;
+	if (!run->truth.data)
+		return TOMOS_OK;
+	TRY(vector_distance(run->X, run->x, run->truth.data, error));
+	*error /= run->truth_norm;
+	if (!(*error < run->least_error))
+		return TOMOS_OK;
+	run->least_error = *error;
+	run->best_at = (double)run->k;
+	return run->best ? vector_copy(run->X, run->x, run->best) : TOMOS_OK;
+}
+
+static void note_history(const Run *run, double residual, double error)
+{
+	tomos_history *h = run->o->history;
+	if (!h)
+		return;
+	h->count = run->k;
+	h->best = (int64_t)run->best_at;
+	if (run->k <= h->room && h->residual)
+		h->residual[run->k - 1] = residual;
+	if (run->k <= h->room && h->error)
+		h->error[run->k - 1] = error;
+}
+
+/* A checkpoint is due every so often, and when the caller cancels. */
+static tomos_status report(Run *run, double residual)
+{
+	const tomos_algebraic_options *o = run->o;
+	tomos_status status =
+		progress_report(run->progress, run->method, run->k, o->iterations, residual);
+	bool due = run->k % o->every == 0 || status != TOMOS_OK;
+	if (status != TOMOS_OK)
+		run->ended = "cancelled";
+	if (o->checkpoint && *o->checkpoint && due)
+		TRY(checkpoint_write(run));
+	return status;
+}
+
+static tomos_status iterated(Run *run, const float *r, double norm)
+{
+	double error, residual = run->b_norm > 0 ? norm / run->b_norm : norm;
+	bool stop = false;
+	run->k++;
+	if (!isfinite(norm))
+		return fail(TOMOS_BAD_VALUE,
+			"%s diverged: the residual is no longer finite after iteration %lld "
+			"(relaxation %g)",
+			run->method, (long long)run->k, run->o->relaxation);
+	TRY(note_error(run, &error));
+	note_history(run, residual, error);
+	TRY(stop_check(run, r, norm, &stop));
+	run->going = run->going && !stop && run->k < run->o->iterations;
+	if (!stop)
+		return report(run, residual);
+	run->ended = run->o->stop;
+	return TOMOS_OK;
+}
+
+tomos_status run_iterated(Run *run, const float *r)
+{
+	double norm;
+	TRY(vector_norm(run->Y, r, &norm));
+	return iterated(run, r, norm);
+}
+
+tomos_status run_iterated_norm(Run *run, double norm)
+{
+	if (!stop_needs_residual(run))
+		return iterated(run, NULL, norm);
+	if (!run->residual)
+		TRY(run_vector(run, &run->residual, run->Y, "the residual"));
+	TRY(run_residual(run, run->residual));
+	return run_iterated(run, run->residual);
+}

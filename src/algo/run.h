@@ -1,0 +1,81 @@
+/* One run of an algebraic method: what it works on, what it holds, and what every iteration brings. */
+#ifndef RUN_H
+#define RUN_H
+
+#include "algo/algo.h"
+#include "op/subset.h"
+
+/* A vector that lives as long as the run; `state` vectors and scalars are what a checkpoint saves. */
+typedef struct {
+	float *data;
+	const Space *space;
+	bool state;
+} Held;
+
+enum { SCALARS = 24 };
+
+typedef struct {
+	const char *method;
+	const tomos_op *A;        /* rays weighted, voxels masked */
+	const Space *X, *Y;
+	const float *b;           /* weighted likewise */
+	float *x;
+	const float *rays, *mask; /* roots of the weights; 1 inside; NULL: all the same */
+	float low, high;
+	const tomos_algebraic_options *o;
+	const tomos_progress *progress;
+	int64_t k;                /* iterations done */
+	bool going;               /* on to the next one */
+	/* What the driver keeps. */
+	Held *held;
+	int64_t held_count, held_room;
+	double *scalars[SCALARS];
+	int scalar_count;
+	tomos_op *weighted, *gradient;
+	Subsets subsets;
+	Space field;              /* of the gradient */
+	double b_norm, truth_norm, last, least_error, best_at;
+	Vector truth;
+	float *best, *old_x, *old_r, *residual;
+	const char *ended;
+	char *settings;
+} Run;
+
+typedef tomos_status (*Method)(Run *run);
+#define METHOD(function, name, needs, options, help) tomos_status function##_method(Run *run);
+#include "algo/methods.def"
+#undef METHOD
+
+tomos_status run_vector(Run *run, float **data, const Space *space, const char *what);
+tomos_status run_state(Run *run, float **data, const Space *space, const char *what);
+void run_scalar(Run *run, double *scalar);
+
+/* Before the first iteration, with the state set up: takes a checkpoint's state instead. */
+tomos_status run_start(Run *run);
+/* After each: what the caller sees, whether to go on. `r` is b - A x; without it its norm will do. */
+tomos_status run_iterated(Run *run, const float *r);
+tomos_status run_iterated_norm(Run *run, double norm);
+
+/* r = b - A x */
+tomos_status run_residual(const Run *run, float *r);
+/* y += a w s inside the bounds, with y and s inside the mask; w NULL: 1. */
+tomos_status run_step(const Run *run, float a, const float *w, const float *s, float *y);
+/* y inside the bounds and the mask. */
+tomos_status run_bound(const Run *run, float *y);
+/* 1 in every voxel that counts. */
+tomos_status run_ones(const Run *run, float *ones);
+/* The gradient and its space, made at the first call. */
+tomos_status run_gradient(Run *run, const tomos_op **gradient);
+
+/* The rules of --stop but for "iterations". */
+tomos_status stop_prepare(Run *run);
+tomos_status stop_check(Run *run, const float *r, double norm, bool *stop);
+bool stop_needs_residual(const Run *run);
+/* How far the residual is from white noise: its normalised cumulative periodogram from a line. */
+tomos_status stop_ncp(const Run *run, const float *r, double *number);
+
+tomos_status checkpoint_write(const Run *run);
+/* *found: whether there was one. */
+tomos_status checkpoint_read(Run *run, bool *found);
+
+#endif

@@ -1,0 +1,113 @@
+/* Weights of rays and voxels: SIRT, Cimmino, Landweber, CAV and DROP.
+ *
+ * P. Gilbert 1972 and paper of Pedersen and Lindhøj 2018 (inverse row and column sums); G. Cimmino 1938;
+ * L. Landweber 1951; Y. Censor, D. Gordon, R. Gordon, "Component averaging", Parallel Comput. 27 (2001);
+ * Y. Censor, T. Elfving, G. T. Herman, T. Nikazad, "On diagonally relaxed orthogonal projection methods",
+ * SIAM J. Sci. Comput. 30 (2008). With weights w = rays^2 of the caller, A here is diag(rays) times the
+ * projector, so that M, measured on the projector alone, comes out multiplied by w.
+ */
+#include <math.h>
+#include "algo/weights.h"
+
+#define LEAST 1e-6 /* of the largest: rays and voxels that are barely met count for nothing */
+
+WeightKind weights_kind(const Run *run)
+{
+	return (WeightKind)choice_index("sirt|cimmino|landweber|cav|drop", run->o->weights);
+}
+
+bool weights_has_voxels(WeightKind kind)
+{
+	return kind == WEIGHTS_SIRT || kind == WEIGHTS_DROP;
+}
+
+static tomos_status invert(const Space *space, float *x)
+{
+	double largest;
+	TRY(vector_largest(space, x, &largest));
+	return vector_invert(space, (float)(LEAST * largest), x);
+}
+
+static tomos_status square_weights(const Space *Y, const float *rays, float *w)
+{
+	TRY(vector_fill(Y, 1, w));
+	for (int i = 0; rays && i < 2; i++)
+		TRY(vector_mul(Y, rays, w));
+	return TOMOS_OK;
+}
+
+tomos_status weights_rays(
+	const Run *run, const tomos_op *A, const float *rays, float *M, float *scratch)
+{
+	WeightKind kind = weights_kind(run);
+	if (kind == WEIGHTS_LANDWEBER)
+		return vector_fill(&A->range, 1, M);
+	TRY(run_ones(run, scratch));
+	if (kind == WEIGHTS_SIRT) {
+		TRY(op_forward(A, scratch, M));
+	} else {
+		if (kind == WEIGHTS_CAV) {
+			TRY(square_weights(&A->range, rays, M));
+			TRY(op_power_adjoint(A, 0, M, scratch));
+		}
+		TRY(op_power(A, 2, scratch, M));
+	}
+	TRY(invert(&A->range, M));
+	for (int i = 0; rays && i < (kind == WEIGHTS_SIRT ? 1 : 2); i++)
+		TRY(vector_mul(&A->range, rays, M));
+	return TOMOS_OK;
+}
+
+tomos_status weights_voxels(
+	const Run *run, const tomos_op *A, const float *rays, float *T, float *scratch)
+{
+	if (weights_kind(run) == WEIGHTS_SIRT) {
+		TRY(vector_fill(&A->range, 1, scratch));
+		if (rays)
+			TRY(vector_mul(&A->range, rays, scratch));
+		TRY(op_adjoint(A, scratch, T));
+	} else {
+		TRY(square_weights(&A->range, rays, scratch));
+		TRY(op_power_adjoint(A, 0, scratch, T));
+	}
+	return invert(run->X, T);
+}
+
+/* The largest eigenvalue of A' M A. */
+static tomos_status largest_eigenvalue(
+	const Run *run, const tomos_op *A, const float *M, float *x, float *y, double *value)
+{
+	double length, last = 0;
+	*value = 0;
+	TRY(run_ones(run, x));
+	TRY(vector_norm(run->X, x, &length));
+	for (int k = 0; k < 50 && length > 0 && (k < 2 || *value > last * (1 + 1e-3)); k++) {
+		last = *value;
+		TRY(vector_scale(run->X, (float)(1 / length), x));
+		TRY(op_forward(A, x, y));
+		TRY(vector_mul(&A->range, M, y));
+		TRY(op_adjoint(A, y, x));
+		TRY(vector_norm(run->X, x, &length));
+		*value = length;
+	}
+	return TOMOS_OK;
+}
+
+tomos_status weights_relaxation(const Run *run, const tomos_op *A, const float *M, double *lambda)
+{
+	WeightKind kind = weights_kind(run);
+	float *x = NULL, *y = NULL;
+	double largest = 0;
+	tomos_status status;
+	*lambda = run->o->relaxation != 0 ? run->o->relaxation : 1;
+	if (run->o->relaxation != 0 || (kind != WEIGHTS_CIMMINO && kind != WEIGHTS_LANDWEBER))
+		return TOMOS_OK;
+	TRY_OR_DONE(vector_new(&x, run->X, "the relaxation"));
+	TRY_OR_DONE(vector_new(&y, &A->range, "the relaxation"));
+	TRY_OR_DONE(largest_eigenvalue(run, A, M, x, y, &largest));
+	*lambda = largest > 0 ? 1 / largest : 1;
+done:
+	vector_free(x, run->X);
+	vector_free(y, &A->range);
+	return status;
+}

@@ -1,0 +1,29 @@
+/* The weights M of rays and T of voxels in x += lambda T A' M (b - A x). */
+#ifndef WEIGHTS_H
+#define WEIGHTS_H
+
+#include "algo/run.h"
+
+typedef enum {
+	WEIGHTS_SIRT,
+	WEIGHTS_CIMMINO,
+	WEIGHTS_LANDWEBER,
+	WEIGHTS_CAV,
+	WEIGHTS_DROP
+} WeightKind;
+
+WeightKind weights_kind(const Run *run);
+/* Of the rays of A, the run's operator or a block of it, whose weights are `rays`; `scratch` is a
+ * volume. */
+tomos_status weights_rays(
+	const Run *run, const tomos_op *A, const float *rays, float *M, float *scratch);
+/* Of the voxels, which A's rays meet; `scratch` is of A's projections. False from weights_has_voxels:
+ * all 1. */
+bool weights_has_voxels(WeightKind kind);
+tomos_status weights_voxels(
+	const Run *run, const tomos_op *A, const float *rays, float *T, float *scratch);
+/* The option, or where it is 0 what these weights need. */
+tomos_status weights_relaxation(
+	const Run *run, const tomos_op *A, const float *M, double *lambda);
+
+#endif
