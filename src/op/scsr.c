@@ -70,24 +70,18 @@ static tomos_status part_orbits(Scsr *part, const Scsr *whole, const int64_t *pl
 	to->orbit_count = to->rows = 0;
 	to->orbits = NULL;
 	TRY(mem_alloc(&to->orbits, from->orbit_count, sizeof *to->orbits, "views of a matrix"));
-	TRY(mem_alloc(&part->groups, whole->group_count, sizeof(Group), "views of a matrix"));
-	for (int64_t i = 0, group = 0; i < from->orbit_count; i++) {
+	for (int64_t i = 0; i < from->orbit_count; i++) {
 		Orbit orbit = from->orbits[i];
 		bool used = false;
 		for (int g = 0; g < from->count; g++) {
 			orbit.target[g] = orbit.target[g] < 0 ? -1 : place[orbit.target[g]];
 			used |= orbit.target[g] >= 0;
 		}
-		for (; group < whole->group_count && whole->groups[group].orbit == i; group++) {
-			Group *kept = &part->groups[part->group_count];
-			*kept = whole->groups[group];
-			kept->orbit = (int32_t)to->orbit_count;
-			kept->slot = part->slots;
-			part->slots += used ? kept->pairs : 0;
-			part->group_count += used;
-		}
-		if (used)
-			to->orbits[to->orbit_count++] = orbit;
+		if (!used)
+			continue;
+		orbit.slot = to->rows;
+		to->rows += orbit.columns;
+		to->orbits[to->orbit_count++] = orbit;
 	}
 	return TOMOS_OK;
 }

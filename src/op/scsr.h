@@ -2,11 +2,13 @@
  * reconstruction technique for computed tomography images on GPUs" (CCGrid 2019).
  *
  * The symmetries of the square map rays on rays and pixels on pixels, so of all rays that are images
- * of one another one is stored. Stored rays of one view that share no pixel are sorted by length,
- * the longest paired with the shortest, and similar pairs put together in groups; a group is dense:
- * column by column, one entry of each pair. Its columns are cut in three: those in which every
- * pair is still in its long row, those in which pairs go over from the long to the short row (bits
- * say where), and those of short rows alone. Pixels in one column differ.
+ * of one another one is stored. The image is cut into slabs of pixel rows, and the rays with it.
+ * Those pieces of rays of one view and slab that share no pixel are sorted by length, the longest
+ * paired with the shortest, and similar pairs put together in groups. A group is dense: column by
+ * column, one entry of each pair. Its columns are cut in three: those in which every pair is still
+ * in its long row, those in which pairs go over to the short row (bits say where), and those of
+ * short rows alone. The pixels of one column differ, so a column can be added to them at once; the
+ * same arrays serve A and A'.
  */
 #ifndef SCSR_H
 #define SCSR_H
@@ -26,12 +28,14 @@ typedef struct {
 
 /* A stored view: what its rays are under each symmetry. */
 typedef struct {
+	int64_t number; /* among all orbits of the matrix */
 	int64_t view;
 	int64_t target[SYMMETRIES]; /* view, or -1: none that is not there already */
 	bool flip[SYMMETRIES];      /* with the columns in reverse */
 	bool again[SYMMETRIES];     /* the target of a lane before, the other way round */
 	int64_t columns; /* stored: all, or half where the view is its own mirror image */
 	int64_t first;   /* stored row of column 0 */
+	int64_t slot;    /* the same among the rows in use */
 } Orbit;
 
 typedef struct {
@@ -45,34 +49,32 @@ typedef struct {
 tomos_status symmetries_find(Symmetries *found, const Lister *lister);
 void symmetries_free(Symmetries *found);
 
-/* P pairs; entry (t, p) of the dense matrix lies at `at` + t P + p. */
+/* Entry (t, p) of the dense matrix lies at `at` + t pairs + p. */
 typedef struct {
-	int64_t at, masks;  /* in the entries; in the masks */
-	int64_t pair, slot; /* first in the pairs; first among those in use */
-	int64_t one, two,
-		width; /* columns at which the second and third sub-matrix and padding end */
-	int32_t orbit, pairs;
+	int64_t at, masks;       /* first of the entries; of the masks */
+	int32_t pair, pairs;     /* first of its pairs; how many */
+	int32_t one, two, width; /* where the sub-matrices end */
 } Group;
 
 /* The stored rays; shared between an operator and its parts. */
 typedef struct {
 	int64_t nx, ny, pixels, view_columns;
-	int64_t entries, pairs, slabs, slab_size; /* slabs of whole pixel rows */
-	int64_t mask_count, longest;
+	int64_t slabs, slab_size; /* slabs of whole pixel rows */
+	int64_t rows, orbits, groups, pairs, entries, mask_count;
+	int64_t longest; /* row */
 	int32_t *index;
 	float *weight;
-	uint8_t *masks; /* bit p of column `one` + i of a group: pair p begins its short row here */
-	int32_t *column; /* [pair][2] of the view, long and short; -1: there is no short row */
-	uint32_t *ends;  /* [pair][2][slabs]: where each slab of pixels ends in the row */
-	int64_t *place;  /* [stored row]: 2 pair + (0 long, 1 short) */
+	uint8_t *masks;       /* bit p of column `one` + i of a group: pair p goes over here */
+	int32_t *column;      /* [pair][2] of the view, long and short; -1: there is no short row */
+	int32_t *place;       /* [slab][stored row]: 2 pair + (0 long, 1 short), or -1 */
+	Group *group;         /* in the order of slabs, then orbits */
+	int64_t *first_group; /* [slab][orbit], and one more */
 } ScsrRows;
 
 typedef struct {
 	Symmetries symmetries;
 	ScsrRows *rows;
 	bool borrowed; /* the rows belong to another operator */
-	Group *groups;
-	int64_t group_count, slots;
 	int64_t *
 		lanes; /* [view][2]: orbit * SYMMETRIES + symmetry, straight and with flip, or -1 */
 } Scsr;

@@ -1,15 +1,15 @@
 /* Products with SCSR: one stored entry serves all images of its ray.
  *
  * The image is laid out with all images of a pixel side by side, so a stored entry is one weight times
- * a short vector, with one lane per symmetry. Forward sums along rows, group by group. The adjoint
- * reads the same arrays slab by slab: the entries of a row are in the order of pixels and the slabs'
- * ends are kept, so each task adds to pixels of its own, in the order of the rows.
+ * a short vector, with one lane per symmetry. Forward, a task sums the rows of one stored view; back,
+ * a task has one slab of pixels. Both walk the same groups in the same way.
  */
 #include <string.h>
 #include "op/scsr.h"
 
 enum {
-	TILE = 16,  /* side of the squares in which the image is rearranged */
+	TILE = 16, /* side of the squares in which the image is rearranged */
+	MOST_TASKS = 64,
 	CHUNK = 64, /* columns summed in single precision before they go to the double sums */
 };
 
@@ -21,7 +21,9 @@ typedef struct {
 	const float *in;
 	float *out;
 	float *image;  /* [pixel][lane] */
-	float *values; /* [slot][2][lane]: adjoint */
+	float *values; /* adjoint: [row in use][lane] */
+	double *sums;  /* forward: [task][column][lane] */
+	int64_t tasks;
 } Product;
 
 /* A weight to the power: 0 counts entries, not padding. */
@@ -30,6 +32,20 @@ INLINE float raised(float weight, const int plain, int power)
 	if (plain)
 		return weight;
 	return power == 2 ? weight * weight : weight != 0 ? 1 : 0;
+}
+
+/* Compilers do not see by themselves that lanes are neighbours. */
+typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* to += w * from */
+INLINE void lanes_add(float *to, float w, const float *from, const int lanes)
+{
+	if (lanes < 4)
+		for (int g = 0; g < lanes; g++)
+			to[g] += w * from[g];
+	else
+		for (int g = 0; g < lanes; g += 4)
+			*(Four *)(to + g) += w * *(const Four *)(from + g);
 }
 
 /* ---- the image, all images of a pixel side by side ------------------------------------------------ */
@@ -83,54 +99,11 @@ INLINE int64_t lane_row(const Scsr *s, const Orbit *orbit, int64_t column, int g
 	return orbit->target[g] * columns + (orbit->flip[g] ? mirror : column);
 }
 
-static void put_row(const Product *p, const Orbit *orbit, int64_t column, const double *sums)
-{
-	for (int g = 0; column >= 0 && g < p->scsr->symmetries.count; g++) {
-		int64_t row = lane_row(p->scsr, orbit, column, g);
-		if (row >= 0)
-			p->out[row] = (float)sums[g];
-	}
-}
-
-static void get_rows(void *user, int64_t number)
-{
-	const Product *p = user;
-	const Scsr *s = p->scsr;
-	const Group *group = &s->groups[number];
-	const Orbit *orbit = &s->symmetries.orbits[group->orbit];
-	int lanes = s->symmetries.count;
-	for (int64_t i = 0; i < 2 * group->pairs; i++) {
-		int64_t column = s->rows->column[2 * group->pair + i];
-		float *values = &p->values[(2 * group->slot + i) * lanes];
-		for (int g = 0; g < lanes; g++) {
-			int64_t row = column < 0 ? -1 : lane_row(s, orbit, column, g);
-			values[g] = row < 0 ? 0 : p->in[row];
-		}
-	}
-}
-
-/* Rows that meet no pixel are in no group. */
-static void zero_rows(const Product *p)
-{
-	const Scsr *s = p->scsr;
-	for (int64_t i = 0; i < s->symmetries.orbit_count; i++) {
-		const Orbit *orbit = &s->symmetries.orbits[i];
-		for (int64_t c = 0; c < orbit->columns; c++)
-			for (int g = 0; g < s->symmetries.count; g++) {
-				int64_t row = s->rows->place[orbit->first + c] < 0
-						      ? lane_row(s, orbit, c, g)
-						      : -1;
-				if (row >= 0)
-					p->out[row] = 0;
-			}
-	}
-}
-
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-/* Adds columns [from, to) of a group of `pairs` pairs to the sums. */
+/* Adds columns [from, to) of a group of `pairs` pairs to the sums of these rows. */
 INLINE void sum_columns(const Product *p, const Group *group, const int lanes, const int pairs,
-	const int plain, int64_t from, int64_t to, double sums[PAIRS][SYMMETRIES])
+	const int plain, int64_t from, int64_t to, double *const sums[PAIRS])
 {
 	const int32_t *index = p->scsr->rows->index + group->at + from * pairs;
 	const float *weight = p->scsr->rows->weight + group->at + from * pairs;
@@ -138,85 +111,98 @@ INLINE void sum_columns(const Product *p, const Group *group, const int lanes, c
 		int64_t stop = min64(from + CHUNK, to);
 		float part[PAIRS][SYMMETRIES] = {{0}};
 		for (; from < stop; from++, index += pairs, weight += pairs)
-			for (int i = 0; i < pairs; i++) {
-				const float *pixel = p->image + (int64_t)index[i] * lanes;
-				float w = raised(weight[i], plain, p->power);
-				for (int g = 0; g < lanes; g++)
-					part[i][g] += w * pixel[g];
-			}
+			for (int i = 0; i < pairs; i++)
+				lanes_add(part[i], raised(weight[i], plain, p->power),
+					p->image + (int64_t)index[i] * lanes, lanes);
 		for (int i = 0; i < pairs; i++)
 			for (int g = 0; g < lanes; g++)
 				sums[i][g] += part[i][g];
 	}
 }
 
-/* Long rows that end here: out with their sums. */
-INLINE void turn_pairs(const Product *p, const Group *group, unsigned which, const int pairs,
-	double sums[PAIRS][SYMMETRIES])
+/* Walks the columns of a group between junctions; `rows` are the long rows' data, then the short
+ * ones'. Literal arguments make one function of it for each number of lanes and pairs. */
+#define WALK_GROUP(TYPE, RUN) \
+	const ScsrRows *r = p->scsr->rows; \
+	const uint8_t *masks = r->masks + group->masks; \
+	TYPE *now[PAIRS]; \
+	unsigned turned = 0; \
+	int64_t from = 0; \
+	for (int i = 0; i < pairs; i++) \
+		now[i] = rows + (int64_t)r->column[2 * (group->pair + i)] * lanes; \
+	for (int64_t t = group->one; t <= group->two; t++) { \
+		unsigned which = t < group->two ? masks[t - group->one] : ~turned; \
+		if (!which && t < group->two) \
+			continue; \
+		RUN(p, group, lanes, pairs, plain, from, t, now); \
+		for (int i = 0; i < pairs; i++) { \
+			int64_t column = r->column[2 * (group->pair + i) + 1]; \
+			if (which >> i & 1) \
+				now[i] = column < 0 ? none : rows + column * lanes; \
+		} \
+		turned |= which; \
+		from = t; \
+	} \
+	RUN(p, group, lanes, pairs, plain, from, group->width, now);
+
+INLINE void sum_group(const Product *p, const Group *group, const int lanes, const int pairs,
+	const int plain, double *rows)
 {
-	const Orbit *orbit = &p->scsr->symmetries.orbits[group->orbit];
-	for (int i = 0; i < pairs; i++)
-		if (which >> i & 1) {
-			put_row(p, orbit, p->scsr->rows->column[2 * (group->pair + i)], sums[i]);
-			memset(sums[i], 0, sizeof sums[i]);
+	double none[SYMMETRIES] = {0}; /* for padding */
+	WALK_GROUP(double, sum_columns)
+}
+
+/* Whole groups have a loop of their own. */
+#define CALL_PAIRS(function, lanes, rows) \
+	if (p->power != 1) \
+		function(p, group, lanes, group->pairs, 0, rows); \
+	else if (group->pairs == PAIRS) \
+		function(p, group, lanes, PAIRS, 1, rows); \
+	else \
+		function(p, group, lanes, group->pairs, 1, rows);
+
+#define CALL_LANES(function, rows) \
+	switch (p->scsr->symmetries.count) { \
+	case 8: \
+		CALL_PAIRS(function, 8, rows) \
+		break; \
+	case 4: \
+		CALL_PAIRS(function, 4, rows) \
+		break; \
+	case 2: \
+		CALL_PAIRS(function, 2, rows) \
+		break; \
+	default: \
+		CALL_PAIRS(function, 1, rows) \
+	}
+
+static void forward_orbit(const Product *p, const Orbit *orbit, double *sums)
+{
+	const ScsrRows *r = p->scsr->rows;
+	int lanes = p->scsr->symmetries.count;
+	memset(sums, 0, (size_t)(orbit->columns * lanes) * sizeof *sums);
+	for (int64_t slab = 0; slab < r->slabs; slab++) {
+		const int64_t *first = &r->first_group[slab * r->orbits + orbit->number];
+		for (int64_t i = first[0]; i < first[1]; i++) {
+			const Group *group = &r->group[i];
+			CALL_LANES(sum_group, sums)
+		}
+	}
+	for (int64_t c = 0; c < orbit->columns; c++)
+		for (int g = 0; g < lanes; g++) {
+			int64_t row = lane_row(p->scsr, orbit, c, g);
+			if (row >= 0)
+				p->out[row] = (float)sums[c * lanes + g];
 		}
 }
 
-INLINE void sum_group(
-	const Product *p, const Group *group, const int lanes, const int pairs, const int plain)
-{
-	const uint8_t *masks = p->scsr->rows->masks + group->masks;
-	const Orbit *orbit = &p->scsr->symmetries.orbits[group->orbit];
-	double sums[PAIRS][SYMMETRIES] = {{0}};
-	unsigned turned = 0;
-	int64_t from = 0;
-	for (int64_t t = group->one; t < group->two; t++) {
-		unsigned which = masks[t - group->one];
-		if (!which)
-			continue;
-		sum_columns(p, group, lanes, pairs, plain, from, t, sums);
-		turn_pairs(p, group, which, pairs, sums);
-		turned |= which;
-		from = t;
-	}
-	sum_columns(p, group, lanes, pairs, plain, from, group->two, sums);
-	turn_pairs(p, group, ~turned, pairs, sums);
-	sum_columns(p, group, lanes, pairs, plain, group->two, group->width, sums);
-	for (int i = 0; i < pairs; i++)
-		put_row(p, orbit, p->scsr->rows->column[2 * (group->pair + i) + 1], sums[i]);
-}
-
-INLINE void sum_group_of(const Product *p, const Group *group, const int lanes)
-{
-	if (p->power != 1)
-		sum_group(p, group, lanes, group->pairs, 0);
-	else if (group->pairs == PAIRS)
-		sum_group(p, group, lanes, PAIRS, 1);
-	else
-		sum_group(p, group, lanes, group->pairs, 1);
-}
-
-#define CALL_LANES(call) \
-	switch (p->scsr->symmetries.count) { \
-	case 8: \
-		call(8); \
-		break; \
-	case 4: \
-		call(4); \
-		break; \
-	case 2: \
-		call(2); \
-		break; \
-	default: \
-		call(1); \
-	}
-
-static void forward_group(void *user, int64_t number)
+static void forward_task(void *user, int64_t task)
 {
 	const Product *p = user;
-	const Group *group = &p->scsr->groups[number];
-#define SUM_GROUP(lanes) sum_group_of(p, group, lanes)
-	CALL_LANES(SUM_GROUP)
+	const Symmetries *s = &p->scsr->symmetries;
+	double *sums = p->sums + task * p->scsr->rows->view_columns * s->count;
+	for (int64_t i = task; i < s->orbit_count; i += p->tasks)
+		forward_orbit(p, &s->orbits[i], sums);
 }
 
 static int64_t tile_rows(const ScsrRows *r)
@@ -226,75 +212,91 @@ static int64_t tile_rows(const ScsrRows *r)
 
 tomos_status scsr_forward(const Scsr *scsr, int power, const float *x, float *y)
 {
+	const ScsrRows *r = scsr->rows;
 	Product p = {.scsr = scsr, .power = power, .in = x, .out = y};
-	TRY(mem_alloc(&p.image, scsr->rows->pixels * scsr->symmetries.count, sizeof(float),
-		"the images of an image"));
-	parallel_for(tile_rows(scsr->rows), spread_tiles, &p);
-	zero_rows(&p);
-	parallel_for(scsr->group_count, forward_group, &p);
+	tomos_status status;
+	int64_t lanes = scsr->symmetries.count;
+	p.tasks = min64(scsr->symmetries.orbit_count, MOST_TASKS);
+	TRY_OR_DONE(
+		mem_alloc(&p.image, r->pixels * lanes, sizeof *p.image, "the images of an image"));
+	TRY_OR_DONE(mem_alloc(&p.sums, p.tasks * r->view_columns * lanes, sizeof *p.sums,
+		"the sums of the rays"));
+	parallel_for(tile_rows(r), spread_tiles, &p);
+	parallel_for(p.tasks, forward_task, &p);
+done:
 	mem_free(p.image);
-	return TOMOS_OK;
+	mem_free(p.sums);
+	return status;
 }
 
 /* ---- adjoint --------------------------------------------------------------------------------------------- */
 
-INLINE void spread_row(const Product *p, const Group *group, int64_t pair, int64_t from, int64_t to,
-	const int lanes, const int plain, const float *values)
+static void get_rows(void *user, int64_t number)
 {
-	const int32_t *index = p->scsr->rows->index + group->at + pair;
-	const float *weight = p->scsr->rows->weight + group->at + pair;
-	int64_t stride = group->pairs;
-	float value[SYMMETRIES];
-	for (int g = 0; g < lanes; g++)
-		value[g] = values[g];
-	for (int64_t t = from; t < to; t++) {
-		float *pixel = p->image + (int64_t)index[t * stride] * lanes;
-		float w = raised(weight[t * stride], plain, p->power);
-		for (int g = 0; g < lanes; g++)
-			pixel[g] += w * value[g];
-	}
+	const Product *p = user;
+	const Orbit *orbit = &p->scsr->symmetries.orbits[number];
+	int lanes = p->scsr->symmetries.count;
+	for (int64_t c = 0; c < orbit->columns; c++)
+		for (int g = 0; g < lanes; g++) {
+			int64_t row = lane_row(p->scsr, orbit, c, g);
+			p->values[(orbit->slot + c) * lanes + g] = row < 0 ? 0 : p->in[row];
+		}
 }
 
-INLINE void spread_slab(const Product *p, int64_t slab, const int lanes, const int plain)
+INLINE void spread_columns(const Product *p, const Group *group, const int lanes, const int pairs,
+	const int plain, int64_t from, int64_t to, const float *const values[PAIRS])
 {
-	const Scsr *s = p->scsr;
-	const ScsrRows *r = s->rows;
-	for (int64_t n = 0; n < s->group_count; n++) {
-		const Group *group = &s->groups[n];
-		for (int64_t i = 0; i < 2 * group->pairs; i++) {
-			const uint32_t *ends = r->ends + (2 * group->pair + i) * r->slabs;
-			int64_t start = i & 1 ? ends[-1] : 0; /* the long row's last end */
-			spread_row(p, group, i / 2, start + (slab ? ends[slab - 1] : 0),
-				start + ends[slab], lanes, plain,
-				p->values + (2 * group->slot + i) * lanes);
-		}
-	}
+	const int32_t *index = p->scsr->rows->index + group->at + from * pairs;
+	const float *weight = p->scsr->rows->weight + group->at + from * pairs;
+	float value[PAIRS][SYMMETRIES];
+	for (int i = 0; i < pairs; i++)
+		for (int g = 0; g < lanes; g++)
+			value[i][g] = values[i][g];
+	for (; from < to; from++, index += pairs, weight += pairs)
+		for (int i = 0; i < pairs; i++)
+			lanes_add(p->image + (int64_t)index[i] * lanes,
+				raised(weight[i], plain, p->power), value[i], lanes);
+}
+
+INLINE void spread_group(const Product *p, const Group *group, const int lanes, const int pairs,
+	const int plain, const float *rows)
+{
+	const float none[SYMMETRIES] = {0};
+	WALK_GROUP(const float, spread_columns)
 }
 
 static void adjoint_slab(void *user, int64_t slab)
 {
 	const Product *p = user;
 	const ScsrRows *r = p->scsr->rows;
+	const Symmetries *s = &p->scsr->symmetries;
 	int64_t from = slab * r->slab_size, to = min64(from + r->slab_size, r->ny);
-	int64_t row = r->nx * p->scsr->symmetries.count;
-	memset(p->image + from * row, 0, (size_t)((to - from) * row) * sizeof(float));
-#define SPREAD(lanes) \
-	p->power == 1 ? spread_slab(p, slab, lanes, 1) : spread_slab(p, slab, lanes, 0)
-	CALL_LANES(SPREAD)
+	int64_t row = r->nx * s->count;
+	memset(p->image + from * row, 0, (size_t)((to - from) * row) * sizeof *p->image);
+	for (int64_t n = 0; n < s->orbit_count; n++) {
+		const Orbit *orbit = &s->orbits[n];
+		const int64_t *first = &r->first_group[slab * r->orbits + orbit->number];
+		const float *values = p->values + orbit->slot * s->count;
+		for (int64_t i = first[0]; i < first[1]; i++) {
+			const Group *group = &r->group[i];
+			CALL_LANES(spread_group, values)
+		}
+	}
 }
 
 tomos_status scsr_adjoint(const Scsr *scsr, int power, const float *y, float *x)
 {
+	const ScsrRows *r = scsr->rows;
 	Product p = {.scsr = scsr, .power = power, .in = y, .out = x};
 	tomos_status status;
-	int lanes = scsr->symmetries.count;
-	TRY_OR_DONE(mem_alloc(
-		&p.image, scsr->rows->pixels * lanes, sizeof(float), "the images of an image"));
-	TRY_OR_DONE(mem_alloc(
-		&p.values, 2 * scsr->slots * lanes, sizeof(float), "the images of the rays"));
-	parallel_for(scsr->group_count, get_rows, &p);
-	parallel_for(scsr->rows->slabs, adjoint_slab, &p);
-	parallel_for(tile_rows(scsr->rows), collect_tiles, &p);
+	int64_t lanes = scsr->symmetries.count;
+	TRY_OR_DONE(
+		mem_alloc(&p.image, r->pixels * lanes, sizeof *p.image, "the images of an image"));
+	TRY_OR_DONE(mem_alloc(&p.values, scsr->symmetries.rows * lanes, sizeof *p.values,
+		"the images of the rays"));
+	parallel_for(scsr->symmetries.orbit_count, get_rows, &p);
+	parallel_for(r->slabs, adjoint_slab, &p);
+	parallel_for(tile_rows(r), collect_tiles, &p);
 done:
 	mem_free(p.image);
 	mem_free(p.values);
@@ -303,42 +305,60 @@ done:
 
 /* ---- one row --------------------------------------------------------------------------------------------- */
 
-static const Group *group_of(const Scsr *s, int64_t pair)
+static const Group *group_of(const ScsrRows *r, int64_t pair)
 {
-	int64_t low = 0, high = s->group_count;
+	int64_t low = 0, high = r->groups;
 	while (high - low > 1) {
 		int64_t middle = (low + high) / 2;
-		if (s->groups[middle].pair <= pair)
+		if (r->group[middle].pair <= pair)
 			low = middle;
 		else
 			high = middle;
 	}
-	return &s->groups[low];
+	return &r->group[low];
+}
+
+static int64_t junction(const ScsrRows *r, const Group *group, int64_t p)
+{
+	int64_t t = group->one;
+	while (t < group->two && !(r->masks[group->masks + t - group->one] >> p & 1))
+		t++;
+	return t;
+}
+
+/* Appends what the stored row has in one slab, as the symmetry sees it. */
+static void append_piece(const ScsrRows *r, int64_t place, const Symmetry *m, int64_t *index,
+	float *weight, int64_t *count)
+{
+	const Group *group = group_of(r, place / 2);
+	int64_t p = place / 2 - group->pair, turn = junction(r, group, p);
+	int64_t from = place & 1 ? turn : 0, to = place & 1 ? group->width : turn;
+	for (int64_t t = from; t < to; t++) {
+		int64_t at = group->at + t * group->pairs + p;
+		int64_t y = r->index[at] / r->nx, x = r->index[at] % r->nx;
+		if (r->weight[at] == 0) /* padding */
+			continue;
+		index[*count] = m->origin + x * m->along_x + y * m->along_y;
+		weight[(*count)++] = r->weight[at];
+	}
 }
 
 void scsr_row(
 	const Scsr *s, int64_t view, int64_t column, int64_t *index, float *weight, int64_t *count)
 {
 	const ScsrRows *r = s->rows;
-	int64_t lane = s->lanes[2 * view], mirror = r->view_columns - 1 - column;
+	int64_t lane = s->lanes[2 * view];
 	const Orbit *orbit = &s->symmetries.orbits[max64(lane, 0) / SYMMETRIES];
-	*count = 0;
 	if (lane < 0 || column >= orbit->columns) {
 		lane = s->lanes[2 * view + 1];
 		orbit = &s->symmetries.orbits[lane / SYMMETRIES];
-		column = mirror;
+		column = r->view_columns - 1 - column;
 	}
-	const Symmetry *m = &s->symmetries.list[lane % SYMMETRIES];
-	int64_t place = r->place[orbit->first + column];
-	if (place < 0)
-		return;
-	const Group *group = group_of(s, place / 2);
-	const uint32_t *ends = r->ends + place * r->slabs;
-	int64_t from = place & 1 ? ends[-1] : 0, to = from + ends[r->slabs - 1];
-	for (int64_t t = from; t < to; t++) {
-		int64_t at = group->at + t * group->pairs + place / 2 - group->pair;
-		int64_t y = r->index[at] / r->nx, x = r->index[at] % r->nx;
-		index[*count] = m->origin + x * m->along_x + y * m->along_y;
-		weight[(*count)++] = r->weight[at];
+	*count = 0;
+	for (int64_t slab = 0; slab < r->slabs; slab++) {
+		int64_t place = r->place[slab * r->rows + orbit->first + column];
+		if (place >= 0)
+			append_piece(r, place, &s->symmetries.list[lane % SYMMETRIES], index,
+				weight, count);
 	}
 }

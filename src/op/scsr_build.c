@@ -11,15 +11,17 @@ enum {
 };
 
 typedef struct {
-	int64_t length;
-	int32_t column;
+	int32_t length, column;
 } Ranked;
 
 typedef struct {
-	Scsr *scsr;
-	const int64_t *counts; /* [stored row] */
-	int64_t *group_of;     /* [pair] */
-	Ranked *ranked;        /* room for the rows of a view */
+	ScsrRows *rows;
+	const Symmetries *symmetries;
+	int32_t *lengths;  /* [slab][stored row] */
+	int32_t *done;     /* [slab][stored row]: entries that are in their place */
+	int32_t *group_of; /* [pair] */
+	Ranked *ranked;    /* room for the rows of a view */
+	int64_t row_room;  /* slabs * rows */
 } Building;
 
 /* ---- which rows share no pixel ------------------------------------------------------------------ */
@@ -59,34 +61,31 @@ static int compare_ranked(const void *a, const void *b)
 	return one->column < two->column ? -1 : one->column > two->column;
 }
 
-/* Rows `start`, `start` + apart, ... that are not empty, the longest first. */
-static int64_t rank_rows(const Building *b, const Orbit *orbit, int64_t start, int64_t apart)
+/* Rows `start`, `start` + apart, ... that meet the slab, the longest first. */
+static int64_t rank_rows(
+	const Building *b, int64_t slab, const Orbit *orbit, int64_t start, int64_t apart)
 {
+	const int32_t *lengths = b->lengths + slab * b->rows->rows + orbit->first;
 	int64_t count = 0;
 	for (int64_t c = start; c < orbit->columns; c += apart)
-		b->ranked[count++] = (Ranked){b->counts[orbit->first + c], (int32_t)c};
+		if (lengths[c] > 0)
+			b->ranked[count++] = (Ranked){lengths[c], (int32_t)c};
 	qsort(b->ranked, (size_t)count, sizeof *b->ranked, compare_ranked);
-	while (count > 0 && b->ranked[count - 1].length == 0)
-		count--;
 	return count;
 }
 
-static Group open_group(const Scsr *s, int64_t orbit)
+static Group open_group(const ScsrRows *rows)
 {
-	return (Group){.orbit = (int32_t)orbit,
-		.pair = s->rows->pairs,
-		.slot = s->rows->pairs,
-		.at = s->rows->entries,
-		.masks = s->rows->mask_count};
+	return (Group){
+		.at = rows->entries, .masks = rows->mask_count, .pair = (int32_t)rows->pairs};
 }
 
-static void close_group(Building *b, const Group *group)
+static void close_group(ScsrRows *rows, const Group *group)
 {
-	ScsrRows *rows = b->scsr->rows;
-	rows->entries += group->width * group->pairs;
+	rows->entries += (int64_t)group->width * group->pairs;
 	rows->mask_count += group->two - group->one;
 	rows->pairs += group->pairs;
-	b->scsr->groups[b->scsr->group_count++] = *group;
+	rows->group[rows->groups++] = *group;
 }
 
 /* Whether the pair still fits in: few enough, and with little padding. */
@@ -96,130 +95,131 @@ static bool group_takes(const Group *group, int64_t filled, int64_t length)
 	return group->pairs < PAIRS && PADDING * (width * pairs - filled - length) <= width * pairs;
 }
 
+/* `place` is that of column 0 in the slab. */
 static void add_pair(
-	Building *b, Group *group, const Ranked *longer, const Ranked *shorter, const Orbit *orbit)
+	Building *b, Group *group, const Ranked *longer, const Ranked *shorter, int32_t *place)
 {
-	ScsrRows *rows = b->scsr->rows;
-	int64_t pair = group->pair + group->pairs;
-	rows->column[2 * pair] = longer->column;
-	rows->column[2 * pair + 1] = shorter ? shorter->column : -1;
-	rows->place[orbit->first + longer->column] = 2 * pair;
+	int32_t pair = group->pair + group->pairs;
+	int32_t length = longer->length + (shorter ? shorter->length : 0);
+	b->rows->column[2 * pair] = longer->column;
+	b->rows->column[2 * pair + 1] = shorter ? shorter->column : -1;
+	place[longer->column] = 2 * pair;
 	if (shorter)
-		rows->place[orbit->first + shorter->column] = 2 * pair + 1;
-	b->group_of[pair] = b->scsr->group_count;
-	group->one = group->pairs ? min64(group->one, longer->length) : longer->length;
-	group->two = max64(group->two, longer->length);
-	group->width = max64(group->width, longer->length + (shorter ? shorter->length : 0));
+		place[shorter->column] = 2 * pair + 1;
+	b->group_of[pair] = (int32_t)b->rows->groups;
+	group->one = group->pairs && group->one < longer->length ? group->one : longer->length;
+	group->two = group->two > longer->length ? group->two : longer->length;
+	group->width = group->width > length ? group->width : length;
 	group->pairs++;
 }
 
-static void group_class(Building *b, int64_t number, int64_t start, int64_t apart)
+static void group_class(Building *b, int64_t slab, const Orbit *orbit, int64_t start, int64_t apart)
 {
-	const Orbit *orbit = &b->scsr->symmetries.orbits[number];
-	int64_t count = rank_rows(b, orbit, start, apart), filled = 0;
-	Group group = open_group(b->scsr, number);
+	int32_t *place = b->rows->place + slab * b->rows->rows + orbit->first;
+	int64_t count = rank_rows(b, slab, orbit, start, apart), filled = 0;
+	Group group = open_group(b->rows);
 	for (int64_t i = 0; i < (count + 1) / 2; i++) {
 		const Ranked *longer = &b->ranked[i];
 		const Ranked *shorter = count - 1 - i > i ? &b->ranked[count - 1 - i] : NULL;
-		int64_t length = longer->length + (shorter ? shorter->length : 0);
+		int64_t length = (int64_t)longer->length + (shorter ? shorter->length : 0);
 		if (group.pairs > 0 && !group_takes(&group, filled, length)) {
-			close_group(b, &group);
-			group = open_group(b->scsr, number);
+			close_group(b->rows, &group);
+			group = open_group(b->rows);
 			filled = 0;
 		}
-		add_pair(b, &group, longer, shorter, orbit);
+		add_pair(b, &group, longer, shorter, place);
 		filled += length;
 	}
 	if (group.pairs > 0)
-		close_group(b, &group);
+		close_group(b->rows, &group);
 }
 
 static void group_all(Building *b, const Plan *plan)
 {
-	const Symmetries *s = &b->scsr->symmetries;
-	for (int64_t i = 0; i < s->orbit_count; i++) {
-		int64_t apart = columns_apart(plan, &plan->views[s->orbits[i].view]);
-		for (int64_t start = 0; start < apart; start++)
-			group_class(b, i, start, apart);
-	}
-	b->scsr->slots = b->scsr->rows->pairs;
+	const Symmetries *s = b->symmetries;
+	for (int64_t slab = 0; slab < b->rows->slabs; slab++)
+		for (int64_t i = 0; i < s->orbit_count; i++) {
+			const Orbit *orbit = &s->orbits[i];
+			int64_t apart = columns_apart(plan, &plan->views[orbit->view]);
+			b->rows->first_group[slab * s->orbit_count + i] = b->rows->groups;
+			for (int64_t start = 0; start < apart; start++)
+				group_class(b, slab, orbit, start, apart);
+		}
+	b->rows->first_group[b->rows->slabs * s->orbit_count] = b->rows->groups;
 }
 
 /* ---- filling ------------------------------------------------------------------------------------------ */
 
-typedef struct {
-	const Building *building;
-	int64_t *done; /* [stored row]: entries so far */
-} Filling;
+static void count_entries(
+	void *user, int64_t row, int64_t count, const int64_t *index, const float *weight)
+{
+	const Building *b = user;
+	int64_t slab_pixels = b->rows->slab_size * b->rows->nx;
+	(void)weight;
+	for (int64_t i = 0; i < count; i++)
+		b->lengths[index[i] / slab_pixels * b->rows->rows + row]++;
+}
 
 static void put_entries(
 	void *user, int64_t row, int64_t count, const int64_t *index, const float *weight)
 {
-	const Filling *f = user;
-	const Building *b = f->building;
-	ScsrRows *rows = b->scsr->rows;
-	int64_t place = rows->place[row], pair = place / 2;
-	const Group *group = &b->scsr->groups[b->group_of[pair]];
-	const Orbit *orbit = &b->scsr->symmetries.orbits[group->orbit];
-	int64_t start = place & 1 ? b->counts[orbit->first + rows->column[2 * pair]] : 0;
+	const Building *b = user;
+	ScsrRows *rows = b->rows;
 	int64_t slab_pixels = rows->slab_size * rows->nx;
-	uint32_t *ends = rows->ends + place * rows->slabs;
 	for (int64_t i = 0; i < count; i++) {
-		int64_t t = start + f->done[row]++;
-		int64_t at = group->at + t * group->pairs + pair - group->pair;
+		int64_t at = index[i] / slab_pixels * rows->rows + row, place = rows->place[at];
+		const Group *group = &rows->group[b->group_of[place / 2]];
+		/* After the long row, whose stored row is as far away as its column. */
+		const int32_t *column = rows->column + (place & ~(int64_t)1);
+		int64_t start = place & 1 ? b->lengths[at + column[0] - column[1]] : 0;
+		int64_t t = start + b->done[at]++;
+		at = group->at + t * group->pairs + place / 2 - group->pair;
 		rows->index[at] = (int32_t)index[i];
 		rows->weight[at] = weight[i];
-		ends[index[i] / slab_pixels]++;
 	}
 }
 
-/* Counts of the slabs become their ends. */
-static void sum_ends(ScsrRows *rows)
+/* Padding repeats the last pixel with weight 0; and the bits of the second sub-matrix. */
+static void pad_group(const Building *b, const Group *group, const int32_t *lengths)
 {
-	for (int64_t row = 0; row < 2 * rows->pairs; row++)
-		for (int64_t s = 1; s < rows->slabs; s++)
-			rows->ends[row * rows->slabs + s] += rows->ends[row * rows->slabs + s - 1];
-}
-
-/* Padding: weight 0 on pixel 0, and the bits of the second sub-matrix. */
-static void pad_group(const Building *b, const Group *group)
-{
-	ScsrRows *rows = b->scsr->rows;
-	const Orbit *orbit = &b->scsr->symmetries.orbits[group->orbit];
+	ScsrRows *rows = b->rows;
 	for (int64_t p = 0; p < group->pairs; p++) {
 		const int32_t *column = rows->column + 2 * (group->pair + p);
-		int64_t longer = b->counts[orbit->first + column[0]];
-		int64_t end = longer + (column[1] >= 0 ? b->counts[orbit->first + column[1]] : 0);
+		int64_t longer = lengths[column[0]], at = group->at + p;
+		int64_t end = longer + (column[1] >= 0 ? lengths[column[1]] : 0);
 		for (int64_t t = end; t < group->width; t++) {
-			rows->index[group->at + t * group->pairs + p] = 0;
-			rows->weight[group->at + t * group->pairs + p] = 0;
+			rows->index[at + t * group->pairs] =
+				rows->index[at + (end - 1) * group->pairs];
+			rows->weight[at + t * group->pairs] = 0;
 		}
 		if (longer < group->two)
 			rows->masks[group->masks + longer - group->one] |= (uint8_t)(1 << p);
 	}
 }
 
+static void pad_all(const Building *b)
+{
+	const ScsrRows *rows = b->rows;
+	for (int64_t i = 0; i < rows->slabs * rows->orbits; i++) {
+		const Orbit *orbit = &b->symmetries->orbits[i % rows->orbits];
+		const int32_t *lengths = b->lengths + i / rows->orbits * rows->rows + orbit->first;
+		for (int64_t g = rows->first_group[i]; g < rows->first_group[i + 1]; g++)
+			pad_group(b, &rows->group[g], lengths);
+	}
+}
+
 static tomos_status fill_rows(Building *b, const Lister *lister, const Part *parts)
 {
-	ScsrRows *rows = b->scsr->rows;
-	const Symmetries *s = &b->scsr->symmetries;
-	int64_t *done = NULL;
-	tomos_status status;
-	TRY_OR_DONE(mem_zeroed(&done, s->rows, sizeof *done, "the rows of a matrix"));
-	TRY_OR_DONE(mem_alloc(
+	ScsrRows *rows = b->rows;
+	TRY(mem_zeroed(&b->done, b->row_room, sizeof *b->done, "the rows of a matrix"));
+	TRY(mem_alloc(
 		&rows->index, rows->entries, sizeof *rows->index, "the pixel indices of a matrix"));
-	TRY_OR_DONE(mem_alloc(
+	TRY(mem_alloc(
 		&rows->weight, rows->entries, sizeof *rows->weight, "the values of a matrix"));
-	TRY_OR_DONE(mem_zeroed(&rows->masks, rows->mask_count, 1, "the junctions of a matrix"));
-	TRY_OR_DONE(mem_zeroed(&rows->ends, 2 * rows->pairs * rows->slabs, sizeof *rows->ends,
-		"the slabs of a matrix"));
-	TRY_OR_DONE(lister_fill(lister, parts, s->orbit_count, put_entries, &(Filling){b, done}));
-	sum_ends(rows);
-	for (int64_t g = 0; g < b->scsr->group_count; g++)
-		pad_group(b, &b->scsr->groups[g]);
-done:
-	mem_free(done);
-	return status;
+	TRY(mem_zeroed(&rows->masks, rows->mask_count, 1, "the junctions of a matrix"));
+	TRY(lister_fill(lister, parts, rows->orbits, put_entries, b));
+	pad_all(b);
+	return TOMOS_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------------- */
@@ -237,15 +237,16 @@ static void measure_rows(ScsrRows *rows, const Plan *plan)
 
 static tomos_status take_places(Building *b)
 {
-	Scsr *scsr = b->scsr;
-	int64_t rows = scsr->symmetries.rows;
-	TRY(mem_alloc(&scsr->rows->column, 2 * rows, sizeof(int32_t), "the pairs of a matrix"));
-	TRY(mem_alloc(&scsr->rows->place, rows, sizeof(int64_t), "the pairs of a matrix"));
-	TRY(mem_alloc(&b->group_of, rows, sizeof(int64_t), "the pairs of a matrix"));
-	TRY(mem_alloc(&scsr->groups, rows, sizeof(Group), "the groups of a matrix"));
-	TRY(mem_alloc(&b->ranked, scsr->rows->view_columns, sizeof(Ranked), "the rows of a view"));
-	for (int64_t i = 0; i < rows; i++)
-		scsr->rows->place[i] = -1;
+	ScsrRows *rows = b->rows;
+	int64_t room = b->row_room;
+	TRY(mem_alloc(&rows->column, 2 * room, sizeof(int32_t), "the pairs of a matrix"));
+	TRY(mem_alloc(&rows->place, room, sizeof(int32_t), "the pairs of a matrix"));
+	TRY(mem_alloc(&b->group_of, room, sizeof(int32_t), "the pairs of a matrix"));
+	TRY(mem_alloc(&rows->group, room, sizeof(Group), "the groups of a matrix"));
+	TRY(mem_alloc(&b->ranked, rows->view_columns, sizeof(Ranked), "the rows of a view"));
+	TRY(mem_alloc(&rows->first_group, rows->slabs * rows->orbits + 1, sizeof(int64_t),
+		"the groups of a matrix"));
+	memset(rows->place, -1, (size_t)room * sizeof(int32_t));
 	return TOMOS_OK;
 }
 
@@ -270,37 +271,52 @@ static tomos_status make_parts(const Symmetries *s, Part **parts)
 	return TOMOS_OK;
 }
 
-static tomos_status build_rows(Building *b, Lister *lister, const Part *parts, int64_t *counts)
+static tomos_status count_rows(Building *b, Lister *lister, const Part *parts)
 {
-	Scsr *scsr = b->scsr;
-	TRY(lister_count(lister, parts, scsr->symmetries.orbit_count, counts));
-	b->counts = counts;
+	int64_t *counts;
+	TRY(mem_alloc(&counts, b->rows->rows, sizeof *counts, "the rows of a matrix"));
+	tomos_status status = lister_count(lister, parts, b->rows->orbits, counts);
+	for (int64_t i = 0; i < b->rows->rows && status == TOMOS_OK; i++)
+		b->rows->longest = max64(b->rows->longest, counts[i]);
+	mem_free(counts);
+	TRY(status);
+	TRY(mem_zeroed(&b->lengths, b->row_room, sizeof *b->lengths, "the rows of a matrix"));
+	return lister_fill(lister, parts, b->rows->orbits, count_entries, b);
+}
+
+static tomos_status build_rows(Building *b, Lister *lister, const Part *parts)
+{
+	ScsrRows *rows = b->rows;
+	rows->rows = b->symmetries->rows;
+	rows->orbits = b->symmetries->orbit_count;
+	if (!size_mul(rows->rows, rows->slabs, &b->row_room) || b->row_room > INT32_MAX / 2)
+		return fail(TOMOS_UNSUPPORTED,
+			"SCSR: %lld stored rows in %lld slabs; at most %d pieces are possible",
+			(long long)rows->rows, (long long)rows->slabs, INT32_MAX / 2);
+	TRY(count_rows(b, lister, parts));
 	TRY(take_places(b));
 	group_all(b, &lister->plan);
-	TRY(shrink(&scsr->groups, scsr->group_count, sizeof(Group)));
-	TRY(shrink(&scsr->rows->column, 2 * scsr->rows->pairs, sizeof(int32_t)));
-	for (int64_t i = 0; i < scsr->symmetries.rows; i++)
-		scsr->rows->longest = max64(scsr->rows->longest, counts[i]);
+	TRY(shrink(&rows->group, rows->groups, sizeof(Group)));
+	TRY(shrink(&rows->column, 2 * rows->pairs, sizeof(int32_t)));
 	return fill_rows(b, lister, parts);
 }
 
 tomos_status scsr_build(Scsr *scsr, Lister *lister)
 {
-	Building b = {.scsr = scsr};
+	Building b = {.symmetries = &scsr->symmetries};
 	Part *parts = NULL;
-	int64_t *counts = NULL;
 	tomos_status status;
 	TRY_OR_DONE(mem_zeroed(&scsr->rows, 1, sizeof *scsr->rows, "a matrix"));
+	b.rows = scsr->rows;
 	measure_rows(scsr->rows, &lister->plan);
 	TRY_OR_DONE(symmetries_find(&scsr->symmetries, lister));
 	TRY_OR_DONE(make_parts(&scsr->symmetries, &parts));
-	TRY_OR_DONE(
-		mem_alloc(&counts, scsr->symmetries.rows, sizeof *counts, "the rows of a matrix"));
-	TRY_OR_DONE(build_rows(&b, lister, parts, counts));
+	TRY_OR_DONE(build_rows(&b, lister, parts));
 	TRY_OR_DONE(scsr_number_lanes(scsr, lister->plan.scan->count));
 done:
 	mem_free(parts);
-	mem_free(counts);
+	mem_free(b.lengths);
+	mem_free(b.done);
 	mem_free(b.group_of);
 	mem_free(b.ranked);
 	if (status != TOMOS_OK)
@@ -311,15 +327,15 @@ done:
 void scsr_clear(Scsr *scsr)
 {
 	symmetries_free(&scsr->symmetries);
-	mem_free(scsr->groups);
 	mem_free(scsr->lanes);
 	if (scsr->rows && !scsr->borrowed) {
 		mem_free(scsr->rows->index);
 		mem_free(scsr->rows->weight);
 		mem_free(scsr->rows->masks);
 		mem_free(scsr->rows->column);
-		mem_free(scsr->rows->ends);
 		mem_free(scsr->rows->place);
+		mem_free(scsr->rows->group);
+		mem_free(scsr->rows->first_group);
 		mem_free(scsr->rows);
 	}
 	*scsr = (Scsr){0};
@@ -328,9 +344,10 @@ void scsr_clear(Scsr *scsr)
 int64_t scsr_bytes(const Scsr *scsr)
 {
 	const ScsrRows *r = scsr->rows;
-	const Symmetries *s = &scsr->symmetries;
 	return r->entries * (int64_t)(sizeof *r->index + sizeof *r->weight) + r->mask_count +
-	       2 * r->pairs * (int64_t)(sizeof *r->column + (size_t)r->slabs * sizeof *r->ends) +
-	       s->rows * (int64_t)sizeof *r->place + s->orbit_count * (int64_t)sizeof *s->orbits +
-	       scsr->group_count * (int64_t)sizeof *scsr->groups;
+	       2 * r->pairs * (int64_t)sizeof *r->column +
+	       r->slabs * r->rows * (int64_t)sizeof *r->place +
+	       r->groups * (int64_t)sizeof *r->group +
+	       (r->slabs * r->orbits + 1) * (int64_t)sizeof *r->first_group +
+	       r->orbits * (int64_t)sizeof(Orbit);
 }

@@ -319,7 +319,10 @@ static tomos_status make_orbits(Symmetries *found, const Views *v)
 		if (covered[i])
 			continue;
 		Orbit *orbit = &found->orbits[found->orbit_count++];
-		*orbit = (Orbit){.view = i, .first = found->rows};
+		*orbit = (Orbit){.number = orbit - found->orbits,
+			.view = i,
+			.first = found->rows,
+			.slot = found->rows};
 		fill_orbit(orbit, v, found, covered);
 		found->rows += orbit->columns;
 	}
