@@ -62,11 +62,13 @@ class Tomos:
         count = c_int()
         rows = self.lib.tomos_options(group.encode(), byref(count))
         rows = [rows[i] for i in range(count.value)]
-        ends = [row.offset + ctypes.sizeof(SCALARS[row.kind]) for row in rows]
+        ends = [max(row.offset, row.count_offset) + 8 for row in rows]  # nothing is longer than 8
         size = (max(ends) + 7) // 8 * 8
         struct = ctypes.create_string_buffer(size)
         c_size_t.from_buffer(struct).value = size
         for row in rows:
+            if row.kind not in SCALARS:  # lists stay empty
+                continue
             name, fallback = row.name.decode(), row.fallback.decode()
             value = given.pop(name, fallback)
             if row.kind in (TEXT, CHOICE):
