@@ -3,7 +3,7 @@
 #include "algo/analytic.h" /* first: cmocka makes a macro of fail() */
 #include "algo/scene.h"
 
-enum { N = CASE_SLOW ? 24 : 40, LARGE = CASE_SLOW ? 64 : 160 };
+enum { N = CASE_SLOW ? 24 : 40, LARGE = 160 };
 
 typedef struct {
 	tomos_backend *backend;
