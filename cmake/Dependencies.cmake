@@ -1,7 +1,7 @@
 # The libraries tomos stands on, behind one target.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(LIBS REQUIRED IMPORTED_TARGET fftw3f fftw3 libtiff-4 libpng jansson)
+pkg_check_modules(LIBS REQUIRED IMPORTED_TARGET fftw3f fftw3 libtiff-4 libpng zlib jansson)
 set(HDF5_PREFER_PARALLEL OFF)
 find_package(HDF5 REQUIRED COMPONENTS C)
 

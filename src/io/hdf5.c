@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <hdf5.h>
 #include "io/io.h"
+#include "io/matrix_file.h"
 
 typedef struct {
 	hid_t file, dataset;
@@ -583,6 +584,99 @@ static tomos_status hdf5_put(
 {
 	Quiet quiet = enter();
 	return leave(quiet, put_locked(file, name, values, shape));
+}
+
+/* ---- lists of numbers, as matrices have them ---------------------------------------------- */
+
+bool hdf5_is(const unsigned char *head, size_t length)
+{
+	return hdf5_probe(head, length);
+}
+
+static hid_t list_type(Element element)
+{
+	if (element.kind == 'f')
+		return element.bytes == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
+	return element.bytes == 4 ? H5T_NATIVE_INT32 : H5T_NATIVE_INT64;
+}
+
+static tomos_status write_list(hid_t file, const char *path, const NamedList *list)
+{
+	hsize_t size = (hsize_t)list->count;
+	hid_t dataset = make_dataset(file, list->name, list_type(list->element), 1, &size);
+	bool written = dataset >= 0 && H5Dwrite(dataset, list_type(list->element), H5S_ALL, H5S_ALL,
+					       H5P_DEFAULT, list->data) >= 0;
+	drop(dataset);
+	return written ? TOMOS_OK : refuse(TOMOS_IO, path, list->name, "cannot be written");
+}
+
+static tomos_status write_lists(
+	const char *temporary, const char *path, const NamedList *lists, int count)
+{
+	hid_t access = access_list(true);
+	hid_t file = H5Fcreate(temporary, H5F_ACC_EXCL, H5P_DEFAULT, access);
+	tomos_status status = TOMOS_OK;
+	drop(access);
+	if (file < 0)
+		return refuse(TOMOS_IO, path, NULL, "cannot be created");
+	if (!put_attribute(file, "tomos", TOMOS_VERSION) ||
+		!put_attribute(file, "content", "matrix"))
+		status = refuse(TOMOS_IO, path, NULL, "cannot be created");
+	for (int i = 0; i < count && status == TOMOS_OK; i++)
+		status = write_list(file, path, &lists[i]);
+	if (status == TOMOS_OK && H5Fflush(file, H5F_SCOPE_LOCAL) < 0)
+		status = refuse(TOMOS_IO, path, NULL, "cannot be written to its end");
+	if (H5Fclose(file) < 0 && status == TOMOS_OK)
+		status = refuse(TOMOS_IO, path, NULL, "cannot be written to its end");
+	return status;
+}
+
+tomos_status hdf5_lists_write(
+	const char *temporary, const char *path, const NamedList *lists, int count)
+{
+	Quiet quiet = enter();
+	return leave(quiet, write_lists(temporary, path, lists, count));
+}
+
+static tomos_status read_list(hid_t dataset, const char *path, NamedList *list)
+{
+	Form form;
+	if (!take_element(dataset, &form.element) || !take_axes(dataset, &form) || form.rank != 1)
+		return refuse(TOMOS_BAD_FILE, path, list->name, "is no list of numbers");
+	TRY(check_storage(dataset, &form, path, list->name));
+	list->element = form.element.kind == 'f' ? (Element){'f', 4, false} : (Element){'i', 8, false};
+	list->count = form.axes[0];
+	TRY(mem_alloc(
+		&list->data, list->count, (size_t)list->element.bytes, "numbers of an HDF5 file"));
+	if (H5Dread(dataset, list_type(list->element), H5S_ALL, H5S_ALL, H5P_DEFAULT, list->data) < 0)
+		return refuse(TOMOS_BAD_FILE, path, list->name, "cannot be read");
+	return TOMOS_OK;
+}
+
+static tomos_status read_lists(const char *path, NamedList *lists, int count)
+{
+	hid_t access = access_list(false), file = H5Fopen(path, H5F_ACC_RDONLY, access);
+	tomos_status status = TOMOS_OK;
+	drop(access);
+	if (file < 0)
+		return refuse(TOMOS_BAD_FILE, path, NULL, "cannot be opened as an HDF5 file");
+	for (int i = 0; i < count && status == TOMOS_OK; i++) {
+		hid_t dataset = has_object(file, lists[i].name)
+					? H5Dopen2(file, lists[i].name, H5P_DEFAULT)
+					: H5I_INVALID_HID;
+		if (dataset >= 0)
+			status = read_list(dataset, path, &lists[i]);
+		drop(dataset);
+	}
+	(void)H5Fclose(file);
+	return status;
+}
+
+tomos_status hdf5_lists_read(const char *path, NamedList *lists, int count)
+{
+	TRY(check_first_block(path));
+	Quiet quiet = enter();
+	return leave(quiet, read_lists(path, lists, count));
 }
 
 const Format format_hdf5 = {

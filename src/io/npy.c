@@ -3,8 +3,10 @@
  * The text is a Python dictionary with the keys 'descr', 'fortran_order' and 'shape', in any order;
  * anything else is refused. https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
  */
+#include <stdio.h>
 #include <string.h>
 #include "io/io.h"
+#include "io/matrix_file.h"
 
 enum {
 	LARGEST_HEADER = 1 << 16, /* numpy's own are some hundred bytes */
@@ -349,6 +351,52 @@ static void npy_close(File *file)
 	Npy *npy = file->own;
 	(void)flat_close(&npy->descriptor, file->path);
 	mem_free(npy);
+}
+
+/* ---- npy files inside archives ------------------------------------------------------------ */
+
+tomos_status npy_look(NpyForm *form, const char *path, const unsigned char *bytes, int64_t size)
+{
+	int64_t at = size > 6 && bytes[6] == 1 ? 10 : 12, length = 0;
+	if (size < 12 || !npy_probe(bytes, (size_t)size) || bytes[6] < 1 || bytes[6] > 3)
+		return fail(TOMOS_BAD_FILE, "'%s': a list in it is no npy file", path);
+	for (int64_t i = at; i-- > 8;)
+		length = length << 8 | bytes[i];
+	if (length > size - at)
+		return fail(TOMOS_BAD_FILE,
+		        "'%s': an npy header says it has %lld bytes; %lld are there", path,
+		        (long long)length, (long long)(size - at));
+	Header h = {.path = path, .at = (const char *)bytes + at};
+	h.end = h.at + length;
+	TRY(parse(&h));
+	*form = (NpyForm){.count = 1, .data = at + length};
+	memcpy(form->descr, h.descr, sizeof form->descr);
+	if (h.rank > 1)
+		return fail(TOMOS_BAD_FILE, "'%s': a list in it has %d axes", path, h.rank);
+	form->count = h.rank ? h.axes[0] : 1;
+	if (strlen(h.descr) > 1 && strchr("SU", h.descr[1]))
+		return TOMOS_OK;
+	return take_element(&form->element, &h);
+}
+
+tomos_status npy_compose(char **header, int64_t *length, Element element, int64_t count)
+{
+	char shape[32] = "";
+	if (count >= 0)
+		snprintf(shape, sizeof shape, "%lld,", (long long)count);
+	*length = 128;
+	TRY(mem_alloc(header, *length + 1, 1, "an npy header"));
+	snprintf(*header, 129, MAGIC "%c%c%c%c%-*s", 1, '.', '.', '.', 118, "");
+	int written = snprintf(*header + 10, 118,
+	        "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (%s), }",
+	        element.bytes == 1 || element.kind == 'S' ? '|' : NATIVE, element.kind,
+	        element.bytes, shape);
+	(*header)[10 + written] = ' ';
+	(*header)[7] = 0;
+	(*header)[8] = 118;
+	(*header)[9] = 0;
+	(*header)[127] = '\n';
+	return TOMOS_OK;
 }
 
 const Format format_npy = {

@@ -92,8 +92,10 @@ static void table(void **state)
 {
 	(void)state;
 	OK(tomos_backend_open(&backend, "cpu"));
-	printf("  %d views of %d rays, parallel; %s\n", VIEWS, RAYS, tomos_backend_describe(backend));
-	printf("  pixels kernel   CSR MB  SCSR MB  ratio  build s     A ms    A' ms   A'/A difference\n");
+	printf("  %d views of %d rays, parallel; %s\n", VIEWS, RAYS,
+		tomos_backend_describe(backend));
+	printf("  pixels kernel   CSR MB  SCSR MB  ratio  build s     A ms    A' ms   A'/A "
+	       "difference\n");
 	check_size(512, KERNEL_joseph);
 	check_size(512, KERNEL_line);
 	check_size(1024, KERNEL_joseph);

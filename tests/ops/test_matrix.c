@@ -60,7 +60,8 @@ static void equals_the_projector(void **state)
 		double one = case_dot(Ax, y, c.pixels), two = case_dot(x, Ay, c.voxels);
 		double size = sqrt(case_dot(Ax, Ax, c.pixels) * case_dot(y, y, c.pixels));
 		if (!(forward <= 1e-6 && adjoint <= 1e-6 && fabs(one - two) <= 1e-6 * size))
-			fail_msg("%s %s: forward differs by %g, adjoint by %g, <Ax,y> - <x,A'y> = %g",
+			fail_msg("%s %s: forward differs by %g, adjoint by %g, <Ax,y> - <x,A'y> = "
+				 "%g",
 				o.forward, c.name, forward, adjoint, one - two);
 		worst = fmax(worst, fmax(forward, adjoint));
 		assert_int_equal(tomos_op_matched(op), 1);
@@ -227,8 +228,7 @@ static void refusals(void **state)
 	REFUSED(tomos_op_matrix(&op, backend, &c.grid, c.scan, NULL, &m), TOMOS_BAD_VALUE,
 		"matrix options");
 	OK(tomos_op_projector(&op, backend, &c.grid, c.scan, NULL));
-	REFUSED(tomos_matrix_arrays(op, &arrays), TOMOS_BAD_VALUE,
-		"is not a matrix stored as CSR");
+	REFUSED(tomos_matrix_arrays(op, &arrays), TOMOS_BAD_VALUE, "is not a matrix stored as CSR");
 	REFUSED(tomos_matrix_arrays(op, NULL), TOMOS_BAD_VALUE, "there is no place");
 	REFUSED(tomos_matrix_arrays(NULL, &arrays), TOMOS_BAD_VALUE, "the operator (none)");
 	REFUSED(tomos_matrix_bytes(op, &bytes), TOMOS_BAD_VALUE, "is not a stored matrix");

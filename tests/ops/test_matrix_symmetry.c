@@ -88,7 +88,8 @@ static tomos_op *make_matrix(const Setup *s, const tomos_projector_options *o, c
 static double compare(const tomos_op *one, const tomos_op *two, int power, Case *c)
 {
 	int64_t n = one->domain.count, m = one->range.count;
-	float *x = case_data(c, n), *y = case_data(c, m), *f = case_data(c, m), *g = case_data(c, n);
+	float *x = case_data(c, n), *y = case_data(c, m), *f = case_data(c, m),
+	      *g = case_data(c, n);
 	float *f2 = case_data(c, m), *g2 = case_data(c, n);
 	OK(power == 1 ? op_forward(one, x, f) : op_power(one, power, x, f));
 	OK(power == 1 ? op_forward(two, x, f2) : op_power(two, power, x, f2));
@@ -141,7 +142,8 @@ static void check_parts(const tomos_op *one, const tomos_op *two, Case *c)
 
 /* ---- SCSR is CSR ------------------------------------------------------------------------------- */
 
-static void check_setup(const Setup *s, const tomos_projector_options *o, int symmetries, double *worst)
+static void check_setup(
+	const Setup *s, const tomos_projector_options *o, int symmetries, double *worst)
 {
 	Case c = {.state = 99};
 	tomos_op *csr = make_matrix(s, o, "csr"), *scsr = make_matrix(s, o, "scsr");
@@ -176,7 +178,8 @@ static void scsr_is_csr(void **state)
 				o.boundary = choice == 1 ? "clamp" : "expand";
 				o.interpolation = choice == 2 ? "nearest" : "linear";
 				bool nearest = choice == 2 && model >= 3;
-				check_setup(&setups[i], &o, nearest ? 1 : setups[i].symmetries, &worst);
+				check_setup(
+					&setups[i], &o, nearest ? 1 : setups[i].symmetries, &worst);
 			}
 	printf("  SCSR against CSR: largest difference %.1e\n", worst);
 }

@@ -1,0 +1,61 @@
+/* Sparse matrices in files: Matrix Market, SciPy's npz, HDF5. */
+#ifndef MATRIX_FILE_H
+#define MATRIX_FILE_H
+
+#include "io/io.h"
+
+/* One list of numbers of a file; kind 'S' is a text of `element.bytes` characters. */
+typedef struct {
+	const char *name;
+	Element element;
+	int64_t count;
+	void *data;
+} NamedList;
+
+/* Writing under the temporary name; `path` is for the sentence. Reading looks for the names and
+ * allocates the data; a list that is not there has data NULL. */
+tomos_status npz_write(const char *temporary, const char *path, const NamedList *lists, int count);
+tomos_status npz_read(const char *path, NamedList *lists, int count);
+tomos_status hdf5_lists_write(
+	const char *temporary, const char *path, const NamedList *lists, int count);
+tomos_status hdf5_lists_read(const char *path, NamedList *lists, int count);
+bool hdf5_is(const unsigned char *head, size_t length);
+
+/* An npy file in memory: its header alone, and what kind of numbers follow where. The text is
+ * NumPy's descr, for types that are no numbers. */
+typedef struct {
+	Element element; /* bytes 0: no number */
+	char descr[32];
+	int64_t count, data;
+} NpyForm;
+
+tomos_status npy_look(NpyForm *form, const char *path, const unsigned char *bytes, int64_t size);
+/* A header for a list (count < 0: a single value), to be mem_freed. */
+tomos_status npy_compose(char **header, int64_t *length, Element element, int64_t count);
+
+tomos_status mtx_write(const char *temporary, const char *path, const tomos_matrix *matrix);
+/* The arrays are the caller's to mem_free, also after a failure. */
+tomos_status mtx_read(const char *path, tomos_matrix *matrix);
+
+/* The kind follows from the ending when writing, from the content when reading. Read matrices have
+ * their columns in order, and everything in range. */
+tomos_status matrix_write(
+	const char *path, const tomos_matrix *matrix, const tomos_file_options *options);
+tomos_status matrix_read(const char *path, tomos_matrix *matrix);
+void matrix_release(tomos_matrix *matrix);
+
+/* The narrowest arrays for `rows`, `columns` and `count`, allocated. */
+tomos_status matrix_allocate(tomos_matrix *matrix);
+static inline int64_t matrix_at(const void *array, int bytes, int64_t i)
+{
+	return bytes == 4 ? ((const int32_t *)array)[i] : ((const int64_t *)array)[i];
+}
+static inline void matrix_set(const void *array, int bytes, int64_t i, int64_t value)
+{
+	if (bytes == 4)
+		((int32_t *)(uintptr_t)array)[i] = (int32_t)value;
+	else
+		((int64_t *)(uintptr_t)array)[i] = value;
+}
+
+#endif
