@@ -187,6 +187,10 @@ int file_each(tomos_file *file, const char *stage,
 
 bool phantom_is_name(const char *text);
 
+/* The projector, or the stored matrix that the options ask for. */
+int operator_make(const settings *s, tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, tomos_op **op);
+
 /* ---- work in pieces, so that it can be watched and stopped ---------------------------------- */
 
 int pieces_forward(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,

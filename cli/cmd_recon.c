@@ -51,6 +51,7 @@ static int refuse_others(const settings *s, const char *method)
 		return settings_refuse(s, GROUP_analytic, GROUP_projector, why);
 	}
 	DO(settings_refuse(s, GROUP_algebraic, -1, why));
+	DO(settings_refuse(s, GROUP_stored, -1, why));
 	DO(settings_refuse(s, GROUP_projector, GROUP_analytic, why));
 	if (s->recon.start[0] || s->recon.plot[0])
 		DO(wrong_usage("--%s has no effect %s", s->recon.start[0] ? "start" : "plot", why));
@@ -154,7 +155,7 @@ static int recon_algebraic(const settings *s, recon_job *j, const char *method)
 	tomos_op *op = NULL;
 	int code;
 	DO(load_arrays(s, j, &o));
-	DO(lib(tomos_op_projector(&op, j->backend, &j->grid, j->scan, &s->projector)));
+	DO(operator_make(s, j->backend, &j->grid, j->scan, &op));
 	DO(heard(j, tomos_reconstruct(op, method, &j->data, &j->volume, &o, progress_report())));
 	history_say(&j->history, method, o.truth != NULL);
 	DO(history_plot(s, &j->history, method, o.truth != NULL));
