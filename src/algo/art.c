@@ -2,8 +2,13 @@
  *
  * S. Kaczmarz 1937; R. Gordon, R. Bender, G. T. Herman 1970; Nielsen 2014, algorithm 2.2. The rows of the
  * next rays are listed in parallel, then used one by one, in the same order for any number of threads.
+ * Rays that meet only a corner of the volume would carry their whole misfit into a voxel or two, so
+ * ||a_i||^2 is no less than a part of the largest.
  */
+#include <math.h>
 #include "algo/run.h"
+
+#define LEAST 0.01
 
 enum { BATCH = 64 };
 
@@ -13,7 +18,9 @@ typedef struct {
 	int64_t *views, *list;      /* order of the views; of the rays, where it is random */
 	int64_t *index, start;
 	float *weight, *r;
+	double least, lambda;
 	int64_t ray[BATCH], count[BATCH];
+	double square[BATCH];
 	tomos_status status[BATCH];
 } Art;
 
@@ -27,39 +34,54 @@ static void list_row(void *user, int64_t j)
 {
 	Art *a = user;
 	a->ray[j] = ray_at(a, a->start + j);
-	a->status[j] = op_row(a->run->A, a->ray[j], a->index + j * a->most, a->weight + j * a->most,
-		&a->count[j]);
+	float *w = a->weight + j * a->most;
+	a->status[j] = op_row(a->run->A, a->ray[j], a->index + j * a->most, w, &a->count[j]);
+	a->square[j] = 0;
+	for (int64_t k = 0; a->status[j] == TOMOS_OK && k < a->count[j]; k++)
+		a->square[j] += (double)w[k] * w[k];
 }
 
-static tomos_status use_row(Art *a, int64_t j, double lambda)
+static tomos_status measure_row(Art *a, int64_t j)
+{
+	a->least = fmax(a->least, LEAST * a->square[j]);
+	return TOMOS_OK;
+}
+
+static tomos_status use_row(Art *a, int64_t j)
 {
 	const Run *run = a->run;
 	const int64_t *index = a->index + j * a->most, i = a->ray[j];
 	const float *w = a->weight + j * a->most;
-	double product, square = 0;
-	for (int64_t k = 0; k < a->count[j]; k++)
-		square += (double)w[k] * w[k];
+	double product;
 	TRY(vector_gather(run->X, a->count[j], index, w, run->x, &product));
 	a->r[i] = (float)(run->b[i] - product);
-	if (!(square > 0))
+	if (!(a->square[j] > 0))
 		return TOMOS_OK;
-	return vector_scatter(run->X, a->count[j], index, w, (float)(lambda * a->r[i] / square),
-		run->low, run->high, run->x);
+	float step = (float)(a->lambda * a->r[i] / fmax(a->square[j], a->least));
+	return vector_scatter(run->X, a->count[j], index, w, step, run->low, run->high, run->x);
 }
 
-static tomos_status sweep(Art *a, double lambda)
+/* All rows in turn, listed in parallel. */
+static tomos_status each_row(Art *a, tomos_status (*visit)(Art *a, int64_t j))
 {
-	if (a->list)
-		order_shuffle(a->list, a->rays, (uint64_t)a->run->o->seed, a->run->k);
 	for (a->start = 0; a->start < a->rays; a->start += BATCH) {
 		int64_t count = min64(BATCH, a->rays - a->start);
 		parallel_for(count, list_row, a);
 		for (int64_t j = 0; j < count; j++) {
 			TRY(a->status[j]);
-			TRY(use_row(a, j, lambda));
+			TRY(visit(a, j));
 		}
 	}
 	return TOMOS_OK;
+}
+
+/* A fresh order from the same beginning, whatever the sweeps before. */
+static void shuffle(Art *a)
+{
+	for (int64_t i = 0; a->list && i < a->rays; i++)
+		a->list[i] = i;
+	if (a->list)
+		order_shuffle(a->list, a->rays, (uint64_t)a->run->o->seed, a->run->k);
 }
 
 static tomos_status prepare(Art *a, Run *run)
@@ -68,6 +90,7 @@ static tomos_status prepare(Art *a, Run *run)
 	int64_t none;
 	*a = (Art){.run = run, .rays = run->Y->count, .most = run->A->row_most};
 	a->pixels = run->Y->count / run->Y->shape[0];
+	a->lambda = run->o->relaxation != 0 ? run->o->relaxation : 1;
 	if (a->most == 0)
 		return op_row(run->A, 0, NULL, NULL, &none); /* says why */
 	TRY(mem_alloc(&a->views, run->Y->shape[0], sizeof *a->views, "the order of views"));
@@ -82,11 +105,12 @@ static tomos_status prepare(Art *a, Run *run)
 static tomos_status iterate(Art *a, Run *run)
 {
 	TRY(prepare(a, run));
+	shuffle(a);
+	TRY(each_row(a, measure_row));
 	TRY(run_start(run));
 	while (run->going) {
-		for (int64_t i = 0; a->list && i < a->rays; i++)
-			a->list[i] = i;
-		TRY(sweep(a, run->o->relaxation != 0 ? run->o->relaxation : 1));
+		shuffle(a);
+		TRY(each_row(a, use_row));
 		TRY(run_iterated(run, a->r));
 	}
 	return TOMOS_OK;

@@ -5,6 +5,8 @@
  */
 #include "algo/run.h"
 
+#define ROUNDING 1e-12 /* below this part of the first gradient's square there is but rounding */
+
 /* s = A'r - alpha d, and its square. */
 static tomos_status gradient(
 	const Run *run, const float *r, const float *d, float *s, double *square)
@@ -18,19 +20,21 @@ tomos_status cgls_method(Run *run)
 {
 	const Space *X = run->X, *Y = run->Y;
 	float *r, *q, *s, *p, *d;
-	double gamma, last, qq, pp;
+	double gamma, first, last, qq, pp;
 	TRY(run_state(run, &r, Y, "the residual"));
 	TRY(run_vector(run, &q, Y, "the direction's projections"));
 	TRY(run_vector(run, &s, X, "the gradient"));
 	TRY(run_state(run, &p, X, "the direction"));
 	TRY(run_state(run, &d, X, "the way from the start"));
 	run_scalar(run, &gamma);
+	run_scalar(run, &first);
 	TRY(run_residual(run, r));
 	TRY(vector_fill(X, 0, d));
 	TRY(gradient(run, r, d, s, &gamma));
 	TRY(vector_copy(X, s, p));
+	first = gamma;
 	TRY(run_start(run));
-	while (run->going && gamma > 0) {
+	while (run->going && gamma > ROUNDING * first) {
 		TRY(op_forward(run->A, p, q)); /* q = A p */
 		TRY(vector_dot(Y, q, q, &qq));
 		TRY(vector_dot(X, p, p, &pp));

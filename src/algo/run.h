@@ -37,7 +37,7 @@ typedef struct {
 	double b_norm, truth_norm, last, least_error, best_at;
 	Vector truth;
 	float *best, *old_x, *old_r, *residual;
-	const char *ended;
+	const char *ended;        /* why the iteration ended */
 	char *settings;
 } Run;
 
