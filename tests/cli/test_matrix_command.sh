@@ -2,7 +2,7 @@
 # tomos matrix and recon with stored matrices, as a user types them; SciPy reads what is written and
 # writes what is read, where it is installed (TOMOS_PYTHON names another python3).
 #
-#   test_matrix.sh COMMAND SOURCES
+#   test_matrix_command.sh COMMAND SOURCES
 set -u
 tomos=$(readlink -f "$1")
 python=${TOMOS_PYTHON:-python3}
