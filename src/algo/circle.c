@@ -197,8 +197,11 @@ tomos_status circle_make(Circle *circle, const tomos_geometry *scan)
 	TRY_OR_DONE(mem_zeroed(&circle->views, scan->count, sizeof *circle->views, "the views"));
 	TRY_OR_DONE(mem_alloc(&places, scan->count, sizeof *places, "angles"));
 	TRY_OR_DONE(mem_alloc(&gaps, scan->count, sizeof *gaps, "gaps between angles"));
-	for (int64_t i = 0; i < scan->count; i++)
+	for (int64_t i = 0; i < scan->count; i++) {
 		TRY_OR_DONE(look(&circle->views[i], scan, i));
+		if (circle->views[i].du * circle->views[0].du < 0)
+			TRY_OR_DONE(refuse(i, "has its columns the other way round than view 0"));
+	}
 	TRY_OR_DONE(measure_sides(circle, scan->count, scan->columns));
 	TRY_OR_DONE(find_cover(circle, scan->count, places, gaps));
 done:

@@ -106,7 +106,8 @@ static bool is_planar(const Plan *plan)
 	for (int64_t i = 0; i < plan->scan->count; i++) {
 		const KernelView *k = &plan->views[i];
 		double tiny = 1e-9;
-		double z = k->src[3] != 0 ? k->src[2] : 0, slope = k->src[3] != 0 ? 0 : k->src[2];
+		double z = k->src[3] != 0 ? k->src[2] : 0;
+		double slope = k->src[3] != 0 ? 0 : k->src[2] / sqrt(dot(k->src, k->src));
 		if (fabs(z) > tiny || fabs(slope) > tiny || fabs(k->first[2]) > tiny ||
 			fabs(k->u[2]) > tiny)
 			return false;

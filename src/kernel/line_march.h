@@ -24,7 +24,9 @@ KERNEL_FN void line_march_ray(const KernelGrid *grid, const KernelModel *model,
 		double d = ray->direction[a], p = ray->start[a] + enter * d + 0.5;
 		at[a] = (int64_t)floor(p);
 		at[a] = at[a] < grid->low[a] ? grid->low[a] : at[a];
-		at[a] = at[a] >= grid->high[a] ? grid->high[a] - (d != 0 ? 1 : 0) : at[a];
+		if (d == 0 && at[a] >= grid->high[a])
+			return; /* it runs in the outermost face, which is the next box's */
+		at[a] = at[a] >= grid->high[a] ? grid->high[a] - 1 : at[a];
 		turn[a] = d > 0 ? 1 : -1;
 		next[a] = d == 0 ? 1e300
 				 : ((double)at[a] + 0.5 * (double)turn[a] - ray->start[a]) / d;

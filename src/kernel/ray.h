@@ -108,6 +108,10 @@ KERNEL_FN KernelWalk kernel_walk(
 		else
 			walk.k_stop = fmin(walk.k_stop, ray->start[walk.a]);
 	}
+	if (!(walk.k_start <= walk.k_stop)) { /* an end may be anything, even past all integers */
+		walk.k_start = 0;
+		walk.k_stop = -2;
+	}
 	return walk;
 }
 

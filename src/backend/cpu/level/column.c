@@ -44,6 +44,8 @@ bool LEVEL(column_applies)(const Projecting *what)
 		return false;
 	for (int64_t i = what->first; i < what->first + what->count; i++) {
 		const KernelView *k = &plan->views[i];
+		if (k->src[3] != plan->views[what->first].src[3])
+			return false; /* parallel rays and point sources weigh in different ways */
 		if (fabs(k->column[2]) * nz > 1e-6 || fabs(k->depth[2]) * nz > 1e-7)
 			return false;
 		for (int c = 0; c < 4; c++) {

@@ -6,16 +6,10 @@
  */
 #include <math.h>
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/level/simd.h"
+#include "backend/cpu/level/stretch.h"
 
 /* BELOW: samples below the lowest lane that the curve may lead to. */
-enum {
-	PAD = WINDOW,
-	BELOW = LANES == 16 ? 5 : 2,
-	TILE_ROWS = 8,
-	VIEWS_IN_CACHE = 32,
-	SCRATCH_FLOATS = 4 << 20
-};
+enum { BELOW = LANES == 16 ? 5 : 2, TILE_ROWS = 8, VIEWS_IN_CACHE = 32, SCRATCH_FLOATS = 4 << 20 };
 
 typedef struct {
 	const Projecting *what;
@@ -38,15 +32,21 @@ static inline Look look_from(const KernelView *k, double x, double y)
 	return look;
 }
 
-/* Step and bend are largest at a corner of the slice. */
+static bool look_fits(const Look *look)
+{
+	double step = fabs(look->step), bend = LANES * fabs(look->bend);
+	double curve = LANES * step * bend / (1 - bend);
+	return look->depth > 0.01 && bend < 0.3 && curve < BELOW - 0.4 &&
+	       lanes_fit(step, BELOW + 3 + curve);
+}
+
+/* Along a row of pixels the step goes with 1 / depth^2, so it is largest at one of the row's ends. */
 static bool fits(const Plan *plan, const KernelView *k)
 {
-	for (int c = 0; c < 4; c++) {
-		Look look = look_from(k, c & 1 ? (double)(plan->grid.n[0] - 1 + LANES) : 0,
-			c & 2 ? (double)(plan->grid.n[1] - 1) : 0);
-		double curve = LANES * LANES * fabs(look.step * look.bend);
-		if (!(look.depth > 0.01 && LANES * fabs(look.bend) < 0.3 && curve < BELOW - 0.4 &&
-			    (LANES - 1) * fabs(look.step) + BELOW + 3 < WINDOW - 2))
+	for (int64_t y = 0; y < plan->grid.n[1]; y++) {
+		Look first = look_from(k, 0, (double)y);
+		Look last = look_from(k, (double)(plan->grid.n[0] - 1 + LANES), (double)y);
+		if (!look_fits(&first) || !look_fits(&last))
 			return false;
 	}
 	return true;

@@ -35,11 +35,6 @@ static inline void vf_store(float *p, vf v)
 	memcpy(p, &v, sizeof v);
 }
 
-static inline vf vf_all(float x)
-{
-	return x - (vf){0};
-}
-
 static inline vf vf_lane(void)
 {
 	vf v;
@@ -119,8 +114,10 @@ enum { FRACTION_BITS = 31 };
 #define FRACTION_MASK 0x7fffffff
 #define FRACTION_UNIT 0x1p-31F
 
+/* Beyond 2^30 samples nothing is read any more, so positions end there and never overflow. */
 static inline int64_t position_of(double p)
 {
+	p = p < -0x1p30 ? -0x1p30 : p > 0x1p30 ? 0x1p30 : p;
 	return (int64_t)(p * 0x1p31);
 }
 

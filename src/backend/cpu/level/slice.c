@@ -5,10 +5,9 @@
  */
 #include <math.h>
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/level/simd.h"
+#include "backend/cpu/level/stretch.h"
 
 enum {
-	PAD = WINDOW,  /* zeros on both sides of a row, so that a window may hang over */
 	GROUP = 4,     /* views that share image rows while these are in the cache */
 	TILE = 512,    /* columns of sums held at a time */
 	BAND = 8,      /* image rows per pass over the columns */
@@ -61,11 +60,6 @@ static SliceRays rays_of(const Plan *plan, const KernelView *k, const Box *box)
 	return rays;
 }
 
-static bool fits_window(double spread, double more)
-{
-	return (LANES - 1) * fabs(spread) + more < WINDOW - 2;
-}
-
 bool LEVEL(slice_applies)(const Projecting *what)
 {
 	const Plan *plan = what->plan;
@@ -76,8 +70,8 @@ bool LEVEL(slice_applies)(const Projecting *what)
 		if (!in_slices(plan, k))
 			return false;
 		double pitch = fabs(rays_of(plan, k, &what->box).per_ray);
-		if (what->direction == FORWARD ? !fits_window(pitch, 1)
-					       : !fits_window(k->column[0], 2 / pitch + 2))
+		if (what->direction == FORWARD ? !lanes_fit(pitch, 1)
+					       : !lanes_fit(k->column[0], 2 / pitch + 2))
 			return false;
 	}
 	return true;

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/level/simd.h"
 
+/* PAD zeros on both sides let a window hang over; columns longer than MAX_COLUMN are left to others. */
 enum { PAD = WINDOW, MAX_COLUMN = 8192 };
 
 typedef struct {
@@ -31,8 +32,8 @@ static inline void stretch_mix(const Stretch *s, const float *one, const float *
 {
 	double start = s->start, end = start + (double)(count + LANES) * s->step;
 	double low = start < end ? start : end, high = start < end ? end : start;
-	int64_t from = limit((int64_t)low - 1, -PAD, stride - PAD);
-	int64_t to = limit((int64_t)high + 3, -PAD, stride - PAD);
+	int64_t from = limit((position_of(low) >> FRACTION_BITS) - 1, -PAD, stride - PAD);
+	int64_t to = limit((position_of(high) >> FRACTION_BITS) + 3, -PAD, stride - PAD);
 	float *mixed = s->mixed;
 	for (int64_t r = (from + PAD) / LANES * LANES; r < to + PAD; r += LANES)
 		vf_store(mixed + r, left * vf_load(one + r) + right * vf_load(two + r));

@@ -1,0 +1,160 @@
+/* Views that have tripped kernels: lists of both kinds, near and slanted fans, rays in outermost faces,
+ * rays far beside the volume. Tuned kernels are compared with the shared text. */
+#include "ops/cases.h"
+
+/* Adjoint of one list of views, tuned against plain, by the largest difference. */
+static double largest_difference(const tomos_grid *grid, const tomos_view *views, int64_t count,
+	int64_t rows, int64_t columns, const char *model)
+{
+	tomos_backend *backend;
+	tomos_geometry *scan;
+	tomos_op *op;
+	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_geometry_views(&scan, rows, columns, views, count));
+	int64_t pixels = count * rows * columns, voxels = grid->n[0] * grid->n[1] * grid->n[2];
+	float *y = malloc((size_t)pixels * sizeof *y), *x[2];
+	for (int64_t i = 0; i < pixels; i++)
+		y[i] = (float)sin(0.9 * (double)i) + 1.5F;
+	tomos_array ay = tomos_array_of(y, count, rows, columns);
+	for (int plain = 0; plain < 2; plain++) {
+		tomos_projector_options o = tomos_projector_defaults();
+		o.forward = model;
+		o.plain = plain;
+		x[plain] = malloc((size_t)voxels * sizeof(float));
+		tomos_array ax = tomos_array_of(x[plain], grid->n[2], grid->n[1], grid->n[0]);
+		OK(tomos_op_projector(&op, backend, grid, scan, &o));
+		OK(tomos_op_adjoint(op, &ay, &ax));
+		tomos_op_free(op);
+	}
+	double largest = 0;
+	for (int64_t i = 0; i < voxels; i++)
+		largest = fmax(largest, fabs((double)x[0][i] - x[1][i]));
+	free(y), free(x[0]), free(x[1]);
+	tomos_geometry_free(scan);
+	tomos_backend_close(backend);
+	return largest;
+}
+
+/* The step from pixel to pixel is largest inside an edge of these slices, not at a corner. */
+static void fans_from_nearby(void **state)
+{
+	(void)state;
+	static const double fans[][8] = {
+		{48, 133, -70.195, 140.778, 85.8348, -121.7013, -1.071927, -0.637201},
+		{47, 111, -28.954, 110.153, 80.5121, -3.9028, -1.046525, -1.004408},
+		{78, 105, -73.956, 106.083, 94.3160, -96.5946, -1.158403, -0.329501},
+		{29, 103, -54.277, 104.668, 121.2168, -157.1711, -2.175857, -0.861613}};
+	for (int i = 0; i < 4; i++) {
+		const double *f = fans[i];
+		tomos_grid grid = {{(int64_t)f[0], (int64_t)f[1], 1}, {0, 0, 0}, {1, 1, 1}};
+		tomos_view view = {{f[2], f[3], 0, 1}, {f[4], f[5], 0}, {f[6], f[7], 0}, {0, 0, 1}};
+		double d = largest_difference(&grid, &view, 1, 1, 201, "voxel");
+		if (!(d < 1e-4))
+			fail_msg("fan %d: tuned and shared text differ by %g", i, d);
+	}
+}
+
+static void both_kinds_of_source(void **state)
+{
+	(void)state;
+	tomos_grid grid = {{20, 18, 21}, {-9.5, 8.5, -10}, {1, -1, 1}};
+	tomos_view views[4] = {{{0, 1, 0, 0}, {0, 40, 0}, {1, 0, 0}, {0, 0, 1}},
+		{{0, -60, 0, 1}, {0, 40, 0}, {1.2, 0, 0}, {0, 0, 1.2}},
+		{{1, 0, 0, 0}, {40, 0, 0}, {0, 1, 0}, {0, 0, 1}},
+		{{-60, 0, 0, 1}, {40, 0, 0}, {0, 1.2, 0}, {0, 0, 1.2}}};
+	for (int first = 0; first < 2; first++) /* either kind may come first */
+		for (int m = 0; m < 2; m++) {
+			double d = largest_difference(
+				&grid, views + first, 3, 33, 31, m ? "voxel" : "joseph");
+			assert_true(d < 1e-4);
+		}
+}
+
+/* A ray in the outermost face on the upper side belongs to no voxel, on the lower side to the first;
+ * in no case is anything read or written beyond the volume. */
+static void rays_in_outermost_faces(void **state)
+{
+	(void)state;
+	tomos_grid grid = {{4, 4, 1}, {0, 0, 0}, {1, 1, 1}};
+	static const char *const models[] = {"line", "line-march"};
+	static const double places[] = {-0.5, 3.5, 3.5 - 1e-9, -0.5 - 1e-9, 1.5};
+	static const double lengths[] = {4, 0, 0, 4, 4};
+	tomos_backend *backend;
+	OK(tomos_backend_open(&backend, "cpu"));
+	for (int i = 0; i < 5; i++)
+		for (int m = 0; m < 2; m++) {
+			tomos_view view = {{0, 1, 0, 0}, {places[i], -9, 0}, {1, 0, 0}, {0, 0, 1}};
+			tomos_geometry *scan;
+			tomos_op *op;
+			tomos_projector_options o = tomos_projector_defaults();
+			o.forward = models[m];
+			OK(tomos_geometry_views(&scan, 1, 1, &view, 1));
+			OK(tomos_op_projector(&op, backend, &grid, scan, &o));
+			float x[16], y = 0;
+			for (int j = 0; j < 16; j++)
+				x[j] = 1;
+			tomos_array ax = tomos_array_of(x, 1, 4, 4),
+				    ay = tomos_array_of(&y, 1, 1, 1);
+			OK(tomos_op_forward(op, &ax, &ay));
+			if (fabs(y - lengths[i]) > 1e-6)
+				fail_msg("%s at %.10g: %g, expected %g", models[m], places[i],
+					(double)y, lengths[i]);
+			OK(tomos_op_adjoint(op, &ay, &ax));
+			tomos_op_free(op);
+			tomos_geometry_free(scan);
+		}
+	tomos_backend_close(backend);
+}
+
+/* Almost along y, and so far off that the planes it could meet have no number. */
+static void rays_far_beside(void **state)
+{
+	(void)state;
+	tomos_grid grid = {{8, 8, 1}, {0, 0, 0}, {1, 1, 1}};
+	tomos_view view = {{1.5e-12, 1, 0, 0}, {-3e7, -9, 0}, {1, 0, 0}, {0, 0, 1}};
+	static const char *const models[] = {"joseph", "line", "line-march", "voxel", "footprint"};
+	for (int m = 0; m < 5; m++)
+		assert_true(largest_difference(&grid, &view, 1, 1, 3, models[m]) == 0);
+}
+
+/* The length of a direction does not matter. */
+static void directions_of_any_length(void **state)
+{
+	(void)state;
+	tomos_grid grid = {{9, 9, 1}, {-4, -4, 0}, {1, 1, 1}};
+	tomos_backend *backend;
+	OK(tomos_backend_open(&backend, "cpu"));
+	static const char *const models[] = {"joseph", "line", "voxel", "footprint"};
+	for (int m = 0; m < 4; m++) {
+		float y[2];
+		for (int tiny = 0; tiny < 2; tiny++) {
+			double size = tiny ? 1e-10 : 1;
+			tomos_view view = {
+				{0, size, size, 0}, {0, 0, 0}, {1, 0, 0}, {0, -0.7, 0.7}};
+			tomos_geometry *scan;
+			tomos_op *op;
+			tomos_projector_options o = tomos_projector_defaults();
+			o.forward = models[m];
+			OK(tomos_geometry_views(&scan, 1, 1, &view, 1));
+			OK(tomos_op_projector(&op, backend, &grid, scan, &o));
+			float x[81];
+			for (int j = 0; j < 81; j++)
+				x[j] = 1;
+			tomos_array ax = tomos_array_of(x, 1, 9, 9);
+			tomos_array ay = tomos_array_of(&y[tiny], 1, 1, 1);
+			OK(tomos_op_forward(op, &ax, &ay));
+			tomos_op_free(op);
+			tomos_geometry_free(scan);
+		}
+		assert_true(fabs(y[0] - y[1]) <= 1e-6 * fabs(y[0]));
+	}
+	tomos_backend_close(backend);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(fans_from_nearby),
+		cmocka_unit_test(both_kinds_of_source), cmocka_unit_test(rays_in_outermost_faces),
+		cmocka_unit_test(rays_far_beside), cmocka_unit_test(directions_of_any_length)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
