@@ -111,8 +111,24 @@ static const char *recon_methods(void)
 	return names;
 }
 
+/* The methods with a relaxation. */
+static const char *relaxed_methods(void)
+{
+	static char names[256];
+	char list[256], *rest = list;
+	names[0] = 0;
+	snprintf(list, sizeof list, "%s", tomos_method_names());
+	for (char *name = strtok_r(list, "|", &rest); name; name = strtok_r(NULL, "|", &rest))
+		if (tomos_method_uses(name, "relaxation"))
+			snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
+				names[0] ? "|" : "", name);
+	return names;
+}
+
 const char *row_values(const tomos_option *row)
 {
+	if (strcmp(row->values, "=relaxed") == 0)
+		return relaxed_methods();
 	if (strcmp(row->values, "=methods") == 0)
 		return recon_methods();
 	if (strcmp(row->values, "=backends") == 0)

@@ -44,13 +44,13 @@ npy() {
 # ---- help, version, pages ----------------------------------------------------------------------
 check "no command is wrong usage" 2
 check "help" 0 help
-for c in phantom project backproject recon info compare convert show bench help version; do
+for c in phantom project backproject recon lambda info compare convert show bench help version; do
 	has "help lists $c" out "  $c "
 done
 check "--help" 0 --help
 check "--version" 0 --version
 has "the version" out "tomos "
-for c in phantom project backproject recon info compare convert show bench help version; do
+for c in phantom project backproject recon lambda info compare convert show bench help version; do
 	check "help $c" 0 help $c
 	cp out first
 	has "usage of $c" out "Usage: tomos $c"
@@ -243,6 +243,37 @@ check "fbp is near the truth" 0 compare tball.h5 rparallel.h5 --max 0.2
 check "fdk is near the truth" 0 compare tball.h5 rcone.h5 --max 0.1
 check "recon fdk by itself" 0 recon cone.h5 --filter hann -o fdk.h5 --size 24
 has "says its method" out "fdk on"
+# ---- algebraic methods -------------------------------------------------------------------------
+for m in sirt art sart block cgls lsqr lsmr mlem osem fista pdhg asd-pocs; do
+	check "recon $m" 0 recon s.h5 --method $m --iterations 4 $voxel --truth p.h5 -o m_$m.h5
+	has "$m: iterations" out "$m: 4 iterations (all), residual"
+	has "$m: the error" out ", error"
+done
+check "another start" 0 recon s.h5 --method cgls --iterations 2 $voxel --start m_cgls.h5 -o m2.h5
+check "a plot" 0 recon s.h5 --method sirt --iterations 4 $voxel --compare p.h5 --plot curve.png -o m3.h5
+there curve.png
+check "all at once" 0 recon s.h5 --method cgls --iterations 9 $voxel -o m4.h5
+check "in two parts" 0 recon s.h5 --method cgls --iterations 5 --checkpoint ck --every 5 $voxel -o m5.h5
+check "the second part" 0 recon s.h5 --method cgls --iterations 9 --checkpoint ck --resume $voxel -o m6.h5
+check "bit for bit" 0 compare m4.h5 m6.h5 --max 0
+check "resume with other options" 1 recon s.h5 --method cgls --strength 1 --checkpoint ck --resume $voxel -o x2.h5
+has "its sentence" err "belongs to strength 0, not to strength 1"
+check "minimum of cgls" 2 recon s.h5 --method cgls --minimum 0 -o x2.h5
+has "its sentence" err "--minimum has no effect with --method cgls"
+check "start of fbp" 2 recon s.h5 --start p.h5 -o x2.h5
+has "its sentence" err "--start has no effect with --method fbp"
+check "a mask of another shape" 1 recon s.h5 --method sirt --mask ball.npy -o x2.h5
+has "its sentence" err "the shape of the mask is"
+check "a mask that is not there" 1 recon s.h5 --method sirt --mask none.h5 -o x2.h5
+check "stop by the noise" 0 recon s.h5 --method sirt --iterations 500 --stop discrepancy --noise-level 0.2 $voxel -o m7.h5
+has "says why it stopped" out "(discrepancy)"
+check "lambda" 0 lambda s.h5 --noise 0.05 --iterations 2 --precision 0.3 --plot lambda.png
+has "its result" out "relaxation 0."
+there lambda.png
+check "lambda of cgls" 2 lambda --method cgls
+has "its sentence" err "'cgls' is not one of sirt|art|sart|block|asd-pocs"
+check "lambda without a bound" 2 lambda --columns 16 --views 8 --weights landweber
+has "its sentence" err "name one with --largest"
 check "filter of sirt" 2 recon s.h5 --method sirt --filter hann -o x2.h5
 has "its sentence" err "--filter has no effect with --method sirt"
 check "iterations of fbp" 2 recon s.h5 --iterations 3 -o x2.h5
@@ -373,7 +404,24 @@ interrupt() {
 	if cmp -s before after; then ok "$what: nothing is left"; else bad "$what: files are left"; fi
 }
 touch before after out err
-interrupt recon recon s.h5 --method sirt --iterations 100000000 -o stopped.h5
+# An algebraic method ends with its last iterate.
+rm -f stopped.h5
+"$tomos" recon s.h5 --method sirt --iterations 100000000 --checkpoint state -o stopped.h5 >out 2>err &
+pid=$!
+for _ in $(seq 100); do
+	sleep 0.1
+	if grep -q "sirt on" out; then break; fi
+done
+sleep 0.5
+kill -INT $pid
+wait $pid
+if [ $? = 130 ]; then ok "recon: status 130"; else bad "recon: another status than 130"; fi
+has "recon: its sentence" err "iterations; 'stopped.h5' is the last one"
+there stopped.h5
+there state
+check "the last iterate can be read" 0 info stopped.h5
+clean "an interrupted recon"
+rm -f stopped.h5
 interrupt project project random --count 100 --samples 8 --rows 200 --columns 200 --views 500 \
 	-o stopped.h5
 # Lines in a log: at most one per tenth, none when quiet.
