@@ -341,6 +341,37 @@ static void setups_are_corrected(void **state)
 	}
 }
 
+/* An object wider than the detector: the mean of the middle, with the rows continued by their edges. */
+static double truncated_middle(double swivel)
+{
+	Distances d;
+	tomos_scan_options o = scene_scan("fan", N, 1, &d);
+	o.swivel = swivel;
+	Scene s = scene_make(&o);
+	tomos_ellipsoid wide = {.axes = {1.2 * scene_reach(&o), 1.2 * scene_reach(&o), INFINITY},
+		.value = s.body.value};
+	tomos_phantom *phantom;
+	OK(tomos_phantom_ellipsoids(&phantom, &wide, 1));
+	OK(tomos_phantom_project(phantom, s.scan, 1, &s.data));
+	tomos_phantom_free(phantom);
+	tomos_analytic_options how = tomos_analytic_defaults();
+	how.padding = "edge";
+	scene_reconstruct(&s, &how);
+	double spread, error = scene_error(&s, &spread);
+	scene_free(&s);
+	return 1 + error;
+}
+
+/* Where a turned detector does not reach, its edge goes on as that of an upright one does. */
+static void turned_detectors_are_padded(void **state)
+{
+	(void)state;
+	double upright = truncated_middle(0), turned = truncated_middle(0.2);
+	printf("  truncated, padded by the edge: %.4f of the truth, detector turned %.4f\n",
+		upright, turned);
+	assert_true(fabs(turned / upright - 1) < 0.03);
+}
+
 /* ---- what is refused ---------------------------------------------------------------------- */
 
 static tomos_status try_scan(const tomos_geometry *scan)
@@ -452,6 +483,7 @@ int main(void)
 		cmocka_unit_test(offset_detectors_count_every_line_once),
 		cmocka_unit_test(axis_on_the_edge),
 		cmocka_unit_test(setups_are_corrected),
+		cmocka_unit_test(turned_detectors_are_padded),
 		cmocka_unit_test(other_scans_are_refused),
 		cmocka_unit_test(odd_views_are_refused),
 		cmocka_unit_test(short_and_offset_scans_are_refused),

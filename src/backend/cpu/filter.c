@@ -193,11 +193,13 @@ static void take_row(
 		return;
 	}
 	const double *m = view->map;
-	double r = (double)row;
+	double r = (double)row, last = (double)(seen - 1);
 	for (int64_t i = 0; i < columns; i++) {
 		double c = (double)i, depth = m[6] * c + m[7] * r + m[8];
-		out[i] = bilinear(&f->spec, image, (m[0] * c + m[1] * r + m[2]) / depth,
-			(m[3] * c + m[4] * r + m[5]) / depth);
+		double column = (m[0] * c + m[1] * r + m[2]) / depth;
+		if (f->spec.padding != PADDING_ZERO) /* beyond the detector its edge goes on */
+			column = fmin(fmax(column, 0), last);
+		out[i] = bilinear(&f->spec, image, column, (m[3] * c + m[4] * r + m[5]) / depth);
 	}
 }
 
