@@ -1,8 +1,8 @@
 /* The matrix of a projector in compressed rows, built in two passes straight to its final size.
  *
- * Forward goes over rows. The adjoint needs no transpose: the columns are cut into blocks, each the
- * task of one thread, and where a block begins in each row is kept; every voxel is then summed in the
- * order of the rows, whatever the number of threads.
+ * Forward goes over rows. The adjoint needs no transpose: the columns are cut into blocks, and where
+ * a block begins in each row is kept. A task has some blocks of its own, so every voxel is summed in
+ * the order of the rows, whatever the number of threads and tasks.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 
 enum {
 	ROWS_PER_TASK = 256,
+	TASKS_PER_THREAD = 2,
 	MOST_BLOCKS = 32,
 	LEAST_BLOCK = 1024, /* columns of a block, but in small matrices */
 };
@@ -40,6 +41,7 @@ typedef struct {
 	int power;
 	const float *in;
 	float *out;
+	int64_t tasks; /* adjoint */
 } Product;
 
 /* A value to the power 0, 1 or 2. */
@@ -89,7 +91,7 @@ static int64_t row_tasks(int64_t rows)
 
 static tomos_status matrix_power(const tomos_op *op, int power, const float *x, float *y)
 {
-	Product p = {op->own, power, x, y};
+	Product p = {op->own, power, x, y, 0};
 	parallel_for(row_tasks(p.matrix->rows), forward_rows, &p);
 	return TOMOS_OK;
 }
@@ -108,14 +110,16 @@ INLINE void row_spread(
 			raised(csr->values[i], plain, p->power) * value;
 }
 
-static void adjoint_block(void *user, int64_t block)
+/* Blocks of one task lie side by side: the longer the pieces of rows, the better they are read. */
+static void adjoint_blocks(void *user, int64_t task)
 {
 	const Product *p = user;
 	const Matrix *m = p->matrix;
 	const Csr *csr = m->csr;
-	int64_t from = block * m->block_size, to = min64(from + m->block_size, csr->columns);
-	const uint32_t *first = block > 0 ? m->starts + (block - 1) * csr->rows : NULL;
-	const uint32_t *last = block + 1 < m->blocks ? m->starts + block * csr->rows : NULL;
+	int64_t one = task * m->blocks / p->tasks, two = (task + 1) * m->blocks / p->tasks;
+	int64_t from = one * m->block_size, to = min64(two * m->block_size, csr->columns);
+	const uint32_t *first = one > 0 ? m->starts + (one - 1) * csr->rows : NULL;
+	const uint32_t *last = two < m->blocks ? m->starts + (two - 1) * csr->rows : NULL;
 	memset(p->out + from, 0, (size_t)(to - from) * sizeof *p->out);
 	for (int64_t r = 0; r < m->rows; r++) {
 		int64_t row = row_of(m, r), at = csr_at(csr->pointers, csr->pointer_bytes, row);
@@ -133,8 +137,9 @@ static void adjoint_block(void *user, int64_t block)
 
 static tomos_status matrix_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
 {
-	Product p = {op->own, power, y, x};
-	parallel_for(p.matrix->blocks, adjoint_block, &p);
+	Product p = {op->own, power, y, x, 0};
+	p.tasks = min64(p.matrix->blocks, TASKS_PER_THREAD * (int64_t)tomos_threads());
+	parallel_for(p.tasks, adjoint_blocks, &p);
 	return TOMOS_OK;
 }
 
