@@ -43,8 +43,8 @@ enum { CASE_SLOW = 0 };
 enum { CASE_SLOW = 0 };
 #endif
 
-static const char *const case_kinds[] = {
-	"parallel", "fan", "cone", "laminography", "helix", "lebedev", "slice", "stack", "vectors"};
+static const char *const case_kinds[] = {"parallel", "fan", "cone", "laminography", "helix",
+	"lebedev", "slice", "stack", "vectors", "stack across y", "stack across x"};
 enum { CASE_KINDS = sizeof case_kinds / sizeof case_kinds[0] };
 
 typedef struct {
@@ -92,6 +92,34 @@ static inline void case_grid(Case *c, int flat, int free)
 	}
 }
 
+/* The same scan with z and another axis exchanged. */
+static inline void case_turn(Case *c, int axis)
+{
+	int64_t count = tomos_geometry_count(c->scan), n = c->grid.n[2];
+	tomos_view *views = malloc((size_t)count * sizeof *views);
+	memcpy(views, tomos_geometry_list(c->scan), (size_t)count * sizeof *views);
+	for (int64_t i = 0; i < count; i++) {
+		double *parts[] = {views[i].src, views[i].det, views[i].u, views[i].v};
+		for (int p = 0; p < 4; p++) {
+			double z = parts[p][2];
+			parts[p][2] = parts[p][axis];
+			parts[p][axis] = z;
+		}
+	}
+	double *grid[] = {c->grid.first, c->grid.step};
+	for (int p = 0; p < 2; p++) {
+		double z = grid[p][2];
+		grid[p][2] = grid[p][axis];
+		grid[p][axis] = z;
+	}
+	c->grid.n[2] = c->grid.n[axis];
+	c->grid.n[axis] = n;
+	int64_t rows = tomos_geometry_rows(c->scan), columns = tomos_geometry_columns(c->scan);
+	tomos_geometry_free(c->scan);
+	OK(tomos_geometry_views(&c->scan, rows, columns, views, count));
+	free(views);
+}
+
 /* "slice" and "stack" are parallel beams on grids for which tuned kernels exist; the others have odd
  * sizes, off-centre grids, anisotropic voxels and rays that miss. */
 static inline Case case_make(int number)
@@ -101,7 +129,7 @@ static inline Case case_make(int number)
 	snprintf(c.name, sizeof c.name, "case %d: %s", number, kind);
 	for (int i = 0; i < 4; i++)
 		case_random(&c);
-	int slice = strcmp(kind, "slice") == 0, stack = strcmp(kind, "stack") == 0;
+	int slice = strcmp(kind, "slice") == 0, stack = strncmp(kind, "stack", 5) == 0;
 	int fan = strcmp(kind, "fan") == 0, flat = slice || fan;
 	case_grid(&c, flat, !slice && !stack);
 	tomos_scan_options o = tomos_scan_defaults();
@@ -143,6 +171,8 @@ static inline Case case_make(int number)
 		OK(tomos_geometry_views(&c.scan, o.rows, o.columns, views, count));
 		free(views);
 	}
+	if (strlen(kind) > 5 && stack)
+		case_turn(&c, strcmp(kind, "stack across y") == 0 ? 1 : 0);
 	c.voxels = c.grid.n[0] * c.grid.n[1] * c.grid.n[2];
 	c.pixels = tomos_geometry_count(c.scan) * o.rows * o.columns;
 	return c;
