@@ -10,7 +10,7 @@
 
 enum {
 	ROWS_PER_TASK = 256,
-	TASKS_PER_THREAD = 2,
+	PORTION = 1 << 18, /* entries of the rows that the adjoint takes at a time */
 	MOST_BLOCKS = 32,
 	LEAST_BLOCK = 1024, /* columns of a block, but in small matrices */
 };
@@ -41,7 +41,7 @@ typedef struct {
 	int power;
 	const float *in;
 	float *out;
-	int64_t tasks; /* adjoint */
+	int64_t tasks, low, high; /* adjoint: of rows low to high */
 } Product;
 
 /* A value to the power 0, 1 or 2. */
@@ -91,7 +91,7 @@ static int64_t row_tasks(int64_t rows)
 
 static tomos_status matrix_power(const tomos_op *op, int power, const float *x, float *y)
 {
-	Product p = {op->own, power, x, y, 0};
+	Product p = {op->own, power, x, y, 0, 0, 0};
 	parallel_for(row_tasks(p.matrix->rows), forward_rows, &p);
 	return TOMOS_OK;
 }
@@ -120,8 +120,9 @@ static void adjoint_blocks(void *user, int64_t task)
 	int64_t from = one * m->block_size, to = min64(two * m->block_size, csr->columns);
 	const uint32_t *first = one > 0 ? m->starts + (one - 1) * csr->rows : NULL;
 	const uint32_t *last = two < m->blocks ? m->starts + (two - 1) * csr->rows : NULL;
-	memset(p->out + from, 0, (size_t)(to - from) * sizeof *p->out);
-	for (int64_t r = 0; r < m->rows; r++) {
+	if (p->low == 0)
+		memset(p->out + from, 0, (size_t)(to - from) * sizeof *p->out);
+	for (int64_t r = p->low; r < p->high; r++) {
 		int64_t row = row_of(m, r), at = csr_at(csr->pointers, csr->pointer_bytes, row);
 		int64_t low = at + (first ? first[row] : 0);
 		int64_t high =
@@ -137,9 +138,15 @@ static void adjoint_blocks(void *user, int64_t task)
 
 static tomos_status matrix_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
 {
-	Product p = {op->own, power, y, x, 0};
-	p.tasks = min64(p.matrix->blocks, TASKS_PER_THREAD * (int64_t)tomos_threads());
-	parallel_for(p.tasks, adjoint_blocks, &p);
+	Product p = {op->own, power, y, x, 0, 0, 0};
+	const Matrix *m = p.matrix;
+	/* Portions that stay in a cache all threads share: each is fetched from memory once. */
+	int64_t portion = max64(1, PORTION / (1 + m->csr->count / m->csr->rows));
+	p.tasks = min64(m->blocks, tomos_threads());
+	for (; p.low < m->rows; p.low = p.high) {
+		p.high = p.tasks > 1 ? min64(p.low + portion, m->rows) : m->rows;
+		parallel_for(p.tasks, adjoint_blocks, &p);
+	}
 	return TOMOS_OK;
 }
 
