@@ -341,16 +341,16 @@ static tomos_status reconstruct(const MethodRow *method, const tomos_op *op, con
 	if (o.history)
 		o.history->count = o.history->best = 0;
 	TRY(check(method, op, &o));
-	Vector data, image;
-	TRY(vector_borrow(&data, &op->range, b, VECTOR_IN, "the projections"));
-	tomos_status status = vector_borrow(&image, &op->domain, x, VECTOR_IN_OUT, "the volume");
-	if (status == TOMOS_OK) {
-		status = run_method(method, op, data.data, image.data, &o, progress);
-		tomos_status returned = vector_return(&image, &op->domain, VECTOR_IN_OUT);
-		status = status != TOMOS_OK ? status : returned;
-	}
+	Vector data = {0}, image = {0};
+	tomos_status status, returned;
+	TRY_OR_DONE(vector_borrow(&data, &op->range, b, VECTOR_IN, "the projections"));
+	TRY_OR_DONE(vector_borrow(&image, &op->domain, x, VECTOR_IN_OUT, "the volume"));
+	TRY_OR_DONE(arrays_apart(b, "the projections", x, "the volume"));
+	TRY_OR_DONE(run_method(method, op, data.data, image.data, &o, progress));
+done:
+	returned = vector_return(&image, &op->domain, VECTOR_IN_OUT);
 	vector_return(&data, &op->range, VECTOR_IN);
-	return status;
+	return status != TOMOS_OK ? status : returned;
 }
 
 tomos_status tomos_reconstruct(const tomos_op *op, const char *method, const tomos_array *b,

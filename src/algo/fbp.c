@@ -176,6 +176,7 @@ static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
 	TRY_OR_DONE(prepare(&w, grid, scan, &o));
 	TRY_OR_DONE(vector_borrow(&b, &from, projections, VECTOR_IN, "the projections"));
 	TRY_OR_DONE(vector_borrow(&x, &to, volume, VECTOR_OUT, "the volume"));
+	TRY_OR_DONE(arrays_apart(projections, "the projections", volume, "the volume"));
 	TRY_OR_DONE(vector_fill(&to, 0, x.data));
 	TRY_OR_DONE(reconstruct(&w, b.data, x.data, name, progress));
 done:

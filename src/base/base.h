@@ -62,6 +62,16 @@ tomos_status choice_find(const char *what, const char *choices, const char *text
 /* Copies the caller's options over the defaults already in `options`, as far as the caller's go. */
 tomos_status options_take(void *options, const void *given, const char *group);
 
+/* Callers' arrays: refused unless they are there, of `shape` (NULL: any), in the host's memory and, to
+ * be written to, with elements of their own; `what` names the array in the sentence. */
+typedef enum { ARRAY_READ, ARRAY_WRITTEN } ArrayUse;
+tomos_status array_check(
+	const tomos_array *array, const char *what, const int64_t shape[3], ArrayUse use);
+/* Refuses an output in the input's memory, and values that are not finite. */
+tomos_status arrays_apart(
+	const tomos_array *in, const char *in_what, const tomos_array *out, const char *out_what);
+tomos_status array_finite(const tomos_array *array, const char *what, const char *quote);
+
 /* Writing a file or a directory: a temporary name beside `path` (to be mem_freed; refused if `path`
  * exists and may not be overwritten), then fsync and rename into place, or removal with all in it. */
 tomos_status file_temporary(char **temporary, const char *path, bool overwrite);

@@ -132,16 +132,16 @@ static tomos_status apply(const tomos_op *op, const tomos_array *in, const tomos
 	const Space *from, const Space *to, const char *in_name, const char *out_name,
 	tomos_status (*verb)(const tomos_op *, const float *, float *))
 {
-	Vector x, y;
-	TRY(vector_borrow(&x, from, in, VECTOR_IN, in_name));
-	tomos_status status = vector_borrow(&y, to, out, VECTOR_OUT, out_name), returned;
-	if (status == TOMOS_OK) {
-		status = verb(op, x.data, y.data);
-		returned = vector_return(&y, to, status == TOMOS_OK ? VECTOR_OUT : VECTOR_IN);
-		status = status != TOMOS_OK ? status : returned;
-	}
+	Vector x = {0}, y = {0};
+	tomos_status status, returned;
+	TRY_OR_DONE(vector_borrow(&x, from, in, VECTOR_IN, in_name));
+	TRY_OR_DONE(vector_borrow(&y, to, out, VECTOR_OUT, out_name));
+	TRY_OR_DONE(arrays_apart(in, in_name, out, out_name));
+	TRY_OR_DONE(verb(op, x.data, y.data));
+done:
+	returned = vector_return(&y, to, status == TOMOS_OK ? VECTOR_OUT : VECTOR_IN);
 	vector_return(&x, from, VECTOR_IN);
-	return status;
+	return status != TOMOS_OK ? status : returned;
 }
 
 tomos_status tomos_op_forward(const tomos_op *op, const tomos_array *x, const tomos_array *y)

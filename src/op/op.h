@@ -60,7 +60,7 @@ int gradient_parts(const Space *space);
 tomos_status op_norm(const tomos_op *op, double *norm);
 
 /* A caller's array as a vector of the space: used in place where the backend can, else copied there,
- * and back by vector_return. The array's shape is checked; `name` stands for it in the sentence. */
+ * and back by vector_return. The array is checked; `name` stands for it in the sentence. */
 typedef struct {
 	float *data;
 	const tomos_array *array;

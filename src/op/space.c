@@ -6,20 +6,7 @@ tomos_status vector_borrow(Vector *vector, const Space *space, const tomos_array
 	VectorUse use, const char *name)
 {
 	*vector = (Vector){.array = array};
-	if (!array || !array->data)
-		return fail(TOMOS_BAD_VALUE, "there is no array for %s", name);
-	for (int a = 0; a < 3; a++)
-		if (array->shape[a] != space->shape[a])
-			return fail(TOMOS_BAD_VALUE,
-				"the shape of %s is %lld x %lld x %lld, expected %lld x %lld x "
-				"%lld",
-				name, (long long)array->shape[0], (long long)array->shape[1],
-				(long long)array->shape[2], (long long)space->shape[0],
-				(long long)space->shape[1], (long long)space->shape[2]);
-	if (array->device != 0)
-		return fail(TOMOS_UNSUPPORTED,
-			"the array for %s lies on device %d, which %s cannot reach", name,
-			array->device, space->backend->type->name);
+	TRY(array_check(array, name, space->shape, use == VECTOR_IN ? ARRAY_READ : ARRAY_WRITTEN));
 	vector->data = space->backend->type->in_place(space->backend, array);
 	if (vector->data)
 		return TOMOS_OK;

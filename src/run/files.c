@@ -1,4 +1,4 @@
-/* Grids and scans in files, as named numbers beside the data; checks of what data hold. */
+/* Grids and scans in files, as named numbers beside the data. */
 #include <string.h>
 #include "geom/geom.h"
 #include "io/io.h"
@@ -165,7 +165,7 @@ tomos_status tomos_file_set_geometry(File *file, const tomos_geometry *scan)
 	return io_put(file, "geometry/detector", detector, two);
 }
 
-/* ---- description and data ----------------------------------------------------------------- */
+/* ---- description -------------------------------------------------------------------------- */
 
 tomos_status tomos_file_describe(const File *file, tomos_file_info *info)
 {
@@ -183,42 +183,4 @@ tomos_status tomos_file_describe(const File *file, tomos_file_info *info)
 	memcpy(info->shape, file->shape, sizeof info->shape);
 	tomos_geometry_free(scan);
 	return TOMOS_OK;
-}
-
-/* All exponent bits set; in whole numbers, so that no compiler may think NaN away. */
-static int64_t count_bad(const float *row, int64_t count, int64_t stride)
-{
-	int64_t bad = 0;
-	for (int64_t i = 0; i < count; i++) {
-		uint32_t bits;
-		memcpy(&bits, row + i * stride, sizeof bits);
-		bad += (bits & 0x7f800000u) == 0x7f800000u;
-	}
-	return bad;
-}
-
-tomos_status tomos_array_check(const tomos_array *array, const char *name)
-{
-	const int64_t *n = array->shape, *stride = array->stride;
-	int64_t bad = 0, first[3] = {0};
-	if (array->device != 0)
-		return fail(TOMOS_UNSUPPORTED,
-		        "'%s' is not in the host's memory and cannot be checked", name);
-	for (int64_t i = 0; i < n[0]; i++)
-		for (int64_t j = 0; j < n[1]; j++) {
-			const float *row = array->data + i * stride[0] + j * stride[1];
-			int64_t here = count_bad(row, n[2], stride[2]);
-			if (here > 0 && bad == 0) {
-				first[0] = i, first[1] = j;
-				while (!count_bad(row + first[2] * stride[2], 1, 1))
-					first[2]++;
-			}
-			bad += here;
-		}
-	if (bad == 0)
-		return TOMOS_OK;
-	return fail(TOMOS_BAD_VALUE,
-	        "'%s' has %lld value%s that %s not finite, the first at [%lld][%lld][%lld]", name,
-	        (long long)bad, bad == 1 ? "" : "s", bad == 1 ? "is" : "are", (long long)first[0],
-	        (long long)first[1], (long long)first[2]);
 }

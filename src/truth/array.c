@@ -1,37 +1,5 @@
-/* Callers' strided arrays: what is refused, and how they are walked in C order. */
-#include <math.h>
+/* Callers' strided arrays walked in C order. */
 #include "truth/truth.h"
-
-static tomos_status check_shape(const tomos_array *a, const char *what, const int64_t shape[3])
-{
-	for (int i = 0; shape && i < 3; i++)
-		if (a->shape[i] != shape[i])
-			return fail(TOMOS_BAD_VALUE,
-			        "%s: the shape is %lld x %lld x %lld, but must be %lld x %lld x "
-			        "%lld",
-			        what, (long long)a->shape[0], (long long)a->shape[1],
-			        (long long)a->shape[2], (long long)shape[0], (long long)shape[1],
-			        (long long)shape[2]);
-	int64_t count;
-	return shape_count(a->shape, &count);
-}
-
-tomos_status array_check(const tomos_array *a, const char *what, const int64_t shape[3])
-{
-	if (!a || !a->data)
-		return fail(TOMOS_BAD_VALUE, "%s: there is no array", what);
-	if (a->device != 0)
-		return fail(TOMOS_UNSUPPORTED,
-		        "%s: the array is on device %d, but must be in host memory (device 0)",
-		        what, a->device);
-	TRY(check_shape(a, what, shape));
-	for (int i = 0; i < 3; i++)
-		if (a->shape[i] > 1 && a->stride[i] == 0)
-			return fail(TOMOS_BAD_VALUE,
-			        "%s: stride %d is 0, so its %lld elements are one and the same",
-			        what, i, (long long)a->shape[i]);
-	return TOMOS_OK;
-}
 
 int64_t array_count(const tomos_array *a)
 {
@@ -52,7 +20,7 @@ int64_t array_blocks(const tomos_array *a)
 }
 
 void array_visit(const tomos_array *a, int64_t block,
-        void (*visit)(void *user, int64_t index, float *element), void *user)
+	void (*visit)(void *user, int64_t index, float *element), void *user)
 {
 	int64_t end = min64((block + 1) * BLOCK, array_count(a));
 	for (int64_t i = block * BLOCK, n; i < end; i += n) {
@@ -86,18 +54,18 @@ static void search_block(void *user, int64_t block)
 }
 
 static tomos_status refuse_element(
-        const tomos_array *a, const char *what, const char *why, int64_t index)
+	const tomos_array *a, const char *what, const char *why, int64_t index)
 {
 	float *p;
 	array_run(a, index, index + 1, &p);
 	int64_t row = index / a->shape[2];
 	return fail(TOMOS_BAD_VALUE, "%s: element [%lld][%lld][%lld] is %g, but %s", what,
-	        (long long)(row / a->shape[1]), (long long)(row % a->shape[1]),
-	        (long long)(index % a->shape[2]), (double)*p, why);
+		(long long)(row / a->shape[1]), (long long)(row % a->shape[1]),
+		(long long)(index % a->shape[2]), (double)*p, why);
 }
 
 tomos_status array_refuse(const tomos_array *a, const char *what, const char *why,
-        bool (*wrong)(const void *user, float value), const void *user)
+	bool (*wrong)(const void *user, float value), const void *user)
 {
 	int64_t blocks = array_blocks(a);
 	Search s = {.array = a, .wrong = wrong, .user = user};
@@ -109,15 +77,4 @@ tomos_status array_refuse(const tomos_array *a, const char *what, const char *wh
 			status = refuse_element(a, what, why, s.found[b]);
 	mem_free(s.found);
 	return status;
-}
-
-static bool not_finite(const void *user, float value)
-{
-	(void)user;
-	return !isfinite(value);
-}
-
-tomos_status array_finite(const tomos_array *a, const char *what)
-{
-	return array_refuse(a, what, "must be finite", not_finite, NULL);
 }

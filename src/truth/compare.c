@@ -184,10 +184,10 @@ tomos_status tomos_compare(const tomos_array *a, const tomos_array *b, tomos_dif
 {
 	Sums s;
 	double ssim;
-	TRY(array_check(a, "comparison, first array", NULL));
-	TRY(array_check(b, "comparison, second array", a->shape));
-	TRY(array_finite(a, "comparison, first array"));
-	TRY(array_finite(b, "comparison, second array"));
+	TRY(array_check(a, "the first to compare", NULL, ARRAY_READ));
+	TRY(array_check(b, "the second to compare", a->shape, ARRAY_READ));
+	TRY(array_finite(a, "the first to compare", ""));
+	TRY(array_finite(b, "the second to compare", ""));
 	TRY(sum_all(a, b, &s));
 	TRY(mean_ssim(a, b, s.high - s.low, &ssim));
 	double rmse = sqrt(s.error_squares / (double)array_count(a));

@@ -93,8 +93,8 @@ tomos_status tomos_phantom_project(const tomos_phantom *phantom, const tomos_geo
 	TRY(phantom_check(phantom, samples));
 	if (!scan)
 		return fail(TOMOS_BAD_VALUE, "phantom projections: there is no scan");
-	TRY(array_check(projections, "phantom projections",
-	        (int64_t[]){scan->count, scan->rows, scan->columns}));
+	TRY(array_check(projections, "the phantom's projections",
+		(int64_t[]){scan->count, scan->rows, scan->columns}, ARRAY_WRITTEN));
 	Project o = {
 	        .phantom = phantom, .scan = scan, .samples = samples, .projections = projections};
 	o.endless = scan->count;

@@ -34,9 +34,6 @@ tomos_status phantom_check(const tomos_phantom *phantom, int64_t samples);
 bool solid_chord(const Solid *solid, const double point[3], const double direction[3], double *from,
         double *to);
 
-/* Arrays of the caller: refused unless in host memory, with elements of their own, of `shape`
- * (NULL: any). */
-tomos_status array_check(const tomos_array *array, const char *what, const int64_t shape[3]);
 int64_t array_count(const tomos_array *array);
 /* Elements `index` and on of one row in C order, before `end`: returns how many. */
 int64_t array_run(const tomos_array *array, int64_t index, int64_t end, float **start);
@@ -48,9 +45,8 @@ int64_t array_blocks(const tomos_array *array);
 void array_visit(const tomos_array *array, int64_t block,
         void (*visit)(void *user, int64_t index, float *element), void *user);
 
-/* Refuses with `why` ("must be finite") and its place the first element that is wrong. */
+/* Refuses with `why` ("must be positive") and its place the first element that is wrong. */
 tomos_status array_refuse(const tomos_array *array, const char *what, const char *why,
         bool (*wrong)(const void *user, float value), const void *user);
-tomos_status array_finite(const tomos_array *array, const char *what);
 
 #endif

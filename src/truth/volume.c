@@ -80,7 +80,8 @@ tomos_status tomos_phantom_volume(const tomos_phantom *phantom, const tomos_grid
 {
 	TRY(phantom_check(phantom, samples));
 	TRY(tomos_grid_check(grid));
-	TRY(array_check(volume, "phantom volume", (int64_t[]){grid->n[2], grid->n[1], grid->n[0]}));
+	TRY(array_check(volume, "the phantom's volume",
+		(int64_t[]){grid->n[2], grid->n[1], grid->n[0]}, ARRAY_WRITTEN));
 	Volume o = {.phantom = phantom, .grid = grid, .samples = samples, .volume = volume};
 	parallel_for(grid->n[2], fill_slice, &o);
 	return TOMOS_OK;

@@ -245,6 +245,11 @@ static void refusals(void **state)
 		"method 'srit' is not known; did you mean 'sirt'?");
 	REFUSED(tomos_reconstruct(NULL, "sirt", &p.b, &p.x, NULL, NULL), TOMOS_BAD_VALUE,
 		"sirt: there is no operator");
+	tomos_array same = tomos_array_of(p.b.data, 1, 16, 16);
+	REFUSED(tomos_sirt(p.op, &p.b, &same, NULL, NULL), TOMOS_BAD_VALUE,
+		"the projections and the volume are the same memory");
+	REFUSED(tomos_sirt(p.op, NULL, &p.x, NULL, NULL), TOMOS_BAD_VALUE,
+		"there is no array for the projections");
 	tomos_algebraic_options o = problem_options(NULL, 2);
 	o.blocks = 13;
 	REFUSED(tomos_block(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,

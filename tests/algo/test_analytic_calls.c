@@ -44,6 +44,9 @@ static void arguments_are_checked(void **state)
 		"the shape of the projections is 25 x 1 x 12, expected 24 x 1 x 12");
 	REFUSED(tomos_fbp(s.backend, &s.grid, s.scan, &s.data, &s.data, NULL, NULL),
 		TOMOS_BAD_VALUE, "the shape of the volume is 24 x 1 x 12, expected 1 x 12 x 12");
+	tomos_array same = tomos_array_of(s.data.data, 1, 12, 12);
+	REFUSED(tomos_fbp(s.backend, &s.grid, s.scan, &s.data, &same, NULL, NULL), TOMOS_BAD_VALUE,
+		"the projections and the volume are the same memory");
 	away.device = 3;
 	REFUSED(tomos_fbp(s.backend, &s.grid, s.scan, &away, &s.image, NULL, NULL),
 		TOMOS_UNSUPPORTED, "the array for the projections lies on device 3");

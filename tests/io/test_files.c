@@ -207,6 +207,27 @@ static void finds_what_is_not_finite(void **state)
 	array.device = 1;
 	assert_int_equal(tomos_array_check(&array, "b"), TOMOS_UNSUPPORTED);
 	assert_says("not in the host's memory");
+	array = tomos_array_of(data, 4, -3, 8);
+	assert_int_equal(tomos_array_check(&array, "b"), TOMOS_BAD_VALUE);
+	assert_says("a shape of 4 x -3 x 8 is empty or too large");
+	assert_int_equal(tomos_array_check(NULL, "b"), TOMOS_BAD_VALUE);
+	assert_says("there is no array for b");
+	assert_int_equal(tomos_array_check(NULL, NULL), TOMOS_BAD_VALUE);
+	assert_says("there is no array for an array");
+}
+
+/* The first is the first in the array, whatever thread finds it, in more rows than one task has. */
+static void finds_the_first_of_many(void **state)
+{
+	(void)state;
+	enum { ROWS = 9000, COLUMNS = 40 };
+	float *data = calloc((size_t)ROWS * COLUMNS, sizeof *data);
+	tomos_array array = tomos_array_of(data, 3, ROWS / 3, COLUMNS);
+	for (int i = 2000; i < ROWS; i++)
+		data[i * COLUMNS + 39] = NAN;
+	assert_int_equal(tomos_array_check(&array, "b"), TOMOS_BAD_VALUE);
+	assert_says("'b' has 7000 values that are not finite, the first at [0][2000][39]");
+	free(data);
 }
 
 /* ---- pictures ----------------------------------------------------------------------------- */
@@ -247,6 +268,7 @@ int main(void)
 		cmocka_unit_test(refuses_bad_numbers),
 		cmocka_unit_test(survives_allocation_failures),
 		cmocka_unit_test(finds_what_is_not_finite),
+	        cmocka_unit_test(finds_the_first_of_many),
 		cmocka_unit_test(draws),
 	};
 	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);

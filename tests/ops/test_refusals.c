@@ -212,13 +212,54 @@ static void other_devices(void **state)
 	tomos_op *op = make("line", "");
 	volume.device = 2;
 	REFUSED(tomos_op_forward(op, &volume, &data), TOMOS_UNSUPPORTED,
-		"the array for the volume lies on device 2, which cpu cannot reach");
+		"the array for the volume lies on device 2, not in the host's memory");
 	REFUSED(tomos_op_adjoint(op, &data, &volume), TOMOS_UNSUPPORTED,
-		"the array for the volume lies on device 2, which cpu cannot reach");
+		"the array for the volume lies on device 2, not in the host's memory");
 	volume.device = 0;
 	data.device = 1;
 	REFUSED(tomos_op_forward(op, &volume, &data), TOMOS_UNSUPPORTED,
-		"the array for the projections lies on device 1, which cpu cannot reach");
+		"the array for the projections lies on device 1, not in the host's memory");
+	tomos_op_free(op);
+}
+
+/* Elements that are one and the same can be read from, not written to. */
+static void shared_elements(void **state)
+{
+	(void)state;
+	float x[NZ * NY * NX] = {0}, y[VIEWS * ROWS * COLUMNS] = {0};
+	tomos_array volume = tomos_array_of(x, NZ, NY, NX), one = volume;
+	tomos_array data = tomos_array_of(y, VIEWS, ROWS, COLUMNS), flat = data;
+	tomos_op *op = make("joseph", "");
+	int64_t before = mem_live();
+	one.stride[0] = one.stride[1] = one.stride[2] = 0;
+	flat.stride[1] = 0;
+	x[0] = 2;
+	assert_int_equal(tomos_op_forward(op, &one, &data), TOMOS_OK);
+	REFUSED(tomos_op_forward(op, &volume, &flat), TOMOS_BAD_VALUE,
+		"the array for the projections: stride 1 is 0, so its 4 elements are one and the "
+		"same");
+	REFUSED(tomos_op_adjoint(op, &data, &one), TOMOS_BAD_VALUE,
+		"the array for the volume: stride 0 is 0, so its 5 elements are one and the same");
+	assert_int_equal(mem_live(), before);
+	tomos_op_free(op);
+}
+
+static void one_memory_for_both(void **state)
+{
+	(void)state;
+	float both[2 * NX * NY * NZ + VIEWS * ROWS * COLUMNS] = {0};
+	tomos_array volume = tomos_array_of(both, NZ, NY, NX);
+	tomos_array data = tomos_array_of(both, VIEWS, ROWS, COLUMNS);
+	tomos_op *op = make("joseph", "");
+	int64_t before = mem_live();
+	REFUSED(tomos_op_forward(op, &volume, &data), TOMOS_BAD_VALUE,
+		"the volume and the projections are the same memory");
+	volume.stride[2] = 2;
+	volume.stride[1] = 2 * NX;
+	volume.stride[0] = 2 * NX * NY;
+	REFUSED(tomos_op_adjoint(op, &data, &volume), TOMOS_BAD_VALUE,
+		"the projections and the volume are the same memory");
+	assert_int_equal(mem_live(), before);
 	tomos_op_free(op);
 }
 
@@ -410,7 +451,9 @@ int main(void)
 		cmocka_unit_test(options_of_a_wrong_size), cmocka_unit_test(missing_parts),
 		cmocka_unit_test(bad_grids), cmocka_unit_test(backends),
 		cmocka_unit_test(missing_arrays), cmocka_unit_test(wrong_shapes),
-		cmocka_unit_test(other_devices), cmocka_unit_test(broken_transfers),
+		cmocka_unit_test(other_devices),
+		cmocka_unit_test(shared_elements),
+		cmocka_unit_test(one_memory_for_both), cmocka_unit_test(broken_transfers),
 		cmocka_unit_test(descriptions), cmocka_unit_test(mixed_pairs),
 		cmocka_unit_test(strides)};
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -157,15 +157,15 @@ static void test_refusals(void **state)
 	tomos_difference d;
 	tomos_array a = tomos_array_of(p, 2, 2, 3), b = tomos_array_of(q, 2, 3, 2);
 	assert_refused(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
-	        "comparison, second array: the shape is 2 x 3 x 2, but must be 2 x 2 x 3");
+	        "the shape of the second to compare is 2 x 3 x 2, expected 2 x 2 x 3");
 	b = tomos_array_of(q, 2, 2, 3);
 	p[11] = INFINITY;
 	assert_refused(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
-	        "comparison, first array: element [1][1][2] is inf, but must be finite");
+	        "the first to compare has 1 value that is not finite, the first at [1][1][2]");
 	p[11] = 0;
 	q[4] = q[7] = NAN;
 	assert_refused(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
-	        "comparison, second array: element [0][1][1] is nan");
+	        "the second to compare has 2 values that are not finite, the first at [0][1][1]");
 	assert_refused(tomos_compare(NULL, &b, &d), TOMOS_BAD_VALUE, "there is no array");
 }
 
@@ -186,7 +186,7 @@ static void test_memory(void **state)
 			break;
 		assert_refused(status, TOMOS_NO_MEMORY, "no memory for the");
 	}
-	assert_int_equal(failures, 4);
+	assert_int_equal(failures, 2);
 }
 
 int main(void)

@@ -164,7 +164,7 @@ static void test_refusals(void **state)
 	bad = b;
 	bad.device = 2;
 	assert_refused(tomos_noise_poisson(&bad, 1, 1), TOMOS_UNSUPPORTED,
-	        "the array is on device 2, but must be in host memory");
+	        "lies on device 2, not in the host's memory");
 	bad = b;
 	bad.shape[1] = 0;
 	assert_refused(tomos_noise_poisson(&bad, 1, 1), TOMOS_BAD_VALUE, "1 x 0 x 3 is empty");
@@ -174,7 +174,7 @@ static void test_refusals(void **state)
 	        "stride 2 is 0, so its 3 elements are one and the same");
 	data[4] = NAN;
 	assert_refused(tomos_noise_gaussian(&b, 1, 1), TOMOS_BAD_VALUE,
-	        "Gaussian noise: element [0][1][1] is nan, but must be finite");
+	        "the array for Gaussian noise has 1 value that is not finite, the first at [0][1][1]");
 	data[4] = -40;
 	assert_refused(tomos_noise_poisson(&b, 1, 1), TOMOS_BAD_VALUE,
 	        "photon noise: element [0][1][1] is -40, but must let through no more than 1e15 "

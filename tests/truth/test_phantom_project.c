@@ -334,7 +334,7 @@ static void test_refusals(void **state)
 	tomos_array a = tomos_array_of(data, 1, 4, 1), b = tomos_array_of(data, 1, 1, 4);
 	assert_ok(tomos_phantom_named(&ball, "ball", NULL));
 	assert_refused(tomos_phantom_project(ball, scan, 1, &a), TOMOS_BAD_VALUE,
-	        "phantom projections: the shape is 1 x 4 x 1, but must be 1 x 1 x 4");
+	        "the shape of the phantom's projections is 1 x 4 x 1, expected 1 x 1 x 4");
 	assert_refused(tomos_phantom_project(ball, scan, 1001, &b), TOMOS_BAD_VALUE,
 	        "phantom: 1001 samples per direction, but must be 1 to 1000");
 	assert_refused(

@@ -190,7 +190,7 @@ static void test_refusals(void **state)
 	        tomos_phantom_volume(ball, &flat, 1, &a), TOMOS_BAD_VALUE, "step along y is 0");
 	a.shape[0] = 5;
 	assert_refused(tomos_phantom_volume(ball, &g, 1, &a), TOMOS_BAD_VALUE,
-	        "phantom volume: the shape is 5 x 4 x 5, but must be 3 x 4 x 5");
+	        "the shape of the phantom's volume is 5 x 4 x 5, expected 3 x 4 x 5");
 	a.shape[0] = 3;
 	a.stride[0] = 0;
 	assert_refused(tomos_phantom_volume(ball, &g, 1, &a), TOMOS_BAD_VALUE, "stride 0 is 0");
