@@ -216,13 +216,20 @@ extent extent_of_phantom(const tomos_phantom *phantom);
 int scan_make(const settings *s, const extent *object, tomos_geometry **scan);
 bool scan_point_source(const tomos_geometry *scan);
 
-/* Curves over 1, 2, ... count, with axes, as a picture; NULL, or NAN in them, is left out. */
+/* Curves over 1, 2, ... or over places, with axes, as a picture; NAN is left out. */
 typedef struct curve {
 	const char *name;
 	const double *values;
+	int64_t count;
 } curve;
-int plot_write(const char *path, const char *title, const curve *curves, int curve_count,
-	const double *places, int64_t count, const tomos_file_options *options);
+typedef struct plot {
+	const char *title;
+	const curve *curves;
+	int curve_count;
+	const double *places; /* NULL: 1, 2, ... */
+	const char *notes;    /* lines of text below, or NULL */
+} plot;
+int plot_write(const char *path, const plot *p, const tomos_file_options *options);
 
 /* Prints the four measures. */
 int difference_print(const tomos_array *truth, const tomos_array *other, tomos_difference *d);

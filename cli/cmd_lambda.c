@@ -207,8 +207,9 @@ static int training_report(training *t)
 		t->error[best], (long long)t->best[best], t->s->lambda.method);
 	if (!t->s->lambda.plot[0])
 		return DONE;
-	const curve one = {"error", t->error};
-	return plot_write(t->s->lambda.plot, "lambda", &one, 1, t->lambda, t->runs, &t->s->file);
+	const curve one = {"error", t->error, t->runs};
+	const plot p = {"lambda", &one, 1, t->lambda, NULL};
+	return plot_write(t->s->lambda.plot, &p, &t->s->file);
 }
 
 int cmd_lambda(const settings *s)

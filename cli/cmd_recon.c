@@ -1,4 +1,5 @@
 /* tomos recon: a volume from projections. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,8 +54,12 @@ static int refuse_others(const settings *s, const char *method)
 	DO(settings_refuse(s, GROUP_algebraic, -1, why));
 	DO(settings_refuse(s, GROUP_stored, -1, why));
 	DO(settings_refuse(s, GROUP_projector, GROUP_analytic, why));
-	if (s->recon.start[0] || s->recon.plot[0])
-		DO(wrong_usage("--%s has no effect %s", s->recon.start[0] ? "start" : "plot", why));
+	if (s->recon.start[0] || s->recon.plot[0] || s->recon.history[0])
+		DO(wrong_usage("--%s has no effect %s",
+			s->recon.start[0]  ? "start"
+			: s->recon.plot[0] ? "plot"
+					   : "history",
+			why));
 done:
 	return code;
 }
@@ -92,13 +97,31 @@ static void history_say(const tomos_history *h, const char *method, bool truth)
 	say("\n");
 }
 
+/* The numbers as text: iteration, residual, error. */
+static int history_write(const settings *s, const tomos_history *h)
+{
+	const char *path = s->recon.history;
+	FILE *file = path[0] ? fopen(path, s->file.overwrite ? "w" : "wx") : NULL;
+	if (!path[0])
+		return DONE;
+	if (!file)
+		return failed("'%s' cannot be written: %s", path, strerror(errno));
+	fprintf(file, "iteration,residual,error\n");
+	for (int64_t i = 0; i < history_shown(h); i++)
+		fprintf(file, "%lld,%.9g,%.9g\n", (long long)(i + 1), h->residual[i], h->error[i]);
+	if (fclose(file) != 0)
+		return failed("'%s' cannot be written: %s", path, strerror(errno));
+	return DONE;
+}
+
 static int history_plot(const settings *s, const tomos_history *h, const char *method, bool truth)
 {
-	const curve curves[2] = {{"residual", h->residual}, {"error", h->error}};
-	if (!s->recon.plot[0] || history_shown(h) == 0)
+	int64_t count = history_shown(h);
+	const curve curves[2] = {{"residual", h->residual, count}, {"error", h->error, count}};
+	const plot p = {method, curves, truth ? 2 : 1, NULL, NULL};
+	if (!s->recon.plot[0] || count == 0)
 		return DONE;
-	return plot_write(
-		s->recon.plot, method, curves, truth ? 2 : 1, NULL, history_shown(h), &s->file);
+	return plot_write(s->recon.plot, &p, &s->file);
 }
 
 /* The start image goes where the result will be. */
@@ -159,6 +182,7 @@ static int recon_algebraic(const settings *s, recon_job *j, const char *method)
 	DO(heard(j, tomos_reconstruct(op, method, &j->data, &j->volume, &o, progress_report())));
 	history_say(&j->history, method, o.truth != NULL);
 	DO(history_plot(s, &j->history, method, o.truth != NULL));
+	DO(history_write(s, &j->history));
 done:
 	tomos_op_free(op);
 	arrays_free(s, GROUP_algebraic);

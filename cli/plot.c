@@ -7,6 +7,7 @@
 #include "cli.h"
 
 enum { WIDE = 760, HIGH = 480, LEFT = 84, RIGHT = 24, TOP = 40, BOTTOM = 40, DOT = 2, TICKS = 5 };
+enum { LINE = 16, NOTES = 32 }; /* lines of text below */
 
 /* Rows of three dots, the highest first, of what can be written. */
 static const struct {
@@ -22,12 +23,13 @@ static const struct {
 
 typedef struct canvas {
 	float *dots;
+	long high;
 } canvas;
 
 static void dot(canvas *c, double x, double y, float grey)
 {
 	long i = lround(x), j = lround(y);
-	if (i >= 0 && i < WIDE && j >= 0 && j < HIGH)
+	if (i >= 0 && i < WIDE && j >= 0 && j < c->high)
 		c->dots[j * WIDE + i] = grey;
 }
 
@@ -130,11 +132,13 @@ static double place_of(const double *places, int64_t i)
 	return places ? places[i] : (double)(i + 1);
 }
 
-static void draw_curve(canvas *c, const axis *x, const axis *y, const curve *one, int number,
-	const double *places, int64_t count)
+static void draw_curve(
+	canvas *c, const axis *x, const axis *y, const curve *one, int number, const double *places)
 {
+	const int64_t count = one->count;
 	static const int dashes[] = {0, 12, 4, 24};
-	int dash = dashes[number % COUNT(dashes)], name = LEFT + 180 * number;
+	int dash = dashes[number % COUNT(dashes)], name = LEFT + 220 * (number % 3);
+	int height = TOP - 8 - 12 * (number / 3);
 	for (int64_t i = 0; i < count; i++) {
 		double u = place_x(x, place_of(places, i));
 		if (!isfinite(one->values[i]) || (y->powers && !(one->values[i] > 0)))
@@ -147,31 +151,54 @@ static void draw_curve(canvas *c, const axis *x, const axis *y, const curve *one
 			line(c, u, v, place_x(x, place_of(places, i + 1)),
 				place_y(y, one->values[i + 1]), 0, dash);
 	}
-	line(c, name, TOP - 8, name + 36, TOP - 8, 0, dash);
-	text(c, name + 44, TOP - 13, one->name, false);
+	line(c, name, height, name + 36, height, 0, dash);
+	text(c, name + 44, height - 5, one->name, false);
 }
 
-int plot_write(const char *path, const char *title, const curve *curves, int curve_count,
-	const double *places, int64_t count, const tomos_file_options *options)
+/* What fits around all curves. */
+static void fit_axes(axis *x, axis *y, const plot *p)
 {
-	axis x = {HUGE_VAL, -HUGE_VAL, false}, y = x;
-	canvas c = {malloc(sizeof(float) * WIDE * HIGH)};
+	*x = *y = (axis){HUGE_VAL, -HUGE_VAL, false};
+	for (int k = 0; k < p->curve_count; k++)
+		for (int64_t i = 0; i < p->curves[k].count; i++) {
+			axis_widen(x, place_of(p->places, i));
+			axis_widen(y, p->curves[k].values[i]);
+		}
+	axis_finish(x, p->places != NULL);
+	axis_finish(y, true);
+}
+
+static void draw_notes(canvas *c, const char *notes)
+{
+	char words[128];
+	for (int y = HIGH; *notes && y < c->high; y += LINE) {
+		int length = (int)strcspn(notes, "\n");
+		snprintf(words, sizeof words, "%.*s", length, notes);
+		text(c, LEFT, y, words, false);
+		notes += length + (notes[length] == '\n');
+	}
+}
+
+int plot_write(const char *path, const plot *p, const tomos_file_options *options)
+{
+	const char *notes = p->notes ? p->notes : "";
+	long lines = notes[0] ? 1 : 0;
+	axis x, y;
+	for (const char *at = notes; *at && lines < NOTES; at++)
+		lines += *at == '\n';
+	canvas c = {
+		malloc(sizeof(float) * WIDE * (size_t)(HIGH + LINE * lines)), HIGH + LINE * lines};
 	if (!c.dots)
 		return failed("no memory for a picture");
-	for (int i = 0; i < WIDE * HIGH; i++)
+	for (long i = 0; i < WIDE * c.high; i++)
 		c.dots[i] = 1;
-	for (int64_t i = 0; i < count; i++) {
-		axis_widen(&x, place_of(places, i));
-		for (int k = 0; k < curve_count; k++)
-			axis_widen(&y, curves[k].values[i]);
-	}
-	axis_finish(&x, places != NULL);
-	axis_finish(&y, true);
+	fit_axes(&x, &y, p);
 	draw_axes(&c, &x, &y);
-	text(&c, LEFT, 8, title, false);
-	for (int k = 0; k < curve_count; k++)
-		draw_curve(&c, &x, &y, &curves[k], k, places, count);
-	int code = lib(tomos_picture_write(path, c.dots, WIDE, HIGH, 0, 1, options));
+	text(&c, LEFT, 8, p->title, false);
+	for (int k = 0; k < p->curve_count; k++)
+		draw_curve(&c, &x, &y, &p->curves[k], k, p->places);
+	draw_notes(&c, notes);
+	int code = lib(tomos_picture_write(path, c.dots, WIDE, c.high, 0, 1, options));
 	free(c.dots);
 	return code;
 }

@@ -44,13 +44,13 @@ npy() {
 # ---- help, version, pages ----------------------------------------------------------------------
 check "no command is wrong usage" 2
 check "help" 0 help
-for c in phantom project backproject recon lambda info compare convert show bench help version; do
+for c in phantom project backproject recon lambda curves info compare convert show bench help version; do
 	has "help lists $c" out "  $c "
 done
 check "--help" 0 --help
 check "--version" 0 --version
 has "the version" out "tomos "
-for c in phantom project backproject recon lambda info compare convert show bench help version; do
+for c in phantom project backproject recon lambda curves info compare convert show bench help version; do
 	check "help $c" 0 help $c
 	cp out first
 	has "usage of $c" out "Usage: tomos $c"
@@ -270,6 +270,13 @@ has "says why it stopped" out "(discrepancy)"
 check "lambda" 0 lambda s.h5 --noise 0.05 --iterations 2 --precision 0.3 --plot lambda.png
 has "its result" out "relaxation 0."
 there lambda.png
+check "a history" 0 recon s.h5 --method sirt --iterations 4 $voxel --truth p.h5 --history a.csv -o m8.h5
+check "another" 0 recon s.h5 --method cgls --iterations 6 $voxel --truth p.h5 --history b.csv -o m9.h5
+check "both as curves" 0 curves a.csv b.csv --below 0.9 -o curves.png
+has "the table" out "b                least"
+there curves.png
+check "no history" 1 curves p.h5 -o x2.png
+has "its sentence" err "'p.h5' is no history"
 check "lambda of cgls" 2 lambda --method cgls
 has "its sentence" err "'cgls' is not one of sirt|art|sart|block|asd-pocs"
 check "lambda without a bound" 2 lambda --columns 16 --views 8 --weights landweber
