@@ -4,6 +4,7 @@
  * Arrays are C order, volumes [z][y][x], projections [view][row][column], float. Lengths are in one
  * unit of the caller's choice (mm by habit), attenuation in 1/unit, angles in radians.
  * You free what you created; arrays you pass are borrowed for the call and never kept.
+ * NULL is refused, except for places of results, open files and what getters ask: these must be there.
  */
 #ifndef TOMOS_H
 #define TOMOS_H

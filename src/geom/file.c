@@ -419,6 +419,8 @@ tomos_status tomos_geometry_write(
 	if (!json && !(path && ends_with(path, ".txt")))
 		return fail(TOMOS_BAD_VALUE, "'%s' must end in .json or .txt to hold a geometry",
 		        path ? path : "(none)");
+	if (!scan)
+		return fail(TOMOS_BAD_VALUE, "there is no geometry to write to '%s'", path);
 	if (!json)
 		TRY(check_text(scan, path));
 	TRY(file_temporary(&temporary, path, o.overwrite));

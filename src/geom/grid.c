@@ -4,6 +4,8 @@
 tomos_status tomos_grid_check(const tomos_grid *grid)
 {
 	int64_t count;
+	if (!grid)
+		return fail(TOMOS_BAD_VALUE, "there is no grid");
 	TRY(shape_count(grid->n, &count));
 	for (int i = 0; i < 3; i++) {
 		char axis = "xyz"[i];
@@ -107,6 +109,8 @@ tomos_status tomos_grid_for(
 	tomos_grid_options o = tomos_grid_defaults();
 	int64_t n[3];
 	double pixel[3] = {0}, voxel[3];
+	if (!scan)
+		return fail(TOMOS_BAD_VALUE, "there is no geometry to take a grid from");
 	TRY(options_take(&o, options, "grid"));
 	TRY(check_count("size", o.size, o.size_count, true));
 	TRY(check_count("voxel", o.voxel, o.voxel_count, true));

@@ -152,6 +152,8 @@ static tomos_status create_into(File *file, tomos_content content, const int64_t
         const tomos_file_options *options)
 {
 	int64_t count;
+	if (!shape)
+		return fail(TOMOS_BAD_VALUE, "'%s' is given no shape", file->path);
 	TRY(find_by_name(&file->format, file->path));
 	TRY(shape_count(shape, &count));
 	memcpy(file->shape, shape, sizeof file->shape);
@@ -198,8 +200,11 @@ void tomos_file_close(File *file)
 
 /* ---- reading and writing ------------------------------------------------------------------ */
 
-static tomos_status check_range(const File *file, int64_t first, int64_t count)
+static tomos_status check_range(const File *file, int64_t first, int64_t count, const float *data)
 {
+	if (!data)
+		return fail(TOMOS_BAD_VALUE, "'%s': there is no memory to read to or write from",
+		        file->path);
 	if (first < 0 || count < 1 || first > file->shape[0] - count)
 		return fail(TOMOS_BAD_VALUE,
 		        "'%s': %lld indices from %lld on the first axis, which has %lld",
@@ -212,7 +217,7 @@ tomos_status tomos_file_read(File *file, int64_t first, int64_t count, float *da
 	if (file->temporary)
 		return fail(
 		        TOMOS_BAD_VALUE, "'%s' is open for writing and cannot be read", file->path);
-	TRY(check_range(file, first, count));
+	TRY(check_range(file, first, count, data));
 	return file->format->read(file, first, count, data);
 }
 
@@ -227,7 +232,7 @@ static tomos_status check_writable(const File *file)
 tomos_status tomos_file_write(File *file, int64_t first, int64_t count, const float *data)
 {
 	TRY(check_writable(file));
-	TRY(check_range(file, first, count));
+	TRY(check_range(file, first, count, data));
 	/* A slab that failed half way is no longer what it may have been before. */
 	memset(file->written + first, 0, (size_t)count);
 	TRY(file->format->write(file, first, count, data));

@@ -111,6 +111,8 @@ static tomos_status check_picture(const char *path, const Picture *picture)
 {
 	if (!path || !*path)
 		return fail(TOMOS_BAD_VALUE, "the name of a picture is missing");
+	if (!picture->data)
+		return fail(TOMOS_BAD_VALUE, "'%s': there are no data for the picture", path);
 	if (picture->width < 1 || picture->height < 1 || picture->width > PNG_USER_WIDTH_MAX ||
 	        picture->height > PNG_USER_HEIGHT_MAX)
 		return fail(TOMOS_BAD_VALUE,

@@ -153,6 +153,8 @@ tomos_status tomos_file_geometry(const File *file, tomos_geometry **scan)
 
 tomos_status tomos_file_set_geometry(File *file, const tomos_geometry *scan)
 {
+	if (!scan)
+		return fail(TOMOS_BAD_VALUE, "'%s': there is no geometry to keep", file->path);
 	const int64_t shape[2] = {scan->count, VIEW_NUMBERS}, two[2] = {1, 2};
 	const double detector[2] = {(double)scan->rows, (double)scan->columns};
 	double *numbers;

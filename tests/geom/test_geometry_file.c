@@ -344,6 +344,10 @@ static void test_write_refused(void **state)
 	        tomos_geometry_write(scan, NULL, NULL), TOMOS_BAD_VALUE, "'(none)' must end");
 	assert_refused(
 	        tomos_geometry_write(scan, ".json", NULL), TOMOS_BAD_VALUE, "'.json' must end");
+	assert_refused(tomos_geometry_write(NULL, path_of("a.json"), NULL), TOMOS_BAD_VALUE,
+		"there is no geometry to write to");
+	assert_refused(tomos_geometry_write(NULL, path_of("a.txt"), NULL), TOMOS_BAD_VALUE,
+		"there is no geometry to write to");
 	assert_refused(tomos_geometry_write(scan, path_of("a.txt"), NULL), TOMOS_UNSUPPORTED,
 	        "view 1 has a point source, unlike view 0");
 	assert_refused(tomos_geometry_write(scan, path_of("no/a.json"), NULL), TOMOS_IO, "no/'");

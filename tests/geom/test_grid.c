@@ -34,6 +34,7 @@ static void test_check(void **state)
 	(void)state;
 	const tomos_grid good = {{3, 4, 5}, {1, 2, 3}, {1, -1, -2}};
 	assert_int_equal(tomos_grid_check(&good), TOMOS_OK);
+	assert_refused(tomos_grid_check(NULL), TOMOS_BAD_VALUE, "there is no grid");
 	tomos_grid g = good;
 	g.n[2] = -1;
 	assert_refused(tomos_grid_check(&g), TOMOS_BAD_VALUE, "3 x 4 x -1 is empty or too large");
@@ -135,6 +136,8 @@ static void test_for_refused(void **state)
 	const double voxel[] = {0.1, -0.4, 0.05}, tiny = 1e-25, centre[] = {1, NAN, 3};
 	const tomos_grid_options plain = tomos_grid_defaults();
 	tomos_grid_options o = plain;
+	assert_refused(tomos_grid_for(&(tomos_grid){.n = {0}}, NULL, NULL), TOMOS_BAD_VALUE,
+		"there is no geometry to take a grid from");
 	o.size = size, o.size_count = 2;
 	refuse_for(o, "the grid's size has 2 values; it takes 1 or 3");
 	o.size_count = 3;

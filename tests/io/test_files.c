@@ -107,7 +107,16 @@ static void refuses_what_does_not_fit(void **state)
 	grid.n[2] = 3;
 	grid.step[1] = 0;
 	assert_int_equal(tomos_file_set_grid(file, &grid), TOMOS_BAD_VALUE);
+	assert_int_equal(tomos_file_set_grid(file, NULL), TOMOS_BAD_VALUE);
+	assert_says("there is no grid");
+	assert_int_equal(tomos_file_set_geometry(file, NULL), TOMOS_BAD_VALUE);
+	assert_says("there is no geometry to keep");
+	assert_int_equal(tomos_file_write(file, 0, 1, NULL), TOMOS_BAD_VALUE);
+	assert_says("there is no memory to read to or write from");
 	tomos_file_close(file);
+	assert_int_equal(
+		tomos_file_create(&file, at("n.h5"), TOMOS_VOLUME, NULL, NULL), TOMOS_BAD_VALUE);
+	assert_says("is given no shape");
 	assert_int_equal(mem_live(), 0);
 }
 
@@ -254,6 +263,8 @@ static void draws(void **state)
 		tomos_picture_write(at("q.png"), data, 3, 2, NAN, 1, NULL), TOMOS_BAD_VALUE);
 	assert_int_equal(tomos_picture_write(at("q.png"), data, 0, 2, 0, 1, NULL), TOMOS_BAD_VALUE);
 	assert_says("a picture of 2 x 0; each side must be 1 to 1000000");
+	assert_int_equal(tomos_picture_write(at("q.png"), NULL, 3, 2, 0, 1, NULL), TOMOS_BAD_VALUE);
+	assert_says("there are no data for the picture");
 	assert_int_equal(tomos_picture_write("", data, 3, 2, 0, 1, NULL), TOMOS_BAD_VALUE);
 	assert_says("the name of a picture is missing");
 	assert_int_equal(mem_live(), 0);
