@@ -12,8 +12,8 @@ int cmd_backproject(const settings *s)
 	DO(load_scan(s, s->operands[0], &data, &scan));
 	DO(lib(tomos_grid_for(&grid, scan, &s->grid)));
 	const int64_t shape[3] = {grid.n[2], grid.n[1], grid.n[0]};
-	DO(output_open(&file, s, TOMOS_VOLUME, shape));
 	DO(array_new(&volume, shape, "the volume"));
+	DO(output_open(&file, s, TOMOS_VOLUME, shape));
 	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
 	DO(pieces_back(backend, &grid, scan, &s->projector, &data, &volume));
 	DO(output_volume(file, s->output.output, &volume, &grid));

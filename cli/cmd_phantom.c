@@ -56,8 +56,8 @@ int cmd_phantom(const settings *s)
 	DO(lib(tomos_phantom_named(&phantom, name, &s->phantom)));
 	DO(phantom_grid(s, extent_of_phantom(phantom).flat, &grid));
 	const int64_t shape[3] = {grid.n[2], grid.n[1], grid.n[0]};
-	DO(output_open(&file, s, TOMOS_VOLUME, shape));
 	DO(array_new(&volume, shape, "the volume"));
+	DO(output_open(&file, s, TOMOS_VOLUME, shape));
 	DO(pieces_volume(phantom, &grid, s->phantom.samples, &volume));
 	DO(output_volume(file, s->output.output, &volume, &grid));
 done:

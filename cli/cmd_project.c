@@ -49,8 +49,8 @@ static int project_into(const settings *s, const tomos_phantom *phantom, const t
 	DO(project_views(s, &object, &scan));
 	const int64_t shape[3] = {tomos_geometry_count(scan), tomos_geometry_rows(scan),
 		tomos_geometry_columns(scan)};
-	DO(output_open(&file, s, TOMOS_PROJECTIONS, shape));
 	DO(array_new(&data, shape, "the projections"));
+	DO(output_open(&file, s, TOMOS_PROJECTIONS, shape));
 	if (phantom) {
 		DO(pieces_phantom(phantom, scan, s->phantom.samples, &data));
 	} else {

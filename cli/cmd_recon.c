@@ -247,8 +247,8 @@ int cmd_recon(const settings *s)
 	DO(lib(tomos_grid_for(&j.grid, j.scan, &s->grid)));
 	const int64_t shape[3] = {j.grid.n[2], j.grid.n[1], j.grid.n[0]};
 	DO(truth_load(s, shape, &j.truth));
-	DO(output_open(&file, s, TOMOS_VOLUME, shape));
 	DO(array_new(&j.volume, shape, "the volume"));
+	DO(output_open(&file, s, TOMOS_VOLUME, shape));
 	DO(lib(tomos_backend_open(&j.backend, s->backend.backend)));
 	say("%s on %s\n", method, tomos_backend_describe(j.backend));
 	DO(recon_run(s, &j, method));

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "cli.h"
 
 #define PORTION ((int64_t)4 << 20) /* elements read or written at a time */
@@ -13,6 +14,12 @@ static int64_t portion(const int64_t shape[3])
 	return count < 1 ? 1 : count > shape[0] ? shape[0] : count;
 }
 
+/* More than the machine has would be lent by the system all the same, and end the process later. */
+static bool beyond_memory(int64_t bytes)
+{
+	return (double)bytes > (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+}
+
 int array_new(tomos_array *array, const int64_t shape[3], const char *what)
 {
 	int64_t row = 0, plane = 0, count = 0, bytes = 0;
@@ -20,10 +27,11 @@ int array_new(tomos_array *array, const int64_t shape[3], const char *what)
 		    !__builtin_mul_overflow(row, shape[0], &plane) &&
 		    !__builtin_mul_overflow(plane, (int64_t)sizeof(float), &bytes);
 	count = plane;
-	float *data = fits && bytes > 0 ? calloc((size_t)count, sizeof *data) : NULL;
+	float *data = fits && bytes > 0 && !beyond_memory(bytes) ? calloc((size_t)count, sizeof *data) : NULL;
 	if (!data)
-		return failed("no memory for %s: %lld x %lld x %lld floats", what,
-			(long long)shape[0], (long long)shape[1], (long long)shape[2]);
+		return failed("no memory for %s: %lld x %lld x %lld floats, %.3g GB", what,
+			(long long)shape[0], (long long)shape[1], (long long)shape[2],
+			4e-9 * (double)shape[0] * (double)shape[1] * (double)shape[2]);
 	*array = tomos_array_of(data, shape[0], shape[1], shape[2]);
 	return DONE;
 }

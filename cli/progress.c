@@ -33,6 +33,8 @@ void progress_start(void)
 	action.sa_flags = SA_RESTART;
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+	signal(SIGXFSZ, SIG_IGN); /* a write past a limit fails with a sentence instead */
 }
 
 void progress_go_on(void)

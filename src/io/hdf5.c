@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <hdf5.h>
+#include "io/hdf5_disk.h"
 #include "io/io.h"
 #include "io/matrix_file.h"
 
@@ -70,6 +71,14 @@ static void drop(hid_t object)
 {
 	if (object >= 0)
 		H5Idec_ref(object);
+}
+
+/* Whether all that was written reached the disk; what did not is the complaint then. */
+static bool landed(int failure)
+{
+	if (failure)
+		snprintf(complaint, sizeof complaint, "%s", strerror(failure));
+	return failure == 0;
 }
 
 /* "'path', dataset '/x': what: what the library says" */
@@ -311,8 +320,13 @@ static hid_t access_list(bool create)
 	if (list < 0)
 		return list;
 	H5Pset_fclose_degree(list, H5F_CLOSE_STRONG);
-	if (create)
+	if (create) {
 		H5Pset_libver_bounds(list, H5F_LIBVER_V18, H5F_LIBVER_V18);
+		if (!hdf5_disk_use(list)) {
+			drop(list);
+			return H5I_INVALID_HID;
+		}
+	}
 #if H5_VERSION_GE(1, 10, 7)
 	H5Pset_file_locking(list, 0, 1);
 #endif
@@ -408,7 +422,7 @@ static tomos_status transfer(
 		drop(memory);
 		drop(space);
 	}
-	if (failed >= 0)
+	if (failed >= 0 && (in || landed(hdf5_disk_failure(own->file))))
 		return TOMOS_OK;
 	char what[96];
 	snprintf(what, sizeof what, "indices %lld to %lld cannot be %s", (long long)first,
@@ -472,9 +486,10 @@ static tomos_status create_locked(File *file, Hdf5 *own)
 	own->rank = 3;
 	if (own->file >= 0)
 		own->dataset = make_dataset(own->file, file->dataset, H5T_NATIVE_FLOAT, 3, sizes);
-	if (own->dataset < 0 || !put_attribute(own->file, "tomos", TOMOS_VERSION) ||
-		!put_attribute(own->file, "content", content_name(file->content)) ||
-		H5Fflush(own->file, H5F_SCOPE_LOCAL) < 0)
+	bool made = own->dataset >= 0 && put_attribute(own->file, "tomos", TOMOS_VERSION) &&
+		    put_attribute(own->file, "content", content_name(file->content)) &&
+		    H5Fflush(own->file, H5F_SCOPE_LOCAL) >= 0;
+	if (!landed(hdf5_disk_failure(own->file)) || !made)
 		return refuse(TOMOS_IO, file->path, NULL, "cannot be created");
 	return TOMOS_OK;
 }
@@ -497,7 +512,7 @@ static tomos_status hdf5_write(File *file, int64_t first, int64_t count, const f
 static bool close_locked(Hdf5 *own)
 {
 	bool closed = own->dataset < 0 || H5Dclose(own->dataset) >= 0;
-	closed &= own->file < 0 || H5Fclose(own->file) >= 0;
+	closed &= own->file < 0 || landed(hdf5_disk_close(own->file));
 	own->dataset = own->file = H5I_INVALID_HID;
 	return closed;
 }
@@ -573,6 +588,7 @@ static tomos_status put_locked(
 	hid_t dataset = make_dataset(own->file, name, H5T_NATIVE_DOUBLE, rank, sizes + 2 - rank);
 	bool written = dataset >= 0 && H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL,
 					       H5P_DEFAULT, values) >= 0;
+	written &= landed(hdf5_disk_failure(own->file));
 	tomos_status status =
 		written ? TOMOS_OK : refuse(TOMOS_IO, file->path, name, "cannot be written");
 	drop(dataset);
@@ -606,6 +622,7 @@ static tomos_status write_list(hid_t file, const char *path, const NamedList *li
 	hid_t dataset = make_dataset(file, list->name, list_type(list->element), 1, &size);
 	bool written = dataset >= 0 && H5Dwrite(dataset, list_type(list->element), H5S_ALL, H5S_ALL,
 					       H5P_DEFAULT, list->data) >= 0;
+	written &= landed(hdf5_disk_failure(file));
 	drop(dataset);
 	return written ? TOMOS_OK : refuse(TOMOS_IO, path, list->name, "cannot be written");
 }
@@ -617,8 +634,10 @@ static tomos_status write_lists(
 	hid_t file = H5Fcreate(temporary, H5F_ACC_EXCL, H5P_DEFAULT, access);
 	tomos_status status = TOMOS_OK;
 	drop(access);
-	if (file < 0)
+	if (file < 0) {
+		(void)landed(hdf5_disk_failure(file));
 		return refuse(TOMOS_IO, path, NULL, "cannot be created");
+	}
 	if (!put_attribute(file, "tomos", TOMOS_VERSION) ||
 		!put_attribute(file, "content", "matrix"))
 		status = refuse(TOMOS_IO, path, NULL, "cannot be created");
@@ -626,7 +645,7 @@ static tomos_status write_lists(
 		status = write_list(file, path, &lists[i]);
 	if (status == TOMOS_OK && H5Fflush(file, H5F_SCOPE_LOCAL) < 0)
 		status = refuse(TOMOS_IO, path, NULL, "cannot be written to its end");
-	if (H5Fclose(file) < 0 && status == TOMOS_OK)
+	if (!landed(hdf5_disk_close(file)) && status == TOMOS_OK)
 		status = refuse(TOMOS_IO, path, NULL, "cannot be written to its end");
 	return status;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include "io/io.h"
 
 enum { HEAD_BYTES = 4096 };
@@ -148,6 +149,24 @@ tomos_status tomos_file_open(File **file, const char *path, const tomos_file_opt
 	return status;
 }
 
+/* Hours of work should not end in a full disk. What is left is told of the directory that the file will
+ * be in; where that cannot be told, or is no limit, writing will show. */
+static tomos_status check_room(const char *path, int64_t count)
+{
+	struct statvfs disk;
+	char *directory;
+	const char *slash = strrchr(path, '/');
+	TRY(mem_printf(&directory, "%.*s.", slash ? (int)(slash - path + 1) : 0, path));
+	bool told = statvfs(directory, &disk) == 0 && disk.f_blocks > 0;
+	mem_free(directory);
+	double bytes = (double)count * sizeof(float);
+	double left = told ? (double)disk.f_bavail * (double)disk.f_frsize : HUGE_VAL;
+	if (bytes <= left)
+		return TOMOS_OK;
+	return fail(TOMOS_IO, "'%s' would take %.3g GB, and its disk has %.3g GB left", path,
+	        bytes * 1e-9, left * 1e-9);
+}
+
 static tomos_status create_into(File *file, tomos_content content, const int64_t shape[3],
         const tomos_file_options *options)
 {
@@ -156,6 +175,7 @@ static tomos_status create_into(File *file, tomos_content content, const int64_t
 		return fail(TOMOS_BAD_VALUE, "'%s' is given no shape", file->path);
 	TRY(find_by_name(&file->format, file->path));
 	TRY(shape_count(shape, &count));
+	TRY(check_room(file->path, count));
 	memcpy(file->shape, shape, sizeof file->shape);
 	file->content = content;
 	file->type = "float32";

@@ -168,6 +168,15 @@ check "overwrite" 0 phantom shepp-logan-modified --size 24 -o p.h5 --overwrite
 check "output in no folder" 1 phantom ball --size 8 -o no/such/p.h5
 check "output of no known format" 1 phantom ball --size 8 -o p.xyz
 absent p.xyz
+for size in 20000 100000; do
+	check "a volume beyond memory" 1 phantom ball --size $size -o huge.h5
+	has "its sentence" err "no memory for the volume: $size x $size x $size floats"
+done
+# A limit on the size of files stands for a full disk: a sentence, no signal, nothing left.
+(ulimit -f 10 && exec "$tomos" phantom ball --size 64 -o huge.h5) >out 2>err
+if [ $? = 1 ]; then ok "a full disk: status 1"; else bad "a full disk: another status than 1"; fi
+has "its sentence" err "'huge.h5': cannot be created: File too large"
+absent huge.h5
 clean phantom
 
 check "project" 0 project p.h5 --views 40 -o s.h5

@@ -726,8 +726,8 @@ static void assert_full(tomos_status (*write)(const char *), const char *path, r
 	int before = entries(scratch), result;
 	fflush(NULL);
 	pid_t child = fork();
-	if (child == 0)
-		_exit(child_on_full_disk(write, path, bytes));
+	if (child == 0) /* exit, not _exit: HDF5 ends with the process, too */
+		exit(child_on_full_disk(write, path, bytes));
 	waitpid(child, &result, 0);
 	assert_true(WIFEXITED(result));
 	assert_int_equal(WEXITSTATUS(result), 0);
@@ -744,6 +744,19 @@ static void full_disk(void **state)
 			assert_full(write_limited, at(names[k]), limits[i]);
 	assert_full(draw_limited, at("full.png"), 100);
 	assert_full(draw_limited, at("full.png"), 10000);
+}
+
+/* More than any disk has is refused before anything is made. */
+static void no_room(void **state)
+{
+	(void)state;
+	static const int64_t huge[3] = {1 << 20, 1 << 17, 1 << 17};
+	int before = entries(scratch);
+	tomos_file *file;
+	assert_int_equal(
+		tomos_file_create(&file, at("room.h5"), TOMOS_VOLUME, huge, NULL), TOMOS_IO);
+	assert_non_null(strstr(tomos_message(), "would take 7.21e+07 GB, and its disk has"));
+	assert_int_equal(entries(scratch), before);
 }
 
 static tomos_status write_and_read(const char *path)
@@ -821,6 +834,7 @@ int main(void)
 		cmocka_unit_test(refused_names),
 		cmocka_unit_test(nothing_is_left),
 		cmocka_unit_test(full_disk),
+		cmocka_unit_test(no_room),
 		cmocka_unit_test(allocation_failures),
 	};
 	return cmocka_run_group_tests(tests, make_numbers, scratch_remove);
