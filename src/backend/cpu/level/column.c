@@ -10,10 +10,10 @@
 #include "backend/cpu/level/upright.h"
 
 enum {
-	ACROSS = 16,   /* a tile: voxel columns along x */
-	DEEP = 8,      /* and along y */
-	TALL = 256,    /* voxels of a column held at a time */
-	TOGETHER = 12, /* views whose samples for a tile stay in the second cache */
+	ACROSS = 16,  /* a tile: voxel columns along x */
+	DEEP = 16,    /* and along y */
+	TALL = 256,   /* voxels of a column held at a time */
+	TOGETHER = 8, /* views whose samples for a tile stay in the second cache */
 	SCRATCH_FLOATS = 11 << 20
 };
 
