@@ -99,7 +99,7 @@ tomos_status checkpoint_write(const Run *run)
 	if (file && fclose(file) != 0 && status == TOMOS_OK)
 		status = fail(TOMOS_IO, "'%s' cannot be written: %s", path, strerror(errno));
 	if (status == TOMOS_OK)
-		status = file_publish(temporary, path);
+		status = file_publish(temporary, path, true);
 	if (status != TOMOS_OK)
 		file_discard(temporary);
 	mem_free(temporary);

@@ -73,9 +73,10 @@ tomos_status arrays_apart(
 tomos_status array_finite(const tomos_array *array, const char *what, const char *quote);
 
 /* Writing a file or a directory: a temporary name beside `path` (to be mem_freed; refused if `path`
- * exists and may not be overwritten), then fsync and rename into place, or removal with all in it. */
+ * exists and may not be overwritten), then fsync and rename into place (refused if `path` exists by
+ * then and may not be overwritten), or removal with all in it. */
 tomos_status file_temporary(char **temporary, const char *path, bool overwrite);
-tomos_status file_publish(const char *temporary, const char *path);
+tomos_status file_publish(const char *temporary, const char *path, bool overwrite);
 void file_discard(const char *temporary);
 
 static inline int64_t min64(int64_t a, int64_t b)

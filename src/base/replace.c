@@ -31,7 +31,7 @@ static Parts split_path(const char *path)
 static tomos_status directory_of(char **directory, const char *path, Parts parts)
 {
 	return parts.directory_length ? mem_printf(directory, "%.*s", parts.directory_length, path)
-	                              : mem_text(directory, "./");
+				      : mem_text(directory, "./");
 }
 
 static tomos_status check_target(const char *path, const char *directory, bool overwrite)
@@ -39,11 +39,11 @@ static tomos_status check_target(const char *path, const char *directory, bool o
 	struct stat info;
 	if (stat(directory, &info) != 0)
 		return fail(TOMOS_IO, "'%s' cannot be written: directory '%s': %s", path, directory,
-		        strerror(errno));
+			strerror(errno));
 	if (!S_ISDIR(info.st_mode) || access(directory, W_OK | X_OK) != 0)
 		return fail(TOMOS_IO,
-		        "'%s' cannot be written: '%s' is not a directory one may write to", path,
-		        directory);
+			"'%s' cannot be written: '%s' is not a directory one may write to", path,
+			directory);
 	if (lstat(path, &info) == 0 && !overwrite)
 		return fail(TOMOS_IO, "'%s' exists already and overwrite was not asked for", path);
 	return TOMOS_OK;
@@ -55,8 +55,8 @@ static tomos_status free_name(char **name, const char *path, const char *directo
 	struct stat info;
 	for (;;) {
 		TRY(mem_printf(name, "%s.%.*s.%ld.%lld.part", directory, parts.name_length,
-		        path + parts.directory_length, (long)getpid(),
-		        (long long)atomic_fetch_add(&counter, 1)));
+			path + parts.directory_length, (long)getpid(),
+			(long long)atomic_fetch_add(&counter, 1)));
 		if (lstat(*name, &info) != 0)
 			return TOMOS_OK;
 		mem_free(*name);
@@ -165,7 +165,7 @@ static void remove_tree(const char *path)
 }
 
 static int refuse_inner_directory(
-        const char *path, const struct stat *info, int kind, struct FTW *where)
+	const char *path, const struct stat *info, int kind, struct FTW *where)
 {
 	(void)path;
 	(void)info;
@@ -181,22 +181,24 @@ static tomos_status check_replaced(const char *temporary, const char *path, bool
 		return TOMOS_OK;
 	if (S_ISDIR(old.st_mode) != S_ISDIR(new.st_mode))
 		return fail(TOMOS_IO, "'%s' is %s and is not replaced by %s ('%s')", path,
-		        S_ISDIR(old.st_mode) ? "a directory" : "a file",
-		        S_ISDIR(new.st_mode) ? "a directory" : "a file", temporary);
+			S_ISDIR(old.st_mode) ? "a directory" : "a file",
+			S_ISDIR(new.st_mode) ? "a directory" : "a file", temporary);
 	*aside = S_ISDIR(old.st_mode);
 	if (*aside && nftw(path, refuse_inner_directory, WALK_FILES, FTW_PHYS) != 0)
 		return fail(TOMOS_IO,
-		        "directory '%s' has directories in it and is not replaced by '%s'", path,
-		        temporary);
+			"directory '%s' has directories in it and is not replaced by '%s'", path,
+			temporary);
 	return TOMOS_OK;
+}
+
+static tomos_status cannot_rename(const char *from, const char *to)
+{
+	return fail(TOMOS_IO, "'%s' cannot be renamed to '%s': %s", from, to, strerror(errno));
 }
 
 static tomos_status rename_to(const char *from, const char *to)
 {
-	if (rename(from, to) != 0)
-		return fail(
-		        TOMOS_IO, "'%s' cannot be renamed to '%s': %s", from, to, strerror(errno));
-	return TOMOS_OK;
+	return rename(from, to) == 0 ? TOMOS_OK : cannot_rename(from, to);
 }
 
 /* A directory cannot be renamed over a full one: the old one steps aside, and back on failure. */
@@ -216,19 +218,56 @@ static tomos_status replace_directory(const char *temporary, const char *path)
 	return status;
 }
 
-tomos_status file_publish(const char *temporary, const char *path)
+/* A rename that replaces nothing: the kernel's own or, where the file system lacks it, a link, which
+ * does not either. Directories, which have no links, are only looked for right before. */
+static int rename_new(const char *from, const char *to)
+{
+	struct stat info;
+#ifdef RENAME_NOREPLACE
+	if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP)
+		return -1;
+#endif
+	if (link(from, to) == 0)
+		return unlink(from);
+	if (errno == EEXIST)
+		return -1;
+	if (lstat(to, &info) != 0)
+		return rename(from, to);
+	errno = EEXIST;
+	return -1;
+}
+
+static tomos_status publish_new(const char *temporary, const char *path)
+{
+	if (rename_new(temporary, path) == 0)
+		return TOMOS_OK;
+	if (errno == EEXIST || errno == ENOTEMPTY)
+		return fail(TOMOS_IO,
+			"'%s' appeared while it was being written and overwrite was not asked for",
+			path);
+	return cannot_rename(temporary, path);
+}
+
+static tomos_status publish_over(const char *temporary, const char *path)
 {
 	bool aside;
+	TRY(check_replaced(temporary, path, &aside));
+	return aside ? replace_directory(temporary, path) : rename_to(temporary, path);
+}
+
+tomos_status file_publish(const char *temporary, const char *path, bool overwrite)
+{
 	if (nftw(temporary, sync_entry, WALK_FILES, FTW_PHYS) != 0)
 		return fail(TOMOS_IO, "'%s', to become '%s', cannot be brought to the disk: %s",
-		        temporary, path, strerror(errno));
-	TRY(check_replaced(temporary, path, &aside));
-	TRY(aside ? replace_directory(temporary, path) : rename_to(temporary, path));
+			temporary, path, strerror(errno));
+	TRY(overwrite ? publish_over(temporary, path) : publish_new(temporary, path));
 	forget(temporary);
 	char *directory;
 	if (directory_of(&directory, path, split_path(path)) == TOMOS_OK) {
 		(void)sync_path(
-		        directory); /* the file is whole already; its name may take a while */
+			directory); /* the file is whole already; its name may take a while */
 		mem_free(directory);
 	}
 	return TOMOS_OK;

@@ -405,7 +405,7 @@ static tomos_status put_file(
 	if (fclose(file) != 0 || failed)
 		return fail(TOMOS_IO, "'%s' cannot be written: %s", path,
 		        strerror(failed ? reason : errno));
-	return file_publish(temporary, path);
+	return TOMOS_OK;
 }
 
 tomos_status tomos_geometry_write(
@@ -429,6 +429,8 @@ tomos_status tomos_geometry_write(
 		status = put_file(temporary, path, scan, json);
 		usual_numbers(plain, before);
 	}
+	if (status == TOMOS_OK)
+		status = file_publish(temporary, path, o.overwrite);
 	if (status != TOMOS_OK)
 		file_discard(temporary);
 	mem_free(temporary);

@@ -180,7 +180,8 @@ static tomos_status create_into(File *file, tomos_content content, const int64_t
 	file->content = content;
 	file->type = "float32";
 	TRY(mem_zeroed(&file->written, shape[0], 1, "the list of what is written"));
-	TRY(file_temporary(&file->temporary, file->path, options->overwrite));
+	file->overwrite = options->overwrite;
+	TRY(file_temporary(&file->temporary, file->path, file->overwrite));
 	TRY(file->format->create(file));
 	return file->dataset ? TOMOS_OK : mem_text(&file->dataset, "");
 }
@@ -270,7 +271,7 @@ tomos_status tomos_file_commit(File *file)
 		        "written",
 		        file->path, (long long)(gap - file->written), (long long)file->shape[0]);
 	TRY(file->format->finish(file));
-	TRY(file_publish(file->temporary, file->path));
+	TRY(file_publish(file->temporary, file->path, file->overwrite));
 	file->committed = true;
 	return TOMOS_OK;
 }

@@ -19,7 +19,7 @@ struct tomos_file {
 	unsigned char *written; /* one per index of the first axis; NULL when reading */
 	int64_t shape[3];
 	tomos_content content;
-	bool committed;
+	bool overwrite, committed;
 	void *own;
 };
 

@@ -285,7 +285,7 @@ tomos_status matrix_write(
 	TRY(file_temporary(&temporary, path, o.overwrite != 0));
 	tomos_status status = write_kind(kind, temporary, path, m);
 	if (status == TOMOS_OK)
-		status = file_publish(temporary, path);
+		status = file_publish(temporary, path, o.overwrite != 0);
 	if (status != TOMOS_OK)
 		file_discard(temporary);
 	mem_free(temporary);

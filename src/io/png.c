@@ -146,7 +146,7 @@ tomos_status tomos_picture_write(const char *path, const float *data, int64_t wi
 	TRY(file_temporary(&temporary, path, options.overwrite));
 	TRY_OR_DONE(mem_alloc(&picture.row, width, 1, "a row of a picture"));
 	TRY_OR_DONE(create_png(temporary, path, &picture));
-	TRY_OR_DONE(file_publish(temporary, path));
+	TRY_OR_DONE(file_publish(temporary, path, options.overwrite));
 done:
 	if (status != TOMOS_OK)
 		file_discard(temporary);

@@ -5,10 +5,13 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static char start[] = "/tmp/tomos-replace-XXXXXX", before[4096];
@@ -83,7 +86,7 @@ static void test_file(void **state)
 	assert_int_equal(file_temporary(&part, "file", false), TOMOS_OK);
 	put(part, "new");
 	assert_int_equal(access("file", F_OK), -1);
-	assert_int_equal(file_publish(part, "file"), TOMOS_OK);
+	assert_int_equal(file_publish(part, "file", false), TOMOS_OK);
 	assert_true(holds("file", "new"));
 	assert_int_equal(access(part, F_OK), -1);
 	mem_free(part);
@@ -92,7 +95,7 @@ static void test_file(void **state)
 	assert_null(part);
 	assert_int_equal(file_temporary(&part, "file", true), TOMOS_OK);
 	put(part, "newer");
-	assert_int_equal(file_publish(part, "file"), TOMOS_OK);
+	assert_int_equal(file_publish(part, "file", true), TOMOS_OK);
 	assert_true(holds("file", "newer"));
 	mem_free(part);
 }
@@ -112,7 +115,7 @@ static void test_directory(void **state)
 	for (int round = 0; round < 2; round++) {
 		assert_int_equal(file_temporary(&part, "stack/", round > 0), TOMOS_OK);
 		make_stack(part, round ? "b" : "a");
-		assert_int_equal(file_publish(part, "stack/"), TOMOS_OK);
+		assert_int_equal(file_publish(part, "stack/", round > 0), TOMOS_OK);
 		assert_int_equal(access(part, F_OK), -1);
 		mem_free(part);
 	}
@@ -121,12 +124,69 @@ static void test_directory(void **state)
 	make_stack("stack/inner", "precious");
 	assert_int_equal(file_temporary(&part, "stack", true), TOMOS_OK);
 	make_stack(part, "c");
-	assert_refused(file_publish(part, "stack"), TOMOS_IO,
+	assert_refused(file_publish(part, "stack", true), TOMOS_IO,
 	        "directory 'stack' has directories in it and is not replaced");
 	assert_true(holds("stack/inner/precious", "precious"));
 	file_discard(part);
 	assert_int_equal(access(part, F_OK), -1);
 	drop(part);
+}
+
+/* The system's own, unless a test wants a file system that lacks it, or that lacks links too. */
+static bool no_renameat2, no_link;
+
+int renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags)
+{
+	if (no_renameat2) {
+		errno = EINVAL;
+		return -1;
+	}
+	return (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
+}
+
+int link(const char *from, const char *to)
+{
+	if (no_link) {
+		errno = EPERM;
+		return -1;
+	}
+	return (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+static void publish_beside_other(const char *path, bool directory)
+{
+	char *part, inner[64];
+	assert_int_equal(file_temporary(&part, path, false), TOMOS_OK);
+	snprintf(inner, sizeof inner, "%s%s", path, directory ? "/mine" : "");
+	if (directory) {
+		make_stack(part, "mine");
+		make_stack(path, "theirs");
+	} else {
+		put(part, "mine");
+		put(path, "theirs");
+	}
+	assert_refused(file_publish(part, path, false), TOMOS_IO,
+	        "' appeared while it was being written and overwrite was not asked for");
+	assert_int_equal(access(part, F_OK), 0);
+	file_discard(path);
+	assert_int_equal(file_publish(part, path, false), TOMOS_OK);
+	assert_true(holds(inner, "mine"));
+	assert_int_equal(access(part, F_OK), -1);
+	file_discard(path);
+	mem_free(part);
+}
+
+/* What others put there meanwhile stays, with every way of renaming. */
+static void test_appeared(void **state)
+{
+	(void)state;
+	for (int way = 0; way < 3; way++) {
+		no_renameat2 = way > 0;
+		no_link = way > 1;
+		publish_beside_other("meanwhile", false);
+		publish_beside_other("meanwhile", true);
+	}
+	no_renameat2 = no_link = false;
 }
 
 static void test_kinds_differ(void **state)
@@ -136,13 +196,13 @@ static void test_kinds_differ(void **state)
 	make_stack("folder", "a");
 	assert_int_equal(file_temporary(&part, "folder", true), TOMOS_OK);
 	put(part, "file");
-	assert_refused(file_publish(part, "folder"), TOMOS_IO,
+	assert_refused(file_publish(part, "folder", true), TOMOS_IO,
 	        "'folder' is a directory and is not replaced by a file");
 	drop(part);
 	put("plain", "old");
 	assert_int_equal(file_temporary(&part, "plain", true), TOMOS_OK);
 	make_stack(part, "a");
-	assert_refused(file_publish(part, "plain"), TOMOS_IO,
+	assert_refused(file_publish(part, "plain", true), TOMOS_IO,
 	        "'plain' is a file and is not replaced by a directory");
 	drop(part);
 	assert_true(holds("plain", "old") && holds("folder/a", "a"));
@@ -163,9 +223,9 @@ static void test_refused(void **state)
 	put("flat", "");
 	assert_refused(
 	        file_temporary(&part, "flat/x", true), TOMOS_IO, "'flat/x' cannot be written");
-	assert_refused(file_publish("gone", "x"), TOMOS_IO, "'gone', to become 'x', cannot be");
+	assert_refused(file_publish("gone", "x", true), TOMOS_IO, "'gone', to become 'x', cannot be");
 	put("here", "");
-	assert_refused(file_publish("here", "no/x"), TOMOS_IO,
+	assert_refused(file_publish("here", "no/x", true), TOMOS_IO,
 	        "'here' cannot be renamed to 'no/x': No such file");
 	file_discard("gone");
 	file_discard(NULL);
@@ -180,7 +240,7 @@ static void test_all(void **state)
 		assert_int_equal(file_temporary(&part[i], i ? "left" : "kept", true), TOMOS_OK);
 		put(part[i], "text");
 	}
-	assert_int_equal(file_publish(part[0], "kept"), TOMOS_OK);
+	assert_int_equal(file_publish(part[0], "kept", true), TOMOS_OK);
 	tomos_file_discard_all();
 	assert_true(holds("kept", "text"));
 	for (int i = 0; i < 3; i++) {
@@ -211,7 +271,7 @@ static void test_memory(void **state)
 	make_stack("one", "a");
 	make_stack("two", "b");
 	mem_fail_nth(1); /* nothing has moved when there is no memory to step aside */
-	assert_int_equal(file_publish("two", "one"), TOMOS_NO_MEMORY);
+	assert_int_equal(file_publish("two", "one", true), TOMOS_NO_MEMORY);
 	mem_fail_nth(0);
 	assert_true(holds("one/a", "a") && holds("two/b", "b"));
 	assert_int_equal(mem_live(), live);
@@ -221,7 +281,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
 	        cmocka_unit_test(test_file), cmocka_unit_test(test_directory),
-	        cmocka_unit_test(test_kinds_differ), cmocka_unit_test(test_refused),
+	        cmocka_unit_test(test_appeared), cmocka_unit_test(test_kinds_differ), cmocka_unit_test(test_refused),
 	        cmocka_unit_test(test_all), cmocka_unit_test(test_memory)};
 	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

@@ -677,6 +677,27 @@ static void nothing_is_left(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
+/* Two that write under one name: the first to finish is not replaced by the second. */
+static void what_appeared_stays(void **state)
+{
+	(void)state;
+	for (int k = 0; k < COUNT(outputs); k++) {
+		tomos_file *file;
+		char name[64];
+		snprintf(name, sizeof name, "late-%s", outputs[k]);
+		float *other = calloc((size_t)(shape[0] * shape[1] * shape[2]), sizeof *other);
+		assert_ok(tomos_file_create(&file, at(name), TOMOS_VOLUME, shape, NULL));
+		assert_ok(tomos_file_write(file, 0, 5, other));
+		write_array(at(name), TOMOS_VOLUME, shape, numbers);
+		assert_int_equal(tomos_file_commit(file), TOMOS_IO);
+		assert_says("appeared while it was being written");
+		tomos_file_close(file);
+		assert_reads(at(name), shape, numbers);
+		free(other);
+	}
+	assert_int_equal(mem_live(), 0);
+}
+
 /* ---- failures from outside ---------------------------------------------------------------- */
 
 static tomos_status write_limited(const char *path)
@@ -833,6 +854,7 @@ int main(void)
 		cmocka_unit_test(hdf5_from_two_threads),
 		cmocka_unit_test(refused_names),
 		cmocka_unit_test(nothing_is_left),
+		cmocka_unit_test(what_appeared_stays),
 		cmocka_unit_test(full_disk),
 		cmocka_unit_test(no_room),
 		cmocka_unit_test(allocation_failures),
