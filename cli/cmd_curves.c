@@ -19,7 +19,9 @@ static void short_name(const char *path, char name[NAME + 1])
 {
 	const char *slash = strrchr(path, '/');
 	path = slash ? slash + 1 : path;
-	snprintf(name, NAME + 1, "%.*s", (int)strcspn(path, "."), path);
+	const char *ending = strrchr(path, '.');
+	int length = ending ? (int)(ending - path) : (int)strlen(path);
+	snprintf(name, NAME + 1, "%.*s", length, path);
 }
 
 static int history_grow(history *h)
