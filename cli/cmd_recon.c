@@ -189,10 +189,25 @@ done:
 	return code;
 }
 
+/* Limited angles are reconstructed, but nobody should trust the values unwarned. */
+static int warn_of_gaps(const tomos_geometry *scan)
+{
+	double covered, needed, degrees = 180 / 3.14159265358979323846;
+	int code = lib(tomos_geometry_cover(scan, &covered, &needed));
+	if (code == DONE && covered < 0.99 * needed)
+		note("warning: the views cover %.4g of %.4g degrees: values will be too low and "
+		     "edges smeared; an algebraic method may do better\n",
+			covered * degrees, needed * degrees);
+	return code;
+}
+
 static int recon_run(const settings *s, recon_job *j, const char *method)
 {
 	if (is_algebraic(method))
 		return recon_algebraic(s, j, method);
+	int code = warn_of_gaps(j->scan);
+	if (code != DONE)
+		return code;
 	return lib((strcmp(method, "fdk") == 0 ? tomos_fdk : tomos_fbp)(j->backend, &j->grid,
 		j->scan, &j->data, &j->volume, &s->analytic, progress_report()));
 }

@@ -331,6 +331,10 @@ TOMOS_API tomos_status tomos_reconstruct(const tomos_op *op, const char *method,
 TOMOS_API const char *tomos_method_names(void);                /* "sirt|art|..." */
 TOMOS_API const char *tomos_method_help(const char *method);   /* "" for an unknown one */
 TOMOS_API int tomos_method_uses(const char *method, const char *option); /* 1: it has that row */
+/* The angle that the views of a circular scan cover, and what filtered back projection needs of it.
+ * Where parallel rays cover less, values come out too low; point sources are refused then. */
+TOMOS_API tomos_status tomos_geometry_cover(
+	const tomos_geometry *scan, double *covered, double *needed);
 /* Filtered back projection of parallel and fan beam, Feldkamp's for cone beam on a circle. */
 TOMOS_API tomos_status tomos_fbp(tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, const tomos_array *projections, const tomos_array *volume,

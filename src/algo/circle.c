@@ -218,6 +218,27 @@ void circle_free(Circle *circle)
 	circle->views = NULL;
 }
 
+tomos_status tomos_geometry_cover(const tomos_geometry *scan, double *covered, double *needed)
+{
+	tomos_geometry *aligned = NULL;
+	double *maps = NULL;
+	Circle circle = {0};
+	tomos_status status;
+	*covered = *needed = 0;
+	if (!scan)
+		return fail(TOMOS_BAD_VALUE, "the scan is missing");
+	TRY_OR_DONE(align_views(&aligned, &maps, scan));
+	TRY_OR_DONE(circle_make(&circle, aligned));
+	for (int64_t i = 0; i < scan->count; i++)
+		*covered += circle.views[i].share;
+	*needed = circle.cover == COVER_HALF_TURN ? M_PI : *covered;
+done:
+	circle_free(&circle);
+	mem_free(maps);
+	tomos_geometry_free(aligned);
+	return status;
+}
+
 /* One of a pair of opposite rays at -s and s: half each as far as half the common reach, all of it
  * where there is no other, and a smooth step between. */
 static double opposite_weight(const Circle *circle, double s, double spacing)

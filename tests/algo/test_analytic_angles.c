@@ -126,6 +126,33 @@ static void few_views_share_evenly(void **state)
 	}
 }
 
+static void assert_cover(double arc, double source_axis, double covered, double needed)
+{
+	double list[60], got, wanted;
+	tomos_geometry *scan;
+	for (int i = 0; i < 60; i++)
+		list[i] = arc * i / 60;
+	if (source_axis > 0)
+		OK(tomos_geometry_fan(&scan, 9, 1, source_axis, 2 * source_axis, list, 60));
+	else
+		OK(tomos_geometry_parallel(&scan, 1, 9, 1, list, 60));
+	OK(tomos_geometry_cover(scan, &got, &wanted));
+	assert_true(fabs(got - covered) < 1e-9 && fabs(wanted - needed) < 1e-9);
+	tomos_geometry_free(scan);
+}
+
+static void cover_is_told(void **state)
+{
+	(void)state;
+	double covered, needed;
+	assert_cover(M_PI, 0, M_PI, M_PI);
+	assert_cover(M_PI / 2, 0, M_PI / 2, M_PI);
+	assert_cover(2 * M_PI, 0, 2 * M_PI, 2 * M_PI);
+	assert_cover(2 * M_PI, 50, 2 * M_PI, 2 * M_PI);
+	assert_int_equal(tomos_geometry_cover(NULL, &covered, &needed), TOMOS_BAD_VALUE);
+	assert_non_null(strstr(tomos_message(), "the scan is missing"));
+}
+
 /* ---- redundant rays ------------------------------------------------------------------------ */
 
 /* The ray of the view at *angle that passes the axis at *s, seen from the other end. */
@@ -479,6 +506,7 @@ int main(void)
 		cmocka_unit_test(angles_are_weighted),
 		cmocka_unit_test(double_views_change_nothing),
 		cmocka_unit_test(few_views_share_evenly),
+		cmocka_unit_test(cover_is_told),
 		cmocka_unit_test(short_scans_count_every_line_once),
 		cmocka_unit_test(offset_detectors_count_every_line_once),
 		cmocka_unit_test(axis_on_the_edge),

@@ -252,6 +252,13 @@ check "fbp is near the truth" 0 compare tball.h5 rparallel.h5 --max 0.2
 check "fdk is near the truth" 0 compare tball.h5 rcone.h5 --max 0.1
 check "recon fdk by itself" 0 recon cone.h5 --filter hann -o fdk.h5 --size 24
 has "says its method" out "fdk on"
+check "a quarter turn" 0 project ball --arc 90 --views 40 --columns 32 -o arc.h5
+check "is reconstructed" 0 recon arc.h5 -o rarc.h5
+has "with a warning" err "warning: the views cover 90 of 180 degrees: values will be too low"
+check "but sirt has none" 0 recon arc.h5 --method sirt --iterations 2 -o rarc2.h5
+if grep -q warning err; then bad "sirt warns"; else ok "sirt is silent"; fi
+check "a half turn" 0 recon parallel.h5 $voxel -o half.h5
+if grep -q warning err; then bad "a half turn warns"; else ok "a half turn is silent"; fi
 # ---- algebraic methods -------------------------------------------------------------------------
 for m in sirt art sart block cgls lsqr lsmr mlem osem fista pdhg asd-pocs; do
 	check "recon $m" 0 recon s.h5 --method $m --iterations 4 $voxel --truth p.h5 -o m_$m.h5
