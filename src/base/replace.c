@@ -10,7 +10,8 @@
 #include <unistd.h>
 #include "base/base.h"
 
-enum { WALK_FILES = 16 }; /* directories nftw may hold open at a time */
+enum { WALK_FILES = 16 };    /* directories nftw may hold open at a time */
+enum { LONGEST_STEM = 100 }; /* bytes: some encrypted file systems end names at 143 */
 
 /* "<dir>/" and "<name>" of a path, trailing slashes left out. */
 typedef struct {
@@ -49,14 +50,26 @@ static tomos_status check_target(const char *path, const char *directory, bool o
 	return TOMOS_OK;
 }
 
+/* As much of a name as leaves room for the rest of a temporary one, with whole UTF-8 characters. */
+static int stem_length(const char *name, int length)
+{
+	if (length <= LONGEST_STEM)
+		return length;
+	length = LONGEST_STEM;
+	while (length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80)
+		length--;
+	return length;
+}
+
 static tomos_status free_name(char **name, const char *path, const char *directory, Parts parts)
 {
 	static _Atomic int64_t counter;
 	struct stat info;
+	const char *stem = path + parts.directory_length;
+	int length = stem_length(stem, parts.name_length);
 	for (;;) {
-		TRY(mem_printf(name, "%s.%.*s.%ld.%lld.part", directory, parts.name_length,
-			path + parts.directory_length, (long)getpid(),
-			(long long)atomic_fetch_add(&counter, 1)));
+		TRY(mem_printf(name, "%s.%.*s.%ld.%lld.part", directory, length, stem,
+			(long)getpid(), (long long)atomic_fetch_add(&counter, 1)));
 		if (lstat(*name, &info) != 0)
 			return TOMOS_OK;
 		mem_free(*name);

@@ -79,6 +79,26 @@ static void test_names(void **state)
 	drop(a);
 }
 
+/* Any name that the file system takes can be written; what is cut off is whole characters. */
+static void test_long_names(void **state)
+{
+	(void)state;
+	char name[256], *part;
+	for (int shift = 0; shift < 2; shift++) {
+		memset(name, 'x', sizeof name);
+		name[255 - shift] = 0;
+		for (int i = shift; i + 1 < 200; i += 2)
+			memcpy(name + i, "\xc3\xa9", 2);
+		assert_int_equal(file_temporary(&part, name, false), TOMOS_OK);
+		assert_int_equal(part[3 + 99 + (shift == 0)], '.');
+		put(part, "long");
+		assert_int_equal(file_publish(part, name, false), TOMOS_OK);
+		assert_true(holds(name, "long"));
+		file_discard(name);
+		mem_free(part);
+	}
+}
+
 static void test_file(void **state)
 {
 	(void)state;
@@ -280,7 +300,7 @@ static void test_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
-	        cmocka_unit_test(test_file), cmocka_unit_test(test_directory),
+	        cmocka_unit_test(test_long_names), cmocka_unit_test(test_file), cmocka_unit_test(test_directory),
 	        cmocka_unit_test(test_appeared), cmocka_unit_test(test_kinds_differ), cmocka_unit_test(test_refused),
 	        cmocka_unit_test(test_all), cmocka_unit_test(test_memory)};
 	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
