@@ -26,8 +26,8 @@ struct Filter {
 	fftwf_plan forth, back;
 };
 
-static pthread_mutex_t planning =
-	PTHREAD_MUTEX_INITIALIZER; /* FFTW plans in one thread at a time */
+/* FFTW plans in one thread at a time. */
+static pthread_mutex_t planning = PTHREAD_MUTEX_INITIALIZER;
 
 /* The next length that FFTW does fast: no prime factor above 7, and even. */
 static int64_t fast_length(int64_t least)
@@ -96,10 +96,9 @@ static tomos_status make_fade(Filter *f)
 	int64_t m = f->spec.margin;
 	TRY(mem_alloc(&f->fade, m, sizeof(float), "the padding"));
 	for (int64_t i = 0; i < m; i++)
-		f->fade[i] = f->spec.padding == PADDING_EDGE
-				     ? 1
-				     : (float)(0.5 *
-					       (1 + cos(M_PI * ((double)i + 1) / (double)(m + 1))));
+		f->fade[i] = (float)(0.5 * (1 + cos(M_PI * ((double)i + 1) / (double)(m + 1))));
+	for (int64_t i = 0; i < m && f->spec.padding == PADDING_EDGE; i++)
+		f->fade[i] = 1;
 	return TOMOS_OK;
 }
 
