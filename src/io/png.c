@@ -99,6 +99,11 @@ static tomos_status write_png(Writer *writer, const Picture *picture)
 		if (info) {
 			png_set_write_fn(png, writer, put_bytes, put_nothing);
 			put_picture(png, info, picture);
+		} else if (writer->status == TOMOS_OK) {
+			writer->status = fail(TOMOS_UNSUPPORTED,
+				"'%s' cannot be written: libpng " PNG_LIBPNG_VER_STRING
+				" does not start",
+				writer->path);
 		}
 	}
 	png_structp made = png;

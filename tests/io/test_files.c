@@ -1,5 +1,6 @@
 /* Grids and scans in files, pictures, and the check for numbers that are not finite. */
 #include "io_help.h"
+#include <dlfcn.h>
 #include <math.h>
 #include <png.h>
 #include <hdf5.h>
@@ -270,6 +271,33 @@ static void draws(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
+/* libpng's own, unless a test wants one that does not start. */
+static bool png_refuses;
+
+png_structp png_create_write_struct_2(png_const_charp version, png_voidp hearer,
+	png_error_ptr error, png_error_ptr warning, png_voidp owner, png_malloc_ptr take,
+	png_free_ptr give)
+{
+	png_structp (*own)(png_const_charp, png_voidp, png_error_ptr, png_error_ptr, png_voidp,
+		png_malloc_ptr, png_free_ptr);
+	void *found = dlsym(RTLD_NEXT, "png_create_write_struct_2");
+	memcpy(&own, &found, sizeof own);
+	return png_refuses ? NULL : own(version, hearer, error, warning, owner, take, give);
+}
+
+static void png_does_not_start(void **state)
+{
+	(void)state;
+	static const float data[6] = {0, 1, 2, 3, 4, 5};
+	png_refuses = true;
+	assert_int_equal(
+		tomos_picture_write(at("r.png"), data, 3, 2, 0, 5, NULL), TOMOS_UNSUPPORTED);
+	assert_says("r.png' cannot be written: libpng " PNG_LIBPNG_VER_STRING " does not start");
+	png_refuses = false;
+	assert_int_equal(access(at("r.png"), F_OK), -1);
+	assert_int_equal(mem_live(), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -281,6 +309,7 @@ int main(void)
 		cmocka_unit_test(finds_what_is_not_finite),
 	        cmocka_unit_test(finds_the_first_of_many),
 		cmocka_unit_test(draws),
+		cmocka_unit_test(png_does_not_start),
 	};
 	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
