@@ -1,6 +1,7 @@
 /* What the program says: results and notes unless quiet, one sentence for every failure. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include "cli.h"
 
 static const char *speaker = "";
@@ -30,13 +31,53 @@ int interrupted(void)
 	return INTERRUPTED;
 }
 
+static bool is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* An option of two words or more, which cannot be anything else in a sentence. */
+static bool is_option(const char *word, size_t length)
+{
+	if (!memchr(word, '_', length))
+		return false;
+	for (int number = 0; number < GROUP_COUNT; number++) {
+		group g = group_get(number);
+		for (int i = 0; i < g.count; i++)
+			if (strlen(g.rows[i].name) == length &&
+				strncmp(g.rows[i].name, word, length) == 0)
+				return true;
+	}
+	return false;
+}
+
+/* The library names options as C does, source_axis; a person writes --source-axis. */
+static void as_typed(const char *sentence, char *text, size_t size)
+{
+	size_t used = 0;
+	for (const char *at = sentence; *at && used + 4 < size;) {
+		size_t length = 0;
+		while (is_word(at[length]))
+			length++;
+		bool begins = at == sentence || at[-1] == ' ' || at[-1] == '('; /* no file's name */
+		bool option = begins && is_option(at, length) && used + length + 4 < size;
+		if (option)
+			used += (size_t)sprintf(text + used, "--");
+		for (size_t i = 0; i < (length ? length : 1) && used + 2 < size; i++, at++)
+			text[used++] = option && *at == '_' ? '-' : *at;
+	}
+	text[used] = 0;
+}
+
 int lib(tomos_status status)
 {
 	if (status == TOMOS_OK)
 		return DONE;
 	if (status == TOMOS_CANCELLED)
 		return interrupted();
-	return failed("%s", tomos_message());
+	char sentence[2048];
+	as_typed(tomos_message(), sentence, sizeof sentence);
+	return failed("%s", sentence);
 }
 
 bool message_quiet(void)

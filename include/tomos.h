@@ -133,7 +133,8 @@ TOMOS_API tomos_status tomos_geometry_views(tomos_geometry **scan, int64_t rows,
 /* Rows of 12 numbers in ASTRA's order: ray or source, detector centre, u, v. */
 TOMOS_API tomos_status tomos_geometry_vectors(tomos_geometry **scan, int64_t rows, int64_t columns,
 	int point_source, const double *vectors, int64_t count);
-/* .json, or .txt with 12 columns, for which the detector's size and the kind of source are needed. */
+/* .json, or .txt with 12 columns, for which the detector's size and the kind of source are needed: 0 x 0
+ * and -1 take what its first line says, as tomos_geometry_write made it. */
 TOMOS_API tomos_status tomos_geometry_read(tomos_geometry **scan, const char *path, int64_t rows,
 	int64_t columns, int point_source);
 TOMOS_API tomos_status tomos_geometry_write(

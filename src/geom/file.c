@@ -179,12 +179,43 @@ static tomos_status read_text_views(const Source *source, tomos_geometry *scan)
 	return TOMOS_OK;
 }
 
-static tomos_status read_text(tomos_geometry **scan, const Source *source)
+/* The first line of a file that was written here says what its numbers are, and the detector's size. */
+static tomos_status read_heading(Source *source)
+{
+	char kind[8];
+	long long rows, columns;
+	int found = sscanf(source->text,
+	        "# %7[a-z] x y z, detector x y z, u x y z, v x y z; %lld rows, %lld columns", kind,
+	        &rows, &columns);
+	int told = found < 1                     ? -1
+	           : strcmp(kind, "source") == 0 ? 1
+	           : strcmp(kind, "ray") == 0    ? 0
+	                                         : -1;
+	if (source->point_source < 0 && told < 0)
+		return fail(TOMOS_BAD_VALUE,
+		        "'%s' does not say whether its lines begin with a ray or with a source",
+		        source->path);
+	if (told >= 0 && source->point_source >= 0 && told != (source->point_source != 0))
+		return fail(TOMOS_BAD_VALUE,
+		        "the lines of '%s' begin with a %s, as the first one says, but "
+		        "point_source is %s",
+		        source->path, kind, told ? "not set" : "set");
+	if (told >= 0)
+		source->point_source = told;
+	if (found == 3 && source->rows == 0 && source->columns == 0) {
+		source->rows = rows;
+		source->columns = columns;
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status read_text(tomos_geometry **scan, Source *source)
 {
 	if (memchr(source->text, 0, (size_t)source->length))
 		return fail(TOMOS_BAD_FILE,
 		        "'%s' has a zero byte in it: text of 12 columns was expected",
 		        source->path);
+	TRY(read_heading(source));
 	int64_t count = count_lines(source);
 	if (count == 0)
 		return fail(TOMOS_BAD_FILE, "'%s' has no views: lines of 12 numbers were expected",

@@ -196,6 +196,8 @@ for text in "content   projections" "point source, 6 from the axis, 9 from the d
 	"40 views" "values    " "non-finite 0 of"; do
 	has "info says $text" out "$text"
 done
+check "cone beam without distances" 1 project p.h5 --geometry cone --views 4 -o x2.h5
+has "its sentence" err "a cone scan needs --source-axis"
 check "project a phantom" 0 project shepp-logan-modified --views 40 --columns 34 --rows 24 \
 	--pixel 0.0833333333333333 --samples 2 -o exact.h5
 check "the two are near" 0 compare exact.h5 s.h5 --max 0.2
@@ -343,6 +345,8 @@ check "its views" 0 convert s3.h5 s3.json
 check "a 2D array is a sinogram" 0 backproject sino.npy --views-file s3.json -o sino.h5
 check "as text, too" 0 convert s3.h5 s3.txt
 check "a 2D array with text" 0 backproject sino.npy --views-file s3.txt -o sino2.h5
+check "text that says ray" 1 backproject sino.npy --views-file s3.txt --point-source -o x2.h5
+has "its sentence" err "begin with a ray, as the first one says, but --point-source is set"
 check "sinogram to h5" 0 convert sino.npy sino3.h5 --views-file s3.json
 has "views of one row" out "3 views of 1 rows x 5 columns"
 clean convert

@@ -105,6 +105,31 @@ static void test_text_round_trip(void **state)
 	check_round_trip("a.txt", false, 123, 4567);
 }
 
+/* What the first line says is taken, and must not be contradicted. */
+static void test_text_heading(void **state)
+{
+	(void)state;
+	tomos_geometry *scan = awkward(false, 20), *again;
+	assert_int_equal(tomos_geometry_write(scan, path_of("a.txt"), NULL), TOMOS_OK);
+	assert_int_equal(tomos_geometry_read(&again, path_of("a.txt"), 0, 0, -1), TOMOS_OK);
+	assert_int_equal(again->rows, 123);
+	assert_int_equal(again->columns, 4567);
+	assert_memory_equal(again->views, scan->views, 20 * sizeof(tomos_view));
+	tomos_geometry_free(again);
+	assert_refused(tomos_geometry_read(&again, path_of("a.txt"), 123, 4567, 0), TOMOS_BAD_VALUE,
+	        "begin with a source, as the first one says, but point_source is not set");
+	tomos_geometry_free(scan);
+	static const char ray[] = "# ray x y z, detector\n0 5 0 0 -3 0 1 0 0 0 0 1\n";
+	put("t.txt", ray, sizeof ray - 1);
+	assert_refused(tomos_geometry_read(&again, place, 2, 3, 1), TOMOS_BAD_VALUE,
+	        "begin with a ray, as the first one says, but point_source is set");
+	assert_int_equal(tomos_geometry_read(&again, place, 2, 3, -1), TOMOS_OK);
+	tomos_geometry_free(again);
+	put("t.txt", ray + 22, sizeof ray - 23);
+	assert_refused(tomos_geometry_read(&again, place, 2, 3, -1), TOMOS_BAD_VALUE,
+	        "does not say whether its lines begin with a ray or with a source");
+}
+
 static void test_large_round_trip(void **state)
 {
 	(void)state;
@@ -422,6 +447,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {with_folder(test_json_round_trip),
 	        with_folder(test_text_round_trip), with_folder(test_large_round_trip),
+	        with_folder(test_text_heading),
 	        with_folder(test_other_language), with_folder(test_json_by_hand),
 	        with_folder(test_json_truncated), with_folder(test_json_garbled),
 	        with_folder(test_json_deep), with_folder(test_json_refused),
