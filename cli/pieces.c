@@ -127,11 +127,13 @@ done:
 }
 
 /* Whether slabs give what the whole grid gives: a clamped boundary lies where the grid ends, so every
- * slab would have its own, and a ray in a face between voxels may fall to the other side. */
-static bool slabs_agree(const tomos_projector_options *o)
+ * slab would have its own, a ray in a face between voxels may fall to the other side, and one slice
+ * with one row of pixels is a matter of the plane, in which z plays no part. */
+static bool slabs_agree(const tomos_projector_options *o, const tomos_geometry *scan)
 {
 	const char *model = o->back[0] ? o->back : o->forward;
-	return strcmp(o->boundary, "clamp") != 0 && strncmp(model, "line", 4) != 0;
+	return strcmp(o->boundary, "clamp") != 0 && strncmp(model, "line", 4) != 0 &&
+	       tomos_geometry_rows(scan) > 1;
 }
 
 int pieces_back(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
@@ -141,7 +143,7 @@ int pieces_back(tomos_backend *backend, const tomos_grid *grid, const tomos_geom
 	const job j = {backend, grid, scan, options, NULL, 0, volume, projections};
 	double work = (double)grid->n[0] * (double)grid->n[1] * (double)tomos_geometry_count(scan);
 	int64_t total = grid->n[2], step = piece_size(total, FEWEST, work);
-	if (!slabs_agree(options))
+	if (!slabs_agree(options, scan))
 		step = total;
 	return in_pieces(&j, total, step, back_piece);
 }

@@ -233,6 +233,14 @@ clean project
 check "backproject" 0 backproject s.h5 --size 24 --voxel 0.0833333333333333 -o b.h5
 check "backproject voxel-driven" 0 backproject cone40.h5 --size 24,20,16 --back voxel -o bv.h5
 has "the grid asked for" out "16 x 20 x 24 (z y x)"
+# Work for two pieces, of which the second would be the one slice that lies in the plane of the fan.
+check "a fan of many views" 0 project ball --geometry fan --source-axis 100 --source-detector 150 \
+	--columns 16 --pixel 0.3 --views 200000 -o many.h5
+fan="backproject many.h5 --forward voxel --voxel 0.1"
+check "slices of a fan" 0 $fan --size 26,26,17 --centre=0,0,-0.8 -o slices/
+check "two of them" 0 $fan --size 26,26,2 --centre=0,0,-0.05 -o two/
+check "pieces do not show" 0 compare slices/recon_00016.tiff two/recon_00001.tiff --max 1e-6
+rm -rf many.h5 slices two
 check "backproject a volume" 1 backproject p.h5 -o x2.h5
 has "its sentence" err "'p.h5' holds a volume, not projections"
 voxel="--size 24 --voxel 0.0833333333333333"
