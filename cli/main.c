@@ -1,4 +1,5 @@
 /* tomos COMMAND [OPTIONS]: finds the command, reads its options, runs it. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include "cli.h"
@@ -19,10 +20,10 @@ static int run(const command *c, const settings *s)
 		help_command(c);
 		return DONE;
 	}
-	if (threads < 0 || threads > 4096)
-		return wrong_usage("--threads: %lld is not between 0 and 4096", (long long)threads);
-	int code = lib(tomos_set_threads((int)threads));
-	return code == DONE ? c->run(s) : code;
+	int number = threads < INT_MIN ? INT_MIN : threads > INT_MAX ? INT_MAX : (int)threads;
+	if (tomos_set_threads(number) != TOMOS_OK)
+		return wrong_usage("--threads: %s", tomos_message());
+	return c->run(s);
 }
 
 /* A full disk or a closed pipe must not pass for success. */

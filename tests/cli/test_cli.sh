@@ -145,7 +145,11 @@ has "its sentence" err "no output"
 check "unknown phantom" 2 phantom shep-logan -o y.h5
 has "its sentence" err "nearest: shepp-logan"
 check "threads out of range" 2 info devices --threads -3
-has "its sentence" err "--threads: -3 is not between"
+has "its sentence" err "--threads: -3 threads: the number must be 0 (all cores) to 1024"
+check "more threads than there can be" 2 info devices --threads 1025
+has "its sentence" err "1025 threads: the number must be 0 (all cores) to 1024"
+check "more threads than an int" 2 info devices --threads 4294967297
+has "its sentence" err "to 1024"
 absent y.h5
 
 # ---- the commands ------------------------------------------------------------------------------
