@@ -231,7 +231,8 @@ TOMOS_API tomos_status tomos_file_write(
 	tomos_file *file, int64_t first, int64_t count, const float *data);
 TOMOS_API tomos_status tomos_file_commit(tomos_file *file); /* after this, only close */
 TOMOS_API void tomos_file_close(tomos_file *file);          /* without commit: nothing is left */
-/* For programs that end without closing, on a signal say: removes all that is not yet committed. */
+/* For programs that end without closing: removes all that is not yet committed. It takes a lock, so
+ * not from a signal handler: let the handler set a flag, and call this, or close, where that is seen. */
 TOMOS_API void tomos_file_discard_all(void);
 /* Refuses NaN and infinity: "'name' has 12 values that are not finite, the first at [3][0][7]". */
 TOMOS_API tomos_status tomos_array_check(const tomos_array *array, const char *name);
