@@ -79,7 +79,7 @@ struct BackendType {
 	tomos_status (*sync)(tomos_backend *backend);
 	/* The matrix behind `project`, entry by entry: a row of a ray-driven kernel (ray counted
 	 * [view][row][column]; index NULL: count only), and `project` with powers of the entries (0: 1
-	 * where there is one). NULL where the backend cannot. */
+	 * where there is one), for the box of the whole grid. NULL where the backend cannot. */
 	tomos_status (*row)(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
 		int64_t *index, float *weight, int64_t *count);
 	tomos_status (*power)(tomos_backend *backend, const Projecting *what, int power);

@@ -257,9 +257,32 @@ static void orders(void **state)
 	assert_true(memcmp(list, other, 100 * sizeof *list) != 0);
 }
 
+static void part_of_the_grid(void **state)
+{
+	(void)state;
+	Small s = small_make(0, "joseph");
+	Plan plan;
+	KernelModel model = {.weight = WEIGHT_RAY};
+	OK(plan_make(&plan, &s.scene.grid, s.scene.scan, &model));
+	Projecting what = {.plan = &plan,
+		.kernel = KERNEL_joseph,
+		.direction = FORWARD,
+		.count = plan.scan->count,
+		.volume = s.x,
+		.projections = s.y};
+	memcpy(what.box.high, plan.grid.n, sizeof what.box.high);
+	OK(s.backend->type->power(s.backend, &what, 2));
+	what.box.low[1] = 1;
+	REFUSED(s.backend->type->power(s.backend, &what, 2), TOMOS_UNSUPPORTED,
+		"along y: powers of entries are for the whole grid, 0 to ");
+	plan_free(&plan);
+	small_free(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(powers),
+		cmocka_unit_test(part_of_the_grid),
 		cmocka_unit_test(parts), cmocka_unit_test(weighted), cmocka_unit_test(gradient),
 		cmocka_unit_test(norm), cmocka_unit_test(block_sizes), cmocka_unit_test(orders)};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,6 +164,13 @@ tomos_status cpu_power(tomos_backend *backend, const Projecting *what, int power
 {
 	(void)backend;
 	Powers p = {.what = what, .grid = what->plan->whole, .power = power};
+	for (int a = 0; a < 3; a++)
+		if (what->box.low[a] != p.grid.low[a] || what->box.high[a] != p.grid.high[a])
+			return fail(TOMOS_UNSUPPORTED,
+				"voxels %lld to %lld along %c: powers of entries are for the whole "
+				"grid, 0 to %lld",
+				(long long)what->box.low[a], (long long)what->box.high[a] - 1,
+				"xyz"[a], (long long)p.grid.high[a] - 1);
 	if (what->direction == FORWARD)
 		parallel_for(what->count, power_view, &p);
 	else
