@@ -199,14 +199,16 @@ def main():
     parser.add_argument("--every", type=int, default=16, help="time iradon on one view of so many")
     parser.add_argument("--threads", type=int, default=2, help="of tomos and RTK")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", choices=("cone", "slice"), help="leave the other one out")
     given = parser.parse_args()
 
     tomos = Analytic(given.library, given.threads)
     print(f"tomos: {tomos.describe()}; itk-rtk in ITK {itk.Version.GetITKVersion()}; astra-toolbox "
           f"{astra.__version__}; scikit-image {skimage.__version__}")
-    cone(tomos, given.cone, given.threads, given.repeats)
-    print()
-    one_slice(tomos, given.size, given.repeats, given.every)
+    if given.only != "slice":
+        cone(tomos, given.cone, given.threads, given.repeats)
+    if given.only != "cone":
+        one_slice(tomos, given.size, given.repeats, given.every)
 
 
 if __name__ == "__main__":
