@@ -3,11 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include "algo/analytic.h"
-
-static double dot(const double a[3], const double b[3])
-{
-	return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-}
+#include "base/vector3.h"
 
 /* Across the central ray, horizontally: the column direction of an aligned detector. */
 static void across(const tomos_view *view, double direction[3])
@@ -23,21 +19,21 @@ static void across(const tomos_view *view, double direction[3])
 /* Parallel rays do not care how the detector stands along them. */
 static bool is_aligned(const tomos_view *view)
 {
-	double side[3], u = sqrt(dot(view->u, view->u)), v = sqrt(dot(view->v, view->v));
+	double side[3], u = norm3(view->u), v = norm3(view->v);
 	const double tiny = 1e-9;
 	across(view, side);
-	if (fabs(view->u[2]) > tiny * u || fabs(dot(view->v, side)) > tiny * v)
+	if (fabs(view->u[2]) > tiny * u || fabs(dot3(view->v, side)) > tiny * v)
 		return false;
-	return view->src[3] == 0 || (fabs(fabs(dot(view->u, side)) - u) < tiny * u &&
+	return view->src[3] == 0 || (fabs(fabs(dot3(view->u, side)) - u) < tiny * u &&
 					    fabs(fabs(view->v[2]) - v) < tiny * v);
 }
 
 static tomos_view align(const tomos_view *view)
 {
 	tomos_view made = *view;
-	double side[3], u = sqrt(dot(view->u, view->u)), v = sqrt(dot(view->v, view->v));
+	double side[3], u = norm3(view->u), v = norm3(view->v);
 	across(view, side);
-	double mirrored = dot(view->u, side) < 0 ? -1 : 1, upside_down = view->v[2] < 0 ? -1 : 1;
+	double mirrored = dot3(view->u, side) < 0 ? -1 : 1, upside_down = view->v[2] < 0 ? -1 : 1;
 	for (int a = 0; a < 3; a++) {
 		made.u[a] = mirrored * u * side[a];
 		made.v[a] = a == 2 ? upside_down * v : 0;
@@ -55,9 +51,9 @@ static void pixel_map(
 		first[a] = aligned->det[a] - c * aligned->u[a] - r * aligned->v[a];
 	const double *forms[3] = {k->column, k->row, k->depth};
 	for (int i = 0; i < 3; i++) {
-		m[3 * i] = dot(forms[i], aligned->u);
-		m[3 * i + 1] = dot(forms[i], aligned->v);
-		m[3 * i + 2] = dot(forms[i], first) + forms[i][3];
+		m[3 * i] = dot3(forms[i], aligned->u);
+		m[3 * i + 1] = dot3(forms[i], aligned->v);
+		m[3 * i + 2] = dot3(forms[i], first) + forms[i][3];
 	}
 }
 

@@ -2,18 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "backend/backend.h"
-
-static double dot(const double a[3], const double b[3])
-{
-	return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-}
-
-static void cross(const double a[3], const double b[3], double c[3])
-{
-	c[0] = a[1] * b[2] - a[2] * b[1];
-	c[1] = a[2] * b[0] - a[0] * b[2];
-	c[2] = a[0] * b[1] - a[1] * b[0];
-}
+#include "base/vector3.h"
 
 /* Source and pixels, in voxel indices. */
 static void view_rays(KernelView *k, const tomos_view *view, const Plan *plan)
@@ -40,29 +29,29 @@ static void coordinate(double f[4], const KernelView *k, const double w[3], cons
 	if (k->src[3] != 0) {
 		for (int a = 0; a < 3; a++)
 			away[a] = k->src[a] - k->first[a];
-		double scale = -1 / dot(n, away), offset = dot(w, away);
+		double scale = -1 / dot3(n, away), offset = dot3(w, away);
 		for (int a = 0; a < 3; a++)
 			f[a] = w[a] + scale * offset * n[a];
-		f[3] = -dot(f, k->src);
+		f[3] = -dot3(f, k->src);
 	} else {
-		double slope = dot(w, k->src) / dot(n, k->src);
+		double slope = dot3(w, k->src) / dot3(n, k->src);
 		for (int a = 0; a < 3; a++)
 			f[a] = w[a] - slope * n[a];
-		f[3] = -dot(f, k->first);
+		f[3] = -dot3(f, k->first);
 	}
 }
 
 static void view_pixels(KernelView *k)
 {
 	double n[3], w[3];
-	cross(k->u, k->v, n);
-	cross(k->v, n, w);
-	double scale = 1 / dot(w, k->u);
+	cross3(n, k->u, k->v);
+	cross3(w, k->v, n);
+	double scale = 1 / dot3(w, k->u);
 	for (int a = 0; a < 3; a++)
 		w[a] *= scale;
 	coordinate(k->column, k, w, n);
-	cross(n, k->u, w);
-	scale = 1 / dot(w, k->v);
+	cross3(w, n, k->u);
+	scale = 1 / dot3(w, k->v);
 	for (int a = 0; a < 3; a++)
 		w[a] *= scale;
 	coordinate(k->row, k, w, n);
@@ -72,8 +61,8 @@ static void view_pixels(KernelView *k)
 		double away[3] = {
 			k->first[0] - k->src[0], k->first[1] - k->src[1], k->first[2] - k->src[2]};
 		for (int a = 0; a < 3; a++)
-			k->depth[a] = n[a] / dot(n, away);
-		k->depth[3] = -dot(k->depth, k->src);
+			k->depth[a] = n[a] / dot3(n, away);
+		k->depth[3] = -dot3(k->depth, k->src);
 	}
 }
 
@@ -87,15 +76,15 @@ static void view_mass(KernelView *k, const Plan *plan)
 			k->mass = fabs(k->column[0] * k->depth[1] - k->column[1] * k->depth[0]);
 			return;
 		}
-		cross(k->row, k->depth, c);
-		k->mass = fabs(dot(k->column, c));
+		cross3(c, k->row, k->depth);
+		k->mass = fabs(dot3(k->column, c));
 	} else if (plan->model.planar) {
 		k->mass = hypot(k->column[0] * step[1], k->column[1] * step[0]);
 	} else {
-		cross(k->column, k->row, c);
+		cross3(c, k->column, k->row);
 		for (int a = 0; a < 3; a++)
 			c[a] *= step[a];
-		k->mass = sqrt(dot(c, c));
+		k->mass = norm3(c);
 	}
 }
 
@@ -107,7 +96,7 @@ static bool is_planar(const Plan *plan)
 		const KernelView *k = &plan->views[i];
 		double tiny = 1e-9;
 		double z = k->src[3] != 0 ? k->src[2] : 0;
-		double slope = k->src[3] != 0 ? 0 : k->src[2] / sqrt(dot(k->src, k->src));
+		double slope = k->src[3] != 0 ? 0 : k->src[2] / norm3(k->src);
 		if (fabs(z) > tiny || fabs(slope) > tiny || fabs(k->first[2]) > tiny ||
 			fabs(k->u[2]) > tiny)
 			return false;

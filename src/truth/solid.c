@@ -1,11 +1,7 @@
 /* The chord of a line in an ellipsoid or cylinder. */
 #include <math.h>
+#include "base/vector3.h"
 #include "truth/truth.h"
-
-static double dot(const double a[3], const double b[3])
-{
-	return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-}
 
 /* The line is first moved to its point nearest to the centre, then, in the space where the solid is
  * the unit sphere, to the point nearest there: h, the distance that decides, is then never the
@@ -16,20 +12,20 @@ bool solid_chord(
 	double w[3], o[3], d[3];
 	for (int i = 0; i < 3; i++)
 		w[i] = point[i] - s->centre[i];
-	double nearest = -dot(w, direction);
+	double nearest = -dot3(w, direction);
 	for (int i = 0; i < 3; i++)
 		w[i] += nearest * direction[i];
-	if (dot(w, w) > s->radius * s->radius)
+	if (dot3(w, w) > s->radius * s->radius)
 		return false;
 	for (int i = 0; i < 3; i++) {
-		o[i] = dot(s->to_unit[i], w);
-		d[i] = dot(s->to_unit[i], direction);
+		o[i] = dot3(s->to_unit[i], w);
+		d[i] = dot3(s->to_unit[i], direction);
 	}
-	double speed2 = dot(d, d);
-	double shift = speed2 > 0 ? -dot(o, d) / speed2 : 0;
+	double speed2 = dot3(d, d);
+	double shift = speed2 > 0 ? -dot3(o, d) / speed2 : 0;
 	for (int i = 0; i < 3; i++)
 		o[i] += shift * d[i];
-	double h2 = dot(o, o);
+	double h2 = dot3(o, o);
 	if (!(h2 < 1))
 		return false;
 	double half = sqrt((1 - h2) / speed2); /* infinite along a cylinder */
