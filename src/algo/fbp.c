@@ -8,6 +8,8 @@
 #include <string.h>
 #include "algo/analytic.h"
 
+OPTION_VALUES(analytic_values, TOMOS_ANALYTIC_OPTIONS);
+
 enum { CHUNK_FLOATS = 8 << 20 };
 
 /* Everything known before the first view is touched. */
@@ -70,8 +72,8 @@ static tomos_status choose(
 {
 	int padding, interpolation;
 	const tomos_geometry *a = w->aligned;
-	TRY(choice_find("padding", "zero|edge|smooth", o->padding, &padding));
-	TRY(choice_find("interpolation", "linear|nearest|oversampled", o->interpolation,
+	TRY(choice_find("padding", analytic_values.padding, o->padding, &padding));
+	TRY(choice_find("interpolation", analytic_values.interpolation, o->interpolation,
 		&interpolation));
 	if (o->filter_taps < 0)
 		return fail(TOMOS_BAD_VALUE, "filter-taps %lld: the number must not be negative",

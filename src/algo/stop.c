@@ -8,11 +8,13 @@
 #include <math.h>
 #include "algo/run.h"
 
+OPTION_VALUES(algebraic_values, TOMOS_ALGEBRAIC_OPTIONS);
+
 enum { STOP_ITERATIONS, STOP_CHANGE, STOP_DISCREPANCY, STOP_NCP, STOP_MONOTONE };
 
 static int rule_of(const Run *run)
 {
-	return choice_index("iterations|change|discrepancy|ncp|monotone", run->o->stop);
+	return choice_index(algebraic_values.stop, run->o->stop);
 }
 
 bool stop_needs_residual(const Run *run)

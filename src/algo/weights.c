@@ -9,11 +9,13 @@
 #include <math.h>
 #include "algo/weights.h"
 
+OPTION_VALUES(algebraic_values, TOMOS_ALGEBRAIC_OPTIONS);
+
 #define LEAST 1e-6 /* of the largest: rays and voxels that are barely met count for nothing */
 
 WeightKind weights_kind(const Run *run)
 {
-	return (WeightKind)choice_index("sirt|cimmino|landweber|cav|drop", run->o->weights);
+	return (WeightKind)choice_index(algebraic_values.weights, run->o->weights);
 }
 
 bool weights_has_voxels(WeightKind kind)

@@ -7,6 +7,8 @@
 #include <string.h>
 #include "algo/analytic.h"
 
+OPTION_VALUES(analytic_values, TOMOS_ANALYTIC_OPTIONS);
+
 /* Windows over x = frequency / cut-off in [0, 1]: 1 at zero and falling. */
 static double ram_lak(double x)
 {
@@ -52,8 +54,7 @@ static double (*const windows[])(double x) = {
 tomos_status window_find(const char *name, double (**window)(double))
 {
 	int index;
-	TRY(choice_find("filter", "ram-lak|shepp-logan|cosine|hamming|hann|parzen|butterworth|none",
-		name, &index));
+	TRY(choice_find("filter", analytic_values.filter, name, &index));
 	*window = windows[index];
 	return TOMOS_OK;
 }

@@ -72,6 +72,15 @@ tomos_status arrays_apart(
 	const tomos_array *in, const char *in_what, const tomos_array *out, const char *out_what);
 tomos_status array_finite(const tomos_array *array, const char *what, const char *quote);
 
+/* A struct of the values column of a list of options.def, one member per row, so that choices are
+ * written there alone: OPTION_VALUES(scan_values, TOMOS_SCAN_OPTIONS); ... scan_values.geometry. */
+#define OPTION_VALUES_MEMBER(kind, name, fallback, values, help) const char *name;
+#define OPTION_VALUES_TEXT(kind, name, fallback, values, help) values,
+#define OPTION_VALUES(variable, ROWS) \
+	static const struct { \
+		ROWS(OPTION_VALUES_MEMBER) \
+	} variable = {ROWS(OPTION_VALUES_TEXT)}
+
 /* Writing a file or a directory: a temporary name beside `path` (to be mem_freed; refused if `path`
  * exists and may not be overwritten), then fsync and rename into place (refused if `path` exists by
  * then and may not be overwritten), or removal with all in it. */

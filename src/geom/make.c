@@ -10,12 +10,7 @@
 
 #define PI 3.14159265358979323846
 
-/* The values column of options.def, one member per row. */
-#define VALUES_MEMBER(kind, name, fallback, values, help) const char *name;
-#define VALUES_TEXT(kind, name, fallback, values, help) values,
-static const struct {
-	TOMOS_SCAN_OPTIONS(VALUES_MEMBER)
-} scan_values = {TOMOS_SCAN_OPTIONS(VALUES_TEXT)};
+OPTION_VALUES(scan_values, TOMOS_SCAN_OPTIONS);
 
 enum { TURNS = 1, SOURCE = 2, FLAT = 4, TILT = 8, PITCH = 16 };
 

@@ -8,6 +8,8 @@
 #include <string.h>
 #include "op/matrix.h"
 
+OPTION_VALUES(matrix_values, TOMOS_MATRIX_OPTIONS);
+
 enum {
 	ROWS_PER_TASK = 256,
 	PORTION = 1 << 18, /* entries of the rows that the adjoint takes at a time */
@@ -425,7 +427,7 @@ tomos_status tomos_op_matrix(tomos_op **op, tomos_backend *backend, const tomos_
 	int kernel, storage;
 	KernelModel model = {.weight = WEIGHT_RAY};
 	TRY(choose_kernel(projector, &kernel, &model));
-	TRY(choice_find("storage", "csr|scsr", o.storage, &storage));
+	TRY(choice_find("storage", matrix_values.storage, o.storage, &storage));
 	Lister lister;
 	TRY(lister_open(&lister, grid, scan, kernel, &model));
 	tomos_status status = (storage == 0 ? csr_make : scsr_make)(op, backend, &lister);

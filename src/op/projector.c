@@ -3,6 +3,8 @@
 #include <string.h>
 #include "op/op.h"
 
+OPTION_VALUES(projector_values, TOMOS_PROJECTOR_OPTIONS);
+
 typedef struct {
 	Plan plan;
 	int forward, back;
@@ -121,11 +123,11 @@ tomos_status projector_choose(
 	int index;
 	bool same = !o->back || !*o->back;
 	TRY(choice_find("forward projector", tomos_projector_names(), o->forward, forward));
-	TRY(choice_find("back projector", tomos_projector_names(), same ? o->forward : o->back,
-		back));
-	TRY(choice_find("boundary", "expand|clamp", o->boundary, &index));
+	TRY(choice_find(
+		"back projector", tomos_projector_names(), same ? o->forward : o->back, back));
+	TRY(choice_find("boundary", projector_values.boundary, o->boundary, &index));
 	model->clamp = index == 1;
-	TRY(choice_find("interpolation", "linear|nearest", o->interpolation, &index));
+	TRY(choice_find("interpolation", projector_values.interpolation, o->interpolation, &index));
 	model->nearest = index == 1;
 	return TOMOS_OK;
 }
