@@ -301,9 +301,10 @@ static tomos_status finish(Run *run, tomos_status status)
 		status = status == TOMOS_OK ? copied : status;
 	}
 	vector_return(&run->truth, run->X, VECTOR_IN);
-	subsets_free(&run->subsets);
-	for (int64_t i = 0; i < run->held_count; i++)
+	for (int64_t i = 0; i < run->held_count;
+		i++) /* before the blocks, whose spaces some are of */
 		vector_free(run->held[i].data, run->held[i].space);
+	subsets_free(&run->subsets);
 	tomos_op_free(run->weighted);
 	tomos_op_free(run->gradient);
 	mem_free(run->held);
