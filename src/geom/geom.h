@@ -32,9 +32,6 @@ void view_pixel(const tomos_geometry *scan, int64_t view, double row, double col
  * go along `direction` (of any length but 0). */
 void view_towards(const double direction[3], double u[3], double v[3]);
 
-/* Every view's rays and u stay in planes of constant z and v is along z. */
-bool geom_is_planar(const tomos_geometry *scan);
-
 /* Views as 13 numbers (src 4, det 3, u 3, v 3) for files. */
 enum { VIEW_NUMBERS = 13 };
 tomos_status geom_from_numbers(

@@ -195,29 +195,3 @@ void view_pixel(const tomos_geometry *scan, int64_t view, double row, double col
 	else
 		memcpy(direction, w->src, 3 * sizeof *direction);
 }
-
-/* Rounding of a turned frame is no tilt. */
-static bool is_flat(double z, const double a[3])
-{
-	return fabs(z) <= 1e-12 * norm3(a);
-}
-
-static bool view_is_planar(const tomos_view *view, int64_t rows)
-{
-	const double *v = view->v;
-	if (!is_flat(view->u[2], view->u) || !is_flat(hypot(v[0], v[1]), v))
-		return false;
-	if (view->src[3] == 0)
-		return is_flat(view->src[2], view->src);
-	double way[3]; /* the rays of a point source spread over the rows, unless there is one */
-	add3(way, view->det, -1, view->src);
-	return rows == 1 && is_flat(way[2], way);
-}
-
-bool geom_is_planar(const tomos_geometry *scan)
-{
-	for (int64_t i = 0; i < scan->count; i++)
-		if (!view_is_planar(&scan->views[i], scan->rows))
-			return false;
-	return true;
-}

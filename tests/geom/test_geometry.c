@@ -155,32 +155,6 @@ static void test_pixel(void **state)
 	tomos_geometry_free(scan);
 }
 
-static bool is_planar(tomos_view second, int64_t rows)
-{
-	tomos_view views[2] = {parallel, second};
-	tomos_geometry *scan;
-	assert_int_equal(tomos_geometry_views(&scan, rows, 6, views, 2), TOMOS_OK);
-	bool planar = geom_is_planar(scan);
-	tomos_geometry_free(scan);
-	return planar;
-}
-
-static void test_planar(void **state)
-{
-	(void)state;
-	assert_true(is_planar(parallel, 4));
-	assert_true(is_planar(
-	        (tomos_view){{1, -1, 1e-16, 0}, {0, 0, 3}, {1, 2, 1e-16}, {1e-17, 0, -2}}, 4));
-	assert_true(is_planar(cone, 1));
-	assert_false(is_planar(cone, 2));
-	assert_true(is_planar((tomos_view){{0, 5, 7, 1}, {0, -3, 7}, {1, 0, 0}, {0, 0, 1}}, 1));
-	assert_false(is_planar((tomos_view){{0, 5, 7, 1}, {0, -3, 6}, {1, 0, 0}, {0, 0, 1}}, 1));
-	assert_false(is_planar((tomos_view){{0, -1, 0.01, 0}, {0, 0, 0}, {1, 0, 0}, {0, 0, 1}}, 1));
-	assert_false(is_planar((tomos_view){{0, -1, 0, 0}, {0, 0, 0}, {1, 0, 0.01}, {0, 0, 1}}, 1));
-	assert_false(is_planar((tomos_view){{0, -1, 0, 0}, {0, 0, 0}, {1, 0, 0}, {0.01, 0, 1}}, 1));
-	assert_false(is_planar((tomos_view){{0, -1, 0, 0}, {0, 0, 0}, {1, 0, 0}, {0, 0.01, 1}}, 1));
-}
-
 static void test_memory(void **state)
 {
 	(void)state;
@@ -204,7 +178,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_views),
 	        cmocka_unit_test(test_sizes_refused), cmocka_unit_test(test_numbers_refused),
 	        cmocka_unit_test(test_shapes_refused), cmocka_unit_test(test_vectors),
-	        cmocka_unit_test(test_numbers), cmocka_unit_test(test_pixel),
-	        cmocka_unit_test(test_planar), cmocka_unit_test(test_memory)};
+	        cmocka_unit_test(test_numbers), cmocka_unit_test(test_pixel), cmocka_unit_test(test_memory)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
