@@ -253,11 +253,13 @@ static tomos_status check_keys(const json_t *object, int64_t view)
 	json_t *value;
 	if (!json_is_object(object))
 		return fail(TOMOS_BAD_FILE, "view %lld must be an object {...}", (long long)view);
-	json_object_foreach((json_t *)object, key,
-	        value) if (choice_index("source|direction|detector|u|v", key) <
-	                   0) return fail(TOMOS_BAD_FILE,
-	        "view %lld: key '%.64s' is not known (source or direction, detector, u, v)",
-	        (long long)view, key);
+	json_object_foreach((json_t *)object, key, value) {
+		if (choice_index("source|direction|detector|u|v", key) < 0)
+			return fail(TOMOS_BAD_FILE,
+				"view %lld: key '%.64s' is not known (source or direction, "
+				"detector, u, v)",
+				(long long)view, key);
+	}
 	bool source = json_object_get(object, "source"), ray = json_object_get(object, "direction");
 	if (source == ray)
 		return fail(TOMOS_BAD_FILE,
