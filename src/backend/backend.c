@@ -2,7 +2,11 @@
 #include <string.h>
 #include "backend/backend.h"
 
-static const BackendType *const types[] = {&cpu_backend};
+/* The first is what "auto" opens. */
+#define BACKENDS(B) B(cpu)
+#define BACKEND_TYPE(name) &name##_backend,
+#define BACKEND_NAME(name) "|" #name
+static const BackendType *const types[] = {BACKENDS(BACKEND_TYPE)};
 
 #define KERNEL(id, name, family, weights, help) {name, FAMILY_##family, weights},
 const KernelRow kernel_rows[KERNEL_COUNT] = {
@@ -23,7 +27,7 @@ const char *tomos_projector_names(void)
 
 const char *tomos_backend_names(void)
 {
-	return "auto|cpu";
+	return "auto" BACKENDS(BACKEND_NAME);
 }
 
 tomos_status tomos_backend_open(tomos_backend **backend, const char *name)
