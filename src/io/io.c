@@ -114,12 +114,29 @@ static tomos_status check_path(const char *path)
 	return TOMOS_OK;
 }
 
-static tomos_status file_make(File **file, const char *path)
+/* A description to be filled in; `file` is NULL until file_give. */
+static tomos_status file_make(File **file, File **made, const char *path,
+	tomos_file_options *options, const tomos_file_options *given)
 {
-	TRY(mem_zeroed(file, 1, sizeof **file, "a file's description"));
-	(*file)->content = TOMOS_UNKNOWN;
-	TRY(mem_text(&(*file)->path, path));
-	return TOMOS_OK;
+	*file = NULL;
+	*options = tomos_file_defaults();
+	TRY(check_path(path));
+	TRY(options_take(options, given, "file"));
+	TRY(mem_zeroed(made, 1, sizeof **made, "a file's description"));
+	(*made)->content = TOMOS_UNKNOWN;
+	tomos_status status = mem_text(&(*made)->path, path);
+	if (status != TOMOS_OK)
+		tomos_file_close(*made);
+	return status;
+}
+
+static tomos_status file_give(File **file, File *made, tomos_status status)
+{
+	if (status == TOMOS_OK)
+		*file = made;
+	else
+		tomos_file_close(made);
+	return status;
 }
 
 static tomos_status open_into(File *file, const tomos_file_options *options)
@@ -134,19 +151,10 @@ static tomos_status open_into(File *file, const tomos_file_options *options)
 
 tomos_status tomos_file_open(File **file, const char *path, const tomos_file_options *given)
 {
-	tomos_file_options options = tomos_file_defaults();
-	*file = NULL;
-	TRY(check_path(path));
-	TRY(options_take(&options, given, "file"));
-	File *made = NULL;
-	tomos_status status = file_make(&made, path);
-	if (status == TOMOS_OK)
-		status = open_into(made, &options);
-	if (status == TOMOS_OK)
-		*file = made;
-	else
-		tomos_file_close(made);
-	return status;
+	tomos_file_options options;
+	File *made;
+	TRY(file_make(file, &made, path, &options, given));
+	return file_give(file, made, open_into(made, &options));
 }
 
 /* Hours of work should not end in a full disk. What is left is told of the directory that the file will
@@ -189,19 +197,10 @@ static tomos_status create_into(File *file, tomos_content content, const int64_t
 tomos_status tomos_file_create(File **file, const char *path, tomos_content content,
         const int64_t shape[3], const tomos_file_options *given)
 {
-	tomos_file_options options = tomos_file_defaults();
-	*file = NULL;
-	TRY(check_path(path));
-	TRY(options_take(&options, given, "file"));
-	File *made = NULL;
-	tomos_status status = file_make(&made, path);
-	if (status == TOMOS_OK)
-		status = create_into(made, content, shape, &options);
-	if (status == TOMOS_OK)
-		*file = made;
-	else
-		tomos_file_close(made);
-	return status;
+	tomos_file_options options;
+	File *made;
+	TRY(file_make(file, &made, path, &options, given));
+	return file_give(file, made, create_into(made, content, shape, &options));
 }
 
 void tomos_file_close(File *file)
