@@ -30,6 +30,13 @@ tomos_status op_make(tomos_op **op, const OpType *type, tomos_backend *backend,
 	return TOMOS_OK;
 }
 
+void op_resemble(tomos_op *op, const tomos_op *like)
+{
+	op->matched = like->matched;
+	op->row_most = like->row_most;
+	memcpy(op->description, like->description, sizeof op->description);
+}
+
 void tomos_op_free(tomos_op *op)
 {
 	if (!op)

@@ -37,6 +37,8 @@ struct tomos_op {
 
 tomos_status op_make(tomos_op **op, const OpType *type, tomos_backend *backend,
 	const int64_t domain[3], const int64_t range[3], int64_t own_size);
+/* What parts and dressed operators take from the one they are made of. */
+void op_resemble(tomos_op *op, const tomos_op *like);
 tomos_status op_forward(const tomos_op *op, const float *x, float *y);
 tomos_status op_adjoint(const tomos_op *op, const float *y, float *x);
 tomos_status op_part(const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);

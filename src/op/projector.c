@@ -103,9 +103,7 @@ static tomos_status projector_part(
 		tomos_op_free(made);
 		return status;
 	}
-	made->matched = op->matched;
-	made->row_most = op->row_most;
-	memcpy(made->description, op->description, sizeof made->description);
+	op_resemble(made, op);
 	*part = made;
 	return TOMOS_OK;
 }

@@ -1,6 +1,4 @@
 /* An operator whose rays count more or less, and of whose voxels only some count. */
-#include <stdio.h>
-#include <string.h>
 #include "op/op.h"
 
 typedef struct {
@@ -100,9 +98,7 @@ tomos_status op_weighted(
 		tomos_op_free(made);
 		return status;
 	}
-	made->matched = inner->matched;
-	made->row_most = inner->row_most;
-	memcpy(made->description, inner->description, sizeof made->description);
+	op_resemble(made, inner);
 	*op = made;
 	return TOMOS_OK;
 }
