@@ -174,10 +174,9 @@ int grid_centred(tomos_grid *grid, const int64_t n[3], const double *voxel, int6
 /* An output is opened before the work, so that a refusal comes first, and filled after it. */
 int output_open(
 	tomos_file **file, const settings *s, tomos_content content, const int64_t shape[3]);
-int output_volume(
-	tomos_file *file, const char *path, const tomos_array *volume, const tomos_grid *grid);
-int output_scan(
-	tomos_file *file, const char *path, const tomos_array *data, const tomos_geometry *scan);
+/* A volume with its grid, or projections with their scan; the other is NULL. */
+int output_write(tomos_file *file, const char *path, const tomos_array *array,
+	const tomos_grid *grid, const tomos_geometry *scan);
 /* A grid or geometry that the format of the target cannot hold is left out with a note. */
 int output_describe(
 	tomos_file *file, const char *path, const tomos_grid *grid, const tomos_geometry *scan);

@@ -16,7 +16,7 @@ int cmd_backproject(const settings *s)
 	DO(output_open(&file, s, TOMOS_VOLUME, shape));
 	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
 	DO(pieces_back(backend, &grid, scan, &s->projector, &data, &volume));
-	DO(output_volume(file, s->output.output, &volume, &grid));
+	DO(output_write(file, s->output.output, &volume, &grid, NULL));
 done:
 	array_free(&data);
 	array_free(&volume);

@@ -59,7 +59,7 @@ int cmd_phantom(const settings *s)
 	DO(array_new(&volume, shape, "the volume"));
 	DO(output_open(&file, s, TOMOS_VOLUME, shape));
 	DO(pieces_volume(phantom, &grid, s->phantom.samples, &volume));
-	DO(output_volume(file, s->output.output, &volume, &grid));
+	DO(output_write(file, s->output.output, &volume, &grid, NULL));
 done:
 	array_free(&volume);
 	tomos_phantom_free(phantom);

@@ -58,7 +58,7 @@ static int project_into(const settings *s, const tomos_phantom *phantom, const t
 		DO(pieces_forward(backend, grid, scan, &s->projector, volume, &data));
 	}
 	DO(project_noise(s, &data));
-	DO(output_scan(file, s->output.output, &data, scan));
+	DO(output_write(file, s->output.output, &data, NULL, scan));
 done:
 	array_free(&data);
 	tomos_file_close(file);

@@ -239,7 +239,7 @@ static int recon_finish(const settings *s, recon_job *j, tomos_file *file)
 	tomos_difference d;
 	int code;
 	array_free(&j->data);
-	DO(output_volume(file, s->output.output, &j->volume, &j->grid));
+	DO(output_write(file, s->output.output, &j->volume, &j->grid, NULL));
 	if (j->truth.data)
 		DO(difference_print(&j->truth, &j->volume, &d));
 	if (j->stopped) {

@@ -95,11 +95,9 @@ done:
 	return code;
 }
 
-static int output_fill(
-	tomos_file *file, const char *path, const tomos_array *array, tomos_content content)
+static int output_fill(tomos_file *file, const tomos_array *array)
 {
 	int64_t step = portion(array->shape), plane = array->shape[1] * array->shape[2];
-	char text[96];
 	int code;
 	DO(progress_step("writing", 0, array->shape[0]));
 	for (int64_t first = 0; first < array->shape[0]; first += step) {
@@ -108,30 +106,22 @@ static int output_fill(
 		DO(progress_step("writing", first + count, array->shape[0]));
 	}
 	DO(lib(tomos_file_commit(file)));
-	shape_text(array->shape, content, text);
+done:
+	return code;
+}
+
+int output_write(tomos_file *file, const char *path, const tomos_array *array,
+	const tomos_grid *grid, const tomos_geometry *scan)
+{
+	char text[96];
+	int code;
+	DO(output_describe(file, path, grid, scan));
+	DO(output_fill(file, array));
+	shape_text(array->shape, grid ? TOMOS_VOLUME : TOMOS_PROJECTIONS, text);
 	say("wrote %s: %s", path, text);
-done:
-	return code;
-}
-
-int output_volume(
-	tomos_file *file, const char *path, const tomos_array *volume, const tomos_grid *grid)
-{
-	int code;
-	DO(output_describe(file, path, grid, NULL));
-	DO(output_fill(file, path, volume, TOMOS_VOLUME));
-	say(" voxels of %g x %g x %g\n", fabs(grid->step[2]), fabs(grid->step[1]),
-		fabs(grid->step[0]));
-done:
-	return code;
-}
-
-int output_scan(
-	tomos_file *file, const char *path, const tomos_array *data, const tomos_geometry *scan)
-{
-	int code;
-	DO(output_describe(file, path, NULL, scan));
-	DO(output_fill(file, path, data, TOMOS_PROJECTIONS));
+	if (grid)
+		say(" voxels of %g x %g x %g", fabs(grid->step[2]), fabs(grid->step[1]),
+			fabs(grid->step[0]));
 	say("\n");
 done:
 	return code;

@@ -62,6 +62,8 @@ static int edits(const char *a, int n, const char *b, int m)
 	return d[n][m];
 }
 
+/* The library has a search of its own for its sentences. It stays inside: to correct words is no part
+ * of reconstructing, and what people type at a prompt, swaps and first letters, is weighed here. */
 const char *name_nearest(const char *names, const char *text)
 {
 	static char nearest[LONGEST_NAME + 1];
