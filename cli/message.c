@@ -5,7 +5,7 @@
 #include "cli.h"
 
 static const char *speaker = "";
-static bool silent;
+static _Atomic bool silent; /* the thread that hears signals asks, too */
 
 void message_begin(const char *command_name, bool quiet)
 {

@@ -11,6 +11,7 @@ static int operator_from_file(const settings *s, tomos_backend *backend, const t
 	DO(settings_refuse(s, GROUP_projector, -1, "with --matrix"));
 	if (s->stored.stored[0])
 		DO(wrong_usage("--stored has no effect with --matrix"));
+	note("reading the matrix '%s'\n", s->stored.matrix);
 	DO(lib(tomos_op_matrix_read(op, backend, s->stored.matrix, domain, range)));
 done:
 	return code;
@@ -25,6 +26,7 @@ int operator_make(const settings *s, tomos_backend *backend, const tomos_grid *g
 		DO(operator_from_file(s, backend, grid, scan, op));
 	} else if (s->stored.stored[0]) {
 		o.storage = s->stored.stored;
+		note("computing the matrix\n");
 		DO(lib(tomos_op_matrix(op, backend, grid, scan, &s->projector, &o)));
 	} else {
 		return lib(tomos_op_projector(op, backend, grid, scan, &s->projector));

@@ -1,4 +1,5 @@
 /* Progress on stderr (a bar on a terminal, a few lines in a log) and Ctrl-C, which ends the work. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #define PATIENCE 1.0 /* seconds of a stage that pass in silence */
 #define REDRAW 0.1
 
-static volatile sig_atomic_t stopped;
+static _Atomic int stopped;
 
 static struct {
 	char stage[32];
@@ -18,23 +19,61 @@ static struct {
 	bool shown;    /* a bar is on the terminal's last line */
 } state;
 
-static void stop(int signal_number)
+static void heard(int signal_number)
 {
-	(void)signal_number;
+	(void)signal_number; /* never called: the signals are blocked, but must not be ignored */
+}
+
+/* Waits for signals in a thread of its own, where anything may be called. The first one ends the work
+ * at its next step. Should that take a while, a second Ctrl-C ends the program; other signals come
+ * from programs that will not wait for long. */
+static void *listen(void *user)
+{
+	const struct timespec moment = {0, 300000000}, grace = {5, 0};
+	sigset_t *signals = user;
+	int number;
+	sigwait(signals, &number);
 	stopped = 1;
+	bool again = sigtimedwait(signals, NULL, &moment) >= 0;
+	if (!again && number == SIGINT && !message_quiet())
+		fputs("\ntomos: interrupted; finishing the current step, press again to stop at "
+		      "once\n",
+			stderr);
+	if (!again && number == SIGINT)
+		sigwait(signals, &number);
+	else if (!again)
+		(void)sigtimedwait(signals, NULL, &grace);
+	tomos_file_discard_all();
+	_exit(INTERRUPTED);
+}
+
+/* A program told to outlive its terminal (nohup) does. */
+static bool ignored(int signal_number)
+{
+	struct sigaction action;
+	return sigaction(signal_number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 void progress_start(void)
 {
+	static sigset_t signals;
 	struct sigaction action;
+	pthread_t thread;
 	memset(&action, 0, sizeof action);
-	action.sa_handler = stop;
-	sigemptyset(&action.sa_mask);
-	action.sa_flags = SA_RESTART;
+	action.sa_handler = heard;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	if (!ignored(SIGHUP))
+		sigaddset(&signals, SIGHUP);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
 	signal(SIGXFSZ, SIG_IGN); /* a write past a limit fails with a sentence instead */
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	if (pthread_create(&thread, NULL, listen, &signals) == 0)
+		pthread_detach(thread);
+	else
+		pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
 }
 
 void progress_go_on(void)

@@ -422,10 +422,10 @@ absent x2.h5
 clean "broken inputs"
 
 # ---- Ctrl-C ------------------------------------------------------------------------------------
-# interrupt WHAT WORDS...: sends SIGINT once the output is under construction.
+# interrupt WHAT SIGNALS WORDS...: sends them, a second apart, once the output is under construction.
 interrupt() {
-	local what=$1 pid i
-	shift
+	local what=$1 signals=$2 pid i
+	shift 2
 	ls -A >before
 	"$tomos" "$@" >out 2>err &
 	pid=$!
@@ -434,11 +434,14 @@ interrupt() {
 		sleep 0.1
 	done
 	sleep 0.5
-	kill -INT $pid
+	for i in $signals; do
+		kill -$i $pid
+		[ "$i" = "$signals" ] || sleep 1
+	done
 	wait $pid
 	local got=$?
 	if [ $got = 130 ]; then ok "$what: status 130"; else bad "$what: status $got, not 130"; fi
-	has "$what: its sentence" err "interrupted; nothing was written"
+	has "$what: its sentence" err "interrupted; "
 	ls -A >after
 	if cmp -s before after; then ok "$what: nothing is left"; else bad "$what: files are left"; fi
 }
@@ -461,8 +464,19 @@ there state
 check "the last iterate can be read" 0 info stopped.h5
 clean "an interrupted recon"
 rm -f stopped.h5
-interrupt project project random --count 100 --samples 8 --rows 200 --columns 200 --views 500 \
+for signal in INT HUP TERM; do
+	interrupt "project, $signal" $signal project random --count 100 --samples 8 --rows 200 \
+		--columns 200 --views 500 -o stopped.h5
+	has "says what is left" err "interrupted; nothing was written"
+done
+# One step of half a minute: the second signal ends it.
+check "a larger scan" 0 project ball --views 300 --columns 200 --rows 200 -o large.h5
+start=$SECONDS
+interrupt "backproject, twice" "INT INT" backproject large.h5 --forward line --size 200 --threads 1 \
 	-o stopped.h5
+has "says what it waits for" err "finishing the current step, press again to stop at once"
+if [ $((SECONDS - start)) -le 10 ]; then ok "at once"; else bad "it took $((SECONDS - start)) s"; fi
+rm -f large.h5
 # Lines in a log: at most one per tenth, none when quiet.
 check "a log" 0 project random --count 20 --samples 6 --rows 100 --columns 100 --views 100 -o log.h5
 if [ "$(grep -c '^projecting:' err)" -le 10 ]; then ok "at most ten lines"; else bad "too many lines"; fi
