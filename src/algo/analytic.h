@@ -13,14 +13,14 @@ tomos_status window_kernel(double *kernel, int64_t taps, const tomos_analytic_op
 typedef enum { COVER_HALF_TURN, COVER_FULL_TURN, COVER_SHORT } Cover;
 
 typedef struct {
-	double angle;      /* radians, as the constructors count it */
-	double share;      /* of the circle: the angle the view stands for */
-	double distance;   /* source to axis; 0: parallel rays */
-	double spacing;    /* of columns, measured at the axis */
-	double axis;       /* column on which the axis falls */
-	double row;        /* row on which the source's height falls */
-	double detector;   /* source to detector, along the normal */
-	double du, dv;     /* pixel width and height on the detector */
+	double angle;    /* radians, as the constructors count it */
+	double share;    /* of the circle: the angle the view stands for */
+	double distance; /* source to axis; 0: parallel rays */
+	double spacing;  /* of columns, measured at the axis */
+	double axis;     /* column on which the axis falls */
+	double row;      /* row on which the source's height falls */
+	double detector; /* source to detector, along the normal */
+	double du, dv;   /* pixel width and height on the detector */
 } CircleView;
 
 typedef struct {

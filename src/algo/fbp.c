@@ -73,15 +73,19 @@ static tomos_status choose(
 	int padding, interpolation;
 	const tomos_geometry *a = w->aligned;
 	TRY(choice_find("padding", analytic_values.padding, o->padding, &padding));
-	TRY(choice_find("interpolation", analytic_values.interpolation, o->interpolation,
-		&interpolation));
+	TRY(choice_find(
+		"interpolation", analytic_values.interpolation, o->interpolation, &interpolation));
 	if (o->filter_taps < 0)
 		return fail(TOMOS_BAD_VALUE, "filter-taps %lld: the number must not be negative",
 			(long long)o->filter_taps);
-	w->spec = (FilterSpec){.rows = a->rows, .columns = a->columns, .seen = seen,
-		.before = w->before, .padding = (Padding)padding,
+	w->spec = (FilterSpec){.rows = a->rows,
+		.columns = a->columns,
+		.seen = seen,
+		.before = w->before,
+		.padding = (Padding)padding,
 		.margin = padding == PADDING_ZERO ? 0 : a->columns,
-		.direct = o->filter_taps > 0, .oversample = interpolation == 2 ? 4 : 1};
+		.direct = o->filter_taps > 0,
+		.oversample = interpolation == 2 ? 4 : 1};
 	w->spec.taps = a->columns + w->spec.margin;
 	if (o->filter_taps > 0)
 		w->spec.taps = min64(w->spec.taps, o->filter_taps + 1);
@@ -102,7 +106,8 @@ static tomos_status prepare(Work *w, const tomos_grid *grid, const tomos_geometr
 	int64_t image = w->spec.rows * filter_columns(&w->spec);
 	w->chunk = max64(1, min64(CHUNK_FLOATS / image, scan->count));
 	TRY(w->backend->type->alloc(w->backend, &w->filtered, w->chunk * image, "filtered views"));
-	TRY(mem_alloc(&w->weights, w->chunk * w->spec.columns, sizeof(float), "weights of columns"));
+	TRY(mem_alloc(
+		&w->weights, w->chunk * w->spec.columns, sizeof(float), "weights of columns"));
 	return mem_alloc(&w->views, w->chunk, sizeof *w->views, "weights of views");
 }
 
@@ -130,10 +135,14 @@ static void weigh(Work *w, int64_t i, FilterView *view, float *weights)
 	if (c->distance > 0)
 		scale *= c->distance * c->distance / (c->detector * c->detector);
 	for (int64_t j = 0; j < w->spec.columns; j++)
-		weights[j] = (float)(scale *
-			circle_weight(&w->circle, i, ((double)j - c->axis) * c->spacing));
-	*view = (FilterView){.distance = c->detector, .foot_column = c->axis, .foot_row = c->row,
-		.du = c->du, .dv = w->plan.model.planar ? 0 : c->dv, .column_weight = weights,
+		weights[j] = (float)(scale * circle_weight(&w->circle, i,
+						     ((double)j - c->axis) * c->spacing));
+	*view = (FilterView){.distance = c->detector,
+		.foot_column = c->axis,
+		.foot_row = c->row,
+		.du = c->du,
+		.dv = w->plan.model.planar ? 0 : c->dv,
+		.column_weight = weights,
 		.mapped = w->maps != NULL};
 	if (w->maps)
 		memcpy(view->map, w->maps + 9 * i, sizeof view->map);
@@ -144,8 +153,11 @@ static tomos_status reconstruct(
 {
 	const BackendType *type = w->backend->type;
 	int64_t count = w->aligned->count, pixels = w->spec.rows * w->spec.seen;
-	Projecting what = {.plan = &w->plan, .kernel = KERNEL_voxel, .direction = ADJOINT,
-		.volume = volume, .projections = w->filtered};
+	Projecting what = {.plan = &w->plan,
+		.kernel = KERNEL_voxel,
+		.direction = ADJOINT,
+		.volume = volume,
+		.projections = w->filtered};
 	memcpy(what.box.high, w->plan.grid.n, sizeof what.box.high);
 	for (what.first = 0; what.first < count; what.first += what.count) {
 		what.count = min64(w->chunk, count - what.first);
@@ -200,6 +212,7 @@ tomos_status tomos_fdk(tomos_backend *backend, const tomos_grid *grid, const tom
 	const tomos_analytic_options *options, const tomos_progress *progress)
 {
 	if (scan && scan->views[0].src[3] == 0)
-		return fail(TOMOS_UNSUPPORTED, "fdk is for point sources; parallel rays go with fbp");
+		return fail(
+			TOMOS_UNSUPPORTED, "fdk is for point sources; parallel rays go with fbp");
 	return analytic(backend, grid, scan, projections, volume, options, "fdk", progress);
 }

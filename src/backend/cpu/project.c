@@ -92,8 +92,9 @@ static void share_adjoint(Sharing *s, KernelFamily family)
 {
 	int64_t ny = s->what->box.high[1] - s->what->box.low[1];
 	int64_t nz = s->what->box.high[2] - s->what->box.low[2];
+	int64_t least = family == FAMILY_RAY ? SLABS / 2 : SLABS;
 	s->z_size = nz >= SLABS ? nz / SLABS : 1;
-	s->y_size = nz >= SLABS ? ny : max64(1, ny / (family == FAMILY_RAY ? SLABS / 2 : SLABS));
+	s->y_size = nz >= least ? ny : parts(ny, parts(least, nz));
 	s->y_parts = parts(ny, s->y_size);
 	parallel_for(parts(nz, s->z_size) * s->y_parts,
 		family == FAMILY_RAY ? adjoint_rays : adjoint_voxels, s);
