@@ -162,6 +162,9 @@ void shape_text(const int64_t shape[3], tomos_content content, char text[96]);
 int file_read_all(tomos_file *file, const char *path, tomos_array *array);
 /* A whole volume with its grid, from the file or centred with the given voxel. */
 int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_grid *grid);
+/* The grid of such a file alone; --voxel is refused where the file has one. */
+int file_volume_grid(
+	const settings *s, const tomos_file *file, const tomos_file_info *info, tomos_grid *grid);
 /* All projections and their views, from the file or --views-file. */
 int load_scan(const settings *s, const char *path, tomos_array *data, tomos_geometry **scan);
 /* The views of --views-file; rows and columns are needed for text, and checked for JSON unless 0. */

@@ -50,11 +50,30 @@ static int choose(const settings *s, const workload **chosen, int *count)
 	return DONE;
 }
 
+/* Under another name first, so that no half file is ever seen. */
+static FILE *json_open(const char *path, char temporary[4096])
+{
+	snprintf(temporary, 4096, "%s.%ld.part", path, (long)getpid());
+	FILE *file = fopen(temporary, "w");
+	if (!file)
+		complain("'%s' cannot be written: %s", path, strerror(errno));
+	return file;
+}
+
+/* Before an hour of measuring, not after it. */
 static int json_check(const settings *s)
 {
 	const char *path = s->bench.json;
-	if (path[0] && !s->file.overwrite && access(path, F_OK) == 0)
-		return failed("'%s' exists; use --overwrite to replace it", path);
+	char temporary[4096];
+	if (!path[0])
+		return DONE;
+	if (!s->file.overwrite && access(path, F_OK) == 0)
+		return failed("'%s' exists already; give --overwrite to replace it", path);
+	FILE *file = json_open(path, temporary);
+	if (!file)
+		return FAILED;
+	fclose(file);
+	remove(temporary);
 	return DONE;
 }
 
@@ -84,7 +103,6 @@ static void json_print(FILE *file, const char *backend, const workload *const *c
 	fprintf(file, "\n]\n}\n");
 }
 
-/* Under another name first, so that no half file is ever seen. */
 static int json_write(const settings *s, const char *backend, const workload *const *chosen,
 	const timing *timings, int count)
 {
@@ -92,10 +110,9 @@ static int json_write(const settings *s, const char *backend, const workload *co
 	char temporary[4096];
 	if (!path[0])
 		return DONE;
-	snprintf(temporary, sizeof temporary, "%s.%ld.part", path, (long)getpid());
-	FILE *file = fopen(temporary, "w");
+	FILE *file = json_open(path, temporary);
 	if (!file)
-		return failed("'%s' cannot be written: %s", path, strerror(errno));
+		return FAILED;
 	json_print(file, backend, chosen, timings, count);
 	bool bad = ferror(file) != 0;
 	bad |= fclose(file) != 0;

@@ -21,20 +21,17 @@ static int copy_portion(void *user, int64_t first, int64_t count, float *data)
 /* What is known of the input: from the file, unless the command line says it. */
 static int copy_meaning(const settings *s, copy *c)
 {
-	const int64_t *shape = c->info.shape, n[3] = {shape[2], shape[1], shape[0]};
 	int code = DONE;
 	if (s->views.views_file[0])
-		DO(load_views_of(s, shape, &c->scan));
+		DO(load_views_of(s, c->info.shape, &c->scan));
 	else if (c->info.has_geometry)
 		DO(lib(tomos_file_geometry(c->from, &c->scan)));
 	if (c->scan && s->input.voxel_count)
 		DO(wrong_usage(
 			"--voxel is for volumes, and '%s' holds projections", s->operands[0]));
 	c->has_grid = c->info.has_grid || s->input.voxel_count;
-	if (s->input.voxel_count)
-		DO(grid_centred(&c->grid, n, s->input.voxel, s->input.voxel_count));
-	else if (c->has_grid)
-		DO(lib(tomos_file_grid(c->from, &c->grid)));
+	if (c->has_grid)
+		DO(file_volume_grid(s, c->from, &c->info, &c->grid));
 done:
 	return code;
 }

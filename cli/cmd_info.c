@@ -77,20 +77,50 @@ static void print_source(const tomos_view *v)
 			hypot(v->src[0], v->src[1]), length(between));
 }
 
-static int print_geometry(const tomos_file *file)
+/* On a circle about the z axis; elsewhere such an angle says nothing. */
+static bool is_circle(const tomos_view *list, int64_t count)
 {
-	tomos_geometry *scan = NULL;
-	int code = lib(tomos_file_geometry(file, &scan));
-	if (code != DONE)
-		return code;
+	for (int64_t i = 0; i < count; i++) {
+		double height = list[0].src[3] != 0 ? list[0].src[2] : 0;
+		if (fabs(list[i].u[2]) > 1e-9 * length(list[i].u) ||
+			fabs(list[i].src[2] - height) > 1e-9 * length(list[i].src))
+			return false;
+	}
+	return true;
+}
+
+static void print_scan(const tomos_geometry *scan)
+{
 	const tomos_view *list = tomos_geometry_list(scan);
 	int64_t count = tomos_geometry_count(scan);
 	printf("geometry  %lld views of %lld rows x %lld columns, pixels of %g x %g\n",
 		(long long)count, (long long)tomos_geometry_rows(scan),
 		(long long)tomos_geometry_columns(scan), length(list[0].v), length(list[0].u));
 	print_source(&list[0]);
-	printf("          first view at %g degrees, last at %g\n", view_angle(&list[0]),
-		view_angle(&list[count - 1]));
+	if (is_circle(list, count))
+		printf("          first view at %g degrees, last at %g\n", view_angle(&list[0]),
+			view_angle(&list[count - 1]));
+}
+
+static int print_geometry(const tomos_file *file)
+{
+	tomos_geometry *scan = NULL;
+	int code = lib(tomos_file_geometry(file, &scan));
+	if (code == DONE)
+		print_scan(scan);
+	tomos_geometry_free(scan);
+	return code;
+}
+
+/* Views alone, in a text file. */
+static int info_views(const char *path)
+{
+	tomos_geometry *scan = NULL;
+	int code = lib(tomos_geometry_read(&scan, path, 0, 0, -1));
+	if (code != DONE)
+		return code;
+	printf("file      %s\nformat    geometry (%s)\n", path, strrchr(path, '.') + 1);
+	print_scan(scan);
 	tomos_geometry_free(scan);
 	return DONE;
 }
@@ -138,6 +168,9 @@ static int info_devices(void)
 
 int cmd_info(const settings *s)
 {
-	return strcmp(s->operands[0], "devices") == 0 ? info_devices()
-						      : info_file(s, s->operands[0]);
+	const char *what = s->operands[0];
+	if (strcmp(what, "devices") == 0)
+		return info_devices();
+	bool views = ends_with(what, ".json") || ends_with(what, ".txt");
+	return views ? info_views(what) : info_file(s, what);
 }

@@ -27,7 +27,9 @@ int array_new(tomos_array *array, const int64_t shape[3], const char *what)
 		    !__builtin_mul_overflow(row, shape[0], &plane) &&
 		    !__builtin_mul_overflow(plane, (int64_t)sizeof(float), &bytes);
 	count = plane;
-	float *data = fits && bytes > 0 && !beyond_memory(bytes) ? calloc((size_t)count, sizeof *data) : NULL;
+	float *data = fits && bytes > 0 && !beyond_memory(bytes)
+			      ? calloc((size_t)count, sizeof *data)
+			      : NULL;
 	if (!data)
 		return failed("no memory for %s: %lld x %lld x %lld floats, %.3g GB", what,
 			(long long)shape[0], (long long)shape[1], (long long)shape[2],
@@ -165,13 +167,18 @@ int grid_centred(tomos_grid *grid, const int64_t n[3], const double *voxel, int6
 	return code == DONE ? lib(tomos_grid_check(grid)) : code;
 }
 
-static int file_volume_grid(
+int file_volume_grid(
 	const settings *s, const tomos_file *file, const tomos_file_info *info, tomos_grid *grid)
 {
 	const int64_t n[3] = {info->shape[2], info->shape[1], info->shape[0]};
-	if (info->has_grid && s->input.voxel_count == 0)
-		return lib(tomos_file_grid(file, grid));
-	return grid_centred(grid, n, s->input.voxel, s->input.voxel_count);
+	if (!info->has_grid)
+		return grid_centred(grid, n, s->input.voxel, s->input.voxel_count);
+	int code = lib(tomos_file_grid(file, grid));
+	if (code == DONE && s->input.voxel_count)
+		return wrong_usage("the file has a grid of its own, with voxels of %g x %g x %g; "
+				   "leave out --voxel",
+			fabs(grid->step[0]), fabs(grid->step[1]), fabs(grid->step[2]));
+	return code;
 }
 
 int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_grid *grid)

@@ -35,11 +35,16 @@ extent extent_of_phantom(const tomos_phantom *phantom)
 	return object;
 }
 
+static bool is_point_source(const tomos_scan_options *o)
+{
+	return strcmp(o->geometry, "fan") == 0 || strcmp(o->geometry, "cone") == 0 ||
+	       strcmp(o->geometry, "helix") == 0;
+}
+
 /* Half the detector that sees the object: across the axis and along it, in lengths. */
 static void shadow(const tomos_scan_options *o, const extent *object, double half[2])
 {
-	bool point = strcmp(o->geometry, "fan") == 0 || strcmp(o->geometry, "cone") == 0 ||
-		     strcmp(o->geometry, "helix") == 0;
+	bool point = is_point_source(o);
 	bool turned =
 		strcmp(o->geometry, "laminography") == 0 || strcmp(o->geometry, "lebedev") == 0;
 	double axis = o->source_axis_count ? o->source_axis[0] : 0;
@@ -71,12 +76,28 @@ static int pixels(const char *name, double half, double pixel, int64_t *count)
 	return DONE;
 }
 
+/* No detector chosen here shows all of an object that the source is inside of. */
+static int check_outside(const settings *s, const extent *object)
+{
+	const tomos_scan_options *o = &s->scan;
+	double axis = o->source_axis_count ? o->source_axis[0] : 0;
+	bool chosen =
+		settings_given(s, GROUP_scan, "pixel") && settings_given(s, GROUP_scan, "columns");
+	if (chosen || !is_point_source(o) || !(axis > 0) || axis > object->radius)
+		return DONE;
+	return failed(
+		"the source, %g from the axis, is inside the object, which reaches %g from "
+		"it: no detector shows all of it; set --source-axis, or --columns and --pixel",
+		axis, object->radius);
+}
+
 int scan_make(const settings *s, const extent *object, tomos_geometry **scan)
 {
 	tomos_scan_options o = s->scan;
 	bool rows_given = settings_given(s, GROUP_scan, "rows");
 	double half[2];
-	int code = DONE;
+	int code;
+	DO(check_outside(s, object));
 	shadow(&o, object, half);
 	if (!settings_given(s, GROUP_scan, "pixel")) {
 		if (object->step == 0 && o.columns <= 0)

@@ -89,9 +89,28 @@ const char *element_name(Element element)
 	return row ? row->name : NULL;
 }
 
-void element_convert(Element element, const void *stored, int64_t count, float *data)
+static double double_at(const unsigned char *stored, int64_t i, bool swapped)
+{
+	uint64_t raw;
+	double value;
+	memcpy(&raw, stored + i * (int64_t)sizeof raw, sizeof raw);
+	raw = swapped ? swap64(raw) : raw;
+	memcpy(&value, &raw, sizeof value);
+	return value;
+}
+
+/* Doubles alone can be finite and become infinite. */
+tomos_status element_convert(
+        Element element, const void *stored, int64_t count, float *data, const char *path)
 {
 	find(element)->convert(stored, count, element.swapped, data);
+	for (int64_t i = 0; element.kind == 'f' && element.bytes == 8 && i < count; i++) {
+		double value = isinf(data[i]) ? double_at(stored, i, element.swapped) : 0;
+		if (isfinite(value) && value != 0)
+			return fail(TOMOS_UNSUPPORTED,
+			        "'%s': %g does not fit float32, the numbers used here", path, value);
+	}
+	return TOMOS_OK;
 }
 
 tomos_status shape_take(int64_t shape[3], const int64_t *axes, int rank, const char *where)

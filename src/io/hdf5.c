@@ -408,6 +408,36 @@ static hid_t select_slab(const File *file, int64_t first, int64_t count, hid_t *
 	return space;
 }
 
+/* Numbers beyond float end the reading, where HDF5 itself would make them infinite. */
+static H5T_conv_ret_t beyond(
+	H5T_conv_except_t what, hid_t from, hid_t to, void *stored, void *made, void *user)
+{
+	double value = 0;
+	(void)to;
+	(void)made;
+	if (what != H5T_CONV_EXCEPT_RANGE_HI && what != H5T_CONV_EXCEPT_RANGE_LOW)
+		return H5T_CONV_UNHANDLED;
+	if (H5Tequal(from, H5T_NATIVE_DOUBLE) > 0)
+		memcpy(&value, stored, sizeof value);
+	if (isinf(value)) /* the library calls infinity itself out of range, but only here */
+		return H5T_CONV_UNHANDLED;
+	*(bool *)user = true;
+	return H5T_CONV_ABORT;
+}
+
+static herr_t read_floats(hid_t dataset, hid_t memory, hid_t space, float *data)
+{
+	bool outside = false;
+	hid_t list = H5Pcreate(H5P_DATASET_XFER);
+	herr_t failed = -1;
+	if (list >= 0 && H5Pset_type_conv_cb(list, beyond, &outside) >= 0)
+		failed = H5Dread(dataset, H5T_NATIVE_FLOAT, memory, space, list, data);
+	drop(list);
+	if (outside)
+		snprintf(complaint, sizeof complaint, "there are values that do not fit float32");
+	return failed;
+}
+
 static tomos_status transfer(
 	const File *file, int64_t first, int64_t count, float *in, const float *out)
 {
@@ -415,10 +445,9 @@ static tomos_status transfer(
 	hid_t memory, space = select_slab(file, first, count, &memory);
 	herr_t failed = -1;
 	if (space >= 0) {
-		failed =
-			in ? H5Dread(own->dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, in)
-			   : H5Dwrite(own->dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT,
-				     out);
+		failed = in ? read_floats(own->dataset, memory, space, in)
+			    : H5Dwrite(own->dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT,
+				      out);
 		drop(memory);
 		drop(space);
 	}
@@ -663,11 +692,13 @@ static tomos_status read_list(hid_t dataset, const char *path, NamedList *list)
 	if (!take_element(dataset, &form.element) || !take_axes(dataset, &form) || form.rank != 1)
 		return refuse(TOMOS_BAD_FILE, path, list->name, "is no list of numbers");
 	TRY(check_storage(dataset, &form, path, list->name));
-	list->element = form.element.kind == 'f' ? (Element){'f', 4, false} : (Element){'i', 8, false};
+	list->element =
+		form.element.kind == 'f' ? (Element){'f', 4, false} : (Element){'i', 8, false};
 	list->count = form.axes[0];
 	TRY(mem_alloc(
 		&list->data, list->count, (size_t)list->element.bytes, "numbers of an HDF5 file"));
-	if (H5Dread(dataset, list_type(list->element), H5S_ALL, H5S_ALL, H5P_DEFAULT, list->data) < 0)
+	if (H5Dread(dataset, list_type(list->element), H5S_ALL, H5S_ALL, H5P_DEFAULT, list->data) <
+		0)
 		return refuse(TOMOS_BAD_FILE, path, list->name, "cannot be read");
 	return TOMOS_OK;
 }

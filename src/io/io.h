@@ -62,7 +62,9 @@ typedef struct {
 
 /* "float32", "uint16", ...; NULL where there is no such type. */
 const char *element_name(Element element);
-void element_convert(Element element, const void *stored, int64_t count, float *data);
+/* Refuses numbers beyond float; `path` is for the sentence. */
+tomos_status element_convert(
+        Element element, const void *stored, int64_t count, float *data, const char *path);
 
 /* Shape of `rank` axes as three, with leading ones; refuses other ranks and empty or huge shapes in
  * a sentence that begins with `where`. */

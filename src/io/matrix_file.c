@@ -206,9 +206,8 @@ static tomos_status take_lists(const char *path, tomos_matrix *m, const NamedLis
 	for (int64_t i = 0; i < m->count; i++)
 		matrix_set(m->indices, m->index_bytes, i,
 			limited(integer_at(&lists[INDICES], i), m->index_bytes));
-	element_convert(
-		lists[DATA].element, lists[DATA].data, m->count, (float *)(uintptr_t)m->values);
-	return TOMOS_OK;
+	return element_convert(lists[DATA].element, lists[DATA].data, m->count,
+		(float *)(uintptr_t)m->values, path);
 }
 
 static tomos_status read_lists(const char *path, tomos_matrix *m,

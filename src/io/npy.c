@@ -263,7 +263,7 @@ static tomos_status read_numbers(
 		TRY(flat_read(npy->descriptor, file->path,
 		        npy->data + (from + done) * npy->element.bytes, buffer,
 		        step * npy->element.bytes));
-		element_convert(npy->element, buffer, step, data + done);
+		TRY(element_convert(npy->element, buffer, step, data + done, file->path));
 	}
 	return TOMOS_OK;
 }

@@ -232,7 +232,7 @@ static tomos_status read_strips(
 		int64_t bytes = count * page->element.bytes;
 		if (TIFFReadEncodedStrip(tiff, strip, buffer, bytes) != bytes)
 			return refuse(path, at, "the data end too early or are damaged");
-		element_convert(page->element, buffer, count, data + y * page->width);
+		TRY(element_convert(page->element, buffer, count, data + y * page->width, path));
 	}
 	return TOMOS_OK;
 }
@@ -249,10 +249,10 @@ static tomos_status read_tiles(
 				return refuse(path, at, "the data end too early or are damaged");
 			int64_t rows = min64(height, page->height - y);
 			for (int64_t r = 0; r < rows; r++)
-				element_convert(page->element,
+				TRY(element_convert(page->element,
 				        (char *)buffer + r * width * page->element.bytes,
 				        min64(width, page->width - x),
-				        data + (y + r) * page->width + x);
+				        data + (y + r) * page->width + x, path));
 		}
 	return TOMOS_OK;
 }

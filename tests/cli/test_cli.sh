@@ -227,7 +227,23 @@ check "projecting projections" 1 project s.h5 --views 4 -o x.h5
 has "its sentence" err "'s.h5' holds projections, not a volume"
 check "project an npy with a voxel" 0 project ball.npy --voxel 0.5 --views 4 -o x.h5
 has "rows and columns fit" out "4 views of 4 rows x 10 columns"
+check "a source inside the object" 1 project ball --geometry cone --source-axis 0.5 \
+	--source-detector 3 --views 4 -o x2.h5
+has "its sentence" err "the source, 0.5 from the axis, is inside the object, which reaches 1"
+check "a voxel size for a file that has one" 2 project p.h5 --voxel 2 --views 4 -o x2.h5
+has "its sentence" err "has a grid of its own, with voxels of 0.0833333 x"
+check "in convert, too" 2 convert p.h5 x2.h5 --voxel 2
 check "geometry out" 0 convert s.h5 g.json
+check "info of a geometry file" 0 info g.json
+has "its views" out "geometry  40 views of 24 rows x 34 columns, pixels of"
+has "its angles" out "first view at 0 degrees, last at 175.5"
+check "geometry as text" 0 convert cone40.h5 g.txt
+check "info of it" 0 info g.txt
+has "its source" out "point source, 6 from the axis, 9 from the detector"
+check "helix" 0 project p.h5 --geometry helix --source-axis 6 --source-detector 9 --pitch 1 \
+	--views 9 -o helix.h5
+check "info of it" 0 info helix.h5
+if grep -q "last at" out; then bad "angles of a helix"; else ok "no angles of a helix"; fi
 check "views from a file" 0 project p.h5 --views-file g.json -o same.h5
 check "the same projections" 0 compare s.h5 same.h5 --max 1e-6
 check "views twice" 2 project p.h5 --views-file g.json --arc 90 -o x2.h5
@@ -373,7 +389,11 @@ check "slice out of range" 2 show p.h5 --slice 24 -o x.png
 has "its sentence" err "--slice: 24 is not between 0 and 23"
 check "range upside down" 2 show p.h5 --range 1,0 -o x.png
 check "show over a file" 1 show p.h5 -o p.png
+check "a picture of another kind" 2 show p.h5 -o x.jpg
+has "its sentence" err "'x.jpg' does not end in .png"
+check "a picture to nowhere" 2 show p.h5 -o -
 absent x.png
+absent -
 
 check "devices" 0 info devices
 has "threads are told" out "threads   "
@@ -392,6 +412,9 @@ else
 	bad "JSON is broken"
 fi
 check "bench over a file" 1 bench slice-1024-voxel --repeat 1 --json speed.json
+check "bench into no folder" 1 bench chilingaryan-2048-bp --json no/such.json
+has "its sentence" err "'no/such.json' cannot be written: No such file"
+if grep -q median out; then bad "it measured first"; else ok "before it measures"; fi
 check "unknown workload" 2 bench slice-1024-voxl
 has "its sentence" err "unknown workload 'slice-1024-voxl'; nearest: slice-1024-voxel"
 check "-- ends the options" 1 info -- --help
@@ -408,6 +431,10 @@ has "its sentence names it" err "short.npy"
 head -c 500 c.tiff >short.tiff
 check "truncated TIFF" 1 project short.tiff --views 4 -o x2.h5
 npy '2, 2' '\0\0\200\77\0\0\300\177\0\0\200\77\0\0\200\177' >nan.npy
+printf '\x93NUMPY\x01\x00v\x00%-117s\n' "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }" >huge.npy
+printf '\234\165\000\210\074\344\067\176' >>huge.npy # 1e300
+check "a number beyond float32" 1 info huge.npy
+has "its sentence" err "'huge.npy': 1e+300 does not fit float32"
 check "NaN in a volume" 1 project nan.npy --views 4 -o x2.h5
 has "its sentence" err "not finite"
 has "counts them" err "2 values"

@@ -219,6 +219,37 @@ static void hdf5_types(void **state)
 		}
 }
 
+/* Doubles that floats cannot hold are refused; infinity is what it is. */
+static void hdf5_beyond_float(void **state)
+{
+	(void)state;
+	static const double values[3][2] = {{1, 1e300}, {-1e300, 0}, {1, HUGE_VAL}};
+	hsize_t sizes[3] = {1, 1, 2};
+	for (int i = 0; i < 6; i++) {
+		hid_t id = new_hdf5(at("t.h5")), type = hdf5_type('f', 8, i % 2);
+		put_dataset(id, "/volume", type, 3, sizes, H5P_DEFAULT, NULL);
+		hid_t dataset = H5Dopen2(id, "/volume", H5P_DEFAULT);
+		assert_true(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+				    values[i / 2]) >= 0);
+		H5Dclose(dataset);
+		H5Tclose(type);
+		H5Fclose(id);
+		tomos_file *file;
+		float data[2];
+		assert_int_equal(tomos_file_open(&file, at("t.h5"), NULL), TOMOS_OK);
+		tomos_status status = tomos_file_read(file, 0, 1, data);
+		if (i < 4) {
+			assert_int_equal(status, TOMOS_BAD_FILE);
+			assert_non_null(strstr(
+				tomos_message(), "there are values that do not fit float32"));
+		} else {
+			assert_int_equal(status, TOMOS_OK);
+			assert_true(isinf(data[1]));
+		}
+		tomos_file_close(file);
+	}
+}
+
 /* ---- npy ---------------------------------------------------------------------------------- */
 
 static Bytes npy_floats(const char *text, int count)
@@ -841,6 +872,7 @@ int main(void)
 		cmocka_unit_test(npy_types),
 		cmocka_unit_test(tiff_types),
 		cmocka_unit_test(hdf5_types),
+		cmocka_unit_test(hdf5_beyond_float),
 		cmocka_unit_test(npy_shapes),
 		cmocka_unit_test(npy_fortran),
 		cmocka_unit_test(npy_refusals),
