@@ -149,7 +149,8 @@ void progress_start(void); /* installs the handler */
 const tomos_progress *progress_report(void);
 const tomos_progress *progress_silent(void); /* shows nothing, but still ends after Ctrl-C */
 int progress_step(const char *stage, int64_t done, int64_t total); /* INTERRUPTED after Ctrl-C */
-void progress_go_on(void); /* after Ctrl-C was heard: what is to be done still, until the next one */
+void progress_go_on(
+	void); /* after Ctrl-C was heard: what is to be done still, until the next one */
 void progress_clear(void); /* takes the bar off the terminal, before other text */
 double seconds(void);
 

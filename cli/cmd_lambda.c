@@ -151,7 +151,7 @@ static double largest_relaxation(const settings *s)
 /* Halves from the largest down: the best of these has the minimum between its neighbours. */
 static int bracket(training *t, double largest, double *low, double *high)
 {
-	double least = HUGE_VAL, at = largest, error;
+	double least = HUGE_VAL, at = largest, error = HUGE_VAL;
 	int code = DONE, worse = 0;
 	for (double lambda = largest; code == DONE && worse < 3 && t->runs < 24; lambda /= 2) {
 		code = train(t, lambda, &error);

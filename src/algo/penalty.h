@@ -4,13 +4,7 @@
 
 #include "algo/run.h"
 
-typedef enum {
-	PENALTY_NONE,
-	PENALTY_TIKHONOV,
-	PENALTY_L1,
-	PENALTY_TV,
-	PENALTY_HUBER
-} PenaltyKind;
+typedef enum { PENALTY_NONE, PENALTY_TIKHONOV, PENALTY_L1, PENALTY_TV, PENALTY_HUBER } PenaltyKind;
 
 PenaltyKind penalty_kind(const Run *run);
 bool penalty_of_gradient(PenaltyKind kind);

@@ -16,16 +16,16 @@ enum { SCALARS = 24 };
 
 typedef struct {
 	const char *method;
-	const tomos_op *A;        /* rays weighted, voxels masked */
+	const tomos_op *A; /* rays weighted, voxels masked */
 	const Space *X, *Y;
-	const float *b;           /* weighted likewise */
+	const float *b; /* weighted likewise */
 	float *x;
 	const float *rays, *mask; /* roots of the weights; 1 inside; NULL: all the same */
 	float low, high;
 	const tomos_algebraic_options *o;
 	const tomos_progress *progress;
-	int64_t k;                /* iterations done */
-	bool going;               /* on to the next one */
+	int64_t k;  /* iterations done */
+	bool going; /* on to the next one */
 	/* What the driver keeps. */
 	Held *held;
 	int64_t held_count, held_room;
@@ -33,11 +33,11 @@ typedef struct {
 	int scalar_count;
 	tomos_op *weighted, *gradient;
 	Subsets subsets;
-	Space field;              /* of the gradient */
+	Space field; /* of the gradient */
 	double b_norm, truth_norm, last, least_error, best_at;
 	Vector truth;
 	float *best, *old_x, *old_r, *residual;
-	const char *ended;        /* why the iteration ended */
+	const char *ended; /* why the iteration ended */
 	char *settings;
 } Run;
 

@@ -23,7 +23,6 @@ bool weights_has_voxels(WeightKind kind);
 tomos_status weights_voxels(
 	const Run *run, const tomos_op *A, const float *rays, float *T, float *scratch);
 /* The option, or where it is 0 what these weights need. */
-tomos_status weights_relaxation(
-	const Run *run, const tomos_op *A, const float *M, double *lambda);
+tomos_status weights_relaxation(const Run *run, const tomos_op *A, const float *M, double *lambda);
 
 #endif

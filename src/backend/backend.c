@@ -30,23 +30,29 @@ const char *tomos_backend_names(void)
 	return "auto" BACKENDS(BACKEND_NAME);
 }
 
+/* "cpu", or "cpu:..." with what the backend makes of the rest; "auto" is the first. */
+static const BackendType *find_type(const char *name, size_t length)
+{
+	for (int i = 0; i < COUNT(types); i++)
+		if (strlen(types[i]->name) == length && memcmp(types[i]->name, name, length) == 0)
+			return types[i];
+	return strcmp(name, "auto") == 0 ? types[0] : NULL;
+}
+
 tomos_status tomos_backend_open(tomos_backend **backend, const char *name)
 {
 	*backend = NULL;
-	const BackendType *type = NULL;
-	size_t length = name ? strcspn(name, ":") : 0;
-	if (!name || strcmp(name, "auto") == 0)
-		type = types[0];
-	for (int i = 0; i < COUNT(types) && !type; i++)
-		if (strlen(types[i]->name) == length && memcmp(types[i]->name, name, length) == 0)
-			type = types[i];
+	if (!name)
+		name = "auto";
+	size_t length = strcspn(name, ":");
+	const BackendType *type = find_type(name, length);
 	if (!type) {
 		int index;
 		return choice_find("backend", tomos_backend_names(), name, &index);
 	}
 	TRY(mem_zeroed(backend, 1, sizeof **backend, "a backend"));
 	(*backend)->type = type;
-	tomos_status status = type->open(*backend, name && name[length] ? name + length + 1 : "");
+	tomos_status status = type->open(*backend, name[length] ? name + length + 1 : "");
 	if (status != TOMOS_OK) {
 		mem_free(*backend);
 		*backend = NULL;

@@ -76,7 +76,8 @@ tomos_status options_take(void *options, const void *given, const char *group)
 	memcpy(&theirs, given, sizeof theirs);
 	if (theirs < sizeof(size_t) || theirs > 65536)
 		return fail(TOMOS_BAD_VALUE,
-			"the bytes field of the %s options is %zu; fill them with tomos_%s_defaults()",
+			"the bytes field of the %s options is %zu; fill them with "
+			"tomos_%s_defaults()",
 			group, theirs, group);
 	memcpy((char *)options + sizeof own, (const char *)given + sizeof own,
 		(theirs < own ? theirs : own) - sizeof own);

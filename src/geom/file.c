@@ -25,7 +25,7 @@ static tomos_status fail_in(tomos_status status, const char *path, int64_t line)
 	if (line > 0)
 		snprintf(place, sizeof place, ", line %lld", (long long)line);
 	return fail(status == TOMOS_BAD_VALUE ? TOMOS_BAD_FILE : status, "'%s'%s: %s", path, place,
-	        sentence);
+		sentence);
 }
 
 /* Numbers are written with a point, whatever the user's language. */
@@ -71,7 +71,7 @@ static tomos_status read_all(Source *source, FILE *file)
 	TRY(mem_alloc(&source->text, room, 1, "the text of a geometry file"));
 	for (;;) {
 		size_t got = fread(source->text + source->length, 1,
-		        (size_t)(room - source->length - 1), file);
+			(size_t)(room - source->length - 1), file);
 		source->length += (int64_t)got;
 		if (got == 0)
 			break;
@@ -146,7 +146,7 @@ static tomos_status parse_line(const char *p, const char *stop, double numbers[N
 		double value = strtod(p, &after);
 		if (after == p || !(after >= stop || strchr(" \t\r\v\f,", *after)))
 			return fail(TOMOS_BAD_FILE, "'%.*s' stands where a number was expected",
-			        (int)min64(stop - p, 16), p);
+				(int)min64(stop - p, 16), p);
 		if (count < NUMBERS)
 			numbers[count] = value;
 		count++;
@@ -154,9 +154,9 @@ static tomos_status parse_line(const char *p, const char *stop, double numbers[N
 	}
 	if (count != NUMBERS)
 		return fail(TOMOS_BAD_FILE,
-		        "%d numbers were found, 12 were expected (ray or source, detector centre, "
-		        "u, v)",
-		        count);
+			"%d numbers were found, 12 were expected (ray or source, detector centre, "
+			"u, v)",
+			count);
 	return TOMOS_OK;
 }
 
@@ -170,7 +170,7 @@ static tomos_status read_text_views(const Source *source, tomos_geometry *scan)
 		tomos_status status = parse_line(line, lines.stop, n);
 		if (status == TOMOS_OK) {
 			*view = (tomos_view){{n[0], n[1], n[2], source->point_source != 0},
-			        {n[3], n[4], n[5]}, {n[6], n[7], n[8]}, {n[9], n[10], n[11]}};
+				{n[3], n[4], n[5]}, {n[6], n[7], n[8]}, {n[9], n[10], n[11]}};
 			status = view_check(view, i);
 		}
 		if (status != TOMOS_OK)
@@ -185,21 +185,21 @@ static tomos_status read_heading(Source *source)
 	char kind[8];
 	long long rows, columns;
 	int found = sscanf(source->text,
-	        "# %7[a-z] x y z, detector x y z, u x y z, v x y z; %lld rows, %lld columns", kind,
-	        &rows, &columns);
+		"# %7[a-z] x y z, detector x y z, u x y z, v x y z; %lld rows, %lld columns", kind,
+		&rows, &columns);
 	int told = found < 1                     ? -1
-	           : strcmp(kind, "source") == 0 ? 1
-	           : strcmp(kind, "ray") == 0    ? 0
-	                                         : -1;
+		   : strcmp(kind, "source") == 0 ? 1
+		   : strcmp(kind, "ray") == 0    ? 0
+						 : -1;
 	if (source->point_source < 0 && told < 0)
 		return fail(TOMOS_BAD_VALUE,
-		        "'%s' does not say whether its lines begin with a ray or with a source",
-		        source->path);
+			"'%s' does not say whether its lines begin with a ray or with a source",
+			source->path);
 	if (told >= 0 && source->point_source >= 0 && told != (source->point_source != 0))
 		return fail(TOMOS_BAD_VALUE,
-		        "the lines of '%s' begin with a %s, as the first one says, but "
-		        "point_source is %s",
-		        source->path, kind, told ? "not set" : "set");
+			"the lines of '%s' begin with a %s, as the first one says, but "
+			"point_source is %s",
+			source->path, kind, told ? "not set" : "set");
 	if (told >= 0)
 		source->point_source = told;
 	if (found == 3 && source->rows == 0 && source->columns == 0) {
@@ -213,18 +213,18 @@ static tomos_status read_text(tomos_geometry **scan, Source *source)
 {
 	if (memchr(source->text, 0, (size_t)source->length))
 		return fail(TOMOS_BAD_FILE,
-		        "'%s' has a zero byte in it: text of 12 columns was expected",
-		        source->path);
+			"'%s' has a zero byte in it: text of 12 columns was expected",
+			source->path);
 	TRY(read_heading(source));
 	int64_t count = count_lines(source);
 	if (count == 0)
 		return fail(TOMOS_BAD_FILE, "'%s' has no views: lines of 12 numbers were expected",
-		        source->path);
+			source->path);
 	if (source->rows < 1 || source->columns < 1)
 		return fail(TOMOS_BAD_VALUE,
-		        "'%s' does not hold the detector's size, and %lld rows x %lld columns are "
-		        "given",
-		        source->path, (long long)source->rows, (long long)source->columns);
+			"'%s' does not hold the detector's size, and %lld rows x %lld columns are "
+			"given",
+			source->path, (long long)source->rows, (long long)source->columns);
 	TRY(geom_new(scan, source->rows, source->columns, count));
 	return read_text_views(source, *scan);
 }
@@ -236,12 +236,12 @@ static tomos_status json_vector(const json_t *object, const char *key, int64_t v
 	const json_t *list = json_object_get(object, key);
 	if (!json_is_array(list) || json_array_size(list) != 3)
 		return fail(TOMOS_BAD_FILE, "view %lld: '%s' must be a list of 3 numbers",
-		        (long long)view, key);
+			(long long)view, key);
 	for (size_t i = 0; i < 3; i++) {
 		const json_t *number = json_array_get(list, i);
 		if (!json_is_number(number))
 			return fail(TOMOS_BAD_FILE, "view %lld: '%s'[%zu] is not a number",
-			        (long long)view, key, i);
+				(long long)view, key, i);
 		out[i] = json_number_value(number);
 	}
 	return TOMOS_OK;
@@ -253,7 +253,8 @@ static tomos_status check_keys(const json_t *object, int64_t view)
 	json_t *value;
 	if (!json_is_object(object))
 		return fail(TOMOS_BAD_FILE, "view %lld must be an object {...}", (long long)view);
-	json_object_foreach((json_t *)object, key, value) {
+	json_object_foreach((json_t *)object, key, value)
+	{
 		if (choice_index("source|direction|detector|u|v", key) < 0)
 			return fail(TOMOS_BAD_FILE,
 				"view %lld: key '%.64s' is not known (source or direction, "
@@ -263,8 +264,8 @@ static tomos_status check_keys(const json_t *object, int64_t view)
 	bool source = json_object_get(object, "source"), ray = json_object_get(object, "direction");
 	if (source == ray)
 		return fail(TOMOS_BAD_FILE,
-		        "view %lld has %s; one of 'source' and 'direction' was expected",
-		        (long long)view, source ? "both" : "neither");
+			"view %lld has %s; one of 'source' and 'direction' was expected",
+			(long long)view, source ? "both" : "neither");
 	return TOMOS_OK;
 }
 
@@ -288,7 +289,7 @@ static tomos_status json_whole(const json_t *root, const char *key, int64_t want
 	*value = json_integer_value(number);
 	if (wanted > 0 && *value != wanted)
 		return fail(TOMOS_BAD_FILE, "'%s' is %lld, but %lld was expected", key,
-		        (long long)*value, (long long)wanted);
+			(long long)*value, (long long)wanted);
 	return TOMOS_OK;
 }
 
@@ -298,7 +299,7 @@ static tomos_status json_scan(tomos_geometry **scan, const json_t *root, const S
 	const char *name = json_string_value(json_object_get(root, "format"));
 	if (!name || strcmp(name, form) != 0)
 		return fail(TOMOS_BAD_FILE, "'format' is '%.64s', but '%s' was expected",
-		        name ? name : "(none)", form);
+			name ? name : "(none)", form);
 	TRY(json_whole(root, "version", 1, &version));
 	TRY(json_whole(root, "rows", source->rows, &rows));
 	TRY(json_whole(root, "columns", source->columns, &columns));
@@ -315,22 +316,22 @@ static tomos_status read_json(tomos_geometry **scan, const Source *source)
 {
 	json_error_t error;
 	json_t *root =
-	        json_loadb(source->text, (size_t)source->length, JSON_REJECT_DUPLICATES, &error);
+		json_loadb(source->text, (size_t)source->length, JSON_REJECT_DUPLICATES, &error);
 	if (!root && json_error_code(&error) == json_error_out_of_memory)
 		return fail(TOMOS_NO_MEMORY, "no memory to read '%s'", source->path);
 	if (!root)
 		return fail(TOMOS_BAD_FILE, "'%s', line %d, column %d: not valid JSON: %s",
-		        source->path, error.line, error.column, error.text);
+			source->path, error.line, error.column, error.text);
 	tomos_status status = json_scan(scan, root, source);
 	json_decref(root);
 	return status == TOMOS_OK ? status : fail_in(status, source->path, 0);
 }
 
 tomos_status tomos_geometry_read(
-        tomos_geometry **scan, const char *path, int64_t rows, int64_t columns, int point_source)
+	tomos_geometry **scan, const char *path, int64_t rows, int64_t columns, int point_source)
 {
 	Source source = {
-	        .path = path, .rows = rows, .columns = columns, .point_source = point_source};
+		.path = path, .rows = rows, .columns = columns, .point_source = point_source};
 	locale_t plain, before;
 	*scan = NULL;
 	if (!path)
@@ -339,7 +340,7 @@ tomos_status tomos_geometry_read(
 	tomos_status status = load(&source);
 	if (status == TOMOS_OK)
 		status = ends_with(path, ".json") ? read_json(scan, &source)
-		                                  : read_text(scan, &source);
+						  : read_text(scan, &source);
 	mem_free(source.text);
 	usual_numbers(plain, before);
 	if (status != TOMOS_OK) {
@@ -374,13 +375,13 @@ static void put_vector(FILE *file, const double a[3], const char *between)
 static void put_json(FILE *file, const tomos_geometry *scan)
 {
 	fprintf(file,
-	        "{\"format\": \"%s\", \"version\": 1, \"rows\": %lld, \"columns\": %lld, "
-	        "\"views\": [",
-	        form, (long long)scan->rows, (long long)scan->columns);
+		"{\"format\": \"%s\", \"version\": 1, \"rows\": %lld, \"columns\": %lld, "
+		"\"views\": [",
+		form, (long long)scan->rows, (long long)scan->columns);
 	for (int64_t i = 0; i < scan->count; i++) {
 		const tomos_view *view = &scan->views[i];
 		fprintf(file, "%s\n\t{\"%s\": [", i ? "," : "",
-		        view->src[3] != 0 ? "source" : "direction");
+			view->src[3] != 0 ? "source" : "direction");
 		put_vector(file, view->src, ", ");
 		fputs("], \"detector\": [", file);
 		put_vector(file, view->det, ", ");
@@ -396,8 +397,8 @@ static void put_json(FILE *file, const tomos_geometry *scan)
 static void put_text(FILE *file, const tomos_geometry *scan)
 {
 	fprintf(file, "# %s x y z, detector x y z, u x y z, v x y z; %lld rows, %lld columns\n",
-	        scan->views[0].src[3] != 0 ? "source" : "ray", (long long)scan->rows,
-	        (long long)scan->columns);
+		scan->views[0].src[3] != 0 ? "source" : "ray", (long long)scan->rows,
+		(long long)scan->columns);
 	for (int64_t i = 0; i < scan->count; i++) {
 		const tomos_view *view = &scan->views[i];
 		const double *parts[] = {view->src, view->det, view->u, view->v};
@@ -415,20 +416,20 @@ static tomos_status check_text(const tomos_geometry *scan, const char *path)
 	for (int64_t i = 1; i < scan->count; i++)
 		if (scan->views[i].src[3] != scan->views[0].src[3])
 			return fail(TOMOS_UNSUPPORTED,
-			        "view %lld has %s, unlike view 0: '%s' cannot hold both, .json can",
-			        (long long)i,
-			        scan->views[i].src[3] != 0 ? "a point source" : "parallel rays",
-			        path);
+				"view %lld has %s, unlike view 0: '%s' cannot hold both, .json can",
+				(long long)i,
+				scan->views[i].src[3] != 0 ? "a point source" : "parallel rays",
+				path);
 	return TOMOS_OK;
 }
 
 static tomos_status put_file(
-        const char *temporary, const char *path, const tomos_geometry *scan, bool json)
+	const char *temporary, const char *path, const tomos_geometry *scan, bool json)
 {
 	FILE *file = fopen(temporary, "wx");
 	if (!file)
 		return fail(TOMOS_IO, "'%s' cannot be written: '%s': %s", path, temporary,
-		        strerror(errno));
+			strerror(errno));
 	if (json)
 		put_json(file, scan);
 	else
@@ -437,12 +438,12 @@ static tomos_status put_file(
 	int reason = errno;
 	if (fclose(file) != 0 || failed)
 		return fail(TOMOS_IO, "'%s' cannot be written: %s", path,
-		        strerror(failed ? reason : errno));
+			strerror(failed ? reason : errno));
 	return TOMOS_OK;
 }
 
 tomos_status tomos_geometry_write(
-        const tomos_geometry *scan, const char *path, const tomos_file_options *options)
+	const tomos_geometry *scan, const char *path, const tomos_file_options *options)
 {
 	tomos_file_options o = tomos_file_defaults();
 	locale_t plain, before;
@@ -451,7 +452,7 @@ tomos_status tomos_geometry_write(
 	bool json = path && ends_with(path, ".json");
 	if (!json && !(path && ends_with(path, ".txt")))
 		return fail(TOMOS_BAD_VALUE, "'%s' must end in .json or .txt to hold a geometry",
-		        path ? path : "(none)");
+			path ? path : "(none)");
 	if (!scan)
 		return fail(TOMOS_BAD_VALUE, "there is no geometry to write to '%s'", path);
 	if (!json)

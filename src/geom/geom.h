@@ -22,11 +22,11 @@ typedef struct {
 /* Every pixel of a view whose value can depend on voxels of the box, with a margin of `margin`
  * voxels around the box; the whole detector where the source is too near to tell. */
 Window geom_window(const tomos_geometry *scan, int64_t view, const tomos_grid *grid, const Box *box,
-        double margin);
+	double margin);
 
 /* Pixel (row, column) of a view: where it is, and the direction of its ray (not of unit length). */
 void view_pixel(const tomos_geometry *scan, int64_t view, double row, double column,
-        double position[3], double direction[3]);
+	double position[3], double direction[3]);
 
 /* The frame u (1,0,0), v (0,0,1) of rays along (0,-1,0), turned by the shortest way so that the rays
  * go along `direction` (of any length but 0). */
@@ -35,7 +35,7 @@ void view_towards(const double direction[3], double u[3], double v[3]);
 /* Views as 13 numbers (src 4, det 3, u 3, v 3) for files. */
 enum { VIEW_NUMBERS = 13 };
 tomos_status geom_from_numbers(
-        tomos_geometry **scan, int64_t rows, int64_t columns, const double *numbers, int64_t count);
+	tomos_geometry **scan, int64_t rows, int64_t columns, const double *numbers, int64_t count);
 void geom_to_numbers(const tomos_geometry *scan, double *numbers);
 
 #endif

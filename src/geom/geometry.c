@@ -10,18 +10,18 @@ static tomos_status check_size(int64_t rows, int64_t columns, int64_t count)
 	int64_t pixels;
 	if (rows < 1)
 		return fail(TOMOS_BAD_VALUE, "a detector of %lld rows: at least 1 is needed",
-		        (long long)rows);
+			(long long)rows);
 	if (columns < 1)
 		return fail(TOMOS_BAD_VALUE, "a detector of %lld columns: at least 1 is needed",
-		        (long long)columns);
+			(long long)columns);
 	if (count < 1)
 		return fail(TOMOS_BAD_VALUE, "a scan of %lld views: at least 1 is needed",
-		        (long long)count);
+			(long long)count);
 	if (!size_mul(rows, columns, &pixels) || !size_mul(pixels, count, &pixels) ||
-	        pixels > INT64_MAX / 16)
+		pixels > INT64_MAX / 16)
 		return fail(TOMOS_BAD_VALUE,
-		        "a scan of %lld views of %lld rows x %lld columns is too large",
-		        (long long)count, (long long)rows, (long long)columns);
+			"a scan of %lld views of %lld rows x %lld columns is too large",
+			(long long)count, (long long)rows, (long long)columns);
 	return TOMOS_OK;
 }
 
@@ -48,8 +48,8 @@ static tomos_status check_numbers(const double *numbers, int count, const char *
 	for (int i = 0; i < count; i++)
 		if (!(fabs(numbers[i]) <= LARGEST))
 			return fail(TOMOS_BAD_VALUE,
-			        "view %lld: %s[%d] is %g; it must be finite and at most %g in size",
-			        (long long)index, name, i, numbers[i], LARGEST);
+				"view %lld: %s[%d] is %g; it must be finite and at most %g in size",
+				(long long)index, name, i, numbers[i], LARGEST);
 	return TOMOS_OK;
 }
 
@@ -57,8 +57,8 @@ static tomos_status check_length(const double a[3], const char *name, int64_t in
 {
 	if (norm3(a) < 1 / LARGEST)
 		return fail(TOMOS_BAD_VALUE,
-		        "view %lld: %s is (%g, %g, %g); its length must not be 0", (long long)index,
-		        name, a[0], a[1], a[2]);
+			"view %lld: %s is (%g, %g, %g); its length must not be 0", (long long)index,
+			name, a[0], a[1], a[2]);
 	return TOMOS_OK;
 }
 
@@ -69,8 +69,8 @@ static tomos_status check_source(const tomos_view *view, const double normal[3],
 		TRY(check_length(s, "the direction of the rays", index));
 		if (fabs(dot3(s, normal)) <= PARALLEL * norm3(s) * norm3(normal))
 			return fail(TOMOS_BAD_VALUE,
-			        "view %lld: rays along (%g, %g, %g) run in the detector's plane",
-			        (long long)index, s[0], s[1], s[2]);
+				"view %lld: rays along (%g, %g, %g) run in the detector's plane",
+				(long long)index, s[0], s[1], s[2]);
 		return TOMOS_OK;
 	}
 	double way[3];
@@ -78,8 +78,8 @@ static tomos_status check_source(const tomos_view *view, const double normal[3],
 	double scale = fmax(norm3(way), fmax(norm3(view->u), norm3(view->v)));
 	if (fabs(dot3(way, normal)) <= PARALLEL * scale * norm3(normal))
 		return fail(TOMOS_BAD_VALUE,
-		        "view %lld: the source (%g, %g, %g) lies in the detector's plane",
-		        (long long)index, s[0], s[1], s[2]);
+			"view %lld: the source (%g, %g, %g) lies in the detector's plane",
+			(long long)index, s[0], s[1], s[2]);
 	return TOMOS_OK;
 }
 
@@ -89,8 +89,8 @@ tomos_status view_check(const tomos_view *view, int64_t index)
 	double normal[3];
 	if (view->src[3] != 0 && view->src[3] != 1)
 		return fail(TOMOS_BAD_VALUE,
-		        "view %lld: src[3] is %g; it must be 1 (point source) or 0 (parallel rays)",
-		        (long long)index, view->src[3]);
+			"view %lld: src[3] is %g; it must be 1 (point source) or 0 (parallel rays)",
+			(long long)index, view->src[3]);
 	TRY(check_numbers(view->src, 3, "src", index));
 	TRY(check_numbers(view->det, 3, "det", index));
 	TRY(check_numbers(u, 3, "u", index));
@@ -100,8 +100,8 @@ tomos_status view_check(const tomos_view *view, int64_t index)
 	cross3(normal, u, v);
 	if (norm3(normal) <= PARALLEL * norm3(u) * norm3(v))
 		return fail(TOMOS_BAD_VALUE,
-		        "view %lld: u (%g, %g, %g) and v (%g, %g, %g) are parallel",
-		        (long long)index, u[0], u[1], u[2], v[0], v[1], v[2]);
+			"view %lld: u (%g, %g, %g) and v (%g, %g, %g) are parallel",
+			(long long)index, u[0], u[1], u[2], v[0], v[1], v[2]);
 	return check_source(view, normal, index);
 }
 
@@ -119,7 +119,7 @@ tomos_status geom_seal(tomos_geometry **scan)
 }
 
 tomos_status tomos_geometry_views(tomos_geometry **scan, int64_t rows, int64_t columns,
-        const tomos_view *views, int64_t count)
+	const tomos_view *views, int64_t count)
 {
 	TRY(geom_new(scan, rows, columns, views ? count : 0));
 	memcpy((*scan)->views, views, (size_t)count * sizeof *views);
@@ -127,7 +127,7 @@ tomos_status tomos_geometry_views(tomos_geometry **scan, int64_t rows, int64_t c
 }
 
 tomos_status tomos_geometry_vectors(tomos_geometry **scan, int64_t rows, int64_t columns,
-        int point_source, const double *vectors, int64_t count)
+	int point_source, const double *vectors, int64_t count)
 {
 	TRY(geom_new(scan, rows, columns, vectors ? count : 0));
 	for (int64_t i = 0; i < count; i++) {
@@ -145,7 +145,7 @@ tomos_status tomos_geometry_vectors(tomos_geometry **scan, int64_t rows, int64_t
 _Static_assert(sizeof(tomos_view) == VIEW_NUMBERS * sizeof(double), "a view is its numbers");
 
 tomos_status geom_from_numbers(
-        tomos_geometry **scan, int64_t rows, int64_t columns, const double *numbers, int64_t count)
+	tomos_geometry **scan, int64_t rows, int64_t columns, const double *numbers, int64_t count)
 {
 	TRY(geom_new(scan, rows, columns, numbers ? count : 0));
 	memcpy((*scan)->views, numbers, (size_t)count * sizeof(tomos_view));
@@ -185,7 +185,7 @@ const tomos_view *tomos_geometry_list(const tomos_geometry *scan)
 }
 
 void view_pixel(const tomos_geometry *scan, int64_t view, double row, double column,
-        double position[3], double direction[3])
+	double position[3], double direction[3])
 {
 	const tomos_view *w = &scan->views[view];
 	add3(position, w->det, column - 0.5 * (double)(scan->columns - 1), w->u);

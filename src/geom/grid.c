@@ -11,22 +11,22 @@ tomos_status tomos_grid_check(const tomos_grid *grid)
 		char axis = "xyz"[i];
 		if (!(fabs(grid->first[i]) <= LARGEST))
 			return fail(TOMOS_BAD_VALUE,
-			        "the grid's first voxel is at %c = %g; it must be finite and at "
-			        "most "
-			        "%g in size",
-			        axis, grid->first[i], LARGEST);
+				"the grid's first voxel is at %c = %g; it must be finite and at "
+				"most "
+				"%g in size",
+				axis, grid->first[i], LARGEST);
 		double step = fabs(grid->step[i]);
 		if (!(step <= LARGEST && step >= 1 / LARGEST))
 			return fail(TOMOS_BAD_VALUE,
-			        "the grid's step along %c is %g; it must be finite and not 0", axis,
-			        grid->step[i]);
+				"the grid's step along %c is %g; it must be finite and not 0", axis,
+				grid->step[i]);
 	}
 	return TOMOS_OK;
 }
 
 /* The default orientation: the y index runs downwards. */
 static tomos_status grid_around(
-        tomos_grid *grid, const int64_t n[3], const double voxel[3], const double centre[3])
+	tomos_grid *grid, const int64_t n[3], const double voxel[3], const double centre[3])
 {
 	tomos_grid made;
 	for (int i = 0; i < 3; i++) {
@@ -35,8 +35,8 @@ static tomos_status grid_around(
 		made.first[i] = centre[i] - 0.5 * (double)(n[i] - 1) * made.step[i];
 		if (!(voxel[i] > 0))
 			return fail(TOMOS_BAD_VALUE,
-			        "the voxel size along %c is %g; it must be greater than 0",
-			        "xyz"[i], voxel[i]);
+				"the voxel size along %c is %g; it must be greater than 0",
+				"xyz"[i], voxel[i]);
 	}
 	TRY(tomos_grid_check(&made));
 	*grid = made;
@@ -46,17 +46,17 @@ static tomos_status grid_around(
 tomos_status tomos_grid_centred(tomos_grid *grid, int64_t nx, int64_t ny, int64_t nz, double voxel)
 {
 	return grid_around(grid, (int64_t[]){nx, ny, nz}, (double[]){voxel, voxel, voxel},
-	        (double[]){0, 0, 0});
+		(double[]){0, 0, 0});
 }
 
 static tomos_status check_count(const char *name, const void *list, int64_t count, bool one)
 {
 	if (count != 0 && count != 3 && !(one && count == 1))
 		return fail(TOMOS_BAD_VALUE, "the grid's %s has %lld values; it takes %s3", name,
-		        (long long)count, one ? "1 or " : "");
+			(long long)count, one ? "1 or " : "");
 	if ((count != 0) != (list != NULL))
 		return fail(TOMOS_BAD_VALUE, "the grid's %s has %lld values but %s", name,
-		        (long long)count, list ? "a list is given" : "no list is given");
+			(long long)count, list ? "a list is given" : "no list is given");
 	return TOMOS_OK;
 }
 
@@ -72,10 +72,10 @@ static tomos_status pixel_at_origin(const tomos_geometry *scan, double pixel[3])
 	}
 	if (!(share > 0))
 		return fail(TOMOS_BAD_VALUE,
-		        "view 0: the origin is not in front of the source (%g, %g, %g), so the "
-		        "voxel "
-		        "size must be given",
-		        view->src[0], view->src[1], view->src[2]);
+			"view 0: the origin is not in front of the source (%g, %g, %g), so the "
+			"voxel "
+			"size must be given",
+			view->src[0], view->src[1], view->src[2]);
 	pixel[0] = pixel[1] = share * norm3(view->u);
 	pixel[2] = share * norm3(view->v);
 	return TOMOS_OK;
@@ -87,7 +87,7 @@ static tomos_status cover(int64_t *n, int64_t pixels, double pixel, double voxel
 	double count = ceil((double)pixels * pixel / voxel - 1e-6);
 	if (!(count < 0x1p62))
 		return fail(TOMOS_BAD_VALUE, "a voxel size of %g is too small for a width of %g",
-		        voxel, (double)pixels * pixel);
+			voxel, (double)pixels * pixel);
 	*n = count < 1 ? 1 : (int64_t)count;
 	return TOMOS_OK;
 }
@@ -104,7 +104,7 @@ static void take_size(int64_t n[3], const tomos_geometry *scan, const tomos_grid
 }
 
 tomos_status tomos_grid_for(
-        tomos_grid *grid, const tomos_geometry *scan, const tomos_grid_options *options)
+	tomos_grid *grid, const tomos_geometry *scan, const tomos_grid_options *options)
 {
 	tomos_grid_options o = tomos_grid_defaults();
 	int64_t n[3];

@@ -22,12 +22,12 @@ typedef struct {
 } Kind;
 
 static const Kind kinds[] = {
-        {"parallel", TURNS, PI},
-        {"fan", TURNS | SOURCE | FLAT, 2 * PI},
-        {"cone", TURNS | SOURCE, 2 * PI},
-        {"laminography", TURNS | TILT, PI},
-        {"helix", TURNS | SOURCE | PITCH, 2 * PI},
-        {"lebedev", 0, 0},
+	{"parallel", TURNS, PI},
+	{"fan", TURNS | SOURCE | FLAT, 2 * PI},
+	{"cone", TURNS | SOURCE, 2 * PI},
+	{"laminography", TURNS | TILT, PI},
+	{"helix", TURNS | SOURCE | PITCH, 2 * PI},
+	{"lebedev", 0, 0},
 };
 
 typedef struct {
@@ -49,11 +49,11 @@ static tomos_status check_finite(const tomos_scan_options *o)
 		const char *name;
 		double value;
 	} numbers[] = {{"arc", o->arc}, {"start", o->start}, {"roll", o->roll}, {"slant", o->slant},
-	        {"swivel", o->swivel}, {"tilt", o->tilt}, {"pitch", o->pitch}};
+		{"swivel", o->swivel}, {"tilt", o->tilt}, {"pitch", o->pitch}};
 	for (int i = 0; i < COUNT(numbers); i++)
 		if (!(fabs(numbers[i].value) <= LARGEST))
 			return fail(TOMOS_BAD_VALUE, "%s is %g; it must be finite", numbers[i].name,
-			        numbers[i].value);
+				numbers[i].value);
 	return TOMOS_OK;
 }
 
@@ -61,32 +61,32 @@ static tomos_status check_pixel(const tomos_scan_options *o)
 {
 	if (!(o->pixel > 0 && o->pixel <= LARGEST))
 		return fail(TOMOS_BAD_VALUE,
-		        "pixel is %g; the width must be greater than 0 and finite", o->pixel);
+			"pixel is %g; the width must be greater than 0 and finite", o->pixel);
 	if (!(o->pixel_height >= 0 && o->pixel_height <= LARGEST))
 		return fail(TOMOS_BAD_VALUE,
-		        "pixel_height is %g; it must be greater than 0 and finite, or 0 for the "
-		        "width",
-		        o->pixel_height);
+			"pixel_height is %g; it must be greater than 0 and finite, or 0 for the "
+			"width",
+			o->pixel_height);
 	return TOMOS_OK;
 }
 
 /* A list that is there has `wanted` values, or one for all views; each is finite. */
 static tomos_status check_list(
-        const char *name, const double *list, int64_t count, int64_t wanted, bool one)
+	const char *name, const double *list, int64_t count, int64_t wanted, bool one)
 {
 	if (!list && count == 0)
 		return TOMOS_OK;
 	if (!list || count < 1)
 		return fail(TOMOS_BAD_VALUE, "the list %s is empty (%lld values)", name,
-		        (long long)count);
+			(long long)count);
 	if (count != wanted && !(one && count == 1))
 		return fail(TOMOS_BAD_VALUE,
-		        "%s has %lld values for %lld views; it takes %sone per view", name,
-		        (long long)count, (long long)wanted, one ? "one, or " : "");
+			"%s has %lld values for %lld views; it takes %sone per view", name,
+			(long long)count, (long long)wanted, one ? "one, or " : "");
 	for (int64_t i = 0; i < count; i++)
 		if (!(fabs(list[i]) <= LARGEST))
 			return fail(TOMOS_BAD_VALUE, "view %lld: %s is %g; it must be finite",
-			        (long long)i, name, list[i]);
+				(long long)i, name, list[i]);
 	return TOMOS_OK;
 }
 
@@ -99,19 +99,19 @@ static tomos_status check_distances(const tomos_scan_options *o, const Kind *kin
 {
 	if (o->source_axis_count == 0 || o->source_detector_count == 0)
 		return fail(TOMOS_BAD_VALUE, "a %s scan needs %s", kind->name,
-		        o->source_axis_count ? "source_detector" : "source_axis");
+			o->source_axis_count ? "source_detector" : "source_axis");
 	for (int64_t i = 0; i < o->views; i++) {
 		double axis = of_view(o->source_axis, o->source_axis_count, i);
 		double detector = of_view(o->source_detector, o->source_detector_count, i);
 		if (!(axis > 0))
 			return fail(TOMOS_BAD_VALUE,
-			        "view %lld: source_axis is %g; it must be greater than 0",
-			        (long long)i, axis);
+				"view %lld: source_axis is %g; it must be greater than 0",
+				(long long)i, axis);
 		if (!(detector > axis))
 			return fail(TOMOS_BAD_VALUE,
-			        "view %lld: source_detector is %g; it must be greater than "
-			        "source_axis, %g",
-			        (long long)i, detector, axis);
+				"view %lld: source_detector is %g; it must be greater than "
+				"source_axis, %g",
+				(long long)i, detector, axis);
 	}
 	return TOMOS_OK;
 }
@@ -123,7 +123,7 @@ static tomos_status check_lists(const tomos_scan_options *o, const Kind *kind)
 	TRY(check_list("axis_row", o->axis_row, o->axis_row_count, views, true));
 	TRY(check_list("source_axis", o->source_axis, o->source_axis_count, views, true));
 	TRY(check_list(
-	        "source_detector", o->source_detector, o->source_detector_count, views, true));
+		"source_detector", o->source_detector, o->source_detector_count, views, true));
 	return kind->has & SOURCE ? check_distances(o, kind) : TOMOS_OK;
 }
 
@@ -135,21 +135,21 @@ static tomos_status check_unused(const tomos_scan_options *o, const Kind *kind)
 		bool given;
 		int needs;
 	} settings[] = {{"source_axis", o->source_axis_count != 0, SOURCE},
-	        {"source_detector", o->source_detector_count != 0, SOURCE},
-	        {"tilt", o->tilt != 0, TILT}, {"pitch", o->pitch != 0, PITCH},
-	        {"arc", o->arc != 0, TURNS}, {"start", o->start != 0, TURNS},
-	        {"angles", o->angles_count != 0, TURNS}};
+		{"source_detector", o->source_detector_count != 0, SOURCE},
+		{"tilt", o->tilt != 0, TILT}, {"pitch", o->pitch != 0, PITCH},
+		{"arc", o->arc != 0, TURNS}, {"start", o->start != 0, TURNS},
+		{"angles", o->angles_count != 0, TURNS}};
 	for (int i = 0; i < COUNT(settings); i++)
 		if (settings[i].given && !(kind->has & settings[i].needs))
 			return fail(TOMOS_BAD_VALUE, "%s is given, but a %s scan has none",
-			        settings[i].name, kind->name);
+				settings[i].name, kind->name);
 	if (kind->has & FLAT && o->rows != 1)
 		return fail(TOMOS_BAD_VALUE, "a fan scan of %lld rows: the rows must be 1",
-		        (long long)o->rows);
+			(long long)o->rows);
 	if (fabs(o->tilt) >= PI / 2 * (1 - 1e-9))
 		return fail(TOMOS_BAD_VALUE,
-		        "a tilt of %g degrees: it must lie between -90 and 90, ends left out",
-		        o->tilt * 180 / PI);
+			"a tilt of %g degrees: it must lie between -90 and 90, ends left out",
+			o->tilt * 180 / PI);
 	return TOMOS_OK;
 }
 
@@ -158,8 +158,8 @@ static tomos_status settle_views(tomos_scan_options *o, const Kind *kind)
 {
 	if (o->angles && (o->arc != 0 || o->start != 0))
 		return fail(TOMOS_BAD_VALUE, "angles are given, and %s = %g degrees too; give one",
-		        o->arc != 0 ? "arc" : "start",
-		        (o->arc != 0 ? o->arc : o->start) * 180 / PI);
+			o->arc != 0 ? "arc" : "start",
+			(o->arc != 0 ? o->arc : o->start) * 180 / PI);
 	if (o->views == 0)
 		o->views = o->angles_count;
 	TRY(check_list("angles", o->angles, o->angles_count, o->views, false));
@@ -284,7 +284,7 @@ static void fill_view(const Plan *plan, int64_t view, tomos_view *out)
 		add3(out->det, out->det, middle[0] - of_view(o->axis, o->axis_count, view), out->u);
 	if (o->axis_row)
 		add3(out->det, out->det, middle[1] - of_view(o->axis_row, o->axis_row_count, view),
-		        out->v);
+			out->v);
 	tidy(out->src);
 	tidy(out->det);
 	tidy(out->u);
@@ -323,7 +323,7 @@ tomos_status tomos_geometry_make(tomos_geometry **scan, const tomos_scan_options
 /* ---- the common kinds in one line --------------------------------------------------------- */
 
 static tomos_scan_options simple_scan(const char *kind, int64_t rows, int64_t columns, double pixel,
-        const double *angles, int64_t count)
+	const double *angles, int64_t count)
 {
 	tomos_scan_options o = tomos_scan_defaults();
 	o.geometry = kind;
@@ -336,7 +336,7 @@ static tomos_scan_options simple_scan(const char *kind, int64_t rows, int64_t co
 }
 
 static tomos_status make_divergent(tomos_geometry **scan, tomos_scan_options o,
-        const double *source_axis, const double *source_detector)
+	const double *source_axis, const double *source_detector)
 {
 	o.source_axis = source_axis;
 	o.source_detector = source_detector;
@@ -345,22 +345,22 @@ static tomos_status make_divergent(tomos_geometry **scan, tomos_scan_options o,
 }
 
 tomos_status tomos_geometry_parallel(tomos_geometry **scan, int64_t rows, int64_t columns,
-        double pixel, const double *angles, int64_t count)
+	double pixel, const double *angles, int64_t count)
 {
 	tomos_scan_options o = simple_scan("parallel", rows, columns, pixel, angles, count);
 	return tomos_geometry_make(scan, &o);
 }
 
 tomos_status tomos_geometry_fan(tomos_geometry **scan, int64_t columns, double pixel,
-        double source_axis, double source_detector, const double *angles, int64_t count)
+	double source_axis, double source_detector, const double *angles, int64_t count)
 {
 	return make_divergent(scan, simple_scan("fan", 1, columns, pixel, angles, count),
-	        &source_axis, &source_detector);
+		&source_axis, &source_detector);
 }
 
 tomos_status tomos_geometry_cone(tomos_geometry **scan, int64_t rows, int64_t columns, double pixel,
-        double source_axis, double source_detector, const double *angles, int64_t count)
+	double source_axis, double source_detector, const double *angles, int64_t count)
 {
 	return make_divergent(scan, simple_scan("cone", rows, columns, pixel, angles, count),
-	        &source_axis, &source_detector);
+		&source_axis, &source_detector);
 }

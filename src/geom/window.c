@@ -15,8 +15,8 @@ static Plane plane_of(const tomos_geometry *scan, int64_t index)
 {
 	const tomos_view *w = &scan->views[index];
 	Plane p = {.view = w,
-	        .middle_column = 0.5 * (double)(scan->columns - 1),
-	        .middle_row = 0.5 * (double)(scan->rows - 1)};
+		.middle_column = 0.5 * (double)(scan->columns - 1),
+		.middle_row = 0.5 * (double)(scan->rows - 1)};
 	double way[3], square;
 	cross3(p.normal, w->u, w->v);
 	square = dot3(p.normal, p.normal);
@@ -54,11 +54,11 @@ static bool project_point(const Plane *p, const double point[3], double pixel[2]
 }
 
 static void corner_of(
-        const tomos_grid *grid, const Box *box, double margin, int which, double corner[3])
+	const tomos_grid *grid, const Box *box, double margin, int which, double corner[3])
 {
 	for (int i = 0; i < 3; i++) {
 		double index = which >> i & 1 ? (double)box->high[i] - 0.5 + margin
-		                              : (double)box->low[i] - 0.5 - margin;
+					      : (double)box->low[i] - 0.5 - margin;
 		corner[i] = grid->first[i] + index * grid->step[i];
 	}
 }
@@ -74,7 +74,7 @@ static void cut(double low, double high, int64_t size, int64_t *first, int64_t *
 }
 
 Window geom_window(const tomos_geometry *scan, int64_t view, const tomos_grid *grid, const Box *box,
-        double margin)
+	double margin)
 {
 	Window all = {{0, 0}, {scan->columns, scan->rows}}, window;
 	Plane plane = plane_of(scan, view);

@@ -8,7 +8,7 @@ static float half_value(uint16_t half)
 {
 	uint32_t exponent = (half >> 10) & 31u, fraction = half & 1023u;
 	uint32_t bits = exponent == 31 ? 0x7f800000u | fraction << 13
-	                               : (exponent + 112) << 23 | fraction << 13;
+				       : (exponent + 112) << 23 | fraction << 13;
 	float value;
 	memcpy(&value, &bits, sizeof value);
 	if (exponent == 0)
@@ -101,14 +101,15 @@ static double double_at(const unsigned char *stored, int64_t i, bool swapped)
 
 /* Doubles alone can be finite and become infinite. */
 tomos_status element_convert(
-        Element element, const void *stored, int64_t count, float *data, const char *path)
+	Element element, const void *stored, int64_t count, float *data, const char *path)
 {
 	find(element)->convert(stored, count, element.swapped, data);
 	for (int64_t i = 0; element.kind == 'f' && element.bytes == 8 && i < count; i++) {
 		double value = isinf(data[i]) ? double_at(stored, i, element.swapped) : 0;
 		if (isfinite(value) && value != 0)
 			return fail(TOMOS_UNSUPPORTED,
-			        "'%s': %g does not fit float32, the numbers used here", path, value);
+				"'%s': %g does not fit float32, the numbers used here", path,
+				value);
 	}
 	return TOMOS_OK;
 }
@@ -119,14 +120,14 @@ tomos_status shape_take(int64_t shape[3], const int64_t *axes, int rank, const c
 	int64_t count;
 	for (int i = 0, length = 0; i < rank && length < (int)sizeof text - 32; i++)
 		length += snprintf(text + length, sizeof text - (size_t)length, "%s%lld",
-		        i ? " x " : "", (long long)axes[i]);
+			i ? " x " : "", (long long)axes[i]);
 	if (rank < 1 || rank > 3)
 		return fail(TOMOS_UNSUPPORTED, "%s has %d axes (%s); 1 to 3 can be read", where,
-		        rank, text);
+			rank, text);
 	for (int i = 0; i < 3; i++)
 		shape[i] = i < 3 - rank ? 1 : axes[i - (3 - rank)];
 	if (shape_count(shape, &count) != TOMOS_OK)
 		return fail(TOMOS_BAD_FILE, "%s has the shape %s, which is empty or too large",
-		        where, text);
+			where, text);
 	return TOMOS_OK;
 }

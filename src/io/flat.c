@@ -28,7 +28,7 @@ tomos_status flat_create(int *descriptor, const char *temporary, const char *pat
 	*descriptor = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (*descriptor < 0)
 		return fail(TOMOS_IO, "'%s' cannot be created (as '%s'): %s", path, temporary,
-		        strerror(errno));
+			strerror(errno));
 	return TOMOS_OK;
 }
 
@@ -41,18 +41,18 @@ tomos_status flat_read(int descriptor, const char *path, int64_t at, void *data,
 			continue;
 		if (got < 0)
 			return fail(TOMOS_IO, "'%s' cannot be read at byte %lld: %s", path,
-			        (long long)(at + done), strerror(errno));
+				(long long)(at + done), strerror(errno));
 		if (got == 0)
 			return fail(TOMOS_BAD_FILE,
-			        "'%s' ends at byte %lld; %lld more were expected", path,
-			        (long long)(at + done), (long long)(bytes - done));
+				"'%s' ends at byte %lld; %lld more were expected", path,
+				(long long)(at + done), (long long)(bytes - done));
 		done += got;
 	}
 	return TOMOS_OK;
 }
 
 tomos_status flat_write(
-        int descriptor, const char *path, int64_t at, const void *data, int64_t bytes)
+	int descriptor, const char *path, int64_t at, const void *data, int64_t bytes)
 {
 	for (int64_t done = 0; done < bytes;) {
 		size_t step = (size_t)min64(bytes - done, LARGEST_STEP);
@@ -61,8 +61,8 @@ tomos_status flat_write(
 			continue;
 		if (put <= 0)
 			return fail(TOMOS_IO, "'%s' cannot be written at byte %lld: %s", path,
-			        (long long)(at + done),
-			        put < 0 ? strerror(errno) : "nothing taken");
+				(long long)(at + done),
+				put < 0 ? strerror(errno) : "nothing taken");
 		done += put;
 	}
 	return TOMOS_OK;

@@ -45,13 +45,13 @@ static tomos_status refuse_content(const char *path, const unsigned char *head, 
 	char names[128] = "", bytes[64] = "";
 	for (int i = 0; i < COUNT(formats); i++)
 		snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
-		        formats[i]->name);
+			formats[i]->name);
 	for (size_t i = 0; i < length && i < 8; i++)
 		snprintf(bytes + strlen(bytes), sizeof bytes - strlen(bytes), " %02x", head[i]);
 	if (length == 0)
 		return fail(TOMOS_BAD_FILE, "'%s' is empty", path);
 	return fail(TOMOS_BAD_FILE, "'%s' is of no known format (%s); it begins with%s", path,
-	        names, bytes);
+		names, bytes);
 }
 
 static tomos_status find_by_content(const Format **format, const char *path)
@@ -80,7 +80,7 @@ static bool ending_fits(const Format *format, const char *path)
 		return false;
 	for (size_t i = 0; i <= length; i++)
 		lower[i] = dot[1 + i] >= 'A' && dot[1 + i] <= 'Z' ? (char)(dot[1 + i] + 32)
-		                                                  : dot[1 + i];
+								  : dot[1 + i];
 	return choice_index(format->endings, lower) >= 0;
 }
 
@@ -96,13 +96,13 @@ static tomos_status find_by_name(const Format **format, const char *path)
 		if (ending_fits(formats[i], path))
 			return TOMOS_OK;
 		snprintf(endings + strlen(endings), sizeof endings - strlen(endings), "%s%s",
-		        i ? "|" : "", formats[i]->endings);
+			i ? "|" : "", formats[i]->endings);
 	}
 	return fail(TOMOS_BAD_VALUE,
-	        "the name '%s' does not say the format to write: it must end in one of %s, or in "
-	        "'/' "
-	        "for a directory of TIFF files",
-	        path, endings);
+		"the name '%s' does not say the format to write: it must end in one of %s, or in "
+		"'/' "
+		"for a directory of TIFF files",
+		path, endings);
 }
 
 /* ---- opening and closing ------------------------------------------------------------------ */
@@ -172,11 +172,11 @@ static tomos_status check_room(const char *path, int64_t count)
 	if (bytes <= left)
 		return TOMOS_OK;
 	return fail(TOMOS_IO, "'%s' would take %.3g GB, and its disk has %.3g GB left", path,
-	        bytes * 1e-9, left * 1e-9);
+		bytes * 1e-9, left * 1e-9);
 }
 
 static tomos_status create_into(File *file, tomos_content content, const int64_t shape[3],
-        const tomos_file_options *options)
+	const tomos_file_options *options)
 {
 	int64_t count;
 	if (!shape)
@@ -195,7 +195,7 @@ static tomos_status create_into(File *file, tomos_content content, const int64_t
 }
 
 tomos_status tomos_file_create(File **file, const char *path, tomos_content content,
-        const int64_t shape[3], const tomos_file_options *given)
+	const int64_t shape[3], const tomos_file_options *given)
 {
 	tomos_file_options options;
 	File *made;
@@ -224,11 +224,11 @@ static tomos_status check_range(const File *file, int64_t first, int64_t count, 
 {
 	if (!data)
 		return fail(TOMOS_BAD_VALUE, "'%s': there is no memory to read to or write from",
-		        file->path);
+			file->path);
 	if (first < 0 || count < 1 || first > file->shape[0] - count)
 		return fail(TOMOS_BAD_VALUE,
-		        "'%s': %lld indices from %lld on the first axis, which has %lld",
-		        file->path, (long long)count, (long long)first, (long long)file->shape[0]);
+			"'%s': %lld indices from %lld on the first axis, which has %lld",
+			file->path, (long long)count, (long long)first, (long long)file->shape[0]);
 	return TOMOS_OK;
 }
 
@@ -236,7 +236,7 @@ tomos_status tomos_file_read(File *file, int64_t first, int64_t count, float *da
 {
 	if (file->temporary)
 		return fail(
-		        TOMOS_BAD_VALUE, "'%s' is open for writing and cannot be read", file->path);
+			TOMOS_BAD_VALUE, "'%s' is open for writing and cannot be read", file->path);
 	TRY(check_range(file, first, count, data));
 	return file->format->read(file, first, count, data);
 }
@@ -245,7 +245,7 @@ static tomos_status check_writable(const File *file)
 {
 	if (!file->temporary || file->committed)
 		return fail(TOMOS_BAD_VALUE, "'%s' is %s and cannot be written to", file->path,
-		        file->committed ? "committed" : "open for reading");
+			file->committed ? "committed" : "open for reading");
 	return TOMOS_OK;
 }
 
@@ -266,9 +266,9 @@ tomos_status tomos_file_commit(File *file)
 	const unsigned char *gap = memchr(file->written, 0, (size_t)file->shape[0]);
 	if (gap)
 		return fail(TOMOS_BAD_VALUE,
-		        "'%s' is not complete: index %lld of %lld on the first axis was never "
-		        "written",
-		        file->path, (long long)(gap - file->written), (long long)file->shape[0]);
+			"'%s' is not complete: index %lld of %lld on the first axis was never "
+			"written",
+			file->path, (long long)(gap - file->written), (long long)file->shape[0]);
 	TRY(file->format->finish(file));
 	TRY(file_publish(file->temporary, file->path, file->overwrite));
 	file->committed = true;

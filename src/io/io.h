@@ -40,7 +40,7 @@ struct Format {
 	 * shape; a name that is not there gives TOMOS_OK and *values = NULL. */
 	tomos_status (*get)(const File *file, const char *name, double **values, int64_t shape[2]);
 	tomos_status (*put)(
-	        File *file, const char *name, const double *values, const int64_t shape[2]);
+		File *file, const char *name, const double *values, const int64_t shape[2]);
 };
 
 #define FORMAT(name) extern const Format format_##name;
@@ -64,7 +64,7 @@ typedef struct {
 const char *element_name(Element element);
 /* Refuses numbers beyond float; `path` is for the sentence. */
 tomos_status element_convert(
-        Element element, const void *stored, int64_t count, float *data, const char *path);
+	Element element, const void *stored, int64_t count, float *data, const char *path);
 
 /* Shape of `rank` axes as three, with leading ones; refuses other ranks and empty or huge shapes in
  * a sentence that begins with `where`. */
@@ -75,7 +75,7 @@ tomos_status flat_open(int *descriptor, int64_t *size, const char *path);
 tomos_status flat_create(int *descriptor, const char *temporary, const char *path);
 tomos_status flat_read(int descriptor, const char *path, int64_t at, void *data, int64_t bytes);
 tomos_status flat_write(
-        int descriptor, const char *path, int64_t at, const void *data, int64_t bytes);
+	int descriptor, const char *path, int64_t at, const void *data, int64_t bytes);
 tomos_status flat_close(int *descriptor, const char *path); /* -1 is closed already */
 
 /* The most that a compressed byte may stand for, whatever the method: files that claim more are

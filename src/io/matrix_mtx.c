@@ -197,7 +197,8 @@ static tomos_status each_entry(Mtx *f, tomos_matrix *m, int64_t *counts)
 	float value = 0;
 	for (int64_t i = 0; i < f->entries; i++) {
 		TRY(take_entry(f, m, at, &value));
-		for (int mirror = 0; mirror <= (f->symmetric && at[0] != at[1]); mirror++) {
+		int times = f->symmetric && at[0] != at[1] ? 2 : 1;
+		for (int mirror = 0; mirror < times; mirror++) {
 			if (at[mirror] >= m->rows || at[!mirror] >= m->columns)
 				return refuse(&f->reader, "a symmetric matrix must be square");
 			if (counts)

@@ -50,7 +50,7 @@ static tomos_status refuse(const Header *h, const char *what)
 {
 	char found[25];
 	return fail(TOMOS_BAD_FILE, "'%s': the npy header is wrong: %s expected at '%s'", h->path,
-	        what, printable(found, sizeof found, h->at, h->end));
+		what, printable(found, sizeof found, h->at, h->end));
 }
 
 static void skip_spaces(Header *h)
@@ -122,7 +122,7 @@ static tomos_status take_entry(Header *h)
 	if (strcmp(key, "descr") == 0 && !h->has_descr) {
 		h->has_descr = true;
 		return take_text(
-		        h, h->descr, sizeof h->descr, "a plain number type (no list of fields)");
+			h, h->descr, sizeof h->descr, "a plain number type (no list of fields)");
 	}
 	if (strcmp(key, "fortran_order") == 0 && !h->has_order) {
 		h->has_order = true;
@@ -162,13 +162,13 @@ static tomos_status take_element(Element *element, const Header *h)
 	char kind = strlen(d) == 3 && strchr("<>|=", d[0]) && d[1] == 'b' ? 'u' : d[0] ? d[1] : 0;
 	*element = (Element){kind, strlen(d) == 3 ? d[2] - '0' : 0, d[0] == FOREIGN};
 	bool order = element->bytes == 1 ? d[0] != 0 && strchr("<>|=", d[0])
-	                                 : d[0] == NATIVE || d[0] == FOREIGN || d[0] == '=';
+					 : d[0] == NATIVE || d[0] == FOREIGN || d[0] == '=';
 	if (!order || !element_name(*element) || (d[1] == 'b' && element->bytes != 1))
 		return fail(TOMOS_UNSUPPORTED,
-		        "'%s' holds numbers of type '%s'; integers (i1 to u8) and floats (f2, f4, "
-		        "f8) "
-		        "can be read",
-		        h->path, d);
+			"'%s' holds numbers of type '%s'; integers (i1 to u8) and floats (f2, f4, "
+			"f8) "
+			"can be read",
+			h->path, d);
 	return TOMOS_OK;
 }
 
@@ -187,18 +187,18 @@ static tomos_status find_header(const Npy *npy, const char *path, int64_t *at, i
 	int version = start[6];
 	if (npy->size < (int64_t)sizeof start || version < 1 || version > 3 || start[7] != 0)
 		return fail(TOMOS_BAD_FILE,
-		        "'%s': version %d.%d of the npy format in %lld bytes; 1.0, 2.0 and 3.0 can "
-		        "be "
-		        "read",
-		        path, version, start[7], (long long)npy->size);
+			"'%s': version %d.%d of the npy format in %lld bytes; 1.0, 2.0 and 3.0 can "
+			"be "
+			"read",
+			path, version, start[7], (long long)npy->size);
 	*at = version == 1 ? 10 : 12;
 	*length = start[8] | start[9] << 8;
 	if (version > 1)
 		*length |= (int64_t)start[10] << 16 | (int64_t)start[11] << 24;
 	if (*length > LARGEST_HEADER || *length > npy->size - *at)
 		return fail(TOMOS_BAD_FILE,
-		        "'%s': the npy header says it has %lld bytes; the file has %lld", path,
-		        (long long)*length, (long long)npy->size);
+			"'%s': the npy header says it has %lld bytes; the file has %lld", path,
+			(long long)*length, (long long)npy->size);
 	return TOMOS_OK;
 }
 
@@ -224,13 +224,13 @@ static tomos_status check_size(const Npy *npy, const File *file)
 	int64_t count, bytes, expected;
 	TRY(shape_count(file->shape, &count));
 	if (size_mul(count, npy->element.bytes, &bytes) && size_add(bytes, npy->data, &expected) &&
-	        expected == npy->size)
+		expected == npy->size)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
-	        "'%s' has %lld bytes of data; %lld x %lld x %lld numbers of type %s need %lld",
-	        file->path, (long long)(npy->size - npy->data), (long long)file->shape[0],
-	        (long long)file->shape[1], (long long)file->shape[2], element_name(npy->element),
-	        (long long)bytes);
+		"'%s' has %lld bytes of data; %lld x %lld x %lld numbers of type %s need %lld",
+		file->path, (long long)(npy->size - npy->data), (long long)file->shape[0],
+		(long long)file->shape[1], (long long)file->shape[2], element_name(npy->element),
+		(long long)bytes);
 }
 
 static tomos_status npy_open(File *file, const tomos_file_options *options)
@@ -255,14 +255,14 @@ static tomos_status npy_open(File *file, const tomos_file_options *options)
 
 /* `count` numbers from number `from` of the file, in pieces through `buffer`. */
 static tomos_status read_numbers(
-        const File *file, void *buffer, int64_t from, int64_t count, float *data)
+	const File *file, void *buffer, int64_t from, int64_t count, float *data)
 {
 	const Npy *npy = file->own;
 	for (int64_t done = 0; done < count; done += PIECE) {
 		int64_t step = min64(PIECE, count - done);
 		TRY(flat_read(npy->descriptor, file->path,
-		        npy->data + (from + done) * npy->element.bytes, buffer,
-		        step * npy->element.bytes));
+			npy->data + (from + done) * npy->element.bytes, buffer,
+			step * npy->element.bytes));
 		TRY(element_convert(npy->element, buffer, step, data + done, file->path));
 	}
 	return TOMOS_OK;
@@ -271,7 +271,7 @@ static tomos_status read_numbers(
 /* Number (i, j, k) lies at i + n0 (j + n1 k): one plane of constant k is read at a time, and the
  * part asked for is turned into C order. */
 static tomos_status read_fortran(
-        const File *file, void *buffer, int64_t first, int64_t count, float *data)
+	const File *file, void *buffer, int64_t first, int64_t count, float *data)
 {
 	int64_t n0 = file->shape[0], n1 = file->shape[1], n2 = file->shape[2];
 	float *plane;
@@ -293,8 +293,8 @@ static tomos_status npy_read(File *file, int64_t first, int64_t count, float *da
 	void *buffer;
 	TRY(mem_alloc(&buffer, PIECE, 8, "a piece of an npy file"));
 	tomos_status status =
-	        npy->fortran ? read_fortran(file, buffer, first, count, data)
-	                     : read_numbers(file, buffer, first * slab, count * slab, data);
+		npy->fortran ? read_fortran(file, buffer, first, count, data)
+			     : read_numbers(file, buffer, first * slab, count * slab, data);
 	mem_free(buffer);
 	return status;
 }
@@ -306,10 +306,10 @@ static tomos_status write_header(Npy *npy, const File *file)
 {
 	char *text;
 	TRY(mem_printf(&text,
-	        MAGIC
-	        "%c%c%c%c{'descr': '%cf4', 'fortran_order': False, 'shape': (%lld, %lld, %lld), }",
-	        1, '.', '.', '.', NATIVE, (long long)file->shape[0], (long long)file->shape[1],
-	        (long long)file->shape[2]));
+		MAGIC
+		"%c%c%c%c{'descr': '%cf4', 'fortran_order': False, 'shape': (%lld, %lld, %lld), }",
+		1, '.', '.', '.', NATIVE, (long long)file->shape[0], (long long)file->shape[1],
+		(long long)file->shape[2]));
 	char padded[256];
 	size_t length = strlen(text), whole = (length + 1 + 63) / 64 * 64;
 	memset(padded, ' ', sizeof padded);
@@ -337,7 +337,7 @@ static tomos_status npy_write(File *file, int64_t first, int64_t count, const fl
 	const Npy *npy = file->own;
 	int64_t slab = file->shape[1] * file->shape[2] * (int64_t)sizeof *data;
 	return flat_write(
-	        npy->descriptor, file->path, npy->data + first * slab, data, count * slab);
+		npy->descriptor, file->path, npy->data + first * slab, data, count * slab);
 }
 
 static tomos_status npy_finish(File *file)
@@ -364,8 +364,8 @@ tomos_status npy_look(NpyForm *form, const char *path, const unsigned char *byte
 		length = length << 8 | bytes[i];
 	if (length > size - at)
 		return fail(TOMOS_BAD_FILE,
-		        "'%s': an npy header says it has %lld bytes; %lld are there", path,
-		        (long long)length, (long long)(size - at));
+			"'%s': an npy header says it has %lld bytes; %lld are there", path,
+			(long long)length, (long long)(size - at));
 	Header h = {.path = path, .at = (const char *)bytes + at};
 	h.end = h.at + length;
 	TRY(parse(&h));
@@ -388,9 +388,9 @@ tomos_status npy_compose(char **header, int64_t *length, Element element, int64_
 	TRY(mem_alloc(header, *length + 1, 1, "an npy header"));
 	snprintf(*header, 129, MAGIC "%c%c%c%c%-*s", 1, '.', '.', '.', 118, "");
 	int written = snprintf(*header + 10, 118,
-	        "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (%s), }",
-	        element.bytes == 1 || element.kind == 'S' ? '|' : NATIVE, element.kind,
-	        element.bytes, shape);
+		"{'descr': '%c%c%d', 'fortran_order': False, 'shape': (%s), }",
+		element.bytes == 1 || element.kind == 'S' ? '|' : NATIVE, element.kind,
+		element.bytes, shape);
 	(*header)[10 + written] = ' ';
 	(*header)[7] = 0;
 	(*header)[8] = 118;
@@ -400,13 +400,13 @@ tomos_status npy_compose(char **header, int64_t *length, Element element, int64_
 }
 
 const Format format_npy = {
-        .name = "npy",
-        .endings = "npy",
-        .probe = npy_probe,
-        .open = npy_open,
-        .read = npy_read,
-        .create = npy_create,
-        .write = npy_write,
-        .finish = npy_finish,
-        .close = npy_close,
+	.name = "npy",
+	.endings = "npy",
+	.probe = npy_probe,
+	.open = npy_open,
+	.read = npy_read,
+	.create = npy_create,
+	.write = npy_write,
+	.finish = npy_finish,
+	.close = npy_close,
 };

@@ -18,7 +18,7 @@ static void hear_error(png_structp png, png_const_charp text)
 	Writer *writer = png_get_error_ptr(png);
 	if (writer->status == TOMOS_OK)
 		writer->status =
-		        fail(TOMOS_IO, "'%s' cannot be written as PNG: %s", writer->path, text);
+			fail(TOMOS_IO, "'%s' cannot be written as PNG: %s", writer->path, text);
 	longjmp(writer->back, 1);
 }
 
@@ -31,7 +31,7 @@ static void put_bytes(png_structp png, png_bytep data, png_size_t bytes)
 {
 	Writer *writer = png_get_io_ptr(png);
 	writer->status =
-	        flat_write(writer->descriptor, writer->path, writer->at, data, (int64_t)bytes);
+		flat_write(writer->descriptor, writer->path, writer->at, data, (int64_t)bytes);
 	if (writer->status != TOMOS_OK)
 		longjmp(writer->back, 1);
 	writer->at += (int64_t)bytes;
@@ -77,12 +77,12 @@ typedef struct {
 static void put_picture(png_structp png, png_infop info, const Picture *picture)
 {
 	png_set_IHDR(png, info, (png_uint_32)picture->width, (png_uint_32)picture->height, 8,
-	        PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
-	        PNG_FILTER_TYPE_DEFAULT);
+		PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+		PNG_FILTER_TYPE_DEFAULT);
 	png_write_info(png, info);
 	for (int64_t y = 0; y < picture->height; y++) {
 		grey_row(picture->row, picture->data + y * picture->width, picture->width,
-		        picture->low, picture->high);
+			picture->low, picture->high);
 		png_write_row(png, picture->row);
 	}
 	png_write_end(png, info);
@@ -94,7 +94,7 @@ static tomos_status write_png(Writer *writer, const Picture *picture)
 	png_infop volatile info = NULL;
 	if (setjmp(writer->back) == 0) {
 		png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, writer, hear_error,
-		        hear_warning, writer, take_memory, give_memory);
+			hear_warning, writer, take_memory, give_memory);
 		info = png ? png_create_info_struct(png) : NULL;
 		if (info) {
 			png_set_write_fn(png, writer, put_bytes, put_nothing);
@@ -119,14 +119,14 @@ static tomos_status check_picture(const char *path, const Picture *picture)
 	if (!picture->data)
 		return fail(TOMOS_BAD_VALUE, "'%s': there are no data for the picture", path);
 	if (picture->width < 1 || picture->height < 1 || picture->width > PNG_USER_WIDTH_MAX ||
-	        picture->height > PNG_USER_HEIGHT_MAX)
+		picture->height > PNG_USER_HEIGHT_MAX)
 		return fail(TOMOS_BAD_VALUE,
-		        "'%s': a picture of %lld x %lld; each side must be 1 to %d", path,
-		        (long long)picture->height, (long long)picture->width, PNG_USER_WIDTH_MAX);
+			"'%s': a picture of %lld x %lld; each side must be 1 to %d", path,
+			(long long)picture->height, (long long)picture->width, PNG_USER_WIDTH_MAX);
 	if (!(picture->low < picture->high) || !isfinite(picture->high - picture->low))
 		return fail(TOMOS_BAD_VALUE,
-		        "'%s': black is %g and white is %g; white must be above black", path,
-		        picture->low, picture->high);
+			"'%s': black is %g and white is %g; white must be above black", path,
+			picture->low, picture->high);
 	return TOMOS_OK;
 }
 
@@ -140,7 +140,7 @@ static tomos_status create_png(const char *temporary, const char *path, const Pi
 }
 
 tomos_status tomos_picture_write(const char *path, const float *data, int64_t width, int64_t height,
-        double low, double high, const tomos_file_options *given)
+	double low, double high, const tomos_file_options *given)
 {
 	tomos_file_options options = tomos_file_defaults();
 	Picture picture = {data, width, height, low, high, NULL};

@@ -57,7 +57,7 @@ static int hear_error(TIFF *tiff, void *user, const char *module, const char *fo
 }
 
 static int hear_warning(
-        TIFF *tiff, void *user, const char *module, const char *format, va_list list)
+	TIFF *tiff, void *user, const char *module, const char *format, va_list list)
 {
 	(void)tiff, (void)user, (void)module, (void)format, (void)list;
 	return 1;
@@ -94,7 +94,7 @@ static TIFF *open_quietly(int descriptor, const char *path, int64_t size)
 static tomos_status refuse(const char *path, int64_t page, const char *what)
 {
 	return fail(TOMOS_BAD_FILE, "'%s', page %lld: %s%s%s", path, (long long)page, what,
-	        complaint[0] ? ": " : "", complaint);
+		complaint[0] ? ": " : "", complaint);
 }
 
 static tomos_status open_tiff(TIFF **tiff, int64_t *size, const char *path)
@@ -112,7 +112,7 @@ static tomos_status open_tiff(TIFF **tiff, int64_t *size, const char *path)
 /* ---- pages -------------------------------------------------------------------------------- */
 
 static const uint16_t compressions[] = {COMPRESSION_NONE, COMPRESSION_LZW, COMPRESSION_PACKBITS,
-        COMPRESSION_ADOBE_DEFLATE, COMPRESSION_DEFLATE, COMPRESSION_ZSTD, COMPRESSION_LZMA};
+	COMPRESSION_ADOBE_DEFLATE, COMPRESSION_DEFLATE, COMPRESSION_ZSTD, COMPRESSION_LZMA};
 
 static tomos_status check_compression(TIFF *tiff, const char *path, int64_t at, Page *page)
 {
@@ -123,17 +123,17 @@ static tomos_status check_compression(TIFF *tiff, const char *path, int64_t at, 
 		if (scheme == compressions[i] && TIFFIsCODECConfigured(scheme))
 			return TOMOS_OK;
 	return fail(TOMOS_UNSUPPORTED,
-	        "'%s', page %lld: compression %d cannot be read; none, LZW, PackBits, Deflate, "
-	        "ZSTD "
-	        "and LZMA can",
-	        path, (long long)at, scheme);
+		"'%s', page %lld: compression %d cannot be read; none, LZW, PackBits, Deflate, "
+		"ZSTD "
+		"and LZMA can",
+		path, (long long)at, scheme);
 }
 
 static int64_t page_bytes(const Page *page)
 {
 	int64_t bytes;
 	bool fits = size_mul(page->width, page->height, &bytes) &&
-	            size_mul(bytes, page->element.bytes, &bytes);
+		    size_mul(bytes, page->element.bytes, &bytes);
 	return fits ? bytes : INT64_MAX;
 }
 
@@ -151,11 +151,11 @@ static tomos_status check_bytes(TIFF *tiff, const char *path, int64_t at, const 
 	if (page->packed || stored == needed)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
-	        "'%s', page %lld: its strips or tiles hold %lld bytes; %lld x %lld numbers of type "
-	        "%s "
-	        "need %lld",
-	        path, (long long)at, (long long)stored, (long long)page->height,
-	        (long long)page->width, element_name(page->element), (long long)needed);
+		"'%s', page %lld: its strips or tiles hold %lld bytes; %lld x %lld numbers of type "
+		"%s "
+		"need %lld",
+		path, (long long)at, (long long)stored, (long long)page->height,
+		(long long)page->width, element_name(page->element), (long long)needed);
 }
 
 /* The page libtiff stands at: one plain sample per pixel, of a known type. */
@@ -163,7 +163,7 @@ static tomos_status describe_page(TIFF *tiff, const char *path, int64_t at, Page
 {
 	uint32_t width = 0, height = 0;
 	uint16_t samples = 1, bits = 1, format = SAMPLEFORMAT_UINT,
-	         photometric = PHOTOMETRIC_MINISBLACK;
+		 photometric = PHOTOMETRIC_MINISBLACK;
 	TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &width);
 	TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &height);
 	TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLESPERPIXEL, &samples);
@@ -178,16 +178,16 @@ static tomos_status describe_page(TIFF *tiff, const char *path, int64_t at, Page
 		return refuse(path, at, "the picture is empty");
 	if (samples != 1 || photometric > PHOTOMETRIC_MINISBLACK)
 		return fail(TOMOS_UNSUPPORTED,
-		        "'%s', page %lld: %d samples per pixel (photometric %d); grey pictures of "
-		        "one "
-		        "sample can be read",
-		        path, (long long)at, samples, photometric);
+			"'%s', page %lld: %d samples per pixel (photometric %d); grey pictures of "
+			"one "
+			"sample can be read",
+			path, (long long)at, samples, photometric);
 	if (!element_name(page->element) || format > SAMPLEFORMAT_VOID)
 		return fail(TOMOS_UNSUPPORTED,
-		        "'%s', page %lld: numbers of %d bits (sample format %d); integers of 8 to "
-		        "64 and "
-		        "floats of 16 to 64 can be read",
-		        path, (long long)at, bits, format);
+			"'%s', page %lld: numbers of %d bits (sample format %d); integers of 8 to "
+			"64 and "
+			"floats of 16 to 64 can be read",
+			path, (long long)at, bits, format);
 	TRY(check_compression(tiff, path, at, page));
 	return check_bytes(tiff, path, at, page);
 }
@@ -201,9 +201,9 @@ static tomos_status check_size(const char *path, const Page *page, int64_t count
 	if (size_mul(page_bytes(page), count, &bytes) && bytes <= most)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
-	        "'%s' has %lld bytes, too few for %lld pages of %lld x %lld numbers of type %s",
-	        path, (long long)size, (long long)count, (long long)page->height,
-	        (long long)page->width, element_name(page->element));
+		"'%s' has %lld bytes, too few for %lld pages of %lld x %lld numbers of type %s",
+		path, (long long)size, (long long)count, (long long)page->height,
+		(long long)page->width, element_name(page->element));
 }
 
 /* All pages must be alike; `packed` stays set once one page is. */
@@ -211,19 +211,19 @@ static tomos_status same_page(Page *page, const Page *next, const char *path, in
 {
 	page->packed |= next->packed;
 	if (page->width == next->width && page->height == next->height &&
-	        page->element.kind == next->element.kind &&
-	        page->element.bytes == next->element.bytes)
+		page->element.kind == next->element.kind &&
+		page->element.bytes == next->element.bytes)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
-	        "'%s', page %lld is %lld x %lld of type %s; the first picture is %lld x %lld of "
-	        "type %s",
-	        path, (long long)at, (long long)next->height, (long long)next->width,
-	        element_name(next->element), (long long)page->height, (long long)page->width,
-	        element_name(page->element));
+		"'%s', page %lld is %lld x %lld of type %s; the first picture is %lld x %lld of "
+		"type %s",
+		path, (long long)at, (long long)next->height, (long long)next->width,
+		element_name(next->element), (long long)page->height, (long long)page->width,
+		element_name(page->element));
 }
 
 static tomos_status read_strips(
-        TIFF *tiff, const char *path, int64_t at, const Page *page, void *buffer, float *data)
+	TIFF *tiff, const char *path, int64_t at, const Page *page, void *buffer, float *data)
 {
 	uint32_t rows = 0, strip = 0;
 	TIFFGetFieldDefaulted(tiff, TIFFTAG_ROWSPERSTRIP, &rows);
@@ -238,7 +238,7 @@ static tomos_status read_strips(
 }
 
 static tomos_status read_tiles(
-        TIFF *tiff, const char *path, int64_t at, const Page *page, void *buffer, float *data)
+	TIFF *tiff, const char *path, int64_t at, const Page *page, void *buffer, float *data)
 {
 	uint32_t width = 0, height = 0;
 	TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &width);
@@ -250,16 +250,16 @@ static tomos_status read_tiles(
 			int64_t rows = min64(height, page->height - y);
 			for (int64_t r = 0; r < rows; r++)
 				TRY(element_convert(page->element,
-				        (char *)buffer + r * width * page->element.bytes,
-				        min64(width, page->width - x),
-				        data + (y + r) * page->width + x, path));
+					(char *)buffer + r * width * page->element.bytes,
+					min64(width, page->width - x),
+					data + (y + r) * page->width + x, path));
 		}
 	return TOMOS_OK;
 }
 
 /* The size of a strip or tile as libtiff will fill it, which must fit what the tags said. */
 static tomos_status piece_bytes(
-        TIFF *tiff, const char *path, int64_t at, const Page *page, int64_t *bytes)
+	TIFF *tiff, const char *path, int64_t at, const Page *page, int64_t *bytes)
 {
 	uint32_t width = (uint32_t)page->width, height = 0;
 	bool tiled = TIFFIsTiled(tiff);
@@ -275,7 +275,7 @@ static tomos_status piece_bytes(
 }
 
 static tomos_status read_page(
-        TIFF *tiff, const char *path, int64_t at, const Page *page, int64_t size, float *data)
+	TIFF *tiff, const char *path, int64_t at, const Page *page, int64_t size, float *data)
 {
 	int64_t bytes;
 	void *buffer;
@@ -284,7 +284,7 @@ static tomos_status read_page(
 		return refuse(path, at, "the size of the strips or tiles is too large");
 	TRY(mem_alloc(&buffer, bytes, 1, "a strip or tile of a TIFF file"));
 	tomos_status status = TIFFIsTiled(tiff) ? read_tiles(tiff, path, at, page, buffer, data)
-	                                        : read_strips(tiff, path, at, page, buffer, data);
+						: read_strips(tiff, path, at, page, buffer, data);
 	mem_free(buffer);
 	return status;
 }
@@ -296,17 +296,17 @@ static tomos_status check_imagej(TIFF *tiff, const char *path, int64_t pages)
 {
 	char *text = NULL;
 	if (!TIFFGetField(tiff, TIFFTAG_IMAGEDESCRIPTION, &text) ||
-	        strncmp(text, "ImageJ=", 7) != 0)
+		strncmp(text, "ImageJ=", 7) != 0)
 		return TOMOS_OK;
 	const char *images = strstr(text, "images=");
 	long long said = images ? strtoll(images + 7, NULL, 10) : 1;
 	if (said <= pages)
 		return TOMOS_OK;
 	return fail(TOMOS_UNSUPPORTED,
-	        "'%s' holds %lld pictures in ImageJ's own layout, of which %lld are TIFF pages; "
-	        "save "
-	        "it as separate pictures",
-	        path, said, (long long)pages);
+		"'%s' holds %lld pictures in ImageJ's own layout, of which %lld are TIFF pages; "
+		"save "
+		"it as separate pictures",
+		path, said, (long long)pages);
 }
 
 static tomos_status remember_page(Tiff *own, int64_t *room, uint64_t offset)
@@ -375,7 +375,7 @@ static tomos_status take_names(Tiff *own, const char *directory, struct dirent *
 	TRY(mem_zeroed(&own->names, count, sizeof *own->names, "the names of a TIFF stack"));
 	for (; own->count < count; own->count++)
 		TRY(mem_printf(&own->names[own->count], "%s%s%s", directory, slash,
-		        list[own->count]->d_name));
+			list[own->count]->d_name));
 	return TOMOS_OK;
 }
 
@@ -385,11 +385,11 @@ static tomos_status list_pictures(Tiff *own, const char *directory)
 	int count = scandir(directory, &list, is_picture, by_name);
 	if (count < 0)
 		return fail(
-		        TOMOS_IO, "directory '%s' cannot be read: %s", directory, strerror(errno));
+			TOMOS_IO, "directory '%s' cannot be read: %s", directory, strerror(errno));
 	tomos_status status =
-	        count == 0 ? fail(TOMOS_BAD_FILE, "directory '%s' has no .tif or .tiff files",
-	                             directory)
-	                   : take_names(own, directory, list, count);
+		count == 0 ? fail(TOMOS_BAD_FILE, "directory '%s' has no .tif or .tiff files",
+				     directory)
+			   : take_names(own, directory, list, count);
 	for (int i = 0; i < count; i++)
 		free(list[i]); /* scandir's own memory */
 	free(list);
@@ -411,8 +411,8 @@ static tomos_status open_picture(Tiff *own, int64_t index, TIFF **tiff, int64_t 
 		status = check_size(path, &page, 1, *size);
 	if (status == TOMOS_OK && !TIFFLastDirectory(*tiff))
 		status = fail(TOMOS_UNSUPPORTED,
-		        "'%s' has more than one page; a directory holds one picture per file",
-		        path);
+			"'%s' has more than one page; a directory holds one picture per file",
+			path);
 	if (status == TOMOS_OK)
 		status = check_imagej(*tiff, path, 1);
 	if (status != TOMOS_OK)
@@ -448,7 +448,7 @@ static tomos_status read_picture(File *file, int64_t index, float *data)
 static bool tiff_probe(const unsigned char *head, size_t length)
 {
 	static const unsigned char starts[4][4] = {
-	        {'I', 'I', 42, 0}, {'M', 'M', 0, 42}, {'I', 'I', 43, 0}, {'M', 'M', 0, 43}};
+		{'I', 'I', 42, 0}, {'M', 'M', 0, 42}, {'I', 'I', 43, 0}, {'M', 'M', 0, 43}};
 	for (int i = 0; head && length >= 4 && i < 4; i++)
 		if (memcmp(head, starts[i], 4) == 0)
 			return true;
@@ -463,7 +463,7 @@ static tomos_status make_own(File *file, Tiff **own)
 	file->own = *own;
 	(*own)->descriptor = -1;
 	(*own)->stack = file->path[length - 1] == '/' ||
-	                (stat(file->path, &info) == 0 && S_ISDIR(info.st_mode));
+			(stat(file->path, &info) == 0 && S_ISDIR(info.st_mode));
 	return TOMOS_OK;
 }
 
@@ -488,7 +488,7 @@ static tomos_status tiff_read(File *file, int64_t first, int64_t count, float *d
 	int64_t slab = file->shape[1] * file->shape[2];
 	for (int64_t i = 0; i < count; i++)
 		TRY(own->stack ? read_picture(file, first + i, data + i * slab)
-		               : read_one_page(file, first + i, data + i * slab));
+			       : read_one_page(file, first + i, data + i * slab));
 	return TOMOS_OK;
 }
 
@@ -521,9 +521,9 @@ static unsigned char *put(unsigned char *at, uint64_t value, int bytes)
 	uint16_t v16 = (uint16_t)value;
 	uint32_t v32 = (uint32_t)value;
 	const void *from = bytes == 1   ? (void *)&v8
-	                   : bytes == 2 ? (void *)&v16
-	                   : bytes == 4 ? (void *)&v32
-	                                : (void *)&value;
+			   : bytes == 2 ? (void *)&v16
+			   : bytes == 4 ? (void *)&v32
+					: (void *)&value;
 	memcpy(at, from, (size_t)bytes);
 	return at + bytes;
 }
@@ -532,7 +532,7 @@ static unsigned char *put_tag(unsigned char *at, bool big, int tag, uint64_t val
 {
 	bool wide = tag == TIFFTAG_STRIPOFFSETS || tag == TIFFTAG_STRIPBYTECOUNTS;
 	bool longer = wide || tag == TIFFTAG_IMAGEWIDTH || tag == TIFFTAG_IMAGELENGTH ||
-	              tag == TIFFTAG_ROWSPERSTRIP;
+		      tag == TIFFTAG_ROWSPERSTRIP;
 	int room = big ? 8 : 4;
 	int type = wide && big ? TIFF_LONG8 : longer ? TIFF_LONG : TIFF_SHORT;
 	int bytes = type == TIFF_LONG8 ? 8 : type == TIFF_LONG ? 4 : 2;
@@ -545,18 +545,18 @@ static unsigned char *put_tag(unsigned char *at, bool big, int tag, uint64_t val
 }
 
 static unsigned char *put_directory(
-        unsigned char *at, const int64_t shape[3], bool big, int64_t pages, int64_t page)
+	unsigned char *at, const int64_t shape[3], bool big, int64_t pages, int64_t page)
 {
 	int64_t bytes = shape[1] * shape[2] * (int64_t)sizeof(float);
 	const struct {
 		int tag;
 		int64_t value;
 	} tags[TAGS] = {{TIFFTAG_IMAGEWIDTH, shape[2]}, {TIFFTAG_IMAGELENGTH, shape[1]},
-	        {TIFFTAG_BITSPERSAMPLE, 32}, {TIFFTAG_COMPRESSION, COMPRESSION_NONE},
-	        {TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK},
-	        {TIFFTAG_STRIPOFFSETS, data_at(big, pages, page, bytes)},
-	        {TIFFTAG_SAMPLESPERPIXEL, 1}, {TIFFTAG_ROWSPERSTRIP, shape[1]},
-	        {TIFFTAG_STRIPBYTECOUNTS, bytes}, {TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_IEEEFP}};
+		{TIFFTAG_BITSPERSAMPLE, 32}, {TIFFTAG_COMPRESSION, COMPRESSION_NONE},
+		{TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK},
+		{TIFFTAG_STRIPOFFSETS, data_at(big, pages, page, bytes)},
+		{TIFFTAG_SAMPLESPERPIXEL, 1}, {TIFFTAG_ROWSPERSTRIP, shape[1]},
+		{TIFFTAG_STRIPBYTECOUNTS, bytes}, {TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_IEEEFP}};
 	at = put(at, TAGS, big ? 8 : 2);
 	for (int i = 0; i < TAGS; i++)
 		at = put_tag(at, big, tags[i].tag, (uint64_t)tags[i].value);
@@ -577,7 +577,7 @@ static tomos_status write_header(const File *file, int descriptor, bool big)
 }
 
 static tomos_status write_pages(const File *file, int descriptor, bool big, int64_t pages,
-        int64_t first, int64_t count, const float *data)
+	int64_t first, int64_t count, const float *data)
 {
 	int64_t bytes = file->shape[1] * file->shape[2] * (int64_t)sizeof *data;
 	unsigned char *directories, *at;
@@ -586,11 +586,11 @@ static tomos_status write_pages(const File *file, int descriptor, bool big, int6
 	for (int64_t i = 0; i < count; i++)
 		at = put_directory(at, file->shape, big, pages, first + i);
 	tomos_status status = flat_write(
-	        descriptor, file->path, directory_at(big, first), directories, at - directories);
+		descriptor, file->path, directory_at(big, first), directories, at - directories);
 	mem_free(directories);
 	TRY(status);
 	return flat_write(
-	        descriptor, file->path, data_at(big, pages, first, bytes), data, count * bytes);
+		descriptor, file->path, data_at(big, pages, first, bytes), data, count * bytes);
 }
 
 /* A file is big when an offset would not fit 32 bits. */
@@ -600,12 +600,12 @@ static tomos_status choose_size(const File *file, Tiff *own)
 	int64_t pages = own->stack ? 1 : file->shape[0];
 	if (max64(file->shape[1], file->shape[2]) > INT32_MAX)
 		return fail(TOMOS_UNSUPPORTED,
-		        "'%s': a TIFF picture has at most %d rows and columns, not %lld x %lld",
-		        file->path, INT32_MAX, (long long)file->shape[1],
-		        (long long)file->shape[2]);
+			"'%s': a TIFF picture has at most %d rows and columns, not %lld x %lld",
+			file->path, INT32_MAX, (long long)file->shape[1],
+			(long long)file->shape[2]);
 	own->count = file->shape[0];
 	own->big = pages > UINT32_MAX / SMALL_DIRECTORY - 1 ||
-	           data_at(false, pages, 0, bytes) > UINT32_MAX - pages * bytes;
+		   data_at(false, pages, 0, bytes) > UINT32_MAX - pages * bytes;
 	return TOMOS_OK;
 }
 
@@ -617,7 +617,7 @@ static tomos_status tiff_create(File *file)
 	if (own->stack) {
 		if (mkdir(file->temporary, 0777) != 0)
 			return fail(TOMOS_IO, "'%s' cannot be created (as '%s'): %s", file->path,
-			        file->temporary, strerror(errno));
+				file->temporary, strerror(errno));
 		return TOMOS_OK;
 	}
 	TRY(flat_create(&own->descriptor, file->temporary, file->path));
@@ -629,8 +629,8 @@ static tomos_status picture_name(const File *file, int64_t index, char **name)
 {
 	int digits = snprintf(NULL, 0, "%lld", (long long)(file->shape[0] - 1));
 	return mem_printf(name, "%s/%s_%0*lld.tiff", file->temporary,
-	        file->content == TOMOS_PROJECTIONS ? "proj" : "recon", digits > 5 ? digits : 5,
-	        (long long)index);
+		file->content == TOMOS_PROJECTIONS ? "proj" : "recon", digits > 5 ? digits : 5,
+		(long long)index);
 }
 
 static tomos_status write_picture(File *file, int64_t index, const float *data)
@@ -659,7 +659,7 @@ static tomos_status tiff_write(File *file, int64_t first, int64_t count, const f
 	int64_t slab = file->shape[1] * file->shape[2];
 	if (!own->stack)
 		return write_pages(
-		        file, own->descriptor, own->big, file->shape[0], first, count, data);
+			file, own->descriptor, own->big, file->shape[0], first, count, data);
 	for (int64_t i = 0; i < count; i++)
 		TRY(write_picture(file, first + i, data + i * slab));
 	return TOMOS_OK;
@@ -685,13 +685,13 @@ static void tiff_close(File *file)
 }
 
 const Format format_tiff = {
-        .name = "tiff",
-        .endings = "tif|tiff",
-        .probe = tiff_probe,
-        .open = tiff_open,
-        .read = tiff_read,
-        .create = tiff_create,
-        .write = tiff_write,
-        .finish = tiff_finish,
-        .close = tiff_close,
+	.name = "tiff",
+	.endings = "tif|tiff",
+	.probe = tiff_probe,
+	.open = tiff_open,
+	.read = tiff_read,
+	.create = tiff_create,
+	.write = tiff_write,
+	.finish = tiff_finish,
+	.close = tiff_close,
 };

@@ -78,12 +78,12 @@ tomos_status vector_new(float **data, const Space *space, const char *what);
 void vector_free(float *data, const Space *space);
 
 tomos_status vector_fill(const Space *space, float value, float *x);
-tomos_status vector_axpy(const Space *space, float a, const float *x, float *y);     /* y += a x */
-tomos_status vector_xpay(const Space *space, const float *x, float a, float *y);     /* y = x + a y */
-tomos_status vector_mul(const Space *space, const float *w, float *y);               /* y *= w */
+tomos_status vector_axpy(const Space *space, float a, const float *x, float *y); /* y += a x */
+tomos_status vector_xpay(const Space *space, const float *x, float a, float *y); /* y = x + a y */
+tomos_status vector_mul(const Space *space, const float *w, float *y);           /* y *= w */
 tomos_status vector_mul_axpy(
-	const Space *space, float a, const float *w, const float *x, float *y);      /* y += a w x */
-tomos_status vector_invert(const Space *space, float least, float *x);               /* 1/x or 0 */
+	const Space *space, float a, const float *w, const float *x, float *y); /* y += a w x */
+tomos_status vector_invert(const Space *space, float least, float *x);          /* 1/x or 0 */
 tomos_status vector_clamp(const Space *space, float low, float high, float *x);
 tomos_status vector_dot(const Space *space, const float *x, const float *y, double *result);
 tomos_status vector_norm(const Space *space, const float *x, double *result);
@@ -94,7 +94,7 @@ tomos_status vector_root(const Space *space, float *y);
 tomos_status vector_inside(const Space *space, float *y); /* 1 where y is not 0 */
 tomos_status vector_ratio(
 	const Space *space, const float *x, float least, float *y); /* y = max(x, 0) / y or 0 */
-tomos_status vector_soft(const Space *space, float a, float *y); /* nearer to 0 by a */
+tomos_status vector_soft(const Space *space, float a, float *y);    /* nearer to 0 by a */
 tomos_status vector_step(const Space *space, float a, const float *w, const float *x, float low,
 	float high, float *y); /* y += a w x, between low and high; w NULL: 1 */
 /* Of a field of `parts` vectors of the space: lengths cut to `longest`; field / |(field, least)|. */

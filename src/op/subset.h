@@ -16,11 +16,11 @@ typedef struct {
 	int64_t count, pixels; /* blocks; of one view */
 	ViewOrder order;
 	uint64_t seed;
-	int64_t *views;        /* all of them, block by block */
-	int64_t *first;        /* block i has the views first[i] .. first[i + 1] - 1 of that list */
-	int64_t *visits;       /* the blocks in the order of the present sweep */
+	int64_t *views;  /* all of them, block by block */
+	int64_t *first;  /* block i has the views first[i] .. first[i + 1] - 1 of that list */
+	int64_t *visits; /* the blocks in the order of the present sweep */
 	const tomos_op **ops;
-	bool whole;            /* the one block is the operator itself */
+	bool whole; /* the one block is the operator itself */
 } Subsets;
 
 /* Where block i of `count` begins: sizes differ by one at most, the larger ones first. */

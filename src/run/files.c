@@ -7,7 +7,7 @@
 
 /* Gets exactly `count` numbers; *found is false, and all else is left, where there are none. */
 static tomos_status get_list(
-        const File *file, const char *name, double *list, int64_t count, bool *found)
+	const File *file, const char *name, double *list, int64_t count, bool *found)
 {
 	double *values;
 	int64_t shape[2];
@@ -22,14 +22,14 @@ static tomos_status get_list(
 	if (fits)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE, "'%s': '%s' has %lld x %lld numbers; %lld were expected",
-	        file->path, name, (long long)shape[0], (long long)shape[1], (long long)count);
+		file->path, name, (long long)shape[0], (long long)shape[1], (long long)count);
 }
 
 static tomos_status take_size(const File *file, const char *name, double number, int64_t *size)
 {
 	if (!(number >= 1 && number <= 0x1p53) || number != floor(number))
 		return fail(TOMOS_BAD_FILE, "'%s': '%s' has %g where a whole number is due",
-		        file->path, name, number);
+			file->path, name, number);
 	*size = (int64_t)number;
 	return TOMOS_OK;
 }
@@ -45,10 +45,10 @@ static tomos_status check_grid_shape(const File *file, const tomos_grid *grid, t
 	if (n[0] == shape[2] && n[1] == shape[1] && n[2] == shape[0])
 		return TOMOS_OK;
 	return fail(status,
-	        "'%s': its grid has %lld x %lld x %lld voxels (z, y, x), its data %lld x %lld x "
-	        "%lld",
-	        file->path, (long long)n[2], (long long)n[1], (long long)n[0], (long long)shape[0],
-	        (long long)shape[1], (long long)shape[2]);
+		"'%s': its grid has %lld x %lld x %lld voxels (z, y, x), its data %lld x %lld x "
+		"%lld",
+		file->path, (long long)n[2], (long long)n[1], (long long)n[0], (long long)shape[0],
+		(long long)shape[1], (long long)shape[2]);
 }
 
 static tomos_status read_grid(const File *file, tomos_grid *grid, bool *found)
@@ -60,9 +60,9 @@ static tomos_status read_grid(const File *file, tomos_grid *grid, bool *found)
 	TRY(get_list(file, "grid/step", grid->step, 3, &step));
 	if (*found != first || *found != step)
 		return fail(TOMOS_BAD_FILE,
-		        "'%s': its grid is not complete; grid/n, grid/first and grid/step go "
-		        "together",
-		        file->path);
+			"'%s': its grid is not complete; grid/n, grid/first and grid/step go "
+			"together",
+			file->path);
 	for (int i = 0; i < 3 && *found; i++)
 		TRY(take_size(file, "grid/n", n[i], &grid->n[i]));
 	if (!*found)
@@ -96,33 +96,33 @@ tomos_status tomos_file_set_grid(File *file, const tomos_grid *grid)
 /* ---- scans -------------------------------------------------------------------------------- */
 
 static tomos_status check_scan_shape(
-        const File *file, int64_t count, int64_t rows, int64_t columns, tomos_status status)
+	const File *file, int64_t count, int64_t rows, int64_t columns, tomos_status status)
 {
 	const int64_t *shape = file->shape;
 	if (count == shape[0] && rows == shape[1] && columns == shape[2])
 		return TOMOS_OK;
 	return fail(status,
-	        "'%s': its geometry has %lld views of %lld rows and %lld columns, its data %lld x "
-	        "%lld x "
-	        "%lld",
-	        file->path, (long long)count, (long long)rows, (long long)columns,
-	        (long long)shape[0], (long long)shape[1], (long long)shape[2]);
+		"'%s': its geometry has %lld views of %lld rows and %lld columns, its data %lld x "
+		"%lld x "
+		"%lld",
+		file->path, (long long)count, (long long)rows, (long long)columns,
+		(long long)shape[0], (long long)shape[1], (long long)shape[2]);
 }
 
 static tomos_status make_scan(
-        const File *file, tomos_geometry **scan, const double *numbers, const int64_t shape[2])
+	const File *file, tomos_geometry **scan, const double *numbers, const int64_t shape[2])
 {
 	double detector[2];
 	int64_t rows, columns;
 	bool found;
 	if (shape[1] != VIEW_NUMBERS)
 		return fail(TOMOS_BAD_FILE,
-		        "'%s': 'geometry/views' has %lld numbers per view; %d were expected",
-		        file->path, (long long)shape[1], VIEW_NUMBERS);
+			"'%s': 'geometry/views' has %lld numbers per view; %d were expected",
+			file->path, (long long)shape[1], VIEW_NUMBERS);
 	TRY(get_list(file, "geometry/detector", detector, 2, &found));
 	if (!found)
 		return fail(TOMOS_BAD_FILE, "'%s' has 'geometry/views' but no 'geometry/detector'",
-		        file->path);
+			file->path);
 	TRY(take_size(file, "geometry/detector", detector[0], &rows));
 	TRY(take_size(file, "geometry/detector", detector[1], &columns));
 	TRY(check_scan_shape(file, shape[0], rows, columns, TOMOS_BAD_FILE));
@@ -177,11 +177,11 @@ tomos_status tomos_file_describe(const File *file, tomos_file_info *info)
 	TRY(read_grid(file, &grid, &has_grid));
 	TRY(read_scan(file, &scan));
 	*info = (tomos_file_info){.format = file->format->name,
-	        .type = file->type,
-	        .dataset = file->dataset,
-	        .content = file->content,
-	        .has_grid = has_grid,
-	        .has_geometry = scan != NULL};
+		.type = file->type,
+		.dataset = file->dataset,
+		.content = file->content,
+		.has_grid = has_grid,
+		.has_geometry = scan != NULL};
 	memcpy(info->shape, file->shape, sizeof info->shape);
 	tomos_geometry_free(scan);
 	return TOMOS_OK;

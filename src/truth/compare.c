@@ -21,7 +21,7 @@ typedef struct {
 } Summing;
 
 static void sum_run(
-        Sums *s, const float *a, int64_t stride_a, const float *b, int64_t stride_b, int64_t count)
+	Sums *s, const float *a, int64_t stride_a, const float *b, int64_t stride_b, int64_t count)
 {
 	for (int64_t i = 0; i < count; i++) {
 		double value = a[i * stride_a], error = value - b[i * stride_b];
@@ -109,7 +109,7 @@ static double window_ssim(const Ssim *o, const Moments *m, double base_a, double
 }
 
 static Moments column_moments(
-        const Ssim *o, const float *a, const float *b, double base_a, double base_b)
+	const Ssim *o, const float *a, const float *b, double base_a, double base_b)
 {
 	Moments m = {0, 0, 0, 0, 0};
 	for (int64_t i = 0; i < o->window[0]; i++) {
@@ -126,7 +126,7 @@ static double windows_ssim(const Ssim *o, const float *a, const float *b, int64_
 	double base_a = *a, base_b = *b, sum = 0;
 	for (int64_t x = 0; x < count + o->window[1] - 1; x++)
 		columns[x] = column_moments(
-		        o, a + x * o->a->stride[2], b + x * o->b->stride[2], base_a, base_b);
+			o, a + x * o->a->stride[2], b + x * o->b->stride[2], base_a, base_b);
 	for (int64_t x = 0; x < count; x++) {
 		Moments m = {0, 0, 0, 0, 0};
 		for (int64_t i = 0; i < o->window[1]; i++)
@@ -147,8 +147,8 @@ static void sum_band(void *user, int64_t index)
 		for (int64_t x = 0; x < columns; x += WIDTH) {
 			const int64_t *s = o->a->stride, *t = o->b->stride;
 			sum += windows_ssim(o, o->a->data + (slice * s[0] + y * s[1] + x * s[2]),
-			        o->b->data + (slice * t[0] + y * t[1] + x * t[2]),
-			        min64(WIDTH, columns - x));
+				o->b->data + (slice * t[0] + y * t[1] + x * t[2]),
+				min64(WIDTH, columns - x));
 		}
 	o->sums[index] = sum;
 }
@@ -159,12 +159,12 @@ static int64_t window_length(int64_t n)
 }
 
 static tomos_status mean_ssim(
-        const tomos_array *a, const tomos_array *b, double range, double *mean)
+	const tomos_array *a, const tomos_array *b, double range, double *mean)
 {
 	Ssim o = {.a = a,
-	        .b = b,
-	        .c1 = 0.01 * range * 0.01 * range,
-	        .c2 = 0.03 * range * 0.03 * range};
+		.b = b,
+		.c1 = 0.01 * range * 0.01 * range,
+		.c2 = 0.03 * range * 0.03 * range};
 	o.window[0] = window_length(a->shape[1]);
 	o.window[1] = window_length(a->shape[2]);
 	int64_t rows = a->shape[1] - o.window[0] + 1, columns = a->shape[2] - o.window[1] + 1;

@@ -61,7 +61,7 @@ tomos_status tomos_noise_gaussian(const tomos_array *b, double level, uint64_t s
 	TRY(array_check(b, "Gaussian noise", NULL, ARRAY_WRITTEN));
 	if (!(level >= 0 && level <= 1e6))
 		return fail(TOMOS_BAD_VALUE,
-		        "Gaussian noise: the level is %g, but must be 0 to 1e6", level);
+			"Gaussian noise: the level is %g, but must be 0 to 1e6", level);
 	TRY(array_finite(b, "the array for Gaussian noise", ""));
 	Noise o = {.b = b, .seed = seed};
 	Squares sum = {0, 0};
@@ -83,12 +83,12 @@ tomos_status tomos_noise_poisson(const tomos_array *b, double photons, uint64_t 
 	TRY(array_check(b, "photon noise", NULL, ARRAY_WRITTEN));
 	if (!(photons > 0 && photons <= RANDOM_POISSON_LARGEST))
 		return fail(TOMOS_BAD_VALUE,
-		        "photon noise: the number of photons is %g, but must be above 0 and at "
-		        "most %g",
-		        photons, RANDOM_POISSON_LARGEST);
+			"photon noise: the number of photons is %g, but must be above 0 and at "
+			"most %g",
+			photons, RANDOM_POISSON_LARGEST);
 	TRY(array_finite(b, "the array for photon noise", ""));
 	TRY(array_refuse(b, "photon noise", "must let through no more than 1e15 photons",
-	        too_bright, &photons));
+		too_bright, &photons));
 	Noise o = {.b = b, .seed = seed, .amount = photons, .change = count_photons};
 	parallel_for(array_blocks(b), change_block, &o);
 	return TOMOS_OK;

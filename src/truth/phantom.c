@@ -28,40 +28,40 @@ typedef struct {
 static const Row ball[] = {{{1, 1, 1}, {0, 0, 0}, 0, {1, 1}}};
 
 static const Row head[] = {
-        {{.69, .92, .9}, {0, 0, 0}, 0, {2, 1}},
-        {{.6624, .874, .88}, {0, 0, 0}, 0, {-.98, -.8}},
-        {{.41, .16, .21}, {-.22, 0, -.25}, 108, {-.02, -.2}},
-        {{.31, .11, .22}, {.22, 0, -.25}, 72, {-.02, -.2}},
-        {{.21, .25, .5}, {0, .35, -.25}, 0, {.02, .2}},
-        {{.046, .046, .046}, {0, .1, -.25}, 0, {.02, .2}},
-        {{.046, .023, .02}, {-.08, -.65, -.25}, 0, {.01, .1}},
-        {{.046, .023, .02}, {.06, -.65, -.25}, 90, {.01, .1}},
-        {{.056, .04, .1}, {.06, -.105, .625}, 90, {.02, .2}},
-        {{.056, .056, .1}, {0, .1, .625}, 0, {-.02, -.2}},
+	{{.69, .92, .9}, {0, 0, 0}, 0, {2, 1}},
+	{{.6624, .874, .88}, {0, 0, 0}, 0, {-.98, -.8}},
+	{{.41, .16, .21}, {-.22, 0, -.25}, 108, {-.02, -.2}},
+	{{.31, .11, .22}, {.22, 0, -.25}, 72, {-.02, -.2}},
+	{{.21, .25, .5}, {0, .35, -.25}, 0, {.02, .2}},
+	{{.046, .046, .046}, {0, .1, -.25}, 0, {.02, .2}},
+	{{.046, .023, .02}, {-.08, -.65, -.25}, 0, {.01, .1}},
+	{{.046, .023, .02}, {.06, -.65, -.25}, 90, {.01, .1}},
+	{{.056, .04, .1}, {.06, -.105, .625}, 90, {.02, .2}},
+	{{.056, .056, .1}, {0, .1, .625}, 0, {-.02, -.2}},
 };
 
 /* The same in every plane of constant z. */
 static const Row head_2d[] = {
-        {{.69, .92, INFINITY}, {0, 0, 0}, 0, {2, 1}},
-        {{.6624, .874, INFINITY}, {0, -.0184, 0}, 0, {-.98, -.8}},
-        {{.11, .31, INFINITY}, {.22, 0, 0}, -18, {-.02, -.2}},
-        {{.16, .41, INFINITY}, {-.22, 0, 0}, 18, {-.02, -.2}},
-        {{.21, .25, INFINITY}, {0, .35, 0}, 0, {.01, .1}},
-        {{.046, .046, INFINITY}, {0, .1, 0}, 0, {.01, .1}},
-        {{.046, .046, INFINITY}, {0, -.1, 0}, 0, {.01, .1}},
-        {{.046, .023, INFINITY}, {-.08, -.605, 0}, 0, {.01, .1}},
-        {{.023, .023, INFINITY}, {0, -.605, 0}, 0, {.01, .1}},
-        {{.023, .046, INFINITY}, {.06, -.605, 0}, 0, {.01, .1}},
+	{{.69, .92, INFINITY}, {0, 0, 0}, 0, {2, 1}},
+	{{.6624, .874, INFINITY}, {0, -.0184, 0}, 0, {-.98, -.8}},
+	{{.11, .31, INFINITY}, {.22, 0, 0}, -18, {-.02, -.2}},
+	{{.16, .41, INFINITY}, {-.22, 0, 0}, 18, {-.02, -.2}},
+	{{.21, .25, INFINITY}, {0, .35, 0}, 0, {.01, .1}},
+	{{.046, .046, INFINITY}, {0, .1, 0}, 0, {.01, .1}},
+	{{.046, .046, INFINITY}, {0, -.1, 0}, 0, {.01, .1}},
+	{{.046, .023, INFINITY}, {-.08, -.605, 0}, 0, {.01, .1}},
+	{{.023, .023, INFINITY}, {0, -.605, 0}, 0, {.01, .1}},
+	{{.023, .046, INFINITY}, {.06, -.605, 0}, 0, {.01, .1}},
 };
 
 static const Row defrise[] = {
-        {{.8, .8, .06}, {0, 0, -.72}, 0, {1, 1}},
-        {{.8, .8, .06}, {0, 0, -.48}, 0, {1, 1}},
-        {{.8, .8, .06}, {0, 0, -.24}, 0, {1, 1}},
-        {{.8, .8, .06}, {0, 0, 0}, 0, {1, 1}},
-        {{.8, .8, .06}, {0, 0, .24}, 0, {1, 1}},
-        {{.8, .8, .06}, {0, 0, .48}, 0, {1, 1}},
-        {{.8, .8, .06}, {0, 0, .72}, 0, {1, 1}},
+	{{.8, .8, .06}, {0, 0, -.72}, 0, {1, 1}},
+	{{.8, .8, .06}, {0, 0, -.48}, 0, {1, 1}},
+	{{.8, .8, .06}, {0, 0, -.24}, 0, {1, 1}},
+	{{.8, .8, .06}, {0, 0, 0}, 0, {1, 1}},
+	{{.8, .8, .06}, {0, 0, .24}, 0, {1, 1}},
+	{{.8, .8, .06}, {0, 0, .48}, 0, {1, 1}},
+	{{.8, .8, .06}, {0, 0, .72}, 0, {1, 1}},
 };
 
 static const struct {
@@ -81,7 +81,7 @@ const char *tomos_phantom_names(void)
 #define P(name, table, rows, contrast) "|" name
 #include "truth/phantoms.def"
 #undef P
-	        ;
+		;
 	return names + 1;
 }
 
@@ -94,14 +94,14 @@ static tomos_status check_axes(const double axes[3], int64_t index)
 		infinite += axes[i] == INFINITY;
 		if (!(axes[i] >= SMALLEST && (axes[i] <= LARGEST || axes[i] == INFINITY)))
 			return fail(TOMOS_BAD_VALUE,
-			        "ellipsoid %lld: half axis %d is %g, but must be %g to %g, or "
-			        "infinite for a "
-			        "cylinder",
-			        (long long)index, i, axes[i], SMALLEST, LARGEST);
+				"ellipsoid %lld: half axis %d is %g, but must be %g to %g, or "
+				"infinite for a "
+				"cylinder",
+				(long long)index, i, axes[i], SMALLEST, LARGEST);
 	}
 	if (infinite == 3)
 		return fail(TOMOS_BAD_VALUE, "ellipsoid %lld: all half axes are infinite",
-		        (long long)index);
+			(long long)index);
 	return TOMOS_OK;
 }
 
@@ -110,8 +110,8 @@ static tomos_status check_numbers(const double *numbers, int count, const char *
 	for (int i = 0; i < count; i++)
 		if (!(fabs(numbers[i]) <= LARGEST))
 			return fail(TOMOS_BAD_VALUE,
-			        "ellipsoid %lld: %s is %g, but must be within +-%g",
-			        (long long)index, what, numbers[i], LARGEST);
+				"ellipsoid %lld: %s is %g, but must be within +-%g",
+				(long long)index, what, numbers[i], LARGEST);
 	return TOMOS_OK;
 }
 
@@ -129,9 +129,9 @@ static void rotation(const double euler[3], double r[3][3])
 	double c1 = cos(euler[0]), c2 = cos(euler[1]), c3 = cos(euler[2]);
 	double s1 = sin(euler[0]), s2 = sin(euler[1]), s3 = sin(euler[2]);
 	double rows[3][3] = {
-	        {c1 * c3 - s1 * c2 * s3, -c1 * s3 - s1 * c2 * c3, s1 * s2},
-	        {s1 * c3 + c1 * c2 * s3, -s1 * s3 + c1 * c2 * c3, -c1 * s2},
-	        {s2 * s3, s2 * c3, c2},
+		{c1 * c3 - s1 * c2 * s3, -c1 * s3 - s1 * c2 * c3, s1 * s2},
+		{s1 * c3 + c1 * c2 * s3, -s1 * s3 + c1 * c2 * c3, -c1 * s2},
+		{s2 * s3, s2 * c3, c2},
 	};
 	memcpy(r, rows, sizeof rows);
 }
@@ -175,13 +175,13 @@ static void phantom_finish(tomos_phantom *phantom)
 }
 
 tomos_status tomos_phantom_ellipsoids(
-        tomos_phantom **phantom, const tomos_ellipsoid *list, int64_t count)
+	tomos_phantom **phantom, const tomos_ellipsoid *list, int64_t count)
 {
 	*phantom = NULL;
 	if (!list || count < 1)
 		return fail(TOMOS_BAD_VALUE,
-		        "a phantom of %lld ellipsoids: there must be at least one",
-		        (long long)(list ? count : 0));
+			"a phantom of %lld ellipsoids: there must be at least one",
+			(long long)(list ? count : 0));
 	for (int64_t i = 0; i < count; i++)
 		TRY(check_ellipsoid(&list[i], i));
 	TRY(phantom_new(phantom, count));
@@ -211,8 +211,8 @@ tomos_status phantom_check(const tomos_phantom *phantom, int64_t samples)
 		return fail(TOMOS_BAD_VALUE, "there is no phantom");
 	if (samples < 1 || samples > 1000)
 		return fail(TOMOS_BAD_VALUE,
-		        "phantom: %lld samples per direction, but must be 1 to 1000",
-		        (long long)samples);
+			"phantom: %lld samples per direction, but must be 1 to 1000",
+			(long long)samples);
 	return TOMOS_OK;
 }
 
@@ -234,8 +234,8 @@ static tomos_ellipsoid random_ellipsoid(uint64_t seed, int64_t index)
 	for (int i = 0; i < COUNT(u); i++)
 		u[i] = random_uniform(seed, (uint64_t)index * COUNT(u) + (uint64_t)i);
 	tomos_ellipsoid e = {.value = 0.1 + 0.9 * u[9],
-	        .axes = {0.04 + 0.32 * u[0], 0.04 + 0.32 * u[1], 0.04 + 0.32 * u[2]},
-	        .euler = {360 * DEGREE * u[3], acos(2 * u[4] - 1), 360 * DEGREE * u[5]}};
+		.axes = {0.04 + 0.32 * u[0], 0.04 + 0.32 * u[1], 0.04 + 0.32 * u[2]},
+		.euler = {360 * DEGREE * u[3], acos(2 * u[4] - 1), 360 * DEGREE * u[5]}};
 	double away = (1 - fmax(e.axes[0], fmax(e.axes[1], e.axes[2]))) * cbrt(u[6]);
 	double z = 2 * u[7] - 1, across = sqrt(1 - z * z);
 	e.centre[0] = away * across * cos(360 * DEGREE * u[8]);
@@ -257,18 +257,18 @@ static tomos_status check_options(const tomos_phantom_options *o, bool random)
 {
 	if (!(o->radius >= 1e-20 && o->radius <= 1e20))
 		return fail(TOMOS_BAD_VALUE, "phantom: the radius is %g, but must be 1e-20 to 1e20",
-		        o->radius);
+			o->radius);
 	if (!(fabs(o->value) <= 1e20))
 		return fail(TOMOS_BAD_VALUE, "phantom: the value is %g, but must be within +-1e20",
-		        o->value);
+			o->value);
 	if (random && (o->count < 1 || o->count > 1000000))
 		return fail(TOMOS_BAD_VALUE, "phantom: the count is %lld, but must be 1 to 1000000",
-		        (long long)o->count);
+			(long long)o->count);
 	return TOMOS_OK;
 }
 
 tomos_status tomos_phantom_named(
-        tomos_phantom **phantom, const char *name, const tomos_phantom_options *options)
+	tomos_phantom **phantom, const char *name, const tomos_phantom_options *options)
 {
 	tomos_phantom_options o = tomos_phantom_defaults();
 	int which;
@@ -281,7 +281,7 @@ tomos_status tomos_phantom_named(
 	for (int64_t i = 0; i < (*phantom)->count; i++) {
 		tomos_ellipsoid *e = &(*phantom)->list[i];
 		*e = table ? table_ellipsoid(&table[i], named[which].contrast)
-		           : random_ellipsoid((uint64_t)o.seed, i);
+			   : random_ellipsoid((uint64_t)o.seed, i);
 		scale_ellipsoid(e, o.radius, o.value);
 	}
 	phantom_finish(*phantom);

@@ -55,7 +55,7 @@ static double pixel_value(const Project *o, int64_t view, int64_t row, int64_t c
 	for (int64_t i = 0; i < o->samples; i++)
 		for (int64_t k = 0; k < o->samples; k++) {
 			Ray ray = ray_at(o->scan, view, (double)row + ((double)i + 0.5) / s - 0.5,
-			        (double)column + ((double)k + 0.5) / s - 0.5);
+				(double)column + ((double)k + 0.5) / s - 0.5);
 			sum += ray_integral(o->phantom, &ray);
 		}
 	return sum / (s * s);
@@ -88,7 +88,7 @@ static void project_task(void *user, int64_t index)
 }
 
 tomos_status tomos_phantom_project(const tomos_phantom *phantom, const tomos_geometry *scan,
-        int64_t samples, const tomos_array *projections)
+	int64_t samples, const tomos_array *projections)
 {
 	TRY(phantom_check(phantom, samples));
 	if (!scan)
@@ -96,14 +96,14 @@ tomos_status tomos_phantom_project(const tomos_phantom *phantom, const tomos_geo
 	TRY(array_check(projections, "the phantom's projections",
 		(int64_t[]){scan->count, scan->rows, scan->columns}, ARRAY_WRITTEN));
 	Project o = {
-	        .phantom = phantom, .scan = scan, .samples = samples, .projections = projections};
+		.phantom = phantom, .scan = scan, .samples = samples, .projections = projections};
 	o.endless = scan->count;
 	parallel_for(scan->count * scan->rows, project_task, &o);
 	if (o.endless < scan->count)
 		return fail(TOMOS_BAD_VALUE,
-		        "phantom projections: a ray of view %lld runs along a cylinder of the "
-		        "phantom, which "
-		        "has no end",
-		        (long long)o.endless);
+			"phantom projections: a ray of view %lld runs along a cylinder of the "
+			"phantom, which "
+			"has no end",
+			(long long)o.endless);
 	return TOMOS_OK;
 }

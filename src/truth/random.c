@@ -41,7 +41,7 @@ static double to_uniform(uint32_t high, uint32_t low)
 
 /* Draw number `draw` of a stream: two uniform numbers. */
 static void uniform_pair(
-        uint64_t seed, uint64_t index, uint32_t stream, uint32_t draw, double pair[2])
+	uint64_t seed, uint64_t index, uint32_t stream, uint32_t draw, double pair[2])
 {
 	uint32_t w[RANDOM_WORDS];
 	random_words(seed, index, (uint64_t)stream << 32 | draw, w);

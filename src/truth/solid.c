@@ -7,7 +7,7 @@
  * the unit sphere, to the point nearest there: h, the distance that decides, is then never the
  * difference of large numbers, and a tangent is as good as any other line. */
 bool solid_chord(
-        const Solid *s, const double point[3], const double direction[3], double *from, double *to)
+	const Solid *s, const double point[3], const double direction[3], double *from, double *to)
 {
 	double w[3], o[3], d[3];
 	for (int i = 0; i < 3; i++)

@@ -32,7 +32,7 @@ tomos_status phantom_check(const tomos_phantom *phantom, int64_t samples);
 
 /* Part of the line point + t direction (of unit length) inside a solid: false if there is none. */
 bool solid_chord(const Solid *solid, const double point[3], const double direction[3], double *from,
-        double *to);
+	double *to);
 
 int64_t array_count(const tomos_array *array);
 /* Elements `index` and on of one row in C order, before `end`: returns how many. */
@@ -43,10 +43,10 @@ int64_t array_run(const tomos_array *array, int64_t index, int64_t end, float **
 enum { BLOCK = 65536 };
 int64_t array_blocks(const tomos_array *array);
 void array_visit(const tomos_array *array, int64_t block,
-        void (*visit)(void *user, int64_t index, float *element), void *user);
+	void (*visit)(void *user, int64_t index, float *element), void *user);
 
 /* Refuses with `why` ("must be positive") and its place the first element that is wrong. */
 tomos_status array_refuse(const tomos_array *array, const char *what, const char *why,
-        bool (*wrong)(const void *user, float value), const void *user);
+	bool (*wrong)(const void *user, float value), const void *user);
 
 #endif

@@ -28,7 +28,7 @@ static void samples_between(const Volume *o, double from, double to, int64_t *lo
 
 /* Adds value times the number of samples [low, high) to the voxels x0 .. x0 + n - 1. */
 static void add_interval(const Volume *o, int64_t low, int64_t high, double value, int64_t x0,
-        int64_t n, double *sum)
+	int64_t n, double *sum)
 {
 	int64_t s = o->samples;
 	low = max64(low, x0 * s);
@@ -61,7 +61,7 @@ static void fill_row(const Volume *o, int64_t z, int64_t y, int64_t x0, int64_t 
 	double sum[WIDTH] = {0}, scale = 1 / ((double)s * (double)s * (double)s);
 	for (int64_t i = 0; i < s * s; i++)
 		add_line(o, sample_position(o, 1, y * s + i % s),
-		        sample_position(o, 2, z * s + i / s), x0, n, sum);
+			sample_position(o, 2, z * s + i / s), x0, n, sum);
 	float *row = a->data + (z * a->stride[0] + y * a->stride[1] + x0 * a->stride[2]);
 	for (int64_t x = 0; x < n; x++)
 		row[x * a->stride[2]] = (float)(sum[x] * scale);
@@ -76,7 +76,7 @@ static void fill_slice(void *user, int64_t z)
 }
 
 tomos_status tomos_phantom_volume(const tomos_phantom *phantom, const tomos_grid *grid,
-        int64_t samples, const tomos_array *volume)
+	int64_t samples, const tomos_array *volume)
 {
 	TRY(phantom_check(phantom, samples));
 	TRY(tomos_grid_check(grid));

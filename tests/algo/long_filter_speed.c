@@ -120,7 +120,7 @@ static void ours_free(Ours *o)
 /* The best of repeats that take turns, so that a slow moment of the machine meets everybody. */
 static void compare(int64_t count, int64_t rows, int64_t columns, int length, const char *padding)
 {
-	double best[KINDS + 1], us = 1e6 / (double)(count * rows);
+	double best[KINDS + 1] = {0}, us = 1e6 / (double)(count * rows);
 	Ours ours = ours_make(count, rows, columns, padding);
 	Bare bare[KINDS];
 	for (int k = 0; k < KINDS; k++)

@@ -377,7 +377,7 @@ static void masks(void **state)
 	tomos_array mask = problem_array(1, 24, 24);
 	for (int64_t i = 0; i < p.voxels; i++)
 		mask.data[i] = p.truth.data[i] > 0.01F;
-	char names[256], *name = names;
+	char names[256], *name;
 	snprintf(names, sizeof names, "%s", tomos_method_names());
 	for (name = strtok(names, "|"); name; name = strtok(NULL, "|")) {
 		tomos_algebraic_options o = problem_options(NULL, 6);

@@ -104,9 +104,9 @@ int main(void)
 {
 #define LIST_GROUP(name, ROWS) cmocka_unit_test(test_##name),
 	const struct CMUnitTest tests[] = {
-	        TOMOS_OPTION_GROUPS(LIST_GROUP) cmocka_unit_test(test_printed),
-	        cmocka_unit_test(test_projectors),
-	        cmocka_unit_test(test_unknown_group),
+		TOMOS_OPTION_GROUPS(LIST_GROUP) cmocka_unit_test(test_printed),
+		cmocka_unit_test(test_projectors),
+		cmocka_unit_test(test_unknown_group),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

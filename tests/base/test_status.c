@@ -49,11 +49,11 @@ static void test_names(void **state)
 	for (int i = TOMOS_OK; i <= TOMOS_CANCELLED; i++)
 		for (int k = TOMOS_OK; k < i; k++)
 			assert_string_not_equal(tomos_status_name((tomos_status)i),
-			        tomos_status_name((tomos_status)k));
+				tomos_status_name((tomos_status)k));
 	assert_string_equal(tomos_status_name(TOMOS_OK), "ok");
 	assert_string_equal(tomos_status_name(TOMOS_CANCELLED), "cancelled");
 	assert_string_equal(
-	        tomos_status_name((tomos_status)(TOMOS_CANCELLED + 1)), "unknown status");
+		tomos_status_name((tomos_status)(TOMOS_CANCELLED + 1)), "unknown status");
 	assert_string_equal(tomos_version(), TOMOS_VERSION);
 }
 
@@ -91,10 +91,10 @@ static void test_try(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(test_sentence),
-	        cmocka_unit_test(test_one_per_thread),
-	        cmocka_unit_test(test_names),
-	        cmocka_unit_test(test_try),
+		cmocka_unit_test(test_sentence),
+		cmocka_unit_test(test_one_per_thread),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_try),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

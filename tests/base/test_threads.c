@@ -140,7 +140,7 @@ static void test_number(void **state)
 	assert_int_equal(tomos_threads(), sysconf(_SC_NPROCESSORS_ONLN));
 	unsetenv("TOMOS_THREADS");
 	assert_refused(tomos_set_threads(-1), TOMOS_BAD_VALUE,
-	        "-1 threads: the number must be 0 (all cores) to 1024");
+		"-1 threads: the number must be 0 (all cores) to 1024");
 	assert_refused(tomos_set_threads(1025), TOMOS_BAD_VALUE, "1025 threads");
 	assert_int_equal(tomos_threads(), sysconf(_SC_NPROCESSORS_ONLN));
 }
@@ -148,12 +148,12 @@ static void test_number(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(test_each_index_once),
-	        cmocka_unit_test(test_really_parallel),
-	        cmocka_unit_test(test_nested),
-	        cmocka_unit_test(test_side_by_side),
-	        cmocka_unit_test(test_after_fork),
-	        cmocka_unit_test(test_number),
+		cmocka_unit_test(test_each_index_once),
+		cmocka_unit_test(test_really_parallel),
+		cmocka_unit_test(test_nested),
+		cmocka_unit_test(test_side_by_side),
+		cmocka_unit_test(test_after_fork),
+		cmocka_unit_test(test_number),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,12 +19,12 @@
 	check_refused((call), (wanted), (part), __FILE__, __LINE__)
 
 static inline void check_refused(
-        tomos_status status, tomos_status wanted, const char *part, const char *file, int line)
+	tomos_status status, tomos_status wanted, const char *part, const char *file, int line)
 {
 	if (status != wanted || !strstr(tomos_message(), part)) {
 		print_error("status '%s', sentence '%s', expected '%s', '%s'\n",
-		        tomos_status_name(status), tomos_message(), tomos_status_name(wanted),
-		        part);
+			tomos_status_name(status), tomos_message(), tomos_status_name(wanted),
+			part);
 		_fail(file, line);
 	}
 }
@@ -57,7 +57,7 @@ static inline double determinant(const double a[3], const double b[3], const dou
 /* Column and row of the shadow of a point, by Cramer's rule for det + a u + b v - k ray = point;
  * returns k, by which the point lies beyond (> 0) or before (< 0) the detector along its ray. */
 static inline double shadow(const tomos_geometry *scan, int64_t index, const double point[3],
-        double *column, double *row)
+	double *column, double *row)
 {
 	const tomos_view *w = &tomos_geometry_list(scan)[index];
 	double ray[3], way[3];
@@ -67,7 +67,7 @@ static inline double shadow(const tomos_geometry *scan, int64_t index, const dou
 	}
 	double all = determinant(w->u, w->v, ray);
 	*column =
-	        determinant(way, w->v, ray) / all + (double)(tomos_geometry_columns(scan) - 1) / 2;
+		determinant(way, w->v, ray) / all + (double)(tomos_geometry_columns(scan) - 1) / 2;
 	*row = determinant(w->u, way, ray) / all + (double)(tomos_geometry_rows(scan) - 1) / 2;
 	return determinant(w->u, w->v, way) / all;
 }

@@ -45,9 +45,9 @@ static void test_sizes_refused(void **state)
 	assert_refused(tomos_geometry_vectors(&scan, 4, 6, 1, NULL, 3), TOMOS_BAD_VALUE, "0 views");
 	assert_refused(geom_from_numbers(&scan, 4, 6, NULL, 3), TOMOS_BAD_VALUE, "0 views");
 	assert_refused(tomos_geometry_views(&scan, INT64_MAX / 2, 3, &cone, 1), TOMOS_BAD_VALUE,
-	        "1 views of 4611686018427387903 rows x 3 columns is too large");
+		"1 views of 4611686018427387903 rows x 3 columns is too large");
 	assert_refused(tomos_geometry_views(&scan, (int64_t)1 << 31, (int64_t)1 << 30, &cone, 1),
-	        TOMOS_BAD_VALUE, "too large");
+		TOMOS_BAD_VALUE, "too large");
 	assert_null(scan);
 }
 
@@ -55,7 +55,7 @@ static void test_numbers_refused(void **state)
 {
 	(void)state;
 	static const char *const names[] = {"src[0]", "src[1]", "src[2]", "src[3]", "det[0]",
-	        "det[1]", "det[2]", "u[0]", "u[1]", "u[2]", "v[0]", "v[1]", "v[2]"};
+		"det[1]", "det[2]", "u[0]", "u[1]", "u[2]", "v[0]", "v[1]", "v[2]"};
 	static const double bad[] = {NAN, INFINITY, -INFINITY, 1e31};
 	for (int i = 0; i < VIEW_NUMBERS; i++)
 		for (int k = 0; k < COUNT(bad); k++) {
@@ -71,27 +71,27 @@ static void test_shapes_refused(void **state)
 {
 	(void)state;
 	assert_refused(make((tomos_view){{0, 5, 0, 0.5}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
-	        TOMOS_BAD_VALUE, "view 2: src[3] is 0.5; it must be 1");
+		TOMOS_BAD_VALUE, "view 2: src[3] is 0.5; it must be 1");
 	assert_refused(make((tomos_view){{0, 5, 0, 1}, {0, -3, 0}, {0, 0, 0}, {0, 0, 1}}),
-	        TOMOS_BAD_VALUE, "view 2: u is (0, 0, 0)");
+		TOMOS_BAD_VALUE, "view 2: u is (0, 0, 0)");
 	assert_refused(make((tomos_view){{0, 5, 0, 1}, {0, -3, 0}, {1, 0, 0}, {0, 0, 0}}),
-	        TOMOS_BAD_VALUE, "view 2: v is (0, 0, 0)");
+		TOMOS_BAD_VALUE, "view 2: v is (0, 0, 0)");
 	assert_refused(make((tomos_view){{0, 5, 0, 1}, {0, -3, 0}, {1, 2, 3}, {-2, -4, -6}}),
-	        TOMOS_BAD_VALUE, "view 2: u (1, 2, 3) and v (-2, -4, -6) are parallel");
+		TOMOS_BAD_VALUE, "view 2: u (1, 2, 3) and v (-2, -4, -6) are parallel");
 	assert_refused(make((tomos_view){{0, 0, 0, 0}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
-	        TOMOS_BAD_VALUE, "view 2: the direction of the rays is (0, 0, 0)");
+		TOMOS_BAD_VALUE, "view 2: the direction of the rays is (0, 0, 0)");
 	assert_refused(make((tomos_view){{3, 0, 4, 0}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
-	        TOMOS_BAD_VALUE, "view 2: rays along (3, 0, 4) run in the detector's plane");
+		TOMOS_BAD_VALUE, "view 2: rays along (3, 0, 4) run in the detector's plane");
 	assert_refused(make((tomos_view){{7, -3, 9, 1}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
-	        TOMOS_BAD_VALUE, "view 2: the source (7, -3, 9) lies in the detector's plane");
+		TOMOS_BAD_VALUE, "view 2: the source (7, -3, 9) lies in the detector's plane");
 	assert_refused(make((tomos_view){{0, -3, 0, 1}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
-	        TOMOS_BAD_VALUE, "view 2: the source (0, -3, 0) lies");
+		TOMOS_BAD_VALUE, "view 2: the source (0, -3, 0) lies");
 	/* Extreme, but sound. */
 	assert_int_equal(
-	        make((tomos_view){{1e-20, 1e-9, 0, 0}, {1e29, -3, 0}, {1e-20, 0, 0}, {0, 0, 1e20}}),
-	        TOMOS_OK);
+		make((tomos_view){{1e-20, 1e-9, 0, 0}, {1e29, -3, 0}, {1e-20, 0, 0}, {0, 0, 1e20}}),
+		TOMOS_OK);
 	assert_int_equal(make((tomos_view){{0, 1e29, 0, 1}, {0, -1e29, 0}, {1, 0, 0}, {0.5, 0, 1}}),
-	        TOMOS_OK);
+		TOMOS_OK);
 }
 
 static void test_vectors(void **state)
@@ -103,7 +103,7 @@ static void test_vectors(void **state)
 		rows[i / 12][i % 12] = uniform(-1, 1);
 	for (int point = 0; point < 2; point++) {
 		assert_int_equal(
-		        tomos_geometry_vectors(&scan, 3, 5, point ? 7 : 0, rows[0], 2), TOMOS_OK);
+			tomos_geometry_vectors(&scan, 3, 5, point ? 7 : 0, rows[0], 2), TOMOS_OK);
 		const tomos_view *view = &tomos_geometry_list(scan)[1];
 		assert_memory_equal(view->src, rows[1], 3 * sizeof(double));
 		assert_true(view->src[3] == point);
@@ -114,7 +114,7 @@ static void test_vectors(void **state)
 	}
 	rows[1][7] = NAN;
 	assert_refused(tomos_geometry_vectors(&scan, 3, 5, 1, rows[0], 2), TOMOS_BAD_VALUE,
-	        "view 1: u[1] is nan");
+		"view 1: u[1] is nan");
 }
 
 static void test_numbers(void **state)
@@ -134,7 +134,7 @@ static void test_numbers(void **state)
 	tomos_geometry_free(again);
 	numbers[3] = 2;
 	assert_refused(geom_from_numbers(&again, 4, 6, numbers, 2), TOMOS_BAD_VALUE,
-	        "view 0: src[3] is 2");
+		"view 0: src[3] is 2");
 }
 
 static void test_pixel(void **state)
@@ -176,8 +176,9 @@ static void test_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_views),
-	        cmocka_unit_test(test_sizes_refused), cmocka_unit_test(test_numbers_refused),
-	        cmocka_unit_test(test_shapes_refused), cmocka_unit_test(test_vectors),
-	        cmocka_unit_test(test_numbers), cmocka_unit_test(test_pixel), cmocka_unit_test(test_memory)};
+		cmocka_unit_test(test_sizes_refused), cmocka_unit_test(test_numbers_refused),
+		cmocka_unit_test(test_shapes_refused), cmocka_unit_test(test_vectors),
+		cmocka_unit_test(test_numbers), cmocka_unit_test(test_pixel),
+		cmocka_unit_test(test_memory)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

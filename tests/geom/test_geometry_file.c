@@ -117,17 +117,17 @@ static void test_text_heading(void **state)
 	assert_memory_equal(again->views, scan->views, 20 * sizeof(tomos_view));
 	tomos_geometry_free(again);
 	assert_refused(tomos_geometry_read(&again, path_of("a.txt"), 123, 4567, 0), TOMOS_BAD_VALUE,
-	        "begin with a source, as the first one says, but point_source is not set");
+		"begin with a source, as the first one says, but point_source is not set");
 	tomos_geometry_free(scan);
 	static const char ray[] = "# ray x y z, detector\n0 5 0 0 -3 0 1 0 0 0 0 1\n";
 	put("t.txt", ray, sizeof ray - 1);
 	assert_refused(tomos_geometry_read(&again, place, 2, 3, 1), TOMOS_BAD_VALUE,
-	        "begin with a ray, as the first one says, but point_source is set");
+		"begin with a ray, as the first one says, but point_source is set");
 	assert_int_equal(tomos_geometry_read(&again, place, 2, 3, -1), TOMOS_OK);
 	tomos_geometry_free(again);
 	put("t.txt", ray + 22, sizeof ray - 23);
 	assert_refused(tomos_geometry_read(&again, place, 2, 3, -1), TOMOS_BAD_VALUE,
-	        "does not say whether its lines begin with a ray or with a source");
+		"does not say whether its lines begin with a ray or with a source");
 }
 
 static void test_large_round_trip(void **state)
@@ -156,11 +156,11 @@ static void test_other_language(void **state)
 }
 
 static const char small[] =
-        "{\"format\": \"tomos-geometry\", \"version\": 1, \"rows\": 2, \"columns\": 3, \"views\": "
-        "[\n"
-        "{\"source\": [0, 5, 0], \"detector\": [0, -3, 0.5], \"u\": [1, 0, 0], \"v\": [0, 0, 1]},\n"
-        "{\"direction\": [0, -1, 0], \"detector\": [0, 0, 0], \"u\": [1, 0, 0], \"v\": [0, 0, "
-        "1]}]}";
+	"{\"format\": \"tomos-geometry\", \"version\": 1, \"rows\": 2, \"columns\": 3, \"views\": "
+	"[\n"
+	"{\"source\": [0, 5, 0], \"detector\": [0, -3, 0.5], \"u\": [1, 0, 0], \"v\": [0, 0, 1]},\n"
+	"{\"direction\": [0, -1, 0], \"detector\": [0, 0, 0], \"u\": [1, 0, 0], \"v\": [0, 0, "
+	"1]}]}";
 
 static void test_json_by_hand(void **state)
 {
@@ -185,7 +185,7 @@ static void test_json_truncated(void **state)
 		tomos_geometry *scan;
 		put("s.json", small, length);
 		assert_refused(tomos_geometry_read(&scan, place, 0, 0, 0), TOMOS_BAD_FILE,
-		        "s.json', line ");
+			"s.json', line ");
 		assert_null(scan);
 	}
 	assert_int_equal(mem_live(), live);
@@ -221,7 +221,7 @@ static void test_json_deep(void **state)
 			deep[i] = kind ? "{\"a\":"[i % 5] : '[';
 		put("deep.json", deep, sizeof deep);
 		assert_refused(tomos_geometry_read(&scan, place, 0, 0, 0), TOMOS_BAD_FILE,
-		        "not valid JSON: maximum parsing depth reached");
+			"not valid JSON: maximum parsing depth reached");
 	}
 }
 
@@ -254,22 +254,22 @@ static void test_json_refused(void **state)
 	refuse_json("\"columns\": 3", "\"columnz\": 3", "'columns' must be a whole number");
 	refuse_json("\"views\"", "\"view\"", "'views' must be a list of views");
 	refuse_json("\"source\": [0, 5, 0]", "\"source\": [0, 5]",
-	        "view 0: 'source' must be a list of 3 numbers");
+		"view 0: 'source' must be a list of 3 numbers");
 	refuse_json("[0, -1, 0]", "[0, \"x\", 0]", "view 1: 'direction'[1] is not a number");
 	refuse_json("[0, -3, 0.5]", "null", "view 0: 'detector' must be a list of 3 numbers");
 	refuse_json("\"u\": [1, 0, 0], ", "", "view 0: 'u' must be a list of 3 numbers");
 	refuse_json("\"v\"", "\"w\"", "view 0: key 'w' is not known");
 	refuse_json("\"u\": [1, 0, 0]", "\"direction\": [1, 0, 0]",
-	        "view 0 has both; one of 'source' and 'direction' was expected");
+		"view 0 has both; one of 'source' and 'direction' was expected");
 	refuse_json("\"source\": [0, 5, 0], ", "", "view 0 has neither");
 	refuse_json("{\"direction\"", "7, {\"direction\"", "view 1 must be an object");
 	refuse_json("0.5]", "1e999]", "line 2, column ");
 	refuse_json("[1, 0, 0]", "[0, 0, 0]", "view 0: u is (0, 0, 0)");
 	refuse_json(
-	        "\"u\": [1, 0, 0]", "\"u\": [1, 0, 0], \"u\": [2, 0, 0]", "duplicate object key");
+		"\"u\": [1, 0, 0]", "\"u\": [1, 0, 0], \"u\": [2, 0, 0]", "duplicate object key");
 	refuse_json("]}]}", "]}]} x", "line 3, column ");
 	static const char empty[] = "{\"format\":\"tomos-geometry\",\"version\":1,\"rows\":1,"
-	                            "\"columns\":1,\"views\":[]}";
+				    "\"columns\":1,\"views\":[]}";
 	tomos_geometry *scan;
 	put("s.json", empty, sizeof empty - 1);
 	assert_refused(tomos_geometry_read(&scan, place, 0, 0, 0), TOMOS_BAD_FILE, "0 views");
@@ -277,16 +277,16 @@ static void test_json_refused(void **state)
 	assert_refused(tomos_geometry_read(&scan, place, 0, 0, 0), TOMOS_BAD_FILE, "'format' is");
 	put("s.json", small, sizeof small - 1);
 	assert_refused(tomos_geometry_read(&scan, place, 4, 3, 0), TOMOS_BAD_FILE,
-	        "'rows' is 2, but 4 was expected");
+		"'rows' is 2, but 4 was expected");
 }
 
 static void test_text_by_hand(void **state)
 {
 	(void)state;
 	static const char text[] = "# a comment\n\n  \t\r\n"
-	                           "0 5 0\t0 -3 0 1e0 0 0 0 0 1 # first\r\n"
-	                           "#0 1\n"
-	                           "0,6,0, 0,-3,0, 1,0,0, .5,0,1"; /* and no end of line */
+				   "0 5 0\t0 -3 0 1e0 0 0 0 0 1 # first\r\n"
+				   "#0 1\n"
+				   "0,6,0, 0,-3,0, 1,0,0, .5,0,1"; /* and no end of line */
 	tomos_geometry *scan;
 	put("t.txt", text, sizeof text - 1);
 	assert_int_equal(tomos_geometry_read(&scan, place, 2, 3, 1), TOMOS_OK);
@@ -298,7 +298,7 @@ static void test_text_by_hand(void **state)
 	assert_true(scan->views[1].src[3] == 0);
 	tomos_geometry_free(scan);
 	assert_refused(tomos_geometry_read(&scan, place, 0, 3, 0), TOMOS_BAD_VALUE,
-	        "does not hold the detector's size, and 0 rows x 3 columns");
+		"does not hold the detector's size, and 0 rows x 3 columns");
 }
 
 static void refuse_text(const char *text, size_t length, const char *part)
@@ -321,9 +321,9 @@ static void test_text_refused(void **state)
 	refuse_text("# only\n", 7, "has no views");
 	refuse_text(GOOD "1 2 3\n", 31, "line 2: 3 numbers were found, 12 were expected");
 	refuse_text(GOOD GOOD "\n1 2 3 4 5 6 7 8 9 10 11 12 13\n" GOOD, 106,
-	        "line 4: 13 numbers were found");
+		"line 4: 13 numbers were found");
 	refuse_text("#\n0 5 0 0 x3 0 1 0 0 0 0 1\n", 27,
-	        "line 2: 'x3 0 1 0 0 0 0 1' stands where a number was expected");
+		"line 2: 'x3 0 1 0 0 0 0 1' stands where a number was expected");
 	refuse_text("0 5 0 0 3x 0 1 0 0 0 0 1\n", 25, "line 1: '3x 0 1 0 0 0 0 1' stands where");
 	refuse_text(GOOD "0 nan 0 0 -3 0 1 0 0 0 0 1", 51, "line 2: view 1: src[1] is nan");
 	refuse_text(GOOD "0 5 0 0 -3 0 0 0 0 0 0 1", 49, "line 2: view 1: u is (0, 0, 0)");
@@ -351,11 +351,11 @@ static void test_not_there(void **state)
 	(void)state;
 	tomos_geometry *scan;
 	assert_refused(tomos_geometry_read(&scan, path_of("no.json"), 0, 0, 0), TOMOS_IO,
-	        "no.json' cannot be opened: No such file");
+		"no.json' cannot be opened: No such file");
 	assert_refused(tomos_geometry_read(&scan, folder, 0, 0, 0), TOMOS_IO,
-	        "' cannot be read: Is a directory");
+		"' cannot be read: Is a directory");
 	assert_refused(
-	        tomos_geometry_read(&scan, NULL, 0, 0, 0), TOMOS_BAD_VALUE, "no geometry file");
+		tomos_geometry_read(&scan, NULL, 0, 0, 0), TOMOS_BAD_VALUE, "no geometry file");
 }
 
 static void test_write_refused(void **state)
@@ -364,21 +364,21 @@ static void test_write_refused(void **state)
 	tomos_geometry *scan = awkward(true, 3);
 	tomos_file_options o = tomos_file_defaults();
 	assert_refused(tomos_geometry_write(scan, path_of("a.xml"), NULL), TOMOS_BAD_VALUE,
-	        "a.xml' must end in .json or .txt");
+		"a.xml' must end in .json or .txt");
 	assert_refused(
-	        tomos_geometry_write(scan, NULL, NULL), TOMOS_BAD_VALUE, "'(none)' must end");
+		tomos_geometry_write(scan, NULL, NULL), TOMOS_BAD_VALUE, "'(none)' must end");
 	assert_refused(
-	        tomos_geometry_write(scan, ".json", NULL), TOMOS_BAD_VALUE, "'.json' must end");
+		tomos_geometry_write(scan, ".json", NULL), TOMOS_BAD_VALUE, "'.json' must end");
 	assert_refused(tomos_geometry_write(NULL, path_of("a.json"), NULL), TOMOS_BAD_VALUE,
 		"there is no geometry to write to");
 	assert_refused(tomos_geometry_write(NULL, path_of("a.txt"), NULL), TOMOS_BAD_VALUE,
 		"there is no geometry to write to");
 	assert_refused(tomos_geometry_write(scan, path_of("a.txt"), NULL), TOMOS_UNSUPPORTED,
-	        "view 1 has a point source, unlike view 0");
+		"view 1 has a point source, unlike view 0");
 	assert_refused(tomos_geometry_write(scan, path_of("no/a.json"), NULL), TOMOS_IO, "no/'");
 	put("a.json", "old", 3);
 	assert_refused(tomos_geometry_write(scan, place, NULL), TOMOS_IO,
-	        "a.json' exists already and overwrite was not asked for");
+		"a.json' exists already and overwrite was not asked for");
 	assert_int_equal(look(false), 1);
 	o.overwrite = 1;
 	assert_int_equal(tomos_geometry_write(scan, place, &o), TOMOS_OK);
@@ -446,14 +446,13 @@ static void test_disk_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {with_folder(test_json_round_trip),
-	        with_folder(test_text_round_trip), with_folder(test_large_round_trip),
-	        with_folder(test_text_heading),
-	        with_folder(test_other_language), with_folder(test_json_by_hand),
-	        with_folder(test_json_truncated), with_folder(test_json_garbled),
-	        with_folder(test_json_deep), with_folder(test_json_refused),
-	        with_folder(test_text_by_hand), with_folder(test_text_refused),
-	        with_folder(test_text_truncated), with_folder(test_not_there),
-	        with_folder(test_write_refused), with_folder(test_disk_full),
-	        with_folder(test_memory)};
+		with_folder(test_text_round_trip), with_folder(test_large_round_trip),
+		with_folder(test_text_heading), with_folder(test_other_language),
+		with_folder(test_json_by_hand), with_folder(test_json_truncated),
+		with_folder(test_json_garbled), with_folder(test_json_deep),
+		with_folder(test_json_refused), with_folder(test_text_by_hand),
+		with_folder(test_text_refused), with_folder(test_text_truncated),
+		with_folder(test_not_there), with_folder(test_write_refused),
+		with_folder(test_disk_full), with_folder(test_memory)};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

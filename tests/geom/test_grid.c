@@ -2,7 +2,7 @@
 #include "geom/check.h"
 
 static void assert_grid(
-        const tomos_grid *g, const int64_t n[3], const double first[3], const double step[3])
+	const tomos_grid *g, const int64_t n[3], const double first[3], const double step[3])
 {
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(g->n[i], n[i]);
@@ -21,7 +21,7 @@ static void test_centred(void **state)
 	tomos_grid kept = g;
 	assert_refused(tomos_grid_centred(&g, 4, 0, 1, 0.5), TOMOS_BAD_VALUE, "4 x 0 x 1");
 	assert_refused(tomos_grid_centred(&g, 4, 4, 1, 0), TOMOS_BAD_VALUE,
-	        "voxel size along x is 0; it must be greater than 0");
+		"voxel size along x is 0; it must be greater than 0");
 	assert_refused(tomos_grid_centred(&g, 4, 4, 1, -2), TOMOS_BAD_VALUE, "along x is -2");
 	assert_refused(tomos_grid_centred(&g, 4, 4, 1, NAN), TOMOS_BAD_VALUE, "along x is nan");
 	assert_memory_equal(&g, &kept, sizeof g);
@@ -73,7 +73,7 @@ static void test_for_defaults(void **state)
 	tomos_geometry *scan = cone(6, 8);
 	assert_int_equal(tomos_grid_for(&g, scan, NULL), TOMOS_OK);
 	assert_grid(
-	        &g, (int64_t[]){8, 8, 6}, (double[]){-0.7, 0.7, -0.25}, (double[]){0.2, -0.2, 0.1});
+		&g, (int64_t[]){8, 8, 6}, (double[]){-0.7, 0.7, -0.25}, (double[]){0.2, -0.2, 0.1});
 	tomos_geometry_free(scan);
 	assert_int_equal(tomos_geometry_parallel(&scan, 1, 7, 0.5, &angle, 1), TOMOS_OK);
 	assert_int_equal(tomos_grid_for(&g, scan, NULL), TOMOS_OK);
@@ -82,7 +82,7 @@ static void test_for_defaults(void **state)
 }
 
 static void check_for(int64_t rows, tomos_grid_options o, const int64_t n[3], const double first[3],
-        const double step[3])
+	const double step[3])
 {
 	tomos_grid g;
 	tomos_geometry *scan = cone(rows, 8);
@@ -99,26 +99,26 @@ static void test_for_options(void **state)
 	tomos_grid_options o = tomos_grid_defaults();
 	o.size = size, o.size_count = 1;
 	check_for(6, o, (int64_t[]){5, 5, 5}, (double[]){-0.4, 0.4, -0.2},
-	        (double[]){0.2, -0.2, 0.1});
+		(double[]){0.2, -0.2, 0.1});
 	check_for(1, o, (int64_t[]){5, 5, 1}, (double[]){-0.4, 0.4, 0}, (double[]){0.2, -0.2, 0.1});
 	o.size_count = 3;
 	check_for(1, o, (int64_t[]){5, 6, 7}, (double[]){-0.4, 0.5, -0.3},
-	        (double[]){0.2, -0.2, 0.1});
+		(double[]){0.2, -0.2, 0.1});
 	o.centre = centre, o.centre_count = 3;
 	check_for(
-	        6, o, (int64_t[]){5, 6, 7}, (double[]){0.6, 2.5, 2.7}, (double[]){0.2, -0.2, 0.1});
+		6, o, (int64_t[]){5, 6, 7}, (double[]){0.6, 2.5, 2.7}, (double[]){0.2, -0.2, 0.1});
 	o = tomos_grid_defaults(); /* the extent is 1.6 x 1.6 x 0.6 */
 	o.voxel = voxel, o.voxel_count = 3;
 	check_for(6, o, (int64_t[]){16, 4, 12}, (double[]){-0.75, 0.6, -0.275},
-	        (double[]){0.1, -0.4, 0.05});
+		(double[]){0.1, -0.4, 0.05});
 	check_for(1, o, (int64_t[]){16, 4, 1}, (double[]){-0.75, 0.6, 0},
-	        (double[]){0.1, -0.4, 0.05});
+		(double[]){0.1, -0.4, 0.05});
 	o.voxel = &coarse, o.voxel_count = 1;
 	check_for(6, o, (int64_t[]){6, 6, 2}, (double[]){-0.75, 0.75, -0.15},
-	        (double[]){0.3, -0.3, 0.3});
+		(double[]){0.3, -0.3, 0.3});
 	o.size = size, o.size_count = 3;
 	check_for(6, o, (int64_t[]){5, 6, 7}, (double[]){-0.6, 0.75, -0.9},
-	        (double[]){0.3, -0.3, 0.3});
+		(double[]){0.3, -0.3, 0.3});
 }
 
 static void refuse_for(tomos_grid_options o, const char *part)
@@ -171,7 +171,7 @@ static void test_origin_behind(void **state)
 	const int64_t size = 4;
 	assert_int_equal(tomos_geometry_views(&scan, 3, 3, &view, 1), TOMOS_OK);
 	assert_refused(tomos_grid_for(&g, scan, NULL), TOMOS_BAD_VALUE,
-	        "view 0: the origin is not in front of the source (0, -5, 0)");
+		"view 0: the origin is not in front of the source (0, -5, 0)");
 	o.voxel = &voxel, o.voxel_count = 1;
 	o.size = &size, o.size_count = 1;
 	assert_int_equal(tomos_grid_for(&g, scan, &o), TOMOS_OK);
@@ -181,8 +181,8 @@ static void test_origin_behind(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_centred),
-	        cmocka_unit_test(test_check), cmocka_unit_test(test_for_defaults),
-	        cmocka_unit_test(test_for_options), cmocka_unit_test(test_for_refused),
-	        cmocka_unit_test(test_origin_behind)};
+		cmocka_unit_test(test_check), cmocka_unit_test(test_for_defaults),
+		cmocka_unit_test(test_for_options), cmocka_unit_test(test_for_refused),
+		cmocka_unit_test(test_origin_behind)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

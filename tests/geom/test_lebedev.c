@@ -5,7 +5,7 @@
 enum { MOST = 601 };
 
 static const int counts[] = {
-        3, 7, 13, 19, 25, 37, 43, 55, 73, 85, 97, 115, 133, 151, 175, 217, 295, 385, 487, 601};
+	3, 7, 13, 19, 25, 37, 43, 55, 73, 85, 97, 115, 133, 151, 175, 217, 295, 385, 487, 601};
 
 /* Both ends of each direction. */
 static int whole_rule(int views, double points[2 * MOST][3])
@@ -105,15 +105,15 @@ static void test_no_rule(void **state)
 			r++;
 		else
 			assert_refused(lebedev_directions(&directions, views), TOMOS_BAD_VALUE,
-			        "there are rules of 3, 7, 13");
+				"there are rules of 3, 7, 13");
 	assert_refused(lebedev_directions(&directions, INT64_MAX / 2 + 2), TOMOS_BAD_VALUE,
-	        "scan of 4611686018427387905 views");
+		"scan of 4611686018427387905 views");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_once),
-	        cmocka_unit_test(test_symmetric), cmocka_unit_test(test_known),
-	        cmocka_unit_test(test_integrates), cmocka_unit_test(test_no_rule)};
+		cmocka_unit_test(test_symmetric), cmocka_unit_test(test_known),
+		cmocka_unit_test(test_integrates), cmocka_unit_test(test_no_rule)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

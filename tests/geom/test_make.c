@@ -81,7 +81,7 @@ static void test_default_arcs(void **state)
 
 /* A point seen by a source and detector that stand still while the object turns the other way. */
 static void expect_cone(const tomos_scan_options *o, int64_t i, double t, double height,
-        const double p[3], double *column, double *row)
+	const double p[3], double *column, double *row)
 {
 	double x = p[0] * cos(t) + p[1] * sin(t), y = p[1] * cos(t) - p[0] * sin(t);
 	double near = o->source_axis[o->source_axis_count == 1 ? 0 : i];
@@ -111,7 +111,7 @@ static void check_cone(const char *kind, int64_t rows, double pitch)
 	for (int i = 0; i < VIEWS; i++)
 		for (int k = 0; k < 20; k++) {
 			double p[3] = {
-			        uniform(-4, 4), uniform(-4, 4), rows == 1 ? 0 : uniform(-4, 4)};
+				uniform(-4, 4), uniform(-4, 4), rows == 1 ? 0 : uniform(-4, 4)};
 			double column, row, c, r, height = pitch * (angles[i] - 3) / (2 * PI);
 			expect_cone(&o, i, angles[i], height, p, &c, &r);
 			shadow(scan, i, p, &column, &row);
@@ -230,7 +230,7 @@ static void test_detector_turns(void **state)
 	assert_vector(w->v, 2 * all[0][2], 2 * all[1][2], 2 * all[2][2]);
 	for (int i = 0; i < 3; i++) /* the pivot pixel stays where the central ray meets it */
 		assert_near(w->det[i] + (axis - 2.5) * w->u[i] + (axis_row - 1.5) * w->v[i],
-		        i == 1 ? -15 : 0, 1e-13);
+			i == 1 ? -15 : 0, 1e-13);
 	tomos_geometry_free(scan);
 }
 
@@ -278,10 +278,10 @@ static void test_orientation(void **state)
 		for (int i = 0; i < 16; i++) {
 			double column, row, t = 2 * PI * i / 16, x_index = 9, y_index = 2;
 			double p[3] = {grid.first[0] + x_index * grid.step[0],
-			        grid.first[1] + y_index * grid.step[1], 0};
+				grid.first[1] + y_index * grid.step[1], 0};
 			shadow(scan, i, p, &column, &row);
 			assert_near(column - axis,
-			        (x_index - 5.5) * cos(t) - (y_index - 4.5) * sin(t), 1e-6);
+				(x_index - 5.5) * cos(t) - (y_index - 4.5) * sin(t), 1e-6);
 		}
 		tomos_geometry_free(scan);
 	}
@@ -303,9 +303,9 @@ static void test_lebedev(void **state)
 		/* The rotation matrix that takes (0,-1,0) to d: I + K + K^2 / (1 + cos), written out. */
 		double h = 1 / (1 - d[1]);
 		assert_vector(
-		        w->u, 0.5 * (1 - d[0] * d[0] * h), 0.5 * d[0], -0.5 * d[0] * d[2] * h);
+			w->u, 0.5 * (1 - d[0] * d[0] * h), 0.5 * d[0], -0.5 * d[0] * d[2] * h);
 		assert_vector(
-		        w->v, -0.25 * d[0] * d[2] * h, 0.25 * d[2], 0.25 * (1 - d[2] * d[2] * h));
+			w->v, -0.25 * d[0] * d[2] * h, 0.25 * d[2], 0.25 * (1 - d[2] * d[2] * h));
 		assert_near(determinant(w->u, w->v, d), 0.125, 1e-14);
 		shadow(scan, i, (double[]){0, 0, 0}, &column, &row);
 		assert_near(column, 1, 1e-13);
@@ -390,9 +390,9 @@ static void test_refused_numbers(void **state)
 	refuse("cone", "view 0: the source (0, 10, 0) lies in", o.swivel = PI / 2);
 	refuse("fan", "fan scan of 2 rows", o.rows = 2);
 	refuse("lebedev",
-	        "lebedev scan of 4 views: there are rules of 3, 7, 13, 19, 25, 37, 43, 55, "
-	        "73, 85, 97, 115, 133, 151, 175, 217, 295, 385, 487, 601 directions",
-	        (void)0);
+		"lebedev scan of 4 views: there are rules of 3, 7, 13, 19, 25, 37, 43, 55, "
+		"73, 85, 97, 115, 133, 151, 175, 217, 295, 385, 487, 601 directions",
+		(void)0);
 	refuse("parallel", "bytes field of the scan options is 3", o.bytes = 3);
 }
 
@@ -400,27 +400,27 @@ static void test_refused_lists(void **state)
 {
 	(void)state;
 	refuse("parallel", "angles has 5 values for 4 views; it takes one per view",
-	        (o.angles = good, o.angles_count = 5));
+		(o.angles = good, o.angles_count = 5));
 	refuse("parallel", "angles has 1 values for 4 views",
-	        (o.angles = good, o.angles_count = 1));
+		(o.angles = good, o.angles_count = 1));
 	refuse("parallel", "the list angles is empty", (o.angles = good, o.angles_count = 0));
 	refuse("parallel", "the list angles is empty (3 values)",
-	        (o.angles = NULL, o.angles_count = 3));
+		(o.angles = NULL, o.angles_count = 3));
 	refuse("parallel", "view 2: angles is nan", (o.angles = list, o.angles_count = 4));
 	refuse("parallel", "angles are given, and arc = 180 degrees too",
-	        (o.angles = good, o.angles_count = 4, o.arc = PI));
+		(o.angles = good, o.angles_count = 4, o.arc = PI));
 	refuse("parallel", "angles are given, and start = 90 degrees too",
-	        (o.angles = good, o.angles_count = 4, o.start = PI / 2));
+		(o.angles = good, o.angles_count = 4, o.start = PI / 2));
 	refuse("parallel", "axis has 3 values for 4 views; it takes one, or one per view",
-	        (o.axis = good, o.axis_count = 3));
+		(o.axis = good, o.axis_count = 3));
 	refuse("parallel", "view 2: axis is nan", (o.axis = list, o.axis_count = 4));
 	refuse("parallel", "the list axis is empty (0 values)", (o.axis = good, o.axis_count = 0));
 	refuse("parallel", "axis_row has 2 values", (o.axis_row = good, o.axis_row_count = 2));
 	refuse("cone", "source_axis has 5 values", (o.source_axis = good, o.source_axis_count = 5));
 	refuse("cone", "source_detector has 5 values",
-	        (o.source_detector = good, o.source_detector_count = 5));
+		(o.source_detector = good, o.source_detector_count = 5));
 	refuse("cone", "view 2: source_axis is nan",
-	        (o.source_axis = list, o.source_axis_count = 4));
+		(o.source_axis = list, o.source_axis_count = 4));
 }
 
 static void test_refused_sources(void **state)
@@ -428,33 +428,33 @@ static void test_refused_sources(void **state)
 	(void)state;
 	const double bad[4] = {30, 30, 5, 30}, zero[4] = {9, 0, 9, 9};
 	refuse("cone", "a cone scan needs source_axis",
-	        (o.source_axis = NULL, o.source_axis_count = 0));
+		(o.source_axis = NULL, o.source_axis_count = 0));
 	refuse("fan", "a fan scan needs source_detector",
-	        (o.source_detector = NULL, o.source_detector_count = 0));
+		(o.source_detector = NULL, o.source_detector_count = 0));
 	refuse("cone", "view 1: source_axis is 0; it must be greater than 0",
-	        (o.source_axis = zero, o.source_axis_count = 4));
+		(o.source_axis = zero, o.source_axis_count = 4));
 	refuse("helix", "view 2: source_detector is 5; it must be greater than source_axis, 10",
-	        (o.source_detector = bad, o.source_detector_count = 4));
+		(o.source_detector = bad, o.source_detector_count = 4));
 	refuse("cone", "source_detector is 10;", o.source_detector = &near);
 	refuse("parallel", "source_axis is given, but a parallel scan has none",
-	        (o.source_axis = &near, o.source_axis_count = 1));
+		(o.source_axis = &near, o.source_axis_count = 1));
 	refuse("laminography", "source_detector is given, but a laminography scan has none",
-	        (o.source_detector = &near, o.source_detector_count = 1));
+		(o.source_detector = &near, o.source_detector_count = 1));
 	refuse("parallel", "tilt is given, but a parallel scan has none", o.tilt = 0.1);
 	refuse("cone", "pitch is given, but a cone scan has none", o.pitch = 1);
 	refuse("lebedev", "arc is given, but a lebedev scan has none", (o.views = 3, o.arc = 1));
 	refuse("lebedev", "start is given, but a lebedev scan has none",
-	        (o.views = 3, o.start = 1));
+		(o.views = 3, o.start = 1));
 	refuse("lebedev", "angles is given, but a lebedev scan has none",
-	        (o.views = 3, o.angles = good, o.angles_count = 3));
+		(o.views = 3, o.angles = good, o.angles_count = 3));
 	tomos_geometry *scan;
 	assert_refused(tomos_geometry_make(&scan, NULL), TOMOS_BAD_VALUE, "0 columns");
 	assert_refused(
-	        tomos_geometry_parallel(&scan, 1, 8, 1, NULL, 0), TOMOS_BAD_VALUE, "0 views");
+		tomos_geometry_parallel(&scan, 1, 8, 1, NULL, 0), TOMOS_BAD_VALUE, "0 views");
 	assert_refused(tomos_geometry_fan(&scan, 8, 1, -1, 5, good, 3), TOMOS_BAD_VALUE,
-	        "view 0: source_axis is -1");
+		"view 0: source_axis is -1");
 	assert_refused(tomos_geometry_cone(&scan, 2, 8, 1, 5, 5, good, 3), TOMOS_BAD_VALUE,
-	        "view 0: source_detector is 5");
+		"view 0: source_detector is 5");
 }
 
 static void test_memory(void **state)
@@ -482,12 +482,12 @@ static void test_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_parallel),
-	        cmocka_unit_test(test_default_arcs), cmocka_unit_test(test_cone_fan_helix),
-	        cmocka_unit_test(test_cone_at_zero), cmocka_unit_test(test_thin_fills),
-	        cmocka_unit_test(test_laminography), cmocka_unit_test(test_detector_turns),
-	        cmocka_unit_test(test_turn_senses), cmocka_unit_test(test_orientation),
-	        cmocka_unit_test(test_lebedev), cmocka_unit_test(test_towards),
-	        cmocka_unit_test(test_refused_numbers), cmocka_unit_test(test_refused_lists),
-	        cmocka_unit_test(test_refused_sources), cmocka_unit_test(test_memory)};
+		cmocka_unit_test(test_default_arcs), cmocka_unit_test(test_cone_fan_helix),
+		cmocka_unit_test(test_cone_at_zero), cmocka_unit_test(test_thin_fills),
+		cmocka_unit_test(test_laminography), cmocka_unit_test(test_detector_turns),
+		cmocka_unit_test(test_turn_senses), cmocka_unit_test(test_orientation),
+		cmocka_unit_test(test_lebedev), cmocka_unit_test(test_towards),
+		cmocka_unit_test(test_refused_numbers), cmocka_unit_test(test_refused_lists),
+		cmocka_unit_test(test_refused_sources), cmocka_unit_test(test_memory)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

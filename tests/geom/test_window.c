@@ -11,7 +11,7 @@ static tomos_geometry *random_scan(void)
 			bool point = uniform(0, 1) < 0.6;
 			for (int k = 0; k < VIEW_NUMBERS; k++)
 				n[k] = k < 3 ? uniform(-1, 1) * (point ? near : 1)
-				             : uniform(-1, 1) * (k < 7 ? 20 : 1);
+					     : uniform(-1, 1) * (k < 7 ? 20 : 1);
 			views[i].src[3] = point;
 		}
 		int64_t rows = (int64_t)uniform(1, 40), columns = (int64_t)uniform(1, 60);
@@ -28,7 +28,7 @@ static void random_box(tomos_grid *grid, Box *box)
 		grid->first[i] = uniform(-10, 10);
 		box->low[i] = (int64_t)uniform(0, (double)grid->n[i]);
 		box->high[i] =
-		        box->low[i] + 1 + (int64_t)uniform(0, (double)(grid->n[i] - box->low[i]));
+			box->low[i] + 1 + (int64_t)uniform(0, (double)(grid->n[i] - box->low[i]));
 	}
 }
 
@@ -39,7 +39,7 @@ static bool has(const Window *w, int axis, double pixel)
 
 /* All pixels that linear interpolation at the shadow of the point would touch are inside. */
 static void check_point(
-        const tomos_geometry *scan, int64_t view, const Window *w, const double p[3])
+	const tomos_geometry *scan, int64_t view, const Window *w, const double p[3])
 {
 	double pixel[2], size[2] = {(double)scan->columns, (double)scan->rows};
 	double beyond = shadow(scan, view, p, &pixel[0], &pixel[1]);
@@ -120,7 +120,7 @@ static void test_misses(void **state)
 {
 	(void)state;
 	const tomos_view far[2] = {{{0, -1, 0, 0}, {1e6, 0, 0}, {1, 0, 0}, {0, 0, 1}},
-	        {{0, -1, 0, 0}, {-1e25, 0, 0}, {1e-3, 0, 0}, {0, 0, 1}}};
+		{{0, -1, 0, 0}, {-1e25, 0, 0}, {1e-3, 0, 0}, {0, 0, 1}}};
 	tomos_geometry *scan;
 	assert_int_equal(tomos_geometry_views(&scan, 10, 10, far, 2), TOMOS_OK);
 	for (int i = 0; i < 2; i++) {
@@ -135,11 +135,11 @@ static void test_near_source(void **state)
 {
 	(void)state;
 	const tomos_view views[4] = {
-	        /* inside the box, at its face, beyond it, and well before it */
-	        {{0, 0, 0, 1}, {0, -50, 0}, {1, 0, 0}, {0, 0, 1}},
-	        {{0, 5, 0, 1}, {0, -50, 0}, {1, 0, 0}, {0, 0, 1}},
-	        {{0, -9, 0, 1}, {0, -50, 0}, {1, 0, 0}, {0, 0, 1}},
-	        {{0, 50, 0, 1}, {0, -50, 0}, {1, 0, 0}, {0, 0, 1}}};
+		/* inside the box, at its face, beyond it, and well before it */
+		{{0, 0, 0, 1}, {0, -50, 0}, {1, 0, 0}, {0, 0, 1}},
+		{{0, 5, 0, 1}, {0, -50, 0}, {1, 0, 0}, {0, 0, 1}},
+		{{0, -9, 0, 1}, {0, -50, 0}, {1, 0, 0}, {0, 0, 1}},
+		{{0, 50, 0, 1}, {0, -50, 0}, {1, 0, 0}, {0, 0, 1}}};
 	tomos_geometry *scan;
 	assert_int_equal(tomos_geometry_views(&scan, 60, 80, views, 4), TOMOS_OK);
 	for (int i = 0; i < 3; i++)
@@ -163,7 +163,7 @@ static void test_not_wasteful(void **state)
 		for (int i = 0; i < 3; i++) {
 			box.low[i] = (int64_t)uniform(0, 20);
 			box.high[i] =
-			        box.low[i] + 1 + (int64_t)uniform(0, 19.0 - (double)box.low[i]);
+				box.low[i] + 1 + (int64_t)uniform(0, 19.0 - (double)box.low[i]);
 		}
 		double low[2] = {1e9, 1e9}, high[2] = {-1e9, -1e9}, pixel[2];
 		for (int k = 0; k < 8; k++) {
@@ -171,8 +171,8 @@ static void test_not_wasteful(void **state)
 			for (int i = 0; i < 3; i++)
 				p[i] = grid.first[i] +
 				       grid.step[i] *
-				               ((double)(k >> i & 1 ? box.high[i] : box.low[i]) -
-				                       0.5);
+					       ((double)(k >> i & 1 ? box.high[i] : box.low[i]) -
+						       0.5);
 			shadow(scan, trial % 4, p, &pixel[0], &pixel[1]);
 			for (int i = 0; i < 2; i++) {
 				low[i] = fmin(low[i], pixel[i]);
@@ -191,7 +191,7 @@ static void test_not_wasteful(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_brute_force),
-	        cmocka_unit_test(test_tight), cmocka_unit_test(test_misses),
-	        cmocka_unit_test(test_near_source), cmocka_unit_test(test_not_wasteful)};
+		cmocka_unit_test(test_tight), cmocka_unit_test(test_misses),
+		cmocka_unit_test(test_near_source), cmocka_unit_test(test_not_wasteful)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ static tomos_status read_scan(const char *path, tomos_geometry **scan)
 static void keeps_scans(void **state)
 {
 	(void)state;
-	tomos_geometry *scan, *back;
+	tomos_geometry *scan, *back = NULL;
 	assert_ok(tomos_geometry_cone(&scan, 2, 6, 0.5, 100, 150, angles, 4));
 	assert_ok(write_scan(at("s.h5"), scan, true));
 	assert_ok(read_scan(at("s.h5"), &back));
@@ -307,7 +307,7 @@ int main(void)
 		cmocka_unit_test(refuses_bad_numbers),
 		cmocka_unit_test(survives_allocation_failures),
 		cmocka_unit_test(finds_what_is_not_finite),
-	        cmocka_unit_test(finds_the_first_of_many),
+		cmocka_unit_test(finds_the_first_of_many),
 		cmocka_unit_test(draws),
 		cmocka_unit_test(png_does_not_start),
 	};

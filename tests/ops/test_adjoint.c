@@ -8,8 +8,7 @@ typedef struct {
 	int plain;
 } Model;
 
-static const Model models[] = {
-	{"joseph", "expand", "linear", 0}, {"joseph", "expand", "linear", 1},
+static const Model models[] = {{"joseph", "expand", "linear", 0}, {"joseph", "expand", "linear", 1},
 	{"joseph", "clamp", "linear", 0}, {"line", "expand", "linear", 0},
 	{"line-march", "expand", "linear", 0}, {"voxel", "expand", "linear", 0},
 	{"voxel", "expand", "linear", 1}, {"voxel", "clamp", "linear", 0},
@@ -54,8 +53,8 @@ static void adjoints(void **state)
 			double error = adjoint_error(&c, &models[m], backend, &seen);
 			if (!(error <= 1e-6))
 				fail_msg("%s %s %s plain %d, %s: %g", models[m].model,
-					models[m].boundary, models[m].interpolation, models[m].plain,
-					c.name, error);
+					models[m].boundary, models[m].interpolation,
+					models[m].plain, c.name, error);
 			worst = fmax(worst, error);
 			tomos_geometry_free(c.scan);
 		}

@@ -38,8 +38,7 @@ static void rows(void **state)
 	(void)state;
 	static const char *const models[] = {"joseph", "line", "line-march"};
 	for (int k = 0; k < CASE_KINDS * 3; k++) {
-		Small s =
-			small_make(k, models[k / CASE_KINDS]);
+		Small s = small_make(k, models[k / CASE_KINDS]);
 		float *wanted = malloc((size_t)s.m * sizeof *wanted);
 		float *got = calloc((size_t)s.m, sizeof *got),
 		      *squares = calloc((size_t)s.m, sizeof *got);
@@ -282,8 +281,8 @@ static void part_of_the_grid(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(powers),
-		cmocka_unit_test(part_of_the_grid),
-		cmocka_unit_test(parts), cmocka_unit_test(weighted), cmocka_unit_test(gradient),
-		cmocka_unit_test(norm), cmocka_unit_test(block_sizes), cmocka_unit_test(orders)};
+		cmocka_unit_test(part_of_the_grid), cmocka_unit_test(parts),
+		cmocka_unit_test(weighted), cmocka_unit_test(gradient), cmocka_unit_test(norm),
+		cmocka_unit_test(block_sizes), cmocka_unit_test(orders)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

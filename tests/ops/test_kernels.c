@@ -4,8 +4,8 @@
 
 enum { CASES = 108 };
 
-static void apply_to(Case *c, const tomos_projector_options *o, tomos_backend *backend, const float *x,
-	const float *y, float *Ax, float *Ay)
+static void apply_to(Case *c, const tomos_projector_options *o, tomos_backend *backend,
+	const float *x, const float *y, float *Ax, float *Ay)
 {
 	tomos_op *op;
 	OK(tomos_op_projector(&op, backend, &c->grid, c->scan, o));
@@ -28,8 +28,8 @@ static void compare(Case *c, const tomos_projector_options *a, tomos_backend *p,
 	double forward = case_difference(f1, f2, c->pixels);
 	double adjoint = case_difference(g1, g2, c->voxels);
 	if (!(forward <= limit && adjoint <= limit))
-		fail_msg("%s %s: forward differs by %g, adjoint by %g, limit %g", a->forward, c->name,
-			forward, adjoint, limit);
+		fail_msg("%s %s: forward differs by %g, adjoint by %g, limit %g", a->forward,
+			c->name, forward, adjoint, limit);
 	*worst = fmax(*worst, fmax(forward, adjoint));
 	free(x), free(y), free(f1), free(f2), free(g1), free(g2);
 }
@@ -63,7 +63,8 @@ static void tuned_against_shared(void **state)
 			compare(&c, &tuned, backend, &plain, backend, 3e-6, &worst);
 			tomos_geometry_free(c.scan);
 		}
-		printf("  tuned against shared text, %-6s: largest difference %.1e\n", levels[l], worst);
+		printf("  tuned against shared text, %-6s: largest difference %.1e\n", levels[l],
+			worst);
 		tomos_backend_close(backend);
 	}
 }
@@ -77,8 +78,8 @@ static void levels_agree(void **state)
 	for (int i = 0; i < CASES; i++) {
 		Case c = case_make(i);
 		tomos_projector_options o = tomos_projector_defaults();
-		o.forward = (const char *[]){"joseph", "line", "line-march", "voxel",
-			"footprint"}[i / CASE_KINDS % 5];
+		o.forward = (const char *[]){
+			"joseph", "line", "line-march", "voxel", "footprint"}[i / CASE_KINDS % 5];
 		compare(&c, &o, base, &o, best, 3e-6, &worst);
 		tomos_geometry_free(c.scan);
 	}

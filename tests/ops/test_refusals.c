@@ -451,8 +451,7 @@ int main(void)
 		cmocka_unit_test(options_of_a_wrong_size), cmocka_unit_test(missing_parts),
 		cmocka_unit_test(bad_grids), cmocka_unit_test(backends),
 		cmocka_unit_test(missing_arrays), cmocka_unit_test(wrong_shapes),
-		cmocka_unit_test(other_devices),
-		cmocka_unit_test(shared_elements),
+		cmocka_unit_test(other_devices), cmocka_unit_test(shared_elements),
 		cmocka_unit_test(one_memory_for_both), cmocka_unit_test(broken_transfers),
 		cmocka_unit_test(descriptions), cmocka_unit_test(mixed_pairs),
 		cmocka_unit_test(strides)};

@@ -43,7 +43,7 @@ static void test_constant(void **state)
 	for (int i = 0; i < 70; i++)
 		p[i] = 0.1f, q[i] = 0.2f;
 	tomos_array a = tomos_array_of(p, 1, 7, 10), b = tomos_array_of(q, 1, 7, 10),
-	            z = tomos_array_of(zero, 1, 7, 10);
+		    z = tomos_array_of(zero, 1, 7, 10);
 	tomos_difference d = compare(&a, &b);
 	assert_near(d.relative_l2, 1, 1e-12);
 	assert_near(d.ssim, 0.8, 1e-12);
@@ -73,7 +73,7 @@ static double plain_window(const float *a, const float *b, int64_t nx, int wy, i
 }
 
 static double plain_ssim(
-        const float *a, const float *b, const int64_t n[3], int wy, int wx, double range)
+	const float *a, const float *b, const int64_t n[3], int wy, int wx, double range)
 {
 	double sum = 0, count = 0;
 	for (int64_t z = 0; z < n[0]; z++)
@@ -157,15 +157,15 @@ static void test_refusals(void **state)
 	tomos_difference d;
 	tomos_array a = tomos_array_of(p, 2, 2, 3), b = tomos_array_of(q, 2, 3, 2);
 	assert_refused(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
-	        "the shape of the second to compare is 2 x 3 x 2, expected 2 x 2 x 3");
+		"the shape of the second to compare is 2 x 3 x 2, expected 2 x 2 x 3");
 	b = tomos_array_of(q, 2, 2, 3);
 	p[11] = INFINITY;
 	assert_refused(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
-	        "the first to compare has 1 value that is not finite, the first at [1][1][2]");
+		"the first to compare has 1 value that is not finite, the first at [1][1][2]");
 	p[11] = 0;
 	q[4] = q[7] = NAN;
 	assert_refused(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
-	        "the second to compare has 2 values that are not finite, the first at [0][1][1]");
+		"the second to compare has 2 values that are not finite, the first at [0][1][1]");
 	assert_refused(tomos_compare(NULL, &b, &d), TOMOS_BAD_VALUE, "there is no array");
 }
 
@@ -192,13 +192,13 @@ static void test_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(test_by_hand),
-	        cmocka_unit_test(test_equal),
-	        cmocka_unit_test(test_constant),
-	        cmocka_unit_test(test_ssim),
-	        cmocka_unit_test(test_threads_and_strides),
-	        cmocka_unit_test(test_refusals),
-	        cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_by_hand),
+		cmocka_unit_test(test_equal),
+		cmocka_unit_test(test_constant),
+		cmocka_unit_test(test_ssim),
+		cmocka_unit_test(test_threads_and_strides),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

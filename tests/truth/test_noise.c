@@ -141,7 +141,7 @@ static void test_strides(void **state)
 		make_noise(wide + 32, &mirrored, 2, kind);
 		for (int i = 0; i < 24; i++) {
 			assert_near(
-			        wide[32 + i / 12 * 2 - i / 4 % 3 * 16 + i % 4 * 4], dense[i], 0);
+				wide[32 + i / 12 * 2 - i / 4 % 3 * 16 + i % 4 * 4], dense[i], 0);
 			assert_near(wide[2 * i + 1], -5, 0);
 		}
 	}
@@ -153,10 +153,10 @@ static void test_refusals(void **state)
 	float data[6] = {1, 2, 3, 4, 5, 6};
 	tomos_array b = tomos_array_of(data, 1, 2, 3), bad = b;
 	assert_refused(tomos_noise_gaussian(&b, -0.1, 1), TOMOS_BAD_VALUE,
-	        "Gaussian noise: the level is -0.1, but must be 0 to 1e6");
+		"Gaussian noise: the level is -0.1, but must be 0 to 1e6");
 	assert_refused(tomos_noise_gaussian(&b, NAN, 1), TOMOS_BAD_VALUE, "the level is nan");
 	assert_refused(tomos_noise_poisson(&b, 0, 1), TOMOS_BAD_VALUE,
-	        "photon noise: the number of photons is 0, but must be above 0 and at most 1e+15");
+		"photon noise: the number of photons is 0, but must be above 0 and at most 1e+15");
 	assert_refused(tomos_noise_poisson(&b, 2e15, 1), TOMOS_BAD_VALUE, "photons is 2e+15");
 	assert_refused(tomos_noise_gaussian(NULL, 0, 1), TOMOS_BAD_VALUE, "there is no array");
 	bad.data = NULL;
@@ -164,21 +164,22 @@ static void test_refusals(void **state)
 	bad = b;
 	bad.device = 2;
 	assert_refused(tomos_noise_poisson(&bad, 1, 1), TOMOS_UNSUPPORTED,
-	        "lies on device 2, not in the host's memory");
+		"lies on device 2, not in the host's memory");
 	bad = b;
 	bad.shape[1] = 0;
 	assert_refused(tomos_noise_poisson(&bad, 1, 1), TOMOS_BAD_VALUE, "1 x 0 x 3 is empty");
 	bad = b;
 	bad.stride[2] = 0;
 	assert_refused(tomos_noise_gaussian(&bad, 1, 1), TOMOS_BAD_VALUE,
-	        "stride 2 is 0, so its 3 elements are one and the same");
+		"stride 2 is 0, so its 3 elements are one and the same");
 	data[4] = NAN;
 	assert_refused(tomos_noise_gaussian(&b, 1, 1), TOMOS_BAD_VALUE,
-	        "the array for Gaussian noise has 1 value that is not finite, the first at [0][1][1]");
+		"the array for Gaussian noise has 1 value that is not finite, the first at "
+		"[0][1][1]");
 	data[4] = -40;
 	assert_refused(tomos_noise_poisson(&b, 1, 1), TOMOS_BAD_VALUE,
-	        "photon noise: element [0][1][1] is -40, but must let through no more than 1e15 "
-	        "photons");
+		"photon noise: element [0][1][1] is -40, but must let through no more than 1e15 "
+		"photons");
 	assert_near(data[0], 1, 0);
 }
 
@@ -213,15 +214,15 @@ static void test_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test_setup(test_gaussian_level, set_up),
-	        cmocka_unit_test_setup(test_gaussian_is_normal, set_up),
-	        cmocka_unit_test(test_gaussian_of_nothing),
-	        cmocka_unit_test_setup(test_poisson, set_up),
-	        cmocka_unit_test(test_no_photon_left),
-	        cmocka_unit_test(test_threads),
-	        cmocka_unit_test(test_strides),
-	        cmocka_unit_test(test_refusals),
-	        cmocka_unit_test_setup(test_memory, set_up),
+		cmocka_unit_test_setup(test_gaussian_level, set_up),
+		cmocka_unit_test_setup(test_gaussian_is_normal, set_up),
+		cmocka_unit_test(test_gaussian_of_nothing),
+		cmocka_unit_test_setup(test_poisson, set_up),
+		cmocka_unit_test(test_no_photon_left),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_strides),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test_setup(test_memory, set_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

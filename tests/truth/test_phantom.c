@@ -115,8 +115,8 @@ static void test_random(void **state)
 	assert_memory_not_equal(e, tomos_phantom_list(other, &n), sizeof *e);
 	for (int i = 0; i < 500; i++) {
 		double away =
-		        sqrt(e[i].centre[0] * e[i].centre[0] + e[i].centre[1] * e[i].centre[1] +
-		                e[i].centre[2] * e[i].centre[2]);
+			sqrt(e[i].centre[0] * e[i].centre[0] + e[i].centre[1] * e[i].centre[1] +
+				e[i].centre[2] * e[i].centre[2]);
 		double longest = fmax(e[i].axes[0], fmax(e[i].axes[1], e[i].axes[2]));
 		assert_true(away + longest <= 1 + 1e-12);
 		assert_true(e[i].value >= 0.1 && e[i].value <= 1);
@@ -140,25 +140,25 @@ static void test_refused_lists(void **state)
 	tomos_phantom *phantom;
 	tomos_ellipsoid e = {.axes = {1, 1, 1}};
 	assert_refused(tomos_phantom_ellipsoids(&phantom, &e, 0), TOMOS_BAD_VALUE,
-	        "a phantom of 0 ellipsoids: there must be at least one");
+		"a phantom of 0 ellipsoids: there must be at least one");
 	assert_refused(tomos_phantom_ellipsoids(&phantom, NULL, 3), TOMOS_BAD_VALUE,
-	        "a phantom of 0 ellipsoids");
+		"a phantom of 0 ellipsoids");
 	refuse_list((tomos_ellipsoid){.axes = {1, 0, 1}},
-	        "ellipsoid 1: half axis 1 is 0, but must be 1e-30 to 1e+30, or infinite");
+		"ellipsoid 1: half axis 1 is 0, but must be 1e-30 to 1e+30, or infinite");
 	refuse_list((tomos_ellipsoid){.axes = {1, 1, -2}}, "ellipsoid 1: half axis 2 is -2");
 	refuse_list((tomos_ellipsoid){.axes = {NAN, 1, 1}}, "ellipsoid 1: half axis 0 is nan");
 	refuse_list((tomos_ellipsoid){.axes = {INFINITY, INFINITY, INFINITY}},
-	        "ellipsoid 1: all half axes are infinite");
+		"ellipsoid 1: all half axes are infinite");
 	refuse_list((tomos_ellipsoid){.axes = {1, 1, 1}, .centre = {0, INFINITY, 0}},
-	        "ellipsoid 1: a coordinate of the centre is inf");
+		"ellipsoid 1: a coordinate of the centre is inf");
 	refuse_list((tomos_ellipsoid){.axes = {1, 1, 1}, .euler = {0, 0, NAN}},
-	        "ellipsoid 1: an angle is nan");
+		"ellipsoid 1: an angle is nan");
 	refuse_list((tomos_ellipsoid){.axes = {1, 1, 1}, .value = 1e31},
-	        "ellipsoid 1: the value is 1e+31, but must be within +-1e+30");
+		"ellipsoid 1: the value is 1e+31, but must be within +-1e+30");
 }
 
 static void refuse_options(
-        const char *name, double radius, double value, int64_t count, const char *words)
+	const char *name, double radius, double value, int64_t count, const char *words)
 {
 	tomos_phantom_options o = tomos_phantom_defaults();
 	tomos_phantom *phantom;
@@ -175,14 +175,14 @@ static void test_refused_names(void **state)
 	tomos_phantom_options old = {.bytes = 2};
 	tomos_phantom *phantom;
 	refuse_options("shep-logan", 1, 1, 1,
-	        "phantom 'shep-logan' is not known; did you mean 'shepp-logan'?");
+		"phantom 'shep-logan' is not known; did you mean 'shepp-logan'?");
 	refuse_options("ball", 0, 1, 1, "phantom: the radius is 0, but must be 1e-20 to 1e20");
 	refuse_options("ball", NAN, 1, 1, "phantom: the radius is nan");
 	refuse_options(
-	        "ball", 1, INFINITY, 1, "phantom: the value is inf, but must be within +-1e20");
+		"ball", 1, INFINITY, 1, "phantom: the value is inf, but must be within +-1e20");
 	refuse_options("random", 1, 1, 0, "phantom: the count is 0, but must be 1 to 1000000");
 	assert_refused(tomos_phantom_named(&phantom, "ball", &old), TOMOS_BAD_VALUE,
-	        "the bytes field of the phantom options is 2");
+		"the bytes field of the phantom options is 2");
 }
 
 static void test_memory(void **state)
@@ -210,14 +210,14 @@ static void test_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(test_tables),
-	        cmocka_unit_test(test_turn),
-	        cmocka_unit_test(test_scaling),
-	        cmocka_unit_test(test_every_name_fits_its_box),
-	        cmocka_unit_test(test_random),
-	        cmocka_unit_test(test_refused_lists),
-	        cmocka_unit_test(test_refused_names),
-	        cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_turn),
+		cmocka_unit_test(test_scaling),
+		cmocka_unit_test(test_every_name_fits_its_box),
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_refused_lists),
+		cmocka_unit_test(test_refused_names),
+		cmocka_unit_test(test_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

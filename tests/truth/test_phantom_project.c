@@ -11,7 +11,7 @@ static double level_on(const tomos_ellipsoid *e, const double p[3], const double
 
 /* Where the level passes 1 between an outer and an inner place. */
 static double surface_on(
-        const tomos_ellipsoid *e, const double p[3], const double d[3], double outer, double inner)
+	const tomos_ellipsoid *e, const double p[3], const double d[3], double outer, double inner)
 {
 	for (int i = 0; i < 60; i++) {
 		double middle = 0.5 * (outer + inner);
@@ -22,7 +22,7 @@ static double surface_on(
 
 /* The level is convex along a line: its least place is found by thirds, the surface by halves. */
 static double searched_chord(
-        const tomos_ellipsoid *e, const double p[3], const double d[3], double low, double high)
+	const tomos_ellipsoid *e, const double p[3], const double d[3], double low, double high)
 {
 	double a = low, b = high;
 	for (int i = 0; i < 80; i++) {
@@ -39,7 +39,7 @@ static double searched_chord(
 }
 
 static double searched_integral(const tomos_phantom *phantom, const tomos_geometry *scan,
-        int64_t view, double row, double column)
+	int64_t view, double row, double column)
 {
 	double p[3], d[3], sum = 0;
 	int64_t count;
@@ -73,7 +73,7 @@ static void check_scan(const tomos_phantom *phantom, const tomos_geometry *scan)
 	for (int64_t i = 0; i < scan->count * scan->rows * scan->columns; i++) {
 		int64_t c = i % scan->columns, r = i / scan->columns % scan->rows;
 		double expected = searched_integral(
-		        phantom, scan, i / scan->columns / scan->rows, (double)r, (double)c);
+			phantom, scan, i / scan->columns / scan->rows, (double)r, (double)c);
 		assert_near(data[i], expected, 2e-6);
 		largest = fmax(largest, expected);
 	}
@@ -113,14 +113,14 @@ static void test_every_geometry(void **state)
 {
 	(void)state;
 	static const Case cases[] = {
-	        {"parallel", 3, 7, 5, 0.28, 0, 0, 0, 0, 0},
-	        {"parallel", 3, 7, 5, 0.28, 0, 0, 0, 0, 1},
-	        {"fan", 1, 7, 5, 0.4, 3, 4.5, 0, 0, 0},
-	        {"cone", 3, 7, 5, 0.4, 3, 4.5, 0, 0, 0},
-	        {"cone", 3, 7, 5, 0.4, 0.5, 1.2, 0, 0, 1}, /* source in the object */
-	        {"laminography", 3, 7, 5, 0.28, 0, 0, 0.5, 0, 0},
-	        {"helix", 3, 7, 5, 0.4, 3, 4.5, 0, 0.6, 0},
-	        {"lebedev", 1, 4, 133, 0.4, 0, 0, 0, 0, 0},
+		{"parallel", 3, 7, 5, 0.28, 0, 0, 0, 0, 0},
+		{"parallel", 3, 7, 5, 0.28, 0, 0, 0, 0, 1},
+		{"fan", 1, 7, 5, 0.4, 3, 4.5, 0, 0, 0},
+		{"cone", 3, 7, 5, 0.4, 3, 4.5, 0, 0, 0},
+		{"cone", 3, 7, 5, 0.4, 0.5, 1.2, 0, 0, 1}, /* source in the object */
+		{"laminography", 3, 7, 5, 0.28, 0, 0, 0.5, 0, 0},
+		{"helix", 3, 7, 5, 0.4, 3, 4.5, 0, 0.6, 0},
+		{"lebedev", 1, 4, 133, 0.4, 0, 0, 0, 0, 0},
 	};
 	for (int i = 0; i < COUNT(cases); i++) {
 		tomos_geometry *scan = scan_of(&cases[i]);
@@ -193,7 +193,7 @@ static void test_far_tangents(void **state)
 	tomos_phantom *ball;
 	double t = 0.7, far = 1e6;
 	tomos_view view = {{sin(t), -cos(t), 0, 0}, {far * sin(t), -far * cos(t), 0},
-	        {1e-5 * cos(t), 1e-5 * sin(t), 0}, {0, 0, 1}};
+		{1e-5 * cos(t), 1e-5 * sin(t), 0}, {0, 0, 1}};
 	tomos_geometry *scan;
 	tomos_array a = tomos_array_of(data, 1, 1, 5);
 	for (int i = 0; i < 2; i++)
@@ -214,8 +214,8 @@ static void test_source_inside_and_behind(void **state)
 	(void)state;
 	tomos_phantom *ball;
 	tomos_view views[3] = {{{0.5, 0, 0, 1}, {3, 0, 0}, {0, 1, 0}, {0, 0, 1}},
-	        {{2, 0, 0, 1}, {3, 0, 0}, {0, 1, 0}, {0, 0, 1}},
-	        {{-2, 0, 0, 1}, {-1.5, 0, 0}, {0, 1, 0}, {0, 0, 1}}};
+		{{2, 0, 0, 1}, {3, 0, 0}, {0, 1, 0}, {0, 0, 1}},
+		{{-2, 0, 0, 1}, {-1.5, 0, 0}, {0, 1, 0}, {0, 0, 1}}};
 	tomos_geometry *scan;
 	tomos_array a = tomos_array_of(data, 3, 1, 1);
 	assert_ok(tomos_phantom_named(&ball, "ball", NULL));
@@ -233,7 +233,7 @@ static void test_mass(void **state)
 {
 	(void)state;
 	tomos_ellipsoid list[2] = {{{0.1, -0.2, 0.15}, {0.7, 0.3, 0.5}, {0.4, 0.7, -0.9}, 2},
-	        {{-0.3, 0.2, 0}, {0.2, 0.4, 0.3}, {1.4, -0.2, 0.6}, -0.5}};
+		{{-0.3, 0.2, 0}, {0.2, 0.4, 0.3}, {1.4, -0.2, 0.6}, -0.5}};
 	double mass = 4 * PI / 3 * (2 * 0.7 * 0.3 * 0.5 - 0.5 * 0.2 * 0.4 * 0.3);
 	double angles[3] = {0, 0.6, 2};
 	tomos_phantom *phantom;
@@ -257,7 +257,7 @@ static void test_cylinder(void **state)
 	(void)state;
 	tomos_ellipsoid rod = {.axes = {0.5, 0.5, INFINITY}, .value = 3};
 	tomos_view views[2] = {{{1, 0, 1, 0}, {5, 0.3, 900}, {0, 1, 0}, {-1, 0, 1}},
-	        {{0, 0, 1, 0}, {0.6, 0, 0}, {1, 0, 0}, {0, 1, 0}}};
+		{{0, 0, 1, 0}, {0.6, 0, 0}, {1, 0, 0}, {0, 1, 0}}};
 	tomos_phantom *phantom;
 	tomos_geometry *scan;
 	tomos_array a = tomos_array_of(data, 2, 1, 1);
@@ -270,7 +270,7 @@ static void test_cylinder(void **state)
 	views[1].det[0] = 0.4;
 	assert_ok(tomos_geometry_views(&scan, 1, 1, views, 2));
 	assert_refused(tomos_phantom_project(phantom, scan, 1, &a), TOMOS_BAD_VALUE,
-	        "a ray of view 1 runs along a cylinder of the phantom, which has no end");
+		"a ray of view 1 runs along a cylinder of the phantom, which has no end");
 	tomos_geometry_free(scan);
 	tomos_phantom_free(phantom);
 }
@@ -334,13 +334,13 @@ static void test_refusals(void **state)
 	tomos_array a = tomos_array_of(data, 1, 4, 1), b = tomos_array_of(data, 1, 1, 4);
 	assert_ok(tomos_phantom_named(&ball, "ball", NULL));
 	assert_refused(tomos_phantom_project(ball, scan, 1, &a), TOMOS_BAD_VALUE,
-	        "the shape of the phantom's projections is 1 x 4 x 1, expected 1 x 1 x 4");
+		"the shape of the phantom's projections is 1 x 4 x 1, expected 1 x 1 x 4");
 	assert_refused(tomos_phantom_project(ball, scan, 1001, &b), TOMOS_BAD_VALUE,
-	        "phantom: 1001 samples per direction, but must be 1 to 1000");
+		"phantom: 1001 samples per direction, but must be 1 to 1000");
 	assert_refused(
-	        tomos_phantom_project(ball, NULL, 1, &b), TOMOS_BAD_VALUE, "there is no scan");
+		tomos_phantom_project(ball, NULL, 1, &b), TOMOS_BAD_VALUE, "there is no scan");
 	assert_refused(
-	        tomos_phantom_project(NULL, scan, 1, &b), TOMOS_BAD_VALUE, "there is no phantom");
+		tomos_phantom_project(NULL, scan, 1, &b), TOMOS_BAD_VALUE, "there is no phantom");
 	tomos_geometry_free(scan);
 	tomos_phantom_free(ball);
 }
@@ -348,16 +348,16 @@ static void test_refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(test_every_geometry),
-	        cmocka_unit_test(test_free_views),
-	        cmocka_unit_test(test_ball),
-	        cmocka_unit_test(test_far_tangents),
-	        cmocka_unit_test(test_source_inside_and_behind),
-	        cmocka_unit_test(test_mass),
-	        cmocka_unit_test(test_cylinder),
-	        cmocka_unit_test(test_samples),
-	        cmocka_unit_test(test_threads_and_strides),
-	        cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_every_geometry),
+		cmocka_unit_test(test_free_views),
+		cmocka_unit_test(test_ball),
+		cmocka_unit_test(test_far_tangents),
+		cmocka_unit_test(test_source_inside_and_behind),
+		cmocka_unit_test(test_mass),
+		cmocka_unit_test(test_cylinder),
+		cmocka_unit_test(test_samples),
+		cmocka_unit_test(test_threads_and_strides),
+		cmocka_unit_test(test_refusals),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

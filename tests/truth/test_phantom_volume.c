@@ -16,7 +16,7 @@ static tomos_phantom *random_phantom(int64_t seed, int64_t count)
 
 /* The average of s^3 points; NaN where one of them is too near a surface to tell. */
 static double plain_value(
-        const tomos_phantom *phantom, const tomos_grid *g, const int64_t at[3], int s)
+	const tomos_phantom *phantom, const tomos_grid *g, const int64_t at[3], int s)
 {
 	int64_t count;
 	const tomos_ellipsoid *list = tomos_phantom_list(phantom, &count);
@@ -56,9 +56,9 @@ static void test_values(void **state)
 {
 	(void)state;
 	static const tomos_grid grids[] = {
-	        {{20, 20, 20}, {-0.95, 0.95, -0.95}, {0.1, -0.1, 0.1}},
-	        {{13, 31, 7}, {0.9, -0.8, 0.7}, {-0.13, 0.05, -0.21}},
-	        {{600, 3, 2}, {-1.1, 0.1, 0.02}, {0.0035, 0.1, 0.3}},
+		{{20, 20, 20}, {-0.95, 0.95, -0.95}, {0.1, -0.1, 0.1}},
+		{{13, 31, 7}, {0.9, -0.8, 0.7}, {-0.13, 0.05, -0.21}},
+		{{600, 3, 2}, {-1.1, 0.1, 0.02}, {0.0035, 0.1, 0.3}},
 	};
 	for (int i = 0; i < COUNT(grids); i++) {
 		tomos_phantom *phantom = random_phantom(i, 12);
@@ -100,9 +100,9 @@ static void test_cylinders(void **state)
 {
 	(void)state;
 	tomos_ellipsoid list[3] = {
-	        {.centre = {0.1, 0.2, 0}, .axes = {INFINITY, 0.3, 0.5}, .value = 1},
-	        {.axes = {0.4, 0.2, INFINITY}, .euler = {0.3, 0.9, 0.2}, .value = 2},
-	        {.centre = {0, 0, 0.11}, .axes = {INFINITY, INFINITY, 0.2}, .value = -3},
+		{.centre = {0.1, 0.2, 0}, .axes = {INFINITY, 0.3, 0.5}, .value = 1},
+		{.axes = {0.4, 0.2, INFINITY}, .euler = {0.3, 0.9, 0.2}, .value = 2},
+		{.centre = {0, 0, 0.11}, .axes = {INFINITY, INFINITY, 0.2}, .value = -3},
 	};
 	tomos_grid g = {{15, 14, 13}, {-0.9, 0.85, -0.8}, {0.12, -0.13, 0.14}};
 	tomos_phantom *phantom;
@@ -181,16 +181,16 @@ static void test_refusals(void **state)
 	assert_ok(tomos_phantom_named(&ball, "ball", NULL));
 	assert_ok(tomos_grid_centred(&g, 5, 4, 3, 1));
 	assert_refused(
-	        tomos_phantom_volume(NULL, &g, 1, &a), TOMOS_BAD_VALUE, "there is no phantom");
+		tomos_phantom_volume(NULL, &g, 1, &a), TOMOS_BAD_VALUE, "there is no phantom");
 	assert_refused(tomos_phantom_volume(ball, &g, 0, &a), TOMOS_BAD_VALUE,
-	        "phantom: 0 samples per direction, but must be 1 to 1000");
+		"phantom: 0 samples per direction, but must be 1 to 1000");
 	flat = g;
 	flat.step[1] = 0;
 	assert_refused(
-	        tomos_phantom_volume(ball, &flat, 1, &a), TOMOS_BAD_VALUE, "step along y is 0");
+		tomos_phantom_volume(ball, &flat, 1, &a), TOMOS_BAD_VALUE, "step along y is 0");
 	a.shape[0] = 5;
 	assert_refused(tomos_phantom_volume(ball, &g, 1, &a), TOMOS_BAD_VALUE,
-	        "the shape of the phantom's volume is 5 x 4 x 5, expected 3 x 4 x 5");
+		"the shape of the phantom's volume is 5 x 4 x 5, expected 3 x 4 x 5");
 	a.shape[0] = 3;
 	a.stride[0] = 0;
 	assert_refused(tomos_phantom_volume(ball, &g, 1, &a), TOMOS_BAD_VALUE, "stride 0 is 0");
@@ -200,13 +200,13 @@ static void test_refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(test_values),
-	        cmocka_unit_test(test_averages_converge),
-	        cmocka_unit_test(test_cylinders),
-	        cmocka_unit_test(test_surface),
-	        cmocka_unit_test(test_orientation),
-	        cmocka_unit_test(test_threads_and_strides),
-	        cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_averages_converge),
+		cmocka_unit_test(test_cylinders),
+		cmocka_unit_test(test_surface),
+		cmocka_unit_test(test_orientation),
+		cmocka_unit_test(test_threads_and_strides),
+		cmocka_unit_test(test_refusals),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -141,12 +141,12 @@ static void test_poisson_distribution(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(test_known_answers),
-	        cmocka_unit_test(test_uniform),
-	        cmocka_unit_test(test_normal),
-	        cmocka_unit_test(test_independent),
-	        cmocka_unit_test(test_poisson_moments),
-	        cmocka_unit_test(test_poisson_distribution),
+		cmocka_unit_test(test_known_answers),
+		cmocka_unit_test(test_uniform),
+		cmocka_unit_test(test_normal),
+		cmocka_unit_test(test_independent),
+		cmocka_unit_test(test_poisson_moments),
+		cmocka_unit_test(test_poisson_distribution),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

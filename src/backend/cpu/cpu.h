@@ -60,8 +60,7 @@ tomos_status cpu_row(tomos_backend *backend, const Plan *plan, int kernel, int64
 tomos_status cpu_power(tomos_backend *backend, const Projecting *what, int power);
 tomos_status cpu_shorten(tomos_backend *b, int64_t n, int parts, float longest, float *y);
 tomos_status cpu_unit(tomos_backend *b, int64_t n, int parts, float least, float *y);
-tomos_status cpu_gradient(
-	tomos_backend *b, const int64_t shape[3], const float *x, float *field);
+tomos_status cpu_gradient(tomos_backend *b, const int64_t shape[3], const float *x, float *field);
 tomos_status cpu_gradient_adjoint(
 	tomos_backend *b, const int64_t shape[3], const float *field, float *x);
 
