@@ -158,6 +158,9 @@ void help_bash(void)
 	       "\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
 	       "\tlocal command=${COMP_WORDS[1]} options= operands= values= files=\n"
 	       "\tCOMPREPLY=()\n"
+	       "\tlocal IFS=$' \\t\\n'\n"
+	       "\t[ \"$before\" = = ] && before=${COMP_WORDS[COMP_CWORD-2]}\n"
+	       "\t[ \"$word\" = = ] && word=\n"
 	       "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n\t\tCOMPREPLY=($(compgen -W \"");
 	words(command_names());
 	printf("\" -- \"$word\"))\n\t\treturn\n\tfi\n"
@@ -172,6 +175,7 @@ void help_bash(void)
 	       "files= ;;\n"
 	       "\tesac\n"
 	       "\tCOMPREPLY=($(compgen -W \"$values\" -- \"$word\"))\n"
+	       "\tIFS=$'\\n'\n"
 	       "\t[ -n \"$files\" ] && COMPREPLY+=($(compgen -f -- \"$word\"))\n"
 	       "}\ncomplete -o filenames -F _tomos tomos\n");
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "cli.h"
 
 #define RADIANS (3.14159265358979323846 / 180)
@@ -241,6 +242,28 @@ static int check_operands(const settings *s, const command *c)
 	return DONE;
 }
 
+static bool same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* A link that is written to stays a link, and no input is lost to its own output. */
+static int check_target(settings *s, const char **target)
+{
+	struct stat info;
+	for (int i = 0; i < s->operand_count; i++)
+		if (s->operands[i] != *target && same_file(s->operands[i], *target))
+			return wrong_usage("'%s' is the input; write to another file", *target);
+	if (lstat(*target, &info) != 0 || !S_ISLNK(info.st_mode))
+		return DONE;
+	char *real = realpath(*target, NULL);
+	if (!real) /* it leads nowhere: the link itself is replaced */
+		return DONE;
+	*target = real;
+	return keep(s, real);
+}
+
 int settings_parse(settings *s, const command *c, int count, char **words)
 {
 	bool options = true;
@@ -262,6 +285,10 @@ int settings_parse(settings *s, const command *c, int count, char **words)
 			s->operands[s->operand_count++] = word;
 	}
 	DO(check_operands(s, c));
+	if (row_used(c, GROUP_output, 0) && s->output.output[0])
+		DO(check_target(s, &s->output.output));
+	if (strcmp(c->name, "convert") == 0 && s->operand_count == 2)
+		DO(check_target(s, &s->operands[1]));
 done:
 	return code;
 }

@@ -59,6 +59,12 @@ TOMOS_API const char *tomos_version(void);
 #define TOMOS_FIELD(kind, name, fallback, values, help) TOMOS_FIELD_##kind(name)
 #define TOMOS_SET(kind, name, fallback, values, help) o.name = fallback;
 
+#ifdef __cplusplus
+#define TOMOS_ZERO {}
+#else
+#define TOMOS_ZERO {0}
+#endif
+
 /* A struct and the function that fills it with the defaults of its rows, e.g.
  *   tomos_algebraic_options o = tomos_algebraic_defaults();  o.iterations = 50; */
 #define TOMOS_OPTIONS(group, ROWS) \
@@ -68,7 +74,7 @@ TOMOS_API const char *tomos_version(void);
 	} tomos_##group##_options; \
 	static inline tomos_##group##_options tomos_##group##_defaults(void) \
 	{ \
-		tomos_##group##_options o = {0}; \
+		tomos_##group##_options o = TOMOS_ZERO; \
 		o.bytes = sizeof o; \
 		ROWS(TOMOS_SET) \
 		return o; \

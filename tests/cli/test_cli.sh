@@ -94,6 +94,13 @@ has "completes choices" out "hamming hann"
 touch afile
 complete_words tomos recon afi
 has "completes files" out "afile"
+touch "a file"
+complete_words tomos recon "a f"
+has "completes files with blanks" out "a file"
+complete_words tomos recon --filter = ha
+has "completes choices after =" out "hamming hann"
+complete_words tomos recon --filter =
+has "completes all choices after =" out "ram-lak shepp-logan"
 complete_words tomos phantom she
 has "completes phantoms" out "shepp-logan-2d"
 if [ ! -s err ]; then ok "completion is silent"; else bad "completion prints"; fi
@@ -169,6 +176,17 @@ has "its format" out "format    tiff"
 check "existing output" 1 phantom ball --size 8 -o p.h5
 has "its sentence" err "tomos phantom: 'p.h5' exists"
 check "overwrite" 0 phantom shepp-logan-modified --size 24 -o p.h5 --overwrite
+mkdir elsewhere
+check "a file elsewhere" 0 phantom ball --size 8 -o elsewhere/e.h5
+ln -s elsewhere/e.h5 link.h5
+check "over a link" 1 phantom ball --size 6 -o link.h5
+check "through a link" 0 phantom ball --size 6 -o link.h5 --overwrite
+if [ -L link.h5 ]; then ok "it stays a link"; else bad "the link was replaced"; fi
+check "its target" 0 info elsewhere/e.h5
+has "is new" out "6 x 6 x 6"
+check "output over the input" 2 convert p.h5 ./p.h5 --overwrite
+has "its sentence" err "'./p.h5' is the input"
+check "output over the input through a link" 2 project elsewhere/e.h5 --views 4 -o link.h5 --overwrite
 check "output in no folder" 1 phantom ball --size 8 -o no/such/p.h5
 check "output of no known format" 1 phantom ball --size 8 -o p.xyz
 absent p.xyz

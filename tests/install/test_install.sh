@@ -45,6 +45,16 @@ cmake -S "$source/examples" -B "$dir/cmake" -DCMAKE_PREFIX_PATH="$prefix" \
 cmake --build "$dir/cmake" >"$dir/log" || { cat "$dir/log"; exit 1; }
 run_examples "$dir/cmake"
 
+echo "== the header in C++"
+if command -v c++ >/dev/null; then
+	printf '%s\n' '#include <tomos.h>' \
+		'int main() { return tomos_scan_defaults().rows == 1 ? 0 : 1; }' >"$dir/header.cpp"
+	c++ -Wall -Wextra -Wpedantic -Werror -I"$prefix/include" "$dir/header.cpp" -o "$dir/header"
+	"$dir/header"
+else
+	echo "skipped: no C++ compiler"
+fi
+
 echo "== examples through pkg-config"
 libdir=$(dirname "$(find "$prefix" -name libtomos.so)")
 export PKG_CONFIG_PATH=$libdir/pkgconfig
