@@ -6,7 +6,7 @@
 const Format *const target = &format_hdf5;
 
 /* HDF5 1.10 loses some bytes of its own when an object's checksum is wrong. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
 	return "leak:libhdf5";
