@@ -1,5 +1,6 @@
 /* tomos project: a simulated scan of a volume, or the exact one of a phantom. */
 #include <string.h>
+#include <unistd.h>
 #include "cli.h"
 
 /* With a file of views, of the scan's options only the detector's size is left, for .txt. */
@@ -85,7 +86,11 @@ static int project_file(const settings *s)
 	tomos_array volume = {0};
 	tomos_grid grid;
 	int code;
+	const char *path = s->operands[0], *nearest = name_nearest(tomos_phantom_names(), path);
 	DO(settings_refuse(s, GROUP_phantom, GROUP_noise, "on a file, only on a named phantom"));
+	if (nearest[0] && access(path, F_OK) != 0)
+		DO(failed(
+			"there is no file '%s', and it is no phantom; nearest: %s", path, nearest));
 	DO(load_volume(s, s->operands[0], &volume, &grid));
 	DO(project_into(s, NULL, &grid, &volume));
 done:

@@ -47,8 +47,9 @@ void array_free(tomos_array *array)
 void shape_text(const int64_t shape[3], tomos_content content, char text[96])
 {
 	if (content == TOMOS_PROJECTIONS)
-		snprintf(text, 96, "%lld views of %lld rows x %lld columns", (long long)shape[0],
-			(long long)shape[1], (long long)shape[2]);
+		snprintf(text, 96, "%lld view%s of %lld row%s x %lld column%s", (long long)shape[0],
+			shape[0] == 1 ? "" : "s", (long long)shape[1], shape[1] == 1 ? "" : "s",
+			(long long)shape[2], shape[2] == 1 ? "" : "s");
 	else
 		snprintf(text, 96, "%lld x %lld x %lld (z y x)", (long long)shape[0],
 			(long long)shape[1], (long long)shape[2]);
@@ -67,7 +68,8 @@ int file_read_all(tomos_file *file, const char *path, tomos_array *array)
 		DO(lib(tomos_file_read(file, first, count, array->data + first * plane)));
 		DO(progress_step("reading", first + count, info.shape[0]));
 	}
-	DO(lib(tomos_array_check(array, path)));
+	if (lib(tomos_array_check(array, path)) != DONE)
+		DO(FAILED); /* what a file holds is no fault of the words typed */
 done:
 	return code;
 }

@@ -69,6 +69,15 @@ static void as_typed(const char *sentence, char *text, size_t size)
 	text[used] = 0;
 }
 
+/* What the library cannot know: how a person asks for it. */
+static void add_hint(char *sentence, size_t size)
+{
+	static const char plain[] = " and overwrite was not asked for";
+	char *at = strstr(sentence, plain);
+	if (at && at[sizeof plain - 1] == 0)
+		snprintf(at, size - (size_t)(at - sentence), "; give --overwrite to replace it");
+}
+
 int lib(tomos_status status)
 {
 	if (status == TOMOS_OK)
@@ -77,7 +86,8 @@ int lib(tomos_status status)
 		return interrupted();
 	char sentence[2048];
 	as_typed(tomos_message(), sentence, sizeof sentence);
-	return failed("%s", sentence);
+	add_hint(sentence, sizeof sentence);
+	return status == TOMOS_BAD_VALUE ? wrong_usage("%s", sentence) : failed("%s", sentence);
 }
 
 bool message_quiet(void)

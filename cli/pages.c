@@ -67,6 +67,35 @@ static void roff_general(void)
 		roff_row(c, GROUP_common, &g.rows[i]);
 }
 
+/* "a, b, c" of "a|b|c". */
+static void roff_names(const char *names)
+{
+	char name[2] = "";
+	for (; *names; names++)
+		if (*names == '|')
+			printf(",\n");
+		else
+			roff((name[0] = *names, name));
+}
+
+static void roff_surroundings(void)
+{
+	printf(".SH PHANTOMS\n");
+	roff_names(tomos_phantom_names());
+	printf("\n.SH WORKLOADS\n");
+	roff_names(workload_names());
+	printf("\n.SH FILES\nArrays are read from HDF5 (.h5, .hdf5, .nxs), NumPy (.npy) and TIFF "
+	       "files (.tif, .tiff) or a\nfolder of these, whatever their names, and written by "
+	       "the ending of the name. HDF5 alone holds\nthe grid or the views beside the data. "
+	       "Views are in .json, or in .txt with 12 columns.\n"
+	       ".SH ENVIRONMENT\n.TP\n\\fBTOMOS_CPU\\fR\ninstruction set to use: base, "
+	       "avx2, avx512\n.TP\n\\fBTOMOS_THREADS\\fR\nthreads, where \\fB\\-\\-threads\\fR "
+	       "is not given\n"
+	       ".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage or a value out of range, 130 "
+	       "interrupted.\n"
+	       ".SH SEE ALSO\n\\fBtomos help\\fR \\fICOMMAND\\fR; tomos.h for the C library.\n");
+}
+
 void help_man(void)
 {
 	int count;
@@ -91,7 +120,7 @@ void help_man(void)
 		roff_rows(&list[i]);
 		roff_examples(&list[i]);
 	}
-	printf(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 130 interrupted.\n");
+	roff_surroundings();
 }
 
 /* "a|b|c" as words. */

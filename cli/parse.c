@@ -228,12 +228,22 @@ static int parse_short(settings *s, const command *c, int count, char **words, i
 	return set_all(s, c, name, strlen(name), rest[0] ? rest : words[++*i]);
 }
 
+/* The operands come first in the usage, one word each. */
+static int operand_missing(int given, const command *c)
+{
+	const char *at = c->usage;
+	for (int i = 0; i < given; i++)
+		at += strcspn(at, " ") + 1;
+	return wrong_usage(
+		"%.*s is missing: tomos %s %s", (int)strcspn(at, " "), at, c->name, c->usage);
+}
+
 static int check_operands(const settings *s, const command *c)
 {
 	if (s->common.help || s->pages.man || s->pages.bash_completion)
 		return DONE;
 	if (s->operand_count < c->least)
-		return wrong_usage("something is missing: tomos %s %s", c->name, c->usage);
+		return operand_missing(s->operand_count, c);
 	if (c->most >= 0 && s->operand_count > c->most)
 		return wrong_usage("'%s' is one word too many: tomos %s %s", s->operands[c->most],
 			c->name, c->usage);

@@ -31,15 +31,15 @@ static tomos_array part(const tomos_array *whole, int64_t first, int64_t count)
 	return a;
 }
 
-static int in_pieces(const job *j, int64_t total, int64_t step,
+static int in_pieces(const job *j, const char *stage, int64_t total, int64_t step,
 	int (*piece)(const job *j, int64_t first, int64_t count))
 {
 	int code;
-	DO(progress_step("projecting", 0, total));
+	DO(progress_step(stage, 0, total));
 	for (int64_t first = 0; first < total; first += step) {
 		int64_t count = total - first < step ? total - first : step;
 		DO(piece(j, first, count));
-		DO(progress_step("projecting", first + count, total));
+		DO(progress_step(stage, first + count, total));
 	}
 done:
 	return code;
@@ -73,7 +73,7 @@ int pieces_forward(tomos_backend *backend, const tomos_grid *grid, const tomos_g
 	const job j = {backend, grid, scan, options, NULL, 0, volume, projections};
 	double voxels = (double)grid->n[0] * (double)grid->n[1] * (double)grid->n[2];
 	int64_t total = tomos_geometry_count(scan);
-	return in_pieces(&j, total, piece_size(total, FEWEST, voxels), forward_piece);
+	return in_pieces(&j, "projecting", total, piece_size(total, FEWEST, voxels), forward_piece);
 }
 
 int pieces_phantom(const tomos_phantom *phantom, const tomos_geometry *scan, int64_t samples,
@@ -86,8 +86,8 @@ int pieces_phantom(const tomos_phantom *phantom, const tomos_geometry *scan, int
 	double rays = (double)projections->shape[1] * (double)projections->shape[2] *
 		      (double)samples * (double)samples;
 	/* A chord costs about ten updates of a voxel. */
-	return in_pieces(
-		&j, total, piece_size(total, 1, 10 * rays * (double)ellipsoids), forward_piece);
+	return in_pieces(&j, "projecting", total,
+		piece_size(total, 1, 10 * rays * (double)ellipsoids), forward_piece);
 }
 
 static int volume_piece(const job *j, int64_t first, int64_t count)
@@ -108,7 +108,7 @@ int pieces_volume(const tomos_phantom *phantom, const tomos_grid *grid, int64_t 
 	double points = (double)grid->n[0] * (double)grid->n[1] * (double)samples *
 			(double)samples * (double)samples;
 	double work = points * (double)ellipsoids;
-	return in_pieces(&j, grid->n[2], piece_size(grid->n[2], 1, work), volume_piece);
+	return in_pieces(&j, "sampling", grid->n[2], piece_size(grid->n[2], 1, work), volume_piece);
 }
 
 static int back_piece(const job *j, int64_t first, int64_t count)
@@ -145,5 +145,5 @@ int pieces_back(tomos_backend *backend, const tomos_grid *grid, const tomos_geom
 	int64_t total = grid->n[2], step = piece_size(total, FEWEST, work);
 	if (!slabs_agree(options, scan))
 		step = total;
-	return in_pieces(&j, total, step, back_piece);
+	return in_pieces(&j, "back projecting", total, step, back_piece);
 }

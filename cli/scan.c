@@ -97,6 +97,8 @@ int scan_make(const settings *s, const extent *object, tomos_geometry **scan)
 	bool rows_given = settings_given(s, GROUP_scan, "rows");
 	double half[2];
 	int code;
+	if (o.views == 0 && o.angles_count == 0 && strcmp(o.geometry, "lebedev") != 0)
+		DO(wrong_usage("say how many views: --views N, or --angles"));
 	DO(check_outside(s, object));
 	shadow(&o, object, half);
 	if (!settings_given(s, GROUP_scan, "pixel")) {

@@ -39,11 +39,13 @@ static tomos_status check_target(const char *path, const char *directory, bool o
 {
 	struct stat info;
 	if (stat(directory, &info) != 0)
-		return fail(TOMOS_IO, "'%s' cannot be written: directory '%s': %s", path, directory,
-			strerror(errno));
-	if (!S_ISDIR(info.st_mode) || access(directory, W_OK | X_OK) != 0)
-		return fail(TOMOS_IO,
-			"'%s' cannot be written: '%s' is not a directory one may write to", path,
+		return fail(TOMOS_IO, "'%s' cannot be written: directory '%s': %s%s", path,
+			directory, strerror(errno), errno == ENOENT ? "; create it first" : "");
+	if (!S_ISDIR(info.st_mode))
+		return fail(TOMOS_IO, "'%s' cannot be written: '%s' is not a directory", path,
+			directory);
+	if (access(directory, W_OK | X_OK) != 0)
+		return fail(TOMOS_IO, "'%s' cannot be written: no permission to write in '%s'", path,
 			directory);
 	if (lstat(path, &info) == 0 && !overwrite)
 		return fail(TOMOS_IO, "'%s' exists already and overwrite was not asked for", path);

@@ -50,6 +50,7 @@ done
 check "--help" 0 --help
 check "--version" 0 --version
 has "the version" out "tomos "
+check "-V" 0 -V
 for c in phantom project backproject recon lambda curves info compare convert show bench help version; do
 	check "help $c" 0 help $c
 	cp out first
@@ -69,6 +70,8 @@ check "man page" 0 help --man
 cp out tomos.1
 has "man page has a title" tomos.1 ".TH TOMOS 1"
 has "man page has every option" tomos.1 'source\-detector'
+has "man page has the environment" tomos.1 "TOMOS_CPU"
+has "man page has the phantoms" tomos.1 'shepp\-logan\-2d'
 if command -v man >/dev/null && man --warnings -l tomos.1 >/dev/null 2>err && [ ! -s err ]; then
 	ok "man reads the page without a warning"
 elif command -v man >/dev/null; then
@@ -144,7 +147,7 @@ has "its sentence" err "--angles: 'x' is not a number"
 check "empty list file" 2 project ball --angles @list -o y.h5
 has "its sentence" err "there is no number"
 check "missing operand" 2 recon -o y.h5
-has "its sentence" err "tomos recon SCAN"
+has "its sentence" err "tomos recon: SCAN is missing: tomos recon SCAN"
 check "too many operands" 2 info a b
 has "its sentence" err "'b' is one word too many"
 check "no output" 2 phantom ball
@@ -174,7 +177,7 @@ check "info of a slice" 0 info slice.tiff
 has "one slice" out "1 x 32 x 32"
 has "its format" out "format    tiff"
 check "existing output" 1 phantom ball --size 8 -o p.h5
-has "its sentence" err "tomos phantom: 'p.h5' exists"
+has "its sentence" err "tomos phantom: 'p.h5' exists already; give --overwrite to replace it"
 check "overwrite" 0 phantom shepp-logan-modified --size 24 -o p.h5 --overwrite
 mkdir elsewhere
 check "a file elsewhere" 0 phantom ball --size 8 -o elsewhere/e.h5
@@ -188,7 +191,8 @@ check "output over the input" 2 convert p.h5 ./p.h5 --overwrite
 has "its sentence" err "'./p.h5' is the input"
 check "output over the input through a link" 2 project elsewhere/e.h5 --views 4 -o link.h5 --overwrite
 check "output in no folder" 1 phantom ball --size 8 -o no/such/p.h5
-check "output of no known format" 1 phantom ball --size 8 -o p.xyz
+has "its sentence" err "directory 'no/such/': No such file or directory; create it first"
+check "output of no known format" 2 phantom ball --size 8 -o p.xyz
 absent p.xyz
 for size in 20000 100000; do
 	check "a volume beyond memory" 1 phantom ball --size $size -o huge.h5
@@ -218,7 +222,7 @@ for text in "content   projections" "point source, 6 from the axis, 9 from the d
 	"40 views" "values    " "non-finite 0 of"; do
 	has "info says $text" out "$text"
 done
-check "cone beam without distances" 1 project p.h5 --geometry cone --views 4 -o x2.h5
+check "cone beam without distances" 2 project p.h5 --geometry cone --views 4 -o x2.h5
 has "its sentence" err "a cone scan needs --source-axis"
 check "project a phantom" 0 project shepp-logan-modified --views 40 --columns 34 --rows 24 \
 	--pixel 0.0833333333333333 --samples 2 -o exact.h5
@@ -233,14 +237,21 @@ check "photons make noise" 1 compare s.h5 photons.h5 --max 1e-6
 has "its sentence" err "larger than 1e-06"
 check "no photons and no noise" 0 project p.h5 --views 40 --photons 0 --noise 0 -o none.h5
 check "change nothing" 0 compare s.h5 none.h5 --max 0
-check "negative noise" 1 project p.h5 --views 4 --noise -1 -o x2.h5
+check "negative noise" 2 project p.h5 --views 4 --noise -1 -o x2.h5
 check "unknown backend" 2 project p.h5 --views 4 --backend cpo -o x2.h5
 has "its sentence" err "nearest: cpu"
 check "option of phantoms on a file" 2 project p.h5 --views 4 --radius 2 -o x.h5
 has "its sentence" err "--radius has no effect"
 check "projector of a phantom" 2 project ball --views 4 --forward line -o x.h5
 has "its sentence" err "--forward has no effect"
-check "no views" 1 project p.h5 -o x.h5
+check "no views" 2 project p.h5 -o x.h5
+has "its sentence" err "say how many views: --views N, or --angles"
+check "a phantom mistyped" 1 project shep-logan --views 4 -o x2.h5
+has "its sentence" err "there is no file 'shep-logan', and it is no phantom; nearest: shepp-logan"
+for words in "--voxel 0" "--size 0" "--radius 0"; do
+	check "phantom $words" 2 phantom ball $words -o x2.h5
+done
+check "no view" 2 project ball --views 0 -o x2.h5
 check "projecting projections" 1 project s.h5 --views 4 -o x.h5
 has "its sentence" err "'s.h5' holds projections, not a volume"
 check "project an npy with a voxel" 0 project ball.npy --voxel 0.5 --views 4 -o x.h5
@@ -298,6 +309,7 @@ for kind in parallel cone fan; do
 done
 check "fbp is near the truth" 0 compare tball.h5 rparallel.h5 --max 0.2
 check "fdk is near the truth" 0 compare tball.h5 rcone.h5 --max 0.1
+check "cutoff out of range" 2 recon parallel.h5 --cutoff 2 -o x2.h5
 check "recon fdk by itself" 0 recon cone.h5 --filter hann -o fdk.h5 --size 24
 has "says its method" out "fdk on"
 check "a quarter turn" 0 project ball --arc 90 --views 40 --columns 32 -o arc.h5
@@ -320,15 +332,15 @@ check "all at once" 0 recon s.h5 --method cgls --iterations 9 $voxel -o m4.h5
 check "in two parts" 0 recon s.h5 --method cgls --iterations 5 --checkpoint ck --every 5 $voxel -o m5.h5
 check "the second part" 0 recon s.h5 --method cgls --iterations 9 --checkpoint ck --resume $voxel -o m6.h5
 check "bit for bit" 0 compare m4.h5 m6.h5 --max 0
-check "resume with other options" 1 recon s.h5 --method cgls --strength 1 --checkpoint ck --resume $voxel -o x2.h5
+check "resume with other options" 2 recon s.h5 --method cgls --strength 1 --checkpoint ck --resume $voxel -o x2.h5
 has "its sentence" err "belongs to strength 0, not to strength 1"
 check "minimum of cgls" 2 recon s.h5 --method cgls --minimum 0 -o x2.h5
 has "its sentence" err "--minimum has no effect with --method cgls"
 check "start of fbp" 2 recon s.h5 --start p.h5 -o x2.h5
 has "its sentence" err "--start has no effect with --method fbp"
-check "a mask of another shape" 1 recon s.h5 --method sirt --mask ball.npy -o x2.h5
+check "a mask of another shape" 2 recon s.h5 --method sirt --mask ball.npy -o x2.h5
 has "its sentence" err "the shape of the mask is"
-check "a mask that is not there" 1 recon s.h5 --method sirt --mask none.h5 -o x2.h5
+check "a mask that is not there" 1 recon s.h5 --method sirt --mask absent.h5 -o x2.h5
 check "stop by the noise" 0 recon s.h5 --method sirt --iterations 500 --stop discrepancy --noise-level 0.2 $voxel -o m7.h5
 has "says why it stopped" out "(discrepancy)"
 check "lambda" 0 lambda s.h5 --noise 0.05 --iterations 2 --precision 0.3 --plot lambda.png
@@ -391,10 +403,10 @@ check "its views" 0 convert s3.h5 s3.json
 check "a 2D array is a sinogram" 0 backproject sino.npy --views-file s3.json -o sino.h5
 check "as text, too" 0 convert s3.h5 s3.txt
 check "a 2D array with text" 0 backproject sino.npy --views-file s3.txt -o sino2.h5
-check "text that says ray" 1 backproject sino.npy --views-file s3.txt --point-source -o x2.h5
+check "text that says ray" 2 backproject sino.npy --views-file s3.txt --point-source -o x2.h5
 has "its sentence" err "begin with a ray, as the first one says, but --point-source is set"
 check "sinogram to h5" 0 convert sino.npy sino3.h5 --views-file s3.json
-has "views of one row" out "3 views of 1 rows x 5 columns"
+has "views of one row" out "3 views of 1 row x 5 columns"
 clean convert
 
 check "show" 0 show p.h5 -o p.png

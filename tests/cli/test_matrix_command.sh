@@ -40,11 +40,11 @@ for ending in mtx npz h5; do
 done
 check "matrix of options" 0 matrix --views 6 --size 8,8,1 --forward line -o B.mtx
 has "as many columns as voxels" out "48 rows x 64 columns"
-check "no ending" 1 matrix --views 6 --size 8,8,1 -o B.dat
+check "no ending" 2 matrix --views 6 --size 8,8,1 -o B.dat
 has "the endings" err ".mtx, .npz, .h5 or .hdf5"
 check "options beside a scan" 2 matrix scan.h5 --views 3 -o C.npz
 has "no effect" err "--views has no effect"
-check "not matched" 1 matrix scan.h5 $size --back voxel -o C.npz
+check "not matched" 2 matrix scan.h5 $size --back voxel -o C.npz
 has "the reason" err "is not the adjoint of 'joseph'"
 
 # Every way to keep the matrix gives the image that the projector gives.
@@ -68,7 +68,7 @@ has "no effect with fbp" err "--matrix has no effect with --method fbp"
 check "not with a model" 2 recon scan.h5 --method sirt $size --matrix A.npz --forward line -o no.h5
 has "no effect of a model" err "--forward has no effect with --matrix"
 check "not both" 2 recon scan.h5 --method sirt $size --matrix A.npz --stored csr -o no.h5
-check "another size" 1 recon scan.h5 --method sirt --size 20,20,1 --matrix A.npz -o no.h5
+check "another size" 2 recon scan.h5 --method sirt --size 20,20,1 --matrix A.npz -o no.h5
 has "which size" err "'A.npz' has 576 columns; 1 x 20 x 20 are 400"
 
 if "$python" -c 'import scipy.sparse, scipy.io' 2>/dev/null; then
