@@ -189,6 +189,8 @@ int file_each(tomos_file *file, const char *stage,
 	int (*visit)(void *user, int64_t first, int64_t count, float *data), void *user);
 
 bool phantom_is_name(const char *text);
+/* --count is for the phantom of that many ellipsoids alone. */
+int phantom_refuse_count(const settings *s, const char *name);
 
 /* The projector, or the stored matrix that the options ask for. */
 int operator_make(const settings *s, tomos_backend *backend, const tomos_grid *grid,

@@ -13,11 +13,15 @@ int difference_print(const tomos_array *truth, const tomos_array *other, tomos_d
 	return code;
 }
 
-static int compare_load(const settings *s, const char *path, tomos_array *array)
+static int compare_load(
+	const settings *s, const char *path, tomos_array *array, tomos_content *content)
 {
 	tomos_file *file = NULL;
+	tomos_file_info info;
 	int code;
 	DO(lib(tomos_file_open(&file, path, &s->file)));
+	DO(lib(tomos_file_describe(file, &info)));
+	*content = info.content;
 	DO(file_read_all(file, path, array));
 done:
 	tomos_file_close(file);
@@ -31,10 +35,11 @@ int cmd_compare(const settings *s)
 	tomos_difference d;
 	char shape_a[96], shape_b[96];
 	int code;
-	DO(compare_load(s, paths[0], &a));
-	DO(compare_load(s, paths[1], &b));
-	shape_text(a.shape, TOMOS_UNKNOWN, shape_a);
-	shape_text(b.shape, TOMOS_UNKNOWN, shape_b);
+	tomos_content content[2];
+	DO(compare_load(s, paths[0], &a, &content[0]));
+	DO(compare_load(s, paths[1], &b, &content[1]));
+	shape_text(a.shape, content[0], shape_a);
+	shape_text(b.shape, content[1], shape_b);
 	if (memcmp(a.shape, b.shape, sizeof a.shape) != 0)
 		DO(failed("'%s' is %s, but '%s' is %s", paths[0], shape_a, paths[1], shape_b));
 	DO(difference_print(&a, &b, &d));

@@ -10,6 +10,13 @@ bool phantom_is_name(const char *text)
 	return name_in(tomos_phantom_names(), text, strlen(text));
 }
 
+int phantom_refuse_count(const settings *s, const char *name)
+{
+	if (settings_given(s, GROUP_phantom, "count") && strcmp(name, "random") != 0)
+		return wrong_usage("--count has no effect on %s, only on random", name);
+	return DONE;
+}
+
 static int phantom_unknown(const char *name)
 {
 	const char *nearest = name_nearest(tomos_phantom_names(), name);
@@ -53,6 +60,9 @@ int cmd_phantom(const settings *s)
 	int code;
 	if (!phantom_is_name(name))
 		return phantom_unknown(name);
+	DO(phantom_refuse_count(s, name));
+	if (settings_given(s, GROUP_phantom, "seed") && strcmp(name, "random") != 0)
+		DO(wrong_usage("--seed has no effect on %s, only on random", name));
 	DO(lib(tomos_phantom_named(&phantom, name, &s->phantom)));
 	DO(phantom_grid(s, extent_of_phantom(phantom).flat, &grid));
 	const int64_t shape[3] = {grid.n[2], grid.n[1], grid.n[0]};

@@ -29,6 +29,8 @@ static int project_noise(const settings *s, const tomos_array *data)
 {
 	const noise_options *o = &s->noise;
 	int code = DONE;
+	if (o->photons < 0)
+		return wrong_usage("--photons: %g is below 0 (0: no such noise)", o->photons);
 	if (o->photons != 0)
 		code = lib(tomos_noise_poisson(data, o->photons, (uint64_t)o->seed));
 	/* Another stream, lest the two kinds of noise be related. */
@@ -74,6 +76,7 @@ static int project_phantom(const settings *s)
 	int code;
 	DO(settings_refuse(s, GROUP_input, -1, "on a named phantom"));
 	DO(settings_refuse(s, GROUP_projector, -1, "on a named phantom"));
+	DO(phantom_refuse_count(s, s->operands[0]));
 	DO(lib(tomos_phantom_named(&phantom, s->operands[0], &s->phantom)));
 	DO(project_into(s, phantom, NULL, NULL));
 done:

@@ -26,11 +26,12 @@ static int64_t plane_height(const picture *p, int axis)
 	return axis == 0 ? p->shape[1] : p->shape[0];
 }
 
-static void lay_out(picture *p, bool one)
+/* All three planes, or the one across axis `only`. */
+static void lay_out(picture *p, int only)
 {
 	p->width = -GAP;
 	for (int axis = 0; axis < 3; axis++) {
-		bool drawn = axis == 0 || !one;
+		bool drawn = only < 0 || axis == only;
 		p->left[axis] = drawn ? p->width + GAP : -1;
 		if (!drawn)
 			continue;
@@ -54,7 +55,7 @@ static int draw_portion(void *user, int64_t first, int64_t count, float *data)
 	for (int64_t z = first; z < first + count; z++) {
 		const float *plane = data + (z - first) * ny * nx;
 		int64_t row = p->volume ? p->shape[0] - 1 - z : z;
-		for (int64_t y = 0; z == p->middle[0] && y < ny; y++)
+		for (int64_t y = 0; p->left[0] >= 0 && z == p->middle[0] && y < ny; y++)
 			draw_row(p, 0, p->volume ? y : ny - 1 - y, plane + y * nx, 1);
 		if (p->left[1] >= 0)
 			draw_row(p, 1, row, plane + p->middle[1] * nx, 1);
@@ -117,7 +118,8 @@ static int show_plan(const settings *s, const tomos_file_info *info, picture *p)
 		p->middle[i] = info->shape[i] / 2;
 	if (slice >= 0)
 		p->middle[0] = slice;
-	lay_out(p, slice >= 0 || count == 1);
+	bool sinogram = !p->volume && slice < 0 && info->shape[1] == 1;
+	lay_out(p, sinogram ? 1 : slice >= 0 || count == 1 ? 0 : -1);
 	if (p->width > 0 && p->height > 0)
 		p->pixels = malloc((size_t)(p->width * p->height) * sizeof *p->pixels);
 	if (!p->pixels)

@@ -254,6 +254,14 @@ done
 check "no view" 2 project ball --views 0 -o x2.h5
 check "projecting projections" 1 project s.h5 --views 4 -o x.h5
 has "its sentence" err "'s.h5' holds projections, not a volume"
+check "photons below zero" 2 project p.h5 --views 4 --photons -1 -o x2.h5
+has "its sentence" err "--photons: -1 is below 0"
+check "count of a ball" 2 phantom ball --count 3 -o x2.h5
+has "its sentence" err "--count has no effect on ball, only on random"
+check "seed of a ball" 2 phantom ball --seed 3 -o x2.h5
+check "count of a ball that is projected" 2 project ball --count 3 --views 4 -o x2.h5
+check "shapes of projections" 1 compare s.h5 four.h5
+has "have their names" err "'s.h5' is 40 views of 24 rows x 34 columns, but 'four.h5' is 4 views"
 check "project an npy with a voxel" 0 project ball.npy --voxel 0.5 --views 4 -o x.h5
 has "rows and columns fit" out "4 views of 4 rows x 10 columns"
 check "a source inside the object" 1 project ball --geometry cone --source-axis 0.5 \
@@ -415,6 +423,8 @@ has "three planes" out "80 x 24 pixels"
 check "show one slice" 0 show p.h5 --slice 3 --range -0.1,1 -o p3.png
 has "one plane" out "24 x 24 pixels, black -0.1, white 1"
 check "show projections" 0 show s.h5 -o s.png
+check "show a sinogram" 0 show s3.h5 -o s3.png
+has "alone" out "5 x 3 pixels"
 check "slice out of range" 2 show p.h5 --slice 24 -o x.png
 has "its sentence" err "--slice: 24 is not between 0 and 23"
 check "range upside down" 2 show p.h5 --range 1,0 -o x.png
