@@ -93,6 +93,18 @@ static void print_operands(const command *c)
 	wrap(line, 2, 0, "");
 }
 
+/* Whether an earlier group of the command has an option of that name, which then is the same one. */
+static bool is_shown(const command *c, int number, const char *name)
+{
+	for (int before = 0; before < number; before++) {
+		group g = group_get(before);
+		for (int i = 0; i < g.count; i++)
+			if (row_used(c, before, i) && strcmp(g.rows[i].name, name) == 0)
+				return true;
+	}
+	return false;
+}
+
 /* Every option under its group's heading; returns whether one takes a list. */
 static bool print_groups(const command *c)
 {
@@ -101,7 +113,7 @@ static bool print_groups(const command *c)
 		group g = group_get(number);
 		bool begun = false;
 		for (int i = 0; g.heading[0] && i < g.count; i++) {
-			if (!row_used(c, number, i))
+			if (!row_used(c, number, i) || is_shown(c, number, g.rows[i].name))
 				continue;
 			if (!begun)
 				printf("\n%s:\n", g.heading);

@@ -125,7 +125,8 @@ tomos_status projector_choose(
 		"back projector", tomos_projector_names(), same ? o->forward : o->back, back));
 	TRY(choice_find("boundary", projector_values.boundary, o->boundary, &index));
 	model->clamp = index == 1;
-	TRY(choice_find("interpolation", projector_values.interpolation, o->interpolation, &index));
+	TRY(choice_find("voxel_interpolation", projector_values.voxel_interpolation,
+		o->voxel_interpolation, &index));
 	model->nearest = index == 1;
 	return TOMOS_OK;
 }

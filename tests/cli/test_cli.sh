@@ -58,6 +58,8 @@ for c in phantom project backproject recon lambda curves info compare convert sh
 	has "examples of $c" out "Examples:"
 	check "$c --help" 0 $c --help
 	if cmp -s out first; then ok "$c: both helps agree"; else bad "$c: helps differ"; fi
+	twice=$(grep -o '^  \(-., \)\?--[a-z-]*' out | sort | uniq -d)
+	if [ -z "$twice" ]; then ok "$c: each option once"; else bad "$c: twice $twice"; fi
 	if [ "$(wc -L <out)" -le 80 ]; then ok "$c: 80 columns"; else bad "$c: wider than 80 columns"; fi
 done
 check "recon -h" 0 recon -h
@@ -371,6 +373,8 @@ check "iterations of fbp" 2 recon s.h5 --iterations 3 -o x2.h5
 has "its sentence" err "--iterations has no effect with --method fbp"
 check "interpolation of fbp" 0 recon s.h5 --interpolation nearest -o nearest.h5
 check "interpolation that sirt lacks" 2 recon s.h5 --method sirt --interpolation oversampled -o x2.h5
+check "interpolation of voxels in fbp" 2 recon s.h5 --voxel-interpolation nearest -o x2.h5
+has "its sentence" err "--voxel-interpolation has no effect with --method fbp"
 check "threads give the same" 0 recon s.h5 --threads 1 $voxel -o fbp1.h5
 check "bit for bit" 0 compare fbp.h5 fbp1.h5 --max 0
 check "wrong truth" 1 recon s.h5 --compare ball.npy -o x2.h5

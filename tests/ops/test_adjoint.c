@@ -20,7 +20,7 @@ static double adjoint_error(Case *c, const Model *model, tomos_backend *backend,
 	tomos_projector_options o = tomos_projector_defaults();
 	o.forward = model->model;
 	o.boundary = model->boundary;
-	o.interpolation = model->interpolation;
+	o.voxel_interpolation = model->interpolation;
 	o.plain = model->plain;
 	tomos_op *op;
 	OK(tomos_op_projector(&op, backend, &c->grid, c->scan, &o));

@@ -25,7 +25,7 @@ static tomos_projector_options model_of(int number)
 	tomos_projector_options o = tomos_projector_defaults();
 	o.forward = case_models[number / CASE_KINDS % CASE_MODELS];
 	o.boundary = number % 2 ? "clamp" : "expand";
-	o.interpolation = number % 4 == 3 ? "nearest" : "linear";
+	o.voxel_interpolation = number % 4 == 3 ? "nearest" : "linear";
 	o.plain = 1;
 	return o;
 }

@@ -151,7 +151,7 @@ static void check_setup(
 	double difference = compare(scsr, csr, 1, &c);
 	if (!(difference <= 1e-6))
 		fail_msg("%s, %s %s %s: products differ by %g", s->what, o->forward, o->boundary,
-			o->interpolation, difference);
+			o->voxel_interpolation, difference);
 	/* Entries that are zero but for rounding are counted by either or neither. */
 	if (strcmp(o->forward, "footprint") == 0)
 		assert_true(compare(scsr, csr, 2, &c) <= 1e-6);
@@ -176,7 +176,7 @@ static void scsr_is_csr(void **state)
 				tomos_projector_options o = tomos_projector_defaults();
 				o.forward = case_models[model];
 				o.boundary = choice == 1 ? "clamp" : "expand";
-				o.interpolation = choice == 2 ? "nearest" : "linear";
+				o.voxel_interpolation = choice == 2 ? "nearest" : "linear";
 				bool nearest = choice == 2 && model >= 3;
 				check_setup(
 					&setups[i], &o, nearest ? 1 : setups[i].symmetries, &worst);

@@ -69,8 +69,8 @@ static void unknown_choices(void **state)
 	o.boundary = "expands";
 	refuse_options(&o, "boundary 'expands' is not known; did you mean 'expand'?");
 	o = tomos_projector_defaults();
-	o.interpolation = "cubic";
-	refuse_options(&o, "interpolation 'cubic' is not known");
+	o.voxel_interpolation = "cubic";
+	refuse_options(&o, "voxel_interpolation 'cubic' is not known");
 	refuse_options(&o, "(known: linear|nearest)");
 }
 

@@ -205,7 +205,7 @@ static void project_size(Study *s, int size)
 	for (int m = 0; m < MODELS; m++) {
 		tomos_projector_options o = tomos_projector_defaults();
 		o.forward = models[m].name;
-		o.interpolation = models[m].interpolation;
+		o.voxel_interpolation = models[m].interpolation;
 		case_forward(s->backend, &grid, s->scan, &o, volume, result);
 		s->error[m][size] = case_difference(result, s->truth[models[m].truth], s->pixels);
 		if (size == 1)
