@@ -45,8 +45,8 @@ static tomos_status check_target(const char *path, const char *directory, bool o
 		return fail(TOMOS_IO, "'%s' cannot be written: '%s' is not a directory", path,
 			directory);
 	if (access(directory, W_OK | X_OK) != 0)
-		return fail(TOMOS_IO, "'%s' cannot be written: no permission to write in '%s'", path,
-			directory);
+		return fail(TOMOS_IO, "'%s' cannot be written: no permission to write in '%s'",
+			path, directory);
 	if (lstat(path, &info) == 0 && !overwrite)
 		return fail(TOMOS_IO, "'%s' exists already and overwrite was not asked for", path);
 	return TOMOS_OK;
