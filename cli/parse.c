@@ -278,7 +278,7 @@ int settings_parse(settings *s, const command *c, int count, char **words)
 {
 	bool options = true;
 	int code = DONE;
-	s->operands = malloc((size_t)(count + 1) * sizeof *s->operands);
+	s->operands = calloc((size_t)count + 1, sizeof *s->operands);
 	if (!s->operands)
 		return failed("no memory for the options");
 	DO(keep(s, (void *)s->operands));
