@@ -263,7 +263,8 @@ static int check_target(settings *s, const char **target)
 {
 	struct stat info;
 	for (int i = 0; i < s->operand_count; i++)
-		if (&s->operands[i] != target && same_file(s->operands[i], *target))
+		if (s->operands[i] && &s->operands[i] != target &&
+			same_file(s->operands[i], *target))
 			return wrong_usage("'%s' is the input; write to another file", *target);
 	if (lstat(*target, &info) != 0 || !S_ISLNK(info.st_mode))
 		return DONE;
