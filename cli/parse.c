@@ -266,7 +266,7 @@ static int check_target(settings *s, const char **target)
 		if (s->operands[i] && &s->operands[i] != target &&
 			same_file(s->operands[i], *target))
 			return wrong_usage("'%s' is the input; write to another file", *target);
-	if (lstat(*target, &info) != 0 || !S_ISLNK(info.st_mode))
+	if (!*target || lstat(*target, &info) != 0 || !S_ISLNK(info.st_mode))
 		return DONE;
 	char *real = realpath(*target, NULL);
 	if (!real) /* it leads nowhere: the link itself is replaced */
