@@ -66,6 +66,18 @@ static int bad_choice(const tomos_option *row, const char *option, const char *t
 		nearest[0] ? "; nearest: " : "", nearest);
 }
 
+/* A length or an energy, with its unit. */
+static int set_quantity(char *base, const tomos_option *row, const char *option, const char *text)
+{
+	double value;
+	tomos_status status = row->kind == TOMOS_LENGTH ? tomos_length_parse(text, &value)
+							: tomos_energy_parse(text, &value);
+	if (status != TOMOS_OK)
+		return wrong_usage("--%s: %s", option, tomos_message());
+	memcpy(base + row->offset, &value, sizeof value);
+	return DONE;
+}
+
 static int set_real(char *base, const tomos_option *row, const char *option, const char *text)
 {
 	double real;
@@ -103,6 +115,9 @@ static int set_one(settings *s, int number, const tomos_option *row, const char 
 	case TOMOS_REAL:
 	case TOMOS_ANGLE:
 		return set_real(base, row, option, text);
+	case TOMOS_LENGTH:
+	case TOMOS_ENERGY:
+		return set_quantity(base, row, option, text);
 	case TOMOS_FLAG:
 		memcpy(base + row->offset, &yes, sizeof yes);
 		return DONE;

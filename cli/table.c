@@ -169,17 +169,19 @@ void row_default(const command *c, int number, const tomos_option *row, char tex
 	settings_init(&s);
 	const char *field = (const char *)&s + group_get(number).offset + row->offset;
 	const char *own = own_default(c, row->name);
+	bool plain =
+		row->kind == TOMOS_REAL || row->kind == TOMOS_LENGTH || row->kind == TOMOS_ENERGY;
 	double real = 0;
 	text[0] = 0;
-	if (row->kind == TOMOS_REAL || row->kind == TOMOS_ANGLE)
+	if (plain || row->kind == TOMOS_ANGLE)
 		memcpy(&real, field, sizeof real);
 	if (own)
 		snprintf(text, 256, "%s", own);
 	else if (row->kind == TOMOS_INT)
 		snprintf(text, 256, "%lld", (long long)*(const int64_t *)(const void *)field);
-	else if (row->kind == TOMOS_REAL && !isinf(real))
+	else if (plain && !isinf(real))
 		snprintf(text, 256, "%g", real);
-	else if (row->kind == TOMOS_REAL)
+	else if (plain)
 		snprintf(text, 256, "none");
 	else if (row->kind == TOMOS_ANGLE)
 		snprintf(text, 256, "%g", real * DEGREES);

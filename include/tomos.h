@@ -48,6 +48,8 @@ TOMOS_API const char *tomos_version(void);
 #define TOMOS_FIELD_INT(name) int64_t name;
 #define TOMOS_FIELD_REAL(name) double name;
 #define TOMOS_FIELD_ANGLE(name) double name;
+#define TOMOS_FIELD_LENGTH(name) double name;
+#define TOMOS_FIELD_ENERGY(name) double name;
 #define TOMOS_FIELD_FLAG(name) int name;
 #define TOMOS_FIELD_TEXT(name) const char *name;
 #define TOMOS_FIELD_CHOICE(name) const char *name;
@@ -84,7 +86,7 @@ TOMOS_OPTION_GROUPS(TOMOS_OPTIONS)
 
 typedef enum tomos_option_kind {
 	TOMOS_INT, TOMOS_REAL, TOMOS_ANGLE, TOMOS_FLAG, TOMOS_TEXT, TOMOS_CHOICE,
-	TOMOS_INTS, TOMOS_REALS, TOMOS_ANGLES, TOMOS_ARRAY, TOMOS_HISTORY
+	TOMOS_INTS, TOMOS_REALS, TOMOS_ANGLES, TOMOS_ARRAY, TOMOS_HISTORY, TOMOS_LENGTH, TOMOS_ENERGY
 } tomos_option_kind;
 
 /* One row of options.def, for programs that make their own interface from the table. */
@@ -100,6 +102,9 @@ typedef struct tomos_option {
 
 /* Rows of "scan", "grid", "projector", ...; NULL for an unknown group. */
 TOMOS_API const tomos_option *tomos_options(const char *group, int *count);
+/* A number with its unit, "1.17um", "60 mm", "20keV", into mm and keV; a plain number is taken as it is. */
+TOMOS_API tomos_status tomos_length_parse(const char *text, double *millimetres);
+TOMOS_API tomos_status tomos_energy_parse(const char *text, double *kiloelectronvolts);
 
 /* ---- grids and scans ---------------------------------------------------------------------- */
 

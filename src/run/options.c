@@ -38,6 +38,8 @@ static const char *fallback_text(tomos_option_kind kind, const char *field, char
 		return text;
 	case TOMOS_REAL:
 	case TOMOS_ANGLE:
+	case TOMOS_LENGTH:
+	case TOMOS_ENERGY:
 		memcpy(&real, field, sizeof real);
 		print_real(text, kind == TOMOS_ANGLE ? real * DEGREES : real);
 		return text;
@@ -66,6 +68,8 @@ static void finish_rows(tomos_option *rows, int count, char (*texts)[TEXT], cons
 #define COUNT_AT_INT(name) 0
 #define COUNT_AT_REAL(name) 0
 #define COUNT_AT_ANGLE(name) 0
+#define COUNT_AT_LENGTH(name) 0
+#define COUNT_AT_ENERGY(name) 0
 #define COUNT_AT_FLAG(name) 0
 #define COUNT_AT_TEXT(name) 0
 #define COUNT_AT_CHOICE(name) 0

@@ -28,6 +28,8 @@ static void check_text(const tomos_option *row, const char *value)
 /* The text of a number reads back as the value, in degrees for an angle. */
 #define CHECK_INT(row, o, name) assert_int_equal(strtoll(row->fallback, NULL, 10), o.name);
 #define CHECK_REAL(row, o, name) assert_true(strtod(row->fallback, NULL) == o.name);
+#define CHECK_LENGTH(row, o, name) CHECK_REAL(row, o, name)
+#define CHECK_ENERGY(row, o, name) CHECK_REAL(row, o, name)
 #define CHECK_ANGLE(row, o, name) \
 	assert_true(fabs(strtod(row->fallback, NULL) * RADIANS - o.name) <= 1e-15 * fabs(o.name));
 #define CHECK_FLAG(row, o, name) CHECK_INT(row, o, name)

@@ -7,9 +7,9 @@
  */
 #include <fftw3.h>
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 #include "backend/cpu/cpu.h"
+#include "base/fft.h"
 
 enum { PAIRS = 4, BATCH = 2 * PAIRS };
 
@@ -26,23 +26,6 @@ struct Filter {
 	fftwf_plan forth, back;
 };
 
-/* FFTW plans in one thread at a time. */
-static pthread_mutex_t planning = PTHREAD_MUTEX_INITIALIZER;
-
-/* The next length that FFTW does fast: no prime factor above 7, and even. */
-static int64_t fast_length(int64_t least)
-{
-	for (int64_t n = least + least % 2;; n += 2) {
-		int64_t rest = n;
-		static const int primes[] = {2, 3, 5, 7};
-		for (int i = 0; i < COUNT(primes); i++)
-			while (rest % primes[i] == 0)
-				rest /= primes[i];
-		if (rest == 1)
-			return n;
-	}
-}
-
 static fftwf_plan make_plan(const Filter *f, float *from, float *to, int sign)
 {
 	int n = (int)f->length, stride = (int)f->stride;
@@ -53,10 +36,10 @@ static fftwf_plan make_plan(const Filter *f, float *from, float *to, int sign)
 static tomos_status make_plans(Filter *f)
 {
 	float *pairs = f->scratch + 2 * f->stride, *spectra = pairs + BATCH * f->stride;
-	pthread_mutex_lock(&planning);
+	fft_lock();
 	f->forth = make_plan(f, pairs, spectra, FFTW_FORWARD);
 	f->back = make_plan(f, spectra, pairs, FFTW_BACKWARD);
-	pthread_mutex_unlock(&planning);
+	fft_unlock();
 	if (!f->forth || !f->back)
 		return fail(TOMOS_NO_MEMORY, "no plan for transforms of length %lld",
 			(long long)f->length);
@@ -73,17 +56,17 @@ static tomos_status make_response(Filter *f)
 	TRY(mem_zeroed(&even, half, sizeof(double), "the filter's kernel"));
 	for (int64_t i = 0; i < min64(f->spec.taps, half); i++)
 		even[i] = f->spec.kernel[i];
-	pthread_mutex_lock(&planning);
+	fft_lock();
 	fftw_plan plan = fftw_plan_r2r_1d(n, even, even, FFTW_REDFT00, FFTW_ESTIMATE);
-	pthread_mutex_unlock(&planning);
+	fft_unlock();
 	tomos_status status = TOMOS_OK;
 	if (plan) {
 		fftw_execute(plan);
 		for (int64_t k = 0; k < f->length; k++)
 			f->response[k] = (float)(even[min64(k, f->length - k)] / (double)f->length);
-		pthread_mutex_lock(&planning);
+		fft_lock();
 		fftw_destroy_plan(plan);
-		pthread_mutex_unlock(&planning);
+		fft_unlock();
 	} else {
 		status = fail(TOMOS_NO_MEMORY, "no plan for the filter's response");
 	}
@@ -107,7 +90,7 @@ static tomos_status filter_fill(Filter *f, const FilterSpec *spec)
 	f->spec = *spec;
 	int64_t wide = spec->columns + spec->margin;
 	bool transforms = spec->kernel && !spec->direct;
-	f->length = transforms ? fast_length(2 * wide) : wide + spec->margin;
+	f->length = transforms ? fft_length(2 * wide) : wide + spec->margin;
 	if (f->length > 1 << 28)
 		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to filter",
 			(long long)spec->columns);
@@ -144,12 +127,12 @@ void cpu_filter_close(tomos_backend *backend, Filter *f)
 	(void)backend;
 	if (!f)
 		return;
-	pthread_mutex_lock(&planning);
+	fft_lock();
 	if (f->forth)
 		fftwf_destroy_plan(f->forth);
 	if (f->back)
 		fftwf_destroy_plan(f->back);
-	pthread_mutex_unlock(&planning);
+	fft_unlock();
 	mem_free(f->response);
 	mem_free(f->taps);
 	mem_free(f->fade);

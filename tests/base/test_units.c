@@ -1,0 +1,61 @@
+/* Lengths and energies with units: every unit, and the sentence where there is no such thing. */
+#include "base/base_test.h"
+#include <math.h>
+
+static void check_length(const char *text, double expected)
+{
+	double value = 0;
+	assert_ok(tomos_length_parse(text, &value));
+	assert_true(fabs(value - expected) <= 1e-15 * fabs(expected));
+}
+
+static void check_energy(const char *text, double expected)
+{
+	double value = 0;
+	assert_ok(tomos_energy_parse(text, &value));
+	assert_true(fabs(value - expected) <= 1e-15 * fabs(expected));
+}
+
+static void test_units(void **state)
+{
+	(void)state;
+	check_length("1.17um", 1.17e-3);
+	check_length("1.17 \xc2\xb5m", 1.17e-3);
+	check_length("1.17\xce\xbcm", 1.17e-3);
+	check_length("60mm", 60);
+	check_length("60", 60);
+	check_length("-2.5cm", -25);
+	check_length("1e3nm", 1e-3);
+	check_length("0.06m", 60);
+	check_energy("20keV", 20);
+	check_energy("20000 eV", 20);
+	check_energy("0.02MeV", 20);
+	check_energy("20", 20);
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	double value;
+	assert_refused(tomos_length_parse("20keV", &value), TOMOS_BAD_VALUE,
+		"'20keV': the unit 'keV' is not known for a length");
+	assert_refused(tomos_length_parse("wide", &value), TOMOS_BAD_VALUE,
+		"'wide' is not a length: a number and one of nm");
+	assert_refused(tomos_length_parse("", &value), TOMOS_BAD_VALUE, "'' is not a length");
+	assert_refused(tomos_length_parse(NULL, &value), TOMOS_BAD_VALUE, "'' is not a length");
+	assert_refused(tomos_length_parse(" 1", &value), TOMOS_BAD_VALUE, "' 1' is not a length");
+	assert_refused(tomos_length_parse("inf", &value), TOMOS_BAD_VALUE, "'inf' is not a length");
+	assert_refused(tomos_energy_parse("20kev", &value), TOMOS_BAD_VALUE,
+		"the unit 'kev' is not known for an energy");
+	assert_refused(
+		tomos_energy_parse("nan", &value), TOMOS_BAD_VALUE, "'nan' is not an energy");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_units),
+		cmocka_unit_test(test_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
