@@ -155,14 +155,22 @@ done:
 	return code;
 }
 
+/* What each backend is, or why it is not there. */
 static int info_devices(void)
 {
-	tomos_backend *backend = NULL;
-	int code = lib(tomos_backend_open(&backend, "cpu"));
-	if (code != DONE)
-		return code;
-	printf("cpu       %s\nthreads   %d\n", tomos_backend_describe(backend), tomos_threads());
-	tomos_backend_close(backend);
+	const char *names = tomos_backend_names();
+	while ((names = strchr(names, '|'))) {
+		char name[32];
+		names++;
+		snprintf(name, sizeof name, "%.*s", (int)strcspn(names, "|"), names);
+		tomos_backend *backend;
+		bool there = tomos_backend_open(&backend, name) == TOMOS_OK;
+		printf("%-9s %s\n", name,
+			there ? tomos_backend_describe(backend) : tomos_message());
+		if (there)
+			tomos_backend_close(backend);
+	}
+	printf("threads   %d\n", tomos_threads());
 	return DONE;
 }
 

@@ -10,8 +10,6 @@
 
 OPTION_VALUES(analytic_values, TOMOS_ANALYTIC_OPTIONS);
 
-enum { CHUNK_FLOATS = 8 << 20 };
-
 /* Everything known before the first view is touched. */
 typedef struct {
 	tomos_backend *backend;
@@ -104,7 +102,7 @@ static tomos_status prepare(Work *w, const tomos_grid *grid, const tomos_geometr
 	TRY(choose(w, grid, scan->columns, o));
 	TRY(w->backend->type->filter_open(w->backend, &w->filter, &w->spec));
 	int64_t image = w->spec.rows * filter_columns(&w->spec);
-	w->chunk = max64(1, min64(CHUNK_FLOATS / image, scan->count));
+	w->chunk = max64(1, min64(w->backend->type->chunk / image, scan->count));
 	TRY(w->backend->type->alloc(w->backend, &w->filtered, w->chunk * image, "filtered views"));
 	TRY(mem_alloc(
 		&w->weights, w->chunk * w->spec.columns, sizeof(float), "weights of columns"));

@@ -1,12 +1,15 @@
 /* The kinds of backends, opened by name. */
 #include <string.h>
-#include "backend/backend.h"
+#include "backend/module.h"
 
-/* The first is what "auto" opens. */
-#define BACKENDS(B) B(cpu)
-#define BACKEND_TYPE(name) &name##_backend,
-#define BACKEND_NAME(name) "|" #name
-static const BackendType *const types[] = {BACKENDS(BACKEND_TYPE)};
+/* "auto" takes the first that opens; the cpu, which is built in, always does. */
+#define BACKENDS(B) B("cuda", NULL) B("cpu", &cpu_backend) B("opencl", NULL)
+#define BACKEND_TYPE(name, type) {name, type},
+#define BACKEND_NAME(name, type) "|" name
+static const struct {
+	const char *name;
+	const BackendType *type; /* NULL: a module */
+} backends[] = {BACKENDS(BACKEND_TYPE)};
 
 #define KERNEL(id, name, family, weights, help) {name, FAMILY_##family, weights},
 const KernelRow kernel_rows[KERNEL_COUNT] = {
@@ -30,34 +33,42 @@ const char *tomos_backend_names(void)
 	return "auto" BACKENDS(BACKEND_NAME);
 }
 
-/* "cpu", or "cpu:..." with what the backend makes of the rest; "auto" is the first. */
-static const BackendType *find_type(const char *name, size_t length)
+static tomos_status open_type(tomos_backend **backend, int index, const char *argument)
 {
-	for (int i = 0; i < COUNT(types); i++)
-		if (strlen(types[i]->name) == length && memcmp(types[i]->name, name, length) == 0)
-			return types[i];
-	return strcmp(name, "auto") == 0 ? types[0] : NULL;
-}
-
-tomos_status tomos_backend_open(tomos_backend **backend, const char *name)
-{
-	*backend = NULL;
-	if (!name)
-		name = "auto";
-	size_t length = strcspn(name, ":");
-	const BackendType *type = find_type(name, length);
-	if (!type) {
-		int index;
-		return choice_find("backend", tomos_backend_names(), name, &index);
-	}
+	const BackendType *type = backends[index].type;
+	if (!type)
+		TRY(module_find(backends[index].name, &type));
 	TRY(mem_zeroed(backend, 1, sizeof **backend, "a backend"));
 	(*backend)->type = type;
-	tomos_status status = type->open(*backend, name[length] ? name + length + 1 : "");
+	tomos_status status = type->open(*backend, argument);
 	if (status != TOMOS_OK) {
 		mem_free(*backend);
 		*backend = NULL;
 	}
 	return status;
+}
+
+static tomos_status open_auto(tomos_backend **backend)
+{
+	tomos_status status = TOMOS_NO_DEVICE;
+	for (int i = 0; i < COUNT(backends) && status != TOMOS_OK; i++)
+		status = open_type(backend, i, "");
+	return status;
+}
+
+/* "cpu", or "cpu:..." with what the backend makes of the rest. */
+tomos_status tomos_backend_open(tomos_backend **backend, const char *name)
+{
+	*backend = NULL;
+	if (!name || strcmp(name, "auto") == 0)
+		return open_auto(backend);
+	size_t length = strcspn(name, ":");
+	for (int i = 0; i < COUNT(backends); i++)
+		if (strlen(backends[i].name) == length &&
+			memcmp(backends[i].name, name, length) == 0)
+			return open_type(backend, i, name[length] ? name + length + 1 : "");
+	int index;
+	return choice_find("backend", tomos_backend_names(), name, &index);
 }
 
 void tomos_backend_close(tomos_backend *backend)

@@ -23,6 +23,13 @@ enum {
 #undef KERNEL
 extern const KernelRow kernel_rows[KERNEL_COUNT];
 
+/* What a backend keeps with a plan from one call to the next: the views on a card, say. */
+typedef struct {
+	tomos_backend *owner;
+	void *data;
+	void (*release)(tomos_backend *owner, void *data);
+} PlanKeep;
+
 /* A scan seen from a grid, ready for the kernels; the same for forward and adjoint. */
 typedef struct {
 	tomos_grid grid;
@@ -30,7 +37,8 @@ typedef struct {
 	KernelGrid whole;
 	KernelModel model;
 	KernelView *views;
-	bool plain; /* no tuned kernels */
+	PlanKeep *keep; /* of the plan's own, changed by backends */
+	bool plain;     /* no tuned kernels */
 } Plan;
 
 tomos_status plan_make(
@@ -61,6 +69,7 @@ struct tomos_backend {
 
 struct BackendType {
 	const char *name;
+	int64_t chunk; /* floats of projections that are best filtered and projected at a time */
 	tomos_status (*open)(tomos_backend *backend, const char *argument);
 	void (*close)(tomos_backend *backend);
 	tomos_status (*alloc)(

@@ -121,6 +121,7 @@ tomos_status plan_make(
 	TRY_OR_DONE(tomos_geometry_views(
 		&plan->scan, scan->rows, scan->columns, scan->views, scan->count));
 	TRY_OR_DONE(mem_alloc(&plan->views, scan->count, sizeof *plan->views, "the views"));
+	TRY_OR_DONE(mem_zeroed(&plan->keep, 1, sizeof *plan->keep, "the views"));
 	for (int64_t i = 0; i < scan->count; i++)
 		view_rays(&plan->views[i], &scan->views[i], plan);
 	plan->model.planar = is_planar(plan);
@@ -141,8 +142,10 @@ tomos_status plan_part(Plan *part, const Plan *whole, const int64_t *views, int6
 	*part = *whole;
 	part->scan = NULL;
 	part->views = NULL;
+	part->keep = NULL;
 	TRY_OR_DONE(mem_alloc(&list, count, sizeof *list, "the views"));
 	TRY_OR_DONE(mem_alloc(&part->views, count, sizeof *part->views, "the views"));
+	TRY_OR_DONE(mem_zeroed(&part->keep, 1, sizeof *part->keep, "the views"));
 	for (int64_t i = 0; i < count; i++) {
 		list[i] = whole->scan->views[views[i]];
 		part->views[i] = whole->views[views[i]];
@@ -158,6 +161,9 @@ done:
 
 void plan_free(Plan *plan)
 {
+	if (plan->keep && plan->keep->data)
+		plan->keep->release(plan->keep->owner, plan->keep->data);
+	mem_free(plan->keep);
 	tomos_geometry_free(plan->scan);
 	mem_free(plan->views);
 	memset(plan, 0, sizeof *plan);

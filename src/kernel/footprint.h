@@ -28,7 +28,7 @@ KERNEL_FN FootprintShadow footprint_shadow(
 	double z = fabs(f[2] - shadow.centre * view->depth[2]) / depth;
 	shadow.wide = fmax(fmax(x, y), fmax(z, 1e-9));
 	double rest = x * x + y * y + z * z - shadow.wide * shadow.wide;
-	shadow.narrow = fmin(sqrt(fmax(rest, 0)), shadow.wide);
+	shadow.narrow = fmin(sqrt(fmax(rest, 0.0)), shadow.wide);
 	shadow.reach = 0.5 * (shadow.wide + shadow.narrow);
 	return shadow;
 }

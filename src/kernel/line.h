@@ -13,7 +13,7 @@
 KERNEL_FN double line_leaves(double p, double slope)
 {
 	double edge = slope > 0 ? floor(p) + 1 : floor(p);
-	return slope == 0 ? 1 : fmin((edge - p) / slope, 1);
+	return slope == 0 ? 1 : fmin((edge - p) / slope, 1.0);
 }
 
 KERNEL_FN void line_ray(const KernelGrid *grid, const KernelModel *model, const KernelRay *ray,

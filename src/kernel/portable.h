@@ -20,6 +20,11 @@ typedef long int64_t;
 #define KERNEL_ADD(pointer, value) (*(pointer) += (value))
 #endif
 
+/* What an entry counts for in sums; `power` of the backends counts other than the entry itself. */
+#ifndef KERNEL_WEIGHT
+#define KERNEL_WEIGHT(meet, weight) (weight)
+#endif
+
 /* The voxels at hand: the box [low, high) of a grid of n voxels, stored [z][y][x]. */
 typedef struct {
 	int64_t n[3], low[3], high[3];
@@ -61,9 +66,9 @@ typedef struct {
 KERNEL_FN void kernel_meet(KernelMeet *meet, const int mode, int64_t index, double weight)
 {
 	if (mode == MEET_SUM) {
-		meet->value += weight * meet->data[index];
+		meet->value += KERNEL_WEIGHT(meet, weight) * meet->data[index];
 	} else if (mode == MEET_SPREAD) {
-		KERNEL_ADD(&meet->data[index], (float)(weight * meet->value));
+		KERNEL_ADD(&meet->data[index], (float)(KERNEL_WEIGHT(meet, weight) * meet->value));
 	} else {
 		if (meet->index) {
 			meet->index[meet->count] = index;

@@ -52,7 +52,7 @@ static inline Problem problem_make(
 	memcpy(bodies, problem_bodies, sizeof bodies);
 	for (int i = 0; strcmp(geometry, "cone") != 0 && i < COUNT(bodies); i++)
 		bodies[i].axes[2] = INFINITY;
-	OK(tomos_backend_open(&p.backend, "cpu"));
+	OK(tomos_backend_open(&p.backend, test_backend()));
 	problem_scan(&p, geometry, n, views);
 	tomos_projector_options o = tomos_projector_defaults();
 	o.forward = projector;

@@ -47,7 +47,7 @@ static inline double scene_reach(const tomos_scan_options *o)
 static inline Scene scene_make(const tomos_scan_options *o)
 {
 	Scene s;
-	OK(tomos_backend_open(&s.backend, "cpu"));
+	OK(tomos_backend_open(&s.backend, test_backend()));
 	OK(tomos_geometry_make(&s.scan, o));
 	double radius = 0.7 * scene_reach(o);
 	s.body = (tomos_ellipsoid){.centre = {0.1 * radius, -0.06 * radius, 0},

@@ -33,7 +33,7 @@ static Study study_make(int64_t n, int64_t views)
 	Distances d;
 	tomos_scan_options o = scene_scan("cone", n, 3.0 / (double)n, &d);
 	o.rows = n, o.views = views;
-	OK(tomos_backend_open(&s.backend, "cpu"));
+	OK(tomos_backend_open(&s.backend, test_backend()));
 	OK(tomos_geometry_make(&s.scan, &o));
 	OK(tomos_phantom_named(&s.head, "shepp-logan-modified", NULL));
 	OK(tomos_grid_centred(&s.grid, n, n, n, 2.0 / (double)n));

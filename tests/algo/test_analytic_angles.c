@@ -405,7 +405,7 @@ static tomos_status try_scan(const tomos_geometry *scan)
 {
 	tomos_backend *backend;
 	tomos_grid grid;
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	OK(tomos_grid_centred(&grid, 4, 4, 1, 1));
 	int64_t count = tomos_geometry_count(scan), rows = tomos_geometry_rows(scan);
 	int64_t columns = tomos_geometry_columns(scan);

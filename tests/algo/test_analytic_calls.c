@@ -176,7 +176,7 @@ static void progress_and_cancelling(void **state)
 	float *data = calloc(70 * 1024 * 256, sizeof *data), x[8];
 	tomos_array b = tomos_array_of(data, 70, 1024, 256), image = tomos_array_of(x, 2, 2, 2);
 	OK(tomos_geometry_make(&scan, &o));
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	OK(tomos_grid_centred(&grid, 2, 2, 2, 1));
 	Seen seen = {0};
 	tomos_progress progress = {see, &seen};

@@ -28,7 +28,7 @@ static Sample sample_make(const char *kind, int64_t n, int64_t views)
 	o.axis = &axis, o.axis_count = 1;
 	if (strcmp(kind, "turned cone") == 0)
 		o.roll = 0.03, o.slant = -0.05, o.swivel = 0.04;
-	OK(tomos_backend_open(&s.backend, "cpu"));
+	OK(tomos_backend_open(&s.backend, test_backend()));
 	OK(tomos_geometry_make(&s.scan, &o));
 	tomos_phantom_options p = tomos_phantom_defaults();
 	p.radius = 0.46 * (double)n / (cone || fan ? 1.5 : 1);

@@ -276,7 +276,7 @@ static void taps_and_transforms_agree(void **state)
 	(void)state;
 	static const int64_t widths[] = {1, 2, 3, 7, 31, 64, 97, 128, 251};
 	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	Case c = {.state = 5};
 	double worst[3] = {0};
 	for (int w = 0; w < (CASE_SLOW ? 7 : 9); w++)
@@ -309,7 +309,7 @@ static void transforms_length_does_not_matter(void **state)
 	(void)state;
 	enum { WIDTH = 61, KERNEL = 40 };
 	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	Case c = {.state = 6};
 	Rows r = rows_make(&c, WIDTH, KERNEL, PADDING_ZERO);
 	float *wanted = rows_filter(backend, &r, false);
@@ -336,7 +336,7 @@ static void rows_are_weighted(void **state)
 {
 	(void)state;
 	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	Case c = {.state = 7};
 	Rows r = rows_make(&c, 37, 1, PADDING_ZERO);
 	r.spec.kernel = NULL;
@@ -361,7 +361,7 @@ static void rows_are_placed(void **state)
 	(void)state;
 	enum { SEEN = 20, BEFORE = 7, WIDE = 33 };
 	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	Case c = {.state = 8};
 	Rows r = rows_make(&c, WIDE, 1, PADDING_ZERO);
 	r.spec.kernel = NULL;
@@ -393,7 +393,7 @@ static void too_many_columns_are_refused(void **state)
 {
 	(void)state;
 	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	double kernel = 1;
 	FilterSpec spec = {.rows = 1,
 		.columns = (int64_t)1 << 28,

@@ -62,7 +62,7 @@ static float *reconstruct(const tomos_scan_options *o, const tomos_grid *grid, f
 {
 	tomos_backend *backend;
 	tomos_geometry *scan;
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	OK(tomos_geometry_make(&scan, o));
 	float *x = malloc((size_t)(grid->n[0] * grid->n[1] * grid->n[2]) * sizeof *x);
 	tomos_array b = tomos_array_of(data, o->angles_count, o->rows, o->columns);

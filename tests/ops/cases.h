@@ -43,6 +43,13 @@ enum { CASE_SLOW = 0 };
 enum { CASE_SLOW = 0 };
 #endif
 
+/* The backend that tests run on: the cpu, or the one that TOMOS_TEST_BACKEND names. */
+static inline const char *test_backend(void)
+{
+	const char *name = getenv("TOMOS_TEST_BACKEND");
+	return name && *name ? name : "cpu";
+}
+
 static const char *const case_kinds[] = {"parallel", "fan", "cone", "laminography", "helix",
 	"lebedev", "slice", "stack", "vectors", "stack across y", "stack across x"};
 enum { CASE_KINDS = sizeof case_kinds / sizeof case_kinds[0] };

@@ -43,7 +43,7 @@ static void adjoints(void **state)
 {
 	(void)state;
 	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	printf("adjoint error |<Ax,y> - <x,A'y>| / (||Ax|| ||y||), %d cases\n", CASES);
 	for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
 		double worst = 0;

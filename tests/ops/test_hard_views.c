@@ -9,7 +9,7 @@ static double largest_difference(const tomos_grid *grid, const tomos_view *views
 	tomos_backend *backend;
 	tomos_geometry *scan;
 	tomos_op *op;
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	OK(tomos_geometry_views(&scan, rows, columns, views, count));
 	int64_t pixels = count * rows * columns, voxels = grid->n[0] * grid->n[1] * grid->n[2];
 	float *y = malloc((size_t)pixels * sizeof *y), *x[2];
@@ -80,7 +80,7 @@ static void rays_in_outermost_faces(void **state)
 	static const double places[] = {-0.5, 3.5, 3.5 - 1e-9, -0.5 - 1e-9, 1.5};
 	static const double lengths[] = {4, 0, 0, 4, 4};
 	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	for (int i = 0; i < 5; i++)
 		for (int m = 0; m < 2; m++) {
 			tomos_view view = {{0, 1, 0, 0}, {places[i], -9, 0}, {1, 0, 0}, {0, 0, 1}};
@@ -123,7 +123,7 @@ static void directions_of_any_length(void **state)
 	(void)state;
 	tomos_grid grid = {{9, 9, 1}, {-4, -4, 0}, {1, 1, 1}};
 	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	static const char *const models[] = {"joseph", "line", "voxel", "footprint"};
 	for (int m = 0; m < 4; m++) {
 		float y[2];

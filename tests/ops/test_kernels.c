@@ -38,7 +38,7 @@ static tomos_backend *level(const char *name)
 {
 	tomos_backend *backend = NULL;
 	setenv("TOMOS_CPU", name, 1);
-	if (tomos_backend_open(&backend, "cpu") != TOMOS_OK)
+	if (tomos_backend_open(&backend, test_backend()) != TOMOS_OK)
 		backend = NULL;
 	unsetenv("TOMOS_CPU");
 	return backend;
@@ -92,7 +92,7 @@ static void marching_is_columns(void **state)
 {
 	(void)state;
 	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	double worst = 0;
 	for (int i = 0; i < CASES; i++) {
 		Case c = case_make(i);
@@ -110,7 +110,7 @@ static void threads_do_not_matter(void **state)
 {
 	(void)state;
 	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	static const char *const models[] = {"joseph", "line", "voxel", "footprint"};
 	for (int i = 0; i < CASES; i++) {
 		Case c = case_make(i);

@@ -10,7 +10,7 @@ static tomos_backend *backend;
 static int open_backend(void **state)
 {
 	(void)state;
-	return tomos_backend_open(&backend, "cpu") == TOMOS_OK ? 0 : -1;
+	return tomos_backend_open(&backend, test_backend()) == TOMOS_OK ? 0 : -1;
 }
 
 static int close_backend(void **state)

@@ -152,7 +152,13 @@ static void backends(void **state)
 	OK(tomos_backend_open(&backend, NULL));
 	tomos_backend_close(backend);
 	unsetenv("TOMOS_CPU");
-	assert_non_null(strstr(tomos_backend_names(), "auto|cpu"));
+	assert_string_equal(tomos_backend_names(), "auto|cuda|cpu|opencl");
+	setenv("TOMOS_MODULES", "nowhere", 1);
+	REFUSED(tomos_backend_open(&backend, "opencl"), TOMOS_NO_DEVICE,
+		"the opencl backend cannot be opened: nowhere/libtomos_opencl.so");
+	OK(tomos_backend_open(&backend, "auto"));
+	tomos_backend_close(backend);
+	unsetenv("TOMOS_MODULES");
 }
 
 /* ---- applying --------------------------------------------------------------------------------- */

@@ -279,7 +279,7 @@ static void orders_of_theory(void **state)
 	(void)state;
 	tomos_backend *backend;
 	double orders[MODELS] = {0};
-	OK(tomos_backend_open(&backend, "cpu"));
+	OK(tomos_backend_open(&backend, test_backend()));
 	printf("relative L2 error of forward projections against closed form\n");
 	for (int i = 0; i < SETTINGS; i++) {
 		study(&settings[i], "ball", backend, orders);

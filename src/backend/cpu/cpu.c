@@ -324,6 +324,7 @@ static tomos_status cpu_largest(tomos_backend *backend, int64_t n, const float *
 
 const BackendType cpu_backend = {
 	.name = "cpu",
+	.chunk = 8 << 20,
 	.open = cpu_open,
 	.close = cpu_close,
 	.alloc = cpu_alloc,

@@ -1,0 +1,32 @@
+# Backends of graphics cards: libraries of their own beside libtomos, opened when they are asked for.
+option(TOMOS_CUDA "build the CUDA backend, where there is a compiler for it" ON)
+set(TOMOS_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100-real 120
+	CACHE STRING "cards the CUDA backend is compiled for; the last also for later ones")
+
+function(tomos_add_module name)
+	add_library(tomos_${name} MODULE ${ARGN} src/backend/module/link.c)
+	target_include_directories(tomos_${name} PRIVATE include src)
+	target_compile_definitions(tomos_${name} PRIVATE _GNU_SOURCE)
+	set_target_properties(tomos_${name} PROPERTIES C_VISIBILITY_PRESET hidden
+		CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden)
+	install(TARGETS tomos_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endfunction()
+
+# Languages are enabled at the top, not inside a function.
+if(TOMOS_CUDA)
+	include(CheckLanguage)
+	check_language(CUDA)
+	find_package(CUDAToolkit QUIET)
+	if(CMAKE_CUDA_COMPILER AND TARGET CUDA::cufft)
+		set(CMAKE_CUDA_ARCHITECTURES ${TOMOS_CUDA_ARCHITECTURES})
+		enable_language(CUDA)
+		file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS src/backend/cuda/*.cu src/backend/cuda/tuned/*.cu)
+		tomos_add_module(cuda ${CUDA_SOURCES})
+		set_target_properties(tomos_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static)
+		target_compile_options(tomos_cuda PRIVATE
+			$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --compiler-options=-Wall,-Wextra,-Wno-missing-field-initializers>)
+		target_link_libraries(tomos_cuda PRIVATE CUDA::cufft)
+	else()
+		message(STATUS "there is no CUDA compiler with cuFFT, so no CUDA backend")
+	endif()
+endif()

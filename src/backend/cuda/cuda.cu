@@ -1,0 +1,366 @@
+/* A card as a backend: opening it, its memory, and the way between callers' arrays and it. */
+#include "backend/cuda/cuda.h"
+
+enum { STAGE_FLOATS = 8 << 20, COPY_FLOATS = 1 << 16 };
+
+tomos_status cuda_failed(cudaError_t error, const char *doing)
+{
+	tomos_status status =
+		error == cudaErrorMemoryAllocation ? TOMOS_NO_MEMORY : TOMOS_NO_DEVICE;
+	cudaGetLastError(); /* a failure that is not final must not be met again */
+	return fail(status, "the card failed at %s: %s", doing, cudaGetErrorString(error));
+}
+
+tomos_status cuda_use(const tomos_backend *backend)
+{
+	CUDA_TRY(cudaSetDevice(device_of(backend)->number), "choosing it");
+	return TOMOS_OK;
+}
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+static tomos_status parse_number(const char *argument, int count, int *number)
+{
+	char extra;
+	*number = 0;
+	if (*argument && sscanf(argument, "%d%c", number, &extra) != 1)
+		return fail(TOMOS_BAD_VALUE, "cuda:%s: a card is named by its number, as cuda:0",
+			argument);
+	if (*number < 0 || *number >= count)
+		return fail(TOMOS_NO_DEVICE,
+			"there is no card %d: the driver has %d, counted from 0", *number, count);
+	return TOMOS_OK;
+}
+
+static tomos_status make_parts(CudaDevice *d)
+{
+	CUDA_TRY(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "making a stream");
+	CUDA_TRY(cudaMalloc((void **)&d->partial, SUM_BLOCKS * sizeof(double)), "opening it");
+	CUDA_TRY(cudaHostAlloc((void **)&d->total, sizeof(double), cudaHostAllocMapped),
+		"opening it");
+	CUDA_TRY(cudaHostGetDevicePointer((void **)&d->total_there, d->total, 0), "opening it");
+	for (int i = 0; i < STAGES; i++)
+		CUDA_TRY(cudaEventCreateWithFlags(&d->staged[i], cudaEventDisableTiming),
+			"making an event");
+	return TOMOS_OK;
+}
+
+static void cuda_close(tomos_backend *backend)
+{
+	CudaDevice *d = device_of(backend);
+	if (cudaSetDevice(d->number) == cudaSuccess) {
+		for (int i = 0; i < STAGES; i++) {
+			cudaFreeHost(d->stage[i]);
+			if (d->staged[i])
+				cudaEventDestroy(d->staged[i]);
+		}
+		for (int i = 0; i < SCRATCHES; i++)
+			cudaFree(d->scratch[i].data);
+		cudaFree(d->partial);
+		cudaFreeHost(d->total);
+		if (d->stream)
+			cudaStreamDestroy(d->stream);
+		cudaGetLastError();
+	}
+	pthread_mutex_destroy(&d->lock);
+	mem_free(d);
+}
+
+static tomos_status cuda_open(tomos_backend *backend, const char *argument)
+{
+	int count = 0, number;
+	cudaError_t error = cudaGetDeviceCount(&count);
+	if (error != cudaSuccess || count == 0)
+		return fail(TOMOS_NO_DEVICE, "there is no NVIDIA card to use: %s",
+			error != cudaSuccess ? cudaGetErrorString(error) : "the driver has none");
+	TRY(parse_number(argument, count, &number));
+	cudaDeviceProp about;
+	CUDA_TRY(cudaSetDevice(number), "choosing it");
+	CUDA_TRY(cudaGetDeviceProperties(&about, number), "asking it");
+	CudaDevice *d;
+	TRY(mem_zeroed(&d, 1, sizeof *d, "a card"));
+	d->number = number;
+	d->processors = about.multiProcessorCount;
+	pthread_mutex_init(&d->lock, NULL);
+	backend->own = d;
+	tomos_status status = make_parts(d);
+	if (status != TOMOS_OK)
+		cuda_close(backend);
+	snprintf(backend->description, sizeof backend->description,
+		"cuda:%d (%.60s, %d processors, %.0f GiB)", number, about.name, d->processors,
+		(double)about.totalGlobalMem / (1 << 30));
+	return status;
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+static tomos_status take(CudaDevice *d, float **data, int64_t count, const char *what)
+{
+	cudaError_t error =
+		cudaMalloc((void **)data, (size_t)(count > 0 ? count : 1) * sizeof(float));
+	d->counts.allocations++;
+	if (error == cudaErrorMemoryAllocation) {
+		size_t free_bytes = 0, all = 0;
+		cudaGetLastError();
+		cudaMemGetInfo(&free_bytes, &all);
+		return fail(TOMOS_NO_MEMORY,
+			"no memory on the card for %s: %.2f GiB wanted, %.2f of %.2f GiB are free",
+			what, (double)count * sizeof(float) / (1 << 30),
+			(double)free_bytes / (1 << 30), (double)all / (1 << 30));
+	}
+	return error == cudaSuccess ? TOMOS_OK : cuda_failed(error, "taking memory");
+}
+
+static tomos_status cuda_alloc(tomos_backend *b, float **data, int64_t count, const char *what)
+{
+	*data = NULL;
+	TRY(cuda_use(b));
+	return take(device_of(b), data, count, what);
+}
+
+static void cuda_release(tomos_backend *b, float *data)
+{
+	if (cuda_use(b) == TOMOS_OK)
+		cudaFree(data);
+}
+
+tomos_status cuda_scratch(
+	tomos_backend *backend, int which, int64_t count, float **data, const char *what)
+{
+	CudaScratch *s = &device_of(backend)->scratch[which];
+	if (s->count < count) {
+		cudaFree(s->data); /* waits for kernels that still use it */
+		*s = (CudaScratch){NULL, 0};
+		TRY(take(device_of(backend), &s->data, count, what));
+		s->count = count;
+	}
+	*data = s->data;
+	return TOMOS_OK;
+}
+
+static tomos_status cuda_sync(tomos_backend *b)
+{
+	TRY(cuda_use(b));
+	device_of(b)->counts.waits++;
+	CUDA_TRY(cudaStreamSynchronize(device_of(b)->stream), "its work");
+	return TOMOS_OK;
+}
+
+/* ---- callers' arrays ---------------------------------------------------------------------- */
+
+static bool is_contiguous(const tomos_array *a)
+{
+	return a->stride[2] == 1 && a->stride[1] == a->shape[2] &&
+	       a->stride[0] == a->shape[1] * a->shape[2];
+}
+
+/* Elements first .. first + count - 1 of an array, in C order, from or to packed memory. */
+typedef struct {
+	const tomos_array *array;
+	float *packed;
+	int64_t first, count;
+	bool out;
+} Staging;
+
+static void copy_run(const Staging *s, int64_t at, int64_t count)
+{
+	const tomos_array *a = s->array;
+	int64_t n = a->shape[2], line = (s->first + at) / n, k = (s->first + at) % n;
+	float *host = a->data + line / a->shape[1] * a->stride[0] +
+		      line % a->shape[1] * a->stride[1] + k * a->stride[2];
+	float *packed = s->packed + at;
+	if (a->stride[2] == 1) {
+		memcpy(s->out ? host : packed, s->out ? packed : host,
+			(size_t)count * sizeof(float));
+		return;
+	}
+	for (int64_t i = 0; i < count; i++)
+		if (s->out)
+			host[i * a->stride[2]] = packed[i];
+		else
+			packed[i] = host[i * a->stride[2]];
+}
+
+static void copy_part(void *user, int64_t index)
+{
+	const Staging *s = (const Staging *)user;
+	int64_t at = index * COPY_FLOATS, end = min64(at + COPY_FLOATS, s->count);
+	while (at < end) {
+		int64_t rest = s->array->shape[2] - (s->first + at) % s->array->shape[2];
+		int64_t count = min64(rest, end - at);
+		copy_run(s, at, count);
+		at += count;
+	}
+}
+
+static void stage_copy(Staging s)
+{
+	parallel_for((s.count + COPY_FLOATS - 1) / COPY_FLOATS, copy_part, &s);
+}
+
+static tomos_status make_stages(CudaDevice *d)
+{
+	for (int i = 0; i < STAGES && !d->stage[i]; i++)
+		CUDA_TRY(cudaMallocHost((void **)&d->stage[i], STAGE_FLOATS * sizeof(float)),
+			"taking memory for transfers");
+	return TOMOS_OK;
+}
+
+static tomos_status stages_in(CudaDevice *d, float *data, const tomos_array *host, int64_t total)
+{
+	int i = 0;
+	for (int64_t at = 0; at < total; at += STAGE_FLOATS, i = (i + 1) % STAGES) {
+		int64_t count = min64(STAGE_FLOATS, total - at);
+		CUDA_TRY(cudaEventSynchronize(d->staged[i]), "a transfer");
+		stage_copy((Staging){host, d->stage[i], at, count, false});
+		CUDA_TRY(cudaMemcpyAsync(data + at, d->stage[i], (size_t)count * sizeof(float),
+				 cudaMemcpyHostToDevice, d->stream),
+			"a transfer");
+		CUDA_TRY(cudaEventRecord(d->staged[i], d->stream), "a transfer");
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status stage_out(CudaDevice *d, const float *data, int64_t at, int64_t total, int i)
+{
+	if (at >= total)
+		return TOMOS_OK;
+	CUDA_TRY(cudaMemcpyAsync(d->stage[i], data + at,
+			 (size_t)min64(STAGE_FLOATS, total - at) * sizeof(float),
+			 cudaMemcpyDeviceToHost, d->stream),
+		"a transfer");
+	CUDA_TRY(cudaEventRecord(d->staged[i], d->stream), "a transfer");
+	return TOMOS_OK;
+}
+
+/* While one stage is copied on, the other is being filled. */
+static tomos_status stages_out(
+	CudaDevice *d, const float *data, const tomos_array *host, int64_t total)
+{
+	int i = 0;
+	TRY(stage_out(d, data, 0, total, 0));
+	for (int64_t at = 0; at < total; at += STAGE_FLOATS, i = (i + 1) % STAGES) {
+		TRY(stage_out(d, data, at + STAGE_FLOATS, total, (i + 1) % STAGES));
+		CUDA_TRY(cudaEventSynchronize(d->staged[i]), "a transfer");
+		stage_copy((Staging){host, d->stage[i], at, min64(STAGE_FLOATS, total - at), true});
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status transfer(tomos_backend *b, float *data, const tomos_array *host, bool out)
+{
+	CudaDevice *d = device_of(b);
+	int64_t total = host->shape[0] * host->shape[1] * host->shape[2];
+	TRY(cuda_use(b));
+	pthread_mutex_lock(&d->lock);
+	d->counts.transfers++;
+	tomos_status status = make_stages(d);
+	if (status == TOMOS_OK)
+		status = out ? stages_out(d, data, host, total) : stages_in(d, data, host, total);
+	pthread_mutex_unlock(&d->lock);
+	return status;
+}
+
+static tomos_status cuda_put(tomos_backend *b, float *data, const tomos_array *host)
+{
+	return transfer(b, data, host, false);
+}
+
+static tomos_status cuda_get(tomos_backend *b, const float *data, const tomos_array *host)
+{
+	return transfer(b, (float *)data, host, true);
+}
+
+/* Arrays on this card are numbered from 1: 0 is the host's memory. */
+static float *cuda_in_place(tomos_backend *b, const tomos_array *array)
+{
+	bool here = array->device == device_of(b)->number + 1;
+	return here && is_contiguous(array) ? array->data : NULL;
+}
+
+/* ---- plans -------------------------------------------------------------------------------- */
+
+static void plan_release(tomos_backend *backend, void *data)
+{
+	CudaPlan *kept = (CudaPlan *)data;
+	if (cuda_use(backend) == TOMOS_OK)
+		cudaFree(kept->views);
+	mem_free(kept);
+}
+
+static tomos_status plan_send(tomos_backend *backend, const Plan *plan, CudaPlan *kept)
+{
+	size_t bytes = (size_t)plan->scan->count * sizeof *plan->views;
+	device_of(backend)->counts.allocations++;
+	CUDA_TRY(cudaMalloc((void **)&kept->views, bytes), "taking memory for the views");
+	CUDA_TRY(cudaMemcpyAsync(kept->views, plan->views, bytes, cudaMemcpyHostToDevice,
+			 device_of(backend)->stream),
+		"sending the views");
+	return TOMOS_OK;
+}
+
+tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan **kept)
+{
+	PlanKeep *keep = plan->keep;
+	if (keep->data && keep->owner != backend) {
+		keep->release(keep->owner, keep->data);
+		keep->data = NULL;
+	}
+	if (!keep->data) {
+		CudaPlan *made;
+		TRY(mem_zeroed(&made, 1, sizeof *made, "the views"));
+		tomos_status status = plan_send(backend, plan, made);
+		if (status != TOMOS_OK) {
+			plan_release(backend, made);
+			return status;
+		}
+		*keep = (PlanKeep){backend, made, plan_release};
+	}
+	*kept = (const CudaPlan *)keep->data;
+	return TOMOS_OK;
+}
+
+extern "C" {
+extern const BackendType module_backend;
+const BackendType module_backend = {
+	.name = "cuda",
+	.chunk = 256 << 20,
+	.open = cuda_open,
+	.close = cuda_close,
+	.alloc = cuda_alloc,
+	.release = cuda_release,
+	.put = cuda_put,
+	.get = cuda_get,
+	.in_place = cuda_in_place,
+	.project = cuda_project,
+	.filter_open = cuda_filter_open,
+	.filter_close = cuda_filter_close,
+	.filter = cuda_filter,
+	.sync = cuda_sync,
+	.row = NULL,
+	.power = cuda_power,
+	.fill = cuda_fill,
+	.axpy = cuda_axpy,
+	.xpay = cuda_xpay,
+	.mul = cuda_mul,
+	.mul_axpy = cuda_mul_axpy,
+	.invert = cuda_invert,
+	.clamp = cuda_clamp,
+	.dot = cuda_dot,
+	.copy = cuda_copy,
+	.scale = cuda_scale,
+	.root = cuda_root,
+	.inside = cuda_inside,
+	.ratio = cuda_ratio,
+	.soft = cuda_soft,
+	.step = cuda_step,
+	.distance = cuda_distance,
+	.shorten = cuda_shorten,
+	.unit = cuda_unit,
+	.largest = cuda_largest,
+	.gather = NULL,
+	.scatter = NULL,
+	.gradient = cuda_gradient,
+	.gradient_adjoint = cuda_gradient_adjoint,
+};
+}

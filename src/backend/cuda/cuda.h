@@ -1,0 +1,134 @@
+/* The CUDA backend: one card, one stream in which everything happens in order. */
+#ifndef CUDA_H
+#define CUDA_H
+
+/* Before the headers of ours, which are C: these differ in C++. */
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cuda_runtime.h>
+
+/* The shared texts as this compiler takes them. */
+#define KERNEL_FN static __device__ __forceinline__
+#define KERNEL_GLOBAL
+#define KERNEL_ADD(pointer, value) atomicAdd(pointer, value)
+
+extern "C" {
+#include "backend/backend.h"
+}
+
+enum { SUM_BLOCKS = 1024, SUM_THREADS = 256, STAGES = 2, SCRATCHES = 4 };
+
+/* What happened on a card, for the test that counts: an iteration must not allocate or transfer. */
+typedef struct {
+	int64_t allocations, transfers, waits;
+} CudaCounts;
+
+/* Memory that kernels keep for themselves from one call to the next. */
+typedef struct {
+	float *data;
+	int64_t count;
+} CudaScratch;
+
+typedef struct {
+	int number, processors;
+	cudaStream_t stream;
+	double *partial;                /* sums of blocks, on the card */
+	double *total, *total_there;    /* their sum, in memory that both see */
+	float *stage[STAGES];           /* pinned, between callers' arrays and the card */
+	cudaEvent_t staged[STAGES];     /* when the card is done with it */
+	CudaScratch scratch[SCRATCHES]; /* see cuda_scratch */
+	pthread_mutex_t lock;           /* of scratch, stages and plans */
+	CudaCounts counts;
+} CudaDevice;
+
+/* What a plan keeps on the card. */
+typedef struct {
+	KernelView *views;
+} CudaPlan;
+
+static inline CudaDevice *device_of(const tomos_backend *backend)
+{
+	return (CudaDevice *)backend->own;
+}
+
+/* A failed call as a status and a sentence. */
+tomos_status cuda_failed(cudaError_t error, const char *doing);
+
+#define CUDA_TRY(call, doing) \
+	do { \
+		cudaError_t cuda_try = (call); \
+		if (cuda_try != cudaSuccess) \
+			return cuda_failed(cuda_try, doing); \
+	} while (0)
+
+/* After a launch: what can be known of it without waiting. */
+#define CUDA_LAUNCHED(doing) CUDA_TRY(cudaGetLastError(), doing)
+
+/* Makes the card current in this thread. */
+tomos_status cuda_use(const tomos_backend *backend);
+
+/* Scratch number `which`, of at least `count` floats; it lasts till the next call that wants more. The
+ * stream keeps users of the same scratch apart. */
+tomos_status cuda_scratch(
+	tomos_backend *backend, int which, int64_t count, float **data, const char *what);
+/* The views of a plan on the card. */
+tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan **kept);
+
+/* A tuned kernel does a whole request, or says that it does not apply. */
+typedef struct {
+	const char *name;
+	int kernel;
+	Direction direction;
+	bool (*applies)(const Projecting *what);
+	tomos_status (*run)(tomos_backend *backend, const Projecting *what);
+} CudaTuned;
+
+extern const CudaTuned cuda_tuned[];
+extern const int cuda_tuned_count;
+
+tomos_status cuda_project(tomos_backend *backend, const Projecting *what);
+tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int power);
+tomos_status cuda_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
+void cuda_filter_close(tomos_backend *backend, Filter *filter);
+tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t count,
+	const FilterView *views, const float *in, float *out);
+
+/* The vector verbs of BackendType. */
+tomos_status cuda_fill(tomos_backend *b, int64_t n, float value, float *x);
+tomos_status cuda_axpy(tomos_backend *b, int64_t n, float a, const float *x, float *y);
+tomos_status cuda_xpay(tomos_backend *b, int64_t n, const float *x, float a, float *y);
+tomos_status cuda_mul(tomos_backend *b, int64_t n, const float *w, float *y);
+tomos_status cuda_mul_axpy(
+	tomos_backend *b, int64_t n, float a, const float *w, const float *x, float *y);
+tomos_status cuda_invert(tomos_backend *b, int64_t n, float least, float *x);
+tomos_status cuda_clamp(tomos_backend *b, int64_t n, float low, float high, float *x);
+tomos_status cuda_dot(tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
+tomos_status cuda_copy(tomos_backend *b, int64_t n, const float *x, float *y);
+tomos_status cuda_scale(tomos_backend *b, int64_t n, float a, float *y);
+tomos_status cuda_root(tomos_backend *b, int64_t n, float *y);
+tomos_status cuda_inside(tomos_backend *b, int64_t n, float *y);
+tomos_status cuda_ratio(tomos_backend *b, int64_t n, const float *x, float least, float *y);
+tomos_status cuda_soft(tomos_backend *b, int64_t n, float a, float *y);
+tomos_status cuda_step(tomos_backend *b, int64_t n, float a, const float *w, const float *x,
+	float low, float high, float *y);
+tomos_status cuda_distance(
+	tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
+tomos_status cuda_largest(tomos_backend *b, int64_t n, const float *x, double *result);
+tomos_status cuda_shorten(tomos_backend *b, int64_t n, int parts, float longest, float *y);
+tomos_status cuda_unit(tomos_backend *b, int64_t n, int parts, float least, float *y);
+tomos_status cuda_gradient(tomos_backend *b, const int64_t shape[3], const float *x, float *field);
+tomos_status cuda_gradient_adjoint(
+	tomos_backend *b, const int64_t shape[3], const float *field, float *x);
+
+static inline unsigned cuda_blocks(int64_t n, int64_t size, int64_t most)
+{
+	int64_t blocks = (n + size - 1) / size;
+	return (unsigned)(blocks < most ? blocks : most);
+}
+
+#endif

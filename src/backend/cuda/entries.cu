@@ -1,0 +1,13 @@
+/* The shared texts once more, with powers of the entries: 1 where there is one, or its square. */
+#define KERNEL_WEIGHT(meet, weight) ((meet)->count == 0 ? 1 : (weight) * (weight))
+#include "backend/cuda/loops.h"
+
+tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int power)
+{
+	CudaDevice *d = device_of(backend);
+	TRY(cuda_use(backend));
+	pthread_mutex_lock(&d->lock);
+	tomos_status status = run_loops(backend, what, power);
+	pthread_mutex_unlock(&d->lock);
+	return status;
+}

@@ -1,0 +1,403 @@
+/* Row filters by cuFFT: real transforms of many rows at a time, plans kept with the filter. */
+#include "backend/cuda/cuda.h"
+#include <cufft.h>
+
+enum { THREADS = 256, BATCH_FLOATS = 32 << 20, MOST = 65535 };
+
+struct Filter {
+	FilterSpec spec;
+	int64_t length; /* of a padded row, and of the transform */
+	int64_t half;   /* frequencies of a row */
+	int64_t batch;  /* rows at a time */
+	cufftHandle forth, back;
+	bool has_forth, has_back;
+	float *response; /* at each frequency; or taps, where direct */
+	float *fade;     /* of the padding, from the detector's edge outwards */
+	float *rows;
+	cufftComplex *spectra;
+	FilterView *views; /* on the card, their weights in `weights` */
+	float *weights;
+	int64_t room; /* views */
+};
+
+static tomos_status fft_failed(cufftResult result, int64_t length)
+{
+	return fail(result == CUFFT_ALLOC_FAILED ? TOMOS_NO_MEMORY : TOMOS_NO_DEVICE,
+		"the card failed at transforms of length %lld (cuFFT code %d)", (long long)length,
+		(int)result);
+}
+
+#define FFT_TRY(call, length) \
+	do { \
+		cufftResult fft_try = (call); \
+		if (fft_try != CUFFT_SUCCESS) \
+			return fft_failed(fft_try, length); \
+	} while (0)
+
+/* ---- making ------------------------------------------------------------------------------- */
+
+/* The next even length without a prime factor above 7. */
+static int64_t fast_length(int64_t least)
+{
+	for (int64_t n = least + least % 2;; n += 2) {
+		int64_t rest = n;
+		static const int primes[] = {2, 3, 5, 7};
+		for (int i = 0; i < COUNT(primes); i++)
+			while (rest % primes[i] == 0)
+				rest /= primes[i];
+		if (rest == 1)
+			return n;
+	}
+}
+
+static tomos_status send(tomos_backend *b, float **there, const float *here, int64_t count)
+{
+	TRY(b->type->alloc(b, there, count, "a filter"));
+	CUDA_TRY(cudaMemcpyAsync(*there, here, (size_t)count * sizeof(float),
+			 cudaMemcpyHostToDevice, device_of(b)->stream),
+		"sending a filter");
+	return TOMOS_OK;
+}
+
+static tomos_status transform_kernel(
+	tomos_backend *b, const Filter *f, double *even, double *spectrum)
+{
+	cufftHandle plan;
+	cudaStream_t stream = device_of(b)->stream;
+	size_t bytes = (size_t)f->length * sizeof(double);
+	CUDA_TRY(cudaMemcpyAsync(spectrum, even, bytes, cudaMemcpyHostToDevice, stream),
+		"sending a filter");
+	FFT_TRY(cufftPlan1d(&plan, (int)f->length, CUFFT_D2Z, 1), f->length);
+	cufftResult result = cufftSetStream(plan, stream);
+	if (result == CUFFT_SUCCESS)
+		result = cufftExecD2Z(plan, spectrum, (cufftDoubleComplex *)spectrum);
+	cudaError_t error = cudaMemcpyAsync(even, spectrum,
+		(size_t)f->half * sizeof(cufftDoubleComplex), cudaMemcpyDeviceToHost, stream);
+	if (error == cudaSuccess)
+		error = cudaStreamSynchronize(stream);
+	cufftDestroy(plan);
+	FFT_TRY(result, f->length);
+	CUDA_TRY(error, "transforming a filter");
+	return TOMOS_OK;
+}
+
+/* The kernel is even, so its transform is real. */
+static tomos_status make_response(tomos_backend *b, Filter *f)
+{
+	double *even, *spectrum = NULL;
+	float *real = NULL;
+	tomos_status status;
+	TRY(mem_zeroed(&even, 2 * f->half, sizeof *even, "the filter's kernel"));
+	for (int64_t i = 0; i < min64(f->spec.taps, f->half); i++) {
+		even[i] = f->spec.kernel[i];
+		even[(f->length - i) % f->length] = f->spec.kernel[i];
+	}
+	TRY_OR_DONE(mem_alloc(&real, f->half, sizeof *real, "the filter's kernel"));
+	TRY_OR_DONE(b->type->alloc(b, (float **)&spectrum, 4 * f->half, "the filter's kernel"));
+	TRY_OR_DONE(transform_kernel(b, f, even, spectrum));
+	for (int64_t k = 0; k < f->half; k++)
+		real[k] = (float)(even[2 * k] / (double)f->length);
+	TRY_OR_DONE(send(b, &f->response, real, f->half));
+done:
+	if (spectrum)
+		b->type->release(b, (float *)spectrum);
+	mem_free(real);
+	mem_free(even);
+	return status;
+}
+
+static tomos_status make_taps(tomos_backend *b, Filter *f)
+{
+	float *taps;
+	TRY(mem_alloc(&taps, f->spec.taps, sizeof *taps, "the filter's taps"));
+	for (int64_t i = 0; i < f->spec.taps; i++)
+		taps[i] = (float)f->spec.kernel[i];
+	tomos_status status = send(b, &f->response, taps, f->spec.taps);
+	mem_free(taps);
+	return status;
+}
+
+static tomos_status make_fade(tomos_backend *b, Filter *f)
+{
+	float *fade;
+	int64_t m = f->spec.margin;
+	TRY(mem_alloc(&fade, m + 1, sizeof *fade, "the padding"));
+	for (int64_t i = 0; i < m; i++)
+		fade[i] = f->spec.padding == PADDING_EDGE
+				  ? 1
+				  : (float)(0.5 *
+					    (1 + cos(M_PI * ((double)i + 1) / (double)(m + 1))));
+	fade[m] = 0;
+	tomos_status status = send(b, &f->fade, fade, m + 1);
+	mem_free(fade);
+	return status;
+}
+
+static tomos_status make_plans(tomos_backend *b, Filter *f)
+{
+	int n = (int)f->length, batch = (int)f->batch;
+	int real = n + 2, complex = (int)f->half;
+	FFT_TRY(cufftPlanMany(&f->forth, 1, &n, &n, 1, real, &n, 1, complex, CUFFT_R2C, batch),
+		f->length);
+	f->has_forth = true;
+	FFT_TRY(cufftPlanMany(&f->back, 1, &n, &n, 1, complex, &n, 1, real, CUFFT_C2R, batch),
+		f->length);
+	f->has_back = true;
+	FFT_TRY(cufftSetStream(f->forth, device_of(b)->stream), f->length);
+	FFT_TRY(cufftSetStream(f->back, device_of(b)->stream), f->length);
+	return TOMOS_OK;
+}
+
+static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *spec)
+{
+	f->spec = *spec;
+	int64_t wide = spec->columns + spec->margin;
+	bool transforms = spec->kernel && !spec->direct;
+	f->length = transforms ? fast_length(2 * wide) : wide + spec->margin;
+	if (f->length > 1 << 28)
+		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to filter",
+			(long long)spec->columns);
+	f->half = f->length / 2 + 1;
+	f->batch = max64(1, min64(BATCH_FLOATS / f->length, MOST));
+	TRY(make_fade(b, f));
+	TRY(b->type->alloc(b, &f->rows, f->batch * (f->length + 2), "rows to filter"));
+	if (!spec->kernel)
+		return TOMOS_OK;
+	if (!transforms)
+		return make_taps(b, f);
+	TRY(b->type->alloc(b, (float **)&f->spectra, 2 * f->batch * f->half, "rows to filter"));
+	TRY(make_response(b, f));
+	return make_plans(b, f);
+}
+
+tomos_status cuda_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec)
+{
+	TRY(cuda_use(backend));
+	TRY(mem_zeroed(filter, 1, sizeof **filter, "a filter"));
+	tomos_status status = filter_fill(backend, *filter, spec);
+	if (status != TOMOS_OK) {
+		cuda_filter_close(backend, *filter);
+		*filter = NULL;
+	}
+	return status;
+}
+
+void cuda_filter_close(tomos_backend *backend, Filter *f)
+{
+	if (!f)
+		return;
+	if (cuda_use(backend) == TOMOS_OK) {
+		void *held[] = {f->response, f->fade, f->rows, f->spectra, f->views, f->weights};
+		for (int i = 0; i < COUNT(held); i++)
+			cudaFree(held[i]);
+		if (f->has_forth)
+			cufftDestroy(f->forth);
+		if (f->has_back)
+			cufftDestroy(f->back);
+	}
+	mem_free(f);
+}
+
+/* ---- running ------------------------------------------------------------------------------ */
+
+typedef struct {
+	FilterSpec spec;
+	int64_t length, first, rows, fine; /* rows of this batch, from `first` on */
+	const FilterView *views;
+	const float *fade, *response, *in;
+	float *packed; /* rows of length + 2 */
+	float *out;
+} Filtering;
+
+/* A pixel between the pixels of an image, 0 beyond it. */
+static __device__ float bilinear(
+	const FilterSpec *spec, const float *image, double column, double row)
+{
+	if (!(column > -1 && row > -1 && column < (double)spec->seen && row < (double)spec->rows))
+		return 0;
+	double c0 = floor(column), r0 = floor(row), sum = 0;
+	for (int j = 0; j < 4; j++) {
+		int64_t c = (int64_t)c0 + (j & 1), r = (int64_t)r0 + (j >> 1);
+		double share = (j & 1 ? column - c0 : 1 - (column - c0)) *
+			       (j & 2 ? row - r0 : 1 - (row - r0));
+		if (c >= 0 && r >= 0 && c < spec->seen && r < spec->rows)
+			sum += share * image[r * spec->seen + c];
+	}
+	return (float)sum;
+}
+
+static __device__ float take_pixel(
+	const FilterSpec *spec, const FilterView *view, int64_t row, int64_t i, const float *image)
+{
+	if (!view->mapped) {
+		int64_t c = i - spec->before;
+		return c >= 0 && c < spec->seen ? image[row * spec->seen + c] : 0;
+	}
+	const double *m = view->map;
+	double c = (double)i, r = (double)row, depth = m[6] * c + m[7] * r + m[8];
+	double column = (m[0] * c + m[1] * r + m[2]) / depth;
+	if (spec->padding != PADDING_ZERO) /* beyond the detector its edge goes on */
+		column = fmin(fmax(column, 0.0), (double)(spec->seen - 1));
+	return bilinear(spec, image, column, (m[3] * c + m[4] * r + m[5]) / depth);
+}
+
+static __device__ float weight_of(const FilterView *view, int64_t row, int64_t c)
+{
+	if (view->distance == 0)
+		return view->column_weight[c];
+	double v = ((double)row - view->foot_row) * view->dv;
+	float near2 = (float)((view->distance * view->distance + v * v) /
+			      (view->distance * view->distance));
+	float u = (float)(((double)c - view->foot_column) * view->du / view->distance);
+	return view->column_weight[c] / sqrtf(near2 + u * u);
+}
+
+/* Rows taken, weighted and continued: to the right directly, to the left at the end, where a periodic
+ * transform looks for it. */
+static __global__ void prepare_rows(const __grid_constant__ Filtering f)
+{
+	int64_t index = f.first + blockIdx.y, n = f.spec.columns, m = f.spec.margin;
+	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+	if (i >= f.length)
+		return;
+	float value = 0;
+	if (index < f.rows) {
+		int64_t view = index / f.spec.rows, row = index % f.spec.rows, c = i;
+		float fade = 1;
+		if (i >= n) {
+			bool right = i < n + m;
+			c = right ? n - 1 : 0;
+			fade = right               ? f.fade[i - n]
+			       : i >= f.length - m ? f.fade[f.length - 1 - i]
+						   : 0;
+		}
+		const float *image = f.in + view * f.spec.rows * f.spec.seen;
+		if (fade != 0)
+			value = fade * weight_of(&f.views[view], row, c) *
+				take_pixel(&f.spec, &f.views[view], row, c, image);
+	}
+	f.packed[blockIdx.y * (f.length + 2) + i] = value;
+}
+
+static __global__ void multiply_rows(int64_t half, const float *response, cufftComplex *spectra)
+{
+	int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+	if (k >= half)
+		return;
+	cufftComplex *value = &spectra[blockIdx.y * half + k];
+	value->x *= response[k];
+	value->y *= response[k];
+}
+
+/* Sample c of a packed row, tap by tap where there are taps. */
+static __device__ float sample(const Filtering *f, const float *row, int64_t c)
+{
+	int64_t n = f->spec.columns, m = f->spec.margin;
+	if (!f->response)
+		return row[c];
+	float sum = f->response[0] * row[c];
+	for (int64_t t = 1; t < f->spec.taps; t++) {
+		int64_t left = c - t, right = c + t;
+		float both = right < n + m ? row[right] : 0;
+		both += left >= 0 ? row[left] : left >= -m ? row[f->length + left] : 0;
+		sum += f->response[t] * both;
+	}
+	return sum;
+}
+
+static __global__ void unpack_rows(const __grid_constant__ Filtering f)
+{
+	int64_t index = f.first + blockIdx.y, fine = f.spec.oversample;
+	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+	if (i >= f.fine || index >= f.rows)
+		return;
+	const float *row = f.packed + blockIdx.y * (f.length + 2);
+	int64_t c = i / fine, k = i % fine;
+	float here = sample(&f, row, c);
+	if (k > 0)
+		here += (sample(&f, row, c + 1) - here) * (float)k / (float)fine;
+	f.out[index * f.fine + i] = here;
+}
+
+static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
+{
+	if (f->room >= count)
+		return TOMOS_OK;
+	cudaFree(f->views);
+	cudaFree(f->weights);
+	f->views = NULL;
+	f->weights = NULL;
+	f->room = 0;
+	int64_t floats = (int64_t)(sizeof(FilterView) / sizeof(float)) * count;
+	TRY(b->type->alloc(b, (float **)&f->views, floats, "weights of views"));
+	TRY(b->type->alloc(b, &f->weights, count * f->spec.columns, "weights of views"));
+	f->room = count;
+	return TOMOS_OK;
+}
+
+/* The views and their weights, which are the caller's, brought to the card. */
+static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const FilterView *views)
+{
+	FilterView *moved = NULL;
+	float *weights = NULL;
+	int64_t n = f->spec.columns;
+	cudaStream_t stream = device_of(b)->stream;
+	tomos_status status;
+	TRY_OR_DONE(take_room(b, f, count));
+	TRY_OR_DONE(mem_alloc(&moved, count, sizeof *moved, "weights of views"));
+	TRY_OR_DONE(mem_alloc(&weights, count * n, sizeof *weights, "weights of views"));
+	for (int64_t i = 0; i < count; i++) {
+		moved[i] = views[i];
+		moved[i].column_weight = f->weights + i * n;
+		memcpy(weights + i * n, views[i].column_weight, (size_t)n * sizeof *weights);
+	}
+	if (cudaMemcpyAsync(f->views, moved, (size_t)count * sizeof *moved, cudaMemcpyHostToDevice,
+		    stream) != cudaSuccess ||
+		cudaMemcpyAsync(f->weights, weights, (size_t)(count * n) * sizeof *weights,
+			cudaMemcpyHostToDevice, stream) != cudaSuccess)
+		status = cuda_failed(cudaGetLastError(), "sending weights");
+done:
+	mem_free(moved);
+	mem_free(weights);
+	return status;
+}
+
+static tomos_status run_batch(tomos_backend *b, const Filter *f, const Filtering *job)
+{
+	cudaStream_t stream = device_of(b)->stream;
+	unsigned rows = (unsigned)min64(f->batch, job->rows - job->first);
+	bool transforms = f->spectra != NULL;
+	prepare_rows<<<dim3(cuda_blocks(f->length, THREADS, 1 << 30),
+			       transforms ? (unsigned)f->batch : rows),
+		THREADS, 0, stream>>>(*job);
+	if (transforms) {
+		FFT_TRY(cufftExecR2C(f->forth, f->rows, f->spectra), f->length);
+		multiply_rows<<<dim3(cuda_blocks(f->half, THREADS, 1 << 30), rows), THREADS, 0,
+			stream>>>(f->half, f->response, f->spectra);
+		FFT_TRY(cufftExecC2R(f->back, f->spectra, f->rows), f->length);
+	}
+	unpack_rows<<<dim3(cuda_blocks(job->fine, THREADS, 1 << 30), rows), THREADS, 0, stream>>>(
+		*job);
+	CUDA_LAUNCHED("filtering");
+	return TOMOS_OK;
+}
+
+tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t count,
+	const FilterView *views, const float *in, float *out)
+{
+	TRY(cuda_use(backend));
+	TRY(send_views(backend, (Filter *)filter, count, views));
+	Filtering job = {.spec = filter->spec,
+		.length = filter->length,
+		.rows = count * filter->spec.rows,
+		.fine = filter_columns(&filter->spec),
+		.views = filter->views,
+		.fade = filter->fade,
+		.response = filter->spectra ? NULL : filter->response,
+		.in = in,
+		.packed = filter->rows,
+		.out = out};
+	for (; job.first < job.rows; job.first += filter->batch)
+		TRY(run_batch(backend, filter, &job));
+	return TOMOS_OK;
+}

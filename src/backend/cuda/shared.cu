@@ -1,0 +1,22 @@
+/* Every row of kernels.def in both directions, from the shared texts, and the choice of a tuned one. */
+#include "backend/cuda/loops.h"
+
+static tomos_status project_locked(tomos_backend *backend, const Projecting *what)
+{
+	TRY(cuda_use(backend));
+	for (int i = 0; i < cuda_tuned_count && !what->plan->plain; i++) {
+		const CudaTuned *tuned = &cuda_tuned[i];
+		if (tuned->kernel == what->kernel && tuned->direction == what->direction &&
+			tuned->applies(what))
+			return tuned->run(backend, what);
+	}
+	return run_loops(backend, what, 1);
+}
+
+tomos_status cuda_project(tomos_backend *backend, const Projecting *what)
+{
+	pthread_mutex_lock(&device_of(backend)->lock);
+	tomos_status status = project_locked(backend, what);
+	pthread_mutex_unlock(&device_of(backend)->lock);
+	return status;
+}

@@ -1,0 +1,333 @@
+/* Vector verbs on the card. Sums are added in a fixed order: the same bits every time. */
+#include "backend/cuda/cuda.h"
+
+enum { THREADS = 256, MOST_BLOCKS = 1 << 16 };
+
+typedef struct {
+	int64_t n;
+	float a, b, c;
+	const float *w, *x;
+	float *y;
+} Verb;
+
+#define VERB(name, statement) \
+	static __global__ void name##_kernel(const Verb v) \
+	{ \
+		int64_t stride = (int64_t)gridDim.x * blockDim.x; \
+		for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < v.n; \
+			i += stride) \
+			statement; \
+	} \
+	static tomos_status name##_run(tomos_backend *backend, Verb v) \
+	{ \
+		TRY(cuda_use(backend)); \
+		name##_kernel<<<cuda_blocks(v.n, THREADS, MOST_BLOCKS), THREADS, 0, \
+			device_of(backend)->stream>>>(v); \
+		CUDA_LAUNCHED(#name); \
+		return TOMOS_OK; \
+	}
+
+VERB(fill, v.y[i] = v.a)
+VERB(axpy, v.y[i] += v.a * v.x[i])
+VERB(xpay, v.y[i] = v.x[i] + v.a * v.y[i])
+VERB(mul, v.y[i] *= v.w[i])
+VERB(mul_axpy, v.y[i] += v.a * v.w[i] * v.x[i])
+VERB(invert, v.y[i] = fabsf(v.y[i]) > v.a ? 1 / v.y[i] : 0)
+VERB(clamp, v.y[i] = fminf(fmaxf(v.y[i], v.a), v.b))
+VERB(scale, v.y[i] *= v.a)
+VERB(root, v.y[i] = sqrtf(v.y[i]))
+VERB(inside, v.y[i] = v.y[i] != 0)
+VERB(ratio, v.y[i] = fabsf(v.y[i]) > v.a ? fmaxf(v.x[i], 0) / v.y[i] : 0)
+VERB(soft, v.y[i] = copysignf(fmaxf(fabsf(v.y[i]) - v.a, 0), v.y[i]))
+VERB(step, v.y[i] = fminf(fmaxf(v.y[i] + v.c * v.x[i], v.a), v.b))
+VERB(mul_step, v.y[i] = fminf(fmaxf(v.y[i] + v.c * v.w[i] * v.x[i], v.a), v.b))
+
+tomos_status cuda_fill(tomos_backend *backend, int64_t n, float value, float *x)
+{
+	return fill_run(backend, (Verb){.n = n, .a = value, .y = x});
+}
+
+tomos_status cuda_axpy(tomos_backend *backend, int64_t n, float a, const float *x, float *y)
+{
+	return axpy_run(backend, (Verb){.n = n, .a = a, .x = x, .y = y});
+}
+
+tomos_status cuda_xpay(tomos_backend *backend, int64_t n, const float *x, float a, float *y)
+{
+	return xpay_run(backend, (Verb){.n = n, .a = a, .x = x, .y = y});
+}
+
+tomos_status cuda_mul(tomos_backend *backend, int64_t n, const float *w, float *y)
+{
+	return mul_run(backend, (Verb){.n = n, .w = w, .y = y});
+}
+
+tomos_status cuda_mul_axpy(
+	tomos_backend *backend, int64_t n, float a, const float *w, const float *x, float *y)
+{
+	return mul_axpy_run(backend, (Verb){.n = n, .a = a, .w = w, .x = x, .y = y});
+}
+
+tomos_status cuda_invert(tomos_backend *backend, int64_t n, float least, float *x)
+{
+	return invert_run(backend, (Verb){.n = n, .a = least, .y = x});
+}
+
+tomos_status cuda_clamp(tomos_backend *backend, int64_t n, float low, float high, float *x)
+{
+	return clamp_run(backend, (Verb){.n = n, .a = low, .b = high, .y = x});
+}
+
+tomos_status cuda_copy(tomos_backend *backend, int64_t n, const float *x, float *y)
+{
+	TRY(cuda_use(backend));
+	CUDA_TRY(cudaMemcpyAsync(y, x, (size_t)n * sizeof(float), cudaMemcpyDeviceToDevice,
+			 device_of(backend)->stream),
+		"copy");
+	return TOMOS_OK;
+}
+
+tomos_status cuda_scale(tomos_backend *backend, int64_t n, float a, float *y)
+{
+	return scale_run(backend, (Verb){.n = n, .a = a, .y = y});
+}
+
+tomos_status cuda_root(tomos_backend *backend, int64_t n, float *y)
+{
+	return root_run(backend, (Verb){.n = n, .y = y});
+}
+
+tomos_status cuda_inside(tomos_backend *backend, int64_t n, float *y)
+{
+	return inside_run(backend, (Verb){.n = n, .y = y});
+}
+
+tomos_status cuda_ratio(tomos_backend *backend, int64_t n, const float *x, float least, float *y)
+{
+	return ratio_run(backend, (Verb){.n = n, .a = least, .x = x, .y = y});
+}
+
+tomos_status cuda_soft(tomos_backend *backend, int64_t n, float a, float *y)
+{
+	return soft_run(backend, (Verb){.n = n, .a = a, .y = y});
+}
+
+tomos_status cuda_step(tomos_backend *backend, int64_t n, float a, const float *w, const float *x,
+	float low, float high, float *y)
+{
+	Verb v = {.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y};
+	return w ? mul_step_run(backend, v) : step_run(backend, v);
+}
+
+/* ---- sums --------------------------------------------------------------------------------- */
+
+struct Add {
+	static __device__ double join(double a, double b)
+	{
+		return a + b;
+	}
+};
+
+struct Dot : Add {
+	static __device__ double term(float x, float y)
+	{
+		return (double)x * y;
+	}
+};
+
+struct Distance : Add {
+	static __device__ double term(float x, float y)
+	{
+		double d = (double)x - y;
+		return d * d;
+	}
+};
+
+struct Largest {
+	static __device__ double term(float x, float)
+	{
+		return fabs((double)x);
+	}
+
+	static __device__ double join(double a, double b)
+	{
+		return fmax(a, b);
+	}
+};
+
+/* Joins the values of a block's threads in thread 0. */
+template <typename Sum> static __device__ double join_block(double value)
+{
+	__shared__ double values[SUM_THREADS];
+	values[threadIdx.x] = value;
+	for (unsigned half = SUM_THREADS / 2; half > 0; half /= 2) {
+		__syncthreads();
+		if (threadIdx.x < half)
+			values[threadIdx.x] =
+				Sum::join(values[threadIdx.x], values[threadIdx.x + half]);
+	}
+	return values[0];
+}
+
+template <typename Sum>
+static __global__ void sum_blocks(int64_t n, const float *x, const float *y, double *partial)
+{
+	double sum = 0;
+	int64_t stride = (int64_t)gridDim.x * blockDim.x;
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride)
+		sum = Sum::join(sum, Sum::term(x[i], y[i]));
+	sum = join_block<Sum>(sum);
+	if (threadIdx.x == 0)
+		partial[blockIdx.x] = sum;
+}
+
+template <typename Sum> static __global__ void sum_total(const double *partial, double *total)
+{
+	double sum = 0;
+	for (int i = threadIdx.x; i < SUM_BLOCKS; i += SUM_THREADS)
+		sum = Sum::join(sum, partial[i]);
+	sum = join_block<Sum>(sum);
+	if (threadIdx.x == 0)
+		*total = sum;
+}
+
+/* The number of blocks is fixed, so that the order of additions depends on n alone. */
+template <typename Sum>
+static tomos_status run_sum(
+	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
+{
+	CudaDevice *d = device_of(backend);
+	TRY(cuda_use(backend));
+	sum_blocks<Sum><<<SUM_BLOCKS, SUM_THREADS, 0, d->stream>>>(n, x, y, d->partial);
+	sum_total<Sum><<<1, SUM_THREADS, 0, d->stream>>>(d->partial, d->total_there);
+	CUDA_LAUNCHED("a sum");
+	d->counts.waits++;
+	CUDA_TRY(cudaStreamSynchronize(d->stream), "a sum");
+	*result = *d->total;
+	return TOMOS_OK;
+}
+
+tomos_status cuda_dot(
+	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
+{
+	return run_sum<Dot>(backend, n, x, y, result);
+}
+
+tomos_status cuda_distance(
+	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
+{
+	TRY(run_sum<Distance>(backend, n, x, y, result));
+	*result = sqrt(*result);
+	return TOMOS_OK;
+}
+
+tomos_status cuda_largest(tomos_backend *backend, int64_t n, const float *x, double *result)
+{
+	return run_sum<Largest>(backend, n, x, x, result);
+}
+
+/* ---- fields ------------------------------------------------------------------------------- */
+
+static __device__ float field_square(const float *y, int64_t n, int parts, int64_t i)
+{
+	float square = 0;
+	for (int k = 0; k < parts; k++)
+		square += y[k * n + i] * y[k * n + i];
+	return square;
+}
+
+/* Cut to a length of `bound`, or divided by |(y, bound)|. */
+static __global__ void lengths_kernel(int64_t n, int parts, float bound, bool cut, float *y)
+{
+	int64_t stride = (int64_t)gridDim.x * blockDim.x;
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
+		float square = field_square(y, n, parts, i);
+		float by = cut ? sqrtf(square) / bound : sqrtf(square + bound * bound);
+		for (int k = 0; k < parts && (!cut || by > 1); k++)
+			y[k * n + i] /= by;
+	}
+}
+
+static tomos_status run_lengths(
+	tomos_backend *b, int64_t n, int parts, float bound, bool cut, float *y)
+{
+	TRY(cuda_use(b));
+	lengths_kernel<<<cuda_blocks(n, THREADS, MOST_BLOCKS), THREADS, 0, device_of(b)->stream>>>(
+		n, parts, bound, cut, y);
+	CUDA_LAUNCHED("lengths of a field");
+	return TOMOS_OK;
+}
+
+tomos_status cuda_shorten(tomos_backend *b, int64_t n, int parts, float longest, float *y)
+{
+	return longest > 0 ? run_lengths(b, n, parts, longest, true, y)
+			   : cuda_fill(b, n * parts, 0, y);
+}
+
+tomos_status cuda_unit(tomos_backend *b, int64_t n, int parts, float least, float *y)
+{
+	return run_lengths(b, n, parts, least, false, y);
+}
+
+typedef struct {
+	int64_t n[3], stride[3], count; /* along x, y, z */
+	int parts;
+	const float *from;
+	float *to;
+} Differences;
+
+/* The last difference along an axis is zero. */
+static __global__ void gradient_kernel(const Differences d)
+{
+	int64_t step = (int64_t)gridDim.x * blockDim.x;
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < d.count; i += step)
+		for (int k = 0; k < d.parts; k++) {
+			bool last = i / d.stride[k] % d.n[k] == d.n[k] - 1;
+			d.to[k * d.count + i] = last ? 0 : d.from[i + d.stride[k]] - d.from[i];
+		}
+}
+
+static __global__ void gradient_adjoint_kernel(const Differences d)
+{
+	int64_t step = (int64_t)gridDim.x * blockDim.x;
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < d.count; i += step) {
+		float sum = 0;
+		for (int k = 0; k < d.parts; k++) {
+			const float *g = d.from + k * d.count + i;
+			int64_t at = i / d.stride[k] % d.n[k];
+			sum += (at > 0 ? g[-d.stride[k]] : 0) - (at < d.n[k] - 1 ? g[0] : 0);
+		}
+		d.to[i] = sum;
+	}
+}
+
+static Differences differences_of(const int64_t shape[3], const float *from, float *to)
+{
+	return (Differences){.n = {shape[2], shape[1], shape[0]},
+		.stride = {1, shape[2], shape[1] * shape[2]},
+		.count = shape[0] * shape[1] * shape[2],
+		.parts = shape[0] > 1 ? 3 : 2,
+		.from = from,
+		.to = to};
+}
+
+tomos_status cuda_gradient(tomos_backend *b, const int64_t shape[3], const float *x, float *field)
+{
+	Differences d = differences_of(shape, x, field);
+	TRY(cuda_use(b));
+	gradient_kernel<<<cuda_blocks(d.count, THREADS, MOST_BLOCKS), THREADS, 0,
+		device_of(b)->stream>>>(d);
+	CUDA_LAUNCHED("a gradient");
+	return TOMOS_OK;
+}
+
+tomos_status cuda_gradient_adjoint(
+	tomos_backend *b, const int64_t shape[3], const float *field, float *x)
+{
+	Differences d = differences_of(shape, field, x);
+	TRY(cuda_use(b));
+	gradient_adjoint_kernel<<<cuda_blocks(d.count, THREADS, MOST_BLOCKS), THREADS, 0,
+		device_of(b)->stream>>>(d);
+	CUDA_LAUNCHED("a gradient");
+	return TOMOS_OK;
+}

@@ -1,0 +1,96 @@
+/* Finds and opens the modules that hold the backends of graphics cards. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "backend/module.h"
+
+enum { MOST = 8 };
+
+typedef struct {
+	char name[16];
+	const BackendType *type;
+} Loaded;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static Loaded loaded[MOST];
+
+static void say(const char *sentence)
+{
+	(void)fail(TOMOS_OK, "%s", sentence);
+}
+
+static const ModuleHost host = {.version = TOMOS_VERSION,
+	.say = say,
+	.alloc = mem_alloc,
+	.zeroed = mem_zeroed,
+	.release = mem_free,
+	.parallel_for = parallel_for};
+
+/* The library's own folder, where its modules are. */
+static tomos_status module_path(char **path, const char *name)
+{
+	const char *folder = getenv("TOMOS_MODULES");
+	if (folder && *folder)
+		return mem_printf(path, "%s/libtomos_%s.so", folder, name);
+	Dl_info info;
+	if (!dladdr(&host, &info) || !info.dli_fname)
+		return mem_printf(path, "libtomos_%s.so", name);
+	const char *slash = strrchr(info.dli_fname, '/');
+	int length = slash ? (int)(slash - info.dli_fname) : 1;
+	return mem_printf(path, "%.*s/libtomos_%s.so", length, slash ? info.dli_fname : ".", name);
+}
+
+static tomos_status module_load(const char *name, const BackendType **type)
+{
+	char *path;
+	TRY(module_path(&path, name));
+	tomos_status status = TOMOS_NO_DEVICE;
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *symbol = library ? dlsym(library, "tomos_module_open") : NULL;
+	ModuleOpen *open;
+	memcpy(&open, &symbol, sizeof open);
+	*type = open ? open(&host) : NULL;
+	if (*type)
+		status = TOMOS_OK;
+	else if (!library)
+		status = fail(status, "the %s backend cannot be opened: %s", name, dlerror());
+	else
+		status = fail(
+			status, "'%s' belongs to another version than %s", path, TOMOS_VERSION);
+	mem_free(path);
+	return status;
+}
+
+/* Without the driver's own library a card cannot be there: said at once, before the module and all it
+ * needs are read from the disk. */
+static tomos_status check_driver(const char *name)
+{
+	if (strcmp(name, "cuda") != 0 || dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
+		return TOMOS_OK;
+	return fail(TOMOS_NO_DEVICE, "there is no NVIDIA driver: %s", dlerror());
+}
+
+static tomos_status find_locked(const char *name, const BackendType **type)
+{
+	int i = 0;
+	while (i < MOST && loaded[i].type && strcmp(loaded[i].name, name) != 0)
+		i++;
+	if (i == MOST || strlen(name) >= sizeof loaded[i].name)
+		return fail(TOMOS_UNSUPPORTED, "'%s': there is no such module", name);
+	if (!loaded[i].type) {
+		TRY(check_driver(name));
+		TRY(module_load(name, &loaded[i].type));
+		strcpy(loaded[i].name, name);
+	}
+	*type = loaded[i].type;
+	return TOMOS_OK;
+}
+
+tomos_status module_find(const char *name, const BackendType **type)
+{
+	pthread_mutex_lock(&lock);
+	tomos_status status = find_locked(name, type);
+	pthread_mutex_unlock(&lock);
+	return status;
+}

@@ -1,0 +1,56 @@
+/* The module's end of the table that the library lends it: src/base as far as modules need it. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "backend/module.h"
+
+extern const BackendType module_backend; /* the backend of this module */
+TOMOS_API ModuleOpen tomos_module_open;
+
+static const ModuleHost *host;
+
+const BackendType *tomos_module_open(const ModuleHost *lent)
+{
+	if (strcmp(lent->version, TOMOS_VERSION) != 0)
+		return NULL;
+	host = lent;
+	return &module_backend;
+}
+
+#undef fail
+tomos_status fail(tomos_status status, const char *format, ...)
+{
+	char sentence[1024];
+	va_list list;
+	va_start(list, format);
+	vsnprintf(sentence, sizeof sentence, format, list);
+	va_end(list);
+	host->say(sentence);
+	return status;
+}
+
+tomos_status mem_alloc(void *pointer_out, int64_t count, size_t size, const char *what)
+{
+	return host->alloc(pointer_out, count, size, what);
+}
+
+tomos_status mem_zeroed(void *pointer_out, int64_t count, size_t size, const char *what)
+{
+	return host->zeroed(pointer_out, count, size, what);
+}
+
+void mem_free(void *pointer)
+{
+	host->release(pointer);
+}
+
+void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *user)
+{
+	host->parallel_for(count, task, user);
+}
+
+#define KERNEL(id, name, family, weights, help) {name, FAMILY_##family, weights},
+const KernelRow kernel_rows[KERNEL_COUNT] = {
+#include "kernel/kernels.def"
+};
+#undef KERNEL
