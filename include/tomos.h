@@ -252,6 +252,44 @@ TOMOS_API tomos_status tomos_array_check(const tomos_array *array, const char *n
 TOMOS_API tomos_status tomos_picture_write(const char *path, const float *data, int64_t width,
 	int64_t height, double low, double high, const tomos_file_options *options);
 
+/* ---- scans as measured -------------------------------------------------------------------- */
+
+typedef struct tomos_scan tomos_scan; /* views, flats and darks, with what the file says of them */
+
+typedef enum tomos_frames { TOMOS_VIEWS, TOMOS_FLATS, TOMOS_DARKS } tomos_frames;
+
+typedef struct tomos_scan_info {
+	const char *kind;   /* "data-exchange", "nxtomo", "tomos", "tiff-folder" or "array" */
+	const char *format, *type, *dataset; /* of the views; live as long as the scan */
+	int counts;         /* 1: counts, to be divided by flats; 0: line integrals already */
+	int64_t views, rows, columns, flats, darks;
+	int has_angles, has_geometry;
+	int has_places;     /* it is known after which views flats and darks were taken */
+	int has_shifts;
+	int half;           /* half acquisition: a full turn with the axis near one edge */
+	double pixel, pixel_height, distance, energy; /* mm and keV; 0: not said */
+} tomos_scan_info;
+
+/* Data Exchange, NXtomo, HDF5 files of tomos, folders of TIFF files whose names tell views from flats
+ * and darks, and plain arrays of any format: found from the content. */
+TOMOS_API tomos_status tomos_scan_open(
+	tomos_scan **scan, const char *path, const tomos_source_options *options);
+TOMOS_API void tomos_scan_close(tomos_scan *scan);
+TOMOS_API tomos_status tomos_scan_describe(const tomos_scan *scan, tomos_scan_info *info);
+/* Frames [first, first + count), rows [row, row + rows) of each, as [frame][row][column]. */
+TOMOS_API tomos_status tomos_scan_read(tomos_scan *scan, tomos_frames which, int64_t first,
+	int64_t count, int64_t row, int64_t rows, float *data);
+/* Lists of one number per view, flat or dark: radians; how many views came before the frame; columns
+ * and rows by which a view is displaced (0 where the file has none). */
+TOMOS_API tomos_status tomos_scan_angles(const tomos_scan *scan, double *angles);
+TOMOS_API tomos_status tomos_scan_places(
+	const tomos_scan *scan, tomos_frames which, double *places);
+TOMOS_API tomos_status tomos_scan_shifts(const tomos_scan *scan, double *columns, double *rows);
+/* The geometry: without options the file's own, if it has one. Rows, columns, views and, unless given,
+ * angles are the scan's; pixel 0 stands for what the file says, else 1. */
+TOMOS_API tomos_status tomos_scan_geometry(const tomos_scan *scan, tomos_geometry **geometry,
+	const tomos_scan_options *options);
+
 /* ---- backends ----------------------------------------------------------------------------- */
 
 typedef struct tomos_backend tomos_backend;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <hdf5.h>
 #include "io/hdf5_disk.h"
 #include "io/io.h"
@@ -160,13 +161,10 @@ static bool chunks_fit(hid_t dataset, hid_t list, int64_t bytes, int64_t size)
 }
 
 /* The data a dataset claims can be in its file. Virtual and external data lie elsewhere. */
-static tomos_status check_storage(
-	hid_t dataset, const Form *form, const char *path, const char *name)
+static tomos_status check_bytes(
+	hid_t dataset, hid_t list, const Form *form, const char *path, const char *name)
 {
 	int64_t bytes = form_bytes(form), size = bytes_of_file(path);
-	hid_t list = H5Dget_create_plist(dataset);
-	if (list < 0)
-		return refuse(TOMOS_BAD_FILE, path, name, "its layout cannot be read");
 	H5D_layout_t layout = H5Pget_layout(list);
 	haddr_t at = H5Dget_offset(dataset);
 	bool fits;
@@ -177,12 +175,75 @@ static tomos_status check_storage(
 		       H5Dget_storage_size(dataset) == (hsize_t)bytes;
 	else
 		fits = layout == H5D_COMPACT ? bytes <= size : layout != H5D_LAYOUT_ERROR;
-	drop(list);
 	if (fits)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
 		"'%s', dataset '%s': its %lld bytes are not in the file of %lld", path, name,
 		(long long)bytes, (long long)size);
+}
+
+/* Compressed chunks need a filter that is built in, or found as a plug-in. */
+static tomos_status check_filters(hid_t list, const char *path, const char *name)
+{
+	int count = H5Pget_layout(list) == H5D_CHUNKED ? H5Pget_nfilters(list) : 0;
+	for (int i = 0; i < count; i++) {
+		char filter[64] = "";
+		size_t values = 0;
+		unsigned flags, config;
+		H5Z_filter_t id = H5Pget_filter2(
+			list, (unsigned)i, &flags, &values, NULL, sizeof filter, filter, &config);
+		if (id >= 0 && H5Zfilter_avail(id) > 0)
+			continue;
+		return fail(TOMOS_UNSUPPORTED,
+			"'%s', dataset '%s': its chunks are compressed with filter %d (%s), whose "
+			"plug-in was not found; install it, and set HDF5_PLUGIN_PATH to its folder",
+			path, name, (int)id, filter[0] ? filter : "without a name");
+	}
+	return TOMOS_OK;
+}
+
+/* Where HDF5 looks for the files of a virtual dataset: beside the file itself, or from here. */
+static bool source_exists(const char *path, const char *source)
+{
+	const char *slash = strrchr(path, '/');
+	char beside[4096];
+	int length = source[0] != '/' && slash ? (int)(slash - path + 1) : 0;
+	snprintf(beside, sizeof beside, "%.*s%s", length, path, source);
+	return strcmp(source, ".") == 0 || access(beside, R_OK) == 0 || access(source, R_OK) == 0;
+}
+
+/* What a virtual dataset's missing files hold would silently read as zeros. */
+static tomos_status check_sources(hid_t list, const char *path, const char *name)
+{
+	size_t count = 0;
+	if (H5Pget_layout(list) != H5D_VIRTUAL || H5Pget_virtual_count(list, &count) < 0)
+		return TOMOS_OK;
+	for (size_t i = 0; i < count; i++) {
+		char source[2048] = "";
+		if (H5Pget_virtual_filename(list, i, source, sizeof source) < 0)
+			return refuse(TOMOS_BAD_FILE, path, name, "its sources cannot be read");
+		if (!strchr(source, '%') && !source_exists(path, source))
+			return fail(TOMOS_BAD_FILE,
+				"'%s', dataset '%s': it is virtual, and its file '%s' cannot be "
+				"read",
+				path, name, source);
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status check_storage(
+	hid_t dataset, const Form *form, const char *path, const char *name)
+{
+	hid_t list = H5Dget_create_plist(dataset);
+	if (list < 0)
+		return refuse(TOMOS_BAD_FILE, path, name, "its layout cannot be read");
+	tomos_status status = check_bytes(dataset, list, form, path, name);
+	if (status == TOMOS_OK)
+		status = check_filters(list, path, name);
+	if (status == TOMOS_OK)
+		status = check_sources(list, path, name);
+	drop(list);
+	return status;
 }
 
 /* ---- which dataset ------------------------------------------------------------------------ */
@@ -374,6 +435,8 @@ static tomos_status open_locked(File *file, Hdf5 *own, const char *wanted)
 	drop(access);
 	if (own->file < 0)
 		return refuse(TOMOS_BAD_FILE, file->path, NULL, "cannot be opened as an HDF5 file");
+	if (file->bare)
+		return TOMOS_OK;
 	TRY(choose_dataset(file, own->file, wanted));
 	for (int i = 0; i < COUNT(usual); i++)
 		if (strcmp(file->dataset, usual[i].name) == 0)
@@ -390,12 +453,12 @@ static tomos_status hdf5_open(File *file, const tomos_file_options *options)
 	return leave(quiet, open_locked(file, own, options->dataset));
 }
 
-/* The part [first, first + count) of the first of three axes, in the dataset's own rank. */
-static hid_t select_slab(const File *file, int64_t first, int64_t count, hid_t *memory)
+/* A part of the first two of three axes, in the dataset's own rank. */
+static hid_t select_slab(const File *file, const Extract *wanted, hid_t *memory)
 {
 	const Hdf5 *own = file->own;
-	hsize_t start[3] = {(hsize_t)first, 0, 0};
-	hsize_t part[3] = {(hsize_t)count, (hsize_t)file->shape[1], (hsize_t)file->shape[2]};
+	hsize_t start[3] = {(hsize_t)wanted->first, (hsize_t)wanted->row, 0};
+	hsize_t part[3] = {(hsize_t)wanted->count, (hsize_t)wanted->rows, (hsize_t)file->shape[2]};
 	int skip = 3 - own->rank;
 	hid_t space = H5Dget_space(own->dataset);
 	if (space < 0)
@@ -438,11 +501,10 @@ static herr_t read_floats(hid_t dataset, hid_t memory, hid_t space, float *data)
 	return failed;
 }
 
-static tomos_status transfer(
-	const File *file, int64_t first, int64_t count, float *in, const float *out)
+static tomos_status transfer(const File *file, const Extract *part, float *in, const float *out)
 {
 	const Hdf5 *own = file->own;
-	hid_t memory, space = select_slab(file, first, count, &memory);
+	hid_t memory, space = select_slab(file, part, &memory);
 	herr_t failed = -1;
 	if (space >= 0) {
 		failed = in ? read_floats(own->dataset, memory, space, in)
@@ -453,16 +515,19 @@ static tomos_status transfer(
 	}
 	if (failed >= 0 && (in || landed(hdf5_disk_failure(own->file))))
 		return TOMOS_OK;
-	char what[96];
-	snprintf(what, sizeof what, "indices %lld to %lld cannot be %s", (long long)first,
-		(long long)(first + count - 1), in ? "read" : "written");
+	char what[128], rows[64] = "";
+	if (part->rows < file->shape[1])
+		snprintf(rows, sizeof rows, ", rows %lld to %lld,", (long long)part->row,
+			(long long)(part->row + part->rows - 1));
+	snprintf(what, sizeof what, "indices %lld to %lld%s cannot be %s", (long long)part->first,
+		(long long)(part->first + part->count - 1), rows, in ? "read" : "written");
 	return refuse(in ? TOMOS_BAD_FILE : TOMOS_IO, file->path, file->dataset, what);
 }
 
-static tomos_status hdf5_read(File *file, int64_t first, int64_t count, float *data)
+static tomos_status hdf5_read(File *file, const Extract *part, float *data)
 {
 	Quiet quiet = enter();
-	return leave(quiet, transfer(file, first, count, data, NULL));
+	return leave(quiet, transfer(file, part, data, NULL));
 }
 
 /* ---- writing ------------------------------------------------------------------------------ */
@@ -534,8 +599,9 @@ static tomos_status hdf5_create(File *file)
 
 static tomos_status hdf5_write(File *file, int64_t first, int64_t count, const float *data)
 {
+	const Extract part = {first, count, 0, file->shape[1]};
 	Quiet quiet = enter();
-	return leave(quiet, transfer(file, first, count, NULL, data));
+	return leave(quiet, transfer(file, &part, NULL, data));
 }
 
 static bool close_locked(Hdf5 *own)
@@ -629,6 +695,135 @@ static tomos_status hdf5_put(
 {
 	Quiet quiet = enter();
 	return leave(quiet, put_locked(file, name, values, shape));
+}
+
+/* ---- texts and names ---------------------------------------------------------------------- */
+
+enum { LONGEST_TEXT = 1 << 16 };
+
+/* One text of fixed or variable length; `read` and `object` are a dataset's or an attribute's. */
+static tomos_status read_text(hid_t type, hid_t space,
+	herr_t (*read)(hid_t object, hid_t type, void *to), hid_t object, char **text)
+{
+	size_t size = H5Tget_size(type);
+	char *pointer = NULL;
+	bool one = H5Tget_class(type) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1;
+	if (!one)
+		return TOMOS_OK;
+	if (H5Tis_variable_str(type) > 0) {
+		tomos_status status = read(object, type, &pointer) >= 0 && pointer
+					      ? mem_printf(text, "%.*s", LONGEST_TEXT, pointer)
+					      : TOMOS_OK;
+		H5free_memory(pointer);
+		return status;
+	}
+	if (size < 1 || size > LONGEST_TEXT)
+		return TOMOS_OK;
+	TRY(mem_zeroed(text, (int64_t)size + 1, 1, "a text of an HDF5 file"));
+	if (read(object, type, *text) >= 0)
+		return TOMOS_OK;
+	mem_free(*text);
+	*text = NULL;
+	return TOMOS_OK;
+}
+
+static herr_t read_dataset_text(hid_t object, hid_t type, void *to)
+{
+	return H5Dread(object, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, to);
+}
+
+static tomos_status text_of_dataset(hid_t object, char **text)
+{
+	hid_t type = H5Dget_type(object), space = H5Dget_space(object);
+	tomos_status status = type >= 0 && space >= 0
+				      ? read_text(type, space, read_dataset_text, object, text)
+				      : TOMOS_OK;
+	drop(space);
+	drop(type);
+	return status;
+}
+
+static tomos_status text_of_attribute(hid_t owner, const char *name, char **text)
+{
+	if (H5Aexists(owner, name) <= 0)
+		return TOMOS_OK;
+	hid_t object = H5Aopen(owner, name, H5P_DEFAULT);
+	hid_t type = H5Aget_type(object), space = H5Aget_space(object);
+	tomos_status status =
+		type >= 0 && space >= 0 ? read_text(type, space, H5Aread, object, text) : TOMOS_OK;
+	drop(space);
+	drop(type);
+	drop(object);
+	return status;
+}
+
+static tomos_status text_locked(const File *file, const char *name, char **text)
+{
+	const Hdf5 *own = file->own;
+	const char *mark = strchr(name, '@');
+	char path[512];
+	snprintf(path, sizeof path, "%.*s", mark ? (int)(mark - name) : (int)strlen(name), name);
+	bool root = strspn(path, "/") == strlen(path);
+	if (!root && !has_object(own->file, path))
+		return TOMOS_OK;
+	hid_t object = H5Oopen(own->file, root ? "/" : path, H5P_DEFAULT);
+	tomos_status status = TOMOS_OK;
+	if (object >= 0 && mark)
+		status = text_of_attribute(object, mark + 1, text);
+	else if (object >= 0 && H5Iget_type(object) == H5I_DATASET)
+		status = text_of_dataset(object, text);
+	drop(object);
+	return status;
+}
+
+static tomos_status hdf5_text(const File *file, const char *name, char **text)
+{
+	Quiet quiet = enter();
+	return leave(quiet, text_locked(file, name, text));
+}
+
+typedef struct {
+	char *names;
+	tomos_status status;
+} NameList;
+
+static herr_t add_name(hid_t group, const char *name, const H5L_info_t *info, void *user)
+{
+	NameList *list = user;
+	char *longer = NULL;
+	(void)group;
+	(void)info;
+	list->status = mem_printf(&longer, "%s%s\n", list->names ? list->names : "", name);
+	if (list->status != TOMOS_OK)
+		return 1;
+	mem_free(list->names);
+	list->names = longer;
+	return 0;
+}
+
+static tomos_status names_locked(const File *file, const char *path, char **names)
+{
+	const Hdf5 *own = file->own;
+	NameList list = {NULL, TOMOS_OK};
+	bool root = strspn(path, "/") == strlen(path);
+	hid_t group = root || has_object(own->file, path)
+			      ? H5Oopen(own->file, root ? "/" : path, H5P_DEFAULT)
+			      : H5I_INVALID_HID;
+	if (group >= 0 && H5Iget_type(group) == H5I_GROUP)
+		(void)H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, add_name, &list);
+	drop(group);
+	if (list.status != TOMOS_OK) {
+		mem_free(list.names);
+		list.names = NULL;
+	}
+	*names = list.names;
+	return list.status;
+}
+
+static tomos_status hdf5_names(const File *file, const char *group, char **names)
+{
+	Quiet quiet = enter();
+	return leave(quiet, names_locked(file, group, names));
 }
 
 /* ---- lists of numbers, as matrices have them ---------------------------------------------- */
@@ -741,4 +936,6 @@ const Format format_hdf5 = {
 	.close = hdf5_close,
 	.get = hdf5_get,
 	.put = hdf5_put,
+	.text = hdf5_text,
+	.names = hdf5_names,
 };

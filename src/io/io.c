@@ -17,7 +17,7 @@ static const Format *const formats[] = {
 
 /* ---- choosing a format -------------------------------------------------------------------- */
 
-static bool is_directory(const char *path)
+bool io_is_directory(const char *path)
 {
 	struct stat info;
 	return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
@@ -26,7 +26,7 @@ static bool is_directory(const char *path)
 static bool names_directory(const char *path)
 {
 	size_t length = strlen(path);
-	return (length > 0 && path[length - 1] == '/') || is_directory(path);
+	return (length > 0 && path[length - 1] == '/') || io_is_directory(path);
 }
 
 static tomos_status read_head(const char *path, unsigned char *head, size_t *length)
@@ -59,7 +59,7 @@ static tomos_status find_by_content(const Format **format, const char *path)
 	unsigned char buffer[HEAD_BYTES];
 	const unsigned char *head = NULL;
 	size_t length = 0;
-	if (!is_directory(path)) {
+	if (!io_is_directory(path) && !tiff_is_pattern(path)) {
 		TRY(read_head(path, buffer, &length));
 		head = buffer;
 	}
@@ -143,10 +143,20 @@ static tomos_status open_into(File *file, const tomos_file_options *options)
 {
 	int64_t count;
 	TRY(find_by_content(&file->format, file->path));
-	TRY(file->format->open(file, options));
+	if (!file->bare || file->format->get)
+		TRY(file->format->open(file, options));
 	if (!file->dataset)
 		TRY(mem_text(&file->dataset, ""));
-	return shape_count(file->shape, &count);
+	return file->bare ? TOMOS_OK : shape_count(file->shape, &count);
+}
+
+tomos_status io_look(File **file, const char *path)
+{
+	tomos_file_options options;
+	File *made;
+	TRY(file_make(file, &made, path, &options, NULL));
+	made->bare = true;
+	return file_give(file, made, open_into(made, &options));
 }
 
 tomos_status tomos_file_open(File **file, const char *path, const tomos_file_options *given)
@@ -232,13 +242,22 @@ static tomos_status check_range(const File *file, int64_t first, int64_t count, 
 	return TOMOS_OK;
 }
 
-tomos_status tomos_file_read(File *file, int64_t first, int64_t count, float *data)
+tomos_status io_read(File *file, const Extract *part, float *data)
 {
 	if (file->temporary)
 		return fail(
 			TOMOS_BAD_VALUE, "'%s' is open for writing and cannot be read", file->path);
-	TRY(check_range(file, first, count, data));
-	return file->format->read(file, first, count, data);
+	TRY(check_range(file, part->first, part->count, data));
+	if (part->row < 0 || part->rows < 1 || part->row > file->shape[1] - part->rows)
+		return fail(TOMOS_BAD_VALUE, "'%s': %lld rows from row %lld, of %lld", file->path,
+			(long long)part->rows, (long long)part->row, (long long)file->shape[1]);
+	return file->format->read(file, part, data);
+}
+
+tomos_status tomos_file_read(File *file, int64_t first, int64_t count, float *data)
+{
+	const Extract part = {first, count, 0, file->shape[1]};
+	return io_read(file, &part, data);
 }
 
 static tomos_status check_writable(const File *file)
@@ -280,6 +299,18 @@ tomos_status io_get(const File *file, const char *name, double **values, int64_t
 	*values = NULL;
 	shape[0] = shape[1] = 0;
 	return file->format->get ? file->format->get(file, name, values, shape) : TOMOS_OK;
+}
+
+tomos_status io_text(const File *file, const char *name, char **text)
+{
+	*text = NULL;
+	return file->format->text ? file->format->text(file, name, text) : TOMOS_OK;
+}
+
+tomos_status io_names(const File *file, const char *group, char **names)
+{
+	*names = NULL;
+	return file->format->names ? file->format->names(file, group, names) : TOMOS_OK;
 }
 
 tomos_status io_put(File *file, const char *name, const double *values, const int64_t shape[2])

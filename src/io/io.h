@@ -20,8 +20,14 @@ struct tomos_file {
 	int64_t shape[3];
 	tomos_content content;
 	bool overwrite, committed;
+	bool bare; /* opened by io_look: no data */
 	void *own;
 };
+
+/* What is read at a time: so many indices of the first axis, and so many of the second ("rows"). */
+typedef struct {
+	int64_t first, count, row, rows;
+} Extract;
 
 /* One row of formats.def. A function that is NULL is not supported by the format. `open` and
  * `create` may leave `own` half made when they fail: `close` follows in every case. */
@@ -31,7 +37,7 @@ struct Format {
 	/* `head` holds the first bytes of a file; it is NULL for a directory. */
 	bool (*probe)(const unsigned char *head, size_t length);
 	tomos_status (*open)(File *file, const tomos_file_options *options);
-	tomos_status (*read)(File *file, int64_t first, int64_t count, float *data);
+	tomos_status (*read)(File *file, const Extract *part, float *data);
 	tomos_status (*create)(File *file);
 	tomos_status (*write)(File *file, int64_t first, int64_t count, const float *data);
 	tomos_status (*finish)(File *file); /* everything written, under the temporary name */
@@ -41,6 +47,10 @@ struct Format {
 	tomos_status (*get)(const File *file, const char *name, double **values, int64_t shape[2]);
 	tomos_status (*put)(
 		File *file, const char *name, const double *values, const int64_t shape[2]);
+	/* Text under a name, or of an attribute, "name@attribute"; and the names in a group, one per
+	 * line. What is not there gives TOMOS_OK and NULL. */
+	tomos_status (*text)(const File *file, const char *name, char **text);
+	tomos_status (*names)(const File *file, const char *group, char **names);
 };
 
 #define FORMAT(name) extern const Format format_##name;
@@ -50,6 +60,13 @@ struct Format {
 /* Formats without named numbers have none to get, and put keeps nothing; neither is a failure. */
 tomos_status io_get(const File *file, const char *name, double **values, int64_t shape[2]);
 tomos_status io_put(File *file, const char *name, const double *values, const int64_t shape[2]);
+tomos_status io_text(const File *file, const char *name, char **text);
+tomos_status io_names(const File *file, const char *group, char **names);
+/* A part of the first two axes, all of the third. */
+tomos_status io_read(File *file, const Extract *part, float *data);
+/* A file to look into, without its data: io_get, io_text and io_names alone work on it. */
+tomos_status io_look(File **file, const char *path);
+bool io_is_directory(const char *path);
 
 /* ---- for the formats ---------------------------------------------------------------------- */
 
@@ -69,6 +86,10 @@ tomos_status element_convert(
 /* Shape of `rank` axes as three, with leading ones; refuses other ranks and empty or huge shapes in
  * a sentence that begins with `where`. */
 tomos_status shape_take(int64_t shape[3], const int64_t *axes, int rank, const char *where);
+
+/* Whether the last part of a path has '*' or '?' and nothing has that very name: the TIFF files of a
+ * directory that fit it are one stack. */
+bool tiff_is_pattern(const char *path);
 
 /* Plain files. `path` is for the sentence. */
 tomos_status flat_open(int *descriptor, int64_t *size, const char *path);

@@ -270,31 +270,42 @@ static tomos_status read_numbers(
 
 /* Number (i, j, k) lies at i + n0 (j + n1 k): one plane of constant k is read at a time, and the
  * part asked for is turned into C order. */
-static tomos_status read_fortran(
-	const File *file, void *buffer, int64_t first, int64_t count, float *data)
+static tomos_status read_fortran(const File *file, void *buffer, const Extract *part, float *data)
 {
 	int64_t n0 = file->shape[0], n1 = file->shape[1], n2 = file->shape[2];
 	float *plane;
 	tomos_status status = mem_alloc(&plane, n0 * n1, sizeof *plane, "a plane in Fortran order");
 	for (int64_t k = 0; k < n2 && status == TOMOS_OK; k++) {
 		status = read_numbers(file, buffer, k * n0 * n1, n0 * n1, plane);
-		for (int64_t i = 0; i < count && status == TOMOS_OK; i++)
-			for (int64_t j = 0; j < n1; j++)
-				data[(i * n1 + j) * n2 + k] = plane[first + i + n0 * j];
+		for (int64_t i = 0; i < part->count && status == TOMOS_OK; i++)
+			for (int64_t j = 0; j < part->rows; j++)
+				data[(i * part->rows + j) * n2 + k] =
+					plane[part->first + i + n0 * (part->row + j)];
 	}
 	mem_free(plane);
 	return status;
 }
 
-static tomos_status npy_read(File *file, int64_t first, int64_t count, float *data)
+/* Index by index, or all at once where all rows are asked for. */
+static tomos_status read_rows(const File *file, void *buffer, const Extract *part, float *data)
+{
+	int64_t slab = file->shape[1] * file->shape[2], size = part->rows * file->shape[2];
+	bool whole = part->rows == file->shape[1];
+	int64_t step = whole ? part->count : 1;
+	for (int64_t i = 0; i < part->count; i += step)
+		TRY(read_numbers(file, buffer,
+			(part->first + i) * slab + part->row * file->shape[2], step * size,
+			data + i * size));
+	return TOMOS_OK;
+}
+
+static tomos_status npy_read(File *file, const Extract *part, float *data)
 {
 	const Npy *npy = file->own;
-	int64_t slab = file->shape[1] * file->shape[2];
 	void *buffer;
 	TRY(mem_alloc(&buffer, PIECE, 8, "a piece of an npy file"));
-	tomos_status status =
-		npy->fortran ? read_fortran(file, buffer, first, count, data)
-			     : read_numbers(file, buffer, first * slab, count * slab, data);
+	tomos_status status = npy->fortran ? read_fortran(file, buffer, part, data)
+					   : read_rows(file, buffer, part, data);
 	mem_free(buffer);
 	return status;
 }

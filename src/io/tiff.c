@@ -1,11 +1,14 @@
 /* Grey TIFF pictures: many pages in one file, or a directory of files in the order of their names.
  *
+ * A directory's files may be chosen by a pattern with '*' and '?'.
+ *
  * libtiff reads, so that all common compressions, strips and tiles are understood. Writing needs no
  * library: pages are plain floats, one strip each, behind a table of directories whose place is known
  * from the shape, so that pages can be written in any order; beyond 4 GiB the file is a BigTIFF.
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +23,7 @@
 typedef struct {
 	int64_t width, height;
 	Element element;
-	bool packed;
+	bool packed; /* the numbers are not in the file as they are */
 } Page;
 
 typedef struct {
@@ -222,45 +225,94 @@ static tomos_status same_page(Page *page, const Page *next, const char *path, in
 		element_name(page->element));
 }
 
-static tomos_status read_strips(
-	TIFF *tiff, const char *path, int64_t at, const Page *page, void *buffer, float *data)
+/* Where a page is read from: its file, and its number for sentences. */
+typedef struct {
+	TIFF *tiff;
+	const char *path;
+	int64_t number, size; /* size: of the file */
+} Place;
+
+/* The rows [low, high) of a piece of rows [y, y + height) that were asked for. */
+static void overlap(const Extract *part, int64_t y, int64_t height, int64_t *low, int64_t *high)
 {
-	uint32_t rows = 0, strip = 0;
-	TIFFGetFieldDefaulted(tiff, TIFFTAG_ROWSPERSTRIP, &rows);
-	for (int64_t y = 0; y < page->height; y += rows, strip++) {
-		int64_t count = min64(rows, page->height - y) * page->width;
-		int64_t bytes = count * page->element.bytes;
-		if (TIFFReadEncodedStrip(tiff, strip, buffer, bytes) != bytes)
-			return refuse(path, at, "the data end too early or are damaged");
-		TRY(element_convert(page->element, buffer, count, data + y * page->width, path));
+	*low = max64(y, part->row);
+	*high = min64(y + height, part->row + part->rows);
+}
+
+/* Plain strips need not be read to their end: rows are fetched where they lie. */
+static tomos_status read_plain(
+	const Place *at, const Page *page, int64_t strip, int64_t skip, int64_t bytes, void *buffer)
+{
+	uint64_t offset = TIFFGetStrileOffset(at->tiff, (uint32_t)strip);
+	if (offset > INT64_MAX / 2)
+		return refuse(at->path, at->number, "the place of a strip is wrong");
+	tomos_status status = flat_read(TIFFFileno(at->tiff), at->path,
+		(int64_t)offset + skip * page->width * page->element.bytes, buffer, bytes);
+	if (status == TOMOS_BAD_FILE)
+		return refuse(at->path, at->number, "the data end too early or are damaged");
+	return status;
+}
+
+static bool is_plain(const Place *at, const Page *page)
+{
+	uint16_t order = FILLORDER_MSB2LSB;
+	TIFFGetFieldDefaulted(at->tiff, TIFFTAG_FILLORDER, &order);
+	return !page->packed && order == FILLORDER_MSB2LSB;
+}
+
+/* `buffer` gets the rows from the first one asked for, or, where it must be unpacked, the strip. */
+static tomos_status read_strips(
+	const Place *at, const Page *page, const Extract *part, void *buffer, float *data)
+{
+	uint32_t rows = 0;
+	int64_t line = page->width * page->element.bytes, low, high;
+	bool plain = is_plain(at, page);
+	Element element = page->element;
+	element.swapped = plain && TIFFIsByteSwapped(at->tiff);
+	TIFFGetFieldDefaulted(at->tiff, TIFFTAG_ROWSPERSTRIP, &rows);
+	for (int64_t y = part->row / rows * rows; y < part->row + part->rows; y += rows) {
+		int64_t height = min64(rows, page->height - y), skip;
+		overlap(part, y, height, &low, &high);
+		skip = low - y;
+		if (plain)
+			TRY(read_plain(at, page, y / rows, skip, (high - low) * line, buffer));
+		else if (TIFFReadEncodedStrip(at->tiff, (uint32_t)(y / rows), buffer,
+				 height * line) != height * line)
+			return refuse(
+				at->path, at->number, "the data end too early or are damaged");
+		TRY(element_convert(element, (char *)buffer + (plain ? 0 : skip * line),
+			(high - low) * page->width, data + (low - part->row) * page->width,
+			at->path));
 	}
 	return TOMOS_OK;
 }
 
 static tomos_status read_tiles(
-	TIFF *tiff, const char *path, int64_t at, const Page *page, void *buffer, float *data)
+	const Place *at, const Page *page, const Extract *part, void *buffer, float *data)
 {
 	uint32_t width = 0, height = 0;
-	TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &width);
-	TIFFGetField(tiff, TIFFTAG_TILELENGTH, &height);
-	for (int64_t y = 0; y < page->height; y += height)
+	int64_t low, high;
+	TIFFGetField(at->tiff, TIFFTAG_TILEWIDTH, &width);
+	TIFFGetField(at->tiff, TIFFTAG_TILELENGTH, &height);
+	for (int64_t y = part->row / height * height; y < part->row + part->rows; y += height)
 		for (int64_t x = 0; x < page->width; x += width) {
-			if (TIFFReadTile(tiff, buffer, (uint32_t)x, (uint32_t)y, 0, 0) < 0)
-				return refuse(path, at, "the data end too early or are damaged");
-			int64_t rows = min64(height, page->height - y);
-			for (int64_t r = 0; r < rows; r++)
+			if (TIFFReadTile(at->tiff, buffer, (uint32_t)x, (uint32_t)y, 0, 0) < 0)
+				return refuse(at->path, at->number,
+					"the data end too early or are damaged");
+			overlap(part, y, min64(height, page->height - y), &low, &high);
+			for (int64_t r = low; r < high; r++)
 				TRY(element_convert(page->element,
-					(char *)buffer + r * width * page->element.bytes,
+					(char *)buffer + (r - y) * width * page->element.bytes,
 					min64(width, page->width - x),
-					data + (y + r) * page->width + x, path));
+					data + (r - part->row) * page->width + x, at->path));
 		}
 	return TOMOS_OK;
 }
 
 /* The size of a strip or tile as libtiff will fill it, which must fit what the tags said. */
-static tomos_status piece_bytes(
-	TIFF *tiff, const char *path, int64_t at, const Page *page, int64_t *bytes)
+static tomos_status piece_bytes(const Place *at, const Page *page, int64_t *bytes)
 {
+	TIFF *tiff = at->tiff;
 	uint32_t width = (uint32_t)page->width, height = 0;
 	bool tiled = TIFFIsTiled(tiff);
 	if (tiled)
@@ -270,21 +322,20 @@ static tomos_status piece_bytes(
 	Page piece = {width, rows, page->element, page->packed};
 	*bytes = page_bytes(&piece);
 	if (width < 1 || height < 1 || *bytes != (tiled ? TIFFTileSize(tiff) : TIFFStripSize(tiff)))
-		return refuse(path, at, "the size of the strips or tiles is wrong");
+		return refuse(at->path, at->number, "the size of the strips or tiles is wrong");
 	return TOMOS_OK;
 }
 
-static tomos_status read_page(
-	TIFF *tiff, const char *path, int64_t at, const Page *page, int64_t size, float *data)
+static tomos_status read_page(const Place *at, const Page *page, const Extract *part, float *data)
 {
 	int64_t bytes;
 	void *buffer;
-	TRY(piece_bytes(tiff, path, at, page, &bytes));
-	if (bytes / LARGEST_RATIO > size)
-		return refuse(path, at, "the size of the strips or tiles is too large");
+	TRY(piece_bytes(at, page, &bytes));
+	if (bytes / LARGEST_RATIO > at->size)
+		return refuse(at->path, at->number, "the size of the strips or tiles is too large");
 	TRY(mem_alloc(&buffer, bytes, 1, "a strip or tile of a TIFF file"));
-	tomos_status status = TIFFIsTiled(tiff) ? read_tiles(tiff, path, at, page, buffer, data)
-						: read_strips(tiff, path, at, page, buffer, data);
+	tomos_status status = TIFFIsTiled(at->tiff) ? read_tiles(at, page, part, buffer, data)
+						    : read_strips(at, page, part, buffer, data);
 	mem_free(buffer);
 	return status;
 }
@@ -344,14 +395,14 @@ static tomos_status open_pages(File *file, Tiff *own)
 	return check_imagej(own->tiff, file->path, own->count);
 }
 
-static tomos_status read_one_page(File *file, int64_t index, float *data)
+static tomos_status read_one_page(File *file, int64_t index, const Extract *part, float *data)
 {
 	const Tiff *own = file->own;
-	int64_t size = lseek(TIFFFileno(own->tiff), 0, SEEK_END);
+	const Place at = {own->tiff, file->path, index, lseek(TIFFFileno(own->tiff), 0, SEEK_END)};
 	complaint[0] = 0;
 	if (!TIFFSetSubDirectory(own->tiff, own->offsets[index]))
 		return refuse(file->path, index, "cannot be read");
-	return read_page(own->tiff, file->path, index, &own->page, size, data);
+	return read_page(&at, &own->page, part, data);
 }
 
 /* ---- a directory of files ----------------------------------------------------------------- */
@@ -363,36 +414,85 @@ static int is_picture(const struct dirent *entry)
 	       (strcasecmp(dot, ".tif") == 0 || strcasecmp(dot, ".tiff") == 0);
 }
 
+/* Numbers in names count as numbers: raw_9.tif comes before raw_10.tif. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
-	return strcmp((*a)->d_name, (*b)->d_name);
+	const char *x = (*a)->d_name, *y = (*b)->d_name;
+	while (*x && *y) {
+		size_t n = strspn(x, "0123456789"), m = strspn(y, "0123456789");
+		size_t zeros_x = n ? strspn(x, "0") : 0, zeros_y = m ? strspn(y, "0") : 0;
+		if (n == 0 || m == 0) {
+			if (*x++ != *y++)
+				return (unsigned char)x[-1] < (unsigned char)y[-1] ? -1 : 1;
+			continue;
+		}
+		if (n - zeros_x != m - zeros_y)
+			return n - zeros_x < m - zeros_y ? -1 : 1;
+		int order = strncmp(x + zeros_x, y + zeros_y, n - zeros_x);
+		if (order)
+			return order;
+		x += n;
+		y += m;
+	}
+	return *x || *y ? (*x ? 1 : -1) : strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static tomos_status take_names(Tiff *own, const char *directory, struct dirent **list, int count)
+static const char *last_part(const char *path)
 {
-	size_t length = strlen(directory);
-	const char *slash = length > 0 && directory[length - 1] == '/' ? "" : "/";
-	TRY(mem_zeroed(&own->names, count, sizeof *own->names, "the names of a TIFF stack"));
-	for (; own->count < count; own->count++)
-		TRY(mem_printf(&own->names[own->count], "%s%s%s", directory, slash,
-			list[own->count]->d_name));
-	return TOMOS_OK;
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
 }
 
-static tomos_status list_pictures(Tiff *own, const char *directory)
+bool tiff_is_pattern(const char *path)
+{
+	struct stat info;
+	return strpbrk(last_part(path), "*?") != NULL && stat(path, &info) != 0;
+}
+
+/* Those of the listed files that fit the pattern. */
+static tomos_status take_names(
+	Tiff *own, const char *directory, const char *pattern, struct dirent **list, int count)
+{
+	TRY(mem_zeroed(&own->names, count + 1, sizeof *own->names, "the names of a TIFF stack"));
+	for (int i = 0; i < count; i++)
+		if (fnmatch(pattern, list[i]->d_name, 0) == 0) {
+			TRY(mem_printf(
+				&own->names[own->count], "%s%s", directory, list[i]->d_name));
+			own->count++;
+		}
+	if (own->count > 0)
+		return TOMOS_OK;
+	if (strcmp(pattern, "*") == 0)
+		return fail(TOMOS_BAD_FILE, "directory '%s' has no .tif or .tiff files", directory);
+	return fail(TOMOS_BAD_FILE, "directory '%s' has no .tif or .tiff files like '%s'",
+		directory, pattern);
+}
+
+static tomos_status list_pictures(Tiff *own, const char *directory, const char *pattern)
 {
 	struct dirent **list = NULL;
 	int count = scandir(directory, &list, is_picture, by_name);
 	if (count < 0)
 		return fail(
 			TOMOS_IO, "directory '%s' cannot be read: %s", directory, strerror(errno));
-	tomos_status status =
-		count == 0 ? fail(TOMOS_BAD_FILE, "directory '%s' has no .tif or .tiff files",
-				     directory)
-			   : take_names(own, directory, list, count);
+	tomos_status status = take_names(own, directory, pattern, list, count);
 	for (int i = 0; i < count; i++)
 		free(list[i]); /* scandir's own memory */
 	free(list);
+	return status;
+}
+
+/* "dir/" and "raw_*" of a pattern, or "dir/" and "*". */
+static tomos_status list_stack(Tiff *own, const char *path)
+{
+	bool pattern = tiff_is_pattern(path);
+	int length = (int)(pattern ? last_part(path) - path : (ptrdiff_t)strlen(path));
+	bool slash = length > 0 && path[length - 1] == '/';
+	char *directory;
+	TRY(length ? mem_printf(&directory, "%.*s%s", length, path, slash ? "" : "/")
+		   : mem_text(&directory, "./"));
+	tomos_status status = list_pictures(own, directory, pattern ? last_part(path) : "*");
+	mem_free(directory);
 	return status;
 }
 
@@ -422,7 +522,7 @@ static tomos_status open_picture(Tiff *own, int64_t index, TIFF **tiff, int64_t 
 
 static tomos_status open_stack(File *file, Tiff *own)
 {
-	TRY(list_pictures(own, file->path));
+	TRY(list_stack(own, file->path));
 	for (int64_t i = 0; i < own->count; i++) {
 		TIFF *tiff;
 		int64_t size;
@@ -432,14 +532,13 @@ static tomos_status open_stack(File *file, Tiff *own)
 	return TOMOS_OK;
 }
 
-static tomos_status read_picture(File *file, int64_t index, float *data)
+static tomos_status read_picture(File *file, int64_t index, const Extract *part, float *data)
 {
 	Tiff *own = file->own;
-	TIFF *tiff;
-	int64_t size;
-	TRY(open_picture(own, index, &tiff, &size));
-	tomos_status status = read_page(tiff, own->names[index], 0, &own->page, size, data);
-	TIFFClose(tiff);
+	Place at = {NULL, own->names[index], 0, 0};
+	TRY(open_picture(own, index, &at.tiff, &at.size));
+	tomos_status status = read_page(&at, &own->page, part, data);
+	TIFFClose(at.tiff);
 	return status;
 }
 
@@ -463,6 +562,7 @@ static tomos_status make_own(File *file, Tiff **own)
 	file->own = *own;
 	(*own)->descriptor = -1;
 	(*own)->stack = file->path[length - 1] == '/' ||
+			(!file->temporary && tiff_is_pattern(file->path)) ||
 			(stat(file->path, &info) == 0 && S_ISDIR(info.st_mode));
 	return TOMOS_OK;
 }
@@ -482,13 +582,13 @@ static tomos_status tiff_open(File *file, const tomos_file_options *options)
 	return status;
 }
 
-static tomos_status tiff_read(File *file, int64_t first, int64_t count, float *data)
+static tomos_status tiff_read(File *file, const Extract *part, float *data)
 {
 	const Tiff *own = file->own;
-	int64_t slab = file->shape[1] * file->shape[2];
-	for (int64_t i = 0; i < count; i++)
-		TRY(own->stack ? read_picture(file, first + i, data + i * slab)
-			       : read_one_page(file, first + i, data + i * slab));
+	int64_t size = part->rows * file->shape[2];
+	for (int64_t i = 0; i < part->count; i++)
+		TRY((own->stack ? read_picture : read_one_page)(
+			file, part->first + i, part, data + i * size));
 	return TOMOS_OK;
 }
 

@@ -1,0 +1,328 @@
+/* Opening a scan by its content, what is known of it, and reading its frames. */
+#include <string.h>
+#include "geom/geom.h"
+#include "run/scan.h"
+
+OPTION_VALUES(source_values, TOMOS_SOURCE_OPTIONS);
+
+static const ScanKind *const kinds[] = {
+	&scan_nexus, &scan_exchange, &scan_own, &scan_stack, &scan_array};
+
+static const char *const set_names[] = {"views", "flats", "darks"};
+
+/* ---- frames ------------------------------------------------------------------------------- */
+
+tomos_status frames_open(FrameSet *set, const char *path, const char *dataset)
+{
+	tomos_file_options o = tomos_file_defaults();
+	o.dataset = dataset;
+	TRY(tomos_file_open(&set->file, path, &o));
+	set->count = set->file->shape[0];
+	return TOMOS_OK;
+}
+
+void frames_close(FrameSet *set)
+{
+	tomos_file_close(set->file);
+	mem_free(set->list);
+	mem_free(set->places);
+	*set = (FrameSet){0};
+}
+
+tomos_status scan_shape(tomos_scan *scan, const tomos_source_options *o, bool sinograms)
+{
+	FrameSet *views = &scan->sets[TOMOS_VIEWS];
+	const int64_t *shape = views->file->shape;
+	int order = 0;
+	if (o->order[0])
+		TRY(choice_find("order", source_values.order, o->order, &order));
+	scan->sinograms = o->order[0] ? order == 1 : sinograms;
+	if (scan->sinograms && views->list)
+		return fail(TOMOS_BAD_VALUE, "'%s' is an NXtomo file, whose order is projections",
+			scan->path);
+	if (!views->list)
+		views->count = shape[scan->sinograms ? 1 : 0];
+	scan->rows = shape[scan->sinograms ? 0 : 1];
+	scan->columns = shape[2];
+	return TOMOS_OK;
+}
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+static tomos_status find_kind(const ScanKind **kind, const File *look)
+{
+	bool fits = false;
+	for (int i = 0; i < COUNT(kinds) && !fits; i++) {
+		*kind = kinds[i];
+		TRY(kinds[i]->probe(look, &fits));
+	}
+	return TOMOS_OK;
+}
+
+/* Flats and darks in a file of their own: those of another scan, or all frames of a plain file. */
+static tomos_status open_others(FrameSet *set, tomos_frames which, const char *path)
+{
+	tomos_scan *other;
+	bool rich;
+	File *look;
+	if (!path[0])
+		return TOMOS_OK;
+	frames_close(set);
+	TRY(io_look(&look, path));
+	const ScanKind *kind;
+	tomos_status status = find_kind(&kind, look);
+	tomos_file_close(look);
+	TRY(status);
+	rich = kind == &scan_nexus || kind == &scan_exchange;
+	if (!rich)
+		return frames_open(set, path, "");
+	TRY(tomos_scan_open(&other, path, NULL));
+	tomos_frames from = other->sets[which].count ? which : TOMOS_VIEWS;
+	*set = other->sets[from];
+	other->sets[from] = (FrameSet){0};
+	tomos_scan_close(other);
+	return TOMOS_OK;
+}
+
+static tomos_status check_frames(const tomos_scan *scan, tomos_frames which)
+{
+	const FrameSet *set = &scan->sets[which];
+	if (!set->file ||
+		(set->file->shape[1] == scan->rows && set->file->shape[2] == scan->columns))
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE,
+		"'%s' has %s of %lld rows x %lld columns; the views of '%s' have %lld x %lld",
+		set->file->path, set_names[which], (long long)set->file->shape[1],
+		(long long)set->file->shape[2], scan->path, (long long)scan->rows,
+		(long long)scan->columns);
+}
+
+static tomos_status open_into(tomos_scan *scan, const tomos_source_options *o)
+{
+	File *look;
+	TRY(io_look(&look, scan->path));
+	tomos_status status = find_kind(&scan->kind, look);
+	if (status == TOMOS_OK && o->dataset[0])
+		scan->kind = &scan_array;
+	if (status == TOMOS_OK)
+		status = scan->kind->open(scan, look, o);
+	tomos_file_close(look);
+	TRY(status);
+	TRY(open_others(&scan->sets[TOMOS_FLATS], TOMOS_FLATS, o->flats));
+	TRY(open_others(&scan->sets[TOMOS_DARKS], TOMOS_DARKS, o->darks));
+	TRY(check_frames(scan, TOMOS_FLATS));
+	TRY(check_frames(scan, TOMOS_DARKS));
+	return TOMOS_OK;
+}
+
+tomos_status tomos_scan_open(
+	tomos_scan **scan, const char *path, const tomos_source_options *options)
+{
+	tomos_source_options o = tomos_source_defaults();
+	tomos_scan *made;
+	*scan = NULL;
+	TRY(options_take(&o, options, "source"));
+	if (!path || !*path)
+		return fail(TOMOS_BAD_VALUE, "the name of a scan is missing");
+	TRY(mem_zeroed(&made, 1, sizeof *made, "a scan's description"));
+	tomos_status status = mem_text(&made->path, path);
+	if (status == TOMOS_OK)
+		status = open_into(made, &o);
+	if (status == TOMOS_OK)
+		*scan = made;
+	else
+		tomos_scan_close(made);
+	return status;
+}
+
+void tomos_scan_close(tomos_scan *scan)
+{
+	if (!scan)
+		return;
+	for (int i = 0; i < COUNT(scan->sets); i++)
+		frames_close(&scan->sets[i]);
+	mem_free(scan->angles);
+	mem_free(scan->shifts[0]);
+	mem_free(scan->shifts[1]);
+	tomos_geometry_free(scan->geometry);
+	mem_free(scan->path);
+	mem_free(scan);
+}
+
+/* ---- what is known ------------------------------------------------------------------------ */
+
+/* Whole numbers are counts; so is what comes with flats. Other numbers are line integrals. */
+static bool holds_counts(const tomos_scan *scan)
+{
+	return !scan->geometry &&
+	       (scan->sets[TOMOS_FLATS].count > 0 ||
+		       strncmp(scan->sets[TOMOS_VIEWS].file->type, "float", 5) != 0);
+}
+
+tomos_status tomos_scan_describe(const tomos_scan *scan, tomos_scan_info *info)
+{
+	const FrameSet *views = &scan->sets[TOMOS_VIEWS];
+	*info = (tomos_scan_info){.kind = scan->kind->name,
+		.format = views->file->format->name,
+		.type = views->file->type,
+		.dataset = views->file->dataset,
+		.counts = holds_counts(scan),
+		.views = views->count,
+		.rows = scan->rows,
+		.columns = scan->columns,
+		.flats = scan->sets[TOMOS_FLATS].count,
+		.darks = scan->sets[TOMOS_DARKS].count,
+		.has_angles = scan->angles != NULL || scan->geometry != NULL,
+		.has_geometry = scan->geometry != NULL,
+		.has_places = scan->sets[TOMOS_FLATS].places != NULL,
+		.has_shifts = scan->shifts[0] != NULL || scan->shifts[1] != NULL,
+		.half = scan->half,
+		.pixel = scan->pixel[0],
+		.pixel_height = scan->pixel[1],
+		.distance = scan->distance,
+		.energy = scan->energy};
+	return TOMOS_OK;
+}
+
+static tomos_status missing(const tomos_scan *scan, const char *what)
+{
+	return fail(TOMOS_BAD_FILE, "'%s' says no %s", scan->path, what);
+}
+
+tomos_status tomos_scan_angles(const tomos_scan *scan, double *angles)
+{
+	int64_t count = scan->sets[TOMOS_VIEWS].count;
+	if (!scan->angles)
+		return missing(scan, "angles");
+	memcpy(angles, scan->angles, (size_t)count * sizeof *angles);
+	return TOMOS_OK;
+}
+
+tomos_status tomos_scan_places(const tomos_scan *scan, tomos_frames which, double *places)
+{
+	const FrameSet *set = &scan->sets[which];
+	if (!set->places)
+		return missing(scan, "when its flats and darks were taken");
+	memcpy(places, set->places, (size_t)set->count * sizeof *places);
+	return TOMOS_OK;
+}
+
+tomos_status tomos_scan_shifts(const tomos_scan *scan, double *columns, double *rows)
+{
+	double *const lists[2] = {columns, rows};
+	int64_t count = scan->sets[TOMOS_VIEWS].count;
+	for (int i = 0; i < 2; i++)
+		for (int64_t v = 0; v < count; v++)
+			lists[i][v] = scan->shifts[i] ? scan->shifts[i][v] : 0;
+	return TOMOS_OK;
+}
+
+/* ---- geometry ----------------------------------------------------------------------------- */
+
+/* The options, completed by what the file says; *made is to be freed. */
+static tomos_status complete(const tomos_scan *scan, tomos_scan_options *o, double **made)
+{
+	int64_t views = scan->sets[TOMOS_VIEWS].count;
+	*made = NULL;
+	if (o->pixel == 0) {
+		o->pixel = scan->pixel[0] > 0 ? scan->pixel[0] : 1;
+		if (o->pixel_height == 0 && scan->pixel[0] > 0)
+			o->pixel_height = scan->pixel[1];
+	}
+	o->rows = scan->rows;
+	o->columns = scan->columns;
+	o->views = views;
+	if (o->angles) {
+		TRY(angles_fit(made, o->angles, o->angles_count, views, "--angles"));
+	} else if (o->arc == 0 && scan->angles) {
+		TRY(mem_alloc(made, views, sizeof **made, "angles"));
+		memcpy(*made, scan->angles, (size_t)views * sizeof **made);
+		for (int64_t i = 0; i < views; i++)
+			(*made)[i] += o->start;
+		o->start = 0;
+	} else if (o->arc == 0) {
+		return fail(TOMOS_BAD_FILE,
+			"'%s' says no angles: give --angles, or --arc for %lld views spread evenly",
+			scan->path, (long long)views);
+	}
+	o->angles = *made;
+	o->angles_count = *made ? views : 0;
+	return TOMOS_OK;
+}
+
+tomos_status tomos_scan_geometry(
+	const tomos_scan *scan, tomos_geometry **geometry, const tomos_scan_options *options)
+{
+	tomos_scan_options o = tomos_scan_defaults();
+	double *made;
+	*geometry = NULL;
+	o.pixel = 0;
+	if (scan->geometry && !options)
+		return tomos_geometry_views(geometry, scan->rows, scan->columns,
+			scan->geometry->views, scan->geometry->count);
+	TRY(options_take(&o, options, "scan"));
+	tomos_status status = complete(scan, &o, &made);
+	if (status == TOMOS_OK)
+		status = tomos_geometry_make(geometry, &o);
+	mem_free(made);
+	return status;
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static tomos_status check_range(const tomos_scan *scan, tomos_frames which, const Extract *e)
+{
+	const FrameSet *set = &scan->sets[which];
+	if (e->first < 0 || e->count < 1 || e->first > set->count - e->count)
+		return fail(TOMOS_BAD_VALUE, "'%s': %lld %s from %lld on, of %lld", scan->path,
+			(long long)e->count, set_names[which], (long long)e->first,
+			(long long)set->count);
+	if (e->row < 0 || e->rows < 1 || e->row > scan->rows - e->rows)
+		return fail(TOMOS_BAD_VALUE, "'%s': %lld rows from row %lld, of %lld", scan->path,
+			(long long)e->rows, (long long)e->row, (long long)scan->rows);
+	return TOMOS_OK;
+}
+
+/* Frames that follow each other in the file are read at once. */
+static tomos_status read_listed(const FrameSet *set, const Extract *e, int64_t columns, float *data)
+{
+	for (int64_t i = 0, run; i < e->count; i += run) {
+		const int64_t *from = set->list + e->first + i;
+		for (run = 1; i + run < e->count && from[run] == from[0] + run;)
+			run++;
+		const Extract part = {from[0], run, e->row, e->rows};
+		TRY(io_read(set->file, &part, data + i * e->rows * columns));
+	}
+	return TOMOS_OK;
+}
+
+/* [row][view][column], a few rows at a time, into [view][row][column]. */
+static tomos_status read_sinograms(File *file, const Extract *e, float *data)
+{
+	int64_t columns = file->shape[2];
+	float *row;
+	TRY(mem_alloc(&row, e->count * columns, sizeof *row, "a sinogram"));
+	tomos_status status = TOMOS_OK;
+	for (int64_t r = 0; r < e->rows && status == TOMOS_OK; r++) {
+		const Extract part = {e->row + r, 1, e->first, e->count};
+		status = io_read(file, &part, row);
+		for (int64_t i = 0; i < e->count && status == TOMOS_OK; i++)
+			memcpy(data + (i * e->rows + r) * columns, row + i * columns,
+				(size_t)columns * sizeof *row);
+	}
+	mem_free(row);
+	return status;
+}
+
+tomos_status tomos_scan_read(tomos_scan *scan, tomos_frames which, int64_t first, int64_t count,
+	int64_t row, int64_t rows, float *data)
+{
+	const FrameSet *set = &scan->sets[which];
+	const Extract e = {first, count, row, rows};
+	TRY(check_range(scan, which, &e));
+	if (set->list)
+		return read_listed(set, &e, scan->columns, data);
+	if (which == TOMOS_VIEWS && scan->sinograms)
+		return read_sinograms(set->file, &e, data);
+	return io_read(set->file, &e, data);
+}

@@ -1,0 +1,61 @@
+/* Scans as measured: views, flats and darks of any file that holds them. */
+#ifndef SCAN_H
+#define SCAN_H
+
+#include "io/io.h"
+
+typedef struct {
+	File *file;
+	int64_t count;
+	int64_t *list;  /* the index in the file of each frame; NULL: 0 to count - 1 */
+	double *places; /* how many views came before each frame; NULL: not known */
+} FrameSet;
+
+typedef struct ScanKind ScanKind;
+
+struct tomos_scan {
+	const ScanKind *kind;
+	char *path;
+	FrameSet sets[3]; /* by tomos_frames */
+	bool sinograms;   /* the views' file is [row][view][column] */
+	int64_t rows, columns;
+	double *angles;           /* radians, one per view; NULL: not known */
+	double *shifts[2];        /* in columns and rows; NULL: none */
+	double pixel[2];          /* width and height in mm; 0: not known */
+	double distance, energy;  /* mm, keV; 0: not known */
+	bool half;                /* the axis is near one edge, the scan a full turn */
+	tomos_geometry *geometry; /* the file's own; NULL: none */
+};
+
+/* One kind of scan; the first whose probe says yes opens a file. `look` is the file without its data. */
+struct ScanKind {
+	const char *name;
+	tomos_status (*probe)(const File *look, bool *fits);
+	tomos_status (*open)(tomos_scan *scan, const File *look, const tomos_source_options *o);
+};
+
+extern const ScanKind scan_nexus, scan_exchange, scan_own, scan_stack, scan_array;
+
+/* ---- for the kinds -------------------------------------------------------------------------- */
+
+/* All frames of a file, or of one dataset of it ("": the one it has). */
+tomos_status frames_open(FrameSet *set, const char *path, const char *dataset);
+void frames_close(FrameSet *set);
+/* The views' shape from their file, and whether it is in order of sinograms. */
+tomos_status scan_shape(tomos_scan *scan, const tomos_source_options *o, bool sinograms);
+
+bool line_has(const char *lines, const char *name); /* "a\nb\n" */
+/* Numbers of a file in radians, mm or keV, by the unit that it says (or `fallback`): NULL or 0 where
+ * there are none. */
+tomos_status scan_lengths(const File *look, const char *name, const char *fallback, double *value);
+tomos_status scan_energy(const File *look, const char *name, double *value);
+tomos_status scan_angles(const File *look, const char *name, double **angles, int64_t *count);
+
+/* As many angles as views: where the list has more, those during which the stage stood still at
+ * its ends, and flats and darks were taken, are left out. */
+tomos_status angles_fit(
+	double **fitted, const double *angles, int64_t count, int64_t views, const char *where);
+/* Degrees of a text file, in radians. */
+tomos_status angles_read(double **angles, int64_t *count, const char *path);
+
+#endif

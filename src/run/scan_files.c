@@ -1,0 +1,176 @@
+/* Scans in array files: Data Exchange, those that tomos wrote, and plain arrays.
+ *
+ * Data Exchange: F. De Carlo et al., J. Synchrotron Rad. 21, 1224 (2014).
+ */
+#include <string.h>
+#include "run/scan.h"
+
+bool line_has(const char *lines, const char *name)
+{
+	size_t length = strlen(name);
+	for (const char *at = lines; at && *at; at += strcspn(at, "\n") + 1)
+		if (strncmp(at, name, length) == 0 && at[length] == '\n')
+			return true;
+	return false;
+}
+
+static tomos_status group_has(const File *look, const char *group, const char *name, bool *has)
+{
+	char *names;
+	TRY(io_names(look, group, &names));
+	*has = line_has(names, name);
+	mem_free(names);
+	return TOMOS_OK;
+}
+
+/* ---- Data Exchange ------------------------------------------------------------------------ */
+
+static tomos_status exchange_probe(const File *look, bool *fits)
+{
+	return group_has(look, "exchange", "data", fits);
+}
+
+/* "theta:y:x", or "y:theta:x" for sinograms. */
+static tomos_status exchange_order(const File *look, bool *sinograms)
+{
+	char *axes;
+	*sinograms = false;
+	TRY(io_text(look, "exchange/data@axes", &axes));
+	const char *second = axes ? strchr(axes, ':') : NULL;
+	*sinograms = second && strncmp(second + 1, "theta", 5) == 0;
+	bool known = !second || *sinograms || strncmp(axes, "theta", 5) == 0;
+	tomos_status status = known ? TOMOS_OK
+				    : fail(TOMOS_UNSUPPORTED,
+					      "'%s': the axes of 'exchange/data' are '%s'; "
+					      "theta:y:x and y:theta:x "
+					      "can be read",
+					      look->path, axes);
+	mem_free(axes);
+	return status;
+}
+
+static tomos_status exchange_frames(tomos_scan *scan, const File *look)
+{
+	static const char *const names[] = {"/exchange/data_white", "/exchange/data_dark"};
+	for (int i = 0; i < COUNT(names); i++) {
+		bool has;
+		TRY(group_has(look, "exchange", strrchr(names[i], '/') + 1, &has));
+		if (has)
+			TRY(frames_open(&scan->sets[TOMOS_FLATS + i], scan->path, names[i]));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status exchange_angles(tomos_scan *scan, const File *look)
+{
+	double *angles;
+	int64_t count;
+	char *where;
+	TRY(scan_angles(look, "exchange/theta", &angles, &count));
+	if (!angles)
+		return TOMOS_OK;
+	tomos_status status = mem_printf(&where, "'%s', dataset '/exchange/theta'", scan->path);
+	if (status == TOMOS_OK) {
+		status = angles_fit(
+			&scan->angles, angles, count, scan->sets[TOMOS_VIEWS].count, where);
+		mem_free(where);
+	}
+	mem_free(angles);
+	return status;
+}
+
+static tomos_status exchange_shifts(tomos_scan *scan, const File *look)
+{
+	static const char *const names[] = {"exchange/data_shift_x", "exchange/data_shift_y"};
+	int64_t views = scan->sets[TOMOS_VIEWS].count;
+	for (int i = 0; i < COUNT(names); i++) {
+		int64_t shape[2];
+		TRY(io_get(look, names[i], &scan->shifts[i], shape));
+		if (scan->shifts[i] && shape[0] * shape[1] != views)
+			return fail(TOMOS_BAD_FILE, "'%s': '%s' has %lld numbers for %lld views",
+				scan->path, names[i], (long long)(shape[0] * shape[1]),
+				(long long)views);
+	}
+	return TOMOS_OK;
+}
+
+/* The first of several places that has a number. */
+static tomos_status first_length(
+	const File *look, const char *const *names, int count, const char *unit, double *value)
+{
+	for (int i = 0; i < count && *value == 0; i++)
+		TRY(scan_lengths(look, names[i], unit, value));
+	return TOMOS_OK;
+}
+
+/* The resolution of the detection system is the pixel's size at the object; files that say no unit
+ * have micrometres there, and millimetres for distances. */
+static tomos_status exchange_setup(tomos_scan *scan, const File *look)
+{
+	static const char *const widths[] = {
+		"measurement/instrument/detection_system/objective/resolution",
+		"measurement/instrument/detector/actual_pixel_size_x",
+		"measurement/instrument/detector/x_actual_pixel_size"};
+	static const char *const distances[] = {
+		"measurement/instrument/detector_motor_stack/setup/z",
+		"measurement/instrument/camera_motor_stack/setup/camera_distance",
+		"measurement/instrument/detector/distance"};
+	TRY(first_length(look, widths, COUNT(widths), "um", &scan->pixel[0]));
+	scan->pixel[1] = scan->pixel[0];
+	TRY(first_length(look, distances, COUNT(distances), "mm", &scan->distance));
+	return scan_energy(look, "measurement/instrument/monochromator/energy", &scan->energy);
+}
+
+static tomos_status exchange_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
+{
+	bool sinograms;
+	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, "/exchange/data"));
+	TRY(exchange_order(look, &sinograms));
+	TRY(scan_shape(scan, o, sinograms));
+	TRY(exchange_frames(scan, look));
+	TRY(exchange_angles(scan, look));
+	TRY(exchange_shifts(scan, look));
+	return exchange_setup(scan, look);
+}
+
+const ScanKind scan_exchange = {"data-exchange", exchange_probe, exchange_open};
+
+/* ---- what tomos wrote --------------------------------------------------------------------- */
+
+static tomos_status own_probe(const File *look, bool *fits)
+{
+	TRY(group_has(look, "/", "projections", fits));
+	return *fits ? group_has(look, "geometry", "views", fits) : TOMOS_OK;
+}
+
+static tomos_status own_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
+{
+	(void)look;
+	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, "/projections"));
+	TRY(scan_shape(scan, o, false));
+	return tomos_file_geometry(scan->sets[TOMOS_VIEWS].file, &scan->geometry);
+}
+
+const ScanKind scan_own = {"tomos", own_probe, own_open};
+
+/* ---- plain arrays ------------------------------------------------------------------------- */
+
+static tomos_status array_probe(const File *look, bool *fits)
+{
+	(void)look;
+	*fits = true;
+	return TOMOS_OK;
+}
+
+/* A single picture is a sinogram: no one scans with one view. */
+static tomos_status array_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
+{
+	(void)look;
+	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, o->dataset));
+	const File *file = scan->sets[TOMOS_VIEWS].file;
+	if (file->content == TOMOS_VOLUME)
+		return fail(TOMOS_BAD_FILE, "'%s' holds a volume, not projections", scan->path);
+	return scan_shape(scan, o, file->shape[0] == 1);
+}
+
+const ScanKind scan_array = {"array", array_probe, array_open};

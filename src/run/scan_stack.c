@@ -1,0 +1,286 @@
+/* Scans as folders of TIFF files: views, flats and darks told apart by the words in their names.
+ *
+ * Files of one folder whose names differ in their last number alone are one set ("raw_00000.tiff",
+ * "flat_1.tif"); folders inside with such names ("projections", "flats") are sets, too. A list of
+ * angles is taken from a text file that is named after them.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "run/scan.h"
+
+enum { MOST_SETS = 32, ROLE_NONE = -1 };
+
+typedef struct {
+	char prefix[256];  /* of the files' names, or the folder's name */
+	char pattern[600]; /* what tomos_file_open understands, below the directory */
+	bool folder;
+	int role; /* tomos_frames, or ROLE_NONE */
+} Set;
+
+typedef struct {
+	Set sets[MOST_SETS];
+	int count;
+	char angles[256]; /* name of the list of angles, or "" */
+} Folder;
+
+/* ---- words -------------------------------------------------------------------------------- */
+
+/* A word with '*' may go on; one without stands alone. */
+static const struct {
+	const char *word;
+	int role;
+} words[] = {{"flat*", TOMOS_FLATS}, {"white*", TOMOS_FLATS}, {"bright*", TOMOS_FLATS},
+	{"reference*", TOMOS_FLATS}, {"ref", TOMOS_FLATS}, {"refs", TOMOS_FLATS},
+	{"ff", TOMOS_FLATS}, {"gain", TOMOS_FLATS}, {"openbeam", TOMOS_FLATS},
+	{"dark*", TOMOS_DARKS}, {"df", TOMOS_DARKS}, {"di", TOMOS_DARKS}, {"dc", TOMOS_DARKS},
+	{"proj*", TOMOS_VIEWS}, {"raw*", TOMOS_VIEWS}, {"tomo*", TOMOS_VIEWS},
+	{"radio*", TOMOS_VIEWS}, {"view*", TOMOS_VIEWS}, {"sample*", TOMOS_VIEWS},
+	{"image*", TOMOS_VIEWS}};
+
+/* The role that the words of a name give; flats and darks go before views ("tomo_flat_01"). */
+static int role_of(const char *name)
+{
+	char lower[256] = "";
+	int role = ROLE_NONE;
+	size_t length = 0;
+	for (; name[length] && length + 1 < sizeof lower; length++)
+		lower[length] = (char)tolower((unsigned char)name[length]);
+	for (char *at = lower; *at;) {
+		char word[256];
+		size_t letters = 0;
+		while (isalpha((unsigned char)at[letters]))
+			letters++;
+		memcpy(word, at, letters);
+		word[letters] = 0;
+		for (int i = 0; i < COUNT(words); i++)
+			if (fnmatch(words[i].word, word, 0) == 0 &&
+				(role == ROLE_NONE || role == TOMOS_VIEWS))
+				role = words[i].role;
+		at += letters ? letters : 1;
+	}
+	return role;
+}
+
+/* ---- what a folder holds ------------------------------------------------------------------ */
+
+static bool has_ending(const char *name, const char *endings)
+{
+	const char *dot = strrchr(name, '.');
+	char lower[16] = "";
+	for (size_t i = 0; dot && dot[1 + i] && i + 1 < sizeof lower; i++)
+		lower[i] = (char)tolower((unsigned char)dot[1 + i]);
+	return dot && name[0] != '.' && choice_index(endings, lower) >= 0;
+}
+
+/* Letters that mean something in a pattern lose their meaning. */
+static void escape(char *to, size_t room, const char *from)
+{
+	size_t length = 0;
+	for (; *from && length + 2 < room; from++) {
+		if (strchr("*?[]\\", *from))
+			to[length++] = '\\';
+		to[length++] = *from;
+	}
+	to[length] = 0;
+}
+
+static tomos_status add_set(Folder *folder, const char *path, const Set *set)
+{
+	for (int i = 0; i < folder->count; i++)
+		if (folder->sets[i].folder == set->folder &&
+			strcmp(folder->sets[i].prefix, set->prefix) == 0)
+			return TOMOS_OK;
+	if (folder->count == MOST_SETS)
+		return fail(TOMOS_BAD_FILE,
+			"'%s' has more than %d kinds of names; name the views by a pattern like "
+			"'%s/raw_*'",
+			path, MOST_SETS, path);
+	folder->sets[folder->count++] = *set;
+	return TOMOS_OK;
+}
+
+static tomos_status add_picture(Folder *folder, const char *path, const char *name)
+{
+	Set set = {.folder = false};
+	char escaped[560];
+	size_t stem = (size_t)(strrchr(name, '.') - name), end = stem;
+	while (end > 0 && isdigit((unsigned char)name[end - 1]))
+		end--;
+	if (end >= sizeof set.prefix)
+		return TOMOS_OK;
+	memcpy(set.prefix, name, end);
+	escape(escaped, sizeof escaped, set.prefix);
+	snprintf(set.pattern, sizeof set.pattern, "%s%s", escaped, end < stem ? "[0-9]*" : ".*");
+	set.role = role_of(set.prefix);
+	return add_set(folder, path, &set);
+}
+
+/* Folders count where their name has a word. */
+static tomos_status add_folder(Folder *folder, const char *path, const char *name)
+{
+	Set set = {.folder = true, .role = role_of(name)};
+	if (name[0] == '.' || strlen(name) >= sizeof set.prefix || set.role == ROLE_NONE)
+		return TOMOS_OK;
+	snprintf(set.prefix, sizeof set.prefix, "%s", name);
+	snprintf(set.pattern, sizeof set.pattern, "%s", name);
+	return add_set(folder, path, &set);
+}
+
+static tomos_status add_entry(Folder *folder, const char *path, const char *name)
+{
+	char whole[4096];
+	if (has_ending(name, "tif|tiff"))
+		return add_picture(folder, path, name);
+	bool text = has_ending(name, "txt|csv|dat");
+	if (text && strlen(name) < sizeof folder->angles &&
+		(strncasecmp(name, "angle", 5) == 0 || strncasecmp(name, "theta", 5) == 0)) {
+		snprintf(folder->angles, sizeof folder->angles, "%s", name);
+		return TOMOS_OK;
+	}
+	snprintf(whole, sizeof whole, "%s/%s", path, name);
+	return io_is_directory(whole) ? add_folder(folder, path, name) : TOMOS_OK;
+}
+
+static tomos_status list_folder(Folder *folder, const char *path)
+{
+	struct dirent **list = NULL;
+	int count = scandir(path, &list, NULL, alphasort);
+	*folder = (Folder){.count = 0};
+	if (count < 0)
+		return fail(TOMOS_IO, "directory '%s' cannot be read: %s", path, strerror(errno));
+	tomos_status status = TOMOS_OK;
+	for (int i = 0; i < count; i++) {
+		if (status == TOMOS_OK)
+			status = add_entry(folder, path, list[i]->d_name);
+		free(list[i]); /* scandir's own memory */
+	}
+	free(list);
+	return status;
+}
+
+/* ---- which set is what -------------------------------------------------------------------- */
+
+static void names_of(const Folder *folder, int role, char names[256])
+{
+	names[0] = 0;
+	for (int i = 0; i < folder->count; i++)
+		if (folder->sets[i].role == role || role == ROLE_NONE)
+			snprintf(names + strlen(names), 256 - strlen(names), "%s'%s'",
+				names[0] ? ", " : "", folder->sets[i].prefix);
+}
+
+/* The one set of a role, files before folders; NULL for none. */
+static tomos_status find_role(const Folder *folder, const char *path, int role, const Set **found)
+{
+	static const char *const options[] = {"the scan by a pattern like 'folder/raw_*'",
+		"one with --flats", "one with --darks"};
+	char names[256];
+	int files = 0, folders = 0;
+	*found = NULL;
+	for (int i = folder->count; i-- > 0;)
+		if (folder->sets[i].role == role) {
+			bool inner = folder->sets[i].folder;
+			*(inner ? &folders : &files) += 1;
+			if (!inner || files == 0)
+				*found = &folder->sets[i];
+		}
+	if (files <= 1 && (files == 1 || folders <= 1))
+		return TOMOS_OK;
+	names_of(folder, role, names);
+	return fail(TOMOS_BAD_FILE, "'%s' has several sets that could be its %s: %s; name %s", path,
+		role == TOMOS_VIEWS   ? "views"
+		: role == TOMOS_FLATS ? "flats"
+				      : "darks",
+		names, options[role]);
+}
+
+/* Without a word for views, the only set without any word is it. */
+static tomos_status find_views(Folder *folder, const char *path, const Set **views)
+{
+	char names[256];
+	int unnamed = 0;
+	TRY(find_role(folder, path, TOMOS_VIEWS, views));
+	for (int i = 0; !*views && i < folder->count; i++)
+		unnamed += folder->sets[i].role == ROLE_NONE;
+	for (int i = 0; unnamed == 1 && i < folder->count; i++)
+		if (folder->sets[i].role == ROLE_NONE)
+			*views = &folder->sets[i];
+	if (*views)
+		return TOMOS_OK;
+	names_of(folder, ROLE_NONE, names);
+	return fail(TOMOS_BAD_FILE,
+		"'%s' has %s; which of them are the views is not clear: name "
+		"them by a pattern like 'folder/raw_*'",
+		path, names[0] ? names : "no .tif or .tiff files");
+}
+
+static tomos_status open_set(FrameSet *set, const char *path, const Set *from)
+{
+	char *whole;
+	size_t length = strlen(path);
+	if (!from)
+		return TOMOS_OK;
+	TRY(mem_printf(&whole, "%s%s%s", path, path[length - 1] == '/' ? "" : "/", from->pattern));
+	tomos_status status = frames_open(set, whole, "");
+	mem_free(whole);
+	return status;
+}
+
+static tomos_status stack_angles(tomos_scan *scan, const char *name)
+{
+	char *path = NULL, *where = NULL;
+	double *angles = NULL;
+	int64_t count = 0;
+	tomos_status status = TOMOS_OK;
+	if (!name[0])
+		return TOMOS_OK;
+	TRY_OR_DONE(mem_printf(&path, "%s/%s", scan->path, name));
+	TRY_OR_DONE(mem_printf(&where, "'%s'", path));
+	TRY_OR_DONE(angles_read(&angles, &count, path));
+	TRY_OR_DONE(angles_fit(&scan->angles, angles, count, scan->sets[TOMOS_VIEWS].count, where));
+done:
+	mem_free(angles);
+	mem_free(where);
+	mem_free(path);
+	return status;
+}
+
+static tomos_status stack_probe(const File *look, bool *fits)
+{
+	*fits = io_is_directory(look->path);
+	return TOMOS_OK;
+}
+
+static tomos_status open_sets(tomos_scan *scan, Folder *folder, const tomos_source_options *o)
+{
+	const Set *sets[3];
+	TRY(list_folder(folder, scan->path));
+	TRY(find_views(folder, scan->path, &sets[TOMOS_VIEWS]));
+	for (int s = TOMOS_FLATS; s <= TOMOS_DARKS; s++) {
+		sets[s] = NULL;
+		if (!(s == TOMOS_FLATS ? o->flats : o->darks)[0])
+			TRY(find_role(folder, scan->path, s, &sets[s]));
+	}
+	for (int s = 0; s < 3; s++)
+		TRY(open_set(&scan->sets[s], scan->path, sets[s]));
+	TRY(scan_shape(scan, o, false));
+	return stack_angles(scan, folder->angles);
+}
+
+static tomos_status stack_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
+{
+	Folder *folder;
+	(void)look;
+	TRY(mem_alloc(&folder, 1, sizeof *folder, "the names of a folder"));
+	tomos_status status = open_sets(scan, folder, o);
+	mem_free(folder);
+	return status;
+}
+
+const ScanKind scan_stack = {"tiff-folder", stack_probe, stack_open};

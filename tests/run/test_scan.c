@@ -1,0 +1,615 @@
+/* Scans of every kind: found from the content, read in parts, and refused with a sentence. */
+#include "base/base.h"
+#include "io/io_help.h"
+#include "scan_files.h"
+#include <math.h>
+#include <sys/stat.h>
+
+enum { VIEWS = 5, ROWS = 3, COLUMNS = 4, FRAME = ROWS * COLUMNS };
+
+#define RADIANS (3.14159265358979323846 / 180)
+
+static const hsize_t whole[3] = {VIEWS, ROWS, COLUMNS}, two[3] = {2, ROWS, COLUMNS};
+
+/* A number of its own for each place of each set. */
+static uint16_t value(int set, int64_t frame, int64_t row, int64_t column)
+{
+	return (uint16_t)(1000 * (set + 1) + 100 * frame + 10 * row + column);
+}
+
+static void fill(uint16_t *data, int set, int64_t frames)
+{
+	for (int64_t i = 0; i < frames * FRAME; i++)
+		data[i] = value(set, i / FRAME, i / COLUMNS % ROWS, i % COLUMNS);
+}
+
+/* Frames [first, first + count) and rows [row, row + rows) have the numbers of their places. */
+static void assert_frames(tomos_scan *scan, tomos_frames which, int64_t first, int64_t count,
+	int64_t row, int64_t rows)
+{
+	float data[VIEWS * FRAME];
+	assert_ok(tomos_scan_read(scan, which, first, count, row, rows, data));
+	for (int64_t i = 0; i < count * rows * COLUMNS; i++)
+		assert_true(data[i] == (float)value((int)which, first + i / (rows * COLUMNS),
+					       row + i / COLUMNS % rows, i % COLUMNS));
+}
+
+static void assert_all(tomos_scan *scan, int64_t flats, int64_t darks)
+{
+	tomos_scan_info info;
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_int_equal(info.views, VIEWS);
+	assert_int_equal(info.rows, ROWS);
+	assert_int_equal(info.columns, COLUMNS);
+	assert_int_equal(info.flats, flats);
+	assert_int_equal(info.darks, darks);
+	assert_true(info.counts);
+	assert_frames(scan, TOMOS_VIEWS, 0, VIEWS, 0, ROWS);
+	assert_frames(scan, TOMOS_VIEWS, 1, 3, 1, 2);
+	assert_frames(scan, TOMOS_VIEWS, 4, 1, 2, 1);
+	if (flats)
+		assert_frames(scan, TOMOS_FLATS, 0, flats, 1, 1);
+	if (darks)
+		assert_frames(scan, TOMOS_DARKS, 0, darks, 0, 2);
+}
+
+static void assert_angles(tomos_scan *scan, const double *degrees)
+{
+	double angles[VIEWS];
+	assert_ok(tomos_scan_angles(scan, angles));
+	for (int i = 0; i < VIEWS; i++)
+		assert_true(fabs(angles[i] - degrees[i] * RADIANS) < 1e-12);
+}
+
+/* ---- Data Exchange ------------------------------------------------------------------------ */
+
+static const double theta[VIEWS] = {0, 36, 72, 108, 144};
+
+static hid_t exchange_start(const char *path)
+{
+	uint16_t data[VIEWS * FRAME];
+	hid_t file = h5_new(path);
+	fill(data, TOMOS_VIEWS, VIEWS);
+	h5_put(file, "exchange/data", H5T_NATIVE_UINT16, 3, whole, data);
+	return file;
+}
+
+static void put_others(hid_t file)
+{
+	uint16_t data[2 * FRAME];
+	fill(data, TOMOS_FLATS, 2);
+	h5_put(file, "exchange/data_white", H5T_NATIVE_UINT16, 3, two, data);
+	fill(data, TOMOS_DARKS, 1);
+	h5_put(file, "exchange/data_dark", H5T_NATIVE_UINT16, 2, two + 1, data);
+}
+
+static void exchange(void **state)
+{
+	(void)state;
+	tomos_scan *scan;
+	tomos_scan_info info;
+	hid_t file = exchange_start(at("dx.h5"));
+	put_others(file);
+	h5_put_list(file, "exchange/theta", theta, VIEWS);
+	h5_put_list(file, "exchange/data_shift_x", theta, VIEWS);
+	h5_put_scalar(file, "measurement/instrument/monochromator/energy", 20);
+	h5_put_list(file, "measurement/instrument/detection_system/objective/resolution",
+		(double[]){1.17}, 1);
+	h5_attribute(file, "exchange/data", "axes", "theta:y:x", true);
+	H5Fclose(file);
+	assert_ok(tomos_scan_open(&scan, at("dx.h5"), NULL));
+	assert_all(scan, 2, 1);
+	assert_angles(scan, theta);
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_string_equal(info.kind, "data-exchange");
+	assert_string_equal(info.type, "uint16");
+	assert_true(info.energy == 20 && fabs(info.pixel - 1.17e-3) < 1e-12 && info.has_shifts);
+	double x[VIEWS], y[VIEWS];
+	assert_ok(tomos_scan_shifts(scan, x, y));
+	assert_true(x[2] == 72 && y[2] == 0);
+	assert_int_equal(tomos_scan_places(scan, TOMOS_FLATS, x), TOMOS_BAD_FILE);
+	assert_says("says no when its flats and darks were taken");
+	tomos_scan_close(scan);
+	assert_int_equal(mem_live(), 0);
+}
+
+/* [row][view][column], and radians that nobody says are such. */
+static void exchange_sinograms(void **state)
+{
+	(void)state;
+	uint16_t data[VIEWS * FRAME];
+	double radians[VIEWS];
+	for (int i = 0; i < VIEWS * FRAME; i++)
+		data[i] =
+			value(TOMOS_VIEWS, i / COLUMNS % VIEWS, i / (COLUMNS * VIEWS), i % COLUMNS);
+	for (int i = 0; i < VIEWS; i++)
+		radians[i] = theta[i] * RADIANS;
+	hid_t file = h5_new(at("sino.h5"));
+	h5_put(file, "exchange/data", H5T_NATIVE_UINT16, 3, (hsize_t[]){ROWS, VIEWS, COLUMNS},
+		data);
+	h5_attribute(file, "exchange/data", "axes", "y:theta:x", false);
+	h5_put_list(file, "exchange/theta", radians, VIEWS);
+	h5_attribute(file, "exchange/theta", "units", "rad", false);
+	H5Fclose(file);
+	tomos_scan *scan;
+	assert_ok(tomos_scan_open(&scan, at("sino.h5"), NULL));
+	assert_all(scan, 0, 0);
+	assert_angles(scan, theta);
+	tomos_scan_close(scan);
+}
+
+static void others_in_files(void **state)
+{
+	(void)state;
+	uint16_t data[FRAME];
+	tomos_source_options o = tomos_source_defaults();
+	H5Fclose(exchange_start(at("bare.h5")));
+	hid_t file = exchange_start(at("with.h5"));
+	put_others(file);
+	H5Fclose(file);
+	file = h5_new(at("dark.h5"));
+	fill(data, TOMOS_DARKS, 1);
+	h5_put(file, "anything", H5T_NATIVE_UINT16, 2, two + 1, data);
+	H5Fclose(file);
+	tomos_scan *scan;
+	o.flats = at("with.h5");
+	o.darks = at("dark.h5");
+	assert_ok(tomos_scan_open(&scan, at("bare.h5"), &o));
+	assert_all(scan, 2, 1);
+	tomos_scan_close(scan);
+	o.darks = at("none.h5");
+	assert_int_equal(tomos_scan_open(&scan, at("bare.h5"), &o), TOMOS_IO);
+	assert_says("none.h5' cannot be opened");
+	assert_int_equal(mem_live(), 0);
+}
+
+/* ---- NXtomo ------------------------------------------------------------------------------- */
+
+/* dark, flat, 2 views, an alignment view, flat, 3 views, an invalid one. */
+static const int32_t keys[10] = {2, 1, 0, 0, -1, 1, 0, 0, 0, 3};
+
+static void nexus_frames_of(uint16_t *data)
+{
+	int64_t done[3] = {0, 0, 0};
+	for (int i = 0; i < 10; i++) {
+		int set = keys[i] == 0 ? TOMOS_VIEWS : keys[i] == 1 ? TOMOS_FLATS : TOMOS_DARKS;
+		bool counts = keys[i] >= 0 && keys[i] <= 2;
+		for (int j = 0; j < FRAME; j++)
+			data[i * FRAME + j] =
+				counts ? value(set, done[set], j / COLUMNS, j % COLUMNS) : 7;
+		done[set] += counts;
+	}
+}
+
+static hid_t nexus_start(const char *path, bool data_too)
+{
+	uint16_t data[10 * FRAME];
+	int32_t plain[10];
+	double angles[10] = {0, 0, 0, 36, 90, 72, 72, 108, 144, 0};
+	hid_t file = h5_new(path), list = H5Pcreate(H5P_DATASET_CREATE);
+	nexus_frames_of(data);
+	for (int i = 0; i < 10; i++)
+		plain[i] = keys[i] < 0 ? 0 : keys[i];
+	h5_put_text(file, "raw/tomo/definition", "NXtomo", true);
+	h5_put(file, "raw/tomo/instrument/detector/image_key", H5T_NATIVE_INT32, 1, (hsize_t[]){10},
+		plain);
+	h5_put(file, "raw/tomo/instrument/detector/image_key_control", H5T_NATIVE_INT32, 1,
+		(hsize_t[]){10}, keys);
+	h5_put_list(file, "raw/tomo/sample/rotation_angle", angles, 10);
+	h5_attribute(file, "raw/tomo/sample/rotation_angle", "units", "degree", true);
+	h5_put_text(file, "raw/tomo/instrument/detector/field_of_view", "Half", false);
+	h5_put_scalar(file, "raw/tomo/instrument/detector/x_pixel_size", 6.5e-6);
+	h5_put_scalar(file, "raw/tomo/instrument/detector/distance", 60);
+	h5_attribute(file, "raw/tomo/instrument/detector/distance", "units", "mm", true);
+	H5Pset_chunk(list, 3, (hsize_t[]){1, ROWS, COLUMNS});
+	H5Pset_deflate(list, 4);
+	if (data_too)
+		h5_put_as(file, "raw/tomo/instrument/detector/data", H5T_NATIVE_UINT16, 3,
+			(hsize_t[]){10, ROWS, COLUMNS}, list, data);
+	H5Pclose(list);
+	return file;
+}
+
+static void assert_nexus(const char *path)
+{
+	static const double before[2] = {0, 2};
+	double places[2];
+	tomos_scan *scan;
+	tomos_scan_info info;
+	assert_ok(tomos_scan_open(&scan, path, NULL));
+	assert_all(scan, 2, 1);
+	assert_angles(scan, theta);
+	assert_ok(tomos_scan_places(scan, TOMOS_FLATS, places));
+	assert_memory_equal(places, before, sizeof before);
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_string_equal(info.kind, "nxtomo");
+	assert_true(info.half && info.distance == 60 && fabs(info.pixel - 6.5e-3) < 1e-12);
+	tomos_scan_close(scan);
+	assert_int_equal(mem_live(), 0);
+}
+
+static void nexus(void **state)
+{
+	(void)state;
+	H5Fclose(nexus_start(at("tomo.nxs"), true));
+	assert_nexus(at("tomo.nxs"));
+}
+
+/* The frames in two other files, and the refusal when one of them is gone. */
+static void nexus_virtual(void **state)
+{
+	(void)state;
+	uint16_t data[10 * FRAME];
+	const hsize_t all[3] = {10, ROWS, COLUMNS}, part[3] = {5, ROWS, COLUMNS};
+	nexus_frames_of(data);
+	hid_t list = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(3, all, NULL);
+	for (int i = 0; i < 2; i++) {
+		const char *name = i ? "part1.h5" : "part0.h5";
+		hid_t file = h5_new(at(name)), from = H5Screate_simple(3, part, NULL);
+		h5_put(file, "frames", H5T_NATIVE_UINT16, 3, part, data + 5 * i * FRAME);
+		H5Fclose(file);
+		H5Sselect_hyperslab(
+			space, H5S_SELECT_SET, (hsize_t[]){5 * (hsize_t)i, 0, 0}, NULL, part, NULL);
+		H5Pset_virtual(list, space, name, "frames", from);
+		H5Sclose(from);
+	}
+	hid_t file = nexus_start(at("virtual.nxs"), false);
+	h5_put_as(file, "raw/tomo/instrument/detector/data", H5T_NATIVE_UINT16, 3, all, list, NULL);
+	H5Fclose(file);
+	H5Sclose(space);
+	H5Pclose(list);
+	assert_nexus(at("virtual.nxs"));
+	tomos_scan *scan;
+	unlink(at("part1.h5"));
+	assert_int_equal(tomos_scan_open(&scan, at("virtual.nxs"), NULL), TOMOS_BAD_FILE);
+	assert_says("it is virtual, and its file 'part1.h5' cannot be read");
+}
+
+/* A filter that HDF5 does not have here stands in for any plug-in. */
+static size_t no_filter(unsigned flags, size_t count, const unsigned *values, size_t bytes,
+	size_t *room, void **buffer)
+{
+	(void)flags, (void)count, (void)values, (void)room, (void)buffer;
+	return bytes;
+}
+
+static void missing_plugin(void **state)
+{
+	(void)state;
+	const H5Z_class2_t filter = {
+		H5Z_CLASS_T_VERS, 32000, 1, 1, "rarely seen", NULL, NULL, no_filter};
+	uint16_t data[VIEWS * FRAME] = {0};
+	assert_true(H5Zregister(&filter) >= 0);
+	hid_t list = H5Pcreate(H5P_DATASET_CREATE), file = h5_new(at("packed.h5"));
+	H5Pset_chunk(list, 3, (hsize_t[]){1, ROWS, COLUMNS});
+	H5Pset_filter(list, 32000, H5Z_FLAG_MANDATORY, 0, NULL);
+	h5_put_as(file, "exchange/data", H5T_NATIVE_UINT16, 3, whole, list, data);
+	H5Pclose(list);
+	H5Fclose(file);
+	assert_true(H5Zunregister(32000) >= 0);
+	tomos_scan *scan;
+	assert_int_equal(tomos_scan_open(&scan, at("packed.h5"), NULL), TOMOS_UNSUPPORTED);
+	assert_says("dataset '/exchange/data': its chunks are compressed with filter 32000 (rarely "
+		    "seen), whose plug-in was not found");
+}
+
+/* ---- TIFF folders ------------------------------------------------------------------------- */
+
+static void put_picture(const char *name, int set, int64_t frame)
+{
+	float data[FRAME];
+	for (int i = 0; i < FRAME; i++)
+		data[i] = value(set, frame, i / COLUMNS, i % COLUMNS);
+	Bytes b = tiff_bytes(frame % 2, 'u', 2, (int64_t[]){1, ROWS, COLUMNS}, data);
+	put_file(at(name), b.bytes, b.length);
+}
+
+static void put_pictures(const char *format, int set, int64_t count, int first)
+{
+	char name[64];
+	for (int i = 0; i < count; i++) {
+		snprintf(name, sizeof name, format, first + i);
+		put_picture(name, set, i);
+	}
+}
+
+/* Numbers without zeros before them; angles with the stage at rest at both ends. */
+static void tiff_folder(void **state)
+{
+	(void)state;
+	static const char angles[] = "# degrees\n0 0.01 0\n36,72\n108\n144 143.99\n";
+	tomos_scan *scan;
+	tomos_scan_info info;
+	mkdir(at("stack"), 0777);
+	put_pictures("stack/raw_%d.tif", TOMOS_VIEWS, VIEWS, 8);
+	put_pictures("stack/Flat-field%03d.TIFF", TOMOS_FLATS, 2, 1);
+	put_pictures("stack/tomo_dark_%d.tif", TOMOS_DARKS, 1, 0);
+	put_file(at("stack/angles.txt"), angles, strlen(angles));
+	assert_ok(tomos_scan_open(&scan, at("stack"), NULL));
+	assert_all(scan, 2, 1);
+	assert_angles(scan, theta);
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_string_equal(info.kind, "tiff-folder");
+	tomos_scan_close(scan);
+	put_file(at("stack/angles.txt"), "0 36 72 a108", 12);
+	assert_int_equal(tomos_scan_open(&scan, at("stack"), NULL), TOMOS_BAD_FILE);
+	assert_says("angles.txt', line 1: 'a108' is no angle");
+	put_file(at("stack/angles.txt"), "0 36\n72", 7);
+	assert_int_equal(tomos_scan_open(&scan, at("stack"), NULL), TOMOS_BAD_FILE);
+	assert_says("angles.txt': 3 angles for 5 views");
+	put_file(at("stack/angles.txt"), "\n", 1);
+	assert_int_equal(tomos_scan_open(&scan, at("stack"), NULL), TOMOS_BAD_FILE);
+	assert_says("angles.txt' has no angles");
+	assert_int_equal(mem_live(), 0);
+}
+
+static void tiff_folders(void **state)
+{
+	(void)state;
+	tomos_scan *scan;
+	mkdir(at("set"), 0777);
+	mkdir(at("set/projections"), 0777);
+	mkdir(at("set/flats"), 0777);
+	put_pictures("set/projections/a%04d.tif", TOMOS_VIEWS, VIEWS, 0);
+	put_pictures("set/flats/a%04d.tif", TOMOS_FLATS, 2, 0);
+	assert_ok(tomos_scan_open(&scan, at("set"), NULL));
+	assert_all(scan, 2, 0);
+	tomos_scan_close(scan);
+	mkdir(at("set/white"), 0777);
+	assert_int_equal(tomos_scan_open(&scan, at("set"), NULL), TOMOS_BAD_FILE);
+	assert_says("has several sets that could be its flats: 'flats', 'white'; name one with "
+		    "--flats");
+	mkdir(at("odd"), 0777);
+	assert_int_equal(tomos_scan_open(&scan, at("odd"), NULL), TOMOS_BAD_FILE);
+	assert_says("odd' has no .tif or .tiff files");
+	put_pictures("odd/one%d.tif", TOMOS_VIEWS, 2, 0);
+	put_pictures("odd/other%d.tif", TOMOS_VIEWS, 1, 0);
+	assert_int_equal(tomos_scan_open(&scan, at("odd"), NULL), TOMOS_BAD_FILE);
+	assert_says("has 'one', 'other'; which of them are the views is not clear");
+	tomos_source_options o = tomos_source_defaults();
+	o.flats = at("odd/other*");
+	assert_ok(tomos_scan_open(&scan, at("odd/one?.tif"), &o));
+	tomos_scan_close(scan);
+	assert_int_equal(tomos_scan_open(&scan, at("odd/none*"), NULL), TOMOS_BAD_FILE);
+	assert_says("odd/' has no .tif or .tiff files like 'none*'");
+}
+
+/* ---- plain arrays ------------------------------------------------------------------------- */
+
+static void arrays(void **state)
+{
+	(void)state;
+	float data[VIEWS * FRAME];
+	tomos_scan *scan;
+	tomos_scan_info info;
+	tomos_geometry *geometry;
+	for (int i = 0; i < VIEWS * FRAME; i++)
+		data[i] = value(TOMOS_VIEWS, i / FRAME, i / COLUMNS % ROWS, i % COLUMNS);
+	write_array(at("a.npy"), TOMOS_PROJECTIONS, (int64_t[]){VIEWS, ROWS, COLUMNS}, data);
+	assert_ok(tomos_scan_open(&scan, at("a.npy"), NULL));
+	assert_frames(scan, TOMOS_VIEWS, 1, 2, 1, 2);
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_true(!info.counts && !info.has_angles && strcmp(info.kind, "array") == 0);
+	assert_int_equal(tomos_scan_geometry(scan, &geometry, NULL), TOMOS_BAD_FILE);
+	assert_says("a.npy' says no angles: give --angles, or --arc for 5 views");
+	assert_int_equal(tomos_scan_read(scan, TOMOS_VIEWS, 4, 2, 0, 1, data), TOMOS_BAD_VALUE);
+	assert_says("a.npy': 2 views from 4 on, of 5");
+	assert_int_equal(tomos_scan_read(scan, TOMOS_FLATS, 0, 1, 0, 1, data), TOMOS_BAD_VALUE);
+	assert_says("1 flats from 0 on, of 0");
+	assert_int_equal(tomos_scan_read(scan, TOMOS_VIEWS, 0, 1, 2, 2, data), TOMOS_BAD_VALUE);
+	assert_says("2 rows from row 2, of 3");
+	tomos_scan_close(scan);
+	write_array(at("s.npy"), TOMOS_PROJECTIONS, (int64_t[]){1, VIEWS, COLUMNS}, data);
+	assert_ok(tomos_scan_open(&scan, at("s.npy"), NULL));
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_true(info.views == VIEWS && info.rows == 1 && info.columns == COLUMNS);
+	tomos_scan_close(scan);
+	write_array(at("v.h5"), TOMOS_VOLUME, (int64_t[]){VIEWS, ROWS, COLUMNS}, data);
+	assert_int_equal(tomos_scan_open(&scan, at("v.h5"), NULL), TOMOS_BAD_FILE);
+	assert_says("v.h5' holds a volume, not projections");
+}
+
+static void geometry_of(void **state)
+{
+	(void)state;
+	tomos_scan *scan;
+	tomos_geometry *geometry;
+	tomos_scan_options o = tomos_scan_defaults();
+	hid_t file = exchange_start(at("geo.h5"));
+	h5_put_list(file, "exchange/theta", theta, VIEWS);
+	h5_put_scalar(file, "measurement/instrument/detection_system/objective/resolution", 2);
+	H5Fclose(file);
+	assert_ok(tomos_scan_open(&scan, at("geo.h5"), NULL));
+	o.pixel = 0;
+	o.axis = (double[]){1};
+	o.axis_count = 1;
+	assert_ok(tomos_scan_geometry(scan, &geometry, &o));
+	const tomos_view *view = tomos_geometry_list(geometry);
+	assert_int_equal(tomos_geometry_rows(geometry), ROWS);
+	assert_true(fabs(view[0].u[0] - 2e-3) < 1e-12 && fabs(view[0].v[2] - 2e-3) < 1e-12);
+	assert_true(fabs(view[0].det[0] - 1e-3) < 1e-12); /* axis half a pixel from the middle */
+	assert_true(fabs(atan2(view[2].u[1], view[2].u[0]) - 72 * RADIANS) < 1e-12);
+	tomos_geometry_free(geometry);
+	o.pixel = 1;
+	o.arc = 360 * RADIANS;
+	assert_ok(tomos_scan_geometry(scan, &geometry, &o));
+	view = tomos_geometry_list(geometry);
+	assert_true(fabs(view[1].u[0] - cos(72 * RADIANS)) < 1e-12);
+	tomos_geometry_free(geometry);
+	tomos_scan_close(scan);
+	assert_int_equal(mem_live(), 0);
+}
+
+/* ---- refusals ----------------------------------------------------------------------------- */
+
+static void refused(const char *name, const char *says)
+{
+	tomos_scan *scan;
+	assert_int_not_equal(tomos_scan_open(&scan, at(name), NULL), TOMOS_OK);
+	assert_null(scan);
+	assert_says(says);
+	assert_int_equal(mem_live(), 0);
+}
+
+static void refusals(void **state)
+{
+	(void)state;
+	tomos_scan *scan;
+	tomos_source_options o = tomos_source_defaults();
+	assert_int_equal(tomos_scan_open(&scan, "", NULL), TOMOS_BAD_VALUE);
+	assert_says("the name of a scan is missing");
+	hid_t file = exchange_start(at("r.h5"));
+	h5_attribute(file, "exchange/data", "axes", "x:y:theta", true);
+	H5Fclose(file);
+	refused("r.h5", "the axes of 'exchange/data' are 'x:y:theta'; theta:y:x and y:theta:x can");
+	file = exchange_start(at("r.h5"));
+	h5_put_list(file, "exchange/theta", theta, 4);
+	H5Fclose(file);
+	refused("r.h5", "dataset '/exchange/theta': 4 angles for 5 views");
+	file = exchange_start(at("r.h5"));
+	h5_put_list(file, "exchange/theta", (double[]){0, 1, NAN, 3, 4}, VIEWS);
+	H5Fclose(file);
+	refused("r.h5", "angle 2 is nan; it must be finite");
+	file = exchange_start(at("r.h5"));
+	h5_put_list(file, "exchange/theta", theta, VIEWS);
+	h5_attribute(file, "exchange/theta", "units", "gon", true);
+	H5Fclose(file);
+	refused("r.h5", "'exchange/theta' is in 'gon', a unit that is not known");
+	file = exchange_start(at("r.h5"));
+	h5_put_list(file, "exchange/data_shift_y", theta, 3);
+	H5Fclose(file);
+	refused("r.h5", "'exchange/data_shift_y' has 3 numbers for 5 views");
+	file = exchange_start(at("r.h5"));
+	h5_put(file, "exchange/data_white", H5T_NATIVE_DOUBLE, 2, (hsize_t[]){1, VIEWS}, theta);
+	H5Fclose(file);
+	refused("r.h5", "has flats of 1 rows x 5 columns; the views of");
+	file = nexus_start(at("r.h5"), true);
+	H5Ldelete(file, "raw/tomo/instrument/detector/image_key", H5P_DEFAULT);
+	H5Ldelete(file, "raw/tomo/instrument/detector/image_key_control", H5P_DEFAULT);
+	H5Fclose(file);
+	refused("r.h5", "'/raw/tomo' has no instrument/detector/image_key");
+	H5Fclose(nexus_start(at("r.h5"), true));
+	o.order = "sinograms";
+	assert_int_equal(tomos_scan_open(&scan, at("r.h5"), &o), TOMOS_BAD_VALUE);
+	assert_says("is an NXtomo file, whose order is projections");
+	o.order = "sino";
+	assert_int_equal(tomos_scan_open(&scan, at("r.h5"), &o), TOMOS_BAD_VALUE);
+	assert_says("order 'sino' is not known");
+}
+
+static void nexus_refusals(void **state)
+{
+	(void)state;
+	static const int32_t none[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+	const char *key = "raw/tomo/instrument/detector/image_key_control";
+	hid_t file = nexus_start(at("n.h5"), true);
+	H5Ldelete(file, key, H5P_DEFAULT);
+	h5_put(file, key, H5T_NATIVE_INT32, 1, (hsize_t[]){9}, none);
+	H5Fclose(file);
+	refused("n.h5", "9 image keys for 10 frames of '/raw/tomo/instrument/detector/data'");
+	file = nexus_start(at("n.h5"), true);
+	H5Ldelete(file, key, H5P_DEFAULT);
+	h5_put(file, key, H5T_NATIVE_INT32, 1, (hsize_t[]){10}, none);
+	H5Fclose(file);
+	refused("n.h5", "no frame of '/raw/tomo/instrument/detector/data' has image key 0");
+	file = nexus_start(at("n.h5"), true);
+	H5Ldelete(file, "raw/tomo/sample/rotation_angle", H5P_DEFAULT);
+	h5_put_list(file, "raw/tomo/sample/rotation_angle", theta, VIEWS);
+	H5Fclose(file);
+	refused("n.h5", "'/raw/tomo/sample/rotation_angle' has 5 angles for 10 frames");
+}
+
+/* ---- every allocation failing in turn ----------------------------------------------------- */
+
+static void survives(const char *path)
+{
+	int64_t live = mem_live();
+	tomos_status status = TOMOS_NO_MEMORY;
+	for (int64_t nth = 1; status != TOMOS_OK; nth++) {
+		tomos_scan *scan;
+		float data[VIEWS * FRAME];
+		mem_fail_nth(nth);
+		status = tomos_scan_open(&scan, path, NULL);
+		if (status == TOMOS_OK)
+			status = tomos_scan_read(scan, TOMOS_VIEWS, 0, VIEWS, 0, ROWS, data);
+		mem_fail_nth(0);
+		assert_true(status == TOMOS_OK || status == TOMOS_NO_MEMORY);
+		tomos_scan_close(scan);
+		assert_int_equal(mem_live(), live);
+		assert_true(nth < 1000);
+	}
+}
+
+static void allocation_failures(void **state)
+{
+	(void)state;
+	static const char angles[] = "0 36 72 108 144\n";
+	put_file(at("stack/angles.txt"), angles, strlen(angles));
+	survives(at("dx.h5"));
+	survives(at("sino.h5"));
+	survives(at("tomo.nxs"));
+	survives(at("stack"));
+	survives(at("a.npy"));
+}
+
+/* ---- measured scans ----------------------------------------------------------------------- */
+
+static bool there(const char *name, char path[512])
+{
+	const char *folder = getenv("TOMOS_DATA");
+	snprintf(path, 512, "%s/%s", folder ? folder : "", name);
+	if (folder && access(path, R_OK) == 0)
+		return true;
+	print_message("skipped: there is no %s (TOMOS_DATA is '%s')\n", name, folder ? folder : "");
+	return false;
+}
+
+static void measured(void **state)
+{
+	(void)state;
+	char path[512];
+	tomos_scan *scan;
+	tomos_scan_info info;
+	double angles[181];
+	if (there("tooth/tooth.h5", path)) {
+		assert_ok(tomos_scan_open(&scan, path, NULL));
+		assert_ok(tomos_scan_describe(scan, &info));
+		assert_true(info.views == 181 && info.rows == 2 && info.columns == 640);
+		assert_true(info.flats == 10 && info.darks == 10 && info.counts);
+		assert_ok(tomos_scan_angles(scan, angles));
+		assert_true(fabs(angles[180] - 179.0055 * RADIANS) < 1e-5);
+		tomos_scan_close(scan);
+	}
+	if (there("i13_24737_tiff", path)) {
+		assert_ok(tomos_scan_open(&scan, path, NULL));
+		assert_ok(tomos_scan_describe(scan, &info));
+		assert_true(info.views == 91 && info.rows == 135 && info.columns == 160);
+		assert_true(info.flats == 1 && info.darks == 1 && info.counts);
+		assert_string_equal(info.type, "uint16");
+		assert_ok(tomos_scan_angles(scan, angles));
+		assert_true(fabs(angles[0] + 88.2 * RADIANS) < 1e-5);
+		assert_true(fabs(angles[90] - 91.7999 * RADIANS) < 1e-5);
+		tomos_scan_close(scan);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(exchange),
+		cmocka_unit_test(exchange_sinograms),
+		cmocka_unit_test(others_in_files),
+		cmocka_unit_test(nexus),
+		cmocka_unit_test(nexus_virtual),
+		cmocka_unit_test(missing_plugin),
+		cmocka_unit_test(tiff_folder),
+		cmocka_unit_test(tiff_folders),
+		cmocka_unit_test(arrays),
+		cmocka_unit_test(geometry_of),
+		cmocka_unit_test(refusals),
+		cmocka_unit_test(nexus_refusals),
+		cmocka_unit_test(allocation_failures),
+		cmocka_unit_test(measured),
+	};
+	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}
