@@ -45,6 +45,9 @@ bool LEVEL(upright_applies)(const Projecting *what);
 tomos_status LEVEL(upright_forward)(const Projecting *what);
 bool LEVEL(column_applies)(const Projecting *what);
 tomos_status LEVEL(column_back)(const Projecting *what);
+bool LEVEL(oblique_applies)(const Projecting *what);
+tomos_status LEVEL(oblique_forward)(const Projecting *what);
+tomos_status LEVEL(oblique_back)(const Projecting *what);
 #endif
 
 extern const CpuLevel cpu_level_base, cpu_level_avx2, cpu_level_avx512, cpu_level_neon;

@@ -12,6 +12,8 @@ static const TunedKernel tuned[] = {
 	{"upright", KERNEL_joseph, FORWARD, LEVEL(upright_applies), LEVEL(upright_forward)},
 	{"upright", KERNEL_joseph, ADJOINT, LEVEL(upright_applies), LEVEL(column_back)},
 	{"column", KERNEL_voxel, ADJOINT, LEVEL(column_applies), LEVEL(column_back)},
+	{"oblique", KERNEL_joseph, FORWARD, LEVEL(oblique_applies), LEVEL(oblique_forward)},
+	{"oblique", KERNEL_joseph, ADJOINT, LEVEL(oblique_applies), LEVEL(oblique_back)},
 };
 
 const CpuLevel LEVEL(cpu_level) = {TEXT(TOMOS_LEVEL), LEVEL(shared_kernels), tuned, COUNT(tuned)};

@@ -108,6 +108,66 @@ static inline vf vf_pick(const float *p, vi index)
 #endif
 }
 
+#if defined TOMOS_LEVEL_avx512 || defined TOMOS_LEVEL_avx2
+#if defined TOMOS_LEVEL_avx512
+#define UNPACK(half, kind, a, b) ((vf)_mm512_unpack##half##_##kind(CAST_##kind(a), CAST_##kind(b)))
+#define CAST_ps(v) ((__m512)(v))
+#define CAST_pd(v) ((__m512d)(v))
+#else
+#define UNPACK(half, kind, a, b) ((vf)_mm256_unpack##half##_##kind(CAST_##kind(a), CAST_##kind(b)))
+#define CAST_ps(v) ((__m256)(v))
+#define CAST_pd(v) ((__m256d)(v))
+#endif
+
+/* Squares of four: vector 4g + c then has, in its qth quarter, column 4q + c of rows 4g to 4g + 3. */
+static inline void transpose_fours(const vf *m, vf *fours)
+{
+	for (int g = 0; g < LANES; g += 4) {
+		vf low[2] = {UNPACK(lo, ps, m[g], m[g + 1]), UNPACK(lo, ps, m[g + 2], m[g + 3])};
+		vf high[2] = {UNPACK(hi, ps, m[g], m[g + 1]), UNPACK(hi, ps, m[g + 2], m[g + 3])};
+		fours[g] = UNPACK(lo, pd, low[0], low[1]);
+		fours[g + 1] = UNPACK(hi, pd, low[0], low[1]);
+		fours[g + 2] = UNPACK(lo, pd, high[0], high[1]);
+		fours[g + 3] = UNPACK(hi, pd, high[0], high[1]);
+	}
+}
+#endif
+
+/* Lane j of vector i and lane i of vector j change places. */
+static inline void vf_transpose(vf m[LANES])
+{
+#if defined TOMOS_LEVEL_avx512
+	vf fours[LANES];
+	transpose_fours(m, fours);
+	for (int c = 0; c < 4; c++) {
+		__m512 a = (__m512)fours[c], b = (__m512)fours[4 + c];
+		__m512 d = (__m512)fours[8 + c], e = (__m512)fours[12 + c];
+		__m512 even[2] = {
+			_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(d, e, 0x88)};
+		__m512 odd[2] = {
+			_mm512_shuffle_f32x4(a, b, 0xdd), _mm512_shuffle_f32x4(d, e, 0xdd)};
+		m[c] = (vf)_mm512_shuffle_f32x4(even[0], even[1], 0x88);
+		m[4 + c] = (vf)_mm512_shuffle_f32x4(odd[0], odd[1], 0x88);
+		m[8 + c] = (vf)_mm512_shuffle_f32x4(even[0], even[1], 0xdd);
+		m[12 + c] = (vf)_mm512_shuffle_f32x4(odd[0], odd[1], 0xdd);
+	}
+#elif defined TOMOS_LEVEL_avx2
+	vf fours[LANES];
+	transpose_fours(m, fours);
+	for (int c = 0; c < 4; c++) {
+		__m256 a = (__m256)fours[c], b = (__m256)fours[4 + c];
+		m[c] = (vf)_mm256_permute2f128_ps(a, b, 0x20);
+		m[4 + c] = (vf)_mm256_permute2f128_ps(a, b, 0x31);
+	}
+#else
+	float square[LANES][LANES];
+	memcpy(square, m, sizeof square);
+	for (int i = 0; i < LANES; i++)
+		for (int j = 0; j < LANES; j++)
+			m[i][j] = square[j][i];
+#endif
+}
+
 /* Positions among samples are whole numbers of 2^-31 samples: exact to add up, and split into sample
  * and fraction without a rounding instruction. */
 enum { FRACTION_BITS = 31 };
