@@ -17,7 +17,7 @@ STEADY = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 build = cmake --preset $(1) -DTOMOS_WERROR=$(WERROR) >/dev/null && \
 	cmake --build --preset $(1)
 
-.PHONY: all demo test test-clang test-long sanitize lint format fuzz bench peers install clean help
+.PHONY: all demo test test-clang test-python test-long sanitize lint format fuzz bench peers install clean help
 
 all:
 	@$(call build,release) -t product
@@ -35,6 +35,10 @@ test:
 test-clang:
 	@$(call build,clang)
 	@cd build-clang && $(CTEST) -L fast
+
+test-python:
+	@scripts/setup --test
+	@scripts/test-python build-python
 
 test-long:
 	@scripts/setup --test
@@ -69,7 +73,7 @@ install: all
 	@cmake --install build --prefix $(PREFIX)
 
 clean:
-	@rm -rf build build-debug build-clang build-asan build-tsan build-lint build-fuzz demo
+	@rm -rf build build-debug build-clang build-asan build-tsan build-lint build-fuzz build-wheel build-python demo
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -78,6 +82,7 @@ help:
 #: make demo        install what is missing, build, simulate a scan and reconstruct it
 #: make test        build and run the fast tests
 #: make test-clang  the same with clang
+#: make test-python builds the Python package and tests it in a fresh environment
 #: make test-long   all tests
 #: make sanitize    the fast tests with address, undefined and thread sanitizers
 #: make lint        clang-tidy, cppcheck, format and folder rule

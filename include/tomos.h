@@ -174,6 +174,11 @@ typedef struct tomos_progress {
 	void *user;
 } tomos_progress;
 
+/* For callers that have no progress to return from: while *flag is not 0, projections, and all that is
+ * made of them, called from this thread end soon with TOMOS_CANCELLED, and leave anything in their
+ * results. The flag may be raised from any thread or a signal handler. NULL: no flag any more. */
+TOMOS_API void tomos_cancel_on(const volatile int *flag);
+
 /* ---- phantoms with known projections ------------------------------------------------------ */
 
 typedef struct tomos_ellipsoid {
@@ -356,6 +361,8 @@ typedef struct tomos_history {
 	int64_t count;     /* iterations done; may be more than the room */
 	int64_t best;      /* the one of least error, counted from 1; 0: none, or no truth */
 	const char *ended; /* the row of --stop that ended it, or "cancelled" */
+	/* NULL, or takes the volume before each report; x itself will do, on any backend. */
+	const struct tomos_array *iterate;
 } tomos_history;
 
 /* x is the start image and the result; after TOMOS_CANCELLED the last whole iterate. */

@@ -342,6 +342,9 @@ static tomos_status reconstruct(const MethodRow *method, const tomos_op *op, con
 	if (o.history)
 		o.history->count = o.history->best = 0;
 	TRY(check(method, op, &o));
+	if (o.history && o.history->iterate)
+		TRY(array_check(
+			o.history->iterate, "the iterate", op->domain.shape, ARRAY_WRITTEN));
 	Vector data = {0}, image = {0};
 	tomos_status status, returned;
 	TRY_OR_DONE(vector_borrow(&data, &op->range, b, VECTOR_IN, "the projections"));

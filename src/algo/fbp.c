@@ -163,7 +163,8 @@ static tomos_status reconstruct(
 			weigh(w, what.first + i, &w->views[i], w->weights + i * w->spec.columns);
 		TRY(type->filter(w->backend, w->filter, what.count, w->views,
 			projections + what.first * pixels, w->filtered));
-		TRY(type->project(w->backend, &what));
+		cancel_begin();
+		TRY(cancel_end(type->project(w->backend, &what), name));
 		TRY(progress_report(p, name, what.first + what.count, count, 0));
 	}
 	return TOMOS_OK;

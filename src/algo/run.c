@@ -127,6 +127,15 @@ static void note_history(const Run *run, double residual, double error)
 		h->error[run->k - 1] = error;
 }
 
+/* Where the volume lies elsewhere, on a card or in another order, the caller sees it by a copy. */
+static tomos_status show_iterate(const Run *run)
+{
+	const tomos_array *seen = run->o->history ? run->o->history->iterate : NULL;
+	if (!seen || seen->data == run->x)
+		return TOMOS_OK;
+	return run->X->backend->type->get(run->X->backend, run->x, seen);
+}
+
 /* A checkpoint is due every so often, and when the caller cancels. */
 static tomos_status report(Run *run, double residual)
 {
@@ -155,6 +164,7 @@ static tomos_status iterated(Run *run, const float *r, double norm)
 	note_history(run, residual, error);
 	TRY(stop_check(run, r, norm, &stop));
 	run->going = run->going && !stop && run->k < run->o->iterations;
+	TRY(show_iterate(run));
 	if (!stop)
 		return report(run, residual);
 	run->ended = run->o->stop;

@@ -53,6 +53,11 @@ tomos_status shape_count(const int64_t shape[3], int64_t *count);
 /* Runs task(user, 0 .. count-1), each once, on all threads; dynamic order, returns when all ended. */
 void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *user);
 
+/* Between these two, loops of this thread are cut short when the caller's flag (tomos_cancel_on) goes
+ * up; the second then has the status for it, unless there is a failure already. They may be nested. */
+void cancel_begin(void);
+tomos_status cancel_end(tomos_status status, const char *what);
+
 /* Index of `text` in "a|b|c", or -1; the name nearest to a mistyped one (static storage), or "". */
 int choice_index(const char *choices, const char *text);
 const char *choice_nearest(const char *choices, const char *text);

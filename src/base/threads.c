@@ -15,6 +15,7 @@ typedef struct {
 	void (*task)(void *, int64_t);
 	void *user;
 	int64_t count;
+	const volatile int *cancel; /* skips what is left when it is not 0; NULL: no such thing */
 	_Atomic int64_t next;
 } Loop;
 
@@ -27,6 +28,8 @@ static uint64_t round_number;
 static int workers, wanted_workers, busy_workers;
 static _Atomic int threads_wanted; /* 0: not yet asked for */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Thread_local const volatile int *cancel_flag;
+static _Thread_local int cancel_depth; /* of cancel_begin */
 
 static int default_threads(void)
 {
@@ -37,10 +40,16 @@ static int default_threads(void)
 	return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (int)count;
 }
 
+static bool raised(const volatile int *flag)
+{
+	return flag && __atomic_load_n(flag, __ATOMIC_RELAXED) != 0;
+}
+
 static void run_loop(Loop *loop)
 {
 	for (int64_t i; (i = atomic_fetch_add(&loop->next, 1)) < loop->count;)
-		loop->task(loop->user, i);
+		if (!raised(loop->cancel))
+			loop->task(loop->user, i);
 }
 
 static void *worker(void *argument)
@@ -106,6 +115,7 @@ static void adjust_workers(int wanted)
 void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
 {
 	Loop loop = {.task = task, .user = user, .count = count};
+	loop.cancel = cancel_depth > 0 ? cancel_flag : NULL;
 	int threads = tomos_threads();
 	/* A loop inside a loop, or beside one of another thread, runs in its caller alone. */
 	if (count < 2 || threads < 2 || pthread_mutex_trylock(&pool_owner) != 0) {
@@ -127,6 +137,24 @@ void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
 	current = NULL;
 	pthread_mutex_unlock(&lock);
 	pthread_mutex_unlock(&pool_owner);
+}
+
+void tomos_cancel_on(const volatile int *flag)
+{
+	cancel_flag = flag;
+}
+
+void cancel_begin(void)
+{
+	cancel_depth++;
+}
+
+tomos_status cancel_end(tomos_status status, const char *what)
+{
+	cancel_depth--;
+	if (status != TOMOS_OK || !raised(cancel_flag))
+		return status;
+	return fail(TOMOS_CANCELLED, "%s was cancelled", what);
 }
 
 tomos_status tomos_set_threads(int threads)

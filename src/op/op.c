@@ -48,12 +48,14 @@ void tomos_op_free(tomos_op *op)
 
 tomos_status op_forward(const tomos_op *op, const float *x, float *y)
 {
-	return op->type->forward(op, x, y);
+	cancel_begin();
+	return cancel_end(op->type->forward(op, x, y), "a projection");
 }
 
 tomos_status op_adjoint(const tomos_op *op, const float *y, float *x)
 {
-	return op->type->adjoint(op, y, x);
+	cancel_begin();
+	return cancel_end(op->type->adjoint(op, y, x), "a back projection");
 }
 
 static tomos_status cannot(const tomos_op *op, const char *what)
@@ -81,14 +83,16 @@ tomos_status op_power(const tomos_op *op, int power, const float *x, float *y)
 {
 	if (!op->type->power)
 		return cannot(op, "does not know the norms of its rows");
-	return op->type->power(op, power, x, y);
+	cancel_begin();
+	return cancel_end(op->type->power(op, power, x, y), "a projection");
 }
 
 tomos_status op_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
 {
 	if (!op->type->power_adjoint)
 		return cannot(op, "does not know how many rays meet a voxel");
-	return op->type->power_adjoint(op, power, y, x);
+	cancel_begin();
+	return cancel_end(op->type->power_adjoint(op, power, y, x), "a back projection");
 }
 
 /* The entries of a projector are not negative, so a start without zeros meets the largest singular

@@ -1,0 +1,28 @@
+"""tomos: tomographic reconstruction.
+
+    A = tomos.Projector(tomos.Grid(256), tomos.parallel(views=180, columns=256))
+    y = A @ x                          # projections;  A.T @ y  back projects, an exact adjoint
+    x = tomos.fbp(A, y)                # also fdk, sirt, cgls, pdhg, ...: help(tomos.sirt)
+    x = tomos.recon(tomo, theta)       # a whole scan, as TomoPy has it
+
+Volumes are (nz, ny, nx), projections (views, rows, columns), float32. Lengths are in one unit,
+attenuation in 1/unit; angles are radians, or degrees with degrees=True.
+"""
+from ._files import Info, info, read, write
+from ._geometry import (Geometry, Grid, cone, fan, helix, laminography, lebedev, parallel, vectors)
+from ._library import (BadFile, BadValue, Cancelled, DeviceMissing, Error, FileFailure, OutOfMemory,
+                       Unsupported, lib as _lib)
+from ._methods import METHODS as _METHODS, cover, fbp, fdk, recon
+from ._options import History
+from ._projector import Projector, backends, models, threads
+from ._truth import (Difference, Ellipsoid, Phantom, add_counts, add_noise, compare, phantom, phantoms)
+
+globals().update(_METHODS)
+
+__version__: str = _lib.version().decode()
+__all__ = [
+    "BadFile", "BadValue", "Cancelled", "DeviceMissing", "Difference", "Ellipsoid", "Error",
+    "FileFailure", "Geometry", "Grid", "History", "Info", "OutOfMemory", "Phantom", "Projector",
+    "Unsupported", "add_counts", "add_noise", "backends", "compare", "cone", "cover", "fan", "fbp", "fdk",
+    "helix", "info", "laminography", "lebedev", "models", "parallel", "phantom", "phantoms", "read",
+    "recon", "threads", "vectors", "write", *_METHODS]

@@ -1,0 +1,203 @@
+"""Arrays of any kind as the library sees them: host memory of NumPy and others, memory of a card."""
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+import numpy as np
+
+from ._library import ArrayStruct
+
+#: Anything with numbers: a NumPy array, what NumPy makes one of, or an array on a card.
+Array = Any
+
+_FLOAT = np.dtype(np.float32)
+_DLPACK_CUDA = (2, 3, 13)  # kDLCUDA, kDLCUDAHost, kDLCUDAManaged
+
+
+class View:
+    """A tomos_array and the object whose memory it shows."""
+    __slots__ = ("owner", "struct", "pointer")
+
+    def __init__(self, owner: Any, address: int, shape: tuple, stride: tuple, device: int = 0) -> None:
+        self.owner = owner
+        self.struct = ArrayStruct(address, shape, stride, device)
+        self.pointer = ctypes.byref(self.struct)
+
+
+def host_view(array: np.ndarray) -> View:
+    """A float32 array of three axes, used where it lies."""
+    s = array.strides
+    return View(array, array.__array_interface__["data"][0], array.shape,
+                (s[0] // 4, s[1] // 4, s[2] // 4))
+
+
+def usable(array: np.ndarray) -> bool:
+    """Whether the library can work on this memory as it is."""
+    return array.dtype == _FLOAT and array.flags.aligned and not any(s % 4 for s in array.strides)
+
+
+def to_float32(array: Any, what: str) -> np.ndarray:
+    """The array itself where it can be used in place, else a float32 copy."""
+    if not isinstance(array, np.ndarray):
+        if getattr(array, "requires_grad", False):
+            raise TypeError(f"{what} is a tensor that records gradients; use tomos.torch, or detach it")
+        array = np.asarray(array)
+    if array.dtype == _FLOAT and usable(array):
+        return array
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{what} has elements of type {array.dtype}; they must be real numbers")
+    return array.astype(_FLOAT, order="C")
+
+
+def _expected(what: str, shape: tuple, wanted: tuple) -> ValueError:
+    flat = math.prod(wanted)
+    also = [tuple(n for i, n in enumerate(wanted) if i != axis) for axis in (0, 1) if wanted[axis] == 1]
+    text = " or ".join(map(str, [wanted, *dict.fromkeys(also[:1]), (flat,)]))
+    return ValueError(f"{what} has shape {tuple(shape)}; expected {text}")
+
+
+def fits(shape: tuple, wanted: tuple, flat_axis: int) -> bool:
+    """Whether an array of this shape stands for one of three axes: all, without `flat_axis`, or flat."""
+    if len(shape) == 3:
+        return tuple(shape) == wanted
+    if len(shape) == 2:
+        return wanted[flat_axis] == 1 and (
+            tuple(shape) == wanted[:flat_axis] + wanted[flat_axis + 1:])
+    return len(shape) == 1 and shape[0] == math.prod(wanted)
+
+
+def read_view(array: Any, wanted: tuple, flat_axis: int, what: str) -> View:
+    """An input of the library."""
+    device = device_of(array)
+    if device:
+        return _device_view(array, device, wanted, flat_axis, what)
+    array = to_float32(array, what)
+    if array.shape == wanted:
+        return host_view(array)
+    if not fits(array.shape, wanted, flat_axis):
+        raise _expected(what, array.shape, wanted)
+    return host_view(array.reshape(wanted))
+
+
+def write_view(array: Any, wanted: tuple, flat_axis: int, what: str) -> View:
+    """A result of the library, in the memory given."""
+    device = device_of(array)
+    if device:
+        return _device_view(array, device, wanted, flat_axis, what)
+    shown = array if isinstance(array, np.ndarray) else np.asarray(array)
+    if shown.dtype != _FLOAT or not usable(shown) or not shown.flags.writeable:
+        raise TypeError(f"{what} is written in place, so it must be float32 and writable, not "
+                        f"{shown.dtype}{'' if shown.flags.writeable else ', read-only'}")
+    if not fits(shown.shape, wanted, flat_axis):
+        raise _expected(what, shown.shape, wanted)
+    if shown.ndim != 3:
+        view = shown.reshape(wanted)
+        if not np.may_share_memory(view, shown):
+            raise TypeError(f"{what} is written in place; its strides {shown.strides} do not allow that")
+        shown = view
+    return host_view(shown)
+
+
+def any_shape(array: Any, what: str) -> View:
+    """An array of up to three axes, new ones in front; the library checks its shape."""
+    device = device_of(array)
+    shape = tuple(array.shape) if device else np.shape(array)
+    if len(shape) > 3:
+        raise ValueError(f"{what} has {len(shape)} axes; there may be 3 at most")
+    wanted = (1,) * (3 - len(shape)) + shape
+    if device:
+        return _device_view(array, device, wanted, 0, what)
+    return host_view(to_float32(array, what).reshape(wanted))
+
+
+def empty(like: Any, shape: tuple) -> Any:
+    """Room for a result in the same kind of memory as an input."""
+    module = type(like).__module__.partition(".")[0]
+    if module == "torch":
+        import torch
+        return torch.empty(shape, dtype=torch.float32, device=like.device)
+    if device_of(like):
+        if module != "cupy":
+            raise TypeError(f"results for a {type(like).__name__} on a card need `out=`")
+        import cupy
+        with like.device:
+            return cupy.empty(shape, dtype=cupy.float32)
+    return np.empty(shape, np.float32)
+
+
+def device_of(array: Any) -> int:
+    """0 for the host's memory, else the ordinal of the card plus 1."""
+    if type(array) is np.ndarray:
+        return 0
+    place = getattr(array, "__dlpack_device__", None)
+    if place is not None:
+        kind, ordinal = place()
+        if kind == 1:
+            return 0
+        if kind not in _DLPACK_CUDA:
+            raise TypeError(f"a {type(array).__name__} lies in memory of DLPack's kind {kind}, which is "
+                            "not known here")
+        return int(ordinal) + 1
+    return 1 if hasattr(array, "__cuda_array_interface__") else 0
+
+
+def _device_view(array: Any, device: int, wanted: tuple, flat_axis: int, what: str) -> View:
+    shape, strides, address, kind = _device_memory(array)
+    if kind != "<f4":
+        raise TypeError(f"{what} lies on a card and has elements of type {kind}; they must be float32")
+    if not fits(shape, wanted, flat_axis):
+        raise _expected(what, shape, wanted)
+    if len(shape) == 2:
+        strides = strides[:flat_axis] + (0,) + strides[flat_axis:]
+    elif len(shape) == 1:
+        s = strides[0]
+        strides = (wanted[1] * wanted[2] * s, wanted[2] * s, s)
+    return View(array, address, wanted, strides, device)
+
+
+def _device_memory(array: Any) -> tuple:
+    """Shape, strides in elements, address and type, after the work queued on the array is done."""
+    face = getattr(array, "__cuda_array_interface__", None)
+    if face is None:
+        return _dlpack_memory(array)
+    if type(array).__module__.partition(".")[0] == "torch":
+        import torch
+        torch.cuda.current_stream(array.device).synchronize()
+    elif face.get("stream"):
+        driver = ctypes.CDLL("libcuda.so.1")
+        driver.cuStreamSynchronize.argtypes = [ctypes.c_void_p]
+        driver.cuStreamSynchronize(face["stream"])
+    shape = tuple(face["shape"])
+    strides = face.get("strides")
+    if strides is None:
+        strides = tuple(4 * math.prod(shape[i + 1:]) for i in range(len(shape)))
+    return shape, tuple(s // 4 for s in strides), face["data"][0], face["typestr"]
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
+                ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.POINTER(_DLTensor)
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def _dlpack_memory(array: Any) -> tuple:
+    # Not consumed: the capsule gives its reference back when it goes; the caller holds the array.
+    capsule = array.__dlpack__()
+    tensor = _capsule_pointer(capsule, b"dltensor").contents
+    shape = tuple(tensor.shape[:tensor.ndim])
+    if tensor.strides:
+        strides = tuple(tensor.strides[:tensor.ndim])
+    else:
+        strides = tuple(math.prod(shape[i + 1:]) for i in range(len(shape)))
+    kind = "<f4" if (tensor.code, tensor.bits, tensor.lanes) == (2, 32, 1) else (
+        f"DLPack code {tensor.code} of {tensor.bits} bits")
+    return shape, strides, (tensor.data or 0) + tensor.byte_offset, kind

@@ -1,0 +1,215 @@
+"""libtomos as ctypes sees it: where it lies, its structs, its functions, its failures as exceptions."""
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import (CFUNCTYPE, POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_t,
+                    c_uint64, c_void_p)
+from pathlib import Path
+
+__all__ = ["BadFile", "BadValue", "Cancelled", "DeviceMissing", "Error", "FileFailure", "OutOfMemory",
+           "Unsupported"]
+
+
+def _find() -> str:
+    """TOMOS_LIBRARY if it is set, else the library that came with the package."""
+    return os.environ.get("TOMOS_LIBRARY") or str(Path(__file__).parent / "lib" / "libtomos.so")
+
+
+class Option(ctypes.Structure):
+    """One row of options.def."""
+    _fields_ = [("name", c_char_p), ("kind", c_int), ("fallback", c_char_p), ("values", c_char_p),
+                ("help", c_char_p), ("offset", c_size_t), ("count_offset", c_size_t)]
+
+
+class GridStruct(ctypes.Structure):
+    _fields_ = [("n", c_int64 * 3), ("first", c_double * 3), ("step", c_double * 3)]
+
+
+class ArrayStruct(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("shape", c_int64 * 3), ("stride", c_int64 * 3),
+                ("device", c_int)]
+
+
+REPORT = CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64, c_double)
+
+
+class ProgressStruct(ctypes.Structure):
+    _fields_ = [("report", REPORT), ("user", c_void_p)]
+
+
+class HistoryStruct(ctypes.Structure):
+    _fields_ = [("residual", POINTER(c_double)), ("error", POINTER(c_double)), ("room", c_int64),
+                ("count", c_int64), ("best", c_int64), ("ended", c_char_p),
+                ("iterate", POINTER(ArrayStruct))]
+
+
+class EllipsoidStruct(ctypes.Structure):
+    _fields_ = [("centre", c_double * 3), ("axes", c_double * 3), ("euler", c_double * 3),
+                ("value", c_double)]
+
+
+class DifferenceStruct(ctypes.Structure):
+    _fields_ = [("relative_l2", c_double), ("psnr", c_double), ("ssim", c_double),
+                ("largest", c_double)]
+
+
+class FileInfoStruct(ctypes.Structure):
+    _fields_ = [("format", c_char_p), ("type", c_char_p), ("dataset", c_char_p), ("content", c_int),
+                ("shape", c_int64 * 3), ("has_grid", c_int), ("has_geometry", c_int)]
+
+
+class MatrixStruct(ctypes.Structure):
+    _fields_ = [("rows", c_int64), ("columns", c_int64), ("count", c_int64),
+                ("pointer_bytes", c_int), ("index_bytes", c_int), ("pointers", c_void_p),
+                ("indices", c_void_p), ("values", c_void_p)]
+
+
+Shape = c_int64 * 3
+_P = c_void_p       # a handle, an options struct or NULL
+_A = POINTER(ArrayStruct)
+_G = POINTER(GridStruct)
+_S = c_char_p
+_I = c_int64
+_PROGRESS = POINTER(ProgressStruct)
+_NEW = POINTER(c_void_p)
+
+# name: result, arguments. "status" results are checked by the callers.
+_FUNCTIONS = {
+    "message": (_S, []),
+    "version": (_S, []),
+    "status_name": (_S, [c_int]),
+    "cancel_on": (None, [POINTER(c_int)]),
+    "options": (POINTER(Option), [_S, POINTER(c_int)]),
+    "length_parse": (c_int, [_S, POINTER(c_double)]),
+    "energy_parse": (c_int, [_S, POINTER(c_double)]),
+    "grid_centred": (c_int, [_G, _I, _I, _I, c_double]),
+    "grid_for": (c_int, [_G, _P, _P]),
+    "grid_check": (c_int, [_G]),
+    "geometry_make": (c_int, [_NEW, _P]),
+    "geometry_views": (c_int, [_NEW, _I, _I, _P, _I]),
+    "geometry_vectors": (c_int, [_NEW, _I, _I, c_int, _P, _I]),
+    "geometry_read": (c_int, [_NEW, _S, _I, _I, c_int]),
+    "geometry_write": (c_int, [_P, _S, _P]),
+    "geometry_free": (None, [_P]),
+    "geometry_count": (_I, [_P]),
+    "geometry_rows": (_I, [_P]),
+    "geometry_columns": (_I, [_P]),
+    "geometry_list": (_P, [_P]),
+    "geometry_cover": (c_int, [_P, POINTER(c_double), POINTER(c_double)]),
+    "phantom_named": (c_int, [_NEW, _S, _P]),
+    "phantom_ellipsoids": (c_int, [_NEW, POINTER(EllipsoidStruct), _I]),
+    "phantom_free": (None, [_P]),
+    "phantom_list": (POINTER(EllipsoidStruct), [_P, POINTER(_I)]),
+    "phantom_names": (_S, []),
+    "phantom_volume": (c_int, [_P, _G, _I, _A]),
+    "phantom_project": (c_int, [_P, _P, _I, _A]),
+    "noise_gaussian": (c_int, [_A, c_double, c_uint64]),
+    "noise_poisson": (c_int, [_A, c_double, c_uint64]),
+    "compare": (c_int, [_A, _A, POINTER(DifferenceStruct)]),
+    "array_check": (c_int, [_A, _S]),
+    "file_open": (c_int, [_NEW, _S, _P]),
+    "file_describe": (c_int, [_P, POINTER(FileInfoStruct)]),
+    "file_read": (c_int, [_P, _I, _I, _P]),
+    "file_grid": (c_int, [_P, _G]),
+    "file_geometry": (c_int, [_P, _NEW]),
+    "file_create": (c_int, [_NEW, _S, c_int, Shape, _P]),
+    "file_set_grid": (c_int, [_P, _G]),
+    "file_set_geometry": (c_int, [_P, _P]),
+    "file_write": (c_int, [_P, _I, _I, _P]),
+    "file_commit": (c_int, [_P]),
+    "file_close": (None, [_P]),
+    "backend_open": (c_int, [_NEW, _S]),
+    "backend_close": (None, [_P]),
+    "backend_describe": (_S, [_P]),
+    "backend_names": (_S, []),
+    "projector_names": (_S, []),
+    "set_threads": (c_int, [c_int]),
+    "threads": (c_int, []),
+    "op_projector": (c_int, [_NEW, _P, _G, _P, _P]),
+    "op_forward": (c_int, [_P, _A, _A]),
+    "op_adjoint": (c_int, [_P, _A, _A]),
+    "op_free": (None, [_P]),
+    "op_matched": (c_int, [_P]),
+    "op_describe": (_S, [_P]),
+    "op_norm": (c_int, [_P, POINTER(c_double)]),
+    "op_matrix": (c_int, [_NEW, _P, _G, _P, _P, _P]),
+    "matrix_arrays": (c_int, [_P, POINTER(MatrixStruct)]),
+    "reconstruct": (c_int, [_P, _S, _A, _A, _P, _PROGRESS]),
+    "method_names": (_S, []),
+    "method_help": (_S, [_S]),
+    "method_uses": (c_int, [_S, _S]),
+    "fbp": (c_int, [_P, _G, _P, _A, _A, _P, _PROGRESS]),
+    "fdk": (c_int, [_P, _G, _P, _A, _A, _P, _PROGRESS]),
+}
+
+
+def _load() -> ctypes.CDLL:
+    path = _find()
+    try:
+        library = ctypes.CDLL(path)  # which releases the interpreter lock around every call
+    except OSError as failure:
+        raise ImportError(f"tomos: its library {path!r} cannot be loaded: {failure}; reinstall the "
+                          "package, or set TOMOS_LIBRARY to a libtomos.so") from None
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(library, "tomos_" + name)
+        function.restype, function.argtypes = result, arguments
+        setattr(library, name, function)
+    return library
+
+
+lib = _load()
+
+
+class Error(Exception):
+    """A failure of the library; its text is the library's sentence."""
+
+
+class BadValue(Error, ValueError):
+    """An argument is out of range, or two disagree."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """Memory could not be had."""
+
+
+class FileFailure(Error, OSError):
+    """A file cannot be opened, read, written or renamed."""
+
+
+class BadFile(Error, ValueError):
+    """A file's content is not what it should be."""
+
+
+class Unsupported(Error, NotImplementedError):
+    """Valid, but not built or not possible."""
+
+
+class DeviceMissing(Error, RuntimeError):
+    """There is no such device."""
+
+
+class Cancelled(Error):
+    """The call was stopped before its end."""
+
+
+_EXCEPTIONS = [None, BadValue, OutOfMemory, FileFailure, BadFile, Unsupported, DeviceMissing,
+               Cancelled]
+
+
+def check(status: int) -> None:
+    """Raises what a status other than 0 means, with the sentence of this thread."""
+    if status:
+        raise _EXCEPTIONS[status](lib.message().decode())
+
+
+def new(constructor, *arguments) -> int:
+    """The handle that a constructor of the library gives out."""
+    handle = c_void_p()
+    check(constructor(ctypes.byref(handle), *arguments))
+    return handle.value
+
+
+def choices(text: bytes) -> tuple[str, ...]:
+    """The names in "a|b|c"."""
+    return tuple(text.decode().split("|"))

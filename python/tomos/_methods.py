@@ -1,0 +1,211 @@
+"""Reconstruction: a function for each method of the library, and `recon` for a whole scan."""
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from ._arrays import Array, empty, read_view, write_view
+from ._call import run
+from ._geometry import Geometry, Grid, parallel
+from ._library import HistoryStruct, check, choices, lib
+from ._options import GROUPS, History, with_options
+from ._projector import _PROJECTIONS, _VOLUME, Projector, _like
+
+#: Called with (x, k, residual) after iteration k; a true result ends the iteration there.
+Callback = Callable[[Any, int, float], Any]
+
+
+def _volume(A: Projector, b: Any, x0: Any, out: Any) -> Any:
+    """Where the result goes, with the start image in it."""
+    if out is None:
+        out = empty(b, _like(b.ndim, A.domain, _VOLUME))
+    out[...] = 0 if x0 is None else x0
+    return out
+
+
+def _algebraic(A: Projector, method: str, b: Array, x0: Any, out: Any, callback: Optional[Callback],
+               progress: bool, options: dict) -> Any:
+    if not isinstance(A, Projector):
+        raise TypeError(f"{method} works on a tomos.Projector, not on a {type(A).__name__}")
+    b = b if hasattr(b, "shape") else np.asarray(b)
+    source = read_view(b, A.range, _PROJECTIONS, "the projections")
+    out = _volume(A, b, x0, out)
+    target = write_view(out, A.domain, _VOLUME, "out")
+    history = options.pop("history", None) or History()
+    for name, shape, axis in (("ray_weights", A.range, _PROJECTIONS), ("mask", A.domain, _VOLUME),
+                              ("truth", A.domain, _VOLUME)):
+        if options.get(name) is not None:
+            options[name] = read_view(options[name], shape, axis, name)
+    iterations = options.get("iterations") or GROUPS["algebraic"].rows["iterations"].default
+    struct: HistoryStruct = history._prepare(int(iterations) if iterations > 0 else 0)
+    struct.iterate = ctypes.pointer(target.struct) if callback else None
+    settings = GROUPS["algebraic"].fill(history=history, **options)
+    told = (lambda k, residual: callback(out, k, residual)) if callback else None
+    try:
+        run(lib.reconstruct, A._op, method.encode(), source.pointer, target.pointer,
+            ctypes.byref(settings), show=progress, callback=told, keep=(A, settings, source, target))
+    finally:
+        history._finish()
+    return out
+
+
+def _method(method: str):
+    name = method.replace("-", "_")
+    rows = {row.name: row for row in GROUPS["algebraic"].rows.values()
+            if lib.method_uses(method.encode(), row.name.encode())}
+
+    def solve(A: Projector, b: Array, x0: Optional[Array] = None, *, out: Any = None,
+              callback: Optional[Callback] = None, progress: bool = False, **options: Any) -> Any:
+        return _algebraic(A, method, b, x0, out, callback, progress, options)
+
+    summary = lib.method_help(method.encode()).decode()
+    settings = "iterations=100, noise_level=0.01" if method == "asd-pocs" else "iterations=10"
+    return with_options(solve, rows, f"""{summary[0].upper() + summary[1:]}.
+
+    Starts from `x0` (default: zero, or one where a method needs that), and gives the volume, in `out`
+    if that is given. `callback(x, k, residual)` is called after each iteration and ends it with a true
+    result; `progress` shows a bar.
+
+    >>> A = tomos.Projector(None, tomos.parallel(views=24, columns=16))
+    >>> truth = tomos.phantom("shepp-logan-2d-modified", A.grid)
+    >>> b = A @ truth
+    >>> x = tomos.{name}(A, b, {settings})
+    >>> tomos.compare(b, A @ x).relative_l2 < 0.3
+    True
+    """.replace("--", ""), name)
+
+
+METHODS = {method.replace("-", "_"): _method(method) for method in choices(lib.method_names())}
+
+
+def _analytic(name: str):
+    function = getattr(lib, name)
+
+    def reconstruct(A: Projector, b: Array, *, out: Any = None, progress: bool = False,
+                    **options: Any) -> Any:
+        b = b if hasattr(b, "shape") else np.asarray(b)
+        source = read_view(b, A.range, _PROJECTIONS, "the projections")
+        if out is None:
+            out = empty(b, _like(b.ndim, A.domain, _VOLUME))
+        target = write_view(out, A.domain, _VOLUME, "out")
+        settings = GROUPS["analytic"].fill(**options)
+        run(function, A._backend, ctypes.byref(A.grid._struct), A.geometry._handle, source.pointer,
+            target.pointer, ctypes.byref(settings), show=progress, keep=(A, settings, source, target))
+        return out
+
+    summary, scan = {
+        "fbp": ("Filtered back projection of parallel and fan beam; Feldkamp's for cone beam on a circle.",
+                "tomos.parallel(views=90, columns=64)"),
+        "fdk": ("Feldkamp's reconstruction of a cone beam on a circle.",
+                "tomos.cone(views=90, rows=8, columns=64, source_axis=300, source_detector=400)"),
+    }[name]
+    return with_options(reconstruct, GROUPS["analytic"].rows, f"""{summary}
+
+    `A` says where voxels and views are, and what computes.
+
+    >>> A = tomos.Projector(None, {scan})
+    >>> ball = tomos.Phantom("ball", radius=20, value=0.02)
+    >>> x = tomos.{name}(A, ball.project(A.geometry))
+    >>> round(float(x[x.shape[0] // 2, 32, 32]), 3)
+    0.02
+    """, name)
+
+
+fbp = _analytic("fbp")
+fdk = _analytic("fdk")
+
+# What TomoPy calls things.
+_ALGORITHMS = {"gridrec": "fbp", "bart": "block", "asd-pocs": "asd_pocs"}
+_NAMES = {"num_iter": "iterations", "filter_name": "filter", "num_block": "blocks"}
+_FILTERS = {"shepp": "shepp-logan", "ramlak": "ram-lak"}
+
+
+def recon(tomo: Array, theta: Optional[Sequence[float]] = None, center: Union[None, float, Sequence[float]]
+          = None, sinogram_order: bool = False, method: str = "fbp", *, algorithm: Optional[str] = None,
+          degrees: bool = False, pixel: float = 1.0, geometry: Optional[Geometry] = None,
+          grid: Optional[Grid] = None, init_recon: Optional[Array] = None, model: str = "joseph",
+          backend: str = "auto", ncore: Optional[int] = None, nchunk: Optional[int] = None,
+          num_gridx: Optional[int] = None, num_gridy: Optional[int] = None, out: Any = None,
+          callback: Optional[Callback] = None, progress: bool = False, **options: Any) -> Any:
+    """Reconstructs a scan; called as TomoPy's `recon` is.
+
+    `tomo` has line integrals (after -log), (views, rows, columns), or (rows, views, columns) with
+    `sinogram_order`; or one sinogram, (views, columns). `theta` is in radians, in degrees with
+    `degrees`. `center` is the column the axis falls on, counted from the middle of the first pixel, one
+    or one per view; without it the middle, (columns - 1) / 2. `method` (or TomoPy's `algorithm`) is
+    "fbp" (also as "gridrec"), "fdk" or an algebraic method ("sirt", "cgls", "mlem", ...), which takes
+    the options of the function of that name; TomoPy's num_iter, filter_name, num_block, num_gridx and
+    num_gridy are understood. A `geometry` may stand in for theta and center: any scan there is.
+
+    The result is (slices, ny, nx), or (ny, nx) for one sinogram: attenuation per unit of `pixel`.
+
+    >>> theta = np.linspace(0, np.pi, 90, endpoint=False)
+    >>> disc = tomos.Phantom("ball", radius=20, value=0.02)
+    >>> tomo = disc.project(tomos.parallel(theta, columns=64))
+    >>> rec = tomos.recon(tomo, theta, center=31.5, algorithm="sirt", num_iter=30)
+    >>> rec.shape, round(float(rec[0, 32, 32]), 3)
+    ((1, 64, 64), 0.02)
+    """
+    method = algorithm or method
+    method = _ALGORITHMS.get(method, method)
+    if method not in ("fbp", "fdk") and method not in METHODS:
+        raise ValueError(f"method {method!r} is not known; there are fbp, fdk, {', '.join(METHODS)}")
+    options = {_NAMES.get(name, name): value for name, value in options.items()}
+    if "filter" in options:
+        options["filter"] = _FILTERS.get(options["filter"], options["filter"])
+    tomo = tomo if hasattr(tomo, "shape") else np.asarray(tomo)
+    if not 2 <= tomo.ndim <= 3:
+        raise ValueError(f"tomo has {tomo.ndim} axes; it needs 3, or 2 for one sinogram")
+    if sinogram_order and tomo.ndim == 3:
+        tomo = tomo.swapaxes(0, 1)
+    geometry = _scan_of(tomo, theta, center, geometry, degrees, pixel)
+    if grid is None:
+        grid = _grid_of(geometry, num_gridx, num_gridy)
+    if ncore is not None:
+        check(lib.set_threads(ncore))
+    A = Projector(grid, geometry, model, backend)
+    if method in ("fbp", "fdk"):
+        if callback is not None or init_recon is not None:
+            raise TypeError(f"{method} takes neither callback nor init_recon: it does not iterate")
+        return (fbp if method == "fbp" else fdk)(A, tomo, out=out, progress=progress, **options)
+    return METHODS[method](A, tomo, init_recon, out=out, callback=callback, progress=progress, **options)
+
+
+def _scan_of(tomo, theta, center, geometry, degrees, pixel) -> Geometry:
+    if geometry is not None:
+        if theta is not None or center is not None:
+            raise TypeError("theta and center are part of the geometry; give one or the other")
+        return geometry
+    if theta is None:
+        raise TypeError("recon needs theta, one angle per view, or a geometry")
+    theta = np.asarray(theta, float)
+    if theta.ndim != 1 or len(theta) != tomo.shape[0]:
+        raise ValueError(f"theta has shape {theta.shape} for {tomo.shape[0]} views of tomo "
+                         f"{tuple(tomo.shape)}; sinogram_order=True takes (rows, views, columns)")
+    rows = tomo.shape[1] if tomo.ndim == 3 else 1
+    return parallel(theta, degrees=degrees, rows=rows, columns=tomo.shape[-1], axis=center, pixel=pixel)
+
+
+def _grid_of(geometry: Geometry, nx: Optional[int], ny: Optional[int]) -> Grid:
+    grid = geometry.grid()
+    if nx is None and ny is None:
+        return grid
+    nz, old_y, old_x = grid.shape
+    dx, dy, dz = map(abs, grid.step)
+    return Grid((nz, ny or nx or old_y, nx or old_x), (dx, dy, dz), grid.centre)
+
+
+def cover(geometry: Geometry) -> tuple[float, float]:
+    """The angle that the views of a circular scan cover, and what `fbp` needs of it, in radians.
+
+    >>> covered, needed = tomos.cover(tomos.parallel(views=90, columns=64))
+    >>> np.degrees([covered, needed]).round().tolist()
+    [180.0, 180.0]
+    """
+    covered, needed = ctypes.c_double(math.nan), ctypes.c_double(math.nan)
+    check(lib.geometry_cover(geometry._handle, ctypes.byref(covered), ctypes.byref(needed)))
+    return covered.value, needed.value

@@ -1,0 +1,237 @@
+"""The rows of options.def as Python keywords: their structs, signatures and descriptions."""
+from __future__ import annotations
+
+import ctypes
+import difflib
+import inspect
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Optional, Union
+
+import numpy as np
+
+from ._arrays import Array, View, any_shape
+from ._library import ArrayStruct, Error, HistoryStruct, check, lib
+
+_KINDS = ("int", "real", "angle", "flag", "text", "choice", "ints", "reals", "angles", "array",
+          "history", "length", "energy")
+_C_TYPES = {"int": ctypes.c_int64, "real": ctypes.c_double, "angle": ctypes.c_double,
+            "flag": ctypes.c_int, "text": ctypes.c_char_p, "choice": ctypes.c_char_p,
+            "ints": ctypes.POINTER(ctypes.c_int64), "reals": ctypes.POINTER(ctypes.c_double),
+            "angles": ctypes.POINTER(ctypes.c_double), "array": ctypes.POINTER(ArrayStruct),
+            "history": ctypes.POINTER(HistoryStruct), "length": ctypes.c_double,
+            "energy": ctypes.c_double}
+_HINTS = {"int": int, "real": float, "angle": float, "flag": bool, "text": str, "choice": str,
+          "ints": Optional[Union[int, Sequence[int]]], "reals": Optional[Union[float, Sequence[float]]],
+          "angles": Optional[Union[float, Sequence[float]]], "array": Optional[Array],
+          "history": Optional["History"], "length": Union[float, str],
+          "energy": Union[float, str]}
+_LISTS = {"ints": np.int64, "reals": np.float64, "angles": np.float64}
+
+
+class Row(NamedTuple):
+    """An option: its name, kind, default, what it may be, what it does."""
+    name: str
+    kind: str
+    default: Any
+    values: str
+    help: str
+
+    @property
+    def parameter(self) -> inspect.Parameter:
+        return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=self.default,
+                                 annotation=_HINTS[self.kind])
+
+    @property
+    def described(self) -> str:
+        values = f" ({self.values.replace('|', ', ')})" if self.kind == "choice" else ""
+        # The rows name each other as the command line does.
+        text = re.sub(r"--([a-z][a-z-]*)", lambda m: "`" + m[1].replace("-", "_") + "`", self.help)
+        return f"{self.name}: {text}{values}"
+
+
+class History:
+    """What an iteration did: give one as `history=` and read it afterwards.
+
+    >>> A = tomos.Projector(None, tomos.parallel(views=8, columns=8))
+    >>> history = tomos.History()
+    >>> x = tomos.sirt(A, A @ np.ones((8, 8)), iterations=5, history=history)
+    >>> len(history.residual), history.ended
+    (5, 'iterations')
+    """
+
+    def __init__(self) -> None:
+        self.residual: np.ndarray = np.empty(0)  #: ||b - A x|| / ||b|| of each iteration
+        self.error: np.ndarray = np.empty(0)     #: ||x - truth|| / ||truth||, where there is a truth
+        self.best: int = 0                       #: the iteration of least error, from 1; 0: no truth
+        self.ended: str = ""                     #: the rule that ended it, or "cancelled"
+        self._struct = HistoryStruct()
+
+    def _prepare(self, room: int) -> HistoryStruct:
+        self.residual, self.error = np.full(room, np.nan), np.full(room, np.nan)
+        real = ctypes.POINTER(ctypes.c_double)
+        self._struct = HistoryStruct(self.residual.ctypes.data_as(real),
+                                     self.error.ctypes.data_as(real), room)
+        return self._struct
+
+    def _finish(self) -> None:
+        count = min(self._struct.count, self._struct.room)
+        self.residual, self.error = self.residual[:count], self.error[:count]
+        self.best = self._struct.best
+        self.ended = (self._struct.ended or b"").decode()
+
+    def __repr__(self) -> str:
+        return f"<tomos.History of {len(self.residual)} iterations, ended: {self.ended or 'not yet run'}>"
+
+
+def _default(kind: str, text: str) -> Any:
+    if kind == "int":
+        return int(text)
+    if kind in ("real", "length", "energy"):
+        return float(text)
+    if kind == "angle":
+        return math.radians(float(text))
+    if kind == "flag":
+        return text == "1"
+    return text if kind in ("text", "choice") else None
+
+
+class Options:
+    """One group of rows, and the struct that the library takes them in."""
+
+    def __init__(self, group: str) -> None:
+        count = ctypes.c_int()
+        table = lib.options(group.encode(), ctypes.byref(count))
+        if not table:
+            raise ImportError(f"tomos: the library has no options for {group!r}")
+        self.group = group
+        self.rows = {}
+        fields: list[tuple[str, Any]] = [("bytes", ctypes.c_size_t)]
+        for c in table[:count.value]:
+            name, kind = c.name.decode(), _KINDS[c.kind]
+            self.rows[name] = Row(name, kind, _default(kind, c.fallback.decode()), c.values.decode(),
+                                  c.help.decode())
+            fields.append((name, _C_TYPES[kind]))
+            if kind in _LISTS:
+                fields.append((name + "_count", ctypes.c_int64))
+        self.struct = type(group, (ctypes.Structure,), {"_fields_": fields})
+        for c in table[:count.value]:
+            if getattr(self.struct, c.name.decode()).offset != c.offset:
+                raise ImportError(f"tomos: the option {c.name.decode()!r} does not lie where the "
+                                  "library has it")
+
+    def pick(self, names: Iterable[str]) -> dict[str, Row]:
+        return {name: self.rows[name] for name in names}
+
+    def but(self, *names: str) -> dict[str, Row]:
+        return {name: row for name, row in self.rows.items() if name not in names}
+
+    def fill(self, degrees: bool = False, **values: Any) -> ctypes.Structure:
+        """The struct with these values, and defaults for the others; it keeps alive what it points to."""
+        struct = self.struct(ctypes.sizeof(self.struct))
+        struct.held = []
+        for name, row in self.rows.items():
+            value = values.pop(name, None)
+            _set(struct, row, row.default if value is None else value,
+                 degrees and value is not None)
+        if values:
+            raise unknown_option(self.group, next(iter(values)), self.rows)
+        return struct
+
+
+def _set(struct: Any, row: Row, value: Any, degrees: bool) -> None:
+    try:
+        if row.kind in _LISTS:
+            _set_list(struct, row, value, degrees)
+        elif row.kind == "array":
+            _set_array(struct, row, value)
+        elif row.kind == "history":
+            if value is not None:
+                struct.held.append(value._struct)
+                setattr(struct, row.name, ctypes.pointer(value._struct))
+        elif row.kind in ("text", "choice"):
+            setattr(struct, row.name, os.fsencode(value))
+        elif row.kind == "flag":
+            setattr(struct, row.name, bool(value))
+        elif row.kind in ("length", "energy") and isinstance(value, str):
+            setattr(struct, row.name, _quantity(row.kind, value))
+        elif row.kind == "int":
+            setattr(struct, row.name, value.__index__())
+        else:
+            setattr(struct, row.name, math.radians(value) if degrees and row.kind == "angle"
+                    else float(value))
+    except (AttributeError, TypeError, ValueError) as failure:
+        if isinstance(failure, Error) or (isinstance(failure, ValueError) and row.kind == "array"):
+            raise
+        raise TypeError(f"{row.name}={value!r} is not of the kind expected: {row.described}") from None
+
+
+def _quantity(kind: str, text: str) -> float:
+    """A number with its unit: "1.17um", "20 keV"."""
+    number = ctypes.c_double()
+    parse = lib.length_parse if kind == "length" else lib.energy_parse
+    check(parse(text.encode(), ctypes.byref(number)))
+    return number.value
+
+
+def _set_list(struct: Any, row: Row, value: Any, degrees: bool) -> None:
+    if value is None:
+        return
+    numbers = np.atleast_1d(np.asarray(value))
+    if numbers.ndim != 1 or numbers.dtype.kind not in ("iu" if row.kind == "ints" else "iuf"):
+        raise TypeError
+    numbers = np.ascontiguousarray(numbers, _LISTS[row.kind])
+    if degrees and row.kind == "angles":
+        numbers = np.radians(numbers)
+    struct.held.append(numbers)
+    setattr(struct, row.name, numbers.ctypes.data_as(_C_TYPES[row.kind]))
+    setattr(struct, row.name + "_count", len(numbers))
+
+
+def _set_array(struct: Any, row: Row, value: Any) -> None:
+    if value is None:
+        return
+    view = value if isinstance(value, View) else any_shape(value, row.name)
+    struct.held.append(view)
+    setattr(struct, row.name, ctypes.pointer(view.struct))
+
+
+def unknown_option(function: str, name: str, known: Iterable[str]) -> TypeError:
+    near = difflib.get_close_matches(name, list(known), 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return TypeError(f"{function} has no option {name!r}{hint} (known: {', '.join(known)})")
+
+
+def with_options(function: Callable, rows: dict[str, Row], doc: str, name: str | None = None) -> Callable:
+    """Gives a function with **options the signature and the description of these rows."""
+    name = name or function.__name__
+    signature = inspect.signature(function, eval_str=True)
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    positional = [p for p in own if p.kind is not p.KEYWORD_ONLY]
+    keywords = [p for p in own if p.kind is p.KEYWORD_ONLY]
+    merged = positional + [row.parameter for row in rows.values()] + keywords
+
+    def wrapper(*arguments, **options):
+        for option in options:
+            if option not in known:
+                raise unknown_option(f"tomos.{name}", option, known)
+        return function(*arguments, **options)
+
+    known = [p.name for p in merged]
+    wrapper.__signature__ = signature.replace(parameters=merged)
+    wrapper.__annotations__ = {p.name: p.annotation for p in merged if p.annotation is not p.empty}
+    if signature.return_annotation is not signature.empty:
+        wrapper.__annotations__["return"] = signature.return_annotation
+    wrapper.__name__ = wrapper.__qualname__ = name
+    wrapper.__module__ = "tomos"
+    options = "\n".join("    " + row.described for row in rows.values())
+    head, _, example = inspect.cleandoc(doc).partition("\n>>>")
+    wrapper.__doc__ = head.rstrip() + (f"\n\nOptions\n-------\n{options}" if options else "") + (
+        f"\n\nExample\n-------\n>>>{example}" if example else "") + "\n"
+    return wrapper
+
+
+GROUPS = {group: Options(group) for group in
+          ("scan", "grid", "projector", "phantom", "file", "algebraic", "analytic", "matrix")}
