@@ -295,6 +295,62 @@ TOMOS_API tomos_status tomos_scan_shifts(const tomos_scan *scan, double *columns
 TOMOS_API tomos_status tomos_scan_geometry(const tomos_scan *scan, tomos_geometry **geometry,
 	const tomos_scan_options *options);
 
+/* ---- preparation: from counts to line integrals ---------------------------------------------- */
+
+/* Flats and darks [image][row][column]; darks NULL: none. */
+typedef struct tomos_fields {
+	const tomos_array *flats, *darks;
+	const double *flat_views; /* where each flat was taken, counted in views; NULL: all at once */
+	double first_view;        /* of the data at hand, where these are a part of the scan's views */
+} tomos_fields;
+
+/* What was found and mended; every step adds to it. */
+typedef struct tomos_prep_report {
+	int64_t mended;  /* values without light or not finite: taken from beside them in their row */
+	int64_t raised;  /* values below the floor */
+	int64_t zingers; /* values replaced by a median */
+	int64_t stripes; /* columns of sinograms replaced or levelled as broken or as large stripes */
+	int64_t views;   /* bad ones, interpolated or left out */
+} tomos_prep_report;
+
+/* The steps, in place on [view][row][column]. Results do not depend on threads, nor on how rows are
+ * dealt out to calls, as long as each call sees what the step needs (tomos_prep_reach). A report may be
+ * NULL. Normalize and zingers give transmissions, log makes integrals of them, on which rings, phase
+ * and hardening work; bad_views and shift work on any. */
+TOMOS_API tomos_status tomos_prep_normalize(const tomos_array *counts, const tomos_fields *fields,
+	const tomos_prep_options *options, tomos_prep_report *report);
+#define TOMOS_PREP_STEP(step) \
+	TOMOS_API tomos_status tomos_prep_##step(const tomos_array *data, \
+		const tomos_prep_options *options, tomos_prep_report *report)
+TOMOS_PREP_STEP(bad_views); /* interpolates them */
+TOMOS_PREP_STEP(zingers);
+TOMOS_PREP_STEP(log);
+TOMOS_PREP_STEP(rings);
+TOMOS_PREP_STEP(shift);
+TOMOS_PREP_STEP(phase);
+TOMOS_PREP_STEP(hardening);
+/* Averages of bin x bin pixels; what is left at the end of a row or column is left out. */
+TOMOS_API tomos_status tomos_prep_bin(
+	const tomos_array *data, int64_t bin, const tomos_array *binned);
+
+/* What the chosen steps must see at once to give a row its value. */
+typedef struct tomos_reach {
+	int all_views, all_rows;
+	int64_t rows; /* above and below, where not all are needed */
+} tomos_reach;
+TOMOS_API tomos_status tomos_prep_reach(const tomos_prep_options *options, tomos_reach *reach);
+TOMOS_API const char *tomos_prep_steps(void); /* "normalize|bad-views|..." */
+/* The shape after preparation, bad views left out and pixels binned, and the scan that goes with it. */
+TOMOS_API tomos_status tomos_prep_shape(
+	const tomos_prep_options *options, const int64_t shape[3], int64_t prepared[3]);
+TOMOS_API tomos_status tomos_prep_geometry(tomos_geometry **prepared, const tomos_geometry *scan,
+	const tomos_prep_options *options);
+/* All chosen steps in their order. The data are used up; `prepared` may be the same memory where the
+ * shape stays. Without fields the data are line integrals, or what options->quantity says. */
+TOMOS_API tomos_status tomos_prepare(const tomos_array *data, const tomos_fields *fields,
+	const tomos_prep_options *options, const tomos_array *prepared, tomos_prep_report *report,
+	const tomos_progress *progress);
+
 /* ---- backends ----------------------------------------------------------------------------- */
 
 typedef struct tomos_backend tomos_backend;

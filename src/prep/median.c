@@ -1,0 +1,85 @@
+/* Medians: of a handful of values, and of a window that moves along a row. */
+#include <string.h>
+#include "prep/prep.h"
+
+static void swap(float *a, float *b)
+{
+	float c = *a;
+	*a = *b;
+	*b = c;
+}
+
+/* Hoare's selection: afterwards nothing before values[k] is larger, nothing after it smaller. */
+static void select_kth(float *values, int64_t count, int64_t k)
+{
+	int64_t low = 0, high = count - 1;
+	while (low < high) {
+		float pivot = values[low + (high - low) / 2];
+		int64_t i = low, j = high;
+		while (i <= j) {
+			while (values[i] < pivot)
+				i++;
+			while (values[j] > pivot)
+				j--;
+			if (i <= j)
+				swap(&values[i++], &values[j--]);
+		}
+		if (k <= j)
+			high = j;
+		else if (k >= i)
+			low = i;
+		else
+			return;
+	}
+}
+
+float median_of(float *values, int64_t count)
+{
+	int64_t half = count / 2;
+	select_kth(values, count, half);
+	if (count % 2)
+		return values[half];
+	float below = values[0];
+	for (int64_t i = 1; i < half; i++)
+		below = fmaxf(below, values[i]);
+	return 0.5F * (below + values[half]);
+}
+
+/* Where `value` is, or would be, in a sorted window. */
+static int64_t place_of(const float *window, int64_t count, float value)
+{
+	int64_t low = 0, high = count;
+	while (low < high) {
+		int64_t middle = low + (high - low) / 2;
+		if (window[middle] < value)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void insert(float *window, int64_t count, float value)
+{
+	int64_t at = place_of(window, count, value);
+	memmove(window + at + 1, window + at, (size_t)(count - at) * sizeof *window);
+	window[at] = value;
+}
+
+static void take_out(float *window, int64_t count, float value)
+{
+	int64_t at = place_of(window, count, value);
+	memmove(window + at, window + at + 1, (size_t)(count - at - 1) * sizeof *window);
+}
+
+void median_row(const float *in, float *out, int64_t count, int64_t size, float *window)
+{
+	int64_t half = size / 2;
+	for (int64_t i = 0; i < size; i++)
+		insert(window, i, in[index_mirrored(i - half, count)]);
+	for (int64_t i = 0; i < count; i++) {
+		out[i] = window[half];
+		take_out(window, size, in[index_mirrored(i - half, count)]);
+		insert(window, size - 1, in[index_mirrored(i + half + 1, count)]);
+	}
+}

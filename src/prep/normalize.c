@@ -1,0 +1,209 @@
+/* Counts into transmissions: (counts - dark) / (flat - dark), flats averaged or interpolated in time.
+ *
+ * A pixel without light, and a count that is not finite, takes its value from its neighbours in the row,
+ * so that one row alone decides about a row. What is below the floor is raised to it.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "prep/prep.h"
+
+OPTION_VALUES(prep_values, TOMOS_PREP_OPTIONS);
+
+typedef struct {
+	double position; /* in views */
+	int64_t image;
+} Taken;
+
+/* Images [image][row][column] made one for each time they were taken at. */
+typedef struct {
+	int64_t rows, columns, count, groups;
+	Taken *order;    /* all images, sorted by position */
+	int64_t *begins; /* of each group in the order, and the end */
+	float *images;   /* [group][row][column] */
+} Field;
+
+typedef struct {
+	const tomos_array *counts;
+	const Field *flat, *dark;
+	double first_view;
+	int drift;
+	float floor;
+	_Atomic int64_t *mended, *raised;
+} Normalizing;
+
+typedef struct {
+	const tomos_array *images;
+	Field *field;
+	bool median;
+} Reducing;
+
+static int by_position(const void *a, const void *b)
+{
+	const Taken *x = a, *y = b;
+	int side = (x->position > y->position) - (x->position < y->position);
+	return side ? side : (x->image > y->image) - (x->image < y->image);
+}
+
+static void reduce_pixel(const Reducing *job, const Taken *images, int64_t count, int64_t row,
+	int64_t column, float *values)
+{
+	const tomos_array *a = job->images;
+	Field *f = job->field;
+	double sum = 0;
+	for (int64_t i = 0; i < count; i++) {
+		values[i] = array_row(a, images[i].image, row)[column * a->stride[2]];
+		sum += (double)values[i];
+	}
+	float one = job->median && isfinite(sum) ? median_of(values, count)
+						 : (float)(sum / (double)count);
+	f->images[row * f->columns + column] = one;
+}
+
+static void reduce_row(const void *user, int64_t row, float *values)
+{
+	Reducing job = *(const Reducing *)user;
+	Field *f = job.field, group = *f;
+	for (int64_t g = 0; g < f->groups; g++) {
+		group.images = f->images + g * f->rows * f->columns;
+		job.field = &group;
+		for (int64_t c = 0; c < f->columns; c++)
+			reduce_pixel(&job, f->order + f->begins[g], f->begins[g + 1] - f->begins[g],
+				row, c, values);
+	}
+}
+
+static void find_groups(Field *f)
+{
+	for (int64_t i = 0; i < f->count; i++)
+		if (i == 0 || f->order[i].position != f->order[i - 1].position)
+			f->begins[f->groups++] = i;
+	f->begins[f->groups] = f->count;
+}
+
+static void field_free(Field *f)
+{
+	mem_free(f->order);
+	mem_free(f->begins);
+	mem_free(f->images);
+}
+
+/* Zeros where there are no images. */
+static tomos_status field_make(
+	Field *f, const tomos_array *images, const double *positions, bool median)
+{
+	f->count = images ? images->shape[0] : 1;
+	int64_t size = f->rows * f->columns, all;
+	TRY(mem_alloc(&f->order, f->count, sizeof *f->order, "the order of the flats"));
+	TRY(mem_alloc(&f->begins, f->count + 1, sizeof *f->begins, "the groups of the flats"));
+	for (int64_t i = 0; i < f->count; i++)
+		f->order[i] = (Taken){positions ? positions[i] : 0, i};
+	qsort(f->order, (size_t)f->count, sizeof *f->order, by_position);
+	find_groups(f);
+	if (!size_mul(size, f->groups, &all))
+		return fail(TOMOS_NO_MEMORY, "no memory for %lld flats", (long long)f->groups);
+	TRY(mem_zeroed(&f->images, all, sizeof(float), "averaged flats or darks"));
+	Reducing job = {images, f, median};
+	return images ? pieces_each(f->rows, f->count, reduce_row, &job) : TOMOS_OK;
+}
+
+/* The two groups around a view, and the share of the second. */
+static void find_between(const Field *f, double view, int drift, int64_t group[2], float *share)
+{
+	int64_t g = 0;
+	while (g < f->groups && f->order[f->begins[g]].position <= view)
+		g++;
+	group[0] = max64(g - 1, 0);
+	group[1] = min64(g, f->groups - 1);
+	double a = f->order[f->begins[group[0]]].position;
+	double b = f->order[f->begins[group[1]]].position;
+	double t = b > a ? (view - a) / (b - a) : 0;
+	*share = (float)(drift == 1 ? floor(t + 0.5) : t);
+}
+
+static void normalize_row(const Normalizing *job, int64_t view, int64_t row, float *values)
+{
+	const Field *flat = job->flat;
+	int64_t columns = flat->columns, plane = flat->rows * columns, group[2], raised = 0;
+	float share;
+	find_between(flat, job->first_view + (double)view, job->drift, group, &share);
+	const float *a = flat->images + group[0] * plane + row * columns;
+	const float *b = flat->images + group[1] * plane + row * columns;
+	const float *dark = job->dark->images + row * columns;
+	for (int64_t c = 0; c < columns; c++) {
+		float light = a[c] + share * (b[c] - a[c]) - dark[c];
+		values[c] = light > 0 ? (values[c] - dark[c]) / light : NAN;
+	}
+	*job->mended += row_mend(values, columns, 1);
+	for (int64_t c = 0; c < columns; c++) {
+		raised += values[c] < job->floor;
+		values[c] = fmaxf(values[c], job->floor);
+	}
+	*job->raised += raised;
+}
+
+static void normalize_view(const void *user, int64_t view, float *values)
+{
+	const Normalizing *job = user;
+	for (int64_t row = 0; row < job->counts->shape[1]; row++) {
+		row_get(job->counts, view, row, values);
+		normalize_row(job, view, row, values);
+		row_put(job->counts, view, row, values);
+	}
+}
+
+static tomos_status check_images(
+	const tomos_array *images, const char *what, const tomos_array *data)
+{
+	if (!images)
+		return TOMOS_OK;
+	TRY(array_check(images, what, NULL, ARRAY_READ));
+	if (images->shape[1] == data->shape[1] && images->shape[2] == data->shape[2])
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE,
+		"%s have %lld rows x %lld columns, but the views have %lld x %lld", what,
+		(long long)images->shape[1], (long long)images->shape[2], (long long)data->shape[1],
+		(long long)data->shape[2]);
+}
+
+static tomos_status check_positions(const tomos_fields *fields)
+{
+	for (int64_t i = 0; fields->flat_views && i < fields->flats->shape[0]; i++)
+		if (!isfinite(fields->flat_views[i]))
+			return fail(TOMOS_BAD_VALUE, "flat %lld was taken at view %g", (long long)i,
+				fields->flat_views[i]);
+	return TOMOS_OK;
+}
+
+tomos_status tomos_prep_normalize(const tomos_array *counts, const tomos_fields *fields,
+	const tomos_prep_options *options, tomos_prep_report *report)
+{
+	tomos_prep_options o;
+	int flats, drift;
+	TRY(prep_take(&o, options));
+	TRY(array_check(counts, "the counts", NULL, ARRAY_WRITTEN));
+	if (!fields || !fields->flats)
+		return fail(TOMOS_BAD_VALUE, "there are no flats to normalize the counts with");
+	TRY(check_images(fields->flats, "the flats", counts));
+	TRY(check_images(fields->darks, "the darks", counts));
+	TRY(check_positions(fields));
+	TRY(choice_find("flat-average", prep_values.flat_average, o.flat_average, &flats));
+	TRY(choice_find("drift", prep_values.drift, o.drift, &drift));
+	Field flat = {.rows = counts->shape[1], .columns = counts->shape[2]}, dark = flat;
+	_Atomic int64_t mended = 0, raised = 0;
+	tomos_status status;
+	TRY_OR_DONE(field_make(
+		&flat, fields->flats, drift == 2 ? NULL : fields->flat_views, flats == 1));
+	TRY_OR_DONE(field_make(&dark, fields->darks, NULL, flats == 1));
+	Normalizing job = {
+		counts, &flat, &dark, fields->first_view, drift, (float)o.floor, &mended, &raised};
+	TRY_OR_DONE(pieces_each(counts->shape[0], flat.columns, normalize_view, &job));
+	if (report) {
+		report->mended += mended;
+		report->raised += raised;
+	}
+done:
+	field_free(&flat);
+	field_free(&dark);
+	return status;
+}

@@ -1,0 +1,102 @@
+/* Rows, views and sinograms of strided arrays, dealt out to threads that have scratch of their own. */
+#include <stdatomic.h>
+#include <string.h>
+#include "prep/prep.h"
+
+typedef struct {
+	PieceTask task;
+	const void *job;
+	int64_t count, floats;
+	float *scratch;
+	_Atomic int64_t next;
+} Pieces;
+
+static void run_share(void *user, int64_t worker)
+{
+	Pieces *p = user;
+	for (int64_t i; (i = atomic_fetch_add(&p->next, 1)) < p->count;)
+		p->task(p->job, i, p->scratch + worker * p->floats);
+}
+
+tomos_status pieces_each(int64_t count, int64_t floats, PieceTask task, const void *job)
+{
+	int64_t workers = min64(tomos_threads(), count), all;
+	floats = (floats + 15) / 16 * 16; /* so that every share is aligned */
+	Pieces p = {.task = task, .job = job, .count = count, .floats = floats};
+	if (!size_mul(floats, workers, &all))
+		return fail(TOMOS_NO_MEMORY, "no memory for %lld x %lld floats of scratch",
+			(long long)workers, (long long)floats);
+	TRY(mem_alloc(&p.scratch, max64(all, 1), sizeof(float), "scratch of the preparation"));
+	parallel_for(workers, run_share, &p);
+	mem_free(p.scratch);
+	return TOMOS_OK;
+}
+
+void row_get(const tomos_array *a, int64_t view, int64_t row, float *out)
+{
+	const float *in = array_row(a, view, row);
+	if (a->stride[2] == 1) {
+		memcpy(out, in, (size_t)a->shape[2] * sizeof *out);
+		return;
+	}
+	for (int64_t i = 0; i < a->shape[2]; i++)
+		out[i] = in[i * a->stride[2]];
+}
+
+void row_put(const tomos_array *a, int64_t view, int64_t row, const float *in)
+{
+	float *out = array_row(a, view, row);
+	if (a->stride[2] == 1) {
+		memcpy(out, in, (size_t)a->shape[2] * sizeof *out);
+		return;
+	}
+	for (int64_t i = 0; i < a->shape[2]; i++)
+		out[i * a->stride[2]] = in[i];
+}
+
+void sinogram_get(const tomos_array *a, int64_t row, float *out)
+{
+	for (int64_t view = 0; view < a->shape[0]; view++)
+		row_get(a, view, row, out + view * a->shape[2]);
+}
+
+void sinogram_put(const tomos_array *a, int64_t row, const float *in)
+{
+	for (int64_t view = 0; view < a->shape[0]; view++)
+		row_put(a, view, row, in + view * a->shape[2]);
+}
+
+void frame_get(const tomos_array *a, int64_t view, float *out)
+{
+	for (int64_t row = 0; row < a->shape[1]; row++)
+		row_get(a, view, row, out + row * a->shape[2]);
+}
+
+void frame_put(const tomos_array *a, int64_t view, const float *in)
+{
+	for (int64_t row = 0; row < a->shape[1]; row++)
+		row_put(a, view, row, in + row * a->shape[2]);
+}
+
+/* Columns from..to-1 lie between good values (or beyond the last on one side). */
+static void bridge(float *row, int64_t columns, int64_t from, int64_t to, float none)
+{
+	float left = from > 0 ? row[from - 1] : to < columns ? row[to] : none;
+	float right = to < columns ? row[to] : left;
+	for (int64_t i = from; i < to; i++)
+		row[i] = left + (right - left) * (float)(i - from + 1) / (float)(to - from + 1);
+}
+
+int64_t row_mend(float *row, int64_t columns, float none)
+{
+	int64_t bad = 0;
+	for (int64_t i = 0; i < columns; i++) {
+		int64_t from = i;
+		while (i < columns && !isfinite(row[i]))
+			i++;
+		if (i > from)
+			bridge(row, columns, from, i, none);
+		bad += i - from;
+	}
+	return bad;
+}

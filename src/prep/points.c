@@ -1,0 +1,80 @@
+/* Steps that look at one value at a time: -log, and the polynomial against beam hardening. */
+#include <stdatomic.h>
+#include "prep/prep.h"
+
+typedef struct {
+	const tomos_array *data;
+	const tomos_prep_options *options;
+	_Atomic int64_t *mended, *raised;
+} Points;
+
+static void log_row(const Points *job, float *values)
+{
+	int64_t columns = job->data->shape[2], raised = 0;
+	float floor = (float)job->options->floor;
+	*job->mended += row_mend(values, columns, 1);
+	for (int64_t c = 0; c < columns; c++) {
+		raised += values[c] < floor;
+		values[c] = -logf(fmaxf(values[c], floor));
+	}
+	*job->raised += raised;
+}
+
+static void log_view(const void *user, int64_t view, float *values)
+{
+	const Points *job = user;
+	for (int64_t row = 0; row < job->data->shape[1]; row++) {
+		row_get(job->data, view, row, values);
+		log_row(job, values);
+		row_put(job->data, view, row, values);
+	}
+}
+
+tomos_status tomos_prep_log(
+	const tomos_array *data, const tomos_prep_options *options, tomos_prep_report *report)
+{
+	tomos_prep_options o;
+	_Atomic int64_t mended = 0, raised = 0;
+	TRY(prep_take(&o, options));
+	TRY(array_check(data, "the transmissions", NULL, ARRAY_WRITTEN));
+	Points job = {data, &o, &mended, &raised};
+	TRY(pieces_each(data->shape[0], data->shape[2], log_view, &job));
+	if (report) {
+		report->mended += mended;
+		report->raised += raised;
+	}
+	return TOMOS_OK;
+}
+
+static void harden_view(const void *user, int64_t view, float *values)
+{
+	const Points *job = user;
+	const tomos_prep_options *o = job->options;
+	for (int64_t row = 0; row < job->data->shape[1]; row++) {
+		row_get(job->data, view, row, values);
+		for (int64_t c = 0; c < job->data->shape[2]; c++) {
+			double sum = 0;
+			for (int64_t k = o->hardening_count - 1; k >= 0; k--)
+				sum = (sum + o->hardening[k]) * (double)values[c];
+			values[c] = (float)sum;
+		}
+		row_put(job->data, view, row, values);
+	}
+}
+
+tomos_status tomos_prep_hardening(
+	const tomos_array *data, const tomos_prep_options *options, tomos_prep_report *report)
+{
+	tomos_prep_options o;
+	(void)report;
+	TRY(prep_take(&o, options));
+	TRY(array_check(data, "the line integrals", NULL, ARRAY_WRITTEN));
+	for (int64_t i = 0; i < o.hardening_count; i++)
+		if (!isfinite(o.hardening[i]))
+			return fail(TOMOS_BAD_VALUE, "hardening: coefficient %lld is %g",
+				(long long)i + 1, o.hardening[i]);
+	Points job = {.data = data, .options = &o};
+	if (o.hardening_count == 0)
+		return TOMOS_OK;
+	return pieces_each(data->shape[0], data->shape[2], harden_view, &job);
+}

@@ -1,0 +1,77 @@
+/* From counts to line integrals: what the steps share. Papers are named at the head of each step. */
+#ifndef PREP_H
+#define PREP_H
+
+#include <math.h>
+#include "base/base.h"
+
+/* ---- work on pieces of a callers' array, each with memory of its own -------------------------- */
+
+typedef void (*PieceTask)(const void *job, int64_t index, float *scratch);
+/* Runs task(job, 0 .. count-1) on all threads, each of which has `floats` of scratch. */
+tomos_status pieces_each(int64_t count, int64_t floats, PieceTask task, const void *job);
+
+static inline float *array_row(const tomos_array *a, int64_t view, int64_t row)
+{
+	return a->data + view * a->stride[0] + row * a->stride[1];
+}
+
+void row_get(const tomos_array *a, int64_t view, int64_t row, float *out);
+void row_put(const tomos_array *a, int64_t view, int64_t row, const float *in);
+/* One row of all views [view][column]; one view [row][column]. */
+void sinogram_get(const tomos_array *a, int64_t row, float *out);
+void sinogram_put(const tomos_array *a, int64_t row, const float *in);
+void frame_get(const tomos_array *a, int64_t view, float *out);
+void frame_put(const tomos_array *a, int64_t view, const float *in);
+
+/* Values that are not finite become what lies between the nearest good ones of the row, `none` where
+ * there are none; returns how many there were. */
+int64_t row_mend(float *row, int64_t columns, float none);
+
+/* Index i of a list of `count` that goes on as its mirror image. */
+static inline int64_t index_mirrored(int64_t i, int64_t count)
+{
+	int64_t turn = i % (2 * count);
+	if (turn < 0)
+		turn += 2 * count;
+	return turn < count ? turn : 2 * count - 1 - turn;
+}
+
+/* ---- medians ---------------------------------------------------------------------------------- */
+
+/* The middle value, or the mean of the two; puts the values into another order. */
+float median_of(float *values, int64_t count);
+/* out[i] = median of the `size` (odd) values around in[i]; beyond the ends the row is mirrored.
+ * `window` has room for `size` floats. */
+void median_row(const float *in, float *out, int64_t count, int64_t size, float *window);
+
+/* ---- steps ------------------------------------------------------------------------------------ */
+
+tomos_status prep_take(tomos_prep_options *o, const tomos_prep_options *given);
+tomos_status prep_size(const char *name, int64_t size); /* odd, at least 1 */
+
+/* One sinogram in place, with this many floats of scratch; returns the stripes found. */
+typedef struct {
+	const tomos_prep_options *options;
+	int64_t views, columns;
+	void *own; /* what a method has prepared */
+} RingJob;
+int64_t ring_vo_floats(const RingJob *job);
+int64_t ring_vo(const RingJob *job, float *sinogram, float *scratch);
+int64_t ring_titarenko_floats(const RingJob *job);
+int64_t ring_titarenko(const RingJob *job, float *sinogram, float *scratch);
+tomos_status ring_wavelet_open(RingJob *job);
+void ring_wavelet_close(RingJob *job);
+int64_t ring_wavelet_floats(const RingJob *job);
+int64_t ring_wavelet(const RingJob *job, float *sinogram, float *scratch);
+
+/* ---- Daubechies' wavelets --------------------------------------------------------------------- */
+
+enum { WAVELET_TAPS = 20 };
+/* The 2 `moments` coefficients of the low-pass filter, 1 <= moments <= 10; their sum is sqrt 2. */
+void wavelet_make(int moments, double low[WAVELET_TAPS]);
+/* One level of the periodic transform of an even count, and back: averages first, then details. */
+void wavelet_forth(const double *low, int taps, const float *in, int64_t count, float *out);
+void wavelet_back(const double *low, int taps, const float *in, int64_t count, float *out);
+
+#endif

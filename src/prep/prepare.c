@@ -1,0 +1,324 @@
+/* The chosen steps one after the other: their order checked, what they need, and the whole of them. */
+#include <string.h>
+#include "prep/prep.h"
+#include "prep/views.h"
+
+OPTION_VALUES(prep_values, TOMOS_PREP_OPTIONS);
+
+/* As the values of the option `quantity`, which begin with auto. */
+typedef enum { ANY, COUNTS, TRANSMISSION, INTEGRALS } Quantity;
+
+#define STEP(id, name, takes, gives) STEP_##id,
+enum {
+#include "prep/steps.def"
+	STEP_COUNT
+};
+#undef STEP
+
+static const struct {
+	const char *name;
+	Quantity takes, gives;
+} steps[STEP_COUNT] = {
+#define STEP(id, name, takes, gives) {name, takes, gives},
+#include "prep/steps.def"
+#undef STEP
+};
+
+static const char step_names[] =
+#define STEP(id, name, takes, gives) "|" name
+#include "prep/steps.def"
+#undef STEP
+	;
+
+const char *tomos_prep_steps(void)
+{
+	return step_names + 1;
+}
+
+tomos_status prep_take(tomos_prep_options *o, const tomos_prep_options *given)
+{
+	*o = tomos_prep_defaults();
+	TRY(options_take(o, given, "prep"));
+	if (!(o->floor > 0 && o->floor < 1))
+		return fail(TOMOS_BAD_VALUE, "floor %g: it must be above 0 and below 1", o->floor);
+	return TOMOS_OK;
+}
+
+tomos_status prep_size(const char *name, int64_t size)
+{
+	if (size >= 1 && size % 2 == 1)
+		return TOMOS_OK;
+	return fail(
+		TOMOS_BAD_VALUE, "%s %lld: it must be odd and at least 1", name, (long long)size);
+}
+
+/* ---- which steps, in which order ---------------------------------------------------------- */
+
+typedef struct {
+	int step[STEP_COUNT], count;
+} Order;
+
+static tomos_status add_step(Order *order, const char *name, size_t length)
+{
+	char word[32];
+	int step;
+	if (length >= sizeof word)
+		return fail(TOMOS_BAD_VALUE, "step '%.*s' is not known",
+			(int)min64((int64_t)length, 60), name);
+	memcpy(word, name, length);
+	word[length] = 0;
+	TRY(choice_find("step", tomos_prep_steps(), word, &step));
+	for (int i = 0; i < order->count; i++)
+		if (order->step[i] == step)
+			return fail(TOMOS_BAD_VALUE, "steps: step '%s' stands there twice", word);
+	order->step[order->count++] = step;
+	return TOMOS_OK;
+}
+
+static tomos_status order_read(Order *order, const char *text)
+{
+	order->count = 0;
+	for (const char *at = text; *at;) {
+		size_t length = strcspn(at, ", ");
+		if (length > 0)
+			TRY(add_step(order, at, length));
+		at += length + (at[length] != 0);
+	}
+	return TOMOS_OK;
+}
+
+static bool is_chosen(const tomos_prep_options *o, int step)
+{
+	switch (step) {
+	case STEP_bad_views:
+		return o->bad_views_count > 0;
+	case STEP_zingers:
+		return strcmp(o->zingers, "none") != 0;
+	case STEP_rings:
+		return strcmp(o->rings, "none") != 0;
+	case STEP_shift:
+		return o->shift_x_count > 0 || o->shift_y_count > 0;
+	case STEP_phase:
+		return strcmp(o->phase, "none") != 0;
+	case STEP_hardening:
+		return o->hardening_count > 0;
+	case STEP_bin:
+		return o->bin != 1;
+	default:
+		return true;
+	}
+}
+
+/* Leaves only steps that have something to do. */
+static tomos_status order_choose(Order *order, const tomos_prep_options *o)
+{
+	Order all;
+	TRY(order_read(&all, o->steps ? o->steps : ""));
+	order->count = 0;
+	for (int i = 0; i < all.count; i++)
+		if (is_chosen(o, all.step[i]))
+			order->step[order->count++] = all.step[i];
+	return TOMOS_OK;
+}
+
+/* Normalize and log are passed over where the data are past them; any other step out of its place is
+ * refused. */
+static tomos_status order_follow(Order *order, Quantity now)
+{
+	static const char *const names[] = {"", "counts", "transmission", "line integrals"};
+	Order kept = {.count = 0};
+	for (int i = 0; i < order->count; i++) {
+		int step = order->step[i];
+		bool past = now > steps[step].takes && steps[step].takes != ANY &&
+			    (step == STEP_normalize || step == STEP_log);
+		if (past)
+			continue;
+		if (steps[step].takes != ANY && steps[step].takes != now)
+			return fail(TOMOS_BAD_VALUE, "steps: step '%s' is for %s, but has %s",
+				steps[step].name, names[steps[step].takes], names[now]);
+		if (steps[step].gives != ANY)
+			now = steps[step].gives;
+		kept.step[kept.count++] = step;
+	}
+	*order = kept;
+	return TOMOS_OK;
+}
+
+/* ---- what they need and what they make ---------------------------------------------------- */
+
+static int64_t furthest(const double *list, int64_t count)
+{
+	double most = 0;
+	for (int64_t i = 0; i < count; i++)
+		most = fmax(most, fabs(list[i]));
+	return most > 0 ? (int64_t)fmin(ceil(most), 1e9) + 2 : 0;
+}
+
+static void add_reach(const tomos_prep_options *o, int step, tomos_reach *reach)
+{
+	if (step == STEP_bad_views || step == STEP_rings)
+		reach->all_views = 1;
+	if (step == STEP_zingers && strcmp(o->zingers, "space") != 0)
+		reach->all_views = 1;
+	if (step == STEP_zingers && strcmp(o->zingers, "time") != 0)
+		reach->rows += o->zinger_size / 2;
+	if (step == STEP_shift)
+		reach->rows += furthest(o->shift_y, o->shift_y_count);
+	if (step == STEP_phase)
+		reach->all_rows = 1;
+}
+
+tomos_status tomos_prep_reach(const tomos_prep_options *options, tomos_reach *reach)
+{
+	tomos_prep_options o;
+	Order order;
+	TRY(prep_take(&o, options));
+	TRY(order_choose(&order, &o));
+	*reach = (tomos_reach){0, 0, 0};
+	for (int i = 0; i < order.count; i++)
+		add_reach(&o, order.step[i], reach);
+	return TOMOS_OK;
+}
+
+static bool has_step(const Order *order, int step)
+{
+	for (int i = 0; i < order->count; i++)
+		if (order->step[i] == step)
+			return true;
+	return false;
+}
+
+tomos_status tomos_prep_shape(
+	const tomos_prep_options *options, const int64_t shape[3], int64_t prepared[3])
+{
+	tomos_prep_options o;
+	Order order;
+	bool *bad;
+	int64_t found;
+	TRY(prep_take(&o, options));
+	TRY(order_choose(&order, &o));
+	TRY(views_mark(&o, shape[0], &bad, &found));
+	mem_free(bad);
+	memcpy(prepared, shape, 3 * sizeof *prepared);
+	if (o.leave_out && has_step(&order, STEP_bad_views))
+		prepared[0] -= found;
+	if (!has_step(&order, STEP_bin))
+		return TOMOS_OK;
+	TRY(views_bin_check(o.bin, shape));
+	prepared[1] /= o.bin;
+	prepared[2] /= o.bin;
+	return TOMOS_OK;
+}
+
+/* ---- all of them -------------------------------------------------------------------------- */
+
+typedef struct {
+	const tomos_array *data;
+	const tomos_fields *fields;
+	const tomos_prep_options *options;
+	tomos_prep_report *report;
+	tomos_array now; /* the data, or what binning has made of them */
+	float *binned;
+} Preparing;
+
+static tomos_status bin(Preparing *p)
+{
+	const int64_t *n = p->now.shape;
+	int64_t bin = p->options->bin, count;
+	TRY(views_bin_check(bin, n));
+	const int64_t shape[3] = {n[0], n[1] / bin, n[2] / bin};
+	TRY(shape_count(shape, &count));
+	TRY(mem_alloc(&p->binned, count, sizeof *p->binned, "the binned views"));
+	tomos_array binned = tomos_array_of(p->binned, shape[0], shape[1], shape[2]);
+	TRY(tomos_prep_bin(&p->now, bin, &binned));
+	p->now = binned;
+	return TOMOS_OK;
+}
+
+static tomos_status run_step(Preparing *p, int step)
+{
+	static tomos_status (*const run[STEP_COUNT])(const tomos_array *data,
+		const tomos_prep_options *options, tomos_prep_report *report) = {
+		[STEP_bad_views] = tomos_prep_bad_views,
+		[STEP_zingers] = tomos_prep_zingers,
+		[STEP_log] = tomos_prep_log,
+		[STEP_rings] = tomos_prep_rings,
+		[STEP_shift] = tomos_prep_shift,
+		[STEP_phase] = tomos_prep_phase,
+		[STEP_hardening] = tomos_prep_hardening,
+	};
+	if (step == STEP_normalize)
+		return tomos_prep_normalize(&p->now, p->fields, p->options, p->report);
+	if (step == STEP_bin)
+		return bin(p);
+	return run[step](&p->now, p->options, p->report);
+}
+
+/* Into the caller's array, without the views left out. */
+static tomos_status hand_over(const Preparing *p, const tomos_array *prepared)
+{
+	int64_t views = p->data->shape[0], found, to = 0;
+	bool *bad, all = prepared->shape[0] == views;
+	float *row;
+	TRY(views_mark(p->options, views, &bad, &found));
+	tomos_status status = mem_alloc(&row, p->now.shape[2], sizeof *row, "a row of a view");
+	for (int64_t view = 0; status == TOMOS_OK && view < views; view++) {
+		if (bad[view] && !all)
+			continue;
+		for (int64_t r = 0; r < p->now.shape[1]; r++) {
+			row_get(&p->now, view, r, row);
+			row_put(prepared, to, r, row);
+		}
+		to++;
+	}
+	if (status == TOMOS_OK)
+		mem_free(row);
+	mem_free(bad);
+	return status;
+}
+
+static tomos_status start_quantity(
+	const tomos_prep_options *o, const tomos_fields *fields, Quantity *now)
+{
+	int quantity;
+	bool flats = fields && fields->flats;
+	TRY(choice_find("quantity", prep_values.quantity, o->quantity, &quantity));
+	*now = quantity > 0 ? (Quantity)quantity : flats ? COUNTS : INTEGRALS;
+	return TOMOS_OK;
+}
+
+static tomos_status report_step(const tomos_progress *progress, int step, int done, int total)
+{
+	if (progress && progress->report &&
+		progress->report(progress->user, steps[step].name, done, total, 0) != 0)
+		return fail(TOMOS_CANCELLED, "cancelled during step '%s' of the preparation",
+			steps[step].name);
+	return TOMOS_OK;
+}
+
+tomos_status tomos_prepare(const tomos_array *data, const tomos_fields *fields,
+	const tomos_prep_options *options, const tomos_array *prepared, tomos_prep_report *report,
+	const tomos_progress *progress)
+{
+	tomos_prep_options o;
+	Order order;
+	Quantity now;
+	int64_t shape[3];
+	tomos_status status;
+	TRY(prep_take(&o, options));
+	TRY(array_check(data, "the data", NULL, ARRAY_WRITTEN));
+	TRY(order_choose(&order, &o));
+	TRY(start_quantity(&o, fields, &now));
+	TRY(order_follow(&order, now));
+	TRY(tomos_prep_shape(&o, data->shape, shape));
+	TRY(array_check(prepared, "the prepared data", shape, ARRAY_WRITTEN));
+	Preparing p = {data, fields, &o, report, *data, NULL};
+	for (int i = 0; i < order.count; i++) {
+		TRY_OR_DONE(run_step(&p, order.step[i]));
+		TRY_OR_DONE(report_step(progress, order.step[i], i + 1, order.count));
+	}
+	status = hand_over(&p, prepared);
+done:
+	mem_free(p.binned);
+	return status;
+}

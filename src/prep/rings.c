@@ -1,0 +1,89 @@
+/* Rings, which are stripes of sinograms: the methods and how they are dealt out. */
+#include <stdatomic.h>
+#include "prep/prep.h"
+
+OPTION_VALUES(prep_values, TOMOS_PREP_OPTIONS);
+
+typedef struct {
+	tomos_status (*open)(RingJob *job);
+	int64_t (*floats)(const RingJob *job);
+	int64_t (*run)(const RingJob *job, float *sinogram, float *scratch);
+	void (*close)(RingJob *job);
+} RingMethod;
+
+typedef struct {
+	RingJob job;
+	const RingMethod *method;
+	const tomos_array *data;
+	_Atomic int64_t *stripes;
+} Rings;
+
+static void clean_row(const void *user, int64_t row, float *scratch)
+{
+	const Rings *r = user;
+	int64_t size = (r->job.views * r->job.columns + 15) / 16 * 16;
+	sinogram_get(r->data, row, scratch);
+	*r->stripes += r->method->run(&r->job, scratch, scratch + size);
+	sinogram_put(r->data, row, scratch);
+}
+
+static tomos_status window_check(const char *name, int64_t size)
+{
+	return size == 0 ? TOMOS_OK : prep_size(name, size);
+}
+
+static tomos_status vo_open(RingJob *job)
+{
+	const tomos_prep_options *o = job->options;
+	TRY(window_check("ring-large", o->ring_large));
+	TRY(window_check("ring-small", o->ring_small));
+	if (!(o->ring_snr > 0))
+		return fail(TOMOS_BAD_VALUE, "ring-snr %g: it must be above 0", o->ring_snr);
+	if (job->views > INT32_MAX)
+		return fail(
+			TOMOS_BAD_VALUE, "%lld views are too many to sort", (long long)job->views);
+	return TOMOS_OK;
+}
+
+static tomos_status titarenko_open(RingJob *job)
+{
+	if (!(job->options->ring_alpha > 0))
+		return fail(TOMOS_BAD_VALUE, "ring-alpha %g: it must be above 0",
+			job->options->ring_alpha);
+	return TOMOS_OK;
+}
+
+static void close_nothing(RingJob *job)
+{
+	(void)job;
+}
+
+/* In the order of the option's values, after "none". */
+static const RingMethod methods[] = {
+	{vo_open, ring_vo_floats, ring_vo, close_nothing},
+	{ring_wavelet_open, ring_wavelet_floats, ring_wavelet, ring_wavelet_close},
+	{titarenko_open, ring_titarenko_floats, ring_titarenko, close_nothing},
+};
+
+tomos_status tomos_prep_rings(
+	const tomos_array *data, const tomos_prep_options *options, tomos_prep_report *report)
+{
+	tomos_prep_options o;
+	int method;
+	_Atomic int64_t stripes = 0;
+	TRY(prep_take(&o, options));
+	TRY(array_check(data, "the line integrals", NULL, ARRAY_WRITTEN));
+	TRY(choice_find("rings", prep_values.rings, o.rings, &method));
+	if (method == 0)
+		return TOMOS_OK;
+	Rings r = {
+		{&o, data->shape[0], data->shape[2], NULL}, &methods[method - 1], data, &stripes};
+	TRY(r.method->open(&r.job));
+	int64_t size = (r.job.views * r.job.columns + 15) / 16 * 16;
+	tomos_status status =
+		pieces_each(data->shape[1], size + r.method->floats(&r.job), clean_row, &r);
+	r.method->close(&r.job);
+	if (report && status == TOMOS_OK)
+		report->stripes += stripes;
+	return status;
+}
