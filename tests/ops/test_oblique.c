@@ -148,6 +148,7 @@ static void in_pieces(void **state)
 	const int64_t n = CASE_SLOW ? 90 : 170;
 	compare(level, (const int64_t[]){n, n, n}, n, n, 1, 0);
 	compare(level, (const int64_t[]){20, 400, 390}, 60, 90, 5, 1);
+	compare(level, (const int64_t[]){6, 2100, 140}, 30, 41, 20, 0);
 }
 
 /* What boxes give adds up to what the whole gives, and what they get is their part of it. */

@@ -16,7 +16,8 @@ typedef struct {
 
 static const Setting settings[] = {{"parallel", 160, 160, 160, 160, 2, NULL},
 	{"cone", 160, 160, 160, 160, 2, NULL}, {"parallel", 160, 160, 160, 160, 40, "joseph"},
-	{"cone", 48, 48, 1024, 1024, 9, "voxel"}, {"parallel", 1536, 1, 1, 4096, 900, "joseph"}};
+	{"cone", 48, 48, 1024, 1024, 9, "voxel"}, {"parallel", 1536, 1, 1, 4096, 900, "joseph"},
+	{"lebedev", 640, 40, 64, 64, 7, "joseph"}};
 
 static tomos_geometry *scan_of(const Setting *s)
 {

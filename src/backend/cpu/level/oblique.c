@@ -13,34 +13,42 @@
 #include "kernel/joseph.h"
 
 enum {
-	TAPS = 3,          /* voxels along each axis that the planes of one ray can meet */
-	HALO = TAPS - 1,   /* and so many before the first */
-	TILE_COLUMNS = 64, /* rays summed at a time */
+	TAPS = 3,                /* voxels along each axis that the planes of one ray can meet */
+	HALO = TAPS - 1,         /* and so many before the first */
+	MORE = LANES + HALO + 1, /* rows or columns that shifting adds */
+	TILE_COLUMNS = 64,       /* rays summed at a time */
 	TILE_ROWS = 8,
-	LEAST_ROWS = 8,
-	CHUNK = 8 * LANES,      /* columns shifted at a time */
-	PIECE_FLOATS = 1 << 18, /* a piece stays in the second cache */
-	SLAB_FLOATS = 4 << 20,
-	SCRATCH_FLOATS = 11 << 20
+	LEAST_ROWS = 16,
+	ENOUGH_ROWS = 128,
+	CHUNK = 8 * LANES,        /* columns shifted at a time */
+	PIECE_FLOATS = 1 << 18,   /* a piece stays in the second cache */
+	PART_FLOATS = 3 << 19,    /* a part of the volume in the third */
+	LARGEST_FLOATS = 6 << 20, /* but this much memory may be taken */
 };
 
-/* Positions are whole numbers of 2^-40 voxels: a ray has the same one whatever part asks for it. */
+/* Positions are whole numbers of 2^-40 voxels: a ray has the same one whatever piece asks for it. */
 #define ONE ((int64_t)1 << 40)
 #define FARTHEST 0x1p20
 
-/* A view: ray (column, row) crosses plane k of the box at base + column u + row v + k slope. The axes
- * are the dominant one, then the two across it. */
+/* Planes and rows of the box, all views of one dominant axis being done with some before the next. */
+typedef struct {
+	int64_t plane, planes, row, rows;
+	float *staged; /* its voxels plane by plane, or NULL */
+} Part;
+
+/* A view: ray (column, row) crosses plane k of the part at base + column u + row v + k slope. The axes
+ * are the dominant one, along which there are planes, then those of a plane's columns and rows. */
 typedef struct {
 	const Projecting *what;
 	const KernelView *view;
-	float *image;
-	int64_t n[3], stride[3];
+	float *image, *volume, *staged;
+	int axes[3];
+	int64_t n[3], stride[3], low; /* low: the first plane's number in the grid */
 	double base[2], u[2], v[2], slope[2];
-	int64_t inner[2]
-		     [2]; /* clamping: a position from first to last is inside whatever its lane */
+	int64_t inner[2][2]; /* clamping: a position from first to last is inside in every lane */
 	float step;
-	int64_t pitch;                /* voxels of a row, filled up to whole vectors */
-	int64_t width, strips, strip; /* voxels per row of a piece; pieces per block, their rows */
+	int64_t pitch, width;  /* voxels of a row, before and after shifting, in whole vectors */
+	int64_t strip, strips; /* rows of a piece; pieces of a block of LANES planes */
 } Oblique;
 
 /* LANES planes and some rows of shifted voxels; row 0 is `from`, column 0 is `low` - HALO. */
@@ -52,39 +60,58 @@ typedef struct {
 	int64_t low, high;         /* columns in which some lane has a voxel */
 	int64_t from, to;          /* rays that begin in these rows belong here */
 	float *samples;
-	float *staged;            /* NULL: voxels are taken from the volume */
-	int64_t stage, stage_end; /* rows of voxels that are staged */
 } Piece;
 
-static Oblique oblique_view(const Projecting *what, int64_t number)
+static void place_axis(Oblique *o, const KernelWalk *walk, const Part *part, int i)
 {
-	const Plan *plan = what->plan;
-	const KernelView *k = &plan->views[what->first + number];
-	KernelRay ray = kernel_ray(&plan->whole, k, 0, 0);
-	KernelWalk walk = kernel_walk(&plan->whole, &ray, 1, 0);
-	const int axes[3] = {walk.a, walk.b, walk.c};
-	const int64_t *low = what->box.low;
-	KernelGrid box = plan->whole;
+	const Plan *plan = o->what->plan;
+	int b = o->axes[i + 1];
+	int64_t first = o->what->box.low[b] + (i == 1 ? part->row : 0);
+	o->slope[i] = walk->slope[i];
+	o->base[i] = walk->base[i] + (double)o->low * walk->slope[i] - (double)first;
+	o->u[i] = o->view->u[b] - o->view->u[walk->a] * walk->slope[i];
+	o->v[i] = o->view->v[b] - o->view->v[walk->a] * walk->slope[i];
+	o->inner[i][0] = -first;
+	o->inner[i][1] = plan->whole.n[b] - 1 - first - HALO;
+}
+
+static KernelWalk first_ray(const Projecting *what, int64_t number)
+{
+	const KernelGrid *grid = &what->plan->whole;
+	KernelRay ray = kernel_ray(grid, &what->plan->views[what->first + number], 0, 0);
+	return kernel_walk(grid, &ray, 1, 0);
+}
+
+static Oblique oblique_view(const Projecting *what, int64_t number, const Part *part)
+{
+	KernelWalk walk = first_ray(what, number);
+	KernelGrid box = {.low = {0}};
 	memcpy(box.low, what->box.low, sizeof box.low);
 	memcpy(box.high, what->box.high, sizeof box.high);
-	Oblique o = {.what = what, .view = k, .step = (float)walk.step};
-	o.image = what->projections + number * plan->model.rows * plan->model.columns;
-	for (int i = 0; i < 3; i++) {
-		o.n[i] = box.high[axes[i]] - box.low[axes[i]];
-		o.stride[i] = kernel_stride(&box, axes[i]);
-	}
-	for (int i = 0; i < 2; i++) {
-		int b = axes[i + 1];
-		o.slope[i] = walk.slope[i];
-		o.base[i] = walk.base[i] + (double)low[walk.a] * o.slope[i] - (double)low[b];
-		o.u[i] = k->u[b] - k->u[walk.a] * o.slope[i];
-		o.v[i] = k->v[b] - k->v[walk.a] * o.slope[i];
-		o.inner[i][0] = -low[b];
-		o.inner[i][1] = plan->whole.n[b] - 1 - low[b] - HALO;
-	}
+	Oblique o = {.what = what, .axes = {walk.a, walk.b, walk.c}, .step = (float)walk.step};
+	o.view = &what->plan->views[what->first + number];
+	o.image = what->projections + number * what->plan->model.rows * what->plan->model.columns;
+	for (int i = 0; i < 3; i++)
+		o.stride[i] = kernel_stride(&box, o.axes[i]);
+	o.n[0] = part->planes;
+	o.n[1] = box.high[walk.b] - box.low[walk.b];
+	o.n[2] = part->rows;
+	o.low = box.low[walk.a] + part->plane;
+	o.volume = what->volume + part->plane * o.stride[0] + part->row * o.stride[2];
+	o.staged = part->staged;
 	o.pitch = parts(o.n[1], LANES) * LANES;
-	o.width = parts(o.n[1] + LANES + 2 * HALO + 1, LANES) * LANES;
+	o.width = parts(o.n[1] + HALO + MORE, LANES) * LANES;
+	for (int i = 0; i < 2; i++)
+		place_axis(&o, &walk, part, i);
 	return o;
+}
+
+static Part whole_box(const Projecting *what, int64_t view)
+{
+	KernelWalk walk = first_ray(what, view);
+	const Box *box = &what->box;
+	return (Part){.planes = box->high[walk.a] - box->low[walk.a],
+		.rows = box->high[walk.c] - box->low[walk.c]};
 }
 
 static bool within_reach(const Oblique *o)
@@ -95,7 +122,7 @@ static bool within_reach(const Oblique *o)
 		if (!(fabs(o->base[i]) + columns * fabs(o->u[i]) + rows * fabs(o->v[i]) < FARTHEST))
 			return false;
 	return max64(o->n[0], max64(o->n[1], o->n[2])) < FARTHEST &&
-	       2 * o->width * LANES * (LEAST_ROWS + 2 * HALO + LANES) <= SCRATCH_FLOATS;
+	       o->width * LANES * (LEAST_ROWS + HALO + MORE) <= LARGEST_FLOATS;
 }
 
 bool LEVEL(oblique_applies)(const Projecting *what)
@@ -103,35 +130,21 @@ bool LEVEL(oblique_applies)(const Projecting *what)
 	for (int64_t i = 0; i < what->count; i++) {
 		if (what->plan->views[what->first + i].src[3] != 0)
 			return false;
-		Oblique o = oblique_view(what, i);
+		Part part = whole_box(what, i);
+		Oblique o = oblique_view(what, i, &part);
 		if (!within_reach(&o))
 			return false;
 	}
 	return true;
 }
 
-/* Cuts the shifted rows of a block into strips of some rows and `more`. */
-static void cut_strips(Oblique *o, int64_t more)
+static int64_t blocks_of(const Oblique *o)
 {
-	int64_t rows = o->n[2] + LANES + HALO + 1;
-	o->strip = max64(LEAST_ROWS, PIECE_FLOATS / (o->width * LANES) - more);
-	o->strip = min64(o->strip, rows);
-	o->strips = parts(rows, o->strip);
+	return parts(o->n[0], LANES);
 }
 
-/* Floats to stage what shifted rows are made of. */
-static int64_t stage_size(const Oblique *o, int64_t rows)
-{
-	return o->stride[0] == 1 ? (rows + LANES) * LANES * o->pitch : 0;
-}
-
-static int64_t piece_count(const Oblique *o)
-{
-	return parts(o->n[0], LANES) * o->strips;
-}
-
-/* The planes of a piece and their shifts. Lanes beyond the last plane are like it, and empty. */
-static Piece piece_planes(const Oblique *o, int64_t block)
+/* The planes of a block and their shifts. Lanes beyond the last plane are like it, and empty. */
+static Piece piece_of(const Oblique *o, int64_t block)
 {
 	Piece p = {.plane = block * LANES};
 	p.planes = min64(LANES, o->n[0] - p.plane);
@@ -230,7 +243,7 @@ static vf inside(const Oblique *o, const Piece *p, int64_t row, int64_t column)
 	KernelWalk walk = kernel_walk(grid, &ray, 1, 0);
 	vf keep = {0};
 	for (int64_t l = 0; l < LANES; l++) {
-		double k = (double)(o->what->box.low[walk.a] + p->plane + l);
+		double k = (double)(o->low + p->plane + l);
 		keep[l] = !joseph_beyond(grid, walk.b, walk.base[0] + k * walk.slope[0]) &&
 			  !joseph_beyond(grid, walk.c, walk.base[1] + k * walk.slope[1]);
 	}
@@ -255,9 +268,9 @@ static float *lane_row(const Oblique *o, const Piece *p, int64_t row, int64_t l,
 	*before = HALO - p->low - p->shift[0][l];
 	if (l >= p->planes || j < 0 || j >= o->n[2])
 		return NULL;
-	if (p->staged)
-		return p->staged + ((j - p->stage) * LANES + l) * o->pitch;
-	return o->what->volume + (p->plane + l) * o->stride[0] + j * o->stride[2];
+	if (o->staged)
+		return o->staged + ((p->plane * o->n[2] + j * LANES) + l) * o->pitch;
+	return o->volume + (p->plane + l) * o->stride[0] + j * o->stride[2];
 }
 
 /* Some columns of a row, from `column` on, with all lanes side by side. They go through a small array,
@@ -306,82 +319,149 @@ static void add_columns(
 
 /* ---- planes across x -------------------------------------------------------------------------- */
 
-/* There neighbours in memory are of different planes. The voxels that a piece can meet are staged, plane
- * by plane in each row: [row][lane][pitch]. */
-static void stage_rows(const Oblique *o, Piece *p, int64_t rows, float *staged)
+/* There neighbours in memory are of different planes, so a part is staged: [block][row][lane][pitch].
+ * Blocks come last, since they are neighbours. */
+static void take_stage(void *user, int64_t row)
 {
-	p->staged = o->stride[0] == 1 ? staged : NULL;
-	p->stage = max64(0, p->from + p->least[1]);
-	p->stage_end = min64(o->n[2], p->from + rows + p->most[1]);
+	const Oblique *o = user;
+	for (int64_t i = 0; i < o->n[1]; i += LANES)
+		for (int64_t plane = 0; plane < o->n[0]; plane += LANES) {
+			const float *from = o->volume + plane + row * o->stride[2];
+			float *to = o->staged + (plane * o->n[2] + row * LANES) * o->pitch + i;
+			vf square[LANES] = {{0}};
+			int64_t planes = min64(LANES, o->n[0] - plane);
+			for (int64_t n = 0; n < min64(LANES, o->n[1] - i); n++)
+				memcpy(&square[n], from + (i + n) * o->stride[1],
+					(size_t)planes * sizeof *from);
+			vf_transpose(square);
+			for (int l = 0; l < LANES; l++)
+				vf_store(to + l * o->pitch, square[l]);
+		}
 }
 
-static void take_stage(const Oblique *o, const Piece *p, int64_t j)
+static void add_stage(void *user, int64_t row)
 {
-	float *to = p->staged + (j - p->stage) * LANES * o->pitch;
-	const float *from = o->what->volume + p->plane + j * o->stride[2];
-	for (int64_t i = 0; i < o->pitch; i += LANES) {
-		vf square[LANES] = {{0}};
-		int64_t some = min64(LANES, o->n[1] - i);
-		for (int64_t n = 0; n < some; n++) {
-			const float *voxels = from + (i + n) * o->stride[1];
-			if (p->planes == LANES)
-				square[n] = vf_load(voxels);
-			else
-				memcpy(&square[n], voxels, (size_t)p->planes * sizeof *from);
+	const Oblique *o = user;
+	for (int64_t i = 0; i < o->n[1]; i += LANES)
+		for (int64_t plane = 0; plane < o->n[0]; plane += LANES) {
+			const float *from =
+				o->staged + (plane * o->n[2] + row * LANES) * o->pitch + i;
+			float *to = o->volume + plane + row * o->stride[2];
+			vf square[LANES];
+			int64_t planes = min64(LANES, o->n[0] - plane);
+			for (int l = 0; l < LANES; l++)
+				square[l] = vf_load(from + l * o->pitch);
+			vf_transpose(square);
+			for (int64_t n = 0; n < min64(LANES, o->n[1] - i); n++)
+				for (int64_t l = 0; l < planes; l++)
+					to[(i + n) * o->stride[1] + l] += square[n][l];
 		}
-		vf_transpose(square);
-		for (int l = 0; l < LANES; l++)
-			vf_store(to + l * o->pitch + i, square[l]);
-	}
 }
 
-/* Lanes [first, end) of the row belong to the piece. */
-static void add_stage(const Oblique *o, const Piece *p, int64_t j, int64_t first, int64_t end)
+static int64_t stage_floats(const Oblique *o)
 {
-	const float *from = p->staged + (j - p->stage) * LANES * o->pitch;
-	float *to = o->what->volume + p->plane + j * o->stride[2];
-	for (int64_t i = 0; i < o->n[1]; i += LANES) {
-		vf square[LANES];
-		for (int l = 0; l < LANES; l++)
-			square[l] = vf_load(from + l * o->pitch + i);
-		vf_transpose(square);
-		for (int64_t n = 0; n < min64(LANES, o->n[1] - i); n++) {
-			float *voxels = to + (i + n) * o->stride[1];
-			if (end - first == LANES)
-				vf_store(voxels, vf_load(voxels) + square[n]);
-			else
-				for (int64_t l = first; l < end; l++)
-					voxels[l] += square[n][l];
+	return o->stride[0] == 1 ? blocks_of(o) * LANES * o->n[2] * o->pitch : 0;
+}
+
+/* ---- part by part ----------------------------------------------------------------------------- */
+
+/* One view onto or from one part; `scratch` has what `needs` said. */
+typedef struct {
+	int64_t (*needs)(const Oblique *o);
+	void (*run)(Oblique *o, float *scratch);
+} Task;
+
+/* Parts that stay in a cache, but not so low that most of it would be halo. */
+static void cut_box(const Oblique *whole, Part *part)
+{
+	int64_t row = whole->width * LANES, rows = whole->n[2];
+	int64_t most = PART_FLOATS / row - HALO - MORE;
+	if (most < ENOUGH_ROWS)
+		most = min64(ENOUGH_ROWS, LARGEST_FLOATS / row - HALO - MORE);
+	part->rows = parts(rows, parts(rows, most));
+	int64_t blocks = PART_FLOATS / ((part->rows + HALO + MORE) * row);
+	part->planes = min64(max64(1, blocks) * LANES, whole->n[0]);
+}
+
+static void do_part(
+	const Projecting *what, const Task *task, int64_t first, const Part *part, float *scratch)
+{
+	Oblique o = oblique_view(what, first, part);
+	int axis = o.axes[0];
+	if (part->staged && what->direction == FORWARD)
+		parallel_for(o.n[2], take_stage, &o);
+	else if (part->staged)
+		memset(part->staged, 0, (size_t)stage_floats(&o) * sizeof *part->staged);
+	for (int64_t i = first; i < what->count; i++)
+		if (first_ray(what, i).a == axis) {
+			Oblique view = oblique_view(what, i, part);
+			task->run(&view, scratch);
 		}
+	if (part->staged && what->direction == ADJOINT)
+		parallel_for(o.n[2], add_stage, &o);
+}
+
+/* All views that have the dominant axis of view `first`. */
+static tomos_status do_axis(const Projecting *what, const Task *task, int64_t first)
+{
+	Part whole = whole_box(what, first), most = whole;
+	Oblique o = oblique_view(what, first, &whole);
+	cut_box(&o, &most);
+	o = oblique_view(what, first, &most);
+	float *staged = NULL, *scratch = NULL;
+	tomos_status status;
+	if (stage_floats(&o) > 0)
+		TRY_OR_DONE(mem_alloc(&staged, stage_floats(&o), sizeof *staged, "shifted planes"));
+	TRY_OR_DONE(mem_alloc(&scratch, task->needs(&o), sizeof *scratch, "shifted planes"));
+	for (int64_t plane = 0; plane < whole.planes; plane += most.planes)
+		for (int64_t row = 0; row < whole.rows; row += most.rows) {
+			Part part = {plane, min64(most.planes, whole.planes - plane), row,
+				min64(most.rows, whole.rows - row), staged};
+			do_part(what, task, first, &part, scratch);
+		}
+done:
+	mem_free(staged);
+	mem_free(scratch);
+	return status;
+}
+
+static tomos_status do_views(const Projecting *what, const Task *task)
+{
+	bool done[3] = {false};
+	for (int64_t i = 0; i < what->count; i++) {
+		int axis = first_ray(what, i).a;
+		if (!done[axis])
+			TRY(do_axis(what, task, i));
+		done[axis] = true;
 	}
+	return TOMOS_OK;
 }
 
 /* ---- forward ---------------------------------------------------------------------------------- */
 
-typedef struct {
-	Oblique o;
-	Piece *pieces;
-	int64_t count,
-		rows; /* of this slab; of a piece, those that are read after the last ray's included */
-} Slab;
-
-static void fill_stage(void *user, int64_t index)
+/* Each block is a piece: rays that begin up to HALO rows before its first one can meet it. */
+static Piece block_of(const Oblique *o, float *scratch, int64_t block)
 {
-	const Slab *s = user;
-	const Piece *p = &s->pieces[index / (s->rows + LANES)];
-	int64_t j = p->stage + index % (s->rows + LANES);
-	if (j < p->stage_end)
-		take_stage(&s->o, p, j);
+	Piece p = piece_of(o, block);
+	p.from = -p.most[1] - HALO;
+	p.to = o->n[2] - p.least[1];
+	p.samples = scratch + block * (o->n[2] + HALO + MORE) * o->width * LANES;
+	return p;
 }
+
+typedef struct {
+	const Oblique *o;
+	float *scratch;
+} Sum;
 
 static void fill_row(void *user, int64_t index)
 {
-	const Slab *s = user;
-	const Piece *p = &s->pieces[index / s->rows];
-	int64_t row = index % s->rows;
-	float *to = p->samples + row * s->o.width * LANES;
-	for (int64_t i = 0; i < s->o.width; i += CHUNK)
-		take_columns(&s->o, p, p->from + row, i, to + i * LANES);
+	const Sum *s = user;
+	const Oblique *o = s->o;
+	int64_t rows = o->n[2] + HALO + MORE, row = index % rows;
+	Piece p = block_of(o, s->scratch, index / rows);
+	for (int64_t i = 0; i < o->width; i += CHUNK)
+		take_columns(o, &p, p.from + row, i, p.samples + (row * o->width + i) * LANES);
 }
 
 static inline vf sum_taps(const float *at, int64_t row, const Hit *hit)
@@ -430,80 +510,51 @@ static void give_sums(const Oblique *o, const Window *tile, TileSums sums)
 
 static void sum_tile(void *user, int64_t index)
 {
-	const Slab *s = user;
-	const KernelModel *model = &s->o.what->plan->model;
+	const Sum *s = user;
+	const KernelModel *model = &s->o->what->plan->model;
 	int64_t across = parts(model->columns, TILE_COLUMNS);
 	Window tile = {{index % across * TILE_COLUMNS, index / across * TILE_ROWS}, {0}};
 	tile.high[0] = min64(tile.low[0] + TILE_COLUMNS, model->columns);
 	tile.high[1] = min64(tile.low[1] + TILE_ROWS, model->rows);
 	TileSums sums;
 	memset(sums, 0, sizeof sums);
-	for (int64_t i = 0; i < s->count; i++) {
+	for (int64_t i = 0; i < blocks_of(s->o); i++) {
+		Piece p = block_of(s->o, s->scratch, i);
 		if (model->clamp)
-			sum_piece(&s->o, &s->pieces[i], &tile, 1, sums);
+			sum_piece(s->o, &p, &tile, 1, sums);
 		else
-			sum_piece(&s->o, &s->pieces[i], &tile, 0, sums);
+			sum_piece(s->o, &p, &tile, 0, sums);
 	}
-	give_sums(&s->o, &tile, sums);
+	give_sums(s->o, &tile, sums);
 }
 
-/* Rays that begin up to HALO rows before the first shifted one can meet it. */
-static Piece slab_piece(const Oblique *o, int64_t index)
+static int64_t sum_needs(const Oblique *o)
 {
-	Piece p = piece_planes(o, index / o->strips);
-	int64_t first = -p.most[1] - HALO;
-	p.from = first + index % o->strips * o->strip;
-	p.to = p.from + o->strip;
-	return p;
+	return blocks_of(o) * (o->n[2] + HALO + MORE) * o->width * LANES;
 }
 
-static tomos_status view_forward(const Projecting *what, int64_t view)
+static void sum_view(Oblique *o, float *scratch)
 {
-	Slab s = {.o = oblique_view(what, view)};
-	const KernelModel *model = &what->plan->model;
-	float *samples = NULL;
-	tomos_status status;
-	cut_strips(&s.o, HALO);
-	s.rows = s.o.strip + HALO;
-	int64_t all = piece_count(&s.o), size = s.rows * s.o.width * LANES;
-	int64_t each = size + stage_size(&s.o, s.rows);
-	int64_t most = limit(SLAB_FLOATS / each, 1, all);
-	TRY_OR_DONE(mem_alloc(&samples, most * each, sizeof *samples, "shifted planes"));
-	TRY_OR_DONE(mem_alloc(&s.pieces, most, sizeof *s.pieces, "shifted planes"));
-	for (int64_t first = 0; first < all; first += s.count) {
-		s.count = min64(most, all - first);
-		for (int64_t i = 0; i < s.count; i++) {
-			s.pieces[i] = slab_piece(&s.o, first + i);
-			s.pieces[i].samples = samples + i * each;
-			stage_rows(&s.o, &s.pieces[i], s.rows, samples + i * each + size);
-		}
-		if (s.pieces[0].staged)
-			parallel_for(s.count * (s.rows + LANES), fill_stage, &s);
-		parallel_for(s.count * s.rows, fill_row, &s);
-		parallel_for(parts(model->columns, TILE_COLUMNS) * parts(model->rows, TILE_ROWS),
-			sum_tile, &s);
-	}
-done:
-	mem_free(samples);
-	mem_free(s.pieces);
-	return status;
+	const KernelModel *model = &o->what->plan->model;
+	Sum s = {o, scratch};
+	parallel_for(blocks_of(o) * (o->n[2] + HALO + MORE), fill_row, &s);
+	parallel_for(
+		parts(model->columns, TILE_COLUMNS) * parts(model->rows, TILE_ROWS), sum_tile, &s);
 }
 
 tomos_status LEVEL(oblique_forward)(const Projecting *what)
 {
-	for (int64_t i = 0; i < what->count; i++)
-		TRY(view_forward(what, i));
-	return TOMOS_OK;
+	return do_views(what, &(Task){sum_needs, sum_view});
 }
 
 /* ---- adjoint ---------------------------------------------------------------------------------- */
 
 typedef struct {
-	Oblique o;
-	float *samples;
-	int64_t size; /* of one thread's piece */
+	const Oblique *o;
+	float *scratch; /* a piece for each thread */
+	int64_t size;
 	_Atomic int64_t next;
-} Spreading;
+} Spread;
 
 static inline void add_taps(float *at, int64_t row, const Hit *hit, vf value)
 {
@@ -531,34 +582,16 @@ static inline void spread_rays(const Oblique *o, const Piece *p, const int clamp
 	}
 }
 
-static void give_stage(const Oblique *o, const Piece *p, int64_t first)
-{
-	for (int64_t j = p->stage; j < p->stage_end; j++) {
-		int64_t range[2] = {LANES, 0};
-		for (int64_t l = 0; l < p->planes; l++) {
-			int64_t row = j - p->shift[1][l] - first;
-			if (row >= 0 && row < o->strip) {
-				range[0] = min64(range[0], l);
-				range[1] = l + 1;
-			}
-		}
-		if (range[0] < range[1])
-			add_stage(o, p, j, range[0], range[1]);
-	}
-}
-
-/* A strip owns the rows between its halos; what its rays add to the halos, the next strip's rays add
- * there as well. */
+/* A strip owns the rows between its halos; what its rays add to the halos, the rays of the strips
+ * beside it add there as well. */
 static void spread_piece(const Oblique *o, int64_t index, float *samples)
 {
-	Piece p = piece_planes(o, index / o->strips);
+	Piece p = piece_of(o, index / o->strips);
 	int64_t first = -p.most[1] + index % o->strips * o->strip;
 	p.from = first - HALO;
 	p.to = first + o->strip;
 	p.samples = samples;
-	int64_t rows = o->strip + 2 * HALO, size = rows * o->width * LANES;
-	stage_rows(o, &p, rows, samples + size);
-	memset(samples, 0, (size_t)(size + stage_size(o, rows)) * sizeof *samples);
+	memset(samples, 0, (size_t)((o->strip + 2 * HALO) * o->width * LANES) * sizeof *samples);
 	if (o->what->plan->model.clamp)
 		spread_rays(o, &p, 1);
 	else
@@ -567,35 +600,43 @@ static void spread_piece(const Oblique *o, int64_t index, float *samples)
 		for (int64_t i = 0; i < o->width; i += CHUNK)
 			add_columns(o, &p, first + row, i,
 				samples + ((row + HALO) * o->width + i) * LANES);
-	if (p.staged)
-		give_stage(o, &p, first);
 }
 
 static void spread_some(void *user, int64_t slot)
 {
-	Spreading *s = user;
-	int64_t count = piece_count(&s->o);
+	Spread *s = user;
+	int64_t count = blocks_of(s->o) * s->o->strips;
 	for (int64_t i; (i = atomic_fetch_add(&s->next, 1)) < count;)
-		spread_piece(&s->o, i, s->samples + slot * s->size);
+		spread_piece(s->o, i, s->scratch + slot * s->size);
 }
 
-static tomos_status view_back(const Projecting *what, int64_t view)
+static int64_t strip_rows(const Oblique *o)
 {
-	Spreading s = {.o = oblique_view(what, view)};
-	cut_strips(&s.o, 2 * HALO);
-	int64_t rows = s.o.strip + 2 * HALO;
-	s.size = rows * s.o.width * LANES + stage_size(&s.o, rows);
-	int64_t slots = min64(piece_count(&s.o), SCRATCH_FLOATS / s.size);
-	slots = min64(slots, tomos_threads());
-	TRY(mem_alloc(&s.samples, slots * s.size, sizeof *s.samples, "shifted planes"));
-	parallel_for(slots, spread_some, &s);
-	mem_free(s.samples);
-	return TOMOS_OK;
+	int64_t most = max64(LEAST_ROWS, PIECE_FLOATS / (o->width * LANES) - 2 * HALO);
+	return min64(most, o->n[2] + MORE);
+}
+
+static int64_t piece_floats(const Oblique *o)
+{
+	return (strip_rows(o) + 2 * HALO) * o->width * LANES;
+}
+
+/* Enough for parts of fewer rows, too, of which there can be more at a time. */
+static int64_t spread_needs(const Oblique *o)
+{
+	int64_t one = piece_floats(o);
+	return max64(one, min64(tomos_threads() * one, LARGEST_FLOATS));
+}
+
+static void spread_view(Oblique *o, float *scratch)
+{
+	Spread s = {.o = o, .scratch = scratch, .size = piece_floats(o)};
+	o->strip = strip_rows(o);
+	o->strips = parts(o->n[2] + MORE, o->strip);
+	parallel_for(limit(LARGEST_FLOATS / s.size, 1, tomos_threads()), spread_some, &s);
 }
 
 tomos_status LEVEL(oblique_back)(const Projecting *what)
 {
-	for (int64_t i = 0; i < what->count; i++)
-		TRY(view_back(what, i));
-	return TOMOS_OK;
+	return do_views(what, &(Task){spread_needs, spread_view});
 }
