@@ -456,6 +456,10 @@ TOMOS_API tomos_status tomos_fbp(tomos_backend *backend, const tomos_grid *grid,
 TOMOS_API tomos_status tomos_fdk(tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, const tomos_array *projections, const tomos_array *volume,
 	const tomos_analytic_options *options, const tomos_progress *progress);
+/* The transpose of both as a matrix, from volumes to projections, for gradients through them. */
+TOMOS_API tomos_status tomos_fbp_transpose(tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_array *volume, const tomos_array *projections,
+	const tomos_analytic_options *options, const tomos_progress *progress);
 
 #ifdef __cplusplus
 }

@@ -12,9 +12,10 @@ from ._files import Info, info, read, write
 from ._geometry import (Geometry, Grid, cone, fan, helix, laminography, lebedev, parallel, vectors)
 from ._library import (BadFile, BadValue, Cancelled, DeviceMissing, Error, FileFailure, OutOfMemory,
                        Unsupported, lib as _lib)
-from ._methods import METHODS as _METHODS, cover, fbp, fdk, recon
+from ._methods import METHODS as _METHODS, cover, fbp, fbp_transpose, fdk, recon
 from ._options import History
 from ._projector import Projector, backends, models, threads
+from ._scan import Scan
 from ._truth import (Difference, Ellipsoid, Phantom, add_counts, add_noise, compare, phantom, phantoms)
 
 globals().update(_METHODS)
@@ -23,6 +24,7 @@ __version__: str = _lib.version().decode()
 __all__ = [
     "BadFile", "BadValue", "Cancelled", "DeviceMissing", "Difference", "Ellipsoid", "Error",
     "FileFailure", "Geometry", "Grid", "History", "Info", "OutOfMemory", "Phantom", "Projector",
-    "Unsupported", "add_counts", "add_noise", "backends", "compare", "cone", "cover", "fan", "fbp", "fdk",
+    "Scan",    "Unsupported", "add_counts", "add_noise", "backends", "compare", "cone", "cover", "fan", "fbp",
+    "fbp_transpose", "fdk",
     "helix", "info", "laminography", "lebedev", "models", "parallel", "phantom", "phantoms", "read",
     "recon", "threads", "vectors", "write", *_METHODS]

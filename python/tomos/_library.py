@@ -59,6 +59,14 @@ class FileInfoStruct(ctypes.Structure):
                 ("shape", c_int64 * 3), ("has_grid", c_int), ("has_geometry", c_int)]
 
 
+class ScanInfoStruct(ctypes.Structure):
+    _fields_ = [("kind", c_char_p), ("format", c_char_p), ("type", c_char_p), ("dataset", c_char_p),
+                ("counts", c_int), ("views", c_int64), ("rows", c_int64), ("columns", c_int64),
+                ("flats", c_int64), ("darks", c_int64), ("has_angles", c_int), ("has_geometry", c_int),
+                ("has_places", c_int), ("has_shifts", c_int), ("half", c_int), ("pixel", c_double),
+                ("pixel_height", c_double), ("distance", c_double), ("energy", c_double)]
+
+
 class MatrixStruct(ctypes.Structure):
     _fields_ = [("rows", c_int64), ("columns", c_int64), ("count", c_int64),
                 ("pointer_bytes", c_int), ("index_bytes", c_int), ("pointers", c_void_p),
@@ -119,6 +127,14 @@ _FUNCTIONS = {
     "file_write": (c_int, [_P, _I, _I, _P]),
     "file_commit": (c_int, [_P]),
     "file_close": (None, [_P]),
+    "scan_open": (c_int, [_NEW, _S, _P]),
+    "scan_close": (None, [_P]),
+    "scan_describe": (c_int, [_P, POINTER(ScanInfoStruct)]),
+    "scan_read": (c_int, [_P, c_int, _I, _I, _I, _I, _P]),
+    "scan_angles": (c_int, [_P, _P]),
+    "scan_places": (c_int, [_P, c_int, _P]),
+    "scan_shifts": (c_int, [_P, _P, _P]),
+    "scan_geometry": (c_int, [_P, _NEW, _P]),
     "backend_open": (c_int, [_NEW, _S]),
     "backend_close": (None, [_P]),
     "backend_describe": (_S, [_P]),
@@ -141,6 +157,7 @@ _FUNCTIONS = {
     "method_uses": (c_int, [_S, _S]),
     "fbp": (c_int, [_P, _G, _P, _A, _A, _P, _PROGRESS]),
     "fdk": (c_int, [_P, _G, _P, _A, _A, _P, _PROGRESS]),
+    "fbp_transpose": (c_int, [_P, _G, _P, _A, _A, _P, _PROGRESS]),
 }
 
 

@@ -82,27 +82,37 @@ def _method(method: str):
 METHODS = {method.replace("-", "_"): _method(method) for method in choices(lib.method_names())}
 
 
+_ANALYTIC = {
+    "fbp": ("Filtered back projection of parallel and fan beam; Feldkamp's for cone beam on a circle.",
+            "tomos.parallel(views=90, columns=64)"),
+    "fdk": ("Feldkamp's reconstruction of a cone beam on a circle.",
+            "tomos.cone(views=90, rows=8, columns=64, source_axis=300, source_detector=400)"),
+}
+
+
+def _linear(function, A: Projector, x: Any, out: Any, forth: bool, progress: bool, options: dict) -> Any:
+    """Projections into a volume, or, with `forth`, a volume into projections."""
+    ends = [(A.range, _PROJECTIONS, "the projections"), (A.domain, _VOLUME, "the volume")]
+    (shape, axis, what), (result, result_axis, _) = reversed(ends) if forth else ends
+    x = x if hasattr(x, "shape") else np.asarray(x)
+    source = read_view(x, shape, axis, what)
+    if out is None:
+        out = empty(x, _like(x.ndim, result, result_axis))
+    target = write_view(out, result, result_axis, "out")
+    settings = GROUPS["analytic"].fill(**options)
+    run(function, A._backend, ctypes.byref(A.grid._struct), A.geometry._handle, source.pointer,
+        target.pointer, ctypes.byref(settings), show=progress, keep=(A, settings, source, target))
+    return out
+
+
 def _analytic(name: str):
     function = getattr(lib, name)
 
     def reconstruct(A: Projector, b: Array, *, out: Any = None, progress: bool = False,
                     **options: Any) -> Any:
-        b = b if hasattr(b, "shape") else np.asarray(b)
-        source = read_view(b, A.range, _PROJECTIONS, "the projections")
-        if out is None:
-            out = empty(b, _like(b.ndim, A.domain, _VOLUME))
-        target = write_view(out, A.domain, _VOLUME, "out")
-        settings = GROUPS["analytic"].fill(**options)
-        run(function, A._backend, ctypes.byref(A.grid._struct), A.geometry._handle, source.pointer,
-            target.pointer, ctypes.byref(settings), show=progress, keep=(A, settings, source, target))
-        return out
+        return _linear(function, A, b, out, False, progress, options)
 
-    summary, scan = {
-        "fbp": ("Filtered back projection of parallel and fan beam; Feldkamp's for cone beam on a circle.",
-                "tomos.parallel(views=90, columns=64)"),
-        "fdk": ("Feldkamp's reconstruction of a cone beam on a circle.",
-                "tomos.cone(views=90, rows=8, columns=64, source_axis=300, source_detector=400)"),
-    }[name]
+    summary, scan = _ANALYTIC[name]
     return with_options(reconstruct, GROUPS["analytic"].rows, f"""{summary}
 
     `A` says where voxels and views are, and what computes.
@@ -117,6 +127,22 @@ def _analytic(name: str):
 
 fbp = _analytic("fbp")
 fdk = _analytic("fdk")
+
+
+def _fbp_transpose(A: Projector, x: Array, *, out: Any = None, progress: bool = False,
+                   **options: Any) -> Any:
+    return _linear(lib.fbp_transpose, A, x, out, True, progress, options)
+
+
+fbp_transpose = with_options(_fbp_transpose, GROUPS["analytic"].rows,
+                             """The transpose of `fbp` as a matrix, from volumes to projections: what a
+    gradient through it needs.
+
+    >>> A = tomos.Projector(None, tomos.parallel(views=90, columns=64))
+    >>> x, y = np.ones(A.domain), np.ones(A.range)
+    >>> bool(np.isclose(np.vdot(tomos.fbp(A, y), x), np.vdot(y, tomos.fbp_transpose(A, x)), rtol=1e-4))
+    True
+    """, "fbp_transpose")
 
 # What TomoPy calls things.
 _ALGORITHMS = {"gridrec": "fbp", "bart": "block", "asd-pocs": "asd_pocs"}

@@ -24,6 +24,8 @@ typedef struct {
 	int64_t chunk; /* views at a time */
 	float *filtered, *weights;
 	FilterView *views;
+	Filter *weighting; /* transpose: the weights by themselves, after the filter */
+	float *smooth;
 } Work;
 
 /* The detector that the filtered rows belong to: `fine` columns for each one. */
@@ -113,8 +115,12 @@ static void finish(Work *w)
 {
 	if (w->filtered)
 		w->backend->type->release(w->backend, w->filtered);
+	if (w->smooth)
+		w->backend->type->release(w->backend, w->smooth);
 	if (w->filter)
 		w->backend->type->filter_close(w->backend, w->filter);
+	if (w->weighting)
+		w->backend->type->filter_close(w->backend, w->weighting);
 	mem_free(w->weights);
 	mem_free(w->views);
 	mem_free(w->kernel);
@@ -170,10 +176,67 @@ static tomos_status reconstruct(
 	return TOMOS_OK;
 }
 
+/* What makes the filter another matrix than its transpose. */
+static tomos_status check_transpose(const Work *w)
+{
+	const char *why = w->maps                           ? "with turned detectors"
+			  : w->spec.columns != w->spec.seen ? "with an offset detector"
+			  : w->spec.padding != PADDING_ZERO ? "with padding other than zero"
+			  : w->spec.oversample > 1          ? "with oversampled interpolation"
+							    : NULL;
+	return why ? fail(TOMOS_UNSUPPORTED, "the transpose of fbp is not there for scans %s", why)
+		   : TOMOS_OK;
+}
+
+static tomos_status prepare_transpose(Work *w)
+{
+	FilterSpec weighting = w->spec;
+	TRY(check_transpose(w));
+	weighting.kernel = NULL;
+	TRY(w->backend->type->filter_open(w->backend, &w->weighting, &weighting));
+	return w->backend->type->alloc(w->backend, &w->smooth,
+		w->chunk * w->spec.rows * w->spec.columns, "filtered views");
+}
+
+/* The kernel is even, so each step but the back projection is its own transpose: the steps in turn. */
+static tomos_status transpose(
+	Work *w, float *projections, float *volume, const char *name, const tomos_progress *p)
+{
+	const BackendType *type = w->backend->type;
+	int64_t count = w->aligned->count, pixels = w->spec.rows * w->spec.columns;
+	FilterView *views = w->views;
+	Projecting what = {.plan = &w->plan,
+		.kernel = KERNEL_voxel,
+		.direction = FORWARD,
+		.volume = volume,
+		.projections = w->filtered};
+	memcpy(what.box.high, w->plan.grid.n, sizeof what.box.high);
+	for (what.first = 0; what.first < count; what.first += what.count) {
+		what.count = min64(w->chunk, count - what.first);
+		TRY(type->fill(w->backend, what.count * pixels, 0, w->filtered));
+		cancel_begin();
+		TRY(cancel_end(type->project(w->backend, &what), name));
+		for (int64_t i = 0; i < what.count * w->spec.columns; i++)
+			w->weights[i] = 1;
+		for (int64_t i = 0; i < what.count; i++)
+			views[i] = (FilterView){.column_weight = w->weights};
+		TRY(type->filter(w->backend, w->filter, what.count, views, w->filtered, w->smooth));
+		for (int64_t i = 0; i < what.count; i++)
+			weigh(w, what.first + i, &views[i], w->weights + i * w->spec.columns);
+		TRY(type->filter(w->backend, w->weighting, what.count, views, w->smooth,
+			projections + what.first * pixels));
+		TRY(progress_report(p, name, what.first + what.count, count, 0));
+	}
+	return TOMOS_OK;
+}
+
 static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, const tomos_array *projections, const tomos_array *volume,
-	const tomos_analytic_options *options, const char *name, const tomos_progress *progress)
+	const tomos_analytic_options *options, const char *name, const tomos_progress *progress,
+	bool transposed)
 {
+	VectorUse data = transposed ? VECTOR_OUT : VECTOR_IN;
+	VectorUse image = transposed ? VECTOR_IN : VECTOR_OUT;
 	if (!backend || !grid || !scan)
 		return fail(TOMOS_BAD_VALUE, "%s needs a backend, a grid and a geometry", name);
 	TRY(tomos_grid_check(grid));
@@ -187,23 +250,28 @@ static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
 	Vector b = {0}, x = {0};
 	tomos_status status, returned;
 	TRY_OR_DONE(prepare(&w, grid, scan, &o));
-	TRY_OR_DONE(vector_borrow(&b, &from, projections, VECTOR_IN, "the projections"));
-	TRY_OR_DONE(vector_borrow(&x, &to, volume, VECTOR_OUT, "the volume"));
+	TRY_OR_DONE(vector_borrow(&b, &from, projections, data, "the projections"));
+	TRY_OR_DONE(vector_borrow(&x, &to, volume, image, "the volume"));
 	TRY_OR_DONE(arrays_apart(projections, "the projections", volume, "the volume"));
-	TRY_OR_DONE(vector_fill(&to, 0, x.data));
-	TRY_OR_DONE(reconstruct(&w, b.data, x.data, name, progress));
+	if (transposed) {
+		TRY_OR_DONE(prepare_transpose(&w));
+		TRY_OR_DONE(transpose(&w, b.data, x.data, name, progress));
+	} else {
+		TRY_OR_DONE(vector_fill(&to, 0, x.data));
+		TRY_OR_DONE(reconstruct(&w, b.data, x.data, name, progress));
+	}
 done:
-	returned = vector_return(&x, &to, status == TOMOS_OK ? VECTOR_OUT : VECTOR_IN);
-	vector_return(&b, &from, VECTOR_IN);
+	returned = vector_return(&x, &to, status == TOMOS_OK ? image : VECTOR_IN);
+	tomos_status kept = vector_return(&b, &from, status == TOMOS_OK ? data : VECTOR_IN);
 	finish(&w);
-	return status != TOMOS_OK ? status : returned;
+	return status != TOMOS_OK ? status : returned != TOMOS_OK ? returned : kept;
 }
 
 tomos_status tomos_fbp(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
 	const tomos_array *projections, const tomos_array *volume,
 	const tomos_analytic_options *options, const tomos_progress *progress)
 {
-	return analytic(backend, grid, scan, projections, volume, options, "fbp", progress);
+	return analytic(backend, grid, scan, projections, volume, options, "fbp", progress, false);
 }
 
 tomos_status tomos_fdk(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
@@ -213,5 +281,13 @@ tomos_status tomos_fdk(tomos_backend *backend, const tomos_grid *grid, const tom
 	if (scan && scan->views[0].src[3] == 0)
 		return fail(
 			TOMOS_UNSUPPORTED, "fdk is for point sources; parallel rays go with fbp");
-	return analytic(backend, grid, scan, projections, volume, options, "fdk", progress);
+	return analytic(backend, grid, scan, projections, volume, options, "fdk", progress, false);
+}
+
+tomos_status tomos_fbp_transpose(tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_array *volume, const tomos_array *projections,
+	const tomos_analytic_options *options, const tomos_progress *progress)
+{
+	return analytic(backend, grid, scan, projections, volume, options, "the transpose of fbp",
+		progress, true);
 }

@@ -119,3 +119,25 @@ def test_measures(rng):
     assert not np.array_equal(tomos.add_noise(a, 0.1, seed=5), b)
     with pytest.raises(ValueError, match="32"):
         tomos.compare(a, a[:16])
+
+
+def test_scans_in_files(tmp_path, rng):
+    data = rng.random((6, 4, 8), np.float32)
+    scan = tomos.parallel(views=6, rows=4, columns=8, pixel=0.5)
+    tomos.write(tmp_path / "scan.h5", data, geometry=scan)
+    found = tomos.Scan(tmp_path / "scan.h5")
+    assert found.shape == (6, 4, 8) and not found.counts and found.flats().shape == (0, 4, 8)
+    np.testing.assert_array_equal(found.views(), data)
+    np.testing.assert_array_equal(found.views(rows=slice(1, 3)), data[:, 1:3])
+    assert found.geometry() == scan and "6 x 4 x 8 float32, 0 flats" in repr(found)
+    np.save(tmp_path / "plain.npy", data)
+    plain = tomos.Scan(tmp_path / "plain.npy")
+    assert plain.kind == "array" and plain.angles is None
+    assert np.allclose(plain.geometry(arc=180, axis=3, degrees=True).views,
+                       tomos.parallel(views=6, rows=4, columns=8, axis=3).views)
+    with pytest.raises(OSError, match="none.h5"):
+        tomos.Scan(tmp_path / "none.h5")
+    with pytest.raises(ValueError, match="step 1, not 2"):
+        found.views(rows=slice(0, 4, 2))
+    with pytest.raises(TypeError, match="did you mean 'axis'"):
+        plain.geometry(axi=3)

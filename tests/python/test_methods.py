@@ -239,3 +239,29 @@ def test_progress_bar(slice_problem, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     tomos.fbp(A, y, progress=True)
     assert "fbp: 48 of 48" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("scan", [
+    tomos.parallel(views=20, rows=2, columns=16), tomos.parallel(views=40, columns=16, arc=2 * np.pi),
+    tomos.fan(views=30, columns=24, source_axis=50, source_detector=70),
+    tomos.fan(views=30, columns=24, source_axis=50, source_detector=70, arc=4.2),
+    tomos.cone(views=30, rows=5, columns=24, source_axis=50, source_detector=70)])
+@pytest.mark.parametrize("options", [{}, {"filter": "hann"}, {"interpolation": "nearest"},
+                                     {"filter": "none"}, {"filter_taps": 5}])
+def test_the_transpose_of_fbp(scan, options, rng):
+    A = tomos.Projector(None, scan)
+    x, y = rng.random(A.domain, np.float32), rng.random(A.range, np.float32)
+    left = np.vdot(tomos.fbp(A, y, **options).astype(float), x)
+    right = np.vdot(y.astype(float), tomos.fbp_transpose(A, x, **options))
+    size = np.linalg.norm(tomos.fbp(A, y, **options)) * np.linalg.norm(x)
+    assert abs(left - right) < 1e-5 * size
+
+
+@pytest.mark.parametrize("scan, options, sentence", [
+    (dict(roll=0.1), {}, "turned detectors"), (dict(axis=3.0, arc=2 * np.pi), {}, "an offset detector"),
+    ({}, {"padding": "edge"}, "padding other than zero"),
+    ({}, {"interpolation": "oversampled"}, "oversampled interpolation")])
+def test_where_the_transpose_is_not_there(scan, options, sentence):
+    A = tomos.Projector(None, tomos.parallel(views=20, rows=4, columns=16, **scan))
+    with pytest.raises(tomos.Unsupported, match=sentence):
+        tomos.fbp_transpose(A, np.zeros(A.domain), **options)

@@ -55,6 +55,7 @@ def test_norm_is_the_largest_singular_value(slice_problem):
     assert abs(A.T.norm() - A.norm()) < 1e-6 * largest
 
 
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # of lsmr, in float32
 def test_scipy_solvers(slice_problem):
     sparse = pytest.importorskip("scipy.sparse.linalg")
     A, x, y = slice_problem

@@ -1,0 +1,99 @@
+"""Scans as measured: views, flats and darks of one file or folder."""
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from ._geometry import Geometry
+from ._library import ScanInfoStruct, check, lib, new
+from ._options import GROUPS, with_options
+
+_VIEWS, _FLATS, _DARKS = range(3)
+
+
+class Scan:
+    """A scan in a file: Data Exchange, NXtomo, HDF5 of tomos, a folder of TIFF files, or a plain array.
+
+    `shape` is (views, rows, columns); `counts` is true where views are counts, to be divided by
+    `flats()`, and false where they are line integrals. `pixel` and `distance` are in mm, `energy` in
+    keV, 0 where the file does not say.
+    """
+    __slots__ = ("path", "kind", "dtype", "counts", "shape", "pixel", "distance", "energy", "half",
+                 "_handle", "_info", "__weakref__")
+
+    def __init__(self, path: Union[str, os.PathLike], *, degrees: bool = False, **options: Any) -> None:
+        settings = GROUPS["source"].fill(degrees, **options)
+        self._handle = new(lib.scan_open, os.fsencode(path), ctypes.byref(settings))
+        weakref.finalize(self, lib.scan_close, self._handle)
+        self._info = i = ScanInfoStruct()
+        check(lib.scan_describe(self._handle, ctypes.byref(i)))
+        self.path, self.kind, self.dtype = os.fspath(path), i.kind.decode(), i.type.decode()
+        self.counts, self.half = bool(i.counts), bool(i.half)
+        self.shape = (i.views, i.rows, i.columns)
+        self.pixel, self.distance, self.energy = i.pixel, i.distance, i.energy
+
+    def _read(self, which: int, count: int, rows: Optional[slice]) -> np.ndarray:
+        first, end, step = (rows or slice(None)).indices(self.shape[1])
+        if step != 1:
+            raise ValueError(f"rows are read with step 1, not {step}")
+        data = np.empty((count, max(end - first, 0), self.shape[2]), np.float32)
+        if data.size:
+            check(lib.scan_read(self._handle, which, 0, count, first, end - first, data.ctypes.data))
+        return data
+
+    def views(self, rows: Optional[slice] = None) -> np.ndarray:
+        """The views, (views, rows, columns), or some rows of them."""
+        return self._read(_VIEWS, self.shape[0], rows)
+
+    def flats(self, rows: Optional[slice] = None) -> np.ndarray:
+        """Images of the beam alone; none where the scan has none."""
+        return self._read(_FLATS, self._info.flats, rows)
+
+    def darks(self, rows: Optional[slice] = None) -> np.ndarray:
+        """Images without beam; none where the scan has none."""
+        return self._read(_DARKS, self._info.darks, rows)
+
+    def _list(self, function, count: int, *arguments: Any) -> np.ndarray:
+        values = np.empty(count)
+        check(function(self._handle, *arguments, values.ctypes.data))
+        return values
+
+    @property
+    def angles(self) -> Optional[np.ndarray]:
+        """One per view, in radians; None where the file has none."""
+        return self._list(lib.scan_angles, self.shape[0]) if self._info.has_angles else None
+
+    @property
+    def flat_places(self) -> Optional[np.ndarray]:
+        """How many views came before each flat; None where that is not known."""
+        return self._list(lib.scan_places, self._info.flats, _FLATS) if self._info.has_places else None
+
+    def geometry(self, *, degrees: bool = False, **options: Any) -> Geometry:
+        settings = ctypes.byref(GROUPS["scan"].fill(degrees, **options)) if options else None
+        handle = ctypes.c_void_p()
+        check(lib.scan_geometry(self._handle, ctypes.byref(handle), settings))
+        return Geometry._of(handle.value, options.get("geometry", "views"))
+
+    def __repr__(self) -> str:
+        i = self._info
+        return (f"<tomos.Scan {self.path!r}, {self.kind}: {' x '.join(map(str, self.shape))} "
+                f"{self.dtype}, {i.flats} flats, {i.darks} darks>")
+
+
+Scan.geometry = with_options(  # type: ignore[method-assign]
+    Scan.geometry, GROUPS["scan"].but("rows", "columns", "views"), """The geometry: without options the
+    file's own, if it has one, else parallel rays at its angles.
+    """, "geometry")
+_described = with_options(Scan.__init__, GROUPS["source"].rows, Scan.__doc__ + """
+    >>> tomos.write("measured.h5", np.zeros((4, 2, 8)), geometry=tomos.parallel(views=4, rows=2, columns=8))
+    >>> scan = tomos.Scan("measured.h5")
+    >>> scan.views(rows=slice(0, 1)).shape, len(scan.geometry()), scan.counts
+    ((4, 1, 8), 4, False)
+    """, "Scan")
+Scan.__doc__ = _described.__doc__
+Scan.__signature__ = _described.__signature__.replace(  # type: ignore[attr-defined]
+    parameters=list(_described.__signature__.parameters.values())[1:])

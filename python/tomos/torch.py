@@ -1,0 +1,143 @@
+"""Gradients through projectors and filtered back projection, for PyTorch.
+
+    >>> A = tomos.Projector(tomos.Grid(16), tomos.parallel(views=12, columns=16))
+    >>> project = tomos.torch.Operator(A)          # a torch.nn.Module; project.T the adjoint
+    >>> x = torch.zeros(16, 16, requires_grad=True)
+    >>> loss = (project(x) - 1).square().sum()
+    >>> loss.backward()
+    >>> x.grad.shape
+    torch.Size([16, 16])
+
+Tensors may have axes in front of those of a volume or of projections (batches, channels): each such part
+is projected by itself. They stay where they are, on the host or on a card the projector's backend
+works on; float64 ones are converted, as the library computes in float32.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from ._methods import fbp as _fbp, fbp_transpose as _fbp_transpose
+from ._projector import _PROJECTIONS, _VOLUME, Projector
+
+__all__ = ["FBP", "Operator", "adjoint", "fbp", "forward"]
+
+
+def _shapes(shape: tuple, axis: int) -> list:
+    """What the last axes of a tensor may be."""
+    flat = [shape[:axis] + shape[axis + 1:]] if shape[axis] == 1 else []
+    return [shape, *flat]
+
+
+def _split(x: torch.Tensor, shape: tuple, axis: int, what: str) -> tuple:
+    """The axes in front, and whether the flat axis is there."""
+    for last in _shapes(shape, axis):
+        if tuple(x.shape[-len(last):]) == last:
+            return tuple(x.shape[:x.ndim - len(last)]), len(last)
+    raise ValueError(f"{what} has shape {tuple(x.shape)}; its last axes must be "
+                     + " or ".join(map(str, _shapes(shape, axis))))
+
+
+def _apply(function: Any, x: torch.Tensor, source: tuple, target: tuple) -> torch.Tensor:
+    """A linear map on each part of a tensor; source and target: shape, flat axis, name."""
+    (shape, axis, what), (result, result_axis, _) = source, target
+    batch, ndim = _split(x, shape, axis, what)
+    last = _shapes(result, result_axis)[0 if ndim == 3 else -1]
+    parts = x.detach().to(torch.float32).reshape(math.prod(batch), *shape)
+    out = torch.empty((len(parts), *result), dtype=torch.float32, device=x.device)
+    for part, room in zip(parts, out):
+        function(part, room)
+    return out.reshape(*batch, *last).to(x.dtype)
+
+
+class _Linear(torch.autograd.Function):
+    """y = F x with the gradient F' g; `maps` has F, F' and the ends of both."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, maps: tuple) -> torch.Tensor:
+        ctx.maps, ctx.shape = maps, x.shape
+        function, _, source, target = maps
+        return _apply(function, x, source, target)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+        function, transposed, source, target = ctx.maps
+        back = _Linear.apply(gradient, (transposed, function, target, source))
+        return back.reshape(ctx.shape), None
+
+
+def _ends(A: Projector) -> tuple:
+    return (A.domain, _VOLUME, "the volume"), (A.range, _PROJECTIONS, "the projections")
+
+
+def _check(A: Projector) -> None:
+    if not isinstance(A, Projector):
+        raise TypeError(f"tomos.torch works on a tomos.Projector, not on a {type(A).__name__}")
+
+
+def _projection(A: Projector) -> tuple:
+    _check(A)
+    if not A.matched:
+        raise ValueError(f"gradients need an adjoint that is the transpose; the projector is {A!r}")
+    volume, projections = _ends(A)
+    return lambda x, out: A(x, out), lambda y, out: A.adjoint(y, out), volume, projections
+
+
+def _turned(maps: tuple) -> tuple:
+    function, transposed, source, target = maps
+    return transposed, function, target, source
+
+
+def forward(A: Projector, x: torch.Tensor) -> torch.Tensor:
+    """The projections of a volume, with gradients."""
+    return _Linear.apply(x, _projection(A))
+
+
+def adjoint(A: Projector, y: torch.Tensor) -> torch.Tensor:
+    """The back projection of projections, with gradients."""
+    return _Linear.apply(y, _turned(_projection(A)))
+
+
+def fbp(A: Projector, y: torch.Tensor, **options: Any) -> torch.Tensor:
+    """Filtered back projection, with gradients; options as of `tomos.fbp`."""
+    _check(A)
+    volume, projections = _ends(A)
+    return _Linear.apply(y, (lambda b, out: _fbp(A, b, out=out, **options),
+                             lambda x, out: _fbp_transpose(A, x, out=out, **options),
+                             projections, volume))
+
+
+class Operator(torch.nn.Module):
+    """A projector as a module: `Operator(A)(x)`, `Operator(A).T(y)`."""
+
+    def __init__(self, A: Projector, transposed: bool = False) -> None:
+        super().__init__()
+        _projection(A)
+        self.projector, self.transposed = A, transposed
+
+    @property
+    def T(self) -> "Operator":
+        return Operator(self.projector, not self.transposed)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (adjoint if self.transposed else forward)(self.projector, x)
+
+    def extra_repr(self) -> str:
+        return f"{self.projector!r}{', transposed' if self.transposed else ''}"
+
+
+class FBP(torch.nn.Module):
+    """Filtered back projection as a module; options as of `tomos.fbp`."""
+
+    def __init__(self, A: Projector, **options: Any) -> None:
+        super().__init__()
+        _check(A)
+        self.projector, self.options = A, options
+
+    def forward(self, y: torch.Tensor) -> torch.Tensor:
+        return fbp(self.projector, y, **self.options)
+
+    def extra_repr(self) -> str:
+        return ", ".join([repr(self.projector), *(f"{k}={v!r}" for k, v in self.options.items())])
