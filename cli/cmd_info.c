@@ -1,6 +1,7 @@
-/* tomos info: what a file holds; what there is to compute with. */
+/* tomos info: what a file or scan holds; what there is to compute with. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "cli.h"
 
@@ -137,6 +138,14 @@ static void print_format(const char *path, const tomos_file_info *info)
 		text);
 }
 
+static int verify(tomos_file *file)
+{
+	int code = lib(tomos_file_verify(file, progress_report()));
+	if (code == DONE)
+		printf("checksums as written\n");
+	return code;
+}
+
 static int info_file(const settings *s, const char *path)
 {
 	tomos_file *file = NULL;
@@ -149,10 +158,74 @@ static int info_file(const settings *s, const char *path)
 		DO(print_grid(file));
 	if (info.has_geometry)
 		DO(print_geometry(file));
-	DO(print_range(file, &info));
+	DO(s->info.verify ? verify(file) : print_range(file, &info));
 done:
 	tomos_file_close(file);
 	return code;
+}
+
+static void print_measures(const tomos_scan_info *i)
+{
+	if (i->pixel > 0)
+		printf("pixel     %g x %g mm\n", i->pixel_height, i->pixel);
+	if (i->distance > 0)
+		printf("distance  %g mm\n", i->distance);
+	if (i->energy > 0)
+		printf("energy    %g keV\n", i->energy);
+	if (i->half)
+		printf("field     half: the axis is near one edge\n");
+	if (i->has_shifts)
+		printf("shifts    one per view\n");
+}
+
+static int print_angles(const tomos_scan *scan, int64_t views)
+{
+	double *angles = malloc((size_t)views * sizeof *angles);
+	int code = angles ? lib(tomos_scan_angles(scan, angles)) : failed("no memory for angles");
+	if (code == DONE)
+		printf("angles    %g to %g degrees\n", angles[0] * DEGREES,
+			angles[views - 1] * DEGREES);
+	free(angles);
+	return code;
+}
+
+/* A scan as measured: what a plain look at one array would not show. */
+static int info_scan(const tomos_scan *scan, const char *path)
+{
+	tomos_scan_info i;
+	char text[96];
+	int code = lib(tomos_scan_describe(scan, &i));
+	if (code != DONE)
+		return code;
+	const int64_t shape[3] = {i.views, i.rows, i.columns};
+	shape_text(shape, TOMOS_PROJECTIONS, text);
+	printf("scan      %s\nkind      %s (%s)\n", path, i.kind, i.format);
+	if (i.dataset[0])
+		printf("dataset   %s\n", i.dataset);
+	printf("type      %s, %s\nviews     %s\nflats     %lld\ndarks     %lld\n", i.type,
+		i.counts ? "counts" : "line integrals", text, (long long)i.flats,
+		(long long)i.darks);
+	print_measures(&i);
+	if (i.has_angles)
+		return print_angles(scan, i.views);
+	printf("angles    not said\n");
+	return DONE;
+}
+
+/* Plain arrays and files of tomos are told of as files. */
+static int info_any(const settings *s, const char *path)
+{
+	tomos_source_options o = tomos_source_defaults();
+	tomos_scan *scan = NULL;
+	tomos_scan_info i;
+	int code = -1;
+	bool plain = s->info.verify || s->file.raw[0] || s->file.dataset[0];
+	if (!plain && tomos_scan_open(&scan, path, &o) == TOMOS_OK &&
+		tomos_scan_describe(scan, &i) == TOMOS_OK && !word_has("tomos array", i.kind) &&
+		(i.flats > 0 || i.darks > 0 || i.has_angles))
+		code = info_scan(scan, path);
+	tomos_scan_close(scan);
+	return code >= 0 ? code : info_file(s, path);
 }
 
 /* What each backend is, or why it is not there. */
@@ -180,5 +253,5 @@ int cmd_info(const settings *s)
 	if (strcmp(what, "devices") == 0)
 		return info_devices();
 	bool views = ends_with(what, ".json") || ends_with(what, ".txt");
-	return views ? info_views(what) : info_file(s, what);
+	return views ? info_views(what) : info_any(s, what);
 }

@@ -85,7 +85,8 @@ int output_describe(
 	tomos_file_info info;
 	int code;
 	DO(lib(tomos_file_describe(file, &info)));
-	if (strcmp(info.format, "hdf5") != 0) {
+	bool grids = strcmp(info.format, "hdf5") == 0 || strcmp(info.format, "mhd") == 0;
+	if (strcmp(info.format, "hdf5") != 0 && !(grid && grids)) {
 		if (grid || scan)
 			note("note: %s files hold no %s; '%s' is without it\n", info.format,
 				scan ? "geometry" : "grid", path);

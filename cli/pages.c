@@ -84,9 +84,10 @@ static void roff_surroundings(void)
 	roff_names(tomos_phantom_names());
 	printf("\n.SH WORKLOADS\n");
 	roff_names(workload_names());
-	printf("\n.SH FILES\nArrays are read from HDF5 (.h5, .hdf5, .nxs), NumPy (.npy) and TIFF "
-	       "files (.tif, .tiff) or a\nfolder of these, whatever their names, and written by "
-	       "the ending of the name. HDF5 alone holds\nthe grid or the views beside the data. "
+	printf("\n.SH FILES\nArrays are read from HDF5 (.h5, .hdf5, .nxs), NumPy (.npy), MetaImage "
+	       "(.mhd, .mha) and TIFF files\n(.tif, .tiff) or a folder of these, whatever their "
+	       "names, from plain numbers with \\fB\\-\\-raw\\fR, and written by\nthe ending "
+	       "of the name. HDF5 holds the grid or the views beside the data, MetaImage the grid. "
 	       "Views are in .json, or in .txt with 12 columns.\n"
 	       ".SH ENVIRONMENT\n.TP\n\\fBTOMOS_CPU\\fR\ninstruction set to use: base, "
 	       "avx2, avx512\n.TP\n\\fBTOMOS_THREADS\\fR\nthreads, where \\fB\\-\\-threads\\fR "

@@ -247,6 +247,9 @@ TOMOS_API tomos_status tomos_file_write(
 	tomos_file *file, int64_t first, int64_t count, const float *data);
 TOMOS_API tomos_status tomos_file_commit(tomos_file *file); /* after this, only close */
 TOMOS_API void tomos_file_close(tomos_file *file);          /* without commit: nothing is left */
+/* HDF5 files that tomos wrote have a checksum per index of the first axis: the first that does not fit
+ * its data is refused. A file without them is TOMOS_UNSUPPORTED. */
+TOMOS_API tomos_status tomos_file_verify(tomos_file *file, const tomos_progress *progress);
 /* For programs that end without closing: removes all that is not yet committed. It takes a lock, so
  * not from a signal handler: let the handler set a flag, and call this, or close, where that is seen. */
 TOMOS_API void tomos_file_discard_all(void);

@@ -89,6 +89,35 @@ const char *element_name(Element element)
 	return row ? row->name : NULL;
 }
 
+bool element_named(const char *name, Element *element)
+{
+	for (int i = 0; i < COUNT(rows); i++)
+		if (strcmp(rows[i].name, name) == 0) {
+			*element = (Element){rows[i].kind, rows[i].bytes, false};
+			return true;
+		}
+	return false;
+}
+
+double element_largest(Element element)
+{
+	return element.kind == 'u' ? ldexp(1, 8 * element.bytes) - 1 : HUGE_VAL;
+}
+
+void element_encode(Element element, const float *data, int64_t count, double scale, double offset,
+	void *stored)
+{
+	double most = element_largest(element);
+	for (int64_t i = 0; i < count; i++) {
+		double number = ((double)data[i] - offset) / scale;
+		number = number >= 0 ? fmin(floor(number + 0.5), most) : 0; /* NaN: 0 */
+		if (element.bytes == 1)
+			((uint8_t *)stored)[i] = (uint8_t)number;
+		else
+			((uint16_t *)stored)[i] = (uint16_t)number;
+	}
+}
+
 static double double_at(const unsigned char *stored, int64_t i, bool swapped)
 {
 	uint64_t raw;

@@ -32,6 +32,17 @@ tomos_status flat_create(int *descriptor, const char *temporary, const char *pat
 	return TOMOS_OK;
 }
 
+tomos_status file_descriptor(const File *file, int *descriptor)
+{
+	if (!file->continued)
+		return flat_create(descriptor, file->temporary, file->path);
+	*descriptor = open(file->temporary, O_RDWR | O_CLOEXEC);
+	if (*descriptor < 0)
+		return fail(TOMOS_IO, "'%s', begun as '%s', cannot be opened: %s", file->path,
+			file->temporary, strerror(errno));
+	return TOMOS_OK;
+}
+
 tomos_status flat_read(int descriptor, const char *path, int64_t at, void *data, int64_t bytes)
 {
 	for (int64_t done = 0; done < bytes;) {

@@ -501,15 +501,24 @@ static herr_t read_floats(hid_t dataset, hid_t memory, hid_t space, float *data)
 	return failed;
 }
 
-static tomos_status transfer(const File *file, const Extract *part, float *in, const float *out)
+static hid_t memory_type(Element element)
+{
+	if (element.kind == 'f')
+		return element.bytes == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
+	if (element.kind == 'u')
+		return element.bytes == 1 ? H5T_NATIVE_UINT8 : H5T_NATIVE_UINT16;
+	return element.bytes == 4 ? H5T_NATIVE_INT32 : H5T_NATIVE_INT64;
+}
+
+static tomos_status transfer(const File *file, const Extract *part, float *in, const void *out)
 {
 	const Hdf5 *own = file->own;
 	hid_t memory, space = select_slab(file, part, &memory);
 	herr_t failed = -1;
 	if (space >= 0) {
 		failed = in ? read_floats(own->dataset, memory, space, in)
-			    : H5Dwrite(own->dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT,
-				      out);
+			    : H5Dwrite(own->dataset, memory_type(file->element), memory, space,
+				      H5P_DEFAULT, out);
 		drop(memory);
 		drop(space);
 	}
@@ -545,19 +554,73 @@ static bool put_attribute(hid_t object, const char *name, const char *text)
 	return written;
 }
 
-/* A dataset with the space for its data already taken, and with the groups on the way to it. */
-static hid_t make_dataset(hid_t file, const char *name, hid_t type, int rank, const hsize_t *sizes)
+/* Without the time of their making, so that the same work gives the same bytes. */
+static hid_t timeless(hid_t class)
 {
-	hid_t space = H5Screate_simple(rank, sizes, NULL);
-	hid_t links = H5Pcreate(H5P_LINK_CREATE), list = H5Pcreate(H5P_DATASET_CREATE);
-	hid_t dataset = H5I_INVALID_HID;
-	if (space >= 0 && H5Pset_create_intermediate_group(links, 1) >= 0 &&
-		H5Pset_layout(list, H5D_CONTIGUOUS) >= 0 &&
-		H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0 &&
-		H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0)
-		dataset = H5Dcreate2(file, name, type, space, links, list, H5P_DEFAULT);
+	hid_t list = H5Pcreate(class);
+	if (list >= 0 && H5Pset_obj_track_times(list, 0) < 0) {
+		drop(list);
+		return H5I_INVALID_HID;
+	}
+	return list;
+}
+
+static bool make_groups(hid_t file, const char *name)
+{
+	char path[256];
+	bool made = true;
+	hid_t list = timeless(H5P_GROUP_CREATE);
+	for (const char *p = strchr(name + 1, '/'); p && made; p = strchr(p + 1, '/')) {
+		snprintf(path, sizeof path, "%.*s", (int)(p - name), name);
+		if (has_object(file, path))
+			continue;
+		hid_t group = H5Gcreate2(file, path, H5P_DEFAULT, list, H5P_DEFAULT);
+		made = group >= 0;
+		drop(group);
+	}
 	drop(list);
-	drop(links);
+	return made && list >= 0;
+}
+
+enum { CHUNK_BYTES = 16 << 20 };
+
+/* Chunks of one index of the first axis, or of some rows of it where that is large. */
+static bool set_chunks(hid_t list, hid_t type, const hsize_t *sizes, int compress)
+{
+	hsize_t sides[3] = {1, sizes[1], sizes[2]};
+	hsize_t row = sizes[2] * H5Tget_size(type);
+	if (sides[1] * row > CHUNK_BYTES)
+		sides[1] = row < CHUNK_BYTES ? CHUNK_BYTES / row : 1;
+	return H5Pset_chunk(list, 3, sides) >= 0 && H5Pset_shuffle(list) >= 0 &&
+	       H5Pset_deflate(list, (unsigned)compress) >= 0;
+}
+
+/* The space for plain data is taken at once, so that writing them later changes nothing else. */
+static hid_t data_list(hid_t type, const hsize_t *sizes, int compress)
+{
+	hid_t list = timeless(H5P_DATASET_CREATE);
+	bool set = list >= 0 && H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0;
+	if (compress)
+		set = set && set_chunks(list, type, sizes, compress);
+	else
+		set = set && H5Pset_layout(list, H5D_CONTIGUOUS) >= 0 &&
+		      H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0;
+	if (set)
+		return list;
+	drop(list);
+	return H5I_INVALID_HID;
+}
+
+/* A dataset with the groups on the way to it; compressed (three axes) or not. */
+static hid_t make_dataset(
+	hid_t file, const char *name, hid_t type, int rank, const hsize_t *sizes, int compress)
+{
+	hid_t dataset = H5I_INVALID_HID;
+	hid_t space = rank ? H5Screate_simple(rank, sizes, NULL) : H5Screate(H5S_SCALAR);
+	hid_t list = data_list(type, sizes, compress);
+	if (space >= 0 && list >= 0 && make_groups(file, name))
+		dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
+	drop(list);
 	drop(space);
 	return dataset;
 }
@@ -569,22 +632,39 @@ static const char *content_name(tomos_content content)
 					      : "data";
 }
 
-static tomos_status create_locked(File *file, Hdf5 *own)
+static bool create_new(File *file, Hdf5 *own, hid_t access)
 {
 	hsize_t sizes[3];
 	for (int i = 0; i < 3; i++)
 		sizes[i] = (hsize_t)file->shape[i];
-	hid_t access = access_list(true);
-	own->file = H5Fcreate(file->temporary, H5F_ACC_EXCL, H5P_DEFAULT, access);
-	drop(access);
-	own->rank = 3;
+	hid_t list = timeless(H5P_FILE_CREATE);
+	own->file = H5Fcreate(file->temporary, H5F_ACC_EXCL, list, access);
+	drop(list);
 	if (own->file >= 0)
-		own->dataset = make_dataset(own->file, file->dataset, H5T_NATIVE_FLOAT, 3, sizes);
-	bool made = own->dataset >= 0 && put_attribute(own->file, "tomos", TOMOS_VERSION) &&
-		    put_attribute(own->file, "content", content_name(file->content)) &&
-		    H5Fflush(own->file, H5F_SCOPE_LOCAL) >= 0;
+		own->dataset = make_dataset(own->file, file->dataset, memory_type(file->element), 3,
+			sizes, file->compress);
+	return own->dataset >= 0 && put_attribute(own->file, "tomos", TOMOS_VERSION) &&
+	       put_attribute(own->file, "content", content_name(file->content)) &&
+	       H5Fflush(own->file, H5F_SCOPE_LOCAL) >= 0;
+}
+
+static bool open_again(const File *file, Hdf5 *own, hid_t access)
+{
+	own->file = H5Fopen(file->temporary, H5F_ACC_RDWR, access);
+	own->dataset =
+		own->file >= 0 ? H5Dopen2(own->file, file->dataset, H5P_DEFAULT) : H5I_INVALID_HID;
+	return own->dataset >= 0;
+}
+
+static tomos_status create_locked(File *file, Hdf5 *own)
+{
+	hid_t access = access_list(true);
+	own->rank = 3;
+	bool made = file->continued ? open_again(file, own, access) : create_new(file, own, access);
+	drop(access);
 	if (!landed(hdf5_disk_failure(own->file)) || !made)
-		return refuse(TOMOS_IO, file->path, NULL, "cannot be created");
+		return refuse(TOMOS_IO, file->path, NULL,
+			file->continued ? "what was begun cannot be opened" : "cannot be created");
 	return TOMOS_OK;
 }
 
@@ -597,7 +677,7 @@ static tomos_status hdf5_create(File *file)
 	return leave(quiet, create_locked(file, own));
 }
 
-static tomos_status hdf5_write(File *file, int64_t first, int64_t count, const float *data)
+static tomos_status hdf5_write(File *file, int64_t first, int64_t count, const void *data)
 {
 	const Extract part = {first, count, 0, file->shape[1]};
 	Quiet quiet = enter();
@@ -610,6 +690,32 @@ static bool close_locked(Hdf5 *own)
 	closed &= own->file < 0 || landed(hdf5_disk_close(own->file));
 	own->dataset = own->file = H5I_INVALID_HID;
 	return closed;
+}
+
+/* Closed and opened again: what is written from here on lies in places already taken, whether by
+ * this process or by another that goes on after it. */
+static tomos_status hdf5_seal(File *file)
+{
+	Hdf5 *own = file->own;
+	tomos_status status = TOMOS_OK;
+	Quiet quiet = enter();
+	bool closed = H5Fflush(own->file, H5F_SCOPE_LOCAL) >= 0;
+	closed &= close_locked(own);
+	hid_t access = access_list(true);
+	if (!closed || !open_again(file, own, access))
+		status = refuse(TOMOS_IO, file->path, NULL, "cannot be written");
+	drop(access);
+	return leave(quiet, status);
+}
+
+static tomos_status hdf5_sync(File *file)
+{
+	const Hdf5 *own = file->own;
+	tomos_status status = TOMOS_OK;
+	Quiet quiet = enter();
+	if (H5Fflush(own->file, H5F_SCOPE_LOCAL) < 0 || !landed(hdf5_disk_failure(own->file)))
+		status = refuse(TOMOS_IO, file->path, NULL, "cannot be written");
+	return leave(quiet, status);
 }
 
 static tomos_status hdf5_finish(File *file)
@@ -672,15 +778,33 @@ static tomos_status hdf5_get(const File *file, const char *name, double **values
 	return leave(quiet, get_locked(file, name, values, shape));
 }
 
+/* A dataset of numbers that is there already and of that size is written over; another one goes. */
+static hid_t open_same(hid_t file, const char *name, const hsize_t *sizes, int rank)
+{
+	Form form;
+	hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT);
+	bool same = dataset >= 0 && take_axes(dataset, &form) && form.rank == rank;
+	for (int i = 0; i < rank && same; i++)
+		same = form.axes[i] == (int64_t)sizes[i];
+	if (same)
+		return dataset;
+	drop(dataset);
+	(void)H5Ldelete(file, name, H5P_DEFAULT);
+	return H5I_INVALID_HID;
+}
+
 static tomos_status put_locked(
 	const File *file, const char *name, const double *values, const int64_t shape[2])
 {
 	const Hdf5 *own = file->own;
 	hsize_t sizes[2] = {(hsize_t)shape[0], (hsize_t)shape[1]};
 	int rank = shape[0] == 1 ? 1 : 2;
-	if (has_object(own->file, name))
-		(void)H5Ldelete(own->file, name, H5P_DEFAULT);
-	hid_t dataset = make_dataset(own->file, name, H5T_NATIVE_DOUBLE, rank, sizes + 2 - rank);
+	hid_t dataset = has_object(own->file, name)
+				? open_same(own->file, name, sizes + 2 - rank, rank)
+				: H5I_INVALID_HID;
+	if (dataset < 0)
+		dataset =
+			make_dataset(own->file, name, H5T_NATIVE_DOUBLE, rank, sizes + 2 - rank, 0);
 	bool written = dataset >= 0 && H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL,
 					       H5P_DEFAULT, values) >= 0;
 	written &= landed(hdf5_disk_failure(own->file));
@@ -695,6 +819,27 @@ static tomos_status hdf5_put(
 {
 	Quiet quiet = enter();
 	return leave(quiet, put_locked(file, name, values, shape));
+}
+
+static tomos_status put_text_locked(const File *file, const char *name, const char *text)
+{
+	const Hdf5 *own = file->own;
+	hid_t type = H5Tcopy(H5T_C_S1), dataset = H5I_INVALID_HID;
+	if (type >= 0 && H5Tset_size(type, strlen(text) + 1) >= 0 &&
+		H5Tset_cset(type, H5T_CSET_UTF8) >= 0 && !has_object(own->file, name))
+		dataset = make_dataset(own->file, name, type, 0, NULL, 0);
+	bool written =
+		dataset >= 0 && H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text) >= 0;
+	written &= landed(hdf5_disk_failure(own->file));
+	drop(dataset);
+	drop(type);
+	return written ? TOMOS_OK : refuse(TOMOS_IO, file->path, name, "cannot be written");
+}
+
+static tomos_status hdf5_put_text(File *file, const char *name, const char *text)
+{
+	Quiet quiet = enter();
+	return leave(quiet, put_text_locked(file, name, text));
 }
 
 /* ---- texts and names ---------------------------------------------------------------------- */
@@ -833,19 +978,12 @@ bool hdf5_is(const unsigned char *head, size_t length)
 	return hdf5_probe(head, length);
 }
 
-static hid_t list_type(Element element)
-{
-	if (element.kind == 'f')
-		return element.bytes == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
-	return element.bytes == 4 ? H5T_NATIVE_INT32 : H5T_NATIVE_INT64;
-}
-
 static tomos_status write_list(hid_t file, const char *path, const NamedList *list)
 {
 	hsize_t size = (hsize_t)list->count;
-	hid_t dataset = make_dataset(file, list->name, list_type(list->element), 1, &size);
-	bool written = dataset >= 0 && H5Dwrite(dataset, list_type(list->element), H5S_ALL, H5S_ALL,
-					       H5P_DEFAULT, list->data) >= 0;
+	hid_t dataset = make_dataset(file, list->name, memory_type(list->element), 1, &size, 0);
+	bool written = dataset >= 0 && H5Dwrite(dataset, memory_type(list->element), H5S_ALL,
+					       H5S_ALL, H5P_DEFAULT, list->data) >= 0;
 	written &= landed(hdf5_disk_failure(file));
 	drop(dataset);
 	return written ? TOMOS_OK : refuse(TOMOS_IO, path, list->name, "cannot be written");
@@ -892,8 +1030,8 @@ static tomos_status read_list(hid_t dataset, const char *path, NamedList *list)
 	list->count = form.axes[0];
 	TRY(mem_alloc(
 		&list->data, list->count, (size_t)list->element.bytes, "numbers of an HDF5 file"));
-	if (H5Dread(dataset, list_type(list->element), H5S_ALL, H5S_ALL, H5P_DEFAULT, list->data) <
-		0)
+	if (H5Dread(dataset, memory_type(list->element), H5S_ALL, H5S_ALL, H5P_DEFAULT,
+		    list->data) < 0)
 		return refuse(TOMOS_BAD_FILE, path, list->name, "cannot be read");
 	return TOMOS_OK;
 }
@@ -936,6 +1074,9 @@ const Format format_hdf5 = {
 	.close = hdf5_close,
 	.get = hdf5_get,
 	.put = hdf5_put,
+	.put_text = hdf5_put_text,
+	.seal = hdf5_seal,
+	.sync = hdf5_sync,
 	.text = hdf5_text,
 	.names = hdf5_names,
 };

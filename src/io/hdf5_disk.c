@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "io/hdf5_disk.h"
 
@@ -24,6 +25,9 @@ static H5FD_t *disk_open(const char *name, unsigned flags, hid_t access, haddr_t
 	if (!disk)
 		return NULL;
 	disk->descriptor = open(name, mode, 0666);
+	struct stat info;
+	if (disk->descriptor >= 0 && fstat(disk->descriptor, &info) == 0)
+		disk->end = (haddr_t)info.st_size;
 	if (disk->descriptor < 0) {
 		failure_at_close = errno;
 		free(disk);

@@ -9,6 +9,8 @@
 
 enum { HEAD_BYTES = 4096 };
 
+OPTION_VALUES(file_values, TOMOS_FILE_OPTIONS);
+
 #define FORMAT(name) &format_##name,
 static const Format *const formats[] = {
 #include "io/formats.def"
@@ -23,7 +25,7 @@ bool io_is_directory(const char *path)
 	return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-static bool names_directory(const char *path)
+bool io_names_directory(const char *path)
 {
 	size_t length = strlen(path);
 	return (length > 0 && path[length - 1] == '/') || io_is_directory(path);
@@ -54,11 +56,16 @@ static tomos_status refuse_content(const char *path, const unsigned char *head, 
 		names, bytes);
 }
 
-static tomos_status find_by_content(const Format **format, const char *path)
+static tomos_status find_by_content(
+	const Format **format, const char *path, const tomos_file_options *options)
 {
 	unsigned char buffer[HEAD_BYTES];
 	const unsigned char *head = NULL;
 	size_t length = 0;
+	if (options->raw[0]) {
+		*format = &format_raw;
+		return TOMOS_OK;
+	}
 	if (!io_is_directory(path) && !tiff_is_pattern(path)) {
 		TRY(read_head(path, buffer, &length));
 		head = buffer;
@@ -87,7 +94,7 @@ static bool ending_fits(const Format *format, const char *path)
 static tomos_status find_by_name(const Format **format, const char *path)
 {
 	char endings[128] = "";
-	if (names_directory(path)) {
+	if (io_names_directory(path)) {
 		*format = &format_tiff;
 		return TOMOS_OK;
 	}
@@ -142,12 +149,16 @@ static tomos_status file_give(File **file, File *made, tomos_status status)
 static tomos_status open_into(File *file, const tomos_file_options *options)
 {
 	int64_t count;
-	TRY(find_by_content(&file->format, file->path));
+	TRY(find_by_content(&file->format, file->path, options));
+	file->scale = 1;
 	if (!file->bare || file->format->get)
 		TRY(file->format->open(file, options));
 	if (!file->dataset)
 		TRY(mem_text(&file->dataset, ""));
-	return file->bare ? TOMOS_OK : shape_count(file->shape, &count);
+	if (file->bare)
+		return TOMOS_OK;
+	TRY(shape_count(file->shape, &count));
+	return scale_read(file);
 }
 
 tomos_status io_look(File **file, const char *path)
@@ -169,7 +180,7 @@ tomos_status tomos_file_open(File **file, const char *path, const tomos_file_opt
 
 /* Hours of work should not end in a full disk. What is left is told of the directory that the file will
  * be in; where that cannot be told, or is no limit, writing will show. */
-static tomos_status check_room(const char *path, int64_t count)
+static tomos_status check_room(const char *path, int64_t needed)
 {
 	struct statvfs disk;
 	char *directory;
@@ -177,12 +188,41 @@ static tomos_status check_room(const char *path, int64_t count)
 	TRY(mem_printf(&directory, "%.*s.", slash ? (int)(slash - path + 1) : 0, path));
 	bool told = statvfs(directory, &disk) == 0 && disk.f_blocks > 0;
 	mem_free(directory);
-	double bytes = (double)count * sizeof(float);
+	double bytes = (double)needed;
 	double left = told ? (double)disk.f_bavail * (double)disk.f_frsize : HUGE_VAL;
 	if (bytes <= left)
 		return TOMOS_OK;
 	return fail(TOMOS_IO, "'%s' would take %.3g GB, and its disk has %.3g GB left", path,
 		bytes * 1e-9, left * 1e-9);
+}
+
+/* How numbers are stored, with the scale that takes the window to all numbers of the type. */
+static tomos_status choose_type(File *file, const tomos_file_options *options)
+{
+	static const Element elements[] = {{'f', 4, false}, {'u', 2, false}, {'u', 1, false}};
+	int index;
+	file->scale = 1;
+	TRY(choice_find("type", file_values.type, options->type, &index));
+	file->element = elements[index];
+	file->type = element_name(file->element);
+	if (options->compress < 0 || options->compress > 9)
+		return fail(TOMOS_BAD_VALUE, "compress is %lld; it must be 0 to 9",
+			(long long)options->compress);
+	if (options->compress > 0 && file->format != &format_hdf5)
+		return fail(TOMOS_UNSUPPORTED, "'%s': compress is for HDF5 files", file->path);
+	file->compress = (int)options->compress;
+	if (index == 0 && !options->window)
+		return TOMOS_OK;
+	const double *window = options->window;
+	if (index == 0)
+		return fail(TOMOS_BAD_VALUE, "window is given, but float32 has none");
+	if (options->window_count != 2 || !(window[0] < window[1]) ||
+		!isfinite(window[1] - window[0]))
+		return fail(TOMOS_BAD_VALUE,
+			"type %s needs a window LOW,HIGH of the values that it stores", file->type);
+	file->offset = window[0];
+	file->scale = (window[1] - window[0]) / element_largest(file->element);
+	return TOMOS_OK;
 }
 
 static tomos_status create_into(File *file, tomos_content content, const int64_t shape[3],
@@ -193,15 +233,54 @@ static tomos_status create_into(File *file, tomos_content content, const int64_t
 		return fail(TOMOS_BAD_VALUE, "'%s' is given no shape", file->path);
 	TRY(find_by_name(&file->format, file->path));
 	TRY(shape_count(shape, &count));
-	TRY(check_room(file->path, count));
+	TRY(choose_type(file, options));
+	if (!file->continued)
+		TRY(check_room(file->path, count * file->element.bytes));
 	memcpy(file->shape, shape, sizeof file->shape);
 	file->content = content;
-	file->type = "float32";
+	if (options->first_number < 0)
+		return fail(TOMOS_BAD_VALUE, "first_number is %lld; it must not be negative",
+			(long long)options->first_number);
+	file->first_index = options->first_number;
 	TRY(mem_zeroed(&file->written, shape[0], 1, "the list of what is written"));
+	TRY(mem_zeroed(&file->checksums, shape[0], sizeof *file->checksums, "checksums"));
 	file->overwrite = options->overwrite;
-	TRY(file_temporary(&file->temporary, file->path, file->overwrite));
+	if (!file->temporary)
+		TRY(file_temporary(&file->temporary, file->path, file->overwrite));
 	TRY(file->format->create(file));
 	return file->dataset ? TOMOS_OK : mem_text(&file->dataset, "");
+}
+
+tomos_status io_create(File **file, const char *path, tomos_content content, const int64_t shape[3],
+	const tomos_file_options *given, const char *temporary, bool continued)
+{
+	tomos_file_options options;
+	File *made;
+	TRY(file_make(file, &made, path, &options, given));
+	made->kept = true;
+	made->continued = continued;
+	tomos_status status = mem_text(&made->temporary, temporary);
+	if (status == TOMOS_OK)
+		status = create_into(made, content, shape, &options);
+	return file_give(file, made, status);
+}
+
+tomos_status io_seal(File *file)
+{
+	TRY(checksums_write(file));
+	TRY(scale_write(file));
+	return file->format->seal ? file->format->seal(file) : TOMOS_OK;
+}
+
+tomos_status io_sync(File *file)
+{
+	return file->format->sync ? file->format->sync(file) : TOMOS_OK;
+}
+
+void io_done(File *file, int64_t first, int64_t count, const uint32_t *checksums)
+{
+	memset(file->written + first, 1, (size_t)count);
+	memcpy(file->checksums + first, checksums, (size_t)count * sizeof *checksums);
 }
 
 tomos_status tomos_file_create(File **file, const char *path, tomos_content content,
@@ -219,12 +298,13 @@ void tomos_file_close(File *file)
 		return;
 	if (file->own)
 		file->format->close(file);
-	if (!file->committed)
+	if (!file->committed && !file->kept)
 		file_discard(file->temporary);
 	mem_free(file->path);
 	mem_free(file->temporary);
 	mem_free(file->dataset);
 	mem_free(file->written);
+	mem_free(file->checksums);
 	mem_free(file);
 }
 
@@ -251,7 +331,11 @@ tomos_status io_read(File *file, const Extract *part, float *data)
 	if (part->row < 0 || part->rows < 1 || part->row > file->shape[1] - part->rows)
 		return fail(TOMOS_BAD_VALUE, "'%s': %lld rows from row %lld, of %lld", file->path,
 			(long long)part->rows, (long long)part->row, (long long)file->shape[1]);
-	return file->format->read(file, part, data);
+	TRY(file->format->read(file, part, data));
+	if (file->scale != 1 || file->offset != 0)
+		for (int64_t i = 0; i < part->count * part->rows * file->shape[2]; i++)
+			data[i] = (float)(file->offset + file->scale * (double)data[i]);
+	return TOMOS_OK;
 }
 
 tomos_status tomos_file_read(File *file, int64_t first, int64_t count, float *data)
@@ -268,13 +352,38 @@ static tomos_status check_writable(const File *file)
 	return TOMOS_OK;
 }
 
+static tomos_status write_stored(File *file, int64_t first, int64_t count, const void *stored)
+{
+	int64_t bytes = file->shape[1] * file->shape[2] * file->element.bytes;
+	for (int64_t i = 0; i < count && file->format->put; i++)
+		file->checksums[first + i] = io_checksum((const char *)stored + i * bytes, bytes);
+	return file->format->write(file, first, count, stored);
+}
+
+/* Slice by slice, so that memory for the smaller numbers stays small. */
+static tomos_status write_encoded(File *file, int64_t first, int64_t count, const float *data)
+{
+	int64_t slab = file->shape[1] * file->shape[2];
+	void *stored;
+	TRY(mem_alloc(&stored, slab, (size_t)file->element.bytes, "a slice as stored"));
+	tomos_status status = TOMOS_OK;
+	for (int64_t i = 0; i < count && status == TOMOS_OK; i++) {
+		element_encode(
+			file->element, data + i * slab, slab, file->scale, file->offset, stored);
+		status = write_stored(file, first + i, 1, stored);
+	}
+	mem_free(stored);
+	return status;
+}
+
 tomos_status tomos_file_write(File *file, int64_t first, int64_t count, const float *data)
 {
 	TRY(check_writable(file));
 	TRY(check_range(file, first, count, data));
 	/* A slab that failed half way is no longer what it may have been before. */
 	memset(file->written + first, 0, (size_t)count);
-	TRY(file->format->write(file, first, count, data));
+	TRY((file->element.kind == 'f' ? write_stored(file, first, count, data)
+				       : write_encoded(file, first, count, data)));
 	memset(file->written + first, 1, (size_t)count);
 	return TOMOS_OK;
 }
@@ -288,6 +397,8 @@ tomos_status tomos_file_commit(File *file)
 			"'%s' is not complete: index %lld of %lld on the first axis was never "
 			"written",
 			file->path, (long long)(gap - file->written), (long long)file->shape[0]);
+	TRY(checksums_write(file));
+	TRY(scale_write(file));
 	TRY(file->format->finish(file));
 	TRY(file_publish(file->temporary, file->path, file->overwrite));
 	file->committed = true;
@@ -299,6 +410,12 @@ tomos_status io_get(const File *file, const char *name, double **values, int64_t
 	*values = NULL;
 	shape[0] = shape[1] = 0;
 	return file->format->get ? file->format->get(file, name, values, shape) : TOMOS_OK;
+}
+
+tomos_status io_put_text(File *file, const char *name, const char *text)
+{
+	TRY(check_writable(file));
+	return file->format->put_text ? file->format->put_text(file, name, text) : TOMOS_OK;
 }
 
 tomos_status io_text(const File *file, const char *name, char **text)

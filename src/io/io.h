@@ -9,6 +9,13 @@
 typedef struct Format Format;
 typedef struct tomos_file File;
 
+/* Stored numbers: kind 'i' signed, 'u' unsigned, 'f' floating point. */
+typedef struct {
+	char kind;
+	int bytes;
+	bool swapped; /* the other byte order than this machine's */
+} Element;
+
 /* What is known of an open file whatever its format; the format's own part hangs on `own`. */
 struct tomos_file {
 	const Format *format;
@@ -16,11 +23,18 @@ struct tomos_file {
 	char *temporary;        /* where a file under construction lies; NULL when reading */
 	char *dataset;          /* HDF5: where the data are, else "" */
 	const char *type;       /* "float32", "uint16", ... */
+	Element element;        /* writing: how numbers are stored */
+	double scale, offset;   /* value = offset + scale * stored number */
+	uint32_t *checksums;    /* writing: of the stored bytes of each index of the first axis */
 	unsigned char *written; /* one per index of the first axis; NULL when reading */
 	int64_t shape[3];
 	tomos_content content;
 	bool overwrite, committed;
-	bool bare; /* opened by io_look: no data */
+	bool bare;           /* opened by io_look: no data */
+	bool continued;      /* `temporary` is there already, from a run that was broken off */
+	bool kept;           /* closing without commit leaves the temporary file */
+	int64_t first_index; /* TIFF folders: number of the first file */
+	int compress;        /* HDF5: 0, or level of deflate */
 	void *own;
 };
 
@@ -39,9 +53,13 @@ struct Format {
 	tomos_status (*open)(File *file, const tomos_file_options *options);
 	tomos_status (*read)(File *file, const Extract *part, float *data);
 	tomos_status (*create)(File *file);
-	tomos_status (*write)(File *file, int64_t first, int64_t count, const float *data);
+	tomos_status (*write)(File *file, int64_t first, int64_t count, const void *data);
 	tomos_status (*finish)(File *file); /* everything written, under the temporary name */
 	void (*close)(File *file);
+	/* Files under construction that may outlive the process: all but the data is there; what is
+	 * written so far is in the file. NULL: nothing to do. */
+	tomos_status (*seal)(File *file);
+	tomos_status (*sync)(File *file);
 	/* Named numbers; names are paths like "grid/first". get allocates *values and sets the
 	 * shape; a name that is not there gives TOMOS_OK and *values = NULL. */
 	tomos_status (*get)(const File *file, const char *name, double **values, int64_t shape[2]);
@@ -49,6 +67,7 @@ struct Format {
 		File *file, const char *name, const double *values, const int64_t shape[2]);
 	/* Text under a name, or of an attribute, "name@attribute"; and the names in a group, one per
 	 * line. What is not there gives TOMOS_OK and NULL. */
+	tomos_status (*put_text)(File *file, const char *name, const char *text);
 	tomos_status (*text)(const File *file, const char *name, char **text);
 	tomos_status (*names)(const File *file, const char *group, char **names);
 };
@@ -60,6 +79,7 @@ struct Format {
 /* Formats without named numbers have none to get, and put keeps nothing; neither is a failure. */
 tomos_status io_get(const File *file, const char *name, double **values, int64_t shape[2]);
 tomos_status io_put(File *file, const char *name, const double *values, const int64_t shape[2]);
+tomos_status io_put_text(File *file, const char *name, const char *text);
 tomos_status io_text(const File *file, const char *name, char **text);
 tomos_status io_names(const File *file, const char *group, char **names);
 /* A part of the first two axes, all of the third. */
@@ -67,21 +87,39 @@ tomos_status io_read(File *file, const Extract *part, float *data);
 /* A file to look into, without its data: io_get, io_text and io_names alone work on it. */
 tomos_status io_look(File **file, const char *path);
 bool io_is_directory(const char *path);
+bool io_names_directory(const char *path); /* or ends in '/' */
+/* Opens or creates the file under construction at a name that outlives the process, so that a later
+ * one can go on with it (`continued`; what is in place already is told by io_done). */
+tomos_status io_create(File **file, const char *path, tomos_content content, const int64_t shape[3],
+	const tomos_file_options *given, const char *temporary, bool continued);
+/* After this only data are written. Some room for what commit has to add is taken here. */
+tomos_status io_seal(File *file);
+/* What was written reaches the disk; with it the checksums of [first, first + count). */
+tomos_status io_sync(File *file);
+void io_done(File *file, int64_t first, int64_t count, const uint32_t *checksums);
 
 /* ---- for the formats ---------------------------------------------------------------------- */
 
-/* Stored numbers: kind 'i' signed, 'u' unsigned, 'f' floating point. */
-typedef struct {
-	char kind;
-	int bytes;
-	bool swapped; /* the other byte order than this machine's */
-} Element;
-
 /* "float32", "uint16", ...; NULL where there is no such type. */
 const char *element_name(Element element);
+bool element_named(const char *name, Element *element);
 /* Refuses numbers beyond float; `path` is for the sentence. */
 tomos_status element_convert(
 	Element element, const void *stored, int64_t count, float *data, const char *path);
+
+/* What the scale of a file's integers is, read after opening and written before publishing. */
+tomos_status scale_read(File *file);
+tomos_status scale_write(File *file);
+
+/* Named numbers of HDF5 files: written over those that are there. */
+tomos_status checksums_write(File *file);
+/* CRC-32, as zlib and gzip count it. */
+uint32_t io_checksum(const void *bytes, int64_t count);
+
+/* Floats as numbers of that type: (value - offset) / scale, rounded, kept inside the type's range. */
+void element_encode(Element element, const float *data, int64_t count, double scale, double offset,
+	void *stored);
+double element_largest(Element element); /* of unsigned integers */
 
 /* Shape of `rank` axes as three, with leading ones; refuses other ranks and empty or huge shapes in
  * a sentence that begins with `where`. */
@@ -94,10 +132,25 @@ bool tiff_is_pattern(const char *path);
 /* Plain files. `path` is for the sentence. */
 tomos_status flat_open(int *descriptor, int64_t *size, const char *path);
 tomos_status flat_create(int *descriptor, const char *temporary, const char *path);
+/* The file under construction, new or continued. */
+tomos_status file_descriptor(const File *file, int *descriptor);
 tomos_status flat_read(int descriptor, const char *path, int64_t at, void *data, int64_t bytes);
 tomos_status flat_write(
 	int descriptor, const char *path, int64_t at, const void *data, int64_t bytes);
 tomos_status flat_close(int *descriptor, const char *path); /* -1 is closed already */
+
+/* Numbers behind a header: npy, raw and MetaImage files. */
+typedef struct {
+	int descriptor;
+	int64_t size, data; /* of the file; where the numbers begin */
+	Element element;
+	bool fortran; /* the first axis runs fastest */
+} Plain;
+/* Refuses a file whose size is not what its shape needs. */
+tomos_status plain_check(const Plain *plain, const File *file, const char *path);
+tomos_status plain_read(const File *file, const Plain *plain, const Extract *part, float *data);
+tomos_status plain_write(
+	const File *file, const Plain *plain, int64_t first, int64_t count, const void *data);
 
 /* The most that a compressed byte may stand for, whatever the method: files that claim more are
  * broken, and are refused before memory is taken for them. */

@@ -11,19 +11,11 @@
 enum {
 	LARGEST_HEADER = 1 << 16, /* numpy's own are some hundred bytes */
 	LARGEST_RANK = 32,
-	PIECE = 1 << 16, /* numbers converted at a time */
 };
 
 #define MAGIC "\x93NUMPY"
 #define NATIVE (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>')
 #define FOREIGN (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '>' : '<')
-
-typedef struct {
-	int descriptor;
-	int64_t size, data; /* of the file; where the numbers begin */
-	Element element;
-	bool fortran; /* the first axis runs fastest */
-} Npy;
 
 /* ---- the header's text -------------------------------------------------------------------- */
 
@@ -180,7 +172,7 @@ static bool npy_probe(const unsigned char *head, size_t length)
 }
 
 /* Where the header's text is: after the magic, two bytes of version and 2 or 4 of length. */
-static tomos_status find_header(const Npy *npy, const char *path, int64_t *at, int64_t *length)
+static tomos_status find_header(const Plain *npy, const char *path, int64_t *at, int64_t *length)
 {
 	unsigned char start[12] = {0};
 	TRY(flat_read(npy->descriptor, path, 0, start, min64(npy->size, sizeof start)));
@@ -202,7 +194,7 @@ static tomos_status find_header(const Npy *npy, const char *path, int64_t *at, i
 	return TOMOS_OK;
 }
 
-static tomos_status read_header(Npy *npy, Header *h)
+static tomos_status read_header(Plain *npy, Header *h)
 {
 	int64_t at = 0, length = 0;
 	char *text;
@@ -219,26 +211,12 @@ static tomos_status read_header(Npy *npy, Header *h)
 	return status;
 }
 
-static tomos_status check_size(const Npy *npy, const File *file)
-{
-	int64_t count, bytes, expected;
-	TRY(shape_count(file->shape, &count));
-	if (size_mul(count, npy->element.bytes, &bytes) && size_add(bytes, npy->data, &expected) &&
-		expected == npy->size)
-		return TOMOS_OK;
-	return fail(TOMOS_BAD_FILE,
-		"'%s' has %lld bytes of data; %lld x %lld x %lld numbers of type %s need %lld",
-		file->path, (long long)(npy->size - npy->data), (long long)file->shape[0],
-		(long long)file->shape[1], (long long)file->shape[2], element_name(npy->element),
-		(long long)bytes);
-}
-
 static tomos_status npy_open(File *file, const tomos_file_options *options)
 {
 	(void)options;
 	Header h = {.path = file->path};
 	char *where;
-	Npy *npy;
+	Plain *npy;
 	TRY(mem_zeroed(&npy, 1, sizeof *npy, "an npy file's description"));
 	file->own = npy;
 	npy->descriptor = -1;
@@ -250,76 +228,26 @@ static tomos_status npy_open(File *file, const tomos_file_options *options)
 	tomos_status status = shape_take(file->shape, h.axes, h.rank, where);
 	mem_free(where);
 	TRY(status);
-	return check_size(npy, file);
-}
-
-/* `count` numbers from number `from` of the file, in pieces through `buffer`. */
-static tomos_status read_numbers(
-	const File *file, void *buffer, int64_t from, int64_t count, float *data)
-{
-	const Npy *npy = file->own;
-	for (int64_t done = 0; done < count; done += PIECE) {
-		int64_t step = min64(PIECE, count - done);
-		TRY(flat_read(npy->descriptor, file->path,
-			npy->data + (from + done) * npy->element.bytes, buffer,
-			step * npy->element.bytes));
-		TRY(element_convert(npy->element, buffer, step, data + done, file->path));
-	}
-	return TOMOS_OK;
-}
-
-/* Number (i, j, k) lies at i + n0 (j + n1 k): one plane of constant k is read at a time, and the
- * part asked for is turned into C order. */
-static tomos_status read_fortran(const File *file, void *buffer, const Extract *part, float *data)
-{
-	int64_t n0 = file->shape[0], n1 = file->shape[1], n2 = file->shape[2];
-	float *plane;
-	tomos_status status = mem_alloc(&plane, n0 * n1, sizeof *plane, "a plane in Fortran order");
-	for (int64_t k = 0; k < n2 && status == TOMOS_OK; k++) {
-		status = read_numbers(file, buffer, k * n0 * n1, n0 * n1, plane);
-		for (int64_t i = 0; i < part->count && status == TOMOS_OK; i++)
-			for (int64_t j = 0; j < part->rows; j++)
-				data[(i * part->rows + j) * n2 + k] =
-					plane[part->first + i + n0 * (part->row + j)];
-	}
-	mem_free(plane);
-	return status;
-}
-
-/* Index by index, or all at once where all rows are asked for. */
-static tomos_status read_rows(const File *file, void *buffer, const Extract *part, float *data)
-{
-	int64_t slab = file->shape[1] * file->shape[2], size = part->rows * file->shape[2];
-	bool whole = part->rows == file->shape[1];
-	int64_t step = whole ? part->count : 1;
-	for (int64_t i = 0; i < part->count; i += step)
-		TRY(read_numbers(file, buffer,
-			(part->first + i) * slab + part->row * file->shape[2], step * size,
-			data + i * size));
-	return TOMOS_OK;
+	return plain_check(npy, file, file->path);
 }
 
 static tomos_status npy_read(File *file, const Extract *part, float *data)
 {
-	const Npy *npy = file->own;
-	void *buffer;
-	TRY(mem_alloc(&buffer, PIECE, 8, "a piece of an npy file"));
-	tomos_status status = npy->fortran ? read_fortran(file, buffer, part, data)
-					   : read_rows(file, buffer, part, data);
-	mem_free(buffer);
-	return status;
+	return plain_read(file, file->own, part, data);
 }
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
 /* The header is padded with spaces so that the numbers begin at a multiple of 64 bytes. */
-static tomos_status write_header(Npy *npy, const File *file)
+static tomos_status write_header(Plain *npy, const File *file)
 {
 	char *text;
 	TRY(mem_printf(&text,
 		MAGIC
-		"%c%c%c%c{'descr': '%cf4', 'fortran_order': False, 'shape': (%lld, %lld, %lld), }",
-		1, '.', '.', '.', NATIVE, (long long)file->shape[0], (long long)file->shape[1],
+		"%c%c%c%c{'descr': '%c%c%d', 'fortran_order': False, 'shape': (%lld, %lld, %lld), "
+		"}",
+		1, '.', '.', '.', file->element.bytes == 1 ? '|' : NATIVE, file->element.kind,
+		file->element.bytes, (long long)file->shape[0], (long long)file->shape[1],
 		(long long)file->shape[2]));
 	char padded[256];
 	size_t length = strlen(text), whole = (length + 1 + 63) / 64 * 64;
@@ -336,30 +264,28 @@ static tomos_status write_header(Npy *npy, const File *file)
 
 static tomos_status npy_create(File *file)
 {
-	Npy *npy;
+	Plain *npy;
 	TRY(mem_zeroed(&npy, 1, sizeof *npy, "an npy file's description"));
 	file->own = npy;
-	TRY(flat_create(&npy->descriptor, file->temporary, file->path));
+	npy->element = file->element;
+	TRY(file_descriptor(file, &npy->descriptor));
 	return write_header(npy, file);
 }
 
-static tomos_status npy_write(File *file, int64_t first, int64_t count, const float *data)
+static tomos_status npy_write(File *file, int64_t first, int64_t count, const void *data)
 {
-	const Npy *npy = file->own;
-	int64_t slab = file->shape[1] * file->shape[2] * (int64_t)sizeof *data;
-	return flat_write(
-		npy->descriptor, file->path, npy->data + first * slab, data, count * slab);
+	return plain_write(file, file->own, first, count, data);
 }
 
 static tomos_status npy_finish(File *file)
 {
-	Npy *npy = file->own;
+	Plain *npy = file->own;
 	return flat_close(&npy->descriptor, file->path);
 }
 
 static void npy_close(File *file)
 {
-	Npy *npy = file->own;
+	Plain *npy = file->own;
 	(void)flat_close(&npy->descriptor, file->path);
 	mem_free(npy);
 }

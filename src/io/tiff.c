@@ -645,18 +645,22 @@ static unsigned char *put_tag(unsigned char *at, bool big, int tag, uint64_t val
 }
 
 static unsigned char *put_directory(
-	unsigned char *at, const int64_t shape[3], bool big, int64_t pages, int64_t page)
+	unsigned char *at, const File *file, bool big, int64_t pages, int64_t page)
 {
-	int64_t bytes = shape[1] * shape[2] * (int64_t)sizeof(float);
+	const int64_t *shape = file->shape;
+	Element element = file->element;
+	int64_t bytes = shape[1] * shape[2] * element.bytes;
 	const struct {
 		int tag;
 		int64_t value;
 	} tags[TAGS] = {{TIFFTAG_IMAGEWIDTH, shape[2]}, {TIFFTAG_IMAGELENGTH, shape[1]},
-		{TIFFTAG_BITSPERSAMPLE, 32}, {TIFFTAG_COMPRESSION, COMPRESSION_NONE},
+		{TIFFTAG_BITSPERSAMPLE, 8 * element.bytes}, {TIFFTAG_COMPRESSION, COMPRESSION_NONE},
 		{TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK},
 		{TIFFTAG_STRIPOFFSETS, data_at(big, pages, page, bytes)},
 		{TIFFTAG_SAMPLESPERPIXEL, 1}, {TIFFTAG_ROWSPERSTRIP, shape[1]},
-		{TIFFTAG_STRIPBYTECOUNTS, bytes}, {TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_IEEEFP}};
+		{TIFFTAG_STRIPBYTECOUNTS, bytes},
+		{TIFFTAG_SAMPLEFORMAT,
+			element.kind == 'f' ? SAMPLEFORMAT_IEEEFP : SAMPLEFORMAT_UINT}};
 	at = put(at, TAGS, big ? 8 : 2);
 	for (int i = 0; i < TAGS; i++)
 		at = put_tag(at, big, tags[i].tag, (uint64_t)tags[i].value);
@@ -677,14 +681,14 @@ static tomos_status write_header(const File *file, int descriptor, bool big)
 }
 
 static tomos_status write_pages(const File *file, int descriptor, bool big, int64_t pages,
-	int64_t first, int64_t count, const float *data)
+	int64_t first, int64_t count, const void *data)
 {
-	int64_t bytes = file->shape[1] * file->shape[2] * (int64_t)sizeof *data;
+	int64_t bytes = file->shape[1] * file->shape[2] * file->element.bytes;
 	unsigned char *directories, *at;
 	TRY(mem_alloc(&directories, count, BIG_DIRECTORY, "TIFF directories"));
 	at = directories;
 	for (int64_t i = 0; i < count; i++)
-		at = put_directory(at, file->shape, big, pages, first + i);
+		at = put_directory(at, file, big, pages, first + i);
 	tomos_status status = flat_write(
 		descriptor, file->path, directory_at(big, first), directories, at - directories);
 	mem_free(directories);
@@ -696,7 +700,7 @@ static tomos_status write_pages(const File *file, int descriptor, bool big, int6
 /* A file is big when an offset would not fit 32 bits. */
 static tomos_status choose_size(const File *file, Tiff *own)
 {
-	int64_t bytes = file->shape[1] * file->shape[2] * (int64_t)sizeof(float);
+	int64_t bytes = file->shape[1] * file->shape[2] * file->element.bytes;
 	int64_t pages = own->stack ? 1 : file->shape[0];
 	if (max64(file->shape[1], file->shape[2]) > INT32_MAX)
 		return fail(TOMOS_UNSUPPORTED,
@@ -715,25 +719,26 @@ static tomos_status tiff_create(File *file)
 	TRY(make_own(file, &own));
 	TRY(choose_size(file, own));
 	if (own->stack) {
-		if (mkdir(file->temporary, 0777) != 0)
+		if (!file->continued && mkdir(file->temporary, 0777) != 0)
 			return fail(TOMOS_IO, "'%s' cannot be created (as '%s'): %s", file->path,
 				file->temporary, strerror(errno));
 		return TOMOS_OK;
 	}
-	TRY(flat_create(&own->descriptor, file->temporary, file->path));
+	TRY(file_descriptor(file, &own->descriptor));
 	return write_header(file, own->descriptor, own->big);
 }
 
 /* As many digits as all indices need, so that the names sort. */
 static tomos_status picture_name(const File *file, int64_t index, char **name)
 {
-	int digits = snprintf(NULL, 0, "%lld", (long long)(file->shape[0] - 1));
+	int64_t last = file->first_index + file->shape[0] - 1;
+	int digits = snprintf(NULL, 0, "%lld", (long long)last);
 	return mem_printf(name, "%s/%s_%0*lld.tiff", file->temporary,
 		file->content == TOMOS_PROJECTIONS ? "proj" : "recon", digits > 5 ? digits : 5,
-		(long long)index);
+		(long long)(file->first_index + index));
 }
 
-static tomos_status write_picture(File *file, int64_t index, const float *data)
+static tomos_status write_picture(File *file, int64_t index, const void *data)
 {
 	const Tiff *own = file->own;
 	int descriptor = -1;
@@ -753,15 +758,15 @@ static tomos_status write_picture(File *file, int64_t index, const float *data)
 	return status;
 }
 
-static tomos_status tiff_write(File *file, int64_t first, int64_t count, const float *data)
+static tomos_status tiff_write(File *file, int64_t first, int64_t count, const void *data)
 {
 	const Tiff *own = file->own;
-	int64_t slab = file->shape[1] * file->shape[2];
+	int64_t slab = file->shape[1] * file->shape[2] * file->element.bytes;
 	if (!own->stack)
 		return write_pages(
 			file, own->descriptor, own->big, file->shape[0], first, count, data);
 	for (int64_t i = 0; i < count; i++)
-		TRY(write_picture(file, first + i, data + i * slab));
+		TRY(write_picture(file, first + i, (const char *)data + i * slab));
 	return TOMOS_OK;
 }
 

@@ -12,10 +12,11 @@ static const char *const set_names[] = {"views", "flats", "darks"};
 
 /* ---- frames ------------------------------------------------------------------------------- */
 
-tomos_status frames_open(FrameSet *set, const char *path, const char *dataset)
+tomos_status frames_open(FrameSet *set, const char *path, const char *dataset, const char *raw)
 {
 	tomos_file_options o = tomos_file_defaults();
 	o.dataset = dataset;
+	o.raw = raw;
 	TRY(tomos_file_open(&set->file, path, &o));
 	set->count = set->file->shape[0];
 	return TOMOS_OK;
@@ -33,12 +34,12 @@ tomos_status scan_shape(tomos_scan *scan, const tomos_source_options *o, bool si
 {
 	FrameSet *views = &scan->sets[TOMOS_VIEWS];
 	const int64_t *shape = views->file->shape;
-	int order = 0;
-	if (o->order[0])
-		TRY(choice_find("order", source_values.order, o->order, &order));
-	scan->sinograms = o->order[0] ? order == 1 : sinograms;
+	int layout = 0;
+	if (o->layout[0])
+		TRY(choice_find("layout", source_values.layout, o->layout, &layout));
+	scan->sinograms = o->layout[0] ? layout == 1 : sinograms;
 	if (scan->sinograms && views->list)
-		return fail(TOMOS_BAD_VALUE, "'%s' is an NXtomo file, whose order is projections",
+		return fail(TOMOS_BAD_VALUE, "'%s' is an NXtomo file, whose layout is projections",
 			scan->path);
 	if (!views->list)
 		views->count = shape[scan->sinograms ? 1 : 0];
@@ -75,7 +76,7 @@ static tomos_status open_others(FrameSet *set, tomos_frames which, const char *p
 	TRY(status);
 	rich = kind == &scan_nexus || kind == &scan_exchange;
 	if (!rich)
-		return frames_open(set, path, "");
+		return frames_open(set, path, "", "");
 	TRY(tomos_scan_open(&other, path, NULL));
 	tomos_frames from = other->sets[which].count ? which : TOMOS_VIEWS;
 	*set = other->sets[from];
@@ -97,17 +98,23 @@ static tomos_status check_frames(const tomos_scan *scan, tomos_frames which)
 		(long long)scan->columns);
 }
 
-static tomos_status open_into(tomos_scan *scan, const tomos_source_options *o)
+static tomos_status open_views(tomos_scan *scan, const tomos_source_options *o)
 {
-	File *look;
+	File *look = NULL;
+	scan->kind = &scan_array;
+	if (o->raw[0])
+		return scan->kind->open(scan, look, o);
 	TRY(io_look(&look, scan->path));
-	tomos_status status = find_kind(&scan->kind, look);
-	if (status == TOMOS_OK && o->dataset[0])
-		scan->kind = &scan_array;
+	tomos_status status = o->dataset[0] ? TOMOS_OK : find_kind(&scan->kind, look);
 	if (status == TOMOS_OK)
 		status = scan->kind->open(scan, look, o);
 	tomos_file_close(look);
-	TRY(status);
+	return status;
+}
+
+static tomos_status open_into(tomos_scan *scan, const tomos_source_options *o)
+{
+	TRY(open_views(scan, o));
 	TRY(open_others(&scan->sets[TOMOS_FLATS], TOMOS_FLATS, o->flats));
 	TRY(open_others(&scan->sets[TOMOS_DARKS], TOMOS_DARKS, o->darks));
 	TRY(check_frames(scan, TOMOS_FLATS));

@@ -39,7 +39,7 @@ extern const ScanKind scan_nexus, scan_exchange, scan_own, scan_stack, scan_arra
 /* ---- for the kinds -------------------------------------------------------------------------- */
 
 /* All frames of a file, or of one dataset of it ("": the one it has). */
-tomos_status frames_open(FrameSet *set, const char *path, const char *dataset);
+tomos_status frames_open(FrameSet *set, const char *path, const char *dataset, const char *raw);
 void frames_close(FrameSet *set);
 /* The views' shape from their file, and whether it is in order of sinograms. */
 tomos_status scan_shape(tomos_scan *scan, const tomos_source_options *o, bool sinograms);

@@ -56,7 +56,7 @@ static tomos_status exchange_frames(tomos_scan *scan, const File *look)
 		bool has;
 		TRY(group_has(look, "exchange", strrchr(names[i], '/') + 1, &has));
 		if (has)
-			TRY(frames_open(&scan->sets[TOMOS_FLATS + i], scan->path, names[i]));
+			TRY(frames_open(&scan->sets[TOMOS_FLATS + i], scan->path, names[i], ""));
 	}
 	return TOMOS_OK;
 }
@@ -124,7 +124,7 @@ static tomos_status exchange_setup(tomos_scan *scan, const File *look)
 static tomos_status exchange_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
 {
 	bool sinograms;
-	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, "/exchange/data"));
+	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, "/exchange/data", ""));
 	TRY(exchange_order(look, &sinograms));
 	TRY(scan_shape(scan, o, sinograms));
 	TRY(exchange_frames(scan, look));
@@ -146,7 +146,7 @@ static tomos_status own_probe(const File *look, bool *fits)
 static tomos_status own_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
 {
 	(void)look;
-	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, "/projections"));
+	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, "/projections", ""));
 	TRY(scan_shape(scan, o, false));
 	return tomos_file_geometry(scan->sets[TOMOS_VIEWS].file, &scan->geometry);
 }
@@ -166,7 +166,7 @@ static tomos_status array_probe(const File *look, bool *fits)
 static tomos_status array_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
 {
 	(void)look;
-	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, o->dataset));
+	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, o->dataset, o->raw));
 	const File *file = scan->sets[TOMOS_VIEWS].file;
 	if (file->content == TOMOS_VOLUME)
 		return fail(TOMOS_BAD_FILE, "'%s' holds a volume, not projections", scan->path);

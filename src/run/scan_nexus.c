@@ -104,7 +104,7 @@ static tomos_status sort_frames(tomos_scan *scan, const double *keys, int64_t co
 		TRY(mem_alloc(&set->places, set->count, sizeof *set->places, "frames"));
 		if (s != TOMOS_VIEWS) {
 			int64_t frames = set->count;
-			TRY(frames_open(set, scan->path, file->dataset));
+			TRY(frames_open(set, scan->path, file->dataset, ""));
 			set->count = frames;
 		}
 	}
@@ -179,7 +179,8 @@ static tomos_status nexus_open(tomos_scan *scan, const File *look, const tomos_s
 {
 	Paths p = {.entry = ""};
 	TRY(find_below(look, "", 1, p.entry));
-	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, in(&p, "instrument/detector/data")));
+	TRY(frames_open(
+		&scan->sets[TOMOS_VIEWS], scan->path, in(&p, "instrument/detector/data"), ""));
 	TRY(nexus_frames(scan, look, &p));
 	TRY(scan_shape(scan, o, false));
 	TRY(nexus_angles(scan, look, &p));

@@ -227,7 +227,7 @@ static tomos_status open_set(FrameSet *set, const char *path, const Set *from)
 	if (!from)
 		return TOMOS_OK;
 	TRY(mem_printf(&whole, "%s%s%s", path, path[length - 1] == '/' ? "" : "/", from->pattern));
-	tomos_status status = frames_open(set, whole, "");
+	tomos_status status = frames_open(set, whole, "", "");
 	mem_free(whole);
 	return status;
 }

@@ -395,6 +395,17 @@ has "notes the lost grid" err "hold no grid"
 check "npy to tiff" 0 convert c.npy c.tiff
 check "tiff to h5" 0 convert c.tiff c.h5 --voxel 0.0833333333333333
 check "round trip keeps every bit" 0 compare p.h5 c.h5 --max 0
+check "a volume as MetaImage" 0 convert p.h5 p.mha
+check "its grid" 0 info p.mha
+has "info has the grid" out "grid      24 x 24 x 24"
+check "the same" 0 compare p.h5 p.mha --max 0
+check "a volume as small numbers" 0 convert p.h5 p8.h5 --type uint8 --window 0,2 --compress 4
+check "nearly the same" 0 compare p.h5 p8.h5 --max 0.02
+check "its checksums" 0 info p8.h5 --verify
+has "they fit" out "checksums as written"
+check "small numbers without a window" 2 convert p.h5 p16.h5 --type uint16
+has "says what to give" err "needs a window LOW,HIGH"
+check "no checksums" 1 info p.mha --verify
 check "info of both" 0 info p.h5
 grep -A1 ^grid out >first
 check "and" 0 info c.h5

@@ -87,6 +87,12 @@ static void damaged_npy(void **state)
 	damage("a.npy", 1);
 }
 
+static void damaged_mha(void **state)
+{
+	(void)state;
+	damage("a.mha", 1);
+}
+
 static void damaged_tiff(void **state)
 {
 	(void)state;
@@ -196,6 +202,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(damaged_npy),
+		cmocka_unit_test(damaged_mha),
 		cmocka_unit_test(damaged_tiff),
 		cmocka_unit_test(damaged_hdf5),
 		cmocka_unit_test(damaged_old_hdf5),

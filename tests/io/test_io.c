@@ -10,7 +10,7 @@
 #include <hdf5.h>
 #include "io/io.h"
 
-static const char *const outputs[] = {"a.h5", "a.npy", "a.tif", "stack/"};
+static const char *const outputs[] = {"a.h5", "a.npy", "a.tif", "stack/", "a.mha"};
 
 static const struct {
 	char kind;
@@ -101,7 +101,7 @@ static void slabs_in_any_order(void **state)
 static void describes(void **state)
 {
 	(void)state;
-	static const char *const formats[] = {"hdf5", "npy", "tiff", "tiff"};
+	static const char *const formats[] = {"hdf5", "npy", "tiff", "tiff", "mhd"};
 	for (int k = 0; k < COUNT(outputs); k++) {
 		tomos_file *file;
 		tomos_file_info info;
@@ -645,7 +645,7 @@ static void refused_names(void **state)
 	tomos_file *file;
 	assert_int_equal(
 		tomos_file_create(&file, at("a.xyz"), TOMOS_VOLUME, shape, NULL), TOMOS_BAD_VALUE);
-	assert_says("must end in one of h5|hdf5|hdf|nxs|npy|tif|tiff, or in '/'");
+	assert_says("must end in one of h5|hdf5|hdf|nxs|npy|tif|tiff|mhd|mha|raw|bin, or in '/'");
 	assert_null(file);
 	assert_int_equal(tomos_file_create(&file, "", TOMOS_VOLUME, shape, NULL), TOMOS_BAD_VALUE);
 	assert_says("the name of a file is missing");
@@ -662,7 +662,7 @@ static void refused_names(void **state)
 	assert_says("none.h5' cannot be opened: No such file");
 	put_file(at("x"), "hello world", 11);
 	assert_int_equal(tomos_file_open(&file, at("x"), NULL), TOMOS_BAD_FILE);
-	assert_says("is of no known format (hdf5, npy, tiff); it begins with 68 65 6c 6c 6f");
+	assert_says("is of no known format (hdf5, npy, tiff, mhd, raw); it begins with 68 65 6c 6c 6f");
 	put_file(at("x"), "", 0);
 	assert_int_equal(tomos_file_open(&file, at("x"), NULL), TOMOS_BAD_FILE);
 	assert_says("is empty");

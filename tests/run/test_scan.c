@@ -489,12 +489,12 @@ static void refusals(void **state)
 	H5Fclose(file);
 	refused("r.h5", "'/raw/tomo' has no instrument/detector/image_key");
 	H5Fclose(nexus_start(at("r.h5"), true));
-	o.order = "sinograms";
+	o.layout = "sinograms";
 	assert_int_equal(tomos_scan_open(&scan, at("r.h5"), &o), TOMOS_BAD_VALUE);
-	assert_says("is an NXtomo file, whose order is projections");
-	o.order = "sino";
+	assert_says("is an NXtomo file, whose layout is projections");
+	o.layout = "sino";
 	assert_int_equal(tomos_scan_open(&scan, at("r.h5"), &o), TOMOS_BAD_VALUE);
-	assert_says("order 'sino' is not known");
+	assert_says("layout 'sino' is not known");
 }
 
 static void nexus_refusals(void **state)

@@ -1,0 +1,449 @@
+/* MetaImage files, as ITK, VTK and many viewers have them: lines of text "Key = Value" with the
+ * numbers behind them (.mha) or in a file beside them (.mhd, .raw).
+ *
+ * Axes are named x first there. A grid is kept as ElementSpacing, Offset and the signs of
+ * TransformMatrix.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "io/io.h"
+
+enum {
+	LARGEST_HEADER = 1 << 16,
+	HEADER = 1024, /* bytes of the text before data of our own files */
+	DIMENSIONS = 3,
+};
+
+typedef struct {
+	Plain plain; /* of the data */
+	char *data_path;
+	/* x y z */
+	double first[DIMENSIONS], step[DIMENSIONS];
+	bool has_grid;
+	/* writing */
+	int header; /* descriptor of a .mhd's text; -1: the text is in the data's file */
+	char *data_temporary;
+	bool published;
+} Mhd;
+
+/* ---- the text ----------------------------------------------------------------------------- */
+
+typedef struct {
+	const char *path;
+	char *text;
+	int64_t local; /* where data behind the text would begin */
+	char data_file[512];
+	int rank;
+	int64_t axes[DIMENSIONS];
+	double spacing[DIMENSIONS], offset[DIMENSIONS], turn[DIMENSIONS * DIMENSIONS];
+	bool has_size, has_spacing, big, packed;
+	int64_t skip, channels;
+	Element element;
+} Header;
+
+static const struct {
+	const char *name;
+	Element element;
+} types[] = {{"MET_CHAR", {'i', 1, false}}, {"MET_UCHAR", {'u', 1, false}},
+	{"MET_SHORT", {'i', 2, false}}, {"MET_USHORT", {'u', 2, false}},
+	{"MET_INT", {'i', 4, false}}, {"MET_UINT", {'u', 4, false}}, {"MET_LONG", {'i', 4, false}},
+	{"MET_ULONG", {'u', 4, false}}, {"MET_LONG_LONG", {'i', 8, false}},
+	{"MET_ULONG_LONG", {'u', 8, false}}, {"MET_FLOAT", {'f', 4, false}},
+	{"MET_DOUBLE", {'f', 8, false}}};
+
+static tomos_status refuse(const Header *h, const char *key, const char *value, const char *why)
+{
+	return fail(TOMOS_UNSUPPORTED, "'%s': %s is '%.40s'; %s", h->path, key, value, why);
+}
+
+static int take_numbers(const char *text, double *numbers, int most)
+{
+	int count = 0;
+	for (char *end; count < most; count++, text = end) {
+		numbers[count] = strtod(text, &end);
+		if (end == text)
+			break;
+	}
+	return count;
+}
+
+static tomos_status take_size(Header *h, const char *value)
+{
+	double numbers[DIMENSIONS + 1];
+	h->rank = take_numbers(value, numbers, DIMENSIONS + 1);
+	if (h->rank < 1 || h->rank > DIMENSIONS)
+		return refuse(h, "DimSize", value, "1 to 3 sizes can be read");
+	for (int i = 0; i < h->rank; i++) {
+		if (!(numbers[i] >= 1 && numbers[i] <= 0x1p53))
+			return refuse(h, "DimSize", value, "sizes are whole numbers from 1 on");
+		h->axes[i] = (int64_t)numbers[i];
+	}
+	h->has_size = true;
+	return TOMOS_OK;
+}
+
+static bool is_true(const char *value)
+{
+	return strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0;
+}
+
+static tomos_status take_type(Header *h, const char *value)
+{
+	for (int i = 0; i < COUNT(types); i++)
+		if (strcasecmp(value, types[i].name) == 0)
+			h->element = types[i].element;
+	return h->element.bytes
+		       ? TOMOS_OK
+		       : refuse(h, "ElementType", value, "integers and floats can be read");
+}
+
+static bool is_key(const char *key, const char *name)
+{
+	return strcasecmp(key, name) == 0;
+}
+
+/* One line; keys that say nothing of the numbers are passed over. */
+static tomos_status take_line(Header *h, const char *key, const char *value)
+{
+	if (is_key(key, "DimSize"))
+		return take_size(h, value);
+	if (is_key(key, "ElementType"))
+		return take_type(h, value);
+	if (is_key(key, "ElementSpacing") || is_key(key, "ElementSize"))
+		h->has_spacing = take_numbers(value, h->spacing, DIMENSIONS) > 0;
+	if (is_key(key, "Offset") || is_key(key, "Position") || is_key(key, "Origin"))
+		(void)take_numbers(value, h->offset, DIMENSIONS);
+	if (is_key(key, "TransformMatrix") || is_key(key, "Orientation") || is_key(key, "Rotation"))
+		(void)take_numbers(value, h->turn, DIMENSIONS * DIMENSIONS);
+	if (is_key(key, "BinaryDataByteOrderMSB") || is_key(key, "ElementByteOrderMSB"))
+		h->big = is_true(value);
+	if (is_key(key, "CompressedData"))
+		h->packed = is_true(value);
+	if (is_key(key, "HeaderSize"))
+		h->skip = strtoll(value, NULL, 10);
+	if (is_key(key, "ElementNumberOfChannels"))
+		h->channels = strtoll(value, NULL, 10);
+	if (is_key(key, "ElementDataFile"))
+		snprintf(h->data_file, sizeof h->data_file, "%s", value);
+	return TOMOS_OK;
+}
+
+static void trim(char *text)
+{
+	size_t length = strlen(text);
+	while (length > 0 && strchr(" \t\r", text[length - 1]))
+		text[--length] = 0;
+}
+
+/* Up to the line of ElementDataFile, which is the last. */
+static tomos_status parse(Header *h)
+{
+	for (char *at = h->text, *next; *at && !h->data_file[0]; at = next) {
+		size_t length = strcspn(at, "\n");
+		next = at + length + (at[length] == '\n');
+		at[length] = 0;
+		char *equal = strchr(at, '=');
+		if (!equal)
+			continue;
+		*equal = 0;
+		char *value = equal + 1 + strspn(equal + 1, " \t");
+		trim(at);
+		trim(value);
+		TRY(take_line(h, at, value));
+		h->local = next - h->text;
+	}
+	if (h->has_size && h->element.bytes && h->data_file[0])
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE, "'%s': the MetaImage header has no %s", h->path,
+		!h->has_size        ? "DimSize"
+		: !h->element.bytes ? "ElementType"
+				    : "ElementDataFile");
+}
+
+static tomos_status read_text(Header *h, int descriptor, int64_t size)
+{
+	int64_t length = min64(size, LARGEST_HEADER);
+	TRY(mem_zeroed(&h->text, length + 1, 1, "a MetaImage header"));
+	TRY(flat_read(descriptor, h->path, 0, h->text, length));
+	return parse(h);
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static bool mhd_probe(const unsigned char *head, size_t length)
+{
+	static const char *const starts[] = {"ObjectType", "NDims", "Comment"};
+	for (int i = 0; head && i < COUNT(starts); i++)
+		if (length > strlen(starts[i]) + 2 &&
+			memcmp(head, starts[i], strlen(starts[i])) == 0 &&
+			memchr(head, '=',
+				strlen(starts[i]) + 3 < length ? strlen(starts[i]) + 3 : length))
+			return true;
+	return false;
+}
+
+static tomos_status mhd_new(File *file, Mhd **mhd)
+{
+	TRY(mem_zeroed(mhd, 1, sizeof **mhd, "a MetaImage file's description"));
+	file->own = *mhd;
+	(*mhd)->plain.descriptor = (*mhd)->header = -1;
+	return TOMOS_OK;
+}
+
+static tomos_status beside(char **name, const char *path, const char *other)
+{
+	const char *slash = strrchr(path, '/');
+	int length = other[0] != '/' && slash ? (int)(slash - path + 1) : 0;
+	return mem_printf(name, "%.*s%s", length, path, other);
+}
+
+static tomos_status check_header(const Header *h)
+{
+	if (h->packed)
+		return refuse(h, "CompressedData", "True", "write it without compression");
+	if (h->channels != 1)
+		return fail(TOMOS_UNSUPPORTED, "'%s': %lld channels; one can be read", h->path,
+			(long long)h->channels);
+	if (strncasecmp(h->data_file, "LIST", 4) == 0 || strchr(h->data_file, '%'))
+		return refuse(h, "ElementDataFile", h->data_file, "one file can be read");
+	if (h->skip < -1)
+		return fail(TOMOS_BAD_FILE, "'%s': HeaderSize is %lld; it must be -1 or more",
+			h->path, (long long)h->skip);
+	return TOMOS_OK;
+}
+
+/* The data's file, and where in it they begin; -1 says: at its end. */
+static tomos_status open_data(File *file, Mhd *mhd, const Header *h)
+{
+	Plain *plain = &mhd->plain;
+	bool local = strcasecmp(h->data_file, "LOCAL") == 0;
+	int64_t count, bytes;
+	TRY(local ? mem_text(&mhd->data_path, file->path)
+		  : beside(&mhd->data_path, file->path, h->data_file));
+	tomos_status status = flat_open(&plain->descriptor, &plain->size, mhd->data_path);
+	if (status != TOMOS_OK)
+		return fail(status, "'%s': its data, '%.200s', cannot be opened", file->path,
+			mhd->data_path);
+	TRY(shape_count(file->shape, &count));
+	if (!size_mul(count, h->element.bytes, &bytes))
+		bytes = INT64_MAX;
+	plain->data = local ? h->local : h->skip < 0 ? max64(0, plain->size - bytes) : h->skip;
+	return plain_check(plain, file, mhd->data_path);
+}
+
+/* A grid whose axes are turned or mirrored in themselves alone. */
+static void take_grid(Mhd *mhd, const Header *h)
+{
+	mhd->has_grid = h->has_spacing;
+	for (int i = 0; i < DIMENSIONS; i++) {
+		double sign = h->rank == DIMENSIONS ? h->turn[i * DIMENSIONS + i] : 1;
+		mhd->has_grid &= fabs(sign) == 1 && h->spacing[i] > 0;
+		mhd->first[i] = h->offset[i];
+		mhd->step[i] = h->spacing[i] * sign;
+	}
+}
+
+static tomos_status open_header(File *file, Mhd *mhd, Header *h)
+{
+	char *where;
+	int64_t axes[DIMENSIONS];
+	TRY(check_header(h));
+	for (int i = 0; i < h->rank; i++)
+		axes[i] = h->axes[h->rank - 1 - i];
+	TRY(mem_printf(&where, "'%s'", file->path));
+	tomos_status status = shape_take(file->shape, axes, h->rank, where);
+	mem_free(where);
+	TRY(status);
+	bool native = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+	mhd->plain.element = h->element;
+	mhd->plain.element.swapped = h->big != native && h->element.bytes > 1;
+	file->type = element_name(h->element);
+	take_grid(mhd, h);
+	return open_data(file, mhd, h);
+}
+
+static tomos_status mhd_open(File *file, const tomos_file_options *options)
+{
+	Header h = {.path = file->path,
+		.spacing = {1, 1, 1},
+		.turn = {1, 0, 0, 0, 1, 0, 0, 0, 1},
+		.channels = 1};
+	Mhd *mhd;
+	int descriptor;
+	int64_t size;
+	(void)options;
+	TRY(mhd_new(file, &mhd));
+	TRY(flat_open(&descriptor, &size, file->path));
+	tomos_status status = read_text(&h, descriptor, size);
+	(void)flat_close(&descriptor, file->path);
+	if (status == TOMOS_OK)
+		status = open_header(file, mhd, &h);
+	mem_free(h.text);
+	return status;
+}
+
+static tomos_status mhd_read(File *file, const Extract *part, float *data)
+{
+	const Mhd *mhd = file->own;
+	return plain_read(file, &mhd->plain, part, data);
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+static const char *type_name(Element element)
+{
+	for (int i = 0; i < COUNT(types); i++)
+		if (types[i].element.kind == element.kind &&
+			types[i].element.bytes == element.bytes)
+			return types[i].name;
+	return "";
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+/* The comment takes up what is left, so that the data of a .mha always begin at the same byte. */
+static tomos_status write_text(File *file, const Mhd *mhd)
+{
+	const int64_t *n = file->shape;
+	const double *first = mhd->first, *step = mhd->step;
+	static const char start[] = "Comment = ";
+	bool local = mhd->header < 0;
+	char text[HEADER], rest[HEADER], grid[256] = "";
+	if (mhd->has_grid)
+		snprintf(grid, sizeof grid,
+			"TransformMatrix = %d 0 0 0 %d 0 0 0 %d\nOffset = %.17g %.17g %.17g\n"
+			"ElementSpacing = %.17g %.17g %.17g\n",
+			step[0] < 0 ? -1 : 1, step[1] < 0 ? -1 : 1, step[2] < 0 ? -1 : 1, first[0],
+			first[1], first[2], fabs(step[0]), fabs(step[1]), fabs(step[2]));
+	int length = snprintf(rest, sizeof rest,
+		"ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = %s\n"
+		"CompressedData = False\n%sDimSize = %lld %lld %lld\nElementType = %s\n"
+		"ElementDataFile = %s\n",
+		__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? "True" : "False", grid, (long long)n[2],
+		(long long)n[1], (long long)n[0], type_name(file->element),
+		local ? "LOCAL" : last_part(mhd->data_path));
+	if (length > HEADER - 32)
+		return fail(TOMOS_BAD_VALUE, "'%s': the name is too long for a MetaImage file",
+			file->path);
+	memset(text, '.', sizeof text);
+	memcpy(text, start, sizeof start - 1);
+	text[HEADER - length - 1] = '\n';
+	memcpy(text + HEADER - length, rest, (size_t)length);
+	return flat_write(local ? mhd->plain.descriptor : mhd->header, file->path, 0, text, HEADER);
+}
+
+/* "volume.mhd" has its data in "volume.raw", which is made and published like any other file. */
+static tomos_status create_data(File *file, Mhd *mhd)
+{
+	int length = (int)(strrchr(file->path, '.') - file->path);
+	TRY(mem_printf(&mhd->data_path, "%.*s.raw", length, file->path));
+	if (file->kept)
+		return fail(TOMOS_UNSUPPORTED, "'%s': a .mhd file cannot be continued; write .mha",
+			file->path);
+	TRY(file_temporary(&mhd->data_temporary, mhd->data_path, file->overwrite));
+	TRY(flat_create(&mhd->plain.descriptor, mhd->data_temporary, mhd->data_path));
+	return flat_create(&mhd->header, file->temporary, file->path);
+}
+
+static tomos_status mhd_create(File *file)
+{
+	Mhd *mhd;
+	size_t length = strlen(file->path);
+	TRY(mhd_new(file, &mhd));
+	mhd->plain.element = file->element;
+	if (strcasecmp(file->path + length - 4, ".mhd") == 0)
+		return create_data(file, mhd);
+	mhd->plain.data = HEADER;
+	return file_descriptor(file, &mhd->plain.descriptor);
+}
+
+static tomos_status mhd_write(File *file, int64_t first, int64_t count, const void *data)
+{
+	const Mhd *mhd = file->own;
+	return plain_write(file, &mhd->plain, first, count, data);
+}
+
+static tomos_status mhd_seal(File *file)
+{
+	return write_text(file, file->own);
+}
+
+static tomos_status mhd_finish(File *file)
+{
+	Mhd *mhd = file->own;
+	if (!file->continued) /* it has its text, and the grid is in there alone */
+		TRY(write_text(file, mhd));
+	TRY(flat_close(&mhd->plain.descriptor, file->path));
+	TRY(flat_close(&mhd->header, file->path));
+	if (!mhd->data_temporary)
+		return TOMOS_OK;
+	TRY(file_publish(mhd->data_temporary, mhd->data_path, file->overwrite));
+	mhd->published = true;
+	return TOMOS_OK;
+}
+
+static void mhd_close(File *file)
+{
+	Mhd *mhd = file->own;
+	(void)flat_close(&mhd->plain.descriptor, file->path);
+	(void)flat_close(&mhd->header, file->path);
+	if (!mhd->published)
+		file_discard(mhd->data_temporary);
+	mem_free(mhd->data_temporary);
+	mem_free(mhd->data_path);
+	mem_free(mhd);
+}
+
+/* ---- the grid ----------------------------------------------------------------------------- */
+
+static tomos_status mhd_get(const File *file, const char *name, double **values, int64_t shape[2])
+{
+	const Mhd *mhd = file->own;
+	const double n[DIMENSIONS] = {
+		(double)file->shape[2], (double)file->shape[1], (double)file->shape[0]};
+	const double *from = strcmp(name, "grid/n") == 0       ? n
+			     : strcmp(name, "grid/first") == 0 ? mhd->first
+			     : strcmp(name, "grid/step") == 0  ? mhd->step
+							       : NULL;
+	if (!from || !mhd->has_grid)
+		return TOMOS_OK;
+	TRY(mem_alloc(values, DIMENSIONS, sizeof **values, "a grid"));
+	memcpy(*values, from, sizeof n);
+	shape[0] = 1;
+	shape[1] = DIMENSIONS;
+	return TOMOS_OK;
+}
+
+static tomos_status mhd_put(
+	File *file, const char *name, const double *values, const int64_t shape[2])
+{
+	Mhd *mhd = file->own;
+	(void)shape;
+	if (strcmp(name, "grid/first") == 0)
+		memcpy(mhd->first, values, sizeof mhd->first);
+	if (strcmp(name, "grid/step") == 0)
+		memcpy(mhd->step, values, sizeof mhd->step);
+	mhd->has_grid |= strncmp(name, "grid/", 5) == 0;
+	return TOMOS_OK;
+}
+
+const Format format_mhd = {
+	.name = "mhd",
+	.endings = "mhd|mha",
+	.probe = mhd_probe,
+	.open = mhd_open,
+	.read = mhd_read,
+	.create = mhd_create,
+	.write = mhd_write,
+	.finish = mhd_finish,
+	.seal = mhd_seal,
+	.close = mhd_close,
+	.get = mhd_get,
+	.put = mhd_put,
+};

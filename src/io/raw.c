@@ -1,0 +1,100 @@
+/* Numbers without a header, in a layout that the user describes. */
+#include <stdio.h>
+#include <string.h>
+#include "io/io.h"
+
+static bool raw_probe(const unsigned char *head, size_t length)
+{
+	(void)head;
+	(void)length;
+	return false; /* any bytes could be such a file */
+}
+
+static tomos_status refuse(const File *file, const char *text)
+{
+	return fail(TOMOS_BAD_VALUE,
+		"'%s': raw is '%s'; it must be N0,N1,N2,TYPE[,SKIP[,big]], for instance "
+		"1500,64,2048,uint16",
+		file->path, text);
+}
+
+static tomos_status take_layout(File *file, Plain *raw, const char *text)
+{
+	long long axes[3], skip = 0;
+	char type[12] = "", order[8] = "";
+	int got = sscanf(text, "%lld,%lld,%lld,%11[a-z0-9],%lld,%7s", &axes[0], &axes[1], &axes[2],
+		type, &skip, order);
+	bool big = strcmp(order, "big") == 0, native = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+	if (got < 4 || skip < 0 || (got == 6 && !big && strcmp(order, "little") != 0) ||
+		!element_named(type, &raw->element))
+		return refuse(file, text);
+	raw->element.swapped = big != native && raw->element.bytes > 1;
+	raw->data = skip;
+	const int64_t shape[3] = {axes[0], axes[1], axes[2]};
+	int64_t count;
+	if (shape_count(shape, &count) != TOMOS_OK)
+		return refuse(file, text);
+	memcpy(file->shape, shape, sizeof shape);
+	file->type = element_name(raw->element);
+	return TOMOS_OK;
+}
+
+static tomos_status raw_new(File *file, Plain **raw)
+{
+	TRY(mem_zeroed(raw, 1, sizeof **raw, "a raw file's description"));
+	file->own = *raw;
+	(*raw)->descriptor = -1;
+	return TOMOS_OK;
+}
+
+static tomos_status raw_open(File *file, const tomos_file_options *options)
+{
+	Plain *raw;
+	TRY(raw_new(file, &raw));
+	TRY(flat_open(&raw->descriptor, &raw->size, file->path));
+	TRY(take_layout(file, raw, options->raw));
+	return plain_check(raw, file, file->path);
+}
+
+static tomos_status raw_read(File *file, const Extract *part, float *data)
+{
+	return plain_read(file, file->own, part, data);
+}
+
+static tomos_status raw_create(File *file)
+{
+	Plain *raw;
+	TRY(raw_new(file, &raw));
+	raw->element = file->element;
+	return file_descriptor(file, &raw->descriptor);
+}
+
+static tomos_status raw_write(File *file, int64_t first, int64_t count, const void *data)
+{
+	return plain_write(file, file->own, first, count, data);
+}
+
+static tomos_status raw_finish(File *file)
+{
+	Plain *raw = file->own;
+	return flat_close(&raw->descriptor, file->path);
+}
+
+static void raw_close(File *file)
+{
+	Plain *raw = file->own;
+	(void)flat_close(&raw->descriptor, file->path);
+	mem_free(raw);
+}
+
+const Format format_raw = {
+	.name = "raw",
+	.endings = "raw|bin",
+	.probe = raw_probe,
+	.open = raw_open,
+	.read = raw_read,
+	.create = raw_create,
+	.write = raw_write,
+	.finish = raw_finish,
+	.close = raw_close,
+};

@@ -1,0 +1,121 @@
+/* Integers with a scale and an offset: named numbers of HDF5 files, a text beside the others. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "io/io.h"
+
+/* Where a format has no named numbers: in a folder of TIFF files, or beside the file. */
+static tomos_status scale_path(char **name, const char *path, bool folder)
+{
+	return mem_printf(name, folder ? "%s/scale.txt" : "%s.scale.txt", path);
+}
+
+static bool is_folder(const File *file)
+{
+	return file->format == &format_tiff &&
+	       io_names_directory(file->temporary ? file->temporary : file->path);
+}
+
+static tomos_status scale_text_read(File *file, const char *name)
+{
+	char text[256] = "", *at;
+	int descriptor;
+	int64_t size;
+	if (access(name, F_OK) != 0)
+		return TOMOS_OK;
+	TRY(flat_open(&descriptor, &size, name));
+	tomos_status status =
+		flat_read(descriptor, name, 0, text, min64(size, (int64_t)sizeof text - 1));
+	(void)flat_close(&descriptor, name);
+	TRY(status);
+	if (!(at = strstr(text, "scale = ")) || sscanf(at, "scale = %lf", &file->scale) != 1 ||
+		!(at = strstr(text, "offset = ")) ||
+		sscanf(at, "offset = %lf", &file->offset) != 1 || !isfinite(file->scale) ||
+		!isfinite(file->offset))
+		return fail(TOMOS_BAD_FILE, "'%s' says no scale and offset", name);
+	return TOMOS_OK;
+}
+
+static tomos_status scale_number(const File *file, const char *name, double *number)
+{
+	double *values;
+	int64_t shape[2];
+	TRY(io_get(file, name, &values, shape));
+	if (values)
+		*number = values[0];
+	mem_free(values);
+	return TOMOS_OK;
+}
+
+tomos_status scale_read(File *file)
+{
+	char *name;
+	if (file->type[0] == 'f')
+		return TOMOS_OK;
+	if (file->format == &format_hdf5) {
+		if (file->content == TOMOS_UNKNOWN)
+			return TOMOS_OK;
+		TRY(scale_number(file, "storage/scale", &file->scale));
+		return scale_number(file, "storage/offset", &file->offset);
+	}
+	TRY(scale_path(&name, file->path, is_folder(file)));
+	tomos_status status = scale_text_read(file, name);
+	mem_free(name);
+	return status;
+}
+
+static tomos_status scale_text_write(const File *file, const char *temporary, const char *name)
+{
+	char text[160];
+	int descriptor;
+	snprintf(text, sizeof text,
+		"value = offset + scale * stored number\nscale = %.17g\noffset = %.17g\n",
+		file->scale, file->offset);
+	(void)unlink(temporary);
+	TRY(flat_create(&descriptor, temporary, name));
+	tomos_status status = flat_write(descriptor, name, 0, text, (int64_t)strlen(text));
+	tomos_status closed = flat_close(&descriptor, name);
+	return status != TOMOS_OK ? status : closed;
+}
+
+/* Beside a single file the text is published right before it; one of an earlier file goes. */
+static tomos_status scale_beside(const File *file, bool scaled)
+{
+	char *name, *temporary = NULL;
+	tomos_status status;
+	TRY(scale_path(&name, file->path, false));
+	if (scaled) {
+		TRY_OR_DONE(file_temporary(&temporary, name, true));
+		TRY_OR_DONE(scale_text_write(file, temporary, name));
+		TRY_OR_DONE(file_publish(temporary, name, true));
+	} else {
+		(void)unlink(name);
+		status = TOMOS_OK;
+	}
+done:
+	if (status != TOMOS_OK)
+		file_discard(temporary);
+	mem_free(temporary);
+	mem_free(name);
+	return status;
+}
+
+tomos_status scale_write(File *file)
+{
+	static const int64_t one[2] = {1, 1};
+	bool scaled = file->element.kind != 'f';
+	char *name;
+	if (file->format == &format_hdf5) {
+		if (scaled)
+			TRY(io_put(file, "storage/scale", &file->scale, one));
+		return scaled ? io_put(file, "storage/offset", &file->offset, one) : TOMOS_OK;
+	}
+	if (!is_folder(file))
+		return scale_beside(file, scaled);
+	if (!scaled)
+		return TOMOS_OK;
+	TRY(scale_path(&name, file->temporary, true));
+	tomos_status status = scale_text_write(file, name, name);
+	mem_free(name);
+	return status;
+}
