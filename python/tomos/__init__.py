@@ -14,17 +14,18 @@ from ._library import (BadFile, BadValue, Cancelled, DeviceMissing, Error, FileF
                        Unsupported, lib as _lib)
 from ._methods import METHODS as _METHODS, cover, fbp, fbp_transpose, fdk, recon
 from ._options import History
+from ._prep import PrepReport, STEPS as _STEPS, bin_pixels, normalize, prepare
 from ._projector import Projector, backends, models, threads
 from ._scan import Scan
 from ._truth import (Difference, Ellipsoid, Phantom, add_counts, add_noise, compare, phantom, phantoms)
 
-globals().update(_METHODS)
+globals().update(_METHODS, **_STEPS)
 
 __version__: str = _lib.version().decode()
 __all__ = [
     "BadFile", "BadValue", "Cancelled", "DeviceMissing", "Difference", "Ellipsoid", "Error",
-    "FileFailure", "Geometry", "Grid", "History", "Info", "OutOfMemory", "Phantom", "Projector",
-    "Scan",    "Unsupported", "add_counts", "add_noise", "backends", "compare", "cone", "cover", "fan", "fbp",
+    "FileFailure", "Geometry", "Grid", "History", "Info", "OutOfMemory", "Phantom", "PrepReport", "Projector",
+    "Scan",    "Unsupported", "add_counts", "add_noise", "backends", "bin_pixels", "compare", "cone", "cover", "fan", "fbp",
     "fbp_transpose", "fdk",
-    "helix", "info", "laminography", "lebedev", "models", "parallel", "phantom", "phantoms", "read",
-    "recon", "threads", "vectors", "write", *_METHODS]
+    "helix", "info", "laminography", "lebedev", "models", "normalize", "parallel", "phantom", "phantoms", "prepare", "read",
+    "recon", "threads", "vectors", "write", *_METHODS, *_STEPS]

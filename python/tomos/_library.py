@@ -135,6 +135,13 @@ _FUNCTIONS = {
     "scan_places": (c_int, [_P, c_int, _P]),
     "scan_shifts": (c_int, [_P, _P, _P]),
     "scan_geometry": (c_int, [_P, _NEW, _P]),
+    "prep_normalize": (c_int, [_A, _P, _P, _P]),
+    **{"prep_" + step: (c_int, [_A, _P, _P]) for step in
+       ("bad_views", "zingers", "log", "rings", "shift", "phase", "hardening")},
+    "prep_bin": (c_int, [_A, _I, _A]),
+    "prep_shape": (c_int, [_P, Shape, POINTER(Shape)]),
+    "prep_geometry": (c_int, [_NEW, _P, _P]),
+    "prepare": (c_int, [_A, _P, _P, _A, _P, _PROGRESS]),
     "backend_open": (c_int, [_NEW, _S]),
     "backend_close": (None, [_P]),
     "backend_describe": (_S, [_P]),

@@ -234,4 +234,5 @@ def with_options(function: Callable, rows: dict[str, Row], doc: str, name: str |
 
 
 GROUPS = {group: Options(group) for group in
-          ("scan", "grid", "projector", "phantom", "file", "source", "algebraic", "analytic", "matrix")}
+          ("scan", "grid", "projector", "phantom", "file", "source", "algebraic", "analytic", "matrix",
+           "prep")}
