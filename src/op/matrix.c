@@ -1,8 +1,8 @@
 /* The matrix of a projector in compressed rows, built in two passes straight to its final size.
  *
- * Forward goes over rows. The adjoint needs no transpose: the columns are cut into blocks, and where
- * a block begins in each row is kept. A task has some blocks of its own, so every voxel is summed in
- * the order of the rows, whatever the number of threads and tasks.
+ * Forward goes over rows. The adjoint needs no transpose: the rows are cut into shares, each of which
+ * is summed into an image of its own, and the images are added. The number of shares depends on the
+ * matrix alone, so the sums are the same for any number of threads.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +12,9 @@ OPTION_VALUES(matrix_values, TOMOS_MATRIX_OPTIONS);
 
 enum {
 	ROWS_PER_TASK = 256,
-	PORTION = 1 << 18, /* entries of the rows that the adjoint takes at a time */
-	MOST_BLOCKS = 32,
-	LEAST_BLOCK = 1024, /* columns of a block, but in small matrices */
+	COLUMNS_PER_TASK = 4096,
+	FEW_SHARES = 8,   /* where an image is no more than the entries of a share */
+	MOST_SHARES = 64, /* where all images are no more than a 32nd of the entries */
 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -22,8 +22,6 @@ enum {
 typedef struct {
 	Csr own;
 	const Csr *csr; /* its own, or that of the operator it is a part of */
-	int64_t blocks, block_size;
-	uint32_t *starts; /* [blocks - 1][rows]: where blocks 1, 2, ... begin in each row */
 	int64_t rows, view_rows;
 	int64_t *views; /* of a part; NULL: all */
 } Matrix;
@@ -43,7 +41,8 @@ typedef struct {
 	int power;
 	const float *in;
 	float *out;
-	int64_t tasks, low, high; /* adjoint: of rows low to high */
+	float *images; /* adjoint: of all shares but the first, whose image is `out` */
+	int64_t shares;
 } Product;
 
 /* A value to the power 0, 1 or 2. */
@@ -93,7 +92,7 @@ static int64_t row_tasks(int64_t rows)
 
 static tomos_status matrix_power(const tomos_op *op, int power, const float *x, float *y)
 {
-	Product p = {op->own, power, x, y, 0, 0, 0};
+	Product p = {.matrix = op->own, .power = power, .in = x, .out = y};
 	parallel_for(row_tasks(p.matrix->rows), forward_rows, &p);
 	return TOMOS_OK;
 }
@@ -103,52 +102,67 @@ static tomos_status matrix_forward(const tomos_op *op, const float *x, float *y)
 	return matrix_power(op, 1, x, y);
 }
 
-INLINE void row_spread(
-	const Product *p, const int bytes, const int plain, int64_t begin, int64_t end, float value)
+INLINE void row_spread(const Product *p, const int bytes, const int plain, int64_t begin,
+	int64_t end, float value, float *image)
 {
 	const Csr *csr = p->matrix->csr;
 	for (int64_t i = begin; i < end; i++)
-		p->out[csr_at(csr->indices, bytes, i)] +=
+		image[csr_at(csr->indices, bytes, i)] +=
 			raised(csr->values[i], plain, p->power) * value;
 }
 
-/* Blocks of one task lie side by side: the longer the pieces of rows, the better they are read. */
-static void adjoint_blocks(void *user, int64_t task)
+static void adjoint_share(void *user, int64_t share)
 {
 	const Product *p = user;
 	const Matrix *m = p->matrix;
 	const Csr *csr = m->csr;
-	int64_t one = task * m->blocks / p->tasks, two = (task + 1) * m->blocks / p->tasks;
-	int64_t from = one * m->block_size, to = min64(two * m->block_size, csr->columns);
-	const uint32_t *first = one > 0 ? m->starts + (one - 1) * csr->rows : NULL;
-	const uint32_t *last = two < m->blocks ? m->starts + (two - 1) * csr->rows : NULL;
-	if (p->low == 0)
-		memset(p->out + from, 0, (size_t)(to - from) * sizeof *p->out);
-	for (int64_t r = p->low; r < p->high; r++) {
-		int64_t row = row_of(m, r), at = csr_at(csr->pointers, csr->pointer_bytes, row);
-		int64_t low = at + (first ? first[row] : 0);
-		int64_t high =
-			last ? at + last[row] : csr_at(csr->pointers, csr->pointer_bytes, row + 1);
+	float *image = share ? p->images + (share - 1) * csr->columns : p->out;
+	int64_t end = m->rows * (share + 1) / p->shares;
+	memset(image, 0, (size_t)csr->columns * sizeof *image);
+	for (int64_t r = m->rows * share / p->shares; r < end; r++) {
+		int64_t row = row_of(m, r);
+		int64_t low = csr_at(csr->pointers, csr->pointer_bytes, row);
+		int64_t high = csr_at(csr->pointers, csr->pointer_bytes, row + 1);
 		if (p->power != 1)
-			row_spread(p, csr->index_bytes, 0, low, high, p->in[r]);
+			row_spread(p, csr->index_bytes, 0, low, high, p->in[r], image);
 		else if (csr->index_bytes == 4)
-			row_spread(p, 4, 1, low, high, p->in[r]);
+			row_spread(p, 4, 1, low, high, p->in[r], image);
 		else
-			row_spread(p, 8, 1, low, high, p->in[r]);
+			row_spread(p, 8, 1, low, high, p->in[r], image);
 	}
+}
+
+static void add_images(void *user, int64_t task)
+{
+	const Product *p = user;
+	int64_t columns = p->matrix->csr->columns, first = task * COLUMNS_PER_TASK;
+	int64_t end = min64(first + COLUMNS_PER_TASK, columns);
+	for (int64_t share = 1; share < p->shares; share++) {
+		const float *image = p->images + (share - 1) * columns;
+		for (int64_t i = first; i < end; i++)
+			p->out[i] += image[i];
+	}
+}
+
+/* More shares where they take little of the time and memory. */
+static int64_t shares_of(const Matrix *m)
+{
+	int64_t entries = m->csr->count / m->csr->rows * m->rows, each = entries / m->csr->columns;
+	return max64(1, max64(min64(each, FEW_SHARES), min64(each / 32, MOST_SHARES)));
 }
 
 static tomos_status matrix_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
 {
-	Product p = {op->own, power, y, x, 0, 0, 0};
-	const Matrix *m = p.matrix;
-	/* Portions that stay in a cache all threads share: each is fetched from memory once. */
-	int64_t portion = max64(1, PORTION / (1 + m->csr->count / m->csr->rows));
-	p.tasks = min64(m->blocks, tomos_threads());
-	for (; p.low < m->rows; p.low = p.high) {
-		p.high = p.tasks > 1 ? min64(p.low + portion, m->rows) : m->rows;
-		parallel_for(p.tasks, adjoint_blocks, &p);
-	}
+	Product p = {.matrix = op->own, .power = power, .in = y, .out = x};
+	int64_t columns = p.matrix->csr->columns;
+	p.shares = shares_of(p.matrix);
+	if (p.shares > 1)
+		TRY(mem_alloc(&p.images, (p.shares - 1) * columns, sizeof *p.images,
+			"the images of a matrix"));
+	parallel_for(p.shares, adjoint_share, &p);
+	if (p.shares > 1)
+		parallel_for((columns + COLUMNS_PER_TASK - 1) / COLUMNS_PER_TASK, add_images, &p);
+	mem_free(p.images);
 	return TOMOS_OK;
 }
 
@@ -174,10 +188,8 @@ static void matrix_free(tomos_op *op)
 {
 	Matrix *m = op->own;
 	mem_free(m->views);
-	if (m->csr == &m->own) {
+	if (m->csr == &m->own)
 		csr_free(&m->own);
-		mem_free(m->starts);
-	}
 }
 
 static tomos_status matrix_part(
@@ -213,51 +225,15 @@ static tomos_status matrix_part(
 	return TOMOS_OK;
 }
 
-/* ---- blocks of columns ------------------------------------------------------------------------ */
+/* ---- making ------------------------------------------------------------------------------------ */
 
-static void starts_of_rows(void *user, int64_t task)
+static int64_t find_longest(const Csr *csr)
 {
-	Matrix *m = user;
-	const Csr *csr = m->csr;
-	int64_t end = min64((task + 1) * ROWS_PER_TASK, csr->rows);
-	for (int64_t r = task * ROWS_PER_TASK; r < end; r++) {
-		int64_t low = csr_at(csr->pointers, csr->pointer_bytes, r), i = low;
-		int64_t high = csr_at(csr->pointers, csr->pointer_bytes, r + 1);
-		for (int64_t block = 1; block < m->blocks; block++) {
-			int64_t column = block * m->block_size;
-			while (i < high && csr_at(csr->indices, csr->index_bytes, i) < column)
-				i++;
-			m->starts[(block - 1) * csr->rows + r] = (uint32_t)(i - low);
-		}
-	}
-}
-
-static tomos_status find_longest(const Csr *csr, const char *what, int64_t *longest)
-{
-	*longest = 0;
-	for (int64_t r = 0; r < csr->rows; r++) {
-		int64_t length = csr_at(csr->pointers, csr->pointer_bytes, r + 1) -
-				 csr_at(csr->pointers, csr->pointer_bytes, r);
-		*longest = max64(*longest, length);
-		if (length > UINT32_MAX)
-			return fail(TOMOS_UNSUPPORTED,
-				"row %lld of %s has %lld entries; at most %lld are possible",
-				(long long)r, what, (long long)length, (long long)UINT32_MAX);
-	}
-	return TOMOS_OK;
-}
-
-static tomos_status make_blocks(Matrix *m)
-{
-	const Csr *csr = m->csr;
-	int64_t wanted = max64(1, min64(MOST_BLOCKS, csr->columns / LEAST_BLOCK)), count;
-	m->block_size = (csr->columns + wanted - 1) / wanted;
-	m->blocks = (csr->columns + m->block_size - 1) / m->block_size;
-	if (!size_mul(m->blocks - 1, csr->rows, &count))
-		count = -1;
-	TRY(mem_alloc(&m->starts, count, sizeof *m->starts, "the blocks of a matrix"));
-	parallel_for(row_tasks(csr->rows), starts_of_rows, m);
-	return TOMOS_OK;
+	int64_t longest = 0;
+	for (int64_t r = 0; r < csr->rows; r++)
+		longest = max64(longest, csr_at(csr->pointers, csr->pointer_bytes, r + 1) -
+						 csr_at(csr->pointers, csr->pointer_bytes, r));
+	return longest;
 }
 
 static int64_t csr_bytes(const Csr *csr)
@@ -269,18 +245,15 @@ tomos_status csr_op(tomos_op **op, tomos_backend *backend, const int64_t domain[
 	const int64_t range[3], Csr *csr, const char *what)
 {
 	tomos_op *made = NULL;
-	int64_t longest;
 	tomos_status status;
 	*op = NULL;
-	TRY_OR_DONE(find_longest(csr, what, &longest));
 	TRY_OR_DONE(op_make(&made, &matrix_type, backend, domain, range, sizeof(Matrix)));
 	Matrix *m = made->own;
 	*m = (Matrix){.own = *csr, .rows = csr->rows, .view_rows = range[1] * range[2]};
 	m->csr = &m->own;
 	*csr = (Csr){0};
-	TRY_OR_DONE(make_blocks(m));
 	made->matched = true;
-	made->row_most = max64(longest, 1);
+	made->row_most = max64(find_longest(m->csr), 1);
 	snprintf(made->description, sizeof made->description,
 		"%.60s as CSR: %lld entries in %.1f MB", what, (long long)m->csr->count,
 		1e-6 * (double)csr_bytes(m->csr));
@@ -459,9 +432,7 @@ tomos_status tomos_matrix_arrays(const tomos_op *op, tomos_matrix *arrays)
 tomos_status tomos_matrix_bytes(const tomos_op *op, int64_t *bytes)
 {
 	const Matrix *m = whole_csr(op);
-	*bytes = m    ? csr_bytes(m->csr) + (m->blocks - 1) * m->rows * (int64_t)sizeof *m->starts
-		 : op ? scsr_op_bytes(op)
-		      : -1;
+	*bytes = m ? csr_bytes(m->csr) : op ? scsr_op_bytes(op) : -1;
 	if (*bytes < 0)
 		return fail(TOMOS_BAD_VALUE, "the operator (%s) is not a stored matrix",
 			op ? op->description : "none");

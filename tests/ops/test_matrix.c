@@ -281,12 +281,30 @@ static void failing_allocations(void **state)
 	}
 }
 
+static void adjoint_without_memory(void **state)
+{
+	(void)state;
+	tomos_grid grid;
+	tomos_geometry *scan;
+	float x[30 * 30], y[4 * 45] = {1};
+	OK(tomos_grid_centred(&grid, 30, 30, 1, 1));
+	OK(tomos_geometry_parallel(&scan, 1, 45, 1, (const double[]){0.1, 0.7, 1.3, 1.9}, 4));
+	tomos_op *op = make_matrix(&grid, scan, NULL);
+	int64_t before = mem_live();
+	mem_fail_nth(1);
+	REFUSED(op_adjoint(op, y, x), TOMOS_NO_MEMORY, "the images of a matrix");
+	mem_fail_nth(0);
+	assert_int_equal(mem_live(), before);
+	tomos_op_free(op);
+	tomos_geometry_free(scan);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(equals_the_projector),
 		cmocka_unit_test(arrays_are_in_order), cmocka_unit_test(threads_do_not_matter),
 		cmocka_unit_test(parts_rows_and_powers), cmocka_unit_test(parts_add_up),
 		cmocka_unit_test(refusals), cmocka_unit_test(description),
-		cmocka_unit_test(failing_allocations)};
+		cmocka_unit_test(failing_allocations), cmocka_unit_test(adjoint_without_memory)};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }
