@@ -1,7 +1,7 @@
 /* ART, Kaczmarz's method: x += lambda (b_i - a_i'x) / ||a_i||^2 a_i, one ray after the other.
  *
- * S. Kaczmarz 1937; R. Gordon, R. Bender, G. T. Herman 1970; Nielsen 2014, algorithm 2.2. The rows of the
- * next rays are listed in parallel, then used one by one, in the same order for any number of threads.
+ * S. Kaczmarz 1937; R. Gordon, R. Bender, G. T. Herman 1970; Nielsen 2014, algorithm 2.2. While one thread
+ * uses rows one by one, in the same order for any number of threads, the others list the next ones.
  * Rays that meet only a corner of the volume would carry their whole misfit into a voxel or two, so
  * ||a_i||^2 is no less than a part of the largest.
  */
@@ -12,17 +12,28 @@
 
 enum { BATCH = 64 };
 
+/* Some rows, listed. */
 typedef struct {
-	Run *run;
-	int64_t rays, pixels, most; /* most: entries of a row */
-	int64_t *views, *list;      /* order of the views; of the rays, where it is random */
-	int64_t *index, start;
-	float *weight, *r;
-	double least, lambda;
+	int64_t start, rows; /* visits */
+	int64_t *index;
+	float *weight;
 	int64_t ray[BATCH], count[BATCH];
 	double square[BATCH];
 	tomos_status status[BATCH];
-} Art;
+} Batch;
+
+typedef struct Art Art;
+
+struct Art {
+	Run *run;
+	int64_t rays, pixels, most; /* most: entries of a row */
+	int64_t *views, *list;      /* order of the views; of the rays, where it is random */
+	float *r;
+	double least, lambda;
+	Batch batches[2], *listed, *used; /* the one being listed; the one being used */
+	tomos_status (*visit)(Art *a, const Batch *batch, int64_t j);
+	tomos_status status; /* of the visits */
+};
 
 static int64_t ray_at(const Art *a, int64_t visit)
 {
@@ -30,47 +41,70 @@ static int64_t ray_at(const Art *a, int64_t visit)
 		       : a->views[visit / a->pixels] * a->pixels + visit % a->pixels;
 }
 
-static void list_row(void *user, int64_t j)
+static void list_row(const Art *a, Batch *batch, int64_t j)
 {
-	Art *a = user;
-	a->ray[j] = ray_at(a, a->start + j);
-	float *w = a->weight + j * a->most;
-	a->status[j] = op_row(a->run->A, a->ray[j], a->index + j * a->most, w, &a->count[j]);
-	a->square[j] = 0;
-	for (int64_t k = 0; a->status[j] == TOMOS_OK && k < a->count[j]; k++)
-		a->square[j] += (double)w[k] * w[k];
+	float *w = batch->weight + j * a->most;
+	batch->ray[j] = ray_at(a, batch->start + j);
+	batch->status[j] =
+		op_row(a->run->A, batch->ray[j], batch->index + j * a->most, w, &batch->count[j]);
+	batch->square[j] = 0;
+	for (int64_t k = 0; batch->status[j] == TOMOS_OK && k < batch->count[j]; k++)
+		batch->square[j] += (double)w[k] * w[k];
 }
 
-static tomos_status measure_row(Art *a, int64_t j)
+static tomos_status measure_row(Art *a, const Batch *batch, int64_t j)
 {
-	a->least = fmax(a->least, LEAST * a->square[j]);
+	a->least = fmax(a->least, LEAST * batch->square[j]);
 	return TOMOS_OK;
 }
 
-static tomos_status use_row(Art *a, int64_t j)
+static tomos_status use_row(Art *a, const Batch *batch, int64_t j)
 {
 	const Run *run = a->run;
-	const int64_t *index = a->index + j * a->most, i = a->ray[j];
-	const float *w = a->weight + j * a->most;
+	const int64_t *index = batch->index + j * a->most, i = batch->ray[j];
+	const float *w = batch->weight + j * a->most;
 	double product;
-	TRY(vector_gather(run->X, a->count[j], index, w, run->x, &product));
+	TRY(vector_gather(run->X, batch->count[j], index, w, run->x, &product));
 	a->r[i] = (float)(run->b[i] - product);
-	if (!(a->square[j] > 0))
+	if (!(batch->square[j] > 0))
 		return TOMOS_OK;
-	float step = (float)(a->lambda * a->r[i] / fmax(a->square[j], a->least));
-	return vector_scatter(run->X, a->count[j], index, w, step, run->low, run->high, run->x);
+	float step = (float)(a->lambda * a->r[i] / fmax(batch->square[j], a->least));
+	return vector_scatter(run->X, batch->count[j], index, w, step, run->low, run->high, run->x);
 }
 
-/* All rows in turn, listed in parallel. */
-static tomos_status each_row(Art *a, tomos_status (*visit)(Art *a, int64_t j))
+static tomos_status use_batch(Art *a, const Batch *batch)
 {
-	for (a->start = 0; a->start < a->rays; a->start += BATCH) {
-		int64_t count = min64(BATCH, a->rays - a->start);
-		parallel_for(count, list_row, a);
-		for (int64_t j = 0; j < count; j++) {
-			TRY(a->status[j]);
-			TRY(visit(a, j));
-		}
+	for (int64_t j = 0; j < batch->rows; j++) {
+		TRY(batch->status[j]);
+		TRY(a->visit(a, batch, j));
+	}
+	return TOMOS_OK;
+}
+
+static void use_or_list(void *user, int64_t task)
+{
+	Art *a = user;
+	if (task == 0)
+		a->status = use_batch(a, a->used);
+	else
+		list_row(a, a->listed, task - 1);
+}
+
+/* All rows in turn; the last round only uses. */
+static tomos_status each_row(Art *a, tomos_status (*visit)(Art *a, const Batch *batch, int64_t j))
+{
+	a->visit = visit;
+	a->listed = &a->batches[0];
+	a->used = &a->batches[1];
+	a->used->rows = 0;
+	for (int64_t start = 0; start < a->rays + BATCH; start += BATCH) {
+		a->listed->start = start;
+		a->listed->rows = max64(0, min64(BATCH, a->rays - start));
+		parallel_for(1 + a->listed->rows, use_or_list, a);
+		TRY(a->status);
+		Batch *next = a->used;
+		a->used = a->listed;
+		a->listed = next;
 	}
 	return TOMOS_OK;
 }
@@ -97,8 +131,11 @@ static tomos_status prepare(Art *a, Run *run)
 	TRY(order_list((ViewOrder)order, run->Y->shape[0], 0, a->views));
 	if (order == ORDER_RANDOM)
 		TRY(mem_alloc(&a->list, a->rays, sizeof *a->list, "the order of rays"));
-	TRY(mem_alloc(&a->index, BATCH * a->most, sizeof *a->index, "rows"));
-	TRY(mem_alloc(&a->weight, BATCH * a->most, sizeof *a->weight, "rows"));
+	for (int i = 0; i < 2; i++) {
+		Batch *batch = &a->batches[i];
+		TRY(mem_alloc(&batch->index, BATCH * a->most, sizeof *batch->index, "rows"));
+		TRY(mem_alloc(&batch->weight, BATCH * a->most, sizeof *batch->weight, "rows"));
+	}
 	return run_vector(run, &a->r, run->Y, "the residual");
 }
 
@@ -122,7 +159,9 @@ tomos_status art_method(Run *run)
 	tomos_status status = iterate(&art, run);
 	mem_free(art.views);
 	mem_free(art.list);
-	mem_free(art.index);
-	mem_free(art.weight);
+	for (int i = 0; i < 2; i++) {
+		mem_free(art.batches[i].index);
+		mem_free(art.batches[i].weight);
+	}
 	return status;
 }

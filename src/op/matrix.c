@@ -59,15 +59,21 @@ static int64_t row_of(const Matrix *m, int64_t r)
 	return m->views ? m->views[r / m->view_rows] * m->view_rows + r % m->view_rows : r;
 }
 
+/* Four sums, since one alone would wait for each addition. */
 INLINE double row_sum(
 	const Product *p, const int bytes, const int plain, int64_t begin, int64_t end)
 {
 	const Csr *csr = p->matrix->csr;
-	double sum = 0;
-	for (int64_t i = begin; i < end; i++)
-		sum += (double)raised(csr->values[i], plain, p->power) *
-		       p->in[csr_at(csr->indices, bytes, i)];
-	return sum;
+	double sum[4] = {0};
+	int64_t i = begin;
+	for (; i + 4 <= end; i += 4)
+		for (int k = 0; k < 4; k++)
+			sum[k] += (double)raised(csr->values[i + k], plain, p->power) *
+				  p->in[csr_at(csr->indices, bytes, i + k)];
+	for (; i < end; i++)
+		sum[0] += (double)raised(csr->values[i], plain, p->power) *
+			  p->in[csr_at(csr->indices, bytes, i)];
+	return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
 static void forward_rows(void *user, int64_t task)

@@ -326,19 +326,22 @@ static int64_t junction(const ScsrRows *r, const Group *group, int64_t p)
 	return t;
 }
 
-/* Appends what the stored row has in one slab, as the symmetry sees it. */
+/* Appends what the stored row has in one slab, as the symmetry sees it. Pixels are told apart by a
+ * product, which is exact below 2^31 of them, since a division takes longer than all the rest. */
 static void append_piece(const ScsrRows *r, int64_t place, const Symmetry *m, int64_t *index,
 	float *weight, int64_t *count)
 {
 	const Group *group = group_of(r, place / 2);
 	int64_t p = place / 2 - group->pair, turn = junction(r, group, p);
 	int64_t from = place & 1 ? turn : 0, to = place & 1 ? group->width : turn;
+	int64_t per_row = m->along_y - m->along_x * r->nx;
+	double rows = 1 / (double)r->nx;
 	for (int64_t t = from; t < to; t++) {
-		int64_t at = group->at + t * group->pairs + p;
-		int64_t y = r->index[at] / r->nx, x = r->index[at] % r->nx;
+		int64_t at = group->at + t * group->pairs + p, pixel = r->index[at];
 		if (r->weight[at] == 0) /* padding */
 			continue;
-		index[*count] = m->origin + x * m->along_x + y * m->along_y;
+		int64_t y = (int64_t)(((double)pixel + 0.5) * rows);
+		index[*count] = m->origin + pixel * m->along_x + y * per_row;
 		weight[(*count)++] = r->weight[at];
 	}
 }

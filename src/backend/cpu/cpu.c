@@ -232,10 +232,14 @@ static tomos_status cpu_gather(tomos_backend *backend, int64_t n, const int64_t 
 	const float *w, const float *x, double *result)
 {
 	(void)backend;
-	double sum = 0;
-	for (int64_t i = 0; i < n; i++)
-		sum += (double)w[i] * x[index[i]];
-	*result = sum;
+	double sum[4] = {0}; /* one alone would wait for each addition */
+	int64_t i = 0;
+	for (; i + 4 <= n; i += 4)
+		for (int k = 0; k < 4; k++)
+			sum[k] += (double)w[i + k] * x[index[i + k]];
+	for (; i < n; i++)
+		sum[0] += (double)w[i] * x[index[i]];
+	*result = sum[0] + sum[1] + (sum[2] + sum[3]);
 	return TOMOS_OK;
 }
 
@@ -243,8 +247,11 @@ static tomos_status cpu_scatter(tomos_backend *backend, int64_t n, const int64_t
 	const float *w, float a, float low, float high, float *y)
 {
 	(void)backend;
-	for (int64_t i = 0; i < n; i++)
-		y[index[i]] = fminf(fmaxf(y[index[i]] + a * w[i], low), high);
+	for (int64_t i = 0; i < n; i++) {
+		float value = y[index[i]] + a * w[i];
+		value = value > low ? value : low; /* fmaxf and fminf are calls, for NaN's sake */
+		y[index[i]] = value < high ? value : high;
+	}
 	return TOMOS_OK;
 }
 
