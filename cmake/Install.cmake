@@ -28,6 +28,11 @@ endfunction()
 
 # All that is installed, without the tests.
 add_custom_target(product DEPENDS tomos)
+foreach(module tomos_cuda tomos_opencl)
+	if(TARGET ${module})
+		add_dependencies(product ${module})
+	endif()
+endforeach()
 if(TARGET tomos_command)
 	install(TARGETS tomos_command)
 	tomos_page(tomos_manual ${PROJECT_BINARY_DIR}/tomos.1 --man)

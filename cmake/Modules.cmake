@@ -3,8 +3,10 @@ option(TOMOS_CUDA "build the CUDA backend, where there is a compiler for it" ON)
 set(TOMOS_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100-real 120
 	CACHE STRING "cards the CUDA backend is compiled for; the last also for later ones")
 
+option(TOMOS_OPENCL "build the OpenCL backend, where there are headers and a loader for it" ON)
+
 function(tomos_add_module name)
-	add_library(tomos_${name} MODULE ${ARGN} src/backend/module/link.c)
+	add_library(tomos_${name} MODULE ${ARGN} src/backend/module/link.c src/backend/module/pack.c)
 	target_include_directories(tomos_${name} PRIVATE include src)
 	target_compile_definitions(tomos_${name} PRIVATE _GNU_SOURCE)
 	set_target_properties(tomos_${name} PROPERTIES C_VISIBILITY_PRESET hidden
@@ -28,5 +30,32 @@ if(TOMOS_CUDA)
 		target_link_libraries(tomos_cuda PRIVATE CUDA::cufft)
 	else()
 		message(STATUS "there is no CUDA compiler with cuFFT, so no CUDA backend")
+	endif()
+endif()
+
+# A program for OpenCL devices, with all that it includes, as the C array text_NAME.
+function(tomos_embed name)
+	set(made ${PROJECT_BINARY_DIR}/text_${name}.c)
+	add_custom_command(OUTPUT ${made} VERBATIM
+		COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR}/src -DNAME=text_${name}
+			-DINPUT=backend/opencl/${name}.cl -DOUTPUT=${made}
+			-P ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake
+		DEPENDS ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake ${OPENCL_TEXTS})
+	target_sources(tomos_opencl PRIVATE ${made})
+endfunction()
+
+if(TOMOS_OPENCL)
+	find_package(OpenCL 1.2 QUIET)
+	if(OpenCL_FOUND)
+		file(GLOB OPENCL_SOURCES CONFIGURE_DEPENDS src/backend/opencl/*.c)
+		file(GLOB OPENCL_TEXTS CONFIGURE_DEPENDS
+			src/backend/opencl/*.cl src/backend/opencl/*.def src/kernel/*)
+		tomos_add_module(opencl ${OPENCL_SOURCES} src/base/fft.c)
+		target_link_libraries(tomos_opencl PRIVATE tomos_flags OpenCL::OpenCL m)
+		foreach(name vector project filter)
+			tomos_embed(${name})
+		endforeach()
+	else()
+		message(STATUS "there are no OpenCL headers with a loader, so no OpenCL backend")
 	endif()
 endif()

@@ -16,6 +16,8 @@ tomos_status bidiagonal_begin(Run *run, Bidiagonal *b)
 {
 	TRY(run_state(run, &b->u, run->Y, "left vectors"));
 	TRY(run_state(run, &b->v, run->X, "right vectors"));
+	TRY(run_vector(run, &b->Av, run->Y, "left vectors"));
+	TRY(run_vector(run, &b->Atu, run->X, "right vectors"));
 	run_scalar(run, &b->alpha);
 	run_scalar(run, &b->beta);
 	TRY(run_residual(run, b->u));
@@ -24,23 +26,14 @@ tomos_status bidiagonal_begin(Run *run, Bidiagonal *b)
 	return normalise(run->X, b->v, &b->alpha);
 }
 
-/* The products go to vectors of the moment: the old u and v are needed beside them. */
 tomos_status bidiagonal_next(const Run *run, Bidiagonal *b)
 {
-	float *u = NULL, *v = NULL;
-	tomos_status status;
-	TRY_OR_DONE(vector_new(&u, run->Y, "left vectors"));
-	TRY_OR_DONE(vector_new(&v, run->X, "right vectors"));
-	TRY_OR_DONE(op_forward(run->A, b->v, u));
-	TRY_OR_DONE(vector_xpay(run->Y, u, -(float)b->alpha, b->u));
-	TRY_OR_DONE(normalise(run->Y, b->u, &b->beta));
-	TRY_OR_DONE(op_adjoint(run->A, b->u, v));
-	TRY_OR_DONE(vector_xpay(run->X, v, -(float)b->beta, b->v));
-	TRY_OR_DONE(normalise(run->X, b->v, &b->alpha));
-done:
-	vector_free(u, run->Y);
-	vector_free(v, run->X);
-	return status;
+	TRY(op_forward(run->A, b->v, b->Av));
+	TRY(vector_xpay(run->Y, b->Av, -(float)b->alpha, b->u));
+	TRY(normalise(run->Y, b->u, &b->beta));
+	TRY(op_adjoint(run->A, b->u, b->Atu));
+	TRY(vector_xpay(run->X, b->Atu, -(float)b->beta, b->v));
+	return normalise(run->X, b->v, &b->alpha);
 }
 
 void bidiagonal_turn(double a, double b, double *c, double *s, double *r)

@@ -5,7 +5,7 @@
 #include "algo/run.h"
 
 typedef struct {
-	float *u, *v;
+	float *u, *v, *Av, *Atu;
 	double alpha, beta;
 } Bidiagonal;
 

@@ -61,6 +61,11 @@ typedef struct {
 
 typedef struct BackendType BackendType;
 
+/* What happened on a device, for the test that counts: an iteration must not allocate or transfer. */
+typedef struct {
+	int64_t allocations, transfers, waits;
+} BackendCounts;
+
 struct tomos_backend {
 	const BackendType *type;
 	char description[128];
@@ -130,6 +135,8 @@ struct BackendType {
 		tomos_backend *b, const int64_t shape[3], const float *x, float *field);
 	tomos_status (*gradient_adjoint)(
 		tomos_backend *b, const int64_t shape[3], const float *field, float *x);
+	/* Since the backend was opened; NULL where nothing is counted. */
+	BackendCounts (*counts)(const tomos_backend *backend);
 };
 
 extern const BackendType cpu_backend;

@@ -7,7 +7,8 @@ static void each_method(Problem *p, void (*visit)(Problem *p, const char *method
 	char names[256], *rest = names;
 	snprintf(names, sizeof names, "%s", tomos_method_names());
 	for (char *name = strtok_r(names, "|", &rest); name; name = strtok_r(NULL, "|", &rest))
-		visit(p, name);
+		if (problem_has(p, name))
+			visit(p, name);
 }
 
 static void stop_rules(void **state)
@@ -92,11 +93,18 @@ static void cancel_method(Problem *p, const char *method)
 	assert_int_equal(lists.history.count, 3);
 	assert_string_equal(lists.history.ended, "cancelled");
 	assert_int_equal(stop.calls, 4);
-	assert_memory_equal(p->x.data, whole, (size_t)p->voxels * sizeof *whole);
+	case_same(p->x.data, whole, p->voxels);
 	free(whole);
 }
 
 static const char checkpoint[] = "test_algebraic_run.checkpoint";
+
+static void same_history(const double *one, const double *two)
+{
+	for (int i = 0; i < 9; i++)
+		if (!(fabs(one[i] - two[i]) <= (test_repeats() ? 0 : 1e-3 * one[i])))
+			fail_msg("step %d: %g, then %g", i + 1, one[i], two[i]);
+}
 
 /* Cancelled, saved and gone on: the same bits as never stopped, and the same history. */
 static void resume_method(Problem *p, const char *method)
@@ -129,12 +137,11 @@ static void resume_method(Problem *p, const char *method)
 	o.resume = 1;
 	problem_zero(p);
 	OK(tomos_reconstruct(p->op, method, &p->b, &p->x, &o, NULL));
-	if (memcmp(p->x.data, whole, (size_t)p->voxels * sizeof *whole) != 0)
-		fail_msg("%s: resuming gives another volume", method);
+	case_same(p->x.data, whole, p->voxels);
 	assert_int_equal(two.history.count, 9);
 	assert_int_equal(two.history.best, one.history.best);
-	assert_memory_equal(one.residual, two.residual, 9 * sizeof(double));
-	assert_memory_equal(one.error, two.error, 9 * sizeof(double));
+	same_history(one.residual, two.residual);
+	same_history(one.error, two.error);
 	unlink(checkpoint);
 	free(whole);
 }
@@ -245,8 +252,8 @@ static void refusals(void **state)
 		"method 'srit' is not known; did you mean 'sirt'?");
 	REFUSED(tomos_reconstruct(NULL, "sirt", &p.b, &p.x, NULL, NULL), TOMOS_BAD_VALUE,
 		"sirt: there is no operator");
-	tomos_array same = tomos_array_of(p.b.data, 1, 16, 16);
-	REFUSED(tomos_sirt(p.op, &p.b, &same, NULL, NULL), TOMOS_BAD_VALUE,
+	tomos_array same = tomos_array_of(p.x.data, 12, 1, 16);
+	REFUSED(tomos_sirt(p.op, &same, &p.x, NULL, NULL), TOMOS_BAD_VALUE,
 		"the projections and the volume are the same memory");
 	REFUSED(tomos_sirt(p.op, NULL, &p.x, NULL, NULL), TOMOS_BAD_VALUE,
 		"there is no array for the projections");

@@ -181,7 +181,8 @@ static void progress_and_cancelling(void **state)
 	Seen seen = {0};
 	tomos_progress progress = {see, &seen};
 	OK(tomos_fdk(backend, &grid, scan, &b, &image, NULL, &progress));
-	assert_true(seen.calls > 1 && seen.last == 70 && seen.total == 70);
+	bool several = b.shape[0] * b.shape[1] * b.shape[2] > backend->type->chunk;
+	assert_true((seen.calls > 1) == several && seen.last == 70 && seen.total == 70);
 	assert_string_equal(seen.stage, "fdk");
 	int64_t live = mem_live();
 	seen = (Seen){.stop = 1};

@@ -240,7 +240,17 @@ static float *rows_filter(tomos_backend *backend, const Rows *r, bool direct)
 	FilterView views[3] = {r->view, r->view, r->view};
 	float *out = malloc((size_t)(r->views * spec.rows * filter_columns(&spec)) * sizeof *out);
 	OK(backend->type->filter_open(backend, &filter, &spec));
-	OK(backend->type->filter(backend, filter, r->views, views, r->in, out));
+	tomos_array from = tomos_array_of(r->in, r->views, spec.rows, spec.seen);
+	tomos_array to = tomos_array_of(out, r->views, spec.rows, filter_columns(&spec));
+	float *in_there, *out_there;
+	OK(backend->type->alloc(backend, &in_there, r->views * spec.rows * spec.seen, "rows"));
+	OK(backend->type->alloc(
+		backend, &out_there, r->views * spec.rows * filter_columns(&spec), "rows"));
+	OK(backend->type->put(backend, in_there, &from));
+	OK(backend->type->filter(backend, filter, r->views, views, in_there, out_there));
+	OK(backend->type->get(backend, out_there, &to));
+	backend->type->release(backend, in_there);
+	backend->type->release(backend, out_there);
 	backend->type->filter_close(backend, filter);
 	assert_int_equal(mem_live(), live);
 	return out;

@@ -50,6 +50,13 @@ static inline const char *test_backend(void)
 	return name && *name ? name : "cpu";
 }
 
+/* Whether the same work gives the same bits: not on devices, whose threads add to the same sums in any
+ * order. */
+static inline int test_repeats(void)
+{
+	return strcmp(test_backend(), "cpu") == 0;
+}
+
 static const char *const case_kinds[] = {"parallel", "fan", "cone", "laminography", "helix",
 	"lebedev", "slice", "stack", "vectors", "stack across y", "stack across x"};
 enum { CASE_KINDS = sizeof case_kinds / sizeof case_kinds[0] };
@@ -219,6 +226,15 @@ static inline double case_difference(const float *a, const float *b, int64_t n)
 	for (int64_t i = 0; i < n; i++)
 		square += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
 	return sqrt(norm > 0 ? square / norm : square);
+}
+
+/* The same to the bit, or to rounding where the backend does not repeat itself. */
+static inline void case_same(const float *a, const float *b, int64_t n)
+{
+	if (test_repeats())
+		assert_memory_equal(a, b, (size_t)n * sizeof *a);
+	else
+		assert_true(case_difference(a, b, n) < 1e-5);
 }
 
 static const char *const case_models[] = {"joseph", "line", "line-march", "voxel", "footprint"};

@@ -123,8 +123,8 @@ static void threads_do_not_matter(void **state)
 			f[t] = case_data(&c, c.pixels);
 			g[t] = case_data(&c, c.voxels);
 			apply_to(&c, &o, backend, x, y, f[t], g[t]);
-			assert_memory_equal(f[0], f[t], (size_t)c.pixels * sizeof(float));
-			assert_memory_equal(g[0], g[t], (size_t)c.voxels * sizeof(float));
+			case_same(f[0], f[t], c.pixels);
+			case_same(g[0], g[t], c.voxels);
 		}
 		for (int t = 0; t < 3; t++)
 			free(f[t]), free(g[t]);

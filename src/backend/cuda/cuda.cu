@@ -1,7 +1,7 @@
 /* A card as a backend: opening it, its memory, and the way between callers' arrays and it. */
 #include "backend/cuda/cuda.h"
 
-enum { STAGE_FLOATS = 8 << 20, COPY_FLOATS = 1 << 16 };
+enum { STAGE_FLOATS = 8 << 20 };
 
 tomos_status cuda_failed(cudaError_t error, const char *doing)
 {
@@ -148,56 +148,6 @@ static tomos_status cuda_sync(tomos_backend *b)
 
 /* ---- callers' arrays ---------------------------------------------------------------------- */
 
-static bool is_contiguous(const tomos_array *a)
-{
-	return a->stride[2] == 1 && a->stride[1] == a->shape[2] &&
-	       a->stride[0] == a->shape[1] * a->shape[2];
-}
-
-/* Elements first .. first + count - 1 of an array, in C order, from or to packed memory. */
-typedef struct {
-	const tomos_array *array;
-	float *packed;
-	int64_t first, count;
-	bool out;
-} Staging;
-
-static void copy_run(const Staging *s, int64_t at, int64_t count)
-{
-	const tomos_array *a = s->array;
-	int64_t n = a->shape[2], line = (s->first + at) / n, k = (s->first + at) % n;
-	float *host = a->data + line / a->shape[1] * a->stride[0] +
-		      line % a->shape[1] * a->stride[1] + k * a->stride[2];
-	float *packed = s->packed + at;
-	if (a->stride[2] == 1) {
-		memcpy(s->out ? host : packed, s->out ? packed : host,
-			(size_t)count * sizeof(float));
-		return;
-	}
-	for (int64_t i = 0; i < count; i++)
-		if (s->out)
-			host[i * a->stride[2]] = packed[i];
-		else
-			packed[i] = host[i * a->stride[2]];
-}
-
-static void copy_part(void *user, int64_t index)
-{
-	const Staging *s = (const Staging *)user;
-	int64_t at = index * COPY_FLOATS, end = min64(at + COPY_FLOATS, s->count);
-	while (at < end) {
-		int64_t rest = s->array->shape[2] - (s->first + at) % s->array->shape[2];
-		int64_t count = min64(rest, end - at);
-		copy_run(s, at, count);
-		at += count;
-	}
-}
-
-static void stage_copy(Staging s)
-{
-	parallel_for((s.count + COPY_FLOATS - 1) / COPY_FLOATS, copy_part, &s);
-}
-
 static tomos_status make_stages(CudaDevice *d)
 {
 	for (int i = 0; i < STAGES && !d->stage[i]; i++)
@@ -212,7 +162,7 @@ static tomos_status stages_in(CudaDevice *d, float *data, const tomos_array *hos
 	for (int64_t at = 0; at < total; at += STAGE_FLOATS, i = (i + 1) % STAGES) {
 		int64_t count = min64(STAGE_FLOATS, total - at);
 		CUDA_TRY(cudaEventSynchronize(d->staged[i]), "a transfer");
-		stage_copy((Staging){host, d->stage[i], at, count, false});
+		pack_copy(host, d->stage[i], at, count, false);
 		CUDA_TRY(cudaMemcpyAsync(data + at, d->stage[i], (size_t)count * sizeof(float),
 				 cudaMemcpyHostToDevice, d->stream),
 			"a transfer");
@@ -242,7 +192,7 @@ static tomos_status stages_out(
 	for (int64_t at = 0; at < total; at += STAGE_FLOATS, i = (i + 1) % STAGES) {
 		TRY(stage_out(d, data, at + STAGE_FLOATS, total, (i + 1) % STAGES));
 		CUDA_TRY(cudaEventSynchronize(d->staged[i]), "a transfer");
-		stage_copy((Staging){host, d->stage[i], at, min64(STAGE_FLOATS, total - at), true});
+		pack_copy(host, d->stage[i], at, min64(STAGE_FLOATS, total - at), true);
 	}
 	return TOMOS_OK;
 }
@@ -275,7 +225,7 @@ static tomos_status cuda_get(tomos_backend *b, const float *data, const tomos_ar
 static float *cuda_in_place(tomos_backend *b, const tomos_array *array)
 {
 	bool here = array->device == device_of(b)->number + 1;
-	return here && is_contiguous(array) ? array->data : NULL;
+	return here && pack_is_contiguous(array) ? array->data : NULL;
 }
 
 /* ---- plans -------------------------------------------------------------------------------- */
@@ -320,6 +270,11 @@ tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan 
 	return TOMOS_OK;
 }
 
+static BackendCounts cuda_counts(const tomos_backend *backend)
+{
+	return device_of(backend)->counts;
+}
+
 extern "C" {
 extern const BackendType module_backend;
 const BackendType module_backend = {
@@ -362,5 +317,6 @@ const BackendType module_backend = {
 	.scatter = NULL,
 	.gradient = cuda_gradient,
 	.gradient_adjoint = cuda_gradient_adjoint,
+	.counts = cuda_counts,
 };
 }

@@ -19,14 +19,10 @@
 
 extern "C" {
 #include "backend/backend.h"
+#include "backend/module/pack.h"
 }
 
 enum { SUM_BLOCKS = 1024, SUM_THREADS = 256, STAGES = 2, SCRATCHES = 4 };
-
-/* What happened on a card, for the test that counts: an iteration must not allocate or transfer. */
-typedef struct {
-	int64_t allocations, transfers, waits;
-} CudaCounts;
 
 /* Memory that kernels keep for themselves from one call to the next. */
 typedef struct {
@@ -43,7 +39,7 @@ typedef struct {
 	cudaEvent_t staged[STAGES];     /* when the card is done with it */
 	CudaScratch scratch[SCRATCHES]; /* see cuda_scratch */
 	pthread_mutex_t lock;           /* of scratch, stages and plans */
-	CudaCounts counts;
+	BackendCounts counts;
 } CudaDevice;
 
 /* What a plan keeps on the card. */

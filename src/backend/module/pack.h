@@ -1,0 +1,11 @@
+/* Callers' arrays, which may be strided, from and to memory that is not. */
+#ifndef PACK_H
+#define PACK_H
+
+#include "base/base.h"
+
+bool pack_is_contiguous(const tomos_array *array);
+/* Elements first .. first + count - 1 of an array, in C order, into `packed`, or `out` of it. */
+void pack_copy(const tomos_array *array, float *packed, int64_t first, int64_t count, bool out);
+
+#endif

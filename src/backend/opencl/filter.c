@@ -1,0 +1,302 @@
+/* Row filters: two rows as the real and imaginary part of one, many of these at a time, transformed pass
+ * by pass. The kernels are even, so their responses are real and leave the two rows apart; and a second
+ * transform in the same direction is the way back but for the order of the samples. */
+#include <math.h>
+#include <string.h>
+#include "backend/opencl/opencl.h"
+#include "base/fft.h"
+#define KERNEL_REAL double /* on the host: once per filter, for its response */
+#include "kernel/fft.h"
+#include "kernel/rows.h"
+
+enum { BATCH_FLOATS = 8 << 20, MOST_PASSES = 32 };
+
+struct Filter {
+	KernelRows rows;
+	int64_t batch; /* pairs of rows at a time */
+	int radix[MOST_PASSES], passes;
+	float *response; /* at each frequency, */
+	float *taps;     /* or tap by tap; none: weighting alone */
+	float *fade;     /* of the padding, from the detector's edge outwards */
+	float *turns;    /* of the transform */
+	float *pairs[2]; /* before and after a pass */
+	float *weights;  /* of columns, per view */
+	cl_mem views;
+	int64_t room; /* views */
+};
+
+/* ---- making ------------------------------------------------------------------------------- */
+
+static void find_passes(Filter *f)
+{
+	static const int radices[] = {4, 2, 3, 5, 7};
+	int64_t rest = f->rows.length;
+	for (int i = 0; i < COUNT(radices); i++)
+		for (; rest % radices[i] == 0; rest /= radices[i])
+			f->radix[f->passes++] = radices[i];
+}
+
+static tomos_status send(tomos_backend *b, float **there, const float *here, int64_t count)
+{
+	TRY(b->type->alloc(b, there, count, "a filter"));
+	return opencl_send(b, *there, here, (size_t)count * sizeof *here);
+}
+
+static void fill_turns(KernelComplex *turns, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		double angle = -2 * M_PI * (double)i / (double)n;
+		turns[i] = (KernelComplex){cos(angle), sin(angle)};
+	}
+}
+
+/* Transforms values[0], with values[1] as the other array; returns where the result is. */
+static const KernelComplex *transform(
+	const Filter *f, KernelComplex *values[2], const KernelComplex *turns)
+{
+	int64_t n = f->rows.length, span = 1;
+	int at = 0;
+	for (int i = 0; i < f->passes; i++, at = 1 - at) {
+		for (int64_t j = 0; j < n / f->radix[i]; j++)
+			fft_step_any(
+				values[at], values[1 - at], turns, NULL, n, span, f->radix[i], j);
+		span *= f->radix[i];
+	}
+	return values[at];
+}
+
+/* The response of the kernel, and the turns as the device has them. */
+static tomos_status send_response(
+	tomos_backend *b, Filter *f, const KernelComplex *spectrum, const KernelComplex *turns)
+{
+	float *floats;
+	tomos_status status;
+	int64_t n = f->rows.length;
+	TRY(mem_alloc(&floats, 2 * n, sizeof *floats, "the filter's response"));
+	for (int64_t k = 0; k < n; k++)
+		floats[k] = (float)(spectrum[k].re / (double)n);
+	TRY_OR_DONE(send(b, &f->response, floats, n));
+	for (int64_t k = 0; k < n; k++) {
+		floats[2 * k] = (float)turns[k].re;
+		floats[2 * k + 1] = (float)turns[k].im;
+	}
+	TRY_OR_DONE(send(b, &f->turns, floats, 2 * n));
+done:
+	mem_free(floats);
+	return status;
+}
+
+static tomos_status make_response(tomos_backend *b, Filter *f, const double *kernel)
+{
+	int64_t n = f->rows.length;
+	KernelComplex *memory;
+	TRY(mem_zeroed(&memory, 3 * n, sizeof *memory, "the filter's response"));
+	KernelComplex *values[2] = {memory, memory + n}, *turns = memory + 2 * n;
+	for (int64_t i = 0; i < min64(f->rows.taps, n / 2 + 1); i++)
+		values[0][i].re = values[0][(n - i) % n].re = kernel[i];
+	fill_turns(turns, n);
+	tomos_status status = send_response(b, f, transform(f, values, turns), turns);
+	mem_free(memory);
+	return status;
+}
+
+static tomos_status make_taps(tomos_backend *b, Filter *f, const double *kernel)
+{
+	float *taps;
+	TRY(mem_alloc(&taps, f->rows.taps, sizeof *taps, "the filter's taps"));
+	for (int64_t i = 0; i < f->rows.taps; i++)
+		taps[i] = (float)kernel[i];
+	tomos_status status = send(b, &f->taps, taps, f->rows.taps);
+	mem_free(taps);
+	return status;
+}
+
+static tomos_status make_fade(tomos_backend *b, Filter *f, Padding padding)
+{
+	float *fade;
+	int64_t m = f->rows.margin;
+	TRY(mem_zeroed(&fade, m + 1, sizeof *fade, "the padding"));
+	for (int64_t i = 0; i < m; i++) {
+		double smooth = 0.5 * (1 + cos(M_PI * ((double)i + 1) / (double)(m + 1)));
+		fade[i] = padding == PADDING_EDGE ? 1 : (float)smooth;
+	}
+	tomos_status status = send(b, &f->fade, fade, m + 1);
+	mem_free(fade);
+	return status;
+}
+
+static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *spec)
+{
+	bool transforms = spec->kernel && !spec->direct;
+	int64_t wide = spec->columns + spec->margin;
+	int64_t length = transforms ? fft_length(2 * wide) : wide + spec->margin;
+	f->rows = (KernelRows){spec->rows, spec->columns, spec->seen, spec->before, spec->margin,
+		length, spec->taps, spec->padding != PADDING_ZERO, spec->oversample};
+	if (length > 1 << 28)
+		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to filter",
+			(long long)spec->columns);
+	f->batch = max64(1, BATCH_FLOATS / (2 * length));
+	TRY(make_fade(b, f, spec->padding));
+	TRY(b->type->alloc(b, &f->pairs[0], 2 * f->batch * length, "rows to filter"));
+	if (!spec->kernel)
+		return TOMOS_OK;
+	if (!transforms)
+		return make_taps(b, f, spec->kernel);
+	find_passes(f);
+	TRY(b->type->alloc(b, &f->pairs[1], 2 * f->batch * length, "rows to filter"));
+	return make_response(b, f, spec->kernel);
+}
+
+tomos_status opencl_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec)
+{
+	TRY(mem_zeroed(filter, 1, sizeof **filter, "a filter"));
+	tomos_status status = filter_fill(backend, *filter, spec);
+	if (status != TOMOS_OK) {
+		opencl_filter_close(backend, *filter);
+		*filter = NULL;
+	}
+	return status;
+}
+
+void opencl_filter_close(tomos_backend *backend, Filter *f)
+{
+	if (!f)
+		return;
+	float *held[] = {
+		f->response, f->taps, f->fade, f->turns, f->pairs[0], f->pairs[1], f->weights};
+	for (int i = 0; i < COUNT(held); i++)
+		opencl_release(backend, held[i]);
+	opencl_buffer_release(device_of(backend), f->views);
+	mem_free(f);
+}
+
+/* ---- the views and their weights, which are the caller's --------------------------------------- */
+
+static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
+{
+	if (f->room >= count)
+		return TOMOS_OK;
+	opencl_buffer_release(device_of(b), f->views);
+	opencl_release(b, f->weights);
+	f->views = NULL;
+	f->weights = NULL;
+	f->room = 0;
+	size_t bytes = (size_t)count * sizeof(KernelRowView);
+	TRY(opencl_buffer(device_of(b), bytes, &f->views, "weights of views"));
+	TRY(b->type->alloc(b, &f->weights, count * f->rows.columns, "weights of views"));
+	f->room = count;
+	return TOMOS_OK;
+}
+
+static KernelRowView row_view(const FilterView *view)
+{
+	KernelRowView made = {
+		.distance = view->distance,
+		.foot_column = view->foot_column,
+		.foot_row = view->foot_row,
+		.du = view->du,
+		.dv = view->dv,
+		.mapped = view->mapped,
+	};
+	memcpy(made.map, view->map, sizeof made.map);
+	return made;
+}
+
+static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const FilterView *views)
+{
+	KernelRowView *list = NULL;
+	float *weights = NULL;
+	int64_t n = f->rows.columns;
+	tomos_status status;
+	TRY_OR_DONE(take_room(b, f, count));
+	TRY_OR_DONE(mem_alloc(&list, count, sizeof *list, "weights of views"));
+	TRY_OR_DONE(mem_alloc(&weights, count * n, sizeof *weights, "weights of views"));
+	for (int64_t i = 0; i < count; i++) {
+		list[i] = row_view(&views[i]);
+		memcpy(weights + i * n, views[i].column_weight, (size_t)n * sizeof *weights);
+	}
+	TRY_OR_DONE(opencl_send(b, f->weights, weights, (size_t)(count * n) * sizeof *weights));
+	cl_int code = clEnqueueWriteBuffer(device_of(b)->queue, f->views, CL_TRUE, 0,
+		(size_t)count * sizeof *list, list, 0, NULL, NULL);
+	if (code != CL_SUCCESS)
+		status = opencl_failed(code, "sending weights");
+done:
+	mem_free(list);
+	mem_free(weights);
+	return status;
+}
+
+/* ---- running ------------------------------------------------------------------------------ */
+
+/* Rows first .. end - 1 of all views. */
+typedef struct {
+	int64_t first, end;
+	OpenclPlace weights, fade, turns, response, taps, in, out, pairs[2];
+} Filtering;
+
+static tomos_status find_places(tomos_backend *b, const Filter *f, Filtering *job)
+{
+	TRY(opencl_place(b, f->weights, &job->weights));
+	TRY(opencl_place(b, f->fade, &job->fade));
+	TRY(opencl_place(b, f->turns, &job->turns));
+	TRY(opencl_place(b, f->response, &job->response));
+	TRY(opencl_place(b, f->taps, &job->taps));
+	TRY(opencl_place(b, f->pairs[0], &job->pairs[0]));
+	return opencl_place(b, f->pairs[1], &job->pairs[1]);
+}
+
+static tomos_status prepare(tomos_backend *b, const Filter *f, const Filtering *job, int64_t pairs)
+{
+	const OpenclArg args[] = {ARG(f->rows), ARG(f->views), ARG_PLACE(job->weights),
+		ARG_PLACE(job->fade), ARG(job->first), ARG(job->end), ARG(pairs),
+		ARG_PLACE(job->in), ARG_PLACE(job->pairs[0])};
+	const int64_t n[3] = {f->rows.length, pairs, 1};
+	return opencl_planes(b, TASK_filter_prepare_rows, n, args, COUNT(args));
+}
+
+/* All passes of one transform from pairs[*at], the first with the response or not. */
+static tomos_status transform_pairs(tomos_backend *b, const Filter *f, const Filtering *job,
+	int64_t pairs, OpenclPlace scale, int *at)
+{
+	int64_t span = 1;
+	for (int i = 0; i < f->passes; i++, *at = 1 - *at) {
+		cl_int radix = f->radix[i];
+		const OpenclArg args[] = {ARG(f->rows.length), ARG(span), ARG(radix), ARG(pairs),
+			ARG_PLACE(job->turns), ARG_PLACE(scale), ARG_PLACE(job->pairs[*at]),
+			ARG_PLACE(job->pairs[1 - *at])};
+		const int64_t n[3] = {f->rows.length / radix, pairs, 1};
+		TRY(opencl_planes(b, TASK_filter_transform_rows, n, args, COUNT(args)));
+		span *= radix;
+		scale = (OpenclPlace){NULL, 0};
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status run_batch(tomos_backend *b, const Filter *f, const Filtering *job)
+{
+	int64_t rows = min64(2 * f->batch, job->end - job->first), pairs = (rows + 1) / 2;
+	int at = 0;
+	cl_int turned = f->response != NULL;
+	TRY(prepare(b, f, job, pairs));
+	if (turned) {
+		TRY(transform_pairs(b, f, job, pairs, (OpenclPlace){NULL, 0}, &at));
+		TRY(transform_pairs(b, f, job, pairs, job->response, &at));
+	}
+	const OpenclArg args[] = {ARG(f->rows), ARG_PLACE(job->taps), ARG(turned), ARG(job->first),
+		ARG(rows), ARG_PLACE(job->pairs[at]), ARG_PLACE(job->out)};
+	const int64_t n[3] = {(f->rows.columns - 1) * f->rows.oversample + 1, rows, 1};
+	return opencl_planes(b, TASK_filter_unpack_rows, n, args, COUNT(args));
+}
+
+tomos_status opencl_filter(tomos_backend *backend, const Filter *filter, int64_t count,
+	const FilterView *views, const float *in, float *out)
+{
+	Filtering job = {.end = count * filter->rows.rows};
+	TRY(send_views(backend, (Filter *)filter, count, views));
+	TRY(find_places(backend, filter, &job));
+	TRY(opencl_place(backend, in, &job.in));
+	TRY(opencl_place(backend, out, &job.out));
+	for (; job.first < job.end; job.first += 2 * filter->batch)
+		TRY(run_batch(backend, filter, &job));
+	return TOMOS_OK;
+}

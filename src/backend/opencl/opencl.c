@@ -1,0 +1,192 @@
+/* An OpenCL device as a backend: opening it, its failures, and the table of what it does. */
+#include <stdio.h>
+#include <stdlib.h>
+#include "backend/opencl/opencl.h"
+
+enum { FIRST_ROOM = 64, LONGEST_NUMBER = 9 };
+
+static const struct {
+	cl_int code;
+	tomos_status status;
+	const char *words;
+} failures[] = {
+	{CL_DEVICE_NOT_AVAILABLE, TOMOS_NO_DEVICE, "it is not available"},
+	{CL_MEM_OBJECT_ALLOCATION_FAILURE, TOMOS_NO_MEMORY, "it has no memory left"},
+	{CL_OUT_OF_RESOURCES, TOMOS_NO_MEMORY, "it is out of resources"},
+	{CL_OUT_OF_HOST_MEMORY, TOMOS_NO_MEMORY, "its driver has no memory left"},
+	{CL_INVALID_COMMAND_QUEUE, TOMOS_NO_DEVICE, "it is lost"},
+};
+
+tomos_status opencl_failed(cl_int code, const char *doing)
+{
+	for (int i = 0; i < COUNT(failures); i++)
+		if (failures[i].code == code)
+			return fail(failures[i].status, "the OpenCL device failed at %s: %s", doing,
+				failures[i].words);
+	return fail(TOMOS_NO_DEVICE, "the OpenCL device failed at %s: its driver's code is %d",
+		doing, (int)code);
+}
+
+static tomos_status parse_number(const char *argument, int64_t *number)
+{
+	*number = 0;
+	int digits = 0;
+	for (; argument[digits] >= '0' && argument[digits] <= '9'; digits++)
+		*number =
+			digits < LONGEST_NUMBER ? 10 * *number + (argument[digits] - '0') : *number;
+	if (argument[digits] || digits > LONGEST_NUMBER)
+		return fail(TOMOS_BAD_VALUE,
+			"opencl:%s: a device is named by its number, as opencl:0", argument);
+	return TOMOS_OK;
+}
+
+typedef struct {
+	char name[64];
+	cl_ulong most, all;
+	cl_uint units;
+	size_t group;
+	cl_device_fp_config precision;
+} About;
+
+/* A name that is too long comes back as an error; the device does without it. */
+static tomos_status ask(cl_device_id id, About *about)
+{
+	char name[256] = "";
+	clGetDeviceInfo(id, CL_DEVICE_NAME, sizeof name, name, NULL);
+	snprintf(about->name, sizeof about->name, "%s", name);
+	const struct {
+		cl_device_info what;
+		size_t size;
+		void *to;
+	} list[] = {
+		{CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof about->most, &about->most},
+		{CL_DEVICE_GLOBAL_MEM_SIZE, sizeof about->all, &about->all},
+		{CL_DEVICE_MAX_COMPUTE_UNITS, sizeof about->units, &about->units},
+		{CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof about->group, &about->group},
+		{CL_DEVICE_DOUBLE_FP_CONFIG, sizeof about->precision, &about->precision},
+	};
+	for (int i = 0; i < COUNT(list); i++)
+		OPENCL_TRY(clGetDeviceInfo(id, list[i].what, list[i].size, list[i].to, NULL),
+			"being asked what it is");
+	return TOMOS_OK;
+}
+
+static tomos_status check(const About *about)
+{
+	if (about->precision == 0)
+		return fail(TOMOS_UNSUPPORTED,
+			"the OpenCL device (%s) has no double precision, which geometry needs",
+			about->name);
+	if (about->group < GROUP)
+		return fail(TOMOS_UNSUPPORTED,
+			"the OpenCL device (%s) takes %zu items per group, %d are needed",
+			about->name, about->group, GROUP);
+	return TOMOS_OK;
+}
+
+static tomos_status make_parts(OpenclDevice *d)
+{
+	cl_int code;
+	d->context = clCreateContext(NULL, 1, &d->id, NULL, NULL, &code);
+	OPENCL_TRY(code, "being opened");
+	d->queue = clCreateCommandQueue(d->context, d->id, 0, &code);
+	OPENCL_TRY(code, "making a queue");
+	d->room = FIRST_ROOM;
+	TRY(mem_alloc(&d->blocks, d->room, sizeof *d->blocks, "an OpenCL device"));
+	TRY(mem_alloc(&d->stage, STAGE_FLOATS, sizeof *d->stage, "transfers"));
+	return opencl_buffer(d, SUM_GROUPS * sizeof(double), &d->partial, "sums");
+}
+
+static void opencl_close(tomos_backend *backend)
+{
+	OpenclDevice *d = device_of(backend);
+	opencl_buffer_release(d, d->partial);
+	for (int i = 0; i < TASK_COUNT; i++)
+		if (d->kernels[i])
+			clReleaseKernel(d->kernels[i]);
+	for (int i = 0; i < PROGRAM_COUNT; i++)
+		if (d->programs[i])
+			clReleaseProgram(d->programs[i]);
+	if (d->queue)
+		clReleaseCommandQueue(d->queue);
+	if (d->context)
+		clReleaseContext(d->context);
+	pthread_mutex_destroy(&d->lock);
+	mem_free(d->blocks);
+	mem_free(d->stage);
+	mem_free(d);
+}
+
+static tomos_status opencl_open(tomos_backend *backend, const char *argument)
+{
+	int64_t number;
+	cl_device_id id;
+	About about = {.name = ""};
+	OpenclDevice *d;
+	TRY(parse_number(argument, &number));
+	TRY(opencl_find(number, &id));
+	TRY(ask(id, &about));
+	TRY(check(&about));
+	TRY(mem_zeroed(&d, 1, sizeof *d, "an OpenCL device"));
+	d->id = id;
+	d->most = (int64_t)about.most;
+	d->all = (int64_t)about.all;
+	pthread_mutex_init(&d->lock, NULL);
+	backend->own = d;
+	snprintf(backend->description, sizeof backend->description,
+		"opencl:%lld (%s, %u units, %.0f GiB)", (long long)number, about.name,
+		(unsigned)about.units, (double)about.all / (1 << 30));
+	tomos_status status = make_parts(d);
+	if (status != TOMOS_OK)
+		opencl_close(backend);
+	return status;
+}
+
+static BackendCounts opencl_counts(const tomos_backend *backend)
+{
+	return device_of(backend)->counts;
+}
+
+extern const BackendType module_backend;
+const BackendType module_backend = {
+	.name = "opencl",
+	.chunk = 64 << 20,
+	.open = opencl_open,
+	.close = opencl_close,
+	.alloc = opencl_alloc,
+	.release = opencl_release,
+	.put = opencl_put,
+	.get = opencl_get,
+	.in_place = opencl_in_place,
+	.project = opencl_project,
+	.filter_open = opencl_filter_open,
+	.filter_close = opencl_filter_close,
+	.filter = opencl_filter,
+	.sync = opencl_sync,
+	.row = NULL,
+	.power = opencl_power,
+	.fill = opencl_fill,
+	.axpy = opencl_axpy,
+	.xpay = opencl_xpay,
+	.mul = opencl_mul,
+	.mul_axpy = opencl_mul_axpy,
+	.invert = opencl_invert,
+	.clamp = opencl_clamp,
+	.dot = opencl_dot,
+	.copy = opencl_copy,
+	.scale = opencl_scale,
+	.root = opencl_root,
+	.inside = opencl_inside,
+	.ratio = opencl_ratio,
+	.soft = opencl_soft,
+	.step = opencl_step,
+	.distance = opencl_distance,
+	.shorten = opencl_shorten,
+	.unit = opencl_unit,
+	.largest = opencl_largest,
+	.gather = NULL,
+	.scatter = NULL,
+	.gradient = opencl_gradient,
+	.gradient_adjoint = opencl_gradient_adjoint,
+	.counts = opencl_counts,
+};

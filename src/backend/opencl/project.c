@@ -1,0 +1,82 @@
+/* Projections from the shared texts, and with powers of their entries. */
+#include <string.h>
+#include "backend/opencl/opencl.h"
+
+#define BOTH(program, id) \
+	{ \
+		TASK_##program##_##id##_FORWARD, TASK_##program##_##id##_ADJOINT \
+	}
+#define KERNEL(id, name, family, weights, help) {BOTH(project, id), BOTH(power, id)},
+static const int shared[KERNEL_COUNT][2][2] = {
+#include "kernel/kernels.def"
+};
+#undef KERNEL
+
+/* ---- the views of a plan, kept on the device ------------------------------------------------ */
+
+static void plan_release(tomos_backend *backend, void *data)
+{
+	opencl_buffer_release(device_of(backend), data);
+}
+
+static tomos_status plan_send(tomos_backend *backend, const Plan *plan, cl_mem *views)
+{
+	OpenclDevice *d = device_of(backend);
+	size_t bytes = (size_t)plan->scan->count * sizeof *plan->views;
+	TRY(opencl_buffer(d, bytes, views, "the views"));
+	d->counts.transfers++;
+	cl_int code = clEnqueueWriteBuffer(
+		d->queue, *views, CL_TRUE, 0, bytes, plan->views, 0, NULL, NULL);
+	if (code == CL_SUCCESS)
+		return TOMOS_OK;
+	opencl_buffer_release(d, *views);
+	return opencl_failed(code, "sending the views");
+}
+
+static tomos_status plan_views(tomos_backend *backend, const Plan *plan, cl_mem *views)
+{
+	PlanKeep *keep = plan->keep;
+	if (keep->data && keep->owner != backend) {
+		keep->release(keep->owner, keep->data);
+		keep->data = NULL;
+	}
+	if (!keep->data) {
+		TRY(plan_send(backend, plan, views));
+		*keep = (PlanKeep){backend, *views, plan_release};
+	}
+	*views = keep->data;
+	return TOMOS_OK;
+}
+
+/* ---- projecting --------------------------------------------------------------------------- */
+
+static tomos_status run(tomos_backend *backend, const Projecting *what, int task, int power)
+{
+	const Plan *plan = what->plan;
+	KernelGrid grid = plan->whole;
+	OpenclPlace volume, projections;
+	cl_mem views;
+	cl_int exponent = power;
+	TRY(plan_views(backend, plan, &views));
+	TRY(opencl_place(backend, what->volume, &volume));
+	TRY(opencl_place(backend, what->projections, &projections));
+	memcpy(grid.low, what->box.low, sizeof grid.low);
+	memcpy(grid.high, what->box.high, sizeof grid.high);
+	const OpenclArg args[] = {ARG(grid), ARG(plan->model), ARG(views), ARG(what->first),
+		ARG(what->count), ARG_PLACE(volume), ARG_PLACE(projections), ARG(exponent)};
+	int64_t rays[3] = {plan->model.columns, plan->model.rows, what->count}, voxels[3];
+	for (int a = 0; a < 3; a++)
+		voxels[a] = grid.high[a] - grid.low[a];
+	bool ray = kernel_rows[what->kernel].family == FAMILY_RAY;
+	return opencl_planes(backend, task, ray ? rays : voxels, args, COUNT(args));
+}
+
+tomos_status opencl_project(tomos_backend *backend, const Projecting *what)
+{
+	return run(backend, what, shared[what->kernel][0][what->direction], 1);
+}
+
+tomos_status opencl_power(tomos_backend *backend, const Projecting *what, int power)
+{
+	return run(backend, what, shared[what->kernel][1][what->direction], power);
+}

@@ -1,0 +1,103 @@
+/* Detector rows on their way through a filter: taken, weighted, continued beyond the detector; and the
+ * convolution tap by tap. */
+#ifndef KERNEL_ROWS_H
+#define KERNEL_ROWS_H
+
+#include "kernel/portable.h"
+
+/* FilterSpec as a device has it. A row is packed into `length` samples: its columns, the margin to the
+ * right of them, zeros, and the margin to the left at the end, where a periodic transform looks for it. */
+typedef struct {
+	int64_t rows, columns, seen, before, margin, length, taps;
+	int hold; /* beyond the detector its edge goes on */
+	int oversample;
+} KernelRows;
+
+/* FilterView; its weights of columns lie elsewhere. */
+typedef struct {
+	double distance, foot_column, foot_row, du, dv;
+	double map[9];
+	int64_t mapped;
+} KernelRowView;
+
+/* A pixel between the pixels of an image, 0 beyond it. */
+KERNEL_FN float rows_between(
+	const KernelRows *rows, KERNEL_GLOBAL const float *image, double column, double row)
+{
+	if (!(column > -1 && row > -1 && column < (double)rows->seen && row < (double)rows->rows))
+		return 0;
+	double c0 = floor(column), r0 = floor(row), sum = 0;
+	for (int j = 0; j < 4; j++) {
+		int64_t c = (int64_t)c0 + (j & 1), r = (int64_t)r0 + (j >> 1);
+		double share = (j & 1 ? column - c0 : 1 - (column - c0)) *
+			       (j & 2 ? row - r0 : 1 - (row - r0));
+		if (c >= 0 && r >= 0 && c < rows->seen && r < rows->rows)
+			sum += share * image[r * rows->seen + c];
+	}
+	return (float)sum;
+}
+
+/* Column i of a row of the aligned detector. */
+KERNEL_FN float rows_pixel(const KernelRows *rows, const KernelRowView *view,
+	KERNEL_GLOBAL const float *image, int64_t row, int64_t i)
+{
+	if (!view->mapped) {
+		int64_t c = i - rows->before;
+		return c >= 0 && c < rows->seen ? image[row * rows->seen + c] : 0;
+	}
+	double c = (double)i, r = (double)row;
+	double depth = view->map[6] * c + view->map[7] * r + view->map[8];
+	double column = (view->map[0] * c + view->map[1] * r + view->map[2]) / depth;
+	if (rows->hold)
+		column = fmin(fmax(column, 0.0), (double)(rows->seen - 1));
+	return rows_between(
+		rows, image, column, (view->map[3] * c + view->map[4] * r + view->map[5]) / depth);
+}
+
+/* The cosine of a pixel's ray; 1 for parallel ones. */
+KERNEL_FN float rows_cosine(const KernelRowView *view, int64_t row, int64_t column)
+{
+	if (view->distance == 0)
+		return 1;
+	double u = ((double)column - view->foot_column) * view->du / view->distance;
+	double v = ((double)row - view->foot_row) * view->dv / view->distance;
+	return (float)(1 / sqrt(1 + u * u + v * v));
+}
+
+/* Sample i of a packed row. `weights` are those of the view's columns, `fade` that of the margin, from
+ * the detector's edge outwards. */
+KERNEL_FN float rows_packed(const KernelRows *rows, const KernelRowView *view,
+	KERNEL_GLOBAL const float *image, KERNEL_GLOBAL const float *weights,
+	KERNEL_GLOBAL const float *fade, int64_t row, int64_t i)
+{
+	int64_t n = rows->columns, m = rows->margin, c = i;
+	float scale = 1;
+	if (i >= n) {
+		int right = i < n + m, left = i >= rows->length - m;
+		c = right ? n - 1 : 0;
+		scale = right ? fade[i - n] : left ? fade[rows->length - 1 - i] : 0;
+	}
+	if (scale == 0)
+		return 0;
+	return scale * weights[c] * rows_cosine(view, row, c) *
+	       rows_pixel(rows, view, image, row, c);
+}
+
+/* Sample c of a packed row, whose samples are `stride` apart, convolved with taps. */
+KERNEL_FN float rows_convolved(const KernelRows *rows, KERNEL_GLOBAL const float *packed,
+	int64_t stride, KERNEL_GLOBAL const float *taps, int64_t c)
+{
+	float sum = taps[0] * packed[c * stride];
+	for (int64_t t = 1; t < rows->taps; t++) {
+		int64_t left = c - t, right = c + t;
+		float both = right < rows->columns + rows->margin ? packed[right * stride] : 0;
+		if (left >= 0)
+			both += packed[left * stride];
+		else if (left >= -rows->margin)
+			both += packed[(rows->length + left) * stride];
+		sum += taps[t] * both;
+	}
+	return sum;
+}
+
+#endif
