@@ -17,7 +17,7 @@ STEADY = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 build = cmake --preset $(1) -DTOMOS_WERROR=$(WERROR) >/dev/null && \
 	cmake --build --preset $(1)
 
-.PHONY: all demo test test-clang test-python test-long sanitize lint format fuzz bench peers install clean help
+.PHONY: all demo test test-clang test-python test-long sanitize lint format fuzz bench peers octave install clean help
 
 all:
 	@$(call build,release) -t product
@@ -69,6 +69,9 @@ bench: all
 peers: all
 	@bench/peers/run build
 
+octave: all
+	@scripts/build-octave build build/octave
+
 install: all
 	@cmake --install build --prefix $(PREFIX)
 
@@ -90,5 +93,6 @@ help:
 #: make fuzz        fuzz the file readers; FUZZ_SECONDS=60 each
 #: make bench       measure speed; WORKLOADS="a b" for some of the workloads only
 #: make peers       measure beside other toolboxes, in a throw-away environment
+#: make octave      build the gateway for Octave into build/octave
 #: make install     PREFIX=/usr/local; needs no root where PREFIX is yours
 #: make clean       remove what the verbs above have built

@@ -233,6 +233,14 @@ def with_options(function: Callable, rows: dict[str, Row], doc: str, name: str |
     return wrapper
 
 
+def describe_class(kind: Any, rows: dict[str, Row], example: str = "") -> None:
+    """The same for a class, whose constructor takes the options."""
+    made: Any = with_options(kind.__init__, rows, (kind.__doc__ or "") + example, kind.__name__)
+    kind.__doc__ = made.__doc__
+    kind.__signature__ = made.__signature__.replace(
+        parameters=list(made.__signature__.parameters.values())[1:])
+
+
 GROUPS = {group: Options(group) for group in
           ("scan", "grid", "projector", "phantom", "file", "source", "algebraic", "analytic", "matrix",
            "prep")}

@@ -12,7 +12,7 @@ from ._arrays import Array, empty, host_view, read_view, write_view
 from ._call import call
 from ._geometry import Geometry, Grid
 from ._library import MatrixStruct, check, choices, lib, new
-from ._options import GROUPS, unknown_option, with_options
+from ._options import GROUPS, describe_class, unknown_option
 
 _FLOAT = np.dtype(np.float32)
 _VOLUME, _PROJECTIONS = 0, 1  # the axis that may be missing: one slice, one row
@@ -242,12 +242,9 @@ def _like(ndim: int, shape: tuple, axis: int) -> tuple:
     return shape
 
 
-_described = with_options(Projector.__init__, GROUPS["projector"].but("forward"), Projector.__doc__ + """
+describe_class(Projector, GROUPS["projector"].but("forward"), """
     >>> A = tomos.Projector(tomos.Grid(64), tomos.parallel(views=90, columns=64))
     >>> y = A @ np.ones((64, 64), np.float32)
     >>> y.shape, (A.T @ y).shape
     ((90, 64), (64, 64))
-    """, "Projector")
-Projector.__doc__ = _described.__doc__
-Projector.__signature__ = _described.__signature__.replace(  # type: ignore[attr-defined]
-    parameters=list(_described.__signature__.parameters.values())[1:])
+    """)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ._geometry import Geometry
 from ._library import ScanInfoStruct, check, lib, new
-from ._options import GROUPS, with_options
+from ._options import GROUPS, describe_class, with_options
 
 _VIEWS, _FLATS, _DARKS = range(3)
 
@@ -88,12 +88,9 @@ Scan.geometry = with_options(  # type: ignore[method-assign]
     Scan.geometry, GROUPS["scan"].but("rows", "columns", "views"), """The geometry: without options the
     file's own, if it has one, else parallel rays at its angles.
     """, "geometry")
-_described = with_options(Scan.__init__, GROUPS["source"].rows, Scan.__doc__ + """
+describe_class(Scan, GROUPS["source"].rows, """
     >>> tomos.write("measured.h5", np.zeros((4, 2, 8)), geometry=tomos.parallel(views=4, rows=2, columns=8))
     >>> scan = tomos.Scan("measured.h5")
     >>> scan.views(rows=slice(0, 1)).shape, len(scan.geometry()), scan.counts
     ((4, 1, 8), 4, False)
-    """, "Scan")
-Scan.__doc__ = _described.__doc__
-Scan.__signature__ = _described.__signature__.replace(  # type: ignore[attr-defined]
-    parameters=list(_described.__signature__.parameters.values())[1:])
+    """)

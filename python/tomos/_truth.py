@@ -12,7 +12,7 @@ from ._arrays import Array, any_shape, to_float32
 from ._call import call
 from ._geometry import Geometry, Grid
 from ._library import DifferenceStruct, EllipsoidStruct, check, choices, lib, new
-from ._options import GROUPS, with_options
+from ._options import GROUPS, describe_class, with_options
 
 
 class Ellipsoid(NamedTuple):
@@ -76,10 +76,7 @@ class Phantom:
         return f"<tomos.Phantom {self.name!r} of {len(self.ellipsoids)} ellipsoids>"
 
 
-_described = with_options(Phantom.__init__, GROUPS["phantom"].rows, Phantom.__doc__ or "", "Phantom")
-Phantom.__doc__ = _described.__doc__
-Phantom.__signature__ = _described.__signature__.replace(  # type: ignore[attr-defined]
-    parameters=list(_described.__signature__.parameters.values())[1:])
+describe_class(Phantom, GROUPS["phantom"].rows)
 
 
 def _phantom(name: str, grid: Union[Grid, int, Sequence[int]], **options: Any) -> np.ndarray:
