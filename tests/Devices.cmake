@@ -1,7 +1,7 @@
 # Tests that run on the backend that TOMOS_TEST_BACKEND names, once more on an OpenCL device: PoCL makes one
 # of the processor. Where there is no platform they are skipped, in the words of the sentence they meet.
 set(opencl_fast test_adjoint test_kernels test_truth test_orientation test_hard_views test_filters
-	test_analytic_calls test_algebraic test_algebraic_run test_counts)
+	test_analytic_calls test_algebraic test_algebraic_run test_counts test_verbs test_opencl)
 set(opencl_long test_analytic test_analytic_angles test_analytic_region test_feldkamp test_real_scans)
 
 function(tomos_opencl_tests label)

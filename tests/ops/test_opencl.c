@@ -1,0 +1,269 @@
+/* The OpenCL backend's own ways: how devices are named and refused, its addresses, its failures. */
+#include "backend/backend.h" /* first: cmocka makes a macro of fail() */
+#include "ops/cases.h"
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SKIPPED = 77 };
+
+static tomos_status open_only(void)
+{
+	tomos_backend *backend;
+	TRY(tomos_backend_open(&backend, "opencl"));
+	tomos_backend_close(backend);
+	return TOMOS_OK;
+}
+
+/* The second of two devices; then one that is not there. */
+static tomos_status open_third(void)
+{
+	tomos_backend *backend;
+	TRY(tomos_backend_open(&backend, "opencl:1"));
+	tomos_backend_close(backend);
+	return tomos_backend_open(&backend, "opencl:2");
+}
+
+static tomos_status use(tomos_status (*task)(tomos_backend *backend))
+{
+	tomos_backend *backend;
+	TRY(tomos_backend_open(&backend, "opencl"));
+	tomos_status status = task(backend);
+	tomos_backend_close(backend);
+	return status;
+}
+
+static tomos_status fill_one(tomos_backend *backend)
+{
+	float *x;
+	TRY(backend->type->alloc(backend, &x, 1, "a vector"));
+	tomos_status status = backend->type->fill(backend, 1, 1, x);
+	backend->type->release(backend, x);
+	return status;
+}
+
+static tomos_status build_programs(void)
+{
+	return use(fill_one);
+}
+
+static tomos_status take_much(tomos_backend *backend)
+{
+	float *x;
+	return backend->type->alloc(backend, &x, (int64_t)1 << 40, "a giant");
+}
+
+static tomos_status take_too_much(void)
+{
+	return use(take_much);
+}
+
+/* Pieces until there is no more; what was taken is given back. */
+static tomos_status take_pieces(tomos_backend *backend)
+{
+	enum { MOST = 64 };
+	float *pieces[MOST];
+	int count = 0;
+	tomos_status status = TOMOS_OK;
+	while (count < MOST && status == TOMOS_OK) {
+		status = backend->type->alloc(backend, &pieces[count], 3 << 24, "a piece");
+		count += status == TOMOS_OK;
+	}
+	while (count > 0)
+		backend->type->release(backend, pieces[--count]);
+	return status;
+}
+
+static tomos_status take_all(void)
+{
+	return use(take_pieces);
+}
+
+/* What PoCL is told before it starts, and so in a process of its own each time. */
+static const struct {
+	const char *variable, *value;
+	tomos_status (*task)(void);
+	tomos_status status;
+	const char *words;
+} settings[] = {
+	{"OCL_ICD_VENDORS", "/nowhere/", open_only, TOMOS_NO_DEVICE,
+		"no driver is installed for it"},
+	{"POCL_DEVICES", "", open_only, TOMOS_NO_DEVICE,
+		"the OpenCL drivers of this machine have no device"},
+	{"POCL_DEVICES", "basic basic", open_third, TOMOS_NO_DEVICE,
+		"there is no OpenCL device 2: the drivers have 2, counted from 0"},
+	{"POCL_MAX_WORK_GROUP_SIZE", "64", open_only, TOMOS_UNSUPPORTED,
+		"takes 64 items per group, 128 are needed"},
+	{"POCL_EXTRA_BUILD_FLAGS", "-Dkernel=nonsense", build_programs, TOMOS_NO_DEVICE,
+		"the OpenCL device's compiler refuses the vector kernels: "},
+	{"POCL_EXTRA_BUILD_FLAGS", "-Dkernel=nonsense", build_programs, TOMOS_NO_DEVICE,
+		"unknown type name 'nonsense'"},
+	{"POCL_MEMORY_LIMIT", "1", take_too_much, TOMOS_NO_MEMORY,
+		"no memory on the OpenCL device for a giant: 4096.00 GiB wanted, it gives at "
+		"most "},
+	{"POCL_MEMORY_LIMIT", "1", take_all, TOMOS_NO_MEMORY,
+		"no memory on the OpenCL device for a piece: 0.19 GiB wanted, 0.06 of 1.00 GiB are "
+		"free"},
+};
+
+/* Ends a child process: 0 if it met what it should. */
+static int check_setting(int i)
+{
+	setenv(settings[i].variable, settings[i].value, 1);
+	int64_t live = mem_live();
+	tomos_status status = settings[i].task();
+	if (status == settings[i].status && strstr(tomos_message(), settings[i].words) &&
+		mem_live() == live)
+		return 0;
+	fprintf(stderr, "%s=%s: %s, '%s'\n", settings[i].variable, settings[i].value,
+		tomos_status_name(status), tomos_message());
+	return 1;
+}
+
+static int is_there(int i)
+{
+	(void)i;
+	if (open_only() == TOMOS_OK)
+		return 0;
+	fprintf(stderr, "%s\n", tomos_message());
+	return SKIPPED;
+}
+
+static int is_pocl(int i)
+{
+	(void)i;
+	tomos_backend *backend;
+	if (tomos_backend_open(&backend, "opencl") != TOMOS_OK)
+		return 0;
+	bool is = strstr(tomos_backend_describe(backend), "(pthread-") != NULL;
+	tomos_backend_close(backend);
+	return is;
+}
+
+static int in_child(int (*task)(int i), int i)
+{
+	int status;
+	fflush(NULL);
+	pid_t child = fork();
+	if (child == 0)
+		_exit(task(i));
+	assert_true(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void drivers(void **state)
+{
+	(void)state;
+	if (!in_child(is_pocl, 0)) {
+		print_message("the device is not one that PoCL's settings can change\n");
+		skip();
+	}
+	for (int i = 0; i < COUNT(settings); i++)
+		assert_int_equal(in_child(check_setting, i), 0);
+}
+
+static void numbers(void **state)
+{
+	(void)state;
+	tomos_backend *backend;
+	OK(tomos_backend_open(&backend, "opencl:0"));
+	assert_true(strncmp(tomos_backend_describe(backend), "opencl:0 (", 10) == 0);
+	tomos_backend_close(backend);
+	REFUSED(tomos_backend_open(&backend, "opencl:card"), TOMOS_BAD_VALUE,
+		"opencl:card: a device is named by its number, as opencl:0");
+	REFUSED(tomos_backend_open(&backend, "opencl:-1"), TOMOS_BAD_VALUE, "named by its number");
+	REFUSED(tomos_backend_open(&backend, "opencl:1234567890"), TOMOS_BAD_VALUE,
+		"named by its number");
+	REFUSED(tomos_backend_open(&backend, "opencl:99999"), TOMOS_NO_DEVICE,
+		"there is no OpenCL device 99999: the drivers have ");
+	assert_null(backend);
+}
+
+/* More vectors than there is room for at first, released in another order than taken: every address
+ * stands for its own memory, and one that stands for none is refused. */
+static void addresses(void **state)
+{
+	(void)state;
+	enum { COUNT_OF = 150, SIZE = 11 };
+	tomos_backend *backend;
+	float *vectors[COUNT_OF], host[SIZE];
+	const tomos_array array = tomos_array_of(host, 1, 1, SIZE);
+	OK(tomos_backend_open(&backend, "opencl"));
+	const BackendType *type = backend->type;
+	int64_t live = mem_live();
+	for (int i = 0; i < COUNT_OF; i++) {
+		OK(type->alloc(backend, &vectors[i], SIZE, "a vector"));
+		OK(type->fill(backend, SIZE, (float)i, vectors[i]));
+		OK(type->fill(backend, 1, -1, vectors[i] + SIZE - 1));
+	}
+	for (int i = 0; i < COUNT_OF; i += 2)
+		type->release(backend, vectors[i]);
+	for (int i = 1; i < COUNT_OF; i += 2) {
+		OK(type->get(backend, vectors[i], &array));
+		for (int k = 0; k < SIZE; k++)
+			assert_true(host[k] == (k == SIZE - 1 ? -1 : (float)i));
+	}
+	REFUSED(type->fill(backend, 1, 0, host), TOMOS_BAD_VALUE,
+		"a vector does not lie on the OpenCL device");
+	for (int i = 1; i < COUNT_OF; i += 2)
+		type->release(backend, vectors[i]);
+	type->release(backend, NULL);
+	assert_int_equal(mem_live(), live);
+	tomos_backend_close(backend);
+}
+
+enum { COLUMNS = 16, VIEWS = 12 };
+
+static tomos_status project_and_back(const tomos_geometry *scan, float *x, float *y)
+{
+	tomos_backend *backend;
+	tomos_op *op;
+	tomos_grid grid;
+	tomos_array image = tomos_array_of(x, 1, COLUMNS, COLUMNS);
+	tomos_array data = tomos_array_of(y, VIEWS, 1, COLUMNS);
+	TRY(tomos_grid_centred(&grid, COLUMNS, COLUMNS, 1, 1));
+	TRY(tomos_backend_open(&backend, "opencl"));
+	tomos_status status = tomos_op_projector(&op, backend, &grid, scan, NULL);
+	if (status == TOMOS_OK)
+		status = tomos_op_forward(op, &image, &data);
+	if (status == TOMOS_OK)
+		status = tomos_fbp(backend, &grid, scan, &data, &image, NULL, NULL);
+	tomos_op_free(op);
+	tomos_backend_close(backend);
+	return status;
+}
+
+/* Every allocation of the host fails in turn, from opening to the end of a reconstruction. */
+static void host_memory(void **state)
+{
+	(void)state;
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_geometry *scan;
+	float x[COLUMNS * COLUMNS] = {0}, y[VIEWS * COLUMNS];
+	o.columns = COLUMNS, o.views = VIEWS;
+	x[COLUMNS / 2 * COLUMNS + COLUMNS / 2] = 1;
+	OK(tomos_geometry_make(&scan, &o));
+	int64_t live = mem_live(), nth = 0;
+	tomos_status status;
+	do {
+		mem_fail_nth(++nth);
+		status = project_and_back(scan, x, y);
+		mem_fail_nth(0);
+		if (status != TOMOS_OK && status != TOMOS_NO_MEMORY)
+			fail_msg("allocation %lld: %s", (long long)nth, tomos_message());
+		assert_int_equal(mem_live(), live);
+	} while (status != TOMOS_OK);
+	assert_true(nth > 15);
+	tomos_geometry_free(scan);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(drivers), cmocka_unit_test(numbers),
+		cmocka_unit_test(addresses), cmocka_unit_test(host_memory)};
+	if (strcmp(test_backend(), "opencl") != 0) {
+		printf("TOMOS_TEST_BACKEND does not name opencl\n");
+		return SKIPPED;
+	}
+	int there = in_child(is_there, 0);
+	return there == 0 ? cmocka_run_group_tests(tests, NULL, NULL) : there;
+}
