@@ -141,7 +141,7 @@ static int is_pocl(int i)
 
 static int in_child(int (*task)(int i), int i)
 {
-	int status;
+	int status = -1;
 	fflush(NULL);
 	pid_t child = fork();
 	if (child == 0)
