@@ -14,7 +14,7 @@ int cmd_backproject(const settings *s)
 	const int64_t shape[3] = {grid.n[2], grid.n[1], grid.n[0]};
 	DO(array_new(&volume, shape, "the volume"));
 	DO(output_open(&file, s, TOMOS_VOLUME, shape));
-	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
+	DO(lib(tomos_backend_open_with(&backend, s->backend.backend, &s->device)));
 	DO(pieces_back(backend, &grid, scan, &s->projector, &data, &volume));
 	DO(output_write(file, s->output.output, &volume, &grid, NULL));
 done:

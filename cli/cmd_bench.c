@@ -131,7 +131,7 @@ static int run_all(const settings *s, const workload *const *chosen, int count)
 	int code;
 	if (!timings)
 		return failed("no memory for %d results", count);
-	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
+	DO(lib(tomos_backend_open_with(&backend, s->backend.backend, &s->device)));
 	printf("%s\n", tomos_backend_describe(backend));
 	printf("%-24s %12s %25s %10s\n", "workload", "median", "spread", "GU/s");
 	for (int i = 0; i < count; i++) {

@@ -90,7 +90,7 @@ static int training_prepare(training *t)
 	DO(pieces_volume(phantom, &t->grid, 2, &t->truth));
 	DO(pieces_phantom(phantom, t->scan, 2, &t->data));
 	DO(training_noise(t));
-	DO(lib(tomos_backend_open(&t->backend, t->s->backend.backend)));
+	DO(lib(tomos_backend_open_with(&t->backend, t->s->backend.backend, &t->s->device)));
 	DO(lib(tomos_op_projector(&t->op, t->backend, &t->grid, t->scan, &t->s->projector)));
 done:
 	tomos_phantom_free(phantom);

@@ -45,7 +45,7 @@ int cmd_matrix(const settings *s)
 	int code;
 	DO(matrix_scan(s, &scan));
 	DO(lib(tomos_grid_for(&grid, scan, &s->grid)));
-	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
+	DO(lib(tomos_backend_open_with(&backend, s->backend.backend, &s->device)));
 	DO(lib(tomos_op_matrix(&op, backend, &grid, scan, &s->projector, NULL)));
 	DO(lib(tomos_matrix_arrays(op, &arrays)));
 	DO(progress_step("writing", 0, 1));

@@ -57,7 +57,7 @@ static int project_into(const settings *s, const tomos_phantom *phantom, const t
 	if (phantom) {
 		DO(pieces_phantom(phantom, scan, s->phantom.samples, &data));
 	} else {
-		DO(lib(tomos_backend_open(&backend, s->backend.backend)));
+		DO(lib(tomos_backend_open_with(&backend, s->backend.backend, &s->device)));
 		DO(pieces_forward(backend, grid, scan, &s->projector, volume, &data));
 	}
 	DO(project_noise(s, &data));

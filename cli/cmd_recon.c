@@ -264,7 +264,7 @@ int cmd_recon(const settings *s)
 	DO(truth_load(s, shape, &j.truth));
 	DO(array_new(&j.volume, shape, "the volume"));
 	DO(output_open(&file, s, TOMOS_VOLUME, shape));
-	DO(lib(tomos_backend_open(&j.backend, s->backend.backend)));
+	DO(lib(tomos_backend_open_with(&j.backend, s->backend.backend, &s->device)));
 	say("%s on %s\n", method, tomos_backend_describe(j.backend));
 	DO(recon_run(s, &j, method));
 	DO(recon_finish(s, &j, file));

@@ -78,6 +78,15 @@ static int set_quantity(char *base, const tomos_option *row, const char *option,
 	return DONE;
 }
 
+static int set_size(char *base, const tomos_option *row, const char *option, const char *text)
+{
+	int64_t bytes;
+	if (tomos_size_parse(text, &bytes) != TOMOS_OK)
+		return wrong_usage("--%s: %s", option, tomos_message());
+	memcpy(base + row->offset, &bytes, sizeof bytes);
+	return DONE;
+}
+
 static int set_real(char *base, const tomos_option *row, const char *option, const char *text)
 {
 	double real;
@@ -118,6 +127,8 @@ static int set_one(settings *s, int number, const tomos_option *row, const char 
 	case TOMOS_LENGTH:
 	case TOMOS_ENERGY:
 		return set_quantity(base, row, option, text);
+	case TOMOS_SIZE:
+		return set_size(base, row, option, text);
 	case TOMOS_FLAG:
 		memcpy(base + row->offset, &yes, sizeof yes);
 		return DONE;

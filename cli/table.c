@@ -177,7 +177,7 @@ void row_default(const command *c, int number, const tomos_option *row, char tex
 		memcpy(&real, field, sizeof real);
 	if (own)
 		snprintf(text, 256, "%s", own);
-	else if (row->kind == TOMOS_INT)
+	else if (row->kind == TOMOS_INT || row->kind == TOMOS_SIZE)
 		snprintf(text, 256, "%lld", (long long)*(const int64_t *)(const void *)field);
 	else if (plain && !isinf(real))
 		snprintf(text, 256, "%g", real);

@@ -50,6 +50,7 @@ TOMOS_API const char *tomos_version(void);
 #define TOMOS_FIELD_ANGLE(name) double name;
 #define TOMOS_FIELD_LENGTH(name) double name;
 #define TOMOS_FIELD_ENERGY(name) double name;
+#define TOMOS_FIELD_SIZE(name) int64_t name;
 #define TOMOS_FIELD_FLAG(name) int name;
 #define TOMOS_FIELD_TEXT(name) const char *name;
 #define TOMOS_FIELD_CHOICE(name) const char *name;
@@ -86,7 +87,8 @@ TOMOS_OPTION_GROUPS(TOMOS_OPTIONS)
 
 typedef enum tomos_option_kind {
 	TOMOS_INT, TOMOS_REAL, TOMOS_ANGLE, TOMOS_FLAG, TOMOS_TEXT, TOMOS_CHOICE,
-	TOMOS_INTS, TOMOS_REALS, TOMOS_ANGLES, TOMOS_ARRAY, TOMOS_HISTORY, TOMOS_LENGTH, TOMOS_ENERGY
+	TOMOS_INTS, TOMOS_REALS, TOMOS_ANGLES, TOMOS_ARRAY, TOMOS_HISTORY, TOMOS_LENGTH, TOMOS_ENERGY,
+	TOMOS_SIZE
 } tomos_option_kind;
 
 /* One row of options.def, for programs that make their own interface from the table. */
@@ -105,6 +107,8 @@ TOMOS_API const tomos_option *tomos_options(const char *group, int *count);
 /* A number with its unit, "1.17um", "60 mm", "20keV", into mm and keV; a plain number is taken as it is. */
 TOMOS_API tomos_status tomos_length_parse(const char *text, double *millimetres);
 TOMOS_API tomos_status tomos_energy_parse(const char *text, double *kiloelectronvolts);
+/* "512M", "2G", "1.5 GiB" or a plain number, into bytes; K, M, G and T are powers of 1024. */
+TOMOS_API tomos_status tomos_size_parse(const char *text, int64_t *bytes);
 
 /* ---- grids and scans ---------------------------------------------------------------------- */
 
@@ -359,6 +363,10 @@ TOMOS_API tomos_status tomos_prepare(const tomos_array *data, const tomos_fields
 typedef struct tomos_backend tomos_backend;
 
 TOMOS_API tomos_status tomos_backend_open(tomos_backend **backend, const char *name);
+/* "auto", "cpu", "cuda", "cuda:1"; several devices share the work, "cuda:0,1", and with a limit to their
+ * memory it is done in pieces. Vectors then live in the host's memory. */
+TOMOS_API tomos_status tomos_backend_open_with(
+	tomos_backend **backend, const char *name, const tomos_device_options *options);
 TOMOS_API void tomos_backend_close(tomos_backend *backend);
 TOMOS_API const char *tomos_backend_describe(const tomos_backend *backend);
 TOMOS_API const char *tomos_backend_names(void);  /* "auto|cpu|..." */

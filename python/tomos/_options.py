@@ -16,18 +16,19 @@ from ._arrays import Array, View, any_shape
 from ._library import ArrayStruct, Error, HistoryStruct, check, lib
 
 _KINDS = ("int", "real", "angle", "flag", "text", "choice", "ints", "reals", "angles", "array",
-          "history", "length", "energy")
+          "history", "length", "energy", "size")
 _C_TYPES = {"int": ctypes.c_int64, "real": ctypes.c_double, "angle": ctypes.c_double,
             "flag": ctypes.c_int, "text": ctypes.c_char_p, "choice": ctypes.c_char_p,
             "ints": ctypes.POINTER(ctypes.c_int64), "reals": ctypes.POINTER(ctypes.c_double),
             "angles": ctypes.POINTER(ctypes.c_double), "array": ctypes.POINTER(ArrayStruct),
             "history": ctypes.POINTER(HistoryStruct), "length": ctypes.c_double,
-            "energy": ctypes.c_double}
+            "energy": ctypes.c_double, "size": ctypes.c_int64}
 _HINTS = {"int": int, "real": float, "angle": float, "flag": bool, "text": str, "choice": str,
           "ints": Optional[Union[int, Sequence[int]]], "reals": Optional[Union[float, Sequence[float]]],
           "angles": Optional[Union[float, Sequence[float]]], "array": Optional[Array],
           "history": Optional["History"], "length": Union[float, str],
-          "energy": Union[float, str]}
+          "energy": Union[float, str], "size": Union[int, str]}
+_PARSERS = {"length": lib.length_parse, "energy": lib.energy_parse, "size": lib.size_parse}
 _LISTS = {"ints": np.int64, "reals": np.float64, "angles": np.float64}
 
 
@@ -87,7 +88,7 @@ class History:
 
 
 def _default(kind: str, text: str) -> Any:
-    if kind == "int":
+    if kind in ("int", "size"):
         return int(text)
     if kind in ("real", "length", "energy"):
         return float(text)
@@ -155,9 +156,9 @@ def _set(struct: Any, row: Row, value: Any, degrees: bool) -> None:
             setattr(struct, row.name, os.fsencode(value))
         elif row.kind == "flag":
             setattr(struct, row.name, bool(value))
-        elif row.kind in ("length", "energy") and isinstance(value, str):
+        elif row.kind in _PARSERS and isinstance(value, str):
             setattr(struct, row.name, _quantity(row.kind, value))
-        elif row.kind == "int":
+        elif row.kind in ("int", "size"):
             setattr(struct, row.name, value.__index__())
         else:
             setattr(struct, row.name, math.radians(value) if degrees and row.kind == "angle"
@@ -169,10 +170,9 @@ def _set(struct: Any, row: Row, value: Any, degrees: bool) -> None:
 
 
 def _quantity(kind: str, text: str) -> float:
-    """A number with its unit: "1.17um", "20 keV"."""
-    number = ctypes.c_double()
-    parse = lib.length_parse if kind == "length" else lib.energy_parse
-    check(parse(text.encode(), ctypes.byref(number)))
+    """A number with its unit: "1.17um", "20 keV", "2G"."""
+    number = _C_TYPES[kind]()
+    check(_PARSERS[kind](text.encode(), ctypes.byref(number)))
     return number.value
 
 

@@ -1,6 +1,7 @@
 /* The kinds of backends, opened by name. */
 #include <string.h>
 #include "backend/module.h"
+#include "backend/split/split.h"
 
 /* "auto" takes the first that opens; the cpu, which is built in, always does. */
 #define BACKENDS(B) B("cuda", NULL) B("cpu", &cpu_backend) B("opencl", NULL)
@@ -33,11 +34,24 @@ const char *tomos_backend_names(void)
 	return "auto" BACKENDS(BACKEND_NAME);
 }
 
-static tomos_status open_type(tomos_backend **backend, int index, const char *argument)
+OPTION_VALUES(device_values, TOMOS_DEVICE_OPTIONS);
+
+static tomos_status take_options(SplitOptions *split, const tomos_device_options *options)
 {
-	const BackendType *type = backends[index].type;
-	if (!type)
-		TRY(module_find(backends[index].name, &type));
+	int share;
+	tomos_device_options o = tomos_device_defaults();
+	TRY(options_take(&o, options, "device"));
+	TRY(choice_find("share", device_values.share, o.share, &share));
+	if (o.memory < 0)
+		return fail(TOMOS_BAD_VALUE, "a memory of %lld bytes: it must not be negative",
+			(long long)o.memory);
+	*split = (SplitOptions){o.memory, (SplitShare)share};
+	return TOMOS_OK;
+}
+
+static tomos_status open_plain(
+	tomos_backend **backend, const BackendType *type, const char *argument)
+{
 	TRY(mem_zeroed(backend, 1, sizeof **backend, "a backend"));
 	(*backend)->type = type;
 	tomos_status status = type->open(*backend, argument);
@@ -48,27 +62,66 @@ static tomos_status open_type(tomos_backend **backend, int index, const char *ar
 	return status;
 }
 
-static tomos_status open_auto(tomos_backend **backend)
+/* In pieces where there are several devices or a limit; the cpu has neither. */
+static tomos_status open_type(
+	tomos_backend **backend, int index, const char *argument, const SplitOptions *split)
+{
+	const BackendType *type = backends[index].type;
+	if (!type)
+		TRY(module_find(backends[index].name, &type));
+	bool pieces = split->memory != 0 || strchr(argument, ',');
+	if (type == &cpu_backend || !pieces)
+		return open_plain(backend, type, argument);
+	return split_open_list(backend, type, argument, split);
+}
+
+static tomos_status open_auto(tomos_backend **backend, const SplitOptions *split)
 {
 	tomos_status status = TOMOS_NO_DEVICE;
 	for (int i = 0; i < COUNT(backends) && status != TOMOS_OK; i++)
-		status = open_type(backend, i, "");
+		status = open_type(backend, i, "", split);
 	return status;
 }
 
-/* "cpu", or "cpu:..." with what the backend makes of the rest. */
 tomos_status tomos_backend_open(tomos_backend **backend, const char *name)
 {
+	return tomos_backend_open_with(backend, name, NULL);
+}
+
+/* Refuses limits and shares where they would mean nothing. */
+static tomos_status check_pieces(int index, const char *argument, const SplitOptions *split)
+{
+	const char *name = backends[index].name;
+	if (split->memory != 0 && backends[index].type == &cpu_backend)
+		return fail(TOMOS_BAD_VALUE,
+			"a memory of %lld bytes is for devices with memory of their own; the %s "
+			"backend works in the host's",
+			(long long)split->memory, name);
+	if (split->share != SHARE_AUTO && split->memory == 0 && !strchr(argument, ','))
+		return fail(TOMOS_BAD_VALUE,
+			"'%s' alone, without a limit to its memory, has nothing to share", name);
+	return TOMOS_OK;
+}
+
+/* "cpu", or "cpu:..." with what the backend makes of the rest. */
+tomos_status tomos_backend_open_with(
+	tomos_backend **backend, const char *name, const tomos_device_options *options)
+{
+	SplitOptions split;
+	int index = 0;
 	*backend = NULL;
+	TRY(take_options(&split, options));
 	if (!name || strcmp(name, "auto") == 0)
-		return open_auto(backend);
+		return open_auto(backend, &split);
 	size_t length = strcspn(name, ":");
-	for (int i = 0; i < COUNT(backends); i++)
-		if (strlen(backends[i].name) == length &&
-			memcmp(backends[i].name, name, length) == 0)
-			return open_type(backend, i, name[length] ? name + length + 1 : "");
-	int index;
-	return choice_find("backend", tomos_backend_names(), name, &index);
+	while (index < COUNT(backends) && (strlen(backends[index].name) != length ||
+						  memcmp(backends[index].name, name, length) != 0))
+		index++;
+	if (index == COUNT(backends))
+		return choice_find("backend", tomos_backend_names(), name, &index);
+	const char *argument = name[length] ? name + length + 1 : "";
+	TRY(check_pieces(index, argument, &split));
+	return open_type(backend, index, argument, &split);
 }
 
 void tomos_backend_close(tomos_backend *backend)

@@ -45,6 +45,9 @@ tomos_status plan_make(
 	Plan *plan, const tomos_grid *grid, const tomos_geometry *scan, const KernelModel *choices);
 /* The same for some of the views, in that order. */
 tomos_status plan_part(Plan *part, const Plan *whole, const int64_t *views, int64_t count);
+/* The same for `count` views from `first` on, and of their pixels those of the window. */
+tomos_status plan_crop(
+	Plan *part, const Plan *whole, int64_t first, int64_t count, const Window *window);
 void plan_free(Plan *plan);
 
 typedef enum { FORWARD, ADJOINT } Direction;
@@ -75,6 +78,7 @@ struct tomos_backend {
 struct BackendType {
 	const char *name;
 	int64_t chunk; /* floats of projections that are best filtered and projected at a time */
+	int scratch; /* what kernels may keep for themselves, in arrays of the size they work on */
 	tomos_status (*open)(tomos_backend *backend, const char *argument);
 	void (*close)(tomos_backend *backend);
 	tomos_status (*alloc)(
@@ -91,9 +95,11 @@ struct BackendType {
 	tomos_status (*filter)(tomos_backend *backend, const Filter *filter, int64_t count,
 		const FilterView *views, const float *in, float *out);
 	tomos_status (*sync)(tomos_backend *backend);
+	/* Bytes that are free where its arrays live; NULL where nobody can tell. */
+	tomos_status (*room)(tomos_backend *backend, int64_t *bytes);
 	/* The matrix behind `project`, entry by entry: a row of a ray-driven kernel (ray counted
 	 * [view][row][column]; index NULL: count only), and `project` with powers of the entries (0: 1
-	 * where there is one), for the box of the whole grid. NULL where the backend cannot. */
+	 * where there is one). NULL where the backend cannot. */
 	tomos_status (*row)(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
 		int64_t *index, float *weight, int64_t *count);
 	tomos_status (*power)(tomos_backend *backend, const Projecting *what, int power);

@@ -135,28 +135,65 @@ done:
 	return status;
 }
 
-tomos_status plan_part(Plan *part, const Plan *whole, const int64_t *views, int64_t count)
+/* A plan of the same kind with room for `count` views of `rows` x `columns`. */
+static tomos_status plan_like(
+	Plan *part, const Plan *whole, int64_t rows, int64_t columns, int64_t count)
 {
-	tomos_view *list = NULL;
-	tomos_status status;
 	*part = *whole;
 	part->scan = NULL;
 	part->views = NULL;
 	part->keep = NULL;
-	TRY_OR_DONE(mem_alloc(&list, count, sizeof *list, "the views"));
+	part->model.rows = rows;
+	part->model.columns = columns;
+	tomos_status status;
 	TRY_OR_DONE(mem_alloc(&part->views, count, sizeof *part->views, "the views"));
 	TRY_OR_DONE(mem_zeroed(&part->keep, 1, sizeof *part->keep, "the views"));
-	for (int64_t i = 0; i < count; i++) {
-		list[i] = whole->scan->views[views[i]];
-		part->views[i] = whole->views[views[i]];
-	}
-	TRY_OR_DONE(tomos_geometry_views(
-		&part->scan, whole->scan->rows, whole->scan->columns, list, count));
+	TRY_OR_DONE(geom_new(&part->scan, rows, columns, count));
 done:
-	mem_free(list);
 	if (status != TOMOS_OK)
 		plan_free(part);
 	return status;
+}
+
+tomos_status plan_part(Plan *part, const Plan *whole, const int64_t *views, int64_t count)
+{
+	TRY(plan_like(part, whole, whole->scan->rows, whole->scan->columns, count));
+	for (int64_t i = 0; i < count; i++) {
+		part->scan->views[i] = whole->scan->views[views[i]];
+		part->views[i] = whole->views[views[i]];
+	}
+	return TOMOS_OK;
+}
+
+/* The pixels are counted from the window's corner: as U / D and V / D say where a voxel falls, that is
+ * U - corner D and V - corner D. */
+static void view_crop(KernelView *k, const double corner[2])
+{
+	for (int a = 0; a < 3; a++)
+		k->first[a] += corner[0] * k->u[a] + corner[1] * k->v[a];
+	for (int a = 0; a < 4; a++) {
+		k->column[a] -= corner[0] * k->depth[a];
+		k->row[a] -= corner[1] * k->depth[a];
+	}
+}
+
+tomos_status plan_crop(
+	Plan *part, const Plan *whole, int64_t first, int64_t count, const Window *window)
+{
+	int64_t columns = window->high[0] - window->low[0], rows = window->high[1] - window->low[1];
+	const double corner[2] = {(double)window->low[0], (double)window->low[1]};
+	TRY(plan_like(part, whole, rows, columns, count));
+	double right = corner[0] - 0.5 * (double)(whole->scan->columns - columns);
+	double up = corner[1] - 0.5 * (double)(whole->scan->rows - rows);
+	for (int64_t i = 0; i < count; i++) {
+		tomos_view *view = &part->scan->views[i];
+		*view = whole->scan->views[first + i];
+		add3(view->det, view->det, right, view->u);
+		add3(view->det, view->det, up, view->v);
+		part->views[i] = whole->views[first + i];
+		view_crop(&part->views[i], corner);
+	}
+	return TOMOS_OK;
 }
 
 void plan_free(Plan *plan)

@@ -57,6 +57,9 @@ void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *
  * up; the second then has the status for it, unless there is a failure already. They may be nested. */
 void cancel_begin(void);
 tomos_status cancel_end(tomos_status status, const char *what);
+/* The flag that cuts loops of this thread short now, for threads that work for it; NULL: none. */
+const volatile int *cancel_watched(void);
+bool cancel_raised(const volatile int *flag);
 
 /* Index of `text` in "a|b|c", or -1; the name nearest to a mistyped one (static storage), or "". */
 int choice_index(const char *choices, const char *text);

@@ -40,7 +40,7 @@ static int default_threads(void)
 	return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (int)count;
 }
 
-static bool raised(const volatile int *flag)
+bool cancel_raised(const volatile int *flag)
 {
 	return flag && __atomic_load_n(flag, __ATOMIC_RELAXED) != 0;
 }
@@ -48,7 +48,7 @@ static bool raised(const volatile int *flag)
 static void run_loop(Loop *loop)
 {
 	for (int64_t i; (i = atomic_fetch_add(&loop->next, 1)) < loop->count;)
-		if (!raised(loop->cancel))
+		if (!cancel_raised(loop->cancel))
 			loop->task(loop->user, i);
 }
 
@@ -115,7 +115,7 @@ static void adjust_workers(int wanted)
 void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
 {
 	Loop loop = {.task = task, .user = user, .count = count};
-	loop.cancel = cancel_depth > 0 ? cancel_flag : NULL;
+	loop.cancel = cancel_watched();
 	int threads = tomos_threads();
 	/* A loop inside a loop, or beside one of another thread, runs in its caller alone. */
 	if (count < 2 || threads < 2 || pthread_mutex_trylock(&pool_owner) != 0) {
@@ -144,6 +144,11 @@ void tomos_cancel_on(const volatile int *flag)
 	cancel_flag = flag;
 }
 
+const volatile int *cancel_watched(void)
+{
+	return cancel_depth > 0 ? cancel_flag : NULL;
+}
+
 void cancel_begin(void)
 {
 	cancel_depth++;
@@ -152,7 +157,7 @@ void cancel_begin(void)
 tomos_status cancel_end(tomos_status status, const char *what)
 {
 	cancel_depth--;
-	if (status != TOMOS_OK || !raised(cancel_flag))
+	if (status != TOMOS_OK || !cancel_raised(cancel_flag))
 		return status;
 	return fail(TOMOS_CANCELLED, "%s was cancelled", what);
 }

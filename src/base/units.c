@@ -1,4 +1,4 @@
-/* Lengths and energies as people write them: a number and a unit. */
+/* Lengths, energies and sizes as people write them: a number and a unit. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,6 +13,10 @@ typedef struct {
 static const Unit lengths[] = {{"", 1}, {"mm", 1}, {"um", 1e-3}, {"\xc2\xb5m", 1e-3},
 	{"\xce\xbcm", 1e-3}, {"nm", 1e-6}, {"cm", 10}, {"m", 1000}};
 static const Unit energies[] = {{"", 1}, {"keV", 1}, {"eV", 1e-3}, {"MeV", 1000}};
+
+static const Unit sizes[] = {{"", 1}, {"B", 1}, {"K", 1 << 10}, {"KiB", 1 << 10}, {"M", 1 << 20},
+	{"MiB", 1 << 20}, {"G", 1 << 30}, {"GiB", 1 << 30}, {"T", 1099511627776.0},
+	{"TiB", 1099511627776.0}};
 
 static tomos_status parse(const char *what, const char *names, const Unit *units, int count,
 	const char *text, double *value)
@@ -42,4 +46,15 @@ tomos_status tomos_energy_parse(const char *text, double *kiloelectronvolts)
 {
 	return parse(
 		"an energy", "eV, keV, MeV", energies, COUNT(energies), text, kiloelectronvolts);
+}
+
+tomos_status tomos_size_parse(const char *text, int64_t *bytes)
+{
+	double value;
+	TRY(parse("a size", "K, M, G, T (KiB, MiB, GiB, TiB)", sizes, COUNT(sizes), text, &value));
+	if (value < 0 || value > 9e15)
+		return fail(
+			TOMOS_BAD_VALUE, "'%s' is not a size: it must be 0 to 9e15 bytes", text);
+	*bytes = (int64_t)value;
+	return TOMOS_OK;
 }

@@ -9,6 +9,9 @@ struct tomos_geometry {
 	tomos_view *views;
 };
 
+/* A scan with room for `count` views, to be filled in. */
+tomos_status geom_new(tomos_geometry **scan, int64_t rows, int64_t columns, int64_t count);
+
 /* A box of voxels [low, high) of a grid, in x, y, z. */
 typedef struct {
 	int64_t low[3], high[3];

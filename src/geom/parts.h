@@ -7,9 +7,7 @@
 
 #define LARGEST 1e30 /* of any number of a view or grid: products of a few stay finite */
 
-/* A scan with room for `count` views; when they are filled in, geom_seal checks them, and frees the
- * scan if one is refused. */
-tomos_status geom_new(tomos_geometry **scan, int64_t rows, int64_t columns, int64_t count);
+/* When the views of geom_new are filled in: checks them, and frees the scan if one is refused. */
 tomos_status geom_seal(tomos_geometry **scan);
 tomos_status view_check(const tomos_view *view, int64_t index);
 

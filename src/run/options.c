@@ -33,6 +33,7 @@ static const char *fallback_text(tomos_option_kind kind, const char *field, char
 	const char *given;
 	switch (kind) {
 	case TOMOS_INT:
+	case TOMOS_SIZE:
 		memcpy(&whole, field, sizeof whole);
 		snprintf(text, TEXT, "%lld", (long long)whole);
 		return text;
@@ -70,6 +71,7 @@ static void finish_rows(tomos_option *rows, int count, char (*texts)[TEXT], cons
 #define COUNT_AT_ANGLE(name) 0
 #define COUNT_AT_LENGTH(name) 0
 #define COUNT_AT_ENERGY(name) 0
+#define COUNT_AT_SIZE(name) 0
 #define COUNT_AT_FLAG(name) 0
 #define COUNT_AT_TEXT(name) 0
 #define COUNT_AT_CHOICE(name) 0

@@ -30,6 +30,7 @@ static void check_text(const tomos_option *row, const char *value)
 #define CHECK_REAL(row, o, name) assert_true(strtod(row->fallback, NULL) == o.name);
 #define CHECK_LENGTH(row, o, name) CHECK_REAL(row, o, name)
 #define CHECK_ENERGY(row, o, name) CHECK_REAL(row, o, name)
+#define CHECK_SIZE(row, o, name) CHECK_INT(row, o, name)
 #define CHECK_ANGLE(row, o, name) \
 	assert_true(fabs(strtod(row->fallback, NULL) * RADIANS - o.name) <= 1e-15 * fabs(o.name));
 #define CHECK_FLAG(row, o, name) CHECK_INT(row, o, name)

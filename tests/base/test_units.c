@@ -33,6 +33,35 @@ static void test_units(void **state)
 	check_energy("20", 20);
 }
 
+static void check_size(const char *text, int64_t wanted)
+{
+	int64_t bytes = -1;
+	assert_int_equal(tomos_size_parse(text, &bytes), TOMOS_OK);
+	assert_int_equal(bytes, wanted);
+}
+
+static void test_sizes(void **state)
+{
+	(void)state;
+	int64_t bytes;
+	check_size("512M", 512 << 20);
+	check_size("2G", (int64_t)2 << 30);
+	check_size("1.5 GiB", (int64_t)3 << 29);
+	check_size("4K", 4096);
+	check_size("4 KiB", 4096);
+	check_size("1T", (int64_t)1 << 40);
+	check_size("1 TiB", (int64_t)1 << 40);
+	check_size("100", 100);
+	check_size("7B", 7);
+	check_size("3MiB", 3 << 20);
+	assert_refused(tomos_size_parse("2 gig", &bytes), TOMOS_BAD_VALUE,
+		"the unit 'gig' is not known for a size; it may be K, M, G, T");
+	assert_refused(tomos_size_parse("much", &bytes), TOMOS_BAD_VALUE, "'much' is not a size");
+	assert_refused(tomos_size_parse("-1G", &bytes), TOMOS_BAD_VALUE,
+		"'-1G' is not a size: it must be 0 to 9e15 bytes");
+	assert_refused(tomos_size_parse("1e9T", &bytes), TOMOS_BAD_VALUE, "'1e9T' is not a size");
+}
+
 static void test_refused(void **state)
 {
 	(void)state;
@@ -55,6 +84,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_units),
+		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,7 +129,10 @@ static void power_task(Powers *p, const KernelGrid *grid, int64_t first, int64_t
 {
 	const Projecting *what = p->what;
 	int64_t pixels = what->plan->model.rows * what->plan->model.columns;
-	int64_t before = (grid->low[2] * grid->n[1] + grid->low[1]) * grid->n[0];
+	int64_t nx = what->box.high[0] - what->box.low[0],
+		ny = what->box.high[1] - what->box.low[1];
+	int64_t before =
+		((grid->low[2] - what->box.low[2]) * ny + grid->low[1] - what->box.low[1]) * nx;
 	bool rays = kernel_rows[what->kernel].family == FAMILY_RAY;
 	List list = {.room = 0};
 	tomos_status status = TOMOS_OK;
@@ -153,9 +156,10 @@ static void power_slab(void *user, int64_t index)
 {
 	Powers *p = user;
 	KernelGrid grid = p->grid;
-	int axis = grid.n[2] > 1 ? 2 : 1;
-	grid.low[axis] = grid.n[axis] * index / SLABS;
-	grid.high[axis] = grid.n[axis] * (index + 1) / SLABS;
+	int axis = grid.high[2] - grid.low[2] > 1 ? 2 : 1;
+	int64_t low = grid.low[axis], n = grid.high[axis] - low;
+	grid.low[axis] = low + n * index / SLABS;
+	grid.high[axis] = low + n * (index + 1) / SLABS;
 	if (grid.low[axis] < grid.high[axis])
 		power_task(p, &grid, 0, p->what->count);
 }
@@ -164,13 +168,8 @@ tomos_status cpu_power(tomos_backend *backend, const Projecting *what, int power
 {
 	(void)backend;
 	Powers p = {.what = what, .grid = what->plan->whole, .power = power};
-	for (int a = 0; a < 3; a++)
-		if (what->box.low[a] != p.grid.low[a] || what->box.high[a] != p.grid.high[a])
-			return fail(TOMOS_UNSUPPORTED,
-				"voxels %lld to %lld along %c: powers of entries are for the whole "
-				"grid, 0 to %lld",
-				(long long)what->box.low[a], (long long)what->box.high[a] - 1,
-				"xyz"[a], (long long)p.grid.high[a] - 1);
+	memcpy(p.grid.low, what->box.low, sizeof p.grid.low);
+	memcpy(p.grid.high, what->box.high, sizeof p.grid.high);
 	if (what->direction == FORWARD)
 		parallel_for(what->count, power_view, &p);
 	else

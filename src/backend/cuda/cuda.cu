@@ -104,11 +104,21 @@ static tomos_status take(CudaDevice *d, float **data, int64_t count, const char 
 		cudaGetLastError();
 		cudaMemGetInfo(&free_bytes, &all);
 		return fail(TOMOS_NO_MEMORY,
-			"no memory on the card for %s: %.2f GiB wanted, %.2f of %.2f GiB are free",
+			"no memory on the card for %s: %.2f GiB wanted, %.2f of %.2f GiB are free; "
+			"with a limit (--memory) it works in pieces",
 			what, (double)count * sizeof(float) / (1 << 30),
 			(double)free_bytes / (1 << 30), (double)all / (1 << 30));
 	}
 	return error == cudaSuccess ? TOMOS_OK : cuda_failed(error, "taking memory");
+}
+
+static tomos_status cuda_room(tomos_backend *b, int64_t *bytes)
+{
+	size_t free_bytes = 0, all = 0;
+	TRY(cuda_use(b));
+	CUDA_TRY(cudaMemGetInfo(&free_bytes, &all), "asking for its memory");
+	*bytes = (int64_t)free_bytes;
+	return TOMOS_OK;
 }
 
 static tomos_status cuda_alloc(tomos_backend *b, float **data, int64_t count, const char *what)
@@ -280,6 +290,7 @@ extern const BackendType module_backend;
 const BackendType module_backend = {
 	.name = "cuda",
 	.chunk = 256 << 20,
+	.scratch = 1,
 	.open = cuda_open,
 	.close = cuda_close,
 	.alloc = cuda_alloc,
@@ -292,6 +303,7 @@ const BackendType module_backend = {
 	.filter_close = cuda_filter_close,
 	.filter = cuda_filter,
 	.sync = cuda_sync,
+	.room = cuda_room,
 	.row = NULL,
 	.power = cuda_power,
 	.fill = cuda_fill,

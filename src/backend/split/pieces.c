@@ -1,0 +1,469 @@
+/* Cuts a projection into pieces that fit, several ways, and takes the one that moves least.
+ *
+ * Okitsu et al., Table 1: with C devices, voxels shared out cost sending the views C times, views shared
+ * out cost fetching the volume C times and adding it up; going forward the two change places. Here the
+ * bytes are counted piece by piece, since a slab needs only the pixels that it can reach, and C is
+ * always the same, so that the pieces, and with them the last bits of a result, depend on the memory
+ * alone and not on the number of devices.
+ */
+#include <string.h>
+#include "backend/split/split.h"
+
+enum {
+	PIECES = 16,  /* of the result, where they are not more: work for 8 devices */
+	LAYERS = 128, /* of a volume, of which a band of rows may need some */
+	MODEL = 4,    /* lanes that the model thinks of */
+	BANDS = 64    /* of detector rows; more are tried only if it must be */
+};
+#define MARGIN 1.5
+#define VIEWS_KEPT 100000 /* in all plans of a schedule */
+
+typedef struct {
+	Box *list;
+	int64_t count;
+} Slabs;
+
+/* Detector rows [low, high) that a slab reaches in a view. */
+typedef struct {
+	int64_t low, high;
+} Rows;
+
+/* All that a way of cutting needs to know. */
+typedef struct {
+	const Split *split;
+	const Projecting *what;
+	bool solid;
+	Slabs slabs;
+	Rows *reach; /* [slab][view], going forward: slabs are then what views are made of */
+} Cutting;
+
+int64_t step_voxels(const Step *s)
+{
+	return (s->box.high[0] - s->box.low[0]) * (s->box.high[1] - s->box.low[1]) *
+	       (s->box.high[2] - s->box.low[2]);
+}
+
+static int64_t window_size(const Window *w)
+{
+	return (w->high[0] - w->low[0]) * (w->high[1] - w->low[1]);
+}
+
+int64_t step_pixels(const Step *s)
+{
+	return s->count * window_size(&s->window);
+}
+
+bool step_same_input(const Step *a, const Step *b, Direction direction)
+{
+	if (direction == FORWARD)
+		return memcmp(&a->box, &b->box, sizeof a->box) == 0;
+	return a->first == b->first && a->count == b->count &&
+	       memcmp(&a->window, &b->window, sizeof a->window) == 0;
+}
+
+/* ---- lists that grow ------------------------------------------------------------------------ */
+
+static tomos_status grow(void *list_in_out, int64_t count, int64_t *room, size_t size)
+{
+	void *old, *larger;
+	if (count < *room)
+		return TOMOS_OK;
+	memcpy(&old, list_in_out, sizeof old);
+	TRY(mem_alloc(&larger, 2 * count + 16, size, "a list of pieces"));
+	if (count > 0)
+		memcpy(larger, old, (size_t)count * size);
+	mem_free(old);
+	memcpy(list_in_out, &larger, sizeof larger);
+	*room = 2 * count + 16;
+	return TOMOS_OK;
+}
+
+static tomos_status add_item(Schedule *s, int64_t after)
+{
+	TRY(grow(&s->items, s->item_count, &s->item_room, sizeof *s->items));
+	s->items[s->item_count++] = (Item){.first = s->step_count, .after = after};
+	return TOMOS_OK;
+}
+
+static tomos_status add_step(Schedule *s, const Step *step)
+{
+	TRY(grow(&s->steps, s->step_count, &s->step_room, sizeof *s->steps));
+	s->steps[s->step_count++] = *step;
+	s->items[s->item_count - 1].steps++;
+	return TOMOS_OK;
+}
+
+void schedule_free(Schedule *s)
+{
+	if (!s)
+		return;
+	for (int64_t i = 0; s->plans && i < s->plan_count; i++)
+		if (s->plans[i].scan)
+			plan_free(&s->plans[i]);
+	mem_free(s->plans);
+	mem_free(s->steps);
+	mem_free(s->items);
+	mem_free(s);
+}
+
+/* ---- slabs ---------------------------------------------------------------------------------- */
+
+/* Whole slices, several or one at a time, or rows of one: at least `least` boxes, if there can be so
+ * many, of at most `most` voxels. */
+static tomos_status cut_box(Slabs *slabs, const Box *box, int64_t most, int64_t least)
+{
+	int64_t n[3];
+	for (int a = 0; a < 3; a++)
+		n[a] = box->high[a] - box->low[a];
+	int64_t z_size = min64(most / (n[0] * n[1]), parts_of(n[2], min64(least, n[2])));
+	int64_t z_parts = parts_of(n[2], max64(z_size, 1)), y_parts = 1;
+	if (z_parts == n[2]) {
+		y_parts = parts_of(n[1], min64(most / n[0], n[1]));
+		y_parts = min64(max64(y_parts, parts_of(least, n[2])), n[1]);
+	}
+	slabs->count = z_parts * y_parts;
+	TRY(mem_alloc(&slabs->list, slabs->count, sizeof *slabs->list, "a list of slabs"));
+	for (int64_t i = 0; i < slabs->count; i++) {
+		Box *slab = &slabs->list[i];
+		int64_t z = i / y_parts, y = i % y_parts;
+		*slab = *box;
+		slab->low[2] = box->low[2] + n[2] * z / z_parts;
+		slab->high[2] = box->low[2] + n[2] * (z + 1) / z_parts;
+		slab->low[1] = box->low[1] + n[1] * y / y_parts;
+		slab->high[1] = box->low[1] + n[1] * (y + 1) / y_parts;
+	}
+	return TOMOS_OK;
+}
+
+static Window window_of(const Cutting *c, int64_t view, const Box *box)
+{
+	const Plan *plan = c->what->plan;
+	return geom_window(plan->scan, view, &plan->grid, box, MARGIN);
+}
+
+static Window window_join(const Window *a, const Window *b)
+{
+	Window joined = *a;
+	if (window_size(a) == 0)
+		return *b;
+	for (int i = 0; i < 2 && window_size(b) > 0; i++) {
+		joined.low[i] = min64(a->low[i], b->low[i]);
+		joined.high[i] = max64(a->high[i], b->high[i]);
+	}
+	return joined;
+}
+
+/* ---- back: slabs made of views ---------------------------------------------------------------- */
+
+/* As many views from step->first on as fit with the pixels that all of them together need, or one. */
+static void take_views(const Cutting *c, Step *step, int64_t end)
+{
+	step->count = 0;
+	step->window = (Window){{0, 0}, {0, 0}};
+	for (int64_t view = step->first; view < end; view++) {
+		Window window = window_of(c, view, &step->box);
+		Window joined = window_join(&step->window, &window);
+		if (step->count > 0 && window_size(&joined) * (step->count + 1) > c->split->in)
+			return;
+		step->window = joined;
+		step->count++;
+	}
+}
+
+/* Views that do not fit are cut across the rows. */
+static tomos_status add_views(const Cutting *c, Schedule *s, Step step)
+{
+	int64_t wide = step.window.high[0] - step.window.low[0], end = step.window.high[1];
+	if (window_size(&step.window) == 0)
+		return TOMOS_OK;
+	int64_t high = max64(c->split->in / (wide * step.count), 1);
+	for (int64_t row = step.window.low[1]; row < end; row += high) {
+		step.window.low[1] = row;
+		step.window.high[1] = min64(row + high, end);
+		step.plan = s->step_count;
+		TRY(add_step(s, &step));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status cut_back(const Cutting *c, Schedule *s, int64_t groups)
+{
+	const Projecting *what = c->what;
+	for (int64_t i = 0; i < groups * c->slabs.count; i++) {
+		int64_t group = i / c->slabs.count;
+		int64_t end = what->first + what->count * (group + 1) / groups;
+		Step step = {.box = c->slabs.list[i % c->slabs.count],
+			.first = what->first + what->count * group / groups};
+		TRY(add_item(s, group > 0 ? i - c->slabs.count : -1));
+		for (; step.first < end; step.first += step.count) {
+			take_views(c, &step, end);
+			TRY(add_views(c, s, step));
+		}
+	}
+	s->plan_count = s->step_count;
+	return TOMOS_OK;
+}
+
+/* ---- forward: views, or bands of their rows, made of slabs --------------------------------------- */
+
+static tomos_status find_reach(Cutting *c)
+{
+	const Projecting *what = c->what;
+	TRY(mem_alloc(&c->reach, c->slabs.count * what->count, sizeof *c->reach,
+		"the rows that slabs reach"));
+	for (int64_t i = 0; i < c->slabs.count * what->count; i++) {
+		Window w = window_of(
+			c, what->first + i % what->count, &c->slabs.list[i / what->count]);
+		c->reach[i] = window_size(&w) > 0 ? (Rows){w.low[1], w.high[1]} : (Rows){0, 0};
+	}
+	return TOMOS_OK;
+}
+
+static bool reaches(const Cutting *c, int64_t slab, const Step *step)
+{
+	const Rows *reach = c->reach + slab * c->what->count + step->first - c->what->first;
+	for (int64_t i = 0; i < step->count; i++)
+		if (max64(reach[i].low, step->window.low[1]) <
+			min64(reach[i].high, step->window.high[1]))
+			return true;
+	return false;
+}
+
+typedef struct {
+	int64_t bands, chunks; /* of rows, of views */
+} Blocks;
+
+static Step block_of(const Cutting *c, const Blocks *b, int64_t index)
+{
+	const Projecting *what = c->what;
+	const tomos_geometry *scan = what->plan->scan;
+	int64_t band = index % b->bands, chunk = index / b->bands;
+	Step step = {.window = {{0, scan->rows * band / b->bands},
+			     {scan->columns, scan->rows * (band + 1) / b->bands}},
+		.first = what->first + what->count * chunk / b->chunks};
+	step.count = what->first + what->count * (chunk + 1) / b->chunks - step.first;
+	return step;
+}
+
+static bool spans_y(const Box *box, const Box *all)
+{
+	return box->low[1] == all->low[1] && box->high[1] == all->high[1];
+}
+
+/* Makes one box of two that lie behind each other in memory; false if they do not, or are too large. */
+static bool box_join(const Cutting *c, Box *box, const Box *next)
+{
+	const Box *all = &c->what->box;
+	Box joined = *box;
+	if (box->low[2] == next->low[2] && box->high[1] == next->low[1])
+		joined.high[1] = next->high[1];
+	else if (spans_y(box, all) && spans_y(next, all) && box->high[2] == next->low[2])
+		joined.high[2] = next->high[2];
+	else
+		return false;
+	if (step_voxels(&(Step){.box = joined}) > c->split->in)
+		return false;
+	*box = joined;
+	return true;
+}
+
+/* The slabs that the block can see, as many together as fit. */
+static tomos_status cut_block(const Cutting *c, Schedule *s, Step step, int64_t from, int64_t to)
+{
+	bool open = false;
+	step.plan = s->item_count - 1;
+	for (int64_t i = from; i < to; i++) {
+		const Box *slab = &c->slabs.list[i];
+		if (!reaches(c, i, &step) || (open && box_join(c, &step.box, slab)))
+			continue;
+		if (open)
+			TRY(add_step(s, &step));
+		step.box = *slab;
+		open = true;
+	}
+	return open ? add_step(s, &step) : TOMOS_OK;
+}
+
+static tomos_status cut_forward(const Cutting *c, Schedule *s, int64_t groups, const Blocks *b)
+{
+	int64_t blocks = b->bands * b->chunks, slabs = c->slabs.count;
+	for (int64_t i = 0; i < groups * blocks; i++) {
+		int64_t group = i / blocks;
+		TRY(add_item(s, group > 0 ? i - blocks : -1));
+		TRY(cut_block(c, s, block_of(c, b, i % blocks), slabs * group / groups,
+			slabs * (group + 1) / groups));
+	}
+	s->plan_count = s->item_count;
+	return TOMOS_OK;
+}
+
+/* As few chunks of views as fit with that many bands, `least` blocks in all; false: none fits. */
+static bool count_blocks(const Cutting *c, Blocks *b, int64_t least)
+{
+	const KernelModel *model = &c->what->plan->model;
+	int64_t fit = c->split->out / (parts_of(model->rows, b->bands) * model->columns);
+	if (fit < 1)
+		return false;
+	int64_t chunks = max64(parts_of(c->what->count, fit), parts_of(least, b->bands));
+	b->chunks = min64(chunks, c->what->count);
+	return true;
+}
+
+/* ---- the cheapest ----------------------------------------------------------------------------- */
+
+/* Floats sent and fetched, with what is already there not sent again, and added in the host's memory. */
+static void reckon(Schedule *s)
+{
+	const Step *there[MODEL] = {NULL};
+	bool forward = s->direction == FORWARD;
+	s->cost = 0;
+	for (int64_t i = 0; i < s->item_count; i++) {
+		const Item *item = &s->items[i];
+		const Step *step = &s->steps[item->first], **last = &there[i % MODEL];
+		for (int64_t k = 0; k < item->steps; k++, step++) {
+			if (!*last || !step_same_input(*last, step, s->direction))
+				s->cost += forward ? step_voxels(step) : step_pixels(step);
+			*last = step;
+		}
+		if (item->steps > 0)
+			s->cost += (forward ? step_pixels(step - 1) : step_voxels(step - 1)) *
+				   (item->after < 0 ? 1 : 2);
+	}
+}
+
+static tomos_status new_schedule(Schedule **schedule, const Cutting *c)
+{
+	const Projecting *what = c->what;
+	TRY(mem_zeroed(schedule, 1, sizeof **schedule, "a list of pieces"));
+	Schedule *s = *schedule;
+	s->direction = what->direction;
+	s->solid = c->solid;
+	s->box = what->box;
+	s->first = what->first;
+	s->count = what->count;
+	return TOMOS_OK;
+}
+
+/* Keeps the better of the one just made and the best so far. */
+static tomos_status compete(Schedule **best, Schedule *made, tomos_status status)
+{
+	if (status == TOMOS_OK) {
+		reckon(made);
+		if (!*best || made->cost < (*best)->cost) {
+			Schedule *worse = *best;
+			*best = made;
+			made = worse;
+		}
+	}
+	schedule_free(made);
+	return status;
+}
+
+static tomos_status try_back(Schedule **best, Cutting *c, int64_t groups)
+{
+	Schedule *made = NULL;
+	TRY(cut_box(&c->slabs, &c->what->box, c->split->out, PIECES / groups));
+	tomos_status status = new_schedule(&made, c);
+	if (status == TOMOS_OK)
+		status = cut_back(c, made, groups);
+	mem_free(c->slabs.list);
+	return compete(best, made, status);
+}
+
+static tomos_status try_blocks(Schedule **best, const Cutting *c, int64_t groups, const Blocks *b)
+{
+	Schedule *made = NULL;
+	tomos_status status = new_schedule(&made, c);
+	if (status == TOMOS_OK)
+		status = cut_forward(c, made, groups, b);
+	return compete(best, made, status);
+}
+
+/* Bands of rows need few slabs each, but views need all; so both are tried, and what is between. */
+static tomos_status try_bands(Schedule **best, const Cutting *c, int64_t groups)
+{
+	int64_t rows = c->what->plan->model.rows, most = c->solid ? 1 : rows;
+	for (Blocks b = {.bands = 1}; b.bands <= most; b.bands *= 2) {
+		if (count_blocks(c, &b, PIECES / groups))
+			TRY(try_blocks(best, c, groups, &b));
+		if (*best && b.bands >= BANDS)
+			return TOMOS_OK;
+	}
+	Blocks single = {.bands = most};
+	if (!*best && count_blocks(c, &single, PIECES / groups))
+		TRY(try_blocks(best, c, groups, &single));
+	return TOMOS_OK;
+}
+
+static tomos_status try_forward(Schedule **best, Cutting *c, int64_t groups, int64_t slabs)
+{
+	TRY(cut_box(&c->slabs, &c->what->box, c->split->in, slabs));
+	tomos_status status = find_reach(c);
+	if (status == TOMOS_OK)
+		status = try_bands(best, c, groups);
+	mem_free(c->reach);
+	mem_free(c->slabs.list);
+	return status;
+}
+
+/* Few slices are cut across y, too. */
+static int64_t layers_of(const Box *box)
+{
+	int64_t slices = box->high[2] - box->low[2];
+	return slices < PIECES ? PIECES : min64(slices, LAYERS);
+}
+
+/* Sharing out what the result is made of gives each share a result of its own. */
+static tomos_status try_all(Schedule **best, Cutting *c)
+{
+	bool forward = c->what->direction == FORWARD;
+	SplitShare other = forward ? SHARE_VOXELS : SHARE_VIEWS;
+	int64_t layers = layers_of(&c->what->box);
+	if (c->split->share != other && forward) /* a volume that fits is sent once */
+		TRY(try_forward(best, c, 1, 1));
+	for (int64_t groups = 1; groups <= PIECES; groups *= 4)
+		if (c->split->share == SHARE_AUTO || (c->split->share == other) == (groups > 1))
+			TRY(forward ? try_forward(best, c, groups, layers)
+				    : try_back(best, c, groups));
+	return TOMOS_OK;
+}
+
+static tomos_status check_memory(const Cutting *c)
+{
+	const KernelModel *model = &c->what->plan->model;
+	const Box *box = &c->what->box;
+	int64_t pixels = c->solid ? model->rows * model->columns : model->columns;
+	int64_t least = max64(pixels, box->high[0] - box->low[0]);
+	if (c->split->in >= least)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE,
+		"a memory of %lld bytes is too small for pieces of %lld x %lld x %lld voxels and "
+		"views of %lld x %lld: at least %.0f are needed",
+		(long long)c->split->memory, (long long)(box->high[2] - box->low[2]),
+		(long long)(box->high[1] - box->low[1]), (long long)(box->high[0] - box->low[0]),
+		(long long)model->rows, (long long)model->columns,
+		(double)c->split->memory / (double)max64(c->split->in, 1) * (double)(least + 1));
+}
+
+tomos_status schedule_make(Schedule **schedule, const Split *split, const Projecting *what)
+{
+	Cutting c = {.split = split,
+		.what = what,
+		.solid = what->plan->model.clamp &&
+			 kernel_rows[what->kernel].family == FAMILY_VOXEL};
+	Schedule *best = NULL;
+	tomos_status status;
+	*schedule = NULL;
+	TRY(check_memory(&c));
+	TRY_OR_DONE(try_all(&best, &c));
+	TRY_OR_DONE(mem_zeroed(&best->plans, best->plan_count, sizeof *best->plans, "the pieces"));
+	int64_t views = 0;
+	for (int64_t i = 0; i < best->step_count; i++)
+		views += best->steps[i].count;
+	best->keeps = views <= VIEWS_KEPT;
+	*schedule = best;
+	return TOMOS_OK;
+done:
+	schedule_free(best);
+	return status;
+}

@@ -1,0 +1,210 @@
+/* Opens the devices that share a piece of work, and closes them. */
+#include <stdio.h>
+#include <string.h>
+#include "backend/split/split.h"
+
+enum { MOST_DEVICES = 64 };
+
+/* Where a device cannot say what is free. */
+#define MEMORY_UNKNOWN ((int64_t)1 << 30)
+/* Filtered views are kept in the host's memory, as many as a back projection takes at a time. */
+#define CHUNK ((int64_t)1 << 30)
+
+static tomos_status lane_room(Lane *lane, float **data, int64_t *room, int64_t count)
+{
+	if (*room >= count)
+		return TOMOS_OK;
+	if (*data)
+		lane->child->type->release(lane->child, *data);
+	*data = NULL;
+	*room = 0;
+	TRY(lane->child->type->alloc(lane->child, data, count, "a piece"));
+	*room = count;
+	return TOMOS_OK;
+}
+
+tomos_status lane_out(Lane *lane, int64_t count)
+{
+	return lane_room(lane, &lane->out, &lane->out_room, count);
+}
+
+tomos_status lane_in(Lane *lane, int64_t count)
+{
+	return lane_room(lane, &lane->in, &lane->in_room, count);
+}
+
+tomos_status lane_sum(Lane *lane, int64_t count)
+{
+	if (lane->sum_room >= count)
+		return TOMOS_OK;
+	mem_free(lane->sum);
+	lane->sum_room = 0;
+	TRY(mem_alloc(&lane->sum, count, sizeof *lane->sum, "a piece to be added"));
+	lane->sum_room = count;
+	return TOMOS_OK;
+}
+
+static void lane_close(Lane *lane)
+{
+	if (lane->out)
+		lane->child->type->release(lane->child, lane->out);
+	if (lane->in)
+		lane->child->type->release(lane->child, lane->in);
+	tomos_backend_close(lane->child);
+}
+
+static void split_close(tomos_backend *backend)
+{
+	Split *s = split_of(backend);
+	for (int i = 0; i < s->count; i++)
+		lane_close(&s->lanes[i]);
+	mem_free(s->lanes);
+	pthread_mutex_destroy(&s->lock);
+	mem_free(s);
+}
+
+static tomos_status lane_open(Lane *lane, const BackendType *type, const char *argument)
+{
+	tomos_backend *child;
+	TRY(mem_zeroed(&child, 1, sizeof *child, "a backend"));
+	child->type = type;
+	tomos_status status = type->open(child, argument);
+	if (status == TOMOS_OK)
+		lane->child = child;
+	else
+		mem_free(child);
+	return status;
+}
+
+/* What is free on the fullest device, shared among the names that stand for the same one. */
+static tomos_status find_memory(
+	const Split *s, const char *const *arguments, int devices, int64_t *memory)
+{
+	*memory = MEMORY_UNKNOWN;
+	for (int i = 0; i < devices; i++) {
+		tomos_backend *child = s->lanes[i].child;
+		int64_t room, names = 0;
+		if (!child->type->room)
+			return TOMOS_OK;
+		TRY(child->type->room(child, &room));
+		for (int j = 0; j < devices; j++)
+			names += strcmp(arguments[i], arguments[j]) == 0;
+		room = room / 10 * 9 / names;
+		*memory = i == 0 ? room : min64(*memory, room);
+	}
+	return TOMOS_OK;
+}
+
+/* Most of a lane's memory is the result's, which is fetched once, and the rest is for what streams
+ * through; kernels may keep as much again. */
+static tomos_status set_memory(Split *s, const BackendType *type, const char *const *arguments,
+	int devices, const SplitOptions *options)
+{
+	s->memory = options->memory;
+	if (s->memory == 0)
+		TRY(find_memory(s, arguments, devices, &s->memory));
+	int64_t floats = s->memory / STREAMS / (1 + type->scratch) / (int64_t)sizeof(float);
+	s->in = floats / 4;
+	s->out = floats - s->in;
+	return TOMOS_OK;
+}
+
+static void set_type(Split *s, const BackendType *type)
+{
+	s->type = cpu_backend;
+	s->type.name = type->name;
+	s->type.chunk = CHUNK;
+	s->type.open = NULL;
+	s->type.close = split_close;
+	s->type.project = split_project;
+	s->type.power = type->power ? split_power : NULL;
+	s->type.filter_open = split_filter_open;
+	s->type.filter_close = split_filter_close;
+	s->type.filter = split_filter;
+}
+
+/* Lane i belongs to device i % devices, so that the first items go to different ones. */
+static tomos_status open_lanes(Split *s, const BackendType *type, const char *const *arguments,
+	int devices, const SplitOptions *options)
+{
+	for (; s->count < devices * STREAMS; s->count++)
+		TRY(lane_open(&s->lanes[s->count], type, arguments[s->count % devices]));
+	return set_memory(s, type, arguments, devices, options);
+}
+
+static void describe(tomos_backend *backend, int devices)
+{
+	const Split *s = split_of(backend);
+	snprintf(backend->description, sizeof backend->description,
+		"%d device%s, pieces in %.3g GiB%s: %.70s", devices, devices == 1 ? "" : "s",
+		(double)s->memory / (1 << 30), devices == 1 ? "" : " each",
+		s->lanes[0].child->description);
+}
+
+static tomos_status check_count(int count)
+{
+	if (count < 1 || count > MOST_DEVICES)
+		return fail(TOMOS_BAD_VALUE, "%d devices: work is shared by 1 to %d", count,
+			MOST_DEVICES);
+	return TOMOS_OK;
+}
+
+tomos_status split_open(tomos_backend **backend, const BackendType *type,
+	const char *const *arguments, int count, const SplitOptions *options)
+{
+	Split *s = NULL;
+	tomos_backend *made = NULL;
+	tomos_status status;
+	*backend = NULL;
+	TRY(check_count(count));
+	TRY_OR_DONE(mem_zeroed(&made, 1, sizeof *made, "a backend"));
+	TRY_OR_DONE(mem_zeroed(&s, 1, sizeof *s, "a backend"));
+	TRY_OR_DONE(mem_zeroed(&s->lanes, (int64_t)count * STREAMS, sizeof *s->lanes, "a backend"));
+	pthread_mutex_init(&s->lock, NULL);
+	s->share = options->share;
+	set_type(s, type);
+	made->type = &s->type;
+	made->own = s;
+	status = open_lanes(s, type, arguments, count, options);
+	if (status != TOMOS_OK) {
+		tomos_backend_close(made);
+		return status;
+	}
+	describe(made, count);
+	*backend = made;
+	return TOMOS_OK;
+done:
+	mem_free(s);
+	mem_free(made);
+	return status;
+}
+
+tomos_status split_open_list(tomos_backend **backend, const BackendType *type, const char *list,
+	const SplitOptions *options)
+{
+	const char *arguments[MOST_DEVICES];
+	char *copy;
+	int count = 0;
+	tomos_status status;
+	*backend = NULL;
+	TRY(mem_text(&copy, list));
+	for (char *at = copy; at; count++) {
+		char *comma = strchr(at, ',');
+		if (comma)
+			*comma = 0;
+		if (count < MOST_DEVICES)
+			arguments[count] = at;
+		if (!*at && *list) {
+			status = fail(TOMOS_BAD_VALUE,
+				"%s:%s: devices are named by numbers, as "
+				"%s:0,1",
+				type->name, list, type->name);
+			goto done;
+		}
+		at = comma ? comma + 1 : NULL;
+	}
+	status = split_open(backend, type, arguments, count, options);
+done:
+	mem_free(copy);
+	return status;
+}

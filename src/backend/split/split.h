@@ -1,0 +1,122 @@
+/* One backend made of several: vectors in the host's memory, projections and filters in pieces that
+ * fit into the devices, each device with two streams so that transfers run beside the work. */
+#ifndef SPLIT_H
+#define SPLIT_H
+
+#include <pthread.h>
+#include "backend/backend.h"
+
+/* What is shared out among the devices (Okitsu et al., section 5.1): voxels, so that a back projection
+ * is fetched once but views are sent more often, or views, the other way round. */
+typedef enum { SHARE_AUTO, SHARE_VIEWS, SHARE_VOXELS } SplitShare;
+
+typedef struct {
+	int64_t memory; /* bytes on each device; 0: what is free */
+	SplitShare share;
+} SplitOptions;
+
+/* One child and its memory, driven by one thread at a time. */
+typedef struct {
+	tomos_backend *child;
+	float *out, *in; /* on the device: a piece of the result, and one of what it is made of */
+	int64_t out_room, in_room;
+	float *sum; /* in the host's memory, during a call: a piece that is added to another */
+	int64_t sum_room;
+	int64_t sent; /* the step whose input is there; -1: none */
+} Lane;
+
+typedef struct {
+	BackendType type; /* the cpu's, but for what is done in pieces */
+	Lane *lanes;
+	int count;
+	int64_t memory;  /* bytes on each device */
+	int64_t out, in; /* floats that the pieces of a lane may have */
+	SplitShare share;
+	pthread_mutex_t lock; /* of the lanes: one call at a time */
+} Split;
+
+enum { STREAMS = 2 }; /* lanes per device */
+
+static inline Split *split_of(const tomos_backend *backend)
+{
+	return backend->own;
+}
+
+/* A backend of the devices that the arguments of `type` stand for, which may name one twice. */
+tomos_status split_open(tomos_backend **backend, const BackendType *type,
+	const char *const *arguments, int count, const SplitOptions *options);
+/* The same for a list, "0,1". */
+tomos_status split_open_list(tomos_backend **backend, const BackendType *type, const char *list,
+	const SplitOptions *options);
+
+/* Room for `count` floats in a lane's memory of that kind. */
+tomos_status lane_out(Lane *lane, int64_t count);
+tomos_status lane_in(Lane *lane, int64_t count);
+tomos_status lane_sum(Lane *lane, int64_t count);
+
+/* ---- items of work, shared out among the lanes ---------------------------------------------- */
+
+typedef struct Run Run;
+typedef tomos_status LaneTask(Run *run, void *user, Lane *lane, int64_t item);
+
+/* Does all items, item i on lane i % lanes, in ascending order there; the first failure stops all. */
+tomos_status split_run(Split *split, int64_t items, LaneTask *task, void *user);
+/* For tasks: whether another one failed; waits for an item below one's own, false if it failed. */
+bool run_stopped(Run *run);
+bool run_wait(Run *run, int64_t item);
+
+/* ---- pieces of a projection ----------------------------------------------------------------- */
+
+/* One projection of a child. */
+typedef struct {
+	Box box;
+	int64_t first, count; /* views */
+	Window window;        /* pixels of them */
+	int64_t plan;         /* in the list of plans */
+} Step;
+
+/* A piece of the result and the steps that make it, all on one lane. */
+typedef struct {
+	int64_t first, steps;
+	int64_t after; /* the item that makes a part of the same piece before; -1: none */
+} Item;
+
+typedef struct Schedule Schedule;
+
+struct Schedule {
+	Schedule *next;
+	/* What it is for. */
+	Direction direction;
+	bool solid; /* views must not be cut: what falls between two parts would be lost */
+	Box box;
+	int64_t first, count;
+	/* How it is done. */
+	Step *steps;
+	Item *items;
+	Plan *plans; /* made when first used */
+	int64_t step_count, step_room, item_count, item_room, plan_count;
+	bool keeps;   /* the plans from one call to the next */
+	int64_t cost; /* floats sent, fetched and added */
+};
+
+/* The cheapest way, or the one that the split was told to take. */
+tomos_status schedule_make(Schedule **schedule, const Split *split, const Projecting *what);
+void schedule_free(Schedule *schedule);
+int64_t step_voxels(const Step *step);
+int64_t step_pixels(const Step *step);
+/* Whether two steps take the same input. */
+bool step_same_input(const Step *a, const Step *b, Direction direction);
+
+tomos_status split_project(tomos_backend *backend, const Projecting *what);
+tomos_status split_power(tomos_backend *backend, const Projecting *what, int power);
+tomos_status split_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
+void split_filter_close(tomos_backend *backend, Filter *filter);
+tomos_status split_filter(tomos_backend *backend, const Filter *filter, int64_t count,
+	const FilterView *views, const float *in, float *out);
+
+static inline int64_t parts_of(int64_t n, int64_t size)
+{
+	return (n + size - 1) / size;
+}
+
+#endif
