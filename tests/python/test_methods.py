@@ -186,6 +186,7 @@ class TestRecon:
 INTERRUPT = """
 import sys, threading, time, _thread, signal, os
 import numpy as np, tomos
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where tests run
 tomos.threads(1)
 n = 256
 A = tomos.Projector(tomos.Grid((n, n, n)), tomos.cone(views=400, rows=n, columns=n, source_axis=1000,
