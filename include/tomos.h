@@ -472,6 +472,24 @@ TOMOS_API tomos_status tomos_fbp_transpose(tomos_backend *backend, const tomos_g
 	const tomos_geometry *scan, const tomos_array *volume, const tomos_array *projections,
 	const tomos_analytic_options *options, const tomos_progress *progress);
 
+/* ---- the rotation axis ------------------------------------------------------------------------ */
+
+typedef struct tomos_axis {
+	double column;      /* where the axis falls on the detector, first pixel 0 */
+	double confidence;  /* 0: could be anywhere, 1: nowhere else */
+	int at_edge;        /* 1: best at the end of the range; it may lie beyond */
+	int full_turn;      /* 1: the views go all around */
+	int half;           /* 1: half acquisition, the axis nearer to one edge than a quarter */
+	double low, high;   /* the range */
+	double pairs, vo, sharpness; /* what each way found; NAN where it was not taken */
+} tomos_axis;
+
+/* Parallel rays: from line integrals of one row or more (a few near the middle will do) and the angle
+ * of each view. The backend is for pictures; NULL: the processor. */
+TOMOS_API tomos_status tomos_axis_find(tomos_axis *axis, tomos_backend *backend,
+	const tomos_array *integrals, const double *angles, const tomos_axis_options *options,
+	const tomos_progress *progress);
+
 #ifdef __cplusplus
 }
 #endif

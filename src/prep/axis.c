@@ -1,0 +1,267 @@
+/* The search for the rotation axis: which ways are taken, and what they say together. */
+#include <stdlib.h>
+#include <string.h>
+#include "prep/axis.h"
+
+static int by_angle(const void *a, const void *b)
+{
+	const AxisView *x = a, *y = b;
+	int side = (x->angle > y->angle) - (x->angle < y->angle);
+	return side ? side : (x->view > y->view) - (x->view < y->view);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+tomos_status axis_sort(const AxisProblem *p, AxisView **views, double *step)
+{
+	int64_t count = p->data->shape[0];
+	double *gaps;
+	*views = NULL;
+	TRY(mem_alloc(&gaps, count, sizeof *gaps, "steps between angles"));
+	tomos_status status = mem_alloc(views, count, sizeof **views, "sorted angles");
+	if (status == TOMOS_OK) {
+		for (int64_t i = 0; i < count; i++) {
+			double angle = fmod(p->angles[i], 2 * M_PI);
+			(*views)[i] = (AxisView){angle < 0 ? angle + 2 * M_PI : angle, i};
+		}
+		qsort(*views, (size_t)count, sizeof **views, by_angle);
+		for (int64_t i = 0; i + 1 < count; i++)
+			gaps[i] = (*views)[i + 1].angle - (*views)[i].angle;
+		qsort(gaps, (size_t)(count - 1), sizeof *gaps, by_value);
+		*step = count > 1 ? gaps[(count - 1) / 2] : 0;
+	}
+	mem_free(gaps);
+	return status;
+}
+
+bool axis_full_turn(const AxisView *views, int64_t count, double step)
+{
+	double widest = 2 * M_PI - views[count - 1].angle + views[0].angle;
+	for (int64_t i = 0; i + 1 < count; i++)
+		widest = fmax(widest, views[i + 1].angle - views[i].angle);
+	return widest < fmax(4 * step, 0.1);
+}
+
+double axis_confidence(const double *scores, int64_t count, int64_t best, int64_t apart)
+{
+	double second = -HUGE_VAL, least = HUGE_VAL;
+	for (int64_t i = 0; i < count; i++) {
+		least = fmin(least, scores[i]);
+		if (llabs(i - best) > apart)
+			second = fmax(second, scores[i]);
+	}
+	double spread = scores[best] - least;
+	if (!(spread > 0))
+		return 0;
+	return second < least ? 1 : (scores[best] - second) / spread;
+}
+
+double axis_top(double before, double here, double after)
+{
+	double bend = before - 2 * here + after;
+	double top = bend < 0 ? 0.5 * (before - after) / bend : 0;
+	return fmin(fmax(top, -0.5), 0.5);
+}
+
+/* ---- the ways, one by one and together ---------------------------------------------------- */
+
+OPTION_VALUES(axis_values, TOMOS_AXIS_OPTIONS);
+
+enum { AUTO, PAIRS, VO, SHARPNESS };
+
+#define AGREE 2.0    /* columns that answers may differ by and still mean the same axis */
+#define PICTURES 8.0 /* columns about the others' answer that pictures are made for, unless told */
+
+static tomos_status check_input(const AxisProblem *p)
+{
+	TRY(array_check(p->data, "the line integrals", NULL, ARRAY_READ));
+	TRY(array_finite(p->data, "the line integrals", ""));
+	const int64_t *n = p->data->shape;
+	if (n[0] < 8 || n[2] < 32)
+		return fail(TOMOS_BAD_VALUE,
+			"%lld views of %lld columns: the axis can be found from 8 views of 32 "
+			"columns on",
+			(long long)n[0], (long long)n[2]);
+	if (n[2] > 1 << 20)
+		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to find the axis in",
+			(long long)n[2]);
+	for (int64_t i = 0; i < n[0]; i++)
+		if (!p->angles || !isfinite(p->angles[i]))
+			return fail(TOMOS_BAD_VALUE, "the angle of view %lld is not known",
+				(long long)i);
+	return TOMOS_OK;
+}
+
+static tomos_status take_range(AxisProblem *p, bool full_turn, const tomos_axis_options *o)
+{
+	double last = (double)(p->data->shape[2] - 1);
+	p->low = full_turn ? 0.04 * last : 0.25 * last;
+	p->high = last - p->low;
+	if (o->axis_range_count == 0)
+		return TOMOS_OK;
+	if (o->axis_range_count != 2)
+		return fail(TOMOS_BAD_VALUE, "axis-range has %lld numbers; LOW,HIGH are needed",
+			(long long)o->axis_range_count);
+	p->low = o->axis_range[0];
+	p->high = o->axis_range[1];
+	if (p->low >= 0 && p->high <= last && p->high - p->low >= 2)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE,
+		"axis-range %g,%g: it must lie within 0 to %g and be 2 columns wide at least",
+		p->low, p->high, last);
+}
+
+static void take(tomos_axis *axis, const AxisAnswer *answer)
+{
+	axis->column = answer->column;
+	axis->confidence = fmin(fmax(answer->confidence, 0), 1);
+	axis->at_edge = answer->at_edge;
+}
+
+/* The range around a column, as far as it is in the problem's own. */
+static AxisProblem around(const AxisProblem *p, double column, double reach)
+{
+	AxisProblem near = *p;
+	near.low = fmax(fmin(column - reach, p->high - 2 * reach), p->low);
+	near.high = fmin(near.low + 2 * reach, p->high);
+	return near;
+}
+
+static double middle_of(double a, double b, double c)
+{
+	return fmax(fmin(a, b), fmin(fmax(a, b), c));
+}
+
+/* Half a turn: pairs are few and spectra know nothing of truncation, so a picture is the third opinion,
+ * and where the first two mean different axes the sharper picture decides. */
+static tomos_status combine_half_turn(
+	const AxisProblem *p, AxisAnswer *pairs, AxisAnswer *wedge, tomos_axis *axis)
+{
+	AxisAnswer sharp;
+	bool agree = fabs(pairs->column - wedge->column) <= AGREE;
+	AxisAnswer *first = agree || pairs->confidence >= wedge->confidence ? pairs : wedge;
+	double column = agree ? 0.5 * (pairs->column + wedge->column) : first->column;
+	AxisProblem near = around(p, column, AGREE);
+	TRY(axis_sharpness(&near, false, &sharp));
+	axis->sharpness = sharp.column;
+	take(axis, first);
+	if (!agree) {
+		axis->confidence *= 0.5;
+		axis->column = sharp.at_edge ? column : sharp.column;
+		return TOMOS_OK;
+	}
+	axis->column = middle_of(pairs->column, wedge->column, sharp.column);
+	axis->confidence = fmin(fmax(fmax(pairs->confidence, wedge->confidence), 0), 1);
+	axis->at_edge = pairs->at_edge && wedge->at_edge;
+	return TOMOS_OK;
+}
+
+static tomos_status find_auto(const AxisProblem *p, bool full_turn, tomos_axis *axis)
+{
+	AxisAnswer pairs = {0}, wedge = {0};
+	tomos_status paired = axis_pairs(p, &pairs);
+	if (paired != TOMOS_OK && paired != TOMOS_BAD_VALUE)
+		return paired;
+	if (paired == TOMOS_OK)
+		axis->pairs = pairs.column;
+	if (full_turn && paired == TOMOS_OK) { /* as many pairs as views: nothing is surer */
+		take(axis, &pairs);
+		return TOMOS_OK;
+	}
+	TRY(axis_wedge(p, &wedge));
+	axis->vo = wedge.column;
+	if (paired == TOMOS_OK)
+		return combine_half_turn(p, &pairs, &wedge, axis);
+	take(axis, &wedge);
+	return TOMOS_OK;
+}
+
+/* Far from the axis pictures have less in them, not more of it wrong; so the others say where to look. */
+static tomos_status find_sharpest(
+	const AxisProblem *p, bool full_turn, bool given, tomos_axis *axis, AxisAnswer *answer)
+{
+	AxisProblem near = *p;
+	if (!given) {
+		TRY(find_auto(p, full_turn, axis));
+		near = around(p, axis->column, PICTURES);
+	}
+	double last = (double)(p->data->shape[2] - 1), middle = 0.5 * (near.low + near.high);
+	if (full_turn && (middle < 0.25 * last || middle > 0.75 * last))
+		return fail(TOMOS_UNSUPPORTED,
+			"pictures do not tell the axis of half acquisition (near column %g of %g); "
+			"views half a turn apart do: axis-method pairs",
+			middle, last);
+	TRY(axis_sharpness(&near, full_turn, answer));
+	axis->low = near.low;
+	axis->high = near.high;
+	axis->sharpness = answer->column;
+	return TOMOS_OK;
+}
+
+static tomos_status find_by(
+	const AxisProblem *p, int method, bool full_turn, bool given, tomos_axis *axis)
+{
+	AxisAnswer answer = {0};
+	switch (method) {
+	case PAIRS:
+		TRY(axis_pairs(p, &answer));
+		axis->pairs = answer.column;
+		break;
+	case VO:
+		TRY(axis_wedge(p, &answer));
+		axis->vo = answer.column;
+		break;
+	case SHARPNESS:
+		TRY(find_sharpest(p, full_turn, given, axis, &answer));
+		break;
+	default:
+		return find_auto(p, full_turn, axis);
+	}
+	take(axis, &answer);
+	return TOMOS_OK;
+}
+
+static tomos_status find_in(
+	AxisProblem *p, const tomos_axis_options *o, int method, tomos_axis *axis)
+{
+	AxisView *views;
+	double step, last = (double)(p->data->shape[2] - 1);
+	TRY(axis_sort(p, &views, &step));
+	bool full_turn = axis_full_turn(views, p->data->shape[0], step);
+	mem_free(views);
+	TRY(take_range(p, full_turn, o));
+	*axis = (tomos_axis){.full_turn = full_turn,
+		.low = p->low,
+		.high = p->high,
+		.pairs = NAN,
+		.vo = NAN,
+		.sharpness = NAN};
+	TRY(find_by(p, method, full_turn, o->axis_range_count > 0, axis));
+	axis->half = full_turn && (axis->column < 0.25 * last || axis->column > 0.75 * last);
+	return TOMOS_OK;
+}
+
+tomos_status tomos_axis_find(tomos_axis *axis, tomos_backend *backend, const tomos_array *integrals,
+	const double *angles, const tomos_axis_options *options, const tomos_progress *progress)
+{
+	tomos_axis_options o = tomos_axis_defaults();
+	tomos_backend *own = NULL;
+	int method;
+	TRY(options_take(&o, options, "axis"));
+	AxisProblem p = {integrals, angles, backend, 0, 0};
+	TRY(choice_find("axis-method", axis_values.axis_method, o.axis_method, &method));
+	TRY(check_input(&p));
+	if (!backend)
+		TRY(tomos_backend_open(&own, "cpu"));
+	p.backend = backend ? backend : own;
+	tomos_status status = find_in(&p, &o, method, axis);
+	tomos_backend_close(own);
+	if (status == TOMOS_OK && progress && progress->report &&
+		progress->report(progress->user, "axis", 1, 1, axis->column) != 0)
+		status = fail(TOMOS_CANCELLED, "cancelled while the axis was looked for");
+	return status;
+}

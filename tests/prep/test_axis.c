@@ -1,0 +1,236 @@
+/* The rotation axis: simulated scans of half a turn and a whole one, with noise and rings, off centre and
+ * beside the edge; two measured scans; refusals; memory. */
+#include "prep/prep_test.h"
+#include <unistd.h>
+
+enum { COLUMNS = 200 };
+
+static void spoil(Scene *s, double noise, double rings)
+{
+	uint64_t random = (uint64_t)(1 + s->axis);
+	float ring[COLUMNS];
+	for (int64_t c = 0; c < s->columns; c++)
+		ring[c] = c % 17 == 3 ? (float)(rings * noise_of(&random)) : 0;
+	for (int64_t i = 0; i < s->count; i++)
+		s->data[i] += ring[i % s->columns] + (float)(noise * noise_of(&random));
+}
+
+static tomos_axis find(const Scene *s, const char *method)
+{
+	tomos_axis axis;
+	tomos_axis_options o = tomos_axis_defaults();
+	o.axis_method = method;
+	OK(tomos_axis_find(&axis, NULL, &s->array, s->angles, &o, NULL));
+	printf("  %3.0f degrees, %3lld views, axis %7.2f: %-9s %8.3f (%+.3f), confidence %.2f\n",
+		s->arc, (long long)s->views, s->axis, method, axis.column, axis.column - s->axis,
+		axis.confidence);
+	return axis;
+}
+
+/* What is asked of simulated scans: a tenth of a pixel; a quarter where they are cut off. */
+static void test_simulated(void **state)
+{
+	(void)state;
+	static const struct {
+		int64_t views;
+		double axis, arc, reach, noise, rings;
+		int half;
+		double within;
+	} list[] = {
+		{121, 99.5, 180, 75, 0, 0, 0, 0.1},
+		{121, 104.27, 180, 75, 0.02, 0, 0, 0.1},
+		{121, 82.7, 180, 60, 0.02, 0.05, 0, 0.1},
+		{91, 99.0, 180, 140, 0.01, 0, 0, 0.25}, /* wider than the detector */
+		{240, 104.27, 360, 75, 0.02, 0.05, 0, 0.1},
+		{240, 75.1, 360, 60, 0.02, 0.05, 0, 0.1},
+		{240, 24.3, 360, 160, 0.01, 0.05, 1, 0.1},
+		{240, 178.8, 360, 160, 0.01, 0.05, 1, 0.1},
+	};
+	for (int i = 0; i < COUNT(list); i++) {
+		Scene s = scene_make(list[i].views, CASE_SLOW ? 1 : 2, COLUMNS, list[i].axis,
+			list[i].arc, list[i].reach);
+		spoil(&s, list[i].noise, list[i].rings);
+		tomos_axis axis = find(&s, "auto");
+		assert_true(fabs(axis.column - s.axis) < list[i].within);
+		assert_true(axis.confidence > 0.2 && axis.confidence <= 1);
+		assert_int_equal(axis.half, list[i].half);
+		assert_int_equal(axis.full_turn, list[i].arc > 180);
+		assert_int_equal(axis.at_edge, 0);
+		scene_free(&s);
+	}
+}
+
+/* Each way on its own, and the same bits for any number of threads. */
+static void test_methods(void **state)
+{
+	(void)state;
+	static const char *const methods[] = {"pairs", "vo", "sharpness"};
+	Scene s = scene_make(121, 1, COLUMNS, 103.3, 180, 75);
+	spoil(&s, 0.01, 0);
+	for (int i = 0; i < 3; i++) {
+		OK(tomos_set_threads(1));
+		tomos_axis one = find(&s, methods[i]);
+		OK(tomos_set_threads(3));
+		tomos_axis three = find(&s, methods[i]);
+		OK(tomos_set_threads(0));
+		assert_true(fabs(one.column - s.axis) < 0.2);
+		assert_true(one.column == three.column && one.confidence == three.confidence);
+	}
+	scene_free(&s);
+	s = scene_make(180, 1, COLUMNS, 103.3, 360, 75);
+	assert_true(fabs(find(&s, "sharpness").column - s.axis) < 0.1);
+	scene_free(&s);
+}
+
+/* A range that ends before the axis says so. */
+static void test_range(void **state)
+{
+	(void)state;
+	Scene s = scene_make(181, 1, COLUMNS, 110.2, 180, 75);
+	static const double low[] = {80, 100}, about[] = {105, 115};
+	tomos_axis axis;
+	tomos_axis_options o = tomos_axis_defaults();
+	o.axis_method = "pairs";
+	o.axis_range = low, o.axis_range_count = 2;
+	OK(tomos_axis_find(&axis, NULL, &s.array, s.angles, &o, NULL));
+	assert_true(axis.low == 80 && axis.high == 100);
+	assert_true(axis.at_edge || axis.confidence < 0.3);
+	o.axis_range = about;
+	OK(tomos_axis_find(&axis, NULL, &s.array, s.angles, &o, NULL));
+	assert_true(fabs(axis.column - 110.2) < 0.1 && !axis.at_edge);
+	scene_free(&s);
+}
+
+/* ---- measured scans -------------------------------------------------------------------------- */
+
+static float *read_frames(
+	tomos_scan *scan, tomos_frames which, int64_t count, const tomos_scan_info *info)
+{
+	float *data = malloc((size_t)(count * info->rows * info->columns) * sizeof *data);
+	OK(tomos_scan_read(scan, which, 0, count, 0, info->rows, data));
+	return data;
+}
+
+static void measured(const char *name, double truth)
+{
+	const char *folder = getenv("TOMOS_DATA");
+	char path[512];
+	tomos_scan *scan;
+	tomos_scan_info info;
+	tomos_axis axis;
+	snprintf(path, sizeof path, "%s/%s", folder ? folder : ".", name);
+	if (!folder || access(path, R_OK) != 0) {
+		print_message("skipped: there is no %s (TOMOS_DATA is '%s')\n", name,
+			folder ? folder : "");
+		skip();
+	}
+	OK(tomos_scan_open(&scan, path, NULL));
+	OK(tomos_scan_describe(scan, &info));
+	float *views = read_frames(scan, TOMOS_VIEWS, info.views, &info);
+	float *flats = read_frames(scan, TOMOS_FLATS, info.flats, &info);
+	float *darks = read_frames(scan, TOMOS_DARKS, info.darks, &info);
+	double *angles = malloc((size_t)info.views * sizeof *angles);
+	OK(tomos_scan_angles(scan, angles));
+	tomos_scan_close(scan);
+	tomos_array data = tomos_array_of(views, info.views, info.rows, info.columns);
+	tomos_array flat = tomos_array_of(flats, info.flats, info.rows, info.columns);
+	tomos_array dark = tomos_array_of(darks, info.darks, info.rows, info.columns);
+	tomos_fields fields = {&flat, &dark, NULL, 0};
+	OK(tomos_prepare(&data, &fields, NULL, &data, NULL, NULL));
+	OK(tomos_axis_find(&axis, NULL, &data, angles, NULL, NULL));
+	printf("  %s: %.3f (pairs %.3f, vo %.3f, sharpness %.3f), confidence %.2f\n", name,
+		axis.column, axis.pairs, axis.vo, axis.sharpness, axis.confidence);
+	assert_true(fabs(axis.column - truth) < 0.25);
+	free(views), free(flats), free(darks), free(angles);
+}
+
+static void test_tooth(void **state)
+{
+	(void)state;
+	measured("tooth/tooth.h5", 296);
+}
+
+static void test_wire(void **state)
+{
+	(void)state;
+	measured("i13_24737_tiff", 86);
+}
+
+/* ---- refusals, memory ------------------------------------------------------------------------ */
+
+static void test_refused(void **state)
+{
+	(void)state;
+	tomos_axis axis;
+	tomos_axis_options o = tomos_axis_defaults();
+	Scene s = scene_make(40, 1, 64, 31.5, 180, 25), turn = scene_make(80, 1, 64, 8, 360, 50);
+	tomos_array few = tomos_array_of(s.data, 4, 1, 64);
+	double wide[] = {-1, 40, 50}, bad[40] = {NAN};
+#define NO(scene, given, words) \
+	REFUSED(tomos_axis_find(&axis, NULL, &(scene).array, (scene).angles, given, NULL), \
+		TOMOS_BAD_VALUE, words)
+	REFUSED(tomos_axis_find(&axis, NULL, NULL, s.angles, NULL, NULL), TOMOS_BAD_VALUE,
+		"no array for the line integrals");
+	REFUSED(tomos_axis_find(&axis, NULL, &few, s.angles, NULL, NULL), TOMOS_BAD_VALUE,
+		"4 views of 64 columns");
+	REFUSED(tomos_axis_find(&axis, NULL, &s.array, NULL, NULL, NULL), TOMOS_BAD_VALUE,
+		"the angle of view 0 is not known");
+	REFUSED(tomos_axis_find(&axis, NULL, &s.array, bad, NULL, NULL), TOMOS_BAD_VALUE,
+		"the angle of view 0 is not known");
+	o.axis_range = wide, o.axis_range_count = 3;
+	NO(s, &o, "axis-range has 3 numbers");
+	o.axis_range_count = 2;
+	NO(s, &o, "axis-range -1,40: it must lie within 0 to 63");
+	o = tomos_axis_defaults(), o.axis_method = "eye";
+	NO(s, &o, "axis-method 'eye' is not known");
+	for (int i = 0; i < 40; i++)
+		bad[i] = 0.01 * i; /* 23 degrees */
+	o.axis_method = "pairs";
+	REFUSED(tomos_axis_find(&axis, NULL, &s.array, bad, &o, NULL), TOMOS_BAD_VALUE,
+		"no two of the 40 views are half a turn apart");
+	REFUSED(tomos_axis_find(&axis, NULL, &s.array, bad, NULL, NULL), TOMOS_BAD_VALUE,
+		"the views cover 22.92 of 180 degrees");
+	o.axis_method = "sharpness";
+	REFUSED(tomos_axis_find(&axis, NULL, &turn.array, turn.angles, &o, NULL), TOMOS_UNSUPPORTED,
+		"pictures do not tell the axis of half acquisition");
+	s.data[100] = NAN;
+	NO(s, NULL, "the line integrals has 1 value that is not finite");
+#undef NO
+	scene_free(&s);
+	scene_free(&turn);
+}
+
+static void test_memory(void **state)
+{
+	(void)state;
+	Scene s = scene_make(40, 1, 64, 31.5, 180, 25);
+	tomos_axis axis;
+	int failures = 0;
+	for (;; failures++) {
+		int64_t before = mem_live();
+		mem_fail_nth(failures + 1);
+		tomos_status status = tomos_axis_find(&axis, NULL, &s.array, s.angles, NULL, NULL);
+		mem_fail_nth(0);
+		assert_int_equal(mem_live(), before);
+		if (status == TOMOS_OK)
+			break;
+		assert_int_equal(status, TOMOS_NO_MEMORY);
+		assert_true(failures < 5000);
+	}
+	assert_true(failures >= 15);
+	scene_free(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_simulated),
+		cmocka_unit_test(test_methods),
+		cmocka_unit_test(test_range),
+		cmocka_unit_test(test_tooth),
+		cmocka_unit_test(test_wire),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_memory),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
