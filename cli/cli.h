@@ -236,6 +236,32 @@ typedef struct plot {
 } plot;
 int plot_write(const char *path, const plot *p, const tomos_file_options *options);
 
+/* Letters ten dots high, the upper left corner of the first at (x, y). */
+void picture_text(float *dots, int64_t wide, int64_t high, int64_t x, int64_t y, const char *words,
+	float grey);
+
+/* ---- scans as measured ---------------------------------------------------------------------- */
+
+typedef struct measured {
+	tomos_scan *scan;
+	tomos_scan_info info;
+	double *angles; /* NULL: not known */
+	bool point_source;
+	double *places, *shift_x, *shift_y;
+	tomos_array data, flats, darks;
+	tomos_fields fields;
+	tomos_prep_options prep; /* with what the file says where the command line does not */
+} measured;
+
+int measured_open(const settings *s, const char *path, measured *m);
+/* Some rows of all views, with the flats and darks that belong to them. */
+int measured_read(measured *m, int64_t row, int64_t rows);
+/* Prepares what was read; the result takes its place in m->data. */
+int measured_prepare(measured *m, const tomos_progress *progress);
+void measured_close(measured *m);
+/* The axis, found from what was prepared, and what is said about it. */
+int measured_axis(const settings *s, const measured *m, tomos_backend *backend, tomos_axis *axis);
+
 /* Prints the four measures. */
 int difference_print(const tomos_array *truth, const tomos_array *other, tomos_difference *d);
 

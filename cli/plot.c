@@ -33,21 +33,33 @@ static void dot(canvas *c, double x, double y, float grey)
 		c->dots[j * WIDE + i] = grey;
 }
 
-static void letter(canvas *c, int x, int y, char sign)
+static unsigned dots_of(char sign)
 {
 	for (int k = 0; k < COUNT(font); k++)
-		for (int bit = 0; font[k].letter == toupper((unsigned char)sign) && bit < 15; bit++)
-			for (int d = 0; (font[k].dots >> (14 - bit) & 1) && d < DOT * DOT; d++)
-				dot(c, x + bit % 3 * DOT + d % DOT, y + bit / 3 * DOT + d / DOT, 0);
+		if (font[k].letter == toupper((unsigned char)sign))
+			return font[k].dots;
+	return 0;
+}
+
+void picture_text(float *dots, int64_t wide, int64_t high, int64_t x, int64_t y, const char *words,
+	float grey)
+{
+	for (; *words; words++, x += 4 * DOT)
+		for (int i = 0; i < 15 * DOT * DOT; i++) {
+			int bit = i / (DOT * DOT), d = i % (DOT * DOT);
+			int64_t column = x + bit % 3 * DOT + d % DOT,
+				row = y + bit / 3 * DOT + d / DOT;
+			if ((dots_of(*words) >> (14 - bit) & 1) && column >= 0 && column < wide &&
+				row >= 0 && row < high)
+				dots[row * wide + column] = grey;
+		}
 }
 
 /* Left end at x, or right end where it is to the right. */
 static void text(canvas *c, int x, int y, const char *words, bool right)
 {
-	const int step = 4 * DOT;
-	x -= right ? step * (int)strlen(words) : 0;
-	for (; *words; words++, x += step)
-		letter(c, x, y, *words);
+	x -= right ? 4 * DOT * (int)strlen(words) : 0;
+	picture_text(c->dots, WIDE, c->high, x, y, words, 0);
 }
 
 static void line(canvas *c, double x0, double y0, double x1, double y1, float grey, int dash)

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# tomos prep and tomos center, as they are typed: simulated scans, refusals, a measured scan if there is one.
+set -euo pipefail
+tomos=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+fail() {
+	echo "test_prep_command: $*"
+	exit 1
+}
+
+# The words in $1 are what the command that follows ends with, with status $2.
+refused() {
+	local words=$1 status=$2 code=0
+	shift 2
+	"$tomos" "$@" >out 2>&1 || code=$?
+	[ "$code" = "$status" ] || fail "$*: status $code, not $status: $(cat out)"
+	grep -qF -- "$words" out || fail "$*: '$words' is not in: $(cat out)"
+}
+
+near() {
+	awk -v a="$1" -v b="$2" -v d="$3" 'BEGIN { exit !(a - b < d && b - a < d) }' ||
+		fail "$1 is not within $3 of $2"
+}
+
+for arc in 180 360; do
+	"$tomos" project shepp-logan-2d-modified --columns 128 --rows 1 --views 120 --arc $arc \
+		--axis 66.3 --pixel 0.017 --samples 4 --noise 0.005 -o scan$arc.h5 -q
+	near "$("$tomos" center scan$arc.h5 -q)" 66.3 0.1
+done
+"$tomos" center scan180.h5 --axis-method vo --axis-range 60,72 --sweep 64:68:0.5 --sheet s.png >out
+grep -q "axis at column 66" out || fail "center says $(cat out)"
+[ "$(head -c 4 s.png | tail -c 3)" = PNG ] || fail "the sheet is no picture"
+
+# Line integrals go through.
+"$tomos" prep scan180.h5 --rings titarenko --bad-views 3,4 --leave-out -o less.h5 -q
+"$tomos" info less.h5 | grep -q "118 views" || fail "two views should be left out"
+"$tomos" prep scan180.h5 -o same.h5 -q
+"$tomos" compare scan180.h5 same.h5 --max 1e-7 >out || fail "prep without steps: $(cat out)"
+
+refused "phase retrieval: pixel is 0 mm" 2 prep scan180.h5 --phase paganin -o p.h5
+refused "the unit 'keV' is not known for a length" 2 prep scan180.h5 --pixel 20keV -o p.h5
+refused "step 'polish' is not known" 2 prep scan180.h5 --steps polish -o p.h5
+refused "is not FROM:TO:STEP" 2 center scan180.h5 --sweep 60-70
+refused "is not within columns 0 to 127" 2 center scan180.h5 --sweep 60:700:10
+refused "--sheet has no effect without --sweep" 2 center scan180.h5 --sheet a.png
+refused "--row: 1 is not between 0 and 0" 2 center scan180.h5 --row 1
+refused "axis-range 60,61" 2 center scan180.h5 --axis-range 60,61
+"$tomos" project ball --geometry fan --source-axis 5 --source-detector 9 --columns 64 --views 60 \
+	-o fan.h5 -q
+refused "the axis is found from parallel rays only" 1 center fan.h5
+[ ! -e p.h5 ] || fail "a refused command left its output"
+
+tooth=${TOMOS_DATA:-.}/tooth/tooth.h5
+[ -r "$tooth" ] || { echo "without the measured scan: there is no $tooth"; exit 0; }
+near "$("$tomos" center "$tooth" -q)" 296 0.25
+"$tomos" prep "$tooth" --zingers both --rings vo --bin 2 -o tooth.h5 >out
+grep -q "axis at column" out || fail "prep says nothing of the axis: $(cat out)"
+"$tomos" recon tooth.h5 -o slice.h5 -q
