@@ -6,7 +6,8 @@ set(TOMOS_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100-real 12
 option(TOMOS_OPENCL "build the OpenCL backend, where there are headers and a loader for it" ON)
 
 function(tomos_add_module name)
-	add_library(tomos_${name} MODULE ${ARGN} src/backend/module/link.c src/backend/module/pack.c)
+	file(GLOB shared CONFIGURE_DEPENDS src/backend/module/*.c)
+	add_library(tomos_${name} MODULE ${ARGN} ${shared} src/base/fft.c)
 	target_include_directories(tomos_${name} PRIVATE include src)
 	target_compile_definitions(tomos_${name} PRIVATE _GNU_SOURCE)
 	set_target_properties(tomos_${name} PROPERTIES C_VISIBILITY_PRESET hidden
@@ -50,7 +51,7 @@ if(TOMOS_OPENCL)
 		file(GLOB OPENCL_SOURCES CONFIGURE_DEPENDS src/backend/opencl/*.c)
 		file(GLOB OPENCL_TEXTS CONFIGURE_DEPENDS
 			src/backend/opencl/*.cl src/backend/opencl/*.def src/kernel/*)
-		tomos_add_module(opencl ${OPENCL_SOURCES} src/base/fft.c)
+		tomos_add_module(opencl ${OPENCL_SOURCES})
 		target_link_libraries(tomos_opencl PRIVATE tomos_flags OpenCL::OpenCL m)
 		foreach(name vector project filter)
 			tomos_embed(${name})

@@ -1,6 +1,7 @@
 /* The OpenCL backend's own ways: how devices are named and refused, its addresses, its failures. */
 #include "backend/backend.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -211,7 +212,16 @@ static void addresses(void **state)
 	tomos_backend_close(backend);
 }
 
-enum { COLUMNS = 16, VIEWS = 12 };
+enum { COLUMNS = 16, VIEWS = 12, PIXELS = VIEWS * COLUMNS };
+
+static tomos_geometry *small_scan(void)
+{
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_geometry *scan;
+	o.columns = COLUMNS, o.views = VIEWS;
+	OK(tomos_geometry_make(&scan, &o));
+	return scan;
+}
 
 static tomos_status project_and_back(const tomos_geometry *scan, float *x, float *y)
 {
@@ -236,12 +246,9 @@ static tomos_status project_and_back(const tomos_geometry *scan, float *x, float
 static void host_memory(void **state)
 {
 	(void)state;
-	tomos_scan_options o = tomos_scan_defaults();
-	tomos_geometry *scan;
-	float x[COLUMNS * COLUMNS] = {0}, y[VIEWS * COLUMNS];
-	o.columns = COLUMNS, o.views = VIEWS;
+	tomos_geometry *scan = small_scan();
+	float x[COLUMNS * COLUMNS] = {0}, y[PIXELS];
 	x[COLUMNS / 2 * COLUMNS + COLUMNS / 2] = 1;
-	OK(tomos_geometry_make(&scan, &o));
 	int64_t live = mem_live(), nth = 0;
 	tomos_status status;
 	do {
@@ -256,10 +263,64 @@ static void host_memory(void **state)
 	tomos_geometry_free(scan);
 }
 
+typedef struct {
+	const tomos_op *op;
+	tomos_array image, data;
+	tomos_status status;
+} Caller;
+
+static void *call(void *user)
+{
+	Caller *caller = user;
+	caller->status = TOMOS_OK;
+	for (int i = 0; i < 20 && caller->status == TOMOS_OK; i++)
+		caller->status = tomos_op_forward(caller->op, &caller->image, &caller->data);
+	return NULL;
+}
+
+/* Threads that share an operator get each their own result; sums of rays are the same every time. */
+static void callers(void **state)
+{
+	(void)state;
+	enum { THREADS = 4 };
+	tomos_geometry *scan = small_scan();
+	tomos_backend *backend;
+	tomos_op *op;
+	tomos_grid grid;
+	pthread_t threads[THREADS];
+	Caller list[THREADS];
+	Case c = {.state = 4};
+	float *x = case_data(&c, THREADS * COLUMNS * COLUMNS), y[THREADS][PIXELS], wanted[PIXELS];
+	OK(tomos_grid_centred(&grid, COLUMNS, COLUMNS, 1, 1));
+	OK(tomos_backend_open(&backend, "opencl"));
+	OK(tomos_op_projector(&op, backend, &grid, scan, NULL));
+	for (int i = 0; i < THREADS; i++) {
+		float *image = x + (ptrdiff_t)i * COLUMNS * COLUMNS;
+		list[i] = (Caller){.op = op,
+			.image = tomos_array_of(image, 1, COLUMNS, COLUMNS),
+			.data = tomos_array_of(y[i], VIEWS, 1, COLUMNS)};
+		assert_int_equal(pthread_create(&threads[i], NULL, call, &list[i]), 0);
+	}
+	for (int i = 0; i < THREADS; i++) {
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+		OK(list[i].status);
+	}
+	for (int i = 0; i < THREADS; i++) {
+		tomos_array alone = tomos_array_of(wanted, VIEWS, 1, COLUMNS);
+		OK(tomos_op_forward(op, &list[i].image, &alone));
+		assert_memory_equal(y[i], wanted, sizeof wanted);
+	}
+	free(x);
+	tomos_op_free(op);
+	tomos_geometry_free(scan);
+	tomos_backend_close(backend);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(drivers), cmocka_unit_test(numbers),
-		cmocka_unit_test(addresses), cmocka_unit_test(host_memory)};
+		cmocka_unit_test(addresses), cmocka_unit_test(host_memory),
+		cmocka_unit_test(callers)};
 	if (strcmp(test_backend(), "opencl") != 0) {
 		printf("TOMOS_TEST_BACKEND does not name opencl\n");
 		return SKIPPED;

@@ -2,6 +2,11 @@
 #include "backend/cuda/cuda.h"
 #include <cufft.h>
 
+extern "C" {
+#include "backend/module/rows.h"
+#include "base/fft.h"
+}
+
 enum { THREADS = 256, BATCH_FLOATS = 32 << 20, MOST = 65535 };
 
 struct Filter {
@@ -15,9 +20,9 @@ struct Filter {
 	float *fade;     /* of the padding, from the detector's edge outwards */
 	float *rows;
 	cufftComplex *spectra;
-	FilterView *views; /* on the card, their weights in `weights` */
-	float *weights;
-	int64_t room; /* views */
+	KernelRowView *views;
+	float *weights; /* of the views' columns */
+	int64_t room;   /* views */
 };
 
 static tomos_status fft_failed(cufftResult result, int64_t length)
@@ -35,20 +40,6 @@ static tomos_status fft_failed(cufftResult result, int64_t length)
 	} while (0)
 
 /* ---- making ------------------------------------------------------------------------------- */
-
-/* The next even length without a prime factor above 7. */
-static int64_t fast_length(int64_t least)
-{
-	for (int64_t n = least + least % 2;; n += 2) {
-		int64_t rest = n;
-		static const int primes[] = {2, 3, 5, 7};
-		for (int i = 0; i < COUNT(primes); i++)
-			while (rest % primes[i] == 0)
-				rest /= primes[i];
-		if (rest == 1)
-			return n;
-	}
-}
 
 static tomos_status send(tomos_backend *b, float **there, const float *here, int64_t count)
 {
@@ -120,15 +111,9 @@ static tomos_status make_taps(tomos_backend *b, Filter *f)
 static tomos_status make_fade(tomos_backend *b, Filter *f)
 {
 	float *fade;
-	int64_t m = f->spec.margin;
-	TRY(mem_alloc(&fade, m + 1, sizeof *fade, "the padding"));
-	for (int64_t i = 0; i < m; i++)
-		fade[i] = f->spec.padding == PADDING_EDGE
-				  ? 1
-				  : (float)(0.5 *
-					    (1 + cos(M_PI * ((double)i + 1) / (double)(m + 1))));
-	fade[m] = 0;
-	tomos_status status = send(b, &f->fade, fade, m + 1);
+	TRY(mem_alloc(&fade, f->spec.margin + 1, sizeof *fade, "the padding"));
+	rows_fade(&f->spec, fade);
+	tomos_status status = send(b, &f->fade, fade, f->spec.margin + 1);
 	mem_free(fade);
 	return status;
 }
@@ -153,7 +138,7 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 	f->spec = *spec;
 	int64_t wide = spec->columns + spec->margin;
 	bool transforms = spec->kernel && !spec->direct;
-	f->length = transforms ? fast_length(2 * wide) : wide + spec->margin;
+	f->length = transforms ? fft_length(2 * wide) : wide + spec->margin;
 	if (f->length > 1 << 28)
 		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to filter",
 			(long long)spec->columns);
@@ -201,82 +186,26 @@ void cuda_filter_close(tomos_backend *backend, Filter *f)
 /* ---- running ------------------------------------------------------------------------------ */
 
 typedef struct {
-	FilterSpec spec;
-	int64_t length, first, rows, fine; /* rows of this batch, from `first` on */
-	const FilterView *views;
-	const float *fade, *response, *in;
+	KernelRows rows;
+	int64_t first, count, fine; /* rows of this batch, from `first` on */
+	const KernelRowView *views;
+	const float *weights, *fade, *taps, *in;
 	float *packed; /* rows of length + 2 */
 	float *out;
 } Filtering;
 
-/* A pixel between the pixels of an image, 0 beyond it. */
-static __device__ float bilinear(
-	const FilterSpec *spec, const float *image, double column, double row)
-{
-	if (!(column > -1 && row > -1 && column < (double)spec->seen && row < (double)spec->rows))
-		return 0;
-	double c0 = floor(column), r0 = floor(row), sum = 0;
-	for (int j = 0; j < 4; j++) {
-		int64_t c = (int64_t)c0 + (j & 1), r = (int64_t)r0 + (j >> 1);
-		double share = (j & 1 ? column - c0 : 1 - (column - c0)) *
-			       (j & 2 ? row - r0 : 1 - (row - r0));
-		if (c >= 0 && r >= 0 && c < spec->seen && r < spec->rows)
-			sum += share * image[r * spec->seen + c];
-	}
-	return (float)sum;
-}
-
-static __device__ float take_pixel(
-	const FilterSpec *spec, const FilterView *view, int64_t row, int64_t i, const float *image)
-{
-	if (!view->mapped) {
-		int64_t c = i - spec->before;
-		return c >= 0 && c < spec->seen ? image[row * spec->seen + c] : 0;
-	}
-	const double *m = view->map;
-	double c = (double)i, r = (double)row, depth = m[6] * c + m[7] * r + m[8];
-	double column = (m[0] * c + m[1] * r + m[2]) / depth;
-	if (spec->padding != PADDING_ZERO) /* beyond the detector its edge goes on */
-		column = fmin(fmax(column, 0.0), (double)(spec->seen - 1));
-	return bilinear(spec, image, column, (m[3] * c + m[4] * r + m[5]) / depth);
-}
-
-static __device__ float weight_of(const FilterView *view, int64_t row, int64_t c)
-{
-	if (view->distance == 0)
-		return view->column_weight[c];
-	double v = ((double)row - view->foot_row) * view->dv;
-	float near2 = (float)((view->distance * view->distance + v * v) /
-			      (view->distance * view->distance));
-	float u = (float)(((double)c - view->foot_column) * view->du / view->distance);
-	return view->column_weight[c] / sqrtf(near2 + u * u);
-}
-
-/* Rows taken, weighted and continued: to the right directly, to the left at the end, where a periodic
- * transform looks for it. */
 static __global__ void prepare_rows(const __grid_constant__ Filtering f)
 {
-	int64_t index = f.first + blockIdx.y, n = f.spec.columns, m = f.spec.margin;
+	int64_t index = f.first + blockIdx.y, view = index / f.rows.rows;
 	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-	if (i >= f.length)
+	if (i >= f.rows.length)
 		return;
 	float value = 0;
-	if (index < f.rows) {
-		int64_t view = index / f.spec.rows, row = index % f.spec.rows, c = i;
-		float fade = 1;
-		if (i >= n) {
-			bool right = i < n + m;
-			c = right ? n - 1 : 0;
-			fade = right               ? f.fade[i - n]
-			       : i >= f.length - m ? f.fade[f.length - 1 - i]
-						   : 0;
-		}
-		const float *image = f.in + view * f.spec.rows * f.spec.seen;
-		if (fade != 0)
-			value = fade * weight_of(&f.views[view], row, c) *
-				take_pixel(&f.spec, &f.views[view], row, c, image);
-	}
-	f.packed[blockIdx.y * (f.length + 2) + i] = value;
+	if (index < f.count)
+		value = rows_packed(&f.rows, &f.views[view],
+			f.in + view * f.rows.rows * f.rows.seen, f.weights + view * f.rows.columns,
+			f.fade, index % f.rows.rows, i);
+	f.packed[blockIdx.y * (f.rows.length + 2) + i] = value;
 }
 
 static __global__ void multiply_rows(int64_t half, const float *response, cufftComplex *spectra)
@@ -292,26 +221,16 @@ static __global__ void multiply_rows(int64_t half, const float *response, cufftC
 /* Sample c of a packed row, tap by tap where there are taps. */
 static __device__ float sample(const Filtering *f, const float *row, int64_t c)
 {
-	int64_t n = f->spec.columns, m = f->spec.margin;
-	if (!f->response)
-		return row[c];
-	float sum = f->response[0] * row[c];
-	for (int64_t t = 1; t < f->spec.taps; t++) {
-		int64_t left = c - t, right = c + t;
-		float both = right < n + m ? row[right] : 0;
-		both += left >= 0 ? row[left] : left >= -m ? row[f->length + left] : 0;
-		sum += f->response[t] * both;
-	}
-	return sum;
+	return f->taps ? rows_convolved(&f->rows, row, 1, f->taps, c) : row[c];
 }
 
 static __global__ void unpack_rows(const __grid_constant__ Filtering f)
 {
-	int64_t index = f.first + blockIdx.y, fine = f.spec.oversample;
+	int64_t index = f.first + blockIdx.y, fine = f.rows.oversample;
 	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-	if (i >= f.fine || index >= f.rows)
+	if (i >= f.fine || index >= f.count)
 		return;
-	const float *row = f.packed + blockIdx.y * (f.length + 2);
+	const float *row = f.packed + blockIdx.y * (f.rows.length + 2);
 	int64_t c = i / fine, k = i % fine;
 	float here = sample(&f, row, c);
 	if (k > 0)
@@ -328,7 +247,7 @@ static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 	f->views = NULL;
 	f->weights = NULL;
 	f->room = 0;
-	int64_t floats = (int64_t)(sizeof(FilterView) / sizeof(float)) * count;
+	int64_t floats = (int64_t)(sizeof(KernelRowView) / sizeof(float)) * count;
 	TRY(b->type->alloc(b, (float **)&f->views, floats, "weights of views"));
 	TRY(b->type->alloc(b, &f->weights, count * f->spec.columns, "weights of views"));
 	f->room = count;
@@ -338,7 +257,7 @@ static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 /* The views and their weights, which are the caller's, brought to the card. */
 static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const FilterView *views)
 {
-	FilterView *moved = NULL;
+	KernelRowView *moved = NULL;
 	float *weights = NULL;
 	int64_t n = f->spec.columns;
 	cudaStream_t stream = device_of(b)->stream;
@@ -347,8 +266,7 @@ static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const
 	TRY_OR_DONE(mem_alloc(&moved, count, sizeof *moved, "weights of views"));
 	TRY_OR_DONE(mem_alloc(&weights, count * n, sizeof *weights, "weights of views"));
 	for (int64_t i = 0; i < count; i++) {
-		moved[i] = views[i];
-		moved[i].column_weight = f->weights + i * n;
+		moved[i] = rows_view(&views[i]);
 		memcpy(weights + i * n, views[i].column_weight, (size_t)n * sizeof *weights);
 	}
 	if (cudaMemcpyAsync(f->views, moved, (size_t)count * sizeof *moved, cudaMemcpyHostToDevice,
@@ -365,7 +283,7 @@ done:
 static tomos_status run_batch(tomos_backend *b, const Filter *f, const Filtering *job)
 {
 	cudaStream_t stream = device_of(b)->stream;
-	unsigned rows = (unsigned)min64(f->batch, job->rows - job->first);
+	unsigned rows = (unsigned)min64(f->batch, job->count - job->first);
 	bool transforms = f->spectra != NULL;
 	prepare_rows<<<dim3(cuda_blocks(f->length, THREADS, 1 << 30),
 			       transforms ? (unsigned)f->batch : rows),
@@ -387,17 +305,17 @@ tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t c
 {
 	TRY(cuda_use(backend));
 	TRY(send_views(backend, (Filter *)filter, count, views));
-	Filtering job = {.spec = filter->spec,
-		.length = filter->length,
-		.rows = count * filter->spec.rows,
+	Filtering job = {.rows = rows_of(&filter->spec, filter->length),
+		.count = count * filter->spec.rows,
 		.fine = filter_columns(&filter->spec),
 		.views = filter->views,
+		.weights = filter->weights,
 		.fade = filter->fade,
-		.response = filter->spectra ? NULL : filter->response,
+		.taps = filter->spectra ? NULL : filter->response,
 		.in = in,
 		.packed = filter->rows,
 		.out = out};
-	for (; job.first < job.rows; job.first += filter->batch)
+	for (; job.first < job.count; job.first += filter->batch)
 		TRY(run_batch(backend, filter, &job));
 	return TOMOS_OK;
 }

@@ -3,11 +3,11 @@
  * transform in the same direction is the way back but for the order of the samples. */
 #include <math.h>
 #include <string.h>
+#include "backend/module/rows.h"
 #include "backend/opencl/opencl.h"
 #include "base/fft.h"
 #define KERNEL_REAL double /* on the host: once per filter, for its response */
 #include "kernel/fft.h"
-#include "kernel/rows.h"
 
 enum { BATCH_FLOATS = 8 << 20, MOST_PASSES = 32 };
 
@@ -111,16 +111,12 @@ static tomos_status make_taps(tomos_backend *b, Filter *f, const double *kernel)
 	return status;
 }
 
-static tomos_status make_fade(tomos_backend *b, Filter *f, Padding padding)
+static tomos_status make_fade(tomos_backend *b, Filter *f, const FilterSpec *spec)
 {
 	float *fade;
-	int64_t m = f->rows.margin;
-	TRY(mem_zeroed(&fade, m + 1, sizeof *fade, "the padding"));
-	for (int64_t i = 0; i < m; i++) {
-		double smooth = 0.5 * (1 + cos(M_PI * ((double)i + 1) / (double)(m + 1)));
-		fade[i] = padding == PADDING_EDGE ? 1 : (float)smooth;
-	}
-	tomos_status status = send(b, &f->fade, fade, m + 1);
+	TRY(mem_alloc(&fade, spec->margin + 1, sizeof *fade, "the padding"));
+	rows_fade(spec, fade);
+	tomos_status status = send(b, &f->fade, fade, spec->margin + 1);
 	mem_free(fade);
 	return status;
 }
@@ -130,13 +126,12 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 	bool transforms = spec->kernel && !spec->direct;
 	int64_t wide = spec->columns + spec->margin;
 	int64_t length = transforms ? fft_length(2 * wide) : wide + spec->margin;
-	f->rows = (KernelRows){spec->rows, spec->columns, spec->seen, spec->before, spec->margin,
-		length, spec->taps, spec->padding != PADDING_ZERO, spec->oversample};
+	f->rows = rows_of(spec, length);
 	if (length > 1 << 28)
 		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to filter",
 			(long long)spec->columns);
 	f->batch = max64(1, BATCH_FLOATS / (2 * length));
-	TRY(make_fade(b, f, spec->padding));
+	TRY(make_fade(b, f, spec));
 	TRY(b->type->alloc(b, &f->pairs[0], 2 * f->batch * length, "rows to filter"));
 	if (!spec->kernel)
 		return TOMOS_OK;
@@ -188,20 +183,6 @@ static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 	return TOMOS_OK;
 }
 
-static KernelRowView row_view(const FilterView *view)
-{
-	KernelRowView made = {
-		.distance = view->distance,
-		.foot_column = view->foot_column,
-		.foot_row = view->foot_row,
-		.du = view->du,
-		.dv = view->dv,
-		.mapped = view->mapped,
-	};
-	memcpy(made.map, view->map, sizeof made.map);
-	return made;
-}
-
 static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const FilterView *views)
 {
 	KernelRowView *list = NULL;
@@ -212,7 +193,7 @@ static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const
 	TRY_OR_DONE(mem_alloc(&list, count, sizeof *list, "weights of views"));
 	TRY_OR_DONE(mem_alloc(&weights, count * n, sizeof *weights, "weights of views"));
 	for (int64_t i = 0; i < count; i++) {
-		list[i] = row_view(&views[i]);
+		list[i] = rows_view(&views[i]);
 		memcpy(weights + i * n, views[i].column_weight, (size_t)n * sizeof *weights);
 	}
 	TRY_OR_DONE(opencl_send(b, f->weights, weights, (size_t)(count * n) * sizeof *weights));

@@ -53,7 +53,7 @@ static tomos_status ask(cl_device_id id, About *about)
 {
 	char name[256] = "";
 	clGetDeviceInfo(id, CL_DEVICE_NAME, sizeof name, name, NULL);
-	snprintf(about->name, sizeof about->name, "%s", name);
+	snprintf(about->name, sizeof about->name, "%.63s", name);
 	const struct {
 		cl_device_info what;
 		size_t size;
@@ -112,6 +112,7 @@ static void opencl_close(tomos_backend *backend)
 	if (d->context)
 		clReleaseContext(d->context);
 	pthread_mutex_destroy(&d->lock);
+	pthread_mutex_destroy(&d->plans);
 	mem_free(d->blocks);
 	mem_free(d->stage);
 	mem_free(d);
@@ -132,6 +133,7 @@ static tomos_status opencl_open(tomos_backend *backend, const char *argument)
 	d->most = (int64_t)about.most;
 	d->all = (int64_t)about.all;
 	pthread_mutex_init(&d->lock, NULL);
+	pthread_mutex_init(&d->plans, NULL);
 	backend->own = d;
 	snprintf(backend->description, sizeof backend->description,
 		"opencl:%lld (%s, %u units, %.0f GiB)", (long long)number, about.name,

@@ -41,9 +41,10 @@ typedef struct {
 	int64_t count, room;
 	cl_program programs[PROGRAM_COUNT]; /* made when first used */
 	cl_kernel kernels[TASK_COUNT];
-	cl_mem partial;       /* sums of groups */
-	float *stage;         /* between callers' scattered arrays and the device */
-	pthread_mutex_t lock; /* of all of this; calls hold it as briefly as they can */
+	cl_mem partial;        /* sums of groups */
+	float *stage;          /* between callers' scattered arrays and the device */
+	pthread_mutex_t lock;  /* of all of this; calls hold it as briefly as they can */
+	pthread_mutex_t plans; /* of what plans keep */
 	BackendCounts counts;
 } OpenclDevice;
 

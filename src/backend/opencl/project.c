@@ -33,7 +33,7 @@ static tomos_status plan_send(tomos_backend *backend, const Plan *plan, cl_mem *
 	return opencl_failed(code, "sending the views");
 }
 
-static tomos_status plan_views(tomos_backend *backend, const Plan *plan, cl_mem *views)
+static tomos_status views_locked(tomos_backend *backend, const Plan *plan, cl_mem *views)
 {
 	PlanKeep *keep = plan->keep;
 	if (keep->data && keep->owner != backend) {
@@ -46,6 +46,15 @@ static tomos_status plan_views(tomos_backend *backend, const Plan *plan, cl_mem 
 	}
 	*views = keep->data;
 	return TOMOS_OK;
+}
+
+/* Threads may share an operator, and so its plan. */
+static tomos_status plan_views(tomos_backend *backend, const Plan *plan, cl_mem *views)
+{
+	pthread_mutex_lock(&device_of(backend)->plans);
+	tomos_status status = views_locked(backend, plan, views);
+	pthread_mutex_unlock(&device_of(backend)->plans);
+	return status;
 }
 
 /* ---- projecting --------------------------------------------------------------------------- */

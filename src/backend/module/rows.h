@@ -1,0 +1,14 @@
+/* Filters as devices have them: what the texts of kernel/rows.h read, made from what callers give. */
+#ifndef MODULE_ROWS_H
+#define MODULE_ROWS_H
+
+#include "backend/filter.h"
+#include "kernel/rows.h"
+
+/* Rows packed into `length` samples. */
+KernelRows rows_of(const FilterSpec *spec, int64_t length);
+KernelRowView rows_view(const FilterView *view);
+/* fade[0 .. margin]: of the padding, from the detector's edge outwards, and a zero. */
+void rows_fade(const FilterSpec *spec, float *fade);
+
+#endif
