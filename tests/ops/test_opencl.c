@@ -263,6 +263,44 @@ static void host_memory(void **state)
 	tomos_geometry_free(scan);
 }
 
+static tomos_backend *open_with(const char *name, int64_t memory)
+{
+	tomos_device_options o = tomos_device_defaults();
+	tomos_backend *backend;
+	o.memory = memory;
+	OK(tomos_backend_open_with(&backend, name, &o));
+	return backend;
+}
+
+/* Two names of one device, or one with little memory, give what it gives alone. */
+static void pieces(void **state)
+{
+	(void)state;
+	tomos_backend *alone = open_with("opencl", 0);
+	tomos_backend *others[] = {open_with("opencl:0,0", 0), open_with("opencl", 20000)};
+	for (int i = 0; i < 2 * CASE_KINDS; i++) {
+		Case c = case_make(i);
+		float *x = case_data(&c, c.voxels), *y = case_data(&c, c.pixels);
+		float *f[3], *g[3];
+		for (int k = 0; k < 3; k++) {
+			f[k] = case_data(&c, c.pixels), g[k] = case_data(&c, c.voxels);
+			tomos_backend *backend = k == 0 ? alone : others[k - 1];
+			case_forward(backend, &c.grid, c.scan, NULL, x, f[k]);
+			case_adjoint(backend, &c.grid, c.scan, NULL, y, g[k]);
+			if (!(case_difference(f[k], f[0], c.pixels) < 1e-6) ||
+				!(case_difference(g[k], g[0], c.voxels) < 1e-6))
+				fail_msg("%s: pieces %d differ", c.name, k);
+		}
+		for (int k = 0; k < 3; k++)
+			free(f[k]), free(g[k]);
+		free(x), free(y);
+		tomos_geometry_free(c.scan);
+	}
+	tomos_backend_close(alone);
+	tomos_backend_close(others[0]);
+	tomos_backend_close(others[1]);
+}
+
 typedef struct {
 	const tomos_op *op;
 	tomos_array image, data;
@@ -320,7 +358,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(drivers), cmocka_unit_test(numbers),
 		cmocka_unit_test(addresses), cmocka_unit_test(host_memory),
-		cmocka_unit_test(callers)};
+		cmocka_unit_test(callers), cmocka_unit_test(pieces)};
 	if (strcmp(test_backend(), "opencl") != 0) {
 		printf("TOMOS_TEST_BACKEND does not name opencl\n");
 		return SKIPPED;

@@ -269,3 +269,13 @@ tomos_status opencl_sync(tomos_backend *b)
 	OPENCL_TRY(clFinish(device_of(b)->queue), "its work");
 	return TOMOS_OK;
 }
+
+/* No more than what comes in two pieces: arrays are never larger than a half of it. */
+tomos_status opencl_room(tomos_backend *b, int64_t *bytes)
+{
+	OpenclDevice *d = device_of(b);
+	pthread_mutex_lock(&d->lock);
+	*bytes = min64(d->all - d->held, 2 * d->most);
+	pthread_mutex_unlock(&d->lock);
+	return TOMOS_OK;
+}

@@ -165,6 +165,7 @@ const BackendType module_backend = {
 	.filter_close = opencl_filter_close,
 	.filter = opencl_filter,
 	.sync = opencl_sync,
+	.room = opencl_room,
 	.row = NULL,
 	.power = opencl_power,
 	.fill = opencl_fill,

@@ -85,6 +85,7 @@ tomos_status opencl_put(tomos_backend *b, float *data, const tomos_array *host);
 tomos_status opencl_get(tomos_backend *b, const float *data, const tomos_array *host);
 float *opencl_in_place(tomos_backend *b, const tomos_array *array);
 tomos_status opencl_sync(tomos_backend *b);
+tomos_status opencl_room(tomos_backend *b, int64_t *bytes);
 
 /* Arguments of a task, in its order. */
 typedef struct {
