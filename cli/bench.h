@@ -5,7 +5,9 @@
 #include "cli.h"
 
 typedef enum bench_scan { XY, XZ, YZ, LEBEDEV, CONE } bench_scan;
-typedef enum bench_task { FORWARD, ADJOINT, FBP, FDK, SIRT } bench_task;
+/* FDK_HOST: from the host's memory and back to it; the others have their arrays where the work is done.
+ * From SIRT on, one iteration is measured. */
+typedef enum bench_task { FORWARD, ADJOINT, FBP, FDK, FDK_HOST, SIRT, SART, BLOCK } bench_task;
 
 typedef struct workload {
 	const char *name;

@@ -38,7 +38,7 @@ typedef struct bench {
 	tomos_geometry *scan;
 	tomos_grid grid;
 	tomos_op *op;
-	tomos_array volume, projections;
+	tomos_array volume, projections; /* where the work is done */
 	tomos_projector_options options;
 } bench;
 
@@ -93,6 +93,32 @@ static void fill(const tomos_array *array)
 	}
 }
 
+static int make_array(const bench *b, tomos_array *array, const int64_t n[3], const char *what)
+{
+	tomos_array host;
+	int code = array_new(&host, n, what);
+	if (code != DONE)
+		return code;
+	fill(&host);
+	if (b->work->task == FDK_HOST) {
+		*array = host;
+		return DONE;
+	}
+	DO(lib(tomos_array_create(array, b->backend, n[0], n[1], n[2])));
+	DO(lib(tomos_array_copy(b->backend, &host, array)));
+done:
+	array_free(&host);
+	return code;
+}
+
+static void free_array(const bench *b, tomos_array *array)
+{
+	if (b->work->task == FDK_HOST)
+		array_free(array);
+	else
+		tomos_array_destroy(array, b->backend);
+}
+
 static int bench_prepare(const settings *s, bench *b)
 {
 	const workload *w = b->work;
@@ -103,40 +129,57 @@ static int bench_prepare(const settings *s, bench *b)
 	b->options.back = w->back;
 	DO(bench_views(w, &b->scan));
 	DO(lib(tomos_grid_centred(&b->grid, w->n, w->n, w->slices, 1)));
-	DO(array_new(&b->volume, x, "the volume"));
-	DO(array_new(&b->projections, y, "the projections"));
-	fill(w->task == FORWARD ? &b->volume : &b->projections);
-	if (w->task != FBP && w->task != FDK)
+	DO(make_array(b, &b->volume, x, "the volume"));
+	DO(make_array(b, &b->projections, y, "the projections"));
+	if (*w->forward)
 		DO(lib(tomos_op_projector(&b->op, b->backend, &b->grid, b->scan, &b->options)));
 done:
 	return code;
 }
 
-/* An iterative method starts from zero each time. */
-static void bench_reset(const bench *b)
+static int iterate(const bench *b, int64_t iterations)
 {
-	const int64_t *shape = b->volume.shape;
-	if (b->work->task == SIRT)
-		memset(b->volume.data, 0, (size_t)(shape[0] * shape[1] * shape[2]) * sizeof(float));
+	static const char *const methods[] = {[SIRT] = "sirt", [SART] = "sart", [BLOCK] = "block"};
+	tomos_algebraic_options o = tomos_algebraic_defaults();
+	o.iterations = iterations;
+	if (b->work->task == BLOCK)
+		o.blocks = 10;
+	return lib(tomos_reconstruct(b->op, methods[b->work->task], &b->projections, &b->volume, &o,
+		progress_silent()));
 }
 
 static int bench_once(const bench *b)
 {
-	const workload *w = b->work;
-	tomos_algebraic_options sirt = tomos_algebraic_defaults();
-	sirt.iterations = w->iterations;
-	switch (w->task) {
+	switch (b->work->task) {
 	case FORWARD:
 		return lib(tomos_op_forward(b->op, &b->volume, &b->projections));
 	case ADJOINT:
 		return lib(tomos_op_adjoint(b->op, &b->projections, &b->volume));
-	case SIRT:
-		return lib(
-			tomos_sirt(b->op, &b->projections, &b->volume, &sirt, progress_silent()));
+	case FBP:
+		return lib(tomos_fbp(b->backend, &b->grid, b->scan, &b->projections, &b->volume,
+			NULL, progress_silent()));
+	case FDK:
+	case FDK_HOST:
+		return lib(tomos_fdk(b->backend, &b->grid, b->scan, &b->projections, &b->volume,
+			NULL, progress_silent()));
 	default:
-		return lib((w->task == FBP ? tomos_fbp : tomos_fdk)(b->backend, &b->grid, b->scan,
-			&b->projections, &b->volume, NULL, progress_silent()));
+		return iterate(b, 1);
 	}
+}
+
+/* What an iteration takes is what several take more than one. */
+static int measure(const bench *b, double *time)
+{
+	int64_t more = b->work->iterations;
+	double start = seconds(), one;
+	int code = bench_once(b);
+	*time = one = seconds() - start;
+	if (code != DONE || b->work->task < SIRT)
+		return code;
+	start = seconds();
+	code = iterate(b, 1 + more);
+	*time = (seconds() - start - one) / (double)more;
+	return code;
 }
 
 static int by_size(const void *a, const void *b)
@@ -149,7 +192,7 @@ static int by_size(const void *a, const void *b)
 static double updates(const workload *w)
 {
 	double one = (double)w->n * (double)w->n * (double)w->slices * (double)w->views;
-	return w->task == SIRT ? 2 * one * (double)w->iterations : one;
+	return w->task >= SIRT ? 2 * one : one;
 }
 
 static int bench_repeat(const bench *b, int repeat, double *times, timing *t)
@@ -158,10 +201,7 @@ static int bench_repeat(const bench *b, int repeat, double *times, timing *t)
 	DO(bench_once(b));
 	for (int i = 0; i < repeat; i++) {
 		DO(progress_step(b->work->name, i, repeat));
-		bench_reset(b);
-		double start = seconds();
-		DO(bench_once(b));
-		times[i] = seconds() - start;
+		DO(measure(b, &times[i]));
 	}
 	qsort(times, (size_t)repeat, sizeof *times, by_size);
 	t->median = 0.5 * (times[(repeat - 1) / 2] + times[repeat / 2]);
@@ -185,7 +225,7 @@ done:
 	free(times);
 	tomos_op_free(b.op);
 	tomos_geometry_free(b.scan);
-	array_free(&b.volume);
-	array_free(&b.projections);
+	free_array(&b, &b.volume);
+	free_array(&b, &b.projections);
 	return code;
 }

@@ -369,6 +369,14 @@ TOMOS_API tomos_status tomos_backend_open_with(
 	tomos_backend **backend, const char *name, const tomos_device_options *options);
 TOMOS_API void tomos_backend_close(tomos_backend *backend);
 TOMOS_API const char *tomos_backend_describe(const tomos_backend *backend);
+/* Memory of the backend's own, for arrays that stay where the work is done; array->device then says
+ * where: 0 the host's memory, 1 and on cards. */
+TOMOS_API tomos_status tomos_array_create(
+	tomos_array *array, tomos_backend *backend, int64_t n0, int64_t n1, int64_t n2);
+TOMOS_API void tomos_array_destroy(tomos_array *array, tomos_backend *backend);
+/* Between such an array, which is contiguous, and one in the host's memory. */
+TOMOS_API tomos_status tomos_array_copy(
+	tomos_backend *backend, const tomos_array *from, const tomos_array *to);
 TOMOS_API const char *tomos_backend_names(void);  /* "auto|cpu|..." */
 TOMOS_API const char *tomos_projector_names(void); /* "joseph|line|..." */
 TOMOS_API tomos_status tomos_set_threads(int threads); /* 0: all cores */

@@ -72,6 +72,7 @@ typedef struct {
 struct tomos_backend {
 	const BackendType *type;
 	char description[128];
+	int device; /* of arrays in its memory: 0 for the host's */
 	void *own;
 };
 

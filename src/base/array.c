@@ -23,16 +23,28 @@ static tomos_status check_shape(const tomos_array *a, const char *what, const in
 	return shape_count(n, &count);
 }
 
-tomos_status array_check(
-	const tomos_array *a, const char *what, const int64_t shape[3], ArrayUse use)
+static tomos_status check_device(int device, const tomos_array *a, const char *what)
+{
+	if (a->device == 0)
+		return TOMOS_OK;
+	if (a->device != device)
+		return fail(TOMOS_UNSUPPORTED,
+			"the array for %s lies on device %d, not in the host's memory%s", what,
+			a->device, device > 0 ? " or on the backend's card" : "");
+	if (a->stride[2] != 1 || a->stride[1] != a->shape[2] ||
+		a->stride[0] != a->shape[1] * a->shape[2])
+		return fail(TOMOS_UNSUPPORTED,
+			"the array for %s lies on device %d and is not contiguous", what, device);
+	return TOMOS_OK;
+}
+
+tomos_status array_check_on(int device, const tomos_array *a, const char *what,
+	const int64_t shape[3], ArrayUse use)
 {
 	if (!a || !a->data)
 		return fail(TOMOS_BAD_VALUE, "there is no array for %s", what);
 	TRY(check_shape(a, what, shape));
-	if (a->device != 0)
-		return fail(TOMOS_UNSUPPORTED,
-			"the array for %s lies on device %d, not in the host's memory", what,
-			a->device);
+	TRY(check_device(device, a, what));
 	for (int i = 0; i < 3; i++)
 		if (use == ARRAY_WRITTEN && a->shape[i] > 1 && a->stride[i] == 0)
 			return fail(TOMOS_BAD_VALUE,
@@ -41,6 +53,12 @@ tomos_status array_check(
 				"the same",
 				what, i, (long long)a->shape[i]);
 	return TOMOS_OK;
+}
+
+tomos_status array_check(
+	const tomos_array *a, const char *what, const int64_t shape[3], ArrayUse use)
+{
+	return array_check_on(0, a, what, shape, use);
 }
 
 tomos_status arrays_apart(

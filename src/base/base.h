@@ -75,6 +75,9 @@ tomos_status options_take(void *options, const void *given, const char *group);
 typedef enum { ARRAY_READ, ARRAY_WRITTEN } ArrayUse;
 tomos_status array_check(
 	const tomos_array *array, const char *what, const int64_t shape[3], ArrayUse use);
+/* The same for arrays that may also lie on a device, contiguous. */
+tomos_status array_check_on(int device, const tomos_array *array, const char *what,
+	const int64_t shape[3], ArrayUse use);
 /* Refuses an output in the input's memory, and values that are not finite. */
 tomos_status arrays_apart(
 	const tomos_array *in, const char *in_what, const tomos_array *out, const char *out_what);

@@ -6,10 +6,14 @@ tomos_status vector_borrow(Vector *vector, const Space *space, const tomos_array
 	VectorUse use, const char *name)
 {
 	*vector = (Vector){.array = array};
-	TRY(array_check(array, name, space->shape, use == VECTOR_IN ? ARRAY_READ : ARRAY_WRITTEN));
+	TRY(array_check_on(space->backend->device, array, name, space->shape,
+		use == VECTOR_IN ? ARRAY_READ : ARRAY_WRITTEN));
 	vector->data = space->backend->type->in_place(space->backend, array);
 	if (vector->data)
 		return TOMOS_OK;
+	if (array->device != 0)
+		return fail(TOMOS_NO_DEVICE, "the array for %s cannot be reached on device %d",
+			name, array->device);
 	TRY(vector_new(&vector->data, space, name));
 	vector->owned = true;
 	if (use == VECTOR_OUT)
@@ -23,8 +27,10 @@ tomos_status vector_borrow(Vector *vector, const Space *space, const tomos_array
 tomos_status vector_return(Vector *vector, const Space *space, VectorUse use)
 {
 	tomos_status status = TOMOS_OK;
-	if (!vector->owned)
-		return status;
+	if (!vector->owned) /* on a card, the result is there when the call returns */
+		return vector->data && use != VECTOR_IN
+			       ? space->backend->type->sync(space->backend)
+			       : status;
 	if (use != VECTOR_IN)
 		status = space->backend->type->get(space->backend, vector->data, vector->array);
 	vector_free(vector->data, space);

@@ -311,6 +311,8 @@ static void memory_method(Problem *p, const char *method)
 		o.strength = 1e-3;
 	if (tomos_method_uses(method, "nesterov"))
 		o.nesterov = 1;
+	/* What a backend keeps with an operator is there before the counting begins. */
+	OK(tomos_reconstruct(p->op, method, &p->b, &p->x, &o, NULL));
 	int64_t before = mem_live(), nth = 0;
 	tomos_status status;
 	do {

@@ -109,6 +109,8 @@ static void marching_is_columns(void **state)
 static void threads_do_not_matter(void **state)
 {
 	(void)state;
+	if (!test_on_cpu())
+		skip();
 	tomos_backend *backend;
 	OK(tomos_backend_open(&backend, test_backend()));
 	static const char *const models[] = {"joseph", "line", "voxel", "footprint"};

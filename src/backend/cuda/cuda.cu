@@ -83,6 +83,7 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	d->processors = about.multiProcessorCount;
 	pthread_mutex_init(&d->lock, NULL);
 	backend->own = d;
+	backend->device = number + 1;
 	tomos_status status = make_parts(d);
 	if (status != TOMOS_OK)
 		cuda_close(backend);
@@ -231,11 +232,14 @@ static tomos_status cuda_get(tomos_backend *b, const float *data, const tomos_ar
 	return transfer(b, (float *)data, host, true);
 }
 
-/* Arrays on this card are numbered from 1: 0 is the host's memory. */
+/* Whoever fills an array on the card does so in a stream of its own: all of them are waited for. */
 static float *cuda_in_place(tomos_backend *b, const tomos_array *array)
 {
-	bool here = array->device == device_of(b)->number + 1;
-	return here && pack_is_contiguous(array) ? array->data : NULL;
+	if (array->device != b->device || !pack_is_contiguous(array))
+		return NULL;
+	if (cuda_use(b) != TOMOS_OK || cudaDeviceSynchronize() != cudaSuccess)
+		return NULL;
+	return array->data;
 }
 
 /* ---- plans -------------------------------------------------------------------------------- */
@@ -243,8 +247,12 @@ static float *cuda_in_place(tomos_backend *b, const tomos_array *array)
 static void plan_release(tomos_backend *backend, void *data)
 {
 	CudaPlan *kept = (CudaPlan *)data;
-	if (cuda_use(backend) == TOMOS_OK)
+	if (cuda_use(backend) == TOMOS_OK) {
 		cudaFree(kept->views);
+		cudaFree(kept->hats[0]);
+		cudaFree(kept->hats[1]);
+		cudaFree(kept->lanes);
+	}
 	mem_free(kept);
 }
 

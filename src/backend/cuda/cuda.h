@@ -45,6 +45,8 @@ typedef struct {
 /* What a plan keeps on the card. */
 typedef struct {
 	KernelView *views;
+	void *hats[2]; /* see tuned/hat.h: of Joseph's projector, of the voxel-driven one */
+	unsigned char *lanes; /* see tuned/ray.cu */
 } CudaPlan;
 
 static inline CudaDevice *device_of(const tomos_backend *backend)
@@ -84,8 +86,8 @@ typedef struct {
 	tomos_status (*run)(tomos_backend *backend, const Projecting *what);
 } CudaTuned;
 
-extern const CudaTuned cuda_tuned[];
-extern const int cuda_tuned_count;
+/* The one to use, or NULL for the shared text. */
+const CudaTuned *cuda_choose(const Projecting *what);
 
 tomos_status cuda_project(tomos_backend *backend, const Projecting *what);
 tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int power);

@@ -4,12 +4,9 @@
 static tomos_status project_locked(tomos_backend *backend, const Projecting *what)
 {
 	TRY(cuda_use(backend));
-	for (int i = 0; i < cuda_tuned_count && !what->plan->plain; i++) {
-		const CudaTuned *tuned = &cuda_tuned[i];
-		if (tuned->kernel == what->kernel && tuned->direction == what->direction &&
-			tuned->applies(what))
-			return tuned->run(backend, what);
-	}
+	const CudaTuned *tuned = what->plan->plain ? NULL : cuda_choose(what);
+	if (tuned)
+		return tuned->run(backend, what);
 	return run_loops(backend, what, 1);
 }
 

@@ -1,0 +1,340 @@
+/* Rays in one slice, or in a few of them one after the other: a thread follows one ray, or stands on PIXELS
+ * pixels and visits all views.
+ *
+ * Images and rows are first set into a border of zeros wide enough for all that may be asked for, so that
+ * nothing is checked inside. Adding a large number rounds a position to the nearest sample i, and leaves
+ * d = position - i in -1/2 .. 1/2. Where the weight is linear interpolation, samples are pairs of the value
+ * half-way to the next one and the difference: one load and two additions; other hats take 3 or 5 samples.
+ */
+#include "backend/cuda/tuned/hat.h"
+
+enum { WIDE = 32, HIGH = 8, GROUP = 4, PIXELS = 4, VIEWS = 256, SEGMENT = 32, MOST_SLICES = 7, BORDER = 4 };
+
+#define MAGIC 12582912.f /* 1.5 * 2^23 */
+
+typedef enum { LINEAR, THREE, FIVE } Taps;
+
+typedef struct {
+	const HatView *views;
+	int64_t count, columns, stride; /* stride: from one view to the next in the result */
+	int na, nb;
+	int64_t low_a, low_b;
+	const float *samples, *turned; /* with borders; pairs where LINEAR */
+	int64_t first; /* column of the first sample of a row; back */
+	int pitch;
+	float *to;
+} Plane;
+
+static __device__ __forceinline__ float round_off(float t, int *i)
+{
+	float rounded = __fadd_rn(t, MAGIC);
+	*i = __float_as_int(rounded) - __float_as_int(MAGIC);
+	return t - __fadd_rn(rounded, -MAGIC);
+}
+
+/* The weighted sum of the samples around i + d; `at` points to sample 0; s is 1 / half width. */
+template <Taps T>
+static __device__ __forceinline__ float meet(const float *at, int i, float d, float s, float sum)
+{
+	if (T == LINEAR) {
+		float2 pair = __ldg((const float2 *)at + i);
+		return fmaf(d, pair.y, sum) + pair.x;
+	}
+	const float *here = at + i;
+	float more = 1 - s;
+	sum = fmaf(__saturatef(fmaf(-fabsf(d), s, 1.f)), __ldg(here), sum);
+	sum = fmaf(__saturatef(fmaf(-d, s, more)), __ldg(here - 1), sum);
+	sum = fmaf(__saturatef(fmaf(d, s, more)), __ldg(here + 1), sum);
+	if (T == FIVE) {
+		sum = fmaf(__saturatef(fmaf(-d, s, more - s)), __ldg(here - 2), sum);
+		sum = fmaf(__saturatef(fmaf(d, s, more - s)), __ldg(here + 2), sum);
+	}
+	return sum;
+}
+
+/* ---- borders ------------------------------------------------------------------------------ */
+
+typedef struct {
+	const float *from;
+	float *to;
+	int n, first, pitch; /* samples of a row, the first one wanted, how many */
+	int64_t rows, along, across; /* strides of `from` */
+	const HatView *views; /* whose weights rows are multiplied by, or NULL */
+	bool pairs;
+} Border;
+
+static __device__ float sample_of(const Border *b, int64_t row, int i)
+{
+	if (i < 0 || i >= b->n)
+		return 0;
+	float weight = b->views ? b->views[row].weight : 1;
+	return weight * b->from[row * b->across + i * b->along];
+}
+
+static __global__ void set_border(const __grid_constant__ Border b)
+{
+	int c = blockIdx.x * blockDim.x + threadIdx.x;
+	if (c >= b.pitch)
+		return;
+	for (int64_t row = blockIdx.y; row < b.rows; row += gridDim.y) {
+		float here = sample_of(&b, row, b.first + c);
+		if (b.pairs) {
+			float next = sample_of(&b, row, b.first + c + 1);
+			((float2 *)b.to)[row * b.pitch + c] =
+				make_float2(0.5f * (here + next), next - here);
+		} else {
+			b.to[row * b.pitch + c] = here;
+		}
+	}
+}
+
+static void launch_border(cudaStream_t stream, const Border *b)
+{
+	set_border<<<dim3(cuda_blocks(b->pitch, 128, 1 << 30), cuda_blocks(b->rows, 1, 65535)), 128, 0,
+		stream>>>(*b);
+}
+
+/* ---- forward ------------------------------------------------------------------------------ */
+
+template <Taps T>
+static __device__ float follow(
+	const float *from, double p, double slope, int planes, int n, float s)
+{
+	const int floats = T == LINEAR ? 2 : 1, pitch = (n + 2 * BORDER + 1) * floats;
+	const double half = T == LINEAR ? 0.5 : 0;
+	float sum = 0, rate = (float)slope;
+	for (int k0 = 0; k0 < planes; k0 += SEGMENT) {
+		double start = p + k0 * slope - half, whole = rint(fmax(fmin(start, 1e9), -1e9));
+		if (fmax(start, start + SEGMENT * slope) < -2 || fmin(start, start + SEGMENT * slope) > n + 1)
+			continue;
+		float f = (float)(start - whole);
+		/* Beyond the border all is as on it. */
+		float low = (float)(-2 - whole), high = (float)(n + 1 - whole);
+		const float *line = from + (int64_t)k0 * pitch + ((int)whole + BORDER) * floats;
+		int end = min(SEGMENT, planes - k0);
+#pragma unroll 8
+		for (int k = 0; k < end; k++, line += pitch) {
+			int i;
+			float t = fminf(fmaxf(fmaf((float)k, rate, f), low), high);
+			float d = round_off(t, &i);
+			sum = meet<T>(line, i, d, s, sum);
+		}
+	}
+	return sum;
+}
+
+template <Taps T>
+static __global__ void __launch_bounds__(WIDE *HIGH) plane_forward(const __grid_constant__ Plane s)
+{
+	/* Neighbouring views meet nearly the same pixels: a block has a few of both. */
+	int64_t c = (int64_t)blockIdx.x * (WIDE * HIGH / GROUP) + threadIdx.y / GROUP * WIDE + threadIdx.x;
+	int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y % GROUP;
+	if (c >= s.columns || view >= s.count)
+		return;
+	const HatView hat = s.views[view];
+	double e0 = hat.e0 + hat.ea * (double)s.low_a + hat.eb * (double)s.low_b;
+	double across = hat.along ? hat.ea : hat.eb, down = hat.along ? hat.eb : hat.ea;
+	double p = ((double)c - e0) / across, slope = -down / across;
+	float inverse = (float)fabs(across) / hat.h;
+	float sum = hat.along ? follow<T>(s.samples, p, slope, s.nb, s.na, inverse)
+			      : follow<T>(s.turned, p, slope, s.na, s.nb, inverse);
+	s.to[view * s.stride + c] += hat.weight * sum;
+}
+
+/* ---- back --------------------------------------------------------------------------------- */
+
+typedef struct {
+	int at; /* of the sample that the block's corner is nearest to */
+	float f, ea, eb, s;
+} Near;
+
+template <Taps T>
+static __device__ Near near_corner(const Plane *s, int64_t view, double a, double b)
+{
+	const HatView *hat = &s->views[view];
+	double e = hat->e0 + hat->ea * a + hat->eb * b - (T == LINEAR ? 0.5 : 0), whole = rint(e);
+	return Near{(int)(view * s->pitch + (int64_t)whole - s->first), (float)(e - whole),
+		(float)hat->ea, (float)hat->eb, 1 / hat->h};
+}
+
+template <Taps T>
+static __global__ void __launch_bounds__(WIDE *HIGH) plane_back(const __grid_constant__ Plane s)
+{
+	__shared__ Near near[VIEWS];
+	int a0 = blockIdx.x * WIDE, b0 = blockIdx.y * (HIGH * PIXELS);
+	const float da = (float)threadIdx.x, db = (float)threadIdx.y;
+	float sum[PIXELS] = {0};
+	for (int64_t first = 0; first < s.count; first += VIEWS) {
+		int views = (int)min((int64_t)VIEWS, s.count - first);
+		__syncthreads();
+		for (int i = threadIdx.y * WIDE + threadIdx.x; i < views; i += WIDE * HIGH)
+			near[i] = near_corner<T>(
+				&s, first + i, (double)(s.low_a + a0), (double)(s.low_b + b0));
+		__syncthreads();
+#pragma unroll 4
+		for (int i = 0; i < views; i++) {
+			const Near v = near[i];
+			float t = fmaf(v.ea, da, fmaf(v.eb, db, v.f));
+#pragma unroll
+			for (int j = 0; j < PIXELS; j++) {
+				int near_by;
+				float d = round_off(fmaf((float)(j * HIGH), v.eb, t), &near_by);
+				sum[j] = meet<T>(s.samples, v.at + near_by, d, v.s, sum[j]);
+			}
+		}
+	}
+#pragma unroll
+	for (int j = 0; j < PIXELS; j++) {
+		int a = a0 + threadIdx.x, b = b0 + threadIdx.y + j * HIGH;
+		if (a < s.na && b < s.nb)
+			s.to[(int64_t)b * s.na + a] += sum[j];
+	}
+}
+
+/* ---- a whole request ---------------------------------------------------------------------- */
+
+typedef struct {
+	HatSlices slices;
+	Taps taps;
+	int64_t first, last; /* columns that pixels of the box fall on; back */
+} Choice;
+
+/* The columns that the box's pixels, and those of blocks that reach beyond it, fall on. */
+static void column_range(const Projecting *what, Choice *c)
+{
+	double first = 1e300, last = -1e300;
+	for (int64_t i = 0; i < what->count; i++) {
+		const KernelView *k = &what->plan->views[what->first + i];
+		for (int corner = 0; corner < 4; corner++) {
+			double x = (double)(corner & 1 ? what->box.high[0] + WIDE : what->box.low[0]);
+			double y = (double)(corner & 2 ? what->box.high[1] + WIDE : what->box.low[1]);
+			double e = k->column[3] + k->column[0] * x + k->column[1] * y;
+			first = fmin(first, e);
+			last = fmax(last, e);
+		}
+	}
+	c->first = (int64_t)floor(fmax(first, -1e15)) - BORDER;
+	c->last = (int64_t)ceil(fmin(last, 1e15)) + BORDER;
+}
+
+static bool choose(const Projecting *what, Choice *c)
+{
+	const KernelModel *model = &what->plan->model;
+	int64_t slices = what->box.high[2] - what->box.low[2];
+	if (!hat_slices(what, &c->slices) || c->slices.s != 2 || (!model->planar && slices > MOST_SLICES))
+		return false;
+	bool forward = what->direction == FORWARD, voxel = what->kernel == KERNEL_voxel;
+	double reach = hat_reach(what, &c->slices);
+	c->taps = forward != voxel ? LINEAR : reach <= 1.5 ? THREE : FIVE;
+	column_range(what, c);
+	int64_t pitch = c->last - c->first + 1;
+	return pitch <= 8 * (model->columns + 256) && pitch * what->count < 1 << 29;
+}
+
+static bool plane_applies(const Projecting *what)
+{
+	Choice choice;
+	return choose(what, &choice);
+}
+
+typedef void (*PlaneKernel)(const Plane s);
+static const PlaneKernel kernels[2][3] = {
+	{plane_forward<LINEAR>, plane_forward<THREE>, plane_forward<FIVE>},
+	{plane_back<LINEAR>, plane_back<THREE>, plane_back<FIVE>}};
+
+static tomos_status run_forward(
+	tomos_backend *backend, const Projecting *what, const Choice *c, Plane *s, const float *slice)
+{
+	cudaStream_t stream = device_of(backend)->stream;
+	int64_t wide = s->na + 2 * BORDER + 1, high = s->nb + 2 * BORDER + 1;
+	float *samples, *turned;
+	TRY(cuda_scratch(backend, 0, 2 * wide * s->nb, &samples, "a slice with a border"));
+	TRY(cuda_scratch(backend, 1, 2 * high * s->na, &turned, "a turned slice"));
+	Border b = {.from = slice,
+		.to = samples,
+		.n = s->na,
+		.first = -BORDER,
+		.pitch = (int)wide,
+		.rows = s->nb,
+		.along = 1,
+		.across = s->na,
+		.pairs = c->taps == LINEAR};
+	launch_border(stream, &b);
+	b.to = turned;
+	b.n = s->nb;
+	b.pitch = (int)high;
+	b.rows = s->na;
+	b.along = s->na;
+	b.across = 1;
+	launch_border(stream, &b);
+	s->samples = samples;
+	s->turned = turned;
+	kernels[FORWARD][c->taps]<<<dim3(cuda_blocks(s->columns, WIDE * HIGH / GROUP, 1 << 30),
+					   cuda_blocks(what->count, GROUP, 65535)),
+		dim3(WIDE, HIGH), 0, stream>>>(*s);
+	CUDA_LAUNCHED("projecting a slice");
+	return TOMOS_OK;
+}
+
+static tomos_status run_back(
+	tomos_backend *backend, const Projecting *what, const Choice *c, Plane *s, const float *rows)
+{
+	cudaStream_t stream = device_of(backend)->stream;
+	float *samples;
+	s->first = c->first;
+	s->pitch = (int)(c->last - c->first + 1);
+	TRY(cuda_scratch(
+		backend, 0, 2 * s->pitch * what->count, &samples, "rows with a border"));
+	Border b = {.from = rows,
+		.to = samples,
+		.n = (int)s->columns,
+		.first = (int)c->first,
+		.pitch = s->pitch,
+		.rows = what->count,
+		.along = 1,
+		.across = s->stride,
+		.views = s->views,
+		.pairs = c->taps == LINEAR};
+	launch_border(stream, &b);
+	s->samples = samples;
+	kernels[ADJOINT][c->taps]<<<dim3(cuda_blocks(s->na, WIDE, 1 << 30),
+					   cuda_blocks(s->nb, HIGH * PIXELS, 65535)),
+		dim3(WIDE, HIGH), 0, stream>>>(*s);
+	CUDA_LAUNCHED("projecting a slice");
+	return TOMOS_OK;
+}
+
+static tomos_status plane_run(tomos_backend *backend, const Projecting *what)
+{
+	const KernelModel *model = &what->plan->model;
+	Choice c;
+	Plane s = {.count = what->count,
+		.columns = model->columns,
+		.stride = model->rows * model->columns,
+		.na = (int)(what->box.high[0] - what->box.low[0]),
+		.nb = (int)(what->box.high[1] - what->box.low[1]),
+		.low_a = what->box.low[0],
+		.low_b = what->box.low[1]};
+	choose(what, &c);
+	TRY(hat_views(backend, what, &c.slices, &s.views));
+	for (int64_t z = what->box.low[2]; z < what->box.high[2]; z++) {
+		int64_t row = model->planar ? 0 : c.slices.first + c.slices.sign * z;
+		if (row < 0 || row >= model->rows)
+			continue;
+		float *slice = what->volume + (z - what->box.low[2]) * s.na * s.nb;
+		float *rows = what->projections + row * model->columns;
+		bool forward = what->direction == FORWARD;
+		s.to = forward ? rows : slice;
+		TRY(forward ? run_forward(backend, what, &c, &s, slice)
+			    : run_back(backend, what, &c, &s, rows));
+	}
+	return TOMOS_OK;
+}
+
+extern const CudaTuned plane_kernels[4];
+const CudaTuned plane_kernels[4] = {
+	{"plane", KERNEL_joseph, FORWARD, plane_applies, plane_run},
+	{"plane", KERNEL_joseph, ADJOINT, plane_applies, plane_run},
+	{"plane", KERNEL_voxel, FORWARD, plane_applies, plane_run},
+	{"plane", KERNEL_voxel, ADJOINT, plane_applies, plane_run},
+};

@@ -1,0 +1,297 @@
+/* Joseph's forward projection of any scan: one thread per ray, a warp's rays in step from plane to plane.
+ *
+ * Rays are sorted by their dominant axis; across it, x is the axis along which neighbouring rays read
+ * neighbouring voxels, or y in a turned copy of the volume where x itself is dominant. The four voxels
+ * around a point come from the cache, so the interpolation is exact in float; positions are taken up anew
+ * in double every SEGMENT planes.
+ */
+#include "backend/cuda/cuda.h"
+#include "kernel/ray.h"
+
+enum { WARP = 32, WARPS = 8, SEGMENT = 32, TILE = 32, SQUARE = 32, FEW_VIEWS = 3 };
+
+typedef struct {
+	KernelGrid grid;
+	KernelModel model;
+	const KernelView *views;
+	const unsigned char *lanes; /* of each view: see RayLanes */
+	int64_t count;
+	const float *volume;  /* b contiguous */
+	int64_t stride[3];    /* along a, b, c */
+	float *projections;
+} Rays;
+
+/* How the rays of a view are given to threads, and which dominant axes occur. */
+enum { LANES_ROWS = 1, LANES_PATCH = 2, LANES_AXIS = 4 /* times 1, 2, 4 for x, y, z */ };
+
+/* Four voxels of a plane around (p, q), which count from (base_i, base_j), as `plane` does; CHECKED: any
+ * of them may be outside. */
+template <bool CHECKED>
+static __device__ __forceinline__ float sample(
+	const float *plane, float p, float q, int base_i, int base_j, int nb, int nc, int64_t sb,
+	int64_t sc)
+{
+	float p0 = floorf(p), q0 = floorf(q), right = p - p0, up = q - q0;
+	const float *at = plane + (int)q0 * sc + (int)p0 * sb;
+	if (!CHECKED) {
+		float low = fmaf(right, __ldg(at + sb) - __ldg(at), __ldg(at));
+		float high = fmaf(right, __ldg(at + sc + sb) - __ldg(at + sc), __ldg(at + sc));
+		return fmaf(up, high - low, low);
+	}
+	int i = base_i + (int)p0, j = base_j + (int)q0;
+	bool left_in = (unsigned)i < (unsigned)nb, right_in = (unsigned)(i + 1) < (unsigned)nb;
+	bool low_in = (unsigned)j < (unsigned)nc, high_in = (unsigned)(j + 1) < (unsigned)nc;
+	float low = (left_in && low_in ? (1 - right) * __ldg(at) : 0) +
+		    (right_in && low_in ? right * __ldg(at + sb) : 0);
+	float high = (left_in && high_in ? (1 - right) * __ldg(at + sc) : 0) +
+		     (right_in && high_in ? right * __ldg(at + sc + sb) : 0);
+	return fmaf(up, high - low, low);
+}
+
+static __device__ bool is_inside(double p, double slope, int n)
+{
+	double end = p + SEGMENT * slope;
+	return p >= 0 && end >= 0 && p < n - 1 && end < n - 1;
+}
+
+/* The planes first .. last of the warp; those of this ray are start .. stop. */
+template <int A>
+static __device__ float follow(const Rays *s, const KernelWalk *walk, int first, int last, int start,
+	int stop)
+{
+	const int b = A == 0 ? 1 : 0, c = A == 2 ? 1 : 2;
+	const int nb = (int)(s->grid.high[b] - s->grid.low[b]);
+	const int nc = (int)(s->grid.high[c] - s->grid.low[c]);
+	const float rate_p = (float)walk->slope[0], rate_q = (float)walk->slope[1];
+	float sum = 0;
+	for (int k0 = first; k0 <= last; k0 += SEGMENT) {
+		double p = walk->base[0] + k0 * walk->slope[0] - (double)s->grid.low[b];
+		double q = walk->base[1] + k0 * walk->slope[1] - (double)s->grid.low[c];
+		if (k0 > stop || k0 + SEGMENT <= start)
+			continue;
+		double whole_p = floor(p), whole_q = floor(q);
+		float fp = (float)(p - whole_p), fq = (float)(q - whole_q);
+		const int i = (int)whole_p, j = (int)whole_q;
+		const float *plane = s->volume + (k0 - s->grid.low[A]) * s->stride[0] +
+				     i * s->stride[1] + j * s->stride[2];
+		if (k0 >= start && k0 + SEGMENT - 1 <= stop && is_inside(p, walk->slope[0], nb) &&
+			is_inside(q, walk->slope[1], nc)) {
+#pragma unroll 4
+			for (int k = 0; k < SEGMENT; k++, plane += s->stride[0])
+				sum += sample<false>(plane, fmaf((float)k, rate_p, fp),
+					fmaf((float)k, rate_q, fq), i, j, nb, nc, s->stride[1],
+					s->stride[2]);
+			continue;
+		}
+		for (int k = max(start - k0, 0); k < min(SEGMENT, stop - k0 + 1); k++)
+			sum += sample<true>(plane + k * s->stride[0], fmaf((float)k, rate_p, fp),
+				fmaf((float)k, rate_q, fq), i, j, nb, nc, s->stride[1],
+				s->stride[2]);
+	}
+	return sum;
+}
+
+/* Which pixel a thread has: blocks of 32 x 8 or 8 x 32 pixels, warps along columns or rows, or in patches of
+ * 8 x 4. Bands of rows come last, so that views that run at the same time meet the same slab. */
+static __device__ void pixel_of(const Rays *s, int lanes, int64_t *row, int64_t *column)
+{
+	int warp = threadIdx.y, lane = threadIdx.x, along = lane, line = warp;
+	if (lanes & LANES_PATCH) {
+		along = warp % 4 * 8 + lane % 8;
+		line = warp / 4 * 4 + lane / 8;
+	}
+	bool rows = lanes & LANES_ROWS;
+	*column = (int64_t)blockIdx.x * SQUARE + (rows ? blockIdx.z % 4 * 8 + line : along);
+	*row = (int64_t)(blockIdx.z / 4) * SQUARE + (rows ? along : blockIdx.z % 4 * 8 + line);
+}
+
+static __device__ int least_of_warp(int value)
+{
+	for (int apart = WARP / 2; apart > 0; apart /= 2)
+		value = min(value, __shfl_xor_sync(~0u, value, apart));
+	return value;
+}
+
+template <int A>
+static __global__ void __launch_bounds__(WARP *WARPS) ray_forward(const __grid_constant__ Rays s)
+{
+	int64_t view = blockIdx.y, row, column;
+	int lanes = s.lanes[view];
+	if (!(lanes & (LANES_AXIS << A)))
+		return;
+	pixel_of(&s, lanes, &row, &column);
+	bool mine = row < s.model.rows && column < s.model.columns;
+	KernelWalk walk = {0};
+	int start = 1 << 30, stop = -(1 << 30);
+	if (mine) {
+		KernelRay ray = kernel_ray(&s.grid, &s.views[view], row, column);
+		walk = kernel_walk(&s.grid, &ray, 1, 0);
+		mine = walk.a == A;
+		if (mine && walk.k_start <= walk.k_stop) {
+			start = (int)ceil(walk.k_start);
+			stop = (int)floor(walk.k_stop);
+		}
+	}
+	int first = least_of_warp(start), last = -least_of_warp(-stop);
+	if (first > last)
+		return;
+	first = first / SEGMENT * SEGMENT;
+	float sum = start <= stop ? follow<A>(&s, &walk, first, last, start, stop) : 0;
+	if (mine)
+		s.projections[(view * s.model.rows + row) * s.model.columns + column] +=
+			sum * (float)walk.step;
+}
+
+/* ---- a whole request ---------------------------------------------------------------------- */
+
+static __global__ void turn_slices(const float *from, float *to, int nx, int ny, int64_t nz)
+{
+	__shared__ float tile[TILE][TILE + 1];
+	int x0 = blockIdx.x * TILE, y0 = blockIdx.y * TILE;
+	for (int64_t z = blockIdx.z; z < nz; z += gridDim.z) {
+		const float *in = from + z * nx * ny;
+		float *out = to + z * nx * ny;
+		for (int r = threadIdx.y; r < TILE; r += WARPS)
+			if (x0 + threadIdx.x < nx && y0 + r < ny)
+				tile[r][threadIdx.x] = in[(int64_t)(y0 + r) * nx + x0 + threadIdx.x];
+		__syncthreads();
+		for (int r = threadIdx.y; r < TILE; r += WARPS)
+			if (y0 + threadIdx.x < ny && x0 + r < nx)
+				out[(int64_t)(x0 + r) * ny + y0 + threadIdx.x] = tile[threadIdx.x][r];
+		__syncthreads();
+	}
+}
+
+/* The direction of the ray of pixel (row, column). */
+static void direction_of(const KernelView *k, double row, double column, double d[3])
+{
+	for (int a = 0; a < 3; a++)
+		d[a] = k->src[3] == 0 ? k->src[a]
+				      : k->first[a] + column * k->u[a] + row * k->v[a] - k->src[a];
+}
+
+/* Axes that may be dominant somewhere on the detector, where directions are affine: an axis is not if
+ * another one is larger at every corner by more than it is at any. */
+static int axes_of(const KernelModel *model, const KernelView *k)
+{
+	double least[3], most[3];
+	for (int corner = 0; corner < 4; corner++) {
+		double d[3];
+		direction_of(k, corner & 2 ? (double)(model->rows - 1) : 0,
+			corner & 1 ? (double)(model->columns - 1) : 0, d);
+		for (int a = 0; a < 3; a++) {
+			least[a] = corner ? fmin(least[a], d[a]) : d[a];
+			most[a] = corner ? fmax(most[a], d[a]) : d[a];
+		}
+	}
+	double floor_of_largest = 0;
+	for (int a = 0; a < 3; a++)
+		if (least[a] * most[a] > 0)
+			floor_of_largest =
+				fmax(floor_of_largest, fmin(fabs(least[a]), fabs(most[a])));
+	int axes = 0;
+	for (int a = 0; a < 3; a++)
+		if (fmax(fabs(least[a]), fabs(most[a])) >= floor_of_largest)
+			axes |= 1 << a;
+	return axes;
+}
+
+/* Threads go along the detector's direction that follows the contiguous axis best. */
+static unsigned char lanes_of(const KernelModel *model, const KernelView *k)
+{
+	int axes = axes_of(model, k), b = axes & 1 ? 1 : 0;
+	double u = fabs(k->u[b]), v = fabs(k->v[b]);
+	double length_u = fabs(k->u[0]) + fabs(k->u[1]) + fabs(k->u[2]);
+	double length_v = fabs(k->v[0]) + fabs(k->v[1]) + fabs(k->v[2]);
+	bool rows = v / length_v > u / length_u;
+	bool patch = (rows ? v / length_v : u / length_u) < 0.55;
+	return (unsigned char)(LANES_AXIS * axes | (rows ? LANES_ROWS : 0) |
+			       (patch ? LANES_PATCH : 0));
+}
+
+static tomos_status send_lanes(tomos_backend *backend, const Plan *plan, CudaPlan *kept)
+{
+	int64_t count = plan->scan->count;
+	unsigned char *lanes;
+	TRY(mem_alloc(&lanes, count, 1, "the views"));
+	for (int64_t i = 0; i < count; i++)
+		lanes[i] = lanes_of(&plan->model, &plan->views[i]);
+	device_of(backend)->counts.allocations++;
+	cudaError_t error = cudaMalloc((void **)&kept->lanes, (size_t)count);
+	if (error == cudaSuccess)
+		error = cudaMemcpyAsync(kept->lanes, lanes, (size_t)count,
+			cudaMemcpyHostToDevice, device_of(backend)->stream);
+	mem_free(lanes);
+	CUDA_TRY(error, "sending the views");
+	return TOMOS_OK;
+}
+
+static bool ray_applies(const Projecting *what)
+{
+	const KernelModel *model = &what->plan->model;
+	for (int a = 0; a < 3; a++)
+		if (what->plan->grid.n[a] > 1 << 24)
+			return false;
+	return !model->clamp && !model->planar && what->count <= 65535;
+}
+
+static tomos_status run_axis(tomos_backend *backend, const Projecting *what, Rays *s, int axis)
+{
+	const Box *box = &what->box;
+	int64_t n[3], stride[3] = {1, 0, 0};
+	for (int a = 0; a < 3; a++)
+		n[a] = box->high[a] - box->low[a];
+	stride[1] = n[0];
+	stride[2] = n[0] * n[1];
+	s->volume = what->volume;
+	cudaStream_t stream = device_of(backend)->stream;
+	if (axis == 0 && what->count > FEW_VIEWS) {
+		float *turned;
+		TRY(cuda_scratch(backend, 0, n[0] * n[1] * n[2], &turned, "a turned volume"));
+		turn_slices<<<dim3(cuda_blocks(n[0], TILE, 1 << 30), cuda_blocks(n[1], TILE, 65535),
+				      cuda_blocks(n[2], 1, 65535)),
+			dim3(TILE, WARPS), 0, stream>>>(
+			what->volume, turned, (int)n[0], (int)n[1], n[2]);
+		s->volume = turned;
+		stride[0] = n[1];
+		stride[1] = 1;
+	}
+	const int b = axis == 0 ? 1 : 0, c = axis == 2 ? 1 : 2;
+	s->stride[0] = stride[axis];
+	s->stride[1] = stride[b];
+	s->stride[2] = stride[c];
+	dim3 blocks(cuda_blocks(what->plan->model.columns, SQUARE, 1 << 30), (unsigned)what->count,
+		4 * cuda_blocks(what->plan->model.rows, SQUARE, 16383));
+	typedef void (*RayKernel)(const Rays s);
+	static const RayKernel kernels[3] = {ray_forward<0>, ray_forward<1>, ray_forward<2>};
+	kernels[axis]<<<blocks, dim3(WARP, WARPS), 0, stream>>>(*s);
+	CUDA_LAUNCHED("projecting");
+	return TOMOS_OK;
+}
+
+static tomos_status ray_run(tomos_backend *backend, const Projecting *what)
+{
+	const Plan *plan = what->plan;
+	const CudaPlan *kept;
+	TRY(cuda_plan(backend, plan, &kept));
+	if (!kept->lanes)
+		TRY(send_lanes(backend, plan, (CudaPlan *)kept));
+	Rays s = {.grid = plan->whole,
+		.model = plan->model,
+		.views = kept->views + what->first,
+		.lanes = kept->lanes + what->first,
+		.count = what->count,
+		.projections = what->projections};
+	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
+	memcpy(s.grid.high, what->box.high, sizeof s.grid.high);
+	int axes = 0;
+	for (int64_t i = 0; i < what->count; i++)
+		axes |= axes_of(&plan->model, &plan->views[what->first + i]);
+	for (int a = 0; a < 3; a++)
+		if (axes & (1 << a))
+			TRY(run_axis(backend, what, &s, a));
+	return TOMOS_OK;
+}
+
+extern const CudaTuned ray_kernels[1];
+const CudaTuned ray_kernels[1] = {{"ray", KERNEL_joseph, FORWARD, ray_applies, ray_run}};

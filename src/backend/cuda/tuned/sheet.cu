@@ -1,0 +1,287 @@
+/* Joseph's forward projection where the rays of one detector column stay in one sheet along z: circular
+ * cone beam, fan and parallel beam, detector rows along z.
+ *
+ * A thread follows the RAYS rays of neighbouring rows in one column. On every plane they pass between the
+ * same two columns of voxels, so each voxel row is interpolated across them once and serves the rays on
+ * both sides of it; along z the interpolation is that of tile.cu, without a rounding. A block has the same
+ * columns in GROUP neighbouring views: their rays meet nearly the same voxels on a plane, which then come
+ * from the first cache. Blocks of the same rows run at the same time and share their slab in the second.
+ */
+#include "backend/cuda/cuda.h"
+#include "kernel/ray.h"
+
+enum { WARP = 32, GROUP = 8, RAYS = 8, SEGMENT = 32, TILE = 32, FEW_VIEWS = 3 };
+
+typedef struct {
+	KernelGrid grid;
+	KernelModel model;
+	const KernelView *views;
+	int64_t count;
+	const float *volume; /* b contiguous, then a, then z */
+	int na, nb, nz;
+	float *projections;
+} Sheets;
+
+/* A column of rays seen from its dominant axis: at plane k, b = p + k slope, and row j of the thread's at
+ * height z + k climb + j (gap + k widen). */
+typedef struct {
+	double p, slope, z, climb, gap, widen;
+} Path;
+
+template <int A> static __device__ bool path_of(const Sheets *s, const KernelView *k, int64_t row,
+	int64_t column, Path *path)
+{
+	const int b = A == 0 ? 1 : 0;
+	double d[2], start[2];
+	bool source = k->src[3] != 0;
+	for (int i = 0; i < 2; i++) {
+		double pixel = k->first[i] + (double)column * k->u[i];
+		start[i] = source ? k->src[i] : pixel;
+		d[i] = source ? pixel - k->src[i] : k->src[i];
+	}
+	/* As kernel_ray and kernel_dominant have it. */
+	double largest = fmax(fabs(d[0]), fabs(d[1]));
+	d[0] = fabs(d[0]) < RAY_LEVEL * largest ? 0 : d[0];
+	d[1] = fabs(d[1]) < RAY_LEVEL * largest ? 0 : d[1];
+	if ((fabs(d[0]) >= fabs(d[1]) ? 0 : 1) != A)
+		return false;
+	double rate = 1 / d[A], z = k->first[2] + (double)row * k->v[2];
+	path->slope = d[b] * rate;
+	path->p = start[b] - start[A] * path->slope;
+	path->climb = source ? (z - k->src[2]) * rate : 0;
+	path->z = source ? k->src[2] - start[A] * path->climb : z;
+	path->widen = source ? k->v[2] * rate : 0;
+	path->gap = source ? -start[A] * path->widen : k->v[2];
+	/* From the box's first voxel on. */
+	double low = (double)s->grid.low[A];
+	path->p += low * path->slope - (double)s->grid.low[b];
+	path->z += low * path->climb - (double)s->grid.low[2];
+	path->gap += low * path->widen;
+	return true;
+}
+
+/* Voxel rows of a plane, interpolated between columns i and i + 1. */
+template <bool CHECKED>
+static __device__ __forceinline__ float mix(
+	const float *at, float right, bool left_in, bool right_in, int z, int nz)
+{
+	if (!CHECKED) {
+		float one = __ldg(at), two = __ldg(at + 1);
+		return fmaf(right, two - one, one);
+	}
+	bool inside = (unsigned)z < (unsigned)nz;
+	float one = inside && left_in ? __ldg(at) : 0, two = inside && right_in ? __ldg(at + 1) : 0;
+	return fmaf(right, two - one, one);
+}
+
+template <int S, bool CHECKED>
+static __device__ __forceinline__ void plane(const Sheets *s, const float *at, float right, int i,
+	int z, float t0, float more, int64_t slice, float sum[RAYS])
+{
+	bool left_in = (unsigned)i < (unsigned)s->nb, right_in = (unsigned)(i + 1) < (unsigned)s->nb;
+	float q[RAYS + S + 1];
+#pragma unroll
+	for (int k = 0; k < RAYS + S; k++)
+		q[k] = mix<CHECKED>(at + k * slice, right, left_in, right_in, z + k, s->nz);
+#pragma unroll
+	for (int k = 0; k < RAYS; k++) {
+		float value = q[k];
+#pragma unroll
+		for (int j = 0; j < S; j++)
+			value = fmaf(__saturatef(fmaf((float)k, more, t0 - (float)j)),
+				q[k + j + 1] - q[k + j], value);
+		sum[k] += value;
+	}
+}
+
+/* Planes k0 .. k0 + SEGMENT - 1. */
+template <int S>
+static __device__ void segment(const Sheets *s, const Path *path, int k0, float sum[RAYS])
+{
+	const int64_t slice = (int64_t)s->na * s->nb;
+	double p = path->p + k0 * path->slope, z = path->z + k0 * path->climb;
+	double whole_p = floor(p), whole_z = floor(z);
+	float fp = (float)(p - whole_p), fz = (float)(z - whole_z);
+	float slope = (float)path->slope, climb = (float)path->climb, widen = (float)path->widen;
+	float more0 = (float)(path->gap + k0 * path->widen - 1);
+	double p_end = p + (SEGMENT - 1) * path->slope, z_end = z + (SEGMENT - 1) * path->climb;
+	double reach = RAYS + S + 1;
+	int planes = min(SEGMENT, s->na - k0);
+	if (fmax(p, p_end) < -1 || fmin(p, p_end) > s->nb || fmax(z, z_end) + 2 * reach < 0 ||
+		fmin(z, z_end) - reach > s->nz)
+		return;
+	bool inside = fmin(p, p_end) >= 0 && fmax(p, p_end) < s->nb - 1 &&
+		      fmin(z, z_end) >= S + 1 && fmax(z, z_end) + reach < s->nz - 1;
+	const int i0 = (int)whole_p, z0 = (int)whole_z;
+	const float *from = s->volume + i0 + (int64_t)k0 * s->nb + z0 * slice;
+	for (int k = 0; k < planes; k++, from += s->nb) {
+		float pp = fmaf((float)k, slope, fp), left = floorf(pp), right = pp - left;
+		float zz = fmaf((float)k, climb, fz), more = fmaf((float)k, widen, more0);
+		float first = floorf(fminf(zz, fmaf((float)(RAYS - 1), more, zz)));
+		const float *at = from + (int)left + (int)first * slice;
+		if (inside)
+			plane<S, false>(s, at, right, 0, 0, zz - first, more, slice, sum);
+		else
+			plane<S, true>(s, at, right, i0 + (int)left, z0 + (int)first, zz - first,
+				more, slice, sum);
+	}
+}
+
+/* The length of a ray from one plane to the next. */
+template <int A>
+static __device__ float step_of(const Sheets *s, const KernelView *k, int64_t row, int64_t column)
+{
+	KernelRay ray = kernel_ray(&s->grid, k, row, column);
+	return (float)(ray.length / fabs(ray.direction[A]));
+}
+
+template <int A, int S>
+static __global__ void __launch_bounds__(WARP *GROUP) sheet_forward(const __grid_constant__ Sheets s)
+{
+	int64_t column = (int64_t)blockIdx.x * WARP + threadIdx.x;
+	int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y, row = (int64_t)blockIdx.z * RAYS;
+	Path path;
+	bool mine = view < s.count && column < s.model.columns &&
+		    path_of<A>(&s, &s.views[min(view, s.count - 1)], row, column, &path);
+	float sum[RAYS] = {0};
+	for (int k0 = 0; k0 < s.na; k0 += SEGMENT) {
+		if (mine)
+			segment<S>(&s, &path, k0, sum);
+		if (!__syncthreads_or(mine)) /* views of a block stay in step */
+			return;
+	}
+	if (!mine)
+		return;
+#pragma unroll
+	for (int j = 0; j < RAYS; j++)
+		if (row + j < s.model.rows)
+			s.projections[(view * s.model.rows + row + j) * s.model.columns + column] +=
+				sum[j] * step_of<A>(&s, &s.views[view], row + j, column);
+}
+
+/* ---- a whole request ---------------------------------------------------------------------- */
+
+/* Rows along z, columns and rays across it; and how far the gap between rays is from a voxel. */
+static bool sheet_view(const Projecting *what, const KernelView *k, double *differ)
+{
+	const Plan *plan = what->plan;
+	bool source = k->src[3] != 0;
+	double size = (double)(plan->model.rows + plan->model.columns);
+	if (fabs(k->u[2]) * size > 1e-9 || fabs(k->v[0]) * size > 1e-9 || fabs(k->v[1]) * size > 1e-9)
+		return false;
+	if (!source) {
+		*differ = fmax(*differ, fabs(k->v[2] - 1));
+		return fabs(k->src[2]) <= 1e-12 * (fabs(k->src[0]) + fabs(k->src[1]));
+	}
+	for (int corner = 0; corner < 8; corner++) {
+		double depth = k->depth[3];
+		for (int a = 0; a < 3; a++)
+			depth += k->depth[a] * (double)(corner >> a & 1 ? what->box.high[a]
+									: what->box.low[a]);
+		*differ = fmax(*differ, fabs(depth * k->v[2] - 1));
+		if (!(depth > 1e-3)) /* the source is too near to tell where rays begin */
+			return false;
+	}
+	/* The dominant axis must be x or y for every ray. */
+	double least = 1e300, most = 0;
+	for (int corner = 0; corner < 4; corner++) {
+		double c = corner & 1 ? (double)(plan->model.columns - 1) : 0;
+		double r = corner & 2 ? (double)(plan->model.rows - 1) : 0;
+		most = fmax(most, fabs(k->first[2] + r * k->v[2] - k->src[2]));
+		least = fmin(least, hypot(k->first[0] + c * k->u[0] - k->src[0],
+					    k->first[1] + c * k->u[1] - k->src[1]));
+	}
+	/* Between the corners rays are shorter than at them, by no more than the detector is wide. */
+	least -= (double)plan->model.columns * hypot(k->u[0], k->u[1]) / 2;
+	return most < least / 2;
+}
+
+/* S, or 0 where this kernel cannot do it. Along the box depths differ a little more than at its corners,
+ * which the margin is for. */
+static int sheet_segments(const Projecting *what)
+{
+	const KernelModel *model = &what->plan->model;
+	if (model->clamp || model->planar || what->count <= FEW_VIEWS || model->rows < RAYS ||
+		what->count > GROUP * 65535)
+		return 0;
+	for (int a = 0; a < 3; a++)
+		if (what->plan->grid.n[a] > 1 << 20)
+			return 0;
+	double differ = 0;
+	for (int64_t i = 0; i < what->count; i++)
+		if (!sheet_view(what, &what->plan->views[what->first + i], &differ))
+			return 0;
+	differ *= RAYS - 1;
+	return differ < 0.98 ? 2 : differ < 1.98 ? 3 : 0;
+}
+
+static bool sheet_applies(const Projecting *what)
+{
+	return sheet_segments(what) > 0;
+}
+
+static __global__ void turn_slices(const float *from, float *to, int nx, int ny, int64_t nz)
+{
+	__shared__ float tile[TILE][TILE + 1];
+	int x0 = blockIdx.x * TILE, y0 = blockIdx.y * TILE;
+	for (int64_t z = blockIdx.z; z < nz; z += gridDim.z) {
+		const float *in = from + z * nx * ny;
+		float *out = to + z * nx * ny;
+		for (int r = threadIdx.y; r < TILE; r += GROUP)
+			if (x0 + threadIdx.x < nx && y0 + r < ny)
+				tile[r][threadIdx.x] = in[(int64_t)(y0 + r) * nx + x0 + threadIdx.x];
+		__syncthreads();
+		for (int r = threadIdx.y; r < TILE; r += GROUP)
+			if (y0 + threadIdx.x < ny && x0 + r < nx)
+				out[(int64_t)(x0 + r) * ny + y0 + threadIdx.x] = tile[threadIdx.x][r];
+		__syncthreads();
+	}
+}
+
+static tomos_status run_axis(
+	tomos_backend *backend, const Projecting *what, Sheets s, int axis, int segments)
+{
+	typedef void (*SheetKernel)(const Sheets s);
+	static const SheetKernel kernels[2][2] = {{sheet_forward<0, 2>, sheet_forward<0, 3>},
+		{sheet_forward<1, 2>, sheet_forward<1, 3>}};
+	cudaStream_t stream = device_of(backend)->stream;
+	int nx = (int)(what->box.high[0] - what->box.low[0]);
+	int ny = (int)(what->box.high[1] - what->box.low[1]);
+	s.na = axis == 0 ? nx : ny;
+	s.nb = axis == 0 ? ny : nx;
+	s.volume = what->volume;
+	if (axis == 0) {
+		float *turned;
+		TRY(cuda_scratch(backend, 0, (int64_t)nx * ny * s.nz, &turned, "a turned volume"));
+		turn_slices<<<dim3(cuda_blocks(nx, TILE, 1 << 30), cuda_blocks(ny, TILE, 65535),
+				      cuda_blocks(s.nz, 1, 65535)),
+			dim3(TILE, GROUP), 0, stream>>>(what->volume, turned, nx, ny, s.nz);
+		s.volume = turned;
+	}
+	kernels[axis][segments - 2]<<<dim3(cuda_blocks(s.model.columns, WARP, 1 << 30),
+					     cuda_blocks(what->count, GROUP, 65535),
+					     cuda_blocks(s.model.rows, RAYS, 65535)),
+		dim3(WARP, GROUP), 0, stream>>>(s);
+	CUDA_LAUNCHED("projecting");
+	return TOMOS_OK;
+}
+
+static tomos_status sheet_run(tomos_backend *backend, const Projecting *what)
+{
+	const CudaPlan *kept;
+	TRY(cuda_plan(backend, what->plan, &kept));
+	Sheets s = {.grid = what->plan->whole,
+		.model = what->plan->model,
+		.views = kept->views + what->first,
+		.count = what->count,
+		.nz = (int)(what->box.high[2] - what->box.low[2]),
+		.projections = what->projections};
+	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
+	int segments = sheet_segments(what);
+	for (int axis = 0; axis < 2; axis++)
+		TRY(run_axis(backend, what, s, axis, segments));
+	return TOMOS_OK;
+}
+
+extern const CudaTuned sheet_kernels[1];
+const CudaTuned sheet_kernels[1] = {{"sheet", KERNEL_joseph, FORWARD, sheet_applies, sheet_run}};
