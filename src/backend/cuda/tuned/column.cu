@@ -10,6 +10,8 @@
 
 enum { WIDE = 32, HIGH = 4, COLUMN = 16, VIEWS = 64, BORDER = 2 };
 
+/* Columns of one voxel, where all is in one slice, or of COLUMN. */
+
 typedef struct {
 	const KernelView *views;
 	int64_t count;
@@ -56,6 +58,8 @@ static __device__ double affine(const double f[4], const double at[3])
 static __device__ Near near_corner(const Columns *s, const KernelView *k, const double at[3])
 {
 	double depth = affine(k->depth, at), u = affine(k->column, at), v = affine(k->row, at);
+	bool planar = s->model.planar; /* there are no rows to tell apart */
+	v = planar ? 0 : v;
 	double u0 = fmax(fmin(floor(u / depth), 1e6), -1e6);
 	double v0 = fmax(fmin(floor(v / depth), 1e6), -1e6);
 	Near near = {.u0 = (int)u0,
@@ -64,9 +68,9 @@ static __device__ Near near_corner(const Columns *s, const KernelView *k, const 
 		.ua = (float)(k->column[0] - u0 * k->depth[0]),
 		.ub = (float)(k->column[1] - u0 * k->depth[1]),
 		.vf = (float)(v - v0 * depth),
-		.va = (float)(k->row[0] - v0 * k->depth[0]),
-		.vb = (float)(k->row[1] - v0 * k->depth[1]),
-		.vc = (float)k->row[2],
+		.va = planar ? 0 : (float)(k->row[0] - v0 * k->depth[0]),
+		.vb = planar ? 0 : (float)(k->row[1] - v0 * k->depth[1]),
+		.vc = planar ? 0 : (float)k->row[2],
 		.df = (float)depth,
 		.da = (float)k->depth[0],
 		.db = (float)k->depth[1],
@@ -84,9 +88,9 @@ static __device__ __forceinline__ float mix(const float *at, float right)
 }
 
 /* RAYS: weights along the ray of a point source, which differ from voxel to voxel. */
-template <bool RAYS>
+template <bool RAYS, int N>
 static __device__ __forceinline__ void visit(
-	const Columns *s, const Near *near, const float *image, float dx, float dy, float sum[COLUMN])
+	const Columns *s, const Near *near, const float *image, float dx, float dy, float sum[N])
 {
 	const Near v = *near;
 	float depth = fmaf(v.da, dx, fmaf(v.db, dy, v.df));
@@ -112,7 +116,7 @@ static __device__ __forceinline__ void visit(
 	int held = -(1 << 30);
 	float low = 0, high = 0;
 #pragma unroll
-	for (int k = 0; k < COLUMN; k++) {
+	for (int k = 0; k < N; k++) {
 		float at = fminf(fmaxf(fmaf((float)k, climb, row), lowest), highest);
 		float below = floorf(at), up = at - below;
 		int r = (int)below;
@@ -131,16 +135,16 @@ static __device__ __forceinline__ void visit(
 	}
 }
 
-template <bool RAYS>
+template <bool RAYS, int N>
 static __global__ void __launch_bounds__(WIDE *HIGH)
 	column_back(const __grid_constant__ Columns s)
 {
 	__shared__ Near near[VIEWS];
-	const int x0 = blockIdx.x * WIDE, y0 = blockIdx.y * HIGH, z0 = blockIdx.z * COLUMN;
+	const int x0 = blockIdx.x * WIDE, y0 = blockIdx.y * HIGH, z0 = blockIdx.z * N;
 	const int x = x0 + threadIdx.x, y = y0 + threadIdx.y;
 	const double corner[3] = {(double)(s.low[0] + x0), (double)(s.low[1] + y0),
 		(double)(s.low[2] + z0)};
-	float sum[COLUMN] = {0};
+	float sum[N] = {0};
 	for (int64_t first = 0; first < s.count; first += VIEWS) {
 		int views = (int)min((int64_t)VIEWS, s.count - first);
 		__syncthreads();
@@ -148,14 +152,14 @@ static __global__ void __launch_bounds__(WIDE *HIGH)
 			near[i] = near_corner(&s, &s.views[first + i], corner);
 		__syncthreads();
 		for (int i = 0; i < views; i++)
-			visit<RAYS>(&s, &near[i], s.images + (first + i) * s.image,
+			visit<RAYS, N>(&s, &near[i], s.images + (first + i) * s.image,
 				(float)threadIdx.x, (float)threadIdx.y, sum);
 	}
 	if (x >= s.n[0] || y >= s.n[1])
 		return;
 	float *to = s.volume + ((int64_t)z0 * s.n[1] + y) * s.n[0] + x;
 #pragma unroll
-	for (int k = 0; k < COLUMN; k++, to += (int64_t)s.n[0] * s.n[1])
+	for (int k = 0; k < N; k++, to += (int64_t)s.n[0] * s.n[1])
 		if (z0 + k < s.n[2])
 			*to += sum[k];
 }
@@ -165,7 +169,7 @@ static __global__ void __launch_bounds__(WIDE *HIGH)
 static bool column_applies(const Projecting *what)
 {
 	const Plan *plan = what->plan;
-	if (plan->model.clamp || plan->model.nearest || plan->model.planar)
+	if (plan->model.clamp || plan->model.nearest)
 		return false;
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i];
@@ -173,8 +177,9 @@ static bool column_applies(const Projecting *what)
 		double height = (double)plan->grid.n[2];
 		if ((k->src[3] != 0) != (plan->views[what->first].src[3] != 0))
 			return false;
-		if (fabs(k->column[2]) * height > 1e-7 * scale ||
-			fabs(k->depth[2]) * height > 1e-9 * fabs(k->depth[3]))
+		if (!plan->model.planar &&
+			(fabs(k->column[2]) * height > 1e-7 * scale ||
+				fabs(k->depth[2]) * height > 1e-9 * fabs(k->depth[3])))
 			return false;
 	}
 	return true;
@@ -203,9 +208,13 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, Co
 	s->count = count;
 	s->images = framed;
 	bool rays = model->weight == WEIGHT_RAY && what->plan->views[what->first].src[3] != 0;
+	bool flat = s->n[2] == 1;
 	dim3 blocks(cuda_blocks(s->n[0], WIDE, 1 << 30), cuda_blocks(s->n[1], HIGH, 65535),
-		cuda_blocks(s->n[2], COLUMN, 65535));
-	(rays ? column_back<true> : column_back<false>)<<<blocks, dim3(WIDE, HIGH), 0, stream>>>(*s);
+		cuda_blocks(s->n[2], flat ? 1 : COLUMN, 65535));
+	void (*kernel)(const Columns s) = rays ? column_back<true, COLUMN> : column_back<false, COLUMN>;
+	if (flat)
+		kernel = rays ? column_back<true, 1> : column_back<false, 1>;
+	kernel<<<blocks, dim3(WIDE, HIGH), 0, stream>>>(*s);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
 }

@@ -232,7 +232,7 @@ static bool ray_applies(const Projecting *what)
 	for (int a = 0; a < 3; a++)
 		if (what->plan->grid.n[a] > 1 << 24)
 			return false;
-	return !model->clamp && !model->planar && what->count <= 65535;
+	return !model->clamp && what->count <= 65535;
 }
 
 static tomos_status run_axis(tomos_backend *backend, const Projecting *what, Rays *s, int axis)

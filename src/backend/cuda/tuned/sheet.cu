@@ -7,8 +7,7 @@
  * columns in GROUP neighbouring views: their rays meet nearly the same voxels on a plane, which then come
  * from the first cache. Blocks of the same rows run at the same time and share their slab in the second.
  */
-#include "backend/cuda/cuda.h"
-#include "kernel/ray.h"
+#include "backend/cuda/tuned/sheet.h"
 
 enum { WARP = 32, GROUP = 8, RAYS = 8, SEGMENT = 32, TILE = 32, FEW_VIEWS = 3 };
 
@@ -21,44 +20,6 @@ typedef struct {
 	int na, nb, nz;
 	float *projections;
 } Sheets;
-
-/* A column of rays seen from its dominant axis: at plane k, b = p + k slope, and row j of the thread's at
- * height z + k climb + j (gap + k widen). */
-typedef struct {
-	double p, slope, z, climb, gap, widen;
-} Path;
-
-template <int A> static __device__ bool path_of(const Sheets *s, const KernelView *k, int64_t row,
-	int64_t column, Path *path)
-{
-	const int b = A == 0 ? 1 : 0;
-	double d[2], start[2];
-	bool source = k->src[3] != 0;
-	for (int i = 0; i < 2; i++) {
-		double pixel = k->first[i] + (double)column * k->u[i];
-		start[i] = source ? k->src[i] : pixel;
-		d[i] = source ? pixel - k->src[i] : k->src[i];
-	}
-	/* As kernel_ray and kernel_dominant have it. */
-	double largest = fmax(fabs(d[0]), fabs(d[1]));
-	d[0] = fabs(d[0]) < RAY_LEVEL * largest ? 0 : d[0];
-	d[1] = fabs(d[1]) < RAY_LEVEL * largest ? 0 : d[1];
-	if ((fabs(d[0]) >= fabs(d[1]) ? 0 : 1) != A)
-		return false;
-	double rate = 1 / d[A], z = k->first[2] + (double)row * k->v[2];
-	path->slope = d[b] * rate;
-	path->p = start[b] - start[A] * path->slope;
-	path->climb = source ? (z - k->src[2]) * rate : 0;
-	path->z = source ? k->src[2] - start[A] * path->climb : z;
-	path->widen = source ? k->v[2] * rate : 0;
-	path->gap = source ? -start[A] * path->widen : k->v[2];
-	/* From the box's first voxel on. */
-	double low = (double)s->grid.low[A];
-	path->p += low * path->slope - (double)s->grid.low[b];
-	path->z += low * path->climb - (double)s->grid.low[2];
-	path->gap += low * path->widen;
-	return true;
-}
 
 /* Voxel rows of a plane, interpolated between columns i and i + 1. */
 template <bool CHECKED>
@@ -127,22 +88,14 @@ static __device__ void segment(const Sheets *s, const Path *path, int k0, float 
 	}
 }
 
-/* The length of a ray from one plane to the next. */
-template <int A>
-static __device__ float step_of(const Sheets *s, const KernelView *k, int64_t row, int64_t column)
-{
-	KernelRay ray = kernel_ray(&s->grid, k, row, column);
-	return (float)(ray.length / fabs(ray.direction[A]));
-}
-
 template <int A, int S>
 static __global__ void __launch_bounds__(WARP *GROUP) sheet_forward(const __grid_constant__ Sheets s)
 {
 	int64_t column = (int64_t)blockIdx.x * WARP + threadIdx.x;
 	int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y, row = (int64_t)blockIdx.z * RAYS;
-	Path path;
-	bool mine = view < s.count && column < s.model.columns &&
-		    path_of<A>(&s, &s.views[min(view, s.count - 1)], row, column, &path);
+	bool mine = view < s.count && column < s.model.columns;
+	Path path = path_of(&s.grid, &s.model, &s.views[min(view, s.count - 1)], row, column);
+	mine = mine && path.axis == A;
 	float sum[RAYS] = {0};
 	for (int k0 = 0; k0 < s.na; k0 += SEGMENT) {
 		if (mine)
@@ -156,29 +109,33 @@ static __global__ void __launch_bounds__(WARP *GROUP) sheet_forward(const __grid
 	for (int j = 0; j < RAYS; j++)
 		if (row + j < s.model.rows)
 			s.projections[(view * s.model.rows + row + j) * s.model.columns + column] +=
-				sum[j] * step_of<A>(&s, &s.views[view], row + j, column);
+				sum[j] * step_of(&s.grid, &s.views[view], row + j, column, A);
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */
 
-/* Rows along z, columns and rays across it; and how far the gap between rays is from a voxel. */
-static bool sheet_view(const Projecting *what, const KernelView *k, double *differ)
+static bool sheet_view(const Projecting *what, const KernelView *k, double *low, double *high)
 {
 	const Plan *plan = what->plan;
 	bool source = k->src[3] != 0;
 	double size = (double)(plan->model.rows + plan->model.columns);
-	if (fabs(k->u[2]) * size > 1e-9 || fabs(k->v[0]) * size > 1e-9 || fabs(k->v[1]) * size > 1e-9)
+	if (fabs(k->u[2]) * size > 1e-9)
+		return false;
+	if (!plan->model.planar &&
+		(fabs(k->v[0]) * size > 1e-9 || fabs(k->v[1]) * size > 1e-9 || !(k->v[2] > 0)))
 		return false;
 	if (!source) {
-		*differ = fmax(*differ, fabs(k->v[2] - 1));
+		*low = fmin(*low, k->v[2]);
+		*high = fmax(*high, k->v[2]);
 		return fabs(k->src[2]) <= 1e-12 * (fabs(k->src[0]) + fabs(k->src[1]));
 	}
 	for (int corner = 0; corner < 8; corner++) {
 		double depth = k->depth[3];
 		for (int a = 0; a < 3; a++)
 			depth += k->depth[a] * (double)(corner >> a & 1 ? what->box.high[a]
-									: what->box.low[a]);
-		*differ = fmax(*differ, fabs(depth * k->v[2] - 1));
+									: what->box.low[a] - 1);
+		*low = fmin(*low, depth * k->v[2]);
+		*high = fmax(*high, depth * k->v[2]);
 		if (!(depth > 1e-3)) /* the source is too near to tell where rays begin */
 			return false;
 	}
@@ -193,25 +150,33 @@ static bool sheet_view(const Projecting *what, const KernelView *k, double *diff
 	}
 	/* Between the corners rays are shorter than at them, by no more than the detector is wide. */
 	least -= (double)plan->model.columns * hypot(k->u[0], k->u[1]) / 2;
-	return most < least / 2;
+	return plan->model.planar || most < least / 2;
 }
 
-/* S, or 0 where this kernel cannot do it. Along the box depths differ a little more than at its corners,
- * which the margin is for. */
+bool sheet_views(const Projecting *what, double *least, double *most)
+{
+	if (what->plan->model.clamp)
+		return false;
+	for (int a = 0; a < 3; a++)
+		if (what->plan->grid.n[a] > 1 << 20)
+			return false;
+	*least = 1e300;
+	*most = 0;
+	for (int64_t i = 0; i < what->count; i++)
+		if (!sheet_view(what, &what->plan->views[what->first + i], least, most))
+			return false;
+	return true;
+}
+
+/* S, or 0 where this kernel cannot do it. */
 static int sheet_segments(const Projecting *what)
 {
 	const KernelModel *model = &what->plan->model;
-	if (model->clamp || model->planar || what->count <= FEW_VIEWS || model->rows < RAYS ||
-		what->count > GROUP * 65535)
+	double low, high;
+	if (model->planar || what->count <= FEW_VIEWS || model->rows < RAYS ||
+		what->count > GROUP * 65535 || !sheet_views(what, &low, &high))
 		return 0;
-	for (int a = 0; a < 3; a++)
-		if (what->plan->grid.n[a] > 1 << 20)
-			return 0;
-	double differ = 0;
-	for (int64_t i = 0; i < what->count; i++)
-		if (!sheet_view(what, &what->plan->views[what->first + i], &differ))
-			return 0;
-	differ *= RAYS - 1;
+	double differ = fmax(high - 1, 1 - low) * (RAYS - 1);
 	return differ < 0.98 ? 2 : differ < 1.98 ? 3 : 0;
 }
 

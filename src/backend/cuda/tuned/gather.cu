@@ -1,0 +1,200 @@
+/* Joseph's back projection where rays stay in sheets along z (sheet.h): each voxel gathers from the rays
+ * that pass it within one voxel, so nothing is added from two sides and results are the same every time.
+ *
+ * A thread has a column of voxels. The few detector columns whose sheets pass it are the same for all of
+ * them; in each sheet, the rays around a voxel are the rows around a position that climbs evenly.
+ */
+#include "backend/cuda/tuned/sheet.h"
+
+enum { WIDE = 32, HIGH = 4, COLUMN = 16, BORDER = 4, THREADS = 128, SCRATCH_FLOATS = 512 << 20 };
+
+#define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
+
+typedef struct {
+	KernelGrid grid;
+	KernelModel model;
+	const KernelView *views;
+	int64_t count;
+	float reach; /* columns whose sheets may pass a voxel, to either side */
+	int n[3];
+	const Path *paths;  /* [view][column] */
+	const float *images; /* [view][row][pitch] with a border of zeros, times the steps of the rays */
+	int pitch, rows;     /* rows with the border */
+	float *volume;
+} Gather;
+
+static __global__ void make_paths(const __grid_constant__ Gather s, Path *paths)
+{
+	int64_t column = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+	for (int64_t view = blockIdx.y; view < s.count && column < s.model.columns; view += gridDim.y)
+		paths[view * s.model.columns + column] =
+			path_of(&s.grid, &s.model, &s.views[view], 0, column);
+}
+
+/* The views with a border, each pixel times the step of its ray. */
+static __global__ void make_images(
+	const __grid_constant__ Gather s, const Path *paths, const float *from, float *to)
+{
+	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, column = c - BORDER;
+	int64_t lines = s.count * s.rows;
+	if (c >= s.pitch)
+		return;
+	for (int64_t line = blockIdx.y; line < lines; line += gridDim.y) {
+		int64_t view = line / s.rows, row = line % s.rows - BORDER;
+		bool inside = column >= 0 && column < s.model.columns && row >= 0 && row < s.model.rows;
+		float value = 0;
+		if (inside)
+			value = from[(view * s.model.rows + row) * s.model.columns + column] *
+				step_of(&s.grid, &s.views[view], row, column,
+					paths[view * s.model.columns + column].axis);
+		to[line * s.pitch + c] = value;
+	}
+}
+
+/* The rows of one sheet around voxels 0 .. N - 1 of the column; `gap` rows are voxels apart. */
+template <int T, int N>
+static __device__ __forceinline__ void climb(
+	const Gather *s, const float *column, double z, float gap, float weight, float sum[N])
+{
+	double start = -z / gap, whole = rint(start);
+	if (start > (double)(s->model.rows + BORDER) || start + N / gap < -BORDER)
+		return;
+	float f = (float)(start - whole), rate = __fdividef(1.f, gap), more = 1 - gap;
+	/* Beyond the border all is as on it. */
+	float low = (float)(2 - BORDER - whole), high = (float)(s->model.rows + 1 - whole);
+	const float *line = column + ((int64_t)whole + BORDER) * s->pitch;
+#pragma unroll
+	for (int k = 0; k < N; k++) {
+		float t = fminf(fmaxf(fmaf((float)k, rate, f), low), high);
+		float rounded = __fadd_rn(t, MAGIC), d = t - __fadd_rn(rounded, -MAGIC);
+		const float *at = line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * s->pitch;
+		float value = __saturatef(fmaf(-fabsf(d), gap, 1.f)) * __ldg(at);
+		value = fmaf(__saturatef(fmaf(-d, gap, more)), __ldg(at - s->pitch), value);
+		value = fmaf(__saturatef(fmaf(d, gap, more)), __ldg(at + s->pitch), value);
+		if (T == 5) {
+			value = fmaf(__saturatef(fmaf(-d, gap, more - gap)), __ldg(at - 2 * s->pitch), value);
+			value = fmaf(__saturatef(fmaf(d, gap, more - gap)), __ldg(at + 2 * s->pitch), value);
+		}
+		sum[k] = fmaf(weight, value, sum[k]);
+	}
+}
+
+/* T rows at most meet a voxel; columns of N voxels. */
+template <int T, int N>
+static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_constant__ Gather s)
+{
+	const int x = blockIdx.x * WIDE + threadIdx.x, y = blockIdx.y * HIGH + threadIdx.y;
+	const int z0 = blockIdx.z * N;
+	if (x >= s.n[0] || y >= s.n[1])
+		return;
+	float sum[N] = {0};
+	for (int64_t view = 0; view < s.count; view++) {
+		const KernelView *k = &s.views[view];
+		double at[2] = {(double)(s.grid.low[0] + x), (double)(s.grid.low[1] + y)};
+		double depth = k->depth[0] * at[0] + k->depth[1] * at[1] + k->depth[3];
+		double u = (k->column[0] * at[0] + k->column[1] * at[1] + k->column[3]) / depth;
+		int first = (int)fmax(ceil(u - s.reach), 0.0);
+		int last = (int)fmin(floor(u + s.reach), (double)(s.model.columns - 1));
+		for (int c = first; c <= last; c++) {
+			const Path path = s.paths[view * s.model.columns + c];
+			double plane = path.axis == 0 ? x : y, here = path.axis == 0 ? y : x;
+			float weight = 1 - (float)fabs(path.p + plane * path.slope - here);
+			if (!(weight > 0))
+				continue;
+			float gap = (float)(path.gap + plane * path.widen);
+			climb<T, N>(&s, s.images + view * s.rows * s.pitch + c + BORDER,
+				path.z + plane * path.climb - z0, gap, weight, sum);
+		}
+	}
+	float *to = s.volume + ((int64_t)z0 * s.n[1] + y) * s.n[0] + x;
+#pragma unroll
+	for (int k = 0; k < N; k++, to += (int64_t)s.n[0] * s.n[1])
+		if (z0 + k < s.n[2])
+			*to += sum[k];
+}
+
+/* ---- a whole request ---------------------------------------------------------------------- */
+
+/* Columns to either side of a voxel's shadow whose sheets pass it within a voxel: what a step of one voxel
+ * along x or y moves the shadow by, at most. 0 where this kernel cannot do it. */
+static double gather_reach(const Projecting *what, double *gap)
+{
+	double least, most, reach = 0;
+	if (!sheet_views(what, &least, &most))
+		return 0;
+	for (int64_t i = 0; i < what->count; i++) {
+		const KernelView *k = &what->plan->views[what->first + i];
+		for (int corner = 0; corner < 4; corner++) {
+			double x = (double)(corner & 1 ? what->box.high[0] : what->box.low[0] - 1);
+			double y = (double)(corner & 2 ? what->box.high[1] : what->box.low[1] - 1);
+			double depth = k->depth[0] * x + k->depth[1] * y + k->depth[3];
+			double u = (k->column[0] * x + k->column[1] * y + k->column[3]) / depth;
+			for (int a = 0; a < 2; a++)
+				reach = fmax(reach, fabs(k->column[a] - u * k->depth[a]) / depth);
+		}
+	}
+	*gap = what->plan->model.planar ? 1 : least;
+	return reach * 1.1 < 8 && *gap >= 0.5 ? reach * 1.1 : 0;
+}
+
+static bool gather_applies(const Projecting *what)
+{
+	double gap;
+	return gather_reach(what, &gap) > 0;
+}
+
+static tomos_status run_views(tomos_backend *backend, const Projecting *what, Gather s, int64_t first,
+	int64_t count, bool five)
+{
+	typedef void (*GatherKernel)(const Gather s);
+	const KernelModel *model = &s.model;
+	const CudaPlan *kept;
+	cudaStream_t stream = device_of(backend)->stream;
+	float *paths, *images;
+	int64_t path_floats = count * model->columns * (int64_t)(sizeof(Path) / sizeof(float));
+	TRY(cuda_plan(backend, what->plan, &kept));
+	TRY(cuda_scratch(backend, 0, count * s.rows * s.pitch, &images, "images with a border"));
+	TRY(cuda_scratch(backend, 1, path_floats, &paths, "paths of rays"));
+	s.views = kept->views + what->first + first;
+	s.count = count;
+	s.paths = (const Path *)paths;
+	s.images = images;
+	make_paths<<<dim3(cuda_blocks(model->columns, THREADS, 1 << 30), cuda_blocks(count, 1, 65535)),
+		THREADS, 0, stream>>>(s, (Path *)paths);
+	make_images<<<dim3(cuda_blocks(s.pitch, THREADS, 1 << 30),
+			     cuda_blocks(count * s.rows, 1, 65535)),
+		THREADS, 0, stream>>>(s, s.paths,
+		what->projections + first * model->rows * model->columns, images);
+	bool flat = s.n[2] == 1;
+	GatherKernel kernel = flat ? gather_back<3, 1> : gather_back<3, COLUMN>;
+	if (five)
+		kernel = flat ? gather_back<5, 1> : gather_back<5, COLUMN>;
+	kernel<<<dim3(cuda_blocks(s.n[0], WIDE, 1 << 30), cuda_blocks(s.n[1], HIGH, 65535),
+			 cuda_blocks(s.n[2], flat ? 1 : COLUMN, 65535)),
+		dim3(WIDE, HIGH), 0, stream>>>(s);
+	CUDA_LAUNCHED("back projecting");
+	return TOMOS_OK;
+}
+
+static tomos_status gather_run(tomos_backend *backend, const Projecting *what)
+{
+	const Plan *plan = what->plan;
+	double gap;
+	Gather s = {.grid = plan->whole,
+		.model = plan->model,
+		.reach = (float)gather_reach(what, &gap),
+		.pitch = (int)plan->model.columns + 2 * BORDER,
+		.rows = (int)plan->model.rows + 2 * BORDER,
+		.volume = what->volume};
+	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
+	for (int a = 0; a < 3; a++)
+		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
+	int64_t chunk = max64(1, min64(SCRATCH_FLOATS / ((int64_t)s.rows * s.pitch), what->count));
+	for (int64_t at = 0; at < what->count; at += chunk)
+		TRY(run_views(backend, what, s, at, min64(chunk, what->count - at), gap < 0.67));
+	return TOMOS_OK;
+}
+
+extern const CudaTuned gather_kernels[1];
+const CudaTuned gather_kernels[1] = {
+	{"gather", KERNEL_joseph, ADJOINT, gather_applies, gather_run}};
