@@ -144,8 +144,8 @@ static int iterate(const bench *b, int64_t iterations)
 	o.iterations = iterations;
 	if (b->work->task == BLOCK)
 		o.blocks = 10;
-	return lib(tomos_reconstruct(b->op, methods[b->work->task], &b->projections, &b->volume, &o,
-		progress_silent()));
+	return lib(tomos_reconstruct(
+		b->op, methods[b->work->task], &b->projections, &b->volume, &o, progress_silent()));
 }
 
 static int bench_once(const bench *b)

@@ -38,8 +38,8 @@ static tomos_status check_device(int device, const tomos_array *a, const char *w
 	return TOMOS_OK;
 }
 
-tomos_status array_check_on(int device, const tomos_array *a, const char *what,
-	const int64_t shape[3], ArrayUse use)
+tomos_status array_check_on(
+	int device, const tomos_array *a, const char *what, const int64_t shape[3], ArrayUse use)
 {
 	if (!a || !a->data)
 		return fail(TOMOS_BAD_VALUE, "there is no array for %s", what);

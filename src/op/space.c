@@ -28,9 +28,8 @@ tomos_status vector_return(Vector *vector, const Space *space, VectorUse use)
 {
 	tomos_status status = TOMOS_OK;
 	if (!vector->owned) /* on a card, the result is there when the call returns */
-		return vector->data && use != VECTOR_IN
-			       ? space->backend->type->sync(space->backend)
-			       : status;
+		return vector->data && use != VECTOR_IN ? space->backend->type->sync(space->backend)
+							: status;
 	if (use != VECTOR_IN)
 		status = space->backend->type->get(space->backend, vector->data, vector->array);
 	vector_free(vector->data, space);

@@ -51,7 +51,7 @@ static void adjoints(void **state)
 		for (int i = 0; i < CASES; i++) {
 			Case c = case_make(i);
 			double error = adjoint_error(&c, &models[m], backend, &seen);
-			if (!(error <= (test_on_cpu() ? 1e-6 : 1e-5)))
+			if (!(error <= (test_repeats() ? 1e-6 : 1e-5)))
 				fail_msg("%s %s %s plain %d, %s: %g", models[m].model,
 					models[m].boundary, models[m].interpolation,
 					models[m].plain, c.name, error);

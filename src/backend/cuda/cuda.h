@@ -45,7 +45,7 @@ typedef struct {
 /* What a plan keeps on the card. */
 typedef struct {
 	KernelView *views;
-	void *hats[2]; /* see tuned/hat.h: of Joseph's projector, of the voxel-driven one */
+	void *hats[2];        /* see tuned/hat.h: of Joseph's projector, of the voxel-driven one */
 	unsigned char *lanes; /* see tuned/ray.cu */
 } CudaPlan;
 

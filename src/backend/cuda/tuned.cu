@@ -8,8 +8,7 @@ static const struct {
 	const CudaTuned *rows;
 	int count;
 } families[] = {{plane_kernels, 4}, {few_kernels, 4}, {stack_kernels, 4}, {tile_kernels, 1},
-	{column_kernels, 1}, {sheet_kernels, 1}, {gather_kernels, 1},
-	{ray_kernels, 1}};
+	{column_kernels, 1}, {sheet_kernels, 1}, {gather_kernels, 1}, {ray_kernels, 1}};
 
 const CudaTuned *cuda_choose(const Projecting *what)
 {

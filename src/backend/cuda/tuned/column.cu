@@ -106,7 +106,8 @@ static __device__ __forceinline__ void visit(
 	float lowest = (float)(-BORDER - v.v0), highest = (float)(s->model.rows - v.v0);
 	float weight = v.weight, square = 0, rise = 0;
 	if (RAYS) {
-		float x = fmaf(dx, (float)s->step[0], v.src[0]), y = fmaf(dy, (float)s->step[1], v.src[1]);
+		float x = fmaf(dx, (float)s->step[0], v.src[0]),
+		      y = fmaf(dy, (float)s->step[1], v.src[1]);
 		square = fmaf(x, x, y * y);
 		rise = v.src[2];
 		weight *= rate * rate * (s->model.planar ? 1 : rate);
@@ -136,14 +137,13 @@ static __device__ __forceinline__ void visit(
 }
 
 template <bool RAYS, int N>
-static __global__ void __launch_bounds__(WIDE *HIGH)
-	column_back(const __grid_constant__ Columns s)
+static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_constant__ Columns s)
 {
 	__shared__ Near near[VIEWS];
 	const int x0 = blockIdx.x * WIDE, y0 = blockIdx.y * HIGH, z0 = blockIdx.z * N;
 	const int x = x0 + threadIdx.x, y = y0 + threadIdx.y;
-	const double corner[3] = {(double)(s.low[0] + x0), (double)(s.low[1] + y0),
-		(double)(s.low[2] + z0)};
+	const double corner[3] = {
+		(double)(s.low[0] + x0), (double)(s.low[1] + y0), (double)(s.low[2] + z0)};
 	float sum[N] = {0};
 	for (int64_t first = 0; first < s.count; first += VIEWS) {
 		int views = (int)min((int64_t)VIEWS, s.count - first);
@@ -187,8 +187,8 @@ static bool column_applies(const Projecting *what)
 
 enum { SCRATCH_FLOATS = 256 << 20 };
 
-static tomos_status run_views(tomos_backend *backend, const Projecting *what, Columns *s,
-	int64_t first, int64_t count)
+static tomos_status run_views(
+	tomos_backend *backend, const Projecting *what, Columns *s, int64_t first, int64_t count)
 {
 	const KernelModel *model = &s->model;
 	cudaStream_t stream = device_of(backend)->stream;
@@ -211,7 +211,8 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, Co
 	bool flat = s->n[2] == 1;
 	dim3 blocks(cuda_blocks(s->n[0], WIDE, 1 << 30), cuda_blocks(s->n[1], HIGH, 65535),
 		cuda_blocks(s->n[2], flat ? 1 : COLUMN, 65535));
-	void (*kernel)(const Columns s) = rays ? column_back<true, COLUMN> : column_back<false, COLUMN>;
+	void (*kernel)(const Columns s) =
+		rays ? column_back<true, COLUMN> : column_back<false, COLUMN>;
 	if (flat)
 		kernel = rays ? column_back<true, 1> : column_back<false, 1>;
 	kernel<<<blocks, dim3(WIDE, HIGH), 0, stream>>>(*s);
@@ -237,5 +238,4 @@ static tomos_status column_run(tomos_backend *backend, const Projecting *what)
 }
 
 extern const CudaTuned column_kernels[1];
-const CudaTuned column_kernels[1] = {
-	{"column", KERNEL_voxel, ADJOINT, column_applies, column_run}};
+const CudaTuned column_kernels[1] = {{"column", KERNEL_voxel, ADJOINT, column_applies, column_run}};

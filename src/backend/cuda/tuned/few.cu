@@ -11,9 +11,9 @@ typedef struct {
 	const HatView *views;
 	int count, columns, na, nb, slices;
 	int64_t low_a, low_b;
-	int64_t va, vb, vs;     /* strides of the volume */
-	int64_t pv, pc, ps;     /* and of the projections */
-	bool lanes_in_slices;   /* slices are contiguous: neighbouring threads take neighbouring slices */
+	int64_t va, vb, vs; /* strides of the volume */
+	int64_t pv, pc, ps; /* and of the projections */
+	bool lanes_in_slices; /* slices are contiguous: neighbouring threads take neighbouring slices */
 	float *volume, *projections;
 } Few;
 
@@ -26,7 +26,8 @@ static __device__ float follow(const float *from, double p, double slope, int pl
 	float sum = 0, rate = (float)slope;
 	for (int k0 = 0; k0 < planes; k0 += SEGMENT) {
 		double start = p + k0 * slope, whole = floor(fmax(fmin(start, 1e9), -1e9));
-		if (fmax(start, start + SEGMENT * slope) < -2 || fmin(start, start + SEGMENT * slope) > n + 1)
+		if (fmax(start, start + SEGMENT * slope) < -2 ||
+			fmin(start, start + SEGMENT * slope) > n + 1)
 			continue;
 		float f = (float)(start - whole);
 		const float *line = from + k0 * plane;
@@ -167,8 +168,9 @@ static tomos_status few_run(tomos_backend *backend, const Projecting *what)
 		.lanes_in_slices = l.s == 0,
 		.volume = what->volume + (low - box->low[l.s]) * stride[l.s],
 		.projections = what->projections + (l.first + l.sign * low) * model->columns};
-	kernels[what->direction][hat_taps(hat_reach(what, &l)) - 2]<<<blocks_for(&s, what->direction),
-		dim3(WIDE, HIGH), 0, device_of(backend)->stream>>>(s);
+	kernels[what->direction][hat_taps(hat_reach(what, &l)) - 2]<<<
+		blocks_for(&s, what->direction), dim3(WIDE, HIGH), 0, device_of(backend)->stream>>>(
+		s);
 	CUDA_LAUNCHED("projecting a few views");
 	return TOMOS_OK;
 }

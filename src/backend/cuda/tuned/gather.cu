@@ -17,16 +17,18 @@ typedef struct {
 	int64_t count;
 	float reach; /* columns whose sheets may pass a voxel, to either side */
 	int n[3];
-	const Path *paths;  /* [view][column] */
-	const float *images; /* [view][row][pitch] with a border of zeros, times the steps of the rays */
-	int pitch, rows;     /* rows with the border */
+	const Path *paths; /* [view][column] */
+	const float *
+		images; /* [view][row][pitch] with a border of zeros, times the steps of the rays */
+	int pitch, rows; /* rows with the border */
 	float *volume;
 } Gather;
 
 static __global__ void make_paths(const __grid_constant__ Gather s, Path *paths)
 {
 	int64_t column = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-	for (int64_t view = blockIdx.y; view < s.count && column < s.model.columns; view += gridDim.y)
+	for (int64_t view = blockIdx.y; view < s.count && column < s.model.columns;
+		view += gridDim.y)
 		paths[view * s.model.columns + column] =
 			path_of(&s.grid, &s.model, &s.views[view], 0, column);
 }
@@ -41,7 +43,8 @@ static __global__ void make_images(
 		return;
 	for (int64_t line = blockIdx.y; line < lines; line += gridDim.y) {
 		int64_t view = line / s.rows, row = line % s.rows - BORDER;
-		bool inside = column >= 0 && column < s.model.columns && row >= 0 && row < s.model.rows;
+		bool inside =
+			column >= 0 && column < s.model.columns && row >= 0 && row < s.model.rows;
 		float value = 0;
 		if (inside)
 			value = from[(view * s.model.rows + row) * s.model.columns + column] *
@@ -67,13 +70,16 @@ static __device__ __forceinline__ void climb(
 	for (int k = 0; k < N; k++) {
 		float t = fminf(fmaxf(fmaf((float)k, rate, f), low), high);
 		float rounded = __fadd_rn(t, MAGIC), d = t - __fadd_rn(rounded, -MAGIC);
-		const float *at = line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * s->pitch;
+		const float *at =
+			line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * s->pitch;
 		float value = __saturatef(fmaf(-fabsf(d), gap, 1.f)) * __ldg(at);
 		value = fmaf(__saturatef(fmaf(-d, gap, more)), __ldg(at - s->pitch), value);
 		value = fmaf(__saturatef(fmaf(d, gap, more)), __ldg(at + s->pitch), value);
 		if (T == 5) {
-			value = fmaf(__saturatef(fmaf(-d, gap, more - gap)), __ldg(at - 2 * s->pitch), value);
-			value = fmaf(__saturatef(fmaf(d, gap, more - gap)), __ldg(at + 2 * s->pitch), value);
+			value = fmaf(__saturatef(fmaf(-d, gap, more - gap)),
+				__ldg(at - 2 * s->pitch), value);
+			value = fmaf(__saturatef(fmaf(d, gap, more - gap)),
+				__ldg(at + 2 * s->pitch), value);
 		}
 		sum[k] = fmaf(weight, value, sum[k]);
 	}
@@ -143,8 +149,8 @@ static bool gather_applies(const Projecting *what)
 	return gather_reach(what, &gap) > 0;
 }
 
-static tomos_status run_views(tomos_backend *backend, const Projecting *what, Gather s, int64_t first,
-	int64_t count, bool five)
+static tomos_status run_views(tomos_backend *backend, const Projecting *what, Gather s,
+	int64_t first, int64_t count, bool five)
 {
 	typedef void (*GatherKernel)(const Gather s);
 	const KernelModel *model = &s.model;
@@ -159,12 +165,13 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, Ga
 	s.count = count;
 	s.paths = (const Path *)paths;
 	s.images = images;
-	make_paths<<<dim3(cuda_blocks(model->columns, THREADS, 1 << 30), cuda_blocks(count, 1, 65535)),
+	make_paths<<<dim3(cuda_blocks(model->columns, THREADS, 1 << 30),
+			     cuda_blocks(count, 1, 65535)),
 		THREADS, 0, stream>>>(s, (Path *)paths);
 	make_images<<<dim3(cuda_blocks(s.pitch, THREADS, 1 << 30),
-			     cuda_blocks(count * s.rows, 1, 65535)),
-		THREADS, 0, stream>>>(s, s.paths,
-		what->projections + first * model->rows * model->columns, images);
+			      cuda_blocks(count * s.rows, 1, 65535)),
+		THREADS, 0, stream>>>(
+		s, s.paths, what->projections + first * model->rows * model->columns, images);
 	bool flat = s.n[2] == 1;
 	GatherKernel kernel = flat ? gather_back<3, 1> : gather_back<3, COLUMN>;
 	if (five)

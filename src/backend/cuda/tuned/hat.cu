@@ -17,8 +17,7 @@ static bool view_lies(const Plan *plan, const KernelView *k, int s, HatSlices *s
 {
 	double rows = (double)plan->model.rows, columns = (double)plan->model.columns;
 	double length = fabs(k->src[0]) + fabs(k->src[1]) + fabs(k->src[2]);
-	if (k->src[3] != 0 || fabs(k->src[s]) > 1e-12 * length ||
-		fabs(k->u[s]) * columns > EXACT)
+	if (k->src[3] != 0 || fabs(k->src[s]) > 1e-12 * length || fabs(k->u[s]) * columns > EXACT)
 		return false;
 	if (plan->model.planar)
 		return s == 2;
@@ -53,8 +52,7 @@ bool hat_slices(const Projecting *what, HatSlices *slices)
 	return false;
 }
 
-static HatView hat_view(
-	const Plan *plan, const KernelView *k, const HatSlices *slices, int kernel)
+static HatView hat_view(const Plan *plan, const KernelView *k, const HatSlices *slices, int kernel)
 {
 	int a = slices->a, b = slices->b;
 	HatView hat = {.e0 = k->column[3], .ea = k->column[a], .eb = k->column[b]};
@@ -105,8 +103,8 @@ static tomos_status send_hats(
 	return TOMOS_OK;
 }
 
-tomos_status hat_views(
-	tomos_backend *backend, const Projecting *what, const HatSlices *slices, const HatView **views)
+tomos_status hat_views(tomos_backend *backend, const Projecting *what, const HatSlices *slices,
+	const HatView **views)
 {
 	const CudaPlan *kept;
 	TRY(cuda_plan(backend, what->plan, &kept));

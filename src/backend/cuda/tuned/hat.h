@@ -26,8 +26,8 @@ typedef struct {
 /* True if the views of the request are such, with weights that reach at most two pixels or columns. */
 bool hat_slices(const Projecting *what, HatSlices *slices);
 /* The views on the card, all of the plan. */
-tomos_status hat_views(
-	tomos_backend *backend, const Projecting *what, const HatSlices *slices, const HatView **views);
+tomos_status hat_views(tomos_backend *backend, const Projecting *what, const HatSlices *slices,
+	const HatView **views);
 
 /* Taps that a hat of half width `reach` can touch: 2, 3 or 4. */
 static inline int hat_taps(double reach)

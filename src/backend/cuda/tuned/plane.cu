@@ -8,7 +8,16 @@
  */
 #include "backend/cuda/tuned/hat.h"
 
-enum { WIDE = 32, HIGH = 8, GROUP = 4, PIXELS = 4, VIEWS = 256, SEGMENT = 32, MOST_SLICES = 7, BORDER = 4 };
+enum {
+	WIDE = 32,
+	HIGH = 8,
+	GROUP = 4,
+	PIXELS = 4,
+	VIEWS = 256,
+	SEGMENT = 32,
+	MOST_SLICES = 7,
+	BORDER = 4
+};
 
 #define MAGIC 12582912.f /* 1.5 * 2^23 */
 
@@ -20,7 +29,7 @@ typedef struct {
 	int na, nb;
 	int64_t low_a, low_b;
 	const float *samples, *turned; /* with borders; pairs where LINEAR */
-	int64_t first; /* column of the first sample of a row; back */
+	int64_t first;                 /* column of the first sample of a row; back */
 	int pitch;
 	float *to;
 } Plane;
@@ -57,9 +66,9 @@ static __device__ __forceinline__ float meet(const float *at, int i, float d, fl
 typedef struct {
 	const float *from;
 	float *to;
-	int n, first, pitch; /* samples of a row, the first one wanted, how many */
+	int n, first, pitch;         /* samples of a row, the first one wanted, how many */
 	int64_t rows, along, across; /* strides of `from` */
-	const HatView *views; /* whose weights rows are multiplied by, or NULL */
+	const HatView *views;        /* whose weights rows are multiplied by, or NULL */
 	bool pairs;
 } Border;
 
@@ -90,8 +99,8 @@ static __global__ void set_border(const __grid_constant__ Border b)
 
 static void launch_border(cudaStream_t stream, const Border *b)
 {
-	set_border<<<dim3(cuda_blocks(b->pitch, 128, 1 << 30), cuda_blocks(b->rows, 1, 65535)), 128, 0,
-		stream>>>(*b);
+	set_border<<<dim3(cuda_blocks(b->pitch, 128, 1 << 30), cuda_blocks(b->rows, 1, 65535)), 128,
+		0, stream>>>(*b);
 }
 
 /* ---- forward ------------------------------------------------------------------------------ */
@@ -105,18 +114,25 @@ static __device__ float follow(
 	float sum = 0, rate = (float)slope;
 	for (int k0 = 0; k0 < planes; k0 += SEGMENT) {
 		double start = p + k0 * slope - half, whole = rint(fmax(fmin(start, 1e9), -1e9));
-		if (fmax(start, start + SEGMENT * slope) < -2 || fmin(start, start + SEGMENT * slope) > n + 1)
+		if (fmax(start, start + SEGMENT * slope) < -2 ||
+			fmin(start, start + SEGMENT * slope) > n + 1)
 			continue;
 		float f = (float)(start - whole);
+		const float *line = from + (int64_t)k0 * pitch + ((int)whole + BORDER) * floats;
+		int end = min(SEGMENT, planes - k0), i;
+		double last = start + SEGMENT * slope;
+		if (end == SEGMENT && fmin(start, last) >= -2 && fmax(start, last) <= n + 1) {
+#pragma unroll
+			for (unsigned k = 0; k < SEGMENT; k++) {
+				float d = round_off(fmaf((float)k, rate, f), &i);
+				sum = meet<T>(line + k * (unsigned)pitch, i, d, s, sum);
+			}
+			continue;
+		}
 		/* Beyond the border all is as on it. */
 		float low = (float)(-2 - whole), high = (float)(n + 1 - whole);
-		const float *line = from + (int64_t)k0 * pitch + ((int)whole + BORDER) * floats;
-		int end = min(SEGMENT, planes - k0);
-#pragma unroll 8
 		for (int k = 0; k < end; k++, line += pitch) {
-			int i;
-			float t = fminf(fmaxf(fmaf((float)k, rate, f), low), high);
-			float d = round_off(t, &i);
+			float d = round_off(fminf(fmaxf(fmaf((float)k, rate, f), low), high), &i);
 			sum = meet<T>(line, i, d, s, sum);
 		}
 	}
@@ -127,7 +143,8 @@ template <Taps T>
 static __global__ void __launch_bounds__(WIDE *HIGH) plane_forward(const __grid_constant__ Plane s)
 {
 	/* Neighbouring views meet nearly the same pixels: a block has a few of both. */
-	int64_t c = (int64_t)blockIdx.x * (WIDE * HIGH / GROUP) + threadIdx.y / GROUP * WIDE + threadIdx.x;
+	int64_t c = (int64_t)blockIdx.x * (WIDE * HIGH / GROUP) + threadIdx.y / GROUP * WIDE +
+		    threadIdx.x;
 	int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y % GROUP;
 	if (c >= s.columns || view >= s.count)
 		return;
@@ -206,8 +223,10 @@ static void column_range(const Projecting *what, Choice *c)
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &what->plan->views[what->first + i];
 		for (int corner = 0; corner < 4; corner++) {
-			double x = (double)(corner & 1 ? what->box.high[0] + WIDE : what->box.low[0]);
-			double y = (double)(corner & 2 ? what->box.high[1] + WIDE : what->box.low[1]);
+			double x =
+				(double)(corner & 1 ? what->box.high[0] + WIDE : what->box.low[0]);
+			double y =
+				(double)(corner & 2 ? what->box.high[1] + WIDE : what->box.low[1]);
 			double e = k->column[3] + k->column[0] * x + k->column[1] * y;
 			first = fmin(first, e);
 			last = fmax(last, e);
@@ -221,7 +240,8 @@ static bool choose(const Projecting *what, Choice *c)
 {
 	const KernelModel *model = &what->plan->model;
 	int64_t slices = what->box.high[2] - what->box.low[2];
-	if (!hat_slices(what, &c->slices) || c->slices.s != 2 || (!model->planar && slices > MOST_SLICES))
+	if (!hat_slices(what, &c->slices) || c->slices.s != 2 ||
+		(!model->planar && slices > MOST_SLICES))
 		return false;
 	bool forward = what->direction == FORWARD, voxel = what->kernel == KERNEL_voxel;
 	double reach = hat_reach(what, &c->slices);
@@ -242,8 +262,8 @@ static const PlaneKernel kernels[2][3] = {
 	{plane_forward<LINEAR>, plane_forward<THREE>, plane_forward<FIVE>},
 	{plane_back<LINEAR>, plane_back<THREE>, plane_back<FIVE>}};
 
-static tomos_status run_forward(
-	tomos_backend *backend, const Projecting *what, const Choice *c, Plane *s, const float *slice)
+static tomos_status run_forward(tomos_backend *backend, const Projecting *what, const Choice *c,
+	Plane *s, const float *slice)
 {
 	cudaStream_t stream = device_of(backend)->stream;
 	int64_t wide = s->na + 2 * BORDER + 1, high = s->nb + 2 * BORDER + 1;
@@ -270,21 +290,20 @@ static tomos_status run_forward(
 	s->samples = samples;
 	s->turned = turned;
 	kernels[FORWARD][c->taps]<<<dim3(cuda_blocks(s->columns, WIDE * HIGH / GROUP, 1 << 30),
-					   cuda_blocks(what->count, GROUP, 65535)),
+					    cuda_blocks(what->count, GROUP, 65535)),
 		dim3(WIDE, HIGH), 0, stream>>>(*s);
 	CUDA_LAUNCHED("projecting a slice");
 	return TOMOS_OK;
 }
 
-static tomos_status run_back(
-	tomos_backend *backend, const Projecting *what, const Choice *c, Plane *s, const float *rows)
+static tomos_status run_back(tomos_backend *backend, const Projecting *what, const Choice *c,
+	Plane *s, const float *rows)
 {
 	cudaStream_t stream = device_of(backend)->stream;
 	float *samples;
 	s->first = c->first;
 	s->pitch = (int)(c->last - c->first + 1);
-	TRY(cuda_scratch(
-		backend, 0, 2 * s->pitch * what->count, &samples, "rows with a border"));
+	TRY(cuda_scratch(backend, 0, 2 * s->pitch * what->count, &samples, "rows with a border"));
 	Border b = {.from = rows,
 		.to = samples,
 		.n = (int)s->columns,
@@ -298,7 +317,7 @@ static tomos_status run_back(
 	launch_border(stream, &b);
 	s->samples = samples;
 	kernels[ADJOINT][c->taps]<<<dim3(cuda_blocks(s->na, WIDE, 1 << 30),
-					   cuda_blocks(s->nb, HIGH * PIXELS, 65535)),
+					    cuda_blocks(s->nb, HIGH * PIXELS, 65535)),
 		dim3(WIDE, HIGH), 0, stream>>>(*s);
 	CUDA_LAUNCHED("projecting a slice");
 	return TOMOS_OK;

@@ -16,8 +16,8 @@ typedef struct {
 	const KernelView *views;
 	const unsigned char *lanes; /* of each view: see RayLanes */
 	int64_t count;
-	const float *volume;  /* b contiguous */
-	int64_t stride[3];    /* along a, b, c */
+	const float *volume; /* b contiguous */
+	int64_t stride[3];   /* along a, b, c */
 	float *projections;
 } Rays;
 
@@ -27,9 +27,8 @@ enum { LANES_ROWS = 1, LANES_PATCH = 2, LANES_AXIS = 4 /* times 1, 2, 4 for x, y
 /* Four voxels of a plane around (p, q), which count from (base_i, base_j), as `plane` does; CHECKED: any
  * of them may be outside. */
 template <bool CHECKED>
-static __device__ __forceinline__ float sample(
-	const float *plane, float p, float q, int base_i, int base_j, int nb, int nc, int64_t sb,
-	int64_t sc)
+static __device__ __forceinline__ float sample(const float *plane, float p, float q, int base_i,
+	int base_j, int nb, int nc, int64_t sb, int64_t sc)
 {
 	float p0 = floorf(p), q0 = floorf(q), right = p - p0, up = q - q0;
 	const float *at = plane + (int)q0 * sc + (int)p0 * sb;
@@ -56,8 +55,8 @@ static __device__ bool is_inside(double p, double slope, int n)
 
 /* The planes first .. last of the warp; those of this ray are start .. stop. */
 template <int A>
-static __device__ float follow(const Rays *s, const KernelWalk *walk, int first, int last, int start,
-	int stop)
+static __device__ float follow(
+	const Rays *s, const KernelWalk *walk, int first, int last, int start, int stop)
 {
 	const int b = A == 0 ? 1 : 0, c = A == 2 ? 1 : 2;
 	const int nb = (int)(s->grid.high[b] - s->grid.low[b]);
@@ -153,11 +152,13 @@ static __global__ void turn_slices(const float *from, float *to, int nx, int ny,
 		float *out = to + z * nx * ny;
 		for (int r = threadIdx.y; r < TILE; r += WARPS)
 			if (x0 + threadIdx.x < nx && y0 + r < ny)
-				tile[r][threadIdx.x] = in[(int64_t)(y0 + r) * nx + x0 + threadIdx.x];
+				tile[r][threadIdx.x] =
+					in[(int64_t)(y0 + r) * nx + x0 + threadIdx.x];
 		__syncthreads();
 		for (int r = threadIdx.y; r < TILE; r += WARPS)
 			if (y0 + threadIdx.x < ny && x0 + r < nx)
-				out[(int64_t)(x0 + r) * ny + y0 + threadIdx.x] = tile[threadIdx.x][r];
+				out[(int64_t)(x0 + r) * ny + y0 + threadIdx.x] =
+					tile[threadIdx.x][r];
 		__syncthreads();
 	}
 }
@@ -219,8 +220,8 @@ static tomos_status send_lanes(tomos_backend *backend, const Plan *plan, CudaPla
 	device_of(backend)->counts.allocations++;
 	cudaError_t error = cudaMalloc((void **)&kept->lanes, (size_t)count);
 	if (error == cudaSuccess)
-		error = cudaMemcpyAsync(kept->lanes, lanes, (size_t)count,
-			cudaMemcpyHostToDevice, device_of(backend)->stream);
+		error = cudaMemcpyAsync(kept->lanes, lanes, (size_t)count, cudaMemcpyHostToDevice,
+			device_of(backend)->stream);
 	mem_free(lanes);
 	CUDA_TRY(error, "sending the views");
 	return TOMOS_OK;

@@ -39,7 +39,8 @@ template <int S, bool CHECKED>
 static __device__ __forceinline__ void plane(const Sheets *s, const float *at, float right, int i,
 	int z, float t0, float more, int64_t slice, float sum[RAYS])
 {
-	bool left_in = (unsigned)i < (unsigned)s->nb, right_in = (unsigned)(i + 1) < (unsigned)s->nb;
+	bool left_in = (unsigned)i < (unsigned)s->nb,
+	     right_in = (unsigned)(i + 1) < (unsigned)s->nb;
 	float q[RAYS + S + 1];
 #pragma unroll
 	for (int k = 0; k < RAYS + S; k++)
@@ -89,7 +90,8 @@ static __device__ void segment(const Sheets *s, const Path *path, int k0, float 
 }
 
 template <int A, int S>
-static __global__ void __launch_bounds__(WARP *GROUP) sheet_forward(const __grid_constant__ Sheets s)
+static __global__ void __launch_bounds__(WARP *GROUP)
+	sheet_forward(const __grid_constant__ Sheets s)
 {
 	int64_t column = (int64_t)blockIdx.x * WARP + threadIdx.x;
 	int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y, row = (int64_t)blockIdx.z * RAYS;
@@ -194,11 +196,13 @@ static __global__ void turn_slices(const float *from, float *to, int nx, int ny,
 		float *out = to + z * nx * ny;
 		for (int r = threadIdx.y; r < TILE; r += GROUP)
 			if (x0 + threadIdx.x < nx && y0 + r < ny)
-				tile[r][threadIdx.x] = in[(int64_t)(y0 + r) * nx + x0 + threadIdx.x];
+				tile[r][threadIdx.x] =
+					in[(int64_t)(y0 + r) * nx + x0 + threadIdx.x];
 		__syncthreads();
 		for (int r = threadIdx.y; r < TILE; r += GROUP)
 			if (y0 + threadIdx.x < ny && x0 + r < nx)
-				out[(int64_t)(x0 + r) * ny + y0 + threadIdx.x] = tile[threadIdx.x][r];
+				out[(int64_t)(x0 + r) * ny + y0 + threadIdx.x] =
+					tile[threadIdx.x][r];
 		__syncthreads();
 	}
 }
@@ -224,8 +228,8 @@ static tomos_status run_axis(
 		s.volume = turned;
 	}
 	kernels[axis][segments - 2]<<<dim3(cuda_blocks(s.model.columns, WARP, 1 << 30),
-					     cuda_blocks(what->count, GROUP, 65535),
-					     cuda_blocks(s.model.rows, RAYS, 65535)),
+					      cuda_blocks(what->count, GROUP, 65535),
+					      cuda_blocks(s.model.rows, RAYS, 65535)),
 		dim3(WARP, GROUP), 0, stream>>>(s);
 	CUDA_LAUNCHED("projecting");
 	return TOMOS_OK;

@@ -13,8 +13,8 @@ typedef struct {
 	int axis;
 } Path;
 
-static __device__ Path path_of(
-	const KernelGrid *grid, const KernelModel *model, const KernelView *k, int64_t row, int64_t column)
+static __device__ Path path_of(const KernelGrid *grid, const KernelModel *model,
+	const KernelView *k, int64_t row, int64_t column)
 {
 	double d[2], start[2];
 	bool source = k->src[3] != 0;

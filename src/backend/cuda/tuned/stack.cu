@@ -11,10 +11,10 @@ enum { TILE = 32, WARPS = 8, GROUP = 4, ROWS = 8, VIEWS = 128, SEGMENT = 32, LEA
 typedef struct {
 	const HatView *views;
 	int64_t count, columns;
-	int na, nb;             /* pixels of the box */
-	int64_t low_a, low_b;   /* and where it begins */
-	int quads;              /* of four slices */
-	int lanes;              /* quads side by side in a warp */
+	int na, nb;           /* pixels of the box */
+	int64_t low_a, low_b; /* and where it begins */
+	int quads;            /* of four slices */
+	int lanes;            /* quads side by side in a warp */
 	const float4 *from;
 	float4 *to;
 } Stack;
@@ -60,8 +60,8 @@ static __global__ void turn_out(const __grid_constant__ Turning t)
 	for (int64_t k = blockIdx.z; k < t.nk; k += gridDim.z) {
 		for (int r = threadIdx.y; r < TILE; r += WARPS)
 			if (j0 + r < t.nj && i0 + threadIdx.x < t.pitch)
-				tile[r][threadIdx.x] = t.inside[(k * t.nj + j0 + r) * t.pitch +
-								i0 + threadIdx.x];
+				tile[r][threadIdx.x] =
+					t.inside[(k * t.nj + j0 + r) * t.pitch + i0 + threadIdx.x];
 		__syncthreads();
 		for (int r = threadIdx.y; r < TILE; r += WARPS) {
 			int64_t i = t.si == 1 ? i0 + threadIdx.x : i0 + r;
@@ -95,9 +95,8 @@ static __device__ __forceinline__ void add_quad(float4 *sum, float w, float4 x)
 /* A ray through the planes of its axis; `step` and `plane`: quads from one pixel to the next across and
  * along it. Positions are taken up anew every SEGMENT planes, so that they are exact to 1e-6. */
 template <int T>
-static __device__ float4 follow(
-	const float4 *from, double p, double slope, int planes, int n, int64_t step, int64_t plane,
-	float inverse)
+static __device__ float4 follow(const float4 *from, double p, double slope, int planes, int n,
+	int64_t step, int64_t plane, float inverse)
 {
 	float4 sum = {0, 0, 0, 0};
 	float rate = (float)slope;
@@ -124,11 +123,13 @@ static __device__ float4 follow(
 
 /* A block has ROWS columns of GROUP neighbouring views, whose rays meet nearly the same pixels. */
 template <int T>
-static __global__ void __launch_bounds__(TILE *GROUP *ROWS) stack_forward(const __grid_constant__ Stack s)
+static __global__ void __launch_bounds__(TILE *GROUP *ROWS)
+	stack_forward(const __grid_constant__ Stack s)
 {
 	int lane = threadIdx.x % s.lanes, rays = TILE / s.lanes;
 	int quad = blockIdx.z * s.lanes + lane;
-	int64_t c = ((int64_t)blockIdx.x * ROWS + threadIdx.y / GROUP) * rays + threadIdx.x / s.lanes;
+	int64_t c =
+		((int64_t)blockIdx.x * ROWS + threadIdx.y / GROUP) * rays + threadIdx.x / s.lanes;
 	int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y % GROUP;
 	if (quad >= s.quads || c >= s.columns || view >= s.count)
 		return;
@@ -138,8 +139,9 @@ static __global__ void __launch_bounds__(TILE *GROUP *ROWS) stack_forward(const 
 	double p = ((double)c - e0) / across, slope = -down / across;
 	float inverse = (float)fabs(across) / hat.h;
 	int64_t row = (int64_t)s.na * s.quads;
-	float4 sum = hat.along ? follow<T>(s.from + quad, p, slope, s.nb, s.na, s.quads, row, inverse)
-			       : follow<T>(s.from + quad, p, slope, s.na, s.nb, row, s.quads, inverse);
+	float4 sum =
+		hat.along ? follow<T>(s.from + quad, p, slope, s.nb, s.na, s.quads, row, inverse)
+			  : follow<T>(s.from + quad, p, slope, s.na, s.nb, row, s.quads, inverse);
 	float4 *to = &s.to[(view * s.columns + c) * s.quads + quad];
 	*to = make_float4(
 		hat.weight * sum.x, hat.weight * sum.y, hat.weight * sum.z, hat.weight * sum.w);
@@ -298,7 +300,8 @@ static tomos_status stack_run(tomos_backend *backend, const Projecting *what)
 	hat_slices(what, &l);
 	TRY(hat_views(backend, what, &l, &views));
 	int64_t rows = what->plan->model.rows, low = what->box.low[l.s], high = what->box.high[l.s];
-	int64_t one = -l.first * l.sign, two = (rows - 1 - l.first) * l.sign; /* slices of the rows */
+	int64_t one = -l.first * l.sign,
+		two = (rows - 1 - l.first) * l.sign; /* slices of the rows */
 	low = max64(low, min64(one, two));
 	high = min64(high, max64(one, two) + 1);
 	for (int64_t at = low; at < high; at += 128)

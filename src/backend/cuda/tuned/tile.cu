@@ -17,11 +17,11 @@
 enum {
 	SIDE = 16,
 	COLUMN = 16,
-	VIEWS = 64,         /* whose coefficients are held at a time */
-	STAGES_AHEAD = 4,   /* copies under way and in use */
-	TILE_COLUMNS = 32,  /* pairs that a block can hold of a view */
-	TILE_PITCH = 34,    /* odd times two, so that rows lie on other banks */
-	TILE_ROWS = 28,
+	VIEWS = 64,        /* whose coefficients are held at a time */
+	STAGES_AHEAD = 4,  /* copies under way and in use */
+	TILE_COLUMNS = 32, /* pairs that a block can hold of a view */
+	TILE_PITCH = 34,   /* odd times two, so that rows lie on other banks */
+	TILE_ROWS = 32,
 	BORDER = 2,
 	THREADS = SIDE * SIDE,
 	SCRATCH_FLOATS = 512 << 20
@@ -50,7 +50,8 @@ typedef struct {
 
 /* ---- pairs -------------------------------------------------------------------------------- */
 
-static __global__ void make_pairs(const float *from, float2 *to, int64_t lines, int columns, int pitch)
+static __global__ void make_pairs(
+	const float *from, float2 *to, int64_t lines, int columns, int pitch)
 {
 	int c = blockIdx.x * blockDim.x + threadIdx.x, column = c - BORDER;
 	if (c >= pitch)
@@ -113,7 +114,8 @@ static __device__ __forceinline__ void copy_tile(
 	for (int i = thread; i < TILE_ROWS * (TILE_COLUMNS / 2); i += THREADS) {
 		int r = i / (TILE_COLUMNS / 2), c = i % (TILE_COLUMNS / 2) * 2;
 		int row = near->row + r, column = near->column + c;
-		bool inside = (unsigned)row < (unsigned)s->rows && (unsigned)column < (unsigned)s->pitch;
+		bool inside =
+			(unsigned)row < (unsigned)s->rows && (unsigned)column < (unsigned)s->pitch;
 		const float2 *from = inside ? image + (int64_t)row * s->pitch + column : image;
 		__pipeline_memcpy_async(tile + r * TILE_PITCH + c, from, 16, inside ? 0 : 16);
 	}
@@ -136,7 +138,8 @@ static __device__ __forceinline__ Weights weights_of(
 	float z = v->away[2], square = fmaf(x, x, y * y), d = s->step[2] * half;
 	float a = sqrtf(fmaf(z, z, square)), b = sqrtf(fmaf(z + d, z + d, square)),
 	      c = sqrtf(fmaf(z + 2 * d, z + 2 * d, square));
-	float slope = 0.5f * (4 * b - 3 * a - c) / half, bend = 0.5f * (c - 2 * b + a) / (half * half);
+	float slope = 0.5f * (4 * b - 3 * a - c) / half,
+	      bend = 0.5f * (c - 2 * b + a) / (half * half);
 	return Weights{scale * a, scale * slope, scale * bend};
 }
 
@@ -217,8 +220,9 @@ static __global__ void __launch_bounds__(THREADS, 4) tile_back(const __grid_cons
 					tiles + next % STAGES_AHEAD * TILE_ROWS * TILE_PITCH,
 					threadIdx.x);
 			__pipeline_commit();
-			visit_view<RAYS>(&s, &near[i], tiles + i % STAGES_AHEAD * TILE_ROWS * TILE_PITCH,
-				(float)dx, (float)dy, sum);
+			visit_view<RAYS>(&s, &near[i],
+				tiles + i % STAGES_AHEAD * TILE_ROWS * TILE_PITCH, (float)dx,
+				(float)dy, sum);
 		}
 		__pipeline_wait_prior(0);
 	}
@@ -233,7 +237,8 @@ static __global__ void __launch_bounds__(THREADS, 4) tile_back(const __grid_cons
 
 /* ---- a whole request ---------------------------------------------------------------------- */
 
-/* How far the views spread: columns and rows that a block meets, steps that a column can differ from one
+/* How far the views spread: columns and rows by which a block's
+ * columns of voxels differ, steps that a column can differ from one
  * row for each voxel, and how near the source comes. */
 typedef struct {
 	double columns, rows, low, high, nearest;
@@ -254,14 +259,17 @@ static void spread_corner(const Plan *plan, const KernelView *k, const double at
 	u /= depth;
 	v /= depth;
 	double climb = k->row[2] / depth;
-	double columns = (fabs(k->column[0] - u * k->depth[0]) + fabs(k->column[1] - u * k->depth[1])) / depth;
-	double rows = (fabs(k->row[0] - v * k->depth[0]) + fabs(k->row[1] - v * k->depth[1])) / depth;
+	double columns =
+		(fabs(k->column[0] - u * k->depth[0]) + fabs(k->column[1] - u * k->depth[1])) /
+		depth;
+	double rows =
+		(fabs(k->row[0] - v * k->depth[0]) + fabs(k->row[1] - v * k->depth[1])) / depth;
 	for (int a = 0; a < 2; a++)
 		away += pow((at[a] - k->src[a]) * plan->whole.step[a], 2);
 	spread->columns = fmax(spread->columns, columns * (SIDE - 1));
 	spread->low = fmin(spread->low, climb);
 	spread->high = fmax(spread->high, climb);
-	spread->rows = fmax(spread->rows, rows * (SIDE - 1) + fmax(climb, 1) * (COLUMN - 1));
+	spread->rows = fmax(spread->rows, rows * (SIDE - 1));
 	spread->nearest = fmin(spread->nearest, sqrt(away) / plan->whole.step[2]);
 }
 
@@ -276,7 +284,8 @@ static bool tile_applies(const Projecting *what)
 	bool source = plan->views[what->first].src[3] != 0;
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i];
-		double scale = fabs(k->column[0]) + fabs(k->column[1]), height = (double)plan->grid.n[2];
+		double scale = fabs(k->column[0]) + fabs(k->column[1]),
+		       height = (double)plan->grid.n[2];
 		if (fabs(k->column[2]) * height > 1e-7 * scale || (k->src[3] != 0) != source ||
 			fabs(k->depth[2]) * height > 1e-9 * fabs(k->depth[3]))
 			return false;
@@ -289,8 +298,9 @@ static bool tile_applies(const Projecting *what)
 		}
 	}
 	double differ = fmax(spread.high - 1, 1 - spread.low) * (COLUMN - 1);
-	bool fits = differ < 3.98 && spread.columns < TILE_COLUMNS - 4 &&
-		    spread.rows + differ + 2 < TILE_ROWS - 3;
+	/* Threads begin on rows that differ by spread.rows, and read COLUMN + S + 1 from there. */
+	bool fits = differ < 3.98 && spread.columns < (double)(TILE_COLUMNS - 4) &&
+		    spread.rows + floor(differ) < (double)(TILE_ROWS - COLUMN - 6);
 	return fits && (!source || plan->model.weight != WEIGHT_RAY || spread.nearest > 200);
 }
 
@@ -303,9 +313,10 @@ static tomos_status run_views(
 	cudaStream_t stream = device_of(backend)->stream;
 	float *pairs;
 	TRY(cuda_plan(backend, what->plan, &kept));
-	TRY(cuda_scratch(backend, 0, 2 * count * model->rows * s->pitch, &pairs, "pairs of pixels"));
+	TRY(cuda_scratch(
+		backend, 0, 2 * count * model->rows * s->pitch, &pairs, "pairs of pixels"));
 	make_pairs<<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
-			    cuda_blocks(count * model->rows, 1, 65535)),
+			     cuda_blocks(count * model->rows, 1, 65535)),
 		128, 0, stream>>>(what->projections + first * model->rows * model->columns,
 		(float2 *)pairs, count * model->rows, (int)model->columns, s->pitch);
 	s->views = kept->views + what->first + first;
@@ -315,8 +326,8 @@ static tomos_status run_views(
 	TileKernel kernel = rays ? tile_back<true> : tile_back<false>;
 	int bytes = VIEWS * (int)sizeof(Near) +
 		    STAGES_AHEAD * TILE_ROWS * TILE_PITCH * (int)sizeof(float2);
-	CUDA_TRY(cudaFuncSetAttribute((const void *)kernel,
-			 cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+	CUDA_TRY(cudaFuncSetAttribute(
+			 (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
 		"taking shared memory");
 	kernel<<<dim3(cuda_blocks(s->n[0], SIDE, 1 << 30), cuda_blocks(s->n[1], SIDE, 65535),
 			 cuda_blocks(s->n[2], COLUMN, 65535)),
