@@ -17,7 +17,7 @@ STEADY = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 build = cmake --preset $(1) -DTOMOS_WERROR=$(WERROR) >/dev/null && \
 	cmake --build --preset $(1)
 
-.PHONY: all demo test test-clang test-python test-long sanitize lint format fuzz bench peers octave install clean help
+.PHONY: all demo test test-gpu test-clang test-python test-long sanitize lint format fuzz bench peers octave install clean help
 
 all:
 	@$(call build,release) -t product
@@ -39,6 +39,11 @@ test-clang:
 test-python:
 	@scripts/setup --test
 	@scripts/test-python build-python
+
+test-gpu:
+	@scripts/setup --test
+	@$(call build,release)
+	@cd build && ctest --output-on-failure --no-tests=error -L gpu
 
 test-long:
 	@scripts/setup --test
@@ -86,6 +91,7 @@ help:
 #: make test        build and run the fast tests
 #: make test-clang  the same with clang
 #: make test-python builds the Python package and tests it in a fresh environment
+#: make test-gpu    the tests of operators and methods on an NVIDIA card
 #: make test-long   all tests
 #: make sanitize    the fast tests with address, undefined and thread sanitizers
 #: make lint        clang-tidy, cppcheck, format and folder rule
