@@ -2,7 +2,7 @@
 #include "backend/split/split.h"
 #include "ops/cases.h"
 
-enum { MOST = 3 };
+enum { MOST = 3, STRIDE = CASE_SLOW ? 7 : 1 };
 
 /* The cpu several times over. */
 static tomos_backend *split_of_cpus(int devices, int64_t memory, SplitShare share)
@@ -80,7 +80,7 @@ static void as_one(void **state)
 {
 	(void)state;
 	static const double more[] = {1, 3, 20, 1000};
-	for (int number = 0; number < CASE_KINDS * CASE_MODELS; number++) {
+	for (int number = 0; number < CASE_KINDS * CASE_MODELS; number += STRIDE) {
 		Problem p = problem_make(number);
 		for (int m = 0; m < 4; m++)
 			problem_check(&p, 1 + (number + m) % MOST, more[m],
@@ -93,7 +93,7 @@ static void as_one(void **state)
 static void same_bits(void **state)
 {
 	(void)state;
-	for (int number = 0; number < 2 * CASE_KINDS; number++) {
+	for (int number = 0; number < 2 * CASE_KINDS; number += STRIDE) {
 		Problem p = problem_make(number);
 		const Case *c = &p.scene;
 		for (int share = SHARE_AUTO; share <= SHARE_VOXELS; share++) {
@@ -116,7 +116,7 @@ static void parts_and_powers(void **state)
 	(void)state;
 	tomos_backend *plain;
 	OK(tomos_backend_open(&plain, "cpu"));
-	for (int number = 0; number < CASE_KINDS * CASE_MODELS; number++) {
+	for (int number = 0; number < CASE_KINDS * CASE_MODELS; number += STRIDE) {
 		Case c = case_make(number);
 		Plan plan;
 		KernelModel model = {.weight = WEIGHT_RAY};
@@ -162,7 +162,7 @@ static void algorithms(void **state)
 	(void)state;
 	tomos_backend *plain;
 	OK(tomos_backend_open(&plain, "cpu"));
-	for (int round = 0; round < 12; round++) {
+	for (int round = 0; round < 12; round += STRIDE) {
 		tomos_scan_options so = tomos_scan_defaults();
 		const double axis = 60, detector = 90;
 		so.geometry = round % 3 == 0 ? "parallel" : "cone";
@@ -302,7 +302,7 @@ static void memory_is_kept(void **state)
 {
 	(void)state;
 	const BackendType type = watched_type();
-	for (int number = 0; number < 2 * CASE_KINDS; number++) {
+	for (int number = 0; number < 2 * CASE_KINDS; number += STRIDE) {
 		Problem p = problem_make(number);
 		Case *c = &p.scene;
 		int64_t memory = memory_for(c, &p.o, 1 + number % 5);
@@ -538,7 +538,7 @@ static void allocations(void **state)
 	int64_t live = mem_live(), nth = 0;
 	tomos_status status = TOMOS_NO_MEMORY;
 	while (status != TOMOS_OK && nth < 100000) {
-		mem_fail_nth(++nth);
+		mem_fail_nth(nth += STRIDE);
 		status = everything(&c, x, y);
 		mem_fail_nth(0);
 		assert_int_equal(mem_live(), live);

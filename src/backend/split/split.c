@@ -134,11 +134,15 @@ static tomos_status open_lanes(Split *s, const BackendType *type, const char *co
 
 static void describe(tomos_backend *backend, int devices)
 {
+	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB"};
 	const Split *s = split_of(backend);
+	double memory = (double)s->memory;
+	int unit = 0;
+	for (; memory >= 1024 && unit < COUNT(units) - 1; unit++)
+		memory /= 1024;
 	snprintf(backend->description, sizeof backend->description,
-		"%d device%s, pieces in %.3g GiB%s: %.70s", devices, devices == 1 ? "" : "s",
-		(double)s->memory / (1 << 30), devices == 1 ? "" : " each",
-		s->lanes[0].child->description);
+		"%d device%s, pieces in %.4g %s%s: %.70s", devices, devices == 1 ? "" : "s", memory,
+		units[unit], devices == 1 ? "" : " each", s->lanes[0].child->description);
 }
 
 static tomos_status check_count(int count)
