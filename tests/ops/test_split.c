@@ -220,7 +220,7 @@ static struct {
 	int64_t live, most, sent;
 	const float *block[BLOCKS];
 	int64_t size[BLOCKS];
-	int calls, fails_at;
+	int calls, fails_at, cancels_at;
 } watched = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static tomos_status watched_alloc(tomos_backend *b, float **data, int64_t count, const char *what)
@@ -260,11 +260,15 @@ static tomos_status watched_put(tomos_backend *b, float *data, const tomos_array
 	return cpu_backend.put(b, data, host);
 }
 
+static volatile int cancelled;
+
 static tomos_status watched_project(tomos_backend *b, const Projecting *what)
 {
 	pthread_mutex_lock(&watched.lock);
 	int call = ++watched.calls;
 	pthread_mutex_unlock(&watched.lock);
+	if (call == watched.cancels_at)
+		__atomic_store_n(&cancelled, 1, __ATOMIC_RELAXED);
 	if (call == watched.fails_at)
 		return (fail)(TOMOS_NO_DEVICE, "card %d is lost", 7);
 	return cpu_backend.project(b, what);
@@ -350,6 +354,34 @@ static void a_lost_device(void **state)
 		tomos_backend_close(b);
 	}
 	free(before);
+	problem_free(&p);
+}
+
+/* Lanes that wait for each other all end when the caller cancels, and work again after that. */
+static void cancelling(void **state)
+{
+	(void)state;
+	const BackendType type = watched_type();
+	Problem p = problem_make(2);
+	Case *c = &p.scene;
+	tomos_backend *b;
+	tomos_op *op;
+	tomos_array x = case_volume(c, p.x), y = case_projections(c, p.got_y);
+	OK(split_open_list(
+		&b, &type, "0,1", &(SplitOptions){memory_for(c, &p.o, 2), SHARE_VOXELS}));
+	OK(tomos_op_projector(&op, b, &c->grid, c->scan, &p.o));
+	tomos_cancel_on(&cancelled);
+	for (int at = 1; at < 10; at += 2) {
+		watched.calls = 0, watched.cancels_at = at;
+		REFUSED(tomos_op_forward(op, &x, &y), TOMOS_CANCELLED, "was cancelled");
+		__atomic_store_n(&cancelled, 0, __ATOMIC_RELAXED);
+	}
+	watched.cancels_at = 0;
+	OK(tomos_op_forward(op, &x, &y));
+	assert_true(case_difference(p.got_y, p.forward, c->pixels) < 1e-6);
+	tomos_cancel_on(NULL);
+	tomos_op_free(op);
+	tomos_backend_close(b);
 	problem_free(&p);
 }
 
@@ -556,8 +588,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(as_one), cmocka_unit_test(same_bits),
 		cmocka_unit_test(parts_and_powers), cmocka_unit_test(algorithms),
 		cmocka_unit_test(memory_is_kept), cmocka_unit_test(a_lost_device),
-		cmocka_unit_test(describes_itself), cmocka_unit_test(model_chooses),
-		cmocka_unit_test(slabs_need_their_rows), cmocka_unit_test(refusals),
-		cmocka_unit_test(allocations)};
+		cmocka_unit_test(cancelling), cmocka_unit_test(describes_itself),
+		cmocka_unit_test(model_chooses), cmocka_unit_test(slabs_need_their_rows),
+		cmocka_unit_test(refusals), cmocka_unit_test(allocations)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
