@@ -263,6 +263,40 @@ static void host_memory(void **state)
 	tomos_geometry_free(scan);
 }
 
+/* Arrays on the device are used where they are, by the backend that made them alone. */
+static void arrays(void **state)
+{
+	(void)state;
+	Case c = case_make(2);
+	tomos_backend *backend, *other;
+	tomos_op *op, *wrong;
+	tomos_array there[2], x = case_volume(&c, case_data(&c, c.voxels));
+	tomos_array y = case_projections(&c, case_data(&c, c.pixels));
+	float *wanted = case_data(&c, c.pixels);
+	OK(tomos_backend_open(&backend, "opencl"));
+	OK(tomos_backend_open(&other, "opencl"));
+	case_forward(backend, &c.grid, c.scan, NULL, x.data, wanted);
+	OK(tomos_op_projector(&op, backend, &c.grid, c.scan, NULL));
+	OK(tomos_op_projector(&wrong, other, &c.grid, c.scan, NULL));
+	OK(tomos_array_create(&there[0], backend, x.shape[0], x.shape[1], x.shape[2]));
+	OK(tomos_array_create(&there[1], backend, y.shape[0], y.shape[1], y.shape[2]));
+	OK(tomos_array_copy(backend, &x, &there[0]));
+	BackendCounts before = backend->type->counts(backend);
+	OK(tomos_op_forward(op, &there[0], &there[1]));
+	BackendCounts after = backend->type->counts(backend);
+	assert_int_equal(after.transfers - before.transfers, 1); /* the views */
+	OK(tomos_array_copy(backend, &there[1], &y));
+	assert_memory_equal(y.data, wanted, (size_t)c.pixels * sizeof *wanted);
+	REFUSED(tomos_op_forward(wrong, &there[0], &there[1]), TOMOS_NO_DEVICE,
+		"cannot be reached on device 1001");
+	tomos_array_destroy(&there[0], backend);
+	tomos_array_destroy(&there[1], backend);
+	tomos_op_free(op), tomos_op_free(wrong);
+	tomos_backend_close(backend), tomos_backend_close(other);
+	tomos_geometry_free(c.scan);
+	free(x.data), free(y.data), free(wanted);
+}
+
 static tomos_backend *open_with(const char *name, int64_t memory)
 {
 	tomos_device_options o = tomos_device_defaults();
@@ -358,7 +392,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(drivers), cmocka_unit_test(numbers),
 		cmocka_unit_test(addresses), cmocka_unit_test(host_memory),
-		cmocka_unit_test(callers), cmocka_unit_test(pieces)};
+		cmocka_unit_test(callers), cmocka_unit_test(pieces), cmocka_unit_test(arrays)};
 	if (strcmp(test_backend(), "opencl") != 0) {
 		printf("TOMOS_TEST_BACKEND does not name opencl\n");
 		return SKIPPED;

@@ -255,12 +255,13 @@ tomos_status opencl_get(tomos_backend *b, const float *data, const tomos_array *
 	return transfer(b, data, host, true);
 }
 
-/* Nobody else's arrays lie on the device. */
+/* Arrays that this backend has made; another one's may bear the same number, but not its addresses. */
 float *opencl_in_place(tomos_backend *b, const tomos_array *array)
 {
-	(void)b;
-	(void)array;
-	return NULL;
+	OpenclPlace place;
+	if (array->device != b->device || !pack_is_contiguous(array))
+		return NULL;
+	return opencl_place(b, array->data, &place) == TOMOS_OK ? array->data : NULL;
 }
 
 tomos_status opencl_sync(tomos_backend *b)

@@ -135,6 +135,7 @@ static tomos_status opencl_open(tomos_backend *backend, const char *argument)
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_mutex_init(&d->plans, NULL);
 	backend->own = d;
+	backend->device = FIRST_DEVICE + (int)number;
 	snprintf(backend->description, sizeof backend->description,
 		"opencl:%lld (%s, %u units, %.0f GiB)", (long long)number, about.name,
 		(unsigned)about.units, (double)about.all / (1 << 30));

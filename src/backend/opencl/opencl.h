@@ -15,6 +15,7 @@
 /* Items per work-group, in a line or in a plane, as device.cl has them; groups of a sum. */
 enum { GROUP = 128, WIDE = 32, HIGH = 4, SUM_GROUPS = 256 };
 enum { STAGE_FLOATS = 4 << 20 };
+enum { FIRST_DEVICE = 1001 }; /* as arrays on them are numbered; those below are CUDA's */
 
 enum { PROGRAM_vector, PROGRAM_project, PROGRAM_power, PROGRAM_filter, PROGRAM_COUNT };
 
