@@ -147,6 +147,8 @@ void note(const char *format, ...) PRINTF_LIKE(1, 2); /* to stderr, unless quiet
 
 void progress_start(void); /* installs the handler */
 const tomos_progress *progress_report(void);
+/* A run whose rates are shown beside the bar; NULL: none. */
+void progress_rates(const tomos_run_report *report);
 const tomos_progress *progress_silent(void); /* shows nothing, but still ends after Ctrl-C */
 int progress_step(const char *stage, int64_t done, int64_t total); /* INTERRUPTED after Ctrl-C */
 void progress_go_on(

@@ -8,7 +8,9 @@
 
 typedef struct recon_job {
 	tomos_backend *backend;
-	tomos_geometry *scan;
+	tomos_geometry *views; /* of --views-file */
+	tomos_prepared *prepared;
+	const tomos_geometry *scan; /* its geometry */
 	tomos_grid grid;
 	tomos_array data, volume, truth;
 	tomos_history history;
@@ -18,13 +20,6 @@ typedef struct recon_job {
 static bool is_algebraic(const char *method)
 {
 	return tomos_method_help(method)[0] != 0;
-}
-
-static const char *recon_method(const settings *s, const tomos_geometry *scan)
-{
-	if (s->recon.method[0])
-		return s->recon.method;
-	return scan_point_source(scan) && tomos_geometry_rows(scan) > 1 ? "fdk" : "fbp";
 }
 
 /* An algebraic method's options that this one has no use for. */
@@ -51,7 +46,7 @@ static int refuse_others(const settings *s, const char *method)
 		DO(refuse_unused(s, method));
 		return settings_refuse(s, GROUP_analytic, -1, why);
 	}
-	DO(settings_refuse(s, GROUP_algebraic, -1, why));
+	DO(settings_refuse(s, GROUP_algebraic, GROUP_run, why));
 	DO(settings_refuse(s, GROUP_stored, -1, why));
 	DO(settings_refuse(s, GROUP_projector, -1, why));
 	if (s->recon.start[0] || s->recon.plot[0] || s->recon.history[0])
@@ -189,29 +184,6 @@ done:
 	return code;
 }
 
-/* Limited angles are reconstructed, but nobody should trust the values unwarned. */
-static int warn_of_gaps(const tomos_geometry *scan)
-{
-	double covered, needed, degrees = 180 / 3.14159265358979323846;
-	int code = lib(tomos_geometry_cover(scan, &covered, &needed));
-	if (code == DONE && covered < 0.99 * needed)
-		note("warning: the views cover %.4g of %.4g degrees: values will be too low and "
-		     "edges smeared; an algebraic method may do better\n",
-			covered * degrees, needed * degrees);
-	return code;
-}
-
-static int recon_run(const settings *s, recon_job *j, const char *method)
-{
-	if (is_algebraic(method))
-		return recon_algebraic(s, j, method);
-	int code = warn_of_gaps(j->scan);
-	if (code != DONE)
-		return code;
-	return lib((strcmp(method, "fdk") == 0 ? tomos_fdk : tomos_fbp)(j->backend, &j->grid,
-		j->scan, &j->data, &j->volume, &s->analytic, progress_report()));
-}
-
 /* Reads the truth before the work, so that one of another shape is refused in time. */
 static int truth_load(const settings *s, const int64_t shape[3], tomos_array *truth)
 {
@@ -251,30 +223,189 @@ done:
 	return code;
 }
 
+/* ---- from file to file -------------------------------------------------------------------- */
+
+static void say_line(void *user, const char *line)
+{
+	(void)user;
+	progress_clear();
+	if (strncmp(line, "warning", 7) == 0)
+		note("%s\n", line);
+	else
+		say("%s\n", line);
+}
+
+/* Options that describe the scan; a pixel that nobody named is the file's. */
+static tomos_scan_options job_scan(const settings *s)
+{
+	tomos_scan_options o = s->scan;
+	if (!settings_given(s, GROUP_scan, "pixel"))
+		o.pixel = 0;
+	return o;
+}
+
+/* Views from a file, for which the size of the detector is needed where that is text. */
+static int job_views(const settings *s, tomos_geometry **views)
+{
+	tomos_scan *scan = NULL;
+	tomos_scan_info info;
+	int code = DONE;
+	if (!s->views.views_file[0])
+		return DONE;
+	DO(lib(tomos_scan_open(&scan, s->operands[0], &s->source)));
+	DO(lib(tomos_scan_describe(scan, &info)));
+	const int64_t shape[3] = {info.views, info.rows, info.columns};
+	DO(load_views_of(s, shape, views));
+done:
+	tomos_scan_close(scan);
+	return code;
+}
+
+static tomos_job job_make(const settings *s, const recon_job *j, const tomos_scan_options *scan)
+{
+	return (tomos_job){.bytes = sizeof(tomos_job),
+		.scan = s->operands[0],
+		.output = s->output.output,
+		.method = s->recon.method,
+		.backend = s->backend.backend,
+		.device = &s->device,
+		.source = &s->source,
+		.geometry = scan,
+		.views = j->views,
+		.prep = &s->prep,
+		.axis = &s->axis,
+		.grid = &s->grid,
+		.analytic = &s->analytic,
+		.file = &s->file,
+		.run = &s->run,
+		.say = say_line};
+}
+
+static void say_report(const tomos_run_report *r)
+{
+	const tomos_prep_report *p = &r->prep;
+	if (p->mended || p->raised || p->zingers || p->stripes || p->views)
+		say("mended    %lld values without light, %lld raised to the floor, %lld zingers, "
+		    "%lld stripes, %lld bad views\n",
+			(long long)p->mended, (long long)p->raised, (long long)p->zingers,
+			(long long)p->stripes, (long long)p->views);
+	if (r->compute_seconds > 0)
+		say("done      %lld slices in %.2f s: read %.3g MB in %.2f s, computed in %.2f s "
+		    "(%.3g GU/s), wrote %.3g MB in %.2f s\n",
+			(long long)r->slices, r->seconds, r->read_bytes * 1e-6, r->read_seconds,
+			r->compute_seconds, r->updates * 1e-9 / r->compute_seconds,
+			r->written_bytes * 1e-6, r->write_seconds);
+}
+
+/* With a truth to compare with, its shape is checked before the work. */
+static int check_truth(const settings *s, recon_job *j, tomos_job job)
+{
+	tomos_run_options run = s->run;
+	tomos_run_report report;
+	int code;
+	if (!s->recon.compare[0])
+		return DONE;
+	run.dry_run = 1;
+	job.run = &run;
+	job.say = NULL;
+	job.report = &report;
+	DO(lib(tomos_run(&job, progress_silent())));
+	DO(truth_load(s, report.shape, &j->truth));
+done:
+	return code;
+}
+
+static int compare_output(const settings *s, recon_job *j)
+{
+	tomos_file *file = NULL;
+	tomos_difference d;
+	int code = DONE;
+	if (!j->truth.data || s->run.dry_run)
+		return DONE;
+	if (!s->output.output[0])
+		DO(wrong_usage("--compare needs an output; name it with -o FILE"));
+	DO(lib(tomos_file_open(&file, s->output.output, NULL)));
+	DO(file_read_all(file, s->output.output, &j->volume));
+	DO(difference_print(&j->truth, &j->volume, &d));
+done:
+	tomos_file_close(file);
+	return code;
+}
+
+static int recon_analytic(const settings *s, recon_job *j)
+{
+	tomos_scan_options scan = job_scan(s);
+	tomos_run_report report = {.slabs = 0};
+	int code;
+	DO(refuse_others(s, s->recon.method[0] ? s->recon.method : "fbp"));
+	DO(job_views(s, &j->views));
+	tomos_job job = job_make(s, j, &scan);
+	job.report = &report;
+	DO(check_truth(s, j, job));
+	progress_rates(&report);
+	DO(lib(tomos_run(&job, progress_report())));
+	say_report(&report);
+	DO(compare_output(s, j));
+done:
+	progress_rates(NULL);
+	return code;
+}
+
+/* ---- algebraic methods: all in memory ----------------------------------------------------- */
+
+static int load_prepared(const settings *s, recon_job *j)
+{
+	tomos_scan_options scan = job_scan(s);
+	int code;
+	DO(settings_refuse(s, GROUP_run, GROUP_algebraic, "with an algebraic method"));
+	DO(job_views(s, &j->views));
+	tomos_job job = job_make(s, j, &scan);
+	DO(lib(tomos_prepared_open(&j->prepared, &job, progress_report())));
+	j->scan = tomos_prepared_geometry(j->prepared);
+	const int64_t shape[3] = {tomos_geometry_count(j->scan), tomos_geometry_rows(j->scan),
+		tomos_geometry_columns(j->scan)};
+	DO(array_new(&j->data, shape, "the projections"));
+	DO(lib(tomos_prepared_read(
+		j->prepared, 0, shape[1], j->data.data, NULL, progress_report())));
+	if (lib(tomos_array_check(&j->data, s->operands[0])) != DONE)
+		DO(FAILED); /* what a file holds is no fault of the words typed */
+done:
+	return code;
+}
+
+static int recon_whole(const settings *s, recon_job *j, const char *method)
+{
+	tomos_file *file = NULL;
+	int code;
+	DO(refuse_others(s, method));
+	if (!s->output.output[0])
+		DO(wrong_usage("no output; name it with -o FILE"));
+	DO(load_prepared(s, j));
+	DO(lib(tomos_grid_for(&j->grid, j->scan, &s->grid)));
+	const int64_t shape[3] = {j->grid.n[2], j->grid.n[1], j->grid.n[0]};
+	DO(truth_load(s, shape, &j->truth));
+	DO(array_new(&j->volume, shape, "the volume"));
+	DO(output_open(&file, s, TOMOS_VOLUME, shape));
+	DO(lib(tomos_backend_open_with(&j->backend, s->backend.backend, &s->device)));
+	say("%s on %s\n", method, tomos_backend_describe(j->backend));
+	DO(recon_algebraic(s, j, method));
+	DO(recon_finish(s, j, file));
+done:
+	tomos_file_close(file);
+	return code;
+}
+
 int cmd_recon(const settings *s)
 {
 	recon_job j = {0};
-	tomos_file *file = NULL;
-	int code;
-	DO(load_scan(s, s->operands[0], &j.data, &j.scan));
-	const char *method = recon_method(s, j.scan);
-	DO(refuse_others(s, method));
-	DO(lib(tomos_grid_for(&j.grid, j.scan, &s->grid)));
-	const int64_t shape[3] = {j.grid.n[2], j.grid.n[1], j.grid.n[0]};
-	DO(truth_load(s, shape, &j.truth));
-	DO(array_new(&j.volume, shape, "the volume"));
-	DO(output_open(&file, s, TOMOS_VOLUME, shape));
-	DO(lib(tomos_backend_open_with(&j.backend, s->backend.backend, &s->device)));
-	say("%s on %s\n", method, tomos_backend_describe(j.backend));
-	DO(recon_run(s, &j, method));
-	DO(recon_finish(s, &j, file));
-done:
+	const char *method = s->recon.method;
+	int code = is_algebraic(method) ? recon_whole(s, &j, method) : recon_analytic(s, &j);
 	array_free(&j.data);
 	array_free(&j.volume);
 	array_free(&j.truth);
 	history_free(&j.history);
-	tomos_file_close(file);
-	tomos_geometry_free(j.scan);
+	tomos_geometry_free(j.views);
+	tomos_prepared_close(j.prepared);
 	tomos_backend_close(j.backend);
 	return code;
 }

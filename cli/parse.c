@@ -273,7 +273,8 @@ static int check_operands(const settings *s, const command *c)
 	if (c->most >= 0 && s->operand_count > c->most)
 		return wrong_usage("'%s' is one word too many: tomos %s %s", s->operands[c->most],
 			c->name, c->usage);
-	if (row_used(c, GROUP_output, 0) && !s->output.output[0])
+	bool optional = strstr(c->usage, "[-o") != NULL;
+	if (row_used(c, GROUP_output, 0) && !s->output.output[0] && !optional)
 		return wrong_usage("no output; name it with -o FILE");
 	return DONE;
 }

@@ -19,6 +19,13 @@ static struct {
 	bool shown;    /* a bar is on the terminal's last line */
 } state;
 
+static const tomos_run_report *rates;
+
+void progress_rates(const tomos_run_report *report)
+{
+	rates = report;
+}
+
 static void heard(int signal_number)
 {
 	(void)signal_number; /* never called: the signals are blocked, but must not be ignored */
@@ -97,17 +104,22 @@ void progress_clear(void)
 
 static void draw_bar(int64_t done, int64_t total, double value, double elapsed)
 {
-	char bar[31], extra[32] = "";
+	char bar[31], extra[48];
 	double left = elapsed * (double)(total - done) / (double)done;
 	int filled = (int)(30.0 * (double)done / (double)total);
 	memset(bar, '.', 30);
 	memset(bar, '#', (size_t)filled);
 	bar[30] = 0;
+	if (rates)
+		snprintf(extra, sizeof extra, "%.3g MB/s  %.3g GU/s",
+			rates->read_bytes * 1e-6 / elapsed, rates->updates * 1e-9 / elapsed);
+	else
+		snprintf(extra, sizeof extra, "%.3g/s", (double)done / elapsed);
+	fprintf(stderr, "\r%-12.12s [%s] %3d %%  %s  %d:%02d left", state.stage, bar,
+		(int)(100.0 * (double)done / (double)total), extra, (int)left / 60, (int)left % 60);
 	if (value > 0)
-		snprintf(extra, sizeof extra, "  %.3g", value);
-	fprintf(stderr, "\r%-12.12s [%s] %3d %%  %.3g/s  %d:%02d left%s\033[K", state.stage, bar,
-		(int)(100.0 * (double)done / (double)total), (double)done / elapsed, (int)left / 60,
-		(int)left % 60, extra);
+		fprintf(stderr, "  %.3g", value);
+	fputs("\033[K", stderr);
 	state.shown = true;
 }
 

@@ -498,6 +498,55 @@ TOMOS_API tomos_status tomos_axis_find(tomos_axis *axis, tomos_backend *backend,
 	const tomos_array *integrals, const double *angles, const tomos_axis_options *options,
 	const tomos_progress *progress);
 
+/* ---- from file to file -------------------------------------------------------------------- */
+
+/* What a run did; times are of each stage alone, which overlap. */
+typedef struct tomos_run_report {
+	tomos_prep_report prep;
+	int64_t shape[3];               /* of the volume, z y x; also after a dry run */
+	int64_t slabs, slices, resumed; /* resumed: slices that an earlier run had done */
+	double read_bytes, written_bytes, updates; /* updates: voxels times views */
+	double read_seconds, compute_seconds, write_seconds, seconds;
+} tomos_run_report;
+
+/* A scan, what is done with it, and where the result goes. NULL stands for defaults. */
+typedef struct tomos_job {
+	size_t bytes;             /* of this struct */
+	const char *scan;
+	const char *output;       /* NULL or "": folder SCAN_rec of TIFF files, beside the scan */
+	const char *method;       /* fbp or fdk; NULL or "": fdk for point sources, several rows */
+	const char *backend;
+	const tomos_device_options *device;
+	const tomos_source_options *source;
+	const tomos_scan_options *geometry; /* of a scan whose file has none; pixel 0: as the file says */
+	const tomos_geometry *views;        /* instead: the views themselves */
+	const tomos_prep_options *prep;
+	const tomos_axis_options *axis; /* where the axis is looked for, if nothing says it */
+	const tomos_grid_options *grid;
+	const tomos_analytic_options *analytic;
+	const tomos_file_options *file;
+	const tomos_run_options *run;
+	const char *command, *recipe; /* kept in HDF5 outputs */
+	void (*say)(void *user, const char *line); /* what was found and is used, a line at a time */
+	void *user;
+	tomos_run_report *report; /* kept up to date while the job runs */
+} tomos_job;
+
+/* Reads, prepares, reconstructs and writes slab by slab, within the memory given, the stages beside
+ * each other. The result does not depend on the slabs. The output appears when it is complete; what a
+ * run that was broken off had done is kept beside it, for `resume`. */
+TOMOS_API tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress);
+
+/* A job's projections, ready for a reconstruction: line integrals and their geometry. */
+typedef struct tomos_prepared tomos_prepared;
+TOMOS_API tomos_status tomos_prepared_open(
+	tomos_prepared **prepared, const tomos_job *job, const tomos_progress *progress);
+TOMOS_API const tomos_geometry *tomos_prepared_geometry(const tomos_prepared *prepared);
+/* Rows [row, row + rows) of all views, as [view][row][column]. */
+TOMOS_API tomos_status tomos_prepared_read(tomos_prepared *prepared, int64_t row, int64_t rows,
+	float *data, tomos_prep_report *report, const tomos_progress *progress);
+TOMOS_API void tomos_prepared_close(tomos_prepared *prepared);
+
 #ifdef __cplusplus
 }
 #endif

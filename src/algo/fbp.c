@@ -95,6 +95,17 @@ static tomos_status choose(
 	return make_plan(w, grid, interpolation > 0, w->spec.oversample);
 }
 
+enum { CHUNK_ROWS = 32 };
+
+/* Views filtered at a time. Sums over views are rounded chunk by chunk, so where rows stay in their
+ * slices the chunk does not depend on how many rows there are: a slab comes out as the whole does. */
+static int64_t chunk_views(const Work *w, const tomos_geometry *scan)
+{
+	bool apart = scan->views[0].src[3] == 0 && w->spec.rows > 1;
+	int64_t image = (apart ? CHUNK_ROWS : w->spec.rows) * filter_columns(&w->spec);
+	return max64(1, min64(w->backend->type->chunk / image, scan->count));
+}
+
 static tomos_status prepare(Work *w, const tomos_grid *grid, const tomos_geometry *scan,
 	const tomos_analytic_options *o)
 {
@@ -104,7 +115,7 @@ static tomos_status prepare(Work *w, const tomos_grid *grid, const tomos_geometr
 	TRY(choose(w, grid, scan->columns, o));
 	TRY(w->backend->type->filter_open(w->backend, &w->filter, &w->spec));
 	int64_t image = w->spec.rows * filter_columns(&w->spec);
-	w->chunk = max64(1, min64(w->backend->type->chunk / image, scan->count));
+	w->chunk = chunk_views(w, scan);
 	TRY(w->backend->type->alloc(w->backend, &w->filtered, w->chunk * image, "filtered views"));
 	TRY(mem_alloc(
 		&w->weights, w->chunk * w->spec.columns, sizeof(float), "weights of columns"));

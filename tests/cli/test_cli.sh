@@ -415,7 +415,7 @@ check "and back with their views" 0 convert s.npy s2.h5 --views-file g.json
 check "the same projections" 0 compare s.h5 s2.h5 --max 0
 check "recon of the copy" 0 backproject s2.h5 -o b2.h5
 check "recon without geometry" 1 recon s.npy -o x2.h5
-has "its sentence" err "'s.npy' has no geometry; name one with --views-file"
+has "its sentence" err "'s.npy' says no angles: give --angles, or --arc"
 check "recon with views from a file" 0 backproject s.npy --views-file g.json -o b3.h5
 check "the same volume" 0 compare b2.h5 b3.h5 --max 0
 check "views that do not fit" 1 backproject c.npy --views-file g.json -o x2.h5

@@ -1,0 +1,70 @@
+/* A run: prepared projections, slabs, the journal of what is done, and the stages. */
+#ifndef RUN_H
+#define RUN_H
+
+#include "geom/geom.h"
+#include "run/scan.h"
+
+/* ---- prepared projections ------------------------------------------------------------------- */
+
+struct tomos_prepared {
+	tomos_scan *scan;
+	tomos_scan_info info;
+	tomos_prep_options prep;
+	tomos_reach reach;
+	double *shifts[2];             /* from the file, in `prep` */
+	double *flat_places;           /* or NULL */
+	int64_t first_column, columns; /* of the scan's */
+	int64_t bin;                   /* rows of the scan for each prepared one */
+	tomos_geometry *geometry;      /* after preparation */
+	char *note;                    /* how the axis was found, or NULL */
+};
+
+/* Rows of the scan that the prepared rows [row, row + rows) need, margins included. */
+typedef struct {
+	int64_t row, rows;     /* of the scan */
+	int64_t before;        /* prepared rows of these before the first one wanted */
+	int64_t prepared_rows; /* these give */
+} RawRows;
+RawRows prepared_needs(const tomos_prepared *p, int64_t row, int64_t rows);
+/* Memory for some rows of the scan with their flats and darks. */
+typedef struct {
+	float *views, *flats, *darks;
+	RawRows rows;
+} RawSlab;
+tomos_status raw_alloc(RawSlab *slab, const tomos_prepared *p, int64_t rows);
+void raw_free(RawSlab *slab);
+int64_t raw_row_bytes(const tomos_prepared *p); /* of one row of the scan */
+tomos_status raw_read(RawSlab *slab, tomos_prepared *p, const RawRows *rows);
+/* [view][row][column] of the wanted rows; the slab's own data are used up. */
+tomos_status raw_prepare(RawSlab *slab, const tomos_prepared *p, int64_t rows, float *data,
+	tomos_prep_report *report, const tomos_progress *progress);
+
+/* "A:B", "A:", ":B" or "" within 0 .. count; `name` is for the sentence. */
+tomos_status range_parse(
+	const char *name, const char *text, int64_t count, int64_t *first, int64_t *end);
+tomos_status job_say(const tomos_job *job, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* ---- the journal ---------------------------------------------------------------------------- */
+
+/* What is done of an output under construction, in a text file beside it that is locked. */
+typedef struct {
+	char *path, *part; /* of the journal and of the file under construction */
+	int descriptor;
+	bool begun;     /* an earlier run has left a part that fits */
+	char *text;     /* of that run's journal */
+	int64_t length; /* of the journal so far */
+} Journal;
+
+/* Refuses an output that exists and may not be replaced, and one that another process is writing. */
+tomos_status journal_open(
+	Journal *journal, const char *output, uint64_t job, bool resume, bool overwrite);
+/* Starts an empty one; what an earlier run left goes. */
+tomos_status journal_begin(Journal *journal, uint64_t job);
+tomos_status journal_add(Journal *journal, int64_t first, int64_t count, const uint32_t *checksums);
+/* Calls io_done for what the earlier run has done; returns how many slices that is. */
+tomos_status journal_replay(const Journal *journal, File *file, int64_t *done);
+/* Everything goes, or all is left for a later run. */
+void journal_close(Journal *journal, bool finished);
+
+#endif

@@ -1,0 +1,551 @@
+/* Whole reconstructions from file to file: right values, the same bytes whatever the slabs and after
+ * interruptions, and refusals with a sentence. */
+#include "base/base.h"
+#include "io/io_help.h"
+#include "scan_files.h"
+#include <math.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <fcntl.h>
+
+enum { VIEWS = 90, ROWS = 7, COLUMNS = 48, COUNT_ALL = VIEWS * ROWS * COLUMNS };
+
+#define AXIS 24.6
+#define PIXEL_UM 20.0 /* 0.02 mm: the ball's radius is 0.3 mm */
+
+/* ---- a scan as measured: a ball of attenuation 0.8 per mm, with flats and darks ------------ */
+
+static double theta[VIEWS];
+
+static void ball_integrals(float *data)
+{
+	const tomos_ellipsoid ball = {{0.05, -0.03, 0}, {0.3, 0.3, INFINITY}, {0, 0, 0}, 0.8};
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_geometry *scan;
+	tomos_phantom *phantom;
+	double axis = AXIS;
+	o.rows = ROWS;
+	o.columns = COLUMNS;
+	o.views = VIEWS;
+	o.pixel = PIXEL_UM * 1e-3;
+	o.axis = &axis;
+	o.axis_count = 1;
+	tomos_array array = tomos_array_of(data, VIEWS, ROWS, COLUMNS);
+	assert_ok(tomos_geometry_make(&scan, &o));
+	assert_ok(tomos_phantom_ellipsoids(&phantom, &ball, 1));
+	assert_ok(tomos_phantom_project(phantom, scan, 1, &array));
+	tomos_phantom_free(phantom);
+	tomos_geometry_free(scan);
+}
+
+/* Every row has its own flat, so that rows mixed up would show. */
+static float flat(int64_t row, int64_t column)
+{
+	return 1000 + 40 * (float)row + 3 * (float)(column % 5);
+}
+
+static int make_scan(void **state)
+{
+	static float data[COUNT_ALL], flats[2 * ROWS * COLUMNS], darks[ROWS * COLUMNS];
+	if (scratch_make(state))
+		return -1;
+	ball_integrals(data);
+	for (int i = 0; i < COUNT_ALL; i++) {
+		int64_t row = i / COLUMNS % ROWS, column = i % COLUMNS;
+		float dark = 90 + (float)row;
+		data[i] = dark + (flat(row, column) - dark) * expf(-data[i]);
+		flats[i % (2 * ROWS * COLUMNS)] = flat(row, column);
+		darks[i % (ROWS * COLUMNS)] = dark;
+	}
+	for (int i = 0; i < VIEWS; i++)
+		theta[i] = 180.0 * i / VIEWS;
+	hid_t file = h5_new(at("scan.h5"));
+	h5_put(file, "exchange/data", H5T_NATIVE_FLOAT, 3, (hsize_t[]){VIEWS, ROWS, COLUMNS}, data);
+	h5_put(file, "exchange/data_white", H5T_NATIVE_FLOAT, 3, (hsize_t[]){2, ROWS, COLUMNS},
+		flats);
+	h5_put(file, "exchange/data_dark", H5T_NATIVE_FLOAT, 3, (hsize_t[]){1, ROWS, COLUMNS},
+		darks);
+	h5_put_list(file, "exchange/theta", theta, VIEWS);
+	h5_put_scalar(
+		file, "measurement/instrument/detection_system/objective/resolution", PIXEL_UM);
+	H5Fclose(file);
+	return 0;
+}
+
+/* ---- jobs --------------------------------------------------------------------------------- */
+
+static double axis_column = AXIS;
+
+typedef struct {
+	tomos_job job;
+	tomos_scan_options scan;
+	tomos_run_options run;
+	tomos_file_options file;
+	tomos_prep_options prep;
+	tomos_run_report report;
+	char path[128], output[128], said[4096];
+} Work;
+
+static void hear(void *user, const char *line)
+{
+	Work *w = user;
+	size_t length = strlen(w->said);
+	snprintf(w->said + length, sizeof w->said - length, "%s\n", line);
+}
+
+static void work_init(Work *w, const char *output)
+{
+	memset(w, 0, sizeof *w);
+	w->scan = tomos_scan_defaults();
+	w->scan.pixel = 0;
+	w->scan.axis = &axis_column;
+	w->scan.axis_count = 1;
+	w->run = tomos_run_defaults();
+	w->file = tomos_file_defaults();
+	w->prep = tomos_prep_defaults();
+	snprintf(w->path, sizeof w->path, "%s", at("scan.h5"));
+	snprintf(w->output, sizeof w->output, "%s", at(output));
+	w->job = (tomos_job){.bytes = sizeof w->job,
+		.scan = w->path,
+		.output = w->output,
+		.backend = "cpu",
+		.geometry = &w->scan,
+		.run = &w->run,
+		.file = &w->file,
+		.prep = &w->prep,
+		.command = "tomos recon scan.h5",
+		.recipe = "[run]\n",
+		.say = hear,
+		.user = w,
+		.report = &w->report};
+}
+
+static const int64_t few_at_a_time =
+	100840000; /* bytes: one slice and what does not depend on it */
+
+static void assert_same_file(const char *a, const char *b)
+{
+	size_t length, other;
+	unsigned char *x = get_file(a, &length), *y = get_file(b, &other);
+	assert_int_equal(length, other);
+	assert_memory_equal(x, y, length);
+	free(x);
+	free(y);
+}
+
+/* ---- values ------------------------------------------------------------------------------- */
+
+/* The mean inside the ball is its attenuation, in 1/mm, within half a percent, in every slice. */
+static void right_values(void **state)
+{
+	(void)state;
+	Work w;
+	int64_t shape[3] = {0};
+	float *data = NULL;
+	tomos_file *file;
+	tomos_grid grid = {{0}, {0}, {0}};
+	work_init(&w, "ball.h5");
+	assert_ok(tomos_run(&w.job, NULL));
+	assert_int_equal(w.report.slices, ROWS);
+	assert_int_equal(w.report.shape[0], ROWS);
+	assert_ok(read_all(at("ball.h5"), shape, &data));
+	assert_ok(tomos_file_open(&file, at("ball.h5"), NULL));
+	assert_ok(tomos_file_grid(file, &grid));
+	assert_ok(tomos_file_verify(file, NULL));
+	tomos_file_close(file);
+	assert_true(fabs(grid.step[0] - PIXEL_UM * 1e-3) < 1e-12);
+	for (int64_t z = 0; data && z < shape[0]; z++) {
+		double sum = 0, count = 0;
+		for (int64_t i = 0; i < shape[1] * shape[2]; i++) {
+			double x = grid.first[0] + grid.step[0] * (double)(i % shape[2]) - 0.05;
+			double y = grid.first[1] + grid.step[1] * (double)(i / shape[2]) + 0.03;
+			bool inside = hypot(x, y) < 0.2;
+			sum += inside ? (double)data[z * shape[1] * shape[2] + i] : 0;
+			count += inside;
+		}
+		assert_true(fabs(sum / count - 0.8) < 0.005 * 0.8);
+	}
+	free(data);
+	assert_non_null(strstr(w.said, "data-exchange, 90 views of 7 rows x 48 columns, 2 flats"));
+	assert_int_equal(mem_live(), 0);
+}
+
+/* What HDF5 outputs say of themselves. */
+static void provenance(void **state)
+{
+	(void)state;
+	hid_t file = H5Fopen(at("ball.h5"), H5F_ACC_RDONLY, H5P_DEFAULT);
+	static const char *const names[] = {"process/command", "process/recipe", "process/version",
+		"process/method", "process/scan", "process/geometry/views", "storage/crc32"};
+	assert_true(file >= 0);
+	for (int i = 0; i < COUNT(names); i++)
+		assert_true(H5Oexists_by_name(file, names[i], H5P_DEFAULT) > 0);
+	H5Fclose(file);
+}
+
+/* ---- slabs -------------------------------------------------------------------------------- */
+
+/* The least memory that will do: the slabs are as thin as can be then. */
+static void least_memory(Work *w)
+{
+	tomos_status status = TOMOS_NO_MEMORY;
+	w->run.dry_run = 1;
+	for (w->run.memory = 100670000; status == TOMOS_NO_MEMORY; w->run.memory += 4000)
+		status = tomos_run(&w->job, NULL);
+	w->run.memory -= 4000;
+	assert_int_equal(status, TOMOS_OK);
+	w->run.dry_run = 0;
+}
+
+static void run_with(const char *output, bool thin, void (*change)(Work *w))
+{
+	Work w;
+	work_init(&w, output);
+	w.file.overwrite = 1;
+	if (change)
+		change(&w);
+	if (thin)
+		least_memory(&w);
+	assert_ok(tomos_run(&w.job, NULL));
+	assert_true(thin ? w.report.slabs > 1 : w.report.slabs == 1);
+}
+
+static void with_reach(Work *w)
+{
+	w->prep.zingers = "both";
+	w->prep.zinger_level = 0.01;
+	w->prep.rings = "vo";
+}
+
+static void with_bins(Work *w)
+{
+	with_reach(w);
+	w->prep.bin = 2;
+}
+
+static void with_columns(Work *w)
+{
+	w->run.columns = "5:45";
+}
+
+/* One slab, and one for each slice, with steps that look beyond a row. */
+static void slabs_do_not_show(void **state)
+{
+	(void)state;
+	void (*const changes[])(Work * w) = {NULL, with_reach, with_bins, with_columns};
+	for (int i = 0; i < COUNT(changes); i++) {
+		run_with("whole.npy", false, changes[i]);
+		run_with("slabs.npy", true, changes[i]);
+		assert_same_file(at("whole.npy"), at("slabs.npy"));
+	}
+	assert_int_equal(mem_live(), 0);
+}
+
+static void parts(void **state)
+{
+	(void)state;
+	Work w;
+	int64_t shape[3] = {0};
+	float *all = NULL, *some = NULL;
+	work_init(&w, "part/");
+	w.run.rows = "2:5";
+	assert_ok(tomos_run(&w.job, NULL));
+	assert_int_equal(entries(at("part")), 3);
+	assert_int_equal(access(at("part/recon_00002.tiff"), F_OK), 0);
+	assert_int_equal(access(at("part/recon_00004.tiff"), F_OK), 0);
+	assert_ok(read_all(at("ball.h5"), shape, &all));
+	assert_ok(read_all(at("part"), shape, &some));
+	assert_memory_equal(all + 2 * shape[1] * shape[2], some,
+		(size_t)(3 * shape[1] * shape[2]) * sizeof *all);
+	free(all);
+	free(some);
+	work_init(&w, "unused.h5");
+	w.job.output = "";
+	w.run.dry_run = 1;
+	assert_ok(tomos_run(&w.job, NULL));
+	assert_non_null(strstr(w.said, "scan_rec/"));
+	assert_int_equal(w.report.slabs, 0);
+	assert_int_equal(access(at("scan_rec"), F_OK), -1);
+}
+
+/* A cone beam in slabs, each from the rows that it needs, to rounding. */
+static void cone(void **state)
+{
+	(void)state;
+	enum { N = 24, TURN = 40 };
+	static float data[TURN * N * N];
+	Work w;
+	tomos_geometry *scan;
+	tomos_phantom *phantom;
+	tomos_file *file;
+	double angles[TURN];
+	int64_t shape[3] = {0};
+	float *a = NULL, *b = NULL;
+	for (int i = 0; i < TURN; i++)
+		angles[i] = 2 * 3.14159265358979323846 * i / TURN;
+	assert_ok(tomos_geometry_cone(&scan, N, N, 0.15, 6, 9, angles, TURN));
+	assert_ok(tomos_phantom_named(&phantom, "shepp-logan-modified", NULL));
+	tomos_array array = tomos_array_of(data, TURN, N, N);
+	assert_ok(tomos_phantom_project(phantom, scan, 1, &array));
+	const int64_t sizes[3] = {TURN, N, N};
+	assert_ok(tomos_file_create(&file, at("cone.h5"), TOMOS_PROJECTIONS, sizes, NULL));
+	assert_ok(tomos_file_set_geometry(file, scan));
+	assert_ok(tomos_file_write(file, 0, TURN, data));
+	assert_ok(tomos_file_commit(file));
+	tomos_file_close(file);
+	for (int i = 0; i < 2; i++) {
+		work_init(&w, i ? "cone1.npy" : "cone0.npy");
+		w.job.scan = at("cone.h5");
+		w.job.geometry = NULL;
+		w.run.memory = i ? 100850000 : 0;
+		assert_ok(tomos_run(&w.job, NULL));
+		assert_true(i ? w.report.slabs > 1 : w.report.slabs == 1);
+	}
+	assert_ok(read_all(at("cone0.npy"), shape, &a));
+	assert_ok(read_all(at("cone1.npy"), shape, &b));
+	for (int64_t i = 0; a && b && i < shape[0] * shape[1] * shape[2]; i++)
+		assert_true(fabsf(a[i] - b[i]) < 2e-5F);
+	free(a);
+	free(b);
+	tomos_phantom_free(phantom);
+	tomos_geometry_free(scan);
+	assert_int_equal(mem_live(), 0);
+}
+
+/* ---- interruptions ------------------------------------------------------------------------ */
+
+typedef struct {
+	int left;
+} Patience;
+
+static int lose_patience(void *user, const char *stage, int64_t done, int64_t total, double value)
+{
+	Patience *p = user;
+	(void)stage, (void)done, (void)total, (void)value;
+	return --p->left < 0;
+}
+
+/* Broken off again and again, a little later each time, until it is done: the same bytes. */
+static void resumes(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"r.h5", "r.npy", "r.tif", "r/"};
+	for (int k = 0; k < COUNT(names); k++) {
+		Work w;
+		tomos_status status = TOMOS_CANCELLED;
+		int64_t most = 0;
+		work_init(&w, names[k]);
+		assert_ok(tomos_run(&w.job, NULL));
+		char whole[160];
+		snprintf(whole, sizeof whole, "%s", at(k == 3 ? "whole_r" : "whole_r.bin"));
+		assert_int_equal(rename(at(names[k]), whole), 0);
+		for (int i = 1; status == TOMOS_CANCELLED; i++) {
+			Patience patience = {i};
+			const tomos_progress progress = {lose_patience, &patience};
+			w.run.memory = few_at_a_time;
+			w.run.resume = i > 1;
+			status = tomos_run(&w.job, &progress);
+			most = max64(most, w.report.resumed);
+			assert_true(status == TOMOS_OK || status == TOMOS_CANCELLED);
+			assert_true((status == TOMOS_OK) == (access(at(names[k]), F_OK) == 0));
+			assert_true(i < 1000);
+		}
+		assert_true(most > 0);
+		assert_same_file(at(k == 3 ? "whole_r/recon_00003.tiff" : "whole_r.bin"),
+			at(k == 3 ? "r/recon_00003.tiff" : names[k]));
+	}
+	char hidden[160];
+	snprintf(hidden, sizeof hidden, "%s/.r.h5.journal", scratch);
+	assert_int_equal(access(hidden, F_OK), -1);
+	assert_int_equal(mem_live(), 0);
+}
+
+/* Leaves a run of several slabs at its last step. */
+static void break_off(const char *output)
+{
+	Work w;
+	Patience patience = {1000000};
+	const tomos_progress progress = {lose_patience, &patience};
+	work_init(&w, output);
+	w.run.memory = few_at_a_time;
+	assert_ok(tomos_run(&w.job, &progress));
+	assert_true(w.report.slabs > 1);
+	unlink(w.output);
+	patience.left = 1000000 - patience.left - 1;
+	assert_int_equal(tomos_run(&w.job, &progress), TOMOS_CANCELLED);
+}
+
+static void journals(void **state)
+{
+	(void)state;
+	Work w;
+	break_off("j.npy");
+	work_init(&w, "j.npy");
+	w.run.resume = 1;
+	w.job.recipe = "[run]\nother\n";
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_BAD_VALUE);
+	assert_says("j.npy' was begun with another scan or other options");
+	/* another process has it */
+	char journal[160];
+	snprintf(journal, sizeof journal, "%s/.j.npy.journal", scratch);
+	int other = open(journal, O_RDWR);
+	assert_true(other >= 0 && flock(other, LOCK_EX) == 0);
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_IO);
+	assert_says("j.npy' is being written by another process");
+	close(other);
+	/* damaged */
+	FILE *text = fopen(journal, "a");
+	assert_non_null(text);
+	fputs("what is this\n", text);
+	fclose(text);
+	work_init(&w, "j.npy");
+	w.run.resume = 1;
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_BAD_FILE);
+	assert_says(".j.npy.journal' is damaged; run without resume");
+	/* begun again */
+	w.run.resume = 0;
+	assert_ok(tomos_run(&w.job, NULL));
+	assert_int_equal(access(journal, F_OK), -1);
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_IO);
+	assert_says("j.npy' exists already");
+	work_init(&w, "z.h5");
+	w.run.resume = 1;
+	w.file.compress = 3;
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_UNSUPPORTED);
+	assert_says("z.h5': a compressed file cannot be resumed");
+	w.run.resume = 0;
+	assert_ok(tomos_run(&w.job, NULL));
+	work_init(&w, "z.mhd");
+	assert_ok(tomos_run(&w.job, NULL));
+	w.run.resume = 1;
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_UNSUPPORTED);
+	assert_says("z.mhd': a .mhd file cannot be resumed");
+	assert_int_equal(mem_live(), 0);
+}
+
+/* ---- refusals ----------------------------------------------------------------------------- */
+
+static void refused(Work *w, const char *says)
+{
+	assert_int_not_equal(tomos_run(&w->job, NULL), TOMOS_OK);
+	assert_says(says);
+	assert_int_equal(access(w->output, F_OK), -1);
+	assert_int_equal(mem_live(), 0);
+}
+
+static void refusals(void **state)
+{
+	(void)state;
+	static const char *const ranges[] = {"3", "3:2", "0:8", "a:3", "-1:3", "2:x", "2:2"};
+	Work w;
+	for (int i = 0; i < COUNT(ranges); i++) {
+		work_init(&w, "no.h5");
+		w.run.rows = ranges[i];
+		refused(&w, "it must be FIRST:END with 0 <= FIRST < END <= 7");
+	}
+	work_init(&w, "no.h5");
+	w.run.columns = "0:49";
+	refused(&w, "columns '0:49': it must be FIRST:END with 0 <= FIRST < END <= 48");
+	work_init(&w, "no.h5");
+	w.run.memory = 1000000;
+	refused(&w, "1 MB of memory are too few: one slice alone needs");
+	work_init(&w, "no.h5");
+	w.job.method = "sirt";
+	refused(&w, "method of a run 'sirt' is not known");
+	work_init(&w, "no.h5");
+	w.job.bytes = 8;
+	refused(&w, "a job must begin with its size");
+	work_init(&w, "no.xyz");
+	refused(&w, "does not say the format to write");
+	work_init(&w, "no.h5");
+	w.job.scan = at("none.h5");
+	refused(&w, "none.h5' cannot be opened");
+}
+
+/* Integers without flats, a geometry of another shape, rows that are not there. */
+static void wrong_scans(void **state)
+{
+	(void)state;
+	static const uint16_t counts[VIEWS * 4];
+	Work w;
+	tomos_prepared *prepared;
+	tomos_geometry *scan;
+	hid_t file = h5_new(at("bare.h5"));
+	h5_put(file, "exchange/data", H5T_NATIVE_UINT16, 3, (hsize_t[]){VIEWS, 1, 4}, counts);
+	h5_put_list(file, "exchange/theta", theta, VIEWS);
+	H5Fclose(file);
+	work_init(&w, "no.h5");
+	w.job.scan = at("bare.h5");
+	refused(&w, "bare.h5' has numbers of type uint16 and no flats: name them with --flats");
+	assert_ok(tomos_geometry_parallel(&scan, 2, COLUMNS, 1, theta, VIEWS));
+	work_init(&w, "no.h5");
+	w.job.views = scan;
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_BAD_VALUE);
+	assert_says("scan.h5' has the shape 90 x 7 x 48, but its geometry has 90 views of 2 rows");
+	tomos_geometry_free(scan);
+	work_init(&w, "no.h5");
+	assert_ok(tomos_prepared_open(&prepared, &w.job, NULL));
+	assert_int_equal(tomos_prepared_read(prepared, 5, 3, NULL, NULL, NULL), TOMOS_BAD_VALUE);
+	assert_says("3 rows from row 5, of 7");
+	tomos_prepared_close(prepared);
+	assert_int_equal(mem_live(), 0);
+}
+
+/* A scan that ends in the middle of its data. */
+static void short_reads(void **state)
+{
+	(void)state;
+	Work w;
+	float *zeros = calloc(COUNT_ALL, sizeof *zeros);
+	write_array(at("cut.npy"), TOMOS_PROJECTIONS, (int64_t[]){VIEWS, ROWS, COLUMNS}, zeros);
+	free(zeros);
+	work_init(&w, "no.h5");
+	tomos_prepared *prepared;
+	w.job.scan = at("cut.npy");
+	w.scan.arc = 3.14159265358979323846;
+	assert_ok(tomos_prepared_open(&prepared, &w.job, NULL));
+	assert_int_equal(truncate(at("cut.npy"), 100000), 0);
+	float *data = malloc(COUNT_ALL * sizeof *data);
+	assert_int_equal(tomos_prepared_read(prepared, 0, ROWS, data, NULL, NULL), TOMOS_BAD_FILE);
+	assert_says("cut.npy' ends at byte 100000");
+	free(data);
+	tomos_prepared_close(prepared);
+}
+
+/* ---- every allocation failing in turn ----------------------------------------------------- */
+
+static void allocation_failures(void **state)
+{
+	(void)state;
+	tomos_status status = TOMOS_NO_MEMORY;
+	for (int64_t nth = 1; status != TOMOS_OK; nth += 1 + nth / 40) {
+		Work w;
+		work_init(&w, "memory.npy");
+		w.run.memory = few_at_a_time;
+		w.run.rows = "0:3";
+		mem_fail_nth(nth);
+		status = tomos_run(&w.job, NULL);
+		mem_fail_nth(0);
+		assert_true(status == TOMOS_OK || status == TOMOS_NO_MEMORY);
+		assert_int_equal(mem_live(), 0);
+		assert_true(nth < 100000);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(right_values),
+		cmocka_unit_test(provenance),
+		cmocka_unit_test(slabs_do_not_show),
+		cmocka_unit_test(parts),
+		cmocka_unit_test(cone),
+		cmocka_unit_test(resumes),
+		cmocka_unit_test(journals),
+		cmocka_unit_test(refusals),
+		cmocka_unit_test(wrong_scans),
+		cmocka_unit_test(short_reads),
+		cmocka_unit_test(allocation_failures),
+	};
+	return cmocka_run_group_tests(tests, make_scan, scratch_remove);
+}
