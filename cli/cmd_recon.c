@@ -278,6 +278,7 @@ static tomos_job job_make(const settings *s, const recon_job *j, const tomos_sca
 		.analytic = &s->analytic,
 		.file = &s->file,
 		.run = &s->run,
+		.command = s->line,
 		.say = say_line};
 }
 

@@ -302,10 +302,29 @@ static int check_target(settings *s, const char **target)
 	return keep(s, real);
 }
 
+/* The words as a shell would take them again. */
+static int keep_line(settings *s, const command *c, int count, char **words)
+{
+	size_t length = strlen(c->name) + 8;
+	for (int i = 0; i < count; i++)
+		length += strlen(words[i]) + 3;
+	s->line = malloc(length);
+	if (!s->line)
+		return failed("no memory for the options");
+	char *at = s->line + sprintf(s->line, "tomos %s", c->name);
+	for (int i = 0; i < count; i++) {
+		const char *quote = words[i][strcspn(words[i], " *?'\"$;&|<>()")] ? "'" : "";
+		at += sprintf(at, " %s%s%s", quote, words[i], quote);
+	}
+	return keep(s, s->line);
+}
+
 int settings_parse(settings *s, const command *c, int count, char **words)
 {
 	bool options = true;
-	int code = DONE;
+	int code = keep_line(s, c, count, words);
+	if (code != DONE)
+		return code;
 	s->operands = calloc((size_t)count + 1, sizeof *s->operands);
 	if (!s->operands)
 		return failed("no memory for the options");
