@@ -123,6 +123,22 @@ tomos_status cuda_gradient(tomos_backend *b, const int64_t shape[3], const float
 tomos_status cuda_gradient_adjoint(
 	tomos_backend *b, const int64_t shape[3], const float *field, float *x);
 
+/* a b + c between 0 and 1, in one instruction. */
+static __device__ __forceinline__ float fma_saturate(float a, float b, float c)
+{
+	float result;
+	asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+	return result;
+}
+
+/* The root to a unit or two in the last place. */
+static __device__ __forceinline__ float root_nearly(float x)
+{
+	float result;
+	asm("sqrt.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+	return result;
+}
+
 static inline unsigned cuda_blocks(int64_t n, int64_t size, int64_t most)
 {
 	int64_t blocks = (n + size - 1) / size;

@@ -54,6 +54,22 @@ static __global__ void make_images(
 	}
 }
 
+/* The T rows around position t of one detector column, each with its weight. */
+template <int T>
+static __device__ __forceinline__ float rows_at(const float *line, float t, float gap, int pitch)
+{
+	float rounded = __fadd_rn(t, MAGIC), d = t - __fadd_rn(rounded, -MAGIC), more = 1 - gap;
+	const float *at = line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * pitch;
+	float value = fma_saturate(-fabsf(d), gap, 1.f) * __ldg(at);
+	value = fmaf(fma_saturate(-d, gap, more), __ldg(at - pitch), value);
+	value = fmaf(fma_saturate(d, gap, more), __ldg(at + pitch), value);
+	if (T == 5) {
+		value = fmaf(fma_saturate(-d, gap, more - gap), __ldg(at - 2 * pitch), value);
+		value = fmaf(fma_saturate(d, gap, more - gap), __ldg(at + 2 * pitch), value);
+	}
+	return value;
+}
+
 /* The rows of one sheet around voxels 0 .. N - 1 of the column; `gap` rows are voxels apart. */
 template <int T, int N>
 static __device__ __forceinline__ void climb(
@@ -62,26 +78,21 @@ static __device__ __forceinline__ void climb(
 	double start = -z / gap, whole = rint(start);
 	if (start > (double)(s->model.rows + BORDER) || start + N / gap < -BORDER)
 		return;
-	float f = (float)(start - whole), rate = __fdividef(1.f, gap), more = 1 - gap;
+	float f = (float)(start - whole), rate = __fdividef(1.f, gap);
+	const float *line = column + ((int64_t)whole + BORDER) * s->pitch;
+	if (start >= 2 - BORDER && start + N / gap <= (double)(s->model.rows + 1)) {
+#pragma unroll
+		for (int k = 0; k < N; k++)
+			sum[k] = fmaf(weight,
+				rows_at<T>(line, fmaf((float)k, rate, f), gap, s->pitch), sum[k]);
+		return;
+	}
 	/* Beyond the border all is as on it. */
 	float low = (float)(2 - BORDER - whole), high = (float)(s->model.rows + 1 - whole);
-	const float *line = column + ((int64_t)whole + BORDER) * s->pitch;
 #pragma unroll
 	for (int k = 0; k < N; k++) {
 		float t = fminf(fmaxf(fmaf((float)k, rate, f), low), high);
-		float rounded = __fadd_rn(t, MAGIC), d = t - __fadd_rn(rounded, -MAGIC);
-		const float *at =
-			line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * s->pitch;
-		float value = __saturatef(fmaf(-fabsf(d), gap, 1.f)) * __ldg(at);
-		value = fmaf(__saturatef(fmaf(-d, gap, more)), __ldg(at - s->pitch), value);
-		value = fmaf(__saturatef(fmaf(d, gap, more)), __ldg(at + s->pitch), value);
-		if (T == 5) {
-			value = fmaf(__saturatef(fmaf(-d, gap, more - gap)),
-				__ldg(at - 2 * s->pitch), value);
-			value = fmaf(__saturatef(fmaf(d, gap, more - gap)),
-				__ldg(at + 2 * s->pitch), value);
-		}
-		sum[k] = fmaf(weight, value, sum[k]);
+		sum[k] = fmaf(weight, rows_at<T>(line, t, gap, s->pitch), sum[k]);
 	}
 }
 

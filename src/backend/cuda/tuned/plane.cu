@@ -12,7 +12,7 @@ enum {
 	WIDE = 32,
 	HIGH = 8,
 	GROUP = 4,
-	PIXELS = 4,
+	PIXELS = 2,
 	VIEWS = 256,
 	SEGMENT = 32,
 	MOST_SLICES = 7,
@@ -51,12 +51,12 @@ static __device__ __forceinline__ float meet(const float *at, int i, float d, fl
 	}
 	const float *here = at + i;
 	float more = 1 - s;
-	sum = fmaf(__saturatef(fmaf(-fabsf(d), s, 1.f)), __ldg(here), sum);
-	sum = fmaf(__saturatef(fmaf(-d, s, more)), __ldg(here - 1), sum);
-	sum = fmaf(__saturatef(fmaf(d, s, more)), __ldg(here + 1), sum);
+	sum = fmaf(fma_saturate(-fabsf(d), s, 1.f), __ldg(here), sum);
+	sum = fmaf(fma_saturate(-d, s, more), __ldg(here - 1), sum);
+	sum = fmaf(fma_saturate(d, s, more), __ldg(here + 1), sum);
 	if (T == FIVE) {
-		sum = fmaf(__saturatef(fmaf(-d, s, more - s)), __ldg(here - 2), sum);
-		sum = fmaf(__saturatef(fmaf(d, s, more - s)), __ldg(here + 2), sum);
+		sum = fmaf(fma_saturate(-d, s, more - s), __ldg(here - 2), sum);
+		sum = fmaf(fma_saturate(d, s, more - s), __ldg(here + 2), sum);
 	}
 	return sum;
 }
@@ -225,8 +225,8 @@ static void column_range(const Projecting *what, Choice *c)
 		for (int corner = 0; corner < 4; corner++) {
 			double x =
 				(double)(corner & 1 ? what->box.high[0] + WIDE : what->box.low[0]);
-			double y =
-				(double)(corner & 2 ? what->box.high[1] + WIDE : what->box.low[1]);
+			double y = (double)(corner & 2 ? what->box.high[1] + HIGH * PIXELS
+						       : what->box.low[1]);
 			double e = k->column[3] + k->column[0] * x + k->column[1] * y;
 			first = fmin(first, e);
 			last = fmax(last, e);

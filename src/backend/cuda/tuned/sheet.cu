@@ -50,7 +50,7 @@ static __device__ __forceinline__ void plane(const Sheets *s, const float *at, f
 		float value = q[k];
 #pragma unroll
 		for (int j = 0; j < S; j++)
-			value = fmaf(__saturatef(fmaf((float)k, more, t0 - (float)j)),
+			value = fmaf(fma_saturate((float)k, more, t0 - (float)j),
 				q[k + j + 1] - q[k + j], value);
 		sum[k] += value;
 	}

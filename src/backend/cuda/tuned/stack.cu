@@ -6,7 +6,7 @@
  */
 #include "backend/cuda/tuned/hat.h"
 
-enum { TILE = 32, WARPS = 8, GROUP = 4, ROWS = 8, VIEWS = 128, SEGMENT = 32, LEAST_SLICES = 8 };
+enum { TILE = 32, WARPS = 8, GROUP = 4, ROWS = 4, VIEWS = 128, SEGMENT = 32, LEAST_SLICES = 8 };
 
 typedef struct {
 	const HatView *views;
@@ -123,7 +123,7 @@ static __device__ float4 follow(const float4 *from, double p, double slope, int 
 
 /* A block has ROWS columns of GROUP neighbouring views, whose rays meet nearly the same pixels. */
 template <int T>
-static __global__ void __launch_bounds__(TILE *GROUP *ROWS)
+static __global__ void __launch_bounds__(TILE *GROUP *ROWS, 3)
 	stack_forward(const __grid_constant__ Stack s)
 {
 	int lane = threadIdx.x % s.lanes, rays = TILE / s.lanes;

@@ -107,17 +107,21 @@ static __device__ Near near_block(const Tiles *s, const KernelView *k, int x0, i
 	return near;
 }
 
-/* Two pairs at a time; what lies beyond the image is zero. */
+/* Two pairs at a time, always the same ones for a thread; what lies beyond the image is zero. */
 static __device__ __forceinline__ void copy_tile(
 	const Tiles *s, const Near *near, const float2 *image, float2 *tile, int thread)
 {
-	for (int i = thread; i < TILE_ROWS * (TILE_COLUMNS / 2); i += THREADS) {
-		int r = i / (TILE_COLUMNS / 2), c = i % (TILE_COLUMNS / 2) * 2;
-		int row = near->row + r, column = near->column + c;
-		bool inside =
-			(unsigned)row < (unsigned)s->rows && (unsigned)column < (unsigned)s->pitch;
-		const float2 *from = inside ? image + (int64_t)row * s->pitch + column : image;
-		__pipeline_memcpy_async(tile + r * TILE_PITCH + c, from, 16, inside ? 0 : 16);
+	const int chunks = TILE_COLUMNS / 2, down = THREADS / chunks;
+	const int r = thread / chunks, c = thread % chunks * 2, column = near->column + c;
+	const int first = near->row + r;
+	bool across = (unsigned)column < (unsigned)s->pitch;
+#pragma unroll
+	for (int j = 0; j < TILE_ROWS / down; j++) {
+		int row = first + j * down;
+		bool inside = across && (unsigned)row < (unsigned)s->rows;
+		const float2 *from = image + (inside ? row * s->pitch + column : 0);
+		__pipeline_memcpy_async(
+			tile + (r + j * down) * TILE_PITCH + c, from, 16, inside ? 0 : 16);
 	}
 }
 
@@ -136,10 +140,10 @@ static __device__ __forceinline__ Weights weights_of(
 	const float half = (COLUMN - 1) * 0.5f, scale = v->weight * rate * rate * rate;
 	float x = fmaf(dx, s->step[0], v->away[0]), y = fmaf(dy, s->step[1], v->away[1]);
 	float z = v->away[2], square = fmaf(x, x, y * y), d = s->step[2] * half;
-	float a = sqrtf(fmaf(z, z, square)), b = sqrtf(fmaf(z + d, z + d, square)),
-	      c = sqrtf(fmaf(z + 2 * d, z + 2 * d, square));
-	float slope = 0.5f * (4 * b - 3 * a - c) / half,
-	      bend = 0.5f * (c - 2 * b + a) / (half * half);
+	float a = root_nearly(fmaf(z, z, square)), b = root_nearly(fmaf(z + d, z + d, square)),
+	      c = root_nearly(fmaf(z + 2 * d, z + 2 * d, square));
+	float slope = (4 * b - 3 * a - c) * (0.5f / half),
+	      bend = (c - 2 * b + a) * (0.5f / (half * half));
 	return Weights{scale * a, scale * slope, scale * bend};
 }
 
@@ -163,7 +167,7 @@ static __device__ __forceinline__ void visit(
 		float value = q[k];
 #pragma unroll
 		for (int i = 0; i < S; i++)
-			value = fmaf(__saturatef(fmaf((float)k, more, t0 - (float)i)),
+			value = fmaf(fma_saturate((float)k, more, t0 - (float)i),
 				q[k + i + 1] - q[k + i], value);
 		float weight = RAYS ? fmaf((float)k, fmaf((float)k, w.w2, w.w1), w.w0) : w.w0;
 		sum[k] = fmaf(weight, value, sum[k]);
@@ -279,7 +283,7 @@ static bool tile_applies(const Projecting *what)
 	const Plan *plan = what->plan;
 	Spread spread = {.low = 1e9, .nearest = 1e9};
 	if (plan->model.clamp || plan->model.nearest || plan->model.planar ||
-		plan->model.rows > 1 << 20 || plan->model.columns > 1 << 20)
+		plan->model.rows * (plan->model.columns + 8) > 1 << 30)
 		return false;
 	bool source = plan->views[what->first].src[3] != 0;
 	for (int64_t i = 0; i < what->count; i++) {
