@@ -20,6 +20,8 @@ typedef struct {
 	} \
 	static tomos_status name##_run(tomos_backend *backend, Verb v) \
 	{ \
+		if (v.n == 0) \
+			return TOMOS_OK; \
 		TRY(cuda_use(backend)); \
 		name##_kernel<<<cuda_blocks(v.n, THREADS, MOST_BLOCKS), THREADS, 0, \
 			device_of(backend)->stream>>>(v); \
@@ -251,6 +253,8 @@ static __global__ void lengths_kernel(int64_t n, int parts, float bound, bool cu
 static tomos_status run_lengths(
 	tomos_backend *b, int64_t n, int parts, float bound, bool cut, float *y)
 {
+	if (n == 0)
+		return TOMOS_OK;
 	TRY(cuda_use(b));
 	lengths_kernel<<<cuda_blocks(n, THREADS, MOST_BLOCKS), THREADS, 0, device_of(b)->stream>>>(
 		n, parts, bound, cut, y);

@@ -4,7 +4,8 @@
  * Images and rows are first set into a border of zeros wide enough for all that may be asked for, so that
  * nothing is checked inside. Adding a large number rounds a position to the nearest sample i, and leaves
  * d = position - i in -1/2 .. 1/2. Where the weight is linear interpolation, samples are pairs of the value
- * half-way to the next one and the difference: one load and two additions; other hats take 3 or 5 samples.
+ * half-way to the next one and the difference: one load and two additions. Other hats take 3 samples, which
+ * lie side by side for each i, or 5.
  */
 #include "backend/cuda/tuned/hat.h"
 
@@ -34,6 +35,12 @@ typedef struct {
 	float *to;
 } Plane;
 
+/* Floats that are kept for each sample. */
+static __host__ __device__ constexpr int floats_of(Taps taps)
+{
+	return taps == LINEAR ? 2 : taps == THREE ? 4 : 1;
+}
+
 static __device__ __forceinline__ float round_off(float t, int *i)
 {
 	float rounded = __fadd_rn(t, MAGIC);
@@ -49,16 +56,19 @@ static __device__ __forceinline__ float meet(const float *at, int i, float d, fl
 		float2 pair = __ldg((const float2 *)at + i);
 		return fmaf(d, pair.y, sum) + pair.x;
 	}
-	const float *here = at + i;
 	float more = 1 - s;
+	if (T == THREE) {
+		float4 near = __ldg((const float4 *)at + i);
+		sum = fmaf(fma_saturate(-d, s, more), near.x, sum);
+		sum = fmaf(fma_saturate(-fabsf(d), s, 1.f), near.y, sum);
+		return fmaf(fma_saturate(d, s, more), near.z, sum);
+	}
+	const float *here = at + i;
 	sum = fmaf(fma_saturate(-fabsf(d), s, 1.f), __ldg(here), sum);
 	sum = fmaf(fma_saturate(-d, s, more), __ldg(here - 1), sum);
 	sum = fmaf(fma_saturate(d, s, more), __ldg(here + 1), sum);
-	if (T == FIVE) {
-		sum = fmaf(fma_saturate(-d, s, more - s), __ldg(here - 2), sum);
-		sum = fmaf(fma_saturate(d, s, more - s), __ldg(here + 2), sum);
-	}
-	return sum;
+	sum = fmaf(fma_saturate(-d, s, more - s), __ldg(here - 2), sum);
+	return fmaf(fma_saturate(d, s, more - s), __ldg(here + 2), sum);
 }
 
 /* ---- borders ------------------------------------------------------------------------------ */
@@ -69,7 +79,7 @@ typedef struct {
 	int n, first, pitch;         /* samples of a row, the first one wanted, how many */
 	int64_t rows, along, across; /* strides of `from` */
 	const HatView *views;        /* whose weights rows are multiplied by, or NULL */
-	bool pairs;
+	Taps taps;                   /* what is kept of a sample and its neighbours */
 } Border;
 
 static __device__ float sample_of(const Border *b, int64_t row, int i)
@@ -87,13 +97,15 @@ static __global__ void set_border(const __grid_constant__ Border b)
 		return;
 	for (int64_t row = blockIdx.y; row < b.rows; row += gridDim.y) {
 		float here = sample_of(&b, row, b.first + c);
-		if (b.pairs) {
-			float next = sample_of(&b, row, b.first + c + 1);
+		float next = sample_of(&b, row, b.first + c + 1);
+		if (b.taps == LINEAR)
 			((float2 *)b.to)[row * b.pitch + c] =
 				make_float2(0.5f * (here + next), next - here);
-		} else {
+		else if (b.taps == THREE)
+			((float4 *)b.to)[row * b.pitch + c] =
+				make_float4(sample_of(&b, row, b.first + c - 1), here, next, 0);
+		else
 			b.to[row * b.pitch + c] = here;
-		}
 	}
 }
 
@@ -109,7 +121,7 @@ template <Taps T>
 static __device__ float follow(
 	const float *from, double p, double slope, int planes, int n, float s)
 {
-	const int floats = T == LINEAR ? 2 : 1, pitch = (n + 2 * BORDER + 1) * floats;
+	const int floats = floats_of(T), pitch = (n + 2 * BORDER + 1) * floats;
 	const double half = T == LINEAR ? 0.5 : 0;
 	float sum = 0, rate = (float)slope;
 	for (int k0 = 0; k0 < planes; k0 += SEGMENT) {
@@ -140,7 +152,8 @@ static __device__ float follow(
 }
 
 template <Taps T>
-static __global__ void __launch_bounds__(WIDE *HIGH) plane_forward(const __grid_constant__ Plane s)
+static __global__ void __launch_bounds__(WIDE *HIGH, 6)
+	plane_forward(const __grid_constant__ Plane s)
 {
 	/* Neighbouring views meet nearly the same pixels: a block has a few of both. */
 	int64_t c = (int64_t)blockIdx.x * (WIDE * HIGH / GROUP) + threadIdx.y / GROUP * WIDE +
@@ -248,7 +261,7 @@ static bool choose(const Projecting *what, Choice *c)
 	c->taps = forward != voxel ? LINEAR : reach <= 1.5 ? THREE : FIVE;
 	column_range(what, c);
 	int64_t pitch = c->last - c->first + 1;
-	return pitch <= 8 * (model->columns + 256) && pitch * what->count < 1 << 29;
+	return pitch <= 8 * (model->columns + 256) && pitch * what->count < 1 << 28;
 }
 
 static bool plane_applies(const Projecting *what)
@@ -266,10 +279,11 @@ static tomos_status run_forward(tomos_backend *backend, const Projecting *what, 
 	Plane *s, const float *slice)
 {
 	cudaStream_t stream = device_of(backend)->stream;
-	int64_t wide = s->na + 2 * BORDER + 1, high = s->nb + 2 * BORDER + 1;
+	int64_t wide = s->na + 2 * BORDER + 1, high = s->nb + 2 * BORDER + 1,
+		floats = floats_of(c->taps);
 	float *samples, *turned;
-	TRY(cuda_scratch(backend, 0, 2 * wide * s->nb, &samples, "a slice with a border"));
-	TRY(cuda_scratch(backend, 1, 2 * high * s->na, &turned, "a turned slice"));
+	TRY(cuda_scratch(backend, 0, floats * wide * s->nb, &samples, "a slice with a border"));
+	TRY(cuda_scratch(backend, 1, floats * high * s->na, &turned, "a turned slice"));
 	Border b = {.from = slice,
 		.to = samples,
 		.n = s->na,
@@ -278,7 +292,7 @@ static tomos_status run_forward(tomos_backend *backend, const Projecting *what, 
 		.rows = s->nb,
 		.along = 1,
 		.across = s->na,
-		.pairs = c->taps == LINEAR};
+		.taps = c->taps};
 	launch_border(stream, &b);
 	b.to = turned;
 	b.n = s->nb;
@@ -303,7 +317,8 @@ static tomos_status run_back(tomos_backend *backend, const Projecting *what, con
 	float *samples;
 	s->first = c->first;
 	s->pitch = (int)(c->last - c->first + 1);
-	TRY(cuda_scratch(backend, 0, 2 * s->pitch * what->count, &samples, "rows with a border"));
+	TRY(cuda_scratch(backend, 0, (int64_t)floats_of(c->taps) * s->pitch * what->count, &samples,
+		"rows with a border"));
 	Border b = {.from = rows,
 		.to = samples,
 		.n = (int)s->columns,
@@ -313,7 +328,7 @@ static tomos_status run_back(tomos_backend *backend, const Projecting *what, con
 		.along = 1,
 		.across = s->stride,
 		.views = s->views,
-		.pairs = c->taps == LINEAR};
+		.taps = c->taps};
 	launch_border(stream, &b);
 	s->samples = samples;
 	kernels[ADJOINT][c->taps]<<<dim3(cuda_blocks(s->na, WIDE, 1 << 30),
