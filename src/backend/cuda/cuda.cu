@@ -249,9 +249,8 @@ static void plan_release(tomos_backend *backend, void *data)
 	CudaPlan *kept = (CudaPlan *)data;
 	if (cuda_use(backend) == TOMOS_OK) {
 		cudaFree(kept->views);
-		cudaFree(kept->hats[0]);
-		cudaFree(kept->hats[1]);
-		cudaFree(kept->lanes);
+		for (int i = 0; i < KEPT_SLOTS; i++)
+			cudaFree(kept->slots[i]);
 	}
 	mem_free(kept);
 }
@@ -291,6 +290,37 @@ tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan 
 static BackendCounts cuda_counts(const tomos_backend *backend)
 {
 	return device_of(backend)->counts;
+}
+
+static tomos_status send_slot(tomos_backend *backend, const void *here, size_t bytes, void **there)
+{
+	device_of(backend)->counts.allocations++;
+	CUDA_TRY(cudaMalloc(there, bytes), "taking memory for the views");
+	CUDA_TRY(cudaMemcpyAsync(
+			 *there, here, bytes, cudaMemcpyHostToDevice, device_of(backend)->stream),
+		"sending the views");
+	return TOMOS_OK;
+}
+
+tomos_status cuda_kept(tomos_backend *backend, const Plan *plan, int slot, size_t size,
+	void (*make)(const Plan *plan, int64_t view, const void *user, void *place),
+	const void *user, const void **there)
+{
+	const CudaPlan *kept;
+	TRY(cuda_plan(backend, plan, &kept));
+	void **place = &((CudaPlan *)kept)->slots[slot];
+	tomos_status status = TOMOS_OK;
+	if (!*place) {
+		char *here;
+		int64_t count = plan->scan->count;
+		TRY(mem_alloc(&here, count, size, "the views"));
+		for (int64_t i = 0; i < count; i++)
+			make(plan, i, user, here + (size_t)i * size);
+		status = send_slot(backend, here, (size_t)count * size, place);
+		mem_free(here);
+	}
+	*there = *place;
+	return status;
 }
 
 extern "C" {

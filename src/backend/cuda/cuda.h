@@ -42,11 +42,12 @@ typedef struct {
 	BackendCounts counts;
 } CudaDevice;
 
-/* What a plan keeps on the card. */
+/* What a plan keeps on the card: what kernels make of its views, each in a slot of its own. */
+enum { KEPT_JOSEPH_HATS, KEPT_VOXEL_HATS, KEPT_LANES, KEPT_LATTICE, KEPT_SLOTS };
+
 typedef struct {
 	KernelView *views;
-	void *hats[2];        /* see tuned/hat.h: of Joseph's projector, of the voxel-driven one */
-	unsigned char *lanes; /* see tuned/ray.cu */
+	void *slots[KEPT_SLOTS];
 } CudaPlan;
 
 static inline CudaDevice *device_of(const tomos_backend *backend)
@@ -76,6 +77,10 @@ tomos_status cuda_scratch(
 	tomos_backend *backend, int which, int64_t count, float **data, const char *what);
 /* The views of a plan on the card. */
 tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan **kept);
+/* What a slot holds: for each view of the plan `size` bytes, which `make` fills in at the first call. */
+tomos_status cuda_kept(tomos_backend *backend, const Plan *plan, int slot, size_t size,
+	void (*make)(const Plan *plan, int64_t view, const void *user, void *place),
+	const void *user, const void **there);
 
 /* A tuned kernel does a whole request, or says that it does not apply. */
 typedef struct {

@@ -38,15 +38,14 @@ static bool view_lies(const Plan *plan, const KernelView *k, int s, HatSlices *s
 bool hat_slices(const Projecting *what, HatSlices *slices)
 {
 	const Plan *plan = what->plan;
-	if (plan->model.clamp || plan->model.nearest || what->count > MOST_VIEWS)
+	if (plan->model.clamp || plan->model.nearest || plan->scan->count > MOST_VIEWS)
 		return false;
 	for (int s = 2; s >= 0; s--) {
 		*slices = (HatSlices){.s = s, .a = s == 0 ? 1 : 0, .b = s == 2 ? 1 : 2, .sign = 1};
-		int64_t i = 0;
-		while (i < what->count &&
-			view_lies(plan, &plan->views[what->first + i], s, slices, i == 0))
+		int64_t i = 0, count = plan->scan->count; /* all, since what is kept is for all */
+		while (i < count && view_lies(plan, &plan->views[i], s, slices, i == 0))
 			i++;
-		if (i == what->count)
+		if (i == count)
 			return hat_reach(what, slices) <= MOST_REACH;
 	}
 	return false;
@@ -84,33 +83,24 @@ double hat_reach(const Projecting *what, const HatSlices *slices)
 	return most * (1 - 1e-6); /* 1 but for rounding is 1 */
 }
 
-static tomos_status send_hats(
-	tomos_backend *backend, const Projecting *what, const HatSlices *slices, void **there)
+typedef struct {
+	const HatSlices *slices;
+	int kernel;
+} Making;
+
+static void make_hat(const Plan *plan, int64_t view, const void *user, void *place)
 {
-	const Plan *plan = what->plan;
-	int64_t count = plan->scan->count;
-	HatView *hats;
-	TRY(mem_alloc(&hats, count, sizeof *hats, "the views"));
-	for (int64_t i = 0; i < count; i++)
-		hats[i] = hat_view(plan, &plan->views[i], slices, what->kernel);
-	device_of(backend)->counts.allocations++;
-	cudaError_t error = cudaMalloc(there, (size_t)count * sizeof *hats);
-	if (error == cudaSuccess)
-		error = cudaMemcpyAsync(*there, hats, (size_t)count * sizeof *hats,
-			cudaMemcpyHostToDevice, device_of(backend)->stream);
-	mem_free(hats);
-	CUDA_TRY(error, "sending the views");
-	return TOMOS_OK;
+	const Making *m = (const Making *)user;
+	*(HatView *)place = hat_view(plan, &plan->views[view], m->slices, m->kernel);
 }
 
 tomos_status hat_views(tomos_backend *backend, const Projecting *what, const HatSlices *slices,
 	const HatView **views)
 {
-	const CudaPlan *kept;
-	TRY(cuda_plan(backend, what->plan, &kept));
-	void **slot = &((CudaPlan *)kept)->hats[what->kernel == KERNEL_voxel];
-	if (!*slot)
-		TRY(send_hats(backend, what, slices, slot));
-	*views = (const HatView *)*slot + what->first;
+	const Making making = {slices, what->kernel};
+	const void *there;
+	int slot = what->kernel == KERNEL_voxel ? KEPT_VOXEL_HATS : KEPT_JOSEPH_HATS;
+	TRY(cuda_kept(backend, what->plan, slot, sizeof(HatView), make_hat, &making, &there));
+	*views = (const HatView *)there + what->first;
 	return TOMOS_OK;
 }

@@ -210,21 +210,10 @@ static unsigned char lanes_of(const KernelModel *model, const KernelView *k)
 			       (patch ? LANES_PATCH : 0));
 }
 
-static tomos_status send_lanes(tomos_backend *backend, const Plan *plan, CudaPlan *kept)
+static void make_lanes(const Plan *plan, int64_t view, const void *user, void *place)
 {
-	int64_t count = plan->scan->count;
-	unsigned char *lanes;
-	TRY(mem_alloc(&lanes, count, 1, "the views"));
-	for (int64_t i = 0; i < count; i++)
-		lanes[i] = lanes_of(&plan->model, &plan->views[i]);
-	device_of(backend)->counts.allocations++;
-	cudaError_t error = cudaMalloc((void **)&kept->lanes, (size_t)count);
-	if (error == cudaSuccess)
-		error = cudaMemcpyAsync(kept->lanes, lanes, (size_t)count, cudaMemcpyHostToDevice,
-			device_of(backend)->stream);
-	mem_free(lanes);
-	CUDA_TRY(error, "sending the views");
-	return TOMOS_OK;
+	(void)user;
+	*(unsigned char *)place = lanes_of(&plan->model, &plan->views[view]);
 }
 
 static bool ray_applies(const Projecting *what)
@@ -275,12 +264,12 @@ static tomos_status ray_run(tomos_backend *backend, const Projecting *what)
 	const Plan *plan = what->plan;
 	const CudaPlan *kept;
 	TRY(cuda_plan(backend, plan, &kept));
-	if (!kept->lanes)
-		TRY(send_lanes(backend, plan, (CudaPlan *)kept));
+	const void *lanes;
+	TRY(cuda_kept(backend, plan, KEPT_LANES, 1, make_lanes, NULL, &lanes));
 	Rays s = {.grid = plan->whole,
 		.model = plan->model,
 		.views = kept->views + what->first,
-		.lanes = kept->lanes + what->first,
+		.lanes = (const unsigned char *)lanes + what->first,
 		.count = what->count,
 		.projections = what->projections};
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);

@@ -1,0 +1,232 @@
+/* Joseph's back projection of parallel rays in any direction: each voxel gathers from the rays that pass it
+ * within one voxel on both axes across the dominant one, so results are the same every time.
+ *
+ * The rays of a view cross the planes of the dominant axis in a lattice. A voxel's shadow lies at
+ * (column, row) = (c, r); the ray of pixel (c + dc, r + dr) passes it at the distances
+ * P . (dc, dr) and Q . (dc, dr) along the two other axes.
+ */
+#include "backend/cuda/cuda.h"
+
+enum {
+	WIDE = 32,
+	HIGH = 8,
+	VIEWS = 64,
+	BORDER = 3,
+	MOST = 5,
+	THREADS = 128,
+	SCRATCH_FLOATS = 256 << 20
+};
+
+typedef struct {
+	double column[4], row[4];
+	float p[2], q[2];    /* of one column, of one row */
+	float columns, rows; /* how far rays may be away, in pixels */
+	float step;
+} LatticeView;
+
+typedef struct {
+	const LatticeView *views;
+	int64_t count;
+	int rows, columns, n[3];
+	int64_t low[3];
+	const float *images; /* with a border of zeros */
+	int64_t pitch, image;
+	float *volume;
+} Lattice;
+
+/* A view seen from the corner of a block of voxels. */
+typedef struct {
+	int column, row;
+	float cf, cx, cy, rf, rx, ry, p0, p1, q0, q1, columns, rows, step;
+} Near;
+
+static __global__ void set_border(
+	const float *from, float *to, int rows, int columns, int64_t pitch, int64_t lines, int high)
+{
+	int c = blockIdx.x * blockDim.x + threadIdx.x, column = c - BORDER;
+	if (c >= pitch)
+		return;
+	for (int64_t line = blockIdx.y; line < lines; line += gridDim.y) {
+		int64_t view = line / high, row = line % high - BORDER;
+		bool inside = column >= 0 && column < columns && row >= 0 && row < rows;
+		to[line * pitch + c] = inside ? from[(view * rows + row) * columns + column] : 0;
+	}
+}
+
+static __device__ Near near_corner(const LatticeView *v, double x, double y, double z)
+{
+	double column = v->column[0] * x + v->column[1] * y + v->column[2] * z + v->column[3];
+	double row = v->row[0] * x + v->row[1] * y + v->row[2] * z + v->row[3];
+	double c = floor(fmax(fmin(column, 1e6), -1e6)), r = floor(fmax(fmin(row, 1e6), -1e6));
+	return Near{(int)c, (int)r, (float)(column - c), (float)v->column[0], (float)v->column[1],
+		(float)(row - r), (float)v->row[0], (float)v->row[1], v->p[0], v->p[1], v->q[0],
+		v->q[1], v->columns, v->rows, v->step};
+}
+
+/* The N x N pixels that may have rays near enough. */
+template <int N>
+static __device__ __forceinline__ float visit(
+	const Lattice *s, const Near *near, const float *image, float dx, float dy)
+{
+	const Near v = *near;
+	float c = fmaf(v.cx, dx, fmaf(v.cy, dy, v.cf)), r = fmaf(v.rx, dx, fmaf(v.ry, dy, v.rf));
+	float c0 = ceilf(c - v.columns), r0 = ceilf(r - v.rows);
+	int column = v.column + (int)c0 + BORDER, row = v.row + (int)r0 + BORDER;
+	/* Pixels farther out than the border are as it is: nothing. */
+	if (column < -N || row < -N || column > s->columns + 2 * BORDER ||
+		row > s->rows + 2 * BORDER)
+		return 0;
+	const float *at = image + row * s->pitch + column;
+	float sum = 0, dc = c0 - c, dr = r0 - r;
+	float p = fmaf(v.p0, dc, v.p1 * dr), q = fmaf(v.q0, dc, v.q1 * dr);
+	bool whole = column >= 0 && row >= 0 && column + N <= s->pitch &&
+		     row + N <= s->rows + 2 * BORDER;
+#pragma unroll
+	for (int j = 0; j < N; j++) {
+#pragma unroll
+		for (int i = 0; i < N; i++) {
+			float pi = fmaf((float)i, v.p0, p), qi = fmaf((float)i, v.q0, q);
+			float weight = __saturatef(1 - fabsf(pi)) * __saturatef(1 - fabsf(qi));
+			bool inside = whole || ((unsigned)(column + i) < (unsigned)s->pitch &&
+						       (unsigned)(row + j) <
+							       (unsigned)(s->rows + 2 * BORDER));
+			if (inside)
+				sum = fmaf(weight, __ldg(at + i), sum);
+		}
+		p += v.p1;
+		q += v.q1;
+		at += s->pitch;
+	}
+	return sum * v.step;
+}
+
+template <int N>
+static __global__ void __launch_bounds__(WIDE *HIGH) lattice_back(const __grid_constant__ Lattice s)
+{
+	__shared__ Near near[VIEWS];
+	const int x0 = blockIdx.x * WIDE, y0 = blockIdx.y * HIGH, z = blockIdx.z;
+	const int x = x0 + threadIdx.x, y = y0 + threadIdx.y;
+	float sum = 0;
+	for (int64_t first = 0; first < s.count; first += VIEWS) {
+		int views = (int)min((int64_t)VIEWS, s.count - first);
+		__syncthreads();
+		for (int i = threadIdx.y * WIDE + threadIdx.x; i < views; i += WIDE * HIGH)
+			near[i] = near_corner(&s.views[first + i], (double)(s.low[0] + x0),
+				(double)(s.low[1] + y0), (double)(s.low[2] + z));
+		__syncthreads();
+		for (int i = 0; i < views; i++)
+			sum += visit<N>(&s, &near[i], s.images + (first + i) * s.image,
+				(float)threadIdx.x, (float)threadIdx.y);
+	}
+	if (x < s.n[0] && y < s.n[1])
+		s.volume[((int64_t)z * s.n[1] + y) * s.n[0] + x] += sum;
+}
+
+/* ---- a whole request ---------------------------------------------------------------------- */
+
+/* As kernel_ray and kernel_walk have it. */
+static bool lattice_view(const Plan *plan, const KernelView *k, LatticeView *view)
+{
+	double d[3], largest = 0, square = 0;
+	if (k->src[3] != 0)
+		return false;
+	for (int a = 0; a < 3; a++) {
+		largest = fmax(largest, fabs(k->src[a]));
+		square += pow(k->src[a] * plan->whole.step[a], 2);
+	}
+	for (int a = 0; a < 3; a++)
+		d[a] = fabs(k->src[a]) < 1e-12 * largest ? 0 : k->src[a];
+	int a = fabs(d[0]) >= fabs(d[1]) ? (fabs(d[0]) >= fabs(d[2]) ? 0 : 2)
+					 : (fabs(d[1]) >= fabs(d[2]) ? 1 : 2);
+	int b = a == 0 ? 1 : 0, c = a == 2 ? 1 : 2;
+	double sp = d[b] / d[a], sq = d[c] / d[a];
+	double p0 = k->u[b] - k->u[a] * sp, p1 = k->v[b] - k->v[a] * sp;
+	double q0 = k->u[c] - k->u[a] * sq, q1 = k->v[c] - k->v[a] * sq;
+	double det = fabs(p0 * q1 - p1 * q0);
+	memcpy(view->column, k->column, sizeof view->column);
+	memcpy(view->row, k->row, sizeof view->row);
+	view->p[0] = (float)p0;
+	view->p[1] = (float)p1;
+	view->q[0] = (float)q0;
+	view->q[1] = (float)q1;
+	view->columns = (float)((fabs(q1) + fabs(p1)) / det);
+	view->rows = (float)((fabs(q0) + fabs(p0)) / det);
+	view->step = (float)(sqrt(square) / fabs(d[a]));
+	return det > 0;
+}
+
+/* Pixels across that the widest view needs, or 0 where this kernel cannot do it. */
+static int lattice_size(const Projecting *what)
+{
+	const KernelModel *model = &what->plan->model;
+	double most = 0;
+	if (model->clamp || model->planar || what->box.high[2] - what->box.low[2] > 65535)
+		return 0;
+	for (int64_t i = 0; i < what->count; i++) {
+		LatticeView view;
+		if (!lattice_view(what->plan, &what->plan->views[what->first + i], &view))
+			return 0;
+		most = fmax(most, fmax(view.columns, view.rows));
+	}
+	int size = (int)floor(2 * most * (1 - 1e-6)) + 1;
+	return size > MOST ? 0 : size < 3 ? 3 : size;
+}
+
+static bool lattice_applies(const Projecting *what)
+{
+	return lattice_size(what) > 0;
+}
+
+static void make_view(const Plan *plan, int64_t view, const void *user, void *place)
+{
+	(void)user;
+	lattice_view(plan, &plan->views[view], (LatticeView *)place);
+}
+
+static tomos_status run_views(
+	tomos_backend *backend, const Projecting *what, Lattice s, int64_t first, int64_t count)
+{
+	typedef void (*LatticeKernel)(const Lattice s);
+	static const LatticeKernel kernels[] = {lattice_back<3>, lattice_back<4>, lattice_back<5>};
+	cudaStream_t stream = device_of(backend)->stream;
+	float *images;
+	const void *views;
+	int high = s.rows + 2 * BORDER;
+	TRY(cuda_scratch(backend, 0, count * s.image, &images, "images with a border"));
+	TRY(cuda_kept(
+		backend, what->plan, KEPT_LATTICE, sizeof(LatticeView), make_view, NULL, &views));
+	set_border<<<dim3(cuda_blocks(s.pitch, THREADS, 1 << 30),
+			     cuda_blocks(count * high, 1, 65535)),
+		THREADS, 0, stream>>>(what->projections + first * s.rows * s.columns, images,
+		s.rows, s.columns, s.pitch, count * high, high);
+	s.views = (const LatticeView *)views + what->first + first;
+	s.images = images;
+	s.count = count;
+	kernels[lattice_size(what) -
+		3]<<<dim3(cuda_blocks(s.n[0], WIDE, 1 << 30), cuda_blocks(s.n[1], HIGH, 65535),
+			     (unsigned)s.n[2]),
+		dim3(WIDE, HIGH), 0, stream>>>(s);
+	CUDA_LAUNCHED("back projecting");
+	return TOMOS_OK;
+}
+
+static tomos_status lattice_run(tomos_backend *backend, const Projecting *what)
+{
+	const KernelModel *model = &what->plan->model;
+	Lattice s = {
+		.rows = (int)model->rows, .columns = (int)model->columns, .volume = what->volume};
+	for (int a = 0; a < 3; a++) {
+		s.low[a] = what->box.low[a];
+		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
+	}
+	s.pitch = s.columns + 2 * BORDER;
+	s.image = s.pitch * (s.rows + 2 * BORDER);
+	int64_t chunk = max64(1, min64(SCRATCH_FLOATS / s.image, what->count));
+	for (int64_t at = 0; at < what->count; at += chunk)
+		TRY(run_views(backend, what, s, at, min64(chunk, what->count - at)));
+	return TOMOS_OK;
+}
+
+extern const CudaTuned lattice_kernels[1];
+const CudaTuned lattice_kernels[1] = {
+	{"lattice", KERNEL_joseph, ADJOINT, lattice_applies, lattice_run}};
