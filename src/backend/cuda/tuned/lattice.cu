@@ -63,6 +63,27 @@ static __device__ Near near_corner(const LatticeView *v, double x, double y, dou
 		v->q[1], v->columns, v->rows, v->step};
 }
 
+/* The weighted sum over N x N pixels from `at` on, whose first ray passes at (p, q); CHECKED: some of them
+ * may lie beyond the border, where there is nothing. */
+template <int N, bool CHECKED>
+static __device__ __forceinline__ float sum_pixels(const Near *v, const float *at, int64_t pitch,
+	float p, float q, int column, int row, int high)
+{
+	float sum = 0;
+#pragma unroll
+	for (int j = 0; j < N; j++, p += v->p1, q += v->q1, at += pitch)
+#pragma unroll
+		for (int i = 0; i < N; i++) {
+			if (CHECKED && ((unsigned)(column + i) >= (unsigned)pitch ||
+					       (unsigned)(row + j) >= (unsigned)high))
+				continue;
+			float across = __saturatef(1 - fabsf(fmaf((float)i, v->p0, p)));
+			float along = __saturatef(1 - fabsf(fmaf((float)i, v->q0, q)));
+			sum = fmaf(across * along, __ldg(at + i), sum);
+		}
+	return sum;
+}
+
 /* The N x N pixels that may have rays near enough. */
 template <int N>
 static __device__ __forceinline__ float visit(
@@ -70,34 +91,16 @@ static __device__ __forceinline__ float visit(
 {
 	const Near v = *near;
 	float c = fmaf(v.cx, dx, fmaf(v.cy, dy, v.cf)), r = fmaf(v.rx, dx, fmaf(v.ry, dy, v.rf));
-	float c0 = ceilf(c - v.columns), r0 = ceilf(r - v.rows);
+	float c0 = ceilf(c - v.columns), r0 = ceilf(r - v.rows), dc = c0 - c, dr = r0 - r;
 	int column = v.column + (int)c0 + BORDER, row = v.row + (int)r0 + BORDER;
-	/* Pixels farther out than the border are as it is: nothing. */
-	if (column < -N || row < -N || column > s->columns + 2 * BORDER ||
-		row > s->rows + 2 * BORDER)
+	const int pitch = (int)s->pitch, high = s->rows + 2 * BORDER;
+	if (column <= -N || row <= -N || column >= pitch || row >= high)
 		return 0;
-	const float *at = image + row * s->pitch + column;
-	float sum = 0, dc = c0 - c, dr = r0 - r;
+	const float *at = image + (int64_t)row * pitch + column;
 	float p = fmaf(v.p0, dc, v.p1 * dr), q = fmaf(v.q0, dc, v.q1 * dr);
-	bool whole = column >= 0 && row >= 0 && column + N <= s->pitch &&
-		     row + N <= s->rows + 2 * BORDER;
-#pragma unroll
-	for (int j = 0; j < N; j++) {
-#pragma unroll
-		for (int i = 0; i < N; i++) {
-			float pi = fmaf((float)i, v.p0, p), qi = fmaf((float)i, v.q0, q);
-			float weight = __saturatef(1 - fabsf(pi)) * __saturatef(1 - fabsf(qi));
-			bool inside = whole || ((unsigned)(column + i) < (unsigned)s->pitch &&
-						       (unsigned)(row + j) <
-							       (unsigned)(s->rows + 2 * BORDER));
-			if (inside)
-				sum = fmaf(weight, __ldg(at + i), sum);
-		}
-		p += v.p1;
-		q += v.q1;
-		at += s->pitch;
-	}
-	return sum * v.step;
+	bool whole = column >= 0 && row >= 0 && column + N <= pitch && row + N <= high;
+	return v.step * (whole ? sum_pixels<N, false>(&v, at, pitch, p, q, column, row, high)
+			       : sum_pixels<N, true>(&v, at, pitch, p, q, column, row, high));
 }
 
 template <int N>

@@ -4,8 +4,7 @@
  * Images and rows are first set into a border of zeros wide enough for all that may be asked for, so that
  * nothing is checked inside. Adding a large number rounds a position to the nearest sample i, and leaves
  * d = position - i in -1/2 .. 1/2. Where the weight is linear interpolation, samples are pairs of the value
- * half-way to the next one and the difference: one load and two additions. Other hats take 3 samples, which
- * lie side by side for each i, or 5.
+ * half-way to the next one and the difference: one load and two additions; other hats take 3 or 5 samples.
  */
 #include "backend/cuda/tuned/hat.h"
 
@@ -38,7 +37,7 @@ typedef struct {
 /* Floats that are kept for each sample. */
 static __host__ __device__ constexpr int floats_of(Taps taps)
 {
-	return taps == LINEAR ? 2 : taps == THREE ? 4 : 1;
+	return taps == LINEAR ? 2 : 1;
 }
 
 static __device__ __forceinline__ float round_off(float t, int *i)
@@ -57,16 +56,12 @@ static __device__ __forceinline__ float meet(const float *at, int i, float d, fl
 		return fmaf(d, pair.y, sum) + pair.x;
 	}
 	float more = 1 - s;
-	if (T == THREE) {
-		float4 near = __ldg((const float4 *)at + i);
-		sum = fmaf(fma_saturate(-d, s, more), near.x, sum);
-		sum = fmaf(fma_saturate(-fabsf(d), s, 1.f), near.y, sum);
-		return fmaf(fma_saturate(d, s, more), near.z, sum);
-	}
 	const float *here = at + i;
 	sum = fmaf(fma_saturate(-fabsf(d), s, 1.f), __ldg(here), sum);
 	sum = fmaf(fma_saturate(-d, s, more), __ldg(here - 1), sum);
 	sum = fmaf(fma_saturate(d, s, more), __ldg(here + 1), sum);
+	if (T == THREE)
+		return sum;
 	sum = fmaf(fma_saturate(-d, s, more - s), __ldg(here - 2), sum);
 	return fmaf(fma_saturate(d, s, more - s), __ldg(here + 2), sum);
 }
@@ -97,15 +92,13 @@ static __global__ void set_border(const __grid_constant__ Border b)
 		return;
 	for (int64_t row = blockIdx.y; row < b.rows; row += gridDim.y) {
 		float here = sample_of(&b, row, b.first + c);
-		float next = sample_of(&b, row, b.first + c + 1);
-		if (b.taps == LINEAR)
+		if (b.pairs) {
+			float next = sample_of(&b, row, b.first + c + 1);
 			((float2 *)b.to)[row * b.pitch + c] =
 				make_float2(0.5f * (here + next), next - here);
-		else if (b.taps == THREE)
-			((float4 *)b.to)[row * b.pitch + c] =
-				make_float4(sample_of(&b, row, b.first + c - 1), here, next, 0);
-		else
+		} else {
 			b.to[row * b.pitch + c] = here;
+		}
 	}
 }
 
@@ -292,7 +285,7 @@ static tomos_status run_forward(tomos_backend *backend, const Projecting *what, 
 		.rows = s->nb,
 		.along = 1,
 		.across = s->na,
-		.taps = c->taps};
+		.pairs = c->taps == LINEAR};
 	launch_border(stream, &b);
 	b.to = turned;
 	b.n = s->nb;
@@ -328,7 +321,7 @@ static tomos_status run_back(tomos_backend *backend, const Projecting *what, con
 		.along = 1,
 		.across = s->stride,
 		.views = s->views,
-		.taps = c->taps};
+		.pairs = c->taps == LINEAR};
 	launch_border(stream, &b);
 	s->samples = samples;
 	kernels[ADJOINT][c->taps]<<<dim3(cuda_blocks(s->na, WIDE, 1 << 30),
