@@ -74,7 +74,7 @@ typedef struct {
 	int n, first, pitch;         /* samples of a row, the first one wanted, how many */
 	int64_t rows, along, across; /* strides of `from` */
 	const HatView *views;        /* whose weights rows are multiplied by, or NULL */
-	Taps taps;                   /* what is kept of a sample and its neighbours */
+	bool pairs;
 } Border;
 
 static __device__ float sample_of(const Border *b, int64_t row, int i)
