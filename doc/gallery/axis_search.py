@@ -1,4 +1,4 @@
-"""Where is the axis? A reconstruction about the right one has the least below zero."""
+"""Where is the axis? find_center says; a reconstruction about the right one has the least below zero."""
 import matplotlib.pyplot as plt
 import numpy as np
 from pictures import save, show
@@ -17,13 +17,11 @@ def main(folder=".", size=128, true=None):
 
     centres = np.arange(size / 2 - 2, size / 2 + 9, 0.5)
     sums = [below_zero(c) for c in centres]
-    near = centres[np.argmin(sums)]
-    fine = np.arange(near - 0.5, near + 0.5, 0.1)
-    found = fine[np.argmin([below_zero(c) for c in fine])]
+    found = tomos.find_center(tomo, theta)
 
     figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
     axes[0].plot(centres, sums, ".-")
-    axes[0].axvline(true, color="grey", lw=0.8)
+    axes[0].axvline(found, color="grey", lw=0.8)
     axes[0].set(xlabel="column of the axis", ylabel="what lies below zero", yticks=[])
     for axis, c in zip(axes[1:], (found - 2, found)):
         show(axis, f"axis at {c:.1f}", tomos.recon(tomo, theta, center=c), 0, 0.6)

@@ -127,6 +127,16 @@ def empty(like: Any, shape: tuple) -> Any:
     return np.empty(shape, np.float32)
 
 
+def to_host(array: Any) -> Any:
+    """The same values in the host's memory; the array itself where it lies there."""
+    if not device_of(array):
+        return array
+    for copy in ("cpu", "get", "copy_to_host"):  # PyTorch, CuPy, Numba
+        if hasattr(array, copy):
+            return getattr(array, copy)()
+    raise TypeError(f"a {type(array).__name__} lies on a card; copy it to the host first")
+
+
 def device_of(array: Any) -> int:
     """0 for the host's memory, else the ordinal of the card plus 1."""
     if type(array) is np.ndarray:

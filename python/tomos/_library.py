@@ -67,6 +67,12 @@ class ScanInfoStruct(ctypes.Structure):
                 ("pixel_height", c_double), ("distance", c_double), ("energy", c_double)]
 
 
+class AxisStruct(ctypes.Structure):
+    _fields_ = [("column", c_double), ("confidence", c_double), ("at_edge", c_int), ("full_turn", c_int),
+                ("half", c_int), ("low", c_double), ("high", c_double), ("pairs", c_double),
+                ("vo", c_double), ("sharpness", c_double)]
+
+
 class MatrixStruct(ctypes.Structure):
     _fields_ = [("rows", c_int64), ("columns", c_int64), ("count", c_int64),
                 ("pointer_bytes", c_int), ("index_bytes", c_int), ("pointers", c_void_p),
@@ -166,6 +172,7 @@ _FUNCTIONS = {
     "method_uses": (c_int, [_S, _S]),
     "fbp": (c_int, [_P, _G, _P, _A, _A, _P, _PROGRESS]),
     "fdk": (c_int, [_P, _G, _P, _A, _A, _P, _PROGRESS]),
+    "axis_find": (c_int, [POINTER(AxisStruct), _P, _A, _P, _P, _PROGRESS]),
     "fbp_transpose": (c_int, [_P, _G, _P, _A, _A, _P, _PROGRESS]),
 }
 

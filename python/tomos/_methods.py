@@ -9,6 +9,7 @@ from typing import Any, Optional, Union
 import numpy as np
 
 from ._arrays import Array, empty, read_view, write_view
+from ._axis import found_for_recon, one_per_view, views_first
 from ._call import run
 from ._geometry import Geometry, Grid, parallel
 from ._library import HistoryStruct, check, choices, lib
@@ -162,7 +163,7 @@ def recon(tomo: Array, theta: Optional[Sequence[float]] = None, center: Union[No
     `tomo` has line integrals (after -log), (views, rows, columns), or (rows, views, columns) with
     `sinogram_order`; or one sinogram, (views, columns). `theta` is in radians, in degrees with
     `degrees`. `center` is the column the axis falls on, counted from the middle of the first pixel, one
-    or one per view; without it the middle, (columns - 1) / 2. `method` (or TomoPy's `algorithm`) is
+    or one per view; without it `find_center` finds it, and a warning says where that is not sure. `method` (or TomoPy's `algorithm`) is
     "fbp" (also as "gridrec"), "fdk" or an algebraic method ("sirt", "cgls", "mlem", ...), which takes
     the options of the function of that name; TomoPy's num_iter, filter_name, num_block, num_gridx and
     num_gridy are understood. A `geometry` may stand in for theta and center: any scan there is.
@@ -183,12 +184,13 @@ def recon(tomo: Array, theta: Optional[Sequence[float]] = None, center: Union[No
     options = {_NAMES.get(name, name): value for name, value in options.items()}
     if "filter" in options:
         options["filter"] = _FILTERS.get(options["filter"], options["filter"])
-    tomo = tomo if hasattr(tomo, "shape") else np.asarray(tomo)
-    if not 2 <= tomo.ndim <= 3:
-        raise ValueError(f"tomo has {tomo.ndim} axes; it needs 3, or 2 for one sinogram")
-    if sinogram_order and tomo.ndim == 3:
-        tomo = tomo.swapaxes(0, 1)
-    geometry = _scan_of(tomo, theta, center, geometry, degrees, pixel)
+    if geometry is None and theta is None:
+        raise TypeError("recon needs theta, one angle per view, or a geometry")
+    if geometry is not None and not (theta is None and center is None):
+        raise TypeError("theta and center are part of the geometry; give one or the other")
+    tomo = views_first(tomo, sinogram_order)
+    if geometry is None:
+        geometry = _scan_of(tomo, theta, center, degrees, pixel, backend)
     if grid is None:
         grid = _grid_of(geometry, num_gridx, num_gridy)
     if ncore is not None:
@@ -201,17 +203,10 @@ def recon(tomo: Array, theta: Optional[Sequence[float]] = None, center: Union[No
     return METHODS[method](A, tomo, init_recon, out=out, callback=callback, progress=progress, **options)
 
 
-def _scan_of(tomo, theta, center, geometry, degrees, pixel) -> Geometry:
-    if geometry is not None:
-        if theta is not None or center is not None:
-            raise TypeError("theta and center are part of the geometry; give one or the other")
-        return geometry
-    if theta is None:
-        raise TypeError("recon needs theta, one angle per view, or a geometry")
-    theta = np.asarray(theta, float)
-    if theta.ndim != 1 or len(theta) != tomo.shape[0]:
-        raise ValueError(f"theta has shape {theta.shape} for {tomo.shape[0]} views of tomo "
-                         f"{tuple(tomo.shape)}; sinogram_order=True takes (rows, views, columns)")
+def _scan_of(tomo: Any, theta: Any, center: Any, degrees: bool, pixel: float, backend: str) -> Geometry:
+    theta = one_per_view(theta, tomo)
+    if center is None:
+        center = found_for_recon(tomo, theta, degrees, backend)
     rows = tomo.shape[1] if tomo.ndim == 3 else 1
     return parallel(theta, degrees=degrees, rows=rows, columns=tomo.shape[-1], axis=center, pixel=pixel)
 

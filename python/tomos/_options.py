@@ -243,4 +243,4 @@ def describe_class(kind: Any, rows: dict[str, Row], example: str = "") -> None:
 
 GROUPS = {group: Options(group) for group in
           ("scan", "grid", "projector", "phantom", "file", "source", "algebraic", "analytic", "matrix",
-           "prep")}
+           "prep", "axis")}

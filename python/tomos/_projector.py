@@ -10,6 +10,7 @@ import numpy as np
 
 from ._arrays import Array, empty, host_view, read_view, write_view
 from ._call import call
+from ._device import open_backend
 from ._geometry import Geometry, Grid
 from ._library import MatrixStruct, check, choices, lib, new
 from ._options import GROUPS, describe_class, unknown_option
@@ -17,14 +18,6 @@ from ._options import GROUPS, describe_class, unknown_option
 _FLOAT = np.dtype(np.float32)
 _VOLUME, _PROJECTIONS = 0, 1  # the axis that may be missing: one slice, one row
 _LONG = 3e7                   # voxels times views from which a call is made so that Ctrl-C stops it
-_backends: dict[str, int] = {}
-
-
-def backend(name: str) -> int:
-    """The handle of a backend, opened once and kept."""
-    if name not in _backends:
-        _backends[name] = new(lib.backend_open, name.encode())
-    return _backends[name]
 
 
 def backends() -> tuple[str, ...]:
@@ -96,7 +89,7 @@ class Projector(_Operator):
         self.domain, self.range = self.grid.shape, geometry.shape
         self.shape = (math.prod(self.range), math.prod(self.domain))
         self._long = self.shape[1] * self.range[0] > _LONG
-        self._name, self._backend = backend, _open(backend)
+        self._name, self._backend = backend, open_backend(backend)
         self._op = new(lib.op_projector, self._backend, ctypes.byref(self.grid._struct),
                        geometry._handle, ctypes.byref(self._projector_options()))
         weakref.finalize(self, lib.op_free, self._op)
@@ -185,9 +178,6 @@ class Projector(_Operator):
 
 def _remake(grid: Grid, geometry: Geometry, model: str, backend: str, options: dict) -> Projector:
     return Projector(grid, geometry, model, backend, **options)
-
-
-_open = backend
 
 
 class _MatrixOwner:

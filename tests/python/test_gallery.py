@@ -41,7 +41,7 @@ def test_offset_detector(tmp_path):
 
 def test_axis_search(tmp_path):
     found, true = run("axis_search", tmp_path, size=64)
-    assert abs(found - true) < 0.3
+    assert abs(found - true) < 0.2
 
 
 def test_every_script_has_its_picture_on_the_page():

@@ -1,0 +1,98 @@
+"""The rotation axis: found to a tenth of a pixel, by every name; what recon makes of it."""
+import pickle
+
+import numpy as np
+import pytest
+import tomos
+
+COLUMNS = 160
+HALF = np.linspace(0, np.pi, 150, endpoint=False)
+FULL = np.linspace(0, 2 * np.pi, 240, endpoint=False)
+HEAD = tomos.Phantom("shepp-logan-2d-modified", radius=60)
+
+
+def scan(axis, theta=HALF, noise=0.01, **options):
+    clean = HEAD.project(tomos.parallel(theta, columns=COLUMNS, axis=axis, **options))
+    return tomos.add_noise(clean, noise) if noise else clean
+
+
+@pytest.mark.parametrize("axis", [79.5, 84.27, 73.6])
+@pytest.mark.parametrize("theta", [HALF, FULL], ids=["half a turn", "a turn"])
+def test_a_tenth_of_a_pixel(axis, theta):
+    found = tomos.find_center(scan(axis, theta), theta)
+    assert abs(found - axis) < 0.1 and found.confidence > 0.2
+    assert found.full_turn == (theta is FULL) and not found.at_edge and not found.half
+
+
+def test_half_acquisition():
+    found = tomos.find_center(scan(30.4, FULL), FULL)
+    assert abs(found - 30.4) < 0.1 and found.half
+
+
+def test_any_order_kind_and_unit():
+    tomo = scan(82.3, rows=3)
+    found = tomos.find_center(tomo, HALF)
+    assert tomos.find_center(tomo.swapaxes(0, 1), HALF, sinogram_order=True) == found
+    assert abs(tomos.find_center(tomo, np.degrees(HALF), degrees=True) - found) < 1e-6
+    assert tomos.find_center(tomo.astype(float), list(HALF)) == found
+    assert tomos.find_center(tomo[:, 1], HALF) == tomos.find_center(tomo, HALF, 1)
+    assert tomos.find_center(tomo, HALF, ind=-2) == tomos.find_center(tomo, HALF, ind=1)
+    for method in ("pairs", "vo", "sharpness"):
+        one = tomos.find_center(tomo, HALF, axis_method=method)
+        assert abs(one - 82.3) < 0.3 and method in one.answers
+
+
+def test_where_to_look():
+    tomo = scan(82.3)
+    near = tomos.find_center(tomo, HALF, init=79)
+    assert near.range == (63, 95) and abs(near - 82.3) < 0.1
+    away = tomos.find_center(tomo, HALF, axis_range=(60, 75), axis_method="pairs")
+    assert away.range == (60, 75) and (away.at_edge or away.confidence < 0.3)
+
+
+def test_the_number_and_what_is_known_of_it():
+    found = tomos.find_center(scan(82.3), HALF)
+    assert isinstance(found, float) and f"{found:.1f}" == "82.3" and str(found) == repr(float(found))
+    assert "confidence 0." in repr(found) and "pairs 82." in repr(found)
+    again = pickle.loads(pickle.dumps(found))
+    assert again == found and again.confidence == found.confidence
+
+
+def test_recon_finds_it():
+    tomo = scan(86.4)
+    rec = tomos.recon(tomo, HALF)
+    np.testing.assert_array_equal(rec, tomos.recon(tomo, HALF, center=tomos.find_center(tomo, HALF)))
+    known = tomos.recon(tomo, HALF, center=86.4)
+    middle = tomos.recon(tomo, HALF, center=79.5)
+    assert tomos.compare(known, rec).relative_l2 < 0.1 < 0.5 < tomos.compare(known, middle).relative_l2
+
+
+def test_recon_says_where_it_cannot():
+    with pytest.raises(ValueError, match="does not find the axis, as 5 views of 160.*center=79.5 is the"):
+        tomos.recon(scan(80, HALF[:5]), HALF[:5])
+    with pytest.raises(ValueError, match="cover .* of 180 degrees .*center=79.5"):
+        tomos.recon(scan(80, HALF[:90]), HALF[:90])
+    nothing = np.zeros((150, 1, COLUMNS), np.float32)
+    with pytest.warns(UserWarning, match="the axis is not sure: <tomos.Axis .*confidence 0.00"):
+        tomos.recon(nothing, HALF)
+
+
+@pytest.mark.parametrize("options, failure, sentence", [
+    (dict(ind=3), ValueError, r"ind=3 is not one of the 2 rows of tomo \(150, 2, 160\)"),
+    (dict(init=170), ValueError, "init=170 is not within columns 0 to 159"),
+    (dict(init=80, axis_range=(70, 90)), TypeError, "init and axis_range both"),
+    (dict(axis_range=(70,)), ValueError, "LOW,HIGH"),
+    (dict(axis_method="vos"), ValueError, "did you mean 'vo'"),
+    (dict(tol=0.5), TypeError, "tomos.find_center has no option 'tol'"),
+    (dict(theta=HALF[:2]), ValueError, r"theta has shape \(2,\) for 150 views.*sinogram_order"),
+])
+def test_refusals(options, failure, sentence):
+    with pytest.raises(failure, match=sentence):
+        tomos.find_center(**{"tomo": np.ones((150, 2, COLUMNS)), "theta": HALF, **options})
+
+
+def test_values_that_are_not_finite():
+    tomo = scan(80)
+    tomo[3, 0, 7] = np.nan
+    with pytest.raises(ValueError, match=r"not finite, the first at \[3\]\[0\]\[7\]"):
+        tomos.find_center(tomo, HALF)
