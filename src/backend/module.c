@@ -1,6 +1,7 @@
 /* Finds and opens the modules that hold the backends of graphics cards. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "backend/module.h"
@@ -63,10 +64,14 @@ static tomos_status module_load(const char *name, const BackendType **type)
 }
 
 /* Without the driver's own library a card cannot be there: said at once, before the module and all it
- * needs are read from the disk. */
+ * needs are read from the disk. It stays open, as the module does. */
 static tomos_status check_driver(const char *name)
 {
-	if (strcmp(name, "cuda") != 0 || dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
+	static void *driver;
+	if (strcmp(name, "cuda") != 0)
+		return TOMOS_OK;
+	driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+	if (driver)
 		return TOMOS_OK;
 	return fail(TOMOS_NO_DEVICE, "there is no NVIDIA driver: %s", dlerror());
 }
@@ -81,7 +86,7 @@ static tomos_status find_locked(const char *name, const BackendType **type)
 	if (!loaded[i].type) {
 		TRY(check_driver(name));
 		TRY(module_load(name, &loaded[i].type));
-		strcpy(loaded[i].name, name);
+		snprintf(loaded[i].name, sizeof loaded[i].name, "%s", name);
 	}
 	*type = loaded[i].type;
 	return TOMOS_OK;
