@@ -51,7 +51,7 @@ enum { CLI_GROUPS(LIBRARY_NUMBER, OWN_NUMBER) GROUP_COUNT };
 typedef struct settings {
 	CLI_GROUPS(LIBRARY_MEMBER, OWN_MEMBER)
 	uint64_t given[GROUP_COUNT]; /* bit i: row i of the group was set on the command line */
-	char *line; /* the command as it was typed */
+	char *line;                  /* the command as it was typed */
 	const char **operands;
 	int operand_count;
 	void **blocks; /* lists that the options point to */

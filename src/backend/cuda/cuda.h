@@ -42,14 +42,6 @@ typedef struct {
 	BackendCounts counts;
 } CudaDevice;
 
-/* What a plan keeps on the card: what kernels make of its views, each in a slot of its own. */
-enum { KEPT_JOSEPH_HATS, KEPT_VOXEL_HATS, KEPT_LANES, KEPT_LATTICE, KEPT_SLOTS };
-
-typedef struct {
-	KernelView *views;
-	void *slots[KEPT_SLOTS];
-} CudaPlan;
-
 static inline CudaDevice *device_of(const tomos_backend *backend)
 {
 	return (CudaDevice *)backend->own;
@@ -75,6 +67,53 @@ tomos_status cuda_use(const tomos_backend *backend);
  * stream keeps users of the same scratch apart. */
 tomos_status cuda_scratch(
 	tomos_backend *backend, int which, int64_t count, float **data, const char *what);
+/* A tuned kernel does a whole request, or says that it does not apply. What it finds out about the views
+ * in doing so goes into the notes, which are there again when it runs. */
+typedef struct {
+	double space[12];
+} CudaNotes;
+
+typedef struct {
+	const char *name;
+	int kernel;
+	Direction direction;
+	bool (*applies)(const Projecting *what, CudaNotes *notes);
+	tomos_status (*run)(tomos_backend *backend, const Projecting *what, const CudaNotes *notes);
+} CudaTuned;
+
+/* The notes as a struct of the kernel's own. */
+template <typename T> static inline T *notes_of(CudaNotes *notes)
+{
+	static_assert(sizeof(T) <= sizeof(CudaNotes));
+	return (T *)notes->space;
+}
+
+template <typename T> static inline const T *notes_of(const CudaNotes *notes)
+{
+	return (const T *)notes->space;
+}
+
+/* A request that was met before, and what was chosen for it; NULL: the shared text. */
+typedef struct {
+	bool used;
+	int kernel;
+	Direction direction;
+	Box box;
+	int64_t first, count;
+	const CudaTuned *tuned;
+	CudaNotes notes;
+} CudaChoice;
+
+/* What a plan keeps on the card: what kernels make of its views, each in a slot of its own. */
+enum { KEPT_JOSEPH_HATS, KEPT_VOXEL_HATS, KEPT_LANES, KEPT_LATTICE, KEPT_SLOTS, CHOICES = 4 };
+
+typedef struct {
+	KernelView *views;
+	void *slots[KEPT_SLOTS];
+	CudaChoice choices[CHOICES];
+	int next; /* of the choices, to be given up for a new one */
+} CudaPlan;
+
 /* The views of a plan on the card. */
 tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan **kept);
 /* What a slot holds: for each view of the plan `size` bytes, which `make` fills in at the first call. */
@@ -82,17 +121,7 @@ tomos_status cuda_kept(tomos_backend *backend, const Plan *plan, int slot, size_
 	void (*make)(const Plan *plan, int64_t view, const void *user, void *place),
 	const void *user, const void **there);
 
-/* A tuned kernel does a whole request, or says that it does not apply. */
-typedef struct {
-	const char *name;
-	int kernel;
-	Direction direction;
-	bool (*applies)(const Projecting *what);
-	tomos_status (*run)(tomos_backend *backend, const Projecting *what);
-} CudaTuned;
-
-/* The one to use, or NULL for the shared text. */
-const CudaTuned *cuda_choose(const Projecting *what);
+tomos_status cuda_choose(tomos_backend *backend, const Projecting *what, const CudaChoice **choice);
 
 tomos_status cuda_project(tomos_backend *backend, const Projecting *what);
 tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int power);

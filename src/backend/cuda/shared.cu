@@ -4,9 +4,10 @@
 static tomos_status project_locked(tomos_backend *backend, const Projecting *what)
 {
 	TRY(cuda_use(backend));
-	const CudaTuned *tuned = what->plan->plain ? NULL : cuda_choose(what);
-	if (tuned)
-		return tuned->run(backend, what);
+	const CudaChoice *choice;
+	TRY(cuda_choose(backend, what, &choice));
+	if (choice->tuned)
+		return choice->tuned->run(backend, what, &choice->notes);
 	return run_loops(backend, what, 1);
 }
 

@@ -166,8 +166,9 @@ static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_co
 
 /* ---- a whole request ---------------------------------------------------------------------- */
 
-static bool column_applies(const Projecting *what)
+static bool column_applies(const Projecting *what, CudaNotes *notes)
 {
+	(void)notes;
 	const Plan *plan = what->plan;
 	if (plan->model.clamp || plan->model.nearest)
 		return false;
@@ -220,8 +221,10 @@ static tomos_status run_views(
 	return TOMOS_OK;
 }
 
-static tomos_status column_run(tomos_backend *backend, const Projecting *what)
+static tomos_status column_run(
+	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
+	(void)notes;
 	const Plan *plan = what->plan;
 	Columns s = {.model = plan->model, .volume = what->volume};
 	for (int a = 0; a < 3; a++) {

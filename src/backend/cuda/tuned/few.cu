@@ -114,10 +114,10 @@ static __global__ void __launch_bounds__(WIDE *HIGH) few_back(const __grid_const
 
 /* ---- a whole request ---------------------------------------------------------------------- */
 
-static bool few_applies(const Projecting *what)
+static bool few_applies(const Projecting *what, CudaNotes *notes)
 {
-	HatSlices slices;
-	return what->count <= FEW_VIEWS && !what->plan->model.planar && hat_slices(what, &slices);
+	return what->count <= FEW_VIEWS && !what->plan->model.planar &&
+	       hat_slices(what, notes_of<HatSlices>(notes));
 }
 
 static dim3 blocks_for(const Few *s, Direction direction)
@@ -133,16 +133,15 @@ static dim3 blocks_for(const Few *s, Direction direction)
 		cuda_blocks(s->slices, HIGH * SLICES, 65535));
 }
 
-static tomos_status few_run(tomos_backend *backend, const Projecting *what)
+static tomos_status few_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
 	typedef void (*FewKernel)(const Few s);
 	static const FewKernel kernels[2][3] = {{few_forward<2>, few_forward<3>, few_forward<4>},
 		{few_back<2>, few_back<3>, few_back<4>}};
 	const KernelModel *model = &what->plan->model;
 	const Box *box = &what->box;
-	HatSlices l;
+	const HatSlices l = *notes_of<HatSlices>(notes);
 	const HatView *views;
-	hat_slices(what, &l);
 	TRY(hat_views(backend, what, &l, &views));
 	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
 	const int64_t stride[3] = {1, nx, nx * ny};
@@ -168,9 +167,8 @@ static tomos_status few_run(tomos_backend *backend, const Projecting *what)
 		.lanes_in_slices = l.s == 0,
 		.volume = what->volume + (low - box->low[l.s]) * stride[l.s],
 		.projections = what->projections + (l.first + l.sign * low) * model->columns};
-	kernels[what->direction][hat_taps(hat_reach(what, &l)) - 2]<<<
-		blocks_for(&s, what->direction), dim3(WIDE, HIGH), 0, device_of(backend)->stream>>>(
-		s);
+	kernels[what->direction][hat_taps(l.reach) - 2]<<<blocks_for(&s, what->direction),
+		dim3(WIDE, HIGH), 0, device_of(backend)->stream>>>(s);
 	CUDA_LAUNCHED("projecting a few views");
 	return TOMOS_OK;
 }

@@ -154,10 +154,15 @@ static double gather_reach(const Projecting *what, double *gap)
 	return reach * 1.1 < 8 && *gap >= 0.5 ? reach * 1.1 : 0;
 }
 
-static bool gather_applies(const Projecting *what)
+typedef struct {
+	double reach, gap;
+} Reach;
+
+static bool gather_applies(const Projecting *what, CudaNotes *notes)
 {
-	double gap;
-	return gather_reach(what, &gap) > 0;
+	Reach *reach = notes_of<Reach>(notes);
+	reach->reach = gather_reach(what, &reach->gap);
+	return reach->reach > 0;
 }
 
 static tomos_status run_views(tomos_backend *backend, const Projecting *what, Gather s,
@@ -194,13 +199,14 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, Ga
 	return TOMOS_OK;
 }
 
-static tomos_status gather_run(tomos_backend *backend, const Projecting *what)
+static tomos_status gather_run(
+	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
-	double gap;
+	const Reach *reach = notes_of<Reach>(notes);
 	Gather s = {.grid = plan->whole,
 		.model = plan->model,
-		.reach = (float)gather_reach(what, &gap),
+		.reach = (float)reach->reach,
 		.pitch = (int)plan->model.columns + 2 * BORDER,
 		.rows = (int)plan->model.rows + 2 * BORDER,
 		.volume = what->volume};
@@ -209,7 +215,8 @@ static tomos_status gather_run(tomos_backend *backend, const Projecting *what)
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
 	int64_t chunk = max64(1, min64(SCRATCH_FLOATS / ((int64_t)s.rows * s.pitch), what->count));
 	for (int64_t at = 0; at < what->count; at += chunk)
-		TRY(run_views(backend, what, s, at, min64(chunk, what->count - at), gap < 0.67));
+		TRY(run_views(
+			backend, what, s, at, min64(chunk, what->count - at), reach->gap < 0.67));
 	return TOMOS_OK;
 }
 

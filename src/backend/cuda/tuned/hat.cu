@@ -35,22 +35,6 @@ static bool view_lies(const Plan *plan, const KernelView *k, int s, HatSlices *s
 	return slices->sign == sign && slices->first == at;
 }
 
-bool hat_slices(const Projecting *what, HatSlices *slices)
-{
-	const Plan *plan = what->plan;
-	if (plan->model.clamp || plan->model.nearest || plan->scan->count > MOST_VIEWS)
-		return false;
-	for (int s = 2; s >= 0; s--) {
-		*slices = (HatSlices){.s = s, .a = s == 0 ? 1 : 0, .b = s == 2 ? 1 : 2, .sign = 1};
-		int64_t i = 0, count = plan->scan->count; /* all, since what is kept is for all */
-		while (i < count && view_lies(plan, &plan->views[i], s, slices, i == 0))
-			i++;
-		if (i == count)
-			return hat_reach(what, slices) <= MOST_REACH;
-	}
-	return false;
-}
-
 static HatView hat_view(const Plan *plan, const KernelView *k, const HatSlices *slices, int kernel)
 {
 	int a = slices->a, b = slices->b;
@@ -71,7 +55,7 @@ static HatView hat_view(const Plan *plan, const KernelView *k, const HatSlices *
 	return hat;
 }
 
-double hat_reach(const Projecting *what, const HatSlices *slices)
+static double hat_reach(const Projecting *what, const HatSlices *slices)
 {
 	double most = 0;
 	for (int64_t i = 0; i < what->count; i++) {
@@ -81,6 +65,22 @@ double hat_reach(const Projecting *what, const HatSlices *slices)
 		most = fmax(most, what->direction == FORWARD ? hat.h / across : hat.h);
 	}
 	return most * (1 - 1e-6); /* 1 but for rounding is 1 */
+}
+
+bool hat_slices(const Projecting *what, HatSlices *slices)
+{
+	const Plan *plan = what->plan;
+	if (plan->model.clamp || plan->model.nearest || plan->scan->count > MOST_VIEWS)
+		return false;
+	for (int s = 2; s >= 0; s--) {
+		*slices = (HatSlices){.s = s, .a = s == 0 ? 1 : 0, .b = s == 2 ? 1 : 2, .sign = 1};
+		int64_t i = 0, count = plan->scan->count; /* all, since what is kept is for all */
+		while (i < count && view_lies(plan, &plan->views[i], s, slices, i == 0))
+			i++;
+		if (i == count)
+			return (slices->reach = hat_reach(what, slices)) <= MOST_REACH;
+	}
+	return false;
 }
 
 typedef struct {

@@ -21,6 +21,7 @@ typedef struct {
 	int s, a, b;
 	int64_t first;
 	int sign;
+	double reach; /* the widest of the request's views, in pixels (forward) or columns */
 } HatSlices;
 
 /* True if the views of the request are such, with weights that reach at most two pixels or columns. */
@@ -34,9 +35,6 @@ static inline int hat_taps(double reach)
 {
 	return reach <= 1 ? 2 : reach <= 1.5 ? 3 : 4;
 }
-
-/* The widest reach of the request's views, in pixels (forward) or columns. */
-double hat_reach(const Projecting *what, const HatSlices *slices);
 
 /* The first of T taps around p, and the hat's value there as a function of the distance. */
 template <int T> static __device__ __forceinline__ float hat_first(float p)

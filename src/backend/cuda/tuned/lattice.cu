@@ -175,9 +175,11 @@ static int lattice_size(const Projecting *what)
 	return size > MOST ? 0 : size < 3 ? 3 : size;
 }
 
-static bool lattice_applies(const Projecting *what)
+static bool lattice_applies(const Projecting *what, CudaNotes *notes)
 {
-	return lattice_size(what) > 0;
+	int *size = notes_of<int>(notes);
+	*size = lattice_size(what);
+	return *size > 0;
 }
 
 static void make_view(const Plan *plan, int64_t view, const void *user, void *place)
@@ -186,8 +188,8 @@ static void make_view(const Plan *plan, int64_t view, const void *user, void *pl
 	lattice_view(plan, &plan->views[view], (LatticeView *)place);
 }
 
-static tomos_status run_views(
-	tomos_backend *backend, const Projecting *what, Lattice s, int64_t first, int64_t count)
+static tomos_status run_views(tomos_backend *backend, const Projecting *what, Lattice s,
+	int64_t first, int64_t count, int size)
 {
 	typedef void (*LatticeKernel)(const Lattice s);
 	static const LatticeKernel kernels[] = {lattice_back<3>, lattice_back<4>, lattice_back<5>};
@@ -205,15 +207,15 @@ static tomos_status run_views(
 	s.views = (const LatticeView *)views + what->first + first;
 	s.images = images;
 	s.count = count;
-	kernels[lattice_size(what) -
-		3]<<<dim3(cuda_blocks(s.n[0], WIDE, 1 << 30), cuda_blocks(s.n[1], HIGH, 65535),
-			     (unsigned)s.n[2]),
+	kernels[size - 3]<<<dim3(cuda_blocks(s.n[0], WIDE, 1 << 30),
+				    cuda_blocks(s.n[1], HIGH, 65535), (unsigned)s.n[2]),
 		dim3(WIDE, HIGH), 0, stream>>>(s);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
 }
 
-static tomos_status lattice_run(tomos_backend *backend, const Projecting *what)
+static tomos_status lattice_run(
+	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
 	const KernelModel *model = &what->plan->model;
 	Lattice s = {
@@ -226,7 +228,8 @@ static tomos_status lattice_run(tomos_backend *backend, const Projecting *what)
 	s.image = s.pitch * (s.rows + 2 * BORDER);
 	int64_t chunk = max64(1, min64(SCRATCH_FLOATS / s.image, what->count));
 	for (int64_t at = 0; at < what->count; at += chunk)
-		TRY(run_views(backend, what, s, at, min64(chunk, what->count - at)));
+		TRY(run_views(backend, what, s, at, min64(chunk, what->count - at),
+			*notes_of<int>(notes)));
 	return TOMOS_OK;
 }
 

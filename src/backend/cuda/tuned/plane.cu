@@ -242,25 +242,19 @@ static void column_range(const Projecting *what, Choice *c)
 	c->last = (int64_t)ceil(fmin(last, 1e15)) + BORDER;
 }
 
-static bool choose(const Projecting *what, Choice *c)
+static bool plane_applies(const Projecting *what, CudaNotes *notes)
 {
+	Choice *c = notes_of<Choice>(notes);
 	const KernelModel *model = &what->plan->model;
 	int64_t slices = what->box.high[2] - what->box.low[2];
 	if (!hat_slices(what, &c->slices) || c->slices.s != 2 ||
 		(!model->planar && slices > MOST_SLICES))
 		return false;
 	bool forward = what->direction == FORWARD, voxel = what->kernel == KERNEL_voxel;
-	double reach = hat_reach(what, &c->slices);
-	c->taps = forward != voxel ? LINEAR : reach <= 1.5 ? THREE : FIVE;
+	c->taps = forward != voxel ? LINEAR : c->slices.reach <= 1.5 ? THREE : FIVE;
 	column_range(what, c);
 	int64_t pitch = c->last - c->first + 1;
 	return pitch <= 8 * (model->columns + 256) && pitch * what->count < 1 << 28;
-}
-
-static bool plane_applies(const Projecting *what)
-{
-	Choice choice;
-	return choose(what, &choice);
 }
 
 typedef void (*PlaneKernel)(const Plane s);
@@ -331,10 +325,11 @@ static tomos_status run_back(tomos_backend *backend, const Projecting *what, con
 	return TOMOS_OK;
 }
 
-static tomos_status plane_run(tomos_backend *backend, const Projecting *what)
+static tomos_status plane_run(
+	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
 	const KernelModel *model = &what->plan->model;
-	Choice c;
+	const Choice c = *notes_of<Choice>(notes);
 	Plane s = {.count = what->count,
 		.columns = model->columns,
 		.stride = model->rows * model->columns,
@@ -342,7 +337,6 @@ static tomos_status plane_run(tomos_backend *backend, const Projecting *what)
 		.nb = (int)(what->box.high[1] - what->box.low[1]),
 		.low_a = what->box.low[0],
 		.low_b = what->box.low[1]};
-	choose(what, &c);
 	TRY(hat_views(backend, what, &c.slices, &s.views));
 	for (int64_t z = what->box.low[2]; z < what->box.high[2]; z++) {
 		int64_t row = model->planar ? 0 : c.slices.first + c.slices.sign * z;

@@ -216,12 +216,16 @@ static void make_lanes(const Plan *plan, int64_t view, const void *user, void *p
 	*(unsigned char *)place = lanes_of(&plan->model, &plan->views[view]);
 }
 
-static bool ray_applies(const Projecting *what)
+static bool ray_applies(const Projecting *what, CudaNotes *notes)
 {
+	int *axes = notes_of<int>(notes);
 	const KernelModel *model = &what->plan->model;
 	for (int a = 0; a < 3; a++)
 		if (what->plan->grid.n[a] > 1 << 24)
 			return false;
+	*axes = 0;
+	for (int64_t i = 0; i < what->count; i++)
+		*axes |= axes_of(model, &what->plan->views[what->first + i]);
 	return !model->clamp && what->count <= 65535;
 }
 
@@ -259,7 +263,7 @@ static tomos_status run_axis(tomos_backend *backend, const Projecting *what, Ray
 	return TOMOS_OK;
 }
 
-static tomos_status ray_run(tomos_backend *backend, const Projecting *what)
+static tomos_status ray_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
 	const CudaPlan *kept;
@@ -274,9 +278,7 @@ static tomos_status ray_run(tomos_backend *backend, const Projecting *what)
 		.projections = what->projections};
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
 	memcpy(s.grid.high, what->box.high, sizeof s.grid.high);
-	int axes = 0;
-	for (int64_t i = 0; i < what->count; i++)
-		axes |= axes_of(&plan->model, &plan->views[what->first + i]);
+	int axes = *notes_of<int>(notes);
 	for (int a = 0; a < 3; a++)
 		if (axes & (1 << a))
 			TRY(run_axis(backend, what, &s, a));

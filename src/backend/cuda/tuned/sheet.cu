@@ -182,9 +182,11 @@ static int sheet_segments(const Projecting *what)
 	return differ < 0.98 ? 2 : differ < 1.98 ? 3 : 0;
 }
 
-static bool sheet_applies(const Projecting *what)
+static bool sheet_applies(const Projecting *what, CudaNotes *notes)
 {
-	return sheet_segments(what) > 0;
+	int *segments = notes_of<int>(notes);
+	*segments = sheet_segments(what);
+	return *segments > 0;
 }
 
 static __global__ void turn_slices(const float *from, float *to, int nx, int ny, int64_t nz)
@@ -235,7 +237,8 @@ static tomos_status run_axis(
 	return TOMOS_OK;
 }
 
-static tomos_status sheet_run(tomos_backend *backend, const Projecting *what)
+static tomos_status sheet_run(
+	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
 	const CudaPlan *kept;
 	TRY(cuda_plan(backend, what->plan, &kept));
@@ -246,7 +249,7 @@ static tomos_status sheet_run(tomos_backend *backend, const Projecting *what)
 		.nz = (int)(what->box.high[2] - what->box.low[2]),
 		.projections = what->projections};
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
-	int segments = sheet_segments(what);
+	int segments = *notes_of<int>(notes);
 	for (int axis = 0; axis < 2; axis++)
 		TRY(run_axis(backend, what, s, axis, segments));
 	return TOMOS_OK;

@@ -202,13 +202,13 @@ static __global__ void __launch_bounds__(TILE *WARPS) stack_back(const __grid_co
 
 /* ---- a whole request ---------------------------------------------------------------------- */
 
-static bool stack_applies(const Projecting *what)
+static bool stack_applies(const Projecting *what, CudaNotes *notes)
 {
-	HatSlices slices;
-	if (what->plan->model.planar || !hat_slices(what, &slices))
+	HatSlices *slices = notes_of<HatSlices>(notes);
+	if (what->plan->model.planar || !hat_slices(what, slices))
 		return false;
 	return what->plan->model.rows >= LEAST_SLICES &&
-	       what->box.high[slices.s] - what->box.low[slices.s] >= LEAST_SLICES;
+	       what->box.high[slices->s] - what->box.low[slices->s] >= LEAST_SLICES;
 }
 
 typedef void (*StackKernel)(const Stack s);
@@ -219,7 +219,7 @@ static tomos_status run_kernel(
 	static const StackKernel kernels[2][3] = {
 		{stack_forward<2>, stack_forward<3>, stack_forward<4>},
 		{stack_back<2>, stack_back<3>, stack_back<4>}};
-	int taps = hat_taps(hat_reach(what, slices)), wide = TILE / s->lanes;
+	int taps = hat_taps(slices->reach), wide = TILE / s->lanes;
 	unsigned groups = cuda_blocks(s->quads, s->lanes, 65535);
 	bool forward = what->direction == FORWARD;
 	dim3 blocks = forward ? dim3(cuda_blocks(s->columns, wide * ROWS, 1 << 30),
@@ -293,11 +293,11 @@ static tomos_status run_part(tomos_backend *backend, const Projecting *what, con
 }
 
 /* At most 128 slices at a time: what the scratch holds stays small beside the arrays themselves. */
-static tomos_status stack_run(tomos_backend *backend, const Projecting *what)
+static tomos_status stack_run(
+	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
-	HatSlices l;
+	const HatSlices l = *notes_of<HatSlices>(notes);
 	const HatView *views;
-	hat_slices(what, &l);
 	TRY(hat_views(backend, what, &l, &views));
 	int64_t rows = what->plan->model.rows, low = what->box.low[l.s], high = what->box.high[l.s];
 	int64_t one = -l.first * l.sign,

@@ -278,8 +278,9 @@ static void spread_corner(const Plan *plan, const KernelView *k, const double at
 }
 
 /* Blocks may reach beyond the box by their own size. */
-static bool tile_applies(const Projecting *what)
+static bool tile_applies(const Projecting *what, CudaNotes *notes)
 {
+	(void)notes;
 	const Plan *plan = what->plan;
 	Spread spread = {.low = 1e9, .nearest = 1e9};
 	if (plan->model.clamp || plan->model.nearest || plan->model.planar ||
@@ -340,8 +341,9 @@ static tomos_status run_views(
 	return TOMOS_OK;
 }
 
-static tomos_status tile_run(tomos_backend *backend, const Projecting *what)
+static tomos_status tile_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
+	(void)notes;
 	const Plan *plan = what->plan;
 	Tiles s = {.rows = (int)plan->model.rows,
 		.weighting = plan->model.weight,
