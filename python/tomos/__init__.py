@@ -9,6 +9,7 @@ Volumes are (nz, ny, nx), projections (views, rows, columns), float32. Lengths a
 attenuation in 1/unit; angles are radians, or degrees with degrees=True.
 """
 from ._axis import Axis, find_center
+from ._device import DeviceArray, empty, to_device
 from ._files import Info, info, read, write
 from ._geometry import (Geometry, Grid, cone, fan, helix, laminography, lebedev, parallel, vectors)
 from ._library import (BadFile, BadValue, Cancelled, DeviceMissing, Error, FileFailure, OutOfMemory,
@@ -24,9 +25,9 @@ globals().update(_METHODS, **_STEPS)
 
 __version__: str = _lib.version().decode()
 __all__ = [
-    "Axis", "BadFile", "BadValue", "Cancelled", "DeviceMissing", "Difference", "Ellipsoid", "Error",
+    "Axis", "BadFile", "BadValue", "Cancelled", "DeviceArray", "DeviceMissing", "Difference", "Ellipsoid", "Error",
     "FileFailure", "Geometry", "Grid", "History", "Info", "OutOfMemory", "Phantom", "PrepReport",
     "Projector", "Scan", "Unsupported", "add_counts", "add_noise", "backends", "bin_pixels", "compare",
-    "cone", "cover", "fan", "fbp", "fbp_transpose", "fdk", "find_center", "helix", "info",
+    "cone", "cover", "empty", "fan", "fbp", "fbp_transpose", "fdk", "find_center", "helix", "info",
     "laminography", "lebedev", "models", "normalize", "parallel", "phantom", "phantoms", "prepare",
-    "read", "recon", "threads", "vectors", "write", *_METHODS, *_STEPS]
+    "read", "recon", "threads", "to_device", "vectors", "write", *_METHODS, *_STEPS]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ._device import DeviceArray
 from ._library import ArrayStruct
 
 #: Anything with numbers: a NumPy array, what NumPy makes one of, or an array on a card.
@@ -23,6 +24,7 @@ class View:
     def __init__(self, owner: Any, address: int, shape: tuple, stride: tuple, device: int = 0) -> None:
         self.owner = owner
         self.struct = ArrayStruct(address, shape, stride, device)
+        self.struct.owner = owner  # who has the pointer alone has the memory all the same
         self.pointer = ctypes.byref(self.struct)
 
 
@@ -42,7 +44,7 @@ def to_float32(array: Any, what: str) -> np.ndarray:
     """The array itself where it can be used in place, else a float32 copy."""
     if not isinstance(array, np.ndarray):
         if getattr(array, "requires_grad", False):
-            raise TypeError(f"{what} is a tensor that records gradients; use tomos.torch, or detach it")
+            raise _records(what)
         array = np.asarray(array)
     if array.dtype == _FLOAT and usable(array):
         return array
@@ -72,7 +74,7 @@ def read_view(array: Any, wanted: tuple, flat_axis: int, what: str) -> View:
     """An input of the library."""
     device = device_of(array)
     if device:
-        return _device_view(array, device, wanted, flat_axis, what)
+        return _device_view(_readable(array, what), device, wanted, flat_axis, what)
     array = to_float32(array, what)
     if array.shape == wanted:
         return host_view(array)
@@ -114,7 +116,9 @@ def any_shape(array: Any, what: str) -> View:
 
 def empty(like: Any, shape: tuple) -> Any:
     """Room for a result in the same kind of memory as an input."""
-    module = type(like).__module__.partition(".")[0]
+    if isinstance(like, DeviceArray):
+        return like.empty(shape)
+    module = _module(like)
     if module == "torch":
         import torch
         return torch.empty(shape, dtype=torch.float32, device=like.device)
@@ -127,11 +131,30 @@ def empty(like: Any, shape: tuple) -> Any:
     return np.empty(shape, np.float32)
 
 
+def assign(out: Any, values: Any, wanted: tuple, flat_axis: int, what: str) -> None:
+    """Fills a result with one number, or with as many of any kind as it has."""
+    values = values if hasattr(values, "shape") else np.asarray(values, _FLOAT)
+    if not values.shape:
+        out[...] = float(values)
+        return
+    if not fits(tuple(values.shape), wanted, flat_axis):
+        raise _expected(what, values.shape, wanted)
+    if _module(values) != _module(out):
+        values = np.ascontiguousarray(to_host(values), _FLOAT)
+        if _module(out) == "torch":
+            import torch
+            values = torch.from_numpy(values).to(out.device)
+        elif _module(out) == "cupy":
+            import cupy
+            values = cupy.asarray(values)
+    out[...] = values.reshape(tuple(out.shape))
+
+
 def to_host(array: Any) -> Any:
     """The same values in the host's memory; the array itself where it lies there."""
     if not device_of(array):
         return array
-    for copy in ("cpu", "get", "copy_to_host"):  # PyTorch, CuPy, Numba
+    for copy in ("to_host", "cpu", "get", "copy_to_host"):  # our own, PyTorch's, CuPy's, Numba's
         if hasattr(array, copy):
             return getattr(array, copy)()
     raise TypeError(f"a {type(array).__name__} lies on a card; copy it to the host first")
@@ -141,6 +164,8 @@ def device_of(array: Any) -> int:
     """0 for the host's memory, else the ordinal of the card plus 1."""
     if type(array) is np.ndarray:
         return 0
+    if isinstance(array, DeviceArray):
+        return array.device
     place = getattr(array, "__dlpack_device__", None)
     if place is not None:
         kind, ordinal = place()
@@ -164,21 +189,43 @@ def _device_view(array: Any, device: int, wanted: tuple, flat_axis: int, what: s
     elif len(shape) == 1:
         s = strides[0]
         strides = (wanted[1] * wanted[2] * s, wanted[2] * s, s)
+    # An axis of one element may have any stride; the library wants the one of contiguous memory.
+    packed = (wanted[1] * wanted[2], wanted[2], 1)
+    strides = tuple(p if n == 1 else s for n, s, p in zip(wanted, strides, packed))
     return View(array, address, wanted, strides, device)
 
 
+def _readable(array: Any, what: str) -> Any:
+    """An input on a card as the library takes it there: itself where it is contiguous float32."""
+    if getattr(array, "requires_grad", False):
+        raise _records(what)
+    module = _module(array)
+    if module == "torch":
+        import torch
+        return array.to(torch.float32).contiguous()
+    if module == "cupy":
+        import cupy
+        with array.device:
+            return cupy.ascontiguousarray(array, cupy.float32)
+    return array
+
+
+def _module(array: Any) -> str:
+    return type(array).__module__.partition(".")[0]
+
+
+def _records(what: str) -> TypeError:
+    return TypeError(f"{what} is a tensor that records gradients; use tomos.torch, or detach it")
+
+
 def _device_memory(array: Any) -> tuple:
-    """Shape, strides in elements, address and type, after the work queued on the array is done."""
+    """Shape, strides in elements, address and type; the library waits for work queued on the card."""
+    if isinstance(array, DeviceArray):
+        s = array._struct
+        return array.shape, tuple(s.stride)[3 - array.ndim:], s.data, "<f4"
     face = getattr(array, "__cuda_array_interface__", None)
     if face is None:
         return _dlpack_memory(array)
-    if type(array).__module__.partition(".")[0] == "torch":
-        import torch
-        torch.cuda.current_stream(array.device).synchronize()
-    elif face.get("stream"):
-        driver = ctypes.CDLL("libcuda.so.1")
-        driver.cuStreamSynchronize.argtypes = [ctypes.c_void_p]
-        driver.cuStreamSynchronize(face["stream"])
     shape = tuple(face["shape"])
     strides = face.get("strides")
     if strides is None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ._arrays import Array, host_view, to_float32, to_host
 from ._call import run
-from ._device import open_backend
+from ._device import DeviceArray, open_backend
 from ._library import AxisStruct, lib
 from ._options import GROUPS, with_options
 
@@ -55,6 +55,8 @@ class Axis(float):
 
 def _some_rows(tomo: Any, ind: Optional[int]) -> np.ndarray:
     """The rows to look at, in the host's memory, (views, rows, columns)."""
+    if isinstance(tomo, DeviceArray):
+        tomo = tomo.to_host()
     if tomo.ndim == 2:
         return to_float32(to_host(tomo), "tomo")[:, None, :]
     views, rows, columns = tomo.shape

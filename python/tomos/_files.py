@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 
-from ._arrays import Array, any_shape
+from ._arrays import Array, any_shape, to_host
 from ._geometry import Geometry, Grid
 from ._library import FileInfoStruct, GridStruct, Shape, check, lib, new
 from ._options import GROUPS
@@ -99,7 +99,7 @@ def write(path: _Path, data: Array, *, grid: Optional[Grid] = None, geometry: Op
     content = content or ("projections" if geometry is not None else "volume")
     if content not in _CONTENTS[:2]:
         raise ValueError(f"content {content!r} is not known; there are volume and projections")
-    view = any_shape(data, "data")
+    view = any_shape(to_host(data), "data")
     array = np.ascontiguousarray(view.owner)
     options = GROUPS["file"].fill(overwrite=overwrite)
     file = new(lib.file_create, os.fsencode(path), _CONTENTS.index(content), Shape(*array.shape),

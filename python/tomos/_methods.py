@@ -8,7 +8,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from ._arrays import Array, empty, read_view, write_view
+from ._arrays import Array, assign, empty, read_view, write_view
 from ._axis import found_for_recon, one_per_view, views_first
 from ._call import run
 from ._geometry import Geometry, Grid, parallel
@@ -24,7 +24,7 @@ def _volume(A: Projector, b: Any, x0: Any, out: Any) -> Any:
     """Where the result goes, with the start image in it."""
     if out is None:
         out = empty(b, _like(b.ndim, A.domain, _VOLUME))
-    out[...] = 0 if x0 is None else x0
+    assign(out, 0 if x0 is None else x0, A.domain, _VOLUME, "x0")
     return out
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 
-from ._arrays import Array, any_shape, to_float32
+from ._arrays import Array, any_shape, to_float32, to_host
 from ._call import call
 from ._geometry import Geometry, Grid
 from ._library import DifferenceStruct, EllipsoidStruct, check, choices, lib, new
@@ -152,5 +152,5 @@ def compare(a: Array, b: Array) -> Difference:
     0.0
     """
     result = DifferenceStruct()
-    check(lib.compare(any_shape(a, "a").pointer, any_shape(b, "b").pointer, ctypes.byref(result)))
+    check(lib.compare(any_shape(to_host(a), "a").pointer, any_shape(to_host(b), "b").pointer, ctypes.byref(result)))
     return Difference(result.relative_l2, result.psnr, result.ssim, result.largest)

@@ -332,6 +332,19 @@ static tomos_status run_method(const MethodRow *method, const tomos_op *op, cons
 	return finish(&run, status);
 }
 
+/* On a card there is one iterate to see, the volume itself. */
+static tomos_status check_iterate(
+	const tomos_op *op, const tomos_array *x, const tomos_array *iterate)
+{
+	int device = op->domain.backend->device;
+	TRY(array_check_on(device, iterate, "the iterate", op->domain.shape, ARRAY_WRITTEN));
+	if (iterate->device == 0 || (x && x->data == iterate->data))
+		return TOMOS_OK;
+	return fail(TOMOS_UNSUPPORTED,
+		"the array for the iterate lies on device %d; there it must be the volume's own",
+		iterate->device);
+}
+
 static tomos_status reconstruct(const MethodRow *method, const tomos_op *op, const tomos_array *b,
 	const tomos_array *x, const tomos_algebraic_options *given, const tomos_progress *progress)
 {
@@ -343,8 +356,7 @@ static tomos_status reconstruct(const MethodRow *method, const tomos_op *op, con
 		o.history->count = o.history->best = 0;
 	TRY(check(method, op, &o));
 	if (o.history && o.history->iterate)
-		TRY(array_check(
-			o.history->iterate, "the iterate", op->domain.shape, ARRAY_WRITTEN));
+		TRY(check_iterate(op, x, o.history->iterate));
 	Vector data = {0}, image = {0};
 	tomos_status status, returned;
 	TRY_OR_DONE(vector_borrow(&data, &op->range, b, VECTOR_IN, "the projections"));

@@ -131,8 +131,10 @@ static void note_history(const Run *run, double residual, double error)
 static tomos_status show_iterate(const Run *run)
 {
 	const tomos_array *seen = run->o->history ? run->o->history->iterate : NULL;
-	if (!seen || seen->data == run->x)
+	if (!seen)
 		return TOMOS_OK;
+	if (seen->data == run->x)
+		return run->X->backend->type->sync(run->X->backend);
 	return run->X->backend->type->get(run->X->backend, run->x, seen);
 }
 

@@ -263,6 +263,32 @@ static void host_memory(void **state)
 	tomos_geometry_free(scan);
 }
 
+static int seen(void *user, const char *stage, int64_t done, int64_t total, double value)
+{
+	(void)stage, (void)total, (void)value;
+	*(int64_t *)user = done;
+	return 0;
+}
+
+/* A volume on the device can be its own iterate, and no other array there can. */
+static void iterates(tomos_op *op, tomos_array *there, tomos_array *data, tomos_array *host)
+{
+	int64_t steps = 0;
+	tomos_array apart = *there;
+	tomos_history history = {.iterate = there};
+	tomos_algebraic_options o = tomos_algebraic_defaults();
+	tomos_progress progress = {seen, &steps};
+	o.iterations = 2, o.history = &history;
+	OK(tomos_sirt(op, data, there, &o, &progress));
+	assert_int_equal(steps, 2);
+	history.iterate = host;
+	OK(tomos_sirt(op, data, there, &o, &progress));
+	history.iterate = &apart;
+	apart.data = data->data;
+	REFUSED(tomos_sirt(op, data, there, &o, &progress), TOMOS_UNSUPPORTED,
+		"lies on device 1001; there it must be the volume's own");
+}
+
 /* Arrays on the device are used where they are, by the backend that made them alone. */
 static void arrays(void **state)
 {
@@ -289,6 +315,7 @@ static void arrays(void **state)
 	assert_memory_equal(y.data, wanted, (size_t)c.pixels * sizeof *wanted);
 	REFUSED(tomos_op_forward(wrong, &there[0], &there[1]), TOMOS_NO_DEVICE,
 		"cannot be reached on device 1001");
+	iterates(op, &there[0], &there[1], &x);
 	tomos_array_destroy(&there[0], backend);
 	tomos_array_destroy(&there[1], backend);
 	tomos_op_free(op), tomos_op_free(wrong);

@@ -117,6 +117,8 @@ def test_measures(rng):
     b = tomos.add_noise(a, 0.1, seed=4)
     assert abs(tomos.compare(a, b).relative_l2 - 0.1) < 1e-5 and a.dtype == np.float32
     assert not np.array_equal(tomos.add_noise(a, 0.1, seed=5), b)
+    large = tomos.phantom("shepp-logan-2d-modified", 512).astype(float)  # converted for the call
+    assert abs(tomos.compare(large, 1.5 * large).relative_l2 - 0.5) < 1e-6
     with pytest.raises(ValueError, match="32"):
         tomos.compare(a, a[:16])
 
