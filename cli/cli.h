@@ -86,6 +86,9 @@ const char *workload_names(void);
 void settings_init(settings *s);
 void settings_free(settings *s);
 int settings_parse(settings *s, const command *c, int count, char **words);
+/* Sets row i of a group, and that it was given. */
+int settings_set(settings *s, int number, int i, const char *text);
+int settings_keep(settings *s, void *block); /* to be freed with the settings */
 /* Whether --name of the group was written on the command line. */
 bool settings_given(const settings *s, int number, const char *name);
 /* The first option written that belongs to that group and not to `other` (-1: none) too, or NULL. */
@@ -111,6 +114,15 @@ typedef struct file_array {
 int arrays_load(const settings *s, int number);
 void arrays_free(const settings *s, int number);
 
+/* Options from a recipe, as far as the command line does not have them. */
+int recipe_read(settings *s, const command *c, const char *path);
+/* Options in force as a recipe, to be freed. */
+typedef bool (*recipe_filter)(const settings *s, int number, const tomos_option *row);
+int recipe_text(const settings *s, const command *c, recipe_filter kept, char **text);
+/* --save-recipe: refused before the work, written after it. */
+int recipe_check(const settings *s);
+int recipe_save(const settings *s, const char *text);
+
 /* ---- texts ---------------------------------------------------------------------------------- */
 
 bool name_in(const char *names, const char *text, size_t length);
@@ -134,6 +146,7 @@ void help_bash(void);
 /* ---- messages ------------------------------------------------------------------------------- */
 
 void message_begin(const char *command_name, bool quiet);
+void message_place(const char *path, int line); /* that complaints are about; NULL: none */
 void complain(const char *format, ...) PRINTF_LIKE(1, 2); /* "tomos COMMAND: ..." */
 /* Macros, so that compilers see what comes back. */
 #define failed(...) (complain(__VA_ARGS__), FAILED)

@@ -14,6 +14,7 @@ typedef struct recon_job {
 	tomos_grid grid;
 	tomos_array data, volume, truth;
 	tomos_history history;
+	char *recipe; /* all options in force */
 	bool stopped; /* by Ctrl-C, with a whole iterate in the volume */
 } recon_job;
 
@@ -211,6 +212,11 @@ static int recon_finish(const settings *s, recon_job *j, tomos_file *file)
 	tomos_difference d;
 	int code;
 	array_free(&j->data);
+	DO(lib(tomos_file_set_text(file, "version", tomos_version())));
+	DO(lib(tomos_file_set_text(file, "method", s->recon.method)));
+	DO(lib(tomos_file_set_text(file, "scan", s->operands[0])));
+	DO(lib(tomos_file_set_text(file, "command", s->line)));
+	DO(lib(tomos_file_set_text(file, "recipe", j->recipe)));
 	DO(output_write(file, s->output.output, &j->volume, &j->grid, NULL));
 	if (j->truth.data)
 		DO(difference_print(&j->truth, &j->volume, &d));
@@ -279,6 +285,7 @@ static tomos_job job_make(const settings *s, const recon_job *j, const tomos_sca
 		.file = &s->file,
 		.run = &s->run,
 		.command = s->line,
+		.recipe = j->recipe,
 		.say = say_line};
 }
 
@@ -396,15 +403,40 @@ done:
 	return code;
 }
 
+/* Options of the method at hand; a pixel that nobody named is left to the scan. */
+static bool in_force(const settings *s, int number, const tomos_option *row)
+{
+	const char *method = s->recon.method;
+	switch (number) {
+	case GROUP_algebraic:
+		return is_algebraic(method) && tomos_method_uses(method, row->name);
+	case GROUP_projector:
+	case GROUP_stored:
+		return is_algebraic(method);
+	case GROUP_analytic:
+	case GROUP_run:
+		return !is_algebraic(method);
+	default:
+		return number != GROUP_scan || strcmp(row->name, "pixel") != 0 ||
+		       settings_given(s, GROUP_scan, "pixel");
+	}
+}
+
 int cmd_recon(const settings *s)
 {
 	recon_job j = {0};
 	const char *method = s->recon.method;
-	int code = is_algebraic(method) ? recon_whole(s, &j, method) : recon_analytic(s, &j);
+	int code;
+	DO(recipe_check(s));
+	DO(recipe_text(s, command_find("recon"), in_force, &j.recipe));
+	DO(is_algebraic(method) ? recon_whole(s, &j, method) : recon_analytic(s, &j));
+	DO(recipe_save(s, j.recipe));
+done:
 	array_free(&j.data);
 	array_free(&j.volume);
 	array_free(&j.truth);
 	history_free(&j.history);
+	free(j.recipe);
 	tomos_geometry_free(j.views);
 	tomos_prepared_close(j.prepared);
 	tomos_backend_close(j.backend);

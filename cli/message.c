@@ -5,6 +5,8 @@
 #include "cli.h"
 
 static const char *speaker = "";
+static const char *place; /* file that complaints are about, or NULL */
+static int place_line;
 static _Atomic bool silent; /* the thread that hears signals asks, too */
 
 void message_begin(const char *command_name, bool quiet)
@@ -13,12 +15,20 @@ void message_begin(const char *command_name, bool quiet)
 	silent = quiet;
 }
 
+void message_place(const char *path, int line)
+{
+	place = path;
+	place_line = line;
+}
+
 void complain(const char *format, ...)
 {
 	va_list values;
 	fflush(stdout);
 	progress_clear();
 	fprintf(stderr, "tomos%s%s: ", speaker[0] ? " " : "", speaker);
+	if (place)
+		fprintf(stderr, "'%s', line %d: ", place, place_line);
 	va_start(values, format);
 	vfprintf(stderr, format, values);
 	va_end(values);

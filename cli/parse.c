@@ -8,7 +8,7 @@
 
 #define RADIANS (3.14159265358979323846 / 180)
 
-static int keep(settings *s, void *block)
+int settings_keep(settings *s, void *block)
 {
 	void **larger = realloc(s->blocks, (size_t)(s->block_count + 1) * sizeof *larger);
 	if (!larger) {
@@ -40,7 +40,7 @@ static int set_list(
 	int64_t count;
 	int code = text_list(option, text, &values, &count);
 	if (code == DONE)
-		code = keep(s, values);
+		code = settings_keep(s, values);
 	if (code == DONE && row->kind == TOMOS_INTS)
 		code = list_whole(option, values, count);
 	if (code != DONE)
@@ -106,7 +106,7 @@ static int set_array(settings *s, char *base, const tomos_option *row, const cha
 		return failed("no memory for the options");
 	file->path = path;
 	memcpy(base + row->offset, &file, sizeof file);
-	return keep(s, file);
+	return settings_keep(s, file);
 }
 
 static int set_one(settings *s, int number, const tomos_option *row, const char *text)
@@ -141,6 +141,19 @@ static int set_one(settings *s, int number, const tomos_option *row, const char 
 	default:
 		return set_list(s, base, row, option, text);
 	}
+}
+
+int settings_set(settings *s, int number, int i, const char *text)
+{
+	const tomos_option *row = group_get(number).rows + i;
+	char option[64];
+	name_shown(row->name, option);
+	if (row->kind == TOMOS_CHOICE && !choice_allowed(row, text))
+		return bad_choice(row, option, text);
+	int code = set_one(s, number, row, text);
+	if (code == DONE)
+		s->given[number] |= (uint64_t)1 << i;
+	return code;
 }
 
 static bool same_name(const char *shown, size_t length, const char *name)
@@ -203,10 +216,9 @@ static int set_all(settings *s, const command *c, const char *name, size_t lengt
 			refused = row;
 			continue;
 		}
-		int code = set_one(s, number, row, text);
+		int code = settings_set(s, number, at, text);
 		if (code != DONE)
 			return code;
-		s->given[number] |= (uint64_t)1 << at;
 		set++;
 	}
 	if (set == 0 && refused) {
@@ -299,7 +311,7 @@ static int check_target(settings *s, const char **target)
 	if (!real) /* it leads nowhere: the link itself is replaced */
 		return DONE;
 	*target = real;
-	return keep(s, real);
+	return settings_keep(s, real);
 }
 
 /* The words as a shell would take them again. */
@@ -316,7 +328,7 @@ static int keep_line(settings *s, const command *c, int count, char **words)
 		const char *quote = words[i][strcspn(words[i], " *?'\"$;&|<>()")] ? "'" : "";
 		at += sprintf(at, " %s%s%s", quote, words[i], quote);
 	}
-	return keep(s, s->line);
+	return settings_keep(s, s->line);
 }
 
 int settings_parse(settings *s, const command *c, int count, char **words)
@@ -328,7 +340,7 @@ int settings_parse(settings *s, const command *c, int count, char **words)
 	s->operands = calloc((size_t)count + 1, sizeof *s->operands);
 	if (!s->operands)
 		return failed("no memory for the options");
-	DO(keep(s, (void *)s->operands));
+	DO(settings_keep(s, (void *)s->operands));
 	for (int i = 0; i < count; i++) {
 		const char *word = words[i];
 		double real;
@@ -341,6 +353,8 @@ int settings_parse(settings *s, const command *c, int count, char **words)
 		else
 			s->operands[s->operand_count++] = word;
 	}
+	if (s->recipe.recipe[0])
+		DO(recipe_read(s, c, s->recipe.recipe));
 	DO(check_operands(s, c));
 	if (row_used(c, GROUP_output, 0) && s->output.output[0])
 		DO(check_target(s, &s->output.output));

@@ -2,6 +2,7 @@
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LIBS REQUIRED IMPORTED_TARGET fftw3f fftw3 libtiff-4 libpng zlib jansson)
+pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)
 set(HDF5_PREFER_PARALLEL OFF)
 find_package(HDF5 REQUIRED COMPONENTS C)
 

@@ -247,6 +247,8 @@ TOMOS_API tomos_status tomos_file_create(tomos_file **file, const char *path, to
 	const int64_t shape[3], const tomos_file_options *options);
 TOMOS_API tomos_status tomos_file_set_grid(tomos_file *file, const tomos_grid *grid);
 TOMOS_API tomos_status tomos_file_set_geometry(tomos_file *file, const tomos_geometry *scan);
+/* How it came to be, a text under process/NAME of HDF5 files; other formats leave it out. */
+TOMOS_API tomos_status tomos_file_set_text(tomos_file *file, const char *name, const char *text);
 TOMOS_API tomos_status tomos_file_write(
 	tomos_file *file, int64_t first, int64_t count, const float *data);
 TOMOS_API tomos_status tomos_file_commit(tomos_file *file); /* after this, only close */

@@ -82,6 +82,19 @@ tomos_status tomos_file_grid(const File *file, tomos_grid *grid)
 	return TOMOS_OK;
 }
 
+tomos_status tomos_file_set_text(File *file, const char *name, const char *text)
+{
+	char *full;
+	if (!name || !name[0] || strchr(name, '/') || !text)
+		return fail(TOMOS_BAD_VALUE,
+			"'%s': a text must be there, with a plain name, not '%s'", file->path,
+			name ? name : "");
+	TRY(mem_printf(&full, "process/%s", name));
+	tomos_status status = io_put_text(file, full, text);
+	mem_free(full);
+	return status;
+}
+
 tomos_status tomos_file_set_grid(File *file, const tomos_grid *grid)
 {
 	static const int64_t shape[2] = {1, 3};

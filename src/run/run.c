@@ -320,15 +320,15 @@ static tomos_status put_provenance(const Run *r)
 	grid.first[2] += (double)r->first_slice * grid.step[2];
 	if (r->file->format->put)
 		TRY(tomos_file_set_grid(r->file, &grid));
-	TRY(io_put_text(r->file, "process/version", TOMOS_VERSION));
-	TRY(io_put_text(r->file, "process/method", r->method));
-	TRY(io_put_text(r->file, "process/scan", job->scan));
+	TRY(tomos_file_set_text(r->file, "version", TOMOS_VERSION));
+	TRY(tomos_file_set_text(r->file, "method", r->method));
+	TRY(tomos_file_set_text(r->file, "scan", job->scan));
 	if (job->command)
-		TRY(io_put_text(r->file, "process/command", job->command));
+		TRY(tomos_file_set_text(r->file, "command", job->command));
 	if (job->recipe)
-		TRY(io_put_text(r->file, "process/recipe", job->recipe));
+		TRY(tomos_file_set_text(r->file, "recipe", job->recipe));
 	if (r->prepared->note)
-		TRY(io_put_text(r->file, "process/axis", r->prepared->note));
+		TRY(tomos_file_set_text(r->file, "axis", r->prepared->note));
 	return r->file->format->put ? put_geometry(r) : TOMOS_OK;
 }
 

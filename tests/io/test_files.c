@@ -19,6 +19,9 @@ static void with_grid(const char *path, const tomos_grid *grid)
 	assert_ok(tomos_file_set_grid(file, grid));
 	assert_ok(tomos_file_write(file, 0, 3, numbers));
 	assert_ok(tomos_file_set_grid(file, grid));
+	assert_ok(tomos_file_set_text(file, "method", "none"));
+	assert_int_equal(tomos_file_set_text(file, "a/b", "none"), TOMOS_BAD_VALUE);
+	assert_says("': a text must be there, with a plain name, not 'a/b'");
 	assert_ok(tomos_file_commit(file));
 	tomos_file_close(file);
 }
