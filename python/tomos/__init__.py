@@ -23,6 +23,15 @@ from ._truth import (Difference, Ellipsoid, Phantom, add_counts, add_noise, comp
 
 globals().update(_METHODS, **_STEPS)
 
+
+def __getattr__(name: str):
+    """tomos.torch, which imports PyTorch, without an import of its own."""
+    if name != "torch":
+        raise AttributeError(f"module 'tomos' has no attribute {name!r}")
+    from importlib import import_module
+    return import_module("tomos.torch")
+
+
 __version__: str = _lib.version().decode()
 __all__ = [
     "Axis", "BadFile", "BadValue", "Cancelled", "DeviceArray", "DeviceMissing", "Difference", "Ellipsoid", "Error",

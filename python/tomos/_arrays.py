@@ -57,7 +57,8 @@ def _expected(what: str, shape: tuple, wanted: tuple) -> ValueError:
     flat = math.prod(wanted)
     also = [tuple(n for i, n in enumerate(wanted) if i != axis) for axis in (0, 1) if wanted[axis] == 1]
     text = " or ".join(map(str, [wanted, *dict.fromkeys(also[:1]), (flat,)]))
-    return ValueError(f"{what} has shape {tuple(shape)}; expected {text}")
+    has = "have" if what == "the projections" else "has"
+    return ValueError(f"{what} {has} shape {tuple(shape)}; expected {text}")
 
 
 def fits(shape: tuple, wanted: tuple, flat_axis: int) -> bool:
@@ -132,11 +133,8 @@ def empty(like: Any, shape: tuple) -> Any:
 
 
 def assign(out: Any, values: Any, wanted: tuple, flat_axis: int, what: str) -> None:
-    """Fills a result with one number, or with as many of any kind as it has."""
+    """Fills a result with as many numbers, of any kind of array."""
     values = values if hasattr(values, "shape") else np.asarray(values, _FLOAT)
-    if not values.shape:
-        out[...] = float(values)
-        return
     if not fits(tuple(values.shape), wanted, flat_axis):
         raise _expected(what, values.shape, wanted)
     if _module(values) != _module(out):

@@ -18,6 +18,16 @@ _Numbers = Union[float, Sequence[float]]
 _VIEW = 13  # numbers of a tomos_view: source (4), detector, u, v
 
 
+def grid_shape(shape: Any) -> tuple[int, int, int]:
+    """(nz, ny, nx) from that, (ny, nx), or n for a square slice."""
+    sizes = (shape, shape) if np.ndim(shape) == 0 else tuple(shape)
+    if not 2 <= len(sizes) <= 3:
+        raise ValueError(f"a grid has the shape (nz, ny, nx) or (ny, nx), not {tuple(sizes)}")
+    if not all(hasattr(n, "__index__") for n in sizes):
+        raise TypeError(f"the shape of a grid has whole numbers, not {shape!r}")
+    return (1,) * (3 - len(sizes)) + tuple(n.__index__() for n in sizes)  # type: ignore[return-value]
+
+
 class Grid:
     """Where the voxels are: `shape` as of the array, (nz, ny, nx) or (ny, nx), or n for a square slice.
 
@@ -31,10 +41,7 @@ class Grid:
 
     def __init__(self, shape: Union[int, Sequence[int]], voxel: _Numbers = 1.0,
                  centre: Sequence[float] = (0.0, 0.0, 0.0)) -> None:
-        sizes = (shape, shape) if np.ndim(shape) == 0 else tuple(shape)  # type: ignore[arg-type]
-        if not 2 <= len(sizes) <= 3:
-            raise ValueError(f"a grid has the shape (nz, ny, nx) or (ny, nx), not {tuple(sizes)}")
-        nz, ny, nx = (1,) * (3 - len(sizes)) + tuple(n.__index__() for n in sizes)
+        nz, ny, nx = grid_shape(shape)
         d = np.broadcast_to(np.asarray(voxel, float), 3)
         c = np.asarray(centre, float)
         if c.shape != (3,):
@@ -253,6 +260,9 @@ def _constructor(kind: str):
     if "angles" in names:
         def make(angles: Optional[Sequence[float]] = None, *, degrees: bool = False,
                  **options: Any) -> Geometry:
+            if angles is not None and (np.ndim(angles) == 0 or isinstance(angles, str)):
+                raise TypeError(f"angles={angles!r} is not a list; views={angles!r} makes so many of them, "
+                                f"[{angles!r}] is one")
             _warn_of_degrees(angles, degrees and kind != "helix")
             struct = GROUPS["scan"].fill(degrees, geometry=kind, angles=angles, **options)
             return Geometry._of(new(lib.geometry_make, ctypes.byref(struct)), kind)

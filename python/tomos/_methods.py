@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Optional, Union
@@ -13,36 +14,50 @@ from ._axis import found_for_recon, one_per_view, views_first
 from ._call import run
 from ._geometry import Geometry, Grid, parallel
 from ._library import HistoryStruct, check, choices, lib
-from ._options import GROUPS, History, with_options
+from ._options import GROUPS, History, unknown_option, with_options
 from ._projector import _PROJECTIONS, _VOLUME, Projector, _like
 
 #: Called with (x, k, residual) after iteration k; a true result ends the iteration there.
 Callback = Callable[[Any, int, float], Any]
 
 
+def _check_projector(A: Any, method: str) -> None:
+    if not isinstance(A, Projector):
+        raise TypeError(f"{method} works on a tomos.Projector, not on a {type(A).__name__}")
+
+
 def _volume(A: Projector, b: Any, x0: Any, out: Any) -> Any:
     """Where the result goes, with the start image in it."""
     if out is None:
         out = empty(b, _like(b.ndim, A.domain, _VOLUME))
-    assign(out, 0 if x0 is None else x0, A.domain, _VOLUME, "x0")
+    if x0 is None:
+        out[...] = 0
+    elif np.ndim(x0) == 0 and not hasattr(x0, "shape"):
+        raise TypeError(f"x0={x0!r}: the third argument is the image to start from; options go by their "
+                        "names, iterations=50")
+    else:
+        assign(out, x0, A.domain, _VOLUME, "x0")
     return out
 
 
 def _algebraic(A: Projector, method: str, b: Array, x0: Any, out: Any, callback: Optional[Callback],
                progress: bool, options: dict) -> Any:
-    if not isinstance(A, Projector):
-        raise TypeError(f"{method} works on a tomos.Projector, not on a {type(A).__name__}")
+    _check_projector(A, method)
     b = b if hasattr(b, "shape") else np.asarray(b)
     source = read_view(b, A.range, _PROJECTIONS, "the projections")
     out = _volume(A, b, x0, out)
     target = write_view(out, A.domain, _VOLUME, "out")
-    history = options.pop("history", None) or History()
+    history = options.pop("history", None)
+    history = History() if history is None else history
+    if not isinstance(history, History):
+        raise TypeError(f"history is a tomos.History, not a {type(history).__name__}")
     for name, shape, axis in (("ray_weights", A.range, _PROJECTIONS), ("mask", A.domain, _VOLUME),
                               ("truth", A.domain, _VOLUME)):
         if options.get(name) is not None:
             options[name] = read_view(options[name], shape, axis, name)
     iterations = options.get("iterations") or GROUPS["algebraic"].rows["iterations"].default
-    struct: HistoryStruct = history._prepare(int(iterations) if iterations > 0 else 0)
+    room = iterations if hasattr(iterations, "__index__") and iterations > 0 else 0  # else it is refused
+    struct: HistoryStruct = history._prepare(room)
     struct.iterate = ctypes.pointer(target.struct) if callback else None
     settings = GROUPS["algebraic"].fill(history=history, **options)
     told = (lambda k, residual: callback(out, k, residual)) if callback else None
@@ -93,6 +108,7 @@ _ANALYTIC = {
 
 def _linear(function, A: Projector, x: Any, out: Any, forth: bool, progress: bool, options: dict) -> Any:
     """Projections into a volume, or, with `forth`, a volume into projections."""
+    _check_projector(A, "filtered back projection")
     ends = [(A.range, _PROJECTIONS, "the projections"), (A.domain, _VOLUME, "the volume")]
     (shape, axis, what), (result, result_axis, _) = reversed(ends) if forth else ends
     x = x if hasattr(x, "shape") else np.asarray(x)
@@ -184,10 +200,16 @@ def recon(tomo: Array, theta: Optional[Sequence[float]] = None, center: Union[No
     options = {_NAMES.get(name, name): value for name, value in options.items()}
     if "filter" in options:
         options["filter"] = _FILTERS.get(options["filter"], options["filter"])
+    known = inspect.signature(METHODS.get(method, fbp)).parameters
+    for name in options:
+        if name not in known:
+            raise unknown_option(f"tomos.recon with {method}", name, [*_RECON, *known])
     if geometry is None and theta is None:
         raise TypeError("recon needs theta, one angle per view, or a geometry")
     if geometry is not None and not (theta is None and center is None):
         raise TypeError("theta and center are part of the geometry; give one or the other")
+    if geometry is not None and not isinstance(geometry, Geometry):
+        raise TypeError(f"geometry is a tomos.Geometry, not a {type(geometry).__name__}")
     tomo = views_first(tomo, sinogram_order)
     if geometry is None:
         geometry = _scan_of(tomo, theta, center, degrees, pixel, backend)
@@ -201,6 +223,9 @@ def recon(tomo: Array, theta: Optional[Sequence[float]] = None, center: Union[No
             raise TypeError(f"{method} takes neither callback nor init_recon: it does not iterate")
         return (fbp if method == "fbp" else fdk)(A, tomo, out=out, progress=progress, **options)
     return METHODS[method](A, tomo, init_recon, out=out, callback=callback, progress=progress, **options)
+
+
+_RECON = [p.name for p in inspect.signature(recon).parameters.values() if p.kind is not p.VAR_KEYWORD]
 
 
 def _scan_of(tomo: Any, theta: Any, center: Any, degrees: bool, pixel: float, backend: str) -> Geometry:

@@ -207,6 +207,8 @@ def unknown_option(function: str, name: str, known: Iterable[str]) -> TypeError:
 def with_options(function: Callable, rows: dict[str, Row], doc: str, name: str | None = None) -> Callable:
     """Gives a function with **options the signature and the description of these rows."""
     name = name or function.__name__
+    if not name[0].isupper():
+        function.__qualname__ = f"tomos.{name}"  # as Python's own refusals call it
     signature = inspect.signature(function, eval_str=True)
     own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     positional = [p for p in own if p.kind is not p.KEYWORD_ONLY]

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 import weakref
 from typing import Any, Optional
 
@@ -45,7 +46,7 @@ def threads(count: Optional[int] = None) -> int:
     2
     """
     if count is not None:
-        check(lib.set_threads(count))
+        check(lib.set_threads(operator.index(count)))
     return lib.threads()
 
 
@@ -60,6 +61,11 @@ class _Operator:
         return self(x)  # type: ignore[operator]
 
     dot = matvec = __matmul__
+
+    def __mul__(self, x: Any) -> Any:
+        raise TypeError("an operator is applied with @: A @ x, A.T @ y")
+
+    __rmul__ = __rmatmul__ = __mul__
 
 
 class Projector(_Operator):

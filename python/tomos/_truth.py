@@ -10,7 +10,7 @@ import numpy as np
 
 from ._arrays import Array, any_shape, to_float32, to_host
 from ._call import call
-from ._geometry import Geometry, Grid
+from ._geometry import Geometry, Grid, grid_shape
 from ._library import DifferenceStruct, EllipsoidStruct, check, choices, lib, new
 from ._options import GROUPS, describe_class, with_options
 
@@ -81,9 +81,10 @@ describe_class(Phantom, GROUPS["phantom"].rows)
 
 def _phantom(name: str, grid: Union[Grid, int, Sequence[int]], **options: Any) -> np.ndarray:
     if not isinstance(grid, Grid):
-        sizes = (1, grid, grid) if np.ndim(grid) == 0 else tuple(grid)  # type: ignore[arg-type]
-        return Phantom(name, **options).volume(Grid(sizes, 2 / max(sizes))).reshape(
-            sizes[1:] if np.ndim(grid) == 0 else sizes)
+        sizes = grid_shape(grid)
+        flat = np.ndim(grid) == 0 or len(grid) == 2  # type: ignore[arg-type]
+        return Phantom(name, **options).volume(Grid(sizes, 2 / max(1, *sizes))).reshape(
+            sizes[1:] if flat else sizes)
     if options.get("radius") is None:
         extent = [n * abs(s) for n, s in zip(grid.shape[::-1], grid.step) if n > 1]
         options["radius"] = max(extent, default=2.0) / 2

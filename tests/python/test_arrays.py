@@ -72,7 +72,7 @@ def test_out(volume_operator, rng):
     (lambda A: A @ np.zeros((6, 8, 4)), ValueError, r"volume has shape \(6, 8, 4\); expected \(6, 8, 5\)"),
     (lambda A: A @ np.zeros((8, 5)), ValueError, r"shape \(8, 5\)"),
     (lambda A: A @ np.zeros(7), ValueError, r"or \(240,\)"),
-    (lambda A: A.T @ np.zeros((10, 9, 7)), ValueError, r"projections has shape \(10, 9, 7\)"),
+    (lambda A: A.T @ np.zeros((10, 9, 7)), ValueError, r"projections have shape \(10, 9, 7\)"),
     (lambda A: A @ np.zeros(A.domain, complex), TypeError, "elements of type complex128"),
     (lambda A: A @ np.full(A.domain, "a"), TypeError, "must be real numbers"),
     (lambda A: A(np.zeros(A.domain), out=np.zeros(A.range)), TypeError, "must be float32 and writable"),
