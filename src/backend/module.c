@@ -26,7 +26,7 @@ static const ModuleHost host = {.version = TOMOS_VERSION,
 	.alloc = mem_alloc,
 	.zeroed = mem_zeroed,
 	.release = mem_free,
-	.parallel_for = parallel_for_in_turn};
+	.parallel_for = parallel_for};
 
 /* The library's own folder, where its modules are. */
 static tomos_status module_path(char **path, const char *name)

@@ -11,7 +11,6 @@ typedef struct {
 	tomos_status (*alloc)(void *pointer_out, int64_t count, size_t size, const char *what);
 	tomos_status (*zeroed)(void *pointer_out, int64_t count, size_t size, const char *what);
 	void (*release)(void *pointer);
-	/* Modules copy with it, one lane after the other. */
 	void (*parallel_for)(int64_t count, void (*task)(void *user, int64_t index), void *user);
 } ModuleHost;
 

@@ -52,9 +52,6 @@ tomos_status shape_count(const int64_t shape[3], int64_t *count);
 
 /* Runs task(user, 0 .. count-1), each once, on all threads; dynamic order, returns when all ended. */
 void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *user);
-/* The same, but where another thread's loop is running it waits for its turn instead of going on alone:
- * for loops that are short, as copies are. */
-void parallel_for_in_turn(int64_t count, void (*task)(void *user, int64_t index), void *user);
 
 /* Between these two, loops of this thread are cut short when the caller's flag (tomos_cancel_on) goes
  * up; the second then has the status for it, unless there is a failure already. They may be nested. */

@@ -30,7 +30,6 @@ static _Atomic int threads_wanted; /* 0: not yet asked for */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local const volatile int *cancel_flag;
 static _Thread_local int cancel_depth; /* of cancel_begin */
-static _Thread_local int loops_inside; /* that this thread is in */
 
 static int default_threads(void)
 {
@@ -48,11 +47,9 @@ bool cancel_raised(const volatile int *flag)
 
 static void run_loop(Loop *loop)
 {
-	loops_inside++;
 	for (int64_t i; (i = atomic_fetch_add(&loop->next, 1)) < loop->count;)
 		if (!cancel_raised(loop->cancel))
 			loop->task(loop->user, i);
-	loops_inside--;
 }
 
 static void *worker(void *argument)
@@ -115,52 +112,31 @@ static void adjust_workers(int wanted)
 	}
 }
 
-/* With `pool_owner` held: the loop on all threads. */
-static void share_loop(Loop *loop, int threads)
+void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
 {
+	Loop loop = {.task = task, .user = user, .count = count};
+	loop.cancel = cancel_watched();
+	int threads = tomos_threads();
+	/* A loop inside a loop, or beside one of another thread, runs in its caller alone. */
+	if (count < 2 || threads < 2 || pthread_mutex_trylock(&pool_owner) != 0) {
+		run_loop(&loop);
+		return;
+	}
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&lock);
 	adjust_workers(threads - 1);
-	current = loop;
+	current = &loop;
 	busy_workers = workers;
 	round_number++;
 	pthread_cond_broadcast(&work_there);
 	pthread_mutex_unlock(&lock);
-	run_loop(loop);
+	run_loop(&loop);
 	pthread_mutex_lock(&lock);
 	while (busy_workers > 0)
 		pthread_cond_wait(&work_done, &lock);
 	current = NULL;
 	pthread_mutex_unlock(&lock);
-}
-
-/* A loop inside a loop runs in its caller alone. */
-static void run_for(int64_t count, void (*task)(void *, int64_t), void *user, bool in_turn)
-{
-	Loop loop = {.task = task, .user = user, .count = count};
-	loop.cancel = cancel_watched();
-	int threads = tomos_threads();
-	bool alone = count < 2 || threads < 2 || loops_inside > 0;
-	if (!alone && in_turn)
-		pthread_mutex_lock(&pool_owner);
-	else if (!alone)
-		alone = pthread_mutex_trylock(&pool_owner) != 0;
-	if (alone) {
-		run_loop(&loop);
-		return;
-	}
-	share_loop(&loop, threads);
 	pthread_mutex_unlock(&pool_owner);
-}
-
-void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
-{
-	run_for(count, task, user, false);
-}
-
-void parallel_for_in_turn(int64_t count, void (*task)(void *, int64_t), void *user)
-{
-	run_for(count, task, user, true);
 }
 
 void tomos_cancel_on(const volatile int *flag)

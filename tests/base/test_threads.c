@@ -63,13 +63,6 @@ static void visit_all(void *user, int64_t index)
 	parallel_for(LENGTH, visit, user);
 }
 
-/* A turn inside a loop would never come: it goes on alone. */
-static void visit_in_turn(void *user, int64_t index)
-{
-	(void)index;
-	parallel_for_in_turn(LENGTH, visit, user);
-}
-
 static void test_nested(void **state)
 {
 	(void)state;
@@ -77,14 +70,12 @@ static void test_nested(void **state)
 	assert_ok(tomos_set_threads(7));
 	parallel_for(20, visit_all, &v);
 	assert_int_equal(wrong_visits(&v, LENGTH, 20), 0);
-	parallel_for_in_turn(20, visit_in_turn, &v);
-	assert_int_equal(wrong_visits(&v, LENGTH, 40), 0);
 }
 
 static void *visit_often(void *user)
 {
 	for (int i = 0; i < 50; i++)
-		(i % 2 ? parallel_for_in_turn : parallel_for)(LENGTH, visit, user);
+		parallel_for(LENGTH, visit, user);
 	return NULL;
 }
 
