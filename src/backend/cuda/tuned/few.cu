@@ -247,7 +247,7 @@ static tomos_status few_run(tomos_backend *backend, const Projecting *what, cons
 	int taps = hat_taps(l.reach) - 2;
 	/* Columns of a warp, what they drift in a segment, and the taps. */
 	s.lines = what->direction == FORWARD && !s.lanes_in_slices &&
-		  (double)WIDE * widest_gap(what, \& l) < (double)(LINES - SEGMENT - 8);
+		  (double)WIDE * widest_gap(what, &l) < (double)(LINES - SEGMENT - 8);
 	if (s.lines)
 		along[taps]<<<dim3(cuda_blocks(s.columns, WIDE, 1 << 30),
 				      cuda_blocks(s.slices, WARPS, 65535), (unsigned)s.count),
