@@ -297,6 +297,8 @@ static void say_report(const tomos_run_report *r)
 		    "%lld stripes, %lld bad views\n",
 			(long long)p->mended, (long long)p->raised, (long long)p->zingers,
 			(long long)p->stripes, (long long)p->views);
+	if (r->cut)
+		say("cut off   %lld values beyond the window\n", (long long)r->cut);
 	if (r->compute_seconds > 0)
 		say("done      %lld slices in %.2f s: read %.3g MB in %.2f s, computed in %.2f s "
 		    "(%.3g GU/s), wrote %.3g MB in %.2f s\n",

@@ -509,6 +509,7 @@ typedef struct tomos_run_report {
 	int64_t slabs, slices, resumed; /* resumed: slices that an earlier run had done */
 	double read_bytes, written_bytes, updates; /* updates: voxels times views */
 	double read_seconds, compute_seconds, write_seconds, seconds;
+	int64_t cut; /* values beyond the window of 8 or 16 bits */
 } tomos_run_report;
 
 /* A scan, what is done with it, and where the result goes. NULL stands for defaults. */

@@ -9,8 +9,8 @@ static void swap(float *a, float *b)
 	*b = c;
 }
 
-/* Hoare's selection: afterwards nothing before values[k] is larger, nothing after it smaller. */
-static void select_kth(float *values, int64_t count, int64_t k)
+/* Hoare's selection. */
+void select_kth(float *values, int64_t count, int64_t k)
 {
 	int64_t low = 0, high = count - 1;
 	while (low < high) {

@@ -40,6 +40,8 @@ static inline int64_t index_mirrored(int64_t i, int64_t count)
 /* ---- medians ---------------------------------------------------------------------------------- */
 
 /* The middle value, or the mean of the two; puts the values into another order. */
+/* Afterwards nothing before values[k] is larger, nothing after it smaller. */
+void select_kth(float *values, int64_t count, int64_t k);
 float median_of(float *values, int64_t count);
 /* out[i] = median of the `size` (odd) values around in[i]; beyond the ends the row is mirrored.
  * `window` has room for `size` floats. */

@@ -15,7 +15,10 @@
 #include <unistd.h>
 #include "run/run.h"
 
-enum { SLABS = 8, THICK = 16, FIXED_BYTES = 96 << 20 };
+enum { SLABS = 8, THICK = 16, FIXED_BYTES = 96 << 20, WINDOW_SLICES = 5 };
+
+#define WINDOW_TAIL 1e-4   /* of a slice that may lie below its window, and above */
+#define WINDOW_MARGIN 0.05 /* for the slices that were not looked at */
 
 typedef struct {
 	int64_t first, count;   /* slices of the whole grid */
@@ -29,7 +32,7 @@ typedef struct {
 	tomos_run_options options;
 	tomos_prepared *prepared;
 	tomos_backend *backend;
-	const char *method;
+	const char *method, *stage; /* what progress is reported of */
 	char *output;
 	tomos_grid grid; /* of all slices, before --rows */
 	int64_t first_slice, slices;
@@ -41,6 +44,8 @@ typedef struct {
 	double memory, planned;
 	Journal journal;
 	tomos_file_options file_options;
+	double window[2]; /* in the file's options, where none was given */
+	Preview preview;
 	File *file;
 	tomos_run_report own, *report; /* the caller's, or its own */
 	bool lasting;                  /* the journal is this run's, and a later one can go on */
@@ -138,6 +143,14 @@ static void needed_rows(const Run *r, Slab *slab)
 	}
 }
 
+/* What does not depend on the slabs. */
+static double fixed_bytes(const Run *r)
+{
+	double nx = (double)r->grid.n[0], ny = (double)r->grid.n[1], nz = (double)r->slices;
+	double planes = r->options.preview ? nx * ny + nx * nz + ny * nz : 0;
+	return FIXED_BYTES + 2 * sizeof(float) * planes;
+}
+
 /* What a slab of that many slices takes, all buffers and the work of the method included. */
 static double slab_bytes(const Run *r, int64_t count)
 {
@@ -157,12 +170,12 @@ static double slab_bytes(const Run *r, int64_t count)
 /* As thick as memory allows, but several, so that the stages have something to do beside each other. */
 static tomos_status choose_thickness(Run *r, int64_t *thick)
 {
-	double left = r->memory - FIXED_BYTES;
+	double left = r->memory - fixed_bytes(r);
 	int64_t low = 1, high = r->slices;
 	if (slab_bytes(r, 1) > left)
 		return fail(TOMOS_NO_MEMORY,
 			"%.3g MB of memory are too few: one slice alone needs %.3g MB%s",
-			r->memory * 1e-6, (slab_bytes(r, 1) + FIXED_BYTES) * 1e-6,
+			r->memory * 1e-6, (slab_bytes(r, 1) + fixed_bytes(r)) * 1e-6,
 			r->prepared->reach.all_rows
 				? ", as phase retrieval looks at all rows at once"
 				: "");
@@ -188,7 +201,7 @@ static tomos_status plan_slabs(Run *r)
 	if (r->stacked && r->thickest < r->slices) /* of whole pairs, as far as memory allows */
 		r->thickest = min64((r->thickest + 1) / 2 * 2, max64(2, thick / 2 * 2));
 	r->slab_count = (r->slices + r->thickest - 1) / r->thickest;
-	r->planned = slab_bytes(r, r->thickest) + FIXED_BYTES;
+	r->planned = slab_bytes(r, r->thickest) + fixed_bytes(r);
 	TRY(mem_zeroed(&r->slabs, r->slab_count, sizeof *r->slabs, "the slabs"));
 	for (int64_t i = 0; i < r->slab_count; i++) {
 		Slab *slab = &r->slabs[i];
@@ -208,6 +221,7 @@ static tomos_status choose_method(Run *r)
 	bool given = r->job->method && r->job->method[0];
 	int index;
 	r->method = given ? r->job->method : g->views[0].src[3] != 0 && g->rows > 1 ? "fdk" : "fbp";
+	r->stage = r->method;
 	return choice_find("method of a run", "fbp|fdk", r->method, &index);
 }
 
@@ -293,6 +307,7 @@ static uint64_t hash_run(const Run *r)
 	sum = hash(sum, r->method, strlen(r->method));
 	sum = hash(sum, recipe, strlen(recipe));
 	sum = hash(sum, sizes, sizeof sizes);
+	sum = hash(sum, r->window, sizeof r->window);
 	sum = hash(sum, &r->grid, sizeof r->grid);
 	return hash(sum, g->views, (size_t)g->count * sizeof *g->views);
 }
@@ -437,6 +452,7 @@ typedef struct {
 	float *volumes[2];
 	const Slab *written[2];             /* the slab in each volume */
 	double read_seconds, write_seconds; /* of their threads */
+	int64_t cut;                        /* of the writing one */
 	float *rows;                        /* prepared */
 	tomos_status read_status, write_status;
 	char read_message[512], write_message[512];
@@ -478,12 +494,24 @@ static void *read_stage(void *user)
 	return NULL;
 }
 
+/* Values that integers cannot hold. */
+static int64_t count_cut(const Run *r, const float *values, int64_t count)
+{
+	const double *window = r->file_options.window;
+	int64_t cut = 0;
+	for (int64_t i = 0; window && i < count; i++)
+		cut += (double)values[i] < window[0] || (double)values[i] > window[1];
+	return cut;
+}
+
 static tomos_status write_slab(Stages *s, const Slab *slab, const float *volume)
 {
 	Run *r = s->run;
 	double start = now();
 	int64_t first = slab->first - r->first_slice;
 	TRY(tomos_file_write(r->file, first, slab->count, volume));
+	preview_take(&r->preview, first, slab->count, volume);
+	s->cut += count_cut(r, volume, slab->count * r->grid.n[0] * r->grid.n[1]);
 	if (r->lasting) {
 		TRY(io_sync(r->file));
 		TRY(journal_add(&r->journal, first, slab->count, r->file->checksums + first));
@@ -521,7 +549,7 @@ static int report_slab(void *user, const char *stage, int64_t done, int64_t tota
 	bool computing = strcmp(stage, r->method) == 0;
 	int64_t part = computing && total > 0 ? p->count * views * done / total : 0;
 	return r->progress->report(
-		r->progress->user, r->method, r->done * views + part, r->slices * views, value);
+		r->progress->user, r->stage, r->done * views + part, r->slices * views, value);
 }
 
 /* The part of the scan that a slab is computed from, and the part of the grid. */
@@ -569,7 +597,8 @@ static void count_slab(Run *r, const Slab *slab, const RawSlab *raw, const tomos
 {
 	double voxels = (double)slab->count * (double)grid->n[0] * (double)grid->n[1];
 	r->report->read_bytes += (double)raw->rows.rows * (double)raw_row_bytes(r->prepared);
-	r->report->written_bytes += voxels * r->file->element.bytes;
+	if (r->file)
+		r->report->written_bytes += voxels * r->file->element.bytes;
 	r->report->updates += voxels * (double)r->prepared->geometry->count;
 	r->report->slices += slab->count;
 	r->report->slabs++;
@@ -660,6 +689,7 @@ static tomos_status stages_run(Stages *s)
 	pthread_join(threads[1], NULL);
 	s->run->report->read_seconds = s->read_seconds;
 	s->run->report->write_seconds = s->write_seconds;
+	s->run->report->cut = s->cut;
 	if (status != TOMOS_OK)
 		return fail(status, "%s", message);
 	if (s->read_status != TOMOS_OK)
@@ -669,7 +699,7 @@ static tomos_status stages_run(Stages *s)
 	return TOMOS_OK;
 }
 
-static tomos_status run_stages(Run *r)
+static tomos_status with_stages(Run *r, tomos_status (*work)(Stages *s))
 {
 	Stages *s;
 	TRY(mem_zeroed(&s, 1, sizeof *s, "the stages of a run"));
@@ -678,7 +708,7 @@ static tomos_status run_stages(Run *r)
 	gate_make(&s->out);
 	tomos_status status = stages_make(s);
 	if (status == TOMOS_OK)
-		status = stages_run(s);
+		status = work(s);
 	for (int i = 0; i < 2; i++) {
 		raw_free(&s->raw[i]);
 		mem_free(s->volumes[i]);
@@ -690,19 +720,119 @@ static tomos_status run_stages(Run *r)
 	return status;
 }
 
+/* ---- slices ahead of the others ----------------------------------------------------------- */
+
+static tomos_status probe_slab(Stages *s)
+{
+	Run *r = s->run;
+	const Slab *slab = &r->slabs[0];
+	TRY(read_slab(s, slab, &s->raw[0]));
+	TRY(compute_slab(s, slab, &s->raw[0], s->volumes[0]));
+	r->report->read_seconds = s->read_seconds;
+	int64_t size = r->grid.n[1] * r->grid.n[0];
+	if (r->file_options.window_count == 0)
+		window_of(s->volumes[0] + slab->before * size, slab->count * size, WINDOW_TAIL,
+			r->window);
+	return TOMOS_OK;
+}
+
+/* Reads and computes some slices for their window and times; what they are depends on no plan. */
+static tomos_status probe(const Run *whole, const char *stage, int64_t first, int64_t count,
+	double window[2], tomos_run_report *report)
+{
+	Run r = *whole;
+	Slab slab = {.first = first, .count = count};
+	*report = (tomos_run_report){.slabs = 0};
+	needed_rows(&r, &slab);
+	r.report = report;
+	r.stage = stage;
+	r.slices = count;
+	r.slabs = &slab;
+	r.slab_count = 1;
+	r.most_slices = slab.padded;
+	r.most_rows = prepared_needs(r.prepared, slab.row, slab.rows).rows;
+	TRY(with_stages(&r, probe_slab));
+	memcpy(window, r.window, sizeof r.window);
+	return TOMOS_OK;
+}
+
+/* Integers without a window: from slices at the same places whatever the slabs, a bit wider. */
+static tomos_status choose_window(Run *r)
+{
+	int64_t count = min64(WINDOW_SLICES, r->slices);
+	double window[2] = {HUGE_VAL, -HUGE_VAL};
+	for (int64_t i = 0; i < count; i++) {
+		int64_t slice = r->first_slice + (2 * i + 1) * r->slices / (2 * count);
+		tomos_run_report report;
+		double one[2];
+		TRY(probe(r, "window", slice, 1, one, &report));
+		window[0] = fmin(window[0], one[0]);
+		window[1] = fmax(window[1], one[1]);
+	}
+	double margin = WINDOW_MARGIN * (window[1] - window[0]);
+	r->window[0] = window[0] - margin;
+	r->window[1] = window[1] + margin;
+	r->file_options.window = r->window;
+	r->file_options.window_count = 2;
+	return job_say(r->job, "window    %g to %g, from %lld slices", r->window[0], r->window[1],
+		(long long)count);
+}
+
+/* How long the run would take: the slower one of two stages, and the other one once. */
+static tomos_status say_time(const Run *r)
+{
+	bool again = r->prepared->reach.all_rows; /* in every slab, whatever its height */
+	int64_t count = again ? r->thickest : min64(r->thickest, THICK);
+	double slabs = again ? (double)r->slab_count : (double)r->slices / (double)count;
+	double window[2];
+	tomos_run_report t;
+	if (!r->job->say)
+		return TOMOS_OK;
+	TRY(probe(r, "estimate", r->first_slice + (r->slices - count) / 2, count, window, &t));
+	double slow = fmax(t.read_seconds, t.compute_seconds);
+	double all = slabs * slow + fmin(t.read_seconds, t.compute_seconds);
+	double unit = all < 120 ? 1 : all < 7200 ? 60 : 3600;
+	return job_say(r->job,
+		"time      about %.2g %s: %lld slices took %.2g s to read and %.2g s to compute; "
+		"writing is taken to be no slower",
+		all / unit,
+		all < 120    ? "s"
+		: all < 7200 ? "minutes"
+			     : "hours",
+		(long long)count, t.read_seconds, t.compute_seconds);
+}
+
 /* ---- the whole ---------------------------------------------------------------------------- */
+
+static tomos_status open_preview(Run *r)
+{
+	if (!r->options.preview)
+		return TOMOS_OK;
+	r->preview.output = r->output;
+	r->preview.overwrite = r->file_options.overwrite != 0;
+	memcpy(r->preview.shape, r->report->shape, sizeof r->preview.shape);
+	return preview_open(&r->preview);
+}
 
 /* What was done is left for a later run, unless it is nothing. */
 static tomos_status execute(Run *r)
 {
-	tomos_status status = open_output(r);
+	bool floats = strcmp(r->file_options.type, "float32") == 0;
+	tomos_status status = open_preview(r);
+	if (status == TOMOS_OK && !floats && r->file_options.window_count == 0)
+		status = choose_window(r);
 	if (status == TOMOS_OK)
-		status = run_stages(r);
+		status = open_output(r);
+	if (status == TOMOS_OK)
+		status = with_stages(r, stages_run);
 	if (status == TOMOS_OK)
 		status = tomos_file_commit(r->file);
 	bool begun = r->file && memchr(r->file->written, 1, (size_t)r->slices);
 	tomos_file_close(r->file);
 	journal_close(&r->journal, r->lasting && (status == TOMOS_OK || !begun));
+	if (status == TOMOS_OK && r->preview.taken)
+		status = preview_write(&r->preview);
+	preview_free(&r->preview);
 	return status;
 }
 
@@ -718,8 +848,7 @@ tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 	*r.report = (tomos_run_report){.slabs = 0};
 	TRY_OR_DONE(prepare_run(&r));
 	TRY_OR_DONE(say_plan(&r));
-	if (!r.options.dry_run)
-		TRY_OR_DONE(execute(&r));
+	TRY_OR_DONE(r.options.dry_run ? say_time(&r) : execute(&r));
 done:
 	r.report->seconds = now() - start;
 	mem_free(r.slabs);

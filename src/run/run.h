@@ -45,6 +45,26 @@ tomos_status range_parse(
 	const char *name, const char *text, int64_t count, int64_t *first, int64_t *end);
 tomos_status job_say(const tomos_job *job, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* ---- what a volume looks like --------------------------------------------------------------- */
+
+/* Values that a fraction `tail` of the data is below, and above; puts the data into another order. */
+void window_of(float *data, int64_t count, double tail, double window[2]);
+
+/* Pictures of the middle planes across z, y and x, beside the output. */
+typedef struct {
+	const char *output;
+	bool overwrite;
+	int64_t shape[3];
+	float *planes[3];
+	unsigned char *taken; /* slices drawn; NULL: no pictures are wanted */
+} Preview;
+
+tomos_status preview_open(
+	Preview *preview); /* refuses pictures that exist and may not be replaced */
+void preview_take(Preview *preview, int64_t first, int64_t count, const float *slices);
+tomos_status preview_write(Preview *preview);
+void preview_free(Preview *preview);
+
 /* ---- the journal ---------------------------------------------------------------------------- */
 
 /* What is done of an output under construction, in a text file beside it that is locked. */

@@ -4,6 +4,8 @@
 #include "io/io_help.h"
 #include "scan_files.h"
 #include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <fcntl.h>
@@ -133,6 +135,17 @@ static void assert_same_file(const char *a, const char *b)
 	free(y);
 }
 
+typedef struct {
+	int left;
+} Patience;
+
+static int lose_patience(void *user, const char *stage, int64_t done, int64_t total, double value)
+{
+	Patience *p = user;
+	(void)stage, (void)done, (void)total, (void)value;
+	return --p->left < 0;
+}
+
 /* ---- values ------------------------------------------------------------------------------- */
 
 /* The mean inside the ball is its attenuation, in 1/mm, within half a percent, in every slice. */
@@ -228,11 +241,17 @@ static void with_columns(Work *w)
 	w->run.columns = "5:45";
 }
 
+/* Eight bits whose window nobody gave. */
+static void with_bytes(Work *w)
+{
+	w->file.type = "uint8";
+}
+
 /* One slab, and one for each slice, with steps that look beyond a row. */
 static void slabs_do_not_show(void **state)
 {
 	(void)state;
-	void (*const changes[])(Work * w) = {NULL, with_reach, with_bins, with_columns};
+	void (*const changes[])(Work * w) = {NULL, with_reach, with_bins, with_columns, with_bytes};
 	for (int i = 0; i < COUNT(changes); i++) {
 		run_with("whole.npy", false, changes[i]);
 		run_with("slabs.npy", true, changes[i]);
@@ -264,8 +283,110 @@ static void parts(void **state)
 	w.run.dry_run = 1;
 	assert_ok(tomos_run(&w.job, NULL));
 	assert_non_null(strstr(w.said, "scan_rec/"));
+	assert_non_null(strstr(w.said, "time      about "));
+	assert_non_null(strstr(w.said, " s: 7 slices took "));
 	assert_int_equal(w.report.slabs, 0);
 	assert_int_equal(access(at("scan_rec"), F_OK), -1);
+}
+
+/* The window comes from slices all over the volume, and is said; values come back within half a step. */
+static void integers(void **state)
+{
+	(void)state;
+	Work w;
+	double low = 0, high = 0;
+	int64_t shape[3] = {0};
+	float *exact = NULL, *stored = NULL;
+	work_init(&w, "bytes.h5");
+	w.file.type = "uint8";
+	assert_ok(tomos_run(&w.job, NULL));
+	const char *line = strstr(w.said, "window ");
+	assert_non_null(line);
+	assert_int_equal(sscanf(line, "window %lf to %lf, from 5 slices", &low, &high), 2);
+	assert_true(low < 0 && low > -0.5 && high > 0.8 && high < 1.3);
+	assert_ok(read_all(at("ball.h5"), shape, &exact));
+	assert_ok(read_all(at("bytes.h5"), shape, &stored));
+	int64_t cut = 0;
+	for (int64_t i = 0; exact && stored && i < shape[0] * shape[1] * shape[2]; i++) {
+		bool inside = (double)exact[i] >= low && (double)exact[i] <= high;
+		cut += !inside;
+		if (inside)
+			assert_true(fabs((double)exact[i] - (double)stored[i]) <
+				    0.51 * (high - low) / 255);
+	}
+	assert_true(labs((long)(cut - w.report.cut)) <= 2); /* the line has six digits */
+	free(exact);
+	free(stored);
+}
+
+/* Three pictures beside the output, the same for any slabs and after an interruption. */
+static void previews(void **state)
+{
+	(void)state;
+	static const char *const ends[] = {"xy", "xz", "yz"};
+	Work w;
+	char whole[64], slabs[64];
+	for (int i = 0; i < 2; i++) {
+		work_init(&w, i ? "thin.npy" : "look.npy");
+		w.run.preview = 1;
+		if (i)
+			least_memory(&w);
+		Patience patience = {1000000};
+		const tomos_progress progress = {lose_patience, &patience};
+		w.file.overwrite = i;
+		if (i) {
+			assert_ok(tomos_run(&w.job, &progress));
+			patience.left = 1000000 - patience.left - 1;
+			assert_int_equal(tomos_run(&w.job, &progress), TOMOS_CANCELLED);
+		}
+		w.run.resume = i;
+		assert_ok(tomos_run(&w.job, NULL));
+		assert_true(!i || w.report.resumed > 0);
+	}
+	for (int i = 0; i < 3; i++) {
+		snprintf(whole, sizeof whole, "look_%s.png", ends[i]);
+		snprintf(slabs, sizeof slabs, "thin_%s.png", ends[i]);
+		char first[160];
+		snprintf(first, sizeof first, "%s", at(whole));
+		assert_same_file(first, at(slabs));
+	}
+	unlink(w.output);
+	w.run.resume = w.file.overwrite = 0;
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_BAD_VALUE);
+	assert_says("thin_xy.png' exists and overwrite was not asked for");
+	assert_int_equal(access(w.output, F_OK), -1);
+	assert_int_equal(mem_live(), 0);
+}
+
+/* A disk that fills up, as a limit to the size of files: refused with the file's name, nothing under the
+ * final name, and with more room the run goes on to the same bytes. */
+static void full_disk(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"full.h5", "full.npy", "full.tif"};
+	struct rlimit before, little = {0};
+	getrlimit(RLIMIT_FSIZE, &before);
+	signal(SIGXFSZ, SIG_IGN);
+	for (int k = 0; k < COUNT(names); k++) {
+		Work w;
+		work_init(&w, names[k]);
+		assert_ok(tomos_run(&w.job, NULL));
+		assert_int_equal(rename(w.output, at("room.bin")), 0);
+		little.rlim_cur = 40000; /* of 64512 bytes */
+		little.rlim_max = before.rlim_max;
+		w.run.memory = few_at_a_time;
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+		tomos_status status = tomos_run(&w.job, NULL);
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+		assert_int_equal(status, TOMOS_IO);
+		assert_says(names[k]);
+		assert_int_equal(access(w.output, F_OK), -1);
+		w.run.resume = 1;
+		assert_ok(tomos_run(&w.job, NULL));
+		assert_same_file(at("room.bin"), w.output);
+	}
+	signal(SIGXFSZ, SIG_DFL);
+	assert_int_equal(mem_live(), 0);
 }
 
 /* A cone beam in slabs, each from the rows that it needs, to rounding. */
@@ -313,17 +434,6 @@ static void cone(void **state)
 }
 
 /* ---- interruptions ------------------------------------------------------------------------ */
-
-typedef struct {
-	int left;
-} Patience;
-
-static int lose_patience(void *user, const char *stage, int64_t done, int64_t total, double value)
-{
-	Patience *p = user;
-	(void)stage, (void)done, (void)total, (void)value;
-	return --p->left < 0;
-}
 
 /* Broken off again and again, a little later each time, until it is done: the same bytes. */
 static void resumes(void **state)
@@ -523,6 +633,9 @@ static void allocation_failures(void **state)
 		work_init(&w, "memory.npy");
 		w.run.memory = few_at_a_time;
 		w.run.rows = "0:3";
+		w.run.preview = 1;
+		w.file.overwrite = 1;
+		w.file.type = "uint8";
 		mem_fail_nth(nth);
 		status = tomos_run(&w.job, NULL);
 		mem_fail_nth(0);
@@ -540,6 +653,9 @@ int main(void)
 		cmocka_unit_test(slabs_do_not_show),
 		cmocka_unit_test(parts),
 		cmocka_unit_test(cone),
+		cmocka_unit_test(integers),
+		cmocka_unit_test(previews),
+		cmocka_unit_test(full_disk),
 		cmocka_unit_test(resumes),
 		cmocka_unit_test(journals),
 		cmocka_unit_test(refusals),

@@ -1,0 +1,155 @@
+/* What a volume looks like: the window of its values, and pictures of its three middle planes. */
+#include <string.h>
+#include <unistd.h>
+#include "prep/prep.h"
+#include "run/run.h"
+
+#define TAIL \
+	0.001 /* of the pixels of previews that may be darker than black, or lighter than white */
+
+void window_of(float *data, int64_t count, double tail, double window[2])
+{
+	int64_t low = (int64_t)(tail * (double)(count - 1)), high = count - 1 - low;
+	select_kth(data, count, low);
+	window[0] = (double)data[low];
+	select_kth(data, count, high);
+	window[1] = (double)data[high];
+	if (!(window[0] < window[1])) /* one value alone: any window that holds it */
+		window[1] = window[0] + fmax(1, fabs(window[0]));
+}
+
+/* ---- previews ----------------------------------------------------------------------------- */
+
+static const char *const plane_names[3] = {"xy", "xz", "yz"};
+
+static int64_t plane_width(const Preview *p, int axis)
+{
+	return axis == 2 ? p->shape[1] : p->shape[2];
+}
+
+static int64_t plane_height(const Preview *p, int axis)
+{
+	return axis == 0 ? p->shape[1] : p->shape[0];
+}
+
+static int64_t plane_pixels(const Preview *p, int axis)
+{
+	return plane_width(p, axis) * plane_height(p, axis);
+}
+
+/* Beside the output: volume_xy.png for volume.h5 and for volume/. */
+static tomos_status plane_path(char **path, const Preview *p, int axis)
+{
+	int end = (int)strlen(p->output);
+	bool folder = end > 1 && p->output[end - 1] == '/';
+	while (end > 1 && p->output[end - 1] == '/')
+		end--;
+	for (int i = end - 1; !folder && i > 0 && p->output[i] != '/'; i--)
+		if (p->output[i] == '.' && p->output[i - 1] != '/') {
+			end = i;
+			break;
+		}
+	return mem_printf(path, "%.*s_%s.png", end, p->output, plane_names[axis]);
+}
+
+static tomos_status refuse_existing(const Preview *p, int axis)
+{
+	char *path;
+	TRY(plane_path(&path, p, axis));
+	tomos_status status = TOMOS_OK;
+	if (!p->overwrite && access(path, F_OK) == 0)
+		status = fail(TOMOS_BAD_VALUE, "'%s' exists and overwrite was not asked for", path);
+	mem_free(path);
+	return status;
+}
+
+tomos_status preview_open(Preview *p)
+{
+	for (int axis = 0; axis < 3; axis++) {
+		TRY(refuse_existing(p, axis));
+		TRY(mem_zeroed(&p->planes[axis], plane_pixels(p, axis), sizeof(float),
+			"a picture of the volume"));
+	}
+	return mem_zeroed(&p->taken, p->shape[0], 1, "the slices drawn");
+}
+
+/* z goes upwards in pictures along it. */
+void preview_take(Preview *p, int64_t first, int64_t count, const float *slices)
+{
+	int64_t ny = p->shape[1], nx = p->shape[2];
+	for (int64_t z = first; p->taken && z < first + count; z++, slices += ny * nx) {
+		int64_t row = p->shape[0] - 1 - z;
+		if (z == p->shape[0] / 2)
+			memcpy(p->planes[0], slices, (size_t)(ny * nx) * sizeof *slices);
+		memcpy(p->planes[1] + row * nx, slices + ny / 2 * nx, (size_t)nx * sizeof *slices);
+		for (int64_t y = 0; y < ny; y++)
+			p->planes[2][row * ny + y] = slices[y * nx + nx / 2];
+		p->taken[z] = 1;
+	}
+}
+
+/* Slices of an earlier run are in the file alone. */
+static tomos_status take_rest(Preview *p)
+{
+	tomos_file *file = NULL;
+	float *slice = NULL;
+	tomos_status status;
+	if (!memchr(p->taken, 0, (size_t)p->shape[0]))
+		return TOMOS_OK;
+	TRY_OR_DONE(mem_alloc(&slice, p->shape[1] * p->shape[2], sizeof *slice, "a slice"));
+	TRY_OR_DONE(tomos_file_open(&file, p->output, NULL));
+	for (int64_t z = 0; z < p->shape[0]; z++)
+		if (!p->taken[z]) {
+			TRY_OR_DONE(tomos_file_read(file, z, 1, slice));
+			preview_take(p, z, 1, slice);
+		}
+done:
+	tomos_file_close(file);
+	mem_free(slice);
+	return status;
+}
+
+/* One window for the three, so that they can be compared. */
+static tomos_status planes_window(const Preview *p, double window[2])
+{
+	float *all;
+	int64_t used = 0;
+	TRY(mem_alloc(&all, plane_pixels(p, 0) + plane_pixels(p, 1) + plane_pixels(p, 2),
+		sizeof *all, "the pixels of previews"));
+	for (int axis = 0; axis < 3; axis++)
+		for (int64_t i = 0; i < plane_pixels(p, axis); i++)
+			if (isfinite(p->planes[axis][i]))
+				all[used++] = p->planes[axis][i];
+	window[0] = 0;
+	window[1] = 1;
+	if (used > 0)
+		window_of(all, used, TAIL, window);
+	mem_free(all);
+	return TOMOS_OK;
+}
+
+tomos_status preview_write(Preview *p)
+{
+	tomos_file_options options = tomos_file_defaults();
+	double window[2];
+	options.overwrite = p->overwrite;
+	TRY(take_rest(p));
+	TRY(planes_window(p, window));
+	for (int axis = 0; axis < 3; axis++) {
+		char *path;
+		TRY(plane_path(&path, p, axis));
+		tomos_status status =
+			tomos_picture_write(path, p->planes[axis], plane_width(p, axis),
+				plane_height(p, axis), window[0], window[1], &options);
+		mem_free(path);
+		TRY(status);
+	}
+	return TOMOS_OK;
+}
+
+void preview_free(Preview *p)
+{
+	for (int axis = 0; axis < 3; axis++)
+		mem_free(p->planes[axis]);
+	mem_free(p->taken);
+}
