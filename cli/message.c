@@ -112,6 +112,7 @@ void say(const char *format, ...)
 	progress_clear();
 	if (!silent)
 		vprintf(format, values);
+	fflush(stdout); /* a log is read while the work goes on */
 	va_end(values);
 }
 

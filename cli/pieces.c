@@ -85,9 +85,9 @@ int pieces_phantom(const tomos_phantom *phantom, const tomos_geometry *scan, int
 	tomos_phantom_list(phantom, &ellipsoids);
 	double rays = (double)projections->shape[1] * (double)projections->shape[2] *
 		      (double)samples * (double)samples;
-	/* A chord costs about ten updates of a voxel. */
+	/* A chord costs about ten updates of a voxel; pieces prepare nothing, so they may be short. */
 	return in_pieces(&j, "projecting", total,
-		piece_size(total, 1, 10 * rays * (double)ellipsoids), forward_piece);
+		piece_size(total, 1, 100 * rays * (double)ellipsoids), forward_piece);
 }
 
 static int volume_piece(const job *j, int64_t first, int64_t count)

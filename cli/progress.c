@@ -51,6 +51,7 @@ static void *listen(void *user)
 	else if (!again)
 		(void)sigtimedwait(signals, NULL, &grace);
 	tomos_file_discard_all();
+	fputs("\ntomos: interrupted; ended in the middle of a step\n", stderr);
 	_exit(INTERRUPTED);
 }
 
