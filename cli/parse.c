@@ -314,7 +314,8 @@ static int check_target(settings *s, const char **target)
 	return settings_keep(s, real);
 }
 
-/* The words as a shell would take them again. */
+/* The words as a shell would take them again, for the result to keep; the same whether a run was broken
+ * off on the way, or before it had begun, or not. */
 static int keep_line(settings *s, const command *c, int count, char **words)
 {
 	size_t length = strlen(c->name) + 8;
@@ -325,6 +326,8 @@ static int keep_line(settings *s, const command *c, int count, char **words)
 		return failed("no memory for the options");
 	char *at = s->line + sprintf(s->line, "tomos %s", c->name);
 	for (int i = 0; i < count; i++) {
+		if (strcmp(words[i], "--resume") == 0)
+			continue;
 		const char *quote = words[i][strcspn(words[i], " *?'\"$;&|<>()")] ? "'" : "";
 		at += sprintf(at, " %s%s%s", quote, words[i], quote);
 	}

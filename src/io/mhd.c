@@ -13,6 +13,7 @@
 enum {
 	LARGEST_HEADER = 1 << 16,
 	HEADER = 1024, /* bytes of the text before data of our own files */
+	COMMENT = 200, /* and of a line of comment in it */
 	DIMENSIONS = 3,
 };
 
@@ -307,12 +308,23 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The comment takes up what is left, so that the data of a .mha always begin at the same byte. */
+/* Comments of that many bytes; ITK reads no lines of 500 and more. */
+static void put_comments(char *text, int bytes)
+{
+	static const char start[] = "Comment = ";
+	int lines = (bytes + COMMENT - 1) / COMMENT;
+	memset(text, '.', (size_t)bytes);
+	for (int i = 0; i < lines; i++) {
+		memcpy(text + bytes * i / lines, start, sizeof start - 1);
+		text[bytes * (i + 1) / lines - 1] = '\n';
+	}
+}
+
+/* Comments take up what is left, so that the data of a .mha always begin at the same byte. */
 static tomos_status write_text(File *file, const Mhd *mhd)
 {
 	const int64_t *n = file->shape;
 	const double *first = mhd->first, *step = mhd->step;
-	static const char start[] = "Comment = ";
 	bool local = mhd->header < 0;
 	char text[HEADER], rest[HEADER], grid[256] = "";
 	if (mhd->has_grid)
@@ -331,9 +343,7 @@ static tomos_status write_text(File *file, const Mhd *mhd)
 	if (length > HEADER - 32)
 		return fail(TOMOS_BAD_VALUE, "'%s': the name is too long for a MetaImage file",
 			file->path);
-	memset(text, '.', sizeof text);
-	memcpy(text, start, sizeof start - 1);
-	text[HEADER - length - 1] = '\n';
+	put_comments(text, HEADER - length);
 	memcpy(text + HEADER - length, rest, (size_t)length);
 	return flat_write(local ? mhd->plain.descriptor : mhd->header, file->path, 0, text, HEADER);
 }
