@@ -21,12 +21,15 @@ tomos_status cuda_use(const tomos_backend *backend)
 
 static tomos_status parse_number(const char *argument, int count, int *number)
 {
-	char extra;
+	enum { LONGEST_NUMBER = 9 };
+	size_t digits = strspn(argument, "0123456789");
 	*number = 0;
-	if (*argument && sscanf(argument, "%d%c", number, &extra) != 1)
+	if (argument[digits] || digits > LONGEST_NUMBER)
 		return fail(TOMOS_BAD_VALUE, "cuda:%s: a card is named by its number, as cuda:0",
 			argument);
-	if (*number < 0 || *number >= count)
+	for (size_t i = 0; i < digits; i++)
+		*number = 10 * *number + (argument[i] - '0');
+	if (*number >= count)
 		return fail(TOMOS_NO_DEVICE,
 			"there is no card %d: the driver has %d, counted from 0", *number, count);
 	return TOMOS_OK;
@@ -84,12 +87,12 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	pthread_mutex_init(&d->lock, NULL);
 	backend->own = d;
 	backend->device = number + 1;
-	tomos_status status = make_parts(d);
-	if (status != TOMOS_OK)
-		cuda_close(backend);
 	snprintf(backend->description, sizeof backend->description,
 		"cuda:%d (%.60s, %d processors, %.0f GiB)", number, about.name, d->processors,
 		(double)about.totalGlobalMem / (1 << 30));
+	tomos_status status = make_parts(d);
+	if (status != TOMOS_OK)
+		cuda_close(backend);
 	return status;
 }
 
@@ -161,9 +164,11 @@ static tomos_status cuda_sync(tomos_backend *b)
 
 static tomos_status make_stages(CudaDevice *d)
 {
-	for (int i = 0; i < STAGES && !d->stage[i]; i++)
-		CUDA_TRY(cudaMallocHost((void **)&d->stage[i], STAGE_FLOATS * sizeof(float)),
-			"taking memory for transfers");
+	for (int i = 0; i < STAGES; i++)
+		if (!d->stage[i]) /* the first may be there from a call that had no second */
+			CUDA_TRY(
+				cudaMallocHost((void **)&d->stage[i], STAGE_FLOATS * sizeof(float)),
+				"taking memory for transfers");
 	return TOMOS_OK;
 }
 
@@ -294,11 +299,16 @@ static BackendCounts cuda_counts(const tomos_backend *backend)
 
 static tomos_status send_slot(tomos_backend *backend, const void *here, size_t bytes, void **there)
 {
+	void *taken;
 	device_of(backend)->counts.allocations++;
-	CUDA_TRY(cudaMalloc(there, bytes), "taking memory for the views");
-	CUDA_TRY(cudaMemcpyAsync(
-			 *there, here, bytes, cudaMemcpyHostToDevice, device_of(backend)->stream),
-		"sending the views");
+	CUDA_TRY(cudaMalloc(&taken, bytes), "taking memory for the views");
+	cudaError_t error = cudaMemcpyAsync(
+		taken, here, bytes, cudaMemcpyHostToDevice, device_of(backend)->stream);
+	if (error != cudaSuccess) {
+		cudaFree(taken);
+		return cuda_failed(error, "sending the views");
+	}
+	*there = taken;
 	return TOMOS_OK;
 }
 

@@ -38,7 +38,7 @@ typedef struct {
 	float *stage[STAGES];           /* pinned, between callers' arrays and the card */
 	cudaEvent_t staged[STAGES];     /* when the card is done with it */
 	CudaScratch scratch[SCRATCHES]; /* see cuda_scratch */
-	pthread_mutex_t lock;           /* of scratch, stages and plans */
+	pthread_mutex_t lock;           /* of scratch, stages, sums and plans */
 	BackendCounts counts;
 } CudaDevice;
 
@@ -171,6 +171,16 @@ static __device__ __forceinline__ float root_nearly(float x)
 	float result;
 	asm("sqrt.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
 	return result;
+}
+
+/* Tuned kernels have one block for each part of a box or a detector; larger ones, which launches cannot
+ * hold, are left to the shared texts. */
+static inline bool cuda_fits_launch(const Projecting *what)
+{
+	const Plan *plan = what->plan;
+	const int64_t most = 65000;
+	return plan->grid.n[0] <= most && plan->grid.n[1] <= most && plan->grid.n[2] <= most &&
+	       plan->model.rows <= most && plan->model.columns <= 8 * most;
 }
 
 static inline unsigned cuda_blocks(int64_t n, int64_t size, int64_t most)

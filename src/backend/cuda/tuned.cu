@@ -13,6 +13,8 @@ static const struct {
 
 static const CudaTuned *find(const Projecting *what, CudaNotes *notes)
 {
+	if (!cuda_fits_launch(what))
+		return NULL;
 	for (int f = 0; f < COUNT(families); f++)
 		for (int i = 0; i < families[f].count; i++) {
 			const CudaTuned *row = &families[f].rows[i];

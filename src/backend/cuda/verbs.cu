@@ -195,11 +195,9 @@ template <typename Sum> static __global__ void sum_total(const double *partial, 
 
 /* The number of blocks is fixed, so that the order of additions depends on n alone. */
 template <typename Sum>
-static tomos_status run_sum(
-	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
+static tomos_status sum_locked(
+	CudaDevice *d, int64_t n, const float *x, const float *y, double *result)
 {
-	CudaDevice *d = device_of(backend);
-	TRY(cuda_use(backend));
 	sum_blocks<Sum><<<SUM_BLOCKS, SUM_THREADS, 0, d->stream>>>(n, x, y, d->partial);
 	sum_total<Sum><<<1, SUM_THREADS, 0, d->stream>>>(d->partial, d->total_there);
 	CUDA_LAUNCHED("a sum");
@@ -207,6 +205,19 @@ static tomos_status run_sum(
 	CUDA_TRY(cudaStreamSynchronize(d->stream), "a sum");
 	*result = *d->total;
 	return TOMOS_OK;
+}
+
+/* There is one place for partial sums and their total: no other thread's till this one has been read. */
+template <typename Sum>
+static tomos_status run_sum(
+	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
+{
+	CudaDevice *d = device_of(backend);
+	TRY(cuda_use(backend));
+	pthread_mutex_lock(&d->lock);
+	tomos_status status = sum_locked<Sum>(d, n, x, y, result);
+	pthread_mutex_unlock(&d->lock);
+	return status;
 }
 
 tomos_status cuda_dot(

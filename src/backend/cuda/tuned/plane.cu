@@ -254,7 +254,8 @@ static bool plane_applies(const Projecting *what, CudaNotes *notes)
 	c->taps = forward != voxel ? LINEAR : c->slices.reach <= 1.5 ? THREE : FIVE;
 	column_range(what, c);
 	int64_t pitch = c->last - c->first + 1;
-	return pitch <= 8 * (model->columns + 256) && pitch * what->count < 1 << 28;
+	return pitch <= 8 * (model->columns + 256) && pitch * what->count < 1 << 28 &&
+	       c->first > -(1 << 30) && c->last < 1 << 30;
 }
 
 typedef void (*PlaneKernel)(const Plane s);

@@ -262,6 +262,8 @@ static void spread_corner(const Plan *plan, const KernelView *k, const double at
 	}
 	u /= depth;
 	v /= depth;
+	if (fabs(u) > 9e5 || fabs(v) > 9e5) /* near_block counts no further */
+		spread->columns = 1e9;
 	double climb = k->row[2] / depth;
 	double columns =
 		(fabs(k->column[0] - u * k->depth[0]) + fabs(k->column[1] - u * k->depth[1])) /
