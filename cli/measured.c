@@ -33,7 +33,7 @@ static int take_angles(const settings *s, measured *m)
 	if (o->angles_count > 0 && o->angles_count != m->info.views)
 		return wrong_usage("--angles: there are %lld, for %lld views",
 			(long long)o->angles_count, (long long)m->info.views);
-	if (o->angles_count == 0 && !m->info.has_angles)
+	if (o->angles_count == 0 && !m->info.has_angles && !m->info.has_geometry)
 		return DONE;
 	DO(list_new(&m->angles, m->info.views));
 	if (o->angles_count > 0)

@@ -14,7 +14,8 @@ from ._library import ArrayStruct
 Array = Any
 
 _FLOAT = np.dtype(np.float32)
-_DLPACK_CUDA = (2, 3, 13)  # kDLCUDA, kDLCUDAHost, kDLCUDAManaged
+_DLPACK_HOST = (1, 3)   # kDLCPU, kDLCUDAHost: pinned, but the host's
+_DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 
 class View:
@@ -167,7 +168,7 @@ def device_of(array: Any) -> int:
     place = getattr(array, "__dlpack_device__", None)
     if place is not None:
         kind, ordinal = place()
-        if kind == 1:
+        if kind in _DLPACK_HOST:
             return 0
         if kind not in _DLPACK_CUDA:
             raise TypeError(f"a {type(array).__name__} lies in memory of DLPack's kind {kind}, which is "

@@ -154,16 +154,17 @@ static int64_t furthest(const double *list, int64_t count)
 	return most > 0 ? (int64_t)fmin(ceil(most), 1e9) + 2 : 0;
 }
 
-static void add_reach(const tomos_prep_options *o, int step, tomos_reach *reach)
+/* `rows`: of the scan, in one that the step sees. */
+static void add_reach(const tomos_prep_options *o, int step, int64_t rows, tomos_reach *reach)
 {
 	if (step == STEP_bad_views || step == STEP_rings)
 		reach->all_views = 1;
 	if (step == STEP_zingers && strcmp(o->zingers, "space") != 0)
 		reach->all_views = 1;
 	if (step == STEP_zingers && strcmp(o->zingers, "time") != 0)
-		reach->rows += o->zinger_size / 2;
+		reach->rows += rows * (o->zinger_size / 2);
 	if (step == STEP_shift)
-		reach->rows += furthest(o->shift_y, o->shift_y_count);
+		reach->rows += rows * furthest(o->shift_y, o->shift_y_count);
 	if (step == STEP_phase)
 		reach->all_rows = 1;
 }
@@ -175,8 +176,12 @@ tomos_status tomos_prep_reach(const tomos_prep_options *options, tomos_reach *re
 	TRY(prep_take(&o, options));
 	TRY(order_choose(&order, &o));
 	*reach = (tomos_reach){0, 0, 0};
-	for (int i = 0; i < order.count; i++)
-		add_reach(&o, order.step[i], reach);
+	int64_t rows = 1;
+	for (int i = 0; i < order.count; i++) {
+		add_reach(&o, order.step[i], rows, reach);
+		if (order.step[i] == STEP_bin)
+			rows = max64(1, min64(o.bin, 1 << 20));
+	}
 	return TOMOS_OK;
 }
 
@@ -215,7 +220,7 @@ tomos_status tomos_prep_shape(
 typedef struct {
 	const tomos_array *data;
 	const tomos_fields *fields;
-	const tomos_prep_options *options;
+	tomos_prep_options *options;
 	tomos_prep_report *report;
 	tomos_array now; /* the data, or what binning has made of them */
 	float *binned;
@@ -232,6 +237,7 @@ static tomos_status bin(Preparing *p)
 	tomos_array binned = tomos_array_of(p->binned, shape[0], shape[1], shape[2]);
 	TRY(tomos_prep_bin(&p->now, bin, &binned));
 	p->now = binned;
+	p->options->pixel *= (double)bin; /* for phase retrieval, where it comes later */
 	return TOMOS_OK;
 }
 

@@ -116,7 +116,7 @@ tomos_status raw_read(RawSlab *slab, tomos_prepared *p, const RawRows *rows)
 static tomos_array cropped(const tomos_prepared *p, float *data, int64_t frames, int64_t rows)
 {
 	tomos_array array = tomos_array_of(data, frames, rows, p->info.columns);
-	array.data += p->first_column;
+	array.data = data ? data + p->first_column : NULL;
 	array.shape[2] = p->columns;
 	return array;
 }
@@ -173,6 +173,20 @@ static tomos_status prepared_angles(const tomos_prepared *p, double **angles)
 	return TOMOS_OK;
 }
 
+/* Columns of the scan are given, as everywhere; the search is in those that preparation leaves. */
+static tomos_status take_axis(
+	const tomos_prepared *p, const tomos_job *job, tomos_axis_options *o, double range[2])
+{
+	*o = tomos_axis_defaults();
+	TRY(options_take(o, job->axis, "axis"));
+	for (int i = 0; i < 2 && o->axis_range_count == 2; i++)
+		range[i] =
+			(o->axis_range[i] - (double)p->first_column + 0.5) / (double)p->bin - 0.5;
+	if (o->axis_range_count == 2)
+		o->axis_range = range;
+	return TOMOS_OK;
+}
+
 /* From a few rows around the middle; the answer is a column after preparation. */
 static tomos_status find_axis(
 	tomos_prepared *p, const tomos_job *job, double *column, const tomos_progress *progress)
@@ -182,13 +196,16 @@ static tomos_status find_axis(
 	double *angles = NULL;
 	float *data = NULL;
 	tomos_axis axis;
+	tomos_axis_options o;
+	double range[2];
 	tomos_status status;
+	TRY_OR_DONE(take_axis(p, job, &o, range));
 	TRY_OR_DONE(mem_alloc(
 		&data, shape[0] * rows * shape[2], sizeof *data, "rows to find the axis in"));
 	TRY_OR_DONE(prepared_angles(p, &angles));
 	TRY_OR_DONE(tomos_prepared_read(p, row, rows, data, NULL, progress));
 	tomos_array array = tomos_array_of(data, shape[0], rows, shape[2]);
-	TRY_OR_DONE(tomos_axis_find(&axis, NULL, &array, angles, job->axis, progress));
+	TRY_OR_DONE(tomos_axis_find(&axis, NULL, &array, angles, &o, progress));
 	*column = axis.column;
 	TRY_OR_DONE(mem_printf(&p->note,
 		"axis      column %.2f, found in rows %lld to %lld, confidence %.2f%s",
@@ -250,7 +267,10 @@ static tomos_status take_prep(tomos_prepared *p, const tomos_job *job)
 		o->shift_y = p->shifts[1];
 		o->shift_x_count = o->shift_y_count = views;
 	}
-	p->bin = max64(1, o->bin);
+	const int64_t shape[3] = {p->info.views, p->info.rows, p->columns};
+	int64_t prepared[3];
+	TRY(tomos_prep_shape(o, shape, prepared));
+	p->bin = prepared[2] < shape[2] ? o->bin : 1; /* the step may be left out */
 	return tomos_prep_reach(o, &p->reach);
 }
 

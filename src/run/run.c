@@ -295,21 +295,65 @@ static uint64_t hash(uint64_t sum, const void *bytes, size_t count)
 	return (sum ^ io_checksum(bytes, (int64_t)count)) * UINT64_C(1099511628211);
 }
 
+static uint64_t hash_text(uint64_t sum, const char *text)
+{
+	return text ? hash(sum, text, strlen(text)) : hash(sum, "", 0);
+}
+
+static uint64_t hash_option(uint64_t sum, const tomos_option *row, const char *options)
+{
+	const char *field = options + row->offset, *list;
+	int64_t count;
+	_Static_assert(sizeof(double) == sizeof(int64_t), "what the other kinds are");
+	memcpy(&list, field, sizeof list);
+	switch (row->kind) {
+	case TOMOS_TEXT:
+	case TOMOS_CHOICE:
+		return hash_text(sum, list);
+	case TOMOS_INTS:
+	case TOMOS_REALS:
+	case TOMOS_ANGLES:
+		memcpy(&count, options + row->count_offset, sizeof count);
+		return hash(sum, list, (size_t)count * sizeof(double));
+	case TOMOS_FLAG:
+		return hash(sum, field, sizeof(int));
+	default:
+		return hash(sum, field, sizeof(double));
+	}
+}
+
+static uint64_t hash_options(uint64_t sum, const char *group, const void *options)
+{
+	int count;
+	const tomos_option *rows = tomos_options(group, &count);
+	for (int i = 0; i < count; i++)
+		sum = hash_option(sum, &rows[i], options);
+	return sum;
+}
+
 /* Whatever decides the numbers of the output; not the slabs, which do not. */
-static uint64_t hash_run(const Run *r)
+static tomos_status hash_run(const Run *r, uint64_t *result)
 {
 	const tomos_geometry *g = r->prepared->geometry;
-	const char *recipe = r->job->recipe ? r->job->recipe : "";
+	const tomos_file_options *file = &r->file_options;
+	tomos_analytic_options analytic = tomos_analytic_defaults();
+	TRY(options_take(&analytic, r->job->analytic, "analytic"));
 	const int64_t sizes[] = {g->rows, g->columns, g->count, r->first_slice, r->slices,
 		r->prepared->info.rows, r->prepared->info.columns, r->prepared->info.views};
 	uint64_t sum = UINT64_C(14695981039346656037);
-	sum = hash(sum, r->job->scan, strlen(r->job->scan));
-	sum = hash(sum, r->method, strlen(r->method));
-	sum = hash(sum, recipe, strlen(recipe));
+	sum = hash_text(sum, r->job->scan);
+	sum = hash_text(sum, r->method);
+	sum = hash_text(sum, r->job->recipe);
 	sum = hash(sum, sizes, sizeof sizes);
 	sum = hash(sum, r->window, sizeof r->window);
 	sum = hash(sum, &r->grid, sizeof r->grid);
-	return hash(sum, g->views, (size_t)g->count * sizeof *g->views);
+	sum = hash_options(sum, "analytic", &analytic);
+	sum = hash_options(sum, "prep", &r->prepared->prep);
+	sum = hash_text(sum, file->type);
+	sum = hash(sum, file->window, (size_t)file->window_count * sizeof *file->window);
+	sum = hash(sum, &file->first_number, sizeof file->first_number);
+	*result = hash(sum, g->views, (size_t)g->count * sizeof *g->views);
+	return TOMOS_OK;
 }
 
 static tomos_status put_geometry(const Run *r)
@@ -368,7 +412,8 @@ static tomos_status open_at_once(Run *r, const int64_t shape[3])
 static tomos_status open_output(Run *r)
 {
 	const int64_t shape[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
-	uint64_t sum = hash_run(r);
+	uint64_t sum = 0;
+	TRY(hash_run(r, &sum));
 	r->file_options.first_number += r->first_slice + (r->stacked ? r->first_row : 0);
 	if (!can_last(r))
 		return open_at_once(r, shape);
@@ -389,10 +434,16 @@ static tomos_status open_output(Run *r)
 	return io_seal(r->file);
 }
 
-static bool is_done(const Run *r, const Slab *slab)
+/* Slices that nobody has written yet. */
+static int64_t slices_left(const Run *r, const Slab *slab)
 {
+	if (!r->file) /* a probe, which writes none */
+		return slab->count;
 	const unsigned char *written = r->file->written + (slab->first - r->first_slice);
-	return !memchr(written, 0, (size_t)slab->count);
+	int64_t left = 0;
+	for (int64_t i = 0; i < slab->count; i++)
+		left += !written[i];
+	return left;
 }
 
 /* ---- stages ------------------------------------------------------------------------------- */
@@ -481,7 +532,7 @@ static void *read_stage(void *user)
 	const Run *r = s->run;
 	int64_t at = 0;
 	for (int64_t i = 0; i < r->slab_count && s->read_status == TOMOS_OK; i++) {
-		if (is_done(r, &r->slabs[i]))
+		if (slices_left(r, &r->slabs[i]) == 0)
 			continue;
 		if (!gate_wait(&s->in, true))
 			break;
@@ -607,7 +658,7 @@ static void count_slab(Run *r, const Slab *slab, const RawSlab *raw, const tomos
 static tomos_status compute_slab(Stages *s, const Slab *slab, RawSlab *raw, float *volume)
 {
 	Run *r = s->run;
-	SlabProgress part = {r, slab->count};
+	SlabProgress part = {r, slices_left(r, slab)};
 	const tomos_progress progress = {report_slab, &part};
 	const tomos_progress *told = r->progress && r->progress->report ? &progress : NULL;
 	double start = now();
@@ -624,7 +675,7 @@ static tomos_status compute_slab(Stages *s, const Slab *slab, RawSlab *raw, floa
 		r->backend, &grid, scan, &data, &x, r->job->analytic, told));
 	count_slab(r, slab, raw, &grid);
 	r->report->compute_seconds += now() - start;
-	r->done += slab->count;
+	r->done += part.count;
 done:
 	tomos_geometry_free(scan);
 	return status;
@@ -636,7 +687,7 @@ static tomos_status compute_stage(Stages *s)
 	int64_t at = 0;
 	for (int64_t i = 0; i < r->slab_count; i++) {
 		const Slab *slab = &r->slabs[i];
-		if (is_done(r, slab))
+		if (slices_left(r, slab) == 0)
 			continue;
 		if (!gate_wait(&s->in, false) || !gate_wait(&s->out, true))
 			return TOMOS_OK; /* another stage failed, and says why */
@@ -827,7 +878,8 @@ static tomos_status execute(Run *r)
 		status = with_stages(r, stages_run);
 	if (status == TOMOS_OK)
 		status = tomos_file_commit(r->file);
-	bool begun = r->file && memchr(r->file->written, 1, (size_t)r->slices);
+	bool begun =
+		r->journal.begun || (r->file && memchr(r->file->written, 1, (size_t)r->slices));
 	tomos_file_close(r->file);
 	journal_close(&r->journal, r->lasting && (status == TOMOS_OK || !begun));
 	if (status == TOMOS_OK && r->preview.taken)

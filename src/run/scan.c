@@ -179,7 +179,7 @@ tomos_status tomos_scan_describe(const tomos_scan *scan, tomos_scan_info *info)
 		.columns = scan->columns,
 		.flats = scan->sets[TOMOS_FLATS].count,
 		.darks = scan->sets[TOMOS_DARKS].count,
-		.has_angles = scan->angles != NULL || scan->geometry != NULL,
+		.has_angles = scan->angles != NULL,
 		.has_geometry = scan->geometry != NULL,
 		.has_places = scan->sets[TOMOS_FLATS].places != NULL,
 		.has_shifts = scan->shifts[0] != NULL || scan->shifts[1] != NULL,

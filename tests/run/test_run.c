@@ -223,6 +223,8 @@ static void run_with(const char *output, bool thin, void (*change)(Work *w))
 	assert_true(thin ? w.report.slabs > 1 : w.report.slabs == 1);
 }
 
+static const double one_row = 1.3;
+
 static void with_reach(Work *w)
 {
 	w->prep.zingers = "both";
@@ -234,6 +236,21 @@ static void with_bins(Work *w)
 {
 	with_reach(w);
 	w->prep.bin = 2;
+}
+
+/* Steps after the binning look at rows that are made of two. */
+static void with_early_bins(Work *w)
+{
+	w->prep.bin = 2;
+	w->prep.shift_y = &one_row;
+	w->prep.shift_y_count = 1;
+	w->prep.steps = "normalize,log,bin,shift";
+}
+
+static void without_bins(Work *w)
+{
+	w->prep.bin = 2;
+	w->prep.steps = "normalize,log";
 }
 
 static void with_columns(Work *w)
@@ -251,7 +268,8 @@ static void with_bytes(Work *w)
 static void slabs_do_not_show(void **state)
 {
 	(void)state;
-	void (*const changes[])(Work * w) = {NULL, with_reach, with_bins, with_columns, with_bytes};
+	void (*const changes[])(Work * w) = {NULL, with_reach, with_bins, with_early_bins,
+		with_columns, without_bins, with_bytes};
 	for (int i = 0; i < COUNT(changes); i++) {
 		run_with("whole.npy", false, changes[i]);
 		run_with("slabs.npy", true, changes[i]);
@@ -433,6 +451,30 @@ static void cone(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
+/* The range is in columns of the scan, as the axis is, and not of those in use. */
+static void axis_range(void **state)
+{
+	(void)state;
+	const double range[2] = {22, 27};
+	tomos_axis_options axis = tomos_axis_defaults();
+	Work w;
+	double found = 0;
+	axis.axis_range = range;
+	axis.axis_range_count = 2;
+	work_init(&w, "range.npy");
+	w.scan.axis = NULL;
+	w.scan.axis_count = 0;
+	w.job.axis = &axis;
+	w.run.columns = "6:48";
+	w.run.dry_run = 1;
+	assert_ok(tomos_run(&w.job, NULL));
+	const char *said = strstr(w.said, "axis      column");
+	assert_non_null(said);
+	assert_int_equal(sscanf(said, "axis column %lf", &found), 1);
+	assert_true(fabs(found - AXIS) < 0.3);
+	assert_int_equal(mem_live(), 0);
+}
+
 /* ---- interruptions ------------------------------------------------------------------------ */
 
 /* Broken off again and again, a little later each time, until it is done: the same bytes. */
@@ -483,6 +525,75 @@ static void break_off(const char *output)
 	unlink(w.output);
 	patience.left = 1000000 - patience.left - 1;
 	assert_int_equal(tomos_run(&w.job, &progress), TOMOS_CANCELLED);
+}
+
+static int furthest_done(void *user, const char *stage, int64_t done, int64_t total, double value)
+{
+	double *share = user;
+	(void)stage, (void)value;
+	*share = fmax(*share, (double)done / (double)total);
+	return 0;
+}
+
+/* Other slabs than before do some slices once more; these count once. */
+static void other_slabs(void **state)
+{
+	(void)state;
+	Work w;
+	double share = 0;
+	const tomos_progress progress = {furthest_done, &share};
+	break_off("o.npy");
+	work_init(&w, "o.npy");
+	w.run.resume = 1;
+	assert_ok(tomos_run(&w.job, &progress));
+	assert_true(w.report.resumed > 0);
+	assert_true(share == 1);
+}
+
+/* What decides the numbers may not change between the run that was broken off and the one that goes on. */
+static void other_options(void **state)
+{
+	(void)state;
+	tomos_analytic_options analytic = tomos_analytic_defaults();
+	const double window[2] = {0, 1}, hardening[2] = {1, 0.1};
+	break_off("p.npy");
+	for (int i = 0; i < 4; i++) {
+		Work w;
+		work_init(&w, "p.npy");
+		w.run.resume = 1;
+		analytic.filter = i == 0 ? "hann" : "ram-lak";
+		w.job.analytic = &analytic;
+		w.file.type = i == 1 ? "uint8" : "float32";
+		w.file.window = i == 1 ? window : NULL;
+		w.file.window_count = i == 1 ? 2 : 0;
+		w.prep.hardening = i == 2 ? hardening : NULL;
+		w.prep.hardening_count = i == 2 ? 2 : 0;
+		tomos_status status = tomos_run(&w.job, NULL);
+		assert_int_equal(status, i == 3 ? TOMOS_OK : TOMOS_BAD_VALUE);
+		if (i < 3)
+			assert_says("p.npy' was begun with another scan or other options");
+	}
+}
+
+/* A run that cannot go on now leaves what an earlier one has done. */
+static void nothing_is_lost(void **state)
+{
+	(void)state;
+	char part[160];
+	tomos_status status = TOMOS_NO_MEMORY;
+	snprintf(part, sizeof part, "%s/.q.npy.part", scratch);
+	break_off("q.npy");
+	for (int64_t nth = 1; status != TOMOS_OK; nth += 1 + nth / 10) {
+		Work w;
+		work_init(&w, "q.npy");
+		w.run.resume = 1;
+		mem_fail_nth(nth);
+		status = tomos_run(&w.job, NULL);
+		mem_fail_nth(0);
+		assert_true(status == TOMOS_OK || status == TOMOS_NO_MEMORY);
+		assert_int_equal(access(part, F_OK), status == TOMOS_OK ? -1 : 0);
+		assert_true(status != TOMOS_OK || w.report.resumed > 0);
+	}
 }
 
 static void journals(void **state)
@@ -656,7 +767,11 @@ int main(void)
 		cmocka_unit_test(integers),
 		cmocka_unit_test(previews),
 		cmocka_unit_test(full_disk),
+		cmocka_unit_test(axis_range),
 		cmocka_unit_test(resumes),
+		cmocka_unit_test(other_slabs),
+		cmocka_unit_test(other_options),
+		cmocka_unit_test(nothing_is_lost),
 		cmocka_unit_test(journals),
 		cmocka_unit_test(refusals),
 		cmocka_unit_test(wrong_scans),
