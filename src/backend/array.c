@@ -8,9 +8,10 @@ tomos_status tomos_array_create(
 	int64_t count;
 	if (!array || !backend)
 		return fail(TOMOS_BAD_VALUE, "an array needs a place and a backend");
+	*array = (tomos_array){.data = NULL};
+	TRY(shape_count(shape, &count));
 	*array = tomos_array_of(NULL, n0, n1, n2);
 	array->device = backend->device;
-	TRY(shape_count(shape, &count));
 	return backend->type->alloc(backend, &array->data, count, "an array");
 }
 

@@ -68,11 +68,11 @@ static void *drive(void *user)
 	Run *run = driver->run;
 	Lane *lane = &run->split->lanes[driver->number];
 	lane->sent = -1;
-	for (int64_t i = driver->number; i < run->items && !run_stopped(run);
-		i += run->split->count)
+	int64_t i = driver->number;
+	for (; i < run->items && !run_stopped(run); i += run->split->count)
 		note(run, i, run->task(run, run->user, lane, i));
 	pthread_mutex_lock(&run->lock);
-	if (run_stopped(run))
+	if (i < run->items) /* others may wait for what was left, whatever the flag says now */
 		halt(run);
 	pthread_mutex_unlock(&run->lock);
 	mem_free(lane->sum);
