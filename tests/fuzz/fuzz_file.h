@@ -16,7 +16,8 @@ enum { MOST = 1 << 24 }; /* numbers read at a time: larger claims are only descr
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 void put_seeds(const char *directory);
-extern const Format *const target; /* the format whose files the bytes are to be */
+extern const Format *const target; /* the format whose files the bytes are to be; NULL: any */
+extern void (*const target_read)(const char *path);
 
 static inline void require(bool holds)
 {
@@ -56,14 +57,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int memory = -1;
 	char path[64];
-	if (!target->probe(data, size)) /* the other formats have targets of their own */
+	if (target && !target->probe(data, size)) /* the other formats have targets of their own */
 		return 0;
 	if (memory < 0)
 		memory = memfd_create("fuzz", 0);
 	require(memory >= 0 && ftruncate(memory, 0) == 0);
 	require(pwrite(memory, data, size, 0) == (ssize_t)size);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", memory);
-	read_file(path);
+	target_read(path);
 	return 0;
 }
 

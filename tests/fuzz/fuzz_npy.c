@@ -2,6 +2,7 @@
 #include "fuzz_file.h"
 
 const Format *const target = &format_npy;
+void (*const target_read)(const char *path) = read_file;
 
 void put_seeds(const char *directory)
 {

@@ -3,6 +3,7 @@
 #include <tiffio.h>
 
 const Format *const target = &format_tiff;
+void (*const target_read)(const char *path) = read_file;
 
 static void put_compressed(const char *directory, int compression, int tile)
 {
