@@ -6,8 +6,19 @@
 
 typedef enum bench_scan { XY, XZ, YZ, LEBEDEV, CONE } bench_scan;
 /* FDK_HOST: from the host's memory and back to it; the others have their arrays where the work is done.
- * From SIRT on, one iteration is measured. */
-typedef enum bench_task { FORWARD, ADJOINT, FBP, FDK, FDK_HOST, SIRT, SART, BLOCK } bench_task;
+ * ..._HALF: with --data half. From SIRT on, one iteration is measured. */
+typedef enum bench_task {
+	FORWARD,
+	ADJOINT,
+	ADJOINT_HALF,
+	FBP,
+	FBP_HALF,
+	FDK,
+	FDK_HOST,
+	SIRT,
+	SART,
+	BLOCK
+} bench_task;
 
 typedef struct workload {
 	const char *name;

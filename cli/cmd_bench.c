@@ -28,7 +28,7 @@ static int print_list(void)
 	int count;
 	const workload *list = workload_list(&count);
 	for (int i = 0; i < count; i++)
-		printf("%c %-24s %s\n", list[i].quick ? '*' : ' ', list[i].name, list[i].about);
+		printf("%c %-31s %s\n", list[i].quick ? '*' : ' ', list[i].name, list[i].about);
 	printf("* the short set, run when no workload is named\n");
 	return DONE;
 }
@@ -133,12 +133,12 @@ static int run_all(const settings *s, const workload *const *chosen, int count)
 		return failed("no memory for %d results", count);
 	DO(lib(tomos_backend_open_with(&backend, s->backend.backend, &s->device)));
 	printf("%s\n", tomos_backend_describe(backend));
-	printf("%-24s %12s %25s %10s\n", "workload", "median", "spread", "GU/s");
+	printf("%-31s %12s %25s %10s\n", "workload", "median", "spread", "GU/s");
 	for (int i = 0; i < count; i++) {
 		timing *t = &timings[i];
 		DO(workload_run(s, backend, chosen[i], t));
 		progress_clear();
-		printf("%-24s %10.4f s %10.4f .. %8.4f s %10.4g\n", chosen[i]->name, t->median,
+		printf("%-31s %10.4f s %10.4f .. %8.4f s %10.4g\n", chosen[i]->name, t->median,
 			t->least, t->most, t->rate);
 		fflush(stdout);
 	}

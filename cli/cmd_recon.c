@@ -45,11 +45,11 @@ static int refuse_others(const settings *s, const char *method)
 	snprintf(why, sizeof why, "with --method %s", method);
 	if (is_algebraic(method)) {
 		DO(refuse_unused(s, method));
-		return settings_refuse(s, GROUP_analytic, -1, why);
+		return settings_refuse(s, GROUP_analytic, GROUP_projector, why);
 	}
 	DO(settings_refuse(s, GROUP_algebraic, GROUP_run, why));
 	DO(settings_refuse(s, GROUP_stored, -1, why));
-	DO(settings_refuse(s, GROUP_projector, -1, why));
+	DO(settings_refuse(s, GROUP_projector, GROUP_analytic, why));
 	if (s->recon.start[0] || s->recon.plot[0] || s->recon.history[0])
 		DO(wrong_usage("--%s has no effect %s",
 			s->recon.start[0]  ? "start"

@@ -40,6 +40,7 @@ typedef struct bench {
 	tomos_op *op;
 	tomos_array volume, projections; /* where the work is done */
 	tomos_projector_options options;
+	tomos_analytic_options analytic;
 } bench;
 
 /* Parallel rays of Nielsen's set-up 2: the plane's axes a and b, the axis c across it. */
@@ -127,6 +128,9 @@ static int bench_prepare(const settings *s, bench *b)
 	b->options = s->projector;
 	b->options.forward = w->forward;
 	b->options.back = w->back;
+	b->analytic = tomos_analytic_defaults();
+	if (w->task == ADJOINT_HALF || w->task == FBP_HALF)
+		b->options.data = b->analytic.data = "half";
 	DO(bench_views(w, &b->scan));
 	DO(lib(tomos_grid_centred(&b->grid, w->n, w->n, w->slices, 1)));
 	DO(make_array(b, &b->volume, x, "the volume"));
@@ -154,14 +158,16 @@ static int bench_once(const bench *b)
 	case FORWARD:
 		return lib(tomos_op_forward(b->op, &b->volume, &b->projections));
 	case ADJOINT:
+	case ADJOINT_HALF:
 		return lib(tomos_op_adjoint(b->op, &b->projections, &b->volume));
 	case FBP:
+	case FBP_HALF:
 		return lib(tomos_fbp(b->backend, &b->grid, b->scan, &b->projections, &b->volume,
-			NULL, progress_silent()));
+			&b->analytic, progress_silent()));
 	case FDK:
 	case FDK_HOST:
 		return lib(tomos_fdk(b->backend, &b->grid, b->scan, &b->projections, &b->volume,
-			NULL, progress_silent()));
+			&b->analytic, progress_silent()));
 	default:
 		return iterate(b, 1);
 	}

@@ -35,6 +35,6 @@ function(tomos_cuda_tests prefix backend)
 endfunction()
 
 if(TARGET tomos_cuda)
-	tomos_cuda_tests(cuda cuda ${device_fast} ${device_long})
+	tomos_cuda_tests(cuda cuda ${device_fast} ${device_long} test_half)
 	tomos_cuda_tests(cuda_two cuda:0,0 ${devices_fast} ${devices_long})
 endif()

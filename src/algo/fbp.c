@@ -29,7 +29,8 @@ typedef struct {
 } Work;
 
 /* The detector that the filtered rows belong to: `fine` columns for each one. */
-static tomos_status make_plan(Work *w, const tomos_grid *grid, bool nearest, int fine)
+static tomos_status make_plan(
+	Work *w, const tomos_grid *grid, bool nearest, int fine, PlanData data)
 {
 	const tomos_geometry *a = w->aligned;
 	tomos_geometry *scan;
@@ -39,6 +40,7 @@ static tomos_status make_plan(Work *w, const tomos_grid *grid, bool nearest, int
 		for (int j = 0; j < 3; j++)
 			scan->views[i].u[j] /= fine;
 	tomos_status status = plan_make(&w->plan, grid, scan, &model);
+	w->plan.data = data;
 	tomos_geometry_free(scan);
 	return status;
 }
@@ -70,11 +72,12 @@ static void widen(Work *w)
 static tomos_status choose(
 	Work *w, const tomos_grid *grid, int64_t seen, const tomos_analytic_options *o)
 {
-	int padding, interpolation;
+	int padding, interpolation, data;
 	const tomos_geometry *a = w->aligned;
 	TRY(choice_find("padding", analytic_values.padding, o->padding, &padding));
 	TRY(choice_find(
 		"interpolation", analytic_values.interpolation, o->interpolation, &interpolation));
+	TRY(choice_find("data", analytic_values.data, o->data, &data));
 	if (o->filter_taps < 0)
 		return fail(TOMOS_BAD_VALUE, "filter-taps %lld: the number must not be negative",
 			(long long)o->filter_taps);
@@ -92,7 +95,7 @@ static tomos_status choose(
 	TRY(mem_alloc(&w->kernel, w->spec.taps, sizeof *w->kernel, "the filter's kernel"));
 	TRY(window_kernel(w->kernel, w->spec.taps, o));
 	w->spec.kernel = w->kernel[0] == 0 && !o->response ? NULL : w->kernel;
-	return make_plan(w, grid, interpolation > 0, w->spec.oversample);
+	return make_plan(w, grid, interpolation > 0, w->spec.oversample, (PlanData)data);
 }
 
 enum { CHUNK_ROWS = 32 };

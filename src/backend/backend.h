@@ -30,6 +30,10 @@ typedef struct {
 	void (*release)(tomos_backend *owner, void *data);
 } PlanKeep;
 
+/* How projections are kept while they are back projected, by backends that have a choice: rows of the
+ * option `data`, and sums of two halves, which are as good as floats. */
+typedef enum { DATA_FLOAT, DATA_HALF, DATA_SPLIT } PlanData;
+
 /* A scan seen from a grid, ready for the kernels; the same for forward and adjoint. */
 typedef struct {
 	tomos_grid grid;
@@ -39,6 +43,7 @@ typedef struct {
 	KernelView *views;
 	PlanKeep *keep; /* of the plan's own, changed by backends */
 	bool plain;     /* no tuned kernels */
+	PlanData data;
 } Plan;
 
 tomos_status plan_make(

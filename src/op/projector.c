@@ -141,7 +141,9 @@ tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend, const tom
 	TRY(options_take(&o, options, "projector"));
 	Projector choice = {.forward = 0};
 	KernelModel model = {.weight = WEIGHT_RAY};
+	int data;
 	TRY(projector_choose(&o, &choice.forward, &choice.back, &model));
+	TRY(choice_find("data", projector_values.data, o.data, &data));
 	TRY(tomos_grid_check(grid));
 	int64_t domain[3] = {grid->n[2], grid->n[1], grid->n[0]};
 	int64_t range[3] = {scan->count, scan->rows, scan->columns};
@@ -155,6 +157,7 @@ tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend, const tom
 		return status;
 	}
 	own->plan.plain = o.plain != 0;
+	own->plan.data = (PlanData)data;
 	const KernelRow *forward = &kernel_rows[own->forward], *back = &kernel_rows[own->back];
 	made->row_most = row_most(backend, grid, forward->family);
 	made->matched = strcmp(forward->weights, back->weights) == 0;

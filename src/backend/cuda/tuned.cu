@@ -2,14 +2,15 @@
 #include "backend/cuda/cuda.h"
 
 extern const CudaTuned stack_kernels[4], plane_kernels[4], column_kernels[1], ray_kernels[1],
-	tile_kernels[1], sheet_kernels[1], few_kernels[4], gather_kernels[1], lattice_kernels[1];
+	tile_kernels[1], sheet_kernels[1], few_kernels[4], gather_kernels[1], lattice_kernels[1],
+	tensor_kernels[1];
 
 static const struct {
 	const CudaTuned *rows;
 	int count;
-} families[] = {{plane_kernels, 4}, {few_kernels, 4}, {stack_kernels, 4}, {tile_kernels, 1},
-	{column_kernels, 1}, {sheet_kernels, 1}, {gather_kernels, 1}, {lattice_kernels, 1},
-	{ray_kernels, 1}};
+} families[] = {{plane_kernels, 4}, {few_kernels, 4}, {tensor_kernels, 1}, {stack_kernels, 4},
+	{tile_kernels, 1}, {column_kernels, 1}, {sheet_kernels, 1}, {gather_kernels, 1},
+	{lattice_kernels, 1}, {ray_kernels, 1}};
 
 static const CudaTuned *find(const Projecting *what, CudaNotes *notes)
 {

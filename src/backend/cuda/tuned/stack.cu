@@ -4,9 +4,18 @@
  * Forward, a thread follows one ray through the pixels of the plane; back, it stands on one pixel and
  * visits all views. Both are bound by the first cache: 2 to 4 taps of 4 bytes for each update.
  */
-#include "backend/cuda/tuned/hat.h"
+#include "backend/cuda/tuned/turn.h"
 
-enum { TILE = 32, WARPS = 8, GROUP = 4, ROWS = 4, VIEWS = 128, SEGMENT = 32, LEAST_SLICES = 8 };
+enum {
+	TILE = 32,
+	QUAD = 4,
+	WARPS = 8,
+	GROUP = 4,
+	ROWS = 4,
+	VIEWS = 128,
+	SEGMENT = 32,
+	LEAST_SLICES = 8
+};
 
 typedef struct {
 	const HatView *views;
@@ -18,69 +27,6 @@ typedef struct {
 	const float4 *from;
 	float4 *to;
 } Stack;
-
-/* ---- the order of axes -------------------------------------------------------------------- */
-
-/* outside: element (i, j, k) at i si + j sj + k sk, i the slice; inside: [k][j][slice]. */
-typedef struct {
-	float *outside;
-	float *inside;
-	int64_t slices, pitch, nj, nk; /* pitch: slices with those added to fill quads */
-	int64_t si, sj, sk;
-} Turning;
-
-/* Reads along the axis that is contiguous outside, writes along slices. */
-static __global__ void turn_in(const __grid_constant__ Turning t)
-{
-	__shared__ float tile[TILE][TILE + 1];
-	int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * TILE;
-	for (int64_t k = blockIdx.z; k < t.nk; k += gridDim.z) {
-		for (int r = threadIdx.y; r < TILE; r += WARPS) {
-			int64_t i = t.si == 1 ? i0 + threadIdx.x : i0 + r;
-			int64_t j = t.si == 1 ? j0 + r : j0 + threadIdx.x;
-			float value = i < t.slices && j < t.nj
-					      ? t.outside[i * t.si + j * t.sj + k * t.sk]
-					      : 0;
-			tile[j - j0][i - i0] = value;
-		}
-		__syncthreads();
-		for (int r = threadIdx.y; r < TILE; r += WARPS)
-			if (j0 + r < t.nj && i0 + threadIdx.x < t.pitch)
-				t.inside[(k * t.nj + j0 + r) * t.pitch + i0 + threadIdx.x] =
-					tile[r][threadIdx.x];
-		__syncthreads();
-	}
-}
-
-/* The other way, added to what is there. */
-static __global__ void turn_out(const __grid_constant__ Turning t)
-{
-	__shared__ float tile[TILE][TILE + 1];
-	int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * TILE;
-	for (int64_t k = blockIdx.z; k < t.nk; k += gridDim.z) {
-		for (int r = threadIdx.y; r < TILE; r += WARPS)
-			if (j0 + r < t.nj && i0 + threadIdx.x < t.pitch)
-				tile[r][threadIdx.x] =
-					t.inside[(k * t.nj + j0 + r) * t.pitch + i0 + threadIdx.x];
-		__syncthreads();
-		for (int r = threadIdx.y; r < TILE; r += WARPS) {
-			int64_t i = t.si == 1 ? i0 + threadIdx.x : i0 + r;
-			int64_t j = t.si == 1 ? j0 + r : j0 + threadIdx.x;
-			if (i < t.slices && j < t.nj)
-				t.outside[i * t.si + j * t.sj + k * t.sk] += tile[j - j0][i - i0];
-		}
-		__syncthreads();
-	}
-}
-
-static tomos_status turn(tomos_backend *backend, const Turning *t, bool in)
-{
-	dim3 blocks(cuda_blocks(t->pitch, TILE, 1 << 30), cuda_blocks(t->nj, TILE, 65535),
-		cuda_blocks(t->nk, 1, 65535));
-	(in ? turn_in : turn_out)<<<blocks, dim3(TILE, WARPS), 0, device_of(backend)->stream>>>(*t);
-	CUDA_LAUNCHED("turning an array");
-	return TOMOS_OK;
-}
 
 /* ---- forward ------------------------------------------------------------------------------ */
 
@@ -232,48 +178,15 @@ static tomos_status run_kernel(
 	return TOMOS_OK;
 }
 
-/* Volume and projections of the slices that have a row, from `slice` on. */
-static Turning turn_volume(
-	const Projecting *what, const HatSlices *l, int64_t slice, int64_t slices, float *inside)
-{
-	const Box *box = &what->box;
-	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
-	const int64_t stride[3] = {1, nx, nx * ny};
-	return Turning{.outside = what->volume + (slice - box->low[l->s]) * stride[l->s],
-		.inside = inside,
-		.slices = slices,
-		.pitch = (slices + 3) / 4 * 4,
-		.nj = box->high[l->a] - box->low[l->a],
-		.nk = box->high[l->b] - box->low[l->b],
-		.si = stride[l->s],
-		.sj = stride[l->a],
-		.sk = stride[l->b]};
-}
-
-static Turning turn_views(
-	const Projecting *what, const HatSlices *l, int64_t slice, int64_t slices, float *inside)
-{
-	int64_t rows = what->plan->model.rows, columns = what->plan->model.columns;
-	return Turning{.outside = what->projections + (l->first + l->sign * slice) * columns,
-		.inside = inside,
-		.slices = slices,
-		.pitch = (slices + 3) / 4 * 4,
-		.nj = columns,
-		.nk = what->count,
-		.si = l->sign * columns,
-		.sj = 1,
-		.sk = rows * columns};
-}
-
 static tomos_status run_part(tomos_backend *backend, const Projecting *what, const HatSlices *l,
 	const HatView *views, int64_t slice, int64_t slices)
 {
 	bool forward = what->direction == FORWARD;
-	Turning x = turn_volume(what, l, slice, slices, NULL);
-	Turning y = turn_views(what, l, slice, slices, NULL);
+	Turning x = turn_volume(what, l, slice, slices, QUAD);
+	Turning y = turn_views(what, l, slice, slices, QUAD);
 	TRY(cuda_scratch(backend, 0, x.pitch * x.nj * x.nk, &x.inside, "slices"));
 	TRY(cuda_scratch(backend, 1, y.pitch * y.nj * y.nk, &y.inside, "rows of slices"));
-	int quads = (int)(x.pitch / 4), lanes = 1;
+	int quads = (int)(x.pitch / QUAD), lanes = 1;
 	while (lanes < quads && lanes < TILE)
 		lanes *= 2;
 	Stack s = {.views = views,
@@ -287,25 +200,21 @@ static tomos_status run_part(tomos_backend *backend, const Projecting *what, con
 		.lanes = lanes,
 		.from = (const float4 *)(forward ? x.inside : y.inside),
 		.to = (float4 *)(forward ? y.inside : x.inside)};
-	TRY(turn(backend, forward ? &x : &y, true));
+	TRY(turn_in(backend, forward ? &x : &y));
 	TRY(run_kernel(backend, what, l, &s));
-	return turn(backend, forward ? &y : &x, false);
+	return turn_out(backend, forward ? &y : &x);
 }
 
-/* At most 128 slices at a time: what the scratch holds stays small beside the arrays themselves. */
 static tomos_status stack_run(
 	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
 	const HatSlices l = *notes_of<HatSlices>(notes);
 	const HatView *views;
 	TRY(hat_views(backend, what, &l, &views));
-	int64_t rows = what->plan->model.rows, low = what->box.low[l.s], high = what->box.high[l.s];
-	int64_t one = -l.first * l.sign,
-		two = (rows - 1 - l.first) * l.sign; /* slices of the rows */
-	low = max64(low, min64(one, two));
-	high = min64(high, max64(one, two) + 1);
-	for (int64_t at = low; at < high; at += 128)
-		TRY(run_part(backend, what, &l, views, at, min64(128, high - at)));
+	int64_t low, high;
+	turn_range(what, &l, &low, &high);
+	for (int64_t at = low; at < high; at += TURN_SLICES)
+		TRY(run_part(backend, what, &l, views, at, min64(TURN_SLICES, high - at)));
 	return TOMOS_OK;
 }
 

@@ -1,0 +1,289 @@
+/* Projections kept as halves, or as sums of two: stacks of all sizes beside floats. A backend without such a
+ * path computes in floats whatever is asked for, and that is tested there. */
+#include "backend/backend.h" /* first: cmocka makes a macro of fail() */
+#include "ops/cases.h"
+
+static tomos_backend *backend;
+
+static int open_backend(void **state)
+{
+	(void)state;
+	if (tomos_backend_open(&backend, test_backend()) == TOMOS_OK)
+		return 0;
+	print_message("%s\n", tomos_message());
+	return -1;
+}
+
+static int close_backend(void **state)
+{
+	(void)state;
+	tomos_backend_close(backend);
+	return 0;
+}
+
+/* Only cards multiply halves. */
+static int has_half(void)
+{
+	return strncmp(test_backend(), "cuda", 4) == 0;
+}
+
+/* With the newest instructions of the card, and with those of older ones. */
+static const char *const levels[] = {"", "80"};
+enum { LEVELS = sizeof levels / sizeof levels[0] };
+
+static void use_level(int i)
+{
+	setenv("TOMOS_CUDA", levels[i], 1);
+}
+
+typedef struct {
+	int64_t n[3], columns, views;
+	double pixel, axis; /* axis: from the middle */
+} Size;
+
+/* Few slices and many, not a multiple of anything, views past the last stage, detectors that see a part
+ * or nothing of the grid, columns narrower than pixels and wider. */
+static const Size sizes[] = {
+	{{33, 18, 16}, 37, 9, 1, 0.3}, {{16, 16, 64}, 24, 16, 1, 0},
+	{{61, 47, 37}, 83, 23, 1, -3.7}, {{20, 70, 65}, 41, 12, 1.3, 5},
+	{{50, 49, 130}, 91, 25, 0.97, 0.5}, {{48, 5, 17}, 7, 31, 1.1, 20},
+	{{23, 29, 19}, 1, 10, 1, 0}, {{30, 30, 20}, 33, 14, 1, 500},
+	{{35, 34, 21}, 90, 13, 0.5, 0}, /* too steep for halves: floats */
+};
+enum { SIZES = sizeof sizes / sizeof sizes[0], STEEP = SIZES - 1, UNSEEN = SIZES - 2 };
+
+static Case size_case(const Size *size, int number)
+{
+	Case c = {.state = (uint64_t)number + 3};
+	double axis = 0.5 * (double)(size->columns - 1) + size->axis;
+	tomos_scan_options o = tomos_scan_defaults();
+	o.rows = size->n[2];
+	o.columns = size->columns;
+	o.views = size->views;
+	o.pixel = size->pixel;
+	o.pixel_height = 1;
+	o.start = 0.1 * number;
+	o.arc = number % 2 ? 6.1 : 0;
+	o.axis = &axis, o.axis_count = 1;
+	OK(tomos_geometry_make(&c.scan, &o));
+	OK(tomos_grid_centred(&c.grid, size->n[0], size->n[1], size->n[2], 1));
+	c.voxels = size->n[0] * size->n[1] * size->n[2];
+	c.pixels = size->views * size->n[2] * size->columns;
+	snprintf(c.name, sizeof c.name, "size %d", number);
+	return c;
+}
+
+/* A part of a back projection, from the host and back to it. */
+static float *back_project(
+	const Case *c, PlanData data, const Box *box, int64_t first, int64_t count, const float *y)
+{
+	Plan plan;
+	int64_t n[3], pixels = c->pixels / tomos_geometry_count(c->scan);
+	float *there[2], *result;
+	for (int a = 0; a < 3; a++)
+		n[a] = box->high[a] - box->low[a];
+	OK(plan_make(&plan, &c->grid, c->scan, &(KernelModel){.weight = WEIGHT_RAY}));
+	plan.data = data;
+	result = calloc((size_t)(n[0] * n[1] * n[2]), sizeof *result);
+	tomos_array x = tomos_array_of(result, n[2], n[1], n[0]);
+	tomos_array from = tomos_array_of((float *)y + first * pixels, 1, count, pixels);
+	OK(backend->type->alloc(backend, &there[0], n[0] * n[1] * n[2], "a volume"));
+	OK(backend->type->alloc(backend, &there[1], count * pixels, "views"));
+	OK(backend->type->put(backend, there[0], &x));
+	OK(backend->type->put(backend, there[1], &from));
+	Projecting what = {&plan, KERNEL_voxel, ADJOINT, *box, first, count, there[0], there[1]};
+	OK(backend->type->project(backend, &what));
+	OK(backend->type->get(backend, there[0], &x));
+	backend->type->release(backend, there[0]);
+	backend->type->release(backend, there[1]);
+	plan_free(&plan);
+	return result;
+}
+
+/* Halves and floats differ, if by little: what is asked for is what happens. */
+static void check_part(const Case *c, const Box *box, int64_t first, int64_t count, int steep)
+{
+	int64_t n = 1;
+	Case random = *c;
+	float *y = case_data(&random, c->pixels);
+	for (int a = 0; a < 3; a++)
+		n *= box->high[a] - box->low[a];
+	float *exact = back_project(c, DATA_FLOAT, box, first, count, y);
+	float *half = back_project(c, DATA_HALF, box, first, count, y);
+	float *split = back_project(c, DATA_SPLIT, box, first, count, y);
+	double by_half = case_difference(half, exact, n);
+	double by_split = case_difference(split, exact, n);
+	if (!(by_half <= 1e-3 && by_split <= 1e-6))
+		fail_msg("%s: halves differ by %g, sums of two by %g", c->name, by_half, by_split);
+	if (has_half() && !steep && case_dot(exact, exact, n) > 0)
+		assert_true(by_half > 1e-6);
+	else
+		assert_true(by_half <= 1e-6);
+	free(y), free(exact), free(half), free(split);
+}
+
+static void back_projections_agree(void **state)
+{
+	(void)state;
+	for (int level = 0; level < LEVELS; level++)
+		for (int i = 0; i < SIZES; i++) {
+			use_level(level);
+			Case c = size_case(&sizes[i], i);
+			Box whole = {.high = {c.grid.n[0], c.grid.n[1], c.grid.n[2]}};
+			check_part(&c, &whole, 0, sizes[i].views, i == STEEP);
+			tomos_geometry_free(c.scan);
+		}
+}
+
+static void boxes_and_parts_of_views_agree(void **state)
+{
+	(void)state;
+	for (int level = 0; level < LEVELS; level++) {
+		use_level(level);
+		Case c = size_case(&sizes[4], 4);
+		const Box boxes[] = {{{0, 0, 1}, {50, 49, 18}}, {{7, 3, 40}, {40, 48, 129}},
+			{{49, 48, 0}, {50, 49, 130}}};
+		for (int i = 0; i < 3; i++) {
+			check_part(&c, &boxes[i], 0, 25, 0);
+			check_part(&c, &boxes[i], 5, 9, 0);
+			check_part(&c, &boxes[i], 14, 11, 0);
+		}
+		tomos_geometry_free(c.scan);
+	}
+}
+
+static void stacks_across_other_axes_agree(void **state)
+{
+	(void)state;
+	for (int axis = 0; axis < 2; axis++) {
+		use_level(0);
+		Case c = size_case(&sizes[2], 2);
+		case_turn(&c, axis);
+		Box whole = {.high = {c.grid.n[0], c.grid.n[1], c.grid.n[2]}};
+		check_part(&c, &whole, 0, sizes[2].views, 0);
+		tomos_geometry_free(c.scan);
+	}
+}
+
+/* Halves end at 65504 and 6e-8; data need not know. */
+static void any_scale_will_do(void **state)
+{
+	(void)state;
+	use_level(0);
+	Case c = size_case(&sizes[2], 2);
+	Box whole = {.high = {c.grid.n[0], c.grid.n[1], c.grid.n[2]}};
+	float *y = case_data(&c, c.pixels), *scaled = malloc((size_t)c.pixels * sizeof *scaled);
+	float *one = back_project(&c, DATA_HALF, &whole, 0, sizes[2].views, y);
+	static const float scales[] = {0x1p-100f, 0x1p-20f, 0x1p20f, 0x1p100f};
+	for (int i = 0; i < 4; i++) {
+		for (int64_t j = 0; j < c.pixels; j++)
+			scaled[j] = scales[i] * y[j];
+		float *other = back_project(&c, DATA_HALF, &whole, 0, sizes[2].views, scaled);
+		for (int64_t j = 0; j < c.voxels; j++)
+			other[j] /= scales[i];
+		assert_true(case_difference(other, one, c.voxels) <= 1e-6);
+		free(other);
+	}
+	free(y), free(scaled), free(one);
+	tomos_geometry_free(c.scan);
+}
+
+static void nothing_gives_nothing(void **state)
+{
+	(void)state;
+	use_level(0);
+	Case c = size_case(&sizes[2], 2);
+	Box whole = {.high = {c.grid.n[0], c.grid.n[1], c.grid.n[2]}};
+	float *y = calloc((size_t)c.pixels, sizeof *y);
+	float *x = back_project(&c, DATA_HALF, &whole, 0, sizes[2].views, y);
+	for (int64_t i = 0; i < c.voxels; i++)
+		assert_true(x[i] == 0);
+	free(y), free(x);
+	tomos_geometry_free(c.scan);
+}
+
+/* <A x, y> beside <x, A' y>. */
+static void the_pair_is_nearly_adjoint(void **state)
+{
+	(void)state;
+	use_level(0);
+	for (int i = 0; i < UNSEEN; i++) {
+		Case c = size_case(&sizes[i], i);
+		tomos_projector_options o = tomos_projector_defaults();
+		o.forward = "voxel";
+		o.data = "half";
+		float *x = case_data(&c, c.voxels), *y = case_data(&c, c.pixels);
+		float *f = malloc((size_t)c.pixels * sizeof *f);
+		float *g = malloc((size_t)c.voxels * sizeof *g);
+		case_forward(backend, &c.grid, c.scan, &o, x, f);
+		case_adjoint(backend, &c.grid, c.scan, &o, y, g);
+		double one = case_dot(f, y, c.pixels), two = case_dot(x, g, c.voxels);
+		double norms = sqrt(case_dot(f, f, c.pixels) * case_dot(y, y, c.pixels));
+		if (!(fabs(one - two) <= 2e-3 * norms))
+			fail_msg("%s: %g and %g", c.name, one, two);
+		free(x), free(y), free(f), free(g);
+		tomos_geometry_free(c.scan);
+	}
+}
+
+/* Filtered back projection of a head in the middle of which all slices lie. */
+static void images_of_a_head_agree(void **state)
+{
+	(void)state;
+	enum { N = CASE_SLOW ? 48 : 96, SLICES = 20, VIEWS = CASE_SLOW ? 90 : 180 };
+	use_level(0);
+	Case c = size_case(&(Size){{N, N, SLICES}, N, VIEWS, 1, 0}, 0);
+	tomos_phantom *head;
+	tomos_phantom_options p = tomos_phantom_defaults();
+	p.radius = 0.5 * N;
+	OK(tomos_phantom_named(&head, "shepp-logan", &p));
+	float *y = calloc((size_t)c.pixels, sizeof *y), *images[2];
+	tomos_array from = case_projections(&c, y);
+	OK(tomos_phantom_project(head, c.scan, 1, &from));
+	for (int i = 0; i < 2; i++) {
+		tomos_analytic_options o = tomos_analytic_defaults();
+		o.data = i ? "half" : "float";
+		images[i] = calloc((size_t)c.voxels, sizeof *images[i]);
+		tomos_array to = case_volume(&c, images[i]);
+		OK(tomos_fbp(backend, &c.grid, c.scan, &from, &to, &o, NULL));
+	}
+	double difference = case_difference(images[1], images[0], c.voxels);
+	if (!(difference <= 1e-4))
+		fail_msg("images differ by %g", difference);
+	assert_true(has_half() ? difference > 1e-7 : difference <= 1e-6);
+	free(y), free(images[0]), free(images[1]);
+	tomos_phantom_free(head);
+	tomos_geometry_free(c.scan);
+}
+
+static void other_data_are_refused(void **state)
+{
+	(void)state;
+	Case c = size_case(&sizes[0], 0);
+	tomos_projector_options o = tomos_projector_defaults();
+	tomos_analytic_options a = tomos_analytic_defaults();
+	tomos_op *op;
+	float *x = calloc((size_t)c.voxels, sizeof *x), *y = calloc((size_t)c.pixels, sizeof *y);
+	tomos_array to = case_volume(&c, x), from = case_projections(&c, y);
+	o.data = a.data = "hal";
+	REFUSED(tomos_op_projector(&op, backend, &c.grid, c.scan, &o), TOMOS_BAD_VALUE,
+		"data 'hal' is not known; did you mean 'half'?");
+	REFUSED(tomos_fbp(backend, &c.grid, c.scan, &from, &to, &a, NULL), TOMOS_BAD_VALUE,
+		"data 'hal' is not known; did you mean 'half'?");
+	free(x), free(y);
+	tomos_geometry_free(c.scan);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(back_projections_agree),
+		cmocka_unit_test(boxes_and_parts_of_views_agree),
+		cmocka_unit_test(stacks_across_other_axes_agree),
+		cmocka_unit_test(any_scale_will_do), cmocka_unit_test(nothing_gives_nothing),
+		cmocka_unit_test(the_pair_is_nearly_adjoint),
+		cmocka_unit_test(images_of_a_head_agree), cmocka_unit_test(other_data_are_refused)};
+	if (!has_half())
+		print_message("the %s backend has no halves: the option must change nothing\n",
+			test_backend());
+	return cmocka_run_group_tests(tests, open_backend, close_backend);
+}
