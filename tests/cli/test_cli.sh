@@ -385,6 +385,9 @@ has "its sentence" err "--filter has no effect with --method sirt"
 check "iterations of fbp" 2 recon s.h5 --iterations 3 -o x2.h5
 has "its sentence" err "--iterations has no effect with --method fbp"
 check "interpolation of fbp" 0 recon s.h5 --interpolation nearest -o nearest.h5
+check "half data of fbp" 0 recon s.h5 --data half -o data_half.h5
+check "half data of sirt" 0 recon s.h5 --method sirt --iterations 1 --data half -o data_half2.h5
+check "quarter data" 2 recon s.h5 --data quarter -o x2.h5
 check "interpolation that sirt lacks" 2 recon s.h5 --method sirt --interpolation oversampled -o x2.h5
 check "interpolation of voxels in fbp" 2 recon s.h5 --voxel-interpolation nearest -o x2.h5
 has "its sentence" err "--voxel-interpolation has no effect with --method fbp"
