@@ -47,10 +47,11 @@ static __device__ __forceinline__ float sample(const float *plane, float p, floa
 	return fmaf(up, high - low, low);
 }
 
+/* With room for what float makes of a position that is all but a whole number. */
 static __device__ bool is_inside(double p, double slope, int n)
 {
-	double end = p + SEGMENT * slope;
-	return p >= 0 && end >= 0 && p < n - 1 && end < n - 1;
+	double end = p + SEGMENT * slope, low = 1e-4, high = n - 1 - 1e-4;
+	return p >= low && end >= low && p < high && end < high;
 }
 
 /* The planes first .. last of the warp; those of this ray are start .. stop. */

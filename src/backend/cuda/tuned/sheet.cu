@@ -72,7 +72,8 @@ static __device__ void segment(const Sheets *s, const Path *path, int k0, float 
 	if (fmax(p, p_end) < -1 || fmin(p, p_end) > s->nb || fmax(z, z_end) + 2 * reach < 0 ||
 		fmin(z, z_end) - reach > s->nz)
 		return;
-	bool inside = fmin(p, p_end) >= 0 && fmax(p, p_end) < s->nb - 1 &&
+	/* With room for what float makes of a position that is all but a whole number. */
+	bool inside = fmin(p, p_end) >= 1e-4 && fmax(p, p_end) < s->nb - 1 - 1e-4 &&
 		      fmin(z, z_end) >= S + 1 && fmax(z, z_end) + reach < s->nz - 1;
 	const int i0 = (int)whole_p, z0 = (int)whole_z;
 	const float *from = s->volume + i0 + (int64_t)k0 * s->nb + z0 * slice;
