@@ -400,7 +400,8 @@ static void masks(void **state)
 	problem_free(&p);
 }
 
-/* Pixels that are wrong do no harm where their weight is 0, whatever they hold. */
+/* Pixels that are wrong do no harm where their weight is 0, whatever they hold. Devices that add in any order
+ * differ from run to run anyway, and CGLS makes 1e-3 of it; a wrong pixel that counts would make more than 1. */
 static void bad_pixels(void **state)
 {
 	(void)state;
@@ -425,7 +426,7 @@ static void bad_pixels(void **state)
 		       error = problem_error(&p);
 		for (int64_t i = 0; i < p.pixels; i++)
 			p.b.data[i] -= weights.data[i] == 0 ? 50 : 0;
-		if (!(apart < 1e-5) || !(error < 0.5))
+		if (!(apart < (test_repeats() ? 1e-5 : 1e-2)) || !(error < 0.5))
 			fail_msg("%s: %g apart, error %g", name, apart, error);
 	}
 	free(first);
