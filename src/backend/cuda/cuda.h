@@ -79,6 +79,8 @@ typedef struct {
 	Direction direction;
 	bool (*applies)(const Projecting *what, CudaNotes *notes);
 	tomos_status (*run)(tomos_backend *backend, const Projecting *what, const CudaNotes *notes);
+	bool by_choice; /* tried only where it is named, as by TOMOS_KERNEL */
+	bool coarse; /* its weights are not those of float arithmetic: nobody but a person names it */
 } CudaTuned;
 
 /* The notes as a struct of the kernel's own. */

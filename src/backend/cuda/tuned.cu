@@ -1,4 +1,5 @@
 /* The tuned kernels, in the order in which they are tried. */
+#include <stdlib.h>
 #include "backend/cuda/cuda.h"
 
 extern const CudaTuned stack_kernels[4], plane_kernels[4], column_kernels[1], ray_kernels[1],
@@ -12,18 +13,54 @@ static const struct {
 	{tile_kernels, 1}, {column_kernels, 1}, {sheet_kernels, 1}, {gather_kernels, 1},
 	{lattice_kernels, 1}, {ray_kernels, 1}};
 
-static const CudaTuned *find(const Projecting *what, CudaNotes *notes)
+typedef struct {
+	const Projecting *what;
+	CudaNotes *notes;
+	const char *name; /* NULL: whatever needs not be named */
+} Wanted;
+
+static bool fits(const CudaTuned *row, const Wanted *w)
 {
-	if (!cuda_fits_launch(what))
-		return NULL;
+	bool meant = w->name ? strcmp(row->name, w->name) == 0 : !row->by_choice;
+	return meant && row->kernel == w->what->kernel && row->direction == w->what->direction &&
+	       row->applies(w->what, w->notes);
+}
+
+static const CudaTuned *find(const Wanted *w)
+{
 	for (int f = 0; f < COUNT(families); f++)
-		for (int i = 0; i < families[f].count; i++) {
-			const CudaTuned *row = &families[f].rows[i];
-			if (row->kernel == what->kernel && row->direction == what->direction &&
-				row->applies(what, notes))
-				return row;
-		}
+		for (int i = 0; i < families[f].count; i++)
+			if (fits(&families[f].rows[i], w))
+				return &families[f].rows[i];
 	return NULL;
+}
+
+static bool is_known(const char *name)
+{
+	for (int f = 0; f < COUNT(families); f++)
+		for (int i = 0; i < families[f].count; i++)
+			if (strcmp(families[f].rows[i].name, name) == 0)
+				return true;
+	return false;
+}
+
+/* The kernel that is named, where it applies, or else the first that does. */
+static tomos_status choose(const Projecting *what, CudaNotes *notes, const CudaTuned **row)
+{
+	const char *name = getenv("TOMOS_KERNEL");
+	const Wanted named = {what, notes, name}, any = {what, notes, NULL};
+	bool naming = name && *name;
+	if (naming && !is_known(name))
+		return fail(TOMOS_BAD_VALUE,
+			"TOMOS_KERNEL is '%s', which is no kernel of this build", name);
+	*row = NULL;
+	if (what->plan->plain || !cuda_fits_launch(what))
+		return TOMOS_OK;
+	if (naming)
+		*row = find(&named);
+	if (!*row)
+		*row = find(&any);
+	return TOMOS_OK;
 }
 
 static bool is_same(const CudaChoice *c, const Projecting *what)
@@ -46,13 +83,13 @@ tomos_status cuda_choose(tomos_backend *backend, const Projecting *what, const C
 	CudaPlan *own = (CudaPlan *)kept;
 	CudaChoice *fresh = &own->choices[own->next];
 	own->next = (own->next + 1) % CHOICES;
-	*fresh = (CudaChoice){.used = true,
-		.kernel = what->kernel,
+	*fresh = (CudaChoice){.kernel = what->kernel,
 		.direction = what->direction,
 		.box = what->box,
 		.first = what->first,
 		.count = what->count};
-	fresh->tuned = what->plan->plain ? NULL : find(what, &fresh->notes);
 	*choice = fresh;
-	return TOMOS_OK;
+	tomos_status status = choose(what, &fresh->notes, &fresh->tuned);
+	fresh->used = status == TOMOS_OK;
+	return status;
 }
