@@ -36,22 +36,22 @@ static uint64_t swap64(uint64_t v)
 	return __builtin_bswap64(v);
 }
 
-/* E(kind, bits, C type, to float, name) */
+/* E(kind, bits, C type, to float, to double, name) */
 #define ELEMENTS(E) \
-	E('i', 8, int8_t, (float), int8) \
-	E('i', 16, int16_t, (float), int16) \
-	E('i', 32, int32_t, (float), int32) \
-	E('i', 64, int64_t, (float), int64) \
-	E('u', 8, uint8_t, (float), uint8) \
-	E('u', 16, uint16_t, (float), uint16) \
-	E('u', 32, uint32_t, (float), uint32) \
-	E('u', 64, uint64_t, (float), uint64) \
-	E('f', 16, uint16_t, half_value, float16) \
-	E('f', 32, float, (float), float32) \
-	E('f', 64, double, (float), float64)
+	E('i', 8, int8_t, (float), (double), int8) \
+	E('i', 16, int16_t, (float), (double), int16) \
+	E('i', 32, int32_t, (float), (double), int32) \
+	E('i', 64, int64_t, (float), (double), int64) \
+	E('u', 8, uint8_t, (float), (double), uint8) \
+	E('u', 16, uint16_t, (float), (double), uint16) \
+	E('u', 32, uint32_t, (float), (double), uint32) \
+	E('u', 64, uint64_t, (float), (double), uint64) \
+	E('f', 16, uint16_t, half_value, half_value, float16) \
+	E('f', 32, float, (float), (double), float32) \
+	E('f', 64, double, (float), (double), float64)
 
-#define CONVERSION(kind, bits, type, to_float, name) \
-	static void from_##name(const unsigned char *in, int64_t count, bool swapped, float *out) \
+#define CONVERT(function, out_type, bits, type, to_out) \
+	static void function(const unsigned char *in, int64_t count, bool swapped, out_type *out) \
 	{ \
 		for (int64_t i = 0; i < count; i++) { \
 			uint##bits##_t raw; \
@@ -60,19 +60,24 @@ static uint64_t swap64(uint64_t v)
 			if (swapped) \
 				raw = swap##bits(raw); \
 			memcpy(&value, &raw, sizeof value); \
-			out[i] = to_float(value); \
+			out[i] = to_out(value); \
 		} \
 	}
-ELEMENTS(CONVERSION)
+#define CONVERSIONS(kind, bits, type, to_float, to_double, name) \
+	CONVERT(from_##name, float, bits, type, to_float) \
+	CONVERT(wide_##name, double, bits, type, to_double)
+ELEMENTS(CONVERSIONS)
 
 typedef struct {
 	char kind;
 	int bytes;
 	const char *name;
 	void (*convert)(const unsigned char *in, int64_t count, bool swapped, float *out);
+	void (*widen)(const unsigned char *in, int64_t count, bool swapped, double *out);
 } Row;
 
-#define ROW(kind, bits, type, to_float, name) {kind, bits / 8, #name, from_##name},
+#define ROW(kind, bits, type, to_float, to_double, name) \
+	{kind, bits / 8, #name, from_##name, wide_##name},
 static const Row rows[] = {ELEMENTS(ROW)};
 
 static const Row *find(Element element)
@@ -97,6 +102,11 @@ bool element_named(const char *name, Element *element)
 			return true;
 		}
 	return false;
+}
+
+void element_widen(Element element, const void *stored, int64_t count, double *data)
+{
+	find(element)->widen(stored, count, element.swapped, data);
 }
 
 double element_largest(Element element)

@@ -99,6 +99,8 @@ static tomos_status find_by_name(const Format **format, const char *path)
 		return TOMOS_OK;
 	}
 	for (int i = 0; i < COUNT(formats); i++) {
+		if (!formats[i]->create)
+			continue;
 		*format = formats[i];
 		if (ending_fits(formats[i], path))
 			return TOMOS_OK;

@@ -106,6 +106,8 @@ bool element_named(const char *name, Element *element);
 /* Refuses numbers beyond float; `path` is for the sentence. */
 tomos_status element_convert(
 	Element element, const void *stored, int64_t count, float *data, const char *path);
+/* The same in full, of a type that element_name knows. */
+void element_widen(Element element, const void *stored, int64_t count, double *data);
 
 /* What the scale of a file's integers is, read after opening and written before publishing. */
 tomos_status scale_read(File *file);

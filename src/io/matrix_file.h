@@ -26,7 +26,10 @@ bool hdf5_is(const unsigned char *head, size_t length);
 typedef struct {
 	Element element; /* bytes 0: no number */
 	char descr[32];
-	int64_t count, data;
+	int rank;
+	int64_t axes[3]; /* the first of them */
+	bool fortran;
+	int64_t count, data; /* numbers, and the byte at which they begin */
 } NpyForm;
 
 tomos_status npy_look(NpyForm *form, const char *path, const unsigned char *bytes, int64_t size);

@@ -296,7 +296,7 @@ tomos_status npy_look(NpyForm *form, const char *path, const unsigned char *byte
 {
 	int64_t at = size > 6 && bytes[6] == 1 ? 10 : 12, length = 0;
 	if (size < 12 || !npy_probe(bytes, (size_t)size) || bytes[6] < 1 || bytes[6] > 3)
-		return fail(TOMOS_BAD_FILE, "'%s': a list in it is no npy file", path);
+		return fail(TOMOS_BAD_FILE, "'%s': an array in it is no npy file", path);
 	for (int64_t i = at; i-- > 8;)
 		length = length << 8 | bytes[i];
 	if (length > size - at)
@@ -308,9 +308,14 @@ tomos_status npy_look(NpyForm *form, const char *path, const unsigned char *byte
 	TRY(parse(&h));
 	*form = (NpyForm){.count = 1, .data = at + length};
 	memcpy(form->descr, h.descr, sizeof form->descr);
-	if (h.rank > 1)
-		return fail(TOMOS_BAD_FILE, "'%s': a list in it has %d axes", path, h.rank);
-	form->count = h.rank ? h.axes[0] : 1;
+	form->rank = h.rank;
+	form->fortran = h.fortran;
+	for (int i = 0; i < h.rank; i++) {
+		if (i < COUNT(form->axes))
+			form->axes[i] = h.axes[i];
+		if (!size_mul(form->count, h.axes[i], &form->count))
+			return fail(TOMOS_BAD_FILE, "'%s': an array in it is too large", path);
+	}
 	if (strlen(h.descr) > 1 && strchr("SU", h.descr[1]))
 		return TOMOS_OK;
 	return take_element(&form->element, &h);

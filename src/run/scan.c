@@ -6,7 +6,7 @@
 OPTION_VALUES(source_values, TOMOS_SOURCE_OPTIONS);
 
 static const ScanKind *const kinds[] = {
-	&scan_nexus, &scan_exchange, &scan_own, &scan_stack, &scan_array};
+	&scan_nexus, &scan_exchange, &scan_own, &scan_npz, &scan_stack, &scan_array};
 
 static const char *const set_names[] = {"views", "flats", "darks"};
 
@@ -74,7 +74,7 @@ static tomos_status open_others(FrameSet *set, tomos_frames which, const char *p
 	tomos_status status = find_kind(&kind, look);
 	tomos_file_close(look);
 	TRY(status);
-	rich = kind == &scan_nexus || kind == &scan_exchange;
+	rich = kind == &scan_nexus || kind == &scan_exchange || kind == &scan_npz;
 	if (!rich)
 		return frames_open(set, path, "", "");
 	TRY(tomos_scan_open(&other, path, NULL));

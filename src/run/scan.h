@@ -34,7 +34,7 @@ struct ScanKind {
 	tomos_status (*open)(tomos_scan *scan, const File *look, const tomos_source_options *o);
 };
 
-extern const ScanKind scan_nexus, scan_exchange, scan_own, scan_stack, scan_array;
+extern const ScanKind scan_nexus, scan_exchange, scan_own, scan_npz, scan_stack, scan_array;
 
 /* ---- for the kinds -------------------------------------------------------------------------- */
 

@@ -1,7 +1,8 @@
-/* Scans in array files: Data Exchange, those that tomos wrote, and plain arrays.
+/* Scans in array files: Data Exchange, those that tomos wrote, NumPy's archives, and plain arrays.
  *
  * Data Exchange: F. De Carlo et al., J. Synchrotron Rad. 21, 1224 (2014).
  */
+#include <stdio.h>
 #include <string.h>
 #include "run/scan.h"
 
@@ -61,15 +62,16 @@ static tomos_status exchange_frames(tomos_scan *scan, const File *look)
 	return TOMOS_OK;
 }
 
-static tomos_status exchange_angles(tomos_scan *scan, const File *look)
+/* Those of the views, from a list under that name, if there is one. */
+static tomos_status take_angles(tomos_scan *scan, const File *look, const char *name)
 {
 	double *angles;
 	int64_t count;
 	char *where;
-	TRY(scan_angles(look, "exchange/theta", &angles, &count));
+	TRY(scan_angles(look, name, &angles, &count));
 	if (!angles)
 		return TOMOS_OK;
-	tomos_status status = mem_printf(&where, "'%s', dataset '/exchange/theta'", scan->path);
+	tomos_status status = mem_printf(&where, "'%s', dataset '%s'", scan->path, name);
 	if (status == TOMOS_OK) {
 		status = angles_fit(
 			&scan->angles, angles, count, scan->sets[TOMOS_VIEWS].count, where);
@@ -128,7 +130,7 @@ static tomos_status exchange_open(tomos_scan *scan, const File *look, const tomo
 	TRY(exchange_order(look, &sinograms));
 	TRY(scan_shape(scan, o, sinograms));
 	TRY(exchange_frames(scan, look));
-	TRY(exchange_angles(scan, look));
+	TRY(take_angles(scan, look, "/exchange/theta"));
 	TRY(exchange_shifts(scan, look));
 	return exchange_setup(scan, look);
 }
@@ -152,6 +154,75 @@ static tomos_status own_open(tomos_scan *scan, const File *look, const tomos_sou
 }
 
 const ScanKind scan_own = {"tomos", own_probe, own_open};
+
+/* ---- NumPy archives ----------------------------------------------------------------------- */
+
+/* What the arrays of a scan may be called, the usual one first; by tomos_frames, and the angles. */
+static const char *const npz_names[] = {"data|projections|proj|tomo|views",
+	"data_white|flats|flat|white", "data_dark|darks|dark", "theta|angles"};
+enum { NPZ_ANGLES = 3 };
+
+/* The first of "a|b|c" that is among the lines; "" where none is. */
+static void first_of(const char *choices, const char *lines, char name[32])
+{
+	name[0] = 0;
+	for (const char *at = choices; *at && !name[0]; at += strspn(at, "|")) {
+		int length = (int)strcspn(at, "|");
+		snprintf(name, 32, "%.*s", length, at);
+		if (!line_has(lines, name))
+			name[0] = 0;
+		at += length;
+	}
+}
+
+static tomos_status npz_probe(const File *look, bool *fits)
+{
+	*fits = look->format == &format_npz;
+	return TOMOS_OK;
+}
+
+/* One array alone may have any name. */
+static tomos_status npz_views(tomos_scan *scan, const char *lines, const char *name)
+{
+	const char *second = lines ? strchr(lines, '\n') + 1 : "";
+	if (name[0] || !*second)
+		return frames_open(&scan->sets[TOMOS_VIEWS], scan->path, name, "");
+	char all[256];
+	int length = snprintf(all, sizeof all, "%s", lines);
+	for (int i = 0; i < length && i < COUNT(all); i++)
+		if (all[i] == '\n')
+			all[i] = ' ';
+	return fail(TOMOS_BAD_FILE,
+		"'%s' has no array of views, which is called one of %s; it has %s", scan->path,
+		npz_names[TOMOS_VIEWS], all);
+}
+
+static tomos_status npz_arrays(
+	tomos_scan *scan, const File *look, const char *lines, const tomos_source_options *o)
+{
+	char name[32];
+	first_of(npz_names[TOMOS_VIEWS], lines, name);
+	TRY(npz_views(scan, lines, name));
+	TRY(scan_shape(scan, o, scan->sets[TOMOS_VIEWS].file->shape[0] == 1));
+	for (int i = TOMOS_FLATS; i <= TOMOS_DARKS; i++) {
+		first_of(npz_names[i], lines, name);
+		if (name[0])
+			TRY(frames_open(&scan->sets[i], scan->path, name, ""));
+	}
+	first_of(npz_names[NPZ_ANGLES], lines, name);
+	return name[0] ? take_angles(scan, look, name) : TOMOS_OK;
+}
+
+static tomos_status npz_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
+{
+	char *lines;
+	TRY(io_names(look, "/", &lines));
+	tomos_status status = npz_arrays(scan, look, lines, o);
+	mem_free(lines);
+	return status;
+}
+
+const ScanKind scan_npz = {"npz", npz_probe, npz_open};
 
 /* ---- plain arrays ------------------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 /* Scans of every kind: found from the content, read in parts, and refused with a sentence. */
 #include "base/base.h"
 #include "io/io_help.h"
+#include "io/npz_help.h"
 #include "scan_files.h"
 #include <math.h>
 #include <sys/stat.h>
@@ -59,6 +60,15 @@ static void assert_angles(tomos_scan *scan, const double *degrees)
 	assert_ok(tomos_scan_angles(scan, angles));
 	for (int i = 0; i < VIEWS; i++)
 		assert_true(fabs(angles[i] - degrees[i] * RADIANS) < 1e-12);
+}
+
+static void refused(const char *name, const char *says)
+{
+	tomos_scan *scan;
+	assert_int_not_equal(tomos_scan_open(&scan, at(name), NULL), TOMOS_OK);
+	assert_null(scan);
+	assert_says(says);
+	assert_int_equal(mem_live(), 0);
 }
 
 /* ---- Data Exchange ------------------------------------------------------------------------ */
@@ -409,6 +419,133 @@ static void arrays(void **state)
 	assert_says("v.h5' holds a volume, not projections");
 }
 
+/* ---- NumPy archives ----------------------------------------------------------------------- */
+
+static void put_npz(const char *name, const NpzArray *arrays, int count)
+{
+	unsigned char bytes[8192];
+	put_file(at(name), bytes, npz_make(bytes, arrays, count));
+}
+
+/* Views, two flats, a dark and angles, under the names given. */
+static void npz_scan(const char *name, const char *const names[4], int packed)
+{
+	uint16_t views[VIEWS * FRAME], flats[2 * FRAME], dark[FRAME];
+	fill(views, TOMOS_VIEWS, VIEWS);
+	fill(flats, TOMOS_FLATS, 2);
+	fill(dark, TOMOS_DARKS, 1);
+	const NpzArray arrays[] = {
+		{names[3], "<f8", "(5,)", theta, sizeof theta, packed},
+		{names[2], "<u2", "(3, 4)", dark, sizeof dark, packed},
+		{names[1], "<u2", "(2, 3, 4)", flats, sizeof flats, packed},
+		{names[0], "<u2", "(5, 3, 4)", views, sizeof views, packed},
+	};
+	put_npz(name, arrays, COUNT(arrays));
+}
+
+static void npz_scans(void **state)
+{
+	(void)state;
+	static const char *const names[2][4] = {
+		{"data.npy", "data_white.npy", "data_dark.npy", "theta.npy"},
+		{"projections.npy", "flats.npy", "darks.npy", "angles.npy"}};
+	tomos_source_options o = tomos_source_defaults();
+	tomos_scan_info info;
+	tomos_scan *scan;
+	for (int i = 0; i < 4; i++) {
+		npz_scan("z.npz", names[i / 2], i % 2);
+		assert_ok(tomos_scan_open(&scan, at("z.npz"), NULL));
+		assert_all(scan, 2, 1);
+		assert_angles(scan, theta);
+		assert_ok(tomos_scan_describe(scan, &info));
+		assert_string_equal(info.kind, "npz");
+		assert_string_equal(info.dataset, i / 2 ? "projections" : "data");
+		tomos_scan_close(scan);
+	}
+	exchange(NULL);
+	o.flats = at("z.npz"); /* of another scan */
+	assert_ok(tomos_scan_open(&scan, at("dx.h5"), &o));
+	assert_all(scan, 2, 1);
+	tomos_scan_close(scan);
+	assert_int_equal(mem_live(), 0);
+}
+
+/* One array may have any name; others are refused by the names that they have. */
+static void npz_names(void **state)
+{
+	(void)state;
+	uint16_t views[VIEWS * FRAME];
+	NpzArray arrays[] = {{"arr_0.npy", "<u2", "(5, 3, 4)", views, sizeof views, 0},
+		{"arr_1.npy", "<u2", "(5, 3, 4)", views, sizeof views, 0}};
+	tomos_source_options o = tomos_source_defaults();
+	tomos_scan *scan;
+	fill(views, TOMOS_VIEWS, VIEWS);
+	put_npz("n.npz", arrays, 1);
+	assert_ok(tomos_scan_open(&scan, at("n.npz"), NULL));
+	assert_all(scan, 0, 0);
+	tomos_scan_close(scan);
+	put_npz("n.npz", arrays, 2);
+	refused("n.npz", "n.npz' has no array of views, which is called one of "
+			 "data|projections|proj|tomo|views; it has arr_0 arr_1");
+	o.dataset = "arr_1";
+	assert_ok(tomos_scan_open(&scan, at("n.npz"), &o));
+	assert_all(scan, 0, 0);
+	tomos_scan_close(scan);
+	o.dataset = "arr_2";
+	assert_int_equal(tomos_scan_open(&scan, at("n.npz"), &o), TOMOS_BAD_FILE);
+	assert_says("n.npz' has no array 'arr_2'");
+	arrays[1] = (NpzArray){"theta.npy", "<f8", "(4,)", theta, 4 * sizeof *theta, 0};
+	arrays[0].name = "data.npy";
+	put_npz("n.npz", arrays, 2);
+	refused("n.npz", "n.npz', dataset 'theta': 4 angles for 5 views");
+	arrays[1] = (NpzArray){"theta.npy", "<f8", "(5,)", theta, 4 * sizeof *theta, 0};
+	put_npz("n.npz", arrays, 2);
+	refused("n.npz", "n.npz', array 'theta': 32 bytes for 5 numbers");
+	arrays[1] = (NpzArray){"theta.npy", "<U2", "(5,)", theta, sizeof theta, 0};
+	put_npz("n.npz", arrays, 2);
+	refused("n.npz", "n.npz', array 'theta': is no list or table of numbers");
+}
+
+static void npz_damage(void **state)
+{
+	(void)state;
+	uint16_t views[VIEWS * FRAME];
+	NpzArray array = {"data.npy", "<u2", "(5, 3, 4)", views, sizeof views, 1};
+	unsigned char bytes[8192], damaged[8192];
+	tomos_scan *scan;
+	fill(views, TOMOS_VIEWS, VIEWS);
+	for (array.packed = 0; array.packed < 2; array.packed++) {
+		size_t length = npz_make(bytes, &array, 1);
+		for (size_t i = 0; i < length; i++) {
+			put_file(at("short.npz"), bytes, i);
+			assert_int_not_equal(
+				tomos_scan_open(&scan, at("short.npz"), NULL), TOMOS_OK);
+			memcpy(damaged, bytes, length);
+			damaged[i] ^= 0x11;
+			put_file(at("flip.npz"), damaged, length);
+			if (tomos_scan_open(&scan, at("flip.npz"), NULL) == TOMOS_OK)
+				tomos_scan_close(scan);
+			assert_int_equal(mem_live(), 0);
+		}
+	}
+	array.packed = 1;
+	size_t length = npz_make(damaged, &array, 1);
+	damaged[60] ^= 1;
+	put_file(at("flip.npz"), damaged, length);
+	assert_int_not_equal(tomos_scan_open(&scan, at("flip.npz"), NULL), TOMOS_OK);
+	assert_says("flip.npz' is a damaged npz file: a");
+	setenv("TMPDIR", "/nowhere", 1);
+	put_npz("t.npz", &array, 1);
+	assert_int_equal(tomos_scan_open(&scan, at("t.npz"), NULL), TOMOS_IO);
+	assert_says("t.npz' cannot be unpacked to '/nowhere/tomos-");
+	unsetenv("TMPDIR");
+	array = (NpzArray){"data.npy", "<u2", "(60,)", views, sizeof views, 0};
+	put_npz("t.npz", &array, 1);
+	tomos_file *file;
+	assert_int_equal(tomos_file_open(&file, at("t.npz"), NULL), TOMOS_BAD_FILE);
+	assert_says("t.npz' has no array of numbers with two or three axes");
+}
+
 static void geometry_of(void **state)
 {
 	(void)state;
@@ -442,15 +579,6 @@ static void geometry_of(void **state)
 
 /* ---- refusals ----------------------------------------------------------------------------- */
 
-static void refused(const char *name, const char *says)
-{
-	tomos_scan *scan;
-	assert_int_not_equal(tomos_scan_open(&scan, at(name), NULL), TOMOS_OK);
-	assert_null(scan);
-	assert_says(says);
-	assert_int_equal(mem_live(), 0);
-}
-
 static void refusals(void **state)
 {
 	(void)state;
@@ -474,7 +602,7 @@ static void refusals(void **state)
 	h5_put_list(file, "exchange/theta", theta, VIEWS);
 	h5_attribute(file, "exchange/theta", "units", "gon", true);
 	H5Fclose(file);
-	refused("r.h5", "'exchange/theta' is in 'gon', a unit that is not known");
+	refused("r.h5", "'/exchange/theta' is in 'gon', a unit that is not known");
 	file = exchange_start(at("r.h5"));
 	h5_put_list(file, "exchange/data_shift_y", theta, 3);
 	H5Fclose(file);
@@ -550,6 +678,7 @@ static void allocation_failures(void **state)
 	survives(at("tomo.nxs"));
 	survives(at("stack"));
 	survives(at("a.npy"));
+	survives(at("z.npz"));
 }
 
 /* ---- measured scans ----------------------------------------------------------------------- */
@@ -605,6 +734,9 @@ int main(void)
 		cmocka_unit_test(tiff_folder),
 		cmocka_unit_test(tiff_folders),
 		cmocka_unit_test(arrays),
+		cmocka_unit_test(npz_scans),
+		cmocka_unit_test(npz_names),
+		cmocka_unit_test(npz_damage),
 		cmocka_unit_test(geometry_of),
 		cmocka_unit_test(refusals),
 		cmocka_unit_test(nexus_refusals),

@@ -1,0 +1,41 @@
+/* Zip archives, as NumPy's savez makes them of npy files: reading. */
+#ifndef ZIP_H
+#define ZIP_H
+
+#include "io/io.h"
+
+typedef struct {
+	int descriptor;
+	const char *path;
+	int64_t size;
+	unsigned char *directory;
+	int64_t directory_size;
+} Archive;
+
+enum { ZIP_STORED = 0, ZIP_DEFLATED = 8 };
+
+typedef struct {
+	const unsigned char *name;
+	int64_t name_length, packed, size, at;
+	int method;
+	uint32_t crc;
+} Entry;
+
+/* zip_close follows in every case; the path is kept. */
+tomos_status zip_open(Archive *archive, const char *path);
+void zip_close(Archive *archive);
+tomos_status zip_damaged(const Archive *archive, const char *what);
+/* The entry at *at of the directory, 0 for the first; *at goes on to the next, -1 at the end. */
+tomos_status zip_next(const Archive *archive, int64_t *at, Entry *entry);
+bool zip_is(const Entry *entry, const char *name, const char *ending);
+/* Where a member's bytes begin; its sizes are true as far as the file's tells. */
+tomos_status zip_locate(const Archive *archive, const Entry *entry, int64_t *at);
+/* The first `wanted` bytes of a member, piece by piece; checked where these are all. */
+typedef tomos_status (*ZipSink)(void *user, const unsigned char *bytes, int64_t count);
+tomos_status zip_take(
+	const Archive *archive, const Entry *entry, int64_t wanted, ZipSink sink, void *user);
+/* The same into memory that is to be mem_freed. */
+tomos_status zip_bytes(
+	const Archive *archive, const Entry *entry, int64_t wanted, unsigned char **bytes);
+
+#endif
