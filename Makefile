@@ -4,6 +4,8 @@ PREFIX ?= /usr/local
 WERROR ?= OFF
 # Seconds per target of `make fuzz`.
 FUZZ_SECONDS ?= 60
+# Executions of each instead, where not 0.
+FUZZ_RUNS ?= 0
 # Workloads of `make bench`; none: all of them.
 WORKLOADS ?=
 
@@ -67,7 +69,7 @@ format:
 fuzz:
 	@scripts/setup
 	@$(call build,fuzz)
-	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
+	@scripts/fuzz build-fuzz $(FUZZ_SECONDS) $(FUZZ_RUNS)
 
 bench: all
 	@build/tomos bench $(WORKLOADS)
@@ -97,7 +99,7 @@ help:
 #: make sanitize    the fast tests with address, undefined and thread sanitizers
 #: make lint        clang-tidy, cppcheck, format and folder rule
 #: make format      clang-format over the sources
-#: make fuzz        fuzz the file readers; FUZZ_SECONDS=60 each
+#: make fuzz        fuzz the file readers; FUZZ_SECONDS=60 each, or FUZZ_RUNS=1000000
 #: make bench       measure speed; WORKLOADS="a b" for some of the workloads only
 #: make peers       measure beside other toolboxes, in a throw-away environment
 #: make octave      build the gateway for Octave into build/octave

@@ -4,14 +4,6 @@
 #include <string.h>
 #include "cli.h"
 
-int command_unknown(const char *name)
-{
-	const char *nearest = name_nearest(command_names(), name);
-	if (nearest[0])
-		return wrong_usage("unknown command '%s'; nearest: %s", name, nearest);
-	return wrong_usage("unknown command '%s'; see 'tomos help'", name);
-}
-
 static int run(const command *c, const settings *s)
 {
 	int64_t threads = s->common.threads;

@@ -220,3 +220,11 @@ const char *command_names(void)
 #undef COMMAND
 	return names + 1;
 }
+
+int command_unknown(const char *name)
+{
+	const char *nearest = name_nearest(command_names(), name);
+	if (nearest[0])
+		return wrong_usage("unknown command '%s'; nearest: %s", name, nearest);
+	return wrong_usage("unknown command '%s'; see 'tomos help'", name);
+}

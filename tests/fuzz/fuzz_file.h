@@ -1,5 +1,5 @@
-/* What the fuzz targets of the array formats share: any bytes as a file are read, or refused with a
- * sentence; nothing leaks, and a shape is never larger than the file can hold. */
+/* What the fuzz targets share: any bytes as a file are read, or refused with a sentence; nothing leaks,
+ * and a shape is never larger than the file can hold. The file lies in memory alone. */
 #ifndef FUZZ_FILE_H
 #define FUZZ_FILE_H
 
@@ -11,13 +11,27 @@
 #include <unistd.h>
 #include "io/io.h"
 
-enum { MOST = 1 << 24 }; /* numbers read at a time: larger claims are only described */
+enum { MOST = 1 << 20 }; /* numbers read at a time: larger claims are only described */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-void put_seeds(const char *directory);
-extern const Format *const target; /* the format whose files the bytes are to be; NULL: any */
-extern void (*const target_read)(const char *path);
+
+/* What a target is: the format whose files the bytes are to be, how those begin, so that every input
+ * reaches the reader (NULL: any bytes), and what is done with them. */
+typedef struct {
+	const Format *format;
+	const char *start;
+	size_t start_length;
+	void (*read)(const char *path, const uint8_t *data, size_t size);
+	void (*seeds)(const char *directory);
+} Target;
+extern const Target target;
+
+#define HDF5_START "\x89HDF\r\n\x1a\n", 8
+#define TIFF_START "II*", 4
+#define NPY_START "\x93NUMPY\1", 8
+#define NPZ_START "PK\3\4", 4
+#define MHD_START "ObjectType = ", 13
 
 static inline void require(bool holds)
 {
@@ -25,46 +39,21 @@ static inline void require(bool holds)
 		abort();
 }
 
-static inline void read_slabs(tomos_file *file)
-{
-	float *data;
-	int64_t slab;
-	if (!size_mul(file->shape[1], file->shape[2], &slab) || slab > MOST)
-		return;
-	require(mem_alloc(&data, slab, sizeof *data, "a slab") == TOMOS_OK);
-	for (int64_t i = 0; i < file->shape[0] && i < 8; i++)
-		if (tomos_file_read(file, i, 1, data) != TOMOS_OK)
-			break;
-	mem_free(data);
-}
-
-static inline void read_file(const char *path)
-{
-	tomos_file *file;
-	tomos_file_info info;
-	int64_t live = mem_live();
-	tomos_status status = tomos_file_open(&file, path, NULL);
-	require((status == TOMOS_OK) == (file != NULL) && (file || *tomos_message()));
-	if (file) {
-		(void)tomos_file_describe(file, &info);
-		read_slabs(file);
-	}
-	tomos_file_close(file);
-	require(mem_live() == live);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int memory = -1;
 	char path[64];
-	if (target && !target->probe(data, size)) /* the other formats have targets of their own */
+	if (size < target.start_length)
 		return 0;
 	if (memory < 0)
 		memory = memfd_create("fuzz", 0);
 	require(memory >= 0 && ftruncate(memory, 0) == 0);
 	require(pwrite(memory, data, size, 0) == (ssize_t)size);
+	if (target.format && !target.format->probe(data, size))
+		require(pwrite(memory, target.start, target.start_length, 0) ==
+			(ssize_t)target.start_length);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", memory);
-	target_read(path);
+	target.read(path, data, size);
 	return 0;
 }
 
@@ -74,28 +63,48 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	struct stat info;
 	for (int i = *argc - 1; i > 0; i--)
 		if ((*argv)[i][0] != '-' && stat((*argv)[i], &info) == 0 && S_ISDIR(info.st_mode)) {
-			put_seeds((*argv)[i]);
+			target.seeds((*argv)[i]);
 			break;
 		}
 	return 0;
 }
 
-/* A small array under `name`, which says the format; false for a seed of before. */
-static inline bool put_seed(const char *directory, const char *name, tomos_content content,
-	const int64_t shape[3], tomos_file **file)
+/* ---- seeds -------------------------------------------------------------------------------- */
+
+static inline const char *seed_path(const char *directory, const char *name)
 {
-	char path[512];
-	float zeros[64] = {0};
+	static char path[512];
 	snprintf(path, sizeof path, "%s/%s", directory, name);
-	if (access(path, F_OK) == 0)
-		return false;
-	require(tomos_file_create(file, path, content, shape, NULL) == TOMOS_OK);
-	require(tomos_file_write(*file, 0, shape[0], zeros) == TOMOS_OK);
-	return true;
+	return path;
 }
 
-static inline void end_seed(tomos_file *file)
+static inline void put_bytes(
+	const char *directory, const char *name, const void *bytes, size_t count)
 {
+	FILE *file = fopen(seed_path(directory, name), "wb");
+	require(file && fwrite(bytes, 1, count, file) == count && fclose(file) == 0);
+}
+
+static inline void put_text(const char *directory, const char *name, const char *text)
+{
+	put_bytes(directory, name, text, strlen(text));
+}
+
+/* A small array under `name`, which says the format; its grid, where the format has one. */
+static inline void put_array(
+	const char *directory, const char *name, tomos_content content, const int64_t shape[3])
+{
+	tomos_file_options options = tomos_file_defaults();
+	float zeros[64] = {0};
+	tomos_grid grid;
+	tomos_file *file;
+	options.overwrite = 1;
+	require(tomos_file_create(&file, seed_path(directory, name), content, shape, &options) ==
+		TOMOS_OK);
+	require(tomos_grid_centred(&grid, shape[2], shape[1], shape[0], 1) == TOMOS_OK);
+	if (content == TOMOS_VOLUME && file->format->put)
+		require(tomos_file_set_grid(file, &grid) == TOMOS_OK);
+	require(tomos_file_write(file, 0, shape[0], zeros) == TOMOS_OK);
 	require(tomos_file_commit(file) == TOMOS_OK);
 	tomos_file_close(file);
 }

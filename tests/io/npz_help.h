@@ -70,7 +70,7 @@ static inline unsigned char *npz_common(
 /* The whole archive into `to`, which has room enough; its length. */
 static inline size_t npz_make(unsigned char *to, const NpzArray *arrays, int count)
 {
-	unsigned char *start = to, central[4096], *end = central;
+	unsigned char *start = to, central[4096] = {0}, *end = central;
 	for (int i = 0; i < count; i++) {
 		const NpzArray *a = &arrays[i];
 		unsigned char *member = malloc(2 * (NPZ_HEADER + a->bytes) + 64);

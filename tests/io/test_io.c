@@ -662,8 +662,8 @@ static void refused_names(void **state)
 	assert_says("none.h5' cannot be opened: No such file");
 	put_file(at("x"), "hello world", 11);
 	assert_int_equal(tomos_file_open(&file, at("x"), NULL), TOMOS_BAD_FILE);
-	assert_says(
-		"is of no known format (hdf5, npy, npz, tiff, mhd, raw); it begins with 68 65 6c 6c 6f");
+	assert_says("is of no known format (hdf5, npy, npz, tiff, mhd, raw); it begins with 68 65 "
+		    "6c 6c 6f");
 	put_file(at("x"), "", 0);
 	assert_int_equal(tomos_file_open(&file, at("x"), NULL), TOMOS_BAD_FILE);
 	assert_says("is empty");

@@ -423,8 +423,9 @@ static void arrays(void **state)
 
 static void put_npz(const char *name, const NpzArray *arrays, int count)
 {
-	unsigned char bytes[8192];
-	put_file(at(name), bytes, npz_make(bytes, arrays, count));
+	unsigned char bytes[8192] = {0};
+	size_t length = npz_make(bytes, arrays, count);
+	put_file(at(name), bytes, length);
 }
 
 /* Views, two flats, a dark and angles, under the names given. */
@@ -485,6 +486,9 @@ static void npz_names(void **state)
 	assert_all(scan, 0, 0);
 	tomos_scan_close(scan);
 	put_npz("n.npz", arrays, 2);
+	tomos_file *file;
+	assert_int_equal(tomos_file_open(&file, at("n.npz"), NULL), TOMOS_BAD_VALUE);
+	assert_says("n.npz' has 2 arrays that could be meant; name one of arr_0, arr_1");
 	refused("n.npz", "n.npz' has no array of views, which is called one of "
 			 "data|projections|proj|tomo|views; it has arr_0 arr_1");
 	o.dataset = "arr_1";
