@@ -28,15 +28,23 @@ typedef struct workload {
 	bench_task task;
 	const char *forward, *back;
 	int64_t iterations;
+	double samples, sums, volumes, scans; /* what it needs at least, see workloads.def */
 	const char *about;
 } workload;
 
 typedef struct timing {
 	double median, least, most; /* seconds */
 	double rate;                /* 1e9 voxels times views a second, at the median */
+	double bound;               /* the most that the machine could do of these; 0: not known */
+	tomos_rate part;            /* of the machine, that sets the bound */
 } timing;
 
+enum { BENCH_BLOCKS = 10 }; /* of a sweep over blocks of views */
+
 const workload *workload_list(int *count);
+/* Updates of one run: an iteration projects twice. */
+double workload_updates(const workload *w);
+void workload_bound(const tomos_machine *machine, const workload *w, timing *t);
 int workload_run(const settings *s, tomos_backend *backend, const workload *w, timing *t);
 
 #endif

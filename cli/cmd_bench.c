@@ -97,9 +97,11 @@ static void json_print(FILE *file, const char *backend, const workload *const *c
 	for (int i = 0; i < count; i++)
 		fprintf(file,
 			"%s\n{\"name\": \"%s\", \"median_s\": %.6g, \"min_s\": %.6g, "
-			"\"max_s\": %.6g, \"gups\": %.6g}",
+			"\"max_s\": %.6g, \"gups\": %.6g, \"bound_gups\": %.6g, "
+			"\"bound_by\": \"%s\"}",
 			i ? "," : "", chosen[i]->name, timings[i].median, timings[i].least,
-			timings[i].most, timings[i].rate);
+			timings[i].most, timings[i].rate, timings[i].bound,
+			timings[i].bound > 0 ? tomos_rate_name(timings[i].part) : "");
 	fprintf(file, "\n]\n}\n");
 }
 
@@ -124,23 +126,37 @@ static int json_write(const settings *s, const char *backend, const workload *co
 	return DONE;
 }
 
+static void print_line(const workload *w, const timing *t)
+{
+	printf("%-31s %10.4f s %10.4f .. %8.4f s %10.4g", w->name, t->median, t->least, t->most,
+		t->rate);
+	if (t->bound > 0)
+		printf(" %10.4g %5.1f %% %s\n", t->bound, 100 * t->rate / t->bound,
+			tomos_rate_name(t->part));
+	else
+		printf(" %10s %7s\n", "unknown", "-");
+	fflush(stdout);
+}
+
 static int run_all(const settings *s, const workload *const *chosen, int count)
 {
 	tomos_backend *backend = NULL;
+	tomos_machine machine;
 	timing *timings = count > 0 ? calloc((size_t)count, sizeof *timings) : NULL;
 	int code;
 	if (!timings)
 		return failed("no memory for %d results", count);
 	DO(lib(tomos_backend_open_with(&backend, s->backend.backend, &s->device)));
 	printf("%s\n", tomos_backend_describe(backend));
-	printf("%-31s %12s %25s %10s\n", "workload", "median", "spread", "GU/s");
+	printf("%-31s %12s %25s %10s %10s %7s by\n", "workload", "median", "spread", "GU/s",
+		"bound", "share");
+	DO(lib(tomos_backend_machine(backend, &machine)));
 	for (int i = 0; i < count; i++) {
 		timing *t = &timings[i];
 		DO(workload_run(s, backend, chosen[i], t));
+		workload_bound(&machine, chosen[i], t);
 		progress_clear();
-		printf("%-31s %10.4f s %10.4f .. %8.4f s %10.4g\n", chosen[i]->name, t->median,
-			t->least, t->most, t->rate);
-		fflush(stdout);
+		print_line(chosen[i], t);
 	}
 	DO(json_write(s, tomos_backend_describe(backend), chosen, timings, count));
 done:

@@ -9,9 +9,9 @@
 const workload *workload_list(int *count)
 {
 #define WORKLOAD(name, quick, scan, n, slices, views, rows, columns, task, forward, back, \
-	iterations, about) \
+	iterations, samples, sums, volumes, scans, about) \
 	{name, quick, scan, n, slices, views, rows, columns, task, forward, back, iterations, \
-		about},
+		samples, sums, volumes, scans, about},
 	static const workload list[] = {
 #include "workloads.def"
 	};
@@ -23,7 +23,7 @@ const workload *workload_list(int *count)
 const char *workload_names(void)
 {
 #define WORKLOAD(name, quick, scan, n, slices, views, rows, columns, task, forward, back, \
-	iterations, about) \
+	iterations, samples, sums, volumes, scans, about) \
 	"|" name
 	static const char names[] =
 #include "workloads.def"
@@ -147,7 +147,7 @@ static int iterate(const bench *b, int64_t iterations)
 	tomos_algebraic_options o = tomos_algebraic_defaults();
 	o.iterations = iterations;
 	if (b->work->task == BLOCK)
-		o.blocks = 10;
+		o.blocks = BENCH_BLOCKS;
 	return lib(tomos_reconstruct(
 		b->op, methods[b->work->task], &b->projections, &b->volume, &o, progress_silent()));
 }
@@ -194,8 +194,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Updates of one run: an iteration projects twice. */
-static double updates(const workload *w)
+double workload_updates(const workload *w)
 {
 	double one = (double)w->n * (double)w->n * (double)w->slices * (double)w->views;
 	return w->task >= SIRT ? 2 * one : one;
@@ -213,7 +212,7 @@ static int bench_repeat(const bench *b, int repeat, double *times, timing *t)
 	t->median = 0.5 * (times[(repeat - 1) / 2] + times[repeat / 2]);
 	t->least = times[0];
 	t->most = times[repeat - 1];
-	t->rate = updates(b->work) / t->median * 1e-9;
+	t->rate = workload_updates(b->work) / t->median * 1e-9;
 done:
 	return code;
 }

@@ -379,6 +379,31 @@ TOMOS_API void tomos_array_destroy(tomos_array *array, tomos_backend *backend);
 /* Between such an array, which is contiguous, and one in the host's memory. */
 TOMOS_API tomos_status tomos_array_copy(
 	tomos_backend *backend, const tomos_array *from, const tomos_array *to);
+/* What a device can do in a second at most. Cards say it themselves, for the processor it is measured; 0:
+ * nobody knows. */
+typedef enum tomos_rate {
+	TOMOS_RATE_MEMORY,  /* bytes to and from its memory */
+	TOMOS_RATE_LINK,    /* bytes each way between it and the host's memory */
+	TOMOS_RATE_CACHE,   /* bytes from what is nearest to its arithmetic: first cache, shared memory */
+	TOMOS_RATE_SUMS,    /* multiply-adds of floats */
+	TOMOS_RATE_FETCHES, /* interpolated values of texture units */
+	TOMOS_RATE_TENSOR,  /* multiply-adds of halves in matrix units */
+	TOMOS_RATES
+} tomos_rate;
+
+typedef struct tomos_machine {
+	char model[96], driver[96];
+	int64_t processors;
+	double clock; /* in Hz */
+	double rates[TOMOS_RATES];
+} tomos_machine;
+
+TOMOS_API tomos_status tomos_backend_machine(tomos_backend *backend, tomos_machine *machine);
+/* The least time in which the machine can do so much of each: its slowest part takes that long (`part`
+ * says which; NULL: nobody wants to know). 0: nothing is known of the parts that it needs. */
+TOMOS_API double tomos_machine_bound(
+	const tomos_machine *machine, const double work[TOMOS_RATES], tomos_rate *part);
+TOMOS_API const char *tomos_rate_name(tomos_rate rate); /* "memory", "link", ... */
 TOMOS_API const char *tomos_backend_names(void);  /* "auto|cpu|..." */
 TOMOS_API const char *tomos_projector_names(void); /* "joseph|line|..." */
 TOMOS_API tomos_status tomos_set_threads(int threads); /* 0: all cores */

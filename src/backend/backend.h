@@ -77,7 +77,8 @@ typedef struct {
 struct tomos_backend {
 	const BackendType *type;
 	char description[128];
-	int device; /* of arrays in its memory: 0 for the host's */
+	char model[96], driver[96]; /* of the device, as results of measuring belong to */
+	int device;                 /* of arrays in its memory: 0 for the host's */
 	void *own;
 };
 
@@ -149,6 +150,8 @@ struct BackendType {
 		tomos_backend *b, const int64_t shape[3], const float *field, float *x);
 	/* Since the backend was opened; NULL where nothing is counted. */
 	BackendCounts (*counts)(const tomos_backend *backend);
+	/* Processors, clock and rates; NULL where nobody can tell. */
+	tomos_status (*machine)(tomos_backend *backend, tomos_machine *machine);
 };
 
 extern const BackendType cpu_backend;

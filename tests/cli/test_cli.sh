@@ -476,6 +476,13 @@ for w in chilingaryan-2048-bp okitsu-256-bp okitsu-512-fdk nielsen-small-xy-sirt
 done
 check "bench" 0 bench slice-1024-voxel --repeat 1 --json speed.json
 has "a rate" out "GU/s"
+has "its bound" out "bound   share by"
+if grep -Eq '^slice-1024-voxel .* [0-9.]+ +[0-9.]+ % (cache|sums|memory)$' out; then
+	ok "the share of it"
+else
+	bad "no share of the bound"
+fi
+has "the bound in the file" speed.json '"bound_gups": '
 has "its workload" speed.json '"name": "slice-1024-voxel"'
 if ! command -v python3 >/dev/null || python3 -m json.tool speed.json >/dev/null; then
 	ok "JSON is JSON"

@@ -15,6 +15,7 @@ static tomos_status cpu_open(tomos_backend *backend, const char *argument)
 	backend->own = (void *)level;
 	snprintf(backend->description, sizeof backend->description, "cpu (%s, %d thread%s)",
 		level->name, tomos_threads(), tomos_threads() == 1 ? "" : "s");
+	cpu_model(level, backend->model, sizeof backend->model);
 	return TOMOS_OK;
 }
 
@@ -369,4 +370,5 @@ const BackendType cpu_backend = {
 	.scatter = cpu_scatter,
 	.gradient = cpu_gradient,
 	.gradient_adjoint = cpu_gradient_adjoint,
+	.machine = cpu_machine,
 };

@@ -29,6 +29,7 @@ typedef struct {
 	const SharedKernel (*shared)[2]; /* [kernel][direction] */
 	const TunedKernel *tuned;
 	int tuned_count;
+	int lanes; /* floats in a vector */
 } CpuLevel;
 
 #ifdef TOMOS_LEVEL
@@ -53,6 +54,8 @@ tomos_status LEVEL(oblique_back)(const Projecting *what);
 extern const CpuLevel cpu_level_base, cpu_level_avx2, cpu_level_avx512, cpu_level_neon;
 
 tomos_status cpu_level_choose(const CpuLevel **level);
+tomos_status cpu_machine(tomos_backend *backend, tomos_machine *machine);
+void cpu_model(const CpuLevel *level, char *model, size_t room);
 tomos_status cpu_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
 void cpu_filter_close(tomos_backend *backend, Filter *filter);
 tomos_status cpu_filter(tomos_backend *backend, const Filter *filter, int64_t count,

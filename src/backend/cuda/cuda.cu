@@ -90,6 +90,9 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	snprintf(backend->description, sizeof backend->description,
 		"cuda:%d (%.60s, %d processors, %.0f GiB)", number, about.name, d->processors,
 		(double)about.totalGlobalMem / (1 << 30));
+	snprintf(backend->model, sizeof backend->model, "%.60s, %d processors", about.name,
+		d->processors);
+	cuda_driver(backend->driver, sizeof backend->driver);
 	tomos_status status = make_parts(d);
 	if (status != TOMOS_OK)
 		cuda_close(backend);
@@ -378,5 +381,6 @@ const BackendType module_backend = {
 	.gradient = cuda_gradient,
 	.gradient_adjoint = cuda_gradient_adjoint,
 	.counts = cuda_counts,
+	.machine = cuda_machine,
 };
 }

@@ -125,6 +125,8 @@ tomos_status cuda_kept(tomos_backend *backend, const Plan *plan, int slot, size_
 
 tomos_status cuda_choose(tomos_backend *backend, const Projecting *what, const CudaChoice **choice);
 
+void cuda_driver(char *text, size_t room); /* its version, "" where nobody says */
+tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine);
 tomos_status cuda_project(tomos_backend *backend, const Projecting *what);
 tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int power);
 tomos_status cuda_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);

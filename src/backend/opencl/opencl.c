@@ -139,6 +139,9 @@ static tomos_status opencl_open(tomos_backend *backend, const char *argument)
 	snprintf(backend->description, sizeof backend->description,
 		"opencl:%lld (%s, %u units, %.0f GiB)", (long long)number, about.name,
 		(unsigned)about.units, (double)about.all / (1 << 30));
+	snprintf(backend->model, sizeof backend->model, "%s, %u units", about.name,
+		(unsigned)about.units);
+	clGetDeviceInfo(id, CL_DRIVER_VERSION, sizeof backend->driver - 1, backend->driver, NULL);
 	tomos_status status = make_parts(d);
 	if (status != TOMOS_OK)
 		opencl_close(backend);

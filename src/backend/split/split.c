@@ -109,6 +109,18 @@ static tomos_status set_memory(Split *s, const BackendType *type, const char *co
 	return TOMOS_OK;
 }
 
+/* As many times what the first device can do. */
+static tomos_status split_machine(tomos_backend *backend, tomos_machine *machine)
+{
+	const Split *s = split_of(backend);
+	const int devices = s->count / STREAMS;
+	TRY(tomos_backend_machine(s->lanes[0].child, machine));
+	machine->processors *= devices;
+	for (int i = 0; i < TOMOS_RATES; i++)
+		machine->rates[i] *= devices;
+	return TOMOS_OK;
+}
+
 static void set_type(Split *s, const BackendType *type)
 {
 	s->type = cpu_backend;
@@ -121,6 +133,7 @@ static void set_type(Split *s, const BackendType *type)
 	s->type.filter_open = split_filter_open;
 	s->type.filter_close = split_filter_close;
 	s->type.filter = split_filter;
+	s->type.machine = split_machine;
 }
 
 /* Lane i belongs to device i % devices, so that the first items go to different ones. */

@@ -1,5 +1,6 @@
 /* What one instruction set offers: the shared kernels, and the tuned ones in order of preference. */
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/level/simd.h"
 
 #define TEXT_(name) #name
 #define TEXT(name) TEXT_(name)
@@ -16,4 +17,5 @@ static const TunedKernel tuned[] = {
 	{"oblique", KERNEL_joseph, ADJOINT, LEVEL(oblique_applies), LEVEL(oblique_back)},
 };
 
-const CpuLevel LEVEL(cpu_level) = {TEXT(TOMOS_LEVEL), LEVEL(shared_kernels), tuned, COUNT(tuned)};
+const CpuLevel LEVEL(cpu_level) = {
+	TEXT(TOMOS_LEVEL), LEVEL(shared_kernels), tuned, COUNT(tuned), LANES};

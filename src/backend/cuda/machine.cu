@@ -1,0 +1,78 @@
+/* What a card can do at most: its numbers of processors and clocks, which it says itself, times what a
+ * processor of its kind does in a clock. */
+#include "backend/cuda/cuda.h"
+
+/* For one processor and clock, by compute capability (CUDA's programming guide, the tables of throughput;
+ * white papers for matrix units, dense, sums in float). Later kinds are taken for the last one. */
+static const struct {
+	int kind;
+	double sums, fetches, tensor;
+} kinds[] = {{75, 64, 4, 512}, {80, 64, 4, 1024}, {86, 128, 4, 512}, {89, 128, 4, 512},
+	{90, 128, 4, 2048}, {100, 128, 4, 4096}, {120, 128, 4, 512}};
+
+enum { SHARED_BYTES = 128 }; /* 32 banks of 4 bytes */
+
+static tomos_status ask(int number, cudaDeviceAttr what, int *value)
+{
+	CUDA_TRY(cudaDeviceGetAttribute(value, what, number), "asking it");
+	return TOMOS_OK;
+}
+
+/* Bytes per second each way, as the system has them of the slot; 0 where it does not say. */
+static double link_rate(int number)
+{
+	char bus[32] = "", path[128];
+	double speed = 0, width = 0;
+	static const char *const names[2] = {"current_link_speed", "current_link_width"};
+	double *values[2] = {&speed, &width};
+	if (cudaDeviceGetPCIBusId(bus, sizeof bus, number) != cudaSuccess)
+		return 0;
+	for (char *c = bus; *c; c++)
+		*c = (char)(*c >= 'A' && *c <= 'F' ? *c - 'A' + 'a' : *c);
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/%s", bus, names[i]);
+		FILE *file = fopen(path, "r");
+		if (file && fscanf(file, "%lf", values[i]) != 1)
+			*values[i] = 0;
+		if (file)
+			fclose(file);
+	}
+	/* From the third kind of slot on 128 of 130 bits carry data, before 8 of 10. */
+	return 1e9 * speed * width / 8 * (speed > 6 ? 128.0 / 130 : 0.8);
+}
+
+void cuda_driver(char *text, size_t room)
+{
+	int version = 0;
+	char release[64] = "";
+	FILE *file = fopen("/sys/module/nvidia/version", "r");
+	if (file && fscanf(file, "%63s", release) != 1)
+		release[0] = 0;
+	if (file)
+		fclose(file);
+	if (cudaDriverGetVersion(&version) == cudaSuccess)
+		snprintf(text, room, "CUDA %d.%d %s", version / 1000, version % 1000 / 10, release);
+}
+
+tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine)
+{
+	const CudaDevice *d = device_of(backend);
+	int major, minor, kilohertz, memory_kilohertz, bits, i = 0;
+	TRY(ask(d->number, cudaDevAttrComputeCapabilityMajor, &major));
+	TRY(ask(d->number, cudaDevAttrComputeCapabilityMinor, &minor));
+	TRY(ask(d->number, cudaDevAttrClockRate, &kilohertz));
+	TRY(ask(d->number, cudaDevAttrMemoryClockRate, &memory_kilohertz));
+	TRY(ask(d->number, cudaDevAttrGlobalMemoryBusWidth, &bits));
+	while (i < COUNT(kinds) - 1 && kinds[i].kind < 10 * major + minor)
+		i++;
+	machine->processors = d->processors;
+	machine->clock = 1e3 * kilohertz;
+	double clocks = d->processors * machine->clock;
+	machine->rates[TOMOS_RATE_MEMORY] = 2e3 * memory_kilohertz * bits / 8;
+	machine->rates[TOMOS_RATE_LINK] = link_rate(d->number);
+	machine->rates[TOMOS_RATE_CACHE] = SHARED_BYTES * clocks;
+	machine->rates[TOMOS_RATE_SUMS] = kinds[i].sums * clocks;
+	machine->rates[TOMOS_RATE_FETCHES] = kinds[i].fetches * clocks;
+	machine->rates[TOMOS_RATE_TENSOR] = kinds[i].tensor * clocks;
+	return TOMOS_OK;
+}

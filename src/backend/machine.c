@@ -1,0 +1,34 @@
+/* What a device can do at most, and the least time that a piece of work takes on it: that of its slowest
+ * part (in the manner of Chilingaryan et al., 2019, section 6.5). */
+#include <stdio.h>
+#include "backend/backend.h"
+
+tomos_status tomos_backend_machine(tomos_backend *backend, tomos_machine *machine)
+{
+	*machine = (tomos_machine){.processors = 0};
+	snprintf(machine->model, sizeof machine->model, "%s", backend->model);
+	snprintf(machine->driver, sizeof machine->driver, "%s", backend->driver);
+	return backend->type->machine ? backend->type->machine(backend, machine) : TOMOS_OK;
+}
+
+double tomos_machine_bound(
+	const tomos_machine *machine, const double work[TOMOS_RATES], tomos_rate *part)
+{
+	double longest = 0;
+	for (int i = 0; i < TOMOS_RATES; i++) {
+		double time = machine->rates[i] > 0 ? work[i] / machine->rates[i] : 0;
+		if (time <= longest)
+			continue;
+		longest = time;
+		if (part)
+			*part = (tomos_rate)i;
+	}
+	return longest;
+}
+
+const char *tomos_rate_name(tomos_rate rate)
+{
+	static const char *const names[TOMOS_RATES] = {
+		"memory", "link", "cache", "sums", "fetches", "tensor"};
+	return (unsigned)rate < TOMOS_RATES ? names[rate] : "";
+}
