@@ -78,6 +78,15 @@ tomos_status blocks_voxels(Run *run, Blocks *B, int64_t i, float **T, bool *fres
 	return TOMOS_OK;
 }
 
+static tomos_status weigh_residual(const Run *run, const Blocks *B, int64_t i)
+{
+	const Space *Y = &run->subsets.ops[i]->range;
+	int64_t at = subset_offset(&run->subsets, i);
+	TRY(vector_copy(Y, B->r + at, B->y));
+	return vector_mul(Y, B->M + at, B->y); /* y = M r */
+}
+
+/* Where they have to be made, y is the scratch for it. */
 static tomos_status voxel_weights(Run *run, Blocks *B, int64_t i, float **T)
 {
 	bool fresh;
@@ -85,8 +94,10 @@ static tomos_status voxel_weights(Run *run, Blocks *B, int64_t i, float **T)
 	if (!B->T)
 		return TOMOS_OK;
 	TRY(blocks_voxels(run, B, i, T, &fresh));
-	return fresh ? weights_voxels(run, run->subsets.ops[i], rays_of(run, B, i), *T, B->y)
-		     : TOMOS_OK;
+	if (!fresh)
+		return TOMOS_OK;
+	TRY(weights_voxels(run, run->subsets.ops[i], rays_of(run, B, i), *T, B->y));
+	return weigh_residual(run, B, i);
 }
 
 /* z, just updated, becomes the new x, and takes momentum from the old one. */
@@ -101,20 +112,32 @@ static tomos_status gain_momentum(Run *run, Blocks *B)
 	return TOMOS_OK;
 }
 
+/* z += lambda T A' M r with the rays of block i, in one pass where the operator can. */
+static tomos_status update(Run *run, Blocks *B, int64_t i)
+{
+	const tomos_op *A = run->subsets.ops[i];
+	BackStep step;
+	bool done = false;
+	float *T;
+	TRY(weigh_residual(run, B, i));
+	if (weights_step(run, rays_of(run, B, i), B->lambda, &step))
+		TRY(op_adjoint_step(A, B->y, &step, B->z, &done));
+	if (done)
+		return TOMOS_OK;
+	TRY(voxel_weights(run, B, i, &T));
+	TRY(op_adjoint(A, B->y, B->s)); /* s = A' M r */
+	return run_step(run, (float)B->lambda, T, B->s, B->z);
+}
+
 tomos_status blocks_sweep(Run *run, Blocks *B)
 {
 	subsets_sweep(&run->subsets, run->k);
 	for (int64_t visit = 0; visit < run->subsets.count; visit++) {
 		int64_t i = run->subsets.visits[visit], at = subset_offset(&run->subsets, i);
 		const tomos_op *A = run->subsets.ops[i];
-		float *T;
-		TRY(voxel_weights(run, B, i, &T));
 		TRY(op_forward(A, B->z, B->r + at));
 		TRY(vector_xpay(&A->range, B->b + at, -1, B->r + at)); /* r = b - A x */
-		TRY(vector_copy(&A->range, B->r + at, B->y));
-		TRY(vector_mul(&A->range, B->M + at, B->y)); /* y = M r */
-		TRY(op_adjoint(A, B->y, B->s));              /* s = A' M r */
-		TRY(run_step(run, (float)B->lambda, T, B->s, B->z));
+		TRY(update(run, B, i));
 		if (B->momentum)
 			TRY(gain_momentum(run, B));
 	}

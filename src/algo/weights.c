@@ -75,6 +75,18 @@ tomos_status weights_voxels(
 	return invert(run->X, T);
 }
 
+bool weights_step(const Run *run, const float *rays, double lambda, BackStep *step)
+{
+	WeightKind kind = weights_kind(run);
+	*step = (BackStep){.a = (float)lambda,
+		.low = run->low,
+		.high = run->high,
+		.average = kind == WEIGHTS_SIRT,
+		.rays = rays,
+		.least = (float)LEAST};
+	return kind != WEIGHTS_DROP;
+}
+
 /* The largest eigenvalue of A' M A. */
 static tomos_status largest_eigenvalue(
 	const Run *run, const tomos_op *A, const float *M, float *x, float *y, double *value)

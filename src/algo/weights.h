@@ -22,6 +22,8 @@ tomos_status weights_rays(
 bool weights_has_voxels(WeightKind kind);
 tomos_status weights_voxels(
 	const Run *run, const tomos_op *A, const float *rays, float *T, float *scratch);
+/* The update with these weights as one step, which makes those of voxels itself; false: not so. */
+bool weights_step(const Run *run, const float *rays, double lambda, BackStep *step);
 /* The option, or where it is 0 what these weights need. */
 tomos_status weights_relaxation(const Run *run, const tomos_op *A, const float *M, double *lambda);
 

@@ -67,6 +67,15 @@ typedef struct {
 	float *volume, *projections; /* of the box, of the views */
 } Projecting;
 
+/* An update of the voxels by a back projection: x += a A'y, or where it is an average a A'y / A'rays,
+ * then kept between low and high. Voxels with less than `least` of the largest weight of a ray stay. */
+typedef struct {
+	float a, low, high;
+	bool average;
+	const float *rays; /* of the views; NULL: ones */
+	float least;
+} BackStep;
+
 typedef struct BackendType BackendType;
 
 /* What happened on a device, for the test that counts: an iteration must not allocate or transfer. */
@@ -110,6 +119,10 @@ struct BackendType {
 	tomos_status (*row)(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
 		int64_t *index, float *weight, int64_t *count);
 	tomos_status (*power)(tomos_backend *backend, const Projecting *what, int power);
+	/* Back projects and updates the voxels in one pass, where that is quicker than one after the
+	 * other; else *done is false and nothing happened. NULL: never. */
+	tomos_status (*back_step)(
+		tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done);
 	/* Vector verbs on n elements. */
 	tomos_status (*fill)(tomos_backend *b, int64_t n, float value, float *x);
 	tomos_status (*axpy)(

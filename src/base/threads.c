@@ -1,15 +1,22 @@
 /* One pool of threads that share out the indices of a loop.
  *
  * Which thread takes which index is left to chance, so a task may write only what belongs to its
- * index: results then do not depend on the number of threads.
+ * index: results then do not depend on the number of threads. Threads that have nothing to do look out
+ * for more before they go to sleep, since waking them takes longer than many a loop, and a loop does not
+ * wait for those that come too late to take part.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/base.h"
 
-enum { MAX_THREADS = 1024 };
+enum {
+	MAX_THREADS = 1024,
+	LOOKS = 2048, /* before a thread goes to sleep: some 50 to 100 microseconds */
+	LOOKS_PER_YIELD = 32,
+};
 
 typedef struct {
 	void (*task)(void *, int64_t);
@@ -23,9 +30,10 @@ static pthread_mutex_t pool_owner = PTHREAD_MUTEX_INITIALIZER; /* held for one p
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;       /* guards what follows */
 static pthread_cond_t work_there = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
-static Loop *current;
-static uint64_t round_number;
-static int workers, wanted_workers, busy_workers;
+static Loop *current; /* NULL: none to take part in */
+static _Atomic uint64_t round_number;
+static _Atomic int busy_workers;
+static int workers, wanted_workers, sleeping_workers;
 static _Atomic int threads_wanted; /* 0: not yet asked for */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local const volatile int *cancel_flag;
@@ -52,17 +60,43 @@ static void run_loop(Loop *loop)
 			loop->task(loop->user, i);
 }
 
+/* Whether to look once more, after a moment; others may need the core. */
+static bool look_again(int looks)
+{
+	if (looks % LOOKS_PER_YIELD == LOOKS_PER_YIELD - 1)
+		sched_yield();
+#if defined __x86_64__
+	else
+		__builtin_ia32_pause();
+#endif
+	return looks < LOOKS;
+}
+
+/* With `lock` held: waits for a loop that is new; false: this thread is one too many. */
+static bool next_round(uint64_t *seen)
+{
+	pthread_mutex_unlock(&lock);
+	for (int looks = 0; round_number == *seen && look_again(looks);)
+		looks++;
+	pthread_mutex_lock(&lock);
+	sleeping_workers++;
+	while (round_number == *seen && workers <= wanted_workers)
+		pthread_cond_wait(&work_there, &lock);
+	sleeping_workers--;
+	bool there = round_number != *seen;
+	*seen = round_number;
+	return there;
+}
+
 static void *worker(void *argument)
 {
 	uint64_t seen = (uint64_t)(uintptr_t)argument;
 	pthread_mutex_lock(&lock);
-	for (;;) {
-		while (round_number == seen && workers <= wanted_workers)
-			pthread_cond_wait(&work_there, &lock);
-		if (round_number == seen)
-			break;
-		seen = round_number;
+	while (next_round(&seen)) {
 		Loop *loop = current;
+		if (!loop)
+			continue;
+		busy_workers++;
 		pthread_mutex_unlock(&lock);
 		run_loop(loop);
 		pthread_mutex_lock(&lock);
@@ -82,7 +116,9 @@ static void forget_workers(void)
 	pthread_mutex_init(&lock, NULL);
 	pthread_cond_init(&work_there, NULL);
 	pthread_cond_init(&work_done, NULL);
-	workers = busy_workers = 0;
+	current = NULL;
+	workers = sleeping_workers = 0;
+	busy_workers = 0;
 }
 
 static void watch_forks(void)
@@ -112,6 +148,32 @@ static void adjust_workers(int wanted)
 	}
 }
 
+static void begin_round(Loop *loop, int wanted)
+{
+	pthread_mutex_lock(&lock);
+	adjust_workers(wanted);
+	current = loop;
+	round_number++;
+	bool asleep = sleeping_workers > 0;
+	pthread_mutex_unlock(&lock);
+	if (asleep)
+		pthread_cond_broadcast(&work_there);
+}
+
+/* Nobody takes part any more, and those who do come to an end. */
+static void end_round(void)
+{
+	pthread_mutex_lock(&lock);
+	current = NULL;
+	pthread_mutex_unlock(&lock);
+	for (int looks = 0; busy_workers > 0 && look_again(looks);)
+		looks++;
+	pthread_mutex_lock(&lock);
+	while (busy_workers > 0)
+		pthread_cond_wait(&work_done, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
 void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
 {
 	Loop loop = {.task = task, .user = user, .count = count};
@@ -123,19 +185,9 @@ void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
 		return;
 	}
 	pthread_once(&once, watch_forks);
-	pthread_mutex_lock(&lock);
-	adjust_workers(threads - 1);
-	current = &loop;
-	busy_workers = workers;
-	round_number++;
-	pthread_cond_broadcast(&work_there);
-	pthread_mutex_unlock(&lock);
+	begin_round(&loop, threads - 1);
 	run_loop(&loop);
-	pthread_mutex_lock(&lock);
-	while (busy_workers > 0)
-		pthread_cond_wait(&work_done, &lock);
-	current = NULL;
-	pthread_mutex_unlock(&lock);
+	end_round();
 	pthread_mutex_unlock(&pool_owner);
 }
 

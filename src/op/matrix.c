@@ -202,7 +202,7 @@ static tomos_status matrix_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
 static const OpType matrix_type = {matrix_forward, matrix_adjoint, matrix_free, matrix_part,
-	matrix_row, matrix_power, matrix_power_adjoint};
+	matrix_row, matrix_power, matrix_power_adjoint, NULL};
 
 /* Some views: the same arrays, which the whole operator keeps. */
 static tomos_status matrix_part(

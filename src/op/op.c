@@ -58,6 +58,16 @@ tomos_status op_adjoint(const tomos_op *op, const float *y, float *x)
 	return cancel_end(op->type->adjoint(op, y, x), "a back projection");
 }
 
+tomos_status op_adjoint_step(
+	const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done)
+{
+	*done = false;
+	if (!op->type->adjoint_step)
+		return TOMOS_OK;
+	cancel_begin();
+	return cancel_end(op->type->adjoint_step(op, y, step, x, done), "a back projection");
+}
+
 static tomos_status cannot(const tomos_op *op, const char *what)
 {
 	return fail(TOMOS_UNSUPPORTED, "the operator (%s) %s", op->description, what);

@@ -24,6 +24,9 @@ typedef struct {
 	/* and forward and adjoint with powers of the entries, 0 or 2, instead of the entries. */
 	tomos_status (*power)(const tomos_op *op, int power, const float *x, float *y);
 	tomos_status (*power_adjoint)(const tomos_op *op, int power, const float *y, float *x);
+	/* x updated by A'y in one pass, or *done false and nothing has happened. */
+	tomos_status (*adjoint_step)(
+		const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done);
 } OpType;
 
 struct tomos_op {
@@ -41,6 +44,10 @@ tomos_status op_make(tomos_op **op, const OpType *type, tomos_backend *backend,
 void op_resemble(tomos_op *op, const tomos_op *like);
 tomos_status op_forward(const tomos_op *op, const float *x, float *y);
 tomos_status op_adjoint(const tomos_op *op, const float *y, float *x);
+/* The update that the step says, where the operator has it in one pass; else *done is false and x as it
+ * was. */
+tomos_status op_adjoint_step(
+	const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done);
 tomos_status op_part(const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 tomos_status op_row(const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count);
 tomos_status op_power(const tomos_op *op, int power, const float *x, float *y);

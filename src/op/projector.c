@@ -10,32 +10,44 @@ typedef struct {
 	int forward, back;
 } Projector;
 
-static tomos_status project(
-	const tomos_op *op, Direction direction, int kernel, float *volume, float *projections)
+/* All views and voxels. */
+static Projecting request(
+	const tomos_op *op, Direction direction, float *volume, float *projections)
 {
 	const Projector *own = op->own;
-	const Space *to = direction == FORWARD ? &op->range : &op->domain;
 	Projecting what = {.plan = &own->plan,
-		.kernel = kernel,
+		.kernel = direction == FORWARD ? own->forward : own->back,
 		.direction = direction,
 		.count = own->plan.scan->count,
 		.volume = volume,
 		.projections = projections};
 	memcpy(what.box.high, own->plan.grid.n, sizeof what.box.high);
-	TRY(vector_fill(to, 0, direction == FORWARD ? projections : volume));
-	return to->backend->type->project(to->backend, &what);
+	return what;
 }
 
 static tomos_status projector_forward(const tomos_op *op, const float *x, float *y)
 {
-	const Projector *own = op->own;
-	return project(op, FORWARD, own->forward, (float *)x, y);
+	tomos_backend *backend = op->range.backend;
+	Projecting what = request(op, FORWARD, (float *)x, y);
+	TRY(vector_fill(&op->range, 0, y));
+	return backend->type->project(backend, &what);
 }
 
 static tomos_status projector_adjoint(const tomos_op *op, const float *y, float *x)
 {
-	const Projector *own = op->own;
-	return project(op, ADJOINT, own->back, x, (float *)y);
+	tomos_backend *backend = op->domain.backend;
+	Projecting what = request(op, ADJOINT, x, (float *)y);
+	TRY(vector_fill(&op->domain, 0, x));
+	return backend->type->project(backend, &what);
+}
+
+static tomos_status projector_adjoint_step(
+	const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done)
+{
+	tomos_backend *backend = op->domain.backend;
+	Projecting what = request(op, ADJOINT, x, (float *)y);
+	return backend->type->back_step ? backend->type->back_step(backend, &what, step, done)
+					: TOMOS_OK;
 }
 
 static void projector_free(tomos_op *op)
@@ -55,16 +67,9 @@ static tomos_status projector_row(
 static tomos_status powers(
 	const tomos_op *op, Direction direction, int power, float *volume, float *projections)
 {
-	const Projector *own = op->own;
 	tomos_backend *backend = op->domain.backend;
 	bool forward = direction == FORWARD;
-	Projecting what = {.plan = &own->plan,
-		.kernel = forward ? own->forward : own->back,
-		.direction = direction,
-		.count = own->plan.scan->count,
-		.volume = volume,
-		.projections = projections};
-	memcpy(what.box.high, own->plan.grid.n, sizeof what.box.high);
+	Projecting what = request(op, direction, volume, projections);
 	if (!backend->type->power)
 		return fail(TOMOS_UNSUPPORTED, "the %s backend cannot measure rows and columns",
 			backend->type->name);
@@ -86,7 +91,8 @@ static tomos_status projector_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
 static const OpType projector_type = {projector_forward, projector_adjoint, projector_free,
-	projector_part, projector_row, projector_power, projector_power_adjoint};
+	projector_part, projector_row, projector_power, projector_power_adjoint,
+	projector_adjoint_step};
 
 static tomos_status projector_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)

@@ -6,7 +6,7 @@ typedef struct {
 	tomos_op *part; /* the inner operator and the rays, where they are this operator's own */
 	float *part_rays;
 	const float *rays, *voxels;
-	float *scratch; /* of the range */
+	float *scratch, *squares; /* of the range */
 } Weighted;
 
 static tomos_status weighted_forward(const tomos_op *op, const float *x, float *y)
@@ -54,6 +54,23 @@ static tomos_status weighted_power_adjoint(const tomos_op *op, int power, const 
 	return own->voxels ? vector_mul(&op->domain, own->voxels, x) : TOMOS_OK;
 }
 
+/* Voxels that do not count are 0 and stay so. */
+static tomos_status weighted_adjoint_step(
+	const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done)
+{
+	const Weighted *own = op->own;
+	BackStep inner = *step;
+	TRY(weigh(op, &y));
+	if (own->rays && step->average) {
+		TRY(vector_copy(&op->range, own->rays, own->squares));
+		if (step->rays)
+			TRY(vector_mul(&op->range, step->rays, own->squares));
+		inner.rays = own->squares;
+	}
+	TRY(op_adjoint_step(own->inner, y, &inner, x, done));
+	return *done && own->voxels ? vector_mul(&op->domain, own->voxels, x) : TOMOS_OK;
+}
+
 static tomos_status weighted_row(
 	const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count)
 {
@@ -75,13 +92,14 @@ static void weighted_free(tomos_op *op)
 	tomos_op_free(own->part);
 	vector_free(own->part_rays, &op->range);
 	vector_free(own->scratch, &op->range);
+	vector_free(own->squares, &op->range);
 }
 
 static tomos_status weighted_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
 static const OpType weighted_type = {weighted_forward, weighted_adjoint, weighted_free,
-	weighted_part, weighted_row, weighted_power, weighted_power_adjoint};
+	weighted_part, weighted_row, weighted_power, weighted_power_adjoint, weighted_adjoint_step};
 
 tomos_status op_weighted(
 	tomos_op **op, const tomos_op *inner, const float *rays, const float *voxels)
@@ -94,6 +112,8 @@ tomos_status op_weighted(
 	*own = (Weighted){.inner = inner, .rays = rays, .voxels = voxels};
 	tomos_status status =
 		rays ? vector_new(&own->scratch, &made->range, "weighted projections") : TOMOS_OK;
+	if (status == TOMOS_OK && rays)
+		status = vector_new(&own->squares, &made->range, "weights of rays");
 	if (status != TOMOS_OK) {
 		tomos_op_free(made);
 		return status;

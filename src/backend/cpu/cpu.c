@@ -347,6 +347,7 @@ const BackendType cpu_backend = {
 	.sync = cpu_sync,
 	.row = cpu_row,
 	.power = cpu_power,
+	.back_step = cpu_back_step,
 	.fill = cpu_fill,
 	.axpy = cpu_axpy,
 	.xpay = cpu_xpay,

@@ -22,6 +22,7 @@ typedef struct {
 	Direction direction;
 	bool (*applies)(const Projecting *what);
 	tomos_status (*run)(const Projecting *what);
+	tomos_status (*step)(const Projecting *what, const BackStep *step); /* or NULL */
 } TunedKernel;
 
 typedef struct {
@@ -40,6 +41,7 @@ extern const SharedKernel LEVEL(shared_kernels)[KERNEL_COUNT][2];
 bool LEVEL(slice_applies)(const Projecting *what);
 tomos_status LEVEL(slice_joseph_forward)(const Projecting *what);
 tomos_status LEVEL(slice_back)(const Projecting *what);
+tomos_status LEVEL(slice_step)(const Projecting *what, const BackStep *step);
 bool LEVEL(fan_applies)(const Projecting *what);
 tomos_status LEVEL(fan_back)(const Projecting *what);
 bool LEVEL(upright_applies)(const Projecting *what);
@@ -61,6 +63,8 @@ void cpu_filter_close(tomos_backend *backend, Filter *filter);
 tomos_status cpu_filter(tomos_backend *backend, const Filter *filter, int64_t count,
 	const FilterView *views, const float *in, float *out);
 tomos_status cpu_project(const CpuLevel *level, const Projecting *what);
+tomos_status cpu_back_step(
+	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done);
 tomos_status cpu_row(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
 	int64_t *index, float *weight, int64_t *count);
 tomos_status cpu_power(tomos_backend *backend, const Projecting *what, int power);

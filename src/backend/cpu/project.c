@@ -3,7 +3,7 @@
 #include <string.h>
 #include "backend/cpu/cpu.h"
 
-enum { RAYS_PER_TASK = 4096, SLABS = 32 };
+enum { RAYS_PER_TASK = 4096, SLABS = 32, FEW_VIEWS = 4 };
 
 typedef struct {
 	const Projecting *what;
@@ -100,14 +100,31 @@ static void share_adjoint(Sharing *s, KernelFamily family)
 		family == FAMILY_RAY ? adjoint_rays : adjoint_voxels, s);
 }
 
-tomos_status cpu_project(const CpuLevel *level, const Projecting *what)
+static const TunedKernel *find_tuned(const CpuLevel *level, const Projecting *what)
 {
 	for (int i = 0; i < level->tuned_count && !what->plan->plain; i++) {
 		const TunedKernel *tuned = &level->tuned[i];
 		if (tuned->kernel == what->kernel && tuned->direction == what->direction &&
 			tuned->applies(what))
-			return tuned->run(what);
+			return tuned;
 	}
+	return NULL;
+}
+
+/* With many views, passes over the volume and weights that are kept cost less than weights made anew. */
+tomos_status cpu_back_step(
+	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done)
+{
+	const TunedKernel *tuned = what->count <= FEW_VIEWS ? find_tuned(backend->own, what) : NULL;
+	*done = tuned && tuned->step;
+	return *done ? tuned->step(what, step) : TOMOS_OK;
+}
+
+tomos_status cpu_project(const CpuLevel *level, const Projecting *what)
+{
+	const TunedKernel *tuned = find_tuned(level, what);
+	if (tuned)
+		return tuned->run(what);
 	Sharing s = {.what = what, .grid = what->plan->whole};
 	s.kernel = level->shared[what->kernel][what->direction];
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);

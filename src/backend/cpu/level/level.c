@@ -6,15 +6,17 @@
 #define TEXT(name) TEXT_(name)
 
 static const TunedKernel tuned[] = {
-	{"slice", KERNEL_joseph, FORWARD, LEVEL(slice_applies), LEVEL(slice_joseph_forward)},
-	{"slice", KERNEL_joseph, ADJOINT, LEVEL(slice_applies), LEVEL(slice_back)},
-	{"slice", KERNEL_voxel, ADJOINT, LEVEL(slice_applies), LEVEL(slice_back)},
-	{"fan", KERNEL_voxel, ADJOINT, LEVEL(fan_applies), LEVEL(fan_back)},
-	{"upright", KERNEL_joseph, FORWARD, LEVEL(upright_applies), LEVEL(upright_forward)},
-	{"upright", KERNEL_joseph, ADJOINT, LEVEL(upright_applies), LEVEL(column_back)},
-	{"column", KERNEL_voxel, ADJOINT, LEVEL(column_applies), LEVEL(column_back)},
-	{"oblique", KERNEL_joseph, FORWARD, LEVEL(oblique_applies), LEVEL(oblique_forward)},
-	{"oblique", KERNEL_joseph, ADJOINT, LEVEL(oblique_applies), LEVEL(oblique_back)},
+	{"slice", KERNEL_joseph, FORWARD, LEVEL(slice_applies), LEVEL(slice_joseph_forward), NULL},
+	{"slice", KERNEL_joseph, ADJOINT, LEVEL(slice_applies), LEVEL(slice_back),
+		LEVEL(slice_step)},
+	{"slice", KERNEL_voxel, ADJOINT, LEVEL(slice_applies), LEVEL(slice_back),
+		LEVEL(slice_step)},
+	{"fan", KERNEL_voxel, ADJOINT, LEVEL(fan_applies), LEVEL(fan_back), NULL},
+	{"upright", KERNEL_joseph, FORWARD, LEVEL(upright_applies), LEVEL(upright_forward), NULL},
+	{"upright", KERNEL_joseph, ADJOINT, LEVEL(upright_applies), LEVEL(column_back), NULL},
+	{"column", KERNEL_voxel, ADJOINT, LEVEL(column_applies), LEVEL(column_back), NULL},
+	{"oblique", KERNEL_joseph, FORWARD, LEVEL(oblique_applies), LEVEL(oblique_forward), NULL},
+	{"oblique", KERNEL_joseph, ADJOINT, LEVEL(oblique_applies), LEVEL(oblique_back), NULL},
 };
 
 const CpuLevel LEVEL(cpu_level) = {

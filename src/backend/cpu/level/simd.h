@@ -70,6 +70,28 @@ static inline vf vf_positive(vf v)
 #endif
 }
 
+/* v where the mask says so, else 0 */
+static inline vf vf_where(vi mask, vf v)
+{
+	return (vf)((vi)v & mask);
+}
+
+/* v between low and high; low where it is not a number */
+static inline vf vf_clamp(vf v, float low, float high)
+{
+#if defined TOMOS_LEVEL_avx512
+	return (vf)_mm512_min_ps(
+		_mm512_max_ps((__m512)v, _mm512_set1_ps(low)), _mm512_set1_ps(high));
+#elif defined TOMOS_LEVEL_avx2
+	return (vf)_mm256_min_ps(
+		_mm256_max_ps((__m256)v, _mm256_set1_ps(low)), _mm256_set1_ps(high));
+#else
+	vf least = low + (vf){0}, most = high + (vf){0};
+	v = (vf)(((vi)v & (v > least)) | ((vi)least & ~(v > least)));
+	return (vf)(((vi)v & (v < most)) | ((vi)most & ~(v < most)));
+#endif
+}
+
 static inline vf vf_sqrt(vf v)
 {
 #if defined TOMOS_LEVEL_avx512

@@ -8,9 +8,11 @@
 #include "backend/cpu/level/stretch.h"
 
 enum {
-	GROUP = 4,     /* views that share image rows while these are in the cache */
-	TILE = 512,    /* columns of sums held at a time */
-	BAND = 8,      /* image rows per pass over the columns */
+	BAND = 16, /* image rows per pass over the columns */
+	BAND_FLOATS = 1 << 16,
+	TOGETHER = 16, /* views that share image rows while these are in the cache */
+	SUMS_FLOATS = 1 << 15,
+	SHARES = 32,   /* tasks that there should be */
 	BLOCKS = 4,    /* vectors of pixels per pass over the views */
 	TILE_ROWS = 8, /* image rows that share the views' samples */
 	VIEWS_IN_CACHE = 64,
@@ -83,6 +85,13 @@ static SliceRays rays_of(const Projecting *what, const Frame *f, const KernelVie
 	return rays;
 }
 
+/* Whether a row of the slice and a row of the detector fit into what a task has for them. */
+static bool room_fits(const Projecting *what, const Frame *f)
+{
+	return column_stride(max64(f->n[0], f->n[1])) <= BAND_FLOATS &&
+	       what->plan->model.columns + LANES <= SUMS_FLOATS;
+}
+
 static bool frame_fits(const Projecting *what, const Frame *f)
 {
 	for (int64_t i = what->first; i < what->first + what->count; i++) {
@@ -90,7 +99,7 @@ static bool frame_fits(const Projecting *what, const Frame *f)
 		if (!in_slices(what->plan, f, k))
 			return false;
 		double pitch = fabs(rays_of(what, f, k).per_ray);
-		if (what->direction == FORWARD ? !lanes_fit(pitch, 1)
+		if (what->direction == FORWARD ? !lanes_fit(pitch, 1) || !room_fits(what, f)
 					       : !lanes_fit(k->column[f->p], 2 / pitch + 2))
 			return false;
 	}
@@ -115,108 +124,182 @@ bool LEVEL(slice_applies)(const Projecting *what)
 
 /* ---- forward ---------------------------------------------------------------------------------- */
 
+/* A task walks a stripe of the slice with some views. What the stripes give to a view is added up in
+ * their order. */
 typedef struct {
 	const Projecting *what;
 	Frame f;
-	int64_t slice;
-	int axis; /* the strip's rows are rows (1) or columns (0) of the slice */
-	int64_t first, count, width, stride;
-	float *strip;
-} Strip;
+	int64_t views, groups, stripes; /* views of a task, groups of so many */
+	float *partial;                 /* [stripe][slice][view][column]; NULL: one stripe */
+} Walk;
 
-static void strip_fill(void *user, int64_t k)
+/* Some rows (axis 1) or columns (axis 0) of the slice, side by side and padded with zeros. */
+typedef struct {
+	int axis;
+	int64_t first, rows, width, stride;
+	float samples[BAND_FLOATS];
+} Band;
+
+/* LANES rows of the band from columns of the slice, a square at a time. */
+static void turn_columns(const float *from, int64_t next, Band *band, int64_t row)
 {
-	const Strip *s = user;
-	int64_t step = s->f.stride[1 - s->axis];
-	float *row = s->strip + k * s->stride;
-	const float *from =
-		s->what->volume + s->slice * s->f.per_slice + (s->first + k) * s->f.stride[s->axis];
-	memset(row, 0, PAD * sizeof *row);
-	for (int64_t i = 0; i < s->width; i++)
-		row[PAD + i] = from[i * step];
-	memset(row + PAD + s->width, 0, (size_t)(s->stride - PAD - s->width) * sizeof *row);
+	float *to = band->samples + row * band->stride + PAD;
+	int64_t i = 0;
+	for (; i + LANES <= band->width; i += LANES) {
+		vf square[LANES];
+		for (int l = 0; l < LANES; l++)
+			square[l] = vf_load(from + row + (i + l) * next);
+		vf_transpose(square);
+		for (int l = 0; l < LANES; l++)
+			vf_store(to + l * band->stride + i, square[l]);
+	}
+	for (; i < band->width; i++)
+		for (int l = 0; l < LANES; l++)
+			to[l * band->stride + i] = from[row + l + i * next];
 }
 
-/* What rows [k, k + rows) of the strip give to one vector of rays, the lowest of which crosses row k
- * at p. */
-static inline vf walk_rows(
-	const Strip *s, int64_t k, int64_t rows, int64_t p, int64_t slope, const Lanes *lanes)
+static void copy_row(const float *from, int64_t next, Band *band, int64_t row)
+{
+	float *to = band->samples + row * band->stride + PAD;
+	if (next == 1)
+		memcpy(to, from, (size_t)band->width * sizeof *to);
+	else
+		for (int64_t i = 0; i < band->width; i++)
+			to[i] = from[i * next];
+}
+
+static void band_fill(const Walk *w, int64_t slice, Band *band)
+{
+	int64_t next = w->f.stride[1 - band->axis], down = w->f.stride[band->axis], row = 0;
+	const float *from = w->what->volume + slice * w->f.per_slice + band->first * down;
+	for (int64_t r = 0; r < band->rows; r++) {
+		memset(band->samples + r * band->stride, 0, PAD * sizeof(float));
+		memset(band->samples + r * band->stride + PAD + band->width, 0,
+			PAD * sizeof(float));
+	}
+	for (; down == 1 && row + LANES <= band->rows; row += LANES)
+		turn_columns(from, next, band, row);
+	for (; row < band->rows; row++)
+		copy_row(from + row * down, next, band, row);
+}
+
+/* What all rows of the band give to one vector of rays, the lowest of which crosses the first at p. */
+static inline vf walk_rows(const Band *band, int64_t p, int64_t slope, const Lanes *lanes)
 {
 	vf sum = {0};
-	for (int64_t end = k + rows; k < end; k++, p += slope) {
-		int64_t i = limit(p >> FRACTION_BITS, -PAD, s->width);
-		sum += vf_interpolate(s->strip + k * s->stride + PAD + i, lanes, p);
+	const float *row = band->samples + PAD;
+	for (int64_t k = 0; k < band->rows; k++, p += slope, row += band->stride) {
+		int64_t i = limit(p >> FRACTION_BITS, -PAD, band->width);
+		sum += vf_interpolate(row + i, lanes, p);
 	}
 	return sum;
 }
 
-static void view_band(const Strip *s, const SliceRays *rays, int64_t column, int64_t columns,
-	int64_t k, int64_t rows, float *sums)
+static void walk_band(const Band *band, const SliceRays *rays, int64_t columns, float *sums)
 {
 	double spread = (LANES - 1) * fabs(rays->per_ray), lowest = lowest_lane(rays->per_ray);
 	int64_t slope = position_of(rays->slope);
 	Lanes lanes = lanes_of(rays->per_ray);
 	for (int64_t c = 0; c < columns; c += LANES) {
-		double p = rays->base + (double)(column + c) * rays->per_ray + lowest +
-			   (double)(s->first + k) * rays->slope;
-		double q = p + (double)(rows - 1) * rays->slope, width = (double)s->width;
-		if (fmax(p, q) + spread <= -1 || fmin(p, q) >= width)
+		double p = rays->base + (double)c * rays->per_ray + lowest +
+			   (double)band->first * rays->slope;
+		double q = p + (double)(band->rows - 1) * rays->slope;
+		if (fmax(p, q) + spread <= -1 || fmin(p, q) >= (double)band->width)
 			continue;
-		vf sum = walk_rows(s, k, rows, position_of(p), slope, &lanes);
+		vf sum = walk_rows(band, position_of(p), slope, &lanes);
 		vf_store(sums + c, vf_load(sums + c) + sum);
 	}
 }
 
-static void strip_project(void *user, int64_t index)
+/* The stripe's rows across one axis, with the views whose rays go along it. */
+static void walk_stripe(const Walk *w, int64_t slice, int64_t stripe, int axis,
+	const SliceRays *rays, int64_t views, float *sums)
 {
-	const Strip *s = user;
-	const Plan *plan = s->what->plan;
-	int64_t tiles = parts(plan->model.columns, TILE);
-	int64_t view = index / tiles * GROUP, column = index % tiles * TILE;
-	int64_t columns = min64(TILE, plan->model.columns - column);
-	int64_t views = min64(GROUP, s->what->count - view);
-	float sums[GROUP][TILE + LANES] = {{0}};
-	SliceRays rays[GROUP];
-	for (int64_t v = 0; v < views; v++)
-		rays[v] = rays_of(s->what, &s->f, &plan->views[s->what->first + view + v]);
-	for (int64_t k = 0; k < s->count; k += BAND)
+	Band band;
+	int64_t columns = w->what->plan->model.columns, n = w->f.n[axis];
+	int64_t size = parts(parts(n, BAND), w->stripes) * BAND;
+	int64_t high = min64(n, (stripe + 1) * size);
+	band.axis = axis;
+	band.width = w->f.n[1 - axis];
+	band.stride = column_stride(band.width);
+	int64_t most = min64(BAND, BAND_FLOATS / band.stride);
+	for (band.first = stripe * size; band.first < high; band.first += band.rows) {
+		band.rows = min64(most, high - band.first);
+		band_fill(w, slice, &band);
 		for (int64_t v = 0; v < views; v++)
-			if (rays[v].axis == s->axis)
-				view_band(s, &rays[v], column, columns, k,
-					min64(BAND, s->count - k), sums[v]);
-	for (int64_t v = 0; v < views; v++) {
-		int64_t row;
-		const KernelView *k = &plan->views[s->what->first + view + v];
-		if (rays[v].axis != s->axis ||
-			!row_of_slice(plan, &s->f, k, s->what->box.low[s->f.w] + s->slice, &row))
-			continue;
-		float *out = s->what->projections +
-			     ((view + v) * plan->model.rows + row) * plan->model.columns + column;
-		for (int64_t c = 0; c < columns; c++)
-			out[c] += (float)rays[v].step * sums[v][c];
+			if (rays[v].axis == axis)
+				walk_band(&band, &rays[v], columns, sums + v * (columns + LANES));
 	}
+}
+
+static void give_sums(
+	const Walk *w, int64_t slice, int64_t stripe, int64_t view, float step, const float *sums)
+{
+	const Plan *plan = w->what->plan;
+	int64_t columns = plan->model.columns, row;
+	const KernelView *k = &plan->views[w->what->first + view];
+	if (!row_of_slice(plan, &w->f, k, w->what->box.low[w->f.w] + slice, &row))
+		return;
+	float *out = w->what->projections + (view * plan->model.rows + row) * columns;
+	if (w->partial)
+		out = w->partial +
+		      ((stripe * w->f.slices + slice) * w->what->count + view) * columns;
+	for (int64_t c = 0; c < columns; c++)
+		out[c] += step * sums[c];
+}
+
+static void walk(void *user, int64_t index)
+{
+	const Walk *w = user;
+	int64_t stripe = index % w->stripes, group = index / w->stripes % w->groups;
+	int64_t slice = index / w->stripes / w->groups, view = group * w->views;
+	int64_t views = min64(w->views, w->what->count - view), along[2] = {0};
+	int64_t each = w->what->plan->model.columns + LANES;
+	float sums[SUMS_FLOATS];
+	SliceRays rays[TOGETHER];
+	memset(sums, 0, (size_t)(views * each) * sizeof *sums);
+	for (int64_t v = 0; v < views; v++) {
+		const KernelView *k = &w->what->plan->views[w->what->first + view + v];
+		rays[v] = rays_of(w->what, &w->f, k);
+		along[rays[v].axis]++;
+	}
+	for (int axis = 0; axis < 2; axis++)
+		if (along[axis] > 0)
+			walk_stripe(w, slice, stripe, axis, rays, views, sums);
+	for (int64_t v = 0; v < views; v++)
+		give_sums(w, slice, stripe, view + v, (float)rays[v].step, sums + v * each);
+}
+
+static void add_stripes(void *user, int64_t index)
+{
+	const Walk *w = user;
+	const Plan *plan = w->what->plan;
+	int64_t slice = index / w->what->count, view = index % w->what->count;
+	int64_t columns = plan->model.columns, row, next = w->f.slices * w->what->count * columns;
+	const KernelView *k = &plan->views[w->what->first + view];
+	if (!row_of_slice(plan, &w->f, k, w->what->box.low[w->f.w] + slice, &row))
+		return;
+	float *out = w->what->projections + (view * plan->model.rows + row) * columns;
+	for (int64_t s = 0; s < w->stripes; s++)
+		for (int64_t c = 0; c < columns; c++)
+			out[c] += w->partial[s * next + index * columns + c];
 }
 
 tomos_status LEVEL(slice_joseph_forward)(const Projecting *what)
 {
-	int64_t tasks = parts(what->count, GROUP) * parts(what->plan->model.columns, TILE);
-	Strip s = {.what = what};
-	if (!find_frame(what, &s.f))
+	int64_t columns = what->plan->model.columns;
+	Walk w = {.what = what, .views = limit(SUMS_FLOATS / (columns + LANES), 1, TOGETHER)};
+	if (!find_frame(what, &w.f))
 		return fail(TOMOS_UNSUPPORTED, "the views do not stay in slices");
-	TRY(mem_alloc(&s.strip, max64(SCRATCH_FLOATS, max64(s.f.n[0], s.f.n[1]) + 3 * PAD),
-		sizeof(float), "a strip of the slice"));
-	for (s.slice = 0; s.slice < s.f.slices; s.slice++)
-		for (s.axis = 0; s.axis < 2; s.axis++) {
-			s.width = s.f.n[1 - s.axis];
-			s.stride = column_stride(s.width);
-			int64_t most = max64(1, SCRATCH_FLOATS / s.stride);
-			for (s.first = 0; s.first < s.f.n[s.axis]; s.first += s.count) {
-				s.count = min64(most, s.f.n[s.axis] - s.first);
-				parallel_for(s.count, strip_fill, &s);
-				parallel_for(tasks, strip_project, &s);
-			}
-		}
-	mem_free(s.strip);
+	w.groups = parts(what->count, w.views);
+	w.stripes = parts(SHARES, w.groups * w.f.slices);
+	if (w.stripes > 1)
+		TRY(mem_zeroed(&w.partial, w.stripes * w.f.slices * what->count * columns,
+			sizeof(float), "sums of stripes"));
+	parallel_for(w.f.slices * w.groups * w.stripes, walk, &w);
+	if (w.partial)
+		parallel_for(w.f.slices * what->count, add_stripes, &w);
+	mem_free(w.partial);
 	return TOMOS_OK;
 }
 
@@ -239,6 +322,9 @@ typedef struct {
 	int64_t stride;
 	float *samples; /* the views' rows, padded with zeros and weighted */
 	SliceHat *hats;
+	const BackStep *step; /* what is done with the sums; NULL: they are added */
+	float *under;         /* rows of what the sums are divided by; NULL: nothing */
+	float least;
 } Pass;
 
 static SliceHat hat_of(const Projecting *what, const Frame *f, const KernelView *k)
@@ -258,6 +344,14 @@ static SliceHat hat_of(const Projecting *what, const Frame *f, const KernelView 
 	return hat;
 }
 
+/* A detector row among zeros, times a weight; NULL: ones. */
+static void fill_row(float *to, int64_t stride, const float *from, int64_t columns, float weight)
+{
+	memset(to, 0, (size_t)stride * sizeof *to);
+	for (int64_t c = 0; c < columns; c++)
+		to[PAD + c] = from ? weight * from[c] : weight;
+}
+
 static void pass_fill(void *user, int64_t i)
 {
 	const Pass *pass = user;
@@ -266,80 +360,137 @@ static void pass_fill(void *user, int64_t i)
 	const KernelView *k = &plan->views[what->first + pass->first + i];
 	int64_t columns = plan->model.columns, row;
 	float *to = pass->samples + i * pass->stride;
-	memset(to, 0, (size_t)pass->stride * sizeof *to);
 	pass->hats[i] = hat_of(what, &pass->f, k);
-	if (!row_of_slice(plan, &pass->f, k, what->box.low[pass->f.w] + pass->slice, &row))
-		return;
-	const float *from =
-		what->projections + ((pass->first + i) * plan->model.rows + row) * columns;
+	bool there = row_of_slice(plan, &pass->f, k, what->box.low[pass->f.w] + pass->slice, &row);
+	if (!there)
+		columns = row = 0;
+	int64_t from = ((pass->first + i) * plan->model.rows + row) * plan->model.columns;
 	double weight = what->kernel == KERNEL_joseph      ? rays_of(what, &pass->f, k).step
 			: plan->model.weight == WEIGHT_RAY ? k->mass
 							   : 1;
-	for (int64_t c = 0; c < columns; c++)
-		to[PAD + c] = (float)weight * from[c];
+	fill_row(to, pass->stride, what->projections + from, columns, (float)weight);
+	if (pass->under)
+		fill_row(pass->under + i * pass->stride, pass->stride,
+			pass->step->rays ? pass->step->rays + from : NULL, columns, (float)weight);
 }
 
-/* What one view gives to one vector of pixels, the lowest sample of which is at p. `hats` is a literal
- * where it matters. */
-static inline vf take(
-	const SliceHat *hat, const float *samples, int64_t columns, int64_t p, const int hats)
+static void find_least(Pass *pass)
 {
-	const float *window = samples + PAD + limit(p >> FRACTION_BITS, -PAD, columns);
-	if (hats == 0)
-		return vf_interpolate(window, &hat->lanes, p);
+	pass->least = 0;
+	for (int64_t i = 0; pass->under && i < pass->count * pass->stride; i++)
+		pass->least = fmaxf(pass->least, pass->step->least * pass->under[i]);
+}
+
+/* What one view gives to one vector of pixels, the lowest sample of which is at p, and to what is
+ * divided by. `hats` and `divide` are literals where it matters. */
+static inline vf take(const SliceHat *hat, const float *samples, const float *under, int64_t at,
+	int64_t p, const int hats, const bool divide, vf *den)
+{
+	if (hats == 0) {
+		if (divide)
+			*den += vf_interpolate(under + at, &hat->lanes, p);
+		return vf_interpolate(samples + at, &hat->lanes, p);
+	}
 	vf fraction, sum = {0};
 	vi j = lanes_at(&hat->lanes, p, &fraction);
 	vf away = hat->reach + fraction;
-	for (int n = 1; n <= hats; n++)
-		sum += vf_positive(1 - hat->pitch * vf_abs((float)n - away)) *
-		       vf_pick(window, j + n);
+	for (int n = 1; n <= hats; n++) {
+		vf share = vf_positive(1 - hat->pitch * vf_abs((float)n - away));
+		sum += share * vf_pick(samples + at, j + n);
+		if (divide)
+			*den += share * vf_pick(under + at, j + n);
+	}
 	return sum;
 }
 
-static inline void take_blocks(const SliceHat *hat, const float *samples, int64_t columns, double p,
-	const int hats, vf *sum)
+/* `sum` has BLOCKS vectors, and as many more to divide by. */
+static inline void take_blocks(
+	const Pass *pass, int64_t view, double p, const int hats, const bool divide, vf *sum)
 {
+	const SliceHat *hat = &pass->hats[view];
+	const float *samples = pass->samples + view * pass->stride + PAD;
+	const float *under = divide ? pass->under + view * pass->stride + PAD : NULL;
 	int64_t position = position_of(p), step = position_of(LANES * hat->per_x);
-	for (int b = 0; b < BLOCKS; b++)
-		sum[b] += take(hat, samples, columns, position + b * step, hats);
+	int64_t columns = pass->what->plan->model.columns;
+	for (int b = 0; b < BLOCKS; b++, position += step) {
+		int64_t at = limit(position >> FRACTION_BITS, -PAD, columns);
+		sum[b] += take(hat, samples, under, at, position, hats, divide, &sum[BLOCKS + b]);
+	}
 }
 
-static void tile_row(
-	const Pass *pass, int64_t x, int64_t y, int64_t first, int64_t count, float *sums)
+static inline void take_views(const Pass *pass, int64_t x, int64_t y, int64_t first, int64_t count,
+	const bool divide, vf *sum)
 {
-	vf sum[BLOCKS];
-	int64_t columns = pass->what->plan->model.columns;
-	for (int b = 0; b < BLOCKS; b++)
-		sum[b] = vf_load(sums + b * LANES);
 	for (int64_t v = first; v < first + count; v++) {
 		const SliceHat *hat = &pass->hats[v];
-		const float *samples = pass->samples + v * pass->stride;
 		double p = hat->origin + (double)x * hat->per_x + (double)y * hat->per_y;
 		if (hat->hats == 0)
-			take_blocks(hat, samples, columns, p, 0, sum);
+			take_blocks(pass, v, p, 0, divide, sum);
 		else if (hat->hats == 2)
-			take_blocks(hat, samples, columns, p, 2, sum);
+			take_blocks(pass, v, p, 2, divide, sum);
 		else
-			take_blocks(hat, samples, columns, p, hat->hats, sum);
+			take_blocks(pass, v, p, hat->hats, divide, sum);
 	}
-	for (int b = 0; b < BLOCKS; b++)
-		vf_store(sums + b * LANES, sum[b]);
 }
 
-static void tile_back(const Pass *pass, int64_t x, int64_t y, int64_t rows)
+/* What the sums do to one vector of pixels. */
+static inline vf change(const Pass *pass, vf pixels, vf sum, vf under)
+{
+	const BackStep *step = pass->step;
+	if (!step)
+		return pixels + sum;
+	if (step->average)
+		sum = vf_where(under > pass->least, sum / under);
+	return vf_clamp(pixels + step->a * sum, step->low, step->high);
+}
+
+static inline void give_row(const Pass *pass, int64_t x, int64_t y, const vf *sum)
 {
 	const Frame *f = &pass->f;
-	float sums[TILE_ROWS][BLOCKS * LANES] = {{0}};
+	int64_t wide = min64(BLOCKS * LANES, f->n[0] - x), next = f->stride[0];
+	float *out = pass->what->volume + pass->slice * f->per_slice + y * f->stride[1] + x * next;
+	float apart[BLOCKS * LANES], *pixels = out;
+	if (next != 1 || wide < BLOCKS * LANES) {
+		pixels = apart;
+		for (int64_t i = 0; i < BLOCKS * LANES; i++)
+			apart[i] = i < wide ? out[i * next] : 0;
+	}
+	for (int b = 0; b < BLOCKS; b++)
+		vf_store(pixels + b * LANES,
+			change(pass, vf_load(pixels + b * LANES), sum[b], sum[BLOCKS + b]));
+	for (int64_t i = 0; pixels == apart && i < wide; i++)
+		out[i * next] = apart[i];
+}
+
+/* Many views take turns with the rows of the tile. */
+static void tile_back(const Pass *pass, int64_t x, int64_t y, int64_t rows)
+{
+	vf sums[TILE_ROWS][BLOCKS] = {{{0}}};
 	for (int64_t v = 0; v < pass->count; v += VIEWS_IN_CACHE)
-		for (int64_t r = 0; r < rows; r++)
-			tile_row(
-				pass, x, y + r, v, min64(VIEWS_IN_CACHE, pass->count - v), sums[r]);
-	int64_t wide = min64(BLOCKS * LANES, f->n[0] - x);
-	float *out = pass->what->volume + pass->slice * f->per_slice + y * f->stride[1] +
-		     x * f->stride[0];
-	for (int64_t r = 0; r < rows; r++)
-		for (int64_t i = 0; i < wide; i++)
-			out[r * f->stride[1] + i * f->stride[0]] += sums[r][i];
+		for (int64_t r = 0; r < rows; r++) {
+			vf sum[2 * BLOCKS];
+			memcpy(sum, sums[r], sizeof sums[r]);
+			take_views(pass, x, y + r, v, min64(VIEWS_IN_CACHE, pass->count - v), false,
+				sum);
+			memcpy(sums[r], sum, sizeof sums[r]);
+		}
+	for (int64_t r = 0; r < rows; r++) {
+		vf sum[2 * BLOCKS] = {{0}};
+		memcpy(sum, sums[r], sizeof sums[r]);
+		give_row(pass, x, y + r, sum);
+	}
+}
+
+static void tile_step(const Pass *pass, int64_t x, int64_t y, int64_t rows)
+{
+	for (int64_t r = 0; r < rows; r++) {
+		vf sum[2 * BLOCKS] = {{0}};
+		if (pass->step->average)
+			take_views(pass, x, y + r, 0, pass->count, true, sum);
+		else
+			take_views(pass, x, y + r, 0, pass->count, false, sum);
+		give_row(pass, x, y + r, sum);
+	}
 }
 
 static void pass_back(void *user, int64_t index)
@@ -347,25 +498,42 @@ static void pass_back(void *user, int64_t index)
 	const Pass *pass = user;
 	int64_t y = index * TILE_ROWS;
 	for (int64_t x = 0; x < pass->f.n[0]; x += BLOCKS * LANES)
-		tile_back(pass, x, y, min64(TILE_ROWS, pass->f.n[1] - y));
+		(pass->step ? tile_step : tile_back)(
+			pass, x, y, min64(TILE_ROWS, pass->f.n[1] - y));
 }
 
-tomos_status LEVEL(slice_back)(const Projecting *what)
+/* With a step, all views have to be there at once. */
+static tomos_status back(const Projecting *what, const BackStep *step)
 {
-	Pass pass = {.what = what, .stride = what->plan->model.columns + 2 * PAD + LANES};
+	Pass pass = {
+		.what = what, .stride = what->plan->model.columns + 2 * PAD + LANES, .step = step};
 	if (!find_frame(what, &pass.f))
 		return fail(TOMOS_UNSUPPORTED, "the views do not stay in slices");
-	int64_t most = limit(SCRATCH_FLOATS / pass.stride, 1, what->count);
-	TRY(mem_alloc(&pass.samples, most * pass.stride, sizeof(float), "rows of the views"));
+	int64_t most = step ? what->count : limit(SCRATCH_FLOATS / pass.stride, 1, what->count);
+	int64_t rows = step && step->average ? 2 * most : most;
+	TRY(mem_alloc(&pass.samples, rows * pass.stride, sizeof(float), "rows of the views"));
+	if (rows > most)
+		pass.under = pass.samples + most * pass.stride;
 	tomos_status status = mem_alloc(&pass.hats, most, sizeof *pass.hats, "the views' hats");
 	if (status == TOMOS_OK)
 		for (pass.slice = 0; pass.slice < pass.f.slices; pass.slice++)
 			for (pass.first = 0; pass.first < what->count; pass.first += pass.count) {
 				pass.count = min64(most, what->count - pass.first);
 				parallel_for(pass.count, pass_fill, &pass);
+				find_least(&pass);
 				parallel_for(parts(pass.f.n[1], TILE_ROWS), pass_back, &pass);
 			}
 	mem_free(pass.samples);
 	mem_free(pass.hats);
 	return status;
+}
+
+tomos_status LEVEL(slice_back)(const Projecting *what)
+{
+	return back(what, NULL);
+}
+
+tomos_status LEVEL(slice_step)(const Projecting *what, const BackStep *step)
+{
+	return back(what, step);
 }
