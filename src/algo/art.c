@@ -1,12 +1,14 @@
 /* ART, Kaczmarz's method: x += lambda (b_i - a_i'x) / ||a_i||^2 a_i, one ray after the other.
  *
  * S. Kaczmarz 1937; R. Gordon, R. Bender, G. T. Herman 1970; Nielsen 2014, algorithm 2.2. While one thread
- * uses rows one by one, in the same order for any number of threads, the others list the next ones.
+ * uses rows one by one, in the same order for any number of threads, the others list the next ones;
+ * backends that list rows in memory of their own do so by batches, and use them in that order.
  * Rays that meet only a corner of the volume would carry their whole misfit into a voxel or two, so
  * ||a_i||^2 is no less than a part of the largest.
  */
 #include <math.h>
 #include "algo/run.h"
+#include "op/sweep.h"
 
 #define LEAST 0.01
 
@@ -118,11 +120,20 @@ static void shuffle(Art *a)
 		order_shuffle(a->list, a->rays, (uint64_t)a->run->o->seed, a->run->k);
 }
 
+static tomos_status take_batches(Art *a)
+{
+	for (int i = 0; i < 2; i++) {
+		Batch *batch = &a->batches[i];
+		TRY(mem_alloc(&batch->index, BATCH * a->most, sizeof *batch->index, "rows"));
+		TRY(mem_alloc(&batch->weight, BATCH * a->most, sizeof *batch->weight, "rows"));
+	}
+	return TOMOS_OK;
+}
+
 static tomos_status prepare(Art *a, Run *run)
 {
 	int order = choice_index(VIEW_ORDERS, run->o->order);
 	int64_t none;
-	*a = (Art){.run = run, .rays = run->Y->count, .most = run->A->row_most};
 	a->pixels = run->Y->count / run->Y->shape[0];
 	a->lambda = run->o->relaxation != 0 ? run->o->relaxation : 1;
 	if (a->most == 0)
@@ -131,17 +142,65 @@ static tomos_status prepare(Art *a, Run *run)
 	TRY(order_list((ViewOrder)order, run->Y->shape[0], 0, a->views));
 	if (order == ORDER_RANDOM)
 		TRY(mem_alloc(&a->list, a->rays, sizeof *a->list, "the order of rays"));
-	for (int i = 0; i < 2; i++) {
-		Batch *batch = &a->batches[i];
-		TRY(mem_alloc(&batch->index, BATCH * a->most, sizeof *batch->index, "rows"));
-		TRY(mem_alloc(&batch->weight, BATCH * a->most, sizeof *batch->weight, "rows"));
-	}
 	return run_vector(run, &a->r, run->Y, "the residual");
 }
 
+/* ---- rows that a backend lists ---------------------------------------------------------------- */
+
+/* The order of the sweep at hand, as the backend takes it. */
+static tomos_status send_order(Art *a, Sweep *sweep)
+{
+	int64_t *rays;
+	TRY(mem_alloc(&rays, a->rays, sizeof *rays, "the order of rays"));
+	for (int64_t i = 0; i < a->rays; i++)
+		rays[i] = ray_at(a, i);
+	tomos_status status = sweep_order(sweep, rays);
+	mem_free(rays);
+	return status;
+}
+
+static tomos_status sweep_squares(Art *a, float **squares)
+{
+	const Run *run = a->run;
+	float *ones;
+	double largest;
+	TRY(run_vector(a->run, squares, run->Y, "the squares of rows"));
+	TRY(vector_new(&ones, run->X, "ones"));
+	tomos_status status = run_ones(run, ones);
+	if (status == TOMOS_OK)
+		status = op_power(run->A, 2, ones, *squares);
+	vector_free(ones, run->X);
+	TRY(status);
+	TRY(vector_largest(run->Y, *squares, &largest));
+	a->least = LEAST * largest;
+	return TOMOS_OK;
+}
+
+static tomos_status iterate_there(Art *a, Run *run, Sweep *sweep)
+{
+	float *squares;
+	TRY(sweep_squares(a, &squares));
+	TRY(sweep_open(sweep, run->A));
+	if (!a->list)
+		TRY(send_order(a, sweep));
+	TRY(run_start(run));
+	while (run->going) {
+		shuffle(a);
+		if (a->list)
+			TRY(send_order(a, sweep));
+		const KernelVisits visits = {
+			run->b, squares, a->r, run->x, a->lambda, a->least, run->low, run->high};
+		TRY(sweep_run(sweep, &visits));
+		TRY(run_iterated(run, a->r));
+	}
+	return TOMOS_OK;
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------- */
+
 static tomos_status iterate(Art *a, Run *run)
 {
-	TRY(prepare(a, run));
+	TRY(take_batches(a));
 	shuffle(a);
 	TRY(each_row(a, measure_row));
 	TRY(run_start(run));
@@ -155,8 +214,12 @@ static tomos_status iterate(Art *a, Run *run)
 
 tomos_status art_method(Run *run)
 {
-	Art art;
-	tomos_status status = iterate(&art, run);
+	Art art = {.run = run, .rays = run->Y->count, .most = run->A->row_most};
+	Sweep sweep = {0};
+	tomos_status status = prepare(&art, run);
+	if (status == TOMOS_OK)
+		status = op_lists(run->A) ? iterate_there(&art, run, &sweep) : iterate(&art, run);
+	sweep_close(&sweep);
 	mem_free(art.views);
 	mem_free(art.list);
 	for (int i = 0; i < 2; i++) {

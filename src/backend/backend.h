@@ -5,6 +5,7 @@
 #include "backend/filter.h"
 #include "geom/geom.h"
 #include "kernel/portable.h"
+#include "kernel/stored.h"
 
 /* The rows of kernels.def. */
 typedef enum { FAMILY_RAY, FAMILY_VOXEL } KernelFamily;
@@ -88,6 +89,7 @@ struct tomos_backend {
 	char description[128];
 	char model[96], driver[96]; /* of the device, as results of measuring belong to */
 	int device;                 /* of arrays in its memory: 0 for the host's */
+	int64_t near; /* bytes that threads of a group have at hand; 0: none to count on */
 	void *own;
 };
 
@@ -161,6 +163,22 @@ struct BackendType {
 		tomos_backend *b, const int64_t shape[3], const float *x, float *field);
 	tomos_status (*gradient_adjoint)(
 		tomos_backend *b, const int64_t shape[3], const float *field, float *x);
+	/* out = A in or A' in with a stored matrix whose arrays lie on the backend, its entries to the power
+	 * 0, 1 or 2. NULL where matrices stay in the host's memory. */
+	tomos_status (*csr)(tomos_backend *b, const KernelCsr *m, Direction direction, int power,
+		const float *in, float *out);
+	tomos_status (*scsr)(tomos_backend *b, const KernelScsr *m, Direction direction, int power,
+		const float *in, float *out);
+	/* Rows of a ray-driven kernel or a stored matrix, listed on the backend: NULL where `row` gives
+	 * them. Then they are weighed (NULL: by 1), and used one after the other. */
+	tomos_status (*list)(
+		tomos_backend *b, const Plan *plan, int kernel, const KernelBatch *batch);
+	tomos_status (*csr_list)(tomos_backend *b, const KernelCsr *m, const KernelBatch *batch);
+	tomos_status (*scsr_list)(tomos_backend *b, const KernelScsr *m, const KernelBatch *batch);
+	tomos_status (*weigh)(
+		tomos_backend *b, const KernelBatch *batch, const float *rays, const float *voxels);
+	tomos_status (*visit)(
+		tomos_backend *b, const KernelBatch *batch, const KernelVisits *visits);
 	/* Since the backend was opened; NULL where nothing is counted. */
 	BackendCounts (*counts)(const tomos_backend *backend);
 	/* Processors, clock and rates; NULL where nobody can tell. */

@@ -23,7 +23,8 @@ typedef struct {
 	Csr own;
 	const Csr *csr; /* its own, or that of the operator it is a part of */
 	int64_t rows, view_rows;
-	int64_t *views; /* of a part; NULL: all */
+	int64_t *views;  /* of a part; NULL: all */
+	KernelCsr there; /* on backends that have the products */
 } Matrix;
 
 void csr_free(Csr *csr)
@@ -96,9 +97,25 @@ static int64_t row_tasks(int64_t rows)
 	return (rows + ROWS_PER_TASK - 1) / ROWS_PER_TASK;
 }
 
+/* Whether the backend has the products. */
+static bool is_there(const tomos_op *op)
+{
+	return op->domain.backend->type->csr != NULL;
+}
+
+static tomos_status there_product(
+	const tomos_op *op, Direction direction, int power, const float *in, float *out)
+{
+	const Matrix *m = op->own;
+	tomos_backend *backend = op->domain.backend;
+	return backend->type->csr(backend, &m->there, direction, power, in, out);
+}
+
 static tomos_status matrix_power(const tomos_op *op, int power, const float *x, float *y)
 {
 	Product p = {.matrix = op->own, .power = power, .in = x, .out = y};
+	if (is_there(op))
+		return there_product(op, FORWARD, power, x, y);
 	parallel_for(row_tasks(p.matrix->rows), forward_rows, &p);
 	return TOMOS_OK;
 }
@@ -161,6 +178,8 @@ static tomos_status matrix_power_adjoint(const tomos_op *op, int power, const fl
 {
 	Product p = {.matrix = op->own, .power = power, .in = y, .out = x};
 	int64_t columns = p.matrix->csr->columns;
+	if (is_there(op))
+		return there_product(op, ADJOINT, power, y, x);
 	p.shares = shares_of(p.matrix);
 	if (p.shares > 1)
 		TRY(mem_alloc(&p.images, (p.shares - 1) * columns, sizeof *p.images,
@@ -190,19 +209,48 @@ static tomos_status matrix_row(
 	return TOMOS_OK;
 }
 
+static tomos_status matrix_list(const tomos_op *op, const KernelBatch *batch)
+{
+	const Matrix *m = op->own;
+	tomos_backend *backend = op->domain.backend;
+	return backend->type->csr_list(backend, &m->there, batch);
+}
+
 static void matrix_free(tomos_op *op)
 {
 	Matrix *m = op->own;
+	tomos_backend *backend = op->domain.backend;
 	mem_free(m->views);
-	if (m->csr == &m->own)
-		csr_free(&m->own);
+	there_free(backend, &m->there.views);
+	if (m->csr != &m->own)
+		return;
+	there_free(backend, &m->there.pointers);
+	there_free(backend, &m->there.indices);
+	there_free(backend, &m->there.values);
+	csr_free(&m->own);
 }
 
 static tomos_status matrix_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
 static const OpType matrix_type = {matrix_forward, matrix_adjoint, matrix_free, matrix_part,
-	matrix_row, matrix_power, matrix_power_adjoint, NULL};
+	matrix_row, matrix_power, matrix_power_adjoint, NULL, matrix_list};
+
+static tomos_status take_views(
+	tomos_op *part, const Matrix *whole, const int64_t *views, int64_t count)
+{
+	Matrix *m = part->own;
+	*m = *whole;
+	m->views = NULL;
+	m->there.views = NULL;
+	m->rows = m->there.rows = count * m->view_rows;
+	TRY(mem_alloc(&m->views, count, sizeof *m->views, "views of a matrix"));
+	for (int64_t i = 0; i < count; i++)
+		m->views[i] = whole->views ? whole->views[views[i]] : views[i];
+	return is_there(part) ? there_send(part->domain.backend, &m->there.views, m->views, count,
+					sizeof *m->views, "views of a matrix")
+			      : TOMOS_OK;
+}
 
 /* Some views: the same arrays, which the whole operator keeps. */
 static tomos_status matrix_part(
@@ -213,17 +261,11 @@ static tomos_status matrix_part(
 	tomos_op *made;
 	TRY(op_make(
 		&made, &matrix_type, op->domain.backend, op->domain.shape, range, sizeof(Matrix)));
-	Matrix *m = made->own;
-	*m = *whole;
-	m->views = NULL;
-	tomos_status status = mem_alloc(&m->views, count, sizeof *m->views, "views of a matrix");
+	tomos_status status = take_views(made, whole, views, count);
 	if (status != TOMOS_OK) {
 		tomos_op_free(made);
 		return status;
 	}
-	for (int64_t i = 0; i < count; i++)
-		m->views[i] = whole->views ? whole->views[views[i]] : views[i];
-	m->rows = count * m->view_rows;
 	made->matched = true;
 	made->row_most = op->row_most;
 	memcpy(made->description, op->description, sizeof made->description);
@@ -247,6 +289,23 @@ static int64_t csr_bytes(const Csr *csr)
 	return csr->count * (4 + csr->index_bytes) + (csr->rows + 1) * csr->pointer_bytes;
 }
 
+static tomos_status send_arrays(tomos_backend *backend, Matrix *m)
+{
+	const Csr *csr = m->csr;
+	KernelCsr *there = &m->there;
+	*there = (KernelCsr){.rows = csr->rows,
+		.columns = csr->columns,
+		.view_rows = m->view_rows,
+		.wide_pointers = csr->pointer_bytes == 8,
+		.wide_indices = csr->index_bytes == 8};
+	TRY(there_send(backend, &there->pointers, csr->pointers, csr->rows + 1,
+		(size_t)csr->pointer_bytes, "the rows of a matrix"));
+	TRY(there_send(backend, &there->indices, csr->indices, csr->count, (size_t)csr->index_bytes,
+		"the column indices of a matrix"));
+	return there_send(backend, &there->values, csr->values, csr->count, sizeof *csr->values,
+		"the values of a matrix");
+}
+
 tomos_status csr_op(tomos_op **op, tomos_backend *backend, const int64_t domain[3],
 	const int64_t range[3], Csr *csr, const char *what)
 {
@@ -258,6 +317,8 @@ tomos_status csr_op(tomos_op **op, tomos_backend *backend, const int64_t domain[
 	*m = (Matrix){.own = *csr, .rows = csr->rows, .view_rows = range[1] * range[2]};
 	m->csr = &m->own;
 	*csr = (Csr){0};
+	if (is_there(made))
+		TRY_OR_DONE(send_arrays(backend, m));
 	made->matched = true;
 	made->row_most = max64(find_longest(m->csr), 1);
 	snprintf(made->description, sizeof made->description,
@@ -385,14 +446,6 @@ static tomos_status choose_kernel(
 	return TOMOS_OK;
 }
 
-tomos_status matrix_check_backend(const tomos_backend *backend)
-{
-	if (backend->type != &cpu_backend)
-		return fail(TOMOS_UNSUPPORTED, "stored matrices live on the cpu backend, not on %s",
-			backend->type->name);
-	return TOMOS_OK;
-}
-
 tomos_status tomos_op_matrix(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, const tomos_projector_options *projector,
 	const tomos_matrix_options *options)
@@ -400,7 +453,6 @@ tomos_status tomos_op_matrix(tomos_op **op, tomos_backend *backend, const tomos_
 	*op = NULL;
 	if (!backend || !grid || !scan)
 		return fail(TOMOS_BAD_VALUE, "a matrix needs a backend, a grid and a geometry");
-	TRY(matrix_check_backend(backend));
 	tomos_matrix_options o = tomos_matrix_defaults();
 	TRY(options_take(&o, options, "matrix"));
 	int kernel, storage;

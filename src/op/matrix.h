@@ -34,8 +34,15 @@ tomos_status lister_count(Lister *lister, const Part *parts, int64_t count, int6
 tomos_status lister_fill(
 	const Lister *lister, const Part *parts, int64_t count, ListerPut put, void *user);
 void plan_shapes(const Plan *plan, int64_t domain[3], int64_t range[3]);
-/* Refuses backends whose memory the products cannot reach. */
-tomos_status matrix_check_backend(const tomos_backend *backend);
+
+/* ---- arrays on a device, whose products the backend has ------------------------------------ */
+
+/* Copies `count` elements of `size` bytes, a multiple of 4, to the backend's memory; there_free
+ * forgets what it frees, also where nothing is. */
+tomos_status there_send(tomos_backend *backend, void *there_out, const void *here, int64_t count,
+	size_t size, const char *what);
+tomos_status there_room(tomos_backend *backend, void *there_out, int64_t floats, const char *what);
+void there_free(tomos_backend *backend, void *there_in_out);
 
 /* ---- compressed rows ------------------------------------------------------------------------- */
 

@@ -83,16 +83,20 @@ tomos_status op_part(const tomos_op *op, tomos_op **part, const int64_t *views, 
 
 tomos_status op_row(const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count)
 {
-	const BackendType *backend = op->domain.backend->type;
-	if (!backend->row)
-		return fail(TOMOS_UNSUPPORTED,
-			"the %s backend cannot give single rows of a projector, which art goes by; "
-			"the cpu backend can",
-			backend->name);
 	if (op->row_most == 0)
 		return cannot(
 			op, "cannot give single rows, as ray-driven projectors and matrices can");
 	return op->type->row(op, i, index, weight, count);
+}
+
+bool op_lists(const tomos_op *op)
+{
+	return op->domain.backend->type->list != NULL;
+}
+
+tomos_status op_list(const tomos_op *op, const KernelBatch *batch)
+{
+	return op->type->list(op, batch);
 }
 
 tomos_status op_power(const tomos_op *op, int power, const float *x, float *y)

@@ -27,6 +27,8 @@ typedef struct {
 	/* x updated by A'y in one pass, or *done false and nothing has happened. */
 	tomos_status (*adjoint_step)(
 		const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done);
+	/* Rows on backends that list them in memory of their own. */
+	tomos_status (*list)(const tomos_op *op, const KernelBatch *batch);
 } OpType;
 
 struct tomos_op {
@@ -50,6 +52,9 @@ tomos_status op_adjoint_step(
 	const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done);
 tomos_status op_part(const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 tomos_status op_row(const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count);
+/* Rows on backends that list them in memory of their own, for which op_lists is true. */
+bool op_lists(const tomos_op *op);
+tomos_status op_list(const tomos_op *op, const KernelBatch *batch);
 tomos_status op_power(const tomos_op *op, int power, const float *x, float *y);
 tomos_status op_power_adjoint(const tomos_op *op, int power, const float *y, float *x);
 

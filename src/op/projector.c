@@ -64,6 +64,13 @@ static tomos_status projector_row(
 	return backend->type->row(backend, &own->plan, own->forward, i, index, weight, count);
 }
 
+static tomos_status projector_list(const tomos_op *op, const KernelBatch *batch)
+{
+	const Projector *own = op->own;
+	tomos_backend *backend = op->domain.backend;
+	return backend->type->list(backend, &own->plan, own->forward, batch);
+}
+
 static tomos_status powers(
 	const tomos_op *op, Direction direction, int power, float *volume, float *projections)
 {
@@ -92,7 +99,7 @@ static tomos_status projector_part(
 
 static const OpType projector_type = {projector_forward, projector_adjoint, projector_free,
 	projector_part, projector_row, projector_power, projector_power_adjoint,
-	projector_adjoint_step};
+	projector_adjoint_step, projector_list};
 
 static tomos_status projector_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
@@ -118,7 +125,8 @@ static tomos_status projector_part(
 static int64_t row_most(const tomos_backend *backend, const tomos_grid *grid, KernelFamily family)
 {
 	int64_t longest = max64(grid->n[0], max64(grid->n[1], grid->n[2]));
-	return family == FAMILY_RAY && backend->type->row ? 4 * (longest + 2) : 0;
+	bool rows = backend->type->row || backend->type->list;
+	return family == FAMILY_RAY && rows ? 4 * (longest + 2) : 0;
 }
 
 tomos_status projector_choose(

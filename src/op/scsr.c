@@ -3,24 +3,42 @@
 #include <string.h>
 #include "op/scsr.h"
 
-static tomos_status forward(const tomos_op *op, const float *x, float *y)
+static bool is_there(const tomos_op *op)
 {
-	return scsr_forward(op->own, 1, x, y);
-}
-
-static tomos_status adjoint(const tomos_op *op, const float *y, float *x)
-{
-	return scsr_adjoint(op->own, 1, y, x);
+	return op->domain.backend->type->scsr != NULL;
 }
 
 static tomos_status power_forward(const tomos_op *op, int power, const float *x, float *y)
 {
-	return scsr_forward(op->own, power, x, y);
+	const Scsr *scsr = op->own;
+	tomos_backend *backend = op->domain.backend;
+	return is_there(op) ? backend->type->scsr(backend, &scsr->there, FORWARD, power, x, y)
+			    : scsr_forward(scsr, power, x, y);
 }
 
 static tomos_status power_adjoint(const tomos_op *op, int power, const float *y, float *x)
 {
-	return scsr_adjoint(op->own, power, y, x);
+	const Scsr *scsr = op->own;
+	tomos_backend *backend = op->domain.backend;
+	return is_there(op) ? backend->type->scsr(backend, &scsr->there, ADJOINT, power, y, x)
+			    : scsr_adjoint(scsr, power, y, x);
+}
+
+static tomos_status forward(const tomos_op *op, const float *x, float *y)
+{
+	return power_forward(op, 1, x, y);
+}
+
+static tomos_status adjoint(const tomos_op *op, const float *y, float *x)
+{
+	return power_adjoint(op, 1, y, x);
+}
+
+static tomos_status list(const tomos_op *op, const KernelBatch *batch)
+{
+	const Scsr *scsr = op->own;
+	tomos_backend *backend = op->domain.backend;
+	return backend->type->scsr_list(backend, &scsr->there, batch);
 }
 
 static tomos_status row(
@@ -33,6 +51,8 @@ static tomos_status row(
 
 static void release(tomos_op *op)
 {
+	if (is_there(op))
+		scsr_recall(op->own, op->domain.backend);
 	scsr_clear(op->own);
 }
 
@@ -40,12 +60,13 @@ static tomos_status part_of(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
 static const OpType scsr_type = {
-	forward, adjoint, release, part_of, row, power_forward, power_adjoint, NULL};
+	forward, adjoint, release, part_of, row, power_forward, power_adjoint, NULL, list};
 
 /* For each view the lanes that have it. */
 tomos_status scsr_number_lanes(Scsr *scsr, int64_t views)
 {
 	const Symmetries *s = &scsr->symmetries;
+	scsr->views = views;
 	TRY(mem_alloc(&scsr->lanes, 2 * views, sizeof *scsr->lanes, "the views of a matrix"));
 	for (int64_t i = 0; i < 2 * views; i++)
 		scsr->lanes[i] = -1;
@@ -109,6 +130,8 @@ static tomos_status part_of(
 	tomos_op *made;
 	TRY(op_make(&made, &scsr_type, op->domain.backend, op->domain.shape, range, sizeof(Scsr)));
 	tomos_status status = fill_part(made->own, op->own, op->range.shape[0], views, count);
+	if (status == TOMOS_OK && is_there(op))
+		status = scsr_send(made->own, op->domain.backend);
 	if (status != TOMOS_OK) {
 		tomos_op_free(made);
 		return status;
@@ -145,7 +168,9 @@ tomos_status scsr_make(tomos_op **op, tomos_backend *backend, Lister *lister)
 	plan_shapes(&lister->plan, domain, range);
 	TRY(op_make(&made, &scsr_type, backend, domain, range, sizeof(Scsr)));
 	Scsr *scsr = made->own;
-	tomos_status status = scsr_build(scsr, lister);
+	tomos_status status = scsr_build(scsr, lister, backend->near);
+	if (status == TOMOS_OK && is_there(made))
+		status = scsr_send(scsr, backend);
 	if (status != TOMOS_OK) {
 		tomos_op_free(made);
 		return status;

@@ -54,6 +54,7 @@ typedef struct {
 	int64_t at, masks;       /* first of the entries; of the masks */
 	int32_t pair, pairs;     /* first of its pairs; how many */
 	int32_t one, two, width; /* where the sub-matrices end */
+	int32_t opens;           /* the first of those that share no pixel with one another */
 } Group;
 
 /* The stored rays; shared between an operator and its parts. */
@@ -69,6 +70,7 @@ typedef struct {
 	int32_t *place;       /* [slab][stored row]: 2 pair + (0 long, 1 short), or -1 */
 	Group *group;         /* in the order of slabs, then orbits */
 	int64_t *first_group; /* [slab][orbit], and one more */
+	KernelScsr there;     /* on backends that have the products */
 } ScsrRows;
 
 typedef struct {
@@ -77,9 +79,16 @@ typedef struct {
 	bool borrowed; /* the rows belong to another operator */
 	int64_t *
 		lanes; /* [view][2]: orbit * SYMMETRIES + symmetry, straight and with flip, or -1 */
+	int64_t views;
+	KernelScsr there; /* the rows' arrays, and its own orbits */
 } Scsr;
 
-tomos_status scsr_build(Scsr *scsr, Lister *lister);
+/* `near`: bytes that one slab of all images may have, for devices; 0: slabs for threads. */
+tomos_status scsr_build(Scsr *scsr, Lister *lister, int64_t near);
+/* The arrays on a device: of the rows with the images they need, unless they are borrowed, and of
+ * the orbits. */
+tomos_status scsr_send(Scsr *scsr, tomos_backend *backend);
+void scsr_recall(Scsr *scsr, tomos_backend *backend);
 void scsr_clear(Scsr *scsr);
 tomos_status scsr_number_lanes(Scsr *scsr, int64_t views);
 int64_t scsr_bytes(const Scsr *scsr);

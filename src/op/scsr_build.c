@@ -7,6 +7,8 @@
 enum {
 	LEAST_SLAB = 32, /* pixel rows of a slab */
 	MOST_SLABS = 32,
+	LEAST_NEAR = 4, /* pixel rows of a slab near threads, of which devices want many */
+	MANY_SLABS = 128,
 	PADDING = 64, /* at most one entry in so many, before a group is closed */
 };
 
@@ -118,6 +120,7 @@ static void group_class(Building *b, int64_t slab, const Orbit *orbit, int64_t s
 	int32_t *place = b->rows->place + slab * b->rows->rows + orbit->first;
 	int64_t count = rank_rows(b, slab, orbit, start, apart), filled = 0;
 	Group group = open_group(b->rows);
+	group.opens = 1;
 	for (int64_t i = 0; i < (count + 1) / 2; i++) {
 		const Ranked *longer = &b->ranked[i];
 		const Ranked *shorter = count - 1 - i > i ? &b->ranked[count - 1 - i] : NULL;
@@ -224,14 +227,23 @@ static tomos_status fill_rows(Building *b, const Lister *lister, const Part *par
 
 /* ---- all of it ------------------------------------------------------------------------------------------- */
 
-static void measure_rows(ScsrRows *rows, const Plan *plan)
+/* Slabs for threads, or such as fit into `near` bytes with all images of their pixels. */
+static int64_t slab_rows(const ScsrRows *rows, int lanes, int64_t near)
+{
+	int64_t fit = near / (rows->nx * lanes * (int64_t)sizeof(float));
+	if (fit > 0)
+		return max64(1, min64(fit, max64(LEAST_NEAR, rows->ny / MANY_SLABS)));
+	int64_t wanted = max64(1, min64(MOST_SLABS, rows->ny / LEAST_SLAB));
+	return (rows->ny + wanted - 1) / wanted;
+}
+
+static void measure_rows(ScsrRows *rows, const Plan *plan, int lanes, int64_t near)
 {
 	rows->nx = plan->grid.n[0];
 	rows->ny = plan->grid.n[1];
 	rows->pixels = rows->nx * rows->ny;
 	rows->view_columns = plan->model.columns;
-	int64_t wanted = max64(1, min64(MOST_SLABS, rows->ny / LEAST_SLAB));
-	rows->slab_size = (rows->ny + wanted - 1) / wanted;
+	rows->slab_size = slab_rows(rows, lanes, near);
 	rows->slabs = (rows->ny + rows->slab_size - 1) / rows->slab_size;
 }
 
@@ -301,15 +313,15 @@ static tomos_status build_rows(Building *b, Lister *lister, const Part *parts)
 	return fill_rows(b, lister, parts);
 }
 
-tomos_status scsr_build(Scsr *scsr, Lister *lister)
+tomos_status scsr_build(Scsr *scsr, Lister *lister, int64_t near)
 {
 	Building b = {.symmetries = &scsr->symmetries};
 	Part *parts = NULL;
 	tomos_status status;
 	TRY_OR_DONE(mem_zeroed(&scsr->rows, 1, sizeof *scsr->rows, "a matrix"));
 	b.rows = scsr->rows;
-	measure_rows(scsr->rows, &lister->plan);
 	TRY_OR_DONE(symmetries_find(&scsr->symmetries, lister));
+	measure_rows(scsr->rows, &lister->plan, scsr->symmetries.count, near);
 	TRY_OR_DONE(make_parts(&scsr->symmetries, &parts));
 	TRY_OR_DONE(build_rows(&b, lister, parts));
 	TRY_OR_DONE(scsr_number_lanes(scsr, lister->plan.scan->count));

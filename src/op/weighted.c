@@ -86,6 +86,14 @@ static tomos_status weighted_row(
 	return TOMOS_OK;
 }
 
+static tomos_status weighted_list(const tomos_op *op, const KernelBatch *batch)
+{
+	const Weighted *own = op->own;
+	tomos_backend *backend = op->domain.backend;
+	TRY(op_list(own->inner, batch));
+	return backend->type->weigh(backend, batch, own->rays, own->voxels);
+}
+
 static void weighted_free(tomos_op *op)
 {
 	Weighted *own = op->own;
@@ -99,7 +107,8 @@ static tomos_status weighted_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
 static const OpType weighted_type = {weighted_forward, weighted_adjoint, weighted_free,
-	weighted_part, weighted_row, weighted_power, weighted_power_adjoint, weighted_adjoint_step};
+	weighted_part, weighted_row, weighted_power, weighted_power_adjoint, weighted_adjoint_step,
+	weighted_list};
 
 tomos_status op_weighted(
 	tomos_op **op, const tomos_op *inner, const float *rays, const float *voxels)

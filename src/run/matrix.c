@@ -45,7 +45,6 @@ tomos_status tomos_op_matrix_read(tomos_op **op, tomos_backend *backend, const c
 	*op = NULL;
 	if (!backend || !domain || !range)
 		return fail(TOMOS_BAD_VALUE, "a matrix from a file needs a backend and two shapes");
-	TRY(matrix_check_backend(backend));
 	TRY_OR_DONE(matrix_read(path, &m));
 	TRY_OR_DONE(check_shape(path, "columns", m.columns, domain));
 	TRY_OR_DONE(check_shape(path, "rows", m.rows, range));

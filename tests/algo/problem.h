@@ -91,16 +91,6 @@ static inline void problem_free(Problem *p)
 	tomos_backend_close(p->backend);
 }
 
-/* Whether the backend has the method; where it has not, that it says so. */
-static inline bool problem_has(Problem *p, const char *method)
-{
-	if (strcmp(method, "art") != 0 || p->backend->type->row)
-		return true;
-	REFUSED(tomos_reconstruct(p->op, method, &p->b, &p->x, NULL, NULL), TOMOS_UNSUPPORTED,
-		"backend cannot give single rows of a projector");
-	return false;
-}
-
 /* The options with room for a history of so many iterations. */
 enum { ROOM = 512 };
 typedef struct {

@@ -7,8 +7,7 @@ static void each_method(Problem *p, void (*visit)(Problem *p, const char *method
 	char names[256], *rest = names;
 	snprintf(names, sizeof names, "%s", tomos_method_names());
 	for (char *name = strtok_r(names, "|", &rest); name; name = strtok_r(NULL, "|", &rest))
-		if (problem_has(p, name))
-			visit(p, name);
+		visit(p, name);
 }
 
 static void stop_rules(void **state)

@@ -87,6 +87,7 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	pthread_mutex_init(&d->lock, NULL);
 	backend->own = d;
 	backend->device = number + 1;
+	backend->near = (int64_t)about.sharedMemPerBlockOptin;
 	snprintf(backend->description, sizeof backend->description,
 		"cuda:%d (%.60s, %d processors, %.0f GiB)", number, about.name, d->processors,
 		(double)about.totalGlobalMem / (1 << 30));
@@ -380,6 +381,13 @@ const BackendType module_backend = {
 	.scatter = NULL,
 	.gradient = cuda_gradient,
 	.gradient_adjoint = cuda_gradient_adjoint,
+	.csr = cuda_csr,
+	.scsr = cuda_scsr,
+	.list = cuda_list,
+	.csr_list = cuda_csr_list,
+	.scsr_list = cuda_scsr_list,
+	.weigh = cuda_weigh,
+	.visit = cuda_visit,
 	.counts = cuda_counts,
 	.machine = cuda_machine,
 };

@@ -129,6 +129,18 @@ void cuda_driver(char *text, size_t room); /* its version, "" where nobody says 
 tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine);
 tomos_status cuda_project(tomos_backend *backend, const Projecting *what);
 tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int power);
+tomos_status cuda_csr(tomos_backend *backend, const KernelCsr *m, Direction direction, int power,
+	const float *in, float *out);
+tomos_status cuda_scsr(tomos_backend *backend, const KernelScsr *m, Direction direction, int power,
+	const float *in, float *out);
+tomos_status cuda_list(
+	tomos_backend *backend, const Plan *plan, int kernel, const KernelBatch *batch);
+tomos_status cuda_csr_list(tomos_backend *backend, const KernelCsr *m, const KernelBatch *batch);
+tomos_status cuda_scsr_list(tomos_backend *backend, const KernelScsr *m, const KernelBatch *batch);
+tomos_status cuda_weigh(
+	tomos_backend *backend, const KernelBatch *batch, const float *rays, const float *voxels);
+tomos_status cuda_visit(
+	tomos_backend *backend, const KernelBatch *batch, const KernelVisits *visits);
 tomos_status cuda_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
 void cuda_filter_close(tomos_backend *backend, Filter *filter);
 tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t count,

@@ -2,7 +2,8 @@
 #include <string.h>
 #include "backend/opencl/opencl.h"
 
-extern const char text_vector[], text_project[], text_filter[]; /* made from the .cl files */
+extern const char text_vector[], text_project[], text_matrix[],
+	text_filter[]; /* made from the .cl files */
 
 static const struct {
 	const char *name, *text, *options;
@@ -10,6 +11,7 @@ static const struct {
 	[PROGRAM_vector] = {"vector", text_vector, "-cl-std=CL1.2"},
 	[PROGRAM_project] = {"project", text_project, "-cl-std=CL1.2"},
 	[PROGRAM_power] = {"power", text_project, "-cl-std=CL1.2 -DPOWERS"},
+	[PROGRAM_matrix] = {"matrix", text_matrix, "-cl-std=CL1.2"},
 	[PROGRAM_filter] = {"filter", text_filter, "-cl-std=CL1.2"},
 };
 

@@ -195,5 +195,12 @@ const BackendType module_backend = {
 	.scatter = NULL,
 	.gradient = opencl_gradient,
 	.gradient_adjoint = opencl_gradient_adjoint,
+	.csr = opencl_csr,
+	.scsr = opencl_scsr,
+	.list = opencl_list,
+	.csr_list = opencl_csr_list,
+	.scsr_list = opencl_scsr_list,
+	.weigh = opencl_weigh,
+	.visit = opencl_visit,
 	.counts = opencl_counts,
 };

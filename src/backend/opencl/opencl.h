@@ -17,7 +17,14 @@ enum { GROUP = 128, WIDE = 32, HIGH = 4, SUM_GROUPS = 256 };
 enum { STAGE_FLOATS = 4 << 20 };
 enum { FIRST_DEVICE = 1001 }; /* as arrays on them are numbered; those below are CUDA's */
 
-enum { PROGRAM_vector, PROGRAM_project, PROGRAM_power, PROGRAM_filter, PROGRAM_COUNT };
+enum {
+	PROGRAM_vector,
+	PROGRAM_project,
+	PROGRAM_power,
+	PROGRAM_matrix,
+	PROGRAM_filter,
+	PROGRAM_COUNT
+};
 
 #define TASK(program, name) TASK_##program##_##name,
 enum {
@@ -111,6 +118,19 @@ tomos_status opencl_sums(tomos_backend *backend, int task, const OpenclArg *args
 
 tomos_status opencl_project(tomos_backend *backend, const Projecting *what);
 tomos_status opencl_power(tomos_backend *backend, const Projecting *what, int power);
+tomos_status opencl_csr(tomos_backend *backend, const KernelCsr *m, Direction direction, int power,
+	const float *in, float *out);
+tomos_status opencl_scsr(tomos_backend *backend, const KernelScsr *m, Direction direction,
+	int power, const float *in, float *out);
+tomos_status opencl_list(
+	tomos_backend *backend, const Plan *plan, int kernel, const KernelBatch *batch);
+tomos_status opencl_csr_list(tomos_backend *backend, const KernelCsr *m, const KernelBatch *batch);
+tomos_status opencl_scsr_list(
+	tomos_backend *backend, const KernelScsr *m, const KernelBatch *batch);
+tomos_status opencl_weigh(
+	tomos_backend *backend, const KernelBatch *batch, const float *rays, const float *voxels);
+tomos_status opencl_visit(
+	tomos_backend *backend, const KernelBatch *batch, const KernelVisits *visits);
 tomos_status opencl_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
 void opencl_filter_close(tomos_backend *backend, Filter *filter);
 tomos_status opencl_filter(tomos_backend *backend, const Filter *filter, int64_t count,

@@ -57,6 +57,32 @@ static tomos_status plan_views(tomos_backend *backend, const Plan *plan, cl_mem 
 	return status;
 }
 
+/* ---- rows -------------------------------------------------------------------------------- */
+
+#define LIST_RAY(id) TASK_project_##id##_LIST
+#define LIST_VOXEL(id) -1
+#define KERNEL(id, name, family, weights, help) LIST_##family(id),
+static const int lists[KERNEL_COUNT] = {
+#include "kernel/kernels.def"
+};
+#undef KERNEL
+
+tomos_status opencl_list(
+	tomos_backend *backend, const Plan *plan, int kernel, const KernelBatch *batch)
+{
+	OpenclPlace ray, index, entries, weight;
+	cl_mem views;
+	TRY(plan_views(backend, plan, &views));
+	TRY(opencl_place(backend, (const void *)batch->ray, &ray));
+	TRY(opencl_place(backend, (const void *)batch->index, &index));
+	TRY(opencl_place(backend, (const void *)batch->entries, &entries));
+	TRY(opencl_place(backend, batch->weight, &weight));
+	const OpenclArg args[] = {ARG(plan->whole), ARG(plan->model), ARG(views), ARG(batch->count),
+		ARG(batch->most), ARG_PLACE(ray), ARG(index.memory), ARG(entries.memory),
+		ARG(weight.memory)};
+	return opencl_line(backend, lists[kernel], batch->count, args, COUNT(args));
+}
+
 /* ---- projecting --------------------------------------------------------------------------- */
 
 static tomos_status run(tomos_backend *backend, const Projecting *what, int task, int power)

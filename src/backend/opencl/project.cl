@@ -1,19 +1,8 @@
 /* The shared texts in both directions; with POWERS, powers of their entries: 1 where there is one, or its
  * square. */
 #include "backend/opencl/device.cl"
+#include "backend/opencl/atomic.cl"
 
-/* There is no atomic addition of floats: the bits are exchanged if nobody else did so meanwhile. */
-static inline void add_atomically(volatile global float *sum, float value)
-{
-	volatile global uint *bits = (volatile global uint *)sum;
-	uint seen = *bits, before;
-	do {
-		before = seen;
-		seen = atomic_cmpxchg(bits, before, as_uint(as_float(before) + value));
-	} while (seen != before);
-}
-
-#define KERNEL_ADD(pointer, value) add_atomically(pointer, value)
 #ifdef POWERS
 #define KERNEL_WEIGHT(meet, weight) ((meet)->count == 0 ? 1 : (weight) * (weight))
 #endif
@@ -78,3 +67,27 @@ static inline void add_atomically(volatile global float *sum, float value)
 	DEFINE(id, family, FORWARD) \
 	DEFINE(id, family, ADJOINT)
 #include "kernel/kernels.def"
+#undef KERNEL
+
+/* Rows of a batch, one item each. */
+#define LIST_RAY(id) \
+	LINE do_##id##_LIST(KernelGrid grid, KernelModel model, global const KernelView *views, \
+		long count, long most, global const long *ray, long ray0, global long *index, \
+		global long *entries, global float *weight) \
+	{ \
+		long pixels = model.rows * model.columns; \
+		EACH(i, 0, count) { \
+			long at = ray[ray0 / 2 + i], pixel = at % pixels; \
+			KernelView seen = views[at / pixels]; \
+			KernelRay line = kernel_ray( \
+				&grid, &seen, pixel / model.columns, pixel % model.columns); \
+			KernelMeet meet = {0, 0, index + i * most, weight + i * most, 0}; \
+			id##_ray(&grid, &model, &line, MEET_LIST, &meet); \
+			entries[i] = meet.count; \
+		} \
+	}
+#define LIST_VOXEL(id)
+#ifndef POWERS
+#define KERNEL(id, name, family, weights, help) LIST_##family(id)
+#include "kernel/kernels.def"
+#endif

@@ -1,0 +1,221 @@
+/* Rows of projectors and stored matrices, listed on the card by batches and used one after the other.
+ *
+ * One block does a whole batch in its order: the threads hold the entries of a row and the voxels they
+ * found, sum their product, and step; the entries of the next row are on their way meanwhile.
+ */
+#include "backend/cuda/cuda.h"
+#include "kernel/stored.h"
+
+#define KERNEL_TEXTS
+#include "kernel/kernels.def"
+#undef KERNEL_TEXTS
+
+enum { WARP = 32, THREADS = 128, VISITORS = 512, WARPS = VISITORS / WARP, HELD = 4 };
+
+/* ---- listing ------------------------------------------------------------------------------------ */
+
+typedef struct {
+	KernelGrid grid;
+	KernelModel model;
+	const KernelView *views;
+	KernelBatch batch;
+} Listing;
+
+#define EACH_ROW(i, count) \
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count); \
+		i += (int64_t)gridDim.x * blockDim.x)
+
+#define LIST_RAY(id) \
+	static __global__ void __launch_bounds__(THREADS) \
+		id##_list(const __grid_constant__ Listing l) \
+	{ \
+		int64_t pixels = l.model.rows * l.model.columns; \
+		EACH_ROW(i, l.batch.count) \
+		{ \
+			int64_t at = l.batch.ray[i], pixel = at % pixels; \
+			KernelRay ray = kernel_ray(&l.grid, &l.views[at / pixels], \
+				pixel / l.model.columns, pixel % l.model.columns); \
+			KernelMeet meet = {NULL, 0, l.batch.index + i * l.batch.most, \
+				l.batch.weight + i * l.batch.most, 0}; \
+			id##_ray(&l.grid, &l.model, &ray, MEET_LIST, &meet); \
+			l.batch.entries[i] = meet.count; \
+		} \
+	}
+#define LIST_VOXEL(id)
+#define KERNEL(id, name, family, weights, help) LIST_##family(id)
+#include "kernel/kernels.def"
+#undef KERNEL
+
+typedef void (*ListKernel)(const Listing l);
+
+#define ROW_RAY(id) id##_list
+#define ROW_VOXEL(id) NULL
+#define KERNEL(id, name, family, weights, help) ROW_##family(id),
+static const ListKernel lists[KERNEL_COUNT] = {
+#include "kernel/kernels.def"
+};
+#undef KERNEL
+
+static tomos_status list_locked(
+	tomos_backend *backend, const Plan *plan, int kernel, const KernelBatch *batch)
+{
+	const CudaPlan *kept;
+	TRY(cuda_use(backend));
+	TRY(cuda_plan(backend, plan, &kept));
+	const Listing l = {plan->whole, plan->model, kept->views, *batch};
+	lists[kernel]<<<cuda_blocks(batch->count, THREADS, 1 << 20), THREADS, 0,
+		device_of(backend)->stream>>>(l);
+	CUDA_LAUNCHED("listing rows");
+	return TOMOS_OK;
+}
+
+tomos_status cuda_list(
+	tomos_backend *backend, const Plan *plan, int kernel, const KernelBatch *batch)
+{
+	pthread_mutex_lock(&device_of(backend)->lock);
+	tomos_status status = list_locked(backend, plan, kernel, batch);
+	pthread_mutex_unlock(&device_of(backend)->lock);
+	return status;
+}
+
+static __global__ void csr_rows(
+	const __grid_constant__ KernelCsr m, const __grid_constant__ KernelBatch batch)
+{
+	csr_list(&m, &batch, blockIdx.x, (int)threadIdx.x, THREADS);
+}
+
+tomos_status cuda_csr_list(tomos_backend *backend, const KernelCsr *m, const KernelBatch *batch)
+{
+	TRY(cuda_use(backend));
+	csr_rows<<<(unsigned)batch->count, THREADS, 0, device_of(backend)->stream>>>(*m, *batch);
+	CUDA_LAUNCHED("listing rows");
+	return TOMOS_OK;
+}
+
+static __global__ void scsr_rows(
+	const __grid_constant__ KernelScsr m, const __grid_constant__ KernelBatch batch)
+{
+	EACH_ROW(i, batch.count)
+	scsr_list(&m, &batch, i);
+}
+
+tomos_status cuda_scsr_list(tomos_backend *backend, const KernelScsr *m, const KernelBatch *batch)
+{
+	TRY(cuda_use(backend));
+	scsr_rows<<<cuda_blocks(batch->count, WARP, 1 << 20), WARP, 0,
+		device_of(backend)->stream>>>(*m, *batch);
+	CUDA_LAUNCHED("listing rows");
+	return TOMOS_OK;
+}
+
+static __global__ void weigh_rows(
+	const __grid_constant__ KernelBatch batch, const float *rays, const float *voxels)
+{
+	for (int64_t k = threadIdx.x; k < batch.entries[blockIdx.x]; k += THREADS)
+		batch_weigh(&batch, blockIdx.x, k, rays, voxels);
+}
+
+tomos_status cuda_weigh(
+	tomos_backend *backend, const KernelBatch *batch, const float *rays, const float *voxels)
+{
+	TRY(cuda_use(backend));
+	weigh_rows<<<(unsigned)batch->count, THREADS, 0, device_of(backend)->stream>>>(
+		*batch, rays, voxels);
+	CUDA_LAUNCHED("weighing rows");
+	return TOMOS_OK;
+}
+
+/* ---- using ---------------------------------------------------------------------------------------- */
+
+/* A row as a thread has it: HELD of its entries, and what is known of the ray. */
+struct Row {
+	int64_t ray, count, index[HELD];
+	float weight[HELD];
+	float b, square;
+
+	__device__ __forceinline__ void read(
+		const KernelBatch &batch, const KernelVisits &v, int64_t i)
+	{
+		ray = batch.ray[i];
+		count = batch.entries[i];
+#pragma unroll
+		for (int k = 0; k < HELD; k++) {
+			int64_t at = threadIdx.x + k * VISITORS;
+			bool there = at < count;
+			index[k] = there ? batch.index[i * batch.most + at] : 0;
+			weight[k] = there ? batch.weight[i * batch.most + at] : 0;
+		}
+		b = v.b[ray];
+		square = v.squares[ray];
+	}
+};
+
+/* The sum of all threads, in all of them. */
+static __device__ double join_block(double value)
+{
+	__shared__ double parts[WARPS];
+	for (int half = WARP / 2; half > 0; half /= 2)
+		value += __shfl_xor_sync(~0u, value, half);
+	if (threadIdx.x % WARP == 0)
+		parts[threadIdx.x / WARP] = value;
+	__syncthreads();
+	value = parts[threadIdx.x % WARPS];
+	for (int half = WARPS / 2; half > 0; half /= 2)
+		value += __shfl_xor_sync(~0u, value, half);
+	return value;
+}
+
+static __device__ float bounded(const KernelVisits &v, float value)
+{
+	return fminf(fmaxf(value, v.low), v.high);
+}
+
+/* Entries beyond those that threads hold. */
+#define EACH_MORE(k, row) \
+	for (int64_t k = threadIdx.x + HELD * VISITORS; k < (row).count; k += VISITORS)
+
+static __global__ void __launch_bounds__(VISITORS) visit_rows(
+	const __grid_constant__ KernelBatch batch, const __grid_constant__ KernelVisits v)
+{
+	Row row, next;
+	next.read(batch, v, 0);
+	for (int64_t i = 0; i < batch.count; i++) {
+		float held[HELD];
+		double sum = 0;
+		row = next;
+#pragma unroll
+		for (int k = 0; k < HELD; k++)
+			held[k] = row.weight[k] != 0 ? v.x[row.index[k]] : 0;
+		if (i + 1 < batch.count)
+			next.read(batch, v, i + 1);
+#pragma unroll
+		for (int k = 0; k < HELD; k++)
+			sum += (double)row.weight[k] * held[k];
+		const int64_t *index = batch.index + i * batch.most;
+		const float *weight = batch.weight + i * batch.most;
+		EACH_MORE(k, row)
+		sum += (double)weight[k] * v.x[index[k]];
+		double misfit = row.b - join_block(sum);
+		float step = row.square > 0 ? (float)(v.lambda * (float)misfit /
+						      fmax((double)row.square, v.least))
+					    : 0;
+#pragma unroll
+		for (int k = 0; k < HELD; k++)
+			if (row.weight[k] != 0)
+				v.x[row.index[k]] = bounded(v, held[k] + step * row.weight[k]);
+		EACH_MORE(k, row)
+		visits_move(&v, index[k], weight[k], step);
+		if (threadIdx.x == 0)
+			v.r[row.ray] = (float)misfit;
+		__syncthreads();
+	}
+}
+
+tomos_status cuda_visit(
+	tomos_backend *backend, const KernelBatch *batch, const KernelVisits *visits)
+{
+	TRY(cuda_use(backend));
+	visit_rows<<<1, VISITORS, 0, device_of(backend)->stream>>>(*batch, *visits);
+	CUDA_LAUNCHED("visiting rows");
+	return TOMOS_OK;
+}

@@ -1,0 +1,212 @@
+/* Products with stored matrices on the device, and their rows and a projector's, listed and used there. */
+#include "backend/opencl/opencl.h"
+
+/* ---- arguments -------------------------------------------------------------------------------- */
+
+enum { MOST_ARGS = 32 };
+
+/* Arguments as they are collected, and the places that some of them stand for. */
+typedef struct {
+	OpenclArg args[MOST_ARGS];
+	OpenclPlace places[MOST_ARGS];
+	int count;
+} Task;
+
+static void take(Task *task, const void *value, size_t size)
+{
+	task->args[task->count++] = (OpenclArg){size, value};
+}
+
+#define TAKE(variable) take(task, &(variable), sizeof(variable))
+
+/* A whole array, or a vector, which may begin within one. */
+static tomos_status take_array(Task *task, tomos_backend *backend, const void *array)
+{
+	OpenclPlace *place = &task->places[task->count];
+	TRY(opencl_place(backend, array, place));
+	TAKE(place->memory);
+	return TOMOS_OK;
+}
+
+static tomos_status take_vector(Task *task, tomos_backend *backend, const void *vector)
+{
+	OpenclPlace *place = &task->places[task->count];
+	TRY(take_array(task, backend, vector));
+	TAKE(place->at);
+	return TOMOS_OK;
+}
+
+static tomos_status take_csr(Task *task, tomos_backend *backend, const KernelCsr *m)
+{
+	TAKE(m->rows);
+	TAKE(m->columns);
+	TAKE(m->view_rows);
+	TAKE(m->wide_pointers);
+	TAKE(m->wide_indices);
+	TRY(take_array(task, backend, m->pointers));
+	TRY(take_array(task, backend, m->indices));
+	TRY(take_array(task, backend, m->values));
+	return take_array(task, backend, m->views);
+}
+
+static tomos_status take_scsr(Task *task, tomos_backend *backend, const KernelScsr *m)
+{
+	const void *arrays[] = {m->index, m->weight, m->groups, m->pairs, m->waves, m->first_wave,
+		m->place, m->orbit, m->lane_of, m->image, m->work};
+	TAKE(m->of);
+	for (int i = 0; i < COUNT(arrays); i++)
+		TRY(take_array(task, backend, arrays[i]));
+	return TOMOS_OK;
+}
+
+static tomos_status take_batch(Task *task, tomos_backend *backend, const KernelBatch *batch)
+{
+	TAKE(batch->count);
+	TAKE(batch->most);
+	TRY(take_vector(task, backend, batch->ray));
+	TRY(take_array(task, backend, batch->index));
+	TRY(take_array(task, backend, batch->entries));
+	return take_array(task, backend, batch->weight);
+}
+
+/* ---- compressed rows ---------------------------------------------------------------------------- */
+
+tomos_status opencl_csr(tomos_backend *backend, const KernelCsr *m, Direction direction, int power,
+	const float *in, float *out)
+{
+	Task made = {.count = 0}, *task = &made;
+	const int64_t n[3] = {WIDE, m->rows, 1};
+	if (direction == ADJOINT)
+		TRY(opencl_fill(backend, m->columns, 0, out));
+	TRY(take_csr(task, backend, m));
+	TAKE(power);
+	TRY(take_vector(task, backend, in));
+	TRY(take_vector(task, backend, out));
+	return opencl_planes(backend,
+		direction == FORWARD ? TASK_matrix_csr_forward : TASK_matrix_csr_adjoint, n,
+		task->args, task->count);
+}
+
+tomos_status opencl_csr_list(tomos_backend *backend, const KernelCsr *m, const KernelBatch *batch)
+{
+	Task made = {.count = 0}, *task = &made;
+	const int64_t n[3] = {WIDE, batch->count, 1};
+	TRY(take_csr(task, backend, m));
+	TRY(take_batch(task, backend, batch));
+	return opencl_planes(backend, TASK_matrix_csr_list, n, task->args, task->count);
+}
+
+/* ---- symmetric compressed rows -------------------------------------------------------------------- */
+
+typedef struct {
+	tomos_backend *backend;
+	const KernelScsr *m;
+	int power;
+	const float *in;
+	float *out;
+} Product;
+
+static tomos_status run_images(const Product *p)
+{
+	Task made = {.count = 0}, *task = &made;
+	const KernelSlabs *of = &p->m->of;
+	TRY(take_scsr(task, p->backend, p->m));
+	TRY(take_vector(task, p->backend, p->in));
+	return opencl_line(p->backend, TASK_matrix_scsr_images, of->nx * of->ny * of->lanes,
+		task->args, task->count);
+}
+
+static tomos_status run_chunk(const Product *p, int64_t first, int64_t end)
+{
+	Task sums = {.count = 0}, totals = {.count = 0}, *task = &sums;
+	const KernelSlabs *of = &p->m->of;
+	const int64_t n[3] = {of->view_columns * of->lanes, end - first, 1};
+	TRY(take_scsr(task, p->backend, p->m));
+	TAKE(p->power);
+	TAKE(first);
+	TAKE(end);
+	TRY(opencl_line(p->backend, TASK_matrix_scsr_forward, of->slabs * of->shares * GROUP,
+		task->args, task->count));
+	task = &totals;
+	TRY(take_scsr(task, p->backend, p->m));
+	TAKE(first);
+	TAKE(end);
+	TRY(take_vector(task, p->backend, p->out));
+	return opencl_planes(p->backend, TASK_matrix_scsr_totals, n, task->args, task->count);
+}
+
+static tomos_status run_forward(const Product *p)
+{
+	const KernelSlabs *of = &p->m->of;
+	TRY(run_images(p));
+	for (int64_t first = 0; first < of->used; first += of->chunk)
+		TRY(run_chunk(p, first, min64(first + of->chunk, of->used)));
+	return TOMOS_OK;
+}
+
+static tomos_status run_adjoint(const Product *p)
+{
+	Task rows = {.count = 0}, slabs = {.count = 0}, pixels = {.count = 0}, *task = &rows;
+	const KernelSlabs *of = &p->m->of;
+	const int64_t n[3] = {of->view_columns * of->lanes, of->used, 1};
+	TRY(take_scsr(task, p->backend, p->m));
+	TRY(take_vector(task, p->backend, p->in));
+	TRY(opencl_planes(p->backend, TASK_matrix_scsr_rows, n, task->args, task->count));
+	task = &slabs;
+	TRY(take_scsr(task, p->backend, p->m));
+	TAKE(p->power);
+	TRY(opencl_line(p->backend, TASK_matrix_scsr_adjoint, of->slabs * of->shares * GROUP,
+		task->args, task->count));
+	task = &pixels;
+	TRY(take_scsr(task, p->backend, p->m));
+	TRY(take_vector(task, p->backend, p->out));
+	return opencl_line(
+		p->backend, TASK_matrix_scsr_collect, of->nx * of->ny, task->args, task->count);
+}
+
+/* The images between the tasks are the matrix's own: one product at a time is put into the queue. */
+tomos_status opencl_scsr(tomos_backend *backend, const KernelScsr *m, Direction direction,
+	int power, const float *in, float *out)
+{
+	const Product product = {backend, m, power, in, out};
+	pthread_mutex_lock(&device_of(backend)->plans);
+	tomos_status status = direction == FORWARD ? run_forward(&product) : run_adjoint(&product);
+	pthread_mutex_unlock(&device_of(backend)->plans);
+	return status;
+}
+
+tomos_status opencl_scsr_list(tomos_backend *backend, const KernelScsr *m, const KernelBatch *batch)
+{
+	Task made = {.count = 0}, *task = &made;
+	TRY(take_scsr(task, backend, m));
+	TRY(take_batch(task, backend, batch));
+	return opencl_line(backend, TASK_matrix_scsr_list, batch->count, task->args, task->count);
+}
+
+/* ---- rows, one after the other ---------------------------------------------------------------------- */
+
+tomos_status opencl_weigh(
+	tomos_backend *backend, const KernelBatch *batch, const float *rays, const float *voxels)
+{
+	Task made = {.count = 0}, *task = &made;
+	const int64_t n[3] = {WIDE, batch->count, 1};
+	TRY(take_batch(task, backend, batch));
+	TRY(take_vector(task, backend, rays));
+	TRY(take_vector(task, backend, voxels));
+	return opencl_planes(backend, TASK_matrix_weigh, n, task->args, task->count);
+}
+
+tomos_status opencl_visit(tomos_backend *backend, const KernelBatch *batch, const KernelVisits *v)
+{
+	Task made = {.count = 0}, *task = &made;
+	TRY(take_batch(task, backend, batch));
+	TRY(take_vector(task, backend, v->b));
+	TRY(take_vector(task, backend, v->squares));
+	TRY(take_vector(task, backend, v->r));
+	TRY(take_vector(task, backend, v->x));
+	TAKE(v->lambda);
+	TAKE(v->least);
+	TAKE(v->low);
+	TAKE(v->high);
+	return opencl_line(backend, TASK_matrix_visit, GROUP, task->args, task->count);
+}

@@ -1,0 +1,53 @@
+/* Batch after batch of rows is listed, all at once, and used, one after the other. */
+#include "op/sweep.h"
+#include "op/matrix.h"
+
+enum { BATCH_BYTES = 64 << 20, LEAST_ROWS = 64, MOST_ROWS = 4096 };
+
+/* Two floats for an integer of 8 bytes. */
+enum { LONG = 2 };
+
+tomos_status sweep_open(Sweep *s, const tomos_op *op)
+{
+	tomos_backend *backend = op->domain.backend;
+	int64_t most = op->row_most, room = BATCH_BYTES / (most * (LONG + 1) * 4);
+	int64_t rows = min64(op->range.count, max64(LEAST_ROWS, min64(room, MOST_ROWS)));
+	*s = (Sweep){.op = op, .batch = {.count = rows, .most = most}};
+	TRY(there_room(backend, &s->order, LONG * op->range.count, "the order of rays"));
+	TRY(there_room(backend, &s->batch.entries, LONG * rows, "rows"));
+	TRY(there_room(backend, &s->batch.index, LONG * rows * most, "rows"));
+	return there_room(backend, &s->batch.weight, rows * most, "rows");
+}
+
+void sweep_close(Sweep *s)
+{
+	if (!s->op)
+		return;
+	tomos_backend *backend = s->op->domain.backend;
+	there_free(backend, &s->order);
+	there_free(backend, &s->batch.entries);
+	there_free(backend, &s->batch.index);
+	there_free(backend, &s->batch.weight);
+}
+
+tomos_status sweep_order(const Sweep *s, const int64_t *rays)
+{
+	tomos_backend *backend = s->op->domain.backend;
+	tomos_array list =
+		tomos_array_of((float *)(uintptr_t)rays, 1, 1, LONG * s->op->range.count);
+	return backend->type->put(backend, (float *)(uintptr_t)s->order, &list);
+}
+
+tomos_status sweep_run(const Sweep *s, const KernelVisits *visits)
+{
+	tomos_backend *backend = s->op->domain.backend;
+	int64_t rays = s->op->range.count;
+	KernelBatch batch = s->batch;
+	for (int64_t at = 0; at < rays; at += s->batch.count) {
+		batch.ray = s->order + at;
+		batch.count = min64(s->batch.count, rays - at);
+		TRY(op_list(s->op, &batch));
+		TRY(backend->type->visit(backend, &batch, visits));
+	}
+	return TOMOS_OK;
+}
