@@ -6,7 +6,7 @@
 
 typedef enum bench_scan { XY, XZ, YZ, LEBEDEV, CONE } bench_scan;
 /* FDK_HOST: from the host's memory and back to it; the others have their arrays where the work is done.
- * ..._HALF: with --data half. From SIRT on, one iteration is measured. */
+ * ..._HALF: with --data half. CSR_..., SCSR_...: with a stored matrix. From SIRT on, one iteration is measured. */
 typedef enum bench_task {
 	FORWARD,
 	ADJOINT,
@@ -15,9 +15,14 @@ typedef enum bench_task {
 	FBP_HALF,
 	FDK,
 	FDK_HOST,
+	CSR_FORWARD,
+	CSR_ADJOINT,
+	SCSR_FORWARD,
+	SCSR_ADJOINT,
 	SIRT,
 	SART,
-	BLOCK
+	BLOCK,
+	ART
 } bench_task;
 
 typedef struct workload {

@@ -120,6 +120,13 @@ static void free_array(const bench *b, tomos_array *array)
 		tomos_array_destroy(array, b->backend);
 }
 
+static int bench_matrix(bench *b)
+{
+	tomos_matrix_options o = tomos_matrix_defaults();
+	o.storage = b->work->task < SCSR_FORWARD ? "csr" : "scsr";
+	return lib(tomos_op_matrix(&b->op, b->backend, &b->grid, b->scan, &b->options, &o));
+}
+
 static int bench_prepare(const settings *s, bench *b)
 {
 	const workload *w = b->work;
@@ -135,7 +142,9 @@ static int bench_prepare(const settings *s, bench *b)
 	DO(lib(tomos_grid_centred(&b->grid, w->n, w->n, w->slices, 1)));
 	DO(make_array(b, &b->volume, x, "the volume"));
 	DO(make_array(b, &b->projections, y, "the projections"));
-	if (*w->forward)
+	if (w->task >= CSR_FORWARD && w->task <= SCSR_ADJOINT)
+		DO(bench_matrix(b));
+	else if (*w->forward)
 		DO(lib(tomos_op_projector(&b->op, b->backend, &b->grid, b->scan, &b->options)));
 done:
 	return code;
@@ -143,7 +152,8 @@ done:
 
 static int iterate(const bench *b, int64_t iterations)
 {
-	static const char *const methods[] = {[SIRT] = "sirt", [SART] = "sart", [BLOCK] = "block"};
+	static const char *const methods[] = {
+		[SIRT] = "sirt", [SART] = "sart", [BLOCK] = "block", [ART] = "art"};
 	tomos_algebraic_options o = tomos_algebraic_defaults();
 	o.iterations = iterations;
 	if (b->work->task == BLOCK)
@@ -156,9 +166,13 @@ static int bench_once(const bench *b)
 {
 	switch (b->work->task) {
 	case FORWARD:
+	case CSR_FORWARD:
+	case SCSR_FORWARD:
 		return lib(tomos_op_forward(b->op, &b->volume, &b->projections));
 	case ADJOINT:
 	case ADJOINT_HALF:
+	case CSR_ADJOINT:
+	case SCSR_ADJOINT:
 		return lib(tomos_op_adjoint(b->op, &b->projections, &b->volume));
 	case FBP:
 	case FBP_HALF:

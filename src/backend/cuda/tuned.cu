@@ -2,16 +2,16 @@
 #include <stdlib.h>
 #include "backend/cuda/cuda.h"
 
-extern const CudaTuned stack_kernels[4], plane_kernels[4], column_kernels[1], ray_kernels[1],
-	tile_kernels[1], sheet_kernels[1], few_kernels[4], gather_kernels[1], lattice_kernels[1],
+extern const CudaTuned stack_kernels[4], plane_kernels[8], column_kernels[1], ray_kernels[3],
+	tile_kernels[1], sheet_kernels[1], few_kernels[4], gather_kernels[3], lattice_kernels[1],
 	tensor_kernels[1];
 
 static const struct {
 	const CudaTuned *rows;
 	int count;
-} families[] = {{plane_kernels, 4}, {few_kernels, 4}, {tensor_kernels, 1}, {stack_kernels, 4},
-	{tile_kernels, 1}, {column_kernels, 1}, {sheet_kernels, 1}, {gather_kernels, 1},
-	{lattice_kernels, 1}, {ray_kernels, 1}};
+} families[] = {{plane_kernels, 8}, {few_kernels, 4}, {tensor_kernels, 1}, {stack_kernels, 4},
+	{tile_kernels, 1}, {column_kernels, 1}, {sheet_kernels, 1}, {gather_kernels, 3},
+	{lattice_kernels, 1}, {ray_kernels, 3}};
 
 typedef struct {
 	const Projecting *what;

@@ -3,7 +3,7 @@
  *
  * Bound by the volume itself: read once going forward, read and written once going back.
  */
-#include "backend/cuda/tuned/hat.h"
+#include "backend/cuda/tuned/turn.h"
 
 enum { WIDE = 32, HIGH = 8, SLICES = 4, FEW_VIEWS = 8, SEGMENT = 32, WARPS = 4, LINES = 92 };
 
@@ -221,9 +221,8 @@ static tomos_status few_run(tomos_backend *backend, const Projecting *what, cons
 	TRY(hat_views(backend, what, &l, &views));
 	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
 	const int64_t stride[3] = {1, nx, nx * ny};
-	int64_t one = -l.first * l.sign, two = (model->rows - 1 - l.first) * l.sign;
-	int64_t low = max64(box->low[l.s], min64(one, two));
-	int64_t high = min64(box->high[l.s], max64(one, two) + 1);
+	int64_t low, high;
+	turn_range(what, &l, &low, &high);
 	if (low >= high)
 		return TOMOS_OK;
 	Few s = {.views = views,

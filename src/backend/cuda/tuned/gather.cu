@@ -1,14 +1,18 @@
-/* Joseph's back projection where rays stay in sheets along z (sheet.h): each voxel gathers from the rays
- * that pass it within one voxel, so nothing is added from two sides and results are the same every time.
+/* Back projection, Joseph's or with exact lengths, where rays stay in sheets along z (sheet.h): each voxel
+ * gathers from the rays that pass it within one voxel, so nothing is added from two sides and results are
+ * the same every time.
  *
  * A thread has a column of voxels. The few detector columns whose sheets pass it are the same for all of
- * them; in each sheet, the rays around a voxel are the rows around a position that climbs evenly.
+ * them; in each sheet, the rays around a voxel are the rows around a position that climbs evenly. The
+ * length of a ray in a voxel is that of the part of its plane in which it is inside along both axes.
  */
 #include "backend/cuda/tuned/sheet.h"
 
 enum { WIDE = 32, HIGH = 4, COLUMN = 16, BORDER = 4, THREADS = 128, SCRATCH_FLOATS = 512 << 20 };
 
 #define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
+
+typedef enum { JOSEPH, LINE } Kind;
 
 typedef struct {
 	KernelGrid grid;
@@ -70,21 +74,67 @@ static __device__ __forceinline__ float rows_at(const float *line, float t, floa
 	return value;
 }
 
+/* How a sheet passes a column of voxels. JOSEPH: with this weight; LINE: from `low` to `high` of the way
+ * from half a plane before to half a plane behind, where row 0 climbs by `climb`, and each by `widen` more
+ * than the one before. */
+typedef struct {
+	float weight, low, high, widen;
+	double climb;
+} Passing;
+
+#define LEVEL 1e-6f /* climbs by less are none */
+
+/* The part of the way on which a ray is inside a voxel that its middle is `away` from; rays in a face
+ * belong to the voxel above. */
+static __device__ __forceinline__ void narrow(float away, float climb, float *low, float *high)
+{
+	bool level = fabsf(climb) < LEVEL;
+	float rate = __fdividef(1.f, level ? LEVEL : climb);
+	float middle = (level ? away - 10 * LEVEL : away) * rate, half = 0.5f * fabsf(rate);
+	*low = fmaxf(*low, middle - half);
+	*high = fminf(*high, middle + half);
+}
+
+/* The same for exact lengths; `climb` is that of row 0 of `line`. */
+template <int T>
+static __device__ __forceinline__ float rows_passing(
+	const float *line, float t, float gap, int pitch, float climb, const Passing &pass)
+{
+	float rounded = __fadd_rn(t, MAGIC), row = __fadd_rn(rounded, -MAGIC), value = 0;
+	const float *at = line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * pitch;
+#pragma unroll
+	for (int j = -T / 2; j <= T / 2; j++) {
+		float low = pass.low, high = pass.high, here = row + (float)j;
+		narrow((t - here) * gap, fmaf(here, pass.widen, climb), &low, &high);
+		value = fmaf(fmaxf(high - low, 0.f), __ldg(at + j * pitch), value);
+	}
+	return value;
+}
+
+template <Kind K, int T>
+static __device__ __forceinline__ float rows_of(
+	const float *line, float t, float gap, int pitch, float climb, const Passing &pass)
+{
+	return K == JOSEPH ? pass.weight * rows_at<T>(line, t, gap, pitch)
+			   : rows_passing<T>(line, t, gap, pitch, climb, pass);
+}
+
 /* The rows of one sheet around voxels 0 .. N - 1 of the column; `gap` rows are voxels apart. */
-template <int T, int N>
-static __device__ __forceinline__ void climb(
-	const Gather *s, const float *column, double z, float gap, float weight, float sum[N])
+template <Kind K, int T, int N>
+static __device__ __forceinline__ void climb(const Gather *s, const float *column, double z,
+	float gap, const Passing &pass, float sum[N])
 {
 	double start = -z / gap, whole = rint(start);
 	if (start > (double)(s->model.rows + BORDER) || start + N / gap < -BORDER)
 		return;
 	float f = (float)(start - whole), rate = __fdividef(1.f, gap);
 	const float *line = column + ((int64_t)whole + BORDER) * s->pitch;
+	float steep = K == LINE ? (float)(pass.climb + whole * pass.widen) : 0;
 	if (start >= 2 - BORDER && start + N / gap <= (double)(s->model.rows + 1)) {
 #pragma unroll
 		for (int k = 0; k < N; k++)
-			sum[k] = fmaf(weight,
-				rows_at<T>(line, fmaf((float)k, rate, f), gap, s->pitch), sum[k]);
+			sum[k] += rows_of<K, T>(
+				line, fmaf((float)k, rate, f), gap, s->pitch, steep, pass);
 		return;
 	}
 	/* Beyond the border all is as on it. */
@@ -92,12 +142,32 @@ static __device__ __forceinline__ void climb(
 #pragma unroll
 	for (int k = 0; k < N; k++) {
 		float t = fminf(fmaxf(fmaf((float)k, rate, f), low), high);
-		sum[k] = fmaf(weight, rows_at<T>(line, t, gap, s->pitch), sum[k]);
+		sum[k] += rows_of<K, T>(line, t, gap, s->pitch, steep, pass);
 	}
 }
 
+/* How the sheet passes the column of voxels at `here` on its plane; false: it does not. */
+template <Kind K>
+static __device__ __forceinline__ bool passes(
+	const Path &path, double plane, double here, Passing *pass)
+{
+	double away = here - (path.p + plane * path.slope);
+	if (K == JOSEPH) {
+		pass->weight = 1 - (float)fabs(away);
+		return pass->weight > 0;
+	}
+	pass->low = -0.5f;
+	pass->high = 0.5f;
+	pass->climb = path.climb;
+	pass->widen = (float)path.widen;
+	if (path.slope == 0)
+		return away > -0.5 + 1e-9 && away <= 0.5 + 1e-9; /* as kernel_nudge has it */
+	narrow((float)away, (float)path.slope, &pass->low, &pass->high);
+	return pass->low < pass->high;
+}
+
 /* T rows at most meet a voxel; columns of N voxels. */
-template <int T, int N>
+template <Kind K, int T, int N>
 static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_constant__ Gather s)
 {
 	const int x = blockIdx.x * WIDE + threadIdx.x, y = blockIdx.y * HIGH + threadIdx.y;
@@ -115,12 +185,12 @@ static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_const
 		for (int c = first; c <= last; c++) {
 			const Path path = s.paths[view * s.model.columns + c];
 			double plane = path.axis == 0 ? x : y, here = path.axis == 0 ? y : x;
-			float weight = 1 - (float)fabs(path.p + plane * path.slope - here);
-			if (!(weight > 0))
+			Passing pass;
+			if (!passes<K>(path, plane, here, &pass))
 				continue;
 			float gap = (float)(path.gap + plane * path.widen);
-			climb<T, N>(&s, s.images + view * s.rows * s.pitch + c + BORDER,
-				path.z + plane * path.climb - z0, gap, weight, sum);
+			climb<K, T, N>(&s, s.images + view * s.rows * s.pitch + c + BORDER,
+				path.z + plane * path.climb - z0, gap, pass, sum);
 		}
 	}
 	float *to = s.volume + ((int64_t)z0 * s.n[1] + y) * s.n[0] + x;
@@ -189,12 +259,15 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, Ga
 		THREADS, 0, stream>>>(
 		s, s.paths, what->projections + first * model->rows * model->columns, images);
 	bool flat = s.n[2] == 1;
-	GatherKernel kernel = flat ? gather_back<3, 1> : gather_back<3, COLUMN>;
-	if (five)
-		kernel = flat ? gather_back<5, 1> : gather_back<5, COLUMN>;
-	kernel<<<dim3(cuda_blocks(s.n[0], WIDE, 1 << 30), cuda_blocks(s.n[1], HIGH, 65535),
-			 cuda_blocks(s.n[2], flat ? 1 : COLUMN, 65535)),
-		dim3(WIDE, HIGH), 0, stream>>>(s);
+	static const GatherKernel kernels[2][2][2] = {
+		{{gather_back<JOSEPH, 3, COLUMN>, gather_back<JOSEPH, 3, 1>},
+			{gather_back<JOSEPH, 5, COLUMN>, gather_back<JOSEPH, 5, 1>}},
+		{{gather_back<LINE, 3, COLUMN>, gather_back<LINE, 3, 1>},
+			{gather_back<LINE, 5, COLUMN>, gather_back<LINE, 5, 1>}}};
+	kernels[what->kernel == KERNEL_joseph ? JOSEPH : LINE][five]
+	       [flat]<<<dim3(cuda_blocks(s.n[0], WIDE, 1 << 30), cuda_blocks(s.n[1], HIGH, 65535),
+				cuda_blocks(s.n[2], flat ? 1 : COLUMN, 65535)),
+		       dim3(WIDE, HIGH), 0, stream>>>(s);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
 }
@@ -214,12 +287,16 @@ static tomos_status gather_run(
 	for (int a = 0; a < 3; a++)
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
 	int64_t chunk = max64(1, min64(SCRATCH_FLOATS / ((int64_t)s.rows * s.pitch), what->count));
+	/* Rays reach a voxel from as far as a voxel, or half of one and half of what they climb. */
+	bool five = reach->gap < (what->kernel == KERNEL_joseph ? 0.67 : 0.76);
 	for (int64_t at = 0; at < what->count; at += chunk)
-		TRY(run_views(
-			backend, what, s, at, min64(chunk, what->count - at), reach->gap < 0.67));
+		TRY(run_views(backend, what, s, at, min64(chunk, what->count - at), five));
 	return TOMOS_OK;
 }
 
-extern const CudaTuned gather_kernels[1];
-const CudaTuned gather_kernels[1] = {
-	{"gather", KERNEL_joseph, ADJOINT, gather_applies, gather_run}};
+extern const CudaTuned gather_kernels[3];
+const CudaTuned gather_kernels[3] = {
+	{"gather", KERNEL_joseph, ADJOINT, gather_applies, gather_run},
+	{"gather", KERNEL_line, ADJOINT, gather_applies, gather_run},
+	{"gather", KERNEL_line_march, ADJOINT, gather_applies, gather_run},
+};

@@ -5,6 +5,8 @@
  * nothing is checked inside. Adding a large number rounds a position to the nearest sample i, and leaves
  * d = position - i in -1/2 .. 1/2. Where the weight is linear interpolation, samples are pairs of the value
  * half-way to the next one and the difference: one load and two additions; other hats take 3 or 5 samples.
+ * Exact lengths have the same samples: along a line of pixels they are an interpolation of which all is on
+ * the middle part of the way, as long as the slope (ray.cu), across it a hat that is cut off at the top.
  */
 #include "backend/cuda/tuned/hat.h"
 
@@ -19,9 +21,15 @@ enum {
 	BORDER = 4
 };
 
+/* Rays along an axis: those in a face between pixels belong to the next one, however they are rounded; and
+ * how steep a hat is without sides. */
+#define NUDGE 1e-4
+#define STEEP 1e5
+
 #define MAGIC 12582912.f /* 1.5 * 2^23 */
 
 typedef enum { LINEAR, THREE, FIVE } Taps;
+typedef enum { HAT, LINE } Weights;
 
 typedef struct {
 	const HatView *views;
@@ -47,17 +55,21 @@ static __device__ __forceinline__ float round_off(float t, int *i)
 	return t - __fadd_rn(rounded, -MAGIC);
 }
 
-/* The weighted sum of the samples around i + d; `at` points to sample 0; s is 1 / half width. */
-template <Taps T>
-static __device__ __forceinline__ float meet(const float *at, int i, float d, float s, float sum)
+/* The weighted sum of the samples around i + d; `at` points to sample 0; s is how steep the sides are,
+ * `top` where they would meet. */
+template <Weights W, Taps T>
+static __device__ __forceinline__ float meet(
+	const float *at, int i, float d, float s, float top, float sum)
 {
 	if (T == LINEAR) {
 		float2 pair = __ldg((const float2 *)at + i);
+		if (W == LINE)
+			d = fma_saturate(d, s, 0.5f) - 0.5f;
 		return fmaf(d, pair.y, sum) + pair.x;
 	}
-	float more = 1 - s;
+	float more = top - s;
 	const float *here = at + i;
-	sum = fmaf(fma_saturate(-fabsf(d), s, 1.f), __ldg(here), sum);
+	sum = fmaf(fma_saturate(-fabsf(d), s, top), __ldg(here), sum);
 	sum = fmaf(fma_saturate(-d, s, more), __ldg(here - 1), sum);
 	sum = fmaf(fma_saturate(d, s, more), __ldg(here + 1), sum);
 	if (T == THREE)
@@ -108,9 +120,15 @@ static void launch_border(cudaStream_t stream, const Border *b)
 		0, stream>>>(*b);
 }
 
+/* Along an axis but for rounding, as kernel_ray has it. */
+static __device__ bool is_level(double slope)
+{
+	return fabs(slope) < 1e-12;
+}
+
 /* ---- forward ------------------------------------------------------------------------------ */
 
-template <Taps T>
+template <Weights W, Taps T>
 static __device__ float follow(
 	const float *from, double p, double slope, int planes, int n, float s)
 {
@@ -130,7 +148,7 @@ static __device__ float follow(
 #pragma unroll
 			for (unsigned k = 0; k < SEGMENT; k++) {
 				float d = round_off(fmaf((float)k, rate, f), &i);
-				sum = meet<T>(line + k * (unsigned)pitch, i, d, s, sum);
+				sum = meet<W, T>(line + k * (unsigned)pitch, i, d, s, 1, sum);
 			}
 			continue;
 		}
@@ -138,13 +156,13 @@ static __device__ float follow(
 		float low = (float)(-2 - whole), high = (float)(n + 1 - whole);
 		for (int k = 0; k < end; k++, line += pitch) {
 			float d = round_off(fminf(fmaxf(fmaf((float)k, rate, f), low), high), &i);
-			sum = meet<T>(line, i, d, s, sum);
+			sum = meet<W, T>(line, i, d, s, 1, sum);
 		}
 	}
 	return sum;
 }
 
-template <Taps T>
+template <Weights W, Taps T>
 static __global__ void __launch_bounds__(WIDE *HIGH, 6)
 	plane_forward(const __grid_constant__ Plane s)
 {
@@ -158,9 +176,15 @@ static __global__ void __launch_bounds__(WIDE *HIGH, 6)
 	double e0 = hat.e0 + hat.ea * (double)s.low_a + hat.eb * (double)s.low_b;
 	double across = hat.along ? hat.ea : hat.eb, down = hat.along ? hat.eb : hat.ea;
 	double p = ((double)c - e0) / across, slope = -down / across;
-	float inverse = (float)fabs(across) / hat.h;
-	float sum = hat.along ? follow<T>(s.samples, p, slope, s.nb, s.na, inverse)
-			      : follow<T>(s.turned, p, slope, s.na, s.nb, inverse);
+	float steep = (float)fabs(across) / hat.h;
+	if (W == LINE) {
+		bool level = is_level(slope);
+		steep = level ? 1 : (float)(1 / fabs(slope));
+		p = level ? floor(p + 0.5 + NUDGE) : p;
+		slope = level ? 0 : slope;
+	}
+	float sum = hat.along ? follow<W, T>(s.samples, p, slope, s.nb, s.na, steep)
+			      : follow<W, T>(s.turned, p, slope, s.na, s.nb, steep);
 	s.to[view * s.stride + c] += hat.weight * sum;
 }
 
@@ -169,18 +193,28 @@ static __global__ void __launch_bounds__(WIDE *HIGH, 6)
 typedef struct {
 	int at; /* of the sample that the block's corner is nearest to */
 	float f, ea, eb, s;
+	float top; /* LINE */
 } Near;
 
-template <Taps T>
+template <Weights W, Taps T>
 static __device__ Near near_corner(const Plane *s, int64_t view, double a, double b)
 {
 	const HatView *hat = &s->views[view];
-	double e = hat->e0 + hat->ea * a + hat->eb * b - (T == LINEAR ? 0.5 : 0), whole = rint(e);
+	double e = hat->e0 + hat->ea * a + hat->eb * b - (T == LINEAR ? 0.5 : 0);
+	double across = hat->along ? hat->ea : hat->eb, down = hat->along ? hat->eb : hat->ea;
+	double slope = fabs(down / across), steep = 1;
+	if (W == LINE) {
+		bool level = is_level(slope);
+		steep = level ? STEEP : 1 / slope;
+		e -= level ? NUDGE * across : 0;
+	}
+	double whole = rint(e);
 	return Near{(int)(view * s->pitch + (int64_t)whole - s->first), (float)(e - whole),
-		(float)hat->ea, (float)hat->eb, 1 / hat->h};
+		(float)hat->ea, (float)hat->eb, (float)steep / hat->h,
+		W == LINE ? (float)(0.5 * (steep + (steep < STEEP))) : 1};
 }
 
-template <Taps T>
+template <Weights W, Taps T>
 static __global__ void __launch_bounds__(WIDE *HIGH) plane_back(const __grid_constant__ Plane s)
 {
 	__shared__ Near near[VIEWS];
@@ -191,7 +225,7 @@ static __global__ void __launch_bounds__(WIDE *HIGH) plane_back(const __grid_con
 		int views = (int)min((int64_t)VIEWS, s.count - first);
 		__syncthreads();
 		for (int i = threadIdx.y * WIDE + threadIdx.x; i < views; i += WIDE * HIGH)
-			near[i] = near_corner<T>(
+			near[i] = near_corner<W, T>(
 				&s, first + i, (double)(s.low_a + a0), (double)(s.low_b + b0));
 		__syncthreads();
 #pragma unroll 4
@@ -202,7 +236,8 @@ static __global__ void __launch_bounds__(WIDE *HIGH) plane_back(const __grid_con
 			for (int j = 0; j < PIXELS; j++) {
 				int near_by;
 				float d = round_off(fmaf((float)(j * HIGH), v.eb, t), &near_by);
-				sum[j] = meet<T>(s.samples, v.at + near_by, d, v.s, sum[j]);
+				sum[j] = meet<W, T>(s.samples, v.at + near_by, d, v.s,
+					W == LINE ? v.top : 1, sum[j]);
 			}
 		}
 	}
@@ -259,9 +294,17 @@ static bool plane_applies(const Projecting *what, CudaNotes *notes)
 }
 
 typedef void (*PlaneKernel)(const Plane s);
-static const PlaneKernel kernels[2][3] = {
-	{plane_forward<LINEAR>, plane_forward<THREE>, plane_forward<FIVE>},
-	{plane_back<LINEAR>, plane_back<THREE>, plane_back<FIVE>}};
+static const PlaneKernel kernels[2][2][3] = {
+	{{plane_forward<HAT, LINEAR>, plane_forward<HAT, THREE>, plane_forward<HAT, FIVE>},
+		{plane_back<HAT, LINEAR>, plane_back<HAT, THREE>, plane_back<HAT, FIVE>}},
+	{{plane_forward<LINE, LINEAR>, NULL, NULL},
+		{NULL, plane_back<LINE, THREE>, plane_back<LINE, FIVE>}}};
+
+static PlaneKernel kernel_of(const Projecting *what, const Choice *c)
+{
+	bool hat = what->kernel == KERNEL_voxel || what->kernel == KERNEL_joseph;
+	return kernels[hat ? HAT : LINE][what->direction][c->taps];
+}
 
 static tomos_status run_forward(tomos_backend *backend, const Projecting *what, const Choice *c,
 	Plane *s, const float *slice)
@@ -291,8 +334,8 @@ static tomos_status run_forward(tomos_backend *backend, const Projecting *what, 
 	launch_border(stream, &b);
 	s->samples = samples;
 	s->turned = turned;
-	kernels[FORWARD][c->taps]<<<dim3(cuda_blocks(s->columns, WIDE * HIGH / GROUP, 1 << 30),
-					    cuda_blocks(what->count, GROUP, 65535)),
+	kernel_of(what, c)<<<dim3(cuda_blocks(s->columns, WIDE * HIGH / GROUP, 1 << 30),
+				     cuda_blocks(what->count, GROUP, 65535)),
 		dim3(WIDE, HIGH), 0, stream>>>(*s);
 	CUDA_LAUNCHED("projecting a slice");
 	return TOMOS_OK;
@@ -319,8 +362,8 @@ static tomos_status run_back(tomos_backend *backend, const Projecting *what, con
 		.pairs = c->taps == LINEAR};
 	launch_border(stream, &b);
 	s->samples = samples;
-	kernels[ADJOINT][c->taps]<<<dim3(cuda_blocks(s->na, WIDE, 1 << 30),
-					    cuda_blocks(s->nb, HIGH * PIXELS, 65535)),
+	kernel_of(what, c)<<<dim3(cuda_blocks(s->na, WIDE, 1 << 30),
+				     cuda_blocks(s->nb, HIGH * PIXELS, 65535)),
 		dim3(WIDE, HIGH), 0, stream>>>(*s);
 	CUDA_LAUNCHED("projecting a slice");
 	return TOMOS_OK;
@@ -353,10 +396,14 @@ static tomos_status plane_run(
 	return TOMOS_OK;
 }
 
-extern const CudaTuned plane_kernels[4];
-const CudaTuned plane_kernels[4] = {
+extern const CudaTuned plane_kernels[8];
+const CudaTuned plane_kernels[8] = {
 	{"plane", KERNEL_joseph, FORWARD, plane_applies, plane_run},
 	{"plane", KERNEL_joseph, ADJOINT, plane_applies, plane_run},
 	{"plane", KERNEL_voxel, FORWARD, plane_applies, plane_run},
 	{"plane", KERNEL_voxel, ADJOINT, plane_applies, plane_run},
+	{"plane", KERNEL_line, FORWARD, plane_applies, plane_run},
+	{"plane", KERNEL_line, ADJOINT, plane_applies, plane_run},
+	{"plane", KERNEL_line_march, FORWARD, plane_applies, plane_run},
+	{"plane", KERNEL_line_march, ADJOINT, plane_applies, plane_run},
 };

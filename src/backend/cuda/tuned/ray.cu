@@ -1,14 +1,22 @@
-/* Joseph's forward projection of any scan: one thread per ray, a warp's rays in step from plane to plane.
+/* Forward projection of any scan, Joseph's or with exact lengths: one thread per ray, a warp's rays in step
+ * from plane to plane.
  *
  * Rays are sorted by their dominant axis; across it, x is the axis along which neighbouring rays read
  * neighbouring voxels, or y in a turned copy of the volume where x itself is dominant. The four voxels
  * around a point come from the cache, so the interpolation is exact in float; positions are taken up anew
  * in double every SEGMENT planes.
+ *
+ * Exact lengths are an interpolation, too: of a column of voxels across the dominant axis, a ray is in the
+ * next voxel for the part saturate((f - 1/2) / |slope| + 1/2), where it passes the middle at f between two
+ * centres; and in the next one along both axes for the smaller of the two parts, or, where they lie at
+ * opposite ends of the column, for what they are more than 1.
  */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/tuned/turn.h"
 #include "kernel/ray.h"
 
-enum { WARP = 32, WARPS = 8, SEGMENT = 32, TILE = 32, SQUARE = 32, FEW_VIEWS = 3 };
+enum { WARP = 32, WARPS = 8, SEGMENT = 32, SQUARE = 32, FEW_VIEWS = 3 };
+
+typedef enum { JOSEPH, LINE } Weights;
 
 typedef struct {
 	KernelGrid grid;
@@ -24,27 +32,53 @@ typedef struct {
 /* How the rays of a view are given to threads, and which dominant axes occur. */
 enum { LANES_ROWS = 1, LANES_PATCH = 2, LANES_AXIS = 4 /* times 1, 2, 4 for x, y, z */ };
 
+/* How fast a ray goes from voxel to voxel along b and c; LINE: and how steeply its parts grow. */
+typedef struct {
+	float p, q, steep_p, steep_q;
+	bool same; /* both go up, or both down */
+} Rates;
+
+static __device__ Rates rates_of(const KernelWalk *walk)
+{
+	double p = walk->slope[0], q = walk->slope[1];
+	return Rates{(float)p, (float)q, p == 0 ? 1 : (float)(1 / fabs(p)),
+		q == 0 ? 1 : (float)(1 / fabs(q)), (p > 0) == (q > 0)};
+}
+
+/* The parts of the next voxel along b, along c, and along both. */
+template <Weights W>
+static __device__ __forceinline__ float both_parts(const Rates &rates, float &right, float &up)
+{
+	if (W == JOSEPH)
+		return right * up;
+	right = fma_saturate(right - 0.5f, rates.steep_p, 0.5f);
+	up = fma_saturate(up - 0.5f, rates.steep_q, 0.5f);
+	return rates.same ? fminf(right, up) : fmaxf(right + up - 1, 0.f);
+}
+
 /* Four voxels of a plane around (p, q), which count from (base_i, base_j), as `plane` does; CHECKED: any
  * of them may be outside. */
-template <bool CHECKED>
-static __device__ __forceinline__ float sample(const float *plane, float p, float q, int base_i,
-	int base_j, int nb, int nc, int64_t sb, int64_t sc)
+template <Weights W, bool CHECKED>
+static __device__ __forceinline__ float sample(const float *plane, const Rates &rates, float p,
+	float q, int base_i, int base_j, int nb, int nc, int64_t sb, int64_t sc)
 {
 	float p0 = floorf(p), q0 = floorf(q), right = p - p0, up = q - q0;
+	float both = both_parts<W>(rates, right, up);
 	const float *at = plane + (int)q0 * sc + (int)p0 * sb;
-	if (!CHECKED) {
+	if (!CHECKED && W == JOSEPH) {
 		float low = fmaf(right, __ldg(at + sb) - __ldg(at), __ldg(at));
 		float high = fmaf(right, __ldg(at + sc + sb) - __ldg(at + sc), __ldg(at + sc));
 		return fmaf(up, high - low, low);
 	}
 	int i = base_i + (int)p0, j = base_j + (int)q0;
-	bool left_in = (unsigned)i < (unsigned)nb, right_in = (unsigned)(i + 1) < (unsigned)nb;
-	bool low_in = (unsigned)j < (unsigned)nc, high_in = (unsigned)(j + 1) < (unsigned)nc;
-	float low = (left_in && low_in ? (1 - right) * __ldg(at) : 0) +
-		    (right_in && low_in ? right * __ldg(at + sb) : 0);
-	float high = (left_in && high_in ? (1 - right) * __ldg(at + sc) : 0) +
-		     (right_in && high_in ? right * __ldg(at + sc + sb) : 0);
-	return fmaf(up, high - low, low);
+	bool left_in = !CHECKED || (unsigned)i < (unsigned)nb;
+	bool right_in = !CHECKED || (unsigned)(i + 1) < (unsigned)nb;
+	bool low_in = !CHECKED || (unsigned)j < (unsigned)nc;
+	bool high_in = !CHECKED || (unsigned)(j + 1) < (unsigned)nc;
+	float sum = left_in && low_in ? (1 - right - up + both) * __ldg(at) : 0;
+	sum += right_in && low_in ? (right - both) * __ldg(at + sb) : 0;
+	sum += left_in && high_in ? (up - both) * __ldg(at + sc) : 0;
+	return sum + (right_in && high_in ? both * __ldg(at + sc + sb) : 0);
 }
 
 /* With room for what float makes of a position that is all but a whole number. */
@@ -55,14 +89,14 @@ static __device__ bool is_inside(double p, double slope, int n)
 }
 
 /* The planes first .. last of the warp; those of this ray are start .. stop. */
-template <int A>
+template <Weights W, int A>
 static __device__ float follow(
 	const Rays *s, const KernelWalk *walk, int first, int last, int start, int stop)
 {
 	const int b = A == 0 ? 1 : 0, c = A == 2 ? 1 : 2;
 	const int nb = (int)(s->grid.high[b] - s->grid.low[b]);
 	const int nc = (int)(s->grid.high[c] - s->grid.low[c]);
-	const float rate_p = (float)walk->slope[0], rate_q = (float)walk->slope[1];
+	const Rates rates = rates_of(walk);
 	float sum = 0;
 	for (int k0 = first; k0 <= last; k0 += SEGMENT) {
 		double p = walk->base[0] + k0 * walk->slope[0] - (double)s->grid.low[b];
@@ -78,15 +112,15 @@ static __device__ float follow(
 			is_inside(q, walk->slope[1], nc)) {
 #pragma unroll 4
 			for (int k = 0; k < SEGMENT; k++, plane += s->stride[0])
-				sum += sample<false>(plane, fmaf((float)k, rate_p, fp),
-					fmaf((float)k, rate_q, fq), i, j, nb, nc, s->stride[1],
+				sum += sample<W, false>(plane, rates, fmaf((float)k, rates.p, fp),
+					fmaf((float)k, rates.q, fq), i, j, nb, nc, s->stride[1],
 					s->stride[2]);
 			continue;
 		}
 		for (int k = max(start - k0, 0); k < min(SEGMENT, stop - k0 + 1); k++)
-			sum += sample<true>(plane + k * s->stride[0], fmaf((float)k, rate_p, fp),
-				fmaf((float)k, rate_q, fq), i, j, nb, nc, s->stride[1],
-				s->stride[2]);
+			sum += sample<W, true>(plane + k * s->stride[0], rates,
+				fmaf((float)k, rates.p, fp), fmaf((float)k, rates.q, fq), i, j, nb,
+				nc, s->stride[1], s->stride[2]);
 	}
 	return sum;
 }
@@ -112,7 +146,26 @@ static __device__ int least_of_warp(int value)
 	return value;
 }
 
-template <int A>
+/* The walk of a ray, and the planes on which it meets the box. A ray along an axis that it never leaves
+ * belongs to one row of voxels, in the middle of which it may as well run. */
+template <Weights W>
+static __device__ KernelWalk walk_of(
+	const KernelGrid *grid, const KernelRay *exact, int *start, int *stop)
+{
+	const double along = W == LINE ? 0.5 : 0;
+	const KernelRay ray = W == LINE ? kernel_nudge(exact) : *exact;
+	KernelWalk walk = kernel_walk(grid, &ray, W == LINE ? 0.5 : 1, along);
+	if (walk.k_start <= walk.k_stop) {
+		*start = (int)(W == LINE ? floor(walk.k_start + 0.5) : ceil(walk.k_start));
+		*stop = (int)floor(walk.k_stop + along);
+	}
+	for (int i = 0; W == LINE && i < 2; i++)
+		if (walk.slope[i] == 0)
+			walk.base[i] = floor(walk.base[i] + 0.5);
+	return walk;
+}
+
+template <Weights W, int A>
 static __global__ void __launch_bounds__(WARP *WARPS) ray_forward(const __grid_constant__ Rays s)
 {
 	int64_t view = blockIdx.y, row, column;
@@ -125,44 +178,25 @@ static __global__ void __launch_bounds__(WARP *WARPS) ray_forward(const __grid_c
 	int start = 1 << 30, stop = -(1 << 30);
 	if (mine) {
 		KernelRay ray = kernel_ray(&s.grid, &s.views[view], row, column);
-		walk = kernel_walk(&s.grid, &ray, 1, 0);
+		int one = start, two = stop;
+		walk = walk_of<W>(&s.grid, &ray, &one, &two);
 		mine = walk.a == A;
-		if (mine && walk.k_start <= walk.k_stop) {
-			start = (int)ceil(walk.k_start);
-			stop = (int)floor(walk.k_stop);
+		if (mine && one <= two) {
+			start = max(one, (int)s.grid.low[A]);
+			stop = min(two, (int)s.grid.high[A] - 1);
 		}
 	}
 	int first = least_of_warp(start), last = -least_of_warp(-stop);
 	if (first > last)
 		return;
 	first = first / SEGMENT * SEGMENT;
-	float sum = start <= stop ? follow<A>(&s, &walk, first, last, start, stop) : 0;
+	float sum = start <= stop ? follow<W, A>(&s, &walk, first, last, start, stop) : 0;
 	if (mine)
 		s.projections[(view * s.model.rows + row) * s.model.columns + column] +=
 			sum * (float)walk.step;
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */
-
-static __global__ void turn_slices(const float *from, float *to, int nx, int ny, int64_t nz)
-{
-	__shared__ float tile[TILE][TILE + 1];
-	int x0 = blockIdx.x * TILE, y0 = blockIdx.y * TILE;
-	for (int64_t z = blockIdx.z; z < nz; z += gridDim.z) {
-		const float *in = from + z * nx * ny;
-		float *out = to + z * nx * ny;
-		for (int r = threadIdx.y; r < TILE; r += WARPS)
-			if (x0 + threadIdx.x < nx && y0 + r < ny)
-				tile[r][threadIdx.x] =
-					in[(int64_t)(y0 + r) * nx + x0 + threadIdx.x];
-		__syncthreads();
-		for (int r = threadIdx.y; r < TILE; r += WARPS)
-			if (y0 + threadIdx.x < ny && x0 + r < nx)
-				out[(int64_t)(x0 + r) * ny + y0 + threadIdx.x] =
-					tile[threadIdx.x][r];
-		__syncthreads();
-	}
-}
 
 /* The direction of the ray of pixel (row, column). */
 static void direction_of(const KernelView *k, double row, double column, double d[3])
@@ -217,17 +251,32 @@ static void make_lanes(const Plan *plan, int64_t view, const void *user, void *p
 	*(unsigned char *)place = lanes_of(&plan->model, &plan->views[view]);
 }
 
+/* Exact lengths of rays that begin inside the box are left to the shared text. */
+static bool begins_inside(const Box *box, const KernelView *k)
+{
+	bool inside = k->src[3] != 0;
+	for (int a = 0; a < 3; a++)
+		inside = inside && k->src[a] > (double)box->low[a] - 2 &&
+			 k->src[a] < (double)box->high[a] + 1;
+	return inside;
+}
+
 static bool ray_applies(const Projecting *what, CudaNotes *notes)
 {
 	int *axes = notes_of<int>(notes);
 	const KernelModel *model = &what->plan->model;
+	bool joseph = what->kernel == KERNEL_joseph;
 	for (int a = 0; a < 3; a++)
 		if (what->plan->grid.n[a] > 1 << 24)
 			return false;
 	*axes = 0;
-	for (int64_t i = 0; i < what->count; i++)
-		*axes |= axes_of(model, &what->plan->views[what->first + i]);
-	return !model->clamp && what->count <= 65535;
+	for (int64_t i = 0; i < what->count; i++) {
+		const KernelView *k = &what->plan->views[what->first + i];
+		if (!joseph && begins_inside(&what->box, k))
+			return false;
+		*axes |= axes_of(model, k);
+	}
+	return !(joseph && model->clamp) && what->count <= 65535;
 }
 
 static tomos_status run_axis(tomos_backend *backend, const Projecting *what, Rays *s, int axis)
@@ -243,10 +292,8 @@ static tomos_status run_axis(tomos_backend *backend, const Projecting *what, Ray
 	if (axis == 0 && what->count > FEW_VIEWS) {
 		float *turned;
 		TRY(cuda_scratch(backend, 0, n[0] * n[1] * n[2], &turned, "a turned volume"));
-		turn_slices<<<dim3(cuda_blocks(n[0], TILE, 1 << 30), cuda_blocks(n[1], TILE, 65535),
-				      cuda_blocks(n[2], 1, 65535)),
-			dim3(TILE, WARPS), 0, stream>>>(
-			what->volume, turned, (int)n[0], (int)n[1], n[2]);
+		const Turning turning = turn_planes(what->volume, turned, n[0], n[1], n[2]);
+		TRY(turn_in(backend, &turning));
 		s->volume = turned;
 		stride[0] = n[1];
 		stride[1] = 1;
@@ -258,8 +305,11 @@ static tomos_status run_axis(tomos_backend *backend, const Projecting *what, Ray
 	dim3 blocks(cuda_blocks(what->plan->model.columns, SQUARE, 1 << 30), (unsigned)what->count,
 		4 * cuda_blocks(what->plan->model.rows, SQUARE, 16383));
 	typedef void (*RayKernel)(const Rays s);
-	static const RayKernel kernels[3] = {ray_forward<0>, ray_forward<1>, ray_forward<2>};
-	kernels[axis]<<<blocks, dim3(WARP, WARPS), 0, stream>>>(*s);
+	static const RayKernel kernels[2][3] = {
+		{ray_forward<JOSEPH, 0>, ray_forward<JOSEPH, 1>, ray_forward<JOSEPH, 2>},
+		{ray_forward<LINE, 0>, ray_forward<LINE, 1>, ray_forward<LINE, 2>}};
+	kernels[what->kernel == KERNEL_joseph ? JOSEPH : LINE]
+	       [axis]<<<blocks, dim3(WARP, WARPS), 0, stream>>>(*s);
 	CUDA_LAUNCHED("projecting");
 	return TOMOS_OK;
 }
@@ -286,5 +336,9 @@ static tomos_status ray_run(tomos_backend *backend, const Projecting *what, cons
 	return TOMOS_OK;
 }
 
-extern const CudaTuned ray_kernels[1];
-const CudaTuned ray_kernels[1] = {{"ray", KERNEL_joseph, FORWARD, ray_applies, ray_run}};
+extern const CudaTuned ray_kernels[3];
+const CudaTuned ray_kernels[3] = {
+	{"ray", KERNEL_joseph, FORWARD, ray_applies, ray_run},
+	{"ray", KERNEL_line, FORWARD, ray_applies, ray_run},
+	{"ray", KERNEL_line_march, FORWARD, ray_applies, ray_run},
+};

@@ -8,8 +8,9 @@
  * from the first cache. Blocks of the same rows run at the same time and share their slab in the second.
  */
 #include "backend/cuda/tuned/sheet.h"
+#include "backend/cuda/tuned/turn.h"
 
-enum { WARP = 32, GROUP = 8, RAYS = 8, SEGMENT = 32, TILE = 32, FEW_VIEWS = 3 };
+enum { WARP = 32, GROUP = 8, RAYS = 8, SEGMENT = 32, FEW_VIEWS = 3 };
 
 typedef struct {
 	KernelGrid grid;
@@ -190,26 +191,6 @@ static bool sheet_applies(const Projecting *what, CudaNotes *notes)
 	return *segments > 0;
 }
 
-static __global__ void turn_slices(const float *from, float *to, int nx, int ny, int64_t nz)
-{
-	__shared__ float tile[TILE][TILE + 1];
-	int x0 = blockIdx.x * TILE, y0 = blockIdx.y * TILE;
-	for (int64_t z = blockIdx.z; z < nz; z += gridDim.z) {
-		const float *in = from + z * nx * ny;
-		float *out = to + z * nx * ny;
-		for (int r = threadIdx.y; r < TILE; r += GROUP)
-			if (x0 + threadIdx.x < nx && y0 + r < ny)
-				tile[r][threadIdx.x] =
-					in[(int64_t)(y0 + r) * nx + x0 + threadIdx.x];
-		__syncthreads();
-		for (int r = threadIdx.y; r < TILE; r += GROUP)
-			if (y0 + threadIdx.x < ny && x0 + r < nx)
-				out[(int64_t)(x0 + r) * ny + y0 + threadIdx.x] =
-					tile[threadIdx.x][r];
-		__syncthreads();
-	}
-}
-
 static tomos_status run_axis(
 	tomos_backend *backend, const Projecting *what, Sheets s, int axis, int segments)
 {
@@ -225,9 +206,8 @@ static tomos_status run_axis(
 	if (axis == 0) {
 		float *turned;
 		TRY(cuda_scratch(backend, 0, (int64_t)nx * ny * s.nz, &turned, "a turned volume"));
-		turn_slices<<<dim3(cuda_blocks(nx, TILE, 1 << 30), cuda_blocks(ny, TILE, 65535),
-				      cuda_blocks(s.nz, 1, 65535)),
-			dim3(TILE, GROUP), 0, stream>>>(what->volume, turned, nx, ny, s.nz);
+		const Turning turning = turn_planes(what->volume, turned, nx, ny, s.nz);
+		TRY(turn_in(backend, &turning));
 		s.volume = turned;
 	}
 	kernels[axis][segments - 2]<<<dim3(cuda_blocks(s.model.columns, WARP, 1 << 30),

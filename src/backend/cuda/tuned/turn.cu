@@ -184,3 +184,16 @@ Turning turn_views(
 		.sj = 1,
 		.sk = rows * columns};
 }
+
+Turning turn_planes(float *volume, float *turned, int64_t nx, int64_t ny, int64_t nz)
+{
+	return Turning{.outside = volume,
+		.inside = turned,
+		.slices = ny,
+		.pitch = ny,
+		.nj = nx,
+		.nk = nz,
+		.si = nx,
+		.sj = 1,
+		.sk = nx * ny};
+}

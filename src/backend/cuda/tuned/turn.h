@@ -35,6 +35,9 @@ Turning turn_volume(
 Turning turn_views(
 	const Projecting *what, const HatSlices *l, int64_t slice, int64_t slices, int64_t unit);
 
+/* A whole volume [z][y][x] to [z][x][y]. */
+Turning turn_planes(float *volume, float *turned, int64_t nx, int64_t ny, int64_t nz);
+
 tomos_status turn_in(tomos_backend *backend, const Turning *t);
 tomos_status turn_in_halves(tomos_backend *backend, const Turning *t, const TurnHalves *halves);
 /* The other way, added to what is there. */
