@@ -371,6 +371,8 @@ TOMOS_API tomos_status tomos_backend_open_with(
 	tomos_backend **backend, const char *name, const tomos_device_options *options);
 TOMOS_API void tomos_backend_close(tomos_backend *backend);
 TOMOS_API const char *tomos_backend_describe(const tomos_backend *backend);
+/* The name of the tuned kernel that did the last projection; "" where there was none, or nobody says. */
+TOMOS_API const char *tomos_backend_kernel(const tomos_backend *backend);
 /* Memory of the backend's own, for arrays that stay where the work is done; array->device then says
  * where: 0 the host's memory, 1 and on cards. */
 TOMOS_API tomos_status tomos_array_create(

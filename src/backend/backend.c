@@ -136,3 +136,8 @@ const char *tomos_backend_describe(const tomos_backend *backend)
 {
 	return backend->description;
 }
+
+const char *tomos_backend_kernel(const tomos_backend *backend)
+{
+	return backend->ran ? backend->ran : "";
+}

@@ -89,7 +89,8 @@ struct tomos_backend {
 	char description[128];
 	char model[96], driver[96]; /* of the device, as results of measuring belong to */
 	int device;                 /* of arrays in its memory: 0 for the host's */
-	int64_t near; /* bytes that threads of a group have at hand; 0: none to count on */
+	int64_t near;    /* bytes that threads of a group have at hand; 0: none to count on */
+	const char *ran; /* the tuned kernel of the last projection; NULL: none */
 	void *own;
 };
 

@@ -57,6 +57,8 @@ static void cuda_close(tomos_backend *backend)
 			if (d->staged[i])
 				cudaEventDestroy(d->staged[i]);
 		}
+		for (int i = 0; i < d->textures.count; i++)
+			cudaDestroyTextureObject(d->textures.of[i]);
 		for (int i = 0; i < SCRATCHES; i++)
 			cudaFree(d->scratch[i].data);
 		cudaFree(d->partial);

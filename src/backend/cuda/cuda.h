@@ -30,6 +30,17 @@ typedef struct {
 	int64_t count;
 } CudaScratch;
 
+/* Textures over scratch, and what they were made of: they last till others are wanted. */
+enum { MOST_TEXTURES = 128 };
+
+typedef struct {
+	cudaTextureObject_t of[MOST_TEXTURES];
+	int count;
+	const void *data;
+	int64_t columns, views;
+	int slices; /* of a texel */
+} CudaTextures;
+
 typedef struct {
 	int number, processors;
 	cudaStream_t stream;
@@ -38,6 +49,7 @@ typedef struct {
 	float *stage[STAGES];           /* pinned, between callers' arrays and the card */
 	cudaEvent_t staged[STAGES];     /* when the card is done with it */
 	CudaScratch scratch[SCRATCHES]; /* see cuda_scratch */
+	CudaTextures textures;          /* see tuned/texture.h */
 	pthread_mutex_t lock;           /* of scratch, stages, sums and plans */
 	BackendCounts counts;
 } CudaDevice;

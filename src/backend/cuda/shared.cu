@@ -6,6 +6,7 @@ static tomos_status project_locked(tomos_backend *backend, const Projecting *wha
 	TRY(cuda_use(backend));
 	const CudaChoice *choice;
 	TRY(cuda_choose(backend, what, &choice));
+	backend->ran = choice->tuned ? choice->tuned->name : NULL;
 	if (choice->tuned)
 		return choice->tuned->run(backend, what, &choice->notes);
 	return run_loops(backend, what, 1);

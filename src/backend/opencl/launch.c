@@ -2,8 +2,8 @@
 #include <string.h>
 #include "backend/opencl/opencl.h"
 
-extern const char text_vector[], text_project[], text_matrix[],
-	text_filter[]; /* made from the .cl files */
+/* Made from the .cl files. */
+extern const char text_vector[], text_project[], text_matrix[], text_filter[], text_slices[];
 
 static const struct {
 	const char *name, *text, *options;
@@ -13,6 +13,7 @@ static const struct {
 	[PROGRAM_power] = {"power", text_project, "-cl-std=CL1.2 -DPOWERS"},
 	[PROGRAM_matrix] = {"matrix", text_matrix, "-cl-std=CL1.2"},
 	[PROGRAM_filter] = {"filter", text_filter, "-cl-std=CL1.2"},
+	[PROGRAM_slices] = {"slices", text_slices, "-cl-std=CL1.2"},
 };
 
 #define TASK(program, name) {PROGRAM_##program, "do_" #name},

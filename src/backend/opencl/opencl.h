@@ -23,6 +23,7 @@ enum {
 	PROGRAM_power,
 	PROGRAM_matrix,
 	PROGRAM_filter,
+	PROGRAM_slices,
 	PROGRAM_COUNT
 };
 

@@ -1,6 +1,6 @@
-/* Projections from the shared texts, and with powers of their entries. */
+/* Projections, tuned or from the shared texts, and with powers of their entries. */
 #include <string.h>
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/slices.h"
 
 #define BOTH(program, id) \
 	{ \
@@ -108,6 +108,14 @@ static tomos_status run(tomos_backend *backend, const Projecting *what, int task
 
 tomos_status opencl_project(tomos_backend *backend, const Projecting *what)
 {
+	HatSlices slices;
+	cl_mem views;
+	bool tuned = slices_apply(what, &slices);
+	backend->ran = tuned ? "shared" : NULL;
+	if (tuned) {
+		TRY(plan_views(backend, what->plan, &views));
+		return slices_run(backend, what, &slices, views);
+	}
 	return run(backend, what, shared[what->kernel][0][what->direction], 1);
 }
 

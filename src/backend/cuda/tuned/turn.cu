@@ -1,21 +1,9 @@
 /* Arrays turned so that slices are the fastest axis, and back; see turn.h. */
 #include "backend/cuda/tuned/turn.h"
 
-enum { TILE = 32, WARPS = 8, SCALED = 13 };
+enum { TILE = 32, WARPS = 8 };
 
 /* ---- scales ------------------------------------------------------------------------------- */
-
-/* A power of two, or 1 where the largest value is none to scale by: infinite, or not a number. */
-static __device__ int scale_exponent(unsigned largest)
-{
-	int exponent = (int)(largest >> 23);
-	return exponent == 255 ? 0 : min(SCALED + 127 - exponent, 126);
-}
-
-static __device__ float power_of_two(int exponent)
-{
-	return __uint_as_float((unsigned)(exponent + 127) << 23);
-}
 
 /* Bits of floats that are not negative are ordered as they are. */
 static __global__ void find_largest(
@@ -39,9 +27,10 @@ static __global__ void find_largest(
 
 struct StoreFloats {
 	float *to;
-	__device__ void put(int64_t, int64_t at, float value) const
+	const HatView *weights;
+	__device__ void put(int64_t k, int64_t at, float value) const
 	{
-		to[at] = value;
+		to[at] = weights ? weights[k].weight * value : value;
 	}
 };
 
@@ -65,19 +54,20 @@ static __global__ void turn_inwards(const __grid_constant__ Turning t, const Sto
 {
 	__shared__ float tile[TILE][TILE + 1];
 	int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * TILE;
+	int64_t nj = t.nj + 2 * t.margin;
 	for (int64_t k = blockIdx.z; k < t.nk; k += gridDim.z) {
 		for (int r = threadIdx.y; r < TILE; r += WARPS) {
 			int64_t i = t.si == 1 ? i0 + threadIdx.x : i0 + r;
-			int64_t j = t.si == 1 ? j0 + r : j0 + threadIdx.x;
-			float value = i < t.slices && j < t.nj
-					      ? t.outside[i * t.si + j * t.sj + k * t.sk]
+			int64_t j = t.si == 1 ? j0 + r : j0 + threadIdx.x, from = j - t.margin;
+			float value = i < t.slices && from >= 0 && from < t.nj
+					      ? t.outside[i * t.si + from * t.sj + k * t.sk]
 					      : 0;
 			tile[j - j0][i - i0] = value;
 		}
 		__syncthreads();
 		for (int r = threadIdx.y; r < TILE; r += WARPS)
-			if (j0 + r < t.nj && i0 + threadIdx.x < t.pitch)
-				store.put(k, (k * t.nj + j0 + r) * t.pitch + i0 + threadIdx.x,
+			if (j0 + r < nj && i0 + threadIdx.x < t.pitch)
+				store.put(k, (k * nj + j0 + r) * t.pitch + i0 + threadIdx.x,
 					tile[r][threadIdx.x]);
 		__syncthreads();
 	}
@@ -107,14 +97,25 @@ static __global__ void turn_outwards(const __grid_constant__ Turning t)
 
 static dim3 tiles_of(const Turning *t)
 {
-	return dim3(cuda_blocks(t->pitch, TILE, 1 << 30), cuda_blocks(t->nj, TILE, 65535),
-		cuda_blocks(t->nk, 1, 65535));
+	return dim3(cuda_blocks(t->pitch, TILE, 1 << 30),
+		cuda_blocks(t->nj + 2 * t->margin, TILE, 65535), cuda_blocks(t->nk, 1, 65535));
 }
 
 tomos_status turn_in(tomos_backend *backend, const Turning *t)
 {
 	turn_inwards<<<tiles_of(t), dim3(TILE, WARPS), 0, device_of(backend)->stream>>>(
-		*t, StoreFloats{t->inside});
+		*t, StoreFloats{t->inside, t->weights});
+	CUDA_LAUNCHED("turning an array");
+	return TOMOS_OK;
+}
+
+tomos_status turn_largest(
+	tomos_backend *backend, const Turning *t, const HatView *weights, unsigned *largest)
+{
+	CudaDevice *d = device_of(backend);
+	CUDA_TRY(cudaMemsetAsync(largest, 0, sizeof *largest, d->stream), "turning an array");
+	find_largest<<<cuda_blocks(t->slices * t->nk, 1, 8 * d->processors), SUM_THREADS, 0,
+		d->stream>>>(*t, weights, largest);
 	CUDA_LAUNCHED("turning an array");
 	return TOMOS_OK;
 }
@@ -122,12 +123,8 @@ tomos_status turn_in(tomos_backend *backend, const Turning *t)
 /* The largest value never leaves the card, so nobody waits for it. */
 tomos_status turn_in_halves(tomos_backend *backend, const Turning *t, const TurnHalves *halves)
 {
-	cudaStream_t stream = device_of(backend)->stream;
-	CUDA_TRY(cudaMemsetAsync(halves->largest, 0, sizeof *halves->largest, stream),
-		"turning an array");
-	find_largest<<<cuda_blocks(t->slices * t->nk, 1, 8 * device_of(backend)->processors),
-		SUM_THREADS, 0, stream>>>(*t, halves->views, halves->largest);
-	turn_inwards<<<tiles_of(t), dim3(TILE, WARPS), 0, stream>>>(
+	TRY(turn_largest(backend, t, halves->views, halves->largest));
+	turn_inwards<<<tiles_of(t), dim3(TILE, WARPS), 0, device_of(backend)->stream>>>(
 		*t, StoreHalves{*halves, t->nk * t->nj * t->pitch});
 	CUDA_LAUNCHED("turning an array");
 	return TOMOS_OK;

@@ -16,6 +16,8 @@ typedef struct {
 	int64_t slices, pitch, nj, nk; /* pitch: slices with zeros added */
 	int64_t si, sj, sk;
 	const unsigned *largest; /* turn_out: what turn_in_halves scaled by; NULL: nothing */
+	const HatView *weights;  /* turn_in: of each k; NULL: none */
+	int64_t margin;          /* turn_in: zeros inside, so many before and after all j */
 } Turning;
 
 /* Rows as halves, times the weight of their view and a power of two that brings the largest value to
@@ -26,6 +28,19 @@ typedef struct {
 	const HatView *views;
 	unsigned *largest; /* on the card: the largest value, as the bits of a float */
 } TurnHalves;
+
+/* That power of two; 1 where the largest value is none to scale by: infinite, or not a number. */
+static __device__ __forceinline__ int scale_exponent(unsigned largest)
+{
+	enum { SCALED = 13, INFINITE = 255 };
+	int exponent = (int)(largest >> 23);
+	return exponent == INFINITE ? 0 : min(SCALED + 127 - exponent, 126);
+}
+
+static __device__ __forceinline__ float power_of_two(int exponent)
+{
+	return __uint_as_float((unsigned)(exponent + 127) << 23);
+}
 
 /* The slices of the box that have a detector row. */
 void turn_range(const Projecting *what, const HatSlices *l, int64_t *low, int64_t *high);
@@ -39,6 +54,9 @@ Turning turn_views(
 Turning turn_planes(float *volume, float *turned, int64_t nx, int64_t ny, int64_t nz);
 
 tomos_status turn_in(tomos_backend *backend, const Turning *t);
+/* The largest value outside, times the weights, into memory of the card. */
+tomos_status turn_largest(
+	tomos_backend *backend, const Turning *t, const HatView *weights, unsigned *largest);
 tomos_status turn_in_halves(tomos_backend *backend, const Turning *t, const TurnHalves *halves);
 /* The other way, added to what is there. */
 tomos_status turn_out(tomos_backend *backend, const Turning *t);

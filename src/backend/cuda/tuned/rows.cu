@@ -1,0 +1,145 @@
+/* Requests for back projection from rows in shared memory; see rows.h. */
+#include "backend/cuda/tuned/rows.h"
+
+enum { LEAST_SLICES = 16 };
+
+/* A square of pixels has an order, and meets no more than four columns. */
+static bool is_shallow(const Projecting *what, const HatSlices *l)
+{
+	for (int64_t i = 0; i < what->count; i++) {
+		const double *column = what->plan->views[what->first + i].column;
+		double a = fabs(column[l->a]), b = fabs(column[l->b]);
+		if (!(a + b <= ROWS_SLOPE && fmax(a, b) <= 1 + 1e-6))
+			return false;
+	}
+	return true;
+}
+
+static bool has_shared(int bytes)
+{
+	int card, most = 0;
+	return cudaGetDevice(&card) == cudaSuccess &&
+	       cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, card) ==
+		       cudaSuccess &&
+	       bytes <= most;
+}
+
+bool rows_fit(const Projecting *what, HatSlices *l, int bytes)
+{
+	return !what->plan->model.planar && has_shared(bytes) && hat_slices(what, l) &&
+	       l->reach <= 1 && is_shallow(what, l);
+}
+
+tomos_status rows_fill(tomos_backend *backend, const Projecting *what, const HatSlices *l,
+	const HatView *views, int64_t slice, int64_t slices, int group, Rows *s, Turning *x)
+{
+	float *from;
+	int64_t columns = what->plan->model.columns, groups = (slices + group - 1) / group;
+	int64_t plane = what->count * (columns + 2 * ROWS_MARGIN) * group;
+	*x = turn_volume(what, l, slice, slices, group);
+	TRY(cuda_scratch(backend, 0, x->pitch * x->nj * x->nk, &x->inside, "slices"));
+	TRY(cuda_scratch(backend, 1, groups * plane, &from, "rows of slices"));
+	for (int64_t i = 0; i < groups; i++) {
+		Turning y = turn_views(
+			what, l, slice + i * group, min64(group, slices - i * group), group);
+		y.inside = from + i * plane;
+		y.weights = views;
+		y.margin = ROWS_MARGIN;
+		TRY(turn_in(backend, &y));
+	}
+	*s = Rows{.views = views,
+		.count = (int)what->count,
+		.columns = columns,
+		.na = (int)x->nj,
+		.nb = (int)x->nk,
+		.low_a = what->box.low[l->a],
+		.low_b = what->box.low[l->b],
+		.pitch = (int)x->pitch,
+		.from = from,
+		.to = x->inside};
+	return TOMOS_OK;
+}
+
+template <int QUADS, bool NARROW>
+static __global__ void __launch_bounds__(ROWS_THREADS, QUADS == 4 ? 1 : 2)
+	rows_back(const __grid_constant__ Rows s)
+{
+	extern __shared__ float4 memory[];
+	rows_sum<QUADS, NARROW>(
+		&s, memory, blockIdx.x * ROWS_SIDE, blockIdx.y * ROWS_SIDE, blockIdx.z);
+}
+
+template <int QUADS>
+static tomos_status run_slices(tomos_backend *backend, const Projecting *what, const HatSlices *l,
+	const HatView *views, int64_t slice, int64_t slices)
+{
+	typedef RowsLayout<QUADS> L;
+	Rows s;
+	Turning x;
+	TRY(rows_fill(backend, what, l, views, slice, slices, L::SLICES, &s, &x));
+	auto kernel =
+		what->kernel == KERNEL_voxel ? rows_back<QUADS, false> : rows_back<QUADS, true>;
+	CUDA_TRY(cudaFuncSetAttribute((const void *)kernel,
+			 cudaFuncAttributeMaxDynamicSharedMemorySize, L::BYTES),
+		"asking for shared memory");
+	dim3 blocks(cuda_blocks(s.na, ROWS_SIDE, 1 << 30), cuda_blocks(s.nb, ROWS_SIDE, 65535),
+		cuda_blocks(s.pitch, L::SLICES, 65535));
+	kernel<<<blocks, ROWS_THREADS, L::BYTES, device_of(backend)->stream>>>(s);
+	CUDA_LAUNCHED("projecting slices");
+	return turn_out(backend, &x);
+}
+
+static tomos_status run_fitting(tomos_backend *backend, const Projecting *what, const HatSlices *l,
+	const HatView *views, int64_t slice, int64_t slices)
+{
+	int quarter = (int)((slices + 31) / 32);
+	return (quarter == 4   ? run_slices<4>
+		: quarter == 2 ? run_slices<2>
+			       : run_slices<1>)(backend, what, l, views, slice, slices);
+}
+
+/* QUADS 0: what fits the number of slices. */
+template <int QUADS>
+static tomos_status rows_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
+{
+	const HatSlices l = *notes_of<HatSlices>(notes);
+	const HatView *views;
+	int64_t low, high;
+	TRY(hat_views(backend, what, &l, &views));
+	turn_range(what, &l, &low, &high);
+	for (int64_t at = low; at < high; at += TURN_SLICES) {
+		int64_t slices = min64(TURN_SLICES, high - at);
+		if constexpr (QUADS == 0)
+			TRY(run_fitting(backend, what, &l, views, at, slices));
+		else
+			TRY(run_slices<QUADS>(backend, what, &l, views, at, slices));
+	}
+	return TOMOS_OK;
+}
+
+static bool named_applies(const Projecting *what, CudaNotes *notes)
+{
+	return rows_fit(what, notes_of<HatSlices>(notes), RowsLayout<1>::BYTES);
+}
+
+/* Of the 32 slices of the smallest block, at least half must be there. */
+static bool rows_applies(const Projecting *what, CudaNotes *notes)
+{
+	int64_t low, high;
+	if (!named_applies(what, notes))
+		return false;
+	turn_range(what, notes_of<HatSlices>(notes), &low, &high);
+	return high - low >= LEAST_SLICES;
+}
+
+extern const CudaTuned rows_kernels[8];
+const CudaTuned rows_kernels[8] = {
+	{"shared", KERNEL_voxel, ADJOINT, rows_applies, rows_run<0>},
+	{"shared", KERNEL_joseph, ADJOINT, rows_applies, rows_run<0>},
+	{"shared-32", KERNEL_voxel, ADJOINT, named_applies, rows_run<1>, true},
+	{"shared-32", KERNEL_joseph, ADJOINT, named_applies, rows_run<1>, true},
+	{"shared-64", KERNEL_voxel, ADJOINT, named_applies, rows_run<2>, true},
+	{"shared-64", KERNEL_joseph, ADJOINT, named_applies, rows_run<2>, true},
+	{"shared-128", KERNEL_voxel, ADJOINT, named_applies, rows_run<4>, true},
+	{"shared-128", KERNEL_joseph, ADJOINT, named_applies, rows_run<4>, true},
+};

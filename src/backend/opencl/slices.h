@@ -1,0 +1,12 @@
+/* Tuned back projection of slices that share their weights; see slices.cl. */
+#ifndef SLICES_H
+#define SLICES_H
+
+#include "backend/module/hat.h"
+#include "backend/opencl/opencl.h"
+
+bool slices_apply(const Projecting *what, HatSlices *l);
+tomos_status slices_run(
+	tomos_backend *backend, const Projecting *what, const HatSlices *l, cl_mem views);
+
+#endif

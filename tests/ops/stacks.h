@@ -1,0 +1,91 @@
+/* Stacks of slices of all sizes, and parts of their back projections. */
+#ifndef STACKS_H
+#define STACKS_H
+
+#include "backend/backend.h" /* first: cmocka makes a macro of fail() */
+#include "ops/cases.h"
+
+static tomos_backend *backend;
+
+static inline int open_backend(void **state)
+{
+	(void)state;
+	if (tomos_backend_open(&backend, test_backend()) == TOMOS_OK)
+		return 0;
+	print_message("%s\n", tomos_message());
+	return -1;
+}
+
+static inline int close_backend(void **state)
+{
+	(void)state;
+	tomos_backend_close(backend);
+	return 0;
+}
+
+typedef struct {
+	int64_t n[3], columns, views;
+	double pixel, axis; /* axis: from the middle */
+} Size;
+
+/* Few slices and many, not a multiple of anything, views past the last stage, detectors that see a part
+ * or nothing of the grid, columns narrower than pixels and wider. */
+static const Size sizes[] = {
+	{{33, 18, 16}, 37, 9, 1, 0.3}, {{16, 16, 64}, 24, 16, 1, 0},
+	{{61, 47, 37}, 83, 23, 1, -3.7}, {{20, 70, 65}, 41, 12, 1.3, 5},
+	{{50, 49, 130}, 91, 25, 0.97, 0.5}, {{43, 39, 100}, 70, 21, 1, 0.4},
+	{{48, 5, 17}, 7, 31, 1.1, 20}, {{23, 29, 19}, 1, 10, 1, 0}, {{30, 30, 20}, 33, 14, 1, 500},
+	{{35, 34, 21}, 90, 13, 0.5, 0}, /* too steep for halves: floats */
+};
+enum { SIZES = sizeof sizes / sizeof sizes[0], STEEP = SIZES - 1, UNSEEN = SIZES - 2 };
+
+static inline Case size_case(const Size *size, int number)
+{
+	Case c = {.state = (uint64_t)number + 3};
+	double axis = 0.5 * (double)(size->columns - 1) + size->axis;
+	tomos_scan_options o = tomos_scan_defaults();
+	o.rows = size->n[2];
+	o.columns = size->columns;
+	o.views = size->views;
+	o.pixel = size->pixel;
+	o.pixel_height = 1;
+	o.start = 0.1 * number;
+	o.arc = number % 2 ? 6.1 : 0;
+	o.axis = &axis, o.axis_count = 1;
+	OK(tomos_geometry_make(&c.scan, &o));
+	OK(tomos_grid_centred(&c.grid, size->n[0], size->n[1], size->n[2], 1));
+	c.voxels = size->n[0] * size->n[1] * size->n[2];
+	c.pixels = size->views * size->n[2] * size->columns;
+	snprintf(c.name, sizeof c.name, "size %d", number);
+	return c;
+}
+
+/* A part of a back projection, from the host and back to it; plain: by the shared text. */
+static inline float *back_project(const Case *c, int kernel, PlanData data, bool plain,
+	const Box *box, int64_t first, int64_t count, const float *y)
+{
+	Plan plan;
+	int64_t n[3], pixels = c->pixels / tomos_geometry_count(c->scan);
+	float *there[2], *result;
+	for (int a = 0; a < 3; a++)
+		n[a] = box->high[a] - box->low[a];
+	OK(plan_make(&plan, &c->grid, c->scan, &(KernelModel){.weight = WEIGHT_RAY}));
+	plan.data = data;
+	plan.plain = plain;
+	result = calloc((size_t)(n[0] * n[1] * n[2]), sizeof *result);
+	tomos_array x = tomos_array_of(result, n[2], n[1], n[0]);
+	tomos_array from = tomos_array_of((float *)y + first * pixels, 1, count, pixels);
+	OK(backend->type->alloc(backend, &there[0], n[0] * n[1] * n[2], "a volume"));
+	OK(backend->type->alloc(backend, &there[1], count * pixels, "views"));
+	OK(backend->type->put(backend, there[0], &x));
+	OK(backend->type->put(backend, there[1], &from));
+	Projecting what = {&plan, kernel, ADJOINT, *box, first, count, there[0], there[1]};
+	OK(backend->type->project(backend, &what));
+	OK(backend->type->get(backend, there[0], &x));
+	backend->type->release(backend, there[0]);
+	backend->type->release(backend, there[1]);
+	plan_free(&plan);
+	return result;
+}
+
+#endif

@@ -1,0 +1,176 @@
+/* Back projections of stacks by kernels that are chosen by themselves or by name, beside the shared text. A
+ * backend without such names does not mind them, and that is tested there. */
+#include "ops/stacks.h"
+
+static int has_names(void)
+{
+	return strcmp(test_backend(), "cuda") == 0;
+}
+
+/* How far from the shared text a kernel may be, for data without any order; coarse ones must be so, or
+ * something else ran. */
+typedef struct {
+	const char *name;
+	int kernel;
+	PlanData data;
+	double least, most;
+} Named;
+
+#define EXACT 2e-6
+
+static const Named kernels[] = {
+	{"stack", KERNEL_voxel, DATA_FLOAT, 0, EXACT},
+	{"stack", KERNEL_joseph, DATA_FLOAT, 0, EXACT},
+	{"shared", KERNEL_voxel, DATA_FLOAT, 0, EXACT},
+	{"shared", KERNEL_joseph, DATA_FLOAT, 0, EXACT},
+	{"shared-32", KERNEL_voxel, DATA_FLOAT, 0, EXACT},
+	{"shared-32", KERNEL_joseph, DATA_FLOAT, 0, EXACT},
+	{"shared-64", KERNEL_voxel, DATA_FLOAT, 0, EXACT},
+	{"shared-64", KERNEL_joseph, DATA_FLOAT, 0, EXACT},
+	{"shared-128", KERNEL_voxel, DATA_FLOAT, 0, EXACT},
+	{"shared-128", KERNEL_joseph, DATA_FLOAT, 0, EXACT},
+	{"texture-1", KERNEL_voxel, DATA_FLOAT, 1e-5, 5e-3},
+	{"texture-2", KERNEL_voxel, DATA_FLOAT, 1e-5, 5e-3},
+	{"texture-4h", KERNEL_voxel, DATA_HALF, 1e-5, 5e-3},
+	{"hybrid-1", KERNEL_voxel, DATA_FLOAT, 1e-5, 5e-3},
+	{"hybrid-2", KERNEL_voxel, DATA_FLOAT, 1e-5, 5e-3},
+	{"hybrid-3", KERNEL_voxel, DATA_FLOAT, 1e-5, 5e-3},
+	{"oversampled", KERNEL_voxel, DATA_FLOAT, 1e-3, 0.2},
+};
+
+static int kernel_count(void)
+{
+	return has_names() ? (int)(sizeof kernels / sizeof kernels[0]) : 1;
+}
+
+/* 1 if it was that kernel which ran. */
+static int check_part(const Named *k, const Case *c, const Box *box, int64_t first, int64_t count)
+{
+	int64_t n = 1;
+	Case random = *c;
+	float *y = case_data(&random, c->pixels);
+	for (int a = 0; a < 3; a++)
+		n *= box->high[a] - box->low[a];
+	float *exact = back_project(c, k->kernel, DATA_FLOAT, true, box, first, count, y);
+	assert_null(backend->ran);
+	setenv("TOMOS_KERNEL", k->name, 1);
+	float *named = back_project(c, k->kernel, k->data, false, box, first, count, y);
+	unsetenv("TOMOS_KERNEL");
+	int ran = backend->ran && strcmp(backend->ran, k->name) == 0;
+	double difference = case_difference(named, exact, n);
+	int seen = case_dot(exact, exact, n) > 0;
+	double most = ran ? k->most : k->data == DATA_HALF ? 1e-3 : EXACT;
+	double least = ran && seen ? k->least : 0;
+	if (!(difference >= least && difference <= most))
+		fail_msg("%s, %s: differs by %g, which is not within %g .. %g", k->name, c->name,
+			difference, least, most);
+	free(y), free(exact), free(named);
+	return ran;
+}
+
+static void back_projections_agree(void **state)
+{
+	(void)state;
+	for (int k = 0; k < kernel_count(); k++) {
+		int ran = 0;
+		for (int i = 0; i < SIZES; i++) {
+			Case c = size_case(&sizes[i], i);
+			Box whole = {.high = {c.grid.n[0], c.grid.n[1], c.grid.n[2]}};
+			ran += check_part(&kernels[k], &c, &whole, 0, sizes[i].views);
+			tomos_geometry_free(c.scan);
+		}
+		assert_true(has_names() ? ran > 0 : ran == 0);
+	}
+}
+
+static void boxes_and_parts_of_views_agree(void **state)
+{
+	(void)state;
+	const Box boxes[] = {
+		{{0, 0, 1}, {43, 39, 98}}, {{7, 3, 0}, {40, 38, 70}}, {{42, 38, 0}, {43, 39, 100}}};
+	Case c = size_case(&sizes[5], 5);
+	for (int k = 0; k < kernel_count(); k++)
+		for (int i = 0; i < 3; i++) {
+			int ran = check_part(&kernels[k], &c, &boxes[i], 0, 21);
+			ran += check_part(&kernels[k], &c, &boxes[i], 4, 9);
+			ran += check_part(&kernels[k], &c, &boxes[i], 20, 1);
+			assert_int_equal(ran, has_names() ? 3 : 0);
+		}
+	tomos_geometry_free(c.scan);
+}
+
+static void stacks_across_other_axes_agree(void **state)
+{
+	(void)state;
+	for (int k = 0; k < kernel_count(); k++)
+		for (int axis = 0; axis < 2; axis++) {
+			Case c = size_case(&sizes[5], 5);
+			case_turn(&c, axis);
+			Box whole = {.high = {c.grid.n[0], c.grid.n[1], c.grid.n[2]}};
+			int ran = check_part(&kernels[k], &c, &whole, 0, sizes[5].views);
+			assert_int_equal(ran, has_names() ? 1 : 0);
+			tomos_geometry_free(c.scan);
+		}
+}
+
+/* Without a name, devices take what is exact in float; the cpu does not say what it takes. */
+static void rows_are_shared(void **state)
+{
+	(void)state;
+	Case c = size_case(&sizes[5], 5);
+	Box whole = {.high = {c.grid.n[0], c.grid.n[1], c.grid.n[2]}};
+	float *y = case_data(&c, c.pixels);
+	free(back_project(&c, KERNEL_voxel, DATA_FLOAT, false, &whole, 0, sizes[5].views, y));
+	if (strcmp(test_backend(), "cpu") == 0)
+		assert_null(backend->ran);
+	else
+		assert_string_equal(backend->ran, "shared");
+	free(y);
+	tomos_geometry_free(c.scan);
+}
+
+/* Halves of the data would otherwise be met where nobody asked for them. */
+static void four_halves_need_half_data(void **state)
+{
+	(void)state;
+	Named k = {"texture-4h", KERNEL_voxel, DATA_FLOAT, 0, 0};
+	Case c = size_case(&sizes[5], 5);
+	Box whole = {.high = {c.grid.n[0], c.grid.n[1], c.grid.n[2]}};
+	assert_int_equal(check_part(&k, &c, &whole, 0, sizes[5].views), 0);
+	tomos_geometry_free(c.scan);
+}
+
+static void other_names_are_refused(void **state)
+{
+	(void)state;
+	Case c = size_case(&sizes[0], 0);
+	tomos_projector_options o = tomos_projector_defaults();
+	tomos_op *op;
+	float *x = calloc((size_t)c.voxels, sizeof *x), *y = calloc((size_t)c.pixels, sizeof *y);
+	tomos_array volume = case_volume(&c, x), views = case_projections(&c, y);
+	OK(tomos_op_projector(&op, backend, &c.grid, c.scan, &o));
+	setenv("TOMOS_KERNEL", "stak", 1);
+	if (has_names())
+		REFUSED(tomos_op_adjoint(op, &views, &volume), TOMOS_BAD_VALUE,
+			"TOMOS_KERNEL is 'stak', which is no kernel of this build");
+	else
+		OK(tomos_op_adjoint(op, &views, &volume));
+	unsetenv("TOMOS_KERNEL");
+	OK(tomos_op_adjoint(op, &views, &volume));
+	free(x), free(y);
+	tomos_op_free(op);
+	tomos_geometry_free(c.scan);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(back_projections_agree),
+		cmocka_unit_test(boxes_and_parts_of_views_agree),
+		cmocka_unit_test(stacks_across_other_axes_agree), cmocka_unit_test(rows_are_shared),
+		cmocka_unit_test(four_halves_need_half_data),
+		cmocka_unit_test(other_names_are_refused)};
+	if (!has_names())
+		print_message("the %s backend has no names for kernels: they must change nothing\n",
+			test_backend());
+	return cmocka_run_group_tests(tests, open_backend, close_backend);
+}
