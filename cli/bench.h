@@ -42,6 +42,7 @@ typedef struct timing {
 	double rate;                /* 1e9 voxels times views a second, at the median */
 	double bound;               /* the most that the machine could do of these; 0: not known */
 	tomos_rate part;            /* of the machine, that sets the bound */
+	char kernel[32];            /* of the last projection; "": nobody says */
 } timing;
 
 enum { BENCH_BLOCKS = 10 }; /* of a sweep over blocks of views */

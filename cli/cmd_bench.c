@@ -98,10 +98,11 @@ static void json_print(FILE *file, const char *backend, const workload *const *c
 		fprintf(file,
 			"%s\n{\"name\": \"%s\", \"median_s\": %.6g, \"min_s\": %.6g, "
 			"\"max_s\": %.6g, \"gups\": %.6g, \"bound_gups\": %.6g, "
-			"\"bound_by\": \"%s\"}",
+			"\"bound_by\": \"%s\", \"kernel\": \"%s\"}",
 			i ? "," : "", chosen[i]->name, timings[i].median, timings[i].least,
 			timings[i].most, timings[i].rate, timings[i].bound,
-			timings[i].bound > 0 ? tomos_rate_name(timings[i].part) : "");
+			timings[i].bound > 0 ? tomos_rate_name(timings[i].part) : "",
+			timings[i].kernel);
 	fprintf(file, "\n]\n}\n");
 }
 
@@ -131,10 +132,11 @@ static void print_line(const workload *w, const timing *t)
 	printf("%-31s %10.4f s %10.4f .. %8.4f s %10.4g", w->name, t->median, t->least, t->most,
 		t->rate);
 	if (t->bound > 0)
-		printf(" %10.4g %5.1f %% %s\n", t->bound, 100 * t->rate / t->bound,
+		printf(" %10.4g %5.1f %% %s", t->bound, 100 * t->rate / t->bound,
 			tomos_rate_name(t->part));
 	else
-		printf(" %10s %7s\n", "unknown", "-");
+		printf(" %10s %7s", "unknown", "-");
+	printf("%s%s\n", t->kernel[0] ? ", kernel " : "", t->kernel);
 	fflush(stdout);
 }
 
@@ -155,6 +157,7 @@ static int run_all(const settings *s, const workload *const *chosen, int count)
 		timing *t = &timings[i];
 		DO(workload_run(s, backend, chosen[i], t));
 		workload_bound(&machine, chosen[i], t);
+		snprintf(t->kernel, sizeof t->kernel, "%s", tomos_backend_kernel(backend));
 		progress_clear();
 		print_line(chosen[i], t);
 	}
