@@ -1,0 +1,187 @@
+/* The HDF5 library: one caller at a time, without its printing, its words kept for our sentences; and
+ * datasets made as we want them. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include "io/hdf5_parts.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char complaint[200]; /* of the last call that failed; guarded by the lock */
+
+/* The library's text about a failed read or write is long; the system's word in it is enough. */
+static herr_t take_innermost(unsigned n, const H5E_error2_t *error, void *user)
+{
+	static const char mark[] = "error message = '";
+	(void)user;
+	if (n != 0 || !error->desc)
+		return 0;
+	const char *system = strstr(error->desc, mark);
+	const char *text = system ? system + sizeof mark - 1 : error->desc;
+	int length = (int)(system ? strcspn(text, "'") : strlen(text));
+	snprintf(complaint, sizeof complaint, "%.*s", length, text);
+	return 0;
+}
+
+/* Called by the library itself whenever one of its functions fails. */
+static herr_t hear_error(hid_t stack, void *user)
+{
+	return H5Ewalk2(stack, H5E_WALK_UPWARD, take_innermost, user);
+}
+
+Quiet hdf5_enter(void)
+{
+	Quiet quiet;
+	pthread_mutex_lock(&lock);
+	H5Eget_auto2(H5E_DEFAULT, &quiet.print, &quiet.data);
+	H5Eset_auto2(H5E_DEFAULT, hear_error, NULL);
+	complaint[0] = 0;
+	return quiet;
+}
+
+tomos_status hdf5_leave(Quiet quiet, tomos_status status)
+{
+	H5Eset_auto2(H5E_DEFAULT, quiet.print, quiet.data);
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+void hdf5_drop(hid_t object)
+{
+	if (object >= 0)
+		H5Idec_ref(object);
+}
+
+void hdf5_complain(const char *text)
+{
+	snprintf(complaint, sizeof complaint, "%s", text);
+}
+
+bool hdf5_landed(int failure)
+{
+	if (failure)
+		snprintf(complaint, sizeof complaint, "%s", strerror(failure));
+	return failure == 0;
+}
+
+tomos_status hdf5_refuse(
+	tomos_status status, const char *path, const char *dataset, const char *what)
+{
+	return fail(status, "'%s'%s%s%s: %s%s%s", path, dataset ? ", dataset '" : "",
+		dataset ? dataset : "", dataset ? "'" : "", what, complaint[0] ? ": " : "",
+		complaint);
+}
+
+/* Locks are of no use here, and fail on many network file systems. */
+hid_t hdf5_access(bool create)
+{
+	hid_t list = H5Pcreate(H5P_FILE_ACCESS);
+	if (list < 0)
+		return list;
+	H5Pset_fclose_degree(list, H5F_CLOSE_STRONG);
+	if (create) {
+		H5Pset_libver_bounds(list, H5F_LIBVER_V18, H5F_LIBVER_V18);
+		if (!hdf5_disk_use(list)) {
+			hdf5_drop(list);
+			return H5I_INVALID_HID;
+		}
+	}
+#if H5_VERSION_GE(1, 10, 7)
+	H5Pset_file_locking(list, 0, 1);
+#endif
+	return list;
+}
+
+/* ---- making ------------------------------------------------------------------------------- */
+
+hid_t hdf5_type(Element element)
+{
+	if (element.kind == 'f')
+		return element.bytes == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
+	if (element.kind == 'u')
+		return element.bytes == 1 ? H5T_NATIVE_UINT8 : H5T_NATIVE_UINT16;
+	return element.bytes == 4 ? H5T_NATIVE_INT32 : H5T_NATIVE_INT64;
+}
+
+bool hdf5_attribute(hid_t object, const char *name, const char *text)
+{
+	hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
+	hid_t attribute = H5I_INVALID_HID;
+	if (type >= 0 && space >= 0 && H5Tset_size(type, strlen(text)) >= 0)
+		attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+	bool written = attribute >= 0 && H5Awrite(attribute, type, text) >= 0;
+	hdf5_drop(attribute);
+	hdf5_drop(space);
+	hdf5_drop(type);
+	return written;
+}
+
+/* Without the time of their making, so that the same work gives the same bytes. */
+hid_t hdf5_timeless(hid_t class)
+{
+	hid_t list = H5Pcreate(class);
+	if (list >= 0 && H5Pset_obj_track_times(list, 0) < 0) {
+		hdf5_drop(list);
+		return H5I_INVALID_HID;
+	}
+	return list;
+}
+
+static bool make_groups(hid_t file, const char *name)
+{
+	char path[256];
+	bool made = true;
+	hid_t list = hdf5_timeless(H5P_GROUP_CREATE);
+	for (const char *p = strchr(name + 1, '/'); p && made; p = strchr(p + 1, '/')) {
+		snprintf(path, sizeof path, "%.*s", (int)(p - name), name);
+		if (hdf5_has(file, path))
+			continue;
+		hid_t group = H5Gcreate2(file, path, H5P_DEFAULT, list, H5P_DEFAULT);
+		made = group >= 0;
+		hdf5_drop(group);
+	}
+	hdf5_drop(list);
+	return made && list >= 0;
+}
+
+enum { CHUNK_BYTES = 16 << 20 };
+
+/* Chunks of one index of the first axis, or of some rows of it where that is large. */
+static bool set_chunks(hid_t list, hid_t type, const hsize_t *sizes, int compress)
+{
+	hsize_t sides[3] = {1, sizes[1], sizes[2]};
+	hsize_t row = sizes[2] * H5Tget_size(type);
+	if (sides[1] * row > CHUNK_BYTES)
+		sides[1] = row < CHUNK_BYTES ? CHUNK_BYTES / row : 1;
+	return H5Pset_chunk(list, 3, sides) >= 0 && H5Pset_shuffle(list) >= 0 &&
+	       H5Pset_deflate(list, (unsigned)compress) >= 0;
+}
+
+/* The space for plain data is taken at once, so that writing them later changes nothing else. */
+static hid_t data_list(hid_t type, const hsize_t *sizes, int compress)
+{
+	hid_t list = hdf5_timeless(H5P_DATASET_CREATE);
+	bool set = list >= 0 && H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0;
+	if (compress)
+		set = set && set_chunks(list, type, sizes, compress);
+	else
+		set = set && H5Pset_layout(list, H5D_CONTIGUOUS) >= 0 &&
+		      H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0;
+	if (set)
+		return list;
+	hdf5_drop(list);
+	return H5I_INVALID_HID;
+}
+
+/* A dataset with the groups on the way to it; compressed (three axes) or not. */
+hid_t hdf5_make(
+	hid_t file, const char *name, hid_t type, int rank, const hsize_t *sizes, int compress)
+{
+	hid_t dataset = H5I_INVALID_HID;
+	hid_t space = rank ? H5Screate_simple(rank, sizes, NULL) : H5Screate(H5S_SCALAR);
+	hid_t list = data_list(type, sizes, compress);
+	if (space >= 0 && list >= 0 && make_groups(file, name))
+		dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
+	hdf5_drop(list);
+	hdf5_drop(space);
+	return dataset;
+}

@@ -1,0 +1,222 @@
+/* What an HDF5 file and its datasets hold, and whether they can: sizes, chunks, filters, sources. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "io/hdf5_parts.h"
+#include "io/matrix_file.h"
+
+/* ---- the file ----------------------------------------------------------------------------- */
+
+/* The signature may follow a block of the user's own of 512, 1024, ... bytes. */
+bool hdf5_is(const unsigned char *head, size_t length)
+{
+	static const unsigned char signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+	for (size_t at = 0; head && at + sizeof signature <= length; at = at ? 2 * at : 512)
+		if (memcmp(head + at, signature, sizeof signature) == 0)
+			return true;
+	return false;
+}
+
+static uint64_t take_address(const unsigned char *from, int bytes)
+{
+	uint64_t address = 0;
+	for (int i = bytes; i-- > 0;)
+		address = address << 8 | from[i];
+	return bytes < 8 && address == (UINT64_C(1) << 8 * bytes) - 1 ? UINT64_MAX : address;
+}
+
+/* The first block of files of the old layout has no checksum, and the library believes it: a wrong
+ * address of a driver's block has it take gigabytes. Only files in parts have such a block. */
+tomos_status hdf5_check_start(const char *path)
+{
+	unsigned char block[96] = {0};
+	int descriptor;
+	int64_t size;
+	TRY(flat_open(&descriptor, &size, path));
+	tomos_status status =
+		flat_read(descriptor, path, 0, block, min64(size, (int64_t)sizeof block));
+	(void)flat_close(&descriptor, path);
+	TRY(status);
+	int version = block[8], bytes = block[13];
+	if (!hdf5_is(block, 8) || version > 1)
+		return TOMOS_OK;
+	if (bytes != 4 && bytes != 8)
+		return fail(TOMOS_BAD_FILE, "'%s': addresses of %d bytes; 4 or 8 were expected",
+			path, bytes);
+	const unsigned char *addresses = block + (version == 0 ? 24 : 28);
+	uint64_t end = take_address(addresses + 2 * bytes, bytes);
+	if (end > (uint64_t)size)
+		return fail(TOMOS_BAD_FILE, "'%s' is truncated: it has %lld bytes of %llu", path,
+			(long long)size, (unsigned long long)end);
+	if (take_address(addresses + 3 * bytes, bytes) != UINT64_MAX)
+		return fail(
+			TOMOS_UNSUPPORTED, "'%s' is part of an HDF5 file in several parts", path);
+	return TOMOS_OK;
+}
+
+/* Opens a path step by step, which H5Lexists asks for; a dead link is not there either. */
+bool hdf5_has(hid_t file, const char *name)
+{
+	char path[256];
+	for (const char *p = name; *p;) {
+		p += strspn(p, "/");
+		p += strcspn(p, "/");
+		int length = (int)(p - name);
+		if (length >= (int)sizeof path)
+			return false;
+		memcpy(path, name, (size_t)length);
+		path[length] = 0;
+		if (H5Lexists(file, path, H5P_DEFAULT) <= 0)
+			return false;
+	}
+	return H5Oexists_by_name(file, name, H5P_DEFAULT) > 0;
+}
+
+/* ---- what a dataset holds ----------------------------------------------------------------- */
+
+bool dataset_element(hid_t dataset, Element *element)
+{
+	hid_t type = H5Dget_type(dataset);
+	if (type < 0)
+		return false;
+	H5T_class_t class = H5Tget_class(type);
+	size_t bytes = H5Tget_size(type);
+	bool plain = (class == H5T_INTEGER || class == H5T_FLOAT) && bytes <= 8 &&
+		     H5Tget_precision(type) == 8 * bytes;
+	char kind = class == H5T_FLOAT ? 'f' : H5Tget_sign(type) == H5T_SGN_NONE ? 'u' : 'i';
+	*element = (Element){kind, plain ? (int)bytes : 0, false};
+	hdf5_drop(type);
+	return element_name(*element) != NULL;
+}
+
+bool dataset_axes(hid_t dataset, Form *form)
+{
+	hsize_t sizes[H5S_MAX_RANK];
+	hid_t space = H5Dget_space(dataset);
+	if (space < 0)
+		return false;
+	form->rank = H5Sget_simple_extent_type(space) == H5S_NULL
+			     ? -1
+			     : H5Sget_simple_extent_dims(space, sizes, NULL);
+	hdf5_drop(space);
+	for (int i = 0; i < form->rank; i++)
+		form->axes[i] = sizes[i] > INT64_MAX ? INT64_MAX : (int64_t)sizes[i];
+	return form->rank >= 0;
+}
+
+static int64_t form_bytes(const Form *form)
+{
+	int64_t bytes = form->element.bytes;
+	for (int i = 0; i < form->rank; i++)
+		if (!size_mul(bytes, form->axes[i], &bytes))
+			return INT64_MAX;
+	return bytes;
+}
+
+static int64_t bytes_of_file(const char *path)
+{
+	struct stat info;
+	return stat(path, &info) == 0 ? info.st_size : 0;
+}
+
+/* Chunks that are compressed may unfold, though not without end; a chunk too large for its file
+ * would have the library take the memory for it. */
+static bool chunks_fit(hid_t dataset, hid_t list, int64_t bytes, int64_t size)
+{
+	hsize_t sides[H5S_MAX_RANK];
+	int rank = H5Pget_chunk(list, H5S_MAX_RANK, sides);
+	int64_t most, chunk = 8;
+	if (!size_mul(size, LARGEST_RATIO, &most))
+		most = INT64_MAX;
+	for (int i = 0; i < rank; i++)
+		if (sides[i] > INT64_MAX || !size_mul(chunk, (int64_t)sides[i], &chunk))
+			return false;
+	return rank > 0 && H5Dget_storage_size(dataset) > 0 && bytes <= most && chunk <= most;
+}
+
+/* The data a dataset claims can be in its file. Virtual and external data lie elsewhere. */
+static tomos_status check_bytes(
+	hid_t dataset, hid_t list, const Form *form, const char *path, const char *name)
+{
+	int64_t bytes = form_bytes(form), size = bytes_of_file(path);
+	H5D_layout_t layout = H5Pget_layout(list);
+	haddr_t at = H5Dget_offset(dataset);
+	bool fits;
+	if (layout == H5D_CHUNKED)
+		fits = chunks_fit(dataset, list, bytes, size);
+	else if (layout == H5D_CONTIGUOUS && H5Pget_external_count(list) == 0)
+		fits = at != HADDR_UNDEF && bytes <= size && at <= (haddr_t)(size - bytes) &&
+		       H5Dget_storage_size(dataset) == (hsize_t)bytes;
+	else
+		fits = layout == H5D_COMPACT ? bytes <= size : layout != H5D_LAYOUT_ERROR;
+	if (fits)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE,
+		"'%s', dataset '%s': its %lld bytes are not in the file of %lld", path, name,
+		(long long)bytes, (long long)size);
+}
+
+/* Compressed chunks need a filter that is built in, or found as a plug-in. */
+static tomos_status check_filters(hid_t list, const char *path, const char *name)
+{
+	int count = H5Pget_layout(list) == H5D_CHUNKED ? H5Pget_nfilters(list) : 0;
+	for (int i = 0; i < count; i++) {
+		char filter[64] = "";
+		size_t values = 0;
+		unsigned flags, config;
+		H5Z_filter_t id = H5Pget_filter2(
+			list, (unsigned)i, &flags, &values, NULL, sizeof filter, filter, &config);
+		if (id >= 0 && H5Zfilter_avail(id) > 0)
+			continue;
+		return fail(TOMOS_UNSUPPORTED,
+			"'%s', dataset '%s': its chunks are compressed with filter %d (%s), whose "
+			"plug-in was not found; install it, and set HDF5_PLUGIN_PATH to its folder",
+			path, name, (int)id, filter[0] ? filter : "without a name");
+	}
+	return TOMOS_OK;
+}
+
+/* Where HDF5 looks for the files of a virtual dataset: beside the file itself, or from here. */
+static bool source_exists(const char *path, const char *source)
+{
+	const char *slash = strrchr(path, '/');
+	char beside[4096];
+	int length = source[0] != '/' && slash ? (int)(slash - path + 1) : 0;
+	snprintf(beside, sizeof beside, "%.*s%s", length, path, source);
+	return strcmp(source, ".") == 0 || access(beside, R_OK) == 0 || access(source, R_OK) == 0;
+}
+
+/* What a virtual dataset's missing files hold would silently read as zeros. */
+static tomos_status check_sources(hid_t list, const char *path, const char *name)
+{
+	size_t count = 0;
+	if (H5Pget_layout(list) != H5D_VIRTUAL || H5Pget_virtual_count(list, &count) < 0)
+		return TOMOS_OK;
+	for (size_t i = 0; i < count; i++) {
+		char source[2048] = "";
+		if (H5Pget_virtual_filename(list, i, source, sizeof source) < 0)
+			return hdf5_refuse(
+				TOMOS_BAD_FILE, path, name, "its sources cannot be read");
+		if (!strchr(source, '%') && !source_exists(path, source))
+			return fail(TOMOS_BAD_FILE,
+				"'%s', dataset '%s': it is virtual, and its file '%s' cannot be "
+				"read",
+				path, name, source);
+	}
+	return TOMOS_OK;
+}
+
+tomos_status dataset_check(hid_t dataset, const Form *form, const char *path, const char *name)
+{
+	hid_t list = H5Dget_create_plist(dataset);
+	if (list < 0)
+		return hdf5_refuse(TOMOS_BAD_FILE, path, name, "its layout cannot be read");
+	tomos_status status = check_bytes(dataset, list, form, path, name);
+	if (status == TOMOS_OK)
+		status = check_filters(list, path, name);
+	if (status == TOMOS_OK)
+		status = check_sources(list, path, name);
+	hdf5_drop(list);
+	return status;
+}

@@ -1,0 +1,64 @@
+/* What the files of the HDF5 format share. */
+#ifndef HDF5_PARTS_H
+#define HDF5_PARTS_H
+
+#include <hdf5.h>
+#include "io/hdf5_disk.h"
+#include "io/io.h"
+
+typedef struct {
+	hid_t file, dataset;
+	int rank; /* of the dataset as stored */
+} Hdf5;
+
+/* ---- the library, one caller at a time, without its printing ------------------------------ */
+
+typedef struct {
+	H5E_auto2_t print;
+	void *data;
+} Quiet;
+
+Quiet hdf5_enter(void);
+tomos_status hdf5_leave(Quiet quiet, tomos_status status);
+/* Closes an object of any kind, if it was opened at all. */
+void hdf5_drop(hid_t object);
+void hdf5_complain(const char *text); /* what a sentence will end with */
+/* Whether all that was written reached the disk; what did not is the complaint then. */
+bool hdf5_landed(int failure);
+/* "'path', dataset '/x': what: what the library says" */
+tomos_status hdf5_refuse(
+	tomos_status status, const char *path, const char *dataset, const char *what);
+hid_t hdf5_access(bool create);
+
+/* ---- what a file and a dataset hold ------------------------------------------------------- */
+
+/* One per dataset looked at. */
+typedef struct {
+	Element element;
+	int rank;
+	int64_t axes[H5S_MAX_RANK];
+} Form;
+
+bool dataset_element(hid_t dataset, Element *element);
+bool dataset_axes(hid_t dataset, Form *form);
+tomos_status dataset_check(hid_t dataset, const Form *form, const char *path, const char *name);
+bool hdf5_has(hid_t file, const char *name);
+tomos_status hdf5_check_start(const char *path);
+
+/* ---- making ------------------------------------------------------------------------------- */
+
+hid_t hdf5_type(Element element); /* in memory and in files */
+bool hdf5_attribute(hid_t object, const char *name, const char *text);
+hid_t hdf5_timeless(hid_t class);
+hid_t hdf5_make(
+	hid_t file, const char *name, hid_t type, int rank, const hsize_t *sizes, int compress);
+
+/* ---- by name ------------------------------------------------------------------------------ */
+
+tomos_status hdf5_get(const File *file, const char *name, double **values, int64_t shape[2]);
+tomos_status hdf5_put(File *file, const char *name, const double *values, const int64_t shape[2]);
+tomos_status hdf5_put_text(File *file, const char *name, const char *text);
+tomos_status hdf5_text(const File *file, const char *name, char **text);
+tomos_status hdf5_names(const File *file, const char *group, char **names);
+
+#endif
