@@ -94,7 +94,9 @@ tomos_status array_finite(const tomos_array *array, const char *what, const char
 
 /* Writing a file or a directory: a temporary name beside `path` (to be mem_freed; refused if `path`
  * exists and may not be overwritten), then fsync and rename into place (refused if `path` exists by
- * then and may not be overwritten), or removal with all in it. */
+ * then and may not be overwritten), or removal with all in it. file_check looks at what can be in the way
+ * of an output, and takes no name. */
+tomos_status file_check(const char *path, bool overwrite);
 tomos_status file_temporary(char **temporary, const char *path, bool overwrite);
 tomos_status file_publish(const char *temporary, const char *path, bool overwrite);
 void file_discard(const char *temporary);

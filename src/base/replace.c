@@ -99,6 +99,14 @@ static tomos_status name_beside(char **temporary, const char *path, bool overwri
 	return status;
 }
 
+tomos_status file_check(const char *path, bool overwrite)
+{
+	char *name;
+	TRY(name_beside(&name, path, overwrite));
+	mem_free(name);
+	return TOMOS_OK;
+}
+
 /* The temporaries of this process that are neither published nor discarded. */
 typedef struct Pending {
 	struct Pending *next;

@@ -5,8 +5,10 @@
  * the layout of HDF5 1.8, whose metadata carry checksums, with contiguous data: slabs are then plain
  * stretches of the file.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "io/hdf5_parts.h"
 #include "io/matrix_file.h"
 
@@ -102,7 +104,7 @@ static tomos_status open_dataset(File *file, Hdf5 *own)
 static tomos_status make_own(File *file, Hdf5 **own)
 {
 	TRY(mem_alloc(own, 1, sizeof **own, "an HDF5 file's description"));
-	**own = (Hdf5){H5I_INVALID_HID, H5I_INVALID_HID, 0};
+	**own = (Hdf5){.file = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
 	file->own = *own;
 	return TOMOS_OK;
 }
@@ -260,13 +262,18 @@ static tomos_status hdf5_create(File *file)
 	Hdf5 *own;
 	TRY(make_own(file, &own));
 	TRY(mem_printf(&file->dataset, "/%s", content_name(file->content)));
+	if (file->compress)
+		TRY(pack_open(file, &own->pack));
 	Quiet quiet = hdf5_enter();
 	return hdf5_leave(quiet, create_locked(file, own));
 }
 
 static tomos_status hdf5_write(File *file, int64_t first, int64_t count, const void *data)
 {
+	const Hdf5 *own = file->own;
 	const Extract part = {first, count, 0, file->shape[1]};
+	if (own->pack)
+		return pack_write(file, first, count, data);
 	Quiet quiet = hdf5_enter();
 	return hdf5_leave(quiet, transfer(file, &part, NULL, data));
 }
@@ -305,6 +312,58 @@ static tomos_status hdf5_sync(File *file)
 	return hdf5_leave(quiet, status);
 }
 
+/* A file without its data, which is small. */
+static tomos_status copy_file(const char *from, const char *to, const char *path)
+{
+	int in = -1, out = -1;
+	int64_t size = 0;
+	char *bytes = NULL;
+	tomos_status status;
+	TRY_OR_DONE(flat_open(&in, &size, from));
+	TRY_OR_DONE(mem_alloc(&bytes, size, 1, "an HDF5 file without its data"));
+	TRY_OR_DONE(flat_read(in, path, 0, bytes, size));
+	(void)unlink(to);
+	TRY_OR_DONE(flat_create(&out, to, path));
+	TRY_OR_DONE(flat_write(out, path, 0, bytes, size));
+done:
+	mem_free(bytes);
+	(void)flat_close(&in, path);
+	tomos_status closed = flat_close(&out, path);
+	return status != TOMOS_OK ? status : closed;
+}
+
+static tomos_status gather_locked(File *file, Hdf5 *own, const char *whole)
+{
+	hid_t access = hdf5_access(true);
+	own->file = H5Fopen(whole, H5F_ACC_RDWR, access);
+	hdf5_drop(access);
+	if (own->file >= 0)
+		own->dataset = H5Dopen2(own->file, file->dataset, H5P_DEFAULT);
+	if (own->dataset < 0)
+		return hdf5_refuse(TOMOS_IO, file->path, NULL, "what was begun cannot be opened");
+	TRY(pack_gather(file));
+	return close_locked(own)
+		       ? TOMOS_OK
+		       : hdf5_refuse(TOMOS_IO, file->path, NULL, "cannot be written to its end");
+}
+
+/* In a copy, which then takes the file's place at once. */
+static tomos_status gather(File *file, Hdf5 *own)
+{
+	char *whole;
+	TRY(mem_printf(&whole, "%s" IO_WHOLE_ENDING, file->temporary));
+	tomos_status status = copy_file(file->temporary, whole, file->path);
+	if (status == TOMOS_OK) {
+		Quiet quiet = hdf5_enter();
+		status = hdf5_leave(quiet, gather_locked(file, own, whole));
+	}
+	if (status == TOMOS_OK && rename(whole, file->temporary) != 0)
+		status = fail(TOMOS_IO, "'%s' cannot be renamed to '%s': %s", whole,
+			file->temporary, strerror(errno));
+	mem_free(whole);
+	return status;
+}
+
 static tomos_status hdf5_finish(File *file)
 {
 	tomos_status status = TOMOS_OK;
@@ -312,7 +371,8 @@ static tomos_status hdf5_finish(File *file)
 	Hdf5 *own = file->own;
 	if (H5Fflush(own->file, H5F_SCOPE_LOCAL) < 0 || !close_locked(own))
 		status = hdf5_refuse(TOMOS_IO, file->path, NULL, "cannot be written to its end");
-	return hdf5_leave(quiet, status);
+	TRY(hdf5_leave(quiet, status));
+	return pack_waits(own->pack) ? gather(file, own) : TOMOS_OK;
 }
 
 static void hdf5_close(File *file)
@@ -321,6 +381,7 @@ static void hdf5_close(File *file)
 	Quiet quiet = hdf5_enter();
 	(void)close_locked(own);
 	(void)hdf5_leave(quiet, TOMOS_OK);
+	pack_close(own->pack);
 	mem_free(own);
 }
 

@@ -145,13 +145,17 @@ static bool make_groups(hid_t file, const char *name)
 
 enum { CHUNK_BYTES = 16 << 20 };
 
-/* Chunks of one index of the first axis, or of some rows of it where that is large. */
+hsize_t hdf5_chunk_rows(hsize_t rows, hsize_t row_bytes)
+{
+	if (rows * row_bytes <= CHUNK_BYTES)
+		return rows;
+	return row_bytes < CHUNK_BYTES ? CHUNK_BYTES / row_bytes : 1;
+}
+
 static bool set_chunks(hid_t list, hid_t type, const hsize_t *sizes, int compress)
 {
-	hsize_t sides[3] = {1, sizes[1], sizes[2]};
-	hsize_t row = sizes[2] * H5Tget_size(type);
-	if (sides[1] * row > CHUNK_BYTES)
-		sides[1] = row < CHUNK_BYTES ? CHUNK_BYTES / row : 1;
+	const hsize_t sides[3] = {
+		1, hdf5_chunk_rows(sizes[1], sizes[2] * H5Tget_size(type)), sizes[2]};
 	return H5Pset_chunk(list, 3, sides) >= 0 && H5Pset_shuffle(list) >= 0 &&
 	       H5Pset_deflate(list, (unsigned)compress) >= 0;
 }

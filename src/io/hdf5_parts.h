@@ -6,9 +6,12 @@
 #include "io/hdf5_disk.h"
 #include "io/io.h"
 
+typedef struct Pack Pack;
+
 typedef struct {
 	hid_t file, dataset;
-	int rank; /* of the dataset as stored */
+	Pack *pack; /* compressed data being written; NULL: none */
+	int rank;   /* of the dataset as stored */
 } Hdf5;
 
 /* ---- the library, one caller at a time, without its printing ------------------------------ */
@@ -52,6 +55,19 @@ bool hdf5_attribute(hid_t object, const char *name, const char *text);
 hid_t hdf5_timeless(hid_t class);
 hid_t hdf5_make(
 	hid_t file, const char *name, hid_t type, int rank, const hsize_t *sizes, int compress);
+
+/* Rows of a chunk, which has one index of the first axis, or some rows of it where that is large. */
+hsize_t hdf5_chunk_rows(hsize_t rows, hsize_t row_bytes);
+
+/* ---- compressed data ---------------------------------------------------------------------- */
+
+/* *pack is to be closed in every case. */
+tomos_status pack_open(const File *file, Pack **pack);
+tomos_status pack_write(const File *file, int64_t first, int64_t count, const void *data);
+/* Whether the data wait in a file of their own, and their way into the dataset; with the lock held. */
+bool pack_waits(const Pack *pack);
+tomos_status pack_gather(const File *file);
+void pack_close(Pack *pack);
 
 /* ---- by name ------------------------------------------------------------------------------ */
 

@@ -267,6 +267,17 @@ tomos_status io_create(File **file, const char *path, tomos_content content, con
 	return file_give(file, made, status);
 }
 
+void io_discard(const char *temporary)
+{
+	static const char *const endings[] = {"", IO_DATA_ENDING, IO_WHOLE_ENDING};
+	char name[4096];
+	for (int i = 0; i < COUNT(endings); i++) {
+		int length = snprintf(name, sizeof name, "%s%s", temporary, endings[i]);
+		if (length < (int)sizeof name)
+			file_discard(name);
+	}
+}
+
 tomos_status io_seal(File *file)
 {
 	TRY(checksums_write(file));

@@ -92,6 +92,11 @@ bool io_names_directory(const char *path); /* or ends in '/' */
  * one can go on with it (`continued`; what is in place already is told by io_done). */
 tomos_status io_create(File **file, const char *path, tomos_content content, const int64_t shape[3],
 	const tomos_file_options *given, const char *temporary, bool continued);
+/* What a format may keep beside such a file, under its name and one of these endings: data that are not
+ * in it yet, and what will take its place. io_discard removes all. */
+#define IO_DATA_ENDING ".data"
+#define IO_WHOLE_ENDING ".whole"
+void io_discard(const char *temporary);
 /* After this only data are written. Some room for what commit has to add is taken here. */
 tomos_status io_seal(File *file);
 /* What was written reaches the disk; with it the checksums of [first, first + count). */

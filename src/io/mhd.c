@@ -4,10 +4,13 @@
  * Axes are named x first there. A grid is kept as ElementSpacing, Offset and the signs of
  * TransformMatrix.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 #include "io/io.h"
 
 enum {
@@ -348,17 +351,33 @@ static tomos_status write_text(File *file, const Mhd *mhd)
 	return flat_write(local ? mhd->plain.descriptor : mhd->header, file->path, 0, text, HEADER);
 }
 
+/* Data that an earlier process has begun; it may have come as far as to publish them. */
+static tomos_status continue_data(const File *file, Mhd *mhd)
+{
+	mhd->published = access(mhd->data_temporary, F_OK) != 0;
+	const char *name = mhd->published ? mhd->data_path : mhd->data_temporary;
+	mhd->plain.descriptor = open(name, O_RDWR | O_CLOEXEC);
+	if (mhd->plain.descriptor >= 0)
+		return TOMOS_OK;
+	return fail(TOMOS_IO, "'%s', begun as '%s', cannot be opened: %s", file->path, name,
+		strerror(errno));
+}
+
 /* "volume.mhd" has its data in "volume.raw", which is made and published like any other file. */
 static tomos_status create_data(File *file, Mhd *mhd)
 {
 	int length = (int)(strrchr(file->path, '.') - file->path);
 	TRY(mem_printf(&mhd->data_path, "%.*s.raw", length, file->path));
+	if (!file->kept)
+		TRY(file_temporary(&mhd->data_temporary, mhd->data_path, file->overwrite));
+	else
+		TRY(mem_printf(&mhd->data_temporary, "%s" IO_DATA_ENDING, file->temporary));
+	TRY(file_descriptor(file, &mhd->header));
+	if (file->continued)
+		return continue_data(file, mhd);
 	if (file->kept)
-		return fail(TOMOS_UNSUPPORTED, "'%s': a .mhd file cannot be continued; write .mha",
-			file->path);
-	TRY(file_temporary(&mhd->data_temporary, mhd->data_path, file->overwrite));
-	TRY(flat_create(&mhd->plain.descriptor, mhd->data_temporary, mhd->data_path));
-	return flat_create(&mhd->header, file->temporary, file->path);
+		TRY(file_check(mhd->data_path, file->overwrite));
+	return flat_create(&mhd->plain.descriptor, mhd->data_temporary, mhd->data_path);
 }
 
 static tomos_status mhd_create(File *file)
@@ -391,7 +410,7 @@ static tomos_status mhd_finish(File *file)
 		TRY(write_text(file, mhd));
 	TRY(flat_close(&mhd->plain.descriptor, file->path));
 	TRY(flat_close(&mhd->header, file->path));
-	if (!mhd->data_temporary)
+	if (!mhd->data_temporary || mhd->published)
 		return TOMOS_OK;
 	TRY(file_publish(mhd->data_temporary, mhd->data_path, file->overwrite));
 	mhd->published = true;
@@ -403,7 +422,7 @@ static void mhd_close(File *file)
 	Mhd *mhd = file->own;
 	(void)flat_close(&mhd->plain.descriptor, file->path);
 	(void)flat_close(&mhd->header, file->path);
-	if (!mhd->published)
+	if (!mhd->published && !file->kept)
 		file_discard(mhd->data_temporary);
 	mem_free(mhd->data_temporary);
 	mem_free(mhd->data_path);

@@ -31,16 +31,6 @@ static tomos_status make_names(Journal *j, const char *output)
 		output + start);
 }
 
-/* file_temporary looks at all that can be in the way of an output. */
-static tomos_status check_output(const char *output, bool overwrite)
-{
-	char *name;
-	TRY(file_temporary(&name, output, overwrite));
-	file_discard(name);
-	mem_free(name);
-	return TOMOS_OK;
-}
-
 static tomos_status open_locked(Journal *j, const char *output)
 {
 	j->descriptor = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -76,7 +66,7 @@ tomos_status journal_open(Journal *j, const char *output, uint64_t job, bool res
 	struct stat info;
 	char head[64];
 	*j = (Journal){.descriptor = -1};
-	TRY(check_output(output, overwrite));
+	TRY(file_check(output, overwrite));
 	TRY(make_names(j, output));
 	TRY(open_locked(j, output));
 	TRY(read_old(j));
@@ -106,7 +96,7 @@ static tomos_status append(Journal *j, const char *text)
 tomos_status journal_begin(Journal *j, uint64_t job)
 {
 	char head[64];
-	file_discard(j->part);
+	io_discard(j->part);
 	if (ftruncate(j->descriptor, 0) != 0)
 		return fail(TOMOS_IO, "'%s' cannot be emptied: %s", j->path, strerror(errno));
 	j->length = 0;
@@ -160,7 +150,7 @@ tomos_status journal_replay(const Journal *j, File *file, int64_t *done)
 void journal_close(Journal *j, bool finished)
 {
 	if (finished && j->descriptor >= 0) {
-		file_discard(j->part);
+		io_discard(j->part);
 		(void)unlink(j->path);
 	}
 	if (j->descriptor >= 0)

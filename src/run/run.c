@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 #include "run/run.h"
@@ -352,6 +351,7 @@ static tomos_status hash_run(const Run *r, uint64_t *result)
 	sum = hash_text(sum, file->type);
 	sum = hash(sum, file->window, (size_t)file->window_count * sizeof *file->window);
 	sum = hash(sum, &file->first_number, sizeof file->first_number);
+	sum = hash(sum, &file->compress, sizeof file->compress);
 	*result = hash(sum, g->views, (size_t)g->count * sizeof *g->views);
 	return TOMOS_OK;
 }
@@ -391,32 +391,12 @@ static tomos_status put_provenance(const Run *r)
 	return r->file->format->put ? put_geometry(r) : TOMOS_OK;
 }
 
-/* Compressed chunks and the two files of .mhd cannot be gone on with: such outputs are written by one
- * process, or not at all. */
-static bool can_last(const Run *r)
-{
-	size_t length = strlen(r->output);
-	bool mhd = length > 4 && strcasecmp(r->output + length - 4, ".mhd") == 0;
-	return r->file_options.compress == 0 && !mhd;
-}
-
-static tomos_status open_at_once(Run *r, const int64_t shape[3])
-{
-	if (r->options.resume)
-		return fail(TOMOS_UNSUPPORTED, "'%s': a %s cannot be resumed", r->output,
-			r->file_options.compress ? "compressed file" : ".mhd file");
-	TRY(tomos_file_create(&r->file, r->output, TOMOS_VOLUME, shape, &r->file_options));
-	return put_provenance(r);
-}
-
 static tomos_status open_output(Run *r)
 {
 	const int64_t shape[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
 	uint64_t sum = 0;
 	TRY(hash_run(r, &sum));
 	r->file_options.first_number += r->first_slice + (r->stacked ? r->first_row : 0);
-	if (!can_last(r))
-		return open_at_once(r, shape);
 	TRY(journal_open(&r->journal, r->output, sum, r->options.resume != 0,
 		r->file_options.overwrite != 0));
 	if (!r->journal.begun)

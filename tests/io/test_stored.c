@@ -277,7 +277,9 @@ static void checksums(void **state)
 static void begin(tomos_file **file, const char *path, const char *part, bool continued)
 {
 	const tomos_grid grid = {{N2, N1, N0}, {0, 0, 0}, {1, 1, 1}};
-	assert_ok(io_create(file, path, TOMOS_VOLUME, shape, NULL, part, continued));
+	tomos_file_options o = tomos_file_defaults();
+	o.compress = strstr(path, "packed") ? 6 : 0;
+	assert_ok(io_create(file, path, TOMOS_VOLUME, shape, &o, part, continued));
 	if (!continued) {
 		assert_ok(tomos_file_set_grid(*file, &grid));
 		assert_ok(io_put_text(*file, "process/command", "tomos recon"));
@@ -289,7 +291,8 @@ static void begin(tomos_file **file, const char *path, const char *part, bool co
 static void continued(void **state)
 {
 	(void)state;
-	static const char *const names[] = {"k.h5", "k.npy", "k.tif", "k.mha", "k.raw"};
+	static const char *const names[] = {
+		"k.h5", "k.npy", "k.tif", "k.mha", "k.raw", "k.mhd", "packed.h5"};
 	for (int k = 0; k < COUNT(names); k++) {
 		char whole[80], path[80], part[80];
 		size_t length, other;
@@ -301,7 +304,9 @@ static void continued(void **state)
 		assert_ok(tomos_file_write(file, 0, N0, numbers));
 		assert_ok(tomos_file_commit(file));
 		tomos_file_close(file);
+		io_discard(part);
 		assert_int_equal(rename(path, whole), 0);
+		(void)unlink(at("k.raw"));
 		begin(&file, path, part, false);
 		assert_ok(tomos_file_write(file, 1, 2, numbers + N1 * N2));
 		assert_ok(io_sync(file));
@@ -321,16 +326,75 @@ static void continued(void **state)
 		assert_memory_equal(a, b, length);
 		free(a);
 		free(b);
+		float *data = NULL;
+		int64_t found[3];
+		if (strcmp(names[k], "k.raw") != 0) { /* which says nothing of itself */
+			assert_ok(read_all(path, found, &data));
+			assert_memory_equal(data, numbers, sizeof numbers);
+		}
+		free(data);
 		unlink(path);
+		io_discard(part);
 	}
 	tomos_file *file;
-	assert_int_equal(
-		io_create(&file, at("k.mhd"), TOMOS_VOLUME, shape, NULL, at("part"), false),
-		TOMOS_UNSUPPORTED);
-	assert_says("a .mhd file cannot be continued; write .mha");
 	assert_int_equal(io_create(&file, at("k.npy"), TOMOS_VOLUME, shape, NULL, at("none"), true),
 		TOMOS_IO);
 	assert_says("k.npy', begun as");
+	assert_int_equal(mem_live(), 0);
+}
+
+/* A process that ends between the two names of a .mhd; chunks that are cut off, damaged or lost. */
+static void ends_late(void **state)
+{
+	(void)state;
+	char path[80], part[80], chunks[100];
+	tomos_file *file;
+	size_t length;
+	snprintf(path, sizeof path, "%s", at("late.mhd"));
+	snprintf(part, sizeof part, "%s", at("late.part"));
+	begin(&file, path, part, false);
+	assert_ok(tomos_file_write(file, 0, N0, numbers));
+	uint32_t sums[N0];
+	memcpy(sums, file->checksums, sizeof sums);
+	tomos_file_close(file);
+	assert_int_equal(rename(at("late.part.data"), at("late.raw")), 0);
+	begin(&file, path, part, true);
+	io_done(file, 0, N0, sums);
+	assert_ok(tomos_file_commit(file));
+	tomos_file_close(file);
+	assert_int_equal(access(path, F_OK), 0);
+	unlink(path);
+	assert_int_equal(io_create(&file, path, TOMOS_VOLUME, shape, NULL, part, false), TOMOS_IO);
+	assert_says("late.raw' exists already and overwrite was not asked for");
+	io_discard(part);
+	/* chunks */
+	snprintf(path, sizeof path, "%s", at("packed.h5"));
+	snprintf(chunks, sizeof chunks, "%s.data", part);
+	begin(&file, path, part, false);
+	assert_ok(tomos_file_write(file, 0, N0, numbers));
+	memcpy(sums, file->checksums, sizeof sums);
+	tomos_file_close(file);
+	unsigned char *bytes = get_file(chunks, &length);
+	for (int i = 0; i < 2; i++) {
+		bytes[length - 1] ^= 1;
+		put_file(chunks, bytes, length - (size_t)i);
+		begin(&file, path, part, true);
+		io_done(file, 0, N0, sums);
+		assert_int_equal(tomos_file_commit(file), TOMOS_BAD_FILE);
+		assert_says(i ? "late.part.data' has lost index 3; run without resume"
+			      : "late.part.data' is damaged at index 3; run without resume");
+		tomos_file_close(file);
+	}
+	free(bytes);
+	begin(&file, path, part, true);
+	io_done(file, 0, N0 - 1, sums);
+	assert_ok(tomos_file_write(file, N0 - 1, 1, numbers + (N0 - 1) * N1 * N2));
+	assert_ok(tomos_file_commit(file));
+	tomos_file_close(file);
+	io_discard(part);
+	assert_ok(tomos_file_open(&file, path, NULL));
+	assert_ok(tomos_file_verify(file, NULL));
+	tomos_file_close(file);
 	assert_int_equal(mem_live(), 0);
 }
 
@@ -377,6 +441,7 @@ int main(void)
 		cmocka_unit_test(mhd_refusals),
 		cmocka_unit_test(checksums),
 		cmocka_unit_test(continued),
+		cmocka_unit_test(ends_late),
 		cmocka_unit_test(allocation_failures),
 	};
 	return cmocka_run_group_tests(tests, make_numbers, scratch_remove);

@@ -7,16 +7,18 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
 "$tomos" project shepp-logan-2d-modified --columns 256 --rows 96 --views 300 -q -o scan.h5 || exit 1
-run() { "$tomos" recon scan.h5 -q --memory 110M -o "$@"; }
+run() { "$tomos" recon scan.h5 -q --memory 110M $options -o "$@"; }
 failed=0
-for out in volume.h5 volume.npy slices/; do
+for out in volume.h5 volume.npy slices/ volume.mhd packed.h5; do
+	options=$([ "$out" = packed.h5 ] && echo --compress 1)
 	rm -rf "$out" whole
 	begin=$(date +%s%N)
 	run "$out" || exit 1
 	span=$((($(date +%s%N) - begin) / 1000000))
 	mv "$out" whole
-	for i in $(seq 67); do
-		"$tomos" recon scan.h5 -q --memory 110M -o "$out" &
+	[ "$out" = volume.mhd ] && mv volume.raw whole.raw
+	for i in $(seq 40); do
+		"$tomos" recon scan.h5 -q --memory 110M $options -o "$out" &
 		job=$!
 		sleep "$(printf '0.%03d' $((RANDOM % (span < 999 ? span + 1 : 999))))"
 		kill -9 $job 2>/dev/null
@@ -27,7 +29,11 @@ for out in volume.h5 volume.npy slices/; do
 			[ -e "$out" ] || run "$out" --resume || failed=$((failed + 1))
 		fi
 		diff -rq whole "$out" >/dev/null || { echo "$out, kill $i: other bytes"; failed=$((failed + 1)); }
-		rm -rf "$out"
+		if [ "$out" = volume.mhd ] && ! cmp -s whole.raw volume.raw; then
+			echo "volume.raw, kill $i: other bytes"
+			failed=$((failed + 1))
+		fi
+		rm -rf "$out" volume.raw
 	done
 done
 echo "$failed failed"

@@ -477,18 +477,34 @@ static void axis_range(void **state)
 
 /* ---- interruptions ------------------------------------------------------------------------ */
 
+/* What runs keep beside their outputs. */
+static int hidden_files(void)
+{
+	DIR *directory = opendir(scratch);
+	int count = 0;
+	assert_non_null(directory);
+	for (struct dirent *e; (e = readdir(directory));)
+		count += e->d_name[0] == '.' && e->d_name[1] != 0 && e->d_name[1] != '.';
+	closedir(directory);
+	return count;
+}
+
 /* Broken off again and again, a little later each time, until it is done: the same bytes. */
 static void resumes(void **state)
 {
 	(void)state;
-	static const char *const names[] = {"r.h5", "r.npy", "r.tif", "r/"};
+	static const char *const names[] = {
+		"r.h5", "r.npy", "r.tif", "r/", "r.mha", "r.mhd", "packed.h5"};
 	for (int k = 0; k < COUNT(names); k++) {
 		Work w;
 		tomos_status status = TOMOS_CANCELLED;
 		int64_t most = 0;
 		work_init(&w, names[k]);
+		w.file.compress = strcmp(names[k], "packed.h5") == 0 ? 4 : 0;
 		assert_ok(tomos_run(&w.job, NULL));
 		char whole[160];
+		if (strcmp(names[k], "r.mhd") == 0)
+			assert_int_equal(rename(at("r.raw"), at("whole_r.raw")), 0);
 		snprintf(whole, sizeof whole, "%s", at(k == 3 ? "whole_r" : "whole_r.bin"));
 		assert_int_equal(rename(at(names[k]), whole), 0);
 		for (int i = 1; status == TOMOS_CANCELLED; i++) {
@@ -506,9 +522,8 @@ static void resumes(void **state)
 		assert_same_file(at(k == 3 ? "whole_r/recon_00003.tiff" : "whole_r.bin"),
 			at(k == 3 ? "r/recon_00003.tiff" : names[k]));
 	}
-	char hidden[160];
-	snprintf(hidden, sizeof hidden, "%s/.r.h5.journal", scratch);
-	assert_int_equal(access(hidden, F_OK), -1);
+	assert_same_file(at("whole_r.raw"), at("r.raw"));
+	assert_int_equal(hidden_files(), 0);
 	assert_int_equal(mem_live(), 0);
 }
 
@@ -629,18 +644,6 @@ static void journals(void **state)
 	assert_int_equal(access(journal, F_OK), -1);
 	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_IO);
 	assert_says("j.npy' exists already");
-	work_init(&w, "z.h5");
-	w.run.resume = 1;
-	w.file.compress = 3;
-	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_UNSUPPORTED);
-	assert_says("z.h5': a compressed file cannot be resumed");
-	w.run.resume = 0;
-	assert_ok(tomos_run(&w.job, NULL));
-	work_init(&w, "z.mhd");
-	assert_ok(tomos_run(&w.job, NULL));
-	w.run.resume = 1;
-	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_UNSUPPORTED);
-	assert_says("z.mhd': a .mhd file cannot be resumed");
 	assert_int_equal(mem_live(), 0);
 }
 

@@ -1,0 +1,192 @@
+/* Compressed data of HDF5 outputs, packed here and put into the file as whole chunks.
+ *
+ * Chunks of an HDF5 file under construction move, and a process that is killed leaves none of it to go
+ * on with. Those of an output that a later process may go on with are therefore kept in a plain file of
+ * their own, each behind a head that says which one it is, and put into the HDF5 file when all are
+ * there: in a copy of it, so that this can be done again as well. The filters are those of every HDF5
+ * library, shuffle and deflate.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+#include "io/hdf5_parts.h"
+
+/* Before each chunk in the file of chunks, in the machine's own order. */
+typedef struct {
+	char mark[8];
+	int64_t number, bytes;
+	uint64_t crc;
+} Head;
+
+static const char mark[8] = "tomos-1";
+
+typedef struct {
+	int64_t at, bytes; /* bytes 0: not there */
+	uint64_t crc;
+} Place;
+
+struct Pack {
+	int descriptor; /* of the file of chunks; -1: they go straight into the dataset */
+	char *path;
+	int64_t end;                   /* of what is whole in that file */
+	int64_t rows, per_slice, size; /* rows and bytes of a chunk, and chunks of a slice */
+	Place *places;
+	unsigned char *shuffled, *packed;
+};
+
+/* ---- the file of chunks ------------------------------------------------------------------- */
+
+/* What an earlier process has left; the last chunk may be cut off. */
+static tomos_status find_chunks(Pack *p, int64_t count)
+{
+	int64_t length = lseek(p->descriptor, 0, SEEK_END);
+	Head head;
+	while (length - p->end >= (int64_t)sizeof head) {
+		TRY(flat_read(p->descriptor, p->path, p->end, &head, sizeof head));
+		int64_t at = p->end + (int64_t)sizeof head;
+		if (memcmp(head.mark, mark, sizeof mark) != 0 || head.number < 0 ||
+			head.number >= count || head.bytes < 1 || head.bytes > length - at)
+			break;
+		p->places[head.number] = (Place){at, head.bytes, head.crc};
+		p->end = at + head.bytes;
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status open_chunks(const File *file, Pack *p)
+{
+	TRY(mem_printf(&p->path, "%s" IO_DATA_ENDING, file->temporary));
+	int mode = O_RDWR | O_CREAT | O_CLOEXEC | (file->continued ? 0 : O_TRUNC);
+	p->descriptor = open(p->path, mode, 0666);
+	if (p->descriptor < 0)
+		return fail(TOMOS_IO, "'%s' cannot be created (as '%s'): %s", file->path, p->path,
+			strerror(errno));
+	return find_chunks(p, file->shape[0] * p->per_slice);
+}
+
+tomos_status pack_open(const File *file, Pack **pack)
+{
+	int64_t row = file->shape[2] * file->element.bytes;
+	Pack *p;
+	TRY(mem_zeroed(&p, 1, sizeof *p, "the chunks of an HDF5 file"));
+	*pack = p;
+	p->descriptor = -1;
+	p->rows = (int64_t)hdf5_chunk_rows((hsize_t)file->shape[1], (hsize_t)row);
+	p->per_slice = (file->shape[1] + p->rows - 1) / p->rows;
+	p->size = p->rows * row;
+	TRY(mem_zeroed(&p->places, file->shape[0] * p->per_slice, sizeof *p->places,
+		"the chunks of an HDF5 file"));
+	TRY(mem_alloc(&p->shuffled, p->size, 1, "a chunk"));
+	TRY(mem_alloc(&p->packed, (int64_t)compressBound((uLong)p->size), 1, "a packed chunk"));
+	return file->kept ? open_chunks(file, p) : TOMOS_OK;
+}
+
+void pack_close(Pack *p)
+{
+	if (!p)
+		return;
+	(void)flat_close(&p->descriptor, p->path);
+	mem_free(p->path);
+	mem_free(p->places);
+	mem_free(p->shuffled);
+	mem_free(p->packed);
+	mem_free(p);
+}
+
+/* ---- packing ------------------------------------------------------------------------------ */
+
+/* Byte k of all numbers, for every k; what lies beyond the array's edge is 0. */
+static void shuffle(Pack *p, const unsigned char *from, int64_t bytes, int size)
+{
+	int64_t all = p->size / size, count = bytes / size;
+	for (int k = 0; k < size; k++) {
+		unsigned char *to = p->shuffled + k * all;
+		for (int64_t i = 0; i < count; i++)
+			to[i] = from[i * size + k];
+		memset(to + count, 0, (size_t)(all - count));
+	}
+}
+
+static tomos_status put_chunk(const File *file, int64_t number, const void *bytes, int64_t count)
+{
+	const Hdf5 *own = file->own;
+	const Pack *p = own->pack;
+	const hsize_t at[3] = {
+		(hsize_t)(number / p->per_slice), (hsize_t)(number % p->per_slice * p->rows), 0};
+	bool put = H5Dwrite_chunk(own->dataset, H5P_DEFAULT, 0, at, (size_t)count, bytes) >= 0;
+	put &= hdf5_landed(hdf5_disk_failure(own->file));
+	char what[64];
+	snprintf(what, sizeof what, "index %lld cannot be written", (long long)at[0]);
+	return put ? TOMOS_OK : hdf5_refuse(TOMOS_IO, file->path, file->dataset, what);
+}
+
+static tomos_status keep_chunk(const File *file, Pack *p, int64_t number, int64_t bytes)
+{
+	Head head = {.number = number, .bytes = bytes};
+	int64_t at = p->end + (int64_t)sizeof head;
+	memcpy(head.mark, mark, sizeof mark);
+	head.crc = io_checksum(p->packed, bytes);
+	TRY(flat_write(p->descriptor, file->path, p->end, &head, sizeof head));
+	TRY(flat_write(p->descriptor, file->path, at, p->packed, bytes));
+	p->places[number] = (Place){at, bytes, head.crc};
+	p->end = at + bytes;
+	return TOMOS_OK;
+}
+
+static tomos_status pack_chunk(const File *file, int64_t number, const unsigned char *slice)
+{
+	const Hdf5 *own = file->own;
+	Pack *p = own->pack;
+	int64_t first = number % p->per_slice * p->rows, row = p->size / p->rows;
+	int64_t bytes = min64(p->rows, file->shape[1] - first) * row;
+	uLongf packed = compressBound((uLong)p->size);
+	shuffle(p, slice + first * row, bytes, file->element.bytes);
+	if (compress2(p->packed, &packed, p->shuffled, (uLong)p->size, file->compress) != Z_OK)
+		return fail(TOMOS_NO_MEMORY, "no memory to compress '%s'", file->path);
+	if (p->descriptor >= 0)
+		return keep_chunk(file, p, number, (int64_t)packed);
+	Quiet quiet = hdf5_enter();
+	return hdf5_leave(quiet, put_chunk(file, number, p->packed, (int64_t)packed));
+}
+
+tomos_status pack_write(const File *file, int64_t first, int64_t count, const void *data)
+{
+	const Hdf5 *own = file->own;
+	int64_t per_slice = own->pack->per_slice;
+	int64_t slice = file->shape[1] * file->shape[2] * file->element.bytes;
+	for (int64_t i = 0; i < count * per_slice; i++)
+		TRY(pack_chunk(file, first * per_slice + i,
+			(const unsigned char *)data + i / per_slice * slice));
+	return TOMOS_OK;
+}
+
+/* ---- all chunks into the HDF5 file -------------------------------------------------------- */
+
+static tomos_status copy_chunk(const File *file, Pack *p, int64_t number)
+{
+	const Place *place = &p->places[number];
+	if (place->bytes < 1 || place->bytes > (int64_t)compressBound((uLong)p->size))
+		return fail(TOMOS_BAD_FILE, "'%s' has lost index %lld; run without resume", p->path,
+			(long long)(number / p->per_slice));
+	TRY(flat_read(p->descriptor, p->path, place->at, p->packed, place->bytes));
+	if (io_checksum(p->packed, place->bytes) != place->crc)
+		return fail(TOMOS_BAD_FILE, "'%s' is damaged at index %lld; run without resume",
+			p->path, (long long)(number / p->per_slice));
+	return put_chunk(file, number, p->packed, place->bytes);
+}
+
+tomos_status pack_gather(const File *file)
+{
+	const Hdf5 *own = file->own;
+	for (int64_t i = 0; i < file->shape[0] * own->pack->per_slice; i++)
+		TRY(copy_chunk(file, own->pack, i));
+	return TOMOS_OK;
+}
+
+bool pack_waits(const Pack *p)
+{
+	return p && p->descriptor >= 0;
+}
