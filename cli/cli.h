@@ -95,6 +95,8 @@ bool settings_given(const settings *s, int number, const char *name);
 const char *settings_stray(const settings *s, int number, int other);
 /* Refuses such an option: it would have no effect where `why` ("with --method sirt"). */
 int settings_refuse(const settings *s, int number, int other, const char *why);
+/* Refuses those that a file or another option has settled; a recipe may repeat defaults. */
+int settings_contradict(const settings *s, int number, int other, const char *why);
 
 group group_get(int number);
 /* Whether the command has row i of the group; commands name groups, or single rows: "file.dataset". */
@@ -269,6 +271,8 @@ typedef struct measured {
 	tomos_prep_options prep; /* with what the file says where the command line does not */
 } measured;
 
+/* Refuses options about where the views and the axis are where the scan says it itself. */
+int scan_options_check(const settings *s, const tomos_scan_info *info);
 int measured_open(const settings *s, const char *path, measured *m);
 /* Some rows of all views, with the flats and darks that belong to them. */
 int measured_read(measured *m, int64_t row, int64_t rows);

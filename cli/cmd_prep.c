@@ -19,8 +19,7 @@ static int prep_geometry(
 	o.axis = s->scan.axis, o.axis_count = s->scan.axis_count;
 	if (axis)
 		o.axis = axis, o.axis_count = 1;
-	bool own = m->info.has_geometry && o.axis_count == 0;
-	DO(lib(tomos_scan_geometry(m->scan, &scan, own ? NULL : &o)));
+	DO(lib(tomos_scan_geometry(m->scan, &scan, m->info.has_geometry ? NULL : &o)));
 	DO(lib(tomos_prep_geometry(prepared, scan, &m->prep)));
 done:
 	tomos_geometry_free(scan);
@@ -51,6 +50,7 @@ int cmd_prep(const settings *s)
 	int64_t shape[3];
 	int code;
 	DO(measured_open(s, s->operands[0], &m));
+	DO(scan_options_check(s, &m.info));
 	const int64_t whole[3] = {m.info.views, m.info.rows, m.info.columns};
 	DO(lib(tomos_prep_shape(&m.prep, whole, shape)));
 	DO(output_open(&file, s, TOMOS_PROJECTIONS, shape));

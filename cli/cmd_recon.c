@@ -250,18 +250,19 @@ static tomos_scan_options job_scan(const settings *s)
 	return o;
 }
 
-/* Views from a file, for which the size of the detector is needed where that is text. */
+/* Views from a file, for which the size of the detector is needed where that is text. Options that
+ * contradict these, or what the scan says itself, are refused. */
 static int job_views(const settings *s, tomos_geometry **views)
 {
 	tomos_scan *scan = NULL;
 	tomos_scan_info info;
-	int code = DONE;
-	if (!s->views.views_file[0])
-		return DONE;
+	int code;
 	DO(lib(tomos_scan_open(&scan, s->operands[0], &s->source)));
 	DO(lib(tomos_scan_describe(scan, &info)));
+	DO(scan_options_check(s, &info));
 	const int64_t shape[3] = {info.views, info.rows, info.columns};
-	DO(load_views_of(s, shape, views));
+	if (s->views.views_file[0])
+		DO(load_views_of(s, shape, views));
 done:
 	tomos_scan_close(scan);
 	return code;

@@ -1,5 +1,6 @@
 /* Scans as measured, read and prepared for the commands that look at them. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
@@ -69,6 +70,31 @@ static int take_details(const settings *s, measured *m)
 		o->shift_x = m->shift_x, o->shift_x_count = i->views;
 		o->shift_y = m->shift_y, o->shift_y_count = i->views;
 	}
+done:
+	return code;
+}
+
+/* A pixel may be meant for phase retrieval. */
+int scan_options_check(const settings *s, const tomos_scan_info *info)
+{
+	bool phase = strcmp(s->prep.phase, "none") != 0;
+	char why[512] = "";
+	int code = DONE;
+	if (s->views.views_file[0])
+		snprintf(why, sizeof why, "the views are those of '%.400s'", s->views.views_file);
+	else if (info->has_geometry)
+		snprintf(why, sizeof why, "'%.400s' has a geometry of its own", s->operands[0]);
+	if (why[0])
+		DO(settings_contradict(s, GROUP_scan, phase ? GROUP_prep : -1, why));
+	else if (settings_given(s, GROUP_scan, "axis"))
+		snprintf(why, sizeof why, "--axis says where the axis is");
+	else if (strcmp(s->scan.geometry, "parallel") != 0)
+		snprintf(why, sizeof why, "the axis of a %s scan is not searched for",
+			s->scan.geometry);
+	if (why[0])
+		DO(settings_contradict(s, GROUP_axis, -1, why));
+	if (s->views.point_source && !s->views.views_file[0])
+		DO(wrong_usage("--point-source has no effect without --views-file"));
 done:
 	return code;
 }

@@ -104,6 +104,35 @@ int settings_refuse(const settings *s, int number, int other, const char *why)
 	return wrong_usage("--%s has no effect %s", shown, why);
 }
 
+/* Whether a row has its default, which saved recipes write, too. */
+static bool row_silent(const settings *s, const settings *plain, const group *g, int i)
+{
+	const tomos_option *row = &g->rows[i];
+	const char *now = (const char *)s + g->offset + row->offset;
+	const char *before = (const char *)plain + g->offset + row->offset;
+	const char *text, *usual;
+	if (row->kind != TOMOS_CHOICE && row->kind != TOMOS_TEXT)
+		return memcmp(now, before, sizeof(double)) == 0;
+	memcpy(&text, now, sizeof text);
+	memcpy(&usual, before, sizeof usual);
+	return strcmp(text, usual) == 0;
+}
+
+int settings_contradict(const settings *s, int number, int other, const char *why)
+{
+	group g = group_get(number);
+	settings plain;
+	char shown[64] = "";
+	settings_init(&plain);
+	for (int i = 0; i < g.count && !shown[0]; i++)
+		if ((s->given[number] >> i & 1) &&
+			(other < 0 || !settings_given(s, other, g.rows[i].name)) &&
+			!(s->recipe.recipe[0] && row_silent(s, &plain, &g, i)))
+			name_shown(g.rows[i].name, shown);
+	settings_free(&plain);
+	return shown[0] ? wrong_usage("--%s has no effect: %s", shown, why) : DONE;
+}
+
 static const char *recon_methods(void)
 {
 	static char names[256];

@@ -391,6 +391,24 @@ check "quarter data" 2 recon s.h5 --data quarter -o x2.h5
 check "interpolation that sirt lacks" 2 recon s.h5 --method sirt --interpolation oversampled -o x2.h5
 check "interpolation of voxels in fbp" 2 recon s.h5 --voxel-interpolation nearest -o x2.h5
 has "its sentence" err "--voxel-interpolation has no effect with --method fbp"
+for option in "axis 3" "angles 1,2" "arc 90" "geometry cone" "pixel 2" "pixel-height 2" "axis-row 1" "source-axis 3" \
+	"source-detector 4" "roll 1" "slant 1" "swivel 1" "tilt 1" "pitch 1" "axis-method vo" "axis-range 1,2"; do
+	check "--$option beside a geometry" 2 recon s.h5 --$option -o x2.h5
+	has "its sentence" err "--${option% *} has no effect: 's.h5' has a geometry of its own"
+done
+check "an axis beside a geometry, sirt" 2 recon s.h5 --method sirt --axis 3 -o x2.h5
+check "an axis beside views" 2 recon s.h5 --views-file g.json --axis 3 -o x2.h5
+has "its sentence" err "--axis has no effect: the views are those of 'g.json'"
+check "a pixel for the phase" 2 recon s.h5 --phase paganin --pixel 2 -o x2.h5
+has "its sentence" err "distance"
+check "a source without views" 2 recon s.h5 --point-source -o x2.h5
+has "its sentence" err "--point-source has no effect without --views-file"
+check "projections alone" 0 convert s.h5 bare.npy
+check "an axis, and where to look for it" 2 recon bare.npy --arc 180 --axis 3 --axis-range 1,2 -o x2.h5
+has "its sentence" err "--axis-range has no effect: --axis says where the axis is"
+check "where to look for the axis of a cone" 2 recon bare.npy --geometry cone --arc 360 --source-axis 6 \
+	--source-detector 9 --axis-method vo -o x2.h5
+has "its sentence" err "--axis-method has no effect: the axis of a cone scan is not searched for"
 check "threads give the same" 0 recon s.h5 --threads 1 $voxel -o fbp1.h5
 check "bit for bit" 0 compare fbp.h5 fbp1.h5 --max 0
 check "wrong truth" 1 recon s.h5 --compare ball.npy -o x2.h5
