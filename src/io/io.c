@@ -114,6 +114,12 @@ static tomos_status find_by_name(const Format **format, const char *path)
 		path, endings);
 }
 
+tomos_status io_check_name(const char *path)
+{
+	const Format *format;
+	return find_by_name(&format, path);
+}
+
 /* ---- opening and closing ------------------------------------------------------------------ */
 
 static tomos_status check_path(const char *path)

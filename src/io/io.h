@@ -87,7 +87,8 @@ tomos_status io_read(File *file, const Extract *part, float *data);
 /* A file to look into, without its data: io_get, io_text and io_names alone work on it. */
 tomos_status io_look(File **file, const char *path);
 bool io_is_directory(const char *path);
-bool io_names_directory(const char *path); /* or ends in '/' */
+bool io_names_directory(const char *path);    /* or ends in '/' */
+tomos_status io_check_name(const char *path); /* refuses one that says no format to write */
 /* Opens or creates the file under construction at a name that outlives the process, so that a later
  * one can go on with it (`continued`; what is in place already is told by io_done). */
 tomos_status io_create(File **file, const char *path, tomos_content content, const int64_t shape[3],

@@ -80,6 +80,20 @@ static tomos_status default_output(char **output, const char *scan)
 	return mem_printf(output, "%.*s_rec/", end, scan);
 }
 
+/* What is in the way of the output is said before anything is searched for or computed. */
+static tomos_status name_output(Run *r)
+{
+	const tomos_job *job = r->job;
+	if (!job->scan || !job->scan[0])
+		return fail(TOMOS_BAD_VALUE, "the name of a scan is missing");
+	TRY(job->output && job->output[0] ? mem_text(&r->output, job->output)
+					  : default_output(&r->output, job->scan));
+	if (r->options.dry_run)
+		return TOMOS_OK;
+	TRY(io_check_name(r->output));
+	return file_check(r->output, r->file_options.overwrite != 0);
+}
+
 /* Rows go straight through slices of the same height: slice k lies on row k + *first. */
 static bool is_stacked(const tomos_geometry *g, const tomos_grid *grid, int64_t *first)
 {
@@ -230,17 +244,16 @@ static tomos_status prepare_run(Run *r)
 	int64_t end;
 	r->options = tomos_run_defaults();
 	r->file_options = tomos_file_defaults();
-	TRY(tomos_prepared_open(&r->prepared, job, r->progress));
 	TRY(options_take(&r->options, job->run, "run"));
 	TRY(options_take(&r->file_options, job->file, "file"));
+	TRY(name_output(r));
+	TRY(tomos_prepared_open(&r->prepared, job, r->progress));
 	r->memory = planned_memory(r->options.memory);
 	TRY(choose_method(r));
 	TRY(tomos_grid_for(&r->grid, r->prepared->geometry, job->grid));
 	TRY(range_parse("rows", r->options.rows, r->grid.n[2], &r->first_slice, &end));
 	r->slices = end - r->first_slice;
 	r->stacked = is_stacked(r->prepared->geometry, &r->grid, &r->first_row);
-	TRY(job->output && job->output[0] ? mem_text(&r->output, job->output)
-					  : default_output(&r->output, job->scan));
 	r->report->shape[0] = r->slices;
 	r->report->shape[1] = r->grid.n[1];
 	r->report->shape[2] = r->grid.n[0];
@@ -267,10 +280,12 @@ static tomos_status say_plan(const Run *r)
 	const tomos_prepared *p = r->prepared;
 	const tomos_geometry *g = p->geometry;
 	TRY(job_say(r->job,
-		"scan      %s: %s, %lld views of %lld rows x %lld columns, %lld flats, "
-		"%lld darks",
+		"scan      %s: %s, %lld views of %lld row%s x %lld columns, %lld flat%s, "
+		"%lld dark%s",
 		r->job->scan, p->info.kind, (long long)p->info.views, (long long)p->info.rows,
-		(long long)p->info.columns, (long long)p->info.flats, (long long)p->info.darks));
+		p->info.rows == 1 ? "" : "s", (long long)p->info.columns, (long long)p->info.flats,
+		p->info.flats == 1 ? "" : "s", (long long)p->info.darks,
+		p->info.darks == 1 ? "" : "s"));
 	if (p->note)
 		TRY(job_say(r->job, "%s", p->note));
 	TRY(job_say(r->job, "method    %s on %s", r->method, tomos_backend_describe(r->backend)));
@@ -279,10 +294,10 @@ static tomos_status say_plan(const Run *r)
 		fabs(r->grid.step[0]), fabs(r->grid.step[1]), fabs(r->grid.step[2]), r->output));
 	TRY(say_gaps(r));
 	return job_say(r->job,
-		"plan      %lld slab%s of up to %lld slices, %.3g MB of %.3g MB memory, %.4g G "
+		"plan      %lld slab%s of up to %lld slice%s, %.0f MB of %.0f MB memory, %.4g G "
 		"updates",
 		(long long)r->slab_count, r->slab_count == 1 ? "" : "s", (long long)r->thickest,
-		r->planned * 1e-6, r->memory * 1e-6,
+		r->thickest == 1 ? "" : "s", r->planned * 1e-6, r->memory * 1e-6,
 		1e-9 * (double)r->grid.n[0] * (double)r->grid.n[1] * (double)r->slices *
 			(double)g->count);
 }

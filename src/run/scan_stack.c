@@ -214,10 +214,15 @@ static tomos_status find_views(Folder *folder, const char *path, const Set **vie
 	if (*views)
 		return TOMOS_OK;
 	names_of(folder, ROLE_NONE, names);
+	if (!names[0])
+		return fail(TOMOS_BAD_FILE,
+			"'%s' has no .tif or .tiff files with views; a scan in another format is "
+			"named by its file",
+			path);
 	return fail(TOMOS_BAD_FILE,
 		"'%s' has %s; which of them are the views is not clear: name "
 		"them by a pattern like 'folder/raw_*'",
-		path, names[0] ? names : "no .tif or .tiff files");
+		path, names);
 }
 
 static tomos_status open_set(FrameSet *set, const char *path, const Set *from)

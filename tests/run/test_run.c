@@ -668,6 +668,28 @@ static void journals(void **state)
 
 /* ---- refusals ----------------------------------------------------------------------------- */
 
+/* What is in the way of the output is said before the axis is searched for. */
+static void outputs(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"out.foo", "nowhere/out.h5", "scan.npy"};
+	static const char *const says[] = {"out.foo' does not say the format to write",
+		"nowhere/': No such file or directory; create it first",
+		"scan.npy' exists already and overwrite was not asked for"};
+	put_file(at("scan.npy"), "", 1);
+	for (int i = 0; i < COUNT(names); i++) {
+		Work w;
+		work_init(&w, names[i]);
+		w.scan.axis = NULL;
+		w.scan.axis_count = 0;
+		assert_int_not_equal(tomos_run(&w.job, NULL), TOMOS_OK);
+		assert_says(says[i]);
+		assert_true(w.said[0] == 0 && w.report.read_bytes == 0);
+	}
+	unlink(at("scan.npy"));
+	assert_int_equal(mem_live(), 0);
+}
+
 static void refused(Work *w, const char *says)
 {
 	assert_int_not_equal(tomos_run(&w->job, NULL), TOMOS_OK);
@@ -795,6 +817,7 @@ int main(void)
 		cmocka_unit_test(other_options),
 		cmocka_unit_test(nothing_is_lost),
 		cmocka_unit_test(journals),
+		cmocka_unit_test(outputs),
 		cmocka_unit_test(refusals),
 		cmocka_unit_test(wrong_scans),
 		cmocka_unit_test(short_reads),
