@@ -1,0 +1,305 @@
+/* Pages of TIFF files through libtiff: what they are, and parts of them, in strips, tiles and all common
+ * compressions. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "io/tiff_parts.h"
+
+/* ---- libtiff, without its printing -------------------------------------------------------- */
+
+static _Thread_local char complaint[256]; /* the first since `complaint[0] = 0`, the innermost */
+
+static void keep_complaint(const char *format, va_list list)
+{
+	if (!complaint[0])
+		vsnprintf(complaint, sizeof complaint, format, list);
+}
+
+#define HAS_OPEN_OPTIONS (TIFFLIB_VERSION >= 20221213)
+
+#if HAS_OPEN_OPTIONS
+static int hear_error(TIFF *tiff, void *user, const char *module, const char *format, va_list list)
+{
+	(void)tiff, (void)user, (void)module;
+	keep_complaint(format, list);
+	return 1;
+}
+
+static int hear_warning(
+	TIFF *tiff, void *user, const char *module, const char *format, va_list list)
+{
+	(void)tiff, (void)user, (void)module, (void)format, (void)list;
+	return 1;
+}
+
+static TIFF *open_quietly(int descriptor, const char *path, int64_t size)
+{
+	TIFFOpenOptions *options = TIFFOpenOptionsAlloc();
+	if (!options)
+		return NULL;
+	TIFFOpenOptionsSetErrorHandlerExtR(options, hear_error, NULL);
+	TIFFOpenOptionsSetWarningHandlerExtR(options, hear_warning, NULL);
+	TIFFOpenOptionsSetMaxSingleMemAlloc(options, size + (16 << 20));
+	TIFF *tiff = TIFFFdOpenExt(descriptor, path, "rm", options);
+	TIFFOpenOptionsFree(options);
+	return tiff;
+}
+#else
+static void hear_error(const char *module, const char *format, va_list list)
+{
+	(void)module;
+	keep_complaint(format, list);
+}
+
+static TIFF *open_quietly(int descriptor, const char *path, int64_t size)
+{
+	(void)size;
+	TIFFSetErrorHandler(hear_error);
+	TIFFSetWarningHandler(NULL);
+	return TIFFFdOpen(descriptor, path, "rm");
+}
+#endif
+
+void tiff_forget(void)
+{
+	complaint[0] = 0;
+}
+
+tomos_status tiff_refuse(const char *path, int64_t page, const char *what)
+{
+	return fail(TOMOS_BAD_FILE, "'%s', page %lld: %s%s%s", path, (long long)page, what,
+		complaint[0] ? ": " : "", complaint);
+}
+
+tomos_status tiff_open_file(TIFF **tiff, int64_t *size, const char *path)
+{
+	int descriptor;
+	complaint[0] = 0;
+	TRY(flat_open(&descriptor, size, path));
+	*tiff = open_quietly(descriptor, path, *size);
+	if (*tiff)
+		return TOMOS_OK;
+	(void)flat_close(&descriptor, path);
+	return tiff_refuse(path, 0, "cannot be read");
+}
+
+/* ---- pages -------------------------------------------------------------------------------- */
+
+static const uint16_t compressions[] = {COMPRESSION_NONE, COMPRESSION_LZW, COMPRESSION_PACKBITS,
+	COMPRESSION_ADOBE_DEFLATE, COMPRESSION_DEFLATE, COMPRESSION_ZSTD, COMPRESSION_LZMA};
+
+static tomos_status check_compression(TIFF *tiff, const char *path, int64_t at, Page *page)
+{
+	uint16_t scheme = COMPRESSION_NONE;
+	TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &scheme);
+	page->packed = scheme != COMPRESSION_NONE;
+	for (int i = 0; i < COUNT(compressions); i++)
+		if (scheme == compressions[i] && TIFFIsCODECConfigured(scheme))
+			return TOMOS_OK;
+	return fail(TOMOS_UNSUPPORTED,
+		"'%s', page %lld: compression %d cannot be read; none, LZW, PackBits, Deflate, "
+		"ZSTD "
+		"and LZMA can",
+		path, (long long)at, scheme);
+}
+
+static int64_t page_bytes(const Page *page)
+{
+	int64_t bytes;
+	bool fits = size_mul(page->width, page->height, &bytes) &&
+		    size_mul(bytes, page->element.bytes, &bytes);
+	return fits ? bytes : INT64_MAX;
+}
+
+/* Plain strips and tiles hold the page to the byte: a wrong width or height shows here. */
+static tomos_status check_bytes(TIFF *tiff, const char *path, int64_t at, const Page *page)
+{
+	bool tiled = TIFFIsTiled(tiff);
+	uint32_t count = tiled ? TIFFNumberOfTiles(tiff) : TIFFNumberOfStrips(tiff);
+	int64_t stored = 0, needed = tiled ? count * TIFFTileSize(tiff) : page_bytes(page);
+	for (uint32_t i = 0; i < count && !page->packed; i++) {
+		uint64_t bytes = TIFFGetStrileByteCount(tiff, i);
+		if (bytes > INT64_MAX || !size_add(stored, (int64_t)bytes, &stored))
+			return tiff_refuse(
+				path, at, "the size of the strips or tiles is too large");
+	}
+	if (page->packed || stored == needed)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE,
+		"'%s', page %lld: its strips or tiles hold %lld bytes; %lld x %lld numbers of type "
+		"%s "
+		"need %lld",
+		path, (long long)at, (long long)stored, (long long)page->height,
+		(long long)page->width, element_name(page->element), (long long)needed);
+}
+
+tomos_status page_describe(TIFF *tiff, const char *path, int64_t at, Page *page)
+{
+	uint32_t width = 0, height = 0;
+	uint16_t samples = 1, bits = 1, format = SAMPLEFORMAT_UINT,
+		 photometric = PHOTOMETRIC_MINISBLACK;
+	TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &width);
+	TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &height);
+	TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLESPERPIXEL, &samples);
+	TIFFGetFieldDefaulted(tiff, TIFFTAG_BITSPERSAMPLE, &bits);
+	TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLEFORMAT, &format);
+	TIFFGetField(tiff, TIFFTAG_PHOTOMETRIC, &photometric);
+	char kind = format == SAMPLEFORMAT_INT ? 'i' : format == SAMPLEFORMAT_IEEEFP ? 'f' : 'u';
+	page->width = width;
+	page->height = height;
+	page->element = (Element){kind, bits % 8 ? 0 : bits / 8, false};
+	if (width < 1 || height < 1)
+		return tiff_refuse(path, at, "the picture is empty");
+	if (samples != 1 || photometric > PHOTOMETRIC_MINISBLACK)
+		return fail(TOMOS_UNSUPPORTED,
+			"'%s', page %lld: %d samples per pixel (photometric %d); grey pictures of "
+			"one "
+			"sample can be read",
+			path, (long long)at, samples, photometric);
+	if (!element_name(page->element) || format > SAMPLEFORMAT_VOID)
+		return fail(TOMOS_UNSUPPORTED,
+			"'%s', page %lld: numbers of %d bits (sample format %d); integers of 8 to "
+			"64 and "
+			"floats of 16 to 64 can be read",
+			path, (long long)at, bits, format);
+	TRY(check_compression(tiff, path, at, page));
+	return check_bytes(tiff, path, at, page);
+}
+
+tomos_status page_check_size(const char *path, const Page *page, int64_t count, int64_t size)
+{
+	int64_t bytes, most;
+	if (!size_mul(size, page->packed ? LARGEST_RATIO : 1, &most))
+		most = INT64_MAX;
+	if (size_mul(page_bytes(page), count, &bytes) && bytes <= most)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE,
+		"'%s' has %lld bytes, too few for %lld pages of %lld x %lld numbers of type %s",
+		path, (long long)size, (long long)count, (long long)page->height,
+		(long long)page->width, element_name(page->element));
+}
+
+tomos_status page_same(Page *page, const Page *next, const char *path, int64_t at)
+{
+	page->packed |= next->packed;
+	if (page->width == next->width && page->height == next->height &&
+		page->element.kind == next->element.kind &&
+		page->element.bytes == next->element.bytes)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE,
+		"'%s', page %lld is %lld x %lld of type %s; the first picture is %lld x %lld of "
+		"type %s",
+		path, (long long)at, (long long)next->height, (long long)next->width,
+		element_name(next->element), (long long)page->height, (long long)page->width,
+		element_name(page->element));
+}
+
+/* The rows [low, high) of a piece of rows [y, y + height) that were asked for. */
+static void overlap(const Extract *part, int64_t y, int64_t height, int64_t *low, int64_t *high)
+{
+	*low = max64(y, part->row);
+	*high = min64(y + height, part->row + part->rows);
+}
+
+/* Plain strips need not be read to their end: rows are fetched where they lie. */
+static tomos_status read_plain(
+	const Place *at, const Page *page, int64_t strip, int64_t skip, int64_t bytes, void *buffer)
+{
+	uint64_t offset = TIFFGetStrileOffset(at->tiff, (uint32_t)strip);
+	if (offset > INT64_MAX / 2)
+		return tiff_refuse(at->path, at->number, "the place of a strip is wrong");
+	tomos_status status = flat_read(TIFFFileno(at->tiff), at->path,
+		(int64_t)offset + skip * page->width * page->element.bytes, buffer, bytes);
+	if (status == TOMOS_BAD_FILE)
+		return tiff_refuse(at->path, at->number, "the data end too early or are damaged");
+	return status;
+}
+
+static bool is_plain(const Place *at, const Page *page)
+{
+	uint16_t order = FILLORDER_MSB2LSB;
+	TIFFGetFieldDefaulted(at->tiff, TIFFTAG_FILLORDER, &order);
+	return !page->packed && order == FILLORDER_MSB2LSB;
+}
+
+/* `buffer` gets the rows from the first one asked for, or, where it must be unpacked, the strip. */
+static tomos_status read_strips(
+	const Place *at, const Page *page, const Extract *part, void *buffer, float *data)
+{
+	uint32_t rows = 0;
+	int64_t line = page->width * page->element.bytes, low, high;
+	bool plain = is_plain(at, page);
+	Element element = page->element;
+	element.swapped = plain && TIFFIsByteSwapped(at->tiff);
+	TIFFGetFieldDefaulted(at->tiff, TIFFTAG_ROWSPERSTRIP, &rows);
+	for (int64_t y = part->row / rows * rows; y < part->row + part->rows; y += rows) {
+		int64_t height = min64(rows, page->height - y), skip;
+		overlap(part, y, height, &low, &high);
+		skip = low - y;
+		if (plain)
+			TRY(read_plain(at, page, y / rows, skip, (high - low) * line, buffer));
+		else if (TIFFReadEncodedStrip(at->tiff, (uint32_t)(y / rows), buffer,
+				 height * line) != height * line)
+			return tiff_refuse(
+				at->path, at->number, "the data end too early or are damaged");
+		TRY(element_convert(element, (char *)buffer + (plain ? 0 : skip * line),
+			(high - low) * page->width, data + (low - part->row) * page->width,
+			at->path));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status read_tiles(
+	const Place *at, const Page *page, const Extract *part, void *buffer, float *data)
+{
+	uint32_t width = 0, height = 0;
+	int64_t low, high;
+	TIFFGetField(at->tiff, TIFFTAG_TILEWIDTH, &width);
+	TIFFGetField(at->tiff, TIFFTAG_TILELENGTH, &height);
+	for (int64_t y = part->row / height * height; y < part->row + part->rows; y += height)
+		for (int64_t x = 0; x < page->width; x += width) {
+			if (TIFFReadTile(at->tiff, buffer, (uint32_t)x, (uint32_t)y, 0, 0) < 0)
+				return tiff_refuse(at->path, at->number,
+					"the data end too early or are damaged");
+			overlap(part, y, min64(height, page->height - y), &low, &high);
+			for (int64_t r = low; r < high; r++)
+				TRY(element_convert(page->element,
+					(char *)buffer + (r - y) * width * page->element.bytes,
+					min64(width, page->width - x),
+					data + (r - part->row) * page->width + x, at->path));
+		}
+	return TOMOS_OK;
+}
+
+/* The size of a strip or tile as libtiff will fill it, which must fit what the tags said. */
+static tomos_status piece_bytes(const Place *at, const Page *page, int64_t *bytes)
+{
+	TIFF *tiff = at->tiff;
+	uint32_t width = (uint32_t)page->width, height = 0;
+	bool tiled = TIFFIsTiled(tiff);
+	if (tiled)
+		TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &width);
+	TIFFGetFieldDefaulted(tiff, tiled ? TIFFTAG_TILELENGTH : TIFFTAG_ROWSPERSTRIP, &height);
+	int64_t rows = tiled ? height : min64(height, page->height);
+	Page piece = {width, rows, page->element, page->packed};
+	*bytes = page_bytes(&piece);
+	if (width < 1 || height < 1 || *bytes != (tiled ? TIFFTileSize(tiff) : TIFFStripSize(tiff)))
+		return tiff_refuse(
+			at->path, at->number, "the size of the strips or tiles is wrong");
+	return TOMOS_OK;
+}
+
+tomos_status page_read(const Place *at, const Page *page, const Extract *part, float *data)
+{
+	int64_t bytes;
+	void *buffer;
+	TRY(piece_bytes(at, page, &bytes));
+	if (bytes / LARGEST_RATIO > at->size)
+		return tiff_refuse(
+			at->path, at->number, "the size of the strips or tiles is too large");
+	TRY(mem_alloc(&buffer, bytes, 1, "a strip or tile of a TIFF file"));
+	tomos_status status = TIFFIsTiled(at->tiff) ? read_tiles(at, page, part, buffer, data)
+						    : read_strips(at, page, part, buffer, data);
+	mem_free(buffer);
+	return status;
+}

@@ -1,0 +1,191 @@
+/* Writing TIFF files, without a library: pages are plain numbers, one strip each, behind a table of
+ * directories whose place is known from the shape, so that pages can be written in any order; beyond 4 GiB
+ * the file is a BigTIFF. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "io/tiff_parts.h"
+
+enum {
+	TAGS = 10,
+	SMALL_HEADER = 8,
+	BIG_HEADER = 16,
+	SMALL_DIRECTORY = 2 + 12 * TAGS + 4,
+	BIG_DIRECTORY = 8 + 20 * TAGS + 8,
+	ALIGNMENT = 64
+};
+
+static int64_t directory_at(bool big, int64_t page)
+{
+	return big ? BIG_HEADER + page * BIG_DIRECTORY : SMALL_HEADER + page * SMALL_DIRECTORY;
+}
+
+static int64_t data_at(bool big, int64_t pages, int64_t page, int64_t bytes)
+{
+	int64_t start = (directory_at(big, pages) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	return start + page * bytes;
+}
+
+/* Numbers are written in the machine's own order, which TIFF allows. */
+static unsigned char *put(unsigned char *at, uint64_t value, int bytes)
+{
+	uint8_t v8 = (uint8_t)value;
+	uint16_t v16 = (uint16_t)value;
+	uint32_t v32 = (uint32_t)value;
+	const void *from = bytes == 1   ? (void *)&v8
+			   : bytes == 2 ? (void *)&v16
+			   : bytes == 4 ? (void *)&v32
+					: (void *)&value;
+	memcpy(at, from, (size_t)bytes);
+	return at + bytes;
+}
+
+static unsigned char *put_tag(unsigned char *at, bool big, int tag, uint64_t value)
+{
+	bool wide = tag == TIFFTAG_STRIPOFFSETS || tag == TIFFTAG_STRIPBYTECOUNTS;
+	bool longer = wide || tag == TIFFTAG_IMAGEWIDTH || tag == TIFFTAG_IMAGELENGTH ||
+		      tag == TIFFTAG_ROWSPERSTRIP;
+	int room = big ? 8 : 4;
+	int type = wide && big ? TIFF_LONG8 : longer ? TIFF_LONG : TIFF_SHORT;
+	int bytes = type == TIFF_LONG8 ? 8 : type == TIFF_LONG ? 4 : 2;
+	at = put(at, (uint64_t)tag, 2);
+	at = put(at, (uint64_t)type, 2);
+	at = put(at, 1, room);
+	memset(at, 0, (size_t)room);
+	put(at, value, bytes);
+	return at + room;
+}
+
+static unsigned char *put_directory(
+	unsigned char *at, const File *file, bool big, int64_t pages, int64_t page)
+{
+	const int64_t *shape = file->shape;
+	Element element = file->element;
+	int64_t bytes = shape[1] * shape[2] * element.bytes;
+	const struct {
+		int tag;
+		int64_t value;
+	} tags[TAGS] = {{TIFFTAG_IMAGEWIDTH, shape[2]}, {TIFFTAG_IMAGELENGTH, shape[1]},
+		{TIFFTAG_BITSPERSAMPLE, 8 * element.bytes}, {TIFFTAG_COMPRESSION, COMPRESSION_NONE},
+		{TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK},
+		{TIFFTAG_STRIPOFFSETS, data_at(big, pages, page, bytes)},
+		{TIFFTAG_SAMPLESPERPIXEL, 1}, {TIFFTAG_ROWSPERSTRIP, shape[1]},
+		{TIFFTAG_STRIPBYTECOUNTS, bytes},
+		{TIFFTAG_SAMPLEFORMAT,
+			element.kind == 'f' ? SAMPLEFORMAT_IEEEFP : SAMPLEFORMAT_UINT}};
+	at = put(at, TAGS, big ? 8 : 2);
+	for (int i = 0; i < TAGS; i++)
+		at = put_tag(at, big, tags[i].tag, (uint64_t)tags[i].value);
+	int64_t next = page + 1 < pages ? directory_at(big, page + 1) : 0;
+	return put(at, (uint64_t)next, big ? 8 : 4);
+}
+
+static tomos_status write_header(const File *file, int descriptor, bool big)
+{
+	unsigned char header[BIG_HEADER] = {0};
+	bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+	memset(header, little ? 'I' : 'M', 2);
+	put(header + 2, big ? 43 : 42, 2);
+	if (big)
+		put(header + 4, 8, 2);
+	put(header + (big ? 8 : 4), (uint64_t)directory_at(big, 0), big ? 8 : 4);
+	return flat_write(descriptor, file->path, 0, header, big ? BIG_HEADER : SMALL_HEADER);
+}
+
+static tomos_status write_pages(const File *file, int descriptor, bool big, int64_t pages,
+	int64_t first, int64_t count, const void *data)
+{
+	int64_t bytes = file->shape[1] * file->shape[2] * file->element.bytes;
+	unsigned char *directories, *at;
+	TRY(mem_alloc(&directories, count, BIG_DIRECTORY, "TIFF directories"));
+	at = directories;
+	for (int64_t i = 0; i < count; i++)
+		at = put_directory(at, file, big, pages, first + i);
+	tomos_status status = flat_write(
+		descriptor, file->path, directory_at(big, first), directories, at - directories);
+	mem_free(directories);
+	TRY(status);
+	return flat_write(
+		descriptor, file->path, data_at(big, pages, first, bytes), data, count * bytes);
+}
+
+/* A file is big when an offset would not fit 32 bits. */
+static tomos_status choose_size(const File *file, Tiff *own)
+{
+	int64_t bytes = file->shape[1] * file->shape[2] * file->element.bytes;
+	int64_t pages = own->stack ? 1 : file->shape[0];
+	if (max64(file->shape[1], file->shape[2]) > INT32_MAX)
+		return fail(TOMOS_UNSUPPORTED,
+			"'%s': a TIFF picture has at most %d rows and columns, not %lld x %lld",
+			file->path, INT32_MAX, (long long)file->shape[1],
+			(long long)file->shape[2]);
+	own->count = file->shape[0];
+	own->big = pages > UINT32_MAX / SMALL_DIRECTORY - 1 ||
+		   data_at(false, pages, 0, bytes) > UINT32_MAX - pages * bytes;
+	return TOMOS_OK;
+}
+
+tomos_status tiff_create(File *file)
+{
+	Tiff *own;
+	TRY(tiff_make(file, &own));
+	TRY(choose_size(file, own));
+	if (own->stack) {
+		if (!file->continued && mkdir(file->temporary, 0777) != 0)
+			return fail(TOMOS_IO, "'%s' cannot be created (as '%s'): %s", file->path,
+				file->temporary, strerror(errno));
+		return TOMOS_OK;
+	}
+	TRY(file_descriptor(file, &own->descriptor));
+	return write_header(file, own->descriptor, own->big);
+}
+
+/* As many digits as all indices need, so that the names sort. */
+static tomos_status picture_name(const File *file, int64_t index, char **name)
+{
+	int64_t last = file->first_index + file->shape[0] - 1;
+	int digits = snprintf(NULL, 0, "%lld", (long long)last);
+	return mem_printf(name, "%s/%s_%0*lld.tiff", file->temporary,
+		file->content == TOMOS_PROJECTIONS ? "proj" : "recon", digits > 5 ? digits : 5,
+		(long long)(file->first_index + index));
+}
+
+static tomos_status write_picture(File *file, int64_t index, const void *data)
+{
+	const Tiff *own = file->own;
+	int descriptor = -1;
+	char *name;
+	TRY(picture_name(file, index, &name));
+	(void)unlink(name); /* an index may be written again */
+	tomos_status status = flat_create(&descriptor, name, file->path);
+	if (status == TOMOS_OK)
+		status = write_header(file, descriptor, own->big);
+	if (status == TOMOS_OK)
+		status = write_pages(file, descriptor, own->big, 1, 0, 1, data);
+	if (status == TOMOS_OK)
+		status = flat_close(&descriptor, file->path);
+	else
+		(void)flat_close(&descriptor, file->path);
+	mem_free(name);
+	return status;
+}
+
+tomos_status tiff_write(File *file, int64_t first, int64_t count, const void *data)
+{
+	const Tiff *own = file->own;
+	int64_t slab = file->shape[1] * file->shape[2] * file->element.bytes;
+	if (!own->stack)
+		return write_pages(
+			file, own->descriptor, own->big, file->shape[0], first, count, data);
+	for (int64_t i = 0; i < count; i++)
+		TRY(write_picture(file, first + i, (const char *)data + i * slab));
+	return TOMOS_OK;
+}
+
+tomos_status tiff_finish(File *file)
+{
+	Tiff *own = file->own;
+	return flat_close(&own->descriptor, file->path);
+}

@@ -1,0 +1,85 @@
+/* What the files of a run share: the run itself, its slabs, its stages. */
+#ifndef RUN_PARTS_H
+#define RUN_PARTS_H
+
+#include <pthread.h>
+#include "run/run.h"
+
+enum { SLABS = 8, THICK = 16 }; /* as many at least, and as thick, where memory allows */
+
+typedef struct {
+	int64_t first, count;   /* slices of the whole grid */
+	int64_t row, rows;      /* prepared rows that these need */
+	int64_t before, padded; /* stacked: slices computed before the first, and in all */
+} Slab;
+
+typedef struct {
+	const tomos_job *job;
+	const tomos_progress *progress;
+	tomos_run_options options;
+	tomos_prepared *prepared;
+	tomos_backend *backend;
+	const char *method, *stage; /* what progress is reported of */
+	char *output;
+	tomos_grid grid; /* of all slices, before --rows */
+	int64_t first_slice, slices;
+	bool stacked; /* slice k needs row k + first_row alone */
+	int64_t first_row;
+	Slab *slabs;
+	int64_t slab_count, thickest;
+	int64_t most_rows, most_slices; /* of a slab: rows of the scan, slices computed */
+	double memory, planned;
+	Journal journal;
+	tomos_file_options file_options;
+	double window[2]; /* in the file's options, where none was given */
+	Preview preview;
+	File *file;
+	tomos_run_report own, *report; /* the caller's, or its own */
+	bool lasting;                  /* the journal is this run's, and a later one can go on */
+	int64_t done;                  /* slices, those of an earlier run included */
+} Run;
+
+double run_now(void); /* seconds */
+
+/* ---- the plan ----------------------------------------------------------------------------- */
+
+/* Rows go straight through slices of the same height: slice k lies on row k + *first. */
+bool run_stacked(const tomos_geometry *scan, const tomos_grid *grid, int64_t *first);
+void slab_rows(const Run *run, Slab *slab); /* those that its slices need */
+tomos_status run_plan(Run *run);
+
+/* ---- the output --------------------------------------------------------------------------- */
+
+tomos_status run_open_output(Run *run);
+int64_t slab_left(const Run *run, const Slab *slab); /* slices that nobody has written yet */
+
+/* ---- the stages --------------------------------------------------------------------------- */
+
+/* Two buffers between a stage and the next; `full` says which one is to be emptied. */
+typedef struct {
+	pthread_mutex_t lock;
+	pthread_cond_t moved;
+	int64_t put, taken; /* buffers filled and emptied so far */
+	bool ended;         /* nothing will be put or taken any more */
+} Gate;
+
+typedef struct {
+	Run *run;
+	Gate in, out;
+	RawSlab raw[2];
+	float *volumes[2];
+	const Slab *written[2];             /* the slab in each volume */
+	double read_seconds, write_seconds; /* of their threads */
+	int64_t cut;                        /* of the writing one */
+	float *rows;                        /* prepared */
+	tomos_status read_status, write_status;
+	char read_message[512], write_message[512];
+} Stages;
+
+/* Does the work with all buffers made. */
+tomos_status stages_with(Run *run, tomos_status (*work)(Stages *stages));
+tomos_status stages_run(Stages *stages);
+tomos_status slab_read(Stages *stages, const Slab *slab, RawSlab *raw);
+tomos_status slab_compute(Stages *stages, const Slab *slab, RawSlab *raw, float *volume);
+
+#endif

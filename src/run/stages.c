@@ -1,0 +1,317 @@
+/* The stages of a run: reading and writing have a thread of their own each; preparation and
+ * reconstruction share the caller's, as both use all cores. Between the stages lie two buffers, one being
+ * filled and one being emptied.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include "run/run_parts.h"
+
+double run_now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void gate_make(Gate *g)
+{
+	*g = (Gate){.put = 0};
+	pthread_mutex_init(&g->lock, NULL);
+	pthread_cond_init(&g->moved, NULL);
+}
+
+static void gate_free(Gate *g)
+{
+	pthread_cond_destroy(&g->moved);
+	pthread_mutex_destroy(&g->lock);
+}
+
+/* Waits until there is a free (ahead 2) or a full (ahead 0) buffer; false when the other side ended. */
+static bool gate_wait(Gate *g, bool filling)
+{
+	pthread_mutex_lock(&g->lock);
+	while (!g->ended && (filling ? g->put - g->taken == 2 : g->put == g->taken))
+		pthread_cond_wait(&g->moved, &g->lock);
+	bool there = filling ? !g->ended : g->put > g->taken;
+	pthread_mutex_unlock(&g->lock);
+	return there;
+}
+
+static void gate_move(Gate *g, bool filling)
+{
+	pthread_mutex_lock(&g->lock);
+	*(filling ? &g->put : &g->taken) += 1;
+	pthread_cond_broadcast(&g->moved);
+	pthread_mutex_unlock(&g->lock);
+}
+
+static void gate_end(Gate *g)
+{
+	pthread_mutex_lock(&g->lock);
+	g->ended = true;
+	pthread_cond_broadcast(&g->moved);
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* Messages belong to a thread; those of a stage are handed on. */
+static void keep_message(char text[512], tomos_status status)
+{
+	if (status != TOMOS_OK)
+		snprintf(text, 512, "%s", tomos_message());
+}
+
+tomos_status slab_read(Stages *s, const Slab *slab, RawSlab *raw)
+{
+	Run *r = s->run;
+	double start = run_now();
+	RawRows needs = prepared_needs(r->prepared, slab->row, slab->rows);
+	TRY(raw_read(raw, r->prepared, &needs));
+	s->read_seconds += run_now() - start;
+	return TOMOS_OK;
+}
+
+static void *read_stage(void *user)
+{
+	Stages *s = user;
+	const Run *r = s->run;
+	int64_t at = 0;
+	for (int64_t i = 0; i < r->slab_count && s->read_status == TOMOS_OK; i++) {
+		if (slab_left(r, &r->slabs[i]) == 0)
+			continue;
+		if (!gate_wait(&s->in, true))
+			break;
+		s->read_status = slab_read(s, &r->slabs[i], &s->raw[at++ % 2]);
+		if (s->read_status == TOMOS_OK)
+			gate_move(&s->in, true);
+	}
+	keep_message(s->read_message, s->read_status);
+	gate_end(&s->in);
+	return NULL;
+}
+
+/* Values that integers cannot hold. */
+static int64_t count_cut(const Run *r, const float *values, int64_t count)
+{
+	const double *window = r->file_options.window;
+	int64_t cut = 0;
+	for (int64_t i = 0; window && i < count; i++)
+		cut += (double)values[i] < window[0] || (double)values[i] > window[1];
+	return cut;
+}
+
+static tomos_status write_slab(Stages *s, const Slab *slab, const float *volume)
+{
+	Run *r = s->run;
+	double start = run_now();
+	int64_t first = slab->first - r->first_slice;
+	TRY(tomos_file_write(r->file, first, slab->count, volume));
+	preview_take(&r->preview, first, slab->count, volume);
+	s->cut += count_cut(r, volume, slab->count * r->grid.n[0] * r->grid.n[1]);
+	if (r->lasting) {
+		TRY(io_sync(r->file));
+		TRY(journal_add(&r->journal, first, slab->count, r->file->checksums + first));
+	}
+	s->write_seconds += run_now() - start;
+	return TOMOS_OK;
+}
+
+static void *write_stage(void *user)
+{
+	Stages *s = user;
+	for (int64_t at = 0; s->write_status == TOMOS_OK && gate_wait(&s->out, false); at++) {
+		const Slab *slab = s->written[at % 2];
+		int64_t skip = slab->before * s->run->grid.n[1] * s->run->grid.n[0];
+		s->write_status = write_slab(s, slab, s->volumes[at % 2] + skip);
+		if (s->write_status == TOMOS_OK)
+			gate_move(&s->out, false);
+	}
+	keep_message(s->write_message, s->write_status);
+	gate_end(&s->out);
+	return NULL;
+}
+
+/* Steps of a slab as steps of the whole: slices times views. */
+typedef struct {
+	const Run *run;
+	int64_t count;
+} SlabProgress;
+
+static int report_slab(void *user, const char *stage, int64_t done, int64_t total, double value)
+{
+	const SlabProgress *p = user;
+	const Run *r = p->run;
+	int64_t views = r->prepared->geometry->count;
+	bool computing = strcmp(stage, r->method) == 0;
+	int64_t part = computing && total > 0 ? p->count * views * done / total : 0;
+	return r->progress->report(
+		r->progress->user, r->stage, r->done * views + part, r->slices * views, value);
+}
+
+/* The part of the scan that a slab is computed from, and the part of the grid. */
+static tomos_status slab_geometry(
+	const Run *r, const Slab *slab, tomos_geometry **scan, tomos_grid *grid)
+{
+	const tomos_geometry *g = r->prepared->geometry;
+	*grid = r->grid;
+	grid->n[2] = slab->padded;
+	grid->first[2] += (double)slab->first * grid->step[2];
+	TRY(tomos_geometry_views(scan, g->rows, g->columns, g->views, g->count));
+	double middle = (double)slab->row + 0.5 * (double)(slab->rows - g->rows);
+	(*scan)->rows = slab->rows;
+	if (r->stacked) {
+		(*scan)->rows = slab->padded;
+		grid->step[2] = 1;
+		grid->first[2] = -0.5 * (double)(slab->padded - 1);
+	}
+	for (int64_t i = 0; i < g->count; i++) {
+		tomos_view *view = &(*scan)->views[i];
+		for (int a = 0; a < 3; a++)
+			view->det[a] += middle * view->v[a];
+		if (r->stacked) {
+			view->det[2] = 0;
+			view->v[2] = 1;
+		}
+	}
+	return TOMOS_OK;
+}
+
+/* An odd number of rows is followed by one of zeros in each view. */
+static void pad_rows(float *data, const tomos_geometry *scan, int64_t rows)
+{
+	int64_t columns = scan->columns, size = scan->rows * columns;
+	for (int64_t i = scan->count; i-- > 0;) {
+		memmove(data + i * size, data + i * rows * columns,
+			(size_t)(rows * columns) * sizeof *data);
+		memset(data + i * size + rows * columns, 0,
+			(size_t)(size - rows * columns) * sizeof *data);
+	}
+}
+
+/* Counted by the computing thread alone, which reports progress as well. */
+static void count_slab(Run *r, const Slab *slab, const RawSlab *raw, const tomos_grid *grid)
+{
+	double voxels = (double)slab->count * (double)grid->n[0] * (double)grid->n[1];
+	r->report->read_bytes += (double)raw->rows.rows * (double)raw_row_bytes(r->prepared);
+	if (r->file)
+		r->report->written_bytes += voxels * r->file->element.bytes;
+	r->report->updates += voxels * (double)r->prepared->geometry->count;
+	r->report->slices += slab->count;
+	r->report->slabs++;
+}
+
+tomos_status slab_compute(Stages *s, const Slab *slab, RawSlab *raw, float *volume)
+{
+	Run *r = s->run;
+	SlabProgress part = {r, slab_left(r, slab)};
+	const tomos_progress progress = {report_slab, &part};
+	const tomos_progress *told = r->progress && r->progress->report ? &progress : NULL;
+	double start = run_now();
+	tomos_geometry *scan = NULL;
+	tomos_grid grid;
+	tomos_status status;
+	TRY_OR_DONE(raw_prepare(raw, r->prepared, slab->rows, s->rows, &r->report->prep, told));
+	TRY_OR_DONE(slab_geometry(r, slab, &scan, &grid));
+	if (scan->rows > slab->rows)
+		pad_rows(s->rows, scan, slab->rows);
+	tomos_array data = tomos_array_of(s->rows, scan->count, scan->rows, scan->columns);
+	tomos_array x = tomos_array_of(volume, grid.n[2], grid.n[1], grid.n[0]);
+	TRY_OR_DONE((strcmp(r->method, "fdk") == 0 ? tomos_fdk : tomos_fbp)(
+		r->backend, &grid, scan, &data, &x, r->job->analytic, told));
+	count_slab(r, slab, raw, &grid);
+	r->report->compute_seconds += run_now() - start;
+	r->done += part.count;
+done:
+	tomos_geometry_free(scan);
+	return status;
+}
+
+static tomos_status compute_stage(Stages *s)
+{
+	Run *r = s->run;
+	int64_t at = 0;
+	for (int64_t i = 0; i < r->slab_count; i++) {
+		const Slab *slab = &r->slabs[i];
+		if (slab_left(r, slab) == 0)
+			continue;
+		if (!gate_wait(&s->in, false) || !gate_wait(&s->out, true))
+			return TOMOS_OK; /* another stage failed, and says why */
+		s->written[at % 2] = slab;
+		TRY(slab_compute(s, slab, &s->raw[at % 2], s->volumes[at % 2]));
+		gate_move(&s->in, false);
+		gate_move(&s->out, true);
+		at++;
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status stages_make(Stages *s)
+{
+	const Run *r = s->run;
+	const tomos_geometry *g = r->prepared->geometry;
+	int64_t most = 0;
+	for (int64_t i = 0; i < r->slab_count; i++)
+		most = max64(most, max64(r->slabs[i].rows, r->slabs[i].padded));
+	TRY(mem_alloc(&s->rows, g->count * most * g->columns, sizeof(float), "prepared rows"));
+	for (int i = 0; i < min64(2, r->slab_count); i++) {
+		TRY(raw_alloc(&s->raw[i], r->prepared, r->most_rows));
+		TRY(mem_alloc(&s->volumes[i], r->most_slices * r->grid.n[1] * r->grid.n[0],
+			sizeof(float), "a slab of the volume"));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status stages_start(Stages *s, pthread_t threads[2])
+{
+	if (pthread_create(&threads[0], NULL, read_stage, s) != 0)
+		return fail(TOMOS_NO_MEMORY, "no thread to read with");
+	if (pthread_create(&threads[1], NULL, write_stage, s) == 0)
+		return TOMOS_OK;
+	gate_end(&s->in);
+	pthread_join(threads[0], NULL);
+	return fail(TOMOS_NO_MEMORY, "no thread to write with");
+}
+
+tomos_status stages_run(Stages *s)
+{
+	pthread_t threads[2];
+	TRY(stages_start(s, threads));
+	tomos_status status = compute_stage(s);
+	char message[512];
+	keep_message(message, status);
+	gate_end(&s->in);
+	gate_end(&s->out);
+	pthread_join(threads[0], NULL);
+	pthread_join(threads[1], NULL);
+	s->run->report->read_seconds = s->read_seconds;
+	s->run->report->write_seconds = s->write_seconds;
+	s->run->report->cut = s->cut;
+	if (status != TOMOS_OK)
+		return fail(status, "%s", message);
+	if (s->read_status != TOMOS_OK)
+		return fail(s->read_status, "%s", s->read_message);
+	if (s->write_status != TOMOS_OK)
+		return fail(s->write_status, "%s", s->write_message);
+	return TOMOS_OK;
+}
+
+tomos_status stages_with(Run *r, tomos_status (*work)(Stages *s))
+{
+	Stages *s;
+	TRY(mem_zeroed(&s, 1, sizeof *s, "the stages of a run"));
+	s->run = r;
+	gate_make(&s->in);
+	gate_make(&s->out);
+	tomos_status status = stages_make(s);
+	if (status == TOMOS_OK)
+		status = work(s);
+	for (int i = 0; i < 2; i++) {
+		raw_free(&s->raw[i]);
+		mem_free(s->volumes[i]);
+	}
+	mem_free(s->rows);
+	gate_free(&s->in);
+	gate_free(&s->out);
+	mem_free(s);
+	return status;
+}
