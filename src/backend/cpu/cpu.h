@@ -4,6 +4,10 @@
 
 #include "backend/backend.h"
 
+/* Up to so many views at a time, what is not done for a view itself counts: copies of the volume do not
+ * pay, nor weights that are kept. */
+enum { FEW_VIEWS = 4 };
+
 /* How many parts of `size` cover n. */
 static inline int64_t parts(int64_t n, int64_t size)
 {
@@ -38,6 +42,9 @@ typedef struct {
 #define JOIN(a, b) JOIN_(a, b)
 #define LEVEL(name) JOIN(name, TOMOS_LEVEL)
 extern const SharedKernel LEVEL(shared_kernels)[KERNEL_COUNT][2];
+bool LEVEL(stack_applies)(const Projecting *what);
+tomos_status LEVEL(stack_forward)(const Projecting *what);
+tomos_status LEVEL(stack_back)(const Projecting *what);
 bool LEVEL(slice_applies)(const Projecting *what);
 tomos_status LEVEL(slice_joseph_forward)(const Projecting *what);
 tomos_status LEVEL(slice_back)(const Projecting *what);

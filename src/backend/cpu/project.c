@@ -3,7 +3,7 @@
 #include <string.h>
 #include "backend/cpu/cpu.h"
 
-enum { RAYS_PER_TASK = 4096, SLABS = 32, FEW_VIEWS = 4 };
+enum { RAYS_PER_TASK = 4096, SLABS = 32 };
 
 typedef struct {
 	const Projecting *what;

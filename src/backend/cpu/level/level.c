@@ -6,6 +6,10 @@
 #define TEXT(name) TEXT_(name)
 
 static const TunedKernel tuned[] = {
+	{"stack", KERNEL_joseph, FORWARD, LEVEL(stack_applies), LEVEL(stack_forward), NULL},
+	{"stack", KERNEL_joseph, ADJOINT, LEVEL(stack_applies), LEVEL(stack_back), NULL},
+	{"stack", KERNEL_voxel, FORWARD, LEVEL(stack_applies), LEVEL(stack_forward), NULL},
+	{"stack", KERNEL_voxel, ADJOINT, LEVEL(stack_applies), LEVEL(stack_back), NULL},
 	{"slice", KERNEL_joseph, FORWARD, LEVEL(slice_applies), LEVEL(slice_joseph_forward), NULL},
 	{"slice", KERNEL_joseph, ADJOINT, LEVEL(slice_applies), LEVEL(slice_back),
 		LEVEL(slice_step)},

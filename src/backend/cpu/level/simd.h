@@ -53,6 +53,13 @@ static inline vf vi_float(vi v)
 	return __builtin_convertvector(v, vf);
 }
 
+static inline vi vi_limit(vi v, int32_t low, int32_t high)
+{
+	vi below = v < low;
+	vi above = v > high;
+	return (below & low) | (above & high) | (~(below | above) & v);
+}
+
 static inline vf vf_abs(vf v)
 {
 	return (vf)((vi)v & 0x7fffffff);

@@ -3,8 +3,7 @@
  *
  * Neighbours read neighbouring samples, so a lane's two samples are picked out of two loaded vectors.
  */
-#include <math.h>
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/level/slice.h"
 #include "backend/cpu/level/stretch.h"
 
 enum {
@@ -13,77 +12,10 @@ enum {
 	TOGETHER = 16, /* views that share image rows while these are in the cache */
 	SUMS_FLOATS = 1 << 15,
 	SHARES = 32,   /* tasks that there should be */
-	BLOCKS = 4,    /* vectors of pixels per pass over the views */
 	TILE_ROWS = 8, /* image rows that share the views' samples */
 	VIEWS_IN_CACHE = 64,
 	SCRATCH_FLOATS = 4 << 20
 };
-
-/* Slices across axis w, spanned by p and q; their voxels in the box's memory. */
-typedef struct {
-	int p, q, w;
-	int64_t n[2], stride[2], slices, per_slice;
-} Frame;
-
-static Frame frame_across(const Projecting *what, int w)
-{
-	Frame f = {.p = w == 0 ? 1 : 0, .q = w == 2 ? 1 : 2, .w = w};
-	int64_t n[3], stride[3] = {1, 0, 0};
-	for (int a = 0; a < 3; a++)
-		n[a] = what->box.high[a] - what->box.low[a];
-	stride[1] = n[0];
-	stride[2] = n[0] * n[1];
-	f.n[0] = n[f.p], f.stride[0] = stride[f.p];
-	f.n[1] = n[f.q], f.stride[1] = stride[f.q];
-	f.slices = n[w], f.per_slice = stride[w];
-	return f;
-}
-
-/* The detector row on which a slice falls. */
-static bool row_of_slice(
-	const Plan *plan, const Frame *f, const KernelView *k, int64_t slice, int64_t *row)
-{
-	double r = plan->model.planar ? 0 : k->row[f->w] * (double)slice + k->row[3];
-	*row = (int64_t)floor(r + 0.5);
-	return *row >= 0 && *row < plan->model.rows;
-}
-
-/* Whether a view's rays stay in the slices, and every slice falls on one detector row. */
-static bool in_slices(const Plan *plan, const Frame *f, const KernelView *k)
-{
-	const double tiny = 1e-6;
-	if (k->src[3] != 0)
-		return false;
-	if (plan->model.planar)
-		return f->w == 2;
-	double size = sqrt(k->src[0] * k->src[0] + k->src[1] * k->src[1] + k->src[2] * k->src[2]);
-	double across = fabs(k->src[f->w]) / size + fabs(k->u[f->w]) + fabs(k->column[f->w]);
-	across += fabs(k->row[f->p]) * (double)plan->grid.n[f->p] +
-		  fabs(k->row[f->q]) * (double)plan->grid.n[f->q];
-	double shift = k->row[3] - floor(k->row[3] + 0.5);
-	double drift = (fabs(k->row[f->w]) - 1) * (double)plan->grid.n[f->w];
-	return across < tiny && fabs(shift) < tiny && fabs(drift) < tiny;
-}
-
-/* A view's rays as Joseph sees them: rays cross image row k at base + column per_ray + k slope,
- * rows being along q (axis 1) or along p of the transposed image (axis 0). */
-typedef struct {
-	int axis;
-	double base, per_ray, slope, step;
-} SliceRays;
-
-static SliceRays rays_of(const Projecting *what, const Frame *f, const KernelView *k)
-{
-	SliceRays rays = {.axis = fabs(k->src[f->p]) >= fabs(k->src[f->q]) ? 0 : 1};
-	int a = rays.axis == 0 ? f->p : f->q, b = rays.axis == 0 ? f->q : f->p;
-	const double *step = what->plan->whole.step;
-	rays.slope = k->src[b] / k->src[a];
-	rays.base = k->first[b] - (double)what->box.low[b] -
-		    (k->first[a] - (double)what->box.low[a]) * rays.slope;
-	rays.per_ray = k->u[b] - k->u[a] * rays.slope;
-	rays.step = hypot(k->src[a] * step[a], k->src[b] * step[b]) / fabs(k->src[a]);
-	return rays;
-}
 
 /* Whether a row of the slice and a row of the detector fit into what a task has for them. */
 static bool room_fits(const Projecting *what, const Frame *f)
@@ -381,26 +313,23 @@ static void find_least(Pass *pass)
 		pass->least = fmaxf(pass->least, pass->step->least * pass->under[i]);
 }
 
-/* What one view gives to one vector of pixels, the lowest sample of which is at p, and to what is
- * divided by. `hats` and `divide` are literals where it matters. */
-static inline vf take(const SliceHat *hat, const float *samples, const float *under, int64_t at,
-	int64_t p, const int hats, const bool divide, vf *den)
+/* Adds what one view gives to one vector of pixels, the lowest sample of which is at p, and to what is
+ * divided by; in the order of stack.h, so that a slice is the same to the bit with and without others
+ * beside it. `hats` and `divide` are literals where it matters. */
+static inline void take(const SliceHat *hat, const float *samples, const float *under, int64_t p,
+	const int hats, const bool divide, vf *sum, vf *den)
 {
-	if (hats == 0) {
-		if (divide)
-			*den += vf_interpolate(under + at, &hat->lanes, p);
-		return vf_interpolate(samples + at, &hat->lanes, p);
-	}
-	vf fraction, sum = {0};
+	vf fraction;
 	vi j = lanes_at(&hat->lanes, p, &fraction);
 	vf away = hat->reach + fraction;
-	for (int n = 1; n <= hats; n++) {
-		vf share = vf_positive(1 - hat->pitch * vf_abs((float)n - away));
-		sum += share * vf_pick(samples + at, j + n);
+	for (int n = hats ? 1 : 0; n <= (hats ? hats : 1); n++) {
+		vf share = hats     ? vf_positive(1 - hat->pitch * vf_abs((float)n - away))
+			   : n == 0 ? 1 - fraction
+				    : fraction;
+		*sum += share * vf_pick(samples, j + n);
 		if (divide)
-			*den += share * vf_pick(under + at, j + n);
+			*den += share * vf_pick(under, j + n);
 	}
-	return sum;
 }
 
 /* `sum` has BLOCKS vectors, and as many more to divide by. */
@@ -414,7 +343,8 @@ static inline void take_blocks(
 	int64_t columns = pass->what->plan->model.columns;
 	for (int b = 0; b < BLOCKS; b++, position += step) {
 		int64_t at = limit(position >> FRACTION_BITS, -PAD, columns);
-		sum[b] += take(hat, samples, under, at, position, hats, divide, &sum[BLOCKS + b]);
+		take(hat, samples + at, divide ? under + at : NULL, position, hats, divide, &sum[b],
+			&sum[BLOCKS + b]);
 	}
 }
 
@@ -433,52 +363,63 @@ static inline void take_views(const Pass *pass, int64_t x, int64_t y, int64_t fi
 	}
 }
 
-/* What the sums do to one vector of pixels. */
-static inline vf change(const Pass *pass, vf pixels, vf sum, vf under)
-{
-	const BackStep *step = pass->step;
-	if (!step)
-		return pixels + sum;
-	if (step->average)
-		sum = vf_where(under > pass->least, sum / under);
-	return vf_clamp(pixels + step->a * sum, step->low, step->high);
-}
-
-static inline void give_row(const Pass *pass, int64_t x, int64_t y, const vf *sum)
+/* BLOCKS vectors of pixels from (x, y) on as sums, and back. */
+static inline void row_load(const Pass *pass, int64_t x, int64_t y, vf *sum)
 {
 	const Frame *f = &pass->f;
 	int64_t wide = min64(BLOCKS * LANES, f->n[0] - x), next = f->stride[0];
-	float *out = pass->what->volume + pass->slice * f->per_slice + y * f->stride[1] + x * next;
-	float apart[BLOCKS * LANES], *pixels = out;
-	if (next != 1 || wide < BLOCKS * LANES) {
-		pixels = apart;
-		for (int64_t i = 0; i < BLOCKS * LANES; i++)
-			apart[i] = i < wide ? out[i * next] : 0;
+	const float *from =
+		pass->what->volume + pass->slice * f->per_slice + y * f->stride[1] + x * next;
+	if (next == 1 && wide == BLOCKS * LANES) {
+		memcpy(sum, from, BLOCKS * sizeof *sum);
+		return;
 	}
-	for (int b = 0; b < BLOCKS; b++)
-		vf_store(pixels + b * LANES,
-			change(pass, vf_load(pixels + b * LANES), sum[b], sum[BLOCKS + b]));
-	for (int64_t i = 0; pixels == apart && i < wide; i++)
-		out[i * next] = apart[i];
+	float pixels[BLOCKS * LANES] = {0};
+	for (int64_t i = 0; i < wide; i++)
+		pixels[i] = from[i * next];
+	memcpy(sum, pixels, sizeof pixels);
+}
+
+static inline void row_store(const Pass *pass, int64_t x, int64_t y, const vf *sum)
+{
+	const Frame *f = &pass->f;
+	int64_t wide = min64(BLOCKS * LANES, f->n[0] - x), next = f->stride[0];
+	float *to = pass->what->volume + pass->slice * f->per_slice + y * f->stride[1] + x * next;
+	if (next == 1 && wide == BLOCKS * LANES) {
+		memcpy(to, sum, BLOCKS * sizeof *sum);
+		return;
+	}
+	float pixels[BLOCKS * LANES];
+	memcpy(pixels, sum, sizeof pixels);
+	for (int64_t i = 0; i < wide; i++)
+		to[i * next] = pixels[i];
 }
 
 /* Many views take turns with the rows of the tile. */
 static void tile_back(const Pass *pass, int64_t x, int64_t y, int64_t rows)
 {
-	vf sums[TILE_ROWS][BLOCKS] = {{{0}}};
+	vf sums[TILE_ROWS][BLOCKS];
+	for (int64_t r = 0; r < rows; r++)
+		row_load(pass, x, y + r, sums[r]);
 	for (int64_t v = 0; v < pass->count; v += VIEWS_IN_CACHE)
 		for (int64_t r = 0; r < rows; r++) {
 			vf sum[2 * BLOCKS];
-			memcpy(sum, sums[r], sizeof sums[r]);
+			memcpy(sum, sums[r], BLOCKS * sizeof *sum);
 			take_views(pass, x, y + r, v, min64(VIEWS_IN_CACHE, pass->count - v), false,
 				sum);
-			memcpy(sums[r], sum, sizeof sums[r]);
+			memcpy(sums[r], sum, BLOCKS * sizeof *sum);
 		}
-	for (int64_t r = 0; r < rows; r++) {
-		vf sum[2 * BLOCKS] = {{0}};
-		memcpy(sum, sums[r], sizeof sums[r]);
-		give_row(pass, x, y + r, sum);
-	}
+	for (int64_t r = 0; r < rows; r++)
+		row_store(pass, x, y + r, sums[r]);
+}
+
+/* What the sums do to one vector of pixels. */
+static inline vf change(const Pass *pass, vf pixels, vf sum, vf under)
+{
+	const BackStep *step = pass->step;
+	if (step->average)
+		sum = vf_where(under > pass->least, sum / under);
+	return vf_clamp(pixels + step->a * sum, step->low, step->high);
 }
 
 static void tile_step(const Pass *pass, int64_t x, int64_t y, int64_t rows)
@@ -489,7 +430,11 @@ static void tile_step(const Pass *pass, int64_t x, int64_t y, int64_t rows)
 			take_views(pass, x, y + r, 0, pass->count, true, sum);
 		else
 			take_views(pass, x, y + r, 0, pass->count, false, sum);
-		give_row(pass, x, y + r, sum);
+		vf pixels[BLOCKS];
+		row_load(pass, x, y + r, pixels);
+		for (int b = 0; b < BLOCKS; b++)
+			pixels[b] = change(pass, pixels[b], sum[b], sum[BLOCKS + b]);
+		row_store(pass, x, y + r, pixels);
 	}
 }
 

@@ -1,0 +1,77 @@
+/* Parallel rays inside slices, as the kernels for one slice and for many at a time see them. */
+#ifndef SLICE_H
+#define SLICE_H
+
+#include <math.h>
+#include "backend/cpu/cpu.h"
+
+/* Vectors of pixels whose positions go on from the first one's in whole steps. */
+enum { BLOCKS = 4 };
+
+/* Slices across axis w, spanned by p and q; their voxels in the box's memory. */
+typedef struct {
+	int p, q, w;
+	int64_t n[2], stride[2], slices, per_slice;
+} Frame;
+
+static inline Frame frame_across(const Projecting *what, int w)
+{
+	Frame f = {.p = w == 0 ? 1 : 0, .q = w == 2 ? 1 : 2, .w = w};
+	int64_t n[3], stride[3] = {1, 0, 0};
+	for (int a = 0; a < 3; a++)
+		n[a] = what->box.high[a] - what->box.low[a];
+	stride[1] = n[0];
+	stride[2] = n[0] * n[1];
+	f.n[0] = n[f.p], f.stride[0] = stride[f.p];
+	f.n[1] = n[f.q], f.stride[1] = stride[f.q];
+	f.slices = n[w], f.per_slice = stride[w];
+	return f;
+}
+
+/* The detector row on which a slice falls. */
+static inline bool row_of_slice(
+	const Plan *plan, const Frame *f, const KernelView *k, int64_t slice, int64_t *row)
+{
+	double r = plan->model.planar ? 0 : k->row[f->w] * (double)slice + k->row[3];
+	*row = (int64_t)floor(r + 0.5);
+	return *row >= 0 && *row < plan->model.rows;
+}
+
+/* Whether a view's rays stay in the slices, and every slice falls on one detector row. */
+static inline bool in_slices(const Plan *plan, const Frame *f, const KernelView *k)
+{
+	const double tiny = 1e-6;
+	if (k->src[3] != 0)
+		return false;
+	if (plan->model.planar)
+		return f->w == 2;
+	double size = sqrt(k->src[0] * k->src[0] + k->src[1] * k->src[1] + k->src[2] * k->src[2]);
+	double across = fabs(k->src[f->w]) / size + fabs(k->u[f->w]) + fabs(k->column[f->w]);
+	across += fabs(k->row[f->p]) * (double)plan->grid.n[f->p] +
+		  fabs(k->row[f->q]) * (double)plan->grid.n[f->q];
+	double shift = k->row[3] - floor(k->row[3] + 0.5);
+	double drift = (fabs(k->row[f->w]) - 1) * (double)plan->grid.n[f->w];
+	return across < tiny && fabs(shift) < tiny && fabs(drift) < tiny;
+}
+
+/* A view's rays as Joseph sees them: rays cross image row k at base + column per_ray + k slope,
+ * rows being along q (axis 1) or along p of the transposed image (axis 0). */
+typedef struct {
+	int axis;
+	double base, per_ray, slope, step;
+} SliceRays;
+
+static inline SliceRays rays_of(const Projecting *what, const Frame *f, const KernelView *k)
+{
+	SliceRays rays = {.axis = fabs(k->src[f->p]) >= fabs(k->src[f->q]) ? 0 : 1};
+	int a = rays.axis == 0 ? f->p : f->q, b = rays.axis == 0 ? f->q : f->p;
+	const double *step = what->plan->whole.step;
+	rays.slope = k->src[b] / k->src[a];
+	rays.base = k->first[b] - (double)what->box.low[b] -
+		    (k->first[a] - (double)what->box.low[a]) * rays.slope;
+	rays.per_ray = k->u[b] - k->u[a] * rays.slope;
+	rays.step = hypot(k->src[a] * step[a], k->src[b] * step[b]) / fabs(k->src[a]);
+	return rays;
+}
+
+#endif

@@ -1,0 +1,208 @@
+/* Many slices with the same weights: index and weight of each sample are found once for a row of
+ * outputs, then the slices, which lie side by side in memory, are summed in the lanes of vectors.
+ *
+ * Both directions are one sum over `terms`: views going back, planes of voxels across the rays going
+ * forward. An output lies at some position among the samples of each term and takes from those around
+ * it by a hat.
+ */
+#ifndef STACK_H
+#define STACK_H
+
+#include "backend/cpu/level/simd.h"
+#include "backend/cpu/level/slice.h"
+
+enum {
+	GROUP = 32,              /* slices side by side */
+	FULL = GROUP / LANES,    /* vectors of them */
+	LEAST_SLICES = 8,        /* fewer are left to the kernel for one slice */
+	MOST_TAPS = 8,           /* samples under a hat */
+	MOST_SAMPLES = 1 << 20,  /* of a term, so that offsets fit into 32 bits */
+	TERMS = 16,              /* summed in registers */
+	SCRATCH_FLOATS = 4 << 20 /* samples side by side */
+};
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Output o on plane k lies at sample base + o per_output + k per_plane, and takes from the samples
+ * around it by a hat of height 1 and half width reach = 1 / pitch. From there to `start`, instead of
+ * `base`: to the lowest of the lanes and, but where the hat is linear interpolation, its reach below. */
+typedef struct {
+	int axis; /* planes lie across p (0) or q (1); going back always q */
+	double base, start, per_output, per_plane;
+	float pitch, reach, weight; /* the hat's height is in truth `weight` */
+	int taps;
+	int64_t step; /* LANES outputs */
+	Lanes lanes;
+} Laying;
+
+/* Where LANES outputs read in each of some terms, and the weight of each sample there. */
+typedef struct {
+	int32_t offset[TERMS][LANES];
+	float weight[TERMS][MOST_TAPS][LANES];
+} Entries;
+
+/* The slices [first, first + count) of the frame, `wide` floats apart from sample to sample. */
+typedef struct {
+	const Projecting *what;
+	Frame f;
+	int64_t first, count, wide;
+	bool linear; /* hats are those of linear interpolation */
+	int taps;    /* the most of all views; so many zeros lie on both sides of a term */
+} Stack;
+
+/* Whether the request can be done in stacks; if so, its frame and taps. */
+bool LEVEL(stack_find)(const Projecting *what, Stack *stack);
+Laying LEVEL(stack_laying)(const Stack *stack, int64_t view);
+/* The next group of slices, from first + count on; false behind the last. */
+bool LEVEL(stack_next)(Stack *stack);
+
+INLINE int64_t stack_stride(const Stack *stack, int64_t samples)
+{
+	/* Neighbouring terms start in different parts of the first cache, whose sets repeat after 32
+	 * samples. */
+	return ((samples + 2 * stack->taps + 31) / 32 * 32 + 9) * stack->wide;
+}
+
+/* ---- indices and weights ---------------------------------------------------------------------- */
+
+/* Where LANES outputs from `output`, a multiple of LANES, on start; to the bit as in slice.c. */
+INLINE int64_t laying_start(const Laying *l, int64_t output, double plane)
+{
+	int64_t ahead = output / LANES % BLOCKS;
+	double first = (double)(output - ahead * LANES);
+	return position_of(l->start + first * l->per_output + plane * l->per_plane) +
+	       ahead * l->step;
+}
+
+/* Entries of one term with n samples. `taps` and `linear` (pitch 1) are literals. */
+INLINE void entries_set(Entries *e, int term, const Laying *l, int64_t start, int32_t n,
+	const int taps, const bool linear, int32_t wide)
+{
+	vf fraction;
+	vi at = lanes_at(&l->lanes, start, &fraction) +
+		(int32_t)((start >> FRACTION_BITS) + !linear);
+	at = vi_limit(at, -taps, n) + taps;
+	vi offset = at * wide;
+	memcpy(e->offset[term], &offset, sizeof offset);
+	if (linear) {
+		vf_store(e->weight[term][0], 1 - fraction);
+		vf_store(e->weight[term][1], fraction);
+		return;
+	}
+	vf away = l->reach + fraction;
+	for (int t = 0; t < taps; t++)
+		vf_store(e->weight[term][t],
+			vf_positive(1 - l->pitch * vf_abs((float)(t + 1) - away)));
+}
+
+/* ---- sums ------------------------------------------------------------------------------------- */
+
+/* Adds to `vectors` vectors of each of `outputs` outputs, from `first` on. */
+INLINE void gather_some(const Entries *e, int first, const float *samples, int64_t stride,
+	int terms, int64_t wide, const int taps, const int vectors, const int outputs, float *sums)
+{
+	vf sum[8];
+	for (int o = 0; o < outputs; o++)
+		for (int v = 0; v < vectors; v++)
+			sum[o * vectors + v] = vf_load(sums + (first + o) * wide + v * LANES);
+	for (int t = 0; t < terms; t++, samples += stride)
+		for (int o = 0; o < outputs; o++) {
+			const float *at = samples + e->offset[t][first + o];
+			for (int k = 0; k < taps; k++)
+				for (int v = 0; v < vectors; v++)
+					sum[o * vectors + v] += e->weight[t][k][first + o] *
+								vf_load(at + k * wide + v * LANES);
+		}
+	for (int o = 0; o < outputs; o++)
+		for (int v = 0; v < vectors; v++)
+			vf_store(sums + (first + o) * wide + v * LANES, sum[o * vectors + v]);
+}
+
+/* The sums of LANES outputs, [output][slice]; whole groups at once, else vector by vector. */
+INLINE void gather(const Entries *e, const float *samples, int64_t stride, int terms, int64_t wide,
+	const int taps, float *sums)
+{
+	if (wide == GROUP) {
+		for (int o = 0; o < LANES; o += 8 / FULL)
+			gather_some(
+				e, o, samples, stride, terms, GROUP, taps, FULL, 8 / FULL, sums);
+		return;
+	}
+	for (int64_t v = 0; v < wide; v += LANES)
+		for (int o = 0; o < LANES; o += 4)
+			gather_some(e, o, samples + v, stride, terms, wide, taps, 1, 4, sums + v);
+}
+
+/* ---- turning: from rows, one per slice, to slices side by side, and back ----------------------- */
+
+/* The place of the same pixel in each slice of a vector, NULL where there is none; from one pixel to
+ * the next `step`. */
+typedef struct {
+	float *row[LANES];
+	int64_t step;
+} Rows;
+
+/* The pixels of slices v, v + 1, ... of the group at (x, y). */
+INLINE Rows rows_of_volume(const Stack *s, int64_t v, int64_t x, int64_t y)
+{
+	Rows rows = {.step = s->f.stride[0]};
+	float *at = s->what->volume + (s->first + v) * s->f.per_slice + x * s->f.stride[0] +
+		    y * s->f.stride[1];
+	for (int64_t l = 0; l < min64(LANES, s->count - v); l++)
+		rows.row[l] = at + l * s->f.per_slice;
+	return rows;
+}
+
+/* The same for the detector rows on which those slices fall, from `column` on. */
+INLINE Rows rows_of_view(const Stack *s, int64_t v, int64_t view, int64_t column)
+{
+	Rows rows = {.step = 1};
+	const Plan *plan = s->what->plan;
+	const KernelView *k = &plan->views[s->what->first + view];
+	int64_t low = s->what->box.low[s->f.w] + s->first + v, row;
+	for (int64_t l = 0; l < min64(LANES, s->count - v); l++)
+		if (row_of_slice(plan, &s->f, k, low + l, &row))
+			rows.row[l] = s->what->projections +
+				      (view * plan->model.rows + row) * plan->model.columns +
+				      column;
+	return rows;
+}
+
+/* `count` pixels of the rows, times weight, side by side, `apart` floats from one to the next. */
+INLINE void rows_turn(const Rows *rows, int64_t count, float weight, float *to, int64_t apart)
+{
+	vf m[LANES];
+	for (int l = 0; l < LANES; l++) {
+		m[l] = (vf){0};
+		if (rows->row[l] && rows->step == 1 && count >= LANES)
+			m[l] = vf_load(rows->row[l]);
+		else if (rows->row[l])
+			for (int64_t i = 0; i < min64(LANES, count); i++)
+				m[l][i] = rows->row[l][i * rows->step];
+	}
+	vf_transpose(m);
+	for (int64_t i = 0; i < min64(LANES, count); i++)
+		vf_store(to + i * apart, weight * m[i]);
+}
+
+/* What lies side by side back into `count` pixels of the rows: in their place, or weight times it added
+ * to them. */
+INLINE void rows_turn_back(const Rows *rows, int64_t count, const bool add, float weight,
+	const float *from, int64_t apart)
+{
+	vf m[LANES];
+	for (int i = 0; i < LANES; i++)
+		m[i] = vf_load(from + i * apart);
+	vf_transpose(m);
+	for (int l = 0; l < LANES; l++) {
+		float *row = rows->row[l];
+		if (row && rows->step == 1 && count >= LANES)
+			vf_store(row, add ? vf_load(row) + weight * m[l] : m[l]);
+		else if (row)
+			for (int64_t i = 0; i < min64(LANES, count); i++)
+				row[i * rows->step] =
+					add ? row[i * rows->step] + weight * m[l][i] : m[l][i];
+	}
+}
+
+#endif

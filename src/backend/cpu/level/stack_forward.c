@@ -1,0 +1,237 @@
+/* Forward projection of many slices at a time, Joseph's and voxel-driven: a strip of the volume lies
+ * [plane][voxel][slice], and rows of neighbouring rays are walked through some planes at a time.
+ *
+ * Rays of views at similar angles that pass near each other meet the same voxels: so views are taken
+ * in the order of their slopes, a few at a time, and of these the rows of rays in the order in which
+ * they cross the strip. Their voxels then stay in the first cache while the strip is walked down.
+ */
+#include <stdlib.h>
+#include "backend/cpu/level/stack.h"
+
+enum {
+	PLANES = 8,         /* walked at a time; at most TERMS */
+	STRIP_PLANES = 128, /* whose voxels under a few rows of rays stay in the second cache */
+	VIEWS = 16,         /* taken together */
+	ROWS_OF_RAYS = 16   /* walked together */
+};
+
+typedef struct {
+	double slope;
+	int64_t view;
+} Order;
+
+typedef struct {
+	Stack s;
+	int axis;
+	int64_t first, count;  /* planes */
+	int64_t width, stride; /* voxels of a plane, floats from plane to plane */
+	float *strip;
+	Order *order;
+	int64_t views; /* in the order, of this axis */
+} Strip;
+
+/* The next row of rays of a view: LANES columns from `column` on, and where it crosses the strip. */
+typedef struct {
+	Laying l;
+	int64_t view, column;
+	double place;
+} Cursor;
+
+/* ---- the strip ------------------------------------------------------------------------------- */
+
+/* One row of the slices' pixels into the strip: a plane of it (axis 1), or a voxel of each plane. */
+static void strip_fill(void *user, int64_t index)
+{
+	const Strip *t = user;
+	const Stack *s = &t->s;
+	int64_t x = t->axis ? 0 : t->first, y = t->axis ? t->first + index : index;
+	int64_t count = t->axis ? t->width : t->count, apart = t->axis ? s->wide : t->stride;
+	float *to = t->strip + s->taps * s->wide + index * (t->axis ? t->stride : s->wide);
+	for (int64_t v = 0; v < s->wide; v += LANES)
+		for (int64_t i = 0; i < count; i += LANES) {
+			Rows rows = rows_of_volume(s, v, x + i, y);
+			rows_turn(&rows, count - i, 1, to + i * apart + v, apart);
+		}
+}
+
+static void strip_pad(void *user, int64_t plane)
+{
+	const Strip *t = user;
+	int64_t pad = t->s.taps * t->s.wide;
+	float *row = t->strip + plane * t->stride;
+	memset(row, 0, (size_t)pad * sizeof *row);
+	memset(row + pad + t->width * t->s.wide, 0, (size_t)pad * sizeof *row);
+}
+
+/* ---- rows of rays ---------------------------------------------------------------------------- */
+
+static void cursor_place(const Strip *t, Cursor *c)
+{
+	double middle = (double)c->column + 0.5 * (LANES - 1);
+	c->place = c->l.base + middle * c->l.per_output +
+		   ((double)t->first + 0.5 * (double)t->count) * c->l.per_plane;
+}
+
+static Cursor cursor_first(const Strip *t, int64_t view)
+{
+	Cursor c = {.l = LEVEL(stack_laying)(&t->s, view), .view = view};
+	int64_t columns = t->s.what->plan->model.columns;
+	c.column = c.l.per_output > 0 ? 0 : (columns - 1) / LANES * LANES;
+	cursor_place(t, &c);
+	return c;
+}
+
+/* The leftmost of the rows of rays that are left, NULL: none; its cursor goes on to the next. */
+static bool cursor_take(const Strip *t, Cursor *cursors, int64_t views, Cursor *row)
+{
+	Cursor *least = NULL;
+	int64_t columns = t->s.what->plan->model.columns;
+	for (Cursor *c = cursors; c < cursors + views; c++)
+		if (c->column >= 0 && c->column < columns && (!least || c->place < least->place))
+			least = c;
+	if (!least)
+		return false;
+	*row = *least;
+	least->column += least->l.per_output > 0 ? LANES : -LANES;
+	cursor_place(t, least);
+	return true;
+}
+
+/* Whether some of the rays come near a voxel on planes [k, k + count). */
+static bool row_meets(const Strip *t, const Cursor *c, int64_t k, int64_t count)
+{
+	const Laying *l = &c->l;
+	double p = l->base + (double)c->column * l->per_output + (double)k * l->per_plane;
+	double across = (LANES - 1) * l->per_output, down = (double)(count - 1) * l->per_plane;
+	double low = p + fmin(across, 0) + fmin(down, 0);
+	double high = p + fmax(across, 0) + fmax(down, 0);
+	return high + l->reach > 0 && low - l->reach < (double)(t->width - 1);
+}
+
+/* What `count` planes from k on give to a row of rays. */
+INLINE void walk(const Strip *t, const Cursor *c, int64_t k, int count, const int taps,
+	const bool linear, float *sums)
+{
+	Entries e;
+	const Laying *l = &c->l;
+	const Stack *s = &t->s;
+	for (int i = 0; i < count; i++)
+		entries_set(&e, i, l, laying_start(l, c->column, (double)(k + i)),
+			(int32_t)t->width, taps, linear, (int32_t)s->wide);
+	/* Taps of this view may be fewer than the zeros on each side. */
+	gather(&e, t->strip + (k - t->first) * t->stride + (s->taps - taps) * s->wide, t->stride,
+		count, s->wide, taps, sums);
+}
+
+static void walk_some(const Strip *t, const Cursor *c, int64_t k, int count, float *sums)
+{
+	if (t->s.linear)
+		walk(t, c, k, count, 2, true, sums);
+	else if (c->l.taps == 2)
+		walk(t, c, k, count, 2, false, sums);
+	else if (c->l.taps == 3)
+		walk(t, c, k, count, 3, false, sums);
+	else
+		walk(t, c, k, count, c->l.taps, false, sums);
+}
+
+static void rays_add(const Strip *t, const Cursor *c, const float *sums)
+{
+	const Stack *s = &t->s;
+	for (int64_t v = 0; v < s->wide; v += LANES) {
+		Rows rows = rows_of_view(s, v, c->view, c->column);
+		rows_turn_back(&rows, s->what->plan->model.columns - c->column, true, c->l.weight,
+			sums + v, s->wide);
+	}
+}
+
+static void rays_walk(const Strip *t, const Cursor *rows, int count)
+{
+	float sums[ROWS_OF_RAYS][LANES * GROUP] = {{0}};
+	for (int64_t k = t->first; k < t->first + t->count; k += PLANES) {
+		int planes = (int)min64(PLANES, t->first + t->count - k);
+		for (int r = 0; r < count; r++)
+			if (row_meets(t, &rows[r], k, planes))
+				walk_some(t, &rows[r], k, planes, sums[r]);
+	}
+	for (int r = 0; r < count; r++)
+		rays_add(t, &rows[r], sums[r]);
+}
+
+static void strip_project(void *user, int64_t index)
+{
+	const Strip *t = user;
+	int64_t first = index * VIEWS, views = min64(VIEWS, t->views - first);
+	Cursor cursors[VIEWS], rows[ROWS_OF_RAYS];
+	for (int64_t i = 0; i < views; i++)
+		cursors[i] = cursor_first(t, t->order[first + i].view);
+	for (int count = ROWS_OF_RAYS; count == ROWS_OF_RAYS;) {
+		for (count = 0; count < ROWS_OF_RAYS; count++)
+			if (!cursor_take(t, cursors, views, &rows[count]))
+				break;
+		rays_walk(t, rows, count);
+	}
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static int by_slope(const void *a, const void *b)
+{
+	const Order *one = a, *two = b;
+	if (one->slope != two->slope)
+		return one->slope < two->slope ? -1 : 1;
+	return (one->view > two->view) - (one->view < two->view);
+}
+
+/* The views whose planes lie across the axis. */
+static void strip_order(Strip *t)
+{
+	t->views = 0;
+	for (int64_t i = 0; i < t->s.what->count; i++) {
+		Laying l = LEVEL(stack_laying)(&t->s, i);
+		if (l.axis == t->axis)
+			t->order[t->views++] = (Order){l.per_plane, i};
+	}
+	qsort(t->order, (size_t)t->views, sizeof *t->order, by_slope);
+}
+
+/* Planes of `width` voxels that are in scratch at a time, whatever the number of slices. */
+static int64_t planes_of(const Stack *s, int axis)
+{
+	int64_t room = stack_stride(s, s->f.n[1 - axis]) / s->wide * GROUP;
+	return limit(SCRATCH_FLOATS / room, 1, min64(STRIP_PLANES, s->f.n[axis]));
+}
+
+static void axis_project(Strip *t)
+{
+	const Frame *f = &t->s.f;
+	int64_t most = planes_of(&t->s, t->axis);
+	t->width = f->n[1 - t->axis];
+	t->stride = stack_stride(&t->s, t->width);
+	strip_order(t);
+	for (t->first = 0; t->views > 0 && t->first < f->n[t->axis]; t->first += t->count) {
+		t->count = min64(most, f->n[t->axis] - t->first);
+		parallel_for(t->count, strip_pad, t);
+		parallel_for(t->axis ? t->count : t->width, strip_fill, t);
+		parallel_for(parts(t->views, VIEWS), strip_project, t);
+	}
+}
+
+tomos_status LEVEL(stack_forward)(const Projecting *what)
+{
+	Strip t = {0};
+	if (!LEVEL(stack_find)(what, &t.s))
+		return fail(TOMOS_UNSUPPORTED, "the views do not stay in slices");
+	t.s.wide = GROUP;
+	int64_t room[2];
+	for (int a = 0; a < 2; a++)
+		room[a] = planes_of(&t.s, a) * stack_stride(&t.s, t.s.f.n[1 - a]);
+	TRY(mem_alloc(&t.strip, max64(room[0], room[1]), sizeof(float), "a strip of the slices"));
+	tomos_status status = mem_alloc(&t.order, what->count, sizeof *t.order, "the views");
+	while (status == TOMOS_OK && LEVEL(stack_next)(&t.s))
+		for (t.axis = 0; t.axis < 2; t.axis++)
+			axis_project(&t);
+	mem_free(t.strip);
+	mem_free(t.order);
+	return status;
+}
