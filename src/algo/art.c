@@ -1,8 +1,9 @@
 /* ART, Kaczmarz's method: x += lambda (b_i - a_i'x) / ||a_i||^2 a_i, one ray after the other.
  *
- * S. Kaczmarz 1937; R. Gordon, R. Bender, G. T. Herman 1970; Nielsen 2014, algorithm 2.2. While one thread
- * uses rows one by one, in the same order for any number of threads, the others list the next ones;
- * backends that list rows in memory of their own do so by batches, and use them in that order.
+ * S. Kaczmarz 1937; R. Gordon, R. Bender, G. T. Herman 1970; Nielsen 2014, algorithm 2.2. Some matrices
+ * have sweeps of their own, without bounds. Else, while one thread uses rows one by one, in the same order
+ * for any number of threads, the others list the next ones; backends that list rows in memory of their
+ * own do so by batches, and use them in that order.
  * Rays that meet only a corner of the volume would carry their whole misfit into a voxel or two, so
  * ||a_i||^2 is no less than a part of the largest.
  */
@@ -30,7 +31,8 @@ struct Art {
 	Run *run;
 	int64_t rays, pixels, most; /* most: entries of a row */
 	int64_t *views, *list;      /* order of the views; of the rays, where it is random */
-	float *r;
+	float *r, *factor;          /* factor: of each ray, for the sweeper */
+	RowSweeper *sweeper;        /* NULL: by rows */
 	double least, lambda;
 	Batch batches[2], *listed, *used; /* the one being listed; the one being used */
 	tomos_status (*visit)(Art *a, const Batch *batch, int64_t j);
@@ -145,19 +147,7 @@ static tomos_status prepare(Art *a, Run *run)
 	return run_vector(run, &a->r, run->Y, "the residual");
 }
 
-/* ---- rows that a backend lists ---------------------------------------------------------------- */
-
-/* The order of the sweep at hand, as the backend takes it. */
-static tomos_status send_order(Art *a, Sweep *sweep)
-{
-	int64_t *rays;
-	TRY(mem_alloc(&rays, a->rays, sizeof *rays, "the order of rays"));
-	for (int64_t i = 0; i < a->rays; i++)
-		rays[i] = ray_at(a, i);
-	tomos_status status = sweep_order(sweep, rays);
-	mem_free(rays);
-	return status;
-}
+/* ---- a sweep of the operator's own, or by rows --------------------------------------------------- */
 
 static tomos_status sweep_squares(Art *a, float **squares)
 {
@@ -174,6 +164,50 @@ static tomos_status sweep_squares(Art *a, float **squares)
 	TRY(vector_largest(run->Y, *squares, &largest));
 	a->least = LEAST * largest;
 	return TOMOS_OK;
+}
+
+/* Sweepers do many rays of one view at once, which bounds after each ray do not allow. */
+static tomos_status measure(Art *a)
+{
+	if (!a->list && isinf(a->run->low) && isinf(a->run->high))
+		TRY(op_sweeper(a->run->A, &a->sweeper));
+	if (!a->sweeper) {
+		TRY(take_batches(a));
+		shuffle(a);
+		return each_row(a, measure_row);
+	}
+	TRY(sweep_squares(a, &a->factor));
+	for (int64_t i = 0; i < a->rays; i++) {
+		double square = fmax(a->factor[i], a->least);
+		a->factor[i] = a->factor[i] > 0 ? (float)(a->lambda / square) : 0;
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status sweep_rays(Art *a)
+{
+	Run *run = a->run;
+	RowSweep rows = {a->views, run->Y->shape[0], run->b, a->factor, a->r};
+	if (a->sweeper) {
+		a->sweeper->sweep(a->sweeper, &rows, run->x);
+		return TOMOS_OK;
+	}
+	shuffle(a);
+	return each_row(a, use_row);
+}
+
+/* ---- rows that a backend lists ---------------------------------------------------------------- */
+
+/* The order of the sweep at hand, as the backend takes it. */
+static tomos_status send_order(Art *a, Sweep *sweep)
+{
+	int64_t *rays;
+	TRY(mem_alloc(&rays, a->rays, sizeof *rays, "the order of rays"));
+	for (int64_t i = 0; i < a->rays; i++)
+		rays[i] = ray_at(a, i);
+	tomos_status status = sweep_order(sweep, rays);
+	mem_free(rays);
+	return status;
 }
 
 static tomos_status iterate_there(Art *a, Run *run, Sweep *sweep)
@@ -200,13 +234,10 @@ static tomos_status iterate_there(Art *a, Run *run, Sweep *sweep)
 
 static tomos_status iterate(Art *a, Run *run)
 {
-	TRY(take_batches(a));
-	shuffle(a);
-	TRY(each_row(a, measure_row));
+	TRY(measure(a));
 	TRY(run_start(run));
 	while (run->going) {
-		shuffle(a);
-		TRY(each_row(a, use_row));
+		TRY(sweep_rays(a));
 		TRY(run_iterated(run, a->r));
 	}
 	return TOMOS_OK;
@@ -222,6 +253,8 @@ tomos_status art_method(Run *run)
 	sweep_close(&sweep);
 	mem_free(art.views);
 	mem_free(art.list);
+	if (art.sweeper)
+		art.sweeper->free(art.sweeper);
 	for (int i = 0; i < 2; i++) {
 		mem_free(art.batches[i].index);
 		mem_free(art.batches[i].weight);

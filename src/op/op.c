@@ -99,6 +99,12 @@ tomos_status op_list(const tomos_op *op, const KernelBatch *batch)
 	return op->type->list(op, batch);
 }
 
+tomos_status op_sweeper(const tomos_op *op, RowSweeper **sweeper)
+{
+	*sweeper = NULL;
+	return op->type->sweeper ? op->type->sweeper(op, sweeper) : TOMOS_OK;
+}
+
 tomos_status op_power(const tomos_op *op, int power, const float *x, float *y)
 {
 	if (!op->type->power)

@@ -10,6 +10,22 @@ typedef struct {
 	int64_t shape[3], count;
 } Space;
 
+/* A sweep of Kaczmarz's method: x += factor_i (b_i - a_i'x) a_i, with the rays of some views, one after
+ * the other. */
+typedef struct {
+	const int64_t *views;
+	int64_t count;
+	const float *b, *factor; /* of each ray of the operator */
+	float *r;                /* what was left of each when it was met */
+} RowSweep;
+
+/* What an operator keeps for such sweeps. */
+typedef struct RowSweeper RowSweeper;
+struct RowSweeper {
+	void (*sweep)(RowSweeper *sweeper, const RowSweep *rows, float *x);
+	void (*free)(RowSweeper *sweeper);
+};
+
 typedef struct {
 	/* y = A x and x = A' y, on backend memory. */
 	tomos_status (*forward)(const tomos_op *op, const float *x, float *y);
@@ -29,6 +45,8 @@ typedef struct {
 		const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done);
 	/* Rows on backends that list them in memory of their own. */
 	tomos_status (*list)(const tomos_op *op, const KernelBatch *batch);
+	/* Sweeps that are quicker than by rows; *sweeper is NULL where there are none. */
+	tomos_status (*sweeper)(const tomos_op *op, RowSweeper **sweeper);
 } OpType;
 
 struct tomos_op {
@@ -55,6 +73,7 @@ tomos_status op_row(const tomos_op *op, int64_t i, int64_t *index, float *weight
 /* Rows on backends that list them in memory of their own, for which op_lists is true. */
 bool op_lists(const tomos_op *op);
 tomos_status op_list(const tomos_op *op, const KernelBatch *batch);
+tomos_status op_sweeper(const tomos_op *op, RowSweeper **sweeper);
 tomos_status op_power(const tomos_op *op, int power, const float *x, float *y);
 tomos_status op_power_adjoint(const tomos_op *op, int power, const float *y, float *x);
 

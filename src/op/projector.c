@@ -99,7 +99,7 @@ static tomos_status projector_part(
 
 static const OpType projector_type = {projector_forward, projector_adjoint, projector_free,
 	projector_part, projector_row, projector_power, projector_power_adjoint,
-	projector_adjoint_step, projector_list};
+	projector_adjoint_step, projector_list, NULL};
 
 static tomos_status projector_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)

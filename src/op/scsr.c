@@ -49,6 +49,11 @@ static tomos_status row(
 	return TOMOS_OK;
 }
 
+static tomos_status sweeper(const tomos_op *op, RowSweeper **made)
+{
+	return scsr_sweeper(op->own, op->row_most, made);
+}
+
 static void release(tomos_op *op)
 {
 	if (is_there(op))
@@ -60,7 +65,7 @@ static tomos_status part_of(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
 static const OpType scsr_type = {
-	forward, adjoint, release, part_of, row, power_forward, power_adjoint, NULL, list};
+	forward, adjoint, release, part_of, row, power_forward, power_adjoint, NULL, list, sweeper};
 
 /* For each view the lanes that have it. */
 tomos_status scsr_number_lanes(Scsr *scsr, int64_t views)

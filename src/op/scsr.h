@@ -63,6 +63,7 @@ typedef struct {
 	int64_t slabs, slab_size; /* slabs of whole pixel rows */
 	int64_t rows, orbits, groups, pairs, entries, mask_count;
 	int64_t longest; /* row */
+	int64_t apart;   /* columns of a view so far apart share no pixel, in any view */
 	int32_t *index;
 	float *weight;
 	uint8_t *masks;       /* bit p of column `one` + i of a group: pair p goes over here */
@@ -95,6 +96,7 @@ int64_t scsr_bytes(const Scsr *scsr);
 /* out = A in and A' in, with the entries to the power 0, 1 or 2. */
 tomos_status scsr_forward(const Scsr *scsr, int power, const float *x, float *y);
 tomos_status scsr_adjoint(const Scsr *scsr, int power, const float *y, float *x);
+tomos_status scsr_sweeper(const Scsr *scsr, int64_t row_most, RowSweeper **made);
 void scsr_row(const Scsr *scsr, int64_t view, int64_t column, int64_t *index, float *weight,
 	int64_t *count);
 

@@ -144,6 +144,7 @@ static void group_all(Building *b, const Plan *plan)
 		for (int64_t i = 0; i < s->orbit_count; i++) {
 			const Orbit *orbit = &s->orbits[i];
 			int64_t apart = columns_apart(plan, &plan->views[orbit->view]);
+			b->rows->apart = max64(b->rows->apart, apart);
 			b->rows->first_group[slab * s->orbit_count + i] = b->rows->groups;
 			for (int64_t start = 0; start < apart; start++)
 				group_class(b, slab, orbit, start, apart);

@@ -140,6 +140,91 @@ static void check_parts(const tomos_op *one, const tomos_op *two, Case *c)
 	tomos_op_free(a), tomos_op_free(b);
 }
 
+/* ---- sweeps ----------------------------------------------------------------------------------- */
+
+/* Kaczmarz's method with these rows, one after the other. */
+static void sweep_rows(const tomos_op *op, const RowSweep *sweep, double *x, double *r)
+{
+	int64_t columns = op->range.shape[2], index[512], count;
+	float weight[512];
+	for (int64_t k = 0; k < sweep->count * columns; k++) {
+		int64_t i = sweep->views[k / columns] * columns + k % columns;
+		OK(op_row(op, i, index, weight, &count));
+		r[i] = sweep->b[i];
+		for (int64_t e = 0; e < count; e++)
+			r[i] -= weight[e] * x[index[e]];
+		for (int64_t e = 0; e < count; e++)
+			x[index[e]] += sweep->factor[i] * r[i] * weight[e];
+	}
+}
+
+static double largest_difference(const float *a, const double *b, int64_t n)
+{
+	double worst = 0;
+	for (int64_t i = 0; i < n; i++)
+		worst = fmax(worst, fabs(a[i] - b[i]));
+	return worst;
+}
+
+/* Two sweeps with the views in an odd order, and some twice. */
+static double check_sweeps(const tomos_op *op, Case *c)
+{
+	int64_t n = op->domain.count, m = op->range.count, views[128];
+	RowSweeper *sweeper;
+	RowSweep sweep = {.views = views, .count = op->range.shape[0] + 2};
+	float *x = case_data(c, n), *b = case_data(c, m), *factor = case_data(c, m);
+	float *r = case_data(c, m), *ones = case_data(c, n);
+	double *y = calloc((size_t)n, sizeof *y), *q = calloc((size_t)m, sizeof *q);
+	for (int64_t i = 0; i < sweep.count; i++)
+		views[i] = i * 7 % op->range.shape[0];
+	for (int64_t i = 0; i < n; i++)
+		y[i] = x[i], ones[i] = 1;
+	OK(op_power(op, 2, ones, factor));
+	for (int64_t i = 0; i < m; i++)
+		factor[i] = factor[i] > 0.1F ? 0.9F / factor[i] : 0;
+	sweep.b = b, sweep.factor = factor, sweep.r = r;
+	OK(op_sweeper(op, &sweeper));
+	assert_non_null(sweeper);
+	for (int k = 0; k < 2; k++) {
+		sweeper->sweep(sweeper, &sweep, x);
+		sweep_rows(op, &sweep, y, q);
+	}
+	sweeper->free(sweeper);
+	double worst = largest_difference(x, y, n);
+	for (int64_t i = 0; i < op->range.shape[0]; i++) /* views that were met */
+		for (int64_t k = 0; k < sweep.count; k++)
+			if (views[k] == i)
+				worst = fmax(worst,
+					largest_difference(r + i * op->range.shape[2],
+						q + i * op->range.shape[2], op->range.shape[2]));
+	free(x), free(b), free(factor), free(r), free(ones), free(y), free(q);
+	return worst;
+}
+
+static void sweeps_are_by_rows(void **state)
+{
+	(void)state;
+	double worst = 0;
+	for (size_t i = 0; i < sizeof setups / sizeof *setups; i++)
+		for (int model = 0; model < CASE_MODELS; model += CASE_SLOW ? 3 : 1) {
+			tomos_projector_options o = tomos_projector_defaults();
+			Case c = {.state = i};
+			const int64_t some[] = {3, 1, 5};
+			tomos_op *part;
+			o.boundary = (i + (size_t)model) % 2 ? "clamp" : "expand";
+			o.forward = case_models[model];
+			tomos_op *op = make_matrix(&setups[i], &o, "scsr");
+			OK(op_part(op, &part, some, 3));
+			double difference = fmax(check_sweeps(op, &c), check_sweeps(part, &c));
+			if (!(difference < 1e-4))
+				fail_msg("%s, %s: sweeps differ by %g", setups[i].what, o.forward,
+					difference);
+			worst = fmax(worst, difference);
+			tomos_op_free(part), tomos_op_free(op);
+		}
+	printf("  sweeps against rows one by one: largest difference %.1e\n", worst);
+}
+
 /* ---- SCSR is CSR ------------------------------------------------------------------------------- */
 
 static void check_setup(
@@ -258,6 +343,7 @@ static void views_twice(void **state)
 		m.storage = "scsr";
 		OK(tomos_op_matrix(&scsr, backend, &grid, scan, NULL, &m));
 		assert_true(compare(scsr, csr, 1, &c) <= 1e-6);
+		assert_true(check_sweeps(scsr, &c) < 1e-4);
 		tomos_op_free(csr), tomos_op_free(scsr);
 		tomos_geometry_free(scan);
 	}
@@ -267,7 +353,8 @@ static void threads_do_not_matter(void **state)
 {
 	(void)state;
 	const Setup *s = &setups[5];
-	float x[70 * 70], y[12 * 80], f[3][12 * 80], g[3][70 * 70];
+	static float x[70 * 70], y[12 * 80], f[3][12 * 80], g[3][70 * 70], h[3][70 * 70];
+	const int64_t views[] = {0, 7, 3, 11};
 	Case c = {.state = 8};
 	for (int i = 0; i < 70 * 70; i++)
 		x[i] = (float)case_random(&c);
@@ -280,6 +367,16 @@ static void threads_do_not_matter(void **state)
 		OK(op_adjoint(op, y, g[t]));
 		assert_memory_equal(f[0], f[t], sizeof f[0]);
 		assert_memory_equal(g[0], g[t], sizeof g[0]);
+		float r[12 * 80], factor[12 * 80];
+		RowSweep sweep = {views, 4, y, factor, r};
+		RowSweeper *sweeper;
+		for (int i = 0; i < 12 * 80; i++)
+			factor[i] = 0.01F;
+		memcpy(h[t], x, sizeof x);
+		OK(op_sweeper(op, &sweeper));
+		sweeper->sweep(sweeper, &sweep, h[t]);
+		sweeper->free(sweeper);
+		assert_memory_equal(h[0], h[t], sizeof h[0]);
 		tomos_op_free(op);
 	}
 	OK(tomos_set_threads(0));
@@ -307,14 +404,16 @@ static void failing_allocations(void **state)
 		}
 	}
 	float x[256] = {0}, y[24 * 16] = {0};
-	for (int verb = 0; verb < 3; verb++) {
+	RowSweeper *sweeper = NULL;
+	for (int verb = 0; verb < 4; verb++) {
 		status = TOMOS_NO_MEMORY;
 		for (int n = 1; status != TOMOS_OK; n++) {
 			int64_t before = mem_live();
 			mem_fail_nth(n);
 			status = verb == 0   ? op_forward(op, x, y)
 				 : verb == 1 ? op_adjoint(op, y, x)
-					     : op_part(op, &part, &view, 1);
+				 : verb == 2 ? op_part(op, &part, &view, 1)
+					     : op_sweeper(op, &sweeper);
 			mem_fail_nth(0);
 			if (status != TOMOS_OK) {
 				assert_int_equal(status, TOMOS_NO_MEMORY);
@@ -322,13 +421,15 @@ static void failing_allocations(void **state)
 			}
 		}
 	}
+	sweeper->free(sweeper);
 	tomos_op_free(part), tomos_op_free(op);
 	tomos_geometry_free(scan);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(scsr_is_csr), cmocka_unit_test(form),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(scsr_is_csr),
+		cmocka_unit_test(sweeps_are_by_rows), cmocka_unit_test(form),
 		cmocka_unit_test(views_twice), cmocka_unit_test(threads_do_not_matter),
 		cmocka_unit_test(failing_allocations)};
 	return cmocka_run_group_tests(tests, set_up, tear_down);

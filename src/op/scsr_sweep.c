@@ -1,0 +1,417 @@
+/* Sweeps of Kaczmarz's method through SCSR, a view at a time and yet one ray after the other.
+ *
+ * With all products a_i'x of a view taken before its first ray is used, that of ray i is later off by
+ * what the rays before it have added: the sum of step_j a_i'a_j. Only near neighbours share pixels, so
+ * few a_i'a_j are not 0; they are found once, and are the same for all images of a view. So the steps
+ * follow one from the other, and then the image is changed by all of them. Without bounds that is the
+ * method itself.
+ *
+ * Slabs have pixels of their own and are shared out among the threads; what a ray meets in each is
+ * added up in their order. The image is kept as the symmetry of the view in hand sees it, so that
+ * stored indices are right as they are, or right when counted from the end, and turned where the next
+ * view has another.
+ */
+#include <string.h>
+#include "op/scsr.h"
+
+enum {
+	BLOCK = 8,      /* side of the squares in which the image is turned */
+	MOST_APART = 64 /* neighbours that may share pixels */
+};
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* The rows of a view that one lane has, straight or with its columns in reverse. */
+typedef struct {
+	const Orbit *orbit; /* NULL: none */
+	int symmetry;
+	bool flip, backwards; /* backwards: its pixels are counted from the last one of the image */
+	int64_t spared;       /* columns of the view before this one are the straight lane's */
+} Rays;
+
+typedef struct {
+	RowSweeper face;
+	const Scsr *scsr;
+	float *image, *spare, *own; /* own: the one of these that is not the caller's */
+	int symmetry;               /* that the image is seen by */
+	Rays rays;                  /* in hand */
+	int64_t room;               /* columns of a view, and one for rows that do not count */
+	double *sums;               /* [slab][column] */
+	float *steps;               /* [column] */
+	float *products;            /* [orbit][column][neighbour]: a_i'a_j for the ones before */
+	int64_t origin, along_x, along_y; /* a turn: (x, y) comes from there */
+} Sweeper;
+
+/* ---- groups of rows ------------------------------------------------------------------------------- */
+
+typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* `way` is a literal, 1 or -1. */
+INLINE Four gather(const float *image, const int64_t way, const int32_t *index)
+{
+	return (Four){image[way * index[0]], image[way * index[1]], image[way * index[2]],
+		image[way * index[3]]};
+}
+
+/* Columns [from, to) times the image, to each pair's sum. */
+INLINE void multiply(const ScsrRows *r, const Group *group, const int pairs, const int64_t way,
+	int64_t from, int64_t to, const float *image, float *sum)
+{
+	const int32_t *index = r->index + group->at + from * pairs;
+	const float *weight = r->weight + group->at + from * pairs;
+	if (pairs == PAIRS) {
+		Four low = *(Four *)sum, high = *(Four *)(sum + 4);
+		for (; from < to; from++, index += PAIRS, weight += PAIRS) {
+			low += *(const Four *)weight * gather(image, way, index);
+			high += *(const Four *)(weight + 4) * gather(image, way, index + 4);
+		}
+		*(Four *)sum = low;
+		*(Four *)(sum + 4) = high;
+	} else
+		for (; from < to; from++, index += pairs, weight += pairs)
+			for (int i = 0; i < pairs; i++)
+				sum[i] += weight[i] * image[way * index[i]];
+}
+
+/* The image changed by columns [from, to), times each pair's step. */
+INLINE void change(const ScsrRows *r, const Group *group, const int pairs, const int64_t way,
+	int64_t from, int64_t to, const float *step, float *image)
+{
+	const int32_t *index = r->index + group->at + from * pairs;
+	const float *weight = r->weight + group->at + from * pairs;
+	for (; from < to; from++, index += pairs, weight += pairs) {
+		float by[PAIRS];
+		for (int i = 0; i < pairs; i++)
+			by[i] = weight[i] * step[i];
+		for (int i = 0; i < pairs; i++)
+			image[way * index[i]] += by[i];
+	}
+}
+
+/* RUN for the columns between junctions, and TURN for each pair that has come to its own. */
+#define WALK_PAIRS(RUN, TURN) \
+	const uint8_t *masks = r->masks + group->masks; \
+	unsigned turned = 0; \
+	int64_t from = 0; \
+	for (int64_t t = group->one; t <= group->two; t++) { \
+		unsigned which = t < group->two ? masks[t - group->one] : ~turned; \
+		if (!which) \
+			continue; \
+		RUN(from, t); \
+		for (int i = 0; i < pairs; i++) \
+			if (which >> i & 1) \
+				TURN(i); \
+		turned |= which; \
+		from = t; \
+	} \
+	RUN(from, group->width);
+
+/* The column of the view that the long (0) or short (1) row of a pair is; the last: none that counts. */
+INLINE int64_t column_of(const Sweeper *s, const Group *group, int i, int which)
+{
+	int64_t none = s->room - 1, stored = s->scsr->rows->column[2 * (group->pair + i) + which];
+	int64_t column = s->rays.flip ? none - 1 - stored : stored;
+	return stored < 0 || column < s->rays.spared ? none : column;
+}
+
+INLINE void multiply_group(const Sweeper *s, const Group *group, const int pairs, const int64_t way,
+	const float *image, double *sums)
+{
+	const ScsrRows *r = s->scsr->rows;
+	float sum[PAIRS] = {0};
+#define MULTIPLY(from, to) multiply(r, group, pairs, way, from, to, image, sum)
+#define KEEP(i) (sums[column_of(s, group, i, 0)] += sum[i], sum[i] = 0)
+	WALK_PAIRS(MULTIPLY, KEEP)
+	for (int i = 0; i < pairs; i++)
+		sums[column_of(s, group, i, 1)] += sum[i];
+}
+
+INLINE void change_group(const Sweeper *s, const Group *group, const int pairs, const int64_t way,
+	float *image, double *unused)
+{
+	const ScsrRows *r = s->scsr->rows;
+	float step[PAIRS];
+	(void)unused;
+	for (int i = 0; i < pairs; i++)
+		step[i] = s->steps[column_of(s, group, i, 0)];
+#define CHANGE(from, to) change(r, group, pairs, way, from, to, step, image)
+#define EXCHANGE(i) (step[i] = s->steps[column_of(s, group, i, 1)])
+	WALK_PAIRS(CHANGE, EXCHANGE)
+}
+
+/* A function of literal arguments for all groups of a slab; most have all pairs. */
+#define EACH_GROUP(function, way) \
+	for (int64_t i = first[0]; i < first[1]; i++) { \
+		const Group *group = &r->group[i]; \
+		if (group->pairs == PAIRS) \
+			function(s, group, PAIRS, way, image, sums); \
+		else if (group->pairs == 1) \
+			function(s, group, 1, way, image, sums); \
+		else \
+			function(s, group, group->pairs, way, image, sums); \
+	}
+
+#define ON_SLAB(name, function) \
+	static void name(void *user, int64_t slab) \
+	{ \
+		const Sweeper *s = user; \
+		const ScsrRows *r = s->scsr->rows; \
+		const int64_t *first = &r->first_group[slab * r->orbits + s->rays.orbit->number]; \
+		double *sums = s->sums + slab * s->room; \
+		float *image = s->image + (s->rays.backwards ? r->pixels - 1 : 0); \
+		if (s->rays.backwards) \
+			EACH_GROUP(function, -1) \
+		else \
+			EACH_GROUP(function, 1) \
+	}
+
+ON_SLAB(multiply_slab, multiply_group)
+ON_SLAB(change_slab, change_group)
+
+/* ---- turns ------------------------------------------------------------------------------------------------ */
+
+/* Up to BLOCK x BLOCK pixels; whole ones with literal sizes. */
+INLINE void turn_block(
+	const Sweeper *s, int64_t x, int64_t y, const int64_t wide, const int64_t tall)
+{
+	int64_t nx = s->scsr->rows->nx, along_x = s->along_x, along_y = s->along_y;
+	const float *from = s->image + s->origin + x * along_x + y * along_y;
+	float *to = s->spare + y * nx + x, block[BLOCK][BLOCK];
+	for (int64_t j = 0; j < wide; j++)
+		for (int64_t i = 0; i < tall; i++)
+			block[i][j] = from[j * along_x + i * along_y];
+	for (int64_t i = 0; i < tall; i++)
+		for (int64_t j = 0; j < wide; j++)
+			to[i * nx + j] = block[i][j];
+}
+
+static void turn_rows(void *user, int64_t number)
+{
+	const Sweeper *s = user;
+	int64_t nx = s->scsr->rows->nx, y = number * BLOCK;
+	int64_t tall = min64(BLOCK, s->scsr->rows->ny - y);
+	for (int64_t x = 0; x < nx; x += BLOCK) {
+		if (tall == BLOCK && x + BLOCK <= nx)
+			turn_block(s, x, y, BLOCK, BLOCK);
+		else
+			turn_block(s, x, y, min64(BLOCK, nx - x), tall);
+	}
+}
+
+static void place(const Symmetry *m, const ScsrRows *r, const int64_t from[2], int64_t to[2])
+{
+	int64_t x = from[m->swap], y = from[!m->swap];
+	to[0] = m->flip[0] ? r->nx - 1 - x : x;
+	to[1] = m->flip[1] ? r->ny - 1 - y : y;
+}
+
+/* Where the present image has what belongs at (x, y) as symmetry `to` sees it. */
+static int64_t place_now(const Sweeper *s, int to, int64_t x, int64_t y)
+{
+	const Symmetries *all = &s->scsr->symmetries;
+	const int64_t wanted[2] = {x, y};
+	int64_t there[2], now[2];
+	place(&all->list[to], s->scsr->rows, wanted, there);
+	place(&all->list[all->inverse[s->symmetry]], s->scsr->rows, there, now);
+	return now[1] * s->scsr->rows->nx + now[0];
+}
+
+/* Whether the image as a symmetry sees it is the present one, forwards (1) or backwards (-1). */
+static bool is_there(Sweeper *s, int symmetry, int64_t way)
+{
+	s->origin = place_now(s, symmetry, 0, 0);
+	s->along_x = place_now(s, symmetry, 1, 0) - s->origin;
+	s->along_y = place_now(s, symmetry, 0, 1) - s->origin;
+	return s->along_x == way && s->along_y == way * s->scsr->rows->nx;
+}
+
+static void turn(Sweeper *s, int symmetry)
+{
+	float *turned = s->spare;
+	if (is_there(s, symmetry, 1))
+		return;
+	parallel_for((s->scsr->rows->ny + BLOCK - 1) / BLOCK, turn_rows, s);
+	s->spare = s->image;
+	s->image = turned;
+	s->symmetry = symmetry;
+}
+
+/* ---- views -------------------------------------------------------------------------------------------------- */
+
+static Rays rays_of(const Sweeper *s, int64_t view, bool flip)
+{
+	const Scsr *scsr = s->scsr;
+	int64_t lane = scsr->lanes[2 * view + flip], straight = scsr->lanes[2 * view];
+	if (lane < 0)
+		return (Rays){0};
+	const Orbit *orbit = &scsr->symmetries.orbits[lane / SYMMETRIES];
+	return (Rays){.orbit = orbit,
+		.symmetry = (int)(lane % SYMMETRIES),
+		.flip = flip,
+		.spared = flip && straight >= 0 ? orbit->columns : 0};
+}
+
+/* Work on the slabs with those rays, if there are any. */
+static void work(Sweeper *s, Rays rays, void (*on_slab)(void *, int64_t))
+{
+	if (!rays.orbit)
+		return;
+	rays.backwards = is_there(s, rays.symmetry, -1);
+	if (!rays.backwards)
+		turn(s, rays.symmetry);
+	s->rays = rays;
+	parallel_for(s->scsr->rows->slabs, on_slab, s);
+}
+
+/* The lane whose view the products of an orbit are of. */
+static int first_lane(const Orbit *orbit)
+{
+	int g = 0;
+	while (orbit->target[g] < 0)
+		g++;
+	return g;
+}
+
+/* From sums to steps, ray by ray. Where a view has its columns the other way round, the ray d before
+ * ray c is the one d after it, whose product with it is kept there. */
+static void settle(Sweeper *s, const RowSweep *rows, int64_t view, const Rays *rays)
+{
+	const ScsrRows *r = s->scsr->rows;
+	int64_t columns = r->view_columns, near = r->apart - 1;
+	int64_t number = rays->orbit - s->scsr->symmetries.orbits;
+	const float *products = s->products + number * columns * near;
+	bool reverse = rays->flip != rays->orbit->flip[first_lane(rays->orbit)];
+	for (int64_t c = 0; c < columns; c++) {
+		int64_t i = view * columns + c;
+		double sum = 0;
+		for (int64_t slab = 0; slab < r->slabs; slab++)
+			sum += s->sums[slab * s->room + c];
+		for (int64_t d = 1; d <= min64(near, c); d++)
+			sum += (double)s->steps[c - d] *
+			       products[(reverse ? columns - 1 - c + d : c) * near + d - 1];
+		rows->r[i] = (float)(rows->b[i] - sum);
+		s->steps[c] = rows->factor[i] * rows->r[i];
+	}
+	s->steps[columns] = 0;
+}
+
+static void sweep(RowSweeper *face, const RowSweep *rows, float *x)
+{
+	Sweeper *s = (Sweeper *)face;
+	s->image = x;
+	s->spare = s->own;
+	s->symmetry = 0;
+	for (int64_t i = 0; i < rows->count; i++) {
+		Rays straight = rays_of(s, rows->views[i], false);
+		Rays reverse = rays_of(s, rows->views[i], true);
+		memset(s->sums, 0, (size_t)(s->scsr->rows->slabs * s->room) * sizeof *s->sums);
+		work(s, straight, multiply_slab);
+		work(s, reverse, multiply_slab);
+		const Rays *either = straight.orbit ? &straight : &reverse;
+		if (either->orbit)
+			settle(s, rows, rows->views[i], either);
+		work(s, reverse, change_slab);
+		work(s, straight, change_slab);
+	}
+	turn(s, 0);
+	if (s->image != x)
+		memcpy(x, s->image, (size_t)s->scsr->rows->pixels * sizeof *x);
+}
+
+/* ---- products of neighbours --------------------------------------------------------------------------------- */
+
+typedef struct {
+	const Sweeper *sweeper;
+	int64_t tasks, most; /* most: entries of a row */
+	float *images;       /* [task]: a row spread out over the pixels, else zeros */
+	int64_t *index;      /* [task][column modulo apart][entry]: the last rows */
+	float *weight;
+} Neighbours;
+
+static void orbit_products(const Neighbours *n, int64_t task, int64_t number)
+{
+	const Scsr *scsr = n->sweeper->scsr;
+	const Orbit *orbit = &scsr->symmetries.orbits[number];
+	int64_t columns = scsr->rows->view_columns, apart = scsr->rows->apart, count[MOST_APART];
+	float *image = n->images + task * scsr->rows->pixels;
+	float *out = n->sweeper->products + number * columns * (apart - 1);
+	for (int64_t c = 0; c < columns; c++, out += apart - 1) {
+		int64_t at = (task * apart + c % apart) * n->most, *index = n->index + at;
+		float *weight = n->weight + at;
+		scsr_row(scsr, orbit->target[first_lane(orbit)], c, index, weight,
+			&count[c % apart]);
+		for (int64_t k = 0; k < count[c % apart]; k++)
+			image[index[k]] += weight[k];
+		for (int64_t d = 1; d < apart; d++) {
+			double sum = 0;
+			int64_t before = (c + apart - d) % apart;
+			at = (task * apart + before) * n->most;
+			for (int64_t k = 0; d <= c && k < count[before]; k++)
+				sum += (double)n->weight[at + k] * image[n->index[at + k]];
+			out[d - 1] = (float)sum;
+		}
+		for (int64_t k = 0; k < count[c % apart]; k++)
+			image[index[k]] = 0;
+	}
+}
+
+static void task_products(void *user, int64_t task)
+{
+	const Neighbours *n = user;
+	for (int64_t i = task; i < n->sweeper->scsr->symmetries.orbit_count; i += n->tasks)
+		orbit_products(n, task, i);
+}
+
+static tomos_status find_products(const Sweeper *s, int64_t row_most)
+{
+	const ScsrRows *r = s->scsr->rows;
+	Neighbours n = {.sweeper = s, .most = row_most};
+	tomos_status status;
+	n.tasks = min64(tomos_threads(), s->scsr->symmetries.orbit_count);
+	int64_t room = n.tasks * r->apart * n.most;
+	TRY_OR_DONE(mem_zeroed(
+		&n.images, n.tasks * r->pixels, sizeof *n.images, "rows of a matrix spread out"));
+	TRY_OR_DONE(mem_alloc(&n.index, room, sizeof *n.index, "rows of a matrix"));
+	TRY_OR_DONE(mem_alloc(&n.weight, room, sizeof *n.weight, "rows of a matrix"));
+	parallel_for(n.tasks, task_products, &n);
+done:
+	mem_free(n.images);
+	mem_free(n.index);
+	mem_free(n.weight);
+	return status;
+}
+
+/* ---- making --------------------------------------------------------------------------------------------------- */
+
+static void release(RowSweeper *face)
+{
+	Sweeper *s = (Sweeper *)face;
+	mem_free(s->own);
+	mem_free(s->sums);
+	mem_free(s->steps);
+	mem_free(s->products);
+	mem_free(s);
+}
+
+tomos_status scsr_sweeper(const Scsr *scsr, int64_t row_most, RowSweeper **made)
+{
+	const ScsrRows *r = scsr->rows;
+	Sweeper *s;
+	tomos_status status;
+	if (r->apart > MOST_APART)
+		return TOMOS_OK;
+	TRY(mem_zeroed(&s, 1, sizeof *s, "a sweep"));
+	*s = (Sweeper){.face = {sweep, release}, .scsr = scsr, .room = r->view_columns + 1};
+	int64_t rows = scsr->symmetries.orbit_count * r->view_columns;
+	TRY_OR_DONE(mem_alloc(&s->own, r->pixels, sizeof *s->own, "the image turned"));
+	TRY_OR_DONE(mem_alloc(&s->sums, r->slabs * s->room, sizeof *s->sums, "sums of the rays"));
+	TRY_OR_DONE(mem_alloc(&s->steps, s->room, sizeof *s->steps, "steps of the rays"));
+	TRY_OR_DONE(mem_alloc(&s->products, rows * (r->apart - 1), sizeof *s->products,
+		"products of neighbouring rays"));
+	TRY_OR_DONE(find_products(s, row_most));
+	*made = &s->face;
+done:
+	if (status != TOMOS_OK)
+		release(&s->face);
+	return status;
+}
