@@ -72,7 +72,7 @@ tomos_status blocks_voxels(Run *run, Blocks *B, int64_t i, float **T, bool *fres
 	*T = B->columns[i];
 	if (*T)
 		return TOMOS_OK;
-	if (run->X->count <= CACHE / run->subsets.count)
+	if (i < CACHE / run->X->count)
 		TRY(run_vector(run, &B->columns[i], run->X, "weights of voxels"));
 	*T = B->columns[i] ? B->columns[i] : B->T;
 	return TOMOS_OK;

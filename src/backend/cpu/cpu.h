@@ -55,6 +55,8 @@ bool LEVEL(upright_applies)(const Projecting *what);
 tomos_status LEVEL(upright_forward)(const Projecting *what);
 bool LEVEL(column_applies)(const Projecting *what);
 tomos_status LEVEL(column_back)(const Projecting *what);
+bool LEVEL(voxel_free_applies)(const Projecting *what);
+tomos_status LEVEL(voxel_free_back)(const Projecting *what);
 bool LEVEL(oblique_applies)(const Projecting *what);
 tomos_status LEVEL(oblique_forward)(const Projecting *what);
 tomos_status LEVEL(oblique_back)(const Projecting *what);

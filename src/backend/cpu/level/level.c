@@ -19,6 +19,7 @@ static const TunedKernel tuned[] = {
 	{"upright", KERNEL_joseph, FORWARD, LEVEL(upright_applies), LEVEL(upright_forward), NULL},
 	{"upright", KERNEL_joseph, ADJOINT, LEVEL(upright_applies), LEVEL(column_back), NULL},
 	{"column", KERNEL_voxel, ADJOINT, LEVEL(column_applies), LEVEL(column_back), NULL},
+	{"free", KERNEL_voxel, ADJOINT, LEVEL(voxel_free_applies), LEVEL(voxel_free_back), NULL},
 	{"oblique", KERNEL_joseph, FORWARD, LEVEL(oblique_applies), LEVEL(oblique_forward), NULL},
 	{"oblique", KERNEL_joseph, ADJOINT, LEVEL(oblique_applies), LEVEL(oblique_back), NULL},
 };

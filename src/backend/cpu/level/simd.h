@@ -137,6 +137,21 @@ static inline vf vf_pick(const float *p, vi index)
 #endif
 }
 
+/* p[index] from anywhere. */
+static inline vf vf_gather(const float *p, vi index)
+{
+#if defined TOMOS_LEVEL_avx512
+	return (vf)_mm512_i32gather_ps((__m512i)index, p, 4);
+#elif defined TOMOS_LEVEL_avx2
+	return (vf)_mm256_i32gather_ps(p, (__m256i)index, 4);
+#else
+	vf v;
+	for (int l = 0; l < LANES; l++)
+		v[l] = p[index[l]];
+	return v;
+#endif
+}
+
 #if defined TOMOS_LEVEL_avx512 || defined TOMOS_LEVEL_avx2
 #if defined TOMOS_LEVEL_avx512
 #define UNPACK(half, kind, a, b) ((vf)_mm512_unpack##half##_##kind(CAST_##kind(a), CAST_##kind(b)))
