@@ -6,13 +6,11 @@
 
 typedef enum bench_scan { XY, XZ, YZ, LEBEDEV, CONE } bench_scan;
 /* FDK_HOST: from the host's memory and back to it; the others have their arrays where the work is done.
- * ..._HALF: with --data half. CSR_..., SCSR_...: with a stored matrix. From SIRT on, one iteration is measured. */
+ * CSR_..., SCSR_...: with a stored matrix. From SIRT on, one iteration is measured. */
 typedef enum bench_task {
 	FORWARD,
 	ADJOINT,
-	ADJOINT_HALF,
 	FBP,
-	FBP_HALF,
 	FDK,
 	FDK_HOST,
 	CSR_FORWARD,
@@ -50,7 +48,7 @@ enum { BENCH_BLOCKS = 10 }; /* of a sweep over blocks of views */
 const workload *workload_list(int *count);
 /* Updates of one run: an iteration projects twice. */
 double workload_updates(const workload *w);
-void workload_bound(const tomos_machine *machine, const workload *w, timing *t);
-int workload_run(const settings *s, tomos_backend *backend, const workload *w, timing *t);
+void workload_bound(const tomos_machine *machine, const workload *w, int half, timing *t);
+int workload_run(const settings *s, tomos_backend *backend, const workload *w, int half, timing *t);
 
 #endif

@@ -156,7 +156,7 @@ static int run_all(const settings *s, const workload *const *chosen, int count)
 	for (int i = 0; i < count; i++) {
 		timing *t = &timings[i];
 		DO(workload_run(s, backend, chosen[i], t));
-		workload_bound(&machine, chosen[i], t);
+		workload_bound(&machine, chosen[i], strcmp(s->projector.data, "half") == 0, t);
 		snprintf(t->kernel, sizeof t->kernel, "%s", tomos_backend_kernel(backend));
 		progress_clear();
 		print_line(chosen[i], t);

@@ -136,8 +136,7 @@ static int bench_prepare(const settings *s, bench *b)
 	b->options.forward = w->forward;
 	b->options.back = w->back;
 	b->analytic = tomos_analytic_defaults();
-	if (w->task == ADJOINT_HALF || w->task == FBP_HALF)
-		b->options.data = b->analytic.data = "half";
+	b->analytic.data = s->projector.data;
 	DO(bench_views(w, &b->scan));
 	DO(lib(tomos_grid_centred(&b->grid, w->n, w->n, w->slices, 1)));
 	DO(make_array(b, &b->volume, x, "the volume"));
@@ -170,12 +169,10 @@ static int bench_once(const bench *b)
 	case SCSR_FORWARD:
 		return lib(tomos_op_forward(b->op, &b->volume, &b->projections));
 	case ADJOINT:
-	case ADJOINT_HALF:
 	case CSR_ADJOINT:
 	case SCSR_ADJOINT:
 		return lib(tomos_op_adjoint(b->op, &b->projections, &b->volume));
 	case FBP:
-	case FBP_HALF:
 		return lib(tomos_fbp(b->backend, &b->grid, b->scan, &b->projections, &b->volume,
 			&b->analytic, progress_silent()));
 	case FDK:

@@ -1,6 +1,6 @@
 # Backends of graphics cards: libraries of their own beside libtomos, opened when they are asked for.
 option(TOMOS_CUDA "build the CUDA backend, where there is a compiler for it" ON)
-set(TOMOS_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100-real 120
+set(TOMOS_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90a-real 100-real 120
 	CACHE STRING "cards the CUDA backend is compiled for; the last also for later ones")
 
 option(TOMOS_OPENCL "build the OpenCL backend, where there are headers and a loader for it" ON)

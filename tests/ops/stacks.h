@@ -60,32 +60,50 @@ static inline Case size_case(const Size *size, int number)
 	return c;
 }
 
-/* A part of a back projection, from the host and back to it; plain: by the shared text. */
-static inline float *back_project(const Case *c, int kernel, PlanData data, bool plain,
-	const Box *box, int64_t first, int64_t count, const float *y)
+/* What is projected: a kernel in a direction, with data of that kind; plain: by the shared text. */
+typedef struct {
+	int kernel;
+	Direction direction;
+	PlanData data;
+	bool plain;
+} Kind;
+
+/* A part of a projection, from the host and back to it; `from` is all of the views, or the box. */
+static inline float *project(
+	const Case *c, Kind kind, const Box *box, int64_t first, int64_t count, const float *from)
 {
 	Plan plan;
 	int64_t n[3], pixels = c->pixels / tomos_geometry_count(c->scan);
+	bool forward = kind.direction == FORWARD;
 	float *there[2], *result;
 	for (int a = 0; a < 3; a++)
 		n[a] = box->high[a] - box->low[a];
+	int64_t voxels = n[0] * n[1] * n[2];
 	OK(plan_make(&plan, &c->grid, c->scan, &(KernelModel){.weight = WEIGHT_RAY}));
-	plan.data = data;
-	plan.plain = plain;
-	result = calloc((size_t)(n[0] * n[1] * n[2]), sizeof *result);
-	tomos_array x = tomos_array_of(result, n[2], n[1], n[0]);
-	tomos_array from = tomos_array_of((float *)y + first * pixels, 1, count, pixels);
-	OK(backend->type->alloc(backend, &there[0], n[0] * n[1] * n[2], "a volume"));
+	plan.data = kind.data;
+	plan.plain = kind.plain;
+	result = calloc((size_t)(forward ? count * pixels : voxels), sizeof *result);
+	tomos_array x = tomos_array_of(forward ? (float *)from : result, n[2], n[1], n[0]);
+	tomos_array y =
+		tomos_array_of(forward ? result : (float *)from + first * pixels, 1, count, pixels);
+	OK(backend->type->alloc(backend, &there[0], voxels, "a volume"));
 	OK(backend->type->alloc(backend, &there[1], count * pixels, "views"));
 	OK(backend->type->put(backend, there[0], &x));
-	OK(backend->type->put(backend, there[1], &from));
-	Projecting what = {&plan, kernel, ADJOINT, *box, first, count, there[0], there[1]};
+	OK(backend->type->put(backend, there[1], &y));
+	Projecting what = {
+		&plan, kind.kernel, kind.direction, *box, first, count, there[0], there[1]};
 	OK(backend->type->project(backend, &what));
-	OK(backend->type->get(backend, there[0], &x));
+	OK(backend->type->get(backend, there[forward], forward ? &y : &x));
 	backend->type->release(backend, there[0]);
 	backend->type->release(backend, there[1]);
 	plan_free(&plan);
 	return result;
+}
+
+static inline float *back_project(const Case *c, int kernel, PlanData data, bool plain,
+	const Box *box, int64_t first, int64_t count, const float *y)
+{
+	return project(c, (Kind){kernel, ADJOINT, data, plain}, box, first, count, y);
 }
 
 #endif

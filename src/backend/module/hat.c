@@ -57,15 +57,18 @@ HatView hat_view(const Plan *plan, int64_t view, const HatSlices *slices, int ke
 	return hat;
 }
 
-static double hat_reach(const Projecting *what, const HatSlices *slices)
+static double hat_reach(const Projecting *what, HatSlices *slices)
 {
-	double most = 0;
+	double most = 0, width = 0;
 	for (int64_t i = 0; i < what->count; i++) {
 		HatView hat = hat_view(what->plan, what->first + i, slices, what->kernel);
 		double across = fabs(hat.along ? hat.ea : hat.eb);
 		most = fmax(most, what->direction == FORWARD ? hat.h / across : hat.h);
+		width = fmax(width, hat.h);
 	}
-	return most * (1 - 1e-6); /* 1 but for rounding is 1 */
+	const double rounding = 1 - 1e-6; /* 1 but for that is 1 */
+	slices->width = width * rounding;
+	return most * rounding;
 }
 
 bool hat_slices(const Projecting *what, HatSlices *slices)

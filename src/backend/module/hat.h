@@ -21,7 +21,8 @@ typedef struct {
 	int s, a, b;
 	int64_t first;
 	int sign;
-	double reach; /* the widest of the request's views, in pixels (forward) or columns */
+	double reach; /* the widest hat of the request's views, in pixels (forward) or columns */
+	double width; /* in columns, whatever the direction */
 } HatSlices;
 
 /* True if the views of the request are such, with weights that reach at most two pixels or columns. */

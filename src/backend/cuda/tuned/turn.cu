@@ -1,7 +1,7 @@
 /* Arrays turned so that slices are the fastest axis, and back; see turn.h. */
 #include "backend/cuda/tuned/turn.h"
 
-enum { TILE = 32, WARPS = 8 };
+enum { TILE = 32, WIDE = 128, WARPS = 8, EACH = TILE * WIDE / (TILE * WARPS) };
 
 /* ---- scales ------------------------------------------------------------------------------- */
 
@@ -13,7 +13,7 @@ static __global__ void find_largest(
 	for (int64_t line = blockIdx.x; line < t.slices * t.nk; line += gridDim.x) {
 		int64_t i = line % t.slices, k = line / t.slices;
 		const float *from = t.outside + i * t.si + k * t.sk;
-		float weight = views[k].weight;
+		float weight = views ? views[k].weight : 1;
 		for (int64_t j = threadIdx.x; j < t.nj; j += SUM_THREADS)
 			most = max(most, __float_as_uint(fabsf(weight * from[j * t.sj])));
 	}
@@ -23,73 +23,158 @@ static __global__ void find_largest(
 		atomicMax(largest, most);
 }
 
-/* ---- turning ------------------------------------------------------------------------------ */
+/* ---- floats ------------------------------------------------------------------------------- */
 
-struct StoreFloats {
-	float *to;
-	const HatView *weights;
-	__device__ void put(int64_t k, int64_t at, float value) const
-	{
-		to[at] = weights ? weights[k].weight * value : value;
-	}
-};
+/* A part of an array as [j][slice]: wide enough that a thread has several loads under way. */
+typedef float Tile[WIDE][TILE + 1];
 
-struct StoreHalves {
-	TurnHalves to;
-	int64_t part; /* halves of one */
-	__device__ void put(int64_t k, int64_t at, float value) const
-	{
-		float scale = power_of_two(scale_exponent(*to.largest));
-		float scaled = to.views[k].weight * value * scale;
-		__half rounded = __float2half_rn(scaled);
-		to.data[at] = rounded;
-		if (to.parts == 2)
-			to.data[part + at] = __float2half_rn(scaled - __half2float(rounded));
-	}
-};
-
-/* Reads along the axis that is contiguous outside, writes along slices. */
-template <class Store>
-static __global__ void turn_inwards(const __grid_constant__ Turning t, const Store store)
+/* Element number r of this thread: outside, neighbouring threads are neighbours in memory. */
+static __device__ __forceinline__ void find_outside(const Turning *t, int r, int *i, int *j)
 {
-	__shared__ float tile[TILE][TILE + 1];
-	int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * TILE;
+	*i = t->si == 1 ? threadIdx.x : threadIdx.y + r % (TILE / WARPS) * WARPS;
+	*j = t->si == 1 ? threadIdx.y + r * WARPS : threadIdx.x + r / (TILE / WARPS) * TILE;
+}
+
+static __device__ void read_tile(const Turning *t, int64_t i0, int64_t j0, int64_t k, Tile tile)
+{
+	float value[EACH];
+	j0 -= t->margin;
+	const float *from = t->outside + i0 * t->si + j0 * t->sj + k * t->sk;
+#pragma unroll
+	for (int r = 0; r < EACH; r++) {
+		int i, j;
+		find_outside(t, r, &i, &j);
+		value[r] = i0 + i < t->slices && (uint64_t)(j0 + j) < (uint64_t)t->nj && k < t->nk
+				   ? __ldcs(from + i * t->si + j * t->sj)
+				   : 0;
+	}
+#pragma unroll
+	for (int r = 0; r < EACH; r++) {
+		int i, j;
+		find_outside(t, r, &i, &j);
+		tile[j][i] = value[r];
+	}
+}
+
+static __global__ void __launch_bounds__(TILE *WARPS)
+	turn_inwards(const __grid_constant__ Turning t)
+{
+	__shared__ Tile tile;
+	int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * WIDE;
 	int64_t nj = t.nj + 2 * t.margin;
 	for (int64_t k = blockIdx.z; k < t.nk; k += gridDim.z) {
-		for (int r = threadIdx.y; r < TILE; r += WARPS) {
-			int64_t i = t.si == 1 ? i0 + threadIdx.x : i0 + r;
-			int64_t j = t.si == 1 ? j0 + r : j0 + threadIdx.x, from = j - t.margin;
-			float value = i < t.slices && from >= 0 && from < t.nj
-					      ? t.outside[i * t.si + from * t.sj + k * t.sk]
-					      : 0;
-			tile[j - j0][i - i0] = value;
-		}
+		float weight = t.weights ? t.weights[k].weight : 1;
+		read_tile(&t, i0, j0, k, tile);
 		__syncthreads();
-		for (int r = threadIdx.y; r < TILE; r += WARPS)
+		for (int r = threadIdx.y; r < WIDE; r += WARPS)
 			if (j0 + r < nj && i0 + threadIdx.x < t.pitch)
-				store.put(k, (k * nj + j0 + r) * t.pitch + i0 + threadIdx.x,
-					tile[r][threadIdx.x]);
+				t.inside[(k * nj + j0 + r) * t.pitch + i0 + threadIdx.x] =
+					weight * tile[r][threadIdx.x];
 		__syncthreads();
 	}
 }
 
-static __global__ void turn_outwards(const __grid_constant__ Turning t)
+/* ---- halves ------------------------------------------------------------------------------- */
+
+static __device__ int64_t place_word(const TurnRows *to, int part, int64_t c, int64_t j, int64_t k)
 {
-	__shared__ float tile[TILE][TILE + 1];
-	int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * TILE;
+	return ((part * to->nk + k) * to->nj + j) * to->chunks + c;
+}
+
+static __device__ int64_t place_word(const TurnTiles *to, int part, int64_t c, int64_t j, int64_t k)
+{
+	int64_t group = c / to->chunks, tile_j = j / TILE_J, tile_k = k / TILE_K;
+	int jj = (int)(j % TILE_J), kk = (int)(k % TILE_K);
+	int square = kk / SQUARE_SIDE * (TILE_J / SQUARE_SIDE) + jj / SQUARE_SIDE;
+	int pixel = square * SQUARE_SIDE * SQUARE_SIDE + kk % SQUARE_SIDE * SQUARE_SIDE +
+		    jj % SQUARE_SIDE;
+	int64_t tile = (group * to->tiles_k + tile_k) * to->tiles_j + tile_j;
+	return ((tile * to->parts + part) * to->chunks + c % to->chunks) * TILE_PIXELS + pixel;
+}
+
+/* How far the words go, which may be further than the data. */
+typedef struct {
+	int64_t nj, nk, chunks;
+} Extent;
+
+/* Eight floats as halves; what their rounding took away is left in them. */
+static __device__ uint4 round_word(float value[CHUNK])
+{
+	union {
+		__half half[CHUNK];
+		uint4 word;
+	} to;
+	for (int i = 0; i < CHUNK; i++) {
+		to.half[i] = __float2half_rn(value[i]);
+		value[i] -= __half2float(to.half[i]);
+	}
+	return to.word;
+}
+
+template <class Place>
+static __global__ void __launch_bounds__(TILE *WARPS)
+	turn_to_halves(const __grid_constant__ Turning t, const __grid_constant__ TurnHalves to,
+		const __grid_constant__ Place place, const Extent extent)
+{
+	__shared__ Tile tile;
+	int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * WIDE;
+	float scale = power_of_two(scale_exponent(*to.largest));
+	for (int64_t k = blockIdx.z; k < extent.nk; k += gridDim.z) {
+		float factor = to.views ? scale * to.views[k].weight : scale;
+		read_tile(&t, i0, j0, k, tile);
+		__syncthreads();
+		for (int word = threadIdx.y * TILE + threadIdx.x; word < WIDE * TILE / CHUNK;
+			word += TILE * WARPS) {
+			int r = word / (TILE / CHUNK), first = word % (TILE / CHUNK) * CHUNK;
+			int64_t j = j0 + r, chunk = (i0 + first) / CHUNK;
+			float value[CHUNK];
+			if (j >= extent.nj || chunk >= extent.chunks)
+				continue;
+			for (int i = 0; i < CHUNK; i++)
+				value[i] = factor * tile[r][first + i];
+			for (int part = 0; part < to.parts; part++)
+				to.data[place_word(&place, part, chunk, j, k)] = round_word(value);
+		}
+		__syncthreads();
+	}
+}
+
+/* ---- and out ------------------------------------------------------------------------------ */
+
+static __global__ void __launch_bounds__(TILE *WARPS)
+	turn_outwards(const __grid_constant__ Turning t)
+{
+	__shared__ Tile tile;
+	int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * WIDE;
 	float factor = t.largest ? power_of_two(-scale_exponent(*t.largest)) : 1;
 	for (int64_t k = blockIdx.z; k < t.nk; k += gridDim.z) {
-		for (int r = threadIdx.y; r < TILE; r += WARPS)
-			if (j0 + r < t.nj && i0 + threadIdx.x < t.pitch)
-				tile[r][threadIdx.x] =
-					t.inside[(k * t.nj + j0 + r) * t.pitch + i0 + threadIdx.x];
+		float value[EACH];
+		float *to = t.outside + i0 * t.si + j0 * t.sj + k * t.sk;
+		const float *from = t.inside + (k * t.nj + j0) * t.pitch + i0 + threadIdx.x;
+#pragma unroll
+		for (int r = 0; r < EACH; r++) {
+			int j = threadIdx.y + r * WARPS;
+			value[r] = j0 + j < t.nj && i0 + threadIdx.x < t.pitch
+					   ? __ldcs(from + j * t.pitch)
+					   : 0;
+		}
+#pragma unroll
+		for (int r = 0; r < EACH; r++)
+			tile[threadIdx.y + r * WARPS][threadIdx.x] = value[r];
+#pragma unroll
+		for (int r = 0; r < EACH; r++) {
+			int i, j;
+			find_outside(&t, r, &i, &j);
+			bool inside = i0 + i < t.slices && j0 + j < t.nj;
+			value[r] = inside ? to[i * t.si + j * t.sj] : 0;
+		}
 		__syncthreads();
-		for (int r = threadIdx.y; r < TILE; r += WARPS) {
-			int64_t i = t.si == 1 ? i0 + threadIdx.x : i0 + r;
-			int64_t j = t.si == 1 ? j0 + r : j0 + threadIdx.x;
-			if (i < t.slices && j < t.nj)
-				t.outside[i * t.si + j * t.sj + k * t.sk] +=
-					factor * tile[j - j0][i - i0];
+#pragma unroll
+		for (int r = 0; r < EACH; r++) {
+			int i, j;
+			find_outside(&t, r, &i, &j);
+			if (i0 + i < t.slices && j0 + j < t.nj)
+				to[i * t.si + j * t.sj] = fmaf(factor, tile[j][i], value[r]);
 		}
 		__syncthreads();
 	}
@@ -98,17 +183,17 @@ static __global__ void turn_outwards(const __grid_constant__ Turning t)
 static dim3 tiles_of(const Turning *t)
 {
 	return dim3(cuda_blocks(t->pitch, TILE, 1 << 30),
-		cuda_blocks(t->nj + 2 * t->margin, TILE, 65535), cuda_blocks(t->nk, 1, 65535));
+		cuda_blocks(t->nj + 2 * t->margin, WIDE, 65535), cuda_blocks(t->nk, 1, 65535));
 }
 
 tomos_status turn_in(tomos_backend *backend, const Turning *t)
 {
-	turn_inwards<<<tiles_of(t), dim3(TILE, WARPS), 0, device_of(backend)->stream>>>(
-		*t, StoreFloats{t->inside, t->weights});
+	turn_inwards<<<tiles_of(t), dim3(TILE, WARPS), 0, device_of(backend)->stream>>>(*t);
 	CUDA_LAUNCHED("turning an array");
 	return TOMOS_OK;
 }
 
+/* It never leaves the card, so nobody waits for it. */
 tomos_status turn_largest(
 	tomos_backend *backend, const Turning *t, const HatView *weights, unsigned *largest)
 {
@@ -120,14 +205,30 @@ tomos_status turn_largest(
 	return TOMOS_OK;
 }
 
-/* The largest value never leaves the card, so nobody waits for it. */
-tomos_status turn_in_halves(tomos_backend *backend, const Turning *t, const TurnHalves *halves)
+template <class Place>
+static tomos_status turn_halves(tomos_backend *backend, const Turning *t, const TurnHalves *halves,
+	Place place, Extent extent)
 {
+	cudaStream_t stream = device_of(backend)->stream;
 	TRY(turn_largest(backend, t, halves->views, halves->largest));
-	turn_inwards<<<tiles_of(t), dim3(TILE, WARPS), 0, device_of(backend)->stream>>>(
-		*t, StoreHalves{*halves, t->nk * t->nj * t->pitch});
+	dim3 tiles(cuda_blocks(extent.chunks * CHUNK, TILE, 1 << 30),
+		cuda_blocks(extent.nj, WIDE, 65535), cuda_blocks(extent.nk, 1, 65535));
+	turn_to_halves<<<tiles, dim3(TILE, WARPS), 0, stream>>>(*t, *halves, place, extent);
 	CUDA_LAUNCHED("turning an array");
 	return TOMOS_OK;
+}
+
+tomos_status turn_in_rows(
+	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnRows to)
+{
+	return turn_halves(backend, t, halves, to, Extent{to.nj, to.nk, to.chunks});
+}
+
+tomos_status turn_in_tiles(
+	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnTiles to)
+{
+	return turn_halves(backend, t, halves, to,
+		Extent{to.tiles_j * TILE_J, to.tiles_k * TILE_K, to.groups * to.chunks});
 }
 
 tomos_status turn_out(tomos_backend *backend, const Turning *t)

@@ -15,18 +15,20 @@ typedef struct {
 	float *inside;
 	int64_t slices, pitch, nj, nk; /* pitch: slices with zeros added */
 	int64_t si, sj, sk;
-	const unsigned *largest; /* turn_out: what turn_in_halves scaled by; NULL: nothing */
+	const unsigned *largest; /* turn_out: what halves were scaled by; NULL: nothing */
 	const HatView *weights;  /* turn_in: of each k; NULL: none */
 	int64_t margin;          /* turn_in: zeros inside, so many before and after all j */
 } Turning;
 
-/* Rows as halves, times the weight of their view and a power of two that brings the largest value to
- * 2^13, far from both ends of their range. Two parts add up to nearly a float. */
+/* The same as halves, in words of eight slices, times a power of two that brings the largest value to 2^13,
+ * far from both ends of their range. Two parts add up to nearly a float. */
+enum { CHUNK = 8 };
+
 typedef struct {
-	__half *data; /* [part][k][j][slice] */
-	int parts;    /* 1: rounded; 2: also what the rounding took away */
-	const HatView *views;
-	unsigned *largest; /* on the card: the largest value, as the bits of a float */
+	uint4 *data;          /* see TurnRows and TurnTiles */
+	int parts;            /* 1: rounded; 2: also what the rounding took away */
+	const HatView *views; /* k is a view, whose weight goes into the data; NULL: it is not */
+	unsigned *largest;    /* on the card: the largest value, as the bits of a float */
 } TurnHalves;
 
 /* That power of two; 1 where the largest value is none to scale by: infinite, or not a number. */
@@ -41,6 +43,20 @@ static __device__ __forceinline__ float power_of_two(int exponent)
 {
 	return __uint_as_float((unsigned)(exponent + 127) << 23);
 }
+
+/* Where words go: [part][k][j][chunk]. */
+typedef struct {
+	int64_t nj, nk, chunks;
+} TurnRows;
+
+/* Or tiles of the plane, each with all slices of a group: [group][tile k][tile j][part][chunk][square]
+ * [pixel], a square has SQUARE_SIDE^2 pixels. Beyond the plane and the slices there are zeros. */
+enum { SQUARE_SIDE = 4, TILE_J = 32, TILE_K = 24, TILE_PIXELS = TILE_J * TILE_K };
+
+typedef struct {
+	int64_t tiles_j, tiles_k, groups, chunks; /* chunks: of a group */
+	int parts;
+} TurnTiles;
 
 /* The slices of the box that have a detector row. */
 void turn_range(const Projecting *what, const HatSlices *l, int64_t *low, int64_t *high);
@@ -57,7 +73,10 @@ tomos_status turn_in(tomos_backend *backend, const Turning *t);
 /* The largest value outside, times the weights, into memory of the card. */
 tomos_status turn_largest(
 	tomos_backend *backend, const Turning *t, const HatView *weights, unsigned *largest);
-tomos_status turn_in_halves(tomos_backend *backend, const Turning *t, const TurnHalves *halves);
+tomos_status turn_in_rows(
+	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnRows to);
+tomos_status turn_in_tiles(
+	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnTiles to);
 /* The other way, added to what is there. */
 tomos_status turn_out(tomos_backend *backend, const Turning *t);
 

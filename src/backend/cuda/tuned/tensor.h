@@ -1,0 +1,82 @@
+/* Slices that share their weights, by tensor cores: what the kernels for this have in common.
+ *
+ * Data are halves, or sums of two, and sums are floats. A weight is 1 - |x|, and not below zero, where x is
+ * the distance of a pixel and a column over the width of the view's hat.
+ */
+#ifndef CUDA_TENSOR_H
+#define CUDA_TENSOR_H
+
+#include "backend/cuda/tuned/mma.h"
+#include "backend/cuda/tuned/turn.h"
+
+enum { TENSOR_LEAST_SLICES = 16, TENSOR_HEAD = 64 /* floats before the data */ };
+
+/* A square of pixels in a view: where its first pixel is, counted in hats from column `row` of what is at
+ * hand; its slopes, and the hats of a column. */
+typedef struct __align__(16)
+{
+	float x, xa, xb, inverse;
+}
+Seen;
+
+/* The current card's compute capability times ten, or what TOMOS_CUDA says if that is less. */
+int tensor_level(void);
+/* True for requests of as many slices as it takes. */
+bool tensor_slices(const Projecting *what, HatSlices *slices);
+int tensor_parts(const Plan *plan);
+/* Columns that pixels of a square of that side meet, in the widest of the views. */
+double tensor_span(const Projecting *what, const HatSlices *slices, int side_a, int side_b);
+/* Describes an array of halves to the engine of bulk copies (a CUtensorMap); false: the driver cannot. */
+bool tensor_describe(void *map, const void *data, const int64_t size[3], const int box[3]);
+
+/* A back projection as the kernels have it. */
+typedef struct {
+	const HatView *views;
+	int count, columns;
+	int na, nb;           /* pixels of the box */
+	int64_t low_a, low_b; /* and where it begins */
+	int pitch;            /* slices of data and sums */
+	int parts;
+	const uint4 *data; /* as TurnRows says */
+	float *to;         /* [b][a][slice] */
+} TensorBack;
+
+typedef tomos_status (*TensorLaunch)(tomos_backend *backend, const TensorBack *request);
+
+tomos_status tensor_back_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
+	TensorLaunch launch);
+
+/* Blocks that run at the same time stand close together, so that they meet the same columns and those stay in
+ * the second cache: the blocks of a plane as a row of clusters. */
+enum { CLUSTER_A = 16, CLUSTER_B = 8 };
+
+static inline unsigned cluster_blocks(int64_t na, int64_t nb)
+{
+	int64_t clusters = ((na + CLUSTER_A - 1) / CLUSTER_A) * ((nb + CLUSTER_B - 1) / CLUSTER_B);
+	return (unsigned)(clusters * (CLUSTER_A * CLUSTER_B));
+}
+
+/* Which of na times nb this block is; it may be none of them. */
+static __device__ __forceinline__ int2 cluster_place(int na)
+{
+	int block = blockIdx.x, cluster = block / (CLUSTER_A * CLUSTER_B);
+	int own = block % (CLUSTER_A * CLUSTER_B), across = (na + CLUSTER_A - 1) / CLUSTER_A;
+	return make_int2(cluster % across * CLUSTER_A + own % CLUSTER_A,
+		cluster / across * CLUSTER_B + own / CLUSTER_A);
+}
+
+/* Weights at distances x and y: what fits into halves, and the rest. */
+template <int PARTS>
+static __device__ __forceinline__ void tensor_weigh(float x, float y, unsigned *w, unsigned *rest)
+{
+	float one = 1 - fabsf(x), two = 1 - fabsf(y);
+	*w = pack_positive(one, two);
+	if (PARTS == 2) {
+		float2 whole = __half22float2(*(const __half2 *)w);
+		__half2 left =
+			__floats2half2_rn(fmaxf(one, 0.f) - whole.x, fmaxf(two, 0.f) - whole.y);
+		*rest = *(const unsigned *)&left;
+	}
+}
+
+#endif
