@@ -49,6 +49,6 @@ const workload *workload_list(int *count);
 /* Updates of one run: an iteration projects twice. */
 double workload_updates(const workload *w);
 void workload_bound(const tomos_machine *machine, const workload *w, int half, timing *t);
-int workload_run(const settings *s, tomos_backend *backend, const workload *w, int half, timing *t);
+int workload_run(const settings *s, tomos_backend *backend, const workload *w, timing *t);
 
 #endif

@@ -70,7 +70,7 @@ tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine)
 	double clocks = d->processors * machine->clock;
 	machine->rates[TOMOS_RATE_MEMORY] = 2e3 * memory_kilohertz * bits / 8;
 	machine->rates[TOMOS_RATE_LINK] = link_rate(d->number);
-	machine->rates[TOMOS_RATE_CACHE] = SHARED_BYTES * clocks;
+	machine->rates[TOMOS_RATE_CACHE] = (double)SHARED_BYTES * clocks;
 	machine->rates[TOMOS_RATE_SUMS] = kinds[i].sums * clocks;
 	machine->rates[TOMOS_RATE_FETCHES] = kinds[i].fetches * clocks;
 	machine->rates[TOMOS_RATE_TENSOR] = kinds[i].tensor * clocks;
