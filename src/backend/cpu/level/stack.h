@@ -85,7 +85,6 @@ INLINE void entries_set(Entries *e, int term, const Laying *l, int64_t start, in
 	vi offset = at * wide;
 	memcpy(e->offset[term], &offset, sizeof offset);
 	if (linear) {
-		vf_store(e->weight[term][0], 1 - fraction);
 		vf_store(e->weight[term][1], fraction);
 		return;
 	}
@@ -97,9 +96,11 @@ INLINE void entries_set(Entries *e, int term, const Laying *l, int64_t start, in
 
 /* ---- sums ------------------------------------------------------------------------------------- */
 
-/* Adds to `vectors` vectors of each of `outputs` outputs, from `first` on. */
+/* Adds to `vectors` vectors of each of `outputs` outputs, from `first` on. Loads are what bounds this, so
+ * of linear interpolation only the second weight is loaded. */
 INLINE void gather_some(const Entries *e, int first, const float *samples, int64_t stride,
-	int terms, int64_t wide, const int taps, const int vectors, const int outputs, float *sums)
+	int terms, int64_t wide, const int taps, const bool linear, const int vectors,
+	const int outputs, float *sums)
 {
 	vf sum[8];
 	for (int o = 0; o < outputs; o++)
@@ -108,10 +109,14 @@ INLINE void gather_some(const Entries *e, int first, const float *samples, int64
 	for (int t = 0; t < terms; t++, samples += stride)
 		for (int o = 0; o < outputs; o++) {
 			const float *at = samples + e->offset[t][first + o];
-			for (int k = 0; k < taps; k++)
+			for (int k = 0; k < taps; k++) {
+				vf weight = (vf){0} + e->weight[t][linear ? 1 : k][first + o];
+				if (linear && k == 0)
+					weight = 1 - weight;
 				for (int v = 0; v < vectors; v++)
-					sum[o * vectors + v] += e->weight[t][k][first + o] *
-								vf_load(at + k * wide + v * LANES);
+					sum[o * vectors + v] +=
+						weight * vf_load(at + k * wide + v * LANES);
+			}
 		}
 	for (int o = 0; o < outputs; o++)
 		for (int v = 0; v < vectors; v++)
@@ -120,17 +125,18 @@ INLINE void gather_some(const Entries *e, int first, const float *samples, int64
 
 /* The sums of LANES outputs, [output][slice]; whole groups at once, else vector by vector. */
 INLINE void gather(const Entries *e, const float *samples, int64_t stride, int terms, int64_t wide,
-	const int taps, float *sums)
+	const int taps, const bool linear, float *sums)
 {
 	if (wide == GROUP) {
 		for (int o = 0; o < LANES; o += 8 / FULL)
-			gather_some(
-				e, o, samples, stride, terms, GROUP, taps, FULL, 8 / FULL, sums);
+			gather_some(e, o, samples, stride, terms, GROUP, taps, linear, FULL,
+				8 / FULL, sums);
 		return;
 	}
 	for (int64_t v = 0; v < wide; v += LANES)
 		for (int o = 0; o < LANES; o += 4)
-			gather_some(e, o, samples + v, stride, terms, wide, taps, 1, 4, sums + v);
+			gather_some(e, o, samples + v, stride, terms, wide, taps, linear, 1, 4,
+				sums + v);
 }
 
 /* ---- turning: from rows, one per slice, to slices side by side, and back ----------------------- */

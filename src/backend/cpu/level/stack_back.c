@@ -44,7 +44,7 @@ INLINE void take(const Pass *pass, int64_t first, int count, int64_t x, double y
 			(int32_t)pass->s.wide);
 	}
 	gather(&e, pass->samples + first * pass->stride, pass->stride, count, pass->s.wide, taps,
-		sums);
+		linear, sums);
 }
 
 static void take_some(const Pass *pass, int64_t first, int count, int64_t x, double y, float *sums)

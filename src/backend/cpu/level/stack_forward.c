@@ -120,7 +120,7 @@ INLINE void walk(const Strip *t, const Cursor *c, int64_t k, int count, const in
 			(int32_t)t->width, taps, linear, (int32_t)s->wide);
 	/* Taps of this view may be fewer than the zeros on each side. */
 	gather(&e, t->strip + (k - t->first) * t->stride + (s->taps - taps) * s->wide, t->stride,
-		count, s->wide, taps, sums);
+		count, s->wide, taps, linear, sums);
 }
 
 static void walk_some(const Strip *t, const Cursor *c, int64_t k, int count, float *sums)
