@@ -343,6 +343,20 @@ done:
 	return code;
 }
 
+/* A run that ended early says what it leaves for the next. */
+static int run_ended(tomos_status status, const tomos_run_report *r)
+{
+	bool kept = r->slices + r->resumed > 0;
+	if (status == TOMOS_CANCELLED && kept) {
+		complain("interrupted; what was done is kept, and --resume goes on from there");
+		return INTERRUPTED;
+	}
+	int code = lib(status);
+	if (code == FAILED && kept)
+		complain("what was done is kept, and --resume goes on from there");
+	return code;
+}
+
 static int recon_analytic(const settings *s, recon_job *j)
 {
 	tomos_scan_options scan = job_scan(s);
@@ -354,7 +368,7 @@ static int recon_analytic(const settings *s, recon_job *j)
 	job.report = &report;
 	DO(check_truth(s, j, job));
 	progress_rates(&report);
-	DO(lib(tomos_run(&job, progress_report())));
+	DO(run_ended(tomos_run(&job, progress_report()), &report));
 	say_report(&report);
 	DO(compare_output(s, j));
 done:

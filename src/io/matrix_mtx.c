@@ -9,7 +9,12 @@
 #include <string.h>
 #include "io/matrix_file.h"
 
-enum { PIECE = 1 << 20, LONGEST_LINE = 1025 };
+enum {
+	PIECE = 1 << 20,
+	LONGEST_LINE = 1025,
+	LEAST_ROWS = 1 << 20, /* that any file may claim */
+	EMPTY_ROWS = 8192,    /* and for each of its bytes */
+};
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -242,6 +247,16 @@ static tomos_status read_passes(Mtx *f, tomos_matrix *m, int64_t *counts)
 	return each_entry(f, m, NULL);
 }
 
+/* Rows may be empty, but hardly so many that a few bytes would have all memory taken for them. */
+static tomos_status check_rows(const Reader *r, int64_t rows)
+{
+	int64_t most;
+	if (!size_mul(r->size, EMPTY_ROWS, &most) || rows <= max64(most, LEAST_ROWS))
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE, "'%s' claims %lld rows in a file of %lld bytes", r->path,
+		(long long)rows, (long long)r->size);
+}
+
 tomos_status mtx_read(const char *path, tomos_matrix *m)
 {
 	Mtx f = {.reader = {.path = path, .descriptor = -1}};
@@ -250,6 +265,7 @@ tomos_status mtx_read(const char *path, tomos_matrix *m)
 	TRY_OR_DONE(mem_alloc(&f.reader.text, PIECE + 1, 1, "lines of a matrix file"));
 	TRY_OR_DONE(flat_open(&f.reader.descriptor, &f.reader.size, path));
 	TRY_OR_DONE(read_header(&f, m));
+	TRY_OR_DONE(check_rows(&f.reader, m->rows));
 	TRY_OR_DONE(mem_zeroed(&counts, m->rows, sizeof *counts, "the rows of a matrix"));
 	TRY_OR_DONE(read_passes(&f, m, counts));
 done:

@@ -230,6 +230,8 @@ static void wrong_text(void **state)
 	refuse_text(
 		REAL "2 2\n", TOMOS_BAD_FILE, "line 2: the numbers of rows, columns and entries");
 	refuse_text(REAL "0 2 0\n", TOMOS_BAD_FILE, "rows, columns and entries");
+	refuse_text(REAL "233333333333331 3 1\n2 2 3\n", TOMOS_BAD_FILE,
+		"claims 233333333333331 rows in a file of 72 bytes");
 	refuse_text(REAL "2 2 99999999\n", TOMOS_BAD_FILE, "than the file has room for");
 	refuse_text(REAL "2 2 1\n3 1 1\n", TOMOS_BAD_FILE,
 		"line 3: a row and a column inside the matrix");

@@ -44,6 +44,7 @@ for out in volume.h5 volume.npy volume.tif volume.mha volume.mhd slices/ packed.
 	[ $? = 1 ] || bad "a full disk is not a failure"
 	grep -q "No space left on device" err || bad "the sentence does not say why"
 	grep -qF "disk/$out" err || bad "the sentence does not name the output"
+	grep -q "what was done is kept, and --resume goes on from there" err || bad "what is kept is not said"
 	# The numbers of a .mhd may be whole, and so under their name, before its text is.
 	[ -e "disk/$out" ] && bad "there is something under the final name"
 	mount -o remount,size=16M disk || exit 1
