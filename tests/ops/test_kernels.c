@@ -100,6 +100,7 @@ static void marching_is_columns(void **state)
 		tomos_projector_options column = tomos_projector_defaults(), march = column;
 		column.forward = "line";
 		march.forward = "line-march";
+		column.plain = march.plain = 1;
 		compare(&c, &column, backend, &march, backend, 1e-6, &worst);
 		tomos_geometry_free(c.scan);
 	}

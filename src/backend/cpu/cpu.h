@@ -46,7 +46,7 @@ bool LEVEL(stack_applies)(const Projecting *what);
 tomos_status LEVEL(stack_forward)(const Projecting *what);
 tomos_status LEVEL(stack_back)(const Projecting *what);
 bool LEVEL(slice_applies)(const Projecting *what);
-tomos_status LEVEL(slice_joseph_forward)(const Projecting *what);
+tomos_status LEVEL(slice_forward)(const Projecting *what);
 tomos_status LEVEL(slice_back)(const Projecting *what);
 tomos_status LEVEL(slice_step)(const Projecting *what, const BackStep *step);
 bool LEVEL(fan_applies)(const Projecting *what);

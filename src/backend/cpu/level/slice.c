@@ -1,5 +1,5 @@
-/* Parallel rays inside slices: Joseph's forward projection, its adjoint and voxel-driven back
- * projection, one slice at a time, with neighbouring rays or pixels in the lanes of a vector.
+/* Parallel rays inside slices: Joseph's forward projection and that by exact lengths, their adjoints and
+ * voxel-driven back projection, one slice at a time, with neighbouring rays or pixels in the lanes of a vector.
  *
  * Neighbours read neighbouring samples, so a lane's two samples are picked out of two loaded vectors.
  */
@@ -115,20 +115,36 @@ static void band_fill(const Walk *w, int64_t slice, Band *band)
 		copy_row(from + row * down, next, band, row);
 }
 
-/* What all rows of the band give to one vector of rays, the lowest of which crosses the first at p. */
-static inline vf walk_rows(const Band *band, int64_t p, int64_t slope, const Lanes *lanes)
+/* The samples around a position, by exact lengths. */
+static inline vf meet_lengths(
+	const float *window, const Lanes *lanes, int64_t p, const SliceLengths *lengths)
+{
+	vf fraction;
+	vi j = lanes_at(lanes, p, &fraction);
+	vf low = vf_pick(window, j), high = vf_pick(window, j + 1);
+	vf part = (fraction - (0.5F - lengths->nudge)) * lengths->steep + 0.5F;
+	return low + vf_clamp(part, 0, 1) * (high - low);
+}
+
+/* What all rows of the band give to one vector of rays, the lowest of which crosses the first at p;
+ * without lengths by Joseph's weights. */
+static inline vf walk_rows(
+	const Band *band, int64_t p, int64_t slope, const Lanes *lanes, const SliceLengths *lengths)
 {
 	vf sum = {0};
 	const float *row = band->samples + PAD;
 	for (int64_t k = 0; k < band->rows; k++, p += slope, row += band->stride) {
 		int64_t i = limit(p >> FRACTION_BITS, -PAD, band->width);
-		sum += vf_interpolate(row + i, lanes, p);
+		sum += lengths ? meet_lengths(row + i, lanes, p, lengths)
+			       : vf_interpolate(row + i, lanes, p);
 	}
 	return sum;
 }
 
-static void walk_band(const Band *band, const SliceRays *rays, int64_t columns, float *sums)
+static void walk_band(
+	const Band *band, const SliceRays *rays, bool line, int64_t columns, float *sums)
 {
+	const SliceLengths lengths = lengths_of(rays);
 	double spread = (LANES - 1) * fabs(rays->per_ray), lowest = lowest_lane(rays->per_ray);
 	int64_t slope = position_of(rays->slope);
 	Lanes lanes = lanes_of(rays->per_ray);
@@ -138,7 +154,8 @@ static void walk_band(const Band *band, const SliceRays *rays, int64_t columns, 
 		double q = p + (double)(band->rows - 1) * rays->slope;
 		if (fmax(p, q) + spread <= -1 || fmin(p, q) >= (double)band->width)
 			continue;
-		vf sum = walk_rows(band, position_of(p), slope, &lanes);
+		vf sum = line ? walk_rows(band, position_of(p), slope, &lanes, &lengths)
+			      : walk_rows(band, position_of(p), slope, &lanes, NULL);
 		vf_store(sums + c, vf_load(sums + c) + sum);
 	}
 }
@@ -160,7 +177,8 @@ static void walk_stripe(const Walk *w, int64_t slice, int64_t stripe, int axis,
 		band_fill(w, slice, &band);
 		for (int64_t v = 0; v < views; v++)
 			if (rays[v].axis == axis)
-				walk_band(&band, &rays[v], columns, sums + v * (columns + LANES));
+				walk_band(&band, &rays[v], w->what->kernel != KERNEL_joseph,
+					columns, sums + v * (columns + LANES));
 	}
 }
 
@@ -217,7 +235,7 @@ static void add_stripes(void *user, int64_t index)
 			out[c] += w->partial[s * next + index * columns + c];
 }
 
-tomos_status LEVEL(slice_joseph_forward)(const Projecting *what)
+tomos_status LEVEL(slice_forward)(const Projecting *what)
 {
 	int64_t columns = what->plan->model.columns;
 	Walk w = {.what = what, .views = limit(SUMS_FLOATS / (columns + LANES), 1, TOGETHER)};
@@ -243,7 +261,8 @@ tomos_status LEVEL(slice_joseph_forward)(const Projecting *what)
 typedef struct {
 	double origin, per_x, per_y;
 	float reach, pitch; /* pitch = 1 / reach */
-	int hats;           /* pixels a hat can cover, 0: voxel-driven */
+	float top; /* exact lengths: where the sides of the hat would meet; 0: it is whole */
+	int hats;  /* pixels a hat can cover, 0: voxel-driven */
 	Lanes lanes;
 } SliceHat;
 
@@ -259,17 +278,29 @@ typedef struct {
 	float least;
 } Pass;
 
+/* Exact lengths: a hat with steeper sides that is cut off at the top. */
+static void cut_hat(SliceHat *hat, const SliceRays *rays)
+{
+	const SliceLengths lengths = lengths_of(rays);
+	hat->pitch *= lengths.steep;
+	hat->top = 0.5F * (lengths.steep + (lengths.nudge == 0));
+	hat->origin -= lengths.nudge / rays->per_ray;
+}
+
 static SliceHat hat_of(const Projecting *what, const Frame *f, const KernelView *k)
 {
 	SliceHat hat = {.per_x = k->column[f->p], .per_y = k->column[f->q], .reach = 1, .pitch = 1};
 	hat.origin = k->column[3];
 	for (int a = 0; a < 3; a++)
 		hat.origin += k->column[a] * (double)what->box.low[a];
-	if (what->kernel == KERNEL_joseph) {
-		double pitch = fabs(rays_of(what, f, k).per_ray);
+	if (what->kernel != KERNEL_voxel) {
+		const SliceRays rays = rays_of(what, f, k);
+		double pitch = fabs(rays.per_ray);
 		hat.pitch = (float)pitch;
 		hat.reach = (float)(1 / pitch);
 		hat.hats = (int)floor(2 / pitch) + 1;
+		if (what->kernel != KERNEL_joseph)
+			cut_hat(&hat, &rays);
 	}
 	hat.origin += lowest_lane(hat.per_x) - (hat.hats ? hat.reach : 0);
 	hat.lanes = lanes_of(hat.per_x);
@@ -297,7 +328,7 @@ static void pass_fill(void *user, int64_t i)
 	if (!there)
 		columns = row = 0;
 	int64_t from = ((pass->first + i) * plan->model.rows + row) * plan->model.columns;
-	double weight = what->kernel == KERNEL_joseph      ? rays_of(what, &pass->f, k).step
+	double weight = what->kernel != KERNEL_voxel       ? rays_of(what, &pass->f, k).step
 			: plan->model.weight == WEIGHT_RAY ? k->mass
 							   : 1;
 	fill_row(to, pass->stride, what->projections + from, columns, (float)weight);
@@ -317,13 +348,15 @@ static void find_least(Pass *pass)
  * divided by; in the order of stack.h, so that a slice is the same to the bit with and without others
  * beside it. `hats` and `divide` are literals where it matters. */
 static inline void take(const SliceHat *hat, const float *samples, const float *under, int64_t p,
-	const int hats, const bool divide, vf *sum, vf *den)
+	const int hats, const bool cut, const bool divide, vf *sum, vf *den)
 {
 	vf fraction;
 	vi j = lanes_at(&hat->lanes, p, &fraction);
 	vf away = hat->reach + fraction;
 	for (int n = hats ? 1 : 0; n <= (hats ? hats : 1); n++) {
-		vf share = hats     ? vf_positive(1 - hat->pitch * vf_abs((float)n - away))
+		vf apart = hat->pitch * vf_abs((float)n - away);
+		vf share = cut      ? vf_clamp(hat->top - apart, 0, 1)
+			   : hats   ? vf_positive(1 - apart)
 			   : n == 0 ? 1 - fraction
 				    : fraction;
 		*sum += share * vf_pick(samples, j + n);
@@ -333,8 +366,8 @@ static inline void take(const SliceHat *hat, const float *samples, const float *
 }
 
 /* `sum` has BLOCKS vectors, and as many more to divide by. */
-static inline void take_blocks(
-	const Pass *pass, int64_t view, double p, const int hats, const bool divide, vf *sum)
+static inline void take_blocks(const Pass *pass, int64_t view, double p, const int hats,
+	const bool cut, const bool divide, vf *sum)
 {
 	const SliceHat *hat = &pass->hats[view];
 	const float *samples = pass->samples + view * pass->stride + PAD;
@@ -343,8 +376,8 @@ static inline void take_blocks(
 	int64_t columns = pass->what->plan->model.columns;
 	for (int b = 0; b < BLOCKS; b++, position += step) {
 		int64_t at = limit(position >> FRACTION_BITS, -PAD, columns);
-		take(hat, samples + at, divide ? under + at : NULL, position, hats, divide, &sum[b],
-			&sum[BLOCKS + b]);
+		take(hat, samples + at, divide ? under + at : NULL, position, hats, cut, divide,
+			&sum[b], &sum[BLOCKS + b]);
 	}
 }
 
@@ -355,11 +388,13 @@ static inline void take_views(const Pass *pass, int64_t x, int64_t y, int64_t fi
 		const SliceHat *hat = &pass->hats[v];
 		double p = hat->origin + (double)x * hat->per_x + (double)y * hat->per_y;
 		if (hat->hats == 0)
-			take_blocks(pass, v, p, 0, divide, sum);
+			take_blocks(pass, v, p, 0, false, divide, sum);
+		else if (hat->top > 0)
+			take_blocks(pass, v, p, hat->hats, true, divide, sum);
 		else if (hat->hats == 2)
-			take_blocks(pass, v, p, 2, divide, sum);
+			take_blocks(pass, v, p, 2, false, divide, sum);
 		else
-			take_blocks(pass, v, p, hat->hats, divide, sum);
+			take_blocks(pass, v, p, hat->hats, false, divide, sum);
 	}
 }
 

@@ -61,6 +61,21 @@ typedef struct {
 	double base, per_ray, slope, step;
 } SliceRays;
 
+/* Exact lengths: where a ray passes the middle of a row at f between two pixels, the part of it in the
+ * second is (f - 1/2 + nudge) steep + 1/2, between 0 and 1. A ray along an axis is in one of them, the
+ * second where it runs in the face between. */
+typedef struct {
+	float steep, nudge;
+} SliceLengths;
+
+static inline SliceLengths lengths_of(const SliceRays *rays)
+{
+	const float steepest = 1e6F, nudge = 1e-5F;
+	double slope = fabs(rays->slope);
+	return slope < 1e-12 ? (SliceLengths){steepest, nudge}
+			     : (SliceLengths){(float)fmin(1 / slope, steepest), 0};
+}
+
 static inline SliceRays rays_of(const Projecting *what, const Frame *f, const KernelView *k)
 {
 	SliceRays rays = {.axis = fabs(k->src[f->p]) >= fabs(k->src[f->q]) ? 0 : 1};
