@@ -58,7 +58,7 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 		"asking for shared memory");
 	dim3 blocks(2 * cuda_blocks(rows.na, 2 * ROWS_SIDE, 1 << 29),
 		cuda_blocks(rows.nb, ROWS_SIDE, 65535),
-		cuda_blocks(rows.pitch, Layout::SLICES, 65535));
+		cuda_blocks(rows.quads, Layout::LINE, 65535));
 	hybrid_back<SOME><<<blocks, ROWS_THREADS, Layout::BYTES, device_of(backend)->stream>>>(
 		rows, texture);
 	CUDA_LAUNCHED("projecting slices");

@@ -31,19 +31,20 @@ static __device__ void bring(
 	const Rows *s, float4 *data, RowsView *table, int a0, int b0, int group, int first)
 {
 	constexpr int EACH = ROWS_THREADS / VIEWS;
-	int v = threadIdx.x / EACH, i = threadIdx.x % EACH, view = first + v;
+	int v = threadIdx.x / EACH, i = threadIdx.x % EACH, view = first + v, quads;
 	if (view >= s->count)
 		return;
-	int64_t column, lines = s->columns + 2 * ROWS_MARGIN;
+	int64_t column;
 	const RowsView seen = rows_view(s, &s->views[view], a0, b0, &column);
-	const float4 *from =
-		(const float4 *)s->from +
-		(((int64_t)group * s->count + view) * lines + ROWS_MARGIN + column) * ROWS_LANES;
+	const float4 *from = rows_from(s, view, column, group, ROWS_LANES, &quads);
 	if (i == 0)
 		table[v] = seen;
 	for (; i < ROWS_COLUMNS * ROWS_LANES; i += EACH) {
-		float4 *to = data + v * VIEW + i / ROWS_LANES * FINE * ROWS_LANES + i % ROWS_LANES;
-		refine(to, __ldg(from + i), __ldg(from + i + ROWS_LANES));
+		int c = i / ROWS_LANES, lane = i % ROWS_LANES;
+		if (lane < quads)
+			refine(data + v * VIEW + c * FINE * ROWS_LANES + lane,
+				__ldg(from + c * quads + lane),
+				__ldg(from + (c + 1) * quads + lane));
 	}
 }
 
@@ -51,8 +52,8 @@ static __device__ __forceinline__ void add_view(
 	float4 sums[4][1], const RowsView *table, const float4 *data, float da, float db)
 {
 	const RowsView v = *table;
-	float e = FINE * fmaf(da, v.ea, fmaf(db, v.eb, v.e + ROWS_MIDDLE)), ea = FINE * v.ea;
-	float eb = FINE * v.eb;
+	float first = v.e - fminf(0.f, v.ea) - fminf(0.f, v.eb) + ROWS_MIDDLE;
+	float e = FINE * fmaf(da, v.ea, fmaf(db, v.eb, first)), ea = FINE * v.ea, eb = FINE * v.eb;
 	const float at[4] = {e, e + ea, e + eb, e + ea + eb};
 #pragma unroll
 	for (int p = 0; p < 4; p++) {
@@ -98,7 +99,7 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 			 cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES),
 		"asking for shared memory");
 	dim3 blocks(cuda_blocks(s.na, ROWS_SIDE, 1 << 30), cuda_blocks(s.nb, ROWS_SIDE, 65535),
-		cuda_blocks(s.pitch, SLICES, 65535));
+		cuda_blocks(s.quads, ROWS_LANES, 65535));
 	oversampled_back<<<blocks, ROWS_THREADS, BYTES, device_of(backend)->stream>>>(s);
 	CUDA_LAUNCHED("projecting slices");
 	return turn_out(backend, &x);

@@ -1,7 +1,7 @@
 /* Requests for back projection from rows in shared memory; see rows.h. */
 #include "backend/cuda/tuned/rows.h"
 
-enum { LEAST_SLICES = 16 };
+enum { QUAD = 4, LEAST_SLICES = 16 };
 
 /* A square of pixels has an order, and meets no more than four columns. */
 static bool is_shallow(const Projecting *what, const HatSlices *l)
@@ -34,15 +34,14 @@ tomos_status rows_fill(tomos_backend *backend, const Projecting *what, const Hat
 	const HatView *views, int64_t slice, int64_t slices, int group, Rows *s, Turning *x)
 {
 	float *from;
-	int64_t columns = what->plan->model.columns, groups = (slices + group - 1) / group;
-	int64_t plane = what->count * (columns + 2 * ROWS_MARGIN) * group;
-	*x = turn_volume(what, l, slice, slices, group);
+	int64_t columns = what->plan->model.columns;
+	int64_t lines = what->count * (columns + 2 * ROWS_MARGIN);
+	*x = turn_volume(what, l, slice, slices, QUAD);
 	TRY(cuda_scratch(backend, 0, x->pitch * x->nj * x->nk, &x->inside, "slices"));
-	TRY(cuda_scratch(backend, 1, groups * plane, &from, "rows of slices"));
-	for (int64_t i = 0; i < groups; i++) {
-		Turning y = turn_views(
-			what, l, slice + i * group, min64(group, slices - i * group), group);
-		y.inside = from + i * plane;
+	TRY(cuda_scratch(backend, 1, x->pitch * lines, &from, "rows of slices"));
+	for (int64_t at = 0; at < slices; at += group) {
+		Turning y = turn_views(what, l, slice + at, min64(group, slices - at), QUAD);
+		y.inside = from + at * lines;
 		y.weights = views;
 		y.margin = ROWS_MARGIN;
 		TRY(turn_in(backend, &y));
@@ -54,9 +53,9 @@ tomos_status rows_fill(tomos_backend *backend, const Projecting *what, const Hat
 		.nb = (int)x->nk,
 		.low_a = what->box.low[l->a],
 		.low_b = what->box.low[l->b],
-		.pitch = (int)x->pitch,
-		.from = from,
-		.to = x->inside};
+		.quads = (int)(x->pitch / QUAD),
+		.from = (const float4 *)from,
+		.to = (float4 *)x->inside};
 	return TOMOS_OK;
 }
 
@@ -83,19 +82,21 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 			 cudaFuncAttributeMaxDynamicSharedMemorySize, L::BYTES),
 		"asking for shared memory");
 	dim3 blocks(cuda_blocks(s.na, ROWS_SIDE, 1 << 30), cuda_blocks(s.nb, ROWS_SIDE, 65535),
-		cuda_blocks(s.pitch, L::SLICES, 65535));
+		cuda_blocks(s.quads, L::LINE, 65535));
 	kernel<<<blocks, ROWS_THREADS, L::BYTES, device_of(backend)->stream>>>(s);
 	CUDA_LAUNCHED("projecting slices");
 	return turn_out(backend, &x);
 }
 
+/* As few blocks as the slices fill, and of those the largest. */
 static tomos_status run_fitting(tomos_backend *backend, const Projecting *what, const HatSlices *l,
 	const HatView *views, int64_t slice, int64_t slices)
 {
-	int quarter = (int)((slices + 31) / 32);
-	return (quarter == 4   ? run_slices<4>
-		: quarter == 2 ? run_slices<2>
-			       : run_slices<1>)(backend, what, l, views, slice, slices);
+	int quarters = (int)((slices + 31) / 32);
+	bool all = quarters == 4 && has_shared(RowsLayout<4>::BYTES);
+	return (all                 ? run_slices<4>
+		: quarters % 2 == 0 ? run_slices<2>
+				    : run_slices<1>)(backend, what, l, views, slice, slices);
 }
 
 /* QUADS 0: what fits the number of slices. */
@@ -117,16 +118,16 @@ static tomos_status rows_run(tomos_backend *backend, const Projecting *what, con
 	return TOMOS_OK;
 }
 
-static bool named_applies(const Projecting *what, CudaNotes *notes)
+template <int QUADS> static bool named_applies(const Projecting *what, CudaNotes *notes)
 {
-	return rows_fit(what, notes_of<HatSlices>(notes), RowsLayout<1>::BYTES);
+	return rows_fit(what, notes_of<HatSlices>(notes), RowsLayout<QUADS>::BYTES);
 }
 
 /* Of the 32 slices of the smallest block, at least half must be there. */
 static bool rows_applies(const Projecting *what, CudaNotes *notes)
 {
 	int64_t low, high;
-	if (!named_applies(what, notes))
+	if (!named_applies<1>(what, notes))
 		return false;
 	turn_range(what, notes_of<HatSlices>(notes), &low, &high);
 	return high - low >= LEAST_SLICES;
@@ -136,10 +137,10 @@ extern const CudaTuned rows_kernels[8];
 const CudaTuned rows_kernels[8] = {
 	{"shared", KERNEL_voxel, ADJOINT, rows_applies, rows_run<0>},
 	{"shared", KERNEL_joseph, ADJOINT, rows_applies, rows_run<0>},
-	{"shared-32", KERNEL_voxel, ADJOINT, named_applies, rows_run<1>, true},
-	{"shared-32", KERNEL_joseph, ADJOINT, named_applies, rows_run<1>, true},
-	{"shared-64", KERNEL_voxel, ADJOINT, named_applies, rows_run<2>, true},
-	{"shared-64", KERNEL_joseph, ADJOINT, named_applies, rows_run<2>, true},
-	{"shared-128", KERNEL_voxel, ADJOINT, named_applies, rows_run<4>, true},
-	{"shared-128", KERNEL_joseph, ADJOINT, named_applies, rows_run<4>, true},
+	{"shared-32", KERNEL_voxel, ADJOINT, named_applies<1>, rows_run<1>, true},
+	{"shared-32", KERNEL_joseph, ADJOINT, named_applies<1>, rows_run<1>, true},
+	{"shared-64", KERNEL_voxel, ADJOINT, named_applies<2>, rows_run<2>, true},
+	{"shared-64", KERNEL_joseph, ADJOINT, named_applies<2>, rows_run<2>, true},
+	{"shared-128", KERNEL_voxel, ADJOINT, named_applies<4>, rows_run<4>, true},
+	{"shared-128", KERNEL_joseph, ADJOINT, named_applies<4>, rows_run<4>, true},
 };

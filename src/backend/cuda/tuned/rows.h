@@ -34,28 +34,25 @@ typedef struct {
 	int64_t columns;
 	int na, nb;           /* pixels of the box */
 	int64_t low_a, low_b; /* and where it begins */
-	int pitch;            /* slices of the sums */
-	const float
-		*from; /* [group of slices][view][margin, columns, margin][slice of the group] */
-	float *to;     /* [b][a][slice] */
+	int quads;            /* of slices */
+	const float4 *from;   /* [group][view][margin, columns, margin][quad of the group] */
+	float4 *to;           /* [b][a][quad] */
 } Rows;
 
-/* A view as a block sees it: where its first pixel falls, counted from the middle of the columns that are
- * there, so that floats are exact to 5e-7, and how that changes; from the first pixel of a square to the
- * lowest, and which one that is; one over the half width of the hat. */
+/* A view as a block sees it: where the lowest pixel of its first square falls, counted from the middle of the
+ * columns that are there, so that floats are exact to 5e-7, and how that changes from pixel to pixel; one
+ * over the half width of the hat. */
 typedef struct __align__(16)
 {
-	float e, ea, eb, low;
-	float inverse;
-	int lowest;
-	int unused[2];
+	float e, ea, eb, inverse;
 }
 RowsView;
 
 /* QUADS: of slices, of a thread. */
 template <int QUADS> struct RowsLayout {
 	static constexpr int SLICES = 4 * QUADS * ROWS_LANES;
-	static constexpr int VIEWS = 16 / QUADS; /* of a stage */
+	/* Of a stage: blocks of which two fit into a processor, or one as large as it can be. */
+	static constexpr int VIEWS = QUADS == 4 ? 8 : 16 / QUADS;
 	static constexpr int LINE = SLICES / 4;
 	static constexpr int VIEW = ROWS_COLUMNS * LINE;
 	static constexpr int STAGE = VIEWS * VIEW;
@@ -76,12 +73,39 @@ static __device__ __forceinline__ RowsView rows_view(
 	const Rows *s, const HatView *hat, int a0, int b0, int64_t *first)
 {
 	double e = hat->e0 + hat->ea * (double)(s->low_a + a0) + hat->eb * (double)(s->low_b + b0);
-	double least = e + (ROWS_SIDE - 1) * (fmin(0., hat->ea) + fmin(0., hat->eb));
-	double column = fmax(fmin(floor(least), (double)s->columns), (double)-ROWS_COLUMNS);
+	double low = fmin(0., hat->ea) + fmin(0., hat->eb);
+	double column = floor(e + (ROWS_SIDE - 1) * low);
+	column = fmax(fmin(column, (double)s->columns), (double)-ROWS_COLUMNS);
 	*first = (int64_t)column;
-	return RowsView{(float)(e - column - ROWS_MIDDLE), (float)hat->ea, (float)hat->eb,
-		(float)(fmin(0., hat->ea) + fmin(0., hat->eb)), 1 / hat->h,
-		(hat->ea < 0 ? 1 : 0) + (hat->eb < 0 ? 2 : 0)};
+	return RowsView{(float)(e + low - column - ROWS_MIDDLE), (float)hat->ea, (float)hat->eb,
+		1 / hat->h};
+}
+
+/* What a block has of a view from a column on: lines of `quads`, all of its slices but in the last block. */
+static __device__ __forceinline__ const float4 *rows_from(
+	const Rows *s, int view, int64_t column, int group, int most, int *quads)
+{
+	int64_t lines = s->columns + 2 * ROWS_MARGIN;
+	*quads = min(most, s->quads - group * most);
+	return s->from + (int64_t)group * s->count * lines * most +
+	       (view * lines + ROWS_MARGIN + column) * *quads;
+}
+
+/* Lines of `quads` into lines of all slices; where that is the same, there is less to reckon. What is not there
+ * is left as it is: what comes of it is never written. */
+template <int QUADS>
+static __device__ __forceinline__ void rows_copy(
+	float4 *to, const float4 *from, int quads, int i, int step)
+{
+	typedef RowsLayout<QUADS> L;
+	if (quads == L::LINE)
+		for (; i < L::VIEW; i += step)
+			__pipeline_memcpy_async(to + i, from + i, sizeof(float4));
+	else
+		for (; i < L::VIEW; i += step)
+			if (i % L::LINE < quads)
+				__pipeline_memcpy_async(to + i,
+					from + i / L::LINE * quads + i % L::LINE, sizeof(float4));
 }
 
 /* The columns of VIEWS views, and what a block sees of them; each view is for some warps. */
@@ -91,18 +115,14 @@ static __device__ void rows_bring(
 {
 	typedef RowsLayout<QUADS> L;
 	constexpr int EACH = ROWS_THREADS / L::VIEWS;
-	int v = threadIdx.x / EACH, i = threadIdx.x % EACH, view = first + v;
+	int v = threadIdx.x / EACH, i = threadIdx.x % EACH, view = first + v, quads;
 	if (view < s->count) {
-		int64_t column, lines = s->columns + 2 * ROWS_MARGIN;
+		int64_t column;
 		const RowsView seen = rows_view(s, &s->views[view], a0, b0, &column);
-		const float4 *from =
-			(const float4 *)s->from +
-			(((int64_t)group * s->count + view) * lines + ROWS_MARGIN + column) *
-				L::LINE;
+		const float4 *from = rows_from(s, view, column, group, L::LINE, &quads);
 		if (i == 0)
 			table[v] = seen;
-		for (; i < L::VIEW; i += EACH)
-			__pipeline_memcpy_async(data + v * L::VIEW + i, from + i, sizeof(float4));
+		rows_copy<QUADS>(data + v * L::VIEW, from, quads, i, EACH);
 	}
 	__pipeline_commit();
 }
@@ -150,17 +170,17 @@ static __device__ __forceinline__ void rows_add_view(
 	float4 sums[4][QUADS], const RowsView *table, const float4 *data, float da, float db)
 {
 	const RowsView v = *table;
-	float low = fmaf(da, v.ea, fmaf(db, v.eb, v.e + v.low));
+	float low = fmaf(da, v.ea, fmaf(db, v.eb, v.e));
 	float row = fminf(fmaxf(floorf(low), (float)-ROWS_MIDDLE), (float)(ROWS_MIDDLE - 4));
 	const float4 *from = data + (int)row * RowsLayout<QUADS>::LINE;
 	float inverse = NARROW ? v.inverse : 1;
 	float ea = fabsf(v.ea) * inverse, eb = fabsf(v.eb) * inverse, e = (low - row) * inverse;
 	const float at[4] = {e, e + ea, e + eb, e + ea + eb};
-	if (v.lowest == 0)
+	if (v.ea >= 0 && v.eb >= 0)
 		rows_square<QUADS, 0>(sums, at, inverse, from);
-	else if (v.lowest == 1)
+	else if (v.eb >= 0)
 		rows_square<QUADS, 1>(sums, at, inverse, from);
-	else if (v.lowest == 2)
+	else if (v.ea >= 0)
 		rows_square<QUADS, 2>(sums, at, inverse, from);
 	else
 		rows_square<QUADS, 3>(sums, at, inverse, from);
@@ -174,11 +194,11 @@ static __device__ void rows_write(
 	for (int p = 0; p < 4; p++) {
 		if (a + p % 2 >= s->na || b + p / 2 >= s->nb)
 			continue;
-		float4 *to = (float4 *)s->to +
-			     ((int64_t)(b + p / 2) * s->na + a + p % 2) * (s->pitch / 4) + quad;
+		float4 *to = s->to + ((int64_t)(b + p / 2) * s->na + a + p % 2) * s->quads;
 #pragma unroll
 		for (int q = 0; q < QUADS; q++)
-			to[q * ROWS_LANES] = sums[p][q];
+			if (quad + q * ROWS_LANES < s->quads)
+				to[quad + q * ROWS_LANES] = sums[p][q];
 	}
 }
 
