@@ -5,12 +5,13 @@
 #include "cli.h"
 
 typedef enum bench_scan { XY, XZ, YZ, LEBEDEV, CONE } bench_scan;
-/* FDK_HOST: from the host's memory and back to it; the others have their arrays where the work is done.
+/* ..._HOST: from the host's memory and back to it; the others have their arrays where the work is done.
  * CSR_..., SCSR_...: with a stored matrix. From SIRT on, one iteration is measured. */
 typedef enum bench_task {
 	FORWARD,
 	ADJOINT,
 	FBP,
+	FBP_HOST,
 	FDK,
 	FDK_HOST,
 	CSR_FORWARD,

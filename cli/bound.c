@@ -37,7 +37,7 @@ void workload_bound(const tomos_machine *machine, const workload *w, int half, t
 			bytes * (w->volumes * voxels * volume_updates(w) + w->scans * pixels),
 		[TOMOS_RATE_CACHE] = bytes * w->samples * updates,
 		[TOMOS_RATE_SUMS] = w->sums * updates};
-	if (w->task == FDK_HOST) /* both ways at once */
+	if (w->task == FDK_HOST || w->task == FBP_HOST) /* both ways at once */
 		work[TOMOS_RATE_LINK] = bytes * (voxels > pixels ? voxels : pixels);
 	t->bound = 0;
 	keep_bound(machine, work, updates, t);

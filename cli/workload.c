@@ -94,14 +94,24 @@ static void fill(const tomos_array *array)
 	}
 }
 
-static int make_array(const bench *b, tomos_array *array, const int64_t n[3], const char *what)
+static bool on_host(const bench *b)
+{
+	return b->work->task == FDK_HOST || b->work->task == FBP_HOST;
+}
+
+/* What is only written needs no values, which for large volumes take longer than the work. */
+static int make_array(
+	const bench *b, tomos_array *array, const int64_t n[3], bool only_written, const char *what)
 {
 	tomos_array host;
+	if (only_written && !on_host(b))
+		return lib(tomos_array_create(array, b->backend, n[0], n[1], n[2]));
 	int code = array_new(&host, n, what);
 	if (code != DONE)
 		return code;
-	fill(&host);
-	if (b->work->task == FDK_HOST) {
+	if (!only_written)
+		fill(&host);
+	if (on_host(b)) {
 		*array = host;
 		return DONE;
 	}
@@ -114,7 +124,7 @@ done:
 
 static void free_array(const bench *b, tomos_array *array)
 {
-	if (b->work->task == FDK_HOST)
+	if (on_host(b))
 		array_free(array);
 	else
 		tomos_array_destroy(array, b->backend);
@@ -139,8 +149,9 @@ static int bench_prepare(const settings *s, bench *b)
 	b->analytic.data = s->projector.data;
 	DO(bench_views(w, &b->scan));
 	DO(lib(tomos_grid_centred(&b->grid, w->n, w->n, w->slices, 1)));
-	DO(make_array(b, &b->volume, x, "the volume"));
-	DO(make_array(b, &b->projections, y, "the projections"));
+	bool analytic = w->task >= FBP && w->task <= FDK_HOST;
+	DO(make_array(b, &b->volume, x, analytic, "the volume"));
+	DO(make_array(b, &b->projections, y, false, "the projections"));
 	if (w->task >= CSR_FORWARD && w->task <= SCSR_ADJOINT)
 		DO(bench_matrix(b));
 	else if (*w->forward)
@@ -173,6 +184,7 @@ static int bench_once(const bench *b)
 	case SCSR_ADJOINT:
 		return lib(tomos_op_adjoint(b->op, &b->projections, &b->volume));
 	case FBP:
+	case FBP_HOST:
 		return lib(tomos_fbp(b->backend, &b->grid, b->scan, &b->projections, &b->volume,
 			&b->analytic, progress_silent()));
 	case FDK:
