@@ -11,42 +11,7 @@
  * which is the linear one, in two multiply-adds for each s. S = 2 .. 5 by how far the block's magnification
  * is from one row for a voxel.
  */
-#include "backend/cuda/cuda.h"
-#include <cuda_pipeline.h>
-
-enum {
-	SIDE = 16,
-	COLUMN = 16,
-	VIEWS = 64,        /* whose coefficients are held at a time */
-	STAGES_AHEAD = 4,  /* copies under way and in use */
-	TILE_COLUMNS = 32, /* pairs that a block can hold of a view */
-	TILE_PITCH = 34,   /* odd times two, so that rows lie on other banks */
-	TILE_ROWS = 32,
-	BORDER = 2,
-	THREADS = SIDE * SIDE,
-	SCRATCH_FLOATS = 512 << 20
-};
-
-/* A view seen from a block: (column, row) = (uf + ua dx + ub dy, vf + va dx + vb dy) / D counted from the
- * tile's first, D = df + da dx + db dy, and rows climb by vc / D. */
-typedef struct {
-	float uf, ua, ub, vf, va, vb, vc, df, da, db, weight;
-	short segments;  /* S */
-	int column, row; /* of the tile's first pair */
-	float away[3];   /* from the source to the corner, in units */
-} Near;
-
-typedef struct {
-	const KernelView *views;
-	int64_t count;
-	int rows, weighting; /* weighting: a WEIGHT_... */
-	int64_t low[3];
-	float step[3];
-	int n[3];
-	const float2 *pairs; /* [view][row][pitch]: a pixel, and how much the next one is more */
-	int pitch;
-	float *volume;
-} Tiles;
+#include "backend/cuda/tuned/tile.h"
 
 /* ---- pairs -------------------------------------------------------------------------------- */
 
@@ -66,98 +31,14 @@ static __global__ void make_pairs(
 
 /* ---- back --------------------------------------------------------------------------------- */
 
-static __device__ double affine(const double f[4], double x, double y, double z)
-{
-	return f[0] * x + f[1] * y + f[2] * z + f[3];
-}
-
-static __device__ Near near_block(const Tiles *s, const KernelView *k, int x0, int y0, int z0)
-{
-	double x = (double)(s->low[0] + x0), y = (double)(s->low[1] + y0),
-	       z = (double)(s->low[2] + z0);
-	double column = 1e9, row = 1e9, differ = 0;
-	for (int corner = 0; corner < 4; corner++) { /* the extremes are there */
-		double cx = x + (corner & 1 ? SIDE - 1 : 0), cy = y + (corner & 2 ? SIDE - 1 : 0);
-		double rate = 1 / affine(k->depth, cx, cy, z);
-		double first = affine(k->row, cx, cy, z) * rate;
-		column = fmin(column, affine(k->column, cx, cy, z) * rate);
-		row = fmin(row, first + fmin((COLUMN - 1) * (k->row[2] * rate - 1), 0.0));
-		differ = fmax(differ, fabs((COLUMN - 1) * (k->row[2] * rate - 1)));
-	}
-	column = floor(fmax(fmin(column, 1e6), -1e6) / 2 - 1e-3) * 2; /* 16 bytes are two pairs */
-	row = floor(fmax(fmin(row, 1e6), -1e6) - 1e-3);
-	double depth = affine(k->depth, x, y, z);
-	Near near = {.uf = (float)(affine(k->column, x, y, z) - column * depth),
-		.ua = (float)(k->column[0] - column * k->depth[0]),
-		.ub = (float)(k->column[1] - column * k->depth[1]),
-		.vf = (float)(affine(k->row, x, y, z) - row * depth),
-		.va = (float)(k->row[0] - row * k->depth[0]),
-		.vb = (float)(k->row[1] - row * k->depth[1]),
-		.vc = (float)k->row[2],
-		.df = (float)depth,
-		.da = (float)k->depth[0],
-		.db = (float)k->depth[1],
-		.weight = s->weighting == WEIGHT_RAY ? (float)k->mass : 1,
-		.segments = (short)fmin(2 + floor(differ + 0.01), 5.0),
-		.column = (int)column + BORDER,
-		.row = (int)row};
-	near.away[0] = (float)((x - k->src[0]) * s->step[0]);
-	near.away[1] = (float)((y - k->src[1]) * s->step[1]);
-	near.away[2] = (float)((z - k->src[2]) * s->step[2]);
-	return near;
-}
-
-/* Two pairs at a time, always the same ones for a thread; what lies beyond the image is zero. */
-static __device__ __forceinline__ void copy_tile(
-	const Tiles *s, const Near *near, const float2 *image, float2 *tile, int thread)
-{
-	const int chunks = TILE_COLUMNS / 2, down = THREADS / chunks;
-	const int r = thread / chunks, c = thread % chunks * 2, column = near->column + c;
-	const int first = near->row + r;
-	bool across = (unsigned)column < (unsigned)s->pitch;
-#pragma unroll
-	for (int j = 0; j < TILE_ROWS / down; j++) {
-		int row = first + j * down;
-		bool inside = across && (unsigned)row < (unsigned)s->rows;
-		const float2 *from = image + (inside ? row * s->pitch + column : 0);
-		__pipeline_memcpy_async(
-			tile + (r + j * down) * TILE_PITCH + c, from, 16, inside ? 0 : 16);
-	}
-}
-
-/* Weights along a column of voxels: constant, or for rays of a point source the parabola through three of
- * them, which is exact to float where the source is far from a column. */
-typedef struct {
-	float w0, w1, w2;
-} Weights;
-
-template <bool RAYS>
-static __device__ __forceinline__ Weights weights_of(
-	const Tiles *s, const Near *v, float rate, float dx, float dy)
-{
-	if (!RAYS)
-		return Weights{s->weighting == WEIGHT_DEPTH ? rate * rate : v->weight, 0, 0};
-	const float half = (COLUMN - 1) * 0.5f, scale = v->weight * rate * rate * rate;
-	float x = fmaf(dx, s->step[0], v->away[0]), y = fmaf(dy, s->step[1], v->away[1]);
-	float z = v->away[2], square = fmaf(x, x, y * y), d = s->step[2] * half;
-	float a = root_nearly(fmaf(z, z, square)), b = root_nearly(fmaf(z + d, z + d, square)),
-	      c = root_nearly(fmaf(z + 2 * d, z + 2 * d, square));
-	float slope = (4 * b - 3 * a - c) * (0.5f / half),
-	      bend = (c - 2 * b + a) * (0.5f / (half * half));
-	return Weights{scale * a, scale * slope, scale * bend};
-}
-
 template <int S, bool RAYS>
 static __device__ __forceinline__ void visit(
-	const Tiles *s, const Near *near, const float2 *tile, float dx, float dy, float sum[COLUMN])
+	const Tiles *s, const Near &v, const Pixel *tile, float dx, float dy, float sum[COLUMN])
 {
-	const Near v = *near;
-	float rate = __fdividef(1.f, fmaf(v.da, dx, fmaf(v.db, dy, v.df)));
-	float u = fmaf(v.ua, dx, fmaf(v.ub, dy, v.uf)) * rate, left = floorf(u), right = u - left;
-	float row = fmaf(v.va, dx, fmaf(v.vb, dy, v.vf)) * rate, more = fmaf(v.vc, rate, -1.f);
-	float first = floorf(fminf(row, fmaf((float)(COLUMN - 1), more, row))), t0 = row - first;
-	const float2 *at = tile + (int)first * TILE_PITCH + (int)left;
-	const Weights w = weights_of<RAYS>(s, near, rate, dx, dy);
+	const Foot foot = foot_of(v, tile, dx, dy);
+	const float2 *at = (const float2 *)foot.at;
+	const float right = foot.right, more = foot.more, t0 = foot.t0;
+	const Weights w = weights_of<RAYS>(s, &v, foot.rate, dx, dy);
 	float q[COLUMN + S + 1];
 #pragma unroll
 	for (int k = 0; k <= S; k++)
@@ -180,13 +61,13 @@ static __device__ __forceinline__ void visit(
 /* S is the same for all threads of a block. */
 template <bool RAYS>
 static __device__ __forceinline__ void visit_view(
-	const Tiles *s, const Near *near, const float2 *tile, float dx, float dy, float sum[COLUMN])
+	const Tiles *s, const Near &near, const Pixel *tile, float dx, float dy, float sum[COLUMN])
 {
-	if (near->segments == 2)
+	if (near.segments == 2)
 		visit<2, RAYS>(s, near, tile, dx, dy, sum);
-	else if (near->segments == 3)
+	else if (near.segments == 3)
 		visit<3, RAYS>(s, near, tile, dx, dy, sum);
-	else if (near->segments == 4)
+	else if (near.segments == 4)
 		visit<4, RAYS>(s, near, tile, dx, dy, sum);
 	else
 		visit<5, RAYS>(s, near, tile, dx, dy, sum);
@@ -195,41 +76,12 @@ static __device__ __forceinline__ void visit_view(
 template <bool RAYS>
 static __global__ void __launch_bounds__(THREADS, 4) tile_back(const __grid_constant__ Tiles s)
 {
-	extern __shared__ float4 shared[];
-	Near *near = (Near *)shared;
-	float2 *tiles = (float2 *)(near + VIEWS);
 	const int x0 = blockIdx.x * SIDE, y0 = blockIdx.y * SIDE, z0 = blockIdx.z * COLUMN;
 	const int dx = threadIdx.x % SIDE, dy = threadIdx.x / SIDE;
-	const int64_t image = (int64_t)s.rows * s.pitch;
 	float sum[COLUMN] = {0};
-	for (int64_t first = 0; first < s.count; first += VIEWS) {
-		const int views = (int)min((int64_t)VIEWS, s.count - first);
-		__syncthreads();
-		for (int i = threadIdx.x; i < views; i += THREADS)
-			near[i] = near_block(&s, &s.views[first + i], x0, y0, z0);
-		__syncthreads();
-		const float2 *images = s.pairs + first * image;
-		for (int i = 0; i < STAGES_AHEAD - 1; i++) {
-			if (i < views)
-				copy_tile(&s, &near[i], images + i * image,
-					tiles + i * TILE_ROWS * TILE_PITCH, threadIdx.x);
-			__pipeline_commit();
-		}
-		for (int i = 0; i < views; i++) {
-			int next = i + STAGES_AHEAD - 1;
-			__pipeline_wait_prior(STAGES_AHEAD - 2);
-			__syncthreads();
-			if (next < views)
-				copy_tile(&s, &near[next], images + next * image,
-					tiles + next % STAGES_AHEAD * TILE_ROWS * TILE_PITCH,
-					threadIdx.x);
-			__pipeline_commit();
-			visit_view<RAYS>(&s, &near[i],
-				tiles + i % STAGES_AHEAD * TILE_ROWS * TILE_PITCH, (float)dx,
-				(float)dy, sum);
-		}
-		__pipeline_wait_prior(0);
-	}
+	visit_views(s, x0, y0, z0, [&](const Near &near, const Pixel *tile) {
+		visit_view<RAYS>(&s, near, tile, (float)dx, (float)dy, sum);
+	});
 	if (x0 + dx >= s.n[0] || y0 + dy >= s.n[1])
 		return;
 	float *to = s.volume + ((int64_t)z0 * s.n[1] + y0 + dy) * s.n[0] + x0 + dx;
@@ -280,9 +132,8 @@ static void spread_corner(const Plan *plan, const KernelView *k, const double at
 }
 
 /* Blocks may reach beyond the box by their own size. */
-static bool tile_applies(const Projecting *what, CudaNotes *notes)
+bool tile_views(const Projecting *what)
 {
-	(void)notes;
 	const Plan *plan = what->plan;
 	Spread spread = {.low = 1e9, .nearest = 1e9};
 	if (plan->model.clamp || plan->model.nearest || plan->model.planar ||
@@ -311,6 +162,12 @@ static bool tile_applies(const Projecting *what, CudaNotes *notes)
 	return fits && (!source || plan->model.weight != WEIGHT_RAY || spread.nearest > 200);
 }
 
+static bool tile_applies(const Projecting *what, CudaNotes *notes)
+{
+	(void)notes;
+	return tile_views(what);
+}
+
 static tomos_status run_views(
 	tomos_backend *backend, const Projecting *what, Tiles *s, int64_t first, int64_t count)
 {
@@ -328,11 +185,10 @@ static tomos_status run_views(
 		(float2 *)pairs, count * model->rows, (int)model->columns, s->pitch);
 	s->views = kept->views + what->first + first;
 	s->count = count;
-	s->pairs = (const float2 *)pairs;
+	s->images = (const Pixel *)pairs;
 	bool rays = model->weight == WEIGHT_RAY && what->plan->views[what->first].src[3] != 0;
 	TileKernel kernel = rays ? tile_back<true> : tile_back<false>;
-	int bytes = VIEWS * (int)sizeof(Near) +
-		    STAGES_AHEAD * TILE_ROWS * TILE_PITCH * (int)sizeof(float2);
+	int bytes = tile_bytes();
 	CUDA_TRY(cudaFuncSetAttribute(
 			 (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
 		"taking shared memory");
@@ -343,9 +199,8 @@ static tomos_status run_views(
 	return TOMOS_OK;
 }
 
-static tomos_status tile_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
+Tiles tile_request(const Projecting *what)
 {
-	(void)notes;
 	const Plan *plan = what->plan;
 	Tiles s = {.rows = (int)plan->model.rows,
 		.weighting = plan->model.weight,
@@ -356,7 +211,14 @@ static tomos_status tile_run(tomos_backend *backend, const Projecting *what, con
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
 		s.step[a] = (float)plan->whole.step[a];
 	}
-	int64_t image = 2 * plan->model.rows * s.pitch;
+	return s;
+}
+
+static tomos_status tile_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
+{
+	(void)notes;
+	Tiles s = tile_request(what);
+	int64_t image = 2 * what->plan->model.rows * s.pitch;
 	int64_t chunk = max64(1, min64(SCRATCH_FLOATS / image, what->count));
 	for (int64_t at = 0; at < what->count; at += chunk)
 		TRY(run_views(backend, what, &s, at, min64(chunk, what->count - at)));
