@@ -50,6 +50,16 @@ const workload *workload_list(int *count);
 /* Updates of one run: an iteration projects twice. */
 double workload_updates(const workload *w);
 void workload_bound(const tomos_machine *machine, const workload *w, int half, timing *t);
+/* A view of parallel rays: where they go, and what projecting it alone takes. */
+typedef struct view_time {
+	double direction[3];
+	double seconds;
+} view_time;
+
+/* --by-view: refused before the work; the time of each view, as a picture with a table. */
+int directions_check(const settings *s, const workload *const *chosen, int count);
+int directions_run(const settings *s, tomos_backend *backend, const workload *w);
+int workload_views(const settings *s, tomos_backend *backend, const workload *w, view_time *list);
 int workload_run(const settings *s, tomos_backend *backend, const workload *w, timing *t);
 
 #endif

@@ -140,6 +140,18 @@ static void print_line(const workload *w, const timing *t)
 	fflush(stdout);
 }
 
+static int run_views(const settings *s, const workload *w)
+{
+	tomos_backend *backend = NULL;
+	int code;
+	DO(lib(tomos_backend_open_with(&backend, s->backend.backend, &s->device)));
+	printf("%s\n", tomos_backend_describe(backend));
+	DO(directions_run(s, backend, w));
+done:
+	tomos_backend_close(backend);
+	return code;
+}
+
 static int run_all(const settings *s, const workload *const *chosen, int count)
 {
 	tomos_backend *backend = NULL;
@@ -182,7 +194,8 @@ int cmd_bench(const settings *s)
 		return failed("no memory for the workloads");
 	DO(choose(s, chosen, &count));
 	DO(json_check(s));
-	DO(run_all(s, chosen, count));
+	DO(directions_check(s, chosen, count));
+	DO(s->bench.by_view[0] ? run_views(s, chosen[0]) : run_all(s, chosen, count));
 done:
 	free(chosen);
 	return code;

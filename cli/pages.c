@@ -95,7 +95,8 @@ static void roff_surroundings(void)
 	       "capability, times ten, has: 80\n.TP\n\\fBTOMOS_KERNEL\\fR\nthe tuned kernel to "
 	       "prefer on a card, where it applies\n.TP\n\\fBTOMOS_THREADS\\fR\nthreads, where "
 	       "\\fB\\-\\-threads\\fR "
-	       "is not given\n"
+	       "is not given\n.TP\n\\fBTOMOS_TUNE\\fR\noff: do not use what \\fBtomos tune\\fR "
+	       "found\n"
 	       ".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage or a value out of range, 130 "
 	       "interrupted.\n"
 	       ".SH SEE ALSO\n\\fBtomos help\\fR \\fICOMMAND\\fR; tomos.h for the C library.\n");

@@ -223,12 +223,14 @@ double workload_updates(const workload *w)
 	return w->task >= SIRT ? 2 * one : one;
 }
 
-static int bench_repeat(const bench *b, int repeat, double *times, timing *t)
+/* Steps are shown under the name of a stage, unless that is NULL. */
+static int bench_repeat(const bench *b, const char *stage, int repeat, double *times, timing *t)
 {
 	int code;
 	DO(bench_once(b));
 	for (int i = 0; i < repeat; i++) {
-		DO(progress_step(b->work->name, i, repeat));
+		if (stage)
+			DO(progress_step(stage, i, repeat));
 		DO(measure(b, &times[i]));
 	}
 	qsort(times, (size_t)repeat, sizeof *times, by_size);
@@ -240,6 +242,14 @@ done:
 	return code;
 }
 
+static void bench_free(bench *b)
+{
+	tomos_op_free(b->op);
+	tomos_geometry_free(b->scan);
+	free_array(b, &b->volume);
+	free_array(b, &b->projections);
+}
+
 int workload_run(const settings *s, tomos_backend *backend, const workload *w, timing *t)
 {
 	bench b = {.work = w, .backend = backend};
@@ -248,12 +258,54 @@ int workload_run(const settings *s, tomos_backend *backend, const workload *w, t
 	if (!times)
 		return failed("no memory for %d times", repeat);
 	DO(bench_prepare(s, &b));
-	DO(bench_repeat(&b, repeat, times, t));
+	DO(bench_repeat(&b, w->name, repeat, times, t));
 done:
 	free(times);
+	bench_free(&b);
+	return code;
+}
+
+/* The same arrays, of which one view alone is projected. */
+static int measure_view(const bench *all, int64_t i, int repeat, double *times, view_time *v)
+{
+	workload one = *all->work;
+	bench b = *all;
+	const tomos_view *view = &tomos_geometry_list(all->scan)[i];
+	timing t;
+	int code;
+	one.views = 1;
+	b.work = &one;
+	b.scan = NULL;
+	b.op = NULL;
+	b.projections.shape[0] = 1;
+	b.projections.data += i * one.rows * one.columns;
+	DO(lib(tomos_geometry_views(&b.scan, one.rows, one.columns, view, 1)));
+	DO(lib(tomos_op_projector(&b.op, b.backend, &b.grid, b.scan, &b.options)));
+	DO(bench_repeat(&b, NULL, repeat, times, &t));
+	v->seconds = t.median;
+	for (int a = 0; a < 3; a++)
+		v->direction[a] = view->src[a];
+done:
 	tomos_op_free(b.op);
 	tomos_geometry_free(b.scan);
-	free_array(&b, &b.volume);
-	free_array(&b, &b.projections);
+	return code;
+}
+
+int workload_views(const settings *s, tomos_backend *backend, const workload *w, view_time *list)
+{
+	bench b = {.work = w, .backend = backend};
+	int repeat = (int)s->bench.repeat, code;
+	double *times = malloc((size_t)repeat * sizeof *times);
+	if (!times)
+		return failed("no memory for %d times", repeat);
+	DO(bench_prepare(s, &b));
+	DO(bench_once(&b)); /* what a device does but once */
+	for (int64_t i = 0; i < w->views; i++) {
+		DO(progress_step(w->name, i, w->views));
+		DO(measure_view(&b, i, repeat, times, &list[i]));
+	}
+done:
+	free(times);
+	bench_free(&b);
 	return code;
 }

@@ -411,6 +411,39 @@ TOMOS_API const char *tomos_projector_names(void); /* "joseph|line|..." */
 TOMOS_API tomos_status tomos_set_threads(int threads); /* 0: all cores */
 TOMOS_API int tomos_threads(void);
 
+/* ---- choosing kernels by measuring -------------------------------------------------------- */
+
+/* One way to do one kind of projection, as it was measured. */
+typedef struct tomos_tuned {
+	char kernel[32];
+	char projector[16], direction[8], data[8]; /* "voxel", "forward" or "back", "float" or "half" */
+	char rays[8]; /* "slices": within slices, "cone": from a point, "free": parallel, others */
+	int64_t size, slices, views, columns; /* size: of a slice, its longer side */
+	double rate;                          /* updates of voxels by views in a second */
+	int chosen;                           /* 1: the one that is taken */
+	int coarse;                           /* 1: not with the accuracy of floats */
+} tomos_tuned;
+
+/* Measures the kernels that can project between this grid and this scan. The rows go to `list`, those of
+ * one kind of projection together; to be freed by tomos_tuned_free. The backend uses what was chosen
+ * from then on. */
+TOMOS_API tomos_status tomos_tune(tomos_tuned **list, int64_t *count, tomos_backend *backend,
+	const tomos_grid *grid, const tomos_geometry *scan, const tomos_tune_options *options,
+	const tomos_progress *progress);
+/* What the backend knows now: what was kept for its device, and measured since. */
+TOMOS_API tomos_status tomos_tuned_list(
+	tomos_tuned **list, int64_t *count, const tomos_backend *backend);
+/* Keeps what the backend knows in the user's cache directory, from which backends on the same device, with
+ * the same driver and version, take it when they are opened; TOMOS_TUNE=off: they do not. `path` is to be
+ * freed by tomos_tuned_free, too. */
+TOMOS_API tomos_status tomos_tuned_keep(const tomos_backend *backend, char **path);
+/* Removes what was kept for the device, and what the backend knows. */
+TOMOS_API tomos_status tomos_tuned_forget(tomos_backend *backend);
+TOMOS_API void tomos_tuned_free(void *list);
+/* The most updates in a second that a machine could do in the way of this kernel; 0: not known. */
+TOMOS_API double tomos_tuned_bound(
+	const tomos_tuned *row, const tomos_machine *machine, tomos_rate *part);
+
 /* ---- operators ---------------------------------------------------------------------------- */
 
 typedef struct tomos_op tomos_op;

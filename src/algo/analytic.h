@@ -2,7 +2,7 @@
 #ifndef ANALYTIC_H
 #define ANALYTIC_H
 
-#include "algo/algo.h"
+#include "op/op.h"
 
 /* The window named in the options; NULL for "none". */
 tomos_status window_find(const char *name, double (**window)(double));

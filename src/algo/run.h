@@ -2,7 +2,7 @@
 #ifndef RUN_H
 #define RUN_H
 
-#include "algo/algo.h"
+#include "op/op.h"
 #include "op/subset.h"
 
 /* A vector that lives as long as the run; `state` vectors and scalars are what a checkpoint saves. */

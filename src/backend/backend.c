@@ -2,6 +2,7 @@
 #include <string.h>
 #include "backend/module.h"
 #include "backend/split/split.h"
+#include "backend/tune.h"
 
 /* "auto" takes the first that opens; the cpu, which is built in, always does. */
 #define BACKENDS(B) B("cuda", NULL) B("cpu", &cpu_backend) B("opencl", NULL)
@@ -49,16 +50,33 @@ static tomos_status take_options(SplitOptions *split, const tomos_device_options
 	return TOMOS_OK;
 }
 
-static tomos_status open_plain(
+/* What the system or a driver says stands on one line of a file. */
+static void tidy(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ')
+			*text = ' ';
+}
+
+tomos_status backend_open_type(
 	tomos_backend **backend, const BackendType *type, const char *argument)
 {
-	TRY(mem_zeroed(backend, 1, sizeof **backend, "a backend"));
-	(*backend)->type = type;
-	tomos_status status = type->open(*backend, argument);
+	tomos_backend *made;
+	*backend = NULL;
+	TRY(mem_zeroed(&made, 1, sizeof *made, "a backend"));
+	made->type = type;
+	tomos_status status = type->open(made, argument);
 	if (status != TOMOS_OK) {
-		mem_free(*backend);
-		*backend = NULL;
+		mem_free(made);
+		return status;
 	}
+	tidy(made->model);
+	tidy(made->driver);
+	status = tune_recall(made);
+	if (status == TOMOS_OK)
+		*backend = made;
+	else
+		tomos_backend_close(made);
 	return status;
 }
 
@@ -71,7 +89,7 @@ static tomos_status open_type(
 		TRY(module_find(backends[index].name, &type));
 	bool pieces = split->memory != 0 || strchr(argument, ',');
 	if (type == &cpu_backend || !pieces)
-		return open_plain(backend, type, argument);
+		return backend_open_type(backend, type, argument);
 	return split_open_list(backend, type, argument, split);
 }
 
@@ -128,6 +146,7 @@ void tomos_backend_close(tomos_backend *backend)
 {
 	if (!backend)
 		return;
+	tune_clear(backend);
 	backend->type->close(backend);
 	mem_free(backend);
 }

@@ -84,6 +84,22 @@ typedef struct {
 	int64_t allocations, transfers, waits;
 } BackendCounts;
 
+/* A kernel that can do a request. */
+typedef struct {
+	const char *name;
+	bool by_itself; /* taken by itself, unless another is preferred or comes before it */
+	bool coarse;    /* not with the accuracy of floats */
+} KernelChoice;
+
+enum { MOST_CHOICES = 48 };
+
+/* What measuring found; see tune.h. */
+typedef struct {
+	const char *forced; /* while a kernel is measured: this one; NULL: none */
+	tomos_tuned *rows;
+	int64_t count;
+} Tuning;
+
 struct tomos_backend {
 	const BackendType *type;
 	char description[128];
@@ -91,6 +107,7 @@ struct tomos_backend {
 	int device;                 /* of arrays in its memory: 0 for the host's */
 	int64_t near;    /* bytes that threads of a group have at hand; 0: none to count on */
 	const char *ran; /* the tuned kernel of the last projection; NULL: none */
+	Tuning tuning;
 	void *own;
 };
 
@@ -184,8 +201,18 @@ struct BackendType {
 	BackendCounts (*counts)(const tomos_backend *backend);
 	/* Processors, clock and rates; NULL where nobody can tell. */
 	tomos_status (*machine)(tomos_backend *backend, tomos_machine *machine);
+	/* The tuned kernels that can do a request, in the order in which they are tried, at most
+	 * MOST_CHOICES; NULL where there is nothing to choose. A backend with choices asks tune_wanted. */
+	int (*choices)(tomos_backend *backend, const Projecting *what, KernelChoice *list);
 };
 
+/* The kernel that measuring found to be the fastest for such a request; NULL: nobody knows. */
+const char *tune_wanted(const tomos_backend *backend, const Projecting *what);
+
 extern const BackendType cpu_backend;
+
+/* One device, with what is known of the speed of its kernels. */
+tomos_status backend_open_type(
+	tomos_backend **backend, const BackendType *type, const char *argument);
 
 #endif

@@ -26,7 +26,8 @@ static const ModuleHost host = {.version = TOMOS_VERSION,
 	.alloc = mem_alloc,
 	.zeroed = mem_zeroed,
 	.release = mem_free,
-	.parallel_for = parallel_for};
+	.parallel_for = parallel_for,
+	.tune_wanted = tune_wanted};
 
 /* The library's own folder, where its modules are. */
 static tomos_status module_path(char **path, const char *name)

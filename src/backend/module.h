@@ -12,6 +12,7 @@ typedef struct {
 	tomos_status (*zeroed)(void *pointer_out, int64_t count, size_t size, const char *what);
 	void (*release)(void *pointer);
 	void (*parallel_for)(int64_t count, void (*task)(void *user, int64_t index), void *user);
+	const char *(*tune_wanted)(const tomos_backend *backend, const Projecting *what);
 } ModuleHost;
 
 /* The one symbol of a module, tomos_module_open; NULL: it belongs to another version. */

@@ -53,6 +53,10 @@ tomos_status shape_count(const int64_t shape[3], int64_t *count);
 /* Runs task(user, 0 .. count-1), each once, on all threads; dynamic order, returns when all ended. */
 void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *user);
 
+/* Tells the caller how far a step has come; TOMOS_CANCELLED where it wants no more. */
+tomos_status progress_report(const tomos_progress *progress, const char *stage, int64_t done,
+	int64_t total, double value);
+
 /* Between these two, loops of this thread are cut short when the caller's flag (tomos_cancel_on) goes
  * up; the second then has the status for it, unless there is a failure already. They may be nested. */
 void cancel_begin(void);

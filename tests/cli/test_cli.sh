@@ -19,7 +19,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 failures=0
-export LC_ALL=C
+export LC_ALL=C TOMOS_TUNE=off
 
 ok() { echo "ok - $1"; }
 bad() {
@@ -55,14 +55,14 @@ npy() {
 # ---- help, version, pages ----------------------------------------------------------------------
 check "no command is wrong usage" 2
 check "help" 0 help
-for c in phantom project backproject recon lambda curves info compare convert show bench help version; do
+for c in phantom project backproject recon lambda curves info compare convert show bench tune help version; do
 	has "help lists $c" out "  $c "
 done
 check "--help" 0 --help
 check "--version" 0 --version
 has "the version" out "tomos "
 check "-V" 0 -V
-for c in phantom project backproject recon lambda curves info compare convert show bench help version; do
+for c in phantom project backproject recon lambda curves info compare convert show bench tune help version; do
 	check "help $c" 0 help $c
 	cp out first
 	has "usage of $c" out "Usage: tomos $c"
@@ -513,6 +513,69 @@ has "its sentence" err "'no/such.json' cannot be written: No such file"
 if grep -q median out; then bad "it measured first"; else ok "before it measures"; fi
 check "unknown workload" 2 bench slice-1024-voxl
 has "its sentence" err "unknown workload 'slice-1024-voxl'; nearest: slice-1024-voxel"
+
+check "directions" 0 bench nielsen-sphere-small-adjoint --repeat 1 --backend cpu --by-view by-view.png
+there by-view.png
+has "its table" out "mostly along z    9 views  median"
+has "how even it is" out "the slowest axis takes"
+check "directions over a file" 1 bench nielsen-sphere-small-adjoint --by-view by-view.png
+has "its sentence" err "'by-view.png' exists already; give --overwrite"
+check "directions of several" 2 bench --by-view x.png
+has "its sentence" err "--by-view: it is for one workload, not "
+check "directions of a cone" 2 bench okitsu-256-bp --by-view x.png
+has "its sentence" err "--by-view: okitsu-256-bp is not one projection along parallel rays"
+check "directions of a method" 2 bench nielsen-small-xy-sirt --by-view x.png
+check "directions as no picture" 2 bench nielsen-sphere-small-forward --by-view x.jpg
+has "its sentence" err "--by-view: 'x.jpg' does not end in .png"
+check "directions and numbers" 2 bench nielsen-sphere-small-forward --by-view x.png --json x.json
+has "its sentence" err "--by-view: there is no --json of it"
+absent x.png
+if "$2/scripts/directions" "$tomos" set-up-1 small --repeat 1 --backend cpu >out 2>err; then
+	ok "scripts/directions"
+else
+	bad "scripts/directions fails"
+fi
+there set-up-1/directions-forward.png
+there set-up-1/directions-adjoint.png
+
+# ---- tuning ------------------------------------------------------------------------------------
+export XDG_CACHE_HOME=$folder/cache
+check "tune where it is off" 2 tune --size 32 --views 8
+has "its sentence" err "TOMOS_TUNE is off, so nothing that was measured is kept"
+unset TOMOS_TUNE
+check "nothing measured yet" 0 tune --show --backend cpu
+has "its sentence" out "nothing was measured on this device"
+check "tune" 0 tune --size 32 --views 8 --slices 4 --seconds 1 --backend cpu
+has "where it is kept" out "wrote $folder/cache/tomos/tune-cpu-"
+check "tune --show" 0 tune --show --backend cpu
+has "the rates" out "sums    at most"
+if grep -Eq '^voxel  back    float slices    32\^2 +4 +8 +32 [* ] [a-z]+ ' out; then
+	ok "what was measured"
+else
+	bad "no row of what was measured"
+fi
+printf 'tomos tune 1\nrubbish' >cache/tomos/tune-cpu-*
+check "a broken file is not fatal" 0 tune --show --backend cpu
+has "nor used" out "nothing was measured on this device"
+check "tune for a scan" 0 tune s.h5 --seconds 0.5 --backend cpu
+check "tune --forget" 0 tune --forget --backend cpu
+check "forgotten" 0 tune --show --backend cpu
+has "its sentence" out "nothing was measured on this device"
+check "tune with sizes twice" 2 tune s.h5 --views 8
+has "its sentence" err "--views: the sizes are those of 's.h5'"
+check "two wishes" 2 tune --show --forget
+has "its sentence" err "--show and --forget: give one of them"
+check "negative slices" 2 tune --slices -1
+has "its sentence" err "--slices and --columns must not be negative"
+check "no time" 2 tune --size 32 --views 8 --seconds 0 --backend cpu
+has "its sentence" err "0 seconds to measure in"
+export XDG_CACHE_HOME=/dev/null/cache
+check "nowhere to keep it" 1 tune --size 32 --views 8 --backend cpu
+has "its sentence" err "the directory '/dev/null/cache' cannot be made"
+check "nowhere to look" 0 tune --show --backend cpu
+export TOMOS_TUNE=off
+unset XDG_CACHE_HOME
+
 check "-- ends the options" 1 info -- --help
 has "an operand with hyphens" err "--help"
 

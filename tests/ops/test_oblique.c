@@ -100,7 +100,7 @@ static double difference(const CpuLevel *level, Problem *p, Direction direction)
 						       : request(p, ADJOINT, out[plain], p->y);
 		p->plan.plain = plain;
 		assert_true(taken(level, &what));
-		OK(cpu_project(level, &what));
+		OK(cpu_project(level, &what, NULL));
 	}
 	double d = case_difference(out[0], out[1], count);
 	free(out[0]), free(out[1]);
@@ -168,18 +168,18 @@ static void box_by_box(void **state)
 			float *back = calloc((size_t)p.voxels, sizeof(float));
 			float *parts_back = calloc((size_t)p.voxels, sizeof(float));
 			Projecting what = request(&p, FORWARD, p.x, whole);
-			OK(cpu_project(level, &what));
+			OK(cpu_project(level, &what, NULL));
 			what = request(&p, ADJOINT, back, p.y);
-			OK(cpu_project(level, &what));
+			OK(cpu_project(level, &what, NULL));
 			for (int64_t z = 0; z < n[2]; z += 19) {
 				what = request(&p, FORWARD, p.x + z * n[0] * n[1], halves);
 				what.box.low[2] = z;
 				what.box.high[2] = min64(z + 19, n[2]);
-				OK(cpu_project(level, &what));
+				OK(cpu_project(level, &what, NULL));
 				what.direction = ADJOINT;
 				what.volume = parts_back + z * n[0] * n[1];
 				what.projections = p.y;
-				OK(cpu_project(level, &what));
+				OK(cpu_project(level, &what, NULL));
 			}
 			assert_true(case_difference(whole, halves, p.pixels) < 1e-6);
 			assert_true(case_difference(back, parts_back, p.voxels) < 1e-6);
@@ -225,7 +225,7 @@ static void every_allocation_fails(void **state)
 			tomos_status status = TOMOS_NO_MEMORY;
 			for (; status != TOMOS_OK; failures++) {
 				mem_fail_nth(failures + 1);
-				status = cpu_project(level, &what);
+				status = cpu_project(level, &what, NULL);
 				mem_fail_nth(0);
 				assert_int_equal(mem_live(), before);
 				if (status != TOMOS_OK)

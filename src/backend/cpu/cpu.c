@@ -89,7 +89,7 @@ static float *cpu_in_place(tomos_backend *b, const tomos_array *array)
 
 static tomos_status cpu_do_project(tomos_backend *backend, const Projecting *what)
 {
-	return cpu_project(backend->own, what);
+	return cpu_project(backend->own, what, tune_wanted(backend, what));
 }
 
 static tomos_status cpu_sync(tomos_backend *b)
@@ -372,4 +372,5 @@ const BackendType cpu_backend = {
 	.gradient = cpu_gradient,
 	.gradient_adjoint = cpu_gradient_adjoint,
 	.machine = cpu_machine,
+	.choices = cpu_choices,
 };

@@ -71,9 +71,11 @@ tomos_status cpu_filter_open(tomos_backend *backend, Filter **filter, const Filt
 void cpu_filter_close(tomos_backend *backend, Filter *filter);
 tomos_status cpu_filter(tomos_backend *backend, const Filter *filter, int64_t count,
 	const FilterView *views, const float *in, float *out);
-tomos_status cpu_project(const CpuLevel *level, const Projecting *what);
 tomos_status cpu_back_step(
 	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done);
+/* By the tuned kernel of that name, if there is one (NULL: no wish) and it applies, or the first that does. */
+tomos_status cpu_project(const CpuLevel *level, const Projecting *what, const char *wanted);
+int cpu_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list);
 tomos_status cpu_row(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
 	int64_t *index, float *weight, int64_t *count);
 tomos_status cpu_power(tomos_backend *backend, const Projecting *what, int power);

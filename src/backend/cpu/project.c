@@ -100,29 +100,55 @@ static void share_adjoint(Sharing *s, KernelFamily family)
 		family == FAMILY_RAY ? adjoint_rays : adjoint_voxels, s);
 }
 
-static const TunedKernel *find_tuned(const CpuLevel *level, const Projecting *what)
+static bool fits(const TunedKernel *tuned, const Projecting *what)
 {
-	for (int i = 0; i < level->tuned_count && !what->plan->plain; i++) {
-		const TunedKernel *tuned = &level->tuned[i];
-		if (tuned->kernel == what->kernel && tuned->direction == what->direction &&
-			tuned->applies(what))
-			return tuned;
-	}
+	return tuned->kernel == what->kernel && tuned->direction == what->direction &&
+	       tuned->applies(what);
+}
+
+int cpu_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list)
+{
+	const CpuLevel *level = backend->own;
+	int count = 0;
+	for (int i = 0; i < level->tuned_count && count < MOST_CHOICES; i++)
+		if (fits(&level->tuned[i], what))
+			list[count++] = (KernelChoice){level->tuned[i].name, true, false};
+	return count;
+}
+
+static const TunedKernel *find_named(
+	const CpuLevel *level, const Projecting *what, const char *name)
+{
+	for (int i = 0; i < level->tuned_count; i++)
+		if ((!name || strcmp(level->tuned[i].name, name) == 0) &&
+			fits(&level->tuned[i], what))
+			return &level->tuned[i];
 	return NULL;
+}
+
+static const TunedKernel *find_tuned(
+	const CpuLevel *level, const Projecting *what, const char *wanted)
+{
+	if (what->plan->plain)
+		return NULL;
+	const TunedKernel *named = wanted ? find_named(level, what, wanted) : NULL;
+	return named ? named : find_named(level, what, NULL);
 }
 
 /* With many views, passes over the volume and weights that are kept cost less than weights made anew. */
 tomos_status cpu_back_step(
 	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done)
 {
-	const TunedKernel *tuned = what->count <= FEW_VIEWS ? find_tuned(backend->own, what) : NULL;
+	const TunedKernel *tuned = NULL;
+	if (what->count <= FEW_VIEWS)
+		tuned = find_tuned(backend->own, what, tune_wanted(backend, what));
 	*done = tuned && tuned->step;
 	return *done ? tuned->step(what, step) : TOMOS_OK;
 }
 
-tomos_status cpu_project(const CpuLevel *level, const Projecting *what)
+tomos_status cpu_project(const CpuLevel *level, const Projecting *what, const char *wanted)
 {
-	const TunedKernel *tuned = find_tuned(level, what);
+	const TunedKernel *tuned = find_tuned(level, what, wanted);
 	if (tuned)
 		return tuned->run(what);
 	Sharing s = {.what = what, .grid = what->plan->whole};

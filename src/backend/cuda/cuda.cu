@@ -392,5 +392,6 @@ const BackendType module_backend = {
 	.visit = cuda_visit,
 	.counts = cuda_counts,
 	.machine = cuda_machine,
+	.choices = cuda_choices,
 };
 }

@@ -139,6 +139,7 @@ tomos_status cuda_choose(tomos_backend *backend, const Projecting *what, const C
 
 void cuda_driver(char *text, size_t room); /* its version, "" where nobody says */
 tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine);
+int cuda_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list);
 tomos_status cuda_project(tomos_backend *backend, const Projecting *what);
 tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int power);
 tomos_status cuda_csr(tomos_backend *backend, const KernelCsr *m, Direction direction, int power,

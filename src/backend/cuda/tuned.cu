@@ -47,23 +47,44 @@ static bool is_known(const char *name)
 	return false;
 }
 
-/* The kernel that is named, where it applies, or else the first that does. */
-static tomos_status choose(const Projecting *what, CudaNotes *notes, const CudaTuned **row)
+/* The kernel that is named, or that measuring found to be the fastest, where it applies, or else the first
+ * that does. */
+static tomos_status choose(const tomos_backend *backend, const Projecting *what, CudaNotes *notes,
+	const CudaTuned **row)
 {
 	const char *name = getenv("TOMOS_KERNEL");
-	const Wanted named = {what, notes, name}, any = {what, notes, NULL};
-	bool naming = name && *name;
-	if (naming && !is_known(name))
+	if (name && *name && !is_known(name))
 		return fail(TOMOS_BAD_VALUE,
 			"TOMOS_KERNEL is '%s', which is no kernel of this build", name);
 	*row = NULL;
 	if (what->plan->plain || !cuda_fits_launch(what))
 		return TOMOS_OK;
-	if (naming)
+	if (!name || !*name)
+		name = tune_wanted(backend, what);
+	const Wanted named = {what, notes, name}, any = {what, notes, NULL};
+	if (name)
 		*row = find(&named);
 	if (!*row)
 		*row = find(&any);
 	return TOMOS_OK;
+}
+
+int cuda_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list)
+{
+	CudaNotes notes;
+	int count = 0;
+	(void)backend;
+	if (what->plan->plain || !cuda_fits_launch(what))
+		return 0;
+	for (int f = 0; f < COUNT(families); f++)
+		for (int i = 0; i < families[f].count && count < MOST_CHOICES; i++) {
+			const CudaTuned *row = &families[f].rows[i];
+			const Wanted named = {what, &notes, row->name};
+			if (fits(row, &named))
+				list[count++] =
+					(KernelChoice){row->name, !row->by_choice, row->coarse};
+		}
+	return count;
 }
 
 static bool is_same(const CudaChoice *c, const Projecting *what)
@@ -92,7 +113,7 @@ tomos_status cuda_choose(tomos_backend *backend, const Projecting *what, const C
 		.first = what->first,
 		.count = what->count};
 	*choice = fresh;
-	tomos_status status = choose(what, &fresh->notes, &fresh->tuned);
+	tomos_status status = choose(backend, what, &fresh->notes, &fresh->tuned);
 	fresh->used = status == TOMOS_OK;
 	return status;
 }

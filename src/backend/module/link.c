@@ -49,6 +49,11 @@ void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *
 	host->parallel_for(count, task, user);
 }
 
+const char *tune_wanted(const tomos_backend *backend, const Projecting *what)
+{
+	return host->tune_wanted(backend, what);
+}
+
 #define KERNEL(id, name, family, weights, help) {name, FAMILY_##family, weights},
 const KernelRow kernel_rows[KERNEL_COUNT] = {
 #include "kernel/kernels.def"

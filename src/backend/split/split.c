@@ -63,19 +63,6 @@ static void split_close(tomos_backend *backend)
 	mem_free(s);
 }
 
-static tomos_status lane_open(Lane *lane, const BackendType *type, const char *argument)
-{
-	tomos_backend *child;
-	TRY(mem_zeroed(&child, 1, sizeof *child, "a backend"));
-	child->type = type;
-	tomos_status status = type->open(child, argument);
-	if (status == TOMOS_OK)
-		lane->child = child;
-	else
-		mem_free(child);
-	return status;
-}
-
 /* What is free on the fullest device, shared among the names that stand for the same one. */
 static tomos_status find_memory(
 	const Split *s, const char *const *arguments, int devices, int64_t *memory)
@@ -134,6 +121,7 @@ static void set_type(Split *s, const BackendType *type)
 	s->type.filter_close = split_filter_close;
 	s->type.filter = split_filter;
 	s->type.machine = split_machine;
+	s->type.choices = NULL;
 }
 
 /* Lane i belongs to device i % devices, so that the first items go to different ones. */
@@ -141,7 +129,8 @@ static tomos_status open_lanes(Split *s, const BackendType *type, const char *co
 	int devices, const SplitOptions *options)
 {
 	for (; s->count < devices * STREAMS; s->count++)
-		TRY(lane_open(&s->lanes[s->count], type, arguments[s->count % devices]));
+		TRY(backend_open_type(
+			&s->lanes[s->count].child, type, arguments[s->count % devices]));
 	return set_memory(s, type, arguments, devices, options);
 }
 

@@ -1,5 +1,5 @@
-/* What all algorithms tell their caller. */
-#include "algo/algo.h"
+/* What long work tells its caller. */
+#include "base/base.h"
 
 tomos_status progress_report(const tomos_progress *progress, const char *stage, int64_t done,
 	int64_t total, double value)

@@ -1,0 +1,164 @@
+/* tomos tune: measures the kernels of a device, keeps which are the fastest, and shows it. */
+#include <stdio.h>
+#include <string.h>
+#include "cli.h"
+
+enum { CARD_SLICES = 128, CPU_SLICES = 16 };
+
+/* Parallel rays over a half turn: what stacks of slices are made from. */
+static int parallel_scan(int64_t rows, int64_t columns, int64_t views, tomos_geometry **scan)
+{
+	tomos_scan_options o = tomos_scan_defaults();
+	o.rows = rows;
+	o.columns = columns;
+	o.views = views;
+	return lib(tomos_geometry_make(scan, &o));
+}
+
+static int64_t most_slices(const settings *s, const tomos_backend *backend)
+{
+	bool cpu = strncmp(tomos_backend_describe(backend), "cpu", 3) == 0;
+	return s->tuned.slices > 0 ? s->tuned.slices : cpu ? CPU_SLICES : CARD_SLICES;
+}
+
+/* The sizes of a file's scan, of whose rows slabs are made; or its own views, where it has such. */
+static int file_scan(const settings *s, const tomos_backend *backend, tomos_geometry **scan)
+{
+	tomos_scan *file = NULL;
+	tomos_scan_info info;
+	int64_t slices = most_slices(s, backend);
+	int code;
+	DO(lib(tomos_scan_open(&file, s->operands[0], &s->source)));
+	DO(lib(tomos_scan_describe(file, &info)));
+	if (info.has_geometry)
+		DO(lib(tomos_scan_geometry(file, scan, NULL)));
+	else
+		DO(parallel_scan(
+			info.rows < slices ? info.rows : slices, info.columns, info.views, scan));
+done:
+	tomos_scan_close(file);
+	return code;
+}
+
+static int make_problem(
+	const settings *s, const tomos_backend *backend, tomos_grid *grid, tomos_geometry **scan)
+{
+	const tuned_options *t = &s->tuned;
+	int code;
+	if (s->operand_count > 0) {
+		DO(file_scan(s, backend, scan));
+		return lib(tomos_grid_for(grid, *scan, NULL));
+	}
+	int64_t slices = most_slices(s, backend);
+	DO(lib(tomos_grid_centred(grid, t->size, t->size, slices, 1)));
+	DO(parallel_scan(slices, t->columns > 0 ? t->columns : t->size, t->views, scan));
+done:
+	return code;
+}
+
+static void print_machine(const tomos_machine *m)
+{
+	printf("model   %s\ndriver  %s\n", m->model, *m->driver ? m->driver : "-");
+	for (int i = 0; i < TOMOS_RATES; i++)
+		if (m->rates[i] > 0)
+			printf("%-7s at most %.4g %s\n", tomos_rate_name((tomos_rate)i),
+				1e-9 * m->rates[i], i <= TOMOS_RATE_CACHE ? "GB/s" : "G a second");
+}
+
+static void print_row(const tomos_tuned *r, const tomos_machine *m)
+{
+	tomos_rate part = TOMOS_RATES;
+	double bound = tomos_tuned_bound(r, m, &part);
+	printf("%-6s %-7s %-5s %-6s %5lld^2 %6lld %6lld %7lld %c %-15s %9.4g", r->projector,
+		r->direction, r->data, r->rays, (long long)r->size, (long long)r->slices,
+		(long long)r->views, (long long)r->columns, r->chosen ? '*' : ' ', r->kernel,
+		1e-9 * r->rate);
+	if (bound > 0)
+		printf(" %9.4g %5.1f %% %s%s\n", 1e-9 * bound, 100 * r->rate / bound,
+			tomos_rate_name(part), r->coarse ? ", coarse" : "");
+	else
+		printf(" %9s %7s %s\n", "unknown", "-", r->coarse ? "coarse" : "");
+}
+
+static int print_rows(tomos_backend *backend, const tomos_tuned *rows, int64_t count)
+{
+	tomos_machine machine;
+	int code;
+	DO(lib(tomos_backend_machine(backend, &machine)));
+	print_machine(&machine);
+	if (count == 0)
+		printf("nothing was measured on this device: kernels are taken in a fixed order\n");
+	else
+		printf("%-27s %7s %6s %6s %7s   %-15s %9s %9s %7s by\n", "projection", "slice",
+			"slices", "views", "columns", "kernel", "GU/s", "bound", "share");
+	for (int64_t i = 0; i < count; i++)
+		print_row(&rows[i], &machine);
+done:
+	return code;
+}
+
+static int show(tomos_backend *backend)
+{
+	tomos_tuned *rows = NULL;
+	int64_t count;
+	int code = lib(tomos_tuned_list(&rows, &count, backend));
+	if (code == DONE)
+		code = print_rows(backend, rows, count);
+	tomos_tuned_free(rows);
+	return code;
+}
+
+/* Kept once before measuring, so that a directory that cannot be written to is known at once. */
+static int tune(const settings *s, tomos_backend *backend)
+{
+	tomos_geometry *scan = NULL;
+	tomos_grid grid;
+	tomos_tuned *rows = NULL;
+	int64_t count = 0;
+	char *path = NULL;
+	int code;
+	DO(make_problem(s, backend, &grid, &scan));
+	DO(lib(tomos_tuned_keep(backend, NULL)));
+	DO(lib(tomos_tune(&rows, &count, backend, &grid, scan, &s->tune, progress_report())));
+	progress_clear();
+	DO(lib(tomos_tuned_keep(backend, &path)));
+	DO(print_rows(backend, rows, count));
+	say("wrote %s\n", path);
+done:
+	tomos_tuned_free(path);
+	tomos_tuned_free(rows);
+	tomos_geometry_free(scan);
+	return code;
+}
+
+static int check(const settings *s)
+{
+	static const char *const sizes[] = {"size", "views", "columns"};
+	if (s->tuned.show && s->tuned.forget)
+		return wrong_usage("--show and --forget: give one of them");
+	for (int i = 0; i < COUNT(sizes) && s->operand_count > 0; i++)
+		if (settings_given(s, GROUP_tuned, sizes[i]))
+			return wrong_usage(
+				"--%s: the sizes are those of '%s'", sizes[i], s->operands[0]);
+	if (s->tuned.slices < 0 || s->tuned.columns < 0)
+		return wrong_usage("--slices and --columns must not be negative");
+	return DONE;
+}
+
+int cmd_tune(const settings *s)
+{
+	tomos_backend *backend = NULL;
+	int code;
+	DO(check(s));
+	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
+	printf("%s\n", tomos_backend_describe(backend));
+	if (s->tuned.show)
+		DO(show(backend));
+	else if (s->tuned.forget)
+		DO(lib(tomos_tuned_forget(backend)));
+	else
+		DO(tune(s, backend));
+done:
+	tomos_backend_close(backend);
+	return code;
+}

@@ -1,0 +1,195 @@
+/* What a backend knows of the speed of its kernels, and which it takes for a request: the fastest of the
+ * measured projections of that kind whose sizes are nearest, none more than twice or half as large. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "backend/tune.h"
+
+#define SET(field, text) snprintf(field, sizeof(field), "%s", text)
+
+static bool view_in_slices(const tomos_view *view, int axis)
+{
+	const double *v = view->v;
+	return view->src[3] == 0 && view->src[axis] == 0 && view->u[axis] == 0 &&
+	       v[(axis + 1) % 3] == 0 && v[(axis + 2) % 3] == 0;
+}
+
+static bool all_in_slices(const Projecting *what, int axis)
+{
+	const tomos_view *views = what->plan->scan->views + what->first;
+	for (int64_t i = 0; i < what->count; i++)
+		if (!view_in_slices(&views[i], axis))
+			return false;
+	return true;
+}
+
+/* The axis across the slices that all rays stay in; 3: there is none. */
+static int slice_axis(const Projecting *what)
+{
+	int axis = 2;
+	if (what->plan->model.planar)
+		return axis;
+	while (axis >= 0 && !all_in_slices(what, axis))
+		axis--;
+	return axis >= 0 ? axis : 3;
+}
+
+static bool has_point(const Projecting *what)
+{
+	return what->count > 0 && what->plan->scan->views[what->first].src[3] != 0;
+}
+
+static const char *data_name(PlanData data)
+{
+	return data == DATA_HALF ? "half" : "float";
+}
+
+void tune_describe(const Projecting *what, tomos_tuned *row)
+{
+	int axis = slice_axis(what), across = axis < 3 ? axis : 2;
+	int64_t n[3];
+	for (int a = 0; a < 3; a++)
+		n[a] = what->box.high[a] - what->box.low[a];
+	*row = (tomos_tuned){.size = max64(n[(across + 1) % 3], n[(across + 2) % 3]),
+		.slices = n[across],
+		.views = what->count,
+		.columns = what->plan->scan->columns};
+	SET(row->projector, kernel_rows[what->kernel].name);
+	SET(row->direction, what->direction == FORWARD ? "forward" : "back");
+	SET(row->data, data_name(what->plan->data));
+	SET(row->rays, axis < 3 ? "slices" : has_point(what) ? "cone" : "free");
+}
+
+static bool same_kind(const tomos_tuned *a, const tomos_tuned *b)
+{
+	return strcmp(a->projector, b->projector) == 0 && strcmp(a->direction, b->direction) == 0 &&
+	       strcmp(a->data, b->data) == 0 && strcmp(a->rays, b->rays) == 0;
+}
+
+bool tune_same(const tomos_tuned *a, const tomos_tuned *b)
+{
+	return same_kind(a, b) && a->size == b->size && a->slices == b->slices &&
+	       a->views == b->views && a->columns == b->columns;
+}
+
+/* In factors of two, over all sizes; more than one of them is too far. */
+static double distance(const tomos_tuned *a, const tomos_tuned *b)
+{
+	const int64_t pairs[4][2] = {{a->size, b->size}, {a->slices, b->slices},
+		{a->views, b->views}, {a->columns, b->columns}};
+	double sum = 0;
+	for (int i = 0; i < 4; i++) {
+		double apart = fabs(log2((double)pairs[i][0] / (double)pairs[i][1]));
+		if (!(apart <= 1))
+			return HUGE_VAL;
+		sum += apart;
+	}
+	return sum;
+}
+
+const char *tune_wanted(const tomos_backend *backend, const Projecting *what)
+{
+	const Tuning *t = &backend->tuning;
+	const char *wanted = NULL;
+	double nearest = HUGE_VAL;
+	tomos_tuned asked;
+	if (t->forced || t->count == 0)
+		return t->forced;
+	tune_describe(what, &asked);
+	for (int64_t i = 0; i < t->count; i++) {
+		const tomos_tuned *row = &t->rows[i];
+		if (!row->chosen || !same_kind(row, &asked))
+			continue;
+		double apart = distance(row, &asked);
+		if (apart < nearest) {
+			nearest = apart;
+			wanted = row->kernel;
+		}
+	}
+	return wanted;
+}
+
+static bool is_among(const tomos_tuned *row, const tomos_tuned *rows, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++)
+		if (tune_same(row, &rows[i]))
+			return true;
+	return false;
+}
+
+tomos_status tune_add(tomos_backend *backend, const tomos_tuned *rows, int64_t count)
+{
+	Tuning *t = &backend->tuning;
+	tomos_tuned *joined;
+	int64_t kept = 0;
+	TRY(mem_alloc(&joined, t->count + count, sizeof *joined, "what was measured"));
+	for (int64_t i = 0; i < t->count; i++)
+		if (!is_among(&t->rows[i], rows, count))
+			joined[kept++] = t->rows[i];
+	if (count > 0)
+		memcpy(joined + kept, rows, (size_t)count * sizeof *rows);
+	mem_free(t->rows);
+	t->rows = joined;
+	t->count = kept + count;
+	return TOMOS_OK;
+}
+
+void tune_clear(tomos_backend *backend)
+{
+	mem_free(backend->tuning.rows);
+	backend->tuning = (Tuning){.count = 0};
+}
+
+tomos_status tomos_tuned_list(tomos_tuned **list, int64_t *count, const tomos_backend *backend)
+{
+	const Tuning *t = &backend->tuning;
+	*list = NULL;
+	*count = 0;
+	TRY(mem_alloc(list, t->count, sizeof **list, "what was measured"));
+	if (t->count > 0)
+		memcpy(*list, t->rows, (size_t)t->count * sizeof **list);
+	*count = t->count;
+	return TOMOS_OK;
+}
+
+void tomos_tuned_free(void *list)
+{
+	mem_free(list);
+}
+
+static const double *demand_of(const char *kernel)
+{
+#define DEMAND(kernel, bytes, sums, fetches, tensor) {kernel, {0, 0, bytes, sums, fetches, tensor}},
+	static const struct {
+		const char *kernel;
+		double work[TOMOS_RATES];
+	} demands[] = {
+#include "backend/demands.def"
+	};
+#undef DEMAND
+	const double *work = NULL;
+	for (int i = 0; i < COUNT(demands); i++) {
+		size_t length = strlen(demands[i].kernel);
+		bool is_variant = strncmp(demands[i].kernel, kernel, length) == 0 &&
+				  (!kernel[length] || kernel[length] == '-');
+		if (is_variant) /* later rows are the more special ones */
+			work = demands[i].work;
+	}
+	return work;
+}
+
+double tomos_tuned_bound(const tomos_tuned *row, const tomos_machine *machine, tomos_rate *part)
+{
+	double work[TOMOS_RATES];
+	const double *demand = demand_of(row->kernel);
+	if (!demand)
+		return 0;
+	memcpy(work, demand, sizeof work);
+	/* Volume and projections once, shared by all updates. */
+	work[TOMOS_RATE_MEMORY] =
+		sizeof(float) *
+		(1 / (double)row->views +
+			(double)row->columns / ((double)row->size * (double)row->size));
+	double time = tomos_machine_bound(machine, work, part);
+	return time > 0 ? 1 / time : 0;
+}

@@ -1,0 +1,231 @@
+/* Keeps what was measured in the user's cache directory, a file for each device, driver and version. What
+ * cannot be read, or belongs to something else, counts as not there. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "backend/tune.h"
+
+enum { MOST_ROWS = 4096, LINE = 512 };
+
+#define FIRST_LINE "tomos tune 1"
+#define ROW_FORMAT \
+	"kernel %s projector %s direction %s data %s rays %s size %lld slices %lld views %lld " \
+	"columns %lld rate %.9g chosen %d coarse %d\n"
+#define ROW_SCAN \
+	"kernel %31s projector %15s direction %7s data %7s rays %7s size %18lld slices %18lld " \
+	"views " \
+	"%18lld columns %18lld rate %31lf chosen %1d coarse %1d%c"
+
+/* ---- where it is --------------------------------------------------------------------------- */
+
+/* As the XDG base directory specification has it: paths that are not absolute are to be ignored. */
+static tomos_status cache_folder(char **folder)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	if (cache && *cache == '/')
+		return mem_printf(folder, "%s/tomos", cache);
+	if (home && *home == '/')
+		return mem_printf(folder, "%s/.cache/tomos", home);
+	*folder = NULL;
+	return fail(TOMOS_IO,
+		"there is no cache directory: neither XDG_CACHE_HOME nor HOME is the name of one");
+}
+
+/* Of a backend's device; different ones differ in more than that, which the file says in full. */
+static uint64_t device_number(const tomos_backend *backend)
+{
+	const char *const texts[] = {backend->model, backend->driver, TOMOS_VERSION};
+	uint64_t sum = 14695981039346656037U; /* Fowler, Noll and Vo's, with 64 bits */
+	for (int i = 0; i < COUNT(texts); i++)
+		for (const char *c = texts[i];; c++) {
+			sum = (sum ^ (unsigned char)*c) * 1099511628211U;
+			if (!*c)
+				break;
+		}
+	return sum;
+}
+
+static tomos_status file_path(char **path, const tomos_backend *backend)
+{
+	char *folder;
+	*path = NULL;
+	TRY(cache_folder(&folder));
+	tomos_status status = mem_printf(path, "%s/tune-%s-%016llx", folder, backend->type->name,
+		(unsigned long long)device_number(backend));
+	mem_free(folder);
+	return status;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static bool line_is(FILE *file, const char *name, const char *value)
+{
+	char line[LINE], wanted[LINE];
+	snprintf(wanted, sizeof wanted, "%s%s%s\n", name, *value ? " " : "", value);
+	return fgets(line, sizeof line, file) && strcmp(line, wanted) == 0;
+}
+
+static bool row_parse(const char *line, tomos_tuned *row)
+{
+	long long sizes[4];
+	char end = 0;
+	*row = (tomos_tuned){.rate = 0};
+	int found = sscanf(line, ROW_SCAN, row->kernel, row->projector, row->direction, row->data,
+		row->rays, &sizes[0], &sizes[1], &sizes[2], &sizes[3], &row->rate, &row->chosen,
+		&row->coarse, &end);
+	row->size = sizes[0];
+	row->slices = sizes[1];
+	row->views = sizes[2];
+	row->columns = sizes[3];
+	return found == 13 && end == '\n' && row->size > 0 && row->slices > 0 && row->views > 0 &&
+	       row->columns > 0 && row->rate > 0 && row->rate < 1e30;
+}
+
+/* A whole file ends with the number of its rows. */
+static bool rows_read(FILE *file, tomos_tuned *rows, int64_t *count)
+{
+	char line[LINE], last[LINE];
+	for (*count = 0; fgets(line, sizeof line, file); (*count)++) {
+		snprintf(last, sizeof last, "end %lld\n", (long long)*count);
+		if (strcmp(line, last) == 0)
+			return fgetc(file) == EOF;
+		if (*count == MOST_ROWS || !row_parse(line, &rows[*count]))
+			return false;
+	}
+	return false;
+}
+
+static bool file_read(
+	const char *path, const tomos_backend *backend, tomos_tuned *rows, int64_t *count)
+{
+	FILE *file = fopen(path, "r");
+	if (!file)
+		return false;
+	bool good = line_is(file, FIRST_LINE, "") && line_is(file, "version", TOMOS_VERSION) &&
+		    line_is(file, "model", backend->model) &&
+		    line_is(file, "driver", backend->driver) && rows_read(file, rows, count);
+	fclose(file);
+	return good;
+}
+
+static bool is_off(void)
+{
+	const char *text = getenv("TOMOS_TUNE");
+	return text && strcmp(text, "off") == 0;
+}
+
+tomos_status tune_recall(tomos_backend *backend)
+{
+	char *path = NULL;
+	tomos_tuned *rows = NULL;
+	int64_t count = 0;
+	if (is_off() || !backend->type->choices)
+		return TOMOS_OK;
+	tomos_status status = file_path(&path, backend);
+	if (status == TOMOS_IO) /* no directory, no file */
+		return TOMOS_OK;
+	if (status == TOMOS_OK && access(path, R_OK) == 0) {
+		status = mem_alloc(&rows, MOST_ROWS, sizeof *rows, "what was measured");
+		if (status == TOMOS_OK && file_read(path, backend, rows, &count))
+			status = tune_add(backend, rows, count);
+	}
+	mem_free(rows);
+	mem_free(path);
+	return status;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+/* The cache directory and ours in it, where they are not there yet. */
+static tomos_status make_folders(const char *path)
+{
+	char *folder;
+	TRY(mem_text(&folder, path));
+	tomos_status status = TOMOS_OK;
+	for (char *slash = strchr(folder + 1, '/'); slash && status == TOMOS_OK;
+		slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		if (mkdir(folder, 0700) != 0 && errno != EEXIST && access(folder, F_OK) != 0)
+			status = fail(TOMOS_IO, "the directory '%s' cannot be made: %s", folder,
+				strerror(errno));
+		*slash = '/';
+	}
+	mem_free(folder);
+	return status;
+}
+
+static void print_rows(FILE *file, const tomos_backend *backend)
+{
+	const Tuning *t = &backend->tuning;
+	int64_t first = t->count > MOST_ROWS ? t->count - MOST_ROWS : 0; /* the latest */
+	fprintf(file, FIRST_LINE "\nversion %s\nmodel%s%s\ndriver%s%s\n", TOMOS_VERSION,
+		*backend->model ? " " : "", backend->model, *backend->driver ? " " : "",
+		backend->driver);
+	for (int64_t i = first; i < t->count; i++) {
+		const tomos_tuned *r = &t->rows[i];
+		fprintf(file, ROW_FORMAT, r->kernel, r->projector, r->direction, r->data, r->rays,
+			(long long)r->size, (long long)r->slices, (long long)r->views,
+			(long long)r->columns, r->rate, r->chosen, r->coarse);
+	}
+	fprintf(file, "end %lld\n", (long long)(t->count - first));
+}
+
+static tomos_status write_file(const tomos_backend *backend, const char *path)
+{
+	char *temporary;
+	TRY(file_temporary(&temporary, path, true));
+	tomos_status status = TOMOS_OK;
+	FILE *file = fopen(temporary, "w");
+	if (file) {
+		print_rows(file, backend);
+		bool bad = ferror(file) != 0;
+		bad |= fclose(file) != 0;
+		status = bad ? TOMOS_IO : TOMOS_OK;
+	}
+	if (!file || status != TOMOS_OK)
+		status = fail(TOMOS_IO, "'%s' cannot be written: %s", path, strerror(errno));
+	else
+		status = file_publish(temporary, path, true);
+	if (status != TOMOS_OK)
+		file_discard(temporary);
+	mem_free(temporary);
+	return status;
+}
+
+tomos_status tomos_tuned_keep(const tomos_backend *backend, char **path)
+{
+	char *name;
+	if (path)
+		*path = NULL;
+	if (!backend)
+		return fail(TOMOS_BAD_VALUE, "no backend whose kernels were measured is given");
+	if (is_off()) /* what was kept is not known here, and would be lost */
+		return fail(TOMOS_BAD_VALUE,
+			"TOMOS_TUNE is off, so nothing that was measured is kept; unset it");
+	TRY(file_path(&name, backend));
+	tomos_status status = make_folders(name);
+	if (status == TOMOS_OK)
+		status = write_file(backend, name);
+	if (status == TOMOS_OK && path)
+		*path = name;
+	else
+		mem_free(name);
+	return status;
+}
+
+tomos_status tomos_tuned_forget(tomos_backend *backend)
+{
+	char *path;
+	if (!backend)
+		return fail(TOMOS_BAD_VALUE, "no backend whose kernels were measured is given");
+	tune_clear(backend);
+	TRY(file_path(&path, backend));
+	tomos_status status = TOMOS_OK;
+	if (remove(path) != 0 && errno != ENOENT && errno != ENOTDIR)
+		status = fail(TOMOS_IO, "'%s' cannot be removed: %s", path, strerror(errno));
+	mem_free(path);
+	return status;
+}

@@ -1,0 +1,702 @@
+/* Kernels chosen by measuring: what is measured and chosen, what is kept and how a broken file is met, what
+ * is then used; every kernel that can be chosen gives what the shared text gives. */
+#include "backend/split/split.h"
+#include "backend/tune.h"
+#include "ops/cases.h"
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/tomos-tune-XXXXXX";
+
+/* ---- a device of our own -------------------------------------------------------------------- */
+
+/* Three kernels for voxels going back, of known speed; nothing for the other projections. */
+static const struct {
+	const char *name;
+	long microseconds;
+	bool coarse;
+} fake_kernels[] = {{"slow", 6000, false}, {"quick", 2000, false}, {"rough", 0, true}};
+
+static int fake_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list)
+{
+	(void)backend;
+	if (what->kernel != KERNEL_voxel || what->direction != ADJOINT)
+		return 0;
+	for (int i = 0; i < COUNT(fake_kernels); i++)
+		list[i] = (KernelChoice){fake_kernels[i].name, i == 0, fake_kernels[i].coarse};
+	return COUNT(fake_kernels);
+}
+
+static char last_run[32];
+
+static tomos_status fake_project(tomos_backend *backend, const Projecting *what)
+{
+	const char *wanted = tune_wanted(backend, what);
+	const char *name = wanted ? wanted : fake_kernels[0].name;
+	snprintf(last_run, sizeof last_run, "%s", name);
+	for (int i = 0; i < COUNT(fake_kernels); i++)
+		if (strcmp(fake_kernels[i].name, name) == 0)
+			nanosleep(&(struct timespec){0, 1000 * fake_kernels[i].microseconds}, NULL);
+	return TOMOS_OK;
+}
+
+static const char *fake_model = "a device\nof two lines", *fake_driver = "1.2";
+
+static tomos_status fake_open(tomos_backend *backend, const char *argument)
+{
+	(void)argument;
+	snprintf(backend->model, sizeof backend->model, "%s", fake_model);
+	snprintf(backend->driver, sizeof backend->driver, "%s", fake_driver);
+	snprintf(backend->description, sizeof backend->description, "fake");
+	return TOMOS_OK;
+}
+
+static BackendType fake;
+
+static tomos_backend *fake_backend(void)
+{
+	tomos_backend *backend;
+	fake = cpu_backend;
+	fake.name = "fake";
+	fake.open = fake_open;
+	fake.project = fake_project;
+	fake.choices = fake_choices;
+	OK(backend_open_type(&backend, &fake, ""));
+	return backend;
+}
+
+typedef struct {
+	tomos_grid grid;
+	tomos_geometry *scan;
+} Problem;
+
+static Problem problem(int64_t n, int64_t slices, int64_t views)
+{
+	Problem p;
+	double *angles = calloc((size_t)views, sizeof *angles);
+	for (int64_t i = 0; i < views; i++)
+		angles[i] = 3.14159 * (double)i / (double)views;
+	OK(tomos_grid_centred(&p.grid, n, n, slices, 1));
+	OK(tomos_geometry_parallel(&p.scan, slices, n, 1, angles, views));
+	free(angles);
+	return p;
+}
+
+static void tune_fake(tomos_backend *backend, int allow_coarse, tomos_tuned **rows, int64_t *count)
+{
+	Problem p = problem(8, 4, 6);
+	tomos_tune_options o = tomos_tune_defaults();
+	o.seconds = 0.6;
+	o.allow_coarse = allow_coarse;
+	OK(tomos_tune(rows, count, backend, &p.grid, p.scan, &o, NULL));
+	tomos_geometry_free(p.scan);
+}
+
+/* ---- choosing ------------------------------------------------------------------------------- */
+
+static void test_chooses_the_fastest(void **state)
+{
+	(void)state;
+	tomos_backend *backend = fake_backend();
+	tomos_tuned *rows;
+	int64_t count;
+	tune_fake(backend, 0, &rows, &count);
+	assert_int_equal(count, 2);
+	assert_string_equal(rows[0].kernel, "slow");
+	assert_string_equal(rows[1].kernel, "quick");
+	assert_true(rows[1].chosen && !rows[0].chosen);
+	assert_true(rows[1].rate > rows[0].rate);
+	/* 8 x 8 x 4 voxels and 6 views in 2 ms or somewhat more. */
+	assert_true(rows[1].rate < 8 * 8 * 4 * 6 / 0.002);
+	assert_string_equal(rows[0].rays, "slices");
+	assert_int_equal(rows[0].size, 8);
+	assert_int_equal(rows[0].slices, 4);
+	assert_int_equal(rows[0].views, 6);
+	assert_int_equal(rows[0].columns, 8);
+	tomos_tuned_free(rows);
+	tomos_backend_close(backend);
+}
+
+static void test_coarse_if_allowed(void **state)
+{
+	(void)state;
+	tomos_backend *backend = fake_backend();
+	tomos_tuned *rows;
+	int64_t count;
+	tune_fake(backend, 1, &rows, &count);
+	assert_int_equal(count, 3);
+	assert_string_equal(rows[2].kernel, "rough");
+	assert_true(rows[2].chosen && rows[2].coarse);
+	tomos_tuned_free(rows);
+	tomos_backend_close(backend);
+}
+
+static const char *ran(tomos_backend *backend, int64_t n, int64_t slices, int64_t views)
+{
+	Problem p = problem(n, slices, views);
+	tomos_projector_options o = tomos_projector_defaults();
+	tomos_op *op;
+	float *x = calloc((size_t)(n * n * slices), sizeof *x);
+	float *y = calloc((size_t)(n * slices * views), sizeof *y);
+	tomos_array ax = tomos_array_of(x, slices, n, n), ay = tomos_array_of(y, views, slices, n);
+	o.forward = "voxel";
+	OK(tomos_op_projector(&op, backend, &p.grid, p.scan, &o));
+	OK(tomos_op_adjoint(op, &ay, &ax));
+	tomos_op_free(op);
+	tomos_geometry_free(p.scan);
+	free(x);
+	free(y);
+	return last_run;
+}
+
+static void test_used_for_sizes_near(void **state)
+{
+	(void)state;
+	tomos_backend *backend = fake_backend();
+	tomos_tuned *rows, other;
+	int64_t count;
+	assert_string_equal(ran(backend, 8, 4, 6), "slow");
+	tune_fake(backend, 0, &rows, &count);
+	assert_string_equal(ran(backend, 8, 4, 6), "quick");
+	assert_string_equal(ran(backend, 16, 8, 12), "quick");
+	assert_string_equal(ran(backend, 4, 2, 3), "quick");
+	assert_string_equal(ran(backend, 8, 9, 6), "slow"); /* more than twice the slices */
+	assert_string_equal(ran(backend, 8, 4, 13), "slow");
+	/* The nearest of several. */
+	other = rows[0];
+	other.slices = 8;
+	other.chosen = 1;
+	OK(tune_add(backend, &other, 1));
+	assert_string_equal(ran(backend, 8, 7, 6), "slow");
+	assert_string_equal(ran(backend, 8, 5, 6), "quick");
+	/* A kernel that is there no more. */
+	snprintf(other.kernel, sizeof other.kernel, "gone");
+	OK(tune_add(backend, &other, 1));
+	OK(tomos_tuned_list(&rows, &count, (tomos_tuned_free(rows), backend)));
+	assert_int_equal(count, 3);
+	tomos_tuned_free(rows);
+	tomos_backend_close(backend);
+}
+
+static int stop(void *user, const char *stage, int64_t done, int64_t total, double value)
+{
+	(void)stage, (void)total, (void)value;
+	return done == *(int64_t *)user;
+}
+
+static void test_refusals(void **state)
+{
+	(void)state;
+	tomos_backend *backend = fake_backend(), *pair;
+	Problem p = problem(8, 4, 6);
+	tomos_tuned *rows;
+	int64_t count, second = 1;
+	tomos_tune_options o = tomos_tune_defaults();
+	const tomos_progress progress = {stop, &second};
+	o.seconds = 0;
+	REFUSED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL), TOMOS_BAD_VALUE,
+		"0 seconds to measure in");
+	o.seconds = 0.1;
+	REFUSED(tomos_tune(&rows, &count, NULL, &p.grid, p.scan, &o, NULL), TOMOS_BAD_VALUE,
+		"needs a backend, a grid and a geometry");
+	REFUSED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, &progress), TOMOS_CANCELLED,
+		"quick was cancelled after step 1 of 2");
+	assert_null(rows);
+	assert_null(tune_wanted(backend, &(Projecting){.count = 0}));
+	setenv("TOMOS_KERNEL", "quick", 1);
+	REFUSED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL), TOMOS_BAD_VALUE,
+		"TOMOS_KERNEL is 'quick', which leaves nothing to choose");
+	unsetenv("TOMOS_KERNEL");
+	fake.choices = NULL;
+	REFUSED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL), TOMOS_UNSUPPORTED,
+		"fake has no kernels to choose among");
+	OK(split_open(&pair, &cpu_backend, (const char *const[]){"", ""}, 2,
+		&(SplitOptions){1 << 20, SHARE_AUTO}));
+	REFUSED(tomos_tune(&rows, &count, pair, &p.grid, p.scan, &o, NULL), TOMOS_UNSUPPORTED,
+		"has no kernels to choose among; a single device may have");
+	tomos_backend_close(pair);
+	tomos_backend_close(backend);
+	tomos_geometry_free(p.scan);
+}
+
+static int no_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list)
+{
+	(void)backend, (void)what, (void)list;
+	return 0;
+}
+
+static void test_nothing_applies(void **state)
+{
+	(void)state;
+	tomos_backend *backend = fake_backend();
+	Problem p = problem(8, 4, 6);
+	tomos_tuned *rows;
+	int64_t count;
+	fake.choices = no_choices;
+	REFUSED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, NULL, NULL), TOMOS_UNSUPPORTED,
+		"no tuned kernel of the fake backend projects between this grid and this scan");
+	tomos_geometry_free(p.scan);
+	tomos_backend_close(backend);
+}
+
+/* ---- keeping -------------------------------------------------------------------------------- */
+
+static int64_t known(void)
+{
+	tomos_backend *backend = fake_backend();
+	int64_t count = backend->tuning.count;
+	tomos_backend_close(backend);
+	return count;
+}
+
+/* A file with two rows, as text of `length` bytes, and its path; both to be freed. */
+static char *kept_file(char **path, size_t *length)
+{
+	tomos_backend *backend = fake_backend();
+	tomos_tuned *rows;
+	int64_t count;
+	char *text = calloc(1, 4096);
+	tune_fake(backend, 0, &rows, &count);
+	OK(tomos_tuned_keep(backend, path));
+	FILE *file = fopen(*path, "r");
+	assert_non_null(file);
+	*length = fread(text, 1, 4095, file);
+	fclose(file);
+	tomos_tuned_free(rows);
+	tomos_backend_close(backend);
+	return text;
+}
+
+static void overwrite(const char *path, const char *text, size_t length)
+{
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	assert_int_equal(fwrite(text, 1, length, file), length);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void test_kept_and_recalled(void **state)
+{
+	(void)state;
+	char *path;
+	size_t length;
+	char *text = kept_file(&path, &length);
+	assert_true(strncmp(path, folder, strlen(folder)) == 0);
+	assert_non_null(strstr(text, "model a device of two lines\n"));
+	tomos_backend *backend = fake_backend();
+	assert_int_equal(backend->tuning.count, 2);
+	assert_string_equal(ran(backend, 8, 4, 6), "quick");
+	/* Others are added; the same projection is not there twice. */
+	tomos_tuned *rows, more;
+	int64_t count;
+	tune_fake(backend, 0, &rows, &count);
+	more = rows[0];
+	more.views = 100;
+	OK(tune_add(backend, &more, 1));
+	OK(tomos_tuned_keep(backend, NULL));
+	assert_int_equal(known(), 3);
+	setenv("TOMOS_TUNE", "off", 1);
+	assert_int_equal(known(), 0);
+	REFUSED(tomos_tuned_keep(backend, NULL), TOMOS_BAD_VALUE,
+		"TOMOS_TUNE is off, so nothing that was measured is kept");
+	unsetenv("TOMOS_TUNE");
+	OK(tomos_tuned_forget(backend));
+	assert_int_equal(backend->tuning.count, 0);
+	assert_int_equal(access(path, F_OK), -1);
+	OK(tomos_tuned_forget(backend)); /* what is not there */
+	assert_int_equal(known(), 0);
+	tomos_tuned_free(rows);
+	tomos_backend_close(backend);
+	tomos_tuned_free(path);
+	free(text);
+}
+
+/* Cut anywhere, with any byte changed, of another version, or no such file at all: the backend opens, and
+ * knows all or nothing. */
+static void test_broken_files(void **state)
+{
+	(void)state;
+	char *path;
+	size_t length;
+	char *text = kept_file(&path, &length), *broken = malloc(length + 64);
+	for (size_t i = 0; i < length; i++) {
+		overwrite(path, text, i);
+		assert_int_equal(known(), 0);
+	}
+	for (size_t i = 0; i < length; i++) {
+		memcpy(broken, text, length);
+		broken[i] = (char)(broken[i] ^ 0x41);
+		overwrite(path, broken, length);
+		int64_t count = known();
+		assert_true(count == 0 || count == 2);
+	}
+	const char *version = strstr(text, "version ");
+	assert_non_null(version);
+	int before = (int)(version - text);
+	int size = sprintf(broken, "%.*sversion 0.0.9%s", before, text, strchr(version, '\n'));
+	overwrite(path, broken, (size_t)size);
+	assert_int_equal(known(), 0);
+	size = sprintf(broken, "%send 2\n", text);
+	overwrite(path, broken, (size_t)size);
+	assert_int_equal(known(), 0);
+	overwrite(path, text, length);
+	assert_int_equal(known(), 2);
+	remove(path);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(known(), 0);
+	assert_int_equal(rmdir(path), 0);
+	tomos_tuned_free(path);
+	free(broken);
+	free(text);
+}
+
+static void test_lines_that_are_no_rows(void **state)
+{
+	(void)state;
+#define ROW(kernel, size, views, rate) \
+	("kernel " kernel " projector voxel direction back data float rays slices size " size \
+	 " slices 4 views " views " columns 8 rate " rate " chosen 1 coarse 0\n")
+	static const char *const lines[] = {
+		ROW("a", "8", "6", "1"), /* a good one, to begin with */
+		ROW("a", "8", "0", "1"),
+		ROW("a", "-8", "6", "1"),
+		ROW("a", "8", "6", "nan"),
+		ROW("a", "8", "6", "1e99"),
+		ROW("a-name-that-is-longer-than-all-that-kernels-have", "8", "6", "1"),
+		ROW("a", "99999999999999999999999999", "6", "1"),
+		"kernel\n",
+	};
+#undef ROW
+	char *path, *text, *rows, broken[8192];
+	size_t length;
+	text = kept_file(&path, &length);
+	rows = strstr(text, "kernel ");
+	assert_non_null(rows);
+	for (int i = 0; i < COUNT(lines); i++) {
+		const int64_t expected = i == 0 ? 1 : 0;
+		int size = sprintf(broken, "%.*s%send 1\n", (int)(rows - text), text, lines[i]);
+		overwrite(path, broken, (size_t)size);
+		assert_int_equal(known(), expected);
+	}
+	tomos_tuned_free(path);
+	free(text);
+}
+
+static void test_other_devices(void **state)
+{
+	(void)state;
+	char *path;
+	size_t length;
+	char *text = kept_file(&path, &length);
+	assert_int_equal(known(), 2);
+	fake_driver = "1.3";
+	assert_int_equal(known(), 0);
+	fake_driver = "1.2";
+	fake_model = "another";
+	assert_int_equal(known(), 0);
+	/* Even where a file of its name is that of the first. */
+	tomos_backend *backend = fake_backend();
+	char *second;
+	OK(tomos_tuned_keep(backend, &second));
+	assert_string_not_equal(path, second);
+	overwrite(second, text, length);
+	assert_int_equal(known(), 0);
+	OK(tomos_tuned_forget(backend));
+	tomos_backend_close(backend);
+	fake_model = "a device\nof two lines";
+	assert_int_equal(known(), 2);
+	tomos_tuned_free(second);
+	tomos_tuned_free(path);
+	free(text);
+}
+
+static void test_where_it_is_kept(void **state)
+{
+	(void)state;
+	tomos_backend *backend = fake_backend();
+	const char *before = getenv("HOME");
+	char *path, *home = strdup(before ? before : "");
+	char wanted[64];
+	setenv("XDG_CACHE_HOME", "/dev/null/cache", 1);
+	REFUSED(tomos_tuned_keep(backend, &path), TOMOS_IO,
+		"the directory '/dev/null/cache' cannot be made");
+	assert_int_equal(known(), 0);
+	OK(tomos_tuned_forget(backend));
+	setenv("XDG_CACHE_HOME", "not/absolute", 1);
+	setenv("HOME", folder, 1);
+	OK(tomos_tuned_keep(backend, &path));
+	snprintf(wanted, sizeof wanted, "%s/.cache/tomos/tune-fake-", folder);
+	assert_true(strncmp(path, wanted, strlen(wanted)) == 0);
+	tomos_tuned_free(path);
+	unsetenv("XDG_CACHE_HOME");
+	unsetenv("HOME");
+	REFUSED(tomos_tuned_keep(backend, &path), TOMOS_IO, "there is no cache directory");
+	REFUSED(tomos_tuned_forget(backend), TOMOS_IO, "there is no cache directory");
+	assert_int_equal(known(), 0);
+	setenv("XDG_CACHE_HOME", folder, 1);
+	setenv("HOME", home, 1);
+	REFUSED(tomos_tuned_keep(NULL, &path), TOMOS_BAD_VALUE, "no backend");
+	REFUSED(tomos_tuned_forget(NULL), TOMOS_BAD_VALUE, "no backend");
+	free(home);
+	tomos_backend_close(backend);
+}
+
+static void test_no_memory(void **state)
+{
+	(void)state;
+	int64_t before = mem_live();
+	tomos_status status = TOMOS_NO_MEMORY;
+	Problem p = problem(8, 4, 6);
+	tomos_tune_options o = tomos_tune_defaults();
+	o.seconds = 1e-3;
+	for (int64_t nth = 1; status != TOMOS_OK; nth++) {
+		tomos_backend *backend = fake_backend();
+		tomos_tuned *rows = NULL, *list = NULL;
+		int64_t count;
+		char *path = NULL;
+		mem_fail_nth(nth);
+		status = tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL);
+		status = status == TOMOS_OK ? tomos_tuned_keep(backend, &path) : status;
+		status = status == TOMOS_OK ? tomos_tuned_list(&list, &count, backend) : status;
+		mem_fail_nth(0);
+		assert_true(status == TOMOS_OK || status == TOMOS_NO_MEMORY);
+		assert_null(backend->tuning.forced);
+		tomos_tuned_free(rows);
+		tomos_tuned_free(list);
+		tomos_tuned_free(path);
+		tomos_backend_close(backend);
+	}
+	tomos_geometry_free(p.scan);
+	assert_true(known() > 0);
+	status = TOMOS_NO_MEMORY;
+	for (int64_t nth = 1; status != TOMOS_OK; nth++) {
+		tomos_backend *backend = NULL;
+		mem_fail_nth(nth);
+		status = backend_open_type(&backend, &fake, "");
+		mem_fail_nth(0);
+		assert_true(status == TOMOS_OK ? backend->tuning.count > 0 : !backend);
+		tomos_backend_close(backend);
+	}
+	assert_int_equal(mem_live(), before);
+}
+
+/* ---- kernels of the backend at hand --------------------------------------------------------- */
+
+typedef struct {
+	tomos_backend *backend;
+	Plan plan;
+	float *volume, *projections; /* of the backend */
+	int64_t voxels, pixels;
+	float *in, *wanted, *got; /* here */
+} Bench;
+
+static void run_on(Bench *b, int kernel, Direction direction, float *out)
+{
+	const BackendType *type = b->backend->type;
+	bool forward = direction == FORWARD;
+	int64_t in = forward ? b->voxels : b->pixels, count = forward ? b->pixels : b->voxels;
+	float *from = forward ? b->volume : b->projections,
+	      *to = forward ? b->projections : b->volume;
+	tomos_array a = tomos_array_of(b->in, 1, 1, in), o = tomos_array_of(out, 1, 1, count);
+	Projecting what = {.plan = &b->plan,
+		.kernel = kernel,
+		.direction = direction,
+		.count = b->plan.scan->count,
+		.volume = b->volume,
+		.projections = b->projections};
+	memcpy(what.box.high, b->plan.grid.n, sizeof what.box.high);
+	OK(type->put(b->backend, from, &a));
+	OK(type->fill(b->backend, count, 0, to));
+	OK(type->project(b->backend, &what));
+	OK(type->get(b->backend, to, &o));
+}
+
+static double difference(const float *a, const float *b, int64_t count)
+{
+	double sum = 0, norm = 0;
+	for (int64_t i = 0; i < count; i++) {
+		sum += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+		norm += (double)a[i] * a[i];
+	}
+	return sqrt(sum / (norm > 0 ? norm : 1));
+}
+
+/* Every kernel that measuring may choose, forced, against the shared text. */
+static void check_choices(Bench *b, int kernel, Direction direction)
+{
+	KernelChoice list[MOST_CHOICES];
+	Projecting what = {.plan = &b->plan,
+		.kernel = kernel,
+		.direction = direction,
+		.count = b->plan.scan->count};
+	int64_t count = direction == FORWARD ? b->pixels : b->voxels;
+	memcpy(what.box.high, b->plan.grid.n, sizeof what.box.high);
+	int found = b->backend->type->choices(b->backend, &what, list);
+	b->plan.plain = true;
+	run_on(b, kernel, direction, b->wanted);
+	b->plan.plain = false;
+	for (int i = 0; i < found; i++) {
+		/* What a plan keeps may hold what was chosen before. */
+		if (b->plan.keep->data)
+			b->plan.keep->release(b->plan.keep->owner, b->plan.keep->data);
+		b->plan.keep->data = NULL;
+		b->backend->tuning.forced = list[i].name;
+		run_on(b, kernel, direction, b->got);
+		b->backend->tuning.forced = NULL;
+		double apart = difference(b->wanted, b->got, count);
+		if (!(apart < (list[i].coarse ? 1e-2 : 1e-5)))
+			fail_msg("%s of %s: %g from the shared text", list[i].name,
+				kernel_rows[kernel].name, apart);
+	}
+}
+
+static void bench_open(Bench *b, const tomos_grid *grid, const tomos_geometry *scan)
+{
+	const KernelModel model = {.weight = WEIGHT_RAY};
+	uint32_t state = 7;
+	b->voxels = grid->n[0] * grid->n[1] * grid->n[2];
+	b->pixels = scan->count * scan->rows * scan->columns;
+	int64_t most = max64(b->voxels, b->pixels);
+	OK(plan_make(&b->plan, grid, scan, &model));
+	OK(b->backend->type->alloc(b->backend, &b->volume, b->voxels, "x"));
+	OK(b->backend->type->alloc(b->backend, &b->projections, b->pixels, "y"));
+	OK(mem_alloc(&b->in, most, sizeof(float), "in"));
+	OK(mem_alloc(&b->wanted, most, sizeof(float), "out"));
+	OK(mem_alloc(&b->got, most, sizeof(float), "out"));
+	for (int64_t i = 0; i < most; i++) {
+		state = state * 1664525u + 1013904223u;
+		b->in[i] = (float)(state >> 8) * 0x1p-24f;
+	}
+}
+
+static void bench_close(Bench *b)
+{
+	plan_free(&b->plan);
+	b->backend->type->release(b->backend, b->volume);
+	b->backend->type->release(b->backend, b->projections);
+	mem_free(b->in);
+	mem_free(b->wanted);
+	mem_free(b->got);
+}
+
+static void test_every_choice_is_right(void **state)
+{
+	(void)state;
+	Bench b = {.voxels = 0};
+	const int n = CASE_SLOW ? 20 : 40;
+	const double angles[] = {
+		0, 0.3, 0.9, 1.4, 1.6, 2.2, 2.8, 3.1, 0.1, 0.5, 1.1, 1.9, 2.5, 3.0, 0.7, 1.2};
+	OK(tomos_backend_open(&b.backend, test_backend()));
+	if (!b.backend->type->choices) {
+		tomos_backend_close(b.backend);
+		print_message("the %s backend has nothing to choose\n", test_backend());
+		skip();
+	}
+	for (int kind = 0; kind < 3; kind++) {
+		tomos_grid grid;
+		tomos_geometry *scan;
+		const int slices = kind == 1 ? 1 : 24;
+		OK(tomos_grid_centred(&grid, n, n, slices, 1));
+		if (kind == 2)
+			OK(tomos_geometry_cone(
+				&scan, slices, n, 1.5, 4 * n, 6 * n, angles, COUNT(angles)));
+		else
+			OK(tomos_geometry_parallel(&scan, slices, n, 1, angles, COUNT(angles)));
+		bench_open(&b, &grid, scan);
+		for (int k = 0; k < 4; k++)
+			check_choices(&b, k < 2 ? KERNEL_joseph : KERNEL_voxel,
+				k % 2 ? ADJOINT : FORWARD);
+		bench_close(&b);
+		tomos_geometry_free(scan);
+	}
+	tomos_backend_close(b.backend);
+}
+
+/* Measuring on the backend at hand: a choice for each projection, with a bound where there is one. */
+static void test_measuring(void **state)
+{
+	(void)state;
+	tomos_backend *backend;
+	tomos_tuned *rows;
+	tomos_machine machine;
+	int64_t count, chosen = 0;
+	Problem p = problem(48, 16, 32);
+	tomos_tune_options o = tomos_tune_defaults();
+	o.seconds = 0.5;
+	OK(tomos_backend_open(&backend, test_backend()));
+	OK(tomos_backend_machine(backend, &machine));
+	if (!backend->type->choices) {
+		REFUSED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL),
+			TOMOS_UNSUPPORTED, "has no kernels to choose among");
+	} else {
+		OK(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL));
+		for (int64_t i = 0; i < count; i++) {
+			double bound = tomos_tuned_bound(&rows[i], &machine, NULL);
+			assert_true(rows[i].rate > 0 && bound >= 0);
+			chosen += rows[i].chosen;
+		}
+		assert_true(chosen >= 3 && chosen <= count);
+		tomos_tuned_free(rows);
+	}
+	tomos_geometry_free(p.scan);
+	tomos_backend_close(backend);
+}
+
+static void test_bound(void **state)
+{
+	(void)state;
+	tomos_tuned row = {
+		.kernel = "stack", .size = 100, .slices = 1, .views = 50, .columns = 100};
+	tomos_machine machine = {.rates = {[TOMOS_RATE_CACHE] = 8e9, [TOMOS_RATE_SUMS] = 6e9}};
+	tomos_rate part = TOMOS_RATES;
+	assert_float_equal(tomos_tuned_bound(&row, &machine, &part), 1e9, 1);
+	assert_int_equal(part, TOMOS_RATE_CACHE);
+	/* 4 bytes for each 50th update, and for each column and 10,000 pixels. */
+	machine.rates[TOMOS_RATE_MEMORY] = 0.12e9 / 2;
+	assert_float_equal(tomos_tuned_bound(&row, &machine, &part), 0.5e9, 1);
+	assert_int_equal(part, TOMOS_RATE_MEMORY);
+	/* Variants are reckoned as their kernel. */
+	snprintf(row.kernel, sizeof row.kernel, "stack-8");
+	assert_float_equal(tomos_tuned_bound(&row, &machine, &part), 0.5e9, 1);
+	snprintf(row.kernel, sizeof row.kernel, "stackless");
+	assert_true(tomos_tuned_bound(&row, &machine, &part) == 0);
+	snprintf(row.kernel, sizeof row.kernel, "of which nobody knows");
+	assert_true(tomos_tuned_bound(&row, &machine, &part) == 0);
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	unsetenv("TOMOS_TUNE");
+	unsetenv("TOMOS_KERNEL");
+	return mkdtemp(folder) && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	file_discard(folder);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_chooses_the_fastest),
+		cmocka_unit_test(test_coarse_if_allowed),
+		cmocka_unit_test(test_used_for_sizes_near),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_nothing_applies),
+		cmocka_unit_test(test_kept_and_recalled),
+		cmocka_unit_test(test_broken_files),
+		cmocka_unit_test(test_lines_that_are_no_rows),
+		cmocka_unit_test(test_other_devices),
+		cmocka_unit_test(test_where_it_is_kept),
+		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_every_choice_is_right),
+		cmocka_unit_test(test_measuring),
+		cmocka_unit_test(test_bound),
+	};
+	return cmocka_run_group_tests(tests, begin, end);
+}
