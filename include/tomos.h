@@ -565,8 +565,9 @@ TOMOS_API tomos_status tomos_axis_find(tomos_axis *axis, tomos_backend *backend,
 /* What a run did; times are of each stage alone, which overlap. */
 typedef struct tomos_run_report {
 	tomos_prep_report prep;
-	int64_t shape[3];               /* of the volume, z y x; also after a dry run */
-	int64_t slabs, slices, resumed; /* resumed: slices that an earlier run had done */
+	int64_t shape[3];      /* of the volume, z y x; also after a dry run */
+	int64_t slabs, slices; /* slices: 0 after a failure that left nothing to resume */
+	int64_t resumed;       /* slices that an earlier run had done */
 	double read_bytes, written_bytes, updates; /* updates: voxels times views */
 	double read_seconds, compute_seconds, write_seconds, seconds;
 	int64_t cut; /* values beyond the window of 8 or 16 bits */

@@ -64,33 +64,53 @@ static void entry_name(const Entry *e, char name[128])
 	name[length] = 0;
 }
 
-/* The only array of numbers with two or three axes. */
-static tomos_status search_array(File *file, const Archive *a)
+/* Whether an entry is an array of numbers with two or three axes; what cannot be read as one is not. */
+static tomos_status fits(const Archive *a, const Entry *e, bool *good)
 {
-	char first[128] = "", all[512] = "", name[128];
+	NpyForm form;
+	tomos_status status = look_at(a, e, &form);
+	*good = status == TOMOS_OK && form.element.bytes > 0 && form.rank >= 2 && form.rank <= 3;
+	return status == TOMOS_NO_MEMORY ? status : TOMOS_OK;
+}
+
+/* The only array that fits. */
+static tomos_status search_array(File *file, const Archive *a, Entry *found)
+{
+	char all[512] = "", name[128];
 	int count = 0;
 	for (int64_t at = 0;;) {
 		Entry e;
-		NpyForm form;
+		bool good;
 		TRY(zip_next(a, &at, &e));
 		if (at < 0)
 			break;
-		if (look_at(a, &e, &form) != TOMOS_OK || form.element.bytes == 0 || form.rank < 2 ||
-			form.rank > 3)
+		TRY(fits(a, &e, &good));
+		if (!good)
 			continue;
 		entry_name(&e, name);
 		snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", count ? ", " : "",
 			name);
 		if (count++ == 0)
-			memcpy(first, name, sizeof first);
+			*found = e;
 	}
 	if (count == 1)
-		return mem_text(&file->dataset, first);
+		return mem_text(&file->dataset, name);
 	if (count == 0)
 		return fail(TOMOS_BAD_FILE, "'%s' has no array of numbers with two or three axes",
 			file->path);
 	return fail(TOMOS_BAD_VALUE, "'%s' has %d arrays that could be meant; name one of %s",
 		file->path, count, all);
+}
+
+static tomos_status choose_array(File *file, const Archive *a, const char *dataset, Entry *e)
+{
+	bool found;
+	if (!dataset[0])
+		return search_array(file, a, e);
+	TRY(mem_text(&file->dataset, dataset));
+	TRY(find_entry(a, dataset, e, &found));
+	return found ? TOMOS_OK
+		     : fail(TOMOS_BAD_FILE, "'%s' has no array '%s'", file->path, dataset);
 }
 
 /* ---- its numbers -------------------------------------------------------------------------- */
@@ -166,18 +186,13 @@ static tomos_status npz_open(File *file, const tomos_file_options *options)
 {
 	Npz *own;
 	Entry e;
-	bool found;
 	TRY(mem_zeroed(&own, 1, sizeof *own, "an npz file's description"));
 	file->own = own;
 	own->archive.descriptor = own->unpacked = -1;
 	TRY(zip_open(&own->archive, file->path));
 	if (file->bare)
 		return TOMOS_OK;
-	TRY(options->dataset[0] ? mem_text(&file->dataset, options->dataset)
-				: search_array(file, &own->archive));
-	TRY(find_entry(&own->archive, file->dataset, &e, &found));
-	if (!found)
-		return fail(TOMOS_BAD_FILE, "'%s' has no array '%s'", file->path, file->dataset);
+	TRY(choose_array(file, &own->archive, options->dataset, &e));
 	return open_array(file, own, &e);
 }
 

@@ -231,6 +231,8 @@ static tomos_status execute(Run *r)
 		r->journal.begun || (r->file && memchr(r->file->written, 1, (size_t)r->slices));
 	tomos_file_close(r->file);
 	journal_close(&r->journal, r->lasting && (status == TOMOS_OK || !begun));
+	if (!begun)
+		r->report->slices = 0;
 	if (status == TOMOS_OK && r->preview.taken)
 		status = preview_write(&r->preview);
 	preview_free(&r->preview);

@@ -490,6 +490,16 @@ static void slabs_need_their_rows(void **state)
 
 /* ---- refusals ------------------------------------------------------------------------------------ */
 
+/* Of what the cpu has, whatever looks at its levels would find lanes there. */
+static void cpus_own(void **state)
+{
+	(void)state;
+	tomos_backend *b = split_of_cpus(1, 1 << 20, SHARE_AUTO);
+	assert_non_null(cpu_backend.back_step);
+	assert_null(b->type->back_step);
+	tomos_backend_close(b);
+}
+
 static void refusals(void **state)
 {
 	(void)state;
@@ -590,6 +600,7 @@ int main(void)
 		cmocka_unit_test(memory_is_kept), cmocka_unit_test(a_lost_device),
 		cmocka_unit_test(cancelling), cmocka_unit_test(describes_itself),
 		cmocka_unit_test(model_chooses), cmocka_unit_test(slabs_need_their_rows),
-		cmocka_unit_test(refusals), cmocka_unit_test(allocations)};
+		cmocka_unit_test(cpus_own), cmocka_unit_test(refusals),
+		cmocka_unit_test(allocations)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -546,6 +546,29 @@ static void resumes(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
+/* A run that could write nothing says that it has no slice, and leaves nothing to go on from. */
+static void nothing_kept(void **state)
+{
+	(void)state;
+	Work w;
+	struct rlimit before, little;
+	int left = hidden_files();
+	work_init(&w, "none/");
+	getrlimit(RLIMIT_FSIZE, &before);
+	signal(SIGXFSZ, SIG_IGN);
+	little = before;
+	little.rlim_cur = 1000; /* less than one slice */
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+	tomos_status status = tomos_run(&w.job, NULL);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	signal(SIGXFSZ, SIG_DFL);
+	assert_int_equal(status, TOMOS_IO);
+	assert_true(w.report.slabs > 0);
+	assert_int_equal(w.report.slices + w.report.resumed, 0);
+	assert_int_equal(hidden_files(), left);
+	assert_int_equal(mem_live(), 0);
+}
+
 /* Leaves a run of several slabs at its last step. */
 static void break_off(const char *output)
 {
@@ -811,6 +834,7 @@ int main(void)
 		cmocka_unit_test(integers),
 		cmocka_unit_test(previews),
 		cmocka_unit_test(full_disk),
+		cmocka_unit_test(nothing_kept),
 		cmocka_unit_test(axis_range),
 		cmocka_unit_test(resumes),
 		cmocka_unit_test(other_slabs),

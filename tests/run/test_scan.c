@@ -485,6 +485,12 @@ static void npz_names(void **state)
 	assert_ok(tomos_scan_open(&scan, at("n.npz"), NULL));
 	assert_all(scan, 0, 0);
 	tomos_scan_close(scan);
+	arrays[0].name = "donn\303\251es.npy";
+	put_npz("n.npz", arrays, 1);
+	assert_ok(tomos_scan_open(&scan, at("n.npz"), NULL));
+	assert_all(scan, 0, 0);
+	tomos_scan_close(scan);
+	arrays[0].name = "arr_0.npy";
 	put_npz("n.npz", arrays, 2);
 	tomos_file *file;
 	assert_int_equal(tomos_file_open(&file, at("n.npz"), NULL), TOMOS_BAD_VALUE);

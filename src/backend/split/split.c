@@ -117,6 +117,7 @@ static void set_type(Split *s, const BackendType *type)
 	s->type.close = split_close;
 	s->type.project = split_project;
 	s->type.power = type->power ? split_power : NULL;
+	s->type.back_step = NULL; /* the cpu's is at home in its own levels alone */
 	s->type.filter_open = split_filter_open;
 	s->type.filter_close = split_filter_close;
 	s->type.filter = split_filter;

@@ -2,9 +2,9 @@
  *
  * In one view, a square of 8 x 8 pixels meets at most 16 columns. Their hats are a matrix of 64 x 16 in the
  * registers of four warps, which the cores multiply with 16 columns x 128 slices in shared memory. A block
- * has four such squares, two for each four warps; one more warp runs ahead and brings the columns that the
- * block meets, VIEWS views at a time, into a ring of stages. It is bound by the cores: 128 updates a clock, since seven products of eight are
- * nothing.
+ * has four such squares, PAIR for each four warps; one more warp runs ahead and brings the columns that the
+ * block meets, VIEWS views at a time, into a ring of stages. It is bound by the cores: 128 updates a clock,
+ * since seven products of eight are nothing.
  *
  * With two parts, data and weights are sums of two halves and three products are summed: float accuracy, if
  * sums of few views are added up in floats, since the cores cut off where they should round.

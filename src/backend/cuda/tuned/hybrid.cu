@@ -1,5 +1,5 @@
-/* Back projection with blocks of two kinds in one launch: of each eight pairs, some let texture units interpolate
- * and the others do so by arithmetic, so that both have work (texture.h, rows.h).
+/* Back projection with blocks of two kinds in one launch: of each eight pairs, some let texture units
+ * interpolate and the others do so by arithmetic, so that both have work (texture.h, rows.h).
  *
  * S. Chilingaryan et al., Reviewing GPU architectures to build efficient back projection for parallel
  * geometries, J. Real-Time Image Process. 17 (2020), section 7.1.
