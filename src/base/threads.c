@@ -18,26 +18,30 @@ enum {
 	LOOKS_PER_YIELD = 32,
 };
 
-typedef struct {
+typedef struct Loop Loop;
+
+struct Loop {
 	void (*task)(void *, int64_t);
 	void *user;
 	int64_t count;
 	const volatile int *cancel; /* skips what is left when it is not 0; NULL: no such thing */
 	_Atomic int64_t next;
-} Loop;
+	Loop *after; /* in the list of those to take part in */
+	int most;    /* workers that may do so */
+	_Atomic int helpers;
+};
 
-static pthread_mutex_t pool_owner = PTHREAD_MUTEX_INITIALIZER; /* held for one parallel_for */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;       /* guards what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static pthread_cond_t work_there = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
-static Loop *current; /* NULL: none to take part in */
-static _Atomic uint64_t round_number;
-static _Atomic int busy_workers;
+static Loop *loops;                   /* to take part in */
+static _Atomic uint64_t round_number; /* of loops so far */
 static int workers, wanted_workers, sleeping_workers;
 static _Atomic int threads_wanted; /* 0: not yet asked for */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local const volatile int *cancel_flag;
 static _Thread_local int cancel_depth; /* of cancel_begin */
+static _Thread_local bool inside;      /* a task */
 
 static int default_threads(void)
 {
@@ -55,9 +59,12 @@ bool cancel_raised(const volatile int *flag)
 
 static void run_loop(Loop *loop)
 {
+	bool outer = inside;
+	inside = true;
 	for (int64_t i; (i = atomic_fetch_add(&loop->next, 1)) < loop->count;)
 		if (!cancel_raised(loop->cancel))
 			loop->task(loop->user, i);
+	inside = outer;
 }
 
 /* Whether to look once more, after a moment; others may need the core. */
@@ -88,23 +95,45 @@ static bool next_round(uint64_t *seen)
 	return there;
 }
 
+/* With `lock` held: of the loops that take one more, the one with the fewest. */
+static Loop *loop_to_help(void)
+{
+	Loop *best = NULL;
+	for (Loop *loop = loops; loop; loop = loop->after)
+		if (loop->helpers < loop->most && (!best || loop->helpers < best->helpers))
+			best = loop;
+	return best;
+}
+
+/* With `lock` held, when no index is left. */
+static void loop_remove(const Loop *loop)
+{
+	for (Loop **at = &loops; *at; at = &(*at)->after)
+		if (*at == loop) {
+			*at = loop->after;
+			return;
+		}
+}
+
 static void *worker(void *argument)
 {
 	uint64_t seen = (uint64_t)(uintptr_t)argument;
 	pthread_mutex_lock(&lock);
-	while (next_round(&seen)) {
-		Loop *loop = current;
-		if (!loop)
+	for (;;) {
+		Loop *loop = loop_to_help();
+		if (!loop && next_round(&seen))
 			continue;
-		busy_workers++;
+		if (!loop)
+			break;
+		loop->helpers++;
 		pthread_mutex_unlock(&lock);
 		run_loop(loop);
 		pthread_mutex_lock(&lock);
-		if (--busy_workers == 0)
-			pthread_cond_signal(&work_done);
+		loop_remove(loop);
+		if (--loop->helpers == 0)
+			pthread_cond_broadcast(&work_done);
 	}
 	workers--;
-	pthread_cond_signal(&work_done);
 	pthread_mutex_unlock(&lock);
 	return NULL;
 }
@@ -112,13 +141,11 @@ static void *worker(void *argument)
 /* After fork only the calling thread is left in the child. */
 static void forget_workers(void)
 {
-	pthread_mutex_init(&pool_owner, NULL);
 	pthread_mutex_init(&lock, NULL);
 	pthread_cond_init(&work_there, NULL);
 	pthread_cond_init(&work_done, NULL);
-	current = NULL;
+	loops = NULL;
 	workers = sleeping_workers = 0;
-	busy_workers = 0;
 }
 
 static void watch_forks(void)
@@ -126,14 +153,11 @@ static void watch_forks(void)
 	pthread_atfork(NULL, NULL, forget_workers);
 }
 
-/* With `lock` held: as many workers as wanted, or as many as the system gives. */
+/* With `lock` held: as many workers as wanted, or as many as the system gives; those that are too many
+ * go when they have nothing to do. */
 static void adjust_workers(int wanted)
 {
 	wanted_workers = wanted;
-	if (workers > wanted)
-		pthread_cond_broadcast(&work_there);
-	while (workers > wanted)
-		pthread_cond_wait(&work_done, &lock);
 	while (workers < wanted) {
 		pthread_t thread;
 		pthread_attr_t attributes;
@@ -148,11 +172,12 @@ static void adjust_workers(int wanted)
 	}
 }
 
-static void begin_round(Loop *loop, int wanted)
+static void loop_begin(Loop *loop, int wanted)
 {
 	pthread_mutex_lock(&lock);
 	adjust_workers(wanted);
-	current = loop;
+	loop->after = loops;
+	loops = loop;
 	round_number++;
 	bool asleep = sleeping_workers > 0;
 	pthread_mutex_unlock(&lock);
@@ -161,34 +186,34 @@ static void begin_round(Loop *loop, int wanted)
 }
 
 /* Nobody takes part any more, and those who do come to an end. */
-static void end_round(void)
+static void loop_end(Loop *loop)
 {
 	pthread_mutex_lock(&lock);
-	current = NULL;
+	loop_remove(loop);
 	pthread_mutex_unlock(&lock);
-	for (int looks = 0; busy_workers > 0 && look_again(looks);)
+	for (int looks = 0; loop->helpers > 0 && look_again(looks);)
 		looks++;
 	pthread_mutex_lock(&lock);
-	while (busy_workers > 0)
+	while (loop->helpers > 0)
 		pthread_cond_wait(&work_done, &lock);
 	pthread_mutex_unlock(&lock);
 }
 
+/* Loops of several threads share the workers; a loop inside a loop runs in its caller alone. */
 void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
 {
 	Loop loop = {.task = task, .user = user, .count = count};
 	loop.cancel = cancel_watched();
 	int threads = tomos_threads();
-	/* A loop inside a loop, or beside one of another thread, runs in its caller alone. */
-	if (count < 2 || threads < 2 || pthread_mutex_trylock(&pool_owner) != 0) {
+	if (count < 2 || threads < 2 || inside) {
 		run_loop(&loop);
 		return;
 	}
 	pthread_once(&once, watch_forks);
-	begin_round(&loop, threads - 1);
+	loop.most = (int)min64(threads, count) - 1;
+	loop_begin(&loop, threads - 1);
 	run_loop(&loop);
-	end_round();
-	pthread_mutex_unlock(&pool_owner);
+	loop_end(&loop);
 }
 
 void tomos_cancel_on(const volatile int *flag)

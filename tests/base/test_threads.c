@@ -93,6 +93,26 @@ static void test_side_by_side(void **state)
 	}
 }
 
+static void *meet_twice(void *barrier)
+{
+	parallel_for(2, meet, barrier);
+	return NULL;
+}
+
+/* Two loops of two tasks that all wait for each other: the second loop has a worker too. */
+static void test_loops_share_workers(void **state)
+{
+	(void)state;
+	pthread_barrier_t barrier;
+	pthread_t other;
+	pthread_barrier_init(&barrier, NULL, 4);
+	assert_ok(tomos_set_threads(3));
+	assert_int_equal(pthread_create(&other, NULL, meet_twice, &barrier), 0);
+	meet_twice(&barrier);
+	pthread_join(other, NULL);
+	pthread_barrier_destroy(&barrier);
+}
+
 #if defined __SANITIZE_THREAD__
 #define THREAD_SANITIZER 1
 #elif defined __has_feature
@@ -152,6 +172,7 @@ int main(void)
 		cmocka_unit_test(test_really_parallel),
 		cmocka_unit_test(test_nested),
 		cmocka_unit_test(test_side_by_side),
+		cmocka_unit_test(test_loops_share_workers),
 		cmocka_unit_test(test_after_fork),
 		cmocka_unit_test(test_number),
 	};
