@@ -21,6 +21,7 @@ typedef struct {
 	FilterSpec spec;
 	Filter *filter;
 	double *kernel;
+	bool at_once;  /* filtered and back projected by one verb */
 	int64_t chunk; /* views at a time */
 	float *filtered, *weights;
 	FilterView *views;
@@ -81,8 +82,7 @@ static tomos_status choose(
 	if (o->filter_taps < 0)
 		return fail(TOMOS_BAD_VALUE, "filter-taps %lld: the number must not be negative",
 			(long long)o->filter_taps);
-	w->spec = (FilterSpec){.rows = a->rows,
-		.columns = a->columns,
+	w->spec = (FilterSpec){.columns = a->columns,
 		.seen = seen,
 		.before = w->before,
 		.padding = (Padding)padding,
@@ -104,22 +104,27 @@ enum { CHUNK_ROWS = 32 };
  * slices the chunk does not depend on how many rows there are: a slab comes out as the whole does. */
 static int64_t chunk_views(const Work *w, const tomos_geometry *scan)
 {
-	bool apart = scan->views[0].src[3] == 0 && w->spec.rows > 1;
-	int64_t image = (apart ? CHUNK_ROWS : w->spec.rows) * filter_columns(&w->spec);
+	if (w->at_once)
+		return scan->count;
+	bool apart = scan->views[0].src[3] == 0 && w->aligned->rows > 1;
+	int64_t image = (apart ? CHUNK_ROWS : w->aligned->rows) * filter_columns(&w->spec);
 	return max64(1, min64(w->backend->type->chunk / image, scan->count));
 }
 
 static tomos_status prepare(Work *w, const tomos_grid *grid, const tomos_geometry *scan,
-	const tomos_analytic_options *o)
+	const tomos_analytic_options *o, bool transposed)
 {
 	TRY(align_views(&w->aligned, &w->maps, scan));
 	TRY(circle_make(&w->circle, w->aligned));
 	widen(w);
 	TRY(choose(w, grid, scan->columns, o));
 	TRY(w->backend->type->filter_open(w->backend, &w->filter, &w->spec));
-	int64_t image = w->spec.rows * filter_columns(&w->spec);
+	int64_t image = w->aligned->rows * filter_columns(&w->spec);
+	w->at_once = w->backend->type->filter_back && !w->maps && !transposed;
 	w->chunk = chunk_views(w, scan);
-	TRY(w->backend->type->alloc(w->backend, &w->filtered, w->chunk * image, "filtered views"));
+	if (!w->at_once)
+		TRY(w->backend->type->alloc(
+			w->backend, &w->filtered, w->chunk * image, "filtered views"));
 	TRY(mem_alloc(
 		&w->weights, w->chunk * w->spec.columns, sizeof(float), "weights of columns"));
 	return mem_alloc(&w->views, w->chunk, sizeof *w->views, "weights of views");
@@ -166,11 +171,26 @@ static void weigh(Work *w, int64_t i, FilterView *view, float *weights)
 		memcpy(view->map, w->maps + 9 * i, sizeof view->map);
 }
 
+static tomos_status filter_back(Work *w, const float *in, const Projecting *what, const char *name)
+{
+	const BackendType *type = w->backend->type;
+	tomos_status status = TOMOS_OK;
+	cancel_begin();
+	if (w->at_once) {
+		status = type->filter_back(w->backend, w->filter, w->views, in, what);
+	} else {
+		status = type->filter(w->backend, w->filter, what->count, w->aligned->rows,
+			w->views, in, w->filtered);
+		if (status == TOMOS_OK)
+			status = type->project(w->backend, what);
+	}
+	return cancel_end(status, name);
+}
+
 static tomos_status reconstruct(
 	Work *w, const float *projections, float *volume, const char *name, const tomos_progress *p)
 {
-	const BackendType *type = w->backend->type;
-	int64_t count = w->aligned->count, pixels = w->spec.rows * w->spec.seen;
+	int64_t count = w->aligned->count, pixels = w->aligned->rows * w->spec.seen;
 	Projecting what = {.plan = &w->plan,
 		.kernel = KERNEL_voxel,
 		.direction = ADJOINT,
@@ -181,10 +201,8 @@ static tomos_status reconstruct(
 		what.count = min64(w->chunk, count - what.first);
 		for (int64_t i = 0; i < what.count; i++)
 			weigh(w, what.first + i, &w->views[i], w->weights + i * w->spec.columns);
-		TRY(type->filter(w->backend, w->filter, what.count, w->views,
-			projections + what.first * pixels, w->filtered));
-		cancel_begin();
-		TRY(cancel_end(type->project(w->backend, &what), name));
+		what.anew = what.first == 0;
+		TRY(filter_back(w, projections + what.first * pixels, &what, name));
 		TRY(progress_report(p, name, what.first + what.count, count, 0));
 	}
 	return TOMOS_OK;
@@ -209,7 +227,7 @@ static tomos_status prepare_transpose(Work *w)
 	weighting.kernel = NULL;
 	TRY(w->backend->type->filter_open(w->backend, &w->weighting, &weighting));
 	return w->backend->type->alloc(w->backend, &w->smooth,
-		w->chunk * w->spec.rows * w->spec.columns, "filtered views");
+		w->chunk * w->aligned->rows * w->spec.columns, "filtered views");
 }
 
 /* The kernel is even, so each step but the back projection is its own transpose: the steps in turn. */
@@ -217,28 +235,29 @@ static tomos_status transpose(
 	Work *w, float *projections, float *volume, const char *name, const tomos_progress *p)
 {
 	const BackendType *type = w->backend->type;
-	int64_t count = w->aligned->count, pixels = w->spec.rows * w->spec.columns;
+	int64_t count = w->aligned->count, pixels = w->aligned->rows * w->spec.columns;
 	FilterView *views = w->views;
 	Projecting what = {.plan = &w->plan,
 		.kernel = KERNEL_voxel,
 		.direction = FORWARD,
 		.volume = volume,
-		.projections = w->filtered};
+		.projections = w->filtered,
+		.anew = true};
 	memcpy(what.box.high, w->plan.grid.n, sizeof what.box.high);
 	for (what.first = 0; what.first < count; what.first += what.count) {
 		what.count = min64(w->chunk, count - what.first);
-		TRY(type->fill(w->backend, what.count * pixels, 0, w->filtered));
 		cancel_begin();
 		TRY(cancel_end(type->project(w->backend, &what), name));
 		for (int64_t i = 0; i < what.count * w->spec.columns; i++)
 			w->weights[i] = 1;
 		for (int64_t i = 0; i < what.count; i++)
 			views[i] = (FilterView){.column_weight = w->weights};
-		TRY(type->filter(w->backend, w->filter, what.count, views, w->filtered, w->smooth));
+		TRY(type->filter(w->backend, w->filter, what.count, w->aligned->rows, views,
+			w->filtered, w->smooth));
 		for (int64_t i = 0; i < what.count; i++)
 			weigh(w, what.first + i, &views[i], w->weights + i * w->spec.columns);
-		TRY(type->filter(w->backend, w->weighting, what.count, views, w->smooth,
-			projections + what.first * pixels));
+		TRY(type->filter(w->backend, w->weighting, what.count, w->aligned->rows, views,
+			w->smooth, projections + what.first * pixels));
 		TRY(progress_report(p, name, what.first + what.count, count, 0));
 	}
 	return TOMOS_OK;
@@ -263,7 +282,7 @@ static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
 	Work w = {.backend = backend};
 	Vector b = {0}, x = {0};
 	tomos_status status, returned;
-	TRY_OR_DONE(prepare(&w, grid, scan, &o));
+	TRY_OR_DONE(prepare(&w, grid, scan, &o, transposed));
 	TRY_OR_DONE(vector_borrow(&b, &from, projections, data, "the projections"));
 	TRY_OR_DONE(vector_borrow(&x, &to, volume, image, "the volume"));
 	TRY_OR_DONE(arrays_apart(projections, "the projections", volume, "the volume"));
@@ -271,7 +290,6 @@ static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
 		TRY_OR_DONE(prepare_transpose(&w));
 		TRY_OR_DONE(transpose(&w, b.data, x.data, name, progress));
 	} else {
-		TRY_OR_DONE(vector_fill(&to, 0, x.data));
 		TRY_OR_DONE(reconstruct(&w, b.data, x.data, name, progress));
 	}
 done:

@@ -4,6 +4,19 @@
  */
 #include "algo/weights.h"
 
+/* In one pass where the operator can. */
+static tomos_status update(Run *run, float lambda, const float *T, const float *y, float *s)
+{
+	BackStep step = {.a = lambda, .low = run->low, .high = run->high, .voxels = T};
+	bool done = false;
+	if (!run->mask)
+		TRY(op_adjoint_step(run->A, y, &step, run->x, &done));
+	if (done)
+		return TOMOS_OK;
+	TRY(op_adjoint(run->A, y, s));
+	return run_step(run, lambda, T, s, run->x);
+}
+
 tomos_status sirt_method(Run *run)
 {
 	const tomos_op *A = run->A;
@@ -23,9 +36,8 @@ tomos_status sirt_method(Run *run)
 	TRY(run_residual(run, r)); /* r = b - A x */
 	while (run->going) {
 		TRY(vector_copy(run->Y, r, y));
-		TRY(vector_mul(run->Y, M, y));                   /* y = M r */
-		TRY(op_adjoint(A, y, s));                        /* s = A' M r */
-		TRY(run_step(run, (float)lambda, T, s, run->x)); /* x += lambda T s */
+		TRY(vector_mul(run->Y, M, y));            /* y = M r */
+		TRY(update(run, (float)lambda, T, y, s)); /* x += lambda T A' y */
 		TRY(run_residual(run, r));
 		TRY(run_iterated(run, r));
 	}

@@ -58,7 +58,8 @@ void plan_free(Plan *plan);
 
 typedef enum { FORWARD, ADJOINT } Direction;
 
-/* Projections of `count` views from `first` on, and the voxels of `box`: the result is added to. */
+/* Projections of `count` views from `first` on, and the voxels of `box`: the result is added to what is
+ * there, or, made anew, put in its place. */
 typedef struct {
 	const Plan *plan;
 	int kernel;
@@ -66,12 +67,14 @@ typedef struct {
 	Box box;
 	int64_t first, count;
 	float *volume, *projections; /* of the box, of the views */
+	bool anew;
 } Projecting;
 
-/* An update of the voxels by a back projection: x += a A'y, or where it is an average a A'y / A'rays,
+/* An update of the voxels by a back projection: x += a W A'y, or where it is an average a A'y / A'rays,
  * then kept between low and high. Voxels with less than `least` of the largest weight of a ray stay. */
 typedef struct {
 	float a, low, high;
+	const float *voxels; /* W; NULL: ones */
 	bool average;
 	const float *rays; /* of the views; NULL: ones */
 	float least;
@@ -114,7 +117,6 @@ struct tomos_backend {
 struct BackendType {
 	const char *name;
 	int64_t chunk; /* floats of projections that are best filtered and projected at a time */
-	int scratch; /* what kernels may keep for themselves, in arrays of the size they work on */
 	tomos_status (*open)(tomos_backend *backend, const char *argument);
 	void (*close)(tomos_backend *backend);
 	tomos_status (*alloc)(
@@ -128,9 +130,18 @@ struct BackendType {
 	tomos_status (*filter_open)(
 		tomos_backend *backend, Filter **filter, const FilterSpec *spec);
 	void (*filter_close)(tomos_backend *backend, Filter *filter);
+	/* `count` views of `rows` rows. */
 	tomos_status (*filter)(tomos_backend *backend, const Filter *filter, int64_t count,
-		const FilterView *views, const float *in, float *out);
+		int64_t rows, const FilterView *views, const float *in, float *out);
+	/* Filters and back projects views that are not mapped, where that is better than one after the
+	 * other: `what` has no projections, but `views` and `in` from its first view on. NULL: it is not. */
+	tomos_status (*filter_back)(tomos_backend *backend, const Filter *filter,
+		const FilterView *views, const float *in, const Projecting *what);
 	tomos_status (*sync)(tomos_backend *backend);
+	/* For one of several backends on a device: the floats that kernels, and filters opened from now
+	 * on, may keep for themselves, all together, and its rank, 0 before the others where they want
+	 * the device at the same time. NULL: they keep next to nothing. */
+	void (*limit)(tomos_backend *backend, int64_t floats, int rank);
 	/* Bytes that are free where its arrays live; NULL where nobody can tell. */
 	tomos_status (*room)(tomos_backend *backend, int64_t *bytes);
 	/* The matrix behind `project`, entry by entry: a row of a ray-driven kernel (ray counted
@@ -214,5 +225,17 @@ extern const BackendType cpu_backend;
 /* One device, with what is known of the speed of its kernels. */
 tomos_status backend_open_type(
 	tomos_backend **backend, const BackendType *type, const char *argument);
+
+/* For `project` and `power`: zeros where the result is made anew. */
+static inline tomos_status project_begin(tomos_backend *backend, const Projecting *what)
+{
+	const KernelModel *model = &what->plan->model;
+	int64_t count = what->count * model->rows * model->columns;
+	if (!what->anew)
+		return TOMOS_OK;
+	if (what->direction == FORWARD)
+		return backend->type->fill(backend, count, 0, what->projections);
+	return backend->type->fill(backend, box_count(&what->box), 0, what->volume);
+}
 
 #endif

@@ -9,7 +9,7 @@ typedef enum { PADDING_ZERO, PADDING_EDGE, PADDING_SMOOTH } Padding;
 /* Rows are set into wider ones, multiplied by weights, continued by `margin` samples on both sides and convolved with the
  * even kernel[|n|], |n| < taps, exactly: nothing wraps around, whatever length a transform has. */
 typedef struct {
-	int64_t rows, columns, margin, taps;
+	int64_t columns, margin, taps;
 	int64_t seen, before; /* columns of the views, and columns filled with zeros before them */
 	Padding padding;
 	const double *kernel; /* NULL: weighting alone */

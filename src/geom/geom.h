@@ -17,6 +17,12 @@ typedef struct {
 	int64_t low[3], high[3];
 } Box;
 
+static inline int64_t box_count(const Box *box)
+{
+	return (box->high[0] - box->low[0]) * (box->high[1] - box->low[1]) *
+	       (box->high[2] - box->low[2]);
+}
+
 /* A rectangle of pixels [low, high): columns (0) and rows (1). */
 typedef struct {
 	int64_t low[2], high[2];

@@ -10,7 +10,7 @@ typedef struct {
 	int forward, back;
 } Projector;
 
-/* All views and voxels. */
+/* All views and voxels, whatever is in the result. */
 static Projecting request(
 	const tomos_op *op, Direction direction, float *volume, float *projections)
 {
@@ -20,7 +20,8 @@ static Projecting request(
 		.direction = direction,
 		.count = own->plan.scan->count,
 		.volume = volume,
-		.projections = projections};
+		.projections = projections,
+		.anew = true};
 	memcpy(what.box.high, own->plan.grid.n, sizeof what.box.high);
 	return what;
 }
@@ -29,7 +30,6 @@ static tomos_status projector_forward(const tomos_op *op, const float *x, float 
 {
 	tomos_backend *backend = op->range.backend;
 	Projecting what = request(op, FORWARD, (float *)x, y);
-	TRY(vector_fill(&op->range, 0, y));
 	return backend->type->project(backend, &what);
 }
 
@@ -37,7 +37,6 @@ static tomos_status projector_adjoint(const tomos_op *op, const float *y, float 
 {
 	tomos_backend *backend = op->domain.backend;
 	Projecting what = request(op, ADJOINT, x, (float *)y);
-	TRY(vector_fill(&op->domain, 0, x));
 	return backend->type->project(backend, &what);
 }
 
@@ -75,12 +74,10 @@ static tomos_status powers(
 	const tomos_op *op, Direction direction, int power, float *volume, float *projections)
 {
 	tomos_backend *backend = op->domain.backend;
-	bool forward = direction == FORWARD;
 	Projecting what = request(op, direction, volume, projections);
 	if (!backend->type->power)
 		return fail(TOMOS_UNSUPPORTED, "the %s backend cannot measure rows and columns",
 			backend->type->name);
-	TRY(vector_fill(forward ? &op->range : &op->domain, 0, forward ? projections : volume));
 	return backend->type->power(backend, &what, power);
 }
 

@@ -85,7 +85,7 @@ static Ours ours_make(int64_t count, int64_t rows, int64_t columns, const char *
 	Ours o = {.count = count};
 	int margin = strcmp(padding, "zero") != 0;
 	OK(tomos_backend_open(&o.backend, "cpu"));
-	FilterSpec spec = {.rows = rows, .columns = columns, .seen = columns, .oversample = 1};
+	FilterSpec spec = {.columns = columns, .seen = columns, .oversample = 1};
 	spec.margin = margin ? columns : 0;
 	spec.padding = margin ? PADDING_SMOOTH : PADDING_ZERO;
 	spec.taps = columns + spec.margin;
@@ -132,7 +132,7 @@ static void compare(int64_t count, int64_t rows, int64_t columns, int length, co
 				parallel_for(tomos_threads(), bare_share, &bare[k]);
 			else
 				OK(ours.backend->type->filter(ours.backend, ours.filter, count,
-					ours.views, ours.in, ours.out));
+					rows, ours.views, ours.in, ours.out));
 			double took = (now() - begin) * us;
 			best[k] = i == 0 ? took : fmin(best[k], took);
 		}

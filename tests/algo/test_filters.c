@@ -194,6 +194,8 @@ static void wrong_filters_are_refused(void **state)
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
+enum { VIEW_ROWS = 5 };
+
 typedef struct {
 	FilterSpec spec;
 	FilterView view;
@@ -206,8 +208,7 @@ static Rows rows_make(Case *c, int64_t columns, int64_t taps, Padding padding)
 {
 	int64_t margin = padding == PADDING_ZERO ? 0 : columns;
 	Rows r = {.views = 3,
-		.spec = {.rows = 5,
-			.columns = columns,
+		.spec = {.columns = columns,
 			.seen = columns,
 			.margin = margin,
 			.padding = padding,
@@ -221,7 +222,7 @@ static Rows rows_make(Case *c, int64_t columns, int64_t taps, Padding padding)
 	for (int64_t i = 0; i < columns; i++)
 		r.weights[i] = 1;
 	r.view = (FilterView){.column_weight = r.weights};
-	r.in = case_data(c, r.views * r.spec.rows * columns);
+	r.in = case_data(c, r.views * VIEW_ROWS * columns);
 	r.out = NULL;
 	return r;
 }
@@ -238,16 +239,16 @@ static float *rows_filter(tomos_backend *backend, const Rows *r, bool direct)
 	Filter *filter;
 	int64_t live = mem_live();
 	FilterView views[3] = {r->view, r->view, r->view};
-	float *out = malloc((size_t)(r->views * spec.rows * filter_columns(&spec)) * sizeof *out);
+	float *out = malloc((size_t)(r->views * VIEW_ROWS * filter_columns(&spec)) * sizeof *out);
 	OK(backend->type->filter_open(backend, &filter, &spec));
-	tomos_array from = tomos_array_of(r->in, r->views, spec.rows, spec.seen);
-	tomos_array to = tomos_array_of(out, r->views, spec.rows, filter_columns(&spec));
+	tomos_array from = tomos_array_of(r->in, r->views, VIEW_ROWS, spec.seen);
+	tomos_array to = tomos_array_of(out, r->views, VIEW_ROWS, filter_columns(&spec));
 	float *in_there, *out_there;
-	OK(backend->type->alloc(backend, &in_there, r->views * spec.rows * spec.seen, "rows"));
+	OK(backend->type->alloc(backend, &in_there, r->views * VIEW_ROWS * spec.seen, "rows"));
 	OK(backend->type->alloc(
-		backend, &out_there, r->views * spec.rows * filter_columns(&spec), "rows"));
+		backend, &out_there, r->views * VIEW_ROWS * filter_columns(&spec), "rows"));
 	OK(backend->type->put(backend, in_there, &from));
-	OK(backend->type->filter(backend, filter, r->views, views, in_there, out_there));
+	OK(backend->type->filter(backend, filter, r->views, VIEW_ROWS, views, in_there, out_there));
 	OK(backend->type->get(backend, out_there, &to));
 	backend->type->release(backend, in_there);
 	backend->type->release(backend, out_there);
@@ -296,7 +297,7 @@ static void taps_and_transforms_agree(void **state)
 				Rows r = rows_make(&c, n, taps, (Padding)padding);
 				float *fast = rows_filter(backend, &r, false);
 				float *direct = rows_filter(backend, &r, true);
-				for (int64_t i = 0; i < r.views * r.spec.rows * n; i++) {
+				for (int64_t i = 0; i < r.views * VIEW_ROWS * n; i++) {
 					double wanted = convolved(&r, r.in + i / n * n, i % n);
 					worst[0] = fmax(worst[0], fabs(fast[i] - wanted));
 					worst[1] = fmax(worst[1], fabs(direct[i] - wanted));
@@ -325,11 +326,11 @@ static void transforms_length_does_not_matter(void **state)
 	float *wanted = rows_filter(backend, &r, false);
 	for (int64_t n = WIDTH + 1; n < 4 * WIDTH; n += 7) {
 		Rows wide = rows_make(&c, n, KERNEL, PADDING_ZERO);
-		memset(wide.in, 0, (size_t)(wide.views * wide.spec.rows * n) * sizeof(float));
-		for (int64_t i = 0; i < r.views * r.spec.rows; i++)
+		memset(wide.in, 0, (size_t)(wide.views * VIEW_ROWS * n) * sizeof(float));
+		for (int64_t i = 0; i < r.views * VIEW_ROWS; i++)
 			memcpy(wide.in + i * n, r.in + i * WIDTH, WIDTH * sizeof(float));
 		float *out = rows_filter(backend, &wide, false);
-		for (int64_t i = 0; i < r.views * r.spec.rows * WIDTH; i++)
+		for (int64_t i = 0; i < r.views * VIEW_ROWS * WIDTH; i++)
 			if (fabs((double)out[i / WIDTH * n + i % WIDTH] - wanted[i]) > 1e-6)
 				fail_msg("%lld columns: %g, not %g", (long long)n,
 					(double)out[i / WIDTH * n + i % WIDTH], (double)wanted[i]);
@@ -405,8 +406,7 @@ static void too_many_columns_are_refused(void **state)
 	tomos_backend *backend;
 	OK(tomos_backend_open(&backend, test_backend()));
 	double kernel = 1;
-	FilterSpec spec = {.rows = 1,
-		.columns = (int64_t)1 << 28,
+	FilterSpec spec = {.columns = (int64_t)1 << 28,
 		.seen = 1,
 		.taps = 1,
 		.kernel = &kernel,

@@ -91,7 +91,7 @@ static inline float *project(
 	OK(backend->type->put(backend, there[0], &x));
 	OK(backend->type->put(backend, there[1], &y));
 	Projecting what = {
-		&plan, kind.kernel, kind.direction, *box, first, count, there[0], there[1]};
+		&plan, kind.kernel, kind.direction, *box, first, count, there[0], there[1], false};
 	OK(backend->type->project(backend, &what));
 	OK(backend->type->get(backend, there[forward], forward ? &y : &x));
 	backend->type->release(backend, there[0]);

@@ -181,14 +181,8 @@ static Plan plan_of(const tomos_grid *grid, const tomos_geometry *scan, int plai
 static void request(const Plan *plan, int kernel, Direction direction, const Box *box,
 	int64_t first, int64_t count, float *volume, float *projections)
 {
-	Projecting what = {plan, kernel, direction, *box, first, count, volume, projections};
+	Projecting what = {plan, kernel, direction, *box, first, count, volume, projections, false};
 	OK(backend->type->project(backend, &what));
-}
-
-static int64_t box_count(const Box *box)
-{
-	return (box->high[0] - box->low[0]) * (box->high[1] - box->low[1]) *
-	       (box->high[2] - box->low[2]);
 }
 
 static Box box_of(const tomos_grid *grid)

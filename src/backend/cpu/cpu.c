@@ -89,6 +89,7 @@ static float *cpu_in_place(tomos_backend *b, const tomos_array *array)
 
 static tomos_status cpu_do_project(tomos_backend *backend, const Projecting *what)
 {
+	TRY(project_begin(backend, what));
 	return cpu_project(backend->own, what, tune_wanted(backend, what));
 }
 

@@ -69,7 +69,7 @@ tomos_status cpu_machine(tomos_backend *backend, tomos_machine *machine);
 void cpu_model(const CpuLevel *level, char *model, size_t room);
 tomos_status cpu_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
 void cpu_filter_close(tomos_backend *backend, Filter *filter);
-tomos_status cpu_filter(tomos_backend *backend, const Filter *filter, int64_t count,
+tomos_status cpu_filter(tomos_backend *backend, const Filter *filter, int64_t count, int64_t rows,
 	const FilterView *views, const float *in, float *out);
 tomos_status cpu_back_step(
 	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done);

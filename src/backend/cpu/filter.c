@@ -142,31 +142,34 @@ void cpu_filter_close(tomos_backend *backend, Filter *f)
 
 typedef struct {
 	const Filter *filter;
-	int64_t rows; /* of all views */
+	int64_t rows, all; /* of a view, of all of them */
 	const FilterView *views;
 	const float *in;
 	float *out;
 } Filtering;
 
 /* A pixel between the pixels of an image, 0 beyond it. */
-static float bilinear(const FilterSpec *spec, const float *image, double column, double row)
+static float bilinear(const Filtering *job, const float *image, double column, double row)
 {
-	if (!(column > -1 && row > -1 && column < (double)spec->seen && row < (double)spec->rows))
+	int64_t seen = job->filter->spec.seen;
+	if (!(column > -1 && row > -1 && column < (double)seen && row < (double)job->rows))
 		return 0;
 	double c0 = floor(column), r0 = floor(row), sum = 0;
 	for (int j = 0; j < 4; j++) {
 		int64_t c = (int64_t)c0 + (j & 1), r = (int64_t)r0 + (j >> 1);
 		double share = (j & 1 ? column - c0 : 1 - (column - c0)) *
 			       (j & 2 ? row - r0 : 1 - (row - r0));
-		if (c >= 0 && r >= 0 && c < spec->seen && r < spec->rows)
-			sum += share * image[r * spec->seen + c];
+		if (c >= 0 && r >= 0 && c < seen && r < job->rows)
+			sum += share * image[r * seen + c];
 	}
 	return (float)sum;
 }
 
-static void take_row(
-	const Filter *f, const FilterView *view, int64_t row, const float *image, float *out)
+static void take_row(const Filtering *job, int64_t number, int64_t row, float *out)
 {
+	const Filter *f = job->filter;
+	const FilterView *view = &job->views[number];
+	const float *image = job->in + number * job->rows * f->spec.seen;
 	int64_t columns = f->spec.columns, seen = f->spec.seen, before = f->spec.before;
 	if (!view->mapped) {
 		memset(out, 0, (size_t)before * sizeof *out);
@@ -181,7 +184,7 @@ static void take_row(
 		double column = (m[0] * c + m[1] * r + m[2]) / depth;
 		if (f->spec.padding != PADDING_ZERO) /* beyond the detector its edge goes on */
 			column = fmin(fmax(column, 0), last);
-		out[i] = bilinear(&f->spec, image, column, (m[3] * c + m[4] * r + m[5]) / depth);
+		out[i] = bilinear(job, image, column, (m[3] * c + m[4] * r + m[5]) / depth);
 	}
 }
 
@@ -270,12 +273,12 @@ static void spread_row(const FilterSpec *spec, float *row)
 static void prepare_row(const Filtering *job, int64_t index, float *to)
 {
 	const Filter *f = job->filter;
-	int64_t view = index / f->spec.rows, row = index % f->spec.rows;
-	if (index >= job->rows) {
+	int64_t view = index / job->rows, row = index % job->rows;
+	if (index >= job->all) {
 		memset(to, 0, (size_t)f->length * sizeof *to);
 		return;
 	}
-	take_row(f, &job->views[view], row, job->in + view * f->spec.rows * f->spec.seen, to);
+	take_row(job, view, row, to);
 	weigh_row(f, &job->views[view], row, to);
 	pad_row(f, to);
 }
@@ -299,7 +302,7 @@ static void pair_rows(const Filtering *job, int64_t index, float *rows, float *p
 
 static void part_rows(const Filtering *job, int64_t index, const float *pair)
 {
-	for (int k = 0; k < 2 && index + k < job->rows; k++) {
+	for (int k = 0; k < 2 && index + k < job->all; k++) {
 		float *out = row_out(job, index + k);
 		for (int64_t c = 0; c < job->filter->spec.columns; c++)
 			out[c] = pair[2 * c + k];
@@ -323,7 +326,7 @@ static void transform_batch(const Filtering *job, int64_t first, float *scratch)
 static void filter_batch(const Filtering *job, int64_t first, float *scratch)
 {
 	const Filter *f = job->filter;
-	int64_t end = min64(first + BATCH, job->rows);
+	int64_t end = min64(first + BATCH, job->all);
 	if (f->response)
 		transform_batch(job, first, scratch);
 	for (int64_t i = first; i < end && !f->response; i++) {
@@ -341,16 +344,16 @@ static void filter_share(void *user, int64_t worker)
 {
 	const Filtering *job = user;
 	float *scratch = job->filter->scratch + worker * job->filter->share;
-	for (int64_t first = worker * BATCH; first < job->rows;
+	for (int64_t first = worker * BATCH; first < job->all;
 		first += job->filter->workers * BATCH)
 		filter_batch(job, first, scratch);
 }
 
-tomos_status cpu_filter(tomos_backend *backend, const Filter *filter, int64_t count,
+tomos_status cpu_filter(tomos_backend *backend, const Filter *filter, int64_t count, int64_t rows,
 	const FilterView *views, const float *in, float *out)
 {
 	(void)backend;
-	Filtering job = {filter, count * filter->spec.rows, views, in, out};
+	Filtering job = {filter, rows, count * rows, views, in, out};
 	parallel_for(filter->workers, filter_share, &job);
 	return TOMOS_OK;
 }

@@ -140,7 +140,7 @@ tomos_status cpu_back_step(
 	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done)
 {
 	const TunedKernel *tuned = NULL;
-	if (what->count <= FEW_VIEWS)
+	if (what->count <= FEW_VIEWS && !step->voxels)
 		tuned = find_tuned(backend->own, what, tune_wanted(backend, what));
 	*done = tuned && tuned->step;
 	return *done ? tuned->step(what, step) : TOMOS_OK;

@@ -1,7 +1,7 @@
 /* A card as a backend: opening it, its memory, and the way between callers' arrays and it. */
 #include "backend/cuda/cuda.h"
 
-enum { STAGE_FLOATS = 8 << 20 };
+enum { STAGE_FLOATS = 8 << 20, SCRATCH_FLOATS = 512 << 20, FILTER_FLOATS = 128 << 20 };
 
 tomos_status cuda_failed(cudaError_t error, const char *doing)
 {
@@ -86,6 +86,8 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	TRY(mem_zeroed(&d, 1, sizeof *d, "a card"));
 	d->number = number;
 	d->processors = about.multiProcessorCount;
+	d->scratch_most = SCRATCH_FLOATS;
+	d->filter_most = FILTER_FLOATS;
 	pthread_mutex_init(&d->lock, NULL);
 	backend->own = d;
 	backend->device = number + 1;
@@ -129,6 +131,30 @@ static tomos_status cuda_room(tomos_backend *b, int64_t *bytes)
 	CUDA_TRY(cudaMemGetInfo(&free_bytes, &all), "asking for its memory");
 	*bytes = (int64_t)free_bytes;
 	return TOMOS_OK;
+}
+
+/* Streams of equal rank would share the card, end at the same time and then all wait for transfers. */
+static void take_rank(CudaDevice *d, int rank)
+{
+	int least, greatest;
+	cudaStream_t stream;
+	if (cudaSetDevice(d->number) != cudaSuccess ||
+		cudaDeviceGetStreamPriorityRange(&least, &greatest) != cudaSuccess ||
+		cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+			(int)min64(least, greatest + rank)) != cudaSuccess) {
+		cudaGetLastError(); /* it works without */
+		return;
+	}
+	cudaStreamDestroy(d->stream);
+	d->stream = stream;
+}
+
+static void cuda_limit(tomos_backend *b, int64_t floats, int rank)
+{
+	CudaDevice *d = device_of(b);
+	d->filter_most = min64(floats / 5, FILTER_FLOATS);
+	d->scratch_most = min64(floats - d->filter_most, SCRATCH_FLOATS);
+	take_rank(d, rank);
 }
 
 static tomos_status cuda_alloc(tomos_backend *b, float **data, int64_t count, const char *what)
@@ -344,7 +370,6 @@ extern const BackendType module_backend;
 const BackendType module_backend = {
 	.name = "cuda",
 	.chunk = 256 << 20,
-	.scratch = 1,
 	.open = cuda_open,
 	.close = cuda_close,
 	.alloc = cuda_alloc,
@@ -357,6 +382,7 @@ const BackendType module_backend = {
 	.filter_close = cuda_filter_close,
 	.filter = cuda_filter,
 	.sync = cuda_sync,
+	.limit = cuda_limit,
 	.room = cuda_room,
 	.row = NULL,
 	.power = cuda_power,

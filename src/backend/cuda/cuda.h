@@ -44,13 +44,14 @@ typedef struct {
 typedef struct {
 	int number, processors;
 	cudaStream_t stream;
-	double *partial;                /* sums of blocks, on the card */
-	double *total, *total_there;    /* their sum, in memory that both see */
-	float *stage[STAGES];           /* pinned, between callers' arrays and the card */
-	cudaEvent_t staged[STAGES];     /* when the card is done with it */
-	CudaScratch scratch[SCRATCHES]; /* see cuda_scratch */
-	CudaTextures textures;          /* see tuned/texture.h */
-	pthread_mutex_t lock;           /* of scratch, stages, sums and plans */
+	double *partial;                   /* sums of blocks, on the card */
+	double *total, *total_there;       /* their sum, in memory that both see */
+	float *stage[STAGES];              /* pinned, between callers' arrays and the card */
+	cudaEvent_t staged[STAGES];        /* when the card is done with it */
+	CudaScratch scratch[SCRATCHES];    /* see cuda_scratch */
+	int64_t scratch_most, filter_most; /* floats that kernels, and a filter, may keep */
+	CudaTextures textures;             /* see tuned/texture.h */
+	pthread_mutex_t lock;              /* of scratch, stages, sums and plans */
 	BackendCounts counts;
 } CudaDevice;
 
@@ -76,7 +77,7 @@ tomos_status cuda_failed(cudaError_t error, const char *doing);
 tomos_status cuda_use(const tomos_backend *backend);
 
 /* Scratch number `which`, of at least `count` floats; it lasts till the next call that wants more. The
- * stream keeps users of the same scratch apart. */
+ * stream keeps users of the same scratch apart. Kernels do as much at a time as scratch_most allows. */
 tomos_status cuda_scratch(
 	tomos_backend *backend, int which, int64_t count, float **data, const char *what);
 /* A tuned kernel does a whole request, or says that it does not apply. What it finds out about the views
@@ -156,7 +157,7 @@ tomos_status cuda_visit(
 	tomos_backend *backend, const KernelBatch *batch, const KernelVisits *visits);
 tomos_status cuda_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
 void cuda_filter_close(tomos_backend *backend, Filter *filter);
-tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t count,
+tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t count, int64_t rows,
 	const FilterView *views, const float *in, float *out);
 
 /* The vector verbs of BackendType. */

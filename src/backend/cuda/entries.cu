@@ -6,6 +6,7 @@ tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int powe
 {
 	CudaDevice *d = device_of(backend);
 	TRY(cuda_use(backend));
+	TRY(project_begin(backend, what));
 	pthread_mutex_lock(&d->lock);
 	tomos_status status = run_loops(backend, what, power);
 	pthread_mutex_unlock(&d->lock);

@@ -7,7 +7,7 @@ extern "C" {
 #include "base/fft.h"
 }
 
-enum { THREADS = 256, BATCH_FLOATS = 32 << 20, MOST = 65535 };
+enum { THREADS = 256, MOST = 65535 };
 
 struct Filter {
 	FilterSpec spec;
@@ -143,7 +143,8 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to filter",
 			(long long)spec->columns);
 	f->half = f->length / 2 + 1;
-	f->batch = max64(1, min64(BATCH_FLOATS / f->length, MOST));
+	/* The rows, their spectra, and what the transforms of each may take. */
+	f->batch = max64(1, min64(device_of(b)->filter_most / (4 * (f->length + 2)), MOST));
 	TRY(make_fade(b, f));
 	TRY(b->type->alloc(b, &f->rows, f->batch * (f->length + 2), "rows to filter"));
 	if (!spec->kernel)
@@ -300,13 +301,13 @@ static tomos_status run_batch(tomos_backend *b, const Filter *f, const Filtering
 	return TOMOS_OK;
 }
 
-tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t count,
+tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t count, int64_t rows,
 	const FilterView *views, const float *in, float *out)
 {
 	TRY(cuda_use(backend));
 	TRY(send_views(backend, (Filter *)filter, count, views));
-	Filtering job = {.rows = rows_of(&filter->spec, filter->length),
-		.count = count * filter->spec.rows,
+	Filtering job = {.rows = rows_of(&filter->spec, filter->length, rows),
+		.count = count * rows,
 		.fine = filter_columns(&filter->spec),
 		.views = filter->views,
 		.weights = filter->weights,

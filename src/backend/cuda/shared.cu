@@ -14,6 +14,7 @@ static tomos_status project_locked(tomos_backend *backend, const Projecting *wha
 
 tomos_status cuda_project(tomos_backend *backend, const Projecting *what)
 {
+	TRY(project_begin(backend, what));
 	pthread_mutex_lock(&device_of(backend)->lock);
 	tomos_status status = project_locked(backend, what);
 	pthread_mutex_unlock(&device_of(backend)->lock);

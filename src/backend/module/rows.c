@@ -3,10 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-KernelRows rows_of(const FilterSpec *spec, int64_t length)
+KernelRows rows_of(const FilterSpec *spec, int64_t length, int64_t rows)
 {
 	return (KernelRows){
-		.rows = spec->rows,
+		.rows = rows,
 		.columns = spec->columns,
 		.seen = spec->seen,
 		.before = spec->before,

@@ -126,7 +126,7 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 	bool transforms = spec->kernel && !spec->direct;
 	int64_t wide = spec->columns + spec->margin;
 	int64_t length = transforms ? fft_length(2 * wide) : wide + spec->margin;
-	f->rows = rows_of(spec, length);
+	f->rows = rows_of(spec, length, 0);
 	if (length > 1 << 28)
 		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to filter",
 			(long long)spec->columns);
@@ -212,6 +212,7 @@ done:
 /* Rows first .. end - 1 of all views. */
 typedef struct {
 	int64_t first, end;
+	KernelRows rows;
 	OpenclPlace weights, fade, turns, response, taps, in, out, pairs[2];
 } Filtering;
 
@@ -228,7 +229,7 @@ static tomos_status find_places(tomos_backend *b, const Filter *f, Filtering *jo
 
 static tomos_status prepare(tomos_backend *b, const Filter *f, const Filtering *job, int64_t pairs)
 {
-	const OpenclArg args[] = {ARG(f->rows), ARG(f->views), ARG_PLACE(job->weights),
+	const OpenclArg args[] = {ARG(job->rows), ARG(f->views), ARG_PLACE(job->weights),
 		ARG_PLACE(job->fade), ARG(job->first), ARG(job->end), ARG(pairs),
 		ARG_PLACE(job->in), ARG_PLACE(job->pairs[0])};
 	const int64_t n[3] = {f->rows.length, pairs, 1};
@@ -263,16 +264,17 @@ static tomos_status run_batch(tomos_backend *b, const Filter *f, const Filtering
 		TRY(transform_pairs(b, f, job, pairs, (OpenclPlace){NULL, 0}, &at));
 		TRY(transform_pairs(b, f, job, pairs, job->response, &at));
 	}
-	const OpenclArg args[] = {ARG(f->rows), ARG_PLACE(job->taps), ARG(turned), ARG(job->first),
-		ARG(rows), ARG_PLACE(job->pairs[at]), ARG_PLACE(job->out)};
+	const OpenclArg args[] = {ARG(job->rows), ARG_PLACE(job->taps), ARG(turned),
+		ARG(job->first), ARG(rows), ARG_PLACE(job->pairs[at]), ARG_PLACE(job->out)};
 	const int64_t n[3] = {(f->rows.columns - 1) * f->rows.oversample + 1, rows, 1};
 	return opencl_planes(b, TASK_filter_unpack_rows, n, args, COUNT(args));
 }
 
 tomos_status opencl_filter(tomos_backend *backend, const Filter *filter, int64_t count,
-	const FilterView *views, const float *in, float *out)
+	int64_t rows, const FilterView *views, const float *in, float *out)
 {
-	Filtering job = {.end = count * filter->rows.rows};
+	Filtering job = {.end = count * rows, .rows = filter->rows};
+	job.rows.rows = rows;
 	TRY(send_views(backend, (Filter *)filter, count, views));
 	TRY(find_places(backend, filter, &job));
 	TRY(opencl_place(backend, in, &job.in));

@@ -135,7 +135,7 @@ tomos_status opencl_visit(
 tomos_status opencl_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
 void opencl_filter_close(tomos_backend *backend, Filter *filter);
 tomos_status opencl_filter(tomos_backend *backend, const Filter *filter, int64_t count,
-	const FilterView *views, const float *in, float *out);
+	int64_t rows, const FilterView *views, const float *in, float *out);
 
 /* The vector verbs of BackendType. */
 tomos_status opencl_fill(tomos_backend *b, int64_t n, float value, float *x);

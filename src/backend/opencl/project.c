@@ -92,6 +92,7 @@ static tomos_status run(tomos_backend *backend, const Projecting *what, int task
 	OpenclPlace volume, projections;
 	cl_mem views;
 	cl_int exponent = power;
+	TRY(project_begin(backend, what));
 	TRY(plan_views(backend, plan, &views));
 	TRY(opencl_place(backend, what->volume, &volume));
 	TRY(opencl_place(backend, what->projections, &projections));

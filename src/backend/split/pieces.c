@@ -32,15 +32,15 @@ typedef struct {
 typedef struct {
 	const Split *split;
 	const Projecting *what;
-	bool solid;
+	bool solid, rows;
+	int64_t out, in; /* floats of a piece, and that may be sent at a time */
 	Slabs slabs;
 	Rows *reach; /* [slab][view], going forward: slabs are then what views are made of */
 } Cutting;
 
 int64_t step_voxels(const Step *s)
 {
-	return (s->box.high[0] - s->box.low[0]) * (s->box.high[1] - s->box.low[1]) *
-	       (s->box.high[2] - s->box.low[2]);
+	return box_count(&s->box);
 }
 
 static int64_t window_size(const Window *w)
@@ -78,10 +78,10 @@ static tomos_status grow(void *list_in_out, int64_t count, int64_t *room, size_t
 	return TOMOS_OK;
 }
 
-static tomos_status add_item(Schedule *s, int64_t after)
+static tomos_status add_item(Schedule *s, const Step *piece, int64_t after)
 {
 	TRY(grow(&s->items, s->item_count, &s->item_room, sizeof *s->items));
-	s->items[s->item_count++] = (Item){.first = s->step_count, .after = after};
+	s->items[s->item_count++] = (Item){.piece = *piece, .first = s->step_count, .after = after};
 	return TOMOS_OK;
 }
 
@@ -138,7 +138,12 @@ static tomos_status cut_box(Slabs *slabs, const Box *box, int64_t most, int64_t 
 static Window window_of(const Cutting *c, int64_t view, const Box *box)
 {
 	const Plan *plan = c->what->plan;
-	return geom_window(plan->scan, view, &plan->grid, box, MARGIN);
+	Window window = geom_window(plan->scan, view, &plan->grid, box, MARGIN);
+	if (c->rows && window_size(&window) > 0) {
+		window.low[0] = 0;
+		window.high[0] = plan->scan->columns;
+	}
+	return window;
 }
 
 static Window window_join(const Window *a, const Window *b)
@@ -163,7 +168,7 @@ static void take_views(const Cutting *c, Step *step, int64_t end)
 	for (int64_t view = step->first; view < end; view++) {
 		Window window = window_of(c, view, &step->box);
 		Window joined = window_join(&step->window, &window);
-		if (step->count > 0 && window_size(&joined) * (step->count + 1) > c->split->in)
+		if (step->count > 0 && window_size(&joined) * (step->count + 1) > c->in)
 			return;
 		step->window = joined;
 		step->count++;
@@ -176,7 +181,7 @@ static tomos_status add_views(const Cutting *c, Schedule *s, Step step)
 	int64_t wide = step.window.high[0] - step.window.low[0], end = step.window.high[1];
 	if (window_size(&step.window) == 0)
 		return TOMOS_OK;
-	int64_t high = max64(c->split->in / (wide * step.count), 1);
+	int64_t high = max64(c->in / (wide * step.count), 1);
 	for (int64_t row = step.window.low[1]; row < end; row += high) {
 		step.window.low[1] = row;
 		step.window.high[1] = min64(row + high, end);
@@ -194,7 +199,7 @@ static tomos_status cut_back(const Cutting *c, Schedule *s, int64_t groups)
 		int64_t end = what->first + what->count * (group + 1) / groups;
 		Step step = {.box = c->slabs.list[i % c->slabs.count],
 			.first = what->first + what->count * group / groups};
-		TRY(add_item(s, group > 0 ? i - c->slabs.count : -1));
+		TRY(add_item(s, &step, group > 0 ? i - c->slabs.count : -1));
 		for (; step.first < end; step.first += step.count) {
 			take_views(c, &step, end);
 			TRY(add_views(c, s, step));
@@ -261,7 +266,7 @@ static bool box_join(const Cutting *c, Box *box, const Box *next)
 		joined.high[2] = next->high[2];
 	else
 		return false;
-	if (step_voxels(&(Step){.box = joined}) > c->split->in)
+	if (step_voxels(&(Step){.box = joined}) > c->in)
 		return false;
 	*box = joined;
 	return true;
@@ -289,9 +294,9 @@ static tomos_status cut_forward(const Cutting *c, Schedule *s, int64_t groups, c
 	int64_t blocks = b->bands * b->chunks, slabs = c->slabs.count;
 	for (int64_t i = 0; i < groups * blocks; i++) {
 		int64_t group = i / blocks;
-		TRY(add_item(s, group > 0 ? i - blocks : -1));
-		TRY(cut_block(c, s, block_of(c, b, i % blocks), slabs * group / groups,
-			slabs * (group + 1) / groups));
+		Step block = block_of(c, b, i % blocks);
+		TRY(add_item(s, &block, group > 0 ? i - blocks : -1));
+		TRY(cut_block(c, s, block, slabs * group / groups, slabs * (group + 1) / groups));
 	}
 	s->plan_count = s->item_count;
 	return TOMOS_OK;
@@ -301,7 +306,7 @@ static tomos_status cut_forward(const Cutting *c, Schedule *s, int64_t groups, c
 static bool count_blocks(const Cutting *c, Blocks *b, int64_t least)
 {
 	const KernelModel *model = &c->what->plan->model;
-	int64_t fit = c->split->out / (parts_of(model->rows, b->bands) * model->columns);
+	int64_t fit = c->out / (parts_of(model->rows, b->bands) * model->columns);
 	if (fit < 1)
 		return false;
 	int64_t chunks = max64(parts_of(c->what->count, fit), parts_of(least, b->bands));
@@ -316,18 +321,21 @@ static void reckon(Schedule *s)
 {
 	const Step *there[MODEL] = {NULL};
 	bool forward = s->direction == FORWARD;
-	s->cost = 0;
+	s->cost = s->in = s->out = 0;
 	for (int64_t i = 0; i < s->item_count; i++) {
 		const Item *item = &s->items[i];
 		const Step *step = &s->steps[item->first], **last = &there[i % MODEL];
+		int64_t size = forward ? step_pixels(&item->piece) : step_voxels(&item->piece);
 		for (int64_t k = 0; k < item->steps; k++, step++) {
+			int64_t sent = forward ? step_voxels(step) : step_pixels(step);
 			if (!*last || !step_same_input(*last, step, s->direction))
-				s->cost += forward ? step_voxels(step) : step_pixels(step);
+				s->cost += sent;
 			*last = step;
+			s->in = max64(s->in, sent);
 		}
 		if (item->steps > 0)
-			s->cost += (forward ? step_pixels(step - 1) : step_voxels(step - 1)) *
-				   (item->after < 0 ? 1 : 2);
+			s->cost += size * (item->after < 0 ? 1 : 2);
+		s->out = max64(s->out, size);
 	}
 }
 
@@ -338,6 +346,7 @@ static tomos_status new_schedule(Schedule **schedule, const Cutting *c)
 	Schedule *s = *schedule;
 	s->direction = what->direction;
 	s->solid = c->solid;
+	s->rows = c->rows;
 	s->box = what->box;
 	s->first = what->first;
 	s->count = what->count;
@@ -362,7 +371,7 @@ static tomos_status compete(Schedule **best, Schedule *made, tomos_status status
 static tomos_status try_back(Schedule **best, Cutting *c, int64_t groups)
 {
 	Schedule *made = NULL;
-	TRY(cut_box(&c->slabs, &c->what->box, c->split->out, PIECES / groups));
+	TRY(cut_box(&c->slabs, &c->what->box, c->out, PIECES / groups));
 	tomos_status status = new_schedule(&made, c);
 	if (status == TOMOS_OK)
 		status = cut_back(c, made, groups);
@@ -397,7 +406,7 @@ static tomos_status try_bands(Schedule **best, const Cutting *c, int64_t groups)
 
 static tomos_status try_forward(Schedule **best, Cutting *c, int64_t groups, int64_t slabs)
 {
-	TRY(cut_box(&c->slabs, &c->what->box, c->split->in, slabs));
+	TRY(cut_box(&c->slabs, &c->what->box, c->in, slabs));
 	tomos_status status = find_reach(c);
 	if (status == TOMOS_OK)
 		status = try_bands(best, c, groups);
@@ -434,7 +443,7 @@ static tomos_status check_memory(const Cutting *c)
 	const Box *box = &c->what->box;
 	int64_t pixels = c->solid ? model->rows * model->columns : model->columns;
 	int64_t least = max64(pixels, box->high[0] - box->low[0]);
-	if (c->split->in >= least)
+	if (c->in >= least)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_VALUE,
 		"a memory of %lld bytes is too small for pieces of %lld x %lld x %lld voxels and "
@@ -442,13 +451,18 @@ static tomos_status check_memory(const Cutting *c)
 		(long long)c->split->memory, (long long)(box->high[2] - box->low[2]),
 		(long long)(box->high[1] - box->low[1]), (long long)(box->high[0] - box->low[0]),
 		(long long)model->rows, (long long)model->columns,
-		(double)c->split->memory / (double)max64(c->split->in, 1) * (double)(least + 1));
+		(double)c->split->memory / (double)max64(c->in, 1) * (double)(least + 1));
 }
 
-tomos_status schedule_make(Schedule **schedule, const Split *split, const Projecting *what)
+/* Rows that are filtered on the way need room before and after. */
+tomos_status schedule_make(
+	Schedule **schedule, const Split *split, const Projecting *what, bool rows)
 {
 	Cutting c = {.split = split,
 		.what = what,
+		.rows = rows,
+		.out = split->room - split->in[what->direction],
+		.in = split->in[what->direction] / (rows ? 2 : 1),
 		.solid = what->plan->model.clamp &&
 			 kernel_rows[what->kernel].family == FAMILY_VOXEL};
 	Schedule *best = NULL;

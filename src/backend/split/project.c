@@ -1,4 +1,5 @@
 /* Projects piece by piece: each lane sends what a piece is made of, and fetches the piece. */
+#include <math.h>
 #include <string.h>
 #include "backend/split/split.h"
 
@@ -8,6 +9,12 @@ typedef struct {
 	const Projecting *what;
 	Schedule *schedule;
 	int power; /* PROJECT: none */
+	/* For views that are filtered on the way: */
+	const SplitFilter *filter; /* NULL: they are not */
+	const FilterView *views;
+	const float *raw;
+	const BackStep *step; /* NULL: the result itself is wanted, not an update by it */
+	const Split *split;
 } Job;
 
 enum { PROJECT = -1 };
@@ -37,67 +44,129 @@ static tomos_array pixels_of(const Job *job, const Step *step)
 	return a;
 }
 
-static bool all_zero(const tomos_array *a)
+static tomos_array raw_of(const Job *job, const Step *step)
 {
-	for (int64_t i = 0; i < a->shape[0]; i++)
-		for (int64_t j = 0; j < a->shape[1]; j++) {
-			const float *row = a->data + i * a->stride[0] + j * a->stride[1];
-			for (int64_t k = 0; k < a->shape[2]; k++)
-				if (row[k] != 0)
-					return false;
-		}
-	return true;
+	int64_t rows = job->what->plan->model.rows, seen = job->filter->spec.seen;
+	const Window *w = &step->window;
+	tomos_array a = {.shape = {step->count, w->high[1] - w->low[1], seen},
+		.stride = {rows * seen, seen, 1}};
+	a.data = (float *)job->raw + ((step->first - job->what->first) * rows + w->low[1]) * seen;
+	return a;
 }
 
-static void add_to(const tomos_array *a, const float *packed)
+static void clear(const tomos_array *a)
 {
 	for (int64_t i = 0; i < a->shape[0]; i++)
-		for (int64_t j = 0; j < a->shape[1]; j++, packed += a->shape[2]) {
-			float *row = a->data + i * a->stride[0] + j * a->stride[1];
-			for (int64_t k = 0; k < a->shape[2]; k++)
-				row[k] += packed[k];
-		}
+		for (int64_t j = 0; j < a->shape[1]; j++)
+			memset(a->data + i * a->stride[0] + j * a->stride[1], 0,
+				(size_t)a->shape[2] * sizeof(float));
+}
+
+typedef struct {
+	const tomos_array *to;
+	const float *packed;
+} Adding;
+
+static void add_plane(void *user, int64_t i)
+{
+	const Adding *adding = user;
+	const tomos_array *a = adding->to;
+	const float *packed = adding->packed + i * a->shape[1] * a->shape[2];
+	for (int64_t j = 0; j < a->shape[1]; j++, packed += a->shape[2]) {
+		float *row = a->data + i * a->stride[0] + j * a->stride[1];
+		for (int64_t k = 0; k < a->shape[2]; k++)
+			row[k] += packed[k];
+	}
+}
+
+typedef struct {
+	const tomos_array *to;
+	const float *packed; /* NULL: zeros */
+	const BackStep *step;
+	int64_t first; /* of the weights of voxels */
+} Stepping;
+
+static void step_row(const Stepping *s, float *x, const float *update, int64_t at, int64_t n)
+{
+	const BackStep *step = s->step;
+	const float *w = step->voxels ? step->voxels + at : NULL;
+	for (int64_t k = 0; k < n; k++) {
+		float by = !update ? 0 : w ? step->a * w[k] * update[k] : step->a * update[k];
+		x[k] = fminf(fmaxf(x[k] + by, step->low), step->high);
+	}
+}
+
+static void step_plane(void *user, int64_t i)
+{
+	const Stepping *s = user;
+	const tomos_array *a = s->to;
+	for (int64_t j = 0; j < a->shape[1]; j++) {
+		int64_t at = i * a->stride[0] + j * a->stride[1];
+		const float *update =
+			s->packed ? s->packed + (i * a->shape[1] + j) * a->shape[2] : NULL;
+		step_row(s, a->data + at, update, s->first + at, a->shape[2]);
+	}
+}
+
+static void step_piece(const Job *job, const tomos_array *to, const float *packed)
+{
+	Stepping s = {to, packed, job->step, to->data - job->what->volume};
+	parallel_for(to->shape[0], step_plane, &s);
 }
 
 /* ---- an item ---------------------------------------------------------------------------------- */
 
-/* What is there is added to; zeros are not sent. */
-static tomos_status begin(Lane *lane, const tomos_array *result, int64_t count, bool partial)
+static tomos_status end(Run *run, const Job *job, Lane *lane, const tomos_array *result,
+	int64_t count, int64_t after)
 {
 	tomos_backend *child = lane->child;
-	TRY(lane_out(lane, count));
-	if (partial || all_zero(result))
-		return child->type->fill(child, count, 0, lane->out);
-	return child->type->put(child, lane->out, result);
-}
-
-static tomos_status end(
-	Run *run, Lane *lane, const tomos_array *result, int64_t count, int64_t after)
-{
-	tomos_backend *child = lane->child;
-	if (after < 0)
+	if (after < 0 && !job->step)
 		return child->type->get(child, lane->out, result);
 	TRY(lane_sum(lane, count));
 	tomos_array sum =
 		tomos_array_of(lane->sum, result->shape[0], result->shape[1], result->shape[2]);
 	TRY(child->type->get(child, lane->out, &sum));
+	if (job->step) {
+		step_piece(job, result, lane->sum);
+		return TOMOS_OK;
+	}
 	if (!run_wait(run, after))
 		return TOMOS_CANCELLED;
-	add_to(result, lane->sum);
+	parallel_for(result->shape[0], add_plane, &(Adding){result, lane->sum});
 	return TOMOS_OK;
+}
+
+/* Filtered views at the front of the lane's input, as they came behind them. */
+static tomos_status send_raw(const Job *job, Lane *lane, const Step *step)
+{
+	tomos_backend *child = lane->child;
+	const FilterView *views = job->views + step->first - job->what->first;
+	tomos_array input = raw_of(job, step);
+	float *raw = lane->in + step_pixels(step);
+	TRY(lane_views(lane, step->count));
+	for (int64_t i = 0; i < step->count; i++) {
+		lane->views[i] = views[i];
+		lane->views[i].foot_row -= (double)step->window.low[1];
+	}
+	TRY(child->type->put(child, raw, &input));
+	return child->type->filter(child, job->filter->filters[lane - job->split->lanes],
+		step->count, input.shape[1], lane->views, raw, lane->in);
 }
 
 static tomos_status send(const Job *job, Lane *lane, int64_t index)
 {
 	const Schedule *s = job->schedule;
 	const Step *step = &s->steps[index];
-	bool forward = s->direction == FORWARD;
-	tomos_array input = forward ? voxels_of(job, step) : pixels_of(job, step);
 	if (lane->sent >= 0 && step_same_input(step, &s->steps[lane->sent], s->direction))
 		return TOMOS_OK;
 	lane->sent = -1;
-	TRY(lane_in(lane, forward ? step_voxels(step) : step_pixels(step)));
-	TRY(lane->child->type->put(lane->child, lane->in, &input));
+	if (job->filter) {
+		TRY(send_raw(job, lane, step));
+	} else {
+		tomos_array input =
+			s->direction == FORWARD ? voxels_of(job, step) : pixels_of(job, step);
+		TRY(lane->child->type->put(lane->child, lane->in, &input));
+	}
 	lane->sent = index;
 	return TOMOS_OK;
 }
@@ -130,23 +199,36 @@ static void forget_plans(const Schedule *s, const Item *item)
 			plan_free(&s->plans[s->steps[i].plan]);
 }
 
+/* An item without steps; what comes after it waits for what comes before. */
+static tomos_status skip(Run *run, const Job *job, const Item *item, const tomos_array *result)
+{
+	if (item->after >= 0)
+		return run_wait(run, item->after) ? TOMOS_OK : TOMOS_CANCELLED;
+	if (job->step)
+		step_piece(job, result, NULL);
+	else if (job->what->anew)
+		clear(result);
+	return TOMOS_OK;
+}
+
 static tomos_status project_item(Run *run, void *user, Lane *lane, int64_t index)
 {
 	const Job *job = user;
 	const Schedule *s = job->schedule;
 	const Item *item = &s->items[index];
-	const Step *step = &s->steps[item->first];
-	if (item->steps == 0) /* what comes after it waits for what comes before */
-		return item->after < 0 || run_wait(run, item->after) ? TOMOS_OK : TOMOS_CANCELLED;
 	bool forward = s->direction == FORWARD;
-	tomos_array result = forward ? pixels_of(job, step) : voxels_of(job, step);
-	int64_t count = forward ? step_pixels(step) : step_voxels(step);
-	tomos_status status = begin(lane, &result, count, item->after >= 0);
+	tomos_array result = forward ? pixels_of(job, &item->piece) : voxels_of(job, &item->piece);
+	if (item->steps == 0)
+		return skip(run, job, item, &result);
+	int64_t count = forward ? step_pixels(&item->piece) : step_voxels(&item->piece);
+	bool added = !job->what->anew && item->after < 0; /* to what is there */
+	tomos_status status = added ? lane->child->type->put(lane->child, lane->out, &result)
+				    : lane->child->type->fill(lane->child, count, 0, lane->out);
 	for (int64_t i = 0; status == TOMOS_OK && i < item->steps; i++)
 		status = run_stopped(run) ? TOMOS_CANCELLED
 					  : project_step(job, lane, item->first + i);
 	if (status == TOMOS_OK)
-		status = end(run, lane, &result, count, item->after);
+		status = end(run, job, lane, &result, count, item->after);
 	if (!s->keeps)
 		forget_plans(s, item);
 	return status;
@@ -163,11 +245,12 @@ static void kept_release(tomos_backend *owner, void *data)
 	}
 }
 
-static bool fits(const Schedule *s, const Projecting *what)
+static bool fits(const Schedule *s, const Projecting *what, bool rows)
 {
 	bool solid = what->plan->model.clamp && kernel_rows[what->kernel].family == FAMILY_VOXEL;
-	return s->direction == what->direction && s->solid == solid && s->first == what->first &&
-	       s->count == what->count && memcmp(&s->box, &what->box, sizeof s->box) == 0;
+	return s->direction == what->direction && s->solid == solid && s->rows == rows &&
+	       s->first == what->first && s->count == what->count &&
+	       memcmp(&s->box, &what->box, sizeof s->box) == 0;
 }
 
 /* The newest first; the oldest is dropped when there are too many. */
@@ -184,7 +267,7 @@ static void keep(PlanKeep *kept, Schedule *made)
 }
 
 static tomos_status find_schedule(
-	tomos_backend *backend, const Projecting *what, Schedule **schedule)
+	tomos_backend *backend, const Projecting *what, bool rows, Schedule **schedule)
 {
 	PlanKeep *kept = what->plan->keep;
 	if (kept->data && kept->owner != backend) {
@@ -192,33 +275,73 @@ static tomos_status find_schedule(
 		kept->data = NULL;
 	}
 	for (*schedule = kept->data; *schedule; *schedule = (*schedule)->next)
-		if (fits(*schedule, what))
+		if (fits(*schedule, what, rows))
 			return TOMOS_OK;
-	TRY(schedule_make(schedule, split_of(backend), what));
+	TRY(schedule_make(schedule, split_of(backend), what, rows));
 	kept->owner = backend;
 	kept->release = kept_release;
 	keep(kept, *schedule);
 	return TOMOS_OK;
 }
 
-static tomos_status project(tomos_backend *backend, const Projecting *what, int power)
+/* All that the pieces need, before the first one: later it would stop a device in its work. */
+static tomos_status take_room(const Split *split, const Schedule *s)
+{
+	for (int i = 0; i < min64(split->count, s->item_count); i++) {
+		TRY(lane_take(&split->lanes[i], s->out, s->rows ? 2 * s->in : s->in));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status project(tomos_backend *backend, Job *job)
 {
 	Split *split = split_of(backend);
-	Job job = {.what = what, .power = power};
+	job->split = split;
 	pthread_mutex_lock(&split->lock);
-	tomos_status status = find_schedule(backend, what, &job.schedule);
+	tomos_status status = find_schedule(backend, job->what, job->filter, &job->schedule);
 	if (status == TOMOS_OK)
-		status = split_run(split, job.schedule->item_count, project_item, &job);
+		status = take_room(split, job->schedule);
+	if (status == TOMOS_OK)
+		status = split_run(split, job->schedule->item_count, project_item, job);
 	pthread_mutex_unlock(&split->lock);
 	return status;
 }
 
 tomos_status split_project(tomos_backend *backend, const Projecting *what)
 {
-	return project(backend, what, PROJECT);
+	return project(backend, &(Job){.what = what, .power = PROJECT});
 }
 
 tomos_status split_power(tomos_backend *backend, const Projecting *what, int power)
 {
-	return project(backend, what, power);
+	return project(backend, &(Job){.what = what, .power = power});
+}
+
+/* Where pieces are not added up: each one updates its voxels while others are on their way. */
+tomos_status split_back_step(
+	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done)
+{
+	*done = false;
+	if (step->average)
+		return TOMOS_OK;
+	Schedule *schedule;
+	Split *split = split_of(backend);
+	pthread_mutex_lock(&split->lock);
+	tomos_status status = find_schedule(backend, what, false, &schedule);
+	for (int64_t i = 0; status == TOMOS_OK && i < schedule->item_count; i++)
+		*done = (i == 0 || *done) && schedule->items[i].after < 0;
+	pthread_mutex_unlock(&split->lock);
+	if (status != TOMOS_OK || !*done)
+		return status;
+	return project(backend, &(Job){.what = what, .power = PROJECT, .step = step});
+}
+
+tomos_status split_filter_back(tomos_backend *backend, const Filter *filter,
+	const FilterView *views, const float *in, const Projecting *what)
+{
+	return project(backend, &(Job){.what = what,
+					.power = PROJECT,
+					.filter = (const SplitFilter *)filter,
+					.views = views,
+					.raw = in});
 }

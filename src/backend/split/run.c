@@ -7,6 +7,7 @@
 struct Run {
 	Split *split;
 	int64_t items;
+	_Atomic int64_t next; /* to be done */
 	LaneTask *task;
 	void *user;
 	pthread_mutex_t lock;
@@ -68,16 +69,13 @@ static void *drive(void *user)
 	Run *run = driver->run;
 	Lane *lane = &run->split->lanes[driver->number];
 	lane->sent = -1;
-	int64_t i = driver->number;
-	for (; i < run->items && !run_stopped(run); i += run->split->count)
+	int64_t i;
+	while ((i = atomic_fetch_add(&run->next, 1)) < run->items && !run_stopped(run))
 		note(run, i, run->task(run, run->user, lane, i));
 	pthread_mutex_lock(&run->lock);
 	if (i < run->items) /* others may wait for what was left, whatever the flag says now */
 		halt(run);
 	pthread_mutex_unlock(&run->lock);
-	mem_free(lane->sum);
-	lane->sum = NULL;
-	lane->sum_room = 0;
 	return NULL;
 }
 

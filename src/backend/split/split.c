@@ -3,34 +3,28 @@
 #include <string.h>
 #include "backend/split/split.h"
 
-enum { MOST_DEVICES = 64 };
+enum { MOST_DEVICES = 64, ALIGNED = 4 };
 
 /* Where a device cannot say what is free. */
 #define MEMORY_UNKNOWN ((int64_t)1 << 30)
 /* Filtered views are kept in the host's memory, as many as a back projection takes at a time. */
 #define CHUNK ((int64_t)1 << 30)
 
-static tomos_status lane_room(Lane *lane, float **data, int64_t *room, int64_t count)
+/* The input begins where kernels like their arrays to begin. */
+tomos_status lane_take(Lane *lane, int64_t out, int64_t in)
 {
-	if (*room >= count)
-		return TOMOS_OK;
-	if (*data)
-		lane->child->type->release(lane->child, *data);
-	*data = NULL;
-	*room = 0;
-	TRY(lane->child->type->alloc(lane->child, data, count, "a piece"));
-	*room = count;
+	int64_t first = parts_of(out, ALIGNED) * ALIGNED, count = first + in;
+	if (lane->room < count) {
+		if (lane->block)
+			lane->child->type->release(lane->child, lane->block);
+		lane->block = NULL;
+		lane->room = 0;
+		TRY(lane->child->type->alloc(lane->child, &lane->block, count, "pieces"));
+		lane->room = count;
+	}
+	lane->out = lane->block;
+	lane->in = lane->block + first;
 	return TOMOS_OK;
-}
-
-tomos_status lane_out(Lane *lane, int64_t count)
-{
-	return lane_room(lane, &lane->out, &lane->out_room, count);
-}
-
-tomos_status lane_in(Lane *lane, int64_t count)
-{
-	return lane_room(lane, &lane->in, &lane->in_room, count);
 }
 
 tomos_status lane_sum(Lane *lane, int64_t count)
@@ -38,18 +32,31 @@ tomos_status lane_sum(Lane *lane, int64_t count)
 	if (lane->sum_room >= count)
 		return TOMOS_OK;
 	mem_free(lane->sum);
+	lane->sum = NULL;
 	lane->sum_room = 0;
 	TRY(mem_alloc(&lane->sum, count, sizeof *lane->sum, "a piece to be added"));
 	lane->sum_room = count;
 	return TOMOS_OK;
 }
 
+tomos_status lane_views(Lane *lane, int64_t count)
+{
+	if (lane->view_room >= count)
+		return TOMOS_OK;
+	mem_free(lane->views);
+	lane->views = NULL;
+	lane->view_room = 0;
+	TRY(mem_alloc(&lane->views, count, sizeof *lane->views, "views to be filtered"));
+	lane->view_room = count;
+	return TOMOS_OK;
+}
+
 static void lane_close(Lane *lane)
 {
-	if (lane->out)
-		lane->child->type->release(lane->child, lane->out);
-	if (lane->in)
-		lane->child->type->release(lane->child, lane->in);
+	if (lane->block)
+		lane->child->type->release(lane->child, lane->block);
+	mem_free(lane->sum);
+	mem_free(lane->views);
 	tomos_backend_close(lane->child);
 }
 
@@ -83,16 +90,20 @@ static tomos_status find_memory(
 }
 
 /* Most of a lane's memory is the result's, which is fetched once, and the rest is for what streams
- * through; kernels may keep as much again. */
+ * through, and for what kernels keep: slabs that go forward, which many of them turn first, as much again. */
 static tomos_status set_memory(Split *s, const BackendType *type, const char *const *arguments,
 	int devices, const SplitOptions *options)
 {
 	s->memory = options->memory;
 	if (s->memory == 0)
 		TRY(find_memory(s, arguments, devices, &s->memory));
-	int64_t floats = s->memory / STREAMS / (1 + type->scratch) / (int64_t)sizeof(float);
-	s->in = floats / 4;
-	s->out = floats - s->in;
+	int64_t floats = s->memory / STREAMS / (int64_t)sizeof(float);
+	int64_t own = type->limit ? floats / 16 * 5 : 0;
+	s->room = floats - own - ALIGNED;
+	s->in[FORWARD] = floats / 4;
+	s->in[ADJOINT] = type->limit ? floats / 8 : floats / 4;
+	for (int i = 0; i < s->count && own > 0; i++)
+		type->limit(s->lanes[i].child, own, i / devices);
 	return TOMOS_OK;
 }
 
@@ -117,10 +128,11 @@ static void set_type(Split *s, const BackendType *type)
 	s->type.close = split_close;
 	s->type.project = split_project;
 	s->type.power = type->power ? split_power : NULL;
-	s->type.back_step = NULL; /* the cpu's is at home in its own levels alone */
+	s->type.back_step = split_back_step;
 	s->type.filter_open = split_filter_open;
 	s->type.filter_close = split_filter_close;
 	s->type.filter = split_filter;
+	s->type.filter_back = split_filter_back;
 	s->type.machine = split_machine;
 	s->type.choices = NULL;
 }

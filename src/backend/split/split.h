@@ -18,10 +18,12 @@ typedef struct {
 /* One child and its memory, driven by one thread at a time. */
 typedef struct {
 	tomos_backend *child;
-	float *out, *in; /* on the device: a piece of the result, and one of what it is made of */
-	int64_t out_room, in_room;
-	float *sum; /* in the host's memory, during a call: a piece that is added to another */
-	int64_t sum_room;
+	float *block;    /* on the device: */
+	float *out, *in; /* a piece of the result, and one of what it is made of */
+	int64_t room;
+	float *sum; /* in the host's memory: a piece that is added to another */
+	FilterView *views;
+	int64_t sum_room, view_room;
 	int64_t sent; /* the step whose input is there; -1: none */
 } Lane;
 
@@ -29,8 +31,9 @@ typedef struct {
 	BackendType type; /* the cpu's, but for what is done in pieces */
 	Lane *lanes;
 	int count;
-	int64_t memory;  /* bytes on each device */
-	int64_t out, in; /* floats that the pieces of a lane may have */
+	int64_t memory; /* bytes on each device */
+	int64_t room;   /* floats of a lane's pieces */
+	int64_t in[2];  /* of these for what is sent, by the direction of a projection */
 	SplitShare share;
 	pthread_mutex_t lock; /* of the lanes: one call at a time */
 } Split;
@@ -49,17 +52,24 @@ tomos_status split_open(tomos_backend **backend, const BackendType *type,
 tomos_status split_open_list(tomos_backend **backend, const BackendType *type, const char *list,
 	const SplitOptions *options);
 
-/* Room for `count` floats in a lane's memory of that kind. */
-tomos_status lane_out(Lane *lane, int64_t count);
-tomos_status lane_in(Lane *lane, int64_t count);
+/* Room for pieces of that many floats; what was there is lost. */
+tomos_status lane_take(Lane *lane, int64_t out, int64_t in);
+/* Room for `count` floats, or views, in the host's memory. */
 tomos_status lane_sum(Lane *lane, int64_t count);
+tomos_status lane_views(Lane *lane, int64_t count);
+
+/* Each lane has a filter of its own. */
+typedef struct {
+	FilterSpec spec;
+	Filter *filters[]; /* one per lane */
+} SplitFilter;
 
 /* ---- items of work, shared out among the lanes ---------------------------------------------- */
 
 typedef struct Run Run;
 typedef tomos_status LaneTask(Run *run, void *user, Lane *lane, int64_t item);
 
-/* Does all items, item i on lane i % lanes, in ascending order there; the first failure stops all. */
+/* Does all items; a lane that is free takes the next one. The first failure stops all. */
 tomos_status split_run(Split *split, int64_t items, LaneTask *task, void *user);
 /* For tasks: whether another one failed; waits for an item below one's own, false if it failed. */
 bool run_stopped(Run *run);
@@ -77,6 +87,7 @@ typedef struct {
 
 /* A piece of the result and the steps that make it, all on one lane. */
 typedef struct {
+	Step piece; /* its voxels, or its views and their pixels */
 	int64_t first, steps;
 	int64_t after; /* the item that makes a part of the same piece before; -1: none */
 } Item;
@@ -88,6 +99,7 @@ struct Schedule {
 	/* What it is for. */
 	Direction direction;
 	bool solid; /* views must not be cut: what falls between two parts would be lost */
+	bool rows;  /* whole rows of views, which are filtered on the way */
 	Box box;
 	int64_t first, count;
 	/* How it is done. */
@@ -95,12 +107,14 @@ struct Schedule {
 	Item *items;
 	Plan *plans; /* made when first used */
 	int64_t step_count, step_room, item_count, item_room, plan_count;
-	bool keeps;   /* the plans from one call to the next */
-	int64_t cost; /* floats sent, fetched and added */
+	bool keeps;      /* the plans from one call to the next */
+	int64_t cost;    /* floats sent, fetched and added */
+	int64_t out, in; /* floats of the largest pieces */
 };
 
 /* The cheapest way, or the one that the split was told to take. */
-tomos_status schedule_make(Schedule **schedule, const Split *split, const Projecting *what);
+tomos_status schedule_make(
+	Schedule **schedule, const Split *split, const Projecting *what, bool rows);
 void schedule_free(Schedule *schedule);
 int64_t step_voxels(const Step *step);
 int64_t step_pixels(const Step *step);
@@ -109,10 +123,14 @@ bool step_same_input(const Step *a, const Step *b, Direction direction);
 
 tomos_status split_project(tomos_backend *backend, const Projecting *what);
 tomos_status split_power(tomos_backend *backend, const Projecting *what, int power);
+tomos_status split_back_step(
+	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done);
 tomos_status split_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
 void split_filter_close(tomos_backend *backend, Filter *filter);
-tomos_status split_filter(tomos_backend *backend, const Filter *filter, int64_t count,
+tomos_status split_filter(tomos_backend *backend, const Filter *filter, int64_t count, int64_t rows,
 	const FilterView *views, const float *in, float *out);
+tomos_status split_filter_back(tomos_backend *backend, const Filter *filter,
+	const FilterView *views, const float *in, const Projecting *what);
 
 static inline int64_t parts_of(int64_t n, int64_t size)
 {

@@ -186,8 +186,6 @@ static bool column_applies(const Projecting *what, CudaNotes *notes)
 	return true;
 }
 
-enum { SCRATCH_FLOATS = 256 << 20 };
-
 static tomos_status run_views(
 	tomos_backend *backend, const Projecting *what, Columns *s, int64_t first, int64_t count)
 {
@@ -234,7 +232,7 @@ static tomos_status column_run(
 	}
 	s.pitch = (plan->model.columns + 2 * BORDER + 3) / 4 * 4;
 	s.image = s.pitch * (plan->model.rows + 2 * BORDER);
-	int64_t chunk = max64(1, min64(SCRATCH_FLOATS / s.image, what->count));
+	int64_t chunk = max64(1, min64(device_of(backend)->scratch_most / s.image, what->count));
 	for (int64_t at = 0; at < what->count; at += chunk)
 		TRY(run_views(backend, what, &s, at, min64(chunk, what->count - at)));
 	return TOMOS_OK;

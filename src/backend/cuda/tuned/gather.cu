@@ -8,7 +8,7 @@
  */
 #include "backend/cuda/tuned/sheet.h"
 
-enum { WIDE = 32, HIGH = 4, COLUMN = 16, BORDER = 4, THREADS = 128, SCRATCH_FLOATS = 512 << 20 };
+enum { WIDE = 32, HIGH = 4, COLUMN = 16, BORDER = 4, THREADS = 128 };
 
 #define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
 
@@ -286,7 +286,9 @@ static tomos_status gather_run(
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
 	for (int a = 0; a < 3; a++)
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
-	int64_t chunk = max64(1, min64(SCRATCH_FLOATS / ((int64_t)s.rows * s.pitch), what->count));
+	int64_t view = (int64_t)s.rows * s.pitch +
+		       plan->model.columns * (int64_t)(sizeof(Path) / sizeof(float));
+	int64_t chunk = max64(1, min64(device_of(backend)->scratch_most / view, what->count));
 	/* Rays reach a voxel from as far as a voxel, or half of one and half of what they climb. */
 	bool five = reach->gap < (what->kernel == KERNEL_joseph ? 0.67 : 0.76);
 	for (int64_t at = 0; at < what->count; at += chunk)

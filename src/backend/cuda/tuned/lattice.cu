@@ -7,15 +7,7 @@
  */
 #include "backend/cuda/cuda.h"
 
-enum {
-	WIDE = 32,
-	HIGH = 8,
-	VIEWS = 64,
-	BORDER = 3,
-	MOST = 5,
-	THREADS = 128,
-	SCRATCH_FLOATS = 256 << 20
-};
+enum { WIDE = 32, HIGH = 8, VIEWS = 64, BORDER = 3, MOST = 5, THREADS = 128 };
 
 typedef struct {
 	double column[4], row[4];
@@ -226,7 +218,7 @@ static tomos_status lattice_run(
 	}
 	s.pitch = s.columns + 2 * BORDER;
 	s.image = s.pitch * (s.rows + 2 * BORDER);
-	int64_t chunk = max64(1, min64(SCRATCH_FLOATS / s.image, what->count));
+	int64_t chunk = max64(1, min64(device_of(backend)->scratch_most / s.image, what->count));
 	for (int64_t at = 0; at < what->count; at += chunk)
 		TRY(run_views(backend, what, s, at, min64(chunk, what->count - at),
 			*notes_of<int>(notes)));

@@ -108,8 +108,9 @@ static tomos_status rows_run(tomos_backend *backend, const Projecting *what, con
 	int64_t low, high;
 	TRY(hat_views(backend, what, &l, &views));
 	turn_range(what, &l, &low, &high);
-	for (int64_t at = low; at < high; at += TURN_SLICES) {
-		int64_t slices = min64(TURN_SLICES, high - at);
+	int64_t most = turn_most(backend, what, &l, RowsLayout<1>::SLICES);
+	for (int64_t at = low; at < high; at += most) {
+		int64_t slices = min64(most, high - at);
 		if constexpr (QUADS == 0)
 			TRY(run_fitting(backend, what, &l, views, at, slices));
 		else

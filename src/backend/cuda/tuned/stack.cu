@@ -213,8 +213,9 @@ static tomos_status stack_run(
 	TRY(hat_views(backend, what, &l, &views));
 	int64_t low, high;
 	turn_range(what, &l, &low, &high);
-	for (int64_t at = low; at < high; at += TURN_SLICES)
-		TRY(run_part(backend, what, &l, views, at, min64(TURN_SLICES, high - at)));
+	int64_t most = turn_most(backend, what, &l, QUAD);
+	for (int64_t at = low; at < high; at += most)
+		TRY(run_part(backend, what, &l, views, at, min64(most, high - at)));
 	return TOMOS_OK;
 }
 

@@ -123,8 +123,9 @@ tomos_status tensor_back_run(
 	int64_t low, high;
 	TRY(hat_views(backend, what, &l, &views));
 	turn_range(what, &l, &low, &high);
-	for (int64_t at = low; at < high; at += TURN_SLICES) {
-		int64_t slices = min64(TURN_SLICES, high - at);
+	int64_t most = turn_most(backend, what, &l, CHUNK);
+	for (int64_t at = low; at < high; at += most) {
+		int64_t slices = min64(most, high - at);
 		Turning x = turn_volume(what, &l, at, slices, CHUNK);
 		Turning y = turn_views(what, &l, at, slices, CHUNK);
 		for (int64_t first = 0; first < what->count; first += PASS) {

@@ -219,7 +219,7 @@ static tomos_status tile_run(tomos_backend *backend, const Projecting *what, con
 	(void)notes;
 	Tiles s = tile_request(what);
 	int64_t image = 2 * what->plan->model.rows * s.pitch;
-	int64_t chunk = max64(1, min64(SCRATCH_FLOATS / image, what->count));
+	int64_t chunk = max64(1, min64(device_of(backend)->scratch_most / image, what->count));
 	for (int64_t at = 0; at < what->count; at += chunk)
 		TRY(run_views(backend, what, &s, at, min64(chunk, what->count - at)));
 	return TOMOS_OK;

@@ -240,6 +240,16 @@ tomos_status turn_out(tomos_backend *backend, const Turning *t)
 
 /* ---- of a request ------------------------------------------------------------------------- */
 
+int64_t turn_most(
+	const tomos_backend *backend, const Projecting *what, const HatSlices *l, int64_t unit)
+{
+	Turning x = turn_volume(what, l, what->box.low[l->s], 1, 1);
+	Turning y = turn_views(what, l, what->box.low[l->s], 1, 1);
+	int64_t floats = x.nj * x.nk + y.nj * y.nk;
+	int64_t most = min64(device_of(backend)->scratch_most / max64(floats, 1), TURN_SLICES);
+	return max64(most / unit, 1) * unit;
+}
+
 void turn_range(const Projecting *what, const HatSlices *l, int64_t *low, int64_t *high)
 {
 	int64_t one = -l->first * l->sign; /* the slices of the first and the last row */

@@ -68,6 +68,9 @@ Turning turn_views(
 
 /* A whole volume [z][y][x] to [z][x][y]. */
 Turning turn_planes(float *volume, float *turned, int64_t nx, int64_t ny, int64_t nz);
+/* Slices at a time, in whole units: TURN_SLICES, or as many as may be kept. */
+int64_t turn_most(
+	const tomos_backend *backend, const Projecting *what, const HatSlices *l, int64_t unit);
 
 tomos_status turn_in(tomos_backend *backend, const Turning *t);
 /* The largest value outside, times the weights, into memory of the card. */
