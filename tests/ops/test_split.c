@@ -564,6 +564,8 @@ static void slabs_need_their_rows(void **state)
 	tomos_geometry_free(scan);
 }
 
+/* ---- refusals ------------------------------------------------------------------------------------ */
+
 static void refusals(void **state)
 {
 	(void)state;
