@@ -133,8 +133,8 @@ static int train(training *t, double lambda, double *error)
 		t->best[t->runs] = history.best;
 		t->error[t->runs++] = *error;
 	}
-	say("  %-10.5g  error %-10.5g  after %lld iterations\n", lambda, *error,
-		(long long)history.best);
+	say("  %-10.5g  error %-10.5g  after %lld iteration%s\n", lambda, *error,
+		(long long)history.best, history.best == 1 ? "" : "s");
 done:
 	free(errors);
 	return code;
@@ -203,8 +203,9 @@ static int training_report(training *t)
 	sort_runs(t);
 	for (int i = 1; i < t->runs; i++)
 		best = t->error[i] < t->error[best] ? i : best;
-	printf("relaxation %.4g: error %.5g after %lld iterations of %s\n", t->lambda[best],
-		t->error[best], (long long)t->best[best], t->s->lambda.method);
+	printf("relaxation %.4g: error %.5g after %lld iteration%s of %s\n", t->lambda[best],
+		t->error[best], (long long)t->best[best], t->best[best] == 1 ? "" : "s",
+		t->s->lambda.method);
 	if (!t->s->lambda.plot[0])
 		return DONE;
 	const curve one = {"error", t->error, t->runs};

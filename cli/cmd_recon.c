@@ -62,7 +62,7 @@ done:
 
 static int history_new(tomos_history *h, int64_t iterations)
 {
-	h->room = iterations < 100000 ? iterations : 100000;
+	h->room = iterations < 0 ? 0 : iterations < 100000 ? iterations : 100000;
 	h->residual = malloc((size_t)(h->room + 1) * sizeof *h->residual);
 	h->error = malloc((size_t)(h->room + 1) * sizeof *h->error);
 	return h->residual && h->error ? DONE : failed("no memory for the history");
@@ -84,8 +84,9 @@ static void history_say(const tomos_history *h, const char *method, bool truth)
 	int64_t last = history_shown(h) - 1;
 	if (last < 0)
 		return;
-	say("%s: %lld iterations (%s), residual %.4g", method, (long long)h->count,
-		strcmp(h->ended, "iterations") == 0 ? "all" : h->ended, h->residual[last]);
+	say("%s: %lld iteration%s (%s), residual %.4g", method, (long long)h->count,
+		h->count == 1 ? "" : "s", strcmp(h->ended, "iterations") == 0 ? "all" : h->ended,
+		h->residual[last]);
 	if (truth)
 		say(", error %.4g, least %.4g after %lld", h->error[last],
 			h->best > 0 && h->best <= h->room ? h->error[h->best - 1] : NAN,
@@ -126,12 +127,15 @@ static int load_start(const settings *s, recon_job *j)
 	const char *path = s->recon.start;
 	tomos_array start = {0};
 	tomos_grid grid;
+	char text[96], wanted[96];
 	int code;
 	if (!path[0])
 		return DONE;
 	DO(load_volume(s, path, &start, &grid));
+	shape_text(start.shape, TOMOS_VOLUME, text);
+	shape_text(j->volume.shape, TOMOS_VOLUME, wanted);
 	if (memcmp(start.shape, j->volume.shape, sizeof start.shape) != 0)
-		DO(failed("'%s' has another shape than the reconstruction", path));
+		DO(failed("'%s' is %s, but the reconstruction is %s", path, text, wanted));
 	array_free(&j->volume);
 	j->volume = start;
 	return DONE;
@@ -221,8 +225,11 @@ static int recon_finish(const settings *s, recon_job *j, tomos_file *file)
 	if (j->truth.data)
 		DO(difference_print(&j->truth, &j->volume, &d));
 	if (j->stopped) {
-		complain("interrupted after %lld iterations; '%s' is the last one",
-			(long long)j->history.count, s->output.output);
+		complain("interrupted after %lld iterations; '%s' is the last one%s",
+			(long long)j->history.count, s->output.output,
+			s->algebraic.checkpoint[0]
+				? ", and --resume --overwrite goes on from the checkpoint"
+				: "");
 		code = INTERRUPTED;
 	}
 done:
@@ -301,11 +308,12 @@ static void say_report(const tomos_run_report *r)
 	if (r->cut)
 		say("cut off   %lld values beyond the window\n", (long long)r->cut);
 	if (r->compute_seconds > 0)
-		say("done      %lld slices in %.2f s: read %.3g MB in %.2f s, computed in %.2f s "
+		say("done      %lld slice%s in %.2f s: read %.3g MB in %.2f s, computed in %.2f s "
 		    "(%.3g GU/s), wrote %.3g MB in %.2f s\n",
-			(long long)r->slices, r->seconds, r->read_bytes * 1e-6, r->read_seconds,
-			r->compute_seconds, r->updates * 1e-9 / r->compute_seconds,
-			r->written_bytes * 1e-6, r->write_seconds);
+			(long long)r->slices, r->slices == 1 ? "" : "s", r->seconds,
+			r->read_bytes * 1e-6, r->read_seconds, r->compute_seconds,
+			r->updates * 1e-9 / r->compute_seconds, r->written_bytes * 1e-6,
+			r->write_seconds);
 }
 
 /* With a truth to compare with, its shape is checked before the work. */

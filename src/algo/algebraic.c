@@ -208,7 +208,7 @@ static tomos_status describe_settings(Run *run, const tomos_op *op)
 	int count, used = snprintf(text, sizeof text,
 			   "method %s;operator %s;volume %lld x %lld x %lld;projections %lld x "
 			   "%lld x %lld;"
-			   "norm of the data %.17g",
+			   "data of norm %.17g",
 			   run->method, op->description, (long long)n[0], (long long)n[1],
 			   (long long)n[2], (long long)m[0], (long long)m[1], (long long)m[2],
 			   run->b_norm);

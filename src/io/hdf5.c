@@ -59,7 +59,8 @@ static tomos_status search_dataset(File *file, hid_t id)
 	if (found.count == 0)
 		return fail(TOMOS_BAD_FILE, "'%s' has no dataset of numbers with two or three axes",
 			file->path);
-	return fail(TOMOS_BAD_VALUE, "'%s' has %d datasets that could be meant; name one of %s",
+	return fail(TOMOS_BAD_VALUE,
+		"'%s' has %d datasets that could be meant; name one of %s with --dataset",
 		file->path, found.count, found.all);
 }
 

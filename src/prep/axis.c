@@ -79,7 +79,7 @@ enum { AUTO, PAIRS, VO, SHARPNESS };
 static tomos_status check_input(const AxisProblem *p)
 {
 	TRY(array_check(p->data, "the line integrals", NULL, ARRAY_READ));
-	TRY(array_finite(p->data, "the line integrals", ""));
+	TRY(array_finite(p->data, "the part to find the axis in", ""));
 	const int64_t *n = p->data->shape;
 	if (n[0] < 8 || n[2] < 32)
 		return fail(TOMOS_BAD_VALUE,

@@ -191,10 +191,11 @@ static tomos_status npz_views(tomos_scan *scan, const char *lines, const char *n
 	int length = snprintf(all, sizeof all, "%s", lines);
 	for (int i = 0; i < length && i < COUNT(all); i++)
 		if (all[i] == '\n')
-			all[i] = ' ';
+			all[i] = i + 1 < length ? ' ' : 0;
 	return fail(TOMOS_BAD_FILE,
-		"'%s' has no array of views, which is called one of %s; it has %s", scan->path,
-		npz_names[TOMOS_VIEWS], all);
+		"'%s' has no array of views, which is called one of %s; it has %s; "
+		"name one with --dataset",
+		scan->path, npz_names[TOMOS_VIEWS], all);
 }
 
 static tomos_status npz_arrays(

@@ -185,7 +185,7 @@ static void checkpoint_refusals(void **state)
 		"belongs to relaxation 0, not to relaxation 0.5");
 	o.relaxation = 0;
 	p.b.data[100] += 1;
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE, "norm of the data");
+	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE, "data of norm");
 	p.b.data[100] -= 1;
 	FILE *file = fopen(checkpoint, "ab");
 	long size = ftell(file);

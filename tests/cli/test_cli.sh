@@ -349,6 +349,10 @@ for m in sirt art sart block cgls lsqr lsmr mlem osem fista pdhg asd-pocs; do
 	has "$m: the error" out ", error"
 done
 check "another start" 0 recon s.h5 --method cgls --iterations 2 $voxel --start m_cgls.h5 -o m2.h5
+check "a start of another shape" 1 recon s.h5 --method cgls --size 8 --start m_cgls.h5 -o x2.h5
+has "its sentence" err "(z y x), but the reconstruction is 8 x 8 x 8 (z y x)"
+check "iterations below 0" 2 recon s.h5 --method sirt --iterations -4 -o x2.h5
+has "its sentence" err "-4 iterations: the number must not be negative"
 check "a plot" 0 recon s.h5 --method sirt --iterations 4 $voxel --compare p.h5 --plot curve.png -o m3.h5
 there curve.png
 check "all at once" 0 recon s.h5 --method cgls --iterations 9 $voxel -o m4.h5
@@ -644,7 +648,7 @@ sleep 0.5
 kill -INT $pid
 wait $pid
 if [ $? = 130 ]; then ok "recon: status 130"; else bad "recon: another status than 130"; fi
-has "recon: its sentence" err "iterations; 'stopped.h5' is the last one"
+has "recon: its sentence" err "iterations; 'stopped.h5' is the last one, and --resume --overwrite goes on"
 there stopped.h5
 there state
 check "the last iterate can be read" 0 info stopped.h5

@@ -194,7 +194,7 @@ static void test_refused(void **state)
 	REFUSED(tomos_axis_find(&axis, NULL, &turn.array, turn.angles, &o, NULL), TOMOS_UNSUPPORTED,
 		"pictures do not tell the axis of half acquisition");
 	s.data[100] = NAN;
-	NO(s, NULL, "the line integrals has 1 value that is not finite");
+	NO(s, NULL, "the part to find the axis in has 1 value that is not finite");
 #undef NO
 	scene_free(&s);
 	scene_free(&turn);

@@ -494,9 +494,11 @@ static void npz_names(void **state)
 	put_npz("n.npz", arrays, 2);
 	tomos_file *file;
 	assert_int_equal(tomos_file_open(&file, at("n.npz"), NULL), TOMOS_BAD_VALUE);
-	assert_says("n.npz' has 2 arrays that could be meant; name one of arr_0, arr_1");
+	assert_says(
+		"n.npz' has 2 arrays that could be meant; name one of arr_0, arr_1 with --dataset");
 	refused("n.npz", "n.npz' has no array of views, which is called one of "
-			 "data|projections|proj|tomo|views; it has arr_0 arr_1");
+			 "data|projections|proj|tomo|views; it has arr_0 arr_1; name one with "
+			 "--dataset");
 	o.dataset = "arr_1";
 	assert_ok(tomos_scan_open(&scan, at("n.npz"), &o));
 	assert_all(scan, 0, 0);
