@@ -88,6 +88,7 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	d->processors = about.multiProcessorCount;
 	d->scratch_most = SCRATCH_FLOATS;
 	d->filter_most = FILTER_FLOATS;
+	d->turned_most = INT64_MAX;
 	pthread_mutex_init(&d->lock, NULL);
 	backend->own = d;
 	backend->device = number + 1;
@@ -153,7 +154,8 @@ static void cuda_limit(tomos_backend *b, int64_t floats, int rank)
 {
 	CudaDevice *d = device_of(b);
 	d->filter_most = min64(floats / 5, FILTER_FLOATS);
-	d->scratch_most = min64(floats - d->filter_most, SCRATCH_FLOATS);
+	d->turned_most = floats - d->filter_most;
+	d->scratch_most = min64(d->turned_most, SCRATCH_FLOATS);
 	take_rank(d, rank);
 }
 

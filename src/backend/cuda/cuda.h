@@ -50,8 +50,9 @@ typedef struct {
 	cudaEvent_t staged[STAGES];        /* when the card is done with it */
 	CudaScratch scratch[SCRATCHES];    /* see cuda_scratch */
 	int64_t scratch_most, filter_most; /* floats that kernels, and a filter, may keep */
-	CudaTextures textures;             /* see tuned/texture.h */
-	pthread_mutex_t lock;              /* of scratch, stages, sums and plans */
+	int64_t turned_most;   /* the same for turned slices, which go by their number */
+	CudaTextures textures; /* see tuned/texture.h */
+	pthread_mutex_t lock;  /* of scratch, stages, sums and plans */
 	BackendCounts counts;
 } CudaDevice;
 

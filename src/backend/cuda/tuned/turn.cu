@@ -246,7 +246,7 @@ int64_t turn_most(
 	Turning x = turn_volume(what, l, what->box.low[l->s], 1, 1);
 	Turning y = turn_views(what, l, what->box.low[l->s], 1, 1);
 	int64_t floats = x.nj * x.nk + y.nj * y.nk;
-	int64_t most = min64(device_of(backend)->scratch_most / max64(floats, 1), TURN_SLICES);
+	int64_t most = min64(device_of(backend)->turned_most / max64(floats, 1), TURN_SLICES);
 	return max64(most / unit, 1) * unit;
 }
 
