@@ -301,7 +301,8 @@ static void say_report(const tomos_run_report *r)
 {
 	const tomos_prep_report *p = &r->prep;
 	if (p->mended || p->raised || p->zingers || p->stripes || p->views)
-		say("mended    %lld values without light, %lld raised to the floor, %lld zingers, "
+		say("mended    %lld values without light or not finite, %lld raised to the floor, "
+		    "%lld zingers, "
 		    "%lld stripes, %lld bad views\n",
 			(long long)p->mended, (long long)p->raised, (long long)p->zingers,
 			(long long)p->stripes, (long long)p->views);

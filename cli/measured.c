@@ -148,7 +148,7 @@ static void say_report(const tomos_prep_report *r)
 	const struct {
 		int64_t count;
 		const char *what;
-	} list[] = {{r->mended, "values without light, taken from beside them"},
+	} list[] = {{r->mended, "values without light or not finite, taken from beside them"},
 		{r->raised, "values below --floor, raised to it"},
 		{r->zingers, "zingers replaced by medians"},
 		{r->stripes, "columns of sinograms mended or levelled"},

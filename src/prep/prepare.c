@@ -1,4 +1,5 @@
 /* The chosen steps one after the other: their order checked, what they need, and the whole of them. */
+#include <stdatomic.h>
 #include <string.h>
 #include "prep/prep.h"
 #include "prep/views.h"
@@ -293,6 +294,34 @@ static tomos_status start_quantity(
 	return TOMOS_OK;
 }
 
+typedef struct {
+	const tomos_array *data;
+	_Atomic int64_t *mended;
+} Mending;
+
+static void mend_view(const void *user, int64_t view, float *values)
+{
+	const Mending *m = user;
+	for (int64_t row = 0; row < m->data->shape[1]; row++) {
+		row_get(m->data, view, row, values);
+		int64_t mended = row_mend(values, m->data->shape[2], 0);
+		if (mended > 0)
+			row_put(m->data, view, row, values);
+		*m->mended += mended;
+	}
+}
+
+/* Line integrals that came as such and are not finite; of counts, normalising and -log see to that. */
+static tomos_status mend_integrals(const Preparing *p)
+{
+	_Atomic int64_t mended = 0;
+	const Mending job = {p->data, &mended};
+	TRY(pieces_each(p->data->shape[0], p->data->shape[2], mend_view, &job));
+	if (p->report)
+		p->report->mended += mended;
+	return TOMOS_OK;
+}
+
 static tomos_status report_step(const tomos_progress *progress, int step, int done, int total)
 {
 	if (progress && progress->report &&
@@ -319,6 +348,8 @@ tomos_status tomos_prepare(const tomos_array *data, const tomos_fields *fields,
 	TRY(tomos_prep_shape(&o, data->shape, shape));
 	TRY(array_check(prepared, "the prepared data", shape, ARRAY_WRITTEN));
 	Preparing p = {data, fields, &o, report, *data, NULL};
+	if (now == INTEGRALS)
+		TRY(mend_integrals(&p));
 	for (int i = 0; i < order.count; i++) {
 		TRY_OR_DONE(run_step(&p, order.step[i]));
 		TRY_OR_DONE(report_step(progress, order.step[i], i + 1, order.count));

@@ -662,8 +662,8 @@ done
 # One step of half a minute: the second signal ends it.
 check "a larger scan" 0 project ball --views 300 --columns 200 --rows 200 -o large.h5
 start=$SECONDS
-interrupt "backproject, twice" "INT INT" backproject large.h5 --forward line --size 200 --threads 1 \
-	-o stopped.h5
+interrupt "backproject, twice" "INT INT" backproject large.h5 --forward line --plain --size 200 \
+	--threads 1 -o stopped.h5
 has "says what it waits for" err "finishing the current step, press again to stop at once"
 has "and how it ended" err "interrupted; ended in the middle of a step"
 if [ $((SECONDS - start)) -le 10 ]; then ok "at once"; else bad "it took $((SECONDS - start)) s"; fi

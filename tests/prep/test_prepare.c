@@ -59,6 +59,24 @@ static void test_whole(void **state)
 	scene_free(&s);
 }
 
+/* Line integrals that are not finite come from beside them; a row without any is empty. */
+static void test_integrals(void **state)
+{
+	(void)state;
+	Scene s = scene_make(VIEWS, ROWS, COLUMNS, 79.5, 180, 70);
+	tomos_prep_report report = {0};
+	float *row = s.data + COLUMNS, left = s.data[9], right = s.data[11];
+	s.data[10] = NAN;
+	for (int64_t c = 0; c < COLUMNS; c++)
+		row[c] = c % 2 ? INFINITY : -INFINITY;
+	OK(tomos_prepare(&s.array, NULL, NULL, &s.array, &report, NULL));
+	assert_int_equal(report.mended, 1 + COLUMNS);
+	assert_float_equal(s.data[10], 0.5F * (left + right), 1e-6);
+	for (int64_t c = 0; c < COLUMNS; c++)
+		assert_true(row[c] == 0);
+	scene_free(&s);
+}
+
 /* Slabs of rows with the margin that tomos_prep_reach asks for give the same bits as all rows. */
 static void test_slabs(void **state)
 {
@@ -290,6 +308,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_whole),
+		cmocka_unit_test(test_integrals),
 		cmocka_unit_test(test_slabs),
 		cmocka_unit_test(test_shape),
 		cmocka_unit_test(test_order),
