@@ -178,6 +178,10 @@ int array_new(tomos_array *array, const int64_t shape[3], const char *what);
 void array_free(tomos_array *array);
 void shape_text(const int64_t shape[3], tomos_content content, char text[96]);
 
+/* Before the work rather than after it: a file beside the output that may be written, if it is named. `ending`:
+ * the only one it can have, or NULL. */
+int path_check(const settings *s, const char *path, const char *ending);
+
 int file_read_all(tomos_file *file, const char *path, tomos_array *array);
 /* A whole volume with its grid, from the file or centred with the given voxel. */
 int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_grid *grid);

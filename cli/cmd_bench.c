@@ -65,10 +65,9 @@ static int json_check(const settings *s)
 {
 	const char *path = s->bench.json;
 	char temporary[4096];
-	if (!path[0])
-		return DONE;
-	if (!s->file.overwrite && access(path, F_OK) == 0)
-		return failed("'%s' exists already; give --overwrite to replace it", path);
+	int code = path_check(s, path, NULL);
+	if (!path[0] || code != DONE)
+		return code;
 	FILE *file = json_open(path, temporary);
 	if (!file)
 		return FAILED;

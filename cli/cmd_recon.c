@@ -148,6 +148,8 @@ done:
 static int load_arrays(const settings *s, recon_job *j, tomos_algebraic_options *o)
 {
 	int code;
+	DO(path_check(s, s->recon.plot, ".png"));
+	DO(path_check(s, s->recon.history, NULL));
 	DO(arrays_load(s, GROUP_algebraic));
 	if (o->ray_weights) {
 		file_array *weights = (file_array *)o->ray_weights;
@@ -396,6 +398,8 @@ static int load_prepared(const settings *s, recon_job *j)
 	tomos_job job = job_make(s, j, &scan);
 	DO(lib(tomos_prepared_open(&j->prepared, &job, progress_report())));
 	j->scan = tomos_prepared_geometry(j->prepared);
+	if (tomos_prepared_note(j->prepared))
+		say("%s\n", tomos_prepared_note(j->prepared));
 	const int64_t shape[3] = {tomos_geometry_count(j->scan), tomos_geometry_rows(j->scan),
 		tomos_geometry_columns(j->scan)};
 	DO(array_new(&j->data, shape, "the projections"));

@@ -151,8 +151,7 @@ int cmd_show(const settings *s)
 	picture p = {0};
 	double low = 0, high = 1;
 	int code;
-	if (!ends_with(path, ".png"))
-		return wrong_usage("'%s' does not end in .png, the only kind of picture", path);
+	DO(path_check(s, path, ".png"));
 	DO(lib(tomos_file_open(&file, s->operands[0], &s->file)));
 	DO(lib(tomos_file_describe(file, &info)));
 	DO(show_plan(s, &info, &p));

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "bench.h"
 
 enum { WIDE = 560, TOP = 40, DISC = 480, LEGEND = 30, LINE = 16, LINES = 5, DOT = 8 };
@@ -22,11 +21,7 @@ int directions_check(const settings *s, const workload *const *chosen, int count
 	if (chosen[0]->scan == CONE || chosen[0]->task > ADJOINT)
 		return wrong_usage(
 			"--by-view: %s is not one projection along parallel rays", chosen[0]->name);
-	if (!ends_with(path, ".png"))
-		return wrong_usage("--by-view: '%s' does not end in .png", path);
-	if (!s->file.overwrite && access(path, F_OK) == 0)
-		return failed("'%s' exists already; give --overwrite to replace it", path);
-	return DONE;
+	return path_check(s, path, ".png");
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */

@@ -606,6 +606,8 @@ typedef struct tomos_prepared tomos_prepared;
 TOMOS_API tomos_status tomos_prepared_open(
 	tomos_prepared **prepared, const tomos_job *job, const tomos_progress *progress);
 TOMOS_API const tomos_geometry *tomos_prepared_geometry(const tomos_prepared *prepared);
+/* How the axis was found, as a line to print; NULL: it was known. */
+TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);
 /* Rows [row, row + rows) of all views, as [view][row][column]. */
 TOMOS_API tomos_status tomos_prepared_read(tomos_prepared *prepared, int64_t row, int64_t rows,
 	float *data, tomos_prep_report *report, const tomos_progress *progress);

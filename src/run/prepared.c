@@ -372,6 +372,11 @@ tomos_status tomos_prepared_open(
 	return status;
 }
 
+const char *tomos_prepared_note(const tomos_prepared *p)
+{
+	return p->note;
+}
+
 void tomos_prepared_close(tomos_prepared *p)
 {
 	if (!p)

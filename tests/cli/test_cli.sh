@@ -354,6 +354,10 @@ has "its sentence" err "(z y x), but the reconstruction is 8 x 8 x 8 (z y x)"
 check "iterations below 0" 2 recon s.h5 --method sirt --iterations -4 -o x2.h5
 has "its sentence" err "-4 iterations: the number must not be negative"
 check "a plot" 0 recon s.h5 --method sirt --iterations 4 $voxel --compare p.h5 --plot curve.png -o m3.h5
+check "a plot over a file" 1 recon s.h5 --method sirt --iterations 4 $voxel --plot curve.png -o m4.h5
+has "before the work" err "'curve.png' exists already; give --overwrite"
+check "a plot of another kind" 2 recon s.h5 --method sirt --iterations 4 $voxel --plot curve.jpg -o m4.h5
+has "its sentence" err "'curve.jpg' does not end in .png"
 there curve.png
 check "all at once" 0 recon s.h5 --method cgls --iterations 9 $voxel -o m4.h5
 check "in two parts" 0 recon s.h5 --method cgls --iterations 5 --checkpoint ck --every 5 $voxel -o m5.h5
@@ -530,7 +534,7 @@ check "directions of a cone" 2 bench okitsu-256-bp --by-view x.png
 has "its sentence" err "--by-view: okitsu-256-bp is not one projection along parallel rays"
 check "directions of a method" 2 bench nielsen-small-xy-sirt --by-view x.png
 check "directions as no picture" 2 bench nielsen-sphere-small-forward --by-view x.jpg
-has "its sentence" err "--by-view: 'x.jpg' does not end in .png"
+has "its sentence" err "'x.jpg' does not end in .png"
 check "directions and numbers" 2 bench nielsen-sphere-small-forward --by-view x.png --json x.json
 has "its sentence" err "--by-view: there is no --json of it"
 absent x.png

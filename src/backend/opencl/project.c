@@ -115,6 +115,7 @@ tomos_status opencl_project(tomos_backend *backend, const Projecting *what)
 	backend->ran = tuned ? "shared" : NULL;
 	if (tuned) {
 		TRY(plan_views(backend, what->plan, &views));
+		TRY(project_begin(backend, what));
 		return slices_run(backend, what, &slices, views);
 	}
 	return run(backend, what, shared[what->kernel][0][what->direction], 1);
