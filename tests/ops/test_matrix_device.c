@@ -205,7 +205,7 @@ static void check_row(const tomos_op *truth, int64_t ray, const int64_t *index, 
 static void check_rows(const tomos_op *op, const tomos_op *truth)
 {
 	Sweep sweep;
-	int64_t rays = op->range.count, *order = malloc((size_t)rays * sizeof *order);
+	int64_t rays = op->range.count, *order = calloc((size_t)rays, sizeof *order);
 	double *dense = calloc((size_t)op->domain.count, sizeof *dense);
 	for (int64_t i = 0; i < rays; i++)
 		order[i] = rays - 1 - i;
@@ -215,8 +215,8 @@ static void check_rows(const tomos_op *op, const tomos_op *truth)
 	batch.ray = sweep.order + 1;
 	batch.count = min64(batch.count, rays) - 1;
 	int64_t most = batch.most, *entries = calloc((size_t)rays, sizeof *entries);
-	int64_t *index = malloc((size_t)(batch.count * most) * sizeof *index);
-	float *weight = malloc((size_t)(batch.count * most) * sizeof *weight);
+	int64_t *index = calloc((size_t)(batch.count * most + 1), sizeof *index);
+	float *weight = calloc((size_t)(batch.count * most + 1), sizeof *weight);
 	OK(op_list(op, &batch));
 	fetch(there, batch.entries, entries, 2 * batch.count);
 	fetch(there, batch.index, index, 2 * batch.count * most);
