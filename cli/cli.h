@@ -111,6 +111,7 @@ void row_default(const command *c, int number, const tomos_option *row, char tex
 typedef struct file_array {
 	tomos_array array;
 	const char *path;
+	tomos_grid grid; /* n[0] 0: the file says none */
 } file_array;
 /* Reads the files of a group's arrays; frees what was read. */
 int arrays_load(const settings *s, int number);
@@ -185,6 +186,11 @@ int path_check(const settings *s, const char *path, const char *ending);
 int file_read_all(tomos_file *file, const char *path, tomos_array *array);
 /* A whole volume with its grid, from the file or centred with the given voxel. */
 int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_grid *grid);
+/* The grid that a file says; n[0] is 0 where it says none. */
+int file_own_grid(const tomos_file *file, tomos_grid *grid);
+/* A warning where the two grids are known and differ; `other` stands in the sentence as it is. */
+void grids_warn(
+	const char *path, const tomos_grid *grid, const char *other, const tomos_grid *with);
 /* The grid of such a file alone; --voxel is refused where the file has one. */
 int file_volume_grid(
 	const settings *s, const tomos_file *file, const tomos_file_info *info, tomos_grid *grid);

@@ -13,8 +13,8 @@ int difference_print(const tomos_array *truth, const tomos_array *other, tomos_d
 	return code;
 }
 
-static int compare_load(
-	const settings *s, const char *path, tomos_array *array, tomos_content *content)
+static int compare_load(const settings *s, const char *path, tomos_array *array,
+	tomos_content *content, tomos_grid *grid)
 {
 	tomos_file *file = NULL;
 	tomos_file_info info;
@@ -22,6 +22,7 @@ static int compare_load(
 	DO(lib(tomos_file_open(&file, path, &s->file)));
 	DO(lib(tomos_file_describe(file, &info)));
 	*content = info.content;
+	DO(file_own_grid(file, grid));
 	DO(file_read_all(file, path, array));
 done:
 	tomos_file_close(file);
@@ -33,15 +34,18 @@ int cmd_compare(const settings *s)
 	const char *const *paths = s->operands;
 	tomos_array a = {0}, b = {0};
 	tomos_difference d;
-	char shape_a[96], shape_b[96];
+	char shape_a[96], shape_b[96], other[512];
 	int code;
 	tomos_content content[2];
-	DO(compare_load(s, paths[0], &a, &content[0]));
-	DO(compare_load(s, paths[1], &b, &content[1]));
+	tomos_grid grids[2];
+	DO(compare_load(s, paths[0], &a, &content[0], &grids[0]));
+	DO(compare_load(s, paths[1], &b, &content[1], &grids[1]));
 	shape_text(a.shape, content[0], shape_a);
 	shape_text(b.shape, content[1], shape_b);
 	if (memcmp(a.shape, b.shape, sizeof a.shape) != 0)
 		DO(failed("'%s' is %s, but '%s' is %s", paths[0], shape_a, paths[1], shape_b));
+	snprintf(other, sizeof other, "'%s'", paths[1]);
+	grids_warn(paths[0], &grids[0], other, &grids[1]);
 	DO(difference_print(&a, &b, &d));
 	if (!(d.relative_l2 <= s->compare.max))
 		DO(failed("the relative L2 difference is %.6g, larger than %g", d.relative_l2,

@@ -6,6 +6,8 @@
 #include <string.h>
 #include "cli.h"
 
+#define RESULT "the reconstruction"
+
 typedef struct recon_job {
 	tomos_backend *backend;
 	tomos_geometry *views; /* of --views-file */
@@ -13,8 +15,10 @@ typedef struct recon_job {
 	const tomos_geometry *scan; /* its geometry */
 	tomos_grid grid;
 	tomos_array data, volume, truth;
+	tomos_grid truth_grid; /* n[0] 0: its file says none */
 	tomos_history history;
 	char *recipe; /* all options in force */
+	bool with_truth;
 	bool stopped; /* by Ctrl-C, with a whole iterate in the volume */
 } recon_job;
 
@@ -45,6 +49,8 @@ static int refuse_others(const settings *s, const char *method)
 	snprintf(why, sizeof why, "with --method %s", method);
 	if (is_algebraic(method)) {
 		DO(refuse_unused(s, method));
+		if (settings_given(s, GROUP_algebraic, "every") && !s->algebraic.checkpoint[0])
+			DO(wrong_usage("--every has no effect without --checkpoint FILE"));
 		return settings_refuse(s, GROUP_analytic, GROUP_projector, why);
 	}
 	DO(settings_refuse(s, GROUP_algebraic, GROUP_run, why));
@@ -144,6 +150,13 @@ done:
 	return code;
 }
 
+static void warn_grid(const tomos_array *array, const tomos_grid *grid)
+{
+	const file_array *file = (const file_array *)array;
+	if (array)
+		grids_warn(file->path, &file->grid, RESULT, grid);
+}
+
 /* A sinogram of weights has the shape of a sinogram of data. */
 static int load_arrays(const settings *s, recon_job *j, tomos_algebraic_options *o)
 {
@@ -155,6 +168,8 @@ static int load_arrays(const settings *s, recon_job *j, tomos_algebraic_options 
 		file_array *weights = (file_array *)o->ray_weights;
 		DO(fit_views(weights->path, j->scan, &weights->array));
 	}
+	warn_grid(o->truth, &j->grid);
+	warn_grid(o->mask, &j->grid);
 	if (!o->truth && j->truth.data)
 		o->truth = &j->truth;
 	DO(load_start(s, j));
@@ -182,9 +197,8 @@ static int recon_algebraic(const settings *s, recon_job *j, const char *method)
 	DO(load_arrays(s, j, &o));
 	DO(operator_make(s, j->backend, &j->grid, j->scan, &op));
 	DO(heard(j, tomos_reconstruct(op, method, &j->data, &j->volume, &o, progress_report())));
-	history_say(&j->history, method, o.truth != NULL);
-	DO(history_plot(s, &j->history, method, o.truth != NULL));
-	DO(history_write(s, &j->history));
+	j->with_truth = o.truth != NULL;
+	history_say(&j->history, method, j->with_truth);
 done:
 	tomos_op_free(op);
 	arrays_free(s, GROUP_algebraic);
@@ -192,7 +206,7 @@ done:
 }
 
 /* Reads the truth before the work, so that one of another shape is refused in time. */
-static int truth_load(const settings *s, const int64_t shape[3], tomos_array *truth)
+static int truth_load(const settings *s, const int64_t shape[3], recon_job *j)
 {
 	const char *path = s->recon.compare;
 	char text[96], wanted[96];
@@ -207,7 +221,8 @@ static int truth_load(const settings *s, const int64_t shape[3], tomos_array *tr
 	shape_text(shape, TOMOS_VOLUME, wanted);
 	if (memcmp(info.shape, shape, sizeof info.shape) != 0)
 		DO(failed("'%s' is %s, but the reconstruction is %s", path, text, wanted));
-	DO(file_read_all(file, path, truth));
+	DO(file_own_grid(file, &j->truth_grid));
+	DO(file_read_all(file, path, &j->truth));
 done:
 	tomos_file_close(file);
 	return code;
@@ -226,14 +241,12 @@ static int recon_finish(const settings *s, recon_job *j, tomos_file *file)
 	DO(output_write(file, s->output.output, &j->volume, &j->grid, NULL));
 	if (j->truth.data)
 		DO(difference_print(&j->truth, &j->volume, &d));
-	if (j->stopped) {
+	if (j->stopped)
 		complain("interrupted after %lld iterations; '%s' is the last one%s",
 			(long long)j->history.count, s->output.output,
 			s->algebraic.checkpoint[0]
 				? ", and --resume --overwrite goes on from the checkpoint"
 				: "");
-		code = INTERRUPTED;
-	}
 done:
 	return code;
 }
@@ -259,6 +272,17 @@ static tomos_scan_options job_scan(const settings *s)
 	return o;
 }
 
+/* Where neither the scan nor the person says how the rays run, nobody should find out by the result. */
+static void note_geometry(const settings *s, const tomos_scan_info *info)
+{
+	if (info->has_geometry || s->views.views_file[0] ||
+		settings_given(s, GROUP_scan, "geometry"))
+		return;
+	note("note: no geometry in '%s': parallel beam assumed; --geometry fan or cone with "
+	     "--source-axis and --source-detector if not\n",
+		s->operands[0]);
+}
+
 /* Views from a file, for which the size of the detector is needed where that is text. Options that
  * contradict these, or what the scan says itself, are refused. */
 static int job_views(const settings *s, tomos_geometry **views)
@@ -269,6 +293,7 @@ static int job_views(const settings *s, tomos_geometry **views)
 	DO(lib(tomos_scan_open(&scan, s->operands[0], &s->source)));
 	DO(lib(tomos_scan_describe(scan, &info)));
 	DO(scan_options_check(s, &info));
+	note_geometry(s, &info);
 	const int64_t shape[3] = {info.views, info.rows, info.columns};
 	if (s->views.views_file[0])
 		DO(load_views_of(s, shape, views));
@@ -332,7 +357,7 @@ static int check_truth(const settings *s, recon_job *j, tomos_job job)
 	job.say = NULL;
 	job.report = &report;
 	DO(lib(tomos_run(&job, progress_silent())));
-	DO(truth_load(s, report.shape, &j->truth));
+	DO(truth_load(s, report.shape, j));
 done:
 	return code;
 }
@@ -347,6 +372,8 @@ static int compare_output(const settings *s, recon_job *j)
 	if (!s->output.output[0])
 		DO(wrong_usage("--compare needs an output; name it with -o FILE"));
 	DO(lib(tomos_file_open(&file, s->output.output, NULL)));
+	DO(file_own_grid(file, &j->grid));
+	grids_warn(s->recon.compare, &j->truth_grid, RESULT, &j->grid);
 	DO(file_read_all(file, s->output.output, &j->volume));
 	DO(difference_print(&j->truth, &j->volume, &d));
 done:
@@ -421,13 +448,19 @@ static int recon_whole(const settings *s, recon_job *j, const char *method)
 	DO(load_prepared(s, j));
 	DO(lib(tomos_grid_for(&j->grid, j->scan, &s->grid)));
 	const int64_t shape[3] = {j->grid.n[2], j->grid.n[1], j->grid.n[0]};
-	DO(truth_load(s, shape, &j->truth));
+	DO(truth_load(s, shape, j));
+	grids_warn(s->recon.compare, &j->truth_grid, RESULT, &j->grid);
 	DO(array_new(&j->volume, shape, "the volume"));
 	DO(output_open(&file, s, TOMOS_VOLUME, shape));
 	DO(lib(tomos_backend_open_with(&j->backend, s->backend.backend, &s->device)));
 	say("%s on %s\n", method, tomos_backend_describe(j->backend));
 	DO(recon_algebraic(s, j, method));
 	DO(recon_finish(s, j, file));
+	/* Only now: what fails here leaves the volume. */
+	DO(history_plot(s, &j->history, method, j->with_truth));
+	DO(history_write(s, &j->history));
+	if (j->stopped)
+		DO(INTERRUPTED);
 done:
 	tomos_file_close(file);
 	return code;

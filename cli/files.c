@@ -179,6 +179,37 @@ int grid_centred(tomos_grid *grid, const int64_t n[3], const double *voxel, int6
 	return code == DONE ? lib(tomos_grid_check(grid)) : code;
 }
 
+int file_own_grid(const tomos_file *file, tomos_grid *grid)
+{
+	tomos_file_info info;
+	*grid = (tomos_grid){.n = {0}};
+	int code = lib(tomos_file_describe(file, &info));
+	return code == DONE && info.has_grid ? lib(tomos_file_grid(file, grid)) : code;
+}
+
+/* Whether the first and the last voxels lie on each other, to a thousandth of their size. */
+static bool grids_same(const tomos_grid *a, const tomos_grid *b)
+{
+	for (int i = 0; i < 3; i++) {
+		double first = a->first[i] - b->first[i], step = a->step[i] - b->step[i];
+		double last = first + step * (double)(a->n[i] - 1), near = 1e-3 * fabs(a->step[i]);
+		if (fabs(first) > near || fabs(last) > near || fabs(step) > near)
+			return false;
+	}
+	return true;
+}
+
+void grids_warn(const char *path, const tomos_grid *grid, const char *other, const tomos_grid *with)
+{
+	if (grid->n[0] == 0 || with->n[0] == 0 || grids_same(grid, with))
+		return;
+	note("warning: the voxels of '%s' are %g x %g x %g, the first at (%g, %g, %g); those of %s "
+	     "are %g x %g x %g, the first at (%g, %g, %g): they are compared by their indices\n",
+		path, grid->step[0], grid->step[1], grid->step[2], grid->first[0], grid->first[1],
+		grid->first[2], other, with->step[0], with->step[1], with->step[2], with->first[0],
+		with->first[1], with->first[2]);
+}
+
 int file_volume_grid(
 	const settings *s, const tomos_file *file, const tomos_file_info *info, tomos_grid *grid)
 {
@@ -282,6 +313,7 @@ static int array_load(const settings *s, file_array *wanted)
 	tomos_file *file = NULL;
 	int code;
 	DO(lib(tomos_file_open(&file, wanted->path, &s->file)));
+	DO(file_own_grid(file, &wanted->grid));
 	DO(file_read_all(file, wanted->path, &wanted->array));
 done:
 	tomos_file_close(file);

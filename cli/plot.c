@@ -77,6 +77,7 @@ static void line(canvas *c, double x0, double y0, double x1, double y1, float gr
 typedef struct axis {
 	double low, high;
 	bool powers;
+	bool whole; /* iterations: there is nothing between them */
 } axis;
 
 static double part(const axis *a, double value)
@@ -103,7 +104,7 @@ static void axis_widen(axis *a, double value)
 static void axis_finish(axis *a, bool may_have_powers)
 {
 	if (!(a->low <= a->high))
-		*a = (axis){0, 1, false};
+		*a = (axis){.low = 0, .high = 1};
 	a->powers = may_have_powers && a->low > 0 && a->high > 10 * a->low;
 	if (!(a->high > a->low)) {
 		double room = a->low != 0 ? 0.1 * fabs(a->low) : 1;
@@ -122,16 +123,36 @@ static double place_y(const axis *a, double value)
 	return HIGH - BOTTOM - part(a, value) * (HIGH - TOP - BOTTOM);
 }
 
+static void mark_x(canvas *c, const axis *x, double at)
+{
+	char words[32];
+	line(c, place_x(x, at), TOP, place_x(x, at), HIGH - BOTTOM, 0.8F, 0);
+	snprintf(words, sizeof words, x->whole ? "%.0f" : "%.4g", at);
+	text(c, (int)place_x(x, at) + 2 * DOT * (int)strlen(words), HIGH - BOTTOM + 10, words,
+		true);
+}
+
+/* 1, 2 or 5 with zeros behind it. */
+static double whole_step(const axis *a)
+{
+	static const double steps[] = {1, 2, 5};
+	for (double ten = 1;; ten *= 10)
+		for (int i = 0; i < COUNT(steps); i++)
+			if ((a->high - a->low) / (ten * steps[i]) <= TICKS + 1)
+				return ten * steps[i];
+}
+
 static void draw_axes(canvas *c, const axis *x, const axis *y)
 {
 	char words[32];
+	double step = x->whole ? whole_step(x) : 1;
+	for (double at = ceil(x->low / step) * step; x->whole && at <= x->high; at += step)
+		mark_x(c, x, at);
 	for (int i = 0; i <= TICKS; i++) {
-		double u = at_part(x, (double)i / TICKS), v = at_part(y, (double)i / TICKS);
-		line(c, place_x(x, u), TOP, place_x(x, u), HIGH - BOTTOM, 0.8F, 0);
+		double v = at_part(y, (double)i / TICKS);
+		if (!x->whole)
+			mark_x(c, x, at_part(x, (double)i / TICKS));
 		line(c, LEFT, place_y(y, v), WIDE - RIGHT, place_y(y, v), 0.8F, 0);
-		snprintf(words, sizeof words, "%.4g", u);
-		text(c, (int)place_x(x, u) + 2 * DOT * (int)strlen(words), HIGH - BOTTOM + 10,
-			words, true);
 		snprintf(words, sizeof words, "%.3g", v);
 		text(c, LEFT - 6, (int)place_y(y, v) - 5, words, true);
 	}
@@ -170,13 +191,14 @@ static void draw_curve(
 /* What fits around all curves. */
 static void fit_axes(axis *x, axis *y, const plot *p)
 {
-	*x = *y = (axis){HUGE_VAL, -HUGE_VAL, false};
+	*x = *y = (axis){.low = HUGE_VAL, .high = -HUGE_VAL};
 	for (int k = 0; k < p->curve_count; k++)
 		for (int64_t i = 0; i < p->curves[k].count; i++) {
 			axis_widen(x, place_of(p->places, i));
 			axis_widen(y, p->curves[k].values[i]);
 		}
 	axis_finish(x, p->places != NULL);
+	x->whole = p->places == NULL;
 	axis_finish(y, true);
 }
 

@@ -214,6 +214,18 @@ static tomos_status open_preview(Run *r)
 	return preview_open(&r->preview);
 }
 
+/* The volume is in its place by now: nothing is left to resume. */
+static tomos_status write_preview(Run *r)
+{
+	char reason[512];
+	tomos_status status = r->preview.taken ? preview_write(&r->preview) : TOMOS_OK;
+	if (status == TOMOS_OK)
+		return TOMOS_OK;
+	r->report->slices = r->report->resumed = 0;
+	snprintf(reason, sizeof reason, "%s", tomos_message());
+	return fail(status, "'%s' is complete, but its pictures are not: %s", r->output, reason);
+}
+
 /* What was done is left for a later run, unless it is nothing. */
 static tomos_status execute(Run *r)
 {
@@ -233,8 +245,8 @@ static tomos_status execute(Run *r)
 	journal_close(&r->journal, r->lasting && (status == TOMOS_OK || !begun));
 	if (!begun)
 		r->report->slices = 0;
-	if (status == TOMOS_OK && r->preview.taken)
-		status = preview_write(&r->preview);
+	if (status == TOMOS_OK)
+		status = write_preview(r);
 	preview_free(&r->preview);
 	return status;
 }

@@ -421,10 +421,24 @@ check "threads give the same" 0 recon s.h5 --threads 1 $voxel -o fbp1.h5
 check "bit for bit" 0 compare fbp.h5 fbp1.h5 --max 0
 check "wrong truth" 1 recon s.h5 --compare ball.npy -o x2.h5
 has "its sentence" err "'ball.npy' is 4 x 6 x 8 (z y x), but the reconstruction is"
+check "a truth on another grid" 0 recon s.h5 --method sirt --iterations 1 --size 24 --voxel 0.1 --truth p.h5 -o x3.h5
+has "its warning" err "warning: the voxels of 'p.h5' are 0.0833333 x"
+check "a comparison on another grid" 0 recon s.h5 --size 24 --voxel 0.1 --compare p.h5 -o x4.h5
+has "its warning" err "those of the reconstruction are 0.1 x"
+check "grids that differ" 0 compare p.h5 x4.h5
+has "its warning" err "those of 'x4.h5' are 0.1 x"
+check "every without a checkpoint" 2 recon s.h5 --method sirt --every 3 -o x2.h5
+has "its sentence" err "--every has no effect without --checkpoint FILE"
+check "no geometry" 0 recon bare.npy --arc 180 --axis 16.5 -o bare.h5
+has "what is assumed" err "note: no geometry in 'bare.npy': parallel beam assumed; --geometry fan or cone"
+check "a geometry by hand" 0 recon bare.npy --geometry parallel --arc 180 --axis 16.5 -o bare2.h5
+if [ -s err ]; then bad "a geometry by hand is noted"; else ok "nothing to note"; fi
 clean recon
 
 check "compare with itself" 0 compare p.h5 p.h5 --max 0
 for text in "relative L2" PSNR SSIM "largest difference"; do has "compare prints $text" out "$text"; done
+check "and nothing to warn of" 0 compare p.h5 r.h5
+if [ -s err ]; then bad "grids that agree warn"; else ok "grids that agree are silent"; fi
 check "compare different shapes" 1 compare p.h5 ball.npy
 has "its sentence" err "'p.h5' is 24 x 24 x 24 (z y x), but 'ball.npy' is 4 x 6 x 8 (z y x)"
 

@@ -376,6 +376,22 @@ static void previews(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
+/* Pictures that cannot be written: the volume is complete, and nothing is left to resume. */
+static void lost_previews(void **state)
+{
+	(void)state;
+	Work w;
+	work_init(&w, "lost.npy");
+	w.run.preview = w.file.overwrite = 1;
+	assert_int_equal(mkdir(at("lost_xz.png"), 0777), 0);
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_IO);
+	assert_says("lost.npy' is complete, but its pictures are not: '");
+	assert_int_equal(w.report.slices + w.report.resumed, 0);
+	assert_int_equal(access(w.output, F_OK), 0);
+	assert_int_equal(rmdir(at("lost_xz.png")), 0);
+	assert_int_equal(mem_live(), 0);
+}
+
 /* A disk that fills up, as a limit to the size of files: refused with the file's name, nothing under the
  * final name, and with more room the run goes on to the same bytes. */
 static void full_disk(void **state)
@@ -833,6 +849,7 @@ int main(void)
 		cmocka_unit_test(cone),
 		cmocka_unit_test(integers),
 		cmocka_unit_test(previews),
+		cmocka_unit_test(lost_previews),
 		cmocka_unit_test(full_disk),
 		cmocka_unit_test(nothing_kept),
 		cmocka_unit_test(axis_range),
