@@ -106,4 +106,13 @@ static inline float *back_project(const Case *c, int kernel, PlanData data, bool
 	return project(c, (Kind){kernel, ADJOINT, data, plain}, box, first, count, y);
 }
 
+/* Kernels may keep about so many slices from now on; less than nothing: as many as they like. */
+static inline void limit_slices(const Case *c, int64_t slices)
+{
+	int64_t floats = (c->voxels + c->pixels) / c->grid.n[2];
+	if (backend->type->limit)
+		backend->type->limit(
+			backend, slices < 0 ? INT64_MAX : floats * slices * 5 / 4 + 5, 0);
+}
+
 #endif

@@ -113,6 +113,61 @@ static void stacks_across_other_axes_agree(void **state)
 		}
 }
 
+static void a_limit_changes_nothing(void **state)
+{
+	(void)state;
+	Case c = size_case(&sizes[5], 5);
+	Box whole = {.high = {c.grid.n[0], c.grid.n[1], c.grid.n[2]}};
+	for (int k = 0; k < kernel_count(); k++)
+		for (int64_t most = 3; most < 100; most *= 4) {
+			limit_slices(&c, most);
+			int ran = check_part(&kernels[k], &c, &whole, 0, sizes[5].views);
+			assert_int_equal(ran, has_names() ? 1 : 0);
+		}
+	limit_slices(&c, -1);
+	tomos_geometry_free(c.scan);
+}
+
+/* What a kernel takes of the card's memory, beyond what it has after a small request. */
+static int64_t taken_by(const Named *k, const Case *small, const Case *large)
+{
+	int64_t before, after;
+	Box whole = {.high = {small->grid.n[0], small->grid.n[1], small->grid.n[2]}};
+	Box all = {.high = {large->grid.n[0], large->grid.n[1], large->grid.n[2]}};
+	float *y = calloc((size_t)large->pixels, sizeof *y);
+	setenv("TOMOS_KERNEL", k->name, 1);
+	free(back_project(small, k->kernel, k->data, false, &whole, 0, 21, y));
+	OK(backend->type->room(backend, &before));
+	free(back_project(large, k->kernel, k->data, false, &all, 0, 32, y));
+	OK(backend->type->room(backend, &after));
+	unsetenv("TOMOS_KERNEL");
+	assert_string_equal(backend->ran, k->name);
+	free(y);
+	return before - after;
+}
+
+/* 128 slices would take 38 MB; what is left of it goes by blocks of two. */
+static void a_limit_is_kept(void **state)
+{
+	(void)state;
+	const Size size = {{256, 256, 128}, 256, 32, 1, 0};
+	tomos_backend *shared = backend;
+	if (!has_names())
+		return;
+	Case small = size_case(&sizes[5], 5), large = size_case(&size, 20);
+	for (int k = 0; k < kernel_count(); k++) {
+		OK(tomos_backend_open(&backend, test_backend()));
+		limit_slices(&large, 16);
+		int64_t taken = taken_by(&kernels[k], &small, &large);
+		if (taken > 12 << 20)
+			fail_msg("%s took %lld bytes", kernels[k].name, (long long)taken);
+		tomos_backend_close(backend);
+	}
+	backend = shared;
+	tomos_geometry_free(small.scan);
+	tomos_geometry_free(large.scan);
+}
+
 /* Without a name, devices take what is exact in float; the cpu does not say what it takes. */
 static void rows_are_shared(void **state)
 {
@@ -166,8 +221,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(back_projections_agree),
 		cmocka_unit_test(boxes_and_parts_of_views_agree),
-		cmocka_unit_test(stacks_across_other_axes_agree), cmocka_unit_test(rows_are_shared),
-		cmocka_unit_test(four_halves_need_half_data),
+		cmocka_unit_test(stacks_across_other_axes_agree),
+		cmocka_unit_test(a_limit_changes_nothing), cmocka_unit_test(a_limit_is_kept),
+		cmocka_unit_test(rows_are_shared), cmocka_unit_test(four_halves_need_half_data),
 		cmocka_unit_test(other_names_are_refused)};
 	if (!has_names())
 		print_message("the %s backend has no names for kernels: they must change nothing\n",

@@ -474,14 +474,7 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 static tomos_status group_run(
 	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
-	const HatSlices l = *notes_of<HatSlices>(notes);
-	const HatView *views;
-	int64_t low, high;
-	TRY(hat_views(backend, what, &l, &views));
-	turn_range(what, &l, &low, &high);
-	for (int64_t at = low; at < high; at += TURN_SLICES)
-		TRY(run_slices(backend, what, &l, views, at, min64(TURN_SLICES, high - at)));
-	return TOMOS_OK;
+	return turn_each(backend, what, notes, TurnKeeps{64, 1, 1, 0}, run_slices);
 }
 
 extern const CudaTuned group_forward_kernels[4];

@@ -69,14 +69,8 @@ template <int SOME>
 static tomos_status hybrid_run(
 	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
-	const HatSlices l = *notes_of<HatSlices>(notes);
-	const HatView *views;
-	int64_t low, high;
-	TRY(hat_views(backend, what, &l, &views));
-	turn_range(what, &l, &low, &high);
-	for (int64_t at = low; at < high; at += TURN_SLICES)
-		TRY(run_slices<SOME>(backend, what, &l, views, at, min64(TURN_SLICES, high - at)));
-	return TOMOS_OK;
+	return turn_each(backend, what, notes, TurnKeeps{Layout::SLICES, 1, 2, ROWS_MARGIN},
+		run_slices<SOME>);
 }
 
 #define ROW(name, some) \

@@ -108,14 +108,7 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 static tomos_status oversampled_run(
 	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
-	const HatSlices l = *notes_of<HatSlices>(notes);
-	const HatView *views;
-	int64_t low, high;
-	TRY(hat_views(backend, what, &l, &views));
-	turn_range(what, &l, &low, &high);
-	for (int64_t at = low; at < high; at += TURN_SLICES)
-		TRY(run_slices(backend, what, &l, views, at, min64(TURN_SLICES, high - at)));
-	return TOMOS_OK;
+	return turn_each(backend, what, notes, TurnKeeps{SLICES, 1, 1, ROWS_MARGIN}, run_slices);
 }
 
 extern const CudaTuned oversampled_kernels[1];

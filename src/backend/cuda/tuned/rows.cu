@@ -103,20 +103,10 @@ static tomos_status run_fitting(tomos_backend *backend, const Projecting *what, 
 template <int QUADS>
 static tomos_status rows_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
-	const HatSlices l = *notes_of<HatSlices>(notes);
-	const HatView *views;
-	int64_t low, high;
-	TRY(hat_views(backend, what, &l, &views));
-	turn_range(what, &l, &low, &high);
-	int64_t most = turn_most(backend, what, &l, RowsLayout<1>::SLICES);
-	for (int64_t at = low; at < high; at += most) {
-		int64_t slices = min64(most, high - at);
-		if constexpr (QUADS == 0)
-			TRY(run_fitting(backend, what, &l, views, at, slices));
-		else
-			TRY(run_slices<QUADS>(backend, what, &l, views, at, slices));
-	}
-	return TOMOS_OK;
+	return turn_each(backend, what, notes, TurnKeeps{RowsLayout<1>::SLICES, 1, 1, ROWS_MARGIN},
+		QUADS == 0                ? run_fitting
+		: run_slices < QUADS == 0 ? 1
+					  : QUADS >);
 }
 
 template <int QUADS> static bool named_applies(const Projecting *what, CudaNotes *notes)

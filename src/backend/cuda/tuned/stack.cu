@@ -208,15 +208,7 @@ static tomos_status run_part(tomos_backend *backend, const Projecting *what, con
 static tomos_status stack_run(
 	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
-	const HatSlices l = *notes_of<HatSlices>(notes);
-	const HatView *views;
-	TRY(hat_views(backend, what, &l, &views));
-	int64_t low, high;
-	turn_range(what, &l, &low, &high);
-	int64_t most = turn_most(backend, what, &l, QUAD);
-	for (int64_t at = low; at < high; at += most)
-		TRY(run_part(backend, what, &l, views, at, min64(most, high - at)));
-	return TOMOS_OK;
+	return turn_each(backend, what, notes, TurnKeeps{QUAD, 1, 1, 0}, run_part);
 }
 
 extern const CudaTuned stack_kernels[4];

@@ -115,25 +115,27 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, co
 	return turn_out(backend, &x);
 }
 
+/* All views of some slices. */
+static tomos_status run_slices(tomos_backend *backend, const Projecting *what, const HatSlices *l,
+	const HatView *views, int64_t slice, int64_t slices, TensorLaunch launch)
+{
+	Turning x = turn_volume(what, l, slice, slices, CHUNK);
+	Turning y = turn_views(what, l, slice, slices, CHUNK);
+	for (int64_t first = 0; first < what->count; first += PASS) {
+		Turning pass = y;
+		pass.outside += first * y.sk;
+		pass.nk = min64(PASS, what->count - first);
+		TRY(run_views(backend, what, l, views + first, x, pass, launch));
+	}
+	return TOMOS_OK;
+}
+
 tomos_status tensor_back_run(
 	tomos_backend *backend, const Projecting *what, const CudaNotes *notes, TensorLaunch launch)
 {
-	const HatSlices l = *notes_of<HatSlices>(notes);
-	const HatView *views;
-	int64_t low, high;
-	TRY(hat_views(backend, what, &l, &views));
-	turn_range(what, &l, &low, &high);
-	int64_t most = turn_most(backend, what, &l, CHUNK);
-	for (int64_t at = low; at < high; at += most) {
-		int64_t slices = min64(most, high - at);
-		Turning x = turn_volume(what, &l, at, slices, CHUNK);
-		Turning y = turn_views(what, &l, at, slices, CHUNK);
-		for (int64_t first = 0; first < what->count; first += PASS) {
-			Turning pass = y;
-			pass.outside += first * y.sk;
-			pass.nk = min64(PASS, what->count - first);
-			TRY(run_views(backend, what, &l, views + first, x, pass, launch));
-		}
-	}
-	return TOMOS_OK;
+	auto run_part = [launch](tomos_backend *b, const Projecting *w, const HatSlices *l,
+				const HatView *views, int64_t slice, int64_t slices) {
+		return run_slices(b, w, l, views, slice, slices, launch);
+	};
+	return turn_each(backend, what, notes, TurnKeeps{CHUNK, 1, 1, 0}, run_part);
 }

@@ -222,15 +222,8 @@ template <int SLICES, int PIXELS>
 static tomos_status texture_run(
 	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
-	const HatSlices l = *notes_of<HatSlices>(notes);
-	const HatView *views;
-	int64_t low, high;
-	TRY(hat_views(backend, what, &l, &views));
-	turn_range(what, &l, &low, &high);
-	for (int64_t at = low; at < high; at += TURN_SLICES)
-		TRY((run_slices<SLICES, PIXELS>(
-			backend, what, &l, views, at, min64(TURN_SLICES, high - at))));
-	return TOMOS_OK;
+	return turn_each(
+		backend, what, notes, TurnKeeps{SLICES, 0, 1, 0}, run_slices<SLICES, PIXELS>);
 }
 
 #define ROW(name, slices, pixels) \

@@ -240,13 +240,16 @@ tomos_status turn_out(tomos_backend *backend, const Turning *t)
 
 /* ---- of a request ------------------------------------------------------------------------- */
 
+/* Where not even a unit fits, fewer: whole words still. */
 int64_t turn_most(
-	const tomos_backend *backend, const Projecting *what, const HatSlices *l, int64_t unit)
+	const tomos_backend *backend, const Projecting *what, const HatSlices *l, TurnKeeps keeps)
 {
 	Turning x = turn_volume(what, l, what->box.low[l->s], 1, 1);
 	Turning y = turn_views(what, l, what->box.low[l->s], 1, 1);
-	int64_t floats = x.nj * x.nk + y.nj * y.nk;
+	int64_t floats =
+		keeps.volumes * x.nj * x.nk + keeps.views * (y.nj + 2 * keeps.margin) * y.nk;
 	int64_t most = min64(device_of(backend)->turned_most / max64(floats, 1), TURN_SLICES);
+	int64_t unit = most < keeps.unit ? (int64_t)CHUNK : keeps.unit;
 	return max64(most / unit, 1) * unit;
 }
 

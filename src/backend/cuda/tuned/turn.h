@@ -68,9 +68,16 @@ Turning turn_views(
 
 /* A whole volume [z][y][x] to [z][x][y]. */
 Turning turn_planes(float *volume, float *turned, int64_t nx, int64_t ny, int64_t nz);
-/* Slices at a time, in whole units: TURN_SLICES, or as many as may be kept. */
+/* What a kernel keeps of the slices it does at a time: their volume and projections, each so many times.
+ * It does best with whole units of them. */
+typedef struct {
+	int unit, volumes, views;
+	int64_t margin; /* columns more on each side */
+} TurnKeeps;
+
+/* Slices at a time: TURN_SLICES, or as many as may be kept. */
 int64_t turn_most(
-	const tomos_backend *backend, const Projecting *what, const HatSlices *l, int64_t unit);
+	const tomos_backend *backend, const Projecting *what, const HatSlices *l, TurnKeeps keeps);
 
 tomos_status turn_in(tomos_backend *backend, const Turning *t);
 /* The largest value outside, times the weights, into memory of the card. */
@@ -82,5 +89,20 @@ tomos_status turn_in_tiles(
 	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnTiles to);
 /* The other way, added to what is there. */
 tomos_status turn_out(tomos_backend *backend, const Turning *t);
+
+/* A whole request, some slices at a time: run_part(backend, what, &slices, views, first, count). */
+template <class Part>
+static inline tomos_status turn_each(tomos_backend *backend, const Projecting *what,
+	const CudaNotes *notes, TurnKeeps keeps, Part run_part)
+{
+	const HatSlices l = *notes_of<HatSlices>(notes);
+	const HatView *views;
+	int64_t low, high, most = turn_most(backend, what, &l, keeps);
+	TRY(hat_views(backend, what, &l, &views));
+	turn_range(what, &l, &low, &high);
+	for (int64_t at = low; at < high; at += most)
+		TRY(run_part(backend, what, &l, views, at, min64(most, high - at)));
+	return TOMOS_OK;
+}
 
 #endif
