@@ -395,6 +395,11 @@ static tomos_status mhd_create(File *file)
 static tomos_status mhd_write(File *file, int64_t first, int64_t count, const void *data)
 {
 	const Mhd *mhd = file->own;
+	if (mhd->published) /* whole data of an earlier run, or somebody else's */
+		return fail(TOMOS_BAD_FILE,
+			"'%s': index %lld is not done, but its data are in '%s' already; run "
+			"without resume",
+			file->path, (long long)first, mhd->data_path);
 	return plain_write(file, &mhd->plain, first, count, data);
 }
 

@@ -15,6 +15,8 @@
 #include "run/run.h"
 
 #define HEAD "tomos journal 1 %016llx\n"
+#define READY \
+	"ready\n" /* the file under construction has all but its data, and a place for these */
 
 /* ".<name>.part" and ".<name>.journal" beside the output. */
 static tomos_status make_names(Journal *j, const char *output)
@@ -70,9 +72,9 @@ tomos_status journal_open(Journal *j, const char *output, uint64_t job, bool res
 	TRY(make_names(j, output));
 	TRY(open_locked(j, output));
 	TRY(read_old(j));
-	if (!resume || j->length == 0 || lstat(j->part, &info) != 0)
+	if (!resume || !strstr(j->text, "\n" READY) || lstat(j->part, &info) != 0)
 		return TOMOS_OK;
-	snprintf(head, sizeof head, HEAD, (unsigned long long)job);
+	snprintf(head, sizeof head, HEAD READY, (unsigned long long)job);
 	j->begun = strncmp(j->text, head, strlen(head)) == 0;
 	if (!j->begun)
 		return fail(TOMOS_BAD_VALUE,
@@ -102,6 +104,11 @@ tomos_status journal_begin(Journal *j, uint64_t job)
 	j->length = 0;
 	snprintf(head, sizeof head, HEAD, (unsigned long long)job);
 	return append(j, head);
+}
+
+tomos_status journal_ready(Journal *j)
+{
+	return append(j, READY);
 }
 
 tomos_status journal_add(Journal *j, int64_t first, int64_t count, const uint32_t *checksums)
@@ -139,8 +146,9 @@ static bool replay_line(const char *line, File *file, int64_t *done)
 
 tomos_status journal_replay(const Journal *j, File *file, int64_t *done)
 {
+	const char *ready = strstr(j->text, "\n" READY);
 	*done = 0;
-	for (const char *line = strchr(j->text, '\n'); line && line[1];
+	for (const char *line = ready ? strchr(ready + 1, '\n') : NULL; line && line[1];
 		line = strchr(line + 1, '\n'))
 		if (!replay_line(line + 1, file, done))
 			return fail(TOMOS_BAD_FILE, "'%s' is damaged; run without resume", j->path);

@@ -124,7 +124,8 @@ tomos_status run_open_output(Run *r)
 			(long long)r->slices);
 	}
 	TRY(put_provenance(r));
-	return io_seal(r->file);
+	TRY(io_seal(r->file));
+	return journal_ready(&r->journal);
 }
 
 int64_t slab_left(const Run *r, const Slab *slab)

@@ -81,6 +81,8 @@ tomos_status journal_open(
 	Journal *journal, const char *output, uint64_t job, bool resume, bool overwrite);
 /* Starts an empty one; what an earlier run left goes. */
 tomos_status journal_begin(Journal *journal, uint64_t job);
+/* The file is there, but for its data. A run that was broken off before this is begun again. */
+tomos_status journal_ready(Journal *journal);
 tomos_status journal_add(Journal *journal, int64_t first, int64_t count, const uint32_t *checksums);
 /* Calls io_done for what the earlier run has done; returns how many slices that is. */
 tomos_status journal_replay(const Journal *journal, File *file, int64_t *done);

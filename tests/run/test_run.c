@@ -593,6 +593,7 @@ static void break_off(const char *output)
 	const tomos_progress progress = {lose_patience, &patience};
 	work_init(&w, output);
 	w.run.memory = few_at_a_time;
+	w.file.overwrite = 1;
 	assert_ok(tomos_run(&w.job, &progress));
 	assert_true(w.report.slabs > 1);
 	unlink(w.output);
@@ -702,6 +703,52 @@ static void journals(void **state)
 	assert_int_equal(access(journal, F_OK), -1);
 	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_IO);
 	assert_says("j.npy' exists already");
+	assert_int_equal(mem_live(), 0);
+}
+
+static void put_text(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+/* A .mhd's data are this run's only if the journal says so; those of an older volume are left alone. */
+static void old_data(void **state)
+{
+	(void)state;
+	Work w;
+	char whole[160], journal[160], head[64];
+	work_init(&w, "whole_c.mhd");
+	assert_ok(tomos_run(&w.job, NULL));
+	snprintf(whole, sizeof whole, "%s", at("whole_c.raw"));
+	snprintf(journal, sizeof journal, "%s/.c.mhd.journal", scratch);
+	for (int i = 0; i < 2; i++) {
+		break_off("c.mhd");
+		work_init(&w, "c.mhd");
+		w.run.resume = w.file.overwrite = 1;
+		assert_int_equal(unlink(at(".c.mhd.part.data")), 0);
+		put_text(at("c.raw"), "an older volume");
+		if (i == 0) { /* slices are done, and nowhere */
+			assert_int_equal(tomos_run(&w.job, NULL), TOMOS_BAD_FILE);
+			assert_says("is not done, but its data are in '");
+			assert_says("c.raw' already; run without resume");
+			struct stat info;
+			assert_int_equal(stat(at("c.raw"), &info), 0);
+			assert_int_equal(info.st_size, 15);
+			w.run.resume = 0;
+		} else { /* ended before there was a place for them */
+			FILE *text = fopen(journal, "r");
+			assert_non_null(text);
+			assert_non_null(fgets(head, sizeof head, text));
+			fclose(text);
+			put_text(journal, head);
+		}
+		assert_ok(tomos_run(&w.job, NULL));
+		assert_int_equal(w.report.resumed, 0);
+		assert_same_file(whole, at("c.raw"));
+	}
 	assert_int_equal(mem_live(), 0);
 }
 
@@ -858,6 +905,7 @@ int main(void)
 		cmocka_unit_test(other_options),
 		cmocka_unit_test(nothing_is_lost),
 		cmocka_unit_test(journals),
+		cmocka_unit_test(old_data),
 		cmocka_unit_test(outputs),
 		cmocka_unit_test(refusals),
 		cmocka_unit_test(wrong_scans),
