@@ -10,10 +10,12 @@
 
 typedef struct recon_job {
 	tomos_backend *backend;
+	tomos_device_options device;
 	tomos_geometry *views; /* of --views-file */
 	tomos_prepared *prepared;
 	const tomos_geometry *scan; /* its geometry */
 	tomos_grid grid;
+	int64_t first_slice; /* its number */
 	tomos_array data, volume, truth;
 	tomos_grid truth_grid; /* n[0] 0: its file says none */
 	tomos_history history;
@@ -309,7 +311,7 @@ static tomos_job job_make(const settings *s, const recon_job *j, const tomos_sca
 		.output = s->output.output,
 		.method = s->recon.method,
 		.backend = s->backend.backend,
-		.device = &s->device,
+		.device = &j->device,
 		.source = &s->source,
 		.geometry = scan,
 		.views = j->views,
@@ -416,17 +418,58 @@ done:
 
 /* ---- algebraic methods: all in memory ----------------------------------------------------- */
 
-static int load_prepared(const settings *s, recon_job *j)
+/* The host's memory is not a device's, and the processor has no other. */
+static tomos_device_options job_device(const settings *s)
+{
+	tomos_device_options o = s->device;
+	if (strncmp(s->backend.backend, "cpu", 3) == 0)
+		o.memory = 0;
+	return o;
+}
+
+/* On the processor all is in the host's memory, with as much again for what a method keeps at least. */
+static int check_memory(const settings *s, const recon_job *j)
+{
+	double data = (double)tomos_geometry_count(j->scan) * (double)tomos_geometry_rows(j->scan) *
+		      (double)tomos_geometry_columns(j->scan);
+	double voxels = (double)j->grid.n[0] * (double)j->grid.n[1] * (double)j->grid.n[2];
+	double needed = 2 * sizeof(float) * (data + voxels);
+	if (s->run.memory == 0 || needed <= (double)s->run.memory ||
+		strncmp(tomos_backend_describe(j->backend), "cpu", 3) != 0)
+		return DONE;
+	return failed("--memory: %.3g MB are too few: %s needs the projections and the volume "
+		      "twice, %.3g MB at least; --rows FIRST:END does some slices at a time",
+		1e-6 * (double)s->run.memory, s->recon.method, 1e-6 * needed);
+}
+
+static int refuse_run(const settings *s)
+{
+	if (s->run.dry_run || s->run.preview)
+		return wrong_usage("--%s has no effect with an algebraic method",
+			s->run.dry_run ? "dry-run" : "preview");
+	return DONE;
+}
+
+static int open_prepared(const settings *s, recon_job *j)
 {
 	tomos_scan_options scan = job_scan(s);
 	int code;
-	DO(settings_refuse(s, GROUP_run, GROUP_algebraic, "with an algebraic method"));
+	DO(refuse_run(s));
 	DO(job_views(s, &j->views));
 	tomos_job job = job_make(s, j, &scan);
 	DO(lib(tomos_prepared_open(&j->prepared, &job, progress_report())));
 	j->scan = tomos_prepared_geometry(j->prepared);
 	if (tomos_prepared_note(j->prepared))
 		say("%s\n", tomos_prepared_note(j->prepared));
+	DO(lib(tomos_prepared_slices(
+		j->prepared, s->run.rows, &s->grid, &j->grid, &j->first_slice)));
+done:
+	return code;
+}
+
+static int read_prepared(const settings *s, recon_job *j)
+{
+	int code;
 	const int64_t shape[3] = {tomos_geometry_count(j->scan), tomos_geometry_rows(j->scan),
 		tomos_geometry_columns(j->scan)};
 	DO(array_new(&j->data, shape, "the projections"));
@@ -445,14 +488,17 @@ static int recon_whole(const settings *s, recon_job *j, const char *method)
 	DO(refuse_others(s, method));
 	if (!s->output.output[0])
 		DO(wrong_usage("no output; name it with -o FILE"));
-	DO(load_prepared(s, j));
-	DO(lib(tomos_grid_for(&j->grid, j->scan, &s->grid)));
+	DO(open_prepared(s, j));
+	DO(lib(tomos_backend_open_with(&j->backend, s->backend.backend, &j->device)));
+	DO(check_memory(s, j));
+	DO(read_prepared(s, j));
 	const int64_t shape[3] = {j->grid.n[2], j->grid.n[1], j->grid.n[0]};
 	DO(truth_load(s, shape, j));
 	grids_warn(s->recon.compare, &j->truth_grid, RESULT, &j->grid);
 	DO(array_new(&j->volume, shape, "the volume"));
-	DO(output_open(&file, s, TOMOS_VOLUME, shape));
-	DO(lib(tomos_backend_open_with(&j->backend, s->backend.backend, &s->device)));
+	tomos_file_options options = s->file;
+	options.first_number += j->first_slice;
+	DO(lib(tomos_file_create(&file, s->output.output, TOMOS_VOLUME, shape, &options)));
 	say("%s on %s\n", method, tomos_backend_describe(j->backend));
 	DO(recon_algebraic(s, j, method));
 	DO(recon_finish(s, j, file));
@@ -477,7 +523,6 @@ static bool in_force(const settings *s, int number, const tomos_option *row)
 	case GROUP_stored:
 		return is_algebraic(method);
 	case GROUP_analytic:
-	case GROUP_run:
 		return !is_algebraic(method);
 	default:
 		return number != GROUP_scan || strcmp(row->name, "pixel") != 0 ||
@@ -487,7 +532,7 @@ static bool in_force(const settings *s, int number, const tomos_option *row)
 
 int cmd_recon(const settings *s)
 {
-	recon_job j = {0};
+	recon_job j = {.device = job_device(s)};
 	const char *method = s->recon.method;
 	int code;
 	DO(recipe_check(s));

@@ -608,6 +608,11 @@ TOMOS_API tomos_status tomos_prepared_open(
 TOMOS_API const tomos_geometry *tomos_prepared_geometry(const tomos_prepared *prepared);
 /* How the axis was found, as a line to print; NULL: it was known. */
 TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);
+/* The grid of the slices `rows` names, FIRST:END as in the run's options, "" for all. Geometry and rows
+ * are those of these slices from then on, which is refused where a slice needs more than a row of its
+ * own. *first, unless NULL: the number of the first slice, the detector row it lies on. */
+TOMOS_API tomos_status tomos_prepared_slices(tomos_prepared *prepared, const char *rows,
+	const tomos_grid_options *options, tomos_grid *grid, int64_t *first);
 /* Rows [row, row + rows) of all views, as [view][row][column]. */
 TOMOS_API tomos_status tomos_prepared_read(tomos_prepared *prepared, int64_t row, int64_t rows,
 	float *data, tomos_prep_report *report, const tomos_progress *progress);

@@ -52,7 +52,7 @@ tomos_status range_parse(
 RawRows prepared_needs(const tomos_prepared *p, int64_t row, int64_t rows)
 {
 	int64_t bin = p->bin, margin = (p->reach.rows + bin - 1) / bin;
-	int64_t all = p->geometry ? p->geometry->rows : p->info.rows / bin;
+	int64_t all = p->info.rows / bin;
 	int64_t low = p->reach.all_rows ? 0 : max64(0, row - margin);
 	int64_t high = p->reach.all_rows ? all : min64(all, row + rows + margin);
 	RawRows needs = {low * bin, (high - low) * bin, row - low, high - low};
@@ -395,6 +395,39 @@ const tomos_geometry *tomos_prepared_geometry(const tomos_prepared *p)
 	return p->geometry;
 }
 
+/* Detectors of fewer rows, where these are. */
+static void crop_rows(tomos_prepared *p, int64_t first, int64_t count)
+{
+	tomos_geometry *g = p->geometry;
+	double shift = (double)first + 0.5 * (double)(count - g->rows);
+	p->first_row += first;
+	g->rows = count;
+	for (int64_t i = 0; i < g->count; i++)
+		for (int a = 0; a < 3; a++)
+			g->views[i].det[a] += shift * g->views[i].v[a];
+}
+
+tomos_status tomos_prepared_slices(tomos_prepared *p, const char *rows,
+	const tomos_grid_options *options, tomos_grid *grid, int64_t *first)
+{
+	int64_t low, high, row = 0;
+	TRY(tomos_grid_for(grid, p->geometry, options));
+	TRY(range_parse("rows", rows, grid->n[2], &low, &high));
+	bool stacked = run_stacked(p->geometry, grid, &row);
+	if (!stacked && high - low < grid->n[2])
+		return fail(TOMOS_BAD_VALUE,
+			"rows '%s': slices are reconstructed alone by an algebraic method only "
+			"where each has one detector row of parallel rays, of its own height",
+			rows);
+	if (high - low < grid->n[2])
+		crop_rows(p, row + low, high - low);
+	if (first)
+		*first = low + (stacked ? row : 0);
+	grid->first[2] += (double)low * grid->step[2];
+	grid->n[2] = high - low;
+	return TOMOS_OK;
+}
+
 tomos_status tomos_prepared_read(tomos_prepared *p, int64_t row, int64_t rows, float *data,
 	tomos_prep_report *report, const tomos_progress *progress)
 {
@@ -403,7 +436,7 @@ tomos_status tomos_prepared_read(tomos_prepared *p, int64_t row, int64_t rows, f
 		return fail(TOMOS_BAD_VALUE, "'%s': %lld rows from row %lld, of %lld",
 			p->scan->path, (long long)rows, (long long)row,
 			(long long)p->geometry->rows);
-	RawRows needs = prepared_needs(p, row, rows);
+	RawRows needs = prepared_needs(p, p->first_row + row, rows);
 	TRY(raw_alloc(&slab, p, needs.rows));
 	tomos_status status = raw_read(&slab, p, &needs);
 	if (status == TOMOS_OK)

@@ -16,6 +16,7 @@ struct tomos_prepared {
 	double *flat_places;           /* or NULL */
 	int64_t first_column, columns; /* of the scan's */
 	int64_t bin;                   /* rows of the scan for each prepared one */
+	int64_t first_row;             /* prepared rows before the first of the geometry's */
 	tomos_geometry *geometry;      /* after preparation */
 	char *note;                    /* how the axis was found, or NULL */
 };
@@ -44,6 +45,9 @@ tomos_status raw_prepare(RawSlab *slab, const tomos_prepared *p, int64_t rows, f
 tomos_status range_parse(
 	const char *name, const char *text, int64_t count, int64_t *first, int64_t *end);
 tomos_status job_say(const tomos_job *job, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Rows go straight through slices of the same height: slice k lies on row k + *first. */
+bool run_stacked(const tomos_geometry *scan, const tomos_grid *grid, int64_t *first);
 
 /* ---- what a volume looks like --------------------------------------------------------------- */
 

@@ -43,8 +43,6 @@ double run_now(void); /* seconds */
 
 /* ---- the plan ----------------------------------------------------------------------------- */
 
-/* Rows go straight through slices of the same height: slice k lies on row k + *first. */
-bool run_stacked(const tomos_geometry *scan, const tomos_grid *grid, int64_t *first);
 void slab_rows(const Run *run, Slab *slab); /* those that its slices need */
 tomos_status run_plan(Run *run);
 

@@ -342,12 +342,26 @@ check "but sirt has none" 0 recon arc.h5 --method sirt --iterations 2 -o rarc2.h
 if grep -q warning err; then bad "sirt warns"; else ok "sirt is silent"; fi
 check "a half turn" 0 recon parallel.h5 $voxel -o half.h5
 if grep -q warning err; then bad "a half turn warns"; else ok "a half turn is silent"; fi
+check "memory of the processor" 0 recon s.h5 $voxel --memory 800M --backend cpu -o few.h5
+check "is no device's" 0 compare fbp.h5 few.h5 --max 0
 # ---- algebraic methods -------------------------------------------------------------------------
 for m in sirt art sart block cgls lsqr lsmr mlem osem fista pdhg asd-pocs; do
 	check "recon $m" 0 recon s.h5 --method $m --iterations 4 $voxel --truth p.h5 -o m_$m.h5
 	has "$m: iterations" out "$m: 4 iterations (all), residual"
 	has "$m: the error" out ", error"
 done
+check "slices of sirt" 0 recon s.h5 --method sirt --iterations 4 $voxel --rows 5:9 --memory 1G --backend cpu -o some/
+check "the first has its number" 0 convert m_sirt.h5 whole/
+check "and its values" 0 compare whole/recon_00005.tiff some/recon_00005.tiff --max 1e-5
+absent some/recon_00009.tiff
+check "slices of a cone" 2 recon cone.h5 --method sirt --rows 5:9 -o x2.h5
+has "its sentence" err "rows '5:9': slices are reconstructed alone by an algebraic method only where"
+check "columns of sirt" 0 recon s.h5 --method sirt --iterations 1 --columns 2:32 -o columns.h5
+has "fewer" out "24 x 30 x 30"
+check "too little memory for sirt" 1 recon s.h5 --method sirt --memory 100K --backend cpu -o x2.h5
+has "its sentence" err "--memory: 0.102 MB are too few: sirt needs the projections and the volume twice, 0.483 MB"
+check "a preview of sirt" 2 recon s.h5 --method sirt --preview -o x2.h5
+has "its sentence" err "--preview has no effect with an algebraic method"
 check "another start" 0 recon s.h5 --method cgls --iterations 2 $voxel --start m_cgls.h5 -o m2.h5
 check "a start of another shape" 1 recon s.h5 --method cgls --size 8 --start m_cgls.h5 -o x2.h5
 has "its sentence" err "(z y x), but the reconstruction is 8 x 8 x 8 (z y x)"
