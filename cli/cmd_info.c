@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include "cli.h"
 
 #define DEGREES (180 / 3.14159265358979323846)
@@ -212,6 +214,54 @@ static int info_scan(const tomos_scan *scan, const char *path)
 	return DONE;
 }
 
+static int info_matrix(const char *path, const tomos_matrix_info *m)
+{
+	printf("file      %s\nformat    %s\ncontent   matrix (%s)\n"
+	       "shape     %lld rows (rays) x %lld columns (voxels)\nentries   %lld",
+		path, m->format, m->storage, (long long)m->rows, (long long)m->columns,
+		(long long)m->entries);
+	printf(", %.4g in a row\n", (double)m->entries / (double)(m->rows > 0 ? m->rows : 1));
+	return DONE;
+}
+
+/* When it was saved, how far it had come, and the settings, one a line. */
+static int info_checkpoint(const char *path, const tomos_checkpoint_info *c)
+{
+	struct stat file;
+	struct tm when;
+	char date[64] = "";
+	if (stat(path, &file) == 0 && localtime_r(&file.st_mtime, &when))
+		strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", &when);
+	printf("file      %s\nformat    checkpoint\nsaved     %s\niteration %lld", path, date,
+		(long long)c->iterations);
+	if (!isnan(c->residual))
+		printf(", residual %.4g", c->residual);
+	printf("\n");
+	for (const char *at = c->settings; *at; at += strcspn(at, ";"), at += *at == ';')
+		printf("          %.*s\n", (int)strcspn(at, ";"), at);
+	return DONE;
+}
+
+/* What is neither an array nor a scan; *code stays where it is one. */
+static void info_other(const char *path, int *code)
+{
+	tomos_checkpoint_info checkpoint;
+	tomos_matrix_info matrix;
+	struct stat file;
+	if (stat(path, &file) != 0 || !S_ISREG(file.st_mode))
+		return;
+	tomos_status status = tomos_checkpoint_describe(path, &checkpoint);
+	if (status != TOMOS_OK || checkpoint.found) {
+		*code = status == TOMOS_OK ? info_checkpoint(path, &checkpoint) : lib(status);
+		return;
+	}
+	status = tomos_matrix_describe(path, &matrix);
+	if (status == TOMOS_OK && matrix.found)
+		*code = info_matrix(path, &matrix);
+	else if (status != TOMOS_OK && matrix.format && ends_with(path, ".mtx"))
+		*code = lib(status);
+}
+
 /* Plain arrays and files of tomos are told of as files. */
 static int info_any(const settings *s, const char *path)
 {
@@ -220,6 +270,10 @@ static int info_any(const settings *s, const char *path)
 	tomos_scan_info i;
 	int code = -1;
 	bool plain = s->info.verify || s->file.raw[0] || s->file.dataset[0];
+	if (!plain)
+		info_other(path, &code);
+	if (code >= 0)
+		return code;
 	if (!plain && tomos_scan_open(&scan, path, &o) == TOMOS_OK &&
 		tomos_scan_describe(scan, &i) == TOMOS_OK && !word_has("tomos array", i.kind) &&
 		(i.flats > 0 || i.darks > 0 || i.has_angles))

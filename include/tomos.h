@@ -484,6 +484,14 @@ TOMOS_API tomos_status tomos_matrix_bytes(const tomos_op *op, int64_t *bytes);
 /* Matrix Market (.mtx), SciPy's save_npz (.npz), or HDF5 (.h5) with data, indices, indptr, shape. */
 TOMOS_API tomos_status tomos_matrix_write(
 	const tomos_op *op, const char *path, const tomos_file_options *options);
+typedef struct tomos_matrix_info {
+	int found;           /* 0: the file is there, but is none with a matrix */
+	const char *format;  /* "Matrix Market", "npz" or "HDF5" */
+	char storage[8];     /* "csr", "coo"; npz: whatever SciPy calls it */
+	int64_t rows, columns, entries;
+} tomos_matrix_info;
+/* What a matrix file holds, without its entries. */
+TOMOS_API tomos_status tomos_matrix_describe(const char *path, tomos_matrix_info *info);
 /* A matrix from such a file as an operator between arrays of these shapes. */
 TOMOS_API tomos_status tomos_op_matrix_read(tomos_op **op, tomos_backend *backend, const char *path,
 	const int64_t domain[3], const int64_t range[3]);
@@ -541,6 +549,15 @@ TOMOS_API tomos_status tomos_fdk(tomos_backend *backend, const tomos_grid *grid,
 TOMOS_API tomos_status tomos_fbp_transpose(tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, const tomos_array *volume, const tomos_array *projections,
 	const tomos_analytic_options *options, const tomos_progress *progress);
+
+typedef struct tomos_checkpoint_info {
+	int found;           /* 0: the file is there, but is no checkpoint */
+	int64_t iterations;
+	double residual;     /* after the last one; NAN: not kept */
+	char settings[4096]; /* what it belongs to, "method sirt;operator ...;volume ...;..." */
+} tomos_checkpoint_info;
+/* What the state of an algebraic method was saved of (its option `checkpoint`). */
+TOMOS_API tomos_status tomos_checkpoint_describe(const char *path, tomos_checkpoint_info *info);
 
 /* ---- the rotation axis ------------------------------------------------------------------------ */
 

@@ -4,6 +4,7 @@
  * numbers: a mark of the byte order, iterations, scalars, history, vectors.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "algo/run.h"
@@ -121,14 +122,26 @@ static tomos_status same_settings(const char *theirs, const char *ours, const ch
 		ours + from);
 }
 
+static bool is_checkpoint(FILE *file)
+{
+	char line[sizeof title] = "";
+	return fgets(line, sizeof line, file) && strcmp(line, title) == 0;
+}
+
+static tomos_status take_settings(FILE *file, char line[LONGEST + 2], const char *path)
+{
+	if (!fgets(line, LONGEST + 2, file))
+		return fail(TOMOS_BAD_FILE, "checkpoint '%s' ends too early", path);
+	line[strcspn(line, "\n")] = 0;
+	return TOMOS_OK;
+}
+
 static tomos_status read_head(FILE *file, const Run *run, Head *head, const char *path)
 {
 	char line[LONGEST + 2] = "";
-	if (!fgets(line, sizeof line, file) || strcmp(line, title) != 0)
+	if (!is_checkpoint(file))
 		return fail(TOMOS_BAD_FILE, "'%s' is no checkpoint of this version", path);
-	if (!fgets(line, sizeof line, file))
-		return fail(TOMOS_BAD_FILE, "checkpoint '%s' ends too early", path);
-	line[strcspn(line, "\n")] = 0;
+	TRY(take_settings(file, line, path));
 	TRY(same_settings(line, run->settings, path));
 	TRY(take(file, head, sizeof *head, 1, path));
 	Head wanted = head_of(run);
@@ -166,6 +179,11 @@ static tomos_status read_all(FILE *file, Run *run, const char *path)
 	return TOMOS_OK;
 }
 
+static tomos_status not_opened(const char *path)
+{
+	return fail(TOMOS_IO, "checkpoint '%s' cannot be opened: %s", path, strerror(errno));
+}
+
 tomos_status checkpoint_read(Run *run, bool *found)
 {
 	const char *path = run->o->checkpoint;
@@ -174,9 +192,41 @@ tomos_status checkpoint_read(Run *run, bool *found)
 	if (!file && errno == ENOENT)
 		return TOMOS_OK;
 	if (!file)
-		return fail(
-			TOMOS_IO, "checkpoint '%s' cannot be opened: %s", path, strerror(errno));
+		return not_opened(path);
 	tomos_status status = read_all(file, run, path);
+	fclose(file);
+	return status;
+}
+
+static tomos_status describe(FILE *file, const char *path, tomos_checkpoint_info *info)
+{
+	char line[LONGEST + 2];
+	Head head;
+	TRY(take_settings(file, line, path));
+	TRY(take(file, &head, sizeof head, 1, path));
+	if (head.mark != MARK || head.k < 0 || head.scalars < 0 || head.scalars > SCALARS ||
+		head.entries < 0 || head.entries > head.k)
+		return fail(TOMOS_BAD_FILE,
+			"checkpoint '%s' is damaged, or of another machine or version", path);
+	snprintf(info->settings, sizeof info->settings, "%.*s", (int)sizeof info->settings - 1,
+		line);
+	info->iterations = head.k;
+	info->found = 1;
+	int64_t before = head.scalars + head.entries - 1; /* numbers before the last residual */
+	if (head.entries == 0 || fseek(file, (long)(before * (int64_t)sizeof(double)), SEEK_CUR))
+		return TOMOS_OK;
+	return take(file, &info->residual, sizeof info->residual, 1, path);
+}
+
+tomos_status tomos_checkpoint_describe(const char *path, tomos_checkpoint_info *info)
+{
+	*info = (tomos_checkpoint_info){.residual = NAN};
+	if (!path)
+		return fail(TOMOS_BAD_VALUE, "no checkpoint is named");
+	FILE *file = fopen(path, "rb");
+	if (!file)
+		return not_opened(path);
+	tomos_status status = is_checkpoint(file) ? describe(file, path, info) : TOMOS_OK;
 	fclose(file);
 	return status;
 }

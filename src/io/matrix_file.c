@@ -1,5 +1,6 @@
 /* Sparse matrices to and from files of any kind: what the kinds share, and what all must fulfil. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "io/matrix_file.h"
@@ -242,7 +243,8 @@ static tomos_status kind_by_name(const char *path, int *kind)
 		path ? path : "(none)");
 }
 
-static tomos_status kind_by_content(const char *path, int *kind)
+/* -1: none of them */
+static tomos_status find_kind(const char *path, int *kind)
 {
 	unsigned char head[16] = {0};
 	int descriptor;
@@ -254,8 +256,17 @@ static tomos_status kind_by_content(const char *path, int *kind)
 		flat_read(descriptor, path, 0, head, min64(size, (int64_t)sizeof head));
 	(void)flat_close(&descriptor, path);
 	TRY(status);
-	*kind = memcmp(head, "PK", 2) == 0 ? NPZ : hdf5_is(head, sizeof head) ? HDF5 : MTX;
-	if (*kind == MTX && memcmp(head, "%%MatrixMarket ", 15) != 0)
+	*kind = memcmp(head, "PK", 2) == 0                 ? NPZ
+		: hdf5_is(head, sizeof head)               ? HDF5
+		: memcmp(head, "%%MatrixMarket ", 15) == 0 ? MTX
+							   : -1;
+	return TOMOS_OK;
+}
+
+static tomos_status kind_by_content(const char *path, int *kind)
+{
+	TRY(find_kind(path, kind));
+	if (*kind < 0)
 		return fail(TOMOS_BAD_FILE,
 			"'%s' is no matrix file: neither Matrix Market nor npz nor HDF5", path);
 	return TOMOS_OK;
@@ -307,4 +318,56 @@ done:
 	if (status != TOMOS_OK)
 		matrix_release(m);
 	return status;
+}
+
+/* ---- what there is in a file --------------------------------------------------------------------- */
+
+static void take_info(tomos_matrix_info *info, const NamedList *pointers, const NamedList *shape,
+	const NamedList *storage)
+{
+	info->found = pointers->data && pointers->count > 0 && shape->data && shape->count == 2;
+	if (!info->found)
+		return;
+	info->rows = integer_at(shape, 0);
+	info->columns = integer_at(shape, 1);
+	info->entries = integer_at(pointers, pointers->count - 1);
+	snprintf(info->storage, sizeof info->storage, "%.*s",
+		storage->data ? (int)min64(storage->element.bytes, 7) : 3,
+		storage->data ? (const char *)storage->data : "csr");
+}
+
+static bool is_whole(const NamedList *list)
+{
+	return !list->data || (list->element.kind == 'i' &&
+				      (list->element.bytes == 4 || list->element.bytes == 8));
+}
+
+static tomos_status look_lists(const char *path, tomos_matrix_info *info,
+	tomos_status (*read)(const char *path, NamedList *lists, int count), int count)
+{
+	NamedList lists[] = {{.name = "indptr"}, {.name = "shape"}, {.name = "format"}};
+	tomos_status status = read(path, lists, count);
+	if (status == TOMOS_OK && is_whole(&lists[0]) && is_whole(&lists[1]))
+		take_info(info, &lists[0], &lists[1], &lists[2]);
+	for (int i = 0; i < COUNT(lists); i++)
+		mem_free(lists[i].data);
+	return status;
+}
+
+tomos_status tomos_matrix_describe(const char *path, tomos_matrix_info *info)
+{
+	static const char *const names[] = {"Matrix Market", "npz", "HDF5"};
+	tomos_matrix m = {0};
+	int kind;
+	*info = (tomos_matrix_info){.found = 0};
+	TRY(find_kind(path, &kind));
+	if (kind < 0)
+		return TOMOS_OK;
+	info->format = names[kind];
+	if (kind != MTX)
+		return kind == NPZ ? look_lists(path, info, npz_read, 3)
+				   : look_lists(path, info, hdf5_lists_read, 2);
+	TRY(mtx_look(path, &m, &info->entries));
+	*info = (tomos_matrix_info){1, names[kind], "coo", m.rows, m.columns, info->entries};
+	return TOMOS_OK;
 }

@@ -39,6 +39,8 @@ tomos_status npy_compose(char **header, int64_t *length, Element element, int64_
 tomos_status mtx_write(const char *temporary, const char *path, const tomos_matrix *matrix);
 /* The arrays are the caller's to mem_free, also after a failure. */
 tomos_status mtx_read(const char *path, tomos_matrix *matrix);
+/* Its first lines alone; *lines: those with entries. */
+tomos_status mtx_look(const char *path, tomos_matrix *matrix, int64_t *lines);
 
 /* The kind follows from the ending when writing, from the content when reading. Read matrices have
  * their columns in order, and everything in range. */

@@ -257,20 +257,40 @@ static tomos_status check_rows(const Reader *r, int64_t rows)
 		(long long)rows, (long long)r->size);
 }
 
+static tomos_status mtx_open(Mtx *f, const char *path, tomos_matrix *m)
+{
+	f->reader = (Reader){.path = path, .descriptor = -1};
+	TRY(mem_alloc(&f->reader.text, PIECE + 1, 1, "lines of a matrix file"));
+	TRY(flat_open(&f->reader.descriptor, &f->reader.size, path));
+	return read_header(f, m);
+}
+
+static void mtx_close(Mtx *f)
+{
+	(void)flat_close(&f->reader.descriptor, f->reader.path);
+	mem_free(f->reader.text);
+}
+
+tomos_status mtx_look(const char *path, tomos_matrix *m, int64_t *lines)
+{
+	Mtx f;
+	tomos_status status = mtx_open(&f, path, m);
+	*lines = status == TOMOS_OK ? f.entries : 0;
+	mtx_close(&f);
+	return status;
+}
+
 tomos_status mtx_read(const char *path, tomos_matrix *m)
 {
-	Mtx f = {.reader = {.path = path, .descriptor = -1}};
+	Mtx f;
 	int64_t *counts = NULL;
 	tomos_status status;
-	TRY_OR_DONE(mem_alloc(&f.reader.text, PIECE + 1, 1, "lines of a matrix file"));
-	TRY_OR_DONE(flat_open(&f.reader.descriptor, &f.reader.size, path));
-	TRY_OR_DONE(read_header(&f, m));
+	TRY_OR_DONE(mtx_open(&f, path, m));
 	TRY_OR_DONE(check_rows(&f.reader, m->rows));
 	TRY_OR_DONE(mem_zeroed(&counts, m->rows, sizeof *counts, "the rows of a matrix"));
 	TRY_OR_DONE(read_passes(&f, m, counts));
 done:
-	(void)flat_close(&f.reader.descriptor, path);
-	mem_free(f.reader.text);
+	mtx_close(&f);
 	mem_free(counts);
 	return status;
 }

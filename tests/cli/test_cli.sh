@@ -377,6 +377,12 @@ check "all at once" 0 recon s.h5 --method cgls --iterations 9 $voxel -o m4.h5
 check "in two parts" 0 recon s.h5 --method cgls --iterations 5 --checkpoint ck --every 5 $voxel -o m5.h5
 check "the second part" 0 recon s.h5 --method cgls --iterations 9 --checkpoint ck --resume $voxel -o m6.h5
 check "bit for bit" 0 compare m4.h5 m6.h5 --max 0
+check "what a checkpoint is" 0 info ck
+has "its method" out "method cgls"
+has "how far it has come" out "iteration 5, residual 0."
+head -c 200 ck >short
+check "a checkpoint cut short" 1 info short
+has "its sentence" err "checkpoint 'short' ends too early"
 check "resume with other options" 2 recon s.h5 --method cgls --strength 1 --checkpoint ck --resume $voxel -o x2.h5
 has "its sentence" err "belongs to strength 0, not to strength 1"
 check "minimum of cgls" 2 recon s.h5 --method cgls --minimum 0 -o x2.h5

@@ -35,9 +35,15 @@ size="--size 24,24,1 --voxel 0.0833333333333333"
 for ending in mtx npz h5; do
 	check "matrix of a scan as $ending" 0 matrix scan.h5 $size -o A.$ending
 	has "its size ($ending)" out "wrote A.$ending: 496 rows x 576 columns"
+	check "what it is ($ending)" 0 info A.$ending
+	has "a matrix ($ending)" out "shape     496 rows (rays) x 576 columns (voxels)"
+	has "its entries ($ending)" out "entries   $(sed -n '/^[^%]/{s/.* //p;q}' A.mtx), "
 	check "not over another file ($ending)" 1 matrix scan.h5 $size -o A.$ending
 	has "why not ($ending)" err "exists already"
 done
+head -c 20 A.mtx >short.mtx
+check "a matrix cut short" 1 info short.mtx
+has "its sentence" err "'short.mtx', line 1: the file is cut short"
 check "matrix of options" 0 matrix --views 6 --size 8,8,1 --forward line -o B.mtx
 has "as many columns as voxels" out "48 rows x 64 columns"
 check "no ending" 2 matrix --views 6 --size 8,8,1 -o B.dat
