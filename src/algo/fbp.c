@@ -171,6 +171,23 @@ static void weigh(Work *w, int64_t i, FilterView *view, float *weights)
 		memcpy(view->map, w->maps + 9 * i, sizeof view->map);
 }
 
+typedef struct {
+	Work *work;
+	int64_t first;
+} Weighing;
+
+static void weigh_one(void *user, int64_t i)
+{
+	const Weighing *weighing = user;
+	Work *w = weighing->work;
+	weigh(w, weighing->first + i, &w->views[i], w->weights + i * w->spec.columns);
+}
+
+static void weigh_chunk(Work *w, int64_t first, int64_t count)
+{
+	parallel_for(count, weigh_one, &(Weighing){w, first});
+}
+
 static tomos_status filter_back(Work *w, const float *in, const Projecting *what, const char *name)
 {
 	const BackendType *type = w->backend->type;
@@ -199,8 +216,7 @@ static tomos_status reconstruct(
 	memcpy(what.box.high, w->plan.grid.n, sizeof what.box.high);
 	for (what.first = 0; what.first < count; what.first += what.count) {
 		what.count = min64(w->chunk, count - what.first);
-		for (int64_t i = 0; i < what.count; i++)
-			weigh(w, what.first + i, &w->views[i], w->weights + i * w->spec.columns);
+		weigh_chunk(w, what.first, what.count);
 		what.anew = what.first == 0;
 		TRY(filter_back(w, projections + what.first * pixels, &what, name));
 		TRY(progress_report(p, name, what.first + what.count, count, 0));
@@ -251,11 +267,10 @@ static tomos_status transpose(
 		for (int64_t i = 0; i < what.count * w->spec.columns; i++)
 			w->weights[i] = 1;
 		for (int64_t i = 0; i < what.count; i++)
-			views[i] = (FilterView){.column_weight = w->weights};
+			views[i] = (FilterView){.column_weight = w->weights + i * w->spec.columns};
 		TRY(type->filter(w->backend, w->filter, what.count, w->aligned->rows, views,
 			w->filtered, w->smooth));
-		for (int64_t i = 0; i < what.count; i++)
-			weigh(w, what.first + i, &views[i], w->weights + i * w->spec.columns);
+		weigh_chunk(w, what.first, what.count);
 		TRY(type->filter(w->backend, w->weighting, what.count, w->aligned->rows, views,
 			w->smooth, projections + what.first * pixels));
 		TRY(progress_report(p, name, what.first + what.count, count, 0));

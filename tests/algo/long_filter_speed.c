@@ -94,8 +94,8 @@ static Ours ours_make(int64_t count, int64_t rows, int64_t columns, const char *
 	OK(window_kernel(o.kernel, spec.taps, &a));
 	spec.kernel = o.kernel;
 	OK(o.backend->type->filter_open(o.backend, &o.filter, &spec));
-	o.weights = malloc((size_t)columns * sizeof *o.weights);
-	for (int64_t i = 0; i < columns; i++)
+	o.weights = malloc((size_t)(count * columns) * sizeof *o.weights);
+	for (int64_t i = 0; i < count * columns; i++)
 		o.weights[i] = 1;
 	o.views = malloc((size_t)count * sizeof *o.views);
 	for (int64_t i = 0; i < count; i++)
@@ -104,7 +104,7 @@ static Ours ours_make(int64_t count, int64_t rows, int64_t columns, const char *
 			.foot_row = 0.5 * (double)rows,
 			.du = 1,
 			.dv = 1,
-			.column_weight = o.weights};
+			.column_weight = o.weights + i * columns};
 	o.in = calloc((size_t)(count * rows * columns), sizeof *o.in);
 	o.out = malloc((size_t)(count * rows * columns) * sizeof *o.out);
 	return o;

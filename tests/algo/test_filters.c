@@ -218,8 +218,8 @@ static Rows rows_make(Case *c, int64_t columns, int64_t taps, Padding padding)
 	tomos_analytic_options o = tomos_analytic_defaults();
 	OK(window_kernel(r.kernel, r.spec.taps, &o));
 	r.spec.kernel = r.kernel;
-	r.weights = malloc((size_t)columns * sizeof *r.weights);
-	for (int64_t i = 0; i < columns; i++)
+	r.weights = malloc((size_t)(r.views * columns) * sizeof *r.weights);
+	for (int64_t i = 0; i < r.views * columns; i++)
 		r.weights[i] = 1;
 	r.view = (FilterView){.column_weight = r.weights};
 	r.in = case_data(c, r.views * VIEW_ROWS * columns);
@@ -239,6 +239,8 @@ static float *rows_filter(tomos_backend *backend, const Rows *r, bool direct)
 	Filter *filter;
 	int64_t live = mem_live();
 	FilterView views[3] = {r->view, r->view, r->view};
+	for (int i = 1; i < 3; i++)
+		views[i].column_weight = r->weights + i * spec.columns;
 	float *out = malloc((size_t)(r->views * VIEW_ROWS * filter_columns(&spec)) * sizeof *out);
 	OK(backend->type->filter_open(backend, &filter, &spec));
 	tomos_array from = tomos_array_of(r->in, r->views, VIEW_ROWS, spec.seen);
@@ -351,7 +353,7 @@ static void rows_are_weighted(void **state)
 	Case c = {.state = 7};
 	Rows r = rows_make(&c, 37, 1, PADDING_ZERO);
 	r.spec.kernel = NULL;
-	for (int64_t i = 0; i < 37; i++)
+	for (int64_t i = 0; i < 3 * 37; i++)
 		r.weights[i] = (float)case_between(&c, 0, 2);
 	r.view.distance = 50;
 	r.view.foot_column = 11.3, r.view.foot_row = 1.7;
@@ -359,7 +361,8 @@ static void rows_are_weighted(void **state)
 	r.out = rows_filter(backend, &r, false);
 	for (int64_t i = 0; i < 3 * 5 * 37; i++) {
 		double u = ((double)(i % 37) - 11.3) * 1.3, v = ((double)(i / 37 % 5) - 1.7) * 0.9;
-		double wanted = r.in[i] * r.weights[i % 37] * 50 / sqrt(2500 + u * u + v * v);
+		float weight = r.weights[i / (5 * 37) * 37 + i % 37];
+		double wanted = r.in[i] * weight * 50 / sqrt(2500 + u * u + v * v);
 		assert_true(fabs(r.out[i] - wanted) < 1e-6);
 	}
 	rows_free(&r);

@@ -7,7 +7,8 @@ extern "C" {
 #include "base/fft.h"
 }
 
-enum { THREADS = 256, MOST = 65535 };
+/* Samples of a batch stay in the second cache from one step to the next. */
+enum { THREADS = 256, EACH = 16, MOST = 65535, BATCH_FLOATS = 8 << 20 };
 
 struct Filter {
 	FilterSpec spec;
@@ -18,8 +19,7 @@ struct Filter {
 	bool has_forth, has_back;
 	float *response; /* at each frequency; or taps, where direct */
 	float *fade;     /* of the padding, from the detector's edge outwards */
-	float *rows;
-	cufftComplex *spectra;
+	float *rows;     /* and their spectra, in the same place */
 	KernelRowView *views;
 	float *weights; /* of the views' columns */
 	int64_t room;   /* views */
@@ -143,15 +143,15 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to filter",
 			(long long)spec->columns);
 	f->half = f->length / 2 + 1;
-	/* The rows, their spectra, and what the transforms of each may take. */
-	f->batch = max64(1, min64(device_of(b)->filter_most / (4 * (f->length + 2)), MOST));
+	/* The rows, and what the transforms each way may take. */
+	int64_t floats = min64(device_of(b)->filter_most / 3, BATCH_FLOATS);
+	f->batch = max64(1, min64(floats / (f->length + 2), MOST));
 	TRY(make_fade(b, f));
 	TRY(b->type->alloc(b, &f->rows, f->batch * (f->length + 2), "rows to filter"));
 	if (!spec->kernel)
 		return TOMOS_OK;
 	if (!transforms)
 		return make_taps(b, f);
-	TRY(b->type->alloc(b, (float **)&f->spectra, 2 * f->batch * f->half, "rows to filter"));
 	TRY(make_response(b, f));
 	return make_plans(b, f);
 }
@@ -173,7 +173,7 @@ void cuda_filter_close(tomos_backend *backend, Filter *f)
 	if (!f)
 		return;
 	if (cuda_use(backend) == TOMOS_OK) {
-		void *held[] = {f->response, f->fade, f->rows, f->spectra, f->views, f->weights};
+		void *held[] = {f->response, f->fade, f->rows, f->views, f->weights};
 		for (int i = 0; i < COUNT(held); i++)
 			cudaFree(held[i]);
 		if (f->has_forth)
@@ -195,28 +195,45 @@ typedef struct {
 	float *out;
 } Filtering;
 
+/* Sample number r of this thread: a block has THREADS * EACH of a row, so that few look for its view. */
+static __device__ __forceinline__ int64_t sample_of(int r)
+{
+	return ((int64_t)blockIdx.x * EACH + r) * THREADS + threadIdx.x;
+}
+
+static unsigned sample_blocks(int64_t samples)
+{
+	return cuda_blocks(samples, THREADS * EACH, 1 << 30);
+}
+
 static __global__ void prepare_rows(const __grid_constant__ Filtering f)
 {
 	int64_t index = f.first + blockIdx.y, view = index / f.rows.rows;
-	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-	if (i >= f.rows.length)
-		return;
-	float value = 0;
-	if (index < f.count)
-		value = rows_packed(&f.rows, &f.views[view],
-			f.in + view * f.rows.rows * f.rows.seen, f.weights + view * f.rows.columns,
-			f.fade, index % f.rows.rows, i);
-	f.packed[blockIdx.y * (f.rows.length + 2) + i] = value;
+	int64_t row = index - view * f.rows.rows;
+	const float *image = f.in + view * f.rows.rows * f.rows.seen;
+	const float *weights = f.weights + view * f.rows.columns;
+	float *to = f.packed + blockIdx.y * (f.rows.length + 2);
+#pragma unroll 4
+	for (int r = 0; r < EACH; r++) {
+		int64_t i = sample_of(r);
+		if (i < f.rows.length)
+			to[i] = index < f.count ? rows_packed(&f.rows, &f.views[view], image,
+							  weights, f.fade, row, i)
+						: 0;
+	}
 }
 
-static __global__ void multiply_rows(int64_t half, const float *response, cufftComplex *spectra)
+static __global__ void multiply_rows(int64_t half, const float *response, float2 *spectra)
 {
-	int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-	if (k >= half)
-		return;
-	cufftComplex *value = &spectra[blockIdx.y * half + k];
-	value->x *= response[k];
-	value->y *= response[k];
+	float2 *row = spectra + blockIdx.y * half;
+#pragma unroll 4
+	for (int r = 0; r < EACH; r++) {
+		int64_t k = sample_of(r);
+		if (k < half) {
+			float2 value = row[k];
+			row[k] = make_float2(value.x * response[k], value.y * response[k]);
+		}
+	}
 }
 
 /* Sample c of a packed row, tap by tap where there are taps. */
@@ -227,16 +244,20 @@ static __device__ float sample(const Filtering *f, const float *row, int64_t c)
 
 static __global__ void unpack_rows(const __grid_constant__ Filtering f)
 {
-	int64_t index = f.first + blockIdx.y, fine = f.rows.oversample;
-	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-	if (i >= f.fine || index >= f.count)
-		return;
+	int64_t index = f.first + blockIdx.y;
+	unsigned fine = (unsigned)f.rows.oversample;
 	const float *row = f.packed + blockIdx.y * (f.rows.length + 2);
-	int64_t c = i / fine, k = i % fine;
-	float here = sample(&f, row, c);
-	if (k > 0)
-		here += (sample(&f, row, c + 1) - here) * (float)k / (float)fine;
-	f.out[index * f.fine + i] = here;
+#pragma unroll 4
+	for (int r = 0; r < EACH; r++) {
+		int64_t i = sample_of(r);
+		if (i >= f.fine)
+			break;
+		unsigned c = (unsigned)i / fine, k = (unsigned)i % fine;
+		float here = sample(&f, row, c);
+		if (k > 0)
+			here += (sample(&f, row, c + 1) - here) * (float)k / (float)fine;
+		f.out[index * f.fine + i] = here;
+	}
 }
 
 static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
@@ -258,45 +279,35 @@ static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 /* The views and their weights, which are the caller's, brought to the card. */
 static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const FilterView *views)
 {
-	KernelRowView *moved = NULL;
-	float *weights = NULL;
-	int64_t n = f->spec.columns;
-	cudaStream_t stream = device_of(b)->stream;
-	tomos_status status;
-	TRY_OR_DONE(take_room(b, f, count));
-	TRY_OR_DONE(mem_alloc(&moved, count, sizeof *moved, "weights of views"));
-	TRY_OR_DONE(mem_alloc(&weights, count * n, sizeof *weights, "weights of views"));
-	for (int64_t i = 0; i < count; i++) {
+	KernelRowView *moved;
+	const int64_t n = count * f->spec.columns;
+	const tomos_array weights = {(float *)views[0].column_weight, {1, 1, n}, {n, n, 1}, 0};
+	TRY(take_room(b, f, count));
+	TRY(b->type->put(b, f->weights, &weights));
+	TRY(mem_alloc(&moved, count, sizeof *moved, "weights of views"));
+	for (int64_t i = 0; i < count; i++)
 		moved[i] = rows_view(&views[i]);
-		memcpy(weights + i * n, views[i].column_weight, (size_t)n * sizeof *weights);
-	}
-	if (cudaMemcpyAsync(f->views, moved, (size_t)count * sizeof *moved, cudaMemcpyHostToDevice,
-		    stream) != cudaSuccess ||
-		cudaMemcpyAsync(f->weights, weights, (size_t)(count * n) * sizeof *weights,
-			cudaMemcpyHostToDevice, stream) != cudaSuccess)
-		status = cuda_failed(cudaGetLastError(), "sending weights");
-done:
+	cudaError_t error = cudaMemcpyAsync(f->views, moved, (size_t)count * sizeof *moved,
+		cudaMemcpyHostToDevice, device_of(b)->stream);
 	mem_free(moved);
-	mem_free(weights);
-	return status;
+	CUDA_TRY(error, "sending weights");
+	return TOMOS_OK;
 }
 
 static tomos_status run_batch(tomos_backend *b, const Filter *f, const Filtering *job)
 {
 	cudaStream_t stream = device_of(b)->stream;
 	unsigned rows = (unsigned)min64(f->batch, job->count - job->first);
-	bool transforms = f->spectra != NULL;
-	prepare_rows<<<dim3(cuda_blocks(f->length, THREADS, 1 << 30),
-			       transforms ? (unsigned)f->batch : rows),
+	prepare_rows<<<dim3(sample_blocks(f->length), f->has_forth ? (unsigned)f->batch : rows),
 		THREADS, 0, stream>>>(*job);
-	if (transforms) {
-		FFT_TRY(cufftExecR2C(f->forth, f->rows, f->spectra), f->length);
-		multiply_rows<<<dim3(cuda_blocks(f->half, THREADS, 1 << 30), rows), THREADS, 0,
-			stream>>>(f->half, f->response, f->spectra);
-		FFT_TRY(cufftExecC2R(f->back, f->spectra, f->rows), f->length);
+	if (f->has_forth) {
+		cufftComplex *spectra = (cufftComplex *)f->rows;
+		FFT_TRY(cufftExecR2C(f->forth, f->rows, spectra), f->length);
+		multiply_rows<<<dim3(sample_blocks(f->half), rows), THREADS, 0, stream>>>(
+			f->half, f->response, spectra);
+		FFT_TRY(cufftExecC2R(f->back, spectra, f->rows), f->length);
 	}
-	unpack_rows<<<dim3(cuda_blocks(job->fine, THREADS, 1 << 30), rows), THREADS, 0, stream>>>(
-		*job);
+	unpack_rows<<<dim3(sample_blocks(job->fine), rows), THREADS, 0, stream>>>(*job);
 	CUDA_LAUNCHED("filtering");
 	return TOMOS_OK;
 }
@@ -312,7 +323,7 @@ tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t c
 		.views = filter->views,
 		.weights = filter->weights,
 		.fade = filter->fade,
-		.taps = filter->spectra ? NULL : filter->response,
+		.taps = filter->has_forth ? NULL : filter->response,
 		.in = in,
 		.packed = filter->rows,
 		.out = out};

@@ -185,26 +185,17 @@ static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 
 static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const FilterView *views)
 {
-	KernelRowView *list = NULL;
-	float *weights = NULL;
-	int64_t n = f->rows.columns;
-	tomos_status status;
-	TRY_OR_DONE(take_room(b, f, count));
-	TRY_OR_DONE(mem_alloc(&list, count, sizeof *list, "weights of views"));
-	TRY_OR_DONE(mem_alloc(&weights, count * n, sizeof *weights, "weights of views"));
-	for (int64_t i = 0; i < count; i++) {
+	KernelRowView *list;
+	size_t bytes = (size_t)(count * f->rows.columns) * sizeof(float);
+	TRY(take_room(b, f, count));
+	TRY(opencl_send(b, f->weights, views[0].column_weight, bytes));
+	TRY(mem_alloc(&list, count, sizeof *list, "weights of views"));
+	for (int64_t i = 0; i < count; i++)
 		list[i] = rows_view(&views[i]);
-		memcpy(weights + i * n, views[i].column_weight, (size_t)n * sizeof *weights);
-	}
-	TRY_OR_DONE(opencl_send(b, f->weights, weights, (size_t)(count * n) * sizeof *weights));
 	cl_int code = clEnqueueWriteBuffer(device_of(b)->queue, f->views, CL_TRUE, 0,
 		(size_t)count * sizeof *list, list, 0, NULL, NULL);
-	if (code != CL_SUCCESS)
-		status = opencl_failed(code, "sending weights");
-done:
 	mem_free(list);
-	mem_free(weights);
-	return status;
+	return code == CL_SUCCESS ? TOMOS_OK : opencl_failed(code, "sending weights");
 }
 
 /* ---- running ------------------------------------------------------------------------------ */
