@@ -47,6 +47,7 @@ static void adjoints(void **state)
 	printf("adjoint error |<Ax,y> - <x,A'y>| / (||Ax|| ||y||), %d cases\n", CASES);
 	for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
 		double worst = 0;
+		char where[sizeof((Case *)0)->name] = "";
 		int seen = 0;
 		for (int i = 0; i < CASES; i++) {
 			Case c = case_make(i);
@@ -55,12 +56,14 @@ static void adjoints(void **state)
 				fail_msg("%s %s %s plain %d, %s: %g", models[m].model,
 					models[m].boundary, models[m].interpolation,
 					models[m].plain, c.name, error);
+			if (error > worst)
+				memcpy(where, c.name, sizeof where);
 			worst = fmax(worst, error);
 			tomos_geometry_free(c.scan);
 		}
-		printf("  %-10s %-6s %-7s %s worst %.1e, %d cases not empty\n", models[m].model,
-			models[m].boundary, models[m].interpolation,
-			models[m].plain ? "plain" : "tuned", worst, seen);
+		printf("  %-10s %-6s %-7s %s worst %.1e (%s), %d cases not empty\n",
+			models[m].model, models[m].boundary, models[m].interpolation,
+			models[m].plain ? "plain" : "tuned", worst, where, seen);
 		assert_true(seen > CASES * 3 / 4);
 	}
 	tomos_backend_close(backend);

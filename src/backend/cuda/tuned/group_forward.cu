@@ -1,64 +1,91 @@
 /* Forward projection of slices that share their weights by tensor cores, four warps together: cards of 9.0.
  *
- * A block keeps a tile of 32 x 24 pixels with all their slices in shared memory and goes through the views.
- * Four warps have 16 columns each of four neighbouring views: their hats over a square of 4 x 4 pixels are a
- * matrix of 64 x 16, which the cores multiply with the square's 16 pixels x 128 slices; the same for the next
- * four views. The sums of 16 columns stay in registers while all squares that they meet pass by, and are then
- * added to the projections. One more warp runs ahead and finds out which squares that are. It is bound by the
- * cores: 128 updates a clock, less a fourth for squares that meet two groups of columns.
+ * Views come in bundles whose rays run nearly alike. For each bundle, the plane is cut into tiles of 2 x 26
+ * squares of 4 x 4 pixels that follow the rays, so that a tile meets hardly more than 16 columns of a view. A
+ * block keeps a tile with all its slices in shared memory and goes through the views of a bundle. Four warps
+ * have 16 columns each of four neighbouring views: their hats over a square are a matrix of 64 x 16, which the
+ * cores multiply with the square's 16 pixels x 128 slices; the same for the next four views. The sums of 16
+ * columns stay in registers while all squares that they meet pass by, and are then added to the projections.
+ * One more warp runs ahead and finds out which squares that are. It is bound by the cores: 128 updates a
+ * clock, less what squares cost that meet two groups of columns.
  *
- * With two parts, as in group_back.cu, the sums of few squares are added up in floats.
+ * With two parts, as in group_back.cu, the sums of few squares are added up in floats, and the place of a
+ * pixel is a multiple of GRAIN, whose sums are exact, and a rest.
  */
 #include "backend/cuda/tuned/tensor.h"
+
+extern "C" {
+#include "backend/module/bundle.h"
+}
 
 enum {
 	GROUP = 16,   /* columns of a warp */
 	TOGETHER = 4, /* warps, and views in a product */
-	PAIR = 2,     /* products with the same square */
-	VIEWS = TOGETHER * PAIR,
-	ACROSS = TILE_J / SQUARE_SIDE, /* squares: 8 in a row, which is a byte of bits */
-	DOWN = TILE_K / SQUARE_SIDE,
-	SQUARES = ACROSS * DOWN,
-	SQUARE_PIXELS = SQUARE_SIDE * SQUARE_SIDE,
-	ITEMS = 4, /* groups of columns in VIEWS views, prepared together: one view for each lane */
+	VIEWS = TOGETHER,
+	WIDE = 2, /* squares of a tile, across rays and along them */
+	LONG = 26,
+	SQUARES = WIDE * LONG, /* at most 64 */
+	ITEMS = 32 /
+		VIEWS, /* groups of columns in VIEWS views, prepared together: a view for each lane */
 	BATCHES = 4,
-	TAKERS = 256,
-	THREADS = TAKERS + 128,
-	TAKER_REGISTERS = 232, /* of 168 for each thread */
-	BRINGER_REGISTERS = 40,
 	WORD = 16,
 	FEW = 6 /* squares whose sums in two parts the cores add up */
 };
 
+/* The warps of a block and the registers of their threads, which are 512 for each lane of the card. */
+template <int PARTS> struct Crew {
+	static constexpr int TEAMS = PARTS == 1 ? 4 : 3; /* four warps each */
+	static constexpr int TAKERS = TEAMS * TOGETHER * 32;
+	static constexpr int THREADS = TAKERS + 128;
+	static constexpr int TAKER_REGISTERS = PARTS == 1 ? 104 : 144;
+	static constexpr int BRINGER_REGISTERS = PARTS == 1 ? 64 : 80;
+};
+
+static_assert((int)VIEWS == (int)BUNDLE_VIEWS);
+
+/* Of a column: up to 4096 columns, whole multiples are floats. */
+#define GRAIN 0x1p-12f
+
+/* A bundle, and the tiles across its rays. */
+typedef struct {
+	bool along_b;
+	int64_t slope;
+	int first, items; /* VIEWS views each */
+	int low, tiles;
+} Course;
+
 typedef struct {
 	const HatView *views;
-	int count, columns;
+	const Course *courses;
+	const int *order;
+	int columns;
 	int64_t low_a, low_b; /* where the box begins */
-	int tiles_a, tiles_b;
-	int pitch;         /* of the sums, in slices */
-	int groups;        /* of columns that a tile can meet */
-	const uint4 *data; /* as TurnTiles says */
-	float *to;         /* [view][column][slice], added to */
-	unsigned *done;    /* batches, by all blocks together */
-	int blocks;        /* that run at the same time */
+	int na, nb;           /* squares of the plane */
+	int pitch;            /* of the sums, in slices */
+	int groups;           /* of columns that a tile can meet */
+	int bundles, tiles;   /* the latter of a bundle, at most */
+	const uint4 *data;    /* as TurnSquares says */
+	float *to;            /* [view][column][slice], added to */
 } Forward;
 
-/* A group of columns in a view: the distance of the tile's first pixel from its first column, in hats, the
- * slopes for a pixel, the hats of a column. Columns from `first` up to `end` are there to be added to. */
+/* A group of columns in a view: the distance of the tile's first pixel from its first column, in columns, the
+ * slopes for a pixel, and what these are short of; the hats of a column. Columns from `first` up to `end` are
+ * there to be added to. */
 typedef struct __align__(16)
 {
-	float x, xa, xb, inverse, weight;
+	float x, xa, xb, inverse;
+	float x_rest, xa_rest, xb_rest, weight;
 	int first, end, view;
 }
 Strip;
 
-/* Squares as bits, those of the first four rows and of the others. */
+/* Squares as bits, the first 32 and the others. */
 typedef struct {
 	unsigned low, high;
 } Squares;
 
 /* Where a square is: its first pixel in the tile and in shared memory, the first half of group_matrix. The
- * last is for no square at all, which is too far away for any hat. */
+ * last is for no square at all, which is too far away for any hat and holds zeros. */
 typedef struct __align__(16)
 {
 	float a, b, away;
@@ -68,57 +95,147 @@ Square;
 
 /* How the shared memory of a block is used. */
 template <int SLICES, int PARTS> struct Layout {
-	static constexpr int PART = SLICES / CHUNK * TILE_PIXELS * WORD;
-	static constexpr int TILE = PARTS * PART;
+	static constexpr int CHUNK_BYTES = (int)SQUARE_PIXELS * WORD;
+	static constexpr int PART = SLICES / CHUNK * CHUNK_BYTES;
+	static constexpr int SQUARE = PARTS * PART;
+	static constexpr int TILE = (SQUARES + 1) * SQUARE;
 	static constexpr int STRIPS = BATCHES * ITEMS * VIEWS * (int)sizeof(Strip);
 	static constexpr int BYTES = TILE + STRIPS + (SQUARES + 1) * (int)sizeof(Square) +
 				     BATCHES * ITEMS * (int)sizeof(Squares);
 };
 
+/* How far the tiles have moved across, so far along; in squares. */
+static __host__ __device__ int shift_of(const Course *course, int64_t along)
+{
+	return (int)((along * course->slope + ((int64_t)1 << (BUNDLE_SHIFT - 1))) >> BUNDLE_SHIFT);
+}
+
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 /* What the warps of a block share; `full` and `empty` are the first barrier of each ring. */
 typedef struct {
-	const Square *squares;
+	Course course;
+	Square *squares;
 	Strip *strips;
 	Squares *met;
-	unsigned full, empty;
-	int a, b; /* the tile */
+	unsigned full, empty, ready;
+	int a, b; /* the tile's first square in the plane */
 } Ring;
 
-static __device__ Strip see_strip(
-	const Forward *s, const Ring *ring, const HatView hat, int view, int group)
+/* ---- the squares of a tile ---------------------------------------------------------------- */
+
+static __device__ int2 place_of(const Course *course, int across, int along)
 {
-	double e = hat.e0 + hat.ea * (double)(s->low_a + ring->a * TILE_J) +
-		   hat.eb * (double)(s->low_b + ring->b * TILE_K);
-	double da = (TILE_J - 1) * hat.ea, db = (TILE_K - 1) * hat.eb, h = hat.h;
-	double least = floor(e + fmin(0., da) + fmin(0., db) - h) + 1;
-	double most = ceil(e + fmax(0., da) + fmax(0., db) + h);
+	across += shift_of(course, along);
+	return course->along_b ? make_int2(across, along) : make_int2(along, across);
+}
+
+/* Those that are there, one after the other, with their data on the way. Returns their number. */
+template <int SLICES, int PARTS>
+static __device__ int lay_squares(
+	const Forward *s, const Ring *ring, int across, int along, unsigned data, int lane)
+{
+	typedef Layout<SLICES, PARTS> L;
+	int count = 0;
+	for (int first = 0; first < SQUARES; first += 32) {
+		int n = first + lane;
+		int2 at = place_of(&ring->course, across + n % WIDE, along + n / WIDE);
+		bool there = n < SQUARES && at.x >= 0 && at.x < s->na && at.y >= 0 && at.y < s->nb;
+		unsigned all = __ballot_sync(0xffffffffu, there);
+		int number = count + __popc(all & ((1u << lane) - 1));
+		unsigned to = data + number * L::SQUARE;
+		count += __popc(all);
+		if (!there)
+			continue;
+		int64_t from = ((int64_t)blockIdx.z * s->nb + at.y) * s->na + at.x;
+		ring->squares[number] = Square{(float)((at.x - ring->a) * SQUARE_SIDE),
+			(float)((at.y - ring->b) * SQUARE_SIDE), 0,
+			(unsigned)group_matrix(to, L::CHUNK_BYTES)};
+		bulk_copy_plain(to, s->data + from * (L::SQUARE / WORD), L::SQUARE, ring->ready);
+	}
+	__syncwarp();
+	if (lane == 0) {
+		unsigned zeros = data + SQUARES * L::SQUARE;
+		ring->squares[SQUARES] =
+			Square{0, 0, 1e9f, (unsigned)group_matrix(zeros, L::CHUNK_BYTES)};
+		bulk_expect(ring->ready, count * L::SQUARE);
+	}
+	return count;
+}
+
+/* ---- what a view sees of them ------------------------------------------------------------- */
+
+typedef struct {
+	float low, high;
+} Range;
+
+/* Of a square's pixels, from its first one. */
+static __device__ Range range_of_square(const HatView *hat)
+{
+	float a = (SQUARE_SIDE - 1) * (float)hat->ea, b = (SQUARE_SIDE - 1) * (float)hat->eb;
+	return Range{fminf(0, a) + fminf(0, b), fmaxf(0, a) + fmaxf(0, b)};
+}
+
+/* Of all squares, from the tile's first pixel. */
+static __device__ Range range_of_tile(const HatView *hat, const Square *squares, int count)
+{
+	float a = (float)hat->ea, b = (float)hat->eb;
+	Range own = range_of_square(hat), all = {1e30f, -1e30f};
+#pragma unroll 4
+	for (int i = 0; i < count; i++) {
+		float at = fmaf(squares[i].a, a, squares[i].b * b);
+		all = Range{fminf(all.low, at), fmaxf(all.high, at)};
+	}
+	return Range{all.low + own.low, all.high + own.high};
+}
+
+/* What sums to the value, first a multiple of GRAIN. */
+static __device__ void part_of(double value, float *whole, float *rest)
+{
+	*whole = (float)(rint(value / (double)GRAIN) * (double)GRAIN);
+	*rest = (float)(value - (double)*whole);
+}
+
+static __device__ Strip see_strip(
+	const Forward *s, const Ring *ring, const HatView *hat, Range range, int view, int group)
+{
+	const double slack = 1e-3;
+	double e = hat->e0 + hat->ea * (double)(s->low_a + (int64_t)ring->a * SQUARE_SIDE) +
+		   hat->eb * (double)(s->low_b + (int64_t)ring->b * SQUARE_SIDE);
+	double reach = (double)hat->h + slack;
+	double least = floor(e + (double)range.low - reach) + 1;
+	double most = ceil(e + (double)range.high + reach);
 	least = fmax(fmin(least, 1e9), -1e9) + group * GROUP;
-	float inverse = 1 / hat.h;
-	Strip strip = {(float)(e - least) * inverse, (float)hat.ea * inverse,
-		(float)hat.eb * inverse, inverse, hat.weight, (int)least,
-		(int)fmin(most, (double)s->columns), view};
-	if (view >= s->count || strip.first + GROUP <= 0)
+	Strip strip = {.inverse = 1 / hat->h,
+		.weight = hat->weight,
+		.first = (int)least,
+		.end = (int)fmin(most, (double)s->columns),
+		.view = view};
+	part_of(e - least, &strip.x, &strip.x_rest);
+	part_of(hat->ea, &strip.xa, &strip.xa_rest);
+	part_of(hat->eb, &strip.xb, &strip.xb_rest);
+	if (view < 0 || strip.first + GROUP <= 0)
 		strip.end = strip.first;
 	return strip;
 }
 
 /* The squares that meet the strip; one more does no harm. */
-static __device__ Squares squares_met(const Strip *strip)
+static __device__ Squares squares_met(
+	const Strip *strip, const HatView *hat, const Square *squares, int count)
 {
-	const float side = SQUARE_SIDE - 1, slack = 1.001f;
-	float low = fminf(0, side * strip->xa) + fminf(0, side * strip->xb) + strip->x;
-	float high = fmaxf(0, side * strip->xa) + fmaxf(0, side * strip->xb) + strip->x;
-	float end = (GROUP - 1) * strip->inverse + slack;
-	unsigned met[2] = {0, 0};
-#pragma unroll
-	for (int i = 0; i < SQUARES; i++) {
-		float at = fmaf((float)(i % ACROSS * SQUARE_SIDE), strip->xa,
-			(float)(i / ACROSS * SQUARE_SIDE) * strip->xb);
-		met[i / 32] |= (unsigned)(at + high > -slack && at + low < end) << i % 32;
+	const float slack = 1.001f * hat->h;
+	Range own = range_of_square(hat);
+	float low = -slack - own.high - strip->x, high = GROUP - 1 + slack - own.low - strip->x;
+	float a = (float)hat->ea, b = (float)hat->eb;
+	unsigned long long met = 0;
+	if (strip->first >= strip->end)
+		return Squares{0, 0};
+#pragma unroll 4
+	for (int i = 0; i < count; i++) {
+		float at = fmaf(squares[i].a, a, squares[i].b * b);
+		met |= (unsigned long long)(at > low && at < high) << i;
 	}
-	return strip->first < strip->end ? Squares{met[0], met[1]} : Squares{0, 0};
+	return Squares{(unsigned)met, (unsigned)(met >> 32)};
 }
 
 /* Those that any of the views of a group of lanes meets. */
@@ -131,79 +248,96 @@ static __device__ Squares squares_of_any(Squares own)
 	return own;
 }
 
-static __device__ int items_of(const Forward *s)
+static __device__ int items_of(const Forward *s, const Ring *ring)
 {
-	return (s->count + VIEWS - 1) / VIEWS * s->groups;
+	return ring->course.items * s->groups;
 }
 
-/* Of a batch, this lane's item and view. */
-static __device__ int item_of(int batch, int lane)
+/* The view of this lane in a batch; all first groups come before all second ones, which are rare. */
+static __device__ int view_of(const Forward *s, const Ring *ring, int batch, int lane)
 {
-	return batch * ITEMS + lane / VIEWS;
+	int item = batch * ITEMS + lane / VIEWS;
+	if (item >= items_of(s, ring))
+		return -1;
+	return s->order[(ring->course.first + item % ring->course.items) * VIEWS + lane % VIEWS];
 }
 
-static __device__ int view_of(const Forward *s, int batch, int lane)
+/* A batch takes the place of another, once all have done with that. Its views are read long before. */
+static __device__ void bring(const Forward *s, const Ring *ring, int count, int lane)
 {
-	return item_of(batch, lane) / s->groups * VIEWS + lane % VIEWS;
-}
-
-static __device__ HatView hat_of(const Forward *s, int batch, int lane)
-{
-	return s->views[min(view_of(s, batch, lane), s->count - 1)];
-}
-
-/* A batch takes the place of another, once all have done with that. Its views are read long before. A block
- * begins with the views that the others are at, on average, and ends where it began: what they add to stays
- * in the second cache. */
-static __device__ void bring(const Forward *s, const Ring *ring, int lane)
-{
-	int batches = (items_of(s) + ITEMS - 1) / ITEMS;
-	int batch = (int)(*(volatile unsigned *)s->done / (unsigned)s->blocks % (unsigned)batches);
-	HatView next = hat_of(s, batch, lane);
-	for (int i = 0; i < batches; i++) {
+	int view = view_of(s, ring, 0, lane);
+	HatView next = s->views[max(view, 0)];
+	for (int i = 0; i * ITEMS < items_of(s, ring); i++) {
 		const HatView hat = next;
-		int slot = i % BATCHES, now = batch;
-		batch = batch + 1 < batches ? batch + 1 : 0;
-		next = hat_of(s, batch, lane);
-		const Strip strip = see_strip(
-			s, ring, hat, view_of(s, now, lane), item_of(now, lane) % s->groups);
-		const Squares met = squares_of_any(squares_met(&strip));
+		int slot = i % BATCHES, now = view;
+		view = view_of(s, ring, i + 1, lane);
+		next = s->views[max(view, 0)];
+		const Strip strip =
+			see_strip(s, ring, &hat, range_of_tile(&hat, ring->squares, count), now,
+				(i * ITEMS + lane / VIEWS) / ring->course.items);
+		const Squares met = squares_of_any(squares_met(&strip, &hat, ring->squares, count));
 		if (i >= BATCHES)
 			barrier_wait(ring->empty + 8 * slot, (i / BATCHES & 1) ^ 1);
 		ring->strips[slot * ITEMS * VIEWS + lane] = strip;
 		if (lane % VIEWS == 0)
 			ring->met[slot * ITEMS + lane / VIEWS] = met;
 		__syncwarp();
-		if (lane == 0) {
+		if (lane == 0)
 			barrier_arrive(ring->full + 8 * slot);
-			atomicAdd(s->done, 1);
-		}
 	}
 }
 
-/* What a lane needs to weigh a square: columns g and g + 8, pixels 2 t and 2 t + 1 and the same two rows on. */
+/* ---- products ----------------------------------------------------------------------------- */
+
+/* What a lane needs to weigh a square: columns g and g + 8, pixels 2 t and 2 t + 1 and the same two rows on.
+ * One part: in hats. Two: places in columns as Strip has them, steps in hats. */
 typedef struct {
-	float x, xa, xb, down, far;
+	float x, xa, xb, far;
+	float x_rest, xa_rest, xb_rest, inverse;
+	float next, down;
 } Lane;
 
-static __device__ Lane lane_of(const Strip *strip, int lane)
+template <int PARTS> static __device__ Lane lane_of(const Strip *strip, int lane)
 {
 	int g = lane / 4, pixel = lane % 4 * 2;
 	float a = (float)(pixel % SQUARE_SIDE), b = (float)(pixel / SQUARE_SIDE);
-	return Lane{fmaf(a, strip->xa, fmaf(b, strip->xb, strip->x - (float)g * strip->inverse)),
-		strip->xa, strip->xb, 2 * strip->xb, 8 * strip->inverse};
+	float inverse = strip->inverse, scale = PARTS == 1 ? inverse : 1;
+	float x = fmaf(a, strip->xa, fmaf(b, strip->xb, strip->x - (float)g));
+	float rest = fmaf(a, strip->xa_rest, fmaf(b, strip->xb_rest, strip->x_rest));
+	float xa = strip->xa + strip->xa_rest, xb = strip->xb + strip->xb_rest;
+	Lane l = {.far = 8 * scale,
+		.x_rest = rest,
+		.xa_rest = strip->xa_rest,
+		.xb_rest = strip->xb_rest,
+		.inverse = inverse,
+		.next = xa * inverse,
+		.down = 2 * xb * inverse};
+	l.x = PARTS == 1 ? (x + rest) * scale : x;
+	l.xa = PARTS == 1 ? xa * scale : strip->xa;
+	l.xb = PARTS == 1 ? xb * scale : strip->xb;
+	return l;
 }
 
 template <int PARTS>
 static __device__ __forceinline__ void weigh_square(
 	const Lane *l, const Square *square, unsigned w[4], unsigned rest[4])
 {
-	float x = fmaf(square->a, l->xa, fmaf(square->b, l->xb, l->x + square->away));
-	float next = x + l->xa, below = x + l->down, below_next = next + l->down;
-	tensor_weigh<PARTS>(x, next, &w[0], &rest[0]);
-	tensor_weigh<PARTS>(x - l->far, next - l->far, &w[1], &rest[1]);
-	tensor_weigh<PARTS>(below, below_next, &w[2], &rest[2]);
-	tensor_weigh<PARTS>(below - l->far, below_next - l->far, &w[3], &rest[3]);
+	float a = square->a, b = square->b, x, far;
+	if constexpr (PARTS == 1) {
+		x = fmaf(a, l->xa, fmaf(b, l->xb, l->x + square->away));
+		far = x - l->far;
+	} else {
+		float whole = fmaf(a, l->xa, fmaf(b, l->xb, l->x));
+		float less = fmaf(a, l->xa_rest, fmaf(b, l->xb_rest, l->x_rest));
+		x = fmaf(whole + less, l->inverse, square->away);
+		far = fmaf(whole - l->far + less, l->inverse, square->away);
+	}
+	tensor_weigh<PARTS>(x, x + l->next, &w[0], &rest[0]);
+	tensor_weigh<PARTS>(far, far + l->next, &w[1], &rest[1]);
+	x += l->down;
+	far += l->down;
+	tensor_weigh<PARTS>(x, x + l->next, &w[2], &rest[2]);
+	tensor_weigh<PARTS>(far, far + l->next, &w[3], &rest[3]);
 }
 
 static __device__ __forceinline__ Square next_square(const Ring *ring, Squares *left)
@@ -219,7 +353,7 @@ template <int SLICES, int PARTS>
 static __device__ __forceinline__ void multiply(float (&sums)[SLICES / 2], const unsigned w[4],
 	const unsigned rest[4], unsigned place, bool add)
 {
-	uint64_t from = group_matrix(0, TILE_PIXELS * WORD) | place;
+	uint64_t from = group_matrix(0, Layout<SLICES, PARTS>::CHUNK_BYTES) | place;
 	if constexpr (PARTS == 2) {
 		group_multiply_add<SLICES>(sums, w, from + Layout<SLICES, PARTS>::PART / WORD, add);
 		group_multiply_add<SLICES>(sums, rest, from, true);
@@ -229,35 +363,29 @@ static __device__ __forceinline__ void multiply(float (&sums)[SLICES / 2], const
 	}
 }
 
-/* One square for both products; its weights are made while the cores multiply the square before. */
+/* The weights of a square are made while the cores multiply the square before. */
 template <int SLICES, int PARTS>
-static __device__ __forceinline__ void add_square(float (&sums)[PAIR][SLICES / 2], const Ring *ring,
-	const Lane lanes[PAIR], Square *square, Squares *left, unsigned w[PAIR][4],
-	unsigned rest[PAIR][4], bool add)
+static __device__ __forceinline__ void add_square(float (&sums)[SLICES / 2], const Ring *ring,
+	const Lane *own, Square *square, Squares *left, unsigned w[4], unsigned rest[4], bool add)
 {
 	unsigned place = square->place;
-#pragma unroll
-	for (int i = 0; i < PAIR; i++)
-		weigh_square<PARTS>(&lanes[i], square, w[i], rest[i]);
+	weigh_square<PARTS>(own, square, w, rest);
 	*square = next_square(ring, left); /* long before it is needed */
 	group_fence();
-#pragma unroll
-	for (int i = 0; i < PAIR; i++)
-		multiply<SLICES, PARTS>(sums[i], w[i], rest[i], place, add);
+	multiply<SLICES, PARTS>(sums, w, rest, place, add);
 	group_commit();
 	group_wait<1>();
 }
 
 template <int SLICES, int PARTS>
-static __device__ __forceinline__ void add_squares(float (&sums)[PAIR][SLICES / 2],
-	const Ring *ring, const Lane lanes[PAIR], Square *square, Squares *left, int most)
+static __device__ __forceinline__ void add_squares(float (&sums)[SLICES / 2], const Ring *ring,
+	const Lane *own, Square *square, Squares *left, int most)
 {
-	unsigned w[2][PAIR][4], rest[2][PAIR][4];
+	unsigned w[2][4], rest[2][4];
 	int count = 0;
 	do {
-		add_square<SLICES, PARTS>(
-			sums, ring, lanes, square, left, w[0], rest[0], count > 0);
-		add_square<SLICES, PARTS>(sums, ring, lanes, square, left, w[1], rest[1], true);
+		add_square<SLICES, PARTS>(sums, ring, own, square, left, w[0], rest[0], count > 0);
+		add_square<SLICES, PARTS>(sums, ring, own, square, left, w[1], rest[1], true);
 		count += 2;
 	} while (count < most && square->away == 0);
 	group_wait<0>();
@@ -265,33 +393,34 @@ static __device__ __forceinline__ void add_squares(float (&sums)[PAIR][SLICES / 
 
 template <int SLICES, int PARTS>
 static __device__ __forceinline__ void add_all(
-	float (&sums)[PAIR][SLICES / 2], const Ring *ring, const Lane lanes[PAIR], Squares left)
+	float (&sums)[SLICES / 2], const Ring *ring, const Lane *own, Squares left)
 {
 	Square square = next_square(ring, &left);
-	add_squares<SLICES, PARTS>(sums, ring, lanes, &square, &left, PARTS == 1 ? SQUARES : FEW);
+	add_squares<SLICES, PARTS>(sums, ring, own, &square, &left, PARTS == 1 ? SQUARES : FEW);
 	if constexpr (PARTS == 2)
 		while (square.away == 0) {
-			float part[PAIR][SLICES / 2];
-			add_squares<SLICES, PARTS>(part, ring, lanes, &square, &left, FEW);
+			float part[SLICES / 2];
+			add_squares<SLICES, PARTS>(part, ring, own, &square, &left, FEW);
 #pragma unroll
-			for (int i = 0; i < PAIR * SLICES / 2; i++)
-				sums[i % PAIR][i / PAIR] += part[i % PAIR][i / PAIR];
+			for (int i = 0; i < SLICES / 2; i++)
+				sums[i] += part[i];
 		}
 }
 
-static __device__ __forceinline__ void add_pair(float *to, float x, float y)
+static __device__ __forceinline__ void add_four(float *to, const float *x, const float *y)
 {
-	asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y)
+	asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to),
+		     "f"(x[0]), "f"(x[1]), "f"(y[0]), "f"(y[1])
 		     : "memory");
 }
 
 /* Scaled where they are: a register that is to be added must not be needed again before the card has read
- * it. */
+ * it. Two pairs of neighbours are four slices in a row, as TurnSquares has them. */
 template <int N>
 static __device__ __forceinline__ void write_sums(
 	const Forward *s, const Strip *strip, float (&sums)[N], int lane)
 {
-	int slice = blockIdx.z * N * 2 + lane % 4 * 2, column = strip->first + lane / 4;
+	int slice = blockIdx.z * N * 2 + lane % 4 * 4, column = strip->first + lane / 4;
 	bool whole = (int)(blockIdx.z + 1) * N * 2 <= s->pitch;
 	float *to = s->to + ((int64_t)strip->view * s->columns + column) * s->pitch + slice;
 #pragma unroll
@@ -301,32 +430,32 @@ static __device__ __forceinline__ void write_sums(
 	for (int half = 0; half < 2; half++, column += 8, to += 8 * s->pitch)
 		if (column >= 0 && column < strip->end) {
 #pragma unroll
-			for (int n = 0; n < N / 4; n++)
+			for (int n = 0; n < N / 4; n += 2)
 				if (whole || slice + n * CHUNK < s->pitch)
-					add_pair(to + n * CHUNK, sums[4 * n + 2 * half],
-						sums[4 * n + 2 * half + 1]);
+					add_four(to + n * CHUNK, &sums[4 * n + 2 * half],
+						&sums[4 * n + 4 + 2 * half]);
 		}
 }
 
 template <int SLICES, int PARTS>
 static __device__ __forceinline__ void take(const Forward *s, const Ring *ring)
 {
-	int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % TOGETHER, group = threadIdx.x / 128;
-	for (int batch = 0; batch * ITEMS < items_of(s); batch++) {
+	constexpr int teams = Crew<PARTS>::TEAMS;
+	int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % TOGETHER, team = threadIdx.x / 128;
+	int items = items_of(s, ring);
+	for (int batch = 0, item = team; batch * ITEMS < items; batch++) {
 		int slot = batch % BATCHES;
 		barrier_wait(ring->full + 8 * slot, batch / BATCHES & 1);
-		for (int i = slot * ITEMS + group; i < (slot + 1) * ITEMS; i += TAKERS / 128) {
+		for (; item < min(items, (batch + 1) * ITEMS); item += teams) {
+			int i = slot * ITEMS + item % ITEMS;
 			const Squares met = ring->met[i];
 			if (!(met.low | met.high))
 				continue;
-			const Strip *strips = ring->strips + i * VIEWS + warp;
-			const Lane lanes[PAIR] = {
-				lane_of(&strips[0], lane), lane_of(&strips[TOGETHER], lane)};
-			float sums[PAIR][SLICES / 2];
-			add_all<SLICES, PARTS>(sums, ring, lanes, met);
-#pragma unroll
-			for (int p = 0; p < PAIR; p++)
-				write_sums(s, &strips[p * TOGETHER], sums[p], lane);
+			const Strip *strip = ring->strips + i * VIEWS + warp;
+			const Lane own = lane_of<PARTS>(strip, lane);
+			float sums[SLICES / 2];
+			add_all<SLICES, PARTS>(sums, ring, &own, met);
+			write_sums(s, strip, sums, lane);
 		}
 		__syncwarp();
 		if (lane == 0)
@@ -334,57 +463,67 @@ static __device__ __forceinline__ void take(const Forward *s, const Ring *ring)
 	}
 }
 
-static __device__ Square square_of(int number, unsigned data)
-{
-	if (number == SQUARES)
-		return Square{0, 0, 1e9f, (unsigned)group_matrix(data, TILE_PIXELS * WORD)};
-	return Square{(float)(number % ACROSS * SQUARE_SIDE),
-		(float)(number / ACROSS * SQUARE_SIDE), 0,
-		(unsigned)group_matrix(data + number * SQUARE_PIXELS * WORD, TILE_PIXELS * WORD)};
-}
-
 template <int SLICES, int PARTS> static __device__ void work(const Forward *s)
 {
 	extern __shared__ __align__(128) unsigned char memory[];
 	__shared__ __align__(8) uint64_t barriers[2 * BATCHES + 1];
+	__shared__ int shared_count;
 	typedef Layout<SLICES, PARTS> L;
-	const int2 place = cluster_place(s->tiles_a);
-	if (place.x >= s->tiles_a || place.y >= s->tiles_b)
+	typedef Crew<PARTS> C;
+	int lane = threadIdx.x % 32;
+	bool first_bringer = threadIdx.x / 32 == C::TAKERS / 32;
+	Ring ring = {.course = s->courses[blockIdx.y]};
+	/* Blocks that run at the same time stand along rays, so that they add to the same columns. */
+	int tiles_along = ((ring.course.along_b ? s->nb : s->na) + LONG - 1) / LONG;
+	int across = (blockIdx.x / tiles_along + ring.course.low) * WIDE;
+	int along = blockIdx.x % tiles_along * LONG;
+	if ((int)blockIdx.x / tiles_along >= ring.course.tiles)
 		return;
-	int64_t tile = ((int64_t)blockIdx.z * s->tiles_b + place.y) * s->tiles_a + place.x;
-	unsigned data = shared_address(memory), ready = shared_address(&barriers[2 * BATCHES]);
-	Strip *strips = (Strip *)(memory + L::TILE);
-	Square *squares = (Square *)(memory + L::TILE + L::STRIPS);
-	const Ring ring = {squares, strips, (Squares *)(squares + SQUARES + 1),
-		shared_address(barriers), shared_address(barriers + BATCHES), place.x, place.y};
-	if (threadIdx.x <= SQUARES)
-		squares[threadIdx.x] = square_of(threadIdx.x, data);
-	if (threadIdx.x == 0) {
-		for (int i = 0; i < BATCHES; i++) {
-			barrier_init(ring.full + 8 * i, 1);
-			barrier_init(ring.empty + 8 * i, TAKERS / 32);
+	const int2 at = place_of(&ring.course, across, along);
+	ring.a = at.x;
+	ring.b = at.y;
+	ring.strips = (Strip *)(memory + L::TILE);
+	ring.squares = (Square *)(memory + L::TILE + L::STRIPS);
+	ring.met = (Squares *)(ring.squares + SQUARES + 1);
+	ring.full = shared_address(barriers);
+	ring.empty = shared_address(barriers + BATCHES);
+	ring.ready = shared_address(barriers + 2 * BATCHES);
+	if (first_bringer) {
+		if (lane == 0) {
+			for (int i = 0; i < BATCHES; i++) {
+				barrier_init(ring.full + 8 * i, 1);
+				barrier_init(ring.empty + 8 * i, C::TAKERS / 32);
+			}
+			barrier_init(ring.ready, 1);
+			bulk_fence();
 		}
-		barrier_init(ready, 1);
-		bulk_fence();
-		bulk_expect(ready, L::TILE);
-		bulk_copy_plain(data, s->data + tile * (L::TILE / WORD), L::TILE, ready);
+		__syncwarp();
+		int count = lay_squares<SLICES, PARTS>(
+			s, &ring, across, along, shared_address(memory), lane);
+		shared_count = count;
 	}
+	for (int i = threadIdx.x; i < L::SQUARE / WORD; i += C::THREADS)
+		((uint4 *)(memory + SQUARES * L::SQUARE))[i] = make_uint4(0, 0, 0, 0);
+	bulk_fence();
 	__syncthreads();
-	if (threadIdx.x < TAKERS) {
-		group_more_registers<TAKER_REGISTERS>();
-		barrier_wait(ready, 0);
+	int count = shared_count;
+	if (!count)
+		return;
+	if (threadIdx.x < C::TAKERS) {
+		group_more_registers<C::TAKER_REGISTERS>();
+		barrier_wait(ring.ready, 0);
 		take<SLICES, PARTS>(s, &ring);
 	} else {
-		group_fewer_registers<BRINGER_REGISTERS>();
-		if (threadIdx.x < TAKERS + 32)
-			bring(s, &ring, threadIdx.x - TAKERS);
+		group_fewer_registers<C::BRINGER_REGISTERS>();
+		if (first_bringer)
+			bring(s, &ring, count, lane);
 	}
 }
 
 #endif
 
 template <int SLICES, int PARTS>
-static __global__ void __launch_bounds__(THREADS, 1)
+static __global__ void __launch_bounds__(Crew<PARTS>::THREADS, 1)
 	group_forward(const __grid_constant__ Forward s)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -407,38 +546,40 @@ static bool split_applies(const Projecting *what, CudaNotes *notes)
 }
 
 template <int SLICES, int PARTS>
-static tomos_status launch(tomos_backend *backend, const Forward *s, const TurnTiles *tiles)
+static tomos_status launch(tomos_backend *backend, const Forward *s, const TurnSquares *squares)
 {
 	const int bytes = Layout<SLICES, PARTS>::BYTES;
 	CUDA_TRY(cudaFuncSetAttribute((const void *)group_forward<SLICES, PARTS>,
 			 cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
 		"asking for shared memory");
-	dim3 blocks(cluster_blocks(tiles->tiles_j, tiles->tiles_k), 1, (unsigned)tiles->groups);
-	group_forward<SLICES, PARTS><<<blocks, THREADS, bytes, device_of(backend)->stream>>>(*s);
+	dim3 blocks((unsigned)s->tiles, (unsigned)s->bundles, (unsigned)squares->groups);
+	group_forward<SLICES, PARTS>
+		<<<blocks, Crew<PARTS>::THREADS, bytes, device_of(backend)->stream>>>(*s);
 	CUDA_LAUNCHED("projecting slices");
 	return TOMOS_OK;
 }
 
-static tomos_status launch_fitting(tomos_backend *backend, const Forward *s, const TurnTiles *tiles)
+static tomos_status launch_fitting(
+	tomos_backend *backend, const Forward *s, const TurnSquares *squares)
 {
-	return tiles->parts == 2                 ? launch<64, 2>(backend, s, tiles)
-	       : tiles->chunks > 64 / (int)CHUNK ? launch<128, 1>(backend, s, tiles)
-						 : launch<64, 1>(backend, s, tiles);
+	return squares->parts == 2                 ? launch<64, 2>(backend, s, squares)
+	       : squares->chunks > 64 / (int)CHUNK ? launch<128, 1>(backend, s, squares)
+						   : launch<64, 1>(backend, s, squares);
 }
 
 static tomos_status run_slices(tomos_backend *backend, const Projecting *what, const HatSlices *l,
-	const HatView *views, int64_t slice, int64_t slices)
+	Forward s, const HatView *views, int64_t slice, int64_t slices)
 {
 	Turning x = turn_volume(what, l, slice, slices, CHUNK);
 	Turning y = turn_views(what, l, slice, slices, CHUNK);
 	int parts = tensor_parts(what->plan), wide = parts == 1 && slices > 64 ? 128 : 64;
-	TurnTiles tiles = {.tiles_j = (x.nj + TILE_J - 1) / TILE_J,
-		.tiles_k = (x.nk + TILE_K - 1) / TILE_K,
+	TurnSquares squares = {.nj = s.na,
+		.nk = s.nb,
 		.groups = (slices + wide - 1) / wide,
 		.chunks = wide / CHUNK,
 		.parts = parts};
 	int64_t words =
-		tiles.groups * tiles.tiles_k * tiles.tiles_j * parts * tiles.chunks * TILE_PIXELS;
+		squares.groups * squares.nk * squares.nj * parts * squares.chunks * SQUARE_PIXELS;
 	int64_t sums = y.pitch * y.nj * y.nk;
 	float *head;
 	TRY(cuda_scratch(
@@ -446,35 +587,120 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 	TRY(cuda_scratch(backend, 1, sums, &y.inside, "rows of slices"));
 	TurnHalves to = {
 		.data = (uint4 *)(head + TENSOR_HEAD), .parts = parts, .largest = (unsigned *)head};
-	double span = tensor_span(what, l, TILE_J, TILE_K);
-	Forward s = {.views = views,
-		.count = (int)what->count,
-		.columns = (int)y.nj,
-		.low_a = what->box.low[l->a],
-		.low_b = what->box.low[l->b],
-		.tiles_a = (int)tiles.tiles_j,
-		.tiles_b = (int)tiles.tiles_k,
-		.pitch = (int)y.pitch,
-		.groups = (int)ceil(span / (double)GROUP),
-		.data = to.data,
-		.to = y.inside,
-		.done = (unsigned *)head + 1,
-		.blocks = device_of(backend)->processors};
-	TRY(turn_in_tiles(backend, &x, &to, tiles));
-	CUDA_TRY(cudaMemsetAsync(s.done, 0, sizeof *s.done, device_of(backend)->stream),
-		"clearing rows of slices");
+	s.views = views;
+	s.pitch = (int)y.pitch;
+	s.data = to.data;
+	s.to = y.inside;
+	TRY(turn_in_squares(backend, &x, &to, squares));
 	CUDA_TRY(cudaMemsetAsync(
 			 y.inside, 0, (size_t)sums * sizeof(float), device_of(backend)->stream),
 		"clearing rows of slices");
-	TRY(launch_fitting(backend, &s, &tiles));
+	TRY(launch_fitting(backend, &s, &squares));
 	y.largest = to.largest;
 	return turn_out(backend, &y);
+}
+
+/* Tiles across cover the plane, however far they move along it. */
+static Course course_of(const Bundle *bundle, int na, int nb)
+{
+	int across = bundle->along_b ? na : nb, along = bundle->along_b ? nb : na;
+	Course c = {.along_b = bundle->along_b,
+		.slope = bundle->slope,
+		.first = (int)bundle->first,
+		.items = (int)bundle->count};
+	int end = shift_of(&c, along - 1), most = end > 0 ? end : 0, least = end < 0 ? end : 0;
+	c.low = -(most + WIDE - 1) / WIDE;
+	c.tiles = (across - least + WIDE - 1) / WIDE - c.low;
+	return c;
+}
+
+/* Columns that a tile meets: WIDE squares, which may be half a square off the line that rays follow, and what
+ * rays move away from that line. */
+static double span_of(const Projecting *what, const HatSlices *l, const Bundles *bundles)
+{
+	double most = 0;
+	for (int64_t i = 0; i < bundles->count; i++) {
+		const Bundle *b = &bundles->list[i];
+		double slope = ldexp((double)b->slope, -BUNDLE_SHIFT);
+		for (int64_t k = 0; k < b->count * BUNDLE_VIEWS; k++) {
+			int view = bundles->order[b->first * BUNDLE_VIEWS + k];
+			if (view < 0)
+				continue;
+			const double *column = what->plan->views[what->first + view].column;
+			double across = column[b->along_b ? l->a : l->b];
+			double along = column[b->along_b ? l->b : l->a];
+			double away = fabs(along + slope * across) * (double)LONG;
+			double wide = fabs(across) * ((double)WIDE + 1 + fabs(slope));
+			most = fmax(most, (double)SQUARE_SIDE * (wide + away));
+		}
+	}
+	return most + 2 * fmax(l->width, 1) + 1;
+}
+
+/* Bundles and courses on the card: the courses, then the order. */
+static tomos_status send_courses(
+	tomos_backend *backend, Forward *s, const Bundles *bundles, Course *courses)
+{
+	cudaStream_t stream = device_of(backend)->stream;
+	size_t bytes = (size_t)bundles->count * sizeof *courses;
+	size_t order = (size_t)bundles->places * sizeof *bundles->order;
+	float *there;
+	for (int64_t i = 0; i < bundles->count; i++) {
+		Course *c = &courses[i];
+		*c = course_of(&bundles->list[i], s->na, s->nb);
+		int tiles = ((c->along_b ? s->nb : s->na) + LONG - 1) / LONG * c->tiles;
+		s->tiles = tiles > s->tiles ? tiles : s->tiles;
+	}
+	TRY(cuda_scratch(backend, 2, (int64_t)((bytes + order) / sizeof(float)), &there,
+		"bundles of views"));
+	s->bundles = (int)bundles->count;
+	s->courses = (const Course *)there;
+	s->order = (const int *)((const unsigned char *)there + bytes);
+	CUDA_TRY(cudaMemcpyAsync(there, courses, bytes, cudaMemcpyHostToDevice, stream),
+		"sending bundles of views");
+	CUDA_TRY(cudaMemcpyAsync(
+			 (void *)s->order, bundles->order, order, cudaMemcpyHostToDevice, stream),
+		"sending bundles of views");
+	return TOMOS_OK;
+}
+
+static int squares_across(const Box *box, int axis)
+{
+	return (int)((box->high[axis] - box->low[axis] + SQUARE_SIDE - 1) / SQUARE_SIDE);
+}
+
+static tomos_status run_bundles(tomos_backend *backend, const Projecting *what,
+	const CudaNotes *notes, const Bundles *bundles, Course *courses)
+{
+	const HatSlices *l = notes_of<HatSlices>(notes);
+	const Box *box = &what->box;
+	Forward s = {.columns = (int)what->plan->model.columns,
+		.low_a = box->low[l->a],
+		.low_b = box->low[l->b],
+		.na = squares_across(box, l->a),
+		.nb = squares_across(box, l->b),
+		.groups = (int)ceil(span_of(what, l, bundles) / (double)GROUP)};
+	TRY(send_courses(backend, &s, bundles, courses));
+	auto run_part = [s](tomos_backend *b, const Projecting *w, const HatSlices *slices,
+				const HatView *views, int64_t first, int64_t count) {
+		return run_slices(b, w, slices, s, views, first, count);
+	};
+	return turn_each(backend, what, notes, TurnKeeps{64, 1, 1, 0}, run_part);
 }
 
 static tomos_status group_run(
 	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
-	return turn_each(backend, what, notes, TurnKeeps{64, 1, 1, 0}, run_slices);
+	tomos_status status = TOMOS_OK;
+	Course *courses = NULL;
+	Bundles bundles;
+	TRY_OR_DONE(bundles_make(&bundles, what, notes_of<HatSlices>(notes)));
+	TRY_OR_DONE(mem_alloc(&courses, bundles.count, sizeof *courses, "bundles of views"));
+	TRY_OR_DONE(run_bundles(backend, what, notes, &bundles, courses));
+done:
+	bundles_free(&bundles);
+	mem_free(courses);
+	return status;
 }
 
 extern const CudaTuned group_forward_kernels[4];

@@ -69,12 +69,14 @@ static __device__ __forceinline__ int2 cluster_place(int na)
 template <int PARTS>
 static __device__ __forceinline__ void tensor_weigh(float x, float y, unsigned *w, unsigned *rest)
 {
-	float one = 1 - fabsf(x), two = 1 - fabsf(y);
-	*w = pack_positive(one, two);
-	if (PARTS == 2) {
-		float2 whole = __half22float2(*(const __half2 *)w);
-		__half2 left =
-			__floats2half2_rn(fmaxf(one, 0.f) - whole.x, fmaxf(two, 0.f) - whole.y);
+	if (PARTS == 1) {
+		*w = pack_positive(1 - fabsf(x), 1 - fabsf(y));
+	} else {
+		float one = __saturatef(1 - fabsf(x)), two = __saturatef(1 - fabsf(y));
+		__half2 most = __floats2half2_rn(one, two);
+		float2 whole = __half22float2(most);
+		__half2 left = __floats2half2_rn(one - whole.x, two - whole.y);
+		*w = *(const unsigned *)&most;
 		*rest = *(const unsigned *)&left;
 	}
 }

@@ -81,15 +81,23 @@ static __device__ int64_t place_word(const TurnRows *to, int part, int64_t c, in
 	return ((part * to->nk + k) * to->nj + j) * to->chunks + c;
 }
 
-static __device__ int64_t place_word(const TurnTiles *to, int part, int64_t c, int64_t j, int64_t k)
+static __device__ int64_t place_word(
+	const TurnSquares *to, int part, int64_t c, int64_t j, int64_t k)
 {
-	int64_t group = c / to->chunks, tile_j = j / TILE_J, tile_k = k / TILE_K;
-	int jj = (int)(j % TILE_J), kk = (int)(k % TILE_K);
-	int square = kk / SQUARE_SIDE * (TILE_J / SQUARE_SIDE) + jj / SQUARE_SIDE;
-	int pixel = square * SQUARE_SIDE * SQUARE_SIDE + kk % SQUARE_SIDE * SQUARE_SIDE +
-		    jj % SQUARE_SIDE;
-	int64_t tile = (group * to->tiles_k + tile_k) * to->tiles_j + tile_j;
-	return ((tile * to->parts + part) * to->chunks + c % to->chunks) * TILE_PIXELS + pixel;
+	int64_t group = c / to->chunks, pixel = k % SQUARE_SIDE * SQUARE_SIDE + j % SQUARE_SIDE;
+	int64_t square = (group * to->nk + k / SQUARE_SIDE) * to->nj + j / SQUARE_SIDE;
+	return ((square * to->parts + part) * to->chunks + c % to->chunks) * SQUARE_PIXELS + pixel;
+}
+
+/* Which slice of 16 is number i of a word, that of chunk c. */
+static __device__ int slice_of_word(const TurnRows *, int c, int i)
+{
+	return c % 2 * CHUNK + i;
+}
+
+static __device__ int slice_of_word(const TurnSquares *, int c, int i)
+{
+	return i / 2 * 4 + c % 2 * 2 + i % 2;
 }
 
 /* How far the words go, which may be further than the data. */
@@ -125,13 +133,14 @@ static __global__ void __launch_bounds__(TILE *WARPS)
 		__syncthreads();
 		for (int word = threadIdx.y * TILE + threadIdx.x; word < WIDE * TILE / CHUNK;
 			word += TILE * WARPS) {
-			int r = word / (TILE / CHUNK), first = word % (TILE / CHUNK) * CHUNK;
-			int64_t j = j0 + r, chunk = (i0 + first) / CHUNK;
+			int r = word / (TILE / CHUNK), c = word % (TILE / CHUNK);
+			int64_t j = j0 + r, chunk = i0 / CHUNK + c;
 			float value[CHUNK];
 			if (j >= extent.nj || chunk >= extent.chunks)
 				continue;
 			for (int i = 0; i < CHUNK; i++)
-				value[i] = factor * tile[r][first + i];
+				value[i] =
+					factor * tile[r][c / 2 * 16 + slice_of_word(&place, c, i)];
 			for (int part = 0; part < to.parts; part++)
 				to.data[place_word(&place, part, chunk, j, k)] = round_word(value);
 		}
@@ -224,11 +233,11 @@ tomos_status turn_in_rows(
 	return turn_halves(backend, t, halves, to, Extent{to.nj, to.nk, to.chunks});
 }
 
-tomos_status turn_in_tiles(
-	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnTiles to)
+tomos_status turn_in_squares(
+	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnSquares to)
 {
 	return turn_halves(backend, t, halves, to,
-		Extent{to.tiles_j * TILE_J, to.tiles_k * TILE_K, to.groups * to.chunks});
+		Extent{to.nj * SQUARE_SIDE, to.nk * SQUARE_SIDE, to.groups * to.chunks});
 }
 
 tomos_status turn_out(tomos_backend *backend, const Turning *t)

@@ -25,7 +25,7 @@ typedef struct {
 enum { CHUNK = 8 };
 
 typedef struct {
-	uint4 *data;          /* see TurnRows and TurnTiles */
+	uint4 *data;          /* see TurnRows and TurnSquares */
 	int parts;            /* 1: rounded; 2: also what the rounding took away */
 	const HatView *views; /* k is a view, whose weight goes into the data; NULL: it is not */
 	unsigned *largest;    /* on the card: the largest value, as the bits of a float */
@@ -49,14 +49,15 @@ typedef struct {
 	int64_t nj, nk, chunks;
 } TurnRows;
 
-/* Or tiles of the plane, each with all slices of a group: [group][tile k][tile j][part][chunk][square]
- * [pixel], a square has SQUARE_SIDE^2 pixels. Beyond the plane and the slices there are zeros. */
-enum { SQUARE_SIDE = 4, TILE_J = 32, TILE_K = 24, TILE_PIXELS = TILE_J * TILE_K };
+/* Or squares of the plane, each with all slices of a group: [group][square k][square j][part][chunk][pixel],
+ * a square has SQUARE_SIDE^2 pixels. Beyond the plane and the slices there are zeros. Of 16 slices, two words
+ * have two of each four in turn, so that a thread which holds two of each as a product's sums has four in a row. */
+enum { SQUARE_SIDE = 4, SQUARE_PIXELS = SQUARE_SIDE * SQUARE_SIDE };
 
 typedef struct {
-	int64_t tiles_j, tiles_k, groups, chunks; /* chunks: of a group */
+	int64_t nj, nk, groups, chunks; /* squares; chunks of a group */
 	int parts;
-} TurnTiles;
+} TurnSquares;
 
 /* The slices of the box that have a detector row. */
 void turn_range(const Projecting *what, const HatSlices *l, int64_t *low, int64_t *high);
@@ -85,8 +86,8 @@ tomos_status turn_largest(
 	tomos_backend *backend, const Turning *t, const HatView *weights, unsigned *largest);
 tomos_status turn_in_rows(
 	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnRows to);
-tomos_status turn_in_tiles(
-	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnTiles to);
+tomos_status turn_in_squares(
+	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnSquares to);
 /* The other way, added to what is there. */
 tomos_status turn_out(tomos_backend *backend, const Turning *t);
 

@@ -1,0 +1,26 @@
+/* Views in bundles whose rays run nearly alike, so that pixels along such rays meet few columns. */
+#ifndef BUNDLE_H
+#define BUNDLE_H
+
+#include "backend/module/hat.h"
+
+/* Views are taken so many at a time, neighbours in direction. */
+enum { BUNDLE_VIEWS = 4, BUNDLE_SHIFT = 20 };
+
+typedef struct {
+	bool along_b;  /* rays run along b rather than along a */
+	int64_t slope; /* what they move across for one along, in 2^-BUNDLE_SHIFT: at most 1 */
+	int64_t first, count; /* its views: times BUNDLE_VIEWS, places in the order */
+} Bundle;
+
+typedef struct {
+	Bundle *list;
+	int32_t *order; /* numbers of views within the request; -1 fills a bundle up */
+	int64_t count, places;
+} Bundles;
+
+/* The bundles of a request, to be freed also after a failure. */
+tomos_status bundles_make(Bundles *bundles, const Projecting *what, const HatSlices *slices);
+void bundles_free(Bundles *bundles);
+
+#endif
