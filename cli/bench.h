@@ -4,7 +4,7 @@
 
 #include "cli.h"
 
-typedef enum bench_scan { XY, XZ, YZ, LEBEDEV, CONE } bench_scan;
+typedef enum bench_scan { XY, XZ, YZ, LEBEDEV, CONE, FAN } bench_scan;
 /* ..._HOST: from the host's memory and back to it; the others have their arrays where the work is done.
  * CSR_..., SCSR_...: with a stored matrix. From SIRT on, one iteration is measured. */
 typedef enum bench_task {

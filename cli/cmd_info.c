@@ -75,8 +75,8 @@ static void print_source(const tomos_view *v)
 		printf("          parallel rays, first along (%g, %g, %g)\n", v->src[0], v->src[1],
 			v->src[2]);
 	else
-		printf("          point source, %g from the axis, %g from the detector (first "
-		       "view)\n",
+		printf("          %s, %g from the axis, %g from the detector (first view)\n",
+			v->src[3] == 2 ? "a fan for each row, its source" : "point source",
 			hypot(v->src[0], v->src[1]), length(between));
 }
 

@@ -18,7 +18,7 @@ int directions_check(const settings *s, const workload *const *chosen, int count
 		return wrong_usage("--by-view: it is for one workload, not %d", count);
 	if (s->bench.json[0])
 		return wrong_usage("--by-view: there is no --json of it");
-	if (chosen[0]->scan == CONE || chosen[0]->task > ADJOINT)
+	if (chosen[0]->scan >= CONE || chosen[0]->task > ADJOINT)
 		return wrong_usage(
 			"--by-view: %s is not one projection along parallel rays", chosen[0]->name);
 	return path_check(s, path, ".png");

@@ -70,11 +70,11 @@ static int bench_views(const workload *w, tomos_geometry **scan)
 		return plane_views(w, scan);
 	const double distances[2] = {4.0 * (double)w->n, 6.0 * (double)w->n};
 	tomos_scan_options o = tomos_scan_defaults();
-	o.geometry = w->scan == CONE ? "cone" : "lebedev";
+	o.geometry = w->scan == CONE ? "cone" : w->scan == FAN ? "fan" : "lebedev";
 	o.rows = w->rows;
 	o.columns = w->columns;
 	o.views = w->views;
-	if (w->scan == CONE) {
+	if (w->scan != LEBEDEV) {
 		o.pixel = 1.5;
 		o.source_axis = &distances[0];
 		o.source_detector = &distances[1];

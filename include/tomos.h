@@ -119,7 +119,8 @@ typedef struct tomos_grid {
 } tomos_grid;
 
 typedef struct tomos_view {
-	double src[4]; /* source (src[3] = 1), or direction of parallel rays (src[3] = 0) */
+	double src[4]; /* source (src[3] = 1), direction of parallel rays (0), or the source of the middle
+	                * row, along v from those of the others: each row has a fan of its own (2) */
 	double det[3]; /* centre of the detector */
 	double u[3];   /* one column step */
 	double v[3];   /* one row step */
@@ -137,6 +138,7 @@ TOMOS_API tomos_status tomos_grid_check(const tomos_grid *grid);
 
 TOMOS_API tomos_status tomos_geometry_parallel(tomos_geometry **scan, int64_t rows, int64_t columns,
 	double pixel, const double *angles, int64_t count);
+/* One row; a stack of fans, each in its own slice, is what tomos_geometry_make makes of several. */
 TOMOS_API tomos_status tomos_geometry_fan(tomos_geometry **scan, int64_t columns, double pixel,
 	double source_axis, double source_detector, const double *angles, int64_t count);
 TOMOS_API tomos_status tomos_geometry_cone(tomos_geometry **scan, int64_t rows, int64_t columns,

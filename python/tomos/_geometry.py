@@ -155,7 +155,8 @@ class Geometry:
 
     @property
     def views(self) -> np.ndarray:
-        """A copy of the list: source (4: the last 1 for a point, 0 for a direction), detector, u, v."""
+        """A copy of the list: source (4: the last 1 for a point, 0 for a direction, 2 for the middle one of
+        the sources of fans, one for each row), detector, u, v."""
         count = len(self)
         block = (ctypes.c_double * (_VIEW * count)).from_address(lib.geometry_list(self._handle))
         return np.array(block).reshape(count, _VIEW)
@@ -167,7 +168,7 @@ class Geometry:
 
     @property
     def point_source(self) -> bool:
-        """Whether the rays come from a point, rather than side by side."""
+        """Whether the rays come from a point, or one for each row, rather than side by side."""
         return bool(self.views[0, 3])
 
     def grid(self, **options: Any) -> Grid:
@@ -228,8 +229,8 @@ _REST = ("pixel", "pixel_height", "roll", "slant", "swivel")
 _SCANS = {
     "parallel": (("angles", "views", "rows", "columns", *_TURNS, *_REST),
                  "Parallel rays turning about z.", "views=180, columns=256"),
-    "fan": (("angles", "views", "columns", *_SOURCE, *_TURNS, *_REST),
-            "A point source and one row of pixels turning about z.",
+    "fan": (("angles", "views", "rows", "columns", *_SOURCE, *_TURNS, *_REST),
+            "A point source and one row of pixels turning about z; several rows: a fan in each slice.",
             "views=360, columns=256, source_axis=500, source_detector=1000"),
     "cone": (("angles", "views", "rows", "columns", *_SOURCE, *_TURNS, *_REST),
              "A point source and a flat detector turning about z.",

@@ -71,10 +71,30 @@ static tomos_status make_maps(
 	return status;
 }
 
+/* Fans can be filtered and back projected slice by slice where they lie in slices. */
+static tomos_status check_fans(const tomos_geometry *scan)
+{
+	for (int64_t i = 0; i < scan->count; i++) {
+		const tomos_view *w = &scan->views[i];
+		const double tiny = 1e-9;
+		double rise = fabs(w->u[2]) * (double)scan->columns + fabs(w->det[2] - w->src[2]);
+		double lean = hypot(w->v[0], w->v[1]) * (double)scan->rows;
+		if (view_fans(w) && (rise > tiny * norm3(w->v) || lean > tiny * norm3(w->u)))
+			return fail(TOMOS_UNSUPPORTED,
+				"view %lld has fans that do not lie in slices across z: filtered "
+				"back projection needs that; use an algebraic method, for "
+				"instance sirt",
+				(long long)i);
+	}
+	return TOMOS_OK;
+}
+
 tomos_status align_views(tomos_geometry **aligned, double **maps, const tomos_geometry *scan)
 {
 	bool all = true;
 	*maps = NULL;
+	*aligned = NULL;
+	TRY(check_fans(scan));
 	TRY(tomos_geometry_views(aligned, scan->rows, scan->columns, scan->views, scan->count));
 	for (int64_t i = 0; i < scan->count; i++)
 		if (!is_aligned(&scan->views[i])) {

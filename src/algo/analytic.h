@@ -18,9 +18,9 @@ typedef struct {
 	double distance; /* source to axis; 0: parallel rays */
 	double spacing;  /* of columns, measured at the axis */
 	double axis;     /* column on which the axis falls */
-	double row;      /* row on which the source's height falls */
+	double row;      /* row on which the source's height falls; fans: nothing depends on it */
 	double detector; /* source to detector, along the normal */
-	double du, dv;   /* pixel width and height on the detector */
+	double du, dv;   /* pixel width and height on the detector; dv 0: fans, rays stay level */
 } CircleView;
 
 typedef struct {

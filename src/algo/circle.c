@@ -20,15 +20,17 @@ static tomos_status refuse(int64_t view, const char *why)
 static tomos_status look(CircleView *c, const tomos_geometry *scan, int64_t i)
 {
 	const tomos_view *view = &scan->views[i];
-	bool point = view->src[3] != 0;
+	bool point = view->src[3] != 0, fans = view_fans(view);
 	double x = point ? -view->src[0] : view->src[0], y = point ? -view->src[1] : view->src[1];
 	double length = hypot(x, y), beam[2] = {x / length, y / length};
 	if (!point && fabs(view->src[2]) > 1e-9 * length)
 		return refuse(i, "has rays that leave the plane");
-	if (point && fabs(view->src[2] - scan->views[0].src[2]) > 1e-6 * length)
+	if (point && !fans && fabs(view->src[2] - scan->views[0].src[2]) > 1e-6 * length)
 		return refuse(i, "has its source at another height");
 	if ((scan->views[0].src[3] != 0) != point)
 		return refuse(i, "mixes parallel rays with a point source");
+	if (view_fans(&scan->views[0]) != fans)
+		return refuse(i, "mixes point sources with a fan for each row");
 	if (length == 0)
 		return refuse(i, "has its source on the axis");
 	double side[2] = {-beam[1], beam[0]};
@@ -41,11 +43,11 @@ static tomos_status look(CircleView *c, const tomos_geometry *scan, int64_t i)
 	if (point && c->detector <= 0)
 		return refuse(i, "has its detector behind the source");
 	c->du = view->u[0] * side[0] + view->u[1] * side[1];
-	c->dv = view->v[2];
+	c->dv = fans ? 0 : view->v[2];
 	c->spacing = point ? c->du * c->distance / c->detector : c->du;
 	c->axis = 0.5 * (double)(scan->columns - 1) -
 		  (view->det[0] * side[0] + view->det[1] * side[1]) / c->du;
-	c->row = 0.5 * (double)(scan->rows - 1) - (view->det[2] - height) / c->dv;
+	c->row = fans ? 0 : 0.5 * (double)(scan->rows - 1) - (view->det[2] - height) / c->dv;
 	return TOMOS_OK;
 }
 

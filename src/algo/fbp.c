@@ -106,7 +106,7 @@ static int64_t chunk_views(const Work *w, const tomos_geometry *scan)
 {
 	if (w->at_once)
 		return scan->count;
-	bool apart = scan->views[0].src[3] == 0 && w->aligned->rows > 1;
+	bool apart = scan->views[0].src[3] != 1 && w->aligned->rows > 1;
 	int64_t image = (apart ? CHUNK_ROWS : w->aligned->rows) * filter_columns(&w->spec);
 	return max64(1, min64(w->backend->type->chunk / image, scan->count));
 }
@@ -167,6 +167,7 @@ static void weigh(Work *w, int64_t i, FilterView *view, float *weights)
 		.dv = w->plan.model.planar ? 0 : c->dv,
 		.column_weight = weights,
 		.mapped = w->maps != NULL};
+	view->fans = c->distance > 0 && c->dv == 0;
 	if (w->maps)
 		memcpy(view->map, w->maps + 9 * i, sizeof view->map);
 }

@@ -15,9 +15,10 @@ static void view_rays(KernelView *k, const tomos_view *view, const Plan *plan)
 		k->first[a] = (corner - first) / step;
 		k->u[a] = view->u[a] / step;
 		k->v[a] = view->v[a] / step;
-		k->src[a] = (view->src[3] != 0 ? view->src[a] - first : view->src[a]) / step;
+		double source = view_fans(view) ? view->src[a] + row * view->v[a] : view->src[a];
+		k->src[a] = (view->src[3] != 0 ? source - first : source) / step;
 	}
-	k->src[3] = view->src[3] != 0;
+	k->src[3] = view->src[3];
 }
 
 /* One pixel coordinate of a point x: with the plane's normal n and the vector w in it that measures
@@ -41,6 +42,19 @@ static void coordinate(double f[4], const KernelView *k, const double w[3], cons
 	}
 }
 
+/* The row of a fan: the planes of the fans follow each other by v. */
+static void fan_row(double f[4], const KernelView *k)
+{
+	double away[3], m[3];
+	for (int a = 0; a < 3; a++)
+		away[a] = k->first[a] - k->src[a];
+	cross3(m, away, k->u);
+	double scale = 1 / dot3(m, k->v);
+	for (int a = 0; a < 3; a++)
+		f[a] = scale * m[a];
+	f[3] = -dot3(f, k->first);
+}
+
 static void view_pixels(KernelView *k)
 {
 	double n[3], w[3];
@@ -54,7 +68,10 @@ static void view_pixels(KernelView *k)
 	scale = 1 / dot3(w, k->v);
 	for (int a = 0; a < 3; a++)
 		w[a] *= scale;
-	coordinate(k->row, k, w, n);
+	if (KERNEL_FANS(k))
+		fan_row(k->row, k);
+	else
+		coordinate(k->row, k, w, n);
 	memset(k->depth, 0, sizeof k->depth);
 	k->depth[3] = 1;
 	if (k->src[3] != 0) {
@@ -169,11 +186,14 @@ tomos_status plan_part(Plan *part, const Plan *whole, const int64_t *views, int6
  * U - corner D and V - corner D. */
 static void view_crop(KernelView *k, const double corner[2])
 {
-	for (int a = 0; a < 3; a++)
+	bool fans = KERNEL_FANS(k);
+	for (int a = 0; a < 3; a++) {
 		k->first[a] += corner[0] * k->u[a] + corner[1] * k->v[a];
+		k->src[a] += fans ? corner[1] * k->v[a] : 0;
+	}
 	for (int a = 0; a < 4; a++) {
 		k->column[a] -= corner[0] * k->depth[a];
-		k->row[a] -= corner[1] * k->depth[a];
+		k->row[a] -= corner[1] * (fans ? a == 3 : k->depth[a]);
 	}
 }
 
@@ -188,8 +208,7 @@ tomos_status plan_crop(
 	for (int64_t i = 0; i < count; i++) {
 		tomos_view *view = &part->scan->views[i];
 		*view = whole->scan->views[first + i];
-		add3(view->det, view->det, right, view->u);
-		add3(view->det, view->det, up, view->v);
+		view_slide(view, right, up);
 		part->views[i] = whole->views[first + i];
 		view_crop(&part->views[i], corner);
 	}

@@ -11,6 +11,9 @@ enum { NUMBERS = 12, MESSAGE = 800 };
 
 static const char form[] = "tomos-geometry";
 
+/* What a view begins with, by src[3]. */
+static const char *const kinds[] = {"direction", "source", "fan"};
+
 static bool ends_with(const char *path, const char *ending)
 {
 	size_t a = strlen(path), b = strlen(ending);
@@ -169,7 +172,7 @@ static tomos_status read_text_views(const Source *source, tomos_geometry *scan)
 		const char *line = next_line(&lines);
 		tomos_status status = parse_line(line, lines.stop, n);
 		if (status == TOMOS_OK) {
-			*view = (tomos_view){{n[0], n[1], n[2], source->point_source != 0},
+			*view = (tomos_view){{n[0], n[1], n[2], source->point_source},
 				{n[3], n[4], n[5]}, {n[6], n[7], n[8]}, {n[9], n[10], n[11]}};
 			status = view_check(view, i);
 		}
@@ -187,21 +190,18 @@ static tomos_status read_heading(Source *source)
 	int found = sscanf(source->text,
 		"# %7[a-z] x y z, detector x y z, u x y z, v x y z; %lld rows, %lld columns", kind,
 		&rows, &columns);
-	int told = found < 1                     ? -1
-		   : strcmp(kind, "source") == 0 ? 1
-		   : strcmp(kind, "ray") == 0    ? 0
-						 : -1;
-	if (source->point_source < 0 && told < 0)
+	int told = found < 1 ? -1 : choice_index("ray|source|fan", kind),
+	    asked = source->point_source;
+	if (asked < 0 && told < 0)
 		return fail(TOMOS_BAD_VALUE,
 			"'%s' does not say whether its lines begin with a ray or with a source",
 			source->path);
-	if (told >= 0 && source->point_source >= 0 && told != (source->point_source != 0))
+	if (told >= 0 && asked >= 0 && (told != 0) != (asked != 0))
 		return fail(TOMOS_BAD_VALUE,
 			"the lines of '%s' begin with a %s, as the first one says, but "
 			"point_source is %s",
 			source->path, kind, told ? "not set" : "set");
-	if (told >= 0)
-		source->point_source = told;
+	source->point_source = told >= 0 ? told : asked != 0;
 	if (found == 3 && source->rows == 0 && source->columns == 0) {
 		source->rows = rows;
 		source->columns = columns;
@@ -255,25 +255,30 @@ static tomos_status check_keys(const json_t *object, int64_t view)
 		return fail(TOMOS_BAD_FILE, "view %lld must be an object {...}", (long long)view);
 	json_object_foreach((json_t *)object, key, value)
 	{
-		if (choice_index("source|direction|detector|u|v", key) < 0)
+		if (choice_index("direction|source|fan|detector|u|v", key) < 0)
 			return fail(TOMOS_BAD_FILE,
-				"view %lld: key '%.64s' is not known (source or direction, "
+				"view %lld: key '%.64s' is not known (source, direction or fan, "
 				"detector, u, v)",
 				(long long)view, key);
 	}
-	bool source = json_object_get(object, "source"), ray = json_object_get(object, "direction");
-	if (source == ray)
+	int given = 0;
+	for (int kind = 0; kind < COUNT(kinds); kind++)
+		given += json_object_get(object, kinds[kind]) != NULL;
+	if (given != 1)
 		return fail(TOMOS_BAD_FILE,
-			"view %lld has %s; one of 'source' and 'direction' was expected",
-			(long long)view, source ? "both" : "neither");
+			"view %lld has %s; one of 'source', 'direction' and 'fan' was expected",
+			(long long)view, given ? "several kinds of source" : "no source");
 	return TOMOS_OK;
 }
 
 static tomos_status json_view(const json_t *object, int64_t index, tomos_view *view)
 {
 	TRY(check_keys(object, index));
-	view->src[3] = json_object_get(object, "source") != NULL;
-	TRY(json_vector(object, view->src[3] != 0 ? "source" : "direction", index, view->src));
+	int kind = 0;
+	while (!json_object_get(object, kinds[kind]))
+		kind++;
+	view->src[3] = kind;
+	TRY(json_vector(object, kinds[kind], index, view->src));
 	TRY(json_vector(object, "detector", index, view->det));
 	TRY(json_vector(object, "u", index, view->u));
 	TRY(json_vector(object, "v", index, view->v));
@@ -380,8 +385,7 @@ static void put_json(FILE *file, const tomos_geometry *scan)
 		form, (long long)scan->rows, (long long)scan->columns);
 	for (int64_t i = 0; i < scan->count; i++) {
 		const tomos_view *view = &scan->views[i];
-		fprintf(file, "%s\n\t{\"%s\": [", i ? "," : "",
-			view->src[3] != 0 ? "source" : "direction");
+		fprintf(file, "%s\n\t{\"%s\": [", i ? "," : "", kinds[(int)view->src[3]]);
 		put_vector(file, view->src, ", ");
 		fputs("], \"detector\": [", file);
 		put_vector(file, view->det, ", ");
@@ -397,8 +401,8 @@ static void put_json(FILE *file, const tomos_geometry *scan)
 static void put_text(FILE *file, const tomos_geometry *scan)
 {
 	fprintf(file, "# %s x y z, detector x y z, u x y z, v x y z; %lld rows, %lld columns\n",
-		scan->views[0].src[3] != 0 ? "source" : "ray", (long long)scan->rows,
-		(long long)scan->columns);
+		scan->views[0].src[3] == 0 ? "ray" : kinds[(int)scan->views[0].src[3]],
+		(long long)scan->rows, (long long)scan->columns);
 	for (int64_t i = 0; i < scan->count; i++) {
 		const tomos_view *view = &scan->views[i];
 		const double *parts[] = {view->src, view->det, view->u, view->v};
@@ -413,13 +417,13 @@ static void put_text(FILE *file, const tomos_geometry *scan)
 /* Text says nothing of the source: its lines are all of one kind. */
 static tomos_status check_text(const tomos_geometry *scan, const char *path)
 {
+	static const char *const names[] = {
+		"parallel rays", "a point source", "a fan for each row"};
 	for (int64_t i = 1; i < scan->count; i++)
 		if (scan->views[i].src[3] != scan->views[0].src[3])
 			return fail(TOMOS_UNSUPPORTED,
 				"view %lld has %s, unlike view 0: '%s' cannot hold both, .json can",
-				(long long)i,
-				scan->views[i].src[3] != 0 ? "a point source" : "parallel rays",
-				path);
+				(long long)i, names[(int)scan->views[i].src[3]], path);
 	return TOMOS_OK;
 }
 

@@ -9,6 +9,15 @@ struct tomos_geometry {
 	tomos_view *views;
 };
 
+/* Whether each row has a fan of its own, whose source lies along v from that of the middle row. */
+static inline bool view_fans(const tomos_view *view)
+{
+	return view->src[3] == 2;
+}
+
+/* The detector moved by so many columns and rows; sources of fans go with the rows. */
+void view_slide(tomos_view *view, double columns, double rows);
+
 /* A scan with room for `count` views, to be filled in. */
 tomos_status geom_new(tomos_geometry **scan, int64_t rows, int64_t columns, int64_t count);
 

@@ -87,9 +87,10 @@ tomos_status view_check(const tomos_view *view, int64_t index)
 {
 	const double *u = view->u, *v = view->v;
 	double normal[3];
-	if (view->src[3] != 0 && view->src[3] != 1)
+	if (view->src[3] != 0 && view->src[3] != 1 && !view_fans(view))
 		return fail(TOMOS_BAD_VALUE,
-			"view %lld: src[3] is %g; it must be 1 (point source) or 0 (parallel rays)",
+			"view %lld: src[3] is %g; it must be 1 (point source), 0 (parallel rays) "
+			"or 2 (a fan for each row)",
 			(long long)index, view->src[3]);
 	TRY(check_numbers(view->src, 3, "src", index));
 	TRY(check_numbers(view->det, 3, "det", index));
@@ -184,14 +185,23 @@ const tomos_view *tomos_geometry_list(const tomos_geometry *scan)
 	return scan->views;
 }
 
+void view_slide(tomos_view *view, double columns, double rows)
+{
+	add3(view->det, view->det, columns, view->u);
+	add3(view->det, view->det, rows, view->v);
+	if (view_fans(view))
+		add3(view->src, view->src, rows, view->v);
+}
+
 void view_pixel(const tomos_geometry *scan, int64_t view, double row, double column,
 	double position[3], double direction[3])
 {
 	const tomos_view *w = &scan->views[view];
-	add3(position, w->det, column - 0.5 * (double)(scan->columns - 1), w->u);
-	add3(position, position, row - 0.5 * (double)(scan->rows - 1), w->v);
+	double middle[3];
+	add3(middle, w->det, column - 0.5 * (double)(scan->columns - 1), w->u);
+	add3(position, middle, row - 0.5 * (double)(scan->rows - 1), w->v);
 	if (w->src[3] != 0)
-		add3(direction, position, -1, w->src);
+		add3(direction, view_fans(w) ? middle : position, -1, w->src);
 	else
 		memcpy(direction, w->src, 3 * sizeof *direction);
 }

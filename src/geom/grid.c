@@ -77,7 +77,7 @@ static tomos_status pixel_at_origin(const tomos_geometry *scan, double pixel[3])
 			"size must be given",
 			view->src[0], view->src[1], view->src[2]);
 	pixel[0] = pixel[1] = share * norm3(view->u);
-	pixel[2] = share * norm3(view->v);
+	pixel[2] = (view_fans(view) ? 1 : share) * norm3(view->v);
 	return TOMOS_OK;
 }
 

@@ -12,7 +12,7 @@
 
 OPTION_VALUES(scan_values, TOMOS_SCAN_OPTIONS);
 
-enum { TURNS = 1, SOURCE = 2, FLAT = 4, TILT = 8, PITCH = 16 };
+enum { TURNS = 1, SOURCE = 2, SLICES = 4, TILT = 8, PITCH = 16 };
 
 /* In the order of the choices in options.def; `arc` is the default. */
 typedef struct {
@@ -23,7 +23,7 @@ typedef struct {
 
 static const Kind kinds[] = {
 	{"parallel", TURNS, PI},
-	{"fan", TURNS | SOURCE | FLAT, 2 * PI},
+	{"fan", TURNS | SOURCE | SLICES, 2 * PI},
 	{"cone", TURNS | SOURCE, 2 * PI},
 	{"laminography", TURNS | TILT, PI},
 	{"helix", TURNS | SOURCE | PITCH, 2 * PI},
@@ -127,6 +127,24 @@ static tomos_status check_lists(const tomos_scan_options *o, const Kind *kind)
 	return kind->has & SOURCE ? check_distances(o, kind) : TOMOS_OK;
 }
 
+/* Several rows of which each is to see a slice of its own. */
+static bool has_fans(const tomos_scan_options *o, const Kind *kind)
+{
+	return kind->has & SLICES && o->rows > 1;
+}
+
+static tomos_status check_fans(const tomos_scan_options *o)
+{
+	const char *name = o->roll != 0 ? "roll" : "slant";
+	double turned = o->roll != 0 ? o->roll : o->slant;
+	if (turned != 0)
+		return fail(TOMOS_BAD_VALUE,
+			"a fan scan of %lld rows with a %s of %g degrees: each row must stay in "
+			"its slice, so it must be 0",
+			(long long)o->rows, name, turned * 180 / PI);
+	return TOMOS_OK;
+}
+
 /* What a kind has no use for must not be given: it would be silently ignored. */
 static tomos_status check_unused(const tomos_scan_options *o, const Kind *kind)
 {
@@ -143,9 +161,8 @@ static tomos_status check_unused(const tomos_scan_options *o, const Kind *kind)
 		if (settings[i].given && !(kind->has & settings[i].needs))
 			return fail(TOMOS_BAD_VALUE, "%s is given, but a %s scan has none",
 				settings[i].name, kind->name);
-	if (kind->has & FLAT && o->rows != 1)
-		return fail(TOMOS_BAD_VALUE, "a fan scan of %lld rows: the rows must be 1",
-			(long long)o->rows);
+	if (has_fans(o, kind))
+		TRY(check_fans(o));
 	if (fabs(o->tilt) >= PI / 2 * (1 - 1e-9))
 		return fail(TOMOS_BAD_VALUE,
 			"a tilt of %g degrees: it must lie between -90 and 90, ends left out",
@@ -245,7 +262,7 @@ static void place_source(const Plan *plan, int64_t view, const Frame *f, tomos_v
 {
 	const tomos_scan_options *o = &plan->o;
 	memcpy(out->src, f->ray, sizeof f->ray);
-	out->src[3] = (plan->kind->has & SOURCE) != 0;
+	out->src[3] = has_fans(o, plan->kind) ? 2 : (plan->kind->has & SOURCE) != 0;
 	memset(out->det, 0, sizeof out->det);
 	if (out->src[3] == 0)
 		return;
@@ -267,11 +284,21 @@ static void tidy(double a[3])
 		a[i] += 0.0;
 }
 
+/* Rows of fans are as far apart as pixels are wide at the axis, so that voxels come out as cubes. */
+static double row_height(const Plan *plan)
+{
+	const tomos_scan_options *o = &plan->o;
+	if (o->pixel_height > 0)
+		return o->pixel_height;
+	return has_fans(o, plan->kind) ? o->pixel * o->source_axis[0] / o->source_detector[0]
+				       : o->pixel;
+}
+
 static void fill_view(const Plan *plan, int64_t view, tomos_view *out)
 {
 	const tomos_scan_options *o = &plan->o;
 	Frame f = frame_of(plan, view), d = f;
-	double height = o->pixel_height > 0 ? o->pixel_height : o->pixel;
+	double height = row_height(plan);
 	double middle[2] = {0.5 * (double)(o->columns - 1), 0.5 * (double)(o->rows - 1)};
 	turn_detector(o, &f, d.u);
 	turn_detector(o, &f, d.v);
@@ -281,10 +308,9 @@ static void fill_view(const Plan *plan, int64_t view, tomos_view *out)
 	}
 	place_source(plan, view, &f, out);
 	if (o->axis)
-		add3(out->det, out->det, middle[0] - of_view(o->axis, o->axis_count, view), out->u);
+		view_slide(out, middle[0] - of_view(o->axis, o->axis_count, view), 0);
 	if (o->axis_row)
-		add3(out->det, out->det, middle[1] - of_view(o->axis_row, o->axis_row_count, view),
-			out->v);
+		view_slide(out, 0, middle[1] - of_view(o->axis_row, o->axis_row_count, view));
 	tidy(out->src);
 	tidy(out->det);
 	tidy(out->u);

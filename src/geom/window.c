@@ -28,6 +28,12 @@ static Plane plane_of(const tomos_geometry *scan, int64_t index)
 	}
 	add3(way, w->det, -1, w->src);
 	p.reach = dot3(w->src[3] != 0 ? way : w->src, p.normal);
+	if (view_fans(w)) { /* planes of fans follow each other by v */
+		cross3(p.row, way, w->u);
+		square = dot3(p.row, w->v);
+		for (int i = 0; i < 3; i++)
+			p.row[i] /= square;
+	}
 	return p;
 }
 
@@ -36,7 +42,7 @@ static Plane plane_of(const tomos_geometry *scan, int64_t index)
 static bool project_point(const Plane *p, const double point[3], double pixel[2])
 {
 	const tomos_view *w = p->view;
-	double from[3], hit[3];
+	double from[3], hit[3], way[3];
 	if (w->src[3] != 0) {
 		add3(from, point, -1, w->src);
 		double share = dot3(from, p->normal) / p->reach;
@@ -49,7 +55,8 @@ static bool project_point(const Plane *p, const double point[3], double pixel[2]
 		add3(hit, from, -dot3(from, p->normal) / p->reach, w->src);
 	}
 	pixel[0] = dot3(hit, p->column) + p->middle_column;
-	pixel[1] = dot3(hit, p->row) + p->middle_row;
+	add3(way, point, -1, w->det);
+	pixel[1] = dot3(view_fans(w) ? way : hit, p->row) + p->middle_row;
 	return true;
 }
 

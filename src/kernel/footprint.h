@@ -17,15 +17,17 @@ typedef struct {
 	double reach;                /* half the base */
 } FootprintShadow;
 
-/* The shadow of a voxel on one detector direction, f / depth to first order around the voxel. */
+/* The shadow of a voxel on one detector direction, f / depth to first order around the voxel, where
+ * `change` of the depth's own change counts. */
 KERNEL_FN FootprintShadow footprint_shadow(
-	const double f[4], const KernelView *view, const int64_t at[3], double depth)
+	const double f[4], const KernelView *view, const int64_t at[3], double depth, double change)
 {
 	FootprintShadow shadow;
 	shadow.centre = voxel_affine(f, at) / depth;
-	double x = fabs(f[0] - shadow.centre * view->depth[0]) / depth;
-	double y = fabs(f[1] - shadow.centre * view->depth[1]) / depth;
-	double z = fabs(f[2] - shadow.centre * view->depth[2]) / depth;
+	double bend = shadow.centre * change;
+	double x = fabs(f[0] - bend * view->depth[0]) / depth;
+	double y = fabs(f[1] - bend * view->depth[1]) / depth;
+	double z = fabs(f[2] - bend * view->depth[2]) / depth;
 	shadow.wide = fmax(fmax(x, y), fmax(z, 1e-9));
 	double rest = x * x + y * y + z * z - shadow.wide * shadow.wide;
 	shadow.narrow = fmin(sqrt(fmax(rest, 0.0)), shadow.wide);
@@ -65,11 +67,12 @@ KERNEL_FN void footprint_voxel(const KernelGrid *grid, const KernelModel *model,
 	double depth = voxel_affine(view->depth, at);
 	if (!(depth > 0))
 		return;
-	FootprintShadow across = footprint_shadow(view->column, view, at, depth), along = across;
+	FootprintShadow across = footprint_shadow(view->column, view, at, depth, 1), along = across;
 	int64_t c0, c1, r0 = 0, r1 = 0;
 	footprint_range(&across, model->columns, &c0, &c1);
 	if (!model->planar) {
-		along = footprint_shadow(view->row, view, at, depth);
+		along = footprint_shadow(view->row, view, at, kernel_row_depth(view, depth),
+			KERNEL_FANS(view) ? 0 : 1);
 		footprint_range(&along, model->rows, &r0, &r1);
 	}
 	double weight = voxel_weight(grid, model, view, at, depth);

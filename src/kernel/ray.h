@@ -22,10 +22,11 @@ KERNEL_FN KernelRay kernel_ray(
 	double square = 0, largest = 0;
 	ray.has_source = view->src[3] != 0;
 	for (int a = 0; a < 3; a++) {
-		double pixel =
-			view->first[a] + (double)column * view->u[a] + (double)row * view->v[a];
-		ray.start[a] = ray.has_source ? view->src[a] : pixel;
-		ray.direction[a] = ray.has_source ? pixel - view->src[a] : view->src[a];
+		double along = (double)row * view->v[a];
+		double pixel = view->first[a] + (double)column * view->u[a] + along;
+		double source = KERNEL_FANS(view) ? view->src[a] + along : view->src[a];
+		ray.start[a] = ray.has_source ? source : pixel;
+		ray.direction[a] = ray.has_source ? pixel - source : source;
 		square += ray.direction[a] * grid->step[a] * ray.direction[a] * grid->step[a];
 		largest = fmax(largest, fabs(ray.direction[a]));
 	}

@@ -17,7 +17,7 @@ typedef struct {
 typedef struct {
 	double distance, foot_column, foot_row, du, dv;
 	double map[9];
-	int64_t mapped;
+	int64_t mapped, fans;
 } KernelRowView;
 
 /* A pixel between the pixels of an image, 0 beyond it. */
@@ -50,8 +50,8 @@ KERNEL_FN float rows_pixel(const KernelRows *rows, const KernelRowView *view,
 	double column = (view->map[0] * c + view->map[1] * r + view->map[2]) / depth;
 	if (rows->hold)
 		column = fmin(fmax(column, 0.0), (double)(rows->seen - 1));
-	return rows_between(
-		rows, image, column, (view->map[3] * c + view->map[4] * r + view->map[5]) / depth);
+	return rows_between(rows, image, column,
+		(view->map[3] * c + view->map[4] * r + view->map[5]) / (view->fans ? 1 : depth));
 }
 
 /* The cosine of a pixel's ray; 1 for parallel ones. */

@@ -18,7 +18,8 @@ KERNEL_FN double voxel_affine(const double f[4], const int64_t at[3])
 
 /* WEIGHT_RAY: the line integral a voxel adds to a pixel on which all of it falls. With column and row
  * as functions c, r of space that is voxel volume |grad c x grad r|, which for a point source works
- * out as mass distance / depth^3 (planar: mass distance / depth^2) with a constant of the view. */
+ * out as mass distance / depth^3 (planar and fans: mass distance / depth^2) with a constant of the
+ * view. */
 KERNEL_FN double voxel_weight(const KernelGrid *grid, const KernelModel *model,
 	const KernelView *view, const int64_t at[3], double depth)
 {
@@ -28,12 +29,13 @@ KERNEL_FN double voxel_weight(const KernelGrid *grid, const KernelModel *model,
 		return 1 / (depth * depth);
 	if (view->src[3] == 0)
 		return view->mass;
-	double square = 0;
+	double square = 0, row = KERNEL_FANS(view) ? voxel_affine(view->row, at) : 0;
 	for (int a = 0; a < 3; a++) {
-		double d = ((double)at[a] - view->src[a]) * grid->step[a];
+		double d = ((double)at[a] - view->src[a] - row * view->v[a]) * grid->step[a];
 		square += d * d;
 	}
-	return view->mass * sqrt(square) / (depth * depth * (model->planar ? 1 : depth));
+	int in_plane = model->planar || KERNEL_FANS(view);
+	return view->mass * sqrt(square) / (depth * depth * (in_plane ? 1 : depth));
 }
 
 /* Lowest pixel and the share of the next one; 0 if the point is off a detector of n pixels. */
@@ -62,7 +64,8 @@ KERNEL_FN void voxel_voxel(const KernelGrid *grid, const KernelModel *model, con
 		    model, voxel_affine(view->column, at) / depth, model->columns, &column, &right))
 		return;
 	if (!model->planar &&
-		!voxel_share(model, voxel_affine(view->row, at) / depth, model->rows, &row, &up))
+		!voxel_share(model, voxel_affine(view->row, at) / kernel_row_depth(view, depth),
+			model->rows, &row, &up))
 		return;
 	double weight = voxel_weight(grid, model, view, at, depth);
 	for (int j = 0; j < 4; j++) {

@@ -121,13 +121,11 @@ tomos_status tomos_prep_bin(const tomos_array *data, int64_t bin, const tomos_ar
 /* Pixels `bin` times as large; where some are left over at the end, the detector's centre moves. */
 static void bin_geometry(tomos_view *view, int64_t bin, const int64_t from[2], const int64_t to[2])
 {
-	double *steps[2] = {view->v, view->u};
-	for (int axis = 0; axis < 2; axis++) {
-		double moved = 0.5 * (double)(to[axis] * bin - from[axis]);
-		for (int i = 0; i < 3; i++) {
-			view->det[i] += moved * steps[axis][i];
-			steps[axis][i] *= (double)bin;
-		}
+	view_slide(
+		view, 0.5 * (double)(to[1] * bin - from[1]), 0.5 * (double)(to[0] * bin - from[0]));
+	for (int i = 0; i < 3; i++) {
+		view->u[i] *= (double)bin;
+		view->v[i] *= (double)bin;
 	}
 }
 

@@ -17,7 +17,8 @@ bool run_stacked(const tomos_geometry *g, const tomos_grid *grid, int64_t *first
 		return false;
 	for (int64_t i = 0; i < g->count; i++) {
 		const tomos_view *v = &g->views[i];
-		if (v->src[3] != 0 || v->src[2] != 0 || v->u[2] != 0 || v->v[0] != 0 ||
+		double level = view_fans(v) ? v->det[2] : 0;
+		if (v->src[3] == 1 || v->src[2] != level || v->u[2] != 0 || v->v[0] != 0 ||
 			v->v[1] != 0 || fabs(v->v[2] - step) > 1e-9 * fabs(step) ||
 			fabs(v->det[2] - g->views[0].det[2]) > 1e-9 * fabs(step))
 			return false;

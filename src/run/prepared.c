@@ -317,8 +317,7 @@ static tomos_status crop_geometry(const tomos_prepared *p, tomos_geometry *g)
 	double shift = (double)p->first_column + 0.5 * (double)(p->columns - g->columns);
 	g->columns = p->columns;
 	for (int64_t i = 0; i < g->count; i++)
-		for (int a = 0; a < 3; a++)
-			g->views[i].det[a] += shift * g->views[i].u[a];
+		view_slide(&g->views[i], shift, 0);
 	return TOMOS_OK;
 }
 

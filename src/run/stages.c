@@ -166,10 +166,10 @@ static tomos_status slab_geometry(
 	}
 	for (int64_t i = 0; i < g->count; i++) {
 		tomos_view *view = &(*scan)->views[i];
-		for (int a = 0; a < 3; a++)
-			view->det[a] += middle * view->v[a];
+		view_slide(view, 0, middle);
 		if (r->stacked) {
 			view->det[2] = 0;
+			view->src[2] = 0;
 			view->v[2] = 1;
 		}
 	}

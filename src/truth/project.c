@@ -1,6 +1,6 @@
 /* Projections of phantoms in closed form: the sum of the chords of each ray, times the values.
  *
- * A ray of a parallel view is a whole line; a ray from a point source begins at the source and goes
+ * A ray of a parallel view is a whole line; a ray from a source begins at the source and goes
  * on beyond the detector, as the projectors have it.
  */
 #include <math.h>
@@ -23,17 +23,13 @@ typedef struct {
 static Ray ray_at(const tomos_geometry *scan, int64_t view, double row, double column)
 {
 	Ray ray;
-	const double *source = scan->views[view].src, *d = ray.direction;
+	const double *d = ray.direction;
 	view_pixel(scan, view, row, column, ray.point, ray.direction);
 	double length = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
 	for (int i = 0; i < 3; i++)
 		ray.direction[i] /= length;
-	ray.start = -INFINITY;
-	if (source[3] != 0) {
-		ray.start = 0;
-		for (int i = 0; i < 3; i++)
-			ray.start += (source[i] - ray.point[i]) * d[i];
-	}
+	/* Directions from a source are as long as the way from there. */
+	ray.start = scan->views[view].src[3] != 0 ? -length : -INFINITY;
 	return ray;
 }
 

@@ -332,6 +332,17 @@ for kind in parallel cone fan; do
 done
 check "fbp is near the truth" 0 compare tball.h5 rparallel.h5 --max 0.2
 check "fdk is near the truth" 0 compare tball.h5 rcone.h5 --max 0.1
+# A fan in each slice: the rows are the slices.
+check "a stack of fans" 0 project ball --geometry fan --rows 24 --source-axis 6 --source-detector 9 \
+	--views 60 --columns 36 --pixel 0.125 --samples 2 -o fans.h5
+check "info of it" 0 info fans.h5
+has "its sources" out "a fan for each row, its source, 6 from the axis, 9 from the detector"
+check "recon of it" 0 recon fans.h5 -o rfans.h5 --size 24
+has "says its method" out "fbp on"
+check "fans are near the truth" 0 compare tball.h5 rfans.h5 --max 0.2
+check "its views as text" 0 convert fans.h5 fans.txt
+check "read again" 0 project tball.h5 --views-file fans.txt --point-source -o fans2.h5
+check "show the same" 0 compare fans.h5 fans2.h5 --max 0.05
 check "cutoff out of range" 2 recon parallel.h5 --cutoff 2 -o x2.h5
 check "recon fdk by itself" 0 recon cone.h5 --filter hann -o fdk.h5 --size 24
 has "says its method" out "fdk on"

@@ -54,6 +54,22 @@ static inline double determinant(const double a[3], const double b[3], const dou
 	       a[2] * (b[0] * c[1] - b[1] * c[0]);
 }
 
+/* As `shadow`, where each row has a fan of its own: point - src = b v + t (det - src) + t a u. */
+static inline double fan_shadow(const tomos_geometry *scan, const tomos_view *w,
+	const double point[3], double *column, double *row)
+{
+	double from[3], way[3];
+	for (int i = 0; i < 3; i++) {
+		from[i] = point[i] - w->src[i];
+		way[i] = w->det[i] - w->src[i];
+	}
+	double all = determinant(w->u, w->v, way), t = determinant(w->u, w->v, from) / all;
+	*column = determinant(from, w->v, way) / all / t +
+		  (double)(tomos_geometry_columns(scan) - 1) / 2;
+	*row = determinant(w->u, from, way) / all + (double)(tomos_geometry_rows(scan) - 1) / 2;
+	return 1 - 1 / t;
+}
+
 /* Column and row of the shadow of a point, by Cramer's rule for det + a u + b v - k ray = point;
  * returns k, by which the point lies beyond (> 0) or before (< 0) the detector along its ray. */
 static inline double shadow(const tomos_geometry *scan, int64_t index, const double point[3],
@@ -61,6 +77,8 @@ static inline double shadow(const tomos_geometry *scan, int64_t index, const dou
 {
 	const tomos_view *w = &tomos_geometry_list(scan)[index];
 	double ray[3], way[3];
+	if (view_fans(w))
+		return fan_shadow(scan, w, point, column, row);
 	for (int i = 0; i < 3; i++) {
 		ray[i] = w->src[3] != 0 ? point[i] - w->src[i] : w->src[i];
 		way[i] = point[i] - w->det[i];

@@ -132,9 +132,10 @@ static void test_numbers(void **state)
 	assert_memory_equal(again->views, views, sizeof views);
 	tomos_geometry_free(scan);
 	tomos_geometry_free(again);
-	numbers[3] = 2;
+	numbers[3] = 3;
 	assert_refused(geom_from_numbers(&again, 4, 6, numbers, 2), TOMOS_BAD_VALUE,
-		"view 0: src[3] is 2");
+		"view 0: src[3] is 3; it must be 1 (point source), 0 (parallel rays) or 2 (a fan "
+		"for each row)");
 }
 
 static void test_pixel(void **state)

@@ -61,6 +61,8 @@ static int remove_folder(void **state)
 	return rmdir(folder);
 }
 
+static int one_kind = 1; /* of source, where all are of one */
+
 /* Views of numbers with all their bits in use, some tiny, some large. */
 static tomos_geometry *awkward(bool mixed, int count)
 {
@@ -70,7 +72,7 @@ static tomos_geometry *awkward(bool mixed, int count)
 		double *n = (double *)&views[i];
 		for (int k = 0; k < VIEW_NUMBERS; k++)
 			n[k] = uniform(-1, 1) * pow(10, floor(uniform(-2, 3)));
-		views[i].src[3] = mixed ? i % 2 : 1;
+		views[i].src[3] = mixed ? i % 3 : one_kind;
 	}
 	views[0].det[0] = 5e-324;
 	views[0].det[1] = 0.1;
@@ -103,6 +105,10 @@ static void test_text_round_trip(void **state)
 {
 	(void)state;
 	check_round_trip("a.txt", false, 123, 4567);
+	one_kind = 2;
+	assert_int_equal(unlink(path_of("a.txt")), 0);
+	check_round_trip("a.txt", false, 123, 4567);
+	one_kind = 1;
 }
 
 /* What the first line says is taken, and must not be contradicted. */
@@ -260,8 +266,9 @@ static void test_json_refused(void **state)
 	refuse_json("\"u\": [1, 0, 0], ", "", "view 0: 'u' must be a list of 3 numbers");
 	refuse_json("\"v\"", "\"w\"", "view 0: key 'w' is not known");
 	refuse_json("\"u\": [1, 0, 0]", "\"direction\": [1, 0, 0]",
-		"view 0 has both; one of 'source' and 'direction' was expected");
-	refuse_json("\"source\": [0, 5, 0], ", "", "view 0 has neither");
+		"view 0 has several kinds of source; one of 'source', 'direction' and 'fan' was "
+		"expected");
+	refuse_json("\"source\": [0, 5, 0], ", "", "view 0 has no source");
 	refuse_json("{\"direction\"", "7, {\"direction\"", "view 1 must be an object");
 	refuse_json("0.5]", "1e999]", "line 2, column ");
 	refuse_json("[1, 0, 0]", "[0, 0, 0]", "view 0: u is (0, 0, 0)");

@@ -133,6 +133,39 @@ static void test_cone_fan_helix(void **state)
 	check_cone("helix", 5, -1.5);
 }
 
+/* Several rows: each sees the slice that it is level with, and columns as those of one row do. */
+static void test_fans(void **state)
+{
+	(void)state;
+	const double near = 10, far = 25, axis_row = 0.75;
+	tomos_scan_options o = options("fan", 5, 8, 7);
+	o.pixel = 0.5;
+	o.source_axis = &near, o.source_axis_count = 1;
+	o.source_detector = &far, o.source_detector_count = 1;
+	o.axis_row = &axis_row, o.axis_row_count = 1;
+	tomos_geometry *scan = made(&o);
+	o.rows = 1, o.axis_row = NULL, o.axis_row_count = 0;
+	tomos_geometry *one = made(&o);
+	assert_true(scan->views[0].src[3] == 2 && one->views[0].src[3] == 1);
+	assert_vector(scan->views[0].v, 0, 0, 0.5 * near / far);
+	for (int i = 0; i < 7; i++)
+		for (int k = 0; k < 20; k++) {
+			double p[3] = {uniform(-4, 4), uniform(-4, 4), uniform(-4, 4)};
+			double flat[3] = {p[0], p[1], 0}, column, row, c, r;
+			shadow(scan, i, p, &column, &row);
+			shadow(one, i, flat, &c, &r);
+			assert_near(column, c, 1e-11);
+			assert_near(row, axis_row + p[2] / 0.2, 1e-11);
+		}
+	tomos_grid grid; /* of cubes */
+	assert_int_equal(tomos_grid_for(&grid, scan, NULL), TOMOS_OK);
+	assert_near(grid.step[0], 0.2, 1e-12);
+	assert_near(grid.step[2], 0.2, 1e-12);
+	assert_int_equal(grid.n[2], 5);
+	tomos_geometry_free(scan);
+	tomos_geometry_free(one);
+}
+
 static void test_cone_at_zero(void **state)
 {
 	(void)state;
@@ -388,7 +421,11 @@ static void test_refused_numbers(void **state)
 	refuse("laminography", "tilt of 100 degrees", o.tilt = PI / 1.8);
 	refuse("parallel", "view 0: rays along (0, -1, 0) run in", o.slant = PI / 2);
 	refuse("cone", "view 0: the source (0, 10, 0) lies in", o.swivel = PI / 2);
-	refuse("fan", "fan scan of 2 rows", o.rows = 2);
+	refuse("fan",
+		"a fan scan of 2 rows with a roll of 90 degrees: each row must stay in its slice",
+		(o.rows = 2, o.roll = PI / 2));
+	refuse("fan", "a fan scan of 3 rows with a slant of 45 degrees",
+		(o.rows = 3, o.slant = PI / 4));
 	refuse("lebedev",
 		"lebedev scan of 4 views: there are rules of 3, 7, 13, 19, 25, 37, 43, 55, "
 		"73, 85, 97, 115, 133, 151, 175, 217, 295, 385, 487, 601 directions",
@@ -483,11 +520,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_parallel),
 		cmocka_unit_test(test_default_arcs), cmocka_unit_test(test_cone_fan_helix),
-		cmocka_unit_test(test_cone_at_zero), cmocka_unit_test(test_thin_fills),
-		cmocka_unit_test(test_laminography), cmocka_unit_test(test_detector_turns),
-		cmocka_unit_test(test_turn_senses), cmocka_unit_test(test_orientation),
-		cmocka_unit_test(test_lebedev), cmocka_unit_test(test_towards),
-		cmocka_unit_test(test_refused_numbers), cmocka_unit_test(test_refused_lists),
-		cmocka_unit_test(test_refused_sources), cmocka_unit_test(test_memory)};
+		cmocka_unit_test(test_fans), cmocka_unit_test(test_cone_at_zero),
+		cmocka_unit_test(test_thin_fills), cmocka_unit_test(test_laminography),
+		cmocka_unit_test(test_detector_turns), cmocka_unit_test(test_turn_senses),
+		cmocka_unit_test(test_orientation), cmocka_unit_test(test_lebedev),
+		cmocka_unit_test(test_towards), cmocka_unit_test(test_refused_numbers),
+		cmocka_unit_test(test_refused_lists), cmocka_unit_test(test_refused_sources),
+		cmocka_unit_test(test_memory)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

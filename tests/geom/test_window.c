@@ -8,7 +8,7 @@ static tomos_geometry *random_scan(void)
 	for (;;) {
 		for (int i = 0; i < 4; i++) {
 			double *n = (double *)&views[i], near = uniform(0, 1) < 0.2 ? 5 : 40;
-			bool point = uniform(0, 1) < 0.6;
+			int point = uniform(0, 1) < 0.6 ? uniform(0, 1) < 0.4 ? 2 : 1 : 0;
 			for (int k = 0; k < VIEW_NUMBERS; k++)
 				n[k] = k < 3 ? uniform(-1, 1) * (point ? near : 1)
 					     : uniform(-1, 1) * (k < 7 ? 20 : 1);

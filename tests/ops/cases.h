@@ -58,7 +58,8 @@ static inline int test_repeats(void)
 }
 
 static const char *const case_kinds[] = {"parallel", "fan", "cone", "laminography", "helix",
-	"lebedev", "slice", "stack", "vectors", "stack across y", "stack across x"};
+	"lebedev", "slice", "stack", "vectors", "stack across y", "stack across x", "fans",
+	"fans in slices"};
 enum { CASE_KINDS = sizeof case_kinds / sizeof case_kinds[0] };
 
 typedef struct {
@@ -134,8 +135,8 @@ static inline void case_turn(Case *c, int axis)
 	free(views);
 }
 
-/* "slice" and "stack" are parallel beams on grids for which tuned kernels exist; the others have odd
- * sizes, off-centre grids, anisotropic voxels and rays that miss. */
+/* "slice" and "stack" are parallel beams, "fans in slices" fans, on grids for which tuned kernels exist; the
+ * others have odd sizes, off-centre grids, anisotropic voxels and rays that miss. */
 static inline Case case_make(int number)
 {
 	Case c = {.state = (uint64_t)number * 7919 + 17};
@@ -143,11 +144,15 @@ static inline Case case_make(int number)
 	snprintf(c.name, sizeof c.name, "case %d: %s", number, kind);
 	for (int i = 0; i < 4; i++)
 		case_random(&c);
-	int slice = strcmp(kind, "slice") == 0, stack = strncmp(kind, "stack", 5) == 0;
+	int slice = strcmp(kind, "slice") == 0, fans = strncmp(kind, "fans", 4) == 0;
 	int fan = strcmp(kind, "fan") == 0, flat = slice || fan;
+	int stack = strncmp(kind, "stack", 5) == 0 || (fans && strlen(kind) > 4);
 	case_grid(&c, flat, !slice && !stack);
 	tomos_scan_options o = tomos_scan_defaults();
-	o.geometry = slice || stack ? "parallel" : strcmp(kind, "vectors") == 0 ? "cone" : kind;
+	o.geometry = fans                           ? "fan"
+		     : slice || stack               ? "parallel"
+		     : strcmp(kind, "vectors") == 0 ? "cone"
+						    : kind;
 	o.rows = flat ? 1 : stack ? c.grid.n[2] : case_integer(&c, 1, 13);
 	o.columns = case_integer(&c, 1, 40);
 	o.pixel = case_between(&c, 0.4, 1.7);
@@ -155,7 +160,7 @@ static inline Case case_make(int number)
 	o.views = strcmp(kind, "lebedev") == 0 ? 7 : case_integer(&c, 1, 9);
 	double source_axis = case_between(&c, 40, 80), source_detector = case_between(&c, 90, 150);
 	double axis = case_between(&c, 0, (double)o.columns);
-	if (choice_in("fan|cone|helix|vectors", kind)) {
+	if (fans || choice_in("fan|cone|helix|vectors", kind)) {
 		o.source_axis = &source_axis, o.source_axis_count = 1;
 		o.source_detector = &source_detector, o.source_detector_count = 1;
 	}
@@ -185,7 +190,7 @@ static inline Case case_make(int number)
 		OK(tomos_geometry_views(&c.scan, o.rows, o.columns, views, count));
 		free(views);
 	}
-	if (strlen(kind) > 5 && stack)
+	if (strstr(kind, "across"))
 		case_turn(&c, strcmp(kind, "stack across y") == 0 ? 1 : 0);
 	c.voxels = c.grid.n[0] * c.grid.n[1] * c.grid.n[2];
 	c.pixels = tomos_geometry_count(c.scan) * o.rows * o.columns;

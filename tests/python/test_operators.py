@@ -14,6 +14,7 @@ import tomos
 SCANS = {
     "parallel": lambda: tomos.parallel(views=7, rows=3, columns=8, axis=3.2),
     "fan": lambda: tomos.fan(views=7, columns=8, source_axis=20, source_detector=30),
+    "fans": lambda: tomos.fan(views=7, rows=3, columns=8, source_axis=20, source_detector=30),
     "cone": lambda: tomos.cone(views=7, rows=3, columns=8, source_axis=20, source_detector=30),
     "laminography": lambda: tomos.laminography(views=7, rows=5, columns=8, tilt=0.5),
     "helix": lambda: tomos.helix(views=7, rows=3, columns=8, source_axis=20, source_detector=30, pitch=2),

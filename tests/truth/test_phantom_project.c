@@ -116,6 +116,8 @@ static void test_every_geometry(void **state)
 		{"parallel", 3, 7, 5, 0.28, 0, 0, 0, 0, 0},
 		{"parallel", 3, 7, 5, 0.28, 0, 0, 0, 0, 1},
 		{"fan", 1, 7, 5, 0.4, 3, 4.5, 0, 0, 0},
+		{"fan", 5, 7, 5, 0.4, 3, 4.5, 0, 0, 0},
+		{"fan", 4, 7, 5, 0.4, 0.5, 1.2, 0, 0, 0}, /* sources in the object */
 		{"cone", 3, 7, 5, 0.4, 3, 4.5, 0, 0, 0},
 		{"cone", 3, 7, 5, 0.4, 0.5, 1.2, 0, 0, 1}, /* source in the object */
 		{"laminography", 3, 7, 5, 0.28, 0, 0, 0.5, 0, 0},
@@ -141,7 +143,7 @@ static void test_free_views(void **state)
 		for (int i = 0; i < 4 * VIEW_NUMBERS; i++)
 			numbers[i] = random_normal((uint64_t)seed, (uint64_t)i);
 		for (int i = 0; i < 4; i++) {
-			views[i].src[3] = i % 2;
+			views[i].src[3] = i == 3 ? 2 : i % 2;
 			for (int k = 0; k < 3; k++) {
 				views[i].src[k] *= i % 2 ? 2 : 1;
 				views[i].u[k] *= 0.2;

@@ -184,7 +184,8 @@ static void take_row(const Filtering *job, int64_t number, int64_t row, float *o
 		double column = (m[0] * c + m[1] * r + m[2]) / depth;
 		if (f->spec.padding != PADDING_ZERO) /* beyond the detector its edge goes on */
 			column = fmin(fmax(column, 0), last);
-		out[i] = bilinear(job, image, column, (m[3] * c + m[4] * r + m[5]) / depth);
+		out[i] = bilinear(job, image, column,
+			(m[3] * c + m[4] * r + m[5]) / (view->fans ? 1 : depth));
 	}
 }
 

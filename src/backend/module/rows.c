@@ -27,6 +27,7 @@ KernelRowView rows_view(const FilterView *view)
 		.du = view->du,
 		.dv = view->dv,
 		.mapped = view->mapped,
+		.fans = view->fans,
 	};
 	memcpy(made.map, view->map, sizeof made.map);
 	return made;

@@ -46,11 +46,13 @@ bool LEVEL(column_applies)(const Projecting *what)
 		const KernelView *k = &plan->views[i];
 		if (k->src[3] != plan->views[what->first].src[3])
 			return false; /* parallel rays and point sources weigh in different ways */
+		if (KERNEL_FANS(k) && fabs(k->row[0]) + fabs(k->row[1]) > 1e-9)
+			return false; /* the source would lie elsewhere for each voxel */
 		if (fabs(k->column[2]) * nz > 1e-6 || fabs(k->depth[2]) * nz > 1e-7)
 			return false;
 		for (int c = 0; c < 4; c++) {
 			double depth = corner(k->depth, plan, c);
-			if (!(depth > 1e-3 && lanes_fit(k->row[2] / depth, 1)))
+			if (!(depth > 1e-3 && lanes_fit(k->row[2] / kernel_row_depth(k, depth), 1)))
 				return false;
 		}
 	}
@@ -90,6 +92,7 @@ typedef struct {
 static void hit_columns(const Plan *plan, const KernelView *k, const int64_t at[3], Hits *hits)
 {
 	int weight = plan->model.weight;
+	bool fans = KERNEL_FANS(k);
 	double columns = (double)plan->model.columns, y = (double)at[1], z = (double)at[2];
 	double depth0 = k->depth[1] * y + k->depth[3], column0 = k->column[1] * y + k->column[3];
 	double row0 = k->row[1] * y + k->row[2] * z + k->row[3];
@@ -102,16 +105,17 @@ static void hit_columns(const Plan *plan, const KernelView *k, const int64_t at[
 		double dx = (x - k->src[0]) * plan->whole.step[0];
 		hits->left[i] = (int64_t)left;
 		hits->share[i] = (float)(column - left);
-		hits->step[i] = k->row[2] * nearer;
-		hits->row[i] = (k->row[0] * x + row0) * nearer;
+		double lower = fans ? 1 : nearer;
+		hits->step[i] = k->row[2] * lower;
+		hits->row[i] = (k->row[0] * x + row0) * lower;
 		hits->weight[i] = (float)(weight == WEIGHT_NONE    ? 1
 					  : weight == WEIGHT_DEPTH ? nearer * nearer
 					  : k->src[3] == 0         ? k->mass
-							   : k->mass * nearer * nearer * nearer);
+							   : k->mass * nearer * nearer * lower);
 		hits->near2[i] = (float)(dx * dx + dy * dy);
 	}
 	hits->z = (float)(k->src[2] - z);
-	hits->dz = (float)plan->whole.step[2];
+	hits->dz = fans ? 0 : (float)plan->whole.step[2];
 }
 
 static void mix_columns(const Hits *hits, int i, int64_t count, int64_t stride,

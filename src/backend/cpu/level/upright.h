@@ -1,6 +1,6 @@
 /* Detectors that stand along z: all rays of one detector column lie in one upright plane, so they cross
  * the voxels of a plane at the same place and differ in height only. That is how Joseph's method sees
- * cone beams with rows along z, helices and parallel rays across z. */
+ * cone beams with rows along z, stacks of fans, helices and parallel rays across z. */
 #ifndef UPRIGHT_H
 #define UPRIGHT_H
 
@@ -31,15 +31,17 @@ static inline Upright upright_column(const KernelView *k, double column)
 	up.slope = d[b] * rate;
 	up.base = pixel[b] - pixel[a] * up.slope;
 	if (point) {
+		up.source = k->src[a];
+		up.direction = d[a];
+	}
+	if (point && !KERNEL_FANS(k)) {
 		double rise = (k->first[2] - k->src[2]) * rate, climb = k->v[2] * rate;
 		up.q = k->src[2] - k->src[a] * rise;
 		up.q_k = rise;
 		up.r = -k->src[a] * climb;
 		up.r_k = climb;
-		up.source = k->src[a];
-		up.direction = d[a];
 	} else {
-		up.q_k = k->src[2] * rate;
+		up.q_k = (point ? k->first[2] - k->src[2] : k->src[2]) * rate;
 		up.q = k->first[2] - pixel[a] * up.q_k;
 		up.r = k->v[2];
 	}
@@ -58,7 +60,8 @@ static inline double upright_step(const Plan *plan, const KernelView *k, double 
 	for (int a = 0; a < 3; a++) {
 		double d = k->src[a];
 		if (k->src[3] != 0)
-			d = k->first[a] + column * k->u[a] + row * k->v[a] - k->src[a];
+			d = k->first[a] + column * k->u[a] - k->src[a] +
+			    (KERNEL_FANS(k) ? 0 : row * k->v[a]);
 		square += d * plan->whole.step[a] * d * plan->whole.step[a];
 		if (a < 2 && fabs(d) > most)
 			most = fabs(d);

@@ -1,5 +1,5 @@
 /* Voxel-driven back projection where columns of voxels along z fall on one detector column: circular cone
- * and fan beam, and parallel beam, with any angles, offsets and distances.
+ * beam, stacks of fans and parallel beam, with any angles, offsets and distances.
  *
  * One thread holds COLUMN voxels along z in registers and visits all views. Their detector column is the
  * same, so each detector row is interpolated across columns once and then serves the voxels on both sides
@@ -30,6 +30,7 @@ typedef struct {
 	int u0, v0;
 	float uf, ua, ub, vf, va, vb, vc, df, da, db;
 	float weight;
+	bool fans; /* the row is not divided by D, and rays stay level */
 	float src[3]; /* from the corner, in units; for weights along the ray */
 } Near;
 
@@ -61,20 +62,23 @@ static __device__ Near near_corner(const Columns *s, const KernelView *k, const 
 	bool planar = s->model.planar; /* there are no rows to tell apart */
 	v = planar ? 0 : v;
 	double u0 = fmax(fmin(floor(u / depth), 1e6), -1e6);
-	double v0 = fmax(fmin(floor(v / depth), 1e6), -1e6);
+	bool fans = KERNEL_FANS(k);
+	double lower = fans ? 1 : depth, bend = fans ? 0 : 1;
+	double v0 = fmax(fmin(floor(v / lower), 1e6), -1e6);
 	Near near = {.u0 = (int)u0,
 		.v0 = (int)v0,
 		.uf = (float)(u - u0 * depth),
 		.ua = (float)(k->column[0] - u0 * k->depth[0]),
 		.ub = (float)(k->column[1] - u0 * k->depth[1]),
-		.vf = (float)(v - v0 * depth),
-		.va = planar ? 0 : (float)(k->row[0] - v0 * k->depth[0]),
-		.vb = planar ? 0 : (float)(k->row[1] - v0 * k->depth[1]),
+		.vf = (float)(v - v0 * lower),
+		.va = planar ? 0 : (float)(k->row[0] - bend * v0 * k->depth[0]),
+		.vb = planar ? 0 : (float)(k->row[1] - bend * v0 * k->depth[1]),
 		.vc = planar ? 0 : (float)k->row[2],
 		.df = (float)depth,
 		.da = (float)k->depth[0],
 		.db = (float)k->depth[1],
-		.weight = s->model.weight == WEIGHT_RAY ? (float)k->mass : 1};
+		.weight = s->model.weight == WEIGHT_RAY ? (float)k->mass : 1,
+		.fans = fans};
 	for (int a = 0; a < 3; a++)
 		near.src[a] = (float)((at[a] - k->src[a]) * s->step[a]);
 	return near;
@@ -101,7 +105,8 @@ static __device__ __forceinline__ void visit(
 	/* Beyond the border of zeros all is as on it. */
 	u = fminf(fmaxf(u, (float)(-BORDER - v.u0)), (float)(s->model.columns - v.u0));
 	float left = floorf(u), right = u - left;
-	float row = fmaf(v.va, dx, fmaf(v.vb, dy, v.vf)) * rate, climb = v.vc * rate;
+	float lower = v.fans ? 1 : rate; /* of rows */
+	float row = fmaf(v.va, dx, fmaf(v.vb, dy, v.vf)) * lower, climb = v.vc * lower;
 	const float *column = image + (v.u0 + (int)left + BORDER) + (v.v0 + BORDER) * s->pitch;
 	float lowest = (float)(-BORDER - v.v0), highest = (float)(s->model.rows - v.v0);
 	float weight = v.weight, square = 0, rise = 0;
@@ -110,7 +115,7 @@ static __device__ __forceinline__ void visit(
 		      y = fmaf(dy, (float)s->step[1], v.src[1]);
 		square = fmaf(x, x, y * y);
 		rise = v.src[2];
-		weight *= rate * rate * (s->model.planar ? 1 : rate);
+		weight *= rate * rate * (s->model.planar ? 1 : lower);
 	} else if (s->model.weight == WEIGHT_DEPTH) {
 		weight = rate * rate;
 	}
@@ -129,7 +134,7 @@ static __device__ __forceinline__ void visit(
 		}
 		float value = fmaf(up, high - low, low), w = weight;
 		if (RAYS) {
-			float z = fmaf((float)k, (float)s->step[2], rise);
+			float z = v.fans ? 0 : fmaf((float)k, (float)s->step[2], rise);
 			w *= sqrtf(fmaf(z, z, square));
 		}
 		sum[k] = fmaf(w, value, sum[k]);
@@ -178,6 +183,8 @@ static bool column_applies(const Projecting *what, CudaNotes *notes)
 		double height = (double)plan->grid.n[2];
 		if ((k->src[3] != 0) != (plan->views[what->first].src[3] != 0))
 			return false;
+		if (KERNEL_FANS(k) && fabs(k->row[0]) + fabs(k->row[1]) > 1e-9)
+			return false; /* the source would lie elsewhere for each voxel */
 		if (!plan->model.planar &&
 			(fabs(k->column[2]) * height > 1e-7 * scale ||
 				fabs(k->depth[2]) * height > 1e-9 * fabs(k->depth[3])))

@@ -201,6 +201,7 @@ static __global__ void __launch_bounds__(WARP *WARPS) ray_forward(const __grid_c
 /* The direction of the ray of pixel (row, column). */
 static void direction_of(const KernelView *k, double row, double column, double d[3])
 {
+	row = KERNEL_FANS(k) ? 0 : row; /* the source goes with the row */
 	for (int a = 0; a < 3; a++)
 		d[a] = k->src[3] == 0 ? k->src[a]
 				      : k->first[a] + column * k->u[a] + row * k->v[a] - k->src[a];
@@ -258,7 +259,7 @@ static bool begins_inside(const Box *box, const KernelView *k)
 	for (int a = 0; a < 3; a++)
 		inside = inside && k->src[a] > (double)box->low[a] - 2 &&
 			 k->src[a] < (double)box->high[a] + 1;
-	return inside;
+	return inside || KERNEL_FANS(k); /* of fans, nobody looks at the source of each row */
 }
 
 static bool ray_applies(const Projecting *what, CudaNotes *notes)

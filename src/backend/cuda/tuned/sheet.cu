@@ -1,5 +1,5 @@
 /* Joseph's forward projection where the rays of one detector column stay in one sheet along z: circular
- * cone beam, fan and parallel beam, detector rows along z.
+ * cone beam, stacks of fans and parallel beam, detector rows along z.
  *
  * A thread follows the RAYS rays of neighbouring rows in one column. On every plane they pass between the
  * same two columns of voxels, so each voxel row is interpolated across them once and serves the rays on
@@ -138,11 +138,14 @@ static bool sheet_view(const Projecting *what, const KernelView *k, double *low,
 		for (int a = 0; a < 3; a++)
 			depth += k->depth[a] * (double)(corner >> a & 1 ? what->box.high[a]
 									: what->box.low[a] - 1);
-		*low = fmin(*low, depth * k->v[2]);
-		*high = fmax(*high, depth * k->v[2]);
+		double widened = (KERNEL_FANS(k) ? 1 : depth) * k->v[2];
+		*low = fmin(*low, widened);
+		*high = fmax(*high, widened);
 		if (!(depth > 1e-3)) /* the source is too near to tell where rays begin */
 			return false;
 	}
+	if (KERNEL_FANS(k))
+		return fabs(k->first[2] - k->src[2]) <= 1e-9;
 	/* The dominant axis must be x or y for every ray. */
 	double least = 1e300, most = 0;
 	for (int corner = 0; corner < 4; corner++) {

@@ -1,5 +1,5 @@
-/* Rays that stay in sheets along z, one for each detector column: circular cone beam, fan and parallel beam
- * with detector rows along z. */
+/* Rays that stay in sheets along z, one for each detector column: circular cone beam, stacks of fans and
+ * parallel beam with detector rows along z. */
 #ifndef CUDA_SHEET_H
 #define CUDA_SHEET_H
 
@@ -34,10 +34,11 @@ static __device__ Path path_of(const KernelGrid *grid, const KernelModel *model,
 	path.p = start[b] - (start[a] - low) * path.slope - (double)grid->low[b];
 	if (model->planar)
 		return path;
-	path.climb = source ? (z - k->src[2]) * rate : 0;
-	path.z = (source ? k->src[2] - (start[a] - low) * path.climb : z) - (double)grid->low[2];
-	path.widen = source ? k->v[2] * rate : 0;
-	path.gap = source ? -(start[a] - low) * path.widen : k->v[2];
+	bool rises = source && !KERNEL_FANS(k); /* fans stay level, as parallel rays do */
+	path.climb = rises ? (z - k->src[2]) * rate : 0;
+	path.z = (rises ? k->src[2] - (start[a] - low) * path.climb : z) - (double)grid->low[2];
+	path.widen = rises ? k->v[2] * rate : 0;
+	path.gap = rises ? -(start[a] - low) * path.widen : k->v[2];
 	return path;
 }
 
