@@ -8,26 +8,34 @@ typedef struct {
 	const char *name;
 	int64_t n[3], rows, columns, views;
 	double pixel;
-	int across; /* slices across z (2), y or x */
-	int down;   /* z steps down while rows go up */
+	int across;    /* slices across z (2), y or x */
+	int down;      /* z steps down while rows go up */
+	double source; /* of fans, from the axis; 0: parallel rays */
 } Size;
 
 static const Size sizes[] = {
-	{"eight", {19, 23, 8}, 8, 31, 5, 1, 2, 0},
-	{"odd", {37, 29, 33}, 33, 41, 19, 1, 2, 0},
-	{"more rows than slices", {16, 17, 47}, 60, 16, 17, 1.3, 2, 0},
-	{"fewer rows than slices", {33, 16, 41}, 30, 35, 18, 0.9, 2, 0},
-	{"downwards", {21, 22, 31}, 31, 33, 16, 1, 2, 1},
-	{"fine pixels", {23, 20, 17}, 17, 70, 9, 0.3, 2, 0},
-	{"coarse pixels", {43, 40, 17}, 17, 15, 9, 2.4, 2, 0},
-	{"one pixel", {1, 1, 64}, 64, 1, 5, 1, 2, 0},
-	{"one row of pixels", {40, 1, 9}, 9, 50, 7, 1, 2, 0},
-	{"several strips", {9, 300, 10}, 10, 301, 7, 1, 2, 0},
-	{"several passes", {40, 30, 9}, 9, 1999, 75, 0.7, 2, 0},
-	{"across y", {21, 22, 35}, 35, 33, 16, 1, 1, 0},
-	{"across x", {21, 22, 35}, 35, 33, 16, 1, 0, 0},
+	{"eight", {19, 23, 8}, 8, 31, 5, 1, 2, 0, 0},
+	{"odd", {37, 29, 33}, 33, 41, 19, 1, 2, 0, 0},
+	{"fans", {37, 29, 33}, 33, 41, 19, 1.4, 2, 0, 90},
+	{"more rows than slices", {16, 17, 47}, 60, 16, 17, 1.3, 2, 0, 0},
+	{"fewer rows than slices", {33, 16, 41}, 30, 35, 18, 0.9, 2, 0, 0},
+	{"downwards", {21, 22, 31}, 31, 33, 16, 1, 2, 1, 0},
+	{"fine pixels", {23, 20, 17}, 17, 70, 9, 0.3, 2, 0, 0},
+	{"coarse pixels", {43, 40, 17}, 17, 15, 9, 2.4, 2, 0, 0},
+	{"one pixel", {1, 1, 64}, 64, 1, 5, 1, 2, 0, 0},
+	{"one row of pixels", {40, 1, 9}, 9, 50, 7, 1, 2, 0, 0},
+	{"several strips", {9, 300, 10}, 10, 301, 7, 1, 2, 0, 0},
+	{"several passes", {40, 30, 9}, 9, 1999, 75, 0.7, 2, 0, 0},
+	{"across y", {21, 22, 35}, 35, 33, 16, 1, 1, 0, 0},
+	{"across x", {21, 22, 35}, 35, 33, 16, 1, 0, 0, 0},
+	{"two fans, near", {23, 26, 2}, 2, 41, 16, 1.3, 2, 0, 95},
+	{"fans downwards, fewer rows", {33, 16, 41}, 30, 35, 18, 1.1, 2, 1, 150},
+	{"fans, fine pixels", {23, 20, 17}, 17, 70, 9, 0.55, 2, 0, 95},
+	{"fans, coarse pixels", {43, 40, 17}, 17, 15, 9, 2.4, 2, 0, 120},
+	{"fans, one pixel", {1, 1, 64}, 64, 1, 5, 1, 2, 0, 80},
+	{"fans, several strips", {9, 300, 10}, 10, 301, 7, 1.5, 2, 0, 900},
 };
-enum { SIZES = sizeof sizes / sizeof sizes[0] };
+enum { SIZES = sizeof sizes / sizeof sizes[0], ODD = 1, FANS };
 
 static const int kernels[] = {KERNEL_joseph, KERNEL_voxel};
 static tomos_backend *backend;
@@ -42,6 +50,12 @@ static Case make_case(const Size *size)
 		angles[i] = i == 0 ? 0 : i == 1 ? 1.5707963267948966 : case_between(&c, -4, 4);
 		axis[i] = 0.5 * (double)(size->columns - 1) + case_between(&c, -2, 2);
 		axis_row[i] = 0.5 * (double)(size->n[2] - 1) + (double)case_integer(&c, -2, 2);
+	}
+	double far = 1.4 * size->source;
+	if (size->source > 0) {
+		o.geometry = "fan";
+		o.source_axis = &size->source, o.source_axis_count = 1;
+		o.source_detector = &far, o.source_detector_count = 1;
 	}
 	o.rows = size->rows, o.columns = size->columns;
 	o.pixel = size->pixel, o.pixel_height = 1;
@@ -223,7 +237,8 @@ static void check_slices(Case *c, int kernel, int64_t high)
 	float *g = result(back, y, c->voxels), *f = result(there, x, c->pixels);
 	there.box.low[2] = back.box.low[2] = low;
 	there.box.high[2] = back.box.high[2] = high;
-	assert_string_equal(served_by(&back), high - low < 8 ? "slice" : "stack");
+	bool few_go = high - low < 8 && c->scan->views[0].src[3] == 0;
+	assert_string_equal(served_by(&back), few_go ? "slice" : "stack");
 	float *part = result(back, y, count), *few = result(there, x + low * slice, c->pixels);
 	assert_memory_equal(part, g + low * slice, (size_t)count * sizeof *part);
 	double worst = 0, largest = 0;
@@ -232,7 +247,7 @@ static void check_slices(Case *c, int kernel, int64_t high)
 			worst = fmax(worst, fabs(few[i] - f[i]));
 			largest = fmax(largest, fabs(few[i]));
 		}
-	assert_true(largest > 0 && worst <= (high - low < 8 ? 1e-6 * largest : 0));
+	assert_true(largest > 0 && worst <= (few_go ? 1e-6 * largest : 0));
 	free(x), free(y), free(f), free(g), free(part), free(few);
 	plan_free(&plan);
 }
@@ -245,9 +260,9 @@ static void neighbours_do_not_matter(void **state)
 		setenv("TOMOS_CPU", levels[l], 1);
 		if (tomos_backend_open(&backend, "cpu") != TOMOS_OK)
 			continue;
-		for (int k = 0; k < 2 * COUNT(kernels); k++) {
-			Case c = make_case(&sizes[1]);
-			check_slices(&c, kernels[k / 2], k % 2 ? 12 : 22);
+		for (int k = 0; k < 4 * COUNT(kernels); k++) {
+			Case c = make_case(&sizes[k % 2 ? ODD : FANS]);
+			check_slices(&c, kernels[k / 4], k / 2 % 2 ? 12 : 22);
 			tomos_geometry_free(c.scan);
 		}
 		tomos_backend_close(backend);
@@ -259,10 +274,10 @@ static void threads_do_not_matter(void **state)
 {
 	(void)state;
 	OK(tomos_backend_open(&backend, "cpu"));
-	for (int k = 0; k < 2 * COUNT(kernels); k++) {
-		Case c = make_case(&sizes[1]);
+	for (int k = 0; k < 4 * COUNT(kernels); k++) {
+		Case c = make_case(&sizes[k / 2 % 2 ? ODD : FANS]);
 		Plan plan = plan_of(&c, WEIGHT_RAY, 0);
-		Projecting what = request_of(&plan, kernels[k / 2], k % 2 ? FORWARD : ADJOINT);
+		Projecting what = request_of(&plan, kernels[k / 4], k % 2 ? FORWARD : ADJOINT);
 		int64_t count = k % 2 ? c.pixels : c.voxels;
 		float *input = case_data(&c, k % 2 ? c.voxels : c.pixels);
 		OK(tomos_set_threads(1));

@@ -1,14 +1,7 @@
-/* Fan beam inside one slice: voxel-driven back projection with neighbouring pixels in the lanes.
- *
- * Along a row of pixels the column is a quotient of two linear functions: from the first lane it goes
- * on by lane step / (1 + lane bend). That is lane step, exact in whole numbers as for parallel rays,
- * less lane^2 step bend / (1 + lane bend), which is small.
- */
-#include <math.h>
-#include "backend/cpu/cpu.h"
-#include "backend/cpu/level/stretch.h"
+/* Fan beam inside one slice: voxel-driven back projection with neighbouring pixels in the lanes. */
+#include "backend/cpu/level/fan.h"
 
-/* BELOW: samples below the lowest lane that the curve may lead to. */
+/* BELOW: samples below the lowest lane that lie in its window. */
 enum { BELOW = LANES == 16 ? 5 : 2, TILE_ROWS = 8, VIEWS_IN_CACHE = 32, SCRATCH_FLOATS = 4 << 20 };
 
 typedef struct {
@@ -17,39 +10,10 @@ typedef struct {
 	float *samples;
 } Pass;
 
-/* A view from one pixel: columns per pixel along x, and how much nearer each next one is. */
-typedef struct {
-	double column, depth, step, bend;
-} Look;
-
-static inline Look look_from(const KernelView *k, double x, double y)
-{
-	Look look = {.depth = k->depth[0] * x + k->depth[1] * y + k->depth[3]};
-	double nearer = 1 / look.depth;
-	look.column = (k->column[0] * x + k->column[1] * y + k->column[3]) * nearer;
-	look.step = (k->column[0] - look.column * k->depth[0]) * nearer;
-	look.bend = k->depth[0] * nearer;
-	return look;
-}
-
-static bool look_fits(const Look *look)
-{
-	double step = fabs(look->step), bend = LANES * fabs(look->bend);
-	double curve = LANES * step * bend / (1 - bend);
-	return look->depth > 0.01 && bend < 0.3 && curve < BELOW - 0.4 &&
-	       lanes_fit(step, BELOW + 3 + curve);
-}
-
-/* Along a row of pixels the step goes with 1 / depth^2, so it is largest at one of the row's ends. */
 static bool fits(const Plan *plan, const KernelView *k)
 {
-	for (int64_t y = 0; y < plan->grid.n[1]; y++) {
-		Look first = look_from(k, 0, (double)y);
-		Look last = look_from(k, (double)(plan->grid.n[0] - 1 + LANES), (double)y);
-		if (!look_fits(&first) || !look_fits(&last))
-			return false;
-	}
-	return true;
+	double step, curve = fan_curve(plan, k, &step);
+	return curve < BELOW - 0.4 && lanes_fit(step, BELOW + 3 + curve);
 }
 
 bool LEVEL(fan_applies)(const Projecting *what)
@@ -78,25 +42,11 @@ static inline vf take(
 	const Plan *plan, const KernelView *k, const float *samples, double x, double y)
 {
 	Look look = look_from(k, x, y);
-	vf lane = vf_lane(), turn = lane * (float)look.bend, inverse = 1 / (1 + turn), fraction;
-	Lanes lanes = lanes_of(look.step);
-	int64_t p = position_of(look.column + lowest_lane(look.step));
-	vi j = lanes_at(&lanes, p, &fraction);
-	vf t = BELOW + fraction - lane * (float)look.step * turn * inverse;
-	vi whole = vf_truncate(t);
-	const float *window =
-		samples + PAD + limit((p >> FRACTION_BITS) - BELOW, -PAD, plan->model.columns);
-	j += whole;
-	vf low = vf_pick(window, j), high = vf_pick(window, j + 1);
-	vf value = low + (t - vi_float(whole)) * (high - low);
-	vf nearer = inverse * (float)(1 / look.depth);
-	if (plan->model.weight == WEIGHT_NONE)
-		return value;
-	if (plan->model.weight == WEIGHT_DEPTH)
-		return value * nearer * nearer;
-	vf dx = ((float)(x - k->src[0]) + lane) * (float)plan->whole.step[0];
-	float dy = (float)((y - k->src[1]) * plan->whole.step[1]);
-	return value * nearer * nearer * (float)k->mass * vf_sqrt(dx * dx + dy * dy);
+	Hits hits = fan_hits(&look);
+	const float *window = samples + PAD + limit(hits.first - BELOW, -PAD, plan->model.columns);
+	vf low = vf_pick(window, hits.at + BELOW), high = vf_pick(window, hits.at + (BELOW + 1));
+	vf value = low + hits.fraction * (high - low);
+	return value * fan_weights(plan, k, &hits, x, y);
 }
 
 static void add_row(

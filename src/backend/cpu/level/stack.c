@@ -1,5 +1,5 @@
 /* Which requests can be done in stacks of slices, and how outputs lie among samples there. */
-#include "backend/cpu/level/stack.h"
+#include "backend/cpu/level/stack_fan.h"
 
 /* The column on which voxel (0, 0) of the box falls, and how it goes on along p and q. */
 static void columns_of(
@@ -48,6 +48,8 @@ static double taps_of(double pitch)
 Laying LEVEL(stack_laying)(const Stack *s, int64_t view)
 {
 	const KernelView *k = &s->what->plan->views[s->what->first + view];
+	if (s->fans)
+		return (Laying){.fan = fan_of(s, view), .taps = s->taps};
 	double pitch = pitch_of(s, k);
 	Laying l = {.axis = 1, .pitch = (float)pitch, .reach = (float)(1 / pitch)};
 	if (s->what->direction == FORWARD)
@@ -64,13 +66,105 @@ Laying LEVEL(stack_laying)(const Stack *s, int64_t view)
 	return l;
 }
 
+/* How far the columns lie from a pixel's own whose rays pass it within one pixel along x or y, at most.
+ * Columns per pixel along an axis are a quotient: above it is what changes along the other axis alone, below
+ * the square of the depth, so both are taken at their worst in each of some parts of the grid. */
+static double fan_back_reach(const Plan *plan, const KernelView *k)
+{
+	enum { PARTS = 8 };
+	double most = 0;
+	for (int a = 0; a < 2; a++)
+		for (int i = 0; i < PARTS; i++) {
+			double depth = HUGE_VAL, rate = 0;
+			for (int corner = 0; corner < 4; corner++) {
+				double at[2];
+				at[a] = corner & 1 ? (double)(plan->grid.n[a] - 1) : 0;
+				at[1 - a] = (double)(plan->grid.n[1 - a] - 1) *
+					    (i + (corner >> 1)) / PARTS;
+				Look look = look_from(k, at[0], at[1]);
+				depth = fmin(depth, look.depth);
+				rate = fmax(rate, fabs(k->column[a] - look.column * k->depth[a]) *
+							  look.depth);
+			}
+			most = fmax(most, rate / (depth * (depth - fabs(k->depth[a]))));
+		}
+	return most;
+}
+
+/* How far the voxels lie from a ray, along the axis across its dominant one, that fall on it within one
+ * column, at most. */
+static double fan_forward_reach(const Stack *s, const Fan *fan)
+{
+	const Plan *plan = s->what->plan;
+	const KernelView *k = fan->k;
+	double least = HUGE_VAL, depth = 0, most = 0;
+	for (int corner = 0; corner < 4; corner++) {
+		Look look = look_from(k, corner & 1 ? (double)(plan->grid.n[0] - 1) : 0,
+			corner & 2 ? (double)(plan->grid.n[1] - 1) : 0);
+		least = fmin(least, look.depth);
+		depth = fmax(depth, look.depth);
+	}
+	for (int a = 0; a < 2; a++) {
+		int64_t low, high;
+		fan_columns(s, fan, a, &low, &high);
+		double one = k->column[1 - a] - (double)low * k->depth[1 - a];
+		double two = k->column[1 - a] - (double)(high - 1) * k->depth[1 - a];
+		double rate = one * two > 0 ? fmin(fabs(one), fabs(two)) : 0;
+		double step = rate / depth - fabs(k->depth[1 - a]) / least;
+		if (low < high)
+			most = fmax(most, step > 0 ? 1 / step : HUGE_VAL);
+	}
+	return most;
+}
+
+/* Fans that lie in the slices, each on one detector row, and are narrower than a quarter of a turn. */
+static bool fan_lies(const Stack *s, const KernelView *k)
+{
+	const Plan *plan = s->what->plan;
+	const double tiny = 1e-6, nz = (double)plan->grid.n[2];
+	double last = (double)(plan->model.columns - 1), turn = 0;
+	double across = fabs(k->u[2]) + fabs(k->column[2]) * nz + fabs(k->depth[2]) * nz +
+			fabs(k->row[0]) * (double)plan->grid.n[0] +
+			fabs(k->row[1]) * (double)plan->grid.n[1];
+	double shift = k->row[3] - floor(k->row[3] + 0.5), drift = (fabs(k->row[2]) - 1) * nz;
+	for (int a = 0; a < 2; a++)
+		turn += (k->first[a] - k->src[a]) * (k->first[a] + last * k->u[a] - k->src[a]);
+	return across < tiny && fabs(shift) < tiny && fabs(drift) < tiny && turn > 0;
+}
+
+static bool fans_fit(Stack *s)
+{
+	const Plan *plan = s->what->plan;
+	bool voxel = s->what->kernel == KERNEL_voxel, forward = s->what->direction == FORWARD;
+	s->reach = 1;
+	for (int64_t i = 0; i < s->what->count; i++) {
+		const KernelView *k = &plan->views[s->what->first + i];
+		double step;
+		if (!KERNEL_FANS(k) || !fan_lies(s, k) ||
+			!(fan_curve(plan, k, &step) < MOST_CURVE - 1))
+			return false;
+		Fan fan = fan_of(s, i);
+		if (voxel == forward)
+			s->reach = fmax(s->reach,
+				voxel ? fan_forward_reach(s, &fan) : fan_back_reach(plan, k));
+	}
+	s->linear = forward && !voxel;
+	double taps = taps_of(1 / s->reach);
+	s->taps = taps <= MOST_TAPS ? (int)taps : 0;
+	return s->taps > 0;
+}
+
 static bool frame_fits(Stack *s)
 {
 	const Plan *plan = s->what->plan;
-	if (s->f.slices < LEAST_SLICES || plan->model.columns > MOST_SAMPLES ||
-		max64(s->f.n[0], s->f.n[1]) > MOST_SAMPLES)
+	if (plan->model.columns > MOST_SAMPLES || max64(s->f.n[0], s->f.n[1]) > MOST_SAMPLES)
 		return false;
 	s->taps = 2;
+	s->fans = s->what->count > 0 && KERNEL_FANS(&plan->views[s->what->first]);
+	if (s->fans) /* however few slices: there is no other kernel that rounds as this one does */
+		return s->f.w == 2 && !plan->model.planar && fans_fit(s);
+	if (s->f.slices < LEAST_SLICES)
+		return false;
 	for (int64_t i = s->what->first; i < s->what->first + s->what->count; i++) {
 		const KernelView *k = &plan->views[i];
 		if (!in_slices(plan, &s->f, k))

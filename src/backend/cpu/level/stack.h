@@ -23,6 +23,13 @@ enum {
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* A view with a fan in each slice; `axis` is the dominant one of the rays of columns below `cross`. */
+typedef struct {
+	const KernelView *k;
+	int axis;
+	int64_t cross;
+} Fan;
+
 /* Output o on plane k lies at sample base + o per_output + k per_plane, and takes from the samples
  * around it by a hat of height 1 and half width reach = 1 / pitch. From there to `start`, instead of
  * `base`: to the lowest of the lanes and, but where the hat is linear interpolation, its reach below. */
@@ -33,6 +40,7 @@ typedef struct {
 	int taps;
 	int64_t step; /* LANES outputs */
 	Lanes lanes;
+	Fan fan; /* where positions are not linear; see stack_fan.h */
 } Laying;
 
 /* Where LANES outputs read in each of some terms, and the weight of each sample there. */
@@ -47,7 +55,9 @@ typedef struct {
 	Frame f;
 	int64_t first, count, wide;
 	bool linear; /* hats are those of linear interpolation */
-	int taps;    /* the most of all views; so many zeros lie on both sides of a term */
+	bool fans;
+	double reach; /* of fans: half the width of the widest hat */
+	int taps;     /* the most of all views; so many zeros lie on both sides of a term */
 } Stack;
 
 /* Whether the request can be done in stacks; if so, its frame and taps. */
@@ -55,6 +65,11 @@ bool LEVEL(stack_find)(const Projecting *what, Stack *stack);
 Laying LEVEL(stack_laying)(const Stack *stack, int64_t view);
 /* The next group of slices, from first + count on; false behind the last. */
 bool LEVEL(stack_next)(Stack *stack);
+
+INLINE vf vf_all(float v)
+{
+	return v + (vf){0};
+}
 
 INLINE int64_t stack_stride(const Stack *stack, int64_t samples)
 {
@@ -174,8 +189,8 @@ INLINE Rows rows_of_view(const Stack *s, int64_t v, int64_t view, int64_t column
 	return rows;
 }
 
-/* `count` pixels of the rows, times weight, side by side, `apart` floats from one to the next. */
-INLINE void rows_turn(const Rows *rows, int64_t count, float weight, float *to, int64_t apart)
+/* `count` pixels of the rows, times their weights, side by side, `apart` floats from one to the next. */
+INLINE void rows_turn(const Rows *rows, int64_t count, vf weight, float *to, int64_t apart)
 {
 	vf m[LANES];
 	for (int l = 0; l < LANES; l++) {
@@ -188,12 +203,12 @@ INLINE void rows_turn(const Rows *rows, int64_t count, float weight, float *to, 
 	}
 	vf_transpose(m);
 	for (int64_t i = 0; i < min64(LANES, count); i++)
-		vf_store(to + i * apart, weight * m[i]);
+		vf_store(to + i * apart, weight[i] * m[i]);
 }
 
-/* What lies side by side back into `count` pixels of the rows: in their place, or weight times it added
- * to them. */
-INLINE void rows_turn_back(const Rows *rows, int64_t count, const bool add, float weight,
+/* What lies side by side back into `count` pixels of the rows: in their place, or their weights times it
+ * added to them. */
+INLINE void rows_turn_back(const Rows *rows, int64_t count, const bool add, vf weight,
 	const float *from, int64_t apart)
 {
 	vf m[LANES];
@@ -207,7 +222,7 @@ INLINE void rows_turn_back(const Rows *rows, int64_t count, const bool add, floa
 		else if (row)
 			for (int64_t i = 0; i < min64(LANES, count); i++)
 				row[i * rows->step] =
-					add ? row[i * rows->step] + weight * m[l][i] : m[l][i];
+					add ? row[i * rows->step] + weight[i] * m[l][i] : m[l][i];
 	}
 }
 

@@ -1,6 +1,6 @@
 /* Back projection of many slices at a time, voxel-driven and as the adjoint of Joseph's method: the
  * views' samples lie [view][column][slice], and each row of pixels takes from some views at a time. */
-#include "backend/cpu/level/stack.h"
+#include "backend/cpu/level/stack_fan.h"
 
 /* A tile's pixels share the samples of a few views while these are in the first cache. */
 enum { TILE_ROWS = 16, TILE_WIDTH = 32 };
@@ -19,17 +19,31 @@ static void pass_fill(void *user, int64_t view)
 	const Stack *s = &pass->s;
 	int64_t columns = s->what->plan->model.columns, pad = s->taps * s->wide;
 	float *to = pass->samples + view * pass->stride;
-	float weight = pass->layings[view].weight;
+	const Laying *l = &pass->layings[view];
+	bool lengths = s->fans && s->what->kernel == KERNEL_joseph;
 	memset(to, 0, (size_t)pad * sizeof *to);
 	memset(to + pad + columns * s->wide, 0, (size_t)pad * sizeof *to);
 	for (int64_t v = 0; v < s->wide; v += LANES) {
 		Rows rows = rows_of_view(s, v, pass->first + view, 0);
 		for (int64_t c = 0; c < columns; c += LANES) {
+			vf weight = lengths   ? fan_lengths(s, &l->fan, c)
+				    : s->fans ? vf_all(1)
+					      : vf_all(l->weight);
 			rows_turn(&rows, columns - c, weight, to + pad + c * s->wide + v, s->wide);
-			for (int l = 0; l < LANES; l++)
-				rows.row[l] += rows.row[l] ? LANES : 0;
+			for (int i = 0; i < LANES; i++)
+				rows.row[i] += rows.row[i] ? LANES : 0;
 		}
 	}
+}
+
+INLINE void entries_fan(
+	Entries *e, int term, const Stack *s, const Fan *fan, int64_t x, double y, const int taps)
+{
+	double low[2] = {(double)s->what->box.low[0], (double)s->what->box.low[1]};
+	if (s->what->kernel == KERNEL_voxel)
+		fan_entries_voxel(e, term, s, fan, (double)x + low[0], y + low[1]);
+	else
+		fan_entries_joseph(e, term, s, fan, (double)x + low[0], y + low[1], taps);
 }
 
 /* What views [first, first + count) give to LANES pixels of a row. */
@@ -40,8 +54,11 @@ INLINE void take(const Pass *pass, int64_t first, int count, int64_t x, double y
 	int32_t columns = (int32_t)pass->s.what->plan->model.columns;
 	for (int i = 0; i < count; i++) {
 		const Laying *l = &pass->layings[first + i];
-		entries_set(&e, i, l, laying_start(l, x, y), columns, taps, linear,
-			(int32_t)pass->s.wide);
+		if (pass->s.fans)
+			entries_fan(&e, i, &pass->s, &l->fan, x, y, taps);
+		else
+			entries_set(&e, i, l, laying_start(l, x, y), columns, taps, linear,
+				(int32_t)pass->s.wide);
 	}
 	gather(&e, pass->samples + first * pass->stride, pass->stride, count, pass->s.wide, taps,
 		linear, sums);
@@ -62,7 +79,7 @@ static void pixels_load(const Stack *s, int64_t x, int64_t y, float *sums)
 {
 	for (int64_t v = 0; v < s->wide; v += LANES) {
 		Rows rows = rows_of_volume(s, v, x, y);
-		rows_turn(&rows, s->f.n[0] - x, 1, sums + v, s->wide);
+		rows_turn(&rows, s->f.n[0] - x, vf_all(1), sums + v, s->wide);
 	}
 }
 
@@ -70,7 +87,7 @@ static void pixels_store(const Stack *s, int64_t x, int64_t y, const float *sums
 {
 	for (int64_t v = 0; v < s->wide; v += LANES) {
 		Rows rows = rows_of_volume(s, v, x, y);
-		rows_turn_back(&rows, s->f.n[0] - x, false, 1, sums + v, s->wide);
+		rows_turn_back(&rows, s->f.n[0] - x, false, vf_all(1), sums + v, s->wide);
 	}
 }
 

@@ -6,7 +6,7 @@
  * they cross the strip. Their voxels then stay in the first cache while the strip is walked down.
  */
 #include <stdlib.h>
-#include "backend/cpu/level/stack.h"
+#include "backend/cpu/level/stack_fan.h"
 
 enum {
 	PLANES = 8,         /* walked at a time; at most TERMS */
@@ -33,8 +33,9 @@ typedef struct {
 /* The next row of rays of a view: LANES columns from `column` on, and where it crosses the strip. */
 typedef struct {
 	Laying l;
-	int64_t view, column;
+	int64_t view, column, low, high; /* low, high: of the view's columns */
 	double place;
+	bool down; /* from column to column */
 } Cursor;
 
 /* ---- the strip ------------------------------------------------------------------------------- */
@@ -50,7 +51,7 @@ static void strip_fill(void *user, int64_t index)
 	for (int64_t v = 0; v < s->wide; v += LANES)
 		for (int64_t i = 0; i < count; i += LANES) {
 			Rows rows = rows_of_volume(s, v, x + i, y);
-			rows_turn(&rows, count - i, 1, to + i * apart + v, apart);
+			rows_turn(&rows, count - i, vf_all(1), to + i * apart + v, apart);
 		}
 }
 
@@ -68,15 +69,29 @@ static void strip_pad(void *user, int64_t plane)
 static void cursor_place(const Strip *t, Cursor *c)
 {
 	double middle = (double)c->column + 0.5 * (LANES - 1);
-	c->place = c->l.base + middle * c->l.per_output +
-		   ((double)t->first + 0.5 * (double)t->count) * c->l.per_plane;
+	double plane = (double)t->first + 0.5 * (double)t->count;
+	c->place = c->l.base + middle * c->l.per_output + plane * c->l.per_plane;
+	if (t->s.fans) {
+		FanRays ray;
+		ray.axis = t->axis;
+		middle = fmin(fmax(middle, (double)c->low), (double)(c->high - 1));
+		fan_ray(&ray, &t->s, c->l.fan.k, (int64_t)middle, 0);
+		c->place = fan_place(&ray, 0, plane);
+	}
 }
 
 static Cursor cursor_first(const Strip *t, int64_t view)
 {
 	Cursor c = {.l = LEVEL(stack_laying)(&t->s, view), .view = view};
-	int64_t columns = t->s.what->plan->model.columns;
-	c.column = c.l.per_output > 0 ? 0 : (columns - 1) / LANES * LANES;
+	c.high = t->s.what->plan->model.columns;
+	c.down = c.l.per_output <= 0;
+	if (t->s.fans) {
+		fan_columns(&t->s, &c.l.fan, t->axis, &c.low, &c.high);
+		c.down = c.l.fan.k->column[1 - t->axis] -
+				 (double)c.low * c.l.fan.k->depth[1 - t->axis] <
+			 0;
+	}
+	c.column = (c.down ? c.high - 1 : c.low) / LANES * LANES;
 	cursor_place(t, &c);
 	return c;
 }
@@ -85,22 +100,25 @@ static Cursor cursor_first(const Strip *t, int64_t view)
 static bool cursor_take(const Strip *t, Cursor *cursors, int64_t views, Cursor *row)
 {
 	Cursor *least = NULL;
-	int64_t columns = t->s.what->plan->model.columns;
 	for (Cursor *c = cursors; c < cursors + views; c++)
-		if (c->column >= 0 && c->column < columns && (!least || c->place < least->place))
+		if (c->column + LANES > c->low && c->column < c->high &&
+			(!least || c->place < least->place))
 			least = c;
 	if (!least)
 		return false;
 	*row = *least;
-	least->column += least->l.per_output > 0 ? LANES : -LANES;
+	least->column += least->down ? -LANES : LANES;
 	cursor_place(t, least);
 	return true;
 }
 
 /* Whether some of the rays come near a voxel on planes [k, k + count). */
-static bool row_meets(const Strip *t, const Cursor *c, int64_t k, int64_t count)
+static bool row_meets(
+	const Strip *t, const Cursor *c, const FanRays *rays, int64_t k, int64_t count)
 {
 	const Laying *l = &c->l;
+	if (t->s.fans)
+		return fan_meets(rays, k, count, t->s.reach, t->width);
 	double p = l->base + (double)c->column * l->per_output + (double)k * l->per_plane;
 	double across = (LANES - 1) * l->per_output, down = (double)(count - 1) * l->per_plane;
 	double low = p + fmin(across, 0) + fmin(down, 0);
@@ -109,38 +127,44 @@ static bool row_meets(const Strip *t, const Cursor *c, int64_t k, int64_t count)
 }
 
 /* What `count` planes from k on give to a row of rays. */
-INLINE void walk(const Strip *t, const Cursor *c, int64_t k, int count, const int taps,
-	const bool linear, float *sums)
+INLINE void walk(const Strip *t, const Cursor *c, const FanRays *rays, int64_t k, int count,
+	const int taps, const bool linear, float *sums)
 {
 	Entries e;
 	const Laying *l = &c->l;
 	const Stack *s = &t->s;
 	for (int i = 0; i < count; i++)
-		entries_set(&e, i, l, laying_start(l, c->column, (double)(k + i)),
-			(int32_t)t->width, taps, linear, (int32_t)s->wide);
+		if (s->fans)
+			fan_entries_rays(
+				&e, i, s, l->fan.k, rays, k + i, (int32_t)t->width, taps, linear);
+		else
+			entries_set(&e, i, l, laying_start(l, c->column, (double)(k + i)),
+				(int32_t)t->width, taps, linear, (int32_t)s->wide);
 	/* Taps of this view may be fewer than the zeros on each side. */
 	gather(&e, t->strip + (k - t->first) * t->stride + (s->taps - taps) * s->wide, t->stride,
 		count, s->wide, taps, linear, sums);
 }
 
-static void walk_some(const Strip *t, const Cursor *c, int64_t k, int count, float *sums)
+static void walk_some(
+	const Strip *t, const Cursor *c, const FanRays *rays, int64_t k, int count, float *sums)
 {
 	if (t->s.linear)
-		walk(t, c, k, count, 2, true, sums);
+		walk(t, c, rays, k, count, 2, true, sums);
 	else if (c->l.taps == 2)
-		walk(t, c, k, count, 2, false, sums);
+		walk(t, c, rays, k, count, 2, false, sums);
 	else if (c->l.taps == 3)
-		walk(t, c, k, count, 3, false, sums);
+		walk(t, c, rays, k, count, 3, false, sums);
 	else
-		walk(t, c, k, count, c->l.taps, false, sums);
+		walk(t, c, rays, k, count, c->l.taps, false, sums);
 }
 
-static void rays_add(const Strip *t, const Cursor *c, const float *sums)
+static void rays_add(const Strip *t, const Cursor *c, const FanRays *rays, const float *sums)
 {
 	const Stack *s = &t->s;
+	vf weight = s->fans ? rays->length : vf_all(c->l.weight);
 	for (int64_t v = 0; v < s->wide; v += LANES) {
 		Rows rows = rows_of_view(s, v, c->view, c->column);
-		rows_turn_back(&rows, s->what->plan->model.columns - c->column, true, c->l.weight,
+		rows_turn_back(&rows, s->what->plan->model.columns - c->column, true, weight,
 			sums + v, s->wide);
 	}
 }
@@ -148,14 +172,17 @@ static void rays_add(const Strip *t, const Cursor *c, const float *sums)
 static void rays_walk(const Strip *t, const Cursor *rows, int count)
 {
 	float sums[ROWS_OF_RAYS][LANES * GROUP] = {{0}};
+	FanRays rays[ROWS_OF_RAYS];
+	for (int r = 0; t->s.fans && r < count; r++)
+		rays[r] = fan_rays(&t->s, &rows[r].l.fan, t->axis, rows[r].column);
 	for (int64_t k = t->first; k < t->first + t->count; k += PLANES) {
 		int planes = (int)min64(PLANES, t->first + t->count - k);
 		for (int r = 0; r < count; r++)
-			if (row_meets(t, &rows[r], k, planes))
-				walk_some(t, &rows[r], k, planes, sums[r]);
+			if (row_meets(t, &rows[r], &rays[r], k, planes))
+				walk_some(t, &rows[r], &rays[r], k, planes, sums[r]);
 	}
 	for (int r = 0; r < count; r++)
-		rays_add(t, &rows[r], sums[r]);
+		rays_add(t, &rows[r], &rays[r], sums[r]);
 }
 
 static void strip_project(void *user, int64_t index)
@@ -183,13 +210,25 @@ static int by_slope(const void *a, const void *b)
 	return (one->view > two->view) - (one->view < two->view);
 }
 
+/* The slope of a fan's middle ray of this axis, if it has any. */
+static bool view_slope(const Strip *t, Laying *l)
+{
+	FanRays ray;
+	int64_t low, high;
+	ray.axis = t->axis;
+	fan_columns(&t->s, &l->fan, t->axis, &low, &high);
+	fan_ray(&ray, &t->s, l->fan.k, low + (high - low) / 2, 0);
+	l->per_plane = ray.slope[0];
+	return low < high;
+}
+
 /* The views whose planes lie across the axis. */
 static void strip_order(Strip *t)
 {
 	t->views = 0;
 	for (int64_t i = 0; i < t->s.what->count; i++) {
 		Laying l = LEVEL(stack_laying)(&t->s, i);
-		if (l.axis == t->axis)
+		if (t->s.fans ? view_slope(t, &l) : l.axis == t->axis)
 			t->order[t->views++] = (Order){l.per_plane, i};
 	}
 	qsort(t->order, (size_t)t->views, sizeof *t->order, by_slope);

@@ -30,7 +30,7 @@ typedef struct {
 	int u0, v0;
 	float uf, ua, ub, vf, va, vb, vc, df, da, db;
 	float weight;
-	bool fans; /* the row is not divided by D, and rays stay level */
+	bool fans;    /* the row is not divided by D, and rays stay level */
 	float src[3]; /* from the corner, in units; for weights along the ray */
 } Near;
 

@@ -145,8 +145,7 @@ bool tile_views(const Projecting *what)
 		double scale = fabs(k->column[0]) + fabs(k->column[1]),
 		       height = (double)plan->grid.n[2];
 		if (fabs(k->column[2]) * height > 1e-7 * scale || (k->src[3] != 0) != source ||
-			KERNEL_FANS(k) ||
-			fabs(k->depth[2]) * height > 1e-9 * fabs(k->depth[3]))
+			KERNEL_FANS(k) || fabs(k->depth[2]) * height > 1e-9 * fabs(k->depth[3]))
 			return false;
 		for (int corner = 0; corner < 8; corner++) {
 			double at[3];

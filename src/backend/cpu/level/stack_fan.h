@@ -1,0 +1,235 @@
+/* Stacks of fans: index and weight of each sample where positions are quotients of linear functions.
+ *
+ * From a pixel that falls on column C, the pixel d further along an axis falls on C + d step /
+ * (1 + d bend); so the ray of column c passes it at d = (c - C) / (step - (c - C) bend). Going back the
+ * pixels are given and the columns around them tried, going forward the other way round. Rays are
+ * followed across the axis that is dominant for them: columns below `cross` have one, the others the other.
+ */
+#ifndef STACK_FAN_H
+#define STACK_FAN_H
+
+#include "backend/cpu/level/fan.h"
+#include "backend/cpu/level/stack.h"
+
+typedef double vd __attribute__((vector_size(8 * LANES)));
+
+/* Voxels are deeper than that; what is beside them must not become infinite. */
+#define LEAST_DEPTH 0.01F
+
+/* The dominant axis of a column's ray, as the shared text has it. */
+INLINE int fan_axis(const KernelView *k, double column)
+{
+	double d[2];
+	for (int a = 0; a < 2; a++)
+		d[a] = k->first[a] + column * k->u[a] - k->src[a];
+	return fabs(d[0]) >= fabs(d[1]) ? 0 : 1;
+}
+
+/* Within less than a quarter of a turn the dominant axis changes once at most. */
+INLINE Fan fan_of(const Stack *s, int64_t view)
+{
+	const KernelView *k = &s->what->plan->views[s->what->first + view];
+	Fan fan = {.k = k, .axis = fan_axis(k, 0)};
+	int64_t low = 0, high = s->what->plan->model.columns;
+	while (low < high) { /* the first column of the other axis */
+		int64_t middle = low + (high - low) / 2;
+		if (fan_axis(k, (double)middle) == fan.axis)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	fan.cross = low;
+	return fan;
+}
+
+/* The columns [*low, *high) whose rays have that dominant axis. */
+INLINE void fan_columns(const Stack *s, const Fan *fan, int axis, int64_t *low, int64_t *high)
+{
+	*low = axis == fan->axis ? 0 : fan->cross;
+	*high = axis == fan->axis ? fan->cross : s->what->plan->model.columns;
+}
+
+INLINE vf vf_choose(vi mask, vf yes, vf no)
+{
+	return (vf)(((vi)yes & mask) | ((vi)no & ~mask));
+}
+
+INLINE vf vf_floor(vf v)
+{
+	vf whole = vi_float(vf_truncate(v));
+	return whole - vf_where(whole > v, vf_all(1));
+}
+
+INLINE void entries_at(Entries *e, int term, vi at, int32_t n, const int taps, int32_t wide)
+{
+	vi offset = (vi_limit(at, -taps, n) + taps) * wide;
+	memcpy(e->offset[term], &offset, sizeof offset);
+}
+
+/* ---- back ------------------------------------------------------------------------------------- */
+
+/* LANES pixels from (x, y) on, voxel-driven. */
+INLINE void fan_entries_voxel(
+	Entries *e, int term, const Stack *s, const Fan *fan, double x, double y)
+{
+	const Plan *plan = s->what->plan;
+	Look look = look_from(fan->k, x, y);
+	Hits hits = fan_hits(&look);
+	vf weight = fan_weights(plan, fan->k, &hits, x, y), second = weight * hits.fraction;
+	vi at = hits.at + (int32_t)limit(hits.first, -MOST_SAMPLES, 2 * MOST_SAMPLES);
+	entries_at(e, term, at, (int32_t)plan->model.columns, 2, (int32_t)s->wide);
+	vf_store(e->weight[term][0], weight - second);
+	vf_store(e->weight[term][1], second);
+}
+
+/* The same, by Joseph's method; the lengths of the rays are in the samples. */
+INLINE void fan_entries_joseph(
+	Entries *e, int term, const Stack *s, const Fan *fan, double x, double y, const int taps)
+{
+	const KernelView *k = fan->k;
+	int32_t columns = (int32_t)s->what->plan->model.columns;
+	Look look = look_from(k, x, y);
+	Hits hits = fan_hits(&look);
+	int32_t whole = (int32_t)limit(hits.first, -MOST_SAMPLES, 2 * MOST_SAMPLES);
+	vf bend[2] = {hits.nearer * (float)k->depth[0], hits.nearer * (float)k->depth[1]}, step[2];
+	vf inverse = hits.nearer * (float)look.depth;
+	step[0] = (float)look.step * inverse * inverse;
+	vf column = vi_float(hits.at + whole) + hits.fraction;
+	step[1] = ((float)k->column[1] - column * (float)k->depth[1]) * hits.nearer;
+	vf low = vf_floor(hits.fraction - (float)s->reach) + 1, away = low - hits.fraction;
+	vi at = hits.at + whole + vf_truncate(low);
+	entries_at(e, term, at, columns, taps, (int32_t)s->wide);
+	for (int t = 0; t < taps; t++) {
+		vf c = away + (float)t;
+		/* Rays across x differ along y, and the other way round. */
+		vi along_y = (at + t < (int32_t)fan->cross) ^ (fan->axis == 0 ? 0 : -1);
+		vf d = c / vf_choose(along_y, step[1] - c * bend[1], step[0] - c * bend[0]);
+		vf_store(e->weight[term][t], vf_positive(1 - vf_abs(d)));
+	}
+}
+
+/* Lengths of the rays of LANES columns from `column` on, from one plane to the next. */
+INLINE vf fan_lengths(const Stack *s, const Fan *fan, int64_t column)
+{
+	const double *step = s->what->plan->whole.step;
+	const KernelView *k = fan->k;
+	vf lengths = {0};
+	for (int l = 0; l < LANES; l++) {
+		double c = (double)(column + l), d[2];
+		int a = column + l < fan->cross ? fan->axis : 1 - fan->axis;
+		for (int i = 0; i < 2; i++)
+			d[i] = k->first[i] + c * k->u[i] - k->src[i];
+		lengths[l] = (float)(sqrt(d[0] * d[0] * step[0] * step[0] +
+					     d[1] * d[1] * step[1] * step[1]) /
+				     fabs(d[a]));
+	}
+	return lengths;
+}
+
+/* ---- forward ---------------------------------------------------------------------------------- */
+
+/* LANES neighbouring rays: on plane k of the axis they pass the other one at base + k slope, both counted
+ * in the box. Rays of the other axis pass beside everything. */
+typedef struct {
+	int axis, first, last; /* rays of that axis */
+	double base[LANES], slope[LANES];
+	vf length; /* from plane to plane; voxel-driven: 1 */
+	/* Voxel-driven: depth + k deeper on the plane, U - c D changes by `rate` and D by `bend` from voxel
+	 * to voxel, the source is at `source`. */
+	float depth[LANES], deeper[LANES], rate[LANES], bend, source;
+} FanRays;
+
+INLINE void fan_ray(FanRays *r, const Stack *s, const KernelView *k, int64_t column, int l)
+{
+	int a = r->axis, b = 1 - a;
+	double low[2] = {(double)s->what->box.low[0], (double)s->what->box.low[1]}, d[2];
+	for (int i = 0; i < 2; i++)
+		d[i] = k->first[i] + (double)column * k->u[i] - k->src[i];
+	double slope = d[b] / d[a], base = k->src[b] - low[b] + (low[a] - k->src[a]) * slope;
+	r->base[l] = base, r->slope[l] = slope;
+	r->depth[l] = (float)(k->depth[a] * low[a] + k->depth[b] * (base + low[b]) + k->depth[3]);
+	r->deeper[l] = (float)(k->depth[a] + k->depth[b] * slope);
+	r->rate[l] = (float)(k->column[b] - (double)column * k->depth[b]);
+}
+
+INLINE FanRays fan_rays(const Stack *s, const Fan *fan, int axis, int64_t column)
+{
+	FanRays r = {.axis = axis};
+	int64_t low, high;
+	fan_columns(s, fan, axis, &low, &high);
+	r.first = (int)limit(low - column, 0, LANES - 1);
+	r.last = (int)limit(high - 1 - column, 0, LANES - 1);
+	for (int l = 0; l < LANES; l++) {
+		r.base[l] = -MOST_SAMPLES;
+		r.depth[l] = r.rate[l] = 1;
+		if (l >= r.first && l <= r.last)
+			fan_ray(&r, s, fan->k, column + l, l);
+	}
+	r.length = s->what->kernel == KERNEL_voxel ? vf_all(1) : fan_lengths(s, fan, column);
+	r.bend = (float)fan->k->depth[1 - axis];
+	r.source = (float)(fan->k->src[axis] - (double)s->what->box.low[axis]);
+	return r;
+}
+
+/* Where ray l passes plane k. */
+INLINE double fan_place(const FanRays *r, int l, double k)
+{
+	return r->base[l] + k * r->slope[l];
+}
+
+/* Whether some of the rays come within `reach` of n voxels on planes [k, k + count). */
+INLINE bool fan_meets(const FanRays *r, int64_t k, int64_t count, double reach, int64_t n)
+{
+	double from = (double)k, to = (double)(k + count - 1);
+	double a = fan_place(r, r->first, from), b = fan_place(r, r->first, to);
+	double c = fan_place(r, r->last, from), d = fan_place(r, r->last, to);
+	return fmax(fmax(a, b), fmax(c, d)) + reach > 0 &&
+	       fmin(fmin(a, b), fmin(c, d)) - reach < (double)(n - 1);
+}
+
+/* What voxels at distance d from the rays count for, where these are `along` from the source. */
+INLINE vf fan_voxel_weight(
+	const Stack *s, const KernelView *k, const FanRays *r, float along, vf across, vf depth)
+{
+	const Plan *plan = s->what->plan;
+	if (plan->model.weight == WEIGHT_NONE)
+		return vf_all(1);
+	vf nearer = 1 / depth;
+	if (plan->model.weight == WEIGHT_DEPTH)
+		return nearer * nearer;
+	float a = along * (float)plan->whole.step[r->axis];
+	vf b = across * (float)plan->whole.step[1 - r->axis];
+	return nearer * nearer * (float)k->mass * vf_sqrt(a * a + b * b);
+}
+
+/* Rays on plane k of a strip whose planes have n voxels. */
+INLINE void fan_entries_rays(Entries *e, int term, const Stack *s, const KernelView *view,
+	const FanRays *r, int64_t k, int32_t n, const int taps, const bool linear)
+{
+	vd base, slope;
+	memcpy(&base, r->base, sizeof base);
+	memcpy(&slope, r->slope, sizeof slope);
+	vd place = base + (double)k * slope + MOST_SAMPLES + 8; /* not below zero */
+	vi whole = __builtin_convertvector(place, vi);
+	vf fraction = __builtin_convertvector(place - __builtin_convertvector(whole, vd), vf);
+	whole -= MOST_SAMPLES + 8;
+	if (linear) {
+		entries_at(e, term, whole, n, taps, (int32_t)s->wide);
+		vf_store(e->weight[term][1], fraction);
+		return;
+	}
+	vf low = vf_floor(fraction - (float)s->reach) + 1, away = low - fraction;
+	entries_at(e, term, whole + vf_truncate(low), n, taps, (int32_t)s->wide);
+	float along = (float)k - r->source;
+	vf depth = vf_load(r->depth) + (float)k * vf_load(r->deeper), rate = vf_load(r->rate);
+	vf across = __builtin_convertvector(slope, vf) * along;
+	for (int t = 0; t < taps; t++) {
+		vf d = away + (float)t;
+		vf deep = vf_clamp(depth + d * r->bend, LEAST_DEPTH, HUGE_VALF);
+		vf weight = vf_positive(1 - vf_abs(d * rate / deep));
+		vf_store(e->weight[term][t],
+			weight * fan_voxel_weight(s, view, r, along, across + d, deep));
+	}
+}
+
+#endif
