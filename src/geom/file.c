@@ -247,7 +247,7 @@ static tomos_status json_vector(const json_t *object, const char *key, int64_t v
 	return TOMOS_OK;
 }
 
-static tomos_status check_keys(const json_t *object, int64_t view)
+static tomos_status check_keys(const json_t *object, int64_t view, int *kind)
 {
 	const char *key;
 	json_t *value;
@@ -262,8 +262,12 @@ static tomos_status check_keys(const json_t *object, int64_t view)
 				(long long)view, key);
 	}
 	int given = 0;
-	for (int kind = 0; kind < COUNT(kinds); kind++)
-		given += json_object_get(object, kinds[kind]) != NULL;
+	*kind = 0;
+	for (int i = 0; i < COUNT(kinds); i++)
+		if (json_object_get(object, kinds[i])) {
+			*kind = i;
+			given++;
+		}
 	if (given != 1)
 		return fail(TOMOS_BAD_FILE,
 			"view %lld has %s; one of 'source', 'direction' and 'fan' was expected",
@@ -273,10 +277,8 @@ static tomos_status check_keys(const json_t *object, int64_t view)
 
 static tomos_status json_view(const json_t *object, int64_t index, tomos_view *view)
 {
-	TRY(check_keys(object, index));
-	int kind = 0;
-	while (!json_object_get(object, kinds[kind]))
-		kind++;
+	int kind;
+	TRY(check_keys(object, index, &kind));
 	view->src[3] = kind;
 	TRY(json_vector(object, kinds[kind], index, view->src));
 	TRY(json_vector(object, "detector", index, view->det));

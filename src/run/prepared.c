@@ -402,8 +402,7 @@ static void crop_rows(tomos_prepared *p, int64_t first, int64_t count)
 	p->first_row += first;
 	g->rows = count;
 	for (int64_t i = 0; i < g->count; i++)
-		for (int a = 0; a < 3; a++)
-			g->views[i].det[a] += shift * g->views[i].v[a];
+		view_slide(&g->views[i], 0, shift);
 }
 
 tomos_status tomos_prepared_slices(tomos_prepared *p, const char *rows,
@@ -416,7 +415,8 @@ tomos_status tomos_prepared_slices(tomos_prepared *p, const char *rows,
 	if (!stacked && high - low < grid->n[2])
 		return fail(TOMOS_BAD_VALUE,
 			"rows '%s': slices are reconstructed alone by an algebraic method only "
-			"where each has one detector row of parallel rays, of its own height",
+			"where each has one detector row of parallel rays or of a fan, of its own "
+			"height",
 			rows);
 	if (high - low < grid->n[2])
 		crop_rows(p, row + low, high - low);
