@@ -419,7 +419,7 @@ TOMOS_API int tomos_threads(void);
 typedef struct tomos_tuned {
 	char kernel[32];
 	char projector[16], direction[8], data[8]; /* "voxel", "forward" or "back", "float" or "half" */
-	char rays[8]; /* "slices": within slices, "cone": from a point, "free": parallel, others */
+	char rays[8]; /* "slices": within slices, "cone": from a point, "fans", "free": parallel, others */
 	int64_t size, slices, views, columns; /* size: of a slice, its longer side */
 	double rate;                          /* updates of voxels by views in a second */
 	int chosen;                           /* 1: the one that is taken */

@@ -34,9 +34,11 @@ static int slice_axis(const Projecting *what)
 	return axis >= 0 ? axis : 3;
 }
 
-static bool has_point(const Projecting *what)
+/* By src[3] of a view whose rays leave their slices, or are not parallel. */
+static const char *rays_name(const Projecting *what)
 {
-	return what->count > 0 && what->plan->scan->views[what->first].src[3] != 0;
+	static const char *const names[] = {"free", "cone", "fans"};
+	return names[what->count > 0 ? (int)what->plan->scan->views[what->first].src[3] : 0];
 }
 
 static const char *data_name(PlanData data)
@@ -57,7 +59,7 @@ void tune_describe(const Projecting *what, tomos_tuned *row)
 	SET(row->projector, kernel_rows[what->kernel].name);
 	SET(row->direction, what->direction == FORWARD ? "forward" : "back");
 	SET(row->data, data_name(what->plan->data));
-	SET(row->rays, axis < 3 ? "slices" : has_point(what) ? "cone" : "free");
+	SET(row->rays, axis < 3 ? "slices" : rays_name(what));
 }
 
 static bool same_kind(const tomos_tuned *a, const tomos_tuned *b)

@@ -340,6 +340,10 @@ has "its sources" out "a fan for each row, its source, 6 from the axis, 9 from t
 check "recon of it" 0 recon fans.h5 -o rfans.h5 --size 24
 has "says its method" out "fbp on"
 check "fans are near the truth" 0 compare tball.h5 rfans.h5 --max 0.2
+check "three slices of it" 0 recon fans.h5 --rows 5:8 -o fans3/
+check "all of them" 0 recon fans.h5 -o fans24/
+check "slices stand alone" 0 compare fans3/recon_00006.tiff fans24/recon_00006.tiff --max 0
+check "three by sirt" 0 recon fans.h5 --method sirt --iterations 2 --rows 5:8 -o fans3s.h5
 check "its views as text" 0 convert fans.h5 fans.txt
 check "read again" 0 project tball.h5 --views-file fans.txt --point-source -o fans2.h5
 check "show the same" 0 compare fans.h5 fans2.h5 --max 0.05
