@@ -112,21 +112,19 @@ static tomos_status gain_momentum(Run *run, Blocks *B)
 	return TOMOS_OK;
 }
 
-/* z += lambda T A' M r with the rays of block i, in one pass where the operator can. */
+/* z += lambda T A' y with the rays of block i; where the operator can, T is made in the same pass. */
 static tomos_status update(Run *run, Blocks *B, int64_t i)
 {
 	const tomos_op *A = run->subsets.ops[i];
 	BackStep step;
 	bool done = false;
 	float *T;
-	TRY(weigh_residual(run, B, i));
 	if (weights_step(run, rays_of(run, B, i), B->lambda, &step))
 		TRY(op_adjoint_step(A, B->y, &step, B->z, &done));
 	if (done)
 		return TOMOS_OK;
 	TRY(voxel_weights(run, B, i, &T));
-	TRY(op_adjoint(A, B->y, B->s)); /* s = A' M r */
-	return run_step(run, (float)B->lambda, T, B->s, B->z);
+	return weights_update(run, A, B->lambda, T, B->y, B->s, B->z);
 }
 
 tomos_status blocks_sweep(Run *run, Blocks *B)
@@ -136,7 +134,7 @@ tomos_status blocks_sweep(Run *run, Blocks *B)
 		int64_t i = run->subsets.visits[visit], at = subset_offset(&run->subsets, i);
 		const tomos_op *A = run->subsets.ops[i];
 		TRY(op_forward(A, B->z, B->r + at));
-		TRY(vector_xpay(&A->range, B->b + at, -1, B->r + at)); /* r = b - A x */
+		TRY(vector_residual(&A->range, B->b + at, B->M + at, B->r + at, B->y));
 		TRY(update(run, B, i));
 		if (B->momentum)
 			TRY(gain_momentum(run, B));

@@ -4,19 +4,6 @@
  */
 #include "algo/weights.h"
 
-/* In one pass where the operator can. */
-static tomos_status update(Run *run, float lambda, const float *T, const float *y, float *s)
-{
-	BackStep step = {.a = lambda, .low = run->low, .high = run->high, .voxels = T};
-	bool done = false;
-	if (!run->mask)
-		TRY(op_adjoint_step(run->A, y, &step, run->x, &done));
-	if (done)
-		return TOMOS_OK;
-	TRY(op_adjoint(run->A, y, s));
-	return run_step(run, lambda, T, s, run->x);
-}
-
 tomos_status sirt_method(Run *run)
 {
 	const tomos_op *A = run->A;
@@ -33,12 +20,12 @@ tomos_status sirt_method(Run *run)
 	}
 	TRY(weights_relaxation(run, A, M, &lambda));
 	TRY(run_start(run));
-	TRY(run_residual(run, r)); /* r = b - A x */
+	TRY(op_forward(A, run->x, r));
+	TRY(vector_residual(run->Y, run->b, M, r, y)); /* r = b - A x, y = M r */
 	while (run->going) {
-		TRY(vector_copy(run->Y, r, y));
-		TRY(vector_mul(run->Y, M, y));            /* y = M r */
-		TRY(update(run, (float)lambda, T, y, s)); /* x += lambda T A' y */
-		TRY(run_residual(run, r));
+		TRY(weights_update(run, A, lambda, T, y, s, run->x)); /* x += lambda T A' y */
+		TRY(op_forward(A, run->x, r));
+		TRY(vector_residual(run->Y, run->b, M, r, y));
 		TRY(run_iterated(run, r));
 	}
 	return TOMOS_OK;

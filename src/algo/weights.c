@@ -87,6 +87,19 @@ bool weights_step(const Run *run, const float *rays, double lambda, BackStep *st
 	return kind != WEIGHTS_DROP;
 }
 
+tomos_status weights_update(const Run *run, const tomos_op *A, double lambda, const float *T,
+	const float *y, float *s, float *x)
+{
+	BackStep step = {.a = (float)lambda, .low = run->low, .high = run->high, .voxels = T};
+	bool done = false;
+	if (!run->mask)
+		TRY(op_adjoint_step(A, y, &step, x, &done));
+	if (done)
+		return TOMOS_OK;
+	TRY(op_adjoint(A, y, s));
+	return run_step(run, (float)lambda, T, s, x);
+}
+
 /* The largest eigenvalue of A' M A. */
 static tomos_status largest_eigenvalue(
 	const Run *run, const tomos_op *A, const float *M, float *x, float *y, double *value)

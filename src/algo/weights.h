@@ -24,6 +24,9 @@ tomos_status weights_voxels(
 	const Run *run, const tomos_op *A, const float *rays, float *T, float *scratch);
 /* The update with these weights as one step, which makes those of voxels itself; false: not so. */
 bool weights_step(const Run *run, const float *rays, double lambda, BackStep *step);
+/* x += lambda T A'y, in one pass where the operator can; `s` is a volume for scratch, T NULL: ones. */
+tomos_status weights_update(const Run *run, const tomos_op *A, double lambda, const float *T,
+	const float *y, float *s, float *x);
 /* The option, or where it is 0 what these weights need. */
 tomos_status weights_relaxation(const Run *run, const tomos_op *A, const float *M, double *lambda);
 

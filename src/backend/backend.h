@@ -176,6 +176,9 @@ struct BackendType {
 	tomos_status (*soft)(tomos_backend *b, int64_t n, float a, float *y);
 	tomos_status (*step)(tomos_backend *b, int64_t n, float a, const float *w, const float *x,
 		float low, float high, float *y);
+	/* r = x - r, what is left of x, and y = w r. NULL: by other verbs, which are quick enough. */
+	tomos_status (*residual)(
+		tomos_backend *b, int64_t n, const float *x, const float *w, float *r, float *y);
 	tomos_status (*distance)(
 		tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
 	/* Fields of `parts` components, each of n elements: cut to, or divided by, their length. */

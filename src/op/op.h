@@ -128,6 +128,8 @@ tomos_status vector_ratio(
 tomos_status vector_soft(const Space *space, float a, float *y);    /* nearer to 0 by a */
 tomos_status vector_step(const Space *space, float a, const float *w, const float *x, float low,
 	float high, float *y); /* y += a w x, between low and high; w NULL: 1 */
+tomos_status vector_residual(const Space *space, const float *x, const float *w, float *r,
+	float *y); /* r = x - r, y = w r */
 /* Of a field of `parts` vectors of the space: lengths cut to `longest`; field / |(field, least)|. */
 tomos_status vector_shorten(const Space *space, int parts, float longest, float *field);
 tomos_status vector_unit(const Space *space, int parts, float least, float *field);

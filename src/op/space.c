@@ -89,6 +89,16 @@ tomos_status vector_scatter(const Space *space, int64_t n, const int64_t *index,
 	return space->backend->type->scatter(space->backend, n, index, w, a, low, high, y);
 }
 
+tomos_status vector_residual(const Space *space, const float *x, const float *w, float *r, float *y)
+{
+	tomos_backend *backend = space->backend;
+	if (backend->type->residual)
+		return backend->type->residual(backend, space->count, x, w, r, y);
+	TRY(vector_xpay(space, x, -1, r));
+	TRY(vector_copy(space, r, y));
+	return vector_mul(space, w, y);
+}
+
 tomos_status vector_norm(const Space *space, const float *x, double *result)
 {
 	TRY(vector_dot(space, x, x, result));

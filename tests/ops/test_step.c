@@ -2,13 +2,19 @@
 #include "op/op.h"
 #include "ops/cases.h"
 
-enum { CASES = 132, MOST_VIEWS = 4 };
+enum { CASES = 132, STACKS = 6, MOST_VIEWS = 4, STACK_VIEWS = 12 };
+
+/* An array here, and the same in the backend's memory. */
+typedef struct {
+	float *here, *there;
+	int64_t count;
+} Data;
 
 typedef struct {
 	Case c;
+	tomos_backend *backend;
 	tomos_op *op, *part; /* the part: its first few views */
-	int64_t pixels;      /* of the part */
-	float *x, *y, *rays, *mask, *now, *sum, *under;
+	Data x, y, rays, mask, now, sum, under, ones;
 } Setting;
 
 static tomos_backend *level(const char *name)
@@ -21,11 +27,29 @@ static tomos_backend *level(const char *name)
 	return backend;
 }
 
-/* A slice that several tasks share, after the small ones of the list. */
+/* Slices across z, y or x, as many as kernels want that share weights between them. */
+static Case stack_case(int number)
+{
+	Case c = {.state = (uint64_t)number, .name = "a larger stack"};
+	double angles[STACK_VIEWS];
+	for (int i = 0; i < STACK_VIEWS; i++)
+		angles[i] = 0.05 + 0.26 * i;
+	OK(tomos_geometry_parallel(&c.scan, 37, 45, 1, angles, STACK_VIEWS));
+	OK(tomos_grid_centred(&c.grid, 40, 33, 37, 1));
+	if (number % 3 > 0)
+		case_turn(&c, number % 3 - 1);
+	c.voxels = c.grid.n[0] * c.grid.n[1] * c.grid.n[2];
+	c.pixels = (int64_t)STACK_VIEWS * 37 * 45;
+	return c;
+}
+
+/* A slice that several tasks share, after the small ones of the list, and stacks after these. */
 static Case any_case(int number)
 {
 	if (number < CASES)
 		return case_make(number);
+	if (number >= CASES + 2 * CASE_KINDS)
+		return stack_case(number);
 	Case c = {.state = (uint64_t)number, .name = "a larger slice"};
 	double angles[7] = {0.1, 0.5, 0.9, 1.3, 1.7, 2.1, 2.5};
 	OK(tomos_geometry_parallel(&c.scan, 1, 150, 0.9, angles, 7));
@@ -35,98 +59,152 @@ static Case any_case(int number)
 	return c;
 }
 
-static Setting setting_make(int number, tomos_backend *backend)
+static Data data_make(Setting *s, int64_t count)
 {
-	static const int64_t views[MOST_VIEWS] = {0, 1, 2, 3};
-	Setting s = {.c = any_case(number)};
+	Data data = {.here = case_data(&s->c, count), .count = count};
+	OK(s->backend->type->alloc(s->backend, &data.there, count, "a test"));
+	return data;
+}
+
+static void send(const Setting *s, const Data *data)
+{
+	tomos_array here = tomos_array_of(data->here, 1, 1, data->count);
+	OK(s->backend->type->put(s->backend, data->there, &here));
+}
+
+static void fetch(const Setting *s, const Data *data)
+{
+	tomos_array here = tomos_array_of(data->here, 1, 1, data->count);
+	OK(s->backend->type->get(s->backend, data->there, &here));
+}
+
+static Setting setting_make(int number, int64_t views, tomos_backend *backend)
+{
+	static const int64_t list[STACK_VIEWS] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+	Setting s = {.c = any_case(number), .backend = backend};
 	Case *c = &s.c;
 	tomos_projector_options o = tomos_projector_defaults();
 	o.forward = number / CASE_KINDS % 2 ? "voxel" : "joseph";
 	OK(tomos_op_projector(&s.op, backend, &c->grid, c->scan, &o));
-	int64_t count = min64(1 + number % MOST_VIEWS, tomos_geometry_count(c->scan));
-	OK(op_part(s.op, &s.part, views, count));
-	s.pixels = s.part->range.count;
-	s.x = case_data(c, c->voxels);
-	s.y = case_data(c, s.pixels);
-	s.rays = case_data(c, s.pixels);
-	s.mask = case_data(c, c->voxels);
-	s.now = case_data(c, c->voxels);
-	s.sum = case_data(c, c->voxels);
-	s.under = case_data(c, c->voxels);
-	for (int64_t i = 0; i < s.pixels; i++)
-		s.rays[i] = number % 3 ? fabsf(s.rays[i]) : 1;
+	OK(op_part(s.op, &s.part, list, min64(views, tomos_geometry_count(c->scan))));
+	s.x = data_make(&s, c->voxels);
+	s.y = data_make(&s, s.part->range.count);
+	s.rays = data_make(&s, s.y.count);
+	s.ones = data_make(&s, s.y.count);
+	s.mask = data_make(&s, c->voxels);
+	s.now = data_make(&s, c->voxels);
+	s.sum = data_make(&s, c->voxels);
+	s.under = data_make(&s, c->voxels);
+	for (int64_t i = 0; i < s.y.count; i++) {
+		s.rays.here[i] = number % 3 ? fabsf(s.rays.here[i]) : 1;
+		s.ones.here[i] = 1;
+	}
 	for (int64_t i = 0; i < c->voxels; i++)
-		s.mask[i] = s.mask[i] > 0;
+		s.mask.here[i] = s.mask.here[i] > 0;
+	send(&s, &s.y), send(&s, &s.rays), send(&s, &s.ones), send(&s, &s.mask);
 	return s;
 }
 
 static void setting_free(Setting *s)
 {
+	Data *all[] = {&s->x, &s->y, &s->rays, &s->mask, &s->now, &s->sum, &s->under, &s->ones};
+	for (int i = 0; i < COUNT(all); i++) {
+		s->backend->type->release(s->backend, all[i]->there);
+		free(all[i]->here);
+	}
 	tomos_op_free(s->part);
 	tomos_op_free(s->op);
 	tomos_geometry_free(s->c.scan);
-	free(s->x), free(s->y), free(s->rays), free(s->mask), free(s->now), free(s->sum);
-	free(s->under);
 }
 
 /* Voxels that hardly any ray meets may be left out by one way and not by the other. */
 static void compare(const Setting *s, const tomos_op *op, const BackStep *step, double *worst)
 {
-	float *ones = malloc((size_t)s->pixels * sizeof *ones), most = 0;
-	for (int64_t i = 0; i < s->pixels; i++)
-		ones[i] = 1;
-	OK(op_adjoint(op, s->y, s->sum));
-	OK(op_adjoint(op, step->rays ? step->rays : ones, s->under));
+	float most = 0;
+	OK(op_adjoint(op, s->y.there, s->sum.there));
+	OK(op_adjoint(op, step->rays ? step->rays : s->ones.there, s->under.there));
+	fetch(s, &s->sum), fetch(s, &s->under);
 	for (int64_t i = 0; i < s->c.voxels; i++)
-		most = fmaxf(most, s->under[i]);
+		most = fmaxf(most, s->under.here[i]);
 	for (int64_t i = 0; i < s->c.voxels; i++) {
-		double under = step->average ? s->under[i] : 1;
+		double under = step->average ? s->under.here[i] : 1;
 		if (step->average && under > 0 && under < 1e-3 * most)
 			continue;
-		double by = under > 0 ? s->sum[i] / under : 0;
-		double value = fmin(fmax(s->x[i] + step->a * by, step->low), step->high);
-		double error = fabs(value - s->now[i]) / (1 + fabs(step->a * by));
+		double by = under > 0 ? s->sum.here[i] / under : 0;
+		by *= step->voxels ? s->mask.here[i] : 1;
+		double value = fmin(fmax(s->x.here[i] + step->a * by, step->low), step->high);
+		double error = fabs(value - s->now.here[i]) / (1 + fabs(step->a * by));
 		if (!(error < 1e-4))
 			fail_msg("%s, voxel %lld: %g, not %g (weights %g of %g)", s->c.name,
-				(long long)i, s->now[i], value, under, most);
+				(long long)i, s->now.here[i], value, under, most);
 		*worst = fmax(*worst, error);
 	}
-	free(ones);
 }
 
 /* Whether the operator has the step; where it has not, nothing may have changed. */
 static bool step_with(Setting *s, const tomos_op *op, const BackStep *step, double *worst)
 {
 	bool done;
-	size_t bytes = (size_t)s->c.voxels * sizeof(float);
-	memcpy(s->now, s->x, bytes);
-	OK(op_adjoint_step(op, s->y, step, s->now, &done));
+	Data x = {s->x.here, s->now.there, s->x.count};
+	send(s, &x);
+	OK(op_adjoint_step(op, s->y.there, step, s->now.there, &done));
+	fetch(s, &s->now);
 	if (done)
 		compare(s, op, step, worst);
 	else
-		assert_memory_equal(s->now, s->x, bytes);
+		assert_memory_equal(s->now.here, s->x.here, (size_t)s->c.voxels * sizeof(float));
 	return done;
 }
 
-static bool all_steps(Setting *s, double *worst)
+/* Updates with weights of the voxels, which here are zeros and ones, and without. */
+static bool plain_steps(Setting *s, double *worst)
+{
+	BackStep step = {.a = 0.7F, .low = -INFINITY, .high = INFINITY};
+	bool done = step_with(s, s->part, &step, worst);
+	step.voxels = s->mask.there;
+	step.high = 0.5F;
+	step_with(s, s->part, &step, worst);
+	return done;
+}
+
+/* Updates by averages; `device`: what can be done may depend on the weights of the rays. */
+static bool all_steps(Setting *s, bool device, double *worst)
 {
 	BackStep step = {.a = 0.7F, .low = -INFINITY, .high = INFINITY, .least = 1e-6F};
 	tomos_op *weighted;
-	bool done = step_with(s, s->part, &step, worst);
 	step.average = true;
-	assert_true(step_with(s, s->part, &step, worst) == done);
-	step.rays = s->rays;
+	bool done = step_with(s, s->part, &step, worst);
+	step.rays = s->rays.there;
 	step.low = 0;
 	step.high = 0.8F;
-	assert_true(step_with(s, s->part, &step, worst) == done);
+	assert_true(step_with(s, s->part, &step, worst) == done || device);
 	for (int64_t i = 0; i < s->c.voxels; i++)
-		s->x[i] *= s->mask[i];
-	OK(op_weighted(&weighted, s->part, s->rays, s->mask));
-	assert_true(step_with(s, weighted, &step, worst) == done);
+		s->x.here[i] *= s->mask.here[i];
+	OK(op_weighted(&weighted, s->part, s->rays.there, s->mask.there));
+	assert_true(step_with(s, weighted, &step, worst) == done || device);
 	step.rays = NULL;
-	assert_true(step_with(s, weighted, &step, worst) == done);
+	assert_true(step_with(s, weighted, &step, worst) == done || device);
 	tomos_op_free(weighted);
 	return done;
+}
+
+/* On the processor, or on a device, where kernels for point sources have the step as well. */
+static void try_cases(tomos_backend *backend, const char *name, bool device)
+{
+	double worst = 0;
+	int done = 0;
+	for (int i = 0; i < CASES + 2 * CASE_KINDS; i++) {
+		Setting s = setting_make(i, 1 + i % MOST_VIEWS, backend);
+		bool plain = plain_steps(&s, &worst), has = all_steps(&s, device, &worst);
+		bool point = tomos_geometry_list(s.c.scan)[0].src[3] != 0;
+		assert_true(device || has == plain);
+		assert_false(has && point && !device);
+		assert_true(has || i < CASES);
+		done += has;
+		setting_free(&s);
+	}
+	printf("  %s: %d in one pass, largest difference %.1e\n", name, done, worst);
+	assert_true(done > CASES / 4);
 }
 
 static void one_pass_is_two(void **state)
@@ -139,21 +217,35 @@ static void one_pass_is_two(void **state)
 			printf("  %s: not on this processor, skipped\n", levels[l]);
 			continue;
 		}
-		double worst = 0;
-		int done = 0;
-		for (int i = 0; i < CASES + 2 * CASE_KINDS; i++) {
-			Setting s = setting_make(i, backend);
-			bool has = all_steps(&s, &worst);
-			bool point = tomos_geometry_list(s.c.scan)[0].src[3] != 0;
-			assert_false(has && point);
-			assert_true(has || i < CASES);
-			done += has;
-			setting_free(&s);
-		}
-		printf("  %s: %d in one pass, largest difference %.1e\n", levels[l], done, worst);
-		assert_true(done > CASES / 4);
+		try_cases(backend, levels[l], false);
 		tomos_backend_close(backend);
 	}
+}
+
+/* The same on a device that has such steps, and with many views there. */
+static void on_the_device(void **state)
+{
+	(void)state;
+	tomos_backend *backend;
+	double worst = 0;
+	if (strncmp(test_backend(), "cuda", 4) != 0) {
+		print_message("the %s backend is no card\n", test_backend());
+		skip();
+	}
+	OK(tomos_backend_open(&backend, test_backend()));
+	try_cases(backend, test_backend(), true);
+	for (int i = CASES + 2 * CASE_KINDS; i < CASES + 2 * CASE_KINDS + STACKS; i++) {
+		Setting s = setting_make(i, STACK_VIEWS, backend);
+		BackStep step = {.a = 0.3F, .low = 0.1F, .high = 0.9F, .least = 1e-6F};
+		assert_true(plain_steps(&s, &worst));
+		step.average = true;
+		assert_true(step_with(&s, s.part, &step, &worst));
+		step.rays = s.rays.there;
+		assert_false(step_with(&s, s.part, &step, &worst));
+		setting_free(&s);
+	}
+	printf("  stacks: largest difference %.1e\n", worst);
+	tomos_backend_close(backend);
 }
 
 /* With many views it is not worth while, and nothing is done. */
@@ -180,13 +272,13 @@ static void memory(void **state)
 {
 	(void)state;
 	tomos_backend *backend = level("base");
-	Setting s = setting_make(CASES, backend);
+	Setting s = setting_make(CASES, 1, backend);
 	BackStep step = {.a = 1, .low = -1, .high = 1, .average = true};
 	int64_t live = mem_live();
 	bool done = false;
 	for (int64_t nth = 1; !done; nth++) {
 		mem_fail_nth(nth);
-		tomos_status status = op_adjoint_step(s.part, s.y, &step, s.now, &done);
+		tomos_status status = op_adjoint_step(s.part, s.y.there, &step, s.now.there, &done);
 		mem_fail_nth(0);
 		done = status == TOMOS_OK;
 		assert_true(done || status == TOMOS_NO_MEMORY);
@@ -200,6 +292,7 @@ static void memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(one_pass_is_two),
-		cmocka_unit_test(not_with_many_views), cmocka_unit_test(memory)};
+		cmocka_unit_test(on_the_device), cmocka_unit_test(not_with_many_views),
+		cmocka_unit_test(memory)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,6 +109,10 @@ static void elements(void **state)
 	EXPECT(soft(b, N, 0.3F, Y), copysignf(fmaxf(fabsf(y) - 0.3F, 0), y));
 	EXPECT(step(b, N, 0.7F, NULL, X, -0.5F, 0.6F, Y), between(y + 0.7F * x, -0.5F, 0.6F));
 	EXPECT(step(b, N, 0.7F, W, X, -0.5F, 0.6F, Y), between(y + 0.7F * w * x, -0.5F, 0.6F));
+	if (room->type->residual) {
+		EXPECT(residual(b, N, X, W, Y, W), x - y);
+		EXPECT(residual(b, N, X, Y, W, Y), y * (x - w));
+	}
 	for (int i = 0; i < LENGTH; i++)
 		room->y[i] = fabsf(room->y[i]);
 	EXPECT(root(b, N, Y), sqrtf(y));

@@ -22,7 +22,7 @@ extern "C" {
 #include "backend/module/pack.h"
 }
 
-enum { SUM_BLOCKS = 1024, SUM_THREADS = 256, STAGES = 2, SCRATCHES = 4 };
+enum { SUM_BLOCKS = 1024, SUM_THREADS = 256, STAGES = 2, SCRATCHES = 5 };
 
 /* Memory that kernels keep for themselves from one call to the next. */
 typedef struct {
@@ -41,6 +41,19 @@ typedef struct {
 	int slices; /* of a texel */
 } CudaTextures;
 
+/* What a back projection does with the volume while the request is an update (BackStep) and not a sum:
+ * x += a W sum, between low and high. */
+typedef struct {
+	float a, low, high;
+	float *volume;       /* its first voxel */
+	const float *voxels; /* W of each voxel; NULL: ones */
+	const float *
+		factors; /* a W of each pixel of a slice, where slices share it; NULL: they do not */
+	bool average;    /* the kernel is to divide by the sum of the weights itself, */
+	const float *rays; /* of rays that count so much; NULL: all the same */
+	float least;       /* of the largest weight of a ray: voxels with less stay as they are */
+} CudaStep;
+
 typedef struct {
 	int number, processors;
 	cudaStream_t stream;
@@ -52,6 +65,7 @@ typedef struct {
 	int64_t scratch_most, filter_most; /* floats that kernels, and a filter, may keep */
 	int64_t turned_most;   /* the same for turned slices, which go by their number */
 	CudaTextures textures; /* see tuned/texture.h */
+	const CudaStep *step;  /* of the update that is under way; NULL: none is */
 	pthread_mutex_t lock;  /* of scratch, stages, sums and plans */
 	BackendCounts counts;
 } CudaDevice;
@@ -87,6 +101,10 @@ typedef struct {
 	double space[12];
 } CudaNotes;
 
+/* Whether a kernel that applies can do an update; with factors: where slices share what sums are divided by
+ * and its notes begin with HatSlices. */
+typedef enum { STEPS_NOT, STEPS, STEPS_WITH_FACTORS } CudaSteps;
+
 typedef struct {
 	const char *name;
 	int kernel;
@@ -95,6 +113,8 @@ typedef struct {
 	tomos_status (*run)(tomos_backend *backend, const Projecting *what, const CudaNotes *notes);
 	bool by_choice; /* tried only where it is named, as by TOMOS_KERNEL */
 	bool coarse; /* its weights are not those of float arithmetic: nobody but a person names it */
+	CudaSteps (*steps)(const tomos_backend *backend, const Projecting *what,
+		const CudaNotes *notes, const BackStep *step); /* NULL: never */
 } CudaTuned;
 
 /* The notes as a struct of the kernel's own. */
@@ -144,6 +164,8 @@ tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine);
 int cuda_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list);
 tomos_status cuda_project(tomos_backend *backend, const Projecting *what);
 tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int power);
+tomos_status cuda_back_step(
+	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done);
 tomos_status cuda_csr(tomos_backend *backend, const KernelCsr *m, Direction direction, int power,
 	const float *in, float *out);
 tomos_status cuda_scsr(tomos_backend *backend, const KernelScsr *m, Direction direction, int power,
@@ -179,6 +201,8 @@ tomos_status cuda_ratio(tomos_backend *b, int64_t n, const float *x, float least
 tomos_status cuda_soft(tomos_backend *b, int64_t n, float a, float *y);
 tomos_status cuda_step(tomos_backend *b, int64_t n, float a, const float *w, const float *x,
 	float low, float high, float *y);
+tomos_status cuda_residual(
+	tomos_backend *b, int64_t n, const float *x, const float *w, float *r, float *y);
 tomos_status cuda_distance(
 	tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
 tomos_status cuda_largest(tomos_backend *b, int64_t n, const float *x, double *result);
@@ -187,6 +211,19 @@ tomos_status cuda_unit(tomos_backend *b, int64_t n, int parts, float least, floa
 tomos_status cuda_gradient(tomos_backend *b, const int64_t shape[3], const float *x, float *field);
 tomos_status cuda_gradient_adjoint(
 	tomos_backend *b, const int64_t shape[3], const float *field, float *x);
+
+/* A voxel after an update: the sum that it takes from, and what that is multiplied by. */
+static __device__ __forceinline__ float cuda_stepped(
+	const CudaStep &step, float x, float factor, float sum)
+{
+	return fminf(fmaxf(fmaf(factor, sum, x), step.low), step.high);
+}
+
+/* The factor where sums are divided by `under`. */
+static __device__ __forceinline__ float cuda_average(float a, float under, float least)
+{
+	return under > least ? a / under : 0;
+}
 
 /* a b + c between 0 and 1, in one instruction. */
 static __device__ __forceinline__ float fma_saturate(float a, float b, float c)

@@ -7,7 +7,7 @@ typedef struct {
 	int64_t n;
 	float a, b, c;
 	const float *w, *x;
-	float *y;
+	float *y, *r;
 } Verb;
 
 #define VERB(name, statement) \
@@ -42,6 +42,7 @@ VERB(inside, v.y[i] = v.y[i] != 0)
 VERB(ratio, v.y[i] = fabsf(v.y[i]) > v.a ? fmaxf(v.x[i], 0) / v.y[i] : 0)
 VERB(soft, v.y[i] = copysignf(fmaxf(fabsf(v.y[i]) - v.a, 0), v.y[i]))
 VERB(step, v.y[i] = fminf(fmaxf(v.y[i] + v.c * v.x[i], v.a), v.b))
+VERB(residual, v.y[i] = v.w[i] * (v.r[i] = v.x[i] - v.r[i]))
 VERB(mul_step, v.y[i] = fminf(fmaxf(v.y[i] + v.c * v.w[i] * v.x[i], v.a), v.b))
 
 tomos_status cuda_fill(tomos_backend *backend, int64_t n, float value, float *x)
@@ -119,6 +120,12 @@ tomos_status cuda_step(tomos_backend *backend, int64_t n, float a, const float *
 {
 	Verb v = {.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y};
 	return w ? mul_step_run(backend, v) : step_run(backend, v);
+}
+
+tomos_status cuda_residual(
+	tomos_backend *backend, int64_t n, const float *x, const float *w, float *r, float *y)
+{
+	return residual_run(backend, (Verb){.n = n, .w = w, .x = x, .y = y, .r = r});
 }
 
 /* ---- sums --------------------------------------------------------------------------------- */

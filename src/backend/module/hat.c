@@ -65,6 +65,7 @@ static double hat_reach(const Projecting *what, HatSlices *slices)
 		double across = fabs(hat.along ? hat.ea : hat.eb);
 		most = fmax(most, what->direction == FORWARD ? hat.h / across : hat.h);
 		width = fmax(width, hat.h);
+		slices->weight = fmaxf(slices->weight, hat.weight);
 	}
 	const double rounding = 1 - 1e-6; /* 1 but for that is 1 */
 	slices->width = width * rounding;

@@ -23,6 +23,7 @@ typedef struct {
 	int sign;
 	double reach; /* the widest hat of the request's views, in pixels (forward) or columns */
 	double width; /* in columns, whatever the direction */
+	float weight; /* the largest of a view */
 } HatSlices;
 
 /* True if the views of the request are such, with weights that reach at most two pixels or columns. */

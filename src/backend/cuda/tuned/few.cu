@@ -1,178 +1,176 @@
-/* Rays in slices, for a few views at a time, as SART and small blocks of views have them: arrays are used
- * where they lie, since turning the volume round would take longer than the projection.
- *
- * Bound by the volume itself: read once going forward, read and written once going back.
- */
-#include "backend/cuda/tuned/turn.h"
+/* A few views of slices (few.h), and back projection of them: bound by reading and writing the volume once,
+ * which may be updated and kept within bounds on the way (CudaStep). */
+#include "backend/cuda/tuned/few.h"
 
-enum { WIDE = 32, HIGH = 8, SLICES = 4, FEW_VIEWS = 8, SEGMENT = 32, WARPS = 4, LINES = 92 };
+enum {
+	WIDE = 32,
+	HIGH = 8,
+	FEW_VIEWS = 8,
+	MOST_GROUPS = 4,
+	BLOCKS_EACH = 16 /* processor should have, rather than more to do for each */
+};
 
-typedef struct {
-	const HatView *views;
-	int count, columns, na, nb, slices;
-	int64_t low_a, low_b;
-	int64_t va, vb, vs; /* strides of the volume */
-	int64_t pv, pc, ps; /* and of the projections */
-	bool lanes_in_slices; /* slices are contiguous: neighbouring threads take neighbouring slices */
-	bool lines;           /* forward: lines of pixels fit into shared memory */
-	float *volume, *projections;
-} Few;
-
-/* ---- forward ------------------------------------------------------------------------------ */
-
-template <int T>
-static __device__ float follow(const float *from, double p, double slope, int planes, int n,
-	int64_t step, int64_t plane, float inverse)
+/* Slices of a thread. */
+static __host__ __device__ constexpr int slices_of(bool sideways)
 {
-	float sum = 0, rate = (float)slope;
-	for (int k0 = 0; k0 < planes; k0 += SEGMENT) {
-		double start = p + k0 * slope, whole = floor(fmax(fmin(start, 1e9), -1e9));
-		if (fmax(start, start + SEGMENT * slope) < -2 ||
-			fmin(start, start + SEGMENT * slope) > n + 1)
-			continue;
-		float f = (float)(start - whole);
-		const float *line = from + k0 * plane;
-		int base = (int)whole, end = min(SEGMENT, planes - k0);
-#pragma unroll 8
-		for (int k = 0; k < end; k++, line += plane) {
-			float at = fmaf((float)k, rate, f), lowest = hat_first<T>(at);
-			int i = base + (int)lowest;
-			float away = at - lowest;
-#pragma unroll
-			for (int t = 0; t < T; t++)
-				if ((unsigned)(i + t) < (unsigned)n)
-					sum = fmaf(hat_value(away - t, inverse),
-						__ldg(line + (i + t) * step), sum);
-		}
-	}
-	return sum;
-}
-
-template <int T>
-static __global__ void __launch_bounds__(WIDE *HIGH) few_forward(const __grid_constant__ Few s)
-{
-	int i = blockIdx.x * WIDE + threadIdx.x, j = blockIdx.y * HIGH + threadIdx.y;
-	int c = s.lanes_in_slices ? j : i, slice = s.lanes_in_slices ? i : j, view = blockIdx.z;
-	if (c >= s.columns || slice >= s.slices)
-		return;
-	const HatView hat = s.views[view];
-	if (s.lines && !hat.along)
-		return; /* few_along does it */
-	double e0 = hat.e0 + hat.ea * (double)s.low_a + hat.eb * (double)s.low_b;
-	double across = hat.along ? hat.ea : hat.eb, down = hat.along ? hat.eb : hat.ea;
-	double p = (c - e0) / across, slope = -down / across;
-	float inverse = (float)fabs(across) / hat.h;
-	const float *from = s.volume + slice * s.vs;
-	float sum = hat.along ? follow<T>(from, p, slope, s.nb, s.na, s.va, s.vb, inverse)
-			      : follow<T>(from, p, slope, s.na, s.nb, s.vb, s.va, inverse);
-	s.projections[view * s.pv + c * s.pc + slice * s.ps] += hat.weight * sum;
-}
-
-static __device__ float least_of_warp(float value)
-{
-	for (int apart = WIDE / 2; apart > 0; apart /= 2)
-		value = fminf(value, __shfl_xor_sync(~0u, value, apart));
-	return value;
-}
-
-/* The pixels that a warp's rays meet on SEGMENT planes, brought line by line. */
-static __device__ void bring_lines(
-	const Few *s, const float *slice, int k0, int line, int lines, float (*tile)[WIDE + 1])
-{
-	int k = k0 + threadIdx.x;
-	for (int i = 0; i < lines; i++) {
-		bool inside = (unsigned)(line + i) < (unsigned)s->nb && k < s->na;
-		tile[i][threadIdx.x] = inside ? __ldg(slice + (line + i) * s->vb + k) : 0;
-	}
-	__syncwarp();
-}
-
-/* Rays that run along a, the contiguous axis: neighbouring rays are on different lines, so these are read
- * whole into shared memory first. */
-template <int T>
-static __global__ void __launch_bounds__(WIDE *WARPS) few_along(const __grid_constant__ Few s)
-{
-	__shared__ float tiles[WARPS][LINES][WIDE + 1];
-	int c = blockIdx.x * WIDE + threadIdx.x, slice = blockIdx.y * WARPS + threadIdx.y;
-	int view = blockIdx.z;
-	const HatView hat = s.views[view];
-	if (hat.along || slice >= s.slices)
-		return;
-	float(*tile)[WIDE + 1] = tiles[threadIdx.y];
-	double e0 = hat.e0 + hat.ea * (double)s.low_a + hat.eb * (double)s.low_b;
-	double p = (c - e0) / hat.eb, slope = -hat.ea / hat.eb;
-	float inverse = (float)fabs(hat.eb) / hat.h, sum = 0;
-	for (int k0 = 0; k0 < s.na; k0 += SEGMENT) {
-		double start = p + k0 * slope, end = start + SEGMENT * slope;
-		float low = least_of_warp((float)fmin(start, end)) - 3;
-		float high = -least_of_warp(-(float)fmax(start, end)) + 3;
-		if (high < 0 || low > (float)s.nb)
-			continue;
-		int line = (int)floorf(low), lines = min((int)ceilf(high) - line + 1, (int)LINES);
-		bring_lines(&s, s.volume + slice * s.vs, k0, line, lines, tile);
-		double whole = floor(start);
-		float f = (float)(start - whole);
-		int base = (int)whole - line;
-#pragma unroll 8
-		for (int k = 0; k < SEGMENT; k++) {
-			float at = fmaf((float)k, (float)slope, f), lowest = hat_first<T>(at);
-			int i = base + (int)lowest;
-			float away = at - lowest;
-#pragma unroll
-			for (int t = 0; t < T; t++)
-				sum = fmaf(hat_value(away - t, inverse), tile[i + t][k], sum);
-		}
-		__syncwarp();
-	}
-	if (c < s.columns)
-		s.projections[view * s.pv + c * s.pc + slice * s.ps] += hat.weight * sum;
+	return sideways ? 4 : 8;
 }
 
 /* ---- back --------------------------------------------------------------------------------- */
 
-/* Threads go along a, or along slices; each has SLICES slices of one pixel. */
-template <int T>
+/* A view seen from the corner of a block. */
+typedef struct {
+	int column;
+	float f, ea, eb, inverse, weight;
+} Near;
+
+static __device__ Near near_corner(const Few *s, const HatView *hat, int a, int b)
+{
+	double e = hat->e0 + hat->ea * (double)(s->low_a + a) + hat->eb * (double)(s->low_b + b);
+	double whole = floor(fmax(fmin(e, 1e9), -1e9));
+	return Near{(int)whole, (float)(e - whole), (float)hat->ea, (float)hat->eb, 1 / hat->h,
+		hat->weight};
+}
+
+/* What a thread has: a pixel of the block, and slices from one on. */
+typedef struct {
+	int a, b;         /* the pixel, of the box */
+	float da, db;     /* and of the block */
+	int slice, count; /* slices that there are, of N */
+} Part;
+
+/* Strides that are 1 where neighbouring threads are neighbours in memory. */
+template <bool SIDEWAYS> static __device__ __forceinline__ int64_t next_column(const Few &s)
+{
+	return SIDEWAYS ? s.pc : 1;
+}
+
+template <bool SIDEWAYS> static __device__ __forceinline__ int64_t next_row(const Few &s)
+{
+	return SIDEWAYS ? WIDE : s.ps;
+}
+
+template <bool SIDEWAYS> static __device__ __forceinline__ int64_t next_slice(const Few &s)
+{
+	return SIDEWAYS ? WIDE : s.vs;
+}
+
+/* T taps of a view from `from` on, in all slices of the thread; FULL: there are N. */
+template <int T, int N, bool SIDEWAYS, bool FULL>
+static __device__ __forceinline__ void take_taps(
+	const Few &s, const float *from, const float w[T], int count, float sum[N])
+{
+	float value[N][T];
+#pragma unroll
+	for (int k = 0; k < N; k++, from += next_row<SIDEWAYS>(s))
+#pragma unroll
+		for (int t = 0; t < T; t++)
+			value[k][t] =
+				FULL || k < count ? __ldg(from + t * next_column<SIDEWAYS>(s)) : 0;
+#pragma unroll
+	for (int k = 0; k < N; k++)
+#pragma unroll
+		for (int t = 0; t < T; t++)
+			sum[k] = fmaf(w[t], value[k][t], sum[k]);
+}
+
+/* Adds what taps c .. c + T - 1 of a view give to a pixel; and, to be divided by, their weights, of each
+ * slice with RAYS. */
+template <int T, int N, bool SIDEWAYS, bool RAYS, bool FULL>
+static __device__ __forceinline__ void take_columns(const Few &s, int view, int c, const float w[T],
+	const Part &part, float sum[N], float under[N])
+{
+	int64_t from =
+		view * s.pv + part.slice * (SIDEWAYS ? 1 : s.ps) + c * next_column<SIDEWAYS>(s);
+	take_taps<T, N, SIDEWAYS, FULL>(s, s.projections + from, w, part.count, sum);
+	if (RAYS)
+		take_taps<T, N, SIDEWAYS, FULL>(s, s.rays + from, w, part.count, under);
+#pragma unroll
+	for (int t = 0; t < T && !RAYS; t++)
+		under[0] += w[t];
+}
+
+template <int T, int N, bool SIDEWAYS, bool RAYS, bool FULL>
+static __device__ __forceinline__ void take_view(
+	const Few &s, const Near &v, int view, const Part &part, float sum[N], float under[N])
+{
+	float at = fmaf(v.ea, part.da, fmaf(v.eb, part.db, v.f)), lowest = hat_first<T>(at), w[T];
+	int c = v.column + (int)lowest;
+	weights_of<T>(at - lowest, v.inverse, w);
+#pragma unroll
+	for (int t = 0; t < T; t++)
+		w[t] *= v.weight;
+	if (c >= 0 && c + T <= s.columns) {
+		take_columns<T, N, SIDEWAYS, RAYS, FULL>(s, view, c, w, part, sum, under);
+		return;
+	}
+	for (int t = 0; t < T; t++)
+		if ((unsigned)(c + t) < (unsigned)s.columns)
+			take_columns<1, N, SIDEWAYS, RAYS, FULL>(
+				s, view, c + t, &w[t], part, sum, under);
+}
+
+/* The voxels from `to` on after the update, or with the sums added. */
+template <int N, bool SIDEWAYS, bool RAYS, bool FULL>
+static __device__ __forceinline__ void change(const Few &s, float *to, int count, const float x[N],
+	const float sum[N], const float under[N])
+{
+	const CudaStep &step = s.step;
+	const float *voxels = step.voxels ? step.voxels + (to - step.volume) : NULL;
+	float least = RAYS ? s.least * __uint_as_float(*s.largest) : s.least;
+	float factor = step.average && !RAYS ? cuda_average(step.a, under[0], least) : step.a;
+#pragma unroll
+	for (int k = 0; k < N; k++, to += next_slice<SIDEWAYS>(s)) {
+		if (!FULL && k >= count)
+			continue;
+		if (RAYS)
+			factor = cuda_average(step.a, under[k], least);
+		float w = voxels ? factor * __ldcs(voxels + k * next_slice<SIDEWAYS>(s)) : factor;
+		*to = s.update ? cuda_stepped(step, x[k], w, sum[k]) : x[k] + sum[k];
+	}
+}
+
+template <int T, int N, bool SIDEWAYS, bool RAYS, bool FULL>
+static __device__ __forceinline__ void back(const Few &s, const Near *near, const Part &part)
+{
+	float *to = s.volume + part.a * (SIDEWAYS ? s.va : 1) + part.b * s.vb +
+		    part.slice * (SIDEWAYS ? 1 : s.vs);
+	const float *from = to;
+	float x[N] = {0}, sum[N] = {0}, under[N] = {0};
+#pragma unroll
+	for (int k = 0; k < N; k++, from += next_slice<SIDEWAYS>(s))
+		if (FULL || k < part.count)
+			x[k] = *from;
+	for (int view = 0; view < s.count; view++)
+		take_view<T, N, SIDEWAYS, RAYS, FULL>(s, near[view], view, part, sum, under);
+	change<N, SIDEWAYS, RAYS, FULL>(s, to, part.count, x, sum, under);
+}
+
+template <int T, bool SIDEWAYS, bool RAYS>
 static __global__ void __launch_bounds__(WIDE *HIGH) few_back(const __grid_constant__ Few s)
 {
-	int b = blockIdx.y, a, slice, apart;
-	if (s.lanes_in_slices) {
-		a = blockIdx.z * HIGH + threadIdx.y;
-		slice = blockIdx.x * (WIDE * SLICES) + threadIdx.x;
-		apart = WIDE;
-	} else {
-		a = blockIdx.x * WIDE + threadIdx.x;
-		slice = (blockIdx.z * HIGH + threadIdx.y) * SLICES;
-		apart = 1;
+	constexpr int N = slices_of(SIDEWAYS), APART = SIDEWAYS ? WIDE : 1;
+	__shared__ Near near[FEW_VIEWS];
+	int a0 = SIDEWAYS ? blockIdx.y * (HIGH * s.groups) : blockIdx.x * WIDE;
+	int b0 = SIDEWAYS ? blockIdx.z : blockIdx.y * HIGH;
+	int da = SIDEWAYS ? threadIdx.y : threadIdx.x, db = SIDEWAYS ? 0 : threadIdx.y;
+	int slice = SIDEWAYS ? blockIdx.x * (WIDE * N) + threadIdx.x : blockIdx.z * (N * s.groups);
+	int thread = threadIdx.y * WIDE + threadIdx.x;
+	if (thread < s.count)
+		near[thread] = near_corner(&s, &s.views[thread], a0, b0);
+	__syncthreads();
+	for (int g = 0; g < s.groups; g++) {
+		int count = (s.slices - slice + APART - 1) / APART;
+		const Part part = {a0 + da, b0 + db, (float)da, (float)db, slice, count};
+		if (part.a >= s.na || part.b >= s.nb || count <= 0)
+			return;
+		if (count >= N)
+			back<T, N, SIDEWAYS, RAYS, true>(s, near, part);
+		else
+			back<T, N, SIDEWAYS, RAYS, false>(s, near, part);
+		da += SIDEWAYS ? HIGH : 0;
+		slice += SIDEWAYS ? 0 : N;
 	}
-	if (a >= s.na)
-		return;
-	float sum[SLICES] = {0};
-	for (int view = 0; view < s.count; view++) {
-		const HatView hat = s.views[view];
-		double e = hat.e0 + hat.ea * (double)(s.low_a + a) + hat.eb * (double)(s.low_b + b);
-		double whole = floor(fmax(fmin(e, 1e9), -1e9));
-		float at = (float)(e - whole), lowest = hat_first<T>(at), away = at - lowest;
-		int c = (int)whole + (int)lowest;
-		const float *from = s.projections + view * s.pv;
-#pragma unroll
-		for (int t = 0; t < T; t++) {
-			if ((unsigned)(c + t) >= (unsigned)s.columns)
-				continue;
-			float w = hat.weight * hat_value(away - t, 1 / hat.h);
-#pragma unroll
-			for (int k = 0; k < SLICES; k++)
-				if (slice + k * apart < s.slices)
-					sum[k] = fmaf(w,
-						__ldg(from + (c + t) * s.pc +
-							(slice + k * apart) * s.ps),
-						sum[k]);
-		}
-	}
-	float *to = s.volume + a * s.va + b * s.vb;
-#pragma unroll
-	for (int k = 0; k < SLICES; k++)
-		if (slice + k * apart < s.slices)
-			to[(slice + k * apart) * s.vs] += sum[k];
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */
@@ -183,37 +181,87 @@ static bool few_applies(const Projecting *what, CudaNotes *notes)
 	       hat_slices(what, notes_of<HatSlices>(notes));
 }
 
-static dim3 blocks_for(const Few *s, Direction direction)
+static CudaSteps few_steps(const tomos_backend *backend, const Projecting *what,
+	const CudaNotes *notes, const BackStep *step)
 {
-	if (direction == FORWARD)
-		return dim3(cuda_blocks(s->lanes_in_slices ? s->slices : s->columns, WIDE, 1 << 30),
-			cuda_blocks(s->lanes_in_slices ? s->columns : s->slices, HIGH, 65535),
-			(unsigned)s->count);
-	if (s->lanes_in_slices)
-		return dim3(cuda_blocks(s->slices, WIDE * SLICES, 1 << 30), (unsigned)s->nb,
-			cuda_blocks(s->na, HIGH, 65535));
-	return dim3(cuda_blocks(s->na, WIDE, 1 << 30), (unsigned)s->nb,
-		cuda_blocks(s->slices, HIGH * SLICES, 65535));
+	(void)backend;
+	(void)step;
+	return turn_has_all(what, notes_of<HatSlices>(notes)) ? STEPS : STEPS_NOT;
 }
 
-/* Pixels from one ray to the next, where rays run along a. */
-static double widest_gap(const Projecting *what, const HatSlices *l)
+/* Rows that lie where neighbouring slices are neighbours in memory. */
+static tomos_status turn_sideways(
+	tomos_backend *backend, Turning rows, int scratch, Few *s, const float **turned)
 {
-	double most = 0;
-	for (int64_t i = 0; i < what->count; i++) {
-		const double *column = what->plan->views[what->first + i].column;
-		if (fabs(column[l->b]) >= fabs(column[l->a]))
-			most = fmax(most, 1 / fabs(column[l->b]));
+	TRY(cuda_scratch(
+		backend, scratch, rows.pitch * rows.nj * rows.nk, &rows.inside, "rows of slices"));
+	*turned = rows.inside;
+	s->pv = rows.pitch * rows.nj;
+	s->pc = rows.pitch;
+	s->ps = 1;
+	return turn_in(backend, &rows);
+}
+
+/* The projections, and weights of rays where there are some, as neighbouring threads read them. */
+static tomos_status take_rows(
+	tomos_backend *backend, const Projecting *what, const HatSlices *l, Few *s)
+{
+	int64_t low, high;
+	turn_range(what, l, &low, &high);
+	Turning rows = turn_views(what, l, low, high - low, 1), rays = rows;
+	const bool sideways = l->s == 0;
+	const float *turned;
+	if (s->step.average && s->step.rays) {
+		float *largest;
+		rays.outside = (float *)s->step.rays + (rows.outside - what->projections);
+		TRY(cuda_scratch(backend, 2, 1, &largest, "the largest weight"));
+		TRY(turn_largest(backend, &rays, s->views, (unsigned *)largest));
+		s->largest = (const unsigned *)largest;
+		s->rays = rays.outside;
+		if (sideways)
+			TRY(turn_sideways(backend, rays, 1, s, &s->rays));
 	}
-	return most;
+	if (!sideways)
+		return TOMOS_OK;
+	TRY(turn_sideways(backend, rows, 0, s, &turned));
+	s->projections = (float *)turned;
+	return TOMOS_OK;
+}
+
+template <bool SIDEWAYS, bool RAYS> static FewKernel back_of(int taps)
+{
+	static const FewKernel kernels[3] = {few_back<2, SIDEWAYS, RAYS>,
+		few_back<3, SIDEWAYS, RAYS>, few_back<4, SIDEWAYS, RAYS>};
+	return kernels[taps - 2];
+}
+
+static tomos_status run_back(
+	tomos_backend *backend, const Projecting *what, const HatSlices *l, Few *s, int taps)
+{
+	const CudaDevice *d = device_of(backend);
+	const bool sideways = l->s == 0;
+	const int64_t n = slices_of(sideways);
+	s->update = d->step != NULL;
+	s->step = d->step ? *d->step : CudaStep{};
+	TRY(take_rows(backend, what, l, s));
+	s->least = s->step.least * (s->rays ? 1 : l->weight);
+	FewKernel kernel =
+		sideways  ? s->rays ? back_of<true, true>(taps) : back_of<true, false>(taps)
+		 : s->rays ? back_of<false, true>(taps)
+			  : back_of<false, false>(taps);
+	int64_t ones = (int64_t)s->na * s->nb * s->slices / (WIDE * HIGH * n);
+	s->groups = (int)max64(1, min64(MOST_GROUPS, ones / (BLOCKS_EACH * d->processors)));
+	dim3 blocks =
+		sideways ? dim3(cuda_blocks(s->slices, WIDE * n, 1 << 30),
+				   cuda_blocks(s->na, HIGH * s->groups, 65535), (unsigned)s->nb)
+			 : dim3(cuda_blocks(s->na, WIDE, 1 << 30), cuda_blocks(s->nb, HIGH, 65535),
+				   cuda_blocks(s->slices, n * s->groups, 65535));
+	kernel<<<blocks, dim3(WIDE, HIGH), 0, d->stream>>>(*s);
+	return TOMOS_OK;
 }
 
 static tomos_status few_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
-	typedef void (*FewKernel)(const Few s);
-	static const FewKernel kernels[2][3] = {{few_forward<2>, few_forward<3>, few_forward<4>},
-		{few_back<2>, few_back<3>, few_back<4>}};
-	static const FewKernel along[3] = {few_along<2>, few_along<3>, few_along<4>};
 	const KernelModel *model = &what->plan->model;
 	const Box *box = &what->box;
 	const HatSlices l = *notes_of<HatSlices>(notes);
@@ -239,20 +287,13 @@ static tomos_status few_run(tomos_backend *backend, const Projecting *what, cons
 		.pv = model->rows * model->columns,
 		.pc = 1,
 		.ps = l.sign * model->columns,
-		.lanes_in_slices = l.s == 0,
 		.volume = what->volume + (low - box->low[l.s]) * stride[l.s],
 		.projections = what->projections + (l.first + l.sign * low) * model->columns};
-	cudaStream_t stream = device_of(backend)->stream;
-	int taps = hat_taps(l.reach) - 2;
-	/* Columns of a warp, what they drift in a segment, and the taps. */
-	s.lines = what->direction == FORWARD && !s.lanes_in_slices &&
-		  (double)WIDE * widest_gap(what, &l) < (double)(LINES - SEGMENT - 8);
-	if (s.lines)
-		along[taps]<<<dim3(cuda_blocks(s.columns, WIDE, 1 << 30),
-				      cuda_blocks(s.slices, WARPS, 65535), (unsigned)s.count),
-			dim3(WIDE, WARPS), 0, stream>>>(s);
-	kernels[what->direction]
-	       [taps]<<<blocks_for(&s, what->direction), dim3(WIDE, HIGH), 0, stream>>>(s);
+	int taps = hat_taps(l.reach);
+	if (what->direction == FORWARD)
+		few_forward_start(device_of(backend)->stream, what, &l, &s, taps);
+	else
+		TRY(run_back(backend, what, &l, &s, taps));
 	CUDA_LAUNCHED("projecting a few views");
 	return TOMOS_OK;
 }
@@ -260,7 +301,7 @@ static tomos_status few_run(tomos_backend *backend, const Projecting *what, cons
 extern const CudaTuned few_kernels[4];
 const CudaTuned few_kernels[4] = {
 	{"few", KERNEL_joseph, FORWARD, few_applies, few_run},
-	{"few", KERNEL_joseph, ADJOINT, few_applies, few_run},
+	{"few", KERNEL_joseph, ADJOINT, few_applies, few_run, false, false, few_steps},
 	{"few", KERNEL_voxel, FORWARD, few_applies, few_run},
-	{"few", KERNEL_voxel, ADJOINT, few_applies, few_run},
+	{"few", KERNEL_voxel, ADJOINT, few_applies, few_run, false, false, few_steps},
 };

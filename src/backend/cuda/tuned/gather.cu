@@ -5,8 +5,12 @@
  * A thread has a column of voxels. The few detector columns whose sheets pass it are the same for all of
  * them; in each sheet, the rays around a voxel are the rows around a position that climbs evenly. The
  * length of a ray in a voxel is that of the part of its plane in which it is inside along both axes.
+ *
+ * Where an update divides by the sum of the weights, pixels are pairs of a value and what it counts, and so
+ * are sums: positions and weights are found once for both.
  */
 #include "backend/cuda/tuned/sheet.h"
+#include "backend/cuda/tuned/turn.h"
 
 enum { WIDE = 32, HIGH = 4, COLUMN = 16, BORDER = 4, THREADS = 128 };
 
@@ -22,11 +26,38 @@ typedef struct {
 	float reach; /* columns whose sheets may pass a voxel, to either side */
 	int n[3];
 	const Path *paths; /* [view][column] */
-	const float *
+	const void *
 		images; /* [view][row][pitch] with a border of zeros, times the steps of the rays */
 	int pitch, rows; /* rows with the border */
 	float *volume;
+	bool update; /* as the step has it; else sums are added */
+	float least;
+	const unsigned *largest; /* weight of a ray, as bits; NULL: 1 */
+	CudaStep step;
 } Gather;
+
+/* A pixel, or a pair of them, times a weight, and added. */
+static __device__ __forceinline__ void add_pixel(float &sum, float weight, float pixel)
+{
+	sum = fmaf(weight, pixel, sum);
+}
+
+static __device__ __forceinline__ void add_pixel(float2 &sum, float weight, float2 pixel)
+{
+	sum.x = fmaf(weight, pixel.x, sum.x);
+	sum.y = fmaf(weight, pixel.y, sum.y);
+}
+
+static __device__ __forceinline__ void set_pixel(float &pixel, float step, float value, float)
+{
+	pixel = step * value;
+}
+
+static __device__ __forceinline__ void set_pixel(
+	float2 &pixel, float step, float value, float counts)
+{
+	pixel = make_float2(step * value, step * counts);
+}
 
 static __global__ void make_paths(const __grid_constant__ Gather s, Path *paths)
 {
@@ -38,8 +69,9 @@ static __global__ void make_paths(const __grid_constant__ Gather s, Path *paths)
 }
 
 /* The views with a border, each pixel times the step of its ray. */
+template <typename Pixel>
 static __global__ void make_images(
-	const __grid_constant__ Gather s, const Path *paths, const float *from, float *to)
+	const __grid_constant__ Gather s, const float *from, const float *rays, Pixel *to)
 {
 	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, column = c - BORDER;
 	int64_t lines = s.count * s.rows;
@@ -49,27 +81,30 @@ static __global__ void make_images(
 		int64_t view = line / s.rows, row = line % s.rows - BORDER;
 		bool inside =
 			column >= 0 && column < s.model.columns && row >= 0 && row < s.model.rows;
-		float value = 0;
+		int64_t at = (view * s.model.rows + row) * s.model.columns + column;
+		Pixel pixel = {};
 		if (inside)
-			value = from[(view * s.model.rows + row) * s.model.columns + column] *
+			set_pixel(pixel,
 				step_of(&s.grid, &s.views[view], row, column,
-					paths[view * s.model.columns + column].axis);
-		to[line * s.pitch + c] = value;
+					s.paths[view * s.model.columns + column].axis),
+				from[at], rays ? rays[at] : 1);
+		to[line * s.pitch + c] = pixel;
 	}
 }
 
 /* The T rows around position t of one detector column, each with its weight. */
-template <int T>
-static __device__ __forceinline__ float rows_at(const float *line, float t, float gap, int pitch)
+template <int T, typename Pixel>
+static __device__ __forceinline__ Pixel rows_at(const Pixel *line, float t, float gap, int pitch)
 {
 	float rounded = __fadd_rn(t, MAGIC), d = t - __fadd_rn(rounded, -MAGIC), more = 1 - gap;
-	const float *at = line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * pitch;
-	float value = fma_saturate(-fabsf(d), gap, 1.f) * __ldg(at);
-	value = fmaf(fma_saturate(-d, gap, more), __ldg(at - pitch), value);
-	value = fmaf(fma_saturate(d, gap, more), __ldg(at + pitch), value);
+	const Pixel *at = line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * pitch;
+	Pixel value = {};
+	add_pixel(value, fma_saturate(-fabsf(d), gap, 1.f), __ldg(at));
+	add_pixel(value, fma_saturate(-d, gap, more), __ldg(at - pitch));
+	add_pixel(value, fma_saturate(d, gap, more), __ldg(at + pitch));
 	if (T == 5) {
-		value = fmaf(fma_saturate(-d, gap, more - gap), __ldg(at - 2 * pitch), value);
-		value = fmaf(fma_saturate(d, gap, more - gap), __ldg(at + 2 * pitch), value);
+		add_pixel(value, fma_saturate(-d, gap, more - gap), __ldg(at - 2 * pitch));
+		add_pixel(value, fma_saturate(d, gap, more - gap), __ldg(at + 2 * pitch));
 	}
 	return value;
 }
@@ -96,45 +131,46 @@ static __device__ __forceinline__ void narrow(float away, float climb, float *lo
 }
 
 /* The same for exact lengths; `climb` is that of row 0 of `line`. */
-template <int T>
-static __device__ __forceinline__ float rows_passing(
-	const float *line, float t, float gap, int pitch, float climb, const Passing &pass)
+template <int T, typename Pixel>
+static __device__ __forceinline__ void add_passing(const Pixel *line, float t, float gap, int pitch,
+	float climb, const Passing &pass, Pixel &sum)
 {
-	float rounded = __fadd_rn(t, MAGIC), row = __fadd_rn(rounded, -MAGIC), value = 0;
-	const float *at = line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * pitch;
+	float rounded = __fadd_rn(t, MAGIC), row = __fadd_rn(rounded, -MAGIC);
+	const Pixel *at = line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * pitch;
 #pragma unroll
 	for (int j = -T / 2; j <= T / 2; j++) {
 		float low = pass.low, high = pass.high, here = row + (float)j;
 		narrow((t - here) * gap, fmaf(here, pass.widen, climb), &low, &high);
-		value = fmaf(fmaxf(high - low, 0.f), __ldg(at + j * pitch), value);
+		add_pixel(sum, fmaxf(high - low, 0.f), __ldg(at + j * pitch));
 	}
-	return value;
 }
 
-template <Kind K, int T>
-static __device__ __forceinline__ float rows_of(
-	const float *line, float t, float gap, int pitch, float climb, const Passing &pass)
+template <Kind K, int T, typename Pixel>
+static __device__ __forceinline__ void add_rows(const Pixel *line, float t, float gap, int pitch,
+	float climb, const Passing &pass, Pixel &sum)
 {
-	return K == JOSEPH ? pass.weight * rows_at<T>(line, t, gap, pitch)
-			   : rows_passing<T>(line, t, gap, pitch, climb, pass);
+	if (K == JOSEPH)
+		add_pixel(sum, pass.weight, rows_at<T>(line, t, gap, pitch));
+	else
+		add_passing<T>(line, t, gap, pitch, climb, pass, sum);
 }
 
 /* The rows of one sheet around voxels 0 .. N - 1 of the column; `gap` rows are voxels apart. */
-template <Kind K, int T, int N>
-static __device__ __forceinline__ void climb(const Gather *s, const float *column, double z,
-	float gap, const Passing &pass, float sum[N])
+template <Kind K, int T, int N, typename Pixel>
+static __device__ __forceinline__ void climb(const Gather *s, const Pixel *column, double z,
+	float gap, const Passing &pass, Pixel sum[N])
 {
 	double start = -z / gap, whole = rint(start);
 	if (start > (double)(s->model.rows + BORDER) || start + N / gap < -BORDER)
 		return;
 	float f = (float)(start - whole), rate = __fdividef(1.f, gap);
-	const float *line = column + ((int64_t)whole + BORDER) * s->pitch;
+	const Pixel *line = column + ((int64_t)whole + BORDER) * s->pitch;
 	float steep = K == LINE ? (float)(pass.climb + whole * pass.widen) : 0;
 	if (start >= 2 - BORDER && start + N / gap <= (double)(s->model.rows + 1)) {
 #pragma unroll
 		for (int k = 0; k < N; k++)
-			sum[k] += rows_of<K, T>(
-				line, fmaf((float)k, rate, f), gap, s->pitch, steep, pass);
+			add_rows<K, T>(
+				line, fmaf((float)k, rate, f), gap, s->pitch, steep, pass, sum[k]);
 		return;
 	}
 	/* Beyond the border all is as on it. */
@@ -142,7 +178,7 @@ static __device__ __forceinline__ void climb(const Gather *s, const float *colum
 #pragma unroll
 	for (int k = 0; k < N; k++) {
 		float t = fminf(fmaxf(fmaf((float)k, rate, f), low), high);
-		sum[k] += rows_of<K, T>(line, t, gap, s->pitch, steep, pass);
+		add_rows<K, T>(line, t, gap, s->pitch, steep, pass, sum[k]);
 	}
 }
 
@@ -166,15 +202,37 @@ static __device__ __forceinline__ bool passes(
 	return pass->low < pass->high;
 }
 
+/* A voxel after the update, or with the sum added. */
+static __device__ float changed(const Gather *s, const float *voxel, float sum, float factor)
+{
+	const CudaStep *step = &s->step;
+	if (!s->update)
+		return *voxel + sum;
+	return cuda_stepped(*step, *voxel,
+		step->voxels ? factor * step->voxels[voxel - step->volume] : factor, sum);
+}
+
+static __device__ float changed(const Gather *s, const float *voxel, float sum)
+{
+	return changed(s, voxel, sum, s->step.a);
+}
+
+static __device__ float changed(const Gather *s, const float *voxel, float2 sum)
+{
+	float most = s->largest ? __uint_as_float(__ldg(s->largest)) : 1;
+	return changed(s, voxel, sum.x, cuda_average(s->step.a, sum.y, s->least * most));
+}
+
 /* T rows at most meet a voxel; columns of N voxels. */
-template <Kind K, int T, int N>
+template <Kind K, int T, int N, typename Pixel>
 static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_constant__ Gather s)
 {
 	const int x = blockIdx.x * WIDE + threadIdx.x, y = blockIdx.y * HIGH + threadIdx.y;
 	const int z0 = blockIdx.z * N;
 	if (x >= s.n[0] || y >= s.n[1])
 		return;
-	float sum[N] = {0};
+	const Pixel *images = (const Pixel *)s.images;
+	Pixel sum[N] = {};
 	for (int64_t view = 0; view < s.count; view++) {
 		const KernelView *k = &s.views[view];
 		double at[2] = {(double)(s.grid.low[0] + x), (double)(s.grid.low[1] + y)};
@@ -189,7 +247,7 @@ static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_const
 			if (!passes<K>(path, plane, here, &pass))
 				continue;
 			float gap = (float)(path.gap + plane * path.widen);
-			climb<K, T, N>(&s, s.images + view * s.rows * s.pitch + c + BORDER,
+			climb<K, T, N>(&s, images + view * s.rows * s.pitch + c + BORDER,
 				path.z + plane * path.climb - z0, gap, pass, sum);
 		}
 	}
@@ -197,7 +255,7 @@ static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_const
 #pragma unroll
 	for (int k = 0; k < N; k++, to += (int64_t)s.n[0] * s.n[1])
 		if (z0 + k < s.n[2])
-			*to += sum[k];
+			*to = changed(&s, to, sum[k]);
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */
@@ -235,41 +293,103 @@ static bool gather_applies(const Projecting *what, CudaNotes *notes)
 	return reach->reach > 0;
 }
 
+/* Floats that a view takes of scratch. */
+static int64_t view_floats(const KernelModel *model, bool pairs)
+{
+	int64_t pixels = (model->rows + 2 * BORDER) * (model->columns + 2 * BORDER);
+	return pixels * (pairs ? 2 : 1) + model->columns * (int64_t)(sizeof(Path) / sizeof(float));
+}
+
+static int64_t views_at_once(const tomos_backend *backend, const Projecting *what, bool pairs)
+{
+	int64_t most = device_of(backend)->scratch_most / view_floats(&what->plan->model, pairs);
+	return max64(1, min64(most, what->count));
+}
+
+/* All views have to be there at once. */
+static CudaSteps gather_steps(const tomos_backend *backend, const Projecting *what,
+	const CudaNotes *notes, const BackStep *step)
+{
+	(void)notes;
+	return views_at_once(backend, what, step->average) == what->count ? STEPS : STEPS_NOT;
+}
+
+typedef void (*GatherKernel)(const Gather s);
+
+template <typename Pixel> static GatherKernel kernel_of(int kernel, bool five, bool flat)
+{
+	static const GatherKernel kernels[2][2][2] = {
+		{{gather_back<JOSEPH, 3, COLUMN, Pixel>, gather_back<JOSEPH, 3, 1, Pixel>},
+			{gather_back<JOSEPH, 5, COLUMN, Pixel>, gather_back<JOSEPH, 5, 1, Pixel>}},
+		{{gather_back<LINE, 3, COLUMN, Pixel>, gather_back<LINE, 3, 1, Pixel>},
+			{gather_back<LINE, 5, COLUMN, Pixel>, gather_back<LINE, 5, 1, Pixel>}}};
+	return kernels[kernel == KERNEL_joseph ? JOSEPH : LINE][five][flat];
+}
+
+template <typename Pixel>
+static void launch(cudaStream_t stream, const Projecting *what, Gather *s, int64_t first,
+	float *images, bool five)
+{
+	const KernelModel *model = &s->model;
+	bool flat = s->n[2] == 1;
+	int64_t at = first * model->rows * model->columns;
+	make_images<Pixel><<<dim3(cuda_blocks(s->pitch, THREADS, 1 << 30),
+				     cuda_blocks(s->count * s->rows, 1, 65535)),
+		THREADS, 0, stream>>>(*s, what->projections + at,
+		s->step.rays ? s->step.rays + at : NULL, (Pixel *)images);
+	s->images = images;
+	kernel_of<Pixel>(what->kernel, five,
+		flat)<<<dim3(cuda_blocks(s->n[0], WIDE, 1 << 30), cuda_blocks(s->n[1], HIGH, 65535),
+				cuda_blocks(s->n[2], flat ? 1 : COLUMN, 65535)),
+		dim3(WIDE, HIGH), 0, stream>>>(*s);
+}
+
 static tomos_status run_views(tomos_backend *backend, const Projecting *what, Gather s,
 	int64_t first, int64_t count, bool five)
 {
-	typedef void (*GatherKernel)(const Gather s);
 	const KernelModel *model = &s.model;
 	const CudaPlan *kept;
 	cudaStream_t stream = device_of(backend)->stream;
 	float *paths, *images;
 	int64_t path_floats = count * model->columns * (int64_t)(sizeof(Path) / sizeof(float));
+	int64_t pixels = count * s.rows * s.pitch * (s.step.average ? 2 : 1);
 	TRY(cuda_plan(backend, what->plan, &kept));
-	TRY(cuda_scratch(backend, 0, count * s.rows * s.pitch, &images, "images with a border"));
+	TRY(cuda_scratch(backend, 0, pixels, &images, "images with a border"));
 	TRY(cuda_scratch(backend, 1, path_floats, &paths, "paths of rays"));
 	s.views = kept->views + what->first + first;
 	s.count = count;
 	s.paths = (const Path *)paths;
-	s.images = images;
 	make_paths<<<dim3(cuda_blocks(model->columns, THREADS, 1 << 30),
 			     cuda_blocks(count, 1, 65535)),
 		THREADS, 0, stream>>>(s, (Path *)paths);
-	make_images<<<dim3(cuda_blocks(s.pitch, THREADS, 1 << 30),
-			      cuda_blocks(count * s.rows, 1, 65535)),
-		THREADS, 0, stream>>>(
-		s, s.paths, what->projections + first * model->rows * model->columns, images);
-	bool flat = s.n[2] == 1;
-	static const GatherKernel kernels[2][2][2] = {
-		{{gather_back<JOSEPH, 3, COLUMN>, gather_back<JOSEPH, 3, 1>},
-			{gather_back<JOSEPH, 5, COLUMN>, gather_back<JOSEPH, 5, 1>}},
-		{{gather_back<LINE, 3, COLUMN>, gather_back<LINE, 3, 1>},
-			{gather_back<LINE, 5, COLUMN>, gather_back<LINE, 5, 1>}}};
-	kernels[what->kernel == KERNEL_joseph ? JOSEPH : LINE][five]
-	       [flat]<<<dim3(cuda_blocks(s.n[0], WIDE, 1 << 30), cuda_blocks(s.n[1], HIGH, 65535),
-				cuda_blocks(s.n[2], flat ? 1 : COLUMN, 65535)),
-		       dim3(WIDE, HIGH), 0, stream>>>(s);
+	(s.step.average ? launch<float2> : launch<float>)(stream, what, &s, first, images, five);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
+}
+
+/* An update, and the largest weight of a ray, near enough: as long as a voxel is at most. */
+static tomos_status take_step(tomos_backend *backend, const Projecting *what, Gather *s)
+{
+	const CudaStep *step = device_of(backend)->step;
+	const double *voxel = what->plan->whole.step;
+	float *largest;
+	if (!step)
+		return TOMOS_OK;
+	s->update = true;
+	s->step = *step;
+	s->least = step->least * (float)fmax(fabs(voxel[0]), fmax(fabs(voxel[1]), fabs(voxel[2])));
+	if (!step->average || !step->rays)
+		return TOMOS_OK;
+	Turning rays = {.outside = (float *)step->rays,
+		.slices = s->model.rows,
+		.nj = s->model.columns,
+		.nk = what->count,
+		.si = s->model.columns,
+		.sj = 1,
+		.sk = s->model.rows * s->model.columns};
+	TRY(cuda_scratch(backend, 2, 1, &largest, "the largest weight"));
+	s->largest = (const unsigned *)largest;
+	return turn_largest(backend, &rays, NULL, (unsigned *)largest);
 }
 
 static tomos_status gather_run(
@@ -286,9 +406,8 @@ static tomos_status gather_run(
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
 	for (int a = 0; a < 3; a++)
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
-	int64_t view = (int64_t)s.rows * s.pitch +
-		       plan->model.columns * (int64_t)(sizeof(Path) / sizeof(float));
-	int64_t chunk = max64(1, min64(device_of(backend)->scratch_most / view, what->count));
+	TRY(take_step(backend, what, &s));
+	int64_t chunk = views_at_once(backend, what, s.step.average);
 	/* Rays reach a voxel from as far as a voxel, or half of one and half of what they climb. */
 	bool five = reach->gap < (what->kernel == KERNEL_joseph ? 0.67 : 0.76);
 	for (int64_t at = 0; at < what->count; at += chunk)
@@ -298,7 +417,8 @@ static tomos_status gather_run(
 
 extern const CudaTuned gather_kernels[3];
 const CudaTuned gather_kernels[3] = {
-	{"gather", KERNEL_joseph, ADJOINT, gather_applies, gather_run},
-	{"gather", KERNEL_line, ADJOINT, gather_applies, gather_run},
-	{"gather", KERNEL_line_march, ADJOINT, gather_applies, gather_run},
+	{"gather", KERNEL_joseph, ADJOINT, gather_applies, gather_run, false, false, gather_steps},
+	{"gather", KERNEL_line, ADJOINT, gather_applies, gather_run, false, false, gather_steps},
+	{"gather", KERNEL_line_march, ADJOINT, gather_applies, gather_run, false, false,
+		gather_steps},
 };

@@ -340,10 +340,14 @@ static tomos_status group_run(
 /* Floats by choice: rows in shared memory are nearly as fast, and exact. */
 extern const CudaTuned group_back_kernels[6];
 const CudaTuned group_back_kernels[6] = {
-	{"tensor", KERNEL_voxel, ADJOINT, half_applies, group_run},
-	{"tensor", KERNEL_joseph, ADJOINT, half_applies, group_run},
-	{"tensor-split", KERNEL_voxel, ADJOINT, split_applies, group_run},
-	{"tensor-split", KERNEL_joseph, ADJOINT, split_applies, group_run},
-	{"tensor-split", KERNEL_voxel, ADJOINT, float_applies, group_run, true},
-	{"tensor-split", KERNEL_joseph, ADJOINT, float_applies, group_run, true},
+	{"tensor", KERNEL_voxel, ADJOINT, half_applies, group_run, false, false, tensor_steps},
+	{"tensor", KERNEL_joseph, ADJOINT, half_applies, group_run, false, false, tensor_steps},
+	{"tensor-split", KERNEL_voxel, ADJOINT, split_applies, group_run, false, false,
+		tensor_steps},
+	{"tensor-split", KERNEL_joseph, ADJOINT, split_applies, group_run, false, false,
+		tensor_steps},
+	{"tensor-split", KERNEL_voxel, ADJOINT, float_applies, group_run, true, false,
+		tensor_steps},
+	{"tensor-split", KERNEL_joseph, ADJOINT, float_applies, group_run, true, false,
+		tensor_steps},
 };

@@ -4,11 +4,12 @@
  * Images and rows are first set into a border of zeros wide enough for all that may be asked for, so that
  * nothing is checked inside. Adding a large number rounds a position to the nearest sample i, and leaves
  * d = position - i in -1/2 .. 1/2. Where the weight is linear interpolation, samples are pairs of the value
- * half-way to the next one and the difference: one load and two additions; other hats take 3 or 5 samples.
+ * half-way to the next one and the difference: one load and two additions; other hats take the 2 samples on
+ * either side, or 3 or 5 of them.
  * Exact lengths have the same samples: along a line of pixels they are an interpolation of which all is on
  * the middle part of the way, as long as the slope (ray.cu), across it a hat that is cut off at the top.
  */
-#include "backend/cuda/tuned/hat.h"
+#include "backend/cuda/tuned/turn.h"
 
 enum {
 	WIDE = 32,
@@ -18,6 +19,7 @@ enum {
 	VIEWS = 256,
 	SEGMENT = 32,
 	MOST_SLICES = 7,
+	FEW_VIEWS = 8, /* of updates for which weights are found anew each time */
 	BORDER = 4
 };
 
@@ -28,7 +30,7 @@ enum {
 
 #define MAGIC 12582912.f /* 1.5 * 2^23 */
 
-typedef enum { LINEAR, THREE, FIVE } Taps;
+typedef enum { LINEAR, TWO, THREE, FIVE } Taps;
 typedef enum { HAT, LINE } Weights;
 
 typedef struct {
@@ -40,7 +42,15 @@ typedef struct {
 	int64_t first;                 /* column of the first sample of a row; back */
 	int pitch;
 	float *to;
+	bool update; /* back: as the step has it; else sums are added */
+	CudaStep step;
 } Plane;
+
+/* Whether d counts from half-way between two samples. */
+static __host__ __device__ constexpr bool is_between(Taps taps)
+{
+	return taps == LINEAR || taps == TWO;
+}
 
 /* Floats that are kept for each sample. */
 static __host__ __device__ constexpr int floats_of(Taps taps)
@@ -56,7 +66,7 @@ static __device__ __forceinline__ float round_off(float t, int *i)
 }
 
 /* The weighted sum of the samples around i + d; `at` points to sample 0; s is how steep the sides are,
- * `top` where they would meet. */
+ * `top` where they would meet, or, TWO, where they are half-way between the samples. */
 template <Weights W, Taps T>
 static __device__ __forceinline__ float meet(
 	const float *at, int i, float d, float s, float top, float sum)
@@ -67,8 +77,12 @@ static __device__ __forceinline__ float meet(
 			d = fma_saturate(d, s, 0.5f) - 0.5f;
 		return fmaf(d, pair.y, sum) + pair.x;
 	}
-	float more = top - s;
 	const float *here = at + i;
+	if (T == TWO) {
+		sum = fmaf(fma_saturate(-d, s, top), __ldg(here), sum);
+		return fmaf(fma_saturate(d, s, top), __ldg(here + 1), sum);
+	}
+	float more = top - s;
 	sum = fmaf(fma_saturate(-fabsf(d), s, top), __ldg(here), sum);
 	sum = fmaf(fma_saturate(-d, s, more), __ldg(here - 1), sum);
 	sum = fmaf(fma_saturate(d, s, more), __ldg(here + 1), sum);
@@ -190,17 +204,20 @@ static __global__ void __launch_bounds__(WIDE *HIGH, 6)
 
 /* ---- back --------------------------------------------------------------------------------- */
 
-typedef struct {
+/* Aligned, so that few loads bring what is wanted of it. */
+typedef struct __align__(16)
+{
 	int at; /* of the sample that the block's corner is nearest to */
-	float f, ea, eb, s;
-	float top; /* LINE */
-} Near;
+	float f, ea, eb;
+	float s, top; /* LINE and TWO */
+}
+Near;
 
 template <Weights W, Taps T>
 static __device__ Near near_corner(const Plane *s, int64_t view, double a, double b)
 {
 	const HatView *hat = &s->views[view];
-	double e = hat->e0 + hat->ea * a + hat->eb * b - (T == LINEAR ? 0.5 : 0);
+	double e = hat->e0 + hat->ea * a + hat->eb * b - (is_between(T) ? 0.5 : 0);
 	double across = hat->along ? hat->ea : hat->eb, down = hat->along ? hat->eb : hat->ea;
 	double slope = fabs(down / across), steep = 1;
 	if (W == LINE) {
@@ -209,9 +226,22 @@ static __device__ Near near_corner(const Plane *s, int64_t view, double a, doubl
 		e -= level ? NUDGE * across : 0;
 	}
 	double whole = rint(e);
+	float sides = (float)steep / hat->h;
 	return Near{(int)(view * s->pitch + (int64_t)whole - s->first), (float)(e - whole),
-		(float)hat->ea, (float)hat->eb, (float)steep / hat->h,
-		W == LINE ? (float)(0.5 * (steep + (steep < STEEP))) : 1};
+		(float)hat->ea, (float)hat->eb, sides,
+		W == LINE ? (float)(0.5 * (steep + (steep < STEEP))) : 1 - 0.5f * sides};
+}
+
+/* A pixel after the update, or with the sum added. */
+static __device__ float changed(const Plane *s, int64_t pixel, float sum)
+{
+	const CudaStep *step = &s->step;
+	const float *at = s->to + pixel;
+	if (!s->update)
+		return *at + sum;
+	float factor = step->factors ? step->factors[pixel] : step->a;
+	return cuda_stepped(
+		*step, *at, step->voxels ? factor * step->voxels[at - step->volume] : factor, sum);
 }
 
 template <Weights W, Taps T>
@@ -237,15 +267,16 @@ static __global__ void __launch_bounds__(WIDE *HIGH) plane_back(const __grid_con
 				int near_by;
 				float d = round_off(fmaf((float)(j * HIGH), v.eb, t), &near_by);
 				sum[j] = meet<W, T>(s.samples, v.at + near_by, d, v.s,
-					W == LINE ? v.top : 1, sum[j]);
+					W == LINE || T == TWO ? v.top : 1, sum[j]);
 			}
 		}
 	}
 #pragma unroll
 	for (int j = 0; j < PIXELS; j++) {
 		int a = a0 + threadIdx.x, b = b0 + threadIdx.y + j * HIGH;
+		int64_t pixel = (int64_t)b * s.na + a;
 		if (a < s.na && b < s.nb)
-			s.to[(int64_t)b * s.na + a] += sum[j];
+			s.to[pixel] = changed(&s, pixel, sum[j]);
 	}
 }
 
@@ -286,7 +317,8 @@ static bool plane_applies(const Projecting *what, CudaNotes *notes)
 		(!model->planar && slices > MOST_SLICES))
 		return false;
 	bool forward = what->direction == FORWARD, voxel = what->kernel == KERNEL_voxel;
-	c->taps = forward != voxel ? LINEAR : c->slices.reach <= 1.5 ? THREE : FIVE;
+	bool narrow = what->kernel == KERNEL_joseph && c->slices.reach <= 1;
+	c->taps = forward != voxel ? LINEAR : narrow ? TWO : c->slices.reach <= 1.5 ? THREE : FIVE;
 	column_range(what, c);
 	int64_t pitch = c->last - c->first + 1;
 	return pitch <= 8 * (model->columns + 256) && pitch * what->count < 1 << 28 &&
@@ -294,11 +326,12 @@ static bool plane_applies(const Projecting *what, CudaNotes *notes)
 }
 
 typedef void (*PlaneKernel)(const Plane s);
-static const PlaneKernel kernels[2][2][3] = {
-	{{plane_forward<HAT, LINEAR>, plane_forward<HAT, THREE>, plane_forward<HAT, FIVE>},
-		{plane_back<HAT, LINEAR>, plane_back<HAT, THREE>, plane_back<HAT, FIVE>}},
-	{{plane_forward<LINE, LINEAR>, NULL, NULL},
-		{NULL, plane_back<LINE, THREE>, plane_back<LINE, FIVE>}}};
+static const PlaneKernel kernels[2][2][4] = {
+	{{plane_forward<HAT, LINEAR>, NULL, plane_forward<HAT, THREE>, plane_forward<HAT, FIVE>},
+		{plane_back<HAT, LINEAR>, plane_back<HAT, TWO>, plane_back<HAT, THREE>,
+			plane_back<HAT, FIVE>}},
+	{{plane_forward<LINE, LINEAR>, NULL, NULL, NULL},
+		{NULL, NULL, plane_back<LINE, THREE>, plane_back<LINE, FIVE>}}};
 
 static PlaneKernel kernel_of(const Projecting *what, const Choice *c)
 {
@@ -381,6 +414,9 @@ static tomos_status plane_run(
 		.nb = (int)(what->box.high[1] - what->box.low[1]),
 		.low_a = what->box.low[0],
 		.low_b = what->box.low[1]};
+	const CudaStep *step = device_of(backend)->step;
+	s.update = step != NULL;
+	s.step = step ? *step : CudaStep{};
 	TRY(hat_views(backend, what, &c.slices, &s.views));
 	for (int64_t z = what->box.low[2]; z < what->box.high[2]; z++) {
 		int64_t row = model->planar ? 0 : c.slices.first + c.slices.sign * z;
@@ -396,14 +432,28 @@ static tomos_status plane_run(
 	return TOMOS_OK;
 }
 
+/* All views have to be there at once; factors are those of hats, and with many views, weights that are
+ * kept cost less. */
+static CudaSteps plane_steps(const tomos_backend *backend, const Projecting *what,
+	const CudaNotes *notes, const BackStep *step)
+{
+	const Choice *c = notes_of<Choice>(notes);
+	bool hat = what->kernel == KERNEL_voxel || what->kernel == KERNEL_joseph;
+	int64_t floats = (c->last - c->first + 1) * what->count * floats_of(c->taps);
+	if (!turn_has_all(what, &c->slices) || floats > device_of(backend)->scratch_most ||
+		(step->average && (step->rays || !hat || what->count > FEW_VIEWS)))
+		return STEPS_NOT;
+	return step->average ? STEPS_WITH_FACTORS : STEPS;
+}
+
 extern const CudaTuned plane_kernels[8];
 const CudaTuned plane_kernels[8] = {
 	{"plane", KERNEL_joseph, FORWARD, plane_applies, plane_run},
-	{"plane", KERNEL_joseph, ADJOINT, plane_applies, plane_run},
+	{"plane", KERNEL_joseph, ADJOINT, plane_applies, plane_run, false, false, plane_steps},
 	{"plane", KERNEL_voxel, FORWARD, plane_applies, plane_run},
-	{"plane", KERNEL_voxel, ADJOINT, plane_applies, plane_run},
+	{"plane", KERNEL_voxel, ADJOINT, plane_applies, plane_run, false, false, plane_steps},
 	{"plane", KERNEL_line, FORWARD, plane_applies, plane_run},
-	{"plane", KERNEL_line, ADJOINT, plane_applies, plane_run},
+	{"plane", KERNEL_line, ADJOINT, plane_applies, plane_run, false, false, plane_steps},
 	{"plane", KERNEL_line_march, FORWARD, plane_applies, plane_run},
-	{"plane", KERNEL_line_march, ADJOINT, plane_applies, plane_run},
+	{"plane", KERNEL_line_march, ADJOINT, plane_applies, plane_run, false, false, plane_steps},
 };

@@ -126,12 +126,18 @@ static bool rows_applies(const Projecting *what, CudaNotes *notes)
 
 extern const CudaTuned rows_kernels[8];
 const CudaTuned rows_kernels[8] = {
-	{"shared", KERNEL_voxel, ADJOINT, rows_applies, rows_run<0>},
-	{"shared", KERNEL_joseph, ADJOINT, rows_applies, rows_run<0>},
-	{"shared-32", KERNEL_voxel, ADJOINT, named_applies<1>, rows_run<1>, true},
-	{"shared-32", KERNEL_joseph, ADJOINT, named_applies<1>, rows_run<1>, true},
-	{"shared-64", KERNEL_voxel, ADJOINT, named_applies<2>, rows_run<2>, true},
-	{"shared-64", KERNEL_joseph, ADJOINT, named_applies<2>, rows_run<2>, true},
-	{"shared-128", KERNEL_voxel, ADJOINT, named_applies<4>, rows_run<4>, true},
-	{"shared-128", KERNEL_joseph, ADJOINT, named_applies<4>, rows_run<4>, true},
+	{"shared", KERNEL_voxel, ADJOINT, rows_applies, rows_run<0>, false, false, turn_steps},
+	{"shared", KERNEL_joseph, ADJOINT, rows_applies, rows_run<0>, false, false, turn_steps},
+	{"shared-32", KERNEL_voxel, ADJOINT, named_applies<1>, rows_run<1>, true, false,
+		turn_steps},
+	{"shared-32", KERNEL_joseph, ADJOINT, named_applies<1>, rows_run<1>, true, false,
+		turn_steps},
+	{"shared-64", KERNEL_voxel, ADJOINT, named_applies<2>, rows_run<2>, true, false,
+		turn_steps},
+	{"shared-64", KERNEL_joseph, ADJOINT, named_applies<2>, rows_run<2>, true, false,
+		turn_steps},
+	{"shared-128", KERNEL_voxel, ADJOINT, named_applies<4>, rows_run<4>, true, false,
+		turn_steps},
+	{"shared-128", KERNEL_joseph, ADJOINT, named_applies<4>, rows_run<4>, true, false,
+		turn_steps},
 };

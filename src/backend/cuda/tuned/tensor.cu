@@ -115,6 +115,12 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, co
 	return turn_out(backend, &x);
 }
 
+CudaSteps tensor_steps(const tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
+	const BackStep *step)
+{
+	return what->count <= PASS ? turn_steps(backend, what, notes, step) : STEPS_NOT;
+}
+
 /* All views of some slices. */
 static tomos_status run_slices(tomos_backend *backend, const Projecting *what, const HatSlices *l,
 	const HatView *views, int64_t slice, int64_t slices, TensorLaunch launch)

@@ -45,6 +45,9 @@ typedef tomos_status (*TensorLaunch)(tomos_backend *backend, const TensorBack *r
 
 tomos_status tensor_back_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
 	TensorLaunch launch);
+/* With all views in one pass. */
+CudaSteps tensor_steps(const tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
+	const BackStep *step);
 
 /* Blocks that run at the same time stand close together, so that they meet the same columns and those stay in
  * the second cache: the blocks of a plane as a row of clusters. */

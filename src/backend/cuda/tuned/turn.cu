@@ -150,8 +150,17 @@ static __global__ void __launch_bounds__(TILE *WARPS)
 
 /* ---- and out ------------------------------------------------------------------------------ */
 
+/* What a sum that goes to pixel (j, k) is multiplied by. */
+static __device__ __forceinline__ float factor_at(
+	const Turning *t, const CudaStep *step, const float *voxel, int64_t j, int64_t k)
+{
+	float factor = step->factors ? __ldg(step->factors + k * t->nj + j) : step->a;
+	return step->voxels ? factor * __ldcs(step->voxels + (voxel - step->volume)) : factor;
+}
+
+template <bool STEP>
 static __global__ void __launch_bounds__(TILE *WARPS)
-	turn_outwards(const __grid_constant__ Turning t)
+	turn_outwards(const __grid_constant__ Turning t, const __grid_constant__ CudaStep step)
 {
 	__shared__ Tile tile;
 	int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * WIDE;
@@ -182,8 +191,12 @@ static __global__ void __launch_bounds__(TILE *WARPS)
 		for (int r = 0; r < EACH; r++) {
 			int i, j;
 			find_outside(&t, r, &i, &j);
-			if (i0 + i < t.slices && j0 + j < t.nj)
-				to[i * t.si + j * t.sj] = fmaf(factor, tile[j][i], value[r]);
+			float *voxel = to + i * t.si + j * t.sj, sum = factor * tile[j][i];
+			if (i0 + i >= t.slices || j0 + j >= t.nj)
+				continue;
+			*voxel = STEP ? cuda_stepped(step, value[r],
+						factor_at(&t, &step, voxel, j0 + j, k), sum)
+				      : value[r] + sum;
 		}
 		__syncthreads();
 	}
@@ -242,7 +255,10 @@ tomos_status turn_in_squares(
 
 tomos_status turn_out(tomos_backend *backend, const Turning *t)
 {
-	turn_outwards<<<tiles_of(t), dim3(TILE, WARPS), 0, device_of(backend)->stream>>>(*t);
+	const CudaDevice *d = device_of(backend);
+	(d->step ? turn_outwards<true>
+		 : turn_outwards<false>)<<<tiles_of(t), dim3(TILE, WARPS), 0, d->stream>>>(
+		*t, d->step ? *d->step : CudaStep{});
 	CUDA_LAUNCHED("turning an array");
 	return TOMOS_OK;
 }
@@ -268,6 +284,22 @@ void turn_range(const Projecting *what, const HatSlices *l, int64_t *low, int64_
 	int64_t two = (what->plan->model.rows - 1 - l->first) * l->sign;
 	*low = max64(what->box.low[l->s], min64(one, two));
 	*high = min64(what->box.high[l->s], max64(one, two) + 1);
+}
+
+bool turn_has_all(const Projecting *what, const HatSlices *l)
+{
+	int64_t low, high;
+	turn_range(what, l, &low, &high);
+	return low <= what->box.low[l->s] && high >= what->box.high[l->s];
+}
+
+CudaSteps turn_steps(const tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
+	const BackStep *step)
+{
+	(void)backend;
+	if (!turn_has_all(what, notes_of<HatSlices>(notes)) || (step->average && step->rays))
+		return STEPS_NOT;
+	return step->average ? STEPS_WITH_FACTORS : STEPS;
 }
 
 static int64_t rounded_up(int64_t n, int64_t unit)

@@ -88,8 +88,13 @@ tomos_status turn_in_rows(
 	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnRows to);
 tomos_status turn_in_squares(
 	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnSquares to);
-/* The other way, added to what is there. */
+/* The other way, added to what is there, or, where the request is an update, as that has it. */
 tomos_status turn_out(tomos_backend *backend, const Turning *t);
+/* Of kernels whose result goes out this way. */
+CudaSteps turn_steps(const tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
+	const BackStep *step);
+/* Whether every slice of the box has a detector row. */
+bool turn_has_all(const Projecting *what, const HatSlices *l);
 
 /* A whole request, some slices at a time: run_part(backend, what, &slices, views, first, count). */
 template <class Part>

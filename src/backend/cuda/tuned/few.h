@@ -1,0 +1,48 @@
+/* Rays in slices, for a few views at a time, as SART and small blocks of views have them: arrays are used
+ * where they lie, since turning the volume round would take longer than the projection.
+ *
+ * Neighbouring threads go along x, across slices or, sideways, along them; a thread has several slices,
+ * which share indices and weights.
+ */
+#ifndef CUDA_FEW_H
+#define CUDA_FEW_H
+
+#include "backend/cuda/tuned/turn.h"
+
+typedef struct {
+	const HatView *views;
+	int count, columns, na, nb, slices;
+	int64_t low_a, low_b;
+	int64_t va, vb, vs; /* strides of the volume */
+	int64_t pv, pc, ps; /* and of the projections */
+	bool lines;         /* forward: rays along a are left to few_along */
+	int groups;  /* back: times that a thread goes on to other slices, or sideways pixels */
+	bool update; /* back: as the step has it; else sums are added */
+	float *volume, *projections;
+	const float *rays;       /* in the order of the projections; or NULL */
+	const unsigned *largest; /* weight of a ray, as bits, where rays have some */
+	float least;
+	CudaStep step;
+} Few;
+
+typedef void (*FewKernel)(const Few s);
+
+/* Starts what goes forward; taps as hat_taps has them. */
+void few_forward_start(
+	cudaStream_t stream, const Projecting *what, const HatSlices *l, Few *s, int taps);
+
+/* The weights of T taps, the first of which is `away` below the middle. */
+template <int T>
+static __device__ __forceinline__ void weights_of(float away, float inverse, float w[T])
+{
+	if (T == 2) {
+		w[0] = fma_saturate(-away, inverse, 1);
+		w[1] = fma_saturate(away, inverse, 1 - inverse);
+	} else {
+#pragma unroll
+		for (int t = 0; t < T; t++)
+			w[t] = hat_value(away - t, inverse);
+	}
+}
+
+#endif

@@ -1,0 +1,266 @@
+/* Forward projection of a few views of slices (few.h), bound by reading the volume once. */
+#include <cuda_pipeline.h>
+#include "backend/cuda/tuned/few.h"
+
+enum {
+	WIDE = 32,
+	HIGH = 8,
+	SEGMENT = 32,
+	BATCH = 4, /* planes whose pixels are on their way at a time */
+	WARPS = 2,
+	LINES = 64,      /* a power of two */
+	BAND = 56,       /* lines that a warp's rays may meet on one plane */
+	SLICES_ALONG = 2 /* of a warp */
+};
+
+/* Slices of a thread. */
+static __host__ __device__ constexpr int slices_of(bool sideways)
+{
+	return sideways ? 4 : 2;
+}
+
+/* Lines of pixels that rays are followed across, in the slices of a thread. */
+typedef struct {
+	const float *from;
+	int planes, n, slices;
+	int64_t step, plane, apart; /* to the next pixel of a line, the next line, the next slice */
+} Way;
+
+/* A plane whose taps may be outside, at position `at` above pixel `base` of it. */
+template <int T, int N>
+static __device__ void cross_edge(
+	const Way &way, const float *line, int base, float at, float inverse, float sum[N])
+{
+	float lowest = hat_first<T>(at), w[T];
+	int i = base + (int)lowest;
+	weights_of<T>(at - lowest, inverse, w);
+#pragma unroll
+	for (int t = 0; t < T; t++)
+		if ((unsigned)(i + t) < (unsigned)way.n)
+#pragma unroll
+			for (int k = 0; k < N; k++)
+				if (k < way.slices)
+					sum[k] = fmaf(w[t],
+						__ldg(line + (i + t) * way.step + k * way.apart),
+						sum[k]);
+}
+
+/* BATCH planes from number k of the segment on; what is read is on its way before any of it is used. */
+template <int T, int N>
+static __device__ __forceinline__ void cross(
+	const Way &way, const float *line, float f, float rate, int k, float inverse, float sum[N])
+{
+	float value[BATCH][T][N], away[BATCH];
+#pragma unroll
+	for (int j = 0; j < BATCH; j++, line += way.plane) {
+		float at = fmaf((float)(k + j), rate, f), lowest = hat_first<T>(at);
+		const float *here = line + (int)lowest * way.step;
+		away[j] = at - lowest;
+#pragma unroll
+		for (int i = 0; i < N; i++)
+#pragma unroll
+			for (int t = 0; t < T; t++)
+				value[j][t][i] = __ldg(here + i * way.apart + t * way.step);
+	}
+#pragma unroll
+	for (int j = 0; j < BATCH; j++) {
+		float w[T];
+		weights_of<T>(away[j], inverse, w);
+#pragma unroll
+		for (int t = 0; t < T; t++)
+#pragma unroll
+			for (int i = 0; i < N; i++)
+				sum[i] = fmaf(w[t], value[j][t][i], sum[i]);
+	}
+}
+
+template <int T, int N>
+static __device__ void follow(const Way &way, double p, double slope, float inverse, float sum[N])
+{
+	float rate = (float)slope;
+	for (int k0 = 0; k0 < way.planes; k0 += SEGMENT) {
+		double start = p + k0 * slope, last = start + SEGMENT * slope;
+		double low = fmin(start, last), high = fmax(start, last);
+		if (high < -2 || low > way.n + 1)
+			continue;
+		double whole = floor(start);
+		float f = (float)(start - whole);
+		const float *line = way.from + k0 * way.plane;
+		int base = (int)whole, end = min(SEGMENT, way.planes - k0);
+		if (end == SEGMENT && low >= 2 && high <= way.n - 3 && way.slices >= N) {
+			line += base * way.step;
+			for (int k = 0; k < SEGMENT; k += BATCH, line += BATCH * way.plane)
+				cross<T, N>(way, line, f, rate, k, inverse, sum);
+			continue;
+		}
+		for (int k = 0; k < end; k++, line += way.plane)
+			cross_edge<T, N>(way, line, base, fmaf((float)k, rate, f), inverse, sum);
+	}
+}
+
+template <int T, bool SIDEWAYS>
+static __global__ void __launch_bounds__(WIDE *HIGH) few_forward(const __grid_constant__ Few s)
+{
+	constexpr int N = slices_of(SIDEWAYS), APART = SIDEWAYS ? WIDE : 1;
+	int i = blockIdx.x * WIDE, j = blockIdx.y * HIGH + threadIdx.y, view = blockIdx.z;
+	int c = SIDEWAYS ? j : i + (int)threadIdx.x;
+	int slice = SIDEWAYS ? i * N + (int)threadIdx.x : j * N;
+	const HatView hat = s.views[view];
+	if (c >= s.columns || slice >= s.slices || (s.lines && !hat.along))
+		return;
+	double e0 = hat.e0 + hat.ea * (double)s.low_a + hat.eb * (double)s.low_b;
+	double across = hat.along ? hat.ea : hat.eb, down = hat.along ? hat.eb : hat.ea;
+	const Way way = {.from = s.volume + slice * s.vs,
+		.planes = hat.along ? s.nb : s.na,
+		.n = hat.along ? s.na : s.nb,
+		.slices = (s.slices - slice + APART - 1) / APART,
+		.step = hat.along ? (SIDEWAYS ? s.va : 1) : s.vb,
+		.plane = hat.along ? s.vb : s.va,
+		.apart = SIDEWAYS ? WIDE : s.vs};
+	float sum[N] = {0};
+	follow<T, N>(way, (c - e0) / across, -down / across, (float)fabs(across) / hat.h, sum);
+	float *to = s.projections + view * s.pv + c * s.pc + slice * s.ps;
+#pragma unroll
+	for (int k = 0; k < N; k++)
+		if (k < way.slices)
+			to[k * APART * s.ps] += hat.weight * sum[k];
+}
+
+/* Where a warp's rays, which are parallel, meet SEGMENT planes: on plane k, on lines from
+ * first + shift_of(k) on, `high` of them at most. */
+typedef struct {
+	int first, high;
+	float f, rate;
+} Band;
+
+static __device__ __forceinline__ int shift_of(const Band &band, int k)
+{
+	return (int)floorf(fmaf((float)k, band.rate, band.f));
+}
+
+/* Column k has the lines of plane k, each in the row that its number has modulo LINES. */
+typedef float Tile[LINES][WIDE + 1];
+
+/* The pixels of the band in some slices, brought line by line: a thread has a plane. */
+static __device__ void bring_band(
+	const Few *s, const float *slice, int64_t apart, int k0, const Band &band, Tile *tiles)
+{
+	int lane = threadIdx.x, mine = shift_of(band, lane), end = shift_of(band, WIDE - 1);
+	int low = min(end, 0), high = max(end, 0) + band.high;
+	const float *from = slice + (band.first + low) * s->vb + k0 + lane;
+	mine -= low;
+#pragma unroll 4
+	for (int i = 0; i < high - low; i++, from += s->vb) {
+		int line = band.first + low + i;
+		bool inside = (unsigned)line < (unsigned)s->nb && k0 + lane < s->na;
+		if ((unsigned)(i - mine) < (unsigned)band.high)
+#pragma unroll
+			for (int n = 0; n < SLICES_ALONG; n++)
+				__pipeline_memcpy_async(&tiles[n][line & (LINES - 1)][lane],
+					inside ? from + n * apart : slice, sizeof(float),
+					inside ? 0 : sizeof(float));
+	}
+	__pipeline_commit();
+	__pipeline_wait_prior(0);
+	__syncwarp();
+}
+
+/* SEGMENT planes of a ray that begins at f above line `base`. */
+template <int T>
+static __device__ __forceinline__ void cross_band(
+	const Tile *tiles, float f, int base, float rate, float inverse, float sum[SLICES_ALONG])
+{
+#pragma unroll 8
+	for (int k = 0; k < SEGMENT; k++) {
+		float at = fmaf((float)k, rate, f), lowest = hat_first<T>(at), w[T];
+		int line = base + (int)lowest;
+		weights_of<T>(at - lowest, inverse, w);
+#pragma unroll
+		for (int t = 0; t < T; t++)
+#pragma unroll
+			for (int n = 0; n < SLICES_ALONG; n++)
+				sum[n] = fmaf(w[t], tiles[n][(line + t) & (LINES - 1)][k], sum[n]);
+	}
+}
+
+/* Rays that run along a, the contiguous axis: neighbouring rays are on different lines, so these are read
+ * into shared memory first. */
+template <int T>
+static __global__ void __launch_bounds__(WIDE *WARPS) few_along(const __grid_constant__ Few s)
+{
+	__shared__ Tile memory[WARPS][SLICES_ALONG];
+	Tile *tiles = memory[threadIdx.y];
+	int c0 = blockIdx.x * WIDE, c = c0 + threadIdx.x, view = blockIdx.z;
+	int slice = (blockIdx.y * WARPS + threadIdx.y) * SLICES_ALONG;
+	const HatView hat = s.views[view];
+	if (hat.along || slice >= s.slices)
+		return;
+	bool single = slice + 1 == s.slices; /* which is then met twice */
+	double e0 = hat.e0 + hat.ea * (double)s.low_a + hat.eb * (double)s.low_b;
+	double p = (c - e0) / hat.eb, slope = -hat.ea / hat.eb, spread = (WIDE - 1) / fabs(hat.eb);
+	double least = (c0 + (hat.eb > 0 ? 0 : WIDE - 1) - e0) / hat.eb;
+	float inverse = (float)fabs(hat.eb) / hat.h, sum[SLICES_ALONG] = {0};
+	Band band = {.high = (int)spread + 6, .rate = (float)slope};
+	for (int k0 = 0; k0 < s.na; k0 += SEGMENT) {
+		double start = least + k0 * slope, last = start + SEGMENT * slope;
+		if (fmax(start, last) + spread < -2 || fmin(start, last) > s.nb + 1)
+			continue;
+		double whole = floor(start), mine = p + k0 * slope, base = floor(mine);
+		band.first = (int)whole - 2;
+		band.f = (float)(start - whole);
+		bring_band(&s, s.volume + slice * s.vs, single ? 0 : s.vs, k0, band, tiles);
+		cross_band<T>(tiles, (float)(mine - base), (int)base, band.rate, inverse, sum);
+		__syncwarp();
+	}
+	float *to = s.projections + view * s.pv + c + slice * s.ps;
+	if (c < s.columns)
+		to[0] += hat.weight * sum[0];
+	if (c < s.columns && !single)
+		to[s.ps] += hat.weight * sum[1];
+}
+
+/* ---- a whole request ---------------------------------------------------------------------- */
+
+/* Which ways rays run, and how many pixels there are from one ray to the next where they run along a. */
+typedef struct {
+	bool along_a, along_b;
+	double gap;
+} Runs;
+
+static Runs runs_of(const Projecting *what, const HatSlices *l)
+{
+	Runs runs = {0};
+	for (int64_t i = 0; i < what->count; i++) {
+		const HatView hat = hat_view(what->plan, what->first + i, l, what->kernel);
+		runs.along_a = runs.along_a || !hat.along;
+		runs.along_b = runs.along_b || hat.along;
+		if (!hat.along)
+			runs.gap = fmax(runs.gap, 1 / fabs(hat.eb));
+	}
+	return runs;
+}
+
+void few_forward_start(
+	cudaStream_t stream, const Projecting *what, const HatSlices *l, Few *s, int taps)
+{
+	static const FewKernel along[3] = {few_along<2>, few_along<3>, few_along<4>};
+	static const FewKernel kernels[2][3] = {
+		{few_forward<2, false>, few_forward<3, false>, few_forward<4, false>},
+		{few_forward<2, true>, few_forward<3, true>, few_forward<4, true>}};
+	const bool sideways = l->s == 0;
+	const Runs runs = runs_of(what, l);
+	const int64_t n = slices_of(sideways);
+	unsigned views = (unsigned)s->count;
+	s->lines = !sideways && (WIDE - 1) * runs.gap + 6 < (double)BAND;
+	if (s->lines && runs.along_a)
+		along[taps -
+			2]<<<dim3(cuda_blocks(s->columns, WIDE, 1 << 30),
+				     cuda_blocks(s->slices, WARPS * SLICES_ALONG, 65535), views),
+			dim3(WIDE, WARPS), 0, stream>>>(*s);
+	dim3 blocks = sideways ? dim3(cuda_blocks(s->slices, WIDE * n, 1 << 30),
+					 cuda_blocks(s->columns, HIGH, 65535), views)
+			       : dim3(cuda_blocks(s->columns, WIDE, 1 << 30),
+					 cuda_blocks(s->slices, HIGH * n, 65535), views);
+	if (!s->lines || runs.along_b)
+		kernels[sideways][taps - 2]<<<blocks, dim3(WIDE, HIGH), 0, stream>>>(*s);
+}
