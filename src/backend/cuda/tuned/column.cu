@@ -10,7 +10,9 @@
 
 enum { WIDE = 32, HIGH = 4, COLUMN = 16, VIEWS = 64, BORDER = 2 };
 
-/* Columns of one voxel, where all is in one slice, or of COLUMN. */
+/* Columns of one voxel, where all is in one slice, or of COLUMN.
+ * RAYS: weights along the ray of a point source, which differ from voxel to voxel.
+ * SLICES: fans of which each lies in a slice, so that voxel k is on row k from the first one's. */
 
 typedef struct {
 	const KernelView *views;
@@ -64,7 +66,8 @@ static __device__ Near near_corner(const Columns *s, const KernelView *k, const 
 	double u0 = fmax(fmin(floor(u / depth), 1e6), -1e6);
 	bool fans = KERNEL_FANS(k);
 	double lower = fans ? 1 : depth, bend = fans ? 0 : 1;
-	double v0 = fmax(fmin(floor(v / lower), 1e6), -1e6);
+	/* Rows of slices are whole numbers but for rounding. */
+	double v0 = fmax(fmin(floor(v / lower + (fans ? 1e-5 : 0)), 1e6), -1e6);
 	Near near = {.u0 = (int)u0,
 		.v0 = (int)v0,
 		.uf = (float)(u - u0 * depth),
@@ -91,8 +94,28 @@ static __device__ __forceinline__ float mix(const float *at, float right)
 	return fmaf(right, two - one, one);
 }
 
-/* RAYS: weights along the ray of a point source, which differ from voxel to voxel. */
-template <bool RAYS, int N>
+/* One detector column, the same share of each row, for one slice each. */
+template <int N>
+static __device__ __forceinline__ void visit_slices(const Columns *s, const float *column, int row,
+	int sign, float right, float weight, float sum[N])
+{
+	int last = row + sign * (N - 1), rows = (int)s->model.rows;
+	if (min(row, last) >= 0 && max(row, last) < rows) {
+		const float *line = column + row * s->pitch;
+#pragma unroll
+		for (int k = 0; k < N; k++, line += sign * s->pitch)
+			sum[k] = fmaf(weight, mix(line, right), sum[k]);
+		return;
+	}
+#pragma unroll
+	for (int k = 0; k < N; k++) {
+		int r = row + k * sign;
+		if (r >= 0 && r < rows)
+			sum[k] = fmaf(weight, mix(column + r * s->pitch, right), sum[k]);
+	}
+}
+
+template <bool RAYS, bool SLICES, int N>
 static __device__ __forceinline__ void visit(
 	const Columns *s, const Near *near, const float *image, float dx, float dy, float sum[N])
 {
@@ -119,6 +142,11 @@ static __device__ __forceinline__ void visit(
 	} else if (s->model.weight == WEIGHT_DEPTH) {
 		weight = rate * rate;
 	}
+	if (SLICES) {
+		visit_slices<N>(s, image + (v.u0 + (int)left + BORDER) + BORDER * s->pitch, v.v0,
+			v.vc > 0 ? 1 : -1, right, RAYS ? weight * sqrtf(square) : weight, sum);
+		return;
+	}
 	int held = -(1 << 30);
 	float low = 0, high = 0;
 #pragma unroll
@@ -141,7 +169,7 @@ static __device__ __forceinline__ void visit(
 	}
 }
 
-template <bool RAYS, int N>
+template <bool RAYS, bool SLICES, int N>
 static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_constant__ Columns s)
 {
 	__shared__ Near near[VIEWS];
@@ -157,7 +185,7 @@ static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_co
 			near[i] = near_corner(&s, &s.views[first + i], corner);
 		__syncthreads();
 		for (int i = 0; i < views; i++)
-			visit<RAYS, N>(&s, &near[i], s.images + (first + i) * s.image,
+			visit<RAYS, SLICES, N>(&s, &near[i], s.images + (first + i) * s.image,
 				(float)threadIdx.x, (float)threadIdx.y, sum);
 	}
 	if (x >= s.n[0] || y >= s.n[1])
@@ -171,14 +199,23 @@ static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_co
 
 /* ---- a whole request ---------------------------------------------------------------------- */
 
+/* Whether every slice falls on a row of its own in each view, and no voxel between rows. */
+static bool lies_in_slices(const Plan *plan, const KernelView *k)
+{
+	double drift = (fabs(k->row[2]) - 1) * (double)plan->grid.n[2];
+	return KERNEL_FANS(k) && fabs(k->row[3] - rint(k->row[3])) < 1e-6 && fabs(drift) < 1e-6;
+}
+
 static bool column_applies(const Projecting *what, CudaNotes *notes)
 {
-	(void)notes;
+	bool *in_slices = notes_of<bool>(notes);
 	const Plan *plan = what->plan;
+	*in_slices = !plan->model.planar;
 	if (plan->model.clamp || plan->model.nearest)
 		return false;
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i];
+		*in_slices = *in_slices && lies_in_slices(plan, k);
 		double scale = fabs(k->column[0]) + fabs(k->column[1]);
 		double height = (double)plan->grid.n[2];
 		if ((k->src[3] != 0) != (plan->views[what->first].src[3] != 0))
@@ -193,8 +230,8 @@ static bool column_applies(const Projecting *what, CudaNotes *notes)
 	return true;
 }
 
-static tomos_status run_views(
-	tomos_backend *backend, const Projecting *what, Columns *s, int64_t first, int64_t count)
+static tomos_status run_views(tomos_backend *backend, const Projecting *what, Columns *s,
+	int64_t first, int64_t count, bool in_slices)
 {
 	const KernelModel *model = &s->model;
 	cudaStream_t stream = device_of(backend)->stream;
@@ -217,10 +254,13 @@ static tomos_status run_views(
 	bool flat = s->n[2] == 1;
 	dim3 blocks(cuda_blocks(s->n[0], WIDE, 1 << 30), cuda_blocks(s->n[1], HIGH, 65535),
 		cuda_blocks(s->n[2], flat ? 1 : COLUMN, 65535));
-	void (*kernel)(const Columns s) =
-		rays ? column_back<true, COLUMN> : column_back<false, COLUMN>;
-	if (flat)
-		kernel = rays ? column_back<true, 1> : column_back<false, 1>;
+	typedef void (*ColumnKernel)(const Columns s);
+	static const ColumnKernel kernels[2][2] = {
+		{column_back<false, false, COLUMN>, column_back<true, false, COLUMN>},
+		{column_back<false, false, 1>, column_back<true, false, 1>}};
+	static const ColumnKernel slices[2] = {
+		column_back<false, true, COLUMN>, column_back<true, true, COLUMN>};
+	ColumnKernel kernel = in_slices && !flat ? slices[rays] : kernels[flat][rays];
 	kernel<<<blocks, dim3(WIDE, HIGH), 0, stream>>>(*s);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
@@ -229,7 +269,6 @@ static tomos_status run_views(
 static tomos_status column_run(
 	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
-	(void)notes;
 	const Plan *plan = what->plan;
 	Columns s = {.model = plan->model, .volume = what->volume};
 	for (int a = 0; a < 3; a++) {
@@ -241,7 +280,8 @@ static tomos_status column_run(
 	s.image = s.pitch * (plan->model.rows + 2 * BORDER);
 	int64_t chunk = max64(1, min64(device_of(backend)->scratch_most / s.image, what->count));
 	for (int64_t at = 0; at < what->count; at += chunk)
-		TRY(run_views(backend, what, &s, at, min64(chunk, what->count - at)));
+		TRY(run_views(backend, what, &s, at, min64(chunk, what->count - at),
+			*notes_of<bool>(notes)));
 	return TOMOS_OK;
 }
 
