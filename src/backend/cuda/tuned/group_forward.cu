@@ -4,10 +4,10 @@
  * squares of 4 x 4 pixels that follow the rays, so that a tile meets hardly more than 16 columns of a view. A
  * block keeps a tile with all its slices in shared memory and goes through the views of a bundle. Four warps
  * have 16 columns each of four neighbouring views: their hats over a square are a matrix of 64 x 16, which the
- * cores multiply with the square's 16 pixels x 128 slices; the same for the next four views. The sums of 16
- * columns stay in registers while all squares that they meet pass by, and are then added to the projections.
- * One more warp runs ahead and finds out which squares that are. It is bound by the cores: 128 updates a
- * clock, less what squares cost that meet two groups of columns.
+ * cores multiply with the square's 16 pixels x 128 slices. The sums of 16 columns stay in registers while all
+ * squares that they meet pass by, and are then added to the projections. One more warp runs ahead and finds
+ * out which squares that are. It is bound by the cores: 128 updates a clock, less what squares cost that meet
+ * two groups of columns.
  *
  * With two parts, as in group_back.cu, the sums of few squares are added up in floats, and the place of a
  * pixel is a multiple of GRAIN, whose sums are exact, and a rest.
@@ -23,22 +23,22 @@ enum {
 	TOGETHER = 4, /* warps, and views in a product */
 	VIEWS = TOGETHER,
 	WIDE = 2, /* squares of a tile, across rays and along them */
-	LONG = 26,
-	SQUARES = WIDE * LONG, /* at most 64 */
+	LONGEST = 26,
 	ITEMS = 32 /
 		VIEWS, /* groups of columns in VIEWS views, prepared together: a view for each lane */
 	BATCHES = 4,
 	WORD = 16,
-	FEW = 6 /* squares whose sums in two parts the cores add up */
+	FEW = 10 /* squares whose sums in two parts the cores add up */
 };
 
-/* The warps of a block and the registers of their threads, which are 512 for each lane of the card. */
-template <int PARTS> struct Crew {
-	static constexpr int TEAMS = PARTS == 1 ? 4 : 3; /* four warps each */
+/* The warps of a block and the registers of their threads. Halves do best with many; sums of two have to be
+ * kept twice. */
+template <int SLICES, int PARTS> struct Crew {
+	static constexpr int TEAMS = PARTS == 1 ? 4 : SLICES == 64 ? 3 : 2; /* four warps each */
 	static constexpr int TAKERS = TEAMS * TOGETHER * 32;
 	static constexpr int THREADS = TAKERS + 128;
-	static constexpr int TAKER_REGISTERS = PARTS == 1 ? 104 : 144;
-	static constexpr int BRINGER_REGISTERS = PARTS == 1 ? 64 : 80;
+	static constexpr int TAKER_REGISTERS = TEAMS == 4 ? 104 : TEAMS == 3 ? 144 : 216;
+	static constexpr int BRINGER_REGISTERS = TEAMS == 4 ? 64 : TEAMS == 3 ? 80 : 72;
 };
 
 static_assert((int)VIEWS == (int)BUNDLE_VIEWS);
@@ -63,9 +63,10 @@ typedef struct {
 	int na, nb;           /* squares of the plane */
 	int pitch;            /* of the sums, in slices */
 	int groups;           /* of columns that a tile can meet */
-	int bundles, tiles;   /* the latter of a bundle, at most */
-	const uint4 *data;    /* as TurnSquares says */
-	float *to;            /* [view][column][slice], added to */
+	int bundles;
+	int most_a, most_b; /* tiles of a bundle across rays that run along a, along b */
+	const uint4 *data;  /* as TurnSquares says */
+	float *to;          /* [view][column][slice], added to */
 } Forward;
 
 /* A group of columns in a view: the distance of the tile's first pixel from its first column, in columns, the
@@ -85,10 +86,11 @@ typedef struct {
 } Squares;
 
 /* Where a square is: its first pixel in the tile and in shared memory, the first half of group_matrix. The
- * last is for no square at all, which is too far away for any hat and holds zeros. */
+ * first in the table is none at all and holds zeros. */
 typedef struct __align__(16)
 {
-	float a, b, away;
+	float a, b;
+	int none;
 	unsigned place;
 }
 Square;
@@ -98,6 +100,8 @@ template <int SLICES, int PARTS> struct Layout {
 	static constexpr int CHUNK_BYTES = (int)SQUARE_PIXELS * WORD;
 	static constexpr int PART = SLICES / CHUNK * CHUNK_BYTES;
 	static constexpr int SQUARE = PARTS * PART;
+	static constexpr int LONG = SLICES * PARTS > 128 ? LONGEST / 2 : LONGEST;
+	static constexpr int SQUARES = WIDE * LONG; /* at most 64 */
 	static constexpr int TILE = (SQUARES + 1) * SQUARE;
 	static constexpr int STRIPS = BATCHES * ITEMS * VIEWS * (int)sizeof(Strip);
 	static constexpr int BYTES = TILE + STRIPS + (SQUARES + 1) * (int)sizeof(Square) +
@@ -119,7 +123,8 @@ typedef struct {
 	Strip *strips;
 	Squares *met;
 	unsigned full, empty, ready;
-	int a, b; /* the tile's first square in the plane */
+	int across, along; /* the tile, in squares */
+	int a, b;          /* its first square in the plane */
 } Ring;
 
 /* ---- the squares of a tile ---------------------------------------------------------------- */
@@ -132,15 +137,15 @@ static __device__ int2 place_of(const Course *course, int across, int along)
 
 /* Those that are there, one after the other, with their data on the way. Returns their number. */
 template <int SLICES, int PARTS>
-static __device__ int lay_squares(
-	const Forward *s, const Ring *ring, int across, int along, unsigned data, int lane)
+static __device__ int lay_squares(const Forward *s, const Ring *ring, unsigned data, int lane)
 {
 	typedef Layout<SLICES, PARTS> L;
 	int count = 0;
-	for (int first = 0; first < SQUARES; first += 32) {
+	for (int first = 0; first < L::SQUARES; first += 32) {
 		int n = first + lane;
-		int2 at = place_of(&ring->course, across + n % WIDE, along + n / WIDE);
-		bool there = n < SQUARES && at.x >= 0 && at.x < s->na && at.y >= 0 && at.y < s->nb;
+		int2 at = place_of(&ring->course, ring->across + n % WIDE, ring->along + n / WIDE);
+		bool there =
+			n < L::SQUARES && at.x >= 0 && at.x < s->na && at.y >= 0 && at.y < s->nb;
 		unsigned all = __ballot_sync(0xffffffffu, there);
 		int number = count + __popc(all & ((1u << lane) - 1));
 		unsigned to = data + number * L::SQUARE;
@@ -148,16 +153,15 @@ static __device__ int lay_squares(
 		if (!there)
 			continue;
 		int64_t from = ((int64_t)blockIdx.z * s->nb + at.y) * s->na + at.x;
-		ring->squares[number] = Square{(float)((at.x - ring->a) * SQUARE_SIDE),
+		ring->squares[1 + number] = Square{(float)((at.x - ring->a) * SQUARE_SIDE),
 			(float)((at.y - ring->b) * SQUARE_SIDE), 0,
 			(unsigned)group_matrix(to, L::CHUNK_BYTES)};
 		bulk_copy_plain(to, s->data + from * (L::SQUARE / WORD), L::SQUARE, ring->ready);
 	}
 	__syncwarp();
 	if (lane == 0) {
-		unsigned zeros = data + SQUARES * L::SQUARE;
-		ring->squares[SQUARES] =
-			Square{0, 0, 1e9f, (unsigned)group_matrix(zeros, L::CHUNK_BYTES)};
+		unsigned zeros = data + L::SQUARES * L::SQUARE;
+		ring->squares[0] = Square{0, 0, 1, (unsigned)group_matrix(zeros, L::CHUNK_BYTES)};
 		bulk_expect(ring->ready, count * L::SQUARE);
 	}
 	return count;
@@ -183,7 +187,7 @@ static __device__ Range range_of_tile(const HatView *hat, const Square *squares,
 	Range own = range_of_square(hat), all = {1e30f, -1e30f};
 #pragma unroll 4
 	for (int i = 0; i < count; i++) {
-		float at = fmaf(squares[i].a, a, squares[i].b * b);
+		float at = fmaf(squares[1 + i].a, a, squares[1 + i].b * b);
 		all = Range{fminf(all.low, at), fmaxf(all.high, at)};
 	}
 	return Range{all.low + own.low, all.high + own.high};
@@ -232,7 +236,7 @@ static __device__ Squares squares_met(
 		return Squares{0, 0};
 #pragma unroll 4
 	for (int i = 0; i < count; i++) {
-		float at = fmaf(squares[i].a, a, squares[i].b * b);
+		float at = fmaf(squares[1 + i].a, a, squares[1 + i].b * b);
 		met |= (unsigned long long)(at > low && at < high) << i;
 	}
 	return Squares{(unsigned)met, (unsigned)(met >> 32)};
@@ -324,13 +328,13 @@ static __device__ __forceinline__ void weigh_square(
 {
 	float a = square->a, b = square->b, x, far;
 	if constexpr (PARTS == 1) {
-		x = fmaf(a, l->xa, fmaf(b, l->xb, l->x + square->away));
+		x = fmaf(a, l->xa, fmaf(b, l->xb, l->x));
 		far = x - l->far;
 	} else {
 		float whole = fmaf(a, l->xa, fmaf(b, l->xb, l->x));
 		float less = fmaf(a, l->xa_rest, fmaf(b, l->xb_rest, l->x_rest));
-		x = fmaf(whole + less, l->inverse, square->away);
-		far = fmaf(whole - l->far + less, l->inverse, square->away);
+		x = (whole + less) * l->inverse;
+		far = (whole - l->far + less) * l->inverse;
 	}
 	tensor_weigh<PARTS>(x, x + l->next, &w[0], &rest[0]);
 	tensor_weigh<PARTS>(far, far + l->next, &w[1], &rest[1]);
@@ -346,7 +350,7 @@ static __device__ __forceinline__ Square next_square(const Ring *ring, Squares *
 	unsigned bits = left->low ? left->low : left->high, others = bits & (bits - 1);
 	left->high = left->low ? left->high : others;
 	left->low = left->low ? others : 0;
-	return ring->squares[bits ? first + __ffs((int)bits) - 1 : (int)SQUARES];
+	return ring->squares[bits ? first + __ffs((int)bits) : 0];
 }
 
 template <int SLICES, int PARTS>
@@ -387,7 +391,7 @@ static __device__ __forceinline__ void add_squares(float (&sums)[SLICES / 2], co
 		add_square<SLICES, PARTS>(sums, ring, own, square, left, w[0], rest[0], count > 0);
 		add_square<SLICES, PARTS>(sums, ring, own, square, left, w[1], rest[1], true);
 		count += 2;
-	} while (count < most && square->away == 0);
+	} while (count < most && !square->none);
 	group_wait<0>();
 }
 
@@ -396,9 +400,9 @@ static __device__ __forceinline__ void add_all(
 	float (&sums)[SLICES / 2], const Ring *ring, const Lane *own, Squares left)
 {
 	Square square = next_square(ring, &left);
-	add_squares<SLICES, PARTS>(sums, ring, own, &square, &left, PARTS == 1 ? SQUARES : FEW);
+	add_squares<SLICES, PARTS>(sums, ring, own, &square, &left, PARTS == 1 ? 64 : FEW);
 	if constexpr (PARTS == 2)
-		while (square.away == 0) {
+		while (!square.none) {
 			float part[SLICES / 2];
 			add_squares<SLICES, PARTS>(part, ring, own, &square, &left, FEW);
 #pragma unroll
@@ -440,7 +444,7 @@ static __device__ __forceinline__ void write_sums(
 template <int SLICES, int PARTS>
 static __device__ __forceinline__ void take(const Forward *s, const Ring *ring)
 {
-	constexpr int teams = Crew<PARTS>::TEAMS;
+	constexpr int teams = Crew<SLICES, PARTS>::TEAMS;
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % TOGETHER, team = threadIdx.x / 128;
 	int items = items_of(s, ring);
 	for (int batch = 0, item = team; batch * ITEMS < items; batch++) {
@@ -463,50 +467,57 @@ static __device__ __forceinline__ void take(const Forward *s, const Ring *ring)
 	}
 }
 
+/* Blocks that run at the same time stand along rays, so that they add to the same columns. */
+template <class L> static __device__ bool find_tile(const Forward *s, Ring *ring)
+{
+	const Course *course = &ring->course;
+	int tiles = ((course->along_b ? s->nb : s->na) + L::LONG - 1) / L::LONG;
+	ring->across = ((int)blockIdx.x / tiles + course->low) * WIDE;
+	ring->along = (int)blockIdx.x % tiles * L::LONG;
+	const int2 at = place_of(course, ring->across, ring->along);
+	ring->a = at.x;
+	ring->b = at.y;
+	return (int)blockIdx.x / tiles < course->tiles;
+}
+
+static __device__ void start_barriers(const Ring *ring, int takers)
+{
+	for (int i = 0; i < BATCHES; i++) {
+		barrier_init(ring->full + 8 * i, 1);
+		barrier_init(ring->empty + 8 * i, takers);
+	}
+	barrier_init(ring->ready, 1);
+	bulk_fence();
+}
+
 template <int SLICES, int PARTS> static __device__ void work(const Forward *s)
 {
 	extern __shared__ __align__(128) unsigned char memory[];
 	__shared__ __align__(8) uint64_t barriers[2 * BATCHES + 1];
-	__shared__ int shared_count;
+	__shared__ int count;
 	typedef Layout<SLICES, PARTS> L;
-	typedef Crew<PARTS> C;
+	typedef Crew<SLICES, PARTS> C;
 	int lane = threadIdx.x % 32;
-	bool first_bringer = threadIdx.x / 32 == C::TAKERS / 32;
-	Ring ring = {.course = s->courses[blockIdx.y]};
-	/* Blocks that run at the same time stand along rays, so that they add to the same columns. */
-	int tiles_along = ((ring.course.along_b ? s->nb : s->na) + LONG - 1) / LONG;
-	int across = (blockIdx.x / tiles_along + ring.course.low) * WIDE;
-	int along = blockIdx.x % tiles_along * LONG;
-	if ((int)blockIdx.x / tiles_along >= ring.course.tiles)
+	bool brings = threadIdx.x / 32 == C::TAKERS / 32;
+	Ring ring = {.course = s->courses[blockIdx.y],
+		.squares = (Square *)(memory + L::TILE + L::STRIPS),
+		.strips = (Strip *)(memory + L::TILE),
+		.full = shared_address(barriers),
+		.empty = shared_address(barriers + BATCHES),
+		.ready = shared_address(barriers + 2 * BATCHES)};
+	ring.met = (Squares *)(ring.squares + L::SQUARES + 1);
+	if (!find_tile<L>(s, &ring))
 		return;
-	const int2 at = place_of(&ring.course, across, along);
-	ring.a = at.x;
-	ring.b = at.y;
-	ring.strips = (Strip *)(memory + L::TILE);
-	ring.squares = (Square *)(memory + L::TILE + L::STRIPS);
-	ring.met = (Squares *)(ring.squares + SQUARES + 1);
-	ring.full = shared_address(barriers);
-	ring.empty = shared_address(barriers + BATCHES);
-	ring.ready = shared_address(barriers + 2 * BATCHES);
-	if (first_bringer) {
-		if (lane == 0) {
-			for (int i = 0; i < BATCHES; i++) {
-				barrier_init(ring.full + 8 * i, 1);
-				barrier_init(ring.empty + 8 * i, C::TAKERS / 32);
-			}
-			barrier_init(ring.ready, 1);
-			bulk_fence();
-		}
+	if (brings) {
+		if (lane == 0)
+			start_barriers(&ring, C::TAKERS / 32);
 		__syncwarp();
-		int count = lay_squares<SLICES, PARTS>(
-			s, &ring, across, along, shared_address(memory), lane);
-		shared_count = count;
+		count = lay_squares<SLICES, PARTS>(s, &ring, shared_address(memory), lane);
 	}
 	for (int i = threadIdx.x; i < L::SQUARE / WORD; i += C::THREADS)
-		((uint4 *)(memory + SQUARES * L::SQUARE))[i] = make_uint4(0, 0, 0, 0);
+		((uint4 *)(memory + L::SQUARES * L::SQUARE))[i] = make_uint4(0, 0, 0, 0);
 	bulk_fence();
 	__syncthreads();
-	int count = shared_count;
 	if (!count)
 		return;
 	if (threadIdx.x < C::TAKERS) {
@@ -515,7 +526,7 @@ template <int SLICES, int PARTS> static __device__ void work(const Forward *s)
 		take<SLICES, PARTS>(s, &ring);
 	} else {
 		group_fewer_registers<C::BRINGER_REGISTERS>();
-		if (first_bringer)
+		if (brings)
 			bring(s, &ring, count, lane);
 	}
 }
@@ -523,7 +534,7 @@ template <int SLICES, int PARTS> static __device__ void work(const Forward *s)
 #endif
 
 template <int SLICES, int PARTS>
-static __global__ void __launch_bounds__(Crew<PARTS>::THREADS, 1)
+static __global__ void __launch_bounds__(Crew<SLICES, PARTS>::THREADS, 1)
 	group_forward(const __grid_constant__ Forward s)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -552,9 +563,12 @@ static tomos_status launch(tomos_backend *backend, const Forward *s, const TurnS
 	CUDA_TRY(cudaFuncSetAttribute((const void *)group_forward<SLICES, PARTS>,
 			 cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
 		"asking for shared memory");
-	dim3 blocks((unsigned)s->tiles, (unsigned)s->bundles, (unsigned)squares->groups);
+	const int length = Layout<SLICES, PARTS>::LONG;
+	int64_t tiles = max64((s->nb + length - 1) / length * (int64_t)s->most_b,
+		(s->na + length - 1) / length * (int64_t)s->most_a);
+	dim3 blocks((unsigned)tiles, (unsigned)s->bundles, (unsigned)squares->groups);
 	group_forward<SLICES, PARTS>
-		<<<blocks, Crew<PARTS>::THREADS, bytes, device_of(backend)->stream>>>(*s);
+		<<<blocks, Crew<SLICES, PARTS>::THREADS, bytes, device_of(backend)->stream>>>(*s);
 	CUDA_LAUNCHED("projecting slices");
 	return TOMOS_OK;
 }
@@ -562,9 +576,11 @@ static tomos_status launch(tomos_backend *backend, const Forward *s, const TurnS
 static tomos_status launch_fitting(
 	tomos_backend *backend, const Forward *s, const TurnSquares *squares)
 {
-	return squares->parts == 2                 ? launch<64, 2>(backend, s, squares)
-	       : squares->chunks > 64 / (int)CHUNK ? launch<128, 1>(backend, s, squares)
-						   : launch<64, 1>(backend, s, squares);
+	if (squares->chunks == 128 / (int)CHUNK)
+		return squares->parts == 1 ? launch<128, 1>(backend, s, squares)
+					   : launch<128, 2>(backend, s, squares);
+	return squares->parts == 1 ? launch<64, 1>(backend, s, squares)
+				   : launch<64, 2>(backend, s, squares);
 }
 
 static tomos_status run_slices(tomos_backend *backend, const Projecting *what, const HatSlices *l,
@@ -572,7 +588,7 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 {
 	Turning x = turn_volume(what, l, slice, slices, CHUNK);
 	Turning y = turn_views(what, l, slice, slices, CHUNK);
-	int parts = tensor_parts(what->plan), wide = parts == 1 && slices > 64 ? 128 : 64;
+	int parts = tensor_parts(what->plan), wide = slices > 64 ? 128 : 64;
 	TurnSquares squares = {.nj = s.na,
 		.nk = s.nb,
 		.groups = (slices + wide - 1) / wide,
@@ -629,7 +645,7 @@ static double span_of(const Projecting *what, const HatSlices *l, const Bundles 
 			const double *column = what->plan->views[what->first + view].column;
 			double across = column[b->along_b ? l->a : l->b];
 			double along = column[b->along_b ? l->b : l->a];
-			double away = fabs(along + slope * across) * (double)LONG;
+			double away = fabs(along + slope * across) * (double)LONGEST;
 			double wide = fabs(across) * ((double)WIDE + 1 + fabs(slope));
 			most = fmax(most, (double)SQUARE_SIDE * (wide + away));
 		}
@@ -648,8 +664,8 @@ static tomos_status send_courses(
 	for (int64_t i = 0; i < bundles->count; i++) {
 		Course *c = &courses[i];
 		*c = course_of(&bundles->list[i], s->na, s->nb);
-		int tiles = ((c->along_b ? s->nb : s->na) + LONG - 1) / LONG * c->tiles;
-		s->tiles = tiles > s->tiles ? tiles : s->tiles;
+		int *most = c->along_b ? &s->most_b : &s->most_a;
+		*most = c->tiles > *most ? c->tiles : *most;
 	}
 	TRY(cuda_scratch(backend, 2, (int64_t)((bytes + order) / sizeof(float)), &there,
 		"bundles of views"));
