@@ -241,6 +241,14 @@ static __device__ __forceinline__ float root_nearly(float x)
 	return result;
 }
 
+/* The same of 1 / x. */
+static __device__ __forceinline__ float inverse_nearly(float x)
+{
+	float result;
+	asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+	return result;
+}
+
 /* Tuned kernels have one block for each part of a box or a detector; larger ones, which launches cannot
  * hold, are left to the shared texts. */
 static inline bool cuda_fits_launch(const Projecting *what)

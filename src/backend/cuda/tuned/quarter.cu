@@ -1,178 +1,223 @@
-/* Voxel-driven back projection with half data on full circles whose views come in quarter turns.
+/* Voxel-driven back projection on full circles whose views come in half or quarter turns.
  *
- * Voxel p falls on view a where the voxel that is k quarter turns on falls on the view that is: one position
- * serves four views, whose pixels lie side by side as four halves. A thread has columns of voxels in one
- * quarter of the volume and their three images under turns; the rest is that of tile.cu, in floats.
+ * Voxel p falls on view a where the voxel that is k turns on falls on the view that is: one position and one
+ * weight serve two or four views, whose pixels lie side by side. A thread has columns of voxels in a half or
+ * quarter of the volume, and their images under turns; the rest is that of tile.cu.
+ *
+ * There is one image for each view of the first half or quarter of the list, with the views that are turns on
+ * from it in further places. It serves all of these: for the view in place m, the voxel that is k turns on
+ * takes from place m + k. So a block visits all images once for each m, and moves its sums by one place
+ * after each time.
  */
-#define TILE_COLUMN 8 /* four of them are a thread's sums */
+#define TILE_COLUMN 8 /* times turns are a thread's sums */
 #include "backend/cuda/tuned/tile.h"
-#include "backend/cuda/tuned/turn.h"
 
-enum { TURNS = 4 };
+/* Pixels of a view and of those that are turns on. */
+typedef float2 Pair;
+typedef float4 Quad;
+
+template <class Pixel> constexpr int TURNS = (int)(sizeof(Pixel) / sizeof(float));
+template <class Pixel> constexpr int SUMS = TURNS<Pixel> *COLUMN;
+template <class Pixel> constexpr int BLOCKS = TURNS<Pixel> == 2 ? 4 : 3; /* by registers */
 
 /* ---- images ------------------------------------------------------------------------------- */
 
 typedef struct {
-	const float *from;
-	Pixel *to;
-	int64_t quarter, rows; /* views of a quarter turn */
-	int columns, pitch;
-	int direction; /* of the views: the next quarter turn is so many quarters on */
-	const unsigned *largest;
-} Quads;
+	const float *from; /* the first view */
+	int64_t apart;     /* pixels of the views of one turn */
+	int rows, columns;
+} Views;
 
-static __global__ void find_largest(const float *from, int64_t count, unsigned *largest)
-{
-	unsigned most = 0;
-	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count;
-		i += (int64_t)gridDim.x * blockDim.x)
-		most = max(most, __float_as_uint(fabsf(from[i])));
-	for (int step = 16; step > 0; step /= 2)
-		most = max(most, __shfl_xor_sync(~0u, most, step));
-	if (threadIdx.x % 32 == 0)
-		atomicMax(largest, most);
-}
-
-/* Pixels of a view and of those that are quarter turns on from it. */
-static __global__ void make_quads(const __grid_constant__ Quads q)
+template <class Pixel>
+static __global__ void make_images(const __grid_constant__ Tiles s, const __grid_constant__ Views v)
 {
 	int c = blockIdx.x * blockDim.x + threadIdx.x, column = c - BORDER;
-	if (c >= q.pitch)
+	if (c >= s.pitch)
 		return;
-	const int64_t lines = TURNS * q.quarter * q.rows;
-	const float scale = power_of_two(scale_exponent(*q.largest));
-	for (int64_t line = blockIdx.y; line < lines; line += gridDim.y) {
-		int64_t view = line / q.rows, row = line % q.rows;
-		__half value[TURNS];
-		for (int k = 0; k < TURNS; k++) {
-			int64_t other =
-				(view + (int64_t)k * q.direction * q.quarter) % (TURNS * q.quarter);
-			bool inside = column >= 0 && column < q.columns;
-			value[k] = __float2half_rn(
-				inside ? scale * q.from[(other * q.rows + row) * q.columns + column]
-				       : 0);
-		}
-		__half2 low = __halves2half2(value[0], value[1]);
-		__half2 high = __halves2half2(value[2], value[3]);
-		q.to[line * q.pitch + c] = make_uint2(*(unsigned *)&low, *(unsigned *)&high);
+	for (int64_t line = blockIdx.y; line < s.count * s.lines; line += gridDim.y) {
+		int64_t view = line / s.lines, row = line % s.lines - TILE_ROWS;
+		const float *from = v.from + (view * v.rows + row) * v.columns + column;
+		bool inside = row >= 0 && row < v.rows && column >= 0 && column < v.columns;
+		Pixel pixel;
+#pragma unroll
+		for (int k = 0; k < TURNS<Pixel>; k++)
+			((float *)&pixel)[k] = inside ? from[k * v.apart] : 0;
+		((Pixel *)s.images)[line * s.pitch + c] = pixel;
 	}
 }
 
 /* ---- back --------------------------------------------------------------------------------- */
 
-/* A row of the tile between two columns, of all four views. */
-static __device__ __forceinline__ void mix(const Pixel *at, float right, float q[TURNS])
+/* What the columns left and right of a voxel count. */
+typedef struct {
+	float left, right;
+} Mix;
+
+template <class Pixel>
+static __device__ __forceinline__ void mix(const Pixel *at, Mix m, float q[TURNS<Pixel>])
 {
-	const Pixel one = at[0], two = at[1];
-	const float2 a = __half22float2(*(const __half2 *)&one.x);
-	const float2 b = __half22float2(*(const __half2 *)&one.y);
-	const float2 c = __half22float2(*(const __half2 *)&two.x);
-	const float2 d = __half22float2(*(const __half2 *)&two.y);
-	q[0] = fmaf(right, c.x - a.x, a.x);
-	q[1] = fmaf(right, c.y - a.y, a.y);
-	q[2] = fmaf(right, d.x - b.x, b.x);
-	q[3] = fmaf(right, d.y - b.y, b.y);
+	const Pixel left = at[0], right = at[1];
+#pragma unroll
+	for (int k = 0; k < TURNS<Pixel>; k++)
+		q[k] = fmaf(
+			m.right, ((const float *)&right)[k], m.left * ((const float *)&left)[k]);
 }
 
-/* Row k + i of voxel k counts share[i], which is the same for all four. */
-template <int S, bool RAYS>
-static __device__ __forceinline__ void visit(const Tiles *s, const Near &v, const Pixel *tile,
-	float dx, float dy, float sum[TURNS][COLUMN])
+/* What rows k .. k + S count for voxel k: t saturated between each two, see tile.cu. */
+template <int S>
+static __device__ __forceinline__ void shares_of(
+	const Foot &foot, int k, float weight, float share[S + 1])
 {
-	const Foot foot = foot_of(v, tile, dx, dy);
-	const Weights w = weights_of<RAYS>(s, &v, foot.rate, dx, dy);
-	float q[COLUMN + S + 1][TURNS];
+	float rest = weight;
 #pragma unroll
-	for (int k = 0; k <= S; k++)
-		mix(foot.at + k * TILE_PITCH, foot.right, q[k]);
+	for (int i = 0; i < S; i++) {
+		float more = weight * fma_saturate((float)k, foot.more, foot.t0 - (float)i);
+		share[i] = rest - more;
+		rest = more;
+	}
+	share[S] = rest;
+}
+
+/* A weight that is the same for the column of voxels goes into the mix. */
+template <int S, bool RAYS, class Pixel>
+static __device__ __forceinline__ void visit(const Tiles *s, const Near &v, const Pixel *tile,
+	float dx, float dy, float sum[SUMS<Pixel>])
+{
+	const Foot foot = foot_of(v, dx, dy);
+	const Weights w = weights_of<RAYS>(s, &v, foot.rate, dx, dy);
+	const float all = RAYS ? 1 : w.w0, right = all * foot.right;
+	const Mix m = {all - right, right};
+	const Pixel *at = tile + foot.row * PITCH<Pixel> + foot.column;
+	float q[COLUMN + S][TURNS<Pixel>];
+#pragma unroll
+	for (int k = 0; k < S; k++)
+		mix(at + k * PITCH<Pixel>, m, q[k]);
 #pragma unroll
 	for (int k = 0; k < COLUMN; k++) {
-		float share[S + 1],
-			rest = RAYS ? fmaf((float)k, fmaf((float)k, w.w2, w.w1), w.w0) : w.w0;
-		const float weight = rest;
+		float share[S + 1];
+		mix(at + (k + S) * PITCH<Pixel>, m, q[k + S]);
+		shares_of<S>(foot, k, RAYS ? fmaf((float)k, fmaf((float)k, w.w2, w.w1), w.w0) : 1.f,
+			share);
 #pragma unroll
-		for (int i = 0; i < S; i++) {
-			float more = weight * fma_saturate((float)k, foot.more, foot.t0 - (float)i);
-			share[i] = rest - more;
-			rest = more;
-		}
-		share[S] = rest;
-#pragma unroll
-		for (int turn = 0; turn < TURNS; turn++)
+		for (int turn = 0; turn < TURNS<Pixel>; turn++)
 #pragma unroll
 			for (int i = 0; i <= S; i++)
-				sum[turn][k] = fmaf(share[i], q[k + i][turn], sum[turn][k]);
-		if (k + 1 < COLUMN)
-			mix(foot.at + (k + S + 1) * TILE_PITCH, foot.right, q[k + S + 1]);
+				sum[turn * COLUMN + k] =
+					fmaf(share[i], q[k + i][turn], sum[turn * COLUMN + k]);
 	}
 }
 
-/* S is the same for all threads of a block. */
-template <bool RAYS>
-static __device__ __forceinline__ void visit_view(const Tiles *s, const Near &near,
-	const Pixel *tile, float dx, float dy, float sum[TURNS][COLUMN])
+/* The sum in a place goes on to the next one. */
+template <class Pixel> static __device__ __forceinline__ void move_on(float sum[SUMS<Pixel>])
 {
-	if (near.segments == 2)
-		visit<2, RAYS>(s, near, tile, dx, dy, sum);
-	else if (near.segments == 3)
-		visit<3, RAYS>(s, near, tile, dx, dy, sum);
-	else
-		visit<5, RAYS>(s, near, tile, dx, dy, sum);
+	const int last = SUMS<Pixel> - COLUMN;
+#pragma unroll
+	for (int k = 0; k < COLUMN; k++) {
+		float first = sum[last + k];
+#pragma unroll
+		for (int i = last + k; i >= COLUMN; i -= COLUMN)
+			sum[i] = sum[i - COLUMN];
+		sum[k] = first;
+	}
 }
 
-template <bool RAYS>
-static __global__ void __launch_bounds__(THREADS, 3)
-	quarter_back(const __grid_constant__ Tiles s, const unsigned *largest)
+typedef struct {
+	int64_t part;  /* views of one turn */
+	int direction; /* of the views: the next turn is so many parts on */
+} Circle;
+
+/* How many of a column's images are its own: those in the middle of odd grids fall on each other. */
+template <class Pixel> static __device__ __forceinline__ int images_of(const Tiles &s, int x, int y)
+{
+	const int wide = TURNS<Pixel> == 2 ? s.n[0] : (s.n[0] + 1) / 2;
+	if (x >= wide || 2 * y >= s.n[1])
+		return 0;
+	if (2 * y + 1 < s.n[1])
+		return TURNS<Pixel>;
+	return TURNS<Pixel> == 2 || 2 * x + 1 == s.n[0] ? 1 : 0;
+}
+
+template <class Pixel>
+static __device__ __forceinline__ int2 turned(const Tiles &s, const Circle &circle, int x, int y)
+{
+	if (TURNS<Pixel> == 2)
+		return make_int2(s.n[0] - 1 - x, s.n[1] - 1 - y);
+	return circle.direction == 1 ? make_int2(s.n[0] - 1 - y, x) : make_int2(y, s.n[0] - 1 - x);
+}
+
+template <class Pixel>
+static __device__ __forceinline__ void add_sums(
+	const Tiles &s, const Circle &circle, int x, int y, int z0, const float sum[SUMS<Pixel>])
+{
+	const int images = images_of<Pixel>(s, x, y);
+	const int64_t slice = (int64_t)s.n[0] * s.n[1];
+	int2 at = make_int2(x, y);
+#pragma unroll
+	for (int turn = 0; turn < TURNS<Pixel>; turn++) {
+		float *to = s.volume + z0 * slice + (int64_t)at.y * s.n[0] + at.x;
+#pragma unroll
+		for (int k = 0; k < COLUMN; k++)
+			if (turn < images && z0 + k < s.n[2])
+				to[k * slice] += sum[turn * COLUMN + k];
+		at = turned<Pixel>(s, circle, at.x, at.y);
+	}
+}
+
+/* s.count views of each part. */
+template <class Pixel, bool RAYS>
+static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
+	quarter_back(const __grid_constant__ Tiles s, const __grid_constant__ Circle circle)
 {
 	const int x0 = blockIdx.x * SIDE, y0 = blockIdx.y * SIDE, z0 = blockIdx.z * COLUMN;
-	const int dx = threadIdx.x % SIDE, dy = threadIdx.x / SIDE, n = s.n[0];
-	float sum[TURNS][COLUMN] = {};
-	visit_views(s, x0, y0, z0, [&](const Near &near, const Pixel *tile) {
-		visit_view<RAYS>(&s, near, tile, (float)dx, (float)dy, sum);
-	});
-	if (x0 + dx >= n / 2 || y0 + dy >= n / 2)
-		return;
-	const float factor = power_of_two(-scale_exponent(*largest));
-	int x = x0 + dx, y = y0 + dy;
-#pragma unroll
-	for (int turn = 0; turn < TURNS; turn++) {
-		float *to = s.volume + ((int64_t)z0 * n + y) * n + x;
-#pragma unroll
-		for (int k = 0; k < COLUMN; k++, to += (int64_t)n * n)
-			if (z0 + k < s.n[2])
-				*to += factor * sum[turn][k];
-		int turned = n - 1 - y;
-		y = x;
-		x = turned;
+	const int2 place = place_of(threadIdx.x);
+	const float dx = (float)place.x, dy = (float)place.y;
+	float sum[SUMS<Pixel>] = {};
+#pragma unroll 1
+	for (int turn = 0; turn < TURNS<Pixel>; turn++) {
+		visit_views<Pixel, SUMS<Pixel>>(s, s.views + turn * circle.part, x0, y0, z0, sum,
+			[&](const Near &near, const Pixel *tile) { /* S is the block's */
+				if (near.segments == 2)
+					visit<2, RAYS>(&s, near, tile, dx, dy, sum);
+				else
+					visit<3, RAYS>(&s, near, tile, dx, dy, sum);
+			});
+		move_on<Pixel>(sum);
 	}
+	add_sums<Pixel>(s, circle, x0 + place.x, y0 + place.y, z0, sum);
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */
 
-/* Whether f(p) = g(p turned): (x, y) goes to (n - 1 - y, x). */
-static bool is_turned(const double f[4], const double g[4], double n, double scale)
+/* Whether f(p) = g(p turned): by a quarter, (x, y) goes to (n - 1 - y, x), by a half to their opposite. */
+static bool is_turned(
+	const double f[4], const double g[4], int turns, const int64_t n[3], double scale)
 {
-	double most = fmax(fabs(g[1] - f[0]), fabs(-g[0] - f[1])) * n;
-	most = fmax(most, fabs(g[2] - f[2]) * n);
-	return fmax(most, fabs(g[3] + g[0] * (n - 1) - f[3])) <= 1e-7 * scale;
+	double x = (double)(n[0] - 1), y = (double)(n[1] - 1),
+	       most = fabs(g[2] - f[2]) * (double)n[2];
+	double back[3] = {g[1], -g[0], g[3] + g[0] * x};
+	if (turns == 2)
+		back[0] = -g[0], back[1] = -g[1], back[2] = g[3] + g[0] * x + g[1] * y;
+	most = fmax(most, fmax(fabs(back[0] - f[0]) * x, fabs(back[1] - f[1]) * y));
+	return fmax(most, fabs(back[2] - f[3])) <= 1e-7 * scale;
 }
 
-static bool view_is_turned(const Projecting *what, int64_t one, int64_t two)
+static bool view_is_turned(const Projecting *what, int turns, int64_t one, int64_t two)
 {
 	const KernelView *a = &what->plan->views[one], *b = &what->plan->views[two];
-	double n = (double)what->plan->grid.n[0];
-	return is_turned(a->column, b->column, n, 1) && is_turned(a->row, b->row, n, 1) &&
-	       is_turned(a->depth, b->depth, n, 1e-3) && a->src[3] == b->src[3] &&
+	const int64_t *n = what->plan->grid.n;
+	return is_turned(a->column, b->column, turns, n, 1) &&
+	       is_turned(a->row, b->row, turns, n, 1) &&
+	       is_turned(a->depth, b->depth, turns, n, 1e-3) && a->src[3] == b->src[3] &&
 	       fabs(a->mass - b->mass) <= 1e-9 * fabs(a->mass);
 }
 
-/* 1 or 3 where all views have one a quarter turn on, so many quarters of the list on; else 0. */
-static int quarter_direction(const Projecting *what)
+/* By how many parts of the list the views are that are one turn on: 1 or, of quarters, 3; else 0. */
+static int find_direction(const Projecting *what, int turns)
 {
-	int64_t count = what->count, quarter = count / TURNS;
-	for (int direction = 1; direction < TURNS; direction += 2) {
+	int64_t count = what->count, part = count / turns;
+	for (int direction = 1; direction < turns; direction += 2) {
 		int64_t i = 0;
-		while (i < count && view_is_turned(what, i, (i + direction * quarter) % count))
+		while (i < count && view_is_turned(what, turns, i, (i + direction * part) % count))
 			i++;
 		if (i == count)
 			return direction;
@@ -180,73 +225,73 @@ static int quarter_direction(const Projecting *what)
 	return 0;
 }
 
-static bool quarter_applies(const Projecting *what, CudaNotes *notes)
+template <class Pixel> static bool is_circle(const Projecting *what, CudaNotes *notes)
 {
 	int *direction = notes_of<int>(notes);
 	const Plan *plan = what->plan;
+	const int64_t *n = plan->grid.n;
+	const double *step = plan->whole.step;
 	const Box *box = &what->box;
-	int64_t n = plan->grid.n[0], pixels = plan->model.rows * (plan->model.columns + 8);
-	bool whole = n == plan->grid.n[1] && n % 2 == 0 && box->low[0] == 0 && box->low[1] == 0 &&
-		     box->high[0] == n && box->high[1] == n;
-	if (plan->data != DATA_HALF || !whole || what->first != 0 || what->count % TURNS != 0 ||
-		what->count != plan->scan->count || plan->views[0].src[3] == 0 ||
-		fabs(plan->whole.step[0] - plan->whole.step[1]) > 1e-9 * plan->whole.step[0] ||
-		2 * pixels * what->count > SCRATCH_FLOATS || !tile_views(what))
+	bool whole = box->low[0] == 0 && box->low[1] == 0 && box->high[0] == n[0] &&
+		     box->high[1] == n[1] && what->first == 0 && what->count == plan->scan->count;
+	bool square = n[0] == n[1] && fabs(step[0] - step[1]) <= 1e-9 * fabs(step[0]);
+	if (!whole || !(square || TURNS<Pixel> == 2) || what->count % TURNS<Pixel> != 0 ||
+		plan->views[0].src[3] == 0)
 		return false;
-	*direction = quarter_direction(what);
-	return *direction != 0;
+	*direction = find_direction(what, TURNS<Pixel>);
+	return *direction != 0 && tile_views(what);
 }
 
-static tomos_status send_quads(
-	tomos_backend *backend, const Projecting *what, Tiles *s, int direction, unsigned **largest)
+/* The views from `first` on of each part. */
+template <class Pixel>
+static tomos_status run_views(tomos_backend *backend, const Projecting *what, const Tiles *s,
+	const Circle &circle, int64_t first)
 {
 	const KernelModel *model = &what->plan->model;
 	cudaStream_t stream = device_of(backend)->stream;
-	int64_t lines = what->count * model->rows;
-	float *images, *most;
-	TRY(cuda_scratch(backend, 0, 2 * lines * s->pitch, &images, "four views at a time"));
-	TRY(cuda_scratch(backend, 1, 1, &most, "the largest value"));
-	*largest = (unsigned *)most;
-	CUDA_TRY(cudaMemsetAsync(most, 0, sizeof *most, stream), "scaling views");
-	find_largest<<<4 * device_of(backend)->processors, SUM_THREADS, 0, stream>>>(
-		what->projections, lines * model->columns, *largest);
-	const Quads q = {.from = what->projections,
-		.to = (Pixel *)images,
-		.quarter = what->count / TURNS,
-		.rows = model->rows,
-		.columns = (int)model->columns,
-		.pitch = s->pitch,
-		.direction = direction,
-		.largest = *largest};
-	make_quads<<<dim3(cuda_blocks(s->pitch, 128, 1 << 30), cuda_blocks(lines, 1, 65535)), 128,
-		0, stream>>>(q);
-	s->images = (const Pixel *)images;
-	CUDA_LAUNCHED("scaling views");
-	return TOMOS_OK;
-}
-
-static tomos_status quarter_run(
-	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
-{
-	const CudaPlan *kept;
-	unsigned *largest;
-	Tiles s = tile_request(what);
-	TRY(cuda_plan(backend, what->plan, &kept));
-	TRY(send_quads(backend, what, &s, *notes_of<int>(notes), &largest));
-	s.views = kept->views;
-	s.count = what->count;
-	auto kernel =
-		what->plan->model.weight == WEIGHT_RAY ? quarter_back<true> : quarter_back<false>;
-	CUDA_TRY(cudaFuncSetAttribute((const void *)kernel,
-			 cudaFuncAttributeMaxDynamicSharedMemorySize, tile_bytes()),
-		"taking shared memory");
-	unsigned side = cuda_blocks(s.n[0] / 2, SIDE, 65535);
-	kernel<<<dim3(side, side, cuda_blocks(s.n[2], COLUMN, 65535)), THREADS, tile_bytes(),
-		device_of(backend)->stream>>>(s, largest);
+	const int64_t pixels = model->rows * model->columns;
+	const Views views = {.from = what->projections + first * pixels,
+		.apart = circle.part * pixels,
+		.rows = (int)model->rows,
+		.columns = (int)model->columns};
+	make_images<Pixel><<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
+				     cuda_blocks(s->count * s->lines, 1, 65535)),
+		128, 0, stream>>>(*s, views);
+	CUDA_LAUNCHED("putting views side by side");
+	auto kernel = model->weight == WEIGHT_RAY ? quarter_back<Pixel, true>
+						  : quarter_back<Pixel, false>;
+	const int bytes = tile_bytes<Pixel>();
+	TRY(tile_take(kernel, bytes));
+	int64_t wide = TURNS<Pixel> == 2 ? s->n[0] : (s->n[0] + 1) / 2, tall = (s->n[1] + 1) / 2;
+	kernel<<<dim3(cuda_blocks(wide, SIDE, 1 << 30), cuda_blocks(tall, SIDE, 65535),
+			 cuda_blocks(s->n[2], COLUMN, 65535)),
+		THREADS, bytes, stream>>>(*s, circle);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
 }
 
-extern const CudaTuned quarter_kernels[1];
-const CudaTuned quarter_kernels[1] = {
-	{"quarter", KERNEL_voxel, ADJOINT, quarter_applies, quarter_run}};
+/* As many views of each part at a time as scratch holds. */
+template <class Pixel>
+static tomos_status run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
+{
+	const CudaPlan *kept;
+	float *images;
+	Tiles s = tile_request(what);
+	const Circle circle = {what->count / TURNS<Pixel>, *notes_of<int>(notes)};
+	int64_t image = (int64_t)s.lines * s.pitch * (int64_t)(sizeof(Pixel) / sizeof(float));
+	int64_t most = max64(1, min64(device_of(backend)->scratch_most / image, circle.part));
+	TRY(cuda_plan(backend, what->plan, &kept));
+	TRY(cuda_scratch(backend, 0, most * image, &images, "views side by side"));
+	s.images = images;
+	for (int64_t first = 0; first < circle.part; first += most) {
+		s.views = kept->views + first;
+		s.count = min64(most, circle.part - first);
+		TRY(run_views<Pixel>(backend, what, &s, circle, first));
+	}
+	return TOMOS_OK;
+}
+
+extern const CudaTuned quarter_kernels[2];
+const CudaTuned quarter_kernels[2] = {
+	{"quarter", KERNEL_voxel, ADJOINT, is_circle<Quad>, run<Quad>},
+	{"opposite", KERNEL_voxel, ADJOINT, is_circle<Pair>, run<Pair>}};

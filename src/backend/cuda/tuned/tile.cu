@@ -16,16 +16,18 @@
 /* ---- pairs -------------------------------------------------------------------------------- */
 
 static __global__ void make_pairs(
-	const float *from, float2 *to, int64_t lines, int columns, int pitch)
+	const float *from, float2 *to, const __grid_constant__ Tiles s, int rows, int columns)
 {
 	int c = blockIdx.x * blockDim.x + threadIdx.x, column = c - BORDER;
-	if (c >= pitch)
+	if (c >= s.pitch)
 		return;
-	for (int64_t line = blockIdx.y; line < lines; line += gridDim.y) {
-		const float *row = from + line * columns;
-		float here = column >= 0 && column < columns ? row[column] : 0;
-		float next = column >= -1 && column < columns - 1 ? row[column + 1] : 0;
-		to[line * pitch + c] = make_float2(here, next - here);
+	for (int64_t line = blockIdx.y; line < s.count * s.lines; line += gridDim.y) {
+		int64_t view = line / s.lines, row = line % s.lines - TILE_ROWS;
+		const float *at = from + (view * rows + row) * columns + column;
+		bool inside = row >= 0 && row < rows;
+		float here = inside && column >= 0 && column < columns ? at[0] : 0;
+		float next = inside && column >= -1 && column < columns - 1 ? at[1] : 0;
+		to[line * s.pitch + c] = make_float2(here, next - here);
 	}
 }
 
@@ -33,16 +35,16 @@ static __global__ void make_pairs(
 
 template <int S, bool RAYS>
 static __device__ __forceinline__ void visit(
-	const Tiles *s, const Near &v, const Pixel *tile, float dx, float dy, float sum[COLUMN])
+	const Tiles *s, const Near &v, const float2 *tile, float dx, float dy, float sum[COLUMN])
 {
-	const Foot foot = foot_of(v, tile, dx, dy);
-	const float2 *at = (const float2 *)foot.at;
+	const Foot foot = foot_of(v, dx, dy);
+	const float2 *at = tile + foot.row * PITCH<float2> + foot.column;
 	const float right = foot.right, more = foot.more, t0 = foot.t0;
 	const Weights w = weights_of<RAYS>(s, &v, foot.rate, dx, dy);
 	float q[COLUMN + S + 1];
 #pragma unroll
 	for (int k = 0; k <= S; k++)
-		q[k] = fmaf(right, at[k * TILE_PITCH].y, at[k * TILE_PITCH].x);
+		q[k] = fmaf(right, at[k * PITCH<float2>].y, at[k * PITCH<float2>].x);
 #pragma unroll
 	for (int k = 0; k < COLUMN; k++) {
 		float value = q[k];
@@ -53,15 +55,15 @@ static __device__ __forceinline__ void visit(
 		float weight = RAYS ? fmaf((float)k, fmaf((float)k, w.w2, w.w1), w.w0) : w.w0;
 		sum[k] = fmaf(weight, value, sum[k]);
 		if (k + 1 < COLUMN)
-			q[k + S + 1] = fmaf(right, at[(k + S + 1) * TILE_PITCH].y,
-				at[(k + S + 1) * TILE_PITCH].x);
+			q[k + S + 1] = fmaf(right, at[(k + S + 1) * PITCH<float2>].y,
+				at[(k + S + 1) * PITCH<float2>].x);
 	}
 }
 
 /* S is the same for all threads of a block. */
 template <bool RAYS>
 static __device__ __forceinline__ void visit_view(
-	const Tiles *s, const Near &near, const Pixel *tile, float dx, float dy, float sum[COLUMN])
+	const Tiles *s, const Near &near, const float2 *tile, float dx, float dy, float sum[COLUMN])
 {
 	if (near.segments == 2)
 		visit<2, RAYS>(s, near, tile, dx, dy, sum);
@@ -77,11 +79,13 @@ template <bool RAYS>
 static __global__ void __launch_bounds__(THREADS, 4) tile_back(const __grid_constant__ Tiles s)
 {
 	const int x0 = blockIdx.x * SIDE, y0 = blockIdx.y * SIDE, z0 = blockIdx.z * COLUMN;
-	const int dx = threadIdx.x % SIDE, dy = threadIdx.x / SIDE;
+	const int2 place = place_of(threadIdx.x);
+	const int dx = place.x, dy = place.y;
 	float sum[COLUMN] = {0};
-	visit_views(s, x0, y0, z0, [&](const Near &near, const Pixel *tile) {
-		visit_view<RAYS>(&s, near, tile, (float)dx, (float)dy, sum);
-	});
+	visit_views<float2, COLUMN>(
+		s, s.views, x0, y0, z0, sum, [&](const Near &near, const float2 *tile) {
+			visit_view<RAYS>(&s, near, tile, (float)dx, (float)dy, sum);
+		});
 	if (x0 + dx >= s.n[0] || y0 + dy >= s.n[1])
 		return;
 	float *to = s.volume + ((int64_t)z0 * s.n[1] + y0 + dy) * s.n[0] + x0 + dx;
@@ -137,7 +141,7 @@ bool tile_views(const Projecting *what)
 	const Plan *plan = what->plan;
 	Spread spread = {.low = 1e9, .nearest = 1e9};
 	if (plan->model.clamp || plan->model.nearest || plan->model.planar ||
-		plan->model.rows * (plan->model.columns + 8) > 1 << 30)
+		(plan->model.rows + 80) * (plan->model.columns + 80) > 1 << 30)
 		return false;
 	bool source = plan->views[what->first].src[3] != 0;
 	for (int64_t i = 0; i < what->count; i++) {
@@ -177,21 +181,18 @@ static tomos_status run_views(
 	cudaStream_t stream = device_of(backend)->stream;
 	float *pairs;
 	TRY(cuda_plan(backend, what->plan, &kept));
-	TRY(cuda_scratch(
-		backend, 0, 2 * count * model->rows * s->pitch, &pairs, "pairs of pixels"));
-	make_pairs<<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
-			     cuda_blocks(count * model->rows, 1, 65535)),
-		128, 0, stream>>>(what->projections + first * model->rows * model->columns,
-		(float2 *)pairs, count * model->rows, (int)model->columns, s->pitch);
+	TRY(cuda_scratch(backend, 0, 2 * count * s->lines * s->pitch, &pairs, "pairs of pixels"));
 	s->views = kept->views + what->first + first;
 	s->count = count;
-	s->images = (const Pixel *)pairs;
+	s->images = pairs;
+	make_pairs<<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
+			     cuda_blocks(count * s->lines, 1, 65535)),
+		128, 0, stream>>>(what->projections + first * model->rows * model->columns,
+		(float2 *)pairs, *s, (int)model->rows, (int)model->columns);
 	bool rays = model->weight == WEIGHT_RAY && what->plan->views[what->first].src[3] != 0;
 	TileKernel kernel = rays ? tile_back<true> : tile_back<false>;
-	int bytes = tile_bytes();
-	CUDA_TRY(cudaFuncSetAttribute(
-			 (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-		"taking shared memory");
+	const int bytes = tile_bytes<float2>();
+	TRY(tile_take(kernel, bytes));
 	kernel<<<dim3(cuda_blocks(s->n[0], SIDE, 1 << 30), cuda_blocks(s->n[1], SIDE, 65535),
 			 cuda_blocks(s->n[2], COLUMN, 65535)),
 		THREADS, bytes, stream>>>(*s);
@@ -199,26 +200,11 @@ static tomos_status run_views(
 	return TOMOS_OK;
 }
 
-Tiles tile_request(const Projecting *what)
-{
-	const Plan *plan = what->plan;
-	Tiles s = {.rows = (int)plan->model.rows,
-		.weighting = plan->model.weight,
-		.pitch = (int)(plan->model.columns + 2 * BORDER + 1) / 2 * 2,
-		.volume = what->volume};
-	for (int a = 0; a < 3; a++) {
-		s.low[a] = what->box.low[a];
-		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
-		s.step[a] = (float)plan->whole.step[a];
-	}
-	return s;
-}
-
 static tomos_status tile_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
 	(void)notes;
 	Tiles s = tile_request(what);
-	int64_t image = 2 * what->plan->model.rows * s.pitch;
+	int64_t image = 2 * (int64_t)s.lines * s.pitch;
 	int64_t chunk = max64(1, min64(device_of(backend)->scratch_most / image, what->count));
 	for (int64_t at = 0; at < what->count; at += chunk)
 		TRY(run_views(backend, what, &s, at, min64(chunk, what->count - at)));

@@ -1,8 +1,8 @@
 /* Voxel-driven back projection by blocks: what is the same for all kinds of images.
  *
  * A block has SIDE x SIDE columns of COLUMN voxels along z and visits all views. The part of a view that the
- * block meets is copied into shared memory while earlier views are worked on. An image has 8 bytes for each
- * pixel: a pair of floats, or four halves.
+ * block meets is copied into shared memory while earlier views are worked on. A Pixel of an image has 8 or
+ * 16 bytes: a pair of floats, or the same pixel of several views.
  */
 #ifndef CUDA_TILE_H
 #define CUDA_TILE_H
@@ -20,34 +20,47 @@ enum {
 	VIEWS = 64,        /* whose coefficients are held at a time */
 	STAGES_AHEAD = 4,  /* copies under way and in use */
 	TILE_COLUMNS = 32, /* pixels that a block can hold of a view */
-	TILE_PITCH = 34,   /* odd times two, so that rows lie on other banks */
-	TILE_ROWS = 32,
-	BORDER = 2,
+	TILE_ROWS = COLUMN + 16,
+	BORDER = TILE_COLUMNS +
+		 2, /* zeros beside an image, and TILE_ROWS above and below: no tile ends
+				    * beyond them */
 	THREADS = SIDE * SIDE,
+	WARPS = THREADS / 32, /* more than stages */
 	SCRATCH_FLOATS = 512 << 20
 };
 
-/* 8 bytes. */
-typedef uint2 Pixel;
+/* Pixels from row to row of a tile: rows lie half of the banks apart. With that, and threads as place_of has
+ * them, few of those that read at the same time meet in a bank. */
+template <class Pixel> constexpr int PITCH = TILE_COLUMNS + 64 / (int)sizeof(Pixel);
+
+/* The columns of threads in a block: 8 or 16 neighbours are a rectangle, a warp 8 x 4 of them. */
+static __device__ __forceinline__ int2 place_of(int thread)
+{
+	const int lane = thread % 32, warp = thread / 32;
+	return make_int2(lane % 4 + lane / 16 * 4 + warp % 2 * 8, lane / 4 % 4 + warp / 2 * 4);
+}
 
 /* A view seen from a block: (column, row) = (uf + ua dx + ub dy, vf + va dx + vb dy) / D counted from the
  * tile's first, D = df + da dx + db dy, and rows climb by vc / D. */
-typedef struct {
+typedef struct __align__(16) /* four numbers are one load */
+{
 	float uf, ua, ub, vf, va, vb, vc, df, da, db, weight;
-	short segments;  /* S */
-	int column, row; /* of the tile's first pixel */
-	float away[3];   /* from the source to the corner, in units */
-} Near;
+	float away[3];     /* from the source to the corner, in units */
+	int segments;      /* S */
+	int from;          /* the tile's first pixel in the image */
+	int columns, rows; /* of the tile that are needed */
+}
+Near;
 
 typedef struct {
 	const KernelView *views;
 	int64_t count;
-	int rows, weighting; /* weighting: a WEIGHT_... */
+	int weighting; /* a WEIGHT_... */
 	int64_t low[3];
 	float step[3];
 	int n[3];
-	const Pixel *images; /* [view][row][pitch] */
-	int pitch;
+	const void *images; /* [view][lines][pitch] of pixels, with their zeros */
+	int lines, pitch;
 	float *volume;
 } Tiles;
 
@@ -56,18 +69,29 @@ static __device__ double affine(const double f[4], double x, double y, double z)
 	return f[0] * x + f[1] * y + f[2] * z + f[3];
 }
 
-static __device__ Near near_block(const Tiles *s, const KernelView *k, int x0, int y0, int z0)
+/* Where a tile begins whose first pixel has that number: one that sees nothing may as well begin nearer. */
+static __device__ int within(double first, int size, int tile)
+{
+	return (int)fmin(fmax(first, 0.0), (double)(size - tile));
+}
+
+static __device__ __forceinline__ Near near_block(
+	const Tiles *s, const KernelView *k, int x0, int y0, int z0)
 {
 	double x = (double)(s->low[0] + x0), y = (double)(s->low[1] + y0),
 	       z = (double)(s->low[2] + z0);
-	double column = 1e9, row = 1e9, differ = 0;
+	double column = 1e9, row = 1e9, right = -1e9, top = -1e9, differ = 0;
 	for (int corner = 0; corner < 4; corner++) { /* the extremes are there */
 		double cx = x + (corner & 1 ? SIDE - 1 : 0), cy = y + (corner & 2 ? SIDE - 1 : 0);
 		double rate = 1 / affine(k->depth, cx, cy, z);
-		double first = affine(k->row, cx, cy, z) * rate;
-		column = fmin(column, affine(k->column, cx, cy, z) * rate);
-		row = fmin(row, first + fmin((COLUMN - 1) * (k->row[2] * rate - 1), 0.0));
-		differ = fmax(differ, fabs((COLUMN - 1) * (k->row[2] * rate - 1)));
+		double across = affine(k->column, cx, cy, z) * rate;
+		double more = (COLUMN - 1) * (k->row[2] * rate - 1);
+		double first = affine(k->row, cx, cy, z) * rate + fmin(more, 0.0);
+		column = fmin(column, across);
+		right = fmax(right, across);
+		row = fmin(row, first);
+		top = fmax(top, first);
+		differ = fmax(differ, fabs(more));
 	}
 	column = floor(fmax(fmin(column, 1e6), -1e6) / 2 - 1e-3) * 2; /* 16 bytes are two pixels */
 	row = floor(fmax(fmin(row, 1e6), -1e6) - 1e-3);
@@ -83,32 +107,52 @@ static __device__ Near near_block(const Tiles *s, const KernelView *k, int x0, i
 		.da = (float)k->depth[0],
 		.db = (float)k->depth[1],
 		.weight = s->weighting == WEIGHT_RAY ? (float)k->mass : 1,
-		.segments = (short)fmin(2 + floor(differ + 0.01), 5.0),
-		.column = (int)column + BORDER,
-		.row = (int)row};
+		.segments = (int)fmin(2 + floor(differ + 0.01), 5.0),
+		.from = within(row + TILE_ROWS, s->lines, TILE_ROWS) * s->pitch +
+			within(column + BORDER, s->pitch, TILE_COLUMNS),
+		.columns = (int)fmin(right - column + 2.01, (double)TILE_COLUMNS)};
+	/* One more than the corners need: between them `first` can lie a little higher. */
+	near.rows = (int)fmin(top - row + COLUMN + near.segments + 1, (double)TILE_ROWS);
 	near.away[0] = (float)((x - k->src[0]) * s->step[0]);
 	near.away[1] = (float)((y - k->src[1]) * s->step[1]);
 	near.away[2] = (float)((z - k->src[2]) * s->step[2]);
 	return near;
 }
 
-/* Two pixels at a time, always the same ones for a thread; what lies beyond the image is zero. */
-static __device__ __forceinline__ void copy_tile(
-	const Tiles *s, const Near *near, const Pixel *image, Pixel *tile, int thread)
-{
-	const int chunks = TILE_COLUMNS / 2, down = THREADS / chunks;
-	const int r = thread / chunks, c = thread % chunks * 2, column = near->column + c;
-	const int first = near->row + r;
-	bool across = (unsigned)column < (unsigned)s->pitch;
-#pragma unroll
-	for (int j = 0; j < TILE_ROWS / down; j++) {
-		int row = first + j * down;
-		bool inside = across && (unsigned)row < (unsigned)s->rows;
-		const Pixel *from = image + (inside ? row * s->pitch + column : 0);
-		__pipeline_memcpy_async(
-			tile + (r + j * down) * TILE_PITCH + c, from, 16, inside ? 0 : 16);
+/* One warp copies all of a tile, 16 bytes at a time; the next warp the next one. So each finds out where to
+ * copy from once for several views. */
+template <class Pixel> struct Copier {
+	static constexpr int PIXELS = 16 / (int)sizeof(Pixel), CHUNKS = TILE_COLUMNS / PIXELS,
+			     DOWN = 32 / CHUNKS;
+	int row, column;
+
+	__device__ __forceinline__ Copier()
+	{
+		row = threadIdx.x % 32 / CHUNKS;
+		column = threadIdx.x % CHUNKS * PIXELS;
 	}
-}
+
+	/* Whether the tile of that number is this warp's. */
+	static __device__ __forceinline__ bool has(int number)
+	{
+		return (number ^ (threadIdx.x / 32)) % WARPS == 0;
+	}
+
+	__device__ __forceinline__ void copy(
+		const Tiles &s, const Near &near, const Pixel *image, Pixel *tile)
+	{
+		const int rows = column < near.columns ? near.rows : 0;
+		const Pixel *from = image + (near.from + row * s.pitch + column);
+		Pixel *to = tile + row * PITCH<Pixel> + column;
+#pragma unroll 4
+		for (int r = row; r < rows; r += DOWN) {
+			__pipeline_memcpy_async(to, from, 16);
+			to += DOWN * PITCH<Pixel>;
+			from += DOWN * s.pitch;
+		}
+		__pipeline_commit();
+	}
+};
 
 /* Weights along a column of voxels: constant, or for rays of a point source the parabola through three of
  * them, which is exact to float where the source is far from a column. */
@@ -135,66 +179,101 @@ static __device__ __forceinline__ Weights weights_of(
 /* Where voxel (dx, dy, 0) of a block falls on a tile: between two columns, on rows that climb with every
  * voxel by `more` than one, from row `first` + t0 on. */
 typedef struct {
-	const Pixel *at; /* column and row before */
+	int row, column; /* before it */
 	float right, more, t0, rate;
 } Foot;
 
-static __device__ __forceinline__ Foot foot_of(const Near &v, const Pixel *tile, float dx, float dy)
+static __device__ __forceinline__ Foot foot_of(const Near &v, float dx, float dy)
 {
-	float rate = __fdividef(1.f, fmaf(v.da, dx, fmaf(v.db, dy, v.df)));
+	float rate = inverse_nearly(fmaf(v.da, dx, fmaf(v.db, dy, v.df)));
 	float u = fmaf(v.ua, dx, fmaf(v.ub, dy, v.uf)) * rate, left = floorf(u);
 	float row = fmaf(v.va, dx, fmaf(v.vb, dy, v.vf)) * rate, more = fmaf(v.vc, rate, -1.f);
 	float first = floorf(fminf(row, fmaf((float)(COLUMN - 1), more, row)));
-	return Foot{tile + (int)first * TILE_PITCH + (int)left, u - left, more, row - first, rate};
+	return Foot{(int)first, (int)left, u - left, more, row - first, rate};
 }
 
-/* Calls visit(near, tile) for every view, whose tile is then there. */
-template <class Visit>
-static __device__ __forceinline__ void visit_views(
-	const Tiles &s, int x0, int y0, int z0, const Visit &visit)
+/* The views from `first` on as a block sees them. Sums stay in the tiles' memory meanwhile: if they were kept
+ * in registers, there would be none left for this, and some would be in memory for good. */
+template <int SUMS>
+static __device__ __forceinline__ void near_views(const Tiles &s, const KernelView *views,
+	int count, int x0, int y0, int z0, Near *near, volatile float *parked, float sum[SUMS])
+{
+	if (threadIdx.x >= count)
+		return;
+#pragma unroll
+	for (int i = 0; i < SUMS; i++)
+		parked[i * VIEWS + threadIdx.x] = sum[i];
+	near[threadIdx.x] = near_block(&s, &views[threadIdx.x], x0, y0, z0);
+#pragma unroll
+	for (int i = 0; i < SUMS; i++)
+		sum[i] = parked[i * VIEWS + threadIdx.x];
+}
+
+/* Calls visit(near, tile) for s.count views, whose tile is then there, and as many images. */
+template <class Pixel, int SUMS, class Visit>
+static __device__ __forceinline__ void visit_views(const Tiles &s, const KernelView *views, int x0,
+	int y0, int z0, float sum[SUMS], const Visit &visit)
 {
 	extern __shared__ float4 tile_memory[];
+	const int size = TILE_ROWS * PITCH<Pixel>;
 	Near *near = (Near *)tile_memory;
 	Pixel *tiles = (Pixel *)(near + VIEWS);
-	const int64_t image = (int64_t)s.rows * s.pitch;
+	const int64_t image = (int64_t)s.lines * s.pitch;
 	for (int64_t first = 0; first < s.count; first += VIEWS) {
-		const int views = (int)min((int64_t)VIEWS, s.count - first);
+		const int count = (int)min((int64_t)VIEWS, s.count - first);
 		__syncthreads();
-		for (int i = threadIdx.x; i < views; i += THREADS)
-			near[i] = near_block(&s, &s.views[first + i], x0, y0, z0);
+		near_views<SUMS>(s, views + first, count, x0, y0, z0, near, (float *)tiles, sum);
 		__syncthreads();
-		const Pixel *images = s.images + first * image;
-		for (int i = 0; i < STAGES_AHEAD - 1; i++) {
-			if (i < views)
-				copy_tile(&s, &near[i], images + i * image,
-					tiles + i * TILE_ROWS * TILE_PITCH, threadIdx.x);
-			__pipeline_commit();
-		}
-		for (int i = 0; i < views; i++) {
+		const Pixel *images = (const Pixel *)s.images + first * image;
+		Copier<Pixel> copier;
+		for (int i = 0; i < min(STAGES_AHEAD - 1, count); i++)
+			if (copier.has(i))
+				copier.copy(s, near[i], images + i * image, tiles + i * size);
+		for (int i = 0; i < count; i++) {
 			int next = i + STAGES_AHEAD - 1;
-			__pipeline_wait_prior(STAGES_AHEAD - 2);
+			if (copier.has(i))
+				__pipeline_wait_prior(0);
 			__syncthreads();
-			if (next < views)
-				copy_tile(&s, &near[next], images + next * image,
-					tiles + next % STAGES_AHEAD * TILE_ROWS * TILE_PITCH,
-					threadIdx.x);
-			__pipeline_commit();
-			visit(near[i], tiles + i % STAGES_AHEAD * TILE_ROWS * TILE_PITCH);
+			if (next < count && copier.has(next))
+				copier.copy(s, near[next], images + next * image,
+					tiles + next % STAGES_AHEAD * size);
+			visit(near[i], tiles + i % STAGES_AHEAD * size);
 		}
-		__pipeline_wait_prior(0);
 	}
 }
 
 /* Bytes of shared memory that a block takes. */
-static inline int tile_bytes(void)
+template <class Pixel> static inline int tile_bytes(void)
 {
 	return VIEWS * (int)sizeof(Near) +
-	       STAGES_AHEAD * TILE_ROWS * TILE_PITCH * (int)sizeof(Pixel);
+	       STAGES_AHEAD * TILE_ROWS * PITCH<Pixel> * (int)sizeof(Pixel);
+}
+
+template <class Kernel> static inline tomos_status tile_take(Kernel kernel, int bytes)
+{
+	CUDA_TRY(cudaFuncSetAttribute(
+			 (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+		"taking shared memory");
+	return TOMOS_OK;
 }
 
 /* Whether the views of the request are such that blocks of its voxels find all they need in a tile. */
 bool tile_views(const Projecting *what);
+
 /* The request but for its views and images. */
-Tiles tile_request(const Projecting *what);
+static inline Tiles tile_request(const Projecting *what)
+{
+	const Plan *plan = what->plan;
+	Tiles s = {.weighting = plan->model.weight,
+		.lines = (int)plan->model.rows + 2 * TILE_ROWS,
+		.pitch = (int)(plan->model.columns + 2 * BORDER + 1) / 2 * 2,
+		.volume = what->volume};
+	for (int a = 0; a < 3; a++) {
+		s.low[a] = what->box.low[a];
+		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
+		s.step[a] = (float)plan->whole.step[a];
+	}
+	return s;
+}
 
 #endif
