@@ -122,6 +122,27 @@ static void a_limit_changes_nothing(void **state)
 	tomos_geometry_free(c.scan);
 }
 
+/* Kernels may take neighbouring views together: here they are far apart in the list, some of them the same, or
+ * far from all others. */
+static void views_come_in_any_order(void **state)
+{
+	(void)state;
+	enum { VIEWS = 45 };
+	double angles[VIEWS];
+	for (int i = 0; i < VIEWS; i++)
+		angles[i] = i % 11 == 10 ? 2.1 : i % 11 == 9 ? 0.5 : 1 + fmod(0.618034 * i, 1);
+	Case c = size_case(&(Size){{37, 40, 24}, 51, VIEWS, 1, 1.7}, 1);
+	tomos_geometry_free(c.scan);
+	OK(tomos_geometry_parallel(&c.scan, 24, 51, 1, angles, VIEWS));
+	Box whole = {.high = {c.grid.n[0], c.grid.n[1], c.grid.n[2]}};
+	for (int level = 0; level < LEVELS; level++) {
+		use_level(level);
+		check_part(&c, &whole, 0, VIEWS, 0);
+		check_part(&c, &whole, 7, 30, 0);
+	}
+	tomos_geometry_free(c.scan);
+}
+
 /* Halves end at 65504 and 6e-8; data need not know. */
 static void any_scale_will_do(void **state)
 {
@@ -249,6 +270,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(back_projections_agree),
 		cmocka_unit_test(boxes_and_parts_of_views_agree),
 		cmocka_unit_test(stacks_across_other_axes_agree),
+		cmocka_unit_test(views_come_in_any_order),
 		cmocka_unit_test(a_limit_changes_nothing), cmocka_unit_test(any_scale_will_do),
 		cmocka_unit_test(nothing_gives_nothing), cmocka_unit_test(pairs_are_nearly_adjoint),
 		cmocka_unit_test(images_of_a_head_agree), cmocka_unit_test(other_data_are_refused)};

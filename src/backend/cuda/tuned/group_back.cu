@@ -1,14 +1,18 @@
 /* Back projection of slices that share their weights by tensor cores, four warps together: cards of 9.0.
  *
- * In one view, a square of 8 x 8 pixels meets at most 16 columns. Their hats are a matrix of 64 x 16 in the
- * registers of four warps, which the cores multiply with 16 columns x 128 slices in shared memory. A block
- * has four such squares, PAIR for each four warps; one more warp runs ahead and brings the columns that the
- * block meets, VIEWS views at a time, into a ring of stages. It is bound by the cores: 128 updates a clock,
- * since seven products of eight are nothing.
+ * In one view, a square of 8 x 8 pixels meets at most 16 columns, and each pixel two of them, neighbours: of each
+ * four columns two weights are zero, and the cores need not multiply by them. So the hats of a square in four
+ * views are two matrices of 64 x 32, for the first eight columns of each view and for the last, in the registers
+ * of four warps; the cores multiply them with as many columns x 128 slices in shared memory, four views at the
+ * step that their buffers have. That step is why the square begins with the same column of the buffer in all four:
+ * they must be neighbours, and are sorted on the host. A block has four such squares; four more warps run ahead
+ * and bring the columns that the block meets, VIEWS views at a time, into a ring of stages, each into one of them.
+ * Shared memory bounds it: each update reads half a byte, and the copies write a fifth.
  *
  * With two parts, data and weights are sums of two halves and three products are summed: float accuracy, if
  * sums of few views are added up in floats, since the cores cut off where they should round.
  */
+#include <stdlib.h>
 #include "backend/cuda/tuned/tensor.h"
 
 enum {
@@ -17,17 +21,32 @@ enum {
 	SQUARES = 4,  /* of a block */
 	REACH = 16,   /* columns of a square */
 	COLUMNS = 24, /* of a block */
+	TOGETHER = 4, /* views of a product */
 	VIEWS = 8,    /* of a stage */
 	STAGES_OF_RING = 4,
-	PAIR = 1, /* squares of four warps */
-	TAKERS = SQUARES / PAIR * 128,
-	THREADS = TAKERS + 128,
-	TAKER_REGISTERS = PAIR == 2 ? 232 : 104,
-	BRINGER_REGISTERS = PAIR == 2 ? 40 : 64,
-	FEW = 4,    /* views whose sums in two parts the cores add up */
+	ENTRY = 16,                        /* bytes of the table of squares, see bring_stage */
+	TURN = TOGETHER * SQUARES * ENTRY, /* of a product */
+	SLOT = VIEWS * SQUARES * ENTRY,    /* of a stage */
+	PLACES = STAGES_OF_RING * SLOT,    /* from there on, where squares are */
+	FULL = 2 * PLACES,                 /* and barriers */
+	EMPTY = FULL + 8 * STAGES_OF_RING,
+	RING = EMPTY + 8 * STAGES_OF_RING,
+	TAKERS = SQUARES * 128,
+	THREADS = TAKERS + STAGES_OF_RING * 32,
+	TAKER_REGISTERS = 112,
+	BRINGER_REGISTERS = 32,
 	LINE = 128, /* bytes of a column, in a buffer of 64 slices */
+	EIGHT = 8 * LINE,
 	BUFFER = COLUMNS * LINE
 };
+
+/* A request, and its views in the order in which they are taken: VIEWS at a time, of which each TOGETHER are
+ * neighbours. Where there are too few, ~view stands for one that is like it, but without data. */
+typedef struct {
+	TensorBack of;
+	const int *order;
+	int entries;
+} Ordered;
 
 /* How the shared memory of a block is used. */
 template <int SLICES, int PARTS> struct Layout {
@@ -35,19 +54,14 @@ template <int SLICES, int PARTS> struct Layout {
 	static constexpr int PART = BUFFERS * BUFFER;
 	static constexpr int VIEW = PARTS * PART;
 	static constexpr int STAGE = VIEWS * VIEW;
-	static constexpr int TABLE = VIEWS * SQUARES * (int)sizeof(Seen);
-	static constexpr int PLACES = VIEWS * SQUARES * (int)sizeof(unsigned);
-	static constexpr int BYTES = STAGES_OF_RING * (STAGE + TABLE + PLACES) + 1024;
+	static constexpr int BYTES = STAGES_OF_RING * STAGE + RING + 1024;
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* What the warps of a block share; `full` and `empty` are the first barrier of each ring. */
+/* What the warps of a block share: a ring of stages, and the ring of their entries and barriers. */
 typedef struct {
-	unsigned data;
-	Seen *table;
-	unsigned *from; /* where its squares find their columns: the first half of group_matrix */
-	unsigned full, empty;
+	unsigned data, table;
 	int a, b; /* the first pixel of the block */
 } Ring;
 
@@ -56,86 +70,232 @@ static __device__ double least_column(double e, double ea, double eb, int side)
 	return e + fmin(0., (side - 1) * ea) + fmin(0., (side - 1) * eb);
 }
 
+/* The first line of a square in the buffers of its TOGETHER views, one lane for each. */
+static __device__ int common_line(double least)
+{
+	int line = (int)floor(least);
+	for (int step = SQUARES; step < SQUARES * TOGETHER; step *= 2)
+		line = min(line, __shfl_xor_sync(0xffffffffu, line, step));
+	return max(min(line, COLUMNS - REACH), 0);
+}
+
+/* How a hat falls off: by this much a column. As halves, to its left and to its right. */
+template <int PARTS> static __device__ float slope_of(float inverse)
+{
+	__half2 both = __floats2half2_rn(-inverse, inverse);
+	return PARTS == 2 ? inverse : __uint_as_float(*(const unsigned *)&both);
+}
+
 /* One lane for each view and square of a stage. Lines are kept inside the buffer, whatever rounding does: a
- * column that is lost by that has a weight of nearly zero. Views after the last have zeros for data. */
+ * column that is lost by that has a weight of nearly zero. */
 template <int SLICES, int PARTS>
 static __device__ void bring_stage(const TensorBack *s, const CUtensorMap *map, const Ring *ring,
-	int slot, int first, const HatView hat, int lane)
+	int slot, int view, const HatView hat, int lane)
 {
-	int view = first + lane / SQUARES, square = lane % SQUARES;
+	using L = Layout<SLICES, PARTS>;
+	int square = lane % SQUARES, k = lane / SQUARES;
 	double e = hat.e0 + hat.ea * (double)(s->low_a + ring->a) +
 		   hat.eb * (double)(s->low_b + ring->b);
-	/* The hat reaches no further than one column; off the detector it does not matter how far. */
+	/* The hat reaches no further than one column. */
 	double base = floor(least_column(e, hat.ea, hat.eb, SIDE));
-	base = fmax(fmin(base, (double)s->columns), (double)-COLUMNS);
 	e += (square % 2 * hat.ea + square / 2 * hat.eb) * SQUARE - base;
-	double row = floor(least_column(e, hat.ea, hat.eb, SQUARE));
-	row = fmax(fmin(row, (double)(COLUMNS - REACH)), 0.);
-	float inverse = 1 / hat.h;
-	int entry = slot * VIEWS * SQUARES + lane;
-	ring->table[entry] = Seen{(float)(e - row) * inverse, (float)hat.ea * inverse,
-		(float)hat.eb * inverse, inverse};
-	unsigned data = ring->data + slot * Layout<SLICES, PARTS>::STAGE +
-			lane / SQUARES * Layout<SLICES, PARTS>::VIEW;
-	ring->from[entry] = (unsigned)group_matrix_wide(data + (int)row * LINE, BUFFER);
-	unsigned full = ring->full + 8 * slot;
+	int line = common_line(least_column(e, hat.ea, hat.eb, SQUARE));
+	unsigned entry = ring->table + slot * SLOT + lane * ENTRY;
+	store_floats(entry, make_float4((float)(e - line - 0.5), (float)hat.ea, (float)hat.eb,
+				    slope_of<PARTS>(1 / hat.h)));
+	unsigned data = ring->data + slot * L::STAGE + k * L::VIEW;
+	store_word(entry + PLACES, (unsigned)group_matrix_wide(
+					   data - k % TOGETHER * L::VIEW + line * LINE, BUFFER, 0));
+	unsigned full = ring->table + FULL + 8 * slot;
 	__syncwarp();
 	if (lane == 0)
-		bulk_expect(full, Layout<SLICES, PARTS>::STAGE);
+		bulk_expect(full, L::STAGE);
 	__syncwarp();
-	constexpr int buffers = Layout<SLICES, PARTS>::BUFFERS;
-	int part = square / buffers, buffer = square % buffers;
+	int part = square / L::BUFFERS, buffer = square % L::BUFFERS;
+	/* Off the detector it does not matter how far. */
+	int column = (int)fmax(fmin(base, (double)s->columns), (double)-COLUMNS);
 	if (part < PARTS)
 		bulk_copy(data + square * BUFFER, map,
-			((int)blockIdx.z * buffers + buffer) * (LINE / (int)sizeof(__half)),
-			(int)base, view < s->count ? part * s->count + view : PARTS * s->count,
-			full);
+			((int)blockIdx.z * L::BUFFERS + buffer) * (LINE / (int)sizeof(__half)),
+			column, view >= 0 ? part * s->count + view : PARTS * s->count, full);
 }
 
 /* Where stage number `stage` is, and which of a barrier's phases is its own. */
-static __device__ __forceinline__ int slot_of(int stage)
+static __device__ __forceinline__ unsigned slot_of(unsigned stage)
 {
 	return stage % STAGES_OF_RING;
 }
 
-static __device__ __forceinline__ unsigned parity_of(int stage)
+static __device__ __forceinline__ unsigned parity_of(unsigned stage)
 {
 	return stage / STAGES_OF_RING & 1;
 }
 
-static __device__ HatView view_of(const TensorBack *s, int stage, int lane)
+static __device__ int view_of(const Ordered *s, int stage, int lane)
 {
-	return s->views[min(stage * VIEWS + lane / SQUARES, s->count - 1)];
+	return s->order[min(stage * VIEWS + lane / SQUARES, s->entries - 1)];
 }
 
-/* A stage takes the place of another, once all have done with that. Its views are read long before. */
+static __device__ HatView hat_of(const Ordered *s, int view)
+{
+	return s->of.views[view < 0 ? ~view : view];
+}
+
+/* A stage takes the place of another, once all have done with that; each warp has a place of its own. Views are
+ * read long before. */
 template <int SLICES, int PARTS>
 static __device__ void bring(
-	const TensorBack *s, const CUtensorMap *map, const Ring *ring, int lane)
+	const Ordered *s, const CUtensorMap *map, const Ring *ring, int slot, int lane)
 {
-	HatView next = view_of(s, 0, lane);
-	for (int stage = 0; stage * VIEWS < s->count; stage++) {
-		const HatView hat = next;
-		next = view_of(s, stage + 1, lane);
+	int next = view_of(s, slot, lane);
+	for (int stage = slot; stage * VIEWS < s->entries; stage += STAGES_OF_RING) {
+		const int view = next;
+		const HatView hat = hat_of(s, view);
+		next = view_of(s, stage + STAGES_OF_RING, lane);
 		if (stage >= STAGES_OF_RING)
-			barrier_wait(ring->empty + 8 * slot_of(stage), parity_of(stage) ^ 1);
-		bring_stage<SLICES, PARTS>(s, map, ring, slot_of(stage), stage * VIEWS, hat, lane);
+			barrier_wait(ring->table + EMPTY + 8 * slot, parity_of(stage) ^ 1);
+		bring_stage<SLICES, PARTS>(&s->of, map, ring, slot, view, hat, lane);
 	}
 }
 
-/* Weights of a view as this lane holds them: two pixels, two rows apart, with columns 2 t, 2 t + 1 and the same
- * plus eight. */
-template <int PARTS>
-static __device__ __forceinline__ void weigh_view(
-	const Seen *v, float a, float b, float column, unsigned w[4], unsigned rest[4])
+/* What this lane knows of TOGETHER views: for two of them, two apart, and two pixels, two rows apart, the column
+ * before the pixel (in the last bits), the weights of that and the next, and what rounding took away from them; and
+ * which weights the cores find in the first eight columns and in the last. */
+template <int PARTS> struct Weights {
+	float whole[4];
+	unsigned two[4], rest[PARTS == 2 ? 4 : 1];
+	unsigned kept[2];
+	unsigned place; /* of the columns: half of group_matrix_wide */
+};
+
+/* A float as large as this has no place for fractions, and its last bits are an integer. */
+static constexpr float WHOLE = 1.5f * (1 << 23);
+static constexpr int WHOLE_BITS = 0x4b400000;
+
+/* Weights of two neighbouring columns: what they are in the middle between them, and by how much a column the first
+ * and the second of them change. */
+template <int PARTS> struct Hat {
+	float slope, top;
+};
+
+template <> struct Hat<1> {
+	__half2 slope, top;
+};
+
+template <int PARTS> static __device__ __forceinline__ Hat<PARTS> hat_with(float slope)
 {
-	float x = fmaf(a, v->xa, fmaf(b, v->xb, fmaf(-column, v->inverse, v->x)));
-	float far = fmaf(-8.f, v->inverse, x), down = 2 * v->xb;
-	float below = x + down, far_below = far + down;
-	tensor_weigh<PARTS>(x, x - v->inverse, &w[0], &rest[0]);
-	tensor_weigh<PARTS>(below, below - v->inverse, &w[1], &rest[1]);
-	tensor_weigh<PARTS>(far, far - v->inverse, &w[2], &rest[2]);
-	tensor_weigh<PARTS>(far_below, far_below - v->inverse, &w[3], &rest[3]);
+	if constexpr (PARTS == 2)
+		return Hat<2>{slope, fmaf(-0.5f, slope, 1.f)};
+	else {
+		__half2 both = *(const __half2 *)&slope;
+		return Hat<1>{
+			both, __hfma2(both, __floats2half2_rn(0.5f, -0.5f), __float2half2_rn(1))};
+	}
+}
+
+/* One pixel in one view, x columns from the middle between the first two of the square. */
+static __device__ __forceinline__ void weigh_pixel(float x, Hat<1> hat, int i, Weights<1> *to)
+{
+	to->whole[i] = x + WHOLE;
+	float d = x - (to->whole[i] - WHOLE);
+	__half2 both = __hfma2_relu(__floats2half2_rn(d, d), hat.slope, hat.top);
+	to->two[i] = *(const unsigned *)&both;
+}
+
+static __device__ __forceinline__ void weigh_pixel(float x, Hat<2> hat, int i, Weights<2> *to)
+{
+	to->whole[i] = x + WHOLE;
+	float d = x - (to->whole[i] - WHOLE);
+	float one = fma_saturate(-d, hat.slope, hat.top), two = fma_saturate(d, hat.slope, hat.top);
+	__half2 whole = __floats2half2_rn(one, two);
+	float2 near = __half22float2(whole);
+	__half2 left = __floats2half2_rn(one - near.x, two - near.y);
+	to->two[i] = *(const unsigned *)&whole;
+	to->rest[i] = *(const unsigned *)&left;
+}
+
+/* As one instruction, where the compiler would find two. */
+static __device__ __forceinline__ unsigned lesser(unsigned a, unsigned b)
+{
+	unsigned result;
+	asm("min.u32 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+	return result;
+}
+
+/* Which two of its four are kept in each four columns of a pixel: any, but where its weights are. */
+static __device__ __forceinline__ unsigned keep_of(float whole)
+{
+	unsigned c = __float_as_uint(whole);
+	return lesser(c & 3, 2) << (c & 12);
+}
+
+/* What the lanes of a row know of two views each, where the cores look for it. */
+template <int PARTS> static __device__ __forceinline__ void keep(bool last, Weights<PARTS> *w)
+{
+	float above = last ? w->whole[2] : w->whole[0], below = last ? w->whole[3] : w->whole[1];
+	unsigned own = 5 * keep_of(above) + ((5 << 16) * keep_of(below) + 0x44444444);
+	w->kept[0] = own;
+	w->kept[1] = __shfl_xor_sync(0xffffffffu, own, 2);
+}
+
+/* What a lane is there for: a pixel of a square, four columns (the first as place_weights wants it), an entry of the
+ * table and the one two views on; whether the cores ask it for the last two of the views. */
+typedef struct {
+	float a, b;
+	int square, four, entry;
+	bool last, first;
+} Lane;
+
+static __device__ __forceinline__ Lane lane_of(int thread)
+{
+	int lane = thread % 32, warp = thread / 32 % 4, square = thread / 128, g = lane / 4;
+	return Lane{(float)(warp % 2 * 4 + g % 4), (float)(warp / 2 * 4 + g / 4), square,
+		(WHOLE_BITS << 4) + lane % 2 * 64, (lane / 2 % 2 * SQUARES + square) * ENTRY,
+		lane % 2 == 1, lane == 0};
+}
+
+template <int PARTS>
+static __device__ __forceinline__ void weigh_views(
+	unsigned at, const Lane *lane, Weights<PARTS> *to)
+{
+	const float4 seen[2] = {load_floats(at), load_floats(at + 2 * SQUARES * ENTRY)};
+	to->place = load_word(at + PLACES);
+#pragma unroll
+	for (int k = 0; k < 2; k++) {
+		float x = fmaf(lane->a, seen[k].y, fmaf(lane->b, seen[k].z, seen[k].x));
+		const Hat<PARTS> hat = hat_with<PARTS>(seen[k].w);
+		weigh_pixel(x, hat, 2 * k, to);
+		weigh_pixel(fmaf(2.f, seen[k].z, x), hat, 2 * k + 1, to);
+	}
+	keep(lane->last, to);
+}
+
+static __device__ __forceinline__ unsigned kept_of(const unsigned kept[2], int i)
+{
+	return __byte_perm(kept[0], kept[1], i == 0 ? 0x6240 : 0x7351);
+}
+
+/* A word after a word of zeros, both moved up by so many bits: the upper of them, zero from 64 bits on. */
+static __device__ __forceinline__ unsigned move_up(unsigned word, int bits)
+{
+	unsigned upper;
+	asm("{ .reg .b64 both; .reg .b32 lower; mov.b64 both, {%1, 0}; shl.b64 both, both, %2; "
+	    "mov.b64 {lower, %0}, both; }"
+		: "=r"(upper)
+		: "r"(word), "r"(bits));
+	return upper;
+}
+
+/* Weights of two neighbouring columns moved to where the two are that a lane's four columns keep: they may be both
+ * of them, one or none. */
+static __device__ __forceinline__ void place_weights(
+	const unsigned two[4], const float whole[4], int four, unsigned to[4])
+{
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		int past = (__float_as_int(whole[i]) << 4) - four; /* columns times 16 */
+		to[i] = move_up(two[i], max(min(past + 32, 32), past));
+	}
 }
 
 template <int N>
@@ -154,106 +314,116 @@ static __device__ void write_sums(const TensorBack *s, const float (&sums)[N], i
 	}
 }
 
-/* The products of one view with a square. */
-template <int SLICES, int PARTS>
-static __device__ __forceinline__ void multiply(float (&sums)[SLICES / 2], const unsigned w[4],
-	const unsigned rest[4], unsigned place, bool add)
+/* The products of TOGETHER views with a square, while others are being made: registers of weights are free again
+ * when the product before the last is there. */
+template <int SLICES>
+static __device__ __forceinline__ void multiply(
+	float (&sums)[SLICES / 2], const Weights<1> *v, int four)
 {
-	uint64_t from = group_matrix_wide(0, BUFFER) | place;
-	if constexpr (PARTS == 2) {
-		group_multiply_add<SLICES>(sums, w, from + Layout<SLICES, PARTS>::PART / 16, add);
-		group_multiply_add<SLICES>(sums, rest, from, true);
-		group_multiply_add<SLICES>(sums, w, from, true);
-	} else {
-		group_multiply_add<SLICES>(sums, w, from, true);
+	const uint64_t steps = group_matrix_wide(0, 0, Layout<SLICES, 1>::VIEW);
+	unsigned w[2][4];
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+		group_wait<1>();
+		place_weights(v->two, v->whole, four + 128 * i, w[i]);
+		group_fence();
+		group_multiply_sparse<SLICES>(
+			sums, w[i], kept_of(v->kept, i), steps | (v->place + i * EIGHT / 16), true);
+		group_commit();
 	}
 }
 
-/* Two squares side by side, whose weights are made while the cores multiply those of the view before. */
-template <int SLICES, int PARTS>
-static __device__ __forceinline__ void take(const TensorBack *s, const Ring *ring)
+template <int N>
+static __device__ __forceinline__ void add_up(float (&sums)[N], const float (&part)[N])
 {
-	float sums[PAIR][SLICES / 2] = {}, part[PAIR][PARTS == 2 ? SLICES / 2 : 1];
-	unsigned w[2][PAIR][4], rest[2][PAIR][4];
-	int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, pair = threadIdx.x / 128;
-	int g = lane / 4, da = warp % 2 * 4 + g % 4, db = warp / 2 * 4 + g / 4;
-	float a = (float)da, b = (float)db, column = (float)(lane % 4 * 2);
-	for (int stage = 0; stage * VIEWS < s->count; stage++) {
-		int entry = (slot_of(stage) * VIEWS) * SQUARES + pair * PAIR;
-		const Seen *table = ring->table + entry;
-		const unsigned *places = ring->from + entry;
-		barrier_wait(ring->full + 8 * slot_of(stage), parity_of(stage));
-		Seen seen[PAIR];
-		unsigned place[PAIR];
 #pragma unroll
-		for (int i = 0; i < PAIR; i++) {
-			seen[i] = table[i];
-			place[i] = places[i];
-		}
+	for (int i = 0; i < N; i++)
+		sums[i] += part[i];
+}
+
+/* The same in two parts, small products first, once those before have been added up. */
+template <int SLICES>
+static __device__ __forceinline__ void multiply_parts(
+	float (&sums)[SLICES / 2], float (&part)[SLICES / 2], const Weights<2> *v, int four)
+{
+	using L = Layout<SLICES, 2>;
+	const uint64_t steps = group_matrix_wide(0, 0, L::VIEW);
+	unsigned w[2][4], rest[2][4], kept[2];
+	group_wait<0>();
+	add_up(sums, part);
 #pragma unroll
-		for (int k = 0; k < VIEWS; k++) {
-			unsigned now[PAIR];
+	for (int i = 0; i < 2; i++) {
+		place_weights(v->two, v->whole, four + 128 * i, w[i]);
+		kept[i] = kept_of(v->kept, i);
+		group_fence();
+		group_multiply_sparse<SLICES>(part, w[i], kept[i],
+			steps | (v->place + (L::PART + i * EIGHT) / 16), i > 0);
+	}
 #pragma unroll
-			for (int i = 0; i < PAIR; i++) {
-				now[i] = place[i];
-				weigh_view<PARTS>(
-					&seen[i], a, b, column, w[k % 2][i], rest[k % 2][i]);
-				if (k + 1 < VIEWS) {
-					seen[i] = table[(k + 1) * SQUARES + i];
-					place[i] = places[(k + 1) * SQUARES + i];
-				}
-			}
-			group_fence();
+	for (int i = 0; i < 2; i++) {
+		place_weights(v->rest, v->whole, four + 128 * i, rest[i]);
+		group_fence();
+		group_multiply_sparse<SLICES>(
+			part, rest[i], kept[i], steps | (v->place + i * EIGHT / 16), true);
+	}
 #pragma unroll
-			for (int i = 0; i < PAIR; i++) {
-				if constexpr (PARTS == 1)
-					multiply<SLICES, 1>(
-						sums[i], w[k % 2][i], NULL, now[i], true);
-				else
-					multiply<SLICES, 2>(part[i], w[k % 2][i], rest[k % 2][i],
-						now[i], k % FEW != 0);
-			}
-			group_commit();
-			group_wait<1>();
-			if (k == 0 && stage > 0 && lane == 0) /* all products of that are made */
-				barrier_arrive(ring->empty + 8 * slot_of(stage - 1));
+	for (int i = 0; i < 2; i++)
+		group_multiply_sparse<SLICES>(
+			part, w[i], kept[i], steps | (v->place + i * EIGHT / 16), true);
+	group_commit();
+}
+
+/* While the cores multiply, weights of the next views are made. */
+template <int SLICES, int PARTS>
+static __device__ __forceinline__ void take(const Ordered *s, const Ring *ring)
+{
+	float sums[SLICES / 2] = {}, part[PARTS == 2 ? SLICES / 2 : 1] = {};
+	const unsigned stages = s->entries / VIEWS;
+	const Lane lane = lane_of(threadIdx.x);
+	unsigned at = ring->table + lane.entry;
+	Weights<PARTS> w;
+	barrier_wait(ring->table + FULL, 0);
+	weigh_views<PARTS>(at, &lane, &w);
+	for (unsigned stage = 0; stage < stages; stage++) {
+#pragma unroll(PARTS == 2 ? 1 : VIEWS / TOGETHER)
+		for (int k = TOGETHER; k <= VIEWS; k += TOGETHER) {
 			if constexpr (PARTS == 2)
-				if (k % FEW == FEW - 1) {
-					group_wait<0>();
-#pragma unroll
-					for (int i = 0; i < PAIR * SLICES / 2; i++)
-						sums[i % PAIR][i / PAIR] +=
-							part[i % PAIR][i / PAIR];
-				}
+				multiply_parts<SLICES>(sums, part, &w, lane.four);
+			else
+				multiply<SLICES>(sums, &w, lane.four);
+			if (k == TOGETHER && stage > 0 && lane.first) /* its products are made */
+				barrier_arrive(ring->table + EMPTY + 8 * slot_of(stage - 1));
+			if (k == VIEWS) {
+				unsigned next = min(stage + 1, stages - 1), slot = slot_of(next);
+				barrier_wait(ring->table + FULL + 8 * slot, parity_of(next));
+				at = ring->table + slot * SLOT + lane.entry;
+			}
+			weigh_views<PARTS>(at + k / TOGETHER * TURN % SLOT, &lane, &w);
 		}
 	}
 	group_wait<0>();
-#pragma unroll
-	for (int i = 0; i < PAIR; i++)
-		write_sums(s, sums[i], ring->a + (pair * PAIR + i) % 2 * SQUARE + da,
-			ring->b + (pair * PAIR + i) / 2 * SQUARE + db);
+	if constexpr (PARTS == 2)
+		add_up(sums, part);
+	write_sums(&s->of, sums, ring->a + lane.square % 2 * SQUARE + (int)lane.a,
+		ring->b + lane.square / 2 * SQUARE + (int)lane.b);
 }
 
 template <int SLICES, int PARTS>
-static __device__ void work(const TensorBack *s, const CUtensorMap *map)
+static __device__ void work(const Ordered *s, const CUtensorMap *map)
 {
 	extern __shared__ unsigned char shared[];
-	__shared__ __align__(8) uint64_t barriers[2][STAGES_OF_RING];
-	unsigned char *memory = shared + (-shared_address(shared) & 1023);
-	const int2 place = cluster_place((s->na + SIDE - 1) / SIDE);
+	unsigned memory = shared_address(shared);
+	const int2 place = cluster_place((s->of.na + SIDE - 1) / SIDE);
 	Ring ring;
 	ring.a = place.x * SIDE;
 	ring.b = place.y * SIDE;
-	if (ring.a >= s->na || ring.b >= s->nb)
+	if (ring.a >= s->of.na || ring.b >= s->of.nb)
 		return;
-	ring.data = shared_address(memory);
-	ring.table = (Seen *)(memory + STAGES_OF_RING * Layout<SLICES, PARTS>::STAGE);
-	ring.from = (unsigned *)(ring.table + STAGES_OF_RING * VIEWS * SQUARES);
-	ring.full = shared_address(barriers[0]);
-	ring.empty = shared_address(barriers[1]);
+	ring.data = (memory + 1023) / 1024 * 1024;
+	ring.table = ring.data + STAGES_OF_RING * Layout<SLICES, PARTS>::STAGE;
 	if (threadIdx.x < STAGES_OF_RING) {
-		barrier_init(ring.full + 8 * threadIdx.x, 1);
-		barrier_init(ring.empty + 8 * threadIdx.x, TAKERS / 32);
+		barrier_init(ring.table + FULL + 8 * threadIdx.x, 1);
+		barrier_init(ring.table + EMPTY + 8 * threadIdx.x, TAKERS / 32);
 		bulk_fence();
 	}
 	__syncthreads();
@@ -262,8 +432,8 @@ static __device__ void work(const TensorBack *s, const CUtensorMap *map)
 		take<SLICES, PARTS>(s, &ring);
 	} else {
 		group_fewer_registers<BRINGER_REGISTERS>();
-		if (threadIdx.x < TAKERS + 32)
-			bring<SLICES, PARTS>(s, map, &ring, threadIdx.x - TAKERS);
+		bring<SLICES, PARTS>(
+			s, map, &ring, threadIdx.x / 32 - TAKERS / 32, threadIdx.x % 32);
 	}
 }
 
@@ -272,11 +442,123 @@ static __device__ void work(const TensorBack *s, const CUtensorMap *map)
 /* Compiled to nothing for other cards, which group_applies leaves alone. */
 template <int SLICES, int PARTS>
 static __global__ void __launch_bounds__(THREADS, 1)
-	group_back(const __grid_constant__ TensorBack s, const __grid_constant__ CUtensorMap map)
+	group_back(const __grid_constant__ Ordered s, const __grid_constant__ CUtensorMap map)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 	work<SLICES, PARTS>(&s, &map);
 #endif
+}
+
+/* ---- views in their order ----------------------------------------------------------------- */
+
+/* Slopes of a view, and something that grows with their direction. */
+typedef struct {
+	double a, b, turn;
+	int view;
+} Slope;
+
+static Slope slope_of(const Projecting *what, const HatSlices *l, int64_t i)
+{
+	const double *column = what->plan->views[what->first + i].column;
+	double a = column[l->a], b = column[l->b], all = fabs(a) + fabs(b);
+	double part = all > 0 ? a / all : 0;
+	return Slope{a, b, b < 0 ? part - 1 : 1 - part, (int)i};
+}
+
+static int by_turn(const void *one, const void *two)
+{
+	const Slope *p = (const Slope *)one, *q = (const Slope *)two;
+	return p->turn < q->turn ? -1 : p->turn > q->turn ? 1 : p->view - q->view;
+}
+
+/* Columns of squares, from the first of the block's on. */
+typedef struct {
+	double low[SQUARES], high[SQUARES];
+} Span;
+
+static Span span_of(const Slope *v)
+{
+	double a = fabs(v->a), b = fabs(v->b);
+	Span span;
+	for (int i = 0; i < SQUARES; i++) {
+		int past_a = v->a < 0 ? 1 - i % 2 : i % 2, past_b = v->b < 0 ? 1 - i / 2 : i / 2;
+		span.low[i] = (int)SQUARE * (past_a * a + past_b * b);
+		span.high[i] = span.low[i] + (SQUARE - 1) * (a + b);
+	}
+	return span;
+}
+
+/* Whether both fit into as many columns as a square has, from the same line on, wherever between two columns the
+ * blocks of their views begin; and both as one. */
+static bool span_join(Span *span, const Span *other)
+{
+	Span both = *span;
+	for (int i = 0; i < SQUARES; i++) {
+		both.low[i] = fmin(span->low[i], other->low[i]);
+		both.high[i] = fmax(span->high[i], other->high[i]);
+		if (both.high[i] - both.low[i] + 3 > (double)REACH)
+			return false;
+	}
+	*span = both;
+	return true;
+}
+
+/* Neighbours together, and as many places as that takes. */
+static int64_t order_views(const Slope *slopes, int64_t count, int *order)
+{
+	int64_t entries = 0;
+	Span span = {};
+	for (int64_t i = 0; i < count; i++) {
+		const Span own = span_of(&slopes[i]);
+		if (entries % TOGETHER != 0 && !span_join(&span, &own))
+			for (; entries % TOGETHER != 0; entries++)
+				order[entries] = ~slopes[i - 1].view;
+		if (entries % TOGETHER == 0)
+			span = own;
+		order[entries++] = slopes[i].view;
+	}
+	for (; entries % VIEWS != 0; entries++)
+		order[entries] = ~slopes[count - 1].view;
+	return entries;
+}
+
+/* Sorted only where that is of use: most scans are in order. */
+static tomos_status find_order(
+	const Projecting *what, const HatSlices *l, int **order, int64_t *entries)
+{
+	Slope *slopes;
+	int64_t most = TOGETHER * what->count + VIEWS;
+	TRY(mem_alloc(&slopes, what->count, sizeof *slopes, "the slopes of views"));
+	tomos_status status = mem_alloc(order, most, sizeof **order, "the order of views");
+	if (status == TOMOS_OK) {
+		for (int64_t i = 0; i < what->count; i++)
+			slopes[i] = slope_of(what, l, i);
+		*entries = order_views(slopes, what->count, *order);
+		if (*entries >= what->count + 2 * VIEWS) {
+			qsort(slopes, (size_t)what->count, sizeof *slopes, by_turn);
+			*entries = order_views(slopes, what->count, *order);
+		}
+	}
+	mem_free(slopes);
+	return status;
+}
+
+static tomos_status send_order(tomos_backend *backend, const Projecting *what, const HatSlices *l,
+	const int **there, int64_t *entries)
+{
+	int *here;
+	float *space = NULL;
+	TRY(find_order(what, l, &here, entries));
+	tomos_status status = cuda_scratch(backend, 2, *entries, &space, "the order of views");
+	cudaError_t error = status == TOMOS_OK
+				    ? cudaMemcpyAsync(space, here, (size_t)*entries * sizeof *here,
+					      cudaMemcpyHostToDevice, device_of(backend)->stream)
+				    : cudaSuccess;
+	mem_free(here);
+	TRY(status);
+	CUDA_TRY(error, "sending the order of views");
+	*there = (const int *)space;
+	return TOMOS_OK;
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */
@@ -284,7 +566,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
 static bool fits(const Projecting *what, HatSlices *l)
 {
 	return tensor_slices(what, l) && l->width <= 1 && tensor_level() == 90 &&
-	       tensor_span(what, l, SQUARE, SQUARE) <= (double)REACH &&
+	       tensor_describes() && tensor_span(what, l, SQUARE, SQUARE) <= (double)REACH &&
 	       tensor_span(what, l, SIDE, SIDE) <= (double)COLUMNS;
 }
 
@@ -304,9 +586,10 @@ static bool float_applies(const Projecting *what, CudaNotes *notes)
 }
 
 template <int SLICES, int PARTS>
-static tomos_status launch(tomos_backend *backend, const TensorBack *s)
+static tomos_status launch(tomos_backend *backend, const Ordered *ordered)
 {
 	CUtensorMap map;
+	const TensorBack *s = &ordered->of;
 	const int bytes = Layout<SLICES, PARTS>::BYTES;
 	const int64_t size[3] = {s->pitch, s->columns, (int64_t)PARTS * s->count};
 	const int box[3] = {LINE / (int)sizeof(__half), COLUMNS, 1};
@@ -319,16 +602,22 @@ static tomos_status launch(tomos_backend *backend, const TensorBack *s)
 		"asking for shared memory");
 	dim3 blocks(cluster_blocks((s->na + SIDE - 1) / SIDE, (s->nb + SIDE - 1) / SIDE), 1,
 		cuda_blocks(s->pitch, SLICES, 65535));
-	group_back<SLICES, PARTS><<<blocks, THREADS, bytes, device_of(backend)->stream>>>(*s, map);
+	group_back<SLICES, PARTS>
+		<<<blocks, THREADS, bytes, device_of(backend)->stream>>>(*ordered, map);
 	CUDA_LAUNCHED("projecting slices");
 	return TOMOS_OK;
 }
 
-static tomos_status launch_fitting(tomos_backend *backend, const TensorBack *s)
+static tomos_status launch_fitting(tomos_backend *backend, const Projecting *what,
+	const HatSlices *slices, const TensorBack *request)
 {
-	return s->parts == 2   ? launch<64, 2>(backend, s)
-	       : s->pitch > 64 ? launch<128, 1>(backend, s)
-			       : launch<64, 1>(backend, s);
+	Ordered s = {.of = *request};
+	int64_t entries;
+	TRY(send_order(backend, what, slices, &s.order, &entries));
+	s.entries = (int)entries;
+	return request->parts == 2   ? launch<64, 2>(backend, &s)
+	       : request->pitch > 64 ? launch<128, 1>(backend, &s)
+				     : launch<64, 1>(backend, &s);
 }
 
 static tomos_status group_run(
@@ -337,7 +626,7 @@ static tomos_status group_run(
 	return tensor_back_run(backend, what, notes, launch_fitting);
 }
 
-/* Floats by choice: rows in shared memory are nearly as fast, and exact. */
+/* Floats by choice: rows in shared memory are slower, but exact. */
 extern const CudaTuned group_back_kernels[6];
 const CudaTuned group_back_kernels[6] = {
 	{"tensor", KERNEL_voxel, ADJOINT, half_applies, group_run, false, false, tensor_steps},

@@ -12,6 +12,35 @@ static __device__ __forceinline__ unsigned shared_address(const void *p)
 	return (unsigned)__cvta_generic_to_shared(p);
 }
 
+static __device__ __forceinline__ float4 load_floats(unsigned at)
+{
+	float4 v;
+	asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+		     : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+		     : "r"(at)
+		     : "memory");
+	return v;
+}
+
+static __device__ __forceinline__ unsigned load_word(unsigned at)
+{
+	unsigned v;
+	asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
+	return v;
+}
+
+static __device__ __forceinline__ void store_floats(unsigned at, float4 v)
+{
+	asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(v.x), "f"(v.y),
+		     "f"(v.z), "f"(v.w)
+		     : "memory");
+}
+
+static __device__ __forceinline__ void store_word(unsigned at, unsigned v)
+{
+	asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(v) : "memory");
+}
+
 /* ---- barriers in shared memory ------------------------------------------------------------ */
 
 static __device__ __forceinline__ void barrier_init(unsigned barrier, int count)
@@ -156,13 +185,26 @@ static __device__ __forceinline__ uint64_t group_matrix(unsigned address, unsign
 }
 
 /* Lines of 128 bytes: 64 neighbours, in words of 16 bytes whose number is combined with that of the line, as
- * bulk copies do it to arrays aligned to 1024 bytes. The matrix may begin with any line. */
-static __device__ __forceinline__ uint64_t group_matrix_wide(unsigned address, unsigned stride)
+ * bulk copies do it to arrays aligned to 1024 bytes. The matrix may begin with any line; eight of them are one
+ * after the other, the next eight `step` bytes further. */
+static __device__ __forceinline__ uint64_t group_matrix_wide(
+	unsigned address, unsigned stride, unsigned step)
 {
-	const unsigned eight_lines = 8 * 128;
 	return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(stride >> 4) << 16 |
-	       (uint64_t)(eight_lines >> 4) << 32 | (uint64_t)1 << 62;
+	       (uint64_t)(step >> 4) << 32 | (uint64_t)1 << 62;
 }
+
+#define SUMS_8(d, i) \
+	"+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), \
+		"+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define SUMS_32(d, i) SUMS_8(d, i), SUMS_8(d, i + 8), SUMS_8(d, i + 16), SUMS_8(d, i + 24)
+#define NAMES_32 \
+	"{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, " \
+	"%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define NAMES_64 \
+	NAMES_32 \
+	", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
+	"%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
 /* d += a b (or d = a b) in the background: 64 x 16 halves, of which each warp has 16 rows in registers as
  * multiply_add wants them, times 16 x N halves in shared memory. */
@@ -174,46 +216,59 @@ template <>
 __device__ __forceinline__ void group_multiply_add<64>(
 	float (&d)[32], const unsigned a[4], uint64_t b, bool add)
 {
-	asm volatile(
-		"{ .reg .pred p; setp.ne.b32 p, %37, 0; "
-		"wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-		"%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-		"%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-		"{%32, %33, %34, %35}, %36, p, 1, 1, 1; }"
-		: "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
-		"+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
-		"+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
-		"+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-		"+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
-		"+f"(d[30]), "+f"(d[31])
-		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));
+	asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; "
+		     "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 " NAMES_32
+		     "}, {%32, %33, %34, %35}, %36, p, 1, 1, 1; }"
+		     : SUMS_32(d, 0)
+		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));
 }
 
 template <>
 __device__ __forceinline__ void group_multiply_add<128>(
 	float (&d)[64], const unsigned a[4], uint64_t b, bool add)
 {
-	asm volatile(
-		"{ .reg .pred p; setp.ne.b32 p, %69, 0; "
-		"wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-		"%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-		"%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-		"%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-		"%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-		"{%64, %65, %66, %67}, %68, p, 1, 1, 1; }"
-		: "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
-		"+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
-		"+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
-		"+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-		"+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
-		"+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
-		"+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
-		"+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-		"+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),
-		"+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
-		"+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));
+	asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0; "
+		     "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 " NAMES_64
+		     "}, {%64, %65, %66, %67}, %68, p, 1, 1, 1; }"
+		     : SUMS_32(d, 0), SUMS_32(d, 32)
+		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));
 }
+
+/* The same with 64 x 32 halves, of which two in each four are kept: a[] are those. Which two they are say four
+ * bits, 4 + 5 i for numbers i and i + 1: in `kept` of lane 4 r for rows r (the lower half) and r + 8, of lane
+ * 4 r + 1 for their second 16 halves. */
+template <int N>
+static __device__ void group_multiply_sparse(
+	float (&d)[N / 2], const unsigned a[4], unsigned kept, uint64_t b, bool add);
+
+template <>
+__device__ __forceinline__ void group_multiply_sparse<64>(
+	float (&d)[32], const unsigned a[4], unsigned kept, uint64_t b, bool add)
+{
+	asm volatile(
+		"{ .reg .pred p; setp.ne.b32 p, %38, 0; "
+		"wgmma.mma_async.sp.sync.aligned.m64n64k32.f32.f16.f16 " NAMES_32
+		"}, {%32, %33, %34, %35}, %36, %37, 0, p, 1, 1, 1; }"
+		: SUMS_32(d, 0)
+		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(kept), "r"((int)add));
+}
+
+template <>
+__device__ __forceinline__ void group_multiply_sparse<128>(
+	float (&d)[64], const unsigned a[4], unsigned kept, uint64_t b, bool add)
+{
+	asm volatile(
+		"{ .reg .pred p; setp.ne.b32 p, %70, 0; "
+		"wgmma.mma_async.sp.sync.aligned.m64n128k32.f32.f16.f16 " NAMES_64
+		"}, {%64, %65, %66, %67}, %68, %69, 0, p, 1, 1, 1; }"
+		: SUMS_32(d, 0), SUMS_32(d, 32)
+		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(kept), "r"((int)add));
+}
+
+#undef SUMS_8
+#undef SUMS_32
+#undef NAMES_32
+#undef NAMES_64
 
 #endif
 

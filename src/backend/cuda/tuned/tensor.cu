@@ -35,6 +35,11 @@ static PFN_cuTensorMapEncodeTiled_v12000 find_encode(void)
 	return (PFN_cuTensorMapEncodeTiled_v12000)found;
 }
 
+bool tensor_describes(void)
+{
+	return find_encode() != NULL;
+}
+
 bool tensor_describe(void *map, const void *data, const int64_t size[3], const int box[3])
 {
 	PFN_cuTensorMapEncodeTiled_v12000 encode = find_encode();
@@ -110,7 +115,7 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, co
 		.data = to.data,
 		.to = x.inside};
 	TRY(turn_in_rows(backend, &y, &to, TurnRows{y.nj, y.nk, y.pitch / CHUNK}));
-	TRY(launch(backend, &request));
+	TRY(launch(backend, what, l, &request));
 	x.largest = to.largest;
 	return turn_out(backend, &x);
 }
@@ -126,12 +131,14 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 	const HatView *views, int64_t slice, int64_t slices, TensorLaunch launch)
 {
 	Turning x = turn_volume(what, l, slice, slices, CHUNK);
-	Turning y = turn_views(what, l, slice, slices, CHUNK);
+	int64_t view = turn_views(what, l, slice, slices, CHUNK).sk;
 	for (int64_t first = 0; first < what->count; first += PASS) {
-		Turning pass = y;
-		pass.outside += first * y.sk;
-		pass.nk = min64(PASS, what->count - first);
-		TRY(run_views(backend, what, l, views + first, x, pass, launch));
+		Projecting pass = *what;
+		pass.first += first;
+		pass.count = min64(PASS, what->count - first);
+		pass.projections += first * view;
+		Turning y = turn_views(&pass, l, slice, slices, CHUNK);
+		TRY(run_views(backend, &pass, l, views + first, x, y, launch));
 	}
 	return TOMOS_OK;
 }

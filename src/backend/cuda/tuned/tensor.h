@@ -11,14 +11,6 @@
 
 enum { TENSOR_LEAST_SLICES = 16, TENSOR_HEAD = 64 /* floats before the data */ };
 
-/* A square of pixels in a view: where its first pixel is, counted in hats from column `row` of what is at
- * hand; its slopes, and the hats of a column. */
-typedef struct __align__(16)
-{
-	float x, xa, xb, inverse;
-}
-Seen;
-
 /* The current card's compute capability times ten, or what TOMOS_CUDA says if that is less. */
 int tensor_level(void);
 /* True for requests of as many slices as it takes. */
@@ -26,6 +18,8 @@ bool tensor_slices(const Projecting *what, HatSlices *slices);
 int tensor_parts(const Plan *plan);
 /* Columns that pixels of a square of that side meet, in the widest of the views. */
 double tensor_span(const Projecting *what, const HatSlices *slices, int side_a, int side_b);
+/* False: the driver has no function that describes arrays to the engine of bulk copies. */
+bool tensor_describes(void);
 /* Describes an array of halves to the engine of bulk copies (a CUtensorMap); false: the driver cannot. */
 bool tensor_describe(void *map, const void *data, const int64_t size[3], const int box[3]);
 
@@ -41,7 +35,9 @@ typedef struct {
 	float *to;         /* [b][a][slice] */
 } TensorBack;
 
-typedef tomos_status (*TensorLaunch)(tomos_backend *backend, const TensorBack *request);
+/* Of the views of `what`, in slices that lie as `slices` says. */
+typedef tomos_status (*TensorLaunch)(tomos_backend *backend, const Projecting *what,
+	const HatSlices *slices, const TensorBack *request);
 
 tomos_status tensor_back_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
 	TensorLaunch launch);

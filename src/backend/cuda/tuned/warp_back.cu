@@ -24,6 +24,14 @@ enum {
 	PRODUCERS = 64
 };
 
+/* A square of pixels in a view: where its first pixel is, counted in hats from column `row` of what is at
+ * hand; its slopes, and the hats of a column. */
+typedef struct __align__(16)
+{
+	float x, xa, xb, inverse;
+}
+Seen;
+
 typedef struct {
 	TensorBack request;
 	int stages;
@@ -319,8 +327,11 @@ static TensorKernel choose_kernel(int pitch, int parts, int *groups)
 	return *groups == 2 ? two : parts == 1 ? kernel_of<1, 1>() : kernel_of<1, 2>();
 }
 
-static tomos_status launch(tomos_backend *backend, const TensorBack *request)
+static tomos_status launch(tomos_backend *backend, const Projecting *what, const HatSlices *slices,
+	const TensorBack *request)
 {
+	(void)what;
+	(void)slices;
 	int groups;
 	TensorKernel chosen = choose_kernel(request->pitch, request->parts, &groups);
 	Tensor s = {*request, stages_for(chosen.bytes)};
