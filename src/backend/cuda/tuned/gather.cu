@@ -100,6 +100,8 @@ static __device__ __forceinline__ Pixel rows_at(const Pixel *line, float t, floa
 	const Pixel *at = line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * pitch;
 	Pixel value = {};
 	add_pixel(value, fma_saturate(-fabsf(d), gap, 1.f), __ldg(at));
+	if (T == 1) /* the others are a slice away */
+		return value;
 	add_pixel(value, fma_saturate(-d, gap, more), __ldg(at - pitch));
 	add_pixel(value, fma_saturate(d, gap, more), __ldg(at + pitch));
 	if (T == 5) {
@@ -282,15 +284,35 @@ static double gather_reach(const Projecting *what, double *gap)
 	return reach * 1.1 < 8 && *gap >= 0.5 ? reach * 1.1 : 0;
 }
 
+/* Whether each slice falls on one row of each view, whose rays stay in it. */
+static bool in_slices(const Projecting *what)
+{
+	const Plan *plan = what->plan;
+	for (int64_t i = 0; i < what->count; i++) {
+		const KernelView *k = &plan->views[what->first + i];
+		double drift = fabs(k->v[2] - 1) * (double)(plan->model.rows + plan->grid.n[2]);
+		if (!KERNEL_FANS(k) || fabs(k->first[2] - rint(k->first[2])) > 1e-7 || drift > 1e-7)
+			return false;
+	}
+	return true;
+}
+
 typedef struct {
-	double reach, gap;
+	double reach;
+	int taps; /* rows that meet a voxel, at most */
 } Reach;
 
 static bool gather_applies(const Projecting *what, CudaNotes *notes)
 {
 	Reach *reach = notes_of<Reach>(notes);
-	reach->reach = gather_reach(what, &reach->gap);
-	return reach->reach > 0;
+	double gap;
+	reach->reach = gather_reach(what, &gap);
+	if (!(reach->reach > 0))
+		return false;
+	/* Rays reach a voxel from as far as a voxel, or half of one and half of what they climb. */
+	bool five = gap < (what->kernel == KERNEL_joseph ? 0.67 : 0.76);
+	reach->taps = in_slices(what) ? 1 : five ? 5 : 3;
+	return true;
 }
 
 /* Floats that a view takes of scratch. */
@@ -316,19 +338,21 @@ static CudaSteps gather_steps(const tomos_backend *backend, const Projecting *wh
 
 typedef void (*GatherKernel)(const Gather s);
 
-template <typename Pixel> static GatherKernel kernel_of(int kernel, bool five, bool flat)
+template <typename Pixel> static GatherKernel kernel_of(int kernel, int taps, bool flat)
 {
-	static const GatherKernel kernels[2][2][2] = {
-		{{gather_back<JOSEPH, 3, COLUMN, Pixel>, gather_back<JOSEPH, 3, 1, Pixel>},
+	static const GatherKernel kernels[2][3][2] = {
+		{{gather_back<JOSEPH, 1, COLUMN, Pixel>, gather_back<JOSEPH, 1, 1, Pixel>},
+			{gather_back<JOSEPH, 3, COLUMN, Pixel>, gather_back<JOSEPH, 3, 1, Pixel>},
 			{gather_back<JOSEPH, 5, COLUMN, Pixel>, gather_back<JOSEPH, 5, 1, Pixel>}},
-		{{gather_back<LINE, 3, COLUMN, Pixel>, gather_back<LINE, 3, 1, Pixel>},
+		{{gather_back<LINE, 1, COLUMN, Pixel>, gather_back<LINE, 1, 1, Pixel>},
+			{gather_back<LINE, 3, COLUMN, Pixel>, gather_back<LINE, 3, 1, Pixel>},
 			{gather_back<LINE, 5, COLUMN, Pixel>, gather_back<LINE, 5, 1, Pixel>}}};
-	return kernels[kernel == KERNEL_joseph ? JOSEPH : LINE][five][flat];
+	return kernels[kernel == KERNEL_joseph ? JOSEPH : LINE][taps / 2][flat];
 }
 
 template <typename Pixel>
 static void launch(cudaStream_t stream, const Projecting *what, Gather *s, int64_t first,
-	float *images, bool five)
+	float *images, int taps)
 {
 	const KernelModel *model = &s->model;
 	bool flat = s->n[2] == 1;
@@ -338,14 +362,14 @@ static void launch(cudaStream_t stream, const Projecting *what, Gather *s, int64
 		THREADS, 0, stream>>>(*s, what->projections + at,
 		s->step.rays ? s->step.rays + at : NULL, (Pixel *)images);
 	s->images = images;
-	kernel_of<Pixel>(what->kernel, five,
+	kernel_of<Pixel>(what->kernel, taps,
 		flat)<<<dim3(cuda_blocks(s->n[0], WIDE, 1 << 30), cuda_blocks(s->n[1], HIGH, 65535),
 				cuda_blocks(s->n[2], flat ? 1 : COLUMN, 65535)),
 		dim3(WIDE, HIGH), 0, stream>>>(*s);
 }
 
 static tomos_status run_views(tomos_backend *backend, const Projecting *what, Gather s,
-	int64_t first, int64_t count, bool five)
+	int64_t first, int64_t count, int taps)
 {
 	const KernelModel *model = &s.model;
 	const CudaPlan *kept;
@@ -362,7 +386,7 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, Ga
 	make_paths<<<dim3(cuda_blocks(model->columns, THREADS, 1 << 30),
 			     cuda_blocks(count, 1, 65535)),
 		THREADS, 0, stream>>>(s, (Path *)paths);
-	(s.step.average ? launch<float2> : launch<float>)(stream, what, &s, first, images, five);
+	(s.step.average ? launch<float2> : launch<float>)(stream, what, &s, first, images, taps);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
 }
@@ -408,10 +432,8 @@ static tomos_status gather_run(
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
 	TRY(take_step(backend, what, &s));
 	int64_t chunk = views_at_once(backend, what, s.step.average);
-	/* Rays reach a voxel from as far as a voxel, or half of one and half of what they climb. */
-	bool five = reach->gap < (what->kernel == KERNEL_joseph ? 0.67 : 0.76);
 	for (int64_t at = 0; at < what->count; at += chunk)
-		TRY(run_views(backend, what, s, at, min64(chunk, what->count - at), five));
+		TRY(run_views(backend, what, s, at, min64(chunk, what->count - at), reach->taps));
 	return TOMOS_OK;
 }
 
