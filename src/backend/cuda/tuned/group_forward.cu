@@ -5,9 +5,13 @@
  * block keeps a tile with all its slices in shared memory and goes through the views of a bundle. Four warps
  * have 16 columns each of four neighbouring views: their hats over a square are a matrix of 64 x 16, which the
  * cores multiply with the square's 16 pixels x 128 slices. The sums of 16 columns stay in registers while all
- * squares that they meet pass by, and are then added to the projections. One more warp runs ahead and finds
- * out which squares that are. It is bound by the cores: 128 updates a clock, less what squares cost that meet
- * two groups of columns.
+ * pairs of squares that they meet pass by, and are then added to the projections. One more warp runs ahead
+ * and finds out which pairs that are. It is bound by the cores: 128 updates a clock, less what pairs cost that
+ * meet two groups of columns.
+ *
+ * Where hats are no wider than a pixel, as Joseph's are, a column meets two of four pixels in a row across the
+ * rays, and the cores need not multiply by the other zeros: a pair of squares is one matrix of 64 x 32. Slices
+ * are turned for rays along b and for those along a, so that it is the row that lies together.
  *
  * With two parts, as in group_back.cu, the sums of few squares are added up in floats, and the place of a
  * pixel is a multiple of GRAIN, whose sums are exact, and a rest.
@@ -24,11 +28,10 @@ enum {
 	VIEWS = TOGETHER,
 	WIDE = 2, /* squares of a tile, across rays and along them */
 	LONGEST = 26,
-	ITEMS = 32 /
-		VIEWS, /* groups of columns in VIEWS views, prepared together: a view for each lane */
+	ITEMS = 32 / VIEWS, /* groups of columns, each in VIEWS views, prepared together */
 	BATCHES = 4,
 	WORD = 16,
-	FEW = 10 /* squares whose sums in two parts the cores add up */
+	FEW = 4 /* pairs whose sums in two parts the cores add up */
 };
 
 /* The warps of a block and the registers of their threads. Halves do best with many; sums of two have to be
@@ -46,27 +49,32 @@ static_assert((int)VIEWS == (int)BUNDLE_VIEWS);
 /* Of a column: up to 4096 columns, whole multiples are floats. */
 #define GRAIN 0x1p-12f
 
+/* A float between 0 and FIND, added to MAGIC and rounded down, has its whole part in its last bits. */
+#define FIND 2.5f
+#define MAGIC 0x1.8p23f
+#define MAGIC_BITS 0x4b400000u
+
 /* A bundle, and the tiles across its rays. */
 typedef struct {
-	bool along_b;
 	int64_t slope;
 	int first, items; /* VIEWS views each */
 	int low, tiles;
 } Course;
 
+/* Bundles that run along the same axis: u is the axis across, v along. */
 typedef struct {
 	const HatView *views;
 	const Course *courses;
 	const int *order;
+	bool along_b;
 	int columns;
-	int64_t low_a, low_b; /* where the box begins */
-	int na, nb;           /* squares of the plane */
+	int64_t low_u, low_v; /* where the box begins */
+	int nu, nv;           /* squares of the plane */
 	int pitch;            /* of the sums, in slices */
 	int groups;           /* of columns that a tile can meet */
-	int bundles;
-	int most_a, most_b; /* tiles of a bundle across rays that run along a, along b */
-	const uint4 *data;  /* as TurnSquares says */
-	float *to;          /* [view][column][slice], added to */
+	int bundles, tiles;   /* the latter across, at most */
+	const uint4 *data;    /* as TurnSquares says */
+	float *to;            /* [view][column][slice], added to */
 } Forward;
 
 /* A group of columns in a view: the distance of the tile's first pixel from its first column, in columns, the
@@ -74,38 +82,33 @@ typedef struct {
  * there to be added to. */
 typedef struct __align__(16)
 {
-	float x, xa, xb, inverse;
-	float x_rest, xa_rest, xb_rest, weight;
+	float x, xu, xv, inverse;
+	float x_rest, xu_rest, xv_rest, weight;
 	int first, end, view;
 }
 Strip;
 
-/* Squares as bits, the first 32 and the others. */
-typedef struct {
-	unsigned low, high;
-} Squares;
-
-/* Where a square is: its first pixel in the tile and in shared memory, the first half of group_matrix. The
- * first in the table is none at all and holds zeros. */
+/* Where two squares are: their first pixels in the tile, and both in shared memory, the first half of
+ * group_matrix. The first pair in the table is none at all and holds zeros. */
 typedef struct __align__(16)
 {
-	float a, b;
-	int none;
+	float u[2], v[2];
 	unsigned place;
+	int none;
 }
-Square;
+Pair;
 
-/* How the shared memory of a block is used. */
+/* How the shared memory of a block is used: [part][square][eight pixels][chunk], then zeros for no pair. */
 template <int SLICES, int PARTS> struct Layout {
-	static constexpr int CHUNK_BYTES = (int)SQUARE_PIXELS * WORD;
-	static constexpr int PART = SLICES / CHUNK * CHUNK_BYTES;
-	static constexpr int SQUARE = PARTS * PART;
+	static constexpr int EIGHT = SLICES / CHUNK * 8 * WORD;
+	static constexpr int SQUARE = 2 * EIGHT; /* of a part */
 	static constexpr int LONG = SLICES * PARTS > 128 ? LONGEST / 2 : LONGEST;
-	static constexpr int SQUARES = WIDE * LONG; /* at most 64 */
-	static constexpr int TILE = (SQUARES + 1) * SQUARE;
+	static constexpr int SQUARES = WIDE * LONG, PAIRS = SQUARES / 2; /* at most 32 pairs */
+	static constexpr int PART = SQUARES * SQUARE + EIGHT;
+	static constexpr int TILE = PARTS * PART;
 	static constexpr int STRIPS = BATCHES * ITEMS * VIEWS * (int)sizeof(Strip);
-	static constexpr int BYTES = TILE + STRIPS + (SQUARES + 1) * (int)sizeof(Square) +
-				     BATCHES * ITEMS * (int)sizeof(Squares);
+	static constexpr int BYTES = TILE + STRIPS + (PAIRS + 1) * (int)sizeof(Pair) +
+				     BATCHES * ITEMS * (int)sizeof(unsigned);
 };
 
 /* How far the tiles have moved across, so far along; in squares. */
@@ -119,21 +122,15 @@ static __host__ __device__ int shift_of(const Course *course, int64_t along)
 /* What the warps of a block share; `full` and `empty` are the first barrier of each ring. */
 typedef struct {
 	Course course;
-	Square *squares;
+	Pair *pairs;
 	Strip *strips;
-	Squares *met;
+	unsigned *met; /* pairs, as bits */
 	unsigned full, empty, ready;
 	int across, along; /* the tile, in squares */
-	int a, b;          /* its first square in the plane */
+	int u;             /* its first square is at (u, along) */
 } Ring;
 
 /* ---- the squares of a tile ---------------------------------------------------------------- */
-
-static __device__ int2 place_of(const Course *course, int across, int along)
-{
-	across += shift_of(course, along);
-	return course->along_b ? make_int2(across, along) : make_int2(along, across);
-}
 
 /* Those that are there, one after the other, with their data on the way. Returns their number. */
 template <int SLICES, int PARTS>
@@ -142,29 +139,59 @@ static __device__ int lay_squares(const Forward *s, const Ring *ring, unsigned d
 	typedef Layout<SLICES, PARTS> L;
 	int count = 0;
 	for (int first = 0; first < L::SQUARES; first += 32) {
-		int n = first + lane;
-		int2 at = place_of(&ring->course, ring->across + n % WIDE, ring->along + n / WIDE);
-		bool there =
-			n < L::SQUARES && at.x >= 0 && at.x < s->na && at.y >= 0 && at.y < s->nb;
+		int n = first + lane, v = ring->along + n / WIDE;
+		int u = ring->across + n % WIDE + shift_of(&ring->course, v);
+		bool there = n < L::SQUARES && u >= 0 && u < s->nu && v < s->nv;
 		unsigned all = __ballot_sync(0xffffffffu, there);
 		int number = count + __popc(all & ((1u << lane) - 1));
-		unsigned to = data + number * L::SQUARE;
 		count += __popc(all);
 		if (!there)
 			continue;
-		int64_t from = ((int64_t)blockIdx.z * s->nb + at.y) * s->na + at.x;
-		ring->squares[1 + number] = Square{(float)((at.x - ring->a) * SQUARE_SIDE),
-			(float)((at.y - ring->b) * SQUARE_SIDE), 0,
-			(unsigned)group_matrix(to, L::CHUNK_BYTES)};
-		bulk_copy_plain(to, s->data + from * (L::SQUARE / WORD), L::SQUARE, ring->ready);
+		Pair *pair = &ring->pairs[1 + number / 2];
+		pair->u[number % 2] = (float)((u - ring->u) * SQUARE_SIDE);
+		pair->v[number % 2] = (float)((v - ring->along) * SQUARE_SIDE);
+		int64_t square = s->along_b ? (int64_t)v * s->nu + u : (int64_t)u * s->nv + v;
+		square += (int64_t)blockIdx.z * s->nu * s->nv;
+		for (int part = 0; part < PARTS; part++)
+			bulk_copy_plain(data + part * L::PART + number * L::SQUARE,
+				s->data + (square * PARTS + part) * (L::SQUARE / WORD), L::SQUARE,
+				ring->ready);
 	}
 	__syncwarp();
-	if (lane == 0) {
-		unsigned zeros = data + L::SQUARES * L::SQUARE;
-		ring->squares[0] = Square{0, 0, 1, (unsigned)group_matrix(zeros, L::CHUNK_BYTES)};
-		bulk_expect(ring->ready, count * L::SQUARE);
-	}
+	if (lane == 0)
+		bulk_expect(ring->ready, count * PARTS * L::SQUARE);
 	return count;
+}
+
+/* After them, and for no pair, zeros; then where all pairs are. */
+template <int SLICES, int PARTS, int THREADS>
+static __device__ void lay_zeros(const Ring *ring, int count, unsigned char *memory)
+{
+	typedef Layout<SLICES, PARTS> L;
+	const uint4 zero = make_uint4(0, 0, 0, 0);
+	for (int part = 0; part < PARTS; part++) {
+		uint4 *none = (uint4 *)(memory + part * L::PART + L::SQUARES * L::SQUARE);
+		uint4 *odd = (uint4 *)(memory + part * L::PART + count * L::SQUARE);
+		for (int i = threadIdx.x; i < L::EIGHT / WORD; i += THREADS)
+			none[i] = zero;
+		for (int i = threadIdx.x; count % 2 && i < L::SQUARE / WORD; i += THREADS)
+			odd[i] = zero;
+	}
+	if (threadIdx.x == 0) {
+		ring->pairs[0].u[0] = ring->pairs[0].v[0] = 0;
+		ring->pairs[0].u[1] = ring->pairs[0].v[1] = 0;
+		if (count % 2)
+			ring->pairs[1 + count / 2].u[1] = ring->pairs[1 + count / 2].v[1] = 0;
+	}
+	unsigned at = shared_address(memory), number = threadIdx.x;
+	if (number <= L::PAIRS) {
+		ring->pairs[number].place =
+			number ? (unsigned)group_matrix(
+					 at + (number - 1) * 2 * L::SQUARE, L::EIGHT, 8 * WORD)
+			       : (unsigned)group_matrix(at + L::SQUARES * L::SQUARE, 0, 8 * WORD);
+		ring->pairs[number].none = number == 0;
+	}
+	bulk_fence();
 }
 
 /* ---- what a view sees of them ------------------------------------------------------------- */
@@ -181,13 +208,14 @@ static __device__ Range range_of_square(const HatView *hat)
 }
 
 /* Of all squares, from the tile's first pixel. */
-static __device__ Range range_of_tile(const HatView *hat, const Square *squares, int count)
+static __device__ Range range_of_tile(const HatView *hat, const Ring *ring, int count)
 {
 	float a = (float)hat->ea, b = (float)hat->eb;
 	Range own = range_of_square(hat), all = {1e30f, -1e30f};
 #pragma unroll 4
 	for (int i = 0; i < count; i++) {
-		float at = fmaf(squares[1 + i].a, a, squares[1 + i].b * b);
+		const Pair *pair = &ring->pairs[1 + i / 2];
+		float at = fmaf(pair->u[i % 2], a, pair->v[i % 2] * b);
 		all = Range{fminf(all.low, at), fmaxf(all.high, at)};
 	}
 	return Range{all.low + own.low, all.high + own.high};
@@ -204,8 +232,8 @@ static __device__ Strip see_strip(
 	const Forward *s, const Ring *ring, const HatView *hat, Range range, int view, int group)
 {
 	const double slack = 1e-3;
-	double e = hat->e0 + hat->ea * (double)(s->low_a + (int64_t)ring->a * SQUARE_SIDE) +
-		   hat->eb * (double)(s->low_b + (int64_t)ring->b * SQUARE_SIDE);
+	double e = hat->e0 + hat->ea * (double)(s->low_u + (int64_t)ring->u * SQUARE_SIDE) +
+		   hat->eb * (double)(s->low_v + (int64_t)ring->along * SQUARE_SIDE);
 	double reach = (double)hat->h + slack;
 	double least = floor(e + (double)range.low - reach) + 1;
 	double most = ceil(e + (double)range.high + reach);
@@ -216,39 +244,38 @@ static __device__ Strip see_strip(
 		.end = (int)fmin(most, (double)s->columns),
 		.view = view};
 	part_of(e - least, &strip.x, &strip.x_rest);
-	part_of(hat->ea, &strip.xa, &strip.xa_rest);
-	part_of(hat->eb, &strip.xb, &strip.xb_rest);
+	part_of(hat->ea, &strip.xu, &strip.xu_rest);
+	part_of(hat->eb, &strip.xv, &strip.xv_rest);
 	if (view < 0 || strip.first + GROUP <= 0)
 		strip.end = strip.first;
 	return strip;
 }
 
-/* The squares that meet the strip; one more does no harm. */
-static __device__ Squares squares_met(
-	const Strip *strip, const HatView *hat, const Square *squares, int count)
+/* The pairs that meet the strip; one more does no harm. */
+static __device__ unsigned pairs_met(
+	const Strip *strip, const HatView *hat, const Ring *ring, int count)
 {
 	const float slack = 1.001f * hat->h;
 	Range own = range_of_square(hat);
 	float low = -slack - own.high - strip->x, high = GROUP - 1 + slack - own.low - strip->x;
 	float a = (float)hat->ea, b = (float)hat->eb;
-	unsigned long long met = 0;
+	unsigned met = 0;
 	if (strip->first >= strip->end)
-		return Squares{0, 0};
+		return 0;
 #pragma unroll 4
 	for (int i = 0; i < count; i++) {
-		float at = fmaf(squares[1 + i].a, a, squares[1 + i].b * b);
-		met |= (unsigned long long)(at > low && at < high) << i;
+		const Pair *pair = &ring->pairs[1 + i / 2];
+		float at = fmaf(pair->u[i % 2], a, pair->v[i % 2] * b);
+		met |= (unsigned)(at > low && at < high) << i / 2;
 	}
-	return Squares{(unsigned)met, (unsigned)(met >> 32)};
+	return met;
 }
 
 /* Those that any of the views of a group of lanes meets. */
-static __device__ Squares squares_of_any(Squares own)
+static __device__ unsigned pairs_of_any(unsigned own)
 {
-	for (int step = 1; step < VIEWS; step *= 2) {
-		own.low |= __shfl_xor_sync(0xffffffffu, own.low, step);
-		own.high |= __shfl_xor_sync(0xffffffffu, own.high, step);
-	}
+	for (int step = 1; step < VIEWS; step *= 2)
+		own |= __shfl_xor_sync(0xffffffffu, own, step);
 	return own;
 }
 
@@ -266,20 +293,29 @@ static __device__ int view_of(const Forward *s, const Ring *ring, int batch, int
 	return s->order[(ring->course.first + item % ring->course.items) * VIEWS + lane % VIEWS];
 }
 
+/* As it is seen across and along rays. */
+static __device__ HatView hat_of(const Forward *s, int view)
+{
+	HatView hat = s->views[max(view, 0)];
+	double ea = hat.ea;
+	hat.ea = s->along_b ? ea : hat.eb;
+	hat.eb = s->along_b ? hat.eb : ea;
+	return hat;
+}
+
 /* A batch takes the place of another, once all have done with that. Its views are read long before. */
 static __device__ void bring(const Forward *s, const Ring *ring, int count, int lane)
 {
 	int view = view_of(s, ring, 0, lane);
-	HatView next = s->views[max(view, 0)];
+	HatView next = hat_of(s, view);
 	for (int i = 0; i * ITEMS < items_of(s, ring); i++) {
 		const HatView hat = next;
 		int slot = i % BATCHES, now = view;
 		view = view_of(s, ring, i + 1, lane);
-		next = s->views[max(view, 0)];
-		const Strip strip =
-			see_strip(s, ring, &hat, range_of_tile(&hat, ring->squares, count), now,
-				(i * ITEMS + lane / VIEWS) / ring->course.items);
-		const Squares met = squares_of_any(squares_met(&strip, &hat, ring->squares, count));
+		next = hat_of(s, view);
+		const Strip strip = see_strip(s, ring, &hat, range_of_tile(&hat, ring, count), now,
+			(i * ITEMS + lane / VIEWS) / ring->course.items);
+		unsigned met = pairs_of_any(pairs_met(&strip, &hat, ring, count));
 		if (i >= BATCHES)
 			barrier_wait(ring->empty + 8 * slot, (i / BATCHES & 1) ^ 1);
 		ring->strips[slot * ITEMS * VIEWS + lane] = strip;
@@ -293,118 +329,184 @@ static __device__ void bring(const Forward *s, const Ring *ring, int count, int 
 
 /* ---- products ----------------------------------------------------------------------------- */
 
-/* What a lane needs to weigh a square: columns g and g + 8, pixels 2 t and 2 t + 1 and the same two rows on.
- * One part: in hats. Two: places in columns as Strip has them, steps in hats. */
+/* What a lane needs to weigh a square for columns g and g + 8: where it is, in hats with one part, in columns as
+ * Strip has it with two; hats of a pixel across, of two along, what finds the first of two pixels in a row. */
 typedef struct {
-	float x, xa, xb, far;
-	float x_rest, xa_rest, xb_rest, inverse;
-	float next, down;
+	float x, xu, xv, far;
+	float x_rest, xu_rest, xv_rest, inverse;
+	float next, down, find;
 } Lane;
 
-template <int PARTS> static __device__ Lane lane_of(const Strip *strip, int lane)
+/* Dense: pixels 2 t and 2 t + 1 and the same two rows on. Sparse: row t. */
+template <int PARTS, bool SPARSE>
+static __device__ __forceinline__ Lane lane_of(const Strip *strip, int lane)
 {
 	int g = lane / 4, pixel = lane % 4 * 2;
-	float a = (float)(pixel % SQUARE_SIDE), b = (float)(pixel / SQUARE_SIDE);
+	float u = SPARSE ? 0 : (float)(pixel % SQUARE_SIDE);
+	float v = SPARSE ? (float)(lane % 4) : (float)(pixel / SQUARE_SIDE);
 	float inverse = strip->inverse, scale = PARTS == 1 ? inverse : 1;
-	float x = fmaf(a, strip->xa, fmaf(b, strip->xb, strip->x - (float)g));
-	float rest = fmaf(a, strip->xa_rest, fmaf(b, strip->xb_rest, strip->x_rest));
-	float xa = strip->xa + strip->xa_rest, xb = strip->xb + strip->xb_rest;
+	float x = fmaf(u, strip->xu, fmaf(v, strip->xv, strip->x - (float)g));
+	float rest = fmaf(u, strip->xu_rest, fmaf(v, strip->xv_rest, strip->x_rest));
+	float xu = strip->xu + strip->xu_rest, xv = strip->xv + strip->xv_rest;
 	Lane l = {.far = 8 * scale,
 		.x_rest = rest,
-		.xa_rest = strip->xa_rest,
-		.xb_rest = strip->xb_rest,
+		.xu_rest = strip->xu_rest,
+		.xv_rest = strip->xv_rest,
 		.inverse = inverse,
-		.next = xa * inverse,
-		.down = 2 * xb * inverse};
+		.next = xu * inverse,
+		.down = 2 * xv * inverse,
+		.find = -1 / (FIND * xu * inverse)};
 	l.x = PARTS == 1 ? (x + rest) * scale : x;
-	l.xa = PARTS == 1 ? xa * scale : strip->xa;
-	l.xb = PARTS == 1 ? xb * scale : strip->xb;
+	l.xu = PARTS == 1 ? xu * scale : strip->xu;
+	l.xv = PARTS == 1 ? xv * scale : strip->xv;
 	return l;
 }
 
+/* In hats, from column g and from column g + 8. */
 template <int PARTS>
-static __device__ __forceinline__ void weigh_square(
-	const Lane *l, const Square *square, unsigned w[4], unsigned rest[4])
+static __device__ __forceinline__ float2 place_square(const Lane *l, float u, float v)
 {
-	float a = square->a, b = square->b, x, far;
-	if constexpr (PARTS == 1) {
-		x = fmaf(a, l->xa, fmaf(b, l->xb, l->x));
-		far = x - l->far;
-	} else {
-		float whole = fmaf(a, l->xa, fmaf(b, l->xb, l->x));
-		float less = fmaf(a, l->xa_rest, fmaf(b, l->xb_rest, l->x_rest));
-		x = (whole + less) * l->inverse;
-		far = (whole - l->far + less) * l->inverse;
+	float whole = fmaf(u, l->xu, fmaf(v, l->xv, l->x));
+	if constexpr (PARTS == 1)
+		return make_float2(whole, whole - l->far);
+	float less = fmaf(u, l->xu_rest, fmaf(v, l->xv_rest, l->x_rest));
+	return make_float2((whole + less) * l->inverse, (whole - l->far + less) * l->inverse);
+}
+
+template <int PARTS>
+static __device__ __forceinline__ void weigh_dense(
+	const Lane *l, float u, float v, unsigned w[4], unsigned rest[4])
+{
+	float2 x = place_square<PARTS>(l, u, v);
+	tensor_weigh<PARTS>(x.x, x.x + l->next, &w[0], &rest[0]);
+	tensor_weigh<PARTS>(x.y, x.y + l->next, &w[1], &rest[1]);
+	x.x += l->down;
+	x.y += l->down;
+	tensor_weigh<PARTS>(x.x, x.x + l->next, &w[2], &rest[2]);
+	tensor_weigh<PARTS>(x.y, x.y + l->next, &w[3], &rest[3]);
+}
+
+/* Two neighbours of four pixels in a row, of which the first is at x; their number is in the result's last bits,
+ * as the sum with MAGIC has it. */
+template <int PARTS>
+static __device__ __forceinline__ unsigned weigh_row(
+	const Lane *l, float x, unsigned *w, unsigned *rest)
+{
+	float sum = __fmaf_rd(__saturatef(x * l->find), FIND, MAGIC);
+	float at = fmaf(sum - MAGIC, l->next, x);
+	tensor_weigh<PARTS>(at, at + l->next, w, rest);
+	return __float_as_uint(sum);
+}
+
+/* Both squares; which weights are kept, as group_multiply_sparse wants it. */
+template <int PARTS>
+static __device__ __forceinline__ unsigned weigh_sparse(
+	const Lane *l, const Pair *pair, unsigned w[4], unsigned rest[4], int lane)
+{
+	unsigned kept[2];
+	const unsigned low = 5u << lane % 4 * 4, high = low << 16;
+	const unsigned none = (4u << lane % 4 * 4) * 0x10001u - MAGIC_BITS * (low + high);
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+		float2 x = place_square<PARTS>(l, pair->u[i], pair->v[i]);
+		unsigned one = weigh_row<PARTS>(l, x.x, &w[2 * i], &rest[2 * i]);
+		unsigned two = weigh_row<PARTS>(l, x.y, &w[2 * i + 1], &rest[2 * i + 1]);
+		kept[i] = one * low + (two * high + none);
 	}
-	tensor_weigh<PARTS>(x, x + l->next, &w[0], &rest[0]);
-	tensor_weigh<PARTS>(far, far + l->next, &w[1], &rest[1]);
-	x += l->down;
-	far += l->down;
-	tensor_weigh<PARTS>(x, x + l->next, &w[2], &rest[2]);
-	tensor_weigh<PARTS>(far, far + l->next, &w[3], &rest[3]);
+	unsigned own = lane % 2 ? kept[1] : kept[0], other = lane % 2 ? kept[0] : kept[1];
+	own |= __shfl_xor_sync(0xffffffffu, other, 1);
+	return own | __shfl_xor_sync(0xffffffffu, own, 2);
 }
 
-static __device__ __forceinline__ Square next_square(const Ring *ring, Squares *left)
+static __device__ __forceinline__ Pair next_pair(const Ring *ring, unsigned *left)
 {
-	int first = left->low ? 0 : 32;
-	unsigned bits = left->low ? left->low : left->high, others = bits & (bits - 1);
-	left->high = left->low ? left->high : others;
-	left->low = left->low ? others : 0;
-	return ring->squares[bits ? first + __ffs((int)bits) : 0];
+	const Pair pair = ring->pairs[__ffs((int)*left)];
+	*left &= *left - 1;
+	return pair;
 }
 
-template <int SLICES, int PARTS>
+/* The products of a square, or of a pair. */
+template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void multiply(float (&sums)[SLICES / 2], const unsigned w[4],
-	const unsigned rest[4], unsigned place, bool add)
+	const unsigned rest[4], unsigned kept, unsigned place, bool add)
 {
-	uint64_t from = group_matrix(0, Layout<SLICES, PARTS>::CHUNK_BYTES) | place;
+	const uint64_t from = group_matrix(0, 0, 8 * WORD) | place;
+	const uint64_t low = from + Layout<SLICES, PARTS>::PART / WORD;
+	auto product = [&](const unsigned *weights, uint64_t data, bool more) {
+		if constexpr (SPARSE)
+			group_multiply_sparse<SLICES>(sums, weights, kept, data, more);
+		else
+			group_multiply_add<SLICES>(sums, weights, data, more);
+	};
 	if constexpr (PARTS == 2) {
-		group_multiply_add<SLICES>(sums, w, from + Layout<SLICES, PARTS>::PART / WORD, add);
-		group_multiply_add<SLICES>(sums, rest, from, true);
-		group_multiply_add<SLICES>(sums, w, from, true);
-	} else {
-		group_multiply_add<SLICES>(sums, w, from, add);
+		product(w, low, add);
+		product(rest, from, true);
 	}
-}
-
-/* The weights of a square are made while the cores multiply the square before. */
-template <int SLICES, int PARTS>
-static __device__ __forceinline__ void add_square(float (&sums)[SLICES / 2], const Ring *ring,
-	const Lane *own, Square *square, Squares *left, unsigned w[4], unsigned rest[4], bool add)
-{
-	unsigned place = square->place;
-	weigh_square<PARTS>(own, square, w, rest);
-	*square = next_square(ring, left); /* long before it is needed */
-	group_fence();
-	multiply<SLICES, PARTS>(sums, w, rest, place, add);
+	product(w, from, PARTS == 2 || add);
 	group_commit();
 	group_wait<1>();
 }
 
+/* The weights are made while the cores multiply those before. */
 template <int SLICES, int PARTS>
-static __device__ __forceinline__ void add_squares(float (&sums)[SLICES / 2], const Ring *ring,
-	const Lane *own, Square *square, Squares *left, int most)
+static __device__ __forceinline__ void add_dense(float (&sums)[SLICES / 2], const Ring *ring,
+	const Lane *own, Pair *pair, unsigned *left, bool add)
+{
+	unsigned w[2][4], rest[2][4];
+	const Pair now = *pair;
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+		weigh_dense<PARTS>(own, now.u[i], now.v[i], w[i], rest[i]);
+		if (i == 0)
+			*pair = next_pair(ring, left);
+		group_fence();
+		multiply<SLICES, PARTS, false>(sums, w[i], rest[i], 0,
+			now.place + i * (Layout<SLICES, PARTS>::SQUARE / WORD), add || i > 0);
+	}
+}
+
+template <int SLICES, int PARTS>
+static __device__ __forceinline__ void add_sparse(float (&sums)[SLICES / 2], const Ring *ring,
+	const Lane *own, Pair *pair, unsigned *left, unsigned w[4], unsigned rest[4], bool add)
+{
+	unsigned place = pair->place;
+	unsigned kept = weigh_sparse<PARTS>(own, pair, w, rest, threadIdx.x % 32);
+	*pair = next_pair(ring, left); /* long before it is needed */
+	group_fence();
+	multiply<SLICES, PARTS, true>(sums, w, rest, kept, place, add);
+}
+
+/* Up to `most` pairs. */
+template <int SLICES, int PARTS, bool SPARSE>
+static __device__ __forceinline__ void add_pairs(float (&sums)[SLICES / 2], const Ring *ring,
+	const Lane *own, Pair *pair, unsigned *left, int most)
 {
 	unsigned w[2][4], rest[2][4];
 	int count = 0;
 	do {
-		add_square<SLICES, PARTS>(sums, ring, own, square, left, w[0], rest[0], count > 0);
-		add_square<SLICES, PARTS>(sums, ring, own, square, left, w[1], rest[1], true);
-		count += 2;
-	} while (count < most && !square->none);
+		if constexpr (SPARSE) {
+			add_sparse<SLICES, PARTS>(
+				sums, ring, own, pair, left, w[0], rest[0], count > 0);
+			add_sparse<SLICES, PARTS>(sums, ring, own, pair, left, w[1], rest[1], true);
+			count += 2;
+		} else {
+			add_dense<SLICES, PARTS>(sums, ring, own, pair, left, count > 0);
+			count++;
+		}
+	} while (count < most && !pair->none);
 	group_wait<0>();
 }
 
-template <int SLICES, int PARTS>
+template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void add_all(
-	float (&sums)[SLICES / 2], const Ring *ring, const Lane *own, Squares left)
+	float (&sums)[SLICES / 2], const Ring *ring, const Lane *own, unsigned left)
 {
-	Square square = next_square(ring, &left);
-	add_squares<SLICES, PARTS>(sums, ring, own, &square, &left, PARTS == 1 ? 64 : FEW);
+	Pair pair = next_pair(ring, &left);
+	add_pairs<SLICES, PARTS, SPARSE>(sums, ring, own, &pair, &left, PARTS == 1 ? 64 : (int)FEW);
 	if constexpr (PARTS == 2)
-		while (!square.none) {
+		while (!pair.none) {
 			float part[SLICES / 2];
-			add_squares<SLICES, PARTS>(part, ring, own, &square, &left, FEW);
+			add_pairs<SLICES, PARTS, SPARSE>(part, ring, own, &pair, &left, FEW);
 #pragma unroll
 			for (int i = 0; i < SLICES / 2; i++)
 				sums[i] += part[i];
@@ -441,7 +543,7 @@ static __device__ __forceinline__ void write_sums(
 		}
 }
 
-template <int SLICES, int PARTS>
+template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void take(const Forward *s, const Ring *ring)
 {
 	constexpr int teams = Crew<SLICES, PARTS>::TEAMS;
@@ -452,13 +554,12 @@ static __device__ __forceinline__ void take(const Forward *s, const Ring *ring)
 		barrier_wait(ring->full + 8 * slot, batch / BATCHES & 1);
 		for (; item < min(items, (batch + 1) * ITEMS); item += teams) {
 			int i = slot * ITEMS + item % ITEMS;
-			const Squares met = ring->met[i];
-			if (!(met.low | met.high))
+			if (!ring->met[i])
 				continue;
 			const Strip *strip = ring->strips + i * VIEWS + warp;
-			const Lane own = lane_of<PARTS>(strip, lane);
+			const Lane own = lane_of<PARTS, SPARSE>(strip, lane);
 			float sums[SLICES / 2];
-			add_all<SLICES, PARTS>(sums, ring, &own, met);
+			add_all<SLICES, PARTS, SPARSE>(sums, ring, &own, ring->met[i]);
 			write_sums(s, strip, sums, lane);
 		}
 		__syncwarp();
@@ -470,14 +571,11 @@ static __device__ __forceinline__ void take(const Forward *s, const Ring *ring)
 /* Blocks that run at the same time stand along rays, so that they add to the same columns. */
 template <class L> static __device__ bool find_tile(const Forward *s, Ring *ring)
 {
-	const Course *course = &ring->course;
-	int tiles = ((course->along_b ? s->nb : s->na) + L::LONG - 1) / L::LONG;
-	ring->across = ((int)blockIdx.x / tiles + course->low) * WIDE;
+	int tiles = (s->nv + L::LONG - 1) / L::LONG;
+	ring->across = ((int)blockIdx.x / tiles + ring->course.low) * WIDE;
 	ring->along = (int)blockIdx.x % tiles * L::LONG;
-	const int2 at = place_of(course, ring->across, ring->along);
-	ring->a = at.x;
-	ring->b = at.y;
-	return (int)blockIdx.x / tiles < course->tiles;
+	ring->u = ring->across + shift_of(&ring->course, ring->along);
+	return (int)blockIdx.x / tiles < ring->course.tiles;
 }
 
 static __device__ void start_barriers(const Ring *ring, int takers)
@@ -490,7 +588,7 @@ static __device__ void start_barriers(const Ring *ring, int takers)
 	bulk_fence();
 }
 
-template <int SLICES, int PARTS> static __device__ void work(const Forward *s)
+template <int SLICES, int PARTS, bool SPARSE> static __device__ void work(const Forward *s)
 {
 	extern __shared__ __align__(128) unsigned char memory[];
 	__shared__ __align__(8) uint64_t barriers[2 * BATCHES + 1];
@@ -500,12 +598,12 @@ template <int SLICES, int PARTS> static __device__ void work(const Forward *s)
 	int lane = threadIdx.x % 32;
 	bool brings = threadIdx.x / 32 == C::TAKERS / 32;
 	Ring ring = {.course = s->courses[blockIdx.y],
-		.squares = (Square *)(memory + L::TILE + L::STRIPS),
+		.pairs = (Pair *)(memory + L::TILE + L::STRIPS),
 		.strips = (Strip *)(memory + L::TILE),
 		.full = shared_address(barriers),
 		.empty = shared_address(barriers + BATCHES),
 		.ready = shared_address(barriers + 2 * BATCHES)};
-	ring.met = (Squares *)(ring.squares + L::SQUARES + 1);
+	ring.met = (unsigned *)(ring.pairs + L::PAIRS + 1);
 	if (!find_tile<L>(s, &ring))
 		return;
 	if (brings) {
@@ -514,16 +612,15 @@ template <int SLICES, int PARTS> static __device__ void work(const Forward *s)
 		__syncwarp();
 		count = lay_squares<SLICES, PARTS>(s, &ring, shared_address(memory), lane);
 	}
-	for (int i = threadIdx.x; i < L::SQUARE / WORD; i += C::THREADS)
-		((uint4 *)(memory + L::SQUARES * L::SQUARE))[i] = make_uint4(0, 0, 0, 0);
-	bulk_fence();
+	__syncthreads();
+	lay_zeros<SLICES, PARTS, C::THREADS>(&ring, count, memory);
 	__syncthreads();
 	if (!count)
 		return;
 	if (threadIdx.x < C::TAKERS) {
 		group_more_registers<C::TAKER_REGISTERS>();
 		barrier_wait(ring.ready, 0);
-		take<SLICES, PARTS>(s, &ring);
+		take<SLICES, PARTS, SPARSE>(s, &ring);
 	} else {
 		group_fewer_registers<C::BRINGER_REGISTERS>();
 		if (brings)
@@ -533,12 +630,12 @@ template <int SLICES, int PARTS> static __device__ void work(const Forward *s)
 
 #endif
 
-template <int SLICES, int PARTS>
+template <int SLICES, int PARTS, bool SPARSE>
 static __global__ void __launch_bounds__(Crew<SLICES, PARTS>::THREADS, 1)
 	group_forward(const __grid_constant__ Forward s)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-	work<SLICES, PARTS>(&s);
+	work<SLICES, PARTS, SPARSE>(&s);
 #endif
 }
 
@@ -556,41 +653,51 @@ static bool split_applies(const Projecting *what, CudaNotes *notes)
 	       tensor_slices(what, notes_of<HatSlices>(notes));
 }
 
-template <int SLICES, int PARTS>
-static tomos_status launch(tomos_backend *backend, const Forward *s, const TurnSquares *squares)
+template <int SLICES, int PARTS, bool SPARSE>
+static tomos_status launch(tomos_backend *backend, const Forward *s, int64_t groups)
 {
-	const int bytes = Layout<SLICES, PARTS>::BYTES;
-	CUDA_TRY(cudaFuncSetAttribute((const void *)group_forward<SLICES, PARTS>,
+	const int bytes = Layout<SLICES, PARTS>::BYTES, length = Layout<SLICES, PARTS>::LONG;
+	CUDA_TRY(cudaFuncSetAttribute((const void *)group_forward<SLICES, PARTS, SPARSE>,
 			 cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
 		"asking for shared memory");
-	const int length = Layout<SLICES, PARTS>::LONG;
-	int64_t tiles = max64((s->nb + length - 1) / length * (int64_t)s->most_b,
-		(s->na + length - 1) / length * (int64_t)s->most_a);
-	dim3 blocks((unsigned)tiles, (unsigned)s->bundles, (unsigned)squares->groups);
-	group_forward<SLICES, PARTS>
+	int64_t tiles = (s->nv + length - 1) / length * (int64_t)s->tiles;
+	dim3 blocks((unsigned)tiles, (unsigned)s->bundles, (unsigned)groups);
+	group_forward<SLICES, PARTS, SPARSE>
 		<<<blocks, Crew<SLICES, PARTS>::THREADS, bytes, device_of(backend)->stream>>>(*s);
 	CUDA_LAUNCHED("projecting slices");
 	return TOMOS_OK;
 }
 
+template <bool SPARSE>
 static tomos_status launch_fitting(
 	tomos_backend *backend, const Forward *s, const TurnSquares *squares)
 {
 	if (squares->chunks == 128 / (int)CHUNK)
-		return squares->parts == 1 ? launch<128, 1>(backend, s, squares)
-					   : launch<128, 2>(backend, s, squares);
-	return squares->parts == 1 ? launch<64, 1>(backend, s, squares)
-				   : launch<64, 2>(backend, s, squares);
+		return squares->parts == 1 ? launch<128, 1, SPARSE>(backend, s, squares->groups)
+					   : launch<128, 2, SPARSE>(backend, s, squares->groups);
+	return squares->parts == 1 ? launch<64, 1, SPARSE>(backend, s, squares->groups)
+				   : launch<64, 2, SPARSE>(backend, s, squares->groups);
+}
+
+/* What is the same for all slices: bundles along b, and along a. */
+typedef struct {
+	Forward along[2];
+	bool sparse;
+} Request;
+
+static int squares_across(int64_t pixels)
+{
+	return (int)((pixels + SQUARE_SIDE - 1) / SQUARE_SIDE);
 }
 
 static tomos_status run_slices(tomos_backend *backend, const Projecting *what, const HatSlices *l,
-	Forward s, const HatView *views, int64_t slice, int64_t slices)
+	const Request *r, const HatView *views, int64_t slice, int64_t slices)
 {
 	Turning x = turn_volume(what, l, slice, slices, CHUNK);
 	Turning y = turn_views(what, l, slice, slices, CHUNK);
 	int parts = tensor_parts(what->plan), wide = slices > 64 ? 128 : 64;
-	TurnSquares squares = {.nj = s.na,
-		.nk = s.nb,
+	TurnSquares squares = {.nj = squares_across(x.nj),
+		.nk = squares_across(x.nk),
 		.groups = (slices + wide - 1) / wide,
 		.chunks = wide / CHUNK,
 		.parts = parts};
@@ -603,30 +710,35 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 	TRY(cuda_scratch(backend, 1, sums, &y.inside, "rows of slices"));
 	TurnHalves to = {
 		.data = (uint4 *)(head + TENSOR_HEAD), .parts = parts, .largest = (unsigned *)head};
-	s.views = views;
-	s.pitch = (int)y.pitch;
-	s.data = to.data;
-	s.to = y.inside;
-	TRY(turn_in_squares(backend, &x, &to, squares));
 	CUDA_TRY(cudaMemsetAsync(
 			 y.inside, 0, (size_t)sums * sizeof(float), device_of(backend)->stream),
 		"clearing rows of slices");
-	TRY(launch_fitting(backend, &s, &squares));
+	for (int i = 0; i < 2; i++) {
+		Forward s = r->along[i];
+		if (!s.bundles)
+			continue;
+		s.views = views;
+		s.pitch = (int)y.pitch;
+		s.data = to.data;
+		s.to = y.inside;
+		squares.across = s.along_b;
+		TRY(turn_in_squares(backend, &x, &to, squares));
+		to.known = true;
+		TRY(r->sparse ? launch_fitting<true>(backend, &s, &squares)
+			      : launch_fitting<false>(backend, &s, &squares));
+	}
 	y.largest = to.largest;
 	return turn_out(backend, &y);
 }
 
 /* Tiles across cover the plane, however far they move along it. */
-static Course course_of(const Bundle *bundle, int na, int nb)
+static Course course_of(const Bundle *bundle, int nu, int nv)
 {
-	int across = bundle->along_b ? na : nb, along = bundle->along_b ? nb : na;
-	Course c = {.along_b = bundle->along_b,
-		.slope = bundle->slope,
-		.first = (int)bundle->first,
-		.items = (int)bundle->count};
-	int end = shift_of(&c, along - 1), most = end > 0 ? end : 0, least = end < 0 ? end : 0;
+	Course c = {
+		.slope = bundle->slope, .first = (int)bundle->first, .items = (int)bundle->count};
+	int end = shift_of(&c, nv - 1), most = end > 0 ? end : 0, least = end < 0 ? end : 0;
 	c.low = -(most + WIDE - 1) / WIDE;
-	c.tiles = (across - least + WIDE - 1) / WIDE - c.low;
+	c.tiles = (nu - least + WIDE - 1) / WIDE - c.low;
 	return c;
 }
 
@@ -653,66 +765,70 @@ static double span_of(const Projecting *what, const HatSlices *l, const Bundles 
 	return most + 2 * fmax(l->width, 1) + 1;
 }
 
-/* Bundles and courses on the card: the courses, then the order. */
-static tomos_status send_courses(
-	tomos_backend *backend, Forward *s, const Bundles *bundles, Course *courses)
+/* Those of all bundles along one axis, which follow each other. */
+static Forward find_courses(const Projecting *what, const HatSlices *l, const Bundles *bundles,
+	bool along_b, const Course *there, Course *courses)
+{
+	const Box *box = &what->box;
+	int u = along_b ? l->a : l->b, v = along_b ? l->b : l->a;
+	Forward s = {.along_b = along_b,
+		.columns = (int)what->plan->model.columns,
+		.low_u = box->low[u],
+		.low_v = box->low[v],
+		.nu = squares_across(box->high[u] - box->low[u]),
+		.nv = squares_across(box->high[v] - box->low[v]),
+		.groups = (int)ceil(span_of(what, l, bundles) / (double)GROUP)};
+	for (int64_t i = 0; i < bundles->count; i++) {
+		if (bundles->list[i].along_b != along_b)
+			continue;
+		if (!s.bundles++)
+			s.courses = there + i;
+		courses[i] = course_of(&bundles->list[i], s.nu, s.nv);
+		s.tiles = courses[i].tiles > s.tiles ? courses[i].tiles : s.tiles;
+	}
+	return s;
+}
+
+/* The courses, then the order, are sent to the card. */
+static tomos_status send_courses(tomos_backend *backend, const Projecting *what, const HatSlices *l,
+	const Bundles *bundles, Course *courses, Request *r)
 {
 	cudaStream_t stream = device_of(backend)->stream;
 	size_t bytes = (size_t)bundles->count * sizeof *courses;
 	size_t order = (size_t)bundles->places * sizeof *bundles->order;
 	float *there;
-	for (int64_t i = 0; i < bundles->count; i++) {
-		Course *c = &courses[i];
-		*c = course_of(&bundles->list[i], s->na, s->nb);
-		int *most = c->along_b ? &s->most_b : &s->most_a;
-		*most = c->tiles > *most ? c->tiles : *most;
-	}
 	TRY(cuda_scratch(backend, 2, (int64_t)((bytes + order) / sizeof(float)), &there,
 		"bundles of views"));
-	s->bundles = (int)bundles->count;
-	s->courses = (const Course *)there;
-	s->order = (const int *)((const unsigned char *)there + bytes);
+	int *order_there = (int *)((unsigned char *)there + bytes);
+	for (int i = 0; i < 2; i++) {
+		r->along[i] =
+			find_courses(what, l, bundles, i == 0, (const Course *)there, courses);
+		r->along[i].order = order_there;
+	}
 	CUDA_TRY(cudaMemcpyAsync(there, courses, bytes, cudaMemcpyHostToDevice, stream),
 		"sending bundles of views");
-	CUDA_TRY(cudaMemcpyAsync(
-			 (void *)s->order, bundles->order, order, cudaMemcpyHostToDevice, stream),
+	CUDA_TRY(
+		cudaMemcpyAsync(order_there, bundles->order, order, cudaMemcpyHostToDevice, stream),
 		"sending bundles of views");
 	return TOMOS_OK;
-}
-
-static int squares_across(const Box *box, int axis)
-{
-	return (int)((box->high[axis] - box->low[axis] + SQUARE_SIDE - 1) / SQUARE_SIDE);
-}
-
-static tomos_status run_bundles(tomos_backend *backend, const Projecting *what,
-	const CudaNotes *notes, const Bundles *bundles, Course *courses)
-{
-	const HatSlices *l = notes_of<HatSlices>(notes);
-	const Box *box = &what->box;
-	Forward s = {.columns = (int)what->plan->model.columns,
-		.low_a = box->low[l->a],
-		.low_b = box->low[l->b],
-		.na = squares_across(box, l->a),
-		.nb = squares_across(box, l->b),
-		.groups = (int)ceil(span_of(what, l, bundles) / (double)GROUP)};
-	TRY(send_courses(backend, &s, bundles, courses));
-	auto run_part = [s](tomos_backend *b, const Projecting *w, const HatSlices *slices,
-				const HatView *views, int64_t first, int64_t count) {
-		return run_slices(b, w, slices, s, views, first, count);
-	};
-	return turn_each(backend, what, notes, TurnKeeps{64, 1, 1, 0}, run_part);
 }
 
 static tomos_status group_run(
 	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
+	const HatSlices *l = notes_of<HatSlices>(notes);
 	tomos_status status = TOMOS_OK;
 	Course *courses = NULL;
 	Bundles bundles;
-	TRY_OR_DONE(bundles_make(&bundles, what, notes_of<HatSlices>(notes)));
+	Request r = {.sparse = l->reach <= 1};
+	auto run_part = [&r](tomos_backend *b, const Projecting *w, const HatSlices *slices,
+				const HatView *views, int64_t first, int64_t count) {
+		return run_slices(b, w, slices, &r, views, first, count);
+	};
+	TRY_OR_DONE(bundles_make(&bundles, what, l));
 	TRY_OR_DONE(mem_alloc(&courses, bundles.count, sizeof *courses, "bundles of views"));
-	TRY_OR_DONE(run_bundles(backend, what, notes, &bundles, courses));
+	TRY_OR_DONE(send_courses(backend, what, l, &bundles, courses, &r));
+	TRY_OR_DONE(turn_each(backend, what, notes, TurnKeeps{64, 1, 1, 0}, run_part));
 done:
 	bundles_free(&bundles);
 	mem_free(courses);

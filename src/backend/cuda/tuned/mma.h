@@ -175,12 +175,12 @@ template <int COUNT> static __device__ __forceinline__ void group_fewer_register
 	asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-/* Halves in shared memory as the cores see them: 16 lines, one after the other, each with neighbours in a row;
- * the next neighbours are `stride` bytes further. Lines of 16 bytes: eight neighbours. */
-static __device__ __forceinline__ uint64_t group_matrix(unsigned address, unsigned stride)
+/* Halves in shared memory as the cores see them: lines, each with eight neighbours in 16 bytes; eight lines are one
+ * after the other, the next eight `step` bytes further, the next neighbours `stride` bytes. */
+static __device__ __forceinline__ uint64_t group_matrix(
+	unsigned address, unsigned step, unsigned stride)
 {
-	const unsigned eight_lines = 8 * 16;
-	return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(eight_lines >> 4) << 16 |
+	return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(step >> 4) << 16 |
 	       (uint64_t)(stride >> 4) << 32;
 }
 

@@ -84,9 +84,11 @@ static __device__ int64_t place_word(const TurnRows *to, int part, int64_t c, in
 static __device__ int64_t place_word(
 	const TurnSquares *to, int part, int64_t c, int64_t j, int64_t k)
 {
-	int64_t group = c / to->chunks, pixel = k % SQUARE_SIDE * SQUARE_SIDE + j % SQUARE_SIDE;
-	int64_t square = (group * to->nk + k / SQUARE_SIDE) * to->nj + j / SQUARE_SIDE;
-	return ((square * to->parts + part) * to->chunks + c % to->chunks) * SQUARE_PIXELS + pixel;
+	int jj = (int)(j % SQUARE_SIDE), kk = (int)(k % SQUARE_SIDE);
+	int pixel = to->across ? kk * SQUARE_SIDE + jj : jj * SQUARE_SIDE + kk;
+	int64_t square = (c / to->chunks * to->nk + k / SQUARE_SIDE) * to->nj + j / SQUARE_SIDE;
+	int64_t eight = (square * to->parts + part) * (SQUARE_PIXELS / 8) + pixel / 8;
+	return (eight * to->chunks + c % to->chunks) * 8 + pixel % 8;
 }
 
 /* Which slice of 16 is number i of a word, that of chunk c. */
@@ -232,7 +234,8 @@ static tomos_status turn_halves(tomos_backend *backend, const Turning *t, const 
 	Place place, Extent extent)
 {
 	cudaStream_t stream = device_of(backend)->stream;
-	TRY(turn_largest(backend, t, halves->views, halves->largest));
+	if (!halves->known)
+		TRY(turn_largest(backend, t, halves->views, halves->largest));
 	dim3 tiles(cuda_blocks(extent.chunks * CHUNK, TILE, 1 << 30),
 		cuda_blocks(extent.nj, WIDE, 65535), cuda_blocks(extent.nk, 1, 65535));
 	turn_to_halves<<<tiles, dim3(TILE, WARPS), 0, stream>>>(*t, *halves, place, extent);

@@ -29,6 +29,7 @@ typedef struct {
 	int parts;            /* 1: rounded; 2: also what the rounding took away */
 	const HatView *views; /* k is a view, whose weight goes into the data; NULL: it is not */
 	unsigned *largest;    /* on the card: the largest value, as the bits of a float */
+	bool known;           /* it is there already */
 } TurnHalves;
 
 /* That power of two; 1 where the largest value is none to scale by: infinite, or not a number. */
@@ -49,14 +50,16 @@ typedef struct {
 	int64_t nj, nk, chunks;
 } TurnRows;
 
-/* Or squares of the plane, each with all slices of a group: [group][square k][square j][part][chunk][pixel],
- * a square has SQUARE_SIDE^2 pixels. Beyond the plane and the slices there are zeros. Of 16 slices, two words
- * have two of each four in turn, so that a thread which holds two of each as a product's sums has four in a row. */
+/* Or squares of the plane, each with all slices of a group: [group][square k][square j][part][eight pixels]
+ * [chunk][pixel], a square has SQUARE_SIDE^2 pixels, of which those next to each other in the direction
+ * `across` follow each other. Beyond the plane and the slices there are zeros. Of 16 slices, two words have
+ * two of each four in turn, so that a thread which holds two of each as a product's sums has four in a row. */
 enum { SQUARE_SIDE = 4, SQUARE_PIXELS = SQUARE_SIDE * SQUARE_SIDE };
 
 typedef struct {
 	int64_t nj, nk, groups, chunks; /* squares; chunks of a group */
 	int parts;
+	bool across; /* j; or k */
 } TurnSquares;
 
 /* The slices of the box that have a detector row. */
