@@ -172,6 +172,15 @@ static void cuda_release(tomos_backend *b, float *data)
 		cudaFree(data);
 }
 
+bool cuda_has_shared(int bytes)
+{
+	int card, most = 0;
+	return cudaGetDevice(&card) == cudaSuccess &&
+	       cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, card) ==
+		       cudaSuccess &&
+	       bytes <= most;
+}
+
 tomos_status cuda_scratch(
 	tomos_backend *backend, int which, int64_t count, float **data, const char *what)
 {
@@ -371,7 +380,7 @@ extern "C" {
 extern const BackendType module_backend;
 const BackendType module_backend = {
 	.name = "cuda",
-	.chunk = 256 << 20,
+	.chunk = 512 << 20,
 	.open = cuda_open,
 	.close = cuda_close,
 	.alloc = cuda_alloc,

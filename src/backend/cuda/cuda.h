@@ -95,6 +95,9 @@ tomos_status cuda_use(const tomos_backend *backend);
  * stream keeps users of the same scratch apart. Kernels do as much at a time as scratch_most allows. */
 tomos_status cuda_scratch(
 	tomos_backend *backend, int which, int64_t count, float **data, const char *what);
+/* Whether a block can have so many bytes of shared memory on the current card. */
+bool cuda_has_shared(int bytes);
+
 /* A tuned kernel does a whole request, or says that it does not apply. What it finds out about the views
  * in doing so goes into the notes, which are there again when it runs. */
 typedef struct {

@@ -9,7 +9,6 @@
  * takes from place m + k. So a block visits all images once for each m, and moves its sums by one place
  * after each time.
  */
-#define TILE_COLUMN 8 /* times turns are a thread's sums */
 #include "backend/cuda/tuned/tile.h"
 
 /* Pixels of a view and of those that are turns on. */
@@ -18,7 +17,7 @@ typedef float4 Quad;
 
 template <class Pixel> constexpr int TURNS = (int)(sizeof(Pixel) / sizeof(float));
 template <class Pixel> constexpr int SUMS = TURNS<Pixel> *COLUMN;
-template <class Pixel> constexpr int BLOCKS = TURNS<Pixel> == 2 ? 4 : 3; /* by registers */
+template <class Pixel> constexpr int BLOCKS = TURNS<Pixel> == 2 ? 3 : 2; /* by registers */
 
 /* ---- images ------------------------------------------------------------------------------- */
 
@@ -63,47 +62,65 @@ static __device__ __forceinline__ void mix(const Pixel *at, Mix m, float q[TURNS
 			m.right, ((const float *)&right)[k], m.left * ((const float *)&left)[k]);
 }
 
-/* What rows k .. k + S count for voxel k: t saturated between each two, see tile.cu. */
+/* What rows k .. k + S count for voxel k of a span: t saturated between each two, see tile.cu. */
 template <int S>
 static __device__ __forceinline__ void shares_of(
-	const Foot &foot, int k, float weight, float share[S + 1])
+	float more, float t0, int k, float weight, float share[S + 1])
 {
 	float rest = weight;
 #pragma unroll
 	for (int i = 0; i < S; i++) {
-		float more = weight * fma_saturate((float)k, foot.more, foot.t0 - (float)i);
-		share[i] = rest - more;
-		rest = more;
+		float next = weight * fma_saturate((float)k, more, t0 - (float)i);
+		share[i] = rest - next;
+		rest = next;
 	}
 	share[S] = rest;
 }
 
-/* A weight that is the same for the column of voxels goes into the mix. */
+/* The span of voxels from `first` on. A weight that is the same for all goes into the mix. */
 template <int S, bool RAYS, class Pixel>
-static __device__ __forceinline__ void visit(const Tiles *s, const Near &v, const Pixel *tile,
-	float dx, float dy, float sum[SUMS<Pixel>])
+static __device__ __forceinline__ void visit_span(
+	const Foot &foot, const Weights &w, const Pixel *tile, int first, float sum[SUMS<Pixel>])
 {
-	const Foot foot = foot_of(v, dx, dy);
-	const Weights w = weights_of<RAYS>(s, &v, foot.rate, dx, dy);
+	const Span span = span_of(foot, first);
 	const float all = RAYS ? 1 : w.w0, right = all * foot.right;
 	const Mix m = {all - right, right};
-	const Pixel *at = tile + foot.row * PITCH<Pixel> + foot.column;
-	float q[COLUMN + S][TURNS<Pixel>];
+	const Pixel *at = tile + span.row * PITCH<Pixel> + foot.column;
+	float q[SPAN + S][TURNS<Pixel>];
 #pragma unroll
 	for (int k = 0; k < S; k++)
 		mix(at + k * PITCH<Pixel>, m, q[k]);
 #pragma unroll
-	for (int k = 0; k < COLUMN; k++) {
+	for (int k = 0; k < SPAN; k++) {
+		const float z = (float)(first + k);
 		float share[S + 1];
 		mix(at + (k + S) * PITCH<Pixel>, m, q[k + S]);
-		shares_of<S>(foot, k, RAYS ? fmaf((float)k, fmaf((float)k, w.w2, w.w1), w.w0) : 1.f,
+		shares_of<S>(foot.more, span.t0, k, RAYS ? fmaf(z, fmaf(z, w.w2, w.w1), w.w0) : 1.f,
 			share);
 #pragma unroll
 		for (int turn = 0; turn < TURNS<Pixel>; turn++)
 #pragma unroll
 			for (int i = 0; i <= S; i++)
-				sum[turn * COLUMN + k] =
-					fmaf(share[i], q[k + i][turn], sum[turn * COLUMN + k]);
+				sum[turn * COLUMN + first + k] = fmaf(
+					share[i], q[k + i][turn], sum[turn * COLUMN + first + k]);
+	}
+}
+
+/* S is the same for all threads of a block. */
+template <bool RAYS, class Pixel>
+static __device__ __forceinline__ void visit_view(const Tiles *s, const Near &near,
+	const Pixel *tile, float dx, float dy, float sum[SUMS<Pixel>])
+{
+	const Foot foot = foot_of(near, dx, dy);
+	const Weights w = weights_of<RAYS>(s, &near, foot.rate, dx, dy);
+	if (near.segments == 2) {
+#pragma unroll
+		for (int first = 0; first < COLUMN; first += SPAN)
+			visit_span<2, RAYS>(foot, w, tile, first, sum);
+	} else {
+#pragma unroll
+		for (int first = 0; first < COLUMN; first += SPAN)
+			visit_span<3, RAYS>(foot, w, tile, first, sum);
 	}
 }
 
@@ -175,11 +192,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 #pragma unroll 1
 	for (int turn = 0; turn < TURNS<Pixel>; turn++) {
 		visit_views<Pixel, SUMS<Pixel>>(s, s.views + turn * circle.part, x0, y0, z0, sum,
-			[&](const Near &near, const Pixel *tile) { /* S is the block's */
-				if (near.segments == 2)
-					visit<2, RAYS>(&s, near, tile, dx, dy, sum);
-				else
-					visit<3, RAYS>(&s, near, tile, dx, dy, sum);
+			[&](const Near &near, const Pixel *tile) {
+				visit_view<RAYS>(&s, near, tile, dx, dy, sum);
 			});
 		move_on<Pixel>(sum);
 	}
@@ -239,7 +253,7 @@ template <class Pixel> static bool is_circle(const Projecting *what, CudaNotes *
 		plan->views[0].src[3] == 0)
 		return false;
 	*direction = find_direction(what, TURNS<Pixel>);
-	return *direction != 0 && tile_views(what);
+	return *direction != 0 && cuda_has_shared(tile_bytes<Pixel>()) && tile_views(what);
 }
 
 /* The views from `first` on of each part. */

@@ -15,18 +15,9 @@ static bool is_shallow(const Projecting *what, const HatSlices *l)
 	return true;
 }
 
-static bool has_shared(int bytes)
-{
-	int card, most = 0;
-	return cudaGetDevice(&card) == cudaSuccess &&
-	       cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, card) ==
-		       cudaSuccess &&
-	       bytes <= most;
-}
-
 bool rows_fit(const Projecting *what, HatSlices *l, int bytes)
 {
-	return !what->plan->model.planar && has_shared(bytes) && hat_slices(what, l) &&
+	return !what->plan->model.planar && cuda_has_shared(bytes) && hat_slices(what, l) &&
 	       l->reach <= 1 && is_shallow(what, l);
 }
 
@@ -93,7 +84,7 @@ static tomos_status run_fitting(tomos_backend *backend, const Projecting *what, 
 	const HatView *views, int64_t slice, int64_t slices)
 {
 	int quarters = (int)((slices + 31) / 32);
-	bool all = quarters == 4 && has_shared(RowsLayout<4>::BYTES);
+	bool all = quarters == 4 && cuda_has_shared(RowsLayout<4>::BYTES);
 	return (all                 ? run_slices<4>
 		: quarters % 2 == 0 ? run_slices<2>
 				    : run_slices<1>)(backend, what, l, views, slice, slices);

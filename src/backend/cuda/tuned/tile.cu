@@ -3,12 +3,12 @@
  *
  * A block holds SIDE x SIDE columns of COLUMN voxels in registers and visits all views. The part of a view
  * that the block meets is copied into shared memory while earlier views are worked on. Each detector row is
- * interpolated across columns once for a thread, and no position is ever rounded to an integer: voxel k
- * lies within rows k .. k + S of the thread's first one, and the interpolation along them is
+ * interpolated across columns once for a thread and a span of SPAN voxels, and only where a span begins is
+ * rounded to an integer: voxel k of it lies within rows k .. k + S, and the interpolation along them is
  *
  *     q[k] + sum over s < S of saturate(t - s) (q[k + s + 1] - q[k + s]),  t = t0 + k (climb - 1),
  *
- * which is the linear one, in two multiply-adds for each s. S = 2 .. 5 by how far the block's magnification
+ * which is the linear one, in two multiply-adds for each s. S is 2 or 3 by how far the block's magnification
  * is from one row for a voxel.
  */
 #include "backend/cuda/tuned/tile.h"
@@ -33,30 +33,27 @@ static __global__ void make_pairs(
 
 /* ---- back --------------------------------------------------------------------------------- */
 
+/* The span of voxels from `first` on. */
 template <int S, bool RAYS>
-static __device__ __forceinline__ void visit(
-	const Tiles *s, const Near &v, const float2 *tile, float dx, float dy, float sum[COLUMN])
+static __device__ __forceinline__ void visit_span(
+	const Foot &foot, const Weights &w, const float2 *tile, int first, float sum[COLUMN])
 {
-	const Foot foot = foot_of(v, dx, dy);
-	const float2 *at = tile + foot.row * PITCH<float2> + foot.column;
-	const float right = foot.right, more = foot.more, t0 = foot.t0;
-	const Weights w = weights_of<RAYS>(s, &v, foot.rate, dx, dy);
-	float q[COLUMN + S + 1];
+	const Span span = span_of(foot, first);
+	const float2 *at = tile + span.row * PITCH<float2> + foot.column;
+	float q[SPAN + S];
 #pragma unroll
-	for (int k = 0; k <= S; k++)
-		q[k] = fmaf(right, at[k * PITCH<float2>].y, at[k * PITCH<float2>].x);
+	for (int k = 0; k < SPAN + S; k++)
+		q[k] = fmaf(foot.right, at[k * PITCH<float2>].y, at[k * PITCH<float2>].x);
 #pragma unroll
-	for (int k = 0; k < COLUMN; k++) {
+	for (int k = 0; k < SPAN; k++) {
 		float value = q[k];
 #pragma unroll
 		for (int i = 0; i < S; i++)
-			value = fmaf(fma_saturate((float)k, more, t0 - (float)i),
+			value = fmaf(fma_saturate((float)k, foot.more, span.t0 - (float)i),
 				q[k + i + 1] - q[k + i], value);
-		float weight = RAYS ? fmaf((float)k, fmaf((float)k, w.w2, w.w1), w.w0) : w.w0;
-		sum[k] = fmaf(weight, value, sum[k]);
-		if (k + 1 < COLUMN)
-			q[k + S + 1] = fmaf(right, at[(k + S + 1) * PITCH<float2>].y,
-				at[(k + S + 1) * PITCH<float2>].x);
+		const float z = (float)(first + k);
+		float weight = RAYS ? fmaf(z, fmaf(z, w.w2, w.w1), w.w0) : w.w0;
+		sum[first + k] = fmaf(weight, value, sum[first + k]);
 	}
 }
 
@@ -65,14 +62,17 @@ template <bool RAYS>
 static __device__ __forceinline__ void visit_view(
 	const Tiles *s, const Near &near, const float2 *tile, float dx, float dy, float sum[COLUMN])
 {
-	if (near.segments == 2)
-		visit<2, RAYS>(s, near, tile, dx, dy, sum);
-	else if (near.segments == 3)
-		visit<3, RAYS>(s, near, tile, dx, dy, sum);
-	else if (near.segments == 4)
-		visit<4, RAYS>(s, near, tile, dx, dy, sum);
-	else
-		visit<5, RAYS>(s, near, tile, dx, dy, sum);
+	const Foot foot = foot_of(near, dx, dy);
+	const Weights w = weights_of<RAYS>(s, &near, foot.rate, dx, dy);
+	if (near.segments == 2) {
+#pragma unroll
+		for (int first = 0; first < COLUMN; first += SPAN)
+			visit_span<2, RAYS>(foot, w, tile, first, sum);
+	} else {
+#pragma unroll
+		for (int first = 0; first < COLUMN; first += SPAN)
+			visit_span<3, RAYS>(foot, w, tile, first, sum);
+	}
 }
 
 template <bool RAYS>
@@ -160,7 +160,7 @@ bool tile_views(const Projecting *what)
 		}
 	}
 	double differ = fmax(spread.high - 1, 1 - spread.low) * (COLUMN - 1);
-	/* Threads begin on rows that differ by spread.rows, and read COLUMN + S + 1 from there. */
+	/* Threads begin on rows that differ by spread.rows, and read to COLUMN + S + 1 from there. */
 	bool fits = differ < 3.98 && spread.columns < (double)(TILE_COLUMNS - 4) &&
 		    spread.rows + floor(differ) < (double)(TILE_ROWS - COLUMN - 6);
 	return fits && (!source || plan->model.weight != WEIGHT_RAY || spread.nearest > 200);

@@ -10,23 +10,18 @@
 #include "backend/cuda/cuda.h"
 #include <cuda_pipeline.h>
 
-#ifndef TILE_COLUMN
-#define TILE_COLUMN 16
-#endif
-
 enum {
 	SIDE = 16,
-	COLUMN = TILE_COLUMN,
-	VIEWS = 64,        /* whose coefficients are held at a time */
-	STAGES_AHEAD = 4,  /* copies under way and in use */
+	COLUMN = 16,
+	SPAN = 8,    /* voxels of a column that follow the rows of a tile together */
+	VIEWS = 64,  /* whose coefficients are held at a time */
+	AT_ONCE = 2, /* views between two barriers; as many tiles are on their way */
+	TILES = 2 * AT_ONCE,
 	TILE_COLUMNS = 32, /* pixels that a block can hold of a view */
-	TILE_ROWS = COLUMN + 16,
-	BORDER = TILE_COLUMNS +
-		 2, /* zeros beside an image, and TILE_ROWS above and below: no tile ends
-				    * beyond them */
+	TILE_ROWS = 32,
+	BORDER = TILE_COLUMNS + 2, /* zeros beside an image, and TILE_ROWS above and below */
 	THREADS = SIDE * SIDE,
-	WARPS = THREADS / 32, /* more than stages */
-	SCRATCH_FLOATS = 512 << 20
+	WARPS = THREADS / 32 /* more than tiles */
 };
 
 /* Pixels from row to row of a tile: rows lie half of the banks apart. With that, and threads as place_of has
@@ -46,7 +41,7 @@ typedef struct __align__(16) /* four numbers are one load */
 {
 	float uf, ua, ub, vf, va, vb, vc, df, da, db, weight;
 	float away[3];     /* from the source to the corner, in units */
-	int segments;      /* S */
+	int segments;      /* S, see tile.cu */
 	int from;          /* the tile's first pixel in the image */
 	int columns, rows; /* of the tile that are needed */
 }
@@ -85,12 +80,12 @@ static __device__ __forceinline__ Near near_block(
 		double cx = x + (corner & 1 ? SIDE - 1 : 0), cy = y + (corner & 2 ? SIDE - 1 : 0);
 		double rate = 1 / affine(k->depth, cx, cy, z);
 		double across = affine(k->column, cx, cy, z) * rate;
-		double more = (COLUMN - 1) * (k->row[2] * rate - 1);
+		double climb = k->row[2] * rate, more = (SPAN - 1) * (climb - 1);
 		double first = affine(k->row, cx, cy, z) * rate + fmin(more, 0.0);
 		column = fmin(column, across);
 		right = fmax(right, across);
 		row = fmin(row, first);
-		top = fmax(top, first);
+		top = fmax(top, first + (COLUMN - SPAN) * climb);
 		differ = fmax(differ, fabs(more));
 	}
 	column = floor(fmax(fmin(column, 1e6), -1e6) / 2 - 1e-3) * 2; /* 16 bytes are two pixels */
@@ -107,12 +102,12 @@ static __device__ __forceinline__ Near near_block(
 		.da = (float)k->depth[0],
 		.db = (float)k->depth[1],
 		.weight = s->weighting == WEIGHT_RAY ? (float)k->mass : 1,
-		.segments = (int)fmin(2 + floor(differ + 0.01), 5.0),
+		.segments = (int)fmin(2 + floor(differ + 0.01), 3.0),
 		.from = within(row + TILE_ROWS, s->lines, TILE_ROWS) * s->pitch +
 			within(column + BORDER, s->pitch, TILE_COLUMNS),
 		.columns = (int)fmin(right - column + 2.01, (double)TILE_COLUMNS)};
 	/* One more than the corners need: between them `first` can lie a little higher. */
-	near.rows = (int)fmin(top - row + COLUMN + near.segments + 1, (double)TILE_ROWS);
+	near.rows = (int)fmin(top - row + SPAN + near.segments + 1, (double)TILE_ROWS);
 	near.away[0] = (float)((x - k->src[0]) * s->step[0]);
 	near.away[1] = (float)((y - k->src[1]) * s->step[1]);
 	near.away[2] = (float)((z - k->src[2]) * s->step[2]);
@@ -177,19 +172,31 @@ static __device__ __forceinline__ Weights weights_of(
 }
 
 /* Where voxel (dx, dy, 0) of a block falls on a tile: between two columns, on rows that climb with every
- * voxel by `more` than one, from row `first` + t0 on. */
+ * voxel by `more` than one. */
 typedef struct {
-	int row, column; /* before it */
-	float right, more, t0, rate;
+	int column; /* before it */
+	float right, row, more, rate;
 } Foot;
 
 static __device__ __forceinline__ Foot foot_of(const Near &v, float dx, float dy)
 {
 	float rate = inverse_nearly(fmaf(v.da, dx, fmaf(v.db, dy, v.df)));
 	float u = fmaf(v.ua, dx, fmaf(v.ub, dy, v.uf)) * rate, left = floorf(u);
-	float row = fmaf(v.va, dx, fmaf(v.vb, dy, v.vf)) * rate, more = fmaf(v.vc, rate, -1.f);
-	float first = floorf(fminf(row, fmaf((float)(COLUMN - 1), more, row)));
-	return Foot{(int)first, (int)left, u - left, more, row - first, rate};
+	float row = fmaf(v.va, dx, fmaf(v.vb, dy, v.vf)) * rate;
+	return Foot{(int)left, u - left, row, fmaf(v.vc, rate, -1.f), rate};
+}
+
+/* Voxel k of a span lies t0 + k more after row k of those from `row` on. */
+typedef struct {
+	int row;
+	float t0;
+} Span;
+
+static __device__ __forceinline__ Span span_of(const Foot &foot, int first)
+{
+	float row = fmaf((float)first, foot.more, foot.row + (float)first);
+	float before = floorf(fminf(row, fmaf((float)(SPAN - 1), foot.more, row)));
+	return Span{(int)before, row - before};
 }
 
 /* The views from `first` on as a block sees them. Sums stay in the tiles' memory meanwhile: if they were kept
@@ -226,18 +233,21 @@ static __device__ __forceinline__ void visit_views(const Tiles &s, const KernelV
 		__syncthreads();
 		const Pixel *images = (const Pixel *)s.images + first * image;
 		Copier<Pixel> copier;
-		for (int i = 0; i < min(STAGES_AHEAD - 1, count); i++)
+		for (int i = 0; i < min((int)AT_ONCE, count); i++)
 			if (copier.has(i))
 				copier.copy(s, near[i], images + i * image, tiles + i * size);
-		for (int i = 0; i < count; i++) {
-			int next = i + STAGES_AHEAD - 1;
-			if (copier.has(i))
+		for (int i = 0; i < count; i += AT_ONCE) {
+			const int end = min(i + AT_ONCE, count);
+			if (copier.has(i) || copier.has(i + 1))
 				__pipeline_wait_prior(0);
 			__syncthreads();
-			if (next < count && copier.has(next))
-				copier.copy(s, near[next], images + next * image,
-					tiles + next % STAGES_AHEAD * size);
-			visit(near[i], tiles + i % STAGES_AHEAD * size);
+			for (int next = i + AT_ONCE; next < min(i + TILES, count); next++)
+				if (copier.has(next))
+					copier.copy(s, near[next], images + next * image,
+						tiles + next % TILES * size);
+#pragma unroll 1
+			for (int j = i; j < end; j++)
+				visit(near[j], tiles + j % TILES * size);
 		}
 	}
 }
@@ -245,10 +255,10 @@ static __device__ __forceinline__ void visit_views(const Tiles &s, const KernelV
 /* Bytes of shared memory that a block takes. */
 template <class Pixel> static inline int tile_bytes(void)
 {
-	return VIEWS * (int)sizeof(Near) +
-	       STAGES_AHEAD * TILE_ROWS * PITCH<Pixel> * (int)sizeof(Pixel);
+	return VIEWS * (int)sizeof(Near) + TILES * TILE_ROWS * PITCH<Pixel> * (int)sizeof(Pixel);
 }
 
+/* Lets a kernel take them. */
 template <class Kernel> static inline tomos_status tile_take(Kernel kernel, int bytes)
 {
 	CUDA_TRY(cudaFuncSetAttribute(
