@@ -147,7 +147,7 @@ static tomos_status prepare(Art *a, Run *run)
 	return run_vector(run, &a->r, run->Y, "the residual");
 }
 
-/* ---- a sweep of the operator's own, or by rows --------------------------------------------------- */
+/* ---- a sweep of the operator's own, or by rows ----------------------------------------------- */
 
 static tomos_status sweep_squares(Art *a, float **squares)
 {
@@ -196,7 +196,7 @@ static tomos_status sweep_rays(Art *a)
 	return each_row(a, use_row);
 }
 
-/* ---- rows that a backend lists ---------------------------------------------------------------- */
+/* ---- rows that a backend lists --------------------------------------------------------------- */
 
 /* The order of the sweep at hand, as the backend takes it. */
 static tomos_status send_order(Art *a, Sweep *sweep)
@@ -230,7 +230,7 @@ static tomos_status iterate_there(Art *a, Run *run, Sweep *sweep)
 	return TOMOS_OK;
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static tomos_status iterate(Art *a, Run *run)
 {

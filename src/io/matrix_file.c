@@ -25,7 +25,7 @@ tomos_status matrix_allocate(tomos_matrix *m)
 	return mem_alloc(&m->values, m->count, sizeof(float), "the values of a matrix");
 }
 
-/* ---- what a matrix must fulfil ---------------------------------------------------------------- */
+/* ---- what a matrix must fulfil --------------------------------------------------------------- */
 
 static tomos_status check_pointers(const char *path, const tomos_matrix *m)
 {
@@ -103,7 +103,7 @@ static tomos_status sort_rows(tomos_matrix *m)
 	return TOMOS_OK;
 }
 
-/* ---- lists of numbers --------------------------------------------------------------------------- */
+/* ---- lists of numbers ------------------------------------------------------------------------ */
 
 static Element integers(int bytes)
 {
@@ -224,7 +224,7 @@ static tomos_status read_lists(const char *path, tomos_matrix *m,
 	return status;
 }
 
-/* ---- kinds of file ----------------------------------------------------------------------------- */
+/* ---- kinds of file --------------------------------------------------------------------------- */
 
 enum { MTX, NPZ, HDF5 };
 
@@ -320,7 +320,7 @@ done:
 	return status;
 }
 
-/* ---- what there is in a file --------------------------------------------------------------------- */
+/* ---- what there is in a file ----------------------------------------------------------------- */
 
 static void take_info(tomos_matrix_info *info, const NamedList *pointers, const NamedList *shape,
 	const NamedList *storage)

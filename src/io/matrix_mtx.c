@@ -63,7 +63,7 @@ tomos_status mtx_write(const char *temporary, const char *path, const tomos_matr
 	return status != TOMOS_OK ? status : closed;
 }
 
-/* ---- lines -------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 typedef struct {
 	int descriptor;
@@ -132,7 +132,7 @@ static bool take_size(char **text, int64_t *value)
 	return taken;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct {
 	Reader reader;

@@ -9,11 +9,6 @@
 #include "io/zip.h"
 
 enum {
-	LOCAL = 30, /* bytes of the fixed parts of each record */
-	CENTRAL = 46,
-	END = 22,
-	END64 = 56,
-	LOCATOR64 = 20,
 	CRC_STEP = 1 << 30,
 };
 
@@ -23,7 +18,7 @@ static void put(unsigned char **to, int bytes, uint64_t value)
 		*(*to)++ = (unsigned char)(value & 255);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 typedef struct {
 	char name[24];
@@ -68,7 +63,7 @@ static void put_common(unsigned char **to, const Member *m, int extra)
 
 static tomos_status write_local(Zip *zip, const Member *m)
 {
-	unsigned char header[LOCAL + sizeof m->name + 20], *to = header;
+	unsigned char header[ZIP_LOCAL + sizeof m->name + 20], *to = header;
 	put(&to, 4, 0x04034b50);
 	put_common(&to, m, 20);
 	memcpy(to, m->name, strlen(m->name));
@@ -82,7 +77,7 @@ static tomos_status write_local(Zip *zip, const Member *m)
 
 static tomos_status write_central(Zip *zip, const Member *m)
 {
-	unsigned char header[CENTRAL + sizeof m->name + 28], *to = header;
+	unsigned char header[ZIP_CENTRAL + sizeof m->name + 28], *to = header;
 	put(&to, 4, 0x02014b50);
 	put(&to, 2, 3 << 8 | 45); /* made on Unix */
 	put_common(&to, m, 28);
@@ -120,10 +115,10 @@ static tomos_status write_member(Zip *zip, const NamedList *list, Member *m)
 
 static tomos_status write_end(Zip *zip, int64_t directory, int count)
 {
-	unsigned char tail[END64 + LOCATOR64 + END], *to = tail;
+	unsigned char tail[ZIP_END64 + ZIP_LOCATOR64 + ZIP_END], *to = tail;
 	int64_t end64 = zip->at;
 	put(&to, 4, 0x06064b50);
-	put(&to, 8, END64 - 12);
+	put(&to, 8, ZIP_END64 - 12);
 	put(&to, 2, 3 << 8 | 45);
 	put(&to, 2, 45);
 	put(&to, 8, 0); /* disks */
@@ -165,7 +160,7 @@ tomos_status npz_write(const char *temporary, const char *path, const NamedList 
 	return status != TOMOS_OK ? status : closed;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* '|S3' and '<U3': the text as characters, ended by 0. */
 static tomos_status take_text(const Archive *a, NamedList *list, const NpyForm *form,

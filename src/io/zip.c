@@ -7,12 +7,7 @@
 #include "io/zip.h"
 
 enum {
-	LOCAL = 30, /* bytes of the fixed parts of each record */
-	CENTRAL = 46,
-	END = 22,
-	END64 = 56,
-	LOCATOR64 = 20,
-	LARGEST_TAIL = END + 65535,
+	LARGEST_TAIL = ZIP_END + 65535,
 	LARGEST_DIRECTORY = 1 << 20,
 	LARGEST_UNPACKED = 1100, /* bytes that deflate makes of one */
 	PIECE = 1 << 16,
@@ -26,7 +21,7 @@ static uint64_t get(const unsigned char *from, int bytes)
 	return value;
 }
 
-/* ---- the directory --------------------------------------------------------------------------------- */
+/* ---- the directory --------------------------------------------------------------------------- */
 
 tomos_status zip_damaged(const Archive *a, const char *what)
 {
@@ -36,23 +31,23 @@ tomos_status zip_damaged(const Archive *a, const char *what)
 /* Where the end record lies in `tail`; a comment may follow, up to the end of the file. */
 static int64_t find_end(const unsigned char *tail, int64_t length)
 {
-	for (int64_t at = length - END; at >= 0; at--)
+	for (int64_t at = length - ZIP_END; at >= 0; at--)
 		if (get(tail + at, 4) == 0x06054b50 &&
-			at + END + (int64_t)get(tail + at + 20, 2) == length)
+			at + ZIP_END + (int64_t)get(tail + at + 20, 2) == length)
 			return at;
 	return -1;
 }
 
 static tomos_status find_directory64(Archive *a, int64_t end, int64_t *at, int64_t *size)
 {
-	unsigned char locator[LOCATOR64], record[END64];
-	if (end < LOCATOR64)
+	unsigned char locator[ZIP_LOCATOR64], record[ZIP_END64];
+	if (end < ZIP_LOCATOR64)
 		return zip_damaged(a, "there is no room for 64-bit sizes");
-	TRY(flat_read(a->descriptor, a->path, end - LOCATOR64, locator, LOCATOR64));
+	TRY(flat_read(a->descriptor, a->path, end - ZIP_LOCATOR64, locator, ZIP_LOCATOR64));
 	uint64_t where = get(locator + 8, 8);
-	if (get(locator, 4) != 0x07064b50 || where > (uint64_t)(a->size - END64))
+	if (get(locator, 4) != 0x07064b50 || where > (uint64_t)(a->size - ZIP_END64))
 		return zip_damaged(a, "the end of the directory is not where it should be");
-	TRY(flat_read(a->descriptor, a->path, (int64_t)where, record, END64));
+	TRY(flat_read(a->descriptor, a->path, (int64_t)where, record, ZIP_END64));
 	if (get(record, 4) != 0x06064b50)
 		return zip_damaged(a, "the end of the directory is not where it should be");
 	*size = (int64_t)(get(record + 40, 8) & INT64_MAX);
@@ -117,7 +112,7 @@ tomos_status zip_next(const Archive *a, int64_t *at, Entry *e)
 		*at = -1;
 		return TOMOS_OK;
 	}
-	if (left < CENTRAL || get(from, 4) != 0x02014b50)
+	if (left < ZIP_CENTRAL || get(from, 4) != 0x02014b50)
 		return zip_damaged(a, "its directory is cut short");
 	int64_t extra = (int64_t)get(from + 30, 2), comment = (int64_t)get(from + 32, 2);
 	*e = (Entry){.method = (int)get(from + 10, 2),
@@ -126,11 +121,11 @@ tomos_status zip_next(const Archive *a, int64_t *at, Entry *e)
 		.size = (int64_t)get(from + 24, 4),
 		.name_length = (int64_t)get(from + 28, 2),
 		.at = (int64_t)get(from + 42, 4),
-		.name = from + CENTRAL};
-	if (CENTRAL + e->name_length + extra + comment > left ||
+		.name = from + ZIP_CENTRAL};
+	if (ZIP_CENTRAL + e->name_length + extra + comment > left ||
 		!take_sizes64(e, e->name + e->name_length, extra))
 		return zip_damaged(a, "its directory is cut short");
-	*at += CENTRAL + e->name_length + extra + comment;
+	*at += ZIP_CENTRAL + e->name_length + extra + comment;
 	return TOMOS_OK;
 }
 
@@ -159,12 +154,12 @@ bool zip_is(const Entry *e, const char *name, const char *ending)
 
 tomos_status zip_locate(const Archive *a, const Entry *e, int64_t *at)
 {
-	unsigned char local[LOCAL];
-	if (e->at > a->size - LOCAL || e->packed > a->size ||
+	unsigned char local[ZIP_LOCAL];
+	if (e->at > a->size - ZIP_LOCAL || e->packed > a->size ||
 		e->size / LARGEST_UNPACKED > e->packed)
 		return zip_damaged(a, "a member is not in the file");
-	TRY(flat_read(a->descriptor, a->path, e->at, local, LOCAL));
-	*at = e->at + LOCAL + (int64_t)get(local + 26, 2) + (int64_t)get(local + 28, 2);
+	TRY(flat_read(a->descriptor, a->path, e->at, local, ZIP_LOCAL));
+	*at = e->at + ZIP_LOCAL + (int64_t)get(local + 26, 2) + (int64_t)get(local + 28, 2);
 	if (get(local, 4) != 0x04034b50 || (get(local + 6, 2) & 1) || *at > a->size - e->packed)
 		return zip_damaged(a, "a member is not in the file, or encrypted");
 	if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED)

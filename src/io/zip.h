@@ -14,6 +14,9 @@ typedef struct {
 
 enum { ZIP_STORED = 0, ZIP_DEFLATED = 8 };
 
+/* Bytes of the fixed parts of each record. */
+enum { ZIP_LOCAL = 30, ZIP_CENTRAL = 46, ZIP_END = 22, ZIP_END64 = 56, ZIP_LOCATOR64 = 20 };
+
 typedef struct {
 	const unsigned char *name;
 	int64_t name_length, packed, size, at;

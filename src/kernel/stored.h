@@ -15,7 +15,7 @@ KERNEL_FN float stored_raised(float weight, int power)
 	return power == 1 ? weight : power == 2 ? weight * weight : weight != 0 ? 1 : 0;
 }
 
-/* ---- rows listed by a device ------------------------------------------------------------------ */
+/* ---- rows listed by a device ----------------------------------------------------------------- */
 
 /* `most` places for each of `count` rows. */
 typedef struct {
@@ -36,7 +36,7 @@ KERNEL_FN void batch_weigh(const KernelBatch *batch, int64_t i, int64_t k,
 		batch->weight[at] *= voxels[batch->index[at]];
 }
 
-/* ---- compressed rows -------------------------------------------------------------------------- */
+/* ---- compressed rows ------------------------------------------------------------------------- */
 
 typedef struct {
 	int64_t rows, columns, view_rows;
@@ -102,7 +102,7 @@ KERNEL_FN void csr_list(
 		batch->entries[i] = end - begin;
 }
 
-/* ---- symmetric compressed rows ------------------------------------------------------------------ */
+/* ---- symmetric compressed rows --------------------------------------------------------------- */
 
 enum { STORED_LANES = 8 };
 
@@ -244,7 +244,7 @@ KERNEL_FN void scsr_list(const KernelScsr *m, const KernelBatch *batch, int64_t 
 	batch->entries[i] = count;
 }
 
-/* ---- Kaczmarz's method ---------------------------------------------------------------------------- */
+/* ---- Kaczmarz's method ----------------------------------------------------------------------- */
 
 /* x += lambda (b_i - a_i'x) / ||a_i||^2 a_i for the rows of a batch, one after the other; r_i is the
  * misfit before. The squares are no less than `least`. */

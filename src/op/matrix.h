@@ -67,7 +67,7 @@ tomos_status csr_op(tomos_op **op, tomos_backend *backend, const int64_t domain[
 	const int64_t range[3], Csr *csr, const char *what);
 tomos_status csr_make(tomos_op **op, tomos_backend *backend, Lister *lister);
 
-/* ---- symmetric compressed rows ----------------------------------------------------------------- */
+/* ---- symmetric compressed rows --------------------------------------------------------------- */
 
 tomos_status scsr_make(tomos_op **op, tomos_backend *backend, Lister *lister);
 /* -1 where the operator is something else. */

@@ -208,7 +208,7 @@ static void voxel_rows(Listing *l, int64_t lane, const Part *part)
 	each_voxel(l, lane, part, true, take_entries);
 }
 
-/* ---- all parts ---------------------------------------------------------------------------------- */
+/* ---- all parts ------------------------------------------------------------------------------- */
 
 typedef struct {
 	Listing *listing;

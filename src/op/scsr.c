@@ -85,7 +85,7 @@ tomos_status scsr_number_lanes(Scsr *scsr, int64_t views)
 	return TOMOS_OK;
 }
 
-/* ---- some views ------------------------------------------------------------------------------- */
+/* ---- some views ------------------------------------------------------------------------------ */
 
 /* The whole operator's orbits with the lanes of the views asked for; those without any go. */
 static tomos_status part_orbits(Scsr *part, const Scsr *whole, const int64_t *place)
@@ -148,7 +148,7 @@ static tomos_status part_of(
 	return TOMOS_OK;
 }
 
-/* ---- making ------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static tomos_status check_plane(const Plan *plan)
 {

@@ -48,7 +48,7 @@ INLINE void lanes_add(float *to, float w, const float *from, const int lanes)
 			*(Four *)(to + g) += w * *(const Four *)(from + g);
 }
 
-/* ---- the image, all images of a pixel side by side ------------------------------------------------ */
+/* ---- the image, all images of a pixel side by side ------------------------------------------- */
 
 static void spread_tiles(void *user, int64_t tile_row)
 {
@@ -87,7 +87,7 @@ static void collect_tiles(void *user, int64_t tile_row)
 			}
 }
 
-/* ---- rows and their images --------------------------------------------------------------------------- */
+/* ---- rows and their images ------------------------------------------------------------------- */
 
 /* Where lane g of a stored row lies among all rows, or -1. The middle column of a view that is
  * its own mirror image is met twice, and counts once. */
@@ -99,7 +99,7 @@ INLINE int64_t lane_row(const Scsr *s, const Orbit *orbit, int64_t column, int g
 	return orbit->target[g] * columns + (orbit->flip[g] ? mirror : column);
 }
 
-/* ---- forward ------------------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 /* Adds columns [from, to) of a group of `pairs` pairs to the sums of these rows. */
 INLINE void sum_columns(const Product *p, const Group *group, const int lanes, const int pairs,
@@ -229,7 +229,7 @@ done:
 	return status;
 }
 
-/* ---- adjoint --------------------------------------------------------------------------------------------- */
+/* ---- adjoint --------------------------------------------------------------------------------- */
 
 static void get_rows(void *user, int64_t number)
 {
@@ -303,7 +303,7 @@ done:
 	return status;
 }
 
-/* ---- one row --------------------------------------------------------------------------------------------- */
+/* ---- one row --------------------------------------------------------------------------------- */
 
 static const Group *group_of(const ScsrRows *r, int64_t pair)
 {

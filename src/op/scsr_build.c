@@ -26,7 +26,7 @@ typedef struct {
 	int64_t row_room;  /* slabs * rows */
 } Building;
 
-/* ---- which rows share no pixel ------------------------------------------------------------------ */
+/* ---- which rows share no pixel --------------------------------------------------------------- */
 
 /* No two rays that are so many columns apart meet a pixel in common. A ray-driven kernel reaches
  * less than one pixel to either side of the ray, a footprint half the shadow and half a column. */
@@ -53,7 +53,7 @@ static int64_t columns_apart(const Plan *plan, const KernelView *k)
 						   : plan->model.columns;
 }
 
-/* ---- pairs and groups ------------------------------------------------------------------------------ */
+/* ---- pairs and groups ------------------------------------------------------------------------ */
 
 static int compare_ranked(const void *a, const void *b)
 {
@@ -152,7 +152,7 @@ static void group_all(Building *b, const Plan *plan)
 	b->rows->first_group[b->rows->slabs * s->orbit_count] = b->rows->groups;
 }
 
-/* ---- filling ------------------------------------------------------------------------------------------ */
+/* ---- filling --------------------------------------------------------------------------------- */
 
 static void count_entries(
 	void *user, int64_t row, int64_t count, const int64_t *index, const float *weight)
@@ -226,7 +226,7 @@ static tomos_status fill_rows(Building *b, const Lister *lister, const Part *par
 	return TOMOS_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Slabs for threads, or such as fit into `near` bytes with all images of their pixels. */
 static int64_t slab_rows(const ScsrRows *rows, int lanes, int64_t near)

@@ -42,7 +42,7 @@ typedef struct {
 	int64_t origin, along_x, along_y; /* a turn: (x, y) comes from there */
 } Sweeper;
 
-/* ---- groups of rows ------------------------------------------------------------------------------- */
+/* ---- groups of rows -------------------------------------------------------------------------- */
 
 typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
 
@@ -168,7 +168,7 @@ INLINE void change_group(const Sweeper *s, const Group *group, const int pairs, 
 ON_SLAB(multiply_slab, multiply_group)
 ON_SLAB(change_slab, change_group)
 
-/* ---- turns ------------------------------------------------------------------------------------------------ */
+/* ---- turns ----------------------------------------------------------------------------------- */
 
 /* Up to BLOCK x BLOCK pixels; whole ones with literal sizes. */
 INLINE void turn_block(
@@ -236,7 +236,7 @@ static void turn(Sweeper *s, int symmetry)
 	s->symmetry = symmetry;
 }
 
-/* ---- views -------------------------------------------------------------------------------------------------- */
+/* ---- views ----------------------------------------------------------------------------------- */
 
 static Rays rays_of(const Sweeper *s, int64_t view, bool flip)
 {
@@ -318,7 +318,7 @@ static void sweep(RowSweeper *face, const RowSweep *rows, float *x)
 		memcpy(x, s->image, (size_t)s->scsr->rows->pixels * sizeof *x);
 }
 
-/* ---- products of neighbours --------------------------------------------------------------------------------- */
+/* ---- products of neighbours ------------------------------------------------------------------ */
 
 typedef struct {
 	const Sweeper *sweeper;
@@ -381,7 +381,7 @@ done:
 	return status;
 }
 
-/* ---- making --------------------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static void release(RowSweeper *face)
 {

@@ -10,7 +10,7 @@ enum {
 
 static const char what[] = "a matrix";
 
-/* ---- the rows ----------------------------------------------------------------------------------- */
+/* ---- the rows -------------------------------------------------------------------------------- */
 
 static int64_t count_waves(const ScsrRows *r)
 {
@@ -118,7 +118,7 @@ static tomos_status send_rows(ScsrRows *r, const Symmetries *s, tomos_backend *b
 	return there_room(backend, &there->work, work_floats(r, there), "the sums of the rays");
 }
 
-/* ---- the orbits ----------------------------------------------------------------------------------- */
+/* ---- the orbits ------------------------------------------------------------------------------ */
 
 static KernelOrbit orbit_there(const Orbit *orbit)
 {

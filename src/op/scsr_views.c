@@ -243,7 +243,7 @@ static void choose_symmetries(Symmetries *found, const Views *v)
 				found->inverse[i] = j;
 }
 
-/* ---- orbits ------------------------------------------------------------------------------------ */
+/* ---- orbits ---------------------------------------------------------------------------------- */
 
 typedef struct {
 	bool *covered; /* [view] */

@@ -5,7 +5,7 @@
 #include <math.h>
 #include "base/base.h"
 
-/* ---- work on pieces of a callers' array, each with memory of its own -------------------------- */
+/* ---- work on pieces of a callers' array, each with memory of its own ------------------------- */
 
 typedef void (*PieceTask)(const void *job, int64_t index, float *scratch);
 /* Runs task(job, 0 .. count-1) on all threads, each of which has `floats` of scratch. */
@@ -37,7 +37,7 @@ static inline int64_t index_mirrored(int64_t i, int64_t count)
 	return turn < count ? turn : 2 * count - 1 - turn;
 }
 
-/* ---- medians ---------------------------------------------------------------------------------- */
+/* ---- medians --------------------------------------------------------------------------------- */
 
 /* The middle value, or the mean of the two; puts the values into another order. */
 /* Afterwards nothing before values[k] is larger, nothing after it smaller. */
@@ -47,7 +47,7 @@ float median_of(float *values, int64_t count);
  * `window` has room for `size` floats. */
 void median_row(const float *in, float *out, int64_t count, int64_t size, float *window);
 
-/* ---- steps ------------------------------------------------------------------------------------ */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 tomos_status prep_take(tomos_prep_options *o, const tomos_prep_options *given);
 tomos_status prep_size(const char *name, int64_t size); /* odd, at least 1 */
@@ -67,7 +67,7 @@ void ring_wavelet_close(RingJob *job);
 int64_t ring_wavelet_floats(const RingJob *job);
 int64_t ring_wavelet(const RingJob *job, float *sinogram, float *scratch);
 
-/* ---- Daubechies' wavelets --------------------------------------------------------------------- */
+/* ---- Daubechies' wavelets -------------------------------------------------------------------- */
 
 enum { WAVELET_TAPS = 20 };
 /* The 2 `moments` coefficients of the low-pass filter, 1 <= moments <= 10; their sum is sqrt 2. */

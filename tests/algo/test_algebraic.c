@@ -91,6 +91,7 @@ static const Case3 cases[] = {{"sirt", 60, {0.07, 0.08, 0.15}, NULL},
 	{"pdhg", 100, {0.07, 0.08, 0.13}, set_l1}, {"pdhg", 100, {0.07, 0.08, 0.13}, set_tikhonov},
 	{"asd-pocs", 40, {0.08, 0.085, 0.26}, NULL}};
 
+/* Sanitizers look at every method, not at how far it comes: a few iterations, which must not diverge. */
 static void errors(void **state)
 {
 	(void)state;
@@ -105,8 +106,11 @@ static void errors(void **state)
 	for (int i = 0; i < COUNT(cases); i++) {
 		printf("  %-9s %4lld ", cases[i].method, (long long)cases[i].iterations);
 		for (int g = 0; g < kinds; g++) {
-			tomos_algebraic_options o = problem_options(
-				NULL, g == 2 ? (cases[i].iterations + 2) / 3 : cases[i].iterations);
+			const int64_t all = cases[i].iterations;
+			const double limit = CASE_SLOW ? 1 : cases[i].limits[g];
+			tomos_algebraic_options o = problem_options(NULL, CASE_SLOW ? (all + 9) / 10
+									  : g == 2  ? (all + 2) / 3
+										    : all);
 			Problem *p = &problems[g];
 			if (cases[i].set)
 				cases[i].set(&o);
@@ -114,9 +118,9 @@ static void errors(void **state)
 			OK(tomos_reconstruct(p->op, cases[i].method, &p->b, &p->x, &o, NULL));
 			double error = problem_error(p);
 			printf("  %.4f", error);
-			if (!(error < cases[i].limits[g]))
+			if (!(error < limit))
 				fail_msg("%s on %s: error %g, limit %g", cases[i].method,
-					geometries[g], error, cases[i].limits[g]);
+					geometries[g], error, limit);
 		}
 		printf("\n");
 	}

@@ -165,7 +165,7 @@ void opencl_filter_close(tomos_backend *backend, Filter *f)
 	mem_free(f);
 }
 
-/* ---- the views and their weights, which are the caller's --------------------------------------- */
+/* ---- the views and their weights, which are the caller's ------------------------------------- */
 
 static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 {

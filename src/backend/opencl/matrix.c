@@ -1,7 +1,7 @@
 /* Products with stored matrices on the device, and their rows and a projector's, listed and used there. */
 #include "backend/opencl/opencl.h"
 
-/* ---- arguments -------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 enum { MOST_ARGS = 32 };
 
@@ -69,7 +69,7 @@ static tomos_status take_batch(Task *task, tomos_backend *backend, const KernelB
 	return take_array(task, backend, batch->weight);
 }
 
-/* ---- compressed rows ---------------------------------------------------------------------------- */
+/* ---- compressed rows ------------------------------------------------------------------------- */
 
 tomos_status opencl_csr(tomos_backend *backend, const KernelCsr *m, Direction direction, int power,
 	const float *in, float *out)
@@ -96,7 +96,7 @@ tomos_status opencl_csr_list(tomos_backend *backend, const KernelCsr *m, const K
 	return opencl_planes(backend, TASK_matrix_csr_list, n, task->args, task->count);
 }
 
-/* ---- symmetric compressed rows -------------------------------------------------------------------- */
+/* ---- symmetric compressed rows --------------------------------------------------------------- */
 
 typedef struct {
 	tomos_backend *backend;
@@ -183,7 +183,7 @@ tomos_status opencl_scsr_list(tomos_backend *backend, const KernelScsr *m, const
 	return opencl_line(backend, TASK_matrix_scsr_list, batch->count, task->args, task->count);
 }
 
-/* ---- rows, one after the other ---------------------------------------------------------------------- */
+/* ---- rows, one after the other --------------------------------------------------------------- */
 
 tomos_status opencl_weigh(
 	tomos_backend *backend, const KernelBatch *batch, const float *rays, const float *voxels)

@@ -158,7 +158,7 @@ static Window window_join(const Window *a, const Window *b)
 	return joined;
 }
 
-/* ---- back: slabs made of views ---------------------------------------------------------------- */
+/* ---- back: slabs made of views --------------------------------------------------------------- */
 
 /* As many views from step->first on as fit with the pixels that all of them together need, or one. */
 static void take_views(const Cutting *c, Step *step, int64_t end)
@@ -209,7 +209,7 @@ static tomos_status cut_back(const Cutting *c, Schedule *s, int64_t groups)
 	return TOMOS_OK;
 }
 
-/* ---- forward: views, or bands of their rows, made of slabs --------------------------------------- */
+/* ---- forward: views, or bands of their rows, made of slabs ----------------------------------- */
 
 static tomos_status find_reach(Cutting *c)
 {
@@ -314,7 +314,7 @@ static bool count_blocks(const Cutting *c, Blocks *b, int64_t least)
 	return true;
 }
 
-/* ---- the cheapest ----------------------------------------------------------------------------- */
+/* ---- the cheapest ---------------------------------------------------------------------------- */
 
 /* Floats sent and fetched, with what is already there not sent again, and added in the host's memory. */
 static void reckon(Schedule *s)

@@ -19,7 +19,7 @@ typedef struct {
 
 enum { PROJECT = -1 };
 
-/* ---- the caller's arrays ---------------------------------------------------------------------- */
+/* ---- the caller's arrays --------------------------------------------------------------------- */
 
 static tomos_array voxels_of(const Job *job, const Step *step)
 {
@@ -114,7 +114,7 @@ static void step_piece(const Job *job, const tomos_array *to, const float *packe
 	parallel_for(to->shape[0], step_plane, &s);
 }
 
-/* ---- an item ---------------------------------------------------------------------------------- */
+/* ---- an item --------------------------------------------------------------------------------- */
 
 static tomos_status end(Run *run, const Job *job, Lane *lane, const tomos_array *result,
 	int64_t count, int64_t after)
@@ -234,7 +234,7 @@ static tomos_status project_item(Run *run, void *user, Lane *lane, int64_t index
 	return status;
 }
 
-/* ---- schedules, kept with the plan they are for ------------------------------------------------ */
+/* ---- schedules, kept with the plan they are for ---------------------------------------------- */
 
 static void kept_release(tomos_backend *owner, void *data)
 {

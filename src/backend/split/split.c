@@ -27,28 +27,29 @@ tomos_status lane_take(Lane *lane, int64_t out, int64_t in)
 	return TOMOS_OK;
 }
 
+/* In place of `old`, where that has less room; a failure leaves none. */
+static tomos_status host_room(
+	void *old, void *pointer_out, int64_t *room, int64_t count, size_t size, const char *what)
+{
+	if (*room >= count)
+		return TOMOS_OK;
+	mem_free(old);
+	*room = 0;
+	TRY(mem_alloc(pointer_out, count, size, what));
+	*room = count;
+	return TOMOS_OK;
+}
+
 tomos_status lane_sum(Lane *lane, int64_t count)
 {
-	if (lane->sum_room >= count)
-		return TOMOS_OK;
-	mem_free(lane->sum);
-	lane->sum = NULL;
-	lane->sum_room = 0;
-	TRY(mem_alloc(&lane->sum, count, sizeof *lane->sum, "a piece to be added"));
-	lane->sum_room = count;
-	return TOMOS_OK;
+	return host_room(lane->sum, &lane->sum, &lane->sum_room, count, sizeof *lane->sum,
+		"a piece to be added");
 }
 
 tomos_status lane_views(Lane *lane, int64_t count)
 {
-	if (lane->view_room >= count)
-		return TOMOS_OK;
-	mem_free(lane->views);
-	lane->views = NULL;
-	lane->view_room = 0;
-	TRY(mem_alloc(&lane->views, count, sizeof *lane->views, "views to be filtered"));
-	lane->view_room = count;
-	return TOMOS_OK;
+	return host_room(lane->views, &lane->views, &lane->view_room, count, sizeof *lane->views,
+		"views to be filtered");
 }
 
 static void lane_close(Lane *lane)

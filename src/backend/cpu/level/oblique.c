@@ -163,7 +163,7 @@ static Piece piece_of(const Oblique *o, int64_t block)
 	return p;
 }
 
-/* ---- rays ------------------------------------------------------------------------------------- */
+/* ---- rays ------------------------------------------------------------------------------------ */
 
 static inline int64_t position(double p)
 {
@@ -259,7 +259,7 @@ static inline bool all_inside(const Oblique *o, const Piece *p, const Hit *hit)
 	return true;
 }
 
-/* ---- shifting --------------------------------------------------------------------------------- */
+/* ---- shifting -------------------------------------------------------------------------------- */
 
 /* Row `row` of shifted voxels in one lane begins, as far as it is there, `before` columns later. */
 static float *lane_row(const Oblique *o, const Piece *p, int64_t row, int64_t l, int64_t *before)
@@ -317,7 +317,7 @@ static void add_columns(
 	}
 }
 
-/* ---- planes across x -------------------------------------------------------------------------- */
+/* ---- planes across x ------------------------------------------------------------------------- */
 
 /* There neighbours in memory are of different planes, so a part is staged: [block][row][lane][pitch].
  * Blocks come last, since they are neighbours. */
@@ -363,7 +363,7 @@ static int64_t stage_floats(const Oblique *o)
 	return o->stride[0] == 1 ? blocks_of(o) * LANES * o->n[2] * o->pitch : 0;
 }
 
-/* ---- part by part ----------------------------------------------------------------------------- */
+/* ---- part by part ---------------------------------------------------------------------------- */
 
 /* One view onto or from one part; `scratch` has what `needs` said. */
 typedef struct {
@@ -437,7 +437,7 @@ static tomos_status do_views(const Projecting *what, const Task *task)
 	return TOMOS_OK;
 }
 
-/* ---- forward ---------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 /* Each block is a piece: rays that begin up to HALO rows before its first one can meet it. */
 static Piece block_of(const Oblique *o, float *scratch, int64_t block)
@@ -547,7 +547,7 @@ tomos_status LEVEL(oblique_forward)(const Projecting *what)
 	return do_views(what, &(Task){sum_needs, sum_view});
 }
 
-/* ---- adjoint ---------------------------------------------------------------------------------- */
+/* ---- adjoint --------------------------------------------------------------------------------- */
 
 typedef struct {
 	const Oblique *o;

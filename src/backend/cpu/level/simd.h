@@ -35,6 +35,18 @@ static inline void vf_store(float *p, vf v)
 	memcpy(p, &v, sizeof v);
 }
 
+/* One number in all lanes, without the sum with 0 that compilers make of a vector and a number. */
+static inline vf vf_all(float x)
+{
+#if defined TOMOS_LEVEL_avx512
+	return (vf)_mm512_set1_ps(x);
+#elif defined TOMOS_LEVEL_avx2
+	return (vf)_mm256_set1_ps(x);
+#else
+	return (vf){0} + x;
+#endif
+}
+
 static inline vf vf_lane(void)
 {
 	vf v;

@@ -54,7 +54,7 @@ bool LEVEL(slice_applies)(const Projecting *what)
 	return !what->plan->model.clamp && !what->plan->model.nearest && find_frame(what, &f);
 }
 
-/* ---- forward ---------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 /* A task walks a stripe of the slice with some views. What the stripes give to a view is added up in
  * their order. */
@@ -253,7 +253,7 @@ tomos_status LEVEL(slice_forward)(const Projecting *what)
 	return TOMOS_OK;
 }
 
-/* ---- back ------------------------------------------------------------------------------------- */
+/* ---- back ------------------------------------------------------------------------------------ */
 
 /* A pixel (x, y) of the slice falls on column c = origin + x per_x + y per_y, and takes from the pixels
  * around it by a hat of half width `reach` columns: 1 for voxel-driven, the distance of one voxel

@@ -66,11 +66,6 @@ Laying LEVEL(stack_laying)(const Stack *stack, int64_t view);
 /* The next group of slices, from first + count on; false behind the last. */
 bool LEVEL(stack_next)(Stack *stack);
 
-INLINE vf vf_all(float v)
-{
-	return v + (vf){0};
-}
-
 INLINE int64_t stack_stride(const Stack *stack, int64_t samples)
 {
 	/* Neighbouring terms start in different parts of the first cache, whose sets repeat after 32
@@ -78,7 +73,7 @@ INLINE int64_t stack_stride(const Stack *stack, int64_t samples)
 	return ((samples + 2 * stack->taps + 31) / 32 * 32 + 9) * stack->wide;
 }
 
-/* ---- indices and weights ---------------------------------------------------------------------- */
+/* ---- indices and weights --------------------------------------------------------------------- */
 
 /* Where LANES outputs from `output`, a multiple of LANES, on start; to the bit as in slice.c. */
 INLINE int64_t laying_start(const Laying *l, int64_t output, double plane)
@@ -109,7 +104,7 @@ INLINE void entries_set(Entries *e, int term, const Laying *l, int64_t start, in
 			vf_positive(1 - l->pitch * vf_abs((float)(t + 1) - away)));
 }
 
-/* ---- sums ------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 /* Adds to `vectors` vectors of each of `outputs` outputs, from `first` on. Loads are what bounds this, so
  * of linear interpolation only the second weight is loaded. */
@@ -125,7 +120,7 @@ INLINE void gather_some(const Entries *e, int first, const float *samples, int64
 		for (int o = 0; o < outputs; o++) {
 			const float *at = samples + e->offset[t][first + o];
 			for (int k = 0; k < taps; k++) {
-				vf weight = (vf){0} + e->weight[t][linear ? 1 : k][first + o];
+				vf weight = vf_all(e->weight[t][linear ? 1 : k][first + o]);
 				if (linear && k == 0)
 					weight = 1 - weight;
 				for (int v = 0; v < vectors; v++)
@@ -154,7 +149,7 @@ INLINE void gather(const Entries *e, const float *samples, int64_t stride, int t
 				sums + v);
 }
 
-/* ---- turning: from rows, one per slice, to slices side by side, and back ----------------------- */
+/* ---- turning: from rows, one per slice, to slices side by side, and back --------------------- */
 
 /* The place of the same pixel in each slice of a vector, NULL where there is none; from one pixel to
  * the next `step`. */
