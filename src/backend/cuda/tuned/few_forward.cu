@@ -8,9 +8,13 @@ enum {
 	SEGMENT = 32,
 	BATCH = 4, /* planes whose pixels are on their way at a time */
 	WARPS = 2,
-	LINES = 64,      /* a power of two */
-	BAND = 56,       /* lines that a warp's rays may meet on one plane */
-	SLICES_ALONG = 2 /* of a warp */
+	LINES = 64,       /* a power of two */
+	BAND = 56,        /* lines that a warp's rays may meet on one plane */
+	SLICES_ALONG = 2, /* of a warp */
+	WARPS_ACROSS = 4,
+	SLICES_ACROSS = 2,
+	AHEAD = 3, /* stages, of which one is in use */
+	STAGE_PLANES = 8
 };
 
 /* Slices of a thread. */
@@ -106,7 +110,7 @@ static __global__ void __launch_bounds__(WIDE *HIGH) few_forward(const __grid_co
 	int c = SIDEWAYS ? j : i + (int)threadIdx.x;
 	int slice = SIDEWAYS ? i * N + (int)threadIdx.x : j * N;
 	const HatView hat = s.views[view];
-	if (c >= s.columns || slice >= s.slices || (s.lines && !hat.along))
+	if (c >= s.columns || slice >= s.slices)
 		return;
 	double e0 = hat.e0 + hat.ea * (double)s.low_a + hat.eb * (double)s.low_b;
 	double across = hat.along ? hat.ea : hat.eb, down = hat.along ? hat.eb : hat.ea;
@@ -124,6 +128,132 @@ static __global__ void __launch_bounds__(WIDE *HIGH) few_forward(const __grid_co
 	for (int k = 0; k < N; k++)
 		if (k < way.slices)
 			to[k * APART * s.ps] += hat.weight * sum[k];
+}
+
+/* Rays that run along b: the pixels that a warp's rays, which are parallel, meet on a plane are neighbours in
+ * memory. They are copied to shared memory a few stages ahead. */
+typedef float Row[LINES]; /* pixel a in place a modulo LINES */
+typedef Row Stage[STAGE_PLANES][SLICES_ACROSS];
+
+/* What a warp sees of the slices: its first pixel on plane k is floor(least + k slope) - 2, and so many are
+ * wanted. */
+typedef struct {
+	const float *slice;
+	int64_t plane, apart; /* to the next plane, the next slice */
+	int planes, n, wanted;
+	double least, slope;
+} Strip;
+
+/* Pixels a .. a + COPIED - 1 of a plane in all slices. */
+template <int COPIED>
+static __device__ __forceinline__ void copy_pixels(
+	const Strip &strip, int k, int first, int a, Row *rows)
+{
+	bool inside = (unsigned)a < (unsigned)strip.n && k < strip.planes;
+	const float *from = strip.slice + (inside ? k * strip.plane + a : 0);
+	if (a - first >= strip.wanted)
+		return;
+#pragma unroll
+	for (int n = 0; n < SLICES_ACROSS; n++)
+		__pipeline_memcpy_async(&rows[n][a & (LINES - 1)],
+			from + (inside ? n * strip.apart : 0), COPIED * sizeof(float),
+			inside ? 0 : COPIED * sizeof(float));
+}
+
+/* STAGE_PLANES planes from k on. COPIED pixels at a time: 4, where they are aligned, or 1. */
+template <int COPIED>
+static __device__ __forceinline__ void bring_stage(const Strip &strip, int k, Stage &stage)
+{
+	constexpr int LANES = LINES / COPIED, ROWS = LANES < WIDE ? WIDE / LANES : 1;
+	double start = strip.least + k * strip.slope, whole = floor(start);
+	float f = (float)(start - whole), rate = (float)strip.slope;
+	int lane = threadIdx.x % LANES, row = threadIdx.x / LANES % ROWS;
+#pragma unroll
+	for (int j = 0; j < STAGE_PLANES; j += ROWS) {
+		int first = (int)whole - 2 + (int)floorf(fmaf((float)(j + row), rate, f));
+		int a = (COPIED == 4 ? first & ~3 : first) + lane * COPIED;
+#pragma unroll
+		for (int i = 0; i < LANES; i += WIDE)
+			copy_pixels<COPIED>(
+				strip, k + j + row, first, a + i * COPIED, stage[j + row]);
+	}
+}
+
+/* The planes on which the strip can meet the box, from whole stages on. */
+static __device__ void planes_of(const Strip &strip, double spread, int *begin, int *end)
+{
+	double one = (-2 - spread - strip.least) / strip.slope;
+	double two = (strip.n + 1 - strip.least) / strip.slope;
+	bool level = fabs(strip.slope) < 1e-6;
+	double low = level ? 0 : fmax(fmin(one, two), 0.);
+	double high = level ? strip.planes : fmin(fmax(one, two) + 1, (double)strip.planes);
+	*begin = (int)fmin(low, 1e9) / STAGE_PLANES * STAGE_PLANES;
+	*end = (int)fmax(ceil(high), 0.);
+}
+
+template <int T>
+static __device__ __forceinline__ void cross_stage(
+	const Stage &stage, double start, float rate, float inverse, float sum[SLICES_ACROSS])
+{
+	double whole = floor(start);
+	float f = (float)(start - whole);
+#pragma unroll
+	for (int j = 0; j < STAGE_PLANES; j++) {
+		float at = fmaf((float)j, rate, f), lowest = hat_first<T>(at), w[T];
+		int a = (int)whole + (int)lowest;
+		weights_of<T>(at - lowest, inverse, w);
+#pragma unroll
+		for (int t = 0; t < T; t++)
+#pragma unroll
+			for (int n = 0; n < SLICES_ACROSS; n++)
+				sum[n] = fmaf(w[t], stage[j][n][(a + t) & (LINES - 1)], sum[n]);
+	}
+}
+
+template <int T, int COPIED>
+static __global__ void __launch_bounds__(WIDE *WARPS_ACROSS)
+	few_across(const __grid_constant__ Few s)
+{
+	__shared__ __align__(16) Stage memory[WARPS_ACROSS][AHEAD];
+	Stage *stages = memory[threadIdx.y];
+	int c0 = blockIdx.x * WIDE, c = c0 + threadIdx.x, view = blockIdx.z, begin, end, at = 0;
+	int slice = (blockIdx.y * WARPS_ACROSS + threadIdx.y) * SLICES_ACROSS;
+	const HatView hat = s.views[view];
+	if (!hat.along || slice >= s.slices)
+		return;
+	bool single = slice + 1 == s.slices; /* which is then met twice */
+	double e0 = hat.e0 + hat.ea * (double)s.low_a + hat.eb * (double)s.low_b;
+	double p = (c - e0) / hat.ea, spread = (WIDE - 1) / fabs(hat.ea);
+	const Strip strip = {.slice = s.volume + slice * s.vs,
+		.plane = s.vb,
+		.apart = single ? 0 : s.vs,
+		.planes = s.nb,
+		.n = s.na,
+		.wanted = (int)spread + 7,
+		.least = (c0 + (hat.ea > 0 ? 0 : WIDE - 1) - e0) / hat.ea,
+		.slope = -hat.eb / hat.ea};
+	float sum[SLICES_ACROSS] = {0};
+	planes_of(strip, spread, &begin, &end);
+	for (int i = 0; i < AHEAD - 1; i++) {
+		if (begin + i * STAGE_PLANES < end)
+			bring_stage<COPIED>(strip, begin + i * STAGE_PLANES, stages[i]);
+		__pipeline_commit();
+	}
+	for (int k = begin; k < end; k += STAGE_PLANES, at = (at + 1) % AHEAD) {
+		int next = k + (AHEAD - 1) * STAGE_PLANES;
+		__pipeline_wait_prior(AHEAD - 2);
+		__syncwarp(); /* all of the stage is there, and nobody uses the one before any more */
+		if (next < end)
+			bring_stage<COPIED>(strip, next, stages[(at + AHEAD - 1) % AHEAD]);
+		__pipeline_commit();
+		cross_stage<T>(stages[at], p + k * strip.slope, (float)strip.slope,
+			(float)fabs(hat.ea) / hat.h, sum);
+	}
+	float *to = s.projections + view * s.pv + c + slice * s.ps;
+	if (c < s.columns)
+		to[0] += hat.weight * sum[0];
+	if (c < s.columns && !single)
+		to[s.ps] += hat.weight * sum[1];
 }
 
 /* Where a warp's rays, which are parallel, meet SEGMENT planes: on plane k, on lines from
@@ -221,7 +351,7 @@ static __global__ void __launch_bounds__(WIDE *WARPS) few_along(const __grid_con
 
 /* ---- a whole request ---------------------------------------------------------------------- */
 
-/* Which ways rays run, and how many pixels there are from one ray to the next where they run along a. */
+/* Which ways rays run, and how many pixels there are from one ray to the next. */
 typedef struct {
 	bool along_a, along_b;
 	double gap;
@@ -234,16 +364,38 @@ static Runs runs_of(const Projecting *what, const HatSlices *l)
 		const HatView hat = hat_view(what->plan, what->first + i, l, what->kernel);
 		runs.along_a = runs.along_a || !hat.along;
 		runs.along_b = runs.along_b || hat.along;
-		if (!hat.along)
-			runs.gap = fmax(runs.gap, 1 / fabs(hat.eb));
+		runs.gap = fmax(runs.gap, 1 / fabs(hat.along ? hat.ea : hat.eb));
 	}
 	return runs;
 }
 
-void few_forward_start(
-	cudaStream_t stream, const Projecting *what, const HatSlices *l, Few *s, int taps)
+static bool is_aligned(const Few *s)
+{
+	return s->na % 4 == 0 && s->vb % 4 == 0 && s->vs % 4 == 0 && (uintptr_t)s->volume % 16 == 0;
+}
+
+/* By way of shared memory. */
+static void start_strips(cudaStream_t stream, const Runs *runs, const Few *s, int taps)
 {
 	static const FewKernel along[3] = {few_along<2>, few_along<3>, few_along<4>};
+	static const FewKernel across[2][3] = {
+		{few_across<2, 1>, few_across<3, 1>, few_across<4, 1>},
+		{few_across<2, 4>, few_across<3, 4>, few_across<4, 4>}};
+	unsigned wide = cuda_blocks(s->columns, WIDE, 1 << 30), views = (unsigned)s->count;
+	if (runs->along_a)
+		along[taps -
+			2]<<<dim3(wide, cuda_blocks(s->slices, WARPS * SLICES_ALONG, 65535), views),
+			dim3(WIDE, WARPS), 0, stream>>>(*s);
+	if (runs->along_b)
+		across[is_aligned(s)][taps - 2]<<<
+			dim3(wide, cuda_blocks(s->slices, WARPS_ACROSS * SLICES_ACROSS, 65535),
+				views),
+			dim3(WIDE, WARPS_ACROSS), 0, stream>>>(*s);
+}
+
+void few_forward_start(
+	cudaStream_t stream, const Projecting *what, const HatSlices *l, const Few *s, int taps)
+{
 	static const FewKernel kernels[2][3] = {
 		{few_forward<2, false>, few_forward<3, false>, few_forward<4, false>},
 		{few_forward<2, true>, few_forward<3, true>, few_forward<4, true>}};
@@ -251,16 +403,13 @@ void few_forward_start(
 	const Runs runs = runs_of(what, l);
 	const int64_t n = slices_of(sideways);
 	unsigned views = (unsigned)s->count;
-	s->lines = !sideways && (WIDE - 1) * runs.gap + 6 < (double)BAND;
-	if (s->lines && runs.along_a)
-		along[taps -
-			2]<<<dim3(cuda_blocks(s->columns, WIDE, 1 << 30),
-				     cuda_blocks(s->slices, WARPS * SLICES_ALONG, 65535), views),
-			dim3(WIDE, WARPS), 0, stream>>>(*s);
+	if (!sideways && (WIDE - 1) * runs.gap + 7 < (double)BAND) {
+		start_strips(stream, &runs, s, taps);
+		return;
+	}
 	dim3 blocks = sideways ? dim3(cuda_blocks(s->slices, WIDE * n, 1 << 30),
 					 cuda_blocks(s->columns, HIGH, 65535), views)
 			       : dim3(cuda_blocks(s->columns, WIDE, 1 << 30),
 					 cuda_blocks(s->slices, HIGH * n, 65535), views);
-	if (!s->lines || runs.along_b)
-		kernels[sideways][taps - 2]<<<blocks, dim3(WIDE, HIGH), 0, stream>>>(*s);
+	kernels[sideways][taps - 2]<<<blocks, dim3(WIDE, HIGH), 0, stream>>>(*s);
 }

@@ -30,6 +30,13 @@ enum {
 
 #define MAGIC 12582912.f /* 1.5 * 2^23 */
 
+/* Blocks that a processor should hold; older cards have no room for more threads. */
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 800
+#define BLOCKS 4
+#else
+#define BLOCKS 6
+#endif
+
 typedef enum { LINEAR, TWO, THREE, FIVE } Taps;
 typedef enum { HAT, LINE } Weights;
 
@@ -177,7 +184,7 @@ static __device__ float follow(
 }
 
 template <Weights W, Taps T>
-static __global__ void __launch_bounds__(WIDE *HIGH, 6)
+static __global__ void __launch_bounds__(WIDE *HIGH, BLOCKS)
 	plane_forward(const __grid_constant__ Plane s)
 {
 	/* Neighbouring views meet nearly the same pixels: a block has a few of both. */
