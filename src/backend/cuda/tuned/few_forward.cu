@@ -6,7 +6,8 @@ enum {
 	WIDE = 32,
 	HIGH = 8,
 	SEGMENT = 32,
-	BATCH = 4, /* planes whose pixels are on their way at a time */
+	SLICES = 2, /* of a thread */
+	BATCH = 8,  /* planes whose pixels are on their way at a time */
 	WARPS = 2,
 	LINES = 64,       /* a power of two */
 	BAND = 56,        /* lines that a warp's rays may meet on one plane */
@@ -16,12 +17,6 @@ enum {
 	AHEAD = 3, /* stages, of which one is in use */
 	STAGE_PLANES = 8
 };
-
-/* Slices of a thread. */
-static __host__ __device__ constexpr int slices_of(bool sideways)
-{
-	return sideways ? 4 : 2;
-}
 
 /* Lines of pixels that rays are followed across, in the slices of a thread. */
 typedef struct {
@@ -105,7 +100,7 @@ static __device__ void follow(const Way &way, double p, double slope, float inve
 template <int T, bool SIDEWAYS>
 static __global__ void __launch_bounds__(WIDE *HIGH) few_forward(const __grid_constant__ Few s)
 {
-	constexpr int N = slices_of(SIDEWAYS), APART = SIDEWAYS ? WIDE : 1;
+	constexpr int N = SLICES, APART = SIDEWAYS ? WIDE : 1;
 	int i = blockIdx.x * WIDE, j = blockIdx.y * HIGH + threadIdx.y, view = blockIdx.z;
 	int c = SIDEWAYS ? j : i + (int)threadIdx.x;
 	int slice = SIDEWAYS ? i * N + (int)threadIdx.x : j * N;
@@ -401,15 +396,14 @@ void few_forward_start(
 		{few_forward<2, true>, few_forward<3, true>, few_forward<4, true>}};
 	const bool sideways = l->s == 0;
 	const Runs runs = runs_of(what, l);
-	const int64_t n = slices_of(sideways);
 	unsigned views = (unsigned)s->count;
 	if (!sideways && (WIDE - 1) * runs.gap + 7 < (double)BAND) {
 		start_strips(stream, &runs, s, taps);
 		return;
 	}
-	dim3 blocks = sideways ? dim3(cuda_blocks(s->slices, WIDE * n, 1 << 30),
+	dim3 blocks = sideways ? dim3(cuda_blocks(s->slices, WIDE * SLICES, 1 << 30),
 					 cuda_blocks(s->columns, HIGH, 65535), views)
 			       : dim3(cuda_blocks(s->columns, WIDE, 1 << 30),
-					 cuda_blocks(s->slices, HIGH * n, 65535), views);
+					 cuda_blocks(s->slices, HIGH * SLICES, 65535), views);
 	kernels[sideways][taps - 2]<<<blocks, dim3(WIDE, HIGH), 0, stream>>>(*s);
 }
