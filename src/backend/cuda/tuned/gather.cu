@@ -5,12 +5,9 @@
  * A thread has a column of voxels. The few detector columns whose sheets pass it are the same for all of
  * them; in each sheet, the rays around a voxel are the rows around a position that climbs evenly. The
  * length of a ray in a voxel is that of the part of its plane in which it is inside along both axes.
- *
- * Where an update divides by the sum of the weights, pixels are pairs of a value and what it counts, and so
- * are sums: positions and weights are found once for both.
  */
+#include "backend/cuda/tuned/pair.h"
 #include "backend/cuda/tuned/sheet.h"
-#include "backend/cuda/tuned/turn.h"
 
 enum { WIDE = 32, HIGH = 4, COLUMN = 16, BORDER = 4, THREADS = 128 };
 
@@ -30,34 +27,8 @@ typedef struct {
 		images; /* [view][row][pitch] with a border of zeros, times the steps of the rays */
 	int pitch, rows; /* rows with the border */
 	float *volume;
-	bool update; /* as the step has it; else sums are added */
-	float least;
-	const unsigned *largest; /* weight of a ray, as bits; NULL: 1 */
-	CudaStep step;
+	PairStep pair;
 } Gather;
-
-/* A pixel, or a pair of them, times a weight, and added. */
-static __device__ __forceinline__ void add_pixel(float &sum, float weight, float pixel)
-{
-	sum = fmaf(weight, pixel, sum);
-}
-
-static __device__ __forceinline__ void add_pixel(float2 &sum, float weight, float2 pixel)
-{
-	sum.x = fmaf(weight, pixel.x, sum.x);
-	sum.y = fmaf(weight, pixel.y, sum.y);
-}
-
-static __device__ __forceinline__ void set_pixel(float &pixel, float step, float value, float)
-{
-	pixel = step * value;
-}
-
-static __device__ __forceinline__ void set_pixel(
-	float2 &pixel, float step, float value, float counts)
-{
-	pixel = make_float2(step * value, step * counts);
-}
 
 static __global__ void make_paths(const __grid_constant__ Gather s, Path *paths)
 {
@@ -84,10 +55,10 @@ static __global__ void make_images(
 		int64_t at = (view * s.model.rows + row) * s.model.columns + column;
 		Pixel pixel = {};
 		if (inside)
-			set_pixel(pixel,
+			pair_set(pixel,
 				step_of(&s.grid, &s.views[view], row, column,
 					s.paths[view * s.model.columns + column].axis),
-				from[at], rays ? rays[at] : 1);
+				from + at, rays ? rays + at : NULL);
 		to[line * s.pitch + c] = pixel;
 	}
 }
@@ -99,14 +70,14 @@ static __device__ __forceinline__ Pixel rows_at(const Pixel *line, float t, floa
 	float rounded = __fadd_rn(t, MAGIC), d = t - __fadd_rn(rounded, -MAGIC), more = 1 - gap;
 	const Pixel *at = line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * pitch;
 	Pixel value = {};
-	add_pixel(value, fma_saturate(-fabsf(d), gap, 1.f), __ldg(at));
+	pair_add(value, fma_saturate(-fabsf(d), gap, 1.f), __ldg(at));
 	if (T == 1) /* the others are a slice away */
 		return value;
-	add_pixel(value, fma_saturate(-d, gap, more), __ldg(at - pitch));
-	add_pixel(value, fma_saturate(d, gap, more), __ldg(at + pitch));
+	pair_add(value, fma_saturate(-d, gap, more), __ldg(at - pitch));
+	pair_add(value, fma_saturate(d, gap, more), __ldg(at + pitch));
 	if (T == 5) {
-		add_pixel(value, fma_saturate(-d, gap, more - gap), __ldg(at - 2 * pitch));
-		add_pixel(value, fma_saturate(d, gap, more - gap), __ldg(at + 2 * pitch));
+		pair_add(value, fma_saturate(-d, gap, more - gap), __ldg(at - 2 * pitch));
+		pair_add(value, fma_saturate(d, gap, more - gap), __ldg(at + 2 * pitch));
 	}
 	return value;
 }
@@ -143,7 +114,7 @@ static __device__ __forceinline__ void add_passing(const Pixel *line, float t, f
 	for (int j = -T / 2; j <= T / 2; j++) {
 		float low = pass.low, high = pass.high, here = row + (float)j;
 		narrow((t - here) * gap, fmaf(here, pass.widen, climb), &low, &high);
-		add_pixel(sum, fmaxf(high - low, 0.f), __ldg(at + j * pitch));
+		pair_add(sum, fmaxf(high - low, 0.f), __ldg(at + j * pitch));
 	}
 }
 
@@ -152,7 +123,7 @@ static __device__ __forceinline__ void add_rows(const Pixel *line, float t, floa
 	float climb, const Passing &pass, Pixel &sum)
 {
 	if (K == JOSEPH)
-		add_pixel(sum, pass.weight, rows_at<T>(line, t, gap, pitch));
+		pair_add(sum, pass.weight, rows_at<T>(line, t, gap, pitch));
 	else
 		add_passing<T>(line, t, gap, pitch, climb, pass, sum);
 }
@@ -204,27 +175,6 @@ static __device__ __forceinline__ bool passes(
 	return pass->low < pass->high;
 }
 
-/* A voxel after the update, or with the sum added. */
-static __device__ float changed(const Gather *s, const float *voxel, float sum, float factor)
-{
-	const CudaStep *step = &s->step;
-	if (!s->update)
-		return *voxel + sum;
-	return cuda_stepped(*step, *voxel,
-		step->voxels ? factor * step->voxels[voxel - step->volume] : factor, sum);
-}
-
-static __device__ float changed(const Gather *s, const float *voxel, float sum)
-{
-	return changed(s, voxel, sum, s->step.a);
-}
-
-static __device__ float changed(const Gather *s, const float *voxel, float2 sum)
-{
-	float most = s->largest ? __uint_as_float(__ldg(s->largest)) : 1;
-	return changed(s, voxel, sum.x, cuda_average(s->step.a, sum.y, s->least * most));
-}
-
 /* T rows at most meet a voxel; columns of N voxels. */
 template <Kind K, int T, int N, typename Pixel>
 static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_constant__ Gather s)
@@ -257,7 +207,7 @@ static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_const
 #pragma unroll
 	for (int k = 0; k < N; k++, to += (int64_t)s.n[0] * s.n[1])
 		if (z0 + k < s.n[2])
-			*to = changed(&s, to, sum[k]);
+			*to = pair_changed(s.pair, to, sum[k]);
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */
@@ -360,7 +310,7 @@ static void launch(cudaStream_t stream, const Projecting *what, Gather *s, int64
 	make_images<Pixel><<<dim3(cuda_blocks(s->pitch, THREADS, 1 << 30),
 				     cuda_blocks(s->count * s->rows, 1, 65535)),
 		THREADS, 0, stream>>>(*s, what->projections + at,
-		s->step.rays ? s->step.rays + at : NULL, (Pixel *)images);
+		s->pair.step.rays ? s->pair.step.rays + at : NULL, (Pixel *)images);
 	s->images = images;
 	kernel_of<Pixel>(what->kernel, taps,
 		flat)<<<dim3(cuda_blocks(s->n[0], WIDE, 1 << 30), cuda_blocks(s->n[1], HIGH, 65535),
@@ -376,7 +326,7 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, Ga
 	cudaStream_t stream = device_of(backend)->stream;
 	float *paths, *images;
 	int64_t path_floats = count * model->columns * (int64_t)(sizeof(Path) / sizeof(float));
-	int64_t pixels = count * s.rows * s.pitch * (s.step.average ? 2 : 1);
+	int64_t pixels = count * s.rows * s.pitch * (s.pair.step.average ? 2 : 1);
 	TRY(cuda_plan(backend, what->plan, &kept));
 	TRY(cuda_scratch(backend, 0, pixels, &images, "images with a border"));
 	TRY(cuda_scratch(backend, 1, path_floats, &paths, "paths of rays"));
@@ -386,34 +336,10 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, Ga
 	make_paths<<<dim3(cuda_blocks(model->columns, THREADS, 1 << 30),
 			     cuda_blocks(count, 1, 65535)),
 		THREADS, 0, stream>>>(s, (Path *)paths);
-	(s.step.average ? launch<float2> : launch<float>)(stream, what, &s, first, images, taps);
+	(s.pair.step.average ? launch<float2> : launch<float>)(stream, what, &s, first, images,
+		taps);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
-}
-
-/* An update, and the largest weight of a ray, near enough: as long as a voxel is at most. */
-static tomos_status take_step(tomos_backend *backend, const Projecting *what, Gather *s)
-{
-	const CudaStep *step = device_of(backend)->step;
-	const double *voxel = what->plan->whole.step;
-	float *largest;
-	if (!step)
-		return TOMOS_OK;
-	s->update = true;
-	s->step = *step;
-	s->least = step->least * (float)fmax(fabs(voxel[0]), fmax(fabs(voxel[1]), fabs(voxel[2])));
-	if (!step->average || !step->rays)
-		return TOMOS_OK;
-	Turning rays = {.outside = (float *)step->rays,
-		.slices = s->model.rows,
-		.nj = s->model.columns,
-		.nk = what->count,
-		.si = s->model.columns,
-		.sj = 1,
-		.sk = s->model.rows * s->model.columns};
-	TRY(cuda_scratch(backend, 2, 1, &largest, "the largest weight"));
-	s->largest = (const unsigned *)largest;
-	return turn_largest(backend, &rays, NULL, (unsigned *)largest);
 }
 
 static tomos_status gather_run(
@@ -430,8 +356,8 @@ static tomos_status gather_run(
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
 	for (int a = 0; a < 3; a++)
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
-	TRY(take_step(backend, what, &s));
-	int64_t chunk = views_at_once(backend, what, s.step.average);
+	TRY(pair_step(backend, what, &s.pair));
+	int64_t chunk = views_at_once(backend, what, s.pair.step.average);
 	for (int64_t at = 0; at < what->count; at += chunk)
 		TRY(run_views(backend, what, s, at, min64(chunk, what->count - at), reach->taps));
 	return TOMOS_OK;

@@ -5,7 +5,7 @@
  * (column, row) = (c, r); the ray of pixel (c + dc, r + dr) passes it at the distances
  * P . (dc, dr) and Q . (dc, dr) along the two other axes.
  */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/tuned/pair.h"
 
 enum { WIDE = 32, HIGH = 8, VIEWS = 64, BORDER = 3, MOST = 5, THREADS = 128 };
 
@@ -21,9 +21,10 @@ typedef struct {
 	int64_t count;
 	int rows, columns, n[3];
 	int64_t low[3];
-	const float *images; /* with a border of zeros */
+	const void *images; /* with a border of zeros */
 	int64_t pitch, image;
 	float *volume;
+	PairStep pair;
 } Lattice;
 
 /* A view seen from the corner of a block of voxels. */
@@ -32,16 +33,21 @@ typedef struct {
 	float cf, cx, cy, rf, rx, ry, p0, p1, q0, q1, columns, rows, step;
 } Near;
 
-static __global__ void set_border(
-	const float *from, float *to, int rows, int columns, int64_t pitch, int64_t lines, int high)
+template <typename Pixel>
+static __global__ void set_border(const __grid_constant__ Lattice s, const float *from,
+	const float *rays, Pixel *to, int64_t lines, int high)
 {
 	int c = blockIdx.x * blockDim.x + threadIdx.x, column = c - BORDER;
-	if (c >= pitch)
+	if (c >= s.pitch)
 		return;
 	for (int64_t line = blockIdx.y; line < lines; line += gridDim.y) {
 		int64_t view = line / high, row = line % high - BORDER;
-		bool inside = column >= 0 && column < columns && row >= 0 && row < rows;
-		to[line * pitch + c] = inside ? from[(view * rows + row) * columns + column] : 0;
+		int64_t at = (view * s.rows + row) * s.columns + column;
+		bool inside = column >= 0 && column < s.columns && row >= 0 && row < s.rows;
+		Pixel pixel = {};
+		if (inside)
+			pair_set(pixel, 1, from + at, rays ? rays + at : NULL);
+		to[line * s.pitch + c] = pixel;
 	}
 }
 
@@ -57,11 +63,11 @@ static __device__ Near near_corner(const LatticeView *v, double x, double y, dou
 
 /* The weighted sum over N x N pixels from `at` on, whose first ray passes at (p, q); CHECKED: some of them
  * may lie beyond the border, where there is nothing. */
-template <int N, bool CHECKED>
-static __device__ __forceinline__ float sum_pixels(const Near *v, const float *at, int64_t pitch,
+template <int N, bool CHECKED, typename Pixel>
+static __device__ __forceinline__ Pixel sum_pixels(const Near *v, const Pixel *at, int64_t pitch,
 	float p, float q, int column, int row, int high)
 {
-	float sum = 0;
+	Pixel sum = {};
 #pragma unroll
 	for (int j = 0; j < N; j++, p += v->p1, q += v->q1, at += pitch)
 #pragma unroll
@@ -71,15 +77,15 @@ static __device__ __forceinline__ float sum_pixels(const Near *v, const float *a
 				continue;
 			float across = __saturatef(1 - fabsf(fmaf((float)i, v->p0, p)));
 			float along = __saturatef(1 - fabsf(fmaf((float)i, v->q0, q)));
-			sum = fmaf(across * along, __ldg(at + i), sum);
+			pair_add(sum, across * along, __ldg(at + i));
 		}
 	return sum;
 }
 
 /* The N x N pixels that may have rays near enough. */
-template <int N>
-static __device__ __forceinline__ float visit(
-	const Lattice *s, const Near *near, const float *image, float dx, float dy)
+template <int N, typename Pixel>
+static __device__ __forceinline__ void visit(
+	const Lattice *s, const Near *near, const Pixel *image, float dx, float dy, Pixel &sum)
 {
 	const Near v = *near;
 	float c = fmaf(v.cx, dx, fmaf(v.cy, dy, v.cf)), r = fmaf(v.rx, dx, fmaf(v.ry, dy, v.rf));
@@ -87,21 +93,22 @@ static __device__ __forceinline__ float visit(
 	int column = v.column + (int)c0 + BORDER, row = v.row + (int)r0 + BORDER;
 	const int pitch = (int)s->pitch, high = s->rows + 2 * BORDER;
 	if (column <= -N || row <= -N || column >= pitch || row >= high)
-		return 0;
-	const float *at = image + (int64_t)row * pitch + column;
+		return;
+	const Pixel *at = image + (int64_t)row * pitch + column;
 	float p = fmaf(v.p0, dc, v.p1 * dr), q = fmaf(v.q0, dc, v.q1 * dr);
 	bool whole = column >= 0 && row >= 0 && column + N <= pitch && row + N <= high;
-	return v.step * (whole ? sum_pixels<N, false>(&v, at, pitch, p, q, column, row, high)
-			       : sum_pixels<N, true>(&v, at, pitch, p, q, column, row, high));
+	pair_add(sum, v.step,
+		whole ? sum_pixels<N, false>(&v, at, pitch, p, q, column, row, high)
+		      : sum_pixels<N, true>(&v, at, pitch, p, q, column, row, high));
 }
 
-template <int N>
+template <int N, typename Pixel>
 static __global__ void __launch_bounds__(WIDE *HIGH) lattice_back(const __grid_constant__ Lattice s)
 {
 	__shared__ Near near[VIEWS];
 	const int x0 = blockIdx.x * WIDE, y0 = blockIdx.y * HIGH, z = blockIdx.z;
 	const int x = x0 + threadIdx.x, y = y0 + threadIdx.y;
-	float sum = 0;
+	Pixel sum = {};
 	for (int64_t first = 0; first < s.count; first += VIEWS) {
 		int views = (int)min((int64_t)VIEWS, s.count - first);
 		__syncthreads();
@@ -110,11 +117,12 @@ static __global__ void __launch_bounds__(WIDE *HIGH) lattice_back(const __grid_c
 				(double)(s.low[1] + y0), (double)(s.low[2] + z));
 		__syncthreads();
 		for (int i = 0; i < views; i++)
-			sum += visit<N>(&s, &near[i], s.images + (first + i) * s.image,
-				(float)threadIdx.x, (float)threadIdx.y);
+			visit<N>(&s, &near[i], (const Pixel *)s.images + (first + i) * s.image,
+				(float)threadIdx.x, (float)threadIdx.y, sum);
 	}
+	float *voxel = s.volume + ((int64_t)z * s.n[1] + y) * s.n[0] + x;
 	if (x < s.n[0] && y < s.n[1])
-		s.volume[((int64_t)z * s.n[1] + y) * s.n[0] + x] += sum;
+		*voxel = pair_changed(s.pair, voxel, sum);
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */
@@ -180,28 +188,56 @@ static void make_view(const Plan *plan, int64_t view, const void *user, void *pl
 	lattice_view(plan, &plan->views[view], (LatticeView *)place);
 }
 
+static int64_t views_at_once(const tomos_backend *backend, const Projecting *what, bool pairs)
+{
+	const KernelModel *model = &what->plan->model;
+	int64_t image = (model->columns + 2 * BORDER) * (model->rows + 2 * BORDER);
+	int64_t most = device_of(backend)->scratch_most / (image * (pairs ? 2 : 1));
+	return max64(1, min64(most, what->count));
+}
+
+/* All views have to be there at once. */
+static CudaSteps lattice_steps(const tomos_backend *backend, const Projecting *what,
+	const CudaNotes *notes, const BackStep *step)
+{
+	(void)notes;
+	return views_at_once(backend, what, step->average) == what->count ? STEPS : STEPS_NOT;
+}
+
+template <typename Pixel>
+static void launch(cudaStream_t stream, const Projecting *what, Lattice *s, int64_t first,
+	float *images, int size)
+{
+	typedef void (*LatticeKernel)(const Lattice s);
+	static const LatticeKernel kernels[] = {
+		lattice_back<3, Pixel>, lattice_back<4, Pixel>, lattice_back<5, Pixel>};
+	const float *rays = s->pair.step.rays;
+	int64_t at = first * s->rows * s->columns;
+	int high = s->rows + 2 * BORDER;
+	set_border<Pixel><<<dim3(cuda_blocks(s->pitch, THREADS, 1 << 30),
+				    cuda_blocks(s->count * high, 1, 65535)),
+		THREADS, 0, stream>>>(*s, what->projections + at, rays ? rays + at : NULL,
+		(Pixel *)images, s->count * high, high);
+	s->images = images;
+	kernels[size - 3]<<<dim3(cuda_blocks(s->n[0], WIDE, 1 << 30),
+				    cuda_blocks(s->n[1], HIGH, 65535), (unsigned)s->n[2]),
+		dim3(WIDE, HIGH), 0, stream>>>(*s);
+}
+
 static tomos_status run_views(tomos_backend *backend, const Projecting *what, Lattice s,
 	int64_t first, int64_t count, int size)
 {
-	typedef void (*LatticeKernel)(const Lattice s);
-	static const LatticeKernel kernels[] = {lattice_back<3>, lattice_back<4>, lattice_back<5>};
-	cudaStream_t stream = device_of(backend)->stream;
+	const bool pairs = s.pair.step.average;
 	float *images;
 	const void *views;
-	int high = s.rows + 2 * BORDER;
-	TRY(cuda_scratch(backend, 0, count * s.image, &images, "images with a border"));
+	TRY(cuda_scratch(
+		backend, 0, count * s.image * (pairs ? 2 : 1), &images, "images with a border"));
 	TRY(cuda_kept(
 		backend, what->plan, KEPT_LATTICE, sizeof(LatticeView), make_view, NULL, &views));
-	set_border<<<dim3(cuda_blocks(s.pitch, THREADS, 1 << 30),
-			     cuda_blocks(count * high, 1, 65535)),
-		THREADS, 0, stream>>>(what->projections + first * s.rows * s.columns, images,
-		s.rows, s.columns, s.pitch, count * high, high);
 	s.views = (const LatticeView *)views + what->first + first;
-	s.images = images;
 	s.count = count;
-	kernels[size - 3]<<<dim3(cuda_blocks(s.n[0], WIDE, 1 << 30),
-				    cuda_blocks(s.n[1], HIGH, 65535), (unsigned)s.n[2]),
-		dim3(WIDE, HIGH), 0, stream>>>(s);
+	(pairs ? launch<float2> : launch<float>)(device_of(backend)->stream, what, &s, first,
+		images, size);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
 }
@@ -218,7 +254,8 @@ static tomos_status lattice_run(
 	}
 	s.pitch = s.columns + 2 * BORDER;
 	s.image = s.pitch * (s.rows + 2 * BORDER);
-	int64_t chunk = max64(1, min64(device_of(backend)->scratch_most / s.image, what->count));
+	TRY(pair_step(backend, what, &s.pair));
+	int64_t chunk = views_at_once(backend, what, s.pair.step.average);
 	for (int64_t at = 0; at < what->count; at += chunk)
 		TRY(run_views(backend, what, s, at, min64(chunk, what->count - at),
 			*notes_of<int>(notes)));
@@ -226,5 +263,5 @@ static tomos_status lattice_run(
 }
 
 extern const CudaTuned lattice_kernels[1];
-const CudaTuned lattice_kernels[1] = {
-	{"lattice", KERNEL_joseph, ADJOINT, lattice_applies, lattice_run}};
+const CudaTuned lattice_kernels[1] = {{"lattice", KERNEL_joseph, ADJOINT, lattice_applies,
+	lattice_run, false, false, lattice_steps}};
