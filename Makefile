@@ -47,6 +47,7 @@ test-gpu:
 	@scripts/setup --test
 	@$(call build,release)
 	@cd build && ctest --output-on-failure --no-tests=error -L gpu
+	@scripts/check-card build || [ $$? = 77 ]
 
 test-long:
 	@scripts/setup --test
@@ -96,7 +97,7 @@ help:
 #: make test        build and run the fast tests
 #: make test-clang  the same with clang
 #: make test-python builds the Python package and tests it in a fresh environment
-#: make test-gpu    the tests of operators and methods on an NVIDIA card
+#: make test-gpu    the tests of operators and methods on an NVIDIA card, some under its sanitizers as well
 #: make test-long   all tests
 #: make sanitize    the fast tests with address, undefined and thread sanitizers
 #: make lint        clang-tidy, cppcheck, format and folder rule

@@ -85,6 +85,7 @@ typedef struct BackendType BackendType;
 /* What happened on a device, for the test that counts: an iteration must not allocate or transfer. */
 typedef struct {
 	int64_t allocations, transfers, waits;
+	int64_t bytes; /* of all those allocations */
 } BackendCounts;
 
 /* A kernel that can do a request. */

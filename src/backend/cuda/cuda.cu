@@ -112,6 +112,7 @@ static tomos_status take(CudaDevice *d, float **data, int64_t count, const char 
 	cudaError_t error =
 		cudaMalloc((void **)data, (size_t)(count > 0 ? count : 1) * sizeof(float));
 	d->counts.allocations++;
+	d->counts.bytes += count * (int64_t)sizeof(float);
 	if (error == cudaErrorMemoryAllocation) {
 		size_t free_bytes = 0, all = 0;
 		cudaGetLastError();

@@ -55,7 +55,7 @@ static tomos_status transform_kernel(
 {
 	cufftHandle plan;
 	cudaStream_t stream = device_of(b)->stream;
-	size_t bytes = (size_t)f->length * sizeof(double);
+	size_t bytes = (size_t)f->half * sizeof(cufftDoubleComplex);
 	CUDA_TRY(cudaMemcpyAsync(spectrum, even, bytes, cudaMemcpyHostToDevice, stream),
 		"sending a filter");
 	FFT_TRY(cufftPlan1d(&plan, (int)f->length, CUFFT_D2Z, 1), f->length);
@@ -148,6 +148,8 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 	f->batch = max64(1, min64(floats / (f->length + 2), MOST));
 	TRY(make_fade(b, f));
 	TRY(b->type->alloc(b, &f->rows, f->batch * (f->length + 2), "rows to filter"));
+	/* Transforms read what lies between two rows, if they do not use it. */
+	TRY(b->type->fill(b, f->batch * (f->length + 2), 0, f->rows));
 	if (!spec->kernel)
 		return TOMOS_OK;
 	if (!transforms)

@@ -53,6 +53,7 @@ static tomos_status buffer_locked(OpenclDevice *d, size_t bytes, cl_mem *memory,
 {
 	TRY(check_room(d, bytes, what));
 	d->counts.allocations++;
+	d->counts.bytes += (int64_t)bytes;
 	OPENCL_TRY(take(d, bytes, memory), "taking memory");
 	d->held += (int64_t)bytes;
 	return TOMOS_OK;

@@ -107,9 +107,10 @@ static __device__ void bring_stage(const TensorBack *s, const CUtensorMap *map, 
 	store_word(entry + PLACES, (unsigned)group_matrix_wide(
 					   data - k % TOGETHER * L::VIEW + line * LINE, BUFFER, 0));
 	unsigned full = ring->table + FULL + 8 * slot;
-	__syncwarp();
 	if (lane == 0)
 		bulk_expect(full, L::STAGE);
+	else
+		barrier_arrive(full);
 	__syncwarp();
 	int part = square / L::BUFFERS, buffer = square % L::BUFFERS;
 	/* Off the detector it does not matter how far. */
@@ -422,7 +423,7 @@ static __device__ void work(const Ordered *s, const CUtensorMap *map)
 	ring.data = (memory + 1023) / 1024 * 1024;
 	ring.table = ring.data + STAGES_OF_RING * Layout<SLICES, PARTS>::STAGE;
 	if (threadIdx.x < STAGES_OF_RING) {
-		barrier_init(ring.table + FULL + 8 * threadIdx.x, 1);
+		barrier_init(ring.table + FULL + 8 * threadIdx.x, 32); /* who bring */
 		barrier_init(ring.table + EMPTY + 8 * threadIdx.x, TAKERS / 32);
 		bulk_fence();
 	}
