@@ -291,7 +291,7 @@ static tomos_status few_run(tomos_backend *backend, const Projecting *what, cons
 		.projections = what->projections + (l.first + l.sign * low) * model->columns};
 	int taps = hat_taps(l.reach);
 	if (what->direction == FORWARD)
-		few_forward_start(device_of(backend)->stream, what, &l, &s, taps);
+		few_forward_start(device_of(backend), what, &l, &s, taps);
 	else
 		TRY(run_back(backend, what, &l, &s, taps));
 	CUDA_LAUNCHED("projecting a few views");

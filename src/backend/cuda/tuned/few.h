@@ -15,6 +15,7 @@ typedef struct {
 	int64_t low_a, low_b;
 	int64_t va, vb, vs; /* strides of the volume */
 	int64_t pv, pc, ps; /* and of the projections */
+	int parts;          /* forward, sideways: warps that share a ray */
 	int groups;  /* back: times that a thread goes on to other slices, or sideways pixels */
 	bool update; /* back: as the step has it; else sums are added */
 	float *volume, *projections;
@@ -28,7 +29,7 @@ typedef void (*FewKernel)(const Few s);
 
 /* Starts what goes forward; taps as hat_taps has them. */
 void few_forward_start(
-	cudaStream_t stream, const Projecting *what, const HatSlices *l, const Few *s, int taps);
+	const CudaDevice *d, const Projecting *what, const HatSlices *l, Few *s, int taps);
 
 /* The weights of T taps, the first of which is `away` below the middle. */
 template <int T>

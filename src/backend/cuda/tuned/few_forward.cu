@@ -6,8 +6,9 @@ enum {
 	WIDE = 32,
 	HIGH = 8,
 	SEGMENT = 32,
-	SLICES = 2, /* of a thread */
-	BATCH = 8,  /* planes whose pixels are on their way at a time */
+	SLICES = 2,      /* of a thread */
+	WARPS_EACH = 24, /* processor should have */
+	BATCH = 8,       /* planes whose pixels are on their way at a time */
 	WARPS = 2,
 	LINES = 64,       /* a power of two */
 	BAND = 56,        /* lines that a warp's rays may meet on one plane */
@@ -97,32 +98,45 @@ static __device__ void follow(const Way &way, double p, double slope, float inve
 	}
 }
 
+/* Sideways, several warps may share a ray, each a part of its way. */
 template <int T, bool SIDEWAYS>
 static __global__ void __launch_bounds__(WIDE *HIGH) few_forward(const __grid_constant__ Few s)
 {
 	constexpr int N = SLICES, APART = SIDEWAYS ? WIDE : 1;
-	int i = blockIdx.x * WIDE, j = blockIdx.y * HIGH + threadIdx.y, view = blockIdx.z;
+	__shared__ float sums[HIGH][N][WIDE];
+	const int parts = SIDEWAYS ? s.parts : 1, part = threadIdx.y % parts, view = blockIdx.z;
+	int i = (SIDEWAYS ? blockIdx.y : blockIdx.x) * WIDE;
+	int j = (SIDEWAYS ? blockIdx.x : blockIdx.y) * (HIGH / parts) + threadIdx.y / parts;
 	int c = SIDEWAYS ? j : i + (int)threadIdx.x;
 	int slice = SIDEWAYS ? i * N + (int)threadIdx.x : j * N;
 	const HatView hat = s.views[view];
-	if (c >= s.columns || slice >= s.slices)
-		return;
 	double e0 = hat.e0 + hat.ea * (double)s.low_a + hat.eb * (double)s.low_b;
 	double across = hat.along ? hat.ea : hat.eb, down = hat.along ? hat.eb : hat.ea;
-	const Way way = {.from = s.volume + slice * s.vs,
-		.planes = hat.along ? s.nb : s.na,
+	int planes = hat.along ? s.nb : s.na;
+	int begin = part * planes / parts, end = (part + 1) * planes / parts;
+	int64_t plane = hat.along ? s.vb : s.va;
+	const Way way = {.from = s.volume + slice * s.vs + begin * plane,
+		.planes = end - begin,
 		.n = hat.along ? s.na : s.nb,
-		.slices = (s.slices - slice + APART - 1) / APART,
+		.slices = c < s.columns ? (s.slices - slice + APART - 1) / APART : 0,
 		.step = hat.along ? (SIDEWAYS ? s.va : 1) : s.vb,
-		.plane = hat.along ? s.vb : s.va,
+		.plane = plane,
 		.apart = SIDEWAYS ? WIDE : s.vs};
 	float sum[N] = {0};
-	follow<T, N>(way, (c - e0) / across, -down / across, (float)fabs(across) / hat.h, sum);
-	float *to = s.projections + view * s.pv + c * s.pc + slice * s.ps;
+	if (way.slices > 0)
+		follow<T, N>(way, (c - e0 - down * begin) / across, -down / across,
+			(float)fabs(across) / hat.h, sum);
 #pragma unroll
 	for (int k = 0; k < N; k++)
-		if (k < way.slices)
-			to[k * APART * s.ps] += hat.weight * sum[k];
+		sums[threadIdx.y][k][threadIdx.x] = sum[k];
+	__syncthreads();
+	float *to = s.projections + view * s.pv + c * s.pc + slice * s.ps;
+	for (int k = 0; k < N && k < way.slices && part == 0; k++) {
+		float all = 0;
+		for (int q = 0; q < parts; q++)
+			all += sums[threadIdx.y + q][k][threadIdx.x];
+		to[k * APART * s.ps] += hat.weight * all;
+	}
 }
 
 /* Rays that run along b: the pixels that a warp's rays, which are parallel, meet on a plane are neighbours in
@@ -388,8 +402,19 @@ static void start_strips(cudaStream_t stream, const Runs *runs, const Few *s, in
 			dim3(WIDE, WARPS_ACROSS), 0, stream>>>(*s);
 }
 
+/* Warps that share a ray, so that there are enough of them for the card. */
+static int parts_of(const CudaDevice *d, const Few *s)
+{
+	int64_t groups = (s->slices + WIDE * SLICES - 1) / (WIDE * SLICES);
+	int64_t warps = groups * s->columns * s->count;
+	int parts = 1;
+	while (parts < HIGH && parts * warps < WARPS_EACH * (int64_t)d->processors)
+		parts *= 2;
+	return parts;
+}
+
 void few_forward_start(
-	cudaStream_t stream, const Projecting *what, const HatSlices *l, const Few *s, int taps)
+	const CudaDevice *d, const Projecting *what, const HatSlices *l, Few *s, int taps)
 {
 	static const FewKernel kernels[2][3] = {
 		{few_forward<2, false>, few_forward<3, false>, few_forward<4, false>},
@@ -397,13 +422,14 @@ void few_forward_start(
 	const bool sideways = l->s == 0;
 	const Runs runs = runs_of(what, l);
 	unsigned views = (unsigned)s->count;
+	s->parts = parts_of(d, s);
 	if (!sideways && (WIDE - 1) * runs.gap + 7 < (double)BAND) {
-		start_strips(stream, &runs, s, taps);
+		start_strips(d->stream, &runs, s, taps);
 		return;
 	}
-	dim3 blocks = sideways ? dim3(cuda_blocks(s->slices, WIDE * SLICES, 1 << 30),
-					 cuda_blocks(s->columns, HIGH, 65535), views)
+	dim3 blocks = sideways ? dim3(cuda_blocks(s->columns, HIGH / s->parts, 1 << 30),
+					 cuda_blocks(s->slices, WIDE * SLICES, 65535), views)
 			       : dim3(cuda_blocks(s->columns, WIDE, 1 << 30),
 					 cuda_blocks(s->slices, HIGH * SLICES, 65535), views);
-	kernels[sideways][taps - 2]<<<blocks, dim3(WIDE, HIGH), 0, stream>>>(*s);
+	kernels[sideways][taps - 2]<<<blocks, dim3(WIDE, HIGH), 0, d->stream>>>(*s);
 }

@@ -14,7 +14,7 @@
 #include "backend/cuda/tuned/turn.h"
 #include "kernel/ray.h"
 
-enum { WARP = 32, WARPS = 8, SEGMENT = 32, SQUARE = 32, FEW_VIEWS = 3 };
+enum { WARP = 32, WARPS = 8, SEGMENT = 32, SQUARE = 32 };
 
 typedef enum { JOSEPH, LINE } Weights;
 
@@ -290,7 +290,7 @@ static tomos_status run_axis(tomos_backend *backend, const Projecting *what, Ray
 	stride[2] = n[0] * n[1];
 	s->volume = what->volume;
 	cudaStream_t stream = device_of(backend)->stream;
-	if (axis == 0 && what->count > FEW_VIEWS) {
+	if (axis == 0) {
 		float *turned;
 		TRY(cuda_scratch(backend, 0, n[0] * n[1] * n[2], &turned, "a turned volume"));
 		const Turning turning = turn_planes(what->volume, turned, n[0], n[1], n[2]);
