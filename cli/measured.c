@@ -210,9 +210,10 @@ int measured_axis(const settings *s, const measured *m, tomos_backend *backend, 
 		return failed(
 			"'%s' does not say its angles; give them with --angles", s->operands[0]);
 	DO(lib(tomos_axis_find(axis, backend, &m->data, m->angles, &s->axis, progress_silent())));
-	say("axis at column %.2f of %lld, confidence %.2f%s\n", axis->column,
-		(long long)m->data.shape[2], axis->confidence,
-		axis->half ? " (half acquisition)" : "");
+	say("axis at column %.2f of %lld, ", axis->column, (long long)m->data.shape[2]);
+	if (!isnan(axis->error))
+		say("standard error %.2g columns, ", axis->error);
+	say("confidence %.2f%s\n", axis->confidence, axis->half ? " (half acquisition)" : "");
 	say_opinion("pairs", axis->pairs);
 	say_opinion("vo", axis->vo);
 	say_opinion("sharpness", axis->sharpness);

@@ -565,12 +565,15 @@ TOMOS_API tomos_status tomos_checkpoint_describe(const char *path, tomos_checkpo
 
 typedef struct tomos_axis {
 	double column;      /* where the axis falls on the detector, first pixel 0 */
-	double confidence;  /* 0: could be anywhere, 1: nowhere else */
+	double confidence;  /* how far the best place stands out from the second best, as a share of all
+			     * scores' spread: 0: could be anywhere, 1: nowhere else; of one method and range */
 	int at_edge;        /* 1: best at the end of the range; it may lie beyond */
 	int full_turn;      /* 1: the views go all around */
 	int half;           /* 1: half acquisition, the axis nearer to one edge than a quarter */
 	double low, high;   /* the range */
 	double pairs, vo, sharpness; /* what each way found; NAN where it was not taken */
+	double error; /* standard error of `column`, in columns: from what parts of the data, or the ways,
+		       * say by themselves; NAN: there was one answer only */
 } tomos_axis;
 
 /* Parallel rays: from line integrals of one row or more (a few near the middle will do) and the angle

@@ -27,7 +27,8 @@ class Axis(float):
     >>> abs(axis - 33.2) < 0.1, axis.full_turn, axis.at_edge
     (True, False, False)
     """
-    confidence: float  #: 0: could be anywhere, 1: nowhere else
+    confidence: float  #: 0: could be anywhere, 1: nowhere else; of one method and range
+    error: float       #: standard error in columns; nan: there was one answer only
     at_edge: bool      #: best at the end of the range: it may lie beyond
     full_turn: bool    #: the views go all around
     half: bool         #: half acquisition: nearer to one edge than a quarter
@@ -38,6 +39,7 @@ class Axis(float):
     def _of(cls, found: AxisStruct) -> "Axis":
         axis = cls(found.column)
         axis.confidence, axis.range = found.confidence, (found.low, found.high)
+        axis.error = found.error
         axis.at_edge, axis.full_turn, axis.half = map(bool, (found.at_edge, found.full_turn, found.half))
         ways = {way: getattr(found, way) for way in ("pairs", "vo", "sharpness")}
         axis.answers = {way: column for way, column in ways.items() if column == column}

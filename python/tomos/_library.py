@@ -70,7 +70,7 @@ class ScanInfoStruct(ctypes.Structure):
 class AxisStruct(ctypes.Structure):
     _fields_ = [("column", c_double), ("confidence", c_double), ("at_edge", c_int), ("full_turn", c_int),
                 ("half", c_int), ("low", c_double), ("high", c_double), ("pairs", c_double),
-                ("vo", c_double), ("sharpness", c_double)]
+                ("vo", c_double), ("sharpness", c_double), ("error", c_double)]
 
 
 class MatrixStruct(ctypes.Structure):

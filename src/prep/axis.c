@@ -60,6 +60,16 @@ double axis_confidence(const double *scores, int64_t count, int64_t best, int64_
 	return second < least ? 1 : (scores[best] - second) / spread;
 }
 
+double axis_error(const double *answers, int64_t count)
+{
+	double sum = 0, squares = 0, n = (double)count;
+	for (int64_t i = 0; i < count; i++)
+		sum += answers[i];
+	for (int64_t i = 0; i < count; i++)
+		squares += (answers[i] - sum / n) * (answers[i] - sum / n);
+	return count > 1 ? sqrt(squares / (n * (n - 1))) : NAN;
+}
+
 double axis_top(double before, double here, double after)
 {
 	double bend = before - 2 * here + after;
@@ -120,6 +130,7 @@ static void take(tomos_axis *axis, const AxisAnswer *answer)
 	axis->column = answer->column;
 	axis->confidence = fmin(fmax(answer->confidence, 0), 1);
 	axis->at_edge = answer->at_edge;
+	axis->error = answer->error;
 }
 
 /* The range around a column, as far as it is in the problem's own. */
@@ -149,6 +160,7 @@ static tomos_status combine_half_turn(
 	TRY(axis_sharpness(&near, false, &sharp));
 	axis->sharpness = sharp.column;
 	take(axis, first);
+	axis->error = axis_error((double[]){pairs->column, wedge->column, sharp.column}, 3);
 	if (!agree) {
 		axis->confidence *= 0.5;
 		axis->column = sharp.at_edge ? column : sharp.column;
@@ -237,6 +249,7 @@ static tomos_status find_in(
 	*axis = (tomos_axis){.full_turn = full_turn,
 		.low = p->low,
 		.high = p->high,
+		.error = NAN,
 		.pairs = NAN,
 		.vo = NAN,
 		.sharpness = NAN};

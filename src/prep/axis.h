@@ -14,6 +14,7 @@ typedef struct {
 
 typedef struct {
 	double column, confidence; /* 0 .. 1 */
+	double error;              /* of the column; NAN: not known */
 	bool at_edge;
 } AxisAnswer;
 
@@ -31,6 +32,8 @@ bool axis_full_turn(const AxisView *views, int64_t count, double step);
 /* How much better the best of a list of scores (larger is better) is than any more than `apart` away,
  * as a share of their spread. */
 double axis_confidence(const double *scores, int64_t count, int64_t best, int64_t apart);
+/* Standard error of the mean of some answers; NAN of less than two. */
+double axis_error(const double *answers, int64_t count);
 /* Where between the samples a parabola through three of them has its top: -0.5 .. 0.5. */
 double axis_top(double before, double here, double after);
 

@@ -9,6 +9,7 @@
 #include "prep/axis.h"
 
 enum { MOST_LINES = 256, MOST_PAIRS = 64, LEAST_OVERLAP = 12 };
+enum { PARTS = 8 }; /* of the lines, that answer by themselves */
 
 /* A view, and the two of which its opposite is made. */
 typedef struct {
@@ -20,6 +21,7 @@ typedef struct {
 	int64_t lines, columns, first; /* the first sum of columns tried */
 	float *here, *opposite;        /* slopes [line][column] */
 	double *score, *likeness;      /* of each sum tried */
+	double *apart;                 /* score of each part of the lines, [sum][part] */
 } Correlation;
 
 /* The opposite of sorted view i; false if there is none near enough. */
@@ -93,13 +95,19 @@ static void fill_line(
 		k->opposite[at + n - 1 - c] = -other[c];
 }
 
+/* -1 .. 1, of sums of products and squares. */
+static double likeness(const double sums[3])
+{
+	return sums[1] > 0 && sums[2] > 0 ? sums[0] / sqrt(sums[1] * sums[2]) : 0;
+}
+
 /* Column j of the one meets column sum - j of the other, which is mirrored j + (n - 1 - sum). */
 static void correlate(void *user, int64_t index)
 {
 	Correlation *k = user;
 	int64_t n = k->columns, sum = k->first + index;
 	int64_t from = max64(0, sum - (n - 1)), to = min64(n - 1, sum) + 1;
-	double ab = 0, aa = 0, bb = 0;
+	double all[3] = {0}, sums[PARTS][3] = {{0}};
 	for (int64_t line = 0; line < k->lines; line++) {
 		const float *a = k->here + line * n, *b = k->opposite + line * n + (n - 1 - sum);
 		float part[3] = {0, 0, 0};
@@ -108,12 +116,35 @@ static void correlate(void *user, int64_t index)
 			part[1] += a[c] * a[c];
 			part[2] += b[c] * b[c];
 		}
-		ab += (double)part[0], aa += (double)part[1], bb += (double)part[2];
+		for (int i = 0; i < 3; i++) {
+			all[i] += (double)part[i];
+			sums[line % PARTS][i] += (double)part[i];
+		}
 	}
-	bool enough = to - from >= LEAST_OVERLAP && aa > 0 && bb > 0;
-	k->likeness[index] = enough ? ab / sqrt(aa * bb) : 0;
+	k->likeness[index] = to - from >= LEAST_OVERLAP ? likeness(all) : 0;
 	/* What few columns have in common may be so by chance. */
-	k->score[index] = k->likeness[index] * sqrt((double)(to - from) / (double)n);
+	double worth = sqrt((double)(to - from) / (double)n);
+	k->score[index] = k->likeness[index] * worth;
+	for (int i = 0; i < PARTS; i++)
+		k->apart[index * PARTS + i] =
+			to - from >= LEAST_OVERLAP ? worth * likeness(sums[i]) : 0;
+}
+
+/* From the best sums of parts of the lines. */
+static double error_of(const Correlation *k, int64_t count)
+{
+	double columns[PARTS];
+	int64_t parts = min64(PARTS, k->lines);
+	for (int64_t i = 0; i < parts; i++) {
+		const double *score = k->apart + i;
+		int64_t at = 1;
+		for (int64_t j = 1; j < count - 1; j++)
+			at = score[j * PARTS] > score[at * PARTS] ? j : at;
+		columns[i] =
+			0.5 * ((double)at + axis_top(score[(at - 1) * PARTS], score[at * PARTS],
+						    score[(at + 1) * PARTS]));
+	}
+	return axis_error(columns, parts);
 }
 
 static void take_best(const AxisProblem *p, const Correlation *k, int64_t count, AxisAnswer *answer)
@@ -127,6 +158,7 @@ static void take_best(const AxisProblem *p, const Correlation *k, int64_t count,
 				     : axis_top(k->likeness[best - 1], k->likeness[best],
 					       k->likeness[best + 1]);
 	answer->column = 0.5 * ((double)(k->first + best) + top);
+	answer->error = error_of(k, count);
 	answer->confidence = fmax(k->likeness[best], 0) * axis_confidence(k->score, count, best,
 								  max64(p->data->shape[2] / 50, 8));
 }
@@ -151,6 +183,7 @@ tomos_status axis_pairs(const AxisProblem *p, AxisAnswer *answer)
 	TRY_OR_DONE(mem_alloc(&k.here, found * taken * n, sizeof(float), "rows to compare"));
 	TRY_OR_DONE(mem_alloc(&k.opposite, found * taken * n, sizeof(float), "mirrored rows"));
 	TRY_OR_DONE(mem_alloc(&k.score, 2 * count, sizeof(double), "scores of the axis"));
+	TRY_OR_DONE(mem_alloc(&k.apart, PARTS * count, sizeof(double), "scores of the axis"));
 	TRY_OR_DONE(mem_alloc(&scratch, 2 * n, sizeof(float), "two rows"));
 	k.likeness = k.score + count;
 	for (int64_t i = 0; i < found; i++)
@@ -162,6 +195,7 @@ done:
 	mem_free(k.here);
 	mem_free(k.opposite);
 	mem_free(k.score);
+	mem_free(k.apart);
 	mem_free(scratch);
 	return status;
 }

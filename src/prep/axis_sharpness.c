@@ -116,6 +116,7 @@ static tomos_status try_range(const AxisProblem *p, bool full_turn, int64_t bin,
 				: (double)apart * axis_top(score[best - apart], score[best],
 							  score[best + apart]);
 	answer->column = low + step * ((double)best + top);
+	answer->error = NAN;
 done:
 	mem_free(s.row);
 	mem_free(s.picture);

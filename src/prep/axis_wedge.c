@@ -142,6 +142,7 @@ static void take_least(const Wedge *w, int64_t count, AxisAnswer *answer)
 	answer->at_edge = best == 0 || best == count - 1;
 	double top = answer->at_edge ? 0 : axis_top(score[best - 1], score[best], score[best + 1]);
 	answer->column = 0.5 * ((double)(w->first + best) + top);
+	answer->error = NAN;
 	answer->confidence = axis_confidence(score, count, best, max64(w->columns / 50, 6));
 }
 
@@ -179,7 +180,7 @@ static tomos_status search_row(const AxisProblem *p, const AxisView *views, int6
 	return TOMOS_OK;
 }
 
-/* What the clearest of several rows says. */
+/* What the clearest of several rows says, and how far they are apart. */
 tomos_status axis_wedge(const AxisProblem *p, AxisAnswer *answer)
 {
 	AxisView *views;
@@ -189,6 +190,7 @@ tomos_status axis_wedge(const AxisProblem *p, AxisAnswer *answer)
 	int64_t rows = p->data->shape[1], taken = min64(rows, MOST_ROWS);
 	tomos_status status = TOMOS_OK;
 	AxisAnswer best = {0}, one;
+	double columns[MOST_ROWS];
 	if ((double)used * step < 0.9 * M_PI || used < 8 || used > INT32_MAX / 2)
 		status = fail(TOMOS_BAD_VALUE, "the views cover %.4g of 180 degrees in %lld steps",
 			(double)used * step * 180 / M_PI, (long long)used);
@@ -197,9 +199,11 @@ tomos_status axis_wedge(const AxisProblem *p, AxisAnswer *answer)
 		status = search_row(p, views, first, used, row, &one);
 		if (status != TOMOS_OK)
 			break;
+		columns[r] = one.column;
 		if (one.confidence >= best.confidence)
 			best = one;
 	}
+	best.error = status == TOMOS_OK ? axis_error(columns, taken) : NAN;
 	mem_free(views);
 	*answer = best;
 	return status;

@@ -195,6 +195,7 @@ static tomos_status find_axis(
 	int64_t shape[3] = {p->geometry->count, rows, p->geometry->columns};
 	double *angles = NULL;
 	float *data = NULL;
+	char error[40] = "";
 	tomos_axis axis;
 	tomos_axis_options o;
 	double range[2];
@@ -207,10 +208,13 @@ static tomos_status find_axis(
 	tomos_array array = tomos_array_of(data, shape[0], rows, shape[2]);
 	TRY_OR_DONE(tomos_axis_find(&axis, NULL, &array, angles, &o, progress));
 	*column = axis.column;
+	if (!isnan(axis.error))
+		snprintf(error, sizeof error, "standard error %.2g, ", axis.error * (double)p->bin);
 	TRY_OR_DONE(mem_printf(&p->note,
-		"axis      column %.2f, found in rows %lld to %lld, confidence %.2f%s",
+		"axis      column %.2f, found in rows %lld to %lld, %sconfidence %.2f%s",
 		(axis.column + 0.5) * (double)p->bin - 0.5 + (double)p->first_column,
-		(long long)(row * p->bin), (long long)((row + rows) * p->bin - 1), axis.confidence,
+		(long long)(row * p->bin), (long long)((row + rows) * p->bin - 1), error,
+		axis.confidence,
 		axis.at_edge ? "; WARNING: at the end of the range searched" : ""));
 done:
 	mem_free(data);

@@ -21,9 +21,10 @@ static tomos_axis find(const Scene *s, const char *method)
 	tomos_axis_options o = tomos_axis_defaults();
 	o.axis_method = method;
 	OK(tomos_axis_find(&axis, NULL, &s->array, s->angles, &o, NULL));
-	printf("  %3.0f degrees, %3lld views, axis %7.2f: %-9s %8.3f (%+.3f), confidence %.2f\n",
+	printf("  %3.0f degrees, %3lld views, axis %7.2f: %-9s %8.3f (%+.3f), error %.3f, "
+	       "confidence %.2f\n",
 		s->arc, (long long)s->views, s->axis, method, axis.column, axis.column - s->axis,
-		axis.confidence);
+		axis.error, axis.confidence);
 	return axis;
 }
 
@@ -53,6 +54,7 @@ static void test_simulated(void **state)
 		tomos_axis axis = find(&s, "auto");
 		assert_true(fabs(axis.column - s.axis) < list[i].within);
 		assert_true(axis.confidence > 0.1 && axis.confidence <= 1);
+		assert_true(axis.error > 0 && axis.error < list[i].within);
 		assert_int_equal(axis.half, list[i].half);
 		assert_int_equal(axis.full_turn, list[i].arc > 180);
 		assert_int_equal(axis.at_edge, 0);
@@ -79,6 +81,29 @@ static void test_methods(void **state)
 	scene_free(&s);
 	s = scene_make(180, 1, COLUMNS, 103.3, 360, 75);
 	assert_true(fabs(find(&s, "sharpness").column - s.axis) < 0.1);
+	scene_free(&s);
+}
+
+/* The standard error is about what noise does to the answer, and large where that may be anywhere; one
+ * row of one method says none. */
+static void test_error(void **state)
+{
+	(void)state;
+	static const double noise[] = {0.02, 0.2, 1};
+	double said[3] = {0}, off[3] = {0};
+	for (int i = 0; i < 24; i++) {
+		Scene s = scene_make(120, 1, COLUMNS, 99 + i / 3, 360, 75); /* other noise, too */
+		spoil(&s, noise[i % 3], 0);
+		tomos_axis axis = find(&s, "pairs");
+		said[i % 3] += axis.error * axis.error / 8;
+		off[i % 3] += (axis.column - s.axis) * (axis.column - s.axis) / 8;
+		scene_free(&s);
+	}
+	for (int i = 0; i < 2; i++)
+		assert_true(said[i] > 0.1 * off[i] && said[i] < 10 * off[i]);
+	assert_true(said[2] > 25);
+	Scene s = scene_make(121, 1, COLUMNS, 103.3, 180, 75);
+	assert_true(isnan(find(&s, "vo").error));
 	scene_free(&s);
 }
 
@@ -230,6 +255,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_simulated),
 		cmocka_unit_test(test_methods),
+		cmocka_unit_test(test_error),
 		cmocka_unit_test(test_range),
 		cmocka_unit_test(test_tooth),
 		cmocka_unit_test(test_wire),
