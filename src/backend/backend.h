@@ -127,6 +127,10 @@ struct BackendType {
 	tomos_status (*get)(tomos_backend *backend, const float *data, const tomos_array *host);
 	/* The array itself, where the backend can work on it in place, else NULL. */
 	float *(*in_place)(tomos_backend *backend, const tomos_array *array);
+	/* An array in the host's memory that will be used again and again, until it is let go: transfers
+	 * are quicker then. NULL: nothing is gained. */
+	tomos_status (*hold)(tomos_backend *backend, float *data, int64_t count);
+	void (*let_go)(tomos_backend *backend, float *data);
 	tomos_status (*project)(tomos_backend *backend, const Projecting *what);
 	tomos_status (*filter_open)(
 		tomos_backend *backend, Filter **filter, const FilterSpec *spec);
@@ -140,9 +144,9 @@ struct BackendType {
 		const FilterView *views, const float *in, const Projecting *what);
 	tomos_status (*sync)(tomos_backend *backend);
 	/* For one of several backends on a device: the floats that kernels, and filters opened from now
-	 * on, may keep for themselves, all together, and its rank, 0 before the others where they want
-	 * the device at the same time. NULL: they keep next to nothing. */
-	void (*limit)(tomos_backend *backend, int64_t floats, int rank);
+	 * on, may keep for themselves, all together, and the first of these backends (NULL: itself), with
+	 * which it takes turns in projecting. NULL: they keep next to nothing. */
+	void (*limit)(tomos_backend *backend, int64_t floats, tomos_backend *first);
 	/* Bytes that are free where its arrays live; NULL where nobody can tell. */
 	tomos_status (*room)(tomos_backend *backend, int64_t *bytes);
 	/* The matrix behind `project`, entry by entry: a row of a ray-driven kernel (ray counted

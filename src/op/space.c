@@ -9,6 +9,8 @@ tomos_status vector_borrow(Vector *vector, const Space *space, const tomos_array
 	TRY(array_check_on(space->backend->device, array, name, space->shape,
 		use == VECTOR_IN ? ARRAY_READ : ARRAY_WRITTEN));
 	vector->data = space->backend->type->in_place(space->backend, array);
+	if (vector->data && array->device == 0 && space->backend->type->hold)
+		return space->backend->type->hold(space->backend, vector->data, space->count);
 	if (vector->data)
 		return TOMOS_OK;
 	if (array->device != 0)
@@ -27,13 +29,20 @@ tomos_status vector_borrow(Vector *vector, const Space *space, const tomos_array
 tomos_status vector_return(Vector *vector, const Space *space, VectorUse use)
 {
 	tomos_status status = TOMOS_OK;
-	if (!vector->owned) /* on a card, the result is there when the call returns */
-		return vector->data && use != VECTOR_IN ? space->backend->type->sync(space->backend)
-							: status;
+	if (!vector->data)
+		return status;
+	if (!vector->owned) {
+		if (use != VECTOR_IN) /* on a card, the result is there when the call returns */
+			status = space->backend->type->sync(space->backend);
+		if (vector->array->device == 0 && space->backend->type->let_go)
+			space->backend->type->let_go(space->backend, vector->data);
+		vector->data = NULL;
+		return status;
+	}
 	if (use != VECTOR_IN)
 		status = space->backend->type->get(space->backend, vector->data, vector->array);
 	vector_free(vector->data, space);
-	vector->owned = false;
+	*vector = (Vector){.array = vector->array};
 	return status;
 }
 

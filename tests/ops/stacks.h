@@ -112,7 +112,7 @@ static inline void limit_slices(const Case *c, int64_t slices)
 	int64_t floats = (c->voxels + c->pixels) / c->grid.n[2];
 	if (backend->type->limit)
 		backend->type->limit(
-			backend, slices < 0 ? INT64_MAX : floats * slices * 5 / 4 + 5, 0);
+			backend, slices < 0 ? INT64_MAX : floats * slices * 6 / 5 + 6, NULL);
 }
 
 #endif

@@ -475,6 +475,112 @@ static void describes_itself(void **state)
 	tomos_backend_close(b);
 }
 
+/* ---- arrays that stay in place ------------------------------------------------------------------ */
+
+static struct {
+	int live, holds, sent; /* sent: arrays that were being held */
+	bool refuses;
+	const float *data[BLOCKS];
+	int64_t count[BLOCKS];
+} held;
+
+static tomos_status held_hold(tomos_backend *b, float *data, int64_t count)
+{
+	(void)b;
+	if (held.refuses)
+		return (fail)(TOMOS_NO_DEVICE, "this array cannot be held");
+	assert_true(held.live < BLOCKS);
+	held.data[held.live] = data;
+	held.count[held.live++] = count;
+	held.holds++;
+	return TOMOS_OK;
+}
+
+static void held_let_go(tomos_backend *b, float *data)
+{
+	int i = 0;
+	(void)b;
+	while (i < held.live && held.data[i] != data)
+		i++;
+	assert_true(i < held.live);
+	held.data[i] = held.data[--held.live];
+	held.count[i] = held.count[held.live];
+}
+
+static tomos_status held_put(tomos_backend *b, float *data, const tomos_array *host)
+{
+	for (int i = 0; i < held.live; i++)
+		if (host->data >= held.data[i] && host->data < held.data[i] + held.count[i])
+			__atomic_add_fetch(&held.sent, 1, __ATOMIC_RELAXED);
+	return cpu_backend.put(b, data, host);
+}
+
+/* A slice just large enough, seen by a few views. */
+static tomos_status held_sirt(const BackendType *type, int iterations, tomos_array *x)
+{
+	enum { N = 1024, VIEWS = 3 };
+	static const char *const none[2] = {"", ""};
+	static const double angles[VIEWS] = {0.1, 1.2, 2.3};
+	tomos_algebraic_options o = tomos_algebraic_defaults();
+	tomos_backend *b = NULL;
+	tomos_geometry *scan = NULL;
+	tomos_op *op = NULL;
+	tomos_grid grid;
+	float data[VIEWS * N];
+	tomos_array y = tomos_array_of(data, VIEWS, 1, N);
+	tomos_status status;
+	for (int i = 0; i < VIEWS * N; i++)
+		data[i] = (float)(i * 7919 % 1009);
+	memset(x->data, 0, (size_t)N * N * sizeof(float));
+	o.iterations = iterations;
+	o.minimum = 0;
+	TRY_OR_DONE(split_open(&b, type, none, 2, &(SplitOptions){1 << 20, SHARE_VOXELS}));
+	TRY_OR_DONE(tomos_geometry_parallel(&scan, 1, N, 1, angles, VIEWS));
+	TRY_OR_DONE(tomos_grid_centred(&grid, N, N, 1, 1));
+	TRY_OR_DONE(tomos_op_projector(&op, b, &grid, scan, NULL));
+	TRY_OR_DONE(tomos_reconstruct(op, "sirt", &y, x, &o, NULL));
+done:
+	tomos_op_free(op);
+	tomos_geometry_free(scan);
+	tomos_backend_close(b);
+	return status;
+}
+
+/* What goes to devices twice is held there and then, for as long as it is used; updates are made there. */
+static void arrays_in_place(void **state)
+{
+	(void)state;
+	enum { VOXELS = 1 << 20 };
+	BackendType type = cpu_backend;
+	float *wanted = malloc(VOXELS * sizeof *wanted), *got = malloc(VOXELS * sizeof *got);
+	tomos_array x = tomos_array_of(wanted, 1, 1024, 1024),
+		    x2 = tomos_array_of(got, 1, 1024, 1024);
+	OK(held_sirt(&cpu_backend, 2, &x));
+	type.hold = held_hold, type.let_go = held_let_go, type.put = held_put;
+	for (held.refuses = true;; held.refuses = false) {
+		held.holds = held.sent = 0;
+		OK(held_sirt(&type, 2, &x2));
+		assert_true(case_difference(got, wanted, VOXELS) < 1e-6);
+		assert_int_equal(held.live, 0);
+		assert_int_equal(held.sent > 0, !held.refuses);
+		if (!held.refuses)
+			break;
+		assert_int_equal(held.holds, 0);
+	}
+	assert_true(held.holds >= 2); /* the volume and the weights of its voxels */
+	int64_t live = mem_live(), nth = 1;
+	tomos_status status = TOMOS_NO_MEMORY;
+	for (; status != TOMOS_OK && nth < 100000; nth += 7) {
+		mem_fail_nth(nth);
+		status = held_sirt(&type, 1, &x2);
+		mem_fail_nth(0);
+		assert_int_equal(mem_live(), live);
+		assert_int_equal(held.live, 0);
+	}
+	OK(status);
+	free(wanted), free(got);
+}
+
 /* ---- the model ---------------------------------------------------------------------------------- */
 
 static Schedule *schedule_of(const Plan *plan, Direction direction, SplitShare share)
@@ -685,8 +791,8 @@ int main(void)
 		cmocka_unit_test(parts_and_powers), cmocka_unit_test(pieces_update),
 		cmocka_unit_test(algorithms), cmocka_unit_test(memory_is_kept),
 		cmocka_unit_test(a_lost_device), cmocka_unit_test(cancelling),
-		cmocka_unit_test(describes_itself), cmocka_unit_test(model_chooses),
-		cmocka_unit_test(slabs_need_their_rows), cmocka_unit_test(refusals),
-		cmocka_unit_test(allocations)};
+		cmocka_unit_test(describes_itself), cmocka_unit_test(arrays_in_place),
+		cmocka_unit_test(model_chooses), cmocka_unit_test(slabs_need_their_rows),
+		cmocka_unit_test(refusals), cmocka_unit_test(allocations)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

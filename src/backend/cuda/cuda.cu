@@ -42,6 +42,9 @@ static tomos_status make_parts(CudaDevice *d)
 	CUDA_TRY(cudaHostAlloc((void **)&d->total, sizeof(double), cudaHostAllocMapped),
 		"opening it");
 	CUDA_TRY(cudaHostGetDevicePointer((void **)&d->total_there, d->total, 0), "opening it");
+	CUDA_TRY(cudaEventCreateWithFlags(&d->entered, cudaEventDisableTiming), "making an event");
+	CUDA_TRY(cudaEventCreateWithFlags(&d->queue.last, cudaEventDisableTiming),
+		"making an event");
 	for (int i = 0; i < STAGES; i++)
 		CUDA_TRY(cudaEventCreateWithFlags(&d->staged[i], cudaEventDisableTiming),
 			"making an event");
@@ -63,11 +66,18 @@ static void cuda_close(tomos_backend *backend)
 			cudaFree(d->scratch[i].data);
 		cudaFree(d->partial);
 		cudaFreeHost(d->total);
+		if (d->entered)
+			cudaEventDestroy(d->entered);
+		if (d->queue.last)
+			cudaEventDestroy(d->queue.last);
 		if (d->stream)
 			cudaStreamDestroy(d->stream);
+		if (d->behind)
+			cudaStreamDestroy(d->behind);
 		cudaGetLastError();
 	}
 	pthread_mutex_destroy(&d->lock);
+	pthread_mutex_destroy(&d->queue.lock);
 	mem_free(d);
 }
 
@@ -90,6 +100,7 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	d->filter_most = FILTER_FLOATS;
 	d->turned_most = INT64_MAX;
 	pthread_mutex_init(&d->lock, NULL);
+	pthread_mutex_init(&d->queue.lock, NULL);
 	backend->own = d;
 	backend->device = number + 1;
 	backend->near = (int64_t)about.sharedMemPerBlockOptin;
@@ -135,29 +146,68 @@ static tomos_status cuda_room(tomos_backend *b, int64_t *bytes)
 	return TOMOS_OK;
 }
 
-/* Streams of equal rank would share the card, end at the same time and then all wait for transfers. */
-static void take_rank(CudaDevice *d, int rank)
+static bool make_stream(cudaStream_t *stream, int priority)
+{
+	return cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, priority) == cudaSuccess;
+}
+
+/* It works without. */
+static void make_queue(CudaDevice *d, CudaQueue *queue)
 {
 	int least, greatest;
 	cudaStream_t stream;
-	if (cudaSetDevice(d->number) != cudaSuccess ||
-		cudaDeviceGetStreamPriorityRange(&least, &greatest) != cudaSuccess ||
-		cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
-			(int)min64(least, greatest + rank)) != cudaSuccess) {
-		cudaGetLastError(); /* it works without */
-		return;
+	if (!d->behind && cudaSetDevice(d->number) == cudaSuccess &&
+		cudaDeviceGetStreamPriorityRange(&least, &greatest) == cudaSuccess &&
+		make_stream(&stream, greatest)) {
+		cudaStreamDestroy(d->stream);
+		d->stream = stream;
+		if (!make_stream(&d->behind, least))
+			d->behind = NULL;
 	}
-	cudaStreamDestroy(d->stream);
-	d->stream = stream;
+	d->queued = queue;
+	cudaGetLastError();
 }
 
-static void cuda_limit(tomos_backend *b, int64_t floats, int rank)
+static void swap_streams(CudaDevice *d)
+{
+	cudaStream_t stream = d->stream;
+	d->stream = d->behind;
+	d->behind = stream;
+}
+
+tomos_status cuda_enter(const tomos_backend *backend)
+{
+	CudaDevice *d = device_of(backend);
+	if (!d->behind)
+		return TOMOS_OK;
+	pthread_mutex_lock(&d->queued->lock);
+	swap_streams(d);
+	CUDA_TRY(cudaEventRecord(d->entered, d->behind), "its streams");
+	CUDA_TRY(cudaStreamWaitEvent(d->stream, d->entered, 0), "its streams");
+	CUDA_TRY(cudaStreamWaitEvent(d->stream, d->queued->last, 0), "its streams");
+	return TOMOS_OK;
+}
+
+tomos_status cuda_leave(const tomos_backend *backend)
+{
+	CudaDevice *d = device_of(backend);
+	if (!d->behind)
+		return TOMOS_OK;
+	cudaError_t error = cudaEventRecord(d->queued->last, d->stream);
+	swap_streams(d);
+	if (error == cudaSuccess)
+		error = cudaStreamWaitEvent(d->stream, d->queued->last, 0);
+	pthread_mutex_unlock(&d->queued->lock);
+	return error == cudaSuccess ? TOMOS_OK : cuda_failed(error, "its streams");
+}
+
+static void cuda_limit(tomos_backend *b, int64_t floats, tomos_backend *first)
 {
 	CudaDevice *d = device_of(b);
-	d->filter_most = min64(floats / 5, FILTER_FLOATS);
+	d->filter_most = min64(floats / 6, FILTER_FLOATS);
 	d->turned_most = floats - d->filter_most;
 	d->scratch_most = min64(d->turned_most, SCRATCH_FLOATS);
-	take_rank(d, rank);
+	make_queue(d, first ? &device_of(first)->queue : &d->queue);
 }
 
 static tomos_status cuda_alloc(tomos_backend *b, float **data, int64_t count, const char *what)
@@ -257,6 +307,59 @@ static tomos_status stages_out(
 	return TOMOS_OK;
 }
 
+static bool is_pinned(const float *data)
+{
+	cudaPointerAttributes about;
+	bool pinned = cudaPointerGetAttributes(&about, data) == cudaSuccess &&
+		      about.type == cudaMemoryTypeHost;
+	cudaGetLastError(); /* memory that the card does not know is no failure */
+	return pinned;
+}
+
+/* Planes of lines at equal distances, all of them in pinned memory. */
+static bool is_straight(const tomos_array *a)
+{
+	const int64_t *n = a->shape, *stride = a->stride;
+	int64_t last = (n[0] - 1) * stride[0] + (n[1] - 1) * stride[1] + n[2] - 1;
+	return stride[2] == 1 && stride[1] >= n[2] && stride[0] >= n[1] * stride[1] &&
+	       stride[0] % stride[1] == 0 && is_pinned(a->data) && is_pinned(a->data + last);
+}
+
+static cudaError_t copy_planes(CudaDevice *d, float *data, const tomos_array *a, bool out)
+{
+	const size_t size = sizeof(float), wide = (size_t)a->shape[2] * size;
+	cudaPitchedPtr there = make_cudaPitchedPtr(data, wide, wide, (size_t)a->shape[1]);
+	cudaPitchedPtr here = make_cudaPitchedPtr(
+		a->data, (size_t)a->stride[1] * size, wide, (size_t)(a->stride[0] / a->stride[1]));
+	cudaMemcpy3DParms copy = {};
+	copy.srcPtr = out ? there : here;
+	copy.dstPtr = out ? here : there;
+	copy.extent = make_cudaExtent(wide, (size_t)a->shape[1], (size_t)a->shape[0]);
+	copy.kind = out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
+	return cudaMemcpy3DAsync(&copy, d->stream);
+}
+
+/* Without stages; false: it must go through them. */
+static bool copy_straight(CudaDevice *d, float *data, const tomos_array *a, bool out)
+{
+	if (!is_straight(a))
+		return false;
+	size_t bytes = (size_t)(a->shape[0] * a->shape[1] * a->shape[2]) * sizeof(float);
+	cudaError_t error;
+	if (pack_is_contiguous(a)) {
+		error = cudaMemcpyAsync(out ? a->data : data, out ? data : a->data, bytes,
+			out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, d->stream);
+	} else {
+		tomos_array lines = *a;
+		if (a->stride[1] == a->shape[2]) /* whole lines, many in one */
+			lines = (tomos_array){a->data, {1, a->shape[0], a->shape[1] * a->shape[2]},
+				{a->shape[0] * a->stride[0], a->stride[0], 1}, a->device};
+		error = copy_planes(d, data, &lines, out);
+	}
+	cudaGetLastError();
+	return error == cudaSuccess;
+}
+
 static tomos_status transfer(tomos_backend *b, float *data, const tomos_array *host, bool out)
 {
 	CudaDevice *d = device_of(b);
@@ -264,8 +367,9 @@ static tomos_status transfer(tomos_backend *b, float *data, const tomos_array *h
 	TRY(cuda_use(b));
 	pthread_mutex_lock(&d->lock);
 	d->counts.transfers++;
-	tomos_status status = make_stages(d);
-	if (status == TOMOS_OK)
+	bool sent = copy_straight(d, data, host, out);
+	tomos_status status = sent ? cuda_sync(b) : make_stages(d);
+	if (status == TOMOS_OK && !sent)
 		status = out ? stages_out(d, data, host, total) : stages_in(d, data, host, total);
 	pthread_mutex_unlock(&d->lock);
 	return status;
@@ -279,6 +383,21 @@ static tomos_status cuda_put(tomos_backend *b, float *data, const tomos_array *h
 static tomos_status cuda_get(tomos_backend *b, const float *data, const tomos_array *host)
 {
 	return transfer(b, (float *)data, host, true);
+}
+
+static tomos_status cuda_hold(tomos_backend *b, float *data, int64_t count)
+{
+	TRY(cuda_use(b));
+	CUDA_TRY(cudaHostRegister(data, (size_t)count * sizeof(float), cudaHostRegisterPortable),
+		"holding an array in place");
+	return TOMOS_OK;
+}
+
+static void cuda_let_go(tomos_backend *b, float *data)
+{
+	if (cuda_use(b) == TOMOS_OK)
+		cudaHostUnregister(data);
+	cudaGetLastError();
 }
 
 /* Whoever fills an array on the card does so in a stream of its own: all of them are waited for. */
@@ -389,6 +508,8 @@ const BackendType module_backend = {
 	.put = cuda_put,
 	.get = cuda_get,
 	.in_place = cuda_in_place,
+	.hold = cuda_hold,
+	.let_go = cuda_let_go,
 	.project = cuda_project,
 	.filter_open = cuda_filter_open,
 	.filter_close = cuda_filter_close,

@@ -54,9 +54,18 @@ typedef struct {
 	float least;       /* of the largest weight of a ray: voxels with less stay as they are */
 } CudaStep;
 
+/* Projections of several backends on one card, one after the other. */
+typedef struct {
+	pthread_mutex_t lock;
+	cudaEvent_t last;
+} CudaQueue;
+
 typedef struct {
 	int number, processors;
 	cudaStream_t stream;
+	cudaStream_t behind; /* for projections; NULL: the same. See cuda_enter */
+	cudaEvent_t entered;
+	CudaQueue queue, *queued;          /* its own, and the one it waits in */
 	double *partial;                   /* sums of blocks, on the card */
 	double *total, *total_there;       /* their sum, in memory that both see */
 	float *stage[STAGES];              /* pinned, between callers' arrays and the card */
@@ -90,6 +99,12 @@ tomos_status cuda_failed(cudaError_t error, const char *doing);
 
 /* Makes the card current in this thread. */
 tomos_status cuda_use(const tomos_backend *backend);
+
+/* Between these, the stream is one for projections, where several backends share a card. They do not
+ * share it while they project: all would end at the same time and then wait for transfers. And what is
+ * short goes first: transfers wait for it. Both are to be called, whatever comes between. */
+tomos_status cuda_enter(const tomos_backend *backend);
+tomos_status cuda_leave(const tomos_backend *backend);
 
 /* Scratch number `which`, of at least `count` floats; it lasts till the next call that wants more. The
  * stream keeps users of the same scratch apart. Kernels do as much at a time as scratch_most allows. */

@@ -1,15 +1,24 @@
 /* Every row of kernels.def in both directions, from the shared texts, and the choice of a tuned one. */
 #include "backend/cuda/loops.h"
 
-static tomos_status project_locked(tomos_backend *backend, const Projecting *what)
+static tomos_status project_chosen(tomos_backend *backend, const Projecting *what)
 {
-	TRY(cuda_use(backend));
 	const CudaChoice *choice;
 	TRY(cuda_choose(backend, what, &choice));
 	backend->ran = choice->tuned ? choice->tuned->name : NULL;
 	if (choice->tuned)
 		return choice->tuned->run(backend, what, &choice->notes);
 	return run_loops(backend, what, 1);
+}
+
+static tomos_status project_locked(tomos_backend *backend, const Projecting *what)
+{
+	TRY(cuda_use(backend));
+	tomos_status status = cuda_enter(backend);
+	if (status == TOMOS_OK)
+		status = project_chosen(backend, what);
+	tomos_status left = cuda_leave(backend);
+	return status == TOMOS_OK ? left : status;
 }
 
 tomos_status cuda_project(tomos_backend *backend, const Projecting *what)

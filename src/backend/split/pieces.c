@@ -161,14 +161,14 @@ static Window window_join(const Window *a, const Window *b)
 /* ---- back: slabs made of views --------------------------------------------------------------- */
 
 /* As many views from step->first on as fit with the pixels that all of them together need, or one. */
-static void take_views(const Cutting *c, Step *step, int64_t end)
+static void take_views(const Cutting *c, Step *step, int64_t end, int64_t most)
 {
 	step->count = 0;
 	step->window = (Window){{0, 0}, {0, 0}};
 	for (int64_t view = step->first; view < end; view++) {
 		Window window = window_of(c, view, &step->box);
 		Window joined = window_join(&step->window, &window);
-		if (step->count > 0 && window_size(&joined) * (step->count + 1) > c->in)
+		if (step->count > 0 && window_size(&joined) * (step->count + 1) > most)
 			return;
 		step->window = joined;
 		step->count++;
@@ -201,7 +201,7 @@ static tomos_status cut_back(const Cutting *c, Schedule *s, int64_t groups)
 			.first = what->first + what->count * group / groups};
 		TRY(add_item(s, &step, group > 0 ? i - c->slabs.count : -1));
 		for (; step.first < end; step.first += step.count) {
-			take_views(c, &step, end);
+			take_views(c, &step, end, c->in);
 			TRY(add_views(c, s, step));
 		}
 	}
@@ -255,48 +255,106 @@ static bool spans_y(const Box *box, const Box *all)
 	return box->low[1] == all->low[1] && box->high[1] == all->high[1];
 }
 
-/* Makes one box of two that lie behind each other in memory; false if they do not, or are too large. */
-static bool box_join(const Cutting *c, Box *box, const Box *next)
+/* Makes one box of two that lie behind each other in memory; false if they do not. */
+static bool box_join(const Box *all, Box *box, const Box *next)
 {
-	const Box *all = &c->what->box;
-	Box joined = *box;
 	if (box->low[2] == next->low[2] && box->high[1] == next->low[1])
-		joined.high[1] = next->high[1];
+		box->high[1] = next->high[1];
 	else if (spans_y(box, all) && spans_y(next, all) && box->high[2] == next->low[2])
-		joined.high[2] = next->high[2];
+		box->high[2] = next->high[2];
 	else
 		return false;
-	if (step_voxels(&(Step){.box = joined}) > c->in)
-		return false;
-	*box = joined;
 	return true;
+}
+
+/* A run of slabs that lie behind each other, in equal parts that fit. */
+static tomos_status add_run(const Cutting *c, Schedule *s, Step step, int64_t from, int64_t to)
+{
+	int64_t largest = 1;
+	for (int64_t i = from; i < to; i++)
+		largest = max64(largest, box_count(&c->slabs.list[i]));
+	int64_t parts = parts_of(to - from, max64(c->in / largest, 1));
+	for (int64_t part = 0; part < parts; part++) {
+		int64_t i = from + (to - from) * part / parts;
+		int64_t end = from + (to - from) * (part + 1) / parts;
+		step.box = c->slabs.list[i];
+		while (++i < end)
+			box_join(&c->what->box, &step.box, &c->slabs.list[i]);
+		TRY(add_step(s, &step));
+	}
+	return TOMOS_OK;
 }
 
 /* The slabs that the block can see, as many together as fit. */
 static tomos_status cut_block(const Cutting *c, Schedule *s, Step step, int64_t from, int64_t to)
 {
-	bool open = false;
+	const Box *list = c->slabs.list;
 	step.plan = s->item_count - 1;
-	for (int64_t i = from; i < to; i++) {
-		const Box *slab = &c->slabs.list[i];
-		if (!reaches(c, i, &step) || (open && box_join(c, &step.box, slab)))
+	for (int64_t i = from, end; i < to; i = end) {
+		end = i + 1;
+		if (!reaches(c, i, &step))
 			continue;
-		if (open)
-			TRY(add_step(s, &step));
-		step.box = *slab;
-		open = true;
+		Box box = list[i];
+		while (end < to && reaches(c, end, &step) &&
+			box_join(&c->what->box, &box, &list[end]))
+			end++;
+		TRY(add_run(c, s, step, i, end));
 	}
-	return open ? add_step(s, &step) : TOMOS_OK;
+	return TOMOS_OK;
 }
 
-static tomos_status cut_forward(const Cutting *c, Schedule *s, int64_t groups, const Blocks *b)
+static tomos_status cut_forward(const Cutting *c, Schedule *s, const Blocks *b)
 {
-	int64_t blocks = b->bands * b->chunks, slabs = c->slabs.count;
-	for (int64_t i = 0; i < groups * blocks; i++) {
-		int64_t group = i / blocks;
-		Step block = block_of(c, b, i % blocks);
-		TRY(add_item(s, &block, group > 0 ? i - blocks : -1));
-		TRY(cut_block(c, s, block, slabs * group / groups, slabs * (group + 1) / groups));
+	for (int64_t i = 0; i < b->bands * b->chunks; i++) {
+		Step block = block_of(c, b, i);
+		TRY(add_item(s, &block, -1));
+		TRY(cut_block(c, s, block, 0, c->slabs.count));
+	}
+	s->plan_count = s->item_count;
+	return TOMOS_OK;
+}
+
+/* ---- forward: slabs, each seen by all views, whose pixels are added up ---------------------- */
+
+static Window whole_window(const Cutting *c)
+{
+	const tomos_geometry *scan = c->what->plan->scan;
+	return (Window){{0, 0}, {scan->columns, scan->rows}};
+}
+
+/* What some views see of a slab, whole or cut across the rows; one after the other is added. */
+static tomos_status add_seen(const Cutting *c, Schedule *s, Step step)
+{
+	if (window_size(&step.window) == 0)
+		return TOMOS_OK;
+	if (c->solid)
+		step.window = whole_window(c);
+	int64_t wide = step.window.high[0] - step.window.low[0], end = step.window.high[1];
+	int64_t high = max64(c->out / (wide * step.count), 1);
+	for (int64_t row = step.window.low[1]; row < end; row += high) {
+		step.window.low[1] = row;
+		step.window.high[1] = min64(row + high, end);
+		step.plan = s->item_count;
+		TRY(add_item(s, &step, s->item_count - 1));
+		TRY(add_step(s, &step));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status cut_slabs(const Cutting *c, Schedule *s)
+{
+	const int64_t end = c->what->first + c->what->count;
+	const Window whole = whole_window(c);
+	const int64_t most = max64(c->out / window_size(&whole), 1); /* views */
+	s->adds = true;
+	for (int64_t i = 0; i < c->slabs.count; i++) {
+		Step step = {.box = c->slabs.list[i], .first = c->what->first};
+		for (; step.first < end; step.first += step.count) {
+			take_views(c, &step, end, c->out);
+			if (c->solid)
+				step.count = min64(step.count, most);
+			TRY(add_seen(c, s, step));
+		}
 	}
 	s->plan_count = s->item_count;
 	return TOMOS_OK;
@@ -322,6 +380,7 @@ static void reckon(Schedule *s)
 	const Step *there[MODEL] = {NULL};
 	bool forward = s->direction == FORWARD;
 	s->cost = s->in = s->out = 0;
+	s->sums = s->adds;
 	for (int64_t i = 0; i < s->item_count; i++) {
 		const Item *item = &s->items[i];
 		const Step *step = &s->steps[item->first], **last = &there[i % MODEL];
@@ -334,8 +393,9 @@ static void reckon(Schedule *s)
 			s->in = max64(s->in, sent);
 		}
 		if (item->steps > 0)
-			s->cost += size * (item->after < 0 ? 1 : 2);
+			s->cost += size * (item->after < 0 && !s->adds ? 1 : 2);
 		s->out = max64(s->out, size);
+		s->sums = s->sums || item->after >= 0;
 	}
 }
 
@@ -379,40 +439,51 @@ static tomos_status try_back(Schedule **best, Cutting *c, int64_t groups)
 	return compete(best, made, status);
 }
 
-static tomos_status try_blocks(Schedule **best, const Cutting *c, int64_t groups, const Blocks *b)
+static tomos_status try_blocks(Schedule **best, const Cutting *c, const Blocks *b)
 {
 	Schedule *made = NULL;
 	tomos_status status = new_schedule(&made, c);
 	if (status == TOMOS_OK)
-		status = cut_forward(c, made, groups, b);
+		status = cut_forward(c, made, b);
 	return compete(best, made, status);
 }
 
 /* Bands of rows need few slabs each, but views need all; so both are tried, and what is between. */
-static tomos_status try_bands(Schedule **best, const Cutting *c, int64_t groups)
+static tomos_status try_bands(Schedule **best, const Cutting *c)
 {
 	int64_t rows = c->what->plan->model.rows, most = c->solid ? 1 : rows;
 	for (Blocks b = {.bands = 1}; b.bands <= most; b.bands *= 2) {
-		if (count_blocks(c, &b, PIECES / groups))
-			TRY(try_blocks(best, c, groups, &b));
+		if (count_blocks(c, &b, PIECES))
+			TRY(try_blocks(best, c, &b));
 		if (*best && b.bands >= BANDS)
 			return TOMOS_OK;
 	}
 	Blocks single = {.bands = most};
-	if (!*best && count_blocks(c, &single, PIECES / groups))
-		TRY(try_blocks(best, c, groups, &single));
+	if (!*best && count_blocks(c, &single, PIECES))
+		TRY(try_blocks(best, c, &single));
 	return TOMOS_OK;
 }
 
-static tomos_status try_forward(Schedule **best, Cutting *c, int64_t groups, int64_t slabs)
+static tomos_status try_views(Schedule **best, Cutting *c, int64_t slabs)
 {
 	TRY(cut_box(&c->slabs, &c->what->box, c->in, slabs));
 	tomos_status status = find_reach(c);
 	if (status == TOMOS_OK)
-		status = try_bands(best, c, groups);
+		status = try_bands(best, c);
 	mem_free(c->reach);
 	mem_free(c->slabs.list);
 	return status;
+}
+
+static tomos_status try_slabs(Schedule **best, Cutting *c)
+{
+	Schedule *made = NULL;
+	TRY(cut_box(&c->slabs, &c->what->box, c->in, PIECES));
+	tomos_status status = new_schedule(&made, c);
+	if (status == TOMOS_OK)
+		status = cut_slabs(c, made);
+	mem_free(c->slabs.list);
+	return compete(best, made, status);
 }
 
 /* Few slices are cut across y, too. */
@@ -422,18 +493,25 @@ static int64_t layers_of(const Box *box)
 	return slices < PIECES ? PIECES : min64(slices, LAYERS);
 }
 
+/* A volume that fits is sent once. */
+static tomos_status try_forward(Schedule **best, Cutting *c)
+{
+	if (c->split->share != SHARE_VOXELS) {
+		TRY(try_views(best, c, 1));
+		TRY(try_views(best, c, layers_of(&c->what->box)));
+	}
+	return c->split->share != SHARE_VIEWS ? try_slabs(best, c) : TOMOS_OK;
+}
+
 /* Sharing out what the result is made of gives each share a result of its own. */
 static tomos_status try_all(Schedule **best, Cutting *c)
 {
-	bool forward = c->what->direction == FORWARD;
-	SplitShare other = forward ? SHARE_VOXELS : SHARE_VIEWS;
-	int64_t layers = layers_of(&c->what->box);
-	if (c->split->share != other && forward) /* a volume that fits is sent once */
-		TRY(try_forward(best, c, 1, 1));
+	SplitShare share = c->split->share;
+	if (c->what->direction == FORWARD)
+		return try_forward(best, c);
 	for (int64_t groups = 1; groups <= PIECES; groups *= 4)
-		if (c->split->share == SHARE_AUTO || (c->split->share == other) == (groups > 1))
-			TRY(forward ? try_forward(best, c, groups, layers)
-				    : try_back(best, c, groups));
+		if (share == SHARE_AUTO || (share == SHARE_VIEWS) == (groups > 1))
+			TRY(try_back(best, c, groups));
 	return TOMOS_OK;
 }
 
@@ -443,7 +521,8 @@ static tomos_status check_memory(const Cutting *c)
 	const Box *box = &c->what->box;
 	int64_t pixels = c->solid ? model->rows * model->columns : model->columns;
 	int64_t least = max64(pixels, box->high[0] - box->low[0]);
-	if (c->in >= least)
+	int64_t room = min64(c->in, c->out);
+	if (room >= least)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_VALUE,
 		"a memory of %lld bytes is too small for pieces of %lld x %lld x %lld voxels and "
@@ -451,7 +530,7 @@ static tomos_status check_memory(const Cutting *c)
 		(long long)c->split->memory, (long long)(box->high[2] - box->low[2]),
 		(long long)(box->high[1] - box->low[1]), (long long)(box->high[0] - box->low[0]),
 		(long long)model->rows, (long long)model->columns,
-		(double)c->split->memory / (double)max64(c->in, 1) * (double)(least + 1));
+		(double)c->split->memory / (double)max64(room, 1) * (double)(least + 1));
 }
 
 /* Rows that are filtered on the way need room before and after. */

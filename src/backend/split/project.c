@@ -14,6 +14,7 @@ typedef struct {
 	const FilterView *views;
 	const float *raw;
 	const BackStep *step; /* NULL: the result itself is wanted, not an update by it */
+	bool there;           /* the update is made on the devices */
 	const Split *split;
 } Job;
 
@@ -116,13 +117,44 @@ static void step_piece(const Job *job, const tomos_array *to, const float *packe
 
 /* ---- an item --------------------------------------------------------------------------------- */
 
+/* Voxels at a time; their weights begin where kernels like their arrays to begin. */
+static int64_t step_most(const Split *split)
+{
+	return split->in[ADJOINT] / 8 * 4;
+}
+
+/* The update on the device: voxels and their weights pass through the room of the input. */
+static tomos_status step_there(const Job *job, Lane *lane, const tomos_array *x, int64_t count)
+{
+	const BackStep *step = job->step;
+	tomos_backend *child = lane->child;
+	int64_t most = step_most(job->split), first = x->data - job->what->volume;
+	float *old = lane->in, *w = step->voxels ? lane->in + most : NULL;
+	lane->sent = -1;
+	for (int64_t at = 0; at < count; at += most) {
+		int64_t n = min64(most, count - at);
+		tomos_array voxels = tomos_array_of(x->data + at, 1, 1, n);
+		TRY(child->type->put(child, old, &voxels));
+		if (w) {
+			tomos_array weights =
+				tomos_array_of((float *)step->voxels + first + at, 1, 1, n);
+			TRY(child->type->put(child, w, &weights));
+		}
+		TRY(child->type->step(
+			child, n, step->a, w, lane->out + at, step->low, step->high, old));
+		TRY(child->type->get(child, old, &voxels));
+	}
+	return TOMOS_OK;
+}
+
 static tomos_status end(Run *run, const Job *job, Lane *lane, const tomos_array *result,
 	int64_t count, int64_t after)
 {
 	tomos_backend *child = lane->child;
-	if (after < 0 && !job->step)
+	if (after < 0 && !job->step && !job->schedule->adds)
 		return child->type->get(child, lane->out, result);
-	TRY(lane_sum(lane, count));
+	if (job->step && job->there)
+		return step_there(job, lane, result, count);
 	tomos_array sum =
 		tomos_array_of(lane->sum, result->shape[0], result->shape[1], result->shape[2]);
 	TRY(child->type->get(child, lane->out, &sum));
@@ -130,7 +162,7 @@ static tomos_status end(Run *run, const Job *job, Lane *lane, const tomos_array 
 		step_piece(job, result, lane->sum);
 		return TOMOS_OK;
 	}
-	if (!run_wait(run, after))
+	if (after >= 0 && !run_wait(run, after))
 		return TOMOS_CANCELLED;
 	parallel_for(result->shape[0], add_plane, &(Adding){result, lane->sum});
 	return TOMOS_OK;
@@ -221,7 +253,7 @@ static tomos_status project_item(Run *run, void *user, Lane *lane, int64_t index
 	if (item->steps == 0)
 		return skip(run, job, item, &result);
 	int64_t count = forward ? step_pixels(&item->piece) : step_voxels(&item->piece);
-	bool added = !job->what->anew && item->after < 0; /* to what is there */
+	bool added = !job->what->anew && item->after < 0 && !s->adds; /* to what is there */
 	tomos_status status = added ? lane->child->type->put(lane->child, lane->out, &result)
 				    : lane->child->type->fill(lane->child, count, 0, lane->out);
 	for (int64_t i = 0; status == TOMOS_OK && i < item->steps; i++)
@@ -285,12 +317,28 @@ static tomos_status find_schedule(
 }
 
 /* All that the pieces need, before the first one: later it would stop a device in its work. */
-static tomos_status take_room(const Split *split, const Schedule *s)
+static tomos_status take_room(const Split *split, const Job *job)
 {
+	const Schedule *s = job->schedule;
+	int64_t in = job->there ? split->in[ADJOINT] : s->rows ? 2 * s->in : s->in;
 	for (int i = 0; i < min64(split->count, s->item_count); i++) {
-		TRY(lane_take(&split->lanes[i], s->out, s->rows ? 2 * s->in : s->in));
+		TRY(lane_take(&split->lanes[i], s->out, in));
+		if (s->sums || (job->step && !job->there))
+			TRY(lane_sum(&split->lanes[i], s->out));
 	}
 	return TOMOS_OK;
+}
+
+/* Updates are made on the devices where what they need gets there without a copy; else the host, which
+ * would have to copy the voxels three times, makes them. */
+static void use_arrays(Split *split, Job *job)
+{
+	const Projecting *what = job->what;
+	bool voxels = split_use(split, what->volume);
+	split_use(split, job->raw ? job->raw : what->projections);
+	if (job->step)
+		job->there = (!job->step->voxels || split_use(split, job->step->voxels)) &&
+			     voxels && step_most(split) > 0;
 }
 
 static tomos_status project(tomos_backend *backend, Job *job)
@@ -298,9 +346,12 @@ static tomos_status project(tomos_backend *backend, Job *job)
 	Split *split = split_of(backend);
 	job->split = split;
 	pthread_mutex_lock(&split->lock);
+	use_arrays(split, job);
 	tomos_status status = find_schedule(backend, job->what, job->filter, &job->schedule);
 	if (status == TOMOS_OK)
-		status = take_room(split, job->schedule);
+		status = take_room(split, job);
+	if (status == TOMOS_OK && job->schedule->adds)
+		status = project_begin(backend, job->what);
 	if (status == TOMOS_OK)
 		status = split_run(split, job->schedule->item_count, project_item, job);
 	pthread_mutex_unlock(&split->lock);

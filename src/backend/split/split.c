@@ -40,10 +40,23 @@ static tomos_status host_room(
 	return TOMOS_OK;
 }
 
+static void let_sum_go(Lane *lane)
+{
+	if (lane->sum_held)
+		lane->child->type->let_go(lane->child, lane->sum);
+	lane->sum_held = false;
+}
+
 tomos_status lane_sum(Lane *lane, int64_t count)
 {
-	return host_room(lane->sum, &lane->sum, &lane->sum_room, count, sizeof *lane->sum,
-		"a piece to be added");
+	const BackendType *type = lane->child->type;
+	if (lane->sum_room >= count)
+		return TOMOS_OK;
+	let_sum_go(lane);
+	TRY(host_room(lane->sum, &lane->sum, &lane->sum_room, count, sizeof *lane->sum,
+		"a piece to be added"));
+	lane->sum_held = type->hold && type->hold(lane->child, lane->sum, count) == TOMOS_OK;
+	return TOMOS_OK;
 }
 
 tomos_status lane_views(Lane *lane, int64_t count)
@@ -56,9 +69,23 @@ static void lane_close(Lane *lane)
 {
 	if (lane->block)
 		lane->child->type->release(lane->child, lane->block);
+	let_sum_go(lane);
 	mem_free(lane->sum);
 	mem_free(lane->views);
 	tomos_backend_close(lane->child);
+}
+
+static tomos_status split_alloc(
+	tomos_backend *backend, float **data, int64_t count, const char *what)
+{
+	TRY(cpu_backend.alloc(backend, data, count, what));
+	return split_hold(backend, *data, count);
+}
+
+static void split_release(tomos_backend *backend, float *data)
+{
+	split_let_go(backend, data);
+	cpu_backend.release(backend, data);
 }
 
 static void split_close(tomos_backend *backend)
@@ -68,6 +95,7 @@ static void split_close(tomos_backend *backend)
 		lane_close(&s->lanes[i]);
 	mem_free(s->lanes);
 	pthread_mutex_destroy(&s->lock);
+	pthread_mutex_destroy(&s->held_lock);
 	mem_free(s);
 }
 
@@ -90,8 +118,9 @@ static tomos_status find_memory(
 	return TOMOS_OK;
 }
 
-/* Most of a lane's memory is the result's, which is fetched once, and the rest is for what streams
- * through, and for what kernels keep: slabs that go forward, which many of them turn first, as much again. */
+/* Going back, most of a lane's memory is the result's, which is fetched once; the rest is for what streams
+ * through, and for what kernels keep. Forward, slabs are as thick as can be, since kernels waste work at
+ * their borders, and many kernels turn them first, which takes as much again. */
 static tomos_status set_memory(Split *s, const BackendType *type, const char *const *arguments,
 	int devices, const SplitOptions *options)
 {
@@ -99,12 +128,13 @@ static tomos_status set_memory(Split *s, const BackendType *type, const char *co
 	if (s->memory == 0)
 		TRY(find_memory(s, arguments, devices, &s->memory));
 	int64_t floats = s->memory / STREAMS / (int64_t)sizeof(float);
-	int64_t own = type->limit ? floats / 16 * 5 : 0;
+	int64_t own = type->limit ? floats / 8 * 3 - ALIGNED : 0;
 	s->room = floats - own - ALIGNED;
-	s->in[FORWARD] = floats / 4;
+	s->in[FORWARD] = type->limit ? floats / 16 * 5 : floats / 4;
 	s->in[ADJOINT] = type->limit ? floats / 8 : floats / 4;
 	for (int i = 0; i < s->count && own > 0; i++)
-		type->limit(s->lanes[i].child, own, i / devices);
+		type->limit(
+			s->lanes[i].child, own, i < devices ? NULL : s->lanes[i % devices].child);
 	return TOMOS_OK;
 }
 
@@ -127,6 +157,10 @@ static void set_type(Split *s, const BackendType *type)
 	s->type.chunk = CHUNK;
 	s->type.open = NULL;
 	s->type.close = split_close;
+	s->type.alloc = split_alloc;
+	s->type.release = split_release;
+	s->type.hold = split_hold;
+	s->type.let_go = split_let_go;
 	s->type.project = split_project;
 	s->type.power = type->power ? split_power : NULL;
 	s->type.back_step = split_back_step;
@@ -181,6 +215,7 @@ tomos_status split_open(tomos_backend **backend, const BackendType *type,
 	TRY_OR_DONE(mem_zeroed(&s, 1, sizeof *s, "a backend"));
 	TRY_OR_DONE(mem_zeroed(&s->lanes, (int64_t)count * STREAMS, sizeof *s->lanes, "a backend"));
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->held_lock, NULL);
 	s->share = options->share;
 	set_type(s, type);
 	made->type = &s->type;

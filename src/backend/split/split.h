@@ -22,10 +22,21 @@ typedef struct {
 	float *out, *in; /* a piece of the result, and one of what it is made of */
 	int64_t room;
 	float *sum; /* in the host's memory: a piece that is added to another */
+	bool sum_held;
 	FilterView *views;
 	int64_t sum_room, view_room;
 	int64_t sent; /* the step whose input is there; -1: none */
 } Lane;
+
+/* An array that somebody will use until it is let go. */
+typedef struct {
+	float *data; /* NULL: none */
+	int64_t count;
+	int holders, uses;
+	bool in_place; /* transfers go straight to it */
+} Held;
+
+enum { MOST_HELD = 64 }; /* others are copied */
 
 typedef struct {
 	BackendType type; /* the cpu's, but for what is done in pieces */
@@ -36,6 +47,9 @@ typedef struct {
 	int64_t in[2];  /* of these for what is sent, by the direction of a projection */
 	SplitShare share;
 	pthread_mutex_t lock; /* of the lanes: one call at a time */
+	Held held[MOST_HELD];
+	int64_t held_floats; /* in place */
+	pthread_mutex_t held_lock;
 } Split;
 
 enum { STREAMS = 2 }; /* lanes per device */
@@ -57,6 +71,12 @@ tomos_status lane_take(Lane *lane, int64_t out, int64_t in);
 /* Room for `count` floats, or views, in the host's memory. */
 tomos_status lane_sum(Lane *lane, int64_t count);
 tomos_status lane_views(Lane *lane, int64_t count);
+
+/* See backend.h. */
+tomos_status split_hold(tomos_backend *backend, float *data, int64_t count);
+void split_let_go(tomos_backend *backend, float *data);
+/* An array is about to be sent or fetched: whether that needs no copy. */
+bool split_use(Split *split, const float *data);
 
 /* Each lane has a filter of its own. */
 typedef struct {
@@ -107,6 +127,8 @@ struct Schedule {
 	Item *items;
 	Plan *plans; /* made when first used */
 	int64_t step_count, step_room, item_count, item_room, plan_count;
+	bool adds;       /* pieces overlap: all of them are added up in the host's memory */
+	bool sums;       /* so are some, or all */
 	bool keeps;      /* the plans from one call to the next */
 	int64_t cost;    /* floats sent, fetched and added */
 	int64_t out, in; /* floats of the largest pieces */

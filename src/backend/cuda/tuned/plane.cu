@@ -386,16 +386,14 @@ static tomos_status run_back(tomos_backend *backend, const Projecting *what, con
 {
 	cudaStream_t stream = device_of(backend)->stream;
 	float *samples;
-	s->first = c->first;
-	s->pitch = (int)(c->last - c->first + 1);
-	TRY(cuda_scratch(backend, 0, (int64_t)floats_of(c->taps) * s->pitch * what->count, &samples,
+	TRY(cuda_scratch(backend, 0, (int64_t)floats_of(c->taps) * s->pitch * s->count, &samples,
 		"rows with a border"));
 	Border b = {.from = rows,
 		.to = samples,
 		.n = (int)s->columns,
 		.first = (int)c->first,
 		.pitch = s->pitch,
-		.rows = what->count,
+		.rows = s->count,
 		.along = 1,
 		.across = s->stride,
 		.views = s->views,
@@ -406,6 +404,39 @@ static tomos_status run_back(tomos_backend *backend, const Projecting *what, con
 				     cuda_blocks(s->nb, HIGH * PIXELS, 65535)),
 		dim3(WIDE, HIGH), 0, stream>>>(*s);
 	CUDA_LAUNCHED("projecting a slice");
+	return TOMOS_OK;
+}
+
+/* As many lines of a slice, each a small box, as the scratch has room for. */
+static tomos_status forward_slice(tomos_backend *backend, const Projecting *what, const Choice *c,
+	const Plane *all, const float *slice)
+{
+	int64_t border = 2 * BORDER + 1, floats = floats_of(c->taps), lines = all->nb;
+	int64_t room = device_of(backend)->scratch_most / floats - border * all->na;
+	int64_t most = max64(1, min64(room / (2 * all->na + border), lines));
+	Plane s = *all;
+	for (int64_t at = 0; at < lines; at += most) {
+		s.low_b = all->low_b + at;
+		s.nb = (int)min64(most, lines - at);
+		TRY(run_forward(backend, what, c, &s, slice + at * s.na));
+	}
+	return TOMOS_OK;
+}
+
+/* The same with views. */
+static tomos_status back_slice(tomos_backend *backend, const Projecting *what, const Choice *c,
+	const Plane *all, const float *rows)
+{
+	Plane s = *all;
+	s.first = c->first;
+	s.pitch = (int)(c->last - c->first + 1);
+	int64_t room = device_of(backend)->scratch_most / floats_of(c->taps);
+	int64_t most = max64(1, min64(room / s.pitch, all->count));
+	for (int64_t at = 0; at < all->count; at += most) {
+		s.views = all->views + at;
+		s.count = min64(most, all->count - at);
+		TRY(run_back(backend, what, c, &s, rows + at * s.stride));
+	}
 	return TOMOS_OK;
 }
 
@@ -433,8 +464,8 @@ static tomos_status plane_run(
 		float *rows = what->projections + row * model->columns;
 		bool forward = what->direction == FORWARD;
 		s.to = forward ? rows : slice;
-		TRY(forward ? run_forward(backend, what, &c, &s, slice)
-			    : run_back(backend, what, &c, &s, rows));
+		TRY(forward ? forward_slice(backend, what, &c, &s, slice)
+			    : back_slice(backend, what, &c, &s, rows));
 	}
 	return TOMOS_OK;
 }

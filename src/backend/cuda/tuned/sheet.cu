@@ -22,21 +22,23 @@ typedef struct {
 	float *projections;
 } Sheets;
 
+/* What may lie beyond the box: nothing, slices, or columns as well. */
+typedef enum { INSIDE, SLICES_BEYOND, BEYOND } Where;
+
 /* Voxel rows of a plane, interpolated between columns i and i + 1. */
-template <bool CHECKED>
+template <Where WHERE>
 static __device__ __forceinline__ float mix(
-	const float *at, float right, bool left_in, bool right_in, int z, int nz)
+	const float *at, float right, bool left_in, bool right_in, bool slice_in)
 {
-	if (!CHECKED) {
-		float one = __ldg(at), two = __ldg(at + 1);
-		return fmaf(right, two - one, one);
-	}
-	bool inside = (unsigned)z < (unsigned)nz;
-	float one = inside && left_in ? __ldg(at) : 0, two = inside && right_in ? __ldg(at + 1) : 0;
+	float one = 0, two = 0;
+	if (WHERE == INSIDE || (slice_in && (WHERE == SLICES_BEYOND || left_in)))
+		one = __ldg(at);
+	if (WHERE == INSIDE || (slice_in && (WHERE == SLICES_BEYOND || right_in)))
+		two = __ldg(at + 1);
 	return fmaf(right, two - one, one);
 }
 
-template <int S, bool CHECKED>
+template <int S, Where WHERE>
 static __device__ __forceinline__ void plane(const Sheets *s, const float *at, float right, int i,
 	int z, float t0, float more, int64_t slice, float sum[RAYS])
 {
@@ -45,7 +47,8 @@ static __device__ __forceinline__ void plane(const Sheets *s, const float *at, f
 	float q[RAYS + S + 1];
 #pragma unroll
 	for (int k = 0; k < RAYS + S; k++)
-		q[k] = mix<CHECKED>(at + k * slice, right, left_in, right_in, z + k, s->nz);
+		q[k] = mix<WHERE>(at + k * slice, right, left_in, right_in,
+			(unsigned)(z + k) < (unsigned)s->nz);
 #pragma unroll
 	for (int k = 0; k < RAYS; k++) {
 		float value = q[k];
@@ -68,14 +71,15 @@ static __device__ void segment(const Sheets *s, const Path *path, int k0, float 
 	float slope = (float)path->slope, climb = (float)path->climb, widen = (float)path->widen;
 	float more0 = (float)(path->gap + k0 * path->widen - 1);
 	double p_end = p + (SEGMENT - 1) * path->slope, z_end = z + (SEGMENT - 1) * path->climb;
-	double reach = RAYS + S + 1;
+	/* The last slice that the rays meet, from the first one's height on: see sheet_segments. Slabs
+	 * may be thin, so borders are drawn as near as float allows at positions that are all but whole. */
+	const double reach = RAYS + S - 1, near = 1e-2;
 	int planes = min(SEGMENT, s->na - k0);
-	if (fmax(p, p_end) < -1 || fmin(p, p_end) > s->nb || fmax(z, z_end) + 2 * reach < 0 ||
-		fmin(z, z_end) - reach > s->nz)
+	if (fmax(p, p_end) < -1 || fmin(p, p_end) > s->nb || fmax(z, z_end) + reach < 0 ||
+		fmin(z, z_end) > s->nz + near)
 		return;
-	/* With room for what float makes of a position that is all but a whole number. */
-	bool inside = fmin(p, p_end) >= 1e-4 && fmax(p, p_end) < s->nb - 1 - 1e-4 &&
-		      fmin(z, z_end) >= S + 1 && fmax(z, z_end) + reach < s->nz - 1;
+	bool columns = fmin(p, p_end) >= 1e-4 && fmax(p, p_end) < s->nb - 1 - 1e-4;
+	bool slices = fmin(z, z_end) >= S && fmax(z, z_end) + reach < s->nz - 1 - near;
 	const int i0 = (int)whole_p, z0 = (int)whole_z;
 	const float *from = s->volume + i0 + (int64_t)k0 * s->nb + z0 * slice;
 	for (int k = 0; k < planes; k++, from += s->nb) {
@@ -83,16 +87,39 @@ static __device__ void segment(const Sheets *s, const Path *path, int k0, float 
 		float zz = fmaf((float)k, climb, fz), more = fmaf((float)k, widen, more0);
 		float first = floorf(fminf(zz, fmaf((float)(RAYS - 1), more, zz)));
 		const float *at = from + (int)left + (int)first * slice;
-		if (inside)
-			plane<S, false>(s, at, right, 0, 0, zz - first, more, slice, sum);
+		int i = i0 + (int)left, lowest = z0 + (int)first;
+		if (columns && slices)
+			plane<S, INSIDE>(s, at, right, i, lowest, zz - first, more, slice, sum);
+		else if (columns)
+			plane<S, SLICES_BEYOND>(
+				s, at, right, i, lowest, zz - first, more, slice, sum);
 		else
-			plane<S, true>(s, at, right, i0 + (int)left, z0 + (int)first, zz - first,
-				more, slice, sum);
+			plane<S, BEYOND>(s, at, right, i, lowest, zz - first, more, slice, sum);
 	}
 }
 
+/* The planes, whole segments of them, on which rays of a warp are between the slices of the box. */
+template <int S> static __device__ int2 planes_between(const Sheets *s, const Path *path, bool mine)
+{
+	double below = -(RAYS + S) - path->z, above = s->nz + 1 - path->z, rate = 1 / path->climb;
+	double low = path->climb > 0 ? below * rate : above * rate;
+	double high = path->climb > 0 ? above * rate : below * rate;
+	if (fabs(path->climb) < RAY_LEVEL) {
+		low = below <= 0 && above >= 0 ? 0 : s->na;
+		high = s->na;
+	}
+	int first = mine ? (int)fmin(fmax(low, 0.0), (double)s->na) : s->na;
+	int end = mine ? (int)fmin(fmax(high + 1, 0.0), (double)s->na) : 0;
+#pragma unroll
+	for (int apart = WARP / 2; apart > 0; apart /= 2) {
+		first = min(first, __shfl_xor_sync(~0u, first, apart));
+		end = max(end, __shfl_xor_sync(~0u, end, apart));
+	}
+	return make_int2(first / SEGMENT * SEGMENT, end);
+}
+
 template <int A, int S>
-static __global__ void __launch_bounds__(WARP *GROUP)
+static __global__ void __launch_bounds__(WARP *GROUP, 3)
 	sheet_forward(const __grid_constant__ Sheets s)
 {
 	int64_t column = (int64_t)blockIdx.x * WARP + threadIdx.x;
@@ -101,11 +128,13 @@ static __global__ void __launch_bounds__(WARP *GROUP)
 	Path path = path_of(&s.grid, &s.model, &s.views[min(view, s.count - 1)], row, column);
 	mine = mine && path.axis == A;
 	float sum[RAYS] = {0};
-	for (int k0 = 0; k0 < s.na; k0 += SEGMENT) {
-		if (mine)
+	const int2 planes = planes_between<S>(&s, &path, mine);
+	for (int k0 = planes.x;; k0 += SEGMENT) {
+		bool goes_on = mine && k0 < planes.y;
+		if (goes_on)
 			segment<S>(&s, &path, k0, sum);
-		if (!__syncthreads_or(mine)) /* views of a block stay in step */
-			return;
+		if (!__syncthreads_or(goes_on)) /* views of a block stay in step */
+			break;
 	}
 	if (!mine)
 		return;

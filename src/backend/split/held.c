@@ -1,0 +1,82 @@
+/* Arrays in the host's memory that go to the devices again and again: from the second time on they are
+ * held in place, so that transfers need no copy. */
+#include <unistd.h>
+#include "backend/split/split.h"
+
+enum { USES = 2 };
+#define LEAST ((int64_t)1 << 20) /* floats: for less, copies are quicker */
+
+static bool can_hold(const Split *s)
+{
+	return s->count > 0 && s->lanes[0].child && s->lanes[0].child->type->hold;
+}
+
+/* Memory in place cannot be given to anybody else: half of the machine's may be so at most. */
+static int64_t most_floats(void)
+{
+	int64_t pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	return pages > 0 && size > 0 ? pages / 2 * (size / (int64_t)sizeof(float)) : 0;
+}
+
+static Held *find(Split *s, const float *data)
+{
+	for (int i = 0; i < MOST_HELD; i++)
+		if (s->held[i].data && data >= s->held[i].data &&
+			data < s->held[i].data + s->held[i].count)
+			return &s->held[i];
+	return NULL;
+}
+
+static void note(Split *s, float *data, int64_t count)
+{
+	Held *held = find(s, data);
+	if (held && held->data == data)
+		held->holders++;
+	for (int i = 0; i < MOST_HELD && !held; i++)
+		if (!s->held[i].data) {
+			held = &s->held[i];
+			*held = (Held){.data = data, .count = count, .holders = 1};
+		}
+}
+
+tomos_status split_hold(tomos_backend *backend, float *data, int64_t count)
+{
+	Split *s = split_of(backend);
+	if (count < LEAST || !can_hold(s))
+		return TOMOS_OK;
+	pthread_mutex_lock(&s->held_lock);
+	note(s, data, count);
+	pthread_mutex_unlock(&s->held_lock);
+	return TOMOS_OK;
+}
+
+void split_let_go(tomos_backend *backend, float *data)
+{
+	Split *s = split_of(backend);
+	pthread_mutex_lock(&s->held_lock);
+	Held *held = find(s, data);
+	if (held && held->data == data && --held->holders == 0) {
+		if (held->in_place)
+			s->lanes[0].child->type->let_go(s->lanes[0].child, data);
+		s->held_floats -= held->in_place ? held->count : 0;
+		*held = (Held){.data = NULL};
+	}
+	pthread_mutex_unlock(&s->held_lock);
+}
+
+/* Where it cannot be held, transfers copy: that is no failure. */
+bool split_use(Split *s, const float *data)
+{
+	tomos_backend *child = s->lanes[0].child;
+	pthread_mutex_lock(&s->held_lock);
+	Held *held = find(s, data);
+	bool due = held && !held->in_place && ++held->uses == USES &&
+		   s->held_floats + held->count <= most_floats();
+	if (due && child->type->hold(child, held->data, held->count) == TOMOS_OK) {
+		held->in_place = true;
+		s->held_floats += held->count;
+	}
+	bool in_place = held && held->in_place;
+	pthread_mutex_unlock(&s->held_lock);
+	return in_place;
+}
