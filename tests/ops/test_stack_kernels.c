@@ -164,8 +164,8 @@ static void a_limit_is_kept(void **state)
 	tomos_geometry_free(c.scan);
 }
 
-/* Without a name, devices take what is exact in float; the cpu does not say what it takes. */
-static void rows_are_shared(void **state)
+/* Without a name, devices take one of those that are good to 1e-6; the cpu does not say what it takes. */
+static void floats_stay_floats(void **state)
 {
 	(void)state;
 	Case c = size_case(&sizes[5], 5);
@@ -174,7 +174,7 @@ static void rows_are_shared(void **state)
 	free(back_project(&c, KERNEL_voxel, DATA_FLOAT, false, &whole, 0, sizes[5].views, y));
 	if (strcmp(test_backend(), "cpu") == 0)
 		assert_null(backend->ran);
-	else
+	else if (!backend->ran || strcmp(backend->ran, "tensor-split") != 0)
 		assert_string_equal(backend->ran, "shared");
 	free(y);
 	tomos_geometry_free(c.scan);
@@ -219,7 +219,7 @@ int main(void)
 		cmocka_unit_test(boxes_and_parts_of_views_agree),
 		cmocka_unit_test(stacks_across_other_axes_agree),
 		cmocka_unit_test(a_limit_changes_nothing), cmocka_unit_test(a_limit_is_kept),
-		cmocka_unit_test(rows_are_shared), cmocka_unit_test(four_halves_need_half_data),
+		cmocka_unit_test(floats_stay_floats), cmocka_unit_test(four_halves_need_half_data),
 		cmocka_unit_test(other_names_are_refused)};
 	if (!has_names())
 		print_message("the %s backend has no names for kernels: they must change nothing\n",

@@ -576,14 +576,10 @@ static bool half_applies(const Projecting *what, CudaNotes *notes)
 	return what->plan->data == DATA_HALF && fits(what, notes_of<HatSlices>(notes));
 }
 
+/* Floats are sums of two halves, whether asked for or not. */
 static bool split_applies(const Projecting *what, CudaNotes *notes)
 {
-	return what->plan->data == DATA_SPLIT && fits(what, notes_of<HatSlices>(notes));
-}
-
-static bool float_applies(const Projecting *what, CudaNotes *notes)
-{
-	return what->plan->data == DATA_FLOAT && fits(what, notes_of<HatSlices>(notes));
+	return what->plan->data != DATA_HALF && fits(what, notes_of<HatSlices>(notes));
 }
 
 template <int SLICES, int PARTS>
@@ -627,17 +623,12 @@ static tomos_status group_run(
 	return tensor_back_run(backend, what, notes, launch_fitting);
 }
 
-/* Floats by choice: rows in shared memory are slower, but exact. */
-extern const CudaTuned group_back_kernels[6];
-const CudaTuned group_back_kernels[6] = {
+extern const CudaTuned group_back_kernels[4];
+const CudaTuned group_back_kernels[4] = {
 	{"tensor", KERNEL_voxel, ADJOINT, half_applies, group_run, false, false, tensor_steps},
 	{"tensor", KERNEL_joseph, ADJOINT, half_applies, group_run, false, false, tensor_steps},
 	{"tensor-split", KERNEL_voxel, ADJOINT, split_applies, group_run, false, false,
 		tensor_steps},
 	{"tensor-split", KERNEL_joseph, ADJOINT, split_applies, group_run, false, false,
-		tensor_steps},
-	{"tensor-split", KERNEL_voxel, ADJOINT, float_applies, group_run, true, false,
-		tensor_steps},
-	{"tensor-split", KERNEL_joseph, ADJOINT, float_applies, group_run, true, false,
 		tensor_steps},
 };
