@@ -437,9 +437,9 @@ static int check_memory(const settings *s, const recon_job *j)
 	if (s->run.memory == 0 || needed <= (double)s->run.memory ||
 		strncmp(tomos_backend_describe(j->backend), "cpu", 3) != 0)
 		return DONE;
-	return failed("--memory: %.3g MB are too few: %s needs the projections and the volume "
-		      "twice, %.3g MB at least; --rows FIRST:END does some slices at a time",
-		1e-6 * (double)s->run.memory, s->recon.method, 1e-6 * needed);
+	return failed("--memory: %.4g MiB are too few: %s needs the projections and the volume "
+		      "twice, %.4g MiB at least; --rows FIRST:END does some slices at a time",
+		(double)s->run.memory / (1 << 20), s->recon.method, needed / (1 << 20));
 }
 
 static int refuse_run(const settings *s)

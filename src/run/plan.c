@@ -4,9 +4,14 @@
  * of rows, in which their places are whole numbers, and in pairs of rows, which the filter takes as one:
  * every slice then comes out the same to the bit, whatever slab it is in.
  */
+#include <math.h>
 #include "run/run_parts.h"
 
-enum { FIXED_BYTES = 96 << 20 };
+enum {
+	PROGRAM_BYTES = 12 << 20,
+	WORK_BYTES = 84 << 20, /* the most that a method keeps for itself, views by views */
+	WORK_COPIES = 8,       /* rows filtered and rows laid out, four columns for each at most */
+};
 
 bool run_stacked(const tomos_geometry *g, const tomos_grid *grid, int64_t *first)
 {
@@ -75,7 +80,7 @@ static double fixed_bytes(const Run *r)
 {
 	double nx = (double)r->grid.n[0], ny = (double)r->grid.n[1], nz = (double)r->slices;
 	double planes = r->options.preview ? nx * ny + nx * nz + ny * nz : 0;
-	return FIXED_BYTES + 2 * sizeof(float) * planes;
+	return PROGRAM_BYTES + 2 * sizeof(float) * planes;
 }
 
 /* What a slab of that many slices takes, all buffers and the work of the method included. */
@@ -83,14 +88,16 @@ static double slab_bytes(const Run *r, int64_t count)
 {
 	const tomos_prepared *p = r->prepared;
 	const tomos_geometry *g = p->geometry;
-	Slab slab = {.first = r->first_slice + (r->slices - count) / 2, .count = count};
+	int64_t before = (r->slices - count) / 4 * 2; /* slabs begin with a pair of rows */
+	Slab slab = {.first = r->first_slice + before, .count = count};
 	slab_rows(r, &slab);
 	RawRows needs = prepared_needs(p, slab.row, slab.rows);
 	double raw = (double)needs.rows * (double)raw_row_bytes(p);
 	double row = (double)g->count * (double)g->columns * sizeof(float);
 	double slice = (double)r->grid.n[0] * (double)r->grid.n[1] * sizeof(float);
 	double binned = p->bin > 1 ? row * (double)needs.prepared_rows : 0;
-	return 2 * raw + binned + row * (double)max64(slab.rows, slab.padded) +
+	double rows = row * (double)max64(slab.rows, slab.padded);
+	return 2 * raw + binned + rows + fmin(WORK_COPIES * rows, WORK_BYTES) +
 	       2 * slice * (double)slab.padded;
 }
 
@@ -101,8 +108,8 @@ static tomos_status choose_thickness(Run *r, int64_t *thick)
 	int64_t low = 1, high = r->slices;
 	if (slab_bytes(r, 1) > left)
 		return fail(TOMOS_NO_MEMORY,
-			"%.3g MB of memory are too few: one slice alone needs %.3g MB%s",
-			r->memory * 1e-6, (slab_bytes(r, 1) + fixed_bytes(r)) * 1e-6,
+			"%.4g MiB of memory are too few: one slice alone needs %.4g MiB%s",
+			r->memory / (1 << 20), (slab_bytes(r, 1) + fixed_bytes(r)) / (1 << 20),
 			r->prepared->reach.all_rows
 				? ", as phase retrieval looks at all rows at once"
 				: "");

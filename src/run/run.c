@@ -112,10 +112,10 @@ static tomos_status say_plan(const Run *r)
 		fabs(r->grid.step[0]), fabs(r->grid.step[1]), fabs(r->grid.step[2]), r->output));
 	TRY(say_gaps(r));
 	return job_say(r->job,
-		"plan      %lld slab%s of up to %lld slice%s, %.0f MB of %.0f MB memory, %.4g G "
+		"plan      %lld slab%s of up to %lld slice%s, %.0f MiB of %.0f MiB memory, %.4g G "
 		"updates",
 		(long long)r->slab_count, r->slab_count == 1 ? "" : "s", (long long)r->thickest,
-		r->thickest == 1 ? "" : "s", r->planned * 1e-6, r->memory * 1e-6,
+		r->thickest == 1 ? "" : "s", r->planned / (1 << 20), r->memory / (1 << 20),
 		1e-9 * (double)r->grid.n[0] * (double)r->grid.n[1] * (double)r->slices *
 			(double)g->count);
 }
