@@ -218,7 +218,7 @@ int measured_axis(const settings *s, const measured *m, tomos_backend *backend, 
 	say_opinion("vo", axis->vo);
 	say_opinion("sharpness", axis->sharpness);
 	if (axis->at_edge)
-		note("warning: the axis is at the end of the range %g to %g, and may lie beyond; "
+		note("warning: the axis lies at the end of the range %g to %g, and may lie beyond; "
 		     "set --axis-range\n",
 			axis->low, axis->high);
 	else if (axis->confidence < 0.1)

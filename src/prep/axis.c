@@ -3,6 +3,8 @@
 #include <string.h>
 #include "prep/axis.h"
 
+#define AT_END 0.25 /* columns: half a step of the searches */
+
 static int by_angle(const void *a, const void *b)
 {
 	const AxisView *x = a, *y = b;
@@ -77,6 +79,18 @@ double axis_top(double before, double here, double after)
 	return fmin(fmax(top, -0.5), 0.5);
 }
 
+bool axis_at_end(const AxisProblem *p, double column)
+{
+	return column - p->low < AT_END || p->high - column < AT_END;
+}
+
+/* Steps of half a column begin before the range, and finer ones may lead out of it. */
+void axis_settle(const AxisProblem *p, AxisAnswer *answer)
+{
+	answer->column = fmin(fmax(answer->column, p->low), p->high);
+	answer->at_edge |= axis_at_end(p, answer->column);
+}
+
 /* ---- the ways, one by one and together ---------------------------------------------------- */
 
 OPTION_VALUES(axis_values, TOMOS_AXIS_OPTIONS);
@@ -147,6 +161,15 @@ static double middle_of(double a, double b, double c)
 	return fmax(fmin(a, b), fmin(fmax(a, b), c));
 }
 
+/* Three answers may be near each other by chance, and all look at the same data: their spread, but no less
+ * than what the best of them says of itself. */
+static double error_together(
+	const AxisAnswer *pairs, const AxisAnswer *wedge, const AxisAnswer *sharp)
+{
+	double spread = axis_error((double[]){pairs->column, wedge->column, sharp->column}, 3);
+	return fmax(spread, fmin(pairs->error, wedge->error)); /* both pass over NAN */
+}
+
 /* Half a turn: pairs are few and spectra know nothing of truncation, so a picture is the third opinion,
  * and where the first two mean different axes the sharper picture decides. */
 static tomos_status combine_half_turn(
@@ -160,15 +183,15 @@ static tomos_status combine_half_turn(
 	TRY(axis_sharpness(&near, false, &sharp));
 	axis->sharpness = sharp.column;
 	take(axis, first);
-	axis->error = axis_error((double[]){pairs->column, wedge->column, sharp.column}, 3);
+	axis->error = error_together(pairs, wedge, &sharp);
 	if (!agree) {
 		axis->confidence *= 0.5;
 		axis->column = sharp.at_edge ? column : sharp.column;
-		return TOMOS_OK;
+	} else {
+		axis->column = middle_of(pairs->column, wedge->column, sharp.column);
+		axis->confidence = fmin(fmax(fmax(pairs->confidence, wedge->confidence), 0), 1);
 	}
-	axis->column = middle_of(pairs->column, wedge->column, sharp.column);
-	axis->confidence = fmin(fmax(fmax(pairs->confidence, wedge->confidence), 0), 1);
-	axis->at_edge = pairs->at_edge && wedge->at_edge;
+	axis->at_edge = axis_at_end(p, axis->column);
 	return TOMOS_OK;
 }
 

@@ -37,6 +37,10 @@ double axis_error(const double *answers, int64_t count);
 /* Where between the samples a parabola through three of them has its top: -0.5 .. 0.5. */
 double axis_top(double before, double here, double after);
 
+/* Whether a column is at an end of the range; an answer, brought back into it, says so. */
+bool axis_at_end(const AxisProblem *p, double column);
+void axis_settle(const AxisProblem *p, AxisAnswer *answer);
+
 tomos_status axis_pairs(const AxisProblem *p, AxisAnswer *answer);
 tomos_status axis_wedge(const AxisProblem *p, AxisAnswer *answer);
 tomos_status axis_sharpness(const AxisProblem *p, bool full_turn, AxisAnswer *answer);

@@ -161,6 +161,7 @@ static void take_best(const AxisProblem *p, const Correlation *k, int64_t count,
 	answer->error = error_of(k, count);
 	answer->confidence = fmax(k->likeness[best], 0) * axis_confidence(k->score, count, best,
 								  max64(p->data->shape[2] / 50, 8));
+	axis_settle(p, answer);
 }
 
 tomos_status axis_pairs(const AxisProblem *p, AxisAnswer *answer)

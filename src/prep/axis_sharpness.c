@@ -141,7 +141,9 @@ tomos_status axis_sharpness(const AxisProblem *p, bool full_turn, AxisAnswer *an
 		high = low + 2 * half;
 		TRY(try_range(p, full_turn, 1, low, high, TRIALS, &near));
 		answer->column = near.column;
-		return TOMOS_OK;
+	} else {
+		TRY(try_range(p, full_turn, 1, low, high, TRIALS, answer));
 	}
-	return try_range(p, full_turn, 1, low, high, TRIALS, answer);
+	axis_settle(p, answer);
+	return TOMOS_OK;
 }

@@ -205,6 +205,7 @@ tomos_status axis_wedge(const AxisProblem *p, AxisAnswer *answer)
 	}
 	best.error = status == TOMOS_OK ? axis_error(columns, taken) : NAN;
 	mem_free(views);
+	axis_settle(p, &best);
 	*answer = best;
 	return status;
 }

@@ -215,7 +215,7 @@ static tomos_status find_axis(
 		(axis.column + 0.5) * (double)p->bin - 0.5 + (double)p->first_column,
 		(long long)(row * p->bin), (long long)((row + rows) * p->bin - 1), error,
 		axis.confidence,
-		axis.at_edge ? "; WARNING: at the end of the range searched" : ""));
+		axis.at_edge ? "; WARNING: it lies at the end of the range searched" : ""));
 done:
 	mem_free(data);
 	mem_free(angles);

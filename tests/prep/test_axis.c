@@ -107,6 +107,19 @@ static void test_error(void **state)
 	scene_free(&s);
 }
 
+/* Three answers near each other by chance make no sure one: auto says no less than the surest of its ways. */
+static void test_error_together(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		Scene s = scene_make(61, 3, COLUMNS, 105 + i, 180, 75);
+		spoil(&s, 0.1, 0);
+		double least = fmin(find(&s, "pairs").error, find(&s, "vo").error);
+		assert_true(least > 0 && find(&s, "auto").error >= least);
+		scene_free(&s);
+	}
+}
+
 /* A range that ends before the axis says so. */
 static void test_range(void **state)
 {
@@ -120,6 +133,16 @@ static void test_range(void **state)
 	OK(tomos_axis_find(&axis, NULL, &s.array, s.angles, &o, NULL));
 	assert_true(axis.low == 80 && axis.high == 100);
 	assert_true(axis.at_edge || axis.confidence < 0.3);
+	static const double before[] = {104.3, 109.7}, after[] = {110.6, 116.3};
+	static const char *const methods[] = {"auto", "pairs", "vo", "sharpness"};
+	for (int i = 0; i < 8; i++) {
+		o.axis_method = methods[i / 2];
+		o.axis_range = i % 2 ? after : before;
+		OK(tomos_axis_find(&axis, NULL, &s.array, s.angles, &o, NULL));
+		assert_true(axis.at_edge);
+		assert_true(axis.column >= o.axis_range[0] && axis.column <= o.axis_range[1]);
+	}
+	o.axis_method = "pairs";
 	o.axis_range = about;
 	OK(tomos_axis_find(&axis, NULL, &s.array, s.angles, &o, NULL));
 	assert_true(fabs(axis.column - 110.2) < 0.1 && !axis.at_edge);
@@ -256,6 +279,7 @@ int main(void)
 		cmocka_unit_test(test_simulated),
 		cmocka_unit_test(test_methods),
 		cmocka_unit_test(test_error),
+		cmocka_unit_test(test_error_together),
 		cmocka_unit_test(test_range),
 		cmocka_unit_test(test_tooth),
 		cmocka_unit_test(test_wire),
