@@ -204,7 +204,7 @@ void grids_warn(const char *path, const tomos_grid *grid, const char *other, con
 	if (grid->n[0] == 0 || with->n[0] == 0 || grids_same(grid, with))
 		return;
 	note("warning: the voxels of '%s' are %g x %g x %g, the first at (%g, %g, %g); those of %s "
-	     "are %g x %g x %g, the first at (%g, %g, %g): they are compared by their indices\n",
+	     "are %g x %g x %g, the first at (%g, %g, %g): they are matched by their indices\n",
 		path, grid->step[0], grid->step[1], grid->step[2], grid->first[0], grid->first[1],
 		grid->first[2], other, with->step[0], with->step[1], with->step[2], with->first[0],
 		with->first[1], with->first[2]);

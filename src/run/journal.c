@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include "run/run.h"
 
-#define HEAD "tomos journal 1 %016llx\n"
+#define HEAD "tomos journal 2 %016llx\n"
 #define READY \
 	"ready\n" /* the file under construction has all but its data, and a place for these */
 

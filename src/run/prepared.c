@@ -412,7 +412,7 @@ static void crop_rows(tomos_prepared *p, int64_t first, int64_t count)
 tomos_status tomos_prepared_slices(tomos_prepared *p, const char *rows,
 	const tomos_grid_options *options, tomos_grid *grid, int64_t *first)
 {
-	int64_t low, high, row = 0;
+	int64_t low, high, row = 0, before = p->first_row;
 	TRY(tomos_grid_for(grid, p->geometry, options));
 	TRY(range_parse("rows", rows, grid->n[2], &low, &high));
 	bool stacked = run_stacked(p->geometry, grid, &row);
@@ -425,7 +425,7 @@ tomos_status tomos_prepared_slices(tomos_prepared *p, const char *rows,
 	if (high - low < grid->n[2])
 		crop_rows(p, row + low, high - low);
 	if (first)
-		*first = low + (stacked ? row : 0);
+		*first = before + low + (stacked ? row : 0);
 	grid->first[2] += (double)low * grid->step[2];
 	grid->n[2] = high - low;
 	return TOMOS_OK;

@@ -385,8 +385,15 @@ static tomos_status cuda_get(tomos_backend *b, const float *data, const tomos_ar
 	return transfer(b, (float *)data, host, true);
 }
 
+/* Memory is held by pages, which allocators share out among small arrays: who sends one of those and frees it
+ * at once relies on its being copied. */
+static const int64_t hold_least = (int64_t)32 << 20;
+
 static tomos_status cuda_hold(tomos_backend *b, float *data, int64_t count)
 {
+	if (count * (int64_t)sizeof *data <= hold_least)
+		return fail(TOMOS_BAD_VALUE, "an array of %lld values shares its pages",
+			(long long)count);
 	TRY(cuda_use(b));
 	CUDA_TRY(cudaHostRegister(data, (size_t)count * sizeof(float), cudaHostRegisterPortable),
 		"holding an array in place");

@@ -73,8 +73,7 @@ int cuda_choices(tomos_backend *backend, const Projecting *what, KernelChoice *l
 {
 	CudaNotes notes;
 	int count = 0;
-	(void)backend;
-	if (what->plan->plain || !cuda_fits_launch(what))
+	if (what->plan->plain || !cuda_fits_launch(what) || cuda_use(backend) != TOMOS_OK)
 		return 0;
 	for (int f = 0; f < COUNT(families); f++)
 		for (int i = 0; i < families[f].count && count < MOST_CHOICES; i++) {

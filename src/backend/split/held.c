@@ -27,16 +27,26 @@ static Held *find(Split *s, const float *data)
 	return NULL;
 }
 
+/* Whoever uses a part of an array that is there already holds all of it. */
 static void note(Split *s, float *data, int64_t count)
 {
 	Held *held = find(s, data);
-	if (held && held->data == data)
+	if (held)
 		held->holders++;
 	for (int i = 0; i < MOST_HELD && !held; i++)
 		if (!s->held[i].data) {
 			held = &s->held[i];
 			*held = (Held){.data = data, .count = count, .holders = 1};
 		}
+}
+
+static void drop(Split *s, Held *held)
+{
+	if (held->in_place) {
+		s->lanes[0].child->type->let_go(s->lanes[0].child, held->data);
+		s->held_floats -= held->count;
+	}
+	*held = (Held){.data = NULL};
 }
 
 tomos_status split_hold(tomos_backend *backend, float *data, int64_t count)
@@ -55,13 +65,15 @@ void split_let_go(tomos_backend *backend, float *data)
 	Split *s = split_of(backend);
 	pthread_mutex_lock(&s->held_lock);
 	Held *held = find(s, data);
-	if (held && held->data == data && --held->holders == 0) {
-		if (held->in_place)
-			s->lanes[0].child->type->let_go(s->lanes[0].child, data);
-		s->held_floats -= held->in_place ? held->count : 0;
-		*held = (Held){.data = NULL};
-	}
+	if (held && --held->holders == 0)
+		drop(s, held);
 	pthread_mutex_unlock(&s->held_lock);
+}
+
+void split_let_all_go(Split *s)
+{
+	for (int i = 0; i < MOST_HELD; i++)
+		drop(s, &s->held[i]);
 }
 
 /* Where it cannot be held, transfers copy: that is no failure. */

@@ -91,6 +91,7 @@ static void split_release(tomos_backend *backend, float *data)
 static void split_close(tomos_backend *backend)
 {
 	Split *s = split_of(backend);
+	split_let_all_go(s);
 	for (int i = 0; i < s->count; i++)
 		lane_close(&s->lanes[i]);
 	mem_free(s->lanes);

@@ -75,6 +75,7 @@ tomos_status lane_views(Lane *lane, int64_t count);
 /* See backend.h. */
 tomos_status split_hold(tomos_backend *backend, float *data, int64_t count);
 void split_let_go(tomos_backend *backend, float *data);
+void split_let_all_go(Split *s);
 /* An array is about to be sent or fetched: whether that needs no copy. */
 bool split_use(Split *split, const float *data);
 

@@ -86,7 +86,8 @@ static double fan_back_reach(const Plan *plan, const KernelView *k)
 				rate = fmax(rate, fabs(k->column[a] - look.column * k->depth[a]) *
 							  look.depth);
 			}
-			most = fmax(most, rate / (depth * (depth - fabs(k->depth[a]))));
+			double near = depth - fabs(k->depth[a]); /* a voxel on */
+			most = near > 0 ? fmax(most, rate / (depth * near)) : HUGE_VAL;
 		}
 	return most;
 }

@@ -202,8 +202,11 @@ static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_co
 /* Whether every slice falls on a row of its own in each view, and no voxel between rows. */
 static bool lies_in_slices(const Plan *plan, const KernelView *k)
 {
-	double drift = (fabs(k->row[2]) - 1) * (double)plan->grid.n[2];
-	return KERNEL_FANS(k) && fabs(k->row[3] - rint(k->row[3])) < 1e-6 && fabs(drift) < 1e-6;
+	const int64_t *n = plan->grid.n;
+	double drift = (fabs(k->row[2]) - 1) * (double)n[2];
+	double tilt = fabs(k->row[0]) * (double)n[0] + fabs(k->row[1]) * (double)n[1];
+	return KERNEL_FANS(k) && tilt < 1e-6 && fabs(k->row[3] - rint(k->row[3])) < 1e-6 &&
+	       fabs(drift) < 1e-6;
 }
 
 static bool column_applies(const Projecting *what, CudaNotes *notes)
