@@ -75,8 +75,8 @@ static void print_source(const tomos_view *v)
 		printf("          parallel rays, first along (%g, %g, %g)\n", v->src[0], v->src[1],
 			v->src[2]);
 	else
-		printf("          %s, %g from the axis, %g from the detector (first view)\n",
-			v->src[3] == 2 ? "a fan for each row, its source" : "point source",
+		printf("          %s %g from the axis, %g from the detector (first view)\n",
+			v->src[3] == 2 ? "a fan for each row, its source" : "point source,",
 			hypot(v->src[0], v->src[1]), length(between));
 }
 
@@ -96,9 +96,10 @@ static void print_scan(const tomos_geometry *scan)
 {
 	const tomos_view *list = tomos_geometry_list(scan);
 	int64_t count = tomos_geometry_count(scan);
-	printf("geometry  %lld views of %lld rows x %lld columns, pixels of %g x %g\n",
-		(long long)count, (long long)tomos_geometry_rows(scan),
-		(long long)tomos_geometry_columns(scan), length(list[0].v), length(list[0].u));
+	const int64_t shape[3] = {count, tomos_geometry_rows(scan), tomos_geometry_columns(scan)};
+	char text[96];
+	shape_text(shape, TOMOS_PROJECTIONS, text);
+	printf("geometry  %s, pixels of %g x %g\n", text, length(list[0].v), length(list[0].u));
 	print_source(&list[0]);
 	if (is_circle(list, count))
 		printf("          first view at %g degrees, last at %g\n", view_angle(&list[0]),
@@ -113,6 +114,57 @@ static int print_geometry(const tomos_file *file)
 		print_scan(scan);
 	tomos_geometry_free(scan);
 	return code;
+}
+
+/* ---- text ----------------------------------------------------------------------------------- */
+
+typedef struct numbers {
+	int64_t count, lines, in_line; /* in_line: of the first line; -1: lines differ */
+	double low, high;
+	bool other; /* what is no number */
+} numbers;
+
+static void numbers_add(numbers *n, char *line)
+{
+	const char *between = " \t\r\n,;";
+	char *rest = NULL;
+	int64_t before = n->count;
+	line[strcspn(line, "#")] = 0;
+	for (char *word = strtok_r(line, between, &rest); word;
+		word = strtok_r(NULL, between, &rest)) {
+		char *end;
+		double value = strtod(word, &end);
+		n->other |= *end != 0;
+		n->low = fmin(n->low, value);
+		n->high = fmax(n->high, value);
+		n->count++;
+	}
+	if (n->count == before)
+		return;
+	if (n->lines++ == 0)
+		n->in_line = n->count;
+	else if (n->in_line != n->count - before)
+		n->in_line = -1;
+}
+
+/* A text of numbers, such as angles; false where views, of 12 in a line, or words are in it. */
+static bool info_numbers(const char *path)
+{
+	numbers n = {.low = HUGE_VAL, .high = -HUGE_VAL};
+	char *line = NULL;
+	size_t room = 0;
+	FILE *file = fopen(path, "r");
+	while (file && !n.other && getline(&line, &room, file) >= 0)
+		numbers_add(&n, line);
+	free(line);
+	if (file)
+		fclose(file);
+	if (n.count == 0 || n.other || n.in_line == 12 || n.in_line < 0)
+		return false;
+	printf("file      %s\nformat    text, %lld number%s in %lld line%s\nvalues    %g to %g\n",
+		path, (long long)n.count, n.count == 1 ? "" : "s", (long long)n.lines,
+		n.lines == 1 ? "" : "s", n.low, n.high);
+	return true;
 }
 
 /* Views alone, in a text file. */
@@ -214,13 +266,15 @@ static int info_scan(const tomos_scan *scan, const char *path)
 	return DONE;
 }
 
-static int info_matrix(const char *path, const tomos_matrix_info *m)
+static int info_matrix(const settings *s, const char *path, const tomos_matrix_info *m)
 {
 	printf("file      %s\nformat    %s\ncontent   matrix (%s)\n"
 	       "shape     %lld rows (rays) x %lld columns (voxels)\nentries   %lld",
 		path, m->format, m->storage, (long long)m->rows, (long long)m->columns,
 		(long long)m->entries);
 	printf(", %.4g in a row\n", (double)m->entries / (double)(m->rows > 0 ? m->rows : 1));
+	if (s->info.verify)
+		printf("checksums none: files of matrices have no such thing\n");
 	return DONE;
 }
 
@@ -243,7 +297,7 @@ static int info_checkpoint(const char *path, const tomos_checkpoint_info *c)
 }
 
 /* What is neither an array nor a scan; *code stays where it is one. */
-static void info_other(const char *path, int *code)
+static void info_other(const settings *s, const char *path, int *code)
 {
 	tomos_checkpoint_info checkpoint;
 	tomos_matrix_info matrix;
@@ -257,7 +311,7 @@ static void info_other(const char *path, int *code)
 	}
 	status = tomos_matrix_describe(path, &matrix);
 	if (status == TOMOS_OK && matrix.found)
-		*code = info_matrix(path, &matrix);
+		*code = info_matrix(s, path, &matrix);
 	else if (status != TOMOS_OK && matrix.format && ends_with(path, ".mtx"))
 		*code = lib(status);
 }
@@ -269,12 +323,12 @@ static int info_any(const settings *s, const char *path)
 	tomos_scan *scan = NULL;
 	tomos_scan_info i;
 	int code = -1;
-	bool plain = s->info.verify || s->file.raw[0] || s->file.dataset[0];
+	bool plain = s->file.raw[0] || s->file.dataset[0];
 	if (!plain)
-		info_other(path, &code);
+		info_other(s, path, &code);
 	if (code >= 0)
 		return code;
-	if (!plain && tomos_scan_open(&scan, path, &o) == TOMOS_OK &&
+	if (!plain && !s->info.verify && tomos_scan_open(&scan, path, &o) == TOMOS_OK &&
 		tomos_scan_describe(scan, &i) == TOMOS_OK && !word_has("tomos array", i.kind) &&
 		(i.flats > 0 || i.darks > 0 || i.has_angles))
 		code = info_scan(scan, path);
@@ -306,6 +360,8 @@ int cmd_info(const settings *s)
 	const char *what = s->operands[0];
 	if (strcmp(what, "devices") == 0)
 		return info_devices();
+	if (ends_with(what, ".txt") && info_numbers(what))
+		return DONE;
 	bool views = ends_with(what, ".json") || ends_with(what, ".txt");
 	return views ? info_views(what) : info_any(s, what);
 }

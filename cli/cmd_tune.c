@@ -1,6 +1,7 @@
 /* tomos tune: measures the kernels of a device, keeps which are the fastest, and shows it. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "cli.h"
 
 enum { CARD_SLICES = 128, CPU_SLICES = 16 };
@@ -97,14 +98,49 @@ done:
 	return code;
 }
 
+static bool file_exists(const char *path)
+{
+	return access(path, F_OK) == 0;
+}
+
+/* The file that keeps it; where there can be none, there is nothing to tell. */
+static void print_file(const tomos_backend *backend)
+{
+	const char *wrong;
+	char *path;
+	if (tomos_tuned_file(backend, &path, &wrong) == TOMOS_OK)
+		printf("file    %s%s\n", path, file_exists(path) ? "" : " (not there)");
+	if (path && wrong)
+		note("warning: '%s' cannot be used: %s; measure again\n", path, wrong);
+	tomos_tuned_free(path);
+}
+
 static int show(tomos_backend *backend)
 {
 	tomos_tuned *rows = NULL;
 	int64_t count;
 	int code = lib(tomos_tuned_list(&rows, &count, backend));
+	print_file(backend);
 	if (code == DONE)
 		code = print_rows(backend, rows, count);
 	tomos_tuned_free(rows);
+	return code;
+}
+
+static int forget(tomos_backend *backend)
+{
+	const char *wrong;
+	char *path;
+	int code;
+	DO(lib(tomos_tuned_file(backend, &path, &wrong)));
+	bool there = file_exists(path);
+	DO(lib(tomos_tuned_forget(backend)));
+	if (there)
+		say("removed %s\n", path);
+	else
+		say("nothing to remove: there is no %s\n", path);
+done:
+	tomos_tuned_free(path);
 	return code;
 }
 
@@ -155,7 +191,7 @@ int cmd_tune(const settings *s)
 	if (s->tuned.show)
 		DO(show(backend));
 	else if (s->tuned.forget)
-		DO(lib(tomos_tuned_forget(backend)));
+		DO(forget(backend));
 	else
 		DO(tune(s, backend));
 done:

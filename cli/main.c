@@ -14,7 +14,7 @@ static int run(const command *c, const settings *s)
 	}
 	int number = threads < INT_MIN ? INT_MIN : threads > INT_MAX ? INT_MAX : (int)threads;
 	if (tomos_set_threads(number) != TOMOS_OK)
-		return wrong_usage("--threads: %s", tomos_message());
+		return wrong_usage("%s%s", number ? "--threads: " : "", tomos_message());
 	return c->run(s);
 }
 

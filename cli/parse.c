@@ -255,7 +255,8 @@ static int parse_short(settings *s, const command *c, int count, char **words, i
 	int number = 0, at = 0;
 	const tomos_option *row = name ? find(c, name, strlen(name), &number, &at) : NULL;
 	if (!row)
-		return wrong_usage("unknown option '%s'; see 'tomos help %s'", words[*i], c->name);
+		return wrong_usage("unknown option '%s': tomos %s %s; see 'tomos help %s'",
+			words[*i], c->name, c->usage, c->name);
 	const char *rest = words[*i] + 2;
 	if (row->kind == TOMOS_FLAG && rest[0])
 		return wrong_usage("-%c takes no value, not '%s'", words[*i][1], rest);

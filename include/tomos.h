@@ -439,6 +439,10 @@ TOMOS_API tomos_status tomos_tuned_list(
  * the same driver and version, take it when they are opened; TOMOS_TUNE=off: they do not. `path` is to be
  * freed by tomos_tuned_free, too. */
 TOMOS_API tomos_status tomos_tuned_keep(const tomos_backend *backend, char **path);
+/* The name of that file, there or not (to be freed likewise), and why what it holds cannot be used (static
+ * storage); NULL: it can, or there is none. */
+TOMOS_API tomos_status tomos_tuned_file(
+	const tomos_backend *backend, char **path, const char **wrong);
 /* Removes what was kept for the device, and what the backend knows. */
 TOMOS_API tomos_status tomos_tuned_forget(tomos_backend *backend);
 TOMOS_API void tomos_tuned_free(void *list);

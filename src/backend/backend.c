@@ -96,8 +96,11 @@ static tomos_status open_type(
 static tomos_status open_auto(tomos_backend **backend, const SplitOptions *split)
 {
 	tomos_status status = TOMOS_NO_DEVICE;
-	for (int i = 0; i < COUNT(backends) && status != TOMOS_OK; i++)
+	for (int i = 0; i < COUNT(backends) && status != TOMOS_OK; i++) {
 		status = open_type(backend, i, "", split);
+		if (backends[i].type) /* what keeps it from opening is a mistake to be told */
+			break;
+	}
 	return status;
 }
 
@@ -128,6 +131,7 @@ tomos_status tomos_backend_open_with(
 	SplitOptions split;
 	int index = 0;
 	*backend = NULL;
+	TRY(threads_check());
 	TRY(take_options(&split, options));
 	if (!name || strcmp(name, "auto") == 0)
 		return open_auto(backend, &split);

@@ -84,31 +84,45 @@ static bool row_parse(const char *line, tomos_tuned *row)
 	       row->columns > 0 && row->rate > 0 && row->rate < 1e30;
 }
 
-/* A whole file ends with the number of its rows. */
-static bool rows_read(FILE *file, tomos_tuned *rows, int64_t *count)
+/* A whole file ends with the number of its rows. Returns what is wrong; NULL: nothing. */
+static const char *rows_read(FILE *file, tomos_tuned *rows, int64_t *count)
 {
 	char line[LINE], last[LINE];
 	for (*count = 0; fgets(line, sizeof line, file); (*count)++) {
 		snprintf(last, sizeof last, "end %lld\n", (long long)*count);
 		if (strcmp(line, last) == 0)
-			return fgetc(file) == EOF;
+			return fgetc(file) == EOF ? NULL : "something follows its end";
 		if (*count == MOST_ROWS || !row_parse(line, &rows[*count]))
-			return false;
+			return "a line of it is no measurement";
 	}
-	return false;
+	return "its end is missing";
 }
 
-static bool file_read(
+static const char *lines_read(
+	FILE *file, const tomos_backend *backend, tomos_tuned *rows, int64_t *count)
+{
+	if (!line_is(file, FIRST_LINE, ""))
+		return "it does not begin with '" FIRST_LINE "'";
+	if (!line_is(file, "version", TOMOS_VERSION))
+		return "it is of another version";
+	if (!line_is(file, "model", backend->model) || !line_is(file, "driver", backend->driver))
+		return "it is of another device or driver";
+	return rows_read(file, rows, count);
+}
+
+/* What is wrong with it (static storage); NULL: nothing, or it is not there. */
+static const char *file_read(
 	const char *path, const tomos_backend *backend, tomos_tuned *rows, int64_t *count)
 {
+	*count = 0;
+	if (access(path, F_OK) != 0)
+		return NULL;
 	FILE *file = fopen(path, "r");
 	if (!file)
-		return false;
-	bool good = line_is(file, FIRST_LINE, "") && line_is(file, "version", TOMOS_VERSION) &&
-		    line_is(file, "model", backend->model) &&
-		    line_is(file, "driver", backend->driver) && rows_read(file, rows, count);
+		return "it cannot be opened";
+	const char *wrong = lines_read(file, backend, rows, count);
 	fclose(file);
-	return good;
+	return wrong;
 }
 
 static bool is_off(void)
@@ -129,11 +143,27 @@ tomos_status tune_recall(tomos_backend *backend)
 		return TOMOS_OK;
 	if (status == TOMOS_OK && access(path, R_OK) == 0) {
 		status = mem_alloc(&rows, MOST_ROWS, sizeof *rows, "what was measured");
-		if (status == TOMOS_OK && file_read(path, backend, rows, &count))
+		if (status == TOMOS_OK && !file_read(path, backend, rows, &count))
 			status = tune_add(backend, rows, count);
 	}
 	mem_free(rows);
 	mem_free(path);
+	return status;
+}
+
+tomos_status tomos_tuned_file(const tomos_backend *backend, char **path, const char **wrong)
+{
+	tomos_tuned *rows = NULL;
+	int64_t count;
+	*path = NULL;
+	*wrong = NULL;
+	if (!backend)
+		return fail(TOMOS_BAD_VALUE, "no backend whose kernels were measured is given");
+	TRY(mem_alloc(&rows, MOST_ROWS, sizeof *rows, "what was measured"));
+	tomos_status status = file_path(path, backend);
+	if (status == TOMOS_OK)
+		*wrong = file_read(*path, backend, rows, &count);
+	mem_free(rows);
 	return status;
 }
 

@@ -271,7 +271,8 @@ static tomos_status check(const tomos_backend *backend, const tomos_tune_options
 			o->seconds);
 	if (!backend->type->choices)
 		return fail(TOMOS_UNSUPPORTED,
-			"%s has no kernels to choose among; a single device may have",
+			"%s has no kernels to choose among; the processor and single CUDA cards "
+			"have",
 			backend->description);
 	if (kernel && *kernel)
 		return fail(TOMOS_BAD_VALUE,

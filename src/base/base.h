@@ -53,6 +53,9 @@ tomos_status shape_count(const int64_t shape[3], int64_t *count);
 /* Runs task(user, 0 .. count-1), each once, on all threads; dynamic order, returns when all ended. */
 void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *user);
 
+/* Refuses a TOMOS_THREADS that is no number of threads, unless the caller has said how many. */
+tomos_status threads_check(void);
+
 /* Tells the caller how far a step has come; TOMOS_CANCELLED where it wants no more. */
 tomos_status progress_report(const tomos_progress *progress, const char *stage, int64_t done,
 	int64_t total, double value);

@@ -43,10 +43,20 @@ static _Thread_local const volatile int *cancel_flag;
 static _Thread_local int cancel_depth; /* of cancel_begin */
 static _Thread_local bool inside;      /* a task */
 
-static int default_threads(void)
+/* What TOMOS_THREADS says; 0: nothing, or all cores; -1: what is no number of threads. */
+static long asked_threads(void)
 {
 	const char *text = getenv("TOMOS_THREADS");
-	long count = text ? strtol(text, NULL, 10) : 0;
+	char *end;
+	if (!text || !*text)
+		return 0;
+	long count = strtol(text, &end, 10);
+	return end == text || *end || count < 0 || count > MAX_THREADS ? -1 : count;
+}
+
+static int default_threads(void)
+{
+	long count = asked_threads();
 	if (count < 1)
 		count = sysconf(_SC_NPROCESSORS_ONLN);
 	return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (int)count;
@@ -239,11 +249,27 @@ tomos_status cancel_end(tomos_status status, const char *what)
 	return fail(TOMOS_CANCELLED, "%s was cancelled", what);
 }
 
+static tomos_status asked_check(void)
+{
+	if (asked_threads() >= 0)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE,
+		"TOMOS_THREADS is '%s': it must be the number of threads, 0 (all cores) to %d",
+		getenv("TOMOS_THREADS"), MAX_THREADS);
+}
+
+tomos_status threads_check(void)
+{
+	return threads_wanted > 0 ? TOMOS_OK : asked_check();
+}
+
 tomos_status tomos_set_threads(int threads)
 {
 	if (threads < 0 || threads > MAX_THREADS)
 		return fail(TOMOS_BAD_VALUE, "%d threads: the number must be 0 (all cores) to %d",
 			threads, MAX_THREADS);
+	if (threads == 0)
+		TRY(asked_check());
 	threads_wanted = threads ? threads : default_threads();
 	return TOMOS_OK;
 }

@@ -356,7 +356,7 @@ static tomos_status look_lists(const char *path, tomos_matrix_info *info,
 
 tomos_status tomos_matrix_describe(const char *path, tomos_matrix_info *info)
 {
-	static const char *const names[] = {"Matrix Market", "npz", "HDF5"};
+	static const char *const names[] = {"Matrix Market", "npz", "hdf5"};
 	tomos_matrix m = {0};
 	int kind;
 	*info = (tomos_matrix_info){.found = 0};

@@ -149,16 +149,35 @@ static void test_after_fork(void **state)
 	assert_int_equal(wrong_visits(&v, LENGTH, 2), 0);
 }
 
+/* Before anybody has said how many: the variable is looked at, and no more afterwards. */
+static void test_variable(void **state)
+{
+	(void)state;
+	setenv("TOMOS_THREADS", "two", 1);
+	assert_refused(threads_check(), TOMOS_BAD_VALUE, "TOMOS_THREADS is 'two'");
+	assert_ok(tomos_set_threads(2));
+	assert_ok(threads_check());
+	unsetenv("TOMOS_THREADS");
+}
+
 static void test_number(void **state)
 {
 	(void)state;
 	setenv("TOMOS_THREADS", "5", 1);
 	assert_ok(tomos_set_threads(0));
 	assert_int_equal(tomos_threads(), 5);
-	setenv("TOMOS_THREADS", "many", 1);
-	assert_ok(tomos_set_threads(0));
-	assert_int_equal(tomos_threads(), sysconf(_SC_NPROCESSORS_ONLN));
+	static const char *const wrong[] = {"many", "-3", "2x", "1025"};
+	for (int i = 0; i < COUNT(wrong); i++) {
+		char sentence[96];
+		setenv("TOMOS_THREADS", wrong[i], 1);
+		snprintf(sentence, sizeof sentence,
+			"TOMOS_THREADS is '%s': it must be the number of threads, 0 (all cores) to "
+			"1024",
+			wrong[i]);
+		assert_refused(tomos_set_threads(0), TOMOS_BAD_VALUE, sentence);
+	}
 	unsetenv("TOMOS_THREADS");
+	assert_ok(tomos_set_threads(0));
 	assert_refused(tomos_set_threads(-1), TOMOS_BAD_VALUE,
 		"-1 threads: the number must be 0 (all cores) to 1024");
 	assert_refused(tomos_set_threads(1025), TOMOS_BAD_VALUE, "1025 threads");
@@ -168,6 +187,7 @@ static void test_number(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_variable),
 		cmocka_unit_test(test_each_index_once),
 		cmocka_unit_test(test_really_parallel),
 		cmocka_unit_test(test_nested),

@@ -336,7 +336,7 @@ check "fdk is near the truth" 0 compare tball.h5 rcone.h5 --max 0.1
 check "a stack of fans" 0 project ball --geometry fan --rows 24 --source-axis 6 --source-detector 9 \
 	--views 60 --columns 36 --pixel 0.125 --samples 2 -o fans.h5
 check "info of it" 0 info fans.h5
-has "its sources" out "a fan for each row, its source, 6 from the axis, 9 from the detector"
+has "its sources" out "a fan for each row, its source 6 from the axis, 9 from the detector"
 check "recon of it" 0 recon fans.h5 -o rfans.h5 --size 24
 has "says its method" out "fbp on"
 check "fans are near the truth" 0 compare tball.h5 rfans.h5 --max 0.2
@@ -359,6 +359,13 @@ check "a half turn" 0 recon parallel.h5 $voxel -o half.h5
 if grep -q warning err; then bad "a half turn warns"; else ok "a half turn is silent"; fi
 check "memory of the processor" 0 recon s.h5 $voxel --memory 20M --backend cpu -o few.h5
 check "is no device's" 0 compare fbp.h5 few.h5 --max 0
+printf '# degrees\n0\n1.5\n-3\n' >list.txt
+check "info on numbers" 0 info list.txt
+has "how many" out "text, 3 numbers in 3 lines"
+check "convert -o" 2 convert p.h5 -o p.npy
+has "how it is called" err "unknown option '-o': tomos convert FROM TO [OPTIONS]"
+TOMOS_THREADS=-3 check "a variable that is no number of threads" 2 version
+has "its sentence" err "tomos version: TOMOS_THREADS is '-3': it must be the number of threads"
 # ---- algebraic methods -------------------------------------------------------------------------
 for m in sirt art sart block cgls lsqr lsmr mlem osem fista pdhg asd-pocs; do
 	check "recon $m" 0 recon s.h5 --method $m --iterations 4 $voxel --truth p.h5 -o m_$m.h5
@@ -614,8 +621,13 @@ fi
 printf 'tomos tune 1\nrubbish' >cache/tomos/tune-cpu-*
 check "a broken file is not fatal" 0 tune --show --backend cpu
 has "nor used" out "nothing was measured on this device"
+has "but told of" err "cannot be used: it is of another version; measure again"
+has "by its name" out "file    $folder/cache/tomos/tune-cpu-"
 check "tune for a scan" 0 tune s.h5 --seconds 0.5 --backend cpu
 check "tune --forget" 0 tune --forget --backend cpu
+has "what is gone" out "removed $folder/cache/tomos/tune-cpu-"
+check "tune --forget again" 0 tune --forget --backend cpu
+has "nothing there" out "nothing to remove: there is no $folder/cache/tomos/tune-cpu-"
 check "forgotten" 0 tune --show --backend cpu
 has "its sentence" out "nothing was measured on this device"
 check "tune with sizes twice" 2 tune s.h5 --views 8

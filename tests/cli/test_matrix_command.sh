@@ -36,6 +36,8 @@ for ending in mtx npz h5; do
 	check "matrix of a scan as $ending" 0 matrix scan.h5 $size -o A.$ending
 	has "its size ($ending)" out "wrote A.$ending: 496 rows x 576 columns"
 	check "what it is ($ending)" 0 info A.$ending
+	check "verified ($ending)" 0 info A.$ending --verify
+	has "without checksums ($ending)" out "checksums none"
 	has "a matrix ($ending)" out "shape     496 rows (rays) x 576 columns (voxels)"
 	has "its entries ($ending)" out "entries   $(sed -n '/^[^%]/{s/.* //p;q}' A.mtx), "
 	check "not over another file ($ending)" 1 matrix scan.h5 $size -o A.$ending

@@ -144,6 +144,7 @@ static void backends(void **state)
 		"TOMOS_CPU is 'mmx', which this processor or build does not have "
 		"(known: base, avx2, avx512, neon)");
 	assert_null(backend);
+	REFUSED(tomos_backend_open(&backend, "auto"), TOMOS_BAD_VALUE, "TOMOS_CPU is 'mmx'");
 	setenv("TOMOS_CPU", "base", 1);
 	OK(tomos_backend_open(&backend, "auto"));
 	assert_non_null(strstr(tomos_backend_describe(backend), "cpu (base, "));

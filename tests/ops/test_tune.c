@@ -214,7 +214,7 @@ static void test_refusals(void **state)
 	OK(split_open(&pair, &cpu_backend, (const char *const[]){"", ""}, 2,
 		&(SplitOptions){1 << 20, SHARE_AUTO}));
 	REFUSED(tomos_tune(&rows, &count, pair, &p.grid, p.scan, &o, NULL), TOMOS_UNSUPPORTED,
-		"has no kernels to choose among; a single device may have");
+		"has no kernels to choose among; the processor and single CUDA cards have");
 	tomos_backend_close(pair);
 	tomos_backend_close(backend);
 	tomos_geometry_free(p.scan);
@@ -248,6 +248,17 @@ static int64_t known(void)
 	int64_t count = backend->tuning.count;
 	tomos_backend_close(backend);
 	return count;
+}
+
+static const char *wrong_with_file(void)
+{
+	tomos_backend *backend = fake_backend();
+	const char *wrong;
+	char *path;
+	OK(tomos_tuned_file(backend, &path, &wrong));
+	tomos_tuned_free(path);
+	tomos_backend_close(backend);
+	return wrong ? wrong : "";
 }
 
 /* A file with two rows, as text of `length` bytes, and its path; both to be freed. */
@@ -337,12 +348,22 @@ static void test_broken_files(void **state)
 	int size = sprintf(broken, "%.*sversion 0.0.9%s", before, text, strchr(version, '\n'));
 	overwrite(path, broken, (size_t)size);
 	assert_int_equal(known(), 0);
+	assert_string_equal(wrong_with_file(), "it is of another version");
 	size = sprintf(broken, "%send 2\n", text);
 	overwrite(path, broken, (size_t)size);
 	assert_int_equal(known(), 0);
+	assert_string_equal(wrong_with_file(), "something follows its end");
+	overwrite(path, text, length - strlen("end 2\n"));
+	assert_string_equal(wrong_with_file(), "its end is missing");
+	overwrite(path, text, length - 1);
+	assert_string_equal(wrong_with_file(), "a line of it is no measurement");
+	overwrite(path, text + 1, length - 1);
+	assert_string_equal(wrong_with_file(), "it does not begin with 'tomos tune 1'");
 	overwrite(path, text, length);
 	assert_int_equal(known(), 2);
+	assert_string_equal(wrong_with_file(), "");
 	remove(path);
+	assert_string_equal(wrong_with_file(), "");
 	assert_int_equal(mkdir(path, 0700), 0);
 	assert_int_equal(known(), 0);
 	assert_int_equal(rmdir(path), 0);
@@ -402,6 +423,7 @@ static void test_other_devices(void **state)
 	assert_string_not_equal(path, second);
 	overwrite(second, text, length);
 	assert_int_equal(known(), 0);
+	assert_string_equal(wrong_with_file(), "it is of another device or driver");
 	OK(tomos_tuned_forget(backend));
 	tomos_backend_close(backend);
 	fake_model = "a device\nof two lines";
@@ -438,6 +460,8 @@ static void test_where_it_is_kept(void **state)
 	setenv("HOME", home, 1);
 	REFUSED(tomos_tuned_keep(NULL, &path), TOMOS_BAD_VALUE, "no backend");
 	REFUSED(tomos_tuned_forget(NULL), TOMOS_BAD_VALUE, "no backend");
+	REFUSED(tomos_tuned_file(NULL, &path, &(const char *){NULL}), TOMOS_BAD_VALUE,
+		"no backend");
 	free(home);
 	tomos_backend_close(backend);
 }
