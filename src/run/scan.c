@@ -239,6 +239,10 @@ static tomos_status complete(const tomos_scan *scan, tomos_scan_options *o, doub
 	o->rows = scan->rows;
 	o->columns = scan->columns;
 	o->views = views;
+	if (o->angles && o->angles_count > views)
+		return fail(TOMOS_BAD_VALUE,
+			"--angles: %lld angles for %lld views; give those of the views alone",
+			(long long)o->angles_count, (long long)views);
 	if (o->angles) {
 		TRY(angles_fit(made, o->angles, o->angles_count, views, "--angles"));
 	} else if (o->arc == 0 && scan->angles) {

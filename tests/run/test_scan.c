@@ -585,6 +585,11 @@ static void geometry_of(void **state)
 	view = tomos_geometry_list(geometry);
 	assert_true(fabs(view[1].u[0] - cos(72 * RADIANS)) < 1e-12);
 	tomos_geometry_free(geometry);
+	o.arc = 0; /* even where the first stand still: nobody said which are meant */
+	o.angles = (double[]){0, 0, 0.6, 1.2, 1.8, 2.4};
+	o.angles_count = 6;
+	assert_int_equal(tomos_scan_geometry(scan, &geometry, &o), TOMOS_BAD_VALUE);
+	assert_says("--angles: 6 angles for 5 views; give those of the views alone");
 	tomos_scan_close(scan);
 	assert_int_equal(mem_live(), 0);
 }
