@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "cli.h"
 
 #define RESULT "the reconstruction"
@@ -19,7 +20,8 @@ typedef struct recon_job {
 	tomos_array data, volume, truth;
 	tomos_grid truth_grid; /* n[0] 0: its file says none */
 	tomos_history history;
-	char *recipe; /* all options in force */
+	int64_t before; /* iterations of the checkpoint that it goes on from */
+	char *recipe;   /* all options in force */
 	bool with_truth;
 	bool stopped; /* by Ctrl-C, with a whole iterate in the volume */
 } recon_job;
@@ -87,15 +89,17 @@ static int64_t history_shown(const tomos_history *h)
 	return h->count < h->room ? h->count : h->room;
 }
 
-static void history_say(const tomos_history *h, const char *method, bool truth)
+static void history_say(const recon_job *j, const char *method)
 {
+	const tomos_history *h = &j->history;
 	int64_t last = history_shown(h) - 1;
 	if (last < 0)
 		return;
-	say("%s: %lld iteration%s (%s), residual %.4g", method, (long long)h->count,
+	say("%s: %lld iteration%s (%s%s), residual %.4g", method, (long long)h->count,
 		h->count == 1 ? "" : "s", strcmp(h->ended, "iterations") == 0 ? "all" : h->ended,
+		h->count == j->before ? "; of the checkpoint, nothing was left to do" : "",
 		h->residual[last]);
-	if (truth)
+	if (j->with_truth)
 		say(", error %.4g, least %.4g after %lld", h->error[last],
 			h->best > 0 && h->best <= h->room ? h->error[h->best - 1] : NAN,
 			(long long)h->best);
@@ -175,7 +179,7 @@ static int load_arrays(const settings *s, recon_job *j, tomos_algebraic_options 
 	if (!o->truth && j->truth.data)
 		o->truth = &j->truth;
 	DO(load_start(s, j));
-	DO(history_new(&j->history, o->iterations));
+	DO(history_new(&j->history, o->iterations > j->before ? o->iterations : j->before));
 	o->history = &j->history;
 done:
 	return code;
@@ -200,7 +204,7 @@ static int recon_algebraic(const settings *s, recon_job *j, const char *method)
 	DO(operator_make(s, j->backend, &j->grid, j->scan, &op));
 	DO(heard(j, tomos_reconstruct(op, method, &j->data, &j->volume, &o, progress_report())));
 	j->with_truth = o.truth != NULL;
-	history_say(&j->history, method, j->with_truth);
+	history_say(j, method);
 done:
 	tomos_op_free(op);
 	arrays_free(s, GROUP_algebraic);
@@ -481,6 +485,22 @@ done:
 	return code;
 }
 
+/* Before the work: no other file is taken for a checkpoint, and none that cannot be gone on from. */
+static int look_at_checkpoint(const settings *s, recon_job *j)
+{
+	const char *path = s->algebraic.checkpoint;
+	tomos_checkpoint_info info;
+	if (!path[0] || access(path, F_OK) != 0)
+		return DONE;
+	tomos_status status = tomos_checkpoint_describe(path, &info);
+	if (!info.found && status == TOMOS_OK)
+		return failed("'%s' exists and is no checkpoint; name another file", path);
+	if (!s->algebraic.resume)
+		return DONE;
+	j->before = info.iterations;
+	return lib(status);
+}
+
 static int recon_whole(const settings *s, recon_job *j, const char *method)
 {
 	tomos_file *file = NULL;
@@ -488,6 +508,7 @@ static int recon_whole(const settings *s, recon_job *j, const char *method)
 	DO(refuse_others(s, method));
 	if (!s->output.output[0])
 		DO(wrong_usage("no output; name it with -o FILE"));
+	DO(look_at_checkpoint(s, j));
 	DO(open_prepared(s, j));
 	DO(lib(tomos_backend_open_with(&j->backend, s->backend.backend, &j->device)));
 	DO(check_memory(s, j));

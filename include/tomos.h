@@ -557,7 +557,7 @@ TOMOS_API tomos_status tomos_fbp_transpose(tomos_backend *backend, const tomos_g
 	const tomos_analytic_options *options, const tomos_progress *progress);
 
 typedef struct tomos_checkpoint_info {
-	int found;           /* 0: the file is there, but is no checkpoint */
+	int found;           /* 0: the file is there, but is no checkpoint; 1: also one that is refused */
 	int64_t iterations;
 	double residual;     /* after the last one; NAN: not kept */
 	char settings[4096]; /* what it belongs to, "method sirt;operator ...;volume ...;..." */

@@ -144,6 +144,11 @@ static tomos_status check_numbers(const tomos_algebraic_options *o)
 	return TOMOS_OK;
 }
 
+static bool has_checkpoint(const tomos_algebraic_options *o)
+{
+	return o->checkpoint && *o->checkpoint;
+}
+
 /* What one option asks of another. */
 static tomos_status check_together(const tomos_algebraic_options *o)
 {
@@ -152,7 +157,9 @@ static tomos_status check_together(const tomos_algebraic_options *o)
 		return fail(TOMOS_BAD_VALUE, "stop '%s' needs a noise_level above 0", o->stop);
 	if (o->keep_best && !o->truth)
 		return fail(TOMOS_BAD_VALUE, "keep_best needs a truth");
-	if (o->resume && (!o->checkpoint || !*o->checkpoint))
+	if (has_checkpoint(o))
+		return checkpoint_check(o->checkpoint);
+	if (o->resume)
 		return fail(TOMOS_BAD_VALUE, "resume needs the name of a checkpoint");
 	return TOMOS_OK;
 }
@@ -205,13 +212,15 @@ static tomos_status describe_settings(Run *run, const tomos_op *op)
 		"mask truth history";
 	const int64_t *n = run->X->shape, *m = run->Y->shape;
 	char text[4096];
-	int count, used = snprintf(text, sizeof text,
-			   "method %s;operator %s;volume %lld x %lld x %lld;projections %lld x "
-			   "%lld x %lld;"
-			   "data of norm %.17g",
-			   run->method, op->description, (long long)n[0], (long long)n[1],
-			   (long long)n[2], (long long)m[0], (long long)m[1], (long long)m[2],
-			   run->b_norm);
+	int count,
+		used = snprintf(text, sizeof text,
+			"method %s;operator %s;volume %lld x %lld x %lld;projections %lld x "
+			"%lld x %lld;"
+			"data of norm %.17g;weights of rays of checksum %08x;mask of "
+			"checksum %08x;%s",
+			run->method, op->description, (long long)n[0], (long long)n[1],
+			(long long)n[2], (long long)m[0], (long long)m[1], (long long)m[2],
+			run->b_norm, (unsigned)run->rays_sum, (unsigned)run->mask_sum, op->place);
 	const tomos_option *options = tomos_options("algebraic", &count);
 	for (int i = 0; i < count && used < (int)sizeof text; i++)
 		if (!has_word(leaves, options[i].name))
@@ -250,6 +259,12 @@ static tomos_status take_copy(
 	return status;
 }
 
+/* So that a checkpoint knows it again. */
+static tomos_status mark_vector(Run *run, const Space *space, const float *vector, uint32_t *sum)
+{
+	return has_checkpoint(run->o) ? vector_checksum(space, vector, sum) : TOMOS_OK;
+}
+
 /* Weights and mask go into the operator and the data, so that no method need know of them. */
 static tomos_status prepare_weights(Run *run, const tomos_op *op)
 {
@@ -258,6 +273,7 @@ static tomos_status prepare_weights(Run *run, const tomos_op *op)
 	if (o->ray_weights) {
 		TRY(take_copy(run, &rays, run->Y, o->ray_weights, "the weights of rays"));
 		TRY(check_weights(o->ray_weights));
+		TRY(mark_vector(run, run->Y, rays, &run->rays_sum));
 		TRY(vector_root(run->Y, rays));
 		TRY(run_vector(run, &b, run->Y, "the weighted data"));
 		TRY(vector_copy(run->Y, run->b, b));
@@ -267,6 +283,7 @@ static tomos_status prepare_weights(Run *run, const tomos_op *op)
 	if (o->mask) {
 		TRY(take_copy(run, &mask, run->X, o->mask, "the mask"));
 		TRY(vector_inside(run->X, mask));
+		TRY(mark_vector(run, run->X, mask, &run->mask_sum));
 		TRY(vector_mul(run->X, mask, run->x));
 	}
 	run->rays = rays;
@@ -281,6 +298,7 @@ static tomos_status prepare_weights(Run *run, const tomos_op *op)
 static tomos_status prepare(Run *run, const tomos_op *op)
 {
 	TRY(prepare_weights(run, op));
+	TRY(mark_vector(run, run->X, run->x, &run->start));
 	TRY(vector_norm(run->Y, run->b, &run->b_norm));
 	if (run->o->truth) {
 		TRY(vector_borrow(&run->truth, run->X, run->o->truth, VECTOR_IN, "the truth"));

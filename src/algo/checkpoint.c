@@ -1,39 +1,50 @@
 /* The state of an iteration in a file, so that it can go on as if it had never stopped.
  *
- * A line of text ("tomos checkpoint 1"), one with the settings it belongs to, then in the machine's own
- * numbers: a mark of the byte order, iterations, scalars, history, vectors.
+ * A line of text ("tomos checkpoint 2"), one with the settings it belongs to, then in the machine's own
+ * numbers: a head, scalars, history, vectors, and the checksum of all that.
  */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 #include "algo/run.h"
 
-static const char title[] = "tomos checkpoint 1\n";
+static const char kind[] = "tomos checkpoint ", title[] = "tomos checkpoint 2\n";
 #define MARK 0x0123456789abcdef
 enum { LONGEST = 4096 }; /* settings */
 
 typedef struct {
 	int64_t mark, k, scalars, vectors, entries; /* entries: of the history, per list */
+	int64_t bytes;                              /* of the file */
+	uint32_t rule;                              /* that had ended the run; 0: none */
+	uint32_t start, x, best;                    /* checksums of volumes; best: 0 without one */
 } Head;
 
-static tomos_status put(FILE *file, const void *data, size_t size, int64_t count, const char *path)
+typedef struct {
+	FILE *file;
+	const char *path;
+	uint32_t sum; /* of what was written */
+} Stream;
+
+static tomos_status put(Stream *s, const void *data, size_t size, int64_t count)
 {
-	if (count > 0 && fwrite(data, size, (size_t)count, file) != (size_t)count)
-		return fail(TOMOS_IO, "'%s' cannot be written: %s", path, strerror(errno));
+	if (count > 0 && fwrite(data, size, (size_t)count, s->file) != (size_t)count)
+		return fail(TOMOS_IO, "'%s' cannot be written: %s", s->path, strerror(errno));
+	s->sum = checksum_add(s->sum, data, count * (int64_t)size);
 	return TOMOS_OK;
 }
 
-static tomos_status take(FILE *file, void *data, size_t size, int64_t count, const char *path)
+static tomos_status take(const Stream *s, void *data, size_t size, int64_t count)
 {
-	if (count > 0 && fread(data, size, (size_t)count, file) != (size_t)count)
-		return fail(TOMOS_BAD_FILE, "checkpoint '%s' ends too early", path);
+	if (count > 0 && fread(data, size, (size_t)count, s->file) != (size_t)count)
+		return fail(TOMOS_BAD_FILE, "checkpoint '%s' ends too early", s->path);
 	return TOMOS_OK;
 }
 
 /* One vector to or from the file, by way of the host. */
-static tomos_status move_vector(
-	FILE *file, const Space *space, float *vector, bool out, const char *path)
+static tomos_status move_vector(Stream *s, const Space *space, float *vector, bool out)
 {
 	const BackendType *type = space->backend->type;
 	float *host;
@@ -43,9 +54,9 @@ static tomos_status move_vector(
 		tomos_array_of(host, space->shape[0], space->shape[1], space->shape[2]);
 	if (out) {
 		TRY_OR_DONE(type->get(space->backend, vector, &array));
-		TRY_OR_DONE(put(file, host, sizeof *host, space->count, path));
+		TRY_OR_DONE(put(s, host, sizeof *host, space->count));
 	} else {
-		TRY_OR_DONE(take(file, host, sizeof *host, space->count, path));
+		TRY_OR_DONE(take(s, host, sizeof *host, space->count));
 		TRY_OR_DONE(type->put(space->backend, vector, &array));
 	}
 done:
@@ -53,39 +64,61 @@ done:
 	return status;
 }
 
-static tomos_status move_vectors(FILE *file, const Run *run, bool out, const char *path)
+static tomos_status move_vectors(Stream *s, const Run *run, bool out)
 {
-	TRY(move_vector(file, run->X, run->x, out, path));
+	TRY(move_vector(s, run->X, run->x, out));
 	for (int64_t i = 0; i < run->held_count; i++)
 		if (run->held[i].state)
-			TRY(move_vector(file, run->held[i].space, run->held[i].data, out, path));
+			TRY(move_vector(s, run->held[i].space, run->held[i].data, out));
 	return TOMOS_OK;
+}
+
+static uint32_t rule_mark(const tomos_algebraic_options *o)
+{
+	uint32_t sum = checksum_add(0, o->stop, (int64_t)strlen(o->stop));
+	return checksum_add(sum, &o->tolerance, sizeof o->tolerance);
 }
 
 static Head head_of(const Run *run)
 {
 	const tomos_history *h = run->o->history;
-	Head head = {.mark = MARK, .k = run->k, .scalars = run->scalar_count};
-	for (int64_t i = 0; i < run->held_count; i++)
+	Head head = {.mark = MARK,
+		.k = run->k,
+		.scalars = run->scalar_count,
+		.rule = run->stopped ? rule_mark(run->o) : 0,
+		.start = run->start};
+	int64_t floats = run->X->count;
+	for (int64_t i = 0; i < run->held_count; i++) {
 		head.vectors += run->held[i].state;
+		floats += run->held[i].state ? run->held[i].space->count : 0;
+	}
 	head.entries = h && h->residual && h->error ? min64(run->k, h->room) : 0;
+	head.bytes = (int64_t)(strlen(title) + strlen(run->settings) + 1 + sizeof head +
+			       sizeof(uint32_t)) +
+		     (head.scalars + 2 * head.entries) * (int64_t)sizeof(double) +
+		     floats * (int64_t)sizeof(float);
 	return head;
 }
 
-static tomos_status write_all(FILE *file, const Run *run, const char *path)
+static tomos_status write_all(Stream *s, const Run *run)
 {
 	Head head = head_of(run);
-	TRY(put(file, title, 1, (int64_t)strlen(title), path));
-	TRY(put(file, run->settings, 1, (int64_t)strlen(run->settings), path));
-	TRY(put(file, "\n", 1, 1, path));
-	TRY(put(file, &head, sizeof head, 1, path));
+	TRY(vector_checksum(run->X, run->x, &head.x));
+	if (run->best)
+		TRY(vector_checksum(run->X, run->best, &head.best));
+	TRY(put(s, title, 1, (int64_t)strlen(title)));
+	TRY(put(s, run->settings, 1, (int64_t)strlen(run->settings)));
+	TRY(put(s, "\n", 1, 1));
+	TRY(put(s, &head, sizeof head, 1));
 	for (int i = 0; i < run->scalar_count; i++)
-		TRY(put(file, run->scalars[i], sizeof(double), 1, path));
+		TRY(put(s, run->scalars[i], sizeof(double), 1));
 	if (head.entries > 0) {
-		TRY(put(file, run->o->history->residual, sizeof(double), head.entries, path));
-		TRY(put(file, run->o->history->error, sizeof(double), head.entries, path));
+		TRY(put(s, run->o->history->residual, sizeof(double), head.entries));
+		TRY(put(s, run->o->history->error, sizeof(double), head.entries));
 	}
-	return move_vectors(file, run, true, path);
+	TRY(move_vectors(s, run, true));
+	const uint32_t sum = s->sum;
+	return put(s, &sum, sizeof sum, 1);
 }
 
 tomos_status checkpoint_write(const Run *run)
@@ -93,11 +126,11 @@ tomos_status checkpoint_write(const Run *run)
 	const char *path = run->o->checkpoint;
 	char *temporary;
 	TRY(file_temporary(&temporary, path, true));
-	FILE *file = fopen(temporary, "wb");
+	Stream s = {.file = fopen(temporary, "wb"), .path = path};
 	tomos_status status =
-		file ? write_all(file, run, path)
-		     : fail(TOMOS_IO, "'%s' cannot be written: %s", path, strerror(errno));
-	if (file && fclose(file) != 0 && status == TOMOS_OK)
+		s.file ? write_all(&s, run)
+		       : fail(TOMOS_IO, "'%s' cannot be written: %s", path, strerror(errno));
+	if (s.file && fclose(s.file) != 0 && status == TOMOS_OK)
 		status = fail(TOMOS_IO, "'%s' cannot be written: %s", path, strerror(errno));
 	if (status == TOMOS_OK)
 		status = file_publish(temporary, path, true);
@@ -107,76 +140,40 @@ tomos_status checkpoint_write(const Run *run)
 	return status;
 }
 
+/* Norms are sums, which every backend makes in an order of its own. */
+static bool same_setting(const char *theirs, const char *ours)
+{
+	static const char norm[] = "data of norm ";
+	size_t length = strcspn(theirs, ";"), words = strlen(norm);
+	if (length == strcspn(ours, ";") && memcmp(theirs, ours, length) == 0)
+		return true;
+	if (strncmp(theirs, norm, words) != 0 || strncmp(ours, norm, words) != 0)
+		return false;
+	double a = strtod(theirs + words, NULL), b = strtod(ours + words, NULL);
+	return fabs(a - b) <= 1e-6 * fabs(b);
+}
+
 /* The first setting that differs, in a sentence. */
 static tomos_status same_settings(const char *theirs, const char *ours, const char *path)
 {
-	size_t at = 0, from;
-	while (theirs[at] && theirs[at] == ours[at])
-		at++;
-	if (!theirs[at] && !ours[at])
-		return TOMOS_OK;
-	for (from = at; from > 0 && theirs[from - 1] != ';'; from--)
-		;
-	return fail(TOMOS_BAD_VALUE, "checkpoint '%s' belongs to %.*s, not to %.*s", path,
-		(int)strcspn(theirs + from, ";"), theirs + from, (int)strcspn(ours + from, ";"),
-		ours + from);
+	while (*theirs || *ours) {
+		int one = (int)strcspn(theirs, ";"), two = (int)strcspn(ours, ";");
+		if (!same_setting(theirs, ours))
+			return fail(TOMOS_BAD_VALUE, "checkpoint '%s' belongs to %.*s, not to %.*s",
+				path, one, theirs, two, ours);
+		theirs += one + (theirs[one] == ';');
+		ours += two + (ours[two] == ';');
+	}
+	return TOMOS_OK;
 }
 
-static bool is_checkpoint(FILE *file)
+/* Whether the file is a checkpoint of any version; the first line is read then. */
+static bool is_checkpoint(FILE *file, bool *current)
 {
 	char line[sizeof title] = "";
-	return fgets(line, sizeof line, file) && strcmp(line, title) == 0;
-}
-
-static tomos_status take_settings(FILE *file, char line[LONGEST + 2], const char *path)
-{
-	if (!fgets(line, LONGEST + 2, file))
-		return fail(TOMOS_BAD_FILE, "checkpoint '%s' ends too early", path);
-	line[strcspn(line, "\n")] = 0;
-	return TOMOS_OK;
-}
-
-static tomos_status read_head(FILE *file, const Run *run, Head *head, const char *path)
-{
-	char line[LONGEST + 2] = "";
-	if (!is_checkpoint(file))
-		return fail(TOMOS_BAD_FILE, "'%s' is no checkpoint of this version", path);
-	TRY(take_settings(file, line, path));
-	TRY(same_settings(line, run->settings, path));
-	TRY(take(file, head, sizeof *head, 1, path));
-	Head wanted = head_of(run);
-	if (head->mark != MARK || head->k < 0 || head->scalars != wanted.scalars ||
-		head->vectors != wanted.vectors || head->entries < 0 || head->entries > head->k)
-		return fail(TOMOS_BAD_FILE,
-			"checkpoint '%s' is damaged, or of another machine or version", path);
-	return TOMOS_OK;
-}
-
-/* Entries of a list of the history, as far as the caller has room; the rest is passed over. */
-static tomos_status read_list(
-	FILE *file, int64_t count, double *list, int64_t room, const char *path)
-{
-	double passed;
-	for (int64_t i = 0; i < count; i++)
-		TRY(take(file, list && i < room ? &list[i] : &passed, sizeof(double), 1, path));
-	return TOMOS_OK;
-}
-
-static tomos_status read_all(FILE *file, Run *run, const char *path)
-{
-	tomos_history none = {0}, *h = run->o->history ? run->o->history : &none;
-	Head head;
-	TRY(read_head(file, run, &head, path));
-	for (int i = 0; i < run->scalar_count; i++)
-		TRY(take(file, run->scalars[i], sizeof(double), 1, path));
-	TRY(read_list(file, head.entries, h->residual, h->room, path));
-	TRY(read_list(file, head.entries, h->error, h->room, path));
-	TRY(move_vectors(file, run, false, path));
-	if (fgetc(file) != EOF)
-		return fail(TOMOS_BAD_FILE, "checkpoint '%s' has more than it should", path);
-	run->k = head.k;
-	h->best = (int64_t)run->best_at;
-	return TOMOS_OK;
+	bool any = fgets(line, sizeof line, file) && strncmp(line, kind, strlen(kind)) == 0;
+	*current = any && strcmp(line, title) == 0;
+	return any;
 }
 
 static tomos_status not_opened(const char *path)
@@ -184,49 +181,160 @@ static tomos_status not_opened(const char *path)
 	return fail(TOMOS_IO, "checkpoint '%s' cannot be opened: %s", path, strerror(errno));
 }
 
+tomos_status checkpoint_check(const char *path)
+{
+	bool current;
+	TRY(file_check(path, true));
+	FILE *file = fopen(path, "rb");
+	if (!file)
+		return errno == ENOENT ? TOMOS_OK : not_opened(path);
+	bool any = is_checkpoint(file, &current);
+	fclose(file);
+	if (any)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE, "'%s' exists and is no checkpoint; name another file", path);
+}
+
+/* The checksum at the end against that of all before; leaves the file where it was. */
+static tomos_status check_sum(const Stream *s, int64_t bytes)
+{
+	unsigned char part[1 << 14];
+	uint32_t sum = 0, written;
+	off_t at = ftello(s->file);
+	rewind(s->file);
+	for (int64_t left = bytes - (int64_t)sizeof sum, count; left > 0; left -= count) {
+		count = min64(left, sizeof part);
+		TRY(take(s, part, 1, count));
+		sum = checksum_add(sum, part, count);
+	}
+	TRY(take(s, &written, sizeof written, 1));
+	if (sum != written)
+		return fail(TOMOS_BAD_FILE,
+			"checkpoint '%s' is damaged: its checksum is %08x, %08x was written",
+			s->path, (unsigned)sum, (unsigned)written);
+	if (fgetc(s->file) != EOF)
+		return fail(TOMOS_BAD_FILE, "checkpoint '%s' has more than it should", s->path);
+	if (fseeko(s->file, at, SEEK_SET) != 0)
+		return not_opened(s->path);
+	return TOMOS_OK;
+}
+
+/* Title, settings and head of a file that is whole. */
+static tomos_status take_head(const Stream *s, char line[LONGEST + 2], Head *head)
+{
+	if (!fgets(line, LONGEST + 2, s->file))
+		return fail(TOMOS_BAD_FILE, "checkpoint '%s' ends too early", s->path);
+	line[strcspn(line, "\n")] = 0;
+	TRY(take(s, head, sizeof *head, 1));
+	if (head->mark != MARK || head->k < 0 || head->scalars < 0 || head->scalars > SCALARS ||
+		head->entries < 0 || head->entries > head->k || head->bytes < 0)
+		return fail(TOMOS_BAD_FILE, "checkpoint '%s' is damaged, or of another machine",
+			s->path);
+	return check_sum(s, head->bytes);
+}
+
+static tomos_status another_version(const char *path)
+{
+	return fail(TOMOS_BAD_FILE, "'%s' is a checkpoint of another version", path);
+}
+
+/* The caller may bring what the run began with, or what it came to. */
+static tomos_status check_start(const Run *run, const Head *head, const char *path)
+{
+	if (run->start == head->start || run->start == head->x ||
+		(run->best && run->start == head->best))
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE,
+		"checkpoint '%s' belongs to a start image of checksum %08x, not %08x", path,
+		(unsigned)head->start, (unsigned)run->start);
+}
+
+static tomos_status read_head(const Stream *s, const Run *run, Head *head)
+{
+	char line[LONGEST + 2] = "";
+	bool current;
+	if (!is_checkpoint(s->file, &current))
+		return fail(TOMOS_BAD_FILE, "'%s' is no checkpoint", s->path);
+	if (!current)
+		return another_version(s->path);
+	TRY(take_head(s, line, head));
+	TRY(same_settings(line, run->settings, s->path));
+	Head wanted = head_of(run);
+	if (head->scalars != wanted.scalars || head->vectors != wanted.vectors)
+		return fail(TOMOS_BAD_VALUE,
+			"checkpoint '%s' has %lld vectors, but stop '%s' needs %lld", s->path,
+			(long long)head->vectors, run->o->stop, (long long)wanted.vectors);
+	return check_start(run, head, s->path);
+}
+
+/* A list of the history, as far as the caller has room; the rest is passed over, what was not kept is
+ * not a number. */
+static tomos_status read_list(const Stream *s, const Head *head, double *list, int64_t room)
+{
+	double passed;
+	for (int64_t i = 0; i < head->entries; i++)
+		TRY(take(s, list && i < room ? &list[i] : &passed, sizeof(double), 1));
+	for (int64_t i = head->entries; list && i < min64(head->k, room); i++)
+		list[i] = NAN;
+	return TOMOS_OK;
+}
+
+static tomos_status read_all(Stream *s, Run *run)
+{
+	tomos_history none = {0}, *h = run->o->history ? run->o->history : &none;
+	Head head;
+	TRY(read_head(s, run, &head));
+	for (int i = 0; i < run->scalar_count; i++)
+		TRY(take(s, run->scalars[i], sizeof(double), 1));
+	TRY(read_list(s, &head, h->residual, h->room));
+	TRY(read_list(s, &head, h->error, h->room));
+	TRY(move_vectors(s, run, false));
+	run->k = head.k;
+	run->stopped = head.rule != 0 && head.rule == rule_mark(run->o);
+	h->best = (int64_t)run->best_at;
+	return TOMOS_OK;
+}
+
 tomos_status checkpoint_read(Run *run, bool *found)
 {
-	const char *path = run->o->checkpoint;
-	FILE *file = fopen(path, "rb");
-	*found = file != NULL;
-	if (!file && errno == ENOENT)
+	Stream s = {.file = fopen(run->o->checkpoint, "rb"), .path = run->o->checkpoint};
+	*found = s.file != NULL;
+	if (!s.file && errno == ENOENT)
 		return TOMOS_OK;
-	if (!file)
-		return not_opened(path);
-	tomos_status status = read_all(file, run, path);
-	fclose(file);
+	if (!s.file)
+		return not_opened(s.path);
+	tomos_status status = read_all(&s, run);
+	fclose(s.file);
 	return status;
 }
 
-static tomos_status describe(FILE *file, const char *path, tomos_checkpoint_info *info)
+static tomos_status describe(const Stream *s, tomos_checkpoint_info *info)
 {
 	char line[LONGEST + 2];
 	Head head;
-	TRY(take_settings(file, line, path));
-	TRY(take(file, &head, sizeof head, 1, path));
-	if (head.mark != MARK || head.k < 0 || head.scalars < 0 || head.scalars > SCALARS ||
-		head.entries < 0 || head.entries > head.k)
-		return fail(TOMOS_BAD_FILE,
-			"checkpoint '%s' is damaged, or of another machine or version", path);
+	TRY(take_head(s, line, &head));
 	snprintf(info->settings, sizeof info->settings, "%.*s", (int)sizeof info->settings - 1,
 		line);
 	info->iterations = head.k;
-	info->found = 1;
 	int64_t before = head.scalars + head.entries - 1; /* numbers before the last residual */
-	if (head.entries == 0 || fseek(file, (long)(before * (int64_t)sizeof(double)), SEEK_CUR))
+	if (head.entries == 0 || fseeko(s->file, before * (off_t)sizeof(double), SEEK_CUR))
 		return TOMOS_OK;
-	return take(file, &info->residual, sizeof info->residual, 1, path);
+	return take(s, &info->residual, sizeof info->residual, 1);
 }
 
 tomos_status tomos_checkpoint_describe(const char *path, tomos_checkpoint_info *info)
 {
+	bool current;
 	*info = (tomos_checkpoint_info){.residual = NAN};
 	if (!path)
 		return fail(TOMOS_BAD_VALUE, "no checkpoint is named");
-	FILE *file = fopen(path, "rb");
-	if (!file)
+	const Stream s = {.file = fopen(path, "rb"), .path = path};
+	if (!s.file)
 		return not_opened(path);
-	tomos_status status = is_checkpoint(file) ? describe(file, path, info) : TOMOS_OK;
-	fclose(file);
+	info->found = is_checkpoint(s.file, &current);
+	tomos_status status = TOMOS_OK;
+	if (info->found)
+		status = current ? describe(&s, info) : another_version(path);
+	fclose(s.file);
 	return status;
 }

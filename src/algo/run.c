@@ -94,7 +94,9 @@ tomos_status run_start(Run *run)
 		TRY(checkpoint_read(run, &found));
 	if (o->history)
 		o->history->count = run->k;
-	run->going = run->k < o->iterations;
+	run->going = run->k < o->iterations && !run->stopped;
+	if (run->stopped)
+		run->ended = o->stop;
 	if (found && run->old_x)
 		TRY(vector_copy(run->X, run->x, run->old_x));
 	return progress_report(run->progress, run->method, run->k, o->iterations, 0);
@@ -138,15 +140,17 @@ static tomos_status show_iterate(const Run *run)
 	return run->X->backend->type->get(run->X->backend, run->x, seen);
 }
 
-/* A checkpoint is due every so often, and when the caller cancels. */
+/* A checkpoint is due every so often, at the end, and when the caller cancels. */
 static tomos_status report(Run *run, double residual)
 {
 	const tomos_algebraic_options *o = run->o;
-	tomos_status status =
-		progress_report(run->progress, run->method, run->k, o->iterations, residual);
-	bool due = run->k % o->every == 0 || status != TOMOS_OK;
-	if (status != TOMOS_OK)
-		run->ended = "cancelled";
+	tomos_status status = TOMOS_OK;
+	if (!run->stopped)
+		status = progress_report(
+			run->progress, run->method, run->k, o->iterations, residual);
+	bool due = run->k % o->every == 0 || !run->going || status != TOMOS_OK;
+	if (run->stopped || status != TOMOS_OK)
+		run->ended = run->stopped ? o->stop : "cancelled";
 	if (o->checkpoint && *o->checkpoint && due)
 		TRY(checkpoint_write(run));
 	return status;
@@ -155,7 +159,6 @@ static tomos_status report(Run *run, double residual)
 static tomos_status iterated(Run *run, const float *r, double norm)
 {
 	double error, residual = run->b_norm > 0 ? norm / run->b_norm : norm;
-	bool stop = false;
 	run->k++;
 	if (!isfinite(norm))
 		return fail(TOMOS_BAD_VALUE,
@@ -164,13 +167,10 @@ static tomos_status iterated(Run *run, const float *r, double norm)
 			run->method, (long long)run->k, run->o->relaxation);
 	TRY(note_error(run, &error));
 	note_history(run, residual, error);
-	TRY(stop_check(run, r, norm, &stop));
-	run->going = run->going && !stop && run->k < run->o->iterations;
+	TRY(stop_check(run, r, norm, &run->stopped));
+	run->going = run->going && !run->stopped && run->k < run->o->iterations;
 	TRY(show_iterate(run));
-	if (!stop)
-		return report(run, residual);
-	run->ended = run->o->stop;
-	return TOMOS_OK;
+	return report(run, residual);
 }
 
 tomos_status run_iterated(Run *run, const float *r)

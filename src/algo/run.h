@@ -38,7 +38,10 @@ typedef struct {
 	Vector truth;
 	float *best, *old_x, *old_r, *residual;
 	const char *ended; /* why the iteration ended */
+	bool stopped;      /* by a rule of --stop */
+	/* What a checkpoint belongs to, and checksums for it where one is named. */
 	char *settings;
+	uint32_t start, rays_sum, mask_sum;
 } Run;
 
 typedef tomos_status (*Method)(Run *run);
@@ -74,8 +77,10 @@ bool stop_needs_residual(const Run *run);
 /* How far the residual is from white noise: its normalised cumulative periodogram from a line. */
 tomos_status stop_ncp(const Run *run, const float *r, double *number);
 
+/* Before the work: refuses a name under which there is something else than a checkpoint. */
+tomos_status checkpoint_check(const char *path);
 tomos_status checkpoint_write(const Run *run);
-/* *found: whether there was one. */
+/* *found: whether there was one; run->stopped: it was saved where the same rule had ended the run. */
 tomos_status checkpoint_read(Run *run, bool *found);
 
 #endif

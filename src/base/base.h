@@ -50,6 +50,9 @@ bool size_mul(int64_t a, int64_t b, int64_t *product);
 bool size_add(int64_t a, int64_t b, int64_t *sum);
 tomos_status shape_count(const int64_t shape[3], int64_t *count);
 
+/* CRC-32, as zlib and gzip count it, of the bytes after those that `sum` is of (0: of none). */
+uint32_t checksum_add(uint32_t sum, const void *bytes, int64_t count);
+
 /* Runs task(user, 0 .. count-1), each once, on all threads; dynamic order, returns when all ended. */
 void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *user);
 

@@ -1,17 +1,5 @@
 /* Checksums of what is stored, one per index of the first axis. */
-#include <zlib.h>
 #include "io/io.h"
-
-uint32_t io_checksum(const void *bytes, int64_t count)
-{
-	uLong sum = crc32(0, NULL, 0);
-	const unsigned char *at = bytes;
-	for (int64_t step; count > 0; count -= step, at += step) {
-		step = min64(count, 1 << 30);
-		sum = crc32(sum, at, (uInt)step);
-	}
-	return (uint32_t)sum;
-}
 
 /* One number per index of the first axis, so that they do not depend on how it was written. */
 tomos_status checksums_write(File *file)
@@ -36,8 +24,8 @@ static tomos_status check_index(
 	TRY(file->format->read(file, &part, data));
 	if (file->element.kind != 'f')
 		element_encode(file->element, data, count, 1, 0, stored);
-	uint32_t sum =
-		io_checksum(file->element.kind == 'f' ? data : stored, count * file->element.bytes);
+	uint32_t sum = checksum_add(
+		0, file->element.kind == 'f' ? data : stored, count * file->element.bytes);
 	if ((double)sum == expected)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,

@@ -128,7 +128,7 @@ static tomos_status keep_chunk(const File *file, Pack *p, int64_t number, int64_
 	Head head = {.number = number, .bytes = bytes};
 	int64_t at = p->end + (int64_t)sizeof head;
 	memcpy(head.mark, mark, sizeof mark);
-	head.crc = io_checksum(p->packed, bytes);
+	head.crc = checksum_add(0, p->packed, bytes);
 	TRY(flat_write(p->descriptor, file->path, p->end, &head, sizeof head));
 	TRY(flat_write(p->descriptor, file->path, at, p->packed, bytes));
 	p->places[number] = (Place){at, bytes, head.crc};
@@ -172,7 +172,7 @@ static tomos_status copy_chunk(const File *file, Pack *p, int64_t number)
 		return fail(TOMOS_BAD_FILE, "'%s' has lost index %lld; run without resume", p->path,
 			(long long)(number / p->per_slice));
 	TRY(flat_read(p->descriptor, p->path, place->at, p->packed, place->bytes));
-	if (io_checksum(p->packed, place->bytes) != place->crc)
+	if (checksum_add(0, p->packed, place->bytes) != place->crc)
 		return fail(TOMOS_BAD_FILE, "'%s' is damaged at index %lld; run without resume",
 			p->path, (long long)(number / p->per_slice));
 	return put_chunk(file, number, p->packed, place->bytes);

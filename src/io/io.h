@@ -121,8 +121,6 @@ tomos_status scale_write(File *file);
 
 /* Named numbers of HDF5 files: written over those that are there. */
 tomos_status checksums_write(File *file);
-/* CRC-32, as zlib and gzip count it. */
-uint32_t io_checksum(const void *bytes, int64_t count);
 
 /* Floats as numbers of that type: (value - offset) / scale, rounded, kept inside the type's range. */
 void element_encode(Element element, const float *data, int64_t count, double scale, double offset,

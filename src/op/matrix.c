@@ -463,6 +463,8 @@ tomos_status tomos_op_matrix(tomos_op **op, tomos_backend *backend, const tomos_
 	TRY(lister_open(&lister, grid, scan, kernel, &model));
 	tomos_status status = (storage == 0 ? csr_make : scsr_make)(op, backend, &lister);
 	lister_close(&lister);
+	if (status == TOMOS_OK)
+		op_place(*op, grid, scan, &model);
 	return status;
 }
 

@@ -1,4 +1,5 @@
 /* What all operators share: making, applying to callers' arrays, describing. */
+#include <stdio.h>
 #include <string.h>
 #include "op/op.h"
 
@@ -30,11 +31,25 @@ tomos_status op_make(tomos_op **op, const OpType *type, tomos_backend *backend,
 	return TOMOS_OK;
 }
 
+void op_place(
+	tomos_op *op, const tomos_grid *grid, const tomos_geometry *scan, const KernelModel *model)
+{
+	const double *step = grid->step, *first = grid->first;
+	int64_t bytes = scan->count * (int64_t)sizeof *scan->views;
+	snprintf(op->place, sizeof op->place,
+		"voxels of %.9g x %.9g x %.9g;first voxel at %.9g, %.9g, %.9g;views of checksum "
+		"%08x;boundary %s;voxel_interpolation %s",
+		step[0], step[1], step[2], first[0], first[1], first[2],
+		(unsigned)checksum_add(0, scan->views, bytes), model->clamp ? "clamp" : "expand",
+		model->nearest ? "nearest" : "linear");
+}
+
 void op_resemble(tomos_op *op, const tomos_op *like)
 {
 	op->matched = like->matched;
 	op->row_most = like->row_most;
 	memcpy(op->description, like->description, sizeof op->description);
+	memcpy(op->place, like->place, sizeof op->place);
 }
 
 void tomos_op_free(tomos_op *op)

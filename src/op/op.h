@@ -55,11 +55,16 @@ struct tomos_op {
 	bool matched;
 	int64_t row_most; /* entries of the longest row, at most; 0: rows cannot be had */
 	char description[128];
+	char place
+		[256]; /* grid and views, "voxels of ...;...", that it was made for; "": not known */
 	void *own;
 };
 
 tomos_status op_make(tomos_op **op, const OpType *type, tomos_backend *backend,
 	const int64_t domain[3], const int64_t range[3], int64_t own_size);
+/* Says what the operator was made for. */
+void op_place(
+	tomos_op *op, const tomos_grid *grid, const tomos_geometry *scan, const KernelModel *model);
 /* What parts and dressed operators take from the one they are made of. */
 void op_resemble(tomos_op *op, const tomos_op *like);
 tomos_status op_forward(const tomos_op *op, const float *x, float *y);
@@ -133,6 +138,8 @@ tomos_status vector_residual(const Space *space, const float *x, const float *w,
 /* Of a field of `parts` vectors of the space: lengths cut to `longest`; field / |(field, least)|. */
 tomos_status vector_shorten(const Space *space, int parts, float longest, float *field);
 tomos_status vector_unit(const Space *space, int parts, float least, float *field);
+/* Of the values, as they are in the host's memory. */
+tomos_status vector_checksum(const Space *space, const float *x, uint32_t *sum);
 tomos_status vector_largest(const Space *space, const float *x, double *result); /* of |x| */
 /* With an index list of n entries: the sum of w x, and y += a w, between low and high. */
 tomos_status vector_gather(const Space *space, int64_t n, const int64_t *index, const float *w,

@@ -174,6 +174,7 @@ tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend, const tom
 	made->matched = strcmp(forward->weights, back->weights) == 0;
 	snprintf(made->description, sizeof made->description, "%s forward, %s back: %s",
 		forward->name, back->name, made->matched ? "a matched pair" : "not matched");
+	op_place(made, grid, scan, &model);
 	*op = made;
 	return TOMOS_OK;
 }

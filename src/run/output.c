@@ -4,7 +4,7 @@
 
 static uint64_t hash(uint64_t sum, const void *bytes, size_t count)
 {
-	return (sum ^ io_checksum(bytes, (int64_t)count)) * UINT64_C(1099511628211);
+	return (sum ^ checksum_add(0, bytes, (int64_t)count)) * UINT64_C(1099511628211);
 }
 
 static uint64_t hash_text(uint64_t sum, const char *text)

@@ -1,4 +1,5 @@
 /* What surrounds an algebraic method: stopping, history, cancelling, checkpoints, refusals, memory. */
+#include <float.h>
 #include <unistd.h>
 #include "algo/problem.h"
 
@@ -168,18 +169,87 @@ static void shorten_file(const char *path, long bytes)
 	assert_int_equal(truncate(path, bytes), 0);
 }
 
+/* One byte other than it was, wherever it is, and the volume stays as it is. */
+static void damaged(Problem *p, const tomos_algebraic_options *o)
+{
+	tomos_checkpoint_info info;
+	FILE *file = fopen(checkpoint, "r+b");
+	fseek(file, 0, SEEK_END);
+	long size = ftell(file);
+	float before = p->x.data[7];
+	for (long at = 0; at < size; at += at < 600 ? 7 : 211) {
+		fseek(file, at, SEEK_SET);
+		int byte = fgetc(file);
+		for (int turn = 0; turn < 2; turn++) {
+			fseek(file, at, SEEK_SET);
+			fputc(turn ? byte : byte ^ 4, file);
+			fflush(file);
+			tomos_status status = tomos_checkpoint_describe(checkpoint, &info);
+			assert_true(turn ? status == TOMOS_OK : status != TOMOS_OK || !info.found);
+			if (turn == 0)
+				assert_int_equal(
+					tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE);
+		}
+		fseek(file, at, SEEK_SET);
+	}
+	fseek(file, size - 40, SEEK_SET);
+	fputs("####", file);
+	fflush(file);
+	REFUSED(tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE,
+		"is damaged: its checksum is ");
+	REFUSED(tomos_checkpoint_describe(checkpoint, &info), TOMOS_BAD_FILE, "was written");
+	fseek(file, 17, SEEK_SET);
+	fputs("1", file);
+	fclose(file);
+	REFUSED(tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE,
+		"is a checkpoint of another version");
+	assert_true(p->x.data[7] == before);
+	unlink(checkpoint);
+	OK(tomos_sirt(p->op, &p->b, &p->x, o, NULL));
+}
+
+/* The last state is saved also where none is due; where the same rule had ended it, nothing is left. */
+static void resume_ended(void **state)
+{
+	(void)state;
+	Problem p = problem_make("parallel", "joseph", 16, 12, 0.02);
+	Lists told = {0};
+	tomos_algebraic_options o = problem_options(&told, 9);
+	o.checkpoint = checkpoint;
+	o.stop = "discrepancy";
+	o.noise_level = 0.3;
+	OK(tomos_cgls(p.op, &p.b, &p.x, &o, NULL));
+	int64_t count = told.history.count;
+	assert_true(count > 0 && count < 9);
+	float value = p.x.data[120];
+	o.resume = 1;
+	problem_zero(&p);
+	OK(tomos_cgls(p.op, &p.b, &p.x, &o, NULL));
+	assert_int_equal(told.history.count, count);
+	assert_string_equal(told.history.ended, "discrepancy");
+	assert_true(p.x.data[120] == value);
+	o.stop = "iterations"; /* another rule goes on */
+	OK(tomos_cgls(p.op, &p.b, &p.x, &o, NULL));
+	assert_int_equal(told.history.count, 9);
+	unlink(checkpoint);
+	problem_free(&p);
+}
+
 /* Every checkpoint that does not fit is refused. */
 static void checkpoint_refusals(void **state)
 {
 	(void)state;
 	Problem p = problem_make("parallel", "joseph", 16, 12, 0);
+	Problem other = problem_make("fan", "joseph", 16, 12, 0);
 	tomos_algebraic_options o = problem_options(NULL, 4);
 	o.checkpoint = checkpoint;
 	o.every = 2;
+	o.noise_level = 0.01;
 	OK(tomos_sirt(p.op, &p.b, &p.x, &o, NULL));
 	o.resume = 1;
 	REFUSED(tomos_mlem(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
 		"belongs to method sirt, not to method mlem");
+	problem_zero(&p);
 	o.relaxation = 0.5;
 	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
 		"belongs to relaxation 0, not to relaxation 0.5");
@@ -187,6 +257,26 @@ static void checkpoint_refusals(void **state)
 	p.b.data[100] += 1;
 	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE, "data of norm");
 	p.b.data[100] -= 1;
+	p.b.data[100] *= 1 + FLT_EPSILON; /* as another backend may add up the norm */
+	OK(tomos_sirt(p.op, &p.b, &p.x, &o, NULL));
+	REFUSED(tomos_sirt(other.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+		"belongs to views of checksum ");
+	o.mask = &p.truth;
+	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+		"belongs to mask of checksum 00000000, not to mask of checksum ");
+	o.mask = NULL;
+	o.ray_weights = &p.b;
+	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE, "belongs to data of norm");
+	o.ray_weights = NULL;
+	p.x.data[7] += 1;
+	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+		"belongs to a start image of checksum ");
+	p.x.data[7] -= 1;
+	o.stop = "monotone";
+	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+		"has 0 vectors, but stop 'monotone' needs 1");
+	o.stop = "iterations";
+	damaged(&p, &o);
 	FILE *file = fopen(checkpoint, "ab");
 	long size = ftell(file);
 	fputc('x', file);
@@ -199,12 +289,17 @@ static void checkpoint_refusals(void **state)
 	}
 	shorten_file(checkpoint, 0);
 	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE, "is no checkpoint");
+	o.resume = 0; /* and nothing else is written over */
+	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE,
+		"exists and is no checkpoint; name another file");
+	o.resume = 1;
 	unlink(checkpoint);
 	OK(tomos_sirt(p.op, &p.b, &p.x, &o, NULL)); /* none there: from the beginning */
 	unlink(checkpoint);
 	o.checkpoint = "no/such/folder/file";
 	o.resume = 0;
 	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_IO, "no/such/folder/file");
+	problem_free(&other);
 	problem_free(&p);
 }
 
@@ -356,8 +451,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(stop_rules),
 		cmocka_unit_test(semiconvergence), cmocka_unit_test(cancel),
-		cmocka_unit_test(resume), cmocka_unit_test(checkpoint_refusals),
-		cmocka_unit_test(refusals), cmocka_unit_test(operator_refusals),
-		cmocka_unit_test(memory), cmocka_unit_test(names)};
+		cmocka_unit_test(resume), cmocka_unit_test(resume_ended),
+		cmocka_unit_test(checkpoint_refusals), cmocka_unit_test(refusals),
+		cmocka_unit_test(operator_refusals), cmocka_unit_test(memory),
+		cmocka_unit_test(names)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

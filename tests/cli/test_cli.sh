@@ -396,12 +396,31 @@ check "a plot of another kind" 2 recon s.h5 --method sirt --iterations 4 $voxel 
 has "its sentence" err "'curve.jpg' does not end in .png"
 there curve.png
 check "all at once" 0 recon s.h5 --method cgls --iterations 9 $voxel -o m4.h5
-check "in two parts" 0 recon s.h5 --method cgls --iterations 5 --checkpoint ck --every 5 $voxel -o m5.h5
+check "in two parts" 0 recon s.h5 --method cgls --iterations 5 --checkpoint ck $voxel -o m5.h5
 check "the second part" 0 recon s.h5 --method cgls --iterations 9 --checkpoint ck --resume $voxel -o m6.h5
 check "bit for bit" 0 compare m4.h5 m6.h5 --max 0
 check "what a checkpoint is" 0 info ck
 has "its method" out "method cgls"
-has "how far it has come" out "iteration 5, residual 0."
+has "how far it has come" out "iteration 9, residual 0."
+check "nothing left to do" 0 recon s.h5 --method cgls --iterations 3 --checkpoint ck --resume $voxel --overwrite -o m6.h5
+has "its sentence" out "cgls: 9 iterations (all; of the checkpoint, nothing was left to do), residual"
+check "bit for bit" 0 compare m4.h5 m6.h5 --max 0
+check "resume on another grid" 2 recon s.h5 --method cgls --size 24 --voxel 0.02 --checkpoint ck --resume -o x2.h5
+has "its sentence" err "belongs to voxels of 0.0"
+cp ck damaged
+printf '####' | dd of=damaged bs=1 seek=9000 conv=notrunc 2>/dev/null
+check "a damaged checkpoint" 1 info damaged
+has "its sentence" err "checkpoint 'damaged' is damaged: its checksum is"
+check "resume from it" 1 recon s.h5 --method cgls --checkpoint damaged --resume $voxel -o x2.h5
+has "its sentence" err "checkpoint 'damaged' is damaged: its checksum is"
+check "a checkpoint over a volume" 1 recon s.h5 --method cgls --checkpoint p.h5 $voxel -o x2.h5
+has "its sentence" err "'p.h5' exists and is no checkpoint; name another file"
+for beside in checkpoint history plot save-recipe; do
+	check "$beside over the scan" 2 recon s.h5 --method cgls --$beside ./s.h5 --overwrite -o x2.h5
+	has "its sentence" err "--$beside: './s.h5' is the input; write to another file"
+	check "$beside over the output" 2 recon s.h5 --method cgls --$beside ./x2.h5 --overwrite -o x2.h5
+	has "its sentence" err "-o and --$beside both name './x2.h5'; write to another file"
+done
 head -c 200 ck >short
 check "a checkpoint cut short" 1 info short
 has "its sentence" err "checkpoint 'short' ends too early"

@@ -1,0 +1,13 @@
+/* Checksums of bytes, in as many steps as they come in. */
+#include <zlib.h>
+#include "base/base.h"
+
+uint32_t checksum_add(uint32_t sum, const void *bytes, int64_t count)
+{
+	const unsigned char *at = bytes;
+	for (int64_t step; count > 0; count -= step, at += step) {
+		step = min64(count, 1 << 30);
+		sum = (uint32_t)crc32(sum, at, (uInt)step);
+	}
+	return sum;
+}
