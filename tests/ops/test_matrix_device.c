@@ -218,7 +218,7 @@ static void check_rows(const tomos_op *op, const tomos_op *truth)
 	int64_t *index = calloc((size_t)(batch.count * most + 1), sizeof *index);
 	float *weight = calloc((size_t)(batch.count * most + 1), sizeof *weight);
 	/* What lies after the entries of a row is fetched, too. */
-	OK(there->type->fill(there, 2 * batch.count * most, 0, (float *)batch.index));
+	OK(there->type->fill(there, 2 * batch.count * most, 0, (void *)batch.index));
 	OK(there->type->fill(there, batch.count * most, 0, batch.weight));
 	OK(op_list(op, &batch));
 	fetch(there, batch.entries, entries, 2 * batch.count);
