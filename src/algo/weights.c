@@ -77,14 +77,13 @@ tomos_status weights_voxels(
 
 bool weights_step(const Run *run, const float *rays, double lambda, BackStep *step)
 {
-	WeightKind kind = weights_kind(run);
 	*step = (BackStep){.a = (float)lambda,
 		.low = run->low,
 		.high = run->high,
-		.average = kind == WEIGHTS_SIRT,
+		.average = true,
 		.rays = rays,
 		.least = (float)LEAST};
-	return kind != WEIGHTS_DROP;
+	return weights_kind(run) == WEIGHTS_SIRT;
 }
 
 tomos_status weights_update(const Run *run, const tomos_op *A, double lambda, const float *T,

@@ -2,25 +2,7 @@
  * projector, filtered back projection of full and short scans, offset and swivelled detectors; and what is
  * refused. */
 #include "geom/geom.h" /* first: cmocka makes a macro of fail() */
-#include "ops/cases.h"
-
-static tomos_backend *backend;
-
-static int open_backend(void **state)
-{
-	(void)state;
-	if (tomos_backend_open(&backend, test_backend()) == TOMOS_OK)
-		return 0;
-	print_message("%s\n", tomos_message());
-	return -1;
-}
-
-static int close_backend(void **state)
-{
-	(void)state;
-	tomos_backend_close(backend);
-	return 0;
-}
+#include "ops/opened.h"
 
 typedef struct {
 	const char *name;

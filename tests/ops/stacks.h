@@ -3,25 +3,7 @@
 #define STACKS_H
 
 #include "backend/backend.h" /* first: cmocka makes a macro of fail() */
-#include "ops/cases.h"
-
-static tomos_backend *backend;
-
-static inline int open_backend(void **state)
-{
-	(void)state;
-	if (tomos_backend_open(&backend, test_backend()) == TOMOS_OK)
-		return 0;
-	print_message("%s\n", tomos_message());
-	return -1;
-}
-
-static inline int close_backend(void **state)
-{
-	(void)state;
-	tomos_backend_close(backend);
-	return 0;
-}
+#include "ops/opened.h"
 
 typedef struct {
 	int64_t n[3], columns, views;

@@ -1,24 +1,9 @@
 /* Where things are: an asymmetric object back projected in every kind of scan, the formula of the
  * detector column in 2D, quarter turns. */
-#include "ops/cases.h"
+#include "ops/opened.h"
 
 enum { N = 33, PLANE = 9, BALLS = 3 };
 #define HALF_TURN 3.14159265358979323846
-
-static tomos_backend *backend;
-
-static int open_backend(void **state)
-{
-	(void)state;
-	return tomos_backend_open(&backend, test_backend()) == TOMOS_OK ? 0 : -1;
-}
-
-static int close_backend(void **state)
-{
-	(void)state;
-	tomos_backend_close(backend);
-	return 0;
-}
 
 /* Three balls of different weight, in no symmetric arrangement; y points up, its index down. */
 static const double places[BALLS][3] = {{7, 5, -4}, {-8, 3, 6}, {2, -9, 1}};

@@ -1,25 +1,7 @@
 /* Cone beam on full circles beside the shared text: where views come in half or quarter turns, and where they
  * do not. */
 #include "backend/backend.h" /* first: cmocka makes a macro of fail() */
-#include "ops/cases.h"
-
-static tomos_backend *backend;
-
-static int open_backend(void **state)
-{
-	(void)state;
-	if (tomos_backend_open(&backend, test_backend()) == TOMOS_OK)
-		return 0;
-	print_message("%s\n", tomos_message());
-	return -1;
-}
-
-static int close_backend(void **state)
-{
-	(void)state;
-	tomos_backend_close(backend);
-	return 0;
-}
+#include "ops/opened.h"
 
 static int has_turns(void)
 {
