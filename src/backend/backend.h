@@ -51,9 +51,9 @@ tomos_status plan_make(
 	Plan *plan, const tomos_grid *grid, const tomos_geometry *scan, const KernelModel *choices);
 /* The same for some of the views, in that order. */
 tomos_status plan_part(Plan *part, const Plan *whole, const int64_t *views, int64_t count);
-/* The same for `count` views from `first` on, and of their pixels those of the window. */
+/* The same, and of their pixels those of the window. */
 tomos_status plan_crop(
-	Plan *part, const Plan *whole, int64_t first, int64_t count, const Window *window);
+	Plan *part, const Plan *whole, const int64_t *views, int64_t count, const Window *window);
 void plan_free(Plan *plan);
 
 typedef enum { FORWARD, ADJOINT } Direction;

@@ -198,7 +198,7 @@ static void view_crop(KernelView *k, const double corner[2])
 }
 
 tomos_status plan_crop(
-	Plan *part, const Plan *whole, int64_t first, int64_t count, const Window *window)
+	Plan *part, const Plan *whole, const int64_t *views, int64_t count, const Window *window)
 {
 	int64_t columns = window->high[0] - window->low[0], rows = window->high[1] - window->low[1];
 	const double corner[2] = {(double)window->low[0], (double)window->low[1]};
@@ -207,9 +207,9 @@ tomos_status plan_crop(
 	double up = corner[1] - 0.5 * (double)(whole->scan->rows - rows);
 	for (int64_t i = 0; i < count; i++) {
 		tomos_view *view = &part->scan->views[i];
-		*view = whole->scan->views[first + i];
+		*view = whole->scan->views[views[i]];
 		view_slide(view, right, up);
-		part->views[i] = whole->views[first + i];
+		part->views[i] = whole->views[views[i]];
 		view_crop(&part->views[i], corner);
 	}
 	return TOMOS_OK;

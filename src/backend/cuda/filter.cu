@@ -278,14 +278,26 @@ static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 	return TOMOS_OK;
 }
 
+static tomos_status send_weights(
+	tomos_backend *b, const Filter *f, int64_t count, const FilterView *views)
+{
+	const int64_t columns = f->spec.columns;
+	for (int64_t i = 0, run; i < count; i += run) {
+		run = rows_run(views + i, count - i, columns);
+		const int64_t n = run * columns;
+		const tomos_array weights = {
+			(float *)views[i].column_weight, {1, 1, n}, {n, n, 1}, 0};
+		TRY(b->type->put(b, f->weights + i * columns, &weights));
+	}
+	return TOMOS_OK;
+}
+
 /* The views and their weights, which are the caller's, brought to the card. */
 static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const FilterView *views)
 {
 	KernelRowView *moved;
-	const int64_t n = count * f->spec.columns;
-	const tomos_array weights = {(float *)views[0].column_weight, {1, 1, n}, {n, n, 1}, 0};
 	TRY(take_room(b, f, count));
-	TRY(b->type->put(b, f->weights, &weights));
+	TRY(send_weights(b, f, count, views));
 	TRY(mem_alloc(&moved, count, sizeof *moved, "weights of views"));
 	for (int64_t i = 0; i < count; i++)
 		moved[i] = rows_view(&views[i]);

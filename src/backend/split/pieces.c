@@ -8,6 +8,7 @@
  */
 #include <string.h>
 #include "backend/split/split.h"
+#include "backend/turns.h"
 
 enum {
 	PIECES = 16,  /* of the result, where they are not more: work for 8 devices */
@@ -34,6 +35,7 @@ typedef struct {
 	const Projecting *what;
 	bool solid, rows;
 	int64_t out, in; /* floats of a piece, and that may be sent at a time */
+	int64_t turns;   /* of a circle that the views come in, going back; 1: none that matter */
 	Slabs slabs;
 	Rows *reach; /* [slab][view], going forward: slabs are then what views are made of */
 } Cutting;
@@ -53,12 +55,18 @@ int64_t step_pixels(const Step *s)
 	return s->count * window_size(&s->window);
 }
 
+int64_t step_view(const Step *s, int64_t i)
+{
+	int64_t run = s->count / s->runs;
+	return s->first + i / run * s->apart + i % run;
+}
+
 bool step_same_input(const Step *a, const Step *b, Direction direction)
 {
 	if (direction == FORWARD)
 		return memcmp(&a->box, &b->box, sizeof a->box) == 0;
-	return a->first == b->first && a->count == b->count &&
-	       memcmp(&a->window, &b->window, sizeof a->window) == 0;
+	return a->first == b->first && a->count == b->count && a->runs == b->runs &&
+	       a->apart == b->apart && memcmp(&a->window, &b->window, sizeof a->window) == 0;
 }
 
 /* ---- lists that grow ------------------------------------------------------------------------ */
@@ -158,20 +166,29 @@ static Window window_join(const Window *a, const Window *b)
 	return joined;
 }
 
+static bool spans_y(const Box *box, const Box *all)
+{
+	return box->low[1] == all->low[1] && box->high[1] == all->high[1];
+}
+
 /* ---- back: slabs made of views --------------------------------------------------------------- */
 
-/* As many views from step->first on as fit with the pixels that all of them together need, or one. */
+/* As many views from step->first on, up to `end` of the first run, as fit with the pixels that all of them
+ * together need, or one of each run. */
 static void take_views(const Cutting *c, Step *step, int64_t end, int64_t most)
 {
 	step->count = 0;
 	step->window = (Window){{0, 0}, {0, 0}};
 	for (int64_t view = step->first; view < end; view++) {
-		Window window = window_of(c, view, &step->box);
-		Window joined = window_join(&step->window, &window);
-		if (step->count > 0 && window_size(&joined) * (step->count + 1) > most)
+		Window joined = step->window;
+		for (int64_t run = 0; run < step->runs; run++) {
+			Window window = window_of(c, view + run * step->apart, &step->box);
+			joined = window_join(&joined, &window);
+		}
+		if (step->count > 0 && window_size(&joined) * (step->count + step->runs) > most)
 			return;
 		step->window = joined;
-		step->count++;
+		step->count += step->runs;
 	}
 }
 
@@ -191,19 +208,43 @@ static tomos_status add_views(const Cutting *c, Schedule *s, Step step)
 	return TOMOS_OK;
 }
 
+/* Kernels that gain from turns want whole slices. The choice is the same for all views of a slab. */
+static int64_t runs_of(const Cutting *c, const Box *box)
+{
+	Step step = {.box = *box,
+		.first = c->what->first,
+		.runs = c->turns,
+		.apart = c->what->count / c->turns};
+	take_views(c, &step, step.first + 1, c->in);
+	return spans_y(box, &c->what->box) && step_pixels(&step) <= c->in ? c->turns : 1;
+}
+
+/* The views of an item up to `end` of the first run, in steps of much the same size. */
+static tomos_status cut_views(const Cutting *c, Schedule *s, Step step, int64_t end)
+{
+	const int64_t all = end - step.first;
+	if (all == 0)
+		return TOMOS_OK;
+	take_views(c, &step, end, c->in);
+	const int64_t most = parts_of(all, parts_of(all, step.count / step.runs));
+	for (; step.first < end; step.first += step.count / step.runs) {
+		take_views(c, &step, min64(end, step.first + most), c->in);
+		TRY(add_views(c, s, step));
+	}
+	return TOMOS_OK;
+}
+
 static tomos_status cut_back(const Cutting *c, Schedule *s, int64_t groups)
 {
 	const Projecting *what = c->what;
 	for (int64_t i = 0; i < groups * c->slabs.count; i++) {
 		int64_t group = i / c->slabs.count;
-		int64_t end = what->first + what->count * (group + 1) / groups;
-		Step step = {.box = c->slabs.list[i % c->slabs.count],
-			.first = what->first + what->count * group / groups};
+		Step step = {.box = c->slabs.list[i % c->slabs.count]};
+		step.runs = runs_of(c, &step.box);
+		step.apart = what->count / step.runs;
+		step.first = what->first + step.apart * group / groups;
 		TRY(add_item(s, &step, group > 0 ? i - c->slabs.count : -1));
-		for (; step.first < end; step.first += step.count) {
-			take_views(c, &step, end, c->in);
-			TRY(add_views(c, s, step));
-		}
+		TRY(cut_views(c, s, step, what->first + step.apart * (group + 1) / groups));
 	}
 	s->plan_count = s->step_count;
 	return TOMOS_OK;
@@ -245,14 +286,10 @@ static Step block_of(const Cutting *c, const Blocks *b, int64_t index)
 	int64_t band = index % b->bands, chunk = index / b->bands;
 	Step step = {.window = {{0, scan->rows * band / b->bands},
 			     {scan->columns, scan->rows * (band + 1) / b->bands}},
-		.first = what->first + what->count * chunk / b->chunks};
+		.first = what->first + what->count * chunk / b->chunks,
+		.runs = 1};
 	step.count = what->first + what->count * (chunk + 1) / b->chunks - step.first;
 	return step;
-}
-
-static bool spans_y(const Box *box, const Box *all)
-{
-	return box->low[1] == all->low[1] && box->high[1] == all->high[1];
 }
 
 /* Makes one box of two that lie behind each other in memory; false if they do not. */
@@ -348,7 +385,7 @@ static tomos_status cut_slabs(const Cutting *c, Schedule *s)
 	const int64_t most = max64(c->out / window_size(&whole), 1); /* views */
 	s->adds = true;
 	for (int64_t i = 0; i < c->slabs.count; i++) {
-		Step step = {.box = c->slabs.list[i], .first = c->what->first};
+		Step step = {.box = c->slabs.list[i], .first = c->what->first, .runs = 1};
 		for (; step.first < end; step.first += step.count) {
 			take_views(c, &step, end, c->out);
 			if (c->solid)
@@ -405,6 +442,7 @@ static tomos_status new_schedule(Schedule **schedule, const Cutting *c)
 	TRY(mem_zeroed(schedule, 1, sizeof **schedule, "a list of pieces"));
 	Schedule *s = *schedule;
 	s->direction = what->direction;
+	s->kernel = what->kernel;
 	s->solid = c->solid;
 	s->rows = c->rows;
 	s->box = what->box;
@@ -533,6 +571,21 @@ static tomos_status check_memory(const Cutting *c)
 		(double)c->split->memory / (double)max64(room, 1) * (double)(least + 1));
 }
 
+/* Where views come in quarter or half turns, pieces of them do, too: a kernel can then do what several of them
+ * have in common once. */
+static int64_t turns_of(const Projecting *what)
+{
+	const Box *box = &what->box;
+	const int64_t *n = what->plan->grid.n;
+	bool gains = what->kernel == KERNEL_voxel && what->direction == ADJOINT &&
+		     box->low[0] == 0 && box->low[1] == 0 && box->high[0] == n[0] &&
+		     box->high[1] == n[1];
+	for (int turns = 4; turns > 1 && gains; turns /= 2)
+		if (turns_direction(what, turns) != 0)
+			return turns;
+	return 1;
+}
+
 /* Rows that are filtered on the way need room before and after. */
 tomos_status schedule_make(
 	Schedule **schedule, const Split *split, const Projecting *what, bool rows)
@@ -542,6 +595,7 @@ tomos_status schedule_make(
 		.rows = rows,
 		.out = split->room - split->in[what->direction],
 		.in = split->in[what->direction] / (rows ? 2 : 1),
+		.turns = turns_of(what),
 		.solid = what->plan->model.clamp &&
 			 kernel_rows[what->kernel].family == FAMILY_VOXEL};
 	Schedule *best = NULL;

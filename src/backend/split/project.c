@@ -34,11 +34,13 @@ static tomos_array voxels_of(const Job *job, const Step *step)
 	return a;
 }
 
+/* Of the views, those of the first run. */
 static tomos_array pixels_of(const Job *job, const Step *step)
 {
 	const KernelModel *model = &job->what->plan->model;
 	const Window *w = &step->window;
-	tomos_array a = {.shape = {step->count, w->high[1] - w->low[1], w->high[0] - w->low[0]},
+	tomos_array a = {
+		.shape = {step->count / step->runs, w->high[1] - w->low[1], w->high[0] - w->low[0]},
 		.stride = {model->rows * model->columns, model->columns, 1}};
 	a.data = job->what->projections + (step->first - job->what->first) * a.stride[0] +
 		 w->low[1] * model->columns + w->low[0];
@@ -49,7 +51,7 @@ static tomos_array raw_of(const Job *job, const Step *step)
 {
 	int64_t rows = job->what->plan->model.rows, seen = job->filter->spec.seen;
 	const Window *w = &step->window;
-	tomos_array a = {.shape = {step->count, w->high[1] - w->low[1], seen},
+	tomos_array a = {.shape = {step->count / step->runs, w->high[1] - w->low[1], seen},
 		.stride = {rows * seen, seen, 1}};
 	a.data = (float *)job->raw + ((step->first - job->what->first) * rows + w->low[1]) * seen;
 	return a;
@@ -168,19 +170,29 @@ static tomos_status end(Run *run, const Job *job, Lane *lane, const tomos_array 
 	return TOMOS_OK;
 }
 
+/* All runs of views, of which this is the first. */
+static tomos_status send_runs(Lane *lane, const Step *step, tomos_array run, float *to)
+{
+	const int64_t size = run.shape[0] * run.shape[1] * run.shape[2];
+	for (int64_t i = 0; i < step->runs; i++) {
+		TRY(lane->child->type->put(lane->child, to + i * size, &run));
+		run.data += step->apart * run.stride[0];
+	}
+	return TOMOS_OK;
+}
+
 /* Filtered views at the front of the lane's input, as they came behind them. */
 static tomos_status send_raw(const Job *job, Lane *lane, const Step *step)
 {
 	tomos_backend *child = lane->child;
-	const FilterView *views = job->views + step->first - job->what->first;
 	tomos_array input = raw_of(job, step);
 	float *raw = lane->in + step_pixels(step);
 	TRY(lane_views(lane, step->count));
 	for (int64_t i = 0; i < step->count; i++) {
-		lane->views[i] = views[i];
+		lane->views[i] = job->views[step_view(step, i) - job->what->first];
 		lane->views[i].foot_row -= (double)step->window.low[1];
 	}
-	TRY(child->type->put(child, raw, &input));
+	TRY(send_runs(lane, step, input, raw));
 	return child->type->filter(child, job->filter->filters[lane - job->split->lanes],
 		step->count, input.shape[1], lane->views, raw, lane->in);
 }
@@ -194,13 +206,25 @@ static tomos_status send(const Job *job, Lane *lane, int64_t index)
 	lane->sent = -1;
 	if (job->filter) {
 		TRY(send_raw(job, lane, step));
-	} else {
-		tomos_array input =
-			s->direction == FORWARD ? voxels_of(job, step) : pixels_of(job, step);
+	} else if (s->direction == FORWARD) {
+		tomos_array input = voxels_of(job, step);
 		TRY(lane->child->type->put(lane->child, lane->in, &input));
+	} else {
+		TRY(send_runs(lane, step, pixels_of(job, step), lane->in));
 	}
 	lane->sent = index;
 	return TOMOS_OK;
+}
+
+static tomos_status make_plan(Plan *plan, const Plan *whole, const Step *step)
+{
+	int64_t *views;
+	TRY(mem_alloc(&views, step->count, sizeof *views, "the views of a piece"));
+	for (int64_t i = 0; i < step->count; i++)
+		views[i] = step_view(step, i);
+	tomos_status status = plan_crop(plan, whole, views, step->count, &step->window);
+	mem_free(views);
+	return status;
 }
 
 static tomos_status project_step(const Job *job, Lane *lane, int64_t index)
@@ -210,7 +234,7 @@ static tomos_status project_step(const Job *job, Lane *lane, int64_t index)
 	bool forward = s->direction == FORWARD;
 	Plan *plan = &s->plans[step->plan];
 	if (!plan->scan)
-		TRY(plan_crop(plan, job->what->plan, step->first, step->count, &step->window));
+		TRY(make_plan(plan, job->what->plan, step));
 	TRY(send(job, lane, index));
 	Projecting what = {.plan = plan,
 		.kernel = job->what->kernel,
@@ -280,8 +304,8 @@ static void kept_release(tomos_backend *owner, void *data)
 static bool fits(const Schedule *s, const Projecting *what, bool rows)
 {
 	bool solid = what->plan->model.clamp && kernel_rows[what->kernel].family == FAMILY_VOXEL;
-	return s->direction == what->direction && s->solid == solid && s->rows == rows &&
-	       s->first == what->first && s->count == what->count &&
+	return s->direction == what->direction && s->kernel == what->kernel && s->solid == solid &&
+	       s->rows == rows && s->first == what->first && s->count == what->count &&
 	       memcmp(&s->box, &what->box, sizeof s->box) == 0;
 }
 

@@ -101,9 +101,11 @@ bool run_wait(Run *run, int64_t item);
 /* One projection of a child. */
 typedef struct {
 	Box box;
-	int64_t first, count; /* views */
-	Window window;        /* pixels of them */
-	int64_t plan;         /* in the list of plans */
+	int64_t first, count; /* views: */
+	int64_t runs,
+		apart; /* so many equal runs of neighbours, each so far after the one before */
+	Window window; /* pixels of them */
+	int64_t plan;  /* in the list of plans */
 } Step;
 
 /* A piece of the result and the steps that make it, all on one lane. */
@@ -119,6 +121,7 @@ struct Schedule {
 	Schedule *next;
 	/* What it is for. */
 	Direction direction;
+	int kernel;
 	bool solid; /* views must not be cut: what falls between two parts would be lost */
 	bool rows;  /* whole rows of views, which are filtered on the way */
 	Box box;
@@ -141,6 +144,8 @@ tomos_status schedule_make(
 void schedule_free(Schedule *schedule);
 int64_t step_voxels(const Step *step);
 int64_t step_pixels(const Step *step);
+/* The number of its view i in the scan. */
+int64_t step_view(const Step *step, int64_t i);
 /* Whether two steps take the same input. */
 bool step_same_input(const Step *a, const Step *b, Direction direction);
 

@@ -11,6 +11,10 @@
  */
 #include "backend/cuda/tuned/tile.h"
 
+extern "C" {
+#include "backend/turns.h"
+}
+
 /* Pixels of a view and of those that are turns on. */
 typedef float2 Pair;
 typedef float4 Quad;
@@ -202,57 +206,15 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 
 /* ---- a whole request ---------------------------------------------------------------------- */
 
-/* Whether f(p) = g(p turned): by a quarter, (x, y) goes to (n - 1 - y, x), by a half to their opposite. */
-static bool is_turned(
-	const double f[4], const double g[4], int turns, const int64_t n[3], double scale)
-{
-	double x = (double)(n[0] - 1), y = (double)(n[1] - 1),
-	       most = fabs(g[2] - f[2]) * (double)n[2];
-	double back[3] = {g[1], -g[0], g[3] + g[0] * x};
-	if (turns == 2)
-		back[0] = -g[0], back[1] = -g[1], back[2] = g[3] + g[0] * x + g[1] * y;
-	most = fmax(most, fmax(fabs(back[0] - f[0]) * x, fabs(back[1] - f[1]) * y));
-	return fmax(most, fabs(back[2] - f[3])) <= 1e-7 * scale;
-}
-
-static bool view_is_turned(const Projecting *what, int turns, int64_t one, int64_t two)
-{
-	const KernelView *a = &what->plan->views[one], *b = &what->plan->views[two];
-	const int64_t *n = what->plan->grid.n;
-	return is_turned(a->column, b->column, turns, n, 1) &&
-	       is_turned(a->row, b->row, turns, n, 1) &&
-	       is_turned(a->depth, b->depth, turns, n, 1e-3) && a->src[3] == b->src[3] &&
-	       fabs(a->mass - b->mass) <= 1e-9 * fabs(a->mass);
-}
-
-/* By how many parts of the list the views are that are one turn on: 1 or, of quarters, 3; else 0. */
-static int find_direction(const Projecting *what, int turns)
-{
-	int64_t count = what->count, part = count / turns;
-	for (int direction = 1; direction < turns; direction += 2) {
-		int64_t i = 0;
-		while (i < count && view_is_turned(what, turns, i, (i + direction * part) % count))
-			i++;
-		if (i == count)
-			return direction;
-	}
-	return 0;
-}
-
 template <class Pixel> static bool is_circle(const Projecting *what, CudaNotes *notes)
 {
 	int *direction = notes_of<int>(notes);
 	const Plan *plan = what->plan;
 	const int64_t *n = plan->grid.n;
-	const double *step = plan->whole.step;
 	const Box *box = &what->box;
 	bool whole = box->low[0] == 0 && box->low[1] == 0 && box->high[0] == n[0] &&
 		     box->high[1] == n[1] && what->first == 0 && what->count == plan->scan->count;
-	bool square = n[0] == n[1] && fabs(step[0] - step[1]) <= 1e-9 * fabs(step[0]);
-	if (!whole || !(square || TURNS<Pixel> == 2) || what->count % TURNS<Pixel> != 0 ||
-		plan->views[0].src[3] == 0)
-		return false;
-	*direction = find_direction(what, TURNS<Pixel>);
+	*direction = whole ? turns_direction(what, TURNS<Pixel>) : 0;
 	return *direction != 0 && cuda_has_shared(tile_bytes<Pixel>()) && tile_views(what);
 }
 
