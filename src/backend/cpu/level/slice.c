@@ -3,7 +3,7 @@
  *
  * Neighbours read neighbouring samples, so a lane's two samples are picked out of two loaded vectors.
  */
-#include "backend/cpu/level/slice.h"
+#include "backend/cpu/level/four.h"
 #include "backend/cpu/level/stretch.h"
 
 enum {
@@ -289,10 +289,8 @@ static void cut_hat(SliceHat *hat, const SliceRays *rays)
 
 static SliceHat hat_of(const Projecting *what, const Frame *f, const KernelView *k)
 {
-	SliceHat hat = {.per_x = k->column[f->p], .per_y = k->column[f->q], .reach = 1, .pitch = 1};
-	hat.origin = k->column[3];
-	for (int a = 0; a < 3; a++)
-		hat.origin += k->column[a] * (double)what->box.low[a];
+	SliceHat hat = {.reach = 1, .pitch = 1};
+	columns_of(what, f, k, &hat.origin, &hat.per_x, &hat.per_y);
 	if (what->kernel != KERNEL_voxel) {
 		const SliceRays rays = rays_of(what, f, k);
 		double pitch = fabs(rays.per_ray);
@@ -489,6 +487,8 @@ static tomos_status back(const Projecting *what, const BackStep *step)
 		.what = what, .stride = what->plan->model.columns + 2 * PAD + LANES, .step = step};
 	if (!find_frame(what, &pass.f))
 		return fail(TOMOS_UNSUPPORTED, "the views do not stay in slices");
+	if (!step && LEVEL(fours_apply)(what, &pass.f))
+		return LEVEL(slice_fours)(what, &pass.f);
 	int64_t most = step ? what->count : limit(SCRATCH_FLOATS / pass.stride, 1, what->count);
 	int64_t rows = step && step->average ? 2 * most : most;
 	TRY(mem_alloc(&pass.samples, rows * pass.stride, sizeof(float), "rows of the views"));

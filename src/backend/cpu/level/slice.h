@@ -5,6 +5,8 @@
 #include <math.h>
 #include "backend/cpu/cpu.h"
 
+#define INLINE static inline __attribute__((always_inline))
+
 /* Vectors of pixels whose positions go on from the first one's in whole steps. */
 enum { BLOCKS = 4 };
 
@@ -52,6 +54,17 @@ static inline bool in_slices(const Plan *plan, const Frame *f, const KernelView 
 	double shift = k->row[3] - floor(k->row[3] + 0.5);
 	double drift = (fabs(k->row[f->w]) - 1) * (double)plan->grid.n[f->w];
 	return across < tiny && fabs(shift) < tiny && fabs(drift) < tiny;
+}
+
+/* The column on which voxel (0, 0) of the box falls, and how it goes on along p and q. */
+static inline void columns_of(const Projecting *what, const Frame *f, const KernelView *k,
+	double *origin, double *per_p, double *per_q)
+{
+	*origin = k->column[3];
+	for (int a = 0; a < 3; a++)
+		*origin += k->column[a] * (double)what->box.low[a];
+	*per_p = k->column[f->p];
+	*per_q = k->column[f->q];
 }
 
 /* A view's rays as Joseph sees them: rays cross image row k at base + column per_ray + k slope,

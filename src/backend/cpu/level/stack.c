@@ -1,17 +1,6 @@
 /* Which requests can be done in stacks of slices, and how outputs lie among samples there. */
 #include "backend/cpu/level/stack_fan.h"
 
-/* The column on which voxel (0, 0) of the box falls, and how it goes on along p and q. */
-static void columns_of(
-	const Stack *s, const KernelView *k, double *origin, double *per_p, double *per_q)
-{
-	*origin = k->column[3];
-	for (int a = 0; a < 3; a++)
-		*origin += k->column[a] * (double)s->what->box.low[a];
-	*per_p = k->column[s->f.p];
-	*per_q = k->column[s->f.q];
-}
-
 /* Rays among the voxels of a plane: Joseph's as they are, voxel-driven where a column's hat meets. */
 static void lay_forward(const Stack *s, const KernelView *k, Laying *l)
 {
@@ -22,7 +11,7 @@ static void lay_forward(const Stack *s, const KernelView *k, Laying *l)
 		return;
 	}
 	double origin, per[2];
-	columns_of(s, k, &origin, &per[0], &per[1]);
+	columns_of(s->what, &s->f, k, &origin, &per[0], &per[1]);
 	l->axis = fabs(per[0]) >= fabs(per[1]) ? 1 : 0;
 	double across = per[1 - l->axis];
 	l->base = -origin / across, l->per_output = 1 / across;
@@ -55,7 +44,7 @@ Laying LEVEL(stack_laying)(const Stack *s, int64_t view)
 	if (s->what->direction == FORWARD)
 		lay_forward(s, k, &l);
 	else
-		columns_of(s, k, &l.base, &l.per_output, &l.per_plane);
+		columns_of(s->what, &s->f, k, &l.base, &l.per_output, &l.per_plane);
 	l.taps = (int)taps_of(pitch);
 	l.weight = (float)(s->what->kernel == KERNEL_joseph ? rays_of(s->what, &s->f, k).step
 			   : s->what->plan->model.weight == WEIGHT_RAY ? k->mass

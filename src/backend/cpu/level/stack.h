@@ -21,8 +21,6 @@ enum {
 	SCRATCH_FLOATS = 4 << 20 /* samples side by side */
 };
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* A view with a fan in each slice; `axis` is the dominant one of the rays of columns below `cross`. */
 typedef struct {
 	const KernelView *k;

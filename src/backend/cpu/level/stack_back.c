@@ -1,9 +1,10 @@
 /* Back projection of many slices at a time, voxel-driven and as the adjoint of Joseph's method: the
- * views' samples lie [view][column][slice], and each row of pixels takes from some views at a time. */
+ * views' samples lie [view][column][slice], and pixels take from some views at a time. */
+#include "backend/cpu/level/four.h"
 #include "backend/cpu/level/stack_fan.h"
 
-/* A tile's pixels share the samples of a few views while these are in the first cache. */
-enum { TILE_ROWS = 16, TILE_WIDTH = 32 };
+/* A tile's pixels share the samples of a few views while these are in the second cache. */
+enum { TILE = 32 };
 
 typedef struct {
 	Stack s;
@@ -11,30 +12,44 @@ typedef struct {
 	int64_t stride;
 	float *samples;
 	Laying *layings;
+	Fours *fours;   /* instead of layings: pixels four at a time, */
+	int64_t *order; /* the views in this order; or NULL */
 } Pass;
+
+/* The pixels [low, low + n) along p and q as sums, [y][x][slice]. */
+typedef struct {
+	int64_t low[2], n[2], row; /* floats from row to row */
+	float sums[TILE * TILE * GROUP];
+} Tile;
 
 static void pass_fill(void *user, int64_t view)
 {
 	const Pass *pass = user;
 	const Stack *s = &pass->s;
 	int64_t columns = s->what->plan->model.columns, pad = s->taps * s->wide;
+	int64_t place = pass->first + view, from = pass->order ? pass->order[place] : place;
 	float *to = pass->samples + view * pass->stride;
-	const Laying *l = &pass->layings[view];
+	vf height = vf_all(pass->fours ? pass->fours[view].weight
+			   : s->fans   ? 1
+				       : pass->layings[view].weight);
+	bool flip = pass->fours && pass->fours[view].flip;
 	bool lengths = s->fans && s->what->kernel == KERNEL_joseph;
 	memset(to, 0, (size_t)pad * sizeof *to);
 	memset(to + pad + columns * s->wide, 0, (size_t)pad * sizeof *to);
 	for (int64_t v = 0; v < s->wide; v += LANES) {
-		Rows rows = rows_of_view(s, v, pass->first + view, 0);
+		Rows rows = rows_of_view(s, v, from, 0);
 		for (int64_t c = 0; c < columns; c += LANES) {
-			vf weight = lengths   ? fan_lengths(s, &l->fan, c)
-				    : s->fans ? vf_all(1)
-					      : vf_all(l->weight);
-			rows_turn(&rows, columns - c, weight, to + pad + c * s->wide + v, s->wide);
+			int64_t at = flip ? columns - 1 - c : c;
+			rows_turn(&rows, columns - c,
+				lengths ? fan_lengths(s, &pass->layings[view].fan, c) : height,
+				to + pad + at * s->wide + v, flip ? -s->wide : s->wide);
 			for (int i = 0; i < LANES; i++)
 				rows.row[i] += rows.row[i] ? LANES : 0;
 		}
 	}
 }
+
+/* ---- LANES pixels of a row at a time --------------------------------------------------------- */
 
 INLINE void entries_fan(
 	Entries *e, int term, const Stack *s, const Fan *fan, int64_t x, double y, const int taps)
@@ -74,56 +89,190 @@ static void take_some(const Pass *pass, int64_t first, int count, int64_t x, dou
 		take(pass, first, count, x, y, pass->s.taps, false, sums);
 }
 
-/* LANES pixels of the volume from (x, y) on as sums, and back. */
-static void pixels_load(const Stack *s, int64_t x, int64_t y, float *sums)
+static void tile_take(const Pass *pass, Tile *tile, int64_t first, int count)
 {
-	for (int64_t v = 0; v < s->wide; v += LANES) {
-		Rows rows = rows_of_volume(s, v, x, y);
-		rows_turn(&rows, s->f.n[0] - x, vf_all(1), sums + v, s->wide);
-	}
+	for (int64_t x = 0; x < tile->n[0]; x += LANES)
+		for (int64_t y = 0; y < tile->n[1]; y++)
+			take_some(pass, first, count, tile->low[0] + x, (double)(tile->low[1] + y),
+				tile->sums + y * tile->row + x * pass->s.wide);
 }
 
-static void pixels_store(const Stack *s, int64_t x, int64_t y, const float *sums)
+/* ---- four pixels at a time ------------------------------------------------------------------- */
+
+/* Where LANES rows of four pixels read in a view, and the weights there. */
+typedef struct {
+	_Alignas(64) int32_t offset[LANES];
+	float weight[FOUR_WEIGHTS][LANES];
+} FourEntries;
+
+INLINE void fours_set(
+	FourEntries *e, const Stack *s, const Fours *l, int64_t other, int64_t row, const int kind)
 {
-	for (int64_t v = 0; v < s->wide; v += LANES) {
-		Rows rows = rows_of_volume(s, v, x, y);
-		rows_turn_back(&rows, s->f.n[0] - x, false, vf_all(1), sums + v, s->wide);
+	vf weight[FOUR_WEIGHTS];
+	int64_t start = fours_start(l, other, row);
+	vi at = fours_weigh(l, start, kind, weight) + (int32_t)(start >> FRACTION_BITS);
+	int32_t n = (int32_t)s->what->plan->model.columns;
+	vi offset = (vi_limit(at, -FOUR_COLUMNS, n) + FOUR_COLUMNS) * (int32_t)s->wide;
+	memcpy(e->offset, &offset, sizeof offset);
+	for (int w = 0; w < four_weights(kind); w++)
+		vf_store(e->weight[w], weight[w]);
+}
+
+/* Adds to `vectors` vectors of each of four pixels, `apart` floats from one to the next. */
+INLINE void four_gather(const FourEntries *e, const Fours *l, int lane, const float *samples,
+	int64_t stride, int views, int64_t wide, const int kind, const int vectors, float *sums,
+	int64_t apart)
+{
+	FourSums sum[2] = {0};
+	for (int t = 0; t < views; t++, samples += stride) {
+		const float *at = samples + e[t].offset[lane];
+		vf sample[FOUR_COLUMNS], bend[2][FOUR_BENDS];
+		for (int v = 0; v < vectors; v++) {
+			for (int c = 0; c < four_columns(kind); c++)
+				sample[c] = vf_load(at + c * wide + v * LANES);
+			four_line(&sum[v], sample, vf_all(e[t].weight[0][lane]), vf_all(l[t].pitch),
+				kind, bend[v]);
+		}
+		for (int k = 1, n = 1; k < FOUR; k++)
+			for (int i = 0; i < four_bends(kind, k); i++, n++) {
+				vf weight = vf_all(e[t].weight[n][lane]);
+				for (int v = 0; v < vectors; v++)
+					sum[v].bend[k - 1] += weight * bend[v][i];
+			}
 	}
+	for (int k = 0; k < FOUR; k++)
+		for (int v = 0; v < vectors; v++) {
+			float *to = sums + k * apart + v * LANES;
+			vf_store(to, vf_load(to) + four_pixel(&sum[v], k));
+		}
+}
+
+/* What some views give to `count` rows of four pixels, `next` floats from one to the next. */
+INLINE void take_fours(const Pass *pass, int64_t first, int views, int64_t other, int64_t row,
+	int64_t count, const int kind, float *sums, int64_t next, int64_t apart)
+{
+	FourEntries e[FOUR_VIEWS];
+	const Fours *l = pass->fours + first;
+	const float *samples = pass->samples + first * pass->stride;
+	int64_t stride = pass->stride, wide = pass->s.wide;
+	for (int i = 0; i < views; i++)
+		fours_set(&e[i], &pass->s, &l[i], other, row, kind);
+	for (int r = 0; r < count; r++, sums += next)
+		if (wide == GROUP)
+			for (int v = 0; v < GROUP; v += 2 * LANES)
+				four_gather(e, l, r, samples + v, stride, views, GROUP, kind, 2,
+					sums + v, apart);
+		else
+			for (int v = 0; v < wide; v += LANES)
+				four_gather(e, l, r, samples + v, stride, views, wide, kind, 1,
+					sums + v, apart);
+}
+
+INLINE void tile_take_kind(const Pass *pass, Tile *tile, int64_t first, int views, const int kind)
+{
+	int b = pass->fours[first].axis, a = 1 - b;
+	int64_t step[2] = {pass->s.wide, tile->row};
+	for (int64_t i = 0; i < tile->n[a]; i += LANES)
+		for (int64_t j = 0; j < tile->n[b]; j += FOUR)
+			take_fours(pass, first, views, tile->low[a] + i, tile->low[b] + j,
+				min64(LANES, tile->n[a] - i), kind,
+				tile->sums + i * step[a] + j * step[b], step[a], step[b]);
+}
+
+static void tile_take_fours(const Pass *pass, Tile *tile, int64_t first, int views)
+{
+	int kind = pass->fours[first].kind;
+	if (kind == 0)
+		tile_take_kind(pass, tile, first, views, 0);
+	else if (kind == 1)
+		tile_take_kind(pass, tile, first, views, 1);
+	else if (kind == 2)
+		tile_take_kind(pass, tile, first, views, 2);
+	else
+		tile_take_kind(pass, tile, first, views, 3);
+}
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+static void tile_load(const Stack *s, int64_t index, Tile *tile)
+{
+	int64_t across = parts(s->f.n[0], TILE), at[2] = {index % across, index / across};
+	for (int a = 0; a < 2; a++) {
+		tile->low[a] = at[a] * TILE;
+		tile->n[a] = min64(TILE, s->f.n[a] - tile->low[a]);
+	}
+	tile->row = TILE * s->wide;
+	if (tile->n[0] < TILE || tile->n[1] < TILE)
+		memset(tile->sums, 0, sizeof tile->sums);
+	for (int64_t y = 0; y < tile->n[1]; y++)
+		for (int64_t x = 0; x < tile->n[0]; x += LANES)
+			for (int64_t v = 0; v < s->wide; v += LANES) {
+				Rows rows =
+					rows_of_volume(s, v, tile->low[0] + x, tile->low[1] + y);
+				rows_turn(&rows, tile->n[0] - x, vf_all(1),
+					tile->sums + y * tile->row + x * s->wide + v, s->wide);
+			}
+}
+
+static void tile_store(const Stack *s, const Tile *tile)
+{
+	for (int64_t y = 0; y < tile->n[1]; y++)
+		for (int64_t x = 0; x < tile->n[0]; x += LANES)
+			for (int64_t v = 0; v < s->wide; v += LANES) {
+				Rows rows =
+					rows_of_volume(s, v, tile->low[0] + x, tile->low[1] + y);
+				rows_turn_back(&rows, tile->n[0] - x, false, vf_all(1),
+					tile->sums + y * tile->row + x * s->wide + v, s->wide);
+			}
 }
 
 static void tile_back(void *user, int64_t index)
 {
 	const Pass *pass = user;
+	Tile tile;
+	tile_load(&pass->s, index, &tile);
+	for (int64_t v = 0, some; v < pass->count; v += some) {
+		some = pass->fours ? fours_alike(pass->fours, v, pass->count)
+				   : min64(TERMS, pass->count - v);
+		(pass->fours ? tile_take_fours : tile_take)(pass, &tile, v, (int)some);
+	}
+	tile_store(&pass->s, &tile);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+/* How the next views lie, `most` at most. */
+static void pass_lay(Pass *pass, int64_t most)
+{
 	const Stack *s = &pass->s;
-	int64_t tiles = parts(s->f.n[0], TILE_WIDTH);
-	int64_t x = index % tiles * TILE_WIDTH, y = index / tiles * TILE_ROWS;
-	int64_t right = min64(x + TILE_WIDTH, s->f.n[0]), rows = min64(TILE_ROWS, s->f.n[1] - y);
-	float sums[TILE_WIDTH / LANES][TILE_ROWS][LANES * GROUP];
-	for (int64_t i = x; i < right; i += LANES)
-		for (int64_t r = 0; r < rows; r++)
-			pixels_load(s, i, y + r, sums[(i - x) / LANES][r]);
-	for (int64_t v = 0; v < pass->count; v += TERMS)
-		for (int64_t i = x; i < right; i += LANES)
-			for (int64_t r = 0; r < rows; r++)
-				take_some(pass, v, (int)min64(TERMS, pass->count - v), i,
-					(double)(y + r), sums[(i - x) / LANES][r]);
-	for (int64_t i = x; i < right; i += LANES)
-		for (int64_t r = 0; r < rows; r++)
-			pixels_store(s, i, y + r, sums[(i - x) / LANES][r]);
+	if (pass->fours) {
+		pass->count = LEVEL(fours_next)(
+			s->what, &s->f, pass->order, pass->first, most, pass->fours);
+		return;
+	}
+	pass->count = min64(most, s->what->count - pass->first);
+	for (int64_t i = 0; i < pass->count; i++)
+		pass->layings[i] = LEVEL(stack_laying)(s, pass->first + i);
 }
 
 static void pass_run(Pass *pass, int64_t most)
 {
 	const Frame *f = &pass->s.f;
-	int64_t count = pass->s.what->count;
-	for (pass->first = 0; pass->first < count; pass->first += pass->count) {
-		pass->count = min64(most, count - pass->first);
-		for (int64_t i = 0; i < pass->count; i++)
-			pass->layings[i] = LEVEL(stack_laying)(&pass->s, pass->first + i);
+	for (pass->first = 0; pass->first < pass->s.what->count; pass->first += pass->count) {
+		pass_lay(pass, most);
 		parallel_for(pass->count, pass_fill, pass);
-		parallel_for(
-			parts(f->n[0], TILE_WIDTH) * parts(f->n[1], TILE_ROWS), tile_back, pass);
+		parallel_for(parts(f->n[0], TILE) * parts(f->n[1], TILE), tile_back, pass);
 	}
+}
+
+/* What a pass of up to `most` views needs. */
+static tomos_status pass_make(Pass *pass, bool fours, int64_t most, int64_t room)
+{
+	TRY(mem_alloc(&pass->samples, most * room, sizeof(float), "columns of the views"));
+	if (!fours)
+		return mem_alloc(&pass->layings, most, sizeof *pass->layings, "the views");
+	TRY(mem_alloc(&pass->fours, most, sizeof *pass->fours, "the views"));
+	return LEVEL(fours_order)(pass->s.what, &pass->s.f, &pass->order);
 }
 
 tomos_status LEVEL(stack_back)(const Projecting *what)
@@ -131,16 +280,20 @@ tomos_status LEVEL(stack_back)(const Projecting *what)
 	Pass pass = {0};
 	if (!LEVEL(stack_find)(what, &pass.s))
 		return fail(TOMOS_UNSUPPORTED, "the views do not stay in slices");
+	bool fours = !pass.s.fans && LEVEL(fours_apply)(what, &pass.s.f);
+	if (fours)
+		pass.s.taps = FOUR_COLUMNS;
 	pass.s.wide = GROUP;
 	int64_t columns = what->plan->model.columns, room = stack_stride(&pass.s, columns);
-	int64_t most = limit(SCRATCH_FLOATS / room, 1, what->count);
-	TRY(mem_alloc(&pass.samples, most * room, sizeof(float), "columns of the views"));
-	tomos_status status = mem_alloc(&pass.layings, most, sizeof *pass.layings, "the views");
+	int64_t most = min64(what->count, max64(SCRATCH_FLOATS / room, FOUR_VIEWS));
+	tomos_status status = pass_make(&pass, fours, most, room);
 	while (status == TOMOS_OK && LEVEL(stack_next)(&pass.s)) {
 		pass.stride = stack_stride(&pass.s, columns);
 		pass_run(&pass, most);
 	}
 	mem_free(pass.samples);
 	mem_free(pass.layings);
+	mem_free(pass.fours);
+	mem_free(pass.order);
 	return status;
 }

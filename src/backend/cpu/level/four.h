@@ -1,0 +1,116 @@
+/* Four pixels in a row at a time, for voxel-driven back projection of parallel rays inside slices.
+ *
+ * The row lies along the axis on which the column of a pixel changes least, by `pitch` up to 1. Where its
+ * first pixel falls f beyond column j, pixel k of it takes, by linear interpolation among samples s,
+ *   s[j] + (f + k pitch) d[j] + sum over i >= 1 of max(0, f + k pitch - i) (d[j + i] - d[j + i - 1])
+ * with d[j] = s[j + 1] - s[j]: the line through the first two columns, and its bends at those behind
+ * them. Of some views the lines, their slopes and each pixel's bends are summed, and only these sums make
+ * pixels. That takes three to five samples and five to eight multiply-adds, instead of eight and eight.
+ */
+#ifndef FOUR_H
+#define FOUR_H
+
+#include "backend/cpu/level/simd.h"
+#include "backend/cpu/level/slice.h"
+
+enum {
+	FOUR = 4,
+	FOUR_KINDS = 4,
+	FOUR_COLUMNS = 5, /* that a row can meet, at most */
+	FOUR_BENDS = FOUR_COLUMNS - 2,
+	FOUR_WEIGHTS = 7,
+	FOUR_VIEWS = 16 /* whose sums make pixels */
+};
+
+/* Along the other axis, so that the windows of all levels suffice. */
+#define FOUR_WIDEST 1.25
+
+/* Pixel (x, y) falls on start + a per_other + b per_row, where rows lie along b: p (axis 0) or q (1).
+ * `start` is for the lowest of LANES pixels along a. Where columns go down along b, the samples
+ * lie the other way round (`flip`), so that they always go up. */
+typedef struct {
+	int axis, kind;
+	bool flip;
+	double start, per_other, per_row;
+	float pitch, weight; /* weight: of the view's samples */
+	Lanes lanes;
+} Fours;
+
+/* Whether all views of the request can be taken so, and are enough for it to pay. */
+bool LEVEL(fours_apply)(const Projecting *what, const Frame *f);
+/* The views of the request, those of one axis and kind together. */
+tomos_status LEVEL(fours_order)(const Projecting *what, const Frame *f, int64_t **order);
+/* How views lie from the `first` in that order on, and how many, `most` or up to FOUR_VIEWS fewer: those
+ * whose sums make pixels are not parted. */
+int64_t LEVEL(fours_next)(const Projecting *what, const Frame *f, const int64_t *order,
+	int64_t first, int64_t most, Fours *views);
+/* Voxel-driven back projection of a few slices. */
+tomos_status LEVEL(slice_fours)(const Projecting *what, const Frame *f);
+
+/* How many bends pixel k = 1 .. 3 can have: one more than whole columns that k pitch can have passed. */
+INLINE int four_bends(const int kind, const int k)
+{
+	return 1 + (k == 2 && kind >= 2) + (k == 3 && kind >= 1) + (k == 3 && kind >= 3);
+}
+
+INLINE int four_columns(const int kind)
+{
+	return 2 + four_bends(kind, 3);
+}
+
+INLINE int four_weights(const int kind)
+{
+	return 1 + four_bends(kind, 1) + four_bends(kind, 2) + four_bends(kind, 3);
+}
+
+INLINE int64_t fours_start(const Fours *l, int64_t other, int64_t row)
+{
+	return position_of(l->start + (double)other * l->per_other + (double)row * l->per_row);
+}
+
+/* The first columns of the LANES rows from `start` on, counted from its own; what is beyond, and what
+ * bends weigh. */
+INLINE vi fours_weigh(const Fours *l, int64_t start, const int kind, vf *weight)
+{
+	vi at = lanes_at(&l->lanes, start, &weight[0]);
+	for (int k = 1, n = 1; k < FOUR; k++)
+		for (int i = 1; i <= four_bends(kind, k); i++)
+			weight[n++] = vf_positive(weight[0] + ((float)k * l->pitch - (float)i));
+	return at;
+}
+
+typedef struct {
+	vf line, slope, bend[FOUR - 1];
+} FourSums;
+
+/* Adds what the line gives, and finds its bends. */
+INLINE void four_line(
+	FourSums *sum, const vf *sample, vf fraction, vf pitch, const int kind, vf *bend)
+{
+	vf d = sample[1] - sample[0];
+	sum->line += sample[0] + fraction * d;
+	sum->slope += pitch * d;
+	for (int i = 2; i < four_columns(kind); i++) {
+		vf next = sample[i] - sample[i - 1];
+		bend[i - 2] = next - d;
+		d = next;
+	}
+}
+
+/* What pixel k is given. */
+INLINE vf four_pixel(const FourSums *sum, const int k)
+{
+	return k == 0 ? sum->line : sum->line + (float)k * sum->slope + sum->bend[k - 1];
+}
+
+/* How many of the views [first, end) make pixels with the first of them. */
+INLINE int64_t fours_alike(const Fours *views, int64_t first, int64_t end)
+{
+	int64_t v = first;
+	while (v < end && v - first < FOUR_VIEWS && views[v].axis == views[first].axis &&
+		views[v].kind == views[first].kind)
+		v++;
+	return v - first;
+}
+
+#endif
