@@ -1,5 +1,5 @@
-/* Cone beam on full circles beside the shared text: where views come in half or quarter turns, and where they
- * do not. */
+/* Cone beam on circles beside the shared text: back projection where views come in half or quarter turns and
+ * where they do not, and Joseph's adjoint. */
 #include "backend/backend.h" /* first: cmocka makes a macro of fail() */
 #include "ops/opened.h"
 
@@ -32,7 +32,8 @@ static const Setup setups[] = {
 };
 enum { SETUPS = sizeof setups / sizeof setups[0] };
 
-static Case setup_case(const Setup *s)
+/* Pixels of 1.5 are as large as voxels, seen from the source. */
+static Case setup_case(const Setup *s, double pixel)
 {
 	Case c = {.state = 11};
 	const double radians = 3.14159265358979323846 / 180;
@@ -41,7 +42,7 @@ static Case setup_case(const Setup *s)
 	tomos_scan_options o = tomos_scan_defaults();
 	o.geometry = "cone";
 	o.rows = s->rows, o.columns = s->columns, o.views = s->views;
-	o.pixel = 1.5;
+	o.pixel = pixel;
 	o.start = 0.3;
 	o.arc = s->arc * radians;
 	o.axis = &axis, o.axis_count = 1;
@@ -65,32 +66,44 @@ static bool has_choice(const Projecting *what, const char *name)
 	return count > 0;
 }
 
-/* `turns`: those of the kernels that were there to be chosen. */
-static float *back_project(
-	const Case *c, bool plain, int weight, const Box *box, const float *y, int *turns)
+typedef struct {
+	const Case *c;
+	int kernel, weight;
+	Box box;
+	const float *y;
+} Request;
+
+static Projecting projecting(const Request *r, const Plan *plan, float *const there[2])
+{
+	return (Projecting){.plan = plan,
+		.kernel = r->kernel,
+		.direction = ADJOINT,
+		.box = r->box,
+		.count = plan->scan->count,
+		.volume = there[0],
+		.projections = there[1]};
+}
+
+/* `turns`: those of the kernels that were there to be chosen; `ran`: the one that was. */
+static float *back_project(const Request *r, bool plain, int *turns, const char **ran)
 {
 	Plan plan;
 	float *there[2];
-	int64_t n[3];
+	int64_t n[3], count = box_count(&r->box);
 	for (int a = 0; a < 3; a++)
-		n[a] = box->high[a] - box->low[a];
-	OK(plan_make(&plan, &c->grid, c->scan, &(KernelModel){.weight = weight}));
+		n[a] = r->box.high[a] - r->box.low[a];
+	OK(plan_make(&plan, &r->c->grid, r->c->scan, &(KernelModel){.weight = r->weight}));
 	plan.plain = plain;
-	float *result = calloc((size_t)(n[0] * n[1] * n[2]), sizeof *result);
+	float *result = calloc((size_t)count, sizeof *result);
 	tomos_array x = tomos_array_of(result, n[2], n[1], n[0]);
-	tomos_array from = tomos_array_of((float *)y, 1, 1, c->pixels);
-	OK(backend->type->alloc(backend, &there[0], n[0] * n[1] * n[2], "a volume"));
-	OK(backend->type->alloc(backend, &there[1], c->pixels, "views"));
+	tomos_array from = tomos_array_of((float *)r->y, 1, 1, r->c->pixels);
+	OK(backend->type->alloc(backend, &there[0], count, "a volume"));
+	OK(backend->type->alloc(backend, &there[1], r->c->pixels, "views"));
 	OK(backend->type->put(backend, there[0], &x));
 	OK(backend->type->put(backend, there[1], &from));
-	Projecting what = {.plan = &plan,
-		.kernel = KERNEL_voxel,
-		.direction = ADJOINT,
-		.box = *box,
-		.count = plan.scan->count,
-		.volume = there[0],
-		.projections = there[1]};
+	Projecting what = projecting(r, &plan, there);
 	OK(backend->type->project(backend, &what));
+	*ran = backend->ran ? backend->ran : "";
 	OK(backend->type->get(backend, there[0], &x));
 	*turns = has_choice(&what, "quarter") ? 4 : has_choice(&what, "opposite") ? 2 : 0;
 	backend->type->release(backend, there[0]);
@@ -99,46 +112,74 @@ static float *back_project(
 	return result;
 }
 
-static void check(const Case *c, int weight, const Box *box, const float *y, int wanted)
+static void check(const Request *r, int wanted, const char *kernel)
 {
-	int64_t n = 1;
 	int none, turns;
-	for (int a = 0; a < 3; a++)
-		n *= box->high[a] - box->low[a];
-	float *exact = back_project(c, true, weight, box, y, &none);
-	float *tuned = back_project(c, false, weight, box, y, &turns);
-	double difference = case_difference(tuned, exact, n);
+	const char *ran;
+	float *exact = back_project(r, true, &none, &ran);
+	float *tuned = back_project(r, false, &turns, &ran);
+	double difference = case_difference(tuned, exact, box_count(&r->box));
 	if (!(difference <= 2e-6))
-		fail_msg("%s, weight %d: differs by %g", c->name, weight, difference);
+		fail_msg("%s, weight %d: differs by %g", r->c->name, r->weight, difference);
 	if (none != 0 || turns != wanted)
-		fail_msg("%s, weight %d: %d turns, %d wanted", c->name, weight, turns, wanted);
+		fail_msg(
+			"%s, weight %d: %d turns, %d wanted", r->c->name, r->weight, turns, wanted);
+	if (has_turns() && kernel && strcmp(kernel, ran) != 0)
+		fail_msg("%s: %s ran, not %s", r->c->name, ran, kernel);
 	free(exact), free(tuned);
+}
+
+static Request whole_request(const Case *c, int kernel, const float *y)
+{
+	return (Request){.c = c,
+		.kernel = kernel,
+		.box = {.high = {c->grid.n[0], c->grid.n[1], c->grid.n[2]}},
+		.y = y};
 }
 
 static void turns_agree_with_the_shared_text(void **state)
 {
 	(void)state;
 	for (int i = 0; i < SETUPS; i++) {
-		Case c = setup_case(&setups[i]);
+		Case c = setup_case(&setups[i], 1.5);
 		float *y = case_data(&c, c.pixels);
-		Box whole = {.high = {c.grid.n[0], c.grid.n[1], c.grid.n[2]}};
-		for (int weight = WEIGHT_RAY; weight <= WEIGHT_NONE; weight++)
-			check(&c, weight, &whole, y, has_turns() ? setups[i].turns : 0);
+		Request r = whole_request(&c, KERNEL_voxel, y);
+		for (r.weight = WEIGHT_RAY; r.weight <= WEIGHT_NONE; r.weight++)
+			check(&r, has_turns() ? setups[i].turns : 0, NULL);
 		free(y);
 		tomos_geometry_free(c.scan);
 	}
+}
+
+/* Rays that are nearer to each other than voxels, or farther apart; the last ones too near for one kernel. */
+static void adjoint_agrees_with_the_shared_text(void **state)
+{
+	(void)state;
+	static const double pixels[] = {1.5, 1.35, 2.1, 1.1};
+	for (int i = 0; i < SETUPS; i++)
+		for (int p = 0; p < 4; p++) {
+			Case c = setup_case(&setups[i], pixels[p]);
+			float *y = case_data(&c, c.pixels);
+			Request r = whole_request(&c, KERNEL_joseph, y);
+			check(&r, 0, p < 3 ? "shadow" : "gather");
+			free(y);
+			tomos_geometry_free(c.scan);
+		}
 }
 
 /* Slabs are turned as well, other boxes are not. */
 static void boxes(void **state)
 {
 	(void)state;
-	Case c = setup_case(&setups[0]);
+	Case c = setup_case(&setups[0], 1.5);
 	float *y = case_data(&c, c.pixels);
 	const Box slab = {{0, 0, 7}, {48, 48, 30}}, part = {{0, 8, 0}, {48, 40, 40}};
-	check(&c, WEIGHT_RAY, &slab, y, has_turns() ? 4 : 0);
-	check(&c, WEIGHT_DEPTH, &slab, y, has_turns() ? 4 : 0);
-	check(&c, WEIGHT_DEPTH, &part, y, 0);
+	const int turns = has_turns() ? 4 : 0;
+	check(&(Request){&c, KERNEL_voxel, WEIGHT_RAY, slab, y}, turns, NULL);
+	check(&(Request){&c, KERNEL_voxel, WEIGHT_DEPTH, slab, y}, turns, NULL);
+	check(&(Request){&c, KERNEL_voxel, WEIGHT_DEPTH, part, y}, 0, NULL);
+	check(&(Request){&c, KERNEL_joseph, WEIGHT_RAY, slab, y}, 0, "shadow");
+	check(&(Request){&c, KERNEL_joseph, WEIGHT_RAY, part, y}, 0, "shadow");
 	free(y);
 	tomos_geometry_free(c.scan);
 }
@@ -147,14 +188,16 @@ static void boxes(void **state)
 static void little_memory(void **state)
 {
 	(void)state;
-	Case c = setup_case(&setups[5]);
+	Case c = setup_case(&setups[5], 1.5);
 	float *y = case_data(&c, c.pixels);
-	Box whole = {.high = {c.grid.n[0], c.grid.n[1], c.grid.n[2]}};
+	const Request voxel = whole_request(&c, KERNEL_voxel, y),
+		      joseph = whole_request(&c, KERNEL_joseph, y);
 	tomos_backend *all = backend;
 	OK(tomos_backend_open(&backend, test_backend()));
 	if (backend->type->limit)
 		backend->type->limit(backend, 500000, 0);
-	check(&c, WEIGHT_RAY, &whole, y, has_turns() ? 4 : 0);
+	check(&voxel, has_turns() ? 4 : 0, NULL);
+	check(&joseph, 0, "shadow");
 	tomos_backend_close(backend);
 	backend = all;
 	free(y);
@@ -164,6 +207,7 @@ static void little_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(turns_agree_with_the_shared_text),
-		cmocka_unit_test(boxes), cmocka_unit_test(little_memory)};
+		cmocka_unit_test(adjoint_agrees_with_the_shared_text), cmocka_unit_test(boxes),
+		cmocka_unit_test(little_memory)};
 	return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

@@ -3,6 +3,7 @@
 #include "ops/cases.h"
 
 enum { CASES = 132, STACKS = 6, MOST_VIEWS = 4, STACK_VIEWS = 12 };
+enum { CONE = CASES + 2 * CASE_KINDS + STACKS };
 
 /* An array here, and the same in the backend's memory. */
 typedef struct {
@@ -43,11 +44,26 @@ static Case stack_case(int number)
 	return c;
 }
 
-/* A slice that several tasks share, after the small ones of the list, and stacks after these. */
+static Case cone_case(void)
+{
+	Case c = {.state = 1, .name = "a cone beam from afar"};
+	double angles[STACK_VIEWS];
+	for (int i = 0; i < STACK_VIEWS; i++)
+		angles[i] = 0.05 + 0.52 * i;
+	OK(tomos_geometry_cone(&c.scan, 44, 60, 1.4, 200, 300, angles, STACK_VIEWS));
+	OK(tomos_grid_centred(&c.grid, 40, 33, 37, 1));
+	c.voxels = c.grid.n[0] * c.grid.n[1] * c.grid.n[2];
+	c.pixels = (int64_t)STACK_VIEWS * 44 * 60;
+	return c;
+}
+
+/* A slice that several tasks share, after the small ones of the list, stacks after these, and a cone beam. */
 static Case any_case(int number)
 {
 	if (number < CASES)
 		return case_make(number);
+	if (number == CONE)
+		return cone_case();
 	if (number >= CASES + 2 * CASE_KINDS)
 		return stack_case(number);
 	Case c = {.state = (uint64_t)number, .name = "a larger slice"};
@@ -234,7 +250,7 @@ static void on_the_device(void **state)
 	}
 	OK(tomos_backend_open(&backend, test_backend()));
 	try_cases(backend, test_backend(), true);
-	for (int i = CASES + 2 * CASE_KINDS; i < CASES + 2 * CASE_KINDS + STACKS; i++) {
+	for (int i = CASES + 2 * CASE_KINDS; i < CONE; i++) {
 		Setting s = setting_make(i, STACK_VIEWS, backend);
 		BackStep step = {.a = 0.3F, .low = 0.1F, .high = 0.9F, .least = 1e-6F};
 		assert_true(plain_steps(&s, &worst));
@@ -244,7 +260,11 @@ static void on_the_device(void **state)
 		assert_false(step_with(&s, s.part, &step, &worst));
 		setting_free(&s);
 	}
-	printf("  stacks: largest difference %.1e\n", worst);
+	Setting cone = setting_make(CONE, STACK_VIEWS, backend);
+	assert_true(plain_steps(&cone, &worst));
+	assert_true(all_steps(&cone, true, &worst));
+	setting_free(&cone);
+	printf("  stacks and a cone beam: largest difference %.1e\n", worst);
 	tomos_backend_close(backend);
 }
 

@@ -212,28 +212,6 @@ static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_const
 
 /* ---- a whole request ---------------------------------------------------------------------- */
 
-/* Columns to either side of a voxel's shadow whose sheets pass it within a voxel: what a step of one voxel
- * along x or y moves the shadow by, at most. 0 where this kernel cannot do it. */
-static double gather_reach(const Projecting *what, double *gap)
-{
-	double least, most, reach = 0;
-	if (!sheet_views(what, &least, &most))
-		return 0;
-	for (int64_t i = 0; i < what->count; i++) {
-		const KernelView *k = &what->plan->views[what->first + i];
-		for (int corner = 0; corner < 4; corner++) {
-			double x = (double)(corner & 1 ? what->box.high[0] : what->box.low[0] - 1);
-			double y = (double)(corner & 2 ? what->box.high[1] : what->box.low[1] - 1);
-			double depth = k->depth[0] * x + k->depth[1] * y + k->depth[3];
-			double u = (k->column[0] * x + k->column[1] * y + k->column[3]) / depth;
-			for (int a = 0; a < 2; a++)
-				reach = fmax(reach, fabs(k->column[a] - u * k->depth[a]) / depth);
-		}
-	}
-	*gap = what->plan->model.planar ? 1 : least;
-	return reach * 1.1 < 8 && *gap >= 0.5 ? reach * 1.1 : 0;
-}
-
 /* Whether each slice falls on one row of each view, whose rays stay in it. */
 static bool in_slices(const Projecting *what)
 {
@@ -256,8 +234,8 @@ static bool gather_applies(const Projecting *what, CudaNotes *notes)
 {
 	Reach *reach = notes_of<Reach>(notes);
 	double gap;
-	reach->reach = gather_reach(what, &gap);
-	if (!(reach->reach > 0))
+	reach->reach = sheet_reach(what, &gap);
+	if (!(reach->reach > 0 && gap >= 0.5))
 		return false;
 	/* Rays reach a voxel from as far as a voxel, or half of one and half of what they climb. */
 	bool five = gap < (what->kernel == KERNEL_joseph ? 0.67 : 0.76);

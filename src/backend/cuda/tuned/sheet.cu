@@ -204,6 +204,26 @@ bool sheet_views(const Projecting *what, double *least, double *most)
 	return true;
 }
 
+double sheet_reach(const Projecting *what, double *gap)
+{
+	double least, most, reach = 0;
+	if (!sheet_views(what, &least, &most))
+		return 0;
+	for (int64_t i = 0; i < what->count; i++) {
+		const KernelView *k = &what->plan->views[what->first + i];
+		for (int corner = 0; corner < 4; corner++) {
+			double x = (double)(corner & 1 ? what->box.high[0] : what->box.low[0] - 1);
+			double y = (double)(corner & 2 ? what->box.high[1] : what->box.low[1] - 1);
+			double depth = k->depth[0] * x + k->depth[1] * y + k->depth[3];
+			double u = (k->column[0] * x + k->column[1] * y + k->column[3]) / depth;
+			for (int a = 0; a < 2; a++)
+				reach = fmax(reach, fabs(k->column[a] - u * k->depth[a]) / depth);
+		}
+	}
+	*gap = what->plan->model.planar ? 1 : least;
+	return reach * 1.1 < 8 ? reach * 1.1 : 0;
+}
+
 /* S, or 0 where this kernel cannot do it. */
 static int sheet_segments(const Projecting *what)
 {
