@@ -133,8 +133,7 @@ tomos_status blocks_sweep(Run *run, Blocks *B)
 	for (int64_t visit = 0; visit < run->subsets.count; visit++) {
 		int64_t i = run->subsets.visits[visit], at = subset_offset(&run->subsets, i);
 		const tomos_op *A = run->subsets.ops[i];
-		TRY(op_forward(A, B->z, B->r + at));
-		TRY(vector_residual(&A->range, B->b + at, B->M + at, B->r + at, B->y));
+		TRY(op_residual(A, B->z, B->b + at, B->M + at, B->r + at, B->y));
 		TRY(update(run, B, i));
 		if (B->momentum)
 			TRY(gain_momentum(run, B));

@@ -20,12 +20,10 @@ tomos_status sirt_method(Run *run)
 	}
 	TRY(weights_relaxation(run, A, M, &lambda));
 	TRY(run_start(run));
-	TRY(op_forward(A, run->x, r));
-	TRY(vector_residual(run->Y, run->b, M, r, y)); /* r = b - A x, y = M r */
+	TRY(op_residual(A, run->x, run->b, M, r, y)); /* r = b - A x, y = M r */
 	while (run->going) {
 		TRY(weights_update(run, A, lambda, T, y, s, run->x)); /* x += lambda T A' y */
-		TRY(op_forward(A, run->x, r));
-		TRY(vector_residual(run->Y, run->b, M, r, y));
+		TRY(op_residual(A, run->x, run->b, M, r, y));
 		TRY(run_iterated(run, r));
 	}
 	return TOMOS_OK;

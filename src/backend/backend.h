@@ -80,6 +80,12 @@ typedef struct {
 	float least;
 } BackStep;
 
+/* What is left of data after a forward projection, r = data - A x, and y = weights r. */
+typedef struct {
+	const float *data, *weights;
+	float *weighted; /* y; r goes where the projections would */
+} Compare;
+
 typedef struct BackendType BackendType;
 
 /* What happened on a device, for the test that counts: an iteration must not allocate or transfer. */
@@ -159,6 +165,9 @@ struct BackendType {
 	 * other; else *done is false and nothing happened. NULL: never. */
 	tomos_status (*back_step)(
 		tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done);
+	/* Forward projects, made anew, and compares in one pass over the projections, likewise. */
+	tomos_status (*compare)(
+		tomos_backend *backend, const Projecting *what, const Compare *compare, bool *done);
 	/* Vector verbs on n elements. */
 	tomos_status (*fill)(tomos_backend *b, int64_t n, float value, float *x);
 	tomos_status (*axpy)(

@@ -83,6 +83,22 @@ tomos_status op_adjoint_step(
 	return cancel_end(op->type->adjoint_step(op, y, step, x, done), "a back projection");
 }
 
+/* In one pass over the projections where the operator can, else in two. */
+tomos_status op_residual(
+	const tomos_op *op, const float *x, const float *b, const float *w, float *r, float *y)
+{
+	const Compare compare = {b, w, y};
+	bool done = false;
+	if (op->type->compare) {
+		cancel_begin();
+		TRY(cancel_end(op->type->compare(op, x, &compare, r, &done), "a projection"));
+	}
+	if (done)
+		return TOMOS_OK;
+	TRY(op_forward(op, x, r));
+	return vector_residual(&op->range, b, w, r, y);
+}
+
 static tomos_status cannot(const tomos_op *op, const char *what)
 {
 	return fail(TOMOS_UNSUPPORTED, "the operator (%s) %s", op->description, what);

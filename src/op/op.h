@@ -43,6 +43,9 @@ typedef struct {
 	/* x updated by A'y in one pass, or *done false and nothing has happened. */
 	tomos_status (*adjoint_step)(
 		const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done);
+	/* r = b - A x and y = w r in one pass, likewise. */
+	tomos_status (*compare)(
+		const tomos_op *op, const float *x, const Compare *compare, float *r, bool *done);
 	/* Rows on backends that list them in memory of their own. */
 	tomos_status (*list)(const tomos_op *op, const KernelBatch *batch);
 	/* Sweeps that are quicker than by rows; *sweeper is NULL where there are none. */
@@ -73,6 +76,9 @@ tomos_status op_adjoint(const tomos_op *op, const float *y, float *x);
  * was. */
 tomos_status op_adjoint_step(
 	const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done);
+/* What is left of b, r = b - A x, and y = w r. */
+tomos_status op_residual(
+	const tomos_op *op, const float *x, const float *b, const float *w, float *r, float *y);
 tomos_status op_part(const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 tomos_status op_row(const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count);
 /* Rows on backends that list them in memory of their own, for which op_lists is true. */

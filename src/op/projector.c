@@ -49,6 +49,15 @@ static tomos_status projector_adjoint_step(
 					: TOMOS_OK;
 }
 
+static tomos_status projector_compare(
+	const tomos_op *op, const float *x, const Compare *compare, float *r, bool *done)
+{
+	tomos_backend *backend = op->range.backend;
+	Projecting what = request(op, FORWARD, (float *)x, r);
+	return backend->type->compare ? backend->type->compare(backend, &what, compare, done)
+				      : TOMOS_OK;
+}
+
 static void projector_free(tomos_op *op)
 {
 	Projector *own = op->own;
@@ -96,7 +105,7 @@ static tomos_status projector_part(
 
 static const OpType projector_type = {projector_forward, projector_adjoint, projector_free,
 	projector_part, projector_row, projector_power, projector_power_adjoint,
-	projector_adjoint_step, projector_list, NULL};
+	projector_adjoint_step, projector_compare, projector_list, NULL};
 
 static tomos_status projector_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)

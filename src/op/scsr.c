@@ -64,8 +64,8 @@ static void release(tomos_op *op)
 static tomos_status part_of(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
-static const OpType scsr_type = {
-	forward, adjoint, release, part_of, row, power_forward, power_adjoint, NULL, list, sweeper};
+static const OpType scsr_type = {forward, adjoint, release, part_of, row, power_forward,
+	power_adjoint, NULL, NULL, list, sweeper};
 
 /* For each view the lanes that have it. */
 tomos_status scsr_number_lanes(Scsr *scsr, int64_t views)

@@ -1,4 +1,5 @@
-/* Updates of the voxels in one pass over them are those of a back projection and a step after it. */
+/* Updates of the voxels in one pass over them are those of a back projection and a step after it; residuals in
+ * one pass over the projections are those of a forward projection and a difference. */
 #include "op/op.h"
 #include "ops/cases.h"
 
@@ -204,6 +205,34 @@ static bool all_steps(Setting *s, bool device, double *worst)
 	return done;
 }
 
+/* Whatever stood where the results go. */
+static void residual_is_difference(Setting *s, const tomos_op *op)
+{
+	Data x = {s->x.here, s->now.there, s->x.count}, sum = data_make(s, s->y.count);
+	Data r = data_make(s, s->y.count), y = data_make(s, s->y.count);
+	float most = 0;
+	for (int64_t i = 0; i < r.count; i++)
+		r.here[i] = NAN;
+	send(s, &x), send(s, &r);
+	OK(s->backend->type->copy(s->backend, r.count, r.there, sum.there));
+	OK(op_forward(op, x.there, sum.there));
+	OK(op_residual(op, x.there, s->y.there, s->rays.there, r.there, y.there));
+	fetch(s, &sum), fetch(s, &r), fetch(s, &y);
+	for (int64_t i = 0; i < r.count; i++)
+		most = fmaxf(most, fabsf(sum.here[i]));
+	for (int64_t i = 0; i < r.count; i++) {
+		double left = (double)s->y.here[i] - sum.here[i];
+		assert_true(fabs(r.here[i] - left) <= 1e-6 * (most + fabsf(s->y.here[i])));
+		assert_true(fabs(y.here[i] - (double)s->rays.here[i] * r.here[i]) <=
+			    1e-6 * fabsf(r.here[i]));
+	}
+	Data *all[] = {&sum, &r, &y};
+	for (int i = 0; i < COUNT(all); i++) {
+		s->backend->type->release(s->backend, all[i]->there);
+		free(all[i]->here);
+	}
+}
+
 /* On the processor, or on a device, where kernels for point sources have the step as well. */
 static void try_cases(tomos_backend *backend, const char *name, bool device)
 {
@@ -216,6 +245,8 @@ static void try_cases(tomos_backend *backend, const char *name, bool device)
 		assert_true(device || has == plain);
 		assert_false(has && point && !device);
 		assert_true(has || i < CASES);
+		if (i % 5 == 0)
+			residual_is_difference(&s, s.part);
 		done += has;
 		setting_free(&s);
 	}
@@ -258,6 +289,7 @@ static void on_the_device(void **state)
 		assert_true(step_with(&s, s.part, &step, &worst));
 		step.rays = s.rays.there;
 		assert_false(step_with(&s, s.part, &step, &worst));
+		residual_is_difference(&s, s.part);
 		setting_free(&s);
 	}
 	Setting cone = setting_make(CONE, STACK_VIEWS, backend);

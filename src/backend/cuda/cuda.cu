@@ -527,6 +527,7 @@ const BackendType module_backend = {
 	.row = NULL,
 	.power = cuda_power,
 	.back_step = cuda_back_step,
+	.compare = cuda_compare,
 	.fill = cuda_fill,
 	.axpy = cuda_axpy,
 	.xpay = cuda_xpay,

@@ -54,6 +54,12 @@ typedef struct {
 	float least;       /* of the largest weight of a ray: voxels with less stay as they are */
 } CudaStep;
 
+/* What a forward projection does with its sums while the request is a comparison. */
+typedef struct {
+	const float *projections; /* their first pixel */
+	Compare of;
+} CudaCompare;
+
 /* Projections of several backends on one card, one after the other. */
 typedef struct {
 	pthread_mutex_t lock;
@@ -72,10 +78,11 @@ typedef struct {
 	cudaEvent_t staged[STAGES];        /* when the card is done with it */
 	CudaScratch scratch[SCRATCHES];    /* see cuda_scratch */
 	int64_t scratch_most, filter_most; /* floats that kernels, and a filter, may keep */
-	int64_t turned_most;   /* the same for turned slices, which go by their number */
-	CudaTextures textures; /* see tuned/texture.h */
-	const CudaStep *step;  /* of the update that is under way; NULL: none is */
-	pthread_mutex_t lock;  /* of scratch, stages, sums and plans */
+	int64_t turned_most;        /* the same for turned slices, which go by their number */
+	CudaTextures textures;      /* see tuned/texture.h */
+	const CudaStep *step;       /* of the update that is under way; NULL: none is */
+	const CudaCompare *compare; /* the same of a comparison */
+	pthread_mutex_t lock;       /* of scratch, stages, sums and plans */
 	BackendCounts counts;
 } CudaDevice;
 
@@ -133,6 +140,9 @@ typedef struct {
 	bool coarse; /* its weights are not those of float arithmetic: nobody but a person names it */
 	CudaSteps (*steps)(const tomos_backend *backend, const Projecting *what,
 		const CudaNotes *notes, const BackStep *step); /* NULL: never */
+	/* Whether it writes all of a result that is made anew, instead of adding to zeros, and compares
+	 * where it goes forward; NULL: never. */
+	bool (*fills)(const Projecting *what, const CudaNotes *notes);
 } CudaTuned;
 
 /* The notes as a struct of the kernel's own. */
@@ -184,6 +194,10 @@ tomos_status cuda_project(tomos_backend *backend, const Projecting *what);
 tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int power);
 tomos_status cuda_back_step(
 	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done);
+tomos_status cuda_compare(
+	tomos_backend *backend, const Projecting *what, const Compare *compare, bool *done);
+/* Whether the kernel that was chosen fills the result. */
+bool cuda_fills(const CudaChoice *choice, const Projecting *what);
 tomos_status cuda_csr(tomos_backend *backend, const KernelCsr *m, Direction direction, int power,
 	const float *in, float *out);
 tomos_status cuda_scsr(tomos_backend *backend, const KernelScsr *m, Direction direction, int power,

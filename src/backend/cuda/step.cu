@@ -1,4 +1,5 @@
-/* Back projections that update the volume in one pass over it, where a tuned kernel can.
+/* Projections that go on with their result in the same pass over it, where a tuned kernel can: back
+ * projections that update the volume, forward ones that are compared with data.
  *
  * J. E. H. Nielsen, thesis of 2014, section 8.3: update and clamp as part of the back projection. Where
  * slices share their weights, so do they share the sums of them, which are those of one slice.
@@ -101,6 +102,40 @@ tomos_status cuda_back_step(
 {
 	pthread_mutex_lock(&device_of(backend)->lock);
 	tomos_status status = step_locked(backend, what, step, done);
+	pthread_mutex_unlock(&device_of(backend)->lock);
+	return status;
+}
+
+static tomos_status run_compare(tomos_backend *backend, const Projecting *what,
+	const Compare *given, const CudaChoice *choice)
+{
+	CudaDevice *d = device_of(backend);
+	const CudaCompare compare = {what->projections, *given};
+	tomos_status status = cuda_enter(backend);
+	d->compare = &compare;
+	backend->ran = choice->tuned->name;
+	if (status == TOMOS_OK)
+		status = choice->tuned->run(backend, what, &choice->notes);
+	d->compare = NULL;
+	tomos_status left = cuda_leave(backend);
+	return status == TOMOS_OK ? left : status;
+}
+
+static tomos_status compare_locked(
+	tomos_backend *backend, const Projecting *what, const Compare *compare, bool *done)
+{
+	const CudaChoice *choice;
+	TRY(cuda_use(backend));
+	TRY(cuda_choose(backend, what, &choice));
+	*done = cuda_fills(choice, what);
+	return *done ? run_compare(backend, what, compare, choice) : TOMOS_OK;
+}
+
+tomos_status cuda_compare(
+	tomos_backend *backend, const Projecting *what, const Compare *compare, bool *done)
+{
+	pthread_mutex_lock(&device_of(backend)->lock);
+	tomos_status status = compare_locked(backend, what, compare, done);
 	pthread_mutex_unlock(&device_of(backend)->lock);
 	return status;
 }

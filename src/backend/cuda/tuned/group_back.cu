@@ -23,6 +23,7 @@ enum {
 	COLUMNS = 24, /* of a block */
 	TOGETHER = 4, /* views of a product */
 	VIEWS = 8,    /* of a stage */
+	ADDED = 16,   /* views whose sums in two parts the cores add up */
 	STAGES_OF_RING = 4,
 	ENTRY = 16,                        /* bytes of the table of squares, see bring_stage */
 	TURN = TOGETHER * SQUARES * ENTRY, /* of a product */
@@ -255,18 +256,30 @@ static __device__ __forceinline__ Lane lane_of(int thread)
 		lane % 2 == 1, lane == 0};
 }
 
+/* Two entries of the table, and where the columns are. */
+typedef struct {
+	float4 view[2];
+	unsigned place;
+} Seen;
+
+static __device__ __forceinline__ Seen see_views(unsigned at)
+{
+	return Seen{
+		{load_floats(at), load_floats(at + 2 * SQUARES * ENTRY)}, load_word(at + PLACES)};
+}
+
 template <int PARTS>
 static __device__ __forceinline__ void weigh_views(
-	unsigned at, const Lane *lane, Weights<PARTS> *to)
+	const Seen *seen, const Lane *lane, Weights<PARTS> *to)
 {
-	const float4 seen[2] = {load_floats(at), load_floats(at + 2 * SQUARES * ENTRY)};
-	to->place = load_word(at + PLACES);
+	to->place = seen->place;
 #pragma unroll
 	for (int k = 0; k < 2; k++) {
-		float x = fmaf(lane->a, seen[k].y, fmaf(lane->b, seen[k].z, seen[k].x));
-		const Hat<PARTS> hat = hat_with<PARTS>(seen[k].w);
+		const float4 v = seen->view[k];
+		float x = fmaf(lane->a, v.y, fmaf(lane->b, v.z, v.x));
+		const Hat<PARTS> hat = hat_with<PARTS>(v.w);
 		weigh_pixel(x, hat, 2 * k, to);
-		weigh_pixel(fmaf(2.f, seen[k].z, x), hat, 2 * k + 1, to);
+		weigh_pixel(fmaf(2.f, v.z, x), hat, 2 * k + 1, to);
 	}
 	keep(lane->last, to);
 }
@@ -342,35 +355,36 @@ static __device__ __forceinline__ void add_up(float (&sums)[N], const float (&pa
 		sums[i] += part[i];
 }
 
-/* The same in two parts, small products first, once those before have been added up. */
-template <int SLICES>
-static __device__ __forceinline__ void multiply_parts(
-	float (&sums)[SLICES / 2], float (&part)[SLICES / 2], const Weights<2> *v, int four)
+/* The same in two parts, small products first, once those before are made and, if these begin anew, added up.
+ * When no weights are left to be placed, while the first products are under way, `look` is called. */
+template <int SLICES, class Look>
+static __device__ __forceinline__ void multiply_parts(float (&sums)[SLICES / 2],
+	float (&part)[SLICES / 2], const Weights<2> *v, int four, bool anew, Look look)
 {
 	using L = Layout<SLICES, 2>;
 	const uint64_t steps = group_matrix_wide(0, 0, L::VIEW);
+	const unsigned place = v->place;
 	unsigned w[2][4], rest[2][4], kept[2];
 	group_wait<0>();
-	add_up(sums, part);
+	if (anew)
+		add_up(sums, part);
 #pragma unroll
 	for (int i = 0; i < 2; i++) {
 		place_weights(v->two, v->whole, four + 128 * i, w[i]);
 		kept[i] = kept_of(v->kept, i);
 		group_fence();
 		group_multiply_sparse<SLICES>(part, w[i], kept[i],
-			steps | (v->place + (L::PART + i * EIGHT) / 16), i > 0);
-	}
-#pragma unroll
-	for (int i = 0; i < 2; i++) {
-		place_weights(v->rest, v->whole, four + 128 * i, rest[i]);
-		group_fence();
-		group_multiply_sparse<SLICES>(
-			part, rest[i], kept[i], steps | (v->place + i * EIGHT / 16), true);
+			steps | (place + (L::PART + i * EIGHT) / 16), i > 0 || !anew);
 	}
 #pragma unroll
 	for (int i = 0; i < 2; i++)
-		group_multiply_sparse<SLICES>(
-			part, w[i], kept[i], steps | (v->place + i * EIGHT / 16), true);
+		place_weights(v->rest, v->whole, four + 128 * i, rest[i]);
+	look();
+	group_fence();
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		group_multiply_sparse<SLICES>(part, i < 2 ? rest[i] : w[i - 2], kept[i % 2],
+			steps | (place + i % 2 * EIGHT / 16), true);
 	group_commit();
 }
 
@@ -384,22 +398,31 @@ static __device__ __forceinline__ void take(const Ordered *s, const Ring *ring)
 	unsigned at = ring->table + lane.entry;
 	Weights<PARTS> w;
 	barrier_wait(ring->table + FULL, 0);
-	weigh_views<PARTS>(at, &lane, &w);
+	Seen seen = see_views(at);
+	weigh_views<PARTS>(&seen, &lane, &w);
 	for (unsigned stage = 0; stage < stages; stage++) {
-#pragma unroll(PARTS == 2 ? 1 : VIEWS / TOGETHER)
+#pragma unroll
 		for (int k = TOGETHER; k <= VIEWS; k += TOGETHER) {
-			if constexpr (PARTS == 2)
-				multiply_parts<SLICES>(sums, part, &w, lane.four);
-			else
+			auto look = [&]() {
+				if (k == VIEWS) {
+					unsigned next = min(stage + 1, stages - 1);
+					unsigned slot = slot_of(next);
+					barrier_wait(
+						ring->table + FULL + 8 * slot, parity_of(next));
+					at = ring->table + slot * SLOT + lane.entry;
+				}
+				seen = see_views(at + k / TOGETHER * TURN % SLOT);
+			};
+			if constexpr (PARTS == 2) {
+				bool anew = k == TOGETHER && stage * VIEWS % ADDED == 0;
+				multiply_parts<SLICES>(sums, part, &w, lane.four, anew, look);
+			} else {
 				multiply<SLICES>(sums, &w, lane.four);
+				look();
+			}
 			if (k == TOGETHER && stage > 0 && lane.first) /* its products are made */
 				barrier_arrive(ring->table + EMPTY + 8 * slot_of(stage - 1));
-			if (k == VIEWS) {
-				unsigned next = min(stage + 1, stages - 1), slot = slot_of(next);
-				barrier_wait(ring->table + FULL + 8 * slot, parity_of(next));
-				at = ring->table + slot * SLOT + lane.entry;
-			}
-			weigh_views<PARTS>(at + k / TOGETHER * TURN % SLOT, &lane, &w);
+			weigh_views<PARTS>(&seen, &lane, &w);
 		}
 	}
 	group_wait<0>();
@@ -625,10 +648,12 @@ static tomos_status group_run(
 
 extern const CudaTuned group_back_kernels[4];
 const CudaTuned group_back_kernels[4] = {
-	{"tensor", KERNEL_voxel, ADJOINT, half_applies, group_run, false, false, tensor_steps},
-	{"tensor", KERNEL_joseph, ADJOINT, half_applies, group_run, false, false, tensor_steps},
+	{"tensor", KERNEL_voxel, ADJOINT, half_applies, group_run, false, false, tensor_steps,
+		turn_fills},
+	{"tensor", KERNEL_joseph, ADJOINT, half_applies, group_run, false, false, tensor_steps,
+		turn_fills},
 	{"tensor-split", KERNEL_voxel, ADJOINT, split_applies, group_run, false, false,
-		tensor_steps},
+		tensor_steps, turn_fills},
 	{"tensor-split", KERNEL_joseph, ADJOINT, split_applies, group_run, false, false,
-		tensor_steps},
+		tensor_steps, turn_fills},
 };

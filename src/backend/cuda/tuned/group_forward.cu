@@ -31,7 +31,7 @@ enum {
 	ITEMS = 32 / VIEWS, /* groups of columns, each in VIEWS views, prepared together */
 	BATCHES = 4,
 	WORD = 16,
-	FEW = 4 /* pairs whose sums in two parts the cores add up */
+	FEW = 8 /* pairs whose sums in two parts the cores add up */
 };
 
 /* The warps of a block and the registers of their threads. Halves do best with many; sums of two have to be
@@ -386,42 +386,60 @@ static __device__ __forceinline__ void weigh_dense(
 	tensor_weigh<PARTS>(x.y, x.y + l->next, &w[3], &rest[3]);
 }
 
-/* Two neighbours of four pixels in a row, of which the first is at x; their number is in the result's last bits,
- * as the sum with MAGIC has it. */
-template <int PARTS>
-static __device__ __forceinline__ unsigned weigh_row(
-	const Lane *l, float x, unsigned *w, unsigned *rest)
+/* The first of two neighbours of four pixels in a row that begins at x, in the last bits of a sum with MAGIC; and
+ * both of them weighed. */
+static __device__ __forceinline__ float find_row(const Lane *l, float x)
 {
-	float sum = __fmaf_rd(__saturatef(x * l->find), FIND, MAGIC);
-	float at = fmaf(sum - MAGIC, l->next, x);
-	tensor_weigh<PARTS>(at, at + l->next, w, rest);
-	return __float_as_uint(sum);
+	return __fmaf_rd(__saturatef(x * l->find), FIND, MAGIC);
 }
 
-/* Both squares; which weights are kept, as group_multiply_sparse wants it. */
+template <int PARTS>
+static __device__ __forceinline__ void weigh_row(
+	const Lane *l, float x, float found, unsigned *w, unsigned *rest)
+{
+	float at = fmaf(found - MAGIC, l->next, x);
+	tensor_weigh<PARTS>(at, at + l->next, w, rest);
+}
+
+/* Both squares; which weights are kept, as group_multiply_sparse wants it. While lanes tell each other that, they
+ * weigh. */
 template <int PARTS>
 static __device__ __forceinline__ unsigned weigh_sparse(
 	const Lane *l, const Pair *pair, unsigned w[4], unsigned rest[4], int lane)
 {
 	unsigned kept[2];
+	float2 x[2], found[2];
 	const unsigned low = 5u << lane % 4 * 4, high = low << 16;
 	const unsigned none = (4u << lane % 4 * 4) * 0x10001u - MAGIC_BITS * (low + high);
 #pragma unroll
 	for (int i = 0; i < 2; i++) {
-		float2 x = place_square<PARTS>(l, pair->u[i], pair->v[i]);
-		unsigned one = weigh_row<PARTS>(l, x.x, &w[2 * i], &rest[2 * i]);
-		unsigned two = weigh_row<PARTS>(l, x.y, &w[2 * i + 1], &rest[2 * i + 1]);
-		kept[i] = one * low + (two * high + none);
+		x[i] = place_square<PARTS>(l, pair->u[i], pair->v[i]);
+		found[i] = make_float2(find_row(l, x[i].x), find_row(l, x[i].y));
+		kept[i] = __float_as_uint(found[i].x) * low +
+			  (__float_as_uint(found[i].y) * high + none);
 	}
 	unsigned own = lane % 2 ? kept[1] : kept[0], other = lane % 2 ? kept[0] : kept[1];
 	own |= __shfl_xor_sync(0xffffffffu, other, 1);
-	return own | __shfl_xor_sync(0xffffffffu, own, 2);
+	weigh_row<PARTS>(l, x[0].x, found[0].x, &w[0], &rest[0]);
+	weigh_row<PARTS>(l, x[0].y, found[0].y, &w[1], &rest[1]);
+	other = __shfl_xor_sync(0xffffffffu, own, 2);
+	weigh_row<PARTS>(l, x[1].x, found[1].x, &w[2], &rest[2]);
+	weigh_row<PARTS>(l, x[1].y, found[1].y, &w[3], &rest[3]);
+	return own | other;
 }
 
-static __device__ __forceinline__ Pair next_pair(const Ring *ring, unsigned *left)
+/* Pairs that are still to come, as bits, and the number of the next in the table. */
+typedef struct {
+	unsigned met;
+	int next;
+} Left;
+
+/* Its number is found long before it is needed. */
+static __device__ __forceinline__ Pair next_pair(const Ring *ring, Left *left)
 {
-	const Pair pair = ring->pairs[__ffs((int)*left)];
-	*left &= *left - 1;
+	const Pair pair = ring->pairs[left->next];
+	left->met &= left->met - 1;
+	left->next = __ffs((int)left->met);
 	return pair;
 }
 
@@ -450,7 +468,7 @@ static __device__ __forceinline__ void multiply(float (&sums)[SLICES / 2], const
 /* The weights are made while the cores multiply those before. */
 template <int SLICES, int PARTS>
 static __device__ __forceinline__ void add_dense(float (&sums)[SLICES / 2], const Ring *ring,
-	const Lane *own, Pair *pair, unsigned *left, bool add)
+	const Lane *own, Pair *pair, Left *left, bool add)
 {
 	unsigned w[2][4], rest[2][4];
 	const Pair now = *pair;
@@ -467,7 +485,7 @@ static __device__ __forceinline__ void add_dense(float (&sums)[SLICES / 2], cons
 
 template <int SLICES, int PARTS>
 static __device__ __forceinline__ void add_sparse(float (&sums)[SLICES / 2], const Ring *ring,
-	const Lane *own, Pair *pair, unsigned *left, unsigned w[4], unsigned rest[4], bool add)
+	const Lane *own, Pair *pair, Left *left, unsigned w[4], unsigned rest[4], bool add)
 {
 	unsigned place = pair->place;
 	unsigned kept = weigh_sparse<PARTS>(own, pair, w, rest, threadIdx.x % 32);
@@ -476,10 +494,10 @@ static __device__ __forceinline__ void add_sparse(float (&sums)[SLICES / 2], con
 	multiply<SLICES, PARTS, true>(sums, w, rest, kept, place, add);
 }
 
-/* Up to `most` pairs. */
+/* Up to `most` pairs; their products may be still under way. */
 template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void add_pairs(float (&sums)[SLICES / 2], const Ring *ring,
-	const Lane *own, Pair *pair, unsigned *left, int most)
+	const Lane *own, Pair *pair, Left *left, int most)
 {
 	unsigned w[2][4], rest[2][4];
 	int count = 0;
@@ -494,72 +512,93 @@ static __device__ __forceinline__ void add_pairs(float (&sums)[SLICES / 2], cons
 			count++;
 		}
 	} while (count < most && !pair->none);
-	group_wait<0>();
 }
 
+template <int N>
+static __device__ __forceinline__ void add_up(float (&sums)[N], const float (&part)[N])
+{
+#pragma unroll
+	for (int i = 0; i < N; i++)
+		sums[i] += part[i];
+}
+
+/* Those of the first few are under way while the next begin. */
 template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void add_all(
-	float (&sums)[SLICES / 2], const Ring *ring, const Lane *own, unsigned left)
+	float (&sums)[SLICES / 2], const Ring *ring, const Lane *own, unsigned met)
 {
+	Left left = {met, __ffs((int)met)};
 	Pair pair = next_pair(ring, &left);
 	add_pairs<SLICES, PARTS, SPARSE>(sums, ring, own, &pair, &left, PARTS == 1 ? 64 : (int)FEW);
-	if constexpr (PARTS == 2)
-		while (!pair.none) {
-			float part[SLICES / 2];
+	if (PARTS == 2 && !pair.none) {
+		float part[SLICES / 2];
+		add_pairs<SLICES, PARTS, SPARSE>(part, ring, own, &pair, &left, FEW);
+		group_wait<0>();
+		add_up(sums, part);
+		while (Layout<SLICES, PARTS>::PAIRS > 2 * FEW && !pair.none) {
 			add_pairs<SLICES, PARTS, SPARSE>(part, ring, own, &pair, &left, FEW);
-#pragma unroll
-			for (int i = 0; i < SLICES / 2; i++)
-				sums[i] += part[i];
+			group_wait<0>();
+			add_up(sums, part);
 		}
+	} else {
+		group_wait<0>();
+	}
 }
 
-static __device__ __forceinline__ void add_four(float *to, const float *x, const float *y)
+static __device__ __forceinline__ void add_four(float *to, float4 x)
 {
 	asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to),
-		     "f"(x[0]), "f"(x[1]), "f"(y[0]), "f"(y[1])
+		     "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
 		     : "memory");
 }
 
-/* Scaled where they are: a register that is to be added must not be needed again before the card has read
- * it. Two pairs of neighbours are four slices in a row, as TurnSquares has them. */
+/* Scaled into places of their own: a register that is to be added must not be needed again before the card has
+ * read it. Two pairs of neighbours are four slices in a row, as TurnSquares has them. */
 template <int N>
 static __device__ __forceinline__ void write_sums(
-	const Forward *s, const Strip *strip, float (&sums)[N], int lane)
+	const Forward *s, const Strip *strip, const float (&sums)[N], int lane)
 {
 	int slice = blockIdx.z * N * 2 + lane % 4 * 4, column = strip->first + lane / 4;
 	bool whole = (int)(blockIdx.z + 1) * N * 2 <= s->pitch;
 	float *to = s->to + ((int64_t)strip->view * s->columns + column) * s->pitch + slice;
+	float4 four[2][N / 8];
+	float weight = strip->weight;
 #pragma unroll
-	for (int i = 0; i < N; i++)
-		sums[i] *= strip->weight;
+	for (int i = 0; i < N / 4; i++) {
+		const float *from = &sums[i / 2 * 8 + i % 2 * 2];
+		four[i % 2][i / 2] = make_float4(
+			weight * from[0], weight * from[1], weight * from[4], weight * from[5]);
+	}
 #pragma unroll
 	for (int half = 0; half < 2; half++, column += 8, to += 8 * s->pitch)
 		if (column >= 0 && column < strip->end) {
 #pragma unroll
-			for (int n = 0; n < N / 4; n += 2)
-				if (whole || slice + n * CHUNK < s->pitch)
-					add_four(to + n * CHUNK, &sums[4 * n + 2 * half],
-						&sums[4 * n + 4 + 2 * half]);
+			for (int n = 0; n < N / 8; n++)
+				if (whole || slice + n * 2 * CHUNK < s->pitch)
+					add_four(to + n * 2 * CHUNK, four[half][n]);
 		}
 }
 
+/* Teams take turns with those that meet anything. */
 template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void take(const Forward *s, const Ring *ring)
 {
 	constexpr int teams = Crew<SLICES, PARTS>::TEAMS;
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % TOGETHER, team = threadIdx.x / 128;
-	int items = items_of(s, ring);
-	for (int batch = 0, item = team; batch * ITEMS < items; batch++) {
+	int items = items_of(s, ring), number = 0;
+	for (int batch = 0; batch * ITEMS < items; batch++) {
 		int slot = batch % BATCHES;
 		barrier_wait(ring->full + 8 * slot, batch / BATCHES & 1);
-		for (; item < min(items, (batch + 1) * ITEMS); item += teams) {
-			int i = slot * ITEMS + item % ITEMS;
-			if (!ring->met[i])
+		const unsigned *met = ring->met + slot * ITEMS;
+		unsigned some = __ballot_sync(0xffffffffu, lane < ITEMS && met[lane % ITEMS]);
+		for (; some; some &= some - 1) {
+			int i = __ffs((int)some) - 1;
+			if (number++ % teams != team)
 				continue;
-			const Strip *strip = ring->strips + i * VIEWS + warp;
+			const Strip *strip = ring->strips + (slot * ITEMS + i) * VIEWS + warp;
 			const Lane own = lane_of<PARTS, SPARSE>(strip, lane);
 			float sums[SLICES / 2];
-			add_all<SLICES, PARTS, SPARSE>(sums, ring, &own, ring->met[i]);
+			add_all<SLICES, PARTS, SPARSE>(sums, ring, &own, met[i]);
 			write_sums(s, strip, sums, lane);
 		}
 		__syncwarp();
@@ -670,13 +709,13 @@ static tomos_status launch(tomos_backend *backend, const Forward *s, int64_t gro
 
 template <bool SPARSE>
 static tomos_status launch_fitting(
-	tomos_backend *backend, const Forward *s, const TurnSquares *squares)
+	tomos_backend *backend, const Forward *s, const TurnSquares *squares, int parts)
 {
 	if (squares->chunks == 128 / (int)CHUNK)
-		return squares->parts == 1 ? launch<128, 1, SPARSE>(backend, s, squares->groups)
-					   : launch<128, 2, SPARSE>(backend, s, squares->groups);
-	return squares->parts == 1 ? launch<64, 1, SPARSE>(backend, s, squares->groups)
-				   : launch<64, 2, SPARSE>(backend, s, squares->groups);
+		return parts == 1 ? launch<128, 1, SPARSE>(backend, s, squares->groups)
+				  : launch<128, 2, SPARSE>(backend, s, squares->groups);
+	return parts == 1 ? launch<64, 1, SPARSE>(backend, s, squares->groups)
+			  : launch<64, 2, SPARSE>(backend, s, squares->groups);
 }
 
 /* What is the same for all slices: bundles along b, and along a. */
@@ -699,17 +738,22 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 	TurnSquares squares = {.nj = squares_across(x.nj),
 		.nk = squares_across(x.nk),
 		.groups = (slices + wide - 1) / wide,
-		.chunks = wide / CHUNK,
-		.parts = parts};
+		.chunks = wide / CHUNK};
 	int64_t words =
 		squares.groups * squares.nk * squares.nj * parts * squares.chunks * SQUARE_PIXELS;
+	int ways = (r->along[0].bundles > 0) + (r->along[1].bundles > 0);
 	int64_t sums = y.pitch * y.nj * y.nk;
 	float *head;
-	TRY(cuda_scratch(
-		backend, 0, TENSOR_HEAD + words * (WORD / (int)sizeof(float)), &head, "slices"));
+	TRY(cuda_scratch(backend, 0, TENSOR_HEAD + ways * words * (WORD / (int)sizeof(float)),
+		&head, "slices"));
 	TRY(cuda_scratch(backend, 1, sums, &y.inside, "rows of slices"));
-	TurnHalves to = {
-		.data = (uint4 *)(head + TENSOR_HEAD), .parts = parts, .largest = (unsigned *)head};
+	uint4 *data = (uint4 *)(head + TENSOR_HEAD);
+	TurnHalves to = {.parts = parts, .largest = (unsigned *)head};
+	if (r->along[0].bundles)
+		squares.along_j = data;
+	if (r->along[1].bundles)
+		squares.along_k = data + (ways - 1) * words;
+	TRY(turn_in_squares(backend, &x, &to, squares));
 	CUDA_TRY(cudaMemsetAsync(
 			 y.inside, 0, (size_t)sums * sizeof(float), device_of(backend)->stream),
 		"clearing rows of slices");
@@ -719,13 +763,10 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 			continue;
 		s.views = views;
 		s.pitch = (int)y.pitch;
-		s.data = to.data;
+		s.data = i == 0 ? squares.along_j : squares.along_k;
 		s.to = y.inside;
-		squares.across = s.along_b;
-		TRY(turn_in_squares(backend, &x, &to, squares));
-		to.known = true;
-		TRY(r->sparse ? launch_fitting<true>(backend, &s, &squares)
-			      : launch_fitting<false>(backend, &s, &squares));
+		TRY(r->sparse ? launch_fitting<true>(backend, &s, &squares, parts)
+			      : launch_fitting<false>(backend, &s, &squares, parts));
 	}
 	y.largest = to.largest;
 	return turn_out(backend, &y);
@@ -828,7 +869,7 @@ static tomos_status group_run(
 	TRY_OR_DONE(bundles_make(&bundles, what, l));
 	TRY_OR_DONE(mem_alloc(&courses, bundles.count, sizeof *courses, "bundles of views"));
 	TRY_OR_DONE(send_courses(backend, what, l, &bundles, courses, &r));
-	TRY_OR_DONE(turn_each(backend, what, notes, TurnKeeps{64, 1, 1, 0}, run_part));
+	TRY_OR_DONE(turn_each(backend, what, notes, TurnKeeps{64, 2, 1, 0}, run_part));
 done:
 	bundles_free(&bundles);
 	mem_free(courses);
@@ -837,8 +878,10 @@ done:
 
 extern const CudaTuned group_forward_kernels[4];
 const CudaTuned group_forward_kernels[4] = {
-	{"tensor", KERNEL_voxel, FORWARD, half_applies, group_run},
-	{"tensor", KERNEL_joseph, FORWARD, half_applies, group_run},
-	{"tensor-split", KERNEL_voxel, FORWARD, split_applies, group_run},
-	{"tensor-split", KERNEL_joseph, FORWARD, split_applies, group_run},
+	{"tensor", KERNEL_voxel, FORWARD, half_applies, group_run, false, false, NULL, turn_fills},
+	{"tensor", KERNEL_joseph, FORWARD, half_applies, group_run, false, false, NULL, turn_fills},
+	{"tensor-split", KERNEL_voxel, FORWARD, split_applies, group_run, false, false, NULL,
+		turn_fills},
+	{"tensor-split", KERNEL_joseph, FORWARD, split_applies, group_run, false, false, NULL,
+		turn_fills},
 };

@@ -213,8 +213,10 @@ static tomos_status stack_run(
 
 extern const CudaTuned stack_kernels[4];
 const CudaTuned stack_kernels[4] = {
-	{"stack", KERNEL_joseph, FORWARD, stack_applies, stack_run},
-	{"stack", KERNEL_joseph, ADJOINT, stack_applies, stack_run, false, false, turn_steps},
-	{"stack", KERNEL_voxel, FORWARD, stack_applies, stack_run},
-	{"stack", KERNEL_voxel, ADJOINT, stack_applies, stack_run, false, false, turn_steps},
+	{"stack", KERNEL_joseph, FORWARD, stack_applies, stack_run, false, false, NULL, turn_fills},
+	{"stack", KERNEL_joseph, ADJOINT, stack_applies, stack_run, false, false, turn_steps,
+		turn_fills},
+	{"stack", KERNEL_voxel, FORWARD, stack_applies, stack_run, false, false, NULL, turn_fills},
+	{"stack", KERNEL_voxel, ADJOINT, stack_applies, stack_run, false, false, turn_steps,
+		turn_fills},
 };

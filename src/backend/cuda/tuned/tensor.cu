@@ -137,6 +137,7 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 		pass.first += first;
 		pass.count = min64(PASS, what->count - first);
 		pass.projections += first * view;
+		x.anew &= first == 0;
 		Turning y = turn_views(&pass, l, slice, slices, CHUNK);
 		TRY(run_views(backend, &pass, l, views + first, x, y, launch));
 	}

@@ -1,7 +1,8 @@
 /* Arrays turned so that slices are the fastest axis, and back; see turn.h. */
 #include "backend/cuda/tuned/turn.h"
 
-enum { TILE = 32, WIDE = 128, WARPS = 8, EACH = TILE * WIDE / (TILE * WARPS) };
+/* A block's threads have EACH elements each; so many blocks are to be on a processor, for the loads under way. */
+enum { TILE = 32, WIDE = 64, WARPS = 8, EACH = WIDE / WARPS, BLOCKS = 4 };
 
 /* ---- scales ------------------------------------------------------------------------------- */
 
@@ -14,6 +15,7 @@ static __global__ void find_largest(
 		int64_t i = line % t.slices, k = line / t.slices;
 		const float *from = t.outside + i * t.si + k * t.sk;
 		float weight = views ? views[k].weight : 1;
+#pragma unroll 4
 		for (int64_t j = threadIdx.x; j < t.nj; j += SUM_THREADS)
 			most = max(most, __float_as_uint(fabsf(weight * from[j * t.sj])));
 	}
@@ -28,35 +30,69 @@ static __global__ void find_largest(
 /* A part of an array as [j][slice]: wide enough that a thread has several loads under way. */
 typedef float Tile[WIDE][TILE + 1];
 
-/* Element number r of this thread: outside, neighbouring threads are neighbours in memory. */
-static __device__ __forceinline__ void find_outside(const Turning *t, int r, int *i, int *j)
+/* How a thread goes through its elements outside, where neighbouring threads are neighbours in memory: from (i, j) of
+ * the tile, ROUND steps of (di, dj), over and over, TILE further along j each time. */
+enum { ROUND = TILE / WARPS };
+
+typedef struct {
+	int i, j, di, dj;
+	int64_t first, step, turn; /* in memory */
+	int low_j, high_i, high_j; /* those that are there */
+} Walk;
+
+static __device__ __forceinline__ Walk walk_of(const Turning *t, int64_t i0, int64_t j0)
 {
-	*i = t->si == 1 ? threadIdx.x : threadIdx.y + r % (TILE / WARPS) * WARPS;
-	*j = t->si == 1 ? threadIdx.y + r * WARPS : threadIdx.x + r / (TILE / WARPS) * TILE;
+	bool along = t->si == 1;
+	int x = threadIdx.x, y = threadIdx.y;
+	Walk w = {.i = along ? x : y,
+		.j = along ? y : x,
+		.di = along ? 0 : WARPS,
+		.dj = along ? WARPS : 0,
+		.step = WARPS * (along ? t->sj : t->si),
+		.turn = TILE * t->sj,
+		.low_j = (int)max(-j0, (int64_t)0),
+		.high_i = (int)min(t->slices - i0, (int64_t)TILE),
+		.high_j = (int)min(t->nj - j0, (int64_t)WIDE)};
+	w.first = (i0 + w.i) * t->si + (j0 + w.j) * t->sj;
+	return w;
+}
+
+/* Element number r. */
+static __device__ __forceinline__ int i_of(const Walk *w, int r)
+{
+	return w->i + r % ROUND * w->di;
+}
+
+static __device__ __forceinline__ int j_of(const Walk *w, int r)
+{
+	return w->j + r % ROUND * w->dj + r / ROUND * TILE;
+}
+
+static __device__ __forceinline__ int64_t place_of(const Walk *w, int r)
+{
+	return w->first + r % ROUND * w->step + r / ROUND * w->turn;
+}
+
+static __device__ __forceinline__ bool is_there(const Walk *w, int r)
+{
+	int j = j_of(w, r);
+	return i_of(w, r) < w->high_i && j >= w->low_j && j < w->high_j;
 }
 
 static __device__ void read_tile(const Turning *t, int64_t i0, int64_t j0, int64_t k, Tile tile)
 {
 	float value[EACH];
-	j0 -= t->margin;
-	const float *from = t->outside + i0 * t->si + j0 * t->sj + k * t->sk;
+	const Walk w = walk_of(t, i0, j0 - t->margin);
+	const float *from = t->outside + k * t->sk;
 #pragma unroll
-	for (int r = 0; r < EACH; r++) {
-		int i, j;
-		find_outside(t, r, &i, &j);
-		value[r] = i0 + i < t->slices && (uint64_t)(j0 + j) < (uint64_t)t->nj && k < t->nk
-				   ? __ldcs(from + i * t->si + j * t->sj)
-				   : 0;
-	}
+	for (int r = 0; r < EACH; r++)
+		value[r] = k < t->nk && is_there(&w, r) ? __ldcs(from + place_of(&w, r)) : 0;
 #pragma unroll
-	for (int r = 0; r < EACH; r++) {
-		int i, j;
-		find_outside(t, r, &i, &j);
-		tile[j][i] = value[r];
-	}
+	for (int r = 0; r < EACH; r++)
+		tile[j_of(&w, r)][i_of(&w, r)] = value[r];
 }
 
-static __global__ void __launch_bounds__(TILE *WARPS)
+static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 	turn_inwards(const __grid_constant__ Turning t)
 {
 	__shared__ Tile tile;
@@ -76,37 +112,6 @@ static __global__ void __launch_bounds__(TILE *WARPS)
 
 /* ---- halves ------------------------------------------------------------------------------- */
 
-static __device__ int64_t place_word(const TurnRows *to, int part, int64_t c, int64_t j, int64_t k)
-{
-	return ((part * to->nk + k) * to->nj + j) * to->chunks + c;
-}
-
-static __device__ int64_t place_word(
-	const TurnSquares *to, int part, int64_t c, int64_t j, int64_t k)
-{
-	int jj = (int)(j % SQUARE_SIDE), kk = (int)(k % SQUARE_SIDE);
-	int pixel = to->across ? kk * SQUARE_SIDE + jj : jj * SQUARE_SIDE + kk;
-	int64_t square = (c / to->chunks * to->nk + k / SQUARE_SIDE) * to->nj + j / SQUARE_SIDE;
-	int64_t eight = (square * to->parts + part) * (SQUARE_PIXELS / 8) + pixel / 8;
-	return (eight * to->chunks + c % to->chunks) * 8 + pixel % 8;
-}
-
-/* Which slice of 16 is number i of a word, that of chunk c. */
-static __device__ int slice_of_word(const TurnRows *, int c, int i)
-{
-	return c % 2 * CHUNK + i;
-}
-
-static __device__ int slice_of_word(const TurnSquares *, int c, int i)
-{
-	return i / 2 * 4 + c % 2 * 2 + i % 2;
-}
-
-/* How far the words go, which may be further than the data. */
-typedef struct {
-	int64_t nj, nk, chunks;
-} Extent;
-
 /* Eight floats as halves; what their rounding took away is left in them. */
 static __device__ uint4 round_word(float value[CHUNK])
 {
@@ -121,15 +126,14 @@ static __device__ uint4 round_word(float value[CHUNK])
 	return to.word;
 }
 
-template <class Place>
-static __global__ void __launch_bounds__(TILE *WARPS)
-	turn_to_halves(const __grid_constant__ Turning t, const __grid_constant__ TurnHalves to,
-		const __grid_constant__ Place place, const Extent extent)
+static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
+	turn_to_rows(const __grid_constant__ Turning t, const __grid_constant__ TurnHalves to,
+		const TurnRows rows)
 {
 	__shared__ Tile tile;
 	int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * WIDE;
 	float scale = power_of_two(scale_exponent(*to.largest));
-	for (int64_t k = blockIdx.z; k < extent.nk; k += gridDim.z) {
+	for (int64_t k = blockIdx.z; k < rows.nk; k += gridDim.z) {
 		float factor = to.views ? scale * to.views[k].weight : scale;
 		read_tile(&t, i0, j0, k, tile);
 		__syncthreads();
@@ -138,13 +142,63 @@ static __global__ void __launch_bounds__(TILE *WARPS)
 			int r = word / (TILE / CHUNK), c = word % (TILE / CHUNK);
 			int64_t j = j0 + r, chunk = i0 / CHUNK + c;
 			float value[CHUNK];
-			if (j >= extent.nj || chunk >= extent.chunks)
+			if (j >= rows.nj || chunk >= rows.chunks)
 				continue;
 			for (int i = 0; i < CHUNK; i++)
-				value[i] =
-					factor * tile[r][c / 2 * 16 + slice_of_word(&place, c, i)];
+				value[i] = factor * tile[r][c * CHUNK + i];
 			for (int part = 0; part < to.parts; part++)
-				to.data[place_word(&place, part, chunk, j, k)] = round_word(value);
+				to.data[((part * rows.nk + k) * rows.nj + j) * rows.chunks +
+					chunk] = round_word(value);
+		}
+		__syncthreads();
+	}
+}
+
+/* Four rows of an array, so far apart that a square's pixels are in banks of their own. */
+typedef float Rows[SQUARE_SIDE][WIDE * (TILE + 1) + SQUARE_SIDE];
+
+/* One word of a lane: two chunks of a square, 16 slices apart, so that whole lines are written in either order.
+ * `row` and `j` are squares. */
+static __device__ __forceinline__ void put_words(const Rows rows, const TurnHalves *to,
+	const TurnSquares *squares, float scale, int64_t row, int64_t j, int64_t chunk, int c)
+{
+	unsigned pixel = threadIdx.x % SQUARE_PIXELS, jj = pixel % SQUARE_SIDE;
+	unsigned kk = pixel / SQUARE_SIDE, chunks = (unsigned)squares->chunks;
+	unsigned other = jj * SQUARE_SIDE + kk, group = (unsigned)chunk / chunks;
+	const float *from = rows[kk] + ((j * SQUARE_SIDE + jj) % WIDE) * (TILE + 1) + c / 2 * 16;
+	float value[CHUNK];
+	for (int i = 0; i < CHUNK; i++)
+		value[i] = scale * from[i / 2 * 4 + c % 2 * 2 + i % 2];
+	int64_t square = (group * squares->nk + row) * squares->nj + j;
+	int64_t at = square * to->parts * SQUARE_PIXELS * chunks + (unsigned)chunk % chunks * 8;
+	for (int part = 0; part < to->parts; part++, at += SQUARE_PIXELS * chunks) {
+		const uint4 word = round_word(value);
+		if (squares->along_j)
+			squares->along_j[at + pixel / 8 * chunks * 8 + pixel % 8] = word;
+		if (squares->along_k)
+			squares->along_k[at + other / 8 * chunks * 8 + other % 8] = word;
+	}
+}
+
+/* Both orders from one look at the array. */
+static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
+	turn_to_squares(const __grid_constant__ Turning t, const __grid_constant__ TurnHalves to,
+		const __grid_constant__ TurnSquares squares)
+{
+	__shared__ Rows rows;
+	int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * WIDE;
+	float scale = power_of_two(scale_exponent(*to.largest));
+	for (int64_t row = blockIdx.z; row < squares.nk; row += gridDim.z) {
+#pragma unroll
+		for (int kk = 0; kk < SQUARE_SIDE; kk++)
+			read_tile(
+				&t, i0, j0, row * SQUARE_SIDE + kk, (float(*)[TILE + 1]) rows[kk]);
+		__syncthreads();
+		for (int unit = threadIdx.y; unit < WIDE / SQUARE_SIDE * 2; unit += WARPS) {
+			int c = unit % 2 + threadIdx.x / SQUARE_PIXELS * 2;
+			int64_t j = j0 / SQUARE_SIDE + unit / 2, chunk = i0 / CHUNK + c;
+			if (j < squares.nj && chunk < squares.groups * squares.chunks)
+				put_words(rows, &to, &squares, scale, row, j, chunk, c);
 		}
 		__syncthreads();
 	}
@@ -152,53 +206,72 @@ static __global__ void __launch_bounds__(TILE *WARPS)
 
 /* ---- and out ------------------------------------------------------------------------------ */
 
+/* What becomes of sums on their way out. */
+typedef enum { ADDED, PUT, STEPPED, COMPARED } Outcome;
+
 /* What a sum that goes to pixel (j, k) is multiplied by. */
 static __device__ __forceinline__ float factor_at(
-	const Turning *t, const CudaStep *step, const float *voxel, int64_t j, int64_t k)
+	const CudaStep *step, const float *voxel, int64_t pixel)
 {
-	float factor = step->factors ? __ldg(step->factors + k * t->nj + j) : step->a;
+	float factor = step->factors ? __ldg(step->factors + pixel) : step->a;
 	return step->voxels ? factor * __ldcs(step->voxels + (voxel - step->volume)) : factor;
 }
 
-template <bool STEP>
-static __global__ void __launch_bounds__(TILE *WARPS)
-	turn_outwards(const __grid_constant__ Turning t, const __grid_constant__ CudaStep step)
+/* What is read is all under way before any of it is waited for. */
+template <Outcome OUTCOME>
+static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
+	turn_outwards(const __grid_constant__ Turning t, const __grid_constant__ CudaStep step,
+		const __grid_constant__ CudaCompare compare)
 {
 	__shared__ Tile tile;
 	int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * WIDE;
-	float factor = t.largest ? power_of_two(-scale_exponent(*t.largest)) : 1;
+	float scale = t.largest ? power_of_two(-scale_exponent(*t.largest)) : 1;
+	const Walk w = walk_of(&t, i0, j0);
 	for (int64_t k = blockIdx.z; k < t.nk; k += gridDim.z) {
-		float value[EACH];
-		float *to = t.outside + i0 * t.si + j0 * t.sj + k * t.sk;
-		const float *from = t.inside + (k * t.nj + j0) * t.pitch + i0 + threadIdx.x;
+		float sum[EACH], value[EACH], factor[EACH];
+		float *to = t.outside + k * t.sk;
+		int64_t row = k * t.nj + j0;
+		const float *from = t.inside + (row + threadIdx.y) * t.pitch + i0 + threadIdx.x;
 #pragma unroll
 		for (int r = 0; r < EACH; r++) {
-			int j = threadIdx.y + r * WARPS;
-			value[r] = j0 + j < t.nj && i0 + threadIdx.x < t.pitch
-					   ? __ldcs(from + j * t.pitch)
-					   : 0;
+			bool there = (int)threadIdx.y + r * WARPS < w.high_j &&
+				     i0 + threadIdx.x < t.pitch;
+			sum[r] = there ? __ldcs(from + r * WARPS * t.pitch) : 0;
+		}
+#pragma unroll
+		for (int r = 0; r < EACH; r++) {
+			const float *place = to + place_of(&w, r);
+			if (!is_there(&w, r))
+				continue;
+			if (OUTCOME == ADDED || OUTCOME == STEPPED)
+				value[r] = *place;
+			if (OUTCOME == STEPPED)
+				factor[r] = factor_at(&step, place, row + j_of(&w, r));
+			if (OUTCOME == COMPARED) {
+				value[r] = __ldcs(compare.of.data + (place - compare.projections));
+				factor[r] =
+					__ldcs(compare.of.weights + (place - compare.projections));
+			}
 		}
 #pragma unroll
 		for (int r = 0; r < EACH; r++)
-			tile[threadIdx.y + r * WARPS][threadIdx.x] = value[r];
-#pragma unroll
-		for (int r = 0; r < EACH; r++) {
-			int i, j;
-			find_outside(&t, r, &i, &j);
-			bool inside = i0 + i < t.slices && j0 + j < t.nj;
-			value[r] = inside ? to[i * t.si + j * t.sj] : 0;
-		}
+			tile[threadIdx.y + r * WARPS][threadIdx.x] = sum[r];
 		__syncthreads();
 #pragma unroll
 		for (int r = 0; r < EACH; r++) {
-			int i, j;
-			find_outside(&t, r, &i, &j);
-			float *voxel = to + i * t.si + j * t.sj, sum = factor * tile[j][i];
-			if (i0 + i >= t.slices || j0 + j >= t.nj)
+			float *place = to + place_of(&w, r);
+			float turned = scale * tile[j_of(&w, r)][i_of(&w, r)];
+			if (!is_there(&w, r))
 				continue;
-			*voxel = STEP ? cuda_stepped(step, value[r],
-						factor_at(&t, &step, voxel, j0 + j, k), sum)
-				      : value[r] + sum;
+			if (OUTCOME == STEPPED)
+				*place = cuda_stepped(step, value[r], factor[r], turned);
+			else if (OUTCOME == COMPARED)
+				*place = value[r] - turned;
+			else
+				*place = OUTCOME == PUT ? turned : value[r] + turned;
+			if (OUTCOME == COMPARED)
+				compare.of.weighted[place - compare.projections] =
+					factor[r] * (value[r] - turned);
 		}
 		__syncthreads();
 	}
@@ -229,39 +302,41 @@ tomos_status turn_largest(
 	return TOMOS_OK;
 }
 
-template <class Place>
-static tomos_status turn_halves(tomos_backend *backend, const Turning *t, const TurnHalves *halves,
-	Place place, Extent extent)
+static dim3 tiles_over(int64_t chunks, int64_t nj, int64_t nk)
 {
-	cudaStream_t stream = device_of(backend)->stream;
-	if (!halves->known)
-		TRY(turn_largest(backend, t, halves->views, halves->largest));
-	dim3 tiles(cuda_blocks(extent.chunks * CHUNK, TILE, 1 << 30),
-		cuda_blocks(extent.nj, WIDE, 65535), cuda_blocks(extent.nk, 1, 65535));
-	turn_to_halves<<<tiles, dim3(TILE, WARPS), 0, stream>>>(*t, *halves, place, extent);
-	CUDA_LAUNCHED("turning an array");
-	return TOMOS_OK;
+	return dim3(cuda_blocks(chunks * CHUNK, TILE, 1 << 30), cuda_blocks(nj, WIDE, 65535),
+		cuda_blocks(nk, 1, 65535));
 }
 
 tomos_status turn_in_rows(
 	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnRows to)
 {
-	return turn_halves(backend, t, halves, to, Extent{to.nj, to.nk, to.chunks});
+	TRY(turn_largest(backend, t, halves->views, halves->largest));
+	turn_to_rows<<<tiles_over(to.chunks, to.nj, to.nk), dim3(TILE, WARPS), 0,
+		device_of(backend)->stream>>>(*t, *halves, to);
+	CUDA_LAUNCHED("turning an array");
+	return TOMOS_OK;
 }
 
 tomos_status turn_in_squares(
 	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnSquares to)
 {
-	return turn_halves(backend, t, halves, to,
-		Extent{to.nj * SQUARE_SIDE, to.nk * SQUARE_SIDE, to.groups * to.chunks});
+	TRY(turn_largest(backend, t, halves->views, halves->largest));
+	turn_to_squares<<<tiles_over(to.groups * to.chunks, to.nj * SQUARE_SIDE, to.nk),
+		dim3(TILE, WARPS), 0, device_of(backend)->stream>>>(*t, *halves, to);
+	CUDA_LAUNCHED("turning an array");
+	return TOMOS_OK;
 }
 
 tomos_status turn_out(tomos_backend *backend, const Turning *t)
 {
 	const CudaDevice *d = device_of(backend);
-	(d->step ? turn_outwards<true>
-		 : turn_outwards<false>)<<<tiles_of(t), dim3(TILE, WARPS), 0, d->stream>>>(
-		*t, d->step ? *d->step : CudaStep{});
+	auto kernel = d->step      ? turn_outwards<STEPPED>
+		      : d->compare ? turn_outwards<COMPARED>
+		      : t->anew    ? turn_outwards<PUT>
+				   : turn_outwards<ADDED>;
+	kernel<<<tiles_of(t), dim3(TILE, WARPS), 0, d->stream>>>(
+		*t, d->step ? *d->step : CudaStep{}, d->compare ? *d->compare : CudaCompare{});
 	CUDA_LAUNCHED("turning an array");
 	return TOMOS_OK;
 }
@@ -296,6 +371,15 @@ bool turn_has_all(const Projecting *what, const HatSlices *l)
 	return low <= what->box.low[l->s] && high >= what->box.high[l->s];
 }
 
+bool turn_fills(const Projecting *what, const CudaNotes *notes)
+{
+	const HatSlices *l = notes_of<HatSlices>(notes);
+	int64_t low, high;
+	turn_range(what, l, &low, &high);
+	return what->direction == FORWARD ? high - low == what->plan->model.rows
+					  : turn_has_all(what, l);
+}
+
 CudaSteps turn_steps(const tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
 	const BackStep *step)
 {
@@ -323,7 +407,8 @@ Turning turn_volume(
 		.nk = box->high[l->b] - box->low[l->b],
 		.si = stride[l->s],
 		.sj = stride[l->a],
-		.sk = stride[l->b]};
+		.sk = stride[l->b],
+		.anew = what->anew};
 }
 
 Turning turn_views(
@@ -337,7 +422,8 @@ Turning turn_views(
 		.nk = what->count,
 		.si = l->sign * columns,
 		.sj = 1,
-		.sk = rows * columns};
+		.sk = rows * columns,
+		.anew = what->anew};
 }
 
 Turning turn_planes(float *volume, float *turned, int64_t nx, int64_t ny, int64_t nz)

@@ -18,6 +18,7 @@ typedef struct {
 	const unsigned *largest; /* turn_out: what halves were scaled by; NULL: nothing */
 	const HatView *weights;  /* turn_in: of each k; NULL: none */
 	int64_t margin;          /* turn_in: zeros inside, so many before and after all j */
+	bool anew;               /* turn_out: nothing is there that counts */
 } Turning;
 
 /* The same as halves, in words of eight slices, times a power of two that brings the largest value to 2^13,
@@ -25,11 +26,10 @@ typedef struct {
 enum { CHUNK = 8 };
 
 typedef struct {
-	uint4 *data;          /* see TurnRows and TurnSquares */
+	uint4 *data;          /* see TurnRows; TurnSquares has places of its own */
 	int parts;            /* 1: rounded; 2: also what the rounding took away */
 	const HatView *views; /* k is a view, whose weight goes into the data; NULL: it is not */
 	unsigned *largest;    /* on the card: the largest value, as the bits of a float */
-	bool known;           /* it is there already */
 } TurnHalves;
 
 /* That power of two; 1 where the largest value is none to scale by: infinite, or not a number. */
@@ -51,15 +51,14 @@ typedef struct {
 } TurnRows;
 
 /* Or squares of the plane, each with all slices of a group: [group][square k][square j][part][eight pixels]
- * [chunk][pixel], a square has SQUARE_SIDE^2 pixels, of which those next to each other in the direction
- * `across` follow each other. Beyond the plane and the slices there are zeros. Of 16 slices, two words have
+ * [chunk][pixel], a square has SQUARE_SIDE^2 pixels, of which those next to each other along j follow each other,
+ * or in another array those along k. Beyond the plane and the slices there are zeros. Of 16 slices, two words have
  * two of each four in turn, so that a thread which holds two of each as a product's sums has four in a row. */
 enum { SQUARE_SIDE = 4, SQUARE_PIXELS = SQUARE_SIDE * SQUARE_SIDE };
 
 typedef struct {
 	int64_t nj, nk, groups, chunks; /* squares; chunks of a group */
-	int parts;
-	bool across; /* j; or k */
+	uint4 *along_j, *along_k;       /* NULL: not wanted */
 } TurnSquares;
 
 /* The slices of the box that have a detector row. */
@@ -91,11 +90,13 @@ tomos_status turn_in_rows(
 	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnRows to);
 tomos_status turn_in_squares(
 	tomos_backend *backend, const Turning *t, const TurnHalves *halves, TurnSquares to);
-/* The other way, added to what is there, or, where the request is an update, as that has it. */
+/* The other way, added to what is there or put in its place; where the request is an update or a comparison, as
+ * that has it. */
 tomos_status turn_out(tomos_backend *backend, const Turning *t);
 /* Of kernels whose result goes out this way. */
 CudaSteps turn_steps(const tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
 	const BackStep *step);
+bool turn_fills(const Projecting *what, const CudaNotes *notes);
 /* Whether every slice of the box has a detector row. */
 bool turn_has_all(const Projecting *what, const HatSlices *l);
 

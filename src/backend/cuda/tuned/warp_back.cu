@@ -353,6 +353,8 @@ static tomos_status warp_run(tomos_backend *backend, const Projecting *what, con
 
 extern const CudaTuned warp_back_kernels[2];
 const CudaTuned warp_back_kernels[2] = {
-	{"tensor", KERNEL_voxel, ADJOINT, warp_applies, warp_run, false, false, tensor_steps},
-	{"tensor", KERNEL_joseph, ADJOINT, warp_applies, warp_run, false, false, tensor_steps},
+	{"tensor", KERNEL_voxel, ADJOINT, warp_applies, warp_run, false, false, tensor_steps,
+		turn_fills},
+	{"tensor", KERNEL_joseph, ADJOINT, warp_applies, warp_run, false, false, tensor_steps,
+		turn_fills},
 };
