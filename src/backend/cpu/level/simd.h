@@ -47,6 +47,16 @@ static inline vf vf_all(float x)
 #endif
 }
 
+/* The same, kept in a register: compilers like to load a number again wherever it is used, and that costs
+ * where loads are what bounds. Sixteen registers are too few for it. */
+static inline vf vf_keep(vf v)
+{
+#if defined TOMOS_LEVEL_avx512
+	__asm__("" : "+v"(v));
+#endif
+	return v;
+}
+
 static inline vf vf_lane(void)
 {
 	vf v;

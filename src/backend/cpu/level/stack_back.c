@@ -129,7 +129,7 @@ INLINE void four_gather(const FourEntries *e, const Fours *l, int lane, const fl
 		vf sample[FOUR_COLUMNS], bend[2][FOUR_BENDS];
 		for (int v = 0; v < vectors; v++) {
 			for (int c = 0; c < four_columns(kind); c++)
-				sample[c] = vf_load(at + c * wide + v * LANES);
+				sample[c] = vf_keep(vf_load(at + c * wide + v * LANES));
 			four_line(&sum[v], sample, vf_all(e[t].weight[0][lane]), vf_all(l[t].pitch),
 				kind, bend[v]);
 		}
