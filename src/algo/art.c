@@ -1,7 +1,7 @@
 /* ART, Kaczmarz's method: x += lambda (b_i - a_i'x) / ||a_i||^2 a_i, one ray after the other.
  *
  * S. Kaczmarz 1937; R. Gordon, R. Bender, G. T. Herman 1970; Nielsen 2014, algorithm 2.2. Some matrices
- * have sweeps of their own, without bounds. Else, while one thread uses rows one by one, in the same order
+ * have sweeps of their own, and some backends do a view at a time, without bounds. Else, while one thread uses rows one by one, in the same order
  * for any number of threads, the others list the next ones; backends that list rows in memory of their
  * own do so by batches, and use them in that order.
  * Rays that meet only a corner of the volume would carry their whole misfit into a voxel or two, so
@@ -166,10 +166,15 @@ static tomos_status sweep_squares(Art *a, float **squares)
 	return TOMOS_OK;
 }
 
-/* Sweepers do many rays of one view at once, which bounds after each ray do not allow. */
+/* Whether many rays of one view can be used at once, which bounds after each ray do not allow. */
+static bool by_views(const Art *a)
+{
+	return !a->list && isinf(a->run->low) && isinf(a->run->high);
+}
+
 static tomos_status measure(Art *a)
 {
-	if (!a->list && isinf(a->run->low) && isinf(a->run->high))
+	if (by_views(a))
 		TRY(op_sweeper(a->run->A, &a->sweeper));
 	if (!a->sweeper) {
 		TRY(take_batches(a));
@@ -230,6 +235,25 @@ static tomos_status iterate_there(Art *a, Run *run, Sweep *sweep)
 	return TOMOS_OK;
 }
 
+/* ---- views that a backend settles -------------------------------------------------------------- */
+
+static tomos_status iterate_views(Art *a, Run *run, ViewSweep *sweep)
+{
+	int order = choice_index(VIEW_ORDERS, run->o->order);
+	float *squares;
+	TRY(sweep_squares(a, &squares));
+	TRY(subsets_make(&run->subsets, run->A, run->Y->shape[0], (ViewOrder)order, 0));
+	TRY(view_sweep_open(sweep, &run->subsets));
+	TRY(run_start(run));
+	while (run->going) {
+		const KernelVisits visits = {
+			run->b, squares, a->r, run->x, a->lambda, a->least, run->low, run->high};
+		TRY(view_sweep_run(sweep, &visits));
+		TRY(run_iterated(run, a->r));
+	}
+	return TOMOS_OK;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static tomos_status iterate(Art *a, Run *run)
@@ -247,10 +271,14 @@ tomos_status art_method(Run *run)
 {
 	Art art = {.run = run, .rays = run->Y->count, .most = run->A->row_most};
 	Sweep sweep = {0};
+	ViewSweep views = {0};
 	tomos_status status = prepare(&art, run);
 	if (status == TOMOS_OK)
-		status = op_lists(run->A) ? iterate_there(&art, run, &sweep) : iterate(&art, run);
+		status = by_views(&art) && view_sweep_can(run->A) ? iterate_views(&art, run, &views)
+			 : op_lists(run->A)                       ? iterate_there(&art, run, &sweep)
+								  : iterate(&art, run);
 	sweep_close(&sweep);
+	view_sweep_close(&views);
 	mem_free(art.views);
 	mem_free(art.list);
 	if (art.sweeper)

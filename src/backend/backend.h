@@ -55,6 +55,8 @@ tomos_status plan_part(Plan *part, const Plan *whole, const int64_t *views, int6
 tomos_status plan_crop(
 	Plan *part, const Plan *whole, const int64_t *views, int64_t count, const Window *window);
 void plan_free(Plan *plan);
+/* Where all rays are in one slice: rays of a view so many columns apart meet no voxel in common. */
+int64_t plan_apart(const Plan *plan, int64_t view);
 
 typedef enum { FORWARD, ADJOINT } Direction;
 
@@ -225,6 +227,9 @@ struct BackendType {
 		tomos_backend *b, const KernelBatch *batch, const float *rays, const float *voxels);
 	tomos_status (*visit)(
 		tomos_backend *b, const KernelBatch *batch, const KernelVisits *visits);
+	/* The steps of the rays of a view, one after the other, from products that were taken before the first:
+	 * see KernelSettling. NULL where rays are used one by one. */
+	tomos_status (*settle)(tomos_backend *b, const KernelSettling *what);
 	/* Since the backend was opened; NULL where nothing is counted. */
 	BackendCounts (*counts)(const tomos_backend *backend);
 	/* Processors, clock and rates; NULL where nobody can tell. */

@@ -224,3 +224,29 @@ void plan_free(Plan *plan)
 	mem_free(plan->views);
 	memset(plan, 0, sizeof *plan);
 }
+
+/* A ray-driven kernel reaches less than one voxel to either side of the ray, a footprint half the shadow and
+ * half a column. */
+int64_t plan_apart(const Plan *plan, int64_t view)
+{
+	const KernelView *k = &plan->views[view];
+	double nearest = HUGE_VAL, rate[2] = {0, 0};
+	for (int corner = 0; corner < 4; corner++) {
+		double x = corner & 1 ? (double)plan->grid.n[0] : -1;
+		double y = corner & 2 ? (double)plan->grid.n[1] : -1;
+		double depth = k->depth[0] * x + k->depth[1] * y + k->depth[3];
+		double column = k->column[0] * x + k->column[1] * y + k->column[3];
+		nearest = fmin(nearest, depth);
+		if (depth <= 0)
+			continue;
+		for (int a = 0; a < 2; a++)
+			rate[a] = fmax(
+				rate[a], fabs(k->column[a]) + fabs(column / depth * k->depth[a]));
+	}
+	if (!(nearest > 0)) /* the source is among the voxels: all rays may share one */
+		return plan->model.columns;
+	double x = rate[0] / nearest, y = rate[1] / nearest;
+	double reach = fmax(2 * fmax(x, y), fmax(x + y + 1, 2));
+	return reach < (double)plan->model.columns ? (int64_t)floor(reach + 1e-6) + 1
+						   : plan->model.columns;
+}

@@ -1,8 +1,8 @@
 /* Stored matrices as devices have them: products with CSR and SCSR, and rows one by one.
  *
- * op/scsr.h says what SCSR is. A device has, instead of the bits that say where pairs go over to their
- * short rows, the places themselves; and lists of waves, the groups of one view and slab that share no
- * pixel, which may be added at once.
+ * op/scsr.h says what SCSR is. A device has rectangles of the image as slabs, so small that groups of threads
+ * have all images of one at hand, and in each the pieces of rays one by one, not in pairs; and lists of waves,
+ * the pieces of one view and slab that share no pixel, which may be added at once.
  */
 #ifndef KERNEL_STORED_H
 #define KERNEL_STORED_H
@@ -104,20 +104,32 @@ KERNEL_FN void csr_list(
 
 /* ---- symmetric compressed rows --------------------------------------------------------------- */
 
-enum { STORED_LANES = 8 };
+enum { STORED_LANES = 8, STORED_BUNDLE = 16, STORED_STEP = 4, STORED_PIXELS = 1 << 16 };
 
-/* Entry (t, p) of the dense matrix lies at `at` + t pairs + p. */
+/* What a stored row has in one slab: whole bundles of entries, of which the last is filled up with weights 0.
+ * Entry e of a bundle lies at place stored_place(e), so that STORED_STEP entries in a row are STORED_STEP
+ * places apart: threads that walk them together read neighbours of their own. */
 typedef struct {
-	int64_t at;
-	int pair, pairs, width; /* first of its pairs; how many; columns */
-	int opens;              /* the first of its wave */
-} KernelGroup;
+	int64_t bundle;
+	int bundles, column; /* column: of the view */
+} KernelPiece;
 
+/* Where a stored row has a piece. */
 typedef struct {
-	int column[2]; /* of the view: long and short row, or -1 */
-	int turn;      /* first entry of the short one */
-	int group;
-} KernelPair;
+	int piece, slab;
+} KernelPlace;
+
+/* Bundles of one view and slab whose pieces share no pixel; `slot`: that of the view's rows in use. */
+typedef struct {
+	int64_t bundle;
+	int bundles, slot;
+} KernelWave;
+
+/* Some views in a slab: what one group of threads does. Pieces and waves as they are used. */
+typedef struct {
+	int64_t slab, image; /* image: where its part of the result is, for the adjoint */
+	int64_t piece, piece_end, wave, wave_end;
+} KernelUnit;
 
 /* Where a symmetry takes pixel (x, y): to index origin + x along_x + y along_y. */
 typedef struct {
@@ -132,47 +144,97 @@ typedef struct {
 } KernelOrbit;
 
 typedef struct {
-	int64_t nx, ny, slabs, slab_size; /* slabs of whole pixel rows */
-	int64_t rows, orbits, view_columns;
-	int64_t used, used_rows; /* orbits of a part, and rows of these */
-	int64_t chunk;           /* orbits of which `work` holds the sums of all slabs */
-	int64_t shares;          /* of the orbits, each with an image of its own */
-	int64_t lanes;           /* symmetries */
+	int64_t nx, ny, slabs, across; /* across: slabs side by side */
+	int64_t width, height;         /* of a slab, both even */
+	int64_t view_columns;
+	int64_t used, units; /* orbits of a part */
+	int64_t lanes;       /* symmetries */
 	KernelSymmetry symmetry[STORED_LANES];
 	int64_t inverse[STORED_LANES];
 } KernelSlabs;
 
 typedef struct {
 	KernelSlabs of;
-	KERNEL_GLOBAL const int *index;
+	KERNEL_GLOBAL const unsigned short *index; /* pixel of the slab, as slab_pixel has it */
 	KERNEL_GLOBAL const float *weight;
-	KERNEL_GLOBAL const KernelGroup *groups;
-	KERNEL_GLOBAL const KernelPair *pairs;
-	KERNEL_GLOBAL const int64_t *waves;      /* first group of each, and one more */
-	KERNEL_GLOBAL const int64_t *first_wave; /* [slab][orbit], and one more */
-	KERNEL_GLOBAL const int *place; /* [slab][stored row]: 2 pair + (0 long, 1 short), or -1 */
-	KERNEL_GLOBAL const KernelOrbit *orbit; /* in use */
+	KERNEL_GLOBAL const int *column; /* of each bundle */
+	KERNEL_GLOBAL const KernelPiece *pieces;
+	KERNEL_GLOBAL const KernelPlace *places;
+	KERNEL_GLOBAL const int64_t *first_place; /* of each stored row, and one more */
+	KERNEL_GLOBAL const KernelOrbit *orbit;   /* in use */
 	KERNEL_GLOBAL const int64_t
-		*lane_of;           /* [view][2]: orbit * STORED_LANES + symmetry, or -1 */
-	KERNEL_GLOBAL float *image; /* [share][pixel][lane] */
-	KERNEL_GLOBAL float *work;  /* [slab][row of a chunk][lane]; back: [row in use][lane] */
+		*lane_of; /* [view][2]: orbit * STORED_LANES + symmetry, or -1 */
+	KERNEL_GLOBAL const KernelUnit *units; /* in use, and their pieces and waves */
+	KERNEL_GLOBAL const int *used_pieces;
+	KERNEL_GLOBAL const KernelWave *waves;
+	KERNEL_GLOBAL const int64_t *first_image; /* of each slab, and one more */
+	KERNEL_GLOBAL float *image;               /* [image][lane][slab_plane] */
+	KERNEL_GLOBAL float *work;                /* [piece][lane]; back: [row in use][lane] */
 } KernelScsr;
 
-KERNEL_FN int64_t scsr_pixel(const KernelScsr *m, int64_t pixel, int64_t g)
+KERNEL_FN int stored_place(int entry)
 {
-	int64_t x = pixel % m->of.nx, y = pixel / m->of.nx;
-	return m->of.symmetry[g].origin + x * m->of.symmetry[g].along_x +
-	       y * m->of.symmetry[g].along_y;
+	return entry % STORED_STEP * (STORED_BUNDLE / STORED_STEP) + entry / STORED_STEP;
 }
 
-/* Pixel (x, y) of the result is the sum of lane g of the pixel that g takes there. */
-KERNEL_FN float scsr_collect(const KernelScsr *m, int64_t pixel)
+/* Squares of two by two, which rays go through side by side: four entries in a row are then seldom two
+ * with the same place in their squares. */
+KERNEL_FN int slab_pixel(const KernelSlabs *of, int x, int y)
+{
+	return (y / 2 * ((int)of->width / 2) + x / 2) * 4 + y % 2 * 2 + x % 2;
+}
+
+KERNEL_FN int slab_x(const KernelSlabs *of, int pixel)
+{
+	return pixel / 4 % ((int)of->width / 2) * 2 + pixel % 2;
+}
+
+KERNEL_FN int slab_y(const KernelSlabs *of, int pixel)
+{
+	return pixel / 4 / ((int)of->width / 2) * 2 + pixel / 2 % 2;
+}
+
+/* Whether a symmetry makes rows of columns. */
+KERNEL_FN int slab_turned(const KernelSlabs *of, int g)
+{
+	return of->symmetry[g].along_x != 1 && of->symmetry[g].along_x != -1;
+}
+
+/* Where pixel (x, y) of a slab is in its image under symmetry g: neighbours in the rows of the whole image
+ * are neighbours there. */
+KERNEL_FN int64_t slab_plane(const KernelSlabs *of, int64_t x, int64_t y, int g)
+{
+	return of->width * of->height * g +
+	       (slab_turned(of, g) ? x * of->height + y : y * of->width + x);
+}
+
+/* Where symmetry g takes pixel (x, y) of a slab; -1: there is no such pixel. */
+KERNEL_FN int64_t slab_target(const KernelSlabs *of, int64_t slab, int64_t x, int64_t y, int64_t g)
+{
+	x += slab % of->across * of->width;
+	y += slab / of->across * of->height;
+	if (x >= of->nx || y >= of->ny)
+		return -1;
+	return of->symmetry[g].origin + x * of->symmetry[g].along_x + y * of->symmetry[g].along_y;
+}
+
+/* Pixel (x, y) of the result is the sum of lane g of the pixel that g takes there. Pixels are counted in 32
+ * bits, in which divisions are quicker. */
+KERNEL_FN float scsr_collect(const KernelScsr *m, int64_t x, int64_t y)
 {
 	float sum = 0;
 	for (int g = 0; g < m->of.lanes; g++) {
-		int64_t at = scsr_pixel(m, pixel, m->of.inverse[g]);
-		for (int64_t share = 0; share < m->of.shares; share++)
-			sum += m->image[(share * m->of.nx * m->of.ny + at) * m->of.lanes + g];
+		const KernelSymmetry *s = &m->of.symmetry[m->of.inverse[g]];
+		unsigned at = (unsigned)(s->origin + x * s->along_x + y * s->along_y);
+		unsigned there_y = at / (unsigned)m->of.nx,
+			 there_x = at - there_y * (unsigned)m->of.nx;
+		unsigned down = there_y / (unsigned)m->of.height,
+			 aside = there_x / (unsigned)m->of.width;
+		int64_t slab = down * m->of.across + aside;
+		int64_t plane = slab_plane(
+			&m->of, there_x - aside * m->of.width, there_y - down * m->of.height, g);
+		for (int64_t i = m->first_image[slab]; i < m->first_image[slab + 1]; i++)
+			sum += m->image[i * m->of.width * m->of.height * m->of.lanes + plane];
 	}
 	return sum;
 }
@@ -188,37 +250,26 @@ KERNEL_FN int64_t scsr_lane_row(
 	return orbit->target[g] * m->of.view_columns + (orbit->flip >> g & 1 ? mirror : column);
 }
 
-/* Lane g of a stored row of the chunk from orbit `first` on, in all slabs. */
-KERNEL_FN float scsr_total(const KernelScsr *m, int64_t first, int64_t rows,
-	KERNEL_GLOBAL const KernelOrbit *orbit, int64_t column, int g)
+/* Lane g of a stored row, in all slabs. */
+KERNEL_FN float scsr_total(const KernelScsr *m, int64_t row, int g)
 {
 	double sum = 0;
-	int64_t row = orbit->slot - m->orbit[first].slot + column;
-	for (int64_t slab = 0; slab < m->of.slabs; slab++)
-		if (m->place[slab * m->of.rows + orbit->first + column] >= 0)
-			sum += m->work[(slab * rows + row) * m->of.lanes + g];
+	for (int64_t i = m->first_place[row]; i < m->first_place[row + 1]; i++)
+		sum += m->work[m->places[i].piece * m->of.lanes + g];
 	return (float)sum;
 }
 
-/* Rows of the orbits from `first` to before `end`. */
-KERNEL_FN int64_t scsr_rows_between(const KernelScsr *m, int64_t first, int64_t end)
-{
-	return (end < m->of.used ? m->orbit[end].slot : m->of.used_rows) - m->orbit[first].slot;
-}
-
 /* Appends what the stored row has in one slab, as symmetry g sees it. */
-KERNEL_FN int64_t scsr_list_piece(const KernelScsr *m, int64_t place, int64_t g, int64_t count,
+KERNEL_FN int64_t scsr_list_piece(const KernelScsr *m, KernelPlace place, int64_t g, int64_t count,
 	KERNEL_GLOBAL int64_t *index, KERNEL_GLOBAL float *weight)
 {
-	const KernelPair pair = m->pairs[place / 2];
-	const KernelGroup group = m->groups[pair.group];
-	int p = (int)(place / 2) - group.pair;
-	int from = place & 1 ? pair.turn : 0, to = place & 1 ? group.width : pair.turn;
-	for (int t = from; t < to; t++) {
-		int64_t at = group.at + (int64_t)t * group.pairs + p;
+	const KernelPiece piece = m->pieces[place.piece];
+	int64_t from = piece.bundle * STORED_BUNDLE;
+	for (int64_t at = from; at < from + piece.bundles * STORED_BUNDLE; at++) {
 		if (m->weight[at] == 0)
 			continue;
-		index[count] = scsr_pixel(m, m->index[at], g);
+		index[count] = slab_target(&m->of, place.slab, slab_x(&m->of, m->index[at]),
+			slab_y(&m->of, m->index[at]), g);
 		weight[count++] = m->weight[at];
 	}
 	return count;
@@ -235,12 +286,10 @@ KERNEL_FN void scsr_list(const KernelScsr *m, const KernelBatch *batch, int64_t 
 		orbit = &m->orbit[lane / STORED_LANES];
 		column = m->of.view_columns - 1 - column;
 	}
-	for (int64_t slab = 0; slab < m->of.slabs; slab++) {
-		int64_t place = m->place[slab * m->of.rows + orbit->first + column];
-		if (place >= 0)
-			count = scsr_list_piece(m, place, lane % STORED_LANES, count,
-				batch->index + i * batch->most, batch->weight + i * batch->most);
-	}
+	int64_t row = orbit->first + column;
+	for (int64_t k = m->first_place[row]; k < m->first_place[row + 1]; k++)
+		count = scsr_list_piece(m, m->places[k], lane % STORED_LANES, count,
+			batch->index + i * batch->most, batch->weight + i * batch->most);
 	batch->entries[i] = count;
 }
 
@@ -260,6 +309,28 @@ KERNEL_FN float visits_step(const KernelVisits *v, int64_t ray, double product)
 {
 	double misfit = v->b[ray] - product, square = v->squares[ray];
 	return square > 0 ? (float)(v->lambda * (float)misfit / fmax(square, v->least)) : 0;
+}
+
+/* All rays of a view at once, and yet one after the other: with all products taken before the first is used,
+ * that of ray i is later off by what the `near` rays before it have added, their steps times the products of
+ * the two rows, of which ray j's with ray i lies at [j modulo 2 near + 1][i]. */
+enum { STORED_NEAR = 8 /* at most */ };
+
+typedef struct {
+	int64_t rays, near;
+	KERNEL_GLOBAL const float *b, *squares, *products;
+	KERNEL_GLOBAL float *r, *steps; /* r: the product, then the misfit */
+	double lambda, least;
+} KernelSettling;
+
+KERNEL_FN void settle_ray(const KernelSettling *s, int64_t i)
+{
+	double product = s->r[i], square = s->squares[i];
+	for (int64_t j = i < s->near ? 0 : i - s->near; j < i; j++)
+		product += (double)s->steps[j] * s->products[j % (2 * s->near + 1) * s->rays + i];
+	float misfit = (float)(s->b[i] - product);
+	s->r[i] = misfit;
+	s->steps[i] = square > 0 ? (float)(s->lambda * misfit / fmax(square, s->least)) : 0;
 }
 
 /* A voxel of weight 0 is masked, or named twice. */

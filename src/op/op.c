@@ -48,6 +48,7 @@ void op_resemble(tomos_op *op, const tomos_op *like)
 {
 	op->matched = like->matched;
 	op->row_most = like->row_most;
+	op->apart = like->apart;
 	memcpy(op->description, like->description, sizeof op->description);
 	memcpy(op->place, like->place, sizeof op->place);
 }

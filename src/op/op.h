@@ -57,6 +57,7 @@ struct tomos_op {
 	Space domain, range;
 	bool matched;
 	int64_t row_most; /* entries of the longest row, at most; 0: rows cannot be had */
+	int64_t apart; /* rays of a view so many columns apart meet no voxel in common; 0: nobody knows */
 	char description[128];
 	char place
 		[256]; /* grid and views, "voxels of ...;...", that it was made for; "": not known */

@@ -135,6 +135,14 @@ static int64_t row_most(const tomos_backend *backend, const tomos_grid *grid, Ke
 	return family == FAMILY_RAY && rows ? 4 * (longest + 2) : 0;
 }
 
+static int64_t apart_in_all(const Plan *plan)
+{
+	int64_t apart = 0;
+	for (int64_t i = 0; plan->model.planar && i < plan->scan->count; i++)
+		apart = max64(apart, plan_apart(plan, i));
+	return apart;
+}
+
 tomos_status projector_choose(
 	const tomos_projector_options *o, int *forward, int *back, KernelModel *model)
 {
@@ -180,6 +188,7 @@ tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend, const tom
 	own->plan.data = (PlanData)data;
 	const KernelRow *forward = &kernel_rows[own->forward], *back = &kernel_rows[own->back];
 	made->row_most = row_most(backend, grid, forward->family);
+	made->apart = apart_in_all(&own->plan);
 	made->matched = strcmp(forward->weights, back->weights) == 0;
 	snprintf(made->description, sizeof made->description, "%s forward, %s back: %s",
 		forward->name, back->name, made->matched ? "a matched pair" : "not matched");

@@ -3,6 +3,9 @@
 #include <string.h>
 #include "op/scsr.h"
 
+/* Bytes of a slab for devices that say nothing of what is near their threads. */
+enum { NEAR = 2 << 20 };
+
 static bool is_there(const tomos_op *op)
 {
 	return op->domain.backend->type->scsr != NULL;
@@ -141,9 +144,7 @@ static tomos_status part_of(
 		tomos_op_free(made);
 		return status;
 	}
-	made->matched = true;
-	made->row_most = op->row_most;
-	memcpy(made->description, op->description, sizeof made->description);
+	op_resemble(made, op);
 	*part = made;
 	return TOMOS_OK;
 }
@@ -173,7 +174,8 @@ tomos_status scsr_make(tomos_op **op, tomos_backend *backend, Lister *lister)
 	plan_shapes(&lister->plan, domain, range);
 	TRY(op_make(&made, &scsr_type, backend, domain, range, sizeof(Scsr)));
 	Scsr *scsr = made->own;
-	tomos_status status = scsr_build(scsr, lister, backend->near);
+	int64_t near = !is_there(made) ? 0 : backend->near > 0 ? backend->near : NEAR;
+	tomos_status status = scsr_build(scsr, lister, near);
 	if (status == TOMOS_OK && is_there(made))
 		status = scsr_send(scsr, backend);
 	if (status != TOMOS_OK) {
@@ -182,6 +184,7 @@ tomos_status scsr_make(tomos_op **op, tomos_backend *backend, Lister *lister)
 	}
 	made->matched = true;
 	made->row_most = max64(scsr->rows->longest, 1);
+	made->apart = scsr->rows->apart;
 	snprintf(made->description, sizeof made->description,
 		"%s as SCSR: %d symmetr%s, %lld of %lld rows in %.1f MB",
 		kernel_rows[lister->kernel].name, scsr->symmetries.count,

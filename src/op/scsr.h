@@ -2,7 +2,8 @@
  * reconstruction technique for computed tomography images on GPUs" (CCGrid 2019).
  *
  * The symmetries of the square map rays on rays and pixels on pixels, so of all rays that are images
- * of one another one is stored. The image is cut into slabs of pixel rows, and the rays with it.
+ * of one another one is stored. The image is cut into slabs, of whole pixel rows for threads and
+ * rectangles for devices, and the rays with it.
  * Those pieces of rays of one view and slab that share no pixel are sorted by length, the longest
  * paired with the shortest, and similar pairs put together in groups. A group is dense: column by
  * column, one entry of each pair. Its columns are cut in three: those in which every pair is still
@@ -57,10 +58,19 @@ typedef struct {
 	int32_t opens;           /* the first of those that share no pixel with one another */
 } Group;
 
+/* What a device has of the stored rays: see kernel/stored.h. */
+typedef struct {
+	int64_t count, waves, bundles;
+	KernelPiece *list;    /* and one more */
+	int64_t *first_piece; /* of each wave, and one more */
+	int64_t *first_wave;  /* [slab][orbit], and one more */
+} ScsrPieces;
+
 /* The stored rays; shared between an operator and its parts. */
 typedef struct {
 	int64_t nx, ny, pixels, view_columns;
-	int64_t slabs, slab_size; /* slabs of whole pixel rows */
+	int64_t slabs, slab_size, slab_width,
+		across; /* rows and columns of a slab; slabs side by side */
 	int64_t rows, orbits, groups, pairs, entries, mask_count;
 	int64_t longest; /* row */
 	int64_t apart;   /* columns of a view so far apart share no pixel, in any view */
@@ -71,7 +81,8 @@ typedef struct {
 	int32_t *place;       /* [slab][stored row]: 2 pair + (0 long, 1 short), or -1 */
 	Group *group;         /* in the order of slabs, then orbits */
 	int64_t *first_group; /* [slab][orbit], and one more */
-	KernelScsr there;     /* on backends that have the products */
+	ScsrPieces pieces;    /* of backends that have the products */
+	KernelScsr there;     /* their arrays */
 } ScsrRows;
 
 typedef struct {
@@ -84,8 +95,13 @@ typedef struct {
 	KernelScsr there; /* the rows' arrays, and its own orbits */
 } Scsr;
 
-/* `near`: bytes that one slab of all images may have, for devices; 0: slabs for threads. */
+/* `near`: bytes that one slab of all images may have, on a device; 0: slabs for threads. */
 tomos_status scsr_build(Scsr *scsr, Lister *lister, int64_t near);
+/* Of the arrays on a device, those of the rows; and of an operator or a part, with the units of work that it
+ * is cut into, of which scsr_units tells the most but for one in each slab. */
+tomos_status scsr_send_pieces(ScsrRows *rows, const Symmetries *s, tomos_backend *backend);
+tomos_status scsr_send_units(Scsr *scsr, tomos_backend *backend);
+int64_t scsr_units(const ScsrRows *rows, int64_t bundles);
 /* The arrays on a device: of the rows with the images they need, unless they are borrowed, and of
  * the orbits. */
 tomos_status scsr_send(Scsr *scsr, tomos_backend *backend);

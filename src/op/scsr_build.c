@@ -7,8 +7,8 @@
 enum {
 	LEAST_SLAB = 32, /* pixel rows of a slab */
 	MOST_SLABS = 32,
-	LEAST_NEAR = 4, /* pixel rows of a slab near threads, of which devices want many */
-	MANY_SLABS = 128,
+	MANY_SLABS = 144, /* of a device, where they are no smaller than the least for it */
+	LEAST_NEAR = 16,
 	PADDING = 64, /* at most one entry in so many, before a group is closed */
 };
 
@@ -25,33 +25,6 @@ typedef struct {
 	Ranked *ranked;    /* room for the rows of a view */
 	int64_t row_room;  /* slabs * rows */
 } Building;
-
-/* ---- which rows share no pixel --------------------------------------------------------------- */
-
-/* No two rays that are so many columns apart meet a pixel in common. A ray-driven kernel reaches
- * less than one pixel to either side of the ray, a footprint half the shadow and half a column. */
-static int64_t columns_apart(const Plan *plan, const KernelView *k)
-{
-	double nearest = HUGE_VAL, rate[2] = {0, 0};
-	for (int corner = 0; corner < 4; corner++) {
-		double x = corner & 1 ? (double)plan->grid.n[0] : -1;
-		double y = corner & 2 ? (double)plan->grid.n[1] : -1;
-		double depth = k->depth[0] * x + k->depth[1] * y + k->depth[3];
-		double column = k->column[0] * x + k->column[1] * y + k->column[3];
-		nearest = fmin(nearest, depth);
-		if (depth <= 0)
-			continue;
-		for (int a = 0; a < 2; a++)
-			rate[a] = fmax(
-				rate[a], fabs(k->column[a]) + fabs(column / depth * k->depth[a]));
-	}
-	if (!(nearest > 0)) /* the source is among the voxels: all rays may share one */
-		return plan->model.columns;
-	double x = rate[0] / nearest, y = rate[1] / nearest;
-	double reach = fmax(2 * fmax(x, y), fmax(x + y + 1, 2));
-	return reach < (double)plan->model.columns ? (int64_t)floor(reach + 1e-6) + 1
-						   : plan->model.columns;
-}
 
 /* ---- pairs and groups ------------------------------------------------------------------------ */
 
@@ -143,7 +116,7 @@ static void group_all(Building *b, const Plan *plan)
 	for (int64_t slab = 0; slab < b->rows->slabs; slab++)
 		for (int64_t i = 0; i < s->orbit_count; i++) {
 			const Orbit *orbit = &s->orbits[i];
-			int64_t apart = columns_apart(plan, &plan->views[orbit->view]);
+			int64_t apart = plan_apart(plan, orbit->view);
 			b->rows->apart = max64(b->rows->apart, apart);
 			b->rows->first_group[slab * s->orbit_count + i] = b->rows->groups;
 			for (int64_t start = 0; start < apart; start++)
@@ -154,14 +127,21 @@ static void group_all(Building *b, const Plan *plan)
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
+/* In 32 bits, which pixels have and divisions are quicker in. */
+static int64_t slab_of(const ScsrRows *rows, int64_t index)
+{
+	uint32_t pixel = (uint32_t)index, nx = (uint32_t)rows->nx, y = pixel / nx;
+	uint32_t slab = y / (uint32_t)rows->slab_size * (uint32_t)rows->across;
+	return rows->across == 1 ? slab : slab + (pixel - y * nx) / (uint32_t)rows->slab_width;
+}
+
 static void count_entries(
 	void *user, int64_t row, int64_t count, const int64_t *index, const float *weight)
 {
 	const Building *b = user;
-	int64_t slab_pixels = b->rows->slab_size * b->rows->nx;
 	(void)weight;
 	for (int64_t i = 0; i < count; i++)
-		b->lengths[index[i] / slab_pixels * b->rows->rows + row]++;
+		b->lengths[slab_of(b->rows, index[i]) * b->rows->rows + row]++;
 }
 
 static void put_entries(
@@ -169,9 +149,8 @@ static void put_entries(
 {
 	const Building *b = user;
 	ScsrRows *rows = b->rows;
-	int64_t slab_pixels = rows->slab_size * rows->nx;
 	for (int64_t i = 0; i < count; i++) {
-		int64_t at = index[i] / slab_pixels * rows->rows + row, place = rows->place[at];
+		int64_t at = slab_of(rows, index[i]) * rows->rows + row, place = rows->place[at];
 		const Group *group = &rows->group[b->group_of[place / 2]];
 		/* After the long row, whose stored row is as far away as its column. */
 		const int32_t *column = rows->column + (place & ~(int64_t)1);
@@ -228,14 +207,31 @@ static tomos_status fill_rows(Building *b, const Lister *lister, const Part *par
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* Slabs for threads, or such as fit into `near` bytes with all images of their pixels. */
-static int64_t slab_rows(const ScsrRows *rows, int lanes, int64_t near)
+/* The side of a device's slabs: as many pixels as fit into `near` bytes with all their images and can be
+ * counted, or fewer where there would be few slabs; even. */
+static int64_t slab_side(const ScsrRows *rows, int lanes, int64_t near)
 {
-	int64_t fit = near / (rows->nx * lanes * (int64_t)sizeof(float));
-	if (fit > 0)
-		return max64(1, min64(fit, max64(LEAST_NEAR, rows->ny / MANY_SLABS)));
+	int64_t fit = near / (lanes * (int64_t)sizeof(float));
+	double most = sqrt((double)min64(fit, STORED_PIXELS));
+	double many = fmax(LEAST_NEAR, sqrt((double)rows->pixels / MANY_SLABS));
+	return max64(2, (int64_t)fmin(most, many) / 2 * 2);
+}
+
+/* Of about equal size, even where they are less than all. */
+static int64_t cut(int64_t n, int64_t side)
+{
+	int64_t parts = (n + side - 1) / side;
+	return ((n + parts - 1) / parts + 1) / 2 * 2;
+}
+
+static void measure_slabs(ScsrRows *rows, int lanes, int64_t near)
+{
 	int64_t wanted = max64(1, min64(MOST_SLABS, rows->ny / LEAST_SLAB));
-	return (rows->ny + wanted - 1) / wanted;
+	int64_t side = near > 0 ? slab_side(rows, lanes, near) : 0;
+	rows->slab_size = near > 0 ? cut(rows->ny, side) : (rows->ny + wanted - 1) / wanted;
+	rows->slab_width = near > 0 ? cut(rows->nx, side) : rows->nx;
+	rows->across = (rows->nx + rows->slab_width - 1) / rows->slab_width;
+	rows->slabs = rows->across * ((rows->ny + rows->slab_size - 1) / rows->slab_size);
 }
 
 static void measure_rows(ScsrRows *rows, const Plan *plan, int lanes, int64_t near)
@@ -244,8 +240,7 @@ static void measure_rows(ScsrRows *rows, const Plan *plan, int lanes, int64_t ne
 	rows->ny = plan->grid.n[1];
 	rows->pixels = rows->nx * rows->ny;
 	rows->view_columns = plan->model.columns;
-	rows->slab_size = slab_rows(rows, lanes, near);
-	rows->slabs = (rows->ny + rows->slab_size - 1) / rows->slab_size;
+	measure_slabs(rows, lanes, near);
 }
 
 static tomos_status take_places(Building *b)
@@ -349,6 +344,9 @@ void scsr_clear(Scsr *scsr)
 		mem_free(scsr->rows->place);
 		mem_free(scsr->rows->group);
 		mem_free(scsr->rows->first_group);
+		mem_free(scsr->rows->pieces.list);
+		mem_free(scsr->rows->pieces.first_piece);
+		mem_free(scsr->rows->pieces.first_wave);
 		mem_free(scsr->rows);
 	}
 	*scsr = (Scsr){0};

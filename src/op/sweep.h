@@ -2,7 +2,7 @@
 #ifndef SWEEP_H
 #define SWEEP_H
 
-#include "op/op.h"
+#include "op/subset.h"
 
 typedef struct {
 	const tomos_op *op;
@@ -16,5 +16,19 @@ void sweep_close(Sweep *sweep);
 /* The order of the rays from now on. */
 tomos_status sweep_order(const Sweep *sweep, const int64_t *rays);
 tomos_status sweep_run(const Sweep *sweep, const KernelVisits *visits);
+
+/* The same a view at a time, where nothing keeps voxels inside bounds: without them it is the method itself,
+ * but for rounding. */
+typedef struct {
+	const Subsets *views; /* each a block of its own */
+	int64_t near;
+	float *products;       /* [view][ray modulo 2 near + 1][ray] */
+	float *steps, *update; /* of a view; of the volume */
+} ViewSweep;
+
+bool view_sweep_can(const tomos_op *op);
+tomos_status view_sweep_open(ViewSweep *sweep, const Subsets *views);
+void view_sweep_close(ViewSweep *sweep);
+tomos_status view_sweep_run(const ViewSweep *sweep, const KernelVisits *visits);
 
 #endif

@@ -118,6 +118,30 @@ static void weights_and_masks(void **state)
 	problem_free(&p);
 }
 
+/* Rays so near one another that many share voxels, as many as are settled at a time and more. */
+static void fine_pixels(void **state)
+{
+	(void)state;
+	static const int64_t sizes[] = {10, 12, 20, 24};
+	Problem fine = problem_make("parallel", "joseph", 60, 7, 0.01);
+	for (int i = 0; i < COUNT(sizes); i++) {
+		int64_t n = sizes[i];
+		Problem p = fine;
+		tomos_algebraic_options o = problem_options(NULL, 2);
+		tomos_op *op;
+		OK(tomos_grid_centred(&p.grid, n, n, 1, 2.0 / (double)n));
+		p.voxels = n * n;
+		p.x = tomos_array_of(NULL, 1, n, n);
+		OK(tomos_op_projector(&op, p.backend, &p.grid, p.scan, NULL));
+		tomos_op *truth = on_cpu(&p, "joseph");
+		double difference = apart(op, truth, &p, &o);
+		if (!(difference <= 1e-5))
+			fail_msg("%d voxels: %g apart", (int)n, difference);
+		tomos_op_free(op), tomos_op_free(truth);
+	}
+	problem_free(&fine);
+}
+
 /* More entries in a row than the threads of a device hold, and more rows than a batch. */
 static void long_rows(void **state)
 {
@@ -135,6 +159,7 @@ static void long_rows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(orders), cmocka_unit_test(matrices),
-		cmocka_unit_test(weights_and_masks), cmocka_unit_test(long_rows)};
+		cmocka_unit_test(weights_and_masks), cmocka_unit_test(fine_pixels),
+		cmocka_unit_test(long_rows)};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -103,7 +103,8 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	pthread_mutex_init(&d->queue.lock, NULL);
 	backend->own = d;
 	backend->device = number + 1;
-	backend->near = (int64_t)about.sharedMemPerBlockOptin;
+	backend->near = (int64_t)about.sharedMemPerBlockOptin -
+			CUDA_WAVES * (int64_t)sizeof(KernelWave);
 	snprintf(backend->description, sizeof backend->description,
 		"cuda:%d (%.60s, %d processors, %.0f GiB)", number, about.name, d->processors,
 		(double)about.totalGlobalMem / (1 << 30));
@@ -559,6 +560,7 @@ const BackendType module_backend = {
 	.scsr_list = cuda_scsr_list,
 	.weigh = cuda_weigh,
 	.visit = cuda_visit,
+	.settle = cuda_settle,
 	.counts = cuda_counts,
 	.machine = cuda_machine,
 	.choices = cuda_choices,

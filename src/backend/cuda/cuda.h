@@ -24,6 +24,9 @@ extern "C" {
 
 enum { SUM_BLOCKS = 1024, SUM_THREADS = 256, STAGES = 2, SCRATCHES = 5 };
 
+/* Waves of a stored matrix that a block has at hand beside its slab. */
+enum { CUDA_WAVES = 256 };
+
 /* Memory that kernels keep for themselves from one call to the next. */
 typedef struct {
 	float *data;
@@ -210,6 +213,7 @@ tomos_status cuda_weigh(
 	tomos_backend *backend, const KernelBatch *batch, const float *rays, const float *voxels);
 tomos_status cuda_visit(
 	tomos_backend *backend, const KernelBatch *batch, const KernelVisits *visits);
+tomos_status cuda_settle(tomos_backend *backend, const KernelSettling *what);
 tomos_status cuda_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
 void cuda_filter_close(tomos_backend *backend, Filter *filter);
 tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t count, int64_t rows,

@@ -219,3 +219,113 @@ tomos_status cuda_visit(
 	CUDA_LAUNCHED("visiting rows");
 	return TOMOS_OK;
 }
+
+/* ---- the rays of a view, settled one after the other --------------------------------------------- */
+
+enum { SETTLED = 1024 /* rays at a time */ };
+
+/* What a step is made of: its own part, and for each ray before it what that one's step counts for. */
+struct Settled {
+	float own[SETTLED], by[STORED_NEAR][SETTLED];
+	float step[(int)STORED_NEAR + (int)SETTLED]; /* from those before the first on */
+};
+
+static __device__ float factor_of(const KernelSettling &s, int64_t i)
+{
+	float square = s.squares[i];
+	return square > 0 ? (float)(s.lambda / fmax((double)square, s.least)) : 0;
+}
+
+static __device__ float product_of(const KernelSettling &s, int64_t i, int back)
+{
+	int64_t j = i - back;
+	return j < 0 ? 0 : s.products[j % (2 * s.near + 1) * s.rays + i];
+}
+
+/* One thread, for which steps are in registers: NEAR of them count. */
+template <int NEAR> static __device__ void settle_few(Settled &at, int count)
+{
+	float last[NEAR];
+#pragma unroll
+	for (int d = 0; d < NEAR; d++)
+		last[d] = at.step[STORED_NEAR - 1 - d];
+#pragma unroll 8
+	for (int i = 0; i < count; i++) {
+		float step = at.own[i];
+#pragma unroll
+		for (int d = NEAR - 1; d >= 0; d--)
+			step -= at.by[d][i] * last[d];
+#pragma unroll
+		for (int d = NEAR - 1; d > 0; d--)
+			last[d] = last[d - 1];
+		at.step[STORED_NEAR + i] = last[0] = step;
+	}
+}
+
+static __device__ void settle_many(Settled &at, int near, int count)
+{
+	for (int i = 0; i < count; i++) {
+		float step = at.own[i];
+		for (int d = near - 1; d >= 0; d--)
+			step -= at.by[d][i] * at.step[STORED_NEAR + i - 1 - d];
+		at.step[STORED_NEAR + i] = step;
+	}
+}
+
+static __device__ void settle_rays(Settled &at, int near, int count)
+{
+	switch (near) {
+	case 1:
+		return settle_few<1>(at, count);
+	case 2:
+		return settle_few<2>(at, count);
+	case 3:
+		return settle_few<3>(at, count);
+	case 4:
+		return settle_few<4>(at, count);
+	default:
+		return settle_many(at, near, count);
+	}
+}
+
+static __global__ void __launch_bounds__(SETTLED) settle(const __grid_constant__ KernelSettling s)
+{
+	__shared__ Settled at;
+	int own = (int)threadIdx.x, near = (int)s.near;
+	if (own < STORED_NEAR)
+		at.step[own] = 0;
+	for (int64_t first = 0; first < s.rays; first += SETTLED) {
+		int count = (int)(s.rays - first < SETTLED ? s.rays - first : SETTLED);
+		float misfit = 0;
+		__syncthreads();
+		if (own < count) {
+			float factor = factor_of(s, first + own);
+			misfit = s.b[first + own] - s.r[first + own];
+			at.own[own] = factor * misfit;
+			for (int d = 0; d < near; d++)
+				at.by[d][own] = factor * product_of(s, first + own, d + 1);
+		}
+		__syncthreads();
+		if (own == 0)
+			settle_rays(at, near, count);
+		__syncthreads();
+		if (own < count) {
+			for (int d = 0; d < near; d++)
+				misfit -= at.step[STORED_NEAR + own - 1 - d] *
+					  product_of(s, first + own, d + 1);
+			s.r[first + own] = misfit;
+			s.steps[first + own] = at.step[STORED_NEAR + own];
+		}
+		__syncthreads();
+		if (own < STORED_NEAR)
+			at.step[own] = at.step[SETTLED + own];
+	}
+}
+
+tomos_status cuda_settle(tomos_backend *backend, const KernelSettling *what)
+{
+	TRY(cuda_use(backend));
+	settle<<<1, SETTLED, 0, device_of(backend)->stream>>>(*what);
+	CUDA_LAUNCHED("settling rays");
+	return TOMOS_OK;
+}

@@ -51,8 +51,9 @@ static tomos_status take_csr(Task *task, tomos_backend *backend, const KernelCsr
 
 static tomos_status take_scsr(Task *task, tomos_backend *backend, const KernelScsr *m)
 {
-	const void *arrays[] = {m->index, m->weight, m->groups, m->pairs, m->waves, m->first_wave,
-		m->place, m->orbit, m->lane_of, m->image, m->work};
+	const void *arrays[] = {m->index, m->weight, m->column, m->pieces, m->places,
+		m->first_place, m->orbit, m->lane_of, m->units, m->used_pieces, m->waves,
+		m->first_image, m->image, m->work};
 	TAKE(m->of);
 	for (int i = 0; i < COUNT(arrays); i++)
 		TRY(take_array(task, backend, arrays[i]));
@@ -110,58 +111,54 @@ static tomos_status run_images(const Product *p)
 {
 	Task made = {.count = 0}, *task = &made;
 	const KernelSlabs *of = &p->m->of;
+	const int64_t n[3] = {of->width * of->height * of->lanes, of->slabs, 1};
 	TRY(take_scsr(task, p->backend, p->m));
 	TRY(take_vector(task, p->backend, p->in));
-	return opencl_line(p->backend, TASK_matrix_scsr_images, of->nx * of->ny * of->lanes,
-		task->args, task->count);
+	return opencl_planes(p->backend, TASK_matrix_scsr_images, n, task->args, task->count);
 }
 
-static tomos_status run_chunk(const Product *p, int64_t first, int64_t end)
+static tomos_status run_rows(const Product *p, int which, const float *vector)
 {
-	Task sums = {.count = 0}, totals = {.count = 0}, *task = &sums;
-	const KernelSlabs *of = &p->m->of;
-	const int64_t n[3] = {of->view_columns * of->lanes, end - first, 1};
-	TRY(take_scsr(task, p->backend, p->m));
-	TAKE(p->power);
-	TAKE(first);
-	TAKE(end);
-	TRY(opencl_line(p->backend, TASK_matrix_scsr_forward, of->slabs * of->shares * GROUP,
-		task->args, task->count));
-	task = &totals;
-	TRY(take_scsr(task, p->backend, p->m));
-	TAKE(first);
-	TAKE(end);
-	TRY(take_vector(task, p->backend, p->out));
-	return opencl_planes(p->backend, TASK_matrix_scsr_totals, n, task->args, task->count);
-}
-
-static tomos_status run_forward(const Product *p)
-{
-	const KernelSlabs *of = &p->m->of;
-	TRY(run_images(p));
-	for (int64_t first = 0; first < of->used; first += of->chunk)
-		TRY(run_chunk(p, first, min64(first + of->chunk, of->used)));
-	return TOMOS_OK;
-}
-
-static tomos_status run_adjoint(const Product *p)
-{
-	Task rows = {.count = 0}, slabs = {.count = 0}, pixels = {.count = 0}, *task = &rows;
+	Task made = {.count = 0}, *task = &made;
 	const KernelSlabs *of = &p->m->of;
 	const int64_t n[3] = {of->view_columns * of->lanes, of->used, 1};
 	TRY(take_scsr(task, p->backend, p->m));
-	TRY(take_vector(task, p->backend, p->in));
-	TRY(opencl_planes(p->backend, TASK_matrix_scsr_rows, n, task->args, task->count));
-	task = &slabs;
+	TRY(take_vector(task, p->backend, vector));
+	return opencl_planes(p->backend, which, n, task->args, task->count);
+}
+
+static tomos_status run_units(const Product *p, int which)
+{
+	Task made = {.count = 0}, *task = &made;
+	if (p->m->of.units == 0)
+		return TOMOS_OK;
 	TRY(take_scsr(task, p->backend, p->m));
 	TAKE(p->power);
-	TRY(opencl_line(p->backend, TASK_matrix_scsr_adjoint, of->slabs * of->shares * GROUP,
-		task->args, task->count));
-	task = &pixels;
+	return opencl_line(p->backend, which, p->m->of.units * GROUP, task->args, task->count);
+}
+
+static tomos_status run_collect(const Product *p)
+{
+	Task made = {.count = 0}, *task = &made;
+	const KernelSlabs *of = &p->m->of;
 	TRY(take_scsr(task, p->backend, p->m));
 	TRY(take_vector(task, p->backend, p->out));
 	return opencl_line(
 		p->backend, TASK_matrix_scsr_collect, of->nx * of->ny, task->args, task->count);
+}
+
+static tomos_status run_forward(const Product *p)
+{
+	TRY(run_images(p));
+	TRY(run_units(p, TASK_matrix_scsr_forward));
+	return run_rows(p, TASK_matrix_scsr_totals, p->out);
+}
+
+static tomos_status run_adjoint(const Product *p)
+{
+	TRY(run_rows(p, TASK_matrix_scsr_rows, p->in));
+	TRY(run_units(p, TASK_matrix_scsr_adjoint));
+	return run_collect(p);
 }
 
 /* The images between the tasks are the matrix's own: one product at a time is put into the queue. */
@@ -209,4 +206,19 @@ tomos_status opencl_visit(tomos_backend *backend, const KernelBatch *batch, cons
 	TAKE(v->low);
 	TAKE(v->high);
 	return opencl_line(backend, TASK_matrix_visit, GROUP, task->args, task->count);
+}
+
+tomos_status opencl_settle(tomos_backend *backend, const KernelSettling *what)
+{
+	Task made = {.count = 0}, *task = &made;
+	TAKE(what->rays);
+	TAKE(what->near);
+	TRY(take_vector(task, backend, what->b));
+	TRY(take_vector(task, backend, what->squares));
+	TRY(take_vector(task, backend, what->products));
+	TRY(take_vector(task, backend, what->r));
+	TRY(take_vector(task, backend, what->steps));
+	TAKE(what->lambda);
+	TAKE(what->least);
+	return opencl_line(backend, TASK_matrix_settle, 1, task->args, task->count);
 }

@@ -1,13 +1,10 @@
 /* Products with stored matrices and rows used one after the other, from the shared texts.
  *
- * SCSR: a work-group has a slab, and teams of items walk the groups that meet it, each item one pair. Back,
- * the groups of a wave share no pixel: a work-group goes on to the next wave together. */
+ * SCSR: a work-group has some views in a slab, and its items walk the pieces of rays there. Back, the pieces of
+ * a wave share no pixel: a work-group goes on to the next wave together. */
 #include "backend/opencl/device.cl"
 #include "backend/opencl/atomic.cl"
 #include "kernel/stored.h"
-
-#define TEAM 8 /* pairs of a group, at most */
-#define TEAMS (GROUP / TEAM)
 
 /* ---- compressed rows ------------------------------------------------------------------------ */
 
@@ -62,74 +59,78 @@ PLANE do_csr_list(CSR, BATCH)
 /* ---- symmetric compressed rows -------------------------------------------------------------- */
 
 #define SCSR \
-	KernelSlabs of, global const int *entry, global const float *entry_weight, \
-		global const KernelGroup *groups, global const KernelPair *pairs, \
-		global const long *waves, global const long *first_wave, global const int *place, \
-		global const KernelOrbit *orbit, global const long *lane_of, global float *image, \
-		global float *work
+	KernelSlabs of, global const unsigned short *entry, global const float *entry_weight, \
+		global const int *columns, global const KernelPiece *pieces, \
+		global const KernelPlace *places, global const long *first_place, \
+		global const KernelOrbit *orbit, global const long *lane_of, \
+		global const KernelUnit *units, global const int *used_pieces, \
+		global const KernelWave *waves, global const long *first_image, \
+		global float *image, global float *work
 #define SCSR_MAKE \
-	const KernelScsr m = {of, entry, entry_weight, groups, pairs, waves, first_wave, place, orbit, \
-		lane_of, image, work}
+	const KernelScsr m = {of, entry, entry_weight, columns, pieces, places, first_place, orbit, \
+		lane_of, units, used_pieces, waves, first_image, image, work}
 
-LINE do_scsr_images(SCSR, global const float *in, long in0)
+/* The slabs under all symmetries. */
+PLANE do_scsr_images(SCSR, global const float *in, long in0)
 {
 	SCSR_MAKE;
-	EACH(i, 0, of.nx * of.ny * of.lanes)
-		image[i] = in[in0 + scsr_pixel(&m, i / of.lanes, i % of.lanes)];
+	long pixels = of.width * of.height;
+	EACH(slab, 1, of.slabs)
+	EACH(i, 0, pixels * of.lanes) {
+		long x = i % pixels % of.width, y = i % pixels / of.width;
+		int g = i / pixels;
+		long target = slab_target(&of, slab, x, y, g);
+		image[slab * pixels * of.lanes + slab_plane(&of, x, y, g)] =
+			target < 0 ? 0 : in[in0 + target];
+	}
 }
 
-/* Entries [from, to) of a pair, times their pixels. */
-static inline void sum_run(const KernelScsr *m, const KernelGroup *group, int p, int from, int to,
-	int power, global float *sums)
+/* Where the entry's pixel is in each image of its slab. */
+static inline void find_pixel(const KernelScsr *m, long at, long *planes)
 {
+	int x = slab_x(&m->of, m->index[at]), y = slab_y(&m->of, m->index[at]);
+	for (int g = 0; g < m->of.lanes; g++)
+		planes[g] = slab_plane(&m->of, x, y, g);
+}
+
+static inline void sum_piece(
+	const KernelScsr *m, long number, int power, global const float *slab)
+{
+	const KernelPiece piece = m->pieces[number];
 	float sum[STORED_LANES] = {0};
-	for (int t = from; t < to; t++) {
-		long at = group->at + (long)t * group->pairs + p;
+	for (long at = piece.bundle * STORED_BUNDLE;
+		at < (piece.bundle + piece.bundles) * STORED_BUNDLE; at++) {
+		long planes[STORED_LANES];
 		float w = stored_raised(m->weight[at], power);
+		find_pixel(m, at, planes);
 		for (int g = 0; g < m->of.lanes; g++)
-			sum[g] += w * m->image[m->index[at] * m->of.lanes + g];
+			sum[g] += w * slab[planes[g]];
 	}
 	for (int g = 0; g < m->of.lanes; g++)
-		sums[g] = sum[g];
+		m->work[number * m->of.lanes + g] = sum[g];
 }
 
-/* Sums of the pieces of rays in the slabs, of the orbits [first, end). */
-LINE do_scsr_forward(SCSR, int power, long first, long end)
+/* Sums of the pieces of rays in the slabs. */
+LINE do_scsr_forward(SCSR, int power)
 {
 	SCSR_MAKE;
-	int team = get_local_id(0) / TEAM, p = get_local_id(0) % TEAM;
-	long slab = get_group_id(0) % of.slabs, share = get_group_id(0) / of.slabs;
-	long kept = scsr_rows_between(&m, first, end);
-	for (long i = first + share; i < end; i += of.shares) {
-		long wave = slab * of.orbits + orbit[i].number;
-		long low = waves[first_wave[wave]], high = waves[first_wave[wave + 1]];
-		global float *sums =
-			work + (slab * kept + orbit[i].slot - orbit[first].slot) * of.lanes;
-		for (long g = low + team; g < high; g += TEAMS) {
-			const KernelGroup group = groups[g];
-			if (p >= group.pairs)
-				continue;
-			const KernelPair pair = pairs[group.pair + p];
-			sum_run(&m, &group, p, 0, pair.turn, power,
-				sums + pair.column[0] * of.lanes);
-			if (pair.column[1] >= 0)
-				sum_run(&m, &group, p, pair.turn, group.width, power,
-					sums + pair.column[1] * of.lanes);
-		}
+	for (long u = get_group_id(0); u < of.units; u += get_num_groups(0)) {
+		const KernelUnit unit = units[u];
+		global const float *slab = image + unit.slab * of.width * of.height * of.lanes;
+		for (long i = unit.piece + get_local_id(0); i < unit.piece_end; i += GROUP)
+			sum_piece(&m, used_pieces[i], power, slab);
 	}
 }
 
-PLANE do_scsr_totals(SCSR, long first, long end, global float *out, long out0)
+PLANE do_scsr_totals(SCSR, global float *out, long out0)
 {
 	SCSR_MAKE;
-	long kept = scsr_rows_between(&m, first, end);
-	EACH(o, 1, end - first)
-	EACH(i, 0, orbit[first + o].columns * of.lanes) {
+	EACH(o, 1, of.used)
+	EACH(i, 0, orbit[o].columns * of.lanes) {
 		long column = i / of.lanes;
-		long row = scsr_lane_row(&m, &orbit[first + o], column, i % of.lanes);
+		long row = scsr_lane_row(&m, &orbit[o], column, i % of.lanes);
 		if (row >= 0)
-			out[out0 + row] = scsr_total(
-				&m, first, kept, &orbit[first + o], column, i % of.lanes);
+			out[out0 + row] = scsr_total(&m, orbit[o].first + column, i % of.lanes);
 	}
 }
 
@@ -143,41 +144,43 @@ PLANE do_scsr_rows(SCSR, global const float *in, long in0)
 	}
 }
 
-/* What a pair adds to the pixels; padding names a pixel that another item may have. */
-static inline void spread_pair(const KernelScsr *m, const KernelGroup *group, int p, int power,
-	global const float *rows, global float *share)
+/* What a bundle adds to the pixels; padding names a pixel that another item may have. */
+static inline void spread_bundle(const KernelScsr *m, long bundle, int power,
+	global const float *values, global float *slab)
 {
-	const KernelPair pair = m->pairs[group->pair + p];
-	for (int t = 0; t < group->width; t++) {
-		long at = group->at + (long)t * group->pairs + p;
+	for (long at = bundle * STORED_BUNDLE; at < (bundle + 1) * STORED_BUNDLE; at++) {
+		long planes[STORED_LANES];
 		float w = stored_raised(m->weight[at], power);
-		int column = pair.column[t >= pair.turn];
-		for (int g = 0; w != 0 && g < m->of.lanes; g++)
-			share[m->index[at] * m->of.lanes + g] += w * rows[column * m->of.lanes + g];
+		if (w == 0)
+			continue;
+		find_pixel(m, at, planes);
+		for (int g = 0; g < m->of.lanes; g++)
+			slab[planes[g]] += w * values[g];
+	}
+}
+
+static inline void spread_unit(const KernelScsr *m, const KernelUnit *unit, int power)
+{
+	long size = m->of.width * m->of.height * m->of.lanes;
+	global float *own = m->image + unit->image * size;
+	for (long i = get_local_id(0); i < size; i += GROUP)
+		own[i] = 0;
+	for (long w = unit->wave; w < unit->wave_end; w++) {
+		const KernelWave wave = m->waves[w];
+		barrier(CLK_GLOBAL_MEM_FENCE);
+		for (long i = wave.bundle + get_local_id(0); i < wave.bundle + wave.bundles;
+			i += GROUP)
+			spread_bundle(m, i, power,
+				m->work + (wave.slot + m->column[i]) * m->of.lanes, own);
 	}
 }
 
 LINE do_scsr_adjoint(SCSR, int power)
 {
 	SCSR_MAKE;
-	int team = get_local_id(0) / TEAM, p = get_local_id(0) % TEAM;
-	long slab = get_group_id(0) % of.slabs, share = get_group_id(0) / of.slabs;
-	long pixels = of.nx * of.slab_size, from = slab * pixels;
-	long to = min(from + pixels, of.nx * of.ny);
-	global float *own = image + share * of.nx * of.ny * of.lanes;
-	for (long i = from * of.lanes + get_local_id(0); i < to * of.lanes; i += GROUP)
-		own[i] = 0;
-	for (long i = share; i < of.used; i += of.shares) {
-		global const long *range = first_wave + slab * of.orbits + orbit[i].number;
-		for (long w = range[0]; w < range[1]; w++) {
-			barrier(CLK_GLOBAL_MEM_FENCE);
-			for (long g = waves[w] + team; g < waves[w + 1]; g += TEAMS) {
-				const KernelGroup group = groups[g];
-				if (p < group.pairs)
-					spread_pair(&m, &group, p, power,
-						work + orbit[i].slot * of.lanes, own);
-			}
-		}
+	for (long u = get_group_id(0); u < of.units; u += get_num_groups(0)) {
+		const KernelUnit unit = units[u];
+		spread_unit(&m, &unit, power);
 	}
 }
 
@@ -185,7 +188,7 @@ LINE do_scsr_collect(SCSR, global float *out, long out0)
 {
 	SCSR_MAKE;
 	EACH(i, 0, of.nx * of.ny)
-		out[out0 + i] = scsr_collect(&m, i);
+		out[out0 + i] = scsr_collect(&m, i % of.nx, i / of.nx);
 }
 
 LINE do_scsr_list(SCSR, BATCH)
@@ -235,4 +238,15 @@ LINE do_visit(BATCH, global const float *b, long b0, global const float *squares
 			visits_move(&v, index[i * most + k], weight[i * most + k], step);
 		barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 	}
+}
+
+/* One item. */
+LINE do_settle(long rays, long near, global const float *b, long b0, global const float *squares,
+	long squares0, global const float *products, long products0, global float *r, long r0,
+	global float *steps, long steps0, double lambda, double least)
+{
+	const KernelSettling s = {rays, near, b + b0, squares + squares0, products + products0,
+		r + r0, steps + steps0, lambda, least};
+	for (long i = 0; get_global_id(0) == 0 && i < rays; i++)
+		settle_ray(&s, i);
 }

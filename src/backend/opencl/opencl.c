@@ -202,5 +202,6 @@ const BackendType module_backend = {
 	.scsr_list = opencl_scsr_list,
 	.weigh = opencl_weigh,
 	.visit = opencl_visit,
+	.settle = opencl_settle,
 	.counts = opencl_counts,
 };

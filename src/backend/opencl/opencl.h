@@ -130,6 +130,7 @@ tomos_status opencl_scsr_list(
 	tomos_backend *backend, const KernelScsr *m, const KernelBatch *batch);
 tomos_status opencl_weigh(
 	tomos_backend *backend, const KernelBatch *batch, const float *rays, const float *voxels);
+tomos_status opencl_settle(tomos_backend *backend, const KernelSettling *what);
 tomos_status opencl_visit(
 	tomos_backend *backend, const KernelBatch *batch, const KernelVisits *visits);
 tomos_status opencl_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
