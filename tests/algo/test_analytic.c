@@ -40,9 +40,9 @@ static void values(void **state)
 		double pixel;
 	} sizes[] = {{96, 1}, {97, 0.127}, {128, 0.5}};
 	printf("mean inside a uniform ellipse, relative to the truth (and rms deviation)\n");
-	for (size_t i = 0; i < sizeof scans / sizeof scans[0]; i++) {
+	for (size_t i = 0; i < sizeof scans / sizeof scans[0]; i += CASE_RACES ? 4 : 1) {
 		printf("  %-26s", scans[i].name);
-		for (size_t k = 0; k < (CASE_SLOW ? 2 : 3); k++) {
+		for (size_t k = 0; k < (CASE_SLOW ? 1 : 3); k++) {
 			double spread,
 				error = mean_error(&scans[i], sizes[k].n, sizes[k].pixel, &spread);
 			printf("  n %3lld: %+.4f (%.4f)", (long long)sizes[k].n, error, spread);

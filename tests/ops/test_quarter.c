@@ -140,7 +140,7 @@ static Request whole_request(const Case *c, int kernel, const float *y)
 static void turns_agree_with_the_shared_text(void **state)
 {
 	(void)state;
-	for (int i = 0; i < SETUPS; i++) {
+	for (int i = 0; i < SETUPS; i += CASE_RACES ? 4 : 1) {
 		Case c = setup_case(&setups[i], 1.5);
 		float *y = case_data(&c, c.pixels);
 		Request r = whole_request(&c, KERNEL_voxel, y);

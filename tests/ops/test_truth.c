@@ -255,7 +255,7 @@ static void study(
 {
 	int flat = setting->flat;
 	Study s = {.setting = setting, .backend = backend};
-	s.sizes = CASE_SLOW ? (flat ? 3 : 2) : flat ? 4 : 3;
+	s.sizes = case_slow() ? (flat ? 3 : 2) : flat ? 4 : 3;
 	s.scan = make_scan(setting);
 	s.phantom = make_phantom(name, flat);
 	s.pixels = tomos_geometry_count(s.scan) * tomos_geometry_rows(s.scan) * PIXELS;
@@ -289,7 +289,7 @@ static void orders_of_theory(void **state)
 	printf("orders on average\n");
 	for (int m = 0; m < MODELS; m++) {
 		printf("  %-10s %-7s  %.2f\n", models[m].name, models[m].interpolation, orders[m]);
-		if (!CASE_SLOW && !(orders[m] >= models[m].least && orders[m] <= models[m].most))
+		if (!case_slow() && !(orders[m] >= models[m].least && orders[m] <= models[m].most))
 			fail_msg("%s %s: order %.2f, not %.1f to %.1f", models[m].name,
 				models[m].interpolation, orders[m], models[m].least,
 				models[m].most);

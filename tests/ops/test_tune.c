@@ -630,7 +630,7 @@ static void test_every_choice_is_right(void **state)
 {
 	(void)state;
 	Bench b = {.voxels = 0};
-	const int n = CASE_SLOW ? 20 : 40;
+	const int n = case_slow() ? 20 : 40;
 	const double angles[] = {
 		0, 0.3, 0.9, 1.4, 1.6, 2.2, 2.8, 3.1, 0.1, 0.5, 1.1, 1.9, 2.5, 3.0, 0.7, 1.2};
 	OK(tomos_backend_open(&b.backend, test_backend()));

@@ -47,7 +47,7 @@ static void test_simulated(void **state)
 		{240, 24.3, 360, 160, 0.01, 0.05, 1, 0.1},
 		{240, 178.8, 360, 160, 0.01, 0.05, 1, 0.1},
 	};
-	for (int i = 0; i < COUNT(list); i += CASE_SLOW ? 2 : 1) {
+	for (int i = CASE_SLOW; i < COUNT(list); i += CASE_RACES ? 6 : CASE_SLOW ? 3 : 1) {
 		Scene s = scene_make(list[i].views, CASE_SLOW ? 1 : 2, COLUMNS, list[i].axis,
 			list[i].arc, list[i].reach);
 		spoil(&s, list[i].noise, list[i].rings);
@@ -79,6 +79,8 @@ static void test_methods(void **state)
 		assert_true(one.column == three.column && one.confidence == three.confidence);
 	}
 	scene_free(&s);
+	if (CASE_SLOW) /* as above */
+		return;
 	s = scene_make(180, 1, COLUMNS, 103.3, 360, 75);
 	assert_true(fabs(find(&s, "sharpness").column - s.axis) < 0.1);
 	scene_free(&s);
@@ -111,7 +113,7 @@ static void test_error(void **state)
 static void test_error_together(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < (CASE_SLOW ? 1 : 2); i++) {
 		Scene s = scene_make(61, 3, COLUMNS, 105 + i, 180, 75);
 		spoil(&s, 0.1, 0);
 		double least = fmin(find(&s, "pairs").error, find(&s, "vo").error);
@@ -135,7 +137,7 @@ static void test_range(void **state)
 	assert_true(axis.at_edge || axis.confidence < 0.3);
 	static const double before[] = {104.3, 109.7}, after[] = {110.6, 116.3};
 	static const char *const methods[] = {"auto", "pairs", "vo", "sharpness"};
-	for (int i = 0; i < 8; i++) {
+	for (int i = 2 * CASE_SLOW; i < 8; i += CASE_SLOW ? 5 : 1) {
 		o.axis_method = methods[i / 2];
 		o.axis_range = i % 2 ? after : before;
 		OK(tomos_axis_find(&axis, NULL, &s.array, s.angles, &o, NULL));

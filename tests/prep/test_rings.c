@@ -80,7 +80,7 @@ static void test_methods(void **state)
 		{"wavelet", "small", SMALL, 0.3, 0.03},
 		{"titarenko", "small", SMALL, 0.3, 0.015},
 	};
-	for (int i = 0; i < COUNT(list); i++) {
+	for (int i = 0; i < COUNT(list); i += CASE_RACES ? 2 : 1) {
 		double changed, left = left_over(list[i].method, list[i].kind, &changed);
 		printf("  %s, %s stripes: %.3f left; without stripes changed by %.4f\n",
 			list[i].method, list[i].name, left, changed);
