@@ -103,8 +103,8 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	pthread_mutex_init(&d->queue.lock, NULL);
 	backend->own = d;
 	backend->device = number + 1;
-	backend->near = (int64_t)about.sharedMemPerBlockOptin -
-			CUDA_WAVES * (int64_t)sizeof(KernelWave);
+	backend->near =
+		(int64_t)about.sharedMemPerBlockOptin - CUDA_WAVES * (int64_t)sizeof(KernelWave);
 	snprintf(backend->description, sizeof backend->description,
 		"cuda:%d (%.60s, %d processors, %.0f GiB)", number, about.name, d->processors,
 		(double)about.totalGlobalMem / (1 << 30));
