@@ -106,34 +106,54 @@ static void rays_in_outermost_faces(void **state)
 	tomos_backend_close(backend);
 }
 
+/* Directions of a Lebedev rule through n^3 voxels, all at once or one at a time: tuned kernels agree with the
+ * shared text. */
+static void directions_agree(tomos_backend *backend, int64_t n, int64_t views, int alone)
+{
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_geometry *scan;
+	o.geometry = "lebedev";
+	o.views = views;
+	o.rows = o.columns = n;
+	o.pixel = 2.0 / (double)n;
+	Case c = {.state = (uint64_t)n};
+	OK(tomos_geometry_make(&scan, &o));
+	OK(tomos_grid_centred(&c.grid, n, n, n, 2.0 / (double)n));
+	tomos_projector_options tuned = tomos_projector_defaults(), plain = tuned;
+	plain.plain = 1;
+	int64_t count = alone ? 1 : views, pixels = count * n * n;
+	float *x = case_data(&c, n * n * n), *one = case_data(&c, pixels),
+	      *two = case_data(&c, pixels);
+	for (int64_t i = 0; i < views; i += count) {
+		OK(tomos_geometry_views(&c.scan, n, n, tomos_geometry_list(scan) + i, count));
+		case_forward(backend, &c.grid, c.scan, &tuned, x, one);
+		case_forward(backend, &c.grid, c.scan, &plain, x, two);
+		assert_true(case_difference(one, two, pixels) < 1e-5);
+		tomos_geometry_free(c.scan);
+	}
+	free(x), free(one), free(two);
+	tomos_geometry_free(scan);
+}
+
 /* Rays along the axes through voxel centres, but for rounding: nothing outside is touched, as checkers of
- * memory see, and tuned kernels agree with the shared text. */
+ * memory see. */
 static void rays_through_centres(void **state)
 {
 	(void)state;
 	tomos_backend *backend;
 	OK(tomos_backend_open(&backend, test_backend()));
-	for (int64_t n = 33; n < 41; n++) {
-		tomos_scan_options o = tomos_scan_defaults();
-		o.geometry = "lebedev";
-		o.views = 7;
-		o.rows = o.columns = n;
-		o.pixel = 2.0 / (double)n;
-		Case c = {.state = (uint64_t)n};
-		OK(tomos_geometry_make(&c.scan, &o));
-		OK(tomos_grid_centred(&c.grid, n, n, n, 2.0 / (double)n));
-		c.voxels = n * n * n;
-		c.pixels = 7 * n * n;
-		tomos_projector_options tuned = tomos_projector_defaults(), plain = tuned;
-		plain.plain = 1;
-		float *x = case_data(&c, c.voxels), *one = case_data(&c, c.pixels),
-		      *two = case_data(&c, c.pixels);
-		case_forward(backend, &c.grid, c.scan, &tuned, x, one);
-		case_forward(backend, &c.grid, c.scan, &plain, x, two);
-		assert_true(case_difference(one, two, c.pixels) < 1e-5);
-		free(x), free(one), free(two);
-		tomos_geometry_free(c.scan);
-	}
+	for (int64_t n = 33; n < 41; n++)
+		directions_agree(backend, n, 7, 0);
+	tomos_backend_close(backend);
+}
+
+static void one_direction_at_a_time(void **state)
+{
+	(void)state;
+	tomos_backend *backend;
+	OK(tomos_backend_open(&backend, test_backend()));
+	directions_agree(backend, 36, 25, 1);
+	directions_agree(backend, 49, 25, 1);
 	tomos_backend_close(backend);
 }
 
@@ -186,7 +206,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(fans_from_nearby),
 		cmocka_unit_test(both_kinds_of_source), cmocka_unit_test(rays_in_outermost_faces),
-		cmocka_unit_test(rays_through_centres), cmocka_unit_test(rays_far_beside),
-		cmocka_unit_test(directions_of_any_length)};
+		cmocka_unit_test(rays_through_centres), cmocka_unit_test(one_direction_at_a_time),
+		cmocka_unit_test(rays_far_beside), cmocka_unit_test(directions_of_any_length)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

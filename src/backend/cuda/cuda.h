@@ -172,7 +172,15 @@ typedef struct {
 } CudaChoice;
 
 /* What a plan keeps on the card: what kernels make of its views, each in a slot of its own. */
-enum { KEPT_JOSEPH_HATS, KEPT_VOXEL_HATS, KEPT_LANES, KEPT_LATTICE, KEPT_SLOTS, CHOICES = 4 };
+enum {
+	KEPT_JOSEPH_HATS,
+	KEPT_VOXEL_HATS,
+	KEPT_LANES,
+	KEPT_LATTICE,
+	KEPT_OBLIQUE,
+	KEPT_SLOTS,
+	CHOICES = 4
+};
 
 typedef struct {
 	KernelView *views;

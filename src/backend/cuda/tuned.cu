@@ -3,10 +3,10 @@
 #include "backend/cuda/cuda.h"
 
 extern const CudaTuned stack_kernels[4], plane_kernels[8], column_kernels[1], ray_kernels[3],
-	tile_kernels[1], sheet_kernels[1], few_kernels[4], shadow_kernels[1], gather_kernels[3],
-	lattice_kernels[1], group_back_kernels[4], group_forward_kernels[4], warp_back_kernels[2],
-	texture_kernels[3], rows_kernels[8], hybrid_kernels[3], oversampled_kernels[1],
-	quarter_kernels[2];
+	brick_kernels[1], tile_kernels[1], sheet_kernels[1], few_kernels[4], shadow_kernels[1],
+	gather_kernels[3], lattice_kernels[1], group_back_kernels[4], group_forward_kernels[4],
+	warp_back_kernels[2], texture_kernels[3], rows_kernels[8], hybrid_kernels[3],
+	oversampled_kernels[1], quarter_kernels[2];
 
 static const struct {
 	const CudaTuned *rows;
@@ -15,7 +15,7 @@ static const struct {
 	{group_forward_kernels, 4}, {warp_back_kernels, 2}, {rows_kernels, 8}, {texture_kernels, 3},
 	{hybrid_kernels, 3}, {oversampled_kernels, 1}, {stack_kernels, 4}, {quarter_kernels, 2},
 	{tile_kernels, 1}, {column_kernels, 1}, {sheet_kernels, 1}, {shadow_kernels, 1},
-	{gather_kernels, 3}, {lattice_kernels, 1}, {ray_kernels, 3}};
+	{gather_kernels, 3}, {lattice_kernels, 1}, {brick_kernels, 1}, {ray_kernels, 3}};
 
 typedef struct {
 	const Projecting *what;

@@ -139,6 +139,19 @@ static __global__ void __launch_bounds__(WIDE *HIGH) few_forward(const __grid_co
 	}
 }
 
+/* What a warp found in N slices, a column each thread. */
+template <int N>
+static __device__ __forceinline__ void add_sums(
+	const Few &s, int view, int slice, float weight, const float sum[N])
+{
+	int c = blockIdx.x * WIDE + threadIdx.x;
+	float *to = s.projections + view * s.pv + c + slice * s.ps;
+#pragma unroll
+	for (int n = 0; n < N; n++)
+		if (c < s.columns && slice + n < s.slices)
+			to[n * s.ps] += weight * sum[n];
+}
+
 /* Rays that run along b: the pixels that a warp's rays, which are parallel, meet on a plane are neighbours in
  * memory. They are copied to shared memory a few stages ahead. */
 typedef float Row[LINES]; /* pixel a in place a modulo LINES */
@@ -258,11 +271,7 @@ static __global__ void __launch_bounds__(WIDE *WARPS_ACROSS)
 		cross_stage<T>(stages[at], p + k * strip.slope, (float)strip.slope,
 			(float)fabs(hat.ea) / hat.h, sum);
 	}
-	float *to = s.projections + view * s.pv + c + slice * s.ps;
-	if (c < s.columns)
-		to[0] += hat.weight * sum[0];
-	if (c < s.columns && !single)
-		to[s.ps] += hat.weight * sum[1];
+	add_sums<SLICES_ACROSS>(s, view, slice, hat.weight, sum);
 }
 
 /* Where a warp's rays, which are parallel, meet SEGMENT planes: on plane k, on lines from
@@ -351,11 +360,7 @@ static __global__ void __launch_bounds__(WIDE *WARPS) few_along(const __grid_con
 		cross_band<T>(tiles, (float)(mine - base), (int)base, band.rate, inverse, sum);
 		__syncwarp();
 	}
-	float *to = s.projections + view * s.pv + c + slice * s.ps;
-	if (c < s.columns)
-		to[0] += hat.weight * sum[0];
-	if (c < s.columns && !single)
-		to[s.ps] += hat.weight * sum[1];
+	add_sums<SLICES_ALONG>(s, view, slice, hat.weight, sum);
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */

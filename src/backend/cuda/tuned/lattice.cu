@@ -5,6 +5,7 @@
  * (column, row) = (c, r); the ray of pixel (c + dc, r + dr) passes it at the distances
  * P . (dc, dr) and Q . (dc, dr) along the two other axes.
  */
+#include "backend/cuda/tuned/oblique.h"
 #include "backend/cuda/tuned/pair.h"
 
 enum { WIDE = 32, HIGH = 8, VIEWS = 64, BORDER = 3, MOST = 5, THREADS = 128 };
@@ -127,24 +128,12 @@ static __global__ void __launch_bounds__(WIDE *HIGH) lattice_back(const __grid_c
 
 /* ---- a whole request ---------------------------------------------------------------------- */
 
-/* As kernel_ray and kernel_walk have it. */
 static bool lattice_view(const Plan *plan, const KernelView *k, LatticeView *view)
 {
-	double d[3], largest = 0, square = 0;
-	if (k->src[3] != 0)
+	ObliqueView rays;
+	if (!oblique_view(plan, k, &rays))
 		return false;
-	for (int a = 0; a < 3; a++) {
-		largest = fmax(largest, fabs(k->src[a]));
-		square += pow(k->src[a] * plan->whole.step[a], 2);
-	}
-	for (int a = 0; a < 3; a++)
-		d[a] = fabs(k->src[a]) < 1e-12 * largest ? 0 : k->src[a];
-	int a = fabs(d[0]) >= fabs(d[1]) ? (fabs(d[0]) >= fabs(d[2]) ? 0 : 2)
-					 : (fabs(d[1]) >= fabs(d[2]) ? 1 : 2);
-	int b = a == 0 ? 1 : 0, c = a == 2 ? 1 : 2;
-	double sp = d[b] / d[a], sq = d[c] / d[a];
-	double p0 = k->u[b] - k->u[a] * sp, p1 = k->v[b] - k->v[a] * sp;
-	double q0 = k->u[c] - k->u[a] * sq, q1 = k->v[c] - k->v[a] * sq;
+	double p0 = rays.column[0], q0 = rays.column[1], p1 = rays.row[0], q1 = rays.row[1];
 	double det = fabs(p0 * q1 - p1 * q0);
 	memcpy(view->column, k->column, sizeof view->column);
 	memcpy(view->row, k->row, sizeof view->row);
@@ -154,8 +143,8 @@ static bool lattice_view(const Plan *plan, const KernelView *k, LatticeView *vie
 	view->q[1] = (float)q1;
 	view->columns = (float)((fabs(q1) + fabs(p1)) / det);
 	view->rows = (float)((fabs(q0) + fabs(p0)) / det);
-	view->step = (float)(sqrt(square) / fabs(d[a]));
-	return det > 0;
+	view->step = (float)rays.step;
+	return true;
 }
 
 /* Pixels across that the widest view needs, or 0 where this kernel cannot do it. */
