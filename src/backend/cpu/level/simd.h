@@ -77,9 +77,17 @@ static inline vf vi_float(vi v)
 
 static inline vi vi_limit(vi v, int32_t low, int32_t high)
 {
+#if defined TOMOS_LEVEL_avx512
+	return (vi)_mm512_min_epi32(
+		_mm512_max_epi32((__m512i)v, _mm512_set1_epi32(low)), _mm512_set1_epi32(high));
+#elif defined TOMOS_LEVEL_avx2
+	return (vi)_mm256_min_epi32(
+		_mm256_max_epi32((__m256i)v, _mm256_set1_epi32(low)), _mm256_set1_epi32(high));
+#else
 	vi below = v < low;
 	vi above = v > high;
 	return (below & low) | (above & high) | (~(below | above) & v);
+#endif
 }
 
 static inline vf vf_abs(vf v)

@@ -169,12 +169,25 @@ static void rays_add(const Strip *t, const Cursor *c, const FanRays *rays, const
 	}
 }
 
+/* Calls for the pixels that rays_add will change, so that they are near when the strip has been walked. */
+static void rays_expect(const Strip *t, const Cursor *c)
+{
+	for (int64_t v = 0; v < t->s.wide; v += LANES) {
+		Rows rows = rows_of_view(&t->s, v, c->view, c->column);
+		for (int l = 0; l < LANES; l++)
+			if (rows.row[l])
+				__builtin_prefetch(rows.row[l], 1, 2);
+	}
+}
+
 static void rays_walk(const Strip *t, const Cursor *rows, int count)
 {
 	float sums[ROWS_OF_RAYS][LANES * GROUP] = {{0}};
 	FanRays rays[ROWS_OF_RAYS];
 	for (int r = 0; t->s.fans && r < count; r++)
 		rays[r] = fan_rays(&t->s, &rows[r].l.fan, t->axis, rows[r].column);
+	for (int r = 0; r < count; r++)
+		rays_expect(t, &rows[r]);
 	for (int64_t k = t->first; k < t->first + t->count; k += PLANES) {
 		int planes = (int)min64(PLANES, t->first + t->count - k);
 		for (int r = 0; r < count; r++)
