@@ -43,8 +43,9 @@ static void calls(void **state)
 {
 	(void)state;
 	Problem p = problem_make("parallel", "joseph", 24, 20, 0);
-	int64_t live = mem_live();
 	double norm;
+	OK(tomos_op_forward(p.op, &p.x, &p.b)); /* cards keep views from the first call on */
+	int64_t live = mem_live();
 	flag = 1;
 	tomos_cancel_on(&flag);
 	REFUSED(tomos_op_forward(p.op, &p.x, &p.b), TOMOS_CANCELLED, "a projection was cancelled");
@@ -65,9 +66,7 @@ static void calls(void **state)
 static int raise_after_three(
 	void *user, const char *stage, int64_t done, int64_t total, double value)
 {
-	(void)stage, (void)total, (void)value;
-	const Problem *p = user;
-	memcpy(p->truth.data, p->x.data, (size_t)p->voxels * sizeof(float));
+	(void)user, (void)stage, (void)total, (void)value;
 	__atomic_store_n(&flag, done == 3, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -77,9 +76,10 @@ static void whole_iterates(void **state)
 {
 	(void)state;
 	Problem p = problem_make("parallel", "joseph", 24, 20, 0);
-	tomos_progress progress = {raise_after_three, &p};
+	tomos_progress progress = {raise_after_three, NULL};
 	Lists lists;
 	tomos_algebraic_options o = problem_options(&lists, 9);
+	lists.history.iterate = &p.truth;
 	flag = 0;
 	tomos_cancel_on(&flag);
 	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, &progress), TOMOS_CANCELLED, "was cancelled");

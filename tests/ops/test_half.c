@@ -78,6 +78,21 @@ static void back_projections_agree(void **state)
 		}
 }
 
+/* As many views as it takes for weights of one half each. */
+static void many_views_agree(void **state)
+{
+	(void)state;
+	static const Size many = {{21, 34, 70}, 41, 260, 1, 0.3};
+	for (int level = 0; level < level_count(); level++) {
+		use_level(level);
+		Case c = size_case(&many, 1);
+		const Box boxes[] = {{{0, 0, 0}, {21, 34, 70}}, {{3, 1, 40}, {20, 30, 70}}};
+		check_part(&c, &boxes[0], 0, 260, 0);
+		check_part(&c, &boxes[1], 7, 101, 0);
+		tomos_geometry_free(c.scan);
+	}
+}
+
 static void boxes_and_parts_of_views_agree(void **state)
 {
 	(void)state;
@@ -272,6 +287,7 @@ static void other_data_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(back_projections_agree),
+		cmocka_unit_test(many_views_agree),
 		cmocka_unit_test(boxes_and_parts_of_views_agree),
 		cmocka_unit_test(stacks_across_other_axes_agree),
 		cmocka_unit_test(views_come_in_any_order),

@@ -10,7 +10,8 @@
  * Shared memory bounds it: each update reads half a byte, and the copies write a fifth.
  *
  * With two parts, data and weights are sums of two halves and three products are summed: float accuracy, if
- * sums of few views are added up in floats, since the cores cut off where they should round.
+ * sums of few views are added up in floats, since the cores cut off where they should round. Fine weights are sums
+ * of two halves where data are halves.
  */
 #include <stdlib.h>
 #include "backend/cuda/tuned/tensor.h"
@@ -81,15 +82,15 @@ static __device__ int common_line(double least)
 }
 
 /* How a hat falls off: by this much a column. As halves, to its left and to its right. */
-template <int PARTS> static __device__ float slope_of(float inverse)
+template <int FINE> static __device__ float slope_of(float inverse)
 {
 	__half2 both = __floats2half2_rn(-inverse, inverse);
-	return PARTS == 2 ? inverse : __uint_as_float(*(const unsigned *)&both);
+	return FINE == 2 ? inverse : __uint_as_float(*(const unsigned *)&both);
 }
 
 /* One lane for each view and square of a stage. Lines are kept inside the buffer, whatever rounding does: a
  * column that is lost by that has a weight of nearly zero. */
-template <int SLICES, int PARTS>
+template <int SLICES, int PARTS, int FINE>
 static __device__ void bring_stage(const TensorBack *s, const CUtensorMap *map, const Ring *ring,
 	int slot, int view, const HatView hat, int lane)
 {
@@ -103,7 +104,7 @@ static __device__ void bring_stage(const TensorBack *s, const CUtensorMap *map, 
 	int line = common_line(least_column(e, hat.ea, hat.eb, SQUARE));
 	unsigned entry = ring->table + slot * SLOT + lane * ENTRY;
 	store_floats(entry, make_float4((float)(e - line - 0.5), (float)hat.ea, (float)hat.eb,
-				    slope_of<PARTS>(1 / hat.h)));
+				    slope_of<FINE>(1 / hat.h)));
 	unsigned data = ring->data + slot * L::STAGE + k * L::VIEW;
 	store_word(entry + PLACES, (unsigned)group_matrix_wide(
 					   data - k % TOGETHER * L::VIEW + line * LINE, BUFFER, 0));
@@ -145,7 +146,7 @@ static __device__ HatView hat_of(const Ordered *s, int view)
 
 /* A stage takes the place of another, once all have done with that; each warp has a place of its own. Views are
  * read long before. */
-template <int SLICES, int PARTS>
+template <int SLICES, int PARTS, int FINE>
 static __device__ void bring(
 	const Ordered *s, const CUtensorMap *map, const Ring *ring, int slot, int lane)
 {
@@ -156,16 +157,16 @@ static __device__ void bring(
 		next = view_of(s, stage + STAGES_OF_RING, lane);
 		if (stage >= STAGES_OF_RING)
 			barrier_wait(ring->table + EMPTY + 8 * slot, parity_of(stage) ^ 1);
-		bring_stage<SLICES, PARTS>(&s->of, map, ring, slot, view, hat, lane);
+		bring_stage<SLICES, PARTS, FINE>(&s->of, map, ring, slot, view, hat, lane);
 	}
 }
 
 /* What this lane knows of TOGETHER views: for two of them, two apart, and two pixels, two rows apart, the column
  * before the pixel (in the last bits), the weights of that and the next, and what rounding took away from them; and
  * which weights the cores find in the first eight columns and in the last. */
-template <int PARTS> struct Weights {
+template <int FINE> struct Weights {
 	float whole[4];
-	unsigned two[4], rest[PARTS == 2 ? 4 : 1];
+	unsigned two[4], rest[FINE == 2 ? 4 : 1];
 	unsigned kept[2];
 	unsigned place; /* of the columns: half of group_matrix_wide */
 };
@@ -176,7 +177,7 @@ static constexpr int WHOLE_BITS = 0x4b400000;
 
 /* Weights of two neighbouring columns: what they are in the middle between them, and by how much a column the first
  * and the second of them change. */
-template <int PARTS> struct Hat {
+template <int FINE> struct Hat {
 	float slope, top;
 };
 
@@ -184,9 +185,9 @@ template <> struct Hat<1> {
 	__half2 slope, top;
 };
 
-template <int PARTS> static __device__ __forceinline__ Hat<PARTS> hat_with(float slope)
+template <int FINE> static __device__ __forceinline__ Hat<FINE> hat_with(float slope)
 {
-	if constexpr (PARTS == 2)
+	if constexpr (FINE == 2)
 		return Hat<2>{slope, fmaf(-0.5f, slope, 1.f)};
 	else {
 		__half2 both = *(const __half2 *)&slope;
@@ -232,7 +233,7 @@ static __device__ __forceinline__ unsigned keep_of(float whole)
 }
 
 /* What the lanes of a row know of two views each, where the cores look for it. */
-template <int PARTS> static __device__ __forceinline__ void keep(bool last, Weights<PARTS> *w)
+template <int FINE> static __device__ __forceinline__ void keep(bool last, Weights<FINE> *w)
 {
 	float above = last ? w->whole[2] : w->whole[0], below = last ? w->whole[3] : w->whole[1];
 	unsigned own = 5 * keep_of(above) + ((5 << 16) * keep_of(below) + 0x44444444);
@@ -268,16 +269,16 @@ static __device__ __forceinline__ Seen see_views(unsigned at)
 		{load_floats(at), load_floats(at + 2 * SQUARES * ENTRY)}, load_word(at + PLACES)};
 }
 
-template <int PARTS>
+template <int FINE>
 static __device__ __forceinline__ void weigh_views(
-	const Seen *seen, const Lane *lane, Weights<PARTS> *to)
+	const Seen *seen, const Lane *lane, Weights<FINE> *to)
 {
 	to->place = seen->place;
 #pragma unroll
 	for (int k = 0; k < 2; k++) {
 		const float4 v = seen->view[k];
 		float x = fmaf(lane->a, v.y, fmaf(lane->b, v.z, v.x));
-		const Hat<PARTS> hat = hat_with<PARTS>(v.w);
+		const Hat<FINE> hat = hat_with<FINE>(v.w);
 		weigh_pixel(x, hat, 2 * k, to);
 		weigh_pixel(fmaf(2.f, v.z, x), hat, 2 * k + 1, to);
 	}
@@ -330,19 +331,23 @@ static __device__ void write_sums(const TensorBack *s, const float (&sums)[N], i
 
 /* The products of TOGETHER views with a square, while others are being made: registers of weights are free again
  * when the product before the last is there. */
-template <int SLICES>
+template <int SLICES, int FINE>
 static __device__ __forceinline__ void multiply(
-	float (&sums)[SLICES / 2], const Weights<1> *v, int four)
+	float (&sums)[SLICES / 2], const Weights<FINE> *v, int four)
 {
 	const uint64_t steps = group_matrix_wide(0, 0, Layout<SLICES, 1>::VIEW);
-	unsigned w[2][4];
+	unsigned w[2][FINE][4];
 #pragma unroll
 	for (int i = 0; i < 2; i++) {
 		group_wait<1>();
-		place_weights(v->two, v->whole, four + 128 * i, w[i]);
+		place_weights(v->two, v->whole, four + 128 * i, w[i][0]);
+		if constexpr (FINE == 2)
+			place_weights(v->rest, v->whole, four + 128 * i, w[i][1]);
 		group_fence();
-		group_multiply_sparse<SLICES>(
-			sums, w[i], kept_of(v->kept, i), steps | (v->place + i * EIGHT / 16), true);
+#pragma unroll
+		for (int part = 0; part < FINE; part++)
+			group_multiply_sparse<SLICES>(sums, w[i][part], kept_of(v->kept, i),
+				steps | (v->place + i * EIGHT / 16), true);
 		group_commit();
 	}
 }
@@ -389,17 +394,17 @@ static __device__ __forceinline__ void multiply_parts(float (&sums)[SLICES / 2],
 }
 
 /* While the cores multiply, weights of the next views are made. */
-template <int SLICES, int PARTS>
+template <int SLICES, int PARTS, int FINE>
 static __device__ __forceinline__ void take(const Ordered *s, const Ring *ring)
 {
 	float sums[SLICES / 2] = {}, part[PARTS == 2 ? SLICES / 2 : 1] = {};
 	const unsigned stages = s->entries / VIEWS;
 	const Lane lane = lane_of(threadIdx.x);
 	unsigned at = ring->table + lane.entry;
-	Weights<PARTS> w;
+	Weights<FINE> w;
 	barrier_wait(ring->table + FULL, 0);
 	Seen seen = see_views(at);
-	weigh_views<PARTS>(&seen, &lane, &w);
+	weigh_views<FINE>(&seen, &lane, &w);
 	for (unsigned stage = 0; stage < stages; stage++) {
 #pragma unroll
 		for (int k = TOGETHER; k <= VIEWS; k += TOGETHER) {
@@ -417,12 +422,12 @@ static __device__ __forceinline__ void take(const Ordered *s, const Ring *ring)
 				bool anew = k == TOGETHER && stage * VIEWS % ADDED == 0;
 				multiply_parts<SLICES>(sums, part, &w, lane.four, anew, look);
 			} else {
-				multiply<SLICES>(sums, &w, lane.four);
+				multiply<SLICES, FINE>(sums, &w, lane.four);
 				look();
 			}
 			if (k == TOGETHER && stage > 0 && lane.first) /* its products are made */
 				barrier_arrive(ring->table + EMPTY + 8 * slot_of(stage - 1));
-			weigh_views<PARTS>(&seen, &lane, &w);
+			weigh_views<FINE>(&seen, &lane, &w);
 		}
 	}
 	group_wait<0>();
@@ -432,7 +437,7 @@ static __device__ __forceinline__ void take(const Ordered *s, const Ring *ring)
 		ring->b + lane.square / 2 * SQUARE + (int)lane.b);
 }
 
-template <int SLICES, int PARTS>
+template <int SLICES, int PARTS, int FINE>
 static __device__ void work(const Ordered *s, const CUtensorMap *map)
 {
 	extern __shared__ unsigned char shared[];
@@ -453,10 +458,10 @@ static __device__ void work(const Ordered *s, const CUtensorMap *map)
 	__syncthreads();
 	if (threadIdx.x < TAKERS) {
 		group_more_registers<TAKER_REGISTERS>();
-		take<SLICES, PARTS>(s, &ring);
+		take<SLICES, PARTS, FINE>(s, &ring);
 	} else {
 		group_fewer_registers<BRINGER_REGISTERS>();
-		bring<SLICES, PARTS>(
+		bring<SLICES, PARTS, FINE>(
 			s, map, &ring, threadIdx.x / 32 - TAKERS / 32, threadIdx.x % 32);
 	}
 }
@@ -464,12 +469,12 @@ static __device__ void work(const Ordered *s, const CUtensorMap *map)
 #endif
 
 /* Compiled to nothing for other cards, which group_applies leaves alone. */
-template <int SLICES, int PARTS>
+template <int SLICES, int PARTS, int FINE>
 static __global__ void __launch_bounds__(THREADS, 1)
 	group_back(const __grid_constant__ Ordered s, const __grid_constant__ CUtensorMap map)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-	work<SLICES, PARTS>(&s, &map);
+	work<SLICES, PARTS, FINE>(&s, &map);
 #endif
 }
 
@@ -605,7 +610,7 @@ static bool split_applies(const Projecting *what, CudaNotes *notes)
 	return what->plan->data != DATA_HALF && fits(what, notes_of<HatSlices>(notes));
 }
 
-template <int SLICES, int PARTS>
+template <int SLICES, int PARTS, int FINE>
 static tomos_status launch(tomos_backend *backend, const Ordered *ordered)
 {
 	CUtensorMap map;
@@ -617,12 +622,12 @@ static tomos_status launch(tomos_backend *backend, const Ordered *ordered)
 		return fail(TOMOS_NO_DEVICE,
 			"the driver cannot describe views of %d columns for bulk copies",
 			s->columns);
-	CUDA_TRY(cudaFuncSetAttribute((const void *)group_back<SLICES, PARTS>,
+	CUDA_TRY(cudaFuncSetAttribute((const void *)group_back<SLICES, PARTS, FINE>,
 			 cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
 		"asking for shared memory");
 	dim3 blocks(cluster_blocks((s->na + SIDE - 1) / SIDE, (s->nb + SIDE - 1) / SIDE), 1,
 		cuda_blocks(s->pitch, SLICES, 65535));
-	group_back<SLICES, PARTS>
+	group_back<SLICES, PARTS, FINE>
 		<<<blocks, THREADS, bytes, device_of(backend)->stream>>>(*ordered, map);
 	CUDA_LAUNCHED("projecting slices");
 	return TOMOS_OK;
@@ -635,9 +640,10 @@ static tomos_status launch_fitting(tomos_backend *backend, const Projecting *wha
 	int64_t entries;
 	TRY(send_order(backend, what, slices, &s.order, &entries));
 	s.entries = (int)entries;
-	return request->parts == 2   ? launch<64, 2>(backend, &s)
-	       : request->pitch > 64 ? launch<128, 1>(backend, &s)
-				     : launch<64, 1>(backend, &s);
+	return request->parts == 2   ? launch<64, 2, 2>(backend, &s)
+	       : request->fine == 2  ? launch<64, 1, 2>(backend, &s)
+	       : request->pitch > 64 ? launch<128, 1, 1>(backend, &s)
+				     : launch<64, 1, 1>(backend, &s);
 }
 
 static tomos_status group_run(

@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include "backend/cuda/tuned/tensor.h"
 
-enum { PASS = 2048 }; /* views at a time: the cores cut sums off where they should round */
+enum {
+	PASS = 2048, /* views at a time: the cores cut sums off where they should round */
+	MANY = 256   /* views over which the rounding of weights averages out */
+};
 
 /* ---- what the card can do ----------------------------------------------------------------- */
 
@@ -66,6 +69,11 @@ int tensor_parts(const Plan *plan)
 	return plan->data == DATA_HALF ? 1 : 2;
 }
 
+static int weight_parts(const Plan *plan)
+{
+	return tensor_parts(plan) == 2 || tomos_geometry_count(plan->scan) < MANY ? 2 : 1;
+}
+
 bool tensor_slices(const Projecting *what, HatSlices *slices)
 {
 	const Plan *plan = what->plan;
@@ -112,6 +120,7 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, co
 		.low_b = what->box.low[l->b],
 		.pitch = (int)x.pitch,
 		.parts = parts,
+		.fine = weight_parts(what->plan),
 		.data = to.data,
 		.to = x.inside};
 	TRY(turn_in_rows(backend, &y, &to, TurnRows{y.nj, y.nk, y.pitch / CHUNK}));

@@ -30,9 +30,10 @@ typedef struct {
 	int na, nb;           /* pixels of the box */
 	int64_t low_a, low_b; /* and where it begins */
 	int pitch;            /* slices of data and sums */
-	int parts;
-	const uint4 *data; /* as TurnRows says */
-	float *to;         /* [b][a][slice] */
+	int parts;            /* of the data */
+	int fine;             /* parts of the weights */
+	const uint4 *data;    /* as TurnRows says */
+	float *to;            /* [b][a][slice] */
 } TensorBack;
 
 /* Of the views of `what`, in slices that lie as `slices` says. */

@@ -6,7 +6,8 @@
  * ahead and bring the columns that the block meets, VIEWS views at a time, into a ring of stages.
  * It is bound by shared memory: each update reads a byte, 128 bytes a clock.
  *
- * With two parts, data and weights are sums of two halves and three products are summed: float accuracy.
+ * With two parts, data and weights are sums of two halves and three products are summed: float accuracy. Fine
+ * weights are sums of two halves where data are halves.
  */
 #include "backend/cuda/tuned/tensor.h"
 
@@ -154,7 +155,7 @@ static __device__ void bring(const Tensor *s, const Ring *ring, int lane)
 }
 
 /* Two views as this lane holds them: pixels g and g + 8 of the square, columns 2 t and 2 t + 1. */
-template <int PARTS>
+template <int FINE>
 static __device__ __forceinline__ void weigh_views(
 	const Seen *one, const Seen *two, int lane, unsigned w[4], unsigned rest[4])
 {
@@ -163,10 +164,10 @@ static __device__ __forceinline__ void weigh_views(
 	float x = fmaf(a, one->xa, fmaf(b, one->xb, fmaf(-column, one->inverse, one->x)));
 	float y = fmaf(a, two->xa, fmaf(b, two->xb, fmaf(-column, two->inverse, two->x)));
 	float below_x = fmaf(2.f, one->xb, x), below_y = fmaf(2.f, two->xb, y);
-	tensor_weigh<PARTS>(x, x - one->inverse, &w[0], &rest[0]);
-	tensor_weigh<PARTS>(below_x, below_x - one->inverse, &w[1], &rest[1]);
-	tensor_weigh<PARTS>(y, y - two->inverse, &w[2], &rest[2]);
-	tensor_weigh<PARTS>(below_y, below_y - two->inverse, &w[3], &rest[3]);
+	tensor_weigh<FINE>(x, x - one->inverse, &w[0], &rest[0]);
+	tensor_weigh<FINE>(below_x, below_x - one->inverse, &w[1], &rest[1]);
+	tensor_weigh<FINE>(y, y - two->inverse, &w[2], &rest[2]);
+	tensor_weigh<FINE>(below_y, below_y - two->inverse, &w[3], &rest[3]);
 }
 
 /* Small products first, and their sum rounded to the others: the cores cut off. */
@@ -182,14 +183,14 @@ static __device__ __forceinline__ void multiply_parts(float sum[4], const unsign
 }
 
 /* Views k and k + 1 of a stage, for one square and all slices of the block. */
-template <int GROUPS, int PARTS>
+template <int GROUPS, int PARTS, int FINE>
 static __device__ __forceinline__ void add_views(
 	float sums[GROUPS * 8][4], const Seen *table, const int *rows, unsigned data, int lane)
 {
 	unsigned w[4], rest[4];
 	int second = lane / 8 % 2, next = lane / 16;
 	const Seen one = table[0], two = table[SQUARES];
-	weigh_views<PARTS>(&one, &two, lane, w, rest);
+	weigh_views<FINE>(&one, &two, lane, w, rest);
 	int row = rows[second * SQUARES] + lane % 8;
 	unsigned from = data + second * Layout<GROUPS, PARTS>::VIEW + row * LINE +
 			((next ^ (row % 8)) << 4);
@@ -204,6 +205,10 @@ static __device__ __forceinline__ void add_views(
 		} else {
 			multiply_add(sums[2 * i], w, d[0], d[1]);
 			multiply_add(sums[2 * i + 1], w, d[2], d[3]);
+			if (FINE == 2) {
+				multiply_add(sums[2 * i], rest, d[0], d[1]);
+				multiply_add(sums[2 * i + 1], rest, d[2], d[3]);
+			}
 		}
 	}
 }
@@ -227,7 +232,7 @@ static __device__ void write_sums(
 	}
 }
 
-template <int GROUPS, int PARTS>
+template <int GROUPS, int PARTS, int FINE>
 static __device__ void take(const Tensor *s, const Ring *ring, int square, int lane)
 {
 	float sums[GROUPS * 8][4] = {};
@@ -239,7 +244,7 @@ static __device__ void take(const Tensor *s, const Ring *ring, int square, int l
 		barrier_wait(ring->full + 8 * turn.slot, turn.parity);
 #pragma unroll(PARTS == 2 ? 1 : 2)
 		for (int k = 0; k < VIEWS; k += 2)
-			add_views<GROUPS, PARTS>(sums, ring->table + entry + k * SQUARES,
+			add_views<GROUPS, PARTS, FINE>(sums, ring->table + entry + k * SQUARES,
 				ring->rows + entry + k * SQUARES,
 				data + k * Layout<GROUPS, PARTS>::VIEW, lane);
 		__syncwarp();
@@ -249,7 +254,7 @@ static __device__ void take(const Tensor *s, const Ring *ring, int square, int l
 	write_sums<GROUPS>(s, sums, square, lane);
 }
 
-template <int GROUPS, int PARTS> static __device__ void work(const Tensor *s)
+template <int GROUPS, int PARTS, int FINE> static __device__ void work(const Tensor *s)
 {
 	extern __shared__ unsigned char memory[];
 	__shared__ __align__(8) uint64_t barriers[2][MOST_STAGES];
@@ -266,7 +271,7 @@ template <int GROUPS, int PARTS> static __device__ void work(const Tensor *s)
 	__syncthreads();
 	int thread = threadIdx.x, own = thread - SQUARES * 32;
 	if (own < 0)
-		take<GROUPS, PARTS>(s, &ring, thread / 32, thread % 32);
+		take<GROUPS, PARTS, FINE>(s, &ring, thread / 32, thread % 32);
 	else
 		bring<GROUPS, PARTS>(s, &ring, own);
 }
@@ -274,12 +279,12 @@ template <int GROUPS, int PARTS> static __device__ void work(const Tensor *s)
 #endif
 
 /* Compiled to nothing for cards that lack the instructions, which warp_applies leaves alone. */
-template <int GROUPS, int PARTS>
+template <int GROUPS, int PARTS, int FINE>
 static __global__ void __launch_bounds__(SQUARES * 32 + PRODUCERS, 1)
 	warp_back(const __grid_constant__ Tensor s)
 {
 #if __CUDA_ARCH__ >= 800
-	work<GROUPS, PARTS>(&s);
+	work<GROUPS, PARTS, FINE>(&s);
 #endif
 }
 
@@ -313,18 +318,22 @@ typedef struct {
 	size_t (*bytes)(int stages);
 } TensorKernel;
 
-template <int GROUPS, int PARTS> static TensorKernel kernel_of(void)
+template <int GROUPS, int PARTS, int FINE> static TensorKernel kernel_of(void)
 {
-	return TensorKernel{warp_back<GROUPS, PARTS>, Layout<GROUPS, PARTS>::bytes};
+	return TensorKernel{warp_back<GROUPS, PARTS, FINE>, Layout<GROUPS, PARTS>::bytes};
 }
 
-/* Two groups of slices, where there are as many and two of their stages have room. Two parts of both would
- * take more registers than there are. */
-static TensorKernel choose_kernel(int pitch, int parts, int *groups)
+/* Two groups of slices, where there are as many and two of their stages have room. Two parts would take
+ * more registers than there are. */
+static TensorKernel choose_kernel(const TensorBack *request, int *groups)
 {
-	TensorKernel two = kernel_of<2, 1>();
-	*groups = parts == 1 && pitch > GROUP && stages_for(two.bytes) >= 2 ? 2 : 1;
-	return *groups == 2 ? two : parts == 1 ? kernel_of<1, 1>() : kernel_of<1, 2>();
+	TensorKernel two = kernel_of<2, 1, 1>();
+	*groups =
+		request->fine == 1 && request->pitch > GROUP && stages_for(two.bytes) >= 2 ? 2 : 1;
+	return *groups == 2          ? two
+	       : request->fine == 1  ? kernel_of<1, 1, 1>()
+	       : request->parts == 1 ? kernel_of<1, 1, 2>()
+				     : kernel_of<1, 2, 2>();
 }
 
 static tomos_status launch(tomos_backend *backend, const Projecting *what, const HatSlices *slices,
@@ -333,7 +342,7 @@ static tomos_status launch(tomos_backend *backend, const Projecting *what, const
 	(void)what;
 	(void)slices;
 	int groups;
-	TensorKernel chosen = choose_kernel(request->pitch, request->parts, &groups);
+	TensorKernel chosen = choose_kernel(request, &groups);
 	Tensor s = {*request, stages_for(chosen.bytes)};
 	size_t bytes = chosen.bytes(s.stages);
 	CUDA_TRY(cudaFuncSetAttribute((const void *)chosen.kernel,
