@@ -29,6 +29,8 @@ if(TOMOS_CUDA)
 		target_compile_options(tomos_cuda PRIVATE
 			$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --compiler-options=-Wall,-Wextra,-Wno-missing-field-initializers>)
 		target_link_libraries(tomos_cuda PRIVATE CUDA::cufft)
+		# What is missing shows here, not on the first machine with a card.
+		target_link_options(tomos_cuda PRIVATE LINKER:-z,defs)
 	else()
 		message(STATUS "there is no CUDA compiler with cuFFT, so no CUDA backend")
 	endif()

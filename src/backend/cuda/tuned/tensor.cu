@@ -71,7 +71,7 @@ int tensor_parts(const Plan *plan)
 
 static int weight_parts(const Plan *plan)
 {
-	return tensor_parts(plan) == 2 || tomos_geometry_count(plan->scan) < MANY ? 2 : 1;
+	return tensor_parts(plan) == 2 || plan->scan->count < MANY ? 2 : 1;
 }
 
 bool tensor_slices(const Projecting *what, HatSlices *slices)
