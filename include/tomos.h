@@ -516,7 +516,8 @@ typedef struct tomos_history {
 	const struct tomos_array *iterate;
 } tomos_history;
 
-/* x is the start image and the result; after TOMOS_CANCELLED the last whole iterate. */
+/* x is the start image and the result; after TOMOS_CANCELLED an iterate, or with blocks the last
+ * one and the blocks since: no step is half done. */
 #define TOMOS_ALGEBRAIC(method) \
 	TOMOS_API tomos_status tomos_##method(const tomos_op *op, const tomos_array *b, \
 		const tomos_array *x, const tomos_algebraic_options *options, \

@@ -81,7 +81,8 @@ tomos_status op_adjoint_step(
 	if (!op->type->adjoint_step)
 		return TOMOS_OK;
 	cancel_begin();
-	return cancel_end(op->type->adjoint_step(op, y, step, x, done), "a back projection");
+	TRY(cancel_end(TOMOS_OK, "a back projection"));
+	return op->type->adjoint_step(op, y, step, x, done); /* whole, since x changes as it goes */
 }
 
 /* In one pass over the projections where the operator can, else in two. */
