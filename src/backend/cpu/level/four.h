@@ -19,7 +19,7 @@ enum {
 	FOUR_COLUMNS = 5, /* that a row can meet, at most */
 	FOUR_BENDS = FOUR_COLUMNS - 2,
 	FOUR_WEIGHTS = 7,
-	FOUR_VIEWS = 16 /* whose sums make pixels */
+	FOUR_VIEWS = 12 /* whose sums make pixels */
 };
 
 /* Along the other axis, so that the windows of all levels suffice. */
