@@ -72,9 +72,11 @@ static void print_row(const tomos_tuned *r, const tomos_machine *m)
 	double bound = tomos_tuned_bound(r, m, &part);
 	printf("%-6s %-7s %-5s %-6s %5lld^2 %6lld %6lld %7lld %c %-15s %9.4g", r->projector,
 		r->direction, r->data, r->rays, (long long)r->size, (long long)r->slices,
-		(long long)r->views, (long long)r->columns, r->chosen ? '*' : ' ', r->kernel,
-		1e-9 * r->rate);
-	if (bound > 0)
+		(long long)r->views, (long long)r->columns, r->chosen && !r->unknown ? '*' : ' ',
+		r->kernel, 1e-9 * r->rate);
+	if (r->unknown)
+		printf(" no kernel of this build, ignored\n");
+	else if (bound > 0)
 		printf(" %9.4g %5.1f %% %s%s\n", 1e-9 * bound, 100 * r->rate / bound,
 			tomos_rate_name(part), r->coarse ? ", coarse" : "");
 	else

@@ -424,6 +424,7 @@ typedef struct tomos_tuned {
 	double rate;                          /* updates of voxels by views in a second */
 	int chosen;                           /* 1: the one that is taken */
 	int coarse;                           /* 1: not with the accuracy of floats */
+	int unknown;                          /* 1: no kernel of this build, and ignored */
 } tomos_tuned;
 
 /* Measures the kernels that can project between this grid and this scan. The rows go to `list`, those of

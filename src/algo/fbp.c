@@ -111,6 +111,19 @@ static int64_t chunk_views(const Work *w, const tomos_geometry *scan)
 	return max64(1, min64(w->backend->type->chunk / image, scan->count));
 }
 
+/* The same on a device that has no room for them: half of what is free, since kernels that project them
+ * keep something, too. */
+static tomos_status fit_views(Work *w, int64_t image)
+{
+	const BackendType *type = w->backend->type;
+	int64_t free_bytes;
+	if (w->at_once || !type->room)
+		return TOMOS_OK;
+	TRY(type->room(w->backend, &free_bytes));
+	w->chunk = max64(1, min64(w->chunk, free_bytes / 2 / (int64_t)sizeof(float) / image));
+	return TOMOS_OK;
+}
+
 static tomos_status prepare(Work *w, const tomos_grid *grid, const tomos_geometry *scan,
 	const tomos_analytic_options *o, bool transposed)
 {
@@ -122,6 +135,7 @@ static tomos_status prepare(Work *w, const tomos_grid *grid, const tomos_geometr
 	int64_t image = w->aligned->rows * filter_columns(&w->spec);
 	w->at_once = w->backend->type->filter_back && !w->maps && !transposed;
 	w->chunk = chunk_views(w, scan);
+	TRY(fit_views(w, image));
 	if (!w->at_once)
 		TRY(w->backend->type->alloc(
 			w->backend, &w->filtered, w->chunk * image, "filtered views"));
@@ -166,8 +180,8 @@ static void weigh(Work *w, int64_t i, FilterView *view, float *weights)
 		.du = c->du,
 		.dv = w->plan.model.planar ? 0 : c->dv,
 		.column_weight = weights,
-		.mapped = w->maps != NULL};
-	view->fans = c->distance > 0 && c->dv == 0;
+		.mapped = w->maps != NULL,
+		.fans = view_fans(&w->aligned->views[i])};
 	if (w->maps)
 		memcpy(view->map, w->maps + 9 * i, sizeof view->map);
 }

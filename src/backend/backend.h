@@ -58,6 +58,17 @@ void plan_free(Plan *plan);
 /* Where all rays are in one slice: rays of a view so many columns apart meet no voxel in common. */
 int64_t plan_apart(const Plan *plan, int64_t view);
 
+/* Whether a view has fans that lie in the slices, and every slice falls on a detector row of its own. */
+static inline bool plan_fans_lie(const Plan *plan, const KernelView *k)
+{
+	const double tiny = 1e-6, nz = (double)plan->grid.n[2];
+	double across = fabs(k->u[2]) + fabs(k->column[2]) * nz + fabs(k->depth[2]) * nz +
+			fabs(k->row[0]) * (double)plan->grid.n[0] +
+			fabs(k->row[1]) * (double)plan->grid.n[1];
+	double shift = k->row[3] - rint(k->row[3]), drift = (fabs(k->row[2]) - 1) * nz;
+	return KERNEL_FANS(k) && across < tiny && fabs(shift) < tiny && fabs(drift) < tiny;
+}
+
 typedef enum { FORWARD, ADJOINT } Direction;
 
 /* Projections of `count` views from `first` on, and the voxels of `box`: the result is added to what is
@@ -237,6 +248,8 @@ struct BackendType {
 	/* The tuned kernels that can do a request, in the order in which they are tried, at most
 	 * MOST_CHOICES; NULL where there is nothing to choose. A backend with choices asks tune_wanted. */
 	int (*choices)(tomos_backend *backend, const Projecting *what, KernelChoice *list);
+	/* Whether there is a tuned kernel of that name; NULL as above. */
+	bool (*knows)(const tomos_backend *backend, const char *kernel);
 };
 
 /* The kernel that measuring found to be the fastest for such a request; NULL: nobody knows. */

@@ -100,7 +100,7 @@ const char *tune_wanted(const tomos_backend *backend, const Projecting *what)
 	tune_describe(what, &asked);
 	for (int64_t i = 0; i < t->count; i++) {
 		const tomos_tuned *row = &t->rows[i];
-		if (!row->chosen || !same_kind(row, &asked))
+		if (!row->chosen || row->unknown || !same_kind(row, &asked))
 			continue;
 		double apart = distance(row, &asked);
 		if (apart < nearest) {
@@ -128,8 +128,11 @@ tomos_status tune_add(tomos_backend *backend, const tomos_tuned *rows, int64_t c
 	for (int64_t i = 0; i < t->count; i++)
 		if (!is_among(&t->rows[i], rows, count))
 			joined[kept++] = t->rows[i];
-	if (count > 0)
-		memcpy(joined + kept, rows, (size_t)count * sizeof *rows);
+	for (int64_t i = 0; i < count; i++) {
+		joined[kept + i] = rows[i];
+		joined[kept + i].unknown =
+			backend->type->knows && !backend->type->knows(backend, rows[i].kernel);
+	}
 	mem_free(t->rows);
 	t->rows = joined;
 	t->count = kept + count;

@@ -194,6 +194,34 @@ static void progress_and_cancelling(void **state)
 	tomos_backend_close(backend);
 }
 
+static tomos_status little_room(tomos_backend *backend, int64_t *bytes)
+{
+	(void)backend;
+	*bytes = (int64_t)(2 * 7 * (N / 2) * N * sizeof(float)); /* half of it: seven views */
+	return TOMOS_OK;
+}
+
+/* As many views at a time as a device has room for. */
+static void little_memory(void **state)
+{
+	(void)state;
+	Scene s = small("cone");
+	BackendType type = *s.backend->type;
+	const BackendType *own = s.backend->type;
+	float whole[N * N];
+	Seen seen = {0};
+	OK(tomos_fdk(s.backend, &s.grid, s.scan, &s.data, &s.image, NULL, NULL));
+	memcpy(whole, s.image.data, sizeof whole);
+	type.room = little_room;
+	s.backend->type = &type;
+	OK(tomos_fdk(s.backend, &s.grid, s.scan, &s.data, &s.image, NULL,
+		&(tomos_progress){see, &seen}));
+	s.backend->type = own;
+	assert_int_equal(seen.calls, (s.data.shape[0] + 6) / 7);
+	assert_true(case_difference(s.image.data, whole, COUNT(whole)) < 1e-6);
+	scene_free(&s);
+}
+
 /* Every allocation in turn, on the paths of aligned and of turned detectors. */
 static void memory_may_fail(void **state)
 {
@@ -236,6 +264,7 @@ int main(void)
 		cmocka_unit_test(none_is_plain_back_projection),
 		cmocka_unit_test(strided_arrays),
 		cmocka_unit_test(progress_and_cancelling),
+		cmocka_unit_test(little_memory),
 		cmocka_unit_test(memory_may_fail),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -637,6 +637,9 @@ if grep -Eq '^voxel  back    float slices    32\^2 +4 +8 +32 [* ] [a-z]+ ' out; 
 else
 	bad "no row of what was measured"
 fi
+sed -i 's/^kernel [^ ]*/kernel gone/' cache/tomos/tune-cpu-*
+check "a kernel that is there no more" 0 tune --show --backend cpu
+has "its sentence" out "no kernel of this build, ignored"
 printf 'tomos tune 1\nrubbish' >cache/tomos/tune-cpu-*
 check "a broken file is not fatal" 0 tune --show --backend cpu
 has "nor used" out "nothing was measured on this device"

@@ -521,6 +521,16 @@ static tomos_status held_put(tomos_backend *b, float *data, const tomos_array *h
 	return cpu_backend.put(b, data, host);
 }
 
+/* All that is held counts, sums of lanes as well, and there is a limit to it. */
+static void check_held(Split *split, float *data)
+{
+	int64_t floats = 0;
+	for (int i = 0; i < held.live; i++)
+		floats += held.count[i];
+	assert_true(split->held_floats == floats);
+	assert_false(split_pin(split, split->lanes[0].child, data, INT64_MAX));
+}
+
 /* A slice just large enough, seen by a few views. */
 static tomos_status held_sirt(const BackendType *type, int iterations, tomos_array *x)
 {
@@ -545,6 +555,7 @@ static tomos_status held_sirt(const BackendType *type, int iterations, tomos_arr
 	TRY_OR_DONE(tomos_grid_centred(&grid, N, N, 1, 1));
 	TRY_OR_DONE(tomos_op_projector(&op, b, &grid, scan, NULL));
 	TRY_OR_DONE(tomos_reconstruct(op, "sirt", &y, x, &o, NULL));
+	check_held(split_of(b), data);
 done:
 	tomos_op_free(op);
 	tomos_geometry_free(scan);

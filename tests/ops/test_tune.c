@@ -28,6 +28,12 @@ static int fake_choices(tomos_backend *backend, const Projecting *what, KernelCh
 	return COUNT(fake_kernels);
 }
 
+static bool fake_knows(const tomos_backend *backend, const char *kernel)
+{
+	(void)backend;
+	return strcmp(kernel, "gone") != 0;
+}
+
 static char last_run[32];
 
 static tomos_status fake_project(tomos_backend *backend, const Projecting *what)
@@ -62,6 +68,7 @@ static tomos_backend *fake_backend(void)
 	fake.open = fake_open;
 	fake.project = fake_project;
 	fake.choices = fake_choices;
+	fake.knows = fake_knows;
 	OK(backend_open_type(&backend, &fake, ""));
 	return backend;
 }
@@ -175,6 +182,9 @@ static void test_used_for_sizes_near(void **state)
 	OK(tune_add(backend, &other, 1));
 	OK(tomos_tuned_list(&rows, &count, (tomos_tuned_free(rows), backend)));
 	assert_int_equal(count, 3);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rows[i].unknown, strcmp(rows[i].kernel, "gone") == 0);
+	assert_string_equal(ran(backend, 8, 7, 6), "quick"); /* the next nearest */
 	tomos_tuned_free(rows);
 	tomos_backend_close(backend);
 }

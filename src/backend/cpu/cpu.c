@@ -374,4 +374,5 @@ const BackendType cpu_backend = {
 	.gradient_adjoint = cpu_gradient_adjoint,
 	.machine = cpu_machine,
 	.choices = cpu_choices,
+	.knows = cpu_knows,
 };

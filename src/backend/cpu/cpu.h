@@ -76,6 +76,7 @@ tomos_status cpu_back_step(
 /* By the tuned kernel of that name, if there is one (NULL: no wish) and it applies, or the first that does. */
 tomos_status cpu_project(const CpuLevel *level, const Projecting *what, const char *wanted);
 int cpu_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list);
+bool cpu_knows(const tomos_backend *backend, const char *kernel);
 tomos_status cpu_row(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
 	int64_t *index, float *weight, int64_t *count);
 tomos_status cpu_power(tomos_backend *backend, const Projecting *what, int power);

@@ -116,6 +116,15 @@ int cpu_choices(tomos_backend *backend, const Projecting *what, KernelChoice *li
 	return count;
 }
 
+bool cpu_knows(const tomos_backend *backend, const char *kernel)
+{
+	const CpuLevel *level = backend->own;
+	int i = 0;
+	while (i < level->tuned_count && strcmp(level->tuned[i].name, kernel) != 0)
+		i++;
+	return i < level->tuned_count;
+}
+
 static const TunedKernel *find_named(
 	const CpuLevel *level, const Projecting *what, const char *name)
 {

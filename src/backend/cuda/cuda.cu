@@ -96,8 +96,10 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	TRY(mem_zeroed(&d, 1, sizeof *d, "a card"));
 	d->number = number;
 	d->processors = about.multiProcessorCount;
-	d->scratch_most = SCRATCH_FLOATS;
-	d->filter_most = FILTER_FLOATS;
+	const int64_t floats =
+		(int64_t)(about.totalGlobalMem / sizeof(float)); /* beside the data: */
+	d->scratch_most = min64(SCRATCH_FLOATS, floats / 8);
+	d->filter_most = min64(FILTER_FLOATS, floats / 32);
 	d->turned_most = INT64_MAX;
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_mutex_init(&d->queue.lock, NULL);
@@ -564,5 +566,6 @@ const BackendType module_backend = {
 	.counts = cuda_counts,
 	.machine = cuda_machine,
 	.choices = cuda_choices,
+	.knows = cuda_knows,
 };
 }

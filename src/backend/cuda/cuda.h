@@ -201,6 +201,7 @@ tomos_status cuda_choose(tomos_backend *backend, const Projecting *what, const C
 void cuda_driver(char *text, size_t room); /* its version, "" where nobody says */
 tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine);
 int cuda_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list);
+bool cuda_knows(const tomos_backend *backend, const char *kernel);
 tomos_status cuda_project(tomos_backend *backend, const Projecting *what);
 tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int power);
 tomos_status cuda_back_step(

@@ -39,11 +39,12 @@ static const CudaTuned *find(const Wanted *w)
 	return NULL;
 }
 
-static bool is_known(const char *name)
+bool cuda_knows(const tomos_backend *backend, const char *kernel)
 {
+	(void)backend;
 	for (int f = 0; f < COUNT(families); f++)
 		for (int i = 0; i < families[f].count; i++)
-			if (strcmp(families[f].rows[i].name, name) == 0)
+			if (strcmp(families[f].rows[i].name, kernel) == 0)
 				return true;
 	return false;
 }
@@ -54,7 +55,7 @@ static tomos_status choose(const tomos_backend *backend, const Projecting *what,
 	const CudaTuned **row)
 {
 	const char *name = getenv("TOMOS_KERNEL");
-	if (name && *name && !is_known(name))
+	if (name && *name && !cuda_knows(backend, name))
 		return fail(TOMOS_BAD_VALUE,
 			"TOMOS_KERNEL is '%s', which is no kernel of this build", name);
 	*row = NULL;

@@ -4,10 +4,12 @@
 #include "backend/opencl/slices.h"
 
 /* As slices.cl has them. */
-enum { SIDE = 32, COLUMNS = 48, SLICES = 4, MOST_GROUPS = 65535 };
+enum { SIDE = 32, SLICES = 4, MOST_GROUPS = 65535 };
 
-/* The columns of a group: 31 of this and two more. */
+/* Columns for a pixel. Of parallel rays, 31 of this and two more are the columns of a group; of fans, which
+ * may have more, it is as far as floats are exact. */
 #define MOST_SLOPE 1.45
+#define MOST_FAN_SLOPE 4.
 
 typedef struct {
 	cl_int s, a, b, sign;
@@ -17,6 +19,11 @@ typedef struct {
 static int64_t groups_of(int64_t n, int64_t size)
 {
 	return (n + size - 1) / size;
+}
+
+static bool is_fan(const Projecting *what)
+{
+	return what->plan->views[what->first].src[3] != 0;
 }
 
 static bool is_shallow(const Projecting *what, const HatSlices *l)
@@ -29,11 +36,55 @@ static bool is_shallow(const Projecting *what, const HatSlices *l)
 	return true;
 }
 
+/* How fast a view's columns pass by at the steepest corner of the box. */
+static double fan_slope(const Projecting *what, const KernelView *k)
+{
+	double slope = 0;
+	for (int corner = 0; corner < 4; corner++) {
+		double x = (double)(corner & 1 ? what->box.high[0] : what->box.low[0] - 1);
+		double y = (double)(corner & 2 ? what->box.high[1] : what->box.low[1] - 1);
+		double depth = k->depth[0] * x + k->depth[1] * y + k->depth[3];
+		double u = (k->column[0] * x + k->column[1] * y + k->column[3]) / depth;
+		if (!(depth > 0))
+			return HUGE_VAL;
+		slope = fmax(slope, (fabs(k->column[0] - u * k->depth[0]) +
+					    fabs(k->column[1] - u * k->depth[1])) /
+					    depth);
+	}
+	return slope;
+}
+
+/* Fans that lie in the slices, all views with the same rows; or one such fan alone. */
+static bool fans_lie(const Projecting *what, HatSlices *l)
+{
+	const Plan *plan = what->plan;
+	*l = (HatSlices){.s = 2, .a = 0, .b = 1, .sign = 1};
+	if (plan->model.clamp || plan->model.nearest)
+		return false;
+	for (int64_t i = 0; i < what->count; i++) {
+		const KernelView *k = &plan->views[what->first + i];
+		if (!(plan->model.planar ? k->src[3] != 0 : plan_fans_lie(plan, k)) ||
+			!(fan_slope(what, k) <= MOST_FAN_SLOPE))
+			return false;
+		if (plan->model.planar)
+			continue;
+		int sign = k->row[2] > 0 ? 1 : -1;
+		int64_t first = (int64_t)rint(k->row[3]);
+		if (i > 0 && (sign != l->sign || first != l->first))
+			return false;
+		l->sign = sign;
+		l->first = first;
+	}
+	return true;
+}
+
 bool slices_apply(const Projecting *what, HatSlices *l)
 {
 	const Box *box = &what->box;
 	if (what->plan->plain || what->kernel != KERNEL_voxel || what->direction != ADJOINT ||
-		!hat_slices(what, l) || !is_shallow(what, l))
+		what->count == 0)
+		return false;
+	if (!(is_fan(what) ? fans_lie(what, l) : hat_slices(what, l) && is_shallow(what, l)))
 		return false;
 	return groups_of(box->high[l->a] - box->low[l->a], SIDE) <= MOST_GROUPS &&
 	       groups_of(box->high[l->b] - box->low[l->b], SIDE) <= MOST_GROUPS &&
@@ -55,5 +106,7 @@ tomos_status slices_run(
 	const int64_t items[3] = {grid.high[l->a] - grid.low[l->a],
 		groups_of(grid.high[l->b] - grid.low[l->b], SIDE) * HIGH,
 		groups_of(grid.high[l->s] - grid.low[l->s], SLICES)};
-	return opencl_planes(backend, TASK_slices_slices_back, items, args, COUNT(args));
+	return opencl_planes(backend,
+		is_fan(what) ? TASK_slices_fans_back : TASK_slices_slices_back, items, args,
+		COUNT(args));
 }

@@ -1,5 +1,6 @@
-/* Voxel-driven back projection of slices in which rays stay: the columns that a square of pixels meets are
- * kept in local memory, four slices in a vector, some views at a time; interpolation by arithmetic.
+/* Voxel-driven back projection of slices in which rays stay, parallel or in fans: the columns that a square of
+ * pixels meets are kept in local memory, four slices in a vector, some views at a time; interpolation by
+ * arithmetic.
  *
  * S. Chilingaryan et al., Reviewing GPU architectures to build efficient back projection for parallel
  * geometries, J. Real-Time Image Process. 17 (2020), section 6.
@@ -8,12 +9,15 @@
 #define KERNEL_ADD(pointer, value) (*(pointer) += (value))
 #include "kernel/portable.h"
 
-/* As slices.c has them: pixels of a group on each side, columns that they meet, slices. */
+/* As slices.c has them: pixels of a group on each side, slices. */
 #define SIDE 32
-#define COLUMNS 48
-#define MIDDLE (COLUMNS / 2)
 #define VIEWS 8
 #define PIXELS (SIDE / HIGH) /* of an item */
+/* Columns that a group keeps of a view; where fans are magnified, it meets more of them. */
+#define COLUMNS 48
+#define FAN_COLUMNS 64
+/* An item's first pixel, from the middle of the group. */
+#define ITEM(dimension) ((float)get_local_id(dimension) - SIDE / 2)
 
 /* How slices lie; see HatSlices. */
 typedef struct {
@@ -21,59 +25,153 @@ typedef struct {
 	long row;
 } Slices;
 
-/* A view as a group sees it: its first column, and where the first pixel falls, counted from the middle of
- * the columns, since floats are more exact there. */
+/* What is asked for. */
 typedef struct {
-	float e, ea, eb, weight;
+	KernelGrid grid;
+	KernelModel model;
+	Slices l;
+	int columns; /* kept of a view */
+} Request;
+
+/* A view as a group sees it: its first column, and pixel (x, y) of the group on column
+ * (e + ea x + eb y) / (d + da x + db y), both counted from the middle, since floats are more exact there;
+ * fans: how far the middle is from the source. */
+typedef struct {
+	float e, ea, eb, d, da, db, weight, away[2];
 	long first;
+	int wide; /* there are more columns than can be kept, and `first` is that of those in the middle */
 } Seen;
 
-/* Off the detector it does not matter how far. */
-static inline Seen see(global const KernelView *view, const KernelModel *model, const Slices *l,
-	const KernelGrid *grid, long a0, long b0)
+static inline double affine(global const double *f, const Slices *l, double a, double b)
 {
-	double ea = view->column[l->a], eb = view->column[l->b];
-	double e = view->column[3] + ea * (double)(grid->low[l->a] + a0) +
-		   eb * (double)(grid->low[l->b] + b0);
-	double least = floor(e + (SIDE - 1) * (fmin(0., ea) + fmin(0., eb)));
-	double first = fmax(fmin(least, (double)model->columns), (double)-COLUMNS);
-	Seen seen = {(float)(e - first - MIDDLE), (float)ea, (float)eb,
-		model->weight == WEIGHT_RAY ? (float)view->mass : 1, (long)first};
+	return f[l->a] * a + f[l->b] * b + f[3];
+}
+
+/* Off the detector it does not matter how far. */
+static inline Seen see(global const KernelView *view, const Request *r, long a0, long b0)
+{
+	const Slices *l = &r->l;
+	const double a = (double)(r->grid.low[l->a] + a0 + SIDE / 2);
+	const double b = (double)(r->grid.low[l->b] + b0 + SIDE / 2);
+	double least = 1e9, most = -1e9, depth = affine(view->depth, l, a, b);
+	for (int corner = 0; corner < 4; corner++) {
+		double x = a + (corner & 1 ? SIDE / 2 - 1 : -SIDE / 2);
+		double y = b + (corner & 2 ? SIDE / 2 - 1 : -SIDE / 2);
+		double D = affine(view->depth, l, x, y);
+		double at = affine(view->column, l, x, y) / D;
+		least = D > 0 ? fmin(least, at) : -1e9;
+		most = D > 0 ? fmax(most, at) : 1e9;
+	}
+	const int wide = most - floor(least) > (double)(r->columns - 2);
+	double first = fmax(fmin(floor(least), (double)r->model.columns), (double)-r->columns);
+	first = wide ? floor(0.5 * (least + most)) - r->columns / 2 : first;
+	double middle = first + r->columns / 2;
+	Seen seen = {(float)(affine(view->column, l, a, b) - middle * depth),
+		(float)(view->column[l->a] - middle * view->depth[l->a]),
+		(float)(view->column[l->b] - middle * view->depth[l->b]), (float)depth,
+		(float)view->depth[l->a], (float)view->depth[l->b],
+		r->model.weight == WEIGHT_RAY ? (float)view->mass : 1,
+		{(float)((a - view->src[l->a]) * r->grid.step[l->a]),
+			(float)((b - view->src[l->b]) * r->grid.step[l->b])},
+		(long)first, wide};
 	return seen;
 }
 
 /* One column of up to four slices, zeros off the detector. */
-static inline float4 take(global const float *from, const KernelModel *model, const Slices *l, long row,
-	int slices, long column, float weight)
+static inline float4 take(
+	global const float *from, const Request *r, long row, int slices, long column, float weight)
 {
 	float x[4] = {0, 0, 0, 0};
-	if (column >= 0 && column < model->columns)
+	if (column >= 0 && column < r->model.columns)
 		for (int i = 0; i < slices; i++) {
-			long r = row + i * l->sign;
-			if (r >= 0 && r < model->rows)
-				x[i] = weight * from[r * model->columns + column];
+			long line = row + i * r->l.sign;
+			if (line >= 0 && line < r->model.rows)
+				x[i] = weight * from[line * r->model.columns + column];
 		}
 	return (float4)(x[0], x[1], x[2], x[3]);
 }
 
-static inline float4 interpolate(local const float4 *row, float at)
+static inline float4 interpolate(local const float4 *row, float at, int middle)
 {
-	float low = clamp(floor(at), (float)-MIDDLE, (float)(MIDDLE - 2));
-	local const float4 *x = row + MIDDLE + (int)low;
+	float low = clamp(floor(at), (float)-middle, (float)(middle - 2));
+	local const float4 *x = row + middle + (int)low;
 	return mix(x[0], x[1], at - low);
 }
 
-PLANE do_slices_back(KernelGrid grid, KernelModel model, global const KernelView *views, long first,
-	long count, global float *volume, long volume0, global const float *projections,
-	long projections0, Slices l)
+/* The same from the view itself. */
+static inline float4 interpolate_far(
+	global const float *from, const Request *r, long row, int slices, const Seen *v, float at)
 {
-	local float4 rows[VIEWS][COLUMNS];
-	local Seen seen[VIEWS];
-	const int item = (int)(get_local_id(1) * WIDE + get_local_id(0));
+	const float low = floor(at);
+	const long column = v->first + r->columns / 2 + (long)low;
+	return mix(take(from, r, row, slices, column, 1), take(from, r, row, slices, column + 1, 1),
+		at - low);
+}
+
+/* What a pixel of the group counts in a view of fans, at the rate 1 / D. */
+static inline float fan_weight(const Request *r, const Seen *v, float x, float y, float rate)
+{
+	if (r->model.weight == WEIGHT_NONE)
+		return 1;
+	if (r->model.weight == WEIGHT_DEPTH)
+		return rate * rate;
+	float a = v->away[0] + x * (float)r->grid.step[r->l.a];
+	float b = v->away[1] + y * (float)r->grid.step[r->l.b];
+	return v->weight * rate * rate * sqrt(a * a + b * b);
+}
+
+/* A view's part of the sums; `from`: its pixels, `kept`: those columns of them that are kept. */
+static inline void add_rays(const Seen *v, local const float4 *kept, int middle, float4 sums[PIXELS])
+{
+	float e = v->e + v->ea * ITEM(0) + v->eb * ITEM(1);
+	for (int p = 0; p < PIXELS; p++)
+		sums[p] += interpolate(kept, e + v->eb * (p * HIGH), middle);
+}
+
+static inline void add_fans(const Request *r, const Seen *v, local const float4 *kept,
+	global const float *from, long row, int slices, float4 sums[PIXELS])
+{
+	const float x = ITEM(0);
+	for (int p = 0; p < PIXELS; p++) {
+		const float y = ITEM(1) + p * HIGH, D = v->d + v->da * x + v->db * y;
+		const float rate = D > 0 ? 1 / D : 0, e = (v->e + v->ea * x + v->eb * y) * rate;
+		const float4 value = v->wide ? interpolate_far(from, r, row, slices, v, e)
+					     : interpolate(kept, e, r->columns / 2);
+		if (D > 0)
+			sums[p] += fan_weight(r, v, x, y, rate) * value;
+	}
+}
+
+static inline void add_to(const Request *r, global float *volume, long a0, long b0, long slice, int slices,
+	const float4 sums[PIXELS])
+{
+	const KernelGrid *grid = &r->grid;
+	const Slices *l = &r->l;
+	const long a = a0 + get_local_id(0), strides[3] = {1, grid->high[0] - grid->low[0],
+		(grid->high[0] - grid->low[0]) * (grid->high[1] - grid->low[1])};
+	if (a >= grid->high[l->a] - grid->low[l->a])
+		return;
+	for (int p = 0; p < PIXELS; p++) {
+		long b = b0 + get_local_id(1) + p * HIGH;
+		if (b >= grid->high[l->b] - grid->low[l->b])
+			return;
+		global float *to = volume + a * strides[l->a] + b * strides[l->b] + slice * strides[l->s];
+		const float x[4] = {sums[p].x, sums[p].y, sums[p].z, sums[p].w};
+		for (int i = 0; i < slices; i++)
+			to[i * strides[l->s]] += x[i];
+	}
+}
+
+/* `fans` is a literal at every call; rows and seen: local memory for VIEWS of them. */
+static inline void back(const Request *r, const int fans, global const KernelView *views, long count,
+	global float *volume, global const float *projections, local float4 *rows, local Seen *seen)
+{
+	const int item = (int)(get_local_id(1) * WIDE + get_local_id(0)), columns = r->columns;
 	const long a0 = (long)get_group_id(0) * SIDE, b0 = (long)get_group_id(1) * SIDE;
-	const long slice = (long)get_group_id(2) * 4, all = grid.high[l.s] - grid.low[l.s];
+	const long slice = (long)get_group_id(2) * 4, all = r->grid.high[r->l.s] - r->grid.low[r->l.s];
 	const int slices = (int)min(4L, all - slice);
-	const long row = l.row + l.sign * (grid.low[l.s] + slice);
+	const long row = r->l.row + r->l.sign * (r->grid.low[r->l.s] + slice);
+	const long pixels = r->model.rows * r->model.columns;
 	float4 sums[PIXELS];
 	for (int p = 0; p < PIXELS; p++)
 		sums[p] = (float4)(0);
@@ -81,34 +179,42 @@ PLANE do_slices_back(KernelGrid grid, KernelModel model, global const KernelView
 		const int some = (int)min((long)VIEWS, count - at);
 		barrier(CLK_LOCAL_MEM_FENCE);
 		if (item < some)
-			seen[item] = see(&views[first + at + item], &model, &l, &grid, a0, b0);
+			seen[item] = see(&views[at + item], r, a0, b0);
 		barrier(CLK_LOCAL_MEM_FENCE);
-		for (int i = item; i < some * COLUMNS; i += WIDE * HIGH) {
-			int v = i / COLUMNS, c = i % COLUMNS;
-			rows[v][c] = take(projections + projections0 +
-					(at + v) * model.rows * model.columns,
-				&model, &l, row, slices, seen[v].first + c, seen[v].weight);
+		for (int i = item; i < some * columns; i += WIDE * HIGH) {
+			int v = i / columns;
+			rows[i] = take(projections + (at + v) * pixels, r, row, slices,
+				seen[v].first + i % columns, fans ? 1 : seen[v].weight);
 		}
 		barrier(CLK_LOCAL_MEM_FENCE);
 		for (int v = 0; v < some; v++) {
-			float e = seen[v].e + seen[v].ea * get_local_id(0) +
-				  seen[v].eb * get_local_id(1);
-			for (int p = 0; p < PIXELS; p++)
-				sums[p] += interpolate(rows[v], e + seen[v].eb * (p * HIGH));
+			const Seen one = seen[v];
+			if (fans)
+				add_fans(r, &one, rows + v * columns, projections + (at + v) * pixels, row,
+					slices, sums);
+			else
+				add_rays(&one, rows + v * columns, columns / 2, sums);
 		}
 	}
-	const long a = a0 + get_local_id(0), strides[3] = {1, grid.high[0] - grid.low[0],
-		(grid.high[0] - grid.low[0]) * (grid.high[1] - grid.low[1])};
-	if (a >= grid.high[l.a] - grid.low[l.a])
-		return;
-	for (int p = 0; p < PIXELS; p++) {
-		long b = b0 + get_local_id(1) + p * HIGH;
-		if (b >= grid.high[l.b] - grid.low[l.b])
-			return;
-		global float *to = volume + volume0 + a * strides[l.a] + b * strides[l.b] +
-				   slice * strides[l.s];
-		const float x[4] = {sums[p].x, sums[p].y, sums[p].z, sums[p].w};
-		for (int i = 0; i < slices; i++)
-			to[i * strides[l.s]] += x[i];
-	}
+	add_to(r, volume, a0, b0, slice, slices, sums);
+}
+
+PLANE do_slices_back(KernelGrid grid, KernelModel model, global const KernelView *views, long first,
+	long count, global float *volume, long volume0, global const float *projections,
+	long projections0, Slices l)
+{
+	local float4 rows[VIEWS * COLUMNS];
+	local Seen seen[VIEWS];
+	const Request request = {grid, model, l, COLUMNS};
+	back(&request, 0, views + first, count, volume + volume0, projections + projections0, rows, seen);
+}
+
+PLANE do_fans_back(KernelGrid grid, KernelModel model, global const KernelView *views, long first,
+	long count, global float *volume, long volume0, global const float *projections,
+	long projections0, Slices l)
+{
+	local float4 rows[VIEWS * FAN_COLUMNS];
+	local Seen seen[VIEWS];
+	const Request request = {grid, model, l, FAN_COLUMNS};
+	back(&request, 1, views + first, count, volume + volume0, projections + projections0, rows, seen);
 }

@@ -18,6 +18,35 @@ static int64_t most_floats(void)
 	return pages > 0 && size > 0 ? pages / 2 * (size / (int64_t)sizeof(float)) : 0;
 }
 
+static bool pin(Split *s, tomos_backend *child, float *data, int64_t count)
+{
+	bool done = child->type->hold && count <= most_floats() - s->held_floats &&
+		    child->type->hold(child, data, count) == TOMOS_OK;
+	s->held_floats += done ? count : 0;
+	return done;
+}
+
+static void unpin(Split *s, tomos_backend *child, float *data, int64_t count)
+{
+	child->type->let_go(child, data);
+	s->held_floats -= count;
+}
+
+bool split_pin(Split *s, tomos_backend *child, float *data, int64_t count)
+{
+	pthread_mutex_lock(&s->held_lock);
+	bool done = pin(s, child, data, count);
+	pthread_mutex_unlock(&s->held_lock);
+	return done;
+}
+
+void split_unpin(Split *s, tomos_backend *child, float *data, int64_t count)
+{
+	pthread_mutex_lock(&s->held_lock);
+	unpin(s, child, data, count);
+	pthread_mutex_unlock(&s->held_lock);
+}
+
 static Held *find(Split *s, const float *data)
 {
 	for (int i = 0; i < MOST_HELD; i++)
@@ -42,10 +71,8 @@ static void note(Split *s, float *data, int64_t count)
 
 static void drop(Split *s, Held *held)
 {
-	if (held->in_place) {
-		s->lanes[0].child->type->let_go(s->lanes[0].child, held->data);
-		s->held_floats -= held->count;
-	}
+	if (held->in_place)
+		unpin(s, s->lanes[0].child, held->data, held->count);
 	*held = (Held){.data = NULL};
 }
 
@@ -79,15 +106,10 @@ void split_let_all_go(Split *s)
 /* Where it cannot be held, transfers copy: that is no failure. */
 bool split_use(Split *s, const float *data)
 {
-	tomos_backend *child = s->lanes[0].child;
 	pthread_mutex_lock(&s->held_lock);
 	Held *held = find(s, data);
-	bool due = held && !held->in_place && ++held->uses == USES &&
-		   s->held_floats + held->count <= most_floats();
-	if (due && child->type->hold(child, held->data, held->count) == TOMOS_OK) {
-		held->in_place = true;
-		s->held_floats += held->count;
-	}
+	if (held && !held->in_place && ++held->uses == USES)
+		held->in_place = pin(s, s->lanes[0].child, held->data, held->count);
 	bool in_place = held && held->in_place;
 	pthread_mutex_unlock(&s->held_lock);
 	return in_place;

@@ -341,14 +341,14 @@ static tomos_status find_schedule(
 }
 
 /* All that the pieces need, before the first one: later it would stop a device in its work. */
-static tomos_status take_room(const Split *split, const Job *job)
+static tomos_status take_room(Split *split, const Job *job)
 {
 	const Schedule *s = job->schedule;
 	int64_t in = job->there ? split->in[ADJOINT] : s->rows ? 2 * s->in : s->in;
 	for (int i = 0; i < min64(split->count, s->item_count); i++) {
 		TRY(lane_take(&split->lanes[i], s->out, in));
 		if (s->sums || (job->step && !job->there))
-			TRY(lane_sum(&split->lanes[i], s->out));
+			TRY(lane_sum(split, &split->lanes[i], s->out));
 	}
 	return TOMOS_OK;
 }

@@ -40,22 +40,21 @@ static tomos_status host_room(
 	return TOMOS_OK;
 }
 
-static void let_sum_go(Lane *lane)
+static void let_sum_go(Split *split, Lane *lane)
 {
 	if (lane->sum_held)
-		lane->child->type->let_go(lane->child, lane->sum);
+		split_unpin(split, lane->child, lane->sum, lane->sum_room);
 	lane->sum_held = false;
 }
 
-tomos_status lane_sum(Lane *lane, int64_t count)
+tomos_status lane_sum(Split *split, Lane *lane, int64_t count)
 {
-	const BackendType *type = lane->child->type;
 	if (lane->sum_room >= count)
 		return TOMOS_OK;
-	let_sum_go(lane);
+	let_sum_go(split, lane);
 	TRY(host_room(lane->sum, &lane->sum, &lane->sum_room, count, sizeof *lane->sum,
 		"a piece to be added"));
-	lane->sum_held = type->hold && type->hold(lane->child, lane->sum, count) == TOMOS_OK;
+	lane->sum_held = split_pin(split, lane->child, lane->sum, count);
 	return TOMOS_OK;
 }
 
@@ -65,11 +64,11 @@ tomos_status lane_views(Lane *lane, int64_t count)
 		"views to be filtered");
 }
 
-static void lane_close(Lane *lane)
+static void lane_close(Split *split, Lane *lane)
 {
 	if (lane->block)
 		lane->child->type->release(lane->child, lane->block);
-	let_sum_go(lane);
+	let_sum_go(split, lane);
 	mem_free(lane->sum);
 	mem_free(lane->views);
 	tomos_backend_close(lane->child);
@@ -93,7 +92,7 @@ static void split_close(tomos_backend *backend)
 	Split *s = split_of(backend);
 	split_let_all_go(s);
 	for (int i = 0; i < s->count; i++)
-		lane_close(&s->lanes[i]);
+		lane_close(s, &s->lanes[i]);
 	mem_free(s->lanes);
 	pthread_mutex_destroy(&s->lock);
 	pthread_mutex_destroy(&s->held_lock);
@@ -171,6 +170,7 @@ static void set_type(Split *s, const BackendType *type)
 	s->type.filter_back = split_filter_back;
 	s->type.machine = split_machine;
 	s->type.choices = NULL;
+	s->type.knows = NULL;
 }
 
 /* Lane i belongs to device i % devices, so that the first items go to different ones. */

@@ -69,13 +69,16 @@ tomos_status split_open_list(tomos_backend **backend, const BackendType *type, c
 /* Room for pieces of that many floats; what was there is lost. */
 tomos_status lane_take(Lane *lane, int64_t out, int64_t in);
 /* Room for `count` floats, or views, in the host's memory. */
-tomos_status lane_sum(Lane *lane, int64_t count);
+tomos_status lane_sum(Split *split, Lane *lane, int64_t count);
 tomos_status lane_views(Lane *lane, int64_t count);
 
 /* See backend.h. */
 tomos_status split_hold(tomos_backend *backend, float *data, int64_t count);
 void split_let_go(tomos_backend *backend, float *data);
 void split_let_all_go(Split *s);
+/* Holds an array for transfers of a child, as far as memory allows; whether that was possible. */
+bool split_pin(Split *s, tomos_backend *child, float *data, int64_t count);
+void split_unpin(Split *s, tomos_backend *child, float *data, int64_t count);
 /* An array is about to be sent or fetched: whether that needs no copy. */
 bool split_use(Split *split, const float *data);
 

@@ -107,19 +107,13 @@ static double fan_forward_reach(const Stack *s, const Fan *fan)
 	return most;
 }
 
-/* Fans that lie in the slices, each on one detector row, and are narrower than a quarter of a turn. */
-static bool fan_lies(const Stack *s, const KernelView *k)
+/* Fans that lie in the slices and are narrower than a quarter of a turn. */
+static bool fan_fits(const Plan *plan, const KernelView *k)
 {
-	const Plan *plan = s->what->plan;
-	const double tiny = 1e-6, nz = (double)plan->grid.n[2];
 	double last = (double)(plan->model.columns - 1), turn = 0;
-	double across = fabs(k->u[2]) + fabs(k->column[2]) * nz + fabs(k->depth[2]) * nz +
-			fabs(k->row[0]) * (double)plan->grid.n[0] +
-			fabs(k->row[1]) * (double)plan->grid.n[1];
-	double shift = k->row[3] - floor(k->row[3] + 0.5), drift = (fabs(k->row[2]) - 1) * nz;
 	for (int a = 0; a < 2; a++)
 		turn += (k->first[a] - k->src[a]) * (k->first[a] + last * k->u[a] - k->src[a]);
-	return across < tiny && fabs(shift) < tiny && fabs(drift) < tiny && turn > 0;
+	return plan_fans_lie(plan, k) && turn > 0;
 }
 
 static bool fans_fit(Stack *s)
@@ -130,8 +124,7 @@ static bool fans_fit(Stack *s)
 	for (int64_t i = 0; i < s->what->count; i++) {
 		const KernelView *k = &plan->views[s->what->first + i];
 		double step;
-		if (!KERNEL_FANS(k) || !fan_lies(s, k) ||
-			!(fan_curve(plan, k, &step) < MOST_CURVE - 1))
+		if (!fan_fits(plan, k) || !(fan_curve(plan, k, &step) < MOST_CURVE - 1))
 			return false;
 		Fan fan = fan_of(s, i);
 		if (voxel == forward)

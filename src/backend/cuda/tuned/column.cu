@@ -6,7 +6,7 @@
  * of it: about two loads for an update instead of four, and the arithmetic is that of the shared text in
  * float. Okitsu et al. 2010 keep several views in registers; here it is the rows of one view.
  */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/tuned/pair.h"
 
 enum { WIDE = 32, HIGH = 4, COLUMN = 16, VIEWS = 64, BORDER = 2 };
 
@@ -21,9 +21,10 @@ typedef struct {
 	int64_t low[3];
 	double step[3];
 	int n[3];
-	const float *images; /* with a border of zeros */
+	const void *images; /* with a border of zeros */
 	int64_t pitch, image;
 	float *volume;
+	PairStep pair;
 } Columns;
 
 /* A view seen from the corner of a block of voxels: column = (uf + u . d) / D + u0, likewise row, with
@@ -38,17 +39,24 @@ typedef struct {
 
 /* ---- the border --------------------------------------------------------------------------- */
 
+template <typename Pixel>
 static __global__ void frame_images(
-	const float *from, float *to, int rows, int columns, int64_t pitch, int64_t image)
+	const __grid_constant__ Columns s, const float *from, const float *rays, Pixel *to)
 {
-	int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
-	int64_t view = blockIdx.z;
-	if (c >= pitch)
+	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, column = c - BORDER;
+	const int64_t high = s.model.rows + 2 * BORDER;
+	if (c >= s.pitch)
 		return;
-	int column = c - BORDER, row = r - BORDER;
-	bool inside = column >= 0 && column < columns && row >= 0 && row < rows;
-	to[view * image + r * pitch + c] =
-		inside ? from[(view * rows + row) * columns + column] : 0;
+	for (int64_t line = blockIdx.y; line < s.count * high; line += gridDim.y) {
+		int64_t view = line / high, row = line % high - BORDER;
+		int64_t at = (view * s.model.rows + row) * s.model.columns + column;
+		bool inside =
+			column >= 0 && column < s.model.columns && row >= 0 && row < s.model.rows;
+		Pixel pixel = {};
+		if (inside)
+			pair_set(pixel, 1, from + at, rays ? rays + at : NULL);
+		to[line * s.pitch + c] = pixel;
+	}
 }
 
 /* ---- back --------------------------------------------------------------------------------- */
@@ -88,36 +96,35 @@ static __device__ Near near_corner(const Columns *s, const KernelView *k, const 
 }
 
 /* Rows `row` and on of one detector column, interpolated across it. */
-static __device__ __forceinline__ float mix(const float *at, float right)
+template <typename Pixel> static __device__ __forceinline__ Pixel mix(const Pixel *at, float right)
 {
-	float one = __ldg(at), two = __ldg(at + 1);
-	return fmaf(right, two - one, one);
+	return pair_mix(right, __ldg(at), __ldg(at + 1));
 }
 
 /* One detector column, the same share of each row, for one slice each. */
-template <int N>
-static __device__ __forceinline__ void visit_slices(const Columns *s, const float *column, int row,
-	int sign, float right, float weight, float sum[N])
+template <int N, typename Pixel>
+static __device__ __forceinline__ void visit_slices(const Columns *s, const Pixel *column, int row,
+	int sign, float right, float weight, Pixel sum[N])
 {
 	int last = row + sign * (N - 1), rows = (int)s->model.rows;
 	if (min(row, last) >= 0 && max(row, last) < rows) {
-		const float *line = column + row * s->pitch;
+		const Pixel *line = column + row * s->pitch;
 #pragma unroll
 		for (int k = 0; k < N; k++, line += sign * s->pitch)
-			sum[k] = fmaf(weight, mix(line, right), sum[k]);
+			pair_add(sum[k], weight, mix(line, right));
 		return;
 	}
 #pragma unroll
 	for (int k = 0; k < N; k++) {
 		int r = row + k * sign;
 		if (r >= 0 && r < rows)
-			sum[k] = fmaf(weight, mix(column + r * s->pitch, right), sum[k]);
+			pair_add(sum[k], weight, mix(column + r * s->pitch, right));
 	}
 }
 
-template <bool RAYS, bool SLICES, int N>
+template <bool RAYS, bool SLICES, int N, typename Pixel>
 static __device__ __forceinline__ void visit(
-	const Columns *s, const Near *near, const float *image, float dx, float dy, float sum[N])
+	const Columns *s, const Near *near, const Pixel *image, float dx, float dy, Pixel sum[N])
 {
 	const Near v = *near;
 	float depth = fmaf(v.da, dx, fmaf(v.db, dy, v.df));
@@ -130,7 +137,7 @@ static __device__ __forceinline__ void visit(
 	float left = floorf(u), right = u - left;
 	float lower = v.fans ? 1 : rate; /* of rows */
 	float row = fmaf(v.va, dx, fmaf(v.vb, dy, v.vf)) * lower, climb = v.vc * lower;
-	const float *column = image + (v.u0 + (int)left + BORDER) + (v.v0 + BORDER) * s->pitch;
+	const Pixel *column = image + (v.u0 + (int)left + BORDER) + (v.v0 + BORDER) * s->pitch;
 	float lowest = (float)(-BORDER - v.v0), highest = (float)(s->model.rows - v.v0);
 	float weight = v.weight, square = 0, rise = 0;
 	if (RAYS) {
@@ -148,28 +155,28 @@ static __device__ __forceinline__ void visit(
 		return;
 	}
 	int held = -(1 << 30);
-	float low = 0, high = 0;
+	Pixel low = {}, high = {};
 #pragma unroll
 	for (int k = 0; k < N; k++) {
 		float at = fminf(fmaxf(fmaf((float)k, climb, row), lowest), highest);
 		float below = floorf(at), up = at - below;
 		int r = (int)below;
 		if (r != held) {
-			const float *line = column + r * s->pitch;
+			const Pixel *line = column + r * s->pitch;
 			low = r == held + 1 ? high : mix(line, right);
 			high = mix(line + s->pitch, right);
 			held = r;
 		}
-		float value = fmaf(up, high - low, low), w = weight;
+		float w = weight;
 		if (RAYS) {
 			float z = v.fans ? 0 : fmaf((float)k, (float)s->step[2], rise);
 			w *= sqrtf(fmaf(z, z, square));
 		}
-		sum[k] = fmaf(w, value, sum[k]);
+		pair_add(sum[k], w, pair_mix(up, low, high));
 	}
 }
 
-template <bool RAYS, bool SLICES, int N>
+template <bool RAYS, bool SLICES, int N, typename Pixel>
 static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_constant__ Columns s)
 {
 	__shared__ Near near[VIEWS];
@@ -177,7 +184,8 @@ static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_co
 	const int x = x0 + threadIdx.x, y = y0 + threadIdx.y;
 	const double corner[3] = {
 		(double)(s.low[0] + x0), (double)(s.low[1] + y0), (double)(s.low[2] + z0)};
-	float sum[N] = {0};
+	const Pixel *images = (const Pixel *)s.images;
+	Pixel sum[N] = {};
 	for (int64_t first = 0; first < s.count; first += VIEWS) {
 		int views = (int)min((int64_t)VIEWS, s.count - first);
 		__syncthreads();
@@ -185,29 +193,17 @@ static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_co
 			near[i] = near_corner(&s, &s.views[first + i], corner);
 		__syncthreads();
 		for (int i = 0; i < views; i++)
-			visit<RAYS, SLICES, N>(&s, &near[i], s.images + (first + i) * s.image,
+			visit<RAYS, SLICES, N>(&s, &near[i], images + (first + i) * s.image,
 				(float)threadIdx.x, (float)threadIdx.y, sum);
 	}
 	if (x >= s.n[0] || y >= s.n[1])
 		return;
 	float *to = s.volume + ((int64_t)z0 * s.n[1] + y) * s.n[0] + x;
-#pragma unroll
-	for (int k = 0; k < N; k++, to += (int64_t)s.n[0] * s.n[1])
-		if (z0 + k < s.n[2])
-			*to += sum[k];
+	pair_change<N, N == 1 ? 1 : 4>(
+		s.pair, to, (int64_t)s.n[0] * s.n[1], s.n[2] - z0, [&](int k) { return sum[k]; });
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */
-
-/* Whether every slice falls on a row of its own in each view, and no voxel between rows. */
-static bool lies_in_slices(const Plan *plan, const KernelView *k)
-{
-	const int64_t *n = plan->grid.n;
-	double drift = (fabs(k->row[2]) - 1) * (double)n[2];
-	double tilt = fabs(k->row[0]) * (double)n[0] + fabs(k->row[1]) * (double)n[1];
-	return KERNEL_FANS(k) && tilt < 1e-6 && fabs(k->row[3] - rint(k->row[3])) < 1e-6 &&
-	       fabs(drift) < 1e-6;
-}
 
 static bool column_applies(const Projecting *what, CudaNotes *notes)
 {
@@ -218,7 +214,7 @@ static bool column_applies(const Projecting *what, CudaNotes *notes)
 		return false;
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i];
-		*in_slices = *in_slices && lies_in_slices(plan, k);
+		*in_slices = *in_slices && plan_fans_lie(plan, k);
 		double scale = fabs(k->column[0]) + fabs(k->column[1]);
 		double height = (double)plan->grid.n[2];
 		if ((k->src[3] != 0) != (plan->views[what->first].src[3] != 0))
@@ -233,38 +229,47 @@ static bool column_applies(const Projecting *what, CudaNotes *notes)
 	return true;
 }
 
-static tomos_status run_views(tomos_backend *backend, const Projecting *what, Columns *s,
-	int64_t first, int64_t count, bool in_slices)
+/* Pixels of a view with its border. */
+static int64_t row_pixels(const KernelModel *model)
+{
+	return (model->columns + 2 * BORDER + 3) / 4 * 4;
+}
+
+/* Floats that it takes of scratch. */
+static int64_t view_floats(const KernelModel *model, bool pairs)
+{
+	return row_pixels(model) * (model->rows + 2 * BORDER) * (pairs ? 2 : 1);
+}
+
+typedef void (*ColumnKernel)(const Columns s);
+
+template <typename Pixel> static ColumnKernel kernel_of(bool in_slices, bool flat, bool rays)
+{
+	static const ColumnKernel kernels[3][2] = {
+		{column_back<false, false, COLUMN, Pixel>, column_back<true, false, COLUMN, Pixel>},
+		{column_back<false, false, 1, Pixel>, column_back<true, false, 1, Pixel>},
+		{column_back<false, true, COLUMN, Pixel>, column_back<true, true, COLUMN, Pixel>}};
+	return kernels[flat ? 1 : in_slices ? 2 : 0][rays];
+}
+
+/* The views from `first` on. */
+template <typename Pixel>
+static tomos_status run_views(tomos_backend *backend, const Projecting *what, const Columns *s,
+	int64_t first, bool in_slices)
 {
 	const KernelModel *model = &s->model;
 	cudaStream_t stream = device_of(backend)->stream;
-	float *framed;
-	TRY(cuda_scratch(backend, 0, count * s->image, &framed, "images with a border"));
-	for (int64_t i = 0; i < count; i += 65535)
-		frame_images<<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
-				       (unsigned)(model->rows + 2 * BORDER),
-				       (unsigned)min64(65535, count - i)),
-			128, 0, stream>>>(
-			what->projections + (first + i) * model->rows * model->columns,
-			framed + i * s->image, (int)model->rows, (int)model->columns, s->pitch,
-			s->image);
-	const CudaPlan *kept;
-	TRY(cuda_plan(backend, what->plan, &kept));
-	s->views = kept->views + what->first + first;
-	s->count = count;
-	s->images = framed;
-	bool rays = model->weight == WEIGHT_RAY && what->plan->views[what->first].src[3] != 0;
-	bool flat = s->n[2] == 1;
+	const int64_t at = first * model->rows * model->columns;
+	const float *rays = s->pair.step.rays;
+	frame_images<Pixel><<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
+				      cuda_blocks(s->count * (model->rows + 2 * BORDER), 1, 65535)),
+		128, 0, stream>>>(
+		*s, what->projections + at, rays ? rays + at : NULL, (Pixel *)s->images);
+	bool source = what->plan->views[what->first].src[3] != 0, flat = s->n[2] == 1;
 	dim3 blocks(cuda_blocks(s->n[0], WIDE, 1 << 30), cuda_blocks(s->n[1], HIGH, 65535),
 		cuda_blocks(s->n[2], flat ? 1 : COLUMN, 65535));
-	typedef void (*ColumnKernel)(const Columns s);
-	static const ColumnKernel kernels[2][2] = {
-		{column_back<false, false, COLUMN>, column_back<true, false, COLUMN>},
-		{column_back<false, false, 1>, column_back<true, false, 1>}};
-	static const ColumnKernel slices[2] = {
-		column_back<false, true, COLUMN>, column_back<true, true, COLUMN>};
-	ColumnKernel kernel = in_slices && !flat ? slices[rays] : kernels[flat][rays];
-	kernel<<<blocks, dim3(WIDE, HIGH), 0, stream>>>(*s);
+	kernel_of<Pixel>(in_slices, flat,
+		model->weight == WEIGHT_RAY && source)<<<blocks, dim3(WIDE, HIGH), 0, stream>>>(*s);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
 }
@@ -273,20 +278,33 @@ static tomos_status column_run(
 	tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
+	const CudaPlan *kept;
+	PairStep pair;
+	float *framed;
 	Columns s = {.model = plan->model, .volume = what->volume};
 	for (int a = 0; a < 3; a++) {
 		s.low[a] = what->box.low[a];
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
 		s.step[a] = plan->whole.step[a];
 	}
-	s.pitch = (plan->model.columns + 2 * BORDER + 3) / 4 * 4;
-	s.image = s.pitch * (plan->model.rows + 2 * BORDER);
-	int64_t chunk = max64(1, min64(device_of(backend)->scratch_most / s.image, what->count));
-	for (int64_t at = 0; at < what->count; at += chunk)
-		TRY(run_views(backend, what, &s, at, min64(chunk, what->count - at),
-			*notes_of<bool>(notes)));
+	TRY(pair_step(backend, what, &pair));
+	int64_t floats = view_floats(&plan->model, pair.step.average);
+	int64_t chunk = pair_views(backend, what, floats);
+	s.pitch = row_pixels(&plan->model);
+	s.image = view_floats(&plan->model, false);
+	TRY(cuda_plan(backend, plan, &kept));
+	TRY(cuda_scratch(backend, 0, chunk * floats, &framed, "images with a border"));
+	s.images = framed;
+	for (int64_t first = 0; first < what->count; first += chunk) {
+		s.views = kept->views + what->first + first;
+		s.count = min64(chunk, what->count - first);
+		s.pair = pair_part(&pair, first + chunk >= what->count);
+		TRY((pair.step.average ? run_views<float2> : run_views<float>)(backend, what, &s,
+			first, *notes_of<bool>(notes)));
+	}
 	return TOMOS_OK;
 }
 
 extern const CudaTuned column_kernels[1];
-const CudaTuned column_kernels[1] = {{"column", KERNEL_voxel, ADJOINT, column_applies, column_run}};
+const CudaTuned column_kernels[1] = {{"column", KERNEL_voxel, ADJOINT, column_applies, column_run,
+	false, false, pair_steps<view_floats>}};

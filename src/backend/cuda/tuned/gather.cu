@@ -204,10 +204,8 @@ static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_const
 		}
 	}
 	float *to = s.volume + ((int64_t)z0 * s.n[1] + y) * s.n[0] + x;
-#pragma unroll
-	for (int k = 0; k < N; k++, to += (int64_t)s.n[0] * s.n[1])
-		if (z0 + k < s.n[2])
-			*to = pair_changed(s.pair, to, sum[k]);
+	pair_change<N, N == 1 ? 1 : 4>(
+		s.pair, to, (int64_t)s.n[0] * s.n[1], s.n[2] - z0, [&](int k) { return sum[k]; });
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */
@@ -215,13 +213,9 @@ static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_const
 /* Whether each slice falls on one row of each view, whose rays stay in it. */
 static bool in_slices(const Projecting *what)
 {
-	const Plan *plan = what->plan;
-	for (int64_t i = 0; i < what->count; i++) {
-		const KernelView *k = &plan->views[what->first + i];
-		double drift = fabs(k->v[2] - 1) * (double)(plan->model.rows + plan->grid.n[2]);
-		if (!KERNEL_FANS(k) || fabs(k->first[2] - rint(k->first[2])) > 1e-7 || drift > 1e-7)
+	for (int64_t i = 0; i < what->count; i++)
+		if (!plan_fans_lie(what->plan, &what->plan->views[what->first + i]))
 			return false;
-	}
 	return true;
 }
 
@@ -248,20 +242,6 @@ static int64_t view_floats(const KernelModel *model, bool pairs)
 {
 	int64_t pixels = (model->rows + 2 * BORDER) * (model->columns + 2 * BORDER);
 	return pixels * (pairs ? 2 : 1) + model->columns * (int64_t)(sizeof(Path) / sizeof(float));
-}
-
-static int64_t views_at_once(const tomos_backend *backend, const Projecting *what, bool pairs)
-{
-	int64_t most = device_of(backend)->scratch_most / view_floats(&what->plan->model, pairs);
-	return max64(1, min64(most, what->count));
-}
-
-/* All views have to be there at once. */
-static CudaSteps gather_steps(const tomos_backend *backend, const Projecting *what,
-	const CudaNotes *notes, const BackStep *step)
-{
-	(void)notes;
-	return views_at_once(backend, what, step->average) == what->count ? STEPS : STEPS_NOT;
 }
 
 typedef void (*GatherKernel)(const Gather s);
@@ -334,17 +314,22 @@ static tomos_status gather_run(
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
 	for (int a = 0; a < 3; a++)
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
-	TRY(pair_step(backend, what, &s.pair));
-	int64_t chunk = views_at_once(backend, what, s.pair.step.average);
-	for (int64_t at = 0; at < what->count; at += chunk)
+	PairStep pair;
+	TRY(pair_step(backend, what, &pair));
+	int64_t chunk = pair_views(backend, what, view_floats(&plan->model, pair.step.average));
+	for (int64_t at = 0; at < what->count; at += chunk) {
+		s.pair = pair_part(&pair, at + chunk >= what->count);
 		TRY(run_views(backend, what, s, at, min64(chunk, what->count - at), reach->taps));
+	}
 	return TOMOS_OK;
 }
 
 extern const CudaTuned gather_kernels[3];
 const CudaTuned gather_kernels[3] = {
-	{"gather", KERNEL_joseph, ADJOINT, gather_applies, gather_run, false, false, gather_steps},
-	{"gather", KERNEL_line, ADJOINT, gather_applies, gather_run, false, false, gather_steps},
+	{"gather", KERNEL_joseph, ADJOINT, gather_applies, gather_run, false, false,
+		pair_steps<view_floats>},
+	{"gather", KERNEL_line, ADJOINT, gather_applies, gather_run, false, false,
+		pair_steps<view_floats>},
 	{"gather", KERNEL_line_march, ADJOINT, gather_applies, gather_run, false, false,
-		gather_steps},
+		pair_steps<view_floats>},
 };

@@ -123,7 +123,7 @@ static __global__ void __launch_bounds__(WIDE *HIGH) lattice_back(const __grid_c
 	}
 	float *voxel = s.volume + ((int64_t)z * s.n[1] + y) * s.n[0] + x;
 	if (x < s.n[0] && y < s.n[1])
-		*voxel = pair_changed(s.pair, voxel, sum);
+		pair_change<1, 1>(s.pair, voxel, 0, 1, [&](int) { return sum; });
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */
@@ -177,20 +177,11 @@ static void make_view(const Plan *plan, int64_t view, const void *user, void *pl
 	lattice_view(plan, &plan->views[view], (LatticeView *)place);
 }
 
-static int64_t views_at_once(const tomos_backend *backend, const Projecting *what, bool pairs)
+/* Floats that a view takes of scratch. */
+static int64_t view_floats(const KernelModel *model, bool pairs)
 {
-	const KernelModel *model = &what->plan->model;
-	int64_t image = (model->columns + 2 * BORDER) * (model->rows + 2 * BORDER);
-	int64_t most = device_of(backend)->scratch_most / (image * (pairs ? 2 : 1));
-	return max64(1, min64(most, what->count));
-}
-
-/* All views have to be there at once. */
-static CudaSteps lattice_steps(const tomos_backend *backend, const Projecting *what,
-	const CudaNotes *notes, const BackStep *step)
-{
-	(void)notes;
-	return views_at_once(backend, what, step->average) == what->count ? STEPS : STEPS_NOT;
+	int64_t pixels = (model->columns + 2 * BORDER) * (model->rows + 2 * BORDER);
+	return pixels * (pairs ? 2 : 1);
 }
 
 template <typename Pixel>
@@ -243,14 +234,17 @@ static tomos_status lattice_run(
 	}
 	s.pitch = s.columns + 2 * BORDER;
 	s.image = s.pitch * (s.rows + 2 * BORDER);
-	TRY(pair_step(backend, what, &s.pair));
-	int64_t chunk = views_at_once(backend, what, s.pair.step.average);
-	for (int64_t at = 0; at < what->count; at += chunk)
+	PairStep pair;
+	TRY(pair_step(backend, what, &pair));
+	int64_t chunk = pair_views(backend, what, view_floats(model, pair.step.average));
+	for (int64_t at = 0; at < what->count; at += chunk) {
+		s.pair = pair_part(&pair, at + chunk >= what->count);
 		TRY(run_views(backend, what, s, at, min64(chunk, what->count - at),
 			*notes_of<int>(notes)));
+	}
 	return TOMOS_OK;
 }
 
 extern const CudaTuned lattice_kernels[1];
 const CudaTuned lattice_kernels[1] = {{"lattice", KERNEL_joseph, ADJOINT, lattice_applies,
-	lattice_run, false, false, lattice_steps}};
+	lattice_run, false, false, pair_steps<view_floats>}};

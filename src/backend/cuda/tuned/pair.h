@@ -16,6 +16,39 @@ typedef struct {
 /* Of the request that is under way. */
 tomos_status pair_step(tomos_backend *backend, const Projecting *what, PairStep *s);
 
+/* The same for some of the views: a sum may come in parts, and bounds are kept after the last one. */
+static inline PairStep pair_part(const PairStep *whole, bool last)
+{
+	PairStep part = *whole;
+	part.step.low = last ? part.step.low : -INFINITY;
+	part.step.high = last ? part.step.high : INFINITY;
+	return part;
+}
+
+/* Views at a time, where each takes so many floats of scratch. */
+int64_t pair_views(const tomos_backend *backend, const Projecting *what, int64_t floats);
+
+/* For averages all views have to be there at once. */
+template <int64_t (*floats)(const KernelModel *model, bool pairs)>
+static CudaSteps pair_steps(const tomos_backend *backend, const Projecting *what,
+	const CudaNotes *notes, const BackStep *step)
+{
+	(void)notes;
+	int64_t most = pair_views(backend, what, floats(&what->plan->model, step->average));
+	return !step->average || most == what->count ? STEPS : STEPS_NOT;
+}
+
+/* right (two - one) + one */
+static __device__ __forceinline__ float pair_mix(float right, float one, float two)
+{
+	return fmaf(right, two - one, one);
+}
+
+static __device__ __forceinline__ float2 pair_mix(float right, float2 one, float2 two)
+{
+	return make_float2(pair_mix(right, one.x, two.x), pair_mix(right, one.y, two.y));
+}
+
 static __device__ __forceinline__ void pair_add(float &sum, float weight, float pixel)
 {
 	sum = fmaf(weight, pixel, sum);
@@ -40,28 +73,42 @@ static __device__ __forceinline__ void pair_set(
 	pixel = make_float2(step * *value, counts ? step * *counts : step);
 }
 
-static __device__ __forceinline__ float pair_stepped(
-	const PairStep &s, const float *voxel, float sum, float factor)
-{
-	const CudaStep &step = s.step;
-	if (!s.update)
-		return *voxel + sum;
-	return cuda_stepped(step, *voxel,
-		step.voxels ? factor * step.voxels[voxel - step.volume] : factor, sum);
-}
-
-/* A voxel after the update, or with the sum added. */
+/* A voxel of that weight after the update, or with the sum added. */
 static __device__ __forceinline__ float pair_changed(
-	const PairStep &s, const float *voxel, float sum)
+	const PairStep &s, float x, float weight, float sum)
 {
-	return pair_stepped(s, voxel, sum, s.step.a);
+	return s.update ? cuda_stepped(s.step, x, s.step.a * weight, sum) : x + sum;
 }
 
 static __device__ __forceinline__ float pair_changed(
-	const PairStep &s, const float *voxel, float2 sum)
+	const PairStep &s, float x, float weight, float2 sum)
 {
 	float most = s.largest ? __uint_as_float(__ldg(s.largest)) : 1;
-	return pair_stepped(s, voxel, sum.x, cuda_average(s.step.a, sum.y, s.least * most));
+	float factor = cuda_average(s.step.a, sum.y, s.least * most);
+	return cuda_stepped(s.step, x, factor * weight, sum.x);
+}
+
+/* Changes `count` of N voxels, so far apart, by sum_of(0), sum_of(1), .. SOME are read before the first of
+ * them is written, so that nobody waits for each, as many as registers are left for. */
+template <int N, int SOME, class Sum>
+static __device__ __forceinline__ void pair_change(
+	const PairStep &s, float *to, int64_t apart, int count, const Sum &sum_of)
+{
+	const float *from = to,
+		    *weights = s.step.voxels ? s.step.voxels + (to - s.step.volume) : to;
+#pragma unroll
+	for (int first = 0; first < N; first += SOME) {
+		float x[SOME], w[SOME];
+#pragma unroll
+		for (int k = 0; k < SOME; k++, from += apart, weights += apart) {
+			x[k] = first + k < count ? *from : 0;
+			w[k] = first + k < count && s.step.voxels ? *weights : 1;
+		}
+#pragma unroll
+		for (int k = 0; k < SOME; k++, to += apart)
+			if (first + k < count)
+				*to = pair_changed(s, x[k], w[k], sum_of(first + k));
+	}
 }
 
 #endif

@@ -81,10 +81,10 @@ static __device__ __forceinline__ void shares_of(
 	share[S] = rest;
 }
 
-/* The span of voxels from `first` on. A weight that is the same for all goes into the mix. */
+/* A weight that is the same for all goes into the mix. */
 template <int S, bool RAYS, class Pixel>
 static __device__ __forceinline__ void visit_span(
-	const Foot &foot, const Weights &w, const Pixel *tile, int first, float sum[SUMS<Pixel>])
+	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum)
 {
 	const Span span = span_of(foot, first);
 	const float all = RAYS ? 1 : w.w0, right = all * foot.right;
@@ -107,24 +107,6 @@ static __device__ __forceinline__ void visit_span(
 			for (int i = 0; i <= S; i++)
 				sum[turn * COLUMN + first + k] = fmaf(
 					share[i], q[k + i][turn], sum[turn * COLUMN + first + k]);
-	}
-}
-
-/* S is the same for all threads of a block. */
-template <bool RAYS, class Pixel>
-static __device__ __forceinline__ void visit_view(const Tiles *s, const Near &near,
-	const Pixel *tile, float dx, float dy, float sum[SUMS<Pixel>])
-{
-	const Foot foot = foot_of(near, dx, dy);
-	const Weights w = weights_of<RAYS>(s, &near, foot.rate, dx, dy);
-	if (near.segments == 2) {
-#pragma unroll
-		for (int first = 0; first < COLUMN; first += SPAN)
-			visit_span<2, RAYS>(foot, w, tile, first, sum);
-	} else {
-#pragma unroll
-		for (int first = 0; first < COLUMN; first += SPAN)
-			visit_span<3, RAYS>(foot, w, tile, first, sum);
 	}
 }
 
@@ -167,7 +149,7 @@ static __device__ __forceinline__ int2 turned(const Tiles &s, const Circle &circ
 }
 
 template <class Pixel>
-static __device__ __forceinline__ void add_sums(
+static __device__ __forceinline__ void change(
 	const Tiles &s, const Circle &circle, int x, int y, int z0, const float sum[SUMS<Pixel>])
 {
 	const int images = images_of<Pixel>(s, x, y);
@@ -176,10 +158,9 @@ static __device__ __forceinline__ void add_sums(
 #pragma unroll
 	for (int turn = 0; turn < TURNS<Pixel>; turn++) {
 		float *to = s.volume + z0 * slice + (int64_t)at.y * s.n[0] + at.x;
-#pragma unroll
-		for (int k = 0; k < COLUMN; k++)
-			if (turn < images && z0 + k < s.n[2])
-				to[k * slice] += sum[turn * COLUMN + k];
+		if (turn < images)
+			pair_change<COLUMN, 4>(s.pair, to, slice, s.n[2] - z0,
+				[&](int k) { return sum[turn * COLUMN + k]; });
 		at = turned<Pixel>(s, circle, at.x, at.y);
 	}
 }
@@ -201,7 +182,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 			});
 		move_on<Pixel>(sum);
 	}
-	add_sums<Pixel>(s, circle, x0 + place.x, y0 + place.y, z0, sum);
+	change<Pixel>(s, circle, x0 + place.x, y0 + place.y, z0, sum);
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */
@@ -246,13 +227,21 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, co
 	return TOMOS_OK;
 }
 
-/* As many views of each part at a time as scratch holds. */
+/* As many views of each part at a time as scratch holds. Averages would need twice the sums, for which there
+ * are no registers: they are left to the kernel that has one view at a time. */
 template <class Pixel>
 static tomos_status run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
 	const CudaPlan *kept;
 	float *images;
+	PairStep pair;
 	Tiles s = tile_request(what);
+	const CudaStep *step = device_of(backend)->step;
+	if (step && step->average) {
+		backend->ran = "tile";
+		return tile_run(backend, what, notes);
+	}
+	TRY(pair_step(backend, what, &pair));
 	const Circle circle = {what->count / TURNS<Pixel>, *notes_of<int>(notes)};
 	int64_t image = (int64_t)s.lines * s.pitch * (int64_t)(sizeof(Pixel) / sizeof(float));
 	int64_t most = max64(1, min64(device_of(backend)->scratch_most / image, circle.part));
@@ -262,6 +251,7 @@ static tomos_status run(tomos_backend *backend, const Projecting *what, const Cu
 	for (int64_t first = 0; first < circle.part; first += most) {
 		s.views = kept->views + first;
 		s.count = min64(most, circle.part - first);
+		s.pair = pair_part(&pair, first + most >= circle.part);
 		TRY(run_views<Pixel>(backend, what, &s, circle, first));
 	}
 	return TOMOS_OK;
@@ -269,5 +259,5 @@ static tomos_status run(tomos_backend *backend, const Projecting *what, const Cu
 
 extern const CudaTuned quarter_kernels[2];
 const CudaTuned quarter_kernels[2] = {
-	{"quarter", KERNEL_voxel, ADJOINT, is_circle<Quad>, run<Quad>},
-	{"opposite", KERNEL_voxel, ADJOINT, is_circle<Pair>, run<Pair>}};
+	{"quarter", KERNEL_voxel, ADJOINT, is_circle<Quad>, run<Quad>, false, false, tile_steps},
+	{"opposite", KERNEL_voxel, ADJOINT, is_circle<Pair>, run<Pair>, false, false, tile_steps}};

@@ -247,10 +247,8 @@ static __global__ void __launch_bounds__(THREADS) shadow_back(const __grid_const
 	if (x >= s.n[0] || y >= s.n[1])
 		return;
 	float *to = s.volume + ((int64_t)z0 * s.n[1] + y) * s.n[0] + x;
-#pragma unroll
-	for (int k = 0; k < N; k++, to += (int64_t)s.n[0] * s.n[1])
-		if (z0 + k < s.n[2])
-			*to = pair_changed(s.pair, to, sum[k]);
+	pair_change<N, 4>(
+		s.pair, to, (int64_t)s.n[0] * s.n[1], s.n[2] - z0, [&](int k) { return sum[k]; });
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */
@@ -301,24 +299,11 @@ static bool shadow_applies(const Projecting *what, CudaNotes *notes)
 	       gap >= SHORT_GAP * found->margin;
 }
 
+/* Floats that a view takes of scratch. */
 static int64_t view_floats(const KernelModel *model, bool pairs)
 {
 	int64_t columns = (model->columns + STRIP - 1) / STRIP * STRIP;
 	return (model->rows + 2 * BORDER) * columns * (pairs ? 2 : 1);
-}
-
-static int64_t views_at_once(const tomos_backend *backend, const Projecting *what, bool pairs)
-{
-	int64_t most = device_of(backend)->scratch_most / view_floats(&what->plan->model, pairs);
-	return max64(1, min64(most, what->count));
-}
-
-/* All views have to be there at once. */
-static CudaSteps shadow_steps(const tomos_backend *backend, const Projecting *what,
-	const CudaNotes *notes, const BackStep *step)
-{
-	(void)notes;
-	return views_at_once(backend, what, step->average) == what->count ? STEPS : STEPS_NOT;
 }
 
 template <int N, typename Pixel>
@@ -375,15 +360,18 @@ static tomos_status shadow_run(
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
 	for (int a = 0; a < 3; a++)
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
-	TRY(pair_step(backend, what, &s.pair));
-	bool pairs = s.pair.step.average;
-	int64_t chunk = views_at_once(backend, what, pairs);
-	for (int64_t at = 0; at < what->count; at += chunk)
+	PairStep pair;
+	TRY(pair_step(backend, what, &pair));
+	const bool pairs = pair.step.average;
+	int64_t chunk = pair_views(backend, what, view_floats(&plan->model, pairs));
+	for (int64_t at = 0; at < what->count; at += chunk) {
+		s.pair = pair_part(&pair, at + chunk >= what->count);
 		TRY((pairs ? run_height<float2> : run_height<float>)(backend, what, s, at,
 			min64(chunk, what->count - at)));
+	}
 	return TOMOS_OK;
 }
 
 extern const CudaTuned shadow_kernels[1];
-const CudaTuned shadow_kernels[1] = {
-	{"shadow", KERNEL_joseph, ADJOINT, shadow_applies, shadow_run, false, false, shadow_steps}};
+const CudaTuned shadow_kernels[1] = {{"shadow", KERNEL_joseph, ADJOINT, shadow_applies, shadow_run,
+	false, false, pair_steps<view_floats>}};

@@ -13,86 +13,107 @@
  */
 #include "backend/cuda/tuned/tile.h"
 
+/* A value and by how much the next one is more; for averages, the same of what the rays count. */
+typedef float2 Pair;
+typedef float4 Averaged;
+
+template <class Pixel> constexpr int LANES = (int)(sizeof(Pixel) / sizeof(Pair));
+template <class Pixel> constexpr int BLOCKS = LANES<Pixel> == 1 ? 4 : 2; /* by registers */
+
 /* ---- pairs -------------------------------------------------------------------------------- */
 
-static __global__ void make_pairs(
-	const float *from, float2 *to, const __grid_constant__ Tiles s, int rows, int columns)
+static __device__ __forceinline__ void set_next(Pair &pixel, float here, float next, float, float)
+{
+	pixel = make_float2(here, next - here);
+}
+
+static __device__ __forceinline__ void set_next(
+	Averaged &pixel, float here, float next, float counts, float counts_next)
+{
+	pixel = make_float4(here, next - here, counts, counts_next - counts);
+}
+
+/* `rays`: what they count; NULL: 1. */
+template <class Pixel>
+static __global__ void make_pairs(const __grid_constant__ Tiles s, const float *from,
+	const float *rays, Pixel *to, int rows, int columns)
 {
 	int c = blockIdx.x * blockDim.x + threadIdx.x, column = c - BORDER;
 	if (c >= s.pitch)
 		return;
 	for (int64_t line = blockIdx.y; line < s.count * s.lines; line += gridDim.y) {
 		int64_t view = line / s.lines, row = line % s.lines - TILE_ROWS;
-		const float *at = from + (view * rows + row) * columns + column;
+		const int64_t at = (view * rows + row) * columns + column;
 		bool inside = row >= 0 && row < rows;
-		float here = inside && column >= 0 && column < columns ? at[0] : 0;
-		float next = inside && column >= -1 && column < columns - 1 ? at[1] : 0;
-		to[line * s.pitch + c] = make_float2(here, next - here);
+		bool one = inside && column >= 0 && column < columns;
+		bool two = inside && column >= -1 && column < columns - 1;
+		set_next(to[line * s.pitch + c], one ? from[at] : 0, two ? from[at + 1] : 0,
+			one ? rays ? rays[at] : 1 : 0, two ? rays ? rays[at + 1] : 1 : 0);
 	}
 }
 
 /* ---- back --------------------------------------------------------------------------------- */
 
-/* The span of voxels from `first` on. */
-template <int S, bool RAYS>
+template <int S, bool RAYS, class Pixel>
 static __device__ __forceinline__ void visit_span(
-	const Foot &foot, const Weights &w, const float2 *tile, int first, float sum[COLUMN])
+	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum)
 {
 	const Span span = span_of(foot, first);
-	const float2 *at = tile + span.row * PITCH<float2> + foot.column;
-	float q[SPAN + S];
+	const Pixel *at = tile + span.row * PITCH<Pixel> + foot.column;
+	float q[SPAN + S][LANES<Pixel>];
 #pragma unroll
-	for (int k = 0; k < SPAN + S; k++)
-		q[k] = fmaf(foot.right, at[k * PITCH<float2>].y, at[k * PITCH<float2>].x);
+	for (int k = 0; k < SPAN + S; k++) {
+		const Pixel pixel = at[k * PITCH<Pixel>];
+#pragma unroll
+		for (int lane = 0; lane < LANES<Pixel>; lane++)
+			q[k][lane] = fmaf(foot.right, ((const Pair *)&pixel)[lane].y,
+				((const Pair *)&pixel)[lane].x);
+	}
 #pragma unroll
 	for (int k = 0; k < SPAN; k++) {
-		float value = q[k];
-#pragma unroll
-		for (int i = 0; i < S; i++)
-			value = fmaf(fma_saturate((float)k, foot.more, span.t0 - (float)i),
-				q[k + i + 1] - q[k + i], value);
 		const float z = (float)(first + k);
-		float weight = RAYS ? fmaf(z, fmaf(z, w.w2, w.w1), w.w0) : w.w0;
-		sum[first + k] = fmaf(weight, value, sum[first + k]);
+		const float weight = RAYS ? fmaf(z, fmaf(z, w.w2, w.w1), w.w0) : w.w0;
+#pragma unroll
+		for (int lane = 0; lane < LANES<Pixel>; lane++) {
+			float value = q[k][lane], *to = &sum[lane * COLUMN + first + k];
+#pragma unroll
+			for (int i = 0; i < S; i++)
+				value = fmaf(fma_saturate((float)k, foot.more, span.t0 - (float)i),
+					q[k + i + 1][lane] - q[k + i][lane], value);
+			*to = fmaf(weight, value, *to);
+		}
 	}
 }
 
-/* S is the same for all threads of a block. */
-template <bool RAYS>
-static __device__ __forceinline__ void visit_view(
-	const Tiles *s, const Near &near, const float2 *tile, float dx, float dy, float sum[COLUMN])
+/* What is left of the sums of voxel k: its own, and what the rays count. */
+static __device__ __forceinline__ float result_of(const Pair *, const float *sum, int k)
 {
-	const Foot foot = foot_of(near, dx, dy);
-	const Weights w = weights_of<RAYS>(s, &near, foot.rate, dx, dy);
-	if (near.segments == 2) {
-#pragma unroll
-		for (int first = 0; first < COLUMN; first += SPAN)
-			visit_span<2, RAYS>(foot, w, tile, first, sum);
-	} else {
-#pragma unroll
-		for (int first = 0; first < COLUMN; first += SPAN)
-			visit_span<3, RAYS>(foot, w, tile, first, sum);
-	}
+	return sum[k];
 }
 
-template <bool RAYS>
-static __global__ void __launch_bounds__(THREADS, 4) tile_back(const __grid_constant__ Tiles s)
+static __device__ __forceinline__ float2 result_of(const Averaged *, const float *sum, int k)
 {
+	return make_float2(sum[k], sum[COLUMN + k]);
+}
+
+template <bool RAYS, class Pixel>
+static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
+	tile_back(const __grid_constant__ Tiles s)
+{
+	constexpr int SUMS = LANES<Pixel> * COLUMN;
 	const int x0 = blockIdx.x * SIDE, y0 = blockIdx.y * SIDE, z0 = blockIdx.z * COLUMN;
 	const int2 place = place_of(threadIdx.x);
 	const int dx = place.x, dy = place.y;
-	float sum[COLUMN] = {0};
-	visit_views<float2, COLUMN>(
-		s, s.views, x0, y0, z0, sum, [&](const Near &near, const float2 *tile) {
+	float sum[SUMS] = {0};
+	visit_views<Pixel, SUMS>(
+		s, s.views, x0, y0, z0, sum, [&](const Near &near, const Pixel *tile) {
 			visit_view<RAYS>(&s, near, tile, (float)dx, (float)dy, sum);
 		});
 	if (x0 + dx >= s.n[0] || y0 + dy >= s.n[1])
 		return;
 	float *to = s.volume + ((int64_t)z0 * s.n[1] + y0 + dy) * s.n[0] + x0 + dx;
-#pragma unroll
-	for (int k = 0; k < COLUMN; k++, to += (int64_t)s.n[0] * s.n[1])
-		if (z0 + k < s.n[2])
-			*to += sum[k];
+	pair_change<COLUMN, LANES<Pixel> == 1 ? 4 : COLUMN>(s.pair, to, (int64_t)s.n[0] * s.n[1],
+		s.n[2] - z0, [&](int k) { return result_of((const Pixel *)NULL, sum, k); });
 }
 
 /* ---- a whole request ---------------------------------------------------------------------- */
@@ -172,26 +193,36 @@ static bool tile_applies(const Projecting *what, CudaNotes *notes)
 	return tile_views(what);
 }
 
-static tomos_status run_views(
-	tomos_backend *backend, const Projecting *what, Tiles *s, int64_t first, int64_t count)
+/* Floats that a view takes of scratch. */
+static int64_t view_floats(const KernelModel *model, bool pairs)
 {
-	typedef void (*TileKernel)(const Tiles s);
+	return (int64_t)tile_lines(model) * tile_pitch(model) * (pairs ? 4 : 2);
+}
+
+CudaSteps tile_steps(const tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
+	const BackStep *step)
+{
+	if (step->average && !cuda_has_shared(tile_bytes<Averaged>()))
+		return STEPS_NOT;
+	return pair_steps<view_floats>(backend, what, notes, step);
+}
+
+/* The views from `first` on. */
+template <class Pixel>
+static tomos_status run_views(
+	tomos_backend *backend, const Projecting *what, const Tiles *s, int64_t first)
+{
 	const KernelModel *model = &what->plan->model;
-	const CudaPlan *kept;
 	cudaStream_t stream = device_of(backend)->stream;
-	float *pairs;
-	TRY(cuda_plan(backend, what->plan, &kept));
-	TRY(cuda_scratch(backend, 0, 2 * count * s->lines * s->pitch, &pairs, "pairs of pixels"));
-	s->views = kept->views + what->first + first;
-	s->count = count;
-	s->images = pairs;
-	make_pairs<<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
-			     cuda_blocks(count * s->lines, 1, 65535)),
-		128, 0, stream>>>(what->projections + first * model->rows * model->columns,
-		(float2 *)pairs, *s, (int)model->rows, (int)model->columns);
-	bool rays = model->weight == WEIGHT_RAY && what->plan->views[what->first].src[3] != 0;
-	TileKernel kernel = rays ? tile_back<true> : tile_back<false>;
-	const int bytes = tile_bytes<float2>();
+	const int64_t at = first * model->rows * model->columns;
+	const float *rays = s->pair.step.rays;
+	make_pairs<Pixel><<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
+				    cuda_blocks(s->count * s->lines, 1, 65535)),
+		128, 0, stream>>>(*s, what->projections + at, rays ? rays + at : NULL,
+		(Pixel *)s->images, (int)model->rows, (int)model->columns);
+	bool weights = model->weight == WEIGHT_RAY && what->plan->views[what->first].src[3] != 0;
+	auto kernel = weights ? tile_back<true, Pixel> : tile_back<false, Pixel>;
+	const int bytes = tile_bytes<Pixel>();
 	TRY(tile_take(kernel, bytes));
 	kernel<<<dim3(cuda_blocks(s->n[0], SIDE, 1 << 30), cuda_blocks(s->n[1], SIDE, 65535),
 			 cuda_blocks(s->n[2], COLUMN, 65535)),
@@ -200,16 +231,29 @@ static tomos_status run_views(
 	return TOMOS_OK;
 }
 
-static tomos_status tile_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
+tomos_status tile_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes)
 {
 	(void)notes;
+	const CudaPlan *kept;
+	float *pairs;
+	PairStep pair;
 	Tiles s = tile_request(what);
-	int64_t image = 2 * (int64_t)s.lines * s.pitch;
-	int64_t chunk = max64(1, min64(device_of(backend)->scratch_most / image, what->count));
-	for (int64_t at = 0; at < what->count; at += chunk)
-		TRY(run_views(backend, what, &s, at, min64(chunk, what->count - at)));
+	TRY(pair_step(backend, what, &pair));
+	int64_t image = view_floats(&what->plan->model, pair.step.average);
+	int64_t chunk = pair_views(backend, what, image);
+	TRY(cuda_plan(backend, what->plan, &kept));
+	TRY(cuda_scratch(backend, 0, chunk * image, &pairs, "pairs of pixels"));
+	s.images = pairs;
+	for (int64_t first = 0; first < what->count; first += chunk) {
+		s.views = kept->views + what->first + first;
+		s.count = min64(chunk, what->count - first);
+		s.pair = pair_part(&pair, first + chunk >= what->count);
+		TRY((pair.step.average ? run_views<Averaged> : run_views<Pair>)(backend, what, &s,
+			first));
+	}
 	return TOMOS_OK;
 }
 
 extern const CudaTuned tile_kernels[1];
-const CudaTuned tile_kernels[1] = {{"tile", KERNEL_voxel, ADJOINT, tile_applies, tile_run}};
+const CudaTuned tile_kernels[1] = {
+	{"tile", KERNEL_voxel, ADJOINT, tile_applies, tile_run, false, false, tile_steps}};

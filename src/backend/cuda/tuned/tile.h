@@ -2,13 +2,13 @@
  *
  * A block has SIDE x SIDE columns of COLUMN voxels along z and visits all views. The part of a view that the
  * block meets is copied into shared memory while earlier views are worked on. A Pixel of an image has 8 or
- * 16 bytes: a pair of floats, or the same pixel of several views.
+ * 16 bytes: one or two pairs of floats, or the same pixel of several views.
  */
 #ifndef CUDA_TILE_H
 #define CUDA_TILE_H
 
-#include "backend/cuda/cuda.h"
 #include <cuda_pipeline.h>
+#include "backend/cuda/tuned/pair.h"
 
 enum {
 	SIDE = 16,
@@ -57,6 +57,7 @@ typedef struct {
 	const void *images; /* [view][lines][pitch] of pixels, with their zeros */
 	int lines, pitch;
 	float *volume;
+	PairStep pair;
 } Tiles;
 
 static __device__ double affine(const double f[4], double x, double y, double z)
@@ -199,6 +200,30 @@ static __device__ __forceinline__ Span span_of(const Foot &foot, int first)
 	return Span{(int)before, row - before};
 }
 
+/* Adds what the span of voxels from `first` on takes from a tile to their sums: each kind of pixel has its
+ * own. */
+template <int S, bool RAYS, class Pixel>
+static __device__ __forceinline__ void visit_span(
+	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum);
+
+/* S is the same for all threads of a block. */
+template <bool RAYS, class Pixel>
+static __device__ __forceinline__ void visit_view(
+	const Tiles *s, const Near &near, const Pixel *tile, float dx, float dy, float *sum)
+{
+	const Foot foot = foot_of(near, dx, dy);
+	const Weights w = weights_of<RAYS>(s, &near, foot.rate, dx, dy);
+	if (near.segments == 2) {
+#pragma unroll
+		for (int first = 0; first < COLUMN; first += SPAN)
+			visit_span<2, RAYS>(foot, w, tile, first, sum);
+	} else {
+#pragma unroll
+		for (int first = 0; first < COLUMN; first += SPAN)
+			visit_span<3, RAYS>(foot, w, tile, first, sum);
+	}
+}
+
 /* The views from `first` on as a block sees them. Sums stay in the tiles' memory meanwhile: if they were kept
  * in registers, there would be none left for this, and some would be in memory for good. */
 template <int SUMS>
@@ -270,13 +295,30 @@ template <class Kernel> static inline tomos_status tile_take(Kernel kernel, int 
 /* Whether the views of the request are such that blocks of its voxels find all they need in a tile. */
 bool tile_views(const Projecting *what);
 
+/* The kernel for any such views, and what of an update it can do: all but averages on cards that have too
+ * little shared memory. */
+tomos_status tile_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes);
+CudaSteps tile_steps(const tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
+	const BackStep *step);
+
+/* An image of a view, with its zeros. */
+static inline int tile_lines(const KernelModel *model)
+{
+	return (int)model->rows + 2 * TILE_ROWS;
+}
+
+static inline int tile_pitch(const KernelModel *model)
+{
+	return (int)(model->columns + 2 * BORDER + 1) / 2 * 2;
+}
+
 /* The request but for its views and images. */
 static inline Tiles tile_request(const Projecting *what)
 {
 	const Plan *plan = what->plan;
 	Tiles s = {.weighting = plan->model.weight,
-		.lines = (int)plan->model.rows + 2 * TILE_ROWS,
-		.pitch = (int)(plan->model.columns + 2 * BORDER + 1) / 2 * 2,
+		.lines = tile_lines(&plan->model),
+		.pitch = tile_pitch(&plan->model),
 		.volume = what->volume};
 	for (int a = 0; a < 3; a++) {
 		s.low[a] = what->box.low[a];
