@@ -18,6 +18,8 @@ enum {
 	PIXELS = 2,
 	VIEWS = 256,
 	SEGMENT = 32,
+	PARTS = 16,         /* of a ray, where they are few */
+	FEW_RAYS = 1 << 15, /* fewer than a card has threads for */
 	MOST_SLICES = 7,
 	FEW_VIEWS = 8, /* of updates for which weights are found anew each time */
 	BORDER = 4
@@ -149,14 +151,15 @@ static __device__ bool is_level(double slope)
 
 /* ---- forward ------------------------------------------------------------------------------ */
 
+/* Segments `part`, `part` + parts, ... of a ray. */
 template <Weights W, Taps T>
-static __device__ float follow(
-	const float *from, double p, double slope, int planes, int n, float s)
+static __device__ __forceinline__ float follow(
+	const float *from, double p, double slope, int planes, int n, float s, int part, int parts)
 {
 	const int floats = floats_of(T), pitch = (n + 2 * BORDER + 1) * floats;
 	const double half = T == LINEAR ? 0.5 : 0;
 	float sum = 0, rate = (float)slope;
-	for (int k0 = 0; k0 < planes; k0 += SEGMENT) {
+	for (int k0 = part * SEGMENT; k0 < planes; k0 += parts * SEGMENT) {
 		double start = p + k0 * slope - half, whole = rint(fmax(fmin(start, 1e9), -1e9));
 		if (fmax(start, start + SEGMENT * slope) < -2 ||
 			fmin(start, start + SEGMENT * slope) > n + 1)
@@ -184,15 +187,9 @@ static __device__ float follow(
 }
 
 template <Weights W, Taps T>
-static __global__ void __launch_bounds__(WIDE *HIGH, BLOCKS)
-	plane_forward(const __grid_constant__ Plane s)
+static __device__ __forceinline__ float sum_ray(
+	const Plane &s, int64_t view, int64_t c, int part, int parts)
 {
-	/* Neighbouring views meet nearly the same pixels: a block has a few of both. */
-	int64_t c = (int64_t)blockIdx.x * (WIDE * HIGH / GROUP) + threadIdx.y / GROUP * WIDE +
-		    threadIdx.x;
-	int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y % GROUP;
-	if (c >= s.columns || view >= s.count)
-		return;
 	const HatView hat = s.views[view];
 	double e0 = hat.e0 + hat.ea * (double)s.low_a + hat.eb * (double)s.low_b;
 	double across = hat.along ? hat.ea : hat.eb, down = hat.along ? hat.eb : hat.ea;
@@ -204,9 +201,39 @@ static __global__ void __launch_bounds__(WIDE *HIGH, BLOCKS)
 		p = level ? floor(p + 0.5 + NUDGE) : p;
 		slope = level ? 0 : slope;
 	}
-	float sum = hat.along ? follow<W, T>(s.samples, p, slope, s.nb, s.na, steep)
-			      : follow<W, T>(s.turned, p, slope, s.na, s.nb, steep);
-	s.to[view * s.stride + c] += hat.weight * sum;
+	return hat.weight *
+	       (hat.along ? follow<W, T>(s.samples, p, slope, s.nb, s.na, steep, part, parts)
+			  : follow<W, T>(s.turned, p, slope, s.na, s.nb, steep, part, parts));
+}
+
+template <Weights W, Taps T>
+static __global__ void __launch_bounds__(WIDE *HIGH, BLOCKS)
+	plane_forward(const __grid_constant__ Plane s)
+{
+	/* Neighbouring views meet nearly the same pixels: a block has a few of both. */
+	int64_t c = (int64_t)blockIdx.x * (WIDE * HIGH / GROUP) + threadIdx.y / GROUP * WIDE +
+		    threadIdx.x;
+	int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y % GROUP;
+	if (c < s.columns && view < s.count)
+		s.to[view * s.stride + c] += sum_ray<W, T>(s, view, c, 0, 1);
+}
+
+/* The same for so few rays that threads share them. */
+template <Weights W, Taps T>
+static __global__ void __launch_bounds__(WIDE *PARTS)
+	plane_forward_few(const __grid_constant__ Plane s)
+{
+	__shared__ float sums[PARTS][WIDE];
+	int64_t c = (int64_t)blockIdx.x * WIDE + threadIdx.x, view = blockIdx.y;
+	sums[threadIdx.y][threadIdx.x] =
+		c < s.columns ? sum_ray<W, T>(s, view, c, (int)threadIdx.y, PARTS) : 0;
+	__syncthreads();
+	if (threadIdx.y > 0 || c >= s.columns)
+		return;
+	float sum = 0;
+	for (int i = 0; i < PARTS; i++)
+		sum += sums[i][threadIdx.x];
+	s.to[view * s.stride + c] += sum;
 }
 
 /* ---- back --------------------------------------------------------------------------------- */
@@ -340,10 +367,19 @@ static const PlaneKernel kernels[2][2][4] = {
 	{{plane_forward<LINE, LINEAR>, NULL, NULL, NULL},
 		{NULL, NULL, plane_back<LINE, THREE>, plane_back<LINE, FIVE>}}};
 
+static const PlaneKernel few[2][4] = {
+	{plane_forward_few<HAT, LINEAR>, NULL, plane_forward_few<HAT, THREE>,
+		plane_forward_few<HAT, FIVE>},
+	{plane_forward_few<LINE, LINEAR>, NULL, NULL, NULL}};
+
+static Weights weights_of(const Projecting *what)
+{
+	return what->kernel == KERNEL_voxel || what->kernel == KERNEL_joseph ? HAT : LINE;
+}
+
 static PlaneKernel kernel_of(const Projecting *what, const Choice *c)
 {
-	bool hat = what->kernel == KERNEL_voxel || what->kernel == KERNEL_joseph;
-	return kernels[hat ? HAT : LINE][what->direction][c->taps];
+	return kernels[weights_of(what)][what->direction][c->taps];
 }
 
 static tomos_status run_forward(tomos_backend *backend, const Projecting *what, const Choice *c,
@@ -374,9 +410,14 @@ static tomos_status run_forward(tomos_backend *backend, const Projecting *what, 
 	launch_border(stream, &b);
 	s->samples = samples;
 	s->turned = turned;
-	kernel_of(what, c)<<<dim3(cuda_blocks(s->columns, WIDE * HIGH / GROUP, 1 << 30),
-				     cuda_blocks(what->count, GROUP, 65535)),
-		dim3(WIDE, HIGH), 0, stream>>>(*s);
+	if (s->columns * what->count < FEW_RAYS)
+		few[weights_of(what)]
+		   [c->taps]<<<dim3(cuda_blocks(s->columns, WIDE, 1 << 30), (unsigned)what->count),
+			   dim3(WIDE, PARTS), 0, stream>>>(*s);
+	else
+		kernel_of(what, c)<<<dim3(cuda_blocks(s->columns, WIDE * HIGH / GROUP, 1 << 30),
+					     cuda_blocks(what->count, GROUP, 65535)),
+			dim3(WIDE, HIGH), 0, stream>>>(*s);
 	CUDA_LAUNCHED("projecting a slice");
 	return TOMOS_OK;
 }
