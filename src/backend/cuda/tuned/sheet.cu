@@ -6,11 +6,20 @@
  * both sides of it; along z the interpolation is that of tile.cu, without a rounding. A block has the same
  * columns in GROUP neighbouring views: their rays meet nearly the same voxels on a plane, which then come
  * from the first cache. Blocks of the same rows run at the same time and share their slab in the second.
+ * Where views are so far apart that their rays share little, a block has a patch of pixels of one view.
  */
 #include "backend/cuda/tuned/sheet.h"
 #include "backend/cuda/tuned/turn.h"
 
-enum { WARP = 32, GROUP = 8, RAYS = 8, SEGMENT = 32, FEW_VIEWS = 3 };
+enum {
+	WARP = 32,
+	GROUP = 8,
+	SIDE_BY_SIDE = 2, /* warps of a patch of pixels */
+	ABOVE = GROUP / SIDE_BY_SIDE,
+	RAYS = 8,
+	SEGMENT = 32,
+	FEW_VIEWS = 3
+};
 
 typedef struct {
 	KernelGrid grid;
@@ -118,22 +127,41 @@ template <int S> static __device__ int2 planes_between(const Sheets *s, const Pa
 	return make_int2(first / SEGMENT * SEGMENT, end);
 }
 
-template <int A, int S>
+/* Whether rows are so nearly a voxel apart, on all planes of a segment, that S is 2. */
+static __device__ __forceinline__ bool is_near(const Path *path, int k0)
+{
+	double one = path->gap + k0 * path->widen - 1, other = one + (SEGMENT - 1) * path->widen;
+	return fmax(fabs(one), fabs(other)) * (RAYS - 1) < 0.98;
+}
+
+/* What a block has GROUP of: the same rays of neighbouring views, or those of a patch of pixels. */
+typedef enum { OF_VIEWS, OF_PIXELS } Group;
+
+template <int A, int S, Group OF>
 static __global__ void __launch_bounds__(WARP *GROUP, 3)
 	sheet_forward(const __grid_constant__ Sheets s)
 {
 	int64_t column = (int64_t)blockIdx.x * WARP + threadIdx.x;
 	int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y, row = (int64_t)blockIdx.z * RAYS;
-	bool mine = view < s.count && column < s.model.columns;
+	if (OF == OF_PIXELS) {
+		column = ((int64_t)blockIdx.x * SIDE_BY_SIDE + threadIdx.y % SIDE_BY_SIDE) * WARP +
+			 threadIdx.x;
+		view = blockIdx.y;
+		row = ((int64_t)blockIdx.z * ABOVE + threadIdx.y / SIDE_BY_SIDE) * RAYS;
+	}
+	bool mine = view < s.count && column < s.model.columns && row < s.model.rows;
 	Path path = path_of(&s.grid, &s.model, &s.views[min(view, s.count - 1)], row, column);
 	mine = mine && path.axis == A;
 	float sum[RAYS] = {0};
 	const int2 planes = planes_between<S>(&s, &path, mine);
 	for (int k0 = planes.x;; k0 += SEGMENT) {
 		bool goes_on = mine && k0 < planes.y;
-		if (goes_on)
+		if (goes_on && S > 2 && is_near(&path, k0))
+			segment<2>(&s, &path, k0, sum);
+		else if (goes_on)
 			segment<S>(&s, &path, k0, sum);
-		if (!__syncthreads_or(goes_on)) /* views of a block stay in step */
+		/* Views of a block stay in step. */
+		if (OF == OF_VIEWS ? !__syncthreads_or(goes_on) : !goes_on)
 			break;
 	}
 	if (!mine)
@@ -230,25 +258,62 @@ static int sheet_segments(const Projecting *what)
 	const KernelModel *model = &what->plan->model;
 	double low, high;
 	if (model->planar || what->count <= FEW_VIEWS || model->rows < RAYS ||
-		what->count > GROUP * 65535 || !sheet_views(what, &low, &high))
+		what->count > 65535 || !sheet_views(what, &low, &high))
 		return 0;
 	double differ = fmax(high - 1, 1 - low) * (RAYS - 1);
 	return differ < 0.98 ? 2 : differ < 1.98 ? 3 : 0;
 }
 
-static bool sheet_applies(const Projecting *what, CudaNotes *notes)
+typedef struct {
+	int segments;
+	Group group;
+} Notes;
+
+/* The angle from one view to the next, on average. */
+static double view_angle(const Projecting *what)
 {
-	int *segments = notes_of<int>(notes);
-	*segments = sheet_segments(what);
-	return *segments > 0;
+	const KernelModel *model = &what->plan->model;
+	double sum = 0, last[2] = {0, 0};
+	for (int64_t i = 0; i < what->count; i++) {
+		const KernelView *k = &what->plan->views[what->first + i];
+		double ray[2];
+		for (int a = 0; a < 2; a++)
+			ray[a] = k->src[3] == 0 ? k->src[a]
+						: k->first[a] - k->src[a] +
+							  0.5 * (double)model->columns * k->u[a];
+		if (i > 0)
+			sum += fabs(atan2(last[0] * ray[1] - last[1] * ray[0],
+				last[0] * ray[0] + last[1] * ray[1]));
+		memcpy(last, ray, sizeof last);
+	}
+	return sum / (double)(what->count - 1);
 }
 
+/* Rays that are half a warp apart at the border of the box share little. */
+static Group group_of(const Projecting *what)
+{
+	const Box *box = &what->box;
+	int64_t wide = max64(box->high[0] - box->low[0], box->high[1] - box->low[1]);
+	return view_angle(what) * 0.5 * (double)wide > WARP / 2 ? OF_PIXELS : OF_VIEWS;
+}
+
+static bool sheet_applies(const Projecting *what, CudaNotes *notes)
+{
+	Notes *found = notes_of<Notes>(notes);
+	found->segments = sheet_segments(what);
+	if (found->segments > 0)
+		found->group = group_of(what);
+	return found->segments > 0;
+}
+
+template <Group OF>
 static tomos_status run_axis(
 	tomos_backend *backend, const Projecting *what, Sheets s, int axis, int segments)
 {
 	typedef void (*SheetKernel)(const Sheets s);
-	static const SheetKernel kernels[2][2] = {{sheet_forward<0, 2>, sheet_forward<0, 3>},
-		{sheet_forward<1, 2>, sheet_forward<1, 3>}};
+	static const SheetKernel kernels[2][2] = {
+		{sheet_forward<0, 2, OF>, sheet_forward<0, 3, OF>},
+		{sheet_forward<1, 2, OF>, sheet_forward<1, 3, OF>}};
 	cudaStream_t stream = device_of(backend)->stream;
 	int nx = (int)(what->box.high[0] - what->box.low[0]);
 	int ny = (int)(what->box.high[1] - what->box.low[1]);
@@ -262,9 +327,11 @@ static tomos_status run_axis(
 		TRY(turn_in(backend, &turning));
 		s.volume = turned;
 	}
-	kernels[axis][segments - 2]<<<dim3(cuda_blocks(s.model.columns, WARP, 1 << 30),
-					      cuda_blocks(what->count, GROUP, 65535),
-					      cuda_blocks(s.model.rows, RAYS, 65535)),
+	const int views = OF == OF_VIEWS ? GROUP : 1, rows = OF == OF_PIXELS ? ABOVE * RAYS : RAYS,
+		  columns = OF == OF_PIXELS ? SIDE_BY_SIDE * WARP : WARP;
+	kernels[axis][segments - 2]<<<dim3(cuda_blocks(s.model.columns, columns, 1 << 30),
+					      cuda_blocks(what->count, views, 65535),
+					      cuda_blocks(s.model.rows, rows, 65535)),
 		dim3(WARP, GROUP), 0, stream>>>(s);
 	CUDA_LAUNCHED("projecting");
 	return TOMOS_OK;
@@ -282,9 +349,10 @@ static tomos_status sheet_run(
 		.nz = (int)(what->box.high[2] - what->box.low[2]),
 		.projections = what->projections};
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
-	int segments = *notes_of<int>(notes);
+	const Notes *found = notes_of<Notes>(notes);
 	for (int axis = 0; axis < 2; axis++)
-		TRY(run_axis(backend, what, s, axis, segments));
+		TRY((found->group == OF_VIEWS ? run_axis<OF_VIEWS> : run_axis<OF_PIXELS>)(backend,
+			what, s, axis, found->segments));
 	return TOMOS_OK;
 }
 
