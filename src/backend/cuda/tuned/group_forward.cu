@@ -212,7 +212,7 @@ static __device__ Range range_of_tile(const HatView *hat, const Ring *ring, int 
 {
 	float a = (float)hat->ea, b = (float)hat->eb;
 	Range own = range_of_square(hat), all = {1e30f, -1e30f};
-#pragma unroll 4
+#pragma unroll 8
 	for (int i = 0; i < count; i++) {
 		const Pair *pair = &ring->pairs[1 + i / 2];
 		float at = fmaf(pair->u[i % 2], a, pair->v[i % 2] * b);
@@ -262,7 +262,7 @@ static __device__ unsigned pairs_met(
 	unsigned met = 0;
 	if (strip->first >= strip->end)
 		return 0;
-#pragma unroll 4
+#pragma unroll 8
 	for (int i = 0; i < count; i++) {
 		const Pair *pair = &ring->pairs[1 + i / 2];
 		float at = fmaf(pair->u[i % 2], a, pair->v[i % 2] * b);
@@ -428,18 +428,24 @@ static __device__ __forceinline__ unsigned weigh_sparse(
 	return own | other;
 }
 
-/* Pairs that are still to come, as bits, and the number of the next in the table. */
+/* Pairs that are still to come, as bits, and the number of the next, -1 if there is none. */
 typedef struct {
 	unsigned met;
 	int next;
 } Left;
 
-/* Its number is found long before it is needed. */
+static __device__ __forceinline__ Left left_of(unsigned met)
+{
+	int next;
+	asm("bfind.u32 %0, %1;" : "=r"(next) : "r"(met & (0 - met)));
+	return Left{met, next};
+}
+
+/* The number of the one after it is found long before it is needed. */
 static __device__ __forceinline__ Pair next_pair(const Ring *ring, Left *left)
 {
-	const Pair pair = ring->pairs[left->next];
-	left->met &= left->met - 1;
-	left->next = __ffs((int)left->met);
+	const Pair pair = ring->pairs[1 + left->next];
+	*left = left_of(left->met & (left->met - 1));
 	return pair;
 }
 
@@ -527,7 +533,7 @@ template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void add_all(
 	float (&sums)[SLICES / 2], const Ring *ring, const Lane *own, unsigned met)
 {
-	Left left = {met, __ffs((int)met)};
+	Left left = left_of(met);
 	Pair pair = next_pair(ring, &left);
 	add_pairs<SLICES, PARTS, SPARSE>(sums, ring, own, &pair, &left, PARTS == 1 ? 64 : (int)FEW);
 	if (PARTS == 2 && !pair.none) {
@@ -552,8 +558,22 @@ static __device__ __forceinline__ void add_four(float *to, float4 x)
 		     : "memory");
 }
 
-/* Scaled into places of their own: a register that is to be added must not be needed again before the card has
- * read it. Two pairs of neighbours are four slices in a row, as TurnSquares has them. */
+/* Column g or, of the other half, g + 8; two pairs of neighbours are four slices in a row, as TurnSquares has them. */
+template <int N>
+static __device__ __forceinline__ void add_column(
+	float *to, const float (&sums)[N], int half, float weight, int slices)
+{
+#pragma unroll
+	for (int n = 0; n < N / 8; n++) {
+		const float *from = &sums[8 * n + 2 * half];
+		if (n * 2 * CHUNK < slices)
+			add_four(to + n * 2 * CHUNK, make_float4(weight * from[0], weight * from[1],
+							     weight * from[4], weight * from[5]));
+	}
+}
+
+/* Without a question between them where all slices are there: a register that is to be added must not be needed
+ * again before the card has read it, and so there are several. */
 template <int N>
 static __device__ __forceinline__ void write_sums(
 	const Forward *s, const Strip *strip, const float (&sums)[N], int lane)
@@ -561,22 +581,15 @@ static __device__ __forceinline__ void write_sums(
 	int slice = blockIdx.z * N * 2 + lane % 4 * 4, column = strip->first + lane / 4;
 	bool whole = (int)(blockIdx.z + 1) * N * 2 <= s->pitch;
 	float *to = s->to + ((int64_t)strip->view * s->columns + column) * s->pitch + slice;
-	float4 four[2][N / 8];
-	float weight = strip->weight;
 #pragma unroll
-	for (int i = 0; i < N / 4; i++) {
-		const float *from = &sums[i / 2 * 8 + i % 2 * 2];
-		four[i % 2][i / 2] = make_float4(
-			weight * from[0], weight * from[1], weight * from[4], weight * from[5]);
+	for (int half = 0; half < 2; half++, column += 8, to += 8 * s->pitch) {
+		if (column < 0 || column >= strip->end)
+			continue;
+		if (whole)
+			add_column(to, sums, half, strip->weight, 2 * N);
+		else
+			add_column(to, sums, half, strip->weight, s->pitch - slice);
 	}
-#pragma unroll
-	for (int half = 0; half < 2; half++, column += 8, to += 8 * s->pitch)
-		if (column >= 0 && column < strip->end) {
-#pragma unroll
-			for (int n = 0; n < N / 8; n++)
-				if (whole || slice + n * 2 * CHUNK < s->pitch)
-					add_four(to + n * 2 * CHUNK, four[half][n]);
-		}
 }
 
 /* Teams take turns with those that meet anything. */

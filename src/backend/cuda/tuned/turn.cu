@@ -209,14 +209,6 @@ static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 /* What becomes of sums on their way out. */
 typedef enum { ADDED, PUT, STEPPED, COMPARED } Outcome;
 
-/* What a sum that goes to pixel (j, k) is multiplied by. */
-static __device__ __forceinline__ float factor_at(
-	const CudaStep *step, const float *voxel, int64_t pixel)
-{
-	float factor = step->factors ? __ldg(step->factors + pixel) : step->a;
-	return step->voxels ? factor * __ldcs(step->voxels + (voxel - step->volume)) : factor;
-}
-
 /* What is read is all under way before any of it is waited for. */
 template <Outcome OUTCOME>
 static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
@@ -246,7 +238,9 @@ static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 			if (OUTCOME == ADDED || OUTCOME == STEPPED)
 				value[r] = *place;
 			if (OUTCOME == STEPPED)
-				factor[r] = factor_at(&step, place, row + j_of(&w, r));
+				factor[r] = step.voxels
+						    ? __ldcs(step.voxels + (place - step.volume))
+						    : 1;
 			if (OUTCOME == COMPARED) {
 				value[r] = __ldcs(compare.of.data + (place - compare.projections));
 				factor[r] =
@@ -264,7 +258,11 @@ static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 			if (!is_there(&w, r))
 				continue;
 			if (OUTCOME == STEPPED)
-				*place = cuda_stepped(step, value[r], factor[r], turned);
+				*place = cuda_stepped(step, value[r],
+					factor[r] * (step.factors ? __ldg(step.factors + row +
+									    j_of(&w, r))
+								  : step.a),
+					turned);
 			else if (OUTCOME == COMPARED)
 				*place = value[r] - turned;
 			else
