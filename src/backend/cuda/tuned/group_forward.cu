@@ -321,9 +321,7 @@ static __device__ void bring(const Forward *s, const Ring *ring, int count, int 
 		ring->strips[slot * ITEMS * VIEWS + lane] = strip;
 		if (lane % VIEWS == 0)
 			ring->met[slot * ITEMS + lane / VIEWS] = met;
-		__syncwarp();
-		if (lane == 0)
-			barrier_arrive(ring->full + 8 * slot);
+		barrier_arrive(ring->full + 8 * slot);
 	}
 }
 
@@ -633,7 +631,7 @@ template <class L> static __device__ bool find_tile(const Forward *s, Ring *ring
 static __device__ void start_barriers(const Ring *ring, int takers)
 {
 	for (int i = 0; i < BATCHES; i++) {
-		barrier_init(ring->full + 8 * i, 1);
+		barrier_init(ring->full + 8 * i, 32); /* who bring */
 		barrier_init(ring->empty + 8 * i, takers);
 	}
 	barrier_init(ring->ready, 1);
