@@ -226,13 +226,30 @@ static void cuda_release(tomos_backend *b, float *data)
 		cudaFree(data);
 }
 
-bool cuda_has_shared(int bytes)
+/* That a block may have on the current card. */
+static int most_shared(void)
 {
 	int card, most = 0;
 	return cudaGetDevice(&card) == cudaSuccess &&
-	       cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, card) ==
-		       cudaSuccess &&
-	       bytes <= most;
+			       cudaDeviceGetAttribute(&most,
+				       cudaDevAttrMaxSharedMemoryPerBlockOptin, card) == cudaSuccess
+		       ? most
+		       : 0;
+}
+
+bool cuda_has_shared(int bytes)
+{
+	return bytes <= most_shared();
+}
+
+tomos_status cuda_take_shared(const void *kernel)
+{
+	cudaFuncAttributes about;
+	CUDA_TRY(cudaFuncGetAttributes(&about, kernel), "taking shared memory");
+	CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+			 most_shared() - (int)about.sharedSizeBytes),
+		"taking shared memory");
+	return TOMOS_OK;
 }
 
 tomos_status cuda_scratch(

@@ -122,6 +122,9 @@ tomos_status cuda_scratch(
 	tomos_backend *backend, int which, int64_t count, float **data, const char *what);
 /* Whether a block can have so many bytes of shared memory on the current card. */
 bool cuda_has_shared(int bytes);
+/* Lets blocks of a kernel have as much of it as they may: for kernels that take now more, now less, which other threads
+ * may be about to start too. */
+tomos_status cuda_take_shared(const void *kernel);
 
 /* A tuned kernel does a whole request, or says that it does not apply. What it finds out about the views
  * in doing so goes into the notes, which are there again when it runs. */

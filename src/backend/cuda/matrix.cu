@@ -532,9 +532,7 @@ static tomos_status scsr_locked(tomos_backend *backend, const KernelScsr *m, Dir
 	size_t bytes = (size_t)(m->of.width * m->of.height * m->of.lanes) * sizeof(float) +
 		       (direction == ADJOINT ? CUDA_WAVES * sizeof(KernelWave) : 0);
 	TRY(cuda_use(backend));
-	CUDA_TRY(cudaFuncSetAttribute(
-			 kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
-		"taking shared memory");
+	TRY(cuda_take_shared(kernel));
 	return direction == FORWARD ? run_forward(d, m, power, &kernels, bytes, in, out)
 				    : run_adjoint(d, m, power, &kernels, bytes, in, out);
 }

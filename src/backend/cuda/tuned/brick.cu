@@ -404,9 +404,7 @@ static tomos_status start(tomos_backend *backend, const Projecting *what, Bricks
 			     : copied == 4 ? brick_forward<false, 4>
 					   : brick_forward<false, 1>;
 	const int64_t pixels = (int64_t)s->rows * s->columns;
-	CUDA_TRY(cudaFuncSetAttribute((const void *)kernel,
-			 cudaFuncAttributeMaxDynamicSharedMemorySize, bytes_of(s)),
-		"taking shared memory");
+	TRY(cuda_take_shared((const void *)kernel));
 	dim3 blocks(cuda_blocks(s->columns, SIDE, 1 << 30), cuda_blocks(s->rows, SIDE, 65535),
 		(unsigned)(what->count * s->parts));
 	kernel<<<blocks, THREADS, bytes_of(s), d->stream>>>(*s);
