@@ -143,6 +143,9 @@ struct BackendType {
 		tomos_backend *backend, float **data, int64_t count, const char *what);
 	void (*release)(tomos_backend *backend, float *data);
 	tomos_status (*put)(tomos_backend *backend, float *data, const tomos_array *host);
+	/* The same to memory that nothing has used since the last `filter_ahead`, or no projection at all: it
+	 * goes there while the last projection is still under way. NULL: nothing is gained. */
+	tomos_status (*put_ahead)(tomos_backend *backend, float *data, const tomos_array *host);
 	tomos_status (*get)(tomos_backend *backend, const float *data, const tomos_array *host);
 	/* The array itself, where the backend can work on it in place, else NULL. */
 	float *(*in_place)(tomos_backend *backend, const tomos_array *array);
@@ -157,6 +160,10 @@ struct BackendType {
 	/* `count` views of `rows` rows. */
 	tomos_status (*filter)(tomos_backend *backend, const Filter *filter, int64_t count,
 		int64_t rows, const FilterView *views, const float *in, float *out);
+	/* The same, of what was put ahead, to where the last projection took its views from: while it is still
+	 * under way. NULL: nothing is gained, of `put_ahead` either. */
+	tomos_status (*filter_ahead)(tomos_backend *backend, const Filter *filter, int64_t count,
+		int64_t rows, const FilterView *views, const float *in, float *out);
 	/* Filters and back projects views that are not mapped, where that is better than one after the
 	 * other: `what` has no projections, but `views` and `in` from its first view on. NULL: it is not. */
 	tomos_status (*filter_back)(tomos_backend *backend, const Filter *filter,
@@ -164,7 +171,8 @@ struct BackendType {
 	tomos_status (*sync)(tomos_backend *backend);
 	/* For one of several backends on a device: the floats that kernels, and filters opened from now
 	 * on, may keep for themselves, all together, and the first of these backends (NULL: itself), with
-	 * which it takes turns in projecting. NULL: they keep next to nothing. */
+	 * which it takes turns in projecting. What they keep beyond that is given back. NULL: they keep
+	 * next to nothing. */
 	void (*limit)(tomos_backend *backend, int64_t floats, tomos_backend *first);
 	/* Bytes that are free where its arrays live; NULL where nobody can tell. */
 	tomos_status (*room)(tomos_backend *backend, int64_t *bytes);

@@ -28,7 +28,7 @@ static inline int64_t filter_columns(const FilterSpec *spec)
 typedef struct {
 	double distance; /* 0: parallel rays, no cosine */
 	double foot_column, foot_row, du, dv;
-	const float *column_weight;
+	const float *column_weight; /* followed by those of the next view, where there is one */
 	/* Where the detector is not aligned: pixel (column, row) of the aligned one takes its value from
 	 * column (m0 c + m1 r + m2) / (m6 c + m7 r + m8), row (m3 c + m4 r + m5) / (m6 c + m7 r + m8), which
 	 * in fans is not divided. */

@@ -35,7 +35,7 @@ int turns_direction(const Projecting *what, int turns)
 		      fabs(step[0] - step[1]) <= 1e-9 * fabs(step[0]);
 	int64_t count = what->count, part = count / turns;
 	if (!(square || turns == 2) || count % turns != 0 || count == 0 ||
-		plan->views[what->first].src[3] == 0)
+		plan->views[what->first].src[3] != 1)
 		return 0;
 	for (int direction = 1; direction < turns; direction += 2) {
 		int64_t i = 0;

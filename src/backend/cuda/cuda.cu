@@ -43,6 +43,8 @@ static tomos_status make_parts(CudaDevice *d)
 		"opening it");
 	CUDA_TRY(cudaHostGetDevicePointer((void **)&d->total_there, d->total, 0), "opening it");
 	CUDA_TRY(cudaEventCreateWithFlags(&d->entered, cudaEventDisableTiming), "making an event");
+	CUDA_TRY(cudaEventCreateWithFlags(&d->taken, cudaEventDisableTiming), "making an event");
+	CUDA_TRY(cudaEventCreateWithFlags(&d->arrived, cudaEventDisableTiming), "making an event");
 	CUDA_TRY(cudaEventCreateWithFlags(&d->queue.last, cudaEventDisableTiming),
 		"making an event");
 	for (int i = 0; i < STAGES; i++)
@@ -66,14 +68,14 @@ static void cuda_close(tomos_backend *backend)
 			cudaFree(d->scratch[i].data);
 		cudaFree(d->partial);
 		cudaFreeHost(d->total);
-		if (d->entered)
-			cudaEventDestroy(d->entered);
-		if (d->queue.last)
-			cudaEventDestroy(d->queue.last);
-		if (d->stream)
-			cudaStreamDestroy(d->stream);
-		if (d->behind)
-			cudaStreamDestroy(d->behind);
+		cudaEvent_t events[] = {d->entered, d->taken, d->arrived, d->queue.last};
+		cudaStream_t streams[] = {d->stream, d->behind, d->ahead};
+		for (int i = 0; i < COUNT(events); i++)
+			if (events[i])
+				cudaEventDestroy(events[i]);
+		for (int i = 0; i < COUNT(streams); i++)
+			if (streams[i])
+				cudaStreamDestroy(streams[i]);
 		cudaGetLastError();
 	}
 	pthread_mutex_destroy(&d->lock);
@@ -166,6 +168,8 @@ static void make_queue(CudaDevice *d, CudaQueue *queue)
 		d->stream = stream;
 		if (!make_stream(&d->behind, least))
 			d->behind = NULL;
+		if (!d->behind || !make_stream(&d->ahead, greatest))
+			d->ahead = NULL;
 	}
 	d->queued = queue;
 	cudaGetLastError();
@@ -185,6 +189,7 @@ tomos_status cuda_enter(const tomos_backend *backend)
 		return TOMOS_OK;
 	pthread_mutex_lock(&d->queued->lock);
 	swap_streams(d);
+	d->has_taken = false;
 	CUDA_TRY(cudaEventRecord(d->entered, d->behind), "its streams");
 	CUDA_TRY(cudaStreamWaitEvent(d->stream, d->entered, 0), "its streams");
 	CUDA_TRY(cudaStreamWaitEvent(d->stream, d->queued->last, 0), "its streams");
@@ -197,11 +202,62 @@ tomos_status cuda_leave(const tomos_backend *backend)
 	if (!d->behind)
 		return TOMOS_OK;
 	cudaError_t error = cudaEventRecord(d->queued->last, d->stream);
+	if (error == cudaSuccess && !d->has_taken)
+		error = cudaEventRecord(d->taken, d->stream);
 	swap_streams(d);
 	if (error == cudaSuccess)
 		error = cudaStreamWaitEvent(d->stream, d->queued->last, 0);
 	pthread_mutex_unlock(&d->queued->lock);
 	return error == cudaSuccess ? TOMOS_OK : cuda_failed(error, "its streams");
+}
+
+tomos_status cuda_taken(const tomos_backend *backend)
+{
+	CudaDevice *d = device_of(backend);
+	d->has_taken = true;
+	CUDA_TRY(cudaEventRecord(d->taken, d->stream), "its streams");
+	return TOMOS_OK;
+}
+
+static void swap_ahead(CudaDevice *d)
+{
+	cudaStream_t stream = d->stream;
+	d->stream = d->ahead;
+	d->ahead = stream;
+}
+
+tomos_status cuda_ahead_begin(const tomos_backend *backend, bool taken)
+{
+	CudaDevice *d = device_of(backend);
+	swap_ahead(d);
+	if (taken)
+		CUDA_TRY(cudaStreamWaitEvent(d->stream, d->taken, 0), "its streams");
+	return TOMOS_OK;
+}
+
+tomos_status cuda_ahead_end(const tomos_backend *backend)
+{
+	CudaDevice *d = device_of(backend);
+	cudaError_t error = cudaEventRecord(d->arrived, d->stream);
+	swap_ahead(d);
+	if (error == cudaSuccess)
+		error = cudaStreamWaitEvent(d->stream, d->arrived, 0);
+	return error == cudaSuccess ? TOMOS_OK : cuda_failed(error, "its streams");
+}
+
+/* What kernels keep, where it is more than they may. */
+static void give_back(tomos_backend *b)
+{
+	CudaDevice *d = device_of(b);
+	int64_t kept = 0;
+	for (int i = 0; i < SCRATCHES; i++)
+		kept += d->scratch[i].count;
+	if (kept <= d->turned_most || cuda_use(b) != TOMOS_OK)
+		return;
+	for (int i = 0; i < SCRATCHES; i++) {
+		cudaFree(d->scratch[i].data);
+		d->scratch[i] = (CudaScratch){NULL, 0};
+	}
 }
 
 static void cuda_limit(tomos_backend *b, int64_t floats, tomos_backend *first)
@@ -211,6 +267,7 @@ static void cuda_limit(tomos_backend *b, int64_t floats, tomos_backend *first)
 	d->turned_most = floats - d->filter_most;
 	d->scratch_most = min64(d->turned_most, SCRATCH_FLOATS);
 	make_queue(d, first ? &device_of(first)->queue : &d->queue);
+	give_back(b);
 }
 
 static tomos_status cuda_alloc(tomos_backend *b, float **data, int64_t count, const char *what)
@@ -380,18 +437,23 @@ static bool copy_straight(CudaDevice *d, float *data, const tomos_array *a, bool
 	return error == cudaSuccess;
 }
 
-static tomos_status transfer(tomos_backend *b, float *data, const tomos_array *host, bool out)
+static tomos_status move(tomos_backend *b, float *data, const tomos_array *host, bool out)
 {
 	CudaDevice *d = device_of(b);
 	int64_t total = host->shape[0] * host->shape[1] * host->shape[2];
-	TRY(cuda_use(b));
-	pthread_mutex_lock(&d->lock);
 	d->counts.transfers++;
-	bool sent = copy_straight(d, data, host, out);
-	tomos_status status = sent ? cuda_sync(b) : make_stages(d);
-	if (status == TOMOS_OK && !sent)
-		status = out ? stages_out(d, data, host, total) : stages_in(d, data, host, total);
-	pthread_mutex_unlock(&d->lock);
+	if (copy_straight(d, data, host, out))
+		return cuda_sync(b);
+	TRY(make_stages(d));
+	return out ? stages_out(d, data, host, total) : stages_in(d, data, host, total);
+}
+
+static tomos_status transfer(tomos_backend *b, float *data, const tomos_array *host, bool out)
+{
+	TRY(cuda_use(b));
+	pthread_mutex_lock(&device_of(b)->lock);
+	tomos_status status = move(b, data, host, out);
+	pthread_mutex_unlock(&device_of(b)->lock);
 	return status;
 }
 
@@ -403,6 +465,21 @@ static tomos_status cuda_put(tomos_backend *b, float *data, const tomos_array *h
 static tomos_status cuda_get(tomos_backend *b, const float *data, const tomos_array *host)
 {
 	return transfer(b, (float *)data, host, true);
+}
+
+static tomos_status cuda_put_ahead(tomos_backend *b, float *data, const tomos_array *host)
+{
+	CudaDevice *d = device_of(b);
+	if (!d->ahead)
+		return cuda_put(b, data, host);
+	TRY(cuda_use(b));
+	pthread_mutex_lock(&d->lock);
+	tomos_status status = cuda_ahead_begin(b, false);
+	if (status == TOMOS_OK)
+		status = move(b, data, host, false);
+	tomos_status ended = cuda_ahead_end(b);
+	pthread_mutex_unlock(&d->lock);
+	return status == TOMOS_OK ? ended : status;
 }
 
 /* Memory is held by pages, which allocators share out among small arrays: who sends one of those and frees it
@@ -533,6 +610,7 @@ const BackendType module_backend = {
 	.alloc = cuda_alloc,
 	.release = cuda_release,
 	.put = cuda_put,
+	.put_ahead = cuda_put_ahead,
 	.get = cuda_get,
 	.in_place = cuda_in_place,
 	.hold = cuda_hold,
@@ -541,6 +619,7 @@ const BackendType module_backend = {
 	.filter_open = cuda_filter_open,
 	.filter_close = cuda_filter_close,
 	.filter = cuda_filter,
+	.filter_ahead = cuda_filter_ahead,
 	.sync = cuda_sync,
 	.limit = cuda_limit,
 	.room = cuda_room,

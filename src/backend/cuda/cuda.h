@@ -73,7 +73,11 @@ typedef struct {
 	int number, processors;
 	cudaStream_t stream;
 	cudaStream_t behind; /* for projections; NULL: the same. See cuda_enter */
-	cudaEvent_t entered;
+	cudaStream_t ahead;  /* for what is sent and filtered meanwhile; NULL as well */
+	cudaEvent_t entered; /* before the last projection */
+	cudaEvent_t taken;   /* the views of the last projection: they are not needed any more */
+	bool has_taken;      /* while it is asked for: it has said when */
+	cudaEvent_t arrived; /* what went ahead */
 	CudaQueue queue, *queued;          /* its own, and the one it waits in */
 	double *partial;                   /* sums of blocks, on the card */
 	double *total, *total_there;       /* their sum, in memory that both see */
@@ -115,6 +119,11 @@ tomos_status cuda_use(const tomos_backend *backend);
  * short goes first: transfers wait for it. Both are to be called, whatever comes between. */
 tomos_status cuda_enter(const tomos_backend *backend);
 tomos_status cuda_leave(const tomos_backend *backend);
+/* For kernels that look at copies of the views: what is in the stream by now makes the last of these. */
+tomos_status cuda_taken(const tomos_backend *backend);
+/* What comes between goes into the stream for that, after the projection has taken its views or not. */
+tomos_status cuda_ahead_begin(const tomos_backend *backend, bool taken);
+tomos_status cuda_ahead_end(const tomos_backend *backend);
 
 /* Scratch number `which`, of at least `count` floats; it lasts till the next call that wants more. The
  * stream keeps users of the same scratch apart. Kernels do as much at a time as scratch_most allows. */
@@ -230,6 +239,8 @@ tomos_status cuda_filter_open(tomos_backend *backend, Filter **filter, const Fil
 void cuda_filter_close(tomos_backend *backend, Filter *filter);
 tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t count, int64_t rows,
 	const FilterView *views, const float *in, float *out);
+tomos_status cuda_filter_ahead(tomos_backend *backend, const Filter *filter, int64_t count,
+	int64_t rows, const FilterView *views, const float *in, float *out);
 
 /* The vector verbs of BackendType. */
 tomos_status cuda_fill(tomos_backend *b, int64_t n, float value, float *x);

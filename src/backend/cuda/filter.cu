@@ -8,7 +8,7 @@ extern "C" {
 }
 
 /* Samples of a batch stay in the second cache from one step to the next. */
-enum { THREADS = 256, EACH = 16, MOST = 65535, BATCH_FLOATS = 8 << 20 };
+enum { THREADS = 256, EACH = 8, MOST = 65535, BATCH_FLOATS = 8 << 20 };
 
 struct Filter {
 	FilterSpec spec;
@@ -118,7 +118,7 @@ static tomos_status make_fade(tomos_backend *b, Filter *f)
 	return status;
 }
 
-static tomos_status make_plans(tomos_backend *b, Filter *f)
+static tomos_status make_plans(Filter *f)
 {
 	int n = (int)f->length, batch = (int)f->batch;
 	int real = n + 2, complex = (int)f->half;
@@ -128,8 +128,6 @@ static tomos_status make_plans(tomos_backend *b, Filter *f)
 	FFT_TRY(cufftPlanMany(&f->back, 1, &n, &n, 1, complex, &n, 1, real, CUFFT_C2R, batch),
 		f->length);
 	f->has_back = true;
-	FFT_TRY(cufftSetStream(f->forth, device_of(b)->stream), f->length);
-	FFT_TRY(cufftSetStream(f->back, device_of(b)->stream), f->length);
 	return TOMOS_OK;
 }
 
@@ -155,7 +153,7 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 	if (!transforms)
 		return make_taps(b, f);
 	TRY(make_response(b, f));
-	return make_plans(b, f);
+	return make_plans(f);
 }
 
 tomos_status cuda_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec)
@@ -163,6 +161,9 @@ tomos_status cuda_filter_open(tomos_backend *backend, Filter **filter, const Fil
 	TRY(cuda_use(backend));
 	TRY(mem_zeroed(filter, 1, sizeof **filter, "a filter"));
 	tomos_status status = filter_fill(backend, *filter, spec);
+	if (status == TOMOS_OK &&
+		device_of(backend)->ahead) /* another stream than this will use it */
+		status = backend->type->sync(backend);
 	if (status != TOMOS_OK) {
 		cuda_filter_close(backend, *filter);
 		*filter = NULL;
@@ -212,6 +213,8 @@ static __global__ void prepare_rows(const __grid_constant__ Filtering f)
 {
 	int64_t index = f.first + blockIdx.y, view = index / f.rows.rows;
 	int64_t row = index - view * f.rows.rows;
+	/* Once: what is written could be it. Beyond the last row, another's. */
+	const KernelRowView seen = f.views[min(view, (f.count - 1) / f.rows.rows)];
 	const float *image = f.in + view * f.rows.rows * f.rows.seen;
 	const float *weights = f.weights + view * f.rows.columns;
 	float *to = f.packed + blockIdx.y * (f.rows.length + 2);
@@ -219,8 +222,8 @@ static __global__ void prepare_rows(const __grid_constant__ Filtering f)
 	for (int r = 0; r < EACH; r++) {
 		int64_t i = sample_of(r);
 		if (i < f.rows.length)
-			to[i] = index < f.count ? rows_packed(&f.rows, &f.views[view], image,
-							  weights, f.fade, row, i)
+			to[i] = index < f.count ? rows_packed(&f.rows, &seen, image, weights,
+							  f.fade, row, i)
 						: 0;
 	}
 }
@@ -271,24 +274,11 @@ static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 	f->views = NULL;
 	f->weights = NULL;
 	f->room = 0;
-	int64_t floats = (int64_t)(sizeof(KernelRowView) / sizeof(float)) * count;
+	const int64_t room = 2 * count; /* to give up memory waits for all work */
+	int64_t floats = (int64_t)(sizeof(KernelRowView) / sizeof(float)) * room;
 	TRY(b->type->alloc(b, (float **)&f->views, floats, "weights of views"));
-	TRY(b->type->alloc(b, &f->weights, count * f->spec.columns, "weights of views"));
-	f->room = count;
-	return TOMOS_OK;
-}
-
-static tomos_status send_weights(
-	tomos_backend *b, const Filter *f, int64_t count, const FilterView *views)
-{
-	const int64_t columns = f->spec.columns;
-	for (int64_t i = 0, run; i < count; i += run) {
-		run = rows_run(views + i, count - i, columns);
-		const int64_t n = run * columns;
-		const tomos_array weights = {
-			(float *)views[i].column_weight, {1, 1, n}, {n, n, 1}, 0};
-		TRY(b->type->put(b, f->weights + i * columns, &weights));
-	}
+	TRY(b->type->alloc(b, &f->weights, room * f->spec.columns, "weights of views"));
+	f->room = room;
 	return TOMOS_OK;
 }
 
@@ -296,8 +286,10 @@ static tomos_status send_weights(
 static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const FilterView *views)
 {
 	KernelRowView *moved;
+	const int64_t n = count * f->spec.columns;
+	const tomos_array weights = {(float *)views[0].column_weight, {1, 1, n}, {n, n, 1}, 0};
 	TRY(take_room(b, f, count));
-	TRY(send_weights(b, f, count, views));
+	TRY(b->type->put(b, f->weights, &weights));
 	TRY(mem_alloc(&moved, count, sizeof *moved, "weights of views"));
 	for (int64_t i = 0; i < count; i++)
 		moved[i] = rows_view(&views[i]);
@@ -316,6 +308,8 @@ static tomos_status run_batch(tomos_backend *b, const Filter *f, const Filtering
 		THREADS, 0, stream>>>(*job);
 	if (f->has_forth) {
 		cufftComplex *spectra = (cufftComplex *)f->rows;
+		FFT_TRY(cufftSetStream(f->forth, stream), f->length);
+		FFT_TRY(cufftSetStream(f->back, stream), f->length);
 		FFT_TRY(cufftExecR2C(f->forth, f->rows, spectra), f->length);
 		multiply_rows<<<dim3(sample_blocks(f->half), rows), THREADS, 0, stream>>>(
 			f->half, f->response, spectra);
@@ -344,4 +338,17 @@ tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t c
 	for (; job.first < job.count; job.first += filter->batch)
 		TRY(run_batch(backend, filter, &job));
 	return TOMOS_OK;
+}
+
+tomos_status cuda_filter_ahead(tomos_backend *backend, const Filter *filter, int64_t count,
+	int64_t rows, const FilterView *views, const float *in, float *out)
+{
+	if (!device_of(backend)->ahead)
+		return cuda_filter(backend, filter, count, rows, views, in, out);
+	TRY(cuda_use(backend));
+	tomos_status status = cuda_ahead_begin(backend, true);
+	if (status == TOMOS_OK)
+		status = cuda_filter(backend, filter, count, rows, views, in, out);
+	tomos_status ended = cuda_ahead_end(backend);
+	return status == TOMOS_OK ? ended : status;
 }

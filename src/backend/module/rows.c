@@ -33,14 +33,6 @@ KernelRowView rows_view(const FilterView *view)
 	return made;
 }
 
-int64_t rows_run(const FilterView *views, int64_t count, int64_t columns)
-{
-	int64_t run = 1;
-	while (run < count && views[run].column_weight == views[run - 1].column_weight + columns)
-		run++;
-	return run;
-}
-
 void rows_fade(const FilterSpec *spec, float *fade)
 {
 	int64_t m = spec->margin;

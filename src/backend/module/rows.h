@@ -8,8 +8,6 @@
 /* Rows packed into `length` samples. */
 KernelRows rows_of(const FilterSpec *spec, int64_t length, int64_t rows);
 KernelRowView rows_view(const FilterView *view);
-/* How many of the views, from the first on, have weights that lie one behind the other. */
-int64_t rows_run(const FilterView *views, int64_t count, int64_t columns);
 /* fade[0 .. margin]: of the padding, from the detector's edge outwards, and a zero. */
 void rows_fade(const FilterSpec *spec, float *fade);
 

@@ -183,23 +183,12 @@ static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 	return TOMOS_OK;
 }
 
-static tomos_status send_weights(
-	tomos_backend *b, const Filter *f, int64_t count, const FilterView *views)
-{
-	const int64_t columns = f->rows.columns;
-	for (int64_t i = 0, run; i < count; i += run) {
-		run = rows_run(views + i, count - i, columns);
-		TRY(opencl_send(b, f->weights + i * columns, views[i].column_weight,
-			(size_t)(run * columns) * sizeof(float)));
-	}
-	return TOMOS_OK;
-}
-
 static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const FilterView *views)
 {
 	KernelRowView *list;
+	size_t bytes = (size_t)(count * f->rows.columns) * sizeof(float);
 	TRY(take_room(b, f, count));
-	TRY(send_weights(b, f, count, views));
+	TRY(opencl_send(b, f->weights, views[0].column_weight, bytes));
 	TRY(mem_alloc(&list, count, sizeof *list, "weights of views"));
 	for (int64_t i = 0; i < count; i++)
 		list[i] = rows_view(&views[i]);

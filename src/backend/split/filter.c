@@ -73,7 +73,7 @@ static tomos_status filter_rows(const Filtering *job, Lane *lane, int64_t first,
 	tomos_array in =
 		tomos_array_of((float *)job->in + first * spec->seen, count, rows, spec->seen);
 	tomos_array out = tomos_array_of(job->out + first * fine, count, rows, fine);
-	TRY(lane_take(lane, count * rows * fine, count * rows * spec->seen));
+	TRY(lane_take(lane, count * rows * fine, count * rows * spec->seen, job->split->room));
 	TRY(child->type->put(child, lane->in, &in));
 	TRY(child->type->filter(child, own, count, rows, views, lane->in, lane->out));
 	return child->type->get(child, lane->out, &out);

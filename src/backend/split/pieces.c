@@ -37,7 +37,8 @@ typedef struct {
 	int64_t out, in; /* floats of a piece, and that may be sent at a time */
 	int64_t turns;   /* of a circle that the views come in, going back; 1: none that matter */
 	Slabs slabs;
-	Rows *reach; /* [slab][view], going forward: slabs are then what views are made of */
+	Window *windows; /* of the slab that is being cut, by view; see find_windows */
+	Rows *reach;     /* [slab][view], going forward: slabs are then what views are made of */
 } Cutting;
 
 int64_t step_voxels(const Step *s)
@@ -173,6 +174,16 @@ static bool spans_y(const Box *box, const Box *all)
 
 /* ---- back: slabs made of views --------------------------------------------------------------- */
 
+/* What views see of the step's box, those up to `end` of the first run and their like of the others. */
+static void find_windows(const Cutting *c, const Step *step, int64_t end)
+{
+	for (int64_t run = 0; run < step->runs; run++)
+		for (int64_t view = step->first; view < end; view++) {
+			int64_t number = view + run * step->apart;
+			c->windows[number - c->what->first] = window_of(c, number, &step->box);
+		}
+}
+
 /* As many views from step->first on, up to `end` of the first run, as fit with the pixels that all of them
  * together need, or one of each run. */
 static void take_views(const Cutting *c, Step *step, int64_t end, int64_t most)
@@ -182,8 +193,8 @@ static void take_views(const Cutting *c, Step *step, int64_t end, int64_t most)
 	for (int64_t view = step->first; view < end; view++) {
 		Window joined = step->window;
 		for (int64_t run = 0; run < step->runs; run++) {
-			Window window = window_of(c, view + run * step->apart, &step->box);
-			joined = window_join(&joined, &window);
+			int64_t number = view + run * step->apart - c->what->first;
+			joined = window_join(&joined, &c->windows[number]);
 		}
 		if (step->count > 0 && window_size(&joined) * (step->count + step->runs) > most)
 			return;
@@ -215,6 +226,7 @@ static int64_t runs_of(const Cutting *c, const Box *box)
 		.first = c->what->first,
 		.runs = c->turns,
 		.apart = c->what->count / c->turns};
+	find_windows(c, &step, step.first + 1);
 	take_views(c, &step, step.first + 1, c->in);
 	return spans_y(box, &c->what->box) && step_pixels(&step) <= c->in ? c->turns : 1;
 }
@@ -225,6 +237,7 @@ static tomos_status cut_views(const Cutting *c, Schedule *s, Step step, int64_t 
 	const int64_t all = end - step.first;
 	if (all == 0)
 		return TOMOS_OK;
+	find_windows(c, &step, end);
 	take_views(c, &step, end, c->in);
 	const int64_t most = parts_of(all, parts_of(all, step.count / step.runs));
 	for (; step.first < end; step.first += step.count / step.runs) {
@@ -386,7 +399,7 @@ static tomos_status cut_slabs(const Cutting *c, Schedule *s)
 	s->adds = true;
 	for (int64_t i = 0; i < c->slabs.count; i++) {
 		Step step = {.box = c->slabs.list[i], .first = c->what->first, .runs = 1};
-		for (; step.first < end; step.first += step.count) {
+		for (find_windows(c, &step, end); step.first < end; step.first += step.count) {
 			take_views(c, &step, end, c->out);
 			if (c->solid)
 				step.count = min64(step.count, most);
@@ -541,15 +554,18 @@ static tomos_status try_forward(Schedule **best, Cutting *c)
 	return c->split->share != SHARE_VIEWS ? try_slabs(best, c) : TOMOS_OK;
 }
 
-/* Sharing out what the result is made of gives each share a result of its own. */
+/* Sharing out what the result is made of gives each share a result of its own, all but the first to be added. */
 static tomos_status try_all(Schedule **best, Cutting *c)
 {
 	SplitShare share = c->split->share;
 	if (c->what->direction == FORWARD)
 		return try_forward(best, c);
-	for (int64_t groups = 1; groups <= PIECES; groups *= 4)
-		if (share == SHARE_AUTO || (share == SHARE_VIEWS) == (groups > 1))
+	for (int64_t groups = 1; groups <= PIECES; groups *= 4) {
+		int64_t fetched = (2 * groups - 1) * box_count(&c->what->box);
+		bool allowed = share == SHARE_AUTO || (share == SHARE_VIEWS) == (groups > 1);
+		if (allowed && (!*best || fetched < (*best)->cost))
 			TRY(try_back(best, c, groups));
+	}
 	return TOMOS_OK;
 }
 
@@ -594,7 +610,7 @@ tomos_status schedule_make(
 		.what = what,
 		.rows = rows,
 		.out = split->room - split->in[what->direction],
-		.in = split->in[what->direction] / (rows ? 2 : 1),
+		.in = rows ? split->in_rows / 2 : split->in[what->direction],
 		.turns = turns_of(what),
 		.solid = what->plan->model.clamp &&
 			 kernel_rows[what->kernel].family == FAMILY_VOXEL};
@@ -602,6 +618,7 @@ tomos_status schedule_make(
 	tomos_status status;
 	*schedule = NULL;
 	TRY(check_memory(&c));
+	TRY(mem_alloc(&c.windows, what->count, sizeof *c.windows, "what views see of a slab"));
 	TRY_OR_DONE(try_all(&best, &c));
 	TRY_OR_DONE(mem_zeroed(&best->plans, best->plan_count, sizeof *best->plans, "the pieces"));
 	int64_t views = 0;
@@ -609,8 +626,9 @@ tomos_status schedule_make(
 		views += best->steps[i].count;
 	best->keeps = views <= VIEWS_KEPT;
 	*schedule = best;
-	return TOMOS_OK;
+	best = NULL;
 done:
+	mem_free(c.windows);
 	schedule_free(best);
 	return status;
 }

@@ -170,31 +170,49 @@ static tomos_status end(Run *run, const Job *job, Lane *lane, const tomos_array 
 	return TOMOS_OK;
 }
 
+typedef tomos_status Put(tomos_backend *backend, float *data, const tomos_array *host);
+
 /* All runs of views, of which this is the first. */
-static tomos_status send_runs(Lane *lane, const Step *step, tomos_array run, float *to)
+static tomos_status send_runs(Lane *lane, const Step *step, tomos_array run, Put *put, float *to)
 {
 	const int64_t size = run.shape[0] * run.shape[1] * run.shape[2];
 	for (int64_t i = 0; i < step->runs; i++) {
-		TRY(lane->child->type->put(lane->child, to + i * size, &run));
+		TRY(put(lane->child, to + i * size, &run));
 		run.data += step->apart * run.stride[0];
 	}
 	return TOMOS_OK;
 }
 
-/* Filtered views at the front of the lane's input, as they came behind them. */
+/* The step's views as a filter wants them: one behind the other, with their weights. */
+static tomos_status pick_views(const Job *job, Lane *lane, const Step *step)
+{
+	const int64_t columns = job->filter->spec.columns;
+	TRY(lane_views(lane, step->count, columns));
+	for (int64_t i = 0; i < step->count; i++) {
+		FilterView *view = &lane->views[i];
+		float *weights = lane->weights + i * columns;
+		*view = job->views[step_view(step, i) - job->what->first];
+		memcpy(weights, view->column_weight, (size_t)columns * sizeof *weights);
+		view->column_weight = weights;
+		view->foot_row -= (double)step->window.low[1];
+	}
+	return TOMOS_OK;
+}
+
+/* Filtered views at the front of the lane's input, as they came behind all of these: they come, and are
+ * filtered, while the last ones are back projected. */
 static tomos_status send_raw(const Job *job, Lane *lane, const Step *step)
 {
 	tomos_backend *child = lane->child;
+	const BackendType *type = child->type;
+	bool ahead = type->put_ahead && type->filter_ahead;
 	tomos_array input = raw_of(job, step);
-	float *raw = lane->in + step_pixels(step);
-	TRY(lane_views(lane, step->count));
-	for (int64_t i = 0; i < step->count; i++) {
-		lane->views[i] = job->views[step_view(step, i) - job->what->first];
-		lane->views[i].foot_row -= (double)step->window.low[1];
-	}
-	TRY(send_runs(lane, step, input, raw));
-	return child->type->filter(child, job->filter->filters[lane - job->split->lanes],
-		step->count, input.shape[1], lane->views, raw, lane->in);
+	float *raw = lane->in + job->schedule->in;
+	TRY(pick_views(job, lane, step));
+	TRY(send_runs(lane, step, input, ahead ? type->put_ahead : type->put, raw));
+	return (ahead ? type->filter_ahead : type->filter)(child,
+		job->filter->filters[lane - job->split->lanes], step->count, input.shape[1],
+		lane->views, raw, lane->in);
 }
 
 static tomos_status send(const Job *job, Lane *lane, int64_t index)
@@ -210,7 +228,7 @@ static tomos_status send(const Job *job, Lane *lane, int64_t index)
 		tomos_array input = voxels_of(job, step);
 		TRY(lane->child->type->put(lane->child, lane->in, &input));
 	} else {
-		TRY(send_runs(lane, step, pixels_of(job, step), lane->in));
+		TRY(send_runs(lane, step, pixels_of(job, step), lane->child->type->put, lane->in));
 	}
 	lane->sent = index;
 	return TOMOS_OK;
@@ -345,8 +363,9 @@ static tomos_status take_room(Split *split, const Job *job)
 {
 	const Schedule *s = job->schedule;
 	int64_t in = job->there ? split->in[ADJOINT] : s->rows ? 2 * s->in : s->in;
+	int64_t most = s->rows ? split->room - split->in[ADJOINT] + split->in_rows : split->room;
 	for (int i = 0; i < min64(split->count, s->item_count); i++) {
-		TRY(lane_take(&split->lanes[i], s->out, in));
+		TRY(lane_take(&split->lanes[i], s->out, in, most));
 		if (s->sums || (job->step && !job->there))
 			TRY(lane_sum(split, &split->lanes[i], s->out));
 	}
@@ -372,12 +391,16 @@ static tomos_status project(tomos_backend *backend, Job *job)
 	pthread_mutex_lock(&split->lock);
 	use_arrays(split, job);
 	tomos_status status = find_schedule(backend, job->what, job->filter, &job->schedule);
+	if (job->filter)
+		split_limit(split, split->own_rows);
 	if (status == TOMOS_OK)
 		status = take_room(split, job);
 	if (status == TOMOS_OK && job->schedule->adds)
 		status = project_begin(backend, job->what);
 	if (status == TOMOS_OK)
 		status = split_run(split, job->schedule->item_count, project_item, job);
+	if (job->filter)
+		split_limit(split, split->own);
 	pthread_mutex_unlock(&split->lock);
 	return status;
 }

@@ -11,10 +11,10 @@ enum { MOST_DEVICES = 64, ALIGNED = 4 };
 #define CHUNK ((int64_t)1 << 30)
 
 /* The input begins where kernels like their arrays to begin. */
-tomos_status lane_take(Lane *lane, int64_t out, int64_t in)
+tomos_status lane_take(Lane *lane, int64_t out, int64_t in, int64_t most)
 {
 	int64_t first = parts_of(out, ALIGNED) * ALIGNED, count = first + in;
-	if (lane->room < count) {
+	if (lane->room < count || lane->room > most + ALIGNED) {
 		if (lane->block)
 			lane->child->type->release(lane->child, lane->block);
 		lane->block = NULL;
@@ -58,8 +58,10 @@ tomos_status lane_sum(Split *split, Lane *lane, int64_t count)
 	return TOMOS_OK;
 }
 
-tomos_status lane_views(Lane *lane, int64_t count)
+tomos_status lane_views(Lane *lane, int64_t count, int64_t columns)
 {
+	TRY(host_room(lane->weights, &lane->weights, &lane->weight_room, count * columns,
+		sizeof *lane->weights, "weights of views"));
 	return host_room(lane->views, &lane->views, &lane->view_room, count, sizeof *lane->views,
 		"views to be filtered");
 }
@@ -71,6 +73,7 @@ static void lane_close(Split *split, Lane *lane)
 	let_sum_go(split, lane);
 	mem_free(lane->sum);
 	mem_free(lane->views);
+	mem_free(lane->weights);
 	tomos_backend_close(lane->child);
 }
 
@@ -118,9 +121,19 @@ static tomos_status find_memory(
 	return TOMOS_OK;
 }
 
+void split_limit(const Split *s, int64_t own)
+{
+	const int devices = s->count / STREAMS;
+	for (int i = 0; i < s->count && own > 0; i++) {
+		tomos_backend *child = s->lanes[i].child;
+		child->type->limit(child, own, i < devices ? NULL : s->lanes[i % devices].child);
+	}
+}
+
 /* Going back, most of a lane's memory is the result's, which is fetched once; the rest is for what streams
  * through, and for what kernels keep. Forward, slabs are as thick as can be, since kernels waste work at
- * their borders, and many kernels turn them first, which takes as much again. */
+ * their borders, and many kernels turn them first, which takes as much again. Views that are filtered on the
+ * way get more of it: the fewer steps there are, the less often the result is visited. */
 static tomos_status set_memory(Split *s, const BackendType *type, const char *const *arguments,
 	int devices, const SplitOptions *options)
 {
@@ -128,13 +141,13 @@ static tomos_status set_memory(Split *s, const BackendType *type, const char *co
 	if (s->memory == 0)
 		TRY(find_memory(s, arguments, devices, &s->memory));
 	int64_t floats = s->memory / STREAMS / (int64_t)sizeof(float);
-	int64_t own = type->limit ? floats / 8 * 3 - ALIGNED : 0;
-	s->room = floats - own - ALIGNED;
+	s->own = type->limit ? floats / 8 * 3 - ALIGNED : 0;
+	s->own_rows = type->limit ? floats / 4 - ALIGNED : 0;
+	s->room = floats - s->own - ALIGNED;
 	s->in[FORWARD] = type->limit ? floats / 16 * 5 : floats / 4;
 	s->in[ADJOINT] = type->limit ? floats / 8 : floats / 4;
-	for (int i = 0; i < s->count && own > 0; i++)
-		type->limit(
-			s->lanes[i].child, own, i < devices ? NULL : s->lanes[i % devices].child);
+	s->in_rows = type->limit ? floats / 32 * 7 : floats / 4;
+	split_limit(s, s->own);
 	return TOMOS_OK;
 }
 

@@ -24,7 +24,8 @@ typedef struct {
 	float *sum; /* in the host's memory: a piece that is added to another */
 	bool sum_held;
 	FilterView *views;
-	int64_t sum_room, view_room;
+	float *weights; /* of their columns */
+	int64_t sum_room, view_room, weight_room;
 	int64_t sent; /* the step whose input is there; -1: none */
 } Lane;
 
@@ -42,9 +43,12 @@ typedef struct {
 	BackendType type; /* the cpu's, but for what is done in pieces */
 	Lane *lanes;
 	int count;
-	int64_t memory; /* bytes on each device */
-	int64_t room;   /* floats of a lane's pieces */
-	int64_t in[2];  /* of these for what is sent, by the direction of a projection */
+	int64_t memory;  /* bytes on each device */
+	int64_t room;    /* floats of a lane's pieces */
+	int64_t in[2];   /* of these for what is sent, by the direction of a projection */
+	int64_t in_rows; /* instead, for rows that are filtered on the way, before and after */
+	int64_t own,
+		own_rows; /* floats that kernels of a lane may keep; 0: they keep next to nothing */
 	SplitShare share;
 	pthread_mutex_t lock; /* of the lanes: one call at a time */
 	Held held[MOST_HELD];
@@ -66,11 +70,13 @@ tomos_status split_open(tomos_backend **backend, const BackendType *type,
 tomos_status split_open_list(tomos_backend **backend, const BackendType *type, const char *list,
 	const SplitOptions *options);
 
-/* Room for pieces of that many floats; what was there is lost. */
-tomos_status lane_take(Lane *lane, int64_t out, int64_t in);
-/* Room for `count` floats, or views, in the host's memory. */
+/* Room for pieces of that many floats, and not more than `most` in all; what was there is lost. */
+tomos_status lane_take(Lane *lane, int64_t out, int64_t in, int64_t most);
+/* Lets kernels of all lanes keep so many floats. */
+void split_limit(const Split *split, int64_t own);
+/* Room for `count` floats, or views with so many columns, in the host's memory. */
 tomos_status lane_sum(Split *split, Lane *lane, int64_t count);
-tomos_status lane_views(Lane *lane, int64_t count);
+tomos_status lane_views(Lane *lane, int64_t count, int64_t columns);
 
 /* See backend.h. */
 tomos_status split_hold(tomos_backend *backend, float *data, int64_t count);

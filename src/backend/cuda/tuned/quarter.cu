@@ -6,8 +6,8 @@
  *
  * There is one image for each view of the first half or quarter of the list, with the views that are turns on
  * from it in further places. It serves all of these: for the view in place m, the voxel that is k turns on
- * takes from place m + k. So a block visits all images once for each m, and moves its sums by one place
- * after each time.
+ * takes from place m + k. So a block visits images, some at a time, once for each m, and moves its sums by one
+ * place after each time.
  */
 #include "backend/cuda/tuned/tile.h"
 
@@ -174,14 +174,13 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	const int2 place = place_of(threadIdx.x);
 	const float dx = (float)place.x, dy = (float)place.y;
 	float sum[SUMS<Pixel>] = {};
-#pragma unroll 1
-	for (int turn = 0; turn < TURNS<Pixel>; turn++) {
-		visit_views<Pixel, SUMS<Pixel>>(s, s.views + turn * circle.part, x0, y0, z0, sum,
-			[&](const Near &near, const Pixel *tile) {
-				visit_view<RAYS>(&s, near, tile, dx, dy, sum);
-			});
-		move_on<Pixel>(sum);
-	}
+	const Visited list = {s.views, circle.part, (int)s.count};
+	visit_views<Pixel, SUMS<Pixel>, TURNS<Pixel>>(
+		s, list, x0, y0, z0, sum,
+		[&](const Near &near, const Pixel *tile) {
+			visit_view<RAYS>(&s, near, tile, dx, dy, sum);
+		},
+		[&] { move_on<Pixel>(sum); });
 	change<Pixel>(s, circle, x0 + place.x, y0 + place.y, z0, sum);
 }
 
@@ -215,6 +214,8 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, co
 				     cuda_blocks(s->count * s->lines, 1, 65535)),
 		128, 0, stream>>>(*s, views);
 	CUDA_LAUNCHED("putting views side by side");
+	if (first + s->count == circle.part)
+		TRY(cuda_taken(backend));
 	auto kernel = model->weight == WEIGHT_RAY ? quarter_back<Pixel, true>
 						  : quarter_back<Pixel, false>;
 	const int bytes = tile_bytes<Pixel>();

@@ -105,10 +105,13 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	const int2 place = place_of(threadIdx.x);
 	const int dx = place.x, dy = place.y;
 	float sum[SUMS] = {0};
-	visit_views<Pixel, SUMS>(
-		s, s.views, x0, y0, z0, sum, [&](const Near &near, const Pixel *tile) {
+	const Visited list = {s.views, 0, (int)s.count};
+	visit_views<Pixel, SUMS, 1>(
+		s, list, x0, y0, z0, sum,
+		[&](const Near &near, const Pixel *tile) {
 			visit_view<RAYS>(&s, near, tile, (float)dx, (float)dy, sum);
-		});
+		},
+		[] {});
 	if (x0 + dx >= s.n[0] || y0 + dy >= s.n[1])
 		return;
 	float *to = s.volume + ((int64_t)z0 * s.n[1] + y0 + dy) * s.n[0] + x0 + dx;
@@ -220,6 +223,8 @@ static tomos_status run_views(
 				    cuda_blocks(s->count * s->lines, 1, 65535)),
 		128, 0, stream>>>(*s, what->projections + at, rays ? rays + at : NULL,
 		(Pixel *)s->images, (int)model->rows, (int)model->columns);
+	if (first + s->count == what->count)
+		TRY(cuda_taken(backend));
 	bool weights = model->weight == WEIGHT_RAY && what->plan->views[what->first].src[3] != 0;
 	auto kernel = weights ? tile_back<true, Pixel> : tile_back<false, Pixel>;
 	const int bytes = tile_bytes<Pixel>();

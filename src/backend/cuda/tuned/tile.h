@@ -14,7 +14,6 @@ enum {
 	SIDE = 16,
 	COLUMN = 16,
 	SPAN = 8,    /* voxels of a column that follow the rows of a tile together */
-	VIEWS = 64,  /* whose coefficients are held at a time */
 	AT_ONCE = 2, /* views between two barriers; as many tiles are on their way */
 	TILES = 2 * AT_ONCE,
 	TILE_COLUMNS = 32, /* pixels that a block can hold of a view */
@@ -224,55 +223,84 @@ static __device__ __forceinline__ void visit_view(
 	}
 }
 
-/* The views from `first` on as a block sees them. Sums stay in the tiles' memory meanwhile: if they were kept
- * in registers, there would be none left for this, and some would be in memory for good. */
-template <int SUMS>
-static __device__ __forceinline__ void near_views(const Tiles &s, const KernelView *views,
-	int count, int x0, int y0, int z0, Near *near, volatile float *parked, float sum[SUMS])
+/* Views whose coefficients are held at a time, of all turns: many, since all threads wait for them. */
+template <class Pixel> constexpr int VIEWS = sizeof(Pixel) == sizeof(float4) ? 128 : 64;
+
+/* The list of views that a block visits: `count` from `first` on in each of TURNS parts, which begin `part` apart.
+ * They have `count` images. */
+typedef struct {
+	const KernelView *first;
+	int64_t part;
+	int count;
+} Visited;
+
+/* Some views of all turns as a block sees them. Sums stay in the tiles' memory meanwhile: if they were kept in
+ * registers, there would be none left for this, and some would be in memory for good. */
+template <int SUMS, int VIEWS_HELD, int TURNS>
+static __device__ __forceinline__ void near_views(const Tiles &s, const Visited &list, int x0,
+	int y0, int z0, Near *near, volatile float *parked, float sum[SUMS])
 {
-	if (threadIdx.x >= count)
+	const int number = threadIdx.x, turn = TURNS == 1 ? 0 : number / list.count;
+	const int view = number - turn * list.count;
+	if (number >= TURNS * list.count)
 		return;
 #pragma unroll
 	for (int i = 0; i < SUMS; i++)
-		parked[i * VIEWS + threadIdx.x] = sum[i];
-	near[threadIdx.x] = near_block(&s, &views[threadIdx.x], x0, y0, z0);
+		parked[i * VIEWS_HELD + number] = sum[i];
+	near[number] = near_block(&s, &list.first[turn * list.part + view], x0, y0, z0);
 #pragma unroll
 	for (int i = 0; i < SUMS; i++)
-		sum[i] = parked[i * VIEWS + threadIdx.x];
+		sum[i] = parked[i * VIEWS_HELD + number];
 }
 
-/* Calls visit(near, tile) for s.count views, whose tile is then there, and as many images. */
-template <class Pixel, int SUMS, class Visit>
-static __device__ __forceinline__ void visit_views(const Tiles &s, const KernelView *views, int x0,
-	int y0, int z0, float sum[SUMS], const Visit &visit)
+/* Calls visit(near, tile) for `count` views, whose tile is then there. */
+template <class Pixel, class Visit>
+static __device__ __forceinline__ void visit_tiles(const Tiles &s, const Near *near, int count,
+	const Pixel *images, Pixel *tiles, const Visit &visit)
+{
+	const int size = TILE_ROWS * PITCH<Pixel>;
+	const int64_t image = (int64_t)s.lines * s.pitch;
+	Copier<Pixel> copier;
+	for (int i = 0; i < min((int)AT_ONCE, count); i++)
+		if (copier.has(i))
+			copier.copy(s, near[i], images + i * image, tiles + i * size);
+	for (int i = 0; i < count; i += AT_ONCE) {
+		const int end = min(i + AT_ONCE, count);
+		if (copier.has(i) || copier.has(i + 1))
+			__pipeline_wait_prior(0);
+		__syncthreads();
+		for (int next = i + AT_ONCE; next < min(i + TILES, count); next++)
+			if (copier.has(next))
+				copier.copy(s, near[next], images + next * image,
+					tiles + next % TILES * size);
+#pragma unroll 1
+		for (int j = i; j < end; j++)
+			visit(near[j], tiles + j % TILES * size);
+	}
+}
+
+/* Calls it for all views of the list, some of each turn at a time, and turned() after these. */
+template <class Pixel, int SUMS, int TURNS, class Visit, class Turned>
+static __device__ __forceinline__ void visit_views(const Tiles &s, const Visited &list, int x0,
+	int y0, int z0, float sum[SUMS], const Visit &visit, const Turned &turned)
 {
 	extern __shared__ float4 tile_memory[];
-	const int size = TILE_ROWS * PITCH<Pixel>;
+	static_assert(SUMS * VIEWS<Pixel> * sizeof(float) <=
+		      TILES * TILE_ROWS * PITCH<Pixel> * sizeof(Pixel));
 	Near *near = (Near *)tile_memory;
-	Pixel *tiles = (Pixel *)(near + VIEWS);
-	const int64_t image = (int64_t)s.lines * s.pitch;
-	for (int64_t first = 0; first < s.count; first += VIEWS) {
-		const int count = (int)min((int64_t)VIEWS, s.count - first);
+	Pixel *tiles = (Pixel *)(near + VIEWS<Pixel>);
+	const int most = VIEWS<Pixel> / TURNS;
+	for (int first = 0; first < list.count; first += most) {
+		const Visited some = {list.first + first, list.part, min(most, list.count - first)};
+		const Pixel *images = (const Pixel *)s.images + (int64_t)first * s.lines * s.pitch;
 		__syncthreads();
-		near_views<SUMS>(s, views + first, count, x0, y0, z0, near, (float *)tiles, sum);
-		__syncthreads();
-		const Pixel *images = (const Pixel *)s.images + first * image;
-		Copier<Pixel> copier;
-		for (int i = 0; i < min((int)AT_ONCE, count); i++)
-			if (copier.has(i))
-				copier.copy(s, near[i], images + i * image, tiles + i * size);
-		for (int i = 0; i < count; i += AT_ONCE) {
-			const int end = min(i + AT_ONCE, count);
-			if (copier.has(i) || copier.has(i + 1))
-				__pipeline_wait_prior(0);
-			__syncthreads();
-			for (int next = i + AT_ONCE; next < min(i + TILES, count); next++)
-				if (copier.has(next))
-					copier.copy(s, near[next], images + next * image,
-						tiles + next % TILES * size);
+		near_views<SUMS, VIEWS<Pixel>, TURNS>(
+			s, some, x0, y0, z0, near, (float *)tiles, sum);
 #pragma unroll 1
-			for (int j = i; j < end; j++)
-				visit(near[j], tiles + j % TILES * size);
+		for (int turn = 0; turn < TURNS; turn++) {
+			__syncthreads();
+			visit_tiles(s, near + turn * some.count, some.count, images, tiles, visit);
+			turned();
 		}
 	}
 }
@@ -280,7 +308,8 @@ static __device__ __forceinline__ void visit_views(const Tiles &s, const KernelV
 /* Bytes of shared memory that a block takes. */
 template <class Pixel> static inline int tile_bytes(void)
 {
-	return VIEWS * (int)sizeof(Near) + TILES * TILE_ROWS * PITCH<Pixel> * (int)sizeof(Pixel);
+	return VIEWS<Pixel> * (int)sizeof(Near) +
+	       TILES * TILE_ROWS * PITCH<Pixel> * (int)sizeof(Pixel);
 }
 
 /* Lets a kernel take them. */
