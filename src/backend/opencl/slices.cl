@@ -16,9 +16,6 @@
 /* Columns that a group keeps of a view; where fans are magnified, it meets more of them. */
 #define COLUMNS 48
 #define FAN_COLUMNS 64
-/* An item's first pixel, from the middle of the group. */
-#define ITEM(dimension) ((float)get_local_id(dimension) - SIDE / 2)
-
 /* How slices lie; see HatSlices. */
 typedef struct {
 	int s, a, b, sign;
@@ -31,7 +28,25 @@ typedef struct {
 	KernelModel model;
 	Slices l;
 	int columns; /* kept of a view */
+	int size[2]; /* pixels of the group that there are */
 } Request;
+
+static inline Request request_of(KernelGrid grid, KernelModel model, Slices l, int columns)
+{
+	const int axes[2] = {l.a, l.b};
+	Request r = {grid, model, l, columns, {SIDE, SIDE}};
+	for (int i = 0; i < 2; i++) {
+		long left = grid.high[axes[i]] - grid.low[axes[i]] - (long)get_group_id(i) * SIDE;
+		r.size[i] = (int)min((long)SIDE, left);
+	}
+	return r;
+}
+
+/* An item's first pixel, from the middle of the group. */
+static inline float item(const Request *r, int dimension)
+{
+	return (float)((int)get_local_id(dimension) - r->size[dimension] / 2);
+}
 
 /* A view as a group sees it: its first column, and pixel (x, y) of the group on column
  * (e + ea x + eb y) / (d + da x + db y), both counted from the middle, since floats are more exact there;
@@ -39,7 +54,7 @@ typedef struct {
 typedef struct {
 	float e, ea, eb, d, da, db, weight, away[2];
 	long first;
-	int wide; /* there are more columns than can be kept, and `first` is that of those in the middle */
+	int wide; /* there are more columns than can be kept */
 } Seen;
 
 static inline double affine(global const double *f, const Slices *l, double a, double b)
@@ -51,20 +66,21 @@ static inline double affine(global const double *f, const Slices *l, double a, d
 static inline Seen see(global const KernelView *view, const Request *r, long a0, long b0)
 {
 	const Slices *l = &r->l;
-	const double a = (double)(r->grid.low[l->a] + a0 + SIDE / 2);
-	const double b = (double)(r->grid.low[l->b] + b0 + SIDE / 2);
+	const int half_a = r->size[0] / 2, half_b = r->size[1] / 2;
+	const double a = (double)(r->grid.low[l->a] + a0 + half_a);
+	const double b = (double)(r->grid.low[l->b] + b0 + half_b);
 	double least = 1e9, most = -1e9, depth = affine(view->depth, l, a, b);
 	for (int corner = 0; corner < 4; corner++) {
-		double x = a + (corner & 1 ? SIDE / 2 - 1 : -SIDE / 2);
-		double y = b + (corner & 2 ? SIDE / 2 - 1 : -SIDE / 2);
+		double x = a + (corner & 1 ? r->size[0] - 1 - half_a : -half_a);
+		double y = b + (corner & 2 ? r->size[1] - 1 - half_b : -half_b);
 		double D = affine(view->depth, l, x, y);
 		double at = affine(view->column, l, x, y) / D;
 		least = D > 0 ? fmin(least, at) : -1e9;
 		most = D > 0 ? fmax(most, at) : 1e9;
 	}
-	const int wide = most - floor(least) > (double)(r->columns - 2);
-	double first = fmax(fmin(floor(least), (double)r->model.columns), (double)-r->columns);
-	first = wide ? floor(0.5 * (least + most)) - r->columns / 2 : first;
+	const int wide = most - floor(least) > (double)(r->columns - 4);
+	double first = floor(0.5 * (least + most)) - r->columns / 2;
+	first = fmax(fmin(first, (double)r->model.columns), (double)-r->columns);
 	double middle = first + r->columns / 2;
 	Seen seen = {(float)(affine(view->column, l, a, b) - middle * depth),
 		(float)(view->column[l->a] - middle * view->depth[l->a]),
@@ -121,20 +137,22 @@ static inline float fan_weight(const Request *r, const Seen *v, float x, float y
 }
 
 /* A view's part of the sums; `from`: its pixels, `kept`: those columns of them that are kept. */
-static inline void add_rays(const Seen *v, local const float4 *kept, int middle, float4 sums[PIXELS])
+static inline void add_rays(
+	const Request *r, const Seen *v, local const float4 *kept, float4 sums[PIXELS])
 {
-	float e = v->e + v->ea * ITEM(0) + v->eb * ITEM(1);
+	float e = v->e + v->ea * item(r, 0) + v->eb * item(r, 1);
 	for (int p = 0; p < PIXELS; p++)
-		sums[p] += interpolate(kept, e + v->eb * (p * HIGH), middle);
+		sums[p] += interpolate(kept, e + v->eb * (p * HIGH), r->columns / 2);
 }
 
 static inline void add_fans(const Request *r, const Seen *v, local const float4 *kept,
 	global const float *from, long row, int slices, float4 sums[PIXELS])
 {
-	const float x = ITEM(0);
+	const float x = item(r, 0);
 	for (int p = 0; p < PIXELS; p++) {
-		const float y = ITEM(1) + p * HIGH, D = v->d + v->da * x + v->db * y;
-		const float rate = D > 0 ? 1 / D : 0, e = (v->e + v->ea * x + v->eb * y) * rate;
+		const float y = item(r, 1) + p * HIGH, D = fma(v->da, x, fma(v->db, y, v->d));
+		const float rate = D > 0 ? 1 / D : 0, E = fma(v->ea, x, fma(v->eb, y, v->e));
+		const float near = E * rate, e = fma(fma(-near, D, E), rate, near);
 		const float4 value = v->wide ? interpolate_far(from, r, row, slices, v, e)
 					     : interpolate(kept, e, r->columns / 2);
 		if (D > 0)
@@ -166,7 +184,7 @@ static inline void add_to(const Request *r, global float *volume, long a0, long 
 static inline void back(const Request *r, const int fans, global const KernelView *views, long count,
 	global float *volume, global const float *projections, local float4 *rows, local Seen *seen)
 {
-	const int item = (int)(get_local_id(1) * WIDE + get_local_id(0)), columns = r->columns;
+	const int own = (int)(get_local_id(1) * WIDE + get_local_id(0)), columns = r->columns;
 	const long a0 = (long)get_group_id(0) * SIDE, b0 = (long)get_group_id(1) * SIDE;
 	const long slice = (long)get_group_id(2) * 4, all = r->grid.high[r->l.s] - r->grid.low[r->l.s];
 	const int slices = (int)min(4L, all - slice);
@@ -178,10 +196,10 @@ static inline void back(const Request *r, const int fans, global const KernelVie
 	for (long at = 0; at < count; at += VIEWS) {
 		const int some = (int)min((long)VIEWS, count - at);
 		barrier(CLK_LOCAL_MEM_FENCE);
-		if (item < some)
-			seen[item] = see(&views[at + item], r, a0, b0);
+		if (own < some)
+			seen[own] = see(&views[at + own], r, a0, b0);
 		barrier(CLK_LOCAL_MEM_FENCE);
-		for (int i = item; i < some * columns; i += WIDE * HIGH) {
+		for (int i = own; i < some * columns; i += WIDE * HIGH) {
 			int v = i / columns;
 			rows[i] = take(projections + (at + v) * pixels, r, row, slices,
 				seen[v].first + i % columns, fans ? 1 : seen[v].weight);
@@ -193,7 +211,7 @@ static inline void back(const Request *r, const int fans, global const KernelVie
 				add_fans(r, &one, rows + v * columns, projections + (at + v) * pixels, row,
 					slices, sums);
 			else
-				add_rays(&one, rows + v * columns, columns / 2, sums);
+				add_rays(r, &one, rows + v * columns, sums);
 		}
 	}
 	add_to(r, volume, a0, b0, slice, slices, sums);
@@ -205,7 +223,7 @@ PLANE do_slices_back(KernelGrid grid, KernelModel model, global const KernelView
 {
 	local float4 rows[VIEWS * COLUMNS];
 	local Seen seen[VIEWS];
-	const Request request = {grid, model, l, COLUMNS};
+	const Request request = request_of(grid, model, l, COLUMNS);
 	back(&request, 0, views + first, count, volume + volume0, projections + projections0, rows, seen);
 }
 
@@ -215,6 +233,6 @@ PLANE do_fans_back(KernelGrid grid, KernelModel model, global const KernelView *
 {
 	local float4 rows[VIEWS * FAN_COLUMNS];
 	local Seen seen[VIEWS];
-	const Request request = {grid, model, l, FAN_COLUMNS};
+	const Request request = request_of(grid, model, l, FAN_COLUMNS);
 	back(&request, 1, views + first, count, volume + volume0, projections + projections0, rows, seen);
 }
