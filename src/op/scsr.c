@@ -1,6 +1,5 @@
 /* SCSR as an operator. */
 #include <stdio.h>
-#include <string.h>
 #include "op/scsr.h"
 
 /* Bytes of a slab for devices that say nothing of what is near their threads. */

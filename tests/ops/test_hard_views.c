@@ -1,4 +1,4 @@
-/* Views that have tripped kernels: lists of both kinds, near and slanted fans, rays in outermost faces,
+/* Views that have tripped kernels: lists of both kinds, near and slanted fans, steep slices, rays in outermost faces,
  * rays far beside the volume. Tuned kernels are compared with the shared text. */
 #include "ops/cases.h"
 
@@ -51,6 +51,22 @@ static void fans_from_nearby(void **state)
 		double d = largest_difference(&grid, &view, 1, 1, 201, "voxel");
 		if (!(d < 1e-4))
 			fail_msg("fan %d: tuned and shared text differ by %g", i, d);
+	}
+}
+
+/* Slices whose squares of 32 pixels meet nearly as many columns as kernels keep of a view. */
+static void steep_slices(void **state)
+{
+	(void)state;
+	tomos_grid grid = {{96, 70, 1}, {-47.5, -34.5, 0}, {1, 1, 1}};
+	for (int i = 0; i < 16; i++) {
+		double angle = (44 + 0.125 * i) * M_PI / 180, pixel = 0.976 + 0.005 * (i % 4);
+		double c = cos(angle), s = sin(angle);
+		tomos_view view = {{-s, c, 0, 0}, {0.03 * i * c, 0.03 * i * s, 0},
+			{pixel * c, pixel * s, 0}, {0, 0, 1}};
+		double d = largest_difference(&grid, &view, 1, 1, 160, "voxel");
+		if (!(d < 1e-4))
+			fail_msg("slice %d: tuned and shared text differ by %g", i, d);
 	}
 }
 
@@ -205,8 +221,9 @@ static void directions_of_any_length(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(fans_from_nearby),
-		cmocka_unit_test(both_kinds_of_source), cmocka_unit_test(rays_in_outermost_faces),
-		cmocka_unit_test(rays_through_centres), cmocka_unit_test(one_direction_at_a_time),
-		cmocka_unit_test(rays_far_beside), cmocka_unit_test(directions_of_any_length)};
+		cmocka_unit_test(steep_slices), cmocka_unit_test(both_kinds_of_source),
+		cmocka_unit_test(rays_in_outermost_faces), cmocka_unit_test(rays_through_centres),
+		cmocka_unit_test(one_direction_at_a_time), cmocka_unit_test(rays_far_beside),
+		cmocka_unit_test(directions_of_any_length)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,8 @@ static inline Seen see(global const KernelView *view, const Request *r, long a0,
 		most = D > 0 ? fmax(most, at) : 1e9;
 	}
 	const int wide = most - floor(least) > (double)(r->columns - 4);
-	double first = floor(0.5 * (least + most)) - r->columns / 2;
+	/* Rounded, so that either side has room for half of them. */
+	double first = rint(0.5 * (least + most)) - r->columns / 2;
 	first = fmax(fmin(first, (double)r->model.columns), (double)-r->columns);
 	double middle = first + r->columns / 2;
 	Seen seen = {(float)(affine(view->column, l, a, b) - middle * depth),

@@ -399,6 +399,9 @@ static tomos_status project(tomos_backend *backend, Job *job)
 		status = project_begin(backend, job->what);
 	if (status == TOMOS_OK)
 		status = split_run(split, job->schedule->item_count, project_item, job);
+	/* What comes next may be sent ahead of work that is still under way. */
+	for (int i = 0; status != TOMOS_OK && i < split->count; i++)
+		split->lanes[i].child->type->sync(split->lanes[i].child);
 	if (job->filter)
 		split_limit(split, split->own);
 	pthread_mutex_unlock(&split->lock);

@@ -283,6 +283,13 @@ static bool are_cones(const Projecting *what)
 	return true;
 }
 
+/* Floats that a view takes of scratch. */
+static int64_t view_floats(const KernelModel *model, bool pairs)
+{
+	int64_t columns = (model->columns + STRIP - 1) / STRIP * STRIP;
+	return (model->rows + 2 * BORDER) * columns * (pairs ? 2 : 1);
+}
+
 /* Blocks must not see sheets a right angle apart, and count pixels of a view by int. */
 static bool shadow_applies(const Projecting *what, CudaNotes *notes)
 {
@@ -290,20 +297,13 @@ static bool shadow_applies(const Projecting *what, CudaNotes *notes)
 	const KernelModel *model = &what->plan->model;
 	Notes *found = notes_of<Notes>(notes);
 	double gap, angle;
-	if (model->planar || model->rows * model->columns > 1 << 29 || !are_cones(what))
+	if (model->planar || view_floats(model, false) > INT32_MAX / 2 || !are_cones(what))
 		return false;
 	found->reach = sheet_reach(what, &gap);
 	angle = pixel_angle(what);
 	found->margin = 1 + 2 * found->reach * angle;
 	return found->reach > 0 && found->reach <= most_reach && angle <= most_angle &&
 	       gap >= SHORT_GAP * found->margin;
-}
-
-/* Floats that a view takes of scratch. */
-static int64_t view_floats(const KernelModel *model, bool pairs)
-{
-	int64_t columns = (model->columns + STRIP - 1) / STRIP * STRIP;
-	return (model->rows + 2 * BORDER) * columns * (pairs ? 2 : 1);
 }
 
 template <int N, typename Pixel>
