@@ -205,6 +205,11 @@ static int recon_algebraic(const settings *s, recon_job *j, const char *method)
 	DO(heard(j, tomos_reconstruct(op, method, &j->data, &j->volume, &o, progress_report())));
 	j->with_truth = o.truth != NULL;
 	history_say(j, method);
+	if (j->before > s->algebraic.iterations)
+		complain("the checkpoint has %lld iterations, more than --iterations %lld: these "
+			 "are "
+			 "what you get",
+			(long long)j->before, (long long)s->algebraic.iterations);
 done:
 	tomos_op_free(op);
 	arrays_free(s, GROUP_algebraic);
@@ -248,8 +253,9 @@ static int recon_finish(const settings *s, recon_job *j, tomos_file *file)
 	if (j->truth.data)
 		DO(difference_print(&j->truth, &j->volume, &d));
 	if (j->stopped)
-		complain("interrupted after %lld iterations; '%s' is the last one%s",
-			(long long)j->history.count, s->output.output,
+		complain("interrupted after %lld iteration%s; '%s' is the last one%s",
+			(long long)j->history.count, j->history.count == 1 ? "" : "s",
+			s->output.output,
 			s->algebraic.checkpoint[0]
 				? ", and --resume --overwrite goes on from the checkpoint"
 				: "");
