@@ -206,9 +206,8 @@ static int recon_algebraic(const settings *s, recon_job *j, const char *method)
 	j->with_truth = o.truth != NULL;
 	history_say(j, method);
 	if (j->before > s->algebraic.iterations)
-		complain("the checkpoint has %lld iterations, more than --iterations %lld: these "
-			 "are "
-			 "what you get",
+		complain("the checkpoint has %lld iterations, --iterations are %lld: more than "
+			 "asked for",
 			(long long)j->before, (long long)s->algebraic.iterations);
 done:
 	tomos_op_free(op);

@@ -404,7 +404,7 @@ has "its method" out "method cgls"
 has "how far it has come" out "iteration 9, residual 0."
 check "nothing left to do" 0 recon s.h5 --method cgls --iterations 3 --checkpoint ck --resume $voxel --overwrite -o m6.h5
 has "its sentence" out "cgls: 9 iterations (all; of the checkpoint, nothing was left to do), residual"
-has "more than asked for" err "the checkpoint has 9 iterations, more than --iterations 3"
+has "more than asked for" err "the checkpoint has 9 iterations, --iterations are 3: more than asked for"
 check "bit for bit" 0 compare m4.h5 m6.h5 --max 0
 check "resume on another grid" 2 recon s.h5 --method cgls --size 24 --voxel 0.02 --checkpoint ck --resume -o x2.h5
 has "its sentence" err "belongs to voxels of 0.0"
