@@ -284,17 +284,24 @@ static void one_pass_is_two(void **state)
 	}
 }
 
-/* The same on a device that has such steps, and with many views there. */
-static void on_the_device(void **state)
+/* The backend under test; where that is no card, the test is skipped. */
+static tomos_backend *card(void)
 {
-	(void)state;
 	tomos_backend *backend;
-	double worst = 0;
 	if (strncmp(test_backend(), "cuda", 4) != 0) {
 		print_message("the %s backend is no card\n", test_backend());
 		skip();
 	}
 	OK(tomos_backend_open(&backend, test_backend()));
+	return backend;
+}
+
+/* The same on a device that has such steps, and with many views there. */
+static void on_the_device(void **state)
+{
+	(void)state;
+	tomos_backend *backend = card();
+	double worst = 0;
 	try_cases(backend, test_backend(), true);
 	for (int i = FIRST_STACK; i < FIRST_CONE; i++) {
 		Setting s = setting_make(i, STACK_VIEWS, backend);
@@ -325,13 +332,8 @@ static const char *updated_by(Setting *s, bool average)
 static void cone_beam(void **state)
 {
 	(void)state;
-	tomos_backend *backend;
+	tomos_backend *backend = card();
 	double worst = 0;
-	if (strncmp(test_backend(), "cuda", 4) != 0) {
-		print_message("the %s backend is no card\n", test_backend());
-		skip();
-	}
-	OK(tomos_backend_open(&backend, test_backend()));
 	for (int i = 0; i < 2 * COUNT(cones); i++) {
 		const int cone = i % COUNT(cones);
 		const bool all = i < COUNT(cones);

@@ -47,6 +47,20 @@ int64_t LEVEL(fours_next)(const Projecting *what, const Frame *f, const int64_t 
 /* Voxel-driven back projection of a few slices. */
 tomos_status LEVEL(slice_fours)(const Projecting *what, const Frame *f);
 
+/* Calls a function with the kind as its last argument, a constant there, so that loops over bends are unrolled. */
+#define FOUR_BY_KIND(kind, function, ...) \
+	do { \
+		const int own_kind = (kind); \
+		if (own_kind == 0) \
+			function(__VA_ARGS__, 0); \
+		else if (own_kind == 1) \
+			function(__VA_ARGS__, 1); \
+		else if (own_kind == 2) \
+			function(__VA_ARGS__, 2); \
+		else \
+			function(__VA_ARGS__, 3); \
+	} while (0)
+
 /* How many bends pixel k = 1 .. 3 can have: one more than whole columns that k pitch can have passed. */
 INLINE int four_bends(const int kind, const int k)
 {

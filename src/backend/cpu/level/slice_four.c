@@ -78,15 +78,7 @@ INLINE void tile_take_kind(
 
 static void tile_take(const Pass *pass, Tile *tile, int64_t first, int64_t views)
 {
-	int kind = pass->fours[first].kind;
-	if (kind == 0)
-		tile_take_kind(pass, tile, first, views, 0);
-	else if (kind == 1)
-		tile_take_kind(pass, tile, first, views, 1);
-	else if (kind == 2)
-		tile_take_kind(pass, tile, first, views, 2);
-	else
-		tile_take_kind(pass, tile, first, views, 3);
+	FOUR_BY_KIND(pass->fours[first].kind, tile_take_kind, pass, tile, first, views);
 }
 
 /* Squares of LANES on both sides of the diagonal change places. */

@@ -181,15 +181,7 @@ INLINE void tile_take_kind(const Pass *pass, Tile *tile, int64_t first, int view
 
 static void tile_take_fours(const Pass *pass, Tile *tile, int64_t first, int views)
 {
-	int kind = pass->fours[first].kind;
-	if (kind == 0)
-		tile_take_kind(pass, tile, first, views, 0);
-	else if (kind == 1)
-		tile_take_kind(pass, tile, first, views, 1);
-	else if (kind == 2)
-		tile_take_kind(pass, tile, first, views, 2);
-	else
-		tile_take_kind(pass, tile, first, views, 3);
+	FOUR_BY_KIND(pass->fours[first].kind, tile_take_kind, pass, tile, first, views);
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
