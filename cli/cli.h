@@ -163,7 +163,7 @@ void note(const char *format, ...) PRINTF_LIKE(1, 2); /* to stderr, unless quiet
 /* ---- progress and Ctrl-C -------------------------------------------------------------------- */
 
 void progress_start(void); /* installs the handler */
-const tomos_progress *progress_report(void);
+const tomos_progress *progress_shown(void);
 /* A run whose rates are shown beside the bar; NULL: none. */
 void progress_rates(const tomos_run_report *report);
 const tomos_progress *progress_silent(void); /* shows nothing, but still ends after Ctrl-C */

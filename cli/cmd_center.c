@@ -162,7 +162,7 @@ int cmd_center(const settings *s)
 	DO(choose_rows(s, &m.info, &first, &count));
 	drop_steps(&m.prep);
 	DO(measured_read(&m, first, count));
-	DO(measured_prepare(&m, progress_report()));
+	DO(measured_prepare(&m, progress_shown()));
 	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
 	DO(measured_axis(s, &m, backend, &axis));
 	if (message_quiet())

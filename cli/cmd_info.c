@@ -194,7 +194,7 @@ static void print_format(const char *path, const tomos_file_info *info)
 
 static int verify(tomos_file *file)
 {
-	int code = lib(tomos_file_verify(file, progress_report()));
+	int code = lib(tomos_file_verify(file, progress_shown()));
 	if (code == DONE)
 		printf("checksums as written\n");
 	return code;

@@ -55,7 +55,7 @@ int cmd_prep(const settings *s)
 	DO(lib(tomos_prep_shape(&m.prep, whole, shape)));
 	DO(output_open(&file, s, TOMOS_PROJECTIONS, shape));
 	DO(measured_read(&m, 0, m.info.rows));
-	DO(measured_prepare(&m, progress_report()));
+	DO(measured_prepare(&m, progress_shown()));
 	bool find = m.angles && !has_axis(s, &m) && shape[0] == whole[0];
 	if (find)
 		DO(prep_axis(s, &m, &column));

@@ -202,7 +202,7 @@ static int recon_algebraic(const settings *s, recon_job *j, const char *method)
 	int code;
 	DO(load_arrays(s, j, &o));
 	DO(operator_make(s, j->backend, &j->grid, j->scan, &op));
-	DO(heard(j, tomos_reconstruct(op, method, &j->data, &j->volume, &o, progress_report())));
+	DO(heard(j, tomos_reconstruct(op, method, &j->data, &j->volume, &o, progress_shown())));
 	j->with_truth = o.truth != NULL;
 	history_say(j, method);
 	if (j->before > s->algebraic.iterations)
@@ -417,7 +417,7 @@ static int recon_analytic(const settings *s, recon_job *j)
 	job.report = &report;
 	DO(check_truth(s, j, job));
 	progress_rates(&report);
-	DO(run_ended(tomos_run(&job, progress_report()), &report));
+	DO(run_ended(tomos_run(&job, progress_shown()), &report));
 	say_report(&report);
 	DO(compare_output(s, j));
 done:
@@ -466,7 +466,7 @@ static int open_prepared(const settings *s, recon_job *j)
 	DO(refuse_run(s));
 	DO(job_views(s, &j->views));
 	tomos_job job = job_make(s, j, &scan);
-	DO(lib(tomos_prepared_open(&j->prepared, &job, progress_report())));
+	DO(lib(tomos_prepared_open(&j->prepared, &job, progress_shown())));
 	j->scan = tomos_prepared_geometry(j->prepared);
 	if (tomos_prepared_note(j->prepared))
 		say("%s\n", tomos_prepared_note(j->prepared));
@@ -483,7 +483,7 @@ static int read_prepared(const settings *s, recon_job *j)
 		tomos_geometry_columns(j->scan)};
 	DO(array_new(&j->data, shape, "the projections"));
 	DO(lib(tomos_prepared_read(
-		j->prepared, 0, shape[1], j->data.data, NULL, progress_report())));
+		j->prepared, 0, shape[1], j->data.data, NULL, progress_shown())));
 	if (lib(tomos_array_check(&j->data, s->operands[0])) != DONE)
 		DO(FAILED); /* what a file holds is no fault of the words typed */
 done:

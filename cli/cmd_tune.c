@@ -157,7 +157,7 @@ static int tune(const settings *s, tomos_backend *backend)
 	int code;
 	DO(make_problem(s, backend, &grid, &scan));
 	DO(lib(tomos_tuned_keep(backend, NULL)));
-	DO(lib(tomos_tune(&rows, &count, backend, &grid, scan, &s->tune, progress_report())));
+	DO(lib(tomos_tune(&rows, &count, backend, &grid, scan, &s->tune, progress_shown())));
 	progress_clear();
 	DO(lib(tomos_tuned_keep(backend, &path)));
 	DO(print_rows(backend, rows, count));

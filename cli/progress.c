@@ -176,7 +176,7 @@ const tomos_progress *progress_silent(void)
 	return &progress;
 }
 
-const tomos_progress *progress_report(void)
+const tomos_progress *progress_shown(void)
 {
 	static const tomos_progress progress = {report, NULL};
 	return &progress;
