@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include "io/hdf5_parts.h"
 #include "io/matrix_file.h"
 
@@ -177,46 +176,25 @@ static tomos_status check_filters(hid_t list, const char *path, const char *name
 	return TOMOS_OK;
 }
 
-/* Where HDF5 looks for the files of a virtual dataset: beside the file itself, or from here. */
-static bool source_exists(const char *path, const char *source)
-{
-	const char *slash = strrchr(path, '/');
-	char beside[4096];
-	int length = source[0] != '/' && slash ? (int)(slash - path + 1) : 0;
-	snprintf(beside, sizeof beside, "%.*s%s", length, path, source);
-	return strcmp(source, ".") == 0 || access(beside, R_OK) == 0 || access(source, R_OK) == 0;
-}
-
-/* What a virtual dataset's missing files hold would silently read as zeros. */
-static tomos_status check_sources(hid_t list, const char *path, const char *name)
-{
-	size_t count = 0;
-	if (H5Pget_layout(list) != H5D_VIRTUAL || H5Pget_virtual_count(list, &count) < 0)
-		return TOMOS_OK;
-	for (size_t i = 0; i < count; i++) {
-		char source[2048] = "";
-		if (H5Pget_virtual_filename(list, i, source, sizeof source) < 0)
-			return hdf5_refuse(
-				TOMOS_BAD_FILE, path, name, "its sources cannot be read");
-		if (!strchr(source, '%') && !source_exists(path, source))
-			return fail(TOMOS_BAD_FILE,
-				"'%s', dataset '%s': it is virtual, and its file '%s' cannot be "
-				"read",
-				path, name, source);
-	}
-	return TOMOS_OK;
-}
-
-tomos_status dataset_check(hid_t dataset, const Form *form, const char *path, const char *name)
+/* The sources of a virtual dataset are checked first: the library follows one that is its own source
+ * without end. */
+tomos_status dataset_check_nested(
+	hid_t dataset, const Form *form, const char *path, const char *name, Sources *sources)
 {
 	hid_t list = H5Dget_create_plist(dataset);
 	if (list < 0)
 		return hdf5_refuse(TOMOS_BAD_FILE, path, name, "its layout cannot be read");
-	tomos_status status = check_bytes(dataset, list, form, path, name);
+	tomos_status status = sources_check(list, path, name, sources);
+	if (status == TOMOS_OK)
+		status = check_bytes(dataset, list, form, path, name);
 	if (status == TOMOS_OK)
 		status = check_filters(list, path, name);
-	if (status == TOMOS_OK)
-		status = check_sources(list, path, name);
 	hdf5_drop(list);
 	return status;
+}
+
+tomos_status dataset_check(hid_t dataset, const Form *form, const char *path, const char *name)
+{
+	Sources sources = {path, 0, 0};
+	return dataset_check_nested(dataset, form, path, name, &sources);
 }

@@ -143,10 +143,19 @@ static herr_t read_dataset_text(hid_t object, hid_t type, void *to)
 	return H5Dread(object, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, to);
 }
 
+/* A virtual dataset is no text: its sources, which may be itself, are checked for numbers alone. */
+static bool is_virtual(hid_t dataset)
+{
+	hid_t list = H5Dget_create_plist(dataset);
+	bool found = list < 0 || H5Pget_layout(list) == H5D_VIRTUAL;
+	hdf5_drop(list);
+	return found;
+}
+
 static tomos_status text_of_dataset(hid_t object, char **text)
 {
 	hid_t type = H5Dget_type(object), space = H5Dget_space(object);
-	tomos_status status = type >= 0 && space >= 0
+	tomos_status status = type >= 0 && space >= 0 && !is_virtual(object)
 				      ? read_text(type, space, read_dataset_text, object, text)
 				      : TOMOS_OK;
 	hdf5_drop(space);

@@ -45,6 +45,17 @@ typedef struct {
 bool dataset_element(hid_t dataset, Element *element);
 bool dataset_axes(hid_t dataset, Form *form);
 tomos_status dataset_check(hid_t dataset, const Form *form, const char *path, const char *name);
+/* The file that is read, how deep virtual datasets are nested at this point, and how many sources were
+ * opened so far. */
+typedef struct {
+	const char *reading;
+	int depth;
+	int64_t opened;
+} Sources;
+tomos_status dataset_check_nested(
+	hid_t dataset, const Form *form, const char *path, const char *name, Sources *sources);
+/* `list`: how the dataset was created; those that are not virtual have no sources. */
+tomos_status sources_check(hid_t list, const char *path, const char *name, Sources *sources);
 bool hdf5_has(hid_t file, const char *name);
 tomos_status hdf5_check_start(const char *path);
 
