@@ -19,7 +19,7 @@ STEADY = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 build = cmake --preset $(1) -DTOMOS_WERROR=$(WERROR) >/dev/null && \
 	cmake --build --preset $(1)
 
-.PHONY: all demo test test-gpu test-clang test-python test-long sanitize lint format fuzz bench peers octave install clean help
+.PHONY: all demo test test-gpu test-clang test-python test-long sanitize lint format fuzz mutate bench peers octave install clean help
 
 all:
 	@$(call build,release) -t product
@@ -75,6 +75,10 @@ fuzz:
 	@$(call build,fuzz)
 	@scripts/fuzz build-fuzz $(FUZZ_SECONDS) $(FUZZ_RUNS)
 
+mutate:
+	@scripts/setup --test
+	@scripts/mutate
+
 bench: all
 	@build/tomos bench $(WORKLOADS)
 
@@ -88,7 +92,7 @@ install: all
 	@cmake --install build --prefix $(PREFIX)
 
 clean:
-	@rm -rf build build-debug build-clang build-asan build-tsan build-lint build-fuzz build-wheel build-python demo
+	@rm -rf build build-debug build-clang build-asan build-tsan build-lint build-fuzz build-wheel build-python build-mutate demo
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -104,6 +108,7 @@ help:
 #: make lint        clang-tidy, cppcheck, format and folder rule
 #: make format      clang-format over the sources
 #: make fuzz        fuzz the file readers; FUZZ_SECONDS=60 each, or FUZZ_RUNS=1000000
+#: make mutate      mutation testing: small changes in the sources that no test notices (about an hour)
 #: make bench       measure speed; WORKLOADS="a b" for some of the workloads only
 #: make peers       measure beside other toolboxes, in a throw-away environment
 #: make octave      build the gateway for Octave into build/octave
