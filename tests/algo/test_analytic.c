@@ -4,19 +4,21 @@
 typedef struct {
 	const char *name, *geometry;
 	double arc, off_axis; /* degrees; axis this fraction of the width off the middle */
-	double limit;
+	double spread;        /* the most of the deviation inside, which noise of sampling makes */
 } Scan;
 
-static const Scan scans[] = {{"parallel 180", "parallel", 180, 0, 0.005},
-	{"parallel 180, axis off", "parallel", 180, 0.04, 0.005},
-	{"parallel 360", "parallel", 360, 0, 0.005},
-	{"parallel 360, axis off", "parallel", 360, 0.03, 0.005},
+#define MEAN 0.0005 /* README promises 0.03 %: of the three sizes the worst is 0.02 */
+
+static const Scan scans[] = {{"parallel 180", "parallel", 180, 0, 0.001},
+	{"parallel 180, axis off", "parallel", 180, 0.04, 0.001},
+	{"parallel 360", "parallel", 360, 0, 0.001},
+	{"parallel 360, axis off", "parallel", 360, 0.03, 0.001},
 	{"parallel half acquisition", "parallel", 360, 0.38, 0.01},
 	{"half acquisition, left", "parallel", 360, -0.38, 0.01},
-	{"fan full", "fan", 360, 0, 0.005}, {"fan short", "fan", 220, 0, 0.005},
-	{"fan overscan", "fan", 290, 0, 0.005}, {"fan offset", "fan", 360, 0.3, 0.005},
-	{"fan offset, left", "fan", 360, -0.3, 0.005}, {"cone full", "cone", 360, 0, 0.005},
-	{"cone short", "cone", 220, 0, 0.005}, {"cone offset", "cone", 360, 0.3, 0.005}};
+	{"fan full", "fan", 360, 0, 0.001}, {"fan short", "fan", 220, 0, 0.001},
+	{"fan overscan", "fan", 290, 0, 0.001}, {"fan offset", "fan", 360, 0.3, 0.004},
+	{"fan offset, left", "fan", 360, -0.3, 0.004}, {"cone full", "cone", 360, 0, 0.001},
+	{"cone short", "cone", 220, 0, 0.001}, {"cone offset", "cone", 360, 0.3, 0.004}};
 
 static double mean_error(const Scan *kind, int64_t n, double pixel, double *spread)
 {
@@ -46,11 +48,10 @@ static void values(void **state)
 			double spread,
 				error = mean_error(&scans[i], sizes[k].n, sizes[k].pixel, &spread);
 			printf("  n %3lld: %+.4f (%.4f)", (long long)sizes[k].n, error, spread);
-			if (!(fabs(error) <= scans[i].limit))
-				fail_msg("%s, %lld columns of %g: mean off by %g, limit %g",
+			if (!(fabs(error) <= MEAN && spread < scans[i].spread))
+				fail_msg("%s, %lld columns of %g: mean off by %g, deviation %g",
 					scans[i].name, (long long)sizes[k].n, sizes[k].pixel, error,
-					scans[i].limit);
-			assert_true(spread < 5 * scans[i].limit);
+					spread);
 		}
 		printf("\n");
 	}

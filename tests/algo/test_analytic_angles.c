@@ -4,6 +4,7 @@
 #include "algo/scene.h"
 
 enum { N = CASE_SLOW ? 64 : 96 };
+#define MEAN (CASE_SLOW ? 0.002 : 0.0005) /* as test_analytic, with room for fewer columns */
 
 static void check(const char *name, Scene *s)
 {
@@ -11,7 +12,7 @@ static void check(const char *name, Scene *s)
 	scene_reconstruct(s, NULL);
 	error = scene_error(s, &spread);
 	printf("  %-44s mean %+.5f, deviation %.4f\n", name, error, spread);
-	if (!(fabs(error) <= 0.005 && spread < 0.025))
+	if (!(fabs(error) <= MEAN && spread < 3 * MEAN))
 		fail_msg("%s: mean off by %g, deviation %g", name, error, spread);
 }
 
@@ -263,7 +264,7 @@ static void axis_on_the_edge(void **state)
 		double spread, error = scene_error(&s, &spread);
 		printf("  axis on column %-29g mean %+.5f, deviation %.4f\n", axes[i], error,
 			spread);
-		assert_true(fabs(error) <= 0.01);
+		assert_true(fabs(error) <= MEAN && spread < 3 * MEAN);
 		scene_free(&s);
 	}
 }

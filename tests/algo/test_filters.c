@@ -2,6 +2,8 @@
 #include "algo/analytic.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
 
+OPTION_VALUES(filter_values, TOMOS_ANALYTIC_OPTIONS);
+
 static const char *const windows[] = {
 	"ram-lak", "shepp-logan", "cosine", "hamming", "hann", "parzen", "butterworth"};
 enum { WINDOWS = sizeof windows / sizeof windows[0], TAPS = 2048 };
@@ -119,6 +121,45 @@ static double simpson(double (*window)(double), double cut, int64_t n)
 		sum += weight * f * window(f / (0.5 * cut)) * cos(2 * M_PI * f * (double)n);
 	}
 	return 2 * sum * wide / 3;
+}
+
+/* The windows as doc/methods.md has them, each written another way than the library does. */
+static double formula(const char *name, double x)
+{
+	double half = cos(0.5 * M_PI * x);
+	if (strcmp(name, "shepp-logan") == 0)
+		return x == 0 ? 1 : 2 / (M_PI * x) * sin(0.5 * M_PI * x);
+	if (strcmp(name, "cosine") == 0)
+		return half;
+	if (strcmp(name, "hamming") == 0)
+		return 0.08 + 0.92 * half * half;
+	if (strcmp(name, "hann") == 0)
+		return half * half;
+	if (strcmp(name, "parzen") == 0)
+		return 2 * pow(1 - x, 3) - (x < 0.5 ? pow(1 - 2 * x, 3) : 0);
+	if (strcmp(name, "butterworth") == 0)
+		return sqrt(1 / (1 + 256 * pow(x, 8)));
+	assert_string_equal(name, "ram-lak");
+	return 1;
+}
+
+static void windows_are_their_formulas(void **state)
+{
+	(void)state;
+	int names = 0; /* of the option: "none" is the only one without a formula */
+	for (const char *at = filter_values.filter; at; at = strchr(at + 1, '|'))
+		names++;
+	assert_int_equal(names, WINDOWS + 1);
+	for (int w = 0; w < WINDOWS; w++) {
+		double (*window)(double);
+		OK(window_find(windows[w], &window));
+		for (int i = 0; i <= 64; i++) {
+			double x = i / 64.0, wanted = formula(windows[w], x);
+			if (!(fabs(window(x) - wanted) < 1e-14))
+				fail_msg("%s is %.15g at %g, not %.15g", windows[w], window(x), x,
+					wanted);
+		}
+	}
 }
 
 static void kernels_are_the_windows_integrals(void **state)
@@ -428,6 +469,7 @@ int main(void)
 		cmocka_unit_test(windows_are_one_at_zero),
 		cmocka_unit_test(ramp_has_the_right_mean),
 		cmocka_unit_test(shepp_logan_taps_of_the_paper),
+		cmocka_unit_test(windows_are_their_formulas),
 		cmocka_unit_test(kernels_are_the_windows_integrals),
 		cmocka_unit_test(users_own_response),
 		cmocka_unit_test(wrong_filters_are_refused),
