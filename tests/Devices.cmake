@@ -6,7 +6,7 @@ set(device_fast test_adjoint test_kernels test_truth test_orientation test_hard_
 # Some of them once more on two devices, which may be the same one.
 set(devices_fast test_adjoint test_kernels test_hard_views)
 set(devices_long test_truth test_orientation test_analytic)
-set(device_long test_anisotropic test_analytic test_analytic_space test_analytic_angles
+set(device_long test_anisotropic test_analytic test_analytic_space test_analytic_steps test_analytic_angles
 	test_analytic_region test_feldkamp test_real_scans)
 
 function(tomos_opencl_tests label prefix backend)

@@ -181,6 +181,8 @@ static void kernels_are_the_windows_integrals(void **state)
 						windows[w], cutoffs[k], (long long)at[i],
 						kernel[at[i]], wanted);
 			}
+			OK(window_kernel(kernel, 2, &o)); /* no fewer frequencies for few taps */
+			assert_true(fabs(kernel[1] - simpson(window, cutoffs[k], 1)) < 1e-9);
 		}
 }
 
