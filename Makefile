@@ -2,6 +2,8 @@
 PREFIX ?= /usr/local
 # ON: stop at the first compiler warning.
 WERROR ?= OFF
+# GPUs the CUDA backend is compiled for: auto (the one found), all, or a list such as "80-real;90a-real".
+CUDA_ARCHITECTURES ?= auto
 # Seconds per target of `make fuzz`.
 FUZZ_SECONDS ?= 60
 # Executions of each instead, where not 0.
@@ -16,7 +18,8 @@ CTEST = ctest --output-on-failure --no-tests=error --parallel $(JOBS)
 STEADY = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 # $(call build,preset): configures (quick when done before) and builds.
-build = cmake --preset $(1) -DTOMOS_WERROR=$(WERROR) >/dev/null && \
+build = cmake --preset $(1) -DTOMOS_WERROR=$(WERROR) \
+	-DTOMOS_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" >/dev/null && \
 	cmake --build --preset $(1)
 
 .PHONY: all demo test test-gpu test-clang test-python test-long sanitize lint format fuzz mutate bench peers octave install clean help
