@@ -469,6 +469,25 @@ TOMOS_API const char *tomos_op_describe(const tomos_op *op);
 /* The largest singular value, by the power method. */
 TOMOS_API tomos_status tomos_op_norm(const tomos_op *op, double *norm);
 
+/* Operators made of others, which must live as long as they do: a A + b B (B NULL: a A), A B and A'. */
+TOMOS_API tomos_status tomos_op_sum(
+	tomos_op **op, double a, const tomos_op *A, double b, const tomos_op *B);
+TOMOS_API tomos_status tomos_op_product(tomos_op **op, const tomos_op *A, const tomos_op *B);
+TOMOS_API tomos_status tomos_op_transpose(tomos_op **op, const tomos_op *A);
+
+/* An operator of your own: out = A in and out = A' in, on contiguous arrays in the host's memory, whatever the
+ * backend; `in` must not be changed. A result other than 0 ends the call of the library with TOMOS_CANCELLED. They
+ * are called from the thread that called the library. That `adjoint` is the transpose of `forward` is for you to
+ * see to. Methods that need rows, views or powers of the entries reject such an operator. */
+typedef int (*tomos_custom_apply)(void *user, const tomos_array *in, const tomos_array *out);
+typedef struct tomos_custom {
+	tomos_custom_apply forward, adjoint;
+	void *user;
+	const char *name; /* for messages; NULL: none */
+} tomos_custom;
+TOMOS_API tomos_status tomos_op_custom(tomos_op **op, tomos_backend *backend,
+	const int64_t domain[3], const int64_t range[3], const tomos_custom *calls);
+
 /* ---- stored matrices ---------------------------------------------------------------------- */
 
 /* The matrix of a projector, one row per ray, kept in memory; an operator like any other. */
@@ -484,6 +503,10 @@ typedef struct tomos_matrix {
 	const float *values;
 } tomos_matrix;
 
+/* Such arrays, which are copied, as an operator between arrays of these shapes; the order of the columns does not
+ * matter here. */
+TOMOS_API tomos_status tomos_op_matrix_arrays(tomos_op **op, tomos_backend *backend,
+	const tomos_matrix *arrays, const int64_t domain[3], const int64_t range[3]);
 /* The arrays of a matrix stored as CSR; they live as long as the operator. */
 TOMOS_API tomos_status tomos_matrix_arrays(const tomos_op *op, tomos_matrix *arrays);
 /* Bytes that a stored matrix takes, arrays of its own organisation included. */

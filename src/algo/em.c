@@ -31,6 +31,7 @@ static tomos_status sensitivity(Run *run, Blocks *B, int64_t i, float **T)
 	if (B->rays)
 		TRY(vector_mul(&A->range, B->rays + subset_offset(&run->subsets, i), B->y));
 	TRY(op_adjoint(A, B->y, *T));
+	TRY(op_check_sums(A, run->X, *T, run->method));
 	TRY(vector_largest(run->X, *T, &largest));
 	return vector_invert(run->X, (float)(LEAST * largest), *T);
 }

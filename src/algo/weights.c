@@ -47,6 +47,7 @@ tomos_status weights_rays(
 	TRY(run_ones(run, scratch));
 	if (kind == WEIGHTS_SIRT) {
 		TRY(op_forward(A, scratch, M));
+		TRY(op_check_sums(A, &A->range, M, "weights 'sirt'"));
 	} else {
 		if (kind == WEIGHTS_CAV) {
 			TRY(square_weights(&A->range, rays, M));
@@ -68,6 +69,7 @@ tomos_status weights_voxels(
 		if (rays)
 			TRY(vector_mul(&A->range, rays, scratch));
 		TRY(op_adjoint(A, scratch, T));
+		TRY(op_check_sums(A, run->X, T, "weights 'sirt'"));
 	} else {
 		TRY(square_weights(&A->range, rays, scratch));
 		TRY(op_power_adjoint(A, 0, scratch, T));
@@ -105,7 +107,7 @@ static tomos_status largest_eigenvalue(
 {
 	double length, last = 0;
 	*value = 0;
-	TRY(run_ones(run, x));
+	TRY(A->entries == ENTRIES_POSITIVE ? run_ones(run, x) : op_start(A, x));
 	TRY(vector_norm(run->X, x, &length));
 	for (int k = 0; k < 50 && length > 0 && (k < 2 || *value > last * (1 + 1e-3)); k++) {
 		last = *value;

@@ -302,6 +302,13 @@ tomos_status matrix_write(
 	return status;
 }
 
+tomos_status matrix_check(const char *path, tomos_matrix *m)
+{
+	TRY(check_pointers(path, m));
+	TRY(check_entries(path, m));
+	return sort_rows(m);
+}
+
 tomos_status matrix_read(const char *path, tomos_matrix *m)
 {
 	tomos_status status;
@@ -311,9 +318,7 @@ tomos_status matrix_read(const char *path, tomos_matrix *m)
 	TRY_OR_DONE(kind == MTX   ? mtx_read(path, m)
 		    : kind == NPZ ? read_lists(path, m, npz_read, LISTS)
 				  : read_lists(path, m, hdf5_lists_read, FORMAT));
-	TRY_OR_DONE(check_pointers(path, m));
-	TRY_OR_DONE(check_entries(path, m));
-	TRY_OR_DONE(sort_rows(m));
+	TRY_OR_DONE(matrix_check(path, m));
 done:
 	if (status != TOMOS_OK)
 		matrix_release(m);

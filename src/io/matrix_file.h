@@ -48,6 +48,8 @@ tomos_status matrix_write(
 	const char *path, const tomos_matrix *matrix, const tomos_file_options *options);
 tomos_status matrix_read(const char *path, tomos_matrix *matrix);
 void matrix_release(tomos_matrix *matrix);
+/* Rejects arrays that are no matrix (TOMOS_BAD_FILE), and sorts the columns of each row. */
+tomos_status matrix_check(const char *path, tomos_matrix *matrix);
 
 /* The narrowest arrays for `rows`, `columns` and `count`, allocated. */
 tomos_status matrix_allocate(tomos_matrix *matrix);

@@ -37,6 +37,7 @@ tomos_status op_gradient(tomos_op **op, const Space *space)
 			(long long)space->shape[0]);
 	TRY(op_make(op, &gradient_type, space->backend, space->shape, range, 1));
 	(*op)->matched = true;
+	(*op)->entries = ENTRIES_SIGNED;
 	snprintf((*op)->description, sizeof(*op)->description, "gradient");
 	return TOMOS_OK;
 }

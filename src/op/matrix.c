@@ -27,14 +27,6 @@ typedef struct {
 	KernelCsr there; /* on backends that have the products */
 } Matrix;
 
-void csr_free(Csr *csr)
-{
-	mem_free(csr->pointers);
-	mem_free(csr->indices);
-	mem_free(csr->values);
-	*csr = (Csr){0};
-}
-
 /* ---- products ------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -267,6 +259,7 @@ static tomos_status matrix_part(
 		return status;
 	}
 	made->matched = true;
+	made->entries = op->entries;
 	made->row_most = op->row_most;
 	memcpy(made->description, op->description, sizeof made->description);
 	*part = made;
@@ -274,20 +267,6 @@ static tomos_status matrix_part(
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
-
-static int64_t find_longest(const Csr *csr)
-{
-	int64_t longest = 0;
-	for (int64_t r = 0; r < csr->rows; r++)
-		longest = max64(longest, csr_at(csr->pointers, csr->pointer_bytes, r + 1) -
-						 csr_at(csr->pointers, csr->pointer_bytes, r));
-	return longest;
-}
-
-static int64_t csr_bytes(const Csr *csr)
-{
-	return csr->count * (4 + csr->index_bytes) + (csr->rows + 1) * csr->pointer_bytes;
-}
 
 static tomos_status send_arrays(tomos_backend *backend, Matrix *m)
 {
@@ -320,7 +299,8 @@ tomos_status csr_op(tomos_op **op, tomos_backend *backend, const int64_t domain[
 	if (is_there(made))
 		TRY_OR_DONE(send_arrays(backend, m));
 	made->matched = true;
-	made->row_most = max64(find_longest(m->csr), 1);
+	made->entries = csr_entries(m->csr);
+	made->row_most = max64(csr_longest(m->csr), 1);
 	snprintf(made->description, sizeof made->description,
 		"%.60s as CSR: %lld entries in %.1f MB", what, (long long)m->csr->count,
 		1e-6 * (double)csr_bytes(m->csr));

@@ -62,6 +62,9 @@ static inline int64_t csr_at(const void *array, int bytes, int64_t i)
 }
 
 void csr_free(Csr *csr);
+int64_t csr_longest(const Csr *csr); /* entries of the longest row */
+Entries csr_entries(const Csr *csr);
+int64_t csr_bytes(const Csr *csr);
 /* An operator that owns the arrays, also where it fails; `what` describes where they come from. */
 tomos_status csr_op(tomos_op **op, tomos_backend *backend, const int64_t domain[3],
 	const int64_t range[3], Csr *csr, const char *what);

@@ -1,4 +1,5 @@
 /* What all operators share: making, applying to callers' arrays, describing. */
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 #include "op/op.h"
@@ -47,6 +48,7 @@ void op_place(
 void op_resemble(tomos_op *op, const tomos_op *like)
 {
 	op->matched = like->matched;
+	op->entries = like->entries;
 	op->row_most = like->row_most;
 	op->apart = like->apart;
 	memcpy(op->description, like->description, sizeof op->description);
@@ -154,13 +156,75 @@ tomos_status op_power_adjoint(const tomos_op *op, int power, const float *y, flo
 	return cancel_end(op->type->power_adjoint(op, power, y, x), "a back projection");
 }
 
-/* The entries of a projector are not negative, so a start without zeros meets the largest singular
- * vector, which has none either. */
+static tomos_status negative_part(
+	const Space *space, const float *sums, float *scratch, double *part)
+{
+	TRY(vector_copy(space, sums, scratch));
+	TRY(vector_clamp(space, -FLT_MAX, 0, scratch));
+	return vector_largest(space, scratch, part);
+}
+
+tomos_status op_check_sums(
+	const tomos_op *op, const Space *space, const float *sums, const char *who)
+{
+	const double tiny = 1e-5; /* of the largest: rounding of sums that are 0 */
+	double below = 0, largest = 0;
+	float *scratch = NULL;
+	tomos_status status;
+	if (op->entries == ENTRIES_POSITIVE)
+		return TOMOS_OK;
+	if (op->entries == ENTRIES_SIGNED)
+		return fail(TOMOS_UNSUPPORTED,
+			"the operator (%s) has negative entries; %s needs entries of 0 and above",
+			op->description, who);
+	TRY_OR_DONE(vector_new(&scratch, space, "the sums of an operator"));
+	TRY_OR_DONE(negative_part(space, sums, scratch, &below));
+	TRY_OR_DONE(vector_largest(space, sums, &largest));
+	if (below > tiny * largest)
+		status = fail(TOMOS_UNSUPPORTED,
+			"the operator (%s) has a row or column whose sum is %g; %s needs entries "
+			"of 0 and "
+			"above",
+			op->description, -below, who);
+done:
+	vector_free(scratch, space);
+	return status;
+}
+
+/* Numbers in -1 .. 1 without a pattern, the same in every run. */
+static tomos_status fill_scattered(const Space *space, float *x)
+{
+	float *here;
+	TRY(mem_alloc(&here, space->count, sizeof *here, "the norm of an operator"));
+	for (int64_t i = 0; i < space->count; i++) {
+		uint64_t z = ((uint64_t)i + 1) * 0x9e3779b97f4a7c15U;
+		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U; /* splitmix64 */
+		z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+		here[i] = (float)(z >> 40) * 0x1p-23F - 1;
+	}
+	const int64_t *n = space->shape;
+	const tomos_array array = tomos_array_of(here, n[0], n[1], n[2]);
+	tomos_status status = space->backend->type->put(space->backend, x, &array);
+	if (status == TOMOS_OK)
+		status = space->backend->type->sync(space->backend);
+	mem_free(here);
+	return status;
+}
+
+/* Entries that are not negative have a largest singular vector without negative elements, which a start of
+ * ones meets; of others nothing is known. */
+tomos_status op_start(const tomos_op *op, float *x)
+{
+	if (op->entries == ENTRIES_POSITIVE)
+		return vector_fill(&op->domain, 1, x);
+	return fill_scattered(&op->domain, x);
+}
+
 static tomos_status power_method(const tomos_op *op, float *x, float *y, double *norm)
 {
 	double last = 0, length;
 	*norm = 0;
-	TRY(vector_fill(&op->domain, 1, x));
+	TRY(op_start(op, x));
 	for (int k = 0; k < 100 && (k < 2 || *norm > last * (1 + 1e-5)); k++) {
 		last = *norm;
 		TRY(vector_norm(&op->domain, x, &length));

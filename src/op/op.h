@@ -52,10 +52,14 @@ typedef struct {
 	tomos_status (*sweeper)(const tomos_op *op, RowSweeper **sweeper);
 } OpType;
 
+/* What is known of the signs of the entries: none negative, nothing, some negative. */
+typedef enum { ENTRIES_POSITIVE, ENTRIES_UNKNOWN, ENTRIES_SIGNED } Entries;
+
 struct tomos_op {
 	const OpType *type;
 	Space domain, range;
 	bool matched;
+	Entries entries;
 	int64_t row_most; /* entries of the longest row, at most; 0: rows cannot be had */
 	int64_t apart; /* rays of a view so many columns apart meet no voxel in common; 0: nobody knows */
 	char description[128];
@@ -86,6 +90,10 @@ tomos_status op_row(const tomos_op *op, int64_t i, int64_t *index, float *weight
 bool op_lists(const tomos_op *op);
 tomos_status op_list(const tomos_op *op, const KernelBatch *batch);
 tomos_status op_sweeper(const tomos_op *op, RowSweeper **sweeper);
+/* Rejects an operator of which `sums`, the sums of its rows or columns, show negative entries, or which is known to
+ * have them; `who` has no use for such entries. */
+tomos_status op_check_sums(
+	const tomos_op *op, const Space *space, const float *sums, const char *who);
 tomos_status op_power(const tomos_op *op, int power, const float *x, float *y);
 tomos_status op_power_adjoint(const tomos_op *op, int power, const float *y, float *x);
 
@@ -101,6 +109,8 @@ tomos_status op_weighted(
 tomos_status op_gradient(tomos_op **op, const Space *space);
 /* Axes that the gradient has, x first. */
 int gradient_parts(const Space *space);
+/* A volume for the power method to start from. */
+tomos_status op_start(const tomos_op *op, float *x);
 /* The largest singular value, by the power method; each step reaches at least the last one's. */
 tomos_status op_norm(const tomos_op *op, double *norm);
 

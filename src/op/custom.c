@@ -1,0 +1,89 @@
+/* An operator of the caller's own: two functions on arrays in the host's memory. */
+#include <stdio.h>
+#include "op/op.h"
+
+typedef struct {
+	tomos_custom calls;
+} Custom;
+
+static tomos_array array_in(const Space *space, const float *data)
+{
+	const int64_t *n = space->shape;
+	return tomos_array_of((float *)(uintptr_t)data, n[0], n[1], n[2]);
+}
+
+static tomos_status apply_here(const tomos_op *op, tomos_custom_apply apply, const char *what,
+	const tomos_array *in, const tomos_array *out)
+{
+	const Custom *own = op->own;
+	int answer = apply(own->calls.user, in, out);
+	if (answer != 0)
+		return fail(TOMOS_CANCELLED, "the %s function of the operator (%s) returned %d",
+			what, op->description, answer);
+	return TOMOS_OK;
+}
+
+/* The same with vectors on a device, by way of the host's memory. */
+static tomos_status apply_there(const tomos_op *op, tomos_custom_apply apply, const char *what,
+	const Space *from, const float *in, const Space *to, float *out)
+{
+	tomos_backend *backend = from->backend;
+	float *x = NULL, *y = NULL;
+	tomos_status status;
+	TRY_OR_DONE(mem_alloc(&x, from->count, sizeof *x, "the argument of an operator"));
+	TRY_OR_DONE(mem_alloc(&y, to->count, sizeof *y, "the result of an operator"));
+	tomos_array source = array_in(from, x), target = array_in(to, y);
+	TRY_OR_DONE(backend->type->get(backend, in, &source));
+	TRY_OR_DONE(apply_here(op, apply, what, &source, &target));
+	TRY_OR_DONE(backend->type->put(backend, out, &target));
+	TRY_OR_DONE(backend->type->sync(backend)); /* before the memory goes */
+done:
+	mem_free(x);
+	mem_free(y);
+	return status;
+}
+
+static tomos_status apply_to(const tomos_op *op, tomos_custom_apply apply, const char *what,
+	const Space *from, const float *in, const Space *to, float *out)
+{
+	tomos_array source = array_in(from, in), target = array_in(to, out);
+	if (from->backend->device != 0)
+		return apply_there(op, apply, what, from, in, to, out);
+	return apply_here(op, apply, what, &source, &target);
+}
+
+static tomos_status custom_forward(const tomos_op *op, const float *x, float *y)
+{
+	const Custom *own = op->own;
+	return apply_to(op, own->calls.forward, "forward", &op->domain, x, &op->range, y);
+}
+
+static tomos_status custom_adjoint(const tomos_op *op, const float *y, float *x)
+{
+	const Custom *own = op->own;
+	return apply_to(op, own->calls.adjoint, "adjoint", &op->range, y, &op->domain, x);
+}
+
+static void custom_free(tomos_op *op)
+{
+	(void)op;
+}
+
+static const OpType custom_type = {
+	.forward = custom_forward, .adjoint = custom_adjoint, .free = custom_free};
+
+tomos_status tomos_op_custom(tomos_op **op, tomos_backend *backend, const int64_t domain[3],
+	const int64_t range[3], const tomos_custom *calls)
+{
+	*op = NULL;
+	if (!backend || !domain || !range || !calls || !calls->forward || !calls->adjoint)
+		return fail(TOMOS_BAD_VALUE, "an operator of the caller's own needs a backend, two "
+					     "shapes, and functions for forward and adjoint");
+	TRY(op_make(op, &custom_type, backend, domain, range, sizeof(Custom)));
+	((Custom *)(*op)->own)->calls = *calls;
+	(*op)->matched = true;
+	(*op)->entries = ENTRIES_UNKNOWN;
+	snprintf((*op)->description, sizeof(*op)->description, "%.100s",
+		calls->name ? calls->name : "the caller's own functions");
+	return TOMOS_OK;
+}
