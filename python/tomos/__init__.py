@@ -15,6 +15,7 @@ from ._geometry import (Geometry, Grid, cone, fan, helix, laminography, lebedev,
 from ._library import (BadFile, BadValue, Cancelled, DeviceMissing, Error, FileFailure, OutOfMemory,
                        Unsupported, lib as _lib)
 from ._methods import METHODS as _METHODS, cover, fbp, fbp_transpose, fdk, recon
+from ._operator import Operator
 from ._options import History
 from ._prep import PrepReport, STEPS as _STEPS, bin_pixels, normalize, prepare
 from ._projector import Projector, backends, models, threads
@@ -35,7 +36,7 @@ def __getattr__(name: str):
 __version__: str = _lib.version().decode()
 __all__ = [
     "Axis", "BadFile", "BadValue", "Cancelled", "DeviceArray", "DeviceMissing", "Difference", "Ellipsoid", "Error",
-    "FileFailure", "Geometry", "Grid", "History", "Info", "OutOfMemory", "Phantom", "PrepReport",
+    "FileFailure", "Geometry", "Grid", "History", "Info", "Operator", "OutOfMemory", "Phantom", "PrepReport",
     "Projector", "Scan", "Unsupported", "add_counts", "add_noise", "backends", "bin_pixels", "compare",
     "cone", "cover", "empty", "fan", "fbp", "fbp_transpose", "fdk", "find_center", "helix", "info",
     "laminography", "lebedev", "models", "normalize", "parallel", "phantom", "phantoms", "prepare",

@@ -31,6 +31,13 @@ class ArrayStruct(ctypes.Structure):
                 ("device", c_int)]
 
 
+APPLY = CFUNCTYPE(c_int, c_void_p, POINTER(ArrayStruct), POINTER(ArrayStruct))
+
+
+class CustomStruct(ctypes.Structure):
+    _fields_ = [("forward", APPLY), ("adjoint", APPLY), ("user", c_void_p), ("name", c_char_p)]
+
+
 REPORT = CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64, c_double)
 
 
@@ -167,6 +174,11 @@ _FUNCTIONS = {
     "op_matched": (c_int, [_P]),
     "op_describe": (_S, [_P]),
     "op_norm": (c_int, [_P, POINTER(c_double)]),
+    "op_sum": (c_int, [_NEW, c_double, _P, c_double, _P]),
+    "op_product": (c_int, [_NEW, _P, _P]),
+    "op_transpose": (c_int, [_NEW, _P]),
+    "op_custom": (c_int, [_NEW, _P, Shape, Shape, POINTER(CustomStruct)]),
+    "op_matrix_arrays": (c_int, [_NEW, _P, POINTER(MatrixStruct), Shape, Shape]),
     "op_matrix": (c_int, [_NEW, _P, _G, _P, _P, _P]),
     "matrix_arrays": (c_int, [_P, POINTER(MatrixStruct)]),
     "reconstruct": (c_int, [_P, _S, _A, _A, _P, _PROGRESS]),

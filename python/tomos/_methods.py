@@ -15,9 +15,11 @@ from ._call import run
 from ._geometry import Geometry, Grid, parallel
 from ._library import HistoryStruct, check, choices, lib
 from ._options import GROUPS, History, unknown_option, with_options
-from ._projector import _PROJECTIONS, _VOLUME, Projector, _like
+from ._operator import Operator, as_operator, like, own_failures
+from ._projector import Projector
 
-#: Called with (x, k, residual) after iteration k; a true result ends the iteration there.
+#: Called with (x, k, residual) after iteration k; a true result ends the iteration there. x is the volume that the
+#: iteration works on, read-only, and changes with the next one: copy what is to be kept.
 Callback = Callable[[Any, int, float], Any]
 
 
@@ -26,44 +28,55 @@ def _check_projector(A: Any, method: str) -> None:
         raise TypeError(f"{method} works on a tomos.Projector, not on a {type(A).__name__}")
 
 
-def _volume(A: Projector, b: Any, x0: Any, out: Any) -> Any:
-    """Where the result goes, with the start image in it."""
+def _volume(A: Operator, b: Any, x0: Any, out: Any, flat: bool) -> Any:
+    """Where the result goes, with the start image in it; `flat`: the axes of b say nothing about it."""
+    if out is None and x0 is not None and hasattr(x0, "shape") and flat:
+        out = empty(b, tuple(x0.shape))
     if out is None:
-        out = empty(b, _like(b.ndim, A.domain, _VOLUME))
+        out = empty(b, like(1 if flat and A.domain[:2] == (1, 1) else b.ndim, A._source))
     if x0 is None:
         out[...] = 0
     elif np.ndim(x0) == 0 and not hasattr(x0, "shape"):
         raise TypeError(f"x0={x0!r}: the third argument is the image to start from; options go by their "
                         "names, iterations=50")
     else:
-        assign(out, x0, A.domain, _VOLUME, "x0")
+        assign(out, x0, A.domain, A._source.axis, "x0")
     return out
 
 
-def _algebraic(A: Projector, method: str, b: Array, x0: Any, out: Any, callback: Optional[Callback],
+def _shown(x: Any) -> Any:
+    """The volume as callbacks see it: what they would write into it could go astray."""
+    if not isinstance(x, np.ndarray):
+        return x
+    view = x.view()
+    view.flags.writeable = False
+    return view
+
+
+def _algebraic(given: Any, method: str, b: Array, x0: Any, out: Any, callback: Optional[Callback],
                progress: bool, options: dict) -> Any:
-    _check_projector(A, method)
     b = b if hasattr(b, "shape") else np.asarray(b)
-    source = read_view(b, A.range, _PROJECTIONS, "the projections")
-    out = _volume(A, b, x0, out)
-    target = write_view(out, A.domain, _VOLUME, "out")
+    A = as_operator(given, method, b, (x0, out, options.get("truth"), options.get("mask")))
+    source = read_view(b, *A._target)
+    out = _volume(A, b, x0, out, flat=A is not given)
+    target = write_view(out, A.domain, A._source.axis, "out")
     history = options.pop("history", None)
     history = History() if history is None else history
     if not isinstance(history, History):
         raise TypeError(f"history is a tomos.History, not a {type(history).__name__}")
-    for name, shape, axis in (("ray_weights", A.range, _PROJECTIONS), ("mask", A.domain, _VOLUME),
-                              ("truth", A.domain, _VOLUME)):
+    for name, end in (("ray_weights", A._target), ("mask", A._source), ("truth", A._source)):
         if options.get(name) is not None:
-            options[name] = read_view(options[name], shape, axis, name)
+            options[name] = read_view(options[name], end.shape, end.axis, name)
     iterations = options.get("iterations") or GROUPS["algebraic"].rows["iterations"].default
     room = iterations if hasattr(iterations, "__index__") and iterations > 0 else 0  # else it is refused
     struct: HistoryStruct = history._prepare(room)
     struct.iterate = ctypes.pointer(target.struct) if callback else None
     settings = GROUPS["algebraic"].fill(history=history, **options)
-    told = (lambda k, residual: callback(out, k, residual)) if callback else None
+    told = (lambda k, residual: callback(_shown(out), k, residual)) if callback else None
     try:
-        run(lib.reconstruct, A._op, method.encode(), source.pointer, target.pointer,
-            ctypes.byref(settings), show=progress, callback=told, keep=(A, settings, source, target))
+        with own_failures(A):
+            run(lib.reconstruct, A._op, method.encode(), source.pointer, target.pointer,
+                ctypes.byref(settings), show=progress, callback=told, keep=(A, settings, source, target))
     finally:
         history._finish()
     return out
@@ -74,7 +87,7 @@ def _method(method: str):
     rows = {row.name: row for row in GROUPS["algebraic"].rows.values()
             if lib.method_uses(method.encode(), row.name.encode())}
 
-    def solve(A: Projector, b: Array, x0: Optional[Array] = None, *, out: Any = None,
+    def solve(A: Any, b: Array, x0: Optional[Array] = None, *, out: Any = None,
               callback: Optional[Callback] = None, progress: bool = False, **options: Any) -> Any:
         return _algebraic(A, method, b, x0, out, callback, progress, options)
 
@@ -82,9 +95,13 @@ def _method(method: str):
     settings = "iterations=100, noise_level=0.01" if method == "asd-pocs" else "iterations=10"
     return with_options(solve, rows, f"""{summary[0].upper() + summary[1:]}.
 
+    `A` is a Projector or another Operator, a sparse matrix of SciPy or a LinearOperator; for these two, which
+    have no more than rows and columns, the axes are those of `b` and of `x0` or `out`.
+
     Starts from `x0` (default: zero, or one where a method needs that), and gives the volume, in `out`
     if that is given. `callback(x, k, residual)` is called after each iteration and ends it with a true
-    result; `progress` shows a bar.
+    result; its `x` is read-only and changes with the next iteration, so copy what is to be kept. `progress` shows a
+    bar.
 
     >>> A = tomos.Projector(None, tomos.parallel(views=24, columns=16))
     >>> truth = tomos.phantom("shepp-logan-2d-modified", A.grid)
@@ -109,13 +126,12 @@ _ANALYTIC = {
 def _linear(function, A: Projector, x: Any, out: Any, forth: bool, progress: bool, options: dict) -> Any:
     """Projections into a volume, or, with `forth`, a volume into projections."""
     _check_projector(A, "filtered back projection")
-    ends = [(A.range, _PROJECTIONS, "the projections"), (A.domain, _VOLUME, "the volume")]
-    (shape, axis, what), (result, result_axis, _) = reversed(ends) if forth else ends
+    start, end = (A._source, A._target) if forth else (A._target, A._source)
     x = x if hasattr(x, "shape") else np.asarray(x)
-    source = read_view(x, shape, axis, what)
+    source = read_view(x, *start)
     if out is None:
-        out = empty(x, _like(x.ndim, result, result_axis))
-    target = write_view(out, result, result_axis, "out")
+        out = empty(x, like(x.ndim, end))
+    target = write_view(out, end.shape, end.axis, "out")
     settings = GROUPS["analytic"].fill(**options)
     run(function, A._backend, ctypes.byref(A.grid._struct), A.geometry._handle, source.pointer,
         target.pointer, ctypes.byref(settings), show=progress, keep=(A, settings, source, target))

@@ -20,7 +20,8 @@ from typing import Any
 import torch
 
 from ._methods import fbp as _fbp, fbp_transpose as _fbp_transpose
-from ._projector import _PROJECTIONS, _VOLUME, Projector
+from ._operator import _PROJECTIONS, _VOLUME
+from ._projector import Projector
 
 __all__ = ["FBP", "Operator", "adjoint", "fbp", "forward"]
 

@@ -97,7 +97,7 @@ def test_history_mask_and_truth(slice_problem):
     (lambda A, y: tomos.sirt(A, y, relaxation=7), tomos.BadValue, "relaxation 7: it must lie between"),
     (lambda A, y: tomos.sirt(A, y, weights="srt"), ValueError, "did you mean 'sirt'"),
     (lambda A, y: tomos.sirt(A, y, mask=np.ones((3, 3))), ValueError, "mask has shape"),
-    (lambda A, y: tomos.sirt(A.T, y), TypeError, "works on a tomos.Projector, not on a Adjoint"),
+    (lambda A, y: tomos.sirt(A.T, y), ValueError, "the volume has shape"),
     (lambda A, y: tomos.fbp(A, y, filter="ramp"), ValueError, "filter 'ramp' is not known"),
     (lambda A, y: tomos.fdk(A, y), tomos.Unsupported, "parallel rays go with fbp"),
     (lambda A, y: tomos.sirt(A, y, ray_weights=-np.ones(y.shape)), ValueError, "must not be negative"),
