@@ -523,7 +523,8 @@ static int recon_whole(const settings *s, recon_job *j, const char *method)
 	grids_warn(s->recon.compare, &j->truth_grid, RESULT, &j->grid);
 	DO(array_new(&j->volume, shape, "the volume"));
 	tomos_file_options options = s->file;
-	options.first_number += j->first_slice;
+	if (options.first_number < 0)
+		options.first_number = j->first_slice;
 	DO(lib(tomos_file_create(&file, s->output.output, TOMOS_VOLUME, shape, &options)));
 	say("%s on %s\n", method, tomos_backend_describe(j->backend));
 	DO(recon_algebraic(s, j, method));

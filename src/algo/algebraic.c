@@ -212,15 +212,15 @@ static tomos_status describe_settings(Run *run, const tomos_op *op)
 		"mask truth history";
 	const int64_t *n = run->X->shape, *m = run->Y->shape;
 	char text[4096];
-	int count,
-		used = snprintf(text, sizeof text,
-			"method %s;operator %s;volume %lld x %lld x %lld;projections %lld x "
-			"%lld x %lld;"
-			"data of norm %.17g;weights of rays of checksum %08x;mask of "
-			"checksum %08x;%s",
-			run->method, op->description, (long long)n[0], (long long)n[1],
-			(long long)n[2], (long long)m[0], (long long)m[1], (long long)m[2],
-			run->b_norm, (unsigned)run->rays_sum, (unsigned)run->mask_sum, op->place);
+	int count, used = snprintf(text, sizeof text,
+			   "method %s;operator %s;volume %lld x %lld x %lld;projections %lld x "
+			   "%lld x %lld;"
+			   "data of checksum %08x;weights of rays of checksum %08x;mask of "
+			   "checksum %08x;%s",
+			   run->method, op->description, (long long)n[0], (long long)n[1],
+			   (long long)n[2], (long long)m[0], (long long)m[1], (long long)m[2],
+			   (unsigned)run->data_sum, (unsigned)run->rays_sum,
+			   (unsigned)run->mask_sum, op->place);
 	const tomos_option *options = tomos_options("algebraic", &count);
 	for (int i = 0; i < count && used < (int)sizeof text; i++)
 		if (!has_word(leaves, options[i].name))
@@ -297,6 +297,7 @@ static tomos_status prepare_weights(Run *run, const tomos_op *op)
 
 static tomos_status prepare(Run *run, const tomos_op *op)
 {
+	TRY(mark_vector(run, run->Y, run->b, &run->data_sum));
 	TRY(prepare_weights(run, op));
 	TRY(mark_vector(run, run->X, run->x, &run->start));
 	TRY(vector_norm(run->Y, run->b, &run->b_norm));

@@ -1,6 +1,6 @@
 /* The state of an iteration in a file, so that it can go on as if it had never stopped.
  *
- * A line of text ("tomos checkpoint 2"), one with the settings it belongs to, then in the machine's own
+ * A line of text ("tomos checkpoint 3"), one with the settings it belongs to, then in the machine's own
  * numbers: a head, scalars, history, vectors, and the checksum of all that.
  */
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <sys/types.h>
 #include "algo/run.h"
 
-static const char kind[] = "tomos checkpoint ", title[] = "tomos checkpoint 2\n";
+static const char kind[] = "tomos checkpoint ", title[] = "tomos checkpoint 3\n";
 #define MARK 0x0123456789abcdef
 enum { LONGEST = 4096 }; /* settings */
 
@@ -140,25 +140,12 @@ tomos_status checkpoint_write(const Run *run)
 	return status;
 }
 
-/* Norms are sums, which every backend makes in an order of its own. */
-static bool same_setting(const char *theirs, const char *ours)
-{
-	static const char norm[] = "data of norm ";
-	size_t length = strcspn(theirs, ";"), words = strlen(norm);
-	if (length == strcspn(ours, ";") && memcmp(theirs, ours, length) == 0)
-		return true;
-	if (strncmp(theirs, norm, words) != 0 || strncmp(ours, norm, words) != 0)
-		return false;
-	double a = strtod(theirs + words, NULL), b = strtod(ours + words, NULL);
-	return fabs(a - b) <= 1e-6 * fabs(b);
-}
-
 /* The first setting that differs, in a sentence. */
 static tomos_status same_settings(const char *theirs, const char *ours, const char *path)
 {
 	while (*theirs || *ours) {
 		int one = (int)strcspn(theirs, ";"), two = (int)strcspn(ours, ";");
-		if (!same_setting(theirs, ours))
+		if (one != two || memcmp(theirs, ours, (size_t)one) != 0)
 			return fail(TOMOS_BAD_VALUE, "checkpoint '%s' belongs to %.*s, not to %.*s",
 				path, one, theirs, two, ours);
 		theirs += one + (theirs[one] == ';');

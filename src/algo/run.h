@@ -41,7 +41,7 @@ typedef struct {
 	bool stopped;      /* by a rule of --stop */
 	/* What a checkpoint belongs to, and checksums for it where one is named. */
 	char *settings;
-	uint32_t start, rays_sum, mask_sum;
+	uint32_t start, data_sum, rays_sum, mask_sum;
 } Run;
 
 typedef tomos_status (*Method)(Run *run);

@@ -11,7 +11,7 @@ tomos_status checksums_write(File *file)
 	TRY(mem_alloc(&numbers, file->shape[0], sizeof *numbers, "checksums"));
 	for (int64_t i = 0; i < file->shape[0]; i++)
 		numbers[i] = file->checksums[i];
-	tomos_status status = io_put(file, "storage/crc32", numbers, shape);
+	tomos_status status = io_put(file, CHECKSUMS, numbers, shape);
 	mem_free(numbers);
 	return status;
 }
@@ -57,7 +57,7 @@ tomos_status tomos_file_verify(File *file, const tomos_progress *progress)
 {
 	double *sums;
 	int64_t shape[2];
-	TRY(io_get(file, "storage/crc32", &sums, shape));
+	TRY(io_get(file, CHECKSUMS, &sums, shape));
 	bool fits =
 		sums && element_named(file->type, &file->element) &&
 		(file->element.kind == 'u' ? file->element.bytes <= 2

@@ -38,8 +38,9 @@ tomos_status file_descriptor(const File *file, int *descriptor)
 		return flat_create(descriptor, file->temporary, file->path);
 	*descriptor = open(file->temporary, O_RDWR | O_CLOEXEC);
 	if (*descriptor < 0)
-		return fail(TOMOS_IO, "'%s', begun as '%s', cannot be opened: %s", file->path,
-			file->temporary, strerror(errno));
+		return fail(errno == ENOENT || errno == EISDIR ? TOMOS_BAD_FILE : TOMOS_IO,
+			"'%s', begun as '%s', cannot be opened: %s", file->path, file->temporary,
+			strerror(errno));
 	return TOMOS_OK;
 }
 
@@ -77,6 +78,14 @@ tomos_status flat_write(
 		done += put;
 	}
 	return TOMOS_OK;
+}
+
+tomos_status flat_cut(int descriptor, const char *path, int64_t bytes)
+{
+	if (ftruncate(descriptor, bytes) == 0)
+		return TOMOS_OK;
+	return fail(TOMOS_IO, "'%s' cannot be given %lld bytes: %s", path, (long long)bytes,
+		strerror(errno));
 }
 
 tomos_status flat_close(int *descriptor, const char *path)

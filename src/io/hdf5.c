@@ -303,6 +303,57 @@ static tomos_status hdf5_seal(File *file)
 	return hdf5_leave(quiet, status);
 }
 
+static tomos_status hdf5_read_back(File *file, int64_t index, void *stored)
+{
+	const Hdf5 *own = file->own;
+	const Extract part = {index, 1, 0, file->shape[1]};
+	hid_t memory;
+	herr_t failed = -1;
+	if (own->pack)
+		return pack_read_back(file, index, stored);
+	Quiet quiet = hdf5_enter();
+	hid_t space = select_slab(file, &part, &memory);
+	if (space >= 0) {
+		failed = H5Dread(
+			own->dataset, hdf5_type(file->element), memory, space, H5P_DEFAULT, stored);
+		hdf5_drop(memory);
+		hdf5_drop(space);
+	}
+	return hdf5_leave(quiet, failed >= 0
+					 ? TOMOS_OK
+					 : hdf5_refuse(TOMOS_BAD_FILE, file->path, file->dataset,
+						   "what was written cannot be read"));
+}
+
+/* Where a dataset lies that is one stretch of the file; none: not at all. */
+static void find_hole(hid_t dataset, int64_t hole[2])
+{
+	haddr_t at = dataset >= 0 ? H5Dget_offset(dataset) : HADDR_UNDEF;
+	if (at == HADDR_UNDEF)
+		return;
+	hole[0] = (int64_t)at;
+	hole[1] = hole[0] + (int64_t)H5Dget_storage_size(dataset);
+}
+
+/* The data, and the checksums, which are written once more when all data are there. */
+static tomos_status hdf5_frame(File *file, Frame *frame)
+{
+	const Hdf5 *own = file->own;
+	int64_t holes[2][2] = {{0}};
+	int descriptor;
+	Quiet quiet = hdf5_enter();
+	hid_t sums = H5Dopen2(own->file, CHECKSUMS, H5P_DEFAULT);
+	find_hole(own->pack ? H5I_INVALID_HID : own->dataset, holes[0]);
+	find_hole(sums, holes[1]);
+	hdf5_drop(sums);
+	TRY(hdf5_leave(quiet, TOMOS_OK));
+	bool swap = holes[1][0] < holes[0][0];
+	memcpy(frame->holes[0], holes[swap], sizeof holes[0]);
+	memcpy(frame->holes[1], holes[!swap], sizeof holes[0]);
+	TRY(flat_open(&descriptor, &frame->bytes, file->temporary));
+	return flat_close(&descriptor, file->path);
+}
+
 static tomos_status hdf5_sync(File *file)
 {
 	const Hdf5 *own = file->own;
@@ -348,7 +399,8 @@ static tomos_status gather_locked(File *file, Hdf5 *own, const char *whole)
 		       : hdf5_refuse(TOMOS_IO, file->path, NULL, "cannot be written to its end");
 }
 
-/* In a copy, which then takes the file's place at once. */
+/* In a copy, which is published in place of the file: a process that is killed here leaves the file as
+ * it was. */
 static tomos_status gather(File *file, Hdf5 *own)
 {
 	char *whole;
@@ -358,11 +410,13 @@ static tomos_status gather(File *file, Hdf5 *own)
 		Quiet quiet = hdf5_enter();
 		status = hdf5_leave(quiet, gather_locked(file, own, whole));
 	}
-	if (status == TOMOS_OK && rename(whole, file->temporary) != 0)
-		status = fail(TOMOS_IO, "'%s' cannot be renamed to '%s': %s", whole,
-			file->temporary, strerror(errno));
-	mem_free(whole);
-	return status;
+	if (status != TOMOS_OK) {
+		mem_free(whole);
+		return status;
+	}
+	mem_free(file->temporary);
+	file->temporary = whole;
+	return TOMOS_OK;
 }
 
 static tomos_status hdf5_finish(File *file)
@@ -401,6 +455,9 @@ const Format format_hdf5 = {
 	.put_text = hdf5_put_text,
 	.seal = hdf5_seal,
 	.sync = hdf5_sync,
+	.read_back = hdf5_read_back,
+	.frame = hdf5_frame,
+	.sources = hdf5_sources,
 	.text = hdf5_text,
 	.names = hdf5_names,
 };

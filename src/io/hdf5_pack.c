@@ -64,7 +64,8 @@ static tomos_status open_chunks(const File *file, Pack *p)
 	if (p->descriptor < 0)
 		return fail(TOMOS_IO, "'%s' cannot be created (as '%s'): %s", file->path, p->path,
 			strerror(errno));
-	return find_chunks(p, file->shape[0] * p->per_slice);
+	TRY(find_chunks(p, file->shape[0] * p->per_slice));
+	return flat_cut(p->descriptor, p->path, p->end);
 }
 
 tomos_status pack_open(const File *file, Pack **pack)
@@ -165,7 +166,8 @@ tomos_status pack_write(const File *file, int64_t first, int64_t count, const vo
 
 /* ---- all chunks into the HDF5 file -------------------------------------------------------- */
 
-static tomos_status copy_chunk(const File *file, Pack *p, int64_t number)
+/* The packed bytes of a chunk, as they were written. */
+static tomos_status read_chunk(Pack *p, int64_t number)
 {
 	const Place *place = &p->places[number];
 	if (place->bytes < 1 || place->bytes > (int64_t)compressBound((uLong)p->size))
@@ -175,7 +177,40 @@ static tomos_status copy_chunk(const File *file, Pack *p, int64_t number)
 	if (checksum_add(0, p->packed, place->bytes) != place->crc)
 		return fail(TOMOS_BAD_FILE, "'%s' is damaged at index %lld; run without resume",
 			p->path, (long long)(number / p->per_slice));
-	return put_chunk(file, number, p->packed, place->bytes);
+	return TOMOS_OK;
+}
+
+static tomos_status copy_chunk(const File *file, Pack *p, int64_t number)
+{
+	TRY(read_chunk(p, number));
+	return put_chunk(file, number, p->packed, p->places[number].bytes);
+}
+
+static tomos_status unpack_chunk(Pack *p, int64_t number)
+{
+	uLongf size = (uLong)p->size;
+	TRY(read_chunk(p, number));
+	if (uncompress(p->shuffled, &size, p->packed, (uLong)p->places[number].bytes) != Z_OK ||
+		(int64_t)size != p->size)
+		return fail(TOMOS_BAD_FILE, "'%s' is damaged at index %lld", p->path,
+			(long long)(number / p->per_slice));
+	return TOMOS_OK;
+}
+
+tomos_status pack_read_back(const File *file, int64_t index, void *stored)
+{
+	const Hdf5 *own = file->own;
+	Pack *p = own->pack;
+	int size = file->element.bytes;
+	int64_t all = p->size / size, slice = file->shape[1] * file->shape[2];
+	for (int64_t c = 0; c < p->per_slice; c++) {
+		int64_t first = c * all, count = min64(all, slice - first);
+		TRY(unpack_chunk(p, index * p->per_slice + c));
+		unsigned char *to = (unsigned char *)stored + first * size;
+		for (int64_t i = 0; i < count * size; i++)
+			to[i] = p->shuffled[i % size * all + i / size];
+	}
+	return TOMOS_OK;
 }
 
 tomos_status pack_gather(const File *file)

@@ -78,6 +78,7 @@ tomos_status pack_write(const File *file, int64_t first, int64_t count, const vo
 /* Whether the data wait in a file of their own, and their way into the dataset; with the lock held. */
 bool pack_waits(const Pack *pack);
 tomos_status pack_gather(const File *file);
+tomos_status pack_read_back(const File *file, int64_t index, void *stored);
 void pack_close(Pack *pack);
 
 /* ---- by name ------------------------------------------------------------------------------ */
@@ -87,5 +88,6 @@ tomos_status hdf5_put(File *file, const char *name, const double *values, const 
 tomos_status hdf5_put_text(File *file, const char *name, const char *text);
 tomos_status hdf5_text(const File *file, const char *name, char **text);
 tomos_status hdf5_names(const File *file, const char *group, char **names);
+tomos_status hdf5_sources(const File *file, TakePath take, void *user);
 
 #endif

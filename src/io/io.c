@@ -246,10 +246,11 @@ static tomos_status create_into(File *file, tomos_content content, const int64_t
 		TRY(check_room(file->path, count * file->element.bytes));
 	memcpy(file->shape, shape, sizeof file->shape);
 	file->content = content;
-	if (options->first_number < 0)
-		return fail(TOMOS_BAD_VALUE, "first_number is %lld; it must not be negative",
-			(long long)options->first_number);
-	file->first_index = options->first_number;
+	if (options->first_number < -1 || options->first_number > INT64_MAX - shape[0])
+		return fail(TOMOS_BAD_VALUE,
+			"first_number is %lld; it must be 0 to %lld, or -1 for the default",
+			(long long)options->first_number, (long long)(INT64_MAX - shape[0]));
+	file->first_index = max64(0, options->first_number);
 	TRY(mem_zeroed(&file->written, shape[0], 1, "the list of what is written"));
 	TRY(mem_zeroed(&file->checksums, shape[0], sizeof *file->checksums, "checksums"));
 	file->overwrite = options->overwrite;
@@ -287,7 +288,9 @@ void io_discard(const char *temporary)
 tomos_status io_seal(File *file)
 {
 	TRY(checksums_write(file));
-	TRY(scale_write(file));
+	/* Beside an older output with a scale of its own, a new one would be wrong until the end. */
+	if (scale_is_inside(file))
+		TRY(scale_write(file));
 	return file->format->seal ? file->format->seal(file) : TOMOS_OK;
 }
 
@@ -371,12 +374,24 @@ static tomos_status check_writable(const File *file)
 	return TOMOS_OK;
 }
 
+typedef struct {
+	const char *stored;
+	int64_t bytes; /* of one index */
+	uint32_t *sums;
+} Summing;
+
+static void sum_one(void *user, int64_t i)
+{
+	const Summing *s = user;
+	s->sums[i] = checksum_add(0, s->stored + i * s->bytes, s->bytes);
+}
+
 static tomos_status write_stored(File *file, int64_t first, int64_t count, const void *stored)
 {
-	int64_t bytes = file->shape[1] * file->shape[2] * file->element.bytes;
-	for (int64_t i = 0; i < count && file->format->put; i++)
-		file->checksums[first + i] =
-			checksum_add(0, (const char *)stored + i * bytes, bytes);
+	Summing s = {stored, file->shape[1] * file->shape[2] * file->element.bytes,
+		file->checksums + first};
+	if (file->kept || file->format == &format_hdf5) /* nobody asks for others */
+		parallel_for(count, sum_one, &s);
 	return file->format->write(file, first, count, stored);
 }
 

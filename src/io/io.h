@@ -43,6 +43,16 @@ typedef struct {
 	int64_t first, count, row, rows;
 } Extract;
 
+/* What a file under construction has besides its data once it is sealed: all bytes up to `bytes`
+ * outside the holes [first, end), which hold data and checksums. `bytes` 0: nothing is recorded,
+ * since the format writes this part again whenever the file is opened. */
+typedef struct {
+	int64_t bytes, holes[2][2];
+	uint32_t sum;
+} Frame;
+
+typedef tomos_status (*TakePath)(void *user, const char *path);
+
 /* One row of formats.def. A function that is NULL is not supported by the format. `open` and
  * `create` may leave `own` half made when they fail: `close` follows in every case. */
 struct Format {
@@ -60,6 +70,13 @@ struct Format {
 	 * written so far is in the file. NULL: nothing to do. */
 	tomos_status (*seal)(File *file);
 	tomos_status (*sync)(File *file);
+	/* The numbers of one index as stored, from the file under construction. What is not there or
+	 * cannot be right is TOMOS_BAD_FILE. */
+	tomos_status (*read_back)(File *file, int64_t index, void *stored);
+	/* Everything but the checksum. NULL: bytes is 0. */
+	tomos_status (*frame)(File *file, Frame *frame);
+	/* Every file that an open one reads from; NULL: the one at its path alone. */
+	tomos_status (*sources)(const File *file, TakePath take, void *user);
 	/* Named numbers; names are paths like "grid/first". get allocates *values and sets the
 	 * shape; a name that is not there gives TOMOS_OK and *values = NULL. */
 	tomos_status (*get)(const File *file, const char *name, double **values, int64_t shape[2]);
@@ -90,7 +107,8 @@ bool io_is_directory(const char *path);
 bool io_names_directory(const char *path);    /* or ends in '/' */
 tomos_status io_check_name(const char *path); /* refuses one that says no format to write */
 /* Opens or creates the file under construction at a name that outlives the process, so that a later
- * one can go on with it (`continued`; what is in place already is told by io_done). */
+ * one can go on with it (`continued`; what is in place already is told by io_done; HDF5 alone has its
+ * named numbers already; TOMOS_BAD_FILE: nothing can be gone on with). */
 tomos_status io_create(File **file, const char *path, tomos_content content, const int64_t shape[3],
 	const tomos_file_options *given, const char *temporary, bool continued);
 /* What a format may keep beside such a file, under its name and one of these endings: data that are not
@@ -100,9 +118,20 @@ tomos_status io_create(File **file, const char *path, tomos_content content, con
 void io_discard(const char *temporary);
 /* After this only data are written. Some room for what commit has to add is taken here. */
 tomos_status io_seal(File *file);
-/* What was written reaches the disk; with it the checksums of [first, first + count). */
+/* What was written reaches the operating system. */
 tomos_status io_sync(File *file);
+/* An earlier process has written these indices, and they had these checksums. */
 void io_done(File *file, int64_t first, int64_t count, const uint32_t *checksums);
+/* Reads back whatever io_done said; what is not as it was written is no longer done. Returns how many
+ * indices are done, and how many were lost. */
+tomos_status io_verify_done(
+	File *file, const tomos_progress *progress, int64_t *done, int64_t *lost);
+/* The frame of a sealed file, and whether that of a file under construction is still the same
+ * (TOMOS_BAD_FILE: it is not). */
+tomos_status io_frame(File *file, Frame *frame);
+tomos_status io_frame_check(const char *temporary, const Frame *frame);
+/* Every file that the open one reads from. */
+tomos_status io_sources(const File *file, TakePath take, void *user);
 
 /* ---- for the formats ---------------------------------------------------------------------- */
 
@@ -118,8 +147,10 @@ void element_widen(Element element, const void *stored, int64_t count, double *d
 /* What the scale of a file's integers is, read after opening and written before publishing. */
 tomos_status scale_read(File *file);
 tomos_status scale_write(File *file);
+bool scale_is_inside(const File *file); /* the file or folder under construction */
 
 /* Named numbers of HDF5 files: written over those that are there. */
+#define CHECKSUMS "storage/crc32"
 tomos_status checksums_write(File *file);
 
 /* Floats as numbers of that type: (value - offset) / scale, rounded, kept inside the type's range. */
@@ -143,6 +174,7 @@ tomos_status file_descriptor(const File *file, int *descriptor);
 tomos_status flat_read(int descriptor, const char *path, int64_t at, void *data, int64_t bytes);
 tomos_status flat_write(
 	int descriptor, const char *path, int64_t at, const void *data, int64_t bytes);
+tomos_status flat_cut(int descriptor, const char *path, int64_t bytes);
 tomos_status flat_close(int *descriptor, const char *path); /* -1 is closed already */
 
 /* Numbers behind a header: npy, raw and MetaImage files. */
@@ -157,6 +189,9 @@ tomos_status plain_check(const Plain *plain, const File *file, const char *path)
 tomos_status plain_read(const File *file, const Plain *plain, const Extract *part, float *data);
 tomos_status plain_write(
 	const File *file, const Plain *plain, int64_t first, int64_t count, const void *data);
+tomos_status plain_read_back(const File *file, const Plain *plain, int64_t index, void *stored);
+/* Cuts off what an earlier process may have left behind the data, and closes the file. */
+tomos_status plain_finish(const File *file, Plain *plain);
 
 /* The most that a compressed byte may stand for, whatever the method: files that claim more are
  * broken, and are refused before memory is taken for them. */

@@ -348,6 +348,8 @@ static tomos_status write_text(File *file, const Mhd *mhd)
 			file->path);
 	put_comments(text, HEADER - length);
 	memcpy(text + HEADER - length, rest, (size_t)length);
+	if (!local)
+		TRY(flat_cut(mhd->header, file->path, HEADER));
 	return flat_write(local ? mhd->plain.descriptor : mhd->header, file->path, 0, text, HEADER);
 }
 
@@ -359,8 +361,8 @@ static tomos_status continue_data(const File *file, Mhd *mhd)
 	mhd->plain.descriptor = open(name, O_RDWR | O_CLOEXEC);
 	if (mhd->plain.descriptor >= 0)
 		return TOMOS_OK;
-	return fail(TOMOS_IO, "'%s', begun as '%s', cannot be opened: %s", file->path, name,
-		strerror(errno));
+	return fail(errno == ENOENT ? TOMOS_BAD_FILE : TOMOS_IO,
+		"'%s', begun as '%s', cannot be opened: %s", file->path, name, strerror(errno));
 }
 
 /* "volume.mhd" has its data in "volume.raw", which is made and published like any other file. */
@@ -408,12 +410,24 @@ static tomos_status mhd_seal(File *file)
 	return write_text(file, file->own);
 }
 
+static tomos_status mhd_read_back(File *file, int64_t index, void *stored)
+{
+	const Mhd *mhd = file->own;
+	return plain_read_back(file, &mhd->plain, index, stored);
+}
+
+static tomos_status mhd_sources(const File *file, TakePath take, void *user)
+{
+	const Mhd *mhd = file->own;
+	TRY(take(user, file->path));
+	return strcmp(mhd->data_path, file->path) == 0 ? TOMOS_OK : take(user, mhd->data_path);
+}
+
 static tomos_status mhd_finish(File *file)
 {
 	Mhd *mhd = file->own;
-	if (!file->continued) /* it has its text, and the grid is in there alone */
-		TRY(write_text(file, mhd));
-	TRY(flat_close(&mhd->plain.descriptor, file->path));
+	TRY(write_text(file, mhd));
+	TRY(plain_finish(file, &mhd->plain));
 	TRY(flat_close(&mhd->header, file->path));
 	if (!mhd->data_temporary || mhd->published)
 		return TOMOS_OK;
@@ -477,6 +491,8 @@ const Format format_mhd = {
 	.write = mhd_write,
 	.finish = mhd_finish,
 	.seal = mhd_seal,
+	.read_back = mhd_read_back,
+	.sources = mhd_sources,
 	.close = mhd_close,
 	.get = mhd_get,
 	.put = mhd_put,

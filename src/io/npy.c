@@ -279,8 +279,12 @@ static tomos_status npy_write(File *file, int64_t first, int64_t count, const vo
 
 static tomos_status npy_finish(File *file)
 {
-	Plain *npy = file->own;
-	return flat_close(&npy->descriptor, file->path);
+	return plain_finish(file, file->own);
+}
+
+static tomos_status npy_read_back(File *file, int64_t index, void *stored)
+{
+	return plain_read_back(file, file->own, index, stored);
 }
 
 static void npy_close(File *file)
@@ -351,4 +355,5 @@ const Format format_npy = {
 	.write = npy_write,
 	.finish = npy_finish,
 	.close = npy_close,
+	.read_back = npy_read_back,
 };

@@ -81,3 +81,17 @@ tomos_status plain_write(
 	return flat_write(
 		plain->descriptor, file->path, plain->data + first * slab, data, count * slab);
 }
+
+tomos_status plain_read_back(const File *file, const Plain *plain, int64_t index, void *stored)
+{
+	int64_t slab = file->shape[1] * file->shape[2] * plain->element.bytes;
+	return flat_read(plain->descriptor, file->path, plain->data + index * slab, stored, slab);
+}
+
+tomos_status plain_finish(const File *file, Plain *plain)
+{
+	int64_t slab = file->shape[1] * file->shape[2] * plain->element.bytes;
+	if (plain->descriptor >= 0)
+		TRY(flat_cut(plain->descriptor, file->path, plain->data + file->shape[0] * slab));
+	return flat_close(&plain->descriptor, file->path);
+}

@@ -76,8 +76,12 @@ static tomos_status raw_write(File *file, int64_t first, int64_t count, const vo
 
 static tomos_status raw_finish(File *file)
 {
-	Plain *raw = file->own;
-	return flat_close(&raw->descriptor, file->path);
+	return plain_finish(file, file->own);
+}
+
+static tomos_status raw_read_back(File *file, int64_t index, void *stored)
+{
+	return plain_read_back(file, file->own, index, stored);
 }
 
 static void raw_close(File *file)
@@ -97,4 +101,5 @@ const Format format_raw = {
 	.write = raw_write,
 	.finish = raw_finish,
 	.close = raw_close,
+	.read_back = raw_read_back,
 };

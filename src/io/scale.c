@@ -16,6 +16,11 @@ static bool is_folder(const File *file)
 	       io_names_directory(file->temporary ? file->temporary : file->path);
 }
 
+bool scale_is_inside(const File *file)
+{
+	return file->format == &format_hdf5 || is_folder(file);
+}
+
 static tomos_status scale_text_read(File *file, const char *name)
 {
 	char text[256] = "", *at;

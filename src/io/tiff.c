@@ -265,6 +265,16 @@ static tomos_status tiff_read(File *file, const Extract *part, float *data)
 	return TOMOS_OK;
 }
 
+static tomos_status tiff_sources(const File *file, TakePath take, void *user)
+{
+	const Tiff *own = file->own;
+	if (!own->stack)
+		return take(user, file->path);
+	for (int64_t i = 0; i < own->count; i++)
+		TRY(take(user, own->names[i]));
+	return TOMOS_OK;
+}
+
 static void tiff_close(File *file)
 {
 	Tiff *own = file->own;
@@ -288,4 +298,6 @@ const Format format_tiff = {
 	.write = tiff_write,
 	.finish = tiff_finish,
 	.close = tiff_close,
+	.read_back = tiff_read_back,
+	.sources = tiff_sources,
 };

@@ -55,6 +55,7 @@ tomos_status page_read(const Place *at, const Page *page, const Extract *part, f
 
 tomos_status tiff_create(File *file);
 tomos_status tiff_write(File *file, int64_t first, int64_t count, const void *data);
+tomos_status tiff_read_back(File *file, int64_t index, void *stored);
 tomos_status tiff_finish(File *file);
 
 #endif

@@ -82,33 +82,43 @@ static unsigned char *put_directory(
 	return put(at, (uint64_t)next, big ? 8 : 4);
 }
 
-static tomos_status write_header(const File *file, int descriptor, bool big)
+static int64_t page_bytes(const File *file)
 {
-	unsigned char header[BIG_HEADER] = {0};
+	return file->shape[1] * file->shape[2] * file->element.bytes;
+}
+
+static void put_header(unsigned char *header, bool big)
+{
 	bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 	memset(header, little ? 'I' : 'M', 2);
 	put(header + 2, big ? 43 : 42, 2);
 	if (big)
 		put(header + 4, 8, 2);
 	put(header + (big ? 8 : 4), (uint64_t)directory_at(big, 0), big ? 8 : 4);
-	return flat_write(descriptor, file->path, 0, header, big ? BIG_HEADER : SMALL_HEADER);
 }
 
-static tomos_status write_pages(const File *file, int descriptor, bool big, int64_t pages,
-	int64_t first, int64_t count, const void *data)
+/* All that is before the data of so many pages, to be freed: it follows from the shape. */
+static tomos_status make_front(
+	const File *file, int64_t pages, unsigned char **front, int64_t *length)
 {
-	int64_t bytes = file->shape[1] * file->shape[2] * file->element.bytes;
-	unsigned char *directories, *at;
-	TRY(mem_alloc(&directories, count, BIG_DIRECTORY, "TIFF directories"));
-	at = directories;
-	for (int64_t i = 0; i < count; i++)
-		at = put_directory(at, file, big, pages, first + i);
-	tomos_status status = flat_write(
-		descriptor, file->path, directory_at(big, first), directories, at - directories);
-	mem_free(directories);
-	TRY(status);
-	return flat_write(
-		descriptor, file->path, data_at(big, pages, first, bytes), data, count * bytes);
+	const Tiff *own = file->own;
+	*length = data_at(own->big, pages, 0, 0);
+	TRY(mem_zeroed(front, *length, 1, "TIFF directories"));
+	put_header(*front, own->big);
+	unsigned char *at = *front + directory_at(own->big, 0);
+	for (int64_t i = 0; i < pages; i++)
+		at = put_directory(at, file, own->big, pages, i);
+	return TOMOS_OK;
+}
+
+static tomos_status write_front(const File *file, int descriptor, int64_t pages)
+{
+	unsigned char *front;
+	int64_t length;
+	TRY(make_front(file, pages, &front, &length));
+	tomos_status status = flat_write(descriptor, file->path, 0, front, length);
+	mem_free(front);
+	return status;
 }
 
 /* A file is big when an offset would not fit 32 bits. */
@@ -139,7 +149,7 @@ tomos_status tiff_create(File *file)
 		return TOMOS_OK;
 	}
 	TRY(file_descriptor(file, &own->descriptor));
-	return write_header(file, own->descriptor, own->big);
+	return write_front(file, own->descriptor, file->shape[0]);
 }
 
 /* As many digits as all indices need, so that the names sort. */
@@ -161,9 +171,10 @@ static tomos_status write_picture(File *file, int64_t index, const void *data)
 	(void)unlink(name); /* an index may be written again */
 	tomos_status status = flat_create(&descriptor, name, file->path);
 	if (status == TOMOS_OK)
-		status = write_header(file, descriptor, own->big);
+		status = write_front(file, descriptor, 1);
 	if (status == TOMOS_OK)
-		status = write_pages(file, descriptor, own->big, 1, 0, 1, data);
+		status = flat_write(
+			descriptor, file->path, data_at(own->big, 1, 0, 0), data, page_bytes(file));
 	if (status == TOMOS_OK)
 		status = flat_close(&descriptor, file->path);
 	else
@@ -175,17 +186,58 @@ static tomos_status write_picture(File *file, int64_t index, const void *data)
 tomos_status tiff_write(File *file, int64_t first, int64_t count, const void *data)
 {
 	const Tiff *own = file->own;
-	int64_t slab = file->shape[1] * file->shape[2] * file->element.bytes;
+	int64_t slab = page_bytes(file);
 	if (!own->stack)
-		return write_pages(
-			file, own->descriptor, own->big, file->shape[0], first, count, data);
+		return flat_write(own->descriptor, file->path,
+			data_at(own->big, file->shape[0], first, slab), data, count * slab);
 	for (int64_t i = 0; i < count; i++)
 		TRY(write_picture(file, first + i, (const char *)data + i * slab));
 	return TOMOS_OK;
 }
 
+/* A whole file of one page: nothing in it may be other than write_picture made it. */
+static tomos_status read_picture_back(const File *file, int descriptor, int64_t size, void *stored)
+{
+	unsigned char *front, *there = NULL;
+	int64_t length, bytes = page_bytes(file);
+	TRY(make_front(file, 1, &front, &length));
+	tomos_status status;
+	TRY_OR_DONE(mem_alloc(&there, length, 1, "a TIFF directory"));
+	TRY_OR_DONE(flat_read(descriptor, file->path, 0, there, length));
+	TRY_OR_DONE(flat_read(descriptor, file->path, length, stored, bytes));
+	if (size != length + bytes || memcmp(front, there, (size_t)length) != 0)
+		status = fail(TOMOS_BAD_FILE, "'%s': a file in it is damaged", file->path);
+done:
+	mem_free(there);
+	mem_free(front);
+	return status;
+}
+
+tomos_status tiff_read_back(File *file, int64_t index, void *stored)
+{
+	const Tiff *own = file->own;
+	int64_t bytes = page_bytes(file), size;
+	int descriptor;
+	char *name;
+	if (!own->stack)
+		return flat_read(own->descriptor, file->path,
+			data_at(own->big, file->shape[0], index, bytes), stored, bytes);
+	TRY(picture_name(file, index, &name));
+	bool there = access(name, F_OK) == 0;
+	tomos_status status = there ? flat_open(&descriptor, &size, name)
+				    : fail(TOMOS_BAD_FILE, "'%s' is not there", name);
+	mem_free(name);
+	TRY(status);
+	status = read_picture_back(file, descriptor, size, stored);
+	(void)flat_close(&descriptor, file->path);
+	return status;
+}
+
 tomos_status tiff_finish(File *file)
 {
 	Tiff *own = file->own;
+	if (own->descriptor >= 0)
+		TRY(flat_cut(own->descriptor, file->path,
+			data_at(own->big, file->shape[0], file->shape[0], page_bytes(file))));
 	return flat_close(&own->descriptor, file->path);
 }

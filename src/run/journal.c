@@ -1,8 +1,8 @@
 /* The journal of an output under construction: which slices are done, with their checksums.
  *
- * It is a text file beside the output. A line is added when its slices are on the disk, so that what
- * the journal says is always there; a last line that was cut off does not count. The file is locked
- * while a process writes the output.
+ * It is a text file beside the output: what the output is made of, the checksum of all but the data, and
+ * one line for each slab that was written. Nothing in it is trusted: a later run reads the slices back
+ * and compares. The file is locked while a process writes the output.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,9 +14,11 @@
 #include <unistd.h>
 #include "run/run.h"
 
-#define HEAD "tomos journal 2 %016llx\n"
-#define READY \
-	"ready\n" /* the file under construction has all but its data, and a place for these */
+#define TITLE "tomos journal 3 "
+#define HEAD TITLE "%016llx %016llx %s" /* and the checksum of that */
+/* The file under construction has all but its data, and a place for these: its frame. */
+#define READY "ready "
+#define FRAME READY "%lld %lld:%lld %lld:%lld %08x\n"
 
 /* ".<name>.part" and ".<name>.journal" beside the output. */
 static tomos_status make_names(Journal *j, const char *output)
@@ -63,25 +65,98 @@ static tomos_status read_old(Journal *j)
 	return TOMOS_OK;
 }
 
-tomos_status journal_open(Journal *j, const char *output, uint64_t job, bool resume, bool overwrite)
+void journal_damaged(Journal *j)
 {
+	j->begun = false;
+	snprintf(j->damage, sizeof j->damage, "%s", tomos_message());
+}
+
+/* False where the line is not what journal_ready writes. */
+static bool take_frame(const char *line, Frame *f)
+{
+	long long n[5];
+	unsigned sum;
+	if (sscanf(line, "ready %lld %lld:%lld %lld:%lld %8x", &n[0], &n[1], &n[2], &n[3], &n[4],
+		    &sum) != 6)
+		return false;
+	*f = (Frame){.bytes = n[0], .holes = {{n[1], n[2]}, {n[3], n[4]}}, .sum = sum};
+	return true;
+}
+
+static tomos_status another(const char *output, const char *what)
+{
+	return fail(TOMOS_BAD_VALUE, "'%s' was begun with %s; without resume the work begins again",
+		output, what);
+}
+
+static uint32_t head_text(char head[128], const Identity *identity)
+{
+	int length = snprintf(head, 128, HEAD, (unsigned long long)identity->scan,
+		(unsigned long long)identity->settings, identity->backend);
+	return checksum_add(0, head, length);
+}
+
+static tomos_status check_identity(const char *text, const char *output, const Identity *identity)
+{
+	unsigned long long scan, settings;
+	unsigned sum;
+	Identity theirs;
+	char *backend = theirs.backend, what[96], head[128];
+	int got = strncmp(text, TITLE, strlen(TITLE)) == 0
+			  ? sscanf(text + strlen(TITLE), "%16llx %16llx %31s %8x\n", &scan,
+				    &settings, backend, &sum)
+			  : 0;
+	theirs.scan = got == 4 ? scan : 0;
+	theirs.settings = got == 4 ? settings : 0;
+	if (got != 4 || head_text(head, &theirs) != sum)
+		return fail(TOMOS_BAD_FILE, "the journal of '%s' is damaged, or of another version",
+			output);
+	if (scan != identity->scan)
+		return another(output, "another scan: size, time or content of its files differ");
+	if (settings != identity->settings)
+		return another(output, "other options");
+	snprintf(what, sizeof what, "backend '%s', not '%s'", backend, identity->backend);
+	return strcmp(backend, identity->backend) == 0 ? TOMOS_OK : another(output, what);
+}
+
+/* Whether what an earlier run has left can be gone on with. */
+static tomos_status look_back(Journal *j, const char *output, const Identity *identity)
+{
+	const char *ready = strstr(j->text, "\n" READY);
 	struct stat info;
-	char head[64];
+	Frame frame;
+	bool there = lstat(j->part, &info) == 0;
+	if (!there && j->text[0] == 0)
+		return TOMOS_OK; /* no run was broken off */
+	if (!ready)
+		return fail(TOMOS_BAD_FILE,
+			"'%s' was broken off before its first slice, or its journal is damaged",
+			output);
+	if (!there)
+		return fail(TOMOS_BAD_FILE, "'%s' is not there", j->part);
+	TRY(check_identity(j->text, output, identity));
+	if (!take_frame(ready + 1, &frame))
+		return fail(TOMOS_BAD_FILE, "'%s' is damaged", j->path);
+	TRY(io_frame_check(j->part, &frame));
+	TRY(flat_cut(j->descriptor, j->path, j->length));
+	j->begun = true;
+	return TOMOS_OK;
+}
+
+tomos_status journal_open(
+	Journal *j, const char *output, const Identity *identity, bool resume, bool overwrite)
+{
 	*j = (Journal){.descriptor = -1};
 	TRY(file_check(output, overwrite));
 	TRY(make_names(j, output));
 	TRY(open_locked(j, output));
 	TRY(read_old(j));
-	if (!resume || !strstr(j->text, "\n" READY) || lstat(j->part, &info) != 0)
+	if (!resume)
 		return TOMOS_OK;
-	snprintf(head, sizeof head, HEAD READY, (unsigned long long)job);
-	j->begun = strncmp(j->text, head, strlen(head)) == 0;
-	if (!j->begun)
-		return fail(TOMOS_BAD_VALUE,
-			"'%s' was begun with another scan or other options; without resume it is "
-			"begun again",
-			output);
-	return TOMOS_OK;
+	tomos_status status = look_back(j, output, identity);
+	if (status == TOMOS_BAD_FILE)
+		journal_damaged(j);
+	return status == TOMOS_BAD_FILE ? TOMOS_OK : status;
 }
 
 static tomos_status append(Journal *j, const char *text)
@@ -95,20 +170,24 @@ static tomos_status append(Journal *j, const char *text)
 	return TOMOS_OK;
 }
 
-tomos_status journal_begin(Journal *j, uint64_t job)
+tomos_status journal_begin(Journal *j, const Identity *identity)
 {
-	char head[64];
+	char head[128], line[160];
 	io_discard(j->part);
-	if (ftruncate(j->descriptor, 0) != 0)
-		return fail(TOMOS_IO, "'%s' cannot be emptied: %s", j->path, strerror(errno));
+	TRY(flat_cut(j->descriptor, j->path, 0));
 	j->length = 0;
-	snprintf(head, sizeof head, HEAD, (unsigned long long)job);
-	return append(j, head);
+	uint32_t sum = head_text(head, identity);
+	snprintf(line, sizeof line, "%s %08x\n", head, (unsigned)sum);
+	return append(j, line);
 }
 
-tomos_status journal_ready(Journal *j)
+tomos_status journal_ready(Journal *j, const Frame *f)
 {
-	return append(j, READY);
+	char line[192];
+	snprintf(line, sizeof line, FRAME, (long long)f->bytes, (long long)f->holes[0][0],
+		(long long)f->holes[0][1], (long long)f->holes[1][0], (long long)f->holes[1][1],
+		(unsigned)f->sum);
+	return append(j, line);
 }
 
 tomos_status journal_add(Journal *j, int64_t first, int64_t count, const uint32_t *checksums)
@@ -125,8 +204,8 @@ tomos_status journal_add(Journal *j, int64_t first, int64_t count, const uint32_
 	return status;
 }
 
-/* One line; false where it is not what this writes. */
-static bool replay_line(const char *line, File *file, int64_t *done)
+/* One line; false, and nothing is done, where it is not what journal_add writes. */
+static bool replay_line(const char *line, File *file, uint32_t *sums)
 {
 	char *at;
 	long long first = strtoll(line, &at, 10), count = strtoll(at, &at, 10);
@@ -134,24 +213,27 @@ static bool replay_line(const char *line, File *file, int64_t *done)
 		return false;
 	for (int64_t i = 0; i < count; i++) {
 		char *next;
-		uint32_t sum = (uint32_t)strtoul(at, &next, 16);
+		sums[i] = (uint32_t)strtoul(at, &next, 16);
 		if (next == at)
 			return false;
-		io_done(file, first + i, 1, &sum);
 		at = next;
 	}
-	*done += count;
-	return *at == '\n';
+	if (*at != '\n')
+		return false;
+	io_done(file, first, count, sums);
+	return true;
 }
 
-tomos_status journal_replay(const Journal *j, File *file, int64_t *done)
+tomos_status journal_replay(const Journal *j, File *file, int64_t *unread)
 {
 	const char *ready = strstr(j->text, "\n" READY);
-	*done = 0;
+	uint32_t *sums;
+	*unread = 0;
+	TRY(mem_alloc(&sums, file->shape[0], sizeof *sums, "checksums"));
 	for (const char *line = ready ? strchr(ready + 1, '\n') : NULL; line && line[1];
 		line = strchr(line + 1, '\n'))
-		if (!replay_line(line + 1, file, done))
-			return fail(TOMOS_BAD_FILE, "'%s' is damaged; run without resume", j->path);
+		*unread += !replay_line(line + 1, file, sums);
+	mem_free(sums);
 	return TOMOS_OK;
 }
 

@@ -1,73 +1,6 @@
-/* The output of a run: what decides its numbers, how it came to be, and what is done of it. */
+/* The output of a run: how it came to be, and what an earlier run has done of it. */
 #include <string.h>
 #include "run/run_parts.h"
-
-static uint64_t hash(uint64_t sum, const void *bytes, size_t count)
-{
-	return (sum ^ checksum_add(0, bytes, (int64_t)count)) * UINT64_C(1099511628211);
-}
-
-static uint64_t hash_text(uint64_t sum, const char *text)
-{
-	return text ? hash(sum, text, strlen(text)) : hash(sum, "", 0);
-}
-
-static uint64_t hash_option(uint64_t sum, const tomos_option *row, const char *options)
-{
-	const char *field = options + row->offset, *list;
-	int64_t count;
-	_Static_assert(sizeof(double) == sizeof(int64_t), "what the other kinds are");
-	memcpy(&list, field, sizeof list);
-	switch (row->kind) {
-	case TOMOS_TEXT:
-	case TOMOS_CHOICE:
-		return hash_text(sum, list);
-	case TOMOS_INTS:
-	case TOMOS_REALS:
-	case TOMOS_ANGLES:
-		memcpy(&count, options + row->count_offset, sizeof count);
-		return hash(sum, list, (size_t)count * sizeof(double));
-	case TOMOS_FLAG:
-		return hash(sum, field, sizeof(int));
-	default:
-		return hash(sum, field, sizeof(double));
-	}
-}
-
-static uint64_t hash_options(uint64_t sum, const char *group, const void *options)
-{
-	int count;
-	const tomos_option *rows = tomos_options(group, &count);
-	for (int i = 0; i < count; i++)
-		sum = hash_option(sum, &rows[i], options);
-	return sum;
-}
-
-/* Whatever decides the numbers of the output; not the slabs, which do not. */
-static tomos_status hash_run(const Run *r, uint64_t *result)
-{
-	const tomos_geometry *g = r->prepared->geometry;
-	const tomos_file_options *file = &r->file_options;
-	tomos_analytic_options analytic = tomos_analytic_defaults();
-	TRY(options_take(&analytic, r->job->analytic, "analytic"));
-	const int64_t sizes[] = {g->rows, g->columns, g->count, r->first_slice, r->slices,
-		r->prepared->info.rows, r->prepared->info.columns, r->prepared->info.views};
-	uint64_t sum = UINT64_C(14695981039346656037);
-	sum = hash_text(sum, r->job->scan);
-	sum = hash_text(sum, r->method);
-	sum = hash_text(sum, r->job->recipe);
-	sum = hash(sum, sizes, sizeof sizes);
-	sum = hash(sum, r->window, sizeof r->window);
-	sum = hash(sum, &r->grid, sizeof r->grid);
-	sum = hash_options(sum, "analytic", &analytic);
-	sum = hash_options(sum, "prep", &r->prepared->prep);
-	sum = hash_text(sum, file->type);
-	sum = hash(sum, file->window, (size_t)file->window_count * sizeof *file->window);
-	sum = hash(sum, &file->first_number, sizeof file->first_number);
-	sum = hash(sum, &file->compress, sizeof file->compress);
-	*result = hash(sum, g->views, (size_t)g->count * sizeof *g->views);
-	return TOMOS_OK;
-}
 
 static tomos_status put_geometry(const Run *r)
 {
@@ -104,28 +37,66 @@ static tomos_status put_provenance(const Run *r)
 	return r->file->format->put ? put_geometry(r) : TOMOS_OK;
 }
 
-tomos_status run_open_output(Run *r)
+static tomos_status create_part(Run *r)
 {
 	const int64_t shape[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
-	uint64_t sum = 0;
-	TRY(hash_run(r, &sum));
-	r->file_options.first_number += r->first_slice + (r->stacked ? r->first_row : 0);
-	TRY(journal_open(&r->journal, r->output, sum, r->options.resume != 0,
-		r->file_options.overwrite != 0));
-	if (!r->journal.begun)
-		TRY(journal_begin(&r->journal, sum));
-	r->lasting = true;
-	TRY(io_create(&r->file, r->output, TOMOS_VOLUME, shape, &r->file_options, r->journal.part,
-		r->journal.begun));
-	if (r->journal.begun) {
-		TRY(journal_replay(&r->journal, r->file, &r->done));
-		r->report->resumed = r->done;
-		return job_say(r->job, "resumed   %lld of %lld slices are done", (long long)r->done,
-			(long long)r->slices);
-	}
+	return io_create(&r->file, r->output, TOMOS_VOLUME, shape, &r->file_options,
+		r->journal.part, r->journal.begun);
+}
+
+/* What an earlier run has done, as far as it is still there; the rest is computed again, and said. */
+static tomos_status take_part(Run *r)
+{
+	int64_t lost, unread;
+	TRY(journal_replay(&r->journal, r->file, &unread));
+	TRY(io_verify_done(r->file, r->progress, &r->done, &lost));
+	r->report->resumed = r->done;
+	if (!r->file->format->put_text) /* kept in memory until the end */
+		TRY(put_provenance(r));
+	TRY(job_say(r->job, "resumed   %lld of %lld slices are done", (long long)r->done,
+		(long long)r->slices));
+	if (lost > 0)
+		TRY(job_say(r->job,
+			"warning: %lld slice%s of the earlier run %s damaged and will be "
+			"computed again",
+			(long long)lost, lost == 1 ? "" : "s", lost == 1 ? "is" : "are"));
+	if (unread > 0)
+		TRY(job_say(r->job,
+			"warning: %lld line%s of '%s' cannot be read; their slices will be "
+			"computed again",
+			(long long)unread, unread == 1 ? "" : "s", r->journal.path));
+	return TOMOS_OK;
+}
+
+static tomos_status begin_part(Run *r, const Identity *identity)
+{
+	Frame frame;
+	if (r->journal.damage[0])
+		TRY(job_say(r->job, "warning: nothing is resumed, the work begins again: %s",
+			r->journal.damage));
+	TRY(journal_begin(&r->journal, identity));
+	TRY(create_part(r));
 	TRY(put_provenance(r));
 	TRY(io_seal(r->file));
-	return journal_ready(&r->journal);
+	TRY(io_frame(r->file, &frame));
+	return journal_ready(&r->journal, &frame);
+}
+
+tomos_status run_open_output(Run *r)
+{
+	Identity identity;
+	if (r->file_options.first_number < 0)
+		r->file_options.first_number = r->first_slice + (r->stacked ? r->first_row : 0);
+	TRY(run_identity(r, &identity));
+	TRY(journal_open(&r->journal, r->output, &identity, r->options.resume != 0,
+		r->file_options.overwrite != 0));
+	r->lasting = true;
+	tomos_status status = r->journal.begun ? create_part(r) : TOMOS_OK;
+	if (status == TOMOS_BAD_FILE)
+		journal_damaged(&r->journal);
+	else
+		TRY(status);
+	return r->journal.begun ? take_part(r) : begin_part(r, &identity);
 }
 
 int64_t slab_left(const Run *r, const Slab *slab)

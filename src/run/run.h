@@ -71,25 +71,37 @@ void preview_free(Preview *preview);
 
 /* ---- the journal ---------------------------------------------------------------------------- */
 
+/* What an output is made of: hashes of the scan's content and of the settings, and where it is computed,
+ * which decides how sums are rounded. */
+typedef struct {
+	uint64_t scan, settings;
+	char backend[32];
+} Identity;
+
 /* What is done of an output under construction, in a text file beside it that is locked. */
 typedef struct {
 	char *path, *part; /* of the journal and of the file under construction */
 	int descriptor;
-	bool begun;     /* an earlier run has left a part that fits */
-	char *text;     /* of that run's journal */
-	int64_t length; /* of the journal so far */
+	bool begun;       /* an earlier run has left a part that fits */
+	char damage[512]; /* why what it has left cannot be used; "": nothing was left, or it can */
+	char *text;       /* of that run's journal */
+	int64_t length;   /* of the journal so far */
 } Journal;
 
-/* Refuses an output that exists and may not be replaced, and one that another process is writing. */
-tomos_status journal_open(
-	Journal *journal, const char *output, uint64_t job, bool resume, bool overwrite);
+/* Refuses an output that exists and may not be replaced, one that another process is writing, and
+ * to resume one that was begun with another identity. */
+tomos_status journal_open(Journal *journal, const char *output, const Identity *identity,
+	bool resume, bool overwrite);
 /* Starts an empty one; what an earlier run left goes. */
-tomos_status journal_begin(Journal *journal, uint64_t job);
+tomos_status journal_begin(Journal *journal, const Identity *identity);
 /* The file is there, but for its data. A run that was broken off before this is begun again. */
-tomos_status journal_ready(Journal *journal);
+tomos_status journal_ready(Journal *journal, const Frame *frame);
 tomos_status journal_add(Journal *journal, int64_t first, int64_t count, const uint32_t *checksums);
-/* Calls io_done for what the earlier run has done; returns how many slices that is. */
-tomos_status journal_replay(const Journal *journal, File *file, int64_t *done);
+/* Calls io_done for what the earlier run says it has done; lines that are damaged are left out and
+ * counted. */
+tomos_status journal_replay(const Journal *journal, File *file, int64_t *unread);
+/* What is left cannot be used, for the reason that the last failure gave. */
+void journal_damaged(Journal *journal);
 /* Everything goes, or all is left for a later run. */
 void journal_close(Journal *journal, bool finished);
 

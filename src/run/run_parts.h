@@ -48,6 +48,7 @@ tomos_status run_plan(Run *run);
 
 /* ---- the output --------------------------------------------------------------------------- */
 
+tomos_status run_identity(const Run *run, Identity *identity);
 tomos_status run_open_output(Run *run);
 int64_t slab_left(const Run *run, const Slab *slab); /* slices that nobody has written yet */
 

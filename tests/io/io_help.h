@@ -17,11 +17,16 @@
 
 static char scratch[64];
 
+static inline int scratch_in(const char *parent)
+{
+	snprintf(scratch, sizeof scratch, "%s/tomos-io-XXXXXX", parent);
+	return mkdtemp(scratch) ? 0 : -1;
+}
+
 static inline int scratch_make(void **state)
 {
 	(void)state;
-	strcpy(scratch, "/tmp/tomos-io-XXXXXX");
-	return mkdtemp(scratch) ? 0 : -1;
+	return scratch_in("/tmp");
 }
 
 static inline int scratch_remove(void **state)

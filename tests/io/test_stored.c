@@ -104,8 +104,10 @@ static void refusals(void **state)
 	o.compress = 1;
 	refused(&o, "r.npy", "r.npy': compress is for HDF5 files");
 	o.compress = 0;
-	o.first_number = -1;
-	refused(&o, "r/", "first_number is -1; it must not be negative");
+	o.first_number = -2;
+	refused(&o, "r/", "first_number is -2; it must be 0 to 9223372036854775803, or -1");
+	o.first_number = INT64_MAX;
+	refused(&o, "r/", "first_number is 9223372036854775807; it must be 0 to");
 	assert_int_equal(access(at("r.h5"), F_OK), -1);
 }
 
@@ -280,8 +282,8 @@ static void begin(tomos_file **file, const char *path, const char *part, bool co
 	tomos_file_options o = tomos_file_defaults();
 	o.compress = strstr(path, "packed") ? 6 : 0;
 	assert_ok(io_create(file, path, TOMOS_VOLUME, shape, &o, part, continued));
+	assert_ok(tomos_file_set_grid(*file, &grid));
 	if (!continued) {
-		assert_ok(tomos_file_set_grid(*file, &grid));
 		assert_ok(io_put_text(*file, "process/command", "tomos recon"));
 		assert_ok(io_seal(*file));
 	}
@@ -338,7 +340,7 @@ static void continued(void **state)
 	}
 	tomos_file *file;
 	assert_int_equal(io_create(&file, at("k.npy"), TOMOS_VOLUME, shape, NULL, at("none"), true),
-		TOMOS_IO);
+		TOMOS_BAD_FILE);
 	assert_says("k.npy', begun as");
 	assert_int_equal(mem_live(), 0);
 }

@@ -1,0 +1,572 @@
+/* Runs that are broken off and gone on with: the same bytes, whatever happened to what was left. */
+#include "work.h"
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <fcntl.h>
+
+/* Broken off again and again, a little later each time, until it is done: the same bytes. */
+static void resumes(void **state)
+{
+	(void)state;
+	static const char *const names[] = {
+		"r.h5", "r.npy", "r.tif", "r/", "r.mha", "r.mhd", "packed.h5"};
+	for (int k = 0; k < COUNT(names); k++) {
+		Work w;
+		tomos_status status = TOMOS_CANCELLED;
+		int64_t most = 0;
+		work_init(&w, names[k]);
+		w.file.compress = strcmp(names[k], "packed.h5") == 0 ? 4 : 0;
+		assert_ok(tomos_run(&w.job, NULL));
+		char whole[160];
+		if (strcmp(names[k], "r.mhd") == 0)
+			assert_int_equal(rename(at("r.raw"), at("whole_r.raw")), 0);
+		snprintf(whole, sizeof whole, "%s", at(k == 3 ? "whole_r" : "whole_r.bin"));
+		assert_int_equal(rename(at(names[k]), whole), 0);
+		for (int i = 1; status == TOMOS_CANCELLED; i++) {
+			Patience patience = {i};
+			const tomos_progress progress = {lose_patience, &patience};
+			w.run.memory = few_at_a_time;
+			w.run.resume = i > 1;
+			status = tomos_run(&w.job, &progress);
+			most = max64(most, w.report.resumed);
+			assert_true(status == TOMOS_OK || status == TOMOS_CANCELLED);
+			assert_true((status == TOMOS_OK) == (access(at(names[k]), F_OK) == 0));
+			assert_true(i < 1000);
+		}
+		assert_true(most > 0);
+		assert_same_file(at(k == 3 ? "whole_r/recon_00003.tiff" : "whole_r.bin"),
+			at(k == 3 ? "r/recon_00003.tiff" : names[k]));
+	}
+	assert_same_file(at("whole_r.raw"), at("r.raw"));
+	assert_int_equal(hidden_files(), 0);
+	assert_int_equal(mem_live(), 0);
+}
+
+/* Leaves a run of several slabs at its last step. */
+static void break_off_with(const char *output, void (*change)(Work *w))
+{
+	Work w;
+	Patience patience = {1000000};
+	const tomos_progress progress = {lose_patience, &patience};
+	work_init(&w, output);
+	if (change)
+		change(&w);
+	w.run.memory = few_at_a_time;
+	w.file.overwrite = 1;
+	w.run.dry_run = 0;
+	assert_ok(tomos_run(&w.job, &progress));
+	assert_true(w.report.slabs > 1);
+	file_discard(w.output);
+	patience.left = 1000000 - patience.left - 1;
+	assert_int_equal(tomos_run(&w.job, &progress), TOMOS_CANCELLED);
+}
+
+static void break_off(const char *output)
+{
+	break_off_with(output, NULL);
+}
+
+static int furthest_done(void *user, const char *stage, int64_t done, int64_t total, double value)
+{
+	double *share = user;
+	(void)stage, (void)value;
+	*share = fmax(*share, (double)done / (double)total);
+	return 0;
+}
+
+/* Other slabs than before do some slices once more; these count once. */
+static void other_slabs(void **state)
+{
+	(void)state;
+	Work w;
+	double share = 0;
+	const tomos_progress progress = {furthest_done, &share};
+	break_off("o.npy");
+	work_init(&w, "o.npy");
+	w.run.resume = 1;
+	assert_ok(tomos_run(&w.job, &progress));
+	assert_true(w.report.resumed > 0);
+	assert_true(share == 1);
+}
+
+static tomos_analytic_options analytic;
+static tomos_source_options source;
+static tomos_grid_options grid;
+static const double window[2] = {0, 1}, hardening[2] = {1, 0.1}, another_axis = 24.5;
+static const double voxel = 0.021;
+
+static void other_filter(Work *w)
+{
+	analytic = tomos_analytic_defaults();
+	analytic.filter = "hann";
+	w->job.analytic = &analytic;
+}
+
+static void other_type(Work *w)
+{
+	w->file.type = "uint8";
+	w->file.window = window;
+	w->file.window_count = 2;
+}
+
+static void other_hardening(Work *w)
+{
+	w->prep.hardening = hardening;
+	w->prep.hardening_count = 2;
+}
+
+static void other_axis(Work *w)
+{
+	w->scan.axis = &another_axis;
+}
+
+static void other_pixel(Work *w)
+{
+	w->scan.pixel = 0.03;
+}
+
+static void other_voxel(Work *w)
+{
+	grid = tomos_grid_defaults();
+	grid.voxel = &voxel;
+	grid.voxel_count = 1;
+	w->job.grid = &grid;
+}
+
+static void other_dataset(Work *w)
+{
+	source = tomos_source_defaults();
+	source.dataset = "/exchange/data";
+	source.flats = w->path;
+	source.darks = w->path;
+	w->job.source = &source;
+	w->scan.arc = 3.14159265358979323846;
+	w->scan.pixel = PIXEL_UM * 1e-3;
+}
+
+static void other_rows(Work *w)
+{
+	w->run.rows = "0:6";
+}
+
+static void other_columns(Work *w)
+{
+	w->run.columns = "1:48";
+}
+
+/* What decides the numbers may not change between the run that was broken off and the one that goes on. */
+static void other_options(void **state)
+{
+	(void)state;
+	void (*const changes[])(Work * w) = {other_filter, other_type, other_hardening, other_axis,
+		other_pixel, other_voxel, other_dataset, other_rows, other_columns, NULL};
+	break_off("p.npy");
+	for (int i = 0; i < COUNT(changes); i++) {
+		Work w;
+		work_init(&w, "p.npy");
+		w.run.resume = 1;
+		if (changes[i])
+			changes[i](&w);
+		tomos_status status = tomos_run(&w.job, NULL);
+		assert_int_equal(status, changes[i] ? TOMOS_BAD_VALUE : TOMOS_OK);
+		if (changes[i])
+			assert_says("p.npy' was begun with other options");
+	}
+}
+
+/* A run that cannot go on now leaves what an earlier one has done. */
+static void nothing_is_lost(void **state)
+{
+	(void)state;
+	char part[160];
+	tomos_status status = TOMOS_NO_MEMORY;
+	snprintf(part, sizeof part, "%s/.q.npy.part", scratch);
+	break_off("q.npy");
+	for (int64_t nth = 1; status != TOMOS_OK; nth += 1 + nth / 10) {
+		Work w;
+		work_init(&w, "q.npy");
+		w.run.resume = 1;
+		mem_fail_nth(nth);
+		status = tomos_run(&w.job, NULL);
+		mem_fail_nth(0);
+		assert_true(status == TOMOS_OK || status == TOMOS_NO_MEMORY);
+		assert_int_equal(access(part, F_OK), status == TOMOS_OK ? -1 : 0);
+		assert_true(status != TOMOS_OK || w.report.resumed > 0);
+	}
+}
+
+static void journals(void **state)
+{
+	(void)state;
+	Work w;
+	break_off("j.npy");
+	work_init(&w, "j.npy");
+	w.run.resume = 1;
+	w.prep.floor = 1e-3;
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_BAD_VALUE);
+	assert_says("j.npy' was begun with other options");
+	/* another process has it */
+	char journal[160];
+	snprintf(journal, sizeof journal, "%s/.j.npy.journal", scratch);
+	int other = open(journal, O_RDWR);
+	assert_true(other >= 0 && flock(other, LOCK_EX) == 0);
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_IO);
+	assert_says("j.npy' is being written by another process");
+	close(other);
+	/* what it says is compared, and what cannot be read is done again */
+	FILE *text = fopen(journal, "a");
+	assert_non_null(text);
+	fputs("what is this\n", text);
+	fclose(text);
+	work_init(&w, "j.npy");
+	w.run.resume = 1;
+	assert_ok(tomos_run(&w.job, NULL));
+	assert_true(w.report.resumed > 0);
+	assert_non_null(strstr(w.said, "warning: 1 line of '"));
+	assert_int_equal(access(journal, F_OK), -1);
+	/* without a journal there is nothing to resume */
+	break_off("j.npy");
+	assert_int_equal(unlink(journal), 0);
+	assert_ok(tomos_run(&w.job, NULL));
+	assert_int_equal(w.report.resumed, 0);
+	assert_int_equal(access(journal, F_OK), -1);
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_IO);
+	assert_says("j.npy' exists already");
+	assert_int_equal(mem_live(), 0);
+}
+
+static void put_text(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+/* A .mhd's data are this run's only if the journal says so; those of an older volume are left alone. */
+static void old_data(void **state)
+{
+	(void)state;
+	Work w;
+	char whole[160], journal[160], head[64];
+	work_init(&w, "whole_c.mhd");
+	assert_ok(tomos_run(&w.job, NULL));
+	snprintf(whole, sizeof whole, "%s", at("whole_c.raw"));
+	snprintf(journal, sizeof journal, "%s/.c.mhd.journal", scratch);
+	for (int i = 0; i < 2; i++) {
+		break_off("c.mhd");
+		work_init(&w, "c.mhd");
+		w.run.resume = w.file.overwrite = 1;
+		assert_int_equal(unlink(at(".c.mhd.part.data")), 0);
+		put_text(at("c.raw"), "an older volume");
+		if (i == 0) { /* slices are done, and nowhere */
+			assert_int_equal(tomos_run(&w.job, NULL), TOMOS_BAD_FILE);
+			assert_says("is not done, but its data are in '");
+			assert_says("c.raw' already; run without resume");
+			struct stat info;
+			assert_int_equal(stat(at("c.raw"), &info), 0);
+			assert_int_equal(info.st_size, 15);
+			w.run.resume = 0;
+		} else { /* ended before there was a place for them */
+			FILE *text = fopen(journal, "r");
+			assert_non_null(text);
+			assert_non_null(fgets(head, sizeof head, text));
+			fclose(text);
+			put_text(journal, head);
+		}
+		assert_ok(tomos_run(&w.job, NULL));
+		assert_int_equal(w.report.resumed, 0);
+		assert_same_file(whole, at("c.raw"));
+	}
+	assert_int_equal(mem_live(), 0);
+}
+
+/* ---- damage ------------------------------------------------------------------------------- */
+
+static const char *const formats[] = {
+	"d.h5", "d_packed.h5", "d.npy", "d.tif", "d/", "d.mha", "d.mhd", "d.raw"};
+
+static void packed(Work *w)
+{
+	w->file.compress = strstr(w->output, "packed") ? 4 : 0;
+}
+
+typedef struct {
+	char paths[32][256];
+	int count;
+} Files;
+
+/* Every file in a directory whose name begins so. */
+static void list_files(Files *files, const char *directory, const char *start)
+{
+	DIR *d = opendir(directory);
+	assert_non_null(d);
+	for (struct dirent *e; (e = readdir(d)) && files->count < COUNT(files->paths);)
+		if (strncmp(e->d_name, start, strlen(start)) == 0 && strcmp(e->d_name, ".") != 0 &&
+			strcmp(e->d_name, "..") != 0)
+			snprintf(files->paths[files->count++], sizeof files->paths[0],
+				"%.150s/%.100s", directory, e->d_name);
+	closedir(d);
+}
+
+/* What a run that was broken off has left, in the order of the names. */
+static Files left_over(const char *output)
+{
+	Files files = {.count = 0};
+	char start[64], part[160];
+	struct stat info;
+	snprintf(start, sizeof start, ".%.*s.", (int)strcspn(output, "/"), output);
+	list_files(&files, scratch, start);
+	for (int i = 0; i < files.count; i++) {
+		if (stat(files.paths[i], &info) != 0 || !S_ISDIR(info.st_mode))
+			continue;
+		snprintf(part, sizeof part, "%.150s", files.paths[i]);
+		memcpy(files.paths[i], files.paths[--files.count], sizeof files.paths[i]);
+		list_files(&files, part, "");
+	}
+	qsort(files.paths, (size_t)files.count, sizeof files.paths[0],
+		(int (*)(const void *, const void *))strcmp);
+	return files;
+}
+
+enum { CUT, EMPTIED, ZEROED, FLIPPED, LENGTHENED, DELETED, DAMAGES };
+
+/* `place`, 0 to 1, is where in the file. */
+static void damage(const char *path, int kind, double place)
+{
+	size_t length;
+	unsigned char *bytes = get_file(path, &length);
+	size_t from = (size_t)(place * (double)length), block = length - from;
+	unsigned char *longer = realloc(bytes, length + 100);
+	assert_non_null(longer);
+	memset(longer + length, 'x', 100);
+	if (kind == ZEROED)
+		memset(longer + from, 0, block < 512 ? block : 512);
+	if (kind == FLIPPED)
+		longer[from] ^= 16;
+	put_file(path, longer,
+		kind == CUT          ? from
+		: kind == EMPTIED    ? 0
+		: kind == LENGTHENED ? length + 100
+				     : length);
+	if (kind == DELETED)
+		assert_int_equal(unlink(path), 0);
+	free(longer);
+}
+
+static void same_output(const char *whole, const char *output)
+{
+	if (output[strlen(output) - 1] != '/') {
+		assert_same_file(at(whole), at(output));
+		return;
+	}
+	assert_int_equal(entries(at(output)), ROWS);
+	for (int i = 0; i < ROWS; i++) {
+		char a[96], b[96];
+		snprintf(a, sizeof a, "%s/recon_%05d.tiff", whole, i);
+		snprintf(b, sizeof b, "%s/recon_%05d.tiff", output, i);
+		assert_same_file(at(a), at(b));
+	}
+}
+
+/* One damage to one of the files left: the same bytes in the end. */
+static void go_on_after(const char *output, int file, int kind, double place, bool *lost)
+{
+	Work w;
+	break_off_with(output, packed);
+	Files files = left_over(output);
+	assert_true(file < files.count);
+	(void)unlink(at("d.raw"));
+	damage(files.paths[file], kind, place);
+	work_init(&w, output);
+	packed(&w);
+	w.run.memory = few_at_a_time;
+	w.run.resume = 1;
+	assert_ok(tomos_run(&w.job, NULL));
+	*lost = strstr(w.said, "warning: ") != NULL;
+	same_output("whole_d", output);
+	if (strstr(output, ".mhd"))
+		assert_same_file(at("whole_d.raw"), at("d.raw"));
+	assert_int_equal(hidden_files(), 0);
+	file_discard(w.output);
+	(void)unlink(at("d.raw"));
+}
+
+/* Every file that a run leaves, damaged in every way, in every format. */
+static void damaged(void **state)
+{
+	(void)state;
+	static const double places[] = {0.003, 0.35, 0.6, 0.97};
+	for (int k = 0; k < COUNT(formats); k++) {
+		Work w;
+		bool lost, any = false;
+		work_init(&w, formats[k]);
+		packed(&w);
+		assert_ok(tomos_run(&w.job, NULL));
+		char whole[160];
+		snprintf(whole, sizeof whole, "%s", at("whole_d"));
+		assert_int_equal(rename(w.output, whole), 0);
+		if (strstr(formats[k], ".mhd"))
+			assert_int_equal(rename(at("d.raw"), at("whole_d.raw")), 0);
+		break_off_with(formats[k], packed);
+		int files = (int)min64(3, left_over(formats[k]).count);
+		assert_true(files >= 2);
+		for (int i = 0; i < files; i++)
+			for (int kind = 0; kind < DAMAGES; kind++)
+				for (int p = 0; p < (kind == ZEROED || kind == FLIPPED ? 4 : 1);
+					p++) {
+					go_on_after(formats[k], i, kind,
+						places[kind == CUT ? 1 : p], &lost);
+					any |= lost;
+				}
+		assert_true(any);
+		file_discard(whole);
+	}
+	assert_int_equal(mem_live(), 0);
+}
+
+/* ---- other scans -------------------------------------------------------------------------- */
+
+/* The same name and shape, other numbers: nothing is mixed. The same numbers elsewhere: it goes on. */
+static void other_scan(void **state)
+{
+	(void)state;
+	Work w;
+	char scan[160], moved[160];
+	snprintf(scan, sizeof scan, "%s", at("scan.h5"));
+	snprintf(moved, sizeof moved, "%s", at("elsewhere.h5"));
+	for (int i = 0; i < 2; i++) {
+		break_off("s.npy");
+		assert_int_equal(rename(scan, moved), 0);
+		row_slope = i ? row_slope : 0.2;
+		write_scan(scan);
+		work_init(&w, "s.npy");
+		w.run.resume = 1;
+		if (i) {
+			w.job.scan = moved;
+			assert_int_equal(unlink(scan), 0);
+			assert_ok(tomos_run(&w.job, NULL));
+			assert_true(w.report.resumed > 0);
+		} else {
+			assert_int_equal(tomos_run(&w.job, NULL), TOMOS_BAD_VALUE);
+			assert_says("s.npy' was begun with another scan: size, time or content");
+			assert_int_equal(access(w.output, F_OK), -1);
+		}
+		row_slope = 0.1;
+		assert_int_equal(rename(moved, scan), 0);
+	}
+	assert_int_equal(mem_live(), 0);
+}
+
+static char scan_path[160];
+
+static void with_flats(Work *w)
+{
+	source = tomos_source_defaults();
+	source.flats = scan_path;
+	w->job.source = &source;
+}
+
+static void with_path(Work *w)
+{
+	w->job.scan = scan_path;
+	w->scan.arc = 3.14159265358979323846;
+}
+
+static void write_flats(float level)
+{
+	static float flats[ROWS * COLUMNS];
+	for (int i = 0; i < ROWS * COLUMNS; i++)
+		flats[i] = level;
+	snprintf(scan_path, sizeof scan_path, "%s", at("flats.npy"));
+	write_array(scan_path, TOMOS_PROJECTIONS, (int64_t[]){1, ROWS, COLUMNS}, flats);
+}
+
+/* One picture of many. */
+static void write_stack(float first)
+{
+	static float views[COUNT_ALL];
+	for (int i = 0; i < COUNT_ALL; i++)
+		views[i] = (float)(i % 97) + (i == 40 * ROWS * COLUMNS ? first : 0);
+	snprintf(scan_path, sizeof scan_path, "%s", at("stack/"));
+	write_array(scan_path, TOMOS_PROJECTIONS, (int64_t[]){VIEWS, ROWS, COLUMNS}, views);
+}
+
+/* The numbers are in another file than the one that is named. */
+static void write_virtual(float first)
+{
+	static float views[COUNT_ALL];
+	const hsize_t shape[3] = {VIEWS, ROWS, COLUMNS};
+	for (int i = 0; i < COUNT_ALL; i++)
+		views[i] = (float)(i % 97) + (i == 40 * ROWS * COLUMNS ? first : 0);
+	hid_t file = h5_new(at("numbers.h5"));
+	h5_put(file, "data", H5T_NATIVE_FLOAT, 3, shape, views);
+	H5Fclose(file);
+	snprintf(scan_path, sizeof scan_path, "%s", at("virtual.h5"));
+	file = h5_new(scan_path);
+	hid_t space = H5Screate_simple(3, shape, NULL), list = H5Pcreate(H5P_DATASET_CREATE);
+	assert_true(H5Pset_virtual(list, space, "numbers.h5", "data", space) >= 0);
+	hid_t data = H5Dcreate2(
+		file, "projections", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, list, H5P_DEFAULT);
+	assert_true(data >= 0);
+	H5Dclose(data);
+	H5Pclose(list);
+	H5Sclose(space);
+	H5Fclose(file);
+}
+
+/* Wherever the numbers of a scan come from, others are not mixed with them. */
+static void other_numbers(void **state)
+{
+	(void)state;
+	static const struct {
+		void (*write)(float number);
+		void (*change)(Work *w);
+	} kinds[] = {
+		{write_flats, with_flats}, {write_stack, with_path}, {write_virtual, with_path}};
+	for (int i = 0; i < COUNT(kinds); i++) {
+		Work w;
+		kinds[i].write(1200);
+		break_off_with("n.npy", kinds[i].change);
+		for (int same = 0; same < 2; same++) {
+			kinds[i].write(same ? 1200 : 1201);
+			work_init(&w, "n.npy");
+			kinds[i].change(&w);
+			w.run.resume = 1;
+			assert_int_equal(
+				tomos_run(&w.job, NULL), same ? TOMOS_OK : TOMOS_BAD_VALUE);
+			if (!same)
+				assert_says("n.npy' was begun with another scan");
+		}
+		assert_true(w.report.resumed > 0);
+		unlink(w.output);
+	}
+	assert_int_equal(mem_live(), 0);
+}
+
+/* In memory, where there is such a place: a disk would spend seconds on bringing small files to it. */
+static int make_sloping_scan(void **state)
+{
+	(void)state;
+	row_slope = 0.1; /* all slices differ */
+	if (scratch_in(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"))
+		return -1;
+	write_scan(at("scan.h5"));
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(resumes),
+		cmocka_unit_test(other_slabs),
+		cmocka_unit_test(other_options),
+		cmocka_unit_test(nothing_is_lost),
+		cmocka_unit_test(journals),
+		cmocka_unit_test(old_data),
+		cmocka_unit_test(damaged),
+		cmocka_unit_test(other_scan),
+		cmocka_unit_test(other_numbers),
+	};
+	return cmocka_run_group_tests(tests, make_sloping_scan, scratch_remove);
+}

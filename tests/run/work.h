@@ -1,0 +1,180 @@
+/* A scan of a ball as measured, and whole reconstructions of it. */
+#ifndef WORK_H
+#define WORK_H
+
+#include "base/base.h"
+#include "io/io_help.h"
+#include "scan_files.h"
+#include <math.h>
+
+enum { VIEWS = 90, ROWS = 7, COLUMNS = 48, COUNT_ALL = VIEWS * ROWS * COLUMNS };
+
+#define AXIS 24.6
+#define PIXEL_UM 20.0 /* 0.02 mm: the ball's radius is 0.3 mm */
+
+/* ---- a scan as measured: a ball of attenuation 0.8 per mm, with flats and darks ------------ */
+
+static double theta[VIEWS];
+
+static inline void ball_integrals(float *data)
+{
+	const tomos_ellipsoid ball = {{0.05, -0.03, 0}, {0.3, 0.3, INFINITY}, {0, 0, 0}, 0.8};
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_geometry *scan;
+	tomos_phantom *phantom;
+	double axis = AXIS;
+	o.rows = ROWS;
+	o.columns = COLUMNS;
+	o.views = VIEWS;
+	o.pixel = PIXEL_UM * 1e-3;
+	o.axis = &axis;
+	o.axis_count = 1;
+	tomos_array array = tomos_array_of(data, VIEWS, ROWS, COLUMNS);
+	assert_ok(tomos_geometry_make(&scan, &o));
+	assert_ok(tomos_phantom_ellipsoids(&phantom, &ball, 1));
+	assert_ok(tomos_phantom_project(phantom, scan, 1, &array));
+	tomos_phantom_free(phantom);
+	tomos_geometry_free(scan);
+}
+
+static double row_slope; /* how much more the object absorbs from row to row */
+
+/* Every row has its own flat, so that rows mixed up would show. */
+static inline float flat(int64_t row, int64_t column)
+{
+	return 1000 + 40 * (float)row + 3 * (float)(column % 5);
+}
+
+static inline void write_scan(const char *path)
+{
+	static float data[COUNT_ALL], flats[2 * ROWS * COLUMNS], darks[ROWS * COLUMNS];
+	ball_integrals(data);
+	for (int i = 0; i < COUNT_ALL; i++) {
+		int64_t row = i / COLUMNS % ROWS, column = i % COLUMNS;
+		float dark = 90 + (float)row;
+		float absorbed = data[i] * (float)(1 + row_slope * (double)row);
+		data[i] = dark + (flat(row, column) - dark) * expf(-absorbed);
+		flats[i % (2 * ROWS * COLUMNS)] = flat(row, column);
+		darks[i % (ROWS * COLUMNS)] = dark;
+	}
+	for (int i = 0; i < VIEWS; i++)
+		theta[i] = 180.0 * i / VIEWS;
+	hid_t file = h5_new(path);
+	h5_put(file, "exchange/data", H5T_NATIVE_FLOAT, 3, (hsize_t[]){VIEWS, ROWS, COLUMNS}, data);
+	h5_put(file, "exchange/data_white", H5T_NATIVE_FLOAT, 3, (hsize_t[]){2, ROWS, COLUMNS},
+		flats);
+	h5_put(file, "exchange/data_dark", H5T_NATIVE_FLOAT, 3, (hsize_t[]){1, ROWS, COLUMNS},
+		darks);
+	h5_put_list(file, "exchange/theta", theta, VIEWS);
+	h5_put_scalar(
+		file, "measurement/instrument/detection_system/objective/resolution", PIXEL_UM);
+	H5Fclose(file);
+}
+
+static inline int make_scan(void **state)
+{
+	if (scratch_make(state))
+		return -1;
+	write_scan(at("scan.h5"));
+	return 0;
+}
+
+/* ---- jobs --------------------------------------------------------------------------------- */
+
+static double axis_column = AXIS;
+
+typedef struct {
+	tomos_job job;
+	tomos_scan_options scan;
+	tomos_run_options run;
+	tomos_file_options file;
+	tomos_prep_options prep;
+	tomos_run_report report;
+	char path[128], output[128], said[4096];
+} Work;
+
+static inline void hear(void *user, const char *line)
+{
+	Work *w = user;
+	size_t length = strlen(w->said);
+	snprintf(w->said + length, sizeof w->said - length, "%s\n", line);
+}
+
+static inline void work_init(Work *w, const char *output)
+{
+	memset(w, 0, sizeof *w);
+	w->scan = tomos_scan_defaults();
+	w->scan.pixel = 0;
+	w->scan.axis = &axis_column;
+	w->scan.axis_count = 1;
+	w->run = tomos_run_defaults();
+	w->file = tomos_file_defaults();
+	w->prep = tomos_prep_defaults();
+	snprintf(w->path, sizeof w->path, "%s", at("scan.h5"));
+	snprintf(w->output, sizeof w->output, "%s", at(output));
+	w->job = (tomos_job){.bytes = sizeof w->job,
+		.scan = w->path,
+		.output = w->output,
+		.backend = "cpu",
+		.geometry = &w->scan,
+		.run = &w->run,
+		.file = &w->file,
+		.prep = &w->prep,
+		.command = "tomos recon scan.h5",
+		.recipe = "[run]\n",
+		.say = hear,
+		.user = w,
+		.report = &w->report};
+}
+
+/* Bytes: the program, two slices, and the work on their rows. */
+static const int64_t few_at_a_time =
+	(12 << 20) + 176704 + 2 * 8 * VIEWS * COLUMNS * (int64_t)sizeof(float);
+
+static inline void assert_same_file(const char *a, const char *b)
+{
+	size_t length, other;
+	unsigned char *x = get_file(a, &length), *y = get_file(b, &other);
+	assert_int_equal(length, other);
+	assert_memory_equal(x, y, length);
+	free(x);
+	free(y);
+}
+
+typedef struct {
+	int left;
+} Patience;
+
+static inline int lose_patience(
+	void *user, const char *stage, int64_t done, int64_t total, double value)
+{
+	Patience *p = user;
+	(void)stage, (void)done, (void)total, (void)value;
+	return --p->left < 0;
+}
+
+/* The least memory that will do: the slabs are as thin as can be then. */
+static inline void least_memory(Work *w)
+{
+	tomos_status status = TOMOS_NO_MEMORY;
+	w->run.dry_run = 1;
+	for (w->run.memory = 12 << 20; status == TOMOS_NO_MEMORY; w->run.memory += 4000)
+		status = tomos_run(&w->job, NULL);
+	w->run.memory -= 4000;
+	assert_int_equal(status, TOMOS_OK);
+	w->run.dry_run = 0;
+}
+
+/* What runs keep beside their outputs. */
+static inline int hidden_files(void)
+{
+	DIR *directory = opendir(scratch);
+	int count = 0;
+	assert_non_null(directory);
+	for (struct dirent *e; (e = readdir(directory));)
+		count += e->d_name[0] == '.' && e->d_name[1] != 0 && e->d_name[1] != '.';
+	closedir(directory);
+	return count;
+}
+
+#endif
