@@ -6,19 +6,34 @@
 #include "io/hdf5_parts.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char complaint[200]; /* of the last call that failed; guarded by the lock */
+/* Guarded by the lock: of the last call that failed, and of the first read since hdf5_enter of which the
+ * system said that it failed. */
+static char complaint[200], unreadable[600];
+
+/* What stands in quotes behind `mark`; its length, 0 without it. */
+static int quoted(const char *text, const char *mark, const char **found)
+{
+	*found = strstr(text, mark);
+	if (*found)
+		*found += strlen(mark);
+	return *found ? (int)strcspn(*found, "'") : 0;
+}
 
 /* The library's text about a failed read or write is long; the system's word in it is enough. */
 static herr_t take_innermost(unsigned n, const H5E_error2_t *error, void *user)
 {
-	static const char mark[] = "error message = '";
+	const char *system, *name;
 	(void)user;
 	if (n != 0 || !error->desc)
 		return 0;
-	const char *system = strstr(error->desc, mark);
-	const char *text = system ? system + sizeof mark - 1 : error->desc;
-	int length = (int)(system ? strcspn(text, "'") : strlen(text));
-	snprintf(complaint, sizeof complaint, "%.*s", length, text);
+	int length = quoted(error->desc, "error message = '", &system);
+	int name_length = quoted(error->desc, "filename = '", &name);
+	if (!system)
+		length = (int)strlen(system = error->desc);
+	else if (error->min_num == H5E_READERROR && !unreadable[0])
+		snprintf(unreadable, sizeof unreadable, "'%.*s' cannot be read: %.*s", name_length,
+			name ? name : "", length, system);
+	snprintf(complaint, sizeof complaint, "%.*s", length, system);
 	return 0;
 }
 
@@ -34,13 +49,16 @@ Quiet hdf5_enter(void)
 	pthread_mutex_lock(&lock);
 	H5Eget_auto2(H5E_DEFAULT, &quiet.print, &quiet.data);
 	H5Eset_auto2(H5E_DEFAULT, hear_error, NULL);
-	complaint[0] = 0;
+	complaint[0] = unreadable[0] = 0;
 	return quiet;
 }
 
+/* Asked whether something is in a file, the library says no as well where the file cannot be read. */
 tomos_status hdf5_leave(Quiet quiet, tomos_status status)
 {
 	H5Eset_auto2(H5E_DEFAULT, quiet.print, quiet.data);
+	if (status == TOMOS_OK && unreadable[0])
+		status = fail(TOMOS_IO, "%s", unreadable);
 	pthread_mutex_unlock(&lock);
 	return status;
 }

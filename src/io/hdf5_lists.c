@@ -17,9 +17,10 @@ static tomos_status write_list(hid_t file, const char *path, const NamedList *li
 static tomos_status write_lists(
 	const char *temporary, const char *path, const NamedList *lists, int count)
 {
-	hid_t access = hdf5_access(true);
-	hid_t file = H5Fcreate(temporary, H5F_ACC_EXCL, H5P_DEFAULT, access);
+	hid_t access = hdf5_access(true), list = hdf5_timeless(H5P_FILE_CREATE);
+	hid_t file = H5Fcreate(temporary, H5F_ACC_EXCL, list, access);
 	tomos_status status = TOMOS_OK;
+	hdf5_drop(list);
 	hdf5_drop(access);
 	if (file < 0) {
 		(void)hdf5_landed(hdf5_disk_failure(file));

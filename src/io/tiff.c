@@ -48,6 +48,32 @@ static tomos_status remember_page(Tiff *own, int64_t *room, uint64_t offset)
 	return TOMOS_OK;
 }
 
+static uint64_t number_of(const unsigned char *bytes, int count, bool big_endian)
+{
+	uint64_t number = 0;
+	for (int i = 0; i < count; i++)
+		number = number << 8 | bytes[big_endian ? i : count - 1 - i];
+	return number;
+}
+
+/* libtiff takes a link to the next page that cannot be read for the end of the pages. */
+static tomos_status check_last(TIFF *tiff, const char *path, int64_t page)
+{
+	bool wide = TIFFIsBigTIFF(tiff), big_endian = TIFFIsBigEndian(tiff);
+	int count_bytes = wide ? 8 : 2, entry_bytes = wide ? 20 : 12, link_bytes = wide ? 8 : 4;
+	int64_t at = (int64_t)TIFFCurrentDirOffset(tiff);
+	unsigned char bytes[8];
+	TRY(flat_read(TIFFFileno(tiff), path, at, bytes, count_bytes));
+	uint64_t entries = number_of(bytes, count_bytes, big_endian);
+	if (entries > UINT16_MAX)
+		return tiff_refuse(path, page, "its number of tags is wrong");
+	at += count_bytes + (int64_t)entries * entry_bytes;
+	TRY(flat_read(TIFFFileno(tiff), path, at, bytes, link_bytes));
+	if (number_of(bytes, link_bytes, big_endian) != 0)
+		return tiff_refuse(path, page + 1, "cannot be read");
+	return TOMOS_OK;
+}
+
 static tomos_status open_pages(File *file, Tiff *own)
 {
 	int64_t size, room = 0;
@@ -62,6 +88,7 @@ static tomos_status open_pages(File *file, Tiff *own)
 		TRY(page_same(&own->page, &next, file->path, own->count));
 		TRY(remember_page(own, &room, TIFFCurrentDirOffset(own->tiff)));
 	}
+	TRY(check_last(own->tiff, file->path, own->count - 1));
 	TRY(page_check_size(file->path, &own->page, own->count, size));
 	if (!TIFFSetSubDirectory(own->tiff, own->offsets[0]))
 		return tiff_refuse(file->path, 0, "cannot be read");
@@ -186,6 +213,8 @@ static tomos_status open_picture(Tiff *own, int64_t index, TIFF **tiff, int64_t 
 		status = fail(TOMOS_UNSUPPORTED,
 			"'%s' has more than one page; a directory holds one picture per file",
 			path);
+	if (status == TOMOS_OK)
+		status = check_last(*tiff, path, 0);
 	if (status == TOMOS_OK)
 		status = check_imagej(*tiff, path, 1);
 	if (status != TOMOS_OK)

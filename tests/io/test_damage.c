@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <hdf5.h>
+#include <tiffio.h>
 #include "io/io.h"
 
 /* HDF5 1.10 loses some bytes of its own when an object's checksum is wrong. */
@@ -198,6 +199,29 @@ static void truncated_while_open(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
+/* The link to a next page is at the very end; without it libtiff would see the last page. */
+static void lost_link(void **state)
+{
+	(void)state;
+	const uint8_t pixels[4] = {1, 2, 3, 4};
+	struct stat info;
+	tomos_file *file;
+	TIFF *tiff = TIFFOpen(at("page.tif"), "w");
+	TIFFSetField(tiff, TIFFTAG_IMAGEWIDTH, 2);
+	TIFFSetField(tiff, TIFFTAG_IMAGELENGTH, 2);
+	TIFFSetField(tiff, TIFFTAG_BITSPERSAMPLE, 8);
+	TIFFSetField(tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
+	assert_true(TIFFWriteEncodedStrip(tiff, 0, (void *)(uintptr_t)pixels, 4) == 4);
+	TIFFClose(tiff);
+	assert_ok(tomos_file_open(&file, at("page.tif"), NULL));
+	tomos_file_close(file);
+	stat(at("page.tif"), &info);
+	for (int kept = 0; kept < 4; kept++) {
+		assert_int_equal(truncate(at("page.tif"), info.st_size - 4 + kept), 0);
+		assert_int_equal(tomos_file_open(&file, at("page.tif"), NULL), TOMOS_BAD_FILE);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -209,6 +233,7 @@ int main(void)
 		cmocka_unit_test(refuses_old_first_blocks),
 		cmocka_unit_test(damaged_numbers),
 		cmocka_unit_test(truncated_while_open),
+		cmocka_unit_test(lost_link),
 	};
 	return cmocka_run_group_tests(tests, make_numbers, scratch_remove);
 }

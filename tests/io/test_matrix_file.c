@@ -358,12 +358,36 @@ static void failing_allocations(void **state)
 	tomos_geometry_free(c.scan);
 }
 
+/* The same matrix gives the same bytes, whenever it is written. */
+static void same_bytes(void **state)
+{
+	(void)state;
+	static const int32_t pointers[2] = {0, 1}, indices[1] = {0};
+	static const float values[1] = {2};
+	const tomos_matrix matrix = {1, 1, 1, 4, 4, pointers, indices, values};
+	const tomos_file_options options = overwriting();
+	unsigned char bytes[2][8192] = {{0}, {0}};
+	for (int kind = 0; kind < 3; kind++)
+		OK(matrix_write(name("a", kind), &matrix, &options));
+	sleep(1);
+	for (int kind = 0; kind < 3; kind++) {
+		OK(matrix_write(name("b", kind), &matrix, &options));
+		for (int i = 0; i < 2; i++) {
+			FILE *file = fopen(name(i ? "b" : "a", kind), "rb");
+			assert_non_null(file);
+			assert_in_range(fread(bytes[i], 1, sizeof bytes[i], file), 1, 8191);
+			fclose(file);
+		}
+		assert_memory_equal(bytes[0], bytes[1], sizeof bytes[0]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(round_trips),
 		cmocka_unit_test(foreign_text), cmocka_unit_test(cut_short),
 		cmocka_unit_test(bits_flipped), cmocka_unit_test(wrong_text),
 		cmocka_unit_test(wrong_lists), cmocka_unit_test(wrong_calls),
-		cmocka_unit_test(failing_allocations)};
+		cmocka_unit_test(failing_allocations), cmocka_unit_test(same_bytes)};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }
