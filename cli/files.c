@@ -113,6 +113,7 @@ static int output_fill(tomos_file *file, const tomos_array *array)
 {
 	int64_t step = portion(array->shape), plane = array->shape[1] * array->shape[2];
 	int code;
+	DO(lib(tomos_result_check(array, 0, "the result")));
 	DO(progress_step("writing", 0, array->shape[0]));
 	for (int64_t first = 0; first < array->shape[0]; first += step) {
 		int64_t count = array->shape[0] - first < step ? array->shape[0] - first : step;

@@ -171,6 +171,8 @@ int measured_prepare(measured *m, const tomos_progress *progress)
 	DO(lib(tomos_prepare(
 		&m->data, &m->fields, &m->prep, same ? &m->data : &prepared, &report, progress)));
 	progress_clear();
+	if (report.mended >= m->data.shape[0] * m->data.shape[1] * m->data.shape[2])
+		DO(failed("no value of the scan is finite and has light, a flat above the dark"));
 	say_report(&report);
 	if (!same) {
 		array_free(&m->data);

@@ -363,6 +363,26 @@ static int check_target(settings *s, const char **target)
 	return settings_keep(s, real);
 }
 
+/* The library's sentence begins with the option's name. */
+static int out_of_range(void)
+{
+	char option[64];
+	const char *sentence = tomos_message();
+	int length = (int)strcspn(sentence, " ");
+	snprintf(option, sizeof option, "%.*s", length, sentence);
+	for (char *at = option; *at; at++)
+		*at = *at == '_' ? '-' : *at;
+	return wrong_usage("--%s%s", option, sentence + length);
+}
+
+/* Before any work; the library knows the ranges. */
+static int check_ranges(const settings *s)
+{
+#define CHECK_LIBRARY(group, heading) tomos_options_check(#group, &s->group) != TOMOS_OK ||
+#define CHECK_OWN(group, rows, heading)
+	return CLI_GROUPS(CHECK_LIBRARY, CHECK_OWN) false ? out_of_range() : DONE;
+}
+
 /* The words as a shell would take them again, for the result to keep; the same whether a run was broken
  * off on the way, or before it had begun, or not. */
 static int keep_line(settings *s, const command *c, int count, char **words)
@@ -407,6 +427,7 @@ int settings_parse(settings *s, const command *c, int count, char **words)
 	}
 	if (s->recipe.recipe[0])
 		DO(recipe_read(s, c, s->recipe.recipe));
+	DO(check_ranges(s));
 	DO(check_operands(s, c));
 	if (row_used(c, GROUP_output, 0) && s->output.output[0])
 		DO(check_target(s, &s->output.output));

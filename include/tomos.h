@@ -104,6 +104,9 @@ typedef struct tomos_option {
 
 /* Rows of "scan", "grid", "projector", ...; NULL for an unknown group. */
 TOMOS_API const tomos_option *tomos_options(const char *group, int *count);
+/* Whether the numbers of a group's struct lie in the ranges of TOMOS_OPTION_RANGES; whatever takes
+ * options checks this. */
+TOMOS_API tomos_status tomos_options_check(const char *group, const void *options);
 /* A number with its unit, "1.17um", "60 mm", "20keV", into mm and keV; a plain number is taken as it is. */
 TOMOS_API tomos_status tomos_length_parse(const char *text, double *millimetres);
 TOMOS_API tomos_status tomos_energy_parse(const char *text, double *kiloelectronvolts);
@@ -263,6 +266,10 @@ TOMOS_API tomos_status tomos_file_verify(tomos_file *file, const tomos_progress 
 TOMOS_API void tomos_file_discard_all(void);
 /* Refuses NaN and infinity: "'name' has 12 values that are not finite, the first at [3][0][7]". */
 TOMOS_API tomos_status tomos_array_check(const tomos_array *array, const char *name);
+/* Whether a result, of which this is the part from slice or view `first` on, is finite; what is written
+ * to files is checked with it. */
+TOMOS_API tomos_status tomos_result_check(
+	const tomos_array *result, int64_t first, const char *name);
 
 /* An 8-bit grey picture; low maps to black, high to white. */
 TOMOS_API tomos_status tomos_picture_write(const char *path, const float *data, int64_t width,

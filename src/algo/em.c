@@ -9,13 +9,37 @@
 
 #define LEAST 1e-6 /* of the largest projection, sensitivity: less is not seen */
 
-/* A volume above zero, or none could ever be. */
-static tomos_status start_positive(const Run *run)
+/* How far the start is from the data's scale. The first update makes up for any factor, unless what
+ * is projected is too small beside the data to be divided by. `y` is scratch. */
+static tomos_status start_scale(const Run *run, const float *b, float *y, double *scale)
 {
-	double largest;
+	double data, positive, projected;
+	TRY(vector_norm(run->Y, b, &data));
+	TRY(vector_copy(run->Y, b, y));
+	TRY(vector_clamp(run->Y, 0, HUGE_VALF, y));
+	TRY(vector_norm(run->Y, y, &positive));
+	if (data > 0 && !(positive > 0))
+		return fail(TOMOS_BAD_VALUE, "%s needs projections above 0, and none is",
+			run->method);
+	TRY(op_forward(run->A, run->x, y));
+	TRY(vector_norm(run->Y, y, &projected));
+	if (!(projected > 0))
+		return fail(TOMOS_BAD_VALUE, "%s: no ray meets a voxel that is above 0 at the start",
+			run->method);
+	*scale = positive > 0 ? positive / projected : 1;
+	return TOMOS_OK;
+}
+
+/* A volume above zero, or none could ever be, whose projections are of the data's size. */
+static tomos_status start_positive(const Run *run, const float *b, float *y)
+{
+	double largest, scale;
 	TRY(vector_clamp(run->X, 0, HUGE_VALF, run->x));
 	TRY(vector_largest(run->X, run->x, &largest));
-	return largest > 0 ? TOMOS_OK : run_ones(run, run->x);
+	if (!(largest > 0))
+		TRY(run_ones(run, run->x));
+	TRY(start_scale(run, b, y, &scale));
+	return vector_scale(run->X, (float)scale, run->x);
 }
 
 /* 1 / A'w of block i. */
@@ -60,7 +84,7 @@ static tomos_status iterate(Run *run, Blocks *B, int64_t count)
 	TRY(blocks_arrange(run, B, count));
 	TRY(run_vector(run, &B->T, run->X, "the sensitivity"));
 	TRY(vector_largest(run->Y, B->b, &largest));
-	TRY(start_positive(run));
+	TRY(start_positive(run, B->b, B->r));
 	TRY(run_start(run));
 	while (run->going) {
 		subsets_sweep(&run->subsets, run->k);

@@ -79,9 +79,6 @@ static tomos_status choose(
 	TRY(choice_find(
 		"interpolation", analytic_values.interpolation, o->interpolation, &interpolation));
 	TRY(choice_find("data", analytic_values.data, o->data, &data));
-	if (o->filter_taps < 0)
-		return fail(TOMOS_BAD_VALUE, "filter-taps %lld: the number must not be negative",
-			(long long)o->filter_taps);
 	w->spec = (FilterSpec){.columns = a->columns,
 		.seen = seen,
 		.before = w->before,

@@ -116,10 +116,6 @@ static tomos_status check_response(const tomos_analytic_options *o)
 	if (o->response_count < 2)
 		return fail(TOMOS_BAD_VALUE, "a filter response needs two values or more, not %lld",
 			(long long)o->response_count);
-	for (int64_t i = 0; i < o->response_count; i++)
-		if (!isfinite(o->response[i]))
-			return fail(TOMOS_BAD_VALUE,
-				"value %lld of the filter response is not finite", (long long)i);
 	if (o->cutoff != 1)
 		return fail(TOMOS_BAD_VALUE,
 			"cutoff %g does not go with a filter response of your own", o->cutoff);

@@ -109,21 +109,48 @@ static void search_rows(void *user, int64_t task)
 	}
 }
 
-tomos_status array_finite(const tomos_array *a, const char *what, const char *quote)
+/* How many values are not finite, and where the first one is. */
+static int64_t find_bad(const tomos_array *a, int64_t at[3])
 {
 	Search s = {.array = a, .rows = a->shape[0] * a->shape[1]};
 	s.each = max64(1, TASK_VALUES / a->shape[2]);
 	s.first = s.rows;
 	parallel_for((s.rows + s.each - 1) / s.each, search_rows, &s);
-	int64_t bad = s.bad, row = s.first, column = 0;
+	int64_t row = s.first;
+	if (s.bad == 0)
+		return 0;
+	at[0] = row / a->shape[1];
+	at[1] = row % a->shape[1];
+	at[2] = 0;
+	while (!count_bad(row_of(a, row) + at[2] * a->stride[2], 1, 1))
+		at[2]++;
+	return s.bad;
+}
+
+tomos_status array_finite(const tomos_array *a, const char *what, const char *quote)
+{
+	int64_t at[3], bad = find_bad(a, at);
 	if (bad == 0)
 		return TOMOS_OK;
-	while (!count_bad(row_of(a, row) + column * a->stride[2], 1, 1))
-		column++;
 	return fail(TOMOS_BAD_VALUE,
 		"%s%s%s has %lld value%s that %s not finite, the first at [%lld][%lld][%lld]",
 		quote, what, quote, (long long)bad, bad == 1 ? "" : "s", bad == 1 ? "is" : "are",
-		(long long)(row / a->shape[1]), (long long)(row % a->shape[1]), (long long)column);
+		(long long)at[0], (long long)at[1], (long long)at[2]);
+}
+
+tomos_status tomos_result_check(const tomos_array *result, int64_t first, const char *name)
+{
+	int64_t at[3];
+	TRY(array_check(result, name, NULL, ARRAY_READ));
+	int64_t bad = find_bad(result, at);
+	if (bad == 0)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE,
+		"%s: %lld value%s not finite, the first at [%lld][%lld][%lld], so nothing is "
+		"written; the data, or lengths and factors among the options, are too large or "
+		"too small for 32-bit floats",
+		name, (long long)bad, bad == 1 ? " is" : "s are", (long long)(first + at[0]),
+		(long long)at[1], (long long)at[2]);
 }
 
 tomos_status tomos_array_check(const tomos_array *array, const char *name)

@@ -81,5 +81,5 @@ tomos_status options_take(void *options, const void *given, const char *group)
 			group, theirs, group);
 	memcpy((char *)options + sizeof own, (const char *)given + sizeof own,
 		(theirs < own ? theirs : own) - sizeof own);
-	return TOMOS_OK;
+	return tomos_options_check(group, options);
 }

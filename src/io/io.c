@@ -246,10 +246,6 @@ static tomos_status create_into(File *file, tomos_content content, const int64_t
 		TRY(check_room(file->path, count * file->element.bytes));
 	memcpy(file->shape, shape, sizeof file->shape);
 	file->content = content;
-	if (options->first_number < -1 || options->first_number > INT64_MAX - shape[0])
-		return fail(TOMOS_BAD_VALUE,
-			"first_number is %lld; it must be 0 to %lld, or -1 for the default",
-			(long long)options->first_number, (long long)(INT64_MAX - shape[0]));
 	file->first_index = max64(0, options->first_number);
 	TRY(mem_zeroed(&file->written, shape[0], 1, "the list of what is written"));
 	TRY(mem_zeroed(&file->checksums, shape[0], sizeof *file->checksums, "checksums"));

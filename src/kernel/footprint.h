@@ -77,11 +77,11 @@ KERNEL_FN void footprint_voxel(const KernelGrid *grid, const KernelModel *model,
 	}
 	double weight = voxel_weight(grid, model, view, at, depth);
 	for (int64_t r = r0; r <= r1; r++) {
-		double row_weight = weight * (model->planar ? 1 : footprint_share(&along, r));
+		double row_share = model->planar ? 1 : footprint_share(&along, r);
 		for (int64_t c = c0; c <= c1; c++) {
-			double w = row_weight * footprint_share(&across, c);
-			if (w > 0)
-				kernel_meet(meet, mode, r * model->columns + c, w);
+			double share = row_share * footprint_share(&across, c);
+			if (share > KERNEL_LEAST)
+				kernel_meet(meet, mode, r * model->columns + c, share * weight);
 		}
 	}
 }

@@ -18,6 +18,14 @@ KERNEL_FN int joseph_beyond(const KernelGrid *grid, int axis, double p)
 	return p < -JOSEPH_EDGE || p > (double)(grid->n[axis] - 1) + JOSEPH_EDGE;
 }
 
+/* Meets the voxel that has that share of the step, if it is one. */
+KERNEL_FN void joseph_meet(KernelMeet *meet, const int mode, const KernelGrid *grid,
+	const KernelWalk *walk, int64_t k, int64_t i, int64_t j, double share)
+{
+	if (share > KERNEL_LEAST)
+		kernel_walk_meet(meet, mode, grid, walk, k, i, j, share * walk->step);
+}
+
 KERNEL_FN void joseph_ray(const KernelGrid *grid, const KernelModel *model, const KernelRay *ray,
 	const int mode, KernelMeet *meet)
 {
@@ -31,14 +39,10 @@ KERNEL_FN void joseph_ray(const KernelGrid *grid, const KernelModel *model, cons
 			continue;
 		double p0 = floor(p), q0 = floor(q), right = p - p0, up = q - q0;
 		int64_t i = (int64_t)p0, j = (int64_t)q0;
-		double low = (1 - up) * walk.step, high = up * walk.step;
-		kernel_walk_meet(meet, mode, grid, &walk, k, i, j, (1 - right) * low);
-		if (right > 0)
-			kernel_walk_meet(meet, mode, grid, &walk, k, i + 1, j, right * low);
-		if (up > 0)
-			kernel_walk_meet(meet, mode, grid, &walk, k, i, j + 1, (1 - right) * high);
-		if (right > 0 && up > 0)
-			kernel_walk_meet(meet, mode, grid, &walk, k, i + 1, j + 1, right * high);
+		joseph_meet(meet, mode, grid, &walk, k, i, j, (1 - right) * (1 - up));
+		joseph_meet(meet, mode, grid, &walk, k, i + 1, j, right * (1 - up));
+		joseph_meet(meet, mode, grid, &walk, k, i, j + 1, (1 - right) * up);
+		joseph_meet(meet, mode, grid, &walk, k, i + 1, j + 1, right * up);
 	}
 }
 

@@ -39,7 +39,7 @@ KERNEL_FN void line_ray(const KernelGrid *grid, const KernelModel *model, const 
 		int64_t i = (int64_t)floor(p), j = (int64_t)floor(q);
 		int64_t turn_b = walk.slope[0] > 0 ? 1 : -1, turn_c = walk.slope[1] > 0 ? 1 : -1;
 		for (int n = 0; n < 3; n++) {
-			if (share[n] > 0)
+			if (share[n] * part > KERNEL_LEAST)
 				kernel_walk_meet(meet, mode, grid, &walk, k, i, j,
 					share[n] * part * walk.step);
 			int p_turns = n == 0 ? leave_p <= leave_q : leave_p > leave_q;

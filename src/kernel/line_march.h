@@ -12,6 +12,7 @@ KERNEL_FN void line_march_ray(const KernelGrid *grid, const KernelModel *model,
 {
 	(void)model;
 	KernelRay nudged = kernel_nudge(exact), *ray = &nudged;
+	double least = KERNEL_LEAST / fabs(ray->direction[kernel_dominant(ray)]);
 	double enter = ray->has_source ? 0 : -1e300, leave = 1e300;
 	for (int a = 0; a < 3; a++)
 		kernel_clip(ray->start[a], ray->direction[a], (double)grid->low[a] - 0.5,
@@ -35,7 +36,7 @@ KERNEL_FN void line_march_ray(const KernelGrid *grid, const KernelModel *model,
 		int a = next[0] <= next[1] ? (next[0] <= next[2] ? 0 : 2)
 					   : (next[1] <= next[2] ? 1 : 2);
 		double end = fmin(next[a], leave);
-		if (end > t)
+		if (end - t > least)
 			kernel_meet(meet, mode,
 				(at[0] - grid->low[0]) + (at[1] - grid->low[1]) * row +
 					(at[2] - grid->low[2]) * slice,

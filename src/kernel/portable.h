@@ -25,6 +25,11 @@ typedef long int64_t;
 #define KERNEL_WEIGHT(meet, weight) (weight)
 #endif
 
+/* Shares of a step or of a voxel that are no larger are rounding error, and no entries: which voxels a ray
+ * meets must not depend on the last bits of its position, since some weights count entries. It is
+ * more than kernel_nudge makes of a ray through a corner, and less than floats resolve. */
+#define KERNEL_LEAST 1e-7
+
 /* The voxels at hand: the box [low, high) of a grid of n voxels, stored [z][y][x]. */
 typedef struct {
 	int64_t n[3], low[3], high[3];

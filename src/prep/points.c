@@ -69,10 +69,6 @@ tomos_status tomos_prep_hardening(
 	(void)report;
 	TRY(prep_take(&o, options));
 	TRY(array_check(data, "the line integrals", NULL, ARRAY_WRITTEN));
-	for (int64_t i = 0; i < o.hardening_count; i++)
-		if (!isfinite(o.hardening[i]))
-			return fail(TOMOS_BAD_VALUE, "hardening: coefficient %lld is %g",
-				(long long)i + 1, o.hardening[i]);
 	Points job = {.data = data, .options = &o};
 	if (o.hardening_count == 0)
 		return TOMOS_OK;

@@ -45,11 +45,9 @@ static tomos_status vo_open(RingJob *job)
 	return TOMOS_OK;
 }
 
-static tomos_status titarenko_open(RingJob *job)
+static tomos_status open_nothing(RingJob *job)
 {
-	if (!(job->options->ring_alpha > 0))
-		return fail(TOMOS_BAD_VALUE, "ring-alpha %g: it must be above 0",
-			job->options->ring_alpha);
+	(void)job;
 	return TOMOS_OK;
 }
 
@@ -62,7 +60,7 @@ static void close_nothing(RingJob *job)
 static const RingMethod methods[] = {
 	{vo_open, ring_vo_floats, ring_vo, close_nothing},
 	{ring_wavelet_open, ring_wavelet_floats, ring_wavelet, ring_wavelet_close},
-	{titarenko_open, ring_titarenko_floats, ring_titarenko, close_nothing},
+	{open_nothing, ring_titarenko_floats, ring_titarenko, close_nothing},
 };
 
 tomos_status tomos_prep_rings(

@@ -81,7 +81,7 @@ static void clean_view(const void *user, int64_t view, float *values)
 static tomos_status clean(const tomos_array *data, Zingers job, int64_t size)
 {
 	const int64_t *n = data->shape;
-	int64_t count, window = size;
+	int64_t count, high = min64(size, n[1]), wide = min64(size, n[2]);
 	float *copy;
 	TRY(shape_count(n, &count));
 	TRY(mem_alloc(&copy, count, sizeof *copy, "a copy of the views, to find zingers"));
@@ -89,9 +89,7 @@ static tomos_status clean(const tomos_array *data, Zingers job, int64_t size)
 		frame_get(data, view, copy + view * n[1] * n[2]);
 	tomos_array in = tomos_array_of(copy, n[0], n[1], n[2]);
 	job.in = &in;
-	if (job.where & ZINGERS_SPACE)
-		window = size * size;
-	tomos_status status = pieces_each(n[0], window, clean_view, &job);
+	tomos_status status = pieces_each(n[0], max64(high * wide, size), clean_view, &job);
 	mem_free(copy);
 	return status;
 }

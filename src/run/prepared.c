@@ -151,6 +151,21 @@ static tomos_status prepare_into(RawSlab *slab, const tomos_prepared *p, const t
 	return status;
 }
 
+int64_t raw_values(const RawSlab *slab, const tomos_prepared *p)
+{
+	return p->info.views * slab->rows.rows * p->columns;
+}
+
+tomos_status prepared_usable(
+	const tomos_prepared *p, const tomos_prep_report *report, int64_t values)
+{
+	if (values == 0 || report->mended < values)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE,
+		"'%s': none of %lld values is finite and has light, a flat above the dark", p->scan->path,
+		(long long)values);
+}
+
 tomos_status raw_prepare(RawSlab *slab, const tomos_prepared *p, int64_t rows, float *data,
 	tomos_prep_report *report, const tomos_progress *progress)
 {
@@ -304,14 +319,7 @@ static tomos_status raw_geometry(
 	const tomos_geometry *views = job->views ? job->views : p->scan->geometry;
 	if (!views)
 		return tomos_scan_geometry(p->scan, geometry, job->geometry);
-	if (views->count != p->info.views || views->rows != p->info.rows ||
-		views->columns != p->info.columns)
-		return fail(TOMOS_BAD_VALUE,
-			"'%s' has the shape %lld x %lld x %lld, but its geometry has %lld views of "
-			"%lld rows x %lld columns",
-			p->scan->path, (long long)p->info.views, (long long)p->info.rows,
-			(long long)p->info.columns, (long long)views->count, (long long)views->rows,
-			(long long)views->columns);
+	TRY(scan_fits(p->scan, views));
 	return tomos_geometry_views(
 		geometry, views->rows, views->columns, views->views, views->count);
 }
@@ -435,6 +443,9 @@ tomos_status tomos_prepared_read(tomos_prepared *p, int64_t row, int64_t rows, f
 	tomos_prep_report *report, const tomos_progress *progress)
 {
 	RawSlab slab;
+	tomos_prep_report own = {0};
+	report = report ? report : &own;
+	int64_t before = report->mended;
 	if (row < 0 || rows < 1 || row > p->geometry->rows - rows)
 		return fail(TOMOS_BAD_VALUE, "'%s': %lld rows from row %lld, of %lld",
 			p->scan->path, (long long)rows, (long long)row,
@@ -444,6 +455,10 @@ tomos_status tomos_prepared_read(tomos_prepared *p, int64_t row, int64_t rows, f
 	tomos_status status = raw_read(&slab, p, &needs);
 	if (status == TOMOS_OK)
 		status = raw_prepare(&slab, p, rows, data, report, progress);
+	if (status == TOMOS_OK) {
+		own.mended = report->mended - before;
+		status = prepared_usable(p, &own, raw_values(&slab, p));
+	}
 	raw_free(&slab);
 	return status;
 }

@@ -241,6 +241,7 @@ static tomos_status execute(Run *r)
 		status = tomos_file_commit(r->file);
 	bool begun =
 		r->journal.begun || (r->file && memchr(r->file->written, 1, (size_t)r->slices));
+	begun = begun && !r->useless;
 	tomos_file_close(r->file);
 	journal_close(&r->journal, r->lasting && (status == TOMOS_OK || !begun));
 	if (!begun)

@@ -35,6 +35,7 @@ typedef struct {
 	Preview preview;
 	File *file;
 	tomos_run_report own, *report; /* the caller's, or its own */
+	bool useless; /* the data cannot be reconstructed: nothing is left to go on with */
 	bool lasting;                  /* the journal is this run's, and a later one can go on */
 	int64_t done;                  /* slices, those of an earlier run included */
 } Run;
@@ -70,6 +71,7 @@ typedef struct {
 	const Slab *written[2];             /* the slab in each volume */
 	double read_seconds, write_seconds; /* of their threads */
 	int64_t cut;                        /* of the writing one */
+	int64_t values;                     /* that were prepared */
 	float *rows;                        /* prepared */
 	tomos_status read_status, write_status;
 	char read_message[512], write_message[512];

@@ -30,6 +30,18 @@ void frames_close(FrameSet *set)
 	*set = (FrameSet){0};
 }
 
+tomos_status scan_fits(const tomos_scan *scan, const tomos_geometry *g)
+{
+	int64_t views = scan->sets[TOMOS_VIEWS].count;
+	if (g->count == views && g->rows == scan->rows && g->columns == scan->columns)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE,
+		"'%s' has the shape %lld x %lld x %lld, but its geometry has %lld views of "
+		"%lld rows x %lld columns",
+		scan->path, (long long)views, (long long)scan->rows, (long long)scan->columns,
+		(long long)g->count, (long long)g->rows, (long long)g->columns);
+}
+
 tomos_status scan_shape(tomos_scan *scan, const tomos_source_options *o, bool sinograms)
 {
 	FrameSet *views = &scan->sets[TOMOS_VIEWS];

@@ -43,6 +43,8 @@ tomos_status frames_open(FrameSet *set, const char *path, const char *dataset, c
 void frames_close(FrameSet *set);
 /* The views' shape from their file, and whether it is in order of sinograms. */
 tomos_status scan_shape(tomos_scan *scan, const tomos_source_options *o, bool sinograms);
+/* Whether a geometry has as many views, rows and columns as the scan. */
+tomos_status scan_fits(const tomos_scan *scan, const tomos_geometry *geometry);
 
 bool line_has(const char *lines, const char *name); /* "a\nb\n" */
 /* Numbers of a file in radians, mm or keV, by the unit that it says (or `fallback`): NULL or 0 where

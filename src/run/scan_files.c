@@ -150,7 +150,11 @@ static tomos_status own_open(tomos_scan *scan, const File *look, const tomos_sou
 	(void)look;
 	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, "/projections", ""));
 	TRY(scan_shape(scan, o, false));
-	return tomos_file_geometry(scan->sets[TOMOS_VIEWS].file, &scan->geometry);
+	if (scan->sinograms)
+		return fail(TOMOS_BAD_VALUE,
+			"'%s' has a geometry of its own, whose layout is projections", scan->path);
+	TRY(tomos_file_geometry(scan->sets[TOMOS_VIEWS].file, &scan->geometry));
+	return scan_fits(scan, scan->geometry);
 }
 
 const ScanKind scan_own = {"tomos", own_probe, own_open};

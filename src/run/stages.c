@@ -105,6 +105,11 @@ static tomos_status write_slab(Stages *s, const Slab *slab, const float *volume)
 	Run *r = s->run;
 	double start = run_now();
 	int64_t first = slab->first - r->first_slice;
+	const tomos_array part =
+		tomos_array_of((float *)volume, slab->count, r->grid.n[1], r->grid.n[0]);
+	r->useless = tomos_result_check(&part, first, "the volume") != TOMOS_OK;
+	if (r->useless)
+		return TOMOS_BAD_FILE;
 	TRY(tomos_file_write(r->file, first, slab->count, volume));
 	preview_take(&r->preview, first, slab->count, volume);
 	s->cut += count_cut(r, volume, slab->count * r->grid.n[0] * r->grid.n[1]);
@@ -211,6 +216,7 @@ tomos_status slab_compute(Stages *s, const Slab *slab, RawSlab *raw, float *volu
 	tomos_grid grid;
 	tomos_status status;
 	TRY_OR_DONE(raw_prepare(raw, r->prepared, slab->rows, s->rows, &r->report->prep, told));
+	s->values += raw_values(raw, r->prepared);
 	TRY_OR_DONE(slab_geometry(r, slab, &scan, &grid));
 	if (scan->rows > slab->rows)
 		pad_rows(s->rows, scan, slab->rows);
@@ -286,6 +292,11 @@ tomos_status stages_run(Stages *s)
 	s->run->report->read_seconds = s->read_seconds;
 	s->run->report->write_seconds = s->write_seconds;
 	s->run->report->cut = s->cut;
+	if (status == TOMOS_OK && s->read_status == TOMOS_OK && s->write_status == TOMOS_OK) {
+		status = prepared_usable(s->run->prepared, &s->run->report->prep, s->values);
+		s->run->useless = status != TOMOS_OK;
+		return status;
+	}
 	if (status != TOMOS_OK)
 		return fail(status, "%s", message);
 	if (s->read_status != TOMOS_OK)

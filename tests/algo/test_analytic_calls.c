@@ -70,7 +70,7 @@ static void options_are_checked(void **state)
 	o = tomos_analytic_defaults();
 	o.filter_taps = -1;
 	REFUSED(try_with(&s, &o), TOMOS_BAD_VALUE,
-		"filter-taps -1: the number must not be negative");
+		"filter_taps -1: it must be from 0 to 1000000000");
 	o = tomos_analytic_defaults();
 	o.filter = "ramp";
 	REFUSED(try_with(&s, &o), TOMOS_BAD_VALUE, "filter 'ramp' is not known");

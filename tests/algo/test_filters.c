@@ -225,7 +225,7 @@ static void wrong_filters_are_refused(void **state)
 		"a filter response needs two values or more, not 1");
 	o.response = bad, o.response_count = 3;
 	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
-		"value 2 of the filter response is not finite");
+		"response nan: it must be from -1e+30 to 1e+30");
 	o.response = one, o.response_count = 2, o.cutoff = 0.5;
 	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
 		"cutoff 0.5 does not go with a filter response of your own");

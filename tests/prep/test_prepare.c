@@ -232,7 +232,7 @@ static void test_refused(void **state)
 	bad.phase = "ctf";
 	NO(tomos_prep_phase(&a, &bad, NULL), "phase 'ctf' is not known");
 	bad = o, bad.hardening = shifts, bad.hardening_count = 3;
-	NO(tomos_prep_hardening(&a, &bad, NULL), "hardening: coefficient 3 is nan");
+	NO(tomos_prep_hardening(&a, &bad, NULL), "hardening nan: it must be from -1e+30 to 1e+30");
 	NO(tomos_prep_bin(&a, 3, &flat),
 		"bin 3: it must be 1 to the smaller of 2 rows and 3 columns");
 	NO(tomos_prep_bin(&a, 2, &flat), "the shape of the binned views is 1 x 2 x 3");

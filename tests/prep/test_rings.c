@@ -153,7 +153,7 @@ static void test_refused(void **state)
 	bad = ring_options("wavelet"), bad.ring_wavelet = "haar";
 	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE, "wavelet 'haar' is not known");
 	bad = ring_options("titarenko"), bad.ring_alpha = NAN;
-	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE, "ring-alpha nan");
+	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE, "ring_alpha nan: it must be from 1e-08 to 1e+08");
 	static const char *const methods[] = {"none", "vo", "wavelet", "titarenko"};
 	for (int m = 0; m < 4; m++) { /* arrays as small as can be */
 		tomos_array one = tomos_array_of(data, 1, 1, 1),
