@@ -26,7 +26,7 @@ static void make_scan(int64_t n, tomos_grid *grid, tomos_geometry **scan)
 }
 
 /* What CSR takes: counted, since 10 GB need not be filled to be known. */
-static double csr_bytes(const tomos_grid *grid, const tomos_geometry *scan, int kernel)
+static double csr_expected(const tomos_grid *grid, const tomos_geometry *scan, int kernel)
 {
 	Lister lister;
 	KernelModel model = {.weight = WEIGHT_RAY};
@@ -75,7 +75,7 @@ static void check_size(int64_t n, int kernel)
 	make_scan(n, &grid, &scan);
 	double begin = now(CLOCK_MONOTONIC);
 	OK(tomos_op_matrix(&op, backend, &grid, scan, &o, &m));
-	double built = now(CLOCK_MONOTONIC) - begin, csr = csr_bytes(&grid, scan, kernel);
+	double built = now(CLOCK_MONOTONIC) - begin, csr = csr_expected(&grid, scan, kernel);
 	OK(tomos_matrix_bytes(op, &bytes));
 	OK(tomos_op_projector(&plain, backend, &grid, scan, &o));
 	float *x = case_data(&c, n * n), *y = case_data(&c, VIEWS * RAYS);
