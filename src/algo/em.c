@@ -19,13 +19,13 @@ static tomos_status start_scale(const Run *run, const float *b, float *y, double
 	TRY(vector_clamp(run->Y, 0, HUGE_VALF, y));
 	TRY(vector_norm(run->Y, y, &positive));
 	if (data > 0 && !(positive > 0))
-		return fail(TOMOS_BAD_VALUE, "%s needs projections above 0, and none is",
-			run->method);
+		return fail(
+			TOMOS_BAD_VALUE, "%s needs projections above 0, and none is", run->method);
 	TRY(op_forward(run->A, run->x, y));
 	TRY(vector_norm(run->Y, y, &projected));
 	if (!(projected > 0))
-		return fail(TOMOS_BAD_VALUE, "%s: no ray meets a voxel that is above 0 at the start",
-			run->method);
+		return fail(TOMOS_BAD_VALUE,
+			"%s: no ray meets a voxel that is above 0 at the start", run->method);
 	*scale = positive > 0 ? positive / projected : 1;
 	return TOMOS_OK;
 }

@@ -71,7 +71,8 @@ KERNEL_FN void voxel_voxel(const KernelGrid *grid, const KernelModel *model, con
 	for (int j = 0; j < 4; j++) {
 		int64_t c = column + (j & 1), r = row + (j >> 1);
 		double share = (j & 1 ? right : 1 - right) * (j & 2 ? up : 1 - up);
-		if (share > KERNEL_LEAST && c >= 0 && c < model->columns && r >= 0 && r < model->rows)
+		if (share > KERNEL_LEAST && c >= 0 && c < model->columns && r >= 0 &&
+			r < model->rows)
 			kernel_meet(meet, mode, r * model->columns + c, share * weight);
 	}
 }

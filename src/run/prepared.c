@@ -162,8 +162,8 @@ tomos_status prepared_usable(
 	if (values == 0 || report->mended < values)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
-		"'%s': none of %lld values is finite and has light, a flat above the dark", p->scan->path,
-		(long long)values);
+		"'%s': none of %lld values is finite and has light, a flat above the dark",
+		p->scan->path, (long long)values);
 }
 
 tomos_status raw_prepare(RawSlab *slab, const tomos_prepared *p, int64_t rows, float *data,

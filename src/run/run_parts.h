@@ -36,8 +36,8 @@ typedef struct {
 	File *file;
 	tomos_run_report own, *report; /* the caller's, or its own */
 	bool useless; /* the data cannot be reconstructed: nothing is left to go on with */
-	bool lasting;                  /* the journal is this run's, and a later one can go on */
-	int64_t done;                  /* slices, those of an earlier run included */
+	bool lasting; /* the journal is this run's, and a later one can go on */
+	int64_t done; /* slices, those of an earlier run included */
 } Run;
 
 double run_now(void); /* seconds */

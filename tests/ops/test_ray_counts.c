@@ -32,8 +32,8 @@ static tomos_geometry *scan_disturbed(const tomos_geometry *scan, int rows)
 	return other;
 }
 
-static tomos_op *projector_make(
-	tomos_backend *backend, const tomos_geometry *scan, const tomos_grid *grid, const char *model)
+static tomos_op *projector_make(tomos_backend *backend, const tomos_geometry *scan,
+	const tomos_grid *grid, const char *model)
 {
 	tomos_projector_options o = tomos_projector_defaults();
 	tomos_op *op;

@@ -142,7 +142,8 @@ static void test_refused(void **state)
 	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE,
 		"ring-large 4: it must be odd and at least 1");
 	bad = o, bad.ring_small = -1;
-	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE, "ring-small -1");
+	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE,
+		"ring_small -1: it must be from 0 to 999");
 	bad = o, bad.ring_snr = 0;
 	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE,
 		"ring-snr 0: it must be above 0");
@@ -153,7 +154,8 @@ static void test_refused(void **state)
 	bad = ring_options("wavelet"), bad.ring_wavelet = "haar";
 	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE, "wavelet 'haar' is not known");
 	bad = ring_options("titarenko"), bad.ring_alpha = NAN;
-	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE, "ring_alpha nan: it must be from 1e-08 to 1e+08");
+	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE,
+		"ring_alpha nan: it must be from 1e-08 to 1e+08");
 	static const char *const methods[] = {"none", "vo", "wavelet", "titarenko"};
 	for (int m = 0; m < 4; m++) { /* arrays as small as can be */
 		tomos_array one = tomos_array_of(data, 1, 1, 1),
