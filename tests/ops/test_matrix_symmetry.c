@@ -37,6 +37,7 @@ static const Setup setups[] = {
 	{"half a turn, even and odd", 16, 16, 21, 24, 1, 0, 180, 0, 0, 8, 60},
 	{"half a turn between the axes", 20, 20, 24, 16, 0.8, 5.625, 180, 0, 0, 8, 79},
 	{"half a turn, several slabs", 70, 70, 80, 12, 0.9, 0, 180, 0, 0, 8, 50},
+	{"half a turn, groups of all pairs", 150, 150, 170, 8, 0.9, 0, 180, 0, 0, 8, 40},
 	{"a whole turn", 15, 15, 22, 32, 0.7, 0, 360, 0, 0, 8, 75},
 	{"a whole turn, axis off the middle", 16, 16, 19, 32, 1, 0, 360, 1.3, 0, 8, 60},
 	{"half a turn, axis off the middle", 16, 16, 19, 32, 1, 0, 180, 1.3, 0, 1, 10},
@@ -102,10 +103,10 @@ static double compare(const tomos_op *one, const tomos_op *two, int power, Case 
 
 static void check_rows(const tomos_op *one, const tomos_op *two)
 {
-	int64_t n = one->domain.count, most = one->row_most, index[2][512], count[2];
-	float weight[2][512];
+	int64_t n = one->domain.count, most = one->row_most, index[2][1024], count[2];
+	float weight[2][1024];
 	double *dense = calloc((size_t)n, sizeof *dense);
-	assert_true(most <= 512 && two->row_most <= 512);
+	assert_true(most <= 1024 && two->row_most <= 1024);
 	for (int64_t r = 0; r < one->range.count; r++) {
 		OK(op_row(one, r, index[0], weight[0], &count[0]));
 		OK(op_row(two, r, index[1], weight[1], &count[1]));
@@ -145,8 +146,8 @@ static void check_parts(const tomos_op *one, const tomos_op *two, Case *c)
 /* Kaczmarz's method with these rows, one after the other. */
 static void sweep_rows(const tomos_op *op, const RowSweep *sweep, double *x, double *r)
 {
-	int64_t columns = op->range.shape[2], index[512], count;
-	float weight[512];
+	int64_t columns = op->range.shape[2], index[1024], count;
+	float weight[1024];
 	for (int64_t k = 0; k < sweep->count * columns; k++) {
 		int64_t i = sweep->views[k / columns] * columns + k % columns;
 		OK(op_row(op, i, index, weight, &count));

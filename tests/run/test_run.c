@@ -7,6 +7,13 @@
 
 /* ---- values ------------------------------------------------------------------------------- */
 
+/* Every slice absorbs more than the one before it, so that slices in the wrong place show. */
+static int make_sloped_scan(void **state)
+{
+	row_slope = 0.05;
+	return make_scan(state);
+}
+
 /* The mean inside the ball is its attenuation, in 1/mm, within half a percent, in every slice. */
 static void right_values(void **state)
 {
@@ -35,7 +42,8 @@ static void right_values(void **state)
 			sum += inside ? (double)data[z * shape[1] * shape[2] + i] : 0;
 			count += inside;
 		}
-		assert_true(fabs(sum / count - 0.8) < 0.005 * 0.8);
+		double expected = 0.8 * (1 + row_slope * (double)z);
+		assert_true(fabs(sum / count - expected) < 0.005 * expected);
 	}
 	free(data);
 	assert_non_null(strstr(w.said, "data-exchange, 90 views of 7 rows x 48 columns, 2 flats"));
@@ -132,14 +140,15 @@ static void parts(void **state)
 	int64_t shape[3] = {0};
 	float *all = NULL, *some = NULL;
 	work_init(&w, "part/");
-	w.run.rows = "2:5";
+	w.run.rows =
+		"3:6"; /* the first of them is the second of a pair that the filter takes as one */
 	assert_ok(tomos_run(&w.job, NULL));
 	assert_int_equal(entries(at("part")), 3);
-	assert_int_equal(access(at("part/recon_00002.tiff"), F_OK), 0);
-	assert_int_equal(access(at("part/recon_00004.tiff"), F_OK), 0);
+	assert_int_equal(access(at("part/recon_00003.tiff"), F_OK), 0);
+	assert_int_equal(access(at("part/recon_00005.tiff"), F_OK), 0);
 	assert_ok(read_all(at("ball.h5"), shape, &all));
 	assert_ok(read_all(at("part"), shape, &some));
-	assert_memory_equal(all + 2 * shape[1] * shape[2], some,
+	assert_memory_equal(all + 3 * shape[1] * shape[2], some,
 		(size_t)(3 * shape[1] * shape[2]) * sizeof *all);
 	free(all);
 	free(some);
@@ -535,5 +544,5 @@ int main(void)
 		cmocka_unit_test(short_reads),
 		cmocka_unit_test(allocation_failures),
 	};
-	return cmocka_run_group_tests(tests, make_scan, scratch_remove);
+	return cmocka_run_group_tests(tests, make_sloped_scan, scratch_remove);
 }

@@ -1,0 +1,74 @@
+/* Which rows of a scan the slices of a volume are, where each slice needs one row alone. */
+#include "io/io_help.h"
+#include "run/run_parts.h"
+
+enum { ROWS = 9 };
+
+static tomos_geometry *stack(const char *kind, double pixel)
+{
+	static const double source_axis = 40, source_detector = 60;
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_geometry *scan;
+	o.geometry = kind;
+	o.rows = ROWS;
+	o.columns = 12;
+	o.views = 5;
+	o.pixel = pixel;
+	if (strcmp(kind, "parallel") != 0) {
+		o.source_axis = &source_axis, o.source_axis_count = 1;
+		o.source_detector = &source_detector, o.source_detector_count = 1;
+	}
+	assert_ok(tomos_geometry_make(&scan, &o));
+	return scan;
+}
+
+/* `count` slices from row `first` on, `shift` rows off their places. */
+static bool is_stacked(
+	const tomos_geometry *scan, int64_t first, int64_t count, double shift, int64_t *found)
+{
+	tomos_grid grid;
+	assert_ok(tomos_grid_for(&grid, scan, NULL));
+	grid.first[2] += ((double)first + shift) * grid.step[2];
+	grid.n[2] = count;
+	*found = -1;
+	return run_stacked(scan, &grid, found);
+}
+
+/* The row is found whatever the size of a pixel rounds to. */
+static void rows_are_found(void **state)
+{
+	(void)state;
+	for (int i = 1; i <= 40; i++)
+		for (int fan = 0; fan < 2; fan++) {
+			tomos_geometry *scan = stack(fan ? "fan" : "parallel", 0.1 * i / 7);
+			int64_t found;
+			for (int64_t first = 0; first < ROWS; first++) {
+				assert_true(is_stacked(scan, first, ROWS - first, 0, &found));
+				assert_int_equal(found, first);
+			}
+			assert_true(is_stacked(scan, 2, 3, 1e-8, &found));
+			assert_true(is_stacked(scan, 2, 3, -1e-8, &found));
+			assert_int_equal(found, 2);
+			tomos_geometry_free(scan);
+		}
+}
+
+static void others_are_not_stacks(void **state)
+{
+	(void)state;
+	tomos_geometry *scan = stack("parallel", 0.3), *cone = stack("cone", 0.3);
+	int64_t found;
+	assert_false(is_stacked(scan, 2, 3, 0.01, &found));
+	assert_false(is_stacked(scan, -1, 3, 0, &found));
+	assert_false(is_stacked(scan, 7, 3, 0, &found));
+	assert_false(is_stacked(cone, 0, ROWS, 0, &found));
+	tomos_geometry_free(scan);
+	tomos_geometry_free(cone);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_are_found), cmocka_unit_test(others_are_not_stacks)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
