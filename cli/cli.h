@@ -282,6 +282,7 @@ typedef struct measured {
 } measured;
 
 /* Refuses options about where the views and the axis are where the scan says it itself. */
+int info_kernels(void);
 int scan_options_check(const settings *s, const tomos_scan_info *info);
 int measured_open(const settings *s, const char *path, measured *m);
 /* Some rows of all views, with the flats and darks that belong to them. */

@@ -360,6 +360,8 @@ int cmd_info(const settings *s)
 	const char *what = s->operands[0];
 	if (strcmp(what, "devices") == 0)
 		return info_devices();
+	if (strcmp(what, "kernels") == 0)
+		return info_kernels();
 	if (ends_with(what, ".txt") && info_numbers(what))
 		return DONE;
 	bool views = ends_with(what, ".json") || ends_with(what, ".txt");

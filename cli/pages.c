@@ -92,8 +92,9 @@ static void roff_surroundings(void)
 	       ".SH ENVIRONMENT\n.TP\n\\fBTOMOS_CPU\\fR\ninstruction set to use: base, "
 	       "avx2, avx512\n.TP\n\\fBTOMOS_CUDA\\fR\nuse no more of a card than one of this "
 	       "compute "
-	       "capability, times ten, has: 80\n.TP\n\\fBTOMOS_KERNEL\\fR\nthe tuned kernel to "
-	       "prefer on a card, where it applies\n.TP\n\\fBTOMOS_THREADS\\fR\nthreads, where "
+	       "capability, times ten, has: 80\n.TP\n\\fBTOMOS_KERNEL\\fR\nthe kernel to "
+	       "prefer on a GPU, where it applies (\\fBtomos info "
+	       "kernels\\fR)\n.TP\n\\fBTOMOS_THREADS\\fR\nthreads, where "
 	       "\\fB\\-\\-threads\\fR "
 	       "is not given\n.TP\n\\fBTOMOS_TUNE\\fR\noff: do not use what \\fBtomos tune\\fR "
 	       "found\n"
@@ -157,7 +158,7 @@ static void bash_options(const command *c)
 	if (word_has(c->operands, "workload"))
 		words(workload_names());
 	if (word_has(c->operands, "devices"))
-		printf("devices");
+		printf("devices kernels");
 	printf("\" ;;\n");
 }
 

@@ -58,7 +58,8 @@ if(TOMOS_CUDA)
 	if(CMAKE_CUDA_COMPILER AND TARGET CUDA::cufft)
 		tomos_cuda_architectures(CMAKE_CUDA_ARCHITECTURES)
 		enable_language(CUDA)
-		file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS src/backend/cuda/*.cu src/backend/cuda/tuned/*.cu)
+		file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS src/backend/cuda/*.cu src/backend/cuda/kernels/*.cu
+			src/backend/cuda/literature/*.cu)
 		tomos_add_module(cuda ${CUDA_SOURCES})
 		set_target_properties(tomos_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static)
 		target_compile_options(tomos_cuda PRIVATE

@@ -30,7 +30,7 @@ extern "C" {
 
 typedef enum tomos_status {
 	TOMOS_OK = 0,
-	TOMOS_BAD_VALUE,   /* an argument is out of range, or two disagree */
+	TOMOS_BAD_VALUE, /* an argument is out of range, or two disagree */
 	TOMOS_NO_MEMORY,
 	TOMOS_IO,          /* a file cannot be opened, read, written or renamed */
 	TOMOS_BAD_FILE,    /* a file's content is not what it should be */
@@ -54,18 +54,29 @@ TOMOS_API const char *tomos_version(void);
 #define TOMOS_FIELD_FLAG(name) int name;
 #define TOMOS_FIELD_TEXT(name) const char *name;
 #define TOMOS_FIELD_CHOICE(name) const char *name;
-#define TOMOS_FIELD_INTS(name) const int64_t *name; int64_t name##_count;
-#define TOMOS_FIELD_REALS(name) const double *name; int64_t name##_count;
-#define TOMOS_FIELD_ANGLES(name) const double *name; int64_t name##_count;
+#define TOMOS_FIELD_INTS(name) \
+	const int64_t *name; \
+	int64_t name##_count;
+#define TOMOS_FIELD_REALS(name) \
+	const double *name; \
+	int64_t name##_count;
+#define TOMOS_FIELD_ANGLES(name) \
+	const double *name; \
+	int64_t name##_count;
 #define TOMOS_FIELD_ARRAY(name) const struct tomos_array *name;
 #define TOMOS_FIELD_HISTORY(name) struct tomos_history *name;
 #define TOMOS_FIELD(kind, name, fallback, values, help) TOMOS_FIELD_##kind(name)
 #define TOMOS_SET(kind, name, fallback, values, help) o.name = fallback;
 
 #ifdef __cplusplus
-#define TOMOS_ZERO {}
+#define TOMOS_ZERO \
+	{ \
+	}
 #else
-#define TOMOS_ZERO {0}
+#define TOMOS_ZERO \
+	{ \
+		0 \
+	}
 #endif
 
 /* A struct and the function that fills it with the defaults of its rows, e.g.
@@ -86,8 +97,19 @@ TOMOS_API const char *tomos_version(void);
 TOMOS_OPTION_GROUPS(TOMOS_OPTIONS)
 
 typedef enum tomos_option_kind {
-	TOMOS_INT, TOMOS_REAL, TOMOS_ANGLE, TOMOS_FLAG, TOMOS_TEXT, TOMOS_CHOICE,
-	TOMOS_INTS, TOMOS_REALS, TOMOS_ANGLES, TOMOS_ARRAY, TOMOS_HISTORY, TOMOS_LENGTH, TOMOS_ENERGY,
+	TOMOS_INT,
+	TOMOS_REAL,
+	TOMOS_ANGLE,
+	TOMOS_FLAG,
+	TOMOS_TEXT,
+	TOMOS_CHOICE,
+	TOMOS_INTS,
+	TOMOS_REALS,
+	TOMOS_ANGLES,
+	TOMOS_ARRAY,
+	TOMOS_HISTORY,
+	TOMOS_LENGTH,
+	TOMOS_ENERGY,
 	TOMOS_SIZE
 } tomos_option_kind;
 
@@ -98,7 +120,7 @@ typedef struct tomos_option {
 	const char *fallback; /* the default as text, "" for none */
 	const char *values;   /* "a|b|c" for a choice, else what the value is */
 	const char *help;
-	size_t offset;        /* of the field in the struct; of the count, for lists: count_offset */
+	size_t offset; /* of the field in the struct; of the count, for lists: count_offset */
 	size_t count_offset;
 } tomos_option;
 
@@ -122,14 +144,16 @@ typedef struct tomos_grid {
 } tomos_grid;
 
 typedef struct tomos_view {
-	double src[4]; /* source (src[3] = 1), direction of parallel rays (0), or the source of the middle
+	double src
+		[4]; /* source (src[3] = 1), direction of parallel rays (0), or the source of the middle
 	                * row, along v from those of the others: each row has a fan of its own (2) */
 	double det[3]; /* centre of the detector */
 	double u[3];   /* one column step */
 	double v[3];   /* one row step */
 } tomos_view;
 
-typedef struct tomos_geometry tomos_geometry; /* an immutable list of views and the detector's size */
+typedef struct tomos_geometry
+	tomos_geometry; /* an immutable list of views and the detector's size */
 
 /* The default orientation: centred on the origin, x to the right, y index downwards, z upwards. */
 TOMOS_API tomos_status tomos_grid_centred(
@@ -145,9 +169,11 @@ TOMOS_API tomos_status tomos_geometry_parallel(tomos_geometry **scan, int64_t ro
 TOMOS_API tomos_status tomos_geometry_fan(tomos_geometry **scan, int64_t columns, double pixel,
 	double source_axis, double source_detector, const double *angles, int64_t count);
 TOMOS_API tomos_status tomos_geometry_cone(tomos_geometry **scan, int64_t rows, int64_t columns,
-	double pixel, double source_axis, double source_detector, const double *angles, int64_t count);
+	double pixel, double source_axis, double source_detector, const double *angles,
+	int64_t count);
 /* Any of the constructors with all that can be set: offsets, detector rotations, lists per view. */
-TOMOS_API tomos_status tomos_geometry_make(tomos_geometry **scan, const tomos_scan_options *options);
+TOMOS_API tomos_status tomos_geometry_make(
+	tomos_geometry **scan, const tomos_scan_options *options);
 TOMOS_API tomos_status tomos_geometry_views(tomos_geometry **scan, int64_t rows, int64_t columns,
 	const tomos_view *views, int64_t count);
 /* Rows of 12 numbers in ASTRA's order: ray or source, detector centre, u, v. */
@@ -155,8 +181,8 @@ TOMOS_API tomos_status tomos_geometry_vectors(tomos_geometry **scan, int64_t row
 	int point_source, const double *vectors, int64_t count);
 /* .json, or .txt with 12 columns, for which the detector's size and the kind of source are needed: 0 x 0
  * and -1 take what its first line says, as tomos_geometry_write made it. */
-TOMOS_API tomos_status tomos_geometry_read(tomos_geometry **scan, const char *path, int64_t rows,
-	int64_t columns, int point_source);
+TOMOS_API tomos_status tomos_geometry_read(
+	tomos_geometry **scan, const char *path, int64_t rows, int64_t columns, int point_source);
 TOMOS_API tomos_status tomos_geometry_write(
 	const tomos_geometry *scan, const char *path, const tomos_file_options *options);
 TOMOS_API void tomos_geometry_free(tomos_geometry *scan);
@@ -231,9 +257,9 @@ typedef enum tomos_content { TOMOS_VOLUME, TOMOS_PROJECTIONS, TOMOS_UNKNOWN } to
 typedef struct tomos_file tomos_file;
 
 typedef struct tomos_file_info {
-	const char *format;     /* "hdf5", "npy", "tiff", ...; the strings live as long as the file */
-	const char *type;       /* as stored: "float32", "uint16", ... */
-	const char *dataset;    /* HDF5: where the data were found, else "" */
+	const char *format;  /* "hdf5", "npy", "tiff", ...; the strings live as long as the file */
+	const char *type;    /* as stored: "float32", "uint16", ... */
+	const char *dataset; /* HDF5: where the data were found, else "" */
 	tomos_content content;
 	int64_t shape[3];
 	int has_grid, has_geometry;
@@ -282,14 +308,14 @@ typedef struct tomos_scan tomos_scan; /* views, flats and darks, with what the f
 typedef enum tomos_frames { TOMOS_VIEWS, TOMOS_FLATS, TOMOS_DARKS } tomos_frames;
 
 typedef struct tomos_scan_info {
-	const char *kind;   /* "data-exchange", "nxtomo", "tomos", "tiff-folder" or "array" */
+	const char *kind; /* "data-exchange", "nxtomo", "tomos", "tiff-folder" or "array" */
 	const char *format, *type, *dataset; /* of the views; live as long as the scan */
-	int counts;         /* 1: counts, to be divided by flats; 0: line integrals already */
+	int counts; /* 1: counts, to be divided by flats; 0: line integrals already */
 	int64_t views, rows, columns, flats, darks;
 	int has_angles, has_geometry;
-	int has_places;     /* it is known after which views flats and darks were taken */
+	int has_places; /* it is known after which views flats and darks were taken */
 	int has_shifts;
-	int half;           /* half acquisition: a full turn with the axis near one edge */
+	int half; /* half acquisition: a full turn with the axis near one edge */
 	double pixel, pixel_height, distance, energy; /* mm and keV; 0: not said */
 } tomos_scan_info;
 
@@ -310,21 +336,22 @@ TOMOS_API tomos_status tomos_scan_places(
 TOMOS_API tomos_status tomos_scan_shifts(const tomos_scan *scan, double *columns, double *rows);
 /* The geometry: without options the file's own, if it has one. Rows, columns, views and, unless given,
  * angles are the scan's; pixel 0 stands for what the file says, else 1. */
-TOMOS_API tomos_status tomos_scan_geometry(const tomos_scan *scan, tomos_geometry **geometry,
-	const tomos_scan_options *options);
+TOMOS_API tomos_status tomos_scan_geometry(
+	const tomos_scan *scan, tomos_geometry **geometry, const tomos_scan_options *options);
 
 /* ---- preparation: from counts to line integrals ---------------------------------------------- */
 
 /* Flats and darks [image][row][column]; darks NULL: none. */
 typedef struct tomos_fields {
 	const tomos_array *flats, *darks;
-	const double *flat_views; /* where each flat was taken, counted in views; NULL: all at once */
-	double first_view;        /* of the data at hand, where these are a part of the scan's views */
+	const double
+		*flat_views; /* where each flat was taken, counted in views; NULL: all at once */
+	double first_view;   /* of the data at hand, where these are a part of the scan's views */
 } tomos_fields;
 
 /* What was found and mended; every step adds to it. */
 typedef struct tomos_prep_report {
-	int64_t mended;  /* values without light or not finite: taken from beside them in their row */
+	int64_t mended; /* values without light or not finite: taken from beside them in their row */
 	int64_t raised;  /* values below the floor */
 	int64_t zingers; /* values replaced by a median */
 	int64_t stripes; /* columns of sinograms replaced or levelled as broken or as large stripes */
@@ -361,8 +388,8 @@ TOMOS_API const char *tomos_prep_steps(void); /* "normalize|bad-views|..." */
 /* The shape after preparation, bad views left out and pixels binned, and the scan that goes with it. */
 TOMOS_API tomos_status tomos_prep_shape(
 	const tomos_prep_options *options, const int64_t shape[3], int64_t prepared[3]);
-TOMOS_API tomos_status tomos_prep_geometry(tomos_geometry **prepared, const tomos_geometry *scan,
-	const tomos_prep_options *options);
+TOMOS_API tomos_status tomos_prep_geometry(
+	tomos_geometry **prepared, const tomos_geometry *scan, const tomos_prep_options *options);
 /* All chosen steps in their order. The data are used up; `prepared` may be the same memory where the
  * shape stays. Without fields the data are line integrals, or what options->quantity says. */
 TOMOS_API tomos_status tomos_prepare(const tomos_array *data, const tomos_fields *fields,
@@ -393,9 +420,9 @@ TOMOS_API tomos_status tomos_array_copy(
 /* What a device can do in a second at most. Cards say it themselves, for the processor it is measured; 0:
  * nobody knows. */
 typedef enum tomos_rate {
-	TOMOS_RATE_MEMORY,  /* bytes to and from its memory */
-	TOMOS_RATE_LINK,    /* bytes each way between it and the host's memory */
-	TOMOS_RATE_CACHE,   /* bytes from what is nearest to its arithmetic: first cache, shared memory */
+	TOMOS_RATE_MEMORY, /* bytes to and from its memory */
+	TOMOS_RATE_LINK,   /* bytes each way between it and the host's memory */
+	TOMOS_RATE_CACHE, /* bytes from what is nearest to its arithmetic: first cache, shared memory */
 	TOMOS_RATE_SUMS,    /* multiply-adds of floats */
 	TOMOS_RATE_FETCHES, /* interpolated values of texture units */
 	TOMOS_RATE_TENSOR,  /* multiply-adds of halves in matrix units */
@@ -415,18 +442,36 @@ TOMOS_API tomos_status tomos_backend_machine(tomos_backend *backend, tomos_machi
 TOMOS_API double tomos_machine_bound(
 	const tomos_machine *machine, const double work[TOMOS_RATES], tomos_rate *part);
 TOMOS_API const char *tomos_rate_name(tomos_rate rate); /* "memory", "link", ... */
-TOMOS_API const char *tomos_backend_names(void);  /* "auto|cpu|..." */
-TOMOS_API const char *tomos_projector_names(void); /* "joseph|line|..." */
-TOMOS_API tomos_status tomos_set_threads(int threads); /* 0: all cores */
+TOMOS_API const char *tomos_backend_names(void);        /* "auto|cpu|..." */
+TOMOS_API const char *tomos_projector_names(void);      /* "joseph|line|..." */
+TOMOS_API tomos_status tomos_set_threads(int threads);  /* 0: all cores */
 TOMOS_API int tomos_threads(void);
+
+/* ---- kernels ------------------------------------------------------------------------------ */
+
+/* An optimised kernel: what it computes and where it is used. Static storage. */
+typedef struct tomos_kernel {
+	const char *backend, *name;         /* "cpu", "cuda" or "opencl" */
+	const char *projectors, *direction; /* "JOSEPH | VOXEL"; "FORWARD", "BACK" or "BOTH" */
+	const char *choice;  /* "AUTO", "NAMED" or "COARSE": without being named, or only then */
+	const char *rays;    /* "IN_SLICE", "FANS", "UPRIGHT", "CONE", "OBLIQUE", "ANY" */
+	const char *applies; /* further conditions */
+	const char *method;  /* how it works */
+	double work[TOMOS_RATES]; /* of an update of a voxel by a view, at least */
+} tomos_kernel;
+
+/* All of them, in the order in which each backend tries them. */
+TOMOS_API const tomos_kernel *tomos_kernels(int *count);
 
 /* ---- choosing kernels by measuring -------------------------------------------------------- */
 
 /* One way to do one kind of projection, as it was measured. */
 typedef struct tomos_tuned {
 	char kernel[32];
-	char projector[16], direction[8], data[8]; /* "voxel", "forward" or "back", "float" or "half" */
-	char rays[8]; /* "slices": within slices, "cone": from a point, "fans", "free": parallel, others */
+	char projector[16], direction[8],
+		data[8]; /* "voxel", "forward" or "back", "float" or "half" */
+	char rays
+		[8]; /* "slices": within slices, "cone": from a point, "fans", "free": parallel, others */
 	int64_t size, slices, views, columns; /* size: of a slice, its longer side */
 	double rate;                          /* updates of voxels by views in a second */
 	int chosen;                           /* 1: the one that is taken */
@@ -498,9 +543,9 @@ TOMOS_API tomos_status tomos_op_custom(tomos_op **op, tomos_backend *backend,
 /* ---- stored matrices ---------------------------------------------------------------------- */
 
 /* The matrix of a projector, one row per ray, kept in memory; an operator like any other. */
-TOMOS_API tomos_status tomos_op_matrix(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
-	const tomos_geometry *scan, const tomos_projector_options *projector,
-	const tomos_matrix_options *options);
+TOMOS_API tomos_status tomos_op_matrix(tomos_op **op, tomos_backend *backend,
+	const tomos_grid *grid, const tomos_geometry *scan,
+	const tomos_projector_options *projector, const tomos_matrix_options *options);
 
 /* Compressed rows: row r has entries pointers[r] to pointers[r + 1] - 1, columns ascending. */
 typedef struct tomos_matrix {
@@ -522,9 +567,9 @@ TOMOS_API tomos_status tomos_matrix_bytes(const tomos_op *op, int64_t *bytes);
 TOMOS_API tomos_status tomos_matrix_write(
 	const tomos_op *op, const char *path, const tomos_file_options *options);
 typedef struct tomos_matrix_info {
-	int found;           /* 0: the file is there, but is none with a matrix */
-	const char *format;  /* "Matrix Market", "npz" or "HDF5" */
-	char storage[8];     /* "csr", "coo"; npz: whatever SciPy calls it */
+	int found;          /* 0: the file is there, but is none with a matrix */
+	const char *format; /* "Matrix Market", "npz" or "HDF5" */
+	char storage[8];    /* "csr", "coo"; npz: whatever SciPy calls it */
 	int64_t rows, columns, entries;
 } tomos_matrix_info;
 /* What a matrix file holds, without its entries. */
@@ -569,8 +614,8 @@ TOMOS_ALGEBRAIC(asd_pocs);
 TOMOS_API tomos_status tomos_reconstruct(const tomos_op *op, const char *method,
 	const tomos_array *b, const tomos_array *x, const tomos_algebraic_options *options,
 	const tomos_progress *progress);
-TOMOS_API const char *tomos_method_names(void);                /* "sirt|art|..." */
-TOMOS_API const char *tomos_method_help(const char *method);   /* "" for an unknown one */
+TOMOS_API const char *tomos_method_names(void);                          /* "sirt|art|..." */
+TOMOS_API const char *tomos_method_help(const char *method);             /* "" for an unknown one */
 TOMOS_API int tomos_method_uses(const char *method, const char *option); /* 1: it has that row */
 /* The angle that the views of a circular scan cover, and what filtered back projection needs of it.
  * Where parallel rays cover less, values come out too low; point sources are refused then. */
@@ -589,7 +634,7 @@ TOMOS_API tomos_status tomos_fbp_transpose(tomos_backend *backend, const tomos_g
 	const tomos_analytic_options *options, const tomos_progress *progress);
 
 typedef struct tomos_checkpoint_info {
-	int found;           /* 0: the file is there, but is no checkpoint; 1: also one that is refused */
+	int found; /* 0: the file is there, but is no checkpoint; 1: also one that is refused */
 	int64_t iterations;
 	double residual;     /* after the last one; NAN: not kept */
 	char settings[4096]; /* what it belongs to, "method sirt;operator ...;volume ...;..." */
@@ -600,13 +645,13 @@ TOMOS_API tomos_status tomos_checkpoint_describe(const char *path, tomos_checkpo
 /* ---- the rotation axis ------------------------------------------------------------------------ */
 
 typedef struct tomos_axis {
-	double column;      /* where the axis falls on the detector, first pixel 0 */
-	double confidence;  /* how far the best place stands out from the second best, as a share of all
+	double column;     /* where the axis falls on the detector, first pixel 0 */
+	double confidence; /* how far the best place stands out from the second best, as a share of all
 			     * scores' spread: 0: could be anywhere, 1: nowhere else; of one method and range */
-	int at_edge;        /* 1: best at the end of the range; it may lie beyond */
-	int full_turn;      /* 1: the views go all around */
-	int half;           /* 1: half acquisition, the axis nearer to one edge than a quarter */
-	double low, high;   /* the range */
+	int at_edge;       /* 1: best at the end of the range; it may lie beyond */
+	int full_turn;     /* 1: the views go all around */
+	int half;          /* 1: half acquisition, the axis nearer to one edge than a quarter */
+	double low, high;            /* the range */
 	double pairs, vo, sharpness; /* what each way found; NAN where it was not taken */
 	double error; /* standard error of `column`, in columns: from what parts of the data, or the ways,
 		       * say by themselves; NAN: there was one answer only */
@@ -633,15 +678,16 @@ typedef struct tomos_run_report {
 
 /* A scan, what is done with it, and where the result goes. NULL stands for defaults. */
 typedef struct tomos_job {
-	size_t bytes;             /* of this struct */
+	size_t bytes; /* of this struct */
 	const char *scan;
-	const char *output;       /* NULL or "": folder SCAN_rec of TIFF files, beside the scan */
-	const char *method;       /* fbp or fdk; NULL or "": fdk for point sources, several rows */
+	const char *output; /* NULL or "": folder SCAN_rec of TIFF files, beside the scan */
+	const char *method; /* fbp or fdk; NULL or "": fdk for point sources, several rows */
 	const char *backend;
 	const tomos_device_options *device;
 	const tomos_source_options *source;
-	const tomos_scan_options *geometry; /* of a scan whose file has none; pixel 0: as the file says */
-	const tomos_geometry *views;        /* instead: the views themselves */
+	const tomos_scan_options
+		*geometry;           /* of a scan whose file has none; pixel 0: as the file says */
+	const tomos_geometry *views; /* instead: the views themselves */
 	const tomos_prep_options *prep;
 	const tomos_axis_options *axis; /* where the axis is looked for, if nothing says it */
 	const tomos_grid_options *grid;
@@ -649,7 +695,8 @@ typedef struct tomos_job {
 	const tomos_file_options *file;
 	const tomos_run_options *run;
 	const char *command, *recipe; /* kept in HDF5 outputs */
-	void (*say)(void *user, const char *line); /* what was found and is used, a line at a time */
+	void (*say)(
+		void *user, const char *line); /* what was found and is used, a line at a time */
 	void *user;
 	tomos_run_report *report; /* kept up to date while the job runs */
 } tomos_job;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "backend/optimised.h"
 #include "backend/tune.h"
 
 #define SET(field, text) snprintf(field, sizeof(field), "%s", text)
@@ -162,31 +163,10 @@ void tomos_tuned_free(void *list)
 	mem_free(list);
 }
 
-static const double *demand_of(const char *kernel)
-{
-#define DEMAND(kernel, bytes, sums, fetches, tensor) {kernel, {0, 0, bytes, sums, fetches, tensor}},
-	static const struct {
-		const char *kernel;
-		double work[TOMOS_RATES];
-	} demands[] = {
-#include "backend/demands.def"
-	};
-#undef DEMAND
-	const double *work = NULL;
-	for (int i = 0; i < COUNT(demands); i++) {
-		size_t length = strlen(demands[i].kernel);
-		bool is_variant = strncmp(demands[i].kernel, kernel, length) == 0 &&
-				  (!kernel[length] || kernel[length] == '-');
-		if (is_variant) /* later rows are the more special ones */
-			work = demands[i].work;
-	}
-	return work;
-}
-
 double tomos_tuned_bound(const tomos_tuned *row, const tomos_machine *machine, tomos_rate *part)
 {
 	double work[TOMOS_RATES];
-	const double *demand = demand_of(row->kernel);
+	const double *demand = optimised_demand(row->kernel);
 	if (!demand)
 		return 0;
 	memcpy(work, demand, sizeof work);

@@ -105,7 +105,9 @@ static float *back_project(const Request *r, bool plain, int *turns, const char 
 	OK(backend->type->project(backend, &what));
 	*ran = backend->ran ? backend->ran : "";
 	OK(backend->type->get(backend, there[0], &x));
-	*turns = has_choice(&what, "quarter") ? 4 : has_choice(&what, "opposite") ? 2 : 0;
+	*turns = has_choice(&what, "voxel_back_circle_4")   ? 4
+		 : has_choice(&what, "voxel_back_circle_2") ? 2
+							    : 0;
 	backend->type->release(backend, there[0]);
 	backend->type->release(backend, there[1]);
 	plan_free(&plan);
@@ -161,7 +163,7 @@ static void adjoint_agrees_with_the_shared_text(void **state)
 			Case c = setup_case(&setups[i], pixels[p]);
 			float *y = case_data(&c, c.pixels);
 			Request r = whole_request(&c, KERNEL_joseph, y);
-			check(&r, 0, p < 3 ? "shadow" : "gather");
+			check(&r, 0, p < 3 ? "joseph_back_cone" : "ray_back_upright");
 			free(y);
 			tomos_geometry_free(c.scan);
 		}
@@ -178,8 +180,8 @@ static void boxes(void **state)
 	check(&(Request){&c, KERNEL_voxel, WEIGHT_RAY, slab, y}, turns, NULL);
 	check(&(Request){&c, KERNEL_voxel, WEIGHT_DEPTH, slab, y}, turns, NULL);
 	check(&(Request){&c, KERNEL_voxel, WEIGHT_DEPTH, part, y}, 0, NULL);
-	check(&(Request){&c, KERNEL_joseph, WEIGHT_RAY, slab, y}, 0, "shadow");
-	check(&(Request){&c, KERNEL_joseph, WEIGHT_RAY, part, y}, 0, "shadow");
+	check(&(Request){&c, KERNEL_joseph, WEIGHT_RAY, slab, y}, 0, "joseph_back_cone");
+	check(&(Request){&c, KERNEL_joseph, WEIGHT_RAY, part, y}, 0, "joseph_back_cone");
 	free(y);
 	tomos_geometry_free(c.scan);
 }
@@ -197,7 +199,7 @@ static void little_memory(void **state)
 	if (backend->type->limit)
 		backend->type->limit(backend, 500000, 0);
 	check(&voxel, has_turns() ? 4 : 0, NULL);
-	check(&joseph, 0, "shadow");
+	check(&joseph, 0, "joseph_back_cone");
 	tomos_backend_close(backend);
 	backend = all;
 	free(y);

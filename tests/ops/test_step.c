@@ -12,10 +12,11 @@ static const struct {
 	int views;
 	double source, detector; /* from the axis, from the source */
 	const char *sums, *averages;
-} cones[] = {{"voxel", STACK_VIEWS, 400, 600, "quarter", "tile"},
-	{"voxel", 10, 400, 600, "opposite", "tile"}, {"voxel", 9, 400, 600, "tile", "tile"},
-	{"voxel", 8, 60, 90, "column", "column"},
-	{"joseph", STACK_VIEWS, 200, 300, "shadow", "shadow"}};
+} cones[] = {{"voxel", STACK_VIEWS, 400, 600, "voxel_back_circle_4", "voxel_back_cone"},
+	{"voxel", 10, 400, 600, "voxel_back_circle_2", "voxel_back_cone"},
+	{"voxel", 9, 400, 600, "voxel_back_cone", "voxel_back_cone"},
+	{"voxel", 8, 60, 90, "voxel_back_upright", "voxel_back_upright"},
+	{"joseph", STACK_VIEWS, 200, 300, "joseph_back_cone", "joseph_back_cone"}};
 
 /* An array here, and the same in the backend's memory. */
 typedef struct {

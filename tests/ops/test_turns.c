@@ -176,7 +176,8 @@ static void check_kernel(const tomos_backend *b, const Setup *setup)
 	const char *ran = split_of(b)->lanes[0].child->ran;
 	if (strncmp(test_backend(), "cuda", 4) != 0 || setup->runs == 1 || setup->n[2] == 1)
 		return;
-	if (!ran || strcmp(ran, setup->runs == 4 ? "quarter" : "opposite") != 0)
+	if (!ran ||
+		strcmp(ran, setup->runs == 4 ? "voxel_back_circle_4" : "voxel_back_circle_2") != 0)
 		fail_msg("%s: kernel %s", setup->what, ran ? ran : "of the shared text");
 }
 

@@ -1,14 +1,15 @@
-/* A card as a backend: opening it, its memory, and the way between callers' arrays and it. */
+/* A GPU as a backend: opening it, its memory and streams, and transfers from and to callers'
+ * arrays. */
 #include "backend/cuda/cuda.h"
 
-enum { STAGE_FLOATS = 8 << 20, SCRATCH_FLOATS = 512 << 20, FILTER_FLOATS = 128 << 20 };
+enum { SCRATCH_FLOATS = 512 << 20, FILTER_FLOATS = 128 << 20 };
 
 tomos_status cuda_failed(cudaError_t error, const char *doing)
 {
 	tomos_status status =
 		error == cudaErrorMemoryAllocation ? TOMOS_NO_MEMORY : TOMOS_NO_DEVICE;
-	cudaGetLastError(); /* a failure that is not final must not be met again */
-	return fail(status, "the card failed at %s: %s", doing, cudaGetErrorString(error));
+	cudaGetLastError(); /* clear it: it must not be reported again */
+	return fail(status, "the GPU failed at %s: %s", doing, cudaGetErrorString(error));
 }
 
 tomos_status cuda_use(const tomos_backend *backend)
@@ -17,7 +18,7 @@ tomos_status cuda_use(const tomos_backend *backend)
 	return TOMOS_OK;
 }
 
-/* ---- opening ------------------------------------------------------------------------------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static tomos_status parse_number(const char *argument, int count, int *number)
 {
@@ -25,13 +26,13 @@ static tomos_status parse_number(const char *argument, int count, int *number)
 	size_t digits = strspn(argument, "0123456789");
 	*number = 0;
 	if (argument[digits] || digits > LONGEST_NUMBER)
-		return fail(TOMOS_BAD_VALUE, "cuda:%s: a card is named by its number, as cuda:0",
+		return fail(TOMOS_BAD_VALUE, "cuda:%s: a GPU is named by its number, as cuda:0",
 			argument);
 	for (size_t i = 0; i < digits; i++)
 		*number = 10 * *number + (argument[i] - '0');
 	if (*number >= count)
 		return fail(TOMOS_NO_DEVICE,
-			"there is no card %d: the driver has %d, counted from 0", *number, count);
+			"there is no GPU %d: the driver has %d, counted from 0", *number, count);
 	return TOMOS_OK;
 }
 
@@ -88,21 +89,21 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	int count = 0, number;
 	cudaError_t error = cudaGetDeviceCount(&count);
 	if (error != cudaSuccess || count == 0)
-		return fail(TOMOS_NO_DEVICE, "there is no NVIDIA card to use: %s",
+		return fail(TOMOS_NO_DEVICE, "there is no NVIDIA GPU to use: %s",
 			error != cudaSuccess ? cudaGetErrorString(error) : "the driver has none");
 	TRY(parse_number(argument, count, &number));
 	cudaDeviceProp about;
 	CUDA_TRY(cudaSetDevice(number), "choosing it");
 	CUDA_TRY(cudaGetDeviceProperties(&about, number), "asking it");
 	CudaDevice *d;
-	TRY(mem_zeroed(&d, 1, sizeof *d, "a card"));
+	TRY(mem_zeroed(&d, 1, sizeof *d, "a GPU"));
 	d->number = number;
-	d->processors = about.multiProcessorCount;
+	d->sms = about.multiProcessorCount;
 	const int64_t floats =
 		(int64_t)(about.totalGlobalMem / sizeof(float)); /* beside the data: */
 	d->scratch_most = min64(SCRATCH_FLOATS, floats / 8);
 	d->filter_most = min64(FILTER_FLOATS, floats / 32);
-	d->turned_most = INT64_MAX;
+	d->slices_most = INT64_MAX;
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_mutex_init(&d->queue.lock, NULL);
 	backend->own = d;
@@ -110,10 +111,9 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	backend->near =
 		(int64_t)about.sharedMemPerBlockOptin - CUDA_WAVES * (int64_t)sizeof(KernelWave);
 	snprintf(backend->description, sizeof backend->description,
-		"cuda:%d (%.60s, %d processors, %.0f GiB)", number, about.name, d->processors,
+		"cuda:%d (%.60s, %d SMs, %.0f GiB)", number, about.name, d->sms,
 		(double)about.totalGlobalMem / (1 << 30));
-	snprintf(backend->model, sizeof backend->model, "%.60s, %d processors", about.name,
-		d->processors);
+	snprintf(backend->model, sizeof backend->model, "%.60s, %d SMs", about.name, d->sms);
 	cuda_driver(backend->driver, sizeof backend->driver);
 	tomos_status status = make_parts(d);
 	if (status != TOMOS_OK)
@@ -121,7 +121,7 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	return status;
 }
 
-/* ---- memory ------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static tomos_status take(CudaDevice *d, float **data, int64_t count, const char *what)
 {
@@ -134,7 +134,7 @@ static tomos_status take(CudaDevice *d, float **data, int64_t count, const char 
 		cudaGetLastError();
 		cudaMemGetInfo(&free_bytes, &all);
 		return fail(TOMOS_NO_MEMORY,
-			"no memory on the card for %s: %.2f GiB wanted, %.2f of %.2f GiB are free; "
+			"no memory on the GPU for %s: %.2f GiB wanted, %.2f of %.2f GiB are free; "
 			"with a limit (--memory) it works in pieces",
 			what, (double)count * sizeof(float) / (1 << 30),
 			(double)free_bytes / (1 << 30), (double)all / (1 << 30));
@@ -156,7 +156,7 @@ static bool make_stream(cudaStream_t *stream, int priority)
 	return cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, priority) == cudaSuccess;
 }
 
-/* It works without. */
+/* Without priorities everything stays in one stream. */
 static void make_queue(CudaDevice *d, CudaQueue *queue)
 {
 	int least, greatest;
@@ -245,14 +245,14 @@ tomos_status cuda_ahead_end(const tomos_backend *backend)
 	return error == cudaSuccess ? TOMOS_OK : cuda_failed(error, "its streams");
 }
 
-/* What kernels keep, where it is more than they may. */
+/* Frees scratch that exceeds the limit. */
 static void give_back(tomos_backend *b)
 {
 	CudaDevice *d = device_of(b);
 	int64_t kept = 0;
 	for (int i = 0; i < SCRATCHES; i++)
 		kept += d->scratch[i].count;
-	if (kept <= d->turned_most || cuda_use(b) != TOMOS_OK)
+	if (kept <= d->slices_most || cuda_use(b) != TOMOS_OK)
 		return;
 	for (int i = 0; i < SCRATCHES; i++) {
 		cudaFree(d->scratch[i].data);
@@ -264,8 +264,8 @@ static void cuda_limit(tomos_backend *b, int64_t floats, tomos_backend *first)
 {
 	CudaDevice *d = device_of(b);
 	d->filter_most = min64(floats / 6, FILTER_FLOATS);
-	d->turned_most = floats - d->filter_most;
-	d->scratch_most = min64(d->turned_most, SCRATCH_FLOATS);
+	d->slices_most = floats - d->filter_most;
+	d->scratch_most = min64(d->slices_most, SCRATCH_FLOATS);
 	make_queue(d, first ? &device_of(first)->queue : &d->queue);
 	give_back(b);
 }
@@ -283,7 +283,7 @@ static void cuda_release(tomos_backend *b, float *data)
 		cudaFree(data);
 }
 
-/* That a block may have on the current card. */
+/* Bytes of shared memory that a block may have on the current GPU. */
 static int most_shared(void)
 {
 	int card, most = 0;
@@ -323,7 +323,7 @@ tomos_status cuda_scratch(
 	return TOMOS_OK;
 }
 
-static tomos_status cuda_sync(tomos_backend *b)
+tomos_status cuda_sync(tomos_backend *b)
 {
 	TRY(cuda_use(b));
 	device_of(b)->counts.waits++;
@@ -331,273 +331,9 @@ static tomos_status cuda_sync(tomos_backend *b)
 	return TOMOS_OK;
 }
 
-/* ---- callers' arrays ---------------------------------------------------------------------- */
-
-static tomos_status make_stages(CudaDevice *d)
-{
-	for (int i = 0; i < STAGES; i++)
-		if (!d->stage[i]) /* the first may be there from a call that had no second */
-			CUDA_TRY(
-				cudaMallocHost((void **)&d->stage[i], STAGE_FLOATS * sizeof(float)),
-				"taking memory for transfers");
-	return TOMOS_OK;
-}
-
-static tomos_status stages_in(CudaDevice *d, float *data, const tomos_array *host, int64_t total)
-{
-	int i = 0;
-	for (int64_t at = 0; at < total; at += STAGE_FLOATS, i = (i + 1) % STAGES) {
-		int64_t count = min64(STAGE_FLOATS, total - at);
-		CUDA_TRY(cudaEventSynchronize(d->staged[i]), "a transfer");
-		pack_copy(host, d->stage[i], at, count, false);
-		CUDA_TRY(cudaMemcpyAsync(data + at, d->stage[i], (size_t)count * sizeof(float),
-				 cudaMemcpyHostToDevice, d->stream),
-			"a transfer");
-		CUDA_TRY(cudaEventRecord(d->staged[i], d->stream), "a transfer");
-	}
-	return TOMOS_OK;
-}
-
-static tomos_status stage_out(CudaDevice *d, const float *data, int64_t at, int64_t total, int i)
-{
-	if (at >= total)
-		return TOMOS_OK;
-	CUDA_TRY(cudaMemcpyAsync(d->stage[i], data + at,
-			 (size_t)min64(STAGE_FLOATS, total - at) * sizeof(float),
-			 cudaMemcpyDeviceToHost, d->stream),
-		"a transfer");
-	CUDA_TRY(cudaEventRecord(d->staged[i], d->stream), "a transfer");
-	return TOMOS_OK;
-}
-
-/* While one stage is copied on, the other is being filled. */
-static tomos_status stages_out(
-	CudaDevice *d, const float *data, const tomos_array *host, int64_t total)
-{
-	int i = 0;
-	TRY(stage_out(d, data, 0, total, 0));
-	for (int64_t at = 0; at < total; at += STAGE_FLOATS, i = (i + 1) % STAGES) {
-		TRY(stage_out(d, data, at + STAGE_FLOATS, total, (i + 1) % STAGES));
-		CUDA_TRY(cudaEventSynchronize(d->staged[i]), "a transfer");
-		pack_copy(host, d->stage[i], at, min64(STAGE_FLOATS, total - at), true);
-	}
-	return TOMOS_OK;
-}
-
-static bool is_pinned(const float *data)
-{
-	cudaPointerAttributes about;
-	bool pinned = cudaPointerGetAttributes(&about, data) == cudaSuccess &&
-		      about.type == cudaMemoryTypeHost;
-	cudaGetLastError(); /* memory that the card does not know is no failure */
-	return pinned;
-}
-
-/* Planes of lines at equal distances, all of them in pinned memory. */
-static bool is_straight(const tomos_array *a)
-{
-	const int64_t *n = a->shape, *stride = a->stride;
-	int64_t last = (n[0] - 1) * stride[0] + (n[1] - 1) * stride[1] + n[2] - 1;
-	return stride[2] == 1 && stride[1] >= n[2] && stride[0] >= n[1] * stride[1] &&
-	       stride[0] % stride[1] == 0 && is_pinned(a->data) && is_pinned(a->data + last);
-}
-
-static cudaError_t copy_planes(CudaDevice *d, float *data, const tomos_array *a, bool out)
-{
-	const size_t size = sizeof(float), wide = (size_t)a->shape[2] * size;
-	cudaPitchedPtr there = make_cudaPitchedPtr(data, wide, wide, (size_t)a->shape[1]);
-	cudaPitchedPtr here = make_cudaPitchedPtr(
-		a->data, (size_t)a->stride[1] * size, wide, (size_t)(a->stride[0] / a->stride[1]));
-	cudaMemcpy3DParms copy = {};
-	copy.srcPtr = out ? there : here;
-	copy.dstPtr = out ? here : there;
-	copy.extent = make_cudaExtent(wide, (size_t)a->shape[1], (size_t)a->shape[0]);
-	copy.kind = out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
-	return cudaMemcpy3DAsync(&copy, d->stream);
-}
-
-/* Without stages; false: it must go through them. */
-static bool copy_straight(CudaDevice *d, float *data, const tomos_array *a, bool out)
-{
-	if (!is_straight(a))
-		return false;
-	size_t bytes = (size_t)(a->shape[0] * a->shape[1] * a->shape[2]) * sizeof(float);
-	cudaError_t error;
-	if (pack_is_contiguous(a)) {
-		error = cudaMemcpyAsync(out ? a->data : data, out ? data : a->data, bytes,
-			out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, d->stream);
-	} else {
-		tomos_array lines = *a;
-		if (a->stride[1] == a->shape[2]) /* whole lines, many in one */
-			lines = (tomos_array){a->data, {1, a->shape[0], a->shape[1] * a->shape[2]},
-				{a->shape[0] * a->stride[0], a->stride[0], 1}, a->device};
-		error = copy_planes(d, data, &lines, out);
-	}
-	cudaGetLastError();
-	return error == cudaSuccess;
-}
-
-static tomos_status move(tomos_backend *b, float *data, const tomos_array *host, bool out)
-{
-	CudaDevice *d = device_of(b);
-	int64_t total = host->shape[0] * host->shape[1] * host->shape[2];
-	d->counts.transfers++;
-	if (copy_straight(d, data, host, out))
-		return cuda_sync(b);
-	TRY(make_stages(d));
-	return out ? stages_out(d, data, host, total) : stages_in(d, data, host, total);
-}
-
-static tomos_status transfer(tomos_backend *b, float *data, const tomos_array *host, bool out)
-{
-	TRY(cuda_use(b));
-	pthread_mutex_lock(&device_of(b)->lock);
-	tomos_status status = move(b, data, host, out);
-	pthread_mutex_unlock(&device_of(b)->lock);
-	return status;
-}
-
-static tomos_status cuda_put(tomos_backend *b, float *data, const tomos_array *host)
-{
-	return transfer(b, data, host, false);
-}
-
-static tomos_status cuda_get(tomos_backend *b, const float *data, const tomos_array *host)
-{
-	return transfer(b, (float *)data, host, true);
-}
-
-static tomos_status cuda_put_ahead(tomos_backend *b, float *data, const tomos_array *host)
-{
-	CudaDevice *d = device_of(b);
-	if (!d->ahead)
-		return cuda_put(b, data, host);
-	TRY(cuda_use(b));
-	pthread_mutex_lock(&d->lock);
-	tomos_status status = cuda_ahead_begin(b, false);
-	if (status == TOMOS_OK)
-		status = move(b, data, host, false);
-	tomos_status ended = cuda_ahead_end(b);
-	pthread_mutex_unlock(&d->lock);
-	return status == TOMOS_OK ? ended : status;
-}
-
-/* Memory is held by pages, which allocators share out among small arrays: who sends one of those and frees it
- * at once relies on its being copied. */
-static const int64_t hold_least = (int64_t)32 << 20;
-
-static tomos_status cuda_hold(tomos_backend *b, float *data, int64_t count)
-{
-	if (count * (int64_t)sizeof *data <= hold_least)
-		return fail(TOMOS_BAD_VALUE, "an array of %lld values shares its pages",
-			(long long)count);
-	TRY(cuda_use(b));
-	CUDA_TRY(cudaHostRegister(data, (size_t)count * sizeof(float), cudaHostRegisterPortable),
-		"holding an array in place");
-	return TOMOS_OK;
-}
-
-static void cuda_let_go(tomos_backend *b, float *data)
-{
-	if (cuda_use(b) == TOMOS_OK)
-		cudaHostUnregister(data);
-	cudaGetLastError();
-}
-
-/* Whoever fills an array on the card does so in a stream of its own: all of them are waited for. */
-static float *cuda_in_place(tomos_backend *b, const tomos_array *array)
-{
-	if (array->device != b->device || !pack_is_contiguous(array))
-		return NULL;
-	if (cuda_use(b) != TOMOS_OK || cudaDeviceSynchronize() != cudaSuccess)
-		return NULL;
-	return array->data;
-}
-
-/* ---- plans -------------------------------------------------------------------------------- */
-
-static void plan_release(tomos_backend *backend, void *data)
-{
-	CudaPlan *kept = (CudaPlan *)data;
-	if (cuda_use(backend) == TOMOS_OK) {
-		cudaFree(kept->views);
-		for (int i = 0; i < KEPT_SLOTS; i++)
-			cudaFree(kept->slots[i]);
-	}
-	mem_free(kept);
-}
-
-static tomos_status plan_send(tomos_backend *backend, const Plan *plan, CudaPlan *kept)
-{
-	size_t bytes = (size_t)plan->scan->count * sizeof *plan->views;
-	device_of(backend)->counts.allocations++;
-	CUDA_TRY(cudaMalloc((void **)&kept->views, bytes), "taking memory for the views");
-	CUDA_TRY(cudaMemcpyAsync(kept->views, plan->views, bytes, cudaMemcpyHostToDevice,
-			 device_of(backend)->stream),
-		"sending the views");
-	return TOMOS_OK;
-}
-
-tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan **kept)
-{
-	PlanKeep *keep = plan->keep;
-	if (keep->data && keep->owner != backend) {
-		keep->release(keep->owner, keep->data);
-		keep->data = NULL;
-	}
-	if (!keep->data) {
-		CudaPlan *made;
-		TRY(mem_zeroed(&made, 1, sizeof *made, "the views"));
-		tomos_status status = plan_send(backend, plan, made);
-		if (status != TOMOS_OK) {
-			plan_release(backend, made);
-			return status;
-		}
-		*keep = (PlanKeep){backend, made, plan_release};
-	}
-	*kept = (const CudaPlan *)keep->data;
-	return TOMOS_OK;
-}
-
 static BackendCounts cuda_counts(const tomos_backend *backend)
 {
 	return device_of(backend)->counts;
-}
-
-static tomos_status send_slot(tomos_backend *backend, const void *here, size_t bytes, void **there)
-{
-	void *taken;
-	device_of(backend)->counts.allocations++;
-	CUDA_TRY(cudaMalloc(&taken, bytes), "taking memory for the views");
-	cudaError_t error = cudaMemcpyAsync(
-		taken, here, bytes, cudaMemcpyHostToDevice, device_of(backend)->stream);
-	if (error != cudaSuccess) {
-		cudaFree(taken);
-		return cuda_failed(error, "sending the views");
-	}
-	*there = taken;
-	return TOMOS_OK;
-}
-
-tomos_status cuda_kept(tomos_backend *backend, const Plan *plan, int slot, size_t size,
-	void (*make)(const Plan *plan, int64_t view, const void *user, void *place),
-	const void *user, const void **there)
-{
-	const CudaPlan *kept;
-	TRY(cuda_plan(backend, plan, &kept));
-	void **place = &((CudaPlan *)kept)->slots[slot];
-	tomos_status status = TOMOS_OK;
-	if (!*place) {
-		char *here;
-		int64_t count = plan->scan->count;
-		TRY(mem_alloc(&here, count, size, "the views"));
-		for (int64_t i = 0; i < count; i++)
-			make(plan, i, user, here + (size_t)i * size);
-		status = send_slot(backend, here, (size_t)count * size, place);
-		mem_free(here);
-	}
-	*there = *place;
-	return status;
 }
 
 extern "C" {

@@ -1,8 +1,8 @@
-/* The CUDA backend: one card, one stream in which everything happens in order. */
+/* The CUDA backend: one GPU, one stream in which everything happens in order. */
 #ifndef CUDA_H
 #define CUDA_H
 
-/* Before the headers of ours, which are C: these differ in C++. */
+/* Before our C headers: these differ in C++. */
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cuda_runtime.h>
 
-/* The shared texts as this compiler takes them. */
+/* How src/kernel is compiled here. */
 #define KERNEL_FN static __device__ __forceinline__
 #define KERNEL_GLOBAL
 #define KERNEL_ADD(pointer, value) atomicAdd(pointer, value)
@@ -22,18 +22,28 @@ extern "C" {
 #include "backend/module/pack.h"
 }
 
-enum { SUM_BLOCKS = 1024, SUM_THREADS = 256, STAGES = 2, SCRATCHES = 5 };
+enum { SUM_BLOCKS = 1024, SUM_THREADS = 256, STAGES = 2 };
 
-/* Waves of a stored matrix that a block has at hand beside its slab. */
+/* Waves of a stored matrix (matrix.cu) whose table a block keeps in shared memory beside its
+ * slab. */
 enum { CUDA_WAVES = 256 };
 
-/* Memory that kernels keep for themselves from one call to the next. */
+/* Device memory that kernels keep from one call to the next, grown when more is needed. */
+enum {
+	SCRATCH_REORDERED, /* volume or views in the order that the kernel reads, or partial sums */
+	SCRATCH_ROWS,      /* detector rows of slices, or paths of rays */
+	SCRATCH_LISTS,     /* order of the views, largest weight, texels */
+	SCRATCH_FACTORS,   /* what the sums of a slice are multiplied by */
+	SCRATCHES
+};
+
 typedef struct {
 	float *data;
 	int64_t count;
 } CudaScratch;
 
-/* Textures over scratch, and what they were made of: they last till others are wanted. */
+/* Texture objects over scratch memory and the shape they were made for; kept until another shape is
+ * needed. */
 enum { MOST_TEXTURES = 128 };
 
 typedef struct {
@@ -44,52 +54,63 @@ typedef struct {
 	int slices; /* of a texel */
 } CudaTextures;
 
-/* What a back projection does with the volume while the request is an update (BackStep) and not a sum:
- * x += a W sum, between low and high. */
+/* A fused update of the voxels (BackStep): x += a W sum, then clamped to low .. high. */
 typedef struct {
 	float a, low, high;
 	float *volume;       /* its first voxel */
 	const float *voxels; /* W of each voxel; NULL: ones */
 	const float *
-		factors; /* a W of each pixel of a slice, where slices share it; NULL: they do not */
-	bool average;    /* the kernel is to divide by the sum of the weights itself, */
-	const float *rays; /* of rays that count so much; NULL: all the same */
-	float least;       /* of the largest weight of a ray: voxels with less stay as they are */
-} CudaStep;
+		factors; /* a W of each pixel of a slice, where all slices have the same; or NULL */
+	bool average;    /* the kernel divides by the sum of the weights itself */
+	const float *rays; /* weights of the rays; NULL: ones */
+	float least;       /* voxels with less of the largest ray weight stay as they are */
+} CudaUpdate;
 
-/* What a forward projection does with its sums while the request is a comparison. */
+/* A fused residual of a forward projection (Compare). */
 typedef struct {
 	const float *projections; /* their first pixel */
 	Compare of;
-} CudaCompare;
+} CudaResidual;
 
-/* Projections of several backends on one card, one after the other. */
+/* What becomes of the sums of a projection. */
+typedef enum {
+	EPILOGUE_ACCUMULATE, /* added to what is there */
+	EPILOGUE_OVERWRITE,  /* written over it */
+	EPILOGUE_UPDATE,     /* back projection: the voxels are updated */
+	EPILOGUE_RESIDUAL    /* forward projection: compared with data */
+} EpilogueKind;
+
+typedef struct {
+	EpilogueKind kind;
+	CudaUpdate update;     /* of EPILOGUE_UPDATE */
+	CudaResidual residual; /* of EPILOGUE_RESIDUAL */
+} CudaEpilogue;
+
+/* Projections of several backends on one GPU run one after the other. */
 typedef struct {
 	pthread_mutex_t lock;
 	cudaEvent_t last;
 } CudaQueue;
 
 typedef struct {
-	int number, processors;
+	int number, sms;
 	cudaStream_t stream;
-	cudaStream_t behind; /* for projections; NULL: the same. See cuda_enter */
-	cudaStream_t ahead;  /* for what is sent and filtered meanwhile; NULL as well */
-	cudaEvent_t entered; /* before the last projection */
-	cudaEvent_t taken;   /* the views of the last projection: they are not needed any more */
-	bool has_taken;      /* while it is asked for: it has said when */
-	cudaEvent_t arrived; /* what went ahead */
-	CudaQueue queue, *queued;          /* its own, and the one it waits in */
-	double *partial;                   /* sums of blocks, on the card */
-	double *total, *total_there;       /* their sum, in memory that both see */
-	float *stage[STAGES];              /* pinned, between callers' arrays and the card */
-	cudaEvent_t staged[STAGES];        /* when the card is done with it */
+	cudaStream_t behind; /* for projections, low priority; NULL: `stream`. See cuda_enter */
+	cudaStream_t ahead;  /* for uploads and filters during a projection; NULL: none */
+	cudaEvent_t entered; /* recorded before the last projection */
+	cudaEvent_t taken;   /* the last projection no longer reads its views */
+	bool has_taken;      /* the kernel recorded `taken` itself */
+	cudaEvent_t arrived; /* the upload or filter ahead is complete */
+	CudaQueue queue, *queued;          /* its own, and the one it uses */
+	double *partial;                   /* sums of blocks, on the GPU */
+	double *total, *total_there;       /* their sum, in mapped host memory */
+	float *stage[STAGES];              /* pinned, between callers' arrays and the GPU */
+	cudaEvent_t staged[STAGES];        /* when the GPU is done with it */
 	CudaScratch scratch[SCRATCHES];    /* see cuda_scratch */
 	int64_t scratch_most, filter_most; /* floats that kernels, and a filter, may keep */
-	int64_t turned_most;        /* the same for turned slices, which go by their number */
-	CudaTextures textures;      /* see tuned/texture.h */
-	const CudaStep *step;       /* of the update that is under way; NULL: none is */
-	const CudaCompare *compare; /* the same of a comparison */
-	pthread_mutex_t lock;       /* of scratch, stages, sums and plans */
+	int64_t slices_most;               /* the same for transposed slices */
+	CudaTextures textures;             /* see literature/slices_back_texture.h */
+	pthread_mutex_t lock;              /* of scratch, stages, sums and plans */
 	BackendCounts counts;
 } CudaDevice;
 
@@ -111,54 +132,57 @@ tomos_status cuda_failed(cudaError_t error, const char *doing);
 /* After a launch: what can be known of it without waiting. */
 #define CUDA_LAUNCHED(doing) CUDA_TRY(cudaGetLastError(), doing)
 
-/* Makes the card current in this thread. */
+/* Makes the GPU current in this thread. */
 tomos_status cuda_use(const tomos_backend *backend);
 
-/* Between these, the stream is one for projections, where several backends share a card. They do not
- * share it while they project: all would end at the same time and then wait for transfers. And what is
- * short goes first: transfers wait for it. Both are to be called, whatever comes between. */
+/* Between these calls `stream` is the one for projections, where several backends share a GPU.
+ * Their projections run one after the other: side by side all would end at the same time and then
+ * wait for transfers. Short kernels have a higher priority, since transfers wait for them.
+ * cuda_leave must be called also after a failure. */
 tomos_status cuda_enter(const tomos_backend *backend);
 tomos_status cuda_leave(const tomos_backend *backend);
-/* For kernels that look at copies of the views: what is in the stream by now makes the last of these. */
+/* For kernels that read reordered copies of the views: the copies are complete at this point of the
+ * stream. */
 tomos_status cuda_taken(const tomos_backend *backend);
-/* What comes between goes into the stream for that, after the projection has taken its views or not. */
+/* Between these calls `stream` is the one for work ahead; `taken`: after the projection no longer
+ * needs its views. */
 tomos_status cuda_ahead_begin(const tomos_backend *backend, bool taken);
 tomos_status cuda_ahead_end(const tomos_backend *backend);
 
-/* Scratch number `which`, of at least `count` floats; it lasts till the next call that wants more. The
- * stream keeps users of the same scratch apart. Kernels do as much at a time as scratch_most allows. */
+/* Scratch buffer `which`, of at least `count` floats, valid until a call that needs more. The
+ * stream order keeps users of the same buffer apart. Kernels process as much at a time as
+ * scratch_most allows. */
 tomos_status cuda_scratch(
 	tomos_backend *backend, int which, int64_t count, float **data, const char *what);
-/* Whether a block can have so many bytes of shared memory on the current card. */
+/* Whether a block can have that many bytes of shared memory on the current GPU. */
 bool cuda_has_shared(int bytes);
-/* Lets blocks of a kernel have as much of it as they may: for kernels that take now more, now less, which other threads
- * may be about to start too. */
+/* Allows a kernel the largest shared memory: for kernels whose size varies, as another thread may
+ * be launching the same kernel. */
 tomos_status cuda_take_shared(const void *kernel);
 
-/* A tuned kernel does a whole request, or says that it does not apply. What it finds out about the views
- * in doing so goes into the notes, which are there again when it runs. */
+/* What a kernel finds out about the views of a request while it checks whether it applies; it gets
+ * the same notes again when it runs. */
 typedef struct {
 	double space[12];
 } CudaNotes;
 
-/* Whether a kernel that applies can do an update; with factors: where slices share what sums are divided by
- * and its notes begin with HatSlices. */
-typedef enum { STEPS_NOT, STEPS, STEPS_WITH_FACTORS } CudaSteps;
+/* Whether a kernel can fuse an update. With factors: the divisors of the sums are the same in all
+ * slices, are computed once before (find_factors), and the kernel's notes begin with HatSlices.
+ * Next: it is a special case of a later row, which fuses it. */
+typedef enum { FUSES_NOT, FUSES, FUSES_WITH_FACTORS, FUSES_NEXT } CudaFusion;
 
+/* An optimised kernel; its name, projectors, direction and place in the order are in
+ * optimised.def. */
 typedef struct {
-	const char *name;
-	int kernel;
-	Direction direction;
 	bool (*applies)(const Projecting *what, CudaNotes *notes);
-	tomos_status (*run)(tomos_backend *backend, const Projecting *what, const CudaNotes *notes);
-	bool by_choice; /* tried only where it is named, as by TOMOS_KERNEL */
-	bool coarse; /* its weights are not those of float arithmetic: nobody but a person names it */
-	CudaSteps (*steps)(const tomos_backend *backend, const Projecting *what,
-		const CudaNotes *notes, const BackStep *step); /* NULL: never */
-	/* Whether it writes all of a result that is made anew, instead of adding to zeros, and compares
-	 * where it goes forward; NULL: never. */
-	bool (*fills)(const Projecting *what, const CudaNotes *notes);
-} CudaTuned;
+	tomos_status (*run)(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
+		const CudaEpilogue *epilogue);
+	CudaFusion (*fuses)(const tomos_backend *backend, const Projecting *what,
+		const CudaNotes *notes, const BackStep *update); /* NULL: never */
+	/* Whether it writes every element of the result, so that an overwritten one need not be
+	 * cleared first, and, forward, can fuse a residual; NULL: never. */
+	bool (*overwrites)(const Projecting *what, const CudaNotes *notes);
+} CudaKernel;
 
 /* The notes as a struct of the kernel's own. */
 template <typename T> static inline T *notes_of(CudaNotes *notes)
@@ -172,18 +196,21 @@ template <typename T> static inline const T *notes_of(const CudaNotes *notes)
 	return (const T *)notes->space;
 }
 
-/* A request that was met before, and what was chosen for it; NULL: the shared text. */
+typedef struct CudaRow CudaRow; /* of optimised.def */
+
+/* A request that was dispatched before, and the kernel chosen for it; NULL: the reference
+ * kernel. */
 typedef struct {
 	bool used;
 	int kernel;
 	Direction direction;
 	Box box;
 	int64_t first, count;
-	const CudaTuned *tuned;
+	const CudaRow *row;
 	CudaNotes notes;
 } CudaChoice;
 
-/* What a plan keeps on the card: what kernels make of its views, each in a slot of its own. */
+/* What a plan keeps on the device: its views, and each kernel family's own form of them. */
 enum {
 	KEPT_JOSEPH_HATS,
 	KEPT_VOXEL_HATS,
@@ -198,30 +225,34 @@ typedef struct {
 	KernelView *views;
 	void *slots[KEPT_SLOTS];
 	CudaChoice choices[CHOICES];
-	int next; /* of the choices, to be given up for a new one */
+	int next; /* choice to be replaced next */
 } CudaPlan;
 
-/* The views of a plan on the card. */
+/* The views of a plan on the device. */
 tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan **kept);
-/* What a slot holds: for each view of the plan `size` bytes, which `make` fills in at the first call. */
+/* The contents of a slot: `size` bytes per view, which `make` fills in at the first call. */
 tomos_status cuda_kept(tomos_backend *backend, const Plan *plan, int slot, size_t size,
 	void (*make)(const Plan *plan, int64_t view, const void *user, void *place),
 	const void *user, const void **there);
 
-tomos_status cuda_choose(tomos_backend *backend, const Projecting *what, const CudaChoice **choice);
-
-void cuda_driver(char *text, size_t room); /* its version, "" where nobody says */
+tomos_status cuda_sync(tomos_backend *backend);
+tomos_status cuda_put(tomos_backend *backend, float *data, const tomos_array *host);
+tomos_status cuda_put_ahead(tomos_backend *backend, float *data, const tomos_array *host);
+tomos_status cuda_get(tomos_backend *backend, const float *data, const tomos_array *host);
+float *cuda_in_place(tomos_backend *backend, const tomos_array *array);
+tomos_status cuda_hold(tomos_backend *backend, float *data, int64_t count);
+void cuda_let_go(tomos_backend *backend, float *data);
+void cuda_driver(char *text, size_t room); /* its version, or "" */
 tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine);
 int cuda_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list);
 bool cuda_knows(const tomos_backend *backend, const char *kernel);
 tomos_status cuda_project(tomos_backend *backend, const Projecting *what);
+tomos_status cuda_reference(tomos_backend *backend, const Projecting *what);
 tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int power);
 tomos_status cuda_back_step(
 	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done);
 tomos_status cuda_compare(
 	tomos_backend *backend, const Projecting *what, const Compare *compare, bool *done);
-/* Whether the kernel that was chosen fills the result. */
-bool cuda_fills(const CudaChoice *choice, const Projecting *what);
 tomos_status cuda_csr(tomos_backend *backend, const KernelCsr *m, Direction direction, int power,
 	const float *in, float *out);
 tomos_status cuda_scsr(tomos_backend *backend, const KernelScsr *m, Direction direction, int power,
@@ -242,7 +273,7 @@ tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t c
 tomos_status cuda_filter_ahead(tomos_backend *backend, const Filter *filter, int64_t count,
 	int64_t rows, const FilterView *views, const float *in, float *out);
 
-/* The vector verbs of BackendType. */
+/* The vector operations of BackendType. */
 tomos_status cuda_fill(tomos_backend *b, int64_t n, float value, float *x);
 tomos_status cuda_axpy(tomos_backend *b, int64_t n, float a, const float *x, float *y);
 tomos_status cuda_xpay(tomos_backend *b, int64_t n, const float *x, float a, float *y);
@@ -271,9 +302,9 @@ tomos_status cuda_gradient(tomos_backend *b, const int64_t shape[3], const float
 tomos_status cuda_gradient_adjoint(
 	tomos_backend *b, const int64_t shape[3], const float *field, float *x);
 
-/* A voxel after an update: the sum that it takes from, and what that is multiplied by. */
-static __device__ __forceinline__ float cuda_stepped(
-	const CudaStep &step, float x, float factor, float sum)
+/* A voxel after an update by factor times sum. */
+static __device__ __forceinline__ float cuda_updated(
+	const CudaUpdate &step, float x, float factor, float sum)
 {
 	return fminf(fmaxf(fmaf(factor, sum, x), step.low), step.high);
 }
@@ -284,7 +315,7 @@ static __device__ __forceinline__ float cuda_average(float a, float under, float
 	return under > least ? a / under : 0;
 }
 
-/* a b + c between 0 and 1, in one instruction. */
+/* a b + c clamped to 0 .. 1, in one instruction. */
 static __device__ __forceinline__ float fma_saturate(float a, float b, float c)
 {
 	float result;
@@ -292,7 +323,7 @@ static __device__ __forceinline__ float fma_saturate(float a, float b, float c)
 	return result;
 }
 
-/* The root to a unit or two in the last place. */
+/* The square root to about 1 ulp. */
 static __device__ __forceinline__ float root_nearly(float x)
 {
 	float result;
@@ -300,7 +331,7 @@ static __device__ __forceinline__ float root_nearly(float x)
 	return result;
 }
 
-/* The same of 1 / x. */
+/* 1 / x to about 1 ulp. */
 static __device__ __forceinline__ float inverse_nearly(float x)
 {
 	float result;
@@ -308,8 +339,8 @@ static __device__ __forceinline__ float inverse_nearly(float x)
 	return result;
 }
 
-/* Tuned kernels have one block for each part of a box or a detector; larger ones, which launches cannot
- * hold, are left to the shared texts. */
+/* Optimised kernels launch one block per part of a box or detector; sizes beyond the launch limits
+ * are left to the reference kernels, which loop. */
 static inline bool cuda_fits_launch(const Projecting *what)
 {
 	const Plan *plan = what->plan;

@@ -1,6 +1,7 @@
-/* The shared texts once more, with powers of the entries: 1 where there is one, or its square. */
+/* The reference kernels with powers of the matrix entries: 1 for each non-zero one, or its
+ * square. */
 #define KERNEL_WEIGHT(meet, weight) ((meet)->count == 0 ? 1 : (weight) * (weight))
-#include "backend/cuda/loops.h"
+#include "backend/cuda/reference.h"
 
 tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int power)
 {
@@ -8,7 +9,7 @@ tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int powe
 	TRY(cuda_use(backend));
 	TRY(project_begin(backend, what));
 	pthread_mutex_lock(&d->lock);
-	tomos_status status = run_loops(backend, what, power);
+	tomos_status status = run_reference(backend, what, power);
 	pthread_mutex_unlock(&d->lock);
 	return status;
 }

@@ -7,7 +7,7 @@ extern "C" {
 #include "base/fft.h"
 }
 
-/* Samples of a batch stay in the second cache from one step to the next. */
+/* The samples of a batch stay in L2 cache between steps. */
 enum { THREADS = 256, EACH = 8, MOST = 65535, BATCH_FLOATS = 8 << 20 };
 
 struct Filter {
@@ -28,7 +28,7 @@ struct Filter {
 static tomos_status fft_failed(cufftResult result, int64_t length)
 {
 	return fail(result == CUFFT_ALLOC_FAILED ? TOMOS_NO_MEMORY : TOMOS_NO_DEVICE,
-		"the card failed at transforms of length %lld (cuFFT code %d)", (long long)length,
+		"the GPU failed at transforms of length %lld (cuFFT code %d)", (long long)length,
 		(int)result);
 }
 
@@ -39,7 +39,7 @@ static tomos_status fft_failed(cufftResult result, int64_t length)
 			return fft_failed(fft_try, length); \
 	} while (0)
 
-/* ---- making ------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static tomos_status send(tomos_backend *b, float **there, const float *here, int64_t count)
 {
@@ -187,7 +187,7 @@ void cuda_filter_close(tomos_backend *backend, Filter *f)
 	mem_free(f);
 }
 
-/* ---- running ------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 typedef struct {
 	KernelRows rows;
@@ -198,7 +198,8 @@ typedef struct {
 	float *out;
 } Filtering;
 
-/* Sample number r of this thread: a block has THREADS * EACH of a row, so that few look for its view. */
+/* Sample number r of this thread: a block has THREADS * EACH of a row, so that few look for its
+ * view. */
 static __device__ __forceinline__ int64_t sample_of(int r)
 {
 	return ((int64_t)blockIdx.x * EACH + r) * THREADS + threadIdx.x;
@@ -282,7 +283,7 @@ static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 	return TOMOS_OK;
 }
 
-/* The views and their weights, which are the caller's, brought to the card. */
+/* The views and their weights, which are the caller's, brought to the GPU. */
 static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const FilterView *views)
 {
 	KernelRowView *moved;

@@ -1,8 +1,8 @@
-/* What a card can do at most: its numbers of processors and clocks, which it says itself, times what a
- * processor of its kind does in a clock. */
+/* The peak rates of a GPU: number of SMs and clock, which it reports, times what an SM of its
+ * generation does per clock. */
 #include "backend/cuda/cuda.h"
 
-/* For one processor and clock, by compute capability (CUDA's programming guide, the tables of throughput;
+/* For one SM and clock, by compute capability (CUDA's programming guide, the tables of throughput;
  * white papers for matrix units, dense, sums in float). Later kinds are taken for the last one. */
 static const struct {
 	int kind;
@@ -65,9 +65,9 @@ tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine)
 	TRY(ask(d->number, cudaDevAttrGlobalMemoryBusWidth, &bits));
 	while (i < COUNT(kinds) - 1 && kinds[i].kind < 10 * major + minor)
 		i++;
-	machine->processors = d->processors;
+	machine->processors = d->sms;
 	machine->clock = 1e3 * kilohertz;
-	double clocks = d->processors * machine->clock;
+	double clocks = d->sms * machine->clock;
 	machine->rates[TOMOS_RATE_MEMORY] = 2e3 * memory_kilohertz * bits / 8;
 	machine->rates[TOMOS_RATE_LINK] = link_rate(d->number);
 	machine->rates[TOMOS_RATE_CACHE] = (double)SHARED_BYTES * clocks;

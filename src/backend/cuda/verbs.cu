@@ -1,4 +1,4 @@
-/* Vector verbs on the card. Sums are added in a fixed order: the same bits every time. */
+/* Vector operations on the GPU. Sums are added in a fixed order: the same bits every time. */
 #include "backend/cuda/cuda.h"
 
 enum { THREADS = 256, MOST_BLOCKS = 1 << 16 };
@@ -128,7 +128,7 @@ tomos_status cuda_residual(
 	return residual_run(backend, (Verb){.n = n, .w = w, .x = x, .y = y, .r = r});
 }
 
-/* ---- sums --------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 struct Add {
 	static __device__ double join(double a, double b)
@@ -214,7 +214,7 @@ static tomos_status sum_locked(
 	return TOMOS_OK;
 }
 
-/* There is one place for partial sums and their total: no other thread's till this one has been read. */
+/* Partial sums and their total have one buffer: the lock is held until the result has been read. */
 template <typename Sum>
 static tomos_status run_sum(
 	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
@@ -246,7 +246,7 @@ tomos_status cuda_largest(tomos_backend *backend, int64_t n, const float *x, dou
 	return run_sum<Largest>(backend, n, x, x, result);
 }
 
-/* ---- fields ------------------------------------------------------------------------------- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 static __device__ float field_square(const float *y, int64_t n, int parts, int64_t i)
 {

@@ -1,7 +1,9 @@
-/* Rows of projectors and stored matrices, listed on the card by batches and used one after the other.
+/* ART on a GPU: rows of projectors and stored matrices are listed in batches and used one after the
+ * other.
  *
- * One block does a whole batch in its order: the threads hold the entries of a row and the voxels they
- * found, sum their product, and step; the entries of the next row are on their way meanwhile.
+ * One block processes a whole batch in order: its threads hold the entries of a row and the voxels
+ * they refer to, sum the products and update the voxels; the entries of the next row are loaded
+ * meanwhile.
  */
 #include "backend/cuda/cuda.h"
 #include "kernel/stored.h"
@@ -12,7 +14,7 @@
 
 enum { WARP = 32, THREADS = 128, VISITORS = 512, WARPS = VISITORS / WARP, HELD = 4 };
 
-/* ---- listing ------------------------------------------------------------------------------------ */
+/* ---- listing --------------------------------------------------------------------------------- */
 
 typedef struct {
 	KernelGrid grid;
@@ -125,7 +127,7 @@ tomos_status cuda_weigh(
 	return TOMOS_OK;
 }
 
-/* ---- using ---------------------------------------------------------------------------------------- */
+/* ---- using ----------------------------------------------------------------------------------- */
 
 /* A row as a thread has it: HELD of its entries, and what is known of the ray. */
 struct Row {
@@ -220,11 +222,12 @@ tomos_status cuda_visit(
 	return TOMOS_OK;
 }
 
-/* ---- the rays of a view, settled one after the other --------------------------------------------- */
+/* ---- the rays of a view, settled one after the other ----------------------------------------- */
 
 enum { SETTLED = 1024 /* rays at a time */ };
 
-/* What a step is made of: its own part, and for each ray before it what that one's step counts for. */
+/* What a step is made of: its own part, and for each ray before it what that one's step counts
+ * for. */
 struct Settled {
 	float own[SETTLED], by[STORED_NEAR][SETTLED];
 	float step[(int)STORED_NEAR + (int)SETTLED]; /* from those before the first on */

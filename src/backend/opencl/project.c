@@ -112,7 +112,7 @@ tomos_status opencl_project(tomos_backend *backend, const Projecting *what)
 	HatSlices slices;
 	cl_mem views;
 	bool tuned = slices_apply(what, &slices);
-	backend->ran = tuned ? "shared" : NULL;
+	backend->ran = tuned ? "slices_shared" : NULL;
 	if (tuned) {
 		TRY(plan_views(backend, what->plan, &views));
 		TRY(project_begin(backend, what));

@@ -1,0 +1,270 @@
+/* Which kernel does a request, with which epilogue. Every projection on a GPU goes through
+ * `dispatch`. */
+#include <stdlib.h>
+#include "backend/cuda/kernels/factors.h"
+#include "backend/optimised.h"
+
+struct CudaRow {
+	const char *name;
+	unsigned projectors, direction;
+	OptimisedChoice choice;
+	const CudaKernel *code;
+};
+
+#define OPTIMISED_CPU(...)
+#define OPTIMISED_OPENCL(...)
+#define OPTIMISED_CUDA(id, ...) extern const CudaKernel cuda_##id;
+#define OPTIMISED(backend, id, ...) OPTIMISED_##backend(id, __VA_ARGS__)
+#include "backend/optimised.def"
+#undef OPTIMISED_CUDA
+
+#define OPTIMISED_CUDA(id, projectors, direction, choice, ...) \
+	{#id, projectors, direction, choice, &cuda_##id},
+static const CudaRow rows[] = {
+#include "backend/optimised.def"
+};
+#undef OPTIMISED
+
+/* ---- choosing a kernel ----------------------------------------------------------------------- */
+
+typedef struct {
+	const Projecting *what;
+	CudaNotes *notes;
+	const char *name; /* NULL: any that may be taken without being named */
+} Wanted;
+
+static bool fits(const CudaRow *row, const Wanted *w)
+{
+	bool meant = w->name ? strcmp(row->name, w->name) == 0 : row->choice == AUTO;
+	return meant && optimised_computes(row->projectors, row->direction, w->what) &&
+	       row->code->applies(w->what, w->notes);
+}
+
+static const CudaRow *find(const Wanted *w)
+{
+	for (int i = 0; i < COUNT(rows); i++)
+		if (fits(&rows[i], w))
+			return &rows[i];
+	return NULL;
+}
+
+bool cuda_knows(const tomos_backend *backend, const char *kernel)
+{
+	(void)backend;
+	for (int i = 0; i < COUNT(rows); i++)
+		if (strcmp(rows[i].name, kernel) == 0)
+			return true;
+	return false;
+}
+
+/* The kernel named by TOMOS_KERNEL or found fastest by `tomos tune`, where it applies, or else the
+ * first that does. */
+static tomos_status choose(
+	const tomos_backend *backend, const Projecting *what, CudaNotes *notes, const CudaRow **row)
+{
+	const char *name = getenv("TOMOS_KERNEL");
+	if (name && *name && !cuda_knows(backend, name))
+		return fail(TOMOS_BAD_VALUE,
+			"TOMOS_KERNEL is '%s', which is no kernel of this build ('tomos info "
+			"kernels' lists them)",
+			name);
+	*row = NULL;
+	if (what->plan->plain || !cuda_fits_launch(what))
+		return TOMOS_OK;
+	if (!name || !*name)
+		name = tune_wanted(backend, what);
+	const Wanted named = {what, notes, name}, any = {what, notes, NULL};
+	if (name)
+		*row = find(&named);
+	if (!*row)
+		*row = find(&any);
+	return TOMOS_OK;
+}
+
+int cuda_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list)
+{
+	CudaNotes notes;
+	int count = 0;
+	if (what->plan->plain || !cuda_fits_launch(what) || cuda_use(backend) != TOMOS_OK)
+		return 0;
+	for (int i = 0; i < COUNT(rows) && count < MOST_CHOICES; i++) {
+		const Wanted named = {what, &notes, rows[i].name};
+		if (fits(&rows[i], &named))
+			list[count++] = (KernelChoice){
+				rows[i].name, rows[i].choice == AUTO, rows[i].choice == COARSE};
+	}
+	return count;
+}
+
+static bool is_same(const CudaChoice *c, const Projecting *what)
+{
+	return c->used && c->kernel == what->kernel && c->direction == what->direction &&
+	       c->first == what->first && c->count == what->count &&
+	       memcmp(&c->box, &what->box, sizeof c->box) == 0;
+}
+
+/* Examining every view again in each iteration would take longer than projecting a small slice:
+ * choices are kept with the plan. */
+static tomos_status find_choice(
+	tomos_backend *backend, const Projecting *what, const CudaChoice **choice)
+{
+	const CudaPlan *kept;
+	TRY(cuda_plan(backend, what->plan, &kept));
+	for (int i = 0; i < CHOICES; i++)
+		if (is_same(&kept->choices[i], what)) {
+			*choice = &kept->choices[i];
+			return TOMOS_OK;
+		}
+	CudaPlan *own = (CudaPlan *)kept;
+	CudaChoice *fresh = &own->choices[own->next];
+	own->next = (own->next + 1) % CHOICES;
+	*fresh = (CudaChoice){.kernel = what->kernel,
+		.direction = what->direction,
+		.box = what->box,
+		.first = what->first,
+		.count = what->count};
+	*choice = fresh;
+	tomos_status status = choose(backend, what, &fresh->notes, &fresh->row);
+	fresh->used = status == TOMOS_OK;
+	return status;
+}
+
+/* ---- epilogues ------------------------------------------------------------------------------- */
+
+static bool overwrites(const CudaChoice *choice, const Projecting *what)
+{
+	const CudaKernel *code = choice->row ? choice->row->code : NULL;
+	return code && code->overwrites && code->overwrites(what, &choice->notes);
+}
+
+/* Whether the chosen kernel fuses the update, or the next that applies, where it leaves that to it:
+ * choice->row is then that one. */
+static CudaFusion find_fusion(
+	tomos_backend *backend, const Projecting *what, const BackStep *step, CudaChoice *choice)
+{
+	CudaFusion fusion = FUSES_NEXT;
+	for (const CudaRow *row = choice->row; row && row < rows + COUNT(rows); row++) {
+		const Wanted same = {what, &choice->notes, row->name};
+		if (row != choice->row && !fits(row, &same))
+			continue;
+		fusion = row->code->fuses ? row->code->fuses(backend, what, &choice->notes, step)
+					  : FUSES_NOT;
+		choice->row = row;
+		if (fusion != FUSES_NEXT)
+			break;
+	}
+	return fusion == FUSES_NEXT ? FUSES_NOT : fusion;
+}
+
+/* Kernels that overwrite need no cleared result; the others accumulate onto zeros. */
+static tomos_status open_epilogue(tomos_backend *backend, const Projecting *what,
+	const CudaChoice *choice, CudaEpilogue *epilogue)
+{
+	if (epilogue->kind != EPILOGUE_OVERWRITE || overwrites(choice, what))
+		return TOMOS_OK;
+	epilogue->kind = EPILOGUE_ACCUMULATE;
+	return project_begin(backend, what);
+}
+
+static tomos_status run(tomos_backend *backend, const Projecting *what, const CudaChoice *choice,
+	const CudaEpilogue *epilogue)
+{
+	backend->ran = choice->row ? choice->row->name : NULL;
+	if (choice->row)
+		return choice->row->code->run(backend, what, &choice->notes, epilogue);
+	return cuda_reference(backend, what);
+}
+
+/* An update changes the volume in the short-work stream's order, as every other operation on voxels
+ * does; projections of several backends on one GPU take turns (cuda_enter). */
+static tomos_status run_in_turn(tomos_backend *backend, const Projecting *what,
+	const CudaChoice *choice, const CudaEpilogue *epilogue)
+{
+	if (epilogue->kind == EPILOGUE_UPDATE)
+		return run(backend, what, choice, epilogue);
+	tomos_status status = cuda_enter(backend);
+	if (status == TOMOS_OK)
+		status = run(backend, what, choice, epilogue);
+	tomos_status left = cuda_leave(backend);
+	return status == TOMOS_OK ? left : status;
+}
+
+static tomos_status fuse_update(tomos_backend *backend, const Projecting *what,
+	const BackStep *step, CudaChoice *choice, CudaEpilogue *epilogue, bool *done)
+{
+	CudaFusion fusion = find_fusion(backend, what, step, choice);
+	*done = fusion != FUSES_NOT;
+	epilogue->update = (CudaUpdate){.a = step->a,
+		.low = step->low,
+		.high = step->high,
+		.volume = what->volume,
+		.voxels = step->voxels,
+		.average = step->average,
+		.rays = step->rays,
+		.least = step->least};
+	if (fusion == FUSES_WITH_FACTORS)
+		TRY(find_factors(
+			backend, what, notes_of<HatSlices>(&choice->notes), &epilogue->update));
+	return TOMOS_OK;
+}
+
+/* What is asked for; at most one of the two is given. */
+typedef struct {
+	const Projecting *what;
+	const BackStep *update;
+	const Compare *residual;
+} Request;
+
+static tomos_status dispatch_locked(tomos_backend *backend, const Request *r, bool *done)
+{
+	const Projecting *what = r->what;
+	CudaEpilogue epilogue = {.kind = r->update     ? EPILOGUE_UPDATE
+					 : r->residual ? EPILOGUE_RESIDUAL
+					 : what->anew  ? EPILOGUE_OVERWRITE
+						       : EPILOGUE_ACCUMULATE};
+	const CudaChoice *kept;
+	TRY(cuda_use(backend));
+	TRY(find_choice(backend, what, &kept));
+	CudaChoice choice = *kept;
+	*done = true;
+	if (r->update)
+		TRY(fuse_update(backend, what, r->update, &choice, &epilogue, done));
+	if (r->residual) {
+		*done = overwrites(&choice, what);
+		epilogue.residual = (CudaResidual){what->projections, *r->residual};
+	}
+	if (!*done)
+		return TOMOS_OK;
+	TRY(open_epilogue(backend, what, &choice, &epilogue));
+	return run_in_turn(backend, what, &choice, &epilogue);
+}
+
+/* *done is false, and nothing has happened, where no kernel can fuse what is asked for. */
+static tomos_status dispatch(tomos_backend *backend, const Request *r, bool *done)
+{
+	pthread_mutex_lock(&device_of(backend)->lock);
+	tomos_status status = dispatch_locked(backend, r, done);
+	pthread_mutex_unlock(&device_of(backend)->lock);
+	return status;
+}
+
+tomos_status cuda_project(tomos_backend *backend, const Projecting *what)
+{
+	const Request request = {.what = what};
+	bool done;
+	return dispatch(backend, &request, &done);
+}
+
+tomos_status cuda_back_step(
+	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done)
+{
+	const Request request = {.what = what, .update = step};
+	return dispatch(backend, &request, done);
+}
+
+tomos_status cuda_compare(
+	tomos_backend *backend, const Projecting *what, const Compare *compare, bool *done)
+{
+	const Request request = {.what = what, .residual = compare};
+	return dispatch(backend, &request, done);
+}

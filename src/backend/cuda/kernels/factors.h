@@ -1,0 +1,12 @@
+/* What the sums of each pixel of a slice are multiplied by in an update that divides by the sum of
+ * the weights. */
+#ifndef CUDA_FACTORS_H
+#define CUDA_FACTORS_H
+
+#include "backend/cuda/kernels/hat.h"
+
+/* Sets update->factors. */
+tomos_status find_factors(tomos_backend *backend, const Projecting *what, const HatSlices *slices,
+	CudaUpdate *update);
+
+#endif

@@ -1,0 +1,24 @@
+/* Views as hat functions, kept on the device with their plan. */
+#include "backend/cuda/kernels/hat.h"
+
+typedef struct {
+	const HatSlices *slices;
+	int kernel;
+} Making;
+
+static void make_hat(const Plan *plan, int64_t view, const void *user, void *place)
+{
+	const Making *m = (const Making *)user;
+	*(HatView *)place = hat_view(plan, view, m->slices, m->kernel);
+}
+
+tomos_status hat_views(tomos_backend *backend, const Projecting *what, const HatSlices *slices,
+	const HatView **views)
+{
+	const Making making = {slices, what->kernel};
+	const void *there;
+	int slot = what->kernel == KERNEL_voxel ? KEPT_VOXEL_HATS : KEPT_JOSEPH_HATS;
+	TRY(cuda_kept(backend, what->plan, slot, sizeof(HatView), make_hat, &making, &there));
+	*views = (const HatView *)there + what->first;
+	return TOMOS_OK;
+}

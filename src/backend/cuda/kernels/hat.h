@@ -1,0 +1,32 @@
+/* Hat functions (backend/module/hat.h) on the device. */
+#ifndef CUDA_HAT_H
+#define CUDA_HAT_H
+
+#include "backend/cuda/cuda.h"
+
+extern "C" {
+#include "backend/module/hat.h"
+}
+
+/* All views of the plan, on the device. */
+tomos_status hat_views(tomos_backend *backend, const Projecting *what, const HatSlices *slices,
+	const HatView **views);
+
+/* Taps that a hat of half width `reach` can touch: 2, 3 or 4. */
+static inline int hat_taps(double reach)
+{
+	return reach <= 1 ? 2 : reach <= 1.5 ? 3 : 4;
+}
+
+/* The first of T taps around p, and the hat's value there as a function of the distance. */
+template <int T> static __device__ __forceinline__ float hat_first(float p)
+{
+	return T == 2 ? floorf(p) : T == 3 ? rintf(p) - 1 : floorf(p) - 1;
+}
+
+static __device__ __forceinline__ float hat_value(float distance, float slope)
+{
+	return fmaxf(1 - fabsf(distance) * slope, 0.f);
+}
+
+#endif

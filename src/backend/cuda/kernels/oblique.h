@@ -1,0 +1,45 @@
+/* Parallel rays in any direction, as they cross the planes of their dominant axis. */
+#ifndef CUDA_OBLIQUE_H
+#define CUDA_OBLIQUE_H
+
+#include "backend/cuda/cuda.h"
+
+/* The ray of pixel (column, row) is on plane k of axis a at from + column `column` + row `row` + k
+ * slope, along b and c. */
+typedef struct {
+	int a, b, c;
+	double from[2], column[2], row[2], slope[2];
+	double step; /* length from one plane to the next */
+} ObliqueView;
+
+/* As kernel_ray and kernel_walk have it; false: rays are not parallel, or the detector is seen edge
+ * on. */
+static inline bool oblique_view(const Plan *plan, const KernelView *k, ObliqueView *view)
+{
+	double d[3], largest = 0, square = 0;
+	if (k->src[3] != 0)
+		return false;
+	for (int a = 0; a < 3; a++) {
+		largest = fmax(largest, fabs(k->src[a]));
+		square += pow(k->src[a] * plan->whole.step[a], 2);
+	}
+	for (int a = 0; a < 3; a++)
+		d[a] = fabs(k->src[a]) < 1e-12 * largest ? 0 : k->src[a];
+	int a = fabs(d[0]) >= fabs(d[1]) ? (fabs(d[0]) >= fabs(d[2]) ? 0 : 2)
+					 : (fabs(d[1]) >= fabs(d[2]) ? 1 : 2);
+	view->a = a;
+	view->b = a == 0 ? 1 : 0;
+	view->c = a == 2 ? 1 : 2;
+	for (int i = 0; i < 2; i++) {
+		int axis = i == 0 ? view->b : view->c;
+		double slope = d[axis] / d[a];
+		view->slope[i] = slope;
+		view->from[i] = k->first[axis] - k->first[a] * slope;
+		view->column[i] = k->u[axis] - k->u[a] * slope;
+		view->row[i] = k->v[axis] - k->v[a] * slope;
+	}
+	view->step = sqrt(square) / fabs(d[a]);
+	return fabs(view->column[0] * view->row[1] - view->row[0] * view->column[1]) > 0;
+}
+
+#endif

@@ -1,0 +1,345 @@
+/* Forward projection of any scan, `joseph` or `line`: one thread per ray, a warp's rays together
+ * from plane to plane.
+ *
+ * Rays are sorted by their dominant axis; across it, x is the axis along which neighbouring rays
+ * read neighbouring voxels, or y in a transposed copy of the volume where x itself is dominant. The
+ * four voxels around a point come from the cache, so the interpolation is exact in float; positions
+ * are recomputed in double every SEGMENT planes.
+ *
+ * Exact lengths are an interpolation too: of a column of voxels across the dominant axis, a ray is
+ * in the next voxel for the fraction saturate((f - 1/2) / |slope| + 1/2), where it passes the
+ * middle at f between two centres; in the next one along both axes for the smaller of the two
+ * fractions or, where they are at opposite ends of the column, for their sum minus 1.
+ */
+#include "backend/cuda/kernels/transpose.h"
+#include "kernel/ray.h"
+
+enum { WARP = 32, WARPS = 8, SEGMENT = 32, SQUARE = 32 };
+
+typedef enum { JOSEPH, LINE } Weights;
+
+typedef struct {
+	KernelGrid grid;
+	KernelModel model;
+	const KernelView *views;
+	const unsigned char *lanes; /* of each view: see RayLanes */
+	int64_t count;
+	const float *volume; /* b contiguous */
+	int64_t stride[3];   /* along a, b, c */
+	float *projections;
+} Rays;
+
+/* How the rays of a view are given to threads, and which dominant axes occur. */
+enum { LANES_ROWS = 1, LANES_PATCH = 2, LANES_AXIS = 4 /* times 1, 2, 4 for x, y, z */ };
+
+/* How fast a ray goes from voxel to voxel along b and c; LINE: and how steeply its parts grow. */
+typedef struct {
+	float p, q, steep_p, steep_q;
+	bool same; /* both go up, or both down */
+} Rates;
+
+static __device__ Rates rates_of(const KernelWalk *walk)
+{
+	double p = walk->slope[0], q = walk->slope[1];
+	return Rates{(float)p, (float)q, p == 0 ? 1 : (float)(1 / fabs(p)),
+		q == 0 ? 1 : (float)(1 / fabs(q)), (p > 0) == (q > 0)};
+}
+
+/* The parts of the next voxel along b, along c, and along both. */
+template <Weights W>
+static __device__ __forceinline__ float both_parts(const Rates &rates, float &right, float &up)
+{
+	if (W == JOSEPH)
+		return right * up;
+	right = fma_saturate(right - 0.5f, rates.steep_p, 0.5f);
+	up = fma_saturate(up - 0.5f, rates.steep_q, 0.5f);
+	return rates.same ? fminf(right, up) : fmaxf(right + up - 1, 0.f);
+}
+
+/* Four voxels of a plane around (p, q), which count from (base_i, base_j), as `plane` does;
+ * CHECKED: any of them may be outside. */
+template <Weights W, bool CHECKED>
+static __device__ __forceinline__ float sample(const float *plane, const Rates &rates, float p,
+	float q, int base_i, int base_j, int nb, int nc, int64_t sb, int64_t sc)
+{
+	float p0 = floorf(p), q0 = floorf(q), right = p - p0, up = q - q0;
+	float both = both_parts<W>(rates, right, up);
+	const float *at = plane + (int)q0 * sc + (int)p0 * sb;
+	if (!CHECKED && W == JOSEPH) {
+		float low = fmaf(right, __ldg(at + sb) - __ldg(at), __ldg(at));
+		float high = fmaf(right, __ldg(at + sc + sb) - __ldg(at + sc), __ldg(at + sc));
+		return fmaf(up, high - low, low);
+	}
+	int i = base_i + (int)p0, j = base_j + (int)q0;
+	bool left_in = !CHECKED || (unsigned)i < (unsigned)nb;
+	bool right_in = !CHECKED || (unsigned)(i + 1) < (unsigned)nb;
+	bool low_in = !CHECKED || (unsigned)j < (unsigned)nc;
+	bool high_in = !CHECKED || (unsigned)(j + 1) < (unsigned)nc;
+	float sum = left_in && low_in ? (1 - right - up + both) * __ldg(at) : 0;
+	sum += right_in && low_in ? (right - both) * __ldg(at + sb) : 0;
+	sum += left_in && high_in ? (up - both) * __ldg(at + sc) : 0;
+	return sum + (right_in && high_in ? both * __ldg(at + sc + sb) : 0);
+}
+
+/* With room for what float makes of a position that is all but a whole number. */
+static __device__ bool is_inside(double p, double slope, int n)
+{
+	double end = p + SEGMENT * slope, low = 1e-4, high = n - 1 - 1e-4;
+	return p >= low && end >= low && p < high && end < high;
+}
+
+/* The planes first .. last of the warp; those of this ray are start .. stop. */
+template <Weights W, int A>
+static __device__ float follow(
+	const Rays *s, const KernelWalk *walk, int first, int last, int start, int stop)
+{
+	const int b = A == 0 ? 1 : 0, c = A == 2 ? 1 : 2;
+	const int nb = (int)(s->grid.high[b] - s->grid.low[b]);
+	const int nc = (int)(s->grid.high[c] - s->grid.low[c]);
+	const Rates rates = rates_of(walk);
+	float sum = 0;
+	for (int k0 = first; k0 <= last; k0 += SEGMENT) {
+		double p = walk->base[0] + k0 * walk->slope[0] - (double)s->grid.low[b];
+		double q = walk->base[1] + k0 * walk->slope[1] - (double)s->grid.low[c];
+		if (k0 > stop || k0 + SEGMENT <= start)
+			continue;
+		double whole_p = floor(p), whole_q = floor(q);
+		float fp = (float)(p - whole_p), fq = (float)(q - whole_q);
+		const int i = (int)whole_p, j = (int)whole_q;
+		const float *plane = s->volume + (k0 - s->grid.low[A]) * s->stride[0] +
+				     i * s->stride[1] + j * s->stride[2];
+		if (k0 >= start && k0 + SEGMENT - 1 <= stop && is_inside(p, walk->slope[0], nb) &&
+			is_inside(q, walk->slope[1], nc)) {
+#pragma unroll 4
+			for (int k = 0; k < SEGMENT; k++, plane += s->stride[0])
+				sum += sample<W, false>(plane, rates, fmaf((float)k, rates.p, fp),
+					fmaf((float)k, rates.q, fq), i, j, nb, nc, s->stride[1],
+					s->stride[2]);
+			continue;
+		}
+		for (int k = max(start - k0, 0); k < min(SEGMENT, stop - k0 + 1); k++)
+			sum += sample<W, true>(plane + k * s->stride[0], rates,
+				fmaf((float)k, rates.p, fp), fmaf((float)k, rates.q, fq), i, j, nb,
+				nc, s->stride[1], s->stride[2]);
+	}
+	return sum;
+}
+
+/* Which pixel a thread has: blocks of 32 x 8 or 8 x 32 pixels, warps along columns or rows, or in
+ * patches of 8 x 4. Bands of rows come last, so that views that run at the same time meet the same
+ * slab. */
+static __device__ void pixel_of(const Rays *s, int lanes, int64_t *row, int64_t *column)
+{
+	int warp = threadIdx.y, lane = threadIdx.x, along = lane, line = warp;
+	if (lanes & LANES_PATCH) {
+		along = warp % 4 * 8 + lane % 8;
+		line = warp / 4 * 4 + lane / 8;
+	}
+	bool rows = lanes & LANES_ROWS;
+	*column = (int64_t)blockIdx.x * SQUARE + (rows ? blockIdx.z % 4 * 8 + line : along);
+	*row = (int64_t)(blockIdx.z / 4) * SQUARE + (rows ? along : blockIdx.z % 4 * 8 + line);
+}
+
+static __device__ int least_of_warp(int value)
+{
+	for (int apart = WARP / 2; apart > 0; apart /= 2)
+		value = min(value, __shfl_xor_sync(~0u, value, apart));
+	return value;
+}
+
+/* The walk of a ray, and the planes on which it meets the box. A ray along an axis that it never
+ * leaves belongs to one row of voxels, in the middle of which it may as well run. */
+template <Weights W>
+static __device__ KernelWalk walk_of(
+	const KernelGrid *grid, const KernelRay *exact, int *start, int *stop)
+{
+	const double along = W == LINE ? 0.5 : 0;
+	const KernelRay ray = W == LINE ? kernel_nudge(exact) : *exact;
+	KernelWalk walk = kernel_walk(grid, &ray, W == LINE ? 0.5 : 1, along);
+	if (walk.k_start <= walk.k_stop) {
+		*start = (int)(W == LINE ? floor(walk.k_start + 0.5) : ceil(walk.k_start));
+		*stop = (int)floor(walk.k_stop + along);
+	}
+	for (int i = 0; W == LINE && i < 2; i++)
+		if (walk.slope[i] == 0)
+			walk.base[i] = floor(walk.base[i] + 0.5);
+	return walk;
+}
+
+template <Weights W, int A>
+static __global__ void __launch_bounds__(WARP *WARPS) ray_forward(const __grid_constant__ Rays s)
+{
+	int64_t view = blockIdx.y, row, column;
+	int lanes = s.lanes[view];
+	if (!(lanes & (LANES_AXIS << A)))
+		return;
+	pixel_of(&s, lanes, &row, &column);
+	bool mine = row < s.model.rows && column < s.model.columns;
+	KernelWalk walk = {0};
+	int start = 1 << 30, stop = -(1 << 30);
+	if (mine) {
+		KernelRay ray = kernel_ray(&s.grid, &s.views[view], row, column);
+		int one = start, two = stop;
+		walk = walk_of<W>(&s.grid, &ray, &one, &two);
+		mine = walk.a == A;
+		if (mine && one <= two) {
+			start = max(one, (int)s.grid.low[A]);
+			stop = min(two, (int)s.grid.high[A] - 1);
+		}
+	}
+	int first = least_of_warp(start), last = -least_of_warp(-stop);
+	if (first > last)
+		return;
+	first = first / SEGMENT * SEGMENT;
+	float sum = start <= stop ? follow<W, A>(&s, &walk, first, last, start, stop) : 0;
+	if (mine)
+		s.projections[(view * s.model.rows + row) * s.model.columns + column] +=
+			sum * (float)walk.step;
+}
+
+/* ---- a whole request ------------------------------------------------------------------------- */
+
+/* The direction of the ray of pixel (row, column). */
+static void direction_of(const KernelView *k, double row, double column, double d[3])
+{
+	row = KERNEL_FANS(k) ? 0 : row; /* the source goes with the row */
+	for (int a = 0; a < 3; a++)
+		d[a] = k->src[3] == 0 ? k->src[a]
+				      : k->first[a] + column * k->u[a] + row * k->v[a] - k->src[a];
+}
+
+/* Axes that may be dominant somewhere on the detector, where directions are affine: an axis is not
+ * if another one is larger at every corner by more than it is at any. */
+static int axes_of(const KernelModel *model, const KernelView *k)
+{
+	double least[3], most[3];
+	for (int corner = 0; corner < 4; corner++) {
+		double d[3];
+		direction_of(k, corner & 2 ? (double)(model->rows - 1) : 0,
+			corner & 1 ? (double)(model->columns - 1) : 0, d);
+		for (int a = 0; a < 3; a++) {
+			least[a] = corner ? fmin(least[a], d[a]) : d[a];
+			most[a] = corner ? fmax(most[a], d[a]) : d[a];
+		}
+	}
+	double floor_of_largest = 0;
+	for (int a = 0; a < 3; a++)
+		if (least[a] * most[a] > 0)
+			floor_of_largest =
+				fmax(floor_of_largest, fmin(fabs(least[a]), fabs(most[a])));
+	int axes = 0;
+	for (int a = 0; a < 3; a++)
+		if (fmax(fabs(least[a]), fabs(most[a])) >= floor_of_largest)
+			axes |= 1 << a;
+	return axes;
+}
+
+/* Threads go along the detector's direction that follows the contiguous axis best. */
+static unsigned char lanes_of(const KernelModel *model, const KernelView *k)
+{
+	int axes = axes_of(model, k), b = axes & 1 ? 1 : 0;
+	double u = fabs(k->u[b]), v = fabs(k->v[b]);
+	double length_u = fabs(k->u[0]) + fabs(k->u[1]) + fabs(k->u[2]);
+	double length_v = fabs(k->v[0]) + fabs(k->v[1]) + fabs(k->v[2]);
+	bool rows = v / length_v > u / length_u;
+	bool patch = (rows ? v / length_v : u / length_u) < 0.55;
+	return (unsigned char)(LANES_AXIS * axes | (rows ? LANES_ROWS : 0) |
+			       (patch ? LANES_PATCH : 0));
+}
+
+static void make_lanes(const Plan *plan, int64_t view, const void *user, void *place)
+{
+	(void)user;
+	*(unsigned char *)place = lanes_of(&plan->model, &plan->views[view]);
+}
+
+/* Exact lengths of rays that begin inside the box are left to the reference kernel. */
+static bool begins_inside(const Box *box, const KernelView *k)
+{
+	bool inside = k->src[3] != 0;
+	for (int a = 0; a < 3; a++)
+		inside = inside && k->src[a] > (double)box->low[a] - 2 &&
+			 k->src[a] < (double)box->high[a] + 1;
+	return inside || KERNEL_FANS(k); /* of fans, nobody looks at the source of each row */
+}
+
+static bool ray_applies(const Projecting *what, CudaNotes *notes)
+{
+	int *axes = notes_of<int>(notes);
+	const KernelModel *model = &what->plan->model;
+	bool joseph = what->kernel == KERNEL_joseph;
+	for (int a = 0; a < 3; a++)
+		if (what->plan->grid.n[a] > 1 << 24)
+			return false;
+	*axes = 0;
+	for (int64_t i = 0; i < what->count; i++) {
+		const KernelView *k = &what->plan->views[what->first + i];
+		if (!joseph && begins_inside(&what->box, k))
+			return false;
+		*axes |= axes_of(model, k);
+	}
+	return !(joseph && model->clamp) && what->count <= 65535;
+}
+
+static tomos_status run_axis(tomos_backend *backend, const Projecting *what, Rays *s, int axis)
+{
+	const Box *box = &what->box;
+	int64_t n[3], stride[3] = {1, 0, 0};
+	for (int a = 0; a < 3; a++)
+		n[a] = box->high[a] - box->low[a];
+	stride[1] = n[0];
+	stride[2] = n[0] * n[1];
+	s->volume = what->volume;
+	cudaStream_t stream = device_of(backend)->stream;
+	if (axis == 0) {
+		float *turned;
+		TRY(cuda_scratch(backend, SCRATCH_REORDERED, n[0] * n[1] * n[2], &turned,
+			"a transposed volume"));
+		const Transposed turning =
+			transposed_planes(what->volume, turned, n[0], n[1], n[2]);
+		TRY(transpose_in(backend, &turning));
+		s->volume = turned;
+		stride[0] = n[1];
+		stride[1] = 1;
+	}
+	const int b = axis == 0 ? 1 : 0, c = axis == 2 ? 1 : 2;
+	s->stride[0] = stride[axis];
+	s->stride[1] = stride[b];
+	s->stride[2] = stride[c];
+	dim3 blocks(cuda_blocks(what->plan->model.columns, SQUARE, 1 << 30), (unsigned)what->count,
+		4 * cuda_blocks(what->plan->model.rows, SQUARE, 16383));
+	typedef void (*RayKernel)(const Rays s);
+	static const RayKernel kernels[2][3] = {
+		{ray_forward<JOSEPH, 0>, ray_forward<JOSEPH, 1>, ray_forward<JOSEPH, 2>},
+		{ray_forward<LINE, 0>, ray_forward<LINE, 1>, ray_forward<LINE, 2>}};
+	kernels[what->kernel == KERNEL_joseph ? JOSEPH : LINE]
+	       [axis]<<<blocks, dim3(WARP, WARPS), 0, stream>>>(*s);
+	CUDA_LAUNCHED("projecting");
+	return TOMOS_OK;
+}
+
+static tomos_status ray_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
+	const CudaEpilogue *)
+{
+	const Plan *plan = what->plan;
+	const CudaPlan *kept;
+	TRY(cuda_plan(backend, plan, &kept));
+	const void *lanes;
+	TRY(cuda_kept(backend, plan, KEPT_LANES, 1, make_lanes, NULL, &lanes));
+	Rays s = {.grid = plan->whole,
+		.model = plan->model,
+		.views = kept->views + what->first,
+		.lanes = (const unsigned char *)lanes + what->first,
+		.count = what->count,
+		.projections = what->projections};
+	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
+	memcpy(s.grid.high, what->box.high, sizeof s.grid.high);
+	int axes = *notes_of<int>(notes);
+	for (int a = 0; a < 3; a++)
+		if (axes & (1 << a))
+			TRY(run_axis(backend, what, &s, a));
+	return TOMOS_OK;
+}
+
+extern const CudaKernel cuda_ray_forward_any;
+const CudaKernel cuda_ray_forward_any = {ray_applies, ray_run};

@@ -1,0 +1,233 @@
+/* Back projection of in-slice rays from detector rows in shared memory.
+ *
+ * A block has 16 x 16 pixels and 32 to 128 slices; it copies the columns that its pixels need, a
+ * few views at a time, into one of two stages while the other is in use. A thread has a square of 2
+ * x 2 pixels and 4 to 16 slices. Such a square spans 4 columns: its lowest pixel reads the first
+ * two, the highest all of them, the others three. Each value is read once for all pixels, which
+ * halves the shared memory traffic and costs 12 instead of 8 FMAs. Both limits are then close: 32
+ * and 43 updates per clock.
+ *
+ * S. Chilingaryan et al., Reviewing GPU architectures to build efficient back projection for
+ * parallel geometries, J. Real-Time Image Process. 17 (2020), section 6, has the rows in shared
+ * memory.
+ */
+#ifndef CUDA_SLICES_BACK_SHARED_H
+#define CUDA_SLICES_BACK_SHARED_H
+
+#include <cuda_pipeline.h>
+#include "backend/cuda/kernels/transpose.h"
+
+enum {
+	ROWS_SIDE = 16,     /* pixels of a block */
+	ROWS_LANES = 8,     /* threads that share a square of pixels: 128 bytes of slices */
+	ROWS_THREADS = 512, /* one for each square and lane */
+	ROWS_COLUMNS = 24,  /* of a block */
+	ROWS_MIDDLE = ROWS_COLUMNS / 2,
+	ROWS_MARGIN = ROWS_COLUMNS + 1
+};
+
+/* Four columns of a square must be among those of the block: 14 of this and 4 more. */
+#define ROWS_SLOPE 1.428
+
+typedef struct {
+	const HatView *views;
+	int count;
+	int64_t columns;
+	int na, nb;           /* pixels of the box */
+	int64_t low_a, low_b; /* and where it begins */
+	int quads;            /* of slices */
+	const float4 *from;   /* [group][view][margin, columns, margin][quad of the group] */
+	float4 *to;           /* [b][a][quad] */
+} Rows;
+
+/* A view as a block sees it: where the lowest pixel of its first square falls, counted from the
+ * middle of the columns that are there, so that floats are exact to 5e-7, and how that changes from
+ * pixel to pixel; one over the half width of the hat. */
+typedef struct __align__(16)
+{
+	float e, ea, eb, inverse;
+}
+RowsView;
+
+/* QUADS: of slices, of a thread. */
+template <int QUADS> struct RowsLayout {
+	static constexpr int SLICES = 4 * QUADS * ROWS_LANES;
+	/* Of a stage: blocks of which two fit into a processor, or one as large as it can be. */
+	static constexpr int VIEWS = QUADS == 4 ? 8 : 16 / QUADS;
+	static constexpr int LINE = SLICES / 4;
+	static constexpr int VIEW = ROWS_COLUMNS * LINE;
+	static constexpr int STAGE = VIEWS * VIEW;
+	static constexpr int BYTES =
+		2 * (STAGE * (int)sizeof(float4) + VIEWS * (int)sizeof(RowsView));
+};
+
+/* False also where a block cannot have so many bytes of shared memory. */
+bool rows_fit(const Projecting *what, HatSlices *l, int bytes);
+/* Some slices of a request, as blocks of so many want them, in scratch of the GPU. */
+tomos_status rows_fill(tomos_backend *backend, const Projecting *what, const HatSlices *l,
+	const HatView *views, int64_t slice, int64_t slices, int group, Rows *s, Transposed *x);
+
+/* ---- on the GPU ------------------------------------------------------------------------------ */
+
+/* The first column of a block; off the detector, all of them are margin. */
+static __device__ __forceinline__ RowsView rows_view(
+	const Rows *s, const HatView *hat, int a0, int b0, int64_t *first)
+{
+	double e = hat->e0 + hat->ea * (double)(s->low_a + a0) + hat->eb * (double)(s->low_b + b0);
+	double low = fmin(0., hat->ea) + fmin(0., hat->eb);
+	double column = floor(e + (ROWS_SIDE - 1) * low);
+	column = fmax(fmin(column, (double)s->columns), (double)-ROWS_COLUMNS);
+	*first = (int64_t)column;
+	return RowsView{(float)(e + low - column - ROWS_MIDDLE), (float)hat->ea, (float)hat->eb,
+		1 / hat->h};
+}
+
+/* What a block has of a view from a column on: lines of `quads`, all of its slices but in the last
+ * block. */
+static __device__ __forceinline__ const float4 *rows_from(
+	const Rows *s, int view, int64_t column, int group, int most, int *quads)
+{
+	int64_t lines = s->columns + 2 * ROWS_MARGIN;
+	*quads = min(most, s->quads - group * most);
+	return s->from + (int64_t)group * s->count * lines * most +
+	       (view * lines + ROWS_MARGIN + column) * *quads;
+}
+
+/* Lines of `quads` into lines of all slices; where that is the same, there is less to compute. What
+ * is not there is left as it is: what comes of it is never written. */
+template <int QUADS>
+static __device__ __forceinline__ void rows_copy(
+	float4 *to, const float4 *from, int quads, int i, int step)
+{
+	typedef RowsLayout<QUADS> L;
+	if (quads == L::LINE)
+		for (; i < L::VIEW; i += step)
+			__pipeline_memcpy_async(to + i, from + i, sizeof(float4));
+	else
+		for (; i < L::VIEW; i += step)
+			if (i % L::LINE < quads)
+				__pipeline_memcpy_async(to + i,
+					from + i / L::LINE * quads + i % L::LINE, sizeof(float4));
+}
+
+/* The columns of VIEWS views, and what a block sees of them; each view is for some warps. */
+template <int QUADS>
+static __device__ void rows_bring(
+	const Rows *s, float4 *data, RowsView *table, int a0, int b0, int group, int first)
+{
+	typedef RowsLayout<QUADS> L;
+	constexpr int EACH = ROWS_THREADS / L::VIEWS;
+	int v = threadIdx.x / EACH, i = threadIdx.x % EACH, view = first + v, quads;
+	if (view < s->count) {
+		int64_t column;
+		const RowsView seen = rows_view(s, &s->views[view], a0, b0, &column);
+		const float4 *from = rows_from(s, view, column, group, L::LINE, &quads);
+		if (i == 0)
+			table[v] = seen;
+		rows_copy<QUADS>(data + v * L::VIEW, from, quads, i, EACH);
+	}
+	__pipeline_commit();
+}
+
+static __device__ __forceinline__ void rows_add(float4 *sum, float w, float4 x)
+{
+	sum->x = fmaf(w, x.x, sum->x);
+	sum->y = fmaf(w, x.y, sum->y);
+	sum->z = fmaf(w, x.z, sum->z);
+	sum->w = fmaf(w, x.w, sum->w);
+}
+
+/* Pixels p that meet column C, in the order of their positions, have sums p ^ LOWEST. */
+template <int QUADS, int LOWEST, int C>
+static __device__ __forceinline__ void rows_column(
+	float4 sums[4][QUADS], const float at[4], float inverse, const float4 *from)
+{
+	constexpr int FIRST = C < 2 ? 0 : C == 2 ? 1 : 3;
+	float4 x[QUADS];
+#pragma unroll
+	for (int q = 0; q < QUADS; q++)
+		x[q] = from[C * RowsLayout<QUADS>::LINE + q * ROWS_LANES];
+#pragma unroll
+	for (int p = FIRST; p < 4; p++) {
+		float w = __saturatef(1 - fabsf(at[p] - C * inverse));
+#pragma unroll
+		for (int q = 0; q < QUADS; q++)
+			rows_add(&sums[p ^ LOWEST][q], w, x[q]);
+	}
+}
+
+template <int QUADS, int LOWEST>
+static __device__ __forceinline__ void rows_square(
+	float4 sums[4][QUADS], const float at[4], float inverse, const float4 *from)
+{
+	rows_column<QUADS, LOWEST, 0>(sums, at, inverse, from);
+	rows_column<QUADS, LOWEST, 1>(sums, at, inverse, from);
+	rows_column<QUADS, LOWEST, 2>(sums, at, inverse, from);
+	rows_column<QUADS, LOWEST, 3>(sums, at, inverse, from);
+}
+
+/* One view for a square whose first pixel is (da, db) of the block. NARROW: hats of less than a
+ * column. */
+template <int QUADS, bool NARROW>
+static __device__ __forceinline__ void rows_add_view(
+	float4 sums[4][QUADS], const RowsView *table, const float4 *data, float da, float db)
+{
+	const RowsView v = *table;
+	float low = fmaf(da, v.ea, fmaf(db, v.eb, v.e));
+	float row = fminf(fmaxf(floorf(low), (float)-ROWS_MIDDLE), (float)(ROWS_MIDDLE - 4));
+	const float4 *from = data + (int)row * RowsLayout<QUADS>::LINE;
+	float inverse = NARROW ? v.inverse : 1;
+	float ea = fabsf(v.ea) * inverse, eb = fabsf(v.eb) * inverse, e = (low - row) * inverse;
+	const float at[4] = {e, e + ea, e + eb, e + ea + eb};
+	if (v.ea >= 0 && v.eb >= 0)
+		rows_square<QUADS, 0>(sums, at, inverse, from);
+	else if (v.eb >= 0)
+		rows_square<QUADS, 1>(sums, at, inverse, from);
+	else if (v.ea >= 0)
+		rows_square<QUADS, 2>(sums, at, inverse, from);
+	else
+		rows_square<QUADS, 3>(sums, at, inverse, from);
+}
+
+template <int QUADS>
+static __device__ void rows_write(
+	const Rows *s, const float4 sums[4][QUADS], int a, int b, int quad)
+{
+#pragma unroll
+	for (int p = 0; p < 4; p++) {
+		if (a + p % 2 >= s->na || b + p / 2 >= s->nb)
+			continue;
+		float4 *to = s->to + ((int64_t)(b + p / 2) * s->na + a + p % 2) * s->quads;
+#pragma unroll
+		for (int q = 0; q < QUADS; q++)
+			if (quad + q * ROWS_LANES < s->quads)
+				to[quad + q * ROWS_LANES] = sums[p][q];
+	}
+}
+
+/* A whole block: 16 x 16 pixels from (a0, b0) on, one group of slices. `memory`: BYTES of a
+ * layout. */
+template <int QUADS, bool NARROW>
+static __device__ void rows_sum(const Rows *s, float4 *memory, int a0, int b0, int group)
+{
+	typedef RowsLayout<QUADS> L;
+	RowsView *tables = (RowsView *)(memory + 2 * L::STAGE);
+	int lane = threadIdx.x % ROWS_LANES, square = threadIdx.x / ROWS_LANES;
+	int da = square % (ROWS_SIDE / 2) * 2, db = square / (ROWS_SIDE / 2) * 2, stage = 0;
+	float4 sums[4][QUADS] = {};
+	rows_bring<QUADS>(s, memory, tables, a0, b0, group, 0);
+	for (int first = 0; first < s->count; first += L::VIEWS, stage ^= 1) {
+		__pipeline_wait_prior(0);
+		__syncthreads(); /* this stage is there, and nobody uses the other one any more */
+		rows_bring<QUADS>(s, memory + (stage ^ 1) * L::STAGE,
+			tables + (stage ^ 1) * L::VIEWS, a0, b0, group, first + L::VIEWS);
+		const float4 *data = memory + stage * L::STAGE + ROWS_MIDDLE * L::LINE + lane;
+		const RowsView *table = tables + stage * L::VIEWS;
+		int views = min(L::VIEWS, s->count - first);
+		for (int v = 0; v < views; v++, data += L::VIEW)
+			rows_add_view<QUADS, NARROW>(sums, table + v, data, (float)da, (float)db);
+	}
+	rows_write<QUADS>(s, sums, a0 + da, b0 + db, group * L::LINE + lane);
+}
+
+#endif

@@ -1,0 +1,85 @@
+/* What the tensor core kernels for in-slice rays have in common.
+ *
+ * Data are halves, or sums of two halves, and sums are floats. A weight is max(0, 1 - |x|), where x
+ * is the distance of a pixel from a column, divided by the half width of the view's hat function.
+ */
+#ifndef CUDA_TENSOR_H
+#define CUDA_TENSOR_H
+
+#include "backend/cuda/kernels/mma.h"
+#include "backend/cuda/kernels/transpose.h"
+
+enum { TENSOR_LEAST_SLICES = 16, TENSOR_HEAD = 64 /* floats before the data */ };
+
+/* The current GPU's compute capability times ten, or what TOMOS_CUDA says if that is less. */
+int tensor_level(void);
+/* True for requests of as many slices as it takes. */
+bool tensor_slices(const Projecting *what, HatSlices *slices);
+int tensor_parts(const Plan *plan);
+/* Columns that pixels of a square of that side meet, in the widest of the views. */
+double tensor_span(const Projecting *what, const HatSlices *slices, int side_a, int side_b);
+/* False: the driver has no function that describes arrays to the engine of bulk copies. */
+bool tensor_describes(void);
+/* Describes an array of halves to the engine of bulk copies (a CUtensorMap); false: the driver
+ * cannot. */
+bool tensor_describe(void *map, const void *data, const int64_t size[3], const int box[3]);
+
+/* A back projection as the kernels have it. */
+typedef struct {
+	const HatView *views;
+	int count, columns;
+	int na, nb;           /* pixels of the box */
+	int64_t low_a, low_b; /* and where it begins */
+	int pitch;            /* slices of data and sums */
+	int parts;            /* of the data */
+	int fine;             /* parts of the weights */
+	const uint4 *data;    /* as HalfRows says */
+	float *to;            /* [b][a][slice] */
+} TensorBack;
+
+/* Of the views of `what`, in slices that lie as `slices` says. */
+typedef tomos_status (*TensorLaunch)(tomos_backend *backend, const Projecting *what,
+	const HatSlices *slices, const TensorBack *request);
+
+tomos_status tensor_back_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
+	const CudaEpilogue *epilogue, TensorLaunch launch);
+/* With all views in one pass. */
+CudaFusion tensor_fuses(const tomos_backend *backend, const Projecting *what,
+	const CudaNotes *notes, const BackStep *step);
+
+/* Blocks that run at the same time should be close together, so that the columns they read stay in
+ * L2 cache: the blocks of a plane are ordered in clusters. */
+enum { CLUSTER_A = 16, CLUSTER_B = 8 };
+
+static inline unsigned cluster_blocks(int64_t na, int64_t nb)
+{
+	int64_t clusters = ((na + CLUSTER_A - 1) / CLUSTER_A) * ((nb + CLUSTER_B - 1) / CLUSTER_B);
+	return (unsigned)(clusters * (CLUSTER_A * CLUSTER_B));
+}
+
+/* Which of na times nb this block is; it may be none of them. */
+static __device__ __forceinline__ int2 cluster_place(int na)
+{
+	int block = blockIdx.x, cluster = block / (CLUSTER_A * CLUSTER_B);
+	int own = block % (CLUSTER_A * CLUSTER_B), across = (na + CLUSTER_A - 1) / CLUSTER_A;
+	return make_int2(cluster % across * CLUSTER_A + own % CLUSTER_A,
+		cluster / across * CLUSTER_B + own / CLUSTER_A);
+}
+
+/* Weights at distances x and y: what fits into halves, and the rest. */
+template <int PARTS>
+static __device__ __forceinline__ void tensor_weigh(float x, float y, unsigned *w, unsigned *rest)
+{
+	if (PARTS == 1) {
+		*w = pack_positive(1 - fabsf(x), 1 - fabsf(y));
+	} else {
+		float one = __saturatef(1 - fabsf(x)), two = __saturatef(1 - fabsf(y));
+		__half2 most = __floats2half2_rn(one, two);
+		float2 whole = __half22float2(most);
+		__half2 left = __floats2half2_rn(one - whole.x, two - whole.y);
+		*w = *(const unsigned *)&most;
+		*rest = *(const unsigned *)&left;
+	}
+}
+
+#endif

@@ -1,0 +1,123 @@
+/* Kernels that gather the sum of a voxel in one thread, and what they do with it: add it, or update
+ * the voxel. For updates that divide by the sum of the weights, pixels are pairs of a value and its
+ * weight, so that positions and weights are computed once for both. */
+#ifndef CUDA_UPDATE_H
+#define CUDA_UPDATE_H
+
+#include "backend/cuda/kernels/transpose.h"
+
+/* What is done with the sum of a voxel. */
+typedef struct {
+	bool fused; /* updated as `with` says; else the sum is added */
+	float least;
+	const unsigned *largest; /* ray weight, as the bits of a float; NULL: 1 */
+	CudaUpdate with;
+} VoxelUpdate;
+
+tomos_status update_open(tomos_backend *backend, const Projecting *what,
+	const CudaEpilogue *epilogue, VoxelUpdate *s);
+
+/* Views at a time, where each takes so many floats of scratch. */
+int64_t views_at_once(const tomos_backend *backend, const Projecting *what, int64_t floats);
+
+/* A whole request, as many views at a time as scratch holds: run_views(first, count, update). The
+ * sum of a voxel may then come in parts, so bounds are applied with the last one. */
+template <class Part>
+static inline tomos_status views_each(
+	const VoxelUpdate *update, int64_t count, int64_t at_once, Part run_views)
+{
+	for (int64_t first = 0; first < count; first += at_once) {
+		VoxelUpdate part = *update;
+		if (first + at_once < count) {
+			part.with.low = -INFINITY;
+			part.with.high = INFINITY;
+		}
+		TRY(run_views(first, min64(at_once, count - first), part));
+	}
+	return TOMOS_OK;
+}
+
+/* Averages need all views at once. */
+template <int64_t (*floats)(const KernelModel *model, bool pairs)>
+static CudaFusion update_fuses(const tomos_backend *backend, const Projecting *what,
+	const CudaNotes *notes, const BackStep *step)
+{
+	(void)notes;
+	int64_t most = views_at_once(backend, what, floats(&what->plan->model, step->average));
+	return !step->average || most == what->count ? FUSES : FUSES_NOT;
+}
+
+/* Linear interpolation. */
+static __device__ __forceinline__ float interpolate(float right, float one, float two)
+{
+	return fmaf(right, two - one, one);
+}
+
+static __device__ __forceinline__ float2 interpolate(float right, float2 one, float2 two)
+{
+	return make_float2(interpolate(right, one.x, two.x), interpolate(right, one.y, two.y));
+}
+
+static __device__ __forceinline__ void accumulate(float &sum, float weight, float pixel)
+{
+	sum = fmaf(weight, pixel, sum);
+}
+
+static __device__ __forceinline__ void accumulate(float2 &sum, float weight, float2 pixel)
+{
+	sum.x = fmaf(weight, pixel.x, sum.x);
+	sum.y = fmaf(weight, pixel.y, sum.y);
+}
+
+/* A pixel times the length of a step; `weight` is that of its ray, NULL: 1. */
+static __device__ __forceinline__ void set_pixel(
+	float &pixel, float step, const float *value, const float *)
+{
+	pixel = step * *value;
+}
+
+static __device__ __forceinline__ void set_pixel(
+	float2 &pixel, float step, const float *value, const float *weight)
+{
+	pixel = make_float2(step * *value, weight ? step * *weight : step);
+}
+
+/* The voxel after the update, or with the sum added; `weight` is its own. */
+static __device__ __forceinline__ float updated_voxel(
+	const VoxelUpdate &s, float x, float weight, float sum)
+{
+	return s.fused ? cuda_updated(s.with, x, s.with.a * weight, sum) : x + sum;
+}
+
+static __device__ __forceinline__ float updated_voxel(
+	const VoxelUpdate &s, float x, float weight, float2 sum)
+{
+	float most = s.largest ? __uint_as_float(__ldg(s.largest)) : 1;
+	float factor = cuda_average(s.with.a, sum.y, s.least * most);
+	return cuda_updated(s.with, x, factor * weight, sum.x);
+}
+
+/* Updates `count` of N voxels with a stride of `apart` by sum_of(0), sum_of(1), ... SOME loads are
+ * in flight before the first store, as many as registers allow. */
+template <int N, int SOME, class Sum>
+static __device__ __forceinline__ void update_voxels(
+	const VoxelUpdate &s, float *to, int64_t apart, int count, const Sum &sum_of)
+{
+	const float *from = to,
+		    *weights = s.with.voxels ? s.with.voxels + (to - s.with.volume) : to;
+#pragma unroll
+	for (int first = 0; first < N; first += SOME) {
+		float x[SOME], w[SOME];
+#pragma unroll
+		for (int k = 0; k < SOME; k++, from += apart, weights += apart) {
+			x[k] = first + k < count ? *from : 0;
+			w[k] = first + k < count && s.with.voxels ? *weights : 1;
+		}
+#pragma unroll
+		for (int k = 0; k < SOME; k++, to += apart)
+			if (first + k < count)
+				*to = updated_voxel(s, x[k], w[k], sum_of(first + k));
+	}
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* Rays of upright detectors: those of one detector column lie in one plane parallel to z, a sheet.
+ * Circular cone beam, stacks of fans and parallel beam. */
+#ifndef CUDA_UPRIGHT_H
+#define CUDA_UPRIGHT_H
+
+#include "backend/cuda/cuda.h"
+#include "kernel/ray.h"
+
+/* A column of rays seen from its dominant axis (0: x, 1: y): at plane k, the other one is p + k
+ * slope, and row j of the detector is at height z + k climb + j (gap + k widen). All from the box's
+ * first voxel on. */
+typedef struct {
+	double p, slope, z, climb, gap, widen;
+	int axis;
+} Path;
+
+static __device__ Path path_of(const KernelGrid *grid, const KernelModel *model,
+	const KernelView *k, int64_t row, int64_t column)
+{
+	double d[2], start[2];
+	bool source = k->src[3] != 0;
+	for (int i = 0; i < 2; i++) {
+		double pixel = k->first[i] + (double)column * k->u[i];
+		start[i] = source ? k->src[i] : pixel;
+		d[i] = source ? pixel - k->src[i] : k->src[i];
+	}
+	/* As kernel_ray and kernel_dominant have it. */
+	double largest = fmax(fabs(d[0]), fabs(d[1]));
+	d[0] = fabs(d[0]) < RAY_LEVEL * largest ? 0 : d[0];
+	d[1] = fabs(d[1]) < RAY_LEVEL * largest ? 0 : d[1];
+	Path path = {.gap = 1, .axis = fabs(d[0]) >= fabs(d[1]) ? 0 : 1};
+	int a = path.axis, b = 1 - a;
+	double rate = 1 / d[a], z = k->first[2] + (double)row * k->v[2], low = (double)grid->low[a];
+	path.slope = d[b] * rate;
+	path.p = start[b] - (start[a] - low) * path.slope - (double)grid->low[b];
+	if (model->planar)
+		return path;
+	bool rises = source && !KERNEL_FANS(k); /* fans stay level, as parallel rays do */
+	path.climb = rises ? (z - k->src[2]) * rate : 0;
+	path.z = (rises ? k->src[2] - (start[a] - low) * path.climb : z) - (double)grid->low[2];
+	path.widen = rises ? k->v[2] * rate : 0;
+	path.gap = rises ? -(start[a] - low) * path.widen : k->v[2];
+	return path;
+}
+
+/* The length of a ray from one plane of its axis to the next. */
+static __device__ float step_of(
+	const KernelGrid *grid, const KernelView *k, int64_t row, int64_t column, int axis)
+{
+	KernelRay ray = kernel_ray(grid, k, row, column);
+	return (float)(ray.length / fabs(ray.direction[axis]));
+}
+
+/* Whether the rays of all views of a request stay in sheets and are nowhere steep, and between
+ * which numbers the gap of neighbouring rows lies inside the box, in voxels. */
+bool sheet_views(const Projecting *what, double *least, double *most);
+/* Columns to either side of a voxel's shadow whose sheets pass it within a voxel: what a step of
+ * one voxel along x or y moves the shadow by, at most; and the least gap of rows. 0 where there are
+ * no sheets, or too many. */
+double sheet_reach(const Projecting *what, double *gap);
+
+#endif

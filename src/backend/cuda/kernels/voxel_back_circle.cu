@@ -1,0 +1,276 @@
+/* Voxel-driven back projection on full circles whose views come in sets 90 or 180 degrees apart.
+ *
+ * Rotating a voxel and a view by the same angle about the axis leaves detector position and weight
+ * unchanged. So for views that are rotations of each other, one position and one weight serve the
+ * voxel and its rotated images: two or four updates, whose pixels are stored side by side. A thread
+ * has columns of voxels in a half or quarter of the volume and their rotated images; the rest is as
+ * in voxel_back_cone.cu.
+ *
+ * The view list is divided into its parts of 180 or 90 degrees. Image i holds view i of every part,
+ * interleaved. For the view of part m, the voxel rotated k times reads place m + k of the image. A
+ * block therefore visits the images once per m and rotates its accumulators by one place after each
+ * pass.
+ */
+#include "backend/cuda/kernels/voxel_back_cone.h"
+
+extern "C" {
+#include "backend/turns.h"
+}
+
+/* A pixel of a view and of the views rotated against it, interleaved. */
+typedef float2 Pair;
+typedef float4 Quad;
+
+template <class Pixel> constexpr int TURNS = (int)(sizeof(Pixel) / sizeof(float));
+template <class Pixel> constexpr int SUMS = TURNS<Pixel> *COLUMN;
+template <class Pixel> constexpr int BLOCKS = TURNS<Pixel> == 2 ? 3 : 2; /* by registers */
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+typedef struct {
+	const float *from; /* the first view */
+	int64_t apart;     /* pixels from one part's first view to the next part's */
+	int rows, columns;
+} Views;
+
+template <class Pixel>
+static __global__ void make_images(const __grid_constant__ Tiles s, const __grid_constant__ Views v)
+{
+	int c = blockIdx.x * blockDim.x + threadIdx.x, column = c - BORDER;
+	if (c >= s.pitch)
+		return;
+	for (int64_t line = blockIdx.y; line < s.count * s.lines; line += gridDim.y) {
+		int64_t view = line / s.lines, row = line % s.lines - TILE_ROWS;
+		const float *from = v.from + (view * v.rows + row) * v.columns + column;
+		bool inside = row >= 0 && row < v.rows && column >= 0 && column < v.columns;
+		Pixel pixel;
+#pragma unroll
+		for (int k = 0; k < TURNS<Pixel>; k++)
+			((float *)&pixel)[k] = inside ? from[k * v.apart] : 0;
+		((Pixel *)s.images)[line * s.pitch + c] = pixel;
+	}
+}
+
+/* ---- back ------------------------------------------------------------------------------------ */
+
+/* What the columns left and right of a voxel count. */
+typedef struct {
+	float left, right;
+} Mix;
+
+template <class Pixel>
+static __device__ __forceinline__ void mix(const Pixel *at, Mix m, float q[TURNS<Pixel>])
+{
+	const Pixel left = at[0], right = at[1];
+#pragma unroll
+	for (int k = 0; k < TURNS<Pixel>; k++)
+		q[k] = fmaf(
+			m.right, ((const float *)&right)[k], m.left * ((const float *)&left)[k]);
+}
+
+/* What rows k .. k + S count for voxel k of a span: t saturated between each two, see
+ * voxel_back_cone.cu. */
+template <int S>
+static __device__ __forceinline__ void shares_of(
+	float more, float t0, int k, float weight, float share[S + 1])
+{
+	float rest = weight;
+#pragma unroll
+	for (int i = 0; i < S; i++) {
+		float next = weight * fma_saturate((float)k, more, t0 - (float)i);
+		share[i] = rest - next;
+		rest = next;
+	}
+	share[S] = rest;
+}
+
+/* A weight that is the same for all goes into the mix. */
+template <int S, bool RAYS, class Pixel>
+static __device__ __forceinline__ void visit_span(
+	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum)
+{
+	const Span span = span_of(foot, first);
+	const float all = RAYS ? 1 : w.w0, right = all * foot.right;
+	const Mix m = {all - right, right};
+	const Pixel *at = tile + span.row * PITCH<Pixel> + foot.column;
+	float q[SPAN + S][TURNS<Pixel>];
+#pragma unroll
+	for (int k = 0; k < S; k++)
+		mix(at + k * PITCH<Pixel>, m, q[k]);
+#pragma unroll
+	for (int k = 0; k < SPAN; k++) {
+		const float z = (float)(first + k);
+		float share[S + 1];
+		mix(at + (k + S) * PITCH<Pixel>, m, q[k + S]);
+		shares_of<S>(foot.more, span.t0, k, RAYS ? fmaf(z, fmaf(z, w.w2, w.w1), w.w0) : 1.f,
+			share);
+#pragma unroll
+		for (int turn = 0; turn < TURNS<Pixel>; turn++)
+#pragma unroll
+			for (int i = 0; i <= S; i++)
+				sum[turn * COLUMN + first + k] = fmaf(
+					share[i], q[k + i][turn], sum[turn * COLUMN + first + k]);
+	}
+}
+
+/* The sum in a place goes on to the next one. */
+template <class Pixel> static __device__ __forceinline__ void move_on(float sum[SUMS<Pixel>])
+{
+	const int last = SUMS<Pixel> - COLUMN;
+#pragma unroll
+	for (int k = 0; k < COLUMN; k++) {
+		float first = sum[last + k];
+#pragma unroll
+		for (int i = last + k; i >= COLUMN; i -= COLUMN)
+			sum[i] = sum[i - COLUMN];
+		sum[k] = first;
+	}
+}
+
+typedef struct {
+	int64_t part;  /* views of one part */
+	int direction; /* parts from a view to the one rotated by one step: 1 or 3 */
+} Circle;
+
+/* How many of a column's rotated images are distinct: in the middle of odd grids they coincide. */
+template <class Pixel> static __device__ __forceinline__ int images_of(const Tiles &s, int x, int y)
+{
+	const int wide = TURNS<Pixel> == 2 ? s.n[0] : (s.n[0] + 1) / 2;
+	if (x >= wide || 2 * y >= s.n[1])
+		return 0;
+	if (2 * y + 1 < s.n[1])
+		return TURNS<Pixel>;
+	return TURNS<Pixel> == 2 || 2 * x + 1 == s.n[0] ? 1 : 0;
+}
+
+template <class Pixel>
+static __device__ __forceinline__ int2 turned(const Tiles &s, const Circle &circle, int x, int y)
+{
+	if (TURNS<Pixel> == 2)
+		return make_int2(s.n[0] - 1 - x, s.n[1] - 1 - y);
+	return circle.direction == 1 ? make_int2(s.n[0] - 1 - y, x) : make_int2(y, s.n[0] - 1 - x);
+}
+
+template <class Pixel>
+static __device__ __forceinline__ void change(
+	const Tiles &s, const Circle &circle, int x, int y, int z0, const float sum[SUMS<Pixel>])
+{
+	const int images = images_of<Pixel>(s, x, y);
+	const int64_t slice = (int64_t)s.n[0] * s.n[1];
+	int2 at = make_int2(x, y);
+#pragma unroll
+	for (int turn = 0; turn < TURNS<Pixel>; turn++) {
+		float *to = s.volume + z0 * slice + (int64_t)at.y * s.n[0] + at.x;
+		if (turn < images)
+			update_voxels<COLUMN, 4>(s.update, to, slice, s.n[2] - z0,
+				[&](int k) { return sum[turn * COLUMN + k]; });
+		at = turned<Pixel>(s, circle, at.x, at.y);
+	}
+}
+
+/* s.count views of each part. */
+template <class Pixel, bool RAYS>
+static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
+	quarter_back(const __grid_constant__ Tiles s, const __grid_constant__ Circle circle)
+{
+	const int x0 = blockIdx.x * SIDE, y0 = blockIdx.y * SIDE, z0 = blockIdx.z * COLUMN;
+	const int2 place = place_of(threadIdx.x);
+	const float dx = (float)place.x, dy = (float)place.y;
+	float sum[SUMS<Pixel>] = {};
+	const Visited list = {s.views, circle.part, (int)s.count};
+	visit_views<Pixel, SUMS<Pixel>, TURNS<Pixel>>(
+		s, list, x0, y0, z0, sum,
+		[&](const Near &near, const Pixel *tile) {
+			visit_view<RAYS>(&s, near, tile, dx, dy, sum);
+		},
+		[&] { move_on<Pixel>(sum); });
+	change<Pixel>(s, circle, x0 + place.x, y0 + place.y, z0, sum);
+}
+
+/* ---- a whole request ------------------------------------------------------------------------- */
+
+template <class Pixel> static bool is_circle(const Projecting *what, CudaNotes *notes)
+{
+	int *direction = notes_of<int>(notes);
+	const Plan *plan = what->plan;
+	const int64_t *n = plan->grid.n;
+	const Box *box = &what->box;
+	bool whole = box->low[0] == 0 && box->low[1] == 0 && box->high[0] == n[0] &&
+		     box->high[1] == n[1] && what->first == 0 && what->count == plan->scan->count;
+	*direction = whole ? turns_direction(what, TURNS<Pixel>) : 0;
+	return *direction != 0 && cuda_has_shared(tile_bytes<Pixel>()) && tile_views(what);
+}
+
+/* Floats that the images of one view of each part take. */
+template <class Pixel> static int64_t image_floats(const KernelModel *model)
+{
+	return (int64_t)tile_lines(model) * tile_pitch(model) *
+	       (int64_t)(sizeof(Pixel) / sizeof(float));
+}
+
+/* The views from `first` on of each part. */
+template <class Pixel>
+static tomos_status run_views(tomos_backend *backend, const Projecting *what, const Tiles *s,
+	const Circle &circle, int64_t first)
+{
+	const KernelModel *model = &what->plan->model;
+	cudaStream_t stream = device_of(backend)->stream;
+	const int64_t pixels = model->rows * model->columns;
+	const Views views = {.from = what->projections + first * pixels,
+		.apart = circle.part * pixels,
+		.rows = (int)model->rows,
+		.columns = (int)model->columns};
+	make_images<Pixel><<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
+				     cuda_blocks(s->count * s->lines, 1, 65535)),
+		128, 0, stream>>>(*s, views);
+	CUDA_LAUNCHED("putting views side by side");
+	if (first + s->count == circle.part)
+		TRY(cuda_taken(backend));
+	auto kernel = model->weight == WEIGHT_RAY ? quarter_back<Pixel, true>
+						  : quarter_back<Pixel, false>;
+	const int bytes = tile_bytes<Pixel>();
+	TRY(tile_take(kernel, bytes));
+	int64_t wide = TURNS<Pixel> == 2 ? s->n[0] : (s->n[0] + 1) / 2, tall = (s->n[1] + 1) / 2;
+	kernel<<<dim3(cuda_blocks(wide, SIDE, 1 << 30), cuda_blocks(tall, SIDE, 65535),
+			 cuda_blocks(s->n[2], COLUMN, 65535)),
+		THREADS, bytes, stream>>>(*s, circle);
+	CUDA_LAUNCHED("back projecting");
+	return TOMOS_OK;
+}
+
+template <class Pixel>
+static tomos_status run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
+	const CudaEpilogue *epilogue)
+{
+	const CudaPlan *kept;
+	float *images;
+	VoxelUpdate update;
+	Tiles s = tile_request(what);
+	TRY(update_open(backend, what, epilogue, &update));
+	const Circle circle = {what->count / TURNS<Pixel>, *notes_of<int>(notes)};
+	int64_t image = image_floats<Pixel>(&what->plan->model);
+	int64_t at_once = max64(1, min64(device_of(backend)->scratch_most / image, circle.part));
+	TRY(cuda_plan(backend, what->plan, &kept));
+	TRY(cuda_scratch(
+		backend, SCRATCH_REORDERED, at_once * image, &images, "views side by side"));
+	s.images = images;
+	return views_each(&update, circle.part, at_once,
+		[&](int64_t first, int64_t count, const VoxelUpdate &part) {
+			s.views = kept->views + first;
+			s.count = count;
+			s.update = part;
+			return run_views<Pixel>(backend, what, &s, circle, first);
+		});
+}
+
+/* Averages would need twice the accumulators, for which there are no registers: voxel_back_cone
+ * fuses them. */
+static CudaFusion circle_fuses(
+	const tomos_backend *, const Projecting *, const CudaNotes *, const BackStep *step)
+{
+	return step->average ? FUSES_NEXT : FUSES;
+}
+
+extern const CudaKernel cuda_voxel_back_circle_4, cuda_voxel_back_circle_2;
+const CudaKernel cuda_voxel_back_circle_4 = {is_circle<Quad>, run<Quad>, circle_fuses};
+const CudaKernel cuda_voxel_back_circle_2 = {is_circle<Pair>, run<Pair>, circle_fuses};

@@ -1,0 +1,359 @@
+/* Voxel-driven back projection by blocks of voxel columns: what all kinds of images have in common.
+ *
+ * A block has SIDE x SIDE columns of COLUMN voxels along z and visits all views. The part of a view
+ * (tile) that the block needs is copied into shared memory while earlier views are processed. A
+ * Pixel of an image has 8 or 16 bytes: one or two pairs of floats, or the same pixel of several
+ * views.
+ */
+#ifndef CUDA_VOXEL_BACK_CONE_H
+#define CUDA_VOXEL_BACK_CONE_H
+
+#include <cuda_pipeline.h>
+#include "backend/cuda/kernels/update.h"
+
+enum {
+	SIDE = 16,
+	COLUMN = 16,
+	SPAN = 8,    /* voxels of a column that follow the rows of a tile together */
+	AT_ONCE = 2, /* views between two barriers; as many tiles are in flight */
+	TILES = 2 * AT_ONCE,
+	TILE_COLUMNS = 32, /* pixels that a block can hold of a view */
+	TILE_ROWS = 32,
+	BORDER = TILE_COLUMNS + 2, /* zeros beside an image, and TILE_ROWS above and below */
+	THREADS = SIDE * SIDE,
+	WARPS = THREADS / 32 /* more than tiles */
+};
+
+/* Pixels from row to row of a tile: rows lie half of the banks apart. With that, and threads as
+ * place_of has them, few of those that read at the same time meet in a bank. */
+template <class Pixel> constexpr int PITCH = TILE_COLUMNS + 64 / (int)sizeof(Pixel);
+
+/* The columns of threads in a block: 8 or 16 neighbours are a rectangle, a warp 8 x 4 of them. */
+static __device__ __forceinline__ int2 place_of(int thread)
+{
+	const int lane = thread % 32, warp = thread / 32;
+	return make_int2(lane % 4 + lane / 16 * 4 + warp % 2 * 8, lane / 4 % 4 + warp / 2 * 4);
+}
+
+/* A view seen from a block: (column, row) = (uf + ua dx + ub dy, vf + va dx + vb dy) / D counted
+ * from the tile's first, D = df + da dx + db dy, and rows climb by vc / D. */
+typedef struct __align__(16) /* four numbers are one load */
+{
+	float uf, ua, ub, vf, va, vb, vc, df, da, db, weight;
+	float away[3];     /* from the source to the corner, in units */
+	int segments;      /* S, see voxel_back_cone.cu */
+	int from;          /* the tile's first pixel in the image */
+	int columns, rows; /* of the tile that are needed */
+}
+Near;
+
+typedef struct {
+	const KernelView *views;
+	int64_t count;
+	int weighting; /* a WEIGHT_... */
+	int64_t low[3];
+	float step[3];
+	int n[3];
+	const void *images; /* [view][lines][pitch] of pixels, with their zeros */
+	int lines, pitch;
+	float *volume;
+	VoxelUpdate update;
+} Tiles;
+
+static __device__ double affine(const double f[4], double x, double y, double z)
+{
+	return f[0] * x + f[1] * y + f[2] * z + f[3];
+}
+
+/* Where a tile begins whose first pixel has that number: one that sees nothing may as well begin
+ * nearer. */
+static __device__ int within(double first, int size, int tile)
+{
+	return (int)fmin(fmax(first, 0.0), (double)(size - tile));
+}
+
+static __device__ __forceinline__ Near near_block(
+	const Tiles *s, const KernelView *k, int x0, int y0, int z0)
+{
+	double x = (double)(s->low[0] + x0), y = (double)(s->low[1] + y0),
+	       z = (double)(s->low[2] + z0);
+	double column = 1e9, row = 1e9, right = -1e9, top = -1e9, differ = 0;
+	for (int corner = 0; corner < 4; corner++) { /* the extremes are there */
+		double cx = x + (corner & 1 ? SIDE - 1 : 0), cy = y + (corner & 2 ? SIDE - 1 : 0);
+		double rate = 1 / affine(k->depth, cx, cy, z);
+		double across = affine(k->column, cx, cy, z) * rate;
+		double climb = k->row[2] * rate, more = (SPAN - 1) * (climb - 1);
+		double first = affine(k->row, cx, cy, z) * rate + fmin(more, 0.0);
+		column = fmin(column, across);
+		right = fmax(right, across);
+		row = fmin(row, first);
+		top = fmax(top, first + (COLUMN - SPAN) * climb);
+		differ = fmax(differ, fabs(more));
+	}
+	column = floor(fmax(fmin(column, 1e6), -1e6) / 2 - 1e-3) * 2; /* 16 bytes are two pixels */
+	row = floor(fmax(fmin(row, 1e6), -1e6) - 1e-3);
+	double depth = affine(k->depth, x, y, z);
+	Near near = {.uf = (float)(affine(k->column, x, y, z) - column * depth),
+		.ua = (float)(k->column[0] - column * k->depth[0]),
+		.ub = (float)(k->column[1] - column * k->depth[1]),
+		.vf = (float)(affine(k->row, x, y, z) - row * depth),
+		.va = (float)(k->row[0] - row * k->depth[0]),
+		.vb = (float)(k->row[1] - row * k->depth[1]),
+		.vc = (float)k->row[2],
+		.df = (float)depth,
+		.da = (float)k->depth[0],
+		.db = (float)k->depth[1],
+		.weight = s->weighting == WEIGHT_RAY ? (float)k->mass : 1,
+		.segments = (int)fmin(2 + floor(differ + 0.01), 3.0),
+		.from = within(row + TILE_ROWS, s->lines, TILE_ROWS) * s->pitch +
+			within(column + BORDER, s->pitch, TILE_COLUMNS),
+		.columns = (int)fmin(right - column + 2.01, (double)TILE_COLUMNS)};
+	/* One more than the corners need: between them `first` can lie a little higher. */
+	near.rows = (int)fmin(top - row + SPAN + near.segments + 1, (double)TILE_ROWS);
+	near.away[0] = (float)((x - k->src[0]) * s->step[0]);
+	near.away[1] = (float)((y - k->src[1]) * s->step[1]);
+	near.away[2] = (float)((z - k->src[2]) * s->step[2]);
+	return near;
+}
+
+/* One warp copies all of a tile, 16 bytes at a time; the next warp the next one. So each finds out
+ * where to copy from once for several views. */
+template <class Pixel> struct Copier {
+	static constexpr int PIXELS = 16 / (int)sizeof(Pixel), CHUNKS = TILE_COLUMNS / PIXELS,
+			     DOWN = 32 / CHUNKS;
+	int row, column;
+
+	__device__ __forceinline__ Copier()
+	{
+		row = threadIdx.x % 32 / CHUNKS;
+		column = threadIdx.x % CHUNKS * PIXELS;
+	}
+
+	/* Whether the tile of that number is this warp's. */
+	static __device__ __forceinline__ bool has(int number)
+	{
+		return (number ^ (threadIdx.x / 32)) % WARPS == 0;
+	}
+
+	__device__ __forceinline__ void copy(
+		const Tiles &s, const Near &near, const Pixel *image, Pixel *tile)
+	{
+		const int rows = column < near.columns ? near.rows : 0;
+		const Pixel *from = image + (near.from + row * s.pitch + column);
+		Pixel *to = tile + row * PITCH<Pixel> + column;
+#pragma unroll 4
+		for (int r = row; r < rows; r += DOWN) {
+			__pipeline_memcpy_async(to, from, 16);
+			to += DOWN * PITCH<Pixel>;
+			from += DOWN * s.pitch;
+		}
+		__pipeline_commit();
+	}
+};
+
+/* Weights along a column of voxels: constant, or for rays of a point source the parabola through
+ * three of them, which is exact to float where the source is far from a column. */
+typedef struct {
+	float w0, w1, w2;
+} Weights;
+
+template <bool RAYS>
+static __device__ __forceinline__ Weights weights_of(
+	const Tiles *s, const Near *v, float rate, float dx, float dy)
+{
+	if (!RAYS)
+		return Weights{s->weighting == WEIGHT_DEPTH ? rate * rate : v->weight, 0, 0};
+	const float half = (COLUMN - 1) * 0.5f, scale = v->weight * rate * rate * rate;
+	float x = fmaf(dx, s->step[0], v->away[0]), y = fmaf(dy, s->step[1], v->away[1]);
+	float z = v->away[2], square = fmaf(x, x, y * y), d = s->step[2] * half;
+	float a = root_nearly(fmaf(z, z, square)), b = root_nearly(fmaf(z + d, z + d, square)),
+	      c = root_nearly(fmaf(z + 2 * d, z + 2 * d, square));
+	float slope = (4 * b - 3 * a - c) * (0.5f / half),
+	      bend = (c - 2 * b + a) * (0.5f / (half * half));
+	return Weights{scale * a, scale * slope, scale * bend};
+}
+
+/* Where voxel (dx, dy, 0) of a block falls on a tile: between two columns, on rows that climb with
+ * every voxel by `more` than one. */
+typedef struct {
+	int column; /* before it */
+	float right, row, more, rate;
+} Foot;
+
+static __device__ __forceinline__ Foot foot_of(const Near &v, float dx, float dy)
+{
+	float rate = inverse_nearly(fmaf(v.da, dx, fmaf(v.db, dy, v.df)));
+	float u = fmaf(v.ua, dx, fmaf(v.ub, dy, v.uf)) * rate, left = floorf(u);
+	float row = fmaf(v.va, dx, fmaf(v.vb, dy, v.vf)) * rate;
+	return Foot{(int)left, u - left, row, fmaf(v.vc, rate, -1.f), rate};
+}
+
+/* Voxel k of a span lies t0 + k more after row k of those from `row` on. */
+typedef struct {
+	int row;
+	float t0;
+} Span;
+
+static __device__ __forceinline__ Span span_of(const Foot &foot, int first)
+{
+	float row = fmaf((float)first, foot.more, foot.row + (float)first);
+	float before = floorf(fminf(row, fmaf((float)(SPAN - 1), foot.more, row)));
+	return Span{(int)before, row - before};
+}
+
+/* Adds what the span of voxels from `first` on takes from a tile to their sums: each kind of pixel
+ * has its own. */
+template <int S, bool RAYS, class Pixel>
+static __device__ __forceinline__ void visit_span(
+	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum);
+
+/* S is the same for all threads of a block. */
+template <bool RAYS, class Pixel>
+static __device__ __forceinline__ void visit_view(
+	const Tiles *s, const Near &near, const Pixel *tile, float dx, float dy, float *sum)
+{
+	const Foot foot = foot_of(near, dx, dy);
+	const Weights w = weights_of<RAYS>(s, &near, foot.rate, dx, dy);
+	if (near.segments == 2) {
+#pragma unroll
+		for (int first = 0; first < COLUMN; first += SPAN)
+			visit_span<2, RAYS>(foot, w, tile, first, sum);
+	} else {
+#pragma unroll
+		for (int first = 0; first < COLUMN; first += SPAN)
+			visit_span<3, RAYS>(foot, w, tile, first, sum);
+	}
+}
+
+/* Views whose coefficients are held at a time, of all turns: many, since all threads wait for
+ * them. */
+template <class Pixel> constexpr int VIEWS = sizeof(Pixel) == sizeof(float4) ? 128 : 64;
+
+/* The list of views that a block visits: `count` from `first` on in each of TURNS parts, which
+ * begin `part` apart. They have `count` images. */
+typedef struct {
+	const KernelView *first;
+	int64_t part;
+	int count;
+} Visited;
+
+/* Some views of all turns as a block sees them. Sums stay in the tiles' memory meanwhile: if they
+ * were kept in registers, there would be none left for this, and some would be in memory for
+ * good. */
+template <int SUMS, int VIEWS_HELD, int TURNS>
+static __device__ __forceinline__ void near_views(const Tiles &s, const Visited &list, int x0,
+	int y0, int z0, Near *near, volatile float *parked, float sum[SUMS])
+{
+	const int number = threadIdx.x, turn = TURNS == 1 ? 0 : number / list.count;
+	const int view = number - turn * list.count;
+	if (number >= TURNS * list.count)
+		return;
+#pragma unroll
+	for (int i = 0; i < SUMS; i++)
+		parked[i * VIEWS_HELD + number] = sum[i];
+	near[number] = near_block(&s, &list.first[turn * list.part + view], x0, y0, z0);
+#pragma unroll
+	for (int i = 0; i < SUMS; i++)
+		sum[i] = parked[i * VIEWS_HELD + number];
+}
+
+/* Calls visit(near, tile) for `count` views, whose tile is then there. */
+template <class Pixel, class Visit>
+static __device__ __forceinline__ void visit_tiles(const Tiles &s, const Near *near, int count,
+	const Pixel *images, Pixel *tiles, const Visit &visit)
+{
+	const int size = TILE_ROWS * PITCH<Pixel>;
+	const int64_t image = (int64_t)s.lines * s.pitch;
+	Copier<Pixel> copier;
+	for (int i = 0; i < min((int)AT_ONCE, count); i++)
+		if (copier.has(i))
+			copier.copy(s, near[i], images + i * image, tiles + i * size);
+	for (int i = 0; i < count; i += AT_ONCE) {
+		const int end = min(i + AT_ONCE, count);
+		if (copier.has(i) || copier.has(i + 1))
+			__pipeline_wait_prior(0);
+		__syncthreads();
+		for (int next = i + AT_ONCE; next < min(i + TILES, count); next++)
+			if (copier.has(next))
+				copier.copy(s, near[next], images + next * image,
+					tiles + next % TILES * size);
+#pragma unroll 1
+		for (int j = i; j < end; j++)
+			visit(near[j], tiles + j % TILES * size);
+	}
+}
+
+/* Calls it for all views of the list, some of each turn at a time, and turned() after these. */
+template <class Pixel, int SUMS, int TURNS, class Visit, class Turned>
+static __device__ __forceinline__ void visit_views(const Tiles &s, const Visited &list, int x0,
+	int y0, int z0, float sum[SUMS], const Visit &visit, const Turned &turned)
+{
+	extern __shared__ float4 tile_memory[];
+	static_assert(SUMS * VIEWS<Pixel> * sizeof(float) <=
+		      TILES * TILE_ROWS * PITCH<Pixel> * sizeof(Pixel));
+	Near *near = (Near *)tile_memory;
+	Pixel *tiles = (Pixel *)(near + VIEWS<Pixel>);
+	const int most = VIEWS<Pixel> / TURNS;
+	for (int first = 0; first < list.count; first += most) {
+		const Visited some = {list.first + first, list.part, min(most, list.count - first)};
+		const Pixel *images = (const Pixel *)s.images + (int64_t)first * s.lines * s.pitch;
+		__syncthreads();
+		near_views<SUMS, VIEWS<Pixel>, TURNS>(
+			s, some, x0, y0, z0, near, (float *)tiles, sum);
+#pragma unroll 1
+		for (int turn = 0; turn < TURNS; turn++) {
+			__syncthreads();
+			visit_tiles(s, near + turn * some.count, some.count, images, tiles, visit);
+			turned();
+		}
+	}
+}
+
+/* Bytes of shared memory that a block takes. */
+template <class Pixel> static inline int tile_bytes(void)
+{
+	return VIEWS<Pixel> * (int)sizeof(Near) +
+	       TILES * TILE_ROWS * PITCH<Pixel> * (int)sizeof(Pixel);
+}
+
+/* Lets a kernel take them. */
+template <class Kernel> static inline tomos_status tile_take(Kernel kernel, int bytes)
+{
+	CUDA_TRY(cudaFuncSetAttribute(
+			 (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+		"taking shared memory");
+	return TOMOS_OK;
+}
+
+/* Whether the views of the request are such that blocks of its voxels find all they need in a
+ * tile. */
+bool tile_views(const Projecting *what);
+
+/* An image of a view, with its zeros. */
+static inline int tile_lines(const KernelModel *model)
+{
+	return (int)model->rows + 2 * TILE_ROWS;
+}
+
+static inline int tile_pitch(const KernelModel *model)
+{
+	return (int)(model->columns + 2 * BORDER + 1) / 2 * 2;
+}
+
+/* The request but for its views and images. */
+static inline Tiles tile_request(const Projecting *what)
+{
+	const Plan *plan = what->plan;
+	Tiles s = {.weighting = plan->model.weight,
+		.lines = tile_lines(&plan->model),
+		.pitch = tile_pitch(&plan->model),
+		.volume = what->volume};
+	for (int a = 0; a < 3; a++) {
+		s.low[a] = what->box.low[a];
+		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
+		s.step[a] = (float)plan->whole.step[a];
+	}
+	return s;
+}
+
+#endif

@@ -1,0 +1,311 @@
+/* Voxel-driven back projection for upright detectors: a column of voxels along z projects onto one
+ * detector column. Circular cone beam, stacks of fans and parallel beam, with any angles, offsets
+ * and distances.
+ *
+ * One thread has COLUMN voxels along z in registers and visits all views. Each detector row is
+ * interpolated across columns once and serves the voxels on both sides of it: about two loads per
+ * update instead of four, with the arithmetic of the reference kernel in float. Okitsu et al. 2010
+ * keep several views in registers; here it is the rows of one view.
+ */
+#include "backend/cuda/kernels/update.h"
+
+enum { WIDE = 32, HIGH = 4, COLUMN = 16, VIEWS = 64, BORDER = 2 };
+
+/* Columns of one voxel, where all is in one slice, or of COLUMN.
+ * RAYS: weights along the ray of a point source, which differ from voxel to voxel.
+ * SLICES: fans of which each lies in a slice, so that voxel k is on row k from the first one's. */
+
+typedef struct {
+	const KernelView *views;
+	int64_t count;
+	KernelModel model;
+	int64_t low[3];
+	double step[3];
+	int n[3];
+	const void *images; /* with a border of zeros */
+	int64_t pitch, image;
+	float *volume;
+	VoxelUpdate update;
+} Columns;
+
+/* A view seen from the corner of a block of voxels: column = (uf + u . d) / D + u0, likewise row,
+ * with D = depth + depth . d. */
+typedef struct {
+	int u0, v0;
+	float uf, ua, ub, vf, va, vb, vc, df, da, db;
+	float weight;
+	bool fans;    /* the row is not divided by D, and rays stay level */
+	float src[3]; /* from the corner, in units; for weights along the ray */
+} Near;
+
+/* ---- the border ------------------------------------------------------------------------------ */
+
+template <typename Pixel>
+static __global__ void frame_images(
+	const __grid_constant__ Columns s, const float *from, const float *rays, Pixel *to)
+{
+	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, column = c - BORDER;
+	const int64_t high = s.model.rows + 2 * BORDER;
+	if (c >= s.pitch)
+		return;
+	for (int64_t line = blockIdx.y; line < s.count * high; line += gridDim.y) {
+		int64_t view = line / high, row = line % high - BORDER;
+		int64_t at = (view * s.model.rows + row) * s.model.columns + column;
+		bool inside =
+			column >= 0 && column < s.model.columns && row >= 0 && row < s.model.rows;
+		Pixel pixel = {};
+		if (inside)
+			set_pixel(pixel, 1, from + at, rays ? rays + at : NULL);
+		to[line * s.pitch + c] = pixel;
+	}
+}
+
+/* ---- back ------------------------------------------------------------------------------------ */
+
+static __device__ double affine(const double f[4], const double at[3])
+{
+	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
+}
+
+static __device__ Near near_corner(const Columns *s, const KernelView *k, const double at[3])
+{
+	double depth = affine(k->depth, at), u = affine(k->column, at), v = affine(k->row, at);
+	bool planar = s->model.planar; /* there are no rows to tell apart */
+	v = planar ? 0 : v;
+	double u0 = fmax(fmin(floor(u / depth), 1e6), -1e6);
+	bool fans = KERNEL_FANS(k);
+	double lower = fans ? 1 : depth, bend = fans ? 0 : 1;
+	/* Rows of slices are whole numbers but for rounding. */
+	double v0 = fmax(fmin(floor(v / lower + (fans ? 1e-5 : 0)), 1e6), -1e6);
+	Near near = {.u0 = (int)u0,
+		.v0 = (int)v0,
+		.uf = (float)(u - u0 * depth),
+		.ua = (float)(k->column[0] - u0 * k->depth[0]),
+		.ub = (float)(k->column[1] - u0 * k->depth[1]),
+		.vf = (float)(v - v0 * lower),
+		.va = planar ? 0 : (float)(k->row[0] - bend * v0 * k->depth[0]),
+		.vb = planar ? 0 : (float)(k->row[1] - bend * v0 * k->depth[1]),
+		.vc = planar ? 0 : (float)k->row[2],
+		.df = (float)depth,
+		.da = (float)k->depth[0],
+		.db = (float)k->depth[1],
+		.weight = s->model.weight == WEIGHT_RAY ? (float)k->mass : 1,
+		.fans = fans};
+	for (int a = 0; a < 3; a++)
+		near.src[a] = (float)((at[a] - k->src[a]) * s->step[a]);
+	return near;
+}
+
+/* Rows `row` and on of one detector column, interpolated across it. */
+template <typename Pixel> static __device__ __forceinline__ Pixel mix(const Pixel *at, float right)
+{
+	return interpolate(right, __ldg(at), __ldg(at + 1));
+}
+
+/* One detector column, the same share of each row, for one slice each. */
+template <int N, typename Pixel>
+static __device__ __forceinline__ void visit_slices(const Columns *s, const Pixel *column, int row,
+	int sign, float right, float weight, Pixel sum[N])
+{
+	int last = row + sign * (N - 1), rows = (int)s->model.rows;
+	if (min(row, last) >= 0 && max(row, last) < rows) {
+		const Pixel *line = column + row * s->pitch;
+#pragma unroll
+		for (int k = 0; k < N; k++, line += sign * s->pitch)
+			accumulate(sum[k], weight, mix(line, right));
+		return;
+	}
+#pragma unroll
+	for (int k = 0; k < N; k++) {
+		int r = row + k * sign;
+		if (r >= 0 && r < rows)
+			accumulate(sum[k], weight, mix(column + r * s->pitch, right));
+	}
+}
+
+template <bool RAYS, bool SLICES, int N, typename Pixel>
+static __device__ __forceinline__ void visit(
+	const Columns *s, const Near *near, const Pixel *image, float dx, float dy, Pixel sum[N])
+{
+	const Near v = *near;
+	float depth = fmaf(v.da, dx, fmaf(v.db, dy, v.df));
+	if (!(depth > 0))
+		return;
+	float rate = __frcp_rn(depth);
+	float u = fmaf(v.ua, dx, fmaf(v.ub, dy, v.uf)) * rate;
+	/* Beyond the border of zeros all is as on it. */
+	u = fminf(fmaxf(u, (float)(-BORDER - v.u0)), (float)(s->model.columns - v.u0));
+	float left = floorf(u), right = u - left;
+	float lower = v.fans ? 1 : rate; /* of rows */
+	float row = fmaf(v.va, dx, fmaf(v.vb, dy, v.vf)) * lower, climb = v.vc * lower;
+	const Pixel *column = image + (v.u0 + (int)left + BORDER) + (v.v0 + BORDER) * s->pitch;
+	float lowest = (float)(-BORDER - v.v0), highest = (float)(s->model.rows - v.v0);
+	float weight = v.weight, square = 0, rise = 0;
+	if (RAYS) {
+		float x = fmaf(dx, (float)s->step[0], v.src[0]),
+		      y = fmaf(dy, (float)s->step[1], v.src[1]);
+		square = fmaf(x, x, y * y);
+		rise = v.src[2];
+		weight *= rate * rate * (s->model.planar ? 1 : lower);
+	} else if (s->model.weight == WEIGHT_DEPTH) {
+		weight = rate * rate;
+	}
+	if (SLICES) {
+		visit_slices<N>(s, image + (v.u0 + (int)left + BORDER) + BORDER * s->pitch, v.v0,
+			v.vc > 0 ? 1 : -1, right, RAYS ? weight * sqrtf(square) : weight, sum);
+		return;
+	}
+	int held = -(1 << 30);
+	Pixel low = {}, high = {};
+#pragma unroll
+	for (int k = 0; k < N; k++) {
+		float at = fminf(fmaxf(fmaf((float)k, climb, row), lowest), highest);
+		float below = floorf(at), up = at - below;
+		int r = (int)below;
+		if (r != held) {
+			const Pixel *line = column + r * s->pitch;
+			low = r == held + 1 ? high : mix(line, right);
+			high = mix(line + s->pitch, right);
+			held = r;
+		}
+		float w = weight;
+		if (RAYS) {
+			float z = v.fans ? 0 : fmaf((float)k, (float)s->step[2], rise);
+			w *= sqrtf(fmaf(z, z, square));
+		}
+		accumulate(sum[k], w, interpolate(up, low, high));
+	}
+}
+
+template <bool RAYS, bool SLICES, int N, typename Pixel>
+static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_constant__ Columns s)
+{
+	__shared__ Near near[VIEWS];
+	const int x0 = blockIdx.x * WIDE, y0 = blockIdx.y * HIGH, z0 = blockIdx.z * N;
+	const int x = x0 + threadIdx.x, y = y0 + threadIdx.y;
+	const double corner[3] = {
+		(double)(s.low[0] + x0), (double)(s.low[1] + y0), (double)(s.low[2] + z0)};
+	const Pixel *images = (const Pixel *)s.images;
+	Pixel sum[N] = {};
+	for (int64_t first = 0; first < s.count; first += VIEWS) {
+		int views = (int)min((int64_t)VIEWS, s.count - first);
+		__syncthreads();
+		for (int i = threadIdx.y * WIDE + threadIdx.x; i < views; i += WIDE * HIGH)
+			near[i] = near_corner(&s, &s.views[first + i], corner);
+		__syncthreads();
+		for (int i = 0; i < views; i++)
+			visit<RAYS, SLICES, N>(&s, &near[i], images + (first + i) * s.image,
+				(float)threadIdx.x, (float)threadIdx.y, sum);
+	}
+	if (x >= s.n[0] || y >= s.n[1])
+		return;
+	float *to = s.volume + ((int64_t)z0 * s.n[1] + y) * s.n[0] + x;
+	update_voxels<N, N == 1 ? 1 : 4>(
+		s.update, to, (int64_t)s.n[0] * s.n[1], s.n[2] - z0, [&](int k) { return sum[k]; });
+}
+
+/* ---- a whole request ------------------------------------------------------------------------- */
+
+static bool column_applies(const Projecting *what, CudaNotes *notes)
+{
+	bool *in_slices = notes_of<bool>(notes);
+	const Plan *plan = what->plan;
+	*in_slices = !plan->model.planar;
+	if (plan->model.clamp || plan->model.nearest)
+		return false;
+	for (int64_t i = 0; i < what->count; i++) {
+		const KernelView *k = &plan->views[what->first + i];
+		*in_slices = *in_slices && plan_fans_lie(plan, k);
+		double scale = fabs(k->column[0]) + fabs(k->column[1]);
+		double height = (double)plan->grid.n[2];
+		if ((k->src[3] != 0) != (plan->views[what->first].src[3] != 0))
+			return false;
+		if (KERNEL_FANS(k) && fabs(k->row[0]) + fabs(k->row[1]) > 1e-9)
+			return false; /* the source would lie elsewhere for each voxel */
+		if (!plan->model.planar &&
+			(fabs(k->column[2]) * height > 1e-7 * scale ||
+				fabs(k->depth[2]) * height > 1e-9 * fabs(k->depth[3])))
+			return false;
+	}
+	return true;
+}
+
+/* Pixels of a view with its border. */
+static int64_t row_pixels(const KernelModel *model)
+{
+	return (model->columns + 2 * BORDER + 3) / 4 * 4;
+}
+
+/* Floats that it takes of scratch. */
+static int64_t view_floats(const KernelModel *model, bool pairs)
+{
+	return row_pixels(model) * (model->rows + 2 * BORDER) * (pairs ? 2 : 1);
+}
+
+typedef void (*ColumnKernel)(const Columns s);
+
+template <typename Pixel> static ColumnKernel kernel_of(bool in_slices, bool flat, bool rays)
+{
+	static const ColumnKernel kernels[3][2] = {
+		{column_back<false, false, COLUMN, Pixel>, column_back<true, false, COLUMN, Pixel>},
+		{column_back<false, false, 1, Pixel>, column_back<true, false, 1, Pixel>},
+		{column_back<false, true, COLUMN, Pixel>, column_back<true, true, COLUMN, Pixel>}};
+	return kernels[flat ? 1 : in_slices ? 2 : 0][rays];
+}
+
+/* The views from `first` on. */
+template <typename Pixel>
+static tomos_status run_views(tomos_backend *backend, const Projecting *what, const Columns *s,
+	int64_t first, bool in_slices)
+{
+	const KernelModel *model = &s->model;
+	cudaStream_t stream = device_of(backend)->stream;
+	const int64_t at = first * model->rows * model->columns;
+	const float *rays = s->update.with.rays;
+	frame_images<Pixel><<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
+				      cuda_blocks(s->count * (model->rows + 2 * BORDER), 1, 65535)),
+		128, 0, stream>>>(
+		*s, what->projections + at, rays ? rays + at : NULL, (Pixel *)s->images);
+	bool source = what->plan->views[what->first].src[3] != 0, flat = s->n[2] == 1;
+	dim3 blocks(cuda_blocks(s->n[0], WIDE, 1 << 30), cuda_blocks(s->n[1], HIGH, 65535),
+		cuda_blocks(s->n[2], flat ? 1 : COLUMN, 65535));
+	kernel_of<Pixel>(in_slices, flat,
+		model->weight == WEIGHT_RAY && source)<<<blocks, dim3(WIDE, HIGH), 0, stream>>>(*s);
+	CUDA_LAUNCHED("back projecting");
+	return TOMOS_OK;
+}
+
+static tomos_status column_run(tomos_backend *backend, const Projecting *what,
+	const CudaNotes *notes, const CudaEpilogue *epilogue)
+{
+	const Plan *plan = what->plan;
+	const CudaPlan *kept;
+	VoxelUpdate update;
+	float *framed;
+	Columns s = {.model = plan->model, .volume = what->volume};
+	for (int a = 0; a < 3; a++) {
+		s.low[a] = what->box.low[a];
+		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
+		s.step[a] = plan->whole.step[a];
+	}
+	TRY(update_open(backend, what, epilogue, &update));
+	int64_t floats = view_floats(&plan->model, update.with.average);
+	int64_t at_once = views_at_once(backend, what, floats);
+	s.pitch = row_pixels(&plan->model);
+	s.image = view_floats(&plan->model, false);
+	TRY(cuda_plan(backend, plan, &kept));
+	TRY(cuda_scratch(
+		backend, SCRATCH_REORDERED, at_once * floats, &framed, "images with a border"));
+	s.images = framed;
+	return views_each(&update, what->count, at_once,
+		[&](int64_t first, int64_t count, const VoxelUpdate &part) {
+			s.views = kept->views + what->first + first;
+			s.count = count;
+			s.update = part;
+			return (part.with.average ? run_views<float2> : run_views<float>)(backend,
+				what, &s, first, *notes_of<bool>(notes));
+		});
+}
+
+extern const CudaKernel cuda_voxel_back_upright;
+const CudaKernel cuda_voxel_back_upright = {column_applies, column_run, update_fuses<view_floats>};

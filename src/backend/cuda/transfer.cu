@@ -1,0 +1,268 @@
+/* Transfers between callers' arrays and the device, and what plans keep there. */
+#include "backend/cuda/cuda.h"
+
+enum { STAGE_FLOATS = 8 << 20 };
+
+/* ---- callers' arrays ------------------------------------------------------------------------- */
+
+static tomos_status make_stages(CudaDevice *d)
+{
+	for (int i = 0; i < STAGES; i++)
+		if (!d->stage[i]) /* an earlier call may have failed at the second */
+			CUDA_TRY(
+				cudaMallocHost((void **)&d->stage[i], STAGE_FLOATS * sizeof(float)),
+				"taking memory for transfers");
+	return TOMOS_OK;
+}
+
+static tomos_status stages_in(CudaDevice *d, float *data, const tomos_array *host, int64_t total)
+{
+	int i = 0;
+	for (int64_t at = 0; at < total; at += STAGE_FLOATS, i = (i + 1) % STAGES) {
+		int64_t count = min64(STAGE_FLOATS, total - at);
+		CUDA_TRY(cudaEventSynchronize(d->staged[i]), "a transfer");
+		pack_copy(host, d->stage[i], at, count, false);
+		CUDA_TRY(cudaMemcpyAsync(data + at, d->stage[i], (size_t)count * sizeof(float),
+				 cudaMemcpyHostToDevice, d->stream),
+			"a transfer");
+		CUDA_TRY(cudaEventRecord(d->staged[i], d->stream), "a transfer");
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status stage_out(CudaDevice *d, const float *data, int64_t at, int64_t total, int i)
+{
+	if (at >= total)
+		return TOMOS_OK;
+	CUDA_TRY(cudaMemcpyAsync(d->stage[i], data + at,
+			 (size_t)min64(STAGE_FLOATS, total - at) * sizeof(float),
+			 cudaMemcpyDeviceToHost, d->stream),
+		"a transfer");
+	CUDA_TRY(cudaEventRecord(d->staged[i], d->stream), "a transfer");
+	return TOMOS_OK;
+}
+
+/* While one buffer is copied to the host array, the other is being filled. */
+static tomos_status stages_out(
+	CudaDevice *d, const float *data, const tomos_array *host, int64_t total)
+{
+	int i = 0;
+	TRY(stage_out(d, data, 0, total, 0));
+	for (int64_t at = 0; at < total; at += STAGE_FLOATS, i = (i + 1) % STAGES) {
+		TRY(stage_out(d, data, at + STAGE_FLOATS, total, (i + 1) % STAGES));
+		CUDA_TRY(cudaEventSynchronize(d->staged[i]), "a transfer");
+		pack_copy(host, d->stage[i], at, min64(STAGE_FLOATS, total - at), true);
+	}
+	return TOMOS_OK;
+}
+
+static bool is_pinned(const float *data)
+{
+	cudaPointerAttributes about;
+	bool pinned = cudaPointerGetAttributes(&about, data) == cudaSuccess &&
+		      about.type == cudaMemoryTypeHost;
+	cudaGetLastError(); /* an ordinary host address is no error */
+	return pinned;
+}
+
+/* Whether an array is planes of lines with constant strides, all in pinned memory. */
+static bool is_straight(const tomos_array *a)
+{
+	const int64_t *n = a->shape, *stride = a->stride;
+	int64_t last = (n[0] - 1) * stride[0] + (n[1] - 1) * stride[1] + n[2] - 1;
+	return stride[2] == 1 && stride[1] >= n[2] && stride[0] >= n[1] * stride[1] &&
+	       stride[0] % stride[1] == 0 && is_pinned(a->data) && is_pinned(a->data + last);
+}
+
+static cudaError_t copy_planes(CudaDevice *d, float *data, const tomos_array *a, bool out)
+{
+	const size_t size = sizeof(float), wide = (size_t)a->shape[2] * size;
+	cudaPitchedPtr there = make_cudaPitchedPtr(data, wide, wide, (size_t)a->shape[1]);
+	cudaPitchedPtr here = make_cudaPitchedPtr(
+		a->data, (size_t)a->stride[1] * size, wide, (size_t)(a->stride[0] / a->stride[1]));
+	cudaMemcpy3DParms copy = {};
+	copy.srcPtr = out ? there : here;
+	copy.dstPtr = out ? here : there;
+	copy.extent = make_cudaExtent(wide, (size_t)a->shape[1], (size_t)a->shape[0]);
+	copy.kind = out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
+	return cudaMemcpy3DAsync(&copy, d->stream);
+}
+
+/* Copies directly; false: it must go through the pinned buffers. */
+static bool copy_straight(CudaDevice *d, float *data, const tomos_array *a, bool out)
+{
+	if (!is_straight(a))
+		return false;
+	size_t bytes = (size_t)(a->shape[0] * a->shape[1] * a->shape[2]) * sizeof(float);
+	cudaError_t error;
+	if (pack_is_contiguous(a)) {
+		error = cudaMemcpyAsync(out ? a->data : data, out ? data : a->data, bytes,
+			out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, d->stream);
+	} else {
+		tomos_array lines = *a;
+		if (a->stride[1] == a->shape[2]) /* contiguous planes: one line each */
+			lines = (tomos_array){a->data, {1, a->shape[0], a->shape[1] * a->shape[2]},
+				{a->shape[0] * a->stride[0], a->stride[0], 1}, a->device};
+		error = copy_planes(d, data, &lines, out);
+	}
+	cudaGetLastError();
+	return error == cudaSuccess;
+}
+
+static tomos_status move(tomos_backend *b, float *data, const tomos_array *host, bool out)
+{
+	CudaDevice *d = device_of(b);
+	int64_t total = host->shape[0] * host->shape[1] * host->shape[2];
+	d->counts.transfers++;
+	if (copy_straight(d, data, host, out))
+		return cuda_sync(b);
+	TRY(make_stages(d));
+	return out ? stages_out(d, data, host, total) : stages_in(d, data, host, total);
+}
+
+static tomos_status transfer(tomos_backend *b, float *data, const tomos_array *host, bool out)
+{
+	TRY(cuda_use(b));
+	pthread_mutex_lock(&device_of(b)->lock);
+	tomos_status status = move(b, data, host, out);
+	pthread_mutex_unlock(&device_of(b)->lock);
+	return status;
+}
+
+tomos_status cuda_put(tomos_backend *b, float *data, const tomos_array *host)
+{
+	return transfer(b, data, host, false);
+}
+
+tomos_status cuda_get(tomos_backend *b, const float *data, const tomos_array *host)
+{
+	return transfer(b, (float *)data, host, true);
+}
+
+tomos_status cuda_put_ahead(tomos_backend *b, float *data, const tomos_array *host)
+{
+	CudaDevice *d = device_of(b);
+	if (!d->ahead)
+		return cuda_put(b, data, host);
+	TRY(cuda_use(b));
+	pthread_mutex_lock(&d->lock);
+	tomos_status status = cuda_ahead_begin(b, false);
+	if (status == TOMOS_OK)
+		status = move(b, data, host, false);
+	tomos_status ended = cuda_ahead_end(b);
+	pthread_mutex_unlock(&d->lock);
+	return status == TOMOS_OK ? ended : status;
+}
+
+/* Pinning works on pages, which small arrays share: a small array may be freed by its owner right
+ * after a transfer has been queued, so it is copied instead. */
+static const int64_t hold_least = (int64_t)32 << 20;
+
+tomos_status cuda_hold(tomos_backend *b, float *data, int64_t count)
+{
+	if (count * (int64_t)sizeof *data <= hold_least)
+		return fail(TOMOS_BAD_VALUE, "an array of %lld values shares its pages",
+			(long long)count);
+	TRY(cuda_use(b));
+	CUDA_TRY(cudaHostRegister(data, (size_t)count * sizeof(float), cudaHostRegisterPortable),
+		"holding an array in place");
+	return TOMOS_OK;
+}
+
+void cuda_let_go(tomos_backend *b, float *data)
+{
+	if (cuda_use(b) == TOMOS_OK)
+		cudaHostUnregister(data);
+	cudaGetLastError();
+}
+
+/* A caller may have filled a device array in any stream: wait for all of them. */
+float *cuda_in_place(tomos_backend *b, const tomos_array *array)
+{
+	if (array->device != b->device || !pack_is_contiguous(array))
+		return NULL;
+	if (cuda_use(b) != TOMOS_OK || cudaDeviceSynchronize() != cudaSuccess)
+		return NULL;
+	return array->data;
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+static void plan_release(tomos_backend *backend, void *data)
+{
+	CudaPlan *kept = (CudaPlan *)data;
+	if (cuda_use(backend) == TOMOS_OK) {
+		cudaFree(kept->views);
+		for (int i = 0; i < KEPT_SLOTS; i++)
+			cudaFree(kept->slots[i]);
+	}
+	mem_free(kept);
+}
+
+static tomos_status plan_send(tomos_backend *backend, const Plan *plan, CudaPlan *kept)
+{
+	size_t bytes = (size_t)plan->scan->count * sizeof *plan->views;
+	device_of(backend)->counts.allocations++;
+	CUDA_TRY(cudaMalloc((void **)&kept->views, bytes), "taking memory for the views");
+	CUDA_TRY(cudaMemcpyAsync(kept->views, plan->views, bytes, cudaMemcpyHostToDevice,
+			 device_of(backend)->stream),
+		"sending the views");
+	return TOMOS_OK;
+}
+
+tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan **kept)
+{
+	PlanKeep *keep = plan->keep;
+	if (keep->data && keep->owner != backend) {
+		keep->release(keep->owner, keep->data);
+		keep->data = NULL;
+	}
+	if (!keep->data) {
+		CudaPlan *made;
+		TRY(mem_zeroed(&made, 1, sizeof *made, "the views"));
+		tomos_status status = plan_send(backend, plan, made);
+		if (status != TOMOS_OK) {
+			plan_release(backend, made);
+			return status;
+		}
+		*keep = (PlanKeep){backend, made, plan_release};
+	}
+	*kept = (const CudaPlan *)keep->data;
+	return TOMOS_OK;
+}
+
+static tomos_status send_slot(tomos_backend *backend, const void *here, size_t bytes, void **there)
+{
+	void *taken;
+	device_of(backend)->counts.allocations++;
+	CUDA_TRY(cudaMalloc(&taken, bytes), "taking memory for the views");
+	cudaError_t error = cudaMemcpyAsync(
+		taken, here, bytes, cudaMemcpyHostToDevice, device_of(backend)->stream);
+	if (error != cudaSuccess) {
+		cudaFree(taken);
+		return cuda_failed(error, "sending the views");
+	}
+	*there = taken;
+	return TOMOS_OK;
+}
+
+tomos_status cuda_kept(tomos_backend *backend, const Plan *plan, int slot, size_t size,
+	void (*make)(const Plan *plan, int64_t view, const void *user, void *place),
+	const void *user, const void **there)
+{
+	const CudaPlan *kept;
+	TRY(cuda_plan(backend, plan, &kept));
+	void **place = &((CudaPlan *)kept)->slots[slot];
+	tomos_status status = TOMOS_OK;
+	if (!*place) {
+		char *here;
+		int64_t count = plan->scan->count;
+		TRY(mem_alloc(&here, count, size, "the views"));
+		for (int64_t i = 0; i < count; i++)
+			make(plan, i, user, here + (size_t)i * size);
+		status = send_slot(backend, here, (size_t)count * size, place);
+		mem_free(here);
+	}
+	*there = *place;
+	return status;
+}

@@ -1,0 +1,27 @@
+/* The rows of optimised.def: every optimised kernel of every backend. */
+#ifndef OPTIMISED_H
+#define OPTIMISED_H
+
+#include "backend/backend.h"
+
+enum { JOSEPH = 1, VOXEL = 2, LINE = 4 };
+enum { BACK = 1, BOTH = 2 }; /* FORWARD is 0, as in Direction */
+typedef enum { AUTO, NAMED, COARSE } OptimisedChoice;
+enum { IN_SLICE = 1, FANS = 2, UPRIGHT = 4, CONE = 8, OBLIQUE = 16, ANY = 32 };
+
+/* Whether a row's projectors and direction are those of a request. */
+static inline bool optimised_computes(
+	unsigned projectors, unsigned direction, const Projecting *what)
+{
+	unsigned own = what->kernel == KERNEL_joseph                                   ? JOSEPH
+		       : what->kernel == KERNEL_voxel                                  ? VOXEL
+		       : what->kernel == KERNEL_line || what->kernel == KERNEL_line_march ? LINE
+										       : 0;
+	return (projectors & own) && (direction == BOTH || direction == (unsigned)what->direction);
+}
+
+/* What an update needs of each unit at least, as tomos_machine_bound takes it; NULL: no such
+ * kernel. */
+const double *optimised_demand(const char *kernel);
+
+#endif
