@@ -31,10 +31,11 @@ static const char *choice_words(const char *choice)
 static void print_kernel(const tomos_kernel *k)
 {
 	const char *choice = choice_words(k->choice);
+	bool more = k->applies[0] || choice[0];
 	printf("%-27s ", k->name);
 	print_words(k->projectors, 21);
 	print_words(k->direction, 8);
-	print_words(k->rays, 15);
+	print_words(k->rays, more ? 15 : 0);
 	printf("%s%s%s\n      %s\n", k->applies, k->applies[0] && choice[0] ? "; " : "", choice,
 		k->method);
 }
