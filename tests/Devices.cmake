@@ -41,3 +41,38 @@ if(TARGET tomos_cuda)
 		test_step)
 	tomos_cuda_tests(cuda_two cuda:0,0 ${devices_fast} ${devices_long})
 endif()
+
+# Modules once more, with every call of the device's library wrapped, so that each can be made to fail; the names
+# are those of the lines WRAP(...) of faults/device_<name>.c.
+function(tomos_fault_module name)
+	set(source ${CMAKE_CURRENT_SOURCE_DIR}/faults/device_${name}.c)
+	file(READ ${source} text)
+	string(REGEX MATCHALL "\nWRAP_[A-Z]+\\([^()]*" lines "${text}")
+	set(wraps)
+	foreach(line IN LISTS lines)
+		string(REGEX MATCH "(cl|cuda|cufft|__cuda)[A-Z][A-Za-z0-9_]*" call "${line}")
+		list(APPEND wraps LINKER:--wrap=${call})
+	endforeach()
+	add_library(tomos_${name}_faults MODULE $<TARGET_OBJECTS:tomos_${name}> ${source}
+		faults/device_calls.c)
+	target_compile_definitions(tomos_${name}_faults PRIVATE _GNU_SOURCE)
+	target_link_options(tomos_${name}_faults PRIVATE ${wraps})
+	set_target_properties(tomos_${name}_faults PROPERTIES OUTPUT_NAME tomos_${name}
+		LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/faults C_VISIBILITY_PRESET hidden)
+	target_link_libraries(tomos_${name}_faults PRIVATE ${ARGN})
+endfunction()
+
+if(TARGET tomos_opencl)
+	tomos_fault_module(opencl OpenCL::OpenCL m)
+	tomos_opencl_tests(long opencl opencl long_device_calls)
+	set_tests_properties(opencl_long_device_calls PROPERTIES TIMEOUT 3600
+		ENVIRONMENT "${environment};TOMOS_TEST_BACKEND=opencl;TOMOS_MODULES=${PROJECT_BINARY_DIR}/faults;POCL_CACHE_DIR=${PROJECT_BINARY_DIR}/pocl")
+endif()
+
+if(TARGET tomos_cuda)
+	tomos_fault_module(cuda CUDA::cufft)
+	set_target_properties(tomos_cuda_faults PROPERTIES CUDA_RUNTIME_LIBRARY Static LINKER_LANGUAGE CUDA)
+	tomos_cuda_tests(cuda cuda long_device_calls)
+	set_tests_properties(cuda_long_device_calls PROPERTIES
+		ENVIRONMENT "${environment};TOMOS_TEST_BACKEND=cuda;TOMOS_MODULES=${PROJECT_BINARY_DIR}/faults")
+endif()

@@ -16,17 +16,18 @@ static void put_nexus(const char *directory, bool chunked)
 	H5Fclose(file);
 }
 
-/* Frames of another dataset of the same file. */
-static void put_virtual(const char *directory)
+/* Frames of another dataset of the same file, or of the dataset itself. */
+static void put_virtual(const char *directory, bool own)
 {
 	const hsize_t sizes[3] = {2, 3, 4};
-	hid_t file = h5_seed(directory, "seed-virtual.nxs"), list = H5Pcreate(H5P_DATASET_CREATE);
+	static const char data[] = "entry/instrument/detector/data";
+	hid_t file = h5_seed(directory, own ? "seed-own.nxs" : "seed-virtual.nxs");
+	hid_t list = H5Pcreate(H5P_DATASET_CREATE);
 	hid_t space = H5Screate_simple(3, sizes, NULL);
 	h5_put(file, "entry/instrument/detector/image_key", H5T_NATIVE_INT32, 1, sizes, false);
 	h5_put(file, "frames", H5T_NATIVE_UINT16, 3, sizes, false);
-	require(H5Pset_virtual(list, space, ".", "frames", space) >= 0);
-	H5Dclose(H5Dcreate2(file, "entry/instrument/detector/data", H5T_NATIVE_UINT16, space,
-		H5P_DEFAULT, list, H5P_DEFAULT));
+	require(H5Pset_virtual(list, space, ".", own ? data : "frames", space) >= 0);
+	H5Dclose(H5Dcreate2(file, data, H5T_NATIVE_UINT16, space, H5P_DEFAULT, list, H5P_DEFAULT));
 	h5_put_text(file, "entry/definition", NULL, "NXtomo");
 	H5Sclose(space);
 	H5Pclose(list);
@@ -37,7 +38,8 @@ static void put_seeds(const char *directory)
 {
 	put_nexus(directory, false);
 	put_nexus(directory, true);
-	put_virtual(directory);
+	put_virtual(directory, false);
+	put_virtual(directory, true);
 }
 
 const Target target = {&format_hdf5, HDF5_START, read_scan, put_seeds};

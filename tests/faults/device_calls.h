@@ -1,0 +1,20 @@
+/* Calls of a device's library that fail on demand. A second build of a backend's module, in build/faults, has
+ * each call wrapped by the linker (--wrap); tests find these functions in the module. */
+#ifndef DEVICE_CALLS_H
+#define DEVICE_CALLS_H
+
+#include <stdbool.h>
+
+/* Whether this call is to fail. */
+bool device_due(const char *call);
+/* Something was made (+1) or freed (-1) that has to be freed in the end. */
+void device_count(int change);
+
+/* The nth call from now on fails; 0: none. Returns how many there were since the last time. */
+long device_arm(long nth);
+/* What was made and not freed. */
+long device_live(void);
+/* The call that failed; "" if none did since device_arm. */
+const char *device_failed(void);
+
+#endif

@@ -1,0 +1,165 @@
+/* Every call of a device's library failing in turn, while backends are opened and while they work, whole
+ * and in pieces: each ends with a message or the right result, frees what it took, and works when asked again. */
+#include "jobs.h"
+#include <dlfcn.h>
+
+static long (*arm)(long nth), (*live)(void);
+static const char *(*failed)(void);
+static long tried, ended, survived, lazy;
+
+/* The wrapped module is loaded by the first backend; its calls are found there. Returns whether it is one. */
+static bool find_calls(void)
+{
+	static const char *const names[] = {"device_arm", "device_live", "device_failed"};
+	void *const targets[] = {&arm, &live, &failed};
+	const char *folder = getenv("TOMOS_MODULES");
+	char path[1024];
+	snprintf(path, sizeof path, "%s/libtomos_%.*s.so", folder ? folder : "",
+		(int)strcspn(test_backend(), ":"), test_backend());
+	void *module = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+	for (int i = 0; module && i < 3; i++) {
+		void *found = dlsym(module, names[i]);
+		if (!found)
+			return false;
+		memcpy(targets[i], &found, sizeof found);
+	}
+	return module != NULL;
+}
+
+static int stride(void)
+{
+	const char *text = getenv("TOMOS_FAULT_STRIDE");
+	return text && atoi(text) > 0 ? atoi(text) : case_slow() ? 13 : 1;
+}
+
+static void judge(tomos_status status, bool right, const char *what, long nth, const char *call)
+{
+	tried++;
+	if (status != TOMOS_OK && !*tomos_message())
+		fail_msg("%s, call %ld (%s): no message", what, nth, call);
+	if (status == TOMOS_OK && !right)
+		fail_msg("%s, call %ld (%s): status 0 with a wrong result", what, nth, call);
+	ended += status != TOMOS_OK;
+	survived += status == TOMOS_OK;
+}
+
+/* Which of several lanes meets a piece first is chance, and each makes its kernels when it needs them. */
+enum { LAZY = 32 };
+
+static void check_left(int64_t blocks, long objects, const char *what, long nth, const char *call)
+{
+	if (mem_live() != blocks || live() < objects || live() > objects + lazy)
+		fail_msg("%s, call %ld (%s): %lld blocks and %ld objects of the device are left",
+			what, nth, call, (long long)(mem_live() - blocks), live() - objects);
+}
+
+static tomos_status open_with(tomos_backend **backend, int64_t memory)
+{
+	tomos_device_options o = tomos_device_defaults();
+	o.memory = memory;
+	return tomos_backend_open_with(backend, test_backend(), &o);
+}
+
+static void opening(int64_t memory)
+{
+	tomos_backend *backend = NULL;
+	int64_t blocks = mem_live();
+	long objects = live();
+	(void)arm(0);
+	OK(open_with(&backend, memory));
+	tomos_backend_close(backend);
+	long calls = arm(0);
+	check_left(blocks, objects, "opening", 0, "");
+	for (long nth = 1; nth <= calls; nth += stride()) {
+		(void)arm(nth);
+		tomos_status status = open_with(&backend, memory);
+		judge(status, backend != NULL, "opening", nth, failed());
+		tomos_backend_close(backend);
+		check_left(blocks, objects, "opening", nth, failed());
+	}
+	(void)arm(0);
+}
+
+/* Once more without a fault: the backend is as good as before, and holds what it held then. */
+static void run_again(
+	const Job *job, tomos_backend *backend, const JobScene *s, const float *expected)
+{
+	OK(job_run(job, backend, s, s->got));
+	if (case_difference(s->got, expected, job_size(job, s)) > 1e-5)
+		fail_msg("%s: another result after a failure", job->name);
+}
+
+static void fail_job(const Job *job, tomos_backend *backend, const JobScene *s)
+{
+	int64_t size = job_size(job, s);
+	float *expected = malloc((size_t)size * sizeof *expected);
+	OK(job_run(job, backend, s, s->got));
+	memcpy(expected, s->got, (size_t)size * sizeof *expected);
+	run_again(job, backend, s, expected);
+	int64_t blocks = mem_live();
+	long objects = live();
+	(void)arm(0);
+	run_again(job, backend, s, expected);
+	long calls = arm(0);
+	for (long nth = 1; nth <= calls; nth += stride()) {
+		(void)arm(nth);
+		tomos_status status = job_run(job, backend, s, s->got);
+		const char *call = failed();
+		(void)arm(0);
+		judge(status, case_difference(s->got, expected, size) < 1e-5, job->name, nth, call);
+		run_again(job, backend, s, expected);
+		check_left(blocks, objects, job->name, nth, call);
+	}
+	printf("  %-30s %5ld calls\n", job->name, calls);
+	free(expected);
+}
+
+static void fail_all(int64_t memory)
+{
+	tomos_backend *backend;
+	opening(memory);
+	OK(open_with(&backend, memory));
+	for (int i = 0; i < COUNT(jobs); i++) {
+		JobScene s = scene_of(jobs[i].scene);
+		/* Stored matrices and art are for whole volumes. */
+		if (!memory || jobs[i].kind < METHOD || strcmp(jobs[i].word, "sirt") == 0)
+			fail_job(&jobs[i], backend, &s);
+		scene_free(&s);
+	}
+	tomos_backend_close(backend);
+}
+
+static void whole(void **state)
+{
+	(void)state;
+	fail_all(0);
+}
+
+static void in_pieces(void **state)
+{
+	(void)state;
+	lazy = LAZY;
+	fail_all(100000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(whole), cmocka_unit_test(in_pieces)};
+	tomos_backend *backend;
+	if (tomos_backend_open(&backend, test_backend()) != TOMOS_OK) {
+		printf("skipped: %s\n", tomos_message());
+		return 77;
+	}
+	tomos_backend_close(backend);
+	if (!find_calls()) {
+		printf("skipped: backend '%s' is no module whose calls can fail; set "
+		       "TOMOS_TEST_BACKEND, and TOMOS_MODULES to the folder 'faults' of the "
+		       "build\n",
+			test_backend());
+		return 77;
+	}
+	int code = cmocka_run_group_tests(tests, NULL, NULL);
+	printf("%ld faults: %ld ended with a message, %ld gave the right result\n", tried, ended,
+		survived);
+	return code;
+}
