@@ -7,6 +7,7 @@
  * pixels there, |grad c x grad r|, and the mean column and row of it are where its centre falls; of a footprint, which counts by
  * whole pixels, to half a pixel.
  */
+#include "op/op.h" /* first: cmocka makes a macro of fail() */
 #include "ops/opened.h"
 
 enum { CASES = 4 * CASE_KINDS };
@@ -216,6 +217,47 @@ static void check_cases(
 	assert_true(known >= least);
 }
 
+/* The same scan with its sources inside the volume: rays begin there. */
+static void move_sources_in(Case *c)
+{
+	int64_t count = tomos_geometry_count(c->scan);
+	tomos_view *views = malloc((size_t)count * sizeof *views);
+	tomos_geometry *moved;
+	memcpy(views, tomos_geometry_list(c->scan), (size_t)count * sizeof *views);
+	for (int64_t i = 0; i < count; i++)
+		for (int a = 0; a < 3; a++) {
+			double size = (double)c->grid.n[a] * c->grid.step[a];
+			views[i].src[a] = c->grid.first[a] - 0.5 * c->grid.step[a] +
+					  case_between(c, 0.1, 0.9) * size;
+		}
+	OK(tomos_geometry_views(&moved, tomos_geometry_rows(c->scan),
+		tomos_geometry_columns(c->scan), views, count));
+	tomos_geometry_free(c->scan);
+	c->scan = moved;
+	free(views);
+}
+
+static void sources_inside(void **state)
+{
+	(void)state;
+	int64_t known = 0;
+	for (int i = 0; i < CASES; i++) {
+		Case c = case_make(i);
+		if (choice_in("cone|vectors", strchr(c.name, ':') + 2)) {
+			tomos_projector_options o = tomos_projector_defaults();
+			move_sources_in(&c);
+			o.forward = "line";
+			known += check_forward(&c, &o, 0, line_expected);
+			o.forward = "line-march";
+			known += check_forward(&c, &o, 0, line_expected);
+			o.forward = "joseph";
+			known += check_forward(&c, &o, 0, joseph_expected);
+		}
+		tomos_geometry_free(c.scan);
+	}
+	assert_true(known > 1000);
+}
+
 static void line_is_length(void **state)
 {
 	(void)state;
@@ -405,10 +447,47 @@ static void footprint_is_density(void **state)
 	check_shadows("footprint", "linear");
 }
 
+/* Entries of a row: each voxel once, and none of weight 0. */
+static void check_row(const Case *c, const tomos_op *op, int64_t ray, char *met)
+{
+	int64_t count, *index = malloc((size_t)op->row_most * sizeof *index);
+	float *weight = malloc((size_t)op->row_most * sizeof *weight);
+	OK(op_row(op, ray, index, weight, &count));
+	memset(met, 0, (size_t)c->voxels);
+	for (int64_t k = 0; k < count; k++) {
+		if (met[index[k]]++ || !(weight[k] > 0))
+			fail_msg("%s: entry %lld of row %lld is %g", c->name, (long long)k,
+				(long long)ray, (double)weight[k]);
+	}
+	free(index), free(weight);
+}
+
+static void rows_have_no_zeros(void **state)
+{
+	(void)state;
+	for (int i = 0; i < CASE_KINDS; i++)
+		for (int model = 0; model < CASE_MODELS; model++) {
+			Case c = case_make(i);
+			tomos_projector_options o = tomos_projector_defaults();
+			tomos_matrix_options how = tomos_matrix_defaults();
+			tomos_op *op;
+			o.forward = case_models[model];
+			how.storage = "csr";
+			OK(tomos_op_matrix(&op, backend, &c.grid, c.scan, &o, &how));
+			char *met = malloc((size_t)c.voxels);
+			for (int64_t ray = 0; ray < c.pixels; ray++)
+				check_row(&c, op, ray, met);
+			free(met);
+			tomos_op_free(op);
+			tomos_geometry_free(c.scan);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(line_is_length),
-		cmocka_unit_test(joseph_is_planes), cmocka_unit_test(voxel_is_density),
+		cmocka_unit_test(joseph_is_planes), cmocka_unit_test(sources_inside),
+		cmocka_unit_test(rows_have_no_zeros), cmocka_unit_test(voxel_is_density),
 		cmocka_unit_test(footprint_is_density)};
 	return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

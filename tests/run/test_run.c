@@ -163,6 +163,14 @@ static void parts(void **state)
 	assert_int_equal(access(at("scan_rec"), F_OK), -1);
 }
 
+/* Notes that a run says what it is doing while it looks for the window. */
+static int note_window(void *user, const char *stage, int64_t done, int64_t total, double value)
+{
+	(void)done, (void)total, (void)value;
+	*(int *)user += strcmp(stage, "window") == 0;
+	return 0;
+}
+
 /* The window comes from slices all over the volume, and is said; values come back within half a step. */
 static void integers(void **state)
 {
@@ -173,7 +181,9 @@ static void integers(void **state)
 	float *exact = NULL, *stored = NULL;
 	work_init(&w, "bytes.h5");
 	w.file.type = "uint8";
-	assert_ok(tomos_run(&w.job, NULL));
+	int noted = 0;
+	assert_ok(tomos_run(&w.job, &(tomos_progress){note_window, &noted}));
+	assert_true(noted > 0);
 	const char *line = strstr(w.said, "window ");
 	assert_non_null(line);
 	assert_int_equal(sscanf(line, "window %lf to %lf, from 5 slices", &low, &high), 2);
