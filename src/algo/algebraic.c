@@ -105,24 +105,6 @@ static tomos_status check_choices(const tomos_algebraic_options *o)
 	return TOMOS_OK;
 }
 
-static tomos_status check_counts(const tomos_algebraic_options *o)
-{
-	if (o->iterations < 0)
-		return fail(TOMOS_BAD_VALUE, "%lld iterations: the number must not be negative",
-			(long long)o->iterations);
-	if (o->inner < 1)
-		return fail(TOMOS_BAD_VALUE, "%lld inner steps: there must be one at least",
-			(long long)o->inner);
-	if (o->every < 1)
-		return fail(TOMOS_BAD_VALUE,
-			"a checkpoint every %lld iterations: it must be 1 at least",
-			(long long)o->every);
-	if (o->blocks < 0)
-		return fail(TOMOS_BAD_VALUE, "%lld blocks: the number must not be negative",
-			(long long)o->blocks);
-	return TOMOS_OK;
-}
-
 static tomos_status check_numbers(const tomos_algebraic_options *o)
 {
 	bool bounded = strcmp(o->weights, "cimmino") != 0 && strcmp(o->weights, "landweber") != 0;
@@ -168,7 +150,6 @@ static tomos_status check(
 	const MethodRow *method, const tomos_op *op, const tomos_algebraic_options *o)
 {
 	TRY(check_choices(o));
-	TRY(check_counts(o));
 	TRY(check_numbers(o));
 	TRY(refuse_unused(method, o));
 	TRY(check_together(o));

@@ -321,7 +321,7 @@ static void refusals(void **state)
 	Problem p = problem_make("parallel", "joseph", 16, 12, 0);
 	tomos_array wrong = problem_array(1, 2, 3), weights = problem_array(12, 1, 16);
 	tomos_array empty = problem_array(1, 16, 16);
-	TRIED(o.iterations = -1, "-1 iterations");
+	TRIED(o.iterations = -1, "iterations -1: it must be from 0");
 	TRIED(o.relaxation = 2, "relaxation 2: it must lie between 0 and 2");
 	TRIED(o.relaxation = NAN, "it must lie between 0 and 2");
 	TRIED((o.relaxation = -1, o.weights = "landweber"), "it must be a number above 0");
@@ -332,9 +332,9 @@ static void refusals(void **state)
 	TRIED(o.stop = "monotone", "stop 'monotone' needs a noise_level above 0");
 	TRIED(o.keep_best = 1, "keep_best needs a truth");
 	TRIED(o.resume = 1, "resume needs the name of a checkpoint");
-	TRIED(o.every = 0, "a checkpoint every 0 iterations");
-	TRIED(o.inner = 0, "0 inner steps");
-	TRIED(o.blocks = -2, "-2 blocks: the number must not be negative");
+	TRIED(o.every = 0, "every 0: it must be from 1");
+	TRIED(o.inner = 0, "inner 0: it must be from 1");
+	TRIED(o.blocks = -2, "blocks -2: it must be from 0 to 1000000000");
 	TRIED(o.strength = -1, "strength -1: it must not be negative");
 	TRIED(o.huber = 0, "huber 0: it must be above 0");
 	TRIED(o.tolerance = -1, "tolerance -1");

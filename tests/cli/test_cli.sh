@@ -388,7 +388,7 @@ check "another start" 0 recon s.h5 --method cgls --iterations 2 $voxel --start m
 check "a start of another shape" 1 recon s.h5 --method cgls --size 8 --start m_cgls.h5 -o x2.h5
 has "its sentence" err "(z y x), but the reconstruction is 8 x 8 x 8 (z y x)"
 check "iterations below 0" 2 recon s.h5 --method sirt --iterations -4 -o x2.h5
-has "its sentence" err "-4 iterations: the number must not be negative"
+has "its sentence" err "--iterations -4: it must be from 0 to 1000000000"
 check "a plot" 0 recon s.h5 --method sirt --iterations 4 $voxel --compare p.h5 --plot curve.png -o m3.h5
 check "a plot over a file" 1 recon s.h5 --method sirt --iterations 4 $voxel --plot curve.png -o m4.h5
 has "before the work" err "'curve.png' exists already; give --overwrite"

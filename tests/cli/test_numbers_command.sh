@@ -35,6 +35,7 @@ refused "--zinger-size $most" 2 recon exchange.h5 --zingers time --zinger-size $
 refused "--ring-large 100001: it must be from 0 to 999" 2 prep exchange.h5 --rings vo --ring-large 100001 -o v.h5
 refused "--ring-small $most" 2 prep exchange.h5 --rings vo --ring-small $most -o v.h5
 refused "--filter-taps $most" 2 recon parallel.h5 --filter-taps $most -o v.h5
+refused "--iterations $most: it must be from 0" 2 lambda --views 6 --columns 10 --iterations $most
 refused "--first-number $most" 2 recon parallel.h5 --first-number $most -o v.h5/
 refused "--ring-alpha 1e-20: it must be from 1e-08" 2 recon exchange.h5 --rings titarenko --ring-alpha 1e-20 -o v.h5
 refused "--hardening 1e+300" 2 recon exchange.h5 --hardening 1e300 -o v.h5
