@@ -223,6 +223,71 @@ static void large_stripes(void **state)
 	}
 }
 
+/* Columns in turn 0.001 up and down, so that the usual step over three columns, less their median, is 0.004 or
+ * nothing, and a stripe has to stand out by 3 x ring_snr of it, 0.036; less than half of the columns are the object, the others count only where
+ * they are no air. */
+static int64_t stripes_of(double first, double second, double after, double beside)
+{
+	tomos_prep_options o = by("vo");
+	tomos_prep_report report = {0};
+	tomos_array a = tomos_array_of(sinogram, V, 1, C);
+	o.ring_small = 5;
+	fill(swing, C);
+	for (int64_t i = 0; i < V * C; i++) {
+		int64_t c = i % C;
+		if (c >= 110)
+			sinogram[i] *= (float)beside;
+		sinogram[i] += (c % 2 ? 0.001F : -0.001F) * (c < 110 ? 1.0F : 0.3F);
+		if (c >= 50)
+			sinogram[i] += (float)(c >= 57 ? after
+						       : first + ((double)(c - 50) + 0.5) / 7 *
+									 (second - first));
+	}
+	memcpy(before, sinogram, sizeof before);
+	OK(tomos_prep_rings(&a, &o, &report));
+	return report.stripes;
+}
+
+static void stripes_that_stand_out(void **state)
+{
+	(void)state;
+	assert_int_equal(stripes_of(0.045, 0.045, 0, 0.05), 7);
+	assert_int_equal(stripes_of(0.028, 0.028, 0, 0.05), 0);
+	assert_int_equal(stripes_of(-0.045, -0.045, 0, 0.05), 7);
+	assert_int_equal(stripes_of(0.028, 0.028, 0, 0.3), 7); /* no air: less is usual */
+	assert_int_equal(stripes_of(0.12, 0.075, 0, 0.05), 7);
+	for (int64_t v = 0; v < V; v++)
+		for (int64_t c = 50; c < 57; c++)
+			assert_true(fabs(sinogram[v * C + c] - swing(v, c)) < 0.012);
+	assert_int_equal(
+		stripes_of(0.12, 0.12, 0.075, 0.05), 0); /* not up and down by about the same */
+	assert_int_equal(stripes_of(0.05, 0.05, -0.06, 0.05), 0);
+}
+
+/* A restless column where the object has a step of 0.6: it must lie farther from the middle of the columns two
+ * away than these are apart, and by ring_snr times the usual unrest of 0.02 more. */
+static void restless_columns_at_steps(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		tomos_prep_options o = by("vo");
+		tomos_prep_report report = {0};
+		tomos_array a = tomos_array_of(sinogram, V, 1, C);
+		o.ring_small = 1;
+		for (int64_t i = 0; i < V * C; i++) {
+			int64_t c = i % C;
+			double zigzag = i / C % 2 ? 0.01 : -0.01, value = c > 90 ? 1.6 : 1;
+			if (c == 89)
+				value = 1.5; /* touched by it */
+			if (c == 90)
+				value = 1.3 + (k ? 0.69 : 0.63), zigzag *= 5;
+			sinogram[i] = (float)(value + zigzag);
+		}
+		OK(tomos_prep_rings(&a, &o, &report));
+		assert_int_equal(report.stripes, k);
+	}
+}
+
 /* ---- titarenko --------------------------------------------------------------------------------------------- */
 
 /* A stripe of one column, h high: with e = alpha the offsets solve (D'D + e) q = D'D h, and far from the edges
@@ -330,7 +395,9 @@ int main(void)
 		cmocka_unit_test(scans_pass), cmocka_unit_test(small_stripes),
 		cmocka_unit_test(small_stripes_of_any_height), cmocka_unit_test(dead_columns),
 		cmocka_unit_test(restless_columns), cmocka_unit_test(large_stripes),
-		cmocka_unit_test(offsets), cmocka_unit_test(offset_of_the_first),
-		cmocka_unit_test(damping), cmocka_unit_test(levels)};
+		cmocka_unit_test(stripes_that_stand_out),
+		cmocka_unit_test(restless_columns_at_steps), cmocka_unit_test(offsets),
+		cmocka_unit_test(offset_of_the_first), cmocka_unit_test(damping),
+		cmocka_unit_test(levels)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
