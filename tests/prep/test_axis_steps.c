@@ -1,0 +1,154 @@
+/* The search for the rotation axis in its parts: what they share by hand, and each way on scans without noise,
+ * where the axis is known to a part of what a scan with noise allows. */
+#include "prep/axis.h" /* first: cmocka makes a macro of fail() */
+#include "prep/prep_test.h"
+
+static void assert_value(const char *what, double value, double wanted, double within)
+{
+	if (!(fabs(value - wanted) <= within))
+		fail_msg("%s: %.9g, not %.9g", what, value, wanted);
+}
+
+static void tops_and_errors(void **state)
+{
+	(void)state;
+	for (double top = -0.5; top <= 0.5; top += 0.125) {
+		double f[3];
+		for (int i = 0; i < 3; i++)
+			f[i] = 7 - 3 * (i - 1 - top) * (i - 1 - top);
+		assert_value("top", axis_top(f[0], f[1], f[2]), top, 1e-12);
+	}
+	assert_value("a slope's top", axis_top(1, 2, 5), 0, 0);
+	assert_value("a top beside it", axis_top(1, 2, 2.9), 0.5, 0);
+	assert_value("error", axis_error((double[]){1, 2, 4}, 3), sqrt(7.0 / 9), 1e-12);
+	assert_value("error of two", axis_error((double[]){1, 3}, 2), 1, 1e-12);
+	assert_true(isnan(axis_error((double[]){1}, 1)));
+}
+
+/* (best - second) / (best - least), the second more than `apart` away. */
+static void confidences(void **state)
+{
+	(void)state;
+	static const double scores[] = {1, 4, 9, 10, 8, 6, 2, 7};
+	assert_value("confidence", axis_confidence(scores, 8, 3, 1), 3.0 / 9, 1e-12);
+	assert_value("confidence, near", axis_confidence(scores, 8, 3, 0), 1.0 / 9, 1e-12);
+	assert_value("confidence, far", axis_confidence(scores, 8, 3, 3), 3.0 / 9, 1e-12);
+	assert_value("nothing beside", axis_confidence(scores, 8, 3, 8), 1, 0);
+	assert_value("all the same", axis_confidence((double[]){2, 2, 2}, 3, 1, 0), 0, 0);
+}
+
+static void ends(void **state)
+{
+	(void)state;
+	AxisProblem p = {.low = 10, .high = 20};
+	AxisAnswer low = {.column = 9}, inside = {.column = 10.3}, high = {.column = 19.8};
+	axis_settle(&p, &low);
+	axis_settle(&p, &inside);
+	axis_settle(&p, &high);
+	assert_true(low.column == 10 && low.at_edge);
+	assert_true(inside.column == 10.3 && !inside.at_edge);
+	assert_true(high.column == 19.8 && high.at_edge);
+}
+
+/* A gap of 0.1 or of four steps makes no full turn. */
+static bool full_turn(double step, double gap)
+{
+	enum { MOST = 400 };
+	double angles[MOST], usual;
+	int64_t count = 1 + (int64_t)((2 * M_PI - gap) / step + 1e-9);
+	tomos_array data = tomos_array_of(NULL, count, 1, 1);
+	for (int64_t i = 0; i < count; i++) /* in any turn, in any order */
+		angles[i] = (2 * M_PI - gap) * (double)(i * 7 % count) / (double)(count - 1) - 9;
+	AxisProblem p = {.data = &data, .angles = angles};
+	AxisView *views;
+	OK(axis_sort(&p, &views, &usual));
+	bool full = axis_full_turn(views, count, usual);
+	for (int64_t i = 1; i < count; i++)
+		assert_true(views[i].angle >= views[i - 1].angle && views[i].angle < 2 * M_PI);
+	assert_value("step", usual, (2 * M_PI - gap) / (double)(count - 1), 1e-9);
+	mem_free(views);
+	return full;
+}
+
+static void turns(void **state)
+{
+	(void)state;
+	assert_true(full_turn(0.02, 0.099) && !full_turn(0.02, 0.101));
+	assert_true(full_turn(0.05, 0.195) && !full_turn(0.05, 0.21));
+}
+
+/* ---- scans without noise --------------------------------------------------------------------------- */
+
+enum { COLUMNS = 128 };
+
+typedef struct {
+	double arc; /* degrees */
+	int64_t views;
+	bool last; /* both ends of the arc */
+	double axis, within;
+} Scan;
+
+static double find(const Scan *k, const char *method)
+{
+	Scene s = scene_make(k->views, 1, COLUMNS, k->axis, k->arc, 46);
+	if (k->last) { /* as though there were one view less to share the arc */
+		scene_free(&s);
+		s = scene_make(k->views, 1, COLUMNS, k->axis,
+			k->arc * (double)k->views / (double)(k->views - 1), 46);
+	}
+	tomos_axis axis;
+	tomos_axis_options o = tomos_axis_defaults();
+	o.axis_method = method;
+	OK(tomos_axis_find(&axis, NULL, &s.array, s.angles, &o, NULL));
+	double part = k->arc > 180 ? 0.04 : 0.25;
+	assert_value("low", axis.low, strcmp(method, "sharpness") ? part * 127 : axis.low, 1e-9);
+	assert_value("high", axis.high, strcmp(method, "sharpness") ? (1 - part) * 127 : axis.high,
+		1e-9);
+	scene_free(&s);
+	return axis.column - k->axis;
+}
+
+static void each(const Scan *list, int count, const char *method)
+{
+	for (int i = 0; i < count; i++) {
+		double off = find(&list[i], method);
+		printf("  %s, %g degrees, %d views, axis %g: off by %+.4f\n", method, list[i].arc,
+			(int)list[i].views, list[i].axis, off);
+		if (!(fabs(off) <= list[i].within))
+			fail_msg("off by %g", off);
+	}
+}
+
+/* Of whole turns every view has its opposite, or two beside it; of half ones the first and the last. */
+static void pairs(void **state)
+{
+	(void)state;
+	static const Scan list[] = {{360, 90, false, 63.5, 0.003}, {360, 90, false, 66.27, 0.003},
+		{360, 90, false, 58.9, 0.003}, {360, 91, false, 66.27, 0.01},
+		{360, 90, false, 15.3, 0.08}, {180, 91, true, 63.5, 0.02},
+		{180, 91, true, 66.27, 0.02}, {180, 90, false, 66.27, 0.15}};
+	each(list, COUNT(list), "pairs");
+}
+
+static void wedge(void **state)
+{
+	(void)state;
+	static const Scan list[] = {{180, 90, false, 63.5, 0.05}, {180, 90, false, 66.27, 0.05},
+		{180, 90, false, 58.9, 0.05}};
+	each(list, CASE_SLOW ? 1 : COUNT(list), "vo");
+}
+
+static void pictures(void **state)
+{
+	(void)state;
+	static const Scan list[] = {{180, 90, false, 66.27, 0.05}, {360, 90, false, 58.9, 0.05}};
+	each(list, CASE_SLOW ? 1 : COUNT(list), "sharpness");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(tops_and_errors),
+		cmocka_unit_test(confidences), cmocka_unit_test(ends), cmocka_unit_test(turns),
+		cmocka_unit_test(pairs), cmocka_unit_test(wedge), cmocka_unit_test(pictures)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
