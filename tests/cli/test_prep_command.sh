@@ -40,6 +40,13 @@ grep -q "axis at column 66" out || fail "center says $(cat out)"
 "$tomos" prep scan180.h5 -o same.h5 -q
 "$tomos" compare scan180.h5 same.h5 --max 1e-7 >out || fail "prep without steps: $(cat out)"
 
+# What is below the floor, as air of transmission 0 is here, ends at its logarithm.
+for floor in 0.3 0.02; do
+	"$tomos" prep scan180.h5 --quantity transmission --steps log --floor $floor -o floor$floor.h5 -q
+	near "$("$tomos" info floor$floor.h5 | awk '$1 == "values" { print $4 + 0 }')" \
+		"$(awk -v f=$floor 'BEGIN { print -log(f) }')" 1e-4
+done
+
 refused "phase retrieval: pixel is 0 mm" 2 prep scan180.h5 --phase paganin -o p.h5
 refused "the unit 'keV' is not known for a length" 2 prep scan180.h5 --pixel 20keV -o p.h5
 refused "step 'polish' is not known" 2 prep scan180.h5 --steps polish -o p.h5

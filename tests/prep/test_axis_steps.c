@@ -126,7 +126,7 @@ static void pairs(void **state)
 	static const Scan list[] = {{360, 90, false, 63.5, 0.003}, {360, 90, false, 66.27, 0.003},
 		{360, 90, false, 58.9, 0.003}, {360, 91, false, 66.27, 0.01},
 		{360, 90, false, 15.3, 0.08}, {180, 91, true, 63.5, 0.02},
-		{180, 91, true, 66.27, 0.02}, {180, 90, false, 66.27, 0.15}};
+		{180, 91, true, 66.27, 0.03}, {180, 90, false, 66.27, 0.15}};
 	each(list, COUNT(list), "pairs");
 }
 
