@@ -4,6 +4,8 @@ PREFIX ?= /usr/local
 WERROR ?= OFF
 # GPUs the CUDA backend is compiled for: auto (the one found), all, or a list such as "80-real;90a-real".
 CUDA_ARCHITECTURES ?= auto
+# OFF: no CUDA backend, also where there is nvcc.
+CUDA ?= ON
 # Seconds per target of `make fuzz`.
 FUZZ_SECONDS ?= 60
 # Executions of each instead, where not 0.
@@ -19,10 +21,10 @@ STEADY = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 # $(call build,preset): configures (quick when done before) and builds.
 build = cmake --preset $(1) -DTOMOS_WERROR=$(WERROR) \
-	-DTOMOS_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" >/dev/null && \
+	-DTOMOS_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" $(if $(filter OFF,$(CUDA)),-DTOMOS_CUDA=OFF) >/dev/null && \
 	cmake --build --preset $(1)
 
-.PHONY: all demo test test-gpu test-clang test-python test-long sanitize lint format fuzz mutate bench peers octave install clean help
+.PHONY: all demo test test-gpu test-clang test-python test-neon test-long sanitize lint format fuzz mutate bench peers octave install clean help
 
 all:
 	@$(call build,release) -t product
@@ -46,6 +48,10 @@ test-clang:
 test-python:
 	@scripts/setup --test
 	@scripts/test-python build-python
+
+# 77: skipped, as the script says.
+test-neon:
+	@scripts/test-neon build-neon || [ $$? = 77 ]
 
 test-gpu:
 	@scripts/setup --test
@@ -98,16 +104,18 @@ install: all
 	@cmake --install build --prefix $(PREFIX)
 
 clean:
-	@rm -rf build build-debug build-clang build-asan build-tsan build-lint build-fuzz build-wheel build-python build-mutate demo
+	@rm -rf build build-debug build-clang build-asan build-tsan build-lint build-fuzz build-neon build-wheel build-python build-mutate demo
 
 help:
 	@sed -n 's/^#: //p' Makefile
 
 #: make             build the library and the command into build/
 #: make demo        install what is missing, build, simulate a scan and reconstruct it
+#:                  CUDA_ARCHITECTURES=all: for every GPU, not only the one found here (a release); CUDA=OFF: without CUDA
 #: make test        build and run the fast tests
 #: make test-clang  the same with clang
 #: make test-python builds the Python package and tests it in a fresh environment
+#: make test-neon   the kernels of 64-bit ARM processors, under qemu
 #: make test-gpu    the tests of operators and methods on an NVIDIA card, some under its sanitizers as well
 #: make test-long   all tests
 #: make sanitize    the fast tests with address, undefined and thread sanitizers

@@ -50,7 +50,7 @@ def to_float32(array: Any, what: str) -> np.ndarray:
     if array.dtype == _FLOAT and usable(array):
         return array
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"{what} has elements of type {array.dtype}; they must be real numbers")
+        raise TypeError(f"{what} {_has(what)} elements of type {array.dtype}; they must be real numbers")
     return array.astype(_FLOAT, order="C")
 
 
@@ -58,8 +58,11 @@ def _expected(what: str, shape: tuple, wanted: tuple) -> ValueError:
     flat = math.prod(wanted)
     also = [tuple(n for i, n in enumerate(wanted) if i != axis) for axis in (0, 1) if wanted[axis] == 1]
     text = " or ".join(map(str, [wanted, *dict.fromkeys(also[:1]), (flat,)]))
-    has = "have" if what == "the projections" else "has"
-    return ValueError(f"{what} {has} shape {tuple(shape)}; expected {text}")
+    return ValueError(f"{what} {_has(what)} shape {tuple(shape)}; expected {text}")
+
+
+def _has(what: str) -> str:
+    return "have" if what == "the projections" else "has"
 
 
 def fits(shape: tuple, wanted: tuple, flat_axis: int) -> bool:

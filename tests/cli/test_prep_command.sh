@@ -61,7 +61,7 @@ refused "the axis is found from parallel rays only" 1 center fan.h5
 [ ! -e p.h5 ] || fail "a refused command left its output"
 
 tooth=${TOMOS_DATA:-.}/tooth/tooth.h5
-[ -r "$tooth" ] || { echo "without the measured scan: there is no $tooth"; exit 0; }
+[ -r "$tooth" ] || { echo "skipped: the measured scan: there is no $tooth"; exit 0; }
 near "$("$tomos" center "$tooth" -q)" 296 0.25
 "$tomos" prep "$tooth" --zingers both --rings vo --bin 2 -o tooth.h5 >out
 grep -q "axis at column" out || fail "prep says nothing of the axis: $(cat out)"

@@ -153,6 +153,7 @@ def test_what_own_operators_raise_comes_out(slice_problem):
     (lambda A, b: A + A.T, tomos.BadValue, r"sum of operators of 42 x 36 and 36 x 42"),
     (lambda A, b: A * float("nan"), tomos.BadValue, "an operator times nan"),
     (lambda A, b: A.T @ A @ b, ValueError, r"the projections have shape \(5,\); expected|the volume has shape"),
+    (lambda A, b: A.T @ None, TypeError, "the projections have elements of type object; they must be real"),
     (lambda A, b: A.matmat(b), ValueError, r"the matrix has shape \(5,\); expected \(36, columns\)"),
     (lambda A, b: tomos.sirt(b, A), TypeError, "sirt works on a tomos.Projector .*not on a ndarray"),
     (lambda A, b: tomos.sirt(A.matrix(), b), ValueError, r"the projections have shape \(5,\)"),

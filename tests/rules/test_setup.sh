@@ -54,6 +54,22 @@ echo cppcheck >"$dir/absent"
 run 0
 [ ! -s "$dir/apt" ]
 
+# What only some tests need is taken where there is a package, and does without one.
+echo python3-torch >"$dir/absent"
+stand_in apt-cache 'exit 0'
+run 0
+grep -qx 'install -q -y --no-install-recommends python3-torch' "$dir/apt"
+run 0 --test
+[ ! -s "$dir/apt" ]
+stand_in apt-cache 'exit 100'
+run 0
+said 'there is no package python3-torch here; the tests that need it will be skipped'
+[ "$(grep -c install "$dir/apt")" = 0 ]
+stand_in id 'echo 1000'
+run 0
+said 'without python3-torch, which some tests need'
+stand_in id 'echo 0'
+
 echo libpng-dev >"$dir/absent"
 stand_in id 'echo 1000'
 run 1
