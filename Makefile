@@ -84,7 +84,7 @@ format:
 
 fuzz:
 	@scripts/setup
-	@$(call build,fuzz)
+	@$(call build,fuzz) -t fuzz_targets
 	@scripts/fuzz build-fuzz $(FUZZ_SECONDS) $(FUZZ_RUNS)
 
 mutate:
