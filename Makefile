@@ -59,13 +59,15 @@ test-gpu:
 	@cd build && ctest --output-on-failure --no-tests=error -L gpu
 	@scripts/check-card build || [ $$? = 77 ]
 
-# Faults in calls are tried once more, in part, with the address sanitizer.
+# Faults in calls are tried once more, in part, with the address sanitizer, threads with theirs.
 test-long:
 	@scripts/setup --test
 	@$(call build,release)
 	@cd build && $(CTEST)
 	@$(call build,asan) -t tomos_command
 	@python3 tests/faults/campaign.py build-asan/tomos build/tests/libfault_calls.so --kinds EIO,ENOSPC,memory --stride 29
+	@$(call build,tsan) -t long_thread_jobs
+	@$(STEADY) build-tsan/tests/long_thread_jobs
 
 # What starts the command many times has no threads of its own to look at, nor have files and
 # geometries.

@@ -41,17 +41,18 @@ typedef struct {
 
 static inline JobScene scene_of(SceneKind kind)
 {
-	enum { VIEWS = 24, ROWS = 4, COLUMNS = 24 };
-	double angles[VIEWS];
+	enum { JOB_VIEWS = 24, JOB_ROWS = 4, JOB_COLUMNS = 24 };
+	double angles[JOB_VIEWS];
 	JobScene s = {.grid = {{0}, {0}, {0}}};
 	Case c = {.scan = NULL};
-	for (int i = 0; i < VIEWS; i++)
-		angles[i] = (kind == CONE ? 2 : 1) * M_PI * i / VIEWS;
-	OK(tomos_grid_centred(&s.grid, COLUMNS, COLUMNS, ROWS, 1));
+	for (int i = 0; i < JOB_VIEWS; i++)
+		angles[i] = (kind == CONE ? 2 : 1) * M_PI * i / JOB_VIEWS;
+	OK(tomos_grid_centred(&s.grid, JOB_COLUMNS, JOB_COLUMNS, JOB_ROWS, 1));
 	if (kind == STACK)
-		OK(tomos_geometry_parallel(&s.scan, ROWS, COLUMNS, 1, angles, VIEWS));
+		OK(tomos_geometry_parallel(&s.scan, JOB_ROWS, JOB_COLUMNS, 1, angles, JOB_VIEWS));
 	else if (kind == CONE)
-		OK(tomos_geometry_cone(&s.scan, ROWS, COLUMNS, 1.5, 60, 90, angles, VIEWS));
+		OK(tomos_geometry_cone(
+			&s.scan, JOB_ROWS, JOB_COLUMNS, 1.5, 60, 90, angles, JOB_VIEWS));
 	else {
 		c = case_make(8 + CASE_KINDS);
 		s.scan = c.scan;

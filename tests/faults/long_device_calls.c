@@ -1,30 +1,10 @@
 /* Every call of a device's library failing in turn, while backends are opened and while they work, whole
  * and in pieces: each ends with a message or the right result, frees what it took, and works when asked again. */
 #include "jobs.h"
-#include <dlfcn.h>
+#include "device_found.h"
 
-static long (*arm)(long nth), (*live)(void);
-static const char *(*failed)(void);
+static DeviceCalls calls;
 static long tried, ended, survived, lazy;
-
-/* The wrapped module is loaded by the first backend; its calls are found there. Returns whether it is one. */
-static bool find_calls(void)
-{
-	static const char *const names[] = {"device_arm", "device_live", "device_failed"};
-	void *const targets[] = {&arm, &live, &failed};
-	const char *folder = getenv("TOMOS_MODULES");
-	char path[1024];
-	snprintf(path, sizeof path, "%s/libtomos_%.*s.so", folder ? folder : "",
-		(int)strcspn(test_backend(), ":"), test_backend());
-	void *module = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-	for (int i = 0; module && i < 3; i++) {
-		void *found = dlsym(module, names[i]);
-		if (!found)
-			return false;
-		memcpy(targets[i], &found, sizeof found);
-	}
-	return module != NULL;
-}
 
 static int stride(void)
 {
@@ -48,9 +28,9 @@ enum { LAZY = 32 };
 
 static void check_left(int64_t blocks, long objects, const char *what, long nth, const char *call)
 {
-	if (mem_live() != blocks || live() < objects || live() > objects + lazy)
+	if (mem_live() != blocks || calls.live() < objects || calls.live() > objects + lazy)
 		fail_msg("%s, call %ld (%s): %lld blocks and %ld objects of the device are left",
-			what, nth, call, (long long)(mem_live() - blocks), live() - objects);
+			what, nth, call, (long long)(mem_live() - blocks), calls.live() - objects);
 }
 
 static tomos_status open_with(tomos_backend **backend, int64_t memory)
@@ -64,20 +44,20 @@ static void opening(int64_t memory)
 {
 	tomos_backend *backend = NULL;
 	int64_t blocks = mem_live();
-	long objects = live();
-	(void)arm(0);
+	long objects = calls.live();
+	(void)calls.arm(0);
 	OK(open_with(&backend, memory));
 	tomos_backend_close(backend);
-	long calls = arm(0);
+	long count = calls.arm(0);
 	check_left(blocks, objects, "opening", 0, "");
-	for (long nth = 1; nth <= calls; nth += stride()) {
-		(void)arm(nth);
+	for (long nth = 1; nth <= count; nth += stride()) {
+		(void)calls.arm(nth);
 		tomos_status status = open_with(&backend, memory);
-		judge(status, backend != NULL, "opening", nth, failed());
+		judge(status, backend != NULL, "opening", nth, calls.failed());
 		tomos_backend_close(backend);
-		check_left(blocks, objects, "opening", nth, failed());
+		check_left(blocks, objects, "opening", nth, calls.failed());
 	}
-	(void)arm(0);
+	(void)calls.arm(0);
 }
 
 /* Once more without a fault: the backend is as good as before, and holds what it held then. */
@@ -97,20 +77,20 @@ static void fail_job(const Job *job, tomos_backend *backend, const JobScene *s)
 	memcpy(expected, s->got, (size_t)size * sizeof *expected);
 	run_again(job, backend, s, expected);
 	int64_t blocks = mem_live();
-	long objects = live();
-	(void)arm(0);
+	long objects = calls.live();
+	(void)calls.arm(0);
 	run_again(job, backend, s, expected);
-	long calls = arm(0);
-	for (long nth = 1; nth <= calls; nth += stride()) {
-		(void)arm(nth);
+	long count = calls.arm(0);
+	for (long nth = 1; nth <= count; nth += stride()) {
+		(void)calls.arm(nth);
 		tomos_status status = job_run(job, backend, s, s->got);
-		const char *call = failed();
-		(void)arm(0);
+		const char *call = calls.failed();
+		(void)calls.arm(0);
 		judge(status, case_difference(s->got, expected, size) < 1e-5, job->name, nth, call);
 		run_again(job, backend, s, expected);
 		check_left(blocks, objects, job->name, nth, call);
 	}
-	printf("  %-30s %5ld calls\n", job->name, calls);
+	printf("  %-30s %5ld calls\n", job->name, count);
 	free(expected);
 }
 
@@ -151,7 +131,7 @@ int main(void)
 		return 77;
 	}
 	tomos_backend_close(backend);
-	if (!find_calls()) {
+	if (!device_find(&calls)) {
 		printf("skipped: backend '%s' is no module whose calls can fail; set "
 		       "TOMOS_TEST_BACKEND, and TOMOS_MODULES to the folder 'faults' of the "
 		       "build\n",
