@@ -70,6 +70,25 @@ static void steep_slices(void **state)
 	}
 }
 
+/* Rows so close that a vector of voxels reads nearly as many of them as kernels keep, or more. */
+static void rows_of_any_pitch(void **state)
+{
+	(void)state;
+	tomos_grid grid = {{21, 19, 40}, {-10, -9, -19.5}, {1, 1, 1}};
+	for (int i = 0; i < 48; i++) {
+		double pitch = 0.35 * pow(1.03, i), c = cos(0.3 + i), s = sin(0.3 + i);
+		tomos_view view = {{-300 * s, 300 * c, 3, 1}, {100 * s, -100 * c, -1},
+			{1.3 * c, 1.3 * s, 0}, {0, 0, 1.33 * pitch}};
+		int64_t rows = (int64_t)ceil(44 / pitch);
+		for (int model = 0; model < 2; model++) {
+			double d = largest_difference(
+				&grid, &view, 1, rows, 31, model ? "voxel" : "joseph");
+			if (!(d < 1e-4))
+				fail_msg("pitch %g: tuned and shared text differ by %g", pitch, d);
+		}
+	}
+}
+
 static void both_kinds_of_source(void **state)
 {
 	(void)state;
@@ -221,9 +240,9 @@ static void directions_of_any_length(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(fans_from_nearby),
-		cmocka_unit_test(steep_slices), cmocka_unit_test(both_kinds_of_source),
-		cmocka_unit_test(rays_in_outermost_faces), cmocka_unit_test(rays_through_centres),
-		cmocka_unit_test(one_direction_at_a_time), cmocka_unit_test(rays_far_beside),
-		cmocka_unit_test(directions_of_any_length)};
+		cmocka_unit_test(steep_slices), cmocka_unit_test(rows_of_any_pitch),
+		cmocka_unit_test(both_kinds_of_source), cmocka_unit_test(rays_in_outermost_faces),
+		cmocka_unit_test(rays_through_centres), cmocka_unit_test(one_direction_at_a_time),
+		cmocka_unit_test(rays_far_beside), cmocka_unit_test(directions_of_any_length)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

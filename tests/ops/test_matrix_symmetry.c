@@ -28,30 +28,32 @@ typedef struct {
 	double source;            /* 0: parallel */
 	int symmetries;
 	int64_t least; /* the rows are at least so many times fewer, in tenths */
+	double height; /* of voxels whose width is 1 */
 } Setup;
 
 static const Setup setups[] = {
-	{"half a turn, even", 16, 16, 16, 24, 1, 0, 180, 0, 0, 8, 60},
-	{"half a turn, odd", 17, 17, 17, 24, 1, 0, 180, 0, 0, 8, 60},
-	{"half a turn, odd and even", 17, 17, 16, 24, 1, 0, 180, 0, 0, 8, 60},
-	{"half a turn, even and odd", 16, 16, 21, 24, 1, 0, 180, 0, 0, 8, 60},
-	{"half a turn between the axes", 20, 20, 24, 16, 0.8, 5.625, 180, 0, 0, 8, 79},
-	{"half a turn, several slabs", 70, 70, 80, 12, 0.9, 0, 180, 0, 0, 8, 50},
-	{"half a turn, groups of all pairs", 150, 150, 170, 8, 0.9, 0, 180, 0, 0, 8, 40},
-	{"a whole turn", 15, 15, 22, 32, 0.7, 0, 360, 0, 0, 8, 75},
-	{"a whole turn, axis off the middle", 16, 16, 19, 32, 1, 0, 360, 1.3, 0, 8, 60},
-	{"half a turn, axis off the middle", 16, 16, 19, 32, 1, 0, 180, 1.3, 0, 1, 10},
-	{"quarter turns alone", 16, 16, 20, 12, 1, 3, 360, 0, 0, 4, 39},
-	{"half turns alone", 16, 16, 20, 9, 1, 3, 180, 0, 0, 2, 20},
-	{"a rectangle", 16, 11, 20, 12, 1, 0, 180, 0, 0, 4, 30},
-	{"nothing in common", 16, 16, 20, 7, 1, 3, 100, 0.2, 0, 1, 10},
-	{"voxels larger than pixels", 8, 8, 40, 16, 0.25, 0, 180, 0, 0, 8, 60},
-	{"pixels larger than voxels", 24, 24, 8, 16, 3.1, 0, 180, 0, 0, 8, 60},
-	{"one column", 9, 9, 1, 16, 1, 0, 180, 0, 0, 8, 20},
-	{"fan", 16, 16, 24, 32, 1, 0, 360, 0, 40, 8, 65},
-	{"fan, quarter turns alone", 17, 17, 24, 12, 1, 3, 360, 0, 40, 4, 39},
-	{"fan, half a turn", 17, 17, 24, 12, 1, 3, 180, 0, 40, 1, 10},
-	{"fan, axis off the middle", 16, 16, 24, 32, 1, 0, 360, 2, 40, 4, 39},
+	{"half a turn, even", 16, 16, 16, 24, 1, 0, 180, 0, 0, 8, 60, 1},
+	{"half a turn, odd", 17, 17, 17, 24, 1, 0, 180, 0, 0, 8, 60, 1},
+	{"half a turn, odd and even", 17, 17, 16, 24, 1, 0, 180, 0, 0, 8, 60, 1},
+	{"half a turn, even and odd", 16, 16, 21, 24, 1, 0, 180, 0, 0, 8, 60, 1},
+	{"half a turn between the axes", 20, 20, 24, 16, 0.8, 5.625, 180, 0, 0, 8, 79, 1},
+	{"half a turn, several slabs", 70, 70, 80, 12, 0.9, 0, 180, 0, 0, 8, 50, 1},
+	{"half a turn, groups of all pairs", 150, 150, 170, 8, 0.9, 0, 180, 0, 0, 8, 40, 1},
+	{"a whole turn", 15, 15, 22, 32, 0.7, 0, 360, 0, 0, 8, 75, 1},
+	{"a whole turn, axis off the middle", 16, 16, 19, 32, 1, 0, 360, 1.3, 0, 8, 60, 1},
+	{"half a turn, axis off the middle", 16, 16, 19, 32, 1, 0, 180, 1.3, 0, 1, 10, 1},
+	{"quarter turns alone", 16, 16, 20, 12, 1, 3, 360, 0, 0, 4, 39, 1},
+	{"half turns alone", 16, 16, 20, 9, 1, 3, 180, 0, 0, 2, 20, 1},
+	{"a rectangle", 16, 11, 20, 12, 1, 0, 180, 0, 0, 4, 30, 1},
+	{"oblong voxels", 16, 16, 24, 12, 1, 0, 180, 0, 0, 4, 30, 1.25},
+	{"nothing in common", 16, 16, 20, 7, 1, 3, 100, 0.2, 0, 1, 10, 1},
+	{"voxels larger than pixels", 8, 8, 40, 16, 0.25, 0, 180, 0, 0, 8, 60, 1},
+	{"pixels larger than voxels", 24, 24, 8, 16, 3.1, 0, 180, 0, 0, 8, 60, 1},
+	{"one column", 9, 9, 1, 16, 1, 0, 180, 0, 0, 8, 20, 1},
+	{"fan", 16, 16, 24, 32, 1, 0, 360, 0, 40, 8, 65, 1},
+	{"fan, quarter turns alone", 17, 17, 24, 12, 1, 3, 360, 0, 40, 4, 39, 1},
+	{"fan, half a turn", 17, 17, 24, 12, 1, 3, 180, 0, 40, 1, 10, 1},
+	{"fan, axis off the middle", 16, 16, 24, 32, 1, 0, 360, 2, 40, 4, 39, 1},
 };
 
 static void make_scan(const Setup *s, tomos_grid *grid, tomos_geometry **scan)
@@ -70,6 +72,8 @@ static void make_scan(const Setup *s, tomos_grid *grid, tomos_geometry **scan)
 		o.source_detector = &distance, o.source_detector_count = 1;
 	}
 	OK(tomos_grid_centred(grid, s->nx, s->ny, 1, 1));
+	grid->step[1] *= s->height;
+	grid->first[1] *= s->height;
 	OK(tomos_geometry_make(scan, &o));
 }
 

@@ -113,7 +113,8 @@ static void exchange(void **state)
 	assert_ok(tomos_scan_describe(scan, &info));
 	assert_string_equal(info.kind, "data-exchange");
 	assert_string_equal(info.type, "uint16");
-	assert_true(info.energy == 20 && fabs(info.pixel - 1.17e-3) < 1e-12 && info.has_shifts);
+	assert_true(info.energy == 20 && fabs(info.pixel - 1.17e-3) < 1e-12 &&
+		    info.pixel_height == info.pixel && info.has_shifts);
 	double x[VIEWS], y[VIEWS];
 	assert_ok(tomos_scan_shifts(scan, x, y));
 	assert_true(x[2] == 72 && y[2] == 0);
