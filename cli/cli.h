@@ -122,8 +122,7 @@ int recipe_read(settings *s, const command *c, const char *path);
 /* Options in force as a recipe, to be freed. */
 typedef bool (*recipe_filter)(const settings *s, int number, const tomos_option *row);
 int recipe_text(const settings *s, const command *c, recipe_filter kept, char **text);
-/* --save-recipe: refused before the work, written after it. */
-int recipe_check(const settings *s);
+/* --save-recipe: written after the work. */
 int recipe_save(const settings *s, const char *text);
 
 /* ---- texts ---------------------------------------------------------------------------------- */
@@ -179,9 +178,8 @@ int array_new(tomos_array *array, const int64_t shape[3], const char *what);
 void array_free(tomos_array *array);
 void shape_text(const int64_t shape[3], tomos_content content, char text[96]);
 
-/* Before the work rather than after it: a file beside the output that may be written, if it is named. `ending`:
- * the only one it can have, or NULL. */
-int path_check(const settings *s, const char *path, const char *ending);
+/* All that the command writes: no input's place is taken, and each can be written. */
+int outputs_check(settings *s, const command *c);
 
 int file_read_all(tomos_file *file, const char *path, tomos_array *array);
 /* A whole volume with its grid, from the file or centred with the given voxel. */

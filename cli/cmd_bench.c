@@ -60,22 +60,6 @@ static FILE *json_open(const char *path, char temporary[4096])
 	return file;
 }
 
-/* Before an hour of measuring, not after it. */
-static int json_check(const settings *s)
-{
-	const char *path = s->bench.json;
-	char temporary[4096];
-	int code = path_check(s, path, NULL);
-	if (!path[0] || code != DONE)
-		return code;
-	FILE *file = json_open(path, temporary);
-	if (!file)
-		return FAILED;
-	fclose(file);
-	remove(temporary);
-	return DONE;
-}
-
 static void json_text(FILE *file, const char *text)
 {
 	fputc('"', file);
@@ -192,7 +176,6 @@ int cmd_bench(const settings *s)
 	if (!chosen)
 		return failed("no memory for the workloads");
 	DO(choose(s, chosen, &count));
-	DO(json_check(s));
 	DO(directions_check(s, chosen, count));
 	DO(s->bench.by_view[0] ? run_views(s, chosen[0]) : run_all(s, chosen, count));
 done:

@@ -167,8 +167,6 @@ static void warn_grid(const tomos_array *array, const tomos_grid *grid)
 static int load_arrays(const settings *s, recon_job *j, tomos_algebraic_options *o)
 {
 	int code;
-	DO(path_check(s, s->recon.plot, ".png"));
-	DO(path_check(s, s->recon.history, NULL));
 	DO(arrays_load(s, GROUP_algebraic));
 	if (o->ray_weights) {
 		file_array *weights = (file_array *)o->ray_weights;
@@ -562,7 +560,6 @@ int cmd_recon(const settings *s)
 	recon_job j = {.device = job_device(s)};
 	const char *method = s->recon.method;
 	int code;
-	DO(recipe_check(s));
 	DO(recipe_text(s, command_find("recon"), in_force, &j.recipe));
 	DO(is_algebraic(method) ? recon_whole(s, &j, method) : recon_analytic(s, &j));
 	DO(recipe_save(s, j.recipe));

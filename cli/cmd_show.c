@@ -151,7 +151,6 @@ int cmd_show(const settings *s)
 	picture p = {0};
 	double low = 0, high = 1;
 	int code;
-	DO(path_check(s, path, ".png"));
 	DO(lib(tomos_file_open(&file, s->operands[0], &s->file)));
 	DO(lib(tomos_file_describe(file, &info)));
 	DO(show_plan(s, &info, &p));

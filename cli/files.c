@@ -55,15 +55,6 @@ void shape_text(const int64_t shape[3], tomos_content content, char text[96])
 			(long long)shape[1], (long long)shape[2]);
 }
 
-int path_check(const settings *s, const char *path, const char *ending)
-{
-	if (path[0] && ending && !ends_with(path, ending))
-		return wrong_usage("'%s' does not end in %s, the only kind there is", path, ending);
-	if (path[0] && !s->file.overwrite && access(path, F_OK) == 0)
-		return failed("'%s' exists already; give --overwrite to replace it", path);
-	return DONE;
-}
-
 int file_read_all(tomos_file *file, const char *path, tomos_array *array)
 {
 	tomos_file_info info;

@@ -293,76 +293,6 @@ static int check_operands(const settings *s, const command *c)
 	return DONE;
 }
 
-static bool same_file(const char *a, const char *b)
-{
-	struct stat x, y;
-	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-/* The folder of a path and the length of its last part, which is at the end but for slashes. */
-static void split_path(const char *path, char folder[PATH_MAX], const char **name, size_t *length)
-{
-	size_t end = strlen(path), begin;
-	while (end > 1 && path[end - 1] == '/')
-		end--;
-	for (begin = end; begin > 0 && path[begin - 1] != '/'; begin--)
-		;
-	*name = path + begin;
-	*length = end - begin;
-	snprintf(folder, PATH_MAX, "%.*s", begin ? (int)begin : 1, begin ? path : ".");
-}
-
-/* Also of files that are not there yet. */
-static bool same_place(const char *a, const char *b)
-{
-	char one[PATH_MAX], two[PATH_MAX];
-	const char *x, *y;
-	size_t m, n;
-	split_path(a, one, &x, &m);
-	split_path(b, two, &y, &n);
-	return same_file(a, b) || (m == n && memcmp(x, y, n) == 0 && same_file(one, two));
-}
-
-/* What is written beside the output takes neither the input's place nor the output's, nor another's. */
-static int check_beside(const settings *s)
-{
-	const struct {
-		const char *name, *path;
-	} written[] = {{"-o", s->output.output}, {"--checkpoint", s->algebraic.checkpoint},
-		{"--history", s->recon.history}, {"--plot", s->recon.plot},
-		{"--save-recipe", s->recipe.save_recipe}};
-	for (size_t i = 1; i < sizeof written / sizeof written[0]; i++) {
-		const char *path = written[i].path;
-		for (int k = 0; path[0] && k < s->operand_count; k++)
-			if (s->operands[k] && same_file(s->operands[k], path))
-				return wrong_usage("%s: '%s' is the input; write to another file",
-					written[i].name, path);
-		for (size_t k = 0; path[0] && k < i; k++)
-			if (written[k].path[0] && same_place(written[k].path, path))
-				return wrong_usage("%s and %s both name '%s'; write to another "
-						   "file",
-					written[k].name, written[i].name, path);
-	}
-	return DONE;
-}
-
-/* A link that is written to stays a link, and no input is lost to its own output. */
-static int check_target(settings *s, const char **target)
-{
-	struct stat info;
-	for (int i = 0; i < s->operand_count; i++)
-		if (s->operands[i] && &s->operands[i] != target &&
-			same_file(s->operands[i], *target))
-			return wrong_usage("'%s' is the input; write to another file", *target);
-	if (!*target || lstat(*target, &info) != 0 || !S_ISLNK(info.st_mode))
-		return DONE;
-	char *real = realpath(*target, NULL);
-	if (!real) /* it leads nowhere: the link itself is replaced */
-		return DONE;
-	*target = real;
-	return settings_keep(s, real);
-}
-
 /* The library's sentence begins with the option's name. */
 static int out_of_range(void)
 {
@@ -429,11 +359,8 @@ int settings_parse(settings *s, const command *c, int count, char **words)
 		DO(recipe_read(s, c, s->recipe.recipe));
 	DO(check_ranges(s));
 	DO(check_operands(s, c));
-	if (row_used(c, GROUP_output, 0) && s->output.output[0])
-		DO(check_target(s, &s->output.output));
-	DO(check_beside(s));
-	if (strcmp(c->name, "convert") == 0 && s->operand_count == 2)
-		DO(check_target(s, &s->operands[1]));
+	if (!s->common.help)
+		DO(outputs_check(s, c));
 done:
 	return code;
 }

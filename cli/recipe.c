@@ -354,14 +354,6 @@ int recipe_text(const settings *s, const command *c, recipe_filter kept, char **
 	return code;
 }
 
-int recipe_check(const settings *s)
-{
-	const char *path = s->recipe.save_recipe;
-	if (path[0] && !s->file.overwrite && access(path, F_OK) == 0)
-		return wrong_usage("'%s' exists; give --overwrite to replace it", path);
-	return DONE;
-}
-
 /* Under another name until it is complete. */
 static bool write_whole(const char *part, const char *path, const char *text, bool overwrite)
 {

@@ -297,6 +297,10 @@ TOMOS_API tomos_status tomos_array_check(const tomos_array *array, const char *n
 TOMOS_API tomos_status tomos_result_check(
 	const tomos_array *result, int64_t first, const char *name);
 
+/* Whether a file or folder of that name can be written: its folder is there and may be written to, and
+ * nothing has the name unless overwrite is set. To be asked before the work, for every output. */
+TOMOS_API tomos_status tomos_output_check(const char *path, int overwrite);
+
 /* An 8-bit grey picture; low maps to black, high to white. */
 TOMOS_API tomos_status tomos_picture_write(const char *path, const float *data, int64_t width,
 	int64_t height, double low, double high, const tomos_file_options *options);

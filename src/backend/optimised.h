@@ -13,10 +13,10 @@ enum { IN_SLICE = 1, FANS = 2, UPRIGHT = 4, CONE = 8, OBLIQUE = 16, ANY = 32 };
 static inline bool optimised_computes(
 	unsigned projectors, unsigned direction, const Projecting *what)
 {
-	unsigned own = what->kernel == KERNEL_joseph                                   ? JOSEPH
-		       : what->kernel == KERNEL_voxel                                  ? VOXEL
+	unsigned own = what->kernel == KERNEL_joseph                                      ? JOSEPH
+		       : what->kernel == KERNEL_voxel                                     ? VOXEL
 		       : what->kernel == KERNEL_line || what->kernel == KERNEL_line_march ? LINE
-										       : 0;
+											  : 0;
 	return (projectors & own) && (direction == BOTH || direction == (unsigned)what->direction);
 }
 

@@ -107,6 +107,11 @@ tomos_status file_check(const char *path, bool overwrite)
 	return TOMOS_OK;
 }
 
+tomos_status tomos_output_check(const char *path, int overwrite)
+{
+	return file_check(path, overwrite != 0);
+}
+
 /* The temporaries of this process that are neither published nor discarded. */
 typedef struct Pending {
 	struct Pending *next;

@@ -1,8 +1,10 @@
 /* Writing TIFF files, without a library: pages are plain numbers, one strip each, behind a table of
  * directories whose place is known from the shape, so that pages can be written in any order; beyond 4 GiB
  * the file is a BigTIFF. */
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -137,29 +139,70 @@ static tomos_status choose_size(const File *file, Tiff *own)
 	return TOMOS_OK;
 }
 
+/* As many digits as all indices need, so that the names sort. */
+static void picture_name(const File *file, int64_t index, char name[64])
+{
+	int64_t last = file->first_index + file->shape[0] - 1;
+	int digits = snprintf(NULL, 0, "%lld", (long long)last);
+	snprintf(name, 64, "%s_%0*lld.tiff", file->content == TOMOS_PROJECTIONS ? "proj" : "recon",
+		digits > 5 ? digits : 5, (long long)(file->first_index + index));
+}
+
+static tomos_status picture_path(const File *file, int64_t index, char **path)
+{
+	char name[64];
+	picture_name(file, index, name);
+	return mem_printf(path, "%s/%s", file->temporary, name);
+}
+
+/* Whether a file of an older folder has a successor in this one; scale.txt belongs to the pictures. */
+static bool is_replaced(const File *file, const char *name)
+{
+	char ours[64];
+	const char *number = strchr(name, '_');
+	long long index = number ? strtoll(number + 1, NULL, 10) : -1;
+	if (name[0] == '.' || strcmp(name, "scale.txt") == 0)
+		return true;
+	if (index < file->first_index || index - file->first_index >= file->shape[0])
+		return false;
+	picture_name(file, index - file->first_index, ours);
+	return strcmp(name, ours) == 0;
+}
+
+/* A folder is replaced as a whole: slices of another range, and whatever else lies in it, would go. */
+static tomos_status check_folder(const File *file)
+{
+	tomos_status status = TOMOS_OK;
+	DIR *old = opendir(file->path);
+	for (struct dirent *e; old && status == TOMOS_OK && (e = readdir(old));)
+		if (!is_replaced(file, e->d_name))
+			status = fail(TOMOS_IO,
+				"'%s' holds '%s', which would be deleted and not replaced; name "
+				"another folder, or remove it first",
+				file->path, e->d_name);
+	if (old)
+		closedir(old);
+	return status;
+}
+
+static tomos_status create_folder(const File *file)
+{
+	TRY(check_folder(file));
+	if (file->continued || mkdir(file->temporary, 0777) == 0)
+		return TOMOS_OK;
+	return fail(TOMOS_IO, "'%s' cannot be created (as '%s'): %s", file->path, file->temporary,
+		strerror(errno));
+}
+
 tomos_status tiff_create(File *file)
 {
 	Tiff *own;
 	TRY(tiff_make(file, &own));
 	TRY(choose_size(file, own));
-	if (own->stack) {
-		if (!file->continued && mkdir(file->temporary, 0777) != 0)
-			return fail(TOMOS_IO, "'%s' cannot be created (as '%s'): %s", file->path,
-				file->temporary, strerror(errno));
-		return TOMOS_OK;
-	}
+	if (own->stack)
+		return create_folder(file);
 	TRY(file_descriptor(file, &own->descriptor));
 	return write_front(file, own->descriptor, file->shape[0]);
-}
-
-/* As many digits as all indices need, so that the names sort. */
-static tomos_status picture_name(const File *file, int64_t index, char **name)
-{
-	int64_t last = file->first_index + file->shape[0] - 1;
-	int digits = snprintf(NULL, 0, "%lld", (long long)last);
-	return mem_printf(name, "%s/%s_%0*lld.tiff", file->temporary,
-		file->content == TOMOS_PROJECTIONS ? "proj" : "recon", digits > 5 ? digits : 5,
-		(long long)(file->first_index + index));
 }
 
 static tomos_status write_picture(File *file, int64_t index, const void *data)
@@ -167,7 +210,7 @@ static tomos_status write_picture(File *file, int64_t index, const void *data)
 	const Tiff *own = file->own;
 	int descriptor = -1;
 	char *name;
-	TRY(picture_name(file, index, &name));
+	TRY(picture_path(file, index, &name));
 	(void)unlink(name); /* an index may be written again */
 	tomos_status status = flat_create(&descriptor, name, file->path);
 	if (status == TOMOS_OK)
@@ -222,7 +265,7 @@ tomos_status tiff_read_back(File *file, int64_t index, void *stored)
 	if (!own->stack)
 		return flat_read(own->descriptor, file->path,
 			data_at(own->big, file->shape[0], index, bytes), stored, bytes);
-	TRY(picture_name(file, index, &name));
+	TRY(picture_path(file, index, &name));
 	bool there = access(name, F_OK) == 0;
 	tomos_status status = there ? flat_open(&descriptor, &size, name)
 				    : fail(TOMOS_BAD_FILE, "'%s' is not there", name);

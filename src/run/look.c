@@ -1,6 +1,5 @@
 /* What a volume looks like: the window of its values, and pictures of its three middle planes. */
 #include <string.h>
-#include <unistd.h>
 #include "prep/prep.h"
 #include "run/run.h"
 
@@ -52,24 +51,23 @@ static tomos_status plane_path(char **path, const Preview *p, int axis)
 	return mem_printf(path, "%.*s_%s.png", end, p->output, plane_names[axis]);
 }
 
-static tomos_status refuse_existing(const Preview *p, int axis)
+tomos_status preview_check(const Preview *p)
 {
-	char *path;
-	TRY(plane_path(&path, p, axis));
 	tomos_status status = TOMOS_OK;
-	if (!p->overwrite && access(path, F_OK) == 0)
-		status = fail(TOMOS_BAD_VALUE, "'%s' exists and overwrite was not asked for", path);
-	mem_free(path);
+	for (int axis = 0; axis < 3 && status == TOMOS_OK; axis++) {
+		char *path;
+		TRY(plane_path(&path, p, axis));
+		status = file_check(path, p->overwrite);
+		mem_free(path);
+	}
 	return status;
 }
 
 tomos_status preview_open(Preview *p)
 {
-	for (int axis = 0; axis < 3; axis++) {
-		TRY(refuse_existing(p, axis));
+	for (int axis = 0; axis < 3; axis++)
 		TRY(mem_zeroed(&p->planes[axis], plane_pixels(p, axis), sizeof(float),
 			"a picture of the volume"));
-	}
 	return mem_zeroed(&p->taken, p->shape[0], 1, "the slices drawn");
 }
 

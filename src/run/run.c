@@ -43,7 +43,10 @@ static tomos_status name_output(Run *r)
 	if (r->options.dry_run)
 		return TOMOS_OK;
 	TRY(io_check_name(r->output));
-	return file_check(r->output, r->file_options.overwrite != 0);
+	TRY(file_check(r->output, r->file_options.overwrite != 0));
+	r->preview.output = r->output;
+	r->preview.overwrite = r->file_options.overwrite != 0;
+	return r->options.preview ? preview_check(&r->preview) : TOMOS_OK;
 }
 
 static tomos_status choose_method(Run *r)
@@ -208,8 +211,6 @@ static tomos_status open_preview(Run *r)
 {
 	if (!r->options.preview)
 		return TOMOS_OK;
-	r->preview.output = r->output;
-	r->preview.overwrite = r->file_options.overwrite != 0;
 	memcpy(r->preview.shape, r->report->shape, sizeof r->preview.shape);
 	return preview_open(&r->preview);
 }

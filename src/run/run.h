@@ -68,8 +68,9 @@ typedef struct {
 	unsigned char *taken; /* slices drawn; NULL: no pictures are wanted */
 } Preview;
 
-tomos_status preview_open(
-	Preview *preview); /* refuses pictures that exist and may not be replaced */
+/* Whether the pictures can be written; needs the output's name alone. */
+tomos_status preview_check(const Preview *preview);
+tomos_status preview_open(Preview *preview);
 void preview_take(Preview *preview, int64_t first, int64_t count, const float *slices);
 tomos_status preview_write(Preview *preview);
 void preview_free(Preview *preview);

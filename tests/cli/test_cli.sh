@@ -593,7 +593,7 @@ else
 fi
 check "bench over a file" 1 bench slice-1024-voxel --repeat 1 --json speed.json
 check "bench into no folder" 1 bench chilingaryan-2048-bp --json no/such.json
-has "its sentence" err "'no/such.json' cannot be written: No such file"
+has "its sentence" err "'no/such.json' cannot be written: directory 'no/': No such file"
 if grep -q median out; then bad "it measured first"; else ok "before it measures"; fi
 check "unknown workload" 2 bench slice-1024-voxl
 has "its sentence" err "unknown workload 'slice-1024-voxl'; nearest: slice-1024-voxel"

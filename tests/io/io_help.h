@@ -104,6 +104,8 @@ static inline void write_array(
 {
 	tomos_file_options options = overwriting();
 	tomos_file *file;
+	if (path[strlen(path) - 1] == '/')
+		file_discard(path); /* folders are not replaced by those of fewer files */
 	assert_ok(tomos_file_create(&file, path, content, shape, &options));
 	assert_ok(tomos_file_write(file, 0, shape[0], data));
 	assert_ok(tomos_file_commit(file));

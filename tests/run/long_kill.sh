@@ -1,40 +1,109 @@
 #!/usr/bin/env bash
-# A run killed at random moments, 200 times: nothing under the final name, and --resume gives the same
-# bytes every time.
+# tomos recon killed at random moments, in every output format, what is left damaged in half of the
+# cases, then --resume: the same bytes as a run that was left alone and no other file, or an error
+# message; never a wrong volume with status 0.
+#
+#   long_kill.sh COMMAND        TOMOS_KILLS: how many (500)   TOMOS_SEED: of what is random (1)
 set -u
-tomos=$1
-scratch=$(mktemp -d)
+tomos=$(readlink -f "$1")
+kills=${TOMOS_KILLS:-500}
+RANDOM=${TOMOS_SEED:-1}
+# A disk would spend most of the time on bringing small files to it.
+scratch=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")")
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
-"$tomos" project shepp-logan-2d-modified --columns 256 --rows 96 --views 300 -q -o scan.h5 || exit 1
-run() { "$tomos" recon scan.h5 -q --memory 110M $options -o "$@"; }
-failed=0
-for out in volume.h5 volume.npy slices/ volume.mhd packed.h5; do
-	options=$([ "$out" = packed.h5 ] && echo --compress 1)
-	rm -rf "$out" whole
+# Noise, so that all slices differ.
+"$tomos" project shepp-logan --columns 96 --rows 64 --views 100 --noise 0.05 -q -o scan.h5 || exit 1
+formats=("volume.h5" "packed.h5 --compress 1" "volume.npy" "volume.tif" "slices/" "volume.mha"
+	"volume.mhd" "volume.raw" "counts.npy --type uint16" "counts/ --type uint8")
+
+begun=0 resumed=0 damaged=0 again=0 messages=0 failed=0
+bad() {
+	echo "FAILED: $out, case $case, $moment ms${damage:+, $damage}: $1"
+	cat err
+	failed=$((failed + 1))
+}
+recon() { (cd work && "$tomos" recon ../scan.h5 --memory 13M "$@" -o "$out" $options) >said 2>err; }
+random() { echo $(((RANDOM * 32768 + RANDOM) % ($1 > 0 ? $1 : 1))); }
+
+# One of the files that were left, cut off, with zeros in it, with a bit flipped, longer, or gone.
+damage_one() {
+	local files file size at byte
+	mapfile -t files < <(find work -type f -path 'work/.*' | sort)
+	[ ${#files[@]} -gt 0 ] || return
+	file=${files[$(random ${#files[@]})]}
+	size=$(stat -c %s "$file")
+	at=$(random "$size")
+	case $((RANDOM % 5)) in
+	0) damage="cut to $at of $size bytes" && truncate -s "$at" "$file" ;;
+	1)
+		damage="zeros from $at of $size"
+		dd if=/dev/zero of="$file" bs=1 seek="$at" count=$((size - at < 4096 ? size - at : 4096)) \
+			conv=notrunc status=none
+		;;
+	2)
+		damage="bit flipped at $at of $size"
+		byte=$(od -An -tu1 -j "$at" -N 1 "$file")
+		[ "$size" -gt 0 ] && printf "\\x$(printf %x $((byte ^ (1 << RANDOM % 8))))" |
+			dd of="$file" bs=1 seek="$at" conv=notrunc status=none
+		;;
+	3) damage="longer" && head -c $((1 + RANDOM % 5000)) /dev/urandom >>"$file" ;;
+	4) damage="gone" && rm "$file" ;;
+	esac
+	damage="${file#work/} $damage"
+	damaged=$((damaged + 1))
+}
+
+# What ended well. HDF5 files hold the command, which may say --resume, so their numbers are compared.
+compare() {
+	if [ "${out%.h5}" = "$out" ]; then
+		diff -r whole work >different 2>&1 || bad "other files: $(head -3 different)"
+		return
+	fi
+	"$tomos" info "work/$out" --verify >different 2>&1 || bad "not what was written: $(cat different)"
+	rm -f numbers.npy
+	"$tomos" convert -q "work/$out" numbers.npy 2>err && cmp -s whole.npy numbers.npy || bad "other numbers"
+	[ "$(ls -A work)" = "$out" ] || bad "other files: $(ls -A work)"
+}
+
+for number in "${!formats[@]}"; do
+	read -r out options <<<"${formats[$number]}"
+	rm -rf whole work && mkdir work
 	begin=$(date +%s%N)
-	run "$out" || exit 1
+	damage="" moment=none case=0
+	recon || { bad "a run that is left alone"; continue; }
 	span=$((($(date +%s%N) - begin) / 1000000))
-	mv "$out" whole
-	[ "$out" = volume.mhd ] && mv volume.raw whole.raw
-	for i in $(seq 40); do
-		"$tomos" recon scan.h5 -q --memory 110M $options -o "$out" &
+	mv work whole
+	rm -f whole.npy
+	[ "${out%.h5}" = "$out" ] || "$tomos" convert -q "whole/$out" whole.npy || exit 1
+	# Runs that were done before the kill do not count, but some of these are wanted as well.
+	while [ $begun -lt $((kills * (number + 1) / ${#formats[@]})) ] && [ $case -lt $((2 * kills)) ]; do
+		mkdir work
+		case=$((case + 1)) damage="" moment=$(random $((span + span / 16)))
+		(cd work && exec "$tomos" recon ../scan.h5 --memory 13M -q -o "$out" $options) 2>err &
 		job=$!
-		sleep "$(printf '0.%03d' $((RANDOM % (span < 999 ? span + 1 : 999))))"
+		sleep "$(printf '%d.%03d' $((moment / 1000)) $((moment % 1000)))"
 		kill -9 $job 2>/dev/null
 		if wait $job 2>/dev/null; then
-			[ -e "$out" ] || failed=$((failed + 1))
+			compare # it was done before
 		else
-			[ -e "$out" ] && ! diff -rq whole "$out" >/dev/null && failed=$((failed + 1))
-			[ -e "$out" ] || run "$out" --resume || failed=$((failed + 1))
+			begun=$((begun + 1))
+			[ $((RANDOM % 2)) = 0 ] && damage_one
+			if recon --resume; then
+				grep -q '^resumed   [1-9]' said && resumed=$((resumed + 1))
+				grep -q '^warning: ' said err && again=$((again + 1))
+				compare
+			else
+				messages=$((messages + 1))
+				[ "$(grep -c '^tomos recon: ' err)" -ge 1 ] || bad "no message"
+				recon --overwrite || bad "cannot be begun again"
+				compare
+			fi
 		fi
-		diff -rq whole "$out" >/dev/null || { echo "$out, kill $i: other bytes"; failed=$((failed + 1)); }
-		if [ "$out" = volume.mhd ] && ! cmp -s whole.raw volume.raw; then
-			echo "volume.raw, kill $i: other bytes"
-			failed=$((failed + 1))
-		fi
-		rm -rf "$out" volume.raw
+		rm -rf work
 	done
-done
-echo "$failed failed"
+done 2> >(grep -v ' Killed ' >&2)
+[ $begun = "$kills" ] || { echo "$begun kills, not $kills"; failed=$((failed + 1)); }
+echo "$begun killed, what was left of $damaged damaged; $resumed went on from finished slices," \
+	"$again with a warning, $messages ended with a message; $failed failed"
 [ "$failed" = 0 ]

@@ -146,6 +146,24 @@ static void parts(void **state)
 	assert_int_equal(entries(at("part")), 3);
 	assert_int_equal(access(at("part/recon_00003.tiff"), F_OK), 0);
 	assert_int_equal(access(at("part/recon_00005.tiff"), F_OK), 0);
+	/* another range into the same folder would delete the first */
+	work_init(&w, "part/");
+	w.run.rows = "0:3";
+	w.file.overwrite = 1;
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_IO);
+	assert_says("part/' holds 'recon_0000");
+	assert_says("which would be deleted and not replaced");
+	assert_int_equal(w.report.slabs, 0);
+	assert_int_equal(entries(at("part")), 3);
+	w.run.rows = "3:6"; /* the same one may be written again */
+	assert_ok(tomos_run(&w.job, NULL));
+	/* the number of the first file is the one that was given */
+	work_init(&w, "numbered/");
+	w.run.rows = "2:5";
+	w.file.first_number = 2;
+	assert_ok(tomos_run(&w.job, NULL));
+	assert_int_equal(access(at("numbered/recon_00002.tiff"), F_OK), 0);
+	assert_int_equal(entries(at("numbered")), 3);
 	assert_ok(read_all(at("ball.h5"), shape, &all));
 	assert_ok(read_all(at("part"), shape, &some));
 	assert_memory_equal(all + 3 * shape[1] * shape[2], some,
@@ -236,8 +254,10 @@ static void previews(void **state)
 	}
 	unlink(w.output);
 	w.run.resume = w.file.overwrite = 0;
-	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_BAD_VALUE);
-	assert_says("thin_xy.png' exists and overwrite was not asked for");
+	w.said[0] = 0;
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_IO);
+	assert_says("thin_xy.png' exists already and overwrite was not asked for");
+	assert_true(w.said[0] == 0); /* before anything else */
 	assert_int_equal(access(w.output, F_OK), -1);
 	assert_int_equal(mem_live(), 0);
 }

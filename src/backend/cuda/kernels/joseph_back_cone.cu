@@ -24,8 +24,8 @@ enum { TALL = 32, LOW = 16, LONG = 8, SHORT = 2 };
 enum {
 	WIDE = 16, /* a block's columns of voxels; of a warp 8 x 4 */
 	HIGH = 8,
-	VIEWS = 64, /* seen from a block at a time */
-	STRIP = 32, /* adjacent columns of an image; all images have the same row pitch */
+	VIEWS = 64,        /* seen from a block at a time */
+	STRIP = 32,        /* adjacent columns of an image; all images have the same row pitch */
 	BORDER = LONG + 2, /* rows of zeros above and below: a span and its neighbours */
 	THREADS = WIDE * HIGH,
 	MIXED = 2 /* neither x nor y is the dominant axis of all sheets */

@@ -1,0 +1,123 @@
+/* Whatever a command writes, checked before it begins: no output takes the place of an input or of another
+ * output, and each can be written. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "cli.h"
+
+static bool same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* The folder of a path and the length of its last part, which is at the end but for slashes. */
+static void split_path(const char *path, char folder[PATH_MAX], const char **name, size_t *length)
+{
+	size_t end = strlen(path), begin;
+	while (end > 1 && path[end - 1] == '/')
+		end--;
+	for (begin = end; begin > 0 && path[begin - 1] != '/'; begin--)
+		;
+	*name = path + begin;
+	*length = end - begin;
+	snprintf(folder, PATH_MAX, "%.*s", begin ? (int)begin : 1, begin ? path : ".");
+}
+
+/* Also of files that are not there yet. */
+static bool same_place(const char *a, const char *b)
+{
+	char one[PATH_MAX], two[PATH_MAX];
+	const char *x, *y;
+	size_t m, n;
+	split_path(a, one, &x, &m);
+	split_path(b, two, &y, &n);
+	return same_file(a, b) || (m == n && memcmp(x, y, n) == 0 && same_file(one, two));
+}
+
+/* A link that is written to stays a link, and no input is lost to its own output. */
+static int check_target(settings *s, const char **target)
+{
+	struct stat info;
+	for (int i = 0; i < s->operand_count; i++)
+		if (s->operands[i] && &s->operands[i] != target &&
+			same_file(s->operands[i], *target))
+			return wrong_usage("'%s' is the input; write to another file", *target);
+	if (!*target || lstat(*target, &info) != 0 || !S_ISLNK(info.st_mode))
+		return DONE;
+	char *real = realpath(*target, NULL);
+	if (!real) /* it leads nowhere: the link itself is replaced */
+		return DONE;
+	*target = real;
+	return settings_keep(s, real);
+}
+
+typedef struct {
+	const char *name, *path, *ending; /* ending: the only one there is; NULL: any */
+	bool written_over; /* without being asked: it is the command's own from earlier */
+} output;
+
+enum { OUTPUTS = 10 };
+
+/* Options that a command does not have are empty. */
+static void outputs_list(const settings *s, const command *c, output list[OUTPUTS])
+{
+	bool convert = strcmp(c->name, "convert") == 0 && s->operand_count == 2;
+	bool picture = strcmp(c->name, "show") == 0 || strcmp(c->name, "curves") == 0;
+	const output all[OUTPUTS] = {
+		{"-o", s->run.dry_run ? "" : s->output.output, picture ? ".png" : NULL, false},
+		{"--checkpoint", s->algebraic.checkpoint, NULL, true},
+		{"--history", s->recon.history, NULL, false},
+		{"--plot", s->recon.plot, ".png", false}, {"--plot", s->lambda.plot, ".png", false},
+		{"--save-recipe", s->recipe.save_recipe, NULL, false},
+		{"--json", s->bench.json, NULL, false},
+		{"--by-view", s->bench.by_view, ".png", false},
+		{"--sheet", s->center.sweep[0] ? s->center.sheet : "", ".png", false},
+		{"output", convert ? s->operands[1] : "", NULL, false}};
+	memcpy(list, all, sizeof all);
+}
+
+static int check_apart(const settings *s, const output *list)
+{
+	for (int i = 1; i < OUTPUTS - 1; i++) {
+		const char *path = list[i].path;
+		for (int k = 0; path[0] && k < s->operand_count; k++)
+			if (s->operands[k] && same_file(s->operands[k], path))
+				return wrong_usage("%s: '%s' is the input; write to another file",
+					list[i].name, path);
+		for (int k = 0; path[0] && k < i; k++)
+			if (list[k].path[0] && same_place(list[k].path, path))
+				return wrong_usage("%s and %s both name '%s'; write to another "
+						   "file",
+					list[k].name, list[i].name, path);
+	}
+	return DONE;
+}
+
+static int check_one(const settings *s, const output *o)
+{
+	if (!o->path[0])
+		return DONE;
+	if (o->ending && !ends_with(o->path, o->ending))
+		return wrong_usage(
+			"'%s' does not end in %s, the only kind there is", o->path, o->ending);
+	return lib(tomos_output_check(o->path, o->written_over || s->file.overwrite));
+}
+
+int outputs_check(settings *s, const command *c)
+{
+	output list[OUTPUTS];
+	int code;
+	if (row_used(c, GROUP_output, 0) && s->output.output[0])
+		DO(check_target(s, &s->output.output));
+	if (strcmp(c->name, "convert") == 0 && s->operand_count == 2)
+		DO(check_target(s, &s->operands[1]));
+	outputs_list(s, c, list);
+	DO(check_apart(s, list));
+	for (int i = 0; i < OUTPUTS; i++)
+		DO(check_one(s, &list[i]));
+done:
+	return code;
+}
