@@ -177,4 +177,39 @@ static inline int hidden_files(void)
 	return count;
 }
 
+/* Leaves a run of several slabs at its last step. */
+static inline void break_off_with(const char *output, void (*change)(Work *w))
+{
+	Work w;
+	Patience patience = {1000000};
+	const tomos_progress progress = {lose_patience, &patience};
+	work_init(&w, output);
+	if (change)
+		change(&w);
+	w.run.memory = few_at_a_time;
+	w.file.overwrite = 1;
+	w.run.dry_run = 0;
+	assert_ok(tomos_run(&w.job, &progress));
+	assert_true(w.report.slabs > 1);
+	file_discard(w.output);
+	patience.left = 1000000 - patience.left - 1;
+	assert_int_equal(tomos_run(&w.job, &progress), TOMOS_CANCELLED);
+}
+
+static inline void break_off(const char *output)
+{
+	break_off_with(output, NULL);
+}
+
+/* In memory, where there is such a place: a disk would spend seconds on bringing small files to it. */
+static inline int make_sloping_scan(void **state)
+{
+	(void)state;
+	row_slope = 0.1; /* all slices differ */
+	if (scratch_in(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"))
+		return -1;
+	write_scan(at("scan.h5"));
+	return 0;
+}
+
 #endif
