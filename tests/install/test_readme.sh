@@ -105,5 +105,5 @@ fi
 	block octave 1
 	echo 'far = norm(rec(:) - x(:)) / norm(x(:))'
 	echo 'assert(far < 0.4)'
-} >example.m
-octave-cli --norc --quiet example.m
+} >readme_example.m
+octave-cli --norc --quiet readme_example.m
