@@ -3,11 +3,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#define PUBLIC __attribute__((visibility("default")))
-PUBLIC long device_arm(long nth);
-PUBLIC long device_live(void);
-PUBLIC const char *device_failed(void);
-
 static _Atomic long calls, wanted, live;
 static const char *_Atomic failed;
 

@@ -5,16 +5,18 @@
 
 #include <stdbool.h>
 
+#define DEVICE_PUBLIC __attribute__((visibility("default")))
+
 /* Whether this call is to fail. */
 bool device_due(const char *call);
 /* Something was made (+1) or freed (-1) that has to be freed in the end. */
 void device_count(int change);
 
 /* The nth call from now on fails; 0: none. Returns how many there were since the last time. */
-long device_arm(long nth);
+DEVICE_PUBLIC long device_arm(long nth);
 /* What was made and not freed. */
-long device_live(void);
+DEVICE_PUBLIC long device_live(void);
 /* The call that failed; "" if none did since device_arm. */
-const char *device_failed(void);
+DEVICE_PUBLIC const char *device_failed(void);
 
 #endif

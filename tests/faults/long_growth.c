@@ -117,7 +117,7 @@ static void recall(void *user)
 
 static void files(void **state)
 {
-	static const char *const names[] = {"v.h5", "v.npy", "v.tif", "v.mha", "v.mhd", "v"};
+	static const char *const names[] = {"v.h5", "v.npy", "v.tif", "v.mha", "v.mhd", "v/"};
 	tomos_backend *backend;
 	Work w;
 	(void)state;
