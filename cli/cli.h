@@ -157,11 +157,14 @@ int lib(tomos_status status);                        /* the library's sentence, 
 void say(const char *format, ...) PRINTF_LIKE(1, 2); /* to stdout, unless quiet */
 int interrupted(void);
 bool message_quiet(void);
+const char *message_command(void);
 void note(const char *format, ...) PRINTF_LIKE(1, 2); /* to stderr, unless quiet */
 
 /* ---- progress and Ctrl-C -------------------------------------------------------------------- */
 
-void progress_start(void); /* installs the handler */
+/* Takes signals from here on, and shows progress for what takes long, at first under that name. */
+void progress_start(const char *command_name);
+void progress_end(void); /* nothing is shown any more */
 const tomos_progress *progress_shown(void);
 /* A run whose rates are shown beside the bar; NULL: none. */
 void progress_rates(const tomos_run_report *report);

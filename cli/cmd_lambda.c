@@ -125,7 +125,7 @@ static int train(training *t, double lambda, double *error)
 	memset(t->volume.data, 0, (size_t)(n[0] * n[1] * n[2]) * sizeof(float));
 	tomos_status status = tomos_reconstruct(
 		t->op, t->s->lambda.method, &t->data, &t->volume, &o, progress_silent());
-	bool diverged = status == TOMOS_BAD_VALUE && history.count > 0;
+	bool diverged = status == TOMOS_DIVERGED;
 	DO(diverged ? DONE : lib(status));
 	*error = diverged || history.best == 0 ? HUGE_VAL : errors[history.best - 1];
 	if (t->runs < MOST) {

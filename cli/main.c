@@ -41,12 +41,13 @@ int main(int count, char **words)
 	if (!c)
 		return command_unknown(name);
 	message_begin(c->name, false);
-	progress_start();
+	progress_start(c->name);
 	settings s;
 	settings_init(&s);
 	int code = settings_parse(&s, c, count - 2, words + 2);
 	if (code == DONE)
 		code = run(c, &s);
 	settings_free(&s);
+	progress_end();
 	return flush(code);
 }

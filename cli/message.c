@@ -100,6 +100,11 @@ int lib(tomos_status status)
 	return status == TOMOS_BAD_VALUE ? wrong_usage("%s", sentence) : failed("%s", sentence);
 }
 
+const char *message_command(void)
+{
+	return speaker;
+}
+
 bool message_quiet(void)
 {
 	return silent;

@@ -1,4 +1,7 @@
-/* Progress on stderr (a bar on a terminal, a few lines in a log) and Ctrl-C, which ends the work. */
+/* Progress on stderr (a bar on a terminal, a few lines in a log) and Ctrl-C, which ends the work.
+ *
+ * A thread of its own waits for signals and shows how long the work has taken while it says nothing. The
+ * flag that the first Ctrl-C raises is watched by the library (tomos_cancel_on), which leaves its loops. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -7,19 +10,34 @@
 #include <unistd.h>
 #include "cli.h"
 
-#define PATIENCE 1.0 /* seconds of a stage that pass in silence */
+#define PATIENCE 0.8 /* seconds of a stage that pass in silence */
 #define REDRAW 0.1
+#define TICK 0.2 /* of the thread that redraws */
 
-static _Atomic int stopped;
+static volatile int stopped; /* by a signal; through raise_flag and is_stopped alone */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the state */
 
 static struct {
 	char stage[32];
-	double start, drawn;
-	int64_t tenth; /* last tenth that a log was told of */
+	int64_t done, total; /* as reported last; total 0: nothing yet */
+	double value, start, drawn;
+	int64_t tenth; /* last tenth that a log was told of; -1: nothing yet */
 	bool shown;    /* a bar is on the terminal's last line */
+	bool ended;    /* nothing is drawn any more */
 } state;
 
 static const tomos_run_report *rates;
+
+static void raise_flag(int value)
+{
+	__atomic_store_n(&stopped, value, __ATOMIC_RELAXED);
+}
+
+static int is_stopped(void)
+{
+	return __atomic_load_n(&stopped, __ATOMIC_RELAXED);
+}
 
 void progress_rates(const tomos_run_report *report)
 {
@@ -31,16 +49,34 @@ static void heard(int signal_number)
 	(void)signal_number; /* never called: the signals are blocked, but must not be ignored */
 }
 
-/* Waits for signals in a thread of its own, where anything may be called. The first one ends the work
- * at its next step. Should that take a while, a second Ctrl-C ends the program; other signals come
- * from programs that will not wait for long. */
+static struct timespec interval(double seconds)
+{
+	struct timespec t = {(time_t)seconds, 0};
+	t.tv_nsec = (long)(1e9 * (seconds - (double)t.tv_sec));
+	return t;
+}
+
+static void tick(void);
+
+/* The first signal, with the bar kept alive until then. */
+static int first_signal(const sigset_t *signals)
+{
+	const struct timespec wait = interval(TICK);
+	int number;
+	while ((number = sigtimedwait(signals, NULL, &wait)) < 0)
+		tick();
+	return number;
+}
+
+/* Anything may be called in this thread. The first signal ends the work at once, with what is whole
+ * written. Should that take a while, a second Ctrl-C ends the program; other signals come from programs
+ * that will not wait for long. What is being written is left alone by its thread first, as far as it can. */
 static void *listen(void *user)
 {
-	const struct timespec moment = {0, 300000000}, grace = {5, 0};
+	const struct timespec moment = interval(0.3), grace = interval(5);
 	sigset_t *signals = user;
-	int number;
-	sigwait(signals, &number);
-	stopped = 1;
+	int number = first_signal(signals);
+	raise_flag(1);
 	bool again = sigtimedwait(signals, NULL, &moment) >= 0;
 	if (!again && number == SIGINT && !message_quiet())
 		fputs("\ntomos: interrupted; finishing the current step, press again to stop at "
@@ -50,6 +86,8 @@ static void *listen(void *user)
 		sigwait(signals, &number);
 	else if (!again)
 		(void)sigtimedwait(signals, NULL, &grace);
+	raise_flag(1);
+	(void)sigtimedwait(signals, NULL, &moment);
 	tomos_file_discard_all();
 	fputs("\ntomos: interrupted; ended in the middle of a step\n", stderr);
 	_exit(INTERRUPTED);
@@ -62,11 +100,22 @@ static bool ignored(int signal_number)
 	return sigaction(signal_number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-void progress_start(void)
+/* A stage that nobody has reported yet, under the name of the command. */
+static void begin_stage(const char *stage, double now)
+{
+	snprintf(state.stage, sizeof state.stage, "%s", stage);
+	state.start = now;
+	state.done = state.total = 0;
+	state.tenth = -1;
+	state.value = 0;
+}
+
+void progress_start(const char *command_name)
 {
 	static sigset_t signals;
 	struct sigaction action;
 	pthread_t thread;
+	begin_stage(command_name, seconds());
 	memset(&action, 0, sizeof action);
 	action.sa_handler = heard;
 	sigemptyset(&signals);
@@ -77,6 +126,7 @@ void progress_start(void)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGXFSZ, SIG_IGN); /* a write past a limit fails with a sentence instead */
+	tomos_cancel_on(&stopped);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	if (pthread_create(&thread, NULL, listen, &signals) == 0)
 		pthread_detach(thread);
@@ -86,7 +136,7 @@ void progress_start(void)
 
 void progress_go_on(void)
 {
-	stopped = 0;
+	raise_flag(0);
 }
 
 double seconds(void)
@@ -96,68 +146,125 @@ double seconds(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void progress_clear(void)
+static void clear_bar(void)
 {
 	if (state.shown)
 		fputs("\r\033[K", stderr);
 	state.shown = false;
+	state.drawn = seconds(); /* what is printed now stays alone for a moment */
 }
 
-static void draw_bar(int64_t done, int64_t total, double value, double elapsed)
+void progress_clear(void)
+{
+	pthread_mutex_lock(&lock);
+	clear_bar();
+	pthread_mutex_unlock(&lock);
+}
+
+void progress_end(void)
+{
+	pthread_mutex_lock(&lock);
+	clear_bar();
+	state.ended = true;
+	pthread_mutex_unlock(&lock);
+}
+
+/* "12.3/s", or the rates of a run. */
+static void rate_text(char *text, size_t room, double elapsed)
+{
+	if (rates)
+		snprintf(text, room, "%.3g MB/s  %.3g GU/s", rates->read_bytes * 1e-6 / elapsed,
+			rates->updates * 1e-9 / elapsed);
+	else
+		snprintf(text, room, "%.3g/s", (double)state.done / elapsed);
+}
+
+static void draw_bar(double elapsed)
 {
 	char bar[31], extra[48];
-	double left = elapsed * (double)(total - done) / (double)done;
-	int filled = (int)(30.0 * (double)done / (double)total);
+	double part = state.total > 0 ? (double)state.done / (double)state.total : 0;
+	double left = part > 0 ? elapsed * (1 - part) / part : elapsed;
 	memset(bar, '.', 30);
-	memset(bar, '#', (size_t)filled);
+	memset(bar, '#', (size_t)(30 * part));
 	bar[30] = 0;
-	if (rates)
-		snprintf(extra, sizeof extra, "%.3g MB/s  %.3g GU/s",
-			rates->read_bytes * 1e-6 / elapsed, rates->updates * 1e-9 / elapsed);
+	rate_text(extra, sizeof extra, elapsed);
+	if (state.total > 0)
+		fprintf(stderr, "\r%-12.12s [%s] %3d %%  %s  ", state.stage, bar, (int)(100 * part),
+			part > 0 ? extra : "");
 	else
-		snprintf(extra, sizeof extra, "%.3g/s", (double)done / elapsed);
-	fprintf(stderr, "\r%-12.12s [%s] %3d %%  %s  %d:%02d left", state.stage, bar,
-		(int)(100.0 * (double)done / (double)total), extra, (int)left / 60, (int)left % 60);
-	if (value > 0)
-		fprintf(stderr, "  %.3g", value);
+		fprintf(stderr, "\r%-12.12s ", state.stage);
+	fprintf(stderr, "%d:%02d %s", (int)left / 60, (int)left % 60, part > 0 ? "left" : "so far");
+	if (state.value > 0)
+		fprintf(stderr, "  %.3g", state.value);
 	fputs("\033[K", stderr);
 	state.shown = true;
 }
 
-static void log_line(int64_t done, int64_t total, double value, double elapsed)
+static void log_line(double elapsed)
 {
-	int64_t tenth = (int64_t)(10.0 * (double)done / (double)total);
-	if (tenth == state.tenth)
+	int64_t tenth =
+		state.total > 0 ? (int64_t)(10.0 * (double)state.done / (double)state.total) : 0;
+	if (tenth <= state.tenth)
 		return;
 	state.tenth = tenth;
-	fprintf(stderr, "%s: %d %% after %.1f s", state.stage, (int)tenth * 10, elapsed);
-	if (value > 0)
-		fprintf(stderr, ", residual %.4g", value);
+	if (state.total > 0)
+		fprintf(stderr, "%s: %d %% after %.1f s", state.stage, (int)tenth * 10, elapsed);
+	else
+		fprintf(stderr, "%s: at work for %.1f s", state.stage, elapsed);
+	if (state.value > 0)
+		fprintf(stderr, ", residual %.4g", state.value);
 	fputc('\n', stderr);
+}
+
+/* With the lock held. */
+static void show(double now, double redraw)
+{
+	double elapsed = now - state.start;
+	if (is_stopped() || message_quiet() || state.ended || elapsed < PATIENCE)
+		return;
+	if (!isatty(STDERR_FILENO))
+		log_line(elapsed);
+	else if (now - state.drawn > redraw) {
+		draw_bar(elapsed);
+		state.drawn = now;
+	}
+}
+
+static void tick(void)
+{
+	pthread_mutex_lock(&lock);
+	show(seconds(), TICK);
+	pthread_mutex_unlock(&lock);
+}
+
+static void take(const char *stage, int64_t done, int64_t total, double value)
+{
+	double now = seconds();
+	bool again = done <= 0 && state.done > 0;
+	if (strncmp(stage, state.stage, sizeof state.stage - 1) != 0 || again) {
+		if (state.shown)
+			clear_bar();
+		begin_stage(stage, now);
+	}
+	state.done = done > 0 ? done : 0;
+	state.total = total > 0 ? total : 0;
+	state.value = value;
+	if (state.done > 0)
+		show(now, done == total ? 0 : REDRAW);
+	if (total > 0 && done >= total) {
+		if (state.shown)
+			clear_bar();
+		begin_stage(message_command(), now);
+	}
 }
 
 static int report(void *user, const char *stage, int64_t done, int64_t total, double value)
 {
 	(void)user;
-	double now = seconds();
-	if (strncmp(stage, state.stage, sizeof state.stage - 1) != 0 || done <= 0) {
-		progress_clear();
-		snprintf(state.stage, sizeof state.stage, "%s", stage);
-		state.start = now;
-		state.tenth = 0;
-	}
-	double elapsed = now - state.start;
-	if (stopped || message_quiet() || done <= 0 || total <= 0 || elapsed < PATIENCE)
-		return stopped;
-	if (!isatty(STDERR_FILENO))
-		log_line(done, total, value, elapsed);
-	else if (now - state.drawn > REDRAW || done >= total) {
-		draw_bar(done, total, value, elapsed);
-		state.drawn = now;
-	}
-	if (done >= total)
-		progress_clear();
-	return stopped;
+	pthread_mutex_lock(&lock);
+	take(stage, done, total, value);
+	pthread_mutex_unlock(&lock);
+	return is_stopped();
 }
 
 static int only_stop(void *user, const char *stage, int64_t done, int64_t total, double value)
@@ -167,7 +274,7 @@ static int only_stop(void *user, const char *stage, int64_t done, int64_t total,
 	(void)done;
 	(void)total;
 	(void)value;
-	return stopped;
+	return is_stopped();
 }
 
 const tomos_progress *progress_silent(void)

@@ -36,7 +36,8 @@ typedef enum tomos_status {
 	TOMOS_BAD_FILE,    /* a file's content is not what it should be */
 	TOMOS_UNSUPPORTED, /* valid, but not built or not possible */
 	TOMOS_NO_DEVICE,
-	TOMOS_CANCELLED
+	TOMOS_CANCELLED,
+	TOMOS_DIVERGED     /* an iteration whose residual grows without bound, or is not finite */
 } tomos_status;
 
 TOMOS_API const char *tomos_message(void); /* about the last failure in this thread */
@@ -203,15 +204,18 @@ typedef struct tomos_array {
 
 TOMOS_API tomos_array tomos_array_of(float *data, int64_t n0, int64_t n1, int64_t n2);
 
-/* Called between steps, from the thread that called the library; a result other than 0 cancels. */
+/* Called between steps, from the thread that called the library; a result other than 0 cancels. A stage
+ * of which nobody knows how many steps it takes has done and total 0. */
 typedef struct tomos_progress {
 	int (*report)(void *user, const char *stage, int64_t done, int64_t total, double value);
 	void *user;
 } tomos_progress;
 
-/* For callers that have no progress to return from: while *flag is not 0, projections, and all that is
- * made of them, called from this thread end soon with TOMOS_CANCELLED, and leave anything in their
- * results. The flag may be raised from any thread or a signal handler. NULL: no flag any more. */
+/* For those who cannot wait for a step to end, or have no progress to return from: while *flag is not 0,
+ * all that computes, reads or writes and was called from this thread ends within a fraction of a second
+ * with TOMOS_CANCELLED, and leaves anything in its results; files that are not yet committed stay so. The
+ * flag may be raised from any thread or a signal handler (an int, stored at once), and must not be lowered
+ * before the call has returned. NULL: no flag any more. */
 TOMOS_API void tomos_cancel_on(const volatile int *flag);
 
 /* ---- phantoms with known projections ------------------------------------------------------ */
@@ -522,8 +526,9 @@ TOMOS_API void tomos_op_domain(const tomos_op *op, int64_t shape[3]);
 TOMOS_API void tomos_op_range(const tomos_op *op, int64_t shape[3]);
 TOMOS_API int tomos_op_matched(const tomos_op *op); /* 1: adjoint is the transpose of forward */
 TOMOS_API const char *tomos_op_describe(const tomos_op *op);
-/* The largest singular value, by the power method. */
-TOMOS_API tomos_status tomos_op_norm(const tomos_op *op, double *norm);
+/* The largest singular value, to about five digits; kept with the operator. */
+TOMOS_API tomos_status tomos_op_norm(
+	const tomos_op *op, double *norm, const tomos_progress *progress);
 
 /* Operators made of others, which must live as long as they do: a A + b B (B NULL: a A), A B and A'. */
 TOMOS_API tomos_status tomos_op_sum(
@@ -596,8 +601,8 @@ typedef struct tomos_history {
 	const struct tomos_array *iterate;
 } tomos_history;
 
-/* x is the start image and the result; after TOMOS_CANCELLED an iterate, or with blocks the last
- * one and the blocks since: no step is half done. */
+/* x is the start image and the result; after TOMOS_CANCELLED the last whole iterate, the one that the
+ * history counts. */
 #define TOMOS_ALGEBRAIC(method) \
 	TOMOS_API tomos_status tomos_##method(const tomos_op *op, const tomos_array *b, \
 		const tomos_array *x, const tomos_algebraic_options *options, \

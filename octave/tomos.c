@@ -408,7 +408,7 @@ static mxArray *norm_of(const char *command, int count, const mxArray *list[])
 {
 	(void)command, (void)count;
 	double value;
-	check(tomos_op_norm(*operator_of(list[0]), &value));
+	check(tomos_op_norm(*operator_of(list[0]), &value, NULL));
 	return mxCreateDoubleScalar(value);
 }
 

@@ -18,13 +18,15 @@ _PATIENCE = 0.9  # seconds for a call to end after Ctrl-C, before it is left to 
 
 
 def call(function: Callable, *arguments: Any, report: Optional[Report] = None,
-         progress: bool = False, keep: Any = None) -> None:
+         progress: bool = False, keep: Any = None, wait: bool = False) -> None:
     """Calls the library so that Ctrl-C stops it; `progress` says that it takes a tomos_progress.
 
-    `report` runs in the caller's thread. What it raises comes out of here, after the call ended.
+    `report` runs in the caller's thread. What it raises comes out of here, after the call ended. After
+    Ctrl-C, a call that does not end soon is left to end by itself with what is in `keep`; with `wait`, for
+    handles that the caller closes, it is waited for.
     """
     if threading.current_thread() is threading.main_thread():
-        _call_beside(function, arguments, report, progress, keep)
+        _call_beside(function, arguments, report, progress, keep, None if wait else _PATIENCE)
     else:
         _call_here(function, arguments, report, progress)
 
@@ -75,20 +77,20 @@ class _Work:
         self.events.put((stage.decode(), done, total, value))
         return self.answers.get()
 
-    def stop(self) -> None:
+    def stop(self, patience: Optional[float]) -> None:
         self.cancel.value = 1
         self.answers.put(1)
-        self.thread.join(_PATIENCE)
+        self.thread.join(patience)
 
 
-def _call_beside(function, arguments, report, progress, keep) -> None:
+def _call_beside(function, arguments, report, progress, keep, patience) -> None:
     work = _Work(function, arguments, report is not None, progress, keep)
     work.thread.start()
     try:
         while (event := work.events.get()) is not None:
             work.answers.put(1 if report(*event) else 0)
     except BaseException:
-        work.stop()
+        work.stop(patience)
         raise
     work.thread.join()
     if work.status:
@@ -108,14 +110,15 @@ class Bar:
             self.stage = stage
             try:
                 from tqdm.auto import tqdm
-                self.bar = tqdm(total=total, desc=stage)
+                self.bar = tqdm(total=total or None, desc=stage)
             except ImportError:
                 self.bar = None
         if self.bar is not None:
             self.bar.update(done - self.bar.n)
         elif done == total or time.monotonic() - self.told > 0.1:
             self.told, self.open = time.monotonic(), True
-            print(f"\r{stage}: {done} of {total}", end="", file=sys.stderr, flush=True)
+            steps = f"{done} of {total}" if total else "at work"
+            print(f"\r{stage}: {steps}", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         if self.bar is not None:
@@ -126,8 +129,9 @@ class Bar:
 
 
 def run(function: Callable, *arguments: Any, show: bool = False,
-        callback: Optional[Callable[[int, float], Any]] = None, keep: Any = None) -> bool:
-    """A call with a progress bar and a callback (steps done, value); False when the callback stopped it."""
+        callback: Optional[Callable[[int, float], Any]] = None, of: str = "", keep: Any = None) -> bool:
+    """A call with a progress bar and a callback (steps done, value) for the stage `of`; False when the
+    callback stopped it."""
     bar = Bar() if show else None
     stopped = False
 
@@ -135,7 +139,7 @@ def run(function: Callable, *arguments: Any, show: bool = False,
         nonlocal stopped
         if bar:
             bar(stage, done, total, value)
-        stopped = bool(callback and done > 0 and callback(done, value))
+        stopped = bool(callback and stage == of and done > 0 and callback(done, value))
         return stopped
 
     try:

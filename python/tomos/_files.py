@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 
 from ._arrays import Array, any_shape, to_host
+from ._call import call
 from ._geometry import Geometry, Grid
 from ._library import FileInfoStruct, GridStruct, Shape, check, lib, new
 from ._options import GROUPS
@@ -80,7 +81,7 @@ def read(path: _Path, first: int = 0, count: Optional[int] = None, dataset: str 
         n, rows, columns = _describe(file).shape
         count = n - first if count is None else count
         data = np.empty((max(count, 0), rows, columns), np.float32)
-        check(lib.file_read(file, first, count, data.ctypes.data))
+        call(lib.file_read, file, first, count, data.ctypes.data, keep=data, wait=True)
         return data
 
 
@@ -109,7 +110,7 @@ def write(path: _Path, data: Array, *, grid: Optional[Grid] = None, geometry: Op
             check(lib.file_set_grid(file, ctypes.byref(grid._struct)))
         if geometry is not None:
             check(lib.file_set_geometry(file, geometry._handle))
-        check(lib.file_write(file, 0, array.shape[0], array.ctypes.data))
-        check(lib.file_commit(file))
+        call(lib.file_write, file, 0, array.shape[0], array.ctypes.data, keep=array, wait=True)
+        call(lib.file_commit, file, wait=True)
     finally:
         lib.file_close(file)

@@ -7,7 +7,7 @@ from ctypes import (CFUNCTYPE, POINTER, c_char_p, c_double, c_float, c_int, c_in
                     c_uint64, c_void_p)
 from pathlib import Path
 
-__all__ = ["BadFile", "BadValue", "Cancelled", "DeviceMissing", "Error", "FileFailure", "OutOfMemory",
+__all__ = ["BadFile", "BadValue", "Cancelled", "DeviceMissing", "Diverged", "Error", "FileFailure", "OutOfMemory",
            "Unsupported"]
 
 
@@ -173,7 +173,7 @@ _FUNCTIONS = {
     "op_free": (None, [_P]),
     "op_matched": (c_int, [_P]),
     "op_describe": (_S, [_P]),
-    "op_norm": (c_int, [_P, POINTER(c_double)]),
+    "op_norm": (c_int, [_P, POINTER(c_double), _PROGRESS]),
     "op_sum": (c_int, [_NEW, c_double, _P, c_double, _P]),
     "op_product": (c_int, [_NEW, _P, _P]),
     "op_transpose": (c_int, [_NEW, _P]),
@@ -241,8 +241,12 @@ class Cancelled(Error):
     """The call was stopped before its end."""
 
 
+class Diverged(Error, ArithmeticError):
+    """The residual of an iteration grew without bound, or was not finite."""
+
+
 _EXCEPTIONS = [None, BadValue, OutOfMemory, FileFailure, BadFile, Unsupported, DeviceMissing,
-               Cancelled]
+               Cancelled, Diverged]
 
 
 def check(status: int) -> None:

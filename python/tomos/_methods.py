@@ -76,7 +76,8 @@ def _algebraic(given: Any, method: str, b: Array, x0: Any, out: Any, callback: O
     try:
         with own_failures(A):
             run(lib.reconstruct, A._op, method.encode(), source.pointer, target.pointer,
-                ctypes.byref(settings), show=progress, callback=told, keep=(A, settings, source, target))
+                ctypes.byref(settings), show=progress, callback=told, of=method,
+                keep=(A, settings, source, target))
     finally:
         history._finish()
     return out

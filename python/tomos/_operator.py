@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ._arrays import Array, empty, host_view, read_view, write_view
-from ._call import call
+from ._call import call, run
 from ._device import open_backend
 from ._library import APPLY, CustomStruct, Error, MatrixStruct, Shape, check, lib, new
 
@@ -152,7 +152,7 @@ class Operator:
         """The largest singular value, by the power method."""
         value = ctypes.c_double()
         with own_failures(self):
-            call(lib.op_norm, self._op, ctypes.byref(value), keep=(self, value))
+            run(lib.op_norm, self._op, ctypes.byref(value), keep=(self, value))
         return value.value
 
     def as_linear_operator(self) -> Any:

@@ -162,7 +162,8 @@ def bin_pixels(data: Array, bin: int) -> np.ndarray:
     source = _three(data)
     shape = _prepared_shape(GROUPS["prep"].fill(steps="bin", bin=bin), source.struct.shape)
     result = np.empty(shape, np.float32)
-    check(lib.prep_bin(source.pointer, bin, host_view(result).pointer))
+    target = host_view(result)
+    call(lib.prep_bin, source.pointer, bin, target.pointer, keep=(source, target, result))
     return result
 
 

@@ -8,6 +8,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
+from ._call import call
 from ._geometry import Geometry
 from ._library import ScanInfoStruct, check, lib, new
 from ._options import GROUPS, describe_class, with_options
@@ -42,7 +43,8 @@ class Scan:
             raise ValueError(f"rows are read with step 1, not {step}")
         data = np.empty((count, max(end - first, 0), self.shape[2]), np.float32)
         if data.size:
-            check(lib.scan_read(self._handle, which, 0, count, first, end - first, data.ctypes.data))
+            call(lib.scan_read, self._handle, which, 0, count, first, end - first, data.ctypes.data,
+                 keep=(self, data))
         return data
 
     def views(self, rows: Optional[slice] = None) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from ._arrays import Array, any_shape, to_float32, to_host
 from ._call import call
 from ._geometry import Geometry, Grid, grid_shape
-from ._library import DifferenceStruct, EllipsoidStruct, check, choices, lib, new
+from ._library import DifferenceStruct, EllipsoidStruct, choices, lib, new
 from ._options import GROUPS, describe_class, with_options
 
 
@@ -118,7 +118,7 @@ def add_noise(b: Array, level: float, seed: int = 1) -> np.ndarray:
     >>> round(float(np.linalg.norm(noisy - b) / np.linalg.norm(b)), 4)
     0.05
     """
-    return _changed(b, lambda view: lib.noise_gaussian(view, level, seed))
+    return _changed(b, lib.noise_gaussian, level, seed)
 
 
 def add_counts(b: Array, photons: float, seed: int = 1) -> np.ndarray:
@@ -128,12 +128,13 @@ def add_counts(b: Array, photons: float, seed: int = 1) -> np.ndarray:
     >>> 0.03 < float(noisy.std()) < 0.05
     True
     """
-    return _changed(b, lambda view: lib.noise_poisson(view, photons, seed))
+    return _changed(b, lib.noise_poisson, photons, seed)
 
 
-def _changed(b: Array, function) -> np.ndarray:
+def _changed(b: Array, function, *settings) -> np.ndarray:
     result = np.array(to_float32(b, "b"), np.float32, order="C", copy=True)
-    check(function(any_shape(result, "b").pointer))
+    view = any_shape(result, "b")
+    call(function, view.pointer, *settings, keep=view)
     return result
 
 
@@ -153,5 +154,6 @@ def compare(a: Array, b: Array) -> Difference:
     0.0
     """
     result = DifferenceStruct()
-    check(lib.compare(any_shape(to_host(a), "a").pointer, any_shape(to_host(b), "b").pointer, ctypes.byref(result)))
+    one, other = any_shape(to_host(a), "a"), any_shape(to_host(b), "b")
+    call(lib.compare, one.pointer, other.pointer, ctypes.byref(result), keep=(one, other, result))
     return Difference(result.relative_l2, result.psnr, result.ssim, result.largest)

@@ -118,6 +118,9 @@ static tomos_status check_numbers(const tomos_algebraic_options *o)
 		return fail(TOMOS_BAD_VALUE, "strength %g: it must not be negative", o->strength);
 	if (!(o->huber > 0) || isinf(o->huber))
 		return fail(TOMOS_BAD_VALUE, "huber %g: it must be above 0", o->huber);
+	if (!(o->norm >= 0) || isinf(o->norm))
+		return fail(TOMOS_BAD_VALUE,
+			"norm %g: it must be above 0, or 0 for it to be estimated", o->norm);
 	if (!(o->tolerance >= 0))
 		return fail(TOMOS_BAD_VALUE, "tolerance %g: it must not be negative", o->tolerance);
 	if (!(o->noise_level >= 0))
@@ -294,6 +297,10 @@ static tomos_status prepare(Run *run, const tomos_op *op)
 
 static tomos_status finish(Run *run, tomos_status status)
 {
+	if (status == TOMOS_CANCELLED && strcmp(run->ended, "cancelled") != 0) {
+		tomos_status restored = keep_restore(run);
+		status = restored == TOMOS_OK ? status : restored;
+	}
 	if (run->o->history)
 		run->o->history->ended = run->ended;
 	if (run->best && run->best_at > 0 && (status == TOMOS_OK || status == TOMOS_CANCELLED)) {
@@ -302,8 +309,10 @@ static tomos_status finish(Run *run, tomos_status status)
 	}
 	vector_return(&run->truth, run->X, VECTOR_IN);
 	for (int64_t i = 0; i < run->held_count;
-		i++) /* before the blocks, whose spaces some are of */
+		i++) { /* before the blocks, whose spaces some are of */
 		vector_free(run->held[i].data, run->held[i].space);
+		vector_free(run->held[i].copy, run->held[i].space);
+	}
 	subsets_free(&run->subsets);
 	tomos_op_free(run->weighted);
 	tomos_op_free(run->gradient);

@@ -104,6 +104,7 @@ static tomos_status each_row(Art *a, tomos_status (*visit)(Art *a, const Batch *
 	for (int64_t start = 0; start < a->rays + BATCH; start += BATCH) {
 		a->listed->start = start;
 		a->listed->rows = max64(0, min64(BATCH, a->rays - start));
+		TRY(cancel_check("a sweep"));
 		parallel_for(1 + a->listed->rows, use_or_list, a);
 		TRY(a->status);
 		Batch *next = a->used;
@@ -195,7 +196,7 @@ static tomos_status sweep_rays(Art *a)
 	RowSweep rows = {a->views, run->Y->shape[0], run->b, a->factor, a->r};
 	if (a->sweeper) {
 		a->sweeper->sweep(a->sweeper, &rows, run->x);
-		return TOMOS_OK;
+		return cancel_check("a sweep");
 	}
 	shuffle(a);
 	return each_row(a, use_row);
@@ -225,6 +226,7 @@ static tomos_status iterate_there(Art *a, Run *run, Sweep *sweep)
 	TRY(run_start(run));
 	while (run->going) {
 		shuffle(a);
+		TRY(run_keep(run, NULL));
 		if (a->list)
 			TRY(send_order(a, sweep));
 		const KernelVisits visits = {
@@ -248,6 +250,7 @@ static tomos_status iterate_views(Art *a, Run *run, ViewSweep *sweep)
 	while (run->going) {
 		const KernelVisits visits = {
 			run->b, squares, a->r, run->x, a->lambda, a->least, run->low, run->high};
+		TRY(run_keep(run, NULL));
 		TRY(view_sweep_run(sweep, &visits));
 		TRY(run_iterated(run, a->r));
 	}
@@ -261,6 +264,7 @@ static tomos_status iterate(Art *a, Run *run)
 	TRY(measure(a));
 	TRY(run_start(run));
 	while (run->going) {
+		TRY(run_keep(run, NULL));
 		TRY(sweep_rays(a));
 		TRY(run_iterated(run, a->r));
 	}

@@ -130,6 +130,7 @@ static tomos_status update(Run *run, Blocks *B, int64_t i)
 tomos_status blocks_sweep(Run *run, Blocks *B)
 {
 	subsets_sweep(&run->subsets, run->k);
+	TRY(run_keep(run, NULL));
 	for (int64_t visit = 0; visit < run->subsets.count; visit++) {
 		int64_t i = run->subsets.visits[visit], at = subset_offset(&run->subsets, i);
 		const tomos_op *A = run->subsets.ops[i];

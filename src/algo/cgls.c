@@ -39,11 +39,11 @@ tomos_status cgls_method(Run *run)
 		TRY(vector_dot(Y, q, q, &qq));
 		TRY(vector_dot(X, p, p, &pp));
 		float a = (float)(gamma / (qq + run->o->strength * pp));
-		TRY(vector_axpy(X, a, p, run->x)); /* x += a p */
 		TRY(vector_axpy(X, a, p, d));
 		TRY(vector_axpy(Y, -a, q, r)); /* r -= a q */
 		last = gamma;
 		TRY(gradient(run, r, d, s, &gamma));
+		TRY(vector_axpy(X, a, p, run->x)); /* x += a p, now that nothing can be cancelled */
 		TRY(vector_xpay(X, s, (float)(gamma / last), p)); /* p = s + beta p */
 		TRY(run_iterated(run, r));
 	}

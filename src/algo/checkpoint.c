@@ -121,7 +121,7 @@ static tomos_status write_all(Stream *s, const Run *run)
 	return put(s, &sum, sizeof sum, 1);
 }
 
-tomos_status checkpoint_write(const Run *run)
+static tomos_status write_whole(const Run *run)
 {
 	const char *path = run->o->checkpoint;
 	char *temporary;
@@ -137,6 +137,16 @@ tomos_status checkpoint_write(const Run *run)
 	if (status != TOMOS_OK)
 		file_discard(temporary);
 	mem_free(temporary);
+	return status;
+}
+
+/* A caller that has cancelled gets its checkpoint all the same. */
+tomos_status checkpoint_write(const Run *run)
+{
+	const volatile int *flag = cancel_asked();
+	tomos_cancel_on(NULL);
+	tomos_status status = write_whole(run);
+	tomos_cancel_on(flag);
 	return status;
 }
 

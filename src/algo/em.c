@@ -88,6 +88,7 @@ static tomos_status iterate(Run *run, Blocks *B, int64_t count)
 	TRY(run_start(run));
 	while (run->going) {
 		subsets_sweep(&run->subsets, run->k);
+		TRY(run_keep(run, NULL));
 		for (int64_t visit = 0; visit < count; visit++)
 			TRY(update(run, B, run->subsets.visits[visit], largest));
 		TRY(run_iterated(run, B->r));

@@ -45,6 +45,8 @@ static tomos_status step(Run *run, Lsmr *l, Bidiagonal *b, float *h, float *h_ba
 	l->zeta = l->c_bar * l->zeta_bar;
 	l->zeta_bar *= -l->s_bar;
 	TRY(vector_xpay(run->X, h, -(float)(theta_bar * l->rho / (rho_old * rho_bar_old)), h_bar));
+	if (stop_needs_residual(run))
+		TRY(run_keep(run, NULL));
 	TRY(vector_axpy(run->X, (float)(l->zeta / (l->rho * l->rho_bar)), h_bar, run->x));
 	TRY(vector_xpay(run->X, b->v, -(float)(theta_new / l->rho), h));
 	*norm = residual_norm(l, c, s, c_hat, s_hat, theta_bar, zeta_old);

@@ -32,6 +32,8 @@ tomos_status lsqr_method(Run *run)
 		double theta = s * b.alpha, phi = c * phi_bar;
 		rho_bar = -c * b.alpha;
 		phi_bar = s * phi_bar;
+		if (stop_needs_residual(run))
+			TRY(run_keep(run, NULL));
 		TRY(vector_axpy(run->X, (float)(phi / rho), w, run->x));
 		TRY(vector_xpay(run->X, b.v, -(float)(theta / rho), w));
 		TRY(bidiagonal_residual(run, start, hypot(phi_bar, psi), &norm));

@@ -2,33 +2,36 @@
  *
  * A. Chambolle and T. Pock, "A first-order primal-dual algorithm for convex problems with applications to
  * imaging", J. Math. Imaging Vis. 40 (2011); E. Y. Sidky, J. H. Jørgensen, X. Pan 2012. The gradient is
- * scaled by nu to the norm of A, so that the one operator (A, nu gradient) has norm sqrt(2) ||A||.
+ * scaled by nu to the norm of A, so that the one operator (A, nu gradient) has norm sqrt(2) ||A||. Every
+ * iteration checks that no change of x is projected to more than that norm allows.
  */
 #include <math.h>
 #include "algo/penalty.h"
 
+#define NOTABLE 1e-3 /* of the data */
+#define MARGIN 1.01
+
 typedef struct {
 	const tomos_op *gradient; /* NULL: the penalty is of x itself */
-	double nu, tau, sigma;
+	double norm, nu, tau, sigma;
 	float *y, *p;        /* dual variables of A and of the gradient */
 	float *lead, *s, *g; /* x carried on; scratch: volume, field */
 	float *old, *Ax, *Aold, *r;
 } Pdhg;
 
-static tomos_status prepare_gradient(Run *run, Pdhg *d, double norm)
+static tomos_status prepare_gradient(Run *run, Pdhg *d)
 {
 	TRY(run_gradient(run, &d->gradient));
 	TRY(run_state(run, &d->p, &run->field, "the dual field"));
 	TRY(run_vector(run, &d->g, &run->field, "the gradient"));
 	TRY(vector_fill(&run->field, 0, d->p));
-	d->nu = norm / sqrt(gradient_bound(run));
+	d->nu = d->norm / sqrt(gradient_bound(run));
 	return TOMOS_OK;
 }
 
 static tomos_status prepare(Run *run, Pdhg *d)
 {
 	bool field = penalty_of_gradient(penalty_kind(run));
-	double norm;
 	TRY(run_state(run, &d->y, run->Y, "the dual projections"));
 	TRY(run_state(run, &d->old, run->X, "the volume before"));
 	TRY(run_vector(run, &d->lead, run->X, "the volume ahead"));
@@ -36,11 +39,13 @@ static tomos_status prepare(Run *run, Pdhg *d)
 	TRY(run_vector(run, &d->Ax, run->Y, "projections"));
 	TRY(run_vector(run, &d->Aold, run->Y, "projections"));
 	TRY(run_vector(run, &d->r, run->Y, "the residual"));
-	TRY(op_norm(run->A, &norm));
-	norm = norm > 0 ? 1.01 * norm : 1;
+	TRY(run_norm(run, &(NormRoom){{d->old, d->lead}, {d->Ax, d->Aold}}, &d->norm));
+	d->norm = d->norm > 0 ? d->norm : 1;
 	if (field)
-		TRY(prepare_gradient(run, d, norm));
-	d->tau = d->sigma = 1 / (norm * (field ? sqrt(2) : 1));
+		TRY(prepare_gradient(run, d));
+	d->tau = d->sigma = 1 / (d->norm * (field ? sqrt(2) : 1));
+	run_scalar(run, &d->norm);
+	run_scalar(run, &d->tau);
 	TRY(vector_fill(run->Y, 0, d->y));
 	TRY(run_bound(run, run->x));
 	return vector_copy(run->X, run->x, d->old);
@@ -71,6 +76,23 @@ static tomos_status primal(const Run *run, const Pdhg *d)
 	return run_bound(run, run->x);
 }
 
+/* A norm that was too small, an estimate or the user's, makes way for the one that was seen. Of small
+ * changes the projections are rounding error, and tell nothing. */
+static tomos_status check_norm(const Run *run, Pdhg *d)
+{
+	double way, seen;
+	TRY(vector_distance(run->Y, d->Ax, d->Aold, &seen));
+	if (!(seen > NOTABLE * run->b_norm))
+		return TOMOS_OK;
+	TRY(vector_distance(run->X, run->x, d->old, &way));
+	if (seen > d->norm * way) {
+		double norm = MARGIN * seen / way;
+		d->tau *= d->norm * d->norm / (norm * norm);
+		d->norm = norm;
+	}
+	return TOMOS_OK;
+}
+
 static tomos_status iterate(Run *run, Pdhg *d)
 {
 	const Space *X = run->X, *Y = run->Y;
@@ -83,10 +105,11 @@ static tomos_status iterate(Run *run, Pdhg *d)
 	TRY(vector_scale(Y, (float)(1 / (1 + d->sigma)), d->y));
 	if (d->gradient)
 		TRY(dual_field(run, d));
-	TRY(vector_copy(X, run->x, d->old));
+	TRY(run_keep(run, d->old));
 	TRY(vector_copy(Y, d->Ax, d->Aold));
 	TRY(primal(run, d));
 	TRY(op_forward(run->A, run->x, d->Ax));
+	TRY(check_norm(run, d));
 	TRY(vector_copy(Y, d->Ax, d->r));
 	return vector_xpay(Y, run->b, -1, d->r);
 }

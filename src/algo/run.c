@@ -1,7 +1,10 @@
 /* What all algebraic methods share: their vectors, and what happens around each iteration. */
 #include "algo/run.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+#define GROWTH 1e3 /* of the residual, from where on it is taken to grow without bound */
 
 static tomos_status hold(Run *run, float **data, const Space *space, const char *what, bool state)
 {
@@ -17,7 +20,7 @@ static tomos_status hold(Run *run, float **data, const Space *space, const char 
 		run->held_room = room;
 	}
 	TRY(vector_new(data, space, what));
-	run->held[run->held_count++] = (Held){*data, space, state};
+	run->held[run->held_count++] = (Held){.data = *data, .space = space, .state = state};
 	return TOMOS_OK;
 }
 
@@ -62,6 +65,12 @@ tomos_status run_bound(const Run *run, float *y)
 	return run->mask ? vector_mul(run->X, run->mask, y) : TOMOS_OK;
 }
 
+tomos_status run_norm(const Run *run, const NormRoom *room, double *norm)
+{
+	*norm = run->o->norm;
+	return *norm > 0 ? TOMOS_OK : op_norm(run->A, NORM_FOR_STEPS, room, run->progress, norm);
+}
+
 tomos_status run_gradient(Run *run, const tomos_op **gradient)
 {
 	if (!run->gradient) {
@@ -88,6 +97,9 @@ tomos_status run_start(Run *run)
 {
 	const tomos_algebraic_options *o = run->o;
 	bool found = false;
+	double largest;
+	TRY(vector_largest(run->X, run->x, &largest));
+	run->from_zero = largest == 0;
 	TRY(prepare_best(run));
 	TRY(stop_prepare(run));
 	if (o->resume)
@@ -99,6 +111,9 @@ tomos_status run_start(Run *run)
 		run->ended = o->stop;
 	if (found && run->old_x)
 		TRY(vector_copy(run->X, run->x, run->old_x));
+	if (found)
+		run->saved = run->k;
+	TRY(keep_state(run));
 	return progress_report(run->progress, run->method, run->k, o->iterations, 0);
 }
 
@@ -153,23 +168,51 @@ static tomos_status report(Run *run, double residual)
 		run->ended = run->stopped ? o->stop : "cancelled";
 	if (o->checkpoint && *o->checkpoint && due)
 		TRY(checkpoint_write(run));
+	if (due)
+		run->saved = run->k;
 	return status;
+}
+
+/* What the user could change about it. */
+static void step_option(const Run *run, char text[64])
+{
+	const tomos_algebraic_options *o = run->o;
+	text[0] = 0;
+	if (o->relaxation != 0 && tomos_method_uses(run->method, "relaxation"))
+		snprintf(text, 64, "; a relaxation below %g may help", o->relaxation);
+	if (o->norm != 0)
+		snprintf(text, 64, "; a norm above %g may help", o->norm);
+}
+
+/* A start far from the data has a right to a large residual. */
+static tomos_status check_growth(Run *run, double norm)
+{
+	char hint[64];
+	if (run->reference == 0)
+		run->reference = fmax(run->b_norm, run->from_zero ? 0 : norm);
+	if (isfinite(norm) && (norm <= GROWTH * run->reference || run->reference == 0))
+		return TOMOS_OK;
+	step_option(run, hint);
+	if (!isfinite(norm))
+		return fail(TOMOS_DIVERGED,
+			"%s diverged: the residual is no longer finite after iteration %lld%s",
+			run->method, (long long)run->k, hint);
+	return fail(TOMOS_DIVERGED,
+		"%s diverged: the residual after iteration %lld is %.3g times that of the start%s",
+		run->method, (long long)run->k, norm / run->reference, hint);
 }
 
 static tomos_status iterated(Run *run, const float *r, double norm)
 {
 	double error, residual = run->b_norm > 0 ? norm / run->b_norm : norm;
 	run->k++;
-	if (!isfinite(norm))
-		return fail(TOMOS_BAD_VALUE,
-			"%s diverged: the residual is no longer finite after iteration %lld "
-			"(relaxation %g)",
-			run->method, (long long)run->k, run->o->relaxation);
+	TRY(check_growth(run, norm));
 	TRY(note_error(run, &error));
 	note_history(run, residual, error);
 	TRY(stop_check(run, r, norm, &run->stopped));
 	run->going = run->going && !run->stopped && run->k < run->o->iterations;
 	TRY(show_iterate(run));
+	TRY(keep_state(run));
 	return report(run, residual);
 }
 

@@ -2,7 +2,7 @@
 #ifndef RUN_H
 #define RUN_H
 
-#include "op/op.h"
+#include "op/norm.h"
 #include "op/subset.h"
 
 /* A vector that lives as long as the run; `state` vectors and scalars are what a checkpoint saves. */
@@ -10,6 +10,7 @@ typedef struct {
 	float *data;
 	const Space *space;
 	bool state;
+	float *copy; /* of a state vector after the last whole iteration, or NULL */
 } Held;
 
 enum { SCALARS = 24 };
@@ -35,10 +36,18 @@ typedef struct {
 	Subsets subsets;
 	Space field; /* of the gradient */
 	double b_norm, truth_norm, last, least_error, best_at;
+	double reference; /* that residuals are compared with: the data, or those of a start of its own */
+	bool from_zero; /* the start image is 0 */
 	Vector truth;
 	float *best, *old_x, *old_r, *residual;
 	const char *ended; /* why the iteration ended */
 	bool stopped;      /* by a rule of --stop */
+	/* What a run that is cancelled within an iteration goes back to. */
+	float *kept;   /* the iterate, while the volume changes */
+	bool changing; /* since run_keep */
+	bool state_kept;
+	double kept_scalars[SCALARS];
+	int64_t saved; /* iterations of the checkpoint written last */
 	/* What a checkpoint belongs to, and checksums for it where one is named. */
 	char *settings;
 	uint32_t start, data_sum, rays_sum, mask_sum;
@@ -59,6 +68,13 @@ tomos_status run_start(Run *run);
 tomos_status run_iterated(Run *run, const float *r);
 tomos_status run_iterated_norm(Run *run, double norm);
 
+/* Before the volume changes: keeps the iterate, in `into` (a volume that stays as it is until the end of the
+ * iteration) or in a vector of the run, in case the iteration is cancelled. */
+tomos_status run_keep(Run *run, float *into);
+/* For the driver: after a whole iteration; and when one was cancelled, whose checkpoint is written. */
+tomos_status keep_state(Run *run);
+tomos_status keep_restore(Run *run);
+
 /* r = b - A x */
 tomos_status run_residual(const Run *run, float *r);
 /* y += a w s inside the bounds, with y and s inside the mask; w NULL: 1. */
@@ -67,6 +83,8 @@ tomos_status run_step(const Run *run, float a, const float *w, const float *s, f
 tomos_status run_bound(const Run *run, float *y);
 /* 1 in every voxel that counts. */
 tomos_status run_ones(const Run *run, float *ones);
+/* --norm, or an estimate of the norm of A; the room is overwritten. */
+tomos_status run_norm(const Run *run, const NormRoom *room, double *norm);
 /* The gradient and its space, made at the first call. */
 tomos_status run_gradient(Run *run, const tomos_op **gradient);
 

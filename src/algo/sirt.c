@@ -22,6 +22,7 @@ tomos_status sirt_method(Run *run)
 	TRY(run_start(run));
 	TRY(op_residual(A, run->x, run->b, M, r, y)); /* r = b - A x, y = M r */
 	while (run->going) {
+		TRY(run_keep(run, NULL));
 		TRY(weights_update(run, A, lambda, T, y, s, run->x)); /* x += lambda T A' y */
 		TRY(op_residual(A, run->x, run->b, M, r, y));
 		TRY(run_iterated(run, r));

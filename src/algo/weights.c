@@ -101,41 +101,33 @@ tomos_status weights_update(const Run *run, const tomos_op *A, double lambda, co
 	return run_step(run, (float)lambda, T, s, x);
 }
 
-/* The largest eigenvalue of A' M A. */
+/* The largest eigenvalue of A' M A, the square of the norm of sqrt(M) A. */
 static tomos_status largest_eigenvalue(
-	const Run *run, const tomos_op *A, const float *M, float *x, float *y, double *value)
+	const Run *run, const tomos_op *A, const float *M, double *value)
 {
-	double length, last = 0;
-	*value = 0;
-	TRY(A->entries == ENTRIES_POSITIVE ? run_ones(run, x) : op_start(A, x));
-	TRY(vector_norm(run->X, x, &length));
-	for (int k = 0; k < 50 && length > 0 && (k < 2 || *value > last * (1 + 1e-3)); k++) {
-		last = *value;
-		TRY(vector_scale(run->X, (float)(1 / length), x));
-		TRY(op_forward(A, x, y));
-		TRY(vector_mul(&A->range, M, y));
-		TRY(op_adjoint(A, y, x));
-		TRY(vector_norm(run->X, x, &length));
-		*value = length;
-	}
-	return TOMOS_OK;
+	float *root;
+	tomos_op *weighted = NULL;
+	tomos_status status;
+	TRY(vector_new(&root, &A->range, "the relaxation"));
+	TRY_OR_DONE(vector_copy(&A->range, M, root));
+	TRY_OR_DONE(vector_root(&A->range, root));
+	TRY_OR_DONE(op_weighted(&weighted, A, root, NULL));
+	TRY_OR_DONE(op_norm(weighted, NORM_FOR_STEPS, NULL, run->progress, value));
+	*value *= *value;
+done:
+	tomos_op_free(weighted);
+	vector_free(root, &A->range);
+	return status;
 }
 
 tomos_status weights_relaxation(const Run *run, const tomos_op *A, const float *M, double *lambda)
 {
 	WeightKind kind = weights_kind(run);
-	float *x = NULL, *y = NULL;
 	double largest = 0;
-	tomos_status status;
 	*lambda = run->o->relaxation != 0 ? run->o->relaxation : 1;
 	if (run->o->relaxation != 0 || (kind != WEIGHTS_CIMMINO && kind != WEIGHTS_LANDWEBER))
 		return TOMOS_OK;
-	TRY_OR_DONE(vector_new(&x, run->X, "the relaxation"));
-	TRY_OR_DONE(vector_new(&y, &A->range, "the relaxation"));
-	TRY_OR_DONE(largest_eigenvalue(run, A, M, x, y, &largest));
+	TRY(largest_eigenvalue(run, A, M, &largest));
 	*lambda = largest > 0 ? 1 / largest : 1;
-done:
-	vector_free(x, run->X);
-	vector_free(y, &A->range);
-	return status;
+	return TOMOS_OK;
 }

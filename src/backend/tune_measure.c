@@ -123,7 +123,8 @@ static tomos_status run_once(const Work *w, const Projecting *what, double *time
 	const BackendType *type = w->backend->type;
 	TRY(type->sync(w->backend));
 	double start = now();
-	TRY(type->project(w->backend, what));
+	cancel_begin();
+	TRY(cancel_end(type->project(w->backend, what), "tuning"));
 	TRY(type->sync(w->backend));
 	*time = now() - start;
 	return TOMOS_OK;

@@ -110,26 +110,29 @@ static void search_rows(void *user, int64_t task)
 }
 
 /* How many values are not finite, and where the first one is. */
-static int64_t find_bad(const tomos_array *a, int64_t at[3])
+static tomos_status find_bad(const tomos_array *a, int64_t at[3], int64_t *bad)
 {
 	Search s = {.array = a, .rows = a->shape[0] * a->shape[1]};
 	s.each = max64(1, TASK_VALUES / a->shape[2]);
 	s.first = s.rows;
-	parallel_for((s.rows + s.each - 1) / s.each, search_rows, &s);
+	TRY(parallel_try(
+		(s.rows + s.each - 1) / s.each, search_rows, &s, "the check of an array"));
 	int64_t row = s.first;
-	if (s.bad == 0)
-		return 0;
+	*bad = s.bad;
+	if (*bad == 0)
+		return TOMOS_OK;
 	at[0] = row / a->shape[1];
 	at[1] = row % a->shape[1];
 	at[2] = 0;
 	while (!count_bad(row_of(a, row) + at[2] * a->stride[2], 1, 1))
 		at[2]++;
-	return s.bad;
+	return TOMOS_OK;
 }
 
 tomos_status array_finite(const tomos_array *a, const char *what, const char *quote)
 {
-	int64_t at[3], bad = find_bad(a, at);
+	int64_t at[3], bad;
+	TRY(find_bad(a, at, &bad));
 	if (bad == 0)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_VALUE,
@@ -140,9 +143,9 @@ tomos_status array_finite(const tomos_array *a, const char *what, const char *qu
 
 tomos_status tomos_result_check(const tomos_array *result, int64_t first, const char *name)
 {
-	int64_t at[3];
+	int64_t at[3], bad;
 	TRY(array_check(result, name, NULL, ARRAY_READ));
-	int64_t bad = find_bad(result, at);
+	TRY(find_bad(result, at, &bad));
 	if (bad == 0)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,

@@ -63,11 +63,21 @@ tomos_status threads_check(void);
 tomos_status progress_report(const tomos_progress *progress, const char *stage, int64_t done,
 	int64_t total, double value);
 
-/* Between these two, loops of this thread are cut short when the caller's flag (tomos_cancel_on) goes
- * up; the second then has the status for it, unless there is a failure already. They may be nested. */
+/* Between these two, loops of this thread are cut short when the caller's flag (tomos_cancel_on) is
+ * raised; the second then returns TOMOS_CANCELLED, unless there is a failure already. They may be
+ * nested. A flag once seen raised stays raised until the call returns. */
 void cancel_begin(void);
 tomos_status cancel_end(tomos_status status, const char *what);
-/* The flag that cuts loops of this thread short now, for threads that work for it; NULL: none. */
+/* parallel_for between the two. */
+tomos_status parallel_try(
+	int64_t count, void (*task)(void *user, int64_t index), void *user, const char *what);
+/* Between the steps of work that is no such loop: TOMOS_CANCELLED where the flag is raised. */
+tomos_status cancel_check(const char *what);
+/* Within a task, in any thread: whether the loop is being cut short, so that the rest may be left out. */
+bool cancel_seen(void);
+/* This thread's flag, for tomos_cancel_on in threads that work for it; NULL: none. */
+const volatile int *cancel_asked(void);
+/* The flag that cuts loops of this thread short now; NULL: none. */
 const volatile int *cancel_watched(void);
 bool cancel_raised(const volatile int *flag);
 

@@ -172,10 +172,14 @@ static int sync_path(const char *path)
 	return failed ? -1 : 0;
 }
 
+enum { SYNC_CANCELLED = 1 };
+
 static int sync_entry(const char *path, const struct stat *info, int kind, struct FTW *where)
 {
 	(void)info;
 	(void)where;
+	if (cancel_raised(cancel_asked()))
+		return SYNC_CANCELLED;
 	return kind == FTW_SL ? 0 : sync_path(path);
 }
 
@@ -187,9 +191,12 @@ static int remove_entry(const char *path, const struct stat *info, int kind, str
 	return remove(path);
 }
 
+/* Another thread may still be writing files into the directory. */
 static void remove_tree(const char *path)
 {
-	(void)nftw(path, remove_entry, WALK_FILES, FTW_DEPTH | FTW_PHYS);
+	struct stat info;
+	for (int tries = 0; tries < 10 && (tries == 0 || lstat(path, &info) == 0); tries++)
+		(void)nftw(path, remove_entry, WALK_FILES, FTW_DEPTH | FTW_PHYS);
 }
 
 static int refuse_inner_directory(
@@ -237,10 +244,12 @@ static tomos_status replace_directory(const char *temporary, const char *path)
 	tomos_status status = rename_to(path, old);
 	if (status == TOMOS_OK) {
 		status = rename_to(temporary, path);
-		if (status == TOMOS_OK)
-			remove_tree(old);
-		else
+		if (status != TOMOS_OK) {
 			(void)rename(old, path);
+		} else { /* from now on, a program that ends at once takes it away as well */
+			(void)remember(old);
+			file_discard(old);
+		}
 	}
 	mem_free(old);
 	return status;
@@ -287,7 +296,10 @@ static tomos_status publish_over(const char *temporary, const char *path)
 
 tomos_status file_publish(const char *temporary, const char *path, bool overwrite)
 {
-	if (nftw(temporary, sync_entry, WALK_FILES, FTW_PHYS) != 0)
+	int synced = nftw(temporary, sync_entry, WALK_FILES, FTW_PHYS);
+	if (synced == SYNC_CANCELLED)
+		return fail(TOMOS_CANCELLED, "writing '%s' was cancelled", path);
+	if (synced != 0)
 		return fail(TOMOS_IO, "'%s', to become '%s', cannot be brought to the disk: %s",
 			temporary, path, strerror(errno));
 	TRY(overwrite ? publish_over(temporary, path) : publish_new(temporary, path));

@@ -24,7 +24,8 @@ struct Loop {
 	void (*task)(void *, int64_t);
 	void *user;
 	int64_t count;
-	const volatile int *cancel; /* skips what is left when it is not 0; NULL: no such thing */
+	const volatile int *cancel; /* the caller's flag, or NULL */
+	bool watched;               /* it skips what is left when it is raised */
 	_Atomic int64_t next;
 	Loop *after; /* in the list of those to take part in */
 	int most;    /* workers that may do so */
@@ -67,13 +68,20 @@ bool cancel_raised(const volatile int *flag)
 	return flag && __atomic_load_n(flag, __ATOMIC_RELAXED) != 0;
 }
 
+/* In whichever thread they run, tasks watch the flag as the loop's caller does. */
 static void run_loop(Loop *loop)
 {
 	bool outer = inside;
+	const volatile int *flag = cancel_flag;
+	int depth = cancel_depth;
 	inside = true;
+	cancel_flag = loop->cancel;
+	cancel_depth = loop->watched;
 	for (int64_t i; (i = atomic_fetch_add(&loop->next, 1)) < loop->count;)
-		if (!cancel_raised(loop->cancel))
+		if (!cancel_seen())
 			loop->task(loop->user, i);
+	cancel_depth = depth;
+	cancel_flag = flag;
 	inside = outer;
 }
 
@@ -212,8 +220,8 @@ static void loop_end(Loop *loop)
 /* Loops of several threads share the workers; a loop inside a loop runs in its caller alone. */
 void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
 {
-	Loop loop = {.task = task, .user = user, .count = count};
-	loop.cancel = cancel_watched();
+	Loop loop = {.task = task, .user = user, .count = count, .cancel = cancel_flag};
+	loop.watched = cancel_depth > 0;
 	int threads = tomos_threads();
 	if (count < 2 || threads < 2 || inside) {
 		run_loop(&loop);
@@ -231,9 +239,19 @@ void tomos_cancel_on(const volatile int *flag)
 	cancel_flag = flag;
 }
 
+const volatile int *cancel_asked(void)
+{
+	return cancel_flag;
+}
+
 const volatile int *cancel_watched(void)
 {
 	return cancel_depth > 0 ? cancel_flag : NULL;
+}
+
+bool cancel_seen(void)
+{
+	return cancel_raised(cancel_watched());
 }
 
 void cancel_begin(void)
@@ -247,6 +265,20 @@ tomos_status cancel_end(tomos_status status, const char *what)
 	if (status != TOMOS_OK || !cancel_raised(cancel_flag))
 		return status;
 	return fail(TOMOS_CANCELLED, "%s was cancelled", what);
+}
+
+tomos_status cancel_check(const char *what)
+{
+	cancel_begin();
+	return cancel_end(TOMOS_OK, what);
+}
+
+tomos_status parallel_try(
+	int64_t count, void (*task)(void *, int64_t), void *user, const char *what)
+{
+	cancel_begin();
+	parallel_for(count, task, user);
+	return cancel_end(TOMOS_OK, what);
 }
 
 static tomos_status asked_check(void)

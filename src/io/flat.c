@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include "io/io.h"
 
-enum { LARGEST_STEP = 1 << 30 }; /* some systems refuse 2 GiB and more at a time */
+enum { LARGEST_STEP = 1 << 26 }; /* a fraction of a second, so that the caller can cancel in time */
 
 tomos_status flat_open(int *descriptor, int64_t *size, const char *path)
 {
@@ -47,6 +47,7 @@ tomos_status file_descriptor(const File *file, int *descriptor)
 tomos_status flat_read(int descriptor, const char *path, int64_t at, void *data, int64_t bytes)
 {
 	for (int64_t done = 0; done < bytes;) {
+		TRY(cancel_check("reading"));
 		size_t step = (size_t)min64(bytes - done, LARGEST_STEP);
 		ssize_t got = pread(descriptor, (char *)data + done, step, at + done);
 		if (got < 0 && errno == EINTR)
@@ -67,6 +68,7 @@ tomos_status flat_write(
 	int descriptor, const char *path, int64_t at, const void *data, int64_t bytes)
 {
 	for (int64_t done = 0; done < bytes;) {
+		TRY(cancel_check("writing"));
 		size_t step = (size_t)min64(bytes - done, LARGEST_STEP);
 		ssize_t put = pwrite(descriptor, (const char *)data + done, step, at + done);
 		if (put < 0 && errno == EINTR)

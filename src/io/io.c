@@ -7,7 +7,12 @@
 #include <sys/statvfs.h>
 #include "io/io.h"
 
-enum { HEAD_BYTES = 4096 };
+enum {
+	HEAD_BYTES = 4096,
+	PORTION =
+		1
+		<< 24, /* elements: a fraction of a second, so that the caller can cancel in time */
+};
 
 OPTION_VALUES(file_values, TOMOS_FILE_OPTIONS);
 
@@ -340,6 +345,24 @@ static tomos_status check_range(const File *file, int64_t first, int64_t count, 
 	return TOMOS_OK;
 }
 
+/* Indices of the first axis that are read or written at a time. */
+static int64_t portion(const File *file, int64_t rows)
+{
+	return max64(1, PORTION / max64(1, rows * file->shape[2]));
+}
+
+static tomos_status read_portions(File *file, const Extract *part, float *data)
+{
+	int64_t most = portion(file, part->rows);
+	for (int64_t at = 0; at < part->count; at += most) {
+		const Extract some = {
+			part->first + at, min64(most, part->count - at), part->row, part->rows};
+		TRY(cancel_check("reading"));
+		TRY(file->format->read(file, &some, data + at * part->rows * file->shape[2]));
+	}
+	return TOMOS_OK;
+}
+
 tomos_status io_read(File *file, const Extract *part, float *data)
 {
 	if (file->temporary)
@@ -349,7 +372,7 @@ tomos_status io_read(File *file, const Extract *part, float *data)
 	if (part->row < 0 || part->rows < 1 || part->row > file->shape[1] - part->rows)
 		return fail(TOMOS_BAD_VALUE, "'%s': %lld rows from row %lld, of %lld", file->path,
 			(long long)part->rows, (long long)part->row, (long long)file->shape[1]);
-	TRY(file->format->read(file, part, data));
+	TRY(read_portions(file, part, data));
 	if (file->scale != 1 || file->offset != 0)
 		for (int64_t i = 0; i < part->count * part->rows * file->shape[2]; i++)
 			data[i] = (float)(file->offset + file->scale * (double)data[i]);
@@ -382,13 +405,24 @@ static void sum_one(void *user, int64_t i)
 	s->sums[i] = checksum_add(0, s->stored + i * s->bytes, s->bytes);
 }
 
-static tomos_status write_stored(File *file, int64_t first, int64_t count, const void *stored)
+static tomos_status write_portion(File *file, int64_t first, int64_t count, const void *stored)
 {
 	Summing s = {stored, file->shape[1] * file->shape[2] * file->element.bytes,
 		file->checksums + first};
+	TRY(cancel_check("writing"));
 	if (file->kept || file->format == &format_hdf5) /* nobody asks for others */
 		parallel_for(count, sum_one, &s);
 	return file->format->write(file, first, count, stored);
+}
+
+static tomos_status write_stored(File *file, int64_t first, int64_t count, const void *stored)
+{
+	int64_t bytes = file->shape[1] * file->shape[2] * file->element.bytes;
+	int64_t most = portion(file, file->shape[1]);
+	for (int64_t at = 0; at < count; at += most)
+		TRY(write_portion(file, first + at, min64(most, count - at),
+			(const char *)stored + at * bytes));
+	return TOMOS_OK;
 }
 
 /* Slice by slice, so that memory for the smaller numbers stays small. */

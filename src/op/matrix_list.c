@@ -155,7 +155,7 @@ static void each_voxel(Listing *l, int64_t lane, const Part *part, bool list,
 	const int64_t *n = plan->grid.n;
 	const Scratch *s = &l->scratch[lane];
 	int64_t at[3], voxel = 0;
-	for (at[2] = 0; at[2] < n[2]; at[2]++)
+	for (at[2] = 0; at[2] < n[2] && !cancel_seen(); at[2]++)
 		for (at[1] = 0; at[1] < n[1]; at[1]++)
 			for (at[0] = 0; at[0] < n[0]; at[0]++, voxel++) {
 				KernelMeet meet = {.index = list ? s->index : NULL,
@@ -219,7 +219,7 @@ static void run_lane(void *user, int64_t lane)
 {
 	const Lanes *lanes = user;
 	Listing *l = lanes->listing;
-	for (int64_t i = lane; i < l->count; i += l->lanes)
+	for (int64_t i = lane; i < l->count && !cancel_seen(); i += l->lanes)
 		lanes->work(l, lane, &l->parts[i]);
 }
 
@@ -238,7 +238,7 @@ static tomos_status run_lanes(
 	for (int64_t i = 0; i < LANES; i++)
 		l->scratch[i] = (Scratch){index + 2 * i * longest, index + (2 * i + 1) * longest,
 			weight + 2 * i * longest, weight + (2 * i + 1) * longest};
-	parallel_for(l->lanes, run_lane, &(Lanes){l, work});
+	status = parallel_try(l->lanes, run_lane, &(Lanes){l, work}, "the matrix");
 done:
 	mem_free(index);
 	mem_free(weight);

@@ -20,6 +20,7 @@ tomos_status op_make(tomos_op **op, const OpType *type, tomos_backend *backend,
 	TRY(space_make(&to, backend, range));
 	tomos_op *made;
 	TRY(mem_zeroed(&made, 1, sizeof *made, "an operator"));
+	made->norms = made->norm_values;
 	tomos_status status = mem_zeroed(&made->own, own_size, 1, "an operator");
 	if (status != TOMOS_OK) {
 		mem_free(made);
@@ -82,9 +83,9 @@ tomos_status op_adjoint_step(
 	*done = false;
 	if (!op->type->adjoint_step)
 		return TOMOS_OK;
+	TRY(cancel_check("a back projection"));
 	cancel_begin();
-	TRY(cancel_end(TOMOS_OK, "a back projection"));
-	return op->type->adjoint_step(op, y, step, x, done); /* whole, since x changes as it goes */
+	return cancel_end(op->type->adjoint_step(op, y, step, x, done), "a back projection");
 }
 
 /* In one pass over the projections where the operator can, else in two. */
@@ -189,77 +190,6 @@ tomos_status op_check_sums(
 done:
 	vector_free(scratch, space);
 	return status;
-}
-
-/* Numbers in -1 .. 1 without a pattern, the same in every run. */
-static tomos_status fill_scattered(const Space *space, float *x)
-{
-	float *here;
-	TRY(mem_alloc(&here, space->count, sizeof *here, "the norm of an operator"));
-	for (int64_t i = 0; i < space->count; i++) {
-		uint64_t z = ((uint64_t)i + 1) * 0x9e3779b97f4a7c15U;
-		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U; /* splitmix64 */
-		z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-		here[i] = (float)(z >> 40) * 0x1p-23F - 1;
-	}
-	const int64_t *n = space->shape;
-	const tomos_array array = tomos_array_of(here, n[0], n[1], n[2]);
-	tomos_status status = space->backend->type->put(space->backend, x, &array);
-	if (status == TOMOS_OK)
-		status = space->backend->type->sync(space->backend);
-	mem_free(here);
-	return status;
-}
-
-/* Entries that are not negative have a largest singular vector without negative elements, which a start of
- * ones meets; of others nothing is known. */
-tomos_status op_start(const tomos_op *op, float *x)
-{
-	if (op->entries == ENTRIES_POSITIVE)
-		return vector_fill(&op->domain, 1, x);
-	return fill_scattered(&op->domain, x);
-}
-
-static tomos_status power_method(const tomos_op *op, float *x, float *y, double *norm)
-{
-	double last = 0, length;
-	*norm = 0;
-	TRY(op_start(op, x));
-	for (int k = 0; k < 100 && (k < 2 || *norm > last * (1 + 1e-5)); k++) {
-		last = *norm;
-		TRY(vector_norm(&op->domain, x, &length));
-		if (length == 0)
-			break;
-		TRY(vector_scale(&op->domain, (float)(1 / length), x));
-		TRY(op_forward(op, x, y));
-		TRY(vector_norm(&op->range, y, norm));
-		TRY(op_adjoint(op, y, x));
-	}
-	return TOMOS_OK;
-}
-
-tomos_status op_norm(const tomos_op *op, double *norm)
-{
-	float *x = NULL, *y = NULL;
-	tomos_status status;
-	TRY_OR_DONE(vector_new(&x, &op->domain, "the norm of an operator"));
-	TRY_OR_DONE(vector_new(&y, &op->range, "the norm of an operator"));
-	TRY_OR_DONE(power_method(op, x, y, norm));
-done:
-	vector_free(x, &op->domain);
-	vector_free(y, &op->range);
-	return status;
-}
-
-tomos_status tomos_op_norm(const tomos_op *op, double *norm)
-{
-	if (!op || !norm)
-		return fail(TOMOS_BAD_VALUE, "a norm needs an operator and a place for it");
-	if (!op->matched)
-		return fail(TOMOS_UNSUPPORTED,
-			"the power method needs a matched pair; the operator is: %s",
-			op->description);
-	return op_norm(op, norm);
 }
 
 static tomos_status apply(const tomos_op *op, const tomos_array *in, const tomos_array *out,

@@ -65,6 +65,7 @@ struct tomos_op {
 	char description[128];
 	char place
 		[256]; /* grid and views, "voxels of ...;...", that it was made for; "": not known */
+	_Atomic double norm_values[2], *norms; /* by NormUse, once they are known; else 0 */
 	void *own;
 };
 
@@ -109,10 +110,6 @@ tomos_status op_weighted(
 tomos_status op_gradient(tomos_op **op, const Space *space);
 /* Axes that the gradient has, x first. */
 int gradient_parts(const Space *space);
-/* A volume for the power method to start from. */
-tomos_status op_start(const tomos_op *op, float *x);
-/* The largest singular value, by the power method; each step reaches at least the last one's. */
-tomos_status op_norm(const tomos_op *op, double *norm);
 
 /* A caller's array as a vector of the space: used in place where the backend can, else copied there,
  * and back by vector_return. The array is checked; `name` stands for it in the sentence. */

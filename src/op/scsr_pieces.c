@@ -148,7 +148,8 @@ static tomos_status send_bundles(Listing *l, KernelScsr *there, tomos_backend *b
 	TRY(mem_alloc(&l->index, count, sizeof *l->index, what));
 	TRY(mem_alloc(&l->weight, count, sizeof *l->weight, what));
 	TRY(mem_alloc(&l->column, bundles, sizeof *l->column, what));
-	parallel_for((l->pieces->count + PIECES_PER_TASK - 1) / PIECES_PER_TASK, fill_task, l);
+	TRY(parallel_try((l->pieces->count + PIECES_PER_TASK - 1) / PIECES_PER_TASK, fill_task, l,
+		"the matrix"));
 	TRY(there_send(
 		backend, &there->index, l->index, bundles, STORED_BUNDLE * sizeof *l->index, what));
 	TRY(there_send(backend, &there->weight, l->weight, count, sizeof *l->weight, what));

@@ -301,7 +301,7 @@ static void sweep(RowSweeper *face, const RowSweep *rows, float *x)
 	s->image = x;
 	s->spare = s->own;
 	s->symmetry = 0;
-	for (int64_t i = 0; i < rows->count; i++) {
+	for (int64_t i = 0; i < rows->count && !cancel_raised(cancel_asked()); i++) {
 		Rays straight = rays_of(s, rows->views[i], false);
 		Rays reverse = rays_of(s, rows->views[i], true);
 		memset(s->sums, 0, (size_t)(s->scsr->rows->slabs * s->room) * sizeof *s->sums);
@@ -358,7 +358,8 @@ static void orbit_products(const Neighbours *n, int64_t task, int64_t number)
 static void task_products(void *user, int64_t task)
 {
 	const Neighbours *n = user;
-	for (int64_t i = task; i < n->sweeper->scsr->symmetries.orbit_count; i += n->tasks)
+	int64_t count = n->sweeper->scsr->symmetries.orbit_count;
+	for (int64_t i = task; i < count && !cancel_seen(); i += n->tasks)
 		orbit_products(n, task, i);
 }
 
@@ -373,7 +374,7 @@ static tomos_status find_products(const Sweeper *s, int64_t row_most)
 		&n.images, n.tasks * r->pixels, sizeof *n.images, "rows of a matrix spread out"));
 	TRY_OR_DONE(mem_alloc(&n.index, room, sizeof *n.index, "rows of a matrix"));
 	TRY_OR_DONE(mem_alloc(&n.weight, room, sizeof *n.weight, "rows of a matrix"));
-	parallel_for(n.tasks, task_products, &n);
+	TRY_OR_DONE(parallel_try(n.tasks, task_products, &n, "the products of rays"));
 done:
 	mem_free(n.images);
 	mem_free(n.index);

@@ -46,6 +46,7 @@ tomos_status sweep_run(const Sweep *s, const KernelVisits *visits)
 	for (int64_t at = 0; at < rays; at += s->batch.count) {
 		batch.ray = s->order + at;
 		batch.count = min64(s->batch.count, rays - at);
+		TRY(cancel_check("a sweep"));
 		TRY(op_list(s->op, &batch));
 		TRY(backend->type->visit(backend, &batch, visits));
 	}

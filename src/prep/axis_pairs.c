@@ -190,7 +190,7 @@ tomos_status axis_pairs(const AxisProblem *p, AxisAnswer *answer)
 	for (int64_t i = 0; i < found; i++)
 		for (int64_t r = 0; r < taken; r++)
 			fill_line(p, &pairs[i], (2 * r + 1) * rows / (2 * taken), &k, scratch);
-	parallel_for(count, correlate, &k);
+	TRY_OR_DONE(parallel_try(count, correlate, &k, "the search for the axis"));
 	take_best(p, &k, count, answer);
 done:
 	mem_free(k.here);

@@ -14,7 +14,7 @@ typedef struct {
 static void run_share(void *user, int64_t worker)
 {
 	Pieces *p = user;
-	for (int64_t i; (i = atomic_fetch_add(&p->next, 1)) < p->count;)
+	for (int64_t i; !cancel_seen() && (i = atomic_fetch_add(&p->next, 1)) < p->count;)
 		p->task(p->job, i, p->scratch + worker * p->floats);
 }
 
@@ -27,9 +27,9 @@ tomos_status pieces_each(int64_t count, int64_t floats, PieceTask task, const vo
 		return fail(TOMOS_NO_MEMORY, "no memory for %lld x %lld floats of scratch",
 			(long long)workers, (long long)floats);
 	TRY(mem_alloc(&p.scratch, max64(all, 1), sizeof(float), "scratch of the preparation"));
-	parallel_for(workers, run_share, &p);
+	tomos_status status = parallel_try(workers, run_share, &p, "the preparation");
 	mem_free(p.scratch);
-	return TOMOS_OK;
+	return status;
 }
 
 void row_get(const tomos_array *a, int64_t view, int64_t row, float *out)

@@ -76,6 +76,7 @@ static void *read_stage(void *user)
 	Stages *s = user;
 	const Run *r = s->run;
 	int64_t at = 0;
+	tomos_cancel_on(s->cancel);
 	for (int64_t i = 0; i < r->slab_count && s->read_status == TOMOS_OK; i++) {
 		if (slab_left(r, &r->slabs[i]) == 0)
 			continue;
@@ -124,6 +125,7 @@ static tomos_status write_slab(Stages *s, const Slab *slab, const float *volume)
 static void *write_stage(void *user)
 {
 	Stages *s = user;
+	tomos_cancel_on(s->cancel);
 	for (int64_t at = 0; s->write_status == TOMOS_OK && gate_wait(&s->out, false); at++) {
 		const Slab *slab = s->written[at % 2];
 		int64_t skip = slab->before * s->run->grid.n[1] * s->run->grid.n[0];
@@ -311,6 +313,7 @@ tomos_status stages_with(Run *r, tomos_status (*work)(Stages *s))
 	Stages *s;
 	TRY(mem_zeroed(&s, 1, sizeof *s, "the stages of a run"));
 	s->run = r;
+	s->cancel = cancel_asked();
 	gate_make(&s->in);
 	gate_make(&s->out);
 	tomos_status status = stages_make(s);

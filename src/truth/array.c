@@ -69,9 +69,8 @@ tomos_status array_refuse(const tomos_array *a, const char *what, const char *wh
 {
 	int64_t blocks = array_blocks(a);
 	Search s = {.array = a, .wrong = wrong, .user = user};
-	tomos_status status = TOMOS_OK;
 	TRY(mem_alloc(&s.found, blocks, sizeof *s.found, "the check of an array"));
-	parallel_for(blocks, search_block, &s);
+	tomos_status status = parallel_try(blocks, search_block, &s, "the check of an array");
 	for (int64_t b = 0; b < blocks && status == TOMOS_OK; b++)
 		if (s.found[b] >= 0)
 			status = refuse_element(a, what, why, s.found[b]);

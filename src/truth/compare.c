@@ -52,9 +52,9 @@ static tomos_status sum_all(const tomos_array *a, const tomos_array *b, Sums *to
 	int64_t blocks = array_blocks(a);
 	Summing o = {.a = a, .b = b};
 	TRY(mem_alloc(&o.sums, blocks, sizeof *o.sums, "the sums of a comparison"));
-	parallel_for(blocks, sum_block, &o);
+	tomos_status status = parallel_try(blocks, sum_block, &o, "the comparison");
 	*total = (Sums){.low = INFINITY, .high = -INFINITY};
-	for (int64_t i = 0; i < blocks; i++) {
+	for (int64_t i = 0; i < blocks && status == TOMOS_OK; i++) {
 		total->squares += o.sums[i].squares;
 		total->error_squares += o.sums[i].error_squares;
 		total->largest = fmax(total->largest, o.sums[i].largest);
@@ -62,7 +62,7 @@ static tomos_status sum_all(const tomos_array *a, const tomos_array *b, Sums *to
 		total->high = fmax(total->high, o.sums[i].high);
 	}
 	mem_free(o.sums);
-	return TOMOS_OK;
+	return status;
 }
 
 /* ---- SSIM ---------------------------------------------------------------------------------- */
@@ -171,13 +171,13 @@ static tomos_status mean_ssim(
 	o.bands = (rows + BAND - 1) / BAND;
 	int64_t count = a->shape[0] * o.bands;
 	TRY(mem_alloc(&o.sums, count, sizeof *o.sums, "the sums of a comparison"));
-	parallel_for(count, sum_band, &o);
+	tomos_status status = parallel_try(count, sum_band, &o, "the comparison");
 	double sum = 0;
-	for (int64_t i = 0; i < count; i++)
+	for (int64_t i = 0; i < count && status == TOMOS_OK; i++)
 		sum += o.sums[i];
 	*mean = sum / ((double)a->shape[0] * (double)rows * (double)columns);
 	mem_free(o.sums);
-	return TOMOS_OK;
+	return status;
 }
 
 tomos_status tomos_compare(const tomos_array *a, const tomos_array *b, tomos_difference *difference)

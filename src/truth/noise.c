@@ -47,13 +47,13 @@ static tomos_status sum_squares(Noise *o, Squares *sum)
 	int64_t blocks = array_blocks(o->b);
 	TRY(mem_zeroed(&o->sums, blocks, sizeof *o->sums, "the sums of the noise"));
 	o->change = add_squares;
-	parallel_for(blocks, change_block, o);
+	tomos_status status = parallel_try(blocks, change_block, o, "the noise");
 	for (int64_t i = 0; i < blocks; i++) {
 		sum->data += o->sums[i].data;
 		sum->noise += o->sums[i].noise;
 	}
 	mem_free(o->sums);
-	return TOMOS_OK;
+	return status;
 }
 
 tomos_status tomos_noise_gaussian(const tomos_array *b, double level, uint64_t seed)
@@ -68,8 +68,7 @@ tomos_status tomos_noise_gaussian(const tomos_array *b, double level, uint64_t s
 	TRY(sum_squares(&o, &sum));
 	o.amount = level * sqrt(sum.data / sum.noise);
 	o.change = add_normal;
-	parallel_for(array_blocks(b), change_block, &o);
-	return TOMOS_OK;
+	return parallel_try(array_blocks(b), change_block, &o, "the noise");
 }
 
 static bool too_bright(const void *user, float value)
@@ -90,6 +89,5 @@ tomos_status tomos_noise_poisson(const tomos_array *b, double photons, uint64_t 
 	TRY(array_refuse(b, "photon noise", "must let through no more than 1e15 photons",
 		too_bright, &photons));
 	Noise o = {.b = b, .seed = seed, .amount = photons, .change = count_photons};
-	parallel_for(array_blocks(b), change_block, &o);
-	return TOMOS_OK;
+	return parallel_try(array_blocks(b), change_block, &o, "the noise");
 }

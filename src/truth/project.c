@@ -68,7 +68,7 @@ static void project_row(Project *o, int64_t view, int64_t row)
 {
 	const tomos_array *a = o->projections;
 	float *out = a->data + (view * a->stride[0] + row * a->stride[1]);
-	for (int64_t c = 0; c < o->scan->columns; c++) {
+	for (int64_t c = 0; c < o->scan->columns && !cancel_seen(); c++) {
 		double value = pixel_value(o, view, row, c);
 		if (!isfinite(value))
 			note_endless(o, view);
@@ -94,7 +94,7 @@ tomos_status tomos_phantom_project(const tomos_phantom *phantom, const tomos_geo
 	Project o = {
 		.phantom = phantom, .scan = scan, .samples = samples, .projections = projections};
 	o.endless = scan->count;
-	parallel_for(scan->count * scan->rows, project_task, &o);
+	TRY(parallel_try(scan->count * scan->rows, project_task, &o, "projecting a phantom"));
 	if (o.endless < scan->count)
 		return fail(TOMOS_BAD_VALUE,
 			"phantom projections: a ray of view %lld runs along a cylinder of the "

@@ -70,7 +70,7 @@ static void fill_row(const Volume *o, int64_t z, int64_t y, int64_t x0, int64_t 
 static void fill_slice(void *user, int64_t z)
 {
 	const Volume *o = user;
-	for (int64_t y = 0; y < o->grid->n[1]; y++)
+	for (int64_t y = 0; y < o->grid->n[1] && !cancel_seen(); y++)
 		for (int64_t x = 0; x < o->grid->n[0]; x += WIDTH)
 			fill_row(o, z, y, x, min64(WIDTH, o->grid->n[0] - x));
 }
@@ -83,6 +83,5 @@ tomos_status tomos_phantom_volume(const tomos_phantom *phantom, const tomos_grid
 	TRY(array_check(volume, "the phantom's volume",
 		(int64_t[]){grid->n[2], grid->n[1], grid->n[0]}, ARRAY_WRITTEN));
 	Volume o = {.phantom = phantom, .grid = grid, .samples = samples, .volume = volume};
-	parallel_for(grid->n[2], fill_slice, &o);
-	return TOMOS_OK;
+	return parallel_try(grid->n[2], fill_slice, &o, "the volume of a phantom");
 }

@@ -228,7 +228,7 @@ static void norms(void **state)
 	Dense d = {.entries = {{3, -3, 0, 0}, {0, 0, 2, -2}}};
 	double norm;
 	tomos_op *A = custom(&d);
-	OK(tomos_op_norm(A, &norm));
+	OK(tomos_op_norm(A, &norm, NULL));
 	assert_true(fabs(norm - 3 * sqrt(2)) < 1e-3 * norm);
 	tomos_op_free(A);
 }

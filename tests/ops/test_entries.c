@@ -176,7 +176,7 @@ static void gradient(void **state)
 		for (int64_t i = 0; i < count; i++)
 			assert_true(g[i] == ((i + 1) % n[2] ? x[i + 1] - x[i] : 0));
 		double norm;
-		OK(tomos_op_norm(op, &norm));
+		OK(tomos_op_norm(op, &norm, NULL));
 		assert_true(norm * norm <= 4.0 * (double)parts_count * (1 + 1e-6));
 		tomos_op_free(op);
 		free(x);
@@ -194,7 +194,7 @@ static void norm(void **state)
 	for (int k = 0; k < CASE_KINDS; k += CASE_SLOW ? 5 : 1) {
 		Small s = small_make(k + 54, "joseph");
 		double largest, length;
-		OK(tomos_op_norm(s.op, &largest));
+		OK(tomos_op_norm(s.op, &largest, NULL));
 		for (int step = 0; step < 300; step++) {
 			length = sqrt(case_dot(s.x, s.x, s.n));
 			for (int64_t i = 0; length > 0 && i < s.n; i++)
@@ -208,7 +208,7 @@ static void norm(void **state)
 		small_free(&s);
 	}
 	double none;
-	REFUSED(tomos_op_norm(NULL, &none), TOMOS_BAD_VALUE, "a norm needs an operator");
+	REFUSED(tomos_op_norm(NULL, &none, NULL), TOMOS_BAD_VALUE, "a norm needs an operator");
 }
 
 /* The counting of the thesis: c = ceil(p / blocks), p + blocks - blocks c blocks of c, the rest c - 1. */

@@ -102,7 +102,7 @@ static tomos_status rays_power(const Powers *p, List *list, const KernelGrid *gr
 	memcpy(box.high, grid->high, sizeof box.high);
 	Window window = geom_window(plan->scan, view, &plan->grid, &box, 1.5);
 	int64_t at[3] = {0};
-	for (at[1] = window.low[1]; at[1] < window.high[1]; at[1]++)
+	for (at[1] = window.low[1]; at[1] < window.high[1] && !cancel_seen(); at[1]++)
 		for (at[0] = window.low[0]; at[0] < window.high[0]; at[0]++) {
 			TRY(list_fill(list, p, grid, view, at));
 			list_apply(&list->meet, p->power, p->what->direction == FORWARD,
@@ -116,7 +116,7 @@ static tomos_status voxels_power(const Powers *p, List *list, const KernelGrid *
 {
 	int64_t at[3], i = 0;
 	for (at[2] = grid->low[2]; at[2] < grid->high[2]; at[2]++)
-		for (at[1] = grid->low[1]; at[1] < grid->high[1]; at[1]++)
+		for (at[1] = grid->low[1]; at[1] < grid->high[1] && !cancel_seen(); at[1]++)
 			for (at[0] = grid->low[0]; at[0] < grid->high[0]; at[0]++, i++) {
 				TRY(list_fill(list, p, grid, view, at));
 				list_apply(&list->meet, p->power, p->what->direction == ADJOINT,

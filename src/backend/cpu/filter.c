@@ -345,7 +345,7 @@ static void filter_share(void *user, int64_t worker)
 {
 	const Filtering *job = user;
 	float *scratch = job->filter->scratch + worker * job->filter->share;
-	for (int64_t first = worker * BATCH; first < job->all;
+	for (int64_t first = worker * BATCH; first < job->all && !cancel_seen();
 		first += job->filter->workers * BATCH)
 		filter_batch(job, first, scratch);
 }

@@ -58,7 +58,7 @@ static void adjoint_rays(void *user, int64_t index)
 	int64_t nx = box.high[0] - box.low[0], ny = what->box.high[1] - what->box.low[1];
 	float *volume = what->volume +
 			((box.low[2] - what->box.low[2]) * ny + box.low[1] - what->box.low[1]) * nx;
-	for (int64_t view = 0; view < what->count; view++) {
+	for (int64_t view = 0; view < what->count && !cancel_seen(); view++) {
 		Window window = geom_window(
 			what->plan->scan, what->first + view, &what->plan->grid, &box, 1.5);
 		s->kernel(what->plan, &grid, what->first + view, &window, NULL, volume,
@@ -70,7 +70,7 @@ static void adjoint_voxels(void *user, int64_t index)
 {
 	const Sharing *s = user;
 	Box box = slab(s, index);
-	for (int64_t view = 0; view < s->what->count; view++)
+	for (int64_t view = 0; view < s->what->count && !cancel_seen(); view++)
 		s->kernel(s->what->plan, &s->grid, s->what->first + view, NULL, &box,
 			s->what->volume, image_of(s->what, view));
 }

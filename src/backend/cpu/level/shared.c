@@ -6,7 +6,7 @@
 #undef KERNEL_TEXTS
 
 #define LOOP_RAY(id, mode) \
-	for (int64_t r = window->low[1]; r < window->high[1]; r++) \
+	for (int64_t r = window->low[1]; r < window->high[1] && !cancel_seen(); r++) \
 		for (int64_t c = window->low[0]; c < window->high[0]; c++) { \
 			float *pixel = &image[r * plan->model.columns + c]; \
 			KernelRay ray = kernel_ray(grid, &plan->views[view], r, c); \
@@ -21,7 +21,7 @@
 #define LOOP_VOXEL(id, mode) \
 	int64_t at[3], nx = grid->high[0] - grid->low[0], ny = grid->high[1] - grid->low[1]; \
 	for (at[2] = part->low[2]; at[2] < part->high[2]; at[2]++) \
-		for (at[1] = part->low[1]; at[1] < part->high[1]; at[1]++) { \
+		for (at[1] = part->low[1]; at[1] < part->high[1] && !cancel_seen(); at[1]++) { \
 			float *row = volume + \
 				     ((at[2] - grid->low[2]) * ny + at[1] - grid->low[1]) * nx; \
 			for (at[0] = part->low[0]; at[0] < part->high[0]; at[0]++) { \

@@ -1,0 +1,226 @@
+/* The largest singular value of an operator, by Golub-Kahan-Lanczos bidiagonalisation.
+ *
+ * G. Golub and W. Kahan 1965; B. N. Parlett, "The symmetric eigenvalue problem" (1998), ch. 13. After k steps
+ * A V = U B with B bidiagonal, and the largest eigenvalue t of B'B is the best lower bound that k products
+ * with A and A' give; the power method needs several times as many. An eigenvalue of A'A lies within
+ * alpha_k beta_k |s_k| of t, where s is the eigenvector of B'B: that is what is added for a step size.
+ * Entries that are not negative, as those of projectors, have a largest singular vector without negative
+ * elements, which a start A'1 meets; of other operators nothing is known.
+ */
+#include <math.h>
+#include "op/norm.h"
+
+enum { MOST = 60 }; /* steps; a dozen are usual */
+
+#define ROUGH 0.02   /* of the eigenvalue: what a step size may be too short by */
+#define SETTLED 1e-6 /* relative change of the eigenvalue in a step */
+#define CLOSE 1e-3   /* of the eigenvalue: residual below which that counts */
+
+/* B'B: its diagonal, and what is beside it. */
+typedef struct {
+	double diagonal[MOST], beside[MOST];
+	int size;
+	double eigenvalue, residual;
+} Tridiagonal;
+
+typedef struct {
+	const tomos_op *op;
+	NormRoom room;
+	double alpha, beta;
+} Lanczos;
+
+/* How many eigenvalues lie above `value` (Sturm). */
+static int above(const Tridiagonal *t, double value)
+{
+	int count = 0;
+	double d = 1;
+	for (int i = 0; i < t->size; i++) {
+		double e = i > 0 ? t->beside[i - 1] : 0;
+		d = t->diagonal[i] - value - (d != 0 ? e * e / d : fabs(e) * 1e300);
+		count += d > 0;
+	}
+	return count;
+}
+
+static double largest_eigenvalue(const Tridiagonal *t)
+{
+	double low = 0, high = 0;
+	for (int i = 0; i < t->size; i++) { /* Gershgorin */
+		double left = i > 0 ? t->beside[i - 1] : 0;
+		double right = i + 1 < t->size ? t->beside[i] : 0;
+		high = fmax(high, t->diagonal[i] + left + right);
+	}
+	for (int k = 0; k < 60; k++) {
+		double middle = 0.5 * (low + high);
+		if (above(t, middle) > 0)
+			low = middle;
+		else
+			high = middle;
+	}
+	return high;
+}
+
+/* |s_k| of the unit eigenvector, from the last component back to the first: the stable way. */
+static double last_component(const Tridiagonal *t)
+{
+	double s = 1, after = 0, squares = 1;
+	for (int i = t->size - 1; i > 0 && t->beside[i - 1] > 0; i--) {
+		double right = i + 1 < t->size ? t->beside[i] * after : 0;
+		double before = ((t->eigenvalue - t->diagonal[i]) * s - right) / t->beside[i - 1];
+		after = s;
+		s = before;
+		squares += s * s;
+	}
+	return 1 / sqrt(squares);
+}
+
+/* Numbers in -1 .. 1 without a pattern, the same in every run. */
+static tomos_status fill_scattered(const Space *space, float *x)
+{
+	float *here;
+	TRY(mem_alloc(&here, space->count, sizeof *here, "the norm of an operator"));
+	for (int64_t i = 0; i < space->count; i++) {
+		uint64_t z = ((uint64_t)i + 1) * 0x9e3779b97f4a7c15U;
+		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U; /* splitmix64 */
+		z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+		here[i] = (float)(z >> 40) * 0x1p-23F - 1;
+	}
+	const int64_t *n = space->shape;
+	const tomos_array array = tomos_array_of(here, n[0], n[1], n[2]);
+	tomos_status status = space->backend->type->put(space->backend, x, &array);
+	if (status == TOMOS_OK)
+		status = space->backend->type->sync(space->backend);
+	mem_free(here);
+	return status;
+}
+
+static tomos_status normalise(const Space *space, float *x, double *length)
+{
+	TRY(vector_norm(space, x, length));
+	return *length > 0 ? vector_scale(space, (float)(1 / *length), x) : TOMOS_OK;
+}
+
+/* alpha u = A v - beta u */
+static tomos_status next_left(Lanczos *l)
+{
+	NormRoom *r = &l->room;
+	float *u = r->left[1];
+	TRY(op_forward(l->op, r->right[0], u));
+	if (l->beta > 0)
+		TRY(vector_axpy(&l->op->range, -(float)l->beta, r->left[0], u));
+	r->left[1] = r->left[0];
+	r->left[0] = u;
+	return normalise(&l->op->range, u, &l->alpha);
+}
+
+/* beta v = A'u - alpha v */
+static tomos_status next_right(Lanczos *l)
+{
+	NormRoom *r = &l->room;
+	float *v = r->right[1];
+	TRY(op_adjoint(l->op, r->left[0], v));
+	TRY(vector_axpy(&l->op->domain, -(float)l->alpha, r->right[0], v));
+	r->right[1] = r->right[0];
+	r->right[0] = v;
+	return normalise(&l->op->domain, v, &l->beta);
+}
+
+/* One pair of products more. */
+static tomos_status grow(Lanczos *l, Tridiagonal *t)
+{
+	double beta = l->beta;
+	TRY(next_left(l));
+	if (t->size > 0)
+		t->beside[t->size - 1] *= beta;
+	t->diagonal[t->size] = l->alpha * l->alpha + beta * beta;
+	t->beside[t->size++] = l->alpha;
+	if (l->alpha > 0)
+		TRY(next_right(l));
+	t->eigenvalue = largest_eigenvalue(t);
+	t->residual = l->alpha > 0 ? l->alpha * l->beta * last_component(t) : 0;
+	return TOMOS_OK;
+}
+
+/* A' times ones, or anything: inside a mask, too. */
+static tomos_status start(Lanczos *l)
+{
+	const Space *range = &l->op->range;
+	double length;
+	TRY(l->op->entries == ENTRIES_POSITIVE ? vector_fill(range, 1, l->room.left[0])
+					       : fill_scattered(range, l->room.left[0]));
+	TRY(op_adjoint(l->op, l->room.left[0], l->room.right[0]));
+	return normalise(&l->op->domain, l->room.right[0], &length);
+}
+
+static bool good_enough(const Tridiagonal *t, double last, NormUse use)
+{
+	if (use == NORM_FOR_STEPS)
+		return t->residual <= ROUGH * t->eigenvalue;
+	return t->residual <= CLOSE * t->eigenvalue &&
+	       t->eigenvalue - last <= SETTLED * t->eigenvalue;
+}
+
+static tomos_status iterate(Lanczos *l, NormUse use, const tomos_progress *progress, double *norm)
+{
+	Tridiagonal t = {.size = 0};
+	double last = -1;
+	TRY(progress_report(progress, "norm", 0, 0, 0));
+	TRY(start(l));
+	while (t.size < MOST && (t.size < 2 || (l->beta > 0 && !good_enough(&t, last, use)))) {
+		last = t.eigenvalue;
+		TRY(grow(l, &t));
+		TRY(progress_report(progress, "norm", 0, 0, sqrt(t.eigenvalue)));
+		if (!(l->alpha > 0))
+			break;
+	}
+	*norm = sqrt(t.eigenvalue + (use == NORM_FOR_STEPS ? t.residual : 0));
+	return TOMOS_OK;
+}
+
+static tomos_status make_room(const tomos_op *op, NormRoom *room)
+{
+	for (int i = 0; i < 2; i++) {
+		TRY(vector_new(&room->right[i], &op->domain, "the norm of an operator"));
+		TRY(vector_new(&room->left[i], &op->range, "the norm of an operator"));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status find(const tomos_op *op, NormUse use, const NormRoom *room,
+	const tomos_progress *progress, double *norm)
+{
+	NormRoom own = {{NULL}, {NULL}};
+	tomos_status status = room ? TOMOS_OK : make_room(op, &own);
+	if (status == TOMOS_OK) {
+		Lanczos l = {.op = op, .room = room ? *room : own};
+		status = iterate(&l, use, progress, norm);
+	}
+	for (int i = 0; i < 2; i++) {
+		vector_free(own.right[i], &op->domain);
+		vector_free(own.left[i], &op->range);
+	}
+	return status;
+}
+
+/* Both uses are kept apart: what a method computes must not depend on what was asked before. */
+tomos_status op_norm(const tomos_op *op, NormUse use, const NormRoom *room,
+	const tomos_progress *progress, double *norm)
+{
+	_Atomic double *known = &op->norms[use];
+	*norm = *known;
+	if (*norm > 0)
+		return TOMOS_OK;
+	TRY(find(op, use, room, progress, norm));
+	*known = *norm;
+	return TOMOS_OK;
+}
+
+tomos_status tomos_op_norm(const tomos_op *op, double *norm, const tomos_progress *progress)
+{
+	if (!op || !norm)
+		return fail(TOMOS_BAD_VALUE, "a norm needs an operator and a place for it");
+	if (!op->matched)
+		return fail(TOMOS_UNSUPPORTED, "a norm needs a matched pair; the operator is: %s",
+			op->description);
+	return op_norm(op, NORM_EXACT, NULL, progress, norm);
+}

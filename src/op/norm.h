@@ -1,0 +1,22 @@
+/* The largest singular value of an operator. */
+#ifndef NORM_H
+#define NORM_H
+
+#include "op/op.h"
+
+typedef enum {
+	NORM_FOR_STEPS, /* a few products; at most 1 % above the norm, hardly ever below it */
+	NORM_EXACT,     /* within about 1e-5 of it */
+	NORM_USES
+} NormUse;
+
+/* Vectors to work with, all of them overwritten: two of the domain and two of the range. */
+typedef struct {
+	float *right[2], *left[2];
+} NormRoom;
+
+/* Kept with the operator. `room` NULL: vectors of its own. */
+tomos_status op_norm(const tomos_op *op, NormUse use, const NormRoom *room,
+	const tomos_progress *progress, double *norm);
+
+#endif
