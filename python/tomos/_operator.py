@@ -149,7 +149,7 @@ class Operator:
         return lib.backend_describe(self._backend).decode()
 
     def norm(self) -> float:
-        """The largest singular value, by the power method."""
+        """The largest singular value, to about five digits; computed once."""
         value = ctypes.c_double()
         with own_failures(self):
             run(lib.op_norm, self._op, ctypes.byref(value), keep=(self, value))
