@@ -168,6 +168,8 @@ static tomos_status solve(const tomos_op *A, const char *method, float *x)
 	o.iterations = 3;
 	if (strcmp(method, "asd-pocs") == 0)
 		o.noise_level = 0.1;
+	if (tomos_method_uses(method, "norm")) /* estimates are rough, and start in two ways */
+		OK(tomos_op_norm(A, &o.norm, NULL));
 	return tomos_reconstruct(A, method, &b, &result, &o, NULL);
 }
 
