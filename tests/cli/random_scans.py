@@ -9,7 +9,7 @@ import struct
 import subprocess
 import zipfile
 
-VIEWS, ROWS, COLUMNS = 12, 4, 18
+VIEWS, ROWS, COLUMNS = 12, 4, 34  # fewer columns do not do to find the axis
 TYPES = {"float32": ("f", "<f4"), "uint16": ("H", "<u2"), "float64": ("d", "<f8")}
 
 
@@ -191,7 +191,7 @@ def write_odd(folder, integrals):
 
 
 SCANS = {  # tomos project: name, phantom and geometry
-    "parallel": "shepp-logan-modified --views 12 --rows 4 --columns 18",
+    "parallel": "shepp-logan-modified --views 12 --rows 4 --columns 34",
     "slice": "shepp-logan-2d-modified --views 16 --rows 1 --columns 20",
     "offset": "ball --views 12 --rows 4 --columns 18 --axis 7.3 --arc 360",
     "fan": "ball --geometry fan --source-axis 5 --source-detector 8 --views 14 --rows 3 --columns 18",
@@ -221,7 +221,7 @@ def make_pool(tomos, folder):
         run("convert", "plain.npy", "plain." + ending)
     for name in ("parallel", "cone", "helix", "fan"):
         run("convert", name + ".h5", name + ".json")
-    run("phantom", "shepp-logan-modified", "--size", "18,18,4", "-o", "volume.h5")
+    run("phantom", "shepp-logan-modified", "--size", "34,34,4", "-o", "volume.h5")
     run("phantom", "ball", "--size", "12", "-o", "ball.npy")
     run("phantom", "ball", "--size", "12", "-o", "ball.tif")
     run("matrix", "slice.h5", "-o", "matrix.npz")

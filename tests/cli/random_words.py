@@ -6,7 +6,7 @@ import re
 VALID = {
     "views": ["8", "12", "13"], "rows": ["1", "2", "4"], "columns": ["12", "17", "18"], "pixel": ["0.1", "1", "2mm"],
     "pixel-height": ["0.1", "0.3"], "arc": ["180", "360", "200"], "angles": ["@angles.txt"],
-    "source-axis": ["5", "6"], "source-detector": ["8", "9"], "axis": ["8.5", "7.3", "9"], "axis-row": ["1.5", "2"],
+    "source-axis": ["5", "6"], "source-detector": ["8", "9"], "axis": ["16.5", "15.3", "17"], "axis-row": ["1.5", "2"],
     "roll": ["0.5", "3"], "slant": ["0.5"], "swivel": ["1"], "tilt": ["20", "30"], "pitch": ["0.5", "2"],
     "start": ["10", "-30"], "size": ["8", "12,12,4", "16,10,1", "9,9,3"], "voxel": ["0.1", "0.2,0.1,0.3", "1"],
     "centre": ["0,0,0", "0.1,-0.2,0"], "radius": ["1", "0.01", "100"], "count": ["1", "5"], "seed": ["1", "7"],
@@ -20,15 +20,15 @@ VALID = {
     "ring-small": ["0", "1", "5"], "ring-levels": ["1", "3"], "ring-sigma": ["1", "2.5"], "ring-alpha": ["0.1", "1"],
     "distance": ["60mm", "1"], "energy": ["20keV", "20"], "delta-beta": ["300"], "hardening": ["1", "1,0.1"],
     "bin": ["1", "2"], "steps": ["normalize,log", "normalize,log,rings,bin"], "memory": ["20M", "1G", "0"],
-    "axis-range": ["4,14", "5,12"], "photons": ["1000", "1e6"], "noise": ["0.01", "0.1"], "below": ["0.5"],
+    "axis-range": ["8,26", "10,24"], "photons": ["1000", "1e6"], "noise": ["0.01", "0.1"], "below": ["0.5"],
     "largest": ["1.5"], "precision": ["0.5"], "max": ["0.5", "1e-9"], "range": ["0,1"], "slice": ["0", "-1", "2"],
-    "row": ["0", "1"], "sweep": ["7:9:1", "8:8:1"], "repeat": ["1"], "slices": ["1", "2"], "seconds": ["0.01"],
+    "row": ["0", "1"], "sweep": ["15:17:1", "16:16:1"], "repeat": ["1"], "slices": ["1", "2"], "seconds": ["0.01"],
     "title": ["some title"], "dataset": ["/projections", "data", "/exchange/data"],
-    "raw": ["12,4,18,float32", "12,4,18,uint16,0,big"], "backend": ["cpu", "auto"], "threads": ["1", "2", "3"],
+    "raw": ["12,4,34,float32", "12,4,34,uint16,0,big"], "backend": ["cpu", "auto"], "threads": ["1", "2", "3"],
     "phantom": ["ball"], "json": ["speed.json"], "sheet": ["sheet.png"], "plot": ["plot.png"],
     "history": ["curve.csv"], "save-recipe": ["saved.ini"], "checkpoint": ["state"], "by-view": ["view.png"],
 }
-RECON_RANGES = {"rows": ["0:1", "1:3", "0:4"], "columns": ["0:18", "2:16"]}
+RECON_RANGES = {"rows": ["0:1", "1:3", "0:4"], "columns": ["0:34", "2:33"]}
 SHIFTS = ["0.5", "-3", ",".join(["0.25"] * 12)]
 FILES = {"flats": "flats", "darks": "darks", "views-file": "views", "matrix": "matrix", "recipe": "recipe",
          "compare": "volume", "start": "volume", "truth": "volume", "mask": "volume", "ray-weights": "scan"}

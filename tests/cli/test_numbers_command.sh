@@ -42,15 +42,15 @@ refused "--hardening 1e+300" 2 recon exchange.h5 --hardening 1e300 -o v.h5
 refused "--response 1e+308" 2 recon parallel.h5 --response 1e308,1,1 -o v.h5
 
 # Data: too large, not finite, without light; the rows of one axis taken for those of another.
-refused "not finite, the first at [0][0][0]" 1 recon huge.npy --arc 180 --axis 8.5 -o v.h5
-refused "not finite" 1 backproject huge.npy --views-file parallel.json -o v.h5
-refused "none of 864 values is finite" 1 recon allnan.npy --arc 180 --axis 8.5 -o v.h5
-refused "none of 864 values is finite and has light" 1 recon noflat.h5 --arc 180 --axis 8.5 -o v.h5
-refused "none of 864 values is finite and has light" 1 recon noflat.h5 --arc 180 --axis 8.5 --method sirt -o v.h5
+refused "not finite, the first at [0][0][0]" 1 recon huge.npy --arc 180 --axis 16.5 -o v.h5
+refused "not finite" 1 backproject huge.npy --views-file parallel.json --voxel 1 -o v.h5
+refused "none of 1632 values is finite" 1 recon allnan.npy --arc 180 --axis 16.5 -o v.h5
+refused "none of 1632 values is finite and has light" 1 recon noflat.h5 --arc 180 --axis 16.5 -o v.h5
+refused "none of 1632 values is finite and has light" 1 recon noflat.h5 --arc 180 --axis 16.5 --method sirt -o v.h5
 refused "has light" 1 prep noflat.h5 -o v.h5
 refused "whose layout is projections" 2 prep parallel.h5 --layout sinograms -o v.h5
 refused "whose layout is projections" 2 center parallel.h5 --layout sinograms
-"$tomos" recon nan.npy --arc 180 --axis 8.5 -o nan.h5 >out
+"$tomos" recon nan.npy --arc 180 --axis 16.5 -o nan.h5 >out
 grep -q "mended    2 values" out || fail "two values that are not finite are mended and told: $(cat out)"
 
 # Expectation maximisation in small units and large ones.
@@ -67,4 +67,4 @@ sys.path.insert(0, '$here')
 import random_scans
 values, shape = random_scans.npy_read('plain.npy')
 random_scans.write('negative.npy', random_scans.npy_bytes([-1 - v for v in values], shape))"
-refused "mlem needs projections above 0" 2 recon negative.npy --arc 180 --axis 8.5 --method mlem -o v.h5
+refused "mlem needs projections above 0" 2 recon negative.npy --arc 180 --axis 16.5 --method mlem -o v.h5
