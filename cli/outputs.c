@@ -41,11 +41,13 @@ static bool same_place(const char *a, const char *b)
 static int check_target(settings *s, const char **target)
 {
 	struct stat info;
+	if (!*target)
+		return DONE;
 	for (int i = 0; i < s->operand_count; i++)
 		if (s->operands[i] && &s->operands[i] != target &&
 			same_file(s->operands[i], *target))
 			return wrong_usage("'%s' is the input; write to another file", *target);
-	if (!*target || lstat(*target, &info) != 0 || !S_ISLNK(info.st_mode))
+	if (lstat(*target, &info) != 0 || !S_ISLNK(info.st_mode))
 		return DONE;
 	char *real = realpath(*target, NULL);
 	if (!real) /* it leads nowhere: the link itself is replaced */

@@ -172,16 +172,18 @@ static bool is_replaced(const File *file, const char *name)
 /* A folder is replaced as a whole: slices of another range, and whatever else lies in it, would go. */
 static tomos_status check_folder(const File *file)
 {
+	struct dirent **list = NULL;
 	tomos_status status = TOMOS_OK;
-	DIR *old = opendir(file->path);
-	for (struct dirent *e; old && status == TOMOS_OK && (e = readdir(old));)
-		if (!is_replaced(file, e->d_name))
+	int count = scandir(file->path, &list, NULL, alphasort);
+	for (int i = 0; i < count; i++) {
+		if (status == TOMOS_OK && !is_replaced(file, list[i]->d_name))
 			status = fail(TOMOS_IO,
 				"'%s' holds '%s', which would be deleted and not replaced; name "
 				"another folder, or remove it first",
-				file->path, e->d_name);
-	if (old)
-		closedir(old);
+				file->path, list[i]->d_name);
+		free(list[i]); /* scandir's own memory */
+	}
+	free(list);
 	return status;
 }
 

@@ -84,7 +84,7 @@ static tomos_status begin_part(Run *r, const Identity *identity)
 
 tomos_status run_open_output(Run *r)
 {
-	Identity identity;
+	Identity identity = {.scan = 0};
 	if (r->file_options.first_number < 0)
 		r->file_options.first_number = r->first_slice + (r->stacked ? r->first_row : 0);
 	TRY(run_identity(r, &identity));
