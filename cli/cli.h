@@ -50,8 +50,13 @@ enum { CLI_GROUPS(LIBRARY_NUMBER, OWN_NUMBER) GROUP_COUNT };
 
 typedef struct settings {
 	CLI_GROUPS(LIBRARY_MEMBER, OWN_MEMBER)
-	uint64_t given[GROUP_COUNT]; /* bit i: row i of the group was set on the command line */
-	char *line;                  /* the command as it was typed */
+	uint64_t given[GROUP_COUNT]; /* bit i: row i of the group was set, and counts */
+	uint64_t typed
+		[GROUP_COUNT]; /* those of them that were on the command line, not in a recipe */
+	bool of_scan;          /* the command works on a scan, whose file may settle the geometry */
+	bool folder;           /* the output is one file per slice or view, in a folder */
+	char facts[512];       /* what the needs of options may ask for: "method=sirt hdf5=1" */
+	char *line;            /* the command as it was typed */
 	const char **operands;
 	int operand_count;
 	void **blocks; /* lists that the options point to */
@@ -98,7 +103,16 @@ int settings_refuse(const settings *s, int number, int other, const char *why);
 /* Refuses those that a file or another option has settled; a recipe may repeat defaults. */
 int settings_contradict(const settings *s, int number, int other, const char *why);
 
+/* Rejects options that have no effect without others; of a name in two groups, one may have it. */
+int needs_check(settings *s, const command *c);
+bool needs_met(const settings *s, int number, int i);
+/* The same for what only the scan can tell: whether there are flats, and so on. */
+int needs_scan(const settings *s, const tomos_scan_info *info);
+
 group group_get(int number);
+/* Whether a row has its default, which saved recipes write, too; gives it that. */
+bool row_silent(const settings *s, const settings *plain, int number, int i);
+void row_reset(settings *s, const settings *plain, int number, int i);
 /* Whether the command has row i of the group; commands name groups, or single rows: "file.dataset". */
 bool row_used(const command *c, int number, int i);
 const char *row_values(const tomos_option *row); /* "a|b|c" of a choice, with references followed */
@@ -128,15 +142,13 @@ int recipe_save(const settings *s, const char *text);
 /* ---- texts ---------------------------------------------------------------------------------- */
 
 bool name_in(const char *names, const char *text, size_t length);
-/* The name in "a|b|c" nearest to a mistyped one; "" if none is near. Lives until the next call. */
-const char *name_nearest(const char *names, const char *text);
 bool word_has(const char *words, const char *text); /* words separated by spaces */
 bool ends_with(const char *text, const char *ending);
 
 bool text_int(const char *text, int64_t *value);
 bool text_real(const char *text, double *value);
-/* Comma list or @FILE into a new block of count doubles. */
-int text_list(const char *option, const char *text, double **values, int64_t *count);
+/* Comma list or @FILE into a new block of count doubles; lengths may have units. */
+int text_list(const char *option, const char *text, bool lengths, double **values, int64_t *count);
 
 void row_heading(const tomos_option *row, char text[160]);
 void row_help(const command *c, int number, const tomos_option *row, char text[1024]);
@@ -205,11 +217,23 @@ int fit_views(const char *path, const tomos_geometry *scan, tomos_array *data);
 int grid_centred(tomos_grid *grid, const int64_t n[3], const double *voxel, int64_t count);
 
 /* An output is opened before the work, so that a refusal comes first, and filled after it. */
-int output_open(
-	tomos_file **file, const settings *s, tomos_content content, const int64_t shape[3]);
-/* A volume with its grid, or projections with their scan; the other is NULL. */
-int output_write(tomos_file *file, const char *path, const tomos_array *array,
-	const tomos_grid *grid, const tomos_geometry *scan);
+typedef struct output_file {
+	tomos_file *file;
+	const char *path;
+	tomos_file_options options;
+	tomos_content content;
+	double window[2]; /* of integers, where --window is not given: the range of the values */
+	bool no_window;   /* it is not known yet */
+} output_file;
+int output_open(output_file *out, const char *path, const tomos_file_options *options,
+	tomos_content content, const int64_t shape[3]);
+/* Opens it with the window of these values, where that was open. */
+int output_settle(output_file *out, double low, double high, const int64_t shape[3]);
+int output_range(output_file *out, const tomos_array *array);
+/* A volume with its grid, or projections with their scan; the other is NULL. Settles it, too. */
+int output_write(
+	output_file *out, const tomos_array *array, const tomos_grid *grid, const tomos_geometry *scan);
+void output_close(output_file *out);
 /* A grid or geometry that the format of the target cannot hold is left out with a note. */
 int output_describe(
 	tomos_file *file, const char *path, const tomos_grid *grid, const tomos_geometry *scan);
@@ -218,8 +242,6 @@ int file_each(tomos_file *file, const char *stage,
 	int (*visit)(void *user, int64_t first, int64_t count, float *data), void *user);
 
 bool phantom_is_name(const char *text);
-/* --count is for the phantom of that many ellipsoids alone. */
-int phantom_refuse_count(const settings *s, const char *name);
 
 /* The projector, or the stored matrix that the options ask for. */
 int operator_make(const settings *s, tomos_backend *backend, const tomos_grid *grid,

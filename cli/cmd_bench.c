@@ -18,7 +18,7 @@ static const workload *workload_find(const char *name)
 
 static int workload_unknown(const char *name)
 {
-	const char *nearest = name_nearest(workload_names(), name);
+	const char *nearest = tomos_name_nearest(workload_names(), name);
 	return wrong_usage("unknown workload '%s'; %s%s", name,
 		nearest[0] ? "nearest: " : "see 'tomos bench --list'", nearest);
 }
@@ -169,6 +169,8 @@ int cmd_bench(const settings *s)
 	workload_list(&all);
 	if (s->bench.list)
 		return print_list();
+	if (s->bench.all && s->operand_count > 0)
+		return wrong_usage("--all has no effect with named workloads");
 	if (s->bench.repeat < 1 || s->bench.repeat > 100000)
 		return wrong_usage(
 			"--repeat: %lld is not between 1 and 100000", (long long)s->bench.repeat);

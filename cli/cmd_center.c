@@ -29,14 +29,6 @@ static int choose_rows(const settings *s, const tomos_scan_info *i, int64_t *fir
 	return DONE;
 }
 
-/* Steps that change what is counted, or need whole views, have no part in finding the axis. */
-static void drop_steps(tomos_prep_options *o)
-{
-	o->phase = "none";
-	o->bin = 1;
-	o->leave_out = 0;
-}
-
 /* ---- the sheet ------------------------------------------------------------------------------ */
 
 static int sweep_parse(const char *text, int64_t columns, sweep *w)
@@ -154,13 +146,10 @@ int cmd_center(const settings *s)
 	sweep w = {0};
 	int64_t first, count;
 	int code;
-	if (!s->center.sweep[0] && settings_given(s, GROUP_center, "sheet"))
-		return wrong_usage("--sheet has no effect without --sweep");
 	DO(measured_open(s, s->operands[0], &m));
 	if (s->center.sweep[0])
 		DO(sweep_parse(s->center.sweep, m.info.columns, &w));
 	DO(choose_rows(s, &m.info, &first, &count));
-	drop_steps(&m.prep);
 	DO(measured_read(&m, first, count));
 	DO(measured_prepare(&m, progress_shown()));
 	DO(lib(tomos_backend_open(&backend, s->backend.backend)));

@@ -1,21 +1,43 @@
 /* tomos convert: a file in another format, with grid and geometry where the target holds them. */
+#include <math.h>
 #include <string.h>
 #include "cli.h"
 
 typedef struct copy {
-	tomos_file *from, *to;
+	tomos_file *from;
+	output_file to;
 	tomos_file_info info;
 	tomos_grid grid;
 	bool has_grid;
 	tomos_geometry *scan;
 	int64_t shape[3]; /* of the output */
+	double low, high; /* of the values */
 } copy;
 
 static int copy_portion(void *user, int64_t first, int64_t count, float *data)
 {
 	const copy *c = user;
 	int64_t ratio = c->shape[0] / c->info.shape[0];
-	return lib(tomos_file_write(c->to, first * ratio, count * ratio, data));
+	return lib(tomos_file_write(c->to.file, first * ratio, count * ratio, data));
+}
+
+static int range_portion(void *user, int64_t first, int64_t count, float *data)
+{
+	copy *c = user;
+	(void)first;
+	for (int64_t i = 0; i < count * c->info.shape[1] * c->info.shape[2]; i++) {
+		c->low = fmin(c->low, (double)data[i]);
+		c->high = fmax(c->high, (double)data[i]);
+	}
+	return DONE;
+}
+
+/* Integers without a window: the file is read once more, for its range. */
+static int copy_window(copy *c)
+{
+	c->low = HUGE_VAL, c->high = -HUGE_VAL;
+	int code = c->to.no_window ? file_each(c->from, "range", range_portion, c) : DONE;
+	return code == DONE ? output_settle(&c->to, c->low, c->high, c->shape) : code;
 }
 
 /* What is known of the input: from the file, unless the command line says it. */
@@ -52,6 +74,14 @@ static int copy_shape(copy *c, const char *path)
 
 static int copy_geometry(const settings *s, const copy *c)
 {
+	static const char *const unused[] = {"type", "window", "compress", "first_number"};
+	for (int i = 0; i < COUNT(unused); i++)
+		if (settings_given(s, GROUP_file, unused[i])) {
+			char shown[64];
+			name_shown(unused[i], shown);
+			return wrong_usage("--%s has no effect: '%s' holds views, not data", shown,
+				s->operands[1]);
+		}
 	if (!c->scan)
 		return failed(
 			"'%s' has no geometry to write to '%s'", s->operands[0], s->operands[1]);
@@ -68,10 +98,11 @@ static int copy_data(const settings *s, copy *c)
 	char text[96];
 	int code;
 	DO(copy_shape(c, s->operands[0]));
-	DO(lib(tomos_file_create(&c->to, to, copy_content(c), c->shape, &s->file)));
-	DO(output_describe(c->to, to, c->has_grid ? &c->grid : NULL, c->scan));
+	DO(output_open(&c->to, to, &s->file, copy_content(c), c->shape));
+	DO(copy_window(c));
+	DO(output_describe(c->to.file, to, c->has_grid ? &c->grid : NULL, c->scan));
 	DO(file_each(c->from, "converting", copy_portion, c));
-	DO(lib(tomos_file_commit(c->to)));
+	DO(lib(tomos_file_commit(c->to.file)));
 	shape_text(c->shape, copy_content(c), text);
 	say("wrote %s: %s\n", to, text);
 done:
@@ -81,7 +112,7 @@ done:
 int cmd_convert(const settings *s)
 {
 	const char *to = s->operands[1];
-	copy c = {0};
+	copy c = {.from = NULL};
 	int code;
 	DO(lib(tomos_file_open(&c.from, s->operands[0], &s->file)));
 	DO(lib(tomos_file_describe(c.from, &c.info)));
@@ -89,7 +120,7 @@ int cmd_convert(const settings *s)
 	DO(ends_with(to, ".json") || ends_with(to, ".txt") ? copy_geometry(s, &c)
 							   : copy_data(s, &c));
 done:
-	tomos_file_close(c.to);
+	output_close(&c.to);
 	tomos_file_close(c.from);
 	tomos_geometry_free(c.scan);
 	return code;

@@ -67,17 +67,27 @@ static double view_angle(const tomos_view *v)
 	return angle < -1e-9 ? angle + 360 : angle;
 }
 
+/* From the source to the detector's plane, wherever on it its middle is. */
+static double source_detector(const tomos_view *v)
+{
+	const double *a = v->u, *b = v->v;
+	const double normal[3] = {
+		a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
+	double way = 0;
+	for (int i = 0; i < 3; i++)
+		way += (v->det[i] - v->src[i]) * normal[i];
+	return fabs(way) / length(normal);
+}
+
 static void print_source(const tomos_view *v)
 {
-	const double between[3] = {
-		v->det[0] - v->src[0], v->det[1] - v->src[1], v->det[2] - v->src[2]};
 	if (v->src[3] == 0)
 		printf("          parallel rays, first along (%g, %g, %g)\n", v->src[0], v->src[1],
 			v->src[2]);
 	else
 		printf("          %s %g from the axis, %g from the detector (first view)\n",
 			v->src[3] == 2 ? "a fan for each row, its source" : "point source,",
-			hypot(v->src[0], v->src[1]), length(between));
+			hypot(v->src[0], v->src[1]), source_detector(v));
 }
 
 /* On a circle about the z axis; elsewhere such an angle says nothing. */

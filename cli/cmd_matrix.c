@@ -30,6 +30,11 @@ static int matrix_scan(const settings *s, tomos_geometry **scan)
 	if (s->views.views_file[0])
 		return load_views(
 			s, settings_given(s, GROUP_scan, "rows") ? o.rows : 0, o.columns, scan);
+	if (!settings_given(s, GROUP_scan, "pixel") && s->scan.source_axis_count > 0)
+		return wrong_usage(
+			"a %s scan needs the size of its pixels: give --pixel, in the unit "
+			"of --source-axis",
+			s->scan.geometry);
 	if (!settings_given(s, GROUP_scan, "columns") && s->grid.size_count > 0)
 		o.columns = s->grid.size[0];
 	return lib(tomos_geometry_make(scan, &o));

@@ -10,16 +10,9 @@ bool phantom_is_name(const char *text)
 	return name_in(tomos_phantom_names(), text, strlen(text));
 }
 
-int phantom_refuse_count(const settings *s, const char *name)
-{
-	if (settings_given(s, GROUP_phantom, "count") && strcmp(name, "random") != 0)
-		return wrong_usage("--count has no effect on %s, only on random", name);
-	return DONE;
-}
-
 static int phantom_unknown(const char *name)
 {
-	const char *nearest = name_nearest(tomos_phantom_names(), name);
+	const char *nearest = tomos_name_nearest(tomos_phantom_names(), name);
 	return wrong_usage("unknown phantom '%s'; %s%s", name, nearest[0] ? "nearest: " : "one of ",
 		nearest[0] ? nearest : tomos_phantom_names());
 }
@@ -29,12 +22,12 @@ static int phantom_grid(const settings *s, bool flat, tomos_grid *grid)
 	const field_options *f = &s->field;
 	int64_t n[3] = {SIZE, SIZE, flat ? 1 : SIZE};
 	int code;
-	if (f->size_count != 0 && f->size_count != 1 && f->size_count != 3)
-		return wrong_usage("--size: one number or three are needed, not %lld",
+	if (f->size_count > 3)
+		return wrong_usage("--size: one number, two or three are needed, not %lld",
 			(long long)f->size_count);
 	for (int i = 0; i < 3 && f->size_count; i++)
-		n[i] = f->size[f->size_count == 3 ? i : 0];
-	if (f->size_count == 1 && flat)
+		n[i] = f->size[i < f->size_count ? i : 0];
+	if ((f->size_count == 1 && flat) || f->size_count == 2)
 		n[2] = 1;
 	if (n[0] < 1)
 		return wrong_usage("--size: %lld is not a number of voxels", (long long)n[0]);
@@ -54,25 +47,22 @@ int cmd_phantom(const settings *s)
 {
 	const char *name = s->operands[0];
 	tomos_phantom *phantom = NULL;
-	tomos_file *file = NULL;
+	output_file out = {.file = NULL};
 	tomos_array volume = {0};
 	tomos_grid grid;
 	int code;
 	if (!phantom_is_name(name))
 		return phantom_unknown(name);
-	DO(phantom_refuse_count(s, name));
-	if (settings_given(s, GROUP_phantom, "seed") && strcmp(name, "random") != 0)
-		DO(wrong_usage("--seed has no effect on %s, only on random", name));
 	DO(lib(tomos_phantom_named(&phantom, name, &s->phantom)));
 	DO(phantom_grid(s, extent_of_phantom(phantom).flat, &grid));
 	const int64_t shape[3] = {grid.n[2], grid.n[1], grid.n[0]};
 	DO(array_new(&volume, shape, "the volume"));
-	DO(output_open(&file, s, TOMOS_VOLUME, shape));
+	DO(output_open(&out, s->output.output, &s->file, TOMOS_VOLUME, shape));
 	DO(pieces_volume(phantom, &grid, s->phantom.samples, &volume));
-	DO(output_write(file, s->output.output, &volume, &grid, NULL));
+	DO(output_write(&out, &volume, &grid, NULL));
 done:
 	array_free(&volume);
 	tomos_phantom_free(phantom);
-	tomos_file_close(file);
+	output_close(&out);
 	return code;
 }

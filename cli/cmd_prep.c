@@ -16,6 +16,7 @@ static int prep_geometry(
 	int code;
 	o.pixel = s->prep.pixel;
 	o.angles = m->angles, o.angles_count = m->info.views;
+	o.replace_angles = s->scan.replace_angles;
 	o.axis = s->scan.axis, o.axis_count = s->scan.axis_count;
 	if (axis)
 		o.axis = axis, o.axis_count = 1;
@@ -45,7 +46,7 @@ int cmd_prep(const settings *s)
 {
 	measured m = {0};
 	tomos_geometry *scan = NULL;
-	tomos_file *file = NULL;
+	output_file out = {.file = NULL};
 	double column;
 	int64_t shape[3];
 	int code;
@@ -53,7 +54,7 @@ int cmd_prep(const settings *s)
 	DO(scan_options_check(s, &m.info));
 	const int64_t whole[3] = {m.info.views, m.info.rows, m.info.columns};
 	DO(lib(tomos_prep_shape(&m.prep, whole, shape)));
-	DO(output_open(&file, s, TOMOS_PROJECTIONS, shape));
+	DO(output_open(&out, s->output.output, &s->file, TOMOS_PROJECTIONS, shape));
 	DO(measured_read(&m, 0, m.info.rows));
 	DO(measured_prepare(&m, progress_shown()));
 	bool find = m.angles && !has_axis(s, &m) && shape[0] == whole[0];
@@ -65,10 +66,10 @@ int cmd_prep(const settings *s)
 		note("note: '%s' does not say its angles, so the output is without geometry; give "
 		     "them with --angles\n",
 			s->operands[0]);
-	DO(output_write(file, s->output.output, &m.data, NULL, scan));
+	DO(output_write(&out, &m.data, NULL, scan));
 done:
 	tomos_geometry_free(scan);
-	tomos_file_close(file);
+	output_close(&out);
 	measured_close(&m);
 	return code;
 }

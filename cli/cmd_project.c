@@ -46,14 +46,14 @@ static int project_into(const settings *s, const tomos_phantom *phantom, const t
 	const extent object = phantom ? extent_of_phantom(phantom) : extent_of_grid(grid);
 	tomos_backend *backend = NULL;
 	tomos_geometry *scan = NULL;
-	tomos_file *file = NULL;
+	output_file out = {.file = NULL};
 	tomos_array data = {0};
 	int code;
 	DO(project_views(s, &object, &scan));
 	const int64_t shape[3] = {tomos_geometry_count(scan), tomos_geometry_rows(scan),
 		tomos_geometry_columns(scan)};
 	DO(array_new(&data, shape, "the projections"));
-	DO(output_open(&file, s, TOMOS_PROJECTIONS, shape));
+	DO(output_open(&out, s->output.output, &s->file, TOMOS_PROJECTIONS, shape));
 	if (phantom) {
 		DO(pieces_phantom(phantom, scan, s->phantom.samples, &data));
 	} else {
@@ -61,12 +61,26 @@ static int project_into(const settings *s, const tomos_phantom *phantom, const t
 		DO(pieces_forward(backend, grid, scan, &s->projector, volume, &data));
 	}
 	DO(project_noise(s, &data));
-	DO(output_write(file, s->output.output, &data, NULL, scan));
+	DO(output_write(&out, &data, NULL, scan));
 done:
 	array_free(&data);
-	tomos_file_close(file);
+	output_close(&out);
 	tomos_geometry_free(scan);
 	tomos_backend_close(backend);
+	return code;
+}
+
+/* A phantom is projected in closed form: no file is read, and no device computes. */
+static int refuse_projection(const settings *s)
+{
+	static const int groups[] = {GROUP_input, GROUP_projector, GROUP_backend, GROUP_device};
+	int code = DONE;
+	for (int i = 0; i < COUNT(groups); i++)
+		DO(settings_refuse(s, groups[i], -1, "on a named phantom"));
+	if (s->file.dataset[0] || s->file.raw[0])
+		DO(wrong_usage("--%s has no effect on a named phantom",
+			s->file.raw[0] ? "raw" : "dataset"));
+done:
 	return code;
 }
 
@@ -74,9 +88,7 @@ static int project_phantom(const settings *s)
 {
 	tomos_phantom *phantom = NULL;
 	int code;
-	DO(settings_refuse(s, GROUP_input, -1, "on a named phantom"));
-	DO(settings_refuse(s, GROUP_projector, -1, "on a named phantom"));
-	DO(phantom_refuse_count(s, s->operands[0]));
+	DO(refuse_projection(s));
 	DO(lib(tomos_phantom_named(&phantom, s->operands[0], &s->phantom)));
 	DO(project_into(s, phantom, NULL, NULL));
 done:
@@ -89,7 +101,8 @@ static int project_file(const settings *s)
 	tomos_array volume = {0};
 	tomos_grid grid;
 	int code;
-	const char *path = s->operands[0], *nearest = name_nearest(tomos_phantom_names(), path);
+	const char *path = s->operands[0],
+		   *nearest = tomos_name_nearest(tomos_phantom_names(), path);
 	DO(settings_refuse(s, GROUP_phantom, GROUP_noise, "on a file, only on a named phantom"));
 	if (nearest[0] && access(path, F_OK) != 0)
 		DO(failed(

@@ -53,8 +53,6 @@ static int refuse_others(const settings *s, const char *method)
 	snprintf(why, sizeof why, "with --method %s", method);
 	if (is_algebraic(method)) {
 		DO(refuse_unused(s, method));
-		if (settings_given(s, GROUP_algebraic, "every") && !s->algebraic.checkpoint[0])
-			DO(wrong_usage("--every has no effect without --checkpoint FILE"));
 		return settings_refuse(s, GROUP_analytic, GROUP_projector, why);
 	}
 	DO(settings_refuse(s, GROUP_algebraic, GROUP_run, why));
@@ -236,17 +234,26 @@ done:
 	return code;
 }
 
-static int recon_finish(const settings *s, recon_job *j, tomos_file *file)
+static int put_texts(const settings *s, const recon_job *j, tomos_file *file)
 {
-	tomos_difference d;
 	int code;
-	array_free(&j->data);
 	DO(lib(tomos_file_set_text(file, "version", tomos_version())));
 	DO(lib(tomos_file_set_text(file, "method", s->recon.method)));
 	DO(lib(tomos_file_set_text(file, "scan", s->operands[0])));
 	DO(lib(tomos_file_set_text(file, "command", s->line)));
 	DO(lib(tomos_file_set_text(file, "recipe", j->recipe)));
-	DO(output_write(file, s->output.output, &j->volume, &j->grid, NULL));
+done:
+	return code;
+}
+
+static int recon_finish(const settings *s, recon_job *j, output_file *out)
+{
+	tomos_difference d;
+	int code;
+	array_free(&j->data);
+	DO(output_range(out, &j->volume));
+	DO(put_texts(s, j, out->file));
+	DO(output_write(out, &j->volume, &j->grid, NULL));
 	if (j->truth.data)
 		DO(difference_print(&j->truth, &j->volume, &d));
 	if (j->stopped)
@@ -449,19 +456,10 @@ static int check_memory(const settings *s, const recon_job *j)
 		(double)s->run.memory / (1 << 20), s->recon.method, needed / (1 << 20));
 }
 
-static int refuse_run(const settings *s)
-{
-	if (s->run.dry_run || s->run.preview)
-		return wrong_usage("--%s has no effect with an algebraic method",
-			s->run.dry_run ? "dry-run" : "preview");
-	return DONE;
-}
-
 static int open_prepared(const settings *s, recon_job *j)
 {
 	tomos_scan_options scan = job_scan(s);
 	int code;
-	DO(refuse_run(s));
 	DO(job_views(s, &j->views));
 	tomos_job job = job_make(s, j, &scan);
 	DO(lib(tomos_prepared_open(&j->prepared, &job, progress_shown())));
@@ -506,7 +504,7 @@ static int look_at_checkpoint(const settings *s, recon_job *j)
 
 static int recon_whole(const settings *s, recon_job *j, const char *method)
 {
-	tomos_file *file = NULL;
+	output_file out = {.file = NULL};
 	int code;
 	DO(refuse_others(s, method));
 	if (!s->output.output[0])
@@ -521,19 +519,19 @@ static int recon_whole(const settings *s, recon_job *j, const char *method)
 	grids_warn(s->recon.compare, &j->truth_grid, RESULT, &j->grid);
 	DO(array_new(&j->volume, shape, "the volume"));
 	tomos_file_options options = s->file;
-	if (options.first_number < 0)
+	if (options.first_number < 0 && s->folder) /* other files have no numbers */
 		options.first_number = j->first_slice;
-	DO(lib(tomos_file_create(&file, s->output.output, TOMOS_VOLUME, shape, &options)));
+	DO(output_open(&out, s->output.output, &options, TOMOS_VOLUME, shape));
 	say("%s on %s\n", method, tomos_backend_describe(j->backend));
 	DO(recon_algebraic(s, j, method));
-	DO(recon_finish(s, j, file));
+	DO(recon_finish(s, j, &out));
 	/* Only now: what fails here leaves the volume. */
 	DO(history_plot(s, &j->history, method, j->with_truth));
 	DO(history_write(s, &j->history));
 	if (j->stopped)
 		DO(INTERRUPTED);
 done:
-	tomos_file_close(file);
+	output_close(&out);
 	return code;
 }
 

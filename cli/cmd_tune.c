@@ -171,10 +171,19 @@ done:
 
 static int check(const settings *s)
 {
-	static const char *const sizes[] = {"size", "views", "columns"};
+	static const char *const sizes[] = {"size", "views", "columns", "slices"};
 	if (s->tuned.show && s->tuned.forget)
 		return wrong_usage("--show and --forget: give one of them");
-	for (int i = 0; i < COUNT(sizes) && s->operand_count > 0; i++)
+	const char *how = s->tuned.show ? "with --show" : "with --forget";
+	for (int i = 0; i < COUNT(sizes) && (s->tuned.show || s->tuned.forget); i++)
+		if (settings_given(s, GROUP_tuned, sizes[i]))
+			return wrong_usage("--%s has no effect %s", sizes[i], how);
+	if (s->tuned.show || s->tuned.forget) {
+		int code = settings_refuse(s, GROUP_tune, -1, how);
+		if (code != DONE)
+			return code;
+	}
+	for (int i = 0; i < 3 && s->operand_count > 0; i++)
 		if (settings_given(s, GROUP_tuned, sizes[i]))
 			return wrong_usage(
 				"--%s: the sizes are those of '%s'", sizes[i], s->operands[0]);

@@ -74,9 +74,45 @@ done:
 	return code;
 }
 
-int output_open(tomos_file **file, const settings *s, tomos_content content, const int64_t shape[3])
+int output_open(output_file *out, const char *path, const tomos_file_options *options,
+	tomos_content content, const int64_t shape[3])
 {
-	return lib(tomos_file_create(file, s->output.output, content, shape, &s->file));
+	static const double any[2] = {0, 1};
+	*out = (output_file){.path = path, .options = *options, .content = content};
+	out->no_window = strcmp(options->type, "float32") != 0 && options->window_count == 0;
+	if (out->no_window)
+		out->options.window = any, out->options.window_count = 2;
+	return lib(tomos_file_create(&out->file, path, content, shape, &out->options));
+}
+
+int output_settle(output_file *out, double low, double high, const int64_t shape[3])
+{
+	if (!out->no_window)
+		return DONE;
+	out->window[0] = low;
+	out->window[1] = high > low ? high : low + 1;
+	out->no_window = false;
+	out->options.window = out->window;
+	tomos_file_close(out->file);
+	out->file = NULL;
+	say("window    %g to %g, the range of the values\n", out->window[0], out->window[1]);
+	return lib(tomos_file_create(&out->file, out->path, out->content, shape, &out->options));
+}
+
+void output_close(output_file *out)
+{
+	tomos_file_close(out->file);
+	out->file = NULL;
+}
+
+static void array_range(const tomos_array *array, double *low, double *high)
+{
+	int64_t count = array->shape[0] * array->shape[1] * array->shape[2];
+	*low = HUGE_VAL, *high = -HUGE_VAL;
+	for (int64_t i = 0; i < count; i++) {
+		*low = fmin(*low, (double)array->data[i]);
+		*high = fmax(*high, (double)array->data[i]);
+	}
 }
 
 int output_describe(
@@ -116,13 +152,23 @@ done:
 	return code;
 }
 
-int output_write(tomos_file *file, const char *path, const tomos_array *array,
-	const tomos_grid *grid, const tomos_geometry *scan)
+int output_range(output_file *out, const tomos_array *array)
 {
+	double low = 0, high = 0;
+	if (out->no_window)
+		array_range(array, &low, &high);
+	return output_settle(out, low, high, array->shape);
+}
+
+int output_write(
+	output_file *out, const tomos_array *array, const tomos_grid *grid, const tomos_geometry *scan)
+{
+	const char *path = out->path;
 	char text[96];
 	int code;
-	DO(output_describe(file, path, grid, scan));
-	DO(output_fill(file, array));
+	DO(output_range(out, array));
+	DO(output_describe(out->file, path, grid, scan));
+	DO(output_fill(out->file, array));
 	shape_text(array->shape, grid ? TOMOS_VOLUME : TOMOS_PROJECTIONS, text);
 	say("wrote %s: %s", path, text);
 	if (grid)

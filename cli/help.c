@@ -36,12 +36,27 @@ void row_heading(const tomos_option *row, char text[160])
 	snprintf(text + at, 160 - (size_t)at, "--%s%s%s", name, value[0] ? " " : "", value);
 }
 
-/* "help (a, b or c; default: a)" */
+/* What the row needs, where the defaults have it not. */
+static void help_needs(int number, const tomos_option *row, char text[256])
+{
+	settings plain;
+	settings_init(&plain);
+	snprintf(plain.facts, sizeof plain.facts, "phantom=none");
+	text[0] = 0;
+	if (!needs_met(&plain, number, (int)(row - group_get(number).rows)))
+		tomos_option_needs(row, 1, text, 256);
+	settings_free(&plain);
+}
+
+/* "help; needs --other (a, b or c; default: a)" */
 void row_help(const command *c, int number, const tomos_option *row, char text[1024])
 {
 	char fallback[256];
 	bool choice = row->kind == TOMOS_CHOICE;
-	int at = snprintf(text, 1024, "%s%s", row->help, choice ? " (" : "");
+	char needs[256];
+	help_needs(number, row, needs);
+	int at = snprintf(text, 1024, "%s%s%s%s", row->help, needs[0] ? "; needs " : "", needs,
+		choice ? " (" : "");
 	for (const char *v = row_values(row); choice && *v && at < 1000; v++)
 		at += *v == '|' ? sprintf(text + at, ", ") : sprintf(text + at, "%c", *v);
 	row_default(c, number, row, fallback);
@@ -118,7 +133,7 @@ static bool print_groups(const command *c)
 			if (!begun)
 				printf("\n%s:\n", g.heading);
 			begun = true;
-			lists |= g.rows[i].kind >= TOMOS_INTS && g.rows[i].kind <= TOMOS_ANGLES;
+			lists |= g.rows[i].count_offset != 0;
 			print_row(c, number, &g.rows[i]);
 		}
 	}

@@ -5,6 +5,9 @@
 #include <string.h>
 #include "cli.h"
 
+#define DEGREES (180 / 3.14159265358979323846)
+#define SAME_ANGLE 1e-6 /* radians */
+
 static int list_new(double **list, int64_t count)
 {
 	*list = calloc((size_t)count, sizeof **list);
@@ -27,13 +30,48 @@ static int angles_of_geometry(measured *m)
 	return DONE;
 }
 
-static int take_angles(const settings *s, measured *m)
+/* The scan says its angles and --angles others. */
+static int refuse_angles(const settings *s, const double *own, const measured *m)
+{
+	const double *given = s->scan.angles;
+	int64_t views = m->info.views, same = 0;
+	while (same < views && fabs(own[same] - given[same]) <= SAME_ANGLE)
+		same++;
+	if (same == views)
+		return DONE;
+	return wrong_usage(
+		"'%s' has angles of its own, %g to %g degrees, and --angles says others; "
+		"leave that out, or give --replace-angles to use it instead",
+		s->operands[0], own[0] * DEGREES, own[views - 1] * DEGREES);
+}
+
+static int check_angles(const settings *s, measured *m)
 {
 	const tomos_scan_options *o = &s->scan;
+	double *own = NULL;
 	int code = DONE;
 	if (o->angles_count > 0 && o->angles_count != m->info.views)
 		return wrong_usage("--angles: there are %lld, for %lld views",
 			(long long)o->angles_count, (long long)m->info.views);
+	if (o->replace_angles && !(m->info.has_angles && o->angles_count > 0))
+		return wrong_usage("--replace-angles has no effect without %s",
+			o->angles_count ? "a scan that has angles" : "--angles");
+	if (!m->info.has_angles || o->angles_count == 0 || o->replace_angles)
+		return DONE;
+	DO(list_new(&own, m->info.views));
+	DO(lib(tomos_scan_angles(m->scan, own)));
+	DO(refuse_angles(s, own, m));
+done:
+	free(own);
+	return code;
+}
+
+static int take_angles(const settings *s, measured *m)
+{
+	const tomos_scan_options *o = &s->scan;
+	int code = check_angles(s, m);
+	if (code != DONE)
+		return code;
 	if (o->angles_count == 0 && !m->info.has_angles && !m->info.has_geometry)
 		return DONE;
 	DO(list_new(&m->angles, m->info.views));
@@ -54,9 +92,10 @@ static int take_details(const settings *s, measured *m)
 	tomos_prep_options *o = &m->prep;
 	int code = DONE;
 	*o = s->prep;
+	bool phase = strcmp(o->phase, "none") != 0; /* nothing else needs these */
 	o->pixel = o->pixel > 0 ? o->pixel : i->pixel;
-	o->distance = o->distance > 0 ? o->distance : i->distance;
-	o->energy = o->energy > 0 ? o->energy : i->energy;
+	o->distance = !phase || o->distance > 0 ? o->distance : i->distance;
+	o->energy = !phase || o->energy > 0 ? o->energy : i->energy;
 	if (!i->counts && strcmp(o->quantity, "auto") == 0)
 		o->quantity = "integrals";
 	if (i->has_places && i->flats > 0) {
@@ -93,8 +132,7 @@ int scan_options_check(const settings *s, const tomos_scan_info *info)
 			s->scan.geometry);
 	if (why[0])
 		DO(settings_contradict(s, GROUP_axis, -1, why));
-	if (s->views.point_source && !s->views.views_file[0])
-		DO(wrong_usage("--point-source has no effect without --views-file"));
+	DO(needs_scan(s, info));
 done:
 	return code;
 }
@@ -104,6 +142,7 @@ int measured_open(const settings *s, const char *path, measured *m)
 	int code;
 	DO(lib(tomos_scan_open(&m->scan, path, &s->source)));
 	DO(lib(tomos_scan_describe(m->scan, &m->info)));
+	DO(needs_scan(s, &m->info));
 	DO(take_angles(s, m));
 	DO(take_details(s, m));
 done:

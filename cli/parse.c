@@ -39,7 +39,7 @@ static int set_list(
 {
 	double *values;
 	int64_t count;
-	int code = text_list(option, text, &values, &count);
+	int code = text_list(option, text, row->kind == TOMOS_LENGTHS, &values, &count);
 	if (code == DONE)
 		code = settings_keep(s, values);
 	if (code == DONE && row->kind == TOMOS_INTS)
@@ -62,7 +62,7 @@ static bool choice_allowed(const tomos_option *row, const char *text)
 
 static int bad_choice(const tomos_option *row, const char *option, const char *text)
 {
-	const char *nearest = name_nearest(row_values(row), text);
+	const char *nearest = tomos_name_nearest(row_values(row), text);
 	return wrong_usage("--%s: '%s' is not one of %s%s%s", option, text, row_values(row),
 		nearest[0] ? "; nearest: " : "", nearest);
 }
@@ -196,12 +196,30 @@ static void option_names(const command *c, char *names, size_t size)
 	}
 }
 
+/* The commands that have that option, "a, b"; empty where none does. */
+static void commands_with(const char *name, size_t length, char *names, size_t size)
+{
+	int count;
+	const command *list = command_list(&count);
+	names[0] = 0;
+	for (int i = 0; i < count; i++) {
+		int number = 0, at = 0;
+		size_t used = strlen(names);
+		if (find(&list[i], name, length, &number, &at) && group_get(number).heading[0])
+			snprintf(names + used, size - used, "%s%s", used ? ", " : "", list[i].name);
+	}
+}
+
 static int unknown(const command *c, const char *name, size_t length)
 {
 	char names[8192], word[256];
-	option_names(c, names, sizeof names);
 	snprintf(word, sizeof word, "%.*s", (int)length, name);
-	const char *nearest = name_nearest(names, word);
+	commands_with(name, length, names, sizeof names);
+	if (names[0])
+		return wrong_usage(
+			"--%s is no option of this command; it is one of: %s", word, names);
+	option_names(c, names, sizeof names);
+	const char *nearest = tomos_name_nearest(names, word);
 	if (nearest[0])
 		return wrong_usage("unknown option '--%s'; nearest: --%s", word, nearest);
 	return wrong_usage("unknown option '--%s'; see 'tomos help %s'", word, c->name);
@@ -355,10 +373,13 @@ int settings_parse(settings *s, const command *c, int count, char **words)
 		else
 			s->operands[s->operand_count++] = word;
 	}
+	memcpy(s->typed, s->given, sizeof s->typed);
 	if (s->recipe.recipe[0])
 		DO(recipe_read(s, c, s->recipe.recipe));
 	DO(check_ranges(s));
 	DO(check_operands(s, c));
+	if (!s->common.help)
+		DO(needs_check(s, c));
 	if (!s->common.help)
 		DO(outputs_check(s, c));
 done:

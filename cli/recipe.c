@@ -28,8 +28,8 @@ typedef struct reading {
 	int line, begun; /* at hand, and where the value at hand begins */
 	bool goes_on;    /* the line is more of that value */
 	char section[64], name[64];
-	char *value;                                    /* NULL: none yet */
-	uint64_t typed[GROUP_COUNT], seen[GROUP_COUNT]; /* on the command line, and in the recipe */
+	char *value;                /* NULL: none yet */
+	uint64_t seen[GROUP_COUNT]; /* in the recipe */
 	int code;
 } reading;
 
@@ -74,7 +74,7 @@ static int section_find(const command *c, const char *name, int *number)
 		size_t used = strlen(names);
 		snprintf(names + used, sizeof names - used, "%s|", section);
 	}
-	const char *nearest = name_nearest(names, name);
+	const char *nearest = tomos_name_nearest(names, name);
 	if (nearest[0])
 		return wrong_usage("[%s] is not known; nearest: [%s]", name, nearest);
 	return wrong_usage("[%s] is not one of %s", name, names);
@@ -90,7 +90,7 @@ static int row_unknown(const command *c, int number, const char *name)
 		if (row_used(c, number, i))
 			snprintf(names + used, sizeof names - used, "%s|", shown);
 	}
-	const char *nearest = name_nearest(names, name);
+	const char *nearest = tomos_name_nearest(names, name);
 	if (nearest[0])
 		return wrong_usage("'%s' is not in [%s]; nearest: %s", name, g.name, nearest);
 	return wrong_usage("'%s' is not in [%s]; see 'tomos recon --save-recipe FILE --dry-run'",
@@ -140,7 +140,7 @@ static int value_end(reading *r)
 	if (r->seen[number] & bit)
 		DO(wrong_usage("'%s' was given before", r->name));
 	r->seen[number] |= bit;
-	if (!(r->typed[number] & bit))
+	if (!(r->s->typed[number] & bit))
 		code = value_set(r, number, at);
 done:
 	message_place(NULL, 0);
@@ -180,7 +180,6 @@ int recipe_read(settings *s, const command *c, const char *path)
 	reading r = {.s = s, .c = c, .path = path, .file = fopen(path, "r")};
 	if (!r.file)
 		return failed("'%s' cannot be read: %s", path, strerror(errno));
-	memcpy(r.typed, s->given, sizeof r.typed);
 	int wrong = ini_parse_stream(next_line, &r, value_hear, &r);
 	if (r.code == DONE)
 		r.code = value_end(&r);
@@ -296,6 +295,7 @@ static int put_value(FILE *out, const tomos_option *row, const char *base, bool 
 	case TOMOS_INTS:
 	case TOMOS_REALS:
 	case TOMOS_ANGLES:
+	case TOMOS_LENGTHS:
 		put_numbers(out, row, base);
 		return DONE;
 	default:
@@ -309,7 +309,8 @@ static bool is_kept(const settings *s, const command *c, int number, int i, reci
 	group g = group_get(number);
 	char name[128];
 	snprintf(name, sizeof name, "%s.%s", g.name, g.rows[i].name);
-	return row_used(c, number, i) && !word_has(left_out, name) && kept(s, number, &g.rows[i]);
+	return row_used(c, number, i) && !word_has(left_out, name) && needs_met(s, number, i) &&
+	       kept(s, number, &g.rows[i]);
 }
 
 static int put_group(FILE *out, const settings *s, const command *c, int number, recipe_filter kept)

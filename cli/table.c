@@ -15,8 +15,10 @@
 #define COUNT_AT_CHOICE(name) 0
 #define COUNT_AT_INTS(name) offsetof(G, name##_count)
 #define COUNT_AT_REALS(name) offsetof(G, name##_count)
-#define ROW(kind, name, fallback, values, help) \
-	{#name, TOMOS_##kind, #fallback, values, help, offsetof(G, name), COUNT_AT_##kind(name)},
+#define COUNT_AT_LENGTHS(name) offsetof(G, name##_count)
+#define ROW(kind, name, fallback, values, ...) \
+	{#name, TOMOS_##kind, #fallback, values, TOMOS_ROW_HELP(__VA_ARGS__), offsetof(G, name), \
+		COUNT_AT_##kind(name), TOMOS_ROW_NEEDS(__VA_ARGS__)},
 #define OWN_ROWS(group, ROWS, heading) \
 	static const tomos_option *group##_rows(int *count) \
 	{ \
@@ -104,18 +106,33 @@ int settings_refuse(const settings *s, int number, int other, const char *why)
 	return wrong_usage("--%s has no effect %s", shown, why);
 }
 
-/* Whether a row has its default, which saved recipes write, too. */
-static bool row_silent(const settings *s, const settings *plain, const group *g, int i)
+static size_t row_bytes(const tomos_option *row)
 {
-	const tomos_option *row = &g->rows[i];
-	const char *now = (const char *)s + g->offset + row->offset;
-	const char *before = (const char *)plain + g->offset + row->offset;
+	return row->kind == TOMOS_FLAG ? sizeof(int) : sizeof(double);
+}
+
+bool row_silent(const settings *s, const settings *plain, int number, int i)
+{
+	group g = group_get(number);
+	const tomos_option *row = &g.rows[i];
+	const char *now = (const char *)s + g.offset + row->offset;
+	const char *before = (const char *)plain + g.offset + row->offset;
 	const char *text, *usual;
 	if (row->kind != TOMOS_CHOICE && row->kind != TOMOS_TEXT)
-		return memcmp(now, before, sizeof(double)) == 0;
+		return memcmp(now, before, row_bytes(row)) == 0;
 	memcpy(&text, now, sizeof text);
 	memcpy(&usual, before, sizeof usual);
 	return strcmp(text, usual) == 0;
+}
+
+void row_reset(settings *s, const settings *plain, int number, int i)
+{
+	group g = group_get(number);
+	const tomos_option *row = &g.rows[i];
+	size_t at = g.offset + row->offset, count = g.offset + row->count_offset;
+	memcpy((char *)s + at, (const char *)plain + at, row_bytes(row));
+	if (row->count_offset)
+		memcpy((char *)s + count, (const char *)plain + count, sizeof(int64_t));
 }
 
 int settings_contradict(const settings *s, int number, int other, const char *why)
@@ -127,7 +144,7 @@ int settings_contradict(const settings *s, int number, int other, const char *wh
 	for (int i = 0; i < g.count && !shown[0]; i++)
 		if ((s->given[number] >> i & 1) &&
 			(other < 0 || !settings_given(s, other, g.rows[i].name)) &&
-			!(s->recipe.recipe[0] && row_silent(s, &plain, &g, i)))
+			!(s->recipe.recipe[0] && row_silent(s, &plain, number, i)))
 			name_shown(g.rows[i].name, shown);
 	settings_free(&plain);
 	return shown[0] ? wrong_usage("--%s has no effect: %s", shown, why) : DONE;
@@ -252,7 +269,7 @@ const char *command_names(void)
 
 int command_unknown(const char *name)
 {
-	const char *nearest = name_nearest(command_names(), name);
+	const char *nearest = tomos_name_nearest(command_names(), name);
 	if (nearest[0])
 		return wrong_usage("unknown command '%s'; nearest: %s", name, nearest);
 	return wrong_usage("unknown command '%s'; see 'tomos help'", name);

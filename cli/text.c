@@ -7,8 +7,6 @@
 #include <string.h>
 #include "cli.h"
 
-#define LONGEST_NAME 63
-
 bool name_in(const char *names, const char *text, size_t length)
 {
 	for (const char *at = names; *at;) {
@@ -36,52 +34,6 @@ bool ends_with(const char *text, const char *ending)
 {
 	size_t n = strlen(text), m = strlen(ending);
 	return n >= m && strcmp(text + n - m, ending) == 0;
-}
-
-static int least(int a, int b, int c)
-{
-	int least_ab = a < b ? a : b;
-	return least_ab < c ? least_ab : c;
-}
-
-/* Edits that turn a into b (Damerau: a swap of neighbours is one edit); both are short. */
-static int edits(const char *a, int n, const char *b, int m)
-{
-	int d[LONGEST_NAME + 2][LONGEST_NAME + 2];
-	for (int i = 0; i <= n; i++)
-		for (int j = 0; j <= m; j++) {
-			if (i == 0 || j == 0) {
-				d[i][j] = i + j;
-				continue;
-			}
-			int same = a[i - 1] == b[j - 1];
-			d[i][j] = least(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + !same);
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1, d[i][j]);
-		}
-	return d[n][m];
-}
-
-/* The library has a search of its own for its sentences. It stays inside: to correct words is no part
- * of reconstructing, and what people type at a prompt, swaps and first letters, is weighed here. */
-const char *name_nearest(const char *names, const char *text)
-{
-	static char nearest[LONGEST_NAME + 1];
-	int length = (int)strlen(text), best = length / 2 + 2;
-	nearest[0] = 0;
-	if (length > LONGEST_NAME)
-		return nearest;
-	for (const char *at = names; *at;) {
-		int n = (int)strcspn(at, "|");
-		int distance = n <= LONGEST_NAME ? edits(at, n, text, length) : best;
-		if (distance < best ||
-			(length > 1 && distance == best && strncmp(at, text, 2) == 0)) {
-			best = distance;
-			snprintf(nearest, sizeof nearest, "%.*s", n, at);
-		}
-		at += n + (at[n] == '|');
-	}
-	return nearest;
 }
 
 bool text_int(const char *text, int64_t *value)
@@ -130,18 +82,22 @@ static char *slurp(const char *path)
 	return NULL;
 }
 
-static int list_fill(
-	const char *option, char *text, const char *between, double *values, int64_t *count)
+static int list_fill(const char *option, char *text, const char *between, bool lengths,
+	double *values, int64_t *count)
 {
 	char *rest = NULL;
 	for (char *word = strtok_r(text, between, &rest); word;
-		word = strtok_r(NULL, between, &rest))
-		if (!text_real(word, &values[(*count)++]))
+		word = strtok_r(NULL, between, &rest)) {
+		double *value = &values[(*count)++];
+		if (lengths && tomos_length_parse(word, value) != TOMOS_OK)
+			return wrong_usage("--%s: %s", option, tomos_message());
+		if (!lengths && !text_real(word, value))
 			return wrong_usage("--%s: '%.60s' is not a number", option, word);
+	}
 	return DONE;
 }
 
-int text_list(const char *option, const char *text, double **values, int64_t *count)
+int text_list(const char *option, const char *text, bool lengths, double **values, int64_t *count)
 {
 	bool from_file = text[0] == '@';
 	char *copy = from_file ? slurp(text + 1) : strdup(text);
@@ -156,7 +112,7 @@ int text_list(const char *option, const char *text, double **values, int64_t *co
 		DO(failed("--%s: no memory for the list", option));
 	if (!from_file && (strstr(copy, ",,") || copy[0] == ',' || ends_with(copy, ",")))
 		DO(wrong_usage("--%s: a number is missing in '%s'", option, text));
-	DO(list_fill(option, copy, from_file ? ", \t\r\n" : ",", *values, count));
+	DO(list_fill(option, copy, from_file ? ", \t\r\n" : ",", lengths, *values, count));
 	if (*count == 0)
 		DO(wrong_usage("--%s: there is no number in '%s'", option, text));
 done:

@@ -64,10 +64,18 @@ TOMOS_API const char *tomos_version(void);
 #define TOMOS_FIELD_ANGLES(name) \
 	const double *name; \
 	int64_t name##_count;
+#define TOMOS_FIELD_LENGTHS(name) \
+	const double *name; \
+	int64_t name##_count;
 #define TOMOS_FIELD_ARRAY(name) const struct tomos_array *name;
 #define TOMOS_FIELD_HISTORY(name) struct tomos_history *name;
-#define TOMOS_FIELD(kind, name, fallback, values, help) TOMOS_FIELD_##kind(name)
-#define TOMOS_SET(kind, name, fallback, values, help) o.name = fallback;
+#define TOMOS_FIELD(kind, name, ...) TOMOS_FIELD_##kind(name)
+#define TOMOS_SET(kind, name, fallback, ...) o.name = fallback;
+/* The last two columns of a row: its help, and what it needs, which may be left out. */
+#define TOMOS_FIRST(first, ...) first
+#define TOMOS_SECOND(first, second, ...) second
+#define TOMOS_ROW_HELP(...) TOMOS_FIRST(__VA_ARGS__, "")
+#define TOMOS_ROW_NEEDS(...) TOMOS_SECOND(__VA_ARGS__, "", "")
 
 #ifdef __cplusplus
 #define TOMOS_ZERO \
@@ -111,7 +119,8 @@ typedef enum tomos_option_kind {
 	TOMOS_HISTORY,
 	TOMOS_LENGTH,
 	TOMOS_ENERGY,
-	TOMOS_SIZE
+	TOMOS_SIZE,
+	TOMOS_LENGTHS
 } tomos_option_kind;
 
 /* One row of options.def, for programs that make their own interface from the table. */
@@ -123,6 +132,7 @@ typedef struct tomos_option {
 	const char *help;
 	size_t offset; /* of the field in the struct; of the count, for lists: count_offset */
 	size_t count_offset;
+	const char *needs;    /* what it has no effect without, as in options.def; "": nothing */
 } tomos_option;
 
 /* Rows of "scan", "grid", "projector", ...; NULL for an unknown group. */
@@ -130,6 +140,16 @@ TOMOS_API const tomos_option *tomos_options(const char *group, int *count);
 /* Whether the numbers of a group's struct lie in the ranges of TOMOS_OPTION_RANGES; whatever takes
  * options checks this. */
 TOMOS_API tomos_status tomos_options_check(const char *group, const void *options);
+/* The first row that is given, but without what it needs, or -1. Bit i of *given: row i is given; NULL:
+ * rows whose value is not their default. `facts` are what the struct does not say, "method=sirt flats=3";
+ * what is neither there nor in the rows counts as there. The functions that take a struct check it so. */
+TOMOS_API int tomos_option_unmet(const tomos_option *rows, int count, const void *options,
+	const uint64_t *given, const char *facts);
+/* What a row needs, in words: "rings=vo", or, as typed at a prompt, "--rings vo". */
+TOMOS_API void tomos_option_needs(const tomos_option *row, int typed, char *text, size_t size);
+/* The name in "a|b|c" nearest to a mistyped one, by its letters, its beginning or its words; "" if none is
+ * near. It lives until the next call from this thread. */
+TOMOS_API const char *tomos_name_nearest(const char *names, const char *text);
 /* A number with its unit, "1.17um", "60 mm", "20keV", into mm and keV; a plain number is taken as it is. */
 TOMOS_API tomos_status tomos_length_parse(const char *text, double *millimetres);
 TOMOS_API tomos_status tomos_energy_parse(const char *text, double *kiloelectronvolts);
@@ -180,7 +200,11 @@ TOMOS_API tomos_status tomos_geometry_views(tomos_geometry **scan, int64_t rows,
 /* Rows of 12 numbers in ASTRA's order: ray or source, detector centre, u, v. */
 TOMOS_API tomos_status tomos_geometry_vectors(tomos_geometry **scan, int64_t rows, int64_t columns,
 	int point_source, const double *vectors, int64_t count);
-/* .json, or .txt with 12 columns, for which the detector's size and the kind of source are needed: 0 x 0
+/* Rows of 6 numbers in the order of ASTRA's 2D vectors, for one row of pixels in the plane z = 0: ray or
+ * source, detector centre, u, each (x, y). */
+TOMOS_API tomos_status tomos_geometry_vectors_2d(tomos_geometry **scan, int64_t columns,
+	int point_source, const double *vectors, int64_t count);
+/* .json, or .txt with 12 columns, or 6 for one row of pixels, for which the detector's size and the kind of source are needed: 0 x 0
  * and -1 take what its first line says, as tomos_geometry_write made it. */
 TOMOS_API tomos_status tomos_geometry_read(
 	tomos_geometry **scan, const char *path, int64_t rows, int64_t columns, int point_source);
@@ -343,7 +367,8 @@ TOMOS_API tomos_status tomos_scan_places(
 	const tomos_scan *scan, tomos_frames which, double *places);
 TOMOS_API tomos_status tomos_scan_shifts(const tomos_scan *scan, double *columns, double *rows);
 /* The geometry: without options the file's own, if it has one. Rows, columns, views and, unless given,
- * angles are the scan's; pixel 0 stands for what the file says, else 1. */
+ * angles are the scan's: others are rejected where it has its own, unless replace_angles is set. Pixel 0
+ * stands for what the file says, else 1 of parallel rays; point sources need one. */
 TOMOS_API tomos_status tomos_scan_geometry(
 	const tomos_scan *scan, tomos_geometry **geometry, const tomos_scan_options *options);
 

@@ -176,6 +176,7 @@ static void set_option(char *options, const tomos_option *row, const mxArray *va
 	case TOMOS_INTS:
 	case TOMOS_REALS:
 	case TOMOS_ANGLES:
+	case TOMOS_LENGTHS:
 		set_list(options, row, value);
 		break;
 	case TOMOS_ARRAY:

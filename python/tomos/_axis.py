@@ -11,6 +11,7 @@ import numpy as np
 from ._arrays import Array, host_view, to_float32, to_host
 from ._call import run
 from ._device import DeviceArray, open_backend
+from ._geometry import check_radians
 from ._library import AxisStruct, lib
 from ._options import GROUPS, with_options
 
@@ -96,10 +97,11 @@ def one_per_view(theta: Any, tomo: Any) -> np.ndarray:
 
 
 def _find_center(tomo: Array, theta: Sequence[float], ind: Optional[int] = None,
-                 init: Optional[float] = None, sinogram_order: bool = False, *, degrees: bool = False,
+                 init: Optional[float] = None, sinogram_order: bool = False, *, degrees: Optional[bool] = None,
                  backend: str = "auto", progress: bool = False, **options: Any) -> Axis:
     tomo = views_first(tomo, sinogram_order)
     angles = one_per_view(theta, tomo)
+    check_radians(angles, degrees, "theta")
     if init is not None:
         if options.get("axis_range") is not None:
             raise TypeError("init and axis_range both say where to look; give one or the other")
@@ -133,7 +135,7 @@ find_center = with_options(_find_center, GROUPS["axis"].rows, """The column the 
     """, "find_center")
 
 
-def found_for_recon(tomo: Any, theta: np.ndarray, degrees: bool, backend: str) -> Axis:
+def found_for_recon(tomo: Any, theta: np.ndarray, degrees: Optional[bool], backend: str) -> Axis:
     """The axis of a scan whose axis nobody said; a warning where it is not sure."""
     try:
         axis = _find_center(tomo, theta, degrees=degrees, backend=backend)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import warnings
 import weakref
 from collections.abc import Sequence
 from typing import Any, Optional, Union
@@ -248,10 +247,19 @@ _SCANS = {
 }
 
 
-def _warn_of_degrees(angles: Any, degrees: bool) -> None:
-    if angles is not None and not degrees and np.size(angles) and np.ptp(angles) > 16 * math.pi:
-        warnings.warn(f"angles from {np.min(angles):g} to {np.max(angles):g} radians are many turns; "
-                      "degrees=True takes degrees", stacklevel=5)
+def check_radians(angles: Any, degrees: Optional[bool], name: str = "angles") -> None:
+    """Rejects what looks like degrees where nobody said that it is or is not: more than two turns."""
+    if angles is None or degrees is not None or np.size(angles) == 0:
+        return
+    most = 4 * math.pi if np.ndim(angles) == 0 else _MOST_TURNS * 2 * math.pi
+    covered = abs(angles) if np.ndim(angles) == 0 else np.ptp(angles)
+    if covered > most * (1 + 1e-9):
+        raise ValueError(f"{name}: {covered:g} radians are {covered / (2 * math.pi):.3g} turns; these look "
+                         "like degrees: say degrees=True (or use np.radians), or degrees=False if they "
+                         "are radians")
+
+
+_MOST_TURNS = 8  # of a list of angles, before it is taken for degrees
 
 
 def _constructor(kind: str):
@@ -259,17 +267,19 @@ def _constructor(kind: str):
     rows = GROUPS["scan"].pick(names)
 
     if "angles" in names:
-        def make(angles: Optional[Sequence[float]] = None, *, degrees: bool = False,
+        def make(angles: Optional[Sequence[float]] = None, *, degrees: Optional[bool] = None,
                  **options: Any) -> Geometry:
             if angles is not None and (np.ndim(angles) == 0 or isinstance(angles, str)):
                 raise TypeError(f"angles={angles!r} is not a list; views={angles!r} makes so many of them, "
                                 f"[{angles!r}] is one")
-            _warn_of_degrees(angles, degrees and kind != "helix")
+            if kind != "helix":
+                check_radians(angles, degrees)
+                check_radians(options.get("arc"), degrees, "arc")
             struct = GROUPS["scan"].fill(degrees, geometry=kind, angles=angles, **options)
             return Geometry._of(new(lib.geometry_make, ctypes.byref(struct)), kind)
         rows.pop("angles")
     else:
-        def make(*, degrees: bool = False, **options: Any) -> Geometry:  # type: ignore[misc]
+        def make(*, degrees: Optional[bool] = None, **options: Any) -> Geometry:  # type: ignore[misc]
             struct = GROUPS["scan"].fill(degrees, geometry=kind, **options)
             return Geometry._of(new(lib.geometry_make, ctypes.byref(struct)), kind)
 
@@ -289,15 +299,22 @@ lebedev = _constructor("lebedev")
 def vectors(vectors: np.ndarray, rows: int, columns: int, point_source: bool) -> Geometry:
     """Free views, as ASTRA's `parallel3d_vec` and `cone_vec` have them: 12 numbers to a view.
 
-    The ray's direction or the source, the detector's centre, one column step, one row step.
+    The ray's direction or the source, the detector's centre, one column step, one row step. Or 6 numbers,
+    as of ASTRA's `parallel_vec` and `fanflat_vec`, for one row of pixels: ray or source, detector's
+    centre, column step, each (x, y).
 
     >>> ray, centre, u, v = (0, -1, 0), (0, 0, 0), (1, 0, 0), (0, 0, 1)
     >>> tomos.vectors([ray + centre + u + v], rows=4, columns=8, point_source=False).shape
     (1, 4, 8)
     """
     numbers = np.ascontiguousarray(vectors, float)
-    if numbers.ndim != 2 or numbers.shape[1] != 12:
-        raise ValueError(f"vectors are rows of 12 numbers, not of shape {numbers.shape}")
+    if numbers.ndim != 2 or numbers.shape[1] not in (6, 12):
+        raise ValueError(f"vectors are rows of 12 numbers, or of 6, not of shape {numbers.shape}")
+    if numbers.shape[1] == 6:
+        if rows != 1:
+            raise ValueError(f"vectors of 6 numbers are for one row of pixels, not for {rows}")
+        return Geometry._of(new(lib.geometry_vectors_2d, columns, bool(point_source), numbers.ctypes.data,
+                                len(numbers)), "vectors")
     handle = new(lib.geometry_vectors, rows, columns, bool(point_source), numbers.ctypes.data,
                  len(numbers))
     return Geometry._of(handle, "vectors")

@@ -19,7 +19,7 @@ def _find() -> str:
 class Option(ctypes.Structure):
     """One row of options.def."""
     _fields_ = [("name", c_char_p), ("kind", c_int), ("fallback", c_char_p), ("values", c_char_p),
-                ("help", c_char_p), ("offset", c_size_t), ("count_offset", c_size_t)]
+                ("help", c_char_p), ("offset", c_size_t), ("count_offset", c_size_t), ("needs", c_char_p)]
 
 
 class GridStruct(ctypes.Structure):
@@ -102,6 +102,9 @@ _FUNCTIONS = {
     "status_name": (_S, [c_int]),
     "cancel_on": (None, [POINTER(c_int)]),
     "options": (POINTER(Option), [_S, POINTER(c_int)]),
+    "option_unmet": (c_int, [POINTER(Option), c_int, _P, POINTER(c_uint64), _S]),
+    "option_needs": (None, [POINTER(Option), c_int, c_char_p, c_size_t]),
+    "name_nearest": (_S, [_S, _S]),
     "length_parse": (c_int, [_S, POINTER(c_double)]),
     "energy_parse": (c_int, [_S, POINTER(c_double)]),
     "size_parse": (c_int, [_S, POINTER(c_int64)]),
@@ -111,6 +114,7 @@ _FUNCTIONS = {
     "geometry_make": (c_int, [_NEW, _P]),
     "geometry_views": (c_int, [_NEW, _I, _I, _P, _I]),
     "geometry_vectors": (c_int, [_NEW, _I, _I, c_int, _P, _I]),
+    "geometry_vectors_2d": (c_int, [_NEW, _I, c_int, _P, _I]),
     "geometry_read": (c_int, [_NEW, _S, _I, _I, c_int]),
     "geometry_write": (c_int, [_P, _S, _P]),
     "geometry_free": (None, [_P]),

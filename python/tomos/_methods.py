@@ -12,7 +12,7 @@ import numpy as np
 from ._arrays import Array, assign, empty, read_view, write_view
 from ._axis import found_for_recon, one_per_view, views_first
 from ._call import run
-from ._geometry import Geometry, Grid, parallel
+from ._geometry import Geometry, Grid, check_radians, parallel
 from ._library import HistoryStruct, check, choices, lib
 from ._options import GROUPS, History, unknown_option, with_options
 from ._operator import Operator, as_operator, like, own_failures
@@ -71,7 +71,7 @@ def _algebraic(given: Any, method: str, b: Array, x0: Any, out: Any, callback: O
     room = iterations if hasattr(iterations, "__index__") and iterations > 0 else 0  # else it is refused
     struct: HistoryStruct = history._prepare(room)
     struct.iterate = ctypes.pointer(target.struct) if callback else None
-    settings = GROUPS["algebraic"].fill(history=history, **options)
+    settings = GROUPS["algebraic"].fill(facts=f"method={method}", history=history, **options)
     told = (lambda k, residual: callback(_shown(out), k, residual)) if callback else None
     try:
         with own_failures(A):
@@ -186,7 +186,7 @@ _FILTERS = {"shepp": "shepp-logan", "ramlak": "ram-lak"}
 
 def recon(tomo: Array, theta: Optional[Sequence[float]] = None, center: Union[None, float, Sequence[float]]
           = None, sinogram_order: bool = False, method: str = "fbp", *, algorithm: Optional[str] = None,
-          degrees: bool = False, pixel: float = 1.0, geometry: Optional[Geometry] = None,
+          degrees: Optional[bool] = None, pixel: float = 1.0, geometry: Optional[Geometry] = None,
           grid: Optional[Grid] = None, init_recon: Optional[Array] = None, model: str = "joseph",
           backend: str = "auto", ncore: Optional[int] = None, nchunk: Optional[int] = None,
           num_gridx: Optional[int] = None, num_gridy: Optional[int] = None, out: Any = None,
@@ -245,8 +245,9 @@ def recon(tomo: Array, theta: Optional[Sequence[float]] = None, center: Union[No
 _RECON = [p.name for p in inspect.signature(recon).parameters.values() if p.kind is not p.VAR_KEYWORD]
 
 
-def _scan_of(tomo: Any, theta: Any, center: Any, degrees: bool, pixel: float, backend: str) -> Geometry:
+def _scan_of(tomo: Any, theta: Any, center: Any, degrees: Optional[bool], pixel: float, backend: str) -> Geometry:
     theta = one_per_view(theta, tomo)
+    check_radians(theta, degrees, "theta")
     if center is None:
         center = found_for_recon(tomo, theta, degrees, backend)
     rows = tomo.shape[1] if tomo.ndim == 3 else 1

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import ctypes
-import difflib
 import inspect
 import math
 import os
@@ -13,32 +12,35 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 
 from ._arrays import Array, View, any_shape
-from ._library import ArrayStruct, Error, HistoryStruct, check, lib
+from ._library import ArrayStruct, BadValue, Error, HistoryStruct, check, lib
 
 _KINDS = ("int", "real", "angle", "flag", "text", "choice", "ints", "reals", "angles", "array",
-          "history", "length", "energy", "size")
+          "history", "length", "energy", "size", "lengths")
 _C_TYPES = {"int": ctypes.c_int64, "real": ctypes.c_double, "angle": ctypes.c_double,
             "flag": ctypes.c_int, "text": ctypes.c_char_p, "choice": ctypes.c_char_p,
             "ints": ctypes.POINTER(ctypes.c_int64), "reals": ctypes.POINTER(ctypes.c_double),
             "angles": ctypes.POINTER(ctypes.c_double), "array": ctypes.POINTER(ArrayStruct),
             "history": ctypes.POINTER(HistoryStruct), "length": ctypes.c_double,
-            "energy": ctypes.c_double, "size": ctypes.c_int64}
+            "energy": ctypes.c_double, "size": ctypes.c_int64,
+            "lengths": ctypes.POINTER(ctypes.c_double)}
 _HINTS = {"int": int, "real": float, "angle": float, "flag": bool, "text": str, "choice": str,
           "ints": Optional[Union[int, Sequence[int]]], "reals": Optional[Union[float, Sequence[float]]],
           "angles": Optional[Union[float, Sequence[float]]], "array": Optional[Array],
           "history": Optional["History"], "length": Union[float, str],
-          "energy": Union[float, str], "size": Union[int, str]}
+          "energy": Union[float, str], "size": Union[int, str],
+          "lengths": Optional[Union[float, str, Sequence[Union[float, str]]]]}
 _PARSERS = {"length": lib.length_parse, "energy": lib.energy_parse, "size": lib.size_parse}
-_LISTS = {"ints": np.int64, "reals": np.float64, "angles": np.float64}
+_LISTS = {"ints": np.int64, "reals": np.float64, "angles": np.float64, "lengths": np.float64}
 
 
 class Row(NamedTuple):
-    """An option: its name, kind, default, what it may be, what it does."""
+    """An option: its name, kind, default, what it may be, what it does, what it has no effect without."""
     name: str
     kind: str
     default: Any
     values: str
     help: str
+    needs: str = ""  #: where the defaults do not have it
 
     @property
     def parameter(self) -> inspect.Parameter:
@@ -50,7 +52,8 @@ class Row(NamedTuple):
         values = f" ({self.values.replace('|', ', ')})" if self.kind == "choice" else ""
         # The rows name each other as the command line does.
         text = re.sub(r"--([a-z][a-z-]*)", lambda m: "`" + m[1].replace("-", "_") + "`", self.help)
-        return f"{self.name}: {text}{values}"
+        needs = f"; needs {self.needs}" if self.needs else ""
+        return f"{self.name}: {text}{needs}{values}"
 
 
 class History:
@@ -108,7 +111,8 @@ class Options:
         if not table:
             raise ImportError(f"tomos: the library has no options for {group!r}")
         self.group = group
-        self.rows = {}
+        self.rows: dict[str, Row] = {}
+        self._table, self._count = table, count.value
         fields: list[tuple[str, Any]] = [("bytes", ctypes.c_size_t)]
         for c in table[:count.value]:
             name, kind = c.name.decode(), _KINDS[c.kind]
@@ -122,6 +126,21 @@ class Options:
             if getattr(self.struct, c.name.decode()).offset != c.offset:
                 raise ImportError(f"tomos: the option {c.name.decode()!r} does not lie where the "
                                   "library has it")
+        for name in self._unmet(self.fill(), self.rows):
+            self.rows[name] = self.rows[name]._replace(needs=self._needs(name))
+
+    def _unmet(self, struct: ctypes.Structure, given: Iterable[str], facts: str = "") -> Iterable[str]:
+        """Those of the given options that have no effect, for want of another."""
+        for i, name in enumerate(self.rows):
+            bit = ctypes.c_uint64(1 << i)
+            if name in given and lib.option_unmet(self._table, self._count, ctypes.byref(struct),
+                                                  ctypes.byref(bit), facts.encode()) >= 0:
+                yield name
+
+    def _needs(self, name: str) -> str:
+        text = ctypes.create_string_buffer(256)
+        lib.option_needs(ctypes.byref(self._table[list(self.rows).index(name)]), 0, text, len(text))
+        return text.value.decode()
 
     def pick(self, names: Iterable[str]) -> dict[str, Row]:
         return {name: self.rows[name] for name in names}
@@ -129,16 +148,23 @@ class Options:
     def but(self, *names: str) -> dict[str, Row]:
         return {name: row for name, row in self.rows.items() if name not in names}
 
-    def fill(self, degrees: bool = False, **values: Any) -> ctypes.Structure:
-        """The struct with these values, and defaults for the others; it keeps alive what it points to."""
+    def fill(self, degrees: Optional[bool] = False, facts: str = "", **values: Any) -> ctypes.Structure:
+        """The struct with these values, and defaults for the others; it keeps alive what it points to.
+
+        An option that has no effect without another, or without one of the facts ("method=sirt"), is
+        rejected.
+        """
+        given = [name for name, value in values.items() if value is not None]
         struct = self.struct(ctypes.sizeof(self.struct))
         struct.held = []
         for name, row in self.rows.items():
             value = values.pop(name, None)
             _set(struct, row, row.default if value is None else value,
-                 degrees and value is not None)
+                 bool(degrees) and value is not None)
         if values:
             raise unknown_option(self.group, next(iter(values)), self.rows)
+        for name in self._unmet(struct, given, facts) if given else ():
+            raise BadValue(f"{name} has no effect without {self._needs(name)}")
         return struct
 
 
@@ -179,6 +205,9 @@ def _quantity(kind: str, text: str) -> float:
 def _set_list(struct: Any, row: Row, value: Any, degrees: bool) -> None:
     if value is None:
         return
+    if row.kind == "lengths":
+        some = [value] if np.ndim(value) == 0 else value
+        value = [_quantity("length", one) if isinstance(one, str) else one for one in some]
     numbers = np.atleast_1d(np.asarray(value))
     if numbers.ndim != 1 or numbers.dtype.kind not in ("iu" if row.kind == "ints" else "iuf"):
         raise TypeError
@@ -199,8 +228,8 @@ def _set_array(struct: Any, row: Row, value: Any) -> None:
 
 
 def unknown_option(function: str, name: str, known: Iterable[str]) -> TypeError:
-    near = difflib.get_close_matches(name, list(known), 1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = lib.name_nearest("|".join(known).replace("_", "-").encode(), name.replace("_", "-").encode())
+    hint = f"; did you mean {near.decode().replace('-', '_')!r}?" if near else ""
     return TypeError(f"{function} has no option {name!r}{hint} (known: {', '.join(known)})")
 
 

@@ -178,7 +178,8 @@ def _prepare(data: Array, flats: Optional[Array] = None, darks: Optional[Array] 
              report: Optional[PrepReport] = None, progress: bool = False, **options: Any) -> Any:
     values = _own(data, None)
     source = _three(values)
-    settings, fields = GROUPS["prep"].fill(**options), _fields(flats, darks, flat_views)
+    facts = f"flats={int(flats is not None)} places={int(flat_views is not None)} shifts=0"
+    settings, fields = GROUPS["prep"].fill(facts=facts, **options), _fields(flats, darks, flat_views)
     shape = _prepared_shape(settings, source.struct.shape)
     result = values if shape == tuple(source.struct.shape) else np.empty(shape, np.float32)
     target = _three(result)

@@ -9,7 +9,7 @@ from typing import Any, Optional, Union
 import numpy as np
 
 from ._call import call
-from ._geometry import Geometry
+from ._geometry import Geometry, check_radians
 from ._library import ScanInfoStruct, check, lib, new
 from ._options import GROUPS, describe_class, with_options
 
@@ -74,8 +74,10 @@ class Scan:
         """How many views came before each flat; None where that is not known."""
         return self._list(lib.scan_places, self._info.flats, _FLATS) if self._info.has_places else None
 
-    def geometry(self, *, degrees: bool = False, **options: Any) -> Geometry:
-        settings = ctypes.byref(GROUPS["scan"].fill(degrees, **options)) if options else None
+    def geometry(self, *, degrees: Optional[bool] = None, **options: Any) -> Geometry:
+        check_radians(options.get("angles"), degrees)
+        check_radians(options.get("arc"), degrees, "arc")
+        settings = ctypes.byref(GROUPS["scan"].fill(degrees, facts="scan=1", **options)) if options else None
         handle = ctypes.c_void_p()
         check(lib.scan_geometry(self._handle, ctypes.byref(handle), settings))
         return Geometry._of(handle.value, options.get("geometry", "views"))

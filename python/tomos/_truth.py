@@ -38,7 +38,7 @@ class Phantom:
     __slots__ = ("name", "samples", "_handle", "__weakref__")
 
     def __init__(self, which: Union[str, Iterable[Ellipsoid]], **options: Any) -> None:
-        settings = GROUPS["phantom"].fill(**options)
+        settings = GROUPS["phantom"].fill(facts=f"phantom={which if isinstance(which, str) else None}", **options)
         self.samples = settings.samples
         if isinstance(which, str):
             self.name = which

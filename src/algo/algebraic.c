@@ -134,19 +134,16 @@ static bool has_checkpoint(const tomos_algebraic_options *o)
 	return o->checkpoint && *o->checkpoint;
 }
 
-/* What one option asks of another. */
-static tomos_status check_together(const tomos_algebraic_options *o)
+/* What one option asks of another, besides what their rows say. */
+static tomos_status check_together(const MethodRow *method, const tomos_algebraic_options *o)
 {
+	char facts[64];
+	snprintf(facts, sizeof facts, "method=%s", method->name);
+	TRY(options_need("algebraic", o, facts));
 	bool noise = strcmp(o->stop, "discrepancy") == 0 || strcmp(o->stop, "monotone") == 0;
 	if (noise && !(o->noise_level > 0))
 		return fail(TOMOS_BAD_VALUE, "stop '%s' needs a noise_level above 0", o->stop);
-	if (o->keep_best && !o->truth)
-		return fail(TOMOS_BAD_VALUE, "keep_best needs a truth");
-	if (has_checkpoint(o))
-		return checkpoint_check(o->checkpoint);
-	if (o->resume)
-		return fail(TOMOS_BAD_VALUE, "resume needs the name of a checkpoint");
-	return TOMOS_OK;
+	return has_checkpoint(o) ? checkpoint_check(o->checkpoint) : TOMOS_OK;
 }
 
 static tomos_status check(
@@ -155,7 +152,7 @@ static tomos_status check(
 	TRY(check_choices(o));
 	TRY(check_numbers(o));
 	TRY(refuse_unused(method, o));
-	TRY(check_together(o));
+	TRY(check_together(method, o));
 	if (method->needs == MATCHED && !op->matched)
 		return fail(TOMOS_UNSUPPORTED,
 			"%s needs a back projector that is the adjoint of the forward one; the "
@@ -188,6 +185,12 @@ static int setting_text(char *text, size_t room, const tomos_option *row, const 
 	}
 }
 
+/* Where it decides only when to end, another one may go on. */
+static bool ends_only(const Run *run, const char *option)
+{
+	return strcmp(option, "noise_level") == 0 && strcmp(run->method, "asd-pocs") != 0;
+}
+
 /* What a checkpoint belongs to: method, operator, data, and all that changes the iterates. */
 static tomos_status describe_settings(Run *run, const tomos_op *op)
 {
@@ -207,7 +210,7 @@ static tomos_status describe_settings(Run *run, const tomos_op *op)
 			   (unsigned)run->mask_sum, op->place);
 	const tomos_option *options = tomos_options("algebraic", &count);
 	for (int i = 0; i < count && used < (int)sizeof text; i++)
-		if (!has_word(leaves, options[i].name))
+		if (!has_word(leaves, options[i].name) && !ends_only(run, options[i].name))
 			used += setting_text(
 				text + used, sizeof text - (size_t)used, &options[i], run->o);
 	return mem_text(&run->settings, text);

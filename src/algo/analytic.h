@@ -4,8 +4,9 @@
 
 #include "op/op.h"
 
-/* The window named in the options; NULL for "none". */
-tomos_status window_find(const char *name, double (**window)(double));
+/* The window named in the options, NULL for "none", and its parameter. */
+typedef double (*FilterWindow)(double x, double parameter);
+tomos_status window_find(const tomos_analytic_options *o, FilterWindow *window, double *parameter);
 /* kernel[n], n < taps: the filter in space, for pixels of width 1. */
 tomos_status window_kernel(double *kernel, int64_t taps, const tomos_analytic_options *o);
 

@@ -302,6 +302,7 @@ static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
 	TRY(tomos_grid_check(grid));
 	tomos_analytic_options o = tomos_analytic_defaults();
 	TRY(options_take(&o, options, "analytic"));
+	TRY(options_need("analytic", &o, NULL));
 	Space from = {backend, {scan->count, scan->rows, scan->columns}, 0};
 	Space to = {backend, {grid->n[2], grid->n[1], grid->n[0]}, 0};
 	TRY(shape_count(from.shape, &from.count));

@@ -81,14 +81,15 @@ const volatile int *cancel_asked(void);
 const volatile int *cancel_watched(void);
 bool cancel_raised(const volatile int *flag);
 
-/* Index of `text` in "a|b|c", or -1; the name nearest to a mistyped one (static storage), or "". */
+/* Index of `text` in "a|b|c", or -1. */
 int choice_index(const char *choices, const char *text);
-const char *choice_nearest(const char *choices, const char *text);
 /* choice_index with a sentence: "projector 'josef' is not known; nearest: joseph (a, b, c)". */
 tomos_status choice_find(const char *what, const char *choices, const char *text, int *index);
 
 /* Copies the caller's options over the defaults already in `options`, as far as the caller's go. */
 tomos_status options_take(void *options, const void *given, const char *group);
+/* Rejects an option that is not its default and has no effect without another: tomos_option_unmet. */
+tomos_status options_need(const char *group, const void *options, const char *facts);
 
 /* Callers' arrays: refused unless they are there, of `shape` (NULL: any), in the host's memory and, to
  * be written to, with elements of their own; `what` names the array in the sentence. */
@@ -105,8 +106,8 @@ tomos_status array_finite(const tomos_array *array, const char *what, const char
 
 /* A struct of the values column of a list of options.def, one member per row, so that choices are
  * written there alone: OPTION_VALUES(scan_values, TOMOS_SCAN_OPTIONS); ... scan_values.geometry. */
-#define OPTION_VALUES_MEMBER(kind, name, fallback, values, help) const char *name;
-#define OPTION_VALUES_TEXT(kind, name, fallback, values, help) values,
+#define OPTION_VALUES_MEMBER(kind, name, fallback, values, ...) const char *name;
+#define OPTION_VALUES_TEXT(kind, name, fallback, values, ...) values,
 #define OPTION_VALUES(variable, ROWS) \
 	static const struct { \
 		ROWS(OPTION_VALUES_MEMBER) \

@@ -3,6 +3,8 @@
 #include <string.h>
 #include "base/base.h"
 
+enum { LONGEST = 64, NOT_NEAR = 1000 };
+
 int choice_index(const char *choices, const char *text)
 {
 	size_t length = strlen(text);
@@ -16,42 +18,73 @@ int choice_index(const char *choices, const char *text)
 	return -1;
 }
 
-/* Edit distance (insert, delete, replace) of two short names. */
-static int distance(const char *a, size_t na, const char *b, size_t nb)
+static int least(int a, int b, int c)
 {
-	int row[65];
-	if (na > 64 || nb > 64)
-		return 1000;
-	for (size_t j = 0; j <= nb; j++)
-		row[j] = (int)j;
-	for (size_t i = 1; i <= na; i++) {
-		int corner = row[0];
-		row[0] = (int)i;
-		for (size_t j = 1; j <= nb; j++) {
-			int cost = corner + (a[i - 1] != b[j - 1]);
-			corner = row[j];
-			int other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-			row[j] = cost < other ? cost : other;
-		}
-	}
-	return row[nb];
+	int least_ab = a < b ? a : b;
+	return least_ab < c ? least_ab : c;
 }
 
-const char *choice_nearest(const char *choices, const char *text)
+/* Edits that turn a into b (Damerau: a swap of neighbours is one edit); both are short. */
+static int edits(const char *a, int n, const char *b, int m)
 {
-	static _Thread_local char nearest[65];
-	size_t length = strlen(text);
-	int best = (int)length / 2 + 2;
-	nearest[0] = 0;
-	for (const char *p = choices; *p;) {
-		size_t n = strcspn(p, "|");
-		int d = distance(p, n, text, length);
-		if (n > 0 && n < sizeof nearest && d < best) {
-			best = d;
-			memcpy(nearest, p, n);
-			nearest[n] = 0;
+	int d[LONGEST + 1][LONGEST + 1];
+	for (int i = 0; i <= n; i++)
+		for (int j = 0; j <= m; j++) {
+			if (i == 0 || j == 0) {
+				d[i][j] = i + j;
+				continue;
+			}
+			int same = a[i - 1] == b[j - 1];
+			d[i][j] = least(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + !same);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1, d[i][j]);
 		}
-		p += n + (p[n] == '|');
+	return d[n][m];
+}
+
+/* Whether a text has that word, at its beginning or after a hyphen. */
+static bool has_word(const char *text, const char *word, int length)
+{
+	for (const char *at = text; at; at = strchr(at, '-') ? strchr(at, '-') + 1 : NULL)
+		if (strncmp(at, word, (size_t)length) == 0 && (!at[length] || at[length] == '-'))
+			return true;
+	return false;
+}
+
+/* How far a name is from the text: by tenths of edits, of which there may be some; or, farther, as one
+ * begins with the other; or, farther still, as one is a word of the other. */
+static int cost(const char *name, const char *text)
+{
+	int n = (int)strlen(name), m = (int)strlen(text), shorter = n < m ? n : m, start = 0;
+	int distance = edits(name, n, text, m), found = NOT_NEAR;
+	while (start < shorter && name[start] == text[start])
+		start++;
+	if ((n >= 3 && has_word(text, name, n)) || (m >= 3 && has_word(name, text, m)))
+		found = 40 + distance;
+	if (start == shorter && shorter >= 3)
+		found = 12 + n + m - 2 * shorter;
+	if (distance <= 1 + m / 3 && 10 * distance - (start < 3 ? start : 3) < found)
+		found = 10 * distance - (start < 3 ? start : 3);
+	return found;
+}
+
+const char *tomos_name_nearest(const char *names, const char *text)
+{
+	static _Thread_local char nearest[LONGEST + 1];
+	int best = NOT_NEAR;
+	nearest[0] = 0;
+	if (!names || !text || strlen(text) > LONGEST)
+		return nearest;
+	for (const char *at = names; *at;) {
+		char name[LONGEST + 1];
+		size_t n = strcspn(at, "|");
+		snprintf(name, sizeof name, "%.*s", (int)n, at);
+		int now = n > 0 && n <= LONGEST ? cost(name, text) : NOT_NEAR;
+		if (now < best) {
+			best = now;
+			memcpy(nearest, name, sizeof nearest);
+		}
+		at += n + (at[n] == '|');
 	}
 	return nearest;
 }
@@ -61,7 +94,7 @@ tomos_status choice_find(const char *what, const char *choices, const char *text
 	*index = text ? choice_index(choices, text) : -1;
 	if (*index >= 0)
 		return TOMOS_OK;
-	const char *nearest = choice_nearest(choices, text ? text : "");
+	const char *nearest = tomos_name_nearest(choices, text ? text : "");
 	return fail(TOMOS_BAD_VALUE, "%s '%s' is not known%s%s%s (known: %s)", what,
 		text ? text : "(none)", *nearest ? "; did you mean '" : "", nearest,
 		*nearest ? "'?" : "", choices);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "geom/parts.h"
 
-enum { NUMBERS = 12, MESSAGE = 800 };
+enum { NUMBERS = 12, IN_PLANE = 6, MESSAGE = 800 };
 
 static const char form[] = "tomos-geometry";
 
@@ -141,7 +141,7 @@ static int64_t count_lines(const Source *source)
 }
 
 /* A number ends before a blank, a comma, a comment or the line's end, so strtod stays inside. */
-static tomos_status parse_line(const char *p, const char *stop, double numbers[NUMBERS])
+static tomos_status parse_line(const char *p, const char *stop, double numbers[NUMBERS], int *found)
 {
 	int count = 0;
 	for (; p < stop; p = skip_blanks(p, stop)) {
@@ -155,27 +155,40 @@ static tomos_status parse_line(const char *p, const char *stop, double numbers[N
 		count++;
 		p = after + (*after == ',');
 	}
-	if (count != NUMBERS)
+	*found = count;
+	if (count != NUMBERS && count != IN_PLANE)
 		return fail(TOMOS_BAD_FILE,
 			"%d numbers were found, 12 were expected (ray or source, detector centre, "
-			"u, v)",
+			"u, v), or 6 of one row of pixels, without z and v",
 			count);
 	return TOMOS_OK;
+}
+
+static tomos_status read_view(const Source *source, const Lines *lines, const char *line,
+	int64_t rows, int64_t index, tomos_view *view)
+{
+	double n[NUMBERS] = {0};
+	int found;
+	TRY(parse_line(line, lines->stop, n, &found));
+	if (found == IN_PLANE && rows != 1)
+		return fail(TOMOS_BAD_FILE,
+			"6 numbers, without z and v, are for one row of pixels, and there are %lld",
+			(long long)rows);
+	if (found == IN_PLANE)
+		view_from_plane(view, n, source->point_source);
+	else
+		*view = (tomos_view){{n[0], n[1], n[2], source->point_source}, {n[3], n[4], n[5]},
+			{n[6], n[7], n[8]}, {n[9], n[10], n[11]}};
+	return view_check(view, index);
 }
 
 static tomos_status read_text_views(const Source *source, tomos_geometry *scan)
 {
 	Lines lines = lines_of(source);
 	for (int64_t i = 0; i < scan->count; i++) {
-		double n[NUMBERS] = {0};
-		tomos_view *view = &scan->views[i];
 		const char *line = next_line(&lines);
-		tomos_status status = parse_line(line, lines.stop, n);
-		if (status == TOMOS_OK) {
-			*view = (tomos_view){{n[0], n[1], n[2], source->point_source},
-				{n[3], n[4], n[5]}, {n[6], n[7], n[8]}, {n[9], n[10], n[11]}};
-			status = view_check(view, i);
-		}
+		tomos_status status =
+			read_view(source, &lines, line, scan->rows, i, &scan->views[i]);
 		if (status != TOMOS_OK)
 			return fail_in(status, source->path, lines.number);
 	}

@@ -48,8 +48,8 @@ static tomos_status check_numbers(const double *numbers, int count, const char *
 	for (int i = 0; i < count; i++)
 		if (!(fabs(numbers[i]) <= LARGEST))
 			return fail(TOMOS_BAD_VALUE,
-				"view %lld: %s[%d] is %g; it must be finite and at most %g in size",
-				(long long)index, name, i, numbers[i], LARGEST);
+				"view %lld: %s, %c is %g; it must be between %g and %g",
+				(long long)index, name, "xyz"[i], numbers[i], -LARGEST, LARGEST);
 	return TOMOS_OK;
 }
 
@@ -89,13 +89,14 @@ tomos_status view_check(const tomos_view *view, int64_t index)
 	double normal[3];
 	if (view->src[3] != 0 && view->src[3] != 1 && !view_fans(view))
 		return fail(TOMOS_BAD_VALUE,
-			"view %lld: src[3] is %g; it must be 1 (point source), 0 (parallel rays) "
-			"or 2 (a fan for each row)",
+			"view %lld: the fourth number of its source, src[3], is %g; it must be 1 "
+			"(point source), 0 (parallel rays) or 2 (a fan for each row)",
 			(long long)index, view->src[3]);
-	TRY(check_numbers(view->src, 3, "src", index));
-	TRY(check_numbers(view->det, 3, "det", index));
-	TRY(check_numbers(u, 3, "u", index));
-	TRY(check_numbers(v, 3, "v", index));
+	TRY(check_numbers(view->src, 3,
+		view->src[3] == 0 ? "the direction of the rays" : "the source", index));
+	TRY(check_numbers(view->det, 3, "the detector's centre", index));
+	TRY(check_numbers(u, 3, "u, one column step", index));
+	TRY(check_numbers(v, 3, "v, one row step", index));
 	TRY(check_length(u, "u", index));
 	TRY(check_length(v, "v", index));
 	cross3(normal, u, v);
@@ -140,6 +141,21 @@ tomos_status tomos_geometry_vectors(tomos_geometry **scan, int64_t rows, int64_t
 		memcpy(view->v, row + 9, 3 * sizeof *row);
 		view->src[3] = point_source != 0;
 	}
+	return geom_seal(scan);
+}
+
+void view_from_plane(tomos_view *view, const double row[6], int source)
+{
+	*view = (tomos_view){{row[0], row[1], 0, source}, {row[2], row[3], 0}, {row[4], row[5], 0},
+		{0, 0, hypot(row[4], row[5])}};
+}
+
+tomos_status tomos_geometry_vectors_2d(tomos_geometry **scan, int64_t columns, int point_source,
+	const double *vectors, int64_t count)
+{
+	TRY(geom_new(scan, 1, columns, vectors ? count : 0));
+	for (int64_t i = 0; i < count; i++)
+		view_from_plane(&(*scan)->views[i], vectors + 6 * i, point_source != 0);
 	return geom_seal(scan);
 }
 

@@ -1,4 +1,5 @@
 /* Grids of voxels: checked, centred, or taken from a scan. */
+#include <string.h>
 #include "geom/parts.h"
 
 tomos_status tomos_grid_check(const tomos_grid *grid)
@@ -11,15 +12,15 @@ tomos_status tomos_grid_check(const tomos_grid *grid)
 		char axis = "xyz"[i];
 		if (!(fabs(grid->first[i]) <= LARGEST))
 			return fail(TOMOS_BAD_VALUE,
-				"the grid's first voxel is at %c = %g; it must be finite and at "
-				"most "
-				"%g in size",
-				axis, grid->first[i], LARGEST);
+				"the grid's first voxel is at %c = %g; it must be between %g and "
+				"%g",
+				axis, grid->first[i], -LARGEST, LARGEST);
 		double step = fabs(grid->step[i]);
 		if (!(step <= LARGEST && step >= 1 / LARGEST))
 			return fail(TOMOS_BAD_VALUE,
-				"the grid's step along %c is %g; it must be finite and not 0", axis,
-				grid->step[i]);
+				"the grid's step along %c is %g; its size must be between %g and "
+				"%g",
+				axis, grid->step[i], 1 / LARGEST, LARGEST);
 	}
 	return TOMOS_OK;
 }
@@ -49,11 +50,13 @@ tomos_status tomos_grid_centred(tomos_grid *grid, int64_t nx, int64_t ny, int64_
 		(double[]){0, 0, 0});
 }
 
-static tomos_status check_count(const char *name, const void *list, int64_t count, bool one)
+/* `counts`: how many values it may have, "1 or 3". */
+static tomos_status check_count(
+	const char *name, const void *list, int64_t count, const char *counts)
 {
-	if (count != 0 && count != 3 && !(one && count == 1))
-		return fail(TOMOS_BAD_VALUE, "the grid's %s has %lld values; it takes %s3", name,
-			(long long)count, one ? "1 or " : "");
+	if (count != 0 && (count < 0 || count > 3 || !strchr(counts, '0' + (int)count)))
+		return fail(TOMOS_BAD_VALUE, "the grid's %s has %lld values; it takes %s", name,
+			(long long)count, counts);
 	if ((count != 0) != (list != NULL))
 		return fail(TOMOS_BAD_VALUE, "the grid's %s has %lld values but %s", name,
 			(long long)count, list ? "a list is given" : "no list is given");
@@ -96,11 +99,11 @@ static void take_size(int64_t n[3], const tomos_geometry *scan, const tomos_grid
 {
 	for (int i = 0; i < 3; i++)
 		if (o->size_count > 0)
-			n[i] = o->size[o->size_count == 3 ? i : 0];
+			n[i] = o->size[i < o->size_count ? i : 0];
 		else
 			n[i] = i == 2 ? scan->rows : scan->columns;
-	if (o->size_count == 1 && scan->rows == 1)
-		n[2] = 1;
+	if ((o->size_count == 1 && scan->rows == 1) || o->size_count == 2)
+		n[2] = scan->rows;
 }
 
 tomos_status tomos_grid_for(
@@ -112,9 +115,9 @@ tomos_status tomos_grid_for(
 	if (!scan)
 		return fail(TOMOS_BAD_VALUE, "there is no geometry to take a grid from");
 	TRY(options_take(&o, options, "grid"));
-	TRY(check_count("size", o.size, o.size_count, true));
-	TRY(check_count("voxel", o.voxel, o.voxel_count, true));
-	TRY(check_count("centre", o.centre, o.centre_count, false));
+	TRY(check_count("size", o.size, o.size_count, "1, 2 or 3"));
+	TRY(check_count("voxel", o.voxel, o.voxel_count, "1 or 3"));
+	TRY(check_count("centre", o.centre, o.centre_count, "3"));
 	take_size(n, scan, &o);
 	if (o.size_count == 0 || o.voxel_count == 0)
 		TRY(pixel_at_origin(scan, pixel));

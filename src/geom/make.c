@@ -9,10 +9,13 @@
 #include "geom/parts.h"
 
 #define PI 3.14159265358979323846
+#define DEGREES (180 / PI)
+#define MOST_ANGLE 1e6 /* radians: sines of more have lost too many digits */
 
 OPTION_VALUES(scan_values, TOMOS_SCAN_OPTIONS);
 
-enum { TURNS = 1, SOURCE = 2, SLICES = 4, TILT = 8, PITCH = 16 };
+enum { TURNS = 1, SOURCE = 2, SLICES = 4 };
+enum { MOST_TURNS = 2 };
 
 /* In the order of the choices in options.def; `arc` is the default. */
 typedef struct {
@@ -25,8 +28,8 @@ static const Kind kinds[] = {
 	{"parallel", TURNS, PI},
 	{"fan", TURNS | SOURCE | SLICES, 2 * PI},
 	{"cone", TURNS | SOURCE, 2 * PI},
-	{"laminography", TURNS | TILT, PI},
-	{"helix", TURNS | SOURCE | PITCH, 2 * PI},
+	{"laminography", TURNS, PI},
+	{"helix", TURNS | SOURCE, 2 * PI},
 	{"lebedev", 0, 0},
 };
 
@@ -48,12 +51,17 @@ static tomos_status check_finite(const tomos_scan_options *o)
 	const struct {
 		const char *name;
 		double value;
-	} numbers[] = {{"arc", o->arc}, {"start", o->start}, {"roll", o->roll}, {"slant", o->slant},
-		{"swivel", o->swivel}, {"tilt", o->tilt}, {"pitch", o->pitch}};
-	for (int i = 0; i < COUNT(numbers); i++)
-		if (!(fabs(numbers[i].value) <= LARGEST))
-			return fail(TOMOS_BAD_VALUE, "%s is %g; it must be finite", numbers[i].name,
-				numbers[i].value);
+	} angles[] = {{"arc", o->arc}, {"start", o->start}, {"roll", o->roll}, {"slant", o->slant},
+		{"swivel", o->swivel}, {"tilt", o->tilt}};
+	for (int i = 0; i < COUNT(angles); i++)
+		if (!(fabs(angles[i].value) <= MOST_ANGLE))
+			return fail(TOMOS_BAD_VALUE,
+				"%s is %g degrees; it must be between %g and %g", angles[i].name,
+				angles[i].value * DEGREES, -MOST_ANGLE * DEGREES,
+				MOST_ANGLE * DEGREES);
+	if (!(fabs(o->pitch) <= LARGEST))
+		return fail(TOMOS_BAD_VALUE, "pitch is %g; it must be between %g and %g", o->pitch,
+			-LARGEST, LARGEST);
 	return TOMOS_OK;
 }
 
@@ -61,12 +69,14 @@ static tomos_status check_pixel(const tomos_scan_options *o)
 {
 	if (!(o->pixel > 0 && o->pixel <= LARGEST))
 		return fail(TOMOS_BAD_VALUE,
-			"pixel is %g; the width must be greater than 0 and finite", o->pixel);
+			"pixel is %g; the width must be greater than 0 and at most %g", o->pixel,
+			LARGEST);
 	if (!(o->pixel_height >= 0 && o->pixel_height <= LARGEST))
 		return fail(TOMOS_BAD_VALUE,
-			"pixel_height is %g; it must be greater than 0 and finite, or 0 for the "
+			"pixel_height is %g; it must be greater than 0 and at most %g, or 0 for "
+			"the "
 			"width",
-			o->pixel_height);
+			o->pixel_height, LARGEST);
 	return TOMOS_OK;
 }
 
@@ -83,10 +93,14 @@ static tomos_status check_list(
 		return fail(TOMOS_BAD_VALUE,
 			"%s has %lld values for %lld views; it takes %sone per view", name,
 			(long long)count, (long long)wanted, one ? "one, or " : "");
+	bool angles = strcmp(name, "angles") == 0;
+	double most = angles ? MOST_ANGLE : LARGEST, unit = angles ? DEGREES : 1;
 	for (int64_t i = 0; i < count; i++)
-		if (!(fabs(list[i]) <= LARGEST))
-			return fail(TOMOS_BAD_VALUE, "view %lld: %s is %g; it must be finite",
-				(long long)i, name, list[i]);
+		if (!(fabs(list[i]) <= most))
+			return fail(TOMOS_BAD_VALUE,
+				"view %lld: %s is %g%s; it must be between %g and %g", (long long)i,
+				angles ? "its angle" : name, list[i] * unit,
+				angles ? " degrees" : "", -most * unit, most * unit);
 	return TOMOS_OK;
 }
 
@@ -107,9 +121,9 @@ static tomos_status check_distances(const tomos_scan_options *o, const Kind *kin
 			return fail(TOMOS_BAD_VALUE,
 				"view %lld: source_axis is %g; it must be greater than 0",
 				(long long)i, axis);
-		if (!(detector > axis))
+		if (!(detector >= axis))
 			return fail(TOMOS_BAD_VALUE,
-				"view %lld: source_detector is %g; it must be greater than "
+				"view %lld: source_detector is %g; it must not be less than "
 				"source_axis, %g",
 				(long long)i, detector, axis);
 	}
@@ -141,32 +155,20 @@ static tomos_status check_fans(const tomos_scan_options *o)
 		return fail(TOMOS_BAD_VALUE,
 			"a fan scan of %lld rows with a %s of %g degrees: each row must stay in "
 			"its slice, so it must be 0",
-			(long long)o->rows, name, turned * 180 / PI);
+			(long long)o->rows, name, turned * DEGREES);
 	return TOMOS_OK;
 }
 
 /* What a kind has no use for must not be given: it would be silently ignored. */
 static tomos_status check_unused(const tomos_scan_options *o, const Kind *kind)
 {
-	const struct {
-		const char *name;
-		bool given;
-		int needs;
-	} settings[] = {{"source_axis", o->source_axis_count != 0, SOURCE},
-		{"source_detector", o->source_detector_count != 0, SOURCE},
-		{"tilt", o->tilt != 0, TILT}, {"pitch", o->pitch != 0, PITCH},
-		{"arc", o->arc != 0, TURNS}, {"start", o->start != 0, TURNS},
-		{"angles", o->angles_count != 0, TURNS}};
-	for (int i = 0; i < COUNT(settings); i++)
-		if (settings[i].given && !(kind->has & settings[i].needs))
-			return fail(TOMOS_BAD_VALUE, "%s is given, but a %s scan has none",
-				settings[i].name, kind->name);
+	TRY(options_need("scan", o, "scan=0"));
 	if (has_fans(o, kind))
 		TRY(check_fans(o));
 	if (fabs(o->tilt) >= PI / 2 * (1 - 1e-9))
 		return fail(TOMOS_BAD_VALUE,
 			"a tilt of %g degrees: it must lie between -90 and 90, ends left out",
-			o->tilt * 180 / PI);
+			o->tilt * DEGREES);
 	return TOMOS_OK;
 }
 
@@ -175,11 +177,16 @@ static tomos_status settle_views(tomos_scan_options *o, const Kind *kind)
 {
 	if (o->angles && (o->arc != 0 || o->start != 0))
 		return fail(TOMOS_BAD_VALUE, "angles are given, and %s = %g degrees too; give one",
-			o->arc != 0 ? "arc" : "start",
-			(o->arc != 0 ? o->arc : o->start) * 180 / PI);
+			o->arc != 0 ? "arc" : "start", (o->arc != 0 ? o->arc : o->start) * DEGREES);
 	if (o->views == 0)
 		o->views = o->angles_count;
 	TRY(check_list("angles", o->angles, o->angles_count, o->views, false));
+	if (fabs(o->arc) > MOST_TURNS * 2 * PI && strcmp(kind->name, "helix") != 0)
+		return fail(TOMOS_BAD_VALUE,
+			"arc is %g degrees (%g radians); equal steps take %d turns at most: for "
+			"more of "
+			"them list the angles",
+			o->arc * DEGREES, o->arc, MOST_TURNS);
 	if (o->arc == 0)
 		o->arc = kind->arc;
 	return TOMOS_OK;

@@ -10,6 +10,8 @@
 /* When the views of geom_new are filled in: checks them, and frees the scan if one is refused. */
 tomos_status geom_seal(tomos_geometry **scan);
 tomos_status view_check(const tomos_view *view, int64_t index);
+/* One row of pixels in the plane z = 0, as high as wide: ray or source, detector centre, u, each (x, y). */
+void view_from_plane(tomos_view *view, const double row[6], int source);
 
 /* The 3 * views numbers of one direction of each antipodal pair of a Lebedev rule. */
 tomos_status lebedev_directions(double **directions, int64_t views);

@@ -41,11 +41,9 @@ static herr_t look_at(hid_t group, const char *name, const H5L_info_t *info, voi
 	hdf5_drop(object);
 	if (!fits)
 		return 0;
-	if (found->count++ == 0)
+	if (found->count == 0)
 		snprintf(found->first, sizeof found->first, "/%s", name);
-	size_t length = strlen(found->all);
-	snprintf(
-		found->all + length, sizeof found->all - length, "%s/%s", length ? ", " : "", name);
+	io_add_name(found->all, sizeof found->all, found->count++, "/", name);
 	return 0;
 }
 

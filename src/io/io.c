@@ -9,6 +9,7 @@
 
 enum {
 	HEAD_BYTES = 4096,
+	NAMES_SHOWN = 5, /* of datasets, in a message */
 	PORTION =
 		1
 		<< 24, /* elements: a fraction of a second, so that the caller can cancel in time */
@@ -34,6 +35,15 @@ bool io_names_directory(const char *path)
 {
 	size_t length = strlen(path);
 	return (length > 0 && path[length - 1] == '/') || io_is_directory(path);
+}
+
+void io_add_name(char *names, size_t size, int before, const char *start, const char *name)
+{
+	size_t used = strlen(names);
+	if (before < NAMES_SHOWN)
+		snprintf(names + used, size - used, "%s%s%s", before ? ", " : "", start, name);
+	else if (before == NAMES_SHOWN)
+		snprintf(names + used, size - used, ", ...");
 }
 
 static tomos_status read_head(const char *path, unsigned char *head, size_t *length)
@@ -221,14 +231,10 @@ static tomos_status choose_type(File *file, const tomos_file_options *options)
 	if (options->compress < 0 || options->compress > 9)
 		return fail(TOMOS_BAD_VALUE, "compress is %lld; it must be 0 to 9",
 			(long long)options->compress);
-	if (options->compress > 0 && file->format != &format_hdf5)
-		return fail(TOMOS_UNSUPPORTED, "'%s': compress is for HDF5 files", file->path);
 	file->compress = (int)options->compress;
-	if (index == 0 && !options->window)
+	if (index == 0)
 		return TOMOS_OK;
 	const double *window = options->window;
-	if (index == 0)
-		return fail(TOMOS_BAD_VALUE, "window is given, but float32 has none");
 	if (options->window_count != 2 || !(window[0] < window[1]) ||
 		!isfinite(window[1] - window[0]))
 		return fail(TOMOS_BAD_VALUE,
@@ -236,6 +242,16 @@ static tomos_status choose_type(File *file, const tomos_file_options *options)
 	file->offset = window[0];
 	file->scale = (window[1] - window[0]) / element_largest(file->element);
 	return TOMOS_OK;
+}
+
+tomos_status io_check_options(const char *path, const tomos_file_options *options)
+{
+	const Format *format;
+	char facts[32];
+	TRY(find_by_name(&format, path));
+	snprintf(facts, sizeof facts, "hdf5=%d folder=%d", format == &format_hdf5,
+		io_names_directory(path));
+	return options_need("file", options, facts);
 }
 
 static tomos_status create_into(File *file, tomos_content content, const int64_t shape[3],
@@ -246,6 +262,8 @@ static tomos_status create_into(File *file, tomos_content content, const int64_t
 		return fail(TOMOS_BAD_VALUE, "'%s' is given no shape", file->path);
 	TRY(find_by_name(&file->format, file->path));
 	TRY(shape_count(shape, &count));
+	if (!file->kept) /* a run has checked what was asked for */
+		TRY(io_check_options(file->path, options));
 	TRY(choose_type(file, options));
 	if (!file->continued)
 		TRY(check_room(file->path, count * file->element.bytes));

@@ -311,12 +311,12 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Comments of that many bytes; ITK reads no lines of 500 and more. */
+/* Comments of that many bytes, blank but for their first word; ITK reads no lines of 500 and more. */
 static void put_comments(char *text, int bytes)
 {
-	static const char start[] = "Comment = ";
+	static const char start[] = "Comment = tomos";
 	int lines = (bytes + COMMENT - 1) / COMMENT;
-	memset(text, '.', (size_t)bytes);
+	memset(text, ' ', (size_t)bytes);
 	for (int i = 0; i < lines; i++) {
 		memcpy(text + bytes * i / lines, start, sizeof start - 1);
 		text[bytes * (i + 1) / lines - 1] = '\n';

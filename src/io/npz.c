@@ -88,8 +88,7 @@ static tomos_status search_array(File *file, const Archive *a, Entry *found)
 		if (!good)
 			continue;
 		entry_name(&e, name);
-		snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", count ? ", " : "",
-			name);
+		io_add_name(all, sizeof all, count, "", name);
 		if (count++ == 0)
 			*found = e;
 	}

@@ -418,6 +418,7 @@ static tomos_status choose_kernel(
 	int back;
 	TRY(options_take(&o, options, "projector"));
 	TRY(projector_choose(&o, kernel, &back, model));
+	TRY(options_need("projector", &o, NULL));
 	if (strcmp(kernel_rows[*kernel].weights, kernel_rows[back].weights) != 0)
 		return fail(TOMOS_BAD_VALUE,
 			"a stored matrix and its transpose are one: back projector '%s' is not the "

@@ -172,6 +172,7 @@ tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend, const tom
 	int data;
 	TRY(projector_choose(&o, &choice.forward, &choice.back, &model));
 	TRY(choice_find("data", projector_values.data, o.data, &data));
+	TRY(options_need("projector", &o, NULL));
 	TRY(tomos_grid_check(grid));
 	int64_t domain[3] = {grid->n[2], grid->n[1], grid->n[0]};
 	int64_t range[3] = {scan->count, scan->rows, scan->columns};

@@ -189,6 +189,7 @@ tomos_status tomos_prep_normalize(const tomos_array *counts, const tomos_fields 
 	TRY(check_positions(fields));
 	TRY(choice_find("flat-average", prep_values.flat_average, o.flat_average, &flats));
 	TRY(choice_find("drift", prep_values.drift, o.drift, &drift));
+	TRY(prep_need(&o, fields, "counts"));
 	Field flat = {.rows = counts->shape[1], .columns = counts->shape[2]}, dark = flat;
 	_Atomic int64_t mended = 0, raised = 0;
 	tomos_status status;

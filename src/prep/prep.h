@@ -50,6 +50,9 @@ void median_row(const float *in, float *out, int64_t count, int64_t size, float 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 tomos_status prep_take(tomos_prep_options *o, const tomos_prep_options *given);
+/* Rejects options that have no effect on data of that quantity with these flats. */
+tomos_status prep_need(
+	const tomos_prep_options *o, const tomos_fields *fields, const char *quantity);
 tomos_status prep_size(const char *name, int64_t size); /* odd, at least 1 */
 
 /* One sinogram in place, with this many floats of scratch; returns the stripes found. */

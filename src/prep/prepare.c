@@ -1,5 +1,6 @@
 /* The chosen steps one after the other: their order checked, what they need, and the whole of them. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include "prep/prep.h"
 #include "prep/views.h"
@@ -8,6 +9,8 @@ OPTION_VALUES(prep_values, TOMOS_PREP_OPTIONS);
 
 /* As the values of the option `quantity`, which begin with auto. */
 typedef enum { ANY, COUNTS, TRANSMISSION, INTEGRALS } Quantity;
+
+static const char *const quantity_names[] = {"auto", "counts", "transmission", "integrals"};
 
 #define STEP(id, name, takes, gives) STEP_##id,
 enum {
@@ -42,7 +45,19 @@ tomos_status prep_take(tomos_prep_options *o, const tomos_prep_options *given)
 	TRY(options_take(o, given, "prep"));
 	if (!(o->floor > 0 && o->floor < 1))
 		return fail(TOMOS_BAD_VALUE, "floor %g: it must be above 0 and below 1", o->floor);
-	return TOMOS_OK;
+	return options_need("prep", o, NULL);
+}
+
+tomos_status prep_need(
+	const tomos_prep_options *o, const tomos_fields *fields, const char *quantity)
+{
+	tomos_prep_options known = *o;
+	char facts[64];
+	bool flats = fields && fields->flats;
+	known.quantity = quantity;
+	snprintf(facts, sizeof facts, "flats=%d places=%d shifts=0", flats,
+		flats && fields->flat_views);
+	return options_need("prep", &known, facts);
 }
 
 tomos_status prep_size(const char *name, int64_t size)
@@ -344,6 +359,7 @@ tomos_status tomos_prepare(const tomos_array *data, const tomos_fields *fields,
 	TRY(array_check(data, "the data", NULL, ARRAY_WRITTEN));
 	TRY(order_choose(&order, &o));
 	TRY(start_quantity(&o, fields, &now));
+	TRY(prep_need(&o, fields, quantity_names[now]));
 	TRY(order_follow(&order, now));
 	TRY(tomos_prep_shape(&o, data->shape, shape));
 	TRY(array_check(prepared, "the prepared data", shape, ARRAY_WRITTEN));

@@ -46,6 +46,7 @@ static uint64_t hash_option(uint64_t sum, const tomos_option *row, const char *o
 	case TOMOS_INTS:
 	case TOMOS_REALS:
 	case TOMOS_ANGLES:
+	case TOMOS_LENGTHS:
 		memcpy(&count, options + row->count_offset, sizeof count);
 		return hash_list(sum, list, list ? count : 0);
 	case TOMOS_FLAG:

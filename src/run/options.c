@@ -80,8 +80,10 @@ static void finish_rows(tomos_option *rows, int count, char (*texts)[TEXT], cons
 #define COUNT_AT_INTS(name) offsetof(Options, name##_count)
 #define COUNT_AT_REALS(name) offsetof(Options, name##_count)
 #define COUNT_AT_ANGLES(name) offsetof(Options, name##_count)
-#define ROW(kind, name, fallback, values, help) \
-	{#name, TOMOS_##kind, "", values, help, offsetof(Options, name), COUNT_AT_##kind(name)},
+#define COUNT_AT_LENGTHS(name) offsetof(Options, name##_count)
+#define ROW(kind, name, fallback, values, ...) \
+	{#name, TOMOS_##kind, "", values, TOMOS_ROW_HELP(__VA_ARGS__), offsetof(Options, name), \
+		COUNT_AT_##kind(name), TOMOS_ROW_NEEDS(__VA_ARGS__)},
 
 #define GROUP_FUNCTION(group, ROWS) \
 	static Group group##_group(void) \

@@ -5,6 +5,8 @@
 #include <string.h>
 #include "run/run.h"
 
+#define MOST_AT_EDGE 0.03 /* of the largest value, where columns are left out */
+
 enum { AXIS_ROWS = 4 }; /* around the middle, in which the axis is looked for */
 
 tomos_status job_say(const tomos_job *job, const char *format, ...)
@@ -274,9 +276,10 @@ static tomos_status take_prep(tomos_prepared *p, const tomos_job *job)
 	p->prep = tomos_prep_defaults();
 	TRY(options_take(&p->prep, job->prep, "prep"));
 	tomos_prep_options *o = &p->prep;
+	bool phase = strcmp(o->phase, "none") != 0; /* nothing else needs these */
 	o->pixel = o->pixel > 0 ? o->pixel : p->info.pixel;
-	o->distance = o->distance > 0 ? o->distance : p->info.distance;
-	o->energy = o->energy > 0 ? o->energy : p->info.energy;
+	o->distance = !phase || o->distance > 0 ? o->distance : p->info.distance;
+	o->energy = !phase || o->energy > 0 ? o->energy : p->info.energy;
 	if (p->info.has_shifts && !o->shift_x && !o->shift_y) {
 		int64_t views = p->info.views;
 		TRY(mem_alloc(&p->shifts[0], views, sizeof(double), "shifts of views"));
@@ -352,6 +355,47 @@ done:
 	return status;
 }
 
+/* How much of the middle row's largest value is left at the edges where columns are left out. */
+static double edge_share(const tomos_prepared *p, const float *row)
+{
+	const tomos_geometry *g = p->geometry;
+	double edges[2] = {0, 0}, most = 0;
+	for (int64_t view = 0; view < g->count; view++) {
+		const float *values = row + view * g->columns;
+		for (int64_t i = 0; i < g->columns; i++)
+			most = fmax(most, fabs((double)values[i]));
+		edges[0] += (double)values[0] / (double)g->count;
+		edges[1] += (double)values[g->columns - 1] / (double)g->count;
+	}
+	double low = p->first_column > 0 ? edges[0] : 0;
+	double high = p->first_column + p->columns < p->info.columns ? edges[1] : 0;
+	return most > 0 ? fmax(low, high) / most : 0;
+}
+
+/* A detector that ends inside the object's shadow gives values that are too high, several times. */
+static tomos_status say_truncated(tomos_prepared *p, const tomos_job *job, const char *columns,
+	const tomos_progress *progress)
+{
+	const tomos_geometry *g = p->geometry;
+	float *row;
+	if (p->columns == p->info.columns || !job->say)
+		return TOMOS_OK;
+	TRY(mem_alloc(&row, g->count * g->columns, sizeof *row, "a row of all views"));
+	tomos_status status = tomos_prepared_read(p, g->rows / 2, 1, row, NULL, progress);
+	double share = status == TOMOS_OK ? edge_share(p, row) : 0;
+	mem_free(row);
+	TRY(status);
+	if (share < MOST_AT_EDGE)
+		return TOMOS_OK;
+	return job_say(job,
+		"warning: --columns %s cuts the object off: %.0f %% of the largest value is left "
+		"at the "
+		"edge, so that values will be too high; for a part of the object use all columns "
+		"with "
+		"--size and --centre, or --padding smooth",
+		columns, 100 * share);
+}
+
 static tomos_status open_into(
 	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress)
 {
@@ -363,7 +407,8 @@ static tomos_status open_into(
 	TRY(take_prep(p, job));
 	TRY(take_places(p));
 	TRY(check_counts(p));
-	return take_geometry(p, job, progress);
+	TRY(take_geometry(p, job, progress));
+	return say_truncated(p, job, run.columns, progress);
 }
 
 tomos_status tomos_prepared_open(

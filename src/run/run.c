@@ -42,7 +42,7 @@ static tomos_status name_output(Run *r)
 					  : default_output(&r->output, job->scan));
 	if (r->options.dry_run)
 		return TOMOS_OK;
-	TRY(io_check_name(r->output));
+	TRY(io_check_options(r->output, &r->file_options));
 	TRY(file_check(r->output, r->file_options.overwrite != 0));
 	r->preview.output = r->output;
 	r->preview.overwrite = r->file_options.overwrite != 0;
@@ -113,6 +113,10 @@ static tomos_status say_plan(const Run *r)
 	TRY(job_say(r->job, "volume    %lld x %lld x %lld voxels (x y z) of %g x %g x %g to %s",
 		(long long)r->grid.n[0], (long long)r->grid.n[1], (long long)r->slices,
 		fabs(r->grid.step[0]), fabs(r->grid.step[1]), fabs(r->grid.step[2]), r->output));
+	if (r->slices < r->grid.n[2])
+		TRY(job_say(r->job, "slices    %lld to %lld of the volume's %lld",
+			(long long)r->first_slice, (long long)(r->first_slice + r->slices - 1),
+			(long long)r->grid.n[2]));
 	TRY(say_gaps(r));
 	return job_say(r->job,
 		"plan      %lld slab%s of up to %lld slice%s, %.0f MiB of %.0f MiB memory, %.4g G "

@@ -3,6 +3,9 @@
 #include "geom/geom.h"
 #include "run/scan.h"
 
+#define DEGREES (180 / 3.14159265358979323846)
+#define SAME_ANGLE 1e-6 /* radians */
+
 OPTION_VALUES(source_values, TOMOS_SOURCE_OPTIONS);
 
 static const ScanKind *const kinds[] = {
@@ -238,16 +241,55 @@ tomos_status tomos_scan_shifts(const tomos_scan *scan, double *columns, double *
 
 /* ---- geometry ----------------------------------------------------------------------------- */
 
+/* Of point sources nothing comes out right without the pixel's size. */
+static tomos_status take_pixel(const tomos_scan *scan, tomos_scan_options *o)
+{
+	bool known = scan->pixel[0] > 0;
+	bool point = choice_index("fan|cone|helix", o->geometry ? o->geometry : "") >= 0;
+	if (o->pixel != 0)
+		return TOMOS_OK;
+	if (point && !known)
+		return fail(TOMOS_BAD_VALUE,
+			"'%s' does not say the size of its pixels, which a %s scan needs: give it "
+			"with "
+			"--pixel, in the unit of source_axis",
+			scan->path, o->geometry);
+	o->pixel = known ? scan->pixel[0] : 1;
+	if (o->pixel_height == 0 && known)
+		o->pixel_height = scan->pixel[1];
+	return TOMOS_OK;
+}
+
+/* What the scan says is not set aside by the way. */
+static tomos_status check_angles(const tomos_scan *scan, const tomos_scan_options *o)
+{
+	int64_t views = scan->sets[TOMOS_VIEWS].count, same = 0;
+	if (o->replace_angles && !scan->angles)
+		return fail(TOMOS_BAD_VALUE, "replace_angles: '%s' has no angles to replace",
+			scan->path);
+	if (!scan->angles || o->replace_angles || (!o->angles && o->arc == 0))
+		return TOMOS_OK;
+	while (o->angles && o->angles_count == views && same < views &&
+		fabs(o->angles[same] - scan->angles[same]) <= SAME_ANGLE)
+		same++;
+	if (same == views)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE,
+		"'%s' has angles of its own, %g to %g degrees, and --%s says others; leave that "
+		"out, or "
+		"give --replace-angles to use it instead",
+		scan->path, scan->angles[0] * DEGREES, scan->angles[views - 1] * DEGREES,
+		o->angles ? "angles" : "arc");
+}
+
 /* The options, completed by what the file says; *made is to be freed. */
 static tomos_status complete(const tomos_scan *scan, tomos_scan_options *o, double **made)
 {
 	int64_t views = scan->sets[TOMOS_VIEWS].count;
 	*made = NULL;
-	if (o->pixel == 0) {
-		o->pixel = scan->pixel[0] > 0 ? scan->pixel[0] : 1;
-		if (o->pixel_height == 0 && scan->pixel[0] > 0)
-			o->pixel_height = scan->pixel[1];
-	}
+	TRY(take_pixel(scan, o));
+	TRY(check_angles(scan, o));
+	o->replace_angles = 0;
 	o->rows = scan->rows;
 	o->columns = scan->columns;
 	o->views = views;

@@ -11,6 +11,7 @@
  * y points up: on a grid whose y index runs downwards the heads appear upright.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "truth/truth.h"
 
@@ -272,11 +273,14 @@ tomos_status tomos_phantom_named(
 {
 	tomos_phantom_options o = tomos_phantom_defaults();
 	int which;
+	char facts[64];
 	*phantom = NULL;
 	TRY(choice_find("phantom", tomos_phantom_names(), name, &which));
 	TRY(options_take(&o, options, "phantom"));
 	const Row *table = named[which].table;
 	TRY(check_options(&o, !table));
+	snprintf(facts, sizeof facts, "phantom=%s", name);
+	TRY(options_need("phantom", &o, facts));
 	TRY(phantom_new(phantom, table ? named[which].rows : o.count));
 	for (int64_t i = 0; i < (*phantom)->count; i++) {
 		tomos_ellipsoid *e = &(*phantom)->list[i];

@@ -4,8 +4,8 @@
 
 OPTION_VALUES(filter_values, TOMOS_ANALYTIC_OPTIONS);
 
-static const char *const windows[] = {
-	"ram-lak", "shepp-logan", "cosine", "hamming", "hann", "parzen", "butterworth"};
+static const char *const windows[] = {"ram-lak", "shepp-logan", "cosine", "hamming", "hann",
+	"blackman", "parzen", "tukey", "gaussian", "kaiser", "butterworth"};
 enum { WINDOWS = sizeof windows / sizeof windows[0], TAPS = 2048 };
 
 static tomos_analytic_options with_filter(const char *name, double cutoff)
@@ -112,21 +112,41 @@ static void shepp_logan_taps_of_the_paper(void **state)
 }
 
 /* 2 x integral of f window(f) cos(2 pi f n), by Simpson's rule. */
-static double simpson(double (*window)(double), double cut, int64_t n)
+static double simpson(const tomos_analytic_options *o, int64_t n)
 {
 	enum { PANELS = 8192 };
-	double sum = 0, wide = 0.5 * cut / PANELS;
+	double sum = 0, wide = 0.5 * o->cutoff / PANELS, parameter;
+	FilterWindow window;
+	OK(window_find(o, &window, &parameter));
 	for (int i = 0; i <= PANELS; i++) {
 		double f = wide * i, weight = i == 0 || i == PANELS ? 1 : i % 2 ? 4 : 2;
-		sum += weight * f * window(f / (0.5 * cut)) * cos(2 * M_PI * f * (double)n);
+		sum += weight * f * window((double)i / PANELS, parameter) *
+		       cos(2 * M_PI * f * (double)n);
 	}
 	return 2 * sum * wide / 3;
 }
 
+/* I0, as the mean of exp(x cos t) over a turn. */
+static double bessel(double x)
+{
+	double sum = 0;
+	for (int i = 0; i < 256; i++)
+		sum += exp(x * cos(2 * M_PI * i / 256));
+	return sum / 256;
+}
+
 /* The windows as doc/methods.md has them, each written another way than the library does. */
-static double formula(const char *name, double x)
+static double formula(const char *name, double x, double p)
 {
 	double half = cos(0.5 * M_PI * x);
+	if (strcmp(name, "blackman") == 0) /* with cos 2a = 2 cos^2 a - 1 */
+		return 0.34 + 0.5 * cos(M_PI * x) + 0.16 * pow(cos(M_PI * x), 2);
+	if (strcmp(name, "tukey") == 0)
+		return x <= 1 - p ? 1 : pow(sin(0.5 * M_PI * (1 - x) / p), 2);
+	if (strcmp(name, "gaussian") == 0)
+		return pow(2, -x * x / (2 * log(2) * p * p));
+	if (strcmp(name, "kaiser") == 0)
+		return bessel(p * sqrt(1 - x * x)) / bessel(p);
 	if (strcmp(name, "shepp-logan") == 0)
 		return x == 0 ? 1 : 2 / (M_PI * x) * sin(0.5 * M_PI * x);
 	if (strcmp(name, "cosine") == 0)
@@ -138,9 +158,33 @@ static double formula(const char *name, double x)
 	if (strcmp(name, "parzen") == 0)
 		return 2 * pow(1 - x, 3) - (x < 0.5 ? pow(1 - 2 * x, 3) : 0);
 	if (strcmp(name, "butterworth") == 0)
-		return sqrt(1 / (1 + 256 * pow(x, 8)));
+		return sqrt(1 / (1 + pow(4 * x * x, p)));
 	assert_string_equal(name, "ram-lak");
 	return 1;
+}
+
+static double usual_parameter(const char *name)
+{
+	return strcmp(name, "tukey") == 0         ? 0.5
+	       : strcmp(name, "gaussian") == 0    ? 0.4
+	       : strcmp(name, "kaiser") == 0      ? 6
+	       : strcmp(name, "butterworth") == 0 ? 4
+						  : 0;
+}
+
+/* `given` as the option has it, `p` as it is meant. */
+static void window_is_its_formula(const char *name, double given, double p)
+{
+	tomos_analytic_options o = with_filter(name, 1);
+	FilterWindow window;
+	double parameter;
+	o.filter_parameter = given;
+	OK(window_find(&o, &window, &parameter));
+	for (int i = 0; i <= 64; i++) {
+		double x = i / 64.0, wanted = formula(name, x, p), got = window(x, parameter);
+		if (!(fabs(got - wanted) < 1e-13))
+			fail_msg("%s is %.15g at %g, not %.15g", name, got, x, wanted);
+	}
 }
 
 static void windows_are_their_formulas(void **state)
@@ -150,15 +194,29 @@ static void windows_are_their_formulas(void **state)
 	for (const char *at = filter_values.filter; at; at = strchr(at + 1, '|'))
 		names++;
 	assert_int_equal(names, WINDOWS + 1);
-	for (int w = 0; w < WINDOWS; w++) {
-		double (*window)(double);
-		OK(window_find(windows[w], &window));
-		for (int i = 0; i <= 64; i++) {
-			double x = i / 64.0, wanted = formula(windows[w], x);
-			if (!(fabs(window(x) - wanted) < 1e-14))
-				fail_msg("%s is %.15g at %g, not %.15g", windows[w], window(x), x,
-					wanted);
-		}
+	for (int w = 0; w < WINDOWS; w++)
+		window_is_its_formula(windows[w], 0, usual_parameter(windows[w]));
+	window_is_its_formula("tukey", 0.2, 0.2);
+	window_is_its_formula("tukey", 1, 1);
+	window_is_its_formula("gaussian", 0.15, 0.15);
+	window_is_its_formula("kaiser", 13, 13);
+	window_is_its_formula("butterworth", 2.5, 2.5);
+}
+
+static void wrong_parameters_are_refused(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name;
+		double parameter;
+	} wrong[] = {{"tukey", 1.01}, {"tukey", -0.5}, {"gaussian", NAN}, {"kaiser", 1e9},
+		{"butterworth", -4}};
+	double kernel[8];
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		tomos_analytic_options o = with_filter(wrong[i].name, 1);
+		o.filter_parameter = wrong[i].parameter;
+		REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
+			"it must be above 0 and at most");
 	}
 }
 
@@ -170,19 +228,17 @@ static void kernels_are_the_windows_integrals(void **state)
 	double kernel[200];
 	for (int w = 0; w < WINDOWS; w++)
 		for (int k = 0; k < 2; k++) {
-			double (*window)(double);
 			tomos_analytic_options o = with_filter(windows[w], cutoffs[k]);
-			OK(window_find(windows[w], &window));
 			OK(window_kernel(kernel, 200, &o));
 			for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
-				double wanted = simpson(window, cutoffs[k], at[i]);
+				double wanted = simpson(&o, at[i]);
 				if (fabs(kernel[at[i]] - wanted) > 1e-10)
 					fail_msg("%s, cut-off %g: tap %lld is %g, not %g",
 						windows[w], cutoffs[k], (long long)at[i],
 						kernel[at[i]], wanted);
 			}
 			OK(window_kernel(kernel, 2, &o)); /* no fewer frequencies for few taps */
-			assert_true(fabs(kernel[1] - simpson(window, cutoffs[k], 1)) < 1e-9);
+			assert_true(fabs(kernel[1] - simpson(&o, 1)) < 1e-9);
 		}
 }
 
@@ -472,6 +528,7 @@ int main(void)
 		cmocka_unit_test(ramp_has_the_right_mean),
 		cmocka_unit_test(shepp_logan_taps_of_the_paper),
 		cmocka_unit_test(windows_are_their_formulas),
+		cmocka_unit_test(wrong_parameters_are_refused),
 		cmocka_unit_test(kernels_are_the_windows_integrals),
 		cmocka_unit_test(users_own_response),
 		cmocka_unit_test(wrong_filters_are_refused),

@@ -27,7 +27,8 @@ static void denoised(const char *method, tomos_algebraic_options o, double h, in
 		data[i] = (float)(h * f[i]), x[i] = 0;
 	tomos_array b = tomos_array_of(data, 1, 1, count), image = tomos_array_of(x, 1, 1, count);
 	o.iterations = 500;
-	if (strcmp(method, "fista") == 0)
+	bool gradient = strcmp(o.regulariser, "tv") == 0 || strcmp(o.regulariser, "huber") == 0;
+	if (strcmp(method, "fista") == 0 && gradient)
 		o.inner = 40;
 	OK(tomos_reconstruct(op, method, &b, &image, &o, NULL));
 	tomos_op_free(op);

@@ -19,15 +19,24 @@ static void test_index(void **state)
 static void test_nearest(void **state)
 {
 	(void)state;
-	assert_string_equal(choice_nearest(list, "josef"), "joseph");
-	assert_string_equal(choice_nearest(list, "linemarch"), "line-march");
-	assert_string_equal(choice_nearest(list, "lin"), "line");
-	assert_string_equal(choice_nearest(list, "xyz"), "");
-	assert_string_equal(choice_nearest("", "line"), "");
+	assert_string_equal(tomos_name_nearest(list, "josef"), "joseph");
+	assert_string_equal(tomos_name_nearest(list, "linemarch"), "line-march");
+	assert_string_equal(tomos_name_nearest(list, "lin"), "line");
+	assert_string_equal(tomos_name_nearest(list, "xyz"), "");
+	assert_string_equal(tomos_name_nearest("", "line"), "");
+	assert_string_equal(tomos_name_nearest(list, "jsoeph"), "joseph");
+	/* A beginning counts more than letters that happen to be the same. */
+	static const char filters[] = "ram-lak|hamming|hann|parzen";
+	assert_string_equal(tomos_name_nearest(filters, "hanning"), "hann");
+	assert_string_equal(tomos_name_nearest(filters, "kaiser"), "");
+	assert_string_equal(tomos_name_nearest(filters, "ram"), "ram-lak");
+	/* So does a word. */
+	assert_string_equal(tomos_name_nearest("source-axis|energy", "axis"), "source-axis");
+	assert_string_equal(tomos_name_nearest("energy|seed", "geometry"), "");
 	char longest[200];
 	memset(longest, 'a', sizeof longest);
 	longest[sizeof longest - 1] = 0;
-	assert_string_equal(choice_nearest(list, longest), "");
+	assert_string_equal(tomos_name_nearest(list, longest), "");
 }
 
 static void test_find(void **state)

@@ -44,13 +44,14 @@ static void check_text(const tomos_option *row, const char *value)
 #define CHECK_INTS(row, o, name) CHECK_LIST(row, o, name)
 #define CHECK_REALS(row, o, name) CHECK_LIST(row, o, name)
 #define CHECK_ANGLES(row, o, name) CHECK_LIST(row, o, name)
+#define CHECK_LENGTHS(row, o, name) CHECK_LIST(row, o, name)
 
 #define CHECK_ARRAY(row, o, name) \
 	assert_string_equal(row->fallback, ""); \
 	assert_null(o.name);
 #define CHECK_HISTORY(row, o, name) CHECK_ARRAY(row, o, name)
 
-#define CHECK_ROW(kind, name, fallback, values, help) \
+#define CHECK_ROW(kind, name, ...) \
 	{ \
 		const tomos_option *row = row_of(group, #name, TOMOS_##kind); \
 		assert_ptr_equal((char *)&o + row->offset, &o.name); \

@@ -52,7 +52,7 @@ check "no ending" 2 matrix --views 6 --size 8,8,1 -o B.dat
 has "the endings" err ".mtx, .npz, .h5 or .hdf5"
 check "options beside a scan" 2 matrix scan.h5 --views 3 -o C.npz
 has "no effect" err "--views has no effect"
-check "not matched" 2 matrix scan.h5 $size --back voxel -o C.npz
+check "not matched" 2 recon scan.h5 $size --method sirt --stored csr --back voxel -o C.h5
 has "the reason" err "is not the adjoint of 'joseph'"
 
 # Every way to keep the matrix gives the image that the projector gives.

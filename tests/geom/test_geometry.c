@@ -54,12 +54,15 @@ static void test_sizes_refused(void **state)
 static void test_numbers_refused(void **state)
 {
 	(void)state;
-	static const char *const names[] = {"src[0]", "src[1]", "src[2]", "src[3]", "det[0]",
-		"det[1]", "det[2]", "u[0]", "u[1]", "u[2]", "v[0]", "v[1]", "v[2]"};
+	static const char *const names[] = {"the source, x", "the source, y", "the source, z",
+		"the fourth number of its source, src[3],", "the detector's centre, x",
+		"the detector's centre, y", "the detector's centre, z", "u, one column step, x",
+		"u, one column step, y", "u, one column step, z", "v, one row step, x",
+		"v, one row step, y", "v, one row step, z"};
 	static const double bad[] = {NAN, INFINITY, -INFINITY, 1e31};
 	for (int i = 0; i < VIEW_NUMBERS; i++)
 		for (int k = 0; k < COUNT(bad); k++) {
-			char sentence[64];
+			char sentence[96];
 			tomos_view view = cone;
 			memcpy((double *)&view + i, &bad[k], sizeof bad[k]);
 			snprintf(sentence, sizeof sentence, "view 2: %s is %g", names[i], bad[k]);
@@ -71,7 +74,8 @@ static void test_shapes_refused(void **state)
 {
 	(void)state;
 	assert_refused(make((tomos_view){{0, 5, 0, 0.5}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
-		TOMOS_BAD_VALUE, "view 2: src[3] is 0.5; it must be 1");
+		TOMOS_BAD_VALUE,
+		"view 2: the fourth number of its source, src[3], is 0.5; it must be 1");
 	assert_refused(make((tomos_view){{0, 5, 0, 1}, {0, -3, 0}, {0, 0, 0}, {0, 0, 1}}),
 		TOMOS_BAD_VALUE, "view 2: u is (0, 0, 0)");
 	assert_refused(make((tomos_view){{0, 5, 0, 1}, {0, -3, 0}, {1, 0, 0}, {0, 0, 0}}),
@@ -114,7 +118,62 @@ static void test_vectors(void **state)
 	}
 	rows[1][7] = NAN;
 	assert_refused(tomos_geometry_vectors(&scan, 3, 5, 1, rows[0], 2), TOMOS_BAD_VALUE,
-		"view 1: u[1] is nan");
+		"view 1: u, one column step, y is nan; it must be between -1e+30 and 1e+30");
+}
+
+/* One row of pixels from 6 numbers: the same as the 12 with z = 0 and square pixels. */
+static void test_vectors_2d(void **state)
+{
+	(void)state;
+	static const double six[2][6] = {{3, 4, -6, -8, 0.4, -0.3}, {0, 5, 1, -3, 0.5, 0}};
+	static const double twelve[2][12] = {{3, 4, 0, -6, -8, 0, 0.4, -0.3, 0, 0, 0, 0.5},
+		{0, 5, 0, 1, -3, 0, 0.5, 0, 0, 0, 0, 0.5}};
+	tomos_geometry *plane, *space;
+	for (int point = 0; point < 2; point++) {
+		assert_int_equal(tomos_geometry_vectors_2d(&plane, 9, point, six[0], 2), TOMOS_OK);
+		assert_int_equal(
+			tomos_geometry_vectors(&space, 1, 9, point, twelve[0], 2), TOMOS_OK);
+		assert_int_equal(plane->rows, 1);
+		assert_memory_equal(plane->views, space->views, 2 * sizeof *plane->views);
+		tomos_geometry_free(plane);
+		tomos_geometry_free(space);
+	}
+	assert_refused(
+		tomos_geometry_vectors_2d(&plane, 9, 1, NULL, 2), TOMOS_BAD_VALUE, "0 views");
+}
+
+/* ASTRA's angles, as doc/conventions.md has them: of parallel rays they are ours; of fans and cones ours
+ * are half a turn further, and the columns count the other way. */
+static void test_angles_of_astra(void **state)
+{
+	(void)state;
+	const double origin = 50, detector = 30, pixel = 0.5, pi = 3.14159265358979323846;
+	for (int i = 0; i < 7; i++) {
+		double t = 0.3 + i, s = sin(t), c = cos(t), ours = t + pi;
+		const double parallel_vec[6] = {s, -c, 0, 0, pixel * c, pixel * s};
+		const double fanflat_vec[6] = {
+			origin * s, -origin * c, -detector * s, detector * c, pixel * c, pixel * s};
+		tomos_geometry *a, *b;
+		assert_int_equal(tomos_geometry_vectors_2d(&a, 8, 0, parallel_vec, 1), TOMOS_OK);
+		assert_int_equal(tomos_geometry_parallel(&b, 1, 8, pixel, &t, 1), TOMOS_OK);
+		for (int k = 0; k < VIEW_NUMBERS; k++)
+			assert_true(
+				fabs(((double *)a->views)[k] - ((double *)b->views)[k]) < 1e-12);
+		tomos_geometry_free(a);
+		tomos_geometry_free(b);
+		assert_int_equal(tomos_geometry_vectors_2d(&a, 8, 1, fanflat_vec, 1), TOMOS_OK);
+		assert_int_equal(
+			tomos_geometry_fan(&b, 8, pixel, origin, origin + detector, &ours, 1),
+			TOMOS_OK);
+		for (int k = 0; k < 3; k++) {
+			assert_true(fabs(a->views->src[k] - b->views->src[k]) < 1e-12);
+			assert_true(fabs(a->views->det[k] - b->views->det[k]) < 1e-12);
+			assert_true(fabs(a->views->u[k] + b->views->u[k]) < 1e-12);
+			assert_true(fabs(a->views->v[k] - b->views->v[k]) < 1e-12);
+		}
+		tomos_geometry_free(a);
+		tomos_geometry_free(b);
+	}
 }
 
 static void test_numbers(void **state)
@@ -134,8 +193,8 @@ static void test_numbers(void **state)
 	tomos_geometry_free(again);
 	numbers[3] = 3;
 	assert_refused(geom_from_numbers(&again, 4, 6, numbers, 2), TOMOS_BAD_VALUE,
-		"view 0: src[3] is 3; it must be 1 (point source), 0 (parallel rays) or 2 (a fan "
-		"for each row)");
+		"view 0: the fourth number of its source, src[3], is 3; it must be 1 (point "
+		"source), 0 (parallel rays) or 2 (a fan for each row)");
 }
 
 static void test_pixel(void **state)
@@ -179,6 +238,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_views),
 		cmocka_unit_test(test_sizes_refused), cmocka_unit_test(test_numbers_refused),
 		cmocka_unit_test(test_shapes_refused), cmocka_unit_test(test_vectors),
+		cmocka_unit_test(test_vectors_2d), cmocka_unit_test(test_angles_of_astra),
 		cmocka_unit_test(test_numbers), cmocka_unit_test(test_pixel),
 		cmocka_unit_test(test_memory)};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -332,9 +332,27 @@ static void test_text_refused(void **state)
 	refuse_text("#\n0 5 0 0 x3 0 1 0 0 0 0 1\n", 27,
 		"line 2: 'x3 0 1 0 0 0 0 1' stands where a number was expected");
 	refuse_text("0 5 0 0 3x 0 1 0 0 0 0 1\n", 25, "line 1: '3x 0 1 0 0 0 0 1' stands where");
-	refuse_text(GOOD "0 nan 0 0 -3 0 1 0 0 0 0 1", 51, "line 2: view 1: src[1] is nan");
+	refuse_text(GOOD "0 nan 0 0 -3 0 1 0 0 0 0 1", 51, "line 2: view 1: the source, y is nan");
 	refuse_text(GOOD "0 5 0 0 -3 0 0 0 0 0 0 1", 49, "line 2: view 1: u is (0, 0, 0)");
 	refuse_text("0 5 0\0" GOOD, 6 + 25, "has a zero byte");
+}
+
+/* 6 columns are for one row of pixels. */
+static void test_text_in_plane(void **state)
+{
+	(void)state;
+	tomos_geometry *scan;
+	static const char text[] = "# source, detector, u\n3 4 -6 -8 0.4 -0.3\n0 5 1 -3 0.5 0\n";
+	put("t.txt", text, sizeof text - 1);
+	assert_int_equal(tomos_geometry_read(&scan, place, 1, 7, 1), TOMOS_OK);
+	assert_int_equal(scan->count, 2);
+	const tomos_view *view = &scan->views[0];
+	assert_true(view->src[0] == 3 && view->src[1] == 4 && view->src[2] == 0);
+	assert_true(view->src[3] == 1 && view->det[1] == -8 && view->u[1] == -0.3);
+	assert_true(fabs(view->v[2] - 0.5) < 1e-15 && view->v[0] == 0);
+	tomos_geometry_free(scan);
+	assert_refused(tomos_geometry_read(&scan, place, 2, 7, 1), TOMOS_BAD_FILE,
+		"line 2: 6 numbers, without z and v, are for one row of pixels, and there are 2");
 }
 
 static void test_text_truncated(void **state)
@@ -458,8 +476,9 @@ int main(void)
 		with_folder(test_json_by_hand), with_folder(test_json_truncated),
 		with_folder(test_json_garbled), with_folder(test_json_deep),
 		with_folder(test_json_refused), with_folder(test_text_by_hand),
-		with_folder(test_text_refused), with_folder(test_text_truncated),
-		with_folder(test_not_there), with_folder(test_write_refused),
-		with_folder(test_disk_full), with_folder(test_memory)};
+		with_folder(test_text_refused), with_folder(test_text_in_plane),
+		with_folder(test_text_truncated), with_folder(test_not_there),
+		with_folder(test_write_refused), with_folder(test_disk_full),
+		with_folder(test_memory)};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -101,6 +101,10 @@ static void test_for_options(void **state)
 	check_for(6, o, (int64_t[]){5, 5, 5}, (double[]){-0.4, 0.4, -0.2},
 		(double[]){0.2, -0.2, 0.1});
 	check_for(1, o, (int64_t[]){5, 5, 1}, (double[]){-0.4, 0.4, 0}, (double[]){0.2, -0.2, 0.1});
+	o.size_count = 2; /* as many slices as rows */
+	check_for(6, o, (int64_t[]){5, 6, 6}, (double[]){-0.4, 0.5, -0.25},
+		(double[]){0.2, -0.2, 0.1});
+	check_for(1, o, (int64_t[]){5, 6, 1}, (double[]){-0.4, 0.5, 0}, (double[]){0.2, -0.2, 0.1});
 	o.size_count = 3;
 	check_for(1, o, (int64_t[]){5, 6, 7}, (double[]){-0.4, 0.5, -0.3},
 		(double[]){0.2, -0.2, 0.1});
@@ -138,8 +142,8 @@ static void test_for_refused(void **state)
 	tomos_grid_options o = plain;
 	assert_refused(tomos_grid_for(&(tomos_grid){.n = {0}}, NULL, NULL), TOMOS_BAD_VALUE,
 		"there is no geometry to take a grid from");
-	o.size = size, o.size_count = 2;
-	refuse_for(o, "the grid's size has 2 values; it takes 1 or 3");
+	o.size = size, o.size_count = 4;
+	refuse_for(o, "the grid's size has 4 values; it takes 1, 2 or 3");
 	o.size_count = 3;
 	refuse_for(o, "5 x 0 x 7");
 	o.size = NULL;

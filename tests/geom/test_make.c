@@ -409,13 +409,13 @@ static void test_refused_numbers(void **state)
 	refuse("parallel", "pixel is nan;", o.pixel = NAN);
 	refuse("parallel", "pixel_height is -1;", o.pixel_height = -1);
 	refuse("parallel", "pixel_height is inf;", o.pixel_height = INFINITY);
-	refuse("parallel", "arc is nan;", o.arc = NAN);
-	refuse("parallel", "start is inf;", o.start = INFINITY);
-	refuse("parallel", "roll is nan;", o.roll = NAN);
-	refuse("parallel", "slant is nan;", o.slant = NAN);
-	refuse("parallel", "swivel is nan;", o.swivel = NAN);
-	refuse("laminography", "tilt is nan;", o.tilt = NAN);
-	refuse("helix", "pitch is nan;", o.pitch = NAN);
+	refuse("parallel", "arc is nan degrees;", o.arc = NAN);
+	refuse("parallel", "start is inf degrees;", o.start = INFINITY);
+	refuse("parallel", "roll is nan degrees;", o.roll = NAN);
+	refuse("parallel", "slant is nan degrees;", o.slant = NAN);
+	refuse("parallel", "swivel is nan degrees;", o.swivel = NAN);
+	refuse("laminography", "tilt is nan degrees;", o.tilt = NAN);
+	refuse("helix", "pitch is nan; it must be between -1e+30 and 1e+30", o.pitch = NAN);
 	refuse("laminography", "tilt of 90 degrees", o.tilt = PI / 2);
 	refuse("laminography", "tilt of -90 degrees", o.tilt = -PI / 2);
 	refuse("laminography", "tilt of 100 degrees", o.tilt = PI / 1.8);
@@ -433,6 +433,48 @@ static void test_refused_numbers(void **state)
 	refuse("parallel", "bytes field of the scan options is 3", o.bytes = 3);
 }
 
+/* 360 for 2 pi: equal steps of so many turns are degrees. */
+static void test_refused_turns(void **state)
+{
+	(void)state;
+	refuse("cone", "arc is 20626.5 degrees (360 radians); equal steps take 2 turns at most",
+		o.arc = 360);
+	refuse("parallel", "arc is -721.927 degrees", o.arc = -12.6);
+	refuse("parallel", "replace_angles has no effect without a scan that has angles",
+		o.replace_angles = 1);
+	tomos_scan_options o = options("helix", 1, 8, 4);
+	tomos_geometry *scan;
+	o.source_axis = &near, o.source_axis_count = 1;
+	o.source_detector = &far, o.source_detector_count = 1;
+	o.arc = 40 * PI, o.pitch = 1;
+	assert_int_equal(tomos_geometry_make(&scan, &o), TOMOS_OK);
+	tomos_geometry_free(scan);
+	o = options("parallel", 1, 8, 4);
+	o.arc = 4 * PI;
+	assert_int_equal(tomos_geometry_make(&scan, &o), TOMOS_OK);
+	tomos_geometry_free(scan);
+}
+
+/* A detector that stands on the axis, as some write virtual ones. */
+static void test_virtual_detector(void **state)
+{
+	(void)state;
+	static const char *const kinds[] = {"fan", "cone", "helix"};
+	for (int i = 0; i < COUNT(kinds); i++) {
+		tomos_scan_options o = options(kinds[i], 1, 8, 4);
+		tomos_geometry *scan;
+		o.source_axis = o.source_detector = &near;
+		o.source_axis_count = o.source_detector_count = 1;
+		assert_int_equal(tomos_geometry_make(&scan, &o), TOMOS_OK);
+		for (int64_t v = 0; v < 4; v++) {
+			const tomos_view *view = &scan->views[v];
+			assert_true(hypot(view->det[0], view->det[1]) < 1e-12);
+			assert_true(fabs(hypot(view->src[0], view->src[1]) - near) < 1e-12);
+		}
+		tomos_geometry_free(scan);
+	}
+}
+
 static void test_refused_lists(void **state)
 {
 	(void)state;
@@ -443,7 +485,8 @@ static void test_refused_lists(void **state)
 	refuse("parallel", "the list angles is empty", (o.angles = good, o.angles_count = 0));
 	refuse("parallel", "the list angles is empty (3 values)",
 		(o.angles = NULL, o.angles_count = 3));
-	refuse("parallel", "view 2: angles is nan", (o.angles = list, o.angles_count = 4));
+	refuse("parallel", "view 2: its angle is nan degrees; it must be between",
+		(o.angles = list, o.angles_count = 4));
 	refuse("parallel", "angles are given, and arc = 180 degrees too",
 		(o.angles = good, o.angles_count = 4, o.arc = PI));
 	refuse("parallel", "angles are given, and start = 90 degrees too",
@@ -470,19 +513,19 @@ static void test_refused_sources(void **state)
 		(o.source_detector = NULL, o.source_detector_count = 0));
 	refuse("cone", "view 1: source_axis is 0; it must be greater than 0",
 		(o.source_axis = zero, o.source_axis_count = 4));
-	refuse("helix", "view 2: source_detector is 5; it must be greater than source_axis, 10",
+	refuse("helix", "view 2: source_detector is 5; it must not be less than source_axis, 10",
 		(o.source_detector = bad, o.source_detector_count = 4));
-	refuse("cone", "source_detector is 10;", o.source_detector = &near);
-	refuse("parallel", "source_axis is given, but a parallel scan has none",
+	refuse("parallel", "source_axis has no effect without geometry=fan|cone|helix",
 		(o.source_axis = &near, o.source_axis_count = 1));
-	refuse("laminography", "source_detector is given, but a laminography scan has none",
+	refuse("laminography", "source_detector has no effect without geometry=fan|cone|helix",
 		(o.source_detector = &near, o.source_detector_count = 1));
-	refuse("parallel", "tilt is given, but a parallel scan has none", o.tilt = 0.1);
-	refuse("cone", "pitch is given, but a cone scan has none", o.pitch = 1);
-	refuse("lebedev", "arc is given, but a lebedev scan has none", (o.views = 3, o.arc = 1));
-	refuse("lebedev", "start is given, but a lebedev scan has none",
+	refuse("parallel", "tilt has no effect without geometry=laminography", o.tilt = 0.1);
+	refuse("cone", "pitch has no effect without geometry=helix", o.pitch = 1);
+	refuse("lebedev", "arc has no effect without geometry other than lebedev",
+		(o.views = 3, o.arc = 1));
+	refuse("lebedev", "start has no effect without geometry other than lebedev",
 		(o.views = 3, o.start = 1));
-	refuse("lebedev", "angles is given, but a lebedev scan has none",
+	refuse("lebedev", "angles has no effect without geometry other than lebedev",
 		(o.views = 3, o.angles = good, o.angles_count = 3));
 	tomos_geometry *scan;
 	assert_refused(tomos_geometry_make(&scan, NULL), TOMOS_BAD_VALUE, "0 columns");
@@ -490,8 +533,8 @@ static void test_refused_sources(void **state)
 		tomos_geometry_parallel(&scan, 1, 8, 1, NULL, 0), TOMOS_BAD_VALUE, "0 views");
 	assert_refused(tomos_geometry_fan(&scan, 8, 1, -1, 5, good, 3), TOMOS_BAD_VALUE,
 		"view 0: source_axis is -1");
-	assert_refused(tomos_geometry_cone(&scan, 2, 8, 1, 5, 5, good, 3), TOMOS_BAD_VALUE,
-		"view 0: source_detector is 5");
+	assert_refused(tomos_geometry_cone(&scan, 2, 8, 1, 5, 4, good, 3), TOMOS_BAD_VALUE,
+		"view 0: source_detector is 4");
 }
 
 static void test_memory(void **state)
@@ -525,6 +568,7 @@ int main(void)
 		cmocka_unit_test(test_detector_turns), cmocka_unit_test(test_turn_senses),
 		cmocka_unit_test(test_orientation), cmocka_unit_test(test_lebedev),
 		cmocka_unit_test(test_towards), cmocka_unit_test(test_refused_numbers),
+		cmocka_unit_test(test_refused_turns), cmocka_unit_test(test_virtual_detector),
 		cmocka_unit_test(test_refused_lists), cmocka_unit_test(test_refused_sources),
 		cmocka_unit_test(test_memory)};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -286,4 +286,14 @@ static inline void case_adjoint(tomos_backend *backend, const tomos_grid *grid,
 	tomos_op_free(op);
 }
 
+/* Leaves the settings of a projector that its model knows. */
+static inline void case_fit(tomos_projector_options *o)
+{
+	int voxel = strcmp(o->forward, "voxel") == 0;
+	if (!voxel)
+		o->voxel_interpolation = "linear";
+	if (!voxel && strcmp(o->forward, "joseph") != 0)
+		o->boundary = "expand";
+}
+
 #endif

@@ -27,6 +27,7 @@ static tomos_projector_options model_of(int number)
 	o.boundary = number % 2 ? "clamp" : "expand";
 	o.voxel_interpolation = number % 4 == 3 ? "nearest" : "linear";
 	o.plain = 1;
+	case_fit(&o);
 	return o;
 }
 

@@ -218,6 +218,7 @@ static void sweeps_are_by_rows(void **state)
 			tomos_op *part;
 			o.boundary = (i + (size_t)model) % 2 ? "clamp" : "expand";
 			o.forward = case_models[model];
+			case_fit(&o);
 			tomos_op *op = make_matrix(&setups[i], &o, "scsr");
 			OK(op_part(op, &part, some, 3));
 			double difference = fmax(check_sweeps(op, &c), check_sweeps(part, &c));
@@ -267,6 +268,7 @@ static void scsr_is_csr(void **state)
 				o.forward = case_models[model];
 				o.boundary = choice == 1 ? "clamp" : "expand";
 				o.voxel_interpolation = choice == 2 ? "nearest" : "linear";
+				case_fit(&o);
 				bool nearest = choice == 2 && model >= 3;
 				check_setup(
 					&setups[i], &o, nearest ? 1 : setups[i].symmetries, &worst);

@@ -65,6 +65,7 @@ static Problem problem_make(int number)
 	p.o.plain = number % 2;
 	p.o.boundary = number % 3 == 2 ? "clamp" : "expand";
 	p.o.voxel_interpolation = number % 4 == 3 ? "nearest" : "linear";
+	case_fit(&p.o);
 	p.x = case_data(c, c->voxels);
 	p.y = case_data(c, c->pixels);
 	p.forward = calloc((size_t)c->pixels, sizeof *p.forward);

@@ -86,8 +86,8 @@ static tomos_phantom *make_phantom(const char *name, int flat)
 	tomos_phantom *phantom, *solid;
 	tomos_phantom_options o = tomos_phantom_defaults();
 	int64_t count;
-	o.count = 6;
-	o.seed = 5;
+	if (strcmp(name, "random") == 0)
+		o.count = 6, o.seed = 5;
 	OK(tomos_phantom_named(&solid, name, &o));
 	const tomos_ellipsoid *list = tomos_phantom_list(solid, &count);
 	tomos_ellipsoid *own = malloc((size_t)count * sizeof *own);
@@ -206,6 +206,7 @@ static void project_size(Study *s, int size)
 		tomos_projector_options o = tomos_projector_defaults();
 		o.forward = models[m].name;
 		o.voxel_interpolation = models[m].interpolation;
+		case_fit(&o);
 		case_forward(s->backend, &grid, s->scan, &o, volume, result);
 		s->error[m][size] = case_difference(result, s->truth[models[m].truth], s->pixels);
 		if (size == 1)

@@ -151,6 +151,8 @@ static void test_shape(void **state)
 	tomos_geometry_free(less);
 }
 
+#define NO(call, words) REFUSED(call, TOMOS_BAD_VALUE, words)
+
 /* The same steps in another order, and quantities that are past some of them. */
 static void test_order(void **state)
 {
@@ -167,8 +169,14 @@ static void test_order(void **state)
 	OK(tomos_prepare(&b, NULL, &o, &b, NULL, NULL));
 	assert_true(same[0] == 1);
 	o.steps = "";
+	NO(tomos_prepare(&b, NULL, &o, &b, NULL, NULL),
+		"hardening has no effect without hardening in steps");
+	o.hardening = NULL, o.hardening_count = 0;
 	OK(tomos_prepare(&b, NULL, &o, &b, NULL, NULL));
 	assert_true(same[0] == 1);
+	o.floor = 0.1;
+	NO(tomos_prepare(&b, NULL, &o, &b, NULL, NULL),
+		"floor has no effect without data that are not line integrals yet");
 }
 
 static int stop(void *user, const char *stage, int64_t done, int64_t total, double value)
@@ -189,7 +197,6 @@ static void test_refused(void **state)
 	int64_t shape[3], total = 0;
 	tomos_geometry *scan;
 	tomos_reach reach;
-#define NO(call, words) REFUSED(call, TOMOS_BAD_VALUE, words)
 	NO(tomos_prep_normalize(&a, NULL, &o, NULL), "there are no flats");
 	NO(tomos_prep_normalize(&a, &none, &o, NULL), "there are no flats");
 	NO(tomos_prep_normalize(NULL, &fields, &o, NULL), "no array for the counts");
@@ -210,7 +217,7 @@ static void test_refused(void **state)
 	NO(tomos_prep_zingers(&a, &bad, NULL), "zingers 'all' is not known");
 	bad = o, bad.zingers = "both", bad.zinger_size = 2;
 	NO(tomos_prep_zingers(&a, &bad, NULL), "zinger-size 2: it must be odd");
-	bad = o, bad.zinger_level = 0;
+	bad = o, bad.zingers = "both", bad.zinger_level = 0;
 	NO(tomos_prep_zingers(&a, &bad, NULL), "zinger-level 0: it must be above 0");
 	int64_t views[] = {0, 4}, all[] = {0, 1, 2, 3};
 	bad = o, bad.bad_views = views, bad.bad_views_count = 2;

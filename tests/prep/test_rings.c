@@ -49,8 +49,10 @@ static double left_over(const char *method, Kind kind, double *changed)
 {
 	Scene s = ring_scene(0.005), clean = ring_scene(0.005);
 	tomos_prep_options o = ring_options(method);
-	if (kind == LARGE)
-		o.ring_large = 31, o.ring_levels = 5;
+	if (kind == LARGE && strcmp(method, "vo") == 0)
+		o.ring_large = 31;
+	if (kind == LARGE && strcmp(method, "wavelet") == 0)
+		o.ring_levels = 5;
 	add_stripes(&s, kind);
 	double before = rms(s.data, clean.data, s.count);
 	float *plain = copy_of(clean.data, s.count);

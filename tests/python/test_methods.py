@@ -150,7 +150,7 @@ class TestRecon:
         tomo = self.tomo()
         rec = tomos.recon(tomo, np.degrees(self.theta), degrees=True, pixel=0.5)
         np.testing.assert_allclose(rec, 2 * tomos.recon(tomo, self.theta), rtol=1e-3, atol=1e-5)
-        with pytest.warns(UserWarning, match="degrees=True"):
+        with pytest.raises(ValueError, match="degrees=True"):
             tomos.parallel(np.degrees(self.theta), columns=8)
 
     def test_tomopy_names(self):

@@ -565,6 +565,7 @@ static void geometry_of(void **state)
 	tomos_scan *scan;
 	tomos_geometry *geometry;
 	tomos_scan_options o = tomos_scan_defaults();
+	double own[VIEWS];
 	hid_t file = exchange_start(at("geo.h5"));
 	h5_put_list(file, "exchange/theta", theta, VIEWS);
 	h5_put_scalar(file, "measurement/instrument/detection_system/objective/resolution", 2);
@@ -582,15 +583,59 @@ static void geometry_of(void **state)
 	tomos_geometry_free(geometry);
 	o.pixel = 1;
 	o.arc = 360 * RADIANS;
+	assert_int_equal(tomos_scan_geometry(scan, &geometry, &o), TOMOS_BAD_VALUE);
+	assert_says("has angles of its own, 0 to 144 degrees, and --arc says others; leave that "
+		    "out, or "
+		    "give --replace-angles");
+	o.replace_angles = 1;
 	assert_ok(tomos_scan_geometry(scan, &geometry, &o));
 	view = tomos_geometry_list(geometry);
 	assert_true(fabs(view[1].u[0] - cos(72 * RADIANS)) < 1e-12);
 	tomos_geometry_free(geometry);
 	o.arc = 0; /* even where the first stand still: nobody said which are meant */
 	o.angles = (double[]){0, 0, 0.6, 1.2, 1.8, 2.4};
+	o.angles_count = 5;
+	o.replace_angles = 0;
+	assert_int_equal(tomos_scan_geometry(scan, &geometry, &o), TOMOS_BAD_VALUE);
+	assert_says("and --angles says others");
+	o.angles = own;
+	assert_ok(tomos_scan_angles(scan, own));
+	assert_ok(tomos_scan_geometry(scan, &geometry, &o)); /* the same ones */
+	tomos_geometry_free(geometry);
+	o.replace_angles = 1;
+	o.angles = (double[]){0, 0, 0.6, 1.2, 1.8, 2.4};
 	o.angles_count = 6;
 	assert_int_equal(tomos_scan_geometry(scan, &geometry, &o), TOMOS_BAD_VALUE);
 	assert_says("--angles: 6 angles for 5 views; give those of the views alone");
+	tomos_scan_close(scan);
+	assert_int_equal(mem_live(), 0);
+}
+
+/* Without the size of its pixels nothing comes out right of a point source. */
+static void pixels_of_point_sources(void **state)
+{
+	(void)state;
+	tomos_scan *scan;
+	tomos_geometry *geometry;
+	tomos_scan_options o = tomos_scan_defaults();
+	hid_t file = exchange_start(at("point.h5"));
+	h5_put_list(file, "exchange/theta", theta, VIEWS);
+	H5Fclose(file);
+	assert_ok(tomos_scan_open(&scan, at("point.h5"), NULL));
+	o.pixel = 0;
+	o.geometry = "cone";
+	o.source_axis = o.source_detector = (double[]){100};
+	o.source_axis_count = o.source_detector_count = 1;
+	assert_int_equal(tomos_scan_geometry(scan, &geometry, &o), TOMOS_BAD_VALUE);
+	assert_says("does not say the size of its pixels, which a cone scan needs: give it with "
+		    "--pixel");
+	o.pixel = 0.1;
+	assert_ok(tomos_scan_geometry(scan, &geometry, &o));
+	tomos_geometry_free(geometry);
+	o = tomos_scan_defaults();
+	o.pixel = 0; /* parallel rays: 1 */
+	assert_ok(tomos_scan_geometry(scan, &geometry, &o));
+	tomos_geometry_free(geometry);
 	tomos_scan_close(scan);
 	assert_int_equal(mem_live(), 0);
 }
@@ -756,6 +801,7 @@ int main(void)
 		cmocka_unit_test(npz_names),
 		cmocka_unit_test(npz_damage),
 		cmocka_unit_test(geometry_of),
+		cmocka_unit_test(pixels_of_point_sources),
 		cmocka_unit_test(refusals),
 		cmocka_unit_test(nexus_refusals),
 		cmocka_unit_test(allocation_failures),
