@@ -63,6 +63,7 @@ WRAP_CALL(cudaDeviceGetAttribute, (int *value, enum cudaDeviceAttr what, int dev
 	(value, what, device), 0)
 WRAP_CALL(cudaDeviceGetStreamPriorityRange, (int *least, int *greatest), (least, greatest), 0)
 WRAP_CALL(cudaDeviceGetPCIBusId, (char *name, int room, int device), (name, room, device), 0)
+WRAP_CALL(cudaDriverGetVersion, (int *version), (version), 0)
 WRAP_CALL(cudaSetDevice, (int device), (device), 0)
 WRAP_CALL(cudaGetDevice, (int *device), (device), 0)
 WRAP_CALL(cudaGetDeviceCount, (int *count), (count), 0)
