@@ -36,7 +36,7 @@ words() {
 	pdhg) echo recon cone.h5 --method pdhg --strength 0.001 --iterations 100000 -o work/v.h5 ;;
 	art) echo recon slice.h5 --method art --iterations 100000 -o work/v.h5 ;;
 	project) echo project volume.h5 $(cone 0.0164 192 2000) -o work/v.h5 ;;
-	center) echo center wide.h5 --sheet work/sheet.png --sweep 900:1100:0.5 ;;
+	center) echo center wide.h5 --sheet work/sheet.png --sweep 900:1099:0.5 ;;
 	tune) echo tune --size 512 --views 1000 --seconds 1000 ;;
 	esac
 }
