@@ -115,8 +115,7 @@ static tomos_status find_bad(const tomos_array *a, int64_t at[3], int64_t *bad)
 	Search s = {.array = a, .rows = a->shape[0] * a->shape[1]};
 	s.each = max64(1, TASK_VALUES / a->shape[2]);
 	s.first = s.rows;
-	TRY(parallel_try(
-		(s.rows + s.each - 1) / s.each, search_rows, &s, "the check of an array"));
+	TRY(parallel_try((s.rows + s.each - 1) / s.each, search_rows, &s, "the check of an array"));
 	int64_t row = s.first;
 	*bad = s.bad;
 	if (*bad == 0)

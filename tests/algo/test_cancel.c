@@ -255,6 +255,75 @@ static void any_moment(void **state)
 	problem_free(&p);
 }
 
+/* The projector of a problem, which is cancelled in a product of one's choice, counted from 1. */
+typedef struct {
+	const tomos_op *op;
+	int calls, at;
+} Counted;
+
+static int counted_forward(void *user, const tomos_array *in, const tomos_array *out)
+{
+	Counted *c = user;
+	return ++c->calls == c->at || tomos_op_forward(c->op, in, out) != TOMOS_OK;
+}
+
+static int counted_adjoint(void *user, const tomos_array *in, const tomos_array *out)
+{
+	Counted *c = user;
+	return ++c->calls == c->at || tomos_op_adjoint(c->op, in, out) != TOMOS_OK;
+}
+
+static void cancel_product(Problem *p, const tomos_op *op, Counted *c, const char *method)
+{
+	float *iterates[STEPS + 1];
+	Lists lists;
+	const tomos_progress progress = {keep_iterate, iterates};
+	tomos_algebraic_options o = problem_options(&lists, STEPS);
+	for (int i = 0; i <= STEPS; i++)
+		iterates[i] = calloc((size_t)p->voxels, sizeof(float));
+	tomos_array seen = tomos_array_of(iterates[0], 1, 32, 32);
+	lists.history.iterate = &seen;
+	*c = (Counted){.op = p->op};
+	problem_zero(p);
+	OK(tomos_reconstruct(op, method, &p->b, &p->x, &o, &progress));
+	*c = (Counted){.op = p->op}; /* once more, with the norm known */
+	problem_zero(p);
+	OK(tomos_reconstruct(op, method, &p->b, &p->x, &o, NULL));
+	int all = c->calls;
+	for (int at = all; at > all - 6; at--) {
+		*c = (Counted){.op = p->op, .at = at};
+		problem_zero(p);
+		assert_int_equal(
+			tomos_reconstruct(op, method, &p->b, &p->x, &o, NULL), TOMOS_CANCELLED);
+		assert_true(lists.history.count > 0 && lists.history.count < STEPS);
+		case_same(p->x.data, iterates[lists.history.count], p->voxels);
+	}
+	for (int i = 0; i <= STEPS; i++)
+		free(iterates[i]);
+}
+
+/* In whichever product an iteration is cancelled, x is the iterate before it. */
+static void any_product(void **state)
+{
+	(void)state;
+	static const char *const methods[] = {
+		"sirt", "cgls", "lsqr", "lsmr", "mlem", "fista", "pdhg"};
+	Problem p = problem_make("parallel", "joseph", 32, 40, 0.01);
+	Counted c = {.op = p.op};
+	const tomos_custom calls = {counted_forward, counted_adjoint, &c, NULL};
+	tomos_op *op;
+	const int64_t domain[3] = {1, 32, 32}, range[3] = {40, 1, 32};
+	OK(tomos_op_custom(&op, p.backend, domain, range, &calls));
+	for (int i = 0; i < COUNT(methods); i++) {
+		c = (Counted){.op = p.op};
+		cancel_product(&p, op, &c, methods[i]);
+		tomos_op_free(op); /* with the norm that it keeps */
+		OK(tomos_op_custom(&op, p.backend, domain, range, &calls));
+	}
+	tomos_op_free(op);
+	problem_free(&p);
+}
+
 /* ---- what is neither a projection nor a method ---------------------------------------------- */
 
 static void cut_files(const tomos_array *a)
@@ -445,6 +514,7 @@ int main(void)
 		cmocka_unit_test(iterates_are_shown),
 		cmocka_unit_test(one_projection),
 		cmocka_unit_test(any_moment),
+		cmocka_unit_test(any_product),
 		cmocka_unit_test(other_calls),
 		cmocka_unit_test(norm),
 		cmocka_unit_test(given_norm),

@@ -20,7 +20,7 @@ bad() {
 # ---- the scans, made in quiet -------------------------------------------------------------------
 make() { "$tomos" "$@" -q || exit 1; }
 cone() { echo --geometry cone --source-axis 6 --source-detector 9 --pixel "$1" --rows "$2" --columns "$2" --views "$3"; }
-make project shepp-logan-modified --rows 192 --columns 256 --views 600 -o parallel.h5
+make project shepp-logan-modified --rows 192 --columns 384 --views 800 -o parallel.h5
 make project shepp-logan-modified $(cone 0.0164 192 480) -o large.h5
 make project shepp-logan-modified $(cone 0.0328 96 90) -o cone.h5
 make project shepp-logan-2d-modified --columns 192 --views 90 -o slice.h5
