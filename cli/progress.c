@@ -123,11 +123,11 @@ void progress_start(const char *command_name)
 	sigaddset(&signals, SIGTERM);
 	if (!ignored(SIGHUP))
 		sigaddset(&signals, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL); /* first, lest one is lost on the way */
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGXFSZ, SIG_IGN); /* a write past a limit fails with a sentence instead */
 	tomos_cancel_on(&stopped);
-	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	if (pthread_create(&thread, NULL, listen, &signals) == 0)
 		pthread_detach(thread);
 	else

@@ -83,7 +83,7 @@ class Trial:
             shutil.copyfile(source, target)
         if name.endswith(".mhd"):
             self.copy("plain.raw")
-        self.inputs[as_name or name] = fingerprint(target)
+        self.inputs[as_name or name] = random_scans.fingerprint(target)
         return as_name or name
 
     def damage(self, name):
@@ -95,7 +95,7 @@ class Trial:
         with open(path, "rb") as file:
             content = file.read()
         random_scans.write(path, random_scans.damage(self.rng, content))
-        self.inputs[name] = fingerprint(self.place(name))
+        self.inputs[name] = random_scans.fingerprint(self.place(name))
 
     # ---- commands ----
 
@@ -124,12 +124,12 @@ class Trial:
         kept = ("state",) if "--checkpoint" in words else ()
         if status in (1, 2) and "is complete" not in err and [n for n in new if n not in kept]:
             raise Finding("status %d, but it left %s: %s" % (status, new, err[-300:]))
-        written = set(values_of(words, "-o", "--output", "--sheet", "--plot", "--history", "--save-recipe",
+        written = set(random_words.values_of(words, "-o", "--output", "--sheet", "--plot", "--history", "--save-recipe",
                                 "--checkpoint", "--json", "--by-view"))
         if words and words[0] == "convert":
             written.update(words[1:])
         for name, was in self.inputs.items():
-            if name not in written and fingerprint(self.place(name)) != was:
+            if name not in written and random_scans.fingerprint(self.place(name)) != was:
                 raise Finding("the input %s has changed" % name)
 
     def check_finite(self, name):
@@ -152,7 +152,7 @@ class Trial:
         command = rng.choice(self.driver.commands + ["recon"] * 12 + ["prep", "project", "backproject", "center"] * 3)
         options = self.driver.options[command]
         words = [command] + self.operands(command)
-        words += mutated(rng, self.bundles(command), options)
+        words += random_words.mutated(rng, self.bundles(command), options)
         for _ in range(rng.choice((0, 0, 0, 1, 1, 2, 4))):
             option = options[rng.choice(sorted(options))]
             if option.name not in ("output", "man", "bash-completion") and "--" + option.name not in words:
@@ -167,7 +167,8 @@ class Trial:
         status, _ = self.call(words)
         integers = any(t in words for t in ("uint16", "uint8"))
         path = self.place(output)
-        if status == 0 and command in ARRAYS and os.path.exists(path) and not integers and "raw" not in output:
+        skipped = integers or "raw" in output or not output or "--help" in words or "-h" in words
+        if status == 0 and command in ARRAYS and not skipped and os.path.exists(path):
             self.check_finite(output)
 
     def operands(self, command):
@@ -407,34 +408,9 @@ def loose(words):
     return 5e-3 if "line" in words or "nearest" in words else 1e-3
 
 
-def fingerprint(path):
-    if os.path.isdir(path):
-        return tuple((n, fingerprint(os.path.join(path, n))) for n in sorted(os.listdir(path)))
-    try:
-        with open(path, "rb") as file:
-            return hash(file.read())
-    except OSError:
-        return None
-
-
-def values_of(words, *names):
-    return [value for name, value in zip(words, words[1:]) if name in names]
-
-
-def mutated(rng, words, options):
-    """The words with one value replaced, mostly."""
-    places = [i for i in range(1, len(words)) if words[i - 1].startswith("--") and not words[i].startswith("--")]
-    if places and rng.random() < 0.4:
-        at = rng.choice(places)
-        option = options.get(words[at - 1][2:])
-        if option:
-            words[at] = option.absurd(rng) if rng.random() < 0.6 else option.boundary(rng)
-    return words
-
-
 class Driver:
     def __init__(self, tomos, seed, folder):
-        self.tomos, self.seed, self.folder = os.path.abspath(tomos), seed, folder
+        self.tomos, self.seed, self.folder, self.keep = os.path.abspath(tomos), seed, folder, False
         self.pool_folder = os.path.join(folder, "pool")
         os.mkdir(self.pool_folder)
         self.env = dict(os.environ, TOMOS_TUNE=os.path.join(folder, "tune"), HOME=folder, TMPDIR=folder,
@@ -487,8 +463,6 @@ class Driver:
             if not self.keep:
                 shutil.rmtree(trial.folder, ignore_errors=True)
         return None
-
-    keep = False
 
 
 def main():

@@ -1,7 +1,6 @@
 """Small scans and volumes in every format that tomos reads, written with the standard library alone, and the
 .npy files it writes read back. For long_random.py."""
 import array
-import io
 import json
 import math
 import os
@@ -260,3 +259,13 @@ def damage(rng, content):
         at = rng.randrange(min(len(content), rng.choice((64, 1024, 10**9))))
         content[at] = content[at] ^ (1 << rng.randrange(8)) if way == 1 else rng.choice((0, 255, 127))
     return bytes(content)
+
+
+def fingerprint(path):
+    if os.path.isdir(path):
+        return tuple((n, fingerprint(os.path.join(path, n))) for n in sorted(os.listdir(path)))
+    try:
+        with open(path, "rb") as file:
+            return hash(file.read())
+    except OSError:
+        return None

@@ -103,3 +103,18 @@ def parse_help(text):
             heading = None
     finish()
     return options
+
+
+def values_of(words, *names):
+    return [value for name, value in zip(words, words[1:]) if name in names]
+
+
+def mutated(rng, words, options):
+    """The words with one value replaced, mostly."""
+    places = [i for i in range(1, len(words)) if words[i - 1].startswith("--") and not words[i].startswith("--")]
+    if places and rng.random() < 0.4:
+        at = rng.choice(places)
+        option = options.get(words[at - 1][2:])
+        if option:
+            words[at] = option.absurd(rng) if rng.random() < 0.6 else option.boundary(rng)
+    return words
