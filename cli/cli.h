@@ -231,8 +231,8 @@ int output_open(output_file *out, const char *path, const tomos_file_options *op
 int output_settle(output_file *out, double low, double high, const int64_t shape[3]);
 int output_range(output_file *out, const tomos_array *array);
 /* A volume with its grid, or projections with their scan; the other is NULL. Settles it, too. */
-int output_write(
-	output_file *out, const tomos_array *array, const tomos_grid *grid, const tomos_geometry *scan);
+int output_write(output_file *out, const tomos_array *array, const tomos_grid *grid,
+	const tomos_geometry *scan);
 void output_close(output_file *out);
 /* A grid or geometry that the format of the target cannot hold is left out with a note. */
 int output_describe(

@@ -160,8 +160,8 @@ int output_range(output_file *out, const tomos_array *array)
 	return output_settle(out, low, high, array->shape);
 }
 
-int output_write(
-	output_file *out, const tomos_array *array, const tomos_grid *grid, const tomos_geometry *scan)
+int output_write(output_file *out, const tomos_array *array, const tomos_grid *grid,
+	const tomos_geometry *scan)
 {
 	const char *path = out->path;
 	char text[96];

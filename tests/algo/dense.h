@@ -24,7 +24,7 @@ typedef struct {
 	tomos_algebraic_options o;
 } Dense;
 
-static inline void dense_matrix(Dense *d)
+static inline void dense_matrix(Dense *d, double length)
 {
 	for (int j = 0; j < VOXELS; j++) {
 		float unit[VOXELS] = {0}, column[RAYS];
@@ -33,25 +33,27 @@ static inline void dense_matrix(Dense *d)
 		tomos_array y = tomos_array_of(column, VIEWS, 1, PER_VIEW);
 		OK(tomos_op_forward(d->op, &x, &y));
 		for (int i = 0; i < RAYS; i++)
-			d->A[i][j] = fabsf(column[i]) > 1e-6F ? column[i] : 0;
+			d->A[i][j] = fabs(column[i]) > 1e-6 * length ? column[i] : 0;
 	}
 }
 
 /* Voxels of two different edges, rays of all lengths, positive data that no volume fits. */
-static inline void dense_make(Dense *d)
+static inline void dense_make_in(Dense *d, double unit)
 {
 	tomos_geometry *scan;
 	double angles[VIEWS];
 	Case c = {.state = 77};
 	tomos_grid grid = {{SIDE, ACROSS, 1}, {-2.1, 1.6, 0}, {1.1, -0.9, 1}};
 	memset(d, 0, sizeof *d);
+	for (int a = 0; a < 3; a++)
+		grid.first[a] *= unit, grid.step[a] *= unit;
 	for (int i = 0; i < VIEWS; i++)
 		angles[i] = 0.17 + 0.5 * i;
 	OK(tomos_backend_open(&d->backend, test_backend()));
-	OK(tomos_geometry_parallel(&scan, 1, PER_VIEW, 0.89, angles, VIEWS));
+	OK(tomos_geometry_parallel(&scan, 1, PER_VIEW, 0.89 * unit, angles, VIEWS));
 	OK(tomos_op_projector(&d->op, d->backend, &grid, scan, NULL));
 	tomos_geometry_free(scan);
-	dense_matrix(d);
+	dense_matrix(d, unit);
 	for (int i = 0; i < RAYS; i++) {
 		d->data[i] = (float)case_between(&c, 0.5, 3);
 		d->b[i] = d->data[i];
@@ -66,6 +68,11 @@ static inline void dense_make(Dense *d)
 	d->weights_array = tomos_array_of(d->ray_weights, VIEWS, 1, PER_VIEW);
 	d->mask_array = tomos_array_of(d->inside, 1, ACROSS, SIDE);
 	d->o = tomos_algebraic_defaults();
+}
+
+static inline void dense_make(Dense *d)
+{
+	dense_make_in(d, 1);
 }
 
 static inline void dense_free(Dense *d)

@@ -26,7 +26,7 @@ static void denoised(const char *method, tomos_algebraic_options o, double h, in
 	for (int64_t i = 0; i < count; i++)
 		data[i] = (float)(h * f[i]), x[i] = 0;
 	tomos_array b = tomos_array_of(data, 1, 1, count), image = tomos_array_of(x, 1, 1, count);
-	o.iterations = 500;
+	o.iterations = strcmp(method, "pdhg") == 0 ? 1500 : 500;
 	bool gradient = strcmp(o.regulariser, "tv") == 0 || strcmp(o.regulariser, "huber") == 0;
 	if (strcmp(method, "fista") == 0 && gradient)
 		o.inner = 40;
@@ -54,13 +54,13 @@ static tomos_algebraic_options with(const char *regulariser, double strength)
 static void steps_come_together(void **state)
 {
 	(void)state;
-	const double h = 0.7, alpha = 0.4, f[12] = {1, 1, 1, 1, 3, 3, 3, 3, 3, 3, 3, 3};
+	const double h = 0.7, alpha = 0.4, f[5] = {1, 1, 3, 3, 3};
 	for (int m = 0; m < 2; m++) {
-		float x[12];
-		denoised(methods[m], with("tv", alpha), h, 12, f, x);
-		for (int i = 0; i < 12; i++)
-			assert_value("tv", x[i],
-				i < 4 ? 1 + alpha / (h * h * 4) : 3 - alpha / (h * h * 8));
+		float x[5];
+		denoised(methods[m], with("tv", alpha), h, 5, f, x);
+		for (int i = 0; i < 5; i++)
+			assert_value(methods[m], x[i],
+				i < 2 ? 1 + alpha / (h * h * 2) : 3 - alpha / (h * h * 3));
 	}
 }
 

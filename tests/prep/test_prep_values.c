@@ -262,6 +262,29 @@ static void shifts(void **state)
 		}
 }
 
+/* One shift, of columns or of rows, is for all views, and the whole preparation takes it as the step does. */
+static void shift_of_all_views(void **state)
+{
+	(void)state;
+	static const double one = 1;
+	for (int rows = 0; rows < 2; rows++) {
+		float data[2 * 3 * 3], out[2 * 3 * 3];
+		tomos_array a = tomos_array_of(data, 2, 3, 3), b = tomos_array_of(out, 2, 3, 3);
+		tomos_prep_options o = tomos_prep_defaults();
+		for (int i = 0; i < 18; i++)
+			data[i] = (float)i;
+		if (rows)
+			o.shift_y = &one, o.shift_y_count = 1;
+		else
+			o.shift_x = &one, o.shift_x_count = 1;
+		OK(tomos_prepare(&a, NULL, &o, &b, NULL, NULL));
+		for (int i = 0; i < 18; i++) {
+			int to = rows ? (i / 3 % 3 < 2 ? i + 3 : i) : (i % 3 < 2 ? i + 1 : i);
+			assert_value("shift", out[i], to, 1e-5);
+		}
+	}
+}
+
 /* Keys' weights at a half and at a quarter. */
 static void keys(void **state)
 {
@@ -387,6 +410,7 @@ int main(void)
 		cmocka_unit_test(zingers_by_size_and_level),
 		cmocka_unit_test(zingers_in_corners),
 		cmocka_unit_test(shifts),
+		cmocka_unit_test(shift_of_all_views),
 		cmocka_unit_test(keys),
 		cmocka_unit_test(waves),
 		cmocka_unit_test(step_and_edges),
