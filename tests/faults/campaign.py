@@ -154,7 +154,7 @@ class Campaign:
             out = os.path.join(folder, scene.words[-1])
             if out.endswith("/"):
                 os.mkdir(out)
-                out += "old.tif"
+                out += "recon_00000.tiff"
             with open(out, "wb") as file:
                 file.write(scene.old)
 
