@@ -154,6 +154,7 @@ static void relaxations(void **state)
 		for (int way = 0; way < WAYS; way += 2) {
 			dense_way(&d, way);
 			d.o.weights = kinds[k];
+			/* norms are estimated with a margin of a few per cent */
 			double lambda = relaxation_of(&d), wanted = 1;
 			if (k == 1 || k == 2)
 				wanted = 1 / eigenvalue(&d);
