@@ -97,7 +97,7 @@ static void refusals(void **state)
 	refused(&o, "r.h5", "type uint16 needs a window LOW,HIGH");
 	o.type = "float32";
 	o.window = window;
-	refused(&o, "r.h5", "window is given, but float32 has none");
+	refused(&o, "r.h5", "window has no effect without type=uint16|uint8");
 	o = tomos_file_defaults();
 	o.compress = 10;
 	refused(&o, "r.h5", "compress is 10; it must be 0 to 9");

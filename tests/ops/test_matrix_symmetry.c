@@ -269,7 +269,7 @@ static void scsr_is_csr(void **state)
 				o.boundary = choice == 1 ? "clamp" : "expand";
 				o.voxel_interpolation = choice == 2 ? "nearest" : "linear";
 				case_fit(&o);
-				bool nearest = choice == 2 && model >= 3;
+				bool nearest = strcmp(o.voxel_interpolation, "nearest") == 0;
 				check_setup(
 					&setups[i], &o, nearest ? 1 : setups[i].symmetries, &worst);
 			}

@@ -102,12 +102,6 @@ static void with_early_bins(Work *w)
 	w->prep.steps = "normalize,log,bin,shift";
 }
 
-static void without_bins(Work *w)
-{
-	w->prep.bin = 2;
-	w->prep.steps = "normalize,log";
-}
-
 static void with_columns(Work *w)
 {
 	w->run.columns = "5:45";
@@ -124,7 +118,7 @@ static void slabs_do_not_show(void **state)
 {
 	(void)state;
 	void (*const changes[])(Work * w) = {NULL, with_reach, with_bins, with_early_bins,
-		with_columns, without_bins, with_bytes};
+		with_columns, with_bytes};
 	for (int i = 0; i < COUNT(changes); i++) {
 		run_with("whole.npy", false, changes[i]);
 		run_with("slabs.npy", true, changes[i]);
