@@ -65,10 +65,11 @@ static void opening(int64_t memory)
 }
 
 /* Once more without a fault: the backend is as good as before, and holds what it held then. */
-static void run_again(
-	const Job *job, tomos_backend *backend, const JobScene *s, const float *expected)
+static void run_again(const Job *job, tomos_backend *backend, const JobScene *s,
+	const float *expected, const char *after)
 {
-	OK(job_run(job, backend, s, s->got));
+	if (job_run(job, backend, s, s->got) != TOMOS_OK)
+		fail_msg("%s, after %s had failed: %s", job->name, after, tomos_message());
 	if (case_difference(s->got, expected, job_size(job, s)) > 1e-5)
 		fail_msg("%s: another result after a failure", job->name);
 }
@@ -79,11 +80,11 @@ static void fail_job(const Job *job, tomos_backend *backend, const JobScene *s)
 	float *expected = malloc((size_t)size * sizeof *expected);
 	OK(job_run(job, backend, s, s->got));
 	memcpy(expected, s->got, (size_t)size * sizeof *expected);
-	run_again(job, backend, s, expected);
+	run_again(job, backend, s, expected, "nothing");
 	int64_t blocks = mem_live();
 	long objects = calls.live();
 	(void)calls.arm(0);
-	run_again(job, backend, s, expected);
+	run_again(job, backend, s, expected, "nothing");
 	long count = calls.arm(0);
 	for (long nth = 1; nth <= count; nth += stride(count)) {
 		(void)calls.arm(nth);
@@ -91,7 +92,7 @@ static void fail_job(const Job *job, tomos_backend *backend, const JobScene *s)
 		const char *call = calls.failed();
 		(void)calls.arm(0);
 		judge(status, case_difference(s->got, expected, size) < 1e-5, job->name, nth, call);
-		run_again(job, backend, s, expected);
+		run_again(job, backend, s, expected, call);
 		check_left(blocks, objects, job->name, nth, call);
 	}
 	printf("  %-30s %5ld calls\n", job->name, count);

@@ -57,28 +57,27 @@ static tomos_status make_parts(CudaDevice *d)
 static void cuda_close(tomos_backend *backend)
 {
 	CudaDevice *d = device_of(backend);
-	if (cudaSetDevice(d->number) == cudaSuccess) {
-		for (int i = 0; i < STAGES; i++) {
-			cudaFreeHost(d->stage[i]);
-			if (d->staged[i])
-				cudaEventDestroy(d->staged[i]);
-		}
-		for (int i = 0; i < d->textures.count; i++)
-			cudaDestroyTextureObject(d->textures.of[i]);
-		for (int i = 0; i < SCRATCHES; i++)
-			cudaFree(d->scratch[i].data);
-		cudaFree(d->partial);
-		cudaFreeHost(d->total);
-		cudaEvent_t events[] = {d->entered, d->taken, d->arrived, d->queue.last};
-		cudaStream_t streams[] = {d->stream, d->behind, d->ahead};
-		for (int i = 0; i < COUNT(events); i++)
-			if (events[i])
-				cudaEventDestroy(events[i]);
-		for (int i = 0; i < COUNT(streams); i++)
-			if (streams[i])
-				cudaStreamDestroy(streams[i]);
-		cudaGetLastError();
+	(void)cudaSetDevice(d->number); /* what can be freed is freed in any case */
+	for (int i = 0; i < STAGES; i++) {
+		cudaFreeHost(d->stage[i]);
+		if (d->staged[i])
+			cudaEventDestroy(d->staged[i]);
 	}
+	for (int i = 0; i < d->textures.count; i++)
+		cudaDestroyTextureObject(d->textures.of[i]);
+	for (int i = 0; i < SCRATCHES; i++)
+		cudaFree(d->scratch[i].data);
+	cudaFree(d->partial);
+	cudaFreeHost(d->total);
+	cudaEvent_t events[] = {d->entered, d->taken, d->arrived, d->queue.last};
+	cudaStream_t streams[] = {d->stream, d->behind, d->ahead};
+	for (int i = 0; i < COUNT(events); i++)
+		if (events[i])
+			cudaEventDestroy(events[i]);
+	for (int i = 0; i < COUNT(streams); i++)
+		if (streams[i])
+			cudaStreamDestroy(streams[i]);
+	cudaGetLastError();
 	pthread_mutex_destroy(&d->lock);
 	pthread_mutex_destroy(&d->queue.lock);
 	mem_free(d);
@@ -279,8 +278,8 @@ static tomos_status cuda_alloc(tomos_backend *b, float **data, int64_t count, co
 
 static void cuda_release(tomos_backend *b, float *data)
 {
-	if (cuda_use(b) == TOMOS_OK)
-		cudaFree(data);
+	(void)cudaSetDevice(device_of(b)->number);
+	cudaFree(data);
 }
 
 /* Bytes of shared memory that a block may have on the current GPU. */

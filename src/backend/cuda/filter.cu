@@ -175,15 +175,14 @@ void cuda_filter_close(tomos_backend *backend, Filter *f)
 {
 	if (!f)
 		return;
-	if (cuda_use(backend) == TOMOS_OK) {
-		void *held[] = {f->response, f->fade, f->rows, f->views, f->weights};
-		for (int i = 0; i < COUNT(held); i++)
-			cudaFree(held[i]);
-		if (f->has_forth)
-			cufftDestroy(f->forth);
-		if (f->has_back)
-			cufftDestroy(f->back);
-	}
+	(void)cudaSetDevice(device_of(backend)->number);
+	void *held[] = {f->response, f->fade, f->rows, f->views, f->weights};
+	for (int i = 0; i < COUNT(held); i++)
+		cudaFree(held[i]);
+	if (f->has_forth)
+		cufftDestroy(f->forth);
+	if (f->has_back)
+		cufftDestroy(f->back);
 	mem_free(f);
 }
 

@@ -171,8 +171,8 @@ tomos_status cuda_hold(tomos_backend *b, float *data, int64_t count)
 
 void cuda_let_go(tomos_backend *b, float *data)
 {
-	if (cuda_use(b) == TOMOS_OK)
-		cudaHostUnregister(data);
+	(void)cudaSetDevice(device_of(b)->number);
+	cudaHostUnregister(data);
 	cudaGetLastError();
 }
 
@@ -191,11 +191,10 @@ float *cuda_in_place(tomos_backend *b, const tomos_array *array)
 static void plan_release(tomos_backend *backend, void *data)
 {
 	CudaPlan *kept = (CudaPlan *)data;
-	if (cuda_use(backend) == TOMOS_OK) {
-		cudaFree(kept->views);
-		for (int i = 0; i < KEPT_SLOTS; i++)
-			cudaFree(kept->slots[i]);
-	}
+	(void)cudaSetDevice(device_of(backend)->number);
+	cudaFree(kept->views);
+	for (int i = 0; i < KEPT_SLOTS; i++)
+		cudaFree(kept->slots[i]);
 	mem_free(kept);
 }
 

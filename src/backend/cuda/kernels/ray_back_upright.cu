@@ -295,6 +295,7 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, Ga
 	make_paths<<<dim3(cuda_blocks(model->columns, THREADS, 1 << 30),
 			     cuda_blocks(count, 1, 65535)),
 		THREADS, 0, stream>>>(s, (Path *)paths);
+	CUDA_LAUNCHED("back projecting"); /* nothing may follow paths that were never computed */
 	(s.update.with.average ? launch<float2> : launch<float>)(stream, what, &s, first, images,
 		taps);
 	CUDA_LAUNCHED("back projecting");
