@@ -279,7 +279,7 @@ static tomos_status cuda_alloc(tomos_backend *b, float **data, int64_t count, co
 static void cuda_release(tomos_backend *b, float *data)
 {
 	(void)cudaSetDevice(device_of(b)->number);
-	cudaFree(data);
+	(void)cudaFree(data);
 }
 
 /* Bytes of shared memory that a block may have on the current GPU. */

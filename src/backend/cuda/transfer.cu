@@ -172,6 +172,7 @@ tomos_status cuda_hold(tomos_backend *b, float *data, int64_t count)
 void cuda_let_go(tomos_backend *b, float *data)
 {
 	(void)cudaSetDevice(device_of(b)->number);
+	(void)cudaDeviceSynchronize(); /* after a failure transfers may still be using it */
 	cudaHostUnregister(data);
 	cudaGetLastError();
 }
