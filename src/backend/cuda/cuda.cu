@@ -280,6 +280,7 @@ static void cuda_release(tomos_backend *b, float *data)
 {
 	(void)cudaSetDevice(device_of(b)->number);
 	(void)cudaFree(data);
+	(void)cudaGetLastError(); /* or the next launch would report a failure of these */
 }
 
 /* Bytes of shared memory that a block may have on the current GPU. */

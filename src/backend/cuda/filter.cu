@@ -183,6 +183,7 @@ void cuda_filter_close(tomos_backend *backend, Filter *f)
 		cufftDestroy(f->forth);
 	if (f->has_back)
 		cufftDestroy(f->back);
+	(void)cudaGetLastError();
 	mem_free(f);
 }
 

@@ -172,7 +172,6 @@ tomos_status cuda_hold(tomos_backend *b, float *data, int64_t count)
 void cuda_let_go(tomos_backend *b, float *data)
 {
 	(void)cudaSetDevice(device_of(b)->number);
-	(void)cudaDeviceSynchronize(); /* after a failure transfers may still be using it */
 	cudaHostUnregister(data);
 	cudaGetLastError();
 }
@@ -196,6 +195,7 @@ static void plan_release(tomos_backend *backend, void *data)
 	cudaFree(kept->views);
 	for (int i = 0; i < KEPT_SLOTS; i++)
 		cudaFree(kept->slots[i]);
+	(void)cudaGetLastError();
 	mem_free(kept);
 }
 
