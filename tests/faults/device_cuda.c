@@ -3,10 +3,9 @@
  * device. */
 #include <cuda_runtime_api.h>
 #include <cufft.h>
-#include <stdatomic.h>
 #include "device_calls.h"
 
-static _Atomic int last; /* the error of a call that was made to fail, until it is asked for */
+static _Thread_local int last; /* as the library keeps it: for each thread */
 
 static cudaError_t lose(cudaError_t error)
 {
@@ -102,7 +101,8 @@ WRAP_CALL(__cudaLaunchKernel,
 	cudaError_t __wrap_##name(void) \
 	{ \
 		cudaError_t error = __real_##name(); \
-		int lost = atomic_exchange(&last, 0); \
+		int lost = last; \
+		last = 0; \
 		return lost ? (cudaError_t)lost : error; \
 	}
 WRAP_LAST(cudaGetLastError)
