@@ -413,7 +413,7 @@ class Driver:
         self.tomos, self.seed, self.folder, self.keep = os.path.abspath(tomos), seed, folder, False
         self.pool_folder = os.path.join(folder, "pool")
         os.mkdir(self.pool_folder)
-        self.env = dict(os.environ, TOMOS_TUNE=os.path.join(folder, "tune"), HOME=folder, TMPDIR=folder,
+        self.env = dict(os.environ, HOME=folder, TMPDIR=folder,
                         ASAN_OPTIONS="allocator_may_return_null=1:soft_rss_limit_mb=1500",
                         UBSAN_OPTIONS="print_stacktrace=1", LSAN_OPTIONS="print_suppressions=0:suppressions="
                         + os.path.join(folder, "leaks"))
@@ -432,7 +432,8 @@ class Driver:
 
     def start(self, words, folder, env, interrupt):
         """Status and what was printed as errors; `interrupt`: (after seconds, signal)."""
-        process = subprocess.Popen([self.tomos, *words], cwd=folder, env=dict(self.env, **(env or {})),
+        own = dict(self.env, TOMOS_TUNE=folder + ".tune", **(env or {}))  # what another run tunes has no say here
+        process = subprocess.Popen([self.tomos, *words], cwd=folder, env=own,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         delay, number = interrupt or (PATIENCE, signal.SIGINT)
         try:
