@@ -102,7 +102,7 @@ static void refusals(void **state)
 	o.compress = 10;
 	refused(&o, "r.h5", "compress is 10; it must be 0 to 9");
 	o.compress = 1;
-	refused(&o, "r.npy", "r.npy': compress is for HDF5 files");
+	refused(&o, "r.npy", "compress has no effect without an HDF5 file as output");
 	o.compress = 0;
 	o.first_number = -2;
 	refused(&o, "r/", "first_number -2: it must be from -1 to 999999999");
