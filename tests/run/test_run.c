@@ -117,8 +117,8 @@ static void with_bytes(Work *w)
 static void slabs_do_not_show(void **state)
 {
 	(void)state;
-	void (*const changes[])(Work * w) = {NULL, with_reach, with_bins, with_early_bins,
-		with_columns, with_bytes};
+	void (*const changes[])(Work * w) = {
+		NULL, with_reach, with_bins, with_early_bins, with_columns, with_bytes};
 	for (int i = 0; i < COUNT(changes); i++) {
 		run_with("whole.npy", false, changes[i]);
 		run_with("slabs.npy", true, changes[i]);
