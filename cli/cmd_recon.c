@@ -496,6 +496,10 @@ static int look_at_checkpoint(const settings *s, recon_job *j)
 	tomos_status status = tomos_checkpoint_describe(path, &info);
 	if (!info.found && status == TOMOS_OK)
 		return failed("'%s' exists and is no checkpoint; name another file", path);
+	if (!s->algebraic.resume && !s->file.overwrite)
+		return failed("'%s' is the checkpoint of an earlier run: --resume goes on from it, "
+			      "--overwrite begins again",
+			path);
 	if (!s->algebraic.resume)
 		return DONE;
 	j->before = info.iterations;

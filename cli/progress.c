@@ -41,12 +41,16 @@ static int is_stopped(void)
 
 void progress_rates(const tomos_run_report *report)
 {
+	pthread_mutex_lock(&lock); /* the display's thread reads it */
 	rates = report;
+	pthread_mutex_unlock(&lock);
 }
 
+/* The signals are blocked and taken by a thread; this runs only where that could not be started. */
 static void heard(int signal_number)
 {
-	(void)signal_number; /* never called: the signals are blocked, but must not be ignored */
+	(void)signal_number;
+	raise_flag(1);
 }
 
 static struct timespec interval(double seconds)
@@ -100,7 +104,7 @@ static bool ignored(int signal_number)
 	return sigaction(signal_number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/* A stage that nobody has reported yet, under the name of the command. */
+/* A stage before its first report, under the name of the command. */
 static void begin_stage(const char *stage, double now)
 {
 	snprintf(state.stage, sizeof state.stage, "%s", stage);

@@ -154,7 +154,8 @@ class Options:
         An option that has no effect without another, or without one of the facts ("method=sirt"), is
         rejected.
         """
-        given = [name for name, value in values.items() if value is not None]
+        # A flag that is off is not given: the command line has no way to say it.
+        given = [name for name, value in values.items() if value is not None and value is not False]
         struct = self.struct(ctypes.sizeof(self.struct))
         struct.held = []
         for name, row in self.rows.items():

@@ -104,14 +104,13 @@ tomos_status io_read(File *file, const Extract *part, float *data);
 /* A file to look into, without its data: io_get, io_text and io_names alone work on it. */
 tomos_status io_look(File **file, const char *path);
 bool io_is_directory(const char *path);
-bool io_names_directory(const char *path);
+bool io_names_directory(const char *path); /* or ends in '/' */
 /* Adds a name to those that a message lists: a few, then dots. */
-void io_add_name(char *names, size_t size, int before, const char *start,
-	const char *name); /* or ends in '/' */
+void io_add_name(char *names, size_t size, int before, const char *start, const char *name);
+/* Rejects a name without a format to write. */
 tomos_status io_check_name(const char *path);
-/* That, and that the options have an effect on such a file. */
-tomos_status io_check_options(const char *path,
-	const tomos_file_options *options); /* refuses one that says no format to write */
+/* That, and options without effect on such a file. */
+tomos_status io_check_options(const char *path, const tomos_file_options *options);
 /* Opens or creates the file under construction at a name that outlives the process, so that a later
  * one can go on with it (`continued`; what is in place already is told by io_done; HDF5 alone has its
  * named numbers already; TOMOS_BAD_FILE: nothing can be gone on with). */

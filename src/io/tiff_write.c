@@ -161,7 +161,7 @@ static bool is_replaced(const File *file, const char *name)
 	char ours[64];
 	const char *number = strchr(name, '_');
 	long long index = number ? strtoll(number + 1, NULL, 10) : -1;
-	if (name[0] == '.' || strcmp(name, "scale.txt") == 0)
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "scale.txt") == 0)
 		return true;
 	if (index < file->first_index || index - file->first_index >= file->shape[0])
 		return false;

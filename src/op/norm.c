@@ -169,11 +169,13 @@ static tomos_status iterate(Lanczos *l, NormUse use, const tomos_progress *progr
 	while (t.size < MOST && (t.size < 2 || (l->beta > 0 && !good_enough(&t, last, use)))) {
 		last = t.eigenvalue;
 		TRY(grow(l, &t));
-		TRY(progress_report(progress, "norm", 0, 0, sqrt(t.eigenvalue)));
+		TRY(progress_report(progress, "norm", 0, 0, 0));
 		if (!(l->alpha > 0))
 			break;
 	}
 	*norm = sqrt(t.eigenvalue + (use == NORM_FOR_STEPS ? t.residual : 0));
+	if (!isfinite(*norm) || !isfinite(l->alpha) || !isfinite(l->beta))
+		return fail(TOMOS_BAD_VALUE, "the operator gives values that are not finite");
 	return TOMOS_OK;
 }
 

@@ -37,12 +37,12 @@ tomos_status raw_alloc(RawSlab *slab, const tomos_prepared *p, int64_t rows);
 void raw_free(RawSlab *slab);
 int64_t raw_row_bytes(const tomos_prepared *p); /* of one row of the scan */
 tomos_status raw_read(RawSlab *slab, tomos_prepared *p, const RawRows *rows);
-/* [view][row][column] of the wanted rows; the slab's own data are used up. */
 /* Values of a slab in the columns in use. */
 int64_t raw_values(const RawSlab *slab, const tomos_prepared *p);
 /* Rejects a scan all of whose values had to be made up: not finite, or without light. */
 tomos_status prepared_usable(
 	const tomos_prepared *p, const tomos_prep_report *report, int64_t values);
+/* [view][row][column] of the wanted rows; the slab's own data are used up. */
 tomos_status raw_prepare(RawSlab *slab, const tomos_prepared *p, int64_t rows, float *data,
 	tomos_prep_report *report, const tomos_progress *progress);
 

@@ -108,9 +108,9 @@ static tomos_status write_slab(Stages *s, const Slab *slab, const float *volume)
 	int64_t first = slab->first - r->first_slice;
 	const tomos_array part =
 		tomos_array_of((float *)volume, slab->count, r->grid.n[1], r->grid.n[0]);
-	r->useless = tomos_result_check(&part, first, "the volume") != TOMOS_OK;
-	if (r->useless)
-		return TOMOS_BAD_FILE;
+	tomos_status finite = tomos_result_check(&part, first, "the volume");
+	r->useless = finite == TOMOS_BAD_FILE; /* not where it was cancelled */
+	TRY(finite);
 	TRY(tomos_file_write(r->file, first, slab->count, volume));
 	preview_take(&r->preview, first, slab->count, volume);
 	s->cut += count_cut(r, volume, slab->count * r->grid.n[0] * r->grid.n[1]);

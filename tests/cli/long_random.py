@@ -395,7 +395,7 @@ class Trial:
             words += self.little_memory(words)
         first = self.volume(words)
         delay = self.rng.choice((0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.2))
-        self.call(words + ["-o", output, "-q"], interrupt=(delay, signal.SIGKILL))
+        self.call(words + ["-o", output, "--overwrite", "-q"], interrupt=(delay, signal.SIGKILL))
         self.same("resumed", first, self.volume(words + ["--resume"], output), 0)
 
 

@@ -425,6 +425,8 @@ done
 head -c 200 ck >short
 check "a checkpoint cut short" 1 info short
 has "its sentence" err "checkpoint 'short' ends too early"
+check "a checkpoint of an earlier run" 1 recon s.h5 --method cgls --iterations 5 --checkpoint ck $voxel -o x2.h5
+has "its sentence" err "'ck' is the checkpoint of an earlier run: --resume goes on from it, --overwrite begins again"
 check "resume with other options" 2 recon s.h5 --method cgls --strength 1 --checkpoint ck --resume $voxel -o x2.h5
 has "its sentence" err "belongs to strength 0, not to strength 1"
 check "minimum of cgls" 2 recon s.h5 --method cgls --minimum 0 -o x2.h5

@@ -95,3 +95,8 @@ def test_vectors_of_a_plane():
 def test_virtual_detector():
     scan = tomos.cone(views=4, rows=2, columns=8, source_axis=50, source_detector=50)
     assert np.allclose(scan.views[:, 4:7], 0)
+
+
+def test_a_flag_that_is_off_is_not_given():
+    A = tomos.Projector(tomos.Grid(8), tomos.parallel(views=6, columns=8))
+    tomos.sirt(A, A @ np.ones((1, 8, 8), "float32"), iterations=1, keep_best=False, resume=False)
