@@ -396,6 +396,31 @@ static tomos_status say_truncated(tomos_prepared *p, const tomos_job *job, const
 		columns, 100 * share);
 }
 
+static bool has_step(const char *steps, const char *name)
+{
+	size_t length = strlen(name);
+	for (const char *at = steps; *at; at += strcspn(at, ","), at += *at == ',')
+		if (strcspn(at, ",") == length && strncmp(at, name, length) == 0)
+			return true;
+	return false;
+}
+
+/* What was asked for, but is seldom meant. */
+static tomos_status say_unusual(const tomos_prepared *p, const tomos_job *job)
+{
+	const char *quantity = p->prep.quantity;
+	bool automatic = strcmp(quantity, "auto") == 0;
+	bool counts = automatic ? p->info.flats > 0 : strcmp(quantity, "counts") == 0;
+	if (!counts && !automatic && p->info.flats > 0)
+		TRY(job_say(job, "warning: quantity is %s, so the scan's flats are not used",
+			quantity));
+	if ((counts || strcmp(quantity, "transmission") == 0) && !has_step(p->prep.steps, "log"))
+		return job_say(job,
+			"warning: steps have no log: the volume is made of transmissions, not of "
+			"line integrals");
+	return TOMOS_OK;
+}
+
 static tomos_status open_into(
 	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress)
 {
@@ -408,6 +433,7 @@ static tomos_status open_into(
 	TRY(take_places(p));
 	TRY(check_counts(p));
 	TRY(take_geometry(p, job, progress));
+	TRY(say_unusual(p, job));
 	return say_truncated(p, job, run.columns, progress);
 }
 

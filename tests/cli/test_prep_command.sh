@@ -47,6 +47,11 @@ for floor in 0.3 0.02; do
 		"$(awk -v f=$floor 'BEGIN { print -log(f) }')" 1e-4
 done
 
+# What is seldom meant is done with a warning.
+refused "warning: steps have no log" 0 recon scan180.h5 --quantity transmission --steps zingers -o t.h5
+refused "warning: quantity is integrals, so the scan's flats are not used" 0 recon scan180.h5 \
+	--flats scan360.h5 --quantity integrals -o u.h5
+
 refused "phase retrieval: pixel is 0 mm" 2 prep scan180.h5 --phase paganin -o p.h5
 refused "the unit 'keV' is not known for a length" 2 prep scan180.h5 --pixel 20keV -o p.h5
 refused "step 'polish' is not known" 2 prep scan180.h5 --steps polish -o p.h5
