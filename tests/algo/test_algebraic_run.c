@@ -166,6 +166,42 @@ static void resume(void **state)
 	problem_free(&p);
 }
 
+/* Also where there is one only. */
+static void last_residual_is_described(void **state)
+{
+	(void)state;
+	Problem p = problem_make("parallel", "joseph", 16, 12, 0.02);
+	tomos_algebraic_options o = tomos_algebraic_defaults();
+	double residual[2], error[2];
+	tomos_history history = {.residual = residual, .error = error, .room = 2};
+	tomos_checkpoint_info info;
+	o.checkpoint = checkpoint;
+	o.every = 1;
+	o.history = &history;
+	for (o.iterations = 1; o.iterations <= 2; o.iterations++) {
+		OK(tomos_sirt(p.op, &p.b, &p.x, &o, NULL));
+		OK(tomos_checkpoint_describe(checkpoint, &info));
+		assert_int_equal(info.iterations, o.iterations);
+		assert_true(info.residual == residual[o.iterations - 1]);
+	}
+	unlink(checkpoint);
+	problem_free(&p);
+}
+
+static void nothing_to_start_from(void **state)
+{
+	(void)state;
+	Problem p = problem_make("parallel", "joseph", 16, 12, 0.02);
+	tomos_algebraic_options o = tomos_algebraic_defaults();
+	float *zeros = calloc((size_t)(p.x.shape[0] * p.x.shape[1] * p.x.shape[2]), sizeof *zeros);
+	tomos_array mask = tomos_array_of(zeros, p.x.shape[0], p.x.shape[1], p.x.shape[2]);
+	o.mask = &mask;
+	REFUSED(tomos_mlem(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+		"mlem: no ray meets a voxel that is above 0 at the start");
+	free(zeros);
+	problem_free(&p);
+}
+
 static void shorten_file(const char *path, long bytes)
 {
 	assert_int_equal(truncate(path, bytes), 0);
@@ -459,7 +495,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(stop_rules),
 		cmocka_unit_test(semiconvergence), cmocka_unit_test(cancel),
-		cmocka_unit_test(resume), cmocka_unit_test(resume_ended),
+		cmocka_unit_test(resume), cmocka_unit_test(last_residual_is_described),
+		cmocka_unit_test(nothing_to_start_from), cmocka_unit_test(resume_ended),
 		cmocka_unit_test(checkpoint_refusals), cmocka_unit_test(refusals),
 		cmocka_unit_test(operator_refusals), cmocka_unit_test(memory),
 		cmocka_unit_test(names)};

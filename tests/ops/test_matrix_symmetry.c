@@ -310,6 +310,22 @@ static void check_pairs(const Scsr *s)
 	assert_int_equal(found, 2 * r->pairs - missing);
 }
 
+/* Of every array. */
+static void check_bytes(const Scsr *s)
+{
+	const ScsrRows *r = s->rows;
+	int64_t bytes = 0;
+	bytes += r->entries * (int64_t)sizeof *r->index;
+	bytes += r->entries * (int64_t)sizeof *r->weight;
+	bytes += r->mask_count * (int64_t)sizeof *r->masks;
+	bytes += 2 * r->pairs * (int64_t)sizeof *r->column;
+	bytes += r->slabs * r->rows * (int64_t)sizeof *r->place;
+	bytes += r->groups * (int64_t)sizeof *r->group;
+	bytes += (r->slabs * r->orbits + 1) * (int64_t)sizeof *r->first_group;
+	bytes += r->orbits * (int64_t)sizeof(Orbit);
+	assert_int_equal(scsr_bytes(s), bytes);
+}
+
 static void form(void **state)
 {
 	(void)state;
@@ -322,6 +338,7 @@ static void form(void **state)
 			for (int64_t g = 0; g < s->rows->groups; g++)
 				check_group(s, &s->rows->group[g]);
 			check_pairs(s);
+			check_bytes(s);
 			bool ties = strcmp(case_models[model], "line") == 0 ||
 				    strcmp(case_models[model], "line-march") == 0;
 			if (!ties && 10 * op->range.count < setups[i].least * s->symmetries.rows)
