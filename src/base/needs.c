@@ -206,8 +206,7 @@ static size_t put_alternative(char *text, size_t size, const Alternative *a, boo
 		return (size_t)snprintf(text, size, "%.*s", a->words_length, a->words);
 	if (a->relation == '~')
 		used = (size_t)snprintf(text, size, "%.*s in ", a->values_length, a->values);
-	used += put_name(
-		used < size ? text + used : NULL, used < size ? size - used : 0, a, typed);
+	used += put_name(used < size ? text + used : NULL, used < size ? size - used : 0, a, typed);
 	if (!a->relation || a->relation == '~')
 		return used;
 	const char *between = a->relation == '!' ? " other than " : typed ? " " : "=";
