@@ -359,17 +359,18 @@ done:
 static double edge_share(const tomos_prepared *p, const float *row)
 {
 	const tomos_geometry *g = p->geometry;
-	double edges[2] = {0, 0}, most = 0;
+	double first = 0, last = 0;
+	float most = 0;
+	for (int64_t i = 0; i < g->count * g->columns; i++)
+		if (fabsf(row[i]) > most)
+			most = fabsf(row[i]);
 	for (int64_t view = 0; view < g->count; view++) {
-		const float *values = row + view * g->columns;
-		for (int64_t i = 0; i < g->columns; i++)
-			most = fmax(most, fabs((double)values[i]));
-		edges[0] += (double)values[0] / (double)g->count;
-		edges[1] += (double)values[g->columns - 1] / (double)g->count;
+		first += (double)row[view * g->columns];
+		last += (double)row[(view + 1) * g->columns - 1];
 	}
-	double low = p->first_column > 0 ? edges[0] : 0;
-	double high = p->first_column + p->columns < p->info.columns ? edges[1] : 0;
-	return most > 0 ? fmax(low, high) / most : 0;
+	double low = p->first_column > 0 ? first : 0;
+	double high = p->first_column + p->columns < p->info.columns ? last : 0;
+	return most > 0 ? fmax(low, high) / ((double)most * (double)g->count) : 0;
 }
 
 /* A detector that ends inside the object's shadow gives values that are too high, several times. */
