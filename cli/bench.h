@@ -1,6 +1,6 @@
 /* Workloads of `tomos bench`: their table and how one is run. */
-#ifndef BENCH_H
-#define BENCH_H
+#ifndef TOMOS_CLI_BENCH_H
+#define TOMOS_CLI_BENCH_H
 
 #include "cli.h"
 

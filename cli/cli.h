@@ -1,6 +1,6 @@
 /* What the files of the command share: settings from option rows, messages, progress, loading. */
-#ifndef CLI_H
-#define CLI_H
+#ifndef TOMOS_CLI_CLI_H
+#define TOMOS_CLI_CLI_H
 
 #include <stdbool.h>
 #include "tomos.h"

@@ -1,6 +1,6 @@
 /* What filtered back projection and Feldkamp's method share. */
-#ifndef ANALYTIC_H
-#define ANALYTIC_H
+#ifndef TOMOS_ALGO_ANALYTIC_H
+#define TOMOS_ALGO_ANALYTIC_H
 
 #include "op/op.h"
 

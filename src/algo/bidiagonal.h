@@ -1,6 +1,6 @@
 /* Golub-Kahan bidiagonalisation of A, started by b - A x: what LSQR and LSMR stand on. */
-#ifndef BIDIAGONAL_H
-#define BIDIAGONAL_H
+#ifndef TOMOS_ALGO_BIDIAGONAL_H
+#define TOMOS_ALGO_BIDIAGONAL_H
 
 #include "algo/run.h"
 

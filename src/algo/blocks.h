@@ -1,6 +1,6 @@
 /* Sweeps over blocks of views, each an update like SIRT's: what block, sart and asd-pocs share. */
-#ifndef BLOCKS_H
-#define BLOCKS_H
+#ifndef TOMOS_ALGO_BLOCKS_H
+#define TOMOS_ALGO_BLOCKS_H
 
 #include "algo/weights.h"
 

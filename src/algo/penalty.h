@@ -1,6 +1,6 @@
 /* The penalties R(x) of fista and pdhg. */
-#ifndef PENALTY_H
-#define PENALTY_H
+#ifndef TOMOS_ALGO_PENALTY_H
+#define TOMOS_ALGO_PENALTY_H
 
 #include "algo/run.h"
 

@@ -1,6 +1,6 @@
 /* One run of an algebraic method: what it works on, what it holds, and what every iteration brings. */
-#ifndef RUN_H
-#define RUN_H
+#ifndef TOMOS_ALGO_RUN_H
+#define TOMOS_ALGO_RUN_H
 
 #include "op/norm.h"
 #include "op/subset.h"

@@ -1,6 +1,6 @@
 /* The weights M of rays and T of voxels in x += lambda T A' M (b - A x). */
-#ifndef WEIGHTS_H
-#define WEIGHTS_H
+#ifndef TOMOS_ALGO_WEIGHTS_H
+#define TOMOS_ALGO_WEIGHTS_H
 
 #include "algo/run.h"
 

@@ -1,6 +1,6 @@
 /* Where arrays live and work is done: one private table of functions per kind of device. */
-#ifndef BACKEND_H
-#define BACKEND_H
+#ifndef TOMOS_BACKEND_BACKEND_H
+#define TOMOS_BACKEND_BACKEND_H
 
 #include "backend/filter.h"
 #include "geom/geom.h"

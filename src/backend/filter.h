@@ -1,6 +1,6 @@
 /* Weighting and filtering of detector rows, as the backends do it. */
-#ifndef FILTER_H
-#define FILTER_H
+#ifndef TOMOS_BACKEND_FILTER_H
+#define TOMOS_BACKEND_FILTER_H
 
 #include "base/base.h"
 

@@ -1,6 +1,6 @@
 /* Backends opened at run time: what the library lends a module, and what it asks of it. */
-#ifndef MODULE_H
-#define MODULE_H
+#ifndef TOMOS_BACKEND_MODULE_H
+#define TOMOS_BACKEND_MODULE_H
 
 #include "backend/backend.h"
 

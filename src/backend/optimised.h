@@ -1,6 +1,6 @@
 /* The rows of optimised.def: every optimised kernel of every backend. */
-#ifndef OPTIMISED_H
-#define OPTIMISED_H
+#ifndef TOMOS_BACKEND_OPTIMISED_H
+#define TOMOS_BACKEND_OPTIMISED_H
 
 #include "backend/backend.h"
 

@@ -1,6 +1,6 @@
 /* Kernels chosen by measuring: what a backend knows of them, and the file that keeps it. */
-#ifndef TUNE_H
-#define TUNE_H
+#ifndef TOMOS_BACKEND_TUNE_H
+#define TOMOS_BACKEND_TUNE_H
 
 #include "backend/backend.h"
 

@@ -1,6 +1,6 @@
 /* Views of a point source that come in half or quarter turns. */
-#ifndef TURNS_H
-#define TURNS_H
+#ifndef TOMOS_BACKEND_TURNS_H
+#define TOMOS_BACKEND_TURNS_H
 
 #include "backend/backend.h"
 

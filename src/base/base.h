@@ -1,6 +1,6 @@
 /* What every other room stands on: status and message, memory, threads, checked sizes. */
-#ifndef BASE_H
-#define BASE_H
+#ifndef TOMOS_BASE_BASE_H
+#define TOMOS_BASE_BASE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* What users of FFTW share: its planner, which one thread may enter at a time, and lengths it does fast. */
-#ifndef FFT_H
-#define FFT_H
+#ifndef TOMOS_BASE_FFT_H
+#define TOMOS_BASE_FFT_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Vectors of three. */
-#ifndef VECTOR3_H
-#define VECTOR3_H
+#ifndef TOMOS_BASE_VECTOR3_H
+#define TOMOS_BASE_VECTOR3_H
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Scans as lists of views, and what follows from them. */
-#ifndef GEOM_H
-#define GEOM_H
+#ifndef TOMOS_GEOM_GEOM_H
+#define TOMOS_GEOM_GEOM_H
 
 #include "base/base.h"
 

@@ -1,6 +1,6 @@
 /* What the files of this room share: a scan under construction. */
-#ifndef GEOM_PARTS_H
-#define GEOM_PARTS_H
+#ifndef TOMOS_GEOM_PARTS_H
+#define TOMOS_GEOM_PARTS_H
 
 #include "base/vector3.h"
 #include "geom/geom.h"

@@ -1,6 +1,6 @@
 /* How HDF5 files under construction reach the disk. */
-#ifndef HDF5_DISK_H
-#define HDF5_DISK_H
+#ifndef TOMOS_IO_HDF5_DISK_H
+#define TOMOS_IO_HDF5_DISK_H
 
 #include <stdbool.h>
 #include <hdf5.h>

@@ -1,6 +1,6 @@
 /* What the files of the HDF5 format share. */
-#ifndef HDF5_PARTS_H
-#define HDF5_PARTS_H
+#ifndef TOMOS_IO_HDF5_PARTS_H
+#define TOMOS_IO_HDF5_PARTS_H
 
 #include <hdf5.h>
 #include "io/hdf5_disk.h"

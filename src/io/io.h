@@ -1,8 +1,8 @@
 /* Array files of any format behind one face. A file is one array of up to three axes, read and
  * written along the first, with small named numbers attached where the format can hold them (HDF5
  * alone). This room knows nothing of grids and scans: src/run/files.c keeps those as named numbers. */
-#ifndef IO_H
-#define IO_H
+#ifndef TOMOS_IO_IO_H
+#define TOMOS_IO_IO_H
 
 #include "base/base.h"
 

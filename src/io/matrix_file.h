@@ -1,6 +1,6 @@
 /* Sparse matrices in files: Matrix Market, SciPy's npz, HDF5. */
-#ifndef MATRIX_FILE_H
-#define MATRIX_FILE_H
+#ifndef TOMOS_IO_MATRIX_FILE_H
+#define TOMOS_IO_MATRIX_FILE_H
 
 #include "io/io.h"
 

@@ -1,6 +1,6 @@
 /* What the files of the TIFF format share. */
-#ifndef TIFF_PARTS_H
-#define TIFF_PARTS_H
+#ifndef TOMOS_IO_TIFF_PARTS_H
+#define TOMOS_IO_TIFF_PARTS_H
 
 #include <tiffio.h>
 #include "io/io.h"

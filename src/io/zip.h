@@ -1,6 +1,6 @@
 /* Zip archives, as NumPy's savez makes them of npy files: reading. */
-#ifndef ZIP_H
-#define ZIP_H
+#ifndef TOMOS_IO_ZIP_H
+#define TOMOS_IO_ZIP_H
 
 #include "io/io.h"
 

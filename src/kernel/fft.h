@@ -3,8 +3,8 @@
  * T. G. Stockham, "High-speed convolution and correlation", AFIPS 28 (1966): every pass reads one array
  * and writes another, so that nothing has to be sorted at the end.
  */
-#ifndef KERNEL_FFT_H
-#define KERNEL_FFT_H
+#ifndef TOMOS_KERNEL_FFT_H
+#define TOMOS_KERNEL_FFT_H
 
 #include "kernel/portable.h"
 

@@ -7,8 +7,8 @@
  * Where the rows lie along z the row shadow of parallel rays is a box and the whole is exact; the
  * total weight is that of voxel_weight, so mass is kept for every geometry.
  */
-#ifndef KERNEL_FOOTPRINT_H
-#define KERNEL_FOOTPRINT_H
+#ifndef TOMOS_KERNEL_FOOTPRINT_H
+#define TOMOS_KERNEL_FOOTPRINT_H
 
 #include "kernel/voxel.h"
 

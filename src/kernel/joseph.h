@@ -5,8 +5,8 @@
  * Imaging 1 (1982). Boundaries (Nielsen 2014, 2.5.2): expanding, the volume fades into zero within
  * one voxel of its outermost centres; clamping, nothing is counted beyond those centres.
  */
-#ifndef KERNEL_JOSEPH_H
-#define KERNEL_JOSEPH_H
+#ifndef TOMOS_KERNEL_JOSEPH_H
+#define TOMOS_KERNEL_JOSEPH_H
 
 #include "kernel/ray.h"
 

@@ -4,8 +4,8 @@
  * 2012): inside it the ray changes voxel at most once per minor axis, so it meets three voxels at
  * most, whose lengths follow from the two fractions at which it changes.
  */
-#ifndef KERNEL_LINE_H
-#define KERNEL_LINE_H
+#ifndef TOMOS_KERNEL_LINE_H
+#define TOMOS_KERNEL_LINE_H
 
 #include "kernel/ray.h"
 

@@ -2,8 +2,8 @@
  *
  * R. L. Siddon 1985; J. Amanatides and A. Woo 1987. The same weights as line.h, to rounding.
  */
-#ifndef KERNEL_LINE_MARCH_H
-#define KERNEL_LINE_MARCH_H
+#ifndef TOMOS_KERNEL_LINE_MARCH_H
+#define TOMOS_KERNEL_LINE_MARCH_H
 
 #include "kernel/ray.h"
 

@@ -4,8 +4,8 @@
  * KERNEL_ADD before it includes them. All geometry here is in voxel indices of the grid: the centre
  * of voxel (i, j, k) lies at (i, j, k).
  */
-#ifndef KERNEL_PORTABLE_H
-#define KERNEL_PORTABLE_H
+#ifndef TOMOS_KERNEL_PORTABLE_H
+#define TOMOS_KERNEL_PORTABLE_H
 
 #ifdef __OPENCL_VERSION__
 typedef long int64_t;

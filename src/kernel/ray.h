@@ -1,6 +1,6 @@
 /* A ray, and how ray-driven kernels walk along it: step by step across its dominant axis. */
-#ifndef KERNEL_RAY_H
-#define KERNEL_RAY_H
+#ifndef TOMOS_KERNEL_RAY_H
+#define TOMOS_KERNEL_RAY_H
 
 #include "kernel/portable.h"
 

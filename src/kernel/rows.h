@@ -1,7 +1,7 @@
 /* Detector rows on their way through a filter: taken, weighted, continued beyond the detector; and the
  * convolution tap by tap. */
-#ifndef KERNEL_ROWS_H
-#define KERNEL_ROWS_H
+#ifndef TOMOS_KERNEL_ROWS_H
+#define TOMOS_KERNEL_ROWS_H
 
 #include "kernel/portable.h"
 

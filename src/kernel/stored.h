@@ -4,8 +4,8 @@
  * have all images of one at hand, and in each the pieces of rays one by one, not in pairs; and lists of waves,
  * the pieces of one view and slab that share no pixel, which may be added at once.
  */
-#ifndef KERNEL_STORED_H
-#define KERNEL_STORED_H
+#ifndef TOMOS_KERNEL_STORED_H
+#define TOMOS_KERNEL_STORED_H
 
 #include "kernel/portable.h"
 

@@ -4,8 +4,8 @@
  * Nielsen 2014, 2.5.3; boundaries as there: expanding, a voxel within one pixel of the outermost
  * pixel centres still counts with what falls inside; clamping, it does not.
  */
-#ifndef KERNEL_VOXEL_H
-#define KERNEL_VOXEL_H
+#ifndef TOMOS_KERNEL_VOXEL_H
+#define TOMOS_KERNEL_VOXEL_H
 
 #include "kernel/portable.h"
 

@@ -1,6 +1,6 @@
 /* Stored matrices: how the entries of a projector are listed, and the two ways to keep them. */
-#ifndef MATRIX_H
-#define MATRIX_H
+#ifndef TOMOS_OP_MATRIX_H
+#define TOMOS_OP_MATRIX_H
 
 #include "op/op.h"
 

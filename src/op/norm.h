@@ -1,6 +1,6 @@
 /* The largest singular value of an operator. */
-#ifndef NORM_H
-#define NORM_H
+#ifndef TOMOS_OP_NORM_H
+#define TOMOS_OP_NORM_H
 
 #include "op/op.h"
 

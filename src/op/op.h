@@ -1,6 +1,6 @@
 /* Linear operators between spaces of float arrays that live on a backend. */
-#ifndef OP_H
-#define OP_H
+#ifndef TOMOS_OP_OP_H
+#define TOMOS_OP_OP_H
 
 #include "backend/backend.h"
 

@@ -1,6 +1,6 @@
 /* An operator cut into blocks of views, and the orders in which views can be taken. */
-#ifndef SUBSET_H
-#define SUBSET_H
+#ifndef TOMOS_OP_SUBSET_H
+#define TOMOS_OP_SUBSET_H
 
 #include "op/op.h"
 

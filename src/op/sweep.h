@@ -1,6 +1,6 @@
 /* Sweeps of Kaczmarz's method on backends that list rows in memory of their own. */
-#ifndef SWEEP_H
-#define SWEEP_H
+#ifndef TOMOS_OP_SWEEP_H
+#define TOMOS_OP_SWEEP_H
 
 #include "op/subset.h"
 

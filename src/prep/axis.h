@@ -1,6 +1,6 @@
 /* The search for the rotation axis: what its three ways share. */
-#ifndef AXIS_H
-#define AXIS_H
+#ifndef TOMOS_PREP_AXIS_H
+#define TOMOS_PREP_AXIS_H
 
 #include "prep/prep.h"
 

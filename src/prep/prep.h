@@ -1,6 +1,6 @@
 /* From counts to line integrals: what the steps share. Papers are named at the head of each step. */
-#ifndef PREP_H
-#define PREP_H
+#ifndef TOMOS_PREP_PREP_H
+#define TOMOS_PREP_PREP_H
 
 #include <math.h>
 #include "base/base.h"

@@ -1,6 +1,6 @@
 /* Bad views and binning, as the whole preparation needs them. */
-#ifndef PREP_VIEWS_H
-#define PREP_VIEWS_H
+#ifndef TOMOS_PREP_VIEWS_H
+#define TOMOS_PREP_VIEWS_H
 
 #include "base/base.h"
 

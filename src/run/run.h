@@ -1,6 +1,6 @@
 /* A run: prepared projections, slabs, the journal of what is done, and the stages. */
-#ifndef RUN_H
-#define RUN_H
+#ifndef TOMOS_RUN_RUN_H
+#define TOMOS_RUN_RUN_H
 
 #include "geom/geom.h"
 #include "run/scan.h"

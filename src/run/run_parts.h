@@ -1,6 +1,6 @@
 /* What the files of a run share: the run itself, its slabs, its stages. */
-#ifndef RUN_PARTS_H
-#define RUN_PARTS_H
+#ifndef TOMOS_RUN_RUN_PARTS_H
+#define TOMOS_RUN_RUN_PARTS_H
 
 #include <pthread.h>
 #include "run/run.h"

@@ -1,6 +1,6 @@
 /* Scans as measured: views, flats and darks of any file that holds them. */
-#ifndef SCAN_H
-#define SCAN_H
+#ifndef TOMOS_RUN_SCAN_H
+#define TOMOS_RUN_SCAN_H
 
 #include "io/io.h"
 

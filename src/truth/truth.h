@@ -1,6 +1,6 @@
 /* Objects whose projections are known in closed form, noise, and measures of difference. */
-#ifndef TRUTH_H
-#define TRUTH_H
+#ifndef TOMOS_TRUTH_TRUTH_H
+#define TOMOS_TRUTH_TRUTH_H
 
 #include "geom/geom.h"
 

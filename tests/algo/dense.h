@@ -1,7 +1,7 @@
 /* A problem of a few rays and voxels with its matrix in full, and the algebraic methods by their formulas in
  * doubles: what the methods are compared with step by step. */
-#ifndef DENSE_H
-#define DENSE_H
+#ifndef TOMOS_TESTS_ALGO_DENSE_H
+#define TOMOS_TESTS_ALGO_DENSE_H
 
 #include "algo/problem.h"
 

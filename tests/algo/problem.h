@@ -1,6 +1,6 @@
 /* A small scan with closed-form data and its truth: what tests of algebraic methods share. */
-#ifndef PROBLEM_H
-#define PROBLEM_H
+#ifndef TOMOS_TESTS_ALGO_PROBLEM_H
+#define TOMOS_TESTS_ALGO_PROBLEM_H
 
 #include "backend/backend.h"
 #include "ops/cases.h"

@@ -1,6 +1,6 @@
 /* A scan of one ellipsoid and the slice through its middle: what tests of analytic methods share. */
-#ifndef SCENE_H
-#define SCENE_H
+#ifndef TOMOS_TESTS_ALGO_SCENE_H
+#define TOMOS_TESTS_ALGO_SCENE_H
 
 #include "ops/cases.h"
 

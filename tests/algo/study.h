@@ -1,6 +1,6 @@
 /* The Shepp-Logan head on a circular cone-beam scan, and the errors of its reconstruction. */
-#ifndef STUDY_H
-#define STUDY_H
+#ifndef TOMOS_TESTS_ALGO_STUDY_H
+#define TOMOS_TESTS_ALGO_STUDY_H
 
 #include <time.h>
 #include "algo/scene.h"

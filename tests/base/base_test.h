@@ -1,6 +1,6 @@
 /* What the tests of this room share. */
-#ifndef BASE_TEST_H
-#define BASE_TEST_H
+#ifndef TOMOS_TESTS_BASE_BASE_TEST_H
+#define TOMOS_TESTS_BASE_BASE_TEST_H
 
 #include "base/base.h" /* first: cmocka makes a macro of fail() */
 #include <stdarg.h>

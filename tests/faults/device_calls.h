@@ -1,7 +1,7 @@
 /* Calls of a device's library that fail on demand. A second build of a backend's module, in build/faults, has
  * each call wrapped by the linker (--wrap); tests find these functions in the module. */
-#ifndef DEVICE_CALLS_H
-#define DEVICE_CALLS_H
+#ifndef TOMOS_TESTS_FAULTS_DEVICE_CALLS_H
+#define TOMOS_TESTS_FAULTS_DEVICE_CALLS_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* The calls of a wrapped module (device_calls.h), found by name in the module that the backend under test has
  * loaded from TOMOS_MODULES. */
-#ifndef DEVICE_FOUND_H
-#define DEVICE_FOUND_H
+#ifndef TOMOS_TESTS_FAULTS_DEVICE_FOUND_H
+#define TOMOS_TESTS_FAULTS_DEVICE_FOUND_H
 
 #include <dlfcn.h>
 #include "ops/cases.h"

@@ -7,8 +7,8 @@
  *   FAULT_FROM=NAMES  memory: libraries and programs whose calls count, parts of their names, by colons
  *   FAULT_LOG=PATH    gets the name of the call that failed, and the file it was about
  */
-#ifndef FAULT_CALLS_H
-#define FAULT_CALLS_H
+#ifndef TOMOS_TESTS_FAULTS_FAULT_CALLS_H
+#define TOMOS_TESTS_FAULTS_FAULT_CALLS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* What the campaigns over faults, growth and threads have backends do: projections with every projector,
  * filtered back projection, iterative methods and a stored matrix, on a stack, a cone beam and free views. */
-#ifndef JOBS_H
-#define JOBS_H
+#ifndef TOMOS_TESTS_FAULTS_JOBS_H
+#define TOMOS_TESTS_FAULTS_JOBS_H
 
 #include "base/base.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"

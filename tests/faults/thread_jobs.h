@@ -1,7 +1,7 @@
 /* Threads that work beside each other, on objects of their own and on shared ones: the results are those of
  * one thread, and each thread has its own messages. */
-#ifndef THREAD_JOBS_H
-#define THREAD_JOBS_H
+#ifndef TOMOS_TESTS_FAULTS_THREAD_JOBS_H
+#define TOMOS_TESTS_FAULTS_THREAD_JOBS_H
 
 #include "jobs.h"
 #include <pthread.h>

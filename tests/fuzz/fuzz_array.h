@@ -1,6 +1,6 @@
 /* The body of the targets of array formats: opened, described, and a few slabs read. */
-#ifndef FUZZ_ARRAY_H
-#define FUZZ_ARRAY_H
+#ifndef TOMOS_TESTS_FUZZ_FUZZ_ARRAY_H
+#define TOMOS_TESTS_FUZZ_FUZZ_ARRAY_H
 
 #include "fuzz_file.h"
 

@@ -1,7 +1,7 @@
 /* What the fuzz targets share: any bytes as a file are read, or refused with a sentence; nothing leaks,
  * and a shape is never larger than the file can hold. The file lies in memory alone. */
-#ifndef FUZZ_FILE_H
-#define FUZZ_FILE_H
+#ifndef TOMOS_TESTS_FUZZ_FUZZ_FILE_H
+#define TOMOS_TESTS_FUZZ_FUZZ_FILE_H
 
 #include <stdio.h>
 #include <stdlib.h>

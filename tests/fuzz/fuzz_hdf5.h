@@ -1,7 +1,7 @@
 /* HDF5 files to begin with, in the old layout without checksums, in which more damage goes unseen by the
  * library. */
-#ifndef FUZZ_HDF5_H
-#define FUZZ_HDF5_H
+#ifndef TOMOS_TESTS_FUZZ_FUZZ_HDF5_H
+#define TOMOS_TESTS_FUZZ_FUZZ_HDF5_H
 
 #include <hdf5.h>
 #include "fuzz_file.h"

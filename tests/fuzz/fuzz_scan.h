@@ -1,7 +1,7 @@
 /* The body of the targets of scans: opened, a row of some frames of each set read, angles, shifts and
  * geometry taken. */
-#ifndef FUZZ_SCAN_H
-#define FUZZ_SCAN_H
+#ifndef TOMOS_TESTS_FUZZ_FUZZ_SCAN_H
+#define TOMOS_TESTS_FUZZ_FUZZ_SCAN_H
 
 #include "fuzz_file.h"
 #include "run/scan.h"

@@ -1,6 +1,6 @@
 /* TIFF files to begin with: strips and tiles in several compressions. */
-#ifndef FUZZ_TIFF_H
-#define FUZZ_TIFF_H
+#ifndef TOMOS_TESTS_FUZZ_FUZZ_TIFF_H
+#define TOMOS_TESTS_FUZZ_FUZZ_TIFF_H
 
 #include <tiffio.h>
 #include "fuzz_file.h"

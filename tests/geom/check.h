@@ -1,6 +1,6 @@
 /* What the tests of geometry share. */
-#ifndef GEOM_CHECK_H
-#define GEOM_CHECK_H
+#ifndef TOMOS_TESTS_GEOM_CHECK_H
+#define TOMOS_TESTS_GEOM_CHECK_H
 
 #include "geom/geom.h" /* before cmocka, which has a macro of the name fail() */
 #include <stdarg.h>

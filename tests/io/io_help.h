@@ -1,6 +1,6 @@
 /* What the tests of files share: a scratch directory, whole files in memory, hand-made TIFFs. */
-#ifndef IO_HELP_H
-#define IO_HELP_H
+#ifndef TOMOS_TESTS_IO_IO_HELP_H
+#define TOMOS_TESTS_IO_IO_HELP_H
 
 #include <dirent.h>
 #include <stdarg.h>

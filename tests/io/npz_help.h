@@ -1,6 +1,6 @@
 /* Archives of npy files, made by hand as NumPy's savez and savez_compressed would. */
-#ifndef NPZ_HELP_H
-#define NPZ_HELP_H
+#ifndef TOMOS_TESTS_IO_NPZ_HELP_H
+#define TOMOS_TESTS_IO_NPZ_HELP_H
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The switch that `scripts/mutate` puts around changed expressions: MUTANT(n) is true in a process that has
  * TOMOS_MUTANT=n in its environment. Every file of the changed copy begins with this header. */
-#ifndef TOMOS_MUTANT_H
-#define TOMOS_MUTANT_H
+#ifndef TOMOS_TESTS_MUTANTS_MUTANT_H
+#define TOMOS_TESTS_MUTANTS_MUTANT_H
 
 /* The mutant that is on, 0 for none, -1 to record which expressions are reached. */
 extern int mutant_chosen;

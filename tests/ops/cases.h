@@ -1,6 +1,6 @@
 /* Random scans and grids of every kind, the one list that all operator tests walk. */
-#ifndef CASES_H
-#define CASES_H
+#ifndef TOMOS_TESTS_OPS_CASES_H
+#define TOMOS_TESTS_OPS_CASES_H
 
 #include <stdarg.h>
 #include <stddef.h>

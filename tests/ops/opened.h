@@ -1,6 +1,6 @@
 /* The backend that all tests of a program use, opened once. */
-#ifndef OPENED_H
-#define OPENED_H
+#ifndef TOMOS_TESTS_OPS_OPENED_H
+#define TOMOS_TESTS_OPS_OPENED_H
 
 #include "ops/cases.h"
 

@@ -1,6 +1,6 @@
 /* Stacks of slices of all sizes, and parts of their back projections. */
-#ifndef STACKS_H
-#define STACKS_H
+#ifndef TOMOS_TESTS_OPS_STACKS_H
+#define TOMOS_TESTS_OPS_STACKS_H
 
 #include "backend/backend.h" /* first: cmocka makes a macro of fail() */
 #include "ops/opened.h"

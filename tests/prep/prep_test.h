@@ -1,6 +1,6 @@
 /* What the tests of this room share: simulated scans with known line integrals. */
-#ifndef PREP_TEST_H
-#define PREP_TEST_H
+#ifndef TOMOS_TESTS_PREP_PREP_TEST_H
+#define TOMOS_TESTS_PREP_PREP_TEST_H
 
 #include "prep/prep.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"

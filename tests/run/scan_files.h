@@ -1,6 +1,6 @@
 /* Scans in HDF5 files, made by hand for tests: datasets of any type with attributes. */
-#ifndef SCAN_FILES_H
-#define SCAN_FILES_H
+#ifndef TOMOS_TESTS_RUN_SCAN_FILES_H
+#define TOMOS_TESTS_RUN_SCAN_FILES_H
 
 #include <hdf5.h>
 #include "io/io_help.h"

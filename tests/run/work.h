@@ -1,6 +1,6 @@
 /* A scan of a ball as measured, and whole reconstructions of it. */
-#ifndef WORK_H
-#define WORK_H
+#ifndef TOMOS_TESTS_RUN_WORK_H
+#define TOMOS_TESTS_RUN_WORK_H
 
 #include "base/base.h"
 #include "io/io_help.h"

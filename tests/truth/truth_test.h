@@ -1,6 +1,6 @@
 /* What the tests of this room share: arrays, refusals, and an ellipsoid test of their own. */
-#ifndef TRUTH_TEST_H
-#define TRUTH_TEST_H
+#ifndef TOMOS_TESTS_TRUTH_TRUTH_TEST_H
+#define TOMOS_TESTS_TRUTH_TRUTH_TEST_H
 
 #include "truth/truth.h" /* first: cmocka makes a macro of fail() */
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* The CPU backend: the kernels compiled once per instruction set, one of them chosen at run time. */
-#ifndef CPU_H
-#define CPU_H
+#ifndef TOMOS_BACKEND_CPU_CPU_H
+#define TOMOS_BACKEND_CPU_CPU_H
 
 #include "backend/backend.h"
 

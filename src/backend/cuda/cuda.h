@@ -1,6 +1,6 @@
 /* The CUDA backend: one GPU, one stream in which everything happens in order. */
-#ifndef CUDA_H
-#define CUDA_H
+#ifndef TOMOS_BACKEND_CUDA_CUDA_H
+#define TOMOS_BACKEND_CUDA_CUDA_H
 
 /* Before our C headers: these differ in C++. */
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The reference kernels of src/kernel as CUDA kernels: one launch per request. */
-#ifndef CUDA_REFERENCE_H
-#define CUDA_REFERENCE_H
+#ifndef TOMOS_BACKEND_CUDA_REFERENCE_H
+#define TOMOS_BACKEND_CUDA_REFERENCE_H
 
 #include "backend/cuda/cuda.h"
 

@@ -1,6 +1,6 @@
 /* Views in bundles whose rays run nearly alike, so that pixels along such rays meet few columns. */
-#ifndef BUNDLE_H
-#define BUNDLE_H
+#ifndef TOMOS_BACKEND_MODULE_BUNDLE_H
+#define TOMOS_BACKEND_MODULE_BUNDLE_H
 
 #include "backend/module/hat.h"
 

@@ -4,8 +4,8 @@
  * That is the voxel-driven projector (h = 1) and Joseph's (h = the columns that one voxel across the
  * dominant axis spans), forward and back, so one pair of kernels serves both.
  */
-#ifndef HAT_H
-#define HAT_H
+#ifndef TOMOS_BACKEND_MODULE_HAT_H
+#define TOMOS_BACKEND_MODULE_HAT_H
 
 #include "backend/backend.h"
 

@@ -4,8 +4,8 @@
  * that is reserved and never touched, so that offsets are added to them as everywhere else; what they
  * stand for is looked up when they are used.
  */
-#ifndef OPENCL_H
-#define OPENCL_H
+#ifndef TOMOS_BACKEND_OPENCL_OPENCL_H
+#define TOMOS_BACKEND_OPENCL_OPENCL_H
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>

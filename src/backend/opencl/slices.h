@@ -1,6 +1,6 @@
 /* Tuned back projection of slices that share their weights; see slices.cl. */
-#ifndef SLICES_H
-#define SLICES_H
+#ifndef TOMOS_BACKEND_OPENCL_SLICES_H
+#define TOMOS_BACKEND_OPENCL_SLICES_H
 
 #include "backend/module/hat.h"
 #include "backend/opencl/opencl.h"

@@ -1,7 +1,7 @@
 /* One backend made of several: vectors in the host's memory, projections and filters in pieces that
  * fit into the devices, each device with two streams so that transfers run beside the work. */
-#ifndef SPLIT_H
-#define SPLIT_H
+#ifndef TOMOS_BACKEND_SPLIT_SPLIT_H
+#define TOMOS_BACKEND_SPLIT_SPLIT_H
 
 #include <pthread.h>
 #include "backend/backend.h"

@@ -4,8 +4,8 @@
  * on by lane step / (1 + lane bend). That is lane step, exact in whole numbers as for parallel rays,
  * less lane^2 step bend / (1 + lane bend), which is small.
  */
-#ifndef FAN_H
-#define FAN_H
+#ifndef TOMOS_BACKEND_CPU_LEVEL_FAN_H
+#define TOMOS_BACKEND_CPU_LEVEL_FAN_H
 
 #include <math.h>
 #include "backend/cpu/cpu.h"

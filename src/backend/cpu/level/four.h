@@ -7,8 +7,8 @@
  * them. Of some views the lines, their slopes and each pixel's bends are summed, and only these sums make
  * pixels. That takes three to five samples and five to eight multiply-adds, instead of eight and eight.
  */
-#ifndef FOUR_H
-#define FOUR_H
+#ifndef TOMOS_BACKEND_CPU_LEVEL_FOUR_H
+#define TOMOS_BACKEND_CPU_LEVEL_FOUR_H
 
 #include "backend/cpu/level/simd.h"
 #include "backend/cpu/level/slice.h"

@@ -1,7 +1,7 @@
 /* Vectors of floats as wide as the level: arithmetic by the compiler's vector types, and the few
  * things those lack. */
-#ifndef SIMD_H
-#define SIMD_H
+#ifndef TOMOS_BACKEND_CPU_LEVEL_SIMD_H
+#define TOMOS_BACKEND_CPU_LEVEL_SIMD_H
 
 #include <stdint.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Parallel rays inside slices, as the kernels for one slice and for many at a time see them. */
-#ifndef SLICE_H
-#define SLICE_H
+#ifndef TOMOS_BACKEND_CPU_LEVEL_SLICE_H
+#define TOMOS_BACKEND_CPU_LEVEL_SLICE_H
 
 #include <math.h>
 #include "backend/cpu/cpu.h"

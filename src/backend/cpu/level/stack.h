@@ -5,8 +5,8 @@
  * forward. An output lies at some position among the samples of each term and takes from those around
  * it by a hat.
  */
-#ifndef STACK_H
-#define STACK_H
+#ifndef TOMOS_BACKEND_CPU_LEVEL_STACK_H
+#define TOMOS_BACKEND_CPU_LEVEL_STACK_H
 
 #include "backend/cpu/level/simd.h"
 #include "backend/cpu/level/slice.h"

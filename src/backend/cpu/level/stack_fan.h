@@ -5,8 +5,8 @@
  * pixels are given and the columns around them tried, going forward the other way round. Rays are
  * followed across the axis that is dominant for them: columns below `cross` have one, the others the other.
  */
-#ifndef STACK_FAN_H
-#define STACK_FAN_H
+#ifndef TOMOS_BACKEND_CPU_LEVEL_STACK_FAN_H
+#define TOMOS_BACKEND_CPU_LEVEL_STACK_FAN_H
 
 #include "backend/cpu/level/fan.h"
 #include "backend/cpu/level/stack.h"

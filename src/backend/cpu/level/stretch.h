@@ -1,7 +1,7 @@
 /* A column of samples laid onto a column of targets: target n lies at start + n step among the
  * samples. Columns are padded with PAD zeros on both sides. */
-#ifndef STRETCH_H
-#define STRETCH_H
+#ifndef TOMOS_BACKEND_CPU_LEVEL_STRETCH_H
+#define TOMOS_BACKEND_CPU_LEVEL_STRETCH_H
 
 #include "backend/cpu/level/simd.h"
 

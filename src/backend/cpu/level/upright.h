@@ -1,8 +1,8 @@
 /* Detectors that stand along z: all rays of one detector column lie in one upright plane, so they cross
  * the voxels of a plane at the same place and differ in height only. That is how Joseph's method sees
  * cone beams with rows along z, stacks of fans, helices and parallel rays across z. */
-#ifndef UPRIGHT_H
-#define UPRIGHT_H
+#ifndef TOMOS_BACKEND_CPU_LEVEL_UPRIGHT_H
+#define TOMOS_BACKEND_CPU_LEVEL_UPRIGHT_H
 
 #include <math.h>
 #include "backend/cpu/cpu.h"

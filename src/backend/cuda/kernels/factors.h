@@ -1,7 +1,7 @@
 /* What the sums of each pixel of a slice are multiplied by in an update that divides by the sum of
  * the weights. */
-#ifndef CUDA_FACTORS_H
-#define CUDA_FACTORS_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_FACTORS_H
+#define TOMOS_BACKEND_CUDA_KERNELS_FACTORS_H
 
 #include "backend/cuda/kernels/hat.h"
 

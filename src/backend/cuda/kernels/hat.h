@@ -1,6 +1,6 @@
 /* Hat functions (backend/module/hat.h) on the device. */
-#ifndef CUDA_HAT_H
-#define CUDA_HAT_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_HAT_H
+#define TOMOS_BACKEND_CUDA_KERNELS_HAT_H
 
 #include "backend/cuda/cuda.h"
 

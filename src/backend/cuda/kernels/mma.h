@@ -1,7 +1,7 @@
 /* Instructions of tensor cores and asynchronous copies, each as a function: compute capability 8.0
  * and higher; those with `bulk` in their names 9.0. */
-#ifndef CUDA_MMA_H
-#define CUDA_MMA_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_MMA_H
+#define TOMOS_BACKEND_CUDA_KERNELS_MMA_H
 
 #include <cuda.h>
 #include <cuda_fp16.h>

@@ -1,6 +1,6 @@
 /* Parallel rays in any direction, as they cross the planes of their dominant axis. */
-#ifndef CUDA_OBLIQUE_H
-#define CUDA_OBLIQUE_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_OBLIQUE_H
+#define TOMOS_BACKEND_CUDA_KERNELS_OBLIQUE_H
 
 #include "backend/cuda/cuda.h"
 

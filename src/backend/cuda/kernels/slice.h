@@ -9,8 +9,8 @@
  * they are an interpolation whose transition is as wide as the slope (ray_forward_any.cu), across
  * it a hat cut off at the top.
  */
-#ifndef CUDA_SLICE_H
-#define CUDA_SLICE_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_SLICE_H
+#define TOMOS_BACKEND_CUDA_KERNELS_SLICE_H
 
 #include "backend/cuda/kernels/transpose.h"
 

@@ -11,8 +11,8 @@
  * parallel geometries, J. Real-Time Image Process. 17 (2020), section 6, has the rows in shared
  * memory.
  */
-#ifndef CUDA_SLICES_BACK_SHARED_H
-#define CUDA_SLICES_BACK_SHARED_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_SLICES_BACK_SHARED_H
+#define TOMOS_BACKEND_CUDA_KERNELS_SLICES_BACK_SHARED_H
 
 #include <cuda_pipeline.h>
 #include "backend/cuda/kernels/transpose.h"

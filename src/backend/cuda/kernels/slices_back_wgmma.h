@@ -17,8 +17,8 @@
  * truncate instead of rounding. With half precision data and few views, weights are still sums of
  * two halves (fine).
  */
-#ifndef CUDA_SLICES_BACK_WGMMA_H
-#define CUDA_SLICES_BACK_WGMMA_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_SLICES_BACK_WGMMA_H
+#define TOMOS_BACKEND_CUDA_KERNELS_SLICES_BACK_WGMMA_H
 
 #include "backend/cuda/kernels/tensor.h"
 

@@ -4,8 +4,8 @@
  * Neighbouring threads go along x: across slices, or along them where slices are the fastest axis
  * (`sideways`); a thread has several slices, which share indices and weights.
  */
-#ifndef CUDA_SLICES_FEW_H
-#define CUDA_SLICES_FEW_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_SLICES_FEW_H
+#define TOMOS_BACKEND_CUDA_KERNELS_SLICES_FEW_H
 
 #include "backend/cuda/kernels/transpose.h"
 

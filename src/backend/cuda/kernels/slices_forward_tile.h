@@ -18,8 +18,8 @@
  * With two parts, as in slices_back_wgmma.cu, sums of few squares are accumulated in float, and
  * pixel positions are a multiple of GRAIN, whose sums are exact, plus a remainder.
  */
-#ifndef CUDA_SLICES_FORWARD_TILE_H
-#define CUDA_SLICES_FORWARD_TILE_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_SLICES_FORWARD_TILE_H
+#define TOMOS_BACKEND_CUDA_KERNELS_SLICES_FORWARD_TILE_H
 
 #include "backend/cuda/kernels/tensor.h"
 

@@ -1,6 +1,6 @@
 /* The products of slices_forward_tile.h, and the kernel. */
-#ifndef CUDA_SLICES_FORWARD_WGMMA_H
-#define CUDA_SLICES_FORWARD_WGMMA_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_SLICES_FORWARD_WGMMA_H
+#define TOMOS_BACKEND_CUDA_KERNELS_SLICES_FORWARD_WGMMA_H
 
 #include "backend/cuda/kernels/slices_forward_tile.h"
 

@@ -3,8 +3,8 @@
  * Data are halves, or sums of two halves, and sums are floats. A weight is max(0, 1 - |x|), where x
  * is the distance of a pixel from a column, divided by the half width of the view's hat function.
  */
-#ifndef CUDA_TENSOR_H
-#define CUDA_TENSOR_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_TENSOR_H
+#define TOMOS_BACKEND_CUDA_KERNELS_TENSOR_H
 
 #include "backend/cuda/kernels/mma.h"
 #include "backend/cuda/kernels/transpose.h"

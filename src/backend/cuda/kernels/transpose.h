@@ -1,7 +1,7 @@
 /* Transposing between the callers' order of axes (outside) and the kernels' (inside), in which
  * slices are the fastest axis: index and weight computed once serve all slices. */
-#ifndef CUDA_TRANSPOSE_H
-#define CUDA_TRANSPOSE_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_TRANSPOSE_H
+#define TOMOS_BACKEND_CUDA_KERNELS_TRANSPOSE_H
 
 #include <cuda_fp16.h>
 #include "backend/cuda/kernels/hat.h"

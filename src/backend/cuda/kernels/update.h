@@ -1,8 +1,8 @@
 /* Kernels that gather the sum of a voxel in one thread, and what they do with it: add it, or update
  * the voxel. For updates that divide by the sum of the weights, pixels are pairs of a value and its
  * weight, so that positions and weights are computed once for both. */
-#ifndef CUDA_UPDATE_H
-#define CUDA_UPDATE_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_UPDATE_H
+#define TOMOS_BACKEND_CUDA_KERNELS_UPDATE_H
 
 #include "backend/cuda/kernels/transpose.h"
 

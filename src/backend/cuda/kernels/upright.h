@@ -1,7 +1,7 @@
 /* Rays of upright detectors: those of one detector column lie in one plane parallel to z, a sheet.
  * Circular cone beam, stacks of fans and parallel beam. */
-#ifndef CUDA_UPRIGHT_H
-#define CUDA_UPRIGHT_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_UPRIGHT_H
+#define TOMOS_BACKEND_CUDA_KERNELS_UPRIGHT_H
 
 #include "backend/cuda/cuda.h"
 #include "kernel/ray.h"

@@ -5,8 +5,8 @@
  * Pixel of an image has 8 or 16 bytes: one or two pairs of floats, or the same pixel of several
  * views.
  */
-#ifndef CUDA_VOXEL_BACK_CONE_H
-#define CUDA_VOXEL_BACK_CONE_H
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_VOXEL_BACK_CONE_H
+#define TOMOS_BACKEND_CUDA_KERNELS_VOXEL_BACK_CONE_H
 
 #include <cuda_pipeline.h>
 #include "backend/cuda/kernels/update.h"

@@ -4,8 +4,8 @@
  * S. Chilingaryan et al., Reviewing GPU architectures to build efficient back projection for
  * parallel geometries, J. Real-Time Image Process. 17 (2020), section 5.
  */
-#ifndef CUDA_SLICES_BACK_TEXTURE_H
-#define CUDA_SLICES_BACK_TEXTURE_H
+#ifndef TOMOS_BACKEND_CUDA_LITERATURE_SLICES_BACK_TEXTURE_H
+#define TOMOS_BACKEND_CUDA_LITERATURE_SLICES_BACK_TEXTURE_H
 
 #include "backend/cuda/kernels/transpose.h"
 
