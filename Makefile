@@ -57,7 +57,7 @@ test-gpu:
 	@scripts/setup --test
 	@$(call build,release)
 	@cd build && ctest --output-on-failure --no-tests=error -L gpu
-	@scripts/check-card build || [ $$? = 77 ]
+	@scripts/check-gpu build || [ $$? = 77 ]
 
 # Faults in calls are tried once more, in part, with the address sanitizer, threads with theirs.
 test-long:
@@ -118,7 +118,7 @@ help:
 #: make test-clang  the same with clang
 #: make test-python builds the Python package and tests it in a fresh environment
 #: make test-neon   the kernels of 64-bit ARM processors, under qemu
-#: make test-gpu    the tests of operators and methods on an NVIDIA card, some under its sanitizers as well
+#: make test-gpu    the tests of operators and methods on an NVIDIA GPU, some under its sanitizers as well
 #: make test-long   all tests
 #: make sanitize    the fast tests with address, undefined and thread sanitizers
 #: make lint        clang-tidy, cppcheck, format and folder rule

@@ -90,7 +90,7 @@ static void roff_surroundings(void)
 	       "of the name. HDF5 holds the grid or the views beside the data, MetaImage the grid. "
 	       "Views are in .json, or in .txt with 12 columns.\n"
 	       ".SH ENVIRONMENT\n.TP\n\\fBTOMOS_CPU\\fR\ninstruction set to use: base, "
-	       "avx2, avx512\n.TP\n\\fBTOMOS_CUDA\\fR\nuse no more of a card than one of this "
+	       "avx2, avx512\n.TP\n\\fBTOMOS_CUDA\\fR\nuse no more of a GPU than one of this "
 	       "compute "
 	       "capability, times ten, has: 80\n.TP\n\\fBTOMOS_KERNEL\\fR\nthe kernel to "
 	       "prefer on a GPU, where it applies (\\fBtomos info "

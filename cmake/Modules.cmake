@@ -1,4 +1,4 @@
-# Backends of graphics cards: libraries of their own beside libtomos, opened when they are asked for.
+# Backends of GPUs: libraries of their own beside libtomos, opened when they are asked for.
 option(TOMOS_CUDA "build the CUDA backend, where there is a compiler for it" ON)
 include(CudaArchitectures)
 
@@ -29,7 +29,7 @@ if(TOMOS_CUDA)
 		target_compile_options(tomos_cuda PRIVATE
 			$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --compiler-options=-Wall,-Wextra,-Wno-missing-field-initializers>)
 		target_link_libraries(tomos_cuda PRIVATE CUDA::cufft)
-		# What is missing shows here, not on the first machine with a card.
+		# What is missing shows here, not on the first machine with a GPU.
 		target_link_options(tomos_cuda PRIVATE LINKER:-z,defs)
 	else()
 		message(STATUS "there is no CUDA compiler with cuFFT, so no CUDA backend")

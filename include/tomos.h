@@ -443,14 +443,14 @@ TOMOS_API const char *tomos_backend_describe(const tomos_backend *backend);
 /* The name of the tuned kernel that did the last projection; "" where there was none, or nobody says. */
 TOMOS_API const char *tomos_backend_kernel(const tomos_backend *backend);
 /* Memory of the backend's own, for arrays that stay where the work is done; array->device then says
- * where: 0 the host's memory, 1 and on cards. */
+ * where: 0 the host's memory, 1 and up GPUs. */
 TOMOS_API tomos_status tomos_array_create(
 	tomos_array *array, tomos_backend *backend, int64_t n0, int64_t n1, int64_t n2);
 TOMOS_API void tomos_array_destroy(tomos_array *array, tomos_backend *backend);
 /* Between such an array, which is contiguous, and one in the host's memory. */
 TOMOS_API tomos_status tomos_array_copy(
 	tomos_backend *backend, const tomos_array *from, const tomos_array *to);
-/* What a device can do in a second at most. Cards say it themselves, for the processor it is measured; 0:
+/* What a device can do in a second at most. GPUs report it, for the processor it is measured; 0:
  * nobody knows. */
 typedef enum tomos_rate {
 	TOMOS_RATE_MEMORY, /* bytes to and from its memory */

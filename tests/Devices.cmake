@@ -26,7 +26,7 @@ if(TARGET tomos_opencl)
 	tomos_opencl_tests(long opencl_two opencl:0,0 ${devices_long})
 endif()
 
-# `make test-gpu` runs all of them on an NVIDIA card; elsewhere they are skipped likewise.
+# `make test-gpu` runs all of them on an NVIDIA GPU; elsewhere they are skipped likewise.
 function(tomos_cuda_tests prefix backend)
 	foreach(name IN LISTS ARGN)
 		add_test(NAME ${prefix}_${name} COMMAND ${name})

@@ -344,7 +344,7 @@ static tomos_status run_method(const MethodRow *method, const tomos_op *op, cons
 	return finish(&run, status);
 }
 
-/* On a card there is one iterate to see, the volume itself. */
+/* On a GPU there is one iterate to see, the volume itself. */
 static tomos_status check_iterate(
 	const tomos_op *op, const tomos_array *x, const tomos_array *iterate)
 {

@@ -144,7 +144,7 @@ static void note_history(const Run *run, double residual, double error)
 		h->error[run->k - 1] = error;
 }
 
-/* Where the volume lies elsewhere, on a card or in another order, the caller sees it by a copy. */
+/* If the volume is on a GPU or in another order, the caller gets a copy. */
 static tomos_status show_iterate(const Run *run)
 {
 	const tomos_array *seen = run->o->history ? run->o->history->iterate : NULL;

@@ -272,7 +272,7 @@ static tomos_status check(const tomos_backend *backend, const tomos_tune_options
 			o->seconds);
 	if (!backend->type->choices)
 		return fail(TOMOS_UNSUPPORTED,
-			"%s has no kernels to choose among; the processor and single CUDA cards "
+			"%s has no kernels to choose among; the processor and single CUDA GPUs "
 			"have",
 			backend->description);
 	if (kernel && *kernel)

@@ -30,7 +30,7 @@ static tomos_status check_device(int device, const tomos_array *a, const char *w
 	if (a->device != device)
 		return fail(TOMOS_UNSUPPORTED,
 			"the array for %s lies on device %d, not in the host's memory%s", what,
-			a->device, device > 0 ? " or on the backend's card" : "");
+			a->device, device > 0 ? " or on the backend's device" : "");
 	if (a->stride[2] != 1 || a->stride[1] != a->shape[2] ||
 		a->stride[0] != a->shape[1] * a->shape[2])
 		return fail(TOMOS_UNSUPPORTED,

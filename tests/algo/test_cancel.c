@@ -49,7 +49,7 @@ static void calls(void **state)
 	(void)state;
 	Problem p = problem_make("parallel", "joseph", 24, 20, 0);
 	double norm;
-	OK(tomos_op_forward(p.op, &p.x, &p.b)); /* cards keep views from the first call on */
+	OK(tomos_op_forward(p.op, &p.x, &p.b)); /* GPUs keep the views from the first call on */
 	int64_t live = mem_live();
 	flag = 1;
 	tomos_cancel_on(&flag);

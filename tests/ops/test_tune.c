@@ -224,7 +224,7 @@ static void test_refusals(void **state)
 	OK(split_open(&pair, &cpu_backend, (const char *const[]){"", ""}, 2,
 		&(SplitOptions){1 << 20, SHARE_AUTO}));
 	REFUSED(tomos_tune(&rows, &count, pair, &p.grid, p.scan, &o, NULL), TOMOS_UNSUPPORTED,
-		"has no kernels to choose among; the processor and single CUDA cards have");
+		"has no kernels to choose among; the processor and single CUDA GPUs have");
 	tomos_backend_close(pair);
 	tomos_backend_close(backend);
 	tomos_geometry_free(p.scan);
