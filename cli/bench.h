@@ -56,7 +56,7 @@ typedef struct view_time {
 	double seconds;
 } view_time;
 
-/* --by-view: refused before the work; the time of each view, as a picture with a table. */
+/* --by-view: rejected before the work; the time of each view, as a picture with a table. */
 int directions_check(const settings *s, const workload *const *chosen, int count);
 int directions_run(const settings *s, tomos_backend *backend, const workload *w);
 int workload_views(const settings *s, tomos_backend *backend, const workload *w, view_time *list);

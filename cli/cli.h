@@ -98,9 +98,9 @@ int settings_keep(settings *s, void *block); /* to be freed with the settings */
 bool settings_given(const settings *s, int number, const char *name);
 /* The first option written that belongs to that group and not to `other` (-1: none) too, or NULL. */
 const char *settings_stray(const settings *s, int number, int other);
-/* Refuses such an option: it would have no effect where `why` ("with --method sirt"). */
-int settings_refuse(const settings *s, int number, int other, const char *why);
-/* Refuses those that a file or another option has settled; a recipe may repeat defaults. */
+/* Rejects such an option: it would have no effect where `why` ("with --method sirt"). */
+int settings_reject(const settings *s, int number, int other, const char *why);
+/* Rejects those that a file or another option has settled; a recipe may repeat defaults. */
 int settings_contradict(const settings *s, int number, int other, const char *why);
 
 /* Rejects options that have no effect without others; of a name in two groups, one may have it. */
@@ -204,7 +204,7 @@ int file_own_grid(const tomos_file *file, tomos_grid *grid);
 /* A warning where the two grids are known and differ; `other` stands in the sentence as it is. */
 void grids_warn(
 	const char *path, const tomos_grid *grid, const char *other, const tomos_grid *with);
-/* The grid of such a file alone; --voxel is refused where the file has one. */
+/* The grid of such a file alone; --voxel is rejected where the file has one. */
 int file_volume_grid(
 	const settings *s, const tomos_file *file, const tomos_file_info *info, tomos_grid *grid);
 /* All projections and their views, from the file or --views-file. */
@@ -216,7 +216,7 @@ int load_views_of(const settings *s, const int64_t shape[3], tomos_geometry **sc
 int fit_views(const char *path, const tomos_geometry *scan, tomos_array *data);
 int grid_centred(tomos_grid *grid, const int64_t n[3], const double *voxel, int64_t count);
 
-/* An output is opened before the work, so that a refusal comes first, and filled after it. */
+/* An output is opened before the work, so that a rejection comes first, and filled after it. */
 typedef struct output_file {
 	tomos_file *file;
 	const char *path;
@@ -304,7 +304,7 @@ typedef struct measured {
 	tomos_prep_options prep; /* with what the file says where the command line does not */
 } measured;
 
-/* Refuses options about where the views and the axis are where the scan says it itself. */
+/* Rejects options about where the views and the axis are where the scan says it itself. */
 int info_kernels(void);
 int scan_options_check(const settings *s, const tomos_scan_info *info);
 int measured_open(const settings *s, const char *path, measured *m);

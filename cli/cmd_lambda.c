@@ -35,7 +35,7 @@ static int training_views(const settings *s, tomos_geometry **scan)
 	if (s->operand_count == 0)
 		return s->views.views_file[0] ? load_views(s, 0, 0, scan)
 					      : scan_make(s, &object, scan);
-	DO(settings_refuse(s, GROUP_scan, -1, "with a scan from a file"));
+	DO(settings_reject(s, GROUP_scan, -1, "with a scan from a file"));
 	DO(lib(tomos_file_open(&file, s->operands[0], &s->file)));
 	DO(lib(tomos_file_describe(file, &info)));
 	if (s->views.views_file[0])

@@ -8,8 +8,8 @@ static int matrix_scan_file(const settings *s, tomos_geometry **scan)
 	tomos_file *file = NULL;
 	tomos_file_info info;
 	int code;
-	DO(settings_refuse(s, GROUP_scan, -1, "with a file that has the scan"));
-	DO(settings_refuse(s, GROUP_views, -1, "with a file that has the scan"));
+	DO(settings_reject(s, GROUP_scan, -1, "with a file that has the scan"));
+	DO(settings_reject(s, GROUP_views, -1, "with a file that has the scan"));
 	if (ends_with(path, ".json"))
 		return lib(tomos_geometry_read(scan, path, 0, 0, 0));
 	DO(lib(tomos_file_open(&file, path, &s->file)));

@@ -4,7 +4,7 @@
 #include "cli.h"
 
 /* With a file of views, of the scan's options only the detector's size is left, for .txt. */
-static int refuse_scan_options(const settings *s)
+static int reject_scan_options(const settings *s)
 {
 	group g = group_get(GROUP_scan);
 	for (int i = 0; i < g.count; i++) {
@@ -20,7 +20,7 @@ static int project_views(const settings *s, const extent *object, tomos_geometry
 {
 	if (!s->views.views_file[0])
 		return scan_make(s, object, scan);
-	int code = refuse_scan_options(s);
+	int code = reject_scan_options(s);
 	bool rows = settings_given(s, GROUP_scan, "rows");
 	return code == DONE ? load_views(s, rows ? s->scan.rows : 0, s->scan.columns, scan) : code;
 }
@@ -71,12 +71,12 @@ done:
 }
 
 /* A phantom is projected in closed form: no file is read, and no device computes. */
-static int refuse_projection(const settings *s)
+static int reject_projection(const settings *s)
 {
 	static const int groups[] = {GROUP_input, GROUP_projector, GROUP_backend, GROUP_device};
 	int code = DONE;
 	for (int i = 0; i < COUNT(groups); i++)
-		DO(settings_refuse(s, groups[i], -1, "on a named phantom"));
+		DO(settings_reject(s, groups[i], -1, "on a named phantom"));
 	if (s->file.dataset[0] || s->file.raw[0])
 		DO(wrong_usage("--%s has no effect on a named phantom",
 			s->file.raw[0] ? "raw" : "dataset"));
@@ -88,7 +88,7 @@ static int project_phantom(const settings *s)
 {
 	tomos_phantom *phantom = NULL;
 	int code;
-	DO(refuse_projection(s));
+	DO(reject_projection(s));
 	DO(lib(tomos_phantom_named(&phantom, s->operands[0], &s->phantom)));
 	DO(project_into(s, phantom, NULL, NULL));
 done:
@@ -103,7 +103,7 @@ static int project_file(const settings *s)
 	int code;
 	const char *path = s->operands[0],
 		   *nearest = tomos_name_nearest(tomos_phantom_names(), path);
-	DO(settings_refuse(s, GROUP_phantom, GROUP_noise, "on a file, only on a named phantom"));
+	DO(settings_reject(s, GROUP_phantom, GROUP_noise, "on a file, only on a named phantom"));
 	if (nearest[0] && access(path, F_OK) != 0)
 		DO(failed(
 			"there is no file '%s', and it is no phantom; nearest: %s", path, nearest));

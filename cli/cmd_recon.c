@@ -32,7 +32,7 @@ static bool is_algebraic(const char *method)
 }
 
 /* An algebraic method's options that this one has no use for. */
-static int refuse_unused(const settings *s, const char *method)
+static int reject_unused(const settings *s, const char *method)
 {
 	group g = group_get(GROUP_algebraic);
 	char shown[64];
@@ -45,19 +45,19 @@ static int refuse_unused(const settings *s, const char *method)
 	return DONE;
 }
 
-/* Options of the methods not chosen are refused: nobody should believe that they did something. */
-static int refuse_others(const settings *s, const char *method)
+/* Options of the methods not chosen are rejected: nobody should believe that they did something. */
+static int reject_others(const settings *s, const char *method)
 {
 	char why[64];
 	int code;
 	snprintf(why, sizeof why, "with --method %s", method);
 	if (is_algebraic(method)) {
-		DO(refuse_unused(s, method));
-		return settings_refuse(s, GROUP_analytic, GROUP_projector, why);
+		DO(reject_unused(s, method));
+		return settings_reject(s, GROUP_analytic, GROUP_projector, why);
 	}
-	DO(settings_refuse(s, GROUP_algebraic, GROUP_run, why));
-	DO(settings_refuse(s, GROUP_stored, -1, why));
-	DO(settings_refuse(s, GROUP_projector, GROUP_analytic, why));
+	DO(settings_reject(s, GROUP_algebraic, GROUP_run, why));
+	DO(settings_reject(s, GROUP_stored, -1, why));
+	DO(settings_reject(s, GROUP_projector, GROUP_analytic, why));
 	if (s->recon.start[0] || s->recon.plot[0] || s->recon.history[0])
 		DO(wrong_usage("--%s has no effect %s",
 			s->recon.start[0]  ? "start"
@@ -211,7 +211,7 @@ done:
 	return code;
 }
 
-/* Reads the truth before the work, so that one of another shape is refused in time. */
+/* Reads the truth before the work, so that one of another shape is rejected in time. */
 static int truth_load(const settings *s, const int64_t shape[3], recon_job *j)
 {
 	const char *path = s->recon.compare;
@@ -300,7 +300,7 @@ static void note_geometry(const settings *s, const tomos_scan_info *info)
 }
 
 /* Views from a file, for which the size of the detector is needed where that is text. Options that
- * contradict these, or what the scan says itself, are refused. */
+ * contradict these, or what the scan says itself, are rejected. */
 static int job_views(const settings *s, tomos_geometry **views)
 {
 	tomos_scan *scan = NULL;
@@ -416,7 +416,7 @@ static int recon_analytic(const settings *s, recon_job *j)
 	tomos_scan_options scan = job_scan(s);
 	tomos_run_report report = {.slabs = 0};
 	int code;
-	DO(refuse_others(s, s->recon.method[0] ? s->recon.method : "fbp"));
+	DO(reject_others(s, s->recon.method[0] ? s->recon.method : "fbp"));
 	DO(job_views(s, &j->views));
 	tomos_job job = job_make(s, j, &scan);
 	job.report = &report;
@@ -510,7 +510,7 @@ static int recon_whole(const settings *s, recon_job *j, const char *method)
 {
 	output_file out = {.file = NULL};
 	int code;
-	DO(refuse_others(s, method));
+	DO(reject_others(s, method));
 	if (!s->output.output[0])
 		DO(wrong_usage("no output; name it with -o FILE"));
 	DO(look_at_checkpoint(s, j));

@@ -179,7 +179,7 @@ static int check(const settings *s)
 		if (settings_given(s, GROUP_tuned, sizes[i]))
 			return wrong_usage("--%s has no effect %s", sizes[i], how);
 	if (s->tuned.show || s->tuned.forget) {
-		int code = settings_refuse(s, GROUP_tune, -1, how);
+		int code = settings_reject(s, GROUP_tune, -1, how);
 		if (code != DONE)
 			return code;
 	}

@@ -31,7 +31,7 @@ static int angles_of_geometry(measured *m)
 }
 
 /* The scan says its angles and --angles others. */
-static int refuse_angles(const settings *s, const double *own, const measured *m)
+static int reject_angles(const settings *s, const double *own, const measured *m)
 {
 	const double *given = s->scan.angles;
 	int64_t views = m->info.views, same = 0;
@@ -60,7 +60,7 @@ static int check_angles(const settings *s, measured *m)
 		return DONE;
 	DO(list_new(&own, m->info.views));
 	DO(lib(tomos_scan_angles(m->scan, own)));
-	DO(refuse_angles(s, own, m));
+	DO(reject_angles(s, own, m));
 done:
 	free(own);
 	return code;

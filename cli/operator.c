@@ -8,7 +8,7 @@ static int operator_from_file(const settings *s, tomos_backend *backend, const t
 	const int64_t range[3] = {tomos_geometry_count(scan), tomos_geometry_rows(scan),
 		tomos_geometry_columns(scan)};
 	int code;
-	DO(settings_refuse(s, GROUP_projector, -1, "with --matrix"));
+	DO(settings_reject(s, GROUP_projector, -1, "with --matrix"));
 	if (s->stored.stored[0])
 		DO(wrong_usage("--stored has no effect with --matrix"));
 	note("reading the matrix '%s'\n", s->stored.matrix);

@@ -229,10 +229,10 @@ static int unknown(const command *c, const char *name, size_t length)
 static int set_all(settings *s, const command *c, const char *name, size_t length, const char *text)
 {
 	int number = 0, at = 0, set = 0;
-	const tomos_option *row, *refused = NULL;
+	const tomos_option *row, *rejected = NULL;
 	for (; (row = find(c, name, length, &number, &at)) != NULL; at++) {
 		if (row->kind == TOMOS_CHOICE && !choice_allowed(row, text)) {
-			refused = row;
+			rejected = row;
 			continue;
 		}
 		int code = settings_set(s, number, at, text);
@@ -240,10 +240,10 @@ static int set_all(settings *s, const command *c, const char *name, size_t lengt
 			return code;
 		set++;
 	}
-	if (set == 0 && refused) {
+	if (set == 0 && rejected) {
 		char option[64];
-		name_shown(refused->name, option);
-		return bad_choice(refused, option, text);
+		name_shown(rejected->name, option);
+		return bad_choice(rejected, option, text);
 	}
 	return DONE;
 }

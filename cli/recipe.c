@@ -240,7 +240,7 @@ static void put_numbers(FILE *out, const tomos_option *row, const char *base)
 	}
 }
 
-/* What INI files cannot hold is refused in recipes that are saved; in provenance it can still be read. */
+/* What INI files cannot hold is rejected in recipes that are saved; in provenance it can still be read. */
 static int put_text(FILE *out, const char *name, const char *text, bool saved)
 {
 	size_t end = strlen(text);

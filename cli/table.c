@@ -96,7 +96,7 @@ const char *settings_stray(const settings *s, int number, int other)
 	return NULL;
 }
 
-int settings_refuse(const settings *s, int number, int other, const char *why)
+int settings_reject(const settings *s, int number, int other, const char *why)
 {
 	const char *name = settings_stray(s, number, other);
 	char shown[64];

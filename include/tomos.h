@@ -4,7 +4,7 @@
  * Arrays are C order, volumes [z][y][x], projections [view][row][column], float. Lengths are in one
  * unit of the caller's choice (mm by habit), attenuation in 1/unit, angles in radians.
  * You free what you created; arrays you pass are borrowed for the call and never kept.
- * NULL is refused, except for places of results, open files and what getters ask: these must be there.
+ * NULL is rejected, except for places of results, open files and what getters ask: these must be there.
  */
 #ifndef TOMOS_H
 #define TOMOS_H
@@ -313,12 +313,12 @@ TOMOS_API tomos_status tomos_file_write(
 TOMOS_API tomos_status tomos_file_commit(tomos_file *file); /* after this, only close */
 TOMOS_API void tomos_file_close(tomos_file *file);          /* without commit: nothing is left */
 /* HDF5 files that tomos wrote have a checksum per index of the first axis: the first that does not fit
- * its data is refused. A file without them is TOMOS_UNSUPPORTED. */
+ * its data is rejected. A file without them is TOMOS_UNSUPPORTED. */
 TOMOS_API tomos_status tomos_file_verify(tomos_file *file, const tomos_progress *progress);
 /* For programs that end without closing: removes all that is not yet committed. It takes a lock, so
  * not from a signal handler: let the handler set a flag, and call this, or close, where that is seen. */
 TOMOS_API void tomos_file_discard_all(void);
-/* Refuses NaN and infinity: "'name' has 12 values that are not finite, the first at [3][0][7]". */
+/* Rejects NaN and infinity: "'name' has 12 values that are not finite, the first at [3][0][7]". */
 TOMOS_API tomos_status tomos_array_check(const tomos_array *array, const char *name);
 /* Whether a result, of which this is the part from slice or view `first` on, is finite; what is written
  * to files is checked with it. */
@@ -652,7 +652,7 @@ TOMOS_API const char *tomos_method_names(void);                          /* "sir
 TOMOS_API const char *tomos_method_help(const char *method);             /* "" for an unknown one */
 TOMOS_API int tomos_method_uses(const char *method, const char *option); /* 1: it has that row */
 /* The angle that the views of a circular scan cover, and what filtered back projection needs of it.
- * Where parallel rays cover less, values come out too low; point sources are refused then. */
+ * Where parallel rays cover less, values come out too low; point sources are rejected then. */
 TOMOS_API tomos_status tomos_geometry_cover(
 	const tomos_geometry *scan, double *covered, double *needed);
 /* Filtered back projection of parallel and fan beam, Feldkamp's for cone beam on a circle. */
@@ -668,7 +668,7 @@ TOMOS_API tomos_status tomos_fbp_transpose(tomos_backend *backend, const tomos_g
 	const tomos_analytic_options *options, const tomos_progress *progress);
 
 typedef struct tomos_checkpoint_info {
-	int found; /* 0: the file is there, but is no checkpoint; 1: also one that is refused */
+	int found; /* 0: the file is there, but is no checkpoint; 1: also one that is rejected */
 	int64_t iterations;
 	double residual;     /* after the last one; NAN: not kept */
 	char settings[4096]; /* what it belongs to, "method sirt;operator ...;volume ...;..." */
@@ -748,7 +748,7 @@ TOMOS_API const tomos_geometry *tomos_prepared_geometry(const tomos_prepared *pr
 /* How the axis was found, as a line to print; NULL: it was known. */
 TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);
 /* The grid of the slices `rows` names, FIRST:END as in the run's options, "" for all. Geometry and rows
- * are those of these slices from then on, which is refused where a slice needs more than a row of its
+ * are those of these slices from then on, which is rejected where a slice needs more than a row of its
  * own. *first, unless NULL: the number of the first slice, the detector row it lies on. */
 TOMOS_API tomos_status tomos_prepared_slices(tomos_prepared *prepared, const char *rows,
 	const tomos_grid_options *options, tomos_grid *grid, int64_t *first);

@@ -79,7 +79,7 @@ static bool same_value(const tomos_option *row, const void *a, const void *b)
 }
 
 /* Nobody should believe that a value did something that it did not. */
-static tomos_status refuse_unused(const MethodRow *method, const tomos_algebraic_options *o)
+static tomos_status reject_unused(const MethodRow *method, const tomos_algebraic_options *o)
 {
 	const tomos_algebraic_options defaults = tomos_algebraic_defaults();
 	int count;
@@ -151,7 +151,7 @@ static tomos_status check(
 {
 	TRY(check_choices(o));
 	TRY(check_numbers(o));
-	TRY(refuse_unused(method, o));
+	TRY(reject_unused(method, o));
 	TRY(check_together(method, o));
 	if (method->needs == MATCHED && !op->matched)
 		return fail(TOMOS_UNSUPPORTED,

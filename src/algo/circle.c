@@ -8,7 +8,7 @@
 #include <string.h>
 #include "algo/analytic.h"
 
-static tomos_status refuse(int64_t view, const char *why)
+static tomos_status reject(int64_t view, const char *why)
 {
 	return fail(TOMOS_UNSUPPORTED,
 		"view %lld %s: filtered back projection and fdk need a circle about the z axis; "
@@ -24,15 +24,15 @@ static tomos_status look(CircleView *c, const tomos_geometry *scan, int64_t i)
 	double x = point ? -view->src[0] : view->src[0], y = point ? -view->src[1] : view->src[1];
 	double length = hypot(x, y), beam[2] = {x / length, y / length};
 	if (!point && fabs(view->src[2]) > 1e-9 * length)
-		return refuse(i, "has rays that leave the plane");
+		return reject(i, "has rays that leave the plane");
 	if (point && !fans && fabs(view->src[2] - scan->views[0].src[2]) > 1e-6 * length)
-		return refuse(i, "has its source at another height");
+		return reject(i, "has its source at another height");
 	if ((scan->views[0].src[3] != 0) != point)
-		return refuse(i, "mixes parallel rays with a point source");
+		return reject(i, "mixes parallel rays with a point source");
 	if (view_fans(&scan->views[0]) != fans)
-		return refuse(i, "mixes point sources with a fan for each row");
+		return reject(i, "mixes point sources with a fan for each row");
 	if (length == 0)
-		return refuse(i, "has its source on the axis");
+		return reject(i, "has its source on the axis");
 	double side[2] = {-beam[1], beam[0]};
 	double height = point ? view->src[2] : 0;
 	c->angle = atan2(beam[0], -beam[1]);
@@ -41,7 +41,7 @@ static tomos_status look(CircleView *c, const tomos_geometry *scan, int64_t i)
 				      beam[1] * (view->det[1] - view->src[1])
 			    : 0;
 	if (point && c->detector <= 0)
-		return refuse(i, "has its detector behind the source");
+		return reject(i, "has its detector behind the source");
 	c->du = view->u[0] * side[0] + view->u[1] * side[1];
 	c->dv = fans ? 0 : view->v[2];
 	c->spacing = point ? c->du * c->distance / c->detector : c->du;
@@ -202,7 +202,7 @@ tomos_status circle_make(Circle *circle, const tomos_geometry *scan)
 	for (int64_t i = 0; i < scan->count; i++) {
 		TRY_OR_DONE(look(&circle->views[i], scan, i));
 		if (circle->views[i].du * circle->views[0].du < 0)
-			TRY_OR_DONE(refuse(i, "has its columns the other way round than view 0"));
+			TRY_OR_DONE(reject(i, "has its columns the other way round than view 0"));
 	}
 	TRY_OR_DONE(measure_sides(circle, scan->count, scan->columns));
 	TRY_OR_DONE(find_cover(circle, scan->count, places, gaps));

@@ -95,7 +95,7 @@ bool stop_needs_residual(const Run *run);
 /* How far the residual is from white noise: its normalised cumulative periodogram from a line. */
 tomos_status stop_ncp(const Run *run, const float *r, double *number);
 
-/* Before the work: refuses a name under which there is something else than a checkpoint. */
+/* Before the work: rejects a name under which there is something else than a checkpoint. */
 tomos_status checkpoint_check(const char *path);
 tomos_status checkpoint_write(const Run *run);
 /* *found: whether there was one; run->stopped: it was saved where the same rule had ended the run. */

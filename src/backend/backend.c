@@ -109,7 +109,7 @@ tomos_status tomos_backend_open(tomos_backend **backend, const char *name)
 	return tomos_backend_open_with(backend, name, NULL);
 }
 
-/* Refuses limits and shares where they would mean nothing. */
+/* Rejects limits and shares where they would mean nothing. */
 static tomos_status check_pieces(int index, const char *argument, const SplitOptions *split)
 {
 	const char *name = backends[index].name;

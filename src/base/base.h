@@ -56,7 +56,7 @@ uint32_t checksum_add(uint32_t sum, const void *bytes, int64_t count);
 /* Runs task(user, 0 .. count-1), each once, on all threads; dynamic order, returns when all ended. */
 void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *user);
 
-/* Refuses a TOMOS_THREADS that is no number of threads, unless the caller has said how many. */
+/* Rejects a TOMOS_THREADS that is no number of threads, unless the caller has said how many. */
 tomos_status threads_check(void);
 
 /* Tells the caller how far a step has come; TOMOS_CANCELLED where it wants no more. */
@@ -91,7 +91,7 @@ tomos_status options_take(void *options, const void *given, const char *group);
 /* Rejects an option that is not its default and has no effect without another: tomos_option_unmet. */
 tomos_status options_need(const char *group, const void *options, const char *facts);
 
-/* Callers' arrays: refused unless they are there, of `shape` (NULL: any), in the host's memory and, to
+/* Callers' arrays: rejected unless they are there, of `shape` (NULL: any), in the host's memory and, to
  * be written to, with elements of their own; `what` names the array in the sentence. */
 typedef enum { ARRAY_READ, ARRAY_WRITTEN } ArrayUse;
 tomos_status array_check(
@@ -99,7 +99,7 @@ tomos_status array_check(
 /* The same for arrays that may also lie on a device, contiguous. */
 tomos_status array_check_on(int device, const tomos_array *array, const char *what,
 	const int64_t shape[3], ArrayUse use);
-/* Refuses an output in the input's memory, and values that are not finite. */
+/* Rejects an output in the input's memory, and values that are not finite. */
 tomos_status arrays_apart(
 	const tomos_array *in, const char *in_what, const tomos_array *out, const char *out_what);
 tomos_status array_finite(const tomos_array *array, const char *what, const char *quote);
@@ -113,8 +113,8 @@ tomos_status array_finite(const tomos_array *array, const char *what, const char
 		ROWS(OPTION_VALUES_MEMBER) \
 	} variable = {ROWS(OPTION_VALUES_TEXT)}
 
-/* Writing a file or a directory: a temporary name beside `path` (to be mem_freed; refused if `path`
- * exists and may not be overwritten), then fsync and rename into place (refused if `path` exists by
+/* Writing a file or a directory: a temporary name beside `path` (to be mem_freed; rejected if `path`
+ * exists and may not be overwritten), then fsync and rename into place (rejected if `path` exists by
  * then and may not be overwritten), or removal with all in it. file_check looks at what can be in the way
  * of an output, and takes no name. */
 tomos_status file_check(const char *path, bool overwrite);

@@ -199,7 +199,7 @@ static void remove_tree(const char *path)
 		(void)nftw(path, remove_entry, WALK_FILES, FTW_DEPTH | FTW_PHYS);
 }
 
-static int refuse_inner_directory(
+static int reject_inner_directory(
 	const char *path, const struct stat *info, int kind, struct FTW *where)
 {
 	(void)path;
@@ -219,7 +219,7 @@ static tomos_status check_replaced(const char *temporary, const char *path, bool
 			S_ISDIR(old.st_mode) ? "a directory" : "a file",
 			S_ISDIR(new.st_mode) ? "a directory" : "a file", temporary);
 	*aside = S_ISDIR(old.st_mode);
-	if (*aside && nftw(path, refuse_inner_directory, WALK_FILES, FTW_PHYS) != 0)
+	if (*aside && nftw(path, reject_inner_directory, WALK_FILES, FTW_PHYS) != 0)
 		return fail(TOMOS_IO,
 			"directory '%s' has directories in it and is not replaced by '%s'", path,
 			temporary);

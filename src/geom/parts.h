@@ -7,7 +7,7 @@
 
 #define LARGEST 1e30 /* of any number of a view or grid: products of a few stay finite */
 
-/* When the views of geom_new are filled in: checks them, and frees the scan if one is refused. */
+/* When the views of geom_new are filled in: checks them, and frees the scan if one is rejected. */
 tomos_status geom_seal(tomos_geometry **scan);
 tomos_status view_check(const tomos_view *view, int64_t index);
 /* One row of pixels in the plane z = 0, as high as wide: ray or source, detector centre, u, each (x, y). */

@@ -51,7 +51,7 @@ static tomos_status search_dataset(File *file, hid_t id)
 {
 	Candidates found = {.count = 0};
 	if (H5Lvisit(id, H5_INDEX_NAME, H5_ITER_NATIVE, look_at, &found) < 0)
-		return hdf5_refuse(TOMOS_BAD_FILE, file->path, NULL, "its groups cannot be read");
+		return hdf5_reject(TOMOS_BAD_FILE, file->path, NULL, "its groups cannot be read");
 	if (found.count == 1)
 		return mem_text(&file->dataset, found.first);
 	if (found.count == 0)
@@ -82,14 +82,14 @@ static tomos_status open_dataset(File *file, Hdf5 *own)
 			       ? H5Dopen2(own->file, file->dataset, H5P_DEFAULT)
 			       : H5I_INVALID_HID;
 	if (own->dataset < 0)
-		return hdf5_refuse(
+		return hdf5_reject(
 			TOMOS_BAD_FILE, file->path, file->dataset, "is not a dataset of the file");
 	if (!dataset_element(own->dataset, &form.element))
 		return fail(TOMOS_UNSUPPORTED,
 			"'%s', dataset '%s': only integers and floats of 8 to 64 bits can be read",
 			file->path, file->dataset);
 	if (!dataset_axes(own->dataset, &form))
-		return hdf5_refuse(
+		return hdf5_reject(
 			TOMOS_BAD_FILE, file->path, file->dataset, "its shape cannot be read");
 	own->rank = form.rank;
 	file->type = element_name(form.element);
@@ -114,7 +114,7 @@ static tomos_status open_locked(File *file, Hdf5 *own, const char *wanted)
 	own->file = H5Fopen(file->path, H5F_ACC_RDONLY, access);
 	hdf5_drop(access);
 	if (own->file < 0)
-		return hdf5_refuse(
+		return hdf5_reject(
 			TOMOS_BAD_FILE, file->path, NULL, "cannot be opened as an HDF5 file");
 	if (file->bare)
 		return TOMOS_OK;
@@ -202,7 +202,7 @@ static tomos_status transfer(const File *file, const Extract *part, float *in, c
 			(long long)(part->row + part->rows - 1));
 	snprintf(what, sizeof what, "indices %lld to %lld%s cannot be %s", (long long)part->first,
 		(long long)(part->first + part->count - 1), rows, in ? "read" : "written");
-	return hdf5_refuse(in ? TOMOS_BAD_FILE : TOMOS_IO, file->path, file->dataset, what);
+	return hdf5_reject(in ? TOMOS_BAD_FILE : TOMOS_IO, file->path, file->dataset, what);
 }
 
 static tomos_status hdf5_read(File *file, const Extract *part, float *data)
@@ -251,7 +251,7 @@ static tomos_status create_locked(File *file, Hdf5 *own)
 	bool made = file->continued ? open_again(file, own, access) : create_new(file, own, access);
 	hdf5_drop(access);
 	if (!hdf5_landed(hdf5_disk_failure(own->file)) || !made)
-		return hdf5_refuse(TOMOS_IO, file->path, NULL,
+		return hdf5_reject(TOMOS_IO, file->path, NULL,
 			file->continued ? "what was begun cannot be opened" : "cannot be created");
 	return TOMOS_OK;
 }
@@ -296,7 +296,7 @@ static tomos_status hdf5_seal(File *file)
 	closed &= close_locked(own);
 	hid_t access = hdf5_access(true);
 	if (!closed || !open_again(file, own, access))
-		status = hdf5_refuse(TOMOS_IO, file->path, NULL, "cannot be written");
+		status = hdf5_reject(TOMOS_IO, file->path, NULL, "cannot be written");
 	hdf5_drop(access);
 	return hdf5_leave(quiet, status);
 }
@@ -319,7 +319,7 @@ static tomos_status hdf5_read_back(File *file, int64_t index, void *stored)
 	}
 	return hdf5_leave(quiet, failed >= 0
 					 ? TOMOS_OK
-					 : hdf5_refuse(TOMOS_BAD_FILE, file->path, file->dataset,
+					 : hdf5_reject(TOMOS_BAD_FILE, file->path, file->dataset,
 						   "what was written cannot be read"));
 }
 
@@ -358,7 +358,7 @@ static tomos_status hdf5_sync(File *file)
 	tomos_status status = TOMOS_OK;
 	Quiet quiet = hdf5_enter();
 	if (H5Fflush(own->file, H5F_SCOPE_LOCAL) < 0 || !hdf5_landed(hdf5_disk_failure(own->file)))
-		status = hdf5_refuse(TOMOS_IO, file->path, NULL, "cannot be written");
+		status = hdf5_reject(TOMOS_IO, file->path, NULL, "cannot be written");
 	return hdf5_leave(quiet, status);
 }
 
@@ -390,11 +390,11 @@ static tomos_status gather_locked(File *file, Hdf5 *own, const char *whole)
 	if (own->file >= 0)
 		own->dataset = H5Dopen2(own->file, file->dataset, H5P_DEFAULT);
 	if (own->dataset < 0)
-		return hdf5_refuse(TOMOS_IO, file->path, NULL, "what was begun cannot be opened");
+		return hdf5_reject(TOMOS_IO, file->path, NULL, "what was begun cannot be opened");
 	TRY(pack_gather(file));
 	return close_locked(own)
 		       ? TOMOS_OK
-		       : hdf5_refuse(TOMOS_IO, file->path, NULL, "cannot be written to its end");
+		       : hdf5_reject(TOMOS_IO, file->path, NULL, "cannot be written to its end");
 }
 
 /* In a copy, which is published in place of the file: a process that is killed here leaves the file as
@@ -423,7 +423,7 @@ static tomos_status hdf5_finish(File *file)
 	Quiet quiet = hdf5_enter();
 	Hdf5 *own = file->own;
 	if (H5Fflush(own->file, H5F_SCOPE_LOCAL) < 0 || !close_locked(own))
-		status = hdf5_refuse(TOMOS_IO, file->path, NULL, "cannot be written to its end");
+		status = hdf5_reject(TOMOS_IO, file->path, NULL, "cannot be written to its end");
 	TRY(hdf5_leave(quiet, status));
 	return pack_waits(own->pack) ? gather(file, own) : TOMOS_OK;
 }

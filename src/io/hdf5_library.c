@@ -81,7 +81,7 @@ bool hdf5_landed(int failure)
 	return failure == 0;
 }
 
-tomos_status hdf5_refuse(
+tomos_status hdf5_reject(
 	tomos_status status, const char *path, const char *dataset, const char *what)
 {
 	return fail(status, "'%s'%s%s%s: %s%s%s", path, dataset ? ", dataset '" : "",

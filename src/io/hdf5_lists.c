@@ -11,7 +11,7 @@ static tomos_status write_list(hid_t file, const char *path, const NamedList *li
 					       H5P_DEFAULT, list->data) >= 0;
 	written &= hdf5_landed(hdf5_disk_failure(file));
 	hdf5_drop(dataset);
-	return written ? TOMOS_OK : hdf5_refuse(TOMOS_IO, path, list->name, "cannot be written");
+	return written ? TOMOS_OK : hdf5_reject(TOMOS_IO, path, list->name, "cannot be written");
 }
 
 static tomos_status write_lists(
@@ -24,17 +24,17 @@ static tomos_status write_lists(
 	hdf5_drop(access);
 	if (file < 0) {
 		(void)hdf5_landed(hdf5_disk_failure(file));
-		return hdf5_refuse(TOMOS_IO, path, NULL, "cannot be created");
+		return hdf5_reject(TOMOS_IO, path, NULL, "cannot be created");
 	}
 	if (!hdf5_attribute(file, "tomos", TOMOS_VERSION) ||
 		!hdf5_attribute(file, "content", "matrix"))
-		status = hdf5_refuse(TOMOS_IO, path, NULL, "cannot be created");
+		status = hdf5_reject(TOMOS_IO, path, NULL, "cannot be created");
 	for (int i = 0; i < count && status == TOMOS_OK; i++)
 		status = write_list(file, path, &lists[i]);
 	if (status == TOMOS_OK && H5Fflush(file, H5F_SCOPE_LOCAL) < 0)
-		status = hdf5_refuse(TOMOS_IO, path, NULL, "cannot be written to its end");
+		status = hdf5_reject(TOMOS_IO, path, NULL, "cannot be written to its end");
 	if (!hdf5_landed(hdf5_disk_close(file)) && status == TOMOS_OK)
-		status = hdf5_refuse(TOMOS_IO, path, NULL, "cannot be written to its end");
+		status = hdf5_reject(TOMOS_IO, path, NULL, "cannot be written to its end");
 	return status;
 }
 
@@ -50,7 +50,7 @@ static tomos_status read_list(hid_t dataset, const char *path, NamedList *list)
 	Form form;
 	if (!dataset_element(dataset, &form.element) || !dataset_axes(dataset, &form) ||
 		form.rank != 1)
-		return hdf5_refuse(TOMOS_BAD_FILE, path, list->name, "is no list of numbers");
+		return hdf5_reject(TOMOS_BAD_FILE, path, list->name, "is no list of numbers");
 	TRY(dataset_check(dataset, &form, path, list->name));
 	list->element =
 		form.element.kind == 'f' ? (Element){'f', 4, false} : (Element){'i', 8, false};
@@ -59,7 +59,7 @@ static tomos_status read_list(hid_t dataset, const char *path, NamedList *list)
 		&list->data, list->count, (size_t)list->element.bytes, "numbers of an HDF5 file"));
 	if (H5Dread(dataset, hdf5_type(list->element), H5S_ALL, H5S_ALL, H5P_DEFAULT, list->data) <
 		0)
-		return hdf5_refuse(TOMOS_BAD_FILE, path, list->name, "cannot be read");
+		return hdf5_reject(TOMOS_BAD_FILE, path, list->name, "cannot be read");
 	return TOMOS_OK;
 }
 
@@ -69,7 +69,7 @@ static tomos_status read_lists(const char *path, NamedList *lists, int count)
 	tomos_status status = TOMOS_OK;
 	hdf5_drop(access);
 	if (file < 0)
-		return hdf5_refuse(TOMOS_BAD_FILE, path, NULL, "cannot be opened as an HDF5 file");
+		return hdf5_reject(TOMOS_BAD_FILE, path, NULL, "cannot be opened as an HDF5 file");
 	for (int i = 0; i < count && status == TOMOS_OK; i++) {
 		hid_t dataset = hdf5_has(file, lists[i].name)
 					? H5Dopen2(file, lists[i].name, H5P_DEFAULT)

@@ -183,7 +183,7 @@ tomos_status dataset_check_nested(
 {
 	hid_t list = H5Dget_create_plist(dataset);
 	if (list < 0)
-		return hdf5_refuse(TOMOS_BAD_FILE, path, name, "its layout cannot be read");
+		return hdf5_reject(TOMOS_BAD_FILE, path, name, "its layout cannot be read");
 	tomos_status status = sources_check(list, path, name, sources);
 	if (status == TOMOS_OK)
 		status = check_bytes(dataset, list, form, path, name);

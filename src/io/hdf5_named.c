@@ -12,7 +12,7 @@ static tomos_status read_numbers(
 	int64_t count = 1;
 	if (!dataset_element(dataset, &form.element) || !dataset_axes(dataset, &form) ||
 		form.rank > 2)
-		return hdf5_refuse(
+		return hdf5_reject(
 			TOMOS_BAD_FILE, file->path, name, "is no list or table of numbers");
 	TRY(dataset_check(dataset, &form, file->path, name));
 	shape[0] = form.rank > 1 ? form.axes[0] : 1;
@@ -23,7 +23,7 @@ static tomos_status read_numbers(
 		return TOMOS_OK;
 	mem_free(*values);
 	*values = NULL;
-	return hdf5_refuse(TOMOS_BAD_FILE, file->path, name, "cannot be read");
+	return hdf5_reject(TOMOS_BAD_FILE, file->path, name, "cannot be read");
 }
 
 static tomos_status get_locked(
@@ -34,7 +34,7 @@ static tomos_status get_locked(
 		return TOMOS_OK;
 	hid_t dataset = H5Dopen2(own->file, name, H5P_DEFAULT);
 	if (dataset < 0)
-		return hdf5_refuse(TOMOS_BAD_FILE, file->path, name, "is no dataset");
+		return hdf5_reject(TOMOS_BAD_FILE, file->path, name, "is no dataset");
 	tomos_status status = read_numbers(file, name, dataset, values, shape);
 	hdf5_drop(dataset);
 	return status;
@@ -76,7 +76,7 @@ static tomos_status put_locked(
 					       H5P_DEFAULT, values) >= 0;
 	written &= hdf5_landed(hdf5_disk_failure(own->file));
 	tomos_status status =
-		written ? TOMOS_OK : hdf5_refuse(TOMOS_IO, file->path, name, "cannot be written");
+		written ? TOMOS_OK : hdf5_reject(TOMOS_IO, file->path, name, "cannot be written");
 	hdf5_drop(dataset);
 	return status;
 }
@@ -99,7 +99,7 @@ static tomos_status put_text_locked(const File *file, const char *name, const ch
 	written &= hdf5_landed(hdf5_disk_failure(own->file));
 	hdf5_drop(dataset);
 	hdf5_drop(type);
-	return written ? TOMOS_OK : hdf5_refuse(TOMOS_IO, file->path, name, "cannot be written");
+	return written ? TOMOS_OK : hdf5_reject(TOMOS_IO, file->path, name, "cannot be written");
 }
 
 tomos_status hdf5_put_text(File *file, const char *name, const char *text)

@@ -121,7 +121,7 @@ static tomos_status put_chunk(const File *file, int64_t number, const void *byte
 	put &= hdf5_landed(hdf5_disk_failure(own->file));
 	char what[64];
 	snprintf(what, sizeof what, "index %lld cannot be written", (long long)at[0]);
-	return put ? TOMOS_OK : hdf5_refuse(TOMOS_IO, file->path, file->dataset, what);
+	return put ? TOMOS_OK : hdf5_reject(TOMOS_IO, file->path, file->dataset, what);
 }
 
 static tomos_status keep_chunk(const File *file, Pack *p, int64_t number, int64_t bytes)

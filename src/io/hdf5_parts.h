@@ -29,7 +29,7 @@ void hdf5_complain(const char *text); /* what a sentence will end with */
 /* Whether all that was written reached the disk; what did not is the complaint then. */
 bool hdf5_landed(int failure);
 /* "'path', dataset '/x': what: what the library says" */
-tomos_status hdf5_refuse(
+tomos_status hdf5_reject(
 	tomos_status status, const char *path, const char *dataset, const char *what);
 hid_t hdf5_access(bool create);
 

@@ -43,7 +43,7 @@ static tomos_status check_source(
 {
 	Form form;
 	if (!dataset_element(dataset, &form.element) || !dataset_axes(dataset, &form))
-		return hdf5_refuse(TOMOS_BAD_FILE, path, name, "its numbers cannot be read");
+		return hdf5_reject(TOMOS_BAD_FILE, path, name, "its numbers cannot be read");
 	sources->depth++;
 	tomos_status status = dataset_check_nested(dataset, &form, path, name, sources);
 	sources->depth--;
@@ -97,7 +97,7 @@ static tomos_status check_each(
 		now = (Source){"", ""};
 		if (H5Pget_virtual_filename(list, i, now.file, sizeof now.file) < 0 ||
 			H5Pget_virtual_dsetname(list, i, now.dataset, sizeof now.dataset) < 0)
-			return hdf5_refuse(
+			return hdf5_reject(
 				TOMOS_BAD_FILE, path, name, "its sources cannot be read");
 		if (strchr(now.file, '%') || strchr(now.dataset, '%') ||
 			(strcmp(now.file, before.file) == 0 &&

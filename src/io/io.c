@@ -57,7 +57,7 @@ static tomos_status read_head(const char *path, unsigned char *head, size_t *len
 	return status;
 }
 
-static tomos_status refuse_content(const char *path, const unsigned char *head, size_t length)
+static tomos_status reject_content(const char *path, const unsigned char *head, size_t length)
 {
 	char names[128] = "", bytes[64] = "";
 	for (int i = 0; i < COUNT(formats); i++)
@@ -90,7 +90,7 @@ static tomos_status find_by_content(
 			*format = formats[i];
 			return TOMOS_OK;
 		}
-	return refuse_content(path, head, length);
+	return reject_content(path, head, length);
 }
 
 static bool ending_fits(const Format *format, const char *path)

@@ -143,7 +143,7 @@ tomos_status io_sources(const File *file, TakePath take, void *user);
 /* "float32", "uint16", ...; NULL where there is no such type. */
 const char *element_name(Element element);
 bool element_named(const char *name, Element *element);
-/* Refuses numbers beyond float; `path` is for the sentence. */
+/* Rejects numbers beyond float; `path` is for the sentence. */
 tomos_status element_convert(
 	Element element, const void *stored, int64_t count, float *data, const char *path);
 /* The same in full, of a type that element_name knows. */
@@ -163,7 +163,7 @@ void element_encode(Element element, const float *data, int64_t count, double sc
 	void *stored);
 double element_largest(Element element); /* of unsigned integers */
 
-/* Shape of `rank` axes as three, with leading ones; refuses other ranks and empty or huge shapes in
+/* Shape of `rank` axes as three, with leading ones; rejects other ranks and empty or huge shapes in
  * a sentence that begins with `where`. */
 tomos_status shape_take(int64_t shape[3], const int64_t *axes, int rank, const char *where);
 
@@ -189,7 +189,7 @@ typedef struct {
 	Element element;
 	bool fortran; /* the first axis runs fastest */
 } Plain;
-/* Refuses a file whose size is not what its shape needs. */
+/* Rejects a file whose size is not what its shape needs. */
 tomos_status plain_check(const Plain *plain, const File *file, const char *path);
 tomos_status plain_read(const File *file, const Plain *plain, const Extract *part, float *data);
 tomos_status plain_write(
@@ -199,7 +199,7 @@ tomos_status plain_read_back(const File *file, const Plain *plain, int64_t index
 tomos_status plain_finish(const File *file, Plain *plain);
 
 /* The most that a compressed byte may stand for, whatever the method: files that claim more are
- * broken, and are refused before memory is taken for them. */
+ * broken, and are rejected before memory is taken for them. */
 enum { LARGEST_RATIO = 65536 };
 
 #endif

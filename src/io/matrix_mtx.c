@@ -74,7 +74,7 @@ typedef struct {
 	int64_t line;
 } Reader;
 
-static tomos_status refuse(const Reader *r, const char *what)
+static tomos_status reject(const Reader *r, const char *what)
 {
 	return fail(TOMOS_BAD_FILE, "'%s', line %lld: %s", r->path, (long long)r->line, what);
 }
@@ -104,9 +104,9 @@ static tomos_status next_line(Reader *r, char **line)
 	if (!end && r->from == r->to)
 		return TOMOS_OK;
 	if (!end)
-		return refuse(r, "the file is cut short, or the line too long: it has no end");
+		return reject(r, "the file is cut short, or the line too long: it has no end");
 	if (memchr(r->text + r->from, 0, (size_t)(end - r->text - r->from)))
-		return refuse(r, "there is a byte 0 in the text");
+		return reject(r, "there is a byte 0 in the text");
 	*end = 0;
 	*line = r->text + r->from;
 	r->from = end - r->text + 1;
@@ -161,10 +161,10 @@ static tomos_status read_header(Mtx *f, tomos_matrix *m)
 	TRY(next_data(r, &line));
 	if (!line || !take_size(&line, &m->rows) || !take_size(&line, &m->columns) ||
 		!take_size(&line, &f->entries) || m->rows < 1 || m->columns < 1)
-		return refuse(r, "the numbers of rows, columns and entries were expected");
+		return reject(r, "the numbers of rows, columns and entries were expected");
 	/* No line is shorter than "1 1" and its end. */
 	if (f->entries > r->size / 4 || m->rows > INT64_MAX / 16 || m->columns > INT64_MAX / 16)
-		return refuse(r, "more entries than the file has room for, or a size past 2^59");
+		return reject(r, "more entries than the file has room for, or a size past 2^59");
 	return TOMOS_OK;
 }
 
@@ -174,13 +174,13 @@ static tomos_status take_entry(Mtx *f, const tomos_matrix *m, int64_t at[2], flo
 	char *line, *end;
 	TRY(next_data(r, &line));
 	if (!line)
-		return refuse(r, "the file ends before its last entry");
+		return reject(r, "the file ends before its last entry");
 	if (!take_size(&line, &at[0]) || !take_size(&line, &at[1]) || at[0] < 1 ||
 		at[0] > m->rows || at[1] < 1 || at[1] > m->columns)
-		return refuse(r, "a row and a column inside the matrix were expected");
+		return reject(r, "a row and a column inside the matrix were expected");
 	*value = f->pattern ? 1 : strtof(line, &end);
 	if (!f->pattern && (end == line || end[strspn(end, " \t\r")] != 0))
-		return refuse(r, "a value was expected");
+		return reject(r, "a value was expected");
 	at[0]--;
 	at[1]--;
 	return TOMOS_OK;
@@ -205,7 +205,7 @@ static tomos_status each_entry(Mtx *f, tomos_matrix *m, int64_t *counts)
 		int times = f->symmetric && at[0] != at[1] ? 2 : 1;
 		for (int mirror = 0; mirror < times; mirror++) {
 			if (at[mirror] >= m->rows || at[!mirror] >= m->columns)
-				return refuse(&f->reader, "a symmetric matrix must be square");
+				return reject(&f->reader, "a symmetric matrix must be square");
 			if (counts)
 				counts[at[mirror]]++;
 			else
@@ -219,7 +219,7 @@ static tomos_status check_end(Reader *r)
 {
 	char *line;
 	TRY(next_data(r, &line));
-	return line ? refuse(r, "there is more than the number of entries says") : TOMOS_OK;
+	return line ? reject(r, "there is more than the number of entries says") : TOMOS_OK;
 }
 
 static void sum_counts(tomos_matrix *m, const int64_t *counts)

@@ -57,7 +57,7 @@ static const struct {
 	{"MET_ULONG_LONG", {'u', 8, false}}, {"MET_FLOAT", {'f', 4, false}},
 	{"MET_DOUBLE", {'f', 8, false}}};
 
-static tomos_status refuse(const Header *h, const char *key, const char *value, const char *why)
+static tomos_status reject(const Header *h, const char *key, const char *value, const char *why)
 {
 	return fail(TOMOS_UNSUPPORTED, "'%s': %s is '%.40s'; %s", h->path, key, value, why);
 }
@@ -78,10 +78,10 @@ static tomos_status take_size(Header *h, const char *value)
 	double numbers[DIMENSIONS + 1];
 	h->rank = take_numbers(value, numbers, DIMENSIONS + 1);
 	if (h->rank < 1 || h->rank > DIMENSIONS)
-		return refuse(h, "DimSize", value, "1 to 3 sizes can be read");
+		return reject(h, "DimSize", value, "1 to 3 sizes can be read");
 	for (int i = 0; i < h->rank; i++) {
 		if (!(numbers[i] >= 1 && numbers[i] <= 0x1p53))
-			return refuse(h, "DimSize", value, "sizes are whole numbers from 1 on");
+			return reject(h, "DimSize", value, "sizes are whole numbers from 1 on");
 		h->axes[i] = (int64_t)numbers[i];
 	}
 	h->has_size = true;
@@ -100,7 +100,7 @@ static tomos_status take_type(Header *h, const char *value)
 			h->element = types[i].element;
 	return h->element.bytes
 		       ? TOMOS_OK
-		       : refuse(h, "ElementType", value, "integers and floats can be read");
+		       : reject(h, "ElementType", value, "integers and floats can be read");
 }
 
 static bool is_key(const char *key, const char *name)
@@ -206,12 +206,12 @@ static tomos_status beside(char **name, const char *path, const char *other)
 static tomos_status check_header(const Header *h)
 {
 	if (h->packed)
-		return refuse(h, "CompressedData", "True", "write it without compression");
+		return reject(h, "CompressedData", "True", "write it without compression");
 	if (h->channels != 1)
 		return fail(TOMOS_UNSUPPORTED, "'%s': %lld channels; one can be read", h->path,
 			(long long)h->channels);
 	if (strncasecmp(h->data_file, "LIST", 4) == 0 || strchr(h->data_file, '%'))
-		return refuse(h, "ElementDataFile", h->data_file, "one file can be read");
+		return reject(h, "ElementDataFile", h->data_file, "one file can be read");
 	if (h->skip < -1)
 		return fail(TOMOS_BAD_FILE, "'%s': HeaderSize is %lld; it must be -1 or more",
 			h->path, (long long)h->skip);

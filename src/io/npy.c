@@ -1,7 +1,7 @@
 /* NumPy's array files, versions 1 to 3 of the format: a line of text, then the numbers.
  *
  * The text is a Python dictionary with the keys 'descr', 'fortran_order' and 'shape', in any order;
- * anything else is refused. https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+ * anything else is rejected. https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static const char *printable(char *text, size_t room, const char *from, const ch
 	return text;
 }
 
-static tomos_status refuse(const Header *h, const char *what)
+static tomos_status reject(const Header *h, const char *what)
 {
 	char found[25];
 	return fail(TOMOS_BAD_FILE, "'%s': the npy header is wrong: %s expected at '%s'", h->path,
@@ -66,12 +66,12 @@ static tomos_status take_text(Header *h, char *text, size_t room, const char *wh
 	skip_spaces(h);
 	char quote = h->at < h->end ? *h->at : 0;
 	if (quote != '\'' && quote != '"')
-		return refuse(h, what);
+		return reject(h, what);
 	const char *start = h->at + 1;
 	const char *stop = memchr(start, quote, (size_t)(h->end - start));
 	size_t length = stop ? (size_t)(stop - start) : room;
 	if (length >= room)
-		return refuse(h, what);
+		return reject(h, what);
 	printable(text, room, start, stop);
 	h->at = stop + 1;
 	return TOMOS_OK;
@@ -84,23 +84,23 @@ static tomos_status take_number(Header *h, int64_t *number)
 	*number = 0;
 	for (; h->at < h->end && *h->at >= '0' && *h->at <= '9'; h->at++)
 		if (!size_mul(*number, 10, number) || !size_add(*number, *h->at - '0', number))
-			return refuse(h, "a size below 2^63");
-	return h->at > start ? TOMOS_OK : refuse(h, "a size");
+			return reject(h, "a size below 2^63");
+	return h->at > start ? TOMOS_OK : reject(h, "a size");
 }
 
 static tomos_status take_shape(Header *h)
 {
 	if (!take(h, "("))
-		return refuse(h, "'(' of the shape");
+		return reject(h, "'(' of the shape");
 	for (h->rank = 0; !take(h, ")"); h->rank++) {
 		if (h->rank == LARGEST_RANK)
-			return refuse(h, "a shape of at most 32 axes");
+			return reject(h, "a shape of at most 32 axes");
 		TRY(take_number(h, &h->axes[h->rank]));
 		bool comma = take(h, ",");
 		skip_spaces(h);
 		bool last = h->at < h->end && *h->at == ')';
 		if (!comma && (!last || h->rank == 0))
-			return refuse(h, "',' after a size");
+			return reject(h, "',' after a size");
 	}
 	return TOMOS_OK;
 }
@@ -110,7 +110,7 @@ static tomos_status take_entry(Header *h)
 	char key[16];
 	TRY(take_text(h, key, sizeof key, "a key"));
 	if (!take(h, ":"))
-		return refuse(h, "':' after a key");
+		return reject(h, "':' after a key");
 	if (strcmp(key, "descr") == 0 && !h->has_descr) {
 		h->has_descr = true;
 		return take_text(
@@ -119,31 +119,31 @@ static tomos_status take_entry(Header *h)
 	if (strcmp(key, "fortran_order") == 0 && !h->has_order) {
 		h->has_order = true;
 		h->fortran = take(h, "True");
-		return h->fortran || take(h, "False") ? TOMOS_OK : refuse(h, "True or False");
+		return h->fortran || take(h, "False") ? TOMOS_OK : reject(h, "True or False");
 	}
 	if (strcmp(key, "shape") == 0 && !h->has_shape) {
 		h->has_shape = true;
 		return take_shape(h);
 	}
-	return refuse(h, "one each of the keys descr, fortran_order and shape");
+	return reject(h, "one each of the keys descr, fortran_order and shape");
 }
 
 static tomos_status parse(Header *h)
 {
 	if (!take(h, "{"))
-		return refuse(h, "'{'");
+		return reject(h, "'{'");
 	while (!take(h, "}")) {
 		TRY(take_entry(h));
 		bool comma = take(h, ",");
 		skip_spaces(h);
 		if (!comma && (h->at == h->end || *h->at != '}'))
-			return refuse(h, "',' or '}'");
+			return reject(h, "',' or '}'");
 	}
 	skip_spaces(h);
 	if (h->at != h->end)
-		return refuse(h, "the end");
+		return reject(h, "the end");
 	if (!h->has_descr || !h->has_order || !h->has_shape)
-		return refuse(h, "each of the keys descr, fortran_order and shape");
+		return reject(h, "each of the keys descr, fortran_order and shape");
 	return TOMOS_OK;
 }
 

@@ -10,7 +10,7 @@ static bool raw_probe(const unsigned char *head, size_t length)
 	return false; /* any bytes could be such a file */
 }
 
-static tomos_status refuse(const File *file, const char *text)
+static tomos_status reject(const File *file, const char *text)
 {
 	return fail(TOMOS_BAD_VALUE,
 		"'%s': raw is '%s'; it must be N0,N1,N2,TYPE[,SKIP[,big]], for instance "
@@ -27,13 +27,13 @@ static tomos_status take_layout(File *file, Plain *raw, const char *text)
 	bool big = strcmp(order, "big") == 0, native = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 	if (got < 4 || skip < 0 || (got == 6 && !big && strcmp(order, "little") != 0) ||
 		!element_named(type, &raw->element))
-		return refuse(file, text);
+		return reject(file, text);
 	raw->element.swapped = big != native && raw->element.bytes > 1;
 	raw->data = skip;
 	const int64_t shape[3] = {axes[0], axes[1], axes[2]};
 	int64_t count;
 	if (shape_count(shape, &count) != TOMOS_OK)
-		return refuse(file, text);
+		return reject(file, text);
 	memcpy(file->shape, shape, sizeof shape);
 	file->type = element_name(raw->element);
 	return TOMOS_OK;

@@ -66,11 +66,11 @@ static tomos_status check_last(TIFF *tiff, const char *path, int64_t page)
 	TRY(flat_read(TIFFFileno(tiff), path, at, bytes, count_bytes));
 	uint64_t entries = number_of(bytes, count_bytes, big_endian);
 	if (entries > UINT16_MAX)
-		return tiff_refuse(path, page, "its number of tags is wrong");
+		return tiff_reject(path, page, "its number of tags is wrong");
 	at += count_bytes + (int64_t)entries * entry_bytes;
 	TRY(flat_read(TIFFFileno(tiff), path, at, bytes, link_bytes));
 	if (number_of(bytes, link_bytes, big_endian) != 0)
-		return tiff_refuse(path, page + 1, "cannot be read");
+		return tiff_reject(path, page + 1, "cannot be read");
 	return TOMOS_OK;
 }
 
@@ -83,7 +83,7 @@ static tomos_status open_pages(File *file, Tiff *own)
 	while (!TIFFLastDirectory(own->tiff)) {
 		Page next;
 		if (!TIFFReadDirectory(own->tiff))
-			return tiff_refuse(file->path, own->count, "cannot be read");
+			return tiff_reject(file->path, own->count, "cannot be read");
 		TRY(page_describe(own->tiff, file->path, own->count, &next));
 		TRY(page_same(&own->page, &next, file->path, own->count));
 		TRY(remember_page(own, &room, TIFFCurrentDirOffset(own->tiff)));
@@ -91,7 +91,7 @@ static tomos_status open_pages(File *file, Tiff *own)
 	TRY(check_last(own->tiff, file->path, own->count - 1));
 	TRY(page_check_size(file->path, &own->page, own->count, size));
 	if (!TIFFSetSubDirectory(own->tiff, own->offsets[0]))
-		return tiff_refuse(file->path, 0, "cannot be read");
+		return tiff_reject(file->path, 0, "cannot be read");
 	return check_imagej(own->tiff, file->path, own->count);
 }
 
@@ -101,7 +101,7 @@ static tomos_status read_one_page(File *file, int64_t index, const Extract *part
 	const Place at = {own->tiff, file->path, index, lseek(TIFFFileno(own->tiff), 0, SEEK_END)};
 	tiff_forget();
 	if (!TIFFSetSubDirectory(own->tiff, own->offsets[index]))
-		return tiff_refuse(file->path, index, "cannot be read");
+		return tiff_reject(file->path, index, "cannot be read");
 	return page_read(&at, &own->page, part, data);
 }
 

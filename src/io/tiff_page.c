@@ -65,7 +65,7 @@ void tiff_forget(void)
 	complaint[0] = 0;
 }
 
-tomos_status tiff_refuse(const char *path, int64_t page, const char *what)
+tomos_status tiff_reject(const char *path, int64_t page, const char *what)
 {
 	return fail(TOMOS_BAD_FILE, "'%s', page %lld: %s%s%s", path, (long long)page, what,
 		complaint[0] ? ": " : "", complaint);
@@ -80,7 +80,7 @@ tomos_status tiff_open_file(TIFF **tiff, int64_t *size, const char *path)
 	if (*tiff)
 		return TOMOS_OK;
 	(void)flat_close(&descriptor, path);
-	return tiff_refuse(path, 0, "cannot be read");
+	return tiff_reject(path, 0, "cannot be read");
 }
 
 /* ---- pages -------------------------------------------------------------------------------- */
@@ -120,7 +120,7 @@ static tomos_status check_bytes(TIFF *tiff, const char *path, int64_t at, const 
 	for (uint32_t i = 0; i < count && !page->packed; i++) {
 		uint64_t bytes = TIFFGetStrileByteCount(tiff, i);
 		if (bytes > INT64_MAX || !size_add(stored, (int64_t)bytes, &stored))
-			return tiff_refuse(
+			return tiff_reject(
 				path, at, "the size of the strips or tiles is too large");
 	}
 	if (page->packed || stored == needed)
@@ -149,7 +149,7 @@ tomos_status page_describe(TIFF *tiff, const char *path, int64_t at, Page *page)
 	page->height = height;
 	page->element = (Element){kind, bits % 8 ? 0 : bits / 8, false};
 	if (width < 1 || height < 1)
-		return tiff_refuse(path, at, "the picture is empty");
+		return tiff_reject(path, at, "the picture is empty");
 	if (samples != 1 || photometric > PHOTOMETRIC_MINISBLACK)
 		return fail(TOMOS_UNSUPPORTED,
 			"'%s', page %lld: %d samples per pixel (photometric %d); grey pictures of "
@@ -207,11 +207,11 @@ static tomos_status read_plain(
 {
 	uint64_t offset = TIFFGetStrileOffset(at->tiff, (uint32_t)strip);
 	if (offset > INT64_MAX / 2)
-		return tiff_refuse(at->path, at->number, "the place of a strip is wrong");
+		return tiff_reject(at->path, at->number, "the place of a strip is wrong");
 	tomos_status status = flat_read(TIFFFileno(at->tiff), at->path,
 		(int64_t)offset + skip * page->width * page->element.bytes, buffer, bytes);
 	if (status == TOMOS_BAD_FILE)
-		return tiff_refuse(at->path, at->number, "the data end too early or are damaged");
+		return tiff_reject(at->path, at->number, "the data end too early or are damaged");
 	return status;
 }
 
@@ -240,7 +240,7 @@ static tomos_status read_strips(
 			TRY(read_plain(at, page, y / rows, skip, (high - low) * line, buffer));
 		else if (TIFFReadEncodedStrip(at->tiff, (uint32_t)(y / rows), buffer,
 				 height * line) != height * line)
-			return tiff_refuse(
+			return tiff_reject(
 				at->path, at->number, "the data end too early or are damaged");
 		TRY(element_convert(element, (char *)buffer + (plain ? 0 : skip * line),
 			(high - low) * page->width, data + (low - part->row) * page->width,
@@ -259,7 +259,7 @@ static tomos_status read_tiles(
 	for (int64_t y = part->row / height * height; y < part->row + part->rows; y += height)
 		for (int64_t x = 0; x < page->width; x += width) {
 			if (TIFFReadTile(at->tiff, buffer, (uint32_t)x, (uint32_t)y, 0, 0) < 0)
-				return tiff_refuse(at->path, at->number,
+				return tiff_reject(at->path, at->number,
 					"the data end too early or are damaged");
 			overlap(part, y, min64(height, page->height - y), &low, &high);
 			for (int64_t r = low; r < high; r++)
@@ -284,7 +284,7 @@ static tomos_status piece_bytes(const Place *at, const Page *page, int64_t *byte
 	Page piece = {width, rows, page->element, page->packed};
 	*bytes = page_bytes(&piece);
 	if (width < 1 || height < 1 || *bytes != (tiled ? TIFFTileSize(tiff) : TIFFStripSize(tiff)))
-		return tiff_refuse(
+		return tiff_reject(
 			at->path, at->number, "the size of the strips or tiles is wrong");
 	return TOMOS_OK;
 }
@@ -295,7 +295,7 @@ tomos_status page_read(const Place *at, const Page *page, const Extract *part, f
 	void *buffer;
 	TRY(piece_bytes(at, page, &bytes));
 	if (bytes / LARGEST_RATIO > at->size)
-		return tiff_refuse(
+		return tiff_reject(
 			at->path, at->number, "the size of the strips or tiles is too large");
 	TRY(mem_alloc(&buffer, bytes, 1, "a strip or tile of a TIFF file"));
 	tomos_status status = TIFFIsTiled(at->tiff) ? read_tiles(at, page, part, buffer, data)

@@ -31,7 +31,7 @@ tomos_status tiff_make(File *file, Tiff **own);
 
 tomos_status tiff_open_file(TIFF **tiff, int64_t *size, const char *path);
 /* "'path', page 3: what: what libtiff says", the first since tiff_forget, the innermost. */
-tomos_status tiff_refuse(const char *path, int64_t page, const char *what);
+tomos_status tiff_reject(const char *path, int64_t page, const char *what);
 void tiff_forget(void);
 
 /* ---- pages -------------------------------------------------------------------------------- */

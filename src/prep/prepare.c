@@ -138,7 +138,7 @@ static tomos_status order_choose(Order *order, const tomos_prep_options *o)
 }
 
 /* Normalize and log are passed over where the data are past them; any other step out of its place is
- * refused. */
+ * rejected. */
 static tomos_status order_follow(Order *order, Quantity now)
 {
 	static const char *const names[] = {"", "counts", "transmission", "line integrals"};

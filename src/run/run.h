@@ -94,7 +94,7 @@ typedef struct {
 	int64_t length;   /* of the journal so far */
 } Journal;
 
-/* Refuses an output that exists and may not be replaced, one that another process is writing, and
+/* Rejects an output that exists and may not be replaced, one that another process is writing, and
  * to resume one that was begun with another identity. */
 tomos_status journal_open(Journal *journal, const char *output, const Identity *identity,
 	bool resume, bool overwrite);

@@ -53,7 +53,7 @@ static void search_block(void *user, int64_t block)
 	array_visit(s->array, block, search_element, s);
 }
 
-static tomos_status refuse_element(
+static tomos_status reject_element(
 	const tomos_array *a, const char *what, const char *why, int64_t index)
 {
 	float *p;
@@ -64,7 +64,7 @@ static tomos_status refuse_element(
 		(long long)(index % a->shape[2]), (double)*p, why);
 }
 
-tomos_status array_refuse(const tomos_array *a, const char *what, const char *why,
+tomos_status array_reject(const tomos_array *a, const char *what, const char *why,
 	bool (*wrong)(const void *user, float value), const void *user)
 {
 	int64_t blocks = array_blocks(a);
@@ -73,7 +73,7 @@ tomos_status array_refuse(const tomos_array *a, const char *what, const char *wh
 	tomos_status status = parallel_try(blocks, search_block, &s, "the check of an array");
 	for (int64_t b = 0; b < blocks && status == TOMOS_OK; b++)
 		if (s.found[b] >= 0)
-			status = refuse_element(a, what, why, s.found[b]);
+			status = reject_element(a, what, why, s.found[b]);
 	mem_free(s.found);
 	return status;
 }

@@ -86,7 +86,7 @@ tomos_status tomos_noise_poisson(const tomos_array *b, double photons, uint64_t 
 			"most %g",
 			photons, RANDOM_POISSON_LARGEST);
 	TRY(array_finite(b, "the array for photon noise", ""));
-	TRY(array_refuse(b, "photon noise", "must let through no more than 1e15 photons",
+	TRY(array_reject(b, "photon noise", "must let through no more than 1e15 photons",
 		too_bright, &photons));
 	Noise o = {.b = b, .seed = seed, .amount = photons, .change = count_photons};
 	return parallel_try(array_blocks(b), change_block, &o, "the noise");

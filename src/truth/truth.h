@@ -27,7 +27,7 @@ struct tomos_phantom {
 	Solid *solids;
 };
 
-/* Refuses a phantom that is not there, and samples per direction that are none or too many. */
+/* Rejects a phantom that is not there, and samples per direction that are none or too many. */
 tomos_status phantom_check(const tomos_phantom *phantom, int64_t samples);
 
 /* Part of the line point + t direction (of unit length) inside a solid: false if there is none. */
@@ -45,8 +45,8 @@ int64_t array_blocks(const tomos_array *array);
 void array_visit(const tomos_array *array, int64_t block,
 	void (*visit)(void *user, int64_t index, float *element), void *user);
 
-/* Refuses with `why` ("must be positive") and its place the first element that is wrong. */
-tomos_status array_refuse(const tomos_array *array, const char *what, const char *why,
+/* Rejects with `why` ("must be positive") and its place the first element that is wrong. */
+tomos_status array_reject(const tomos_array *array, const char *what, const char *why,
 	bool (*wrong)(const void *user, float value), const void *user);
 
 #endif

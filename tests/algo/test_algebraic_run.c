@@ -1,4 +1,4 @@
-/* What surrounds an algebraic method: stopping, history, cancelling, checkpoints, refusals, memory. */
+/* What surrounds an algebraic method: stopping, history, cancelling, checkpoints, rejections, memory. */
 #include <float.h>
 #include <unistd.h>
 #include "algo/problem.h"
@@ -90,7 +90,7 @@ static void cancel_method(Problem *p, const char *method)
 	const tomos_progress progress = {stop_after, &stop};
 	o.iterations = 10;
 	problem_zero(p);
-	REFUSED(tomos_reconstruct(p->op, method, &p->b, &p->x, &o, &progress), TOMOS_CANCELLED,
+	REJECTED(tomos_reconstruct(p->op, method, &p->b, &p->x, &o, &progress), TOMOS_CANCELLED,
 		"was cancelled after step 3 of 10");
 	assert_int_equal(lists.history.count, 3);
 	assert_string_equal(lists.history.ended, "cancelled");
@@ -134,7 +134,7 @@ static void resume_method(Problem *p, const char *method)
 	o.checkpoint = checkpoint;
 	o.every = 3;
 	problem_zero(p);
-	REFUSED(tomos_reconstruct(p->op, method, &p->b, &p->x, &o, &progress), TOMOS_CANCELLED,
+	REJECTED(tomos_reconstruct(p->op, method, &p->b, &p->x, &o, &progress), TOMOS_CANCELLED,
 		"4");
 	memset(&two, 0, sizeof two);
 	problem_options(&two, 9);
@@ -196,7 +196,7 @@ static void nothing_to_start_from(void **state)
 	float *zeros = calloc((size_t)(p.x.shape[0] * p.x.shape[1] * p.x.shape[2]), sizeof *zeros);
 	tomos_array mask = tomos_array_of(zeros, p.x.shape[0], p.x.shape[1], p.x.shape[2]);
 	o.mask = &mask;
-	REFUSED(tomos_mlem(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_mlem(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
 		"mlem: no ray meets a voxel that is above 0 at the start");
 	free(zeros);
 	problem_free(&p);
@@ -233,13 +233,13 @@ static void damaged(Problem *p, const tomos_algebraic_options *o)
 	fseek(file, size - 40, SEEK_SET);
 	fputs("####", file);
 	fflush(file);
-	REFUSED(tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE,
+	REJECTED(tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE,
 		"is damaged: its checksum is ");
-	REFUSED(tomos_checkpoint_describe(checkpoint, &info), TOMOS_BAD_FILE, "was written");
+	REJECTED(tomos_checkpoint_describe(checkpoint, &info), TOMOS_BAD_FILE, "was written");
 	fseek(file, 17, SEEK_SET);
 	fputs("1", file);
 	fclose(file);
-	REFUSED(tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE,
+	REJECTED(tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE,
 		"is a checkpoint of another version");
 	assert_true(p->x.data[7] == before);
 	unlink(checkpoint);
@@ -273,8 +273,8 @@ static void resume_ended(void **state)
 	problem_free(&p);
 }
 
-/* Every checkpoint that does not fit is refused. */
-static void checkpoint_refusals(void **state)
+/* Every checkpoint that does not fit is rejected. */
+static void checkpoint_rejections(void **state)
 {
 	(void)state;
 	Problem p = problem_make("parallel", "joseph", 16, 12, 0);
@@ -286,38 +286,38 @@ static void checkpoint_refusals(void **state)
 	o.noise_level = 1e-9; /* which is not reached */
 	OK(tomos_sirt(p.op, &p.b, &p.x, &o, NULL));
 	o.resume = 1;
-	REFUSED(tomos_mlem(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_mlem(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
 		"belongs to method sirt, not to method mlem");
 	problem_zero(&p);
 	o.relaxation = 0.5;
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
 		"belongs to relaxation 0, not to relaxation 0.5");
 	o.relaxation = 0;
 	float kept = p.b.data[100]; /* the same numbers, so the same norm, in another order */
 	p.b.data[100] = p.b.data[103];
 	p.b.data[103] = kept;
 	assert_true(p.b.data[100] != kept);
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
 		"belongs to data of checksum ");
 	p.b.data[103] = p.b.data[100];
 	p.b.data[100] = kept;
 	OK(tomos_sirt(p.op, &p.b, &p.x, &o, NULL));
-	REFUSED(tomos_sirt(other.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_sirt(other.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
 		"belongs to views of checksum ");
 	o.mask = &p.truth;
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
 		"belongs to mask of checksum 00000000, not to mask of checksum ");
 	o.mask = NULL;
 	o.ray_weights = &p.b;
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
 		"belongs to weights of rays of checksum ");
 	o.ray_weights = NULL;
 	p.x.data[7] += 1;
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
 		"belongs to a start image of checksum ");
 	p.x.data[7] -= 1;
 	o.stop = "monotone";
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
 		"has 0 vectors, but stop 'monotone' needs 1");
 	o.stop = "discrepancy";
 	damaged(&p, &o);
@@ -325,16 +325,16 @@ static void checkpoint_refusals(void **state)
 	long size = ftell(file);
 	fputc('x', file);
 	fclose(file);
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE, "more than it should");
+	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE, "more than it should");
 	for (long bytes = size - 1; bytes > 0; bytes -= 97) {
 		shorten_file(checkpoint, bytes);
 		tomos_status status = tomos_sirt(p.op, &p.b, &p.x, &o, NULL);
 		assert_true(status == TOMOS_BAD_FILE || status == TOMOS_BAD_VALUE);
 	}
 	shorten_file(checkpoint, 0);
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE, "is no checkpoint");
+	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE, "is no checkpoint");
 	o.resume = 0; /* and nothing else is written over */
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE,
+	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE,
 		"exists and is no checkpoint; name another file");
 	o.resume = 1;
 	unlink(checkpoint);
@@ -342,7 +342,7 @@ static void checkpoint_refusals(void **state)
 	unlink(checkpoint);
 	o.checkpoint = "no/such/folder/file";
 	o.resume = 0;
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_IO, "no/such/folder/file");
+	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_IO, "no/such/folder/file");
 	problem_free(&other);
 	problem_free(&p);
 }
@@ -351,10 +351,10 @@ static void checkpoint_refusals(void **state)
 	do { \
 		tomos_algebraic_options o = problem_options(NULL, 2); \
 		change; \
-		REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE, words); \
+		REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE, words); \
 	} while (0)
 
-static void refusals(void **state)
+static void rejections(void **state)
 {
 	(void)state;
 	Problem p = problem_make("parallel", "joseph", 16, 12, 0);
@@ -388,30 +388,30 @@ static void refusals(void **state)
 	weights.data[20] = -3;
 	TRIED(o.ray_weights = &weights,
 		"the weight of ray [1][0][4] is -3; it must not be negative");
-	REFUSED(tomos_reconstruct(p.op, "srit", &p.b, &p.x, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_reconstruct(p.op, "srit", &p.b, &p.x, NULL, NULL), TOMOS_BAD_VALUE,
 		"method 'srit' is not known; did you mean 'sirt'?");
-	REFUSED(tomos_reconstruct(NULL, "sirt", &p.b, &p.x, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_reconstruct(NULL, "sirt", &p.b, &p.x, NULL, NULL), TOMOS_BAD_VALUE,
 		"sirt: there is no operator");
 	tomos_array same = tomos_array_of(p.x.data, 12, 1, 16);
-	REFUSED(tomos_sirt(p.op, &same, &p.x, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_sirt(p.op, &same, &p.x, NULL, NULL), TOMOS_BAD_VALUE,
 		"the projections and the volume are the same memory");
-	REFUSED(tomos_sirt(p.op, NULL, &p.x, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_sirt(p.op, NULL, &p.x, NULL, NULL), TOMOS_BAD_VALUE,
 		"there is no array for the projections");
 	tomos_algebraic_options o = problem_options(NULL, 2);
 	o.blocks = 13;
-	REFUSED(tomos_block(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_block(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
 		"13 blocks of 12 views: there must be 1 to 12");
 	o = problem_options(NULL, 200);
 	o.weights = "landweber";
 	o.relaxation = 1e30;
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_DIVERGED, "sirt diverged");
+	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_DIVERGED, "sirt diverged");
 	free(wrong.data);
 	free(weights.data);
 	free(empty.data);
 	problem_free(&p);
 }
 
-static void operator_refusals(void **state)
+static void operator_rejections(void **state)
 {
 	(void)state;
 	static const char *const matched[] = {"cgls", "lsqr", "lsmr", "fista", "pdhg"};
@@ -422,11 +422,11 @@ static void operator_refusals(void **state)
 	options.back = "voxel";
 	OK(tomos_op_projector(&op, p.backend, &p.grid, p.scan, &options));
 	for (int i = 0; i < COUNT(matched); i++)
-		REFUSED(tomos_reconstruct(op, matched[i], &p.b, &p.x, NULL, NULL),
+		REJECTED(tomos_reconstruct(op, matched[i], &p.b, &p.x, NULL, NULL),
 			TOMOS_UNSUPPORTED,
 			"needs a back projector that is the adjoint of the forward one");
-	REFUSED(tomos_op_norm(op, &norm, NULL), TOMOS_UNSUPPORTED, "needs a matched pair");
-	REFUSED(tomos_art(p.op, &p.b, &p.x, NULL, NULL), TOMOS_UNSUPPORTED,
+	REJECTED(tomos_op_norm(op, &norm, NULL), TOMOS_UNSUPPORTED, "needs a matched pair");
+	REJECTED(tomos_art(p.op, &p.b, &p.x, NULL, NULL), TOMOS_UNSUPPORTED,
 		"cannot give single rows");
 	OK(tomos_sart(op, &p.b, &p.x, NULL, NULL));
 	tomos_op_free(op);
@@ -497,8 +497,8 @@ int main(void)
 		cmocka_unit_test(semiconvergence), cmocka_unit_test(cancel),
 		cmocka_unit_test(resume), cmocka_unit_test(last_residual_is_described),
 		cmocka_unit_test(nothing_to_start_from), cmocka_unit_test(resume_ended),
-		cmocka_unit_test(checkpoint_refusals), cmocka_unit_test(refusals),
-		cmocka_unit_test(operator_refusals), cmocka_unit_test(memory),
+		cmocka_unit_test(checkpoint_rejections), cmocka_unit_test(rejections),
+		cmocka_unit_test(operator_rejections), cmocka_unit_test(memory),
 		cmocka_unit_test(names)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Filtered back projection of scans as they come: uneven, double and missing angles, sources and
- * detectors that stand differently in every view, and what is refused. */
+ * detectors that stand differently in every view, and what is rejected. */
 #include "algo/analytic.h" /* first: cmocka makes a macro of fail() */
 #include "algo/scene.h"
 
@@ -400,7 +400,7 @@ static void turned_detectors_are_padded(void **state)
 	assert_true(fabs(turned / upright - 1) < 0.03);
 }
 
-/* ---- what is refused ---------------------------------------------------------------------- */
+/* ---- what is rejected ---------------------------------------------------------------------- */
 
 static tomos_status try_scan(const tomos_geometry *scan)
 {
@@ -432,71 +432,71 @@ static tomos_status try_options(const tomos_scan_options *o)
 
 static const char algebraic[] = "use an algebraic method, for instance sirt";
 
-static void other_scans_are_refused(void **state)
+static void other_scans_are_rejected(void **state)
 {
 	(void)state;
 	Distances d;
 	tomos_scan_options o = scene_scan("helix", 16, 1, &d);
 	o.rows = 4, o.pitch = 3;
-	REFUSED(try_options(&o), TOMOS_UNSUPPORTED,
+	REJECTED(try_options(&o), TOMOS_UNSUPPORTED,
 		"view 1 has its source at another height: filtered back projection and fdk need a "
 		"circle about the z axis");
-	REFUSED(try_options(&o), TOMOS_UNSUPPORTED, algebraic);
+	REJECTED(try_options(&o), TOMOS_UNSUPPORTED, algebraic);
 	o = scene_scan("parallel", 16, 1, &d);
 	o.geometry = "laminography", o.tilt = 0.5;
-	REFUSED(try_options(&o), TOMOS_UNSUPPORTED, "view 0 has rays that leave the plane");
+	REJECTED(try_options(&o), TOMOS_UNSUPPORTED, "view 0 has rays that leave the plane");
 	o = scene_scan("parallel", 16, 1, &d);
 	o.geometry = "lebedev", o.views = 7;
-	REFUSED(try_options(&o), TOMOS_UNSUPPORTED, "has rays that leave the plane");
-	REFUSED(try_options(&o), TOMOS_UNSUPPORTED, algebraic);
+	REJECTED(try_options(&o), TOMOS_UNSUPPORTED, "has rays that leave the plane");
+	REJECTED(try_options(&o), TOMOS_UNSUPPORTED, algebraic);
 }
 
-static void odd_views_are_refused(void **state)
+static void odd_views_are_rejected(void **state)
 {
 	(void)state;
 	tomos_view views[3] = {{{0, 50, 0, 1}, {0, -50, 0}, {1, 0, 0}, {0, 0, 1}},
 		{{0, -1, 0, 0}, {0, -50, 0}, {1, 0, 0}, {0, 0, 1}}};
 	tomos_geometry *scan;
 	OK(tomos_geometry_views(&scan, 1, 9, views, 2));
-	REFUSED(try_scan(scan), TOMOS_UNSUPPORTED,
+	REJECTED(try_scan(scan), TOMOS_UNSUPPORTED,
 		"view 1 mixes parallel rays with a point source");
 	tomos_geometry_free(scan);
 	views[1] = (tomos_view){{0, 0, 0, 1}, {0, -50, 0}, {1, 0, 0}, {0, 0, 1}};
 	OK(tomos_geometry_views(&scan, 1, 9, views, 2));
-	REFUSED(try_scan(scan), TOMOS_UNSUPPORTED, "view 1 has its source on the axis");
+	REJECTED(try_scan(scan), TOMOS_UNSUPPORTED, "view 1 has its source on the axis");
 	tomos_geometry_free(scan);
 	views[1] = (tomos_view){{0, 50, 0, 1}, {0, 150, 0}, {1, 0, 0}, {0, 0, 1}};
 	OK(tomos_geometry_views(&scan, 1, 9, views, 2));
-	REFUSED(try_scan(scan), TOMOS_UNSUPPORTED, "view 1 has its detector behind the source");
+	REJECTED(try_scan(scan), TOMOS_UNSUPPORTED, "view 1 has its detector behind the source");
 	tomos_geometry_free(scan);
 }
 
-static void short_and_offset_scans_are_refused(void **state)
+static void short_and_offset_scans_are_rejected(void **state)
 {
 	(void)state;
 	Distances d;
 	double off = 30, beside = -20;
 	tomos_scan_options o = scene_scan("fan", 96, 1, &d);
 	o.arc = M_PI;
-	REFUSED(try_options(&o), TOMOS_UNSUPPORTED,
+	REJECTED(try_options(&o), TOMOS_UNSUPPORTED,
 		"the scan covers 179.1 degrees; filtered back projection of this fan needs 192.5 "
 		"(180 "
 		"and the fan's angle)");
-	REFUSED(try_options(&o), TOMOS_UNSUPPORTED, algebraic);
+	REJECTED(try_options(&o), TOMOS_UNSUPPORTED, algebraic);
 	o.arc = 230 * M_PI / 180;
 	o.axis = &off, o.axis_count = 1;
-	REFUSED(try_options(&o), TOMOS_UNSUPPORTED,
+	REJECTED(try_options(&o), TOMOS_UNSUPPORTED,
 		"the detector is offset and the scan covers 228.8 "
 		"degrees; filtered back projection with an offset detector needs a full turn");
 	o.axis = &beside;
 	o.arc = 2 * M_PI;
-	REFUSED(try_options(&o), TOMOS_UNSUPPORTED,
+	REJECTED(try_options(&o), TOMOS_UNSUPPORTED,
 		"the rotation axis falls 13.3333 beside the detector");
 	o = scene_scan("parallel", 96, 1, &d);
 	o.axis = &beside, o.axis_count = 1;
 	for (int turns = 1; turns <= 2; turns++) {
 		o.arc = M_PI * turns;
-		REFUSED(try_options(&o), TOMOS_UNSUPPORTED,
+		REJECTED(try_options(&o), TOMOS_UNSUPPORTED,
 			"the rotation axis falls 20 beside the detector: the middle is in no view");
 	}
 }
@@ -513,9 +513,9 @@ int main(void)
 		cmocka_unit_test(axis_on_the_edge),
 		cmocka_unit_test(setups_are_corrected),
 		cmocka_unit_test(turned_detectors_are_padded),
-		cmocka_unit_test(other_scans_are_refused),
-		cmocka_unit_test(odd_views_are_refused),
-		cmocka_unit_test(short_and_offset_scans_are_refused),
+		cmocka_unit_test(other_scans_are_rejected),
+		cmocka_unit_test(odd_views_are_rejected),
+		cmocka_unit_test(short_and_offset_scans_are_rejected),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

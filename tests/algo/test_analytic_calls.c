@@ -26,32 +26,32 @@ static void arguments_are_checked(void **state)
 	Scene s = small("parallel");
 	tomos_array none = {0}, wrong = s.data, away = s.data;
 	tomos_grid bad = s.grid;
-	REFUSED(tomos_fbp(NULL, &s.grid, s.scan, &s.data, &s.image, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_fbp(NULL, &s.grid, s.scan, &s.data, &s.image, NULL, NULL), TOMOS_BAD_VALUE,
 		"fbp needs a backend, a grid and a geometry");
-	REFUSED(tomos_fbp(s.backend, NULL, s.scan, &s.data, &s.image, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_fbp(s.backend, NULL, s.scan, &s.data, &s.image, NULL, NULL), TOMOS_BAD_VALUE,
 		"fbp needs a backend, a grid and a geometry");
-	REFUSED(tomos_fdk(s.backend, &s.grid, NULL, &s.data, &s.image, NULL, NULL), TOMOS_BAD_VALUE,
-		"fdk needs a backend, a grid and a geometry");
-	REFUSED(tomos_fdk(s.backend, &s.grid, s.scan, &s.data, &s.image, NULL, NULL),
+	REJECTED(tomos_fdk(s.backend, &s.grid, NULL, &s.data, &s.image, NULL, NULL),
+		TOMOS_BAD_VALUE, "fdk needs a backend, a grid and a geometry");
+	REJECTED(tomos_fdk(s.backend, &s.grid, s.scan, &s.data, &s.image, NULL, NULL),
 		TOMOS_UNSUPPORTED, "fdk is for point sources; parallel rays go with fbp");
-	REFUSED(tomos_fbp(s.backend, &s.grid, s.scan, NULL, &s.image, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_fbp(s.backend, &s.grid, s.scan, NULL, &s.image, NULL, NULL), TOMOS_BAD_VALUE,
 		"there is no array for the projections");
-	REFUSED(tomos_fbp(s.backend, &s.grid, s.scan, &s.data, &none, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_fbp(s.backend, &s.grid, s.scan, &s.data, &none, NULL, NULL), TOMOS_BAD_VALUE,
 		"there is no array for the volume");
 	wrong.shape[0]++;
-	REFUSED(tomos_fbp(s.backend, &s.grid, s.scan, &wrong, &s.image, NULL, NULL),
+	REJECTED(tomos_fbp(s.backend, &s.grid, s.scan, &wrong, &s.image, NULL, NULL),
 		TOMOS_BAD_VALUE,
 		"the shape of the projections is 25 x 1 x 12, expected 24 x 1 x 12");
-	REFUSED(tomos_fbp(s.backend, &s.grid, s.scan, &s.data, &s.data, NULL, NULL),
+	REJECTED(tomos_fbp(s.backend, &s.grid, s.scan, &s.data, &s.data, NULL, NULL),
 		TOMOS_BAD_VALUE, "the shape of the volume is 24 x 1 x 12, expected 1 x 12 x 12");
 	tomos_array same = tomos_array_of(s.data.data, 1, 12, 12);
-	REFUSED(tomos_fbp(s.backend, &s.grid, s.scan, &s.data, &same, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_fbp(s.backend, &s.grid, s.scan, &s.data, &same, NULL, NULL), TOMOS_BAD_VALUE,
 		"the projections and the volume are the same memory");
 	away.device = 3;
-	REFUSED(tomos_fbp(s.backend, &s.grid, s.scan, &away, &s.image, NULL, NULL),
+	REJECTED(tomos_fbp(s.backend, &s.grid, s.scan, &away, &s.image, NULL, NULL),
 		TOMOS_UNSUPPORTED, "the array for the projections lies on device 3");
 	bad.step[1] = 0;
-	REFUSED(tomos_fbp(s.backend, &bad, s.scan, &s.data, &s.image, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_fbp(s.backend, &bad, s.scan, &s.data, &s.image, NULL, NULL), TOMOS_BAD_VALUE,
 		"step");
 	scene_free(&s);
 }
@@ -62,24 +62,24 @@ static void options_are_checked(void **state)
 	Scene s = small("parallel");
 	tomos_analytic_options o = tomos_analytic_defaults();
 	o.padding = "edges";
-	REFUSED(try_with(&s, &o), TOMOS_BAD_VALUE,
+	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE,
 		"padding 'edges' is not known; did you mean 'edge'?");
 	o = tomos_analytic_defaults();
 	o.interpolation = "cubic";
-	REFUSED(try_with(&s, &o), TOMOS_BAD_VALUE, "interpolation 'cubic' is not known");
+	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE, "interpolation 'cubic' is not known");
 	o = tomos_analytic_defaults();
 	o.filter_taps = -1;
-	REFUSED(try_with(&s, &o), TOMOS_BAD_VALUE,
+	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE,
 		"filter_taps -1: it must be from 0 to 1000000000");
 	o = tomos_analytic_defaults();
 	o.filter = "ramp";
-	REFUSED(try_with(&s, &o), TOMOS_BAD_VALUE, "filter 'ramp' is not known");
+	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE, "filter 'ramp' is not known");
 	o = tomos_analytic_defaults();
 	o.cutoff = 2;
-	REFUSED(try_with(&s, &o), TOMOS_BAD_VALUE, "cutoff 2: it is a fraction of Nyquist");
+	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE, "cutoff 2: it is a fraction of Nyquist");
 	o = tomos_analytic_defaults();
 	o.bytes = 0;
-	REFUSED(try_with(&s, &o), TOMOS_BAD_VALUE, "the bytes field of the analytic options is 0");
+	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE, "the bytes field of the analytic options is 0");
 	scene_free(&s);
 }
 
@@ -187,7 +187,7 @@ static void progress_and_cancelling(void **state)
 	assert_string_equal(seen.stage, "fdk");
 	int64_t live = mem_live();
 	seen = (Seen){.stop = 1};
-	REFUSED(tomos_fbp(backend, &grid, scan, &b, &image, NULL, &progress), TOMOS_CANCELLED,
+	REJECTED(tomos_fbp(backend, &grid, scan, &b, &image, NULL, &progress), TOMOS_CANCELLED,
 		"fbp was cancelled after step");
 	assert_true(seen.calls == 1 && mem_live() == live);
 	free(data);

@@ -36,7 +36,7 @@ static void loops(void **state)
 	cancel_begin();
 	parallel_for(100, count_visit, &visits);
 	assert_int_equal(visits, 11);
-	REFUSED(cancel_end(TOMOS_OK, "counting"), TOMOS_CANCELLED, "counting was cancelled");
+	REJECTED(cancel_end(TOMOS_OK, "counting"), TOMOS_CANCELLED, "counting was cancelled");
 	assert_int_equal(cancel_end(TOMOS_IO, "counting"), TOMOS_IO);
 	tomos_cancel_on(NULL);
 	cancel_begin();
@@ -53,12 +53,12 @@ static void calls(void **state)
 	int64_t live = mem_live();
 	flag = 1;
 	tomos_cancel_on(&flag);
-	REFUSED(tomos_op_forward(p.op, &p.x, &p.b), TOMOS_CANCELLED, "a projection was cancelled");
-	REFUSED(tomos_op_adjoint(p.op, &p.b, &p.x), TOMOS_CANCELLED, "a back projection was");
-	REFUSED(tomos_op_norm(p.op, &norm, NULL), TOMOS_CANCELLED, "was cancelled");
-	REFUSED(tomos_fbp(p.backend, &p.grid, p.scan, &p.b, &p.x, NULL, NULL), TOMOS_CANCELLED,
+	REJECTED(tomos_op_forward(p.op, &p.x, &p.b), TOMOS_CANCELLED, "a projection was cancelled");
+	REJECTED(tomos_op_adjoint(p.op, &p.b, &p.x), TOMOS_CANCELLED, "a back projection was");
+	REJECTED(tomos_op_norm(p.op, &norm, NULL), TOMOS_CANCELLED, "was cancelled");
+	REJECTED(tomos_fbp(p.backend, &p.grid, p.scan, &p.b, &p.x, NULL, NULL), TOMOS_CANCELLED,
 		"fbp was cancelled");
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, NULL, NULL), TOMOS_CANCELLED, "was cancelled");
+	REJECTED(tomos_sirt(p.op, &p.b, &p.x, NULL, NULL), TOMOS_CANCELLED, "was cancelled");
 	flag = 0;
 	OK(tomos_op_adjoint(p.op, &p.b, &p.x));
 	flag = 1;
@@ -87,7 +87,7 @@ static void whole_iterates(void **state)
 	lists.history.iterate = &p.truth;
 	flag = 0;
 	tomos_cancel_on(&flag);
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, &progress), TOMOS_CANCELLED, "was cancelled");
+	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, &progress), TOMOS_CANCELLED, "was cancelled");
 	tomos_cancel_on(NULL);
 	assert_int_equal(lists.history.count, 3);
 	assert_memory_equal(p.x.data, p.truth.data, (size_t)p.voxels * sizeof(float));
@@ -335,7 +335,7 @@ static void cut_files(const tomos_array *a)
 		flag = 0;
 		OK(tomos_file_create(&file, names[i], TOMOS_VOLUME, a->shape, NULL));
 		flag = 1;
-		REFUSED(tomos_file_write(file, 0, a->shape[0], a->data), TOMOS_CANCELLED,
+		REJECTED(tomos_file_write(file, 0, a->shape[0], a->data), TOMOS_CANCELLED,
 			"writing was cancelled");
 		flag = 0;
 		OK(tomos_file_write(file, 0, a->shape[0], a->data));
@@ -363,7 +363,7 @@ static void other_calls(void **state)
 	int64_t live = mem_live();
 	flag = 1;
 	tomos_cancel_on(&flag);
-#define CUT(call) REFUSED(call, TOMOS_CANCELLED, "was cancelled")
+#define CUT(call) REJECTED(call, TOMOS_CANCELLED, "was cancelled")
 	CUT(tomos_phantom_volume(phantom, &p.grid, 1, &p.x));
 	CUT(tomos_phantom_project(phantom, p.scan, 1, &p.b));
 	CUT(tomos_noise_gaussian(&p.b, 0.1, 1));
@@ -405,7 +405,7 @@ static void norm(void **state)
 	double exact, again, above;
 	int left = 4;
 	const tomos_progress progress = {count_norm, &left};
-	REFUSED(tomos_op_norm(p.op, &exact, &progress), TOMOS_CANCELLED, "norm was cancelled");
+	REJECTED(tomos_op_norm(p.op, &exact, &progress), TOMOS_CANCELLED, "norm was cancelled");
 	left = 1000;
 	OK(tomos_op_norm(p.op, &exact, &progress));
 	assert_in_range(1000 - left, 4, 40);
@@ -457,10 +457,10 @@ static void given_norm(void **state)
 		assert_true(lists.residual[59] < 2 * best + 0.01);
 		o.norm = 1e-6 * exact;
 		problem_zero(&p);
-		REFUSED(tomos_reconstruct(p.op, methods[i], &p.b, &p.x, &o, NULL), TOMOS_DIVERGED,
+		REJECTED(tomos_reconstruct(p.op, methods[i], &p.b, &p.x, &o, NULL), TOMOS_DIVERGED,
 			"times that of the start; a norm above");
 		o.norm = -1;
-		REFUSED(tomos_reconstruct(p.op, methods[i], &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+		REJECTED(tomos_reconstruct(p.op, methods[i], &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
 			"norm -1: it must be above 0");
 	}
 	problem_free(&p);
@@ -499,7 +499,7 @@ static void iterates_are_shown(void **state)
 	assert_true(s.sums[1] > 0 && s.sums[1] != s.sums[3]);
 	assert_true(fabs(sum - s.sums[3]) < 1e-6 * sum);
 	s.array.shape[1]--;
-	REFUSED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
 		"the shape of the iterate is 1 x 23 x 24");
 	free(s.array.data);
 	problem_free(&p);

@@ -1,6 +1,6 @@
 /* Stacks of fans, each detector row in a slice of its own: against single slices one by one, for every
  * projector, and the shared text, filtered back projection of full and short scans, offset and swivelled
- * detectors; and what is refused. */
+ * detectors; and what is rejected. */
 #include "backend/backend.h" /* first: cmocka makes a macro of fail() */
 #include "ops/opened.h"
 
@@ -217,34 +217,34 @@ static void values(void **state)
 	tomos_geometry_free(scan);
 }
 
-/* FBP of the stack with one number of view 1 changed is refused. */
-static void refuse(const char *words, int which, double value)
+/* FBP of the stack with one number of view 1 changed is rejected. */
+static void reject(const char *words, int which, double value)
 {
 	Pair p = pair_make(&stacks[0]);
 	((double *)&p.scan->views[1])[which] = value;
 	tomos_array y = tomos_array_of(p.y, p.s->views, p.s->rows, p.s->columns);
 	tomos_array x = tomos_array_of(p.x, p.s->n[2], p.s->n[1], p.s->n[0]);
-	REFUSED(tomos_fbp(backend, &p.grid, p.scan, &y, &x, NULL, NULL), TOMOS_UNSUPPORTED, words);
+	REJECTED(tomos_fbp(backend, &p.grid, p.scan, &y, &x, NULL, NULL), TOMOS_UNSUPPORTED, words);
 	pair_free(&p);
 }
 
-static void refusals(void **state)
+static void rejections(void **state)
 {
 	(void)state;
 	enum { SRC_Z = 2, KIND = 3, U_Z = 9, V_X = 10 };
 	static const char words[] =
 		"view 1 has fans that do not lie in slices across z: filtered back projection "
 		"needs that";
-	refuse(words, SRC_Z, 0.5);
-	refuse(words, U_Z, 0.1);
-	refuse(words, V_X, 0.1);
-	refuse("view 1 mixes point sources with a fan for each row", KIND, 1);
+	reject(words, SRC_Z, 0.5);
+	reject(words, U_Z, 0.1);
+	reject(words, V_X, 0.1);
+	reject("view 1 mixes point sources with a fan for each row", KIND, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_single_slices),
 		cmocka_unit_test(same_as_the_shared_text), cmocka_unit_test(filtered),
-		cmocka_unit_test(values), cmocka_unit_test(refusals)};
+		cmocka_unit_test(values), cmocka_unit_test(rejections)};
 	return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

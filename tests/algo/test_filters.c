@@ -203,7 +203,7 @@ static void windows_are_their_formulas(void **state)
 	window_is_its_formula("butterworth", 2.5, 2.5);
 }
 
-static void wrong_parameters_are_refused(void **state)
+static void wrong_parameters_are_rejected(void **state)
 {
 	(void)state;
 	static const struct {
@@ -215,7 +215,7 @@ static void wrong_parameters_are_refused(void **state)
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		tomos_analytic_options o = with_filter(wrong[i].name, 1);
 		o.filter_parameter = wrong[i].parameter;
-		REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
+		REJECTED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
 			"it must be above 0 and at most");
 	}
 }
@@ -259,35 +259,35 @@ static void users_own_response(void **state)
 		assert_true(fabs(kernel[i] - (i == 0)) < 1e-12);
 }
 
-static void wrong_filters_are_refused(void **state)
+static void wrong_filters_are_rejected(void **state)
 {
 	(void)state;
 	double kernel[8];
 	static const double one[] = {1, 1}, bad[] = {0, 0.2, NAN};
 	tomos_analytic_options o = with_filter("ram-lac", 1);
-	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE, "filter 'ram-lac' is not known");
-	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE, "did you mean 'ram-lak'?");
+	REJECTED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE, "filter 'ram-lac' is not known");
+	REJECTED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE, "did you mean 'ram-lak'?");
 	o = with_filter(NULL, 1);
-	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE, "filter '(none)' is not known");
+	REJECTED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE, "filter '(none)' is not known");
 	static const double cutoffs[] = {0, -0.5, 1.01, NAN, INFINITY};
 	for (int i = 0; i < 5; i++) {
 		o = with_filter("hann", cutoffs[i]);
-		REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
+		REJECTED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
 			"it is a fraction of Nyquist, above 0 and up to 1");
 	}
 	o = with_filter("ram-lak", 1);
 	o.response = one, o.response_count = 1;
-	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
+	REJECTED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
 		"a filter response needs two values or more, not 1");
 	o.response = bad, o.response_count = 3;
-	REFUSED(tomos_options_check("analytic", &o), TOMOS_BAD_VALUE,
+	REJECTED(tomos_options_check("analytic", &o), TOMOS_BAD_VALUE,
 		"response nan: it must be from -1e+30 to 1e+30");
 	o.response = one, o.response_count = 2, o.cutoff = 0.5;
-	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
+	REJECTED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
 		"cutoff 0.5 does not go with a filter response of your own");
 	o = with_filter("hann", 1);
 	o.response = one, o.response_count = 2;
-	REFUSED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
+	REJECTED(window_kernel(kernel, 8, &o), TOMOS_BAD_VALUE,
 		"filter 'hann' does not go with a filter response of your own");
 }
 
@@ -502,7 +502,7 @@ static void rows_are_placed(void **state)
 	tomos_backend_close(backend);
 }
 
-static void too_many_columns_are_refused(void **state)
+static void too_many_columns_are_rejected(void **state)
 {
 	(void)state;
 	tomos_backend *backend;
@@ -514,7 +514,7 @@ static void too_many_columns_are_refused(void **state)
 		.kernel = &kernel,
 		.oversample = 1};
 	Filter *filter;
-	REFUSED(backend->type->filter_open(backend, &filter, &spec), TOMOS_BAD_VALUE,
+	REJECTED(backend->type->filter_open(backend, &filter, &spec), TOMOS_BAD_VALUE,
 		"268435456 columns are too many to filter");
 	assert_null(filter);
 	tomos_backend_close(backend);
@@ -528,15 +528,15 @@ int main(void)
 		cmocka_unit_test(ramp_has_the_right_mean),
 		cmocka_unit_test(shepp_logan_taps_of_the_paper),
 		cmocka_unit_test(windows_are_their_formulas),
-		cmocka_unit_test(wrong_parameters_are_refused),
+		cmocka_unit_test(wrong_parameters_are_rejected),
 		cmocka_unit_test(kernels_are_the_windows_integrals),
 		cmocka_unit_test(users_own_response),
-		cmocka_unit_test(wrong_filters_are_refused),
+		cmocka_unit_test(wrong_filters_are_rejected),
 		cmocka_unit_test(taps_and_transforms_agree),
 		cmocka_unit_test(transforms_length_does_not_matter),
 		cmocka_unit_test(rows_are_weighted),
 		cmocka_unit_test(rows_are_placed),
-		cmocka_unit_test(too_many_columns_are_refused),
+		cmocka_unit_test(too_many_columns_are_rejected),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The transpose of filtered back projection: inner products agree; refusals; every allocation failing. */
+/* The transpose of filtered back projection: inner products agree; rejections; every allocation failing. */
 #include "algo/problem.h"
 
 static void fill_random(tomos_array *a, uint32_t seed)
@@ -39,22 +39,22 @@ static void inner_products(void **state)
 	}
 }
 
-static void refusals(void **state)
+static void rejections(void **state)
 {
 	(void)state;
 	Problem p = problem_make("parallel", "joseph", 16, 24, 0);
 	tomos_analytic_options o = tomos_analytic_defaults();
 	o.padding = "edge";
-	REFUSED(tomos_fbp_transpose(p.backend, &p.grid, p.scan, &p.x, &p.b, &o, NULL),
+	REJECTED(tomos_fbp_transpose(p.backend, &p.grid, p.scan, &p.x, &p.b, &o, NULL),
 		TOMOS_UNSUPPORTED, "not there for scans with padding other than zero");
 	o = tomos_analytic_defaults();
 	o.interpolation = "oversampled";
-	REFUSED(tomos_fbp_transpose(p.backend, &p.grid, p.scan, &p.x, &p.b, &o, NULL),
+	REJECTED(tomos_fbp_transpose(p.backend, &p.grid, p.scan, &p.x, &p.b, &o, NULL),
 		TOMOS_UNSUPPORTED, "oversampled interpolation");
-	REFUSED(tomos_fbp_transpose(p.backend, &p.grid, p.scan, &p.b, &p.x, NULL, NULL),
+	REJECTED(tomos_fbp_transpose(p.backend, &p.grid, p.scan, &p.b, &p.x, NULL, NULL),
 		TOMOS_BAD_VALUE, "the shape of the projections is 1 x 16 x 16");
-	REFUSED(tomos_fbp_transpose(NULL, &p.grid, p.scan, &p.x, &p.b, NULL, NULL), TOMOS_BAD_VALUE,
-		"the transpose of fbp needs a backend, a grid and a geometry");
+	REJECTED(tomos_fbp_transpose(NULL, &p.grid, p.scan, &p.x, &p.b, NULL, NULL),
+		TOMOS_BAD_VALUE, "the transpose of fbp needs a backend, a grid and a geometry");
 	problem_free(&p);
 }
 
@@ -68,13 +68,13 @@ static void other_scans(void **state)
 	o.columns = 16, o.views = 24;
 	o.roll = 0.1;
 	OK(tomos_geometry_make(&scan, &o));
-	REFUSED(tomos_fbp_transpose(p.backend, &p.grid, scan, &p.x, &p.b, NULL, NULL),
+	REJECTED(tomos_fbp_transpose(p.backend, &p.grid, scan, &p.x, &p.b, NULL, NULL),
 		TOMOS_UNSUPPORTED, "turned detectors");
 	tomos_geometry_free(scan);
 	o.roll = 0, o.arc = 6.283185307179586;
 	o.axis = &axis, o.axis_count = 1;
 	OK(tomos_geometry_make(&scan, &o));
-	REFUSED(tomos_fbp_transpose(p.backend, &p.grid, scan, &p.x, &p.b, NULL, NULL),
+	REJECTED(tomos_fbp_transpose(p.backend, &p.grid, scan, &p.x, &p.b, NULL, NULL),
 		TOMOS_UNSUPPORTED, "an offset detector");
 	tomos_geometry_free(scan);
 	problem_free(&p);
@@ -102,7 +102,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(inner_products),
-		cmocka_unit_test(refusals),
+		cmocka_unit_test(rejections),
 		cmocka_unit_test(other_scans),
 		cmocka_unit_test(allocations),
 	};

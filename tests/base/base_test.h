@@ -18,7 +18,7 @@ static inline void assert_ok(tomos_status status)
 		fail_msg("%s: %s", tomos_status_name(status), tomos_message());
 }
 
-static inline void assert_refused(tomos_status status, tomos_status expected, const char *words)
+static inline void assert_rejected(tomos_status status, tomos_status expected, const char *words)
 {
 	assert_int_equal(status, expected);
 	if (!strstr(tomos_message(), words))

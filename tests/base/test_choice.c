@@ -45,11 +45,11 @@ static void test_find(void **state)
 	int index;
 	assert_ok(choice_find("projector", list, "voxel", &index));
 	assert_int_equal(index, 3);
-	assert_refused(choice_find("projector", list, "josef", &index), TOMOS_BAD_VALUE,
+	assert_rejected(choice_find("projector", list, "josef", &index), TOMOS_BAD_VALUE,
 		"projector 'josef' is not known; did you mean 'joseph'? (known: line|line-march|");
-	assert_refused(choice_find("filter", list, "qqqqqq", &index), TOMOS_BAD_VALUE,
+	assert_rejected(choice_find("filter", list, "qqqqqq", &index), TOMOS_BAD_VALUE,
 		"filter 'qqqqqq' is not known (known: ");
-	assert_refused(choice_find("filter", list, NULL, &index), TOMOS_BAD_VALUE,
+	assert_rejected(choice_find("filter", list, NULL, &index), TOMOS_BAD_VALUE,
 		"filter '(none)' is not known");
 }
 
@@ -83,11 +83,11 @@ static void test_options_without_size(void **state)
 {
 	(void)state;
 	tomos_algebraic_options o = tomos_algebraic_defaults(), given = {0};
-	assert_refused(options_take(&o, &given, "algebraic"), TOMOS_BAD_VALUE,
+	assert_rejected(options_take(&o, &given, "algebraic"), TOMOS_BAD_VALUE,
 		"the bytes field of the algebraic options is 0; fill them with "
 		"tomos_algebraic_defaults()");
 	given.bytes = 1 << 20;
-	assert_refused(
+	assert_rejected(
 		options_take(&o, &given, "algebraic"), TOMOS_BAD_VALUE, "options is 1048576");
 }
 

@@ -43,15 +43,15 @@ static void test_texts(void **state)
 	mem_free(text);
 }
 
-static void test_refused(void **state)
+static void test_rejected(void **state)
 {
 	(void)state;
 	void *block = &block;
-	assert_refused(mem_alloc(&block, INT64_MAX / 4, 8, "the volume"), TOMOS_NO_MEMORY,
+	assert_rejected(mem_alloc(&block, INT64_MAX / 4, 8, "the volume"), TOMOS_NO_MEMORY,
 		"no memory for the volume: 2305843009213693951 x 8 bytes");
 	assert_null(block);
-	assert_refused(mem_alloc(&block, -1, 8, "a row"), TOMOS_NO_MEMORY, "a row: -1 x 8 bytes");
-	assert_refused(
+	assert_rejected(mem_alloc(&block, -1, 8, "a row"), TOMOS_NO_MEMORY, "a row: -1 x 8 bytes");
+	assert_rejected(
 		mem_zeroed(&block, INT64_MAX, 1, "a row"), TOMOS_NO_MEMORY, "no memory for a row");
 }
 
@@ -62,12 +62,12 @@ static void test_failure_on_demand(void **state)
 	char *a, *b, *c, *d;
 	mem_fail_nth(2);
 	assert_ok(mem_text(&a, "first"));
-	assert_refused(
+	assert_rejected(
 		mem_printf(&b, "second"), TOMOS_NO_MEMORY, "no memory for a text: 7 x 1 bytes");
 	assert_null(b);
 	assert_ok(mem_zeroed(&c, 1, 1, "third"));
 	mem_fail_nth(1);
-	assert_refused(mem_zeroed(&d, 1, 1, "fourth"), TOMOS_NO_MEMORY, "fourth");
+	assert_rejected(mem_zeroed(&d, 1, 1, "fourth"), TOMOS_NO_MEMORY, "fourth");
 	mem_fail_nth(1);
 	mem_fail_nth(0);
 	assert_ok(mem_text(&d, "fifth"));
@@ -97,12 +97,13 @@ static void test_shapes(void **state)
 	int64_t count;
 	assert_ok(shape_count((int64_t[]){3000, 2000, 1000}, &count));
 	assert_true(count == INT64_C(6000000000));
-	assert_refused(shape_count((int64_t[]){3, 0, 5}, &count), TOMOS_BAD_VALUE,
+	assert_rejected(shape_count((int64_t[]){3, 0, 5}, &count), TOMOS_BAD_VALUE,
 		"a shape of 3 x 0 x 5 is empty or too large");
-	assert_refused(shape_count((int64_t[]){-3, -2, 5}, &count), TOMOS_BAD_VALUE, "-3 x -2 x 5");
-	assert_refused(
+	assert_rejected(
+		shape_count((int64_t[]){-3, -2, 5}, &count), TOMOS_BAD_VALUE, "-3 x -2 x 5");
+	assert_rejected(
 		shape_count((int64_t[]){INT64_MAX, 2, 1}, &count), TOMOS_BAD_VALUE, "too large");
-	assert_refused(shape_count((int64_t[]){INT64_C(1) << 60, 1, 1}, &count), TOMOS_BAD_VALUE,
+	assert_rejected(shape_count((int64_t[]){INT64_C(1) << 60, 1, 1}, &count), TOMOS_BAD_VALUE,
 		"too large");
 }
 
@@ -112,7 +113,7 @@ int main(void)
 		cmocka_unit_test(test_aligned),
 		cmocka_unit_test(test_zeroed),
 		cmocka_unit_test(test_texts),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_rejected),
 		cmocka_unit_test(test_failure_on_demand),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_shapes),

@@ -235,13 +235,13 @@ static void structs_are_checked_by_their_values(void **state)
 	tomos_prep_options p = tomos_prep_defaults();
 	assert_ok(options_need("prep", &p, NULL));
 	p.delta_beta = 300;
-	assert_refused(options_need("prep", &p, NULL), TOMOS_BAD_VALUE,
+	assert_rejected(options_need("prep", &p, NULL), TOMOS_BAD_VALUE,
 		"delta_beta has no effect without phase=paganin");
 	p.phase = "paganin";
 	assert_ok(options_need("prep", &p, NULL));
 	tomos_algebraic_options a = tomos_algebraic_defaults();
 	a.noise_level = 0.1;
-	assert_refused(options_need("algebraic", &a, "method=sirt"), TOMOS_BAD_VALUE,
+	assert_rejected(options_need("algebraic", &a, "method=sirt"), TOMOS_BAD_VALUE,
 		"noise_level has no effect without stop=discrepancy|monotone or method=asd-pocs");
 	assert_ok(options_need("algebraic", &a, "method=asd-pocs"));
 	a.stop = "monotone";

@@ -54,7 +54,7 @@ static void drop(char *temporary)
 	mem_free(temporary);
 }
 
-#define assert_refused(call, wanted, part) \
+#define assert_rejected(call, wanted, part) \
 	do { \
 		assert_int_equal((call), (wanted)); \
 		if (!strstr(tomos_message(), (part))) \
@@ -110,7 +110,7 @@ static void test_file(void **state)
 	assert_true(holds("file", "new"));
 	assert_int_equal(access(part, F_OK), -1);
 	mem_free(part);
-	assert_refused(file_temporary(&part, "file", false), TOMOS_IO,
+	assert_rejected(file_temporary(&part, "file", false), TOMOS_IO,
 		"'file' exists already and overwrite was not asked for");
 	assert_null(part);
 	assert_int_equal(file_temporary(&part, "file", true), TOMOS_OK);
@@ -144,7 +144,7 @@ static void test_directory(void **state)
 	make_stack("stack/inner", "precious");
 	assert_int_equal(file_temporary(&part, "stack", true), TOMOS_OK);
 	make_stack(part, "c");
-	assert_refused(file_publish(part, "stack", true), TOMOS_IO,
+	assert_rejected(file_publish(part, "stack", true), TOMOS_IO,
 		"directory 'stack' has directories in it and is not replaced");
 	assert_true(holds("stack/inner/precious", "precious"));
 	file_discard(part);
@@ -186,7 +186,7 @@ static void publish_beside_other(const char *path, bool directory)
 		put(part, "mine");
 		put(path, "theirs");
 	}
-	assert_refused(file_publish(part, path, false), TOMOS_IO,
+	assert_rejected(file_publish(part, path, false), TOMOS_IO,
 		"' appeared while it was being written and overwrite was not asked for");
 	assert_int_equal(access(part, F_OK), 0);
 	file_discard(path);
@@ -217,37 +217,37 @@ static void test_kinds_differ(void **state)
 	make_stack("folder", "a");
 	assert_int_equal(file_temporary(&part, "folder", true), TOMOS_OK);
 	put(part, "file");
-	assert_refused(file_publish(part, "folder", true), TOMOS_IO,
+	assert_rejected(file_publish(part, "folder", true), TOMOS_IO,
 		"'folder' is a directory and is not replaced by a file");
 	drop(part);
 	put("plain", "old");
 	assert_int_equal(file_temporary(&part, "plain", true), TOMOS_OK);
 	make_stack(part, "a");
-	assert_refused(file_publish(part, "plain", true), TOMOS_IO,
+	assert_rejected(file_publish(part, "plain", true), TOMOS_IO,
 		"'plain' is a file and is not replaced by a directory");
 	drop(part);
 	assert_true(holds("plain", "old") && holds("folder/a", "a"));
 }
 
-static void test_refused(void **state)
+static void test_rejected(void **state)
 {
 	(void)state;
 	char *part;
 	static const char *const bad[] = {"", "/", "//", ".", "..", "./", "x/.."};
 	for (int i = 0; i < COUNT(bad); i++)
-		assert_refused(file_temporary(&part, bad[i], true), TOMOS_BAD_VALUE,
+		assert_rejected(file_temporary(&part, bad[i], true), TOMOS_BAD_VALUE,
 			"is not the name of a file to write");
-	assert_refused(
+	assert_rejected(
 		file_temporary(&part, NULL, true), TOMOS_BAD_VALUE, "no file to write is named");
-	assert_refused(file_temporary(&part, "no/x", true), TOMOS_IO,
+	assert_rejected(file_temporary(&part, "no/x", true), TOMOS_IO,
 		"'no/x' cannot be written: directory 'no/': No such file");
 	put("flat", "");
-	assert_refused(
+	assert_rejected(
 		file_temporary(&part, "flat/x", true), TOMOS_IO, "'flat/x' cannot be written");
-	assert_refused(
+	assert_rejected(
 		file_publish("gone", "x", true), TOMOS_IO, "'gone', to become 'x', cannot be");
 	put("here", "");
-	assert_refused(file_publish("here", "no/x", true), TOMOS_IO,
+	assert_rejected(file_publish("here", "no/x", true), TOMOS_IO,
 		"'here' cannot be renamed to 'no/x': No such file");
 	file_discard("gone");
 	file_discard(NULL);
@@ -304,7 +304,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
 		cmocka_unit_test(test_long_names), cmocka_unit_test(test_file),
 		cmocka_unit_test(test_directory), cmocka_unit_test(test_appeared),
-		cmocka_unit_test(test_kinds_differ), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_kinds_differ), cmocka_unit_test(test_rejected),
 		cmocka_unit_test(test_all), cmocka_unit_test(test_memory)};
 	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

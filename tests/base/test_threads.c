@@ -154,7 +154,7 @@ static void test_variable(void **state)
 {
 	(void)state;
 	setenv("TOMOS_THREADS", "two", 1);
-	assert_refused(threads_check(), TOMOS_BAD_VALUE, "TOMOS_THREADS is 'two'");
+	assert_rejected(threads_check(), TOMOS_BAD_VALUE, "TOMOS_THREADS is 'two'");
 	assert_ok(tomos_set_threads(2));
 	assert_ok(threads_check());
 	unsetenv("TOMOS_THREADS");
@@ -174,13 +174,13 @@ static void test_number(void **state)
 			"TOMOS_THREADS is '%s': it must be the number of threads, 0 (all cores) to "
 			"1024",
 			wrong[i]);
-		assert_refused(tomos_set_threads(0), TOMOS_BAD_VALUE, sentence);
+		assert_rejected(tomos_set_threads(0), TOMOS_BAD_VALUE, sentence);
 	}
 	unsetenv("TOMOS_THREADS");
 	assert_ok(tomos_set_threads(0));
-	assert_refused(tomos_set_threads(-1), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_set_threads(-1), TOMOS_BAD_VALUE,
 		"-1 threads: the number must be 0 (all cores) to 1024");
-	assert_refused(tomos_set_threads(1025), TOMOS_BAD_VALUE, "1025 threads");
+	assert_rejected(tomos_set_threads(1025), TOMOS_BAD_VALUE, "1025 threads");
 	assert_int_equal(tomos_threads(), sysconf(_SC_NPROCESSORS_ONLN));
 }
 

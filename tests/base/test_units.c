@@ -54,29 +54,30 @@ static void test_sizes(void **state)
 	check_size("100", 100);
 	check_size("7B", 7);
 	check_size("3MiB", 3 << 20);
-	assert_refused(tomos_size_parse("2 gig", &bytes), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_size_parse("2 gig", &bytes), TOMOS_BAD_VALUE,
 		"the unit 'gig' is not known for a size; it may be K, M, G, T");
-	assert_refused(tomos_size_parse("much", &bytes), TOMOS_BAD_VALUE, "'much' is not a size");
-	assert_refused(tomos_size_parse("-1G", &bytes), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_size_parse("much", &bytes), TOMOS_BAD_VALUE, "'much' is not a size");
+	assert_rejected(tomos_size_parse("-1G", &bytes), TOMOS_BAD_VALUE,
 		"'-1G' is not a size: it must be 0 to 9e15 bytes");
-	assert_refused(tomos_size_parse("1e9T", &bytes), TOMOS_BAD_VALUE, "'1e9T' is not a size");
+	assert_rejected(tomos_size_parse("1e9T", &bytes), TOMOS_BAD_VALUE, "'1e9T' is not a size");
 }
 
-static void test_refused(void **state)
+static void test_rejected(void **state)
 {
 	(void)state;
 	double value;
-	assert_refused(tomos_length_parse("20keV", &value), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_length_parse("20keV", &value), TOMOS_BAD_VALUE,
 		"'20keV': the unit 'keV' is not known for a length");
-	assert_refused(tomos_length_parse("wide", &value), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_length_parse("wide", &value), TOMOS_BAD_VALUE,
 		"'wide' is not a length: a number and one of nm");
-	assert_refused(tomos_length_parse("", &value), TOMOS_BAD_VALUE, "'' is not a length");
-	assert_refused(tomos_length_parse(NULL, &value), TOMOS_BAD_VALUE, "'' is not a length");
-	assert_refused(tomos_length_parse(" 1", &value), TOMOS_BAD_VALUE, "' 1' is not a length");
-	assert_refused(tomos_length_parse("inf", &value), TOMOS_BAD_VALUE, "'inf' is not a length");
-	assert_refused(tomos_energy_parse("20kev", &value), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_length_parse("", &value), TOMOS_BAD_VALUE, "'' is not a length");
+	assert_rejected(tomos_length_parse(NULL, &value), TOMOS_BAD_VALUE, "'' is not a length");
+	assert_rejected(tomos_length_parse(" 1", &value), TOMOS_BAD_VALUE, "' 1' is not a length");
+	assert_rejected(
+		tomos_length_parse("inf", &value), TOMOS_BAD_VALUE, "'inf' is not a length");
+	assert_rejected(tomos_energy_parse("20kev", &value), TOMOS_BAD_VALUE,
 		"the unit 'kev' is not known for an energy");
-	assert_refused(
+	assert_rejected(
 		tomos_energy_parse("nan", &value), TOMOS_BAD_VALUE, "'nan' is not an energy");
 }
 
@@ -85,7 +86,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_units),
 		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_rejected),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

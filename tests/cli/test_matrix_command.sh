@@ -97,8 +97,8 @@ END
 			recon scan.h5 --method sirt $size --iterations 10 --matrix $file -o r.h5 --overwrite
 		check "the same image, $file" 0 compare plain.h5 r.h5 --max 1e-5
 	done
-	check "csc is refused" 1 recon scan.h5 --method sirt $size --matrix csc.npz -o no.h5
-	has "why csc is refused" err "only csr can be read"
+	check "csc is rejected" 1 recon scan.h5 --method sirt $size --matrix csc.npz -o no.h5
+	has "why csc is rejected" err "only csr can be read"
 else
 	echo "skipped - SciPy is not installed"
 fi

@@ -14,7 +14,7 @@ fail() {
 }
 
 # The words in $1 are in the message of the command that follows, which ends with status $2 and leaves nothing.
-refused() {
+rejected() {
 	local words=$1 status=$2 code=0
 	shift 2
 	timeout 60 "$tomos" "$@" -q >out 2>&1 || code=$?
@@ -30,26 +30,26 @@ random_scans.make_pool('$tomos', '.')"
 
 # Options whose arithmetic would overflow, or whose numbers floats cannot hold.
 most=9223372036854775807
-refused "--zinger-size $most: it must be from 1 to 99" 2 prep exchange.h5 --zingers space --zinger-size $most -o v.h5
-refused "--zinger-size $most" 2 recon exchange.h5 --zingers time --zinger-size $most -o v.h5
-refused "--ring-large 100001: it must be from 0 to 999" 2 prep exchange.h5 --rings vo --ring-large 100001 -o v.h5
-refused "--ring-small $most" 2 prep exchange.h5 --rings vo --ring-small $most -o v.h5
-refused "--filter-taps $most" 2 recon parallel.h5 --filter-taps $most -o v.h5
-refused "--iterations $most: it must be from 0" 2 lambda --views 6 --columns 10 --iterations $most
-refused "--first-number $most" 2 recon parallel.h5 --first-number $most -o v.h5/
-refused "--ring-alpha 1e-20: it must be from 1e-08" 2 recon exchange.h5 --rings titarenko --ring-alpha 1e-20 -o v.h5
-refused "--hardening 1e+300" 2 recon exchange.h5 --hardening 1e300 -o v.h5
-refused "--response 1e+308" 2 recon parallel.h5 --response 1e308,1,1 -o v.h5
+rejected "--zinger-size $most: it must be from 1 to 99" 2 prep exchange.h5 --zingers space --zinger-size $most -o v.h5
+rejected "--zinger-size $most" 2 recon exchange.h5 --zingers time --zinger-size $most -o v.h5
+rejected "--ring-large 100001: it must be from 0 to 999" 2 prep exchange.h5 --rings vo --ring-large 100001 -o v.h5
+rejected "--ring-small $most" 2 prep exchange.h5 --rings vo --ring-small $most -o v.h5
+rejected "--filter-taps $most" 2 recon parallel.h5 --filter-taps $most -o v.h5
+rejected "--iterations $most: it must be from 0" 2 lambda --views 6 --columns 10 --iterations $most
+rejected "--first-number $most" 2 recon parallel.h5 --first-number $most -o v.h5/
+rejected "--ring-alpha 1e-20: it must be from 1e-08" 2 recon exchange.h5 --rings titarenko --ring-alpha 1e-20 -o v.h5
+rejected "--hardening 1e+300" 2 recon exchange.h5 --hardening 1e300 -o v.h5
+rejected "--response 1e+308" 2 recon parallel.h5 --response 1e308,1,1 -o v.h5
 
 # Data: too large, not finite, without light; the rows of one axis taken for those of another.
-refused "not finite, the first at [0][0][0]" 1 recon huge.npy --arc 180 --axis 16.5 -o v.h5
-refused "not finite" 1 backproject huge.npy --views-file parallel.json --voxel 1 -o v.h5
-refused "none of 1632 values is finite" 1 recon allnan.npy --arc 180 --axis 16.5 -o v.h5
-refused "none of 1632 values is finite and has light" 1 recon noflat.h5 --arc 180 --axis 16.5 -o v.h5
-refused "none of 1632 values is finite and has light" 1 recon noflat.h5 --arc 180 --axis 16.5 --method sirt -o v.h5
-refused "has light" 1 prep noflat.h5 -o v.h5
-refused "whose layout is projections" 2 prep parallel.h5 --layout sinograms -o v.h5
-refused "whose layout is projections" 2 center parallel.h5 --layout sinograms
+rejected "not finite, the first at [0][0][0]" 1 recon huge.npy --arc 180 --axis 16.5 -o v.h5
+rejected "not finite" 1 backproject huge.npy --views-file parallel.json --voxel 1 -o v.h5
+rejected "none of 1632 values is finite" 1 recon allnan.npy --arc 180 --axis 16.5 -o v.h5
+rejected "none of 1632 values is finite and has light" 1 recon noflat.h5 --arc 180 --axis 16.5 -o v.h5
+rejected "none of 1632 values is finite and has light" 1 recon noflat.h5 --arc 180 --axis 16.5 --method sirt -o v.h5
+rejected "has light" 1 prep noflat.h5 -o v.h5
+rejected "whose layout is projections" 2 prep parallel.h5 --layout sinograms -o v.h5
+rejected "whose layout is projections" 2 center parallel.h5 --layout sinograms
 "$tomos" recon nan.npy --arc 180 --axis 16.5 -o nan.h5 >out
 grep -q "mended    2 values" out || fail "two values that are not finite are mended and told: $(cat out)"
 
@@ -67,4 +67,4 @@ sys.path.insert(0, '$here')
 import random_scans
 values, shape = random_scans.npy_read('plain.npy')
 random_scans.write('negative.npy', random_scans.npy_bytes([-1 - v for v in values], shape))"
-refused "mlem needs projections above 0" 2 recon negative.npy --arc 180 --axis 16.5 --method mlem -o v.h5
+rejected "mlem needs projections above 0" 2 recon negative.npy --arc 180 --axis 16.5 --method mlem -o v.h5

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tomos prep and tomos center, as they are typed: simulated scans, refusals, a measured scan if there is one.
+# tomos prep and tomos center, as they are typed: simulated scans, rejections, a measured scan if there is one.
 set -euo pipefail
 tomos=$1
 folder=$(mktemp -d)
@@ -12,7 +12,7 @@ fail() {
 }
 
 # The words in $1 are what the command that follows ends with, with status $2.
-refused() {
+rejected() {
 	local words=$1 status=$2 code=0
 	shift 2
 	"$tomos" "$@" >out 2>&1 || code=$?
@@ -48,22 +48,22 @@ for floor in 0.3 0.02; do
 done
 
 # What is seldom meant is done with a warning.
-refused "warning: steps have no log" 0 recon scan180.h5 --quantity transmission --steps zingers -o t.h5
-refused "warning: quantity is integrals, so the scan's flats are not used" 0 recon scan180.h5 \
+rejected "warning: steps have no log" 0 recon scan180.h5 --quantity transmission --steps zingers -o t.h5
+rejected "warning: quantity is integrals, so the scan's flats are not used" 0 recon scan180.h5 \
 	--flats scan360.h5 --quantity integrals -o u.h5
 
-refused "phase retrieval: pixel is 0 mm" 2 prep scan180.h5 --phase paganin -o p.h5
-refused "the unit 'keV' is not known for a length" 2 prep scan180.h5 --pixel 20keV -o p.h5
-refused "step 'polish' is not known" 2 prep scan180.h5 --steps polish -o p.h5
-refused "is not FROM:TO:STEP" 2 center scan180.h5 --sweep 60-70
-refused "is not within columns 0 to 127" 2 center scan180.h5 --sweep 60:700:10
-refused "--sheet has no effect without --sweep" 2 center scan180.h5 --sheet a.png
-refused "--row: 1 is not between 0 and 0" 2 center scan180.h5 --row 1
-refused "axis-range 60,61" 2 center scan180.h5 --axis-range 60,61
+rejected "phase retrieval: pixel is 0 mm" 2 prep scan180.h5 --phase paganin -o p.h5
+rejected "the unit 'keV' is not known for a length" 2 prep scan180.h5 --pixel 20keV -o p.h5
+rejected "step 'polish' is not known" 2 prep scan180.h5 --steps polish -o p.h5
+rejected "is not FROM:TO:STEP" 2 center scan180.h5 --sweep 60-70
+rejected "is not within columns 0 to 127" 2 center scan180.h5 --sweep 60:700:10
+rejected "--sheet has no effect without --sweep" 2 center scan180.h5 --sheet a.png
+rejected "--row: 1 is not between 0 and 0" 2 center scan180.h5 --row 1
+rejected "axis-range 60,61" 2 center scan180.h5 --axis-range 60,61
 "$tomos" project ball --geometry fan --source-axis 5 --source-detector 9 --columns 64 --views 60 \
 	-o fan.h5 -q
-refused "the axis is found from parallel rays only" 1 center fan.h5
-[ ! -e p.h5 ] || fail "a refused command left its output"
+rejected "the axis is found from parallel rays only" 1 center fan.h5
+[ ! -e p.h5 ] || fail "a rejected command left its output"
 
 tooth=${TOMOS_DATA:-.}/tooth/tooth.h5
 [ -r "$tooth" ] || { echo "skipped: the measured scan: there is no $tooth"; exit 0; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Recipes as a user writes them and as --save-recipe does: the same bytes again, and refusals with a place.
+# Recipes as a user writes them and as --save-recipe does: the same bytes again, and rejections with a place.
 set -euo pipefail
 tomos=$(readlink -f "$1")
 folder=$(mktemp -d)
@@ -11,15 +11,15 @@ fail() {
 	exit 1
 }
 
-# refused WORDS RECIPE [OPTIONS]: the recipe, with \n for lines, ends in a sentence with these words.
-refused() {
+# rejected WORDS RECIPE [OPTIONS]: the recipe, with \n for lines, ends in a sentence with these words.
+rejected() {
 	local words=$1 code=0
 	printf '%b' "$2" >wrong.ini
 	shift 2
-	"$tomos" recon scan.h5 --recipe wrong.ini -o refused.h5 "$@" >out 2>&1 || code=$?
+	"$tomos" recon scan.h5 --recipe wrong.ini -o rejected.h5 "$@" >out 2>&1 || code=$?
 	[ "$code" = 2 ] || fail "'$words': status $code, not 2: $(cat out)"
 	grep -qF -- "$words" out || fail "'$words' is not in: $(cat out)"
-	[ ! -e refused.h5 ] || fail "'$words': a refused command left its output"
+	[ ! -e rejected.h5 ] || fail "'$words': a rejected command left its output"
 }
 
 same() {
@@ -53,24 +53,24 @@ same sirt.h5 sirt2.h5
 "$tomos" recon scan.h5 --dry-run --save-recipe plan.ini -q
 [ -s plan.ini ] && [ ! -e scan_rec ] || fail "a plan leaves its recipe and nothing else"
 
-refused "'wrong.ini', line 2: 'ringz' is not in [prep]; nearest: rings" '[prep]\nringz = vo\n'
-refused "'wrong.ini', line 3: [prpe] is not known; nearest: [prep]" '\n[prpe]\nrings = vo\n'
-refused "line 2: [common] is not" '[common]\nthreads = 1\n'
-refused "line 2: --rings: 'voo' is not one of" '[prep]\nrings = voo\n'
-refused "line 3: --ring-snr: 'much' is not a number" '[prep]\nrings = vo\nring-snr = much\n'
-refused "line 3: 'rings' was given before" '[prep]\nrings = vo\nrings = vo\n'
-refused "line 2: leave-out: 'perhaps' is neither yes nor no" '[prep]\nleave-out = perhaps\n'
-refused "line 2: neither [section] nor key = value" '[prep]\nrings\n'
-refused "line 2: the line has more than" "[prep]\nsteps = $(seq -s, 1 100)\n"
-refused "--filter has no effect with --method sirt" '[analytic]\nfilter = hann\n' --method sirt
+rejected "'wrong.ini', line 2: 'ringz' is not in [prep]; nearest: rings" '[prep]\nringz = vo\n'
+rejected "'wrong.ini', line 3: [prpe] is not known; nearest: [prep]" '\n[prpe]\nrings = vo\n'
+rejected "line 2: [common] is not" '[common]\nthreads = 1\n'
+rejected "line 2: --rings: 'voo' is not one of" '[prep]\nrings = voo\n'
+rejected "line 3: --ring-snr: 'much' is not a number" '[prep]\nrings = vo\nring-snr = much\n'
+rejected "line 3: 'rings' was given before" '[prep]\nrings = vo\nrings = vo\n'
+rejected "line 2: leave-out: 'perhaps' is neither yes nor no" '[prep]\nleave-out = perhaps\n'
+rejected "line 2: neither [section] nor key = value" '[prep]\nrings\n'
+rejected "line 2: the line has more than" "[prep]\nsteps = $(seq -s, 1 100)\n"
+rejected "--filter has no effect with --method sirt" '[analytic]\nfilter = hann\n' --method sirt
 code=0
-"$tomos" recon scan.h5 --recipe none.ini -o refused.h5 >out 2>&1 || code=$?
+"$tomos" recon scan.h5 --recipe none.ini -o rejected.h5 >out 2>&1 || code=$?
 [ "$code" = 1 ] && grep -qF "'none.ini' cannot be read" out || fail "no recipe: $code $(cat out)"
 code=0
-"$tomos" recon scan.h5 --save-recipe own.ini -o refused.h5 >out 2>&1 || code=$?
+"$tomos" recon scan.h5 --save-recipe own.ini -o rejected.h5 >out 2>&1 || code=$?
 [ "$code" = 1 ] && grep -qF "'own.ini' exists already; give --overwrite" out || fail "kept: $code $(cat out)"
 code=0
-"$tomos" recon scan.h5 --save-recipe new.ini --flats 'a ;b' -o refused.h5 >out 2>&1 || code=$?
+"$tomos" recon scan.h5 --save-recipe new.ini --flats 'a ;b' -o rejected.h5 >out 2>&1 || code=$?
 [ "$code" = 1 ] && grep -qF "'a ;b' cannot be kept in a recipe" out || fail "text: $code $(cat out)"
-[ ! -e refused.h5 ] || fail "a refused command left its output"
+[ ! -e rejected.h5 ] || fail "a rejected command left its output"
 [ -z "$(find . -name '*.part*')" ] || fail "something is left behind"

@@ -94,7 +94,7 @@ static void write_read(void *user)
 	free(got);
 }
 
-static void refuse(void *user)
+static void reject(void *user)
 {
 	tomos_file *file;
 	assert_int_not_equal(tomos_file_open(&file, at(user), NULL), TOMOS_OK);
@@ -124,7 +124,7 @@ static void files(void **state)
 	for (int i = 0; i < COUNT(names); i++)
 		repeat(write_read, (void *)(uintptr_t)names[i], names[i]);
 	put_file(at("broken.h5"), "\x89HDF\r\n\x1a\n", 8);
-	repeat(refuse, (void *)(uintptr_t) "broken.h5", "a broken file");
+	repeat(reject, (void *)(uintptr_t) "broken.h5", "a broken file");
 	work_init(&w, "volume.npy");
 	w.job.backend = test_backend();
 	w.file.overwrite = 1;

@@ -1,4 +1,4 @@
-/* Any bytes as a recipe of tomos recon: taken, or refused; then written again. */
+/* Any bytes as a recipe of tomos recon: taken, or rejected; then written again. */
 #include "fuzz_file.h"
 #include "cli.h"
 

@@ -14,11 +14,11 @@
 
 #define PI 3.14159265358979323846
 
-/* The call is refused with this status and a sentence that has this part. */
-#define assert_refused(call, wanted, part) \
-	check_refused((call), (wanted), (part), __FILE__, __LINE__)
+/* The call is rejected with this status and a sentence that has this part. */
+#define assert_rejected(call, wanted, part) \
+	check_rejected((call), (wanted), (part), __FILE__, __LINE__)
 
-static inline void check_refused(
+static inline void check_rejected(
 	tomos_status status, tomos_status wanted, const char *part, const char *file, int line)
 {
 	if (status != wanted || !strstr(tomos_message(), part)) {

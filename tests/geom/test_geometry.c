@@ -1,4 +1,4 @@
-/* Lists of views: what is accepted, what is refused and what can be asked of them. */
+/* Lists of views: what is accepted, what is rejected and what can be asked of them. */
 #include "geom/check.h"
 
 static const tomos_view parallel = {{0, -1, 0, 0}, {0, 0, 0}, {1, 0, 0}, {0, 0, 1}};
@@ -33,25 +33,26 @@ static void test_views(void **state)
 	assert_int_equal(mem_live(), live);
 }
 
-static void test_sizes_refused(void **state)
+static void test_sizes_rejected(void **state)
 {
 	(void)state;
 	tomos_geometry *scan;
-	assert_refused(tomos_geometry_views(&scan, 0, 6, &cone, 1), TOMOS_BAD_VALUE, "0 rows");
-	assert_refused(tomos_geometry_views(&scan, -3, 6, &cone, 1), TOMOS_BAD_VALUE, "-3 rows");
-	assert_refused(tomos_geometry_views(&scan, 4, 0, &cone, 1), TOMOS_BAD_VALUE, "0 columns");
-	assert_refused(tomos_geometry_views(&scan, 4, 6, &cone, 0), TOMOS_BAD_VALUE, "0 views");
-	assert_refused(tomos_geometry_views(&scan, 4, 6, NULL, 3), TOMOS_BAD_VALUE, "0 views");
-	assert_refused(tomos_geometry_vectors(&scan, 4, 6, 1, NULL, 3), TOMOS_BAD_VALUE, "0 views");
-	assert_refused(geom_from_numbers(&scan, 4, 6, NULL, 3), TOMOS_BAD_VALUE, "0 views");
-	assert_refused(tomos_geometry_views(&scan, INT64_MAX / 2, 3, &cone, 1), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_geometry_views(&scan, 0, 6, &cone, 1), TOMOS_BAD_VALUE, "0 rows");
+	assert_rejected(tomos_geometry_views(&scan, -3, 6, &cone, 1), TOMOS_BAD_VALUE, "-3 rows");
+	assert_rejected(tomos_geometry_views(&scan, 4, 0, &cone, 1), TOMOS_BAD_VALUE, "0 columns");
+	assert_rejected(tomos_geometry_views(&scan, 4, 6, &cone, 0), TOMOS_BAD_VALUE, "0 views");
+	assert_rejected(tomos_geometry_views(&scan, 4, 6, NULL, 3), TOMOS_BAD_VALUE, "0 views");
+	assert_rejected(
+		tomos_geometry_vectors(&scan, 4, 6, 1, NULL, 3), TOMOS_BAD_VALUE, "0 views");
+	assert_rejected(geom_from_numbers(&scan, 4, 6, NULL, 3), TOMOS_BAD_VALUE, "0 views");
+	assert_rejected(tomos_geometry_views(&scan, INT64_MAX / 2, 3, &cone, 1), TOMOS_BAD_VALUE,
 		"1 views of 4611686018427387903 rows x 3 columns is too large");
-	assert_refused(tomos_geometry_views(&scan, (int64_t)1 << 31, (int64_t)1 << 30, &cone, 1),
+	assert_rejected(tomos_geometry_views(&scan, (int64_t)1 << 31, (int64_t)1 << 30, &cone, 1),
 		TOMOS_BAD_VALUE, "too large");
 	assert_null(scan);
 }
 
-static void test_numbers_refused(void **state)
+static void test_numbers_rejected(void **state)
 {
 	(void)state;
 	static const char *const names[] = {"the source, x", "the source, y", "the source, z",
@@ -66,29 +67,29 @@ static void test_numbers_refused(void **state)
 			tomos_view view = cone;
 			memcpy((double *)&view + i, &bad[k], sizeof bad[k]);
 			snprintf(sentence, sizeof sentence, "view 2: %s is %g", names[i], bad[k]);
-			assert_refused(make(view), TOMOS_BAD_VALUE, sentence);
+			assert_rejected(make(view), TOMOS_BAD_VALUE, sentence);
 		}
 }
 
-static void test_shapes_refused(void **state)
+static void test_shapes_rejected(void **state)
 {
 	(void)state;
-	assert_refused(make((tomos_view){{0, 5, 0, 0.5}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
+	assert_rejected(make((tomos_view){{0, 5, 0, 0.5}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
 		TOMOS_BAD_VALUE,
 		"view 2: the fourth number of its source, src[3], is 0.5; it must be 1");
-	assert_refused(make((tomos_view){{0, 5, 0, 1}, {0, -3, 0}, {0, 0, 0}, {0, 0, 1}}),
+	assert_rejected(make((tomos_view){{0, 5, 0, 1}, {0, -3, 0}, {0, 0, 0}, {0, 0, 1}}),
 		TOMOS_BAD_VALUE, "view 2: u is (0, 0, 0)");
-	assert_refused(make((tomos_view){{0, 5, 0, 1}, {0, -3, 0}, {1, 0, 0}, {0, 0, 0}}),
+	assert_rejected(make((tomos_view){{0, 5, 0, 1}, {0, -3, 0}, {1, 0, 0}, {0, 0, 0}}),
 		TOMOS_BAD_VALUE, "view 2: v is (0, 0, 0)");
-	assert_refused(make((tomos_view){{0, 5, 0, 1}, {0, -3, 0}, {1, 2, 3}, {-2, -4, -6}}),
+	assert_rejected(make((tomos_view){{0, 5, 0, 1}, {0, -3, 0}, {1, 2, 3}, {-2, -4, -6}}),
 		TOMOS_BAD_VALUE, "view 2: u (1, 2, 3) and v (-2, -4, -6) are parallel");
-	assert_refused(make((tomos_view){{0, 0, 0, 0}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
+	assert_rejected(make((tomos_view){{0, 0, 0, 0}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
 		TOMOS_BAD_VALUE, "view 2: the direction of the rays is (0, 0, 0)");
-	assert_refused(make((tomos_view){{3, 0, 4, 0}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
+	assert_rejected(make((tomos_view){{3, 0, 4, 0}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
 		TOMOS_BAD_VALUE, "view 2: rays along (3, 0, 4) run in the detector's plane");
-	assert_refused(make((tomos_view){{7, -3, 9, 1}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
+	assert_rejected(make((tomos_view){{7, -3, 9, 1}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
 		TOMOS_BAD_VALUE, "view 2: the source (7, -3, 9) lies in the detector's plane");
-	assert_refused(make((tomos_view){{0, -3, 0, 1}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
+	assert_rejected(make((tomos_view){{0, -3, 0, 1}, {0, -3, 0}, {1, 0, 0}, {0, 0, 1}}),
 		TOMOS_BAD_VALUE, "view 2: the source (0, -3, 0) lies");
 	/* Extreme, but sound. */
 	assert_int_equal(
@@ -117,7 +118,7 @@ static void test_vectors(void **state)
 		tomos_geometry_free(scan);
 	}
 	rows[1][7] = NAN;
-	assert_refused(tomos_geometry_vectors(&scan, 3, 5, 1, rows[0], 2), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_geometry_vectors(&scan, 3, 5, 1, rows[0], 2), TOMOS_BAD_VALUE,
 		"view 1: u, one column step, y is nan; it must be between -1e+30 and 1e+30");
 }
 
@@ -138,7 +139,7 @@ static void test_vectors_2d(void **state)
 		tomos_geometry_free(plane);
 		tomos_geometry_free(space);
 	}
-	assert_refused(
+	assert_rejected(
 		tomos_geometry_vectors_2d(&plane, 9, 1, NULL, 2), TOMOS_BAD_VALUE, "0 views");
 }
 
@@ -192,7 +193,7 @@ static void test_numbers(void **state)
 	tomos_geometry_free(scan);
 	tomos_geometry_free(again);
 	numbers[3] = 3;
-	assert_refused(geom_from_numbers(&again, 4, 6, numbers, 2), TOMOS_BAD_VALUE,
+	assert_rejected(geom_from_numbers(&again, 4, 6, numbers, 2), TOMOS_BAD_VALUE,
 		"view 0: the fourth number of its source, src[3], is 3; it must be 1 (point "
 		"source), 0 (parallel rays) or 2 (a fan for each row)");
 }
@@ -226,7 +227,7 @@ static void test_memory(void **state)
 		status = tomos_geometry_views(&scan, 4, 6, &cone, 1);
 		mem_fail_nth(0);
 		if (status != TOMOS_OK)
-			assert_refused(status, TOMOS_NO_MEMORY, "no memory for");
+			assert_rejected(status, TOMOS_NO_MEMORY, "no memory for");
 		assert_int_equal(mem_live(), status == TOMOS_OK ? live + 2 : live);
 	}
 	assert_int_equal(n, 3);
@@ -236,8 +237,8 @@ static void test_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_views),
-		cmocka_unit_test(test_sizes_refused), cmocka_unit_test(test_numbers_refused),
-		cmocka_unit_test(test_shapes_refused), cmocka_unit_test(test_vectors),
+		cmocka_unit_test(test_sizes_rejected), cmocka_unit_test(test_numbers_rejected),
+		cmocka_unit_test(test_shapes_rejected), cmocka_unit_test(test_vectors),
 		cmocka_unit_test(test_vectors_2d), cmocka_unit_test(test_angles_of_astra),
 		cmocka_unit_test(test_numbers), cmocka_unit_test(test_pixel),
 		cmocka_unit_test(test_memory)};

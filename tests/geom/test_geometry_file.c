@@ -1,4 +1,4 @@
-/* View lists in files: round trips to the last bit, broken files and refusals. */
+/* View lists in files: round trips to the last bit, broken files and rejections. */
 #include "geom/check.h"
 #include <dirent.h>
 #include <locale.h>
@@ -122,17 +122,18 @@ static void test_text_heading(void **state)
 	assert_int_equal(again->columns, 4567);
 	assert_memory_equal(again->views, scan->views, 20 * sizeof(tomos_view));
 	tomos_geometry_free(again);
-	assert_refused(tomos_geometry_read(&again, path_of("a.txt"), 123, 4567, 0), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_geometry_read(&again, path_of("a.txt"), 123, 4567, 0),
+		TOMOS_BAD_VALUE,
 		"begin with a source, as the first one says, but point_source is not set");
 	tomos_geometry_free(scan);
 	static const char ray[] = "# ray x y z, detector\n0 5 0 0 -3 0 1 0 0 0 0 1\n";
 	put("t.txt", ray, sizeof ray - 1);
-	assert_refused(tomos_geometry_read(&again, place, 2, 3, 1), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_geometry_read(&again, place, 2, 3, 1), TOMOS_BAD_VALUE,
 		"begin with a ray, as the first one says, but point_source is set");
 	assert_int_equal(tomos_geometry_read(&again, place, 2, 3, -1), TOMOS_OK);
 	tomos_geometry_free(again);
 	put("t.txt", ray + 22, sizeof ray - 23);
-	assert_refused(tomos_geometry_read(&again, place, 2, 3, -1), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_geometry_read(&again, place, 2, 3, -1), TOMOS_BAD_VALUE,
 		"does not say whether its lines begin with a ray or with a source");
 }
 
@@ -190,14 +191,14 @@ static void test_json_truncated(void **state)
 	for (size_t length = 0; length < sizeof small - 1; length++) {
 		tomos_geometry *scan;
 		put("s.json", small, length);
-		assert_refused(tomos_geometry_read(&scan, place, 0, 0, 0), TOMOS_BAD_FILE,
+		assert_rejected(tomos_geometry_read(&scan, place, 0, 0, 0), TOMOS_BAD_FILE,
 			"s.json', line ");
 		assert_null(scan);
 	}
 	assert_int_equal(mem_live(), live);
 }
 
-/* Whatever a changed byte does, the file is read or refused with its name. */
+/* Whatever a changed byte does, the file is read or rejected with its name. */
 static void test_json_garbled(void **state)
 {
 	(void)state;
@@ -211,7 +212,7 @@ static void test_json_garbled(void **state)
 			put("s.json", text, sizeof small - 1);
 			tomos_status status = tomos_geometry_read(&scan, place, 0, 0, 0);
 			if (status != TOMOS_OK)
-				assert_refused(status, TOMOS_BAD_FILE, "s.json'");
+				assert_rejected(status, TOMOS_BAD_FILE, "s.json'");
 			tomos_geometry_free(scan);
 		}
 	assert_int_equal(mem_live(), live);
@@ -226,13 +227,13 @@ static void test_json_deep(void **state)
 		for (size_t i = 0; i < sizeof deep; i++)
 			deep[i] = kind ? "{\"a\":"[i % 5] : '[';
 		put("deep.json", deep, sizeof deep);
-		assert_refused(tomos_geometry_read(&scan, place, 0, 0, 0), TOMOS_BAD_FILE,
+		assert_rejected(tomos_geometry_read(&scan, place, 0, 0, 0), TOMOS_BAD_FILE,
 			"not valid JSON: maximum parsing depth reached");
 	}
 }
 
-/* `small` with one text replaced is refused. */
-static void refuse_json(const char *old, const char *new, const char *part)
+/* `small` with one text replaced is rejected. */
+static void reject_json(const char *old, const char *new, const char *part)
 {
 	char text[2 * sizeof small];
 	tomos_geometry *scan;
@@ -241,49 +242,49 @@ static void refuse_json(const char *old, const char *new, const char *part)
 	assert_non_null(at);
 	snprintf(text, sizeof text, "%.*s%s%s", (int)(at - small), small, new, at + strlen(old));
 	put("s.json", text, strlen(text));
-	assert_refused(tomos_geometry_read(&scan, place, 0, 0, 0), TOMOS_BAD_FILE, "s.json'");
-	assert_refused(TOMOS_BAD_FILE, TOMOS_BAD_FILE, part);
+	assert_rejected(tomos_geometry_read(&scan, place, 0, 0, 0), TOMOS_BAD_FILE, "s.json'");
+	assert_rejected(TOMOS_BAD_FILE, TOMOS_BAD_FILE, part);
 	assert_null(scan);
 	assert_int_equal(mem_live(), live);
 }
 
-static void test_json_refused(void **state)
+static void test_json_rejected(void **state)
 {
 	(void)state;
-	refuse_json("tomos-geometry", "other", "'format' is 'other', but 'tomos-geometry' was");
-	refuse_json("\"format\"", "\"form\"", "'format' is '(none)'");
-	refuse_json("\"version\": 1", "\"version\": 2", "'version' is 2, but 1 was expected");
-	refuse_json("\"version\": 1", "\"version\": \"1\"", "'version' must be a whole number");
-	refuse_json("\"rows\": 2", "\"rows\": 2.5", "'rows' must be a whole number");
-	refuse_json("\"rows\": 2", "\"rows\": 0", "0 rows: at least 1");
-	refuse_json("\"columns\": 3", "\"columns\": -3", "-3 columns: at least 1");
-	refuse_json("\"columns\": 3", "\"columnz\": 3", "'columns' must be a whole number");
-	refuse_json("\"views\"", "\"view\"", "'views' must be a list of views");
-	refuse_json("\"source\": [0, 5, 0]", "\"source\": [0, 5]",
+	reject_json("tomos-geometry", "other", "'format' is 'other', but 'tomos-geometry' was");
+	reject_json("\"format\"", "\"form\"", "'format' is '(none)'");
+	reject_json("\"version\": 1", "\"version\": 2", "'version' is 2, but 1 was expected");
+	reject_json("\"version\": 1", "\"version\": \"1\"", "'version' must be a whole number");
+	reject_json("\"rows\": 2", "\"rows\": 2.5", "'rows' must be a whole number");
+	reject_json("\"rows\": 2", "\"rows\": 0", "0 rows: at least 1");
+	reject_json("\"columns\": 3", "\"columns\": -3", "-3 columns: at least 1");
+	reject_json("\"columns\": 3", "\"columnz\": 3", "'columns' must be a whole number");
+	reject_json("\"views\"", "\"view\"", "'views' must be a list of views");
+	reject_json("\"source\": [0, 5, 0]", "\"source\": [0, 5]",
 		"view 0: 'source' must be a list of 3 numbers");
-	refuse_json("[0, -1, 0]", "[0, \"x\", 0]", "view 1: 'direction'[1] is not a number");
-	refuse_json("[0, -3, 0.5]", "null", "view 0: 'detector' must be a list of 3 numbers");
-	refuse_json("\"u\": [1, 0, 0], ", "", "view 0: 'u' must be a list of 3 numbers");
-	refuse_json("\"v\"", "\"w\"", "view 0: key 'w' is not known");
-	refuse_json("\"u\": [1, 0, 0]", "\"direction\": [1, 0, 0]",
+	reject_json("[0, -1, 0]", "[0, \"x\", 0]", "view 1: 'direction'[1] is not a number");
+	reject_json("[0, -3, 0.5]", "null", "view 0: 'detector' must be a list of 3 numbers");
+	reject_json("\"u\": [1, 0, 0], ", "", "view 0: 'u' must be a list of 3 numbers");
+	reject_json("\"v\"", "\"w\"", "view 0: key 'w' is not known");
+	reject_json("\"u\": [1, 0, 0]", "\"direction\": [1, 0, 0]",
 		"view 0 has several kinds of source; one of 'source', 'direction' and 'fan' was "
 		"expected");
-	refuse_json("\"source\": [0, 5, 0], ", "", "view 0 has no source");
-	refuse_json("{\"direction\"", "7, {\"direction\"", "view 1 must be an object");
-	refuse_json("0.5]", "1e999]", "line 2, column ");
-	refuse_json("[1, 0, 0]", "[0, 0, 0]", "view 0: u is (0, 0, 0)");
-	refuse_json(
+	reject_json("\"source\": [0, 5, 0], ", "", "view 0 has no source");
+	reject_json("{\"direction\"", "7, {\"direction\"", "view 1 must be an object");
+	reject_json("0.5]", "1e999]", "line 2, column ");
+	reject_json("[1, 0, 0]", "[0, 0, 0]", "view 0: u is (0, 0, 0)");
+	reject_json(
 		"\"u\": [1, 0, 0]", "\"u\": [1, 0, 0], \"u\": [2, 0, 0]", "duplicate object key");
-	refuse_json("]}]}", "]}]} x", "line 3, column ");
+	reject_json("]}]}", "]}]} x", "line 3, column ");
 	static const char empty[] = "{\"format\":\"tomos-geometry\",\"version\":1,\"rows\":1,"
 				    "\"columns\":1,\"views\":[]}";
 	tomos_geometry *scan;
 	put("s.json", empty, sizeof empty - 1);
-	assert_refused(tomos_geometry_read(&scan, place, 0, 0, 0), TOMOS_BAD_FILE, "0 views");
+	assert_rejected(tomos_geometry_read(&scan, place, 0, 0, 0), TOMOS_BAD_FILE, "0 views");
 	put("s.json", "[1, 2]", 6);
-	assert_refused(tomos_geometry_read(&scan, place, 0, 0, 0), TOMOS_BAD_FILE, "'format' is");
+	assert_rejected(tomos_geometry_read(&scan, place, 0, 0, 0), TOMOS_BAD_FILE, "'format' is");
 	put("s.json", small, sizeof small - 1);
-	assert_refused(tomos_geometry_read(&scan, place, 4, 3, 0), TOMOS_BAD_FILE,
+	assert_rejected(tomos_geometry_read(&scan, place, 4, 3, 0), TOMOS_BAD_FILE,
 		"'rows' is 2, but 4 was expected");
 }
 
@@ -304,37 +305,37 @@ static void test_text_by_hand(void **state)
 	assert_int_equal(tomos_geometry_read(&scan, place, 2, 3, 0), TOMOS_OK);
 	assert_true(scan->views[1].src[3] == 0);
 	tomos_geometry_free(scan);
-	assert_refused(tomos_geometry_read(&scan, place, 0, 3, 0), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_geometry_read(&scan, place, 0, 3, 0), TOMOS_BAD_VALUE,
 		"does not hold the detector's size, and 0 rows x 3 columns");
 }
 
-static void refuse_text(const char *text, size_t length, const char *part)
+static void reject_text(const char *text, size_t length, const char *part)
 {
 	tomos_geometry *scan;
 	int64_t live = mem_live();
 	put("t.txt", text, length);
-	assert_refused(tomos_geometry_read(&scan, place, 2, 3, 1), TOMOS_BAD_FILE, "t.txt'");
-	assert_refused(TOMOS_BAD_FILE, TOMOS_BAD_FILE, part);
+	assert_rejected(tomos_geometry_read(&scan, place, 2, 3, 1), TOMOS_BAD_FILE, "t.txt'");
+	assert_rejected(TOMOS_BAD_FILE, TOMOS_BAD_FILE, part);
 	assert_null(scan);
 	assert_int_equal(mem_live(), live);
 }
 
 #define GOOD "0 5 0 0 -3 0 1 0 0 0 0 1\n"
 
-static void test_text_refused(void **state)
+static void test_text_rejected(void **state)
 {
 	(void)state;
-	refuse_text("", 0, "has no views: lines of 12 numbers were expected");
-	refuse_text("# only\n", 7, "has no views");
-	refuse_text(GOOD "1 2 3\n", 31, "line 2: 3 numbers were found, 12 were expected");
-	refuse_text(GOOD GOOD "\n1 2 3 4 5 6 7 8 9 10 11 12 13\n" GOOD, 106,
+	reject_text("", 0, "has no views: lines of 12 numbers were expected");
+	reject_text("# only\n", 7, "has no views");
+	reject_text(GOOD "1 2 3\n", 31, "line 2: 3 numbers were found, 12 were expected");
+	reject_text(GOOD GOOD "\n1 2 3 4 5 6 7 8 9 10 11 12 13\n" GOOD, 106,
 		"line 4: 13 numbers were found");
-	refuse_text("#\n0 5 0 0 x3 0 1 0 0 0 0 1\n", 27,
+	reject_text("#\n0 5 0 0 x3 0 1 0 0 0 0 1\n", 27,
 		"line 2: 'x3 0 1 0 0 0 0 1' stands where a number was expected");
-	refuse_text("0 5 0 0 3x 0 1 0 0 0 0 1\n", 25, "line 1: '3x 0 1 0 0 0 0 1' stands where");
-	refuse_text(GOOD "0 nan 0 0 -3 0 1 0 0 0 0 1", 51, "line 2: view 1: the source, y is nan");
-	refuse_text(GOOD "0 5 0 0 -3 0 0 0 0 0 0 1", 49, "line 2: view 1: u is (0, 0, 0)");
-	refuse_text("0 5 0\0" GOOD, 6 + 25, "has a zero byte");
+	reject_text("0 5 0 0 3x 0 1 0 0 0 0 1\n", 25, "line 1: '3x 0 1 0 0 0 0 1' stands where");
+	reject_text(GOOD "0 nan 0 0 -3 0 1 0 0 0 0 1", 51, "line 2: view 1: the source, y is nan");
+	reject_text(GOOD "0 5 0 0 -3 0 0 0 0 0 0 1", 49, "line 2: view 1: u is (0, 0, 0)");
+	reject_text("0 5 0\0" GOOD, 6 + 25, "has a zero byte");
 }
 
 /* 6 columns are for one row of pixels. */
@@ -351,7 +352,7 @@ static void test_text_in_plane(void **state)
 	assert_true(view->src[3] == 1 && view->det[1] == -8 && view->u[1] == -0.3);
 	assert_true(fabs(view->v[2] - 0.5) < 1e-15 && view->v[0] == 0);
 	tomos_geometry_free(scan);
-	assert_refused(tomos_geometry_read(&scan, place, 2, 7, 1), TOMOS_BAD_FILE,
+	assert_rejected(tomos_geometry_read(&scan, place, 2, 7, 1), TOMOS_BAD_FILE,
 		"line 2: 6 numbers, without z and v, are for one row of pixels, and there are 2");
 }
 
@@ -366,7 +367,7 @@ static void test_text_truncated(void **state)
 		if (length == 24 || length == 25) /* the first line is whole, and all there is */
 			assert_int_equal(status, TOMOS_OK);
 		else
-			assert_refused(status, TOMOS_BAD_FILE, "t.txt'");
+			assert_rejected(status, TOMOS_BAD_FILE, "t.txt'");
 		tomos_geometry_free(scan);
 	}
 }
@@ -375,41 +376,42 @@ static void test_not_there(void **state)
 {
 	(void)state;
 	tomos_geometry *scan;
-	assert_refused(tomos_geometry_read(&scan, path_of("no.json"), 0, 0, 0), TOMOS_IO,
+	assert_rejected(tomos_geometry_read(&scan, path_of("no.json"), 0, 0, 0), TOMOS_IO,
 		"no.json' cannot be opened: No such file");
-	assert_refused(tomos_geometry_read(&scan, folder, 0, 0, 0), TOMOS_IO,
+	assert_rejected(tomos_geometry_read(&scan, folder, 0, 0, 0), TOMOS_IO,
 		"' cannot be read: Is a directory");
-	assert_refused(
+	assert_rejected(
 		tomos_geometry_read(&scan, NULL, 0, 0, 0), TOMOS_BAD_VALUE, "no geometry file");
 }
 
-static void test_write_refused(void **state)
+static void test_write_rejected(void **state)
 {
 	(void)state;
 	tomos_geometry *scan = awkward(true, 3);
 	tomos_file_options o = tomos_file_defaults();
-	assert_refused(tomos_geometry_write(scan, path_of("a.xml"), NULL), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_geometry_write(scan, path_of("a.xml"), NULL), TOMOS_BAD_VALUE,
 		"a.xml' must end in .json or .txt");
-	assert_refused(
+	assert_rejected(
 		tomos_geometry_write(scan, NULL, NULL), TOMOS_BAD_VALUE, "'(none)' must end");
-	assert_refused(
+	assert_rejected(
 		tomos_geometry_write(scan, ".json", NULL), TOMOS_BAD_VALUE, "'.json' must end");
-	assert_refused(tomos_geometry_write(NULL, path_of("a.json"), NULL), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_geometry_write(NULL, path_of("a.json"), NULL), TOMOS_BAD_VALUE,
 		"there is no geometry to write to");
-	assert_refused(tomos_geometry_write(NULL, path_of("a.txt"), NULL), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_geometry_write(NULL, path_of("a.txt"), NULL), TOMOS_BAD_VALUE,
 		"there is no geometry to write to");
-	assert_refused(tomos_geometry_write(scan, path_of("a.txt"), NULL), TOMOS_UNSUPPORTED,
+	assert_rejected(tomos_geometry_write(scan, path_of("a.txt"), NULL), TOMOS_UNSUPPORTED,
 		"view 1 has a point source, unlike view 0");
-	assert_refused(tomos_geometry_write(scan, path_of("no/a.json"), NULL), TOMOS_IO, "no/'");
+	assert_rejected(tomos_geometry_write(scan, path_of("no/a.json"), NULL), TOMOS_IO, "no/'");
 	put("a.json", "old", 3);
-	assert_refused(tomos_geometry_write(scan, place, NULL), TOMOS_IO,
+	assert_rejected(tomos_geometry_write(scan, place, NULL), TOMOS_IO,
 		"a.json' exists already and overwrite was not asked for");
 	assert_int_equal(look(false), 1);
 	o.overwrite = 1;
 	assert_int_equal(tomos_geometry_write(scan, place, &o), TOMOS_OK);
 	assert_int_equal(look(false), 1);
 	o.bytes = 1;
-	assert_refused(tomos_geometry_write(scan, place, &o), TOMOS_BAD_VALUE, "file options is 1");
+	assert_rejected(
+		tomos_geometry_write(scan, place, &o), TOMOS_BAD_VALUE, "file options is 1");
 	tomos_geometry_free(scan);
 }
 
@@ -426,7 +428,7 @@ static void test_memory(void **state)
 			status = tomos_geometry_write(scan, path_of(names[k]), NULL);
 			mem_fail_nth(0);
 			if (status != TOMOS_OK)
-				assert_refused(status, TOMOS_NO_MEMORY, "no memory for");
+				assert_rejected(status, TOMOS_NO_MEMORY, "no memory for");
 			assert_int_equal(mem_live(), live);
 			assert_int_equal(look(false), k + (status == TOMOS_OK));
 		}
@@ -436,7 +438,7 @@ static void test_memory(void **state)
 			status = tomos_geometry_read(&again, path_of(names[k]), 123, 4567, 1);
 			mem_fail_nth(0);
 			if (status != TOMOS_OK) {
-				assert_refused(status, TOMOS_NO_MEMORY, "no memory for");
+				assert_rejected(status, TOMOS_NO_MEMORY, "no memory for");
 				assert_int_equal(mem_live(), live);
 			}
 		}
@@ -460,7 +462,7 @@ static void test_disk_full(void **state)
 	tomos_status status = tomos_geometry_write(scan, path_of("a.json"), NULL);
 	setrlimit(RLIMIT_FSIZE, &before);
 	signal(SIGXFSZ, handler);
-	assert_refused(status, TOMOS_IO, "a.json' cannot be written: File too large");
+	assert_rejected(status, TOMOS_IO, "a.json' cannot be written: File too large");
 	assert_int_equal(look(false), 0);
 	assert_int_equal(mem_live(), live);
 	tomos_geometry_free(scan);
@@ -475,10 +477,10 @@ int main(void)
 		with_folder(test_text_heading), with_folder(test_other_language),
 		with_folder(test_json_by_hand), with_folder(test_json_truncated),
 		with_folder(test_json_garbled), with_folder(test_json_deep),
-		with_folder(test_json_refused), with_folder(test_text_by_hand),
-		with_folder(test_text_refused), with_folder(test_text_in_plane),
+		with_folder(test_json_rejected), with_folder(test_text_by_hand),
+		with_folder(test_text_rejected), with_folder(test_text_in_plane),
 		with_folder(test_text_truncated), with_folder(test_not_there),
-		with_folder(test_write_refused), with_folder(test_disk_full),
+		with_folder(test_write_rejected), with_folder(test_disk_full),
 		with_folder(test_memory)};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

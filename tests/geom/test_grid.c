@@ -1,4 +1,4 @@
-/* Grids: the default orientation, what a scan suggests, and refusals. */
+/* Grids: the default orientation, what a scan suggests, and rejections. */
 #include "geom/check.h"
 
 static void assert_grid(
@@ -19,11 +19,11 @@ static void test_centred(void **state)
 	assert_grid(&g, (int64_t[]){4, 5, 1}, (double[]){-0.75, 1, 0}, (double[]){0.5, -0.5, 0.5});
 	assert_int_equal(tomos_grid_check(&g), TOMOS_OK);
 	tomos_grid kept = g;
-	assert_refused(tomos_grid_centred(&g, 4, 0, 1, 0.5), TOMOS_BAD_VALUE, "4 x 0 x 1");
-	assert_refused(tomos_grid_centred(&g, 4, 4, 1, 0), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_grid_centred(&g, 4, 0, 1, 0.5), TOMOS_BAD_VALUE, "4 x 0 x 1");
+	assert_rejected(tomos_grid_centred(&g, 4, 4, 1, 0), TOMOS_BAD_VALUE,
 		"voxel size along x is 0; it must be greater than 0");
-	assert_refused(tomos_grid_centred(&g, 4, 4, 1, -2), TOMOS_BAD_VALUE, "along x is -2");
-	assert_refused(tomos_grid_centred(&g, 4, 4, 1, NAN), TOMOS_BAD_VALUE, "along x is nan");
+	assert_rejected(tomos_grid_centred(&g, 4, 4, 1, -2), TOMOS_BAD_VALUE, "along x is -2");
+	assert_rejected(tomos_grid_centred(&g, 4, 4, 1, NAN), TOMOS_BAD_VALUE, "along x is nan");
 	assert_memory_equal(&g, &kept, sizeof g);
 	/* More than 2^31 voxels are welcome. */
 	assert_int_equal(tomos_grid_centred(&g, 5000, 5000, 5000, 1), TOMOS_OK);
@@ -34,20 +34,20 @@ static void test_check(void **state)
 	(void)state;
 	const tomos_grid good = {{3, 4, 5}, {1, 2, 3}, {1, -1, -2}};
 	assert_int_equal(tomos_grid_check(&good), TOMOS_OK);
-	assert_refused(tomos_grid_check(NULL), TOMOS_BAD_VALUE, "there is no grid");
+	assert_rejected(tomos_grid_check(NULL), TOMOS_BAD_VALUE, "there is no grid");
 	tomos_grid g = good;
 	g.n[2] = -1;
-	assert_refused(tomos_grid_check(&g), TOMOS_BAD_VALUE, "3 x 4 x -1 is empty or too large");
+	assert_rejected(tomos_grid_check(&g), TOMOS_BAD_VALUE, "3 x 4 x -1 is empty or too large");
 	g.n[0] = g.n[1] = g.n[2] = (int64_t)1 << 22;
-	assert_refused(tomos_grid_check(&g), TOMOS_BAD_VALUE, "too large");
+	assert_rejected(tomos_grid_check(&g), TOMOS_BAD_VALUE, "too large");
 	g = good;
 	g.first[1] = INFINITY;
-	assert_refused(tomos_grid_check(&g), TOMOS_BAD_VALUE, "first voxel is at y = inf");
+	assert_rejected(tomos_grid_check(&g), TOMOS_BAD_VALUE, "first voxel is at y = inf");
 	g = good;
 	g.step[2] = 0;
-	assert_refused(tomos_grid_check(&g), TOMOS_BAD_VALUE, "step along z is 0");
+	assert_rejected(tomos_grid_check(&g), TOMOS_BAD_VALUE, "step along z is 0");
 	g.step[2] = NAN;
-	assert_refused(tomos_grid_check(&g), TOMOS_BAD_VALUE, "step along z is nan");
+	assert_rejected(tomos_grid_check(&g), TOMOS_BAD_VALUE, "step along z is nan");
 }
 
 static tomos_geometry *cone(int64_t rows, int64_t columns)
@@ -125,43 +125,43 @@ static void test_for_options(void **state)
 		(double[]){0.3, -0.3, 0.3});
 }
 
-static void refuse_for(tomos_grid_options o, const char *part)
+static void reject_for(tomos_grid_options o, const char *part)
 {
 	tomos_grid g;
 	tomos_geometry *scan = cone(6, 8);
-	assert_refused(tomos_grid_for(&g, scan, &o), TOMOS_BAD_VALUE, part);
+	assert_rejected(tomos_grid_for(&g, scan, &o), TOMOS_BAD_VALUE, part);
 	tomos_geometry_free(scan);
 }
 
-static void test_for_refused(void **state)
+static void test_for_rejected(void **state)
 {
 	(void)state;
 	const int64_t size[] = {5, 0, 7};
 	const double voxel[] = {0.1, -0.4, 0.05}, tiny = 1e-25, centre[] = {1, NAN, 3};
 	const tomos_grid_options plain = tomos_grid_defaults();
 	tomos_grid_options o = plain;
-	assert_refused(tomos_grid_for(&(tomos_grid){.n = {0}}, NULL, NULL), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_grid_for(&(tomos_grid){.n = {0}}, NULL, NULL), TOMOS_BAD_VALUE,
 		"there is no geometry to take a grid from");
 	o.size = size, o.size_count = 4;
-	refuse_for(o, "the grid's size has 4 values; it takes 1, 2 or 3");
+	reject_for(o, "the grid's size has 4 values; it takes 1, 2 or 3");
 	o.size_count = 3;
-	refuse_for(o, "5 x 0 x 7");
+	reject_for(o, "5 x 0 x 7");
 	o.size = NULL;
-	refuse_for(o, "size has 3 values but no list is given");
+	reject_for(o, "size has 3 values but no list is given");
 	o.size = size, o.size_count = 0;
-	refuse_for(o, "size has 0 values but a list is given");
+	reject_for(o, "size has 0 values but a list is given");
 	o = plain, o.voxel = voxel, o.voxel_count = -1;
-	refuse_for(o, "the grid's voxel has -1 values");
+	reject_for(o, "the grid's voxel has -1 values");
 	o.voxel_count = 3;
-	refuse_for(o, "voxel size along y is -0.4; it must be greater than 0");
+	reject_for(o, "voxel size along y is -0.4; it must be greater than 0");
 	o.voxel = &tiny, o.voxel_count = 1;
-	refuse_for(o, "a voxel size of 1e-25 is too small for a width of 1.6");
+	reject_for(o, "a voxel size of 1e-25 is too small for a width of 1.6");
 	o = plain, o.centre = centre, o.centre_count = 1;
-	refuse_for(o, "the grid's centre has 1 values; it takes 3");
+	reject_for(o, "the grid's centre has 1 values; it takes 3");
 	o.centre_count = 3;
-	refuse_for(o, "first voxel is at y = nan");
+	reject_for(o, "first voxel is at y = nan");
 	o = plain, o.bytes = 0;
-	refuse_for(o, "bytes field of the grid options is 0");
+	reject_for(o, "bytes field of the grid options is 0");
 }
 
 static void test_origin_behind(void **state)
@@ -174,7 +174,7 @@ static void test_origin_behind(void **state)
 	tomos_grid_options o = tomos_grid_defaults();
 	const int64_t size = 4;
 	assert_int_equal(tomos_geometry_views(&scan, 3, 3, &view, 1), TOMOS_OK);
-	assert_refused(tomos_grid_for(&g, scan, NULL), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_grid_for(&g, scan, NULL), TOMOS_BAD_VALUE,
 		"view 0: the origin is not in front of the source (0, -5, 0)");
 	o.voxel = &voxel, o.voxel_count = 1;
 	o.size = &size, o.size_count = 1;
@@ -186,7 +186,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_centred),
 		cmocka_unit_test(test_check), cmocka_unit_test(test_for_defaults),
-		cmocka_unit_test(test_for_options), cmocka_unit_test(test_for_refused),
+		cmocka_unit_test(test_for_options), cmocka_unit_test(test_for_rejected),
 		cmocka_unit_test(test_origin_behind)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,9 +104,9 @@ static void test_no_rule(void **state)
 		if (r < COUNT(counts) && views == counts[r])
 			r++;
 		else
-			assert_refused(lebedev_directions(&directions, views), TOMOS_BAD_VALUE,
+			assert_rejected(lebedev_directions(&directions, views), TOMOS_BAD_VALUE,
 				"there are rules of 3, 7, 13");
-	assert_refused(lebedev_directions(&directions, INT64_MAX / 2 + 2), TOMOS_BAD_VALUE,
+	assert_rejected(lebedev_directions(&directions, INT64_MAX / 2 + 2), TOMOS_BAD_VALUE,
 		"scan of 4611686018427387905 views");
 }
 

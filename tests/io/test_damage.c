@@ -1,4 +1,4 @@
-/* Every truncation and bit flip of small files is refused, or reads the shape that was written. */
+/* Every truncation and bit flip of small files is rejected, or reads the shape that was written. */
 #include "io_help.h"
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,7 +15,7 @@ const char *__lsan_default_suppressions(void)
 
 static const int64_t shape[3] = {3, 4, 5};
 static float numbers[60];
-static int refused, accepted;
+static int rejected, accepted;
 
 static int make_numbers(void **state)
 {
@@ -34,7 +34,7 @@ static void try_reading(const char *path, const int64_t expected[3])
 		accepted++;
 	} else {
 		assert_non_null(strstr(tomos_message(), "damaged"));
-		refused++;
+		rejected++;
 	}
 	free(data);
 	assert_int_equal(mem_live(), live);
@@ -43,10 +43,10 @@ static void try_reading(const char *path, const int64_t expected[3])
 static void truncate_everywhere(const char *path, size_t length)
 {
 	for (size_t cut = length; cut-- > 0;) {
-		int before = refused;
+		int before = rejected;
 		assert_int_equal(truncate(path, (off_t)cut), 0);
 		try_reading(path, shape);
-		assert_int_equal(refused, before + 1);
+		assert_int_equal(rejected, before + 1);
 	}
 }
 
@@ -60,7 +60,7 @@ static void flip_bits(const char *path, const unsigned char *bytes, size_t lengt
 		assert_int_equal(pwrite(file, bytes + bit / 8, 1, (off_t)(bit / 8)), 1);
 	}
 	close(file);
-	assert_true(refused > 0 && accepted > 0); /* the data's own bits are free to change */
+	assert_true(rejected > 0 && accepted > 0); /* the data's own bits are free to change */
 }
 
 static void damage_file(const char *whole, size_t step)
@@ -69,7 +69,7 @@ static void damage_file(const char *whole, size_t step)
 	char path[128];
 	snprintf(path, sizeof path, "%s", at("damaged"));
 	unsigned char *bytes = get_file(whole, &length);
-	refused = accepted = 0;
+	rejected = accepted = 0;
 	put_file(path, bytes, length);
 	flip_bits(path, bytes, length, step);
 	truncate_everywhere(path, length);
@@ -129,7 +129,7 @@ static void put_byte(const char *path, off_t where, unsigned char value)
 	close(file);
 }
 
-static void refuses_old_first_blocks(void **state)
+static void rejects_old_first_blocks(void **state)
 {
 	(void)state;
 	tomos_file *file;
@@ -145,7 +145,7 @@ static void refuses_old_first_blocks(void **state)
 	assert_says("addresses of 5 bytes; 4 or 8 were expected");
 }
 
-/* Named numbers are read from damaged files too: they give numbers or a refusal. */
+/* Named numbers are read from damaged files too: they give numbers or a rejection. */
 static void damaged_numbers(void **state)
 {
 	(void)state;
@@ -230,7 +230,7 @@ int main(void)
 		cmocka_unit_test(damaged_tiff),
 		cmocka_unit_test(damaged_hdf5),
 		cmocka_unit_test(damaged_old_hdf5),
-		cmocka_unit_test(refuses_old_first_blocks),
+		cmocka_unit_test(rejects_old_first_blocks),
 		cmocka_unit_test(damaged_numbers),
 		cmocka_unit_test(truncated_while_open),
 		cmocka_unit_test(lost_link),

@@ -95,7 +95,7 @@ static void keeps_scans(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-static void refuses_what_does_not_fit(void **state)
+static void rejects_what_does_not_fit(void **state)
 {
 	(void)state;
 	tomos_geometry *scan;
@@ -139,7 +139,7 @@ static void put_numbers(const char *path, const char *name, const double *values
 	tomos_file_close(file);
 }
 
-static void refuses_bad_numbers(void **state)
+static void rejects_bad_numbers(void **state)
 {
 	(void)state;
 	static double views[5 * VIEW_NUMBERS];
@@ -275,7 +275,7 @@ static void draws(void **state)
 }
 
 /* libpng's own, unless a test wants one that does not start. */
-static bool png_refuses;
+static bool png_rejects;
 
 png_structp png_create_write_struct_2(png_const_charp version, png_voidp hearer,
 	png_error_ptr error, png_error_ptr warning, png_voidp owner, png_malloc_ptr take,
@@ -285,18 +285,18 @@ png_structp png_create_write_struct_2(png_const_charp version, png_voidp hearer,
 		png_malloc_ptr, png_free_ptr);
 	void *found = dlsym(RTLD_NEXT, "png_create_write_struct_2");
 	memcpy(&own, &found, sizeof own);
-	return png_refuses ? NULL : own(version, hearer, error, warning, owner, take, give);
+	return png_rejects ? NULL : own(version, hearer, error, warning, owner, take, give);
 }
 
 static void png_does_not_start(void **state)
 {
 	(void)state;
 	static const float data[6] = {0, 1, 2, 3, 4, 5};
-	png_refuses = true;
+	png_rejects = true;
 	assert_int_equal(
 		tomos_picture_write(at("r.png"), data, 3, 2, 0, 5, NULL), TOMOS_UNSUPPORTED);
 	assert_says("r.png' cannot be written: libpng " PNG_LIBPNG_VER_STRING " does not start");
-	png_refuses = false;
+	png_rejects = false;
 	assert_int_equal(access(at("r.png"), F_OK), -1);
 	assert_int_equal(mem_live(), 0);
 }
@@ -306,8 +306,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keeps_grids),
 		cmocka_unit_test(keeps_scans),
-		cmocka_unit_test(refuses_what_does_not_fit),
-		cmocka_unit_test(refuses_bad_numbers),
+		cmocka_unit_test(rejects_what_does_not_fit),
+		cmocka_unit_test(rejects_bad_numbers),
 		cmocka_unit_test(survives_allocation_failures),
 		cmocka_unit_test(finds_what_is_not_finite),
 		cmocka_unit_test(finds_the_first_of_many),

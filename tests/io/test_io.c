@@ -219,7 +219,7 @@ static void hdf5_types(void **state)
 		}
 }
 
-/* Doubles that floats cannot hold are refused; infinity is what it is. */
+/* Doubles that floats cannot hold are rejected; infinity is what it is. */
 static void hdf5_beyond_float(void **state)
 {
 	(void)state;
@@ -300,7 +300,7 @@ static void npy_fortran(void **state)
 	assert_reads(at("f.npy"), (int64_t[]){1, 2, 3}, (float[]){0, 2, 4, 1, 3, 5});
 }
 
-static void npy_refusals(void **state)
+static void npy_rejections(void **state)
 {
 	(void)state;
 #define GOOD "'fortran_order': False, 'shape': (2, 3), }"
@@ -430,7 +430,7 @@ static void set_tag(Bytes *b, int tag, uint32_t value)
 	}
 }
 
-static void assert_tiff_refused(int tag, uint32_t value, const char *says)
+static void assert_tiff_rejected(int tag, uint32_t value, const char *says)
 {
 	int64_t got[3];
 	float *data;
@@ -442,20 +442,20 @@ static void assert_tiff_refused(int tag, uint32_t value, const char *says)
 	assert_says("r.tif'");
 }
 
-static void tiff_refusals(void **state)
+static void tiff_rejections(void **state)
 {
 	(void)state;
-	assert_tiff_refused(277, 3, "3 samples per pixel");
-	assert_tiff_refused(262, 2, "photometric 2");
-	assert_tiff_refused(258, 12, "numbers of 12 bits");
-	assert_tiff_refused(339, 6, "sample format 6");
-	assert_tiff_refused(258, 8, "numbers of 8 bits (sample format 3)");
-	assert_tiff_refused(259, 7, "compression 7 cannot be read");
-	assert_tiff_refused(256, 5, "page 1 is 1 x 2 of type float32; the first picture is 1 x 5");
-	assert_tiff_refused(
+	assert_tiff_rejected(277, 3, "3 samples per pixel");
+	assert_tiff_rejected(262, 2, "photometric 2");
+	assert_tiff_rejected(258, 12, "numbers of 12 bits");
+	assert_tiff_rejected(339, 6, "sample format 6");
+	assert_tiff_rejected(258, 8, "numbers of 8 bits (sample format 3)");
+	assert_tiff_rejected(259, 7, "compression 7 cannot be read");
+	assert_tiff_rejected(256, 5, "page 1 is 1 x 2 of type float32; the first picture is 1 x 5");
+	assert_tiff_rejected(
 		256, 1, "strips or tiles hold 8 bytes; 1 x 1 numbers of type float32 need 4");
-	assert_tiff_refused(257, 0, "page 0");
-	assert_tiff_refused(273, 100000, "page 0: the data end too early");
+	assert_tiff_rejected(257, 0, "page 0");
+	assert_tiff_rejected(273, 100000, "page 0: the data end too early");
 	int64_t got[3], one[3] = {1, 30000, 30000};
 	float *data;
 	Bytes b = tiff_bytes(false, 'u', 1, (int64_t[]){1, 1, 4}, types[4].values);
@@ -472,7 +472,7 @@ static void tiff_refusals(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-static void stack_refusals(void **state)
+static void stack_rejections(void **state)
 {
 	(void)state;
 	int64_t got[3];
@@ -500,7 +500,7 @@ static void stack_refusals(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-static void imagej_refused(void **state)
+static void imagej_rejected(void **state)
 {
 	(void)state;
 	TIFF *tiff = TIFFOpen(at("j.tif"), "w");
@@ -639,7 +639,7 @@ static void hdf5_from_two_threads(void **state)
 
 /* ---- names and remains -------------------------------------------------------------------- */
 
-static void refused_names(void **state)
+static void rejected_names(void **state)
 {
 	(void)state;
 	tomos_file *file;
@@ -799,7 +799,7 @@ static void full_disk(void **state)
 	assert_full(draw_limited, at("full.png"), 10000);
 }
 
-/* More than any disk has is refused before anything is made. */
+/* More than any disk has is rejected before anything is made. */
 static void no_room(void **state)
 {
 	(void)state;
@@ -878,16 +878,16 @@ int main(void)
 		cmocka_unit_test(hdf5_beyond_float),
 		cmocka_unit_test(npy_shapes),
 		cmocka_unit_test(npy_fortran),
-		cmocka_unit_test(npy_refusals),
+		cmocka_unit_test(npy_rejections),
 		cmocka_unit_test(tiff_compressed),
-		cmocka_unit_test(tiff_refusals),
-		cmocka_unit_test(stack_refusals),
-		cmocka_unit_test(imagej_refused),
+		cmocka_unit_test(tiff_rejections),
+		cmocka_unit_test(stack_rejections),
+		cmocka_unit_test(imagej_rejected),
 		cmocka_unit_test(bigtiff_beyond_4_gib),
 		cmocka_unit_test(hdf5_choice),
 		cmocka_unit_test(hdf5_chunks),
 		cmocka_unit_test(hdf5_from_two_threads),
-		cmocka_unit_test(refused_names),
+		cmocka_unit_test(rejected_names),
 		cmocka_unit_test(nothing_is_left),
 		cmocka_unit_test(what_appeared_stays),
 		cmocka_unit_test(full_disk),

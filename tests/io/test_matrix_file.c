@@ -177,7 +177,7 @@ static void cut_short(void **state)
 	tomos_geometry_free(scan);
 }
 
-/* Any bit may be wrong: it is refused or read, but nothing else happens. */
+/* Any bit may be wrong: it is rejected or read, but nothing else happens. */
 static void bits_flipped(void **state)
 {
 	(void)state;
@@ -206,12 +206,12 @@ static void bits_flipped(void **state)
 	tomos_geometry_free(c.scan);
 }
 
-static void refuse_text(const char *text, tomos_status status, const char *words)
+static void reject_text(const char *text, tomos_status status, const char *words)
 {
 	tomos_matrix m;
 	store(name("a", 0), text, strlen(text));
 	int64_t before = mem_live();
-	REFUSED(matrix_read(path, &m), status, words);
+	REJECTED(matrix_read(path, &m), status, words);
 	assert_int_equal(mem_live(), before);
 }
 
@@ -220,29 +220,29 @@ static void refuse_text(const char *text, tomos_status status, const char *words
 static void wrong_text(void **state)
 {
 	(void)state;
-	refuse_text("hello\n", TOMOS_BAD_FILE, "is no matrix file");
-	refuse_text("%%MatrixMarket matrix array real general\n1 1\n1\n", TOMOS_UNSUPPORTED,
+	reject_text("hello\n", TOMOS_BAD_FILE, "is no matrix file");
+	reject_text("%%MatrixMarket matrix array real general\n1 1\n1\n", TOMOS_UNSUPPORTED,
 		"only 'matrix coordinate' can be read");
-	refuse_text("%%MatrixMarket matrix coordinate complex general\n1 1 0\n", TOMOS_UNSUPPORTED,
+	reject_text("%%MatrixMarket matrix coordinate complex general\n1 1 0\n", TOMOS_UNSUPPORTED,
 		"complex general; real, integer or pattern");
-	refuse_text("%%MatrixMarket matrix coordinate real hermitian\n1 1 0\n", TOMOS_UNSUPPORTED,
+	reject_text("%%MatrixMarket matrix coordinate real hermitian\n1 1 0\n", TOMOS_UNSUPPORTED,
 		"real hermitian");
-	refuse_text(
+	reject_text(
 		REAL "2 2\n", TOMOS_BAD_FILE, "line 2: the numbers of rows, columns and entries");
-	refuse_text(REAL "0 2 0\n", TOMOS_BAD_FILE, "rows, columns and entries");
-	refuse_text(REAL "233333333333331 3 1\n2 2 3\n", TOMOS_BAD_FILE,
+	reject_text(REAL "0 2 0\n", TOMOS_BAD_FILE, "rows, columns and entries");
+	reject_text(REAL "233333333333331 3 1\n2 2 3\n", TOMOS_BAD_FILE,
 		"claims 233333333333331 rows in a file of 72 bytes");
-	refuse_text(REAL "2 2 99999999\n", TOMOS_BAD_FILE, "than the file has room for");
-	refuse_text(REAL "2 2 1\n3 1 1\n", TOMOS_BAD_FILE,
+	reject_text(REAL "2 2 99999999\n", TOMOS_BAD_FILE, "than the file has room for");
+	reject_text(REAL "2 2 1\n3 1 1\n", TOMOS_BAD_FILE,
 		"line 3: a row and a column inside the matrix");
-	refuse_text(REAL "2 2 1\n1 -1 1\n", TOMOS_BAD_FILE, "a row and a column inside");
-	refuse_text(REAL "2 2 1\n1 1 x\n", TOMOS_BAD_FILE, "a value was expected");
-	refuse_text(REAL "2 2 1\n1 1 nan\n", TOMOS_BAD_FILE, "is not finite");
-	refuse_text(REAL "2 2 2\n1 1 1\n", TOMOS_BAD_FILE, "ends before its last entry");
-	refuse_text(
+	reject_text(REAL "2 2 1\n1 -1 1\n", TOMOS_BAD_FILE, "a row and a column inside");
+	reject_text(REAL "2 2 1\n1 1 x\n", TOMOS_BAD_FILE, "a value was expected");
+	reject_text(REAL "2 2 1\n1 1 nan\n", TOMOS_BAD_FILE, "is not finite");
+	reject_text(REAL "2 2 2\n1 1 1\n", TOMOS_BAD_FILE, "ends before its last entry");
+	reject_text(
 		REAL "2 2 1\n1 1 1\n2 2 2\n", TOMOS_BAD_FILE, "more than the number of entries");
-	refuse_text(REAL "2 2 1\n1 1 1", TOMOS_BAD_FILE, "cut short");
-	refuse_text("%%MatrixMarket matrix coordinate real symmetric\n2 3 1\n1 3 1\n",
+	reject_text(REAL "2 2 1\n1 1 1", TOMOS_BAD_FILE, "cut short");
+	reject_text("%%MatrixMarket matrix coordinate real symmetric\n2 3 1\n1 3 1\n",
 		TOMOS_BAD_FILE, "must be square");
 }
 
@@ -260,7 +260,7 @@ static void wrong_lists(void **state)
 #define TRY_LISTS(count, status, words) \
 	(void)unlink(name("a", 1)); \
 	OK(npz_write(path, path, lists, count)); \
-	REFUSED(matrix_read(path, &m), status, words)
+	REJECTED(matrix_read(path, &m), status, words)
 	NamedList lists[5];
 #define FRESH memcpy(lists, good, sizeof lists)
 	FRESH;
@@ -302,26 +302,26 @@ static void wrong_calls(void **state)
 	int64_t domain[3], range[3];
 	tomos_op_domain(op, domain);
 	tomos_op_range(op, range);
-	REFUSED(tomos_matrix_write(op, "a.txt", NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_matrix_write(op, "a.txt", NULL), TOMOS_BAD_VALUE,
 		"'a.txt': the name of a matrix file ends in .mtx, .npz, .h5 or .hdf5");
-	REFUSED(tomos_matrix_write(op, NULL, NULL), TOMOS_BAD_VALUE, "'(none)'");
+	REJECTED(tomos_matrix_write(op, NULL, NULL), TOMOS_BAD_VALUE, "'(none)'");
 	(void)unlink(name("a", 1));
 	OK(tomos_matrix_write(op, path, NULL));
-	REFUSED(tomos_matrix_write(op, path, NULL), TOMOS_IO, "exists already");
+	REJECTED(tomos_matrix_write(op, path, NULL), TOMOS_IO, "exists already");
 	range[0]++;
-	REFUSED(tomos_op_matrix_read(&read, backend, path, domain, range), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix_read(&read, backend, path, domain, range), TOMOS_BAD_VALUE,
 		" rows; ");
 	domain[0]++;
-	REFUSED(tomos_op_matrix_read(&read, backend, path, domain, range), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix_read(&read, backend, path, domain, range), TOMOS_BAD_VALUE,
 		" columns; ");
-	REFUSED(tomos_op_matrix_read(&read, NULL, path, domain, range), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix_read(&read, NULL, path, domain, range), TOMOS_BAD_VALUE,
 		"a matrix from a file needs a backend and two shapes");
-	REFUSED(tomos_op_matrix_read(&read, backend, NULL, domain, range), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix_read(&read, backend, NULL, domain, range), TOMOS_BAD_VALUE,
 		"no matrix file to read is named");
-	REFUSED(tomos_op_matrix_read(&read, backend, "/nowhere.npz", domain, range), TOMOS_IO,
+	REJECTED(tomos_op_matrix_read(&read, backend, "/nowhere.npz", domain, range), TOMOS_IO,
 		"cannot be opened");
 	OK(tomos_op_projector(&projector, backend, &c.grid, c.scan, NULL));
-	REFUSED(tomos_matrix_write(projector, path, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_matrix_write(projector, path, NULL), TOMOS_BAD_VALUE,
 		"is not a matrix stored as CSR");
 	tomos_op_free(op), tomos_op_free(projector);
 	tomos_geometry_free(c.scan);

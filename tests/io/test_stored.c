@@ -75,7 +75,7 @@ static void integers(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-static void refused(const tomos_file_options *o, const char *name, const char *says)
+static void rejected(const tomos_file_options *o, const char *name, const char *says)
 {
 	tomos_file *file;
 	assert_int_not_equal(tomos_file_create(&file, at(name), TOMOS_VOLUME, shape, o), TOMOS_OK);
@@ -83,31 +83,31 @@ static void refused(const tomos_file_options *o, const char *name, const char *s
 	assert_int_equal(mem_live(), 0);
 }
 
-static void refusals(void **state)
+static void rejections(void **state)
 {
 	(void)state;
 	const double wrong[2] = {1, 1};
 	tomos_file_options o = tomos_file_defaults();
 	o.type = "float64";
-	refused(&o, "r.h5", "type 'float64' is not known");
+	rejected(&o, "r.h5", "type 'float64' is not known");
 	o.type = "uint16";
-	refused(&o, "r.h5", "type uint16 needs a window LOW,HIGH");
+	rejected(&o, "r.h5", "type uint16 needs a window LOW,HIGH");
 	o.window = wrong;
 	o.window_count = 2;
-	refused(&o, "r.h5", "type uint16 needs a window LOW,HIGH");
+	rejected(&o, "r.h5", "type uint16 needs a window LOW,HIGH");
 	o.type = "float32";
 	o.window = window;
-	refused(&o, "r.h5", "window has no effect without type=uint16|uint8");
+	rejected(&o, "r.h5", "window has no effect without type=uint16|uint8");
 	o = tomos_file_defaults();
 	o.compress = 10;
-	refused(&o, "r.h5", "compress is 10; it must be 0 to 9");
+	rejected(&o, "r.h5", "compress is 10; it must be 0 to 9");
 	o.compress = 1;
-	refused(&o, "r.npy", "compress has no effect without an HDF5 file as output");
+	rejected(&o, "r.npy", "compress has no effect without an HDF5 file as output");
 	o.compress = 0;
 	o.first_number = -2;
-	refused(&o, "r/", "first_number -2: it must be from -1 to 999999999");
+	rejected(&o, "r/", "first_number -2: it must be from -1 to 999999999");
 	o.first_number = INT64_MAX;
-	refused(&o, "r/", "first_number 9223372036854775807: it must be from -1 to 999999999");
+	rejected(&o, "r/", "first_number 9223372036854775807: it must be from -1 to 999999999");
 	assert_int_equal(access(at("r.h5"), F_OK), -1);
 }
 
@@ -191,7 +191,7 @@ static void grids(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-static void mhd_refusals(void **state)
+static void mhd_rejections(void **state)
 {
 	(void)state;
 	static const struct {
@@ -436,11 +436,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(integers),
-		cmocka_unit_test(refusals),
+		cmocka_unit_test(rejections),
 		cmocka_unit_test(numbered),
 		cmocka_unit_test(raw),
 		cmocka_unit_test(grids),
-		cmocka_unit_test(mhd_refusals),
+		cmocka_unit_test(mhd_rejections),
 		cmocka_unit_test(checksums),
 		cmocka_unit_test(continued),
 		cmocka_unit_test(ends_late),

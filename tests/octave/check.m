@@ -1,4 +1,4 @@
-% The gateway in Octave: right values, adjoints, the orientation of radon, options, refusals.
+% The gateway in Octave: right values, adjoints, the orientation of radon, options, rejections.
 1;
 
 function expect_error(words, varargin)
@@ -9,7 +9,7 @@ function expect_error(words, varargin)
 			sprintf("'%s' is not in '%s'", words, problem.message));
 		return;
 	end
-	error("not refused: %s", words);
+	error("not rejected: %s", words);
 end
 
 g = tomos('geometry', 'parallel', 'columns', 48, 'views', 90);

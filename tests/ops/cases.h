@@ -20,12 +20,12 @@
 			fail_msg("%s: %s", #expression, tomos_message()); \
 	} while (0)
 
-/* The call is refused with this status and words of this sentence. */
-#define REFUSED(expression, expected, words) \
+/* The call is rejected with this status and words of this sentence. */
+#define REJECTED(expression, expected, words) \
 	do { \
-		tomos_status refused_status = (expression); \
-		if (refused_status != (expected)) \
-			fail_msg("%s: %s", #expression, tomos_status_name(refused_status)); \
+		tomos_status rejected_status = (expression); \
+		if (rejected_status != (expected)) \
+			fail_msg("%s: %s", #expression, tomos_status_name(rejected_status)); \
 		if (!strstr(tomos_message(), words)) \
 			fail_msg("%s: '%s' is not in '%s'", #expression, words, tomos_message()); \
 	} while (0)

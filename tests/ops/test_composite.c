@@ -203,19 +203,20 @@ static void what_they_cannot(void **state)
 	Dense d = dense_make(1, 0), e = dense_make(1, -3);
 	float x[N] = {0};
 	tomos_op *A = custom(&d), *negative = custom(&e), *B = matrix_of(&e), *minus;
-	REFUSED(solve(A, "art", x), TOMOS_UNSUPPORTED, "(a dense matrix) cannot give single rows");
-	REFUSED(solve(A, "sart", x), TOMOS_UNSUPPORTED, "cannot be split into blocks of views");
-	REFUSED(solve(A, "osem", x), TOMOS_UNSUPPORTED, "cannot be split into blocks of views");
-	REFUSED(solve(negative, "sirt", x), TOMOS_UNSUPPORTED,
+	REJECTED(solve(A, "art", x), TOMOS_UNSUPPORTED, "(a dense matrix) cannot give single rows");
+	REJECTED(solve(A, "sart", x), TOMOS_UNSUPPORTED, "cannot be split into blocks of views");
+	REJECTED(solve(A, "osem", x), TOMOS_UNSUPPORTED, "cannot be split into blocks of views");
+	REJECTED(solve(negative, "sirt", x), TOMOS_UNSUPPORTED,
 		"has a row or column whose sum is -");
-	REFUSED(solve(negative, "mlem", x), TOMOS_UNSUPPORTED, "mlem needs entries of 0 and above");
-	REFUSED(solve(B, "sirt", x), TOMOS_UNSUPPORTED,
+	REJECTED(
+		solve(negative, "mlem", x), TOMOS_UNSUPPORTED, "mlem needs entries of 0 and above");
+	REJECTED(solve(B, "sirt", x), TOMOS_UNSUPPORTED,
 		"has negative entries; weights 'sirt' needs");
 	OK(tomos_op_sum(&minus, -1, A, 0, NULL));
-	REFUSED(solve(minus, "sirt", x), TOMOS_UNSUPPORTED, "needs entries of 0 and above");
+	REJECTED(solve(minus, "sirt", x), TOMOS_UNSUPPORTED, "needs entries of 0 and above");
 	OK(solve(negative, "cgls", x));
 	d.answer = 7;
-	REFUSED(solve(A, "cgls", x), TOMOS_CANCELLED,
+	REJECTED(solve(A, "cgls", x), TOMOS_CANCELLED,
 		"function of the operator (a dense matrix) returned 7");
 	tomos_op_free(minus);
 	tomos_op_free(B);
@@ -235,24 +236,24 @@ static void norms(void **state)
 	tomos_op_free(A);
 }
 
-static void refusals(void **state)
+static void rejections(void **state)
 {
 	(void)state;
 	Dense d = dense_make(1, 0);
 	const tomos_custom calls = {dense_forward, NULL, &d, NULL};
 	tomos_op *A = custom(&d), *T, *op;
 	OK(tomos_op_transpose(&T, A));
-	REFUSED(tomos_op_custom(&op, backend, domain, range, &calls), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_custom(&op, backend, domain, range, &calls), TOMOS_BAD_VALUE,
 		"functions for forward and adjoint");
-	REFUSED(tomos_op_sum(&op, 1, A, 1, T), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_sum(&op, 1, A, 1, T), TOMOS_BAD_VALUE,
 		"a sum of operators of 6 x 4 and 4 x 6");
-	REFUSED(tomos_op_product(&op, A, A), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_product(&op, A, A), TOMOS_BAD_VALUE,
 		"a product of operators of 6 x 4 and 6 x 4: the inner sizes");
-	REFUSED(tomos_op_sum(&op, NAN, A, 1, NULL), TOMOS_BAD_VALUE, "an operator times nan");
-	REFUSED(tomos_op_sum(&op, 1, A, 1e39, A), TOMOS_BAD_VALUE, "times 1e+39");
-	REFUSED(tomos_op_sum(&op, 1, NULL, 1, A), TOMOS_BAD_VALUE, "one at least");
-	REFUSED(tomos_op_product(&op, A, NULL), TOMOS_BAD_VALUE, "needs two");
-	REFUSED(tomos_op_transpose(&op, NULL), TOMOS_BAD_VALUE, "needs an operator");
+	REJECTED(tomos_op_sum(&op, NAN, A, 1, NULL), TOMOS_BAD_VALUE, "an operator times nan");
+	REJECTED(tomos_op_sum(&op, 1, A, 1e39, A), TOMOS_BAD_VALUE, "times 1e+39");
+	REJECTED(tomos_op_sum(&op, 1, NULL, 1, A), TOMOS_BAD_VALUE, "one at least");
+	REJECTED(tomos_op_product(&op, A, NULL), TOMOS_BAD_VALUE, "needs two");
+	REJECTED(tomos_op_transpose(&op, NULL), TOMOS_BAD_VALUE, "needs an operator");
 	tomos_op_free(T);
 	tomos_op_free(A);
 }
@@ -265,21 +266,21 @@ static void bad_arrays(void **state)
 	const int64_t two[3] = {2, 1, 1};
 	tomos_matrix m = {2, N, 2, 4, 4, pointers, indices, values};
 	tomos_op *op;
-	REFUSED(tomos_op_matrix_arrays(&op, backend, &m, domain, two), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix_arrays(&op, backend, &m, domain, two), TOMOS_BAD_VALUE,
 		"entry 1 is in column 4 of 4");
 	indices[1] = 0;
-	REFUSED(tomos_op_matrix_arrays(&op, backend, &m, domain, range), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix_arrays(&op, backend, &m, domain, range), TOMOS_BAD_VALUE,
 		"has 2 rows; 3 x 1 x 2 are 6");
 	m.pointers = back;
-	REFUSED(tomos_op_matrix_arrays(&op, backend, &m, domain, two), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix_arrays(&op, backend, &m, domain, two), TOMOS_BAD_VALUE,
 		"row 1 ends at entry 1; it began at 2");
 	m.pointers = pointers;
 	m.index_bytes = 2;
-	REFUSED(tomos_op_matrix_arrays(&op, backend, &m, domain, two), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix_arrays(&op, backend, &m, domain, two), TOMOS_BAD_VALUE,
 		"both must have 4 or 8");
 	m.index_bytes = 4;
 	values[0] = INFINITY;
-	REFUSED(tomos_op_matrix_arrays(&op, backend, &m, domain, two), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix_arrays(&op, backend, &m, domain, two), TOMOS_BAD_VALUE,
 		"entry 0 is not finite");
 }
 
@@ -316,7 +317,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(own_functions),
 		cmocka_unit_test(sums_products_and_transposes), cmocka_unit_test(methods_take_them),
 		cmocka_unit_test(what_they_cannot), cmocka_unit_test(norms),
-		cmocka_unit_test(refusals), cmocka_unit_test(bad_arrays),
+		cmocka_unit_test(rejections), cmocka_unit_test(bad_arrays),
 		cmocka_unit_test(allocations_fail)};
 	return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

@@ -208,7 +208,7 @@ static void norm(void **state)
 		small_free(&s);
 	}
 	double none;
-	REFUSED(tomos_op_norm(NULL, &none, NULL), TOMOS_BAD_VALUE, "a norm needs an operator");
+	REJECTED(tomos_op_norm(NULL, &none, NULL), TOMOS_BAD_VALUE, "a norm needs an operator");
 }
 
 /* The counting of the thesis: c = ceil(p / blocks), p + blocks - blocks c blocks of c, the rest c - 1. */

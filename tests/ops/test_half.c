@@ -268,7 +268,7 @@ static void images_of_a_head_agree(void **state)
 	tomos_geometry_free(c.scan);
 }
 
-static void other_data_are_refused(void **state)
+static void other_data_are_rejected(void **state)
 {
 	(void)state;
 	Case c = size_case(&sizes[0], 0);
@@ -278,9 +278,9 @@ static void other_data_are_refused(void **state)
 	float *x = calloc((size_t)c.voxels, sizeof *x), *y = calloc((size_t)c.pixels, sizeof *y);
 	tomos_array to = case_volume(&c, x), from = case_projections(&c, y);
 	o.data = a.data = "hal";
-	REFUSED(tomos_op_projector(&op, backend, &c.grid, c.scan, &o), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_projector(&op, backend, &c.grid, c.scan, &o), TOMOS_BAD_VALUE,
 		"data 'hal' is not known; did you mean 'half'?");
-	REFUSED(tomos_fbp(backend, &c.grid, c.scan, &from, &to, &a, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_fbp(backend, &c.grid, c.scan, &from, &to, &a, NULL), TOMOS_BAD_VALUE,
 		"data 'hal' is not known; did you mean 'half'?");
 	free(x), free(y);
 	tomos_geometry_free(c.scan);
@@ -295,7 +295,8 @@ int main(void)
 		cmocka_unit_test(views_come_in_any_order),
 		cmocka_unit_test(a_limit_changes_nothing), cmocka_unit_test(any_scale_will_do),
 		cmocka_unit_test(nothing_gives_nothing), cmocka_unit_test(pairs_are_nearly_adjoint),
-		cmocka_unit_test(images_of_a_head_agree), cmocka_unit_test(other_data_are_refused)};
+		cmocka_unit_test(images_of_a_head_agree),
+		cmocka_unit_test(other_data_are_rejected)};
 	if (!has_half())
 		print_message("the %s backend has no halves: the option must change nothing\n",
 			test_backend());

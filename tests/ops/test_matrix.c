@@ -1,5 +1,5 @@
 /* Stored matrices against the projectors they were made of: all models, all kinds of scan, parts,
- * rows and powers, threads, what is refused, and allocations that fail. */
+ * rows and powers, threads, what is rejected, and allocations that fail. */
 #include "op/op.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
 
@@ -203,36 +203,37 @@ static void parts_add_up(void **state)
 	free(y), free(x), free(sum), free(one);
 }
 
-/* ---- refusals ------------------------------------------------------------------------------------ */
+/* ---- rejections ------------------------------------------------------------------------------------ */
 
-static void refusals(void **state)
+static void rejections(void **state)
 {
 	(void)state;
 	Case c = case_make(2); /* a cone */
 	tomos_op *op = NULL;
 	int64_t before = mem_live(), bytes;
 	tomos_matrix arrays;
-	REFUSED(tomos_op_matrix(&op, backend, NULL, c.scan, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix(&op, backend, NULL, c.scan, NULL, NULL), TOMOS_BAD_VALUE,
 		"a matrix needs a backend, a grid and a geometry");
 	tomos_projector_options o = tomos_projector_defaults();
 	o.back = "voxel";
-	REFUSED(tomos_op_matrix(&op, backend, &c.grid, c.scan, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix(&op, backend, &c.grid, c.scan, &o, NULL), TOMOS_BAD_VALUE,
 		"back projector 'voxel' is not the adjoint of 'joseph'");
 	tomos_matrix_options m = tomos_matrix_defaults();
 	m.storage = "cssr";
-	REFUSED(tomos_op_matrix(&op, backend, &c.grid, c.scan, NULL, &m), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix(&op, backend, &c.grid, c.scan, NULL, &m), TOMOS_BAD_VALUE,
 		"storage 'cssr' is not known");
 	m.storage = "scsr";
-	REFUSED(tomos_op_matrix(&op, backend, &c.grid, c.scan, NULL, &m), TOMOS_UNSUPPORTED,
+	REJECTED(tomos_op_matrix(&op, backend, &c.grid, c.scan, NULL, &m), TOMOS_UNSUPPORTED,
 		"SCSR is for one slice and one detector row");
 	m.bytes = 0;
-	REFUSED(tomos_op_matrix(&op, backend, &c.grid, c.scan, NULL, &m), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix(&op, backend, &c.grid, c.scan, NULL, &m), TOMOS_BAD_VALUE,
 		"matrix options");
 	OK(tomos_op_projector(&op, backend, &c.grid, c.scan, NULL));
-	REFUSED(tomos_matrix_arrays(op, &arrays), TOMOS_BAD_VALUE, "is not a matrix stored as CSR");
-	REFUSED(tomos_matrix_arrays(op, NULL), TOMOS_BAD_VALUE, "there is no place");
-	REFUSED(tomos_matrix_arrays(NULL, &arrays), TOMOS_BAD_VALUE, "the operator (none)");
-	REFUSED(tomos_matrix_bytes(op, &bytes), TOMOS_BAD_VALUE, "is not a stored matrix");
+	REJECTED(
+		tomos_matrix_arrays(op, &arrays), TOMOS_BAD_VALUE, "is not a matrix stored as CSR");
+	REJECTED(tomos_matrix_arrays(op, NULL), TOMOS_BAD_VALUE, "there is no place");
+	REJECTED(tomos_matrix_arrays(NULL, &arrays), TOMOS_BAD_VALUE, "the operator (none)");
+	REJECTED(tomos_matrix_bytes(op, &bytes), TOMOS_BAD_VALUE, "is not a stored matrix");
 	tomos_op_free(op);
 	assert_int_equal(mem_live(), before);
 	tomos_geometry_free(c.scan);
@@ -293,7 +294,7 @@ static void adjoint_without_memory(void **state)
 	tomos_op *op = make_matrix(&grid, scan, NULL);
 	int64_t before = mem_live();
 	mem_fail_nth(1);
-	REFUSED(op_adjoint(op, y, x), TOMOS_NO_MEMORY, "the images of a matrix");
+	REJECTED(op_adjoint(op, y, x), TOMOS_NO_MEMORY, "the images of a matrix");
 	mem_fail_nth(0);
 	assert_int_equal(mem_live(), before);
 	tomos_op_free(op);
@@ -305,7 +306,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(equals_the_projector),
 		cmocka_unit_test(arrays_are_in_order), cmocka_unit_test(threads_do_not_matter),
 		cmocka_unit_test(parts_rows_and_powers), cmocka_unit_test(parts_add_up),
-		cmocka_unit_test(refusals), cmocka_unit_test(description),
+		cmocka_unit_test(rejections), cmocka_unit_test(description),
 		cmocka_unit_test(failing_allocations), cmocka_unit_test(adjoint_without_memory)};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,4 +1,4 @@
-/* The OpenCL backend's own ways: how devices are named and refused, its addresses, its failures. */
+/* The OpenCL backend's own ways: how devices are named and rejected, its addresses, its failures. */
 #include "backend/backend.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
 #include <pthread.h>
@@ -95,7 +95,7 @@ static const struct {
 	{"POCL_MAX_WORK_GROUP_SIZE", "64", open_only, TOMOS_UNSUPPORTED,
 		"takes 64 items per group, 128 are needed"},
 	{"POCL_EXTRA_BUILD_FLAGS", "-Dkernel=nonsense", build_programs, TOMOS_NO_DEVICE,
-		"the OpenCL device's compiler refuses the vector kernels: "},
+		"the OpenCL device's compiler rejects the vector kernels: "},
 	{"POCL_EXTRA_BUILD_FLAGS", "-Dkernel=nonsense", build_programs, TOMOS_NO_DEVICE,
 		"unknown type name 'nonsense'"},
 	{"POCL_MEMORY_LIMIT", "1", take_too_much, TOMOS_NO_MEMORY,
@@ -169,18 +169,18 @@ static void numbers(void **state)
 	OK(tomos_backend_open(&backend, "opencl:0"));
 	assert_true(strncmp(tomos_backend_describe(backend), "opencl:0 (", 10) == 0);
 	tomos_backend_close(backend);
-	REFUSED(tomos_backend_open(&backend, "opencl:card"), TOMOS_BAD_VALUE,
+	REJECTED(tomos_backend_open(&backend, "opencl:card"), TOMOS_BAD_VALUE,
 		"opencl:card: a device is named by its number, as opencl:0");
-	REFUSED(tomos_backend_open(&backend, "opencl:-1"), TOMOS_BAD_VALUE, "named by its number");
-	REFUSED(tomos_backend_open(&backend, "opencl:1234567890"), TOMOS_BAD_VALUE,
+	REJECTED(tomos_backend_open(&backend, "opencl:-1"), TOMOS_BAD_VALUE, "named by its number");
+	REJECTED(tomos_backend_open(&backend, "opencl:1234567890"), TOMOS_BAD_VALUE,
 		"named by its number");
-	REFUSED(tomos_backend_open(&backend, "opencl:99999"), TOMOS_NO_DEVICE,
+	REJECTED(tomos_backend_open(&backend, "opencl:99999"), TOMOS_NO_DEVICE,
 		"there is no OpenCL device 99999: the drivers have ");
 	assert_null(backend);
 }
 
 /* More vectors than there is room for at first, released in another order than taken: every address
- * stands for its own memory, and one that stands for none is refused. */
+ * stands for its own memory, and one that stands for none is rejected. */
 static void addresses(void **state)
 {
 	(void)state;
@@ -203,7 +203,7 @@ static void addresses(void **state)
 		for (int k = 0; k < SIZE; k++)
 			assert_true(host[k] == (k == SIZE - 1 ? -1 : (float)i));
 	}
-	REFUSED(type->fill(backend, 1, 0, host), TOMOS_BAD_VALUE,
+	REJECTED(type->fill(backend, 1, 0, host), TOMOS_BAD_VALUE,
 		"a vector does not lie on the OpenCL device");
 	for (int i = 1; i < COUNT_OF; i += 2)
 		type->release(backend, vectors[i]);
@@ -285,7 +285,7 @@ static void iterates(tomos_op *op, tomos_array *there, tomos_array *data, tomos_
 	OK(tomos_sirt(op, data, there, &o, &progress));
 	history.iterate = &apart;
 	apart.data = data->data;
-	REFUSED(tomos_sirt(op, data, there, &o, &progress), TOMOS_UNSUPPORTED,
+	REJECTED(tomos_sirt(op, data, there, &o, &progress), TOMOS_UNSUPPORTED,
 		"lies on device 1001; there it must be the volume's own");
 }
 
@@ -313,7 +313,7 @@ static void arrays(void **state)
 	assert_int_equal(after.transfers - before.transfers, 1); /* the views */
 	OK(tomos_array_copy(backend, &there[1], &y));
 	assert_memory_equal(y.data, wanted, (size_t)c.pixels * sizeof *wanted);
-	REFUSED(tomos_op_forward(wrong, &there[0], &there[1]), TOMOS_NO_DEVICE,
+	REJECTED(tomos_op_forward(wrong, &there[0], &there[1]), TOMOS_NO_DEVICE,
 		"cannot be reached on device 1001");
 	iterates(op, &there[0], &there[1], &x);
 	tomos_array_destroy(&there[0], backend);

@@ -443,7 +443,7 @@ static void a_lost_device(void **state)
 		memcpy(before, w.p.x, bytes);
 		for (int at = 1; at < 12; at += 3) {
 			watched.calls = 0, watched.fails_at = at;
-			REFUSED(tomos_op_forward(w.op, &w.x, &w.y), TOMOS_NO_DEVICE,
+			REJECTED(tomos_op_forward(w.op, &w.x, &w.y), TOMOS_NO_DEVICE,
 				"card 7 is lost");
 			assert_memory_equal(before, w.p.x, bytes);
 		}
@@ -460,7 +460,7 @@ static void cancelling(void **state)
 	tomos_cancel_on(&cancelled);
 	for (int at = 1; at < 10; at += 2) {
 		watched.calls = 0, watched.cancels_at = at;
-		REFUSED(tomos_op_forward(w.op, &w.x, &w.y), TOMOS_CANCELLED, "was cancelled");
+		REJECTED(tomos_op_forward(w.op, &w.x, &w.y), TOMOS_CANCELLED, "was cancelled");
 		__atomic_store_n(&cancelled, 0, __ATOMIC_RELAXED);
 	}
 	watched_end(&w);
@@ -486,7 +486,7 @@ static void describes_itself(void **state)
 
 static struct {
 	int live, holds, sent; /* sent: arrays that were being held */
-	bool refuses;
+	bool rejects;
 	const float *data[BLOCKS];
 	int64_t count[BLOCKS];
 } held;
@@ -494,7 +494,7 @@ static struct {
 static tomos_status held_hold(tomos_backend *b, float *data, int64_t count)
 {
 	(void)b;
-	if (held.refuses)
+	if (held.rejects)
 		return (fail)(TOMOS_NO_DEVICE, "this array cannot be held");
 	assert_true(held.live < BLOCKS);
 	held.data[held.live] = data;
@@ -575,13 +575,13 @@ static void arrays_in_place(void **state)
 		    x2 = tomos_array_of(got, 1, 1024, 1024);
 	OK(held_sirt(&cpu_backend, 2, &x));
 	type.hold = held_hold, type.let_go = held_let_go, type.put = held_put;
-	for (held.refuses = true;; held.refuses = false) {
+	for (held.rejects = true;; held.rejects = false) {
 		held.holds = held.sent = 0;
 		OK(held_sirt(&type, 2, &x2));
 		assert_true(case_difference(got, wanted, VOXELS) < 1e-6);
 		assert_int_equal(held.live, 0);
-		assert_int_equal(held.sent > 0, !held.refuses);
-		if (!held.refuses)
+		assert_int_equal(held.sent > 0, !held.rejects);
+		if (!held.rejects)
 			break;
 		assert_int_equal(held.holds, 0);
 	}
@@ -688,9 +688,9 @@ static void slabs_need_their_rows(void **state)
 	tomos_geometry_free(scan);
 }
 
-/* ---- refusals ------------------------------------------------------------------------------------ */
+/* ---- rejections ------------------------------------------------------------------------------------ */
 
-static void refusals(void **state)
+static void rejections(void **state)
 {
 	(void)state;
 	const BackendType type = watched_type();
@@ -698,41 +698,41 @@ static void refusals(void **state)
 	Problem p = problem_make(0);
 	Case *c = &p.scene;
 	tomos_device_options o = tomos_device_defaults();
-	REFUSED(split_open_list(&b, &type, "0,,1", &(SplitOptions){0}), TOMOS_BAD_VALUE,
+	REJECTED(split_open_list(&b, &type, "0,,1", &(SplitOptions){0}), TOMOS_BAD_VALUE,
 		"watched:0,,1: devices are named by numbers, as watched:0,1");
-	REFUSED(split_open_list(&b, &type, "0,x", &(SplitOptions){0}), TOMOS_NO_DEVICE,
+	REJECTED(split_open_list(&b, &type, "0,x", &(SplitOptions){0}), TOMOS_NO_DEVICE,
 		"there is no card 'x'");
-	REFUSED(split_open(&b, &type, NULL, 0, &(SplitOptions){0}), TOMOS_BAD_VALUE,
+	REJECTED(split_open(&b, &type, NULL, 0, &(SplitOptions){0}), TOMOS_BAD_VALUE,
 		"0 devices: work is shared by 1 to 64");
 	o.memory = -5;
-	REFUSED(tomos_backend_open_with(&b, "cuda", &o), TOMOS_BAD_VALUE,
+	REJECTED(tomos_backend_open_with(&b, "cuda", &o), TOMOS_BAD_VALUE,
 		"a memory of -5 bytes: it must not be negative");
 	o.memory = 4096;
-	REFUSED(tomos_backend_open_with(&b, "cpu", &o), TOMOS_BAD_VALUE,
+	REJECTED(tomos_backend_open_with(&b, "cpu", &o), TOMOS_BAD_VALUE,
 		"a memory of 4096 bytes is for devices with memory of their own; the cpu");
 	o.memory = 0, o.share = "voxels";
-	REFUSED(tomos_backend_open_with(&b, "cpu", &o), TOMOS_BAD_VALUE,
+	REJECTED(tomos_backend_open_with(&b, "cpu", &o), TOMOS_BAD_VALUE,
 		"'cpu' alone, without a limit to its memory, has nothing to share");
 	o.share = "pixels";
-	REFUSED(tomos_backend_open_with(&b, "cpu", &o), TOMOS_BAD_VALUE, "share 'pixels'");
-	REFUSED(tomos_backend_open(&b, "cpu:0,1"), TOMOS_BAD_VALUE,
+	REJECTED(tomos_backend_open_with(&b, "cpu", &o), TOMOS_BAD_VALUE, "share 'pixels'");
+	REJECTED(tomos_backend_open(&b, "cpu:0,1"), TOMOS_BAD_VALUE,
 		"the cpu backend takes no number, not '0,1'");
 	tomos_array x = case_volume(c, p.x), y = case_projections(c, p.y);
 	tomos_op *op;
 	b = split_of_children(1, 64, SHARE_AUTO);
 	OK(tomos_op_projector(&op, b, &c->grid, c->scan, NULL));
-	REFUSED(tomos_op_forward(op, &x, &y), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_forward(op, &x, &y), TOMOS_BAD_VALUE,
 		"a memory of 64 bytes is too small for pieces of ");
 	tomos_op_free(op);
 	Filter *filter;
 	FilterSpec spec = {.columns = 30, .seen = 30, .taps = 30, .oversample = 1};
-	REFUSED(b->type->filter_open(b, &filter, &spec), TOMOS_BAD_VALUE,
+	REJECTED(b->type->filter_open(b, &filter, &spec), TOMOS_BAD_VALUE,
 		"a memory of 64 bytes is too small to filter rows of 30 columns");
 	tomos_backend_close(b);
 	b = split_of_children(1, 32 * 31, SHARE_AUTO);
 	FilterView view = {.mapped = true};
 	OK(b->type->filter_open(b, &filter, &spec));
-	REFUSED(b->type->filter(b, filter, 1, 4, &view, p.x, p.y), TOMOS_BAD_VALUE,
+	REJECTED(b->type->filter(b, filter, 1, 4, &view, p.x, p.y), TOMOS_BAD_VALUE,
 		"a memory of 992 bytes is too small to align views of 4 x 30");
 	b->type->filter_close(b, filter);
 	tomos_backend_close(b);
@@ -775,7 +775,7 @@ static void allocations(void **state)
 		mem_fail_nth(0);
 		assert_int_equal(mem_live(), live);
 		if (status != TOMOS_OK)
-			REFUSED(status, TOMOS_NO_MEMORY, "no memory for ");
+			REJECTED(status, TOMOS_NO_MEMORY, "no memory for ");
 	}
 	assert_true(nth > 50);
 	OK(status);
@@ -811,6 +811,6 @@ int main(void)
 		cmocka_unit_test(a_lost_device), cmocka_unit_test(cancelling),
 		cmocka_unit_test(describes_itself), cmocka_unit_test(arrays_in_place),
 		cmocka_unit_test(model_chooses), cmocka_unit_test(slabs_need_their_rows),
-		cmocka_unit_test(refusals), cmocka_unit_test(allocations)};
+		cmocka_unit_test(rejections), cmocka_unit_test(allocations)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

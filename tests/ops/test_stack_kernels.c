@@ -192,7 +192,7 @@ static void four_halves_need_half_data(void **state)
 	tomos_geometry_free(c.scan);
 }
 
-static void other_names_are_refused(void **state)
+static void other_names_are_rejected(void **state)
 {
 	(void)state;
 	Case c = size_case(&sizes[0], 0);
@@ -203,7 +203,7 @@ static void other_names_are_refused(void **state)
 	OK(tomos_op_projector(&op, backend, &c.grid, c.scan, &o));
 	setenv("TOMOS_KERNEL", "stak", 1);
 	if (has_names())
-		REFUSED(tomos_op_adjoint(op, &views, &volume), TOMOS_BAD_VALUE,
+		REJECTED(tomos_op_adjoint(op, &views, &volume), TOMOS_BAD_VALUE,
 			"TOMOS_KERNEL is 'stak', which is no kernel of this build");
 	else
 		OK(tomos_op_adjoint(op, &views, &volume));
@@ -221,7 +221,7 @@ int main(void)
 		cmocka_unit_test(stacks_across_other_axes_agree),
 		cmocka_unit_test(a_limit_changes_nothing), cmocka_unit_test(a_limit_is_kept),
 		cmocka_unit_test(floats_stay_floats), cmocka_unit_test(four_halves_need_half_data),
-		cmocka_unit_test(other_names_are_refused)};
+		cmocka_unit_test(other_names_are_rejected)};
 	if (!has_names())
 		print_message("the %s backend has no names for kernels: they must change nothing\n",
 			test_backend());

@@ -195,7 +195,7 @@ static int stop(void *user, const char *stage, int64_t done, int64_t total, doub
 	return done == *(int64_t *)user;
 }
 
-static void test_refusals(void **state)
+static void test_rejections(void **state)
 {
 	(void)state;
 	tomos_backend *backend = fake_backend(), *pair;
@@ -205,25 +205,25 @@ static void test_refusals(void **state)
 	tomos_tune_options o = tomos_tune_defaults();
 	const tomos_progress progress = {stop, &second};
 	o.seconds = 0;
-	REFUSED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL), TOMOS_BAD_VALUE,
 		"0 seconds to measure in");
 	o.seconds = 0.1;
-	REFUSED(tomos_tune(&rows, &count, NULL, &p.grid, p.scan, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_tune(&rows, &count, NULL, &p.grid, p.scan, &o, NULL), TOMOS_BAD_VALUE,
 		"needs a backend, a grid and a geometry");
-	REFUSED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, &progress), TOMOS_CANCELLED,
-		"quick was cancelled after step 1 of 2");
+	REJECTED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, &progress),
+		TOMOS_CANCELLED, "quick was cancelled after step 1 of 2");
 	assert_null(rows);
 	assert_null(tune_wanted(backend, &(Projecting){.count = 0}));
 	setenv("TOMOS_KERNEL", "quick", 1);
-	REFUSED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL), TOMOS_BAD_VALUE,
 		"TOMOS_KERNEL is 'quick', which leaves nothing to choose");
 	unsetenv("TOMOS_KERNEL");
 	fake.choices = NULL;
-	REFUSED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL), TOMOS_UNSUPPORTED,
+	REJECTED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL), TOMOS_UNSUPPORTED,
 		"fake has no kernels to choose among");
 	OK(split_open(&pair, &cpu_backend, (const char *const[]){"", ""}, 2,
 		&(SplitOptions){1 << 20, SHARE_AUTO}));
-	REFUSED(tomos_tune(&rows, &count, pair, &p.grid, p.scan, &o, NULL), TOMOS_UNSUPPORTED,
+	REJECTED(tomos_tune(&rows, &count, pair, &p.grid, p.scan, &o, NULL), TOMOS_UNSUPPORTED,
 		"has no kernels to choose among; the processor and single CUDA GPUs have");
 	tomos_backend_close(pair);
 	tomos_backend_close(backend);
@@ -244,7 +244,7 @@ static void test_nothing_applies(void **state)
 	tomos_tuned *rows;
 	int64_t count;
 	fake.choices = no_choices;
-	REFUSED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, NULL, NULL), TOMOS_UNSUPPORTED,
+	REJECTED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, NULL, NULL), TOMOS_UNSUPPORTED,
 		"no tuned kernel of the fake backend projects between this grid and this scan");
 	tomos_geometry_free(p.scan);
 	tomos_backend_close(backend);
@@ -319,7 +319,7 @@ static void test_kept_and_recalled(void **state)
 	assert_int_equal(known(), 3);
 	setenv("TOMOS_TUNE", "off", 1);
 	assert_int_equal(known(), 0);
-	REFUSED(tomos_tuned_keep(backend, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_tuned_keep(backend, NULL), TOMOS_BAD_VALUE,
 		"TOMOS_TUNE is off, so nothing that was measured is kept");
 	unsetenv("TOMOS_TUNE");
 	OK(tomos_tuned_forget(backend));
@@ -451,7 +451,7 @@ static void test_where_it_is_kept(void **state)
 	char *path, *home = strdup(before ? before : "");
 	char wanted[64];
 	setenv("XDG_CACHE_HOME", "/dev/null/cache", 1);
-	REFUSED(tomos_tuned_keep(backend, &path), TOMOS_IO,
+	REJECTED(tomos_tuned_keep(backend, &path), TOMOS_IO,
 		"the directory '/dev/null/cache' cannot be made");
 	assert_int_equal(known(), 0);
 	OK(tomos_tuned_forget(backend));
@@ -463,14 +463,14 @@ static void test_where_it_is_kept(void **state)
 	tomos_tuned_free(path);
 	unsetenv("XDG_CACHE_HOME");
 	unsetenv("HOME");
-	REFUSED(tomos_tuned_keep(backend, &path), TOMOS_IO, "there is no cache directory");
-	REFUSED(tomos_tuned_forget(backend), TOMOS_IO, "there is no cache directory");
+	REJECTED(tomos_tuned_keep(backend, &path), TOMOS_IO, "there is no cache directory");
+	REJECTED(tomos_tuned_forget(backend), TOMOS_IO, "there is no cache directory");
 	assert_int_equal(known(), 0);
 	setenv("XDG_CACHE_HOME", folder, 1);
 	setenv("HOME", home, 1);
-	REFUSED(tomos_tuned_keep(NULL, &path), TOMOS_BAD_VALUE, "no backend");
-	REFUSED(tomos_tuned_forget(NULL), TOMOS_BAD_VALUE, "no backend");
-	REFUSED(tomos_tuned_file(NULL, &path, &(const char *){NULL}), TOMOS_BAD_VALUE,
+	REJECTED(tomos_tuned_keep(NULL, &path), TOMOS_BAD_VALUE, "no backend");
+	REJECTED(tomos_tuned_forget(NULL), TOMOS_BAD_VALUE, "no backend");
+	REJECTED(tomos_tuned_file(NULL, &path, &(const char *){NULL}), TOMOS_BAD_VALUE,
 		"no backend");
 	free(home);
 	tomos_backend_close(backend);
@@ -683,7 +683,7 @@ static void test_measuring(void **state)
 	OK(tomos_backend_open(&backend, test_backend()));
 	OK(tomos_backend_machine(backend, &machine));
 	if (!backend->type->choices) {
-		REFUSED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL),
+		REJECTED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL),
 			TOMOS_UNSUPPORTED, "has no kernels to choose among");
 	} else {
 		OK(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL));
@@ -740,7 +740,7 @@ int main(void)
 		cmocka_unit_test(test_chooses_the_fastest),
 		cmocka_unit_test(test_coarse_if_allowed),
 		cmocka_unit_test(test_used_for_sizes_near),
-		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_rejections),
 		cmocka_unit_test(test_nothing_applies),
 		cmocka_unit_test(test_kept_and_recalled),
 		cmocka_unit_test(test_broken_files),

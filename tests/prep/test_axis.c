@@ -1,5 +1,5 @@
 /* The rotation axis: simulated scans of half a turn and a whole one, with noise and rings, off centre and
- * beside the edge; two measured scans; refusals; memory. */
+ * beside the edge; two measured scans; rejections; memory. */
 #include "prep/prep_test.h"
 #include <unistd.h>
 
@@ -210,9 +210,9 @@ static void test_wire(void **state)
 	measured("i13_24737_tiff", 86);
 }
 
-/* ---- refusals, memory ------------------------------------------------------------------------ */
+/* ---- rejections, memory ------------------------------------------------------------------------ */
 
-static void test_refused(void **state)
+static void test_rejected(void **state)
 {
 	(void)state;
 	tomos_axis axis;
@@ -221,15 +221,15 @@ static void test_refused(void **state)
 	tomos_array few = tomos_array_of(s.data, 4, 1, 64);
 	double wide[] = {-1, 40, 50}, bad[40] = {NAN};
 #define NO(scene, given, words) \
-	REFUSED(tomos_axis_find(&axis, NULL, &(scene).array, (scene).angles, given, NULL), \
+	REJECTED(tomos_axis_find(&axis, NULL, &(scene).array, (scene).angles, given, NULL), \
 		TOMOS_BAD_VALUE, words)
-	REFUSED(tomos_axis_find(&axis, NULL, NULL, s.angles, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_axis_find(&axis, NULL, NULL, s.angles, NULL, NULL), TOMOS_BAD_VALUE,
 		"no array for the line integrals");
-	REFUSED(tomos_axis_find(&axis, NULL, &few, s.angles, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_axis_find(&axis, NULL, &few, s.angles, NULL, NULL), TOMOS_BAD_VALUE,
 		"4 views of 64 columns");
-	REFUSED(tomos_axis_find(&axis, NULL, &s.array, NULL, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_axis_find(&axis, NULL, &s.array, NULL, NULL, NULL), TOMOS_BAD_VALUE,
 		"the angle of view 0 is not known");
-	REFUSED(tomos_axis_find(&axis, NULL, &s.array, bad, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_axis_find(&axis, NULL, &s.array, bad, NULL, NULL), TOMOS_BAD_VALUE,
 		"the angle of view 0 is not known");
 	o.axis_range = wide, o.axis_range_count = 3;
 	NO(s, &o, "axis-range has 3 numbers");
@@ -240,13 +240,13 @@ static void test_refused(void **state)
 	for (int i = 0; i < 40; i++)
 		bad[i] = 0.01 * i; /* 23 degrees */
 	o.axis_method = "pairs";
-	REFUSED(tomos_axis_find(&axis, NULL, &s.array, bad, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_axis_find(&axis, NULL, &s.array, bad, &o, NULL), TOMOS_BAD_VALUE,
 		"no two of the 40 views are half a turn apart");
-	REFUSED(tomos_axis_find(&axis, NULL, &s.array, bad, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_axis_find(&axis, NULL, &s.array, bad, NULL, NULL), TOMOS_BAD_VALUE,
 		"the views cover 22.92 of 180 degrees");
 	o.axis_method = "sharpness";
-	REFUSED(tomos_axis_find(&axis, NULL, &turn.array, turn.angles, &o, NULL), TOMOS_UNSUPPORTED,
-		"pictures do not tell the axis of half acquisition");
+	REJECTED(tomos_axis_find(&axis, NULL, &turn.array, turn.angles, &o, NULL),
+		TOMOS_UNSUPPORTED, "pictures do not tell the axis of half acquisition");
 	s.data[100] = NAN;
 	NO(s, NULL, "the part to find the axis in has 1 value that is not finite");
 #undef NO
@@ -285,7 +285,7 @@ int main(void)
 		cmocka_unit_test(test_range),
 		cmocka_unit_test(test_tooth),
 		cmocka_unit_test(test_wire),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_rejected),
 		cmocka_unit_test(test_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

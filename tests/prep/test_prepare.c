@@ -1,5 +1,5 @@
 /* The whole preparation: a simulated scan with all that can be wrong, the order of the steps, what they
- * need, refusals, and every allocation failing in turn. */
+ * need, rejections, and every allocation failing in turn. */
 #include "prep/prep_test.h"
 
 enum { VIEWS = 120, ROWS = 6, COLUMNS = 160 };
@@ -151,7 +151,7 @@ static void test_shape(void **state)
 	tomos_geometry_free(less);
 }
 
-#define NO(call, words) REFUSED(call, TOMOS_BAD_VALUE, words)
+#define NO(call, words) REJECTED(call, TOMOS_BAD_VALUE, words)
 
 /* The same steps in another order, and quantities that are past some of them. */
 static void test_order(void **state)
@@ -186,7 +186,7 @@ static int stop(void *user, const char *stage, int64_t done, int64_t total, doub
 	return done == 1;
 }
 
-static void test_refused(void **state)
+static void test_rejected(void **state)
 {
 	(void)state;
 	float data[24] = {0}, image[6] = {1, 1, 1, 1, 1, 1};
@@ -263,7 +263,7 @@ static void test_refused(void **state)
 	NO(tomos_prepare(&a, NULL, &o, &flat, NULL, NULL), "the shape of the prepared data");
 #undef NO
 	tomos_progress progress = {stop, &total};
-	REFUSED(tomos_prepare(&a, &fields, &o, &a, NULL, &progress), TOMOS_CANCELLED,
+	REJECTED(tomos_prepare(&a, &fields, &o, &a, NULL, &progress), TOMOS_CANCELLED,
 		"cancelled during step 'normalize' of the preparation");
 	assert_int_equal(total, 2);
 	assert_non_null(strstr(tomos_prep_steps(), "normalize|bad-views|"));
@@ -319,7 +319,7 @@ int main(void)
 		cmocka_unit_test(test_slabs),
 		cmocka_unit_test(test_shape),
 		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_rejected),
 		cmocka_unit_test(test_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,33 +130,33 @@ static void test_same(void **state)
 	}
 }
 
-static void test_refused(void **state)
+static void test_rejected(void **state)
 {
 	(void)state;
 	float data[12] = {0};
 	tomos_array a = tomos_array_of(data, 3, 1, 4);
 	tomos_prep_options o = ring_options("vo"), bad = o;
-	REFUSED(tomos_prep_rings(NULL, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_prep_rings(NULL, &o, NULL), TOMOS_BAD_VALUE,
 		"no array for the line integrals");
 	bad.rings = "voo";
-	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE, "rings 'voo' is not known");
+	REJECTED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE, "rings 'voo' is not known");
 	bad = o, bad.ring_large = 4;
-	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE,
 		"ring-large 4: it must be odd and at least 1");
 	bad = o, bad.ring_small = -1;
-	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE,
 		"ring_small -1: it must be from 0 to 999");
 	bad = o, bad.ring_snr = 0;
-	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE,
 		"ring-snr 0: it must be above 0");
 	bad = ring_options("wavelet"), bad.ring_levels = 13;
-	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE, "ring-levels 13");
+	REJECTED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE, "ring-levels 13");
 	bad = ring_options("wavelet"), bad.ring_sigma = -1;
-	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE, "ring-sigma -1");
+	REJECTED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE, "ring-sigma -1");
 	bad = ring_options("wavelet"), bad.ring_wavelet = "haar";
-	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE, "wavelet 'haar' is not known");
+	REJECTED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE, "wavelet 'haar' is not known");
 	bad = ring_options("titarenko"), bad.ring_alpha = NAN;
-	REFUSED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_prep_rings(&a, &bad, NULL), TOMOS_BAD_VALUE,
 		"ring_alpha nan: it must be from 1e-08 to 1e+08");
 	static const char *const methods[] = {"none", "vo", "wavelet", "titarenko"};
 	for (int m = 0; m < 4; m++) { /* arrays as small as can be */
@@ -223,7 +223,7 @@ int main(void)
 		cmocka_unit_test(test_methods),
 		cmocka_unit_test(test_report),
 		cmocka_unit_test(test_same),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_rejected),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

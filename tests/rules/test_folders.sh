@@ -18,7 +18,7 @@ expect() {
 	local said status=0
 	said=$("$check" "$dir") || status=$?
 	if [ -z "$3" ]; then
-		[ $status = 0 ] && [ -z "$said" ] || { echo "wrongly refused: $said"; exit 1; }
+		[ $status = 0 ] && [ -z "$said" ] || { echo "wrongly rejected: $said"; exit 1; }
 	elif [ $status != 1 ] || [[ $said != *"$3"* ]]; then
 		echo "'$2' in $1 gave status $status and '$said', not '$3'"
 		exit 1

@@ -1,5 +1,5 @@
 /* Whole reconstructions from file to file: right values, the same bytes whatever the slabs, and
- * refusals with a sentence. */
+ * rejections with a sentence. */
 #include "work.h"
 #include <signal.h>
 #include <sys/resource.h>
@@ -272,7 +272,7 @@ static void lost_previews(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-/* A disk that fills up, as a limit to the size of files: refused with the file's name, nothing under the
+/* A disk that fills up, as a limit to the size of files: rejected with the file's name, nothing under the
  * final name, and with more room the run goes on to the same bytes. */
 static void full_disk(void **state)
 {
@@ -414,7 +414,7 @@ static void nothing_kept(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-/* ---- refusals ----------------------------------------------------------------------------- */
+/* ---- rejections ----------------------------------------------------------------------------- */
 
 /* What is in the way of the output is said before the axis is searched for. */
 static void outputs(void **state)
@@ -438,7 +438,7 @@ static void outputs(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-static void refused(Work *w, const char *says)
+static void rejected(Work *w, const char *says)
 {
 	assert_int_not_equal(tomos_run(&w->job, NULL), TOMOS_OK);
 	assert_says(says);
@@ -446,7 +446,7 @@ static void refused(Work *w, const char *says)
 	assert_int_equal(mem_live(), 0);
 }
 
-static void refusals(void **state)
+static void rejections(void **state)
 {
 	(void)state;
 	static const char *const ranges[] = {"3", "3:2", "0:8", "a:3", "-1:3", "2:x", "2:2"};
@@ -454,25 +454,25 @@ static void refusals(void **state)
 	for (int i = 0; i < COUNT(ranges); i++) {
 		work_init(&w, "no.h5");
 		w.run.rows = ranges[i];
-		refused(&w, "it must be FIRST:END with 0 <= FIRST < END <= 7");
+		rejected(&w, "it must be FIRST:END with 0 <= FIRST < END <= 7");
 	}
 	work_init(&w, "no.h5");
 	w.run.columns = "0:49";
-	refused(&w, "columns '0:49': it must be FIRST:END with 0 <= FIRST < END <= 48");
+	rejected(&w, "columns '0:49': it must be FIRST:END with 0 <= FIRST < END <= 48");
 	work_init(&w, "no.h5");
 	w.run.memory = 1 << 20;
-	refused(&w, "1 MiB of memory are too few: one slice alone needs 12");
+	rejected(&w, "1 MiB of memory are too few: one slice alone needs 12");
 	work_init(&w, "no.h5");
 	w.job.method = "sirt";
-	refused(&w, "method of a run 'sirt' is not known");
+	rejected(&w, "method of a run 'sirt' is not known");
 	work_init(&w, "no.h5");
 	w.job.bytes = 8;
-	refused(&w, "a job must begin with its size");
+	rejected(&w, "a job must begin with its size");
 	work_init(&w, "no.xyz");
-	refused(&w, "does not say the format to write");
+	rejected(&w, "does not say the format to write");
 	work_init(&w, "no.h5");
 	w.job.scan = at("none.h5");
-	refused(&w, "none.h5' cannot be opened");
+	rejected(&w, "none.h5' cannot be opened");
 }
 
 /* Integers without flats, a geometry of another shape, rows that are not there. */
@@ -489,7 +489,7 @@ static void wrong_scans(void **state)
 	H5Fclose(file);
 	work_init(&w, "no.h5");
 	w.job.scan = at("bare.h5");
-	refused(&w, "bare.h5' has numbers of type uint16 and no flats: name them with --flats");
+	rejected(&w, "bare.h5' has numbers of type uint16 and no flats: name them with --flats");
 	assert_ok(tomos_geometry_parallel(&scan, 2, COLUMNS, 1, theta, VIEWS));
 	work_init(&w, "no.h5");
 	w.job.views = scan;
@@ -563,7 +563,7 @@ int main(void)
 		cmocka_unit_test(nothing_kept),
 		cmocka_unit_test(axis_range),
 		cmocka_unit_test(outputs),
-		cmocka_unit_test(refusals),
+		cmocka_unit_test(rejections),
 		cmocka_unit_test(wrong_scans),
 		cmocka_unit_test(short_reads),
 		cmocka_unit_test(allocation_failures),

@@ -1,4 +1,4 @@
-/* Scans of every kind: found from the content, read in parts, and refused with a sentence. */
+/* Scans of every kind: found from the content, read in parts, and rejected with a sentence. */
 #include "base/base.h"
 #include "io/io_help.h"
 #include "io/npz_help.h"
@@ -62,7 +62,7 @@ static void assert_angles(tomos_scan *scan, const double *degrees)
 		assert_true(fabs(angles[i] - degrees[i] * RADIANS) < 1e-12);
 }
 
-static void refused(const char *name, const char *says)
+static void rejected(const char *name, const char *says)
 {
 	tomos_scan *scan;
 	assert_int_not_equal(tomos_scan_open(&scan, at(name), NULL), TOMOS_OK);
@@ -246,7 +246,7 @@ static void nexus(void **state)
 	assert_nexus(at("tomo.nxs"));
 }
 
-/* The frames in two other files, and the refusal when one of them is gone. */
+/* The frames in two other files, and the rejection when one of them is gone. */
 static void nexus_virtual(void **state)
 {
 	(void)state;
@@ -472,7 +472,7 @@ static void npz_scans(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-/* One array may have any name; others are refused by the names that they have. */
+/* One array may have any name; others are rejected by the names that they have. */
 static void npz_names(void **state)
 {
 	(void)state;
@@ -497,9 +497,9 @@ static void npz_names(void **state)
 	assert_int_equal(tomos_file_open(&file, at("n.npz"), NULL), TOMOS_BAD_VALUE);
 	assert_says(
 		"n.npz' has 2 arrays that could be meant; name one of arr_0, arr_1 with --dataset");
-	refused("n.npz", "n.npz' has no array of views, which is called one of "
-			 "data|projections|proj|tomo|views; it has arr_0 arr_1; name one with "
-			 "--dataset");
+	rejected("n.npz", "n.npz' has no array of views, which is called one of "
+			  "data|projections|proj|tomo|views; it has arr_0 arr_1; name one with "
+			  "--dataset");
 	o.dataset = "arr_1";
 	assert_ok(tomos_scan_open(&scan, at("n.npz"), &o));
 	assert_all(scan, 0, 0);
@@ -510,13 +510,13 @@ static void npz_names(void **state)
 	arrays[1] = (NpzArray){"theta.npy", "<f8", "(4,)", theta, 4 * sizeof *theta, 0};
 	arrays[0].name = "data.npy";
 	put_npz("n.npz", arrays, 2);
-	refused("n.npz", "n.npz', dataset 'theta': 4 angles for 5 views");
+	rejected("n.npz", "n.npz', dataset 'theta': 4 angles for 5 views");
 	arrays[1] = (NpzArray){"theta.npy", "<f8", "(5,)", theta, 4 * sizeof *theta, 0};
 	put_npz("n.npz", arrays, 2);
-	refused("n.npz", "n.npz', array 'theta': 32 bytes for 5 numbers");
+	rejected("n.npz", "n.npz', array 'theta': 32 bytes for 5 numbers");
 	arrays[1] = (NpzArray){"theta.npy", "<U2", "(5,)", theta, sizeof theta, 0};
 	put_npz("n.npz", arrays, 2);
-	refused("n.npz", "n.npz', array 'theta': is no list or table of numbers");
+	rejected("n.npz", "n.npz', array 'theta': is no list or table of numbers");
 }
 
 static void npz_damage(void **state)
@@ -640,9 +640,9 @@ static void pixels_of_point_sources(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-/* ---- refusals ----------------------------------------------------------------------------- */
+/* ---- rejections ----------------------------------------------------------------------------- */
 
-static void refusals(void **state)
+static void rejections(void **state)
 {
 	(void)state;
 	tomos_scan *scan;
@@ -652,33 +652,34 @@ static void refusals(void **state)
 	hid_t file = exchange_start(at("r.h5"));
 	h5_attribute(file, "exchange/data", "axes", "x:y:theta", true);
 	H5Fclose(file);
-	refused("r.h5", "the axes of 'exchange/data' are 'x:y:theta'; theta:y:x and y:theta:x can");
+	rejected(
+		"r.h5", "the axes of 'exchange/data' are 'x:y:theta'; theta:y:x and y:theta:x can");
 	file = exchange_start(at("r.h5"));
 	h5_put_list(file, "exchange/theta", theta, 4);
 	H5Fclose(file);
-	refused("r.h5", "dataset '/exchange/theta': 4 angles for 5 views");
+	rejected("r.h5", "dataset '/exchange/theta': 4 angles for 5 views");
 	file = exchange_start(at("r.h5"));
 	h5_put_list(file, "exchange/theta", (double[]){0, 1, NAN, 3, 4}, VIEWS);
 	H5Fclose(file);
-	refused("r.h5", "angle 2 is nan; it must be finite");
+	rejected("r.h5", "angle 2 is nan; it must be finite");
 	file = exchange_start(at("r.h5"));
 	h5_put_list(file, "exchange/theta", theta, VIEWS);
 	h5_attribute(file, "exchange/theta", "units", "gon", true);
 	H5Fclose(file);
-	refused("r.h5", "'/exchange/theta' is in 'gon', a unit that is not known");
+	rejected("r.h5", "'/exchange/theta' is in 'gon', a unit that is not known");
 	file = exchange_start(at("r.h5"));
 	h5_put_list(file, "exchange/data_shift_y", theta, 3);
 	H5Fclose(file);
-	refused("r.h5", "'exchange/data_shift_y' has 3 numbers for 5 views");
+	rejected("r.h5", "'exchange/data_shift_y' has 3 numbers for 5 views");
 	file = exchange_start(at("r.h5"));
 	h5_put(file, "exchange/data_white", H5T_NATIVE_DOUBLE, 2, (hsize_t[]){1, VIEWS}, theta);
 	H5Fclose(file);
-	refused("r.h5", "has flats of 1 rows x 5 columns; the views of");
+	rejected("r.h5", "has flats of 1 rows x 5 columns; the views of");
 	file = nexus_start(at("r.h5"), true);
 	H5Ldelete(file, "raw/tomo/instrument/detector/image_key", H5P_DEFAULT);
 	H5Ldelete(file, "raw/tomo/instrument/detector/image_key_control", H5P_DEFAULT);
 	H5Fclose(file);
-	refused("r.h5", "'/raw/tomo' has no instrument/detector/image_key");
+	rejected("r.h5", "'/raw/tomo' has no instrument/detector/image_key");
 	H5Fclose(nexus_start(at("r.h5"), true));
 	o.layout = "sinograms";
 	assert_int_equal(tomos_scan_open(&scan, at("r.h5"), &o), TOMOS_BAD_VALUE);
@@ -688,7 +689,7 @@ static void refusals(void **state)
 	assert_says("layout 'sino' is not known");
 }
 
-static void nexus_refusals(void **state)
+static void nexus_rejections(void **state)
 {
 	(void)state;
 	static const int32_t none[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
@@ -697,17 +698,17 @@ static void nexus_refusals(void **state)
 	H5Ldelete(file, key, H5P_DEFAULT);
 	h5_put(file, key, H5T_NATIVE_INT32, 1, (hsize_t[]){9}, none);
 	H5Fclose(file);
-	refused("n.h5", "9 image keys for 10 frames of '/raw/tomo/instrument/detector/data'");
+	rejected("n.h5", "9 image keys for 10 frames of '/raw/tomo/instrument/detector/data'");
 	file = nexus_start(at("n.h5"), true);
 	H5Ldelete(file, key, H5P_DEFAULT);
 	h5_put(file, key, H5T_NATIVE_INT32, 1, (hsize_t[]){10}, none);
 	H5Fclose(file);
-	refused("n.h5", "no frame of '/raw/tomo/instrument/detector/data' has image key 0");
+	rejected("n.h5", "no frame of '/raw/tomo/instrument/detector/data' has image key 0");
 	file = nexus_start(at("n.h5"), true);
 	H5Ldelete(file, "raw/tomo/sample/rotation_angle", H5P_DEFAULT);
 	h5_put_list(file, "raw/tomo/sample/rotation_angle", theta, VIEWS);
 	H5Fclose(file);
-	refused("n.h5", "'/raw/tomo/sample/rotation_angle' has 5 angles for 10 frames");
+	rejected("n.h5", "'/raw/tomo/sample/rotation_angle' has 5 angles for 10 frames");
 }
 
 /* ---- every allocation failing in turn ----------------------------------------------------- */
@@ -802,8 +803,8 @@ int main(void)
 		cmocka_unit_test(npz_damage),
 		cmocka_unit_test(geometry_of),
 		cmocka_unit_test(pixels_of_point_sources),
-		cmocka_unit_test(refusals),
-		cmocka_unit_test(nexus_refusals),
+		cmocka_unit_test(rejections),
+		cmocka_unit_test(nexus_rejections),
 		cmocka_unit_test(allocation_failures),
 		cmocka_unit_test(measured),
 	};

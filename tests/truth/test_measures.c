@@ -150,23 +150,23 @@ static void test_threads_and_strides(void **state)
 	assert_memory_equal(&one, &other, sizeof one);
 }
 
-static void test_refusals(void **state)
+static void test_rejections(void **state)
 {
 	(void)state;
 	float p[12] = {0}, q[12] = {0};
 	tomos_difference d;
 	tomos_array a = tomos_array_of(p, 2, 2, 3), b = tomos_array_of(q, 2, 3, 2);
-	assert_refused(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
 		"the shape of the second to compare is 2 x 3 x 2, expected 2 x 2 x 3");
 	b = tomos_array_of(q, 2, 2, 3);
 	p[11] = INFINITY;
-	assert_refused(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
 		"the first to compare has 1 value that is not finite, the first at [1][1][2]");
 	p[11] = 0;
 	q[4] = q[7] = NAN;
-	assert_refused(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
 		"the second to compare has 2 values that are not finite, the first at [0][1][1]");
-	assert_refused(tomos_compare(NULL, &b, &d), TOMOS_BAD_VALUE, "there is no array");
+	assert_rejected(tomos_compare(NULL, &b, &d), TOMOS_BAD_VALUE, "there is no array");
 }
 
 static void test_memory(void **state)
@@ -184,7 +184,7 @@ static void test_memory(void **state)
 		assert_int_equal(mem_live(), before);
 		if (status == TOMOS_OK)
 			break;
-		assert_refused(status, TOMOS_NO_MEMORY, "no memory for the");
+		assert_rejected(status, TOMOS_NO_MEMORY, "no memory for the");
 	}
 	assert_int_equal(failures, 2);
 }
@@ -197,7 +197,7 @@ int main(void)
 		cmocka_unit_test(test_constant),
 		cmocka_unit_test(test_ssim),
 		cmocka_unit_test(test_threads_and_strides),
-		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_rejections),
 		cmocka_unit_test(test_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Noise: its level, its statistics, its independence of threads and layout, its refusals. */
+/* Noise: its level, its statistics, its independence of threads and layout, its rejections. */
 #include "truth/truth_test.h"
 
 enum { VIEWS = 3, ROWS = 211, COLUMNS = 331, COUNTED = VIEWS * ROWS * COLUMNS };
@@ -147,37 +147,37 @@ static void test_strides(void **state)
 	}
 }
 
-static void test_refusals(void **state)
+static void test_rejections(void **state)
 {
 	(void)state;
 	float data[6] = {1, 2, 3, 4, 5, 6};
 	tomos_array b = tomos_array_of(data, 1, 2, 3), bad = b;
-	assert_refused(tomos_noise_gaussian(&b, -0.1, 1), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_noise_gaussian(&b, -0.1, 1), TOMOS_BAD_VALUE,
 		"Gaussian noise: the level is -0.1, but must be 0 to 1e6");
-	assert_refused(tomos_noise_gaussian(&b, NAN, 1), TOMOS_BAD_VALUE, "the level is nan");
-	assert_refused(tomos_noise_poisson(&b, 0, 1), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_noise_gaussian(&b, NAN, 1), TOMOS_BAD_VALUE, "the level is nan");
+	assert_rejected(tomos_noise_poisson(&b, 0, 1), TOMOS_BAD_VALUE,
 		"photon noise: the number of photons is 0, but must be above 0 and at most 1e+15");
-	assert_refused(tomos_noise_poisson(&b, 2e15, 1), TOMOS_BAD_VALUE, "photons is 2e+15");
-	assert_refused(tomos_noise_gaussian(NULL, 0, 1), TOMOS_BAD_VALUE, "there is no array");
+	assert_rejected(tomos_noise_poisson(&b, 2e15, 1), TOMOS_BAD_VALUE, "photons is 2e+15");
+	assert_rejected(tomos_noise_gaussian(NULL, 0, 1), TOMOS_BAD_VALUE, "there is no array");
 	bad.data = NULL;
-	assert_refused(tomos_noise_poisson(&bad, 1, 1), TOMOS_BAD_VALUE, "there is no array");
+	assert_rejected(tomos_noise_poisson(&bad, 1, 1), TOMOS_BAD_VALUE, "there is no array");
 	bad = b;
 	bad.device = 2;
-	assert_refused(tomos_noise_poisson(&bad, 1, 1), TOMOS_UNSUPPORTED,
+	assert_rejected(tomos_noise_poisson(&bad, 1, 1), TOMOS_UNSUPPORTED,
 		"lies on device 2, not in the host's memory");
 	bad = b;
 	bad.shape[1] = 0;
-	assert_refused(tomos_noise_poisson(&bad, 1, 1), TOMOS_BAD_VALUE, "1 x 0 x 3 is empty");
+	assert_rejected(tomos_noise_poisson(&bad, 1, 1), TOMOS_BAD_VALUE, "1 x 0 x 3 is empty");
 	bad = b;
 	bad.stride[2] = 0;
-	assert_refused(tomos_noise_gaussian(&bad, 1, 1), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_noise_gaussian(&bad, 1, 1), TOMOS_BAD_VALUE,
 		"stride 2 is 0, so its 3 elements are one and the same");
 	data[4] = NAN;
-	assert_refused(tomos_noise_gaussian(&b, 1, 1), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_noise_gaussian(&b, 1, 1), TOMOS_BAD_VALUE,
 		"the array for Gaussian noise has 1 value that is not finite, the first at "
 		"[0][1][1]");
 	data[4] = -40;
-	assert_refused(tomos_noise_poisson(&b, 1, 1), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_noise_poisson(&b, 1, 1), TOMOS_BAD_VALUE,
 		"photon noise: element [0][1][1] is -40, but must let through no more than 1e15 "
 		"photons");
 	assert_near(data[0], 1, 0);
@@ -203,7 +203,7 @@ static void test_memory(void **state)
 			assert_int_equal(mem_live(), before);
 			if (status == TOMOS_OK)
 				break;
-			assert_refused(status, TOMOS_NO_MEMORY, "no memory for the");
+			assert_rejected(status, TOMOS_NO_MEMORY, "no memory for the");
 			assert_memory_equal(noisy, clean, sizeof clean);
 			assert_true(nth < 10);
 		}
@@ -221,7 +221,7 @@ int main(void)
 		cmocka_unit_test(test_no_photon_left),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_strides),
-		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_rejections),
 		cmocka_unit_test_setup(test_memory, set_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Phantoms by name and by list: tables, scaling, refusals, memory. */
+/* Phantoms by name and by list: tables, scaling, rejections, memory. */
 #include <stdio.h>
 #include "truth/truth_test.h"
 
@@ -126,38 +126,38 @@ static void test_random(void **state)
 	tomos_phantom_free(other);
 }
 
-static void refuse_list(tomos_ellipsoid e, const char *words)
+static void reject_list(tomos_ellipsoid e, const char *words)
 {
 	tomos_ellipsoid good = {.axes = {1, 1, 1}, .value = 1}, list[2] = {good, e};
 	tomos_phantom *phantom = (void *)1;
-	assert_refused(tomos_phantom_ellipsoids(&phantom, list, 2), TOMOS_BAD_VALUE, words);
+	assert_rejected(tomos_phantom_ellipsoids(&phantom, list, 2), TOMOS_BAD_VALUE, words);
 	assert_null(phantom);
 }
 
-static void test_refused_lists(void **state)
+static void test_rejected_lists(void **state)
 {
 	(void)state;
 	tomos_phantom *phantom;
 	tomos_ellipsoid e = {.axes = {1, 1, 1}};
-	assert_refused(tomos_phantom_ellipsoids(&phantom, &e, 0), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_phantom_ellipsoids(&phantom, &e, 0), TOMOS_BAD_VALUE,
 		"a phantom of 0 ellipsoids: there must be at least one");
-	assert_refused(tomos_phantom_ellipsoids(&phantom, NULL, 3), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_phantom_ellipsoids(&phantom, NULL, 3), TOMOS_BAD_VALUE,
 		"a phantom of 0 ellipsoids");
-	refuse_list((tomos_ellipsoid){.axes = {1, 0, 1}},
+	reject_list((tomos_ellipsoid){.axes = {1, 0, 1}},
 		"ellipsoid 1: half axis 1 is 0, but must be 1e-30 to 1e+30, or infinite");
-	refuse_list((tomos_ellipsoid){.axes = {1, 1, -2}}, "ellipsoid 1: half axis 2 is -2");
-	refuse_list((tomos_ellipsoid){.axes = {NAN, 1, 1}}, "ellipsoid 1: half axis 0 is nan");
-	refuse_list((tomos_ellipsoid){.axes = {INFINITY, INFINITY, INFINITY}},
+	reject_list((tomos_ellipsoid){.axes = {1, 1, -2}}, "ellipsoid 1: half axis 2 is -2");
+	reject_list((tomos_ellipsoid){.axes = {NAN, 1, 1}}, "ellipsoid 1: half axis 0 is nan");
+	reject_list((tomos_ellipsoid){.axes = {INFINITY, INFINITY, INFINITY}},
 		"ellipsoid 1: all half axes are infinite");
-	refuse_list((tomos_ellipsoid){.axes = {1, 1, 1}, .centre = {0, INFINITY, 0}},
+	reject_list((tomos_ellipsoid){.axes = {1, 1, 1}, .centre = {0, INFINITY, 0}},
 		"ellipsoid 1: a coordinate of the centre is inf");
-	refuse_list((tomos_ellipsoid){.axes = {1, 1, 1}, .euler = {0, 0, NAN}},
+	reject_list((tomos_ellipsoid){.axes = {1, 1, 1}, .euler = {0, 0, NAN}},
 		"ellipsoid 1: an angle is nan");
-	refuse_list((tomos_ellipsoid){.axes = {1, 1, 1}, .value = 1e31},
+	reject_list((tomos_ellipsoid){.axes = {1, 1, 1}, .value = 1e31},
 		"ellipsoid 1: the value is 1e+31, but must be within +-1e+30");
 }
 
-static void refuse_options(
+static void reject_options(
 	const char *name, double radius, double value, int64_t count, const char *words)
 {
 	tomos_phantom_options o = tomos_phantom_defaults();
@@ -165,23 +165,23 @@ static void refuse_options(
 	o.radius = radius;
 	o.value = value;
 	o.count = count;
-	assert_refused(tomos_phantom_named(&phantom, name, &o), TOMOS_BAD_VALUE, words);
+	assert_rejected(tomos_phantom_named(&phantom, name, &o), TOMOS_BAD_VALUE, words);
 	assert_null(phantom);
 }
 
-static void test_refused_names(void **state)
+static void test_rejected_names(void **state)
 {
 	(void)state;
 	tomos_phantom_options old = {.bytes = 2};
 	tomos_phantom *phantom;
-	refuse_options("shep-logan", 1, 1, 1,
+	reject_options("shep-logan", 1, 1, 1,
 		"phantom 'shep-logan' is not known; did you mean 'shepp-logan'?");
-	refuse_options("ball", 0, 1, 1, "phantom: the radius is 0, but must be 1e-20 to 1e20");
-	refuse_options("ball", NAN, 1, 1, "phantom: the radius is nan");
-	refuse_options(
+	reject_options("ball", 0, 1, 1, "phantom: the radius is 0, but must be 1e-20 to 1e20");
+	reject_options("ball", NAN, 1, 1, "phantom: the radius is nan");
+	reject_options(
 		"ball", 1, INFINITY, 1, "phantom: the value is inf, but must be within +-1e20");
-	refuse_options("random", 1, 1, 0, "phantom: the count is 0, but must be 1 to 1000000");
-	assert_refused(tomos_phantom_named(&phantom, "ball", &old), TOMOS_BAD_VALUE,
+	reject_options("random", 1, 1, 0, "phantom: the count is 0, but must be 1 to 1000000");
+	assert_rejected(tomos_phantom_named(&phantom, "ball", &old), TOMOS_BAD_VALUE,
 		"the bytes field of the phantom options is 2");
 }
 
@@ -197,7 +197,7 @@ static void test_memory(void **state)
 		mem_fail_nth(0);
 		if (status == TOMOS_OK)
 			break;
-		assert_refused(status, TOMOS_NO_MEMORY, "phantom");
+		assert_rejected(status, TOMOS_NO_MEMORY, "phantom");
 		assert_null(phantom);
 		assert_int_equal(mem_live(), before);
 	}
@@ -215,8 +215,8 @@ int main(void)
 		cmocka_unit_test(test_scaling),
 		cmocka_unit_test(test_every_name_fits_its_box),
 		cmocka_unit_test(test_random),
-		cmocka_unit_test(test_refused_lists),
-		cmocka_unit_test(test_refused_names),
+		cmocka_unit_test(test_rejected_lists),
+		cmocka_unit_test(test_rejected_names),
 		cmocka_unit_test(test_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Closed-form projections against chords found by search, known shapes, mass and refusals. */
+/* Closed-form projections against chords found by search, known shapes, mass and rejections. */
 #include "truth/truth_test.h"
 
 enum { MOST = 256 * 256 };
@@ -271,7 +271,7 @@ static void test_cylinder(void **state)
 	tomos_geometry_free(scan);
 	views[1].det[0] = 0.4;
 	assert_ok(tomos_geometry_views(&scan, 1, 1, views, 2));
-	assert_refused(tomos_phantom_project(phantom, scan, 1, &a), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_phantom_project(phantom, scan, 1, &a), TOMOS_BAD_VALUE,
 		"a ray of view 1 runs along a cylinder of the phantom, which has no end");
 	tomos_geometry_free(scan);
 	tomos_phantom_free(phantom);
@@ -328,20 +328,20 @@ static void test_threads_and_strides(void **state)
 	tomos_phantom_free(phantom);
 }
 
-static void test_refusals(void **state)
+static void test_rejections(void **state)
 {
 	(void)state;
 	tomos_phantom *ball;
 	tomos_geometry *scan = row_of_rays(4, 0, 1, 1);
 	tomos_array a = tomos_array_of(data, 1, 4, 1), b = tomos_array_of(data, 1, 1, 4);
 	assert_ok(tomos_phantom_named(&ball, "ball", NULL));
-	assert_refused(tomos_phantom_project(ball, scan, 1, &a), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_phantom_project(ball, scan, 1, &a), TOMOS_BAD_VALUE,
 		"the shape of the phantom's projections is 1 x 4 x 1, expected 1 x 1 x 4");
-	assert_refused(tomos_phantom_project(ball, scan, 1001, &b), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_phantom_project(ball, scan, 1001, &b), TOMOS_BAD_VALUE,
 		"phantom: 1001 samples per direction, but must be 1 to 1000");
-	assert_refused(
+	assert_rejected(
 		tomos_phantom_project(ball, NULL, 1, &b), TOMOS_BAD_VALUE, "there is no scan");
-	assert_refused(
+	assert_rejected(
 		tomos_phantom_project(NULL, scan, 1, &b), TOMOS_BAD_VALUE, "there is no phantom");
 	tomos_geometry_free(scan);
 	tomos_phantom_free(ball);
@@ -359,7 +359,7 @@ int main(void)
 		cmocka_unit_test(test_cylinder),
 		cmocka_unit_test(test_samples),
 		cmocka_unit_test(test_threads_and_strides),
-		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_rejections),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

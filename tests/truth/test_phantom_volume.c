@@ -1,4 +1,4 @@
-/* Phantoms on grids: the values, the averages, the orientation, the layout, the refusals. */
+/* Phantoms on grids: the values, the averages, the orientation, the layout, the rejections. */
 #include "truth/truth_test.h"
 
 enum { MOST = 64 * 64 * 64 };
@@ -172,7 +172,7 @@ static void test_threads_and_strides(void **state)
 	tomos_phantom_free(phantom);
 }
 
-static void test_refusals(void **state)
+static void test_rejections(void **state)
 {
 	(void)state;
 	tomos_phantom *ball;
@@ -180,20 +180,20 @@ static void test_refusals(void **state)
 	tomos_array a = tomos_array_of(volume, 3, 4, 5);
 	assert_ok(tomos_phantom_named(&ball, "ball", NULL));
 	assert_ok(tomos_grid_centred(&g, 5, 4, 3, 1));
-	assert_refused(
+	assert_rejected(
 		tomos_phantom_volume(NULL, &g, 1, &a), TOMOS_BAD_VALUE, "there is no phantom");
-	assert_refused(tomos_phantom_volume(ball, &g, 0, &a), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_phantom_volume(ball, &g, 0, &a), TOMOS_BAD_VALUE,
 		"phantom: 0 samples per direction, but must be 1 to 1000");
 	flat = g;
 	flat.step[1] = 0;
-	assert_refused(
+	assert_rejected(
 		tomos_phantom_volume(ball, &flat, 1, &a), TOMOS_BAD_VALUE, "step along y is 0");
 	a.shape[0] = 5;
-	assert_refused(tomos_phantom_volume(ball, &g, 1, &a), TOMOS_BAD_VALUE,
+	assert_rejected(tomos_phantom_volume(ball, &g, 1, &a), TOMOS_BAD_VALUE,
 		"the shape of the phantom's volume is 5 x 4 x 5, expected 3 x 4 x 5");
 	a.shape[0] = 3;
 	a.stride[0] = 0;
-	assert_refused(tomos_phantom_volume(ball, &g, 1, &a), TOMOS_BAD_VALUE, "stride 0 is 0");
+	assert_rejected(tomos_phantom_volume(ball, &g, 1, &a), TOMOS_BAD_VALUE, "stride 0 is 0");
 	tomos_phantom_free(ball);
 }
 
@@ -206,7 +206,7 @@ int main(void)
 		cmocka_unit_test(test_surface),
 		cmocka_unit_test(test_orientation),
 		cmocka_unit_test(test_threads_and_strides),
-		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_rejections),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

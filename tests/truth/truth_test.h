@@ -1,4 +1,4 @@
-/* What the tests of this room share: arrays, refusals, and an ellipsoid test of their own. */
+/* What the tests of this room share: arrays, rejections, and an ellipsoid test of their own. */
 #ifndef TOMOS_TESTS_TRUTH_TRUTH_TEST_H
 #define TOMOS_TESTS_TRUTH_TRUTH_TEST_H
 
@@ -19,7 +19,7 @@ static inline void assert_ok(tomos_status status)
 		fail_msg("%s: %s", tomos_status_name(status), tomos_message());
 }
 
-static inline void assert_refused(tomos_status status, tomos_status expected, const char *words)
+static inline void assert_rejected(tomos_status status, tomos_status expected, const char *words)
 {
 	assert_int_equal(status, expected);
 	if (!strstr(tomos_message(), words))

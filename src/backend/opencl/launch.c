@@ -44,7 +44,7 @@ static tomos_status build_failed(const OpenclDevice *d, cl_program program, cons
 				c[1] = '\0';
 		}
 	tomos_status status = fail(TOMOS_NO_DEVICE,
-		"the OpenCL device's compiler refuses the %s kernels: %.*s", name, LONGEST, log);
+		"the OpenCL device's compiler rejects the %s kernels: %.*s", name, LONGEST, log);
 	mem_free(log);
 	return status;
 }

@@ -26,7 +26,7 @@ static tomos_status check_room(const OpenclDevice *d, size_t bytes, const char *
 	return TOMOS_OK;
 }
 
-/* Drivers take memory when it is first used; moved to the device it is taken at once, or refused. */
+/* Drivers take memory when it is first used; moved to the device it is taken at once, or rejected. */
 static cl_int take(const OpenclDevice *d, size_t bytes, cl_mem *memory)
 {
 	cl_int code;

@@ -1,4 +1,4 @@
-/* What operators and backends refuse, in which words; what they say of themselves; arrays with
+/* What operators and backends reject, in which words; what they say of themselves; arrays with
  * strides of any kind. */
 #include "op/op.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
@@ -43,11 +43,11 @@ static tomos_op *make(const char *forward, const char *back)
 
 /* ---- making ----------------------------------------------------------------------------------- */
 
-static void refuse_options(const tomos_projector_options *o, const char *words)
+static void reject_options(const tomos_projector_options *o, const char *words)
 {
 	tomos_op *op = (tomos_op *)&room;
 	int64_t before = mem_live();
-	REFUSED(tomos_op_projector(&op, room.backend, &room.grid, room.scan, o), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_projector(&op, room.backend, &room.grid, room.scan, o), TOMOS_BAD_VALUE,
 		words);
 	assert_null(op);
 	assert_int_equal(mem_live(), before);
@@ -58,20 +58,20 @@ static void unknown_choices(void **state)
 	(void)state;
 	tomos_projector_options o = tomos_projector_defaults();
 	o.forward = "josef";
-	refuse_options(&o, "forward projector 'josef' is not known; did you mean 'joseph'?");
-	refuse_options(&o, "(known: joseph|line|line-march|voxel|footprint)");
+	reject_options(&o, "forward projector 'josef' is not known; did you mean 'joseph'?");
+	reject_options(&o, "(known: joseph|line|line-march|voxel|footprint)");
 	o.forward = NULL;
-	refuse_options(&o, "forward projector '(none)' is not known");
+	reject_options(&o, "forward projector '(none)' is not known");
 	o = tomos_projector_defaults();
 	o.back = "foot-print";
-	refuse_options(&o, "back projector 'foot-print' is not known; did you mean 'footprint'?");
+	reject_options(&o, "back projector 'foot-print' is not known; did you mean 'footprint'?");
 	o = tomos_projector_defaults();
 	o.boundary = "expands";
-	refuse_options(&o, "boundary 'expands' is not known; did you mean 'expand'?");
+	reject_options(&o, "boundary 'expands' is not known; did you mean 'expand'?");
 	o = tomos_projector_defaults();
 	o.voxel_interpolation = "cubic";
-	refuse_options(&o, "voxel_interpolation 'cubic' is not known");
-	refuse_options(&o, "(known: linear|nearest)");
+	reject_options(&o, "voxel_interpolation 'cubic' is not known");
+	reject_options(&o, "(known: linear|nearest)");
 }
 
 static void options_of_a_wrong_size(void **state)
@@ -79,10 +79,10 @@ static void options_of_a_wrong_size(void **state)
 	(void)state;
 	tomos_projector_options o = tomos_projector_defaults();
 	o.bytes = 0;
-	refuse_options(&o, "the bytes field of the projector options is 0; fill them with "
+	reject_options(&o, "the bytes field of the projector options is 0; fill them with "
 			   "tomos_projector_defaults()");
 	o.bytes = 1 << 20;
-	refuse_options(&o, "the bytes field of the projector options is 1048576");
+	reject_options(&o, "the bytes field of the projector options is 1048576");
 	o = tomos_projector_defaults();
 	o.forward = "line";
 	o.plain = 1;
@@ -98,10 +98,11 @@ static void missing_parts(void **state)
 	(void)state;
 	const char *words = "a projector needs a backend, a grid and a geometry";
 	tomos_op *op = (tomos_op *)&room;
-	REFUSED(tomos_op_projector(&op, NULL, &room.grid, room.scan, NULL), TOMOS_BAD_VALUE, words);
-	REFUSED(tomos_op_projector(&op, room.backend, NULL, room.scan, NULL), TOMOS_BAD_VALUE,
+	REJECTED(
+		tomos_op_projector(&op, NULL, &room.grid, room.scan, NULL), TOMOS_BAD_VALUE, words);
+	REJECTED(tomos_op_projector(&op, room.backend, NULL, room.scan, NULL), TOMOS_BAD_VALUE,
 		words);
-	REFUSED(tomos_op_projector(&op, room.backend, &room.grid, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_projector(&op, room.backend, &room.grid, NULL, NULL), TOMOS_BAD_VALUE,
 		words);
 	assert_null(op);
 	tomos_op_free(NULL);
@@ -114,12 +115,12 @@ static void bad_grids(void **state)
 	tomos_op *op = (tomos_op *)&room;
 	tomos_grid grid = room.grid;
 	grid.n[1] = 0;
-	REFUSED(tomos_op_projector(&op, room.backend, &grid, room.scan, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_projector(&op, room.backend, &grid, room.scan, NULL), TOMOS_BAD_VALUE,
 		"y");
 	assert_null(op);
 	grid = room.grid;
 	grid.step[2] = 0;
-	REFUSED(tomos_op_projector(&op, room.backend, &grid, room.scan, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_projector(&op, room.backend, &grid, room.scan, NULL), TOMOS_BAD_VALUE,
 		"the grid's step along z is 0");
 	grid = room.grid;
 	grid.n[0] = grid.n[1] = grid.n[2] = INT64_C(1) << 21;
@@ -132,20 +133,20 @@ static void backends(void **state)
 {
 	(void)state;
 	tomos_backend *backend = (tomos_backend *)&room;
-	REFUSED(tomos_backend_open(&backend, "cqu"), TOMOS_BAD_VALUE,
+	REJECTED(tomos_backend_open(&backend, "cqu"), TOMOS_BAD_VALUE,
 		"backend 'cqu' is not known; did you mean 'cpu'?");
 	assert_null(backend);
-	REFUSED(tomos_backend_open(&backend, ""), TOMOS_BAD_VALUE, "backend '' is not known");
-	REFUSED(tomos_backend_open(&backend, "cpu:1"), TOMOS_BAD_VALUE,
+	REJECTED(tomos_backend_open(&backend, ""), TOMOS_BAD_VALUE, "backend '' is not known");
+	REJECTED(tomos_backend_open(&backend, "cpu:1"), TOMOS_BAD_VALUE,
 		"the cpu backend takes no number, not '1'");
-	REFUSED(tomos_backend_open(&backend, "auto:1"), TOMOS_BAD_VALUE, "'auto:1' is not known");
+	REJECTED(tomos_backend_open(&backend, "auto:1"), TOMOS_BAD_VALUE, "'auto:1' is not known");
 	setenv("TOMOS_CPU", "mmx", 1);
-	REFUSED(tomos_backend_open(&backend, "cpu"), TOMOS_BAD_VALUE,
+	REJECTED(tomos_backend_open(&backend, "cpu"), TOMOS_BAD_VALUE,
 		"TOMOS_CPU is 'mmx', which this processor or build does not have "
 		"(known: base, avx2, avx512, neon)");
 	assert_null(backend);
 	setenv("TOMOS_MODULES", "nowhere", 1); /* no card for `auto` to take */
-	REFUSED(tomos_backend_open(&backend, "auto"), TOMOS_BAD_VALUE, "TOMOS_CPU is 'mmx'");
+	REJECTED(tomos_backend_open(&backend, "auto"), TOMOS_BAD_VALUE, "TOMOS_CPU is 'mmx'");
 	setenv("TOMOS_CPU", "base", 1);
 	OK(tomos_backend_open(&backend, "auto"));
 	assert_non_null(strstr(tomos_backend_describe(backend), "cpu (base, "));
@@ -155,7 +156,7 @@ static void backends(void **state)
 	tomos_backend_close(backend);
 	unsetenv("TOMOS_CPU");
 	assert_string_equal(tomos_backend_names(), "auto|cuda|cpu|opencl");
-	REFUSED(tomos_backend_open(&backend, "opencl"), TOMOS_NO_DEVICE,
+	REJECTED(tomos_backend_open(&backend, "opencl"), TOMOS_NO_DEVICE,
 		"the opencl backend cannot be opened: nowhere/libtomos_opencl.so");
 	OK(tomos_backend_open(&backend, "auto"));
 	tomos_backend_close(backend);
@@ -172,19 +173,19 @@ static void missing_arrays(void **state)
 	tomos_array data = tomos_array_of(y, VIEWS, ROWS, COLUMNS);
 	tomos_op *op = make("joseph", "");
 	none.data = NULL;
-	REFUSED(tomos_op_forward(NULL, &volume, &data), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_forward(NULL, &volume, &data), TOMOS_BAD_VALUE,
 		"forward: there is no operator");
-	REFUSED(tomos_op_adjoint(NULL, &data, &volume), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_adjoint(NULL, &data, &volume), TOMOS_BAD_VALUE,
 		"adjoint: there is no operator");
-	REFUSED(tomos_op_forward(op, NULL, &data), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_forward(op, NULL, &data), TOMOS_BAD_VALUE,
 		"there is no array for the volume");
-	REFUSED(tomos_op_forward(op, &none, &data), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_forward(op, &none, &data), TOMOS_BAD_VALUE,
 		"there is no array for the volume");
-	REFUSED(tomos_op_forward(op, &volume, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_forward(op, &volume, NULL), TOMOS_BAD_VALUE,
 		"there is no array for the projections");
-	REFUSED(tomos_op_adjoint(op, NULL, &volume), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_adjoint(op, NULL, &volume), TOMOS_BAD_VALUE,
 		"there is no array for the projections");
-	REFUSED(tomos_op_adjoint(op, &data, &none), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_adjoint(op, &data, &none), TOMOS_BAD_VALUE,
 		"there is no array for the volume");
 	tomos_op_free(op);
 }
@@ -198,13 +199,13 @@ static void wrong_shapes(void **state)
 	tomos_array few = tomos_array_of(y, VIEWS - 1, ROWS, COLUMNS);
 	int64_t before = mem_live();
 	tomos_op *op = make("voxel", "");
-	REFUSED(tomos_op_forward(op, &turned, &data), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_forward(op, &turned, &data), TOMOS_BAD_VALUE,
 		"the shape of the volume is 7 x 6 x 5, expected 5 x 6 x 7");
-	REFUSED(tomos_op_forward(op, &volume, &few), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_forward(op, &volume, &few), TOMOS_BAD_VALUE,
 		"the shape of the projections is 2 x 4 x 9, expected 3 x 4 x 9");
-	REFUSED(tomos_op_adjoint(op, &few, &volume), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_adjoint(op, &few, &volume), TOMOS_BAD_VALUE,
 		"the shape of the projections is 2 x 4 x 9, expected 3 x 4 x 9");
-	REFUSED(tomos_op_adjoint(op, &data, &turned), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_adjoint(op, &data, &turned), TOMOS_BAD_VALUE,
 		"the shape of the volume is 7 x 6 x 5, expected 5 x 6 x 7");
 	tomos_op_free(op);
 	assert_int_equal(mem_live(), before);
@@ -218,13 +219,13 @@ static void other_devices(void **state)
 	tomos_array data = tomos_array_of(y, VIEWS, ROWS, COLUMNS);
 	tomos_op *op = make("line", "");
 	volume.device = 2;
-	REFUSED(tomos_op_forward(op, &volume, &data), TOMOS_UNSUPPORTED,
+	REJECTED(tomos_op_forward(op, &volume, &data), TOMOS_UNSUPPORTED,
 		"the array for the volume lies on device 2, not in the host's memory");
-	REFUSED(tomos_op_adjoint(op, &data, &volume), TOMOS_UNSUPPORTED,
+	REJECTED(tomos_op_adjoint(op, &data, &volume), TOMOS_UNSUPPORTED,
 		"the array for the volume lies on device 2, not in the host's memory");
 	volume.device = 0;
 	data.device = 1;
-	REFUSED(tomos_op_forward(op, &volume, &data), TOMOS_UNSUPPORTED,
+	REJECTED(tomos_op_forward(op, &volume, &data), TOMOS_UNSUPPORTED,
 		"the array for the projections lies on device 1, not in the host's memory");
 	tomos_op_free(op);
 }
@@ -242,10 +243,10 @@ static void shared_elements(void **state)
 	flat.stride[1] = 0;
 	x[0] = 2;
 	assert_int_equal(tomos_op_forward(op, &one, &data), TOMOS_OK);
-	REFUSED(tomos_op_forward(op, &volume, &flat), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_forward(op, &volume, &flat), TOMOS_BAD_VALUE,
 		"the array for the projections: stride 1 is 0, so its 4 elements are one and the "
 		"same");
-	REFUSED(tomos_op_adjoint(op, &data, &one), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_adjoint(op, &data, &one), TOMOS_BAD_VALUE,
 		"the array for the volume: stride 0 is 0, so its 5 elements are one and the same");
 	assert_int_equal(mem_live(), before);
 	tomos_op_free(op);
@@ -259,12 +260,12 @@ static void one_memory_for_both(void **state)
 	tomos_array data = tomos_array_of(both, VIEWS, ROWS, COLUMNS);
 	tomos_op *op = make("joseph", "");
 	int64_t before = mem_live();
-	REFUSED(tomos_op_forward(op, &volume, &data), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_forward(op, &volume, &data), TOMOS_BAD_VALUE,
 		"the volume and the projections are the same memory");
 	volume.stride[2] = 2;
 	volume.stride[1] = 2 * NX;
 	volume.stride[0] = 2 * NX * NY;
-	REFUSED(tomos_op_adjoint(op, &data, &volume), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_adjoint(op, &data, &volume), TOMOS_BAD_VALUE,
 		"the projections and the volume are the same memory");
 	assert_int_equal(mem_live(), before);
 	tomos_op_free(op);
