@@ -364,7 +364,7 @@ static void say_report(const tomos_run_report *r)
 static int check_truth(const settings *s, recon_job *j, tomos_job job)
 {
 	tomos_run_options run = s->run;
-	tomos_run_report report;
+	tomos_run_report report = {.bytes = sizeof report};
 	int code;
 	if (!s->recon.compare[0])
 		return DONE;
@@ -414,7 +414,7 @@ static int run_ended(tomos_status status, const tomos_run_report *r)
 static int recon_analytic(const settings *s, recon_job *j)
 {
 	tomos_scan_options scan = job_scan(s);
-	tomos_run_report report = {.slabs = 0};
+	tomos_run_report report = {.bytes = sizeof report};
 	int code;
 	DO(reject_others(s, s->recon.method[0] ? s->recon.method : "fbp"));
 	DO(job_views(s, &j->views));

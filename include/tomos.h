@@ -699,8 +699,9 @@ TOMOS_API tomos_status tomos_axis_find(tomos_axis *axis, tomos_backend *backend,
 
 /* ---- from file to file -------------------------------------------------------------------- */
 
-/* What a run did; times are of each stage alone, which overlap. */
+/* What a run did; the times of the stages overlap. Set `bytes` before the call. */
 typedef struct tomos_run_report {
+	size_t bytes; /* of this struct, as the caller knows it */
 	tomos_prep_report prep;
 	int64_t shape[3];      /* of the volume, z y x; also after a dry run */
 	int64_t slabs, slices; /* slices: 0 after a failure that left nothing to resume */
@@ -708,14 +709,25 @@ typedef struct tomos_run_report {
 	double read_bytes, written_bytes, updates; /* updates: voxels times views */
 	double read_seconds, compute_seconds, write_seconds, seconds;
 	int64_t cut; /* values beyond the window of 8 or 16 bits */
+	/* Iterative methods, else 0 and NAN. Slabs together: the root of the sum of squares, relative to
+	 * that of the data or the truth; iterations: the most of any slab. */
+	int64_t iterations, before; /* before: those that a checkpoint had already done */
+	double residual, error;
+	int64_t best;      /* iteration of least error, counted from 1; 0: none, or no truth */
+	const char *ended; /* row of `stop` that ended it, "iterations" or "cancelled"; "": fbp, fdk */
+	int complete;      /* 1: the output is in its place; after TOMOS_CANCELLED it has the last whole iterate */
+	int compared;      /* 1: `difference` has the figures of tomos_compare(compare, volume) */
+	tomos_difference difference;
+	char forward[32], back[32]; /* names of the kernels that ran; "": reference kernel, or none */
 } tomos_run_report;
 
 /* A scan, what is done with it, and where the result goes. NULL stands for defaults. */
 typedef struct tomos_job {
-	size_t bytes; /* of this struct */
+	size_t bytes; /* of this struct, as the caller knows it; what lies beyond is 0 */
 	const char *scan;
 	const char *output; /* NULL or "": folder SCAN_rec of TIFF files, beside the scan */
-	const char *method; /* fbp or fdk; NULL or "": fdk for point sources, several rows */
+	const char *method; /* fbp, fdk or one of tomos_method_names(); NULL or "": fdk for point sources
+			     * and several rows, else fbp */
 	const char *backend;
 	const tomos_device_options *device;
 	const tomos_source_options *source;
@@ -723,7 +735,7 @@ typedef struct tomos_job {
 		*geometry;           /* of a scan whose file has none; pixel 0: as the file says */
 	const tomos_geometry *views; /* instead: the views themselves */
 	const tomos_prep_options *prep;
-	const tomos_axis_options *axis; /* where the axis is looked for, if nothing says it */
+	const tomos_axis_options *axis; /* where the axis is searched for, if nothing says it */
 	const tomos_grid_options *grid;
 	const tomos_analytic_options *analytic;
 	const tomos_file_options *file;
@@ -733,18 +745,45 @@ typedef struct tomos_job {
 		void *user, const char *line); /* what was found and is used, a line at a time */
 	void *user;
 	tomos_run_report *report; /* kept up to date while the job runs */
+	/* Iterative methods. Arrays are named as files here and read slab by slab: those of `algebraic`
+	 * must be NULL, and its `resume` follows from that of `run`. */
+	const tomos_algebraic_options *algebraic;
+	const tomos_projector_options *projector;
+	const tomos_matrix_options *stored; /* keep the projector's matrix in memory; NULL: no matrix */
+	const char *matrix;                 /* file of a matrix, instead of the projector */
+	const char *start;                  /* file of the volume to start from */
+	const char *mask, *ray_weights;     /* files; see the options of these names */
+	const char *truth;   /* file of the true volume, for the error of each iteration and keep_best */
+	const char *compare; /* any method: file of a volume; report->difference. `truth` too, without one */
+	int axis_later;      /* tomos_prepared_open: 1: the axis is taken to be in the middle of the
+			      * detector, until tomos_prepared_axis searches for it */
 } tomos_job;
 
-/* Reads, prepares, reconstructs and writes slab by slab, within the memory given, the stages beside
- * each other. The result does not depend on the slabs. The output appears when it is complete; what a
- * run that was broken off had done is kept beside it, for `resume`. */
+/* Reads, prepares, reconstructs and writes slab by slab, within the memory given, the stages overlapping
+ * in time. The result does not depend on the slabs. The output appears when it is complete; what an
+ * interrupted run had finished is kept beside it, for `resume`.
+ *
+ * Iterative methods run in slabs where every slice has a detector row of its own, which parallel rays or
+ * a fan cross within the slice. Whatever couples slices (inner products of cgls, norms that step sizes
+ * follow, stop rules, masks) does so within groups of 16 slices, counted from slice 0, whatever the
+ * memory. Penalties on differences along z, stored matrices and other geometries need the whole volume at once,
+ * which is then checked against the memory. A run of one slab that is cancelled writes its last whole iterate. */
 TOMOS_API tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress);
 
 /* A job's projections, ready for a reconstruction: line integrals and their geometry. */
 typedef struct tomos_prepared tomos_prepared;
 TOMOS_API tomos_status tomos_prepared_open(
 	tomos_prepared **prepared, const tomos_job *job, const tomos_progress *progress);
+/* What the file says; the strings live as long as `prepared`. */
+TOMOS_API tomos_status tomos_prepared_describe(
+	const tomos_prepared *prepared, tomos_scan_info *info);
 TOMOS_API const tomos_geometry *tomos_prepared_geometry(const tomos_prepared *prepared);
+/* The angle of each view of the geometry, parallel rays only. */
+TOMOS_API tomos_status tomos_prepared_angles(const tomos_prepared *prepared, double *angles);
+/* Searches for the axis in prepared rows [row, row + rows), with the job's axis options, and moves the
+ * geometry to it. Columns of the result are those of the scan. The backend is for pictures; NULL: the CPU. */
+TOMOS_API tomos_status tomos_prepared_axis(tomos_prepared *prepared, tomos_backend *backend,
+	int64_t row, int64_t rows, tomos_axis *axis, const tomos_progress *progress);
 /* How the axis was found, as a line to print; NULL: it was known. */
 TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);
 /* The grid of the slices `rows` names, FIRST:END as in the run's options, "" for all. Geometry and rows

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "algo/run.h"
+#include "algo/iteration.h"
 
 #define EVERY_METHOD_USES \
 	"iterations stop tolerance noise_level keep_best checkpoint every resume ray_weights " \
@@ -186,34 +186,34 @@ static int setting_text(char *text, size_t room, const tomos_option *row, const 
 }
 
 /* Where it decides only when to end, another one may go on. */
-static bool ends_only(const Run *run, const char *option)
+static bool ends_only(const Iteration *it, const char *option)
 {
-	return strcmp(option, "noise_level") == 0 && strcmp(run->method, "asd-pocs") != 0;
+	return strcmp(option, "noise_level") == 0 && strcmp(it->method, "asd-pocs") != 0;
 }
 
 /* What a checkpoint belongs to: method, operator, data, and all that changes the iterates. */
-static tomos_status describe_settings(Run *run, const tomos_op *op)
+static tomos_status describe_settings(Iteration *it, const tomos_op *op)
 {
 	static const char leaves[] =
 		"iterations stop tolerance checkpoint every resume ray_weights "
 		"mask truth history";
-	const int64_t *n = run->X->shape, *m = run->Y->shape;
+	const int64_t *n = it->X->shape, *m = it->Y->shape;
 	char text[4096];
 	int count, used = snprintf(text, sizeof text,
 			   "method %s;operator %s;volume %lld x %lld x %lld;projections %lld x "
 			   "%lld x %lld;"
 			   "data of checksum %08x;weights of rays of checksum %08x;mask of "
 			   "checksum %08x;%s",
-			   run->method, op->description, (long long)n[0], (long long)n[1],
+			   it->method, op->description, (long long)n[0], (long long)n[1],
 			   (long long)n[2], (long long)m[0], (long long)m[1], (long long)m[2],
-			   (unsigned)run->data_sum, (unsigned)run->rays_sum,
-			   (unsigned)run->mask_sum, op->place);
+			   (unsigned)it->data_sum, (unsigned)it->rays_sum, (unsigned)it->mask_sum,
+			   op->place);
 	const tomos_option *options = tomos_options("algebraic", &count);
 	for (int i = 0; i < count && used < (int)sizeof text; i++)
-		if (!has_word(leaves, options[i].name) && !ends_only(run, options[i].name))
+		if (!has_word(leaves, options[i].name) && !ends_only(it, options[i].name))
 			used += setting_text(
-				text + used, sizeof text - (size_t)used, &options[i], run->o);
-	return mem_text(&run->settings, text);
+				text + used, sizeof text - (size_t)used, &options[i], it->o);
+	return mem_text(&it->settings, text);
 }
 
 static tomos_status check_weights(const tomos_array *a)
@@ -236,10 +236,10 @@ static tomos_status check_weights(const tomos_array *a)
 
 /* A copy of the caller's array that lives as long as the run. */
 static tomos_status take_copy(
-	Run *run, float **copy, const Space *space, const tomos_array *array, const char *name)
+	Iteration *it, float **copy, const Space *space, const tomos_array *array, const char *name)
 {
 	Vector vector;
-	TRY(run_vector(run, copy, space, name));
+	TRY(iteration_vector(it, copy, space, name));
 	TRY(vector_borrow(&vector, space, array, VECTOR_IN, name));
 	tomos_status status = vector_copy(space, vector.data, *copy);
 	vector_return(&vector, space, VECTOR_IN);
@@ -247,87 +247,88 @@ static tomos_status take_copy(
 }
 
 /* So that a checkpoint knows it again. */
-static tomos_status mark_vector(Run *run, const Space *space, const float *vector, uint32_t *sum)
+static tomos_status mark_vector(
+	Iteration *it, const Space *space, const float *vector, uint32_t *sum)
 {
-	return has_checkpoint(run->o) ? vector_checksum(space, vector, sum) : TOMOS_OK;
+	return has_checkpoint(it->o) ? vector_checksum(space, vector, sum) : TOMOS_OK;
 }
 
 /* Weights and mask go into the operator and the data, so that no method need know of them. */
-static tomos_status prepare_weights(Run *run, const tomos_op *op)
+static tomos_status prepare_weights(Iteration *it, const tomos_op *op)
 {
-	const tomos_algebraic_options *o = run->o;
+	const tomos_algebraic_options *o = it->o;
 	float *rays = NULL, *mask = NULL, *b;
 	if (o->ray_weights) {
-		TRY(take_copy(run, &rays, run->Y, o->ray_weights, "the weights of rays"));
+		TRY(take_copy(it, &rays, it->Y, o->ray_weights, "the weights of rays"));
 		TRY(check_weights(o->ray_weights));
-		TRY(mark_vector(run, run->Y, rays, &run->rays_sum));
-		TRY(vector_root(run->Y, rays));
-		TRY(run_vector(run, &b, run->Y, "the weighted data"));
-		TRY(vector_copy(run->Y, run->b, b));
-		TRY(vector_mul(run->Y, rays, b));
-		run->b = b;
+		TRY(mark_vector(it, it->Y, rays, &it->rays_sum));
+		TRY(vector_root(it->Y, rays));
+		TRY(iteration_vector(it, &b, it->Y, "the weighted data"));
+		TRY(vector_copy(it->Y, it->b, b));
+		TRY(vector_mul(it->Y, rays, b));
+		it->b = b;
 	}
 	if (o->mask) {
-		TRY(take_copy(run, &mask, run->X, o->mask, "the mask"));
-		TRY(vector_inside(run->X, mask));
-		TRY(mark_vector(run, run->X, mask, &run->mask_sum));
-		TRY(vector_mul(run->X, mask, run->x));
+		TRY(take_copy(it, &mask, it->X, o->mask, "the mask"));
+		TRY(vector_inside(it->X, mask));
+		TRY(mark_vector(it, it->X, mask, &it->mask_sum));
+		TRY(vector_mul(it->X, mask, it->x));
 	}
-	run->rays = rays;
-	run->mask = mask;
+	it->rays = rays;
+	it->mask = mask;
 	if (rays || mask) {
-		TRY(op_weighted(&run->weighted, op, rays, mask));
-		run->A = run->weighted;
+		TRY(op_weighted(&it->weighted, op, rays, mask));
+		it->A = it->weighted;
 	}
 	return TOMOS_OK;
 }
 
-static tomos_status prepare(Run *run, const tomos_op *op)
+static tomos_status prepare(Iteration *it, const tomos_op *op)
 {
-	TRY(mark_vector(run, run->Y, run->b, &run->data_sum));
-	TRY(prepare_weights(run, op));
-	TRY(mark_vector(run, run->X, run->x, &run->start));
-	TRY(vector_norm(run->Y, run->b, &run->b_norm));
-	if (run->o->truth) {
-		TRY(vector_borrow(&run->truth, run->X, run->o->truth, VECTOR_IN, "the truth"));
-		TRY(vector_norm(run->X, run->truth.data, &run->truth_norm));
-		if (!(run->truth_norm > 0))
+	TRY(mark_vector(it, it->Y, it->b, &it->data_sum));
+	TRY(prepare_weights(it, op));
+	TRY(mark_vector(it, it->X, it->x, &it->start));
+	TRY(vector_norm(it->Y, it->b, &it->b_norm));
+	if (it->o->truth) {
+		TRY(vector_borrow(&it->truth, it->X, it->o->truth, VECTOR_IN, "the truth"));
+		TRY(vector_norm(it->X, it->truth.data, &it->truth_norm));
+		if (!(it->truth_norm > 0))
 			return fail(TOMOS_BAD_VALUE,
 				"the truth is 0 everywhere, so no error is relative to it");
 	}
-	return describe_settings(run, op);
+	return describe_settings(it, op);
 }
 
-static tomos_status finish(Run *run, tomos_status status)
+static tomos_status finish(Iteration *it, tomos_status status)
 {
-	if (status == TOMOS_CANCELLED && strcmp(run->ended, "cancelled") != 0) {
-		tomos_status restored = keep_restore(run);
+	if (status == TOMOS_CANCELLED && strcmp(it->ended, "cancelled") != 0) {
+		tomos_status restored = keep_restore(it);
 		status = restored == TOMOS_OK ? status : restored;
 	}
-	if (run->o->history)
-		run->o->history->ended = run->ended;
-	if (run->best && run->best_at > 0 && (status == TOMOS_OK || status == TOMOS_CANCELLED)) {
-		tomos_status copied = vector_copy(run->X, run->best, run->x);
+	if (it->o->history)
+		it->o->history->ended = it->ended;
+	if (it->best && it->best_at > 0 && (status == TOMOS_OK || status == TOMOS_CANCELLED)) {
+		tomos_status copied = vector_copy(it->X, it->best, it->x);
 		status = status == TOMOS_OK ? copied : status;
 	}
-	vector_return(&run->truth, run->X, VECTOR_IN);
-	for (int64_t i = 0; i < run->held_count;
+	vector_return(&it->truth, it->X, VECTOR_IN);
+	for (int64_t i = 0; i < it->held_count;
 		i++) { /* before the blocks, whose spaces some are of */
-		vector_free(run->held[i].data, run->held[i].space);
-		vector_free(run->held[i].copy, run->held[i].space);
+		vector_free(it->held[i].data, it->held[i].space);
+		vector_free(it->held[i].copy, it->held[i].space);
 	}
-	subsets_free(&run->subsets);
-	tomos_op_free(run->weighted);
-	tomos_op_free(run->gradient);
-	mem_free(run->held);
-	mem_free(run->settings);
+	subsets_free(&it->subsets);
+	tomos_op_free(it->weighted);
+	tomos_op_free(it->gradient);
+	mem_free(it->held);
+	mem_free(it->settings);
 	return status;
 }
 
 static tomos_status run_method(const MethodRow *method, const tomos_op *op, const float *b,
 	float *x, const tomos_algebraic_options *o, const tomos_progress *progress)
 {
-	Run run = {.method = method->name,
+	Iteration it = {.method = method->name,
 		.A = op,
 		.X = &op->domain,
 		.Y = &op->range,
@@ -338,10 +339,10 @@ static tomos_status run_method(const MethodRow *method, const tomos_op *op, cons
 		.o = o,
 		.progress = progress,
 		.ended = "iterations"};
-	tomos_status status = prepare(&run, op);
+	tomos_status status = prepare(&it, op);
 	if (status == TOMOS_OK)
-		status = method->function(&run);
-	return finish(&run, status);
+		status = method->function(&it);
+	return finish(&it, status);
 }
 
 /* On a GPU there is one iterate to see, the volume itself. */

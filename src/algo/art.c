@@ -8,7 +8,7 @@
  * ||a_i||^2 is no less than a part of the largest.
  */
 #include <math.h>
-#include "algo/run.h"
+#include "algo/iteration.h"
 #include "op/sweep.h"
 
 #define LEAST 0.01
@@ -28,7 +28,7 @@ typedef struct {
 typedef struct Art Art;
 
 struct Art {
-	Run *run;
+	Iteration *it;
 	int64_t rays, pixels, most; /* most: entries of a row */
 	int64_t *views, *list;      /* order of the views; of the rays, where it is random */
 	float *r, *factor;          /* factor: of each ray, for the sweeper */
@@ -50,7 +50,7 @@ static void list_row(const Art *a, Batch *batch, int64_t j)
 	float *w = batch->weight + j * a->most;
 	batch->ray[j] = ray_at(a, batch->start + j);
 	batch->status[j] =
-		op_row(a->run->A, batch->ray[j], batch->index + j * a->most, w, &batch->count[j]);
+		op_row(a->it->A, batch->ray[j], batch->index + j * a->most, w, &batch->count[j]);
 	batch->square[j] = 0;
 	for (int64_t k = 0; batch->status[j] == TOMOS_OK && k < batch->count[j]; k++)
 		batch->square[j] += (double)w[k] * w[k];
@@ -64,16 +64,16 @@ static tomos_status measure_row(Art *a, const Batch *batch, int64_t j)
 
 static tomos_status use_row(Art *a, const Batch *batch, int64_t j)
 {
-	const Run *run = a->run;
+	const Iteration *it = a->it;
 	const int64_t *index = batch->index + j * a->most, i = batch->ray[j];
 	const float *w = batch->weight + j * a->most;
 	double product;
-	TRY(vector_gather(run->X, batch->count[j], index, w, run->x, &product));
-	a->r[i] = (float)(run->b[i] - product);
+	TRY(vector_gather(it->X, batch->count[j], index, w, it->x, &product));
+	a->r[i] = (float)(it->b[i] - product);
 	if (!(batch->square[j] > 0))
 		return TOMOS_OK;
 	float step = (float)(a->lambda * a->r[i] / fmax(batch->square[j], a->least));
-	return vector_scatter(run->X, batch->count[j], index, w, step, run->low, run->high, run->x);
+	return vector_scatter(it->X, batch->count[j], index, w, step, it->low, it->high, it->x);
 }
 
 static tomos_status use_batch(Art *a, const Batch *batch)
@@ -120,7 +120,7 @@ static void shuffle(Art *a)
 	for (int64_t i = 0; a->list && i < a->rays; i++)
 		a->list[i] = i;
 	if (a->list)
-		order_shuffle(a->list, a->rays, (uint64_t)a->run->o->seed, a->run->k);
+		order_shuffle(a->list, a->rays, (uint64_t)a->it->o->seed, a->it->k);
 }
 
 static tomos_status take_batches(Art *a)
@@ -133,36 +133,36 @@ static tomos_status take_batches(Art *a)
 	return TOMOS_OK;
 }
 
-static tomos_status prepare(Art *a, Run *run)
+static tomos_status prepare(Art *a, Iteration *it)
 {
-	int order = choice_index(VIEW_ORDERS, run->o->order);
+	int order = choice_index(VIEW_ORDERS, it->o->order);
 	int64_t none;
-	a->pixels = run->Y->count / run->Y->shape[0];
-	a->lambda = run->o->relaxation != 0 ? run->o->relaxation : 1;
+	a->pixels = it->Y->count / it->Y->shape[0];
+	a->lambda = it->o->relaxation != 0 ? it->o->relaxation : 1;
 	if (a->most == 0)
-		return op_row(run->A, 0, NULL, NULL, &none); /* says why */
-	TRY(mem_alloc(&a->views, run->Y->shape[0], sizeof *a->views, "the order of views"));
-	TRY(order_list((ViewOrder)order, run->Y->shape[0], 0, a->views));
+		return op_row(it->A, 0, NULL, NULL, &none); /* says why */
+	TRY(mem_alloc(&a->views, it->Y->shape[0], sizeof *a->views, "the order of views"));
+	TRY(order_list((ViewOrder)order, it->Y->shape[0], 0, a->views));
 	if (order == ORDER_RANDOM)
 		TRY(mem_alloc(&a->list, a->rays, sizeof *a->list, "the order of rays"));
-	return run_vector(run, &a->r, run->Y, "the residual");
+	return iteration_vector(it, &a->r, it->Y, "the residual");
 }
 
 /* ---- a sweep of the operator's own, or by rows ----------------------------------------------- */
 
 static tomos_status sweep_squares(Art *a, float **squares)
 {
-	const Run *run = a->run;
+	const Iteration *it = a->it;
 	float *ones;
 	double largest;
-	TRY(run_vector(a->run, squares, run->Y, "the squares of rows"));
-	TRY(vector_new(&ones, run->X, "ones"));
-	tomos_status status = run_ones(run, ones);
+	TRY(iteration_vector(a->it, squares, it->Y, "the squares of rows"));
+	TRY(vector_new(&ones, it->X, "ones"));
+	tomos_status status = iteration_ones(it, ones);
 	if (status == TOMOS_OK)
-		status = op_power(run->A, 2, ones, *squares);
-	vector_free(ones, run->X);
+		status = op_power(it->A, 2, ones, *squares);
+	vector_free(ones, it->X);
 	TRY(status);
-	TRY(vector_largest(run->Y, *squares, &largest));
+	TRY(vector_largest(it->Y, *squares, &largest));
 	a->least = LEAST * largest;
 	return TOMOS_OK;
 }
@@ -170,13 +170,13 @@ static tomos_status sweep_squares(Art *a, float **squares)
 /* Whether many rays of one view can be used at once, which bounds after each ray do not allow. */
 static bool by_views(const Art *a)
 {
-	return !a->list && isinf(a->run->low) && isinf(a->run->high);
+	return !a->list && isinf(a->it->low) && isinf(a->it->high);
 }
 
 static tomos_status measure(Art *a)
 {
 	if (by_views(a))
-		TRY(op_sweeper(a->run->A, &a->sweeper));
+		TRY(op_sweeper(a->it->A, &a->sweeper));
 	if (!a->sweeper) {
 		TRY(take_batches(a));
 		shuffle(a);
@@ -192,10 +192,10 @@ static tomos_status measure(Art *a)
 
 static tomos_status sweep_rays(Art *a)
 {
-	Run *run = a->run;
-	RowSweep rows = {a->views, run->Y->shape[0], run->b, a->factor, a->r};
+	Iteration *it = a->it;
+	RowSweep rows = {a->views, it->Y->shape[0], it->b, a->factor, a->r};
 	if (a->sweeper) {
-		a->sweeper->sweep(a->sweeper, &rows, run->x);
+		a->sweeper->sweep(a->sweeper, &rows, it->x);
 		return cancel_check("a sweep");
 	}
 	shuffle(a);
@@ -216,71 +216,71 @@ static tomos_status send_order(Art *a, Sweep *sweep)
 	return status;
 }
 
-static tomos_status iterate_there(Art *a, Run *run, Sweep *sweep)
+static tomos_status iterate_there(Art *a, Iteration *it, Sweep *sweep)
 {
 	float *squares;
 	TRY(sweep_squares(a, &squares));
-	TRY(sweep_open(sweep, run->A));
+	TRY(sweep_open(sweep, it->A));
 	if (!a->list)
 		TRY(send_order(a, sweep));
-	TRY(run_start(run));
-	while (run->going) {
+	TRY(iteration_start(it));
+	while (it->going) {
 		shuffle(a);
-		TRY(run_keep(run, NULL));
+		TRY(iteration_keep(it, NULL));
 		if (a->list)
 			TRY(send_order(a, sweep));
 		const KernelVisits visits = {
-			run->b, squares, a->r, run->x, a->lambda, a->least, run->low, run->high};
+			it->b, squares, a->r, it->x, a->lambda, a->least, it->low, it->high};
 		TRY(sweep_run(sweep, &visits));
-		TRY(run_iterated(run, a->r));
+		TRY(iteration_iterated(it, a->r));
 	}
 	return TOMOS_OK;
 }
 
 /* ---- views that a backend settles -------------------------------------------------------------- */
 
-static tomos_status iterate_views(Art *a, Run *run, ViewSweep *sweep)
+static tomos_status iterate_views(Art *a, Iteration *it, ViewSweep *sweep)
 {
-	int order = choice_index(VIEW_ORDERS, run->o->order);
+	int order = choice_index(VIEW_ORDERS, it->o->order);
 	float *squares;
 	TRY(sweep_squares(a, &squares));
-	TRY(subsets_make(&run->subsets, run->A, run->Y->shape[0], (ViewOrder)order, 0));
-	TRY(view_sweep_open(sweep, &run->subsets));
-	TRY(run_start(run));
-	while (run->going) {
+	TRY(subsets_make(&it->subsets, it->A, it->Y->shape[0], (ViewOrder)order, 0));
+	TRY(view_sweep_open(sweep, &it->subsets));
+	TRY(iteration_start(it));
+	while (it->going) {
 		const KernelVisits visits = {
-			run->b, squares, a->r, run->x, a->lambda, a->least, run->low, run->high};
-		TRY(run_keep(run, NULL));
+			it->b, squares, a->r, it->x, a->lambda, a->least, it->low, it->high};
+		TRY(iteration_keep(it, NULL));
 		TRY(view_sweep_run(sweep, &visits));
-		TRY(run_iterated(run, a->r));
+		TRY(iteration_iterated(it, a->r));
 	}
 	return TOMOS_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static tomos_status iterate(Art *a, Run *run)
+static tomos_status iterate(Art *a, Iteration *it)
 {
 	TRY(measure(a));
-	TRY(run_start(run));
-	while (run->going) {
-		TRY(run_keep(run, NULL));
+	TRY(iteration_start(it));
+	while (it->going) {
+		TRY(iteration_keep(it, NULL));
 		TRY(sweep_rays(a));
-		TRY(run_iterated(run, a->r));
+		TRY(iteration_iterated(it, a->r));
 	}
 	return TOMOS_OK;
 }
 
-tomos_status art_method(Run *run)
+tomos_status art_method(Iteration *it)
 {
-	Art art = {.run = run, .rays = run->Y->count, .most = run->A->row_most};
+	Art art = {.it = it, .rays = it->Y->count, .most = it->A->row_most};
 	Sweep sweep = {0};
 	ViewSweep views = {0};
-	tomos_status status = prepare(&art, run);
+	tomos_status status = prepare(&art, it);
 	if (status == TOMOS_OK)
-		status = by_views(&art) && view_sweep_can(run->A) ? iterate_views(&art, run, &views)
-			 : op_lists(run->A)                       ? iterate_there(&art, run, &sweep)
-								  : iterate(&art, run);
+		status = by_views(&art) && view_sweep_can(it->A) ? iterate_views(&art, it, &views)
+			 : op_lists(it->A)                       ? iterate_there(&art, it, &sweep)
+								 : iterate(&art, it);
 	sweep_close(&sweep);
 	view_sweep_close(&views);
 	mem_free(art.views);

@@ -17,69 +17,69 @@ typedef struct {
 	double dtvg, beta;
 } Asd;
 
-static tomos_status prepare(Run *run, Asd *a)
+static tomos_status prepare(Iteration *it, Asd *a)
 {
-	TRY(blocks_make(run, &a->blocks, run->Y->shape[0], false));
-	TRY(run_gradient(run, &a->gradient));
-	TRY(run_vector(run, &a->before, run->X, "the volume before"));
-	TRY(run_vector(run, &a->df, run->X, "the way down"));
-	TRY(run_vector(run, &a->field, &run->field, "the gradient"));
+	TRY(blocks_make(it, &a->blocks, it->Y->shape[0], false));
+	TRY(iteration_gradient(it, &a->gradient));
+	TRY(iteration_vector(it, &a->before, it->X, "the volume before"));
+	TRY(iteration_vector(it, &a->df, it->X, "the way down"));
+	TRY(iteration_vector(it, &a->field, &it->field, "the gradient"));
 	a->beta = a->blocks.lambda;
-	run_scalar(run, &a->beta);
-	run_scalar(run, &a->dtvg);
+	iteration_scalar(it, &a->beta);
+	iteration_scalar(it, &a->dtvg);
 	return TOMOS_OK;
 }
 
 /* x -= dtvg df / ||df||, df the gradient of the total variation. */
-static tomos_status descend(Run *run, Asd *a)
+static tomos_status descend(Iteration *it, Asd *a)
 {
 	double largest, norm;
-	TRY(vector_largest(run->X, run->x, &largest));
-	TRY(op_forward(a->gradient, run->x, a->field));
-	TRY(vector_unit(run->X, gradient_parts(run->X), (float)(1e-4 * largest + 1e-30), a->field));
+	TRY(vector_largest(it->X, it->x, &largest));
+	TRY(op_forward(a->gradient, it->x, a->field));
+	TRY(vector_unit(it->X, gradient_parts(it->X), (float)(1e-4 * largest + 1e-30), a->field));
 	TRY(op_adjoint(a->gradient, a->field, a->df));
-	if (run->mask)
-		TRY(vector_mul(run->X, run->mask, a->df));
-	TRY(vector_norm(run->X, a->df, &norm));
-	return norm > 0 ? vector_axpy(run->X, -(float)(a->dtvg / norm), a->df, run->x) : TOMOS_OK;
+	if (it->mask)
+		TRY(vector_mul(it->X, it->mask, a->df));
+	TRY(vector_norm(it->X, a->df, &norm));
+	return norm > 0 ? vector_axpy(it->X, -(float)(a->dtvg / norm), a->df, it->x) : TOMOS_OK;
 }
 
-static tomos_status iterate(Run *run, Asd *a)
+static tomos_status iterate(Iteration *it, Asd *a)
 {
 	double fit, dp, dg;
 	a->blocks.lambda = a->beta;
-	TRY(vector_copy(run->X, run->x, a->before));
-	TRY(blocks_sweep(run, &a->blocks));
-	TRY(vector_norm(run->Y, a->blocks.r, &fit));
-	TRY(vector_distance(run->X, run->x, a->before, &dp));
-	if (run->k == 0)
+	TRY(vector_copy(it->X, it->x, a->before));
+	TRY(blocks_sweep(it, &a->blocks));
+	TRY(vector_norm(it->Y, a->blocks.r, &fit));
+	TRY(vector_distance(it->X, it->x, a->before, &dp));
+	if (it->k == 0)
 		a->dtvg = ALPHA * dp;
-	TRY(vector_copy(run->X, run->x, a->before));
-	for (int64_t i = 0; i < run->o->inner; i++)
-		TRY(descend(run, a));
-	TRY(run_bound(run, run->x));
-	TRY(vector_distance(run->X, run->x, a->before, &dg));
-	if (dg > R_MAX * dp && fit > run->o->noise_level * run->b_norm)
+	TRY(vector_copy(it->X, it->x, a->before));
+	for (int64_t i = 0; i < it->o->inner; i++)
+		TRY(descend(it, a));
+	TRY(iteration_bound(it, it->x));
+	TRY(vector_distance(it->X, it->x, a->before, &dg));
+	if (dg > R_MAX * dp && fit > it->o->noise_level * it->b_norm)
 		a->dtvg *= ALPHA_RED;
 	a->beta *= BETA_RED;
 	return TOMOS_OK;
 }
 
-static tomos_status run_all(Run *run, Asd *a)
+static tomos_status run_all(Iteration *it, Asd *a)
 {
-	TRY(prepare(run, a));
-	TRY(run_start(run));
-	while (run->going) {
-		TRY(iterate(run, a));
-		TRY(run_iterated(run, a->blocks.r));
+	TRY(prepare(it, a));
+	TRY(iteration_start(it));
+	while (it->going) {
+		TRY(iterate(it, a));
+		TRY(iteration_iterated(it, a->blocks.r));
 	}
 	return TOMOS_OK;
 }
 
-tomos_status asd_pocs_method(Run *run)
+tomos_status asd_pocs_method(Iteration *it)
 {
 	Asd a = {.dtvg = 0};
-	tomos_status status = run_all(run, &a);
+	tomos_status status = run_all(it, &a);
 	blocks_free(&a.blocks);
 	return status;
 }

@@ -12,28 +12,28 @@ static tomos_status normalise(const Space *space, float *x, double *norm)
 	return *norm > 0 ? vector_scale(space, (float)(1 / *norm), x) : TOMOS_OK;
 }
 
-tomos_status bidiagonal_begin(Run *run, Bidiagonal *b)
+tomos_status bidiagonal_begin(Iteration *it, Bidiagonal *b)
 {
-	TRY(run_state(run, &b->u, run->Y, "left vectors"));
-	TRY(run_state(run, &b->v, run->X, "right vectors"));
-	TRY(run_vector(run, &b->Av, run->Y, "left vectors"));
-	TRY(run_vector(run, &b->Atu, run->X, "right vectors"));
-	run_scalar(run, &b->alpha);
-	run_scalar(run, &b->beta);
-	TRY(run_residual(run, b->u));
-	TRY(normalise(run->Y, b->u, &b->beta));
-	TRY(op_adjoint(run->A, b->u, b->v));
-	return normalise(run->X, b->v, &b->alpha);
+	TRY(iteration_state(it, &b->u, it->Y, "left vectors"));
+	TRY(iteration_state(it, &b->v, it->X, "right vectors"));
+	TRY(iteration_vector(it, &b->Av, it->Y, "left vectors"));
+	TRY(iteration_vector(it, &b->Atu, it->X, "right vectors"));
+	iteration_scalar(it, &b->alpha);
+	iteration_scalar(it, &b->beta);
+	TRY(iteration_residual(it, b->u));
+	TRY(normalise(it->Y, b->u, &b->beta));
+	TRY(op_adjoint(it->A, b->u, b->v));
+	return normalise(it->X, b->v, &b->alpha);
 }
 
-tomos_status bidiagonal_next(const Run *run, Bidiagonal *b)
+tomos_status bidiagonal_next(const Iteration *it, Bidiagonal *b)
 {
-	TRY(op_forward(run->A, b->v, b->Av));
-	TRY(vector_xpay(run->Y, b->Av, -(float)b->alpha, b->u));
-	TRY(normalise(run->Y, b->u, &b->beta));
-	TRY(op_adjoint(run->A, b->u, b->Atu));
-	TRY(vector_xpay(run->X, b->Atu, -(float)b->beta, b->v));
-	return normalise(run->X, b->v, &b->alpha);
+	TRY(op_forward(it->A, b->v, b->Av));
+	TRY(vector_xpay(it->Y, b->Av, -(float)b->alpha, b->u));
+	TRY(normalise(it->Y, b->u, &b->beta));
+	TRY(op_adjoint(it->A, b->u, b->Atu));
+	TRY(vector_xpay(it->X, b->Atu, -(float)b->beta, b->v));
+	return normalise(it->X, b->v, &b->alpha);
 }
 
 void bidiagonal_turn(double a, double b, double *c, double *s, double *r)
@@ -44,11 +44,11 @@ void bidiagonal_turn(double a, double b, double *c, double *s, double *r)
 }
 
 tomos_status bidiagonal_residual(
-	const Run *run, const float *start, double with_penalty, double *norm)
+	const Iteration *it, const float *start, double with_penalty, double *norm)
 {
 	double way = 0;
-	if (run->o->strength > 0)
-		TRY(vector_distance(run->X, run->x, start, &way));
-	*norm = sqrt(fmax(with_penalty * with_penalty - run->o->strength * way * way, 0));
+	if (it->o->strength > 0)
+		TRY(vector_distance(it->X, it->x, start, &way));
+	*norm = sqrt(fmax(with_penalty * with_penalty - it->o->strength * way * way, 0));
 	return TOMOS_OK;
 }

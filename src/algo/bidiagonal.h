@@ -2,7 +2,7 @@
 #ifndef TOMOS_ALGO_BIDIAGONAL_H
 #define TOMOS_ALGO_BIDIAGONAL_H
 
-#include "algo/run.h"
+#include "algo/iteration.h"
 
 typedef struct {
 	float *u, *v, *Av, *Atu;
@@ -10,13 +10,13 @@ typedef struct {
 } Bidiagonal;
 
 /* beta u = b - A x, alpha v = A'u; both are part of the run's state. */
-tomos_status bidiagonal_begin(Run *run, Bidiagonal *b);
+tomos_status bidiagonal_begin(Iteration *it, Bidiagonal *b);
 /* beta u = A v - alpha u, alpha v = A'u - beta v, with new alpha and beta. */
-tomos_status bidiagonal_next(const Run *run, Bidiagonal *b);
+tomos_status bidiagonal_next(const Iteration *it, Bidiagonal *b);
 /* c, s and r with (c, s)(a, b)' = r, c^2 + s^2 = 1. */
 void bidiagonal_turn(double a, double b, double *c, double *s, double *r);
 /* ||b - A x|| from the norm with the penalty's part in it. */
 tomos_status bidiagonal_residual(
-	const Run *run, const float *start, double with_penalty, double *norm);
+	const Iteration *it, const float *start, double with_penalty, double *norm);
 
 #endif

@@ -16,15 +16,15 @@ typedef struct {
 } Blocks;
 
 /* Blocks as --order and --seed say. */
-tomos_status blocks_make(Run *run, Blocks *blocks, int64_t count, bool momentum);
-tomos_status blocks_sweep(Run *run, Blocks *blocks);
+tomos_status blocks_make(Iteration *it, Blocks *blocks, int64_t count, bool momentum);
+tomos_status blocks_sweep(Iteration *it, Blocks *blocks);
 void blocks_free(Blocks *blocks);
 /* The run's subsets and the data in their order. */
-tomos_status blocks_arrange(Run *run, Blocks *blocks, int64_t count);
+tomos_status blocks_arrange(Iteration *it, Blocks *blocks, int64_t count);
 /* Where the voxel weights of block i are, and whether they must be filled in: they are kept while there
  * is room. */
-tomos_status blocks_voxels(Run *run, Blocks *blocks, int64_t i, float **T, bool *fresh);
+tomos_status blocks_voxels(Iteration *it, Blocks *blocks, int64_t i, float **T, bool *fresh);
 /* From --blocks. */
-int64_t blocks_count(const Run *run);
+int64_t blocks_count(const Iteration *it);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
-#include "algo/run.h"
+#include "algo/iteration.h"
 
 static const char kind[] = "tomos checkpoint ", title[] = "tomos checkpoint 3\n";
 #define MARK 0x0123456789abcdef
@@ -18,7 +18,7 @@ enum { LONGEST = 4096 }; /* settings */
 typedef struct {
 	int64_t mark, k, scalars, vectors, entries; /* entries: of the history, per list */
 	int64_t bytes;                              /* of the file */
-	uint32_t rule;                              /* that had ended the run; 0: none */
+	uint32_t rule;                              /* that had ended the it; 0: none */
 	uint32_t start, x, best;                    /* checksums of volumes; best: 0 without one */
 } Head;
 
@@ -64,12 +64,12 @@ done:
 	return status;
 }
 
-static tomos_status move_vectors(Stream *s, const Run *run, bool out)
+static tomos_status move_vectors(Stream *s, const Iteration *it, bool out)
 {
-	TRY(move_vector(s, run->X, run->x, out));
-	for (int64_t i = 0; i < run->held_count; i++)
-		if (run->held[i].state)
-			TRY(move_vector(s, run->held[i].space, run->held[i].data, out));
+	TRY(move_vector(s, it->X, it->x, out));
+	for (int64_t i = 0; i < it->held_count; i++)
+		if (it->held[i].state)
+			TRY(move_vector(s, it->held[i].space, it->held[i].data, out));
 	return TOMOS_OK;
 }
 
@@ -79,56 +79,56 @@ static uint32_t rule_mark(const tomos_algebraic_options *o)
 	return checksum_add(sum, &o->tolerance, sizeof o->tolerance);
 }
 
-static Head head_of(const Run *run)
+static Head head_of(const Iteration *it)
 {
-	const tomos_history *h = run->o->history;
+	const tomos_history *h = it->o->history;
 	Head head = {.mark = MARK,
-		.k = run->k,
-		.scalars = run->scalar_count,
-		.rule = run->stopped ? rule_mark(run->o) : 0,
-		.start = run->start};
-	int64_t floats = run->X->count;
-	for (int64_t i = 0; i < run->held_count; i++) {
-		head.vectors += run->held[i].state;
-		floats += run->held[i].state ? run->held[i].space->count : 0;
+		.k = it->k,
+		.scalars = it->scalar_count,
+		.rule = it->stopped ? rule_mark(it->o) : 0,
+		.start = it->start};
+	int64_t floats = it->X->count;
+	for (int64_t i = 0; i < it->held_count; i++) {
+		head.vectors += it->held[i].state;
+		floats += it->held[i].state ? it->held[i].space->count : 0;
 	}
-	head.entries = h && h->residual && h->error ? min64(run->k, h->room) : 0;
-	head.bytes = (int64_t)(strlen(title) + strlen(run->settings) + 1 + sizeof head +
+	head.entries = h && h->residual && h->error ? min64(it->k, h->room) : 0;
+	head.bytes = (int64_t)(strlen(title) + strlen(it->settings) + 1 + sizeof head +
 			       sizeof(uint32_t)) +
 		     (head.scalars + 2 * head.entries) * (int64_t)sizeof(double) +
 		     floats * (int64_t)sizeof(float);
 	return head;
 }
 
-static tomos_status write_all(Stream *s, const Run *run)
+static tomos_status write_all(Stream *s, const Iteration *it)
 {
-	Head head = head_of(run);
-	TRY(vector_checksum(run->X, run->x, &head.x));
-	if (run->best)
-		TRY(vector_checksum(run->X, run->best, &head.best));
+	Head head = head_of(it);
+	TRY(vector_checksum(it->X, it->x, &head.x));
+	if (it->best)
+		TRY(vector_checksum(it->X, it->best, &head.best));
 	TRY(put(s, title, 1, (int64_t)strlen(title)));
-	TRY(put(s, run->settings, 1, (int64_t)strlen(run->settings)));
+	TRY(put(s, it->settings, 1, (int64_t)strlen(it->settings)));
 	TRY(put(s, "\n", 1, 1));
 	TRY(put(s, &head, sizeof head, 1));
-	for (int i = 0; i < run->scalar_count; i++)
-		TRY(put(s, run->scalars[i], sizeof(double), 1));
+	for (int i = 0; i < it->scalar_count; i++)
+		TRY(put(s, it->scalars[i], sizeof(double), 1));
 	if (head.entries > 0) {
-		TRY(put(s, run->o->history->residual, sizeof(double), head.entries));
-		TRY(put(s, run->o->history->error, sizeof(double), head.entries));
+		TRY(put(s, it->o->history->residual, sizeof(double), head.entries));
+		TRY(put(s, it->o->history->error, sizeof(double), head.entries));
 	}
-	TRY(move_vectors(s, run, true));
+	TRY(move_vectors(s, it, true));
 	const uint32_t sum = s->sum;
 	return put(s, &sum, sizeof sum, 1);
 }
 
-static tomos_status write_whole(const Run *run)
+static tomos_status write_whole(const Iteration *it)
 {
-	const char *path = run->o->checkpoint;
+	const char *path = it->o->checkpoint;
 	char *temporary;
 	TRY(file_temporary(&temporary, path, true));
 	Stream s = {.file = fopen(temporary, "wb"), .path = path};
 	tomos_status status =
-		s.file ? write_all(&s, run)
+		s.file ? write_all(&s, it)
 		       : fail(TOMOS_IO, "'%s' cannot be written: %s", path, strerror(errno));
 	if (s.file && fclose(s.file) != 0 && status == TOMOS_OK)
 		status = fail(TOMOS_IO, "'%s' cannot be written: %s", path, strerror(errno));
@@ -141,11 +141,11 @@ static tomos_status write_whole(const Run *run)
 }
 
 /* A caller that has cancelled gets its checkpoint all the same. */
-tomos_status checkpoint_write(const Run *run)
+tomos_status checkpoint_write(const Iteration *it)
 {
 	const volatile int *flag = cancel_asked();
 	tomos_cancel_on(NULL);
-	tomos_status status = write_whole(run);
+	tomos_status status = write_whole(it);
 	tomos_cancel_on(flag);
 	return status;
 }
@@ -236,17 +236,17 @@ static tomos_status another_version(const char *path)
 }
 
 /* The caller may bring what the run began with, or what it came to. */
-static tomos_status check_start(const Run *run, const Head *head, const char *path)
+static tomos_status check_start(const Iteration *it, const Head *head, const char *path)
 {
-	if (run->start == head->start || run->start == head->x ||
-		(run->best && run->start == head->best))
+	if (it->start == head->start || it->start == head->x ||
+		(it->best && it->start == head->best))
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_VALUE,
 		"checkpoint '%s' belongs to a start image of checksum %08x, not %08x", path,
-		(unsigned)head->start, (unsigned)run->start);
+		(unsigned)head->start, (unsigned)it->start);
 }
 
-static tomos_status read_head(const Stream *s, const Run *run, Head *head)
+static tomos_status read_head(const Stream *s, const Iteration *it, Head *head)
 {
 	char line[LONGEST + 2] = "";
 	bool current;
@@ -255,13 +255,13 @@ static tomos_status read_head(const Stream *s, const Run *run, Head *head)
 	if (!current)
 		return another_version(s->path);
 	TRY(take_head(s, line, head));
-	TRY(same_settings(line, run->settings, s->path));
-	Head wanted = head_of(run);
+	TRY(same_settings(line, it->settings, s->path));
+	Head wanted = head_of(it);
 	if (head->scalars != wanted.scalars || head->vectors != wanted.vectors)
 		return fail(TOMOS_BAD_VALUE,
 			"checkpoint '%s' has %lld vectors, but stop '%s' needs %lld", s->path,
-			(long long)head->vectors, run->o->stop, (long long)wanted.vectors);
-	return check_start(run, head, s->path);
+			(long long)head->vectors, it->o->stop, (long long)wanted.vectors);
+	return check_start(it, head, s->path);
 }
 
 /* A list of the history, as far as the caller has room; the rest is passed over, what was not kept is
@@ -276,31 +276,31 @@ static tomos_status read_list(const Stream *s, const Head *head, double *list, i
 	return TOMOS_OK;
 }
 
-static tomos_status read_all(Stream *s, Run *run)
+static tomos_status read_all(Stream *s, Iteration *it)
 {
-	tomos_history none = {0}, *h = run->o->history ? run->o->history : &none;
+	tomos_history none = {0}, *h = it->o->history ? it->o->history : &none;
 	Head head;
-	TRY(read_head(s, run, &head));
-	for (int i = 0; i < run->scalar_count; i++)
-		TRY(take(s, run->scalars[i], sizeof(double), 1));
+	TRY(read_head(s, it, &head));
+	for (int i = 0; i < it->scalar_count; i++)
+		TRY(take(s, it->scalars[i], sizeof(double), 1));
 	TRY(read_list(s, &head, h->residual, h->room));
 	TRY(read_list(s, &head, h->error, h->room));
-	TRY(move_vectors(s, run, false));
-	run->k = head.k;
-	run->stopped = head.rule != 0 && head.rule == rule_mark(run->o);
-	h->best = (int64_t)run->best_at;
+	TRY(move_vectors(s, it, false));
+	it->k = head.k;
+	it->stopped = head.rule != 0 && head.rule == rule_mark(it->o);
+	h->best = (int64_t)it->best_at;
 	return TOMOS_OK;
 }
 
-tomos_status checkpoint_read(Run *run, bool *found)
+tomos_status checkpoint_read(Iteration *it, bool *found)
 {
-	Stream s = {.file = fopen(run->o->checkpoint, "rb"), .path = run->o->checkpoint};
+	Stream s = {.file = fopen(it->o->checkpoint, "rb"), .path = it->o->checkpoint};
 	*found = s.file != NULL;
 	if (!s.file && errno == ENOENT)
 		return TOMOS_OK;
 	if (!s.file)
 		return not_opened(s.path);
-	tomos_status status = read_all(&s, run);
+	tomos_status status = read_all(&s, it);
 	fclose(s.file);
 	return status;
 }

@@ -11,105 +11,105 @@
 
 /* How far the start is from the data's scale. The first update makes up for any factor, unless what
  * is projected is too small beside the data to be divided by. `y` is scratch. */
-static tomos_status start_scale(const Run *run, const float *b, float *y, double *scale)
+static tomos_status start_scale(const Iteration *it, const float *b, float *y, double *scale)
 {
 	double data, positive, projected;
-	TRY(vector_norm(run->Y, b, &data));
-	TRY(vector_copy(run->Y, b, y));
-	TRY(vector_clamp(run->Y, 0, HUGE_VALF, y));
-	TRY(vector_norm(run->Y, y, &positive));
+	TRY(vector_norm(it->Y, b, &data));
+	TRY(vector_copy(it->Y, b, y));
+	TRY(vector_clamp(it->Y, 0, HUGE_VALF, y));
+	TRY(vector_norm(it->Y, y, &positive));
 	if (data > 0 && !(positive > 0))
 		return fail(
-			TOMOS_BAD_VALUE, "%s needs projections above 0, and none is", run->method);
-	TRY(op_forward(run->A, run->x, y));
-	TRY(vector_norm(run->Y, y, &projected));
+			TOMOS_BAD_VALUE, "%s needs projections above 0, and none is", it->method);
+	TRY(op_forward(it->A, it->x, y));
+	TRY(vector_norm(it->Y, y, &projected));
 	if (!(projected > 0))
 		return fail(TOMOS_BAD_VALUE,
-			"%s: no ray meets a voxel that is above 0 at the start", run->method);
+			"%s: no ray meets a voxel that is above 0 at the start", it->method);
 	*scale = positive > 0 ? positive / projected : 1;
 	return TOMOS_OK;
 }
 
 /* A volume above zero, or none could ever be, whose projections are of the data's size. */
-static tomos_status start_positive(const Run *run, const float *b, float *y)
+static tomos_status start_positive(const Iteration *it, const float *b, float *y)
 {
 	double largest, scale;
-	TRY(vector_clamp(run->X, 0, HUGE_VALF, run->x));
-	TRY(vector_largest(run->X, run->x, &largest));
+	TRY(vector_clamp(it->X, 0, HUGE_VALF, it->x));
+	TRY(vector_largest(it->X, it->x, &largest));
 	if (!(largest > 0))
-		TRY(run_ones(run, run->x));
-	TRY(start_scale(run, b, y, &scale));
-	return vector_scale(run->X, (float)scale, run->x);
+		TRY(iteration_ones(it, it->x));
+	TRY(start_scale(it, b, y, &scale));
+	return vector_scale(it->X, (float)scale, it->x);
 }
 
 /* 1 / A'w of block i. */
-static tomos_status sensitivity(Run *run, Blocks *B, int64_t i, float **T)
+static tomos_status sensitivity(Iteration *it, Blocks *B, int64_t i, float **T)
 {
-	const tomos_op *A = run->subsets.ops[i];
+	const tomos_op *A = it->subsets.ops[i];
 	double largest;
 	bool fresh;
-	TRY(blocks_voxels(run, B, i, T, &fresh));
+	TRY(blocks_voxels(it, B, i, T, &fresh));
 	if (!fresh)
 		return TOMOS_OK;
 	TRY(vector_fill(&A->range, 1, B->y));
 	if (B->rays)
-		TRY(vector_mul(&A->range, B->rays + subset_offset(&run->subsets, i), B->y));
+		TRY(vector_mul(&A->range, B->rays + subset_offset(&it->subsets, i), B->y));
 	TRY(op_adjoint(A, B->y, *T));
-	TRY(op_check_sums(A, run->X, *T, run->method));
-	TRY(vector_largest(run->X, *T, &largest));
-	return vector_invert(run->X, (float)(LEAST * largest), *T);
+	TRY(op_check_sums(A, it->X, *T, it->method));
+	TRY(vector_largest(it->X, *T, &largest));
+	return vector_invert(it->X, (float)(LEAST * largest), *T);
 }
 
-static tomos_status update(Run *run, Blocks *B, int64_t i, double largest)
+static tomos_status update(Iteration *it, Blocks *B, int64_t i, double largest)
 {
-	const tomos_op *A = run->subsets.ops[i];
-	int64_t at = subset_offset(&run->subsets, i);
+	const tomos_op *A = it->subsets.ops[i];
+	int64_t at = subset_offset(&it->subsets, i);
 	float *T;
-	TRY(sensitivity(run, B, i, &T));
-	TRY(op_forward(A, run->x, B->y)); /* y = A x */
+	TRY(sensitivity(it, B, i, &T));
+	TRY(op_forward(A, it->x, B->y)); /* y = A x */
 	TRY(vector_copy(&A->range, B->y, B->r + at));
 	TRY(vector_xpay(&A->range, B->b + at, -1, B->r + at));
 	TRY(vector_ratio(&A->range, B->b + at, (float)(LEAST * largest), B->y)); /* y = b / A x */
 	if (B->rays)
 		TRY(vector_mul(&A->range, B->rays + at, B->y));
 	TRY(op_adjoint(A, B->y, B->s));
-	TRY(vector_mul(run->X, T, B->s));
-	TRY(vector_mul(run->X, B->s, run->x));
-	return run_bound(run, run->x);
+	TRY(vector_mul(it->X, T, B->s));
+	TRY(vector_mul(it->X, B->s, it->x));
+	return iteration_bound(it, it->x);
 }
 
-static tomos_status iterate(Run *run, Blocks *B, int64_t count)
+static tomos_status iterate(Iteration *it, Blocks *B, int64_t count)
 {
 	double largest;
-	TRY(blocks_arrange(run, B, count));
-	TRY(run_vector(run, &B->T, run->X, "the sensitivity"));
-	TRY(vector_largest(run->Y, B->b, &largest));
-	TRY(start_positive(run, B->b, B->r));
-	TRY(run_start(run));
-	while (run->going) {
-		subsets_sweep(&run->subsets, run->k);
-		TRY(run_keep(run, NULL));
+	TRY(blocks_arrange(it, B, count));
+	TRY(iteration_vector(it, &B->T, it->X, "the sensitivity"));
+	TRY(vector_largest(it->Y, B->b, &largest));
+	TRY(start_positive(it, B->b, B->r));
+	TRY(iteration_start(it));
+	while (it->going) {
+		subsets_sweep(&it->subsets, it->k);
+		TRY(iteration_keep(it, NULL));
 		for (int64_t visit = 0; visit < count; visit++)
-			TRY(update(run, B, run->subsets.visits[visit], largest));
-		TRY(run_iterated(run, B->r));
+			TRY(update(it, B, it->subsets.visits[visit], largest));
+		TRY(iteration_iterated(it, B->r));
 	}
 	return TOMOS_OK;
 }
 
-static tomos_status expectation_maximisation(Run *run, int64_t count)
+static tomos_status expectation_maximisation(Iteration *it, int64_t count)
 {
 	Blocks blocks = {0};
-	tomos_status status = iterate(run, &blocks, count);
+	tomos_status status = iterate(it, &blocks, count);
 	blocks_free(&blocks);
 	return status;
 }
 
-tomos_status mlem_method(Run *run)
+tomos_status mlem_method(Iteration *it)
 {
-	return expectation_maximisation(run, 1);
+	return expectation_maximisation(it, 1);
 }
 
-tomos_status osem_method(Run *run)
+tomos_status osem_method(Iteration *it)
 {
-	return expectation_maximisation(run, blocks_count(run));
+	return expectation_maximisation(it, blocks_count(it));
 }

@@ -18,23 +18,23 @@ typedef struct {
 	Denoiser denoiser;
 } Fista;
 
-static tomos_status prepare(Run *run, Fista *f)
+static tomos_status prepare(Iteration *it, Fista *f)
 {
 	double norm;
 	f->t = 1;
-	run_scalar(run, &f->t);
-	TRY(run_state(run, &f->old, run->X, "the volume before"));
-	TRY(run_vector(run, &f->y, run->X, "the volume with momentum"));
-	TRY(run_vector(run, &f->Ax, run->Y, "projections"));
-	TRY(run_vector(run, &f->Aold, run->Y, "projections"));
-	TRY(run_vector(run, &f->r, run->Y, "the residual"));
-	if (penalty_of_gradient(penalty_kind(run)))
-		TRY(denoiser_make(run, &f->denoiser));
-	TRY(run_norm(run, &(NormRoom){{f->old, f->y}, {f->Ax, f->Aold}}, &norm));
+	iteration_scalar(it, &f->t);
+	TRY(iteration_state(it, &f->old, it->X, "the volume before"));
+	TRY(iteration_vector(it, &f->y, it->X, "the volume with momentum"));
+	TRY(iteration_vector(it, &f->Ax, it->Y, "projections"));
+	TRY(iteration_vector(it, &f->Aold, it->Y, "projections"));
+	TRY(iteration_vector(it, &f->r, it->Y, "the residual"));
+	if (penalty_of_gradient(penalty_kind(it)))
+		TRY(denoiser_make(it, &f->denoiser));
+	TRY(iteration_norm(it, &(NormRoom){{f->old, f->y}, {f->Ax, f->Aold}}, &norm));
 	f->step = norm > 0 ? 1 / (norm * norm) : 0;
-	run_scalar(run, &f->step);
-	TRY(run_bound(run, run->x));
-	return vector_copy(run->X, run->x, f->old);
+	iteration_scalar(it, &f->step);
+	TRY(iteration_bound(it, it->x));
+	return vector_copy(it->X, it->x, f->old);
 }
 
 /* to = now + m (now - old) */
@@ -48,52 +48,52 @@ static tomos_status carry_on(
 
 /* A step that was too long for the norm, which is an estimate or the user's, shortens the next ones. Of
  * small steps the projections are rounding error, and tell nothing. */
-static tomos_status check_step(const Run *run, Fista *f)
+static tomos_status check_step(const Iteration *it, Fista *f)
 {
 	double way, seen;
-	TRY(vector_axpy(run->Y, 1, f->Ax, f->r)); /* r was b - A y, and is A (x - y) now */
-	TRY(vector_axpy(run->Y, -1, run->b, f->r));
-	TRY(vector_norm(run->Y, f->r, &seen));
-	if (!(seen > NOTABLE * run->b_norm))
+	TRY(vector_axpy(it->Y, 1, f->Ax, f->r)); /* r was b - A y, and is A (x - y) now */
+	TRY(vector_axpy(it->Y, -1, it->b, f->r));
+	TRY(vector_norm(it->Y, f->r, &seen));
+	if (!(seen > NOTABLE * it->b_norm))
 		return TOMOS_OK;
-	TRY(vector_distance(run->X, run->x, f->y, &way));
+	TRY(vector_distance(it->X, it->x, f->y, &way));
 	if (f->step * seen * seen > way * way)
 		f->step = way * way / (seen * seen * MARGIN);
 	return TOMOS_OK;
 }
 
-static tomos_status iterate(Run *run, Fista *f)
+static tomos_status iterate(Iteration *it, Fista *f)
 {
 	double t = 0.5 * (1 + sqrt(1 + 4 * f->t * f->t)), m = (f->t - 1) / t;
-	double a = f->step * run->o->strength;
+	double a = f->step * it->o->strength;
 	f->t = t;
-	TRY(carry_on(run->X, run->x, f->old, m, f->y));
-	TRY(carry_on(run->Y, f->Ax, f->Aold, m, f->r));
-	TRY(vector_xpay(run->Y, run->b, -1, f->r)); /* r = b - A y */
-	TRY(run_keep(run, f->old));
-	TRY(vector_copy(run->Y, f->Ax, f->Aold));
-	TRY(op_adjoint(run->A, f->r, run->x));
-	TRY(vector_xpay(run->X, f->y, (float)f->step, run->x)); /* x = y + step A'r */
+	TRY(carry_on(it->X, it->x, f->old, m, f->y));
+	TRY(carry_on(it->Y, f->Ax, f->Aold, m, f->r));
+	TRY(vector_xpay(it->Y, it->b, -1, f->r)); /* r = b - A y */
+	TRY(iteration_keep(it, f->old));
+	TRY(vector_copy(it->Y, f->Ax, f->Aold));
+	TRY(op_adjoint(it->A, f->r, it->x));
+	TRY(vector_xpay(it->X, f->y, (float)f->step, it->x)); /* x = y + step A'r */
 	if (f->denoiser.gradient)
-		TRY(denoise(run, &f->denoiser, a, run->x));
+		TRY(denoise(it, &f->denoiser, a, it->x));
 	else
-		TRY(penalty_simple(run, a, run->x));
-	TRY(op_forward(run->A, run->x, f->Ax));
-	TRY(check_step(run, f));
-	TRY(vector_copy(run->Y, f->Ax, f->r));
-	return vector_xpay(run->Y, run->b, -1, f->r);
+		TRY(penalty_simple(it, a, it->x));
+	TRY(op_forward(it->A, it->x, f->Ax));
+	TRY(check_step(it, f));
+	TRY(vector_copy(it->Y, f->Ax, f->r));
+	return vector_xpay(it->Y, it->b, -1, f->r);
 }
 
-tomos_status fista_method(Run *run)
+tomos_status fista_method(Iteration *it)
 {
 	Fista f = {.t = 1};
-	TRY(prepare(run, &f));
-	TRY(run_start(run));
-	TRY(op_forward(run->A, run->x, f.Ax));
-	TRY(op_forward(run->A, f.old, f.Aold));
-	while (run->going) {
-		TRY(iterate(run, &f));
-		TRY(run_iterated(run, f.r));
+	TRY(prepare(it, &f));
+	TRY(iteration_start(it));
+	TRY(op_forward(it->A, it->x, f.Ax));
+	TRY(op_forward(it->A, f.old, f.Aold));
+	while (it->going) {
+		TRY(iterate(it, &f));
+		TRY(iteration_iterated(it, f.r));
 	}
 	return TOMOS_OK;
 }

@@ -32,53 +32,54 @@ static double residual_norm(
 	return sqrt(l->d + (l->beta_d - tau_d) * (l->beta_d - tau_d) + l->beta_dd * l->beta_dd);
 }
 
-static tomos_status step(Run *run, Lsmr *l, Bidiagonal *b, float *h, float *h_bar, double *norm)
+static tomos_status step(
+	Iteration *it, Lsmr *l, Bidiagonal *b, float *h, float *h_bar, double *norm)
 {
 	double c_hat, s_hat, alpha_hat, c, s, rho_old = l->rho, rho_bar_old = l->rho_bar;
 	double zeta_old = l->zeta;
-	TRY(bidiagonal_next(run, b));
-	bidiagonal_turn(l->alpha_bar, sqrt(run->o->strength), &c_hat, &s_hat, &alpha_hat);
+	TRY(bidiagonal_next(it, b));
+	bidiagonal_turn(l->alpha_bar, sqrt(it->o->strength), &c_hat, &s_hat, &alpha_hat);
 	bidiagonal_turn(alpha_hat, b->beta, &c, &s, &l->rho);
 	double theta_new = s * b->alpha, theta_bar = l->s_bar * l->rho;
 	l->alpha_bar = c * b->alpha;
 	bidiagonal_turn(l->c_bar * l->rho, theta_new, &l->c_bar, &l->s_bar, &l->rho_bar);
 	l->zeta = l->c_bar * l->zeta_bar;
 	l->zeta_bar *= -l->s_bar;
-	TRY(vector_xpay(run->X, h, -(float)(theta_bar * l->rho / (rho_old * rho_bar_old)), h_bar));
-	if (stop_needs_residual(run))
-		TRY(run_keep(run, NULL));
-	TRY(vector_axpy(run->X, (float)(l->zeta / (l->rho * l->rho_bar)), h_bar, run->x));
-	TRY(vector_xpay(run->X, b->v, -(float)(theta_new / l->rho), h));
+	TRY(vector_xpay(it->X, h, -(float)(theta_bar * l->rho / (rho_old * rho_bar_old)), h_bar));
+	if (stop_needs_residual(it))
+		TRY(iteration_keep(it, NULL));
+	TRY(vector_axpy(it->X, (float)(l->zeta / (l->rho * l->rho_bar)), h_bar, it->x));
+	TRY(vector_xpay(it->X, b->v, -(float)(theta_new / l->rho), h));
 	*norm = residual_norm(l, c, s, c_hat, s_hat, theta_bar, zeta_old);
 	return TOMOS_OK;
 }
 
-tomos_status lsmr_method(Run *run)
+tomos_status lsmr_method(Iteration *it)
 {
 	Bidiagonal b;
 	Lsmr l = {.rho = 1, .rho_bar = 1, .c_bar = 1, .rho_d = 1};
 	double saved[LSMR_NUMBERS], norm;
 	float *h, *h_bar, *start;
-	TRY(bidiagonal_begin(run, &b));
-	TRY(run_state(run, &h, run->X, "the direction"));
-	TRY(run_state(run, &h_bar, run->X, "the direction before"));
-	TRY(run_state(run, &start, run->X, "the start"));
+	TRY(bidiagonal_begin(it, &b));
+	TRY(iteration_state(it, &h, it->X, "the direction"));
+	TRY(iteration_state(it, &h_bar, it->X, "the direction before"));
+	TRY(iteration_state(it, &start, it->X, "the start"));
 	for (int i = 0; i < LSMR_NUMBERS; i++)
-		run_scalar(run, &saved[i]);
+		iteration_scalar(it, &saved[i]);
 	l.alpha_bar = b.alpha;
 	l.zeta_bar = b.alpha * b.beta;
 	l.beta_dd = b.beta;
 	memcpy(saved, &l, sizeof saved);
-	TRY(vector_copy(run->X, b.v, h));
-	TRY(vector_fill(run->X, 0, h_bar));
-	TRY(vector_copy(run->X, run->x, start));
-	TRY(run_start(run));
+	TRY(vector_copy(it->X, b.v, h));
+	TRY(vector_fill(it->X, 0, h_bar));
+	TRY(vector_copy(it->X, it->x, start));
+	TRY(iteration_start(it));
 	memcpy(&l, saved, sizeof saved);
-	while (run->going && b.alpha > 0) {
-		TRY(step(run, &l, &b, h, h_bar, &norm));
+	while (it->going && b.alpha > 0) {
+		TRY(step(it, &l, &b, h, h_bar, &norm));
 		memcpy(saved, &l, sizeof saved);
-		TRY(bidiagonal_residual(run, start, norm, &norm));
-		TRY(run_iterated_norm(run, norm));
+		TRY(bidiagonal_residual(it, start, norm, &norm));
+		TRY(iteration_iterated_norm(it, norm));
 	}
 	return TOMOS_OK;
 }

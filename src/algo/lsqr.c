@@ -6,25 +6,25 @@
 #include <math.h>
 #include "algo/bidiagonal.h"
 
-tomos_status lsqr_method(Run *run)
+tomos_status lsqr_method(Iteration *it)
 {
 	Bidiagonal b;
 	float *w, *start;
-	double damp = sqrt(run->o->strength), rho_bar, phi_bar, psi = 0, norm;
+	double damp = sqrt(it->o->strength), rho_bar, phi_bar, psi = 0, norm;
 	double c, s, rho, c1, s1, rho1;
-	TRY(bidiagonal_begin(run, &b));
-	TRY(run_state(run, &w, run->X, "the direction"));
-	TRY(run_state(run, &start, run->X, "the start"));
-	run_scalar(run, &rho_bar);
-	run_scalar(run, &phi_bar);
-	run_scalar(run, &psi);
+	TRY(bidiagonal_begin(it, &b));
+	TRY(iteration_state(it, &w, it->X, "the direction"));
+	TRY(iteration_state(it, &start, it->X, "the start"));
+	iteration_scalar(it, &rho_bar);
+	iteration_scalar(it, &phi_bar);
+	iteration_scalar(it, &psi);
 	rho_bar = b.alpha;
 	phi_bar = b.beta;
-	TRY(vector_copy(run->X, b.v, w));
-	TRY(vector_copy(run->X, run->x, start));
-	TRY(run_start(run));
-	while (run->going && b.alpha > 0) {
-		TRY(bidiagonal_next(run, &b));
+	TRY(vector_copy(it->X, b.v, w));
+	TRY(vector_copy(it->X, it->x, start));
+	TRY(iteration_start(it));
+	while (it->going && b.alpha > 0) {
+		TRY(bidiagonal_next(it, &b));
 		bidiagonal_turn(rho_bar, damp, &c1, &s1, &rho1); /* the damping's row */
 		psi = hypot(psi, s1 * phi_bar);
 		phi_bar *= c1;
@@ -32,12 +32,12 @@ tomos_status lsqr_method(Run *run)
 		double theta = s * b.alpha, phi = c * phi_bar;
 		rho_bar = -c * b.alpha;
 		phi_bar = s * phi_bar;
-		if (stop_needs_residual(run))
-			TRY(run_keep(run, NULL));
-		TRY(vector_axpy(run->X, (float)(phi / rho), w, run->x));
-		TRY(vector_xpay(run->X, b.v, -(float)(theta / rho), w));
-		TRY(bidiagonal_residual(run, start, hypot(phi_bar, psi), &norm));
-		TRY(run_iterated_norm(run, norm));
+		if (stop_needs_residual(it))
+			TRY(iteration_keep(it, NULL));
+		TRY(vector_axpy(it->X, (float)(phi / rho), w, it->x));
+		TRY(vector_xpay(it->X, b.v, -(float)(theta / rho), w));
+		TRY(bidiagonal_residual(it, start, hypot(phi_bar, psi), &norm));
+		TRY(iteration_iterated_norm(it, norm));
 	}
 	return TOMOS_OK;
 }

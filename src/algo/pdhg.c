@@ -24,73 +24,73 @@ typedef struct {
 	float *old, *Ax, *Aold, *r;
 } Pdhg;
 
-static tomos_status prepare_gradient(Run *run, Pdhg *d)
+static tomos_status prepare_gradient(Iteration *it, Pdhg *d)
 {
-	TRY(run_gradient(run, &d->gradient));
-	TRY(run_state(run, &d->p, &run->field, "the dual field"));
-	TRY(run_vector(run, &d->g, &run->field, "the gradient"));
-	TRY(vector_fill(&run->field, 0, d->p));
-	d->nu = d->norm / sqrt(gradient_bound(run));
+	TRY(iteration_gradient(it, &d->gradient));
+	TRY(iteration_state(it, &d->p, &it->field, "the dual field"));
+	TRY(iteration_vector(it, &d->g, &it->field, "the gradient"));
+	TRY(vector_fill(&it->field, 0, d->p));
+	d->nu = d->norm / sqrt(gradient_bound(it));
 	return TOMOS_OK;
 }
 
-static tomos_status prepare(Run *run, Pdhg *d)
+static tomos_status prepare(Iteration *it, Pdhg *d)
 {
-	bool field = penalty_of_gradient(penalty_kind(run));
-	TRY(run_state(run, &d->y, run->Y, "the dual projections"));
-	TRY(run_state(run, &d->old, run->X, "the volume before"));
-	TRY(run_vector(run, &d->lead, run->X, "the volume ahead"));
-	TRY(run_vector(run, &d->s, run->X, "the update"));
-	TRY(run_vector(run, &d->Ax, run->Y, "projections"));
-	TRY(run_vector(run, &d->Aold, run->Y, "projections"));
-	TRY(run_vector(run, &d->r, run->Y, "the residual"));
-	TRY(run_norm(run, &(NormRoom){{d->old, d->lead}, {d->Ax, d->Aold}}, &d->norm));
+	bool field = penalty_of_gradient(penalty_kind(it));
+	TRY(iteration_state(it, &d->y, it->Y, "the dual projections"));
+	TRY(iteration_state(it, &d->old, it->X, "the volume before"));
+	TRY(iteration_vector(it, &d->lead, it->X, "the volume ahead"));
+	TRY(iteration_vector(it, &d->s, it->X, "the update"));
+	TRY(iteration_vector(it, &d->Ax, it->Y, "projections"));
+	TRY(iteration_vector(it, &d->Aold, it->Y, "projections"));
+	TRY(iteration_vector(it, &d->r, it->Y, "the residual"));
+	TRY(iteration_norm(it, &(NormRoom){{d->old, d->lead}, {d->Ax, d->Aold}}, &d->norm));
 	d->norm = d->norm > 0 ? d->norm : 1;
 	if (field)
-		TRY(prepare_gradient(run, d));
+		TRY(prepare_gradient(it, d));
 	d->sigma = SIGMA;
 	d->tau = 1 / (SIGMA * d->norm * d->norm * (field ? 2 : 1));
-	run_scalar(run, &d->norm);
-	run_scalar(run, &d->tau);
-	TRY(vector_fill(run->Y, 0, d->y));
-	TRY(run_bound(run, run->x));
-	return vector_copy(run->X, run->x, d->old);
+	iteration_scalar(it, &d->norm);
+	iteration_scalar(it, &d->tau);
+	TRY(vector_fill(it->Y, 0, d->y));
+	TRY(iteration_bound(it, it->x));
+	return vector_copy(it->X, it->x, d->old);
 }
 
 /* p = prox(p + sigma nu gradient lead): no longer than alpha / nu. */
-static tomos_status dual_field(const Run *run, const Pdhg *d)
+static tomos_status dual_field(const Iteration *it, const Pdhg *d)
 {
-	double alpha = run->o->strength;
+	double alpha = it->o->strength;
 	TRY(op_forward(d->gradient, d->lead, d->g));
-	TRY(vector_axpy(&run->field, (float)(d->sigma * d->nu), d->g, d->p));
-	if (penalty_kind(run) == PENALTY_HUBER) {
-		double square = d->sigma * run->o->huber * d->nu * d->nu / alpha;
-		TRY(vector_scale(&run->field, (float)(1 / (1 + square)), d->p));
+	TRY(vector_axpy(&it->field, (float)(d->sigma * d->nu), d->g, d->p));
+	if (penalty_kind(it) == PENALTY_HUBER) {
+		double square = d->sigma * it->o->huber * d->nu * d->nu / alpha;
+		TRY(vector_scale(&it->field, (float)(1 / (1 + square)), d->p));
 	}
-	return vector_shorten(run->X, gradient_parts(run->X), (float)(alpha / d->nu), d->p);
+	return vector_shorten(it->X, gradient_parts(it->X), (float)(alpha / d->nu), d->p);
 }
 
 /* x = prox(x - tau (A'y + nu gradient'p)) */
-static tomos_status primal(const Run *run, const Pdhg *d)
+static tomos_status primal(const Iteration *it, const Pdhg *d)
 {
-	TRY(op_adjoint(run->A, d->y, d->s));
-	TRY(vector_axpy(run->X, -(float)d->tau, d->s, run->x));
+	TRY(op_adjoint(it->A, d->y, d->s));
+	TRY(vector_axpy(it->X, -(float)d->tau, d->s, it->x));
 	if (!d->gradient)
-		return penalty_simple(run, d->tau * run->o->strength, run->x);
+		return penalty_simple(it, d->tau * it->o->strength, it->x);
 	TRY(op_adjoint(d->gradient, d->p, d->s));
-	TRY(vector_axpy(run->X, -(float)(d->tau * d->nu), d->s, run->x));
-	return run_bound(run, run->x);
+	TRY(vector_axpy(it->X, -(float)(d->tau * d->nu), d->s, it->x));
+	return iteration_bound(it, it->x);
 }
 
 /* A norm that was too small, an estimate or the user's, makes way for the one that was seen. Of small
  * changes the projections are rounding error, and tell nothing. */
-static tomos_status check_norm(const Run *run, Pdhg *d)
+static tomos_status check_norm(const Iteration *it, Pdhg *d)
 {
 	double way, seen;
-	TRY(vector_distance(run->Y, d->Ax, d->Aold, &seen));
-	if (!(seen > NOTABLE * run->b_norm))
+	TRY(vector_distance(it->Y, d->Ax, d->Aold, &seen));
+	if (!(seen > NOTABLE * it->b_norm))
 		return TOMOS_OK;
-	TRY(vector_distance(run->X, run->x, d->old, &way));
+	TRY(vector_distance(it->X, it->x, d->old, &way));
 	if (seen > d->norm * way) {
 		double norm = MARGIN * seen / way;
 		d->tau *= d->norm * d->norm / (norm * norm);
@@ -99,37 +99,37 @@ static tomos_status check_norm(const Run *run, Pdhg *d)
 	return TOMOS_OK;
 }
 
-static tomos_status iterate(Run *run, Pdhg *d)
+static tomos_status iterate(Iteration *it, Pdhg *d)
 {
-	const Space *X = run->X, *Y = run->Y;
+	const Space *X = it->X, *Y = it->Y;
 	TRY(vector_copy(X, d->old, d->lead));
-	TRY(vector_xpay(X, run->x, -1, d->lead));
-	TRY(vector_axpy(X, 1, run->x, d->lead)); /* lead = 2 x - old */
+	TRY(vector_xpay(X, it->x, -1, d->lead));
+	TRY(vector_axpy(X, 1, it->x, d->lead)); /* lead = 2 x - old */
 	TRY(vector_axpy(Y, 2 * (float)d->sigma, d->Ax, d->y));
 	TRY(vector_axpy(Y, -(float)d->sigma, d->Aold, d->y));
-	TRY(vector_axpy(Y, -(float)d->sigma, run->b, d->y)); /* y += sigma (A lead - b) */
+	TRY(vector_axpy(Y, -(float)d->sigma, it->b, d->y)); /* y += sigma (A lead - b) */
 	TRY(vector_scale(Y, (float)(1 / (1 + d->sigma)), d->y));
 	if (d->gradient)
-		TRY(dual_field(run, d));
-	TRY(run_keep(run, d->old));
+		TRY(dual_field(it, d));
+	TRY(iteration_keep(it, d->old));
 	TRY(vector_copy(Y, d->Ax, d->Aold));
-	TRY(primal(run, d));
-	TRY(op_forward(run->A, run->x, d->Ax));
-	TRY(check_norm(run, d));
+	TRY(primal(it, d));
+	TRY(op_forward(it->A, it->x, d->Ax));
+	TRY(check_norm(it, d));
 	TRY(vector_copy(Y, d->Ax, d->r));
-	return vector_xpay(Y, run->b, -1, d->r);
+	return vector_xpay(Y, it->b, -1, d->r);
 }
 
-tomos_status pdhg_method(Run *run)
+tomos_status pdhg_method(Iteration *it)
 {
 	Pdhg d = {0};
-	TRY(prepare(run, &d));
-	TRY(run_start(run));
-	TRY(op_forward(run->A, run->x, d.Ax));
-	TRY(op_forward(run->A, d.old, d.Aold));
-	while (run->going) {
-		TRY(iterate(run, &d));
-		TRY(run_iterated(run, d.r));
+	TRY(prepare(it, &d));
+	TRY(iteration_start(it));
+	TRY(op_forward(it->A, it->x, d.Ax));
+	TRY(op_forward(it->A, d.old, d.Aold));
+	while (it->going) {
+		TRY(iterate(it, &d));
+		TRY(iteration_iterated(it, d.r));
 	}
 	return TOMOS_OK;
 }

@@ -2,14 +2,14 @@
 #ifndef TOMOS_ALGO_PENALTY_H
 #define TOMOS_ALGO_PENALTY_H
 
-#include "algo/run.h"
+#include "algo/iteration.h"
 
 typedef enum { PENALTY_NONE, PENALTY_TIKHONOV, PENALTY_L1, PENALTY_TV, PENALTY_HUBER } PenaltyKind;
 
-PenaltyKind penalty_kind(const Run *run);
+PenaltyKind penalty_kind(const Iteration *it);
 bool penalty_of_gradient(PenaltyKind kind);
 /* y = argmin 1/2 ||x - y||^2 + a R(x) inside the bounds, for penalties of x itself. */
-tomos_status penalty_simple(const Run *run, double a, float *y);
+tomos_status penalty_simple(const Iteration *it, double a, float *y);
 
 /* The same for those of the gradient: a dual field that is kept from call to call. */
 typedef struct {
@@ -17,9 +17,9 @@ typedef struct {
 	float *p, *q, *g, *u; /* dual field, with momentum, gradient; a volume */
 } Denoiser;
 
-tomos_status denoiser_make(Run *run, Denoiser *d);
-tomos_status denoise(const Run *run, const Denoiser *d, double a, float *y);
+tomos_status denoiser_make(Iteration *it, Denoiser *d);
+tomos_status denoise(const Iteration *it, const Denoiser *d, double a, float *y);
 /* The largest eigenvalue of the gradient's adjoint times the gradient is below this. */
-double gradient_bound(const Run *run);
+double gradient_bound(const Iteration *it);
 
 #endif

@@ -4,28 +4,28 @@
  */
 #include "algo/weights.h"
 
-tomos_status sirt_method(Run *run)
+tomos_status sirt_method(Iteration *it)
 {
-	const tomos_op *A = run->A;
+	const tomos_op *A = it->A;
 	float *M, *T = NULL, *r, *y, *s;
 	double lambda;
-	TRY(run_vector(run, &M, run->Y, "weights of rays"));
-	TRY(run_vector(run, &r, run->Y, "the residual"));
-	TRY(run_vector(run, &y, run->Y, "the weighted residual"));
-	TRY(run_vector(run, &s, run->X, "the update"));
-	TRY(weights_rays(run, A, run->rays, M, s));
-	if (weights_has_voxels(weights_kind(run))) {
-		TRY(run_vector(run, &T, run->X, "weights of voxels"));
-		TRY(weights_voxels(run, A, run->rays, T, y));
+	TRY(iteration_vector(it, &M, it->Y, "weights of rays"));
+	TRY(iteration_vector(it, &r, it->Y, "the residual"));
+	TRY(iteration_vector(it, &y, it->Y, "the weighted residual"));
+	TRY(iteration_vector(it, &s, it->X, "the update"));
+	TRY(weights_rays(it, A, it->rays, M, s));
+	if (weights_has_voxels(weights_kind(it))) {
+		TRY(iteration_vector(it, &T, it->X, "weights of voxels"));
+		TRY(weights_voxels(it, A, it->rays, T, y));
 	}
-	TRY(weights_relaxation(run, A, M, &lambda));
-	TRY(run_start(run));
-	TRY(op_residual(A, run->x, run->b, M, r, y)); /* r = b - A x, y = M r */
-	while (run->going) {
-		TRY(run_keep(run, NULL));
-		TRY(weights_update(run, A, lambda, T, y, s, run->x)); /* x += lambda T A' y */
-		TRY(op_residual(A, run->x, run->b, M, r, y));
-		TRY(run_iterated(run, r));
+	TRY(weights_relaxation(it, A, M, &lambda));
+	TRY(iteration_start(it));
+	TRY(op_residual(A, it->x, it->b, M, r, y)); /* r = b - A x, y = M r */
+	while (it->going) {
+		TRY(iteration_keep(it, NULL));
+		TRY(weights_update(it, A, lambda, T, y, s, it->x)); /* x += lambda T A' y */
+		TRY(op_residual(A, it->x, it->b, M, r, y));
+		TRY(iteration_iterated(it, r));
 	}
 	return TOMOS_OK;
 }

@@ -6,54 +6,54 @@
  */
 #include <complex.h>
 #include <math.h>
-#include "algo/run.h"
+#include "algo/iteration.h"
 
 OPTION_VALUES(algebraic_values, TOMOS_ALGEBRAIC_OPTIONS);
 
 enum { STOP_ITERATIONS, STOP_CHANGE, STOP_DISCREPANCY, STOP_NCP, STOP_MONOTONE };
 
-static int rule_of(const Run *run)
+static int rule_of(const Iteration *it)
 {
-	return choice_index(algebraic_values.stop, run->o->stop);
+	return choice_index(algebraic_values.stop, it->o->stop);
 }
 
-bool stop_needs_residual(const Run *run)
+bool stop_needs_residual(const Iteration *it)
 {
-	return rule_of(run) == STOP_NCP || rule_of(run) == STOP_MONOTONE;
+	return rule_of(it) == STOP_NCP || rule_of(it) == STOP_MONOTONE;
 }
 
-tomos_status stop_prepare(Run *run)
+tomos_status stop_prepare(Iteration *it)
 {
-	run->last = HUGE_VAL;
-	run_scalar(run, &run->last);
-	if (rule_of(run) == STOP_CHANGE) {
-		TRY(run_vector(run, &run->old_x, run->X, "the volume before"));
-		return vector_copy(run->X, run->x, run->old_x);
+	it->last = HUGE_VAL;
+	iteration_scalar(it, &it->last);
+	if (rule_of(it) == STOP_CHANGE) {
+		TRY(iteration_vector(it, &it->old_x, it->X, "the volume before"));
+		return vector_copy(it->X, it->x, it->old_x);
 	}
-	if (rule_of(run) == STOP_MONOTONE) {
-		TRY(run_state(run, &run->old_r, run->Y, "the residual before"));
-		return run_residual(run, run->old_r);
+	if (rule_of(it) == STOP_MONOTONE) {
+		TRY(iteration_state(it, &it->old_r, it->Y, "the residual before"));
+		return iteration_residual(it, it->old_r);
 	}
 	return TOMOS_OK;
 }
 
-static tomos_status stop_change(Run *run, bool *stop)
+static tomos_status stop_change(Iteration *it, bool *stop)
 {
 	double change, norm;
-	TRY(vector_distance(run->X, run->x, run->old_x, &change));
-	TRY(vector_norm(run->X, run->x, &norm));
-	*stop = change <= run->o->tolerance * norm;
-	return vector_copy(run->X, run->x, run->old_x);
+	TRY(vector_distance(it->X, it->x, it->old_x, &change));
+	TRY(vector_norm(it->X, it->x, &norm));
+	*stop = change <= it->o->tolerance * norm;
+	return vector_copy(it->X, it->x, it->old_x);
 }
 
 /* Landweber's error falls from x_k to the next as long as r_k'(r_k + r_(k+1)) > 2 ||r_k|| ||noise||. */
-static tomos_status stop_monotone(Run *run, const float *r, bool *stop)
+static tomos_status stop_monotone(Iteration *it, const float *r, bool *stop)
 {
 	double square, product;
-	TRY(vector_dot(run->Y, run->old_r, run->old_r, &square));
-	TRY(vector_dot(run->Y, run->old_r, r, &product));
-	*stop = square + product <= 2 * sqrt(square) * run->o->noise_level * run->b_norm;
-	return vector_copy(run->Y, r, run->old_r);
+	TRY(vector_dot(it->Y, it->old_r, it->old_r, &square));
+	TRY(vector_dot(it->Y, it->old_r, r, &product));
+	*stop = square + product <= 2 * sqrt(square) * it->o->noise_level * it->b_norm;
+	return vector_copy(it->Y, r, it->old_r);
 }
 
 static void fft(double complex *a, int64_t n)
@@ -106,21 +106,21 @@ static double from_line(const double *power, int64_t count)
 	return total > 0 ? sqrt(square) : 0;
 }
 
-tomos_status stop_ncp(const Run *run, const float *r, double *number)
+tomos_status stop_ncp(const Iteration *it, const float *r, double *number)
 {
-	int64_t columns = run->Y->shape[2], rows = run->Y->count / columns, size = 2;
+	int64_t columns = it->Y->shape[2], rows = it->Y->count / columns, size = 2;
 	float *host = NULL;
 	double complex *work = NULL;
 	double *power = NULL;
 	tomos_status status;
 	while (size < columns)
 		size *= 2;
-	TRY_OR_DONE(mem_alloc(&host, run->Y->count, sizeof *host, "the residual"));
+	TRY_OR_DONE(mem_alloc(&host, it->Y->count, sizeof *host, "the residual"));
 	TRY_OR_DONE(mem_alloc(&work, size, sizeof *work, "a periodogram"));
 	TRY_OR_DONE(mem_zeroed(&power, size / 2, sizeof *power, "a periodogram"));
 	const tomos_array array =
-		tomos_array_of(host, run->Y->shape[0], run->Y->shape[1], run->Y->shape[2]);
-	TRY_OR_DONE(run->Y->backend->type->get(run->Y->backend, r, &array));
+		tomos_array_of(host, it->Y->shape[0], it->Y->shape[1], it->Y->shape[2]);
+	TRY_OR_DONE(it->Y->backend->type->get(it->Y->backend, r, &array));
 	for (int64_t i = 0; i < rows; i++)
 		add_row(host + i * columns, columns, work, size, power);
 	*number = from_line(power, size / 2);
@@ -132,27 +132,27 @@ done:
 }
 
 /* The first iterate after which the residual gets less white again. */
-static tomos_status stop_white(Run *run, const float *r, bool *stop)
+static tomos_status stop_white(Iteration *it, const float *r, bool *stop)
 {
 	double number;
-	TRY(stop_ncp(run, r, &number));
-	*stop = number > run->last;
-	run->last = number;
+	TRY(stop_ncp(it, r, &number));
+	*stop = number > it->last;
+	it->last = number;
 	return TOMOS_OK;
 }
 
-tomos_status stop_check(Run *run, const float *r, double norm, bool *stop)
+tomos_status stop_check(Iteration *it, const float *r, double norm, bool *stop)
 {
-	switch (rule_of(run)) {
+	switch (rule_of(it)) {
 	case STOP_CHANGE:
-		return stop_change(run, stop);
+		return stop_change(it, stop);
 	case STOP_DISCREPANCY:
-		*stop = norm <= run->o->noise_level * run->b_norm;
+		*stop = norm <= it->o->noise_level * it->b_norm;
 		return TOMOS_OK;
 	case STOP_NCP:
-		return stop_white(run, r, stop);
+		return stop_white(it, r, stop);
 	case STOP_MONOTONE:
-		return stop_monotone(run, r, stop);
+		return stop_monotone(it, r, stop);
 	default:
 		return TOMOS_OK;
 	}

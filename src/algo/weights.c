@@ -13,9 +13,9 @@ OPTION_VALUES(algebraic_values, TOMOS_ALGEBRAIC_OPTIONS);
 
 #define LEAST 1e-6 /* of the largest: rays and voxels that are barely met count for nothing */
 
-WeightKind weights_kind(const Run *run)
+WeightKind weights_kind(const Iteration *it)
 {
-	return (WeightKind)choice_index(algebraic_values.weights, run->o->weights);
+	return (WeightKind)choice_index(algebraic_values.weights, it->o->weights);
 }
 
 bool weights_has_voxels(WeightKind kind)
@@ -39,12 +39,12 @@ static tomos_status square_weights(const Space *Y, const float *rays, float *w)
 }
 
 tomos_status weights_rays(
-	const Run *run, const tomos_op *A, const float *rays, float *M, float *scratch)
+	const Iteration *it, const tomos_op *A, const float *rays, float *M, float *scratch)
 {
-	WeightKind kind = weights_kind(run);
+	WeightKind kind = weights_kind(it);
 	if (kind == WEIGHTS_LANDWEBER)
 		return vector_fill(&A->range, 1, M);
-	TRY(run_ones(run, scratch));
+	TRY(iteration_ones(it, scratch));
 	if (kind == WEIGHTS_SIRT) {
 		TRY(op_forward(A, scratch, M));
 		TRY(op_check_sums(A, &A->range, M, "weights 'sirt'"));
@@ -62,48 +62,48 @@ tomos_status weights_rays(
 }
 
 tomos_status weights_voxels(
-	const Run *run, const tomos_op *A, const float *rays, float *T, float *scratch)
+	const Iteration *it, const tomos_op *A, const float *rays, float *T, float *scratch)
 {
-	if (weights_kind(run) == WEIGHTS_SIRT) {
+	if (weights_kind(it) == WEIGHTS_SIRT) {
 		TRY(vector_fill(&A->range, 1, scratch));
 		if (rays)
 			TRY(vector_mul(&A->range, rays, scratch));
 		TRY(op_adjoint(A, scratch, T));
-		TRY(op_check_sums(A, run->X, T, "weights 'sirt'"));
+		TRY(op_check_sums(A, it->X, T, "weights 'sirt'"));
 	} else {
 		TRY(square_weights(&A->range, rays, scratch));
 		TRY(op_power_adjoint(A, 0, scratch, T));
 	}
-	return invert(run->X, T);
+	return invert(it->X, T);
 }
 
-bool weights_step(const Run *run, const float *rays, double lambda, BackStep *step)
+bool weights_step(const Iteration *it, const float *rays, double lambda, BackStep *step)
 {
 	*step = (BackStep){.a = (float)lambda,
-		.low = run->low,
-		.high = run->high,
+		.low = it->low,
+		.high = it->high,
 		.average = true,
 		.rays = rays,
 		.least = (float)LEAST};
-	return weights_kind(run) == WEIGHTS_SIRT;
+	return weights_kind(it) == WEIGHTS_SIRT;
 }
 
-tomos_status weights_update(const Run *run, const tomos_op *A, double lambda, const float *T,
+tomos_status weights_update(const Iteration *it, const tomos_op *A, double lambda, const float *T,
 	const float *y, float *s, float *x)
 {
-	BackStep step = {.a = (float)lambda, .low = run->low, .high = run->high, .voxels = T};
+	BackStep step = {.a = (float)lambda, .low = it->low, .high = it->high, .voxels = T};
 	bool done = false;
-	if (!run->mask)
+	if (!it->mask)
 		TRY(op_adjoint_step(A, y, &step, x, &done));
 	if (done)
 		return TOMOS_OK;
 	TRY(op_adjoint(A, y, s));
-	return run_step(run, (float)lambda, T, s, x);
+	return iteration_step(it, (float)lambda, T, s, x);
 }
 
 /* The largest eigenvalue of A' M A, the square of the norm of sqrt(M) A. */
 static tomos_status largest_eigenvalue(
-	const Run *run, const tomos_op *A, const float *M, double *value)
+	const Iteration *it, const tomos_op *A, const float *M, double *value)
 {
 	float *root;
 	tomos_op *weighted = NULL;
@@ -112,7 +112,7 @@ static tomos_status largest_eigenvalue(
 	TRY_OR_DONE(vector_copy(&A->range, M, root));
 	TRY_OR_DONE(vector_root(&A->range, root));
 	TRY_OR_DONE(op_weighted(&weighted, A, root, NULL));
-	TRY_OR_DONE(op_norm(weighted, NORM_FOR_STEPS, NULL, run->progress, value));
+	TRY_OR_DONE(op_norm(weighted, NORM_FOR_STEPS, NULL, it->progress, value));
 	*value *= *value;
 done:
 	tomos_op_free(weighted);
@@ -120,14 +120,15 @@ done:
 	return status;
 }
 
-tomos_status weights_relaxation(const Run *run, const tomos_op *A, const float *M, double *lambda)
+tomos_status weights_relaxation(
+	const Iteration *it, const tomos_op *A, const float *M, double *lambda)
 {
-	WeightKind kind = weights_kind(run);
+	WeightKind kind = weights_kind(it);
 	double largest = 0;
-	*lambda = run->o->relaxation != 0 ? run->o->relaxation : 1;
-	if (run->o->relaxation != 0 || (kind != WEIGHTS_CIMMINO && kind != WEIGHTS_LANDWEBER))
+	*lambda = it->o->relaxation != 0 ? it->o->relaxation : 1;
+	if (it->o->relaxation != 0 || (kind != WEIGHTS_CIMMINO && kind != WEIGHTS_LANDWEBER))
 		return TOMOS_OK;
-	TRY(largest_eigenvalue(run, A, M, &largest));
+	TRY(largest_eigenvalue(it, A, M, &largest));
 	*lambda = largest > 0 ? 1 / largest : 1;
 	return TOMOS_OK;
 }

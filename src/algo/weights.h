@@ -2,7 +2,7 @@
 #ifndef TOMOS_ALGO_WEIGHTS_H
 #define TOMOS_ALGO_WEIGHTS_H
 
-#include "algo/run.h"
+#include "algo/iteration.h"
 
 typedef enum {
 	WEIGHTS_SIRT,
@@ -12,22 +12,23 @@ typedef enum {
 	WEIGHTS_DROP
 } WeightKind;
 
-WeightKind weights_kind(const Run *run);
+WeightKind weights_kind(const Iteration *it);
 /* Of the rays of A, the run's operator or a block of it, whose weights are `rays`; `scratch` is a
  * volume. */
 tomos_status weights_rays(
-	const Run *run, const tomos_op *A, const float *rays, float *M, float *scratch);
+	const Iteration *it, const tomos_op *A, const float *rays, float *M, float *scratch);
 /* Of the voxels, which A's rays meet; `scratch` is of A's projections. False from weights_has_voxels:
  * all 1. */
 bool weights_has_voxels(WeightKind kind);
 tomos_status weights_voxels(
-	const Run *run, const tomos_op *A, const float *rays, float *T, float *scratch);
+	const Iteration *it, const tomos_op *A, const float *rays, float *T, float *scratch);
 /* The update with these weights as one step, which makes those of voxels itself; false: not so. */
-bool weights_step(const Run *run, const float *rays, double lambda, BackStep *step);
+bool weights_step(const Iteration *it, const float *rays, double lambda, BackStep *step);
 /* x += lambda T A'y, in one pass where the operator can; `s` is a volume for scratch, T NULL: ones. */
-tomos_status weights_update(const Run *run, const tomos_op *A, double lambda, const float *T,
+tomos_status weights_update(const Iteration *it, const tomos_op *A, double lambda, const float *T,
 	const float *y, float *s, float *x);
 /* The option, or where it is 0 what these weights need. */
-tomos_status weights_relaxation(const Run *run, const tomos_op *A, const float *M, double *lambda);
+tomos_status weights_relaxation(
+	const Iteration *it, const tomos_op *A, const float *M, double *lambda);
 
 #endif

@@ -170,7 +170,7 @@ static uint64_t hash_file(uint64_t sum, const tomos_file_options *file)
 }
 
 /* Whatever decides the numbers besides the scan's own; not the slabs, which do not. */
-static tomos_status hash_settings(const Run *r, uint64_t *result)
+static tomos_status hash_settings(const FileRun *r, uint64_t *result)
 {
 	const tomos_prepared *p = r->prepared;
 	const tomos_geometry *g = p->geometry;
@@ -193,7 +193,7 @@ static tomos_status hash_settings(const Run *r, uint64_t *result)
 	return TOMOS_OK;
 }
 
-tomos_status run_identity(const Run *r, Identity *identity)
+tomos_status run_identity(const FileRun *r, Identity *identity)
 {
 	snprintf(identity->backend, sizeof identity->backend, "%s", r->backend->type->name);
 	TRY(hash_scan(r->prepared->scan, &identity->scan));

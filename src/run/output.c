@@ -2,7 +2,7 @@
 #include <string.h>
 #include "run/run_parts.h"
 
-static tomos_status put_geometry(const Run *r)
+static tomos_status put_geometry(const FileRun *r)
 {
 	const tomos_geometry *g = r->prepared->geometry;
 	const int64_t shape[2] = {g->count, VIEW_NUMBERS}, two[2] = {1, 2};
@@ -17,7 +17,7 @@ static tomos_status put_geometry(const Run *r)
 }
 
 /* How the volume came to be: the command, every option, the version and the geometry. */
-static tomos_status put_provenance(const Run *r)
+static tomos_status put_provenance(const FileRun *r)
 {
 	const tomos_job *job = r->job;
 	tomos_grid grid = r->grid;
@@ -37,7 +37,7 @@ static tomos_status put_provenance(const Run *r)
 	return r->file->format->put ? put_geometry(r) : TOMOS_OK;
 }
 
-static tomos_status create_part(Run *r)
+static tomos_status create_part(FileRun *r)
 {
 	const int64_t shape[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
 	return io_create(&r->file, r->output, TOMOS_VOLUME, shape, &r->file_options,
@@ -45,7 +45,7 @@ static tomos_status create_part(Run *r)
 }
 
 /* What an earlier run has done, as far as it is still there; the rest is computed again, and said. */
-static tomos_status take_part(Run *r)
+static tomos_status take_part(FileRun *r)
 {
 	int64_t lost, unread;
 	TRY(journal_replay(&r->journal, r->file, &unread));
@@ -68,7 +68,7 @@ static tomos_status take_part(Run *r)
 	return TOMOS_OK;
 }
 
-static tomos_status begin_part(Run *r, const Identity *identity)
+static tomos_status begin_part(FileRun *r, const Identity *identity)
 {
 	Frame frame;
 	if (r->journal.damage[0])
@@ -82,7 +82,7 @@ static tomos_status begin_part(Run *r, const Identity *identity)
 	return journal_ready(&r->journal, &frame);
 }
 
-tomos_status run_open_output(Run *r)
+tomos_status run_open_output(FileRun *r)
 {
 	Identity identity = {.scan = 0};
 	if (r->file_options.first_number < 0)
@@ -99,7 +99,7 @@ tomos_status run_open_output(Run *r)
 	return r->journal.begun ? take_part(r) : begin_part(r, &identity);
 }
 
-int64_t slab_left(const Run *r, const Slab *slab)
+int64_t slab_left(const FileRun *r, const Slab *slab)
 {
 	if (!r->file) /* a probe, which writes none */
 		return slab->count;

@@ -42,7 +42,7 @@ static bool is_level(const tomos_geometry *g)
 	return true;
 }
 
-static void window_rows(const Run *r, const tomos_geometry *g, Slab *slab)
+static void window_rows(const FileRun *r, const tomos_geometry *g, Slab *slab)
 {
 	const Box box = {
 		{0, 0, slab->first}, {r->grid.n[0], r->grid.n[1], slab->first + slab->count}};
@@ -56,7 +56,7 @@ static void window_rows(const Run *r, const tomos_geometry *g, Slab *slab)
 	slab->rows = low < high ? high - low : 1;
 }
 
-void slab_rows(const Run *r, Slab *slab)
+void slab_rows(const FileRun *r, Slab *slab)
 {
 	const tomos_geometry *g = r->prepared->geometry;
 	slab->before = 0;
@@ -76,7 +76,7 @@ void slab_rows(const Run *r, Slab *slab)
 }
 
 /* What does not depend on the slabs. */
-static double fixed_bytes(const Run *r)
+static double fixed_bytes(const FileRun *r)
 {
 	double nx = (double)r->grid.n[0], ny = (double)r->grid.n[1], nz = (double)r->slices;
 	double planes = r->options.preview ? nx * ny + nx * nz + ny * nz : 0;
@@ -84,7 +84,7 @@ static double fixed_bytes(const Run *r)
 }
 
 /* What a slab of that many slices takes, all buffers and the work of the method included. */
-static double slab_bytes(const Run *r, int64_t count)
+static double slab_bytes(const FileRun *r, int64_t count)
 {
 	const tomos_prepared *p = r->prepared;
 	const tomos_geometry *g = p->geometry;
@@ -102,7 +102,7 @@ static double slab_bytes(const Run *r, int64_t count)
 }
 
 /* As thick as memory allows, but several, so that the stages have something to do beside each other. */
-static tomos_status choose_thickness(Run *r, int64_t *thick)
+static tomos_status choose_thickness(FileRun *r, int64_t *thick)
 {
 	double left = r->memory - fixed_bytes(r);
 	int64_t low = 1, high = r->slices;
@@ -126,7 +126,7 @@ static tomos_status choose_thickness(Run *r, int64_t *thick)
 	return TOMOS_OK;
 }
 
-tomos_status run_plan(Run *r)
+tomos_status run_plan(FileRun *r)
 {
 	int64_t thick = 1;
 	TRY(choose_thickness(r, &thick));

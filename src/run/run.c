@@ -33,7 +33,7 @@ static tomos_status default_output(char **output, const char *scan)
 }
 
 /* What is in the way of the output is said before anything is searched for or computed. */
-static tomos_status name_output(Run *r)
+static tomos_status name_output(FileRun *r)
 {
 	const tomos_job *job = r->job;
 	if (!job->scan || !job->scan[0])
@@ -49,7 +49,7 @@ static tomos_status name_output(Run *r)
 	return r->options.preview ? preview_check(&r->preview) : TOMOS_OK;
 }
 
-static tomos_status choose_method(Run *r)
+static tomos_status choose_method(FileRun *r)
 {
 	const tomos_geometry *g = r->prepared->geometry;
 	bool given = r->job->method && r->job->method[0];
@@ -59,7 +59,7 @@ static tomos_status choose_method(Run *r)
 	return choice_find("method of a run", "fbp|fdk", r->method, &index);
 }
 
-static tomos_status prepare_run(Run *r)
+static tomos_status prepare_run(FileRun *r)
 {
 	const tomos_job *job = r->job;
 	int64_t end;
@@ -84,7 +84,7 @@ static tomos_status prepare_run(Run *r)
 }
 
 /* Limited angles are reconstructed, but nobody should trust the values unwarned. */
-static tomos_status say_gaps(const Run *r)
+static tomos_status say_gaps(const FileRun *r)
 {
 	double covered, needed, degrees = 180 / 3.14159265358979323846;
 	TRY(tomos_geometry_cover(r->prepared->geometry, &covered, &needed));
@@ -96,7 +96,7 @@ static tomos_status say_gaps(const Run *r)
 		covered * degrees, needed * degrees);
 }
 
-static tomos_status say_plan(const Run *r)
+static tomos_status say_plan(const FileRun *r)
 {
 	const tomos_prepared *p = r->prepared;
 	const tomos_geometry *g = p->geometry;
@@ -131,7 +131,7 @@ static tomos_status say_plan(const Run *r)
 
 static tomos_status probe_slab(Stages *s)
 {
-	Run *r = s->run;
+	FileRun *r = s->run;
 	const Slab *slab = &r->slabs[0];
 	TRY(slab_read(s, slab, &s->raw[0]));
 	TRY(slab_compute(s, slab, &s->raw[0], s->volumes[0]));
@@ -144,10 +144,10 @@ static tomos_status probe_slab(Stages *s)
 }
 
 /* Reads and computes some slices for their window and times; what they are depends on no plan. */
-static tomos_status probe(const Run *whole, const char *stage, int64_t first, int64_t count,
+static tomos_status probe(const FileRun *whole, const char *stage, int64_t first, int64_t count,
 	double window[2], tomos_run_report *report)
 {
-	Run r = *whole;
+	FileRun r = *whole;
 	Slab slab = {.first = first, .count = count};
 	*report = (tomos_run_report){.slabs = 0};
 	slab_rows(&r, &slab);
@@ -164,7 +164,7 @@ static tomos_status probe(const Run *whole, const char *stage, int64_t first, in
 }
 
 /* Integers without a window: from slices at the same places whatever the slabs, a bit wider. */
-static tomos_status choose_window(Run *r)
+static tomos_status choose_window(FileRun *r)
 {
 	int64_t count = min64(WINDOW_SLICES, r->slices);
 	double window[2] = {HUGE_VAL, -HUGE_VAL};
@@ -186,7 +186,7 @@ static tomos_status choose_window(Run *r)
 }
 
 /* How long the run would take: the slower one of two stages, and the other one once. */
-static tomos_status say_time(const Run *r)
+static tomos_status say_time(const FileRun *r)
 {
 	bool again = r->prepared->reach.all_rows; /* in every slab, whatever its height */
 	int64_t count = again ? r->thickest : min64(r->thickest, THICK);
@@ -211,7 +211,7 @@ static tomos_status say_time(const Run *r)
 
 /* ---- the whole ---------------------------------------------------------------------------- */
 
-static tomos_status open_preview(Run *r)
+static tomos_status open_preview(FileRun *r)
 {
 	if (!r->options.preview)
 		return TOMOS_OK;
@@ -220,7 +220,7 @@ static tomos_status open_preview(Run *r)
 }
 
 /* The volume is in its place by now: nothing is left to resume. */
-static tomos_status write_preview(Run *r)
+static tomos_status write_preview(FileRun *r)
 {
 	char reason[512];
 	tomos_status status = r->preview.taken ? preview_write(&r->preview) : TOMOS_OK;
@@ -232,7 +232,7 @@ static tomos_status write_preview(Run *r)
 }
 
 /* What was done is left for a later run, unless it is nothing. */
-static tomos_status execute(Run *r)
+static tomos_status execute(FileRun *r)
 {
 	bool floats = strcmp(r->file_options.type, "float32") == 0;
 	tomos_status status = open_preview(r);
@@ -259,19 +259,20 @@ static tomos_status execute(Run *r)
 
 tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 {
-	Run r = {.job = job, .progress = progress, .journal = {.descriptor = -1}};
+	FileRun r = {.progress = progress, .journal = {.descriptor = -1}};
 	double start = run_now();
 	tomos_status status;
-	if (!job || job->bytes != sizeof *job)
-		return fail(
-			TOMOS_BAD_VALUE, "a job must begin with its size, %zu bytes", sizeof *job);
-	r.report = job->report ? job->report : &r.own;
-	*r.report = (tomos_run_report){.slabs = 0};
+	TRY(job_take(&r.taken, job));
+	r.job = &r.taken;
+	r.report = &r.own;
+	r.own = (tomos_run_report){.residual = NAN, .error = NAN, .ended = ""};
+	report_publish(r.job, r.report);
 	TRY_OR_DONE(prepare_run(&r));
 	TRY_OR_DONE(say_plan(&r));
 	TRY_OR_DONE(r.options.dry_run ? say_time(&r) : execute(&r));
 done:
 	r.report->seconds = run_now() - start;
+	report_publish(r.job, r.report);
 	mem_free(r.slabs);
 	mem_free(r.output);
 	tomos_backend_close(r.backend);

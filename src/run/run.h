@@ -19,7 +19,13 @@ struct tomos_prepared {
 	int64_t first_row;             /* prepared rows before the first of the geometry's */
 	tomos_geometry *geometry;      /* after preparation */
 	char *note;                    /* how the axis was found, or NULL */
+	tomos_axis_options axis;       /* the list it points to is the caller's: */
+	double axis_range[2];
 };
+
+/* Searches for the axis, unless the job or the scan says where it is, or asks for that later. */
+tomos_status prepared_axis_known(
+	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress);
 
 /* Rows of the scan that the prepared rows [row, row + rows) need, margins included. */
 typedef struct {
@@ -49,6 +55,10 @@ tomos_status raw_prepare(RawSlab *slab, const tomos_prepared *p, int64_t rows, f
 /* "A:B", "A:", ":B" or "" within 0 .. count; `name` is for the sentence. */
 tomos_status range_parse(
 	const char *name, const char *text, int64_t count, int64_t *first, int64_t *end);
+/* A copy of a caller's job, which may be of another version. */
+tomos_status job_take(tomos_job *job, const tomos_job *given);
+/* What the caller's report is to show, as far as the caller knows its fields. */
+void report_publish(const tomos_job *job, const tomos_run_report *report);
 tomos_status job_say(const tomos_job *job, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Rows go straight through slices of the same height: slice k lies on row k + *first. */

@@ -14,6 +14,7 @@ typedef struct {
 } Slab;
 
 typedef struct {
+	tomos_job taken; /* of the caller's */
 	const tomos_job *job;
 	const tomos_progress *progress;
 	tomos_run_options options;
@@ -34,24 +35,24 @@ typedef struct {
 	double window[2]; /* in the file's options, where none was given */
 	Preview preview;
 	File *file;
-	tomos_run_report own, *report; /* the caller's, or its own */
+	tomos_run_report own, *report; /* its own, or a probe's */
 	bool useless; /* the data cannot be reconstructed: nothing is left to go on with */
 	bool lasting; /* the journal is this run's, and a later one can go on */
 	int64_t done; /* slices, those of an earlier run included */
-} Run;
+} FileRun;
 
 double run_now(void); /* seconds */
 
 /* ---- the plan ----------------------------------------------------------------------------- */
 
-void slab_rows(const Run *run, Slab *slab); /* those that its slices need */
-tomos_status run_plan(Run *run);
+void slab_rows(const FileRun *run, Slab *slab); /* those that its slices need */
+tomos_status run_plan(FileRun *run);
 
 /* ---- the output --------------------------------------------------------------------------- */
 
-tomos_status run_identity(const Run *run, Identity *identity);
-tomos_status run_open_output(Run *run);
-int64_t slab_left(const Run *run, const Slab *slab); /* slices that nobody has written yet */
+tomos_status run_identity(const FileRun *run, Identity *identity);
+tomos_status run_open_output(FileRun *run);
+int64_t slab_left(const FileRun *run, const Slab *slab); /* slices that nobody has written yet */
 
 /* ---- the stages --------------------------------------------------------------------------- */
 
@@ -64,7 +65,7 @@ typedef struct {
 } Gate;
 
 typedef struct {
-	Run *run;
+	FileRun *run;
 	Gate in, out;
 	RawSlab raw[2];
 	float *volumes[2];
@@ -79,7 +80,7 @@ typedef struct {
 } Stages;
 
 /* Does the work with all buffers made. */
-tomos_status stages_with(Run *run, tomos_status (*work)(Stages *stages));
+tomos_status stages_with(FileRun *run, tomos_status (*work)(Stages *stages));
 tomos_status stages_run(Stages *stages);
 tomos_status slab_read(Stages *stages, const Slab *slab, RawSlab *raw);
 tomos_status slab_compute(Stages *stages, const Slab *slab, RawSlab *raw, float *volume);

@@ -63,7 +63,7 @@ static void keep_message(char text[512], tomos_status status)
 
 tomos_status slab_read(Stages *s, const Slab *slab, RawSlab *raw)
 {
-	Run *r = s->run;
+	FileRun *r = s->run;
 	double start = run_now();
 	RawRows needs = prepared_needs(r->prepared, slab->row, slab->rows);
 	TRY(raw_read(raw, r->prepared, &needs));
@@ -74,7 +74,7 @@ tomos_status slab_read(Stages *s, const Slab *slab, RawSlab *raw)
 static void *read_stage(void *user)
 {
 	Stages *s = user;
-	const Run *r = s->run;
+	const FileRun *r = s->run;
 	int64_t at = 0;
 	tomos_cancel_on(s->cancel);
 	for (int64_t i = 0; i < r->slab_count && s->read_status == TOMOS_OK; i++) {
@@ -92,7 +92,7 @@ static void *read_stage(void *user)
 }
 
 /* Values that integers cannot hold. */
-static int64_t count_cut(const Run *r, const float *values, int64_t count)
+static int64_t count_cut(const FileRun *r, const float *values, int64_t count)
 {
 	const double *window = r->file_options.window;
 	int64_t cut = 0;
@@ -103,7 +103,7 @@ static int64_t count_cut(const Run *r, const float *values, int64_t count)
 
 static tomos_status write_slab(Stages *s, const Slab *slab, const float *volume)
 {
-	Run *r = s->run;
+	FileRun *r = s->run;
 	double start = run_now();
 	int64_t first = slab->first - r->first_slice;
 	const tomos_array part =
@@ -140,24 +140,25 @@ static void *write_stage(void *user)
 
 /* Steps of a slab as steps of the whole: slices times views. */
 typedef struct {
-	const Run *run;
+	const FileRun *run;
 	int64_t count;
 } SlabProgress;
 
 static int report_slab(void *user, const char *stage, int64_t done, int64_t total, double value)
 {
 	const SlabProgress *p = user;
-	const Run *r = p->run;
+	const FileRun *r = p->run;
 	int64_t views = r->prepared->geometry->count;
 	bool computing = strcmp(stage, r->method) == 0;
 	int64_t part = computing && total > 0 ? p->count * views * done / total : 0;
+	report_publish(r->job, r->report);
 	return r->progress->report(
 		r->progress->user, r->stage, r->done * views + part, r->slices * views, value);
 }
 
 /* The part of the scan that a slab is computed from, and the part of the grid. */
 static tomos_status slab_geometry(
-	const Run *r, const Slab *slab, tomos_geometry **scan, tomos_grid *grid)
+	const FileRun *r, const Slab *slab, tomos_geometry **scan, tomos_grid *grid)
 {
 	const tomos_geometry *g = r->prepared->geometry;
 	*grid = r->grid;
@@ -196,7 +197,7 @@ static void pad_rows(float *data, const tomos_geometry *scan, int64_t rows)
 }
 
 /* Counted by the computing thread alone, which reports progress as well. */
-static void count_slab(Run *r, const Slab *slab, const RawSlab *raw, const tomos_grid *grid)
+static void count_slab(FileRun *r, const Slab *slab, const RawSlab *raw, const tomos_grid *grid)
 {
 	double voxels = (double)slab->count * (double)grid->n[0] * (double)grid->n[1];
 	r->report->read_bytes += (double)raw->rows.rows * (double)raw_row_bytes(r->prepared);
@@ -209,7 +210,7 @@ static void count_slab(Run *r, const Slab *slab, const RawSlab *raw, const tomos
 
 tomos_status slab_compute(Stages *s, const Slab *slab, RawSlab *raw, float *volume)
 {
-	Run *r = s->run;
+	FileRun *r = s->run;
 	SlabProgress part = {r, slab_left(r, slab)};
 	const tomos_progress progress = {report_slab, &part};
 	const tomos_progress *told = r->progress && r->progress->report ? &progress : NULL;
@@ -236,7 +237,7 @@ done:
 
 static tomos_status compute_stage(Stages *s)
 {
-	Run *r = s->run;
+	FileRun *r = s->run;
 	int64_t at = 0;
 	for (int64_t i = 0; i < r->slab_count; i++) {
 		const Slab *slab = &r->slabs[i];
@@ -255,7 +256,7 @@ static tomos_status compute_stage(Stages *s)
 
 static tomos_status stages_make(Stages *s)
 {
-	const Run *r = s->run;
+	const FileRun *r = s->run;
 	const tomos_geometry *g = r->prepared->geometry;
 	int64_t most = 0;
 	for (int64_t i = 0; i < r->slab_count; i++)
@@ -308,7 +309,7 @@ tomos_status stages_run(Stages *s)
 	return TOMOS_OK;
 }
 
-tomos_status stages_with(Run *r, tomos_status (*work)(Stages *s))
+tomos_status stages_with(FileRun *r, tomos_status (*work)(Stages *s))
 {
 	Stages *s;
 	TRY(mem_zeroed(&s, 1, sizeof *s, "the stages of a run"));

@@ -184,9 +184,9 @@ static void bound_of_the_gradient(void **state)
 	(void)state;
 	for (int64_t slices = 1; slices <= 16; slices += 15) {
 		Space space = {NULL, {slices, 16, 16}, slices * 256};
-		Run run = {.X = &space};
+		Iteration it = {.X = &space};
 		double axes = slices > 1 ? 3 : 2;
-		assert_true(fabs(gradient_bound(&run) - 4 * axes) < 1e-12);
+		assert_true(fabs(gradient_bound(&it) - 4 * axes) < 1e-12);
 	}
 }
 

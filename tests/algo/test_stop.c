@@ -1,6 +1,6 @@
 /* The rules that end an iteration, each against its definition on the iterates themselves: the step at which
  * it must end, with the limit just above and just below what that step has. */
-#include "algo/run.h" /* first: cmocka makes a macro of fail() */
+#include "algo/iteration.h" /* first: cmocka makes a macro of fail() */
 #include "algo/problem.h"
 
 enum { STEPS = 14, SIZE = 20, TURNS = 18, AT = 7 };
@@ -168,7 +168,7 @@ static void periodogram(void **state)
 	(void)state;
 	enum { WIDE = 16, HALF = WIDE / 2 };
 	Problem p = problem_make("parallel", "joseph", WIDE, 1, 0);
-	Run run = {.Y = &p.op->range};
+	Iteration it = {.Y = &p.op->range};
 	for (int wave = 0; wave <= HALF; wave++) {
 		float r[WIDE];
 		double number, square = 0;
@@ -178,7 +178,7 @@ static void periodogram(void **state)
 			double off = (f >= wave) - (double)f / HALF;
 			square += off * off;
 		}
-		OK(stop_ncp(&run, r, &number));
+		OK(stop_ncp(&it, r, &number));
 		if (!(fabs(number - sqrt(square)) < 1e-4))
 			fail_msg("wave %d: %g, not %g", wave, number, sqrt(square));
 	}

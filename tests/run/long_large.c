@@ -45,7 +45,7 @@ static void large(void **state)
 	char path[160], output[160];
 	static float slice[COLUMNS * COLUMNS];
 	tomos_run_options run = tomos_run_defaults();
-	tomos_run_report t = {.slabs = 0};
+	tomos_run_report t = {.bytes = sizeof t};
 	struct rusage usage;
 	tomos_file *file;
 	snprintf(path, sizeof path, "%s", at("large.h5"));

@@ -112,6 +112,7 @@ static inline void work_init(Work *w, const char *output)
 	w->prep = tomos_prep_defaults();
 	snprintf(w->path, sizeof w->path, "%s", at("scan.h5"));
 	snprintf(w->output, sizeof w->output, "%s", at(output));
+	w->report.bytes = sizeof w->report;
 	w->job = (tomos_job){.bytes = sizeof w->job,
 		.scan = w->path,
 		.output = w->output,

@@ -1,11 +1,11 @@
 /* One run of an algebraic method: what it works on, what it holds, and what every iteration brings. */
-#ifndef TOMOS_ALGO_RUN_H
-#define TOMOS_ALGO_RUN_H
+#ifndef TOMOS_ALGO_ITERATION_H
+#define TOMOS_ALGO_ITERATION_H
 
 #include "op/norm.h"
 #include "op/subset.h"
 
-/* A vector that lives as long as the run; `state` vectors and scalars are what a checkpoint saves. */
+/* A vector that lives as long as the it; `state` vectors and scalars are what a checkpoint saves. */
 typedef struct {
 	float *data;
 	const Space *space;
@@ -44,61 +44,61 @@ typedef struct {
 	bool stopped;      /* by a rule of --stop */
 	/* What a run that is cancelled within an iteration goes back to. */
 	float *kept;   /* the iterate, while the volume changes */
-	bool changing; /* since run_keep */
+	bool changing; /* since iteration_keep */
 	bool state_kept;
 	double kept_scalars[SCALARS];
 	int64_t saved; /* iterations of the checkpoint written last */
 	/* What a checkpoint belongs to, and checksums for it where one is named. */
 	char *settings;
 	uint32_t start, data_sum, rays_sum, mask_sum;
-} Run;
+} Iteration;
 
-typedef tomos_status (*Method)(Run *run);
-#define METHOD(function, name, needs, options, help) tomos_status function##_method(Run *run);
+typedef tomos_status (*Method)(Iteration *it);
+#define METHOD(function, name, needs, options, help) tomos_status function##_method(Iteration *it);
 #include "algo/methods.def"
 #undef METHOD
 
-tomos_status run_vector(Run *run, float **data, const Space *space, const char *what);
-tomos_status run_state(Run *run, float **data, const Space *space, const char *what);
-void run_scalar(Run *run, double *scalar);
+tomos_status iteration_vector(Iteration *it, float **data, const Space *space, const char *what);
+tomos_status iteration_state(Iteration *it, float **data, const Space *space, const char *what);
+void iteration_scalar(Iteration *it, double *scalar);
 
 /* Before the first iteration, with the state set up: takes a checkpoint's state instead. */
-tomos_status run_start(Run *run);
+tomos_status iteration_start(Iteration *it);
 /* After each: what the caller sees, whether to go on. `r` is b - A x; without it its norm will do. */
-tomos_status run_iterated(Run *run, const float *r);
-tomos_status run_iterated_norm(Run *run, double norm);
+tomos_status iteration_iterated(Iteration *it, const float *r);
+tomos_status iteration_iterated_norm(Iteration *it, double norm);
 
 /* Before the volume changes: keeps the iterate, in `into` (a volume that stays as it is until the end of the
- * iteration) or in a vector of the run, in case the iteration is cancelled. */
-tomos_status run_keep(Run *run, float *into);
+ * iteration) or in a vector of the it, in case the iteration is cancelled. */
+tomos_status iteration_keep(Iteration *it, float *into);
 /* For the driver: after a whole iteration; and when one was cancelled, whose checkpoint is written. */
-tomos_status keep_state(Run *run);
-tomos_status keep_restore(Run *run);
+tomos_status keep_state(Iteration *it);
+tomos_status keep_restore(Iteration *it);
 
 /* r = b - A x */
-tomos_status run_residual(const Run *run, float *r);
+tomos_status iteration_residual(const Iteration *it, float *r);
 /* y += a w s inside the bounds, with y and s inside the mask; w NULL: 1. */
-tomos_status run_step(const Run *run, float a, const float *w, const float *s, float *y);
+tomos_status iteration_step(const Iteration *it, float a, const float *w, const float *s, float *y);
 /* y inside the bounds and the mask. */
-tomos_status run_bound(const Run *run, float *y);
+tomos_status iteration_bound(const Iteration *it, float *y);
 /* 1 in every voxel that counts. */
-tomos_status run_ones(const Run *run, float *ones);
+tomos_status iteration_ones(const Iteration *it, float *ones);
 /* --norm, or an estimate of the norm of A; the room is overwritten. */
-tomos_status run_norm(const Run *run, const NormRoom *room, double *norm);
+tomos_status iteration_norm(const Iteration *it, const NormRoom *room, double *norm);
 /* The gradient and its space, made at the first call. */
-tomos_status run_gradient(Run *run, const tomos_op **gradient);
+tomos_status iteration_gradient(Iteration *it, const tomos_op **gradient);
 
 /* The rules of --stop but for "iterations". */
-tomos_status stop_prepare(Run *run);
-tomos_status stop_check(Run *run, const float *r, double norm, bool *stop);
-bool stop_needs_residual(const Run *run);
+tomos_status stop_prepare(Iteration *it);
+tomos_status stop_check(Iteration *it, const float *r, double norm, bool *stop);
+bool stop_needs_residual(const Iteration *it);
 /* How far the residual is from white noise: its normalised cumulative periodogram from a line. */
-tomos_status stop_ncp(const Run *run, const float *r, double *number);
+tomos_status stop_ncp(const Iteration *it, const float *r, double *number);
 
 /* Before the work: rejects a name under which there is something else than a checkpoint. */
 tomos_status checkpoint_check(const char *path);
-tomos_status checkpoint_write(const Run *run);
-/* *found: whether there was one; run->stopped: it was saved where the same rule had ended the run. */
-tomos_status checkpoint_read(Run *run, bool *found);
+tomos_status checkpoint_write(const Iteration *it);
+/* *found: whether there was one; it->stopped: it was saved where the same rule had ended the run. */
+tomos_status checkpoint_read(Iteration *it, bool *found);
 
 #endif

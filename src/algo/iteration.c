@@ -1,0 +1,234 @@
+/* What all algebraic methods share: their vectors, and what happens around each iteration. */
+#include "algo/iteration.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define GROWTH 1e3 /* of the residual, from where on it is taken to grow without bound */
+
+static tomos_status hold(
+	Iteration *it, float **data, const Space *space, const char *what, bool state)
+{
+	*data = NULL;
+	if (it->held_count == it->held_room) {
+		Held *larger;
+		int64_t room = 2 * it->held_room + 16;
+		TRY(mem_alloc(&larger, room, sizeof *larger, "a list of vectors"));
+		if (it->held)
+			memcpy(larger, it->held, (size_t)it->held_count * sizeof *larger);
+		mem_free(it->held);
+		it->held = larger;
+		it->held_room = room;
+	}
+	TRY(vector_new(data, space, what));
+	it->held[it->held_count++] = (Held){.data = *data, .space = space, .state = state};
+	return TOMOS_OK;
+}
+
+tomos_status iteration_vector(Iteration *it, float **data, const Space *space, const char *what)
+{
+	return hold(it, data, space, what, false);
+}
+
+tomos_status iteration_state(Iteration *it, float **data, const Space *space, const char *what)
+{
+	return hold(it, data, space, what, true);
+}
+
+void iteration_scalar(Iteration *it, double *scalar)
+{
+	it->scalars[it->scalar_count++] = scalar;
+}
+
+tomos_status iteration_ones(const Iteration *it, float *ones)
+{
+	TRY(vector_fill(it->X, 1, ones));
+	return it->mask ? vector_mul(it->X, it->mask, ones) : TOMOS_OK;
+}
+
+tomos_status iteration_residual(const Iteration *it, float *r)
+{
+	TRY(op_forward(it->A, it->x, r));
+	return vector_xpay(it->Y, it->b, -1, r);
+}
+
+/* Bounds that leave out 0 would fill what the mask leaves out. */
+tomos_status iteration_step(const Iteration *it, float a, const float *w, const float *s, float *y)
+{
+	bool zero = it->low <= 0 && it->high >= 0;
+	TRY(vector_step(it->X, a, w, s, it->low, it->high, y));
+	return it->mask && !zero ? vector_mul(it->X, it->mask, y) : TOMOS_OK;
+}
+
+tomos_status iteration_bound(const Iteration *it, float *y)
+{
+	TRY(vector_clamp(it->X, it->low, it->high, y));
+	return it->mask ? vector_mul(it->X, it->mask, y) : TOMOS_OK;
+}
+
+tomos_status iteration_norm(const Iteration *it, const NormRoom *room, double *norm)
+{
+	*norm = it->o->norm;
+	return *norm > 0 ? TOMOS_OK : op_norm(it->A, NORM_FOR_STEPS, room, it->progress, norm);
+}
+
+tomos_status iteration_gradient(Iteration *it, const tomos_op **gradient)
+{
+	if (!it->gradient) {
+		TRY(op_gradient(&it->gradient, it->X));
+		it->field = it->gradient->range;
+	}
+	*gradient = it->gradient;
+	return TOMOS_OK;
+}
+
+/* A best iterate of its own is kept, and saved with the rest. */
+static tomos_status prepare_best(Iteration *it)
+{
+	it->least_error = HUGE_VAL;
+	iteration_scalar(it, &it->least_error);
+	iteration_scalar(it, &it->best_at);
+	if (!it->o->keep_best)
+		return TOMOS_OK;
+	TRY(iteration_state(it, &it->best, it->X, "the best volume"));
+	return vector_copy(it->X, it->x, it->best);
+}
+
+tomos_status iteration_start(Iteration *it)
+{
+	const tomos_algebraic_options *o = it->o;
+	bool found = false;
+	double largest;
+	TRY(vector_largest(it->X, it->x, &largest));
+	it->from_zero = largest == 0;
+	TRY(prepare_best(it));
+	TRY(stop_prepare(it));
+	if (o->resume)
+		TRY(checkpoint_read(it, &found));
+	if (o->history)
+		o->history->count = it->k;
+	it->going = it->k < o->iterations && !it->stopped;
+	if (it->stopped)
+		it->ended = o->stop;
+	if (found && it->old_x)
+		TRY(vector_copy(it->X, it->x, it->old_x));
+	if (found)
+		it->saved = it->k;
+	TRY(keep_state(it));
+	return progress_report(it->progress, it->method, it->k, o->iterations, 0);
+}
+
+static tomos_status note_error(Iteration *it, double *error)
+{
+	*error = NAN;
+	if (!it->truth.data)
+		return TOMOS_OK;
+	TRY(vector_distance(it->X, it->x, it->truth.data, error));
+	*error /= it->truth_norm;
+	if (!(*error < it->least_error))
+		return TOMOS_OK;
+	it->least_error = *error;
+	it->best_at = (double)it->k;
+	return it->best ? vector_copy(it->X, it->x, it->best) : TOMOS_OK;
+}
+
+static void note_history(const Iteration *it, double residual, double error)
+{
+	tomos_history *h = it->o->history;
+	if (!h)
+		return;
+	h->count = it->k;
+	h->best = (int64_t)it->best_at;
+	if (it->k <= h->room && h->residual)
+		h->residual[it->k - 1] = residual;
+	if (it->k <= h->room && h->error)
+		h->error[it->k - 1] = error;
+}
+
+/* Where the volume lies elsewhere, on a GPU or in another order, the caller sees it by a copy. */
+static tomos_status show_iterate(const Iteration *it)
+{
+	const tomos_array *seen = it->o->history ? it->o->history->iterate : NULL;
+	if (!seen)
+		return TOMOS_OK;
+	if (seen->data == it->x)
+		return it->X->backend->type->sync(it->X->backend);
+	return it->X->backend->type->get(it->X->backend, it->x, seen);
+}
+
+/* A checkpoint is due every so often, at the end, and when the caller cancels. */
+static tomos_status report(Iteration *it, double residual)
+{
+	const tomos_algebraic_options *o = it->o;
+	tomos_status status = TOMOS_OK;
+	if (!it->stopped)
+		status = progress_report(it->progress, it->method, it->k, o->iterations, residual);
+	bool due = it->k % o->every == 0 || !it->going || status != TOMOS_OK;
+	if (it->stopped || status != TOMOS_OK)
+		it->ended = it->stopped ? o->stop : "cancelled";
+	if (o->checkpoint && *o->checkpoint && due)
+		TRY(checkpoint_write(it));
+	if (due)
+		it->saved = it->k;
+	return status;
+}
+
+/* What the user could change about it. */
+static void step_option(const Iteration *it, char text[64])
+{
+	const tomos_algebraic_options *o = it->o;
+	text[0] = 0;
+	if (o->relaxation != 0 && tomos_method_uses(it->method, "relaxation"))
+		snprintf(text, 64, "; a relaxation below %g may help", o->relaxation);
+	if (o->norm != 0)
+		snprintf(text, 64, "; a norm above %g may help", o->norm);
+}
+
+/* A start far from the data has a right to a large residual. */
+static tomos_status check_growth(Iteration *it, double norm)
+{
+	char hint[64];
+	if (it->reference == 0)
+		it->reference = fmax(it->b_norm, it->from_zero ? 0 : norm);
+	if (isfinite(norm) && (norm <= GROWTH * it->reference || it->reference == 0))
+		return TOMOS_OK;
+	step_option(it, hint);
+	if (!isfinite(norm))
+		return fail(TOMOS_DIVERGED,
+			"%s diverged: the residual is no longer finite after iteration %lld%s",
+			it->method, (long long)it->k, hint);
+	return fail(TOMOS_DIVERGED,
+		"%s diverged: the residual after iteration %lld is %.3g times that of the start%s",
+		it->method, (long long)it->k, norm / it->reference, hint);
+}
+
+static tomos_status iterated(Iteration *it, const float *r, double norm)
+{
+	double error, residual = it->b_norm > 0 ? norm / it->b_norm : norm;
+	it->k++;
+	TRY(check_growth(it, norm));
+	TRY(note_error(it, &error));
+	note_history(it, residual, error);
+	TRY(stop_check(it, r, norm, &it->stopped));
+	it->going = it->going && !it->stopped && it->k < it->o->iterations;
+	TRY(show_iterate(it));
+	TRY(keep_state(it));
+	return report(it, residual);
+}
+
+tomos_status iteration_iterated(Iteration *it, const float *r)
+{
+	double norm;
+	TRY(vector_norm(it->Y, r, &norm));
+	return iterated(it, r, norm);
+}
+
+tomos_status iteration_iterated_norm(Iteration *it, double norm)
+{
+	if (!stop_needs_residual(it))
+		return iterated(it, NULL, norm);
+	if (!it->residual)
+		TRY(iteration_vector(it, &it->residual, it->Y, "the residual"));
+	TRY(iteration_residual(it, it->residual));
+	return iteration_iterated(it, it->residual);
+}

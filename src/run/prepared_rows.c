@@ -1,0 +1,132 @@
+/* Rows of a scan that prepared rows need, read and prepared. */
+#include <string.h>
+#include "run/run.h"
+
+/* Margins are whole prepared rows, so that binning meets the same rows whatever the slab. */
+RawRows prepared_needs(const tomos_prepared *p, int64_t row, int64_t rows)
+{
+	int64_t bin = p->bin, margin = (p->reach.rows + bin - 1) / bin;
+	int64_t all = p->info.rows / bin;
+	int64_t low = p->reach.all_rows ? 0 : max64(0, row - margin);
+	int64_t high = p->reach.all_rows ? all : min64(all, row + rows + margin);
+	RawRows needs = {low * bin, (high - low) * bin, row - low, high - low};
+	if (high == all) /* rows left over by binning may still be in the reach of a step */
+		needs.rows = p->info.rows - needs.row;
+	return needs;
+}
+
+int64_t raw_row_bytes(const tomos_prepared *p)
+{
+	int64_t frames = p->info.views + p->info.flats + p->info.darks;
+	return frames * p->info.columns * (int64_t)sizeof(float);
+}
+
+static tomos_status set_alloc(float **data, int64_t frames, int64_t rows, int64_t columns)
+{
+	int64_t count;
+	*data = NULL;
+	if (frames == 0)
+		return TOMOS_OK;
+	TRY(shape_count((int64_t[]){frames, rows, columns}, &count));
+	return mem_alloc(data, count, sizeof **data, "rows of a scan");
+}
+
+tomos_status raw_alloc(RawSlab *slab, const tomos_prepared *p, int64_t rows)
+{
+	tomos_status status;
+	*slab = (RawSlab){.views = NULL};
+	TRY_OR_DONE(set_alloc(&slab->views, p->info.views, rows, p->info.columns));
+	TRY_OR_DONE(set_alloc(&slab->flats, p->info.flats, rows, p->info.columns));
+	TRY_OR_DONE(set_alloc(&slab->darks, p->info.darks, rows, p->info.columns));
+done:
+	if (status != TOMOS_OK)
+		raw_free(slab);
+	return status;
+}
+
+void raw_free(RawSlab *slab)
+{
+	mem_free(slab->views);
+	mem_free(slab->flats);
+	mem_free(slab->darks);
+	*slab = (RawSlab){.views = NULL};
+}
+
+tomos_status raw_read(RawSlab *slab, tomos_prepared *p, const RawRows *rows)
+{
+	slab->rows = *rows;
+	TRY(tomos_scan_read(
+		p->scan, TOMOS_VIEWS, 0, p->info.views, rows->row, rows->rows, slab->views));
+	if (p->info.flats)
+		TRY(tomos_scan_read(p->scan, TOMOS_FLATS, 0, p->info.flats, rows->row, rows->rows,
+			slab->flats));
+	if (p->info.darks)
+		TRY(tomos_scan_read(p->scan, TOMOS_DARKS, 0, p->info.darks, rows->row, rows->rows,
+			slab->darks));
+	return TOMOS_OK;
+}
+
+/* The columns in use of frames that have all of them. */
+static tomos_array cropped(const tomos_prepared *p, float *data, int64_t frames, int64_t rows)
+{
+	tomos_array array = tomos_array_of(data, frames, rows, p->info.columns);
+	array.data = data ? data + p->first_column : NULL;
+	array.shape[2] = p->columns;
+	return array;
+}
+
+static void copy_rows(const tomos_array *from, int64_t before, int64_t rows, float *data)
+{
+	int64_t columns = from->shape[2];
+	for (int64_t v = 0; v < from->shape[0]; v++)
+		for (int64_t r = 0; r < rows; r++)
+			memcpy(data + (v * rows + r) * columns,
+				from->data + v * from->stride[0] + (before + r) * from->stride[1],
+				(size_t)columns * sizeof *data);
+}
+
+/* Prepared in place where the shape stays, else into an array of its own; then cut to size. */
+static tomos_status prepare_into(RawSlab *slab, const tomos_prepared *p, const tomos_fields *fields,
+	int64_t rows, float *data, tomos_prep_report *report, const tomos_progress *progress)
+{
+	tomos_array views = cropped(p, slab->views, p->info.views, slab->rows.rows), made = views;
+	float *room = NULL;
+	int64_t shape[3], count;
+	TRY(tomos_prep_shape(&p->prep, views.shape, shape));
+	if (memcmp(shape, views.shape, sizeof shape) != 0) {
+		TRY(shape_count(shape, &count));
+		TRY(mem_alloc(&room, count, sizeof *room, "prepared rows"));
+		made = tomos_array_of(room, shape[0], shape[1], shape[2]);
+	}
+	tomos_status status = tomos_prepare(&views, fields, &p->prep, &made, report, progress);
+	if (status == TOMOS_OK)
+		copy_rows(&made, slab->rows.before, rows, data);
+	mem_free(room);
+	return status;
+}
+
+int64_t raw_values(const RawSlab *slab, const tomos_prepared *p)
+{
+	return p->info.views * slab->rows.rows * p->columns;
+}
+
+tomos_status prepared_usable(
+	const tomos_prepared *p, const tomos_prep_report *report, int64_t values)
+{
+	if (values == 0 || report->mended < values)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE,
+		"'%s': none of %lld values is finite and has light, a flat above the dark",
+		p->scan->path, (long long)values);
+}
+
+tomos_status raw_prepare(RawSlab *slab, const tomos_prepared *p, int64_t rows, float *data,
+	tomos_prep_report *report, const tomos_progress *progress)
+{
+	tomos_array flats = cropped(p, slab->flats, p->info.flats, slab->rows.rows);
+	tomos_array darks = cropped(p, slab->darks, p->info.darks, slab->rows.rows);
+	const tomos_fields fields = {.flats = &flats,
+		.darks = p->info.darks ? &darks : NULL,
+		.flat_views = p->flat_places};
+	return prepare_into(slab, p, p->info.flats ? &fields : NULL, rows, data, report, progress);
+}
