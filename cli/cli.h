@@ -165,7 +165,7 @@ void complain(const char *format, ...) PRINTF_LIKE(1, 2); /* "tomos COMMAND: ...
 /* Macros, so that compilers see what comes back. */
 #define failed(...) (complain(__VA_ARGS__), FAILED)
 #define wrong_usage(...) (complain(__VA_ARGS__), WRONG_USAGE)
-int lib(tomos_status status);                        /* the library's sentence, if any */
+int lib(tomos_status status);                        /* the library's message, if any */
 void say(const char *format, ...) PRINTF_LIKE(1, 2); /* to stdout, unless quiet */
 int interrupted(void);
 bool message_quiet(void);
@@ -201,7 +201,7 @@ int file_read_all(tomos_file *file, const char *path, tomos_array *array);
 int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_grid *grid);
 /* The grid that a file says; n[0] is 0 where it says none. */
 int file_own_grid(const tomos_file *file, tomos_grid *grid);
-/* A warning where the two grids are known and differ; `other` stands in the sentence as it is. */
+/* A warning where the two grids are known and differ; `other` stands in the message as it is. */
 void grids_warn(
 	const char *path, const tomos_grid *grid, const char *other, const tomos_grid *with);
 /* The grid of such a file alone; --voxel is rejected where the file has one. */

@@ -1,4 +1,4 @@
-/* What the program says: results and notes unless quiet, one sentence for every failure. */
+/* What the program says: results and notes unless quiet, one message for every failure. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static bool is_word(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* An option of two words or more, which cannot be anything else in a sentence. */
+/* An option of two words or more, which cannot be anything else in a message. */
 static bool is_option(const char *word, size_t length)
 {
 	if (!memchr(word, '_', length))
@@ -62,14 +62,14 @@ static bool is_option(const char *word, size_t length)
 }
 
 /* The library names options as C does, source_axis; a person writes --source-axis. */
-static void as_typed(const char *sentence, char *text, size_t size)
+static void as_typed(const char *message, char *text, size_t size)
 {
 	size_t used = 0;
-	for (const char *at = sentence; *at && used + 4 < size;) {
+	for (const char *at = message; *at && used + 4 < size;) {
 		size_t length = 0;
 		while (is_word(at[length]))
 			length++;
-		bool begins = at == sentence || at[-1] == ' ' || at[-1] == '('; /* no file's name */
+		bool begins = at == message || at[-1] == ' ' || at[-1] == '('; /* no file's name */
 		bool option = begins && is_option(at, length) && used + length + 4 < size;
 		if (option)
 			used += (size_t)sprintf(text + used, "--");
@@ -80,12 +80,12 @@ static void as_typed(const char *sentence, char *text, size_t size)
 }
 
 /* What the library cannot know: how a person asks for it. */
-static void add_hint(char *sentence, size_t size)
+static void add_hint(char *message, size_t size)
 {
 	static const char plain[] = " and overwrite was not asked for";
-	char *at = strstr(sentence, plain);
+	char *at = strstr(message, plain);
 	if (at && at[sizeof plain - 1] == 0)
-		snprintf(at, size - (size_t)(at - sentence), "; give --overwrite to replace it");
+		snprintf(at, size - (size_t)(at - message), "; give --overwrite to replace it");
 }
 
 int lib(tomos_status status)
@@ -94,10 +94,10 @@ int lib(tomos_status status)
 		return DONE;
 	if (status == TOMOS_CANCELLED)
 		return interrupted();
-	char sentence[2048];
-	as_typed(tomos_message(), sentence, sizeof sentence);
-	add_hint(sentence, sizeof sentence);
-	return status == TOMOS_BAD_VALUE ? wrong_usage("%s", sentence) : failed("%s", sentence);
+	char message[2048];
+	as_typed(tomos_message(), message, sizeof message);
+	add_hint(message, sizeof message);
+	return status == TOMOS_BAD_VALUE ? wrong_usage("%s", message) : failed("%s", message);
 }
 
 const char *message_command(void)

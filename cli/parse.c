@@ -311,16 +311,16 @@ static int check_operands(const settings *s, const command *c)
 	return DONE;
 }
 
-/* The library's sentence begins with the option's name. */
+/* The library's message begins with the option's name. */
 static int out_of_range(void)
 {
 	char option[64];
-	const char *sentence = tomos_message();
-	int length = (int)strcspn(sentence, " ");
-	snprintf(option, sizeof option, "%.*s", length, sentence);
+	const char *message = tomos_message();
+	int length = (int)strcspn(message, " ");
+	snprintf(option, sizeof option, "%.*s", length, message);
 	for (char *at = option; *at; at++)
 		*at = *at == '_' ? '-' : *at;
-	return wrong_usage("--%s%s", option, sentence + length);
+	return wrong_usage("--%s%s", option, message + length);
 }
 
 /* Before any work; the library knows the ranges. */

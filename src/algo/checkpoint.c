@@ -150,7 +150,7 @@ tomos_status checkpoint_write(const Iteration *it)
 	return status;
 }
 
-/* The first setting that differs, in a sentence. */
+/* The first setting that differs, in a message. */
 static tomos_status same_settings(const char *theirs, const char *ours, const char *path)
 {
 	while (*theirs || *ours) {

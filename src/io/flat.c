@@ -1,4 +1,4 @@
-/* Whole reads and writes of plain files, with sentences. */
+/* Whole reads and writes of plain files, with messages. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

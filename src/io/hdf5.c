@@ -1,7 +1,7 @@
 /* HDF5: the data as one dataset, named numbers as small datasets beside it.
  *
  * The library is not safe for threads, so one mutex guards every use of it. Its printing is switched
- * off for that time, and the innermost of its messages goes into the sentence. Files are written in
+ * off for that time, and the innermost of its messages goes into the message. Files are written in
  * the layout of HDF5 1.8, whose metadata carry checksums, with contiguous data: slabs are then plain
  * stretches of the file.
  */

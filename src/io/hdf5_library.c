@@ -1,4 +1,4 @@
-/* The HDF5 library: one caller at a time, without its printing, its words kept for our sentences; and
+/* The HDF5 library: one caller at a time, without its printing, its words kept for our messages; and
  * datasets made as we want them. */
 #include <pthread.h>
 #include <stdio.h>

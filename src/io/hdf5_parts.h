@@ -25,7 +25,7 @@ Quiet hdf5_enter(void);
 tomos_status hdf5_leave(Quiet quiet, tomos_status status);
 /* Closes an object of any kind, if it was opened at all. */
 void hdf5_drop(hid_t object);
-void hdf5_complain(const char *text); /* what a sentence will end with */
+void hdf5_complain(const char *text); /* what a message will end with */
 /* Whether all that was written reached the disk; what did not is the complaint then. */
 bool hdf5_landed(int failure);
 /* "'path', dataset '/x': what: what the library says" */

@@ -143,7 +143,7 @@ tomos_status io_sources(const File *file, TakePath take, void *user);
 /* "float32", "uint16", ...; NULL where there is no such type. */
 const char *element_name(Element element);
 bool element_named(const char *name, Element *element);
-/* Rejects numbers beyond float; `path` is for the sentence. */
+/* Rejects numbers beyond float; `path` is for the message. */
 tomos_status element_convert(
 	Element element, const void *stored, int64_t count, float *data, const char *path);
 /* The same in full, of a type that element_name knows. */
@@ -164,14 +164,14 @@ void element_encode(Element element, const float *data, int64_t count, double sc
 double element_largest(Element element); /* of unsigned integers */
 
 /* Shape of `rank` axes as three, with leading ones; rejects other ranks and empty or huge shapes in
- * a sentence that begins with `where`. */
+ * a message that begins with `where`. */
 tomos_status shape_take(int64_t shape[3], const int64_t *axes, int rank, const char *where);
 
 /* Whether the last part of a path has '*' or '?' and nothing has that very name: the TIFF files of a
  * directory that fit it are one stack. */
 bool tiff_is_pattern(const char *path);
 
-/* Plain files. `path` is for the sentence. */
+/* Plain files. `path` is for the message. */
 tomos_status flat_open(int *descriptor, int64_t *size, const char *path);
 tomos_status flat_create(int *descriptor, const char *temporary, const char *path);
 /* The file under construction, new or continued. */

@@ -12,7 +12,7 @@ typedef struct {
 	void *data;
 } NamedList;
 
-/* Writing under the temporary name; `path` is for the sentence. Reading looks for the names and
+/* Writing under the temporary name; `path` is for the message. Reading looks for the names and
  * allocates the data; a list that is not there has data NULL. */
 tomos_status npz_write(const char *temporary, const char *path, const NamedList *lists, int count);
 tomos_status npz_read(const char *path, NamedList *lists, int count);

@@ -36,7 +36,7 @@ void tiff_forget(void);
 
 /* ---- pages -------------------------------------------------------------------------------- */
 
-/* Where a page is read from: its file, and its number for sentences. */
+/* Where a page is read from: its file, and its number for messages. */
 typedef struct {
 	TIFF *tiff;
 	const char *path;

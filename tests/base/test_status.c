@@ -1,4 +1,4 @@
-/* Statuses have names, and every thread its own sentence. */
+/* Statuses have names, and every thread its own message. */
 #include <pthread.h>
 #include "base/base_test.h"
 

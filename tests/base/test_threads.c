@@ -168,13 +168,13 @@ static void test_number(void **state)
 	assert_int_equal(tomos_threads(), 5);
 	static const char *const wrong[] = {"many", "-3", "2x", "1025"};
 	for (int i = 0; i < COUNT(wrong); i++) {
-		char sentence[96];
+		char message[96];
 		setenv("TOMOS_THREADS", wrong[i], 1);
-		snprintf(sentence, sizeof sentence,
+		snprintf(message, sizeof message,
 			"TOMOS_THREADS is '%s': it must be the number of threads, 0 (all cores) to "
 			"1024",
 			wrong[i]);
-		assert_rejected(tomos_set_threads(0), TOMOS_BAD_VALUE, sentence);
+		assert_rejected(tomos_set_threads(0), TOMOS_BAD_VALUE, message);
 	}
 	unsetenv("TOMOS_THREADS");
 	assert_ok(tomos_set_threads(0));

@@ -1,4 +1,4 @@
-/* Lengths and energies with units: every unit, and the sentence where there is no such thing. */
+/* Lengths and energies with units: every unit, and the message where there is no such thing. */
 #include "base/base_test.h"
 #include <math.h>
 

@@ -49,7 +49,7 @@ check_iterate() {
 		[ -z "$count" ] || bad "$1: $count iterations, but no volume"
 		return
 	fi
-	[ -n "$count" ] || { bad "$1: a volume, and no sentence"; return; }
+	[ -n "$count" ] || { bad "$1: a volume, and no message"; return; }
 	"$tomos" $(words "$1" | sed "s,100000,$count,; s,work,check,") -q --overwrite || bad "$1: check"
 	"$tomos" compare check/v.h5 work/v.h5 >same
 	grep -q "relative L2  *0$" same || bad "$1: iterate $count is another: $(head -1 same)"

@@ -123,56 +123,56 @@ if [ ! -s err ]; then ok "completion is silent"; else bad "completion prints"; f
 
 # ---- mistakes in the words ---------------------------------------------------------------------
 check "unknown command" 2 phantm
-has "its sentence" err "tomos: unknown command 'phantm'; nearest: phantom"
+has "its message" err "tomos: unknown command 'phantm'; nearest: phantom"
 check "unknown option" 2 recon x.h5 --itertions 3
-has "its sentence" err "tomos recon: unknown option '--itertions'; nearest: --iterations"
+has "its message" err "tomos recon: unknown option '--itertions'; nearest: --iterations"
 check "option of another command" 2 phantom ball --iterations 3 -o x.h5
 check "unknown option with a value" 2 recon x.h5 --szie=3
-has "its sentence" err "unknown option '--szie'; nearest: --size"
+has "its message" err "unknown option '--szie'; nearest: --size"
 check "unknown letter" 2 recon -x
-has "its sentence" err "unknown option '-x'"
+has "its message" err "unknown option '-x'"
 check "missing value" 2 recon x.h5 --iterations
-has "its sentence" err "--iterations needs a value"
+has "its message" err "--iterations needs a value"
 check "missing value of a letter" 2 phantom ball -o
-has "its sentence" err "-o needs a value"
+has "its message" err "-o needs a value"
 check "bad number" 2 recon x.h5 -o y.h5 --iterations ten
-has "its sentence" err "--iterations: 'ten' is not a whole number"
+has "its message" err "--iterations: 'ten' is not a whole number"
 check "trailing junk" 2 recon x.h5 -o y.h5 --relaxation 1.5x
-has "its sentence" err "--relaxation: '1.5x' is not a number"
+has "its message" err "--relaxation: '1.5x' is not a number"
 check "not a finite number" 2 recon x.h5 -o y.h5 --relaxation nan
 check "number too large" 2 recon x.h5 -o y.h5 --iterations 99999999999999999999
 check "unknown choice" 2 recon x.h5 -o y.h5 --filter han
-has "its sentence" err "--filter: 'han' is not one of"
+has "its message" err "--filter: 'han' is not one of"
 has "and the nearest" err "nearest: hann"
 check "value for a flag" 2 recon x.h5 -o y.h5 --plain=1
-has "its sentence" err "--plain takes no value"
+has "its message" err "--plain takes no value"
 check "hole in a list" 2 phantom ball --size 3,,3 -o y.h5
-has "its sentence" err "--size: a number is missing in '3,,3'"
+has "its message" err "--size: a number is missing in '3,,3'"
 check "fraction in a list of whole numbers" 2 phantom ball --size 3.5 -o y.h5
-has "its sentence" err "--size: 3.5 is not a whole number"
+has "its message" err "--size: 3.5 is not a whole number"
 check "four sizes" 2 phantom ball --size 3,4,5,6 -o y.h5
 check "list file that is not there" 2 project ball --angles @none -o y.h5
-has "its sentence" err "--angles: cannot read the list 'none'"
+has "its message" err "--angles: cannot read the list 'none'"
 echo "1 2 x" >list
 check "list file with a word" 2 project ball --angles @list -o y.h5
-has "its sentence" err "--angles: 'x' is not a number"
+has "its message" err "--angles: 'x' is not a number"
 : >list
 check "empty list file" 2 project ball --angles @list -o y.h5
-has "its sentence" err "there is no number"
+has "its message" err "there is no number"
 check "missing operand" 2 recon -o y.h5
-has "its sentence" err "tomos recon: SCAN is missing: tomos recon SCAN"
+has "its message" err "tomos recon: SCAN is missing: tomos recon SCAN"
 check "too many operands" 2 info a b
-has "its sentence" err "'b' is one word too many"
+has "its message" err "'b' is one word too many"
 check "no output" 2 phantom ball
-has "its sentence" err "no output"
+has "its message" err "no output"
 check "unknown phantom" 2 phantom shep-logan -o y.h5
-has "its sentence" err "nearest: shepp-logan"
+has "its message" err "nearest: shepp-logan"
 check "threads out of range" 2 info devices --threads -3
-has "its sentence" err "--threads: -3 threads: the number must be 0 (all cores) to 1024"
+has "its message" err "--threads: -3 threads: the number must be 0 (all cores) to 1024"
 check "more threads than there can be" 2 info devices --threads 1025
-has "its sentence" err "1025 threads: the number must be 0 (all cores) to 1024"
+has "its message" err "1025 threads: the number must be 0 (all cores) to 1024"
 check "more threads than an int" 2 info devices --threads 4294967297
-has "its sentence" err "to 1024"
+has "its message" err "to 1024"
 absent y.h5
 
 # ---- the commands ------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ check "info of a slice" 0 info slice.tiff
 has "one slice" out "1 x 32 x 32"
 has "its format" out "format    tiff"
 check "existing output" 1 phantom ball --size 8 -o p.h5
-has "its sentence" err "tomos phantom: 'p.h5' exists already; give --overwrite to replace it"
+has "its message" err "tomos phantom: 'p.h5' exists already; give --overwrite to replace it"
 check "overwrite" 0 phantom shepp-logan-modified --size 24 -o p.h5 --overwrite
 mkdir elsewhere
 check "a file elsewhere" 0 phantom ball --size 8 -o elsewhere/e.h5
@@ -201,20 +201,20 @@ if [ -L link.h5 ]; then ok "it stays a link"; else bad "the link was replaced"; 
 check "its target" 0 info elsewhere/e.h5
 has "is new" out "6 x 6 x 6"
 check "output over the input" 2 convert p.h5 ./p.h5 --overwrite
-has "its sentence" err "'./p.h5' is the input"
+has "its message" err "'./p.h5' is the input"
 check "output over the input through a link" 2 project elsewhere/e.h5 --views 4 -o link.h5 --overwrite
 check "output in no folder" 1 phantom ball --size 8 -o no/such/p.h5
-has "its sentence" err "directory 'no/such/': No such file or directory; create it first"
+has "its message" err "directory 'no/such/': No such file or directory; create it first"
 check "output of no known format" 2 phantom ball --size 8 -o p.xyz
 absent p.xyz
 for size in 20000 100000; do
 	check "a volume beyond memory" 1 phantom ball --size $size -o huge.h5
-	has "its sentence" err "no memory for the volume: $size x $size x $size floats"
+	has "its message" err "no memory for the volume: $size x $size x $size floats"
 done
-# A limit on the size of files stands for a full disk: a sentence, no signal, nothing left.
+# A limit on the size of files stands for a full disk: a message, no signal, nothing left.
 (ulimit -f 10 && exec "$tomos" phantom ball --size 64 -o huge.h5) >out 2>err
 if [ $? = 1 ]; then ok "a full disk: status 1"; else bad "a full disk: another status than 1"; fi
-has "its sentence" err "'huge.h5': cannot be created: File too large"
+has "its message" err "'huge.h5': cannot be created: File too large"
 absent huge.h5
 clean phantom
 
@@ -236,7 +236,7 @@ for text in "content   projections" "point source, 6 from the axis, 9 from the d
 	has "info says $text" out "$text"
 done
 check "cone beam without distances" 2 project p.h5 --geometry cone --views 4 -o x2.h5
-has "its sentence" err "a cone scan needs --source-axis"
+has "its message" err "a cone scan needs --source-axis"
 check "project a phantom" 0 project shepp-logan-modified --views 40 --columns 34 --rows 24 \
 	--pixel 0.0833333333333333 --samples 2 -o exact.h5
 check "the two are near" 0 compare exact.h5 s.h5 --max 0.2
@@ -247,30 +247,30 @@ has "five percent" out "relative L2         0.05"
 check "noise from a seed" 0 compare noisy.h5 again.h5 --max 0
 check "photons" 0 project p.h5 --views 40 --photons 1e5 -o photons.h5
 check "photons make noise" 1 compare s.h5 photons.h5 --max 1e-6
-has "its sentence" err "larger than 1e-06"
+has "its message" err "larger than 1e-06"
 check "no photons and no noise" 0 project p.h5 --views 40 --photons 0 --noise 0 -o none.h5
 check "change nothing" 0 compare s.h5 none.h5 --max 0
 check "negative noise" 2 project p.h5 --views 4 --noise -1 -o x2.h5
 check "unknown backend" 2 project p.h5 --views 4 --backend cpo -o x2.h5
-has "its sentence" err "nearest: cpu"
+has "its message" err "nearest: cpu"
 check "option of phantoms on a file" 2 project p.h5 --views 4 --radius 2 -o x.h5
-has "its sentence" err "--radius has no effect"
+has "its message" err "--radius has no effect"
 check "projector of a phantom" 2 project ball --views 4 --forward line -o x.h5
-has "its sentence" err "--forward has no effect"
+has "its message" err "--forward has no effect"
 check "no views" 2 project p.h5 -o x.h5
-has "its sentence" err "say how many views: --views N, or --angles"
+has "its message" err "say how many views: --views N, or --angles"
 check "a phantom mistyped" 1 project shep-logan --views 4 -o x2.h5
-has "its sentence" err "there is no file 'shep-logan', and it is no phantom; nearest: shepp-logan"
+has "its message" err "there is no file 'shep-logan', and it is no phantom; nearest: shepp-logan"
 for words in "--voxel 0" "--size 0" "--radius 0"; do
 	check "phantom $words" 2 phantom ball $words -o x2.h5
 done
 check "no view" 2 project ball --views 0 -o x2.h5
 check "projecting projections" 1 project s.h5 --views 4 -o x.h5
-has "its sentence" err "'s.h5' holds projections, not a volume"
+has "its message" err "'s.h5' holds projections, not a volume"
 check "photons below zero" 2 project p.h5 --views 4 --photons -1 -o x2.h5
-has "its sentence" err "--photons: -1 is below 0"
+has "its message" err "--photons: -1 is below 0"
 check "count of a ball" 2 phantom ball --count 3 -o x2.h5
-has "its sentence" err "--count has no effect without the phantom random"
+has "its message" err "--count has no effect without the phantom random"
 check "seed of a ball" 2 phantom ball --seed 3 -o x2.h5
 check "count of a ball that is projected" 2 project ball --count 3 --views 4 -o x2.h5
 check "shapes of projections" 1 compare s.h5 four.h5
@@ -279,9 +279,9 @@ check "project an npy with a voxel" 0 project ball.npy --voxel 0.5 --views 4 -o 
 has "rows and columns fit" out "4 views of 4 rows x 10 columns"
 check "a source inside the object" 1 project ball --geometry cone --source-axis 0.5 \
 	--source-detector 3 --views 4 -o x2.h5
-has "its sentence" err "the source, 0.5 from the axis, is inside the object, which reaches 1"
+has "its message" err "the source, 0.5 from the axis, is inside the object, which reaches 1"
 check "a voxel size for a file that has one" 2 project p.h5 --voxel 2 --views 4 -o x2.h5
-has "its sentence" err "has a grid of its own, with voxels of 0.0833333 x"
+has "its message" err "has a grid of its own, with voxels of 0.0833333 x"
 check "in convert, too" 2 convert p.h5 x2.h5 --voxel 2
 check "geometry out" 0 convert s.h5 g.json
 check "info of a geometry file" 0 info g.json
@@ -297,7 +297,7 @@ if grep -q "last at" out; then bad "angles of a helix"; else ok "no angles of a 
 check "views from a file" 0 project p.h5 --views-file g.json -o same.h5
 check "the same projections" 0 compare s.h5 same.h5 --max 1e-6
 check "views twice" 2 project p.h5 --views-file g.json --arc 90 -o x2.h5
-has "its sentence" err "--arc has no effect with --views-file"
+has "its message" err "--arc has no effect with --views-file"
 clean project
 
 check "backproject" 0 backproject s.h5 --size 24 --voxel 0.0833333333333333 -o b.h5
@@ -314,7 +314,7 @@ if [ -z "$slow" ]; then
 	rm -rf many.h5 slices two
 fi
 check "backproject a volume" 1 backproject p.h5 -o x2.h5
-has "its sentence" err "'p.h5' holds a volume, not projections"
+has "its message" err "'p.h5' holds a volume, not projections"
 voxel="--size 24 --voxel 0.0833333333333333"
 check "recon sirt" 0 recon s.h5 --method sirt --iterations 50 --minimum 0 $voxel --compare p.h5 -o r.h5
 has "prints the error" out "relative L2"
@@ -365,7 +365,7 @@ has "how many" out "text, 3 numbers in 3 lines"
 check "convert -o" 2 convert p.h5 -o p.npy
 has "how it is called" err "unknown option '-o': tomos convert FROM TO [OPTIONS]"
 TOMOS_THREADS=-3 check "a variable that is no number of threads" 2 version
-has "its sentence" err "tomos version: TOMOS_THREADS is '-3': it must be the number of threads"
+has "its message" err "tomos version: TOMOS_THREADS is '-3': it must be the number of threads"
 # ---- algebraic methods -------------------------------------------------------------------------
 for m in sirt art sart block cgls lsqr lsmr mlem osem fista pdhg asd-pocs; do
 	check "recon $m" 0 recon s.h5 --method $m --iterations 4 $voxel --truth p.h5 -o m_$m.h5
@@ -377,23 +377,23 @@ check "the first has its number" 0 convert m_sirt.h5 whole/
 check "and its values" 0 compare whole/recon_00005.tiff some/recon_00005.tiff --max 1e-5
 absent some/recon_00009.tiff
 check "slices of a cone" 2 recon cone.h5 --method sirt --rows 5:9 -o x2.h5
-has "its sentence" err "rows '5:9': slices are reconstructed alone by an algebraic method only where"
+has "its message" err "rows '5:9': slices are reconstructed alone by an algebraic method only where"
 check "columns of sirt" 0 recon s.h5 --method sirt --iterations 1 --columns 2:32 -o columns.h5
 has "fewer" out "24 x 30 x 30"
 check "too little memory for sirt" 1 recon s.h5 --method sirt --memory 100K --backend cpu -o x2.h5
-has "its sentence" err "--memory: 0.09766 MiB are too few: sirt needs the projections and the volume twice, 0.46"
+has "its message" err "--memory: 0.09766 MiB are too few: sirt needs the projections and the volume twice, 0.46"
 check "a preview of sirt" 2 recon s.h5 --method sirt --preview -o x2.h5
-has "its sentence" err "--preview has no effect without --method fbp|fdk"
+has "its message" err "--preview has no effect without --method fbp|fdk"
 check "another start" 0 recon s.h5 --method cgls --iterations 2 $voxel --start m_cgls.h5 -o m2.h5
 check "a start of another shape" 1 recon s.h5 --method cgls --size 8 --start m_cgls.h5 -o x2.h5
-has "its sentence" err "(z y x), but the reconstruction is 8 x 8 x 8 (z y x)"
+has "its message" err "(z y x), but the reconstruction is 8 x 8 x 8 (z y x)"
 check "iterations below 0" 2 recon s.h5 --method sirt --iterations -4 -o x2.h5
-has "its sentence" err "--iterations -4: it must be from 0 to 1000000000"
+has "its message" err "--iterations -4: it must be from 0 to 1000000000"
 check "a plot" 0 recon s.h5 --method sirt --iterations 4 $voxel --compare p.h5 --plot curve.png -o m3.h5
 check "a plot over a file" 1 recon s.h5 --method sirt --iterations 4 $voxel --plot curve.png -o m4.h5
 has "before the work" err "'curve.png' exists already; give --overwrite"
 check "a plot of another kind" 2 recon s.h5 --method sirt --iterations 4 $voxel --plot curve.jpg -o m4.h5
-has "its sentence" err "'curve.jpg' does not end in .png"
+has "its message" err "'curve.jpg' does not end in .png"
 there curve.png
 check "all at once" 0 recon s.h5 --method cgls --iterations 9 $voxel -o m4.h5
 check "in two parts" 0 recon s.h5 --method cgls --iterations 5 --checkpoint ck $voxel -o m5.h5
@@ -403,38 +403,38 @@ check "what a checkpoint is" 0 info ck
 has "its method" out "method cgls"
 has "how far it has come" out "iteration 9, residual 0."
 check "nothing left to do" 0 recon s.h5 --method cgls --iterations 3 --checkpoint ck --resume $voxel --overwrite -o m6.h5
-has "its sentence" out "cgls: 9 iterations (all; of the checkpoint, nothing was left to do), residual"
+has "its message" out "cgls: 9 iterations (all; of the checkpoint, nothing was left to do), residual"
 has "more than asked for" err "the checkpoint has 9 iterations, --iterations are 3: more than asked for"
 check "bit for bit" 0 compare m4.h5 m6.h5 --max 0
 check "resume on another grid" 2 recon s.h5 --method cgls --size 24 --voxel 0.02 --checkpoint ck --resume -o x2.h5
-has "its sentence" err "belongs to voxels of 0.0"
+has "its message" err "belongs to voxels of 0.0"
 cp ck damaged
 printf '####' | dd of=damaged bs=1 seek=9000 conv=notrunc 2>/dev/null
 check "a damaged checkpoint" 1 info damaged
-has "its sentence" err "checkpoint 'damaged' is damaged: its checksum is"
+has "its message" err "checkpoint 'damaged' is damaged: its checksum is"
 check "resume from it" 1 recon s.h5 --method cgls --checkpoint damaged --resume $voxel -o x2.h5
-has "its sentence" err "checkpoint 'damaged' is damaged: its checksum is"
+has "its message" err "checkpoint 'damaged' is damaged: its checksum is"
 check "a checkpoint over a volume" 1 recon s.h5 --method cgls --checkpoint p.h5 $voxel -o x2.h5
-has "its sentence" err "'p.h5' exists and is no checkpoint; name another file"
+has "its message" err "'p.h5' exists and is no checkpoint; name another file"
 for beside in checkpoint history plot save-recipe; do
 	check "$beside over the scan" 2 recon s.h5 --method cgls --$beside ./s.h5 --overwrite -o x2.h5
-	has "its sentence" err "--$beside: './s.h5' is the input; write to another file"
+	has "its message" err "--$beside: './s.h5' is the input; write to another file"
 	check "$beside over the output" 2 recon s.h5 --method cgls --$beside ./x2.h5 --overwrite -o x2.h5
-	has "its sentence" err "-o and --$beside both name './x2.h5'; write to another file"
+	has "its message" err "-o and --$beside both name './x2.h5'; write to another file"
 done
 head -c 200 ck >short
 check "a checkpoint cut short" 1 info short
-has "its sentence" err "checkpoint 'short' ends too early"
+has "its message" err "checkpoint 'short' ends too early"
 check "a checkpoint of an earlier run" 1 recon s.h5 --method cgls --iterations 5 --checkpoint ck $voxel -o x2.h5
-has "its sentence" err "'ck' is the checkpoint of an earlier run: --resume goes on from it, --overwrite begins again"
+has "its message" err "'ck' is the checkpoint of an earlier run: --resume goes on from it, --overwrite begins again"
 check "resume with other options" 2 recon s.h5 --method cgls --strength 1 --checkpoint ck --resume $voxel -o x2.h5
-has "its sentence" err "belongs to strength 0, not to strength 1"
+has "its message" err "belongs to strength 0, not to strength 1"
 check "minimum of cgls" 2 recon s.h5 --method cgls --minimum 0 -o x2.h5
-has "its sentence" err "--minimum has no effect with --method cgls"
+has "its message" err "--minimum has no effect with --method cgls"
 check "start of fbp" 2 recon s.h5 --start p.h5 -o x2.h5
-has "its sentence" err "--start has no effect with --method fbp"
+has "its message" err "--start has no effect with --method fbp"
 check "a mask of another shape" 2 recon s.h5 --method sirt --mask ball.npy -o x2.h5
-has "its sentence" err "the shape of the mask is"
+has "its message" err "the shape of the mask is"
 check "a mask that is not there" 1 recon s.h5 --method sirt --mask absent.h5 -o x2.h5
 check "stop by the noise" 0 recon s.h5 --method sirt --iterations 500 --stop discrepancy --noise-level 0.2 $voxel -o m7.h5
 has "says why it stopped" out "(discrepancy)"
@@ -447,44 +447,44 @@ check "both as curves" 0 curves a.csv b.csv --below 0.9 -o curves.png
 has "the table" out "b                least"
 there curves.png
 check "no history" 1 curves p.h5 -o x2.png
-has "its sentence" err "'p.h5' is no history"
+has "its message" err "'p.h5' is no history"
 check "lambda of cgls" 2 lambda --method cgls
-has "its sentence" err "'cgls' is not one of sirt|art|sart|block|asd-pocs"
+has "its message" err "'cgls' is not one of sirt|art|sart|block|asd-pocs"
 check "lambda without a bound" 2 lambda --columns 16 --views 8 --weights landweber
-has "its sentence" err "name one with --largest"
+has "its message" err "name one with --largest"
 check "filter of sirt" 2 recon s.h5 --method sirt --filter hann -o x2.h5
-has "its sentence" err "--filter has no effect with --method sirt"
+has "its message" err "--filter has no effect with --method sirt"
 check "iterations of fbp" 2 recon s.h5 --iterations 3 -o x2.h5
-has "its sentence" err "--iterations has no effect with --method fbp"
+has "its message" err "--iterations has no effect with --method fbp"
 check "interpolation of fbp" 0 recon s.h5 --interpolation nearest -o nearest.h5
 check "half data of fbp" 0 recon s.h5 --data half -o data_half.h5
 check "half data of sirt" 0 recon s.h5 --method sirt --iterations 1 --data half -o data_half2.h5
 check "quarter data" 2 recon s.h5 --data quarter -o x2.h5
 check "interpolation that sirt lacks" 2 recon s.h5 --method sirt --interpolation oversampled -o x2.h5
 check "interpolation of voxels in fbp" 2 recon s.h5 --voxel-interpolation nearest -o x2.h5
-has "its sentence" err "--voxel-interpolation has no effect with --method fbp"
+has "its message" err "--voxel-interpolation has no effect with --method fbp"
 for option in "axis 3" "angles 1,2" "arc 90" "geometry cone" "pixel 2" "pixel-height 2" "axis-row 1" "source-axis 3" \
 	"source-detector 4" "roll 1" "slant 1" "swivel 1" "tilt 1" "pitch 1" "axis-method vo" "axis-range 1,2"; do
 	check "--$option beside a geometry" 2 recon s.h5 --$option -o x2.h5
-	has "its sentence" err "--${option% *} has no effect: 's.h5' has a geometry of its own"
+	has "its message" err "--${option% *} has no effect: 's.h5' has a geometry of its own"
 done
 check "an axis beside a geometry, sirt" 2 recon s.h5 --method sirt --axis 3 -o x2.h5
 check "an axis beside views" 2 recon s.h5 --views-file g.json --axis 3 -o x2.h5
-has "its sentence" err "--axis has no effect: the views are those of 'g.json'"
+has "its message" err "--axis has no effect: the views are those of 'g.json'"
 check "a pixel for the phase" 2 recon s.h5 --phase paganin --pixel 2 -o x2.h5
-has "its sentence" err "distance"
+has "its message" err "distance"
 check "a source without views" 2 recon s.h5 --point-source -o x2.h5
-has "its sentence" err "--point-source has no effect without --views-file"
+has "its message" err "--point-source has no effect without --views-file"
 check "projections alone" 0 convert s.h5 bare.npy
 check "an axis, and where to look for it" 2 recon bare.npy --arc 180 --axis 3 --axis-range 1,2 -o x2.h5
-has "its sentence" err "--axis-range has no effect: --axis says where the axis is"
+has "its message" err "--axis-range has no effect: --axis says where the axis is"
 check "where to look for the axis of a cone" 2 recon bare.npy --geometry cone --arc 360 --source-axis 6 \
 	--source-detector 9 --axis-method vo -o x2.h5
-has "its sentence" err "--axis-method has no effect: the axis of a cone scan is not searched for"
+has "its message" err "--axis-method has no effect: the axis of a cone scan is not searched for"
 check "threads give the same" 0 recon s.h5 --threads 1 $voxel -o fbp1.h5
 check "bit for bit" 0 compare fbp.h5 fbp1.h5 --max 0
 check "wrong truth" 1 recon s.h5 --compare ball.npy -o x2.h5
-has "its sentence" err "'ball.npy' is 4 x 6 x 8 (z y x), but the reconstruction is"
+has "its message" err "'ball.npy' is 4 x 6 x 8 (z y x), but the reconstruction is"
 check "a truth on another grid" 0 recon s.h5 --method sirt --iterations 1 --size 24 --voxel 0.1 --truth p.h5 -o x3.h5
 has "its warning" err "warning: the voxels of 'p.h5' are 0.0833333 x"
 check "a comparison on another grid" 0 recon s.h5 --size 24 --voxel 0.1 --compare p.h5 -o x4.h5
@@ -492,7 +492,7 @@ has "its warning" err "those of the reconstruction are 0.1 x"
 check "grids that differ" 0 compare p.h5 x4.h5
 has "its warning" err "those of 'x4.h5' are 0.1 x"
 check "every without a checkpoint" 2 recon s.h5 --method sirt --every 3 -o x2.h5
-has "its sentence" err "--every has no effect without --checkpoint"
+has "its message" err "--every has no effect without --checkpoint"
 check "no geometry" 0 recon bare.npy --arc 180 --axis 16.5 -o bare.h5
 has "what is assumed" err "note: no geometry in 'bare.npy': parallel beam assumed; --geometry fan or cone"
 check "a geometry by hand" 0 recon bare.npy --geometry parallel --arc 180 --axis 16.5 -o bare2.h5
@@ -504,7 +504,7 @@ for text in "relative L2" PSNR SSIM "largest difference"; do has "compare prints
 check "and nothing to warn of" 0 compare p.h5 r.h5
 if [ -s err ]; then bad "grids that agree warn"; else ok "grids that agree are silent"; fi
 check "compare different shapes" 1 compare p.h5 ball.npy
-has "its sentence" err "'p.h5' is 24 x 24 x 24 (z y x), but 'ball.npy' is 4 x 6 x 8 (z y x)"
+has "its message" err "'p.h5' is 24 x 24 x 24 (z y x), but 'ball.npy' is 4 x 6 x 8 (z y x)"
 
 check "h5 to npy" 0 convert p.h5 c.npy
 has "notes the lost grid" err "hold no grid"
@@ -532,14 +532,14 @@ check "and back with their views" 0 convert s.npy s2.h5 --views-file g.json
 check "the same projections" 0 compare s.h5 s2.h5 --max 0
 check "recon of the copy" 0 backproject s2.h5 -o b2.h5
 check "recon without geometry" 1 recon s.npy -o x2.h5
-has "its sentence" err "'s.npy' says no angles: give --angles, or --arc"
+has "its message" err "'s.npy' says no angles: give --angles, or --arc"
 check "recon with views from a file" 0 backproject s.npy --views-file g.json -o b3.h5
 check "the same volume" 0 compare b2.h5 b3.h5 --max 0
 check "views that do not fit" 1 backproject c.npy --views-file g.json -o x2.h5
-has "its sentence" err "24 x 24 x 24, but its geometry has 40 views of 24 rows x 34 columns"
+has "its message" err "24 x 24 x 24, but its geometry has 40 views of 24 rows x 34 columns"
 check "convert over a file" 1 convert p.h5 c.npy
 check "geometry of a volume" 1 convert p.h5 none.json
-has "its sentence" err "no geometry"
+has "its message" err "no geometry"
 printf '%s' '' >list
 npy '3, 5' "$(printf '\\0%.0s' $(seq 60))" >sino.npy
 check "one sinogram" 0 project ball --angles 0,60,120 --columns 5 -o s3.h5 --rows 1
@@ -548,7 +548,7 @@ check "a 2D array is a sinogram" 0 backproject sino.npy --views-file s3.json -o 
 check "as text, too" 0 convert s3.h5 s3.txt
 check "a 2D array with text" 0 backproject sino.npy --views-file s3.txt -o sino2.h5
 check "text that says ray" 2 backproject sino.npy --views-file s3.txt --point-source -o x2.h5
-has "its sentence" err "begin with a ray, as the first one says, but --point-source is set"
+has "its message" err "begin with a ray, as the first one says, but --point-source is set"
 check "sinogram to h5" 0 convert sino.npy sino3.h5 --views-file s3.json
 has "views of one row" out "3 views of 1 row x 5 columns"
 clean convert
@@ -562,11 +562,11 @@ check "show projections" 0 show s.h5 -o s.png
 check "show a sinogram" 0 show s3.h5 -o s3.png
 has "alone" out "5 x 3 pixels"
 check "slice out of range" 2 show p.h5 --slice 24 -o x.png
-has "its sentence" err "--slice: 24 is not between 0 and 23"
+has "its message" err "--slice: 24 is not between 0 and 23"
 check "range upside down" 2 show p.h5 --range 1,0 -o x.png
 check "show over a file" 1 show p.h5 -o p.png
 check "a picture of another kind" 2 show p.h5 -o x.jpg
-has "its sentence" err "'x.jpg' does not end in .png"
+has "its message" err "'x.jpg' does not end in .png"
 check "a picture to nowhere" 2 show p.h5 -o -
 absent x.png
 absent -
@@ -596,26 +596,26 @@ else
 fi
 check "bench over a file" 1 bench slice-1024-voxel --repeat 1 --json speed.json
 check "bench into no folder" 1 bench chilingaryan-2048-bp --json no/such.json
-has "its sentence" err "'no/such.json' cannot be written: directory 'no/': No such file"
+has "its message" err "'no/such.json' cannot be written: directory 'no/': No such file"
 if grep -q median out; then bad "it measured first"; else ok "before it measures"; fi
 check "unknown workload" 2 bench slice-1024-voxl
-has "its sentence" err "unknown workload 'slice-1024-voxl'; nearest: slice-1024-voxel"
+has "its message" err "unknown workload 'slice-1024-voxl'; nearest: slice-1024-voxel"
 
 check "directions" 0 bench nielsen-sphere-small-adjoint --repeat 1 --backend cpu --by-view by-view.png
 there by-view.png
 has "its table" out "mostly along z    9 views  median"
 has "how even it is" out "the slowest axis takes"
 check "directions over a file" 1 bench nielsen-sphere-small-adjoint --by-view by-view.png
-has "its sentence" err "'by-view.png' exists already; give --overwrite"
+has "its message" err "'by-view.png' exists already; give --overwrite"
 check "directions of several" 2 bench --by-view x.png
-has "its sentence" err "--by-view: it is for one workload, not "
+has "its message" err "--by-view: it is for one workload, not "
 check "directions of a cone" 2 bench okitsu-256-bp --by-view x.png
-has "its sentence" err "--by-view: okitsu-256-bp is not one projection along parallel rays"
+has "its message" err "--by-view: okitsu-256-bp is not one projection along parallel rays"
 check "directions of a method" 2 bench nielsen-small-xy-sirt --by-view x.png
 check "directions as no picture" 2 bench nielsen-sphere-small-forward --by-view x.jpg
-has "its sentence" err "'x.jpg' does not end in .png"
+has "its message" err "'x.jpg' does not end in .png"
 check "directions and numbers" 2 bench nielsen-sphere-small-forward --by-view x.png --json x.json
-has "its sentence" err "--by-view: there is no --json of it"
+has "its message" err "--by-view: there is no --json of it"
 absent x.png
 if "$2/scripts/directions" "$tomos" set-up-1 small --repeat 1 --backend cpu >out 2>err; then
 	ok "scripts/directions"
@@ -628,10 +628,10 @@ there set-up-1/directions-adjoint.png
 # ---- tuning ------------------------------------------------------------------------------------
 export XDG_CACHE_HOME=$folder/cache
 check "tune where it is off" 2 tune --size 32 --views 8
-has "its sentence" err "TOMOS_TUNE is off, so nothing that was measured is kept"
+has "its message" err "TOMOS_TUNE is off, so nothing that was measured is kept"
 unset TOMOS_TUNE
 check "nothing measured yet" 0 tune --show --backend cpu
-has "its sentence" out "nothing was measured on this device"
+has "its message" out "nothing was measured on this device"
 check "tune" 0 tune --size 32 --views 8 --slices 4 --seconds 1 --backend cpu
 has "where it is kept" out "wrote $folder/cache/tomos/tune-cpu-"
 check "tune --show" 0 tune --show --backend cpu
@@ -643,7 +643,7 @@ else
 fi
 sed -i 's/^kernel [^ ]*/kernel gone/' cache/tomos/tune-cpu-*
 check "a kernel that is there no more" 0 tune --show --backend cpu
-has "its sentence" out "no kernel of this build, ignored"
+has "its message" out "no kernel of this build, ignored"
 printf 'tomos tune 1\nrubbish' >cache/tomos/tune-cpu-*
 check "a broken file is not fatal" 0 tune --show --backend cpu
 has "nor used" out "nothing was measured on this device"
@@ -655,18 +655,18 @@ has "what is gone" out "removed $folder/cache/tomos/tune-cpu-"
 check "tune --forget again" 0 tune --forget --backend cpu
 has "nothing there" out "nothing to remove: there is no $folder/cache/tomos/tune-cpu-"
 check "forgotten" 0 tune --show --backend cpu
-has "its sentence" out "nothing was measured on this device"
+has "its message" out "nothing was measured on this device"
 check "tune with sizes twice" 2 tune s.h5 --views 8
-has "its sentence" err "--views: the sizes are those of 's.h5'"
+has "its message" err "--views: the sizes are those of 's.h5'"
 check "two wishes" 2 tune --show --forget
-has "its sentence" err "--show and --forget: give one of them"
+has "its message" err "--show and --forget: give one of them"
 check "negative slices" 2 tune --slices -1
-has "its sentence" err "--slices and --columns must not be negative"
+has "its message" err "--slices and --columns must not be negative"
 check "no time" 2 tune --size 32 --views 8 --seconds 0 --backend cpu
-has "its sentence" err "0 seconds to measure in"
+has "its message" err "0 seconds to measure in"
 export XDG_CACHE_HOME=/dev/null/cache
 check "nowhere to keep it" 1 tune --size 32 --views 8 --backend cpu
-has "its sentence" err "the directory '/dev/null/cache' cannot be made"
+has "its message" err "the directory '/dev/null/cache' cannot be made"
 check "nowhere to look" 0 tune --show --backend cpu
 export TOMOS_TUNE=off
 unset XDG_CACHE_HOME
@@ -676,21 +676,21 @@ has "an operand with hyphens" err "--help"
 
 # ---- broken inputs -----------------------------------------------------------------------------
 check "file that is not there" 1 info nofile.h5
-has "its sentence names it" err "nofile.h5"
+has "its message names it" err "nofile.h5"
 head -c 3000 p.h5 >short.h5
 check "truncated HDF5" 1 project short.h5 --views 4 -o x2.h5
 head -c 300 c.npy >short.npy
 check "truncated npy" 1 project short.npy --views 4 -o x2.h5
-has "its sentence names it" err "short.npy"
+has "its message names it" err "short.npy"
 head -c 500 c.tiff >short.tiff
 check "truncated TIFF" 1 project short.tiff --views 4 -o x2.h5
 npy '2, 2' '\0\0\200\77\0\0\300\177\0\0\200\77\0\0\200\177' >nan.npy
 printf '\x93NUMPY\x01\x00v\x00%-117s\n' "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }" >huge.npy
 printf '\234\165\000\210\074\344\067\176' >>huge.npy # 1e300
 check "a number beyond float32" 1 info huge.npy
-has "its sentence" err "'huge.npy': 1e+300 does not fit float32"
+has "its message" err "'huge.npy': 1e+300 does not fit float32"
 check "NaN in a volume" 1 project nan.npy --views 4 -o x2.h5
-has "its sentence" err "not finite"
+has "its message" err "not finite"
 has "counts them" err "2 values"
 check "NaN in projections" 1 backproject nan.npy --views-file s3.json -o x2.h5
 check "NaN in a comparison" 1 compare nan.npy nan.npy
@@ -721,7 +721,7 @@ interrupt() {
 	wait $pid
 	local got=$?
 	if [ $got = 130 ]; then ok "$what: status 130"; else bad "$what: status $got, not 130"; fi
-	has "$what: its sentence" err "interrupted; "
+	has "$what: its message" err "interrupted; "
 	ls -A >after
 	if cmp -s before after; then ok "$what: nothing is left"; else bad "$what: files are left"; fi
 }
@@ -738,7 +738,7 @@ sleep 0.5
 kill -INT $pid
 wait $pid
 if [ $? = 130 ]; then ok "recon: status 130"; else bad "recon: another status than 130"; fi
-has "recon: its sentence" err "iterations; 'stopped.h5' is the last one, and --resume --overwrite goes on"
+has "recon: its message" err "iterations; 'stopped.h5' is the last one, and --resume --overwrite goes on"
 there stopped.h5
 there state
 check "the last iterate can be read" 0 info stopped.h5

@@ -45,7 +45,7 @@ for ending in mtx npz h5; do
 done
 head -c 20 A.mtx >short.mtx
 check "a matrix cut short" 1 info short.mtx
-has "its sentence" err "'short.mtx', line 1: the file is cut short"
+has "its message" err "'short.mtx', line 1: the file is cut short"
 check "matrix of options" 0 matrix --views 6 --size 8,8,1 --forward line -o B.mtx
 has "as many columns as voxels" out "48 rows x 64 columns"
 check "no ending" 2 matrix --views 6 --size 8,8,1 -o B.dat

@@ -11,7 +11,7 @@ fail() {
 	exit 1
 }
 
-# rejected WORDS RECIPE [OPTIONS]: the recipe, with \n for lines, ends in a sentence with these words.
+# rejected WORDS RECIPE [OPTIONS]: the recipe, with \n for lines, ends in a message with these words.
 rejected() {
 	local words=$1 code=0
 	printf '%b' "$2" >wrong.ini

@@ -1,4 +1,4 @@
-/* What the fuzz targets share: any bytes as a file are read, or rejected with a sentence; nothing leaks,
+/* What the fuzz targets share: any bytes as a file are read, or rejected with a message; nothing leaks,
  * and a shape is never larger than the file can hold. The file lies in memory alone. */
 #ifndef TOMOS_TESTS_FUZZ_FUZZ_FILE_H
 #define TOMOS_TESTS_FUZZ_FUZZ_FILE_H

@@ -14,7 +14,7 @@
 
 #define PI 3.14159265358979323846
 
-/* The call is rejected with this status and a sentence that has this part. */
+/* The call is rejected with this status and a message that has this part. */
 #define assert_rejected(call, wanted, part) \
 	check_rejected((call), (wanted), (part), __FILE__, __LINE__)
 
@@ -22,7 +22,7 @@ static inline void check_rejected(
 	tomos_status status, tomos_status wanted, const char *part, const char *file, int line)
 {
 	if (status != wanted || !strstr(tomos_message(), part)) {
-		print_error("status '%s', sentence '%s', expected '%s', '%s'\n",
+		print_error("status '%s', message '%s', expected '%s', '%s'\n",
 			tomos_status_name(status), tomos_message(), tomos_status_name(wanted),
 			part);
 		_fail(file, line);

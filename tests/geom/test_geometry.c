@@ -63,11 +63,11 @@ static void test_numbers_rejected(void **state)
 	static const double bad[] = {NAN, INFINITY, -INFINITY, 1e31};
 	for (int i = 0; i < VIEW_NUMBERS; i++)
 		for (int k = 0; k < COUNT(bad); k++) {
-			char sentence[96];
+			char message[96];
 			tomos_view view = cone;
 			memcpy((double *)&view + i, &bad[k], sizeof bad[k]);
-			snprintf(sentence, sizeof sentence, "view 2: %s is %g", names[i], bad[k]);
-			assert_rejected(make(view), TOMOS_BAD_VALUE, sentence);
+			snprintf(message, sizeof message, "view 2: %s is %g", names[i], bad[k]);
+			assert_rejected(make(view), TOMOS_BAD_VALUE, message);
 		}
 }
 

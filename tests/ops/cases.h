@@ -20,7 +20,7 @@
 			fail_msg("%s: %s", #expression, tomos_message()); \
 	} while (0)
 
-/* The call is rejected with this status and words of this sentence. */
+/* The call is rejected with this status and words of this message. */
 #define REJECTED(expression, expected, words) \
 	do { \
 		tomos_status rejected_status = (expression); \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A disk that fills up in the middle of a run: a small file system of the test's own, in every format. The
-# run ends with a sentence, nothing is under the final name, and with more room --resume gives the same
+# run ends with a message, nothing is under the final name, and with more room --resume gives the same
 # bytes.
 #
 #   test_full_disk.sh COMMAND
@@ -42,8 +42,8 @@ for out in volume.h5 volume.npy volume.tif volume.mha volume.mhd slices/ packed.
 	mount -o remount,size=1028K disk || exit 1
 	"$tomos" recon scan.h5 -q $options -o "disk/$out" 2>err
 	[ $? = 1 ] || bad "a full disk is not a failure"
-	grep -q "No space left on device" err || bad "the sentence does not say why"
-	grep -qF "disk/$out" err || bad "the sentence does not name the output"
+	grep -q "No space left on device" err || bad "the message does not say why"
+	grep -qF "disk/$out" err || bad "the message does not name the output"
 	grep -q "what was done is kept, and --resume goes on from there" err || bad "what is kept is not said"
 	# The numbers of a .mhd may be whole, and so under their name, before its text is.
 	[ -e "disk/$out" ] && bad "there is something under the final name"

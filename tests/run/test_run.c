@@ -1,5 +1,5 @@
 /* Whole reconstructions from file to file: right values, the same bytes whatever the slabs, and
- * rejections with a sentence. */
+ * rejections with a message. */
 #include "work.h"
 #include <signal.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-/* Scans of every kind: found from the content, read in parts, and rejected with a sentence. */
+/* Scans of every kind: found from the content, read in parts, and rejected with a message. */
 #include "base/base.h"
 #include "io/io_help.h"
 #include "io/npz_help.h"
