@@ -1,7 +1,7 @@
-/* Checksums of what is stored, one per index of the first axis. */
+/* CRC-32 checksums of the stored bytes, one per index of the first axis. */
 #include "io/io.h"
 
-/* One number per index of the first axis, so that they do not depend on how it was written. */
+/* One checksum per index of the first axis, so that they do not depend on the slabs written. */
 tomos_status checksums_write(File *file)
 {
 	const int64_t shape[2] = {1, file->shape[0]};

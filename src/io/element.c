@@ -138,7 +138,7 @@ static double double_at(const unsigned char *stored, int64_t i, bool swapped)
 	return value;
 }
 
-/* Doubles alone can be finite and become infinite. */
+/* Only doubles can be finite and overflow to infinity as floats. */
 tomos_status element_convert(
 	Element element, const void *stored, int64_t count, float *data, const char *path)
 {

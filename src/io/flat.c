@@ -1,4 +1,4 @@
-/* Whole reads and writes of plain files, with messages. */
+/* Complete reads and writes of ordinary files, with an error message on failure. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -6,7 +6,8 @@
 #include <unistd.h>
 #include "io/io.h"
 
-enum { LARGEST_STEP = 1 << 26 }; /* a fraction of a second, so that the caller can cancel in time */
+/* A fraction of a second of I/O, so that cancelling takes effect soon. */
+enum { LARGEST_STEP = 1 << 26 };
 
 tomos_status flat_open(int *descriptor, int64_t *size, const char *path)
 {

@@ -1,9 +1,9 @@
-/* HDF5: the data as one dataset, named numbers as small datasets beside it.
+/* HDF5: the data as one dataset, named numbers as small datasets in the same file.
  *
- * The library is not safe for threads, so one mutex guards every use of it. Its printing is switched
- * off for that time, and the innermost of its messages goes into the message. Files are written in
- * the layout of HDF5 1.8, whose metadata carry checksums, with contiguous data: slabs are then plain
- * stretches of the file.
+ * The HDF5 library is not thread-safe, so one mutex guards every call. Its error printing is
+ * disabled meanwhile, and its innermost message is appended to ours. Files are written in the
+ * layout of HDF5 1.8, whose metadata have checksums, with contiguous data: a slab is then one range
+ * of bytes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "io/hdf5_parts.h"
 #include "io/matrix_file.h"
 
-/* ---- which dataset ------------------------------------------------------------------------ */
+/* ---- which dataset --------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -72,7 +72,7 @@ static tomos_status choose_dataset(File *file, hid_t id, const char *wanted)
 	return search_dataset(file, id);
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static tomos_status open_dataset(File *file, Hdf5 *own)
 {
@@ -134,7 +134,7 @@ static tomos_status hdf5_open(File *file, const tomos_file_options *options)
 	return hdf5_leave(quiet, open_locked(file, own, options->dataset));
 }
 
-/* A part of the first two of three axes, in the dataset's own rank. */
+/* A part of the first two of three axes, as a selection of the rank of the dataset. */
 static hid_t select_slab(const File *file, const Extract *wanted, hid_t *memory)
 {
 	const Hdf5 *own = file->own;
@@ -152,7 +152,7 @@ static hid_t select_slab(const File *file, const Extract *wanted, hid_t *memory)
 	return space;
 }
 
-/* Numbers beyond float end the reading, where HDF5 itself would make them infinite. */
+/* Values outside the range of float abort the read; HDF5 itself would make them infinite. */
 static H5T_conv_ret_t beyond(
 	H5T_conv_except_t what, hid_t from, hid_t to, void *stored, void *made, void *user)
 {
@@ -163,7 +163,7 @@ static H5T_conv_ret_t beyond(
 		return H5T_CONV_UNHANDLED;
 	if (H5Tequal(from, H5T_NATIVE_DOUBLE) > 0)
 		memcpy(&value, stored, sizeof value);
-	if (isinf(value)) /* the library calls infinity itself out of range, but only here */
+	if (isinf(value)) /* the library reports infinity as out of range, too, but only here */
 		return H5T_CONV_UNHANDLED;
 	*(bool *)user = true;
 	return H5T_CONV_ABORT;
@@ -211,7 +211,7 @@ static tomos_status hdf5_read(File *file, const Extract *part, float *data)
 	return hdf5_leave(quiet, transfer(file, part, data, NULL));
 }
 
-/* ---- writing ------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static const char *content_name(tomos_content content)
 {
@@ -285,8 +285,8 @@ static bool close_locked(Hdf5 *own)
 	return closed;
 }
 
-/* Closed and opened again: what is written from here on lies in places already taken, whether by
- * this process or by another that goes on after it. */
+/* Closes and reopens the file: its space is then allocated, so that this process, or a later one
+ * that resumes, writes data only into existing places. */
 static tomos_status hdf5_seal(File *file)
 {
 	Hdf5 *own = file->own;
@@ -323,7 +323,7 @@ static tomos_status hdf5_read_back(File *file, int64_t index, void *stored)
 						   "what was written cannot be read"));
 }
 
-/* Where a dataset lies that is one stretch of the file; none: not at all. */
+/* The range of bytes of a contiguous dataset; [0, 0) if it has none. */
 static void find_hole(hid_t dataset, int64_t hole[2])
 {
 	haddr_t at = dataset >= 0 ? H5Dget_offset(dataset) : HADDR_UNDEF;
@@ -333,7 +333,7 @@ static void find_hole(hid_t dataset, int64_t hole[2])
 	hole[1] = hole[0] + (int64_t)H5Dget_storage_size(dataset);
 }
 
-/* The data, and the checksums, which are written once more when all data are there. */
+/* The holes are the data, and the checksums, which are rewritten when all data are complete. */
 static tomos_status hdf5_frame(File *file, Frame *frame)
 {
 	const Hdf5 *own = file->own;
@@ -362,7 +362,7 @@ static tomos_status hdf5_sync(File *file)
 	return hdf5_leave(quiet, status);
 }
 
-/* A file without its data, which is small. */
+/* Copies a file that does not contain its data yet, and is small. */
 static tomos_status copy_file(const char *from, const char *to, const char *path)
 {
 	int in = -1, out = -1;
@@ -397,8 +397,8 @@ static tomos_status gather_locked(File *file, Hdf5 *own, const char *whole)
 		       : hdf5_reject(TOMOS_IO, file->path, NULL, "cannot be written to its end");
 }
 
-/* In a copy, which is published in place of the file: a process that is killed here leaves the file as
- * it was. */
+/* Works on a copy that replaces the file at the end: if the process is killed meanwhile, the file
+ * is unchanged. */
 static tomos_status gather(File *file, Hdf5 *own)
 {
 	char *whole;

@@ -1,4 +1,4 @@
-/* An HDF5 driver for plain files that keeps failures of the disk from the library. */
+/* An HDF5 file driver that hides write failures from the library (see hdf5_disk.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 #include "io/hdf5_disk.h"
 
 typedef struct {
-	H5FD_t common; /* first: the library's own part */
+	H5FD_t common; /* must be first: the part of the library */
 	int descriptor, failure;
-	haddr_t allocated, end; /* what the library has taken, and the file's size */
+	haddr_t allocated, end; /* end of the allocated space, and size of the file */
 } Disk;
 
-static int failure_at_close; /* of the file closed last */
+static int failure_at_close; /* errno of the file closed last */
 
 static H5FD_t *disk_open(const char *name, unsigned flags, hid_t access, haddr_t most)
 {
@@ -46,7 +46,7 @@ static herr_t disk_close(H5FD_t *file)
 	return 0;
 }
 
-/* The library gathers small pieces of metadata and data itself. */
+/* Lets the library combine small pieces of metadata and data. */
 static herr_t disk_query(const H5FD_t *file, unsigned long *flags)
 {
 	(void)file;
@@ -81,7 +81,7 @@ static herr_t disk_get_handle(H5FD_t *file, hid_t access, void **handle)
 	return 0;
 }
 
-/* What was never written reads as zeros. */
+/* Bytes that were never written read as zeros. */
 static herr_t disk_read(
 	H5FD_t *file, H5FD_mem_t type, hid_t list, haddr_t at, size_t size, void *buffer)
 {
@@ -141,7 +141,7 @@ static herr_t disk_truncate(H5FD_t *file, hid_t list, hbool_t closing)
 static const H5FD_class_t driver = {
 #if H5_VERSION_GE(1, 14, 0)
 	.version = H5FD_CLASS_VERSION,
-	.value = (H5FD_class_value_t)500, /* of the range that is free for anyone */
+	.value = (H5FD_class_value_t)500, /* from the range reserved for unregistered drivers */
 #endif
 	.name = "tomos",
 	.maxaddr = INT64_MAX,
@@ -162,7 +162,8 @@ static const H5FD_class_t driver = {
 bool hdf5_disk_use(hid_t access_list)
 {
 	static hid_t id = H5I_INVALID_HID;
-	if (H5Iis_valid(id) <= 0 || H5Iget_type(id) != H5I_VFL) /* never made, or H5close came */
+	/* Not registered yet, or H5close was called. */
+	if (H5Iis_valid(id) <= 0 || H5Iget_type(id) != H5I_VFL)
 		id = H5FDregister(&driver);
 	failure_at_close = 0;
 	return id >= 0 && H5Pset_driver(access_list, id, NULL) >= 0;

@@ -1,8 +1,9 @@
-/* The files that an HDF5 dataset's numbers lie in: its own, and those of external and virtual data. */
+/* The files that contain the data of an HDF5 dataset: its own, and those of external and virtual
+ * data. */
 #include <string.h>
 #include "io/hdf5_parts.h"
 
-/* Names that are no absolute path begin at the folder of the file that says them. */
+/* Relative names are relative to the folder of the file that contains them. */
 static tomos_status take_beside(const File *file, const char *name, TakePath take, void *user)
 {
 	const char *slash = strrchr(file->path, '/');
@@ -37,7 +38,7 @@ static tomos_status take_virtual(const File *file, hid_t list, TakePath take, vo
 	for (size_t i = 0; i < count; i++) {
 		if (H5Pget_virtual_filename(list, i, name, sizeof name) < 0)
 			continue;
-		if (strcmp(name, last) != 0) /* often many parts of one file in a row */
+		if (strcmp(name, last) != 0) /* consecutive parts are often from one file */
 			TRY(take_beside(file, name, take, user));
 		memcpy(last, name, sizeof last);
 	}

@@ -1,16 +1,16 @@
-/* The HDF5 library: one caller at a time, without its printing, its words kept for our messages; and
- * datasets made as we want them. */
+/* Access to the HDF5 library: serialised, without its error printing, its messages kept for ours;
+ * and creation of datasets. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include "io/hdf5_parts.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Guarded by the lock: of the last call that failed, and of the first read since hdf5_enter of which the
- * system said that it failed. */
+/* Guarded by the lock: the message of the last failed call, and that of the first read since
+ * hdf5_enter that failed with a system error. */
 static char complaint[200], unreadable[600];
 
-/* What stands in quotes behind `mark`; its length, 0 without it. */
+/* Finds the quoted text after `mark`; returns its length, 0 if there is none. */
 static int quoted(const char *text, const char *mark, const char **found)
 {
 	*found = strstr(text, mark);
@@ -19,7 +19,7 @@ static int quoted(const char *text, const char *mark, const char **found)
 	return *found ? (int)strcspn(*found, "'") : 0;
 }
 
-/* The library's text about a failed read or write is long; the system's word in it is enough. */
+/* The library's text on a failed read or write is long; only the system error in it is kept. */
 static herr_t take_innermost(unsigned n, const H5E_error2_t *error, void *user)
 {
 	const char *system, *name;
@@ -37,7 +37,7 @@ static herr_t take_innermost(unsigned n, const H5E_error2_t *error, void *user)
 	return 0;
 }
 
-/* Called by the library itself whenever one of its functions fails. */
+/* Called by the library whenever one of its functions fails. */
 static herr_t hear_error(hid_t stack, void *user)
 {
 	return H5Ewalk2(stack, H5E_WALK_UPWARD, take_innermost, user);
@@ -53,7 +53,8 @@ Quiet hdf5_enter(void)
 	return quiet;
 }
 
-/* Asked whether something is in a file, the library says no as well where the file cannot be read. */
+/* The library reports an object as missing also if the file cannot be read; that is an error
+ * here. */
 tomos_status hdf5_leave(Quiet quiet, tomos_status status)
 {
 	H5Eset_auto2(H5E_DEFAULT, quiet.print, quiet.data);
@@ -89,7 +90,7 @@ tomos_status hdf5_reject(
 		complaint);
 }
 
-/* Locks are of no use here, and fail on many network file systems. */
+/* File locks are not needed, and fail on many network file systems. */
 hid_t hdf5_access(bool create)
 {
 	hid_t list = H5Pcreate(H5P_FILE_ACCESS);
@@ -109,7 +110,7 @@ hid_t hdf5_access(bool create)
 	return list;
 }
 
-/* ---- making ------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 hid_t hdf5_type(Element element)
 {
@@ -133,7 +134,7 @@ bool hdf5_attribute(hid_t object, const char *name, const char *text)
 	return written;
 }
 
-/* Without the time of their making, so that the same work gives the same bytes. */
+/* Without time stamps, so that the same run gives the same bytes. */
 hid_t hdf5_timeless(hid_t class)
 {
 	hid_t list = H5Pcreate(class);
@@ -178,7 +179,7 @@ static bool set_chunks(hid_t list, hid_t type, const hsize_t *sizes, int compres
 	       H5Pset_deflate(list, (unsigned)compress) >= 0;
 }
 
-/* The space for plain data is taken at once, so that writing them later changes nothing else. */
+/* Space for uncompressed data is allocated at once, so that writing them changes nothing else. */
 static hid_t data_list(hid_t type, const hsize_t *sizes, int compress)
 {
 	hid_t list = hdf5_timeless(H5P_DATASET_CREATE);
@@ -194,7 +195,7 @@ static hid_t data_list(hid_t type, const hsize_t *sizes, int compress)
 	return H5I_INVALID_HID;
 }
 
-/* A dataset with the groups on the way to it; compressed (three axes) or not. */
+/* A dataset and the groups of its path; compressed (three axes) or not. */
 hid_t hdf5_make(
 	hid_t file, const char *name, hid_t type, int rank, const hsize_t *sizes, int compress)
 {

@@ -1,4 +1,4 @@
-/* Lists of numbers in HDF5 files, as matrices have them. */
+/* Named lists of numbers in HDF5 files, for sparse matrices. */
 #include <string.h>
 #include "io/hdf5_parts.h"
 #include "io/matrix_file.h"

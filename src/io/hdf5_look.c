@@ -1,13 +1,13 @@
-/* What an HDF5 file and its datasets hold, and whether they can: sizes, chunks, filters, sources. */
+/* Checks of HDF5 files and datasets before reading: sizes, chunks, filters, sources. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "io/hdf5_parts.h"
 #include "io/matrix_file.h"
 
-/* ---- the file ----------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
-/* The signature may follow a block of the user's own of 512, 1024, ... bytes. */
+/* The signature may follow a user block of 512, 1024, ... bytes. */
 bool hdf5_is(const unsigned char *head, size_t length)
 {
 	static const unsigned char signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
@@ -25,8 +25,8 @@ static uint64_t take_address(const unsigned char *from, int bytes)
 	return bytes < 8 && address == (UINT64_C(1) << 8 * bytes) - 1 ? UINT64_MAX : address;
 }
 
-/* The first block of files of the old layout has no checksum, and the library believes it: a wrong
- * address of a driver's block has it take gigabytes. Only files in parts have such a block. */
+/* The superblock of the old layout has no checksum: with a wrong address of its driver block, the
+ * library would allocate gigabytes. Only files in several parts have a driver block. */
 tomos_status hdf5_check_start(const char *path)
 {
 	unsigned char block[96] = {0};
@@ -54,7 +54,8 @@ tomos_status hdf5_check_start(const char *path)
 	return TOMOS_OK;
 }
 
-/* Opens a path step by step, which H5Lexists asks for; a dead link is not there either. */
+/* Checks a path component by component, as H5Lexists requires; a dangling link counts as
+ * missing. */
 bool hdf5_has(hid_t file, const char *name)
 {
 	char path[256];
@@ -72,7 +73,7 @@ bool hdf5_has(hid_t file, const char *name)
 	return H5Oexists_by_name(file, name, H5P_DEFAULT) > 0;
 }
 
-/* ---- what a dataset holds ----------------------------------------------------------------- */
+/* ---- contents of a dataset ------------------------------------------------------------------- */
 
 bool dataset_element(hid_t dataset, Element *element)
 {
@@ -119,8 +120,8 @@ static int64_t bytes_of_file(const char *path)
 	return stat(path, &info) == 0 ? info.st_size : 0;
 }
 
-/* Chunks that are compressed may unfold, though not without end; a chunk too large for its file
- * would have the library take the memory for it. */
+/* Compressed chunks may be larger than the file, up to LARGEST_RATIO; for a larger chunk the
+ * library would allocate the memory. */
 static bool chunks_fit(hid_t dataset, hid_t list, int64_t bytes, int64_t size)
 {
 	hsize_t sides[H5S_MAX_RANK];
@@ -134,7 +135,7 @@ static bool chunks_fit(hid_t dataset, hid_t list, int64_t bytes, int64_t size)
 	return rank > 0 && H5Dget_storage_size(dataset) > 0 && bytes <= most && chunk <= most;
 }
 
-/* The data a dataset claims can be in its file. Virtual and external data lie elsewhere. */
+/* Rejects a dataset too large for its file. Virtual and external data are in other files. */
 static tomos_status check_bytes(
 	hid_t dataset, hid_t list, const Form *form, const char *path, const char *name)
 {
@@ -156,7 +157,7 @@ static tomos_status check_bytes(
 		(long long)bytes, (long long)size);
 }
 
-/* Compressed chunks need a filter that is built in, or found as a plug-in. */
+/* Compressed chunks need a filter that is built in or available as a plug-in. */
 static tomos_status check_filters(hid_t list, const char *path, const char *name)
 {
 	int count = H5Pget_layout(list) == H5D_CHUNKED ? H5Pget_nfilters(list) : 0;
@@ -176,8 +177,8 @@ static tomos_status check_filters(hid_t list, const char *path, const char *name
 	return TOMOS_OK;
 }
 
-/* The sources of a virtual dataset are checked first: the library follows one that is its own source
- * without end. */
+/* The sources of a virtual dataset are checked first: the library recurses without end into a
+ * dataset that is its own source. */
 tomos_status dataset_check_nested(
 	hid_t dataset, const Form *form, const char *path, const char *name, Sources *sources)
 {

@@ -1,9 +1,9 @@
-/* Numbers, texts and names of an HDF5 file, by their paths. */
+/* Numbers, strings and group members of an HDF5 file, by their paths. */
 #include <stdio.h>
 #include <string.h>
 #include "io/hdf5_parts.h"
 
-/* ---- named numbers ------------------------------------------------------------------------ */
+/* ---- named numbers --------------------------------------------------------------------------- */
 
 static tomos_status read_numbers(
 	const File *file, const char *name, hid_t dataset, double **values, int64_t shape[2])
@@ -17,7 +17,7 @@ static tomos_status read_numbers(
 	TRY(dataset_check(dataset, &form, file->path, name));
 	shape[0] = form.rank > 1 ? form.axes[0] : 1;
 	shape[1] = form.rank > 0 ? form.axes[form.rank - 1] : 1;
-	(void)size_mul(shape[0], shape[1], &count); /* it fits: the bytes are in the file */
+	(void)size_mul(shape[0], shape[1], &count); /* no overflow: the bytes are in the file */
 	TRY(mem_alloc(values, count, sizeof **values, "numbers of an HDF5 file"));
 	if (H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, *values) >= 0)
 		return TOMOS_OK;
@@ -46,7 +46,7 @@ tomos_status hdf5_get(const File *file, const char *name, double **values, int64
 	return hdf5_leave(quiet, get_locked(file, name, values, shape));
 }
 
-/* A dataset of numbers that is there already and of that size is written over; another one goes. */
+/* An existing dataset of that size is overwritten; one of another size is deleted. */
 static hid_t open_same(hid_t file, const char *name, const hsize_t *sizes, int rank)
 {
 	Form form;
@@ -108,11 +108,12 @@ tomos_status hdf5_put_text(File *file, const char *name, const char *text)
 	return hdf5_leave(quiet, put_text_locked(file, name, text));
 }
 
-/* ---- texts and names ---------------------------------------------------------------------- */
+/* ---- strings and names ----------------------------------------------------------------------- */
 
 enum { LONGEST_TEXT = 1 << 16 };
 
-/* One text of fixed or variable length; `read` and `object` are a dataset's or an attribute's. */
+/* One string of fixed or variable length; `read` and `object` belong to a dataset or an
+ * attribute. */
 static tomos_status read_text(hid_t type, hid_t space,
 	herr_t (*read)(hid_t object, hid_t type, void *to), hid_t object, char **text)
 {
@@ -143,7 +144,8 @@ static herr_t read_dataset_text(hid_t object, hid_t type, void *to)
 	return H5Dread(object, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, to);
 }
 
-/* A virtual dataset is no text: its sources, which may be itself, are checked for numbers alone. */
+/* A virtual dataset is never a string: its sources, which may be itself, are checked for numbers
+ * only. */
 static bool is_virtual(hid_t dataset)
 {
 	hid_t list = H5Dget_create_plist(dataset);

@@ -1,10 +1,10 @@
-/* Compressed data of HDF5 outputs, packed here and put into the file as whole chunks.
+/* Compressed data of HDF5 outputs: chunks are compressed here and written as they are.
  *
- * Chunks of an HDF5 file under construction move, and a process that is killed leaves none of it to go
- * on with. Those of an output that a later process may go on with are therefore kept in a plain file of
- * their own, each behind a head that says which one it is, and put into the HDF5 file when all are
- * there: in a copy of it, so that this can be done again as well. The filters are those of every HDF5
- * library, shuffle and deflate.
+ * The library moves chunks while a file is under construction, so an HDF5 file left by a killed
+ * process cannot be resumed. Chunks of a resumable output are therefore first written to a separate
+ * file, each with a header that identifies it. When all are complete they are moved into a copy of
+ * the HDF5 file, so that this step can be repeated, too. The filters, shuffle and deflate, are part
+ * of every HDF5 library.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include <zlib.h>
 #include "io/hdf5_parts.h"
 
-/* Before each chunk in the file of chunks, in the machine's own order. */
+/* Header of each chunk in the chunk file, in native byte order. */
 typedef struct {
 	char mark[8];
 	int64_t number, bytes;
@@ -24,22 +24,22 @@ typedef struct {
 static const char mark[8] = "tomos-1";
 
 typedef struct {
-	int64_t at, bytes; /* bytes 0: not there */
+	int64_t at, bytes; /* bytes 0: missing */
 	uint64_t crc;
 } Place;
 
 struct Pack {
-	int descriptor; /* of the file of chunks; -1: they go straight into the dataset */
+	int descriptor; /* of the chunk file; -1: chunks are written directly to the dataset */
 	char *path;
-	int64_t end;                   /* of what is whole in that file */
-	int64_t rows, per_slice, size; /* rows and bytes of a chunk, and chunks of a slice */
+	int64_t end;                   /* of the complete chunks in that file */
+	int64_t rows, per_slice, size; /* rows and bytes of a chunk, chunks per slice */
 	Place *places;
 	unsigned char *shuffled, *packed;
 };
 
-/* ---- the file of chunks ------------------------------------------------------------------- */
+/* ---- the chunk file -------------------------------------------------------------------------- */
 
-/* What an earlier process has left; the last chunk may be cut off. */
+/* Finds the chunks of an earlier process; the last one may be incomplete. */
 static tomos_status find_chunks(Pack *p, int64_t count)
 {
 	int64_t length = lseek(p->descriptor, 0, SEEK_END);
@@ -97,9 +97,9 @@ void pack_close(Pack *p)
 	mem_free(p);
 }
 
-/* ---- packing ------------------------------------------------------------------------------ */
+/* ---- compression ----------------------------------------------------------------------------- */
 
-/* Byte k of all numbers, for every k; what lies beyond the array's edge is 0. */
+/* Shuffle filter: byte k of all numbers, for every k; bytes beyond the edge of the array are 0. */
 static void shuffle(Pack *p, const unsigned char *from, int64_t bytes, int size)
 {
 	int64_t all = p->size / size, count = bytes / size;
@@ -164,9 +164,9 @@ tomos_status pack_write(const File *file, int64_t first, int64_t count, const vo
 	return TOMOS_OK;
 }
 
-/* ---- all chunks into the HDF5 file -------------------------------------------------------- */
+/* ---- all chunks into the HDF5 file ----------------------------------------------------------- */
 
-/* The packed bytes of a chunk, as they were written. */
+/* The compressed bytes of a chunk, as they were written. */
 static tomos_status read_chunk(Pack *p, int64_t number)
 {
 	const Place *place = &p->places[number];

@@ -1,4 +1,4 @@
-/* What the files of the HDF5 format share. */
+/* Declarations for the source files of the HDF5 format. */
 #ifndef TOMOS_IO_HDF5_PARTS_H
 #define TOMOS_IO_HDF5_PARTS_H
 
@@ -14,7 +14,7 @@ typedef struct {
 	int rank;   /* of the dataset as stored */
 } Hdf5;
 
-/* ---- the library, one caller at a time, without its printing ------------------------------ */
+/* ---- serialised access to the library, without its printing ---------------------------------- */
 
 typedef struct {
 	H5E_auto2_t print;
@@ -23,19 +23,19 @@ typedef struct {
 
 Quiet hdf5_enter(void);
 tomos_status hdf5_leave(Quiet quiet, tomos_status status);
-/* Closes an object of any kind, if it was opened at all. */
+/* Closes an object of any kind; does nothing for an invalid id. */
 void hdf5_drop(hid_t object);
-void hdf5_complain(const char *text); /* what a message will end with */
-/* Whether all that was written reached the disk; what did not is the complaint then. */
+void hdf5_complain(const char *text); /* appended to the next error message */
+/* Whether all writes succeeded; otherwise the failure is appended to the next error message. */
 bool hdf5_landed(int failure);
-/* "'path', dataset '/x': what: what the library says" */
+/* "'path', dataset '/x': what: message of the library" */
 tomos_status hdf5_reject(
 	tomos_status status, const char *path, const char *dataset, const char *what);
 hid_t hdf5_access(bool create);
 
-/* ---- what a file and a dataset hold ------------------------------------------------------- */
+/* ---- contents of a file and a dataset -------------------------------------------------------- */
 
-/* One per dataset looked at. */
+/* One per dataset checked. */
 typedef struct {
 	Element element;
 	int rank;
@@ -45,7 +45,7 @@ typedef struct {
 bool dataset_element(hid_t dataset, Element *element);
 bool dataset_axes(hid_t dataset, Form *form);
 tomos_status dataset_check(hid_t dataset, const Form *form, const char *path, const char *name);
-/* The file that is read, how deep virtual datasets are nested at this point, and how many sources were
+/* The file that is read, the current nesting depth of virtual datasets, and the number of sources
  * opened so far. */
 typedef struct {
 	const char *reading;
@@ -54,12 +54,12 @@ typedef struct {
 } Sources;
 tomos_status dataset_check_nested(
 	hid_t dataset, const Form *form, const char *path, const char *name, Sources *sources);
-/* `list`: how the dataset was created; those that are not virtual have no sources. */
+/* `list`: creation property list of the dataset; only virtual datasets have sources. */
 tomos_status sources_check(hid_t list, const char *path, const char *name, Sources *sources);
 bool hdf5_has(hid_t file, const char *name);
 tomos_status hdf5_check_start(const char *path);
 
-/* ---- making ------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 hid_t hdf5_type(Element element); /* in memory and in files */
 bool hdf5_attribute(hid_t object, const char *name, const char *text);
@@ -67,21 +67,22 @@ hid_t hdf5_timeless(hid_t class);
 hid_t hdf5_make(
 	hid_t file, const char *name, hid_t type, int rank, const hsize_t *sizes, int compress);
 
-/* Rows of a chunk, which has one index of the first axis, or some rows of it where that is large. */
+/* Rows of a chunk: a chunk is one index of the first axis, or some rows of it if that is large. */
 hsize_t hdf5_chunk_rows(hsize_t rows, hsize_t row_bytes);
 
-/* ---- compressed data ---------------------------------------------------------------------- */
+/* ---- compressed data ------------------------------------------------------------------------- */
 
-/* *pack is to be closed in every case. */
+/* *pack must be closed also after a failure. */
 tomos_status pack_open(const File *file, Pack **pack);
 tomos_status pack_write(const File *file, int64_t first, int64_t count, const void *data);
-/* Whether the data wait in a file of their own, and their way into the dataset; with the lock held. */
+/* Whether the data are in a separate chunk file; moves them into the dataset. Called with the
+ * lock. */
 bool pack_waits(const Pack *pack);
 tomos_status pack_gather(const File *file);
 tomos_status pack_read_back(const File *file, int64_t index, void *stored);
 void pack_close(Pack *pack);
 
-/* ---- by name ------------------------------------------------------------------------------ */
+/* ---- by name --------------------------------------------------------------------------------- */
 
 tomos_status hdf5_get(const File *file, const char *name, double **values, int64_t shape[2]);
 tomos_status hdf5_put(File *file, const char *name, const double *values, const int64_t shape[2]);

@@ -1,4 +1,4 @@
-/* The sources of virtual HDF5 datasets: what a missing or unreadable one holds would silently read as
+/* Checks the sources of virtual HDF5 datasets: a missing or unreadable one would silently read as
  * zeros, and a dataset that is its own source would overflow the stack inside the library. */
 #include <stdio.h>
 #include <string.h>
@@ -28,8 +28,8 @@ static bool find_file(const char *path, const char *source, char found[4096])
 	return access(found, R_OK) == 0;
 }
 
-/* The library opens a source by its name without our way of locking files, which it does not let be
- * mixed: the file that is being read cannot be opened so, and would read as zeros. */
+/* The library opens sources with its own file locking, which cannot be combined with ours: a source
+ * that is the file being read cannot be opened by name, and would read as zeros. */
 static bool is_open(const char *found, const Source *source, const Sources *sources)
 {
 	struct stat one, other;
@@ -88,7 +88,7 @@ static tomos_status follow(
 	return status;
 }
 
-/* Names with a percent sign stand for a series of files or datasets, of any length. */
+/* Names with a percent sign denote a series of files or datasets of any length. */
 static tomos_status check_each(
 	hid_t list, size_t count, const char *path, const char *name, Sources *sources)
 {

@@ -1,4 +1,4 @@
-/* Opening by content, creating by name, and the checks that are the same for every format. */
+/* Opening by content, creating by name, and the checks common to all formats. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,10 +9,10 @@
 
 enum {
 	HEAD_BYTES = 4096,
-	NAMES_SHOWN = 5, /* of datasets, in a message */
+	NAMES_SHOWN = 5, /* names of datasets in a message */
 	PORTION =
 		1
-		<< 24, /* elements: a fraction of a second, so that the caller can cancel in time */
+		<< 24, /* elements: a fraction of a second, so that cancelling takes effect soon */
 };
 
 OPTION_VALUES(file_values, TOMOS_FILE_OPTIONS);
@@ -23,7 +23,7 @@ static const Format *const formats[] = {
 };
 #undef FORMAT
 
-/* ---- choosing a format -------------------------------------------------------------------- */
+/* ---- choosing a format ----------------------------------------------------------------------- */
 
 bool io_is_directory(const char *path)
 {
@@ -135,7 +135,7 @@ tomos_status io_check_name(const char *path)
 	return find_by_name(&format, path);
 }
 
-/* ---- opening and closing ------------------------------------------------------------------ */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static tomos_status check_path(const char *path)
 {
@@ -144,7 +144,7 @@ static tomos_status check_path(const char *path)
 	return TOMOS_OK;
 }
 
-/* A description to be filled in; `file` is NULL until file_give. */
+/* Allocates a description; *file stays NULL until file_give. */
 static tomos_status file_make(File **file, File **made, const char *path,
 	tomos_file_options *options, const tomos_file_options *given)
 {
@@ -201,8 +201,8 @@ tomos_status tomos_file_open(File **file, const char *path, const tomos_file_opt
 	return file_give(file, made, open_into(made, &options));
 }
 
-/* Hours of work should not end in a full disk. What is left is told of the directory that the file will
- * be in; where that cannot be told, or is no limit, writing will show. */
+/* Rejects an output that is larger than the free space of its file system, before hours of work.
+ * Where the free space is unknown, a full disk is an error of the write. */
 static tomos_status check_room(const char *path, int64_t needed)
 {
 	struct statvfs disk;
@@ -219,7 +219,7 @@ static tomos_status check_room(const char *path, int64_t needed)
 		bytes * 1e-9, left * 1e-9);
 }
 
-/* How numbers are stored, with the scale that takes the window to all numbers of the type. */
+/* The stored number type, with the scale that maps the window to its whole range. */
 static tomos_status choose_type(File *file, const tomos_file_options *options)
 {
 	static const Element elements[] = {{'f', 4, false}, {'u', 2, false}, {'u', 1, false}};
@@ -262,7 +262,7 @@ static tomos_status create_into(File *file, tomos_content content, const int64_t
 		return fail(TOMOS_BAD_VALUE, "'%s' is given no shape", file->path);
 	TRY(find_by_name(&file->format, file->path));
 	TRY(shape_count(shape, &count));
-	if (!file->kept) /* a run has checked what was asked for */
+	if (!file->kept) /* a resumed run has checked its options */
 		TRY(io_check_options(file->path, options));
 	TRY(choose_type(file, options));
 	if (!file->continued)
@@ -307,7 +307,8 @@ void io_discard(const char *temporary)
 tomos_status io_seal(File *file)
 {
 	TRY(checksums_write(file));
-	/* Beside an older output with a scale of its own, a new one would be wrong until the end. */
+	/* A scale file beside an older output would be wrong for that until the new output replaces
+	 * it. */
 	if (scale_is_inside(file))
 		TRY(scale_write(file));
 	return file->format->seal ? file->format->seal(file) : TOMOS_OK;
@@ -349,7 +350,7 @@ void tomos_file_close(File *file)
 	mem_free(file);
 }
 
-/* ---- reading and writing ------------------------------------------------------------------ */
+/* ---- reading and writing --------------------------------------------------------------------- */
 
 static tomos_status check_range(const File *file, int64_t first, int64_t count, const float *data)
 {
@@ -363,7 +364,7 @@ static tomos_status check_range(const File *file, int64_t first, int64_t count, 
 	return TOMOS_OK;
 }
 
-/* Indices of the first axis that are read or written at a time. */
+/* Number of indices of the first axis read or written per call of the format. */
 static int64_t portion(const File *file, int64_t rows)
 {
 	return max64(1, PORTION / max64(1, rows * file->shape[2]));
@@ -428,7 +429,7 @@ static tomos_status write_portion(File *file, int64_t first, int64_t count, cons
 	Summing s = {stored, file->shape[1] * file->shape[2] * file->element.bytes,
 		file->checksums + first};
 	TRY(cancel_check("writing"));
-	if (file->kept || file->format == &format_hdf5) /* nobody asks for others */
+	if (file->kept || file->format == &format_hdf5) /* only HDF5 files store them */
 		parallel_for(count, sum_one, &s);
 	return file->format->write(file, first, count, stored);
 }
@@ -443,7 +444,7 @@ static tomos_status write_stored(File *file, int64_t first, int64_t count, const
 	return TOMOS_OK;
 }
 
-/* Slice by slice, so that memory for the smaller numbers stays small. */
+/* Slice by slice, which limits the memory for encoded numbers. */
 static tomos_status write_encoded(File *file, int64_t first, int64_t count, const float *data)
 {
 	int64_t slab = file->shape[1] * file->shape[2];
@@ -463,7 +464,7 @@ tomos_status tomos_file_write(File *file, int64_t first, int64_t count, const fl
 {
 	TRY(check_writable(file));
 	TRY(check_range(file, first, count, data));
-	/* A slab that failed half way is no longer what it may have been before. */
+	/* After a failed write the slab counts as not written. */
 	memset(file->written + first, 0, (size_t)count);
 	TRY((file->element.kind == 'f' ? write_stored(file, first, count, data)
 				       : write_encoded(file, first, count, data)));

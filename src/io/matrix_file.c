@@ -1,4 +1,4 @@
-/* Sparse matrices to and from files of any kind: what the kinds share, and what all must fulfil. */
+/* Sparse matrix files: parts common to all formats, and checks. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ tomos_status matrix_allocate(tomos_matrix *m)
 	return mem_alloc(&m->values, m->count, sizeof(float), "the values of a matrix");
 }
 
-/* ---- what a matrix must fulfil --------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static tomos_status check_pointers(const char *path, const tomos_matrix *m)
 {
@@ -139,7 +139,7 @@ static void lists_of(const tomos_matrix *m, int64_t shape[2], NamedList lists[LI
 	lists[FORMAT].data = (void *)(uintptr_t)csr;
 }
 
-/* Integer i of a list; the byte order is this machine's or the other. */
+/* Integer i of a list, in native or swapped byte order. */
 static int64_t integer_at(const NamedList *list, int64_t i)
 {
 	unsigned char bytes[8];
@@ -188,7 +188,7 @@ static tomos_status check_lists(const char *path, const NamedList lists[LISTS])
 	return TOMOS_OK;
 }
 
-/* Integers that do not fit the narrower array are out of range, and told by a value that is, too. */
+/* Integers that do not fit the narrower array become a value that is out of range as well. */
 static int64_t limited(int64_t value, int bytes)
 {
 	return bytes == 4 && (value < 0 || value > INT32_MAX) ? -1 : value;
@@ -224,7 +224,7 @@ static tomos_status read_lists(const char *path, tomos_matrix *m,
 	return status;
 }
 
-/* ---- kinds of file --------------------------------------------------------------------------- */
+/* ---- formats --------------------------------------------------------------------------------- */
 
 enum { MTX, NPZ, HDF5 };
 
@@ -325,7 +325,7 @@ done:
 	return status;
 }
 
-/* ---- what there is in a file ----------------------------------------------------------------- */
+/* ---- contents of a file ---------------------------------------------------------------------- */
 
 static void take_info(tomos_matrix_info *info, const NamedList *pointers, const NamedList *shape,
 	const NamedList *storage)

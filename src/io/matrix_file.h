@@ -4,7 +4,7 @@
 
 #include "io/io.h"
 
-/* One list of numbers of a file; kind 'S' is a text of `element.bytes` characters. */
+/* One list of numbers of a file; kind 'S' is a string of `element.bytes` characters. */
 typedef struct {
 	const char *name;
 	Element element;
@@ -12,8 +12,8 @@ typedef struct {
 	void *data;
 } NamedList;
 
-/* Writing under the temporary name; `path` is for the message. Reading looks for the names and
- * allocates the data; a list that is not there has data NULL. */
+/* Writes to the temporary name; `path` is used in messages. Reading finds the lists by name and
+ * allocates their data; data is NULL for a missing list. */
 tomos_status npz_write(const char *temporary, const char *path, const NamedList *lists, int count);
 tomos_status npz_read(const char *path, NamedList *lists, int count);
 tomos_status hdf5_lists_write(
@@ -21,15 +21,15 @@ tomos_status hdf5_lists_write(
 tomos_status hdf5_lists_read(const char *path, NamedList *lists, int count);
 bool hdf5_is(const unsigned char *head, size_t length);
 
-/* An npy file in memory: its header alone, and what kind of numbers follow where. The text is
- * NumPy's descr, for types that are no numbers. */
+/* The header of an npy file in memory: type, shape and offset of the numbers. `descr` is NumPy's,
+ * for types that are not numbers. */
 typedef struct {
 	Element element; /* bytes 0: no number */
 	char descr[32];
 	int rank;
 	int64_t axes[3]; /* the first of them */
 	bool fortran;
-	int64_t count, data; /* numbers, and the byte at which they begin */
+	int64_t count, data; /* number of elements, and their offset in bytes */
 } NpyForm;
 
 tomos_status npy_look(NpyForm *form, const char *path, const unsigned char *bytes, int64_t size);
@@ -39,19 +39,20 @@ tomos_status npy_compose(char **header, int64_t *length, Element element, int64_
 tomos_status mtx_write(const char *temporary, const char *path, const tomos_matrix *matrix);
 /* The arrays are the caller's to mem_free, also after a failure. */
 tomos_status mtx_read(const char *path, tomos_matrix *matrix);
-/* Its first lines alone; *lines: those with entries. */
+/* Reads the first lines only; *lines: number of lines with entries. */
 tomos_status mtx_look(const char *path, tomos_matrix *matrix, int64_t *lines);
 
-/* The kind follows from the ending when writing, from the content when reading. Read matrices have
- * their columns in order, and everything in range. */
+/* The extension selects the format when writing, the content when reading. Matrices read have
+ * sorted columns and valid indices. */
 tomos_status matrix_write(
 	const char *path, const tomos_matrix *matrix, const tomos_file_options *options);
 tomos_status matrix_read(const char *path, tomos_matrix *matrix);
 void matrix_release(tomos_matrix *matrix);
-/* Rejects arrays that are no matrix (TOMOS_BAD_FILE), and sorts the columns of each row. */
+/* Rejects arrays that are not a valid matrix (TOMOS_BAD_FILE), and sorts the columns of each
+ * row. */
 tomos_status matrix_check(const char *path, tomos_matrix *matrix);
 
-/* The narrowest arrays for `rows`, `columns` and `count`, allocated. */
+/* Allocates arrays of the narrowest types for `rows`, `columns` and `count`. */
 tomos_status matrix_allocate(tomos_matrix *matrix);
 static inline int64_t matrix_at(const void *array, int bytes, int64_t i)
 {

@@ -1,7 +1,7 @@
 /* Matrix Market's coordinate files: a line of text per entry, counted from 1.
  *
- * https://math.nist.gov/MatrixMarket/formats.html. Read in two passes, so that entries may come in
- * any order and nothing grows. The last line must be whole: a file cut short is never taken.
+ * https://math.nist.gov/MatrixMarket/formats.html. Read in two passes (count, then store), so that
+ * entries may be in any order. The last line must be complete: a truncated file is rejected.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 enum {
 	PIECE = 1 << 20,
 	LONGEST_LINE = 1025,
-	LEAST_ROWS = 1 << 20, /* that any file may claim */
-	EMPTY_ROWS = 8192,    /* and for each of its bytes */
+	LEAST_ROWS = 1 << 20, /* empty rows that any file may have */
+	EMPTY_ROWS = 8192,    /* and more for each of its bytes */
 };
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -68,8 +68,8 @@ tomos_status mtx_write(const char *temporary, const char *path, const tomos_matr
 typedef struct {
 	int descriptor;
 	const char *path;
-	int64_t size, at; /* of the file; how far it is read */
-	char *text;       /* what is read and not yet taken: [from, to) */
+	int64_t size, at; /* of the file; bytes read so far */
+	char *text;       /* read and not yet parsed: [from, to) */
 	int64_t from, to;
 	int64_t line;
 } Reader;
@@ -91,7 +91,7 @@ static tomos_status refill(Reader *r)
 	return TOMOS_OK;
 }
 
-/* The next line, ended by 0 instead of its line end; NULL at the end of the file. */
+/* The next line as a string without its line end; NULL at the end of the file. */
 static tomos_status next_line(Reader *r, char **line)
 {
 	char *end = memchr(r->text + r->from, '\n', (size_t)(r->to - r->from));
@@ -113,7 +113,7 @@ static tomos_status next_line(Reader *r, char **line)
 	return TOMOS_OK;
 }
 
-/* The next line with something on it that is no comment. */
+/* The next line that is neither empty nor a comment. */
 static tomos_status next_data(Reader *r, char **line)
 {
 	do
@@ -186,7 +186,7 @@ static tomos_status take_entry(Mtx *f, const tomos_matrix *m, int64_t at[2], flo
 	return TOMOS_OK;
 }
 
-/* Row r begins at pointers[r + 1] until its entries are there. */
+/* While entries are stored, pointers[r + 1] is the next free place of row r. */
 static void put_entry(tomos_matrix *m, int64_t row, int64_t column, float value)
 {
 	int64_t at = matrix_at(m->pointers, m->pointer_bytes, row + 1);
@@ -195,7 +195,7 @@ static void put_entry(tomos_matrix *m, int64_t row, int64_t column, float value)
 	((float *)(uintptr_t)m->values)[at] = value;
 }
 
-/* All entries once: counted where `counts` is not NULL, else put in their places. */
+/* One pass over all entries: counts them if `counts` is not NULL, otherwise stores them. */
 static tomos_status each_entry(Mtx *f, tomos_matrix *m, int64_t *counts)
 {
 	int64_t at[2];
@@ -247,7 +247,7 @@ static tomos_status read_passes(Mtx *f, tomos_matrix *m, int64_t *counts)
 	return each_entry(f, m, NULL);
 }
 
-/* Rows may be empty, but hardly so many that a few bytes would have all memory taken for them. */
+/* Rows may be empty, but a small file must not claim rows that fill the memory. */
 static tomos_status check_rows(const Reader *r, int64_t rows)
 {
 	int64_t most;

@@ -1,4 +1,4 @@
-/* Named lists in a zip archive of npy files, as NumPy's savez and SciPy's save_npz have them.
+/* Named lists in a zip archive of npy files, the format of NumPy's savez and SciPy's save_npz.
  *
  * Written without compression, with 64-bit sizes. PKWARE's APPNOTE 6.3.
  */
@@ -47,7 +47,7 @@ static uint32_t crc_of(uint32_t crc, const void *data, int64_t bytes)
 	return crc;
 }
 
-/* What local and central headers have in common, from the version needed to the extra's length. */
+/* Fields common to local and central headers, from the version to the length of the extra field. */
 static void put_common(unsigned char **to, const Member *m, int extra)
 {
 	put(to, 2, 45);
@@ -162,7 +162,7 @@ tomos_status npz_write(const char *temporary, const char *path, const NamedList 
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* '|S3' and '<U3': the text as characters, ended by 0. */
+/* '|S3' and '<U3': the string as characters, zero-terminated. */
 static tomos_status take_text(const Archive *a, NamedList *list, const NpyForm *form,
 	const unsigned char *bytes, int64_t size)
 {

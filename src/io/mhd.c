@@ -1,7 +1,7 @@
-/* MetaImage files, as ITK, VTK and many viewers have them: lines of text "Key = Value" with the
- * numbers behind them (.mha) or in a file beside them (.mhd, .raw).
+/* MetaImage files of ITK, VTK and many viewers: a header of lines "Key = Value", with the numbers
+ * after it (.mha) or in a second file (.mhd, .raw).
  *
- * Axes are named x first there. A grid is kept as ElementSpacing, Offset and the signs of
+ * Axes are listed x first. A grid is stored as ElementSpacing, Offset and the signs of
  * TransformMatrix.
  */
 #include <errno.h>
@@ -15,8 +15,8 @@
 
 enum {
 	LARGEST_HEADER = 1 << 16,
-	HEADER = 1024, /* bytes of the text before data of our own files */
-	COMMENT = 200, /* and of a line of comment in it */
+	HEADER = 1024, /* bytes of the header in files written here */
+	COMMENT = 200, /* and of a comment line in it */
 	DIMENSIONS = 3,
 };
 
@@ -27,17 +27,17 @@ typedef struct {
 	double first[DIMENSIONS], step[DIMENSIONS];
 	bool has_grid;
 	/* writing */
-	int header; /* descriptor of a .mhd's text; -1: the text is in the data's file */
+	int header; /* descriptor of a .mhd header; -1: header and data in one file */
 	char *data_temporary;
 	bool published;
 } Mhd;
 
-/* ---- the text ----------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 typedef struct {
 	const char *path;
 	char *text;
-	int64_t local; /* where data behind the text would begin */
+	int64_t local; /* offset of data that follow the header */
 	char data_file[512];
 	int rank;
 	int64_t axes[DIMENSIONS];
@@ -108,7 +108,7 @@ static bool is_key(const char *key, const char *name)
 	return strcasecmp(key, name) == 0;
 }
 
-/* One line; keys that say nothing of the numbers are passed over. */
+/* One line; keys that do not concern the numbers are ignored. */
 static tomos_status take_line(Header *h, const char *key, const char *value)
 {
 	if (is_key(key, "DimSize"))
@@ -141,7 +141,7 @@ static void trim(char *text)
 		text[--length] = 0;
 }
 
-/* Up to the line of ElementDataFile, which is the last. */
+/* Parses up to the line ElementDataFile, which is the last. */
 static tomos_status parse(Header *h)
 {
 	for (char *at = h->text, *next; *at && !h->data_file[0]; at = next) {
@@ -174,7 +174,7 @@ static tomos_status read_text(Header *h, int descriptor, int64_t size)
 	return parse(h);
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool mhd_probe(const unsigned char *head, size_t length)
 {
@@ -218,7 +218,7 @@ static tomos_status check_header(const Header *h)
 	return TOMOS_OK;
 }
 
-/* The data's file, and where in it they begin; -1 says: at its end. */
+/* Opens the data file and finds the offset of the data; HeaderSize -1: the data are its end. */
 static tomos_status open_data(File *file, Mhd *mhd, const Header *h)
 {
 	Plain *plain = &mhd->plain;
@@ -237,7 +237,7 @@ static tomos_status open_data(File *file, Mhd *mhd, const Header *h)
 	return plain_check(plain, file, mhd->data_path);
 }
 
-/* A grid whose axes are turned or mirrored in themselves alone. */
+/* Takes the grid if its axes are at most mirrored. */
 static void take_grid(Mhd *mhd, const Header *h)
 {
 	mhd->has_grid = h->has_spacing;
@@ -294,7 +294,7 @@ static tomos_status mhd_read(File *file, const Extract *part, float *data)
 	return plain_read(file, &mhd->plain, part, data);
 }
 
-/* ---- writing ------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static const char *type_name(Element element)
 {
@@ -311,7 +311,8 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Comments of that many bytes, blank but for their first word; ITK reads no lines of 500 and more. */
+/* Comment lines of `bytes` in total, blank after the keyword; ITK rejects lines of 500
+ * characters. */
 static void put_comments(char *text, int bytes)
 {
 	static const char start[] = "Comment = tomos";
@@ -323,7 +324,7 @@ static void put_comments(char *text, int bytes)
 	}
 }
 
-/* Comments take up what is left, so that the data of a .mha always begin at the same byte. */
+/* Comments fill the header, so that the data of a .mha always have the same offset. */
 static tomos_status write_text(File *file, const Mhd *mhd)
 {
 	const int64_t *n = file->shape;
@@ -353,7 +354,7 @@ static tomos_status write_text(File *file, const Mhd *mhd)
 	return flat_write(local ? mhd->plain.descriptor : mhd->header, file->path, 0, text, HEADER);
 }
 
-/* Data that an earlier process has begun; it may have come as far as to publish them. */
+/* Data begun by an earlier process, which may have renamed them to their final name already. */
 static tomos_status continue_data(const File *file, Mhd *mhd)
 {
 	mhd->published = access(mhd->data_temporary, F_OK) != 0;
@@ -365,7 +366,7 @@ static tomos_status continue_data(const File *file, Mhd *mhd)
 		"'%s', begun as '%s', cannot be opened: %s", file->path, name, strerror(errno));
 }
 
-/* "volume.mhd" has its data in "volume.raw", which is made and published like any other file. */
+/* "volume.mhd" has its data in "volume.raw", which is created and committed like any other file. */
 static tomos_status create_data(File *file, Mhd *mhd)
 {
 	int length = (int)(strrchr(file->path, '.') - file->path);
@@ -397,7 +398,7 @@ static tomos_status mhd_create(File *file)
 static tomos_status mhd_write(File *file, int64_t first, int64_t count, const void *data)
 {
 	const Mhd *mhd = file->own;
-	if (mhd->published) /* whole data of an earlier run, or somebody else's */
+	if (mhd->published) /* complete data of an earlier run, or a foreign file */
 		return fail(TOMOS_BAD_FILE,
 			"'%s': index %lld is not done, but its data are in '%s' already; run "
 			"without resume",
@@ -448,7 +449,7 @@ static void mhd_close(File *file)
 	mem_free(mhd);
 }
 
-/* ---- the grid ----------------------------------------------------------------------------- */
+/* ---- the grid -------------------------------------------------------------------------------- */
 
 static tomos_status mhd_get(const File *file, const char *name, double **values, int64_t shape[2])
 {

@@ -1,7 +1,8 @@
-/* NumPy's array files, versions 1 to 3 of the format: a line of text, then the numbers.
+/* NumPy array files, versions 1 to 3 of the format: a header line, then the numbers.
  *
- * The text is a Python dictionary with the keys 'descr', 'fortran_order' and 'shape', in any order;
- * anything else is rejected. https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+ * The header is a Python dictionary with the keys 'descr', 'fortran_order' and 'shape', in any
+ * order; anything else is rejected.
+ * https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "io/matrix_file.h"
 
 enum {
-	LARGEST_HEADER = 1 << 16, /* numpy's own are some hundred bytes */
+	LARGEST_HEADER = 1 << 16, /* headers by NumPy have some hundred bytes */
 	LARGEST_RANK = 32,
 };
 
@@ -17,7 +18,7 @@ enum {
 #define NATIVE (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>')
 #define FOREIGN (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '>' : '<')
 
-/* ---- the header's text -------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 typedef struct {
 	const char *path;
@@ -28,7 +29,7 @@ typedef struct {
 	bool fortran, has_descr, has_order, has_shape;
 } Header;
 
-/* What a file says may be anything; a terminal should not have to obey it. */
+/* Replaces control characters, which a terminal would interpret. */
 static const char *printable(char *text, size_t room, const char *from, const char *end)
 {
 	size_t length = 0;
@@ -164,14 +165,14 @@ static tomos_status take_element(Element *element, const Header *h)
 	return TOMOS_OK;
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool npy_probe(const unsigned char *head, size_t length)
 {
 	return head && length >= 6 && memcmp(head, MAGIC, 6) == 0;
 }
 
-/* Where the header's text is: after the magic, two bytes of version and 2 or 4 of length. */
+/* Offset of the header: after the magic, two bytes of version and 2 or 4 of length. */
 static tomos_status find_header(const Plain *npy, const char *path, int64_t *at, int64_t *length)
 {
 	unsigned char start[12] = {0};
@@ -236,7 +237,7 @@ static tomos_status npy_read(File *file, const Extract *part, float *data)
 	return plain_read(file, file->own, part, data);
 }
 
-/* ---- writing ------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* The header is padded with spaces so that the numbers begin at a multiple of 64 bytes. */
 static tomos_status write_header(Plain *npy, const File *file)
@@ -294,7 +295,7 @@ static void npy_close(File *file)
 	mem_free(npy);
 }
 
-/* ---- npy files inside archives ------------------------------------------------------------ */
+/* ---- npy files inside archives --------------------------------------------------------------- */
 
 tomos_status npy_look(NpyForm *form, const char *path, const unsigned char *bytes, int64_t size)
 {

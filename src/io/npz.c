@@ -1,8 +1,8 @@
-/* NumPy's archives of arrays, from savez and savez_compressed: one of the arrays, the others by name.
+/* NumPy archives of savez and savez_compressed: one array is the data, the others are named
+ * numbers.
  *
- * An array that is not compressed is read where it lies, without its checksum, which would need all of
- * it at once; a compressed one is unpacked into a temporary file first, in $TMPDIR or /tmp, which has
- * no name and goes with the process.
+ * An uncompressed array is read in place, without verifying its checksum, which covers the whole
+ * array. A compressed one is first unpacked to an unlinked temporary file in $TMPDIR or /tmp.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static bool npz_probe(const unsigned char *head, size_t length)
 	return head && length >= 4 && memcmp(head, "PK\3\4", 4) == 0;
 }
 
-/* ---- which array -------------------------------------------------------------------------- */
+/* ---- which array ----------------------------------------------------------------------------- */
 
 static tomos_status look_at(const Archive *a, const Entry *e, NpyForm *form)
 {
@@ -39,7 +39,7 @@ static tomos_status look_at(const Archive *a, const Entry *e, NpyForm *form)
 	return status;
 }
 
-/* The entry of that name, with or without .npy; false where there is none. */
+/* The entry of that name, with or without .npy; *found is false if there is none. */
 static tomos_status find_entry(const Archive *a, const char *name, Entry *e, bool *found)
 {
 	name += strspn(name, "/");
@@ -53,7 +53,7 @@ static tomos_status find_entry(const Archive *a, const char *name, Entry *e, boo
 	return TOMOS_OK;
 }
 
-/* Without ".npy"; what a file says may be anything, a terminal should not have to obey it. */
+/* Without ".npy"; control characters, which a terminal would interpret, are replaced. */
 static void entry_name(const Entry *e, char name[128])
 {
 	int length = (int)min64(e->name_length, 127);
@@ -64,7 +64,7 @@ static void entry_name(const Entry *e, char name[128])
 	name[length] = 0;
 }
 
-/* Whether an entry is an array of numbers with two or three axes; what cannot be read as one is not. */
+/* Whether an entry is a readable array of numbers with two or three axes. */
 static tomos_status fits(const Archive *a, const Entry *e, bool *good)
 {
 	NpyForm form;
@@ -73,7 +73,7 @@ static tomos_status fits(const Archive *a, const Entry *e, bool *good)
 	return status == TOMOS_NO_MEMORY ? status : TOMOS_OK;
 }
 
-/* The only array that fits. */
+/* Finds the only suitable array. */
 static tomos_status search_array(File *file, const Archive *a, Entry *found)
 {
 	char all[512] = "", name[128];
@@ -113,7 +113,7 @@ static tomos_status choose_array(File *file, const Archive *a, const char *datas
 		     : fail(TOMOS_BAD_FILE, "'%s' has no array '%s'", file->path, dataset);
 }
 
-/* ---- its numbers -------------------------------------------------------------------------- */
+/* ---- its numbers ----------------------------------------------------------------------------- */
 
 static tomos_status make_unnamed(int *descriptor, const char *path)
 {
@@ -157,7 +157,7 @@ static tomos_status unpack(Npz *own, const Entry *e, const char *path)
 	return status;
 }
 
-/* The array as plain numbers behind a header, in the archive or unpacked. */
+/* Opens the array as a header and numbers, in the archive or unpacked. */
 static tomos_status open_array(File *file, Npz *own, const Entry *e)
 {
 	NpyForm form;
@@ -210,7 +210,7 @@ static void npz_close(File *file)
 	mem_free(own);
 }
 
-/* ---- the others, by name ------------------------------------------------------------------ */
+/* ---- the others, by name --------------------------------------------------------------------- */
 
 static tomos_status take_numbers(const File *file, const char *name, const NpyForm *form,
 	const unsigned char *bytes, int64_t size, double **values)

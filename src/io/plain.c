@@ -1,7 +1,7 @@
-/* Numbers that lie in a file one after the other, behind a header of any kind. */
+/* Contiguous numbers after a header of any kind. */
 #include "io/io.h"
 
-enum { PIECE = 1 << 16 }; /* numbers converted at a time */
+enum { PIECE = 1 << 16 }; /* numbers converted per step */
 
 tomos_status plain_check(const Plain *plain, const File *file, const char *path)
 {
@@ -31,8 +31,8 @@ static tomos_status read_numbers(const File *file, const Plain *plain, void *buf
 	return TOMOS_OK;
 }
 
-/* Number (i, j, k) lies at i + n0 (j + n1 k): one plane of constant k is read at a time, and the
- * part asked for is turned into C order. */
+/* Element (i, j, k) is at i + n0 (j + n1 k): planes of constant k are read one by one, and the
+ * requested part is transposed to C order. */
 static tomos_status read_fortran(
 	const File *file, const Plain *plain, void *buffer, const Extract *part, float *data)
 {
@@ -50,7 +50,7 @@ static tomos_status read_fortran(
 	return status;
 }
 
-/* Index by index, or all at once where all rows are asked for. */
+/* Index by index, or in one read if all rows are requested. */
 static tomos_status read_rows(
 	const File *file, const Plain *plain, void *buffer, const Extract *part, float *data)
 {

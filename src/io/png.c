@@ -1,10 +1,10 @@
-/* Pictures to look at: 8-bit grey PNG. */
+/* 8-bit greyscale PNG images. */
 #include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include "io/io.h"
 
-/* libpng's way back from its depths: it may not return from a failure. */
+/* libpng reports errors by longjmp: its error handler must not return. */
 typedef struct {
 	const char *path;
 	int descriptor;

@@ -1,4 +1,4 @@
-/* Numbers without a header, in a layout that the user describes. */
+/* Binary files without a header, in a layout given by the user. */
 #include <stdio.h>
 #include <string.h>
 #include "io/io.h"
@@ -7,7 +7,7 @@ static bool raw_probe(const unsigned char *head, size_t length)
 {
 	(void)head;
 	(void)length;
-	return false; /* any bytes could be such a file */
+	return false; /* not recognisable by content */
 }
 
 static tomos_status reject(const File *file, const char *text)

@@ -1,10 +1,10 @@
-/* Files under construction that an earlier process has left: whether they are still as it wrote them. */
+/* Checks that a file under construction left by an earlier process is unchanged. */
 #include <string.h>
 #include "io/io.h"
 
 enum { PIECE = 1 << 16 };
 
-/* ---- the data ----------------------------------------------------------------------------- */
+/* ---- the data -------------------------------------------------------------------------------- */
 
 static tomos_status check_index(File *file, int64_t index, void *stored, bool *right)
 {
@@ -41,7 +41,7 @@ tomos_status io_verify_done(
 	return status;
 }
 
-/* ---- what is around the data -------------------------------------------------------------- */
+/* ---- the frame around the data --------------------------------------------------------------- */
 
 static tomos_status sum_stretch(
 	int descriptor, const char *path, int64_t first, int64_t end, uint32_t *sum)
@@ -93,7 +93,7 @@ tomos_status io_frame_check(const char *temporary, const Frame *frame)
 		temporary, (unsigned)sum, (unsigned)frame->sum);
 }
 
-/* ---- where an open file reads from -------------------------------------------------------- */
+/* ---- source files of an open file ------------------------------------------------------------ */
 
 tomos_status io_sources(const File *file, TakePath take, void *user)
 {

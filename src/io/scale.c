@@ -1,10 +1,11 @@
-/* Integers with a scale and an offset: named numbers of HDF5 files, a text beside the others. */
+/* Scale and offset of stored integers: named numbers in HDF5 files, a text file for other
+ * formats. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "io/io.h"
 
-/* Where a format has no named numbers: in a folder of TIFF files, or beside the file. */
+/* Name of the text file: in a folder of TIFF files, or in the folder of the file. */
 static tomos_status scale_path(char **name, const char *path, bool folder)
 {
 	return mem_printf(name, folder ? "%s/scale.txt" : "%s.scale.txt", path);
@@ -83,7 +84,8 @@ static tomos_status scale_text_write(const File *file, const char *temporary, co
 	return status != TOMOS_OK ? status : closed;
 }
 
-/* Beside a single file the text is published right before it; one of an earlier file goes. */
+/* For a single file the text file is committed just before it; that of an earlier file is
+ * removed. */
 static tomos_status scale_beside(const File *file, bool scaled)
 {
 	char *name, *temporary = NULL;

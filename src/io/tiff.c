@@ -1,6 +1,6 @@
-/* Grey TIFF pictures: many pages in one file, or a directory of files in the order of their names.
+/* Greyscale TIFF images: pages of one file, or a directory of files in the order of their names.
  *
- * A directory's files may be chosen by a pattern with '*' and '?'.
+ * A pattern with '*' and '?' selects files of a directory.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -13,9 +13,9 @@
 #include <unistd.h>
 #include "io/tiff_parts.h"
 
-/* ---- one file of many pages --------------------------------------------------------------- */
+/* ---- one file of many pages ------------------------------------------------------------------ */
 
-/* ImageJ writes large stacks as one page and says in its description how many follow. */
+/* ImageJ writes large stacks as one page, with the number of images in its description. */
 static tomos_status check_imagej(TIFF *tiff, const char *path, int64_t pages)
 {
 	char *text = NULL;
@@ -56,7 +56,7 @@ static uint64_t number_of(const unsigned char *bytes, int count, bool big_endian
 	return number;
 }
 
-/* libtiff takes a link to the next page that cannot be read for the end of the pages. */
+/* libtiff takes an invalid link to the next page for the end of the file. */
 static tomos_status check_last(TIFF *tiff, const char *path, int64_t page)
 {
 	bool wide = TIFFIsBigTIFF(tiff), big_endian = TIFFIsBigEndian(tiff);
@@ -105,7 +105,7 @@ static tomos_status read_one_page(File *file, int64_t index, const Extract *part
 	return page_read(&at, &own->page, part, data);
 }
 
-/* ---- a directory of files ----------------------------------------------------------------- */
+/* ---- a directory of files -------------------------------------------------------------------- */
 
 static int is_picture(const struct dirent *entry)
 {
@@ -114,7 +114,7 @@ static int is_picture(const struct dirent *entry)
 	       (strcasecmp(dot, ".tif") == 0 || strcasecmp(dot, ".tiff") == 0);
 }
 
-/* Numbers in names count as numbers: raw_9.tif comes before raw_10.tif. */
+/* Digits are compared as numbers: raw_9.tif is before raw_10.tif. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
 	const char *x = (*a)->d_name, *y = (*b)->d_name;
@@ -149,7 +149,7 @@ bool tiff_is_pattern(const char *path)
 	return strpbrk(last_part(path), "*?") != NULL && stat(path, &info) != 0;
 }
 
-/* Those of the listed files that fit the pattern. */
+/* Keeps the listed files that match the pattern. */
 static tomos_status take_names(
 	Tiff *own, const char *directory, const char *pattern, struct dirent **list, int count)
 {
@@ -177,7 +177,7 @@ static tomos_status list_pictures(Tiff *own, const char *directory, const char *
 			TOMOS_IO, "directory '%s' cannot be read: %s", directory, strerror(errno));
 	tomos_status status = take_names(own, directory, pattern, list, count);
 	for (int i = 0; i < count; i++)
-		free(list[i]); /* scandir's own memory */
+		free(list[i]); /* allocated by scandir */
 	free(list);
 	return status;
 }
@@ -196,7 +196,7 @@ static tomos_status list_stack(Tiff *own, const char *path)
 	return status;
 }
 
-/* Opens picture `index`, which must be one page like the first. */
+/* Opens image `index`, which must be a single page like the first. */
 static tomos_status open_picture(Tiff *own, int64_t index, TIFF **tiff, int64_t *size)
 {
 	const char *path = own->names[index];
@@ -244,7 +244,7 @@ static tomos_status read_picture(File *file, int64_t index, const Extract *part,
 	return status;
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool tiff_probe(const unsigned char *head, size_t length)
 {

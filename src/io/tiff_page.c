@@ -1,13 +1,13 @@
-/* Pages of TIFF files through libtiff: what they are, and parts of them, in strips, tiles and all common
- * compressions. */
+/* Pages of TIFF files, read with libtiff: description and parts of a page, in strips or tiles, with
+ * all common compressions. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include "io/tiff_parts.h"
 
-/* ---- libtiff, without its printing -------------------------------------------------------- */
+/* ---- libtiff, without its printing ----------------------------------------------------------- */
 
-static _Thread_local char complaint[256]; /* the first since `complaint[0] = 0`, the innermost */
+static _Thread_local char complaint[256]; /* first message since it was cleared: the innermost */
 
 static void keep_complaint(const char *format, va_list list)
 {
@@ -83,7 +83,7 @@ tomos_status tiff_open_file(TIFF **tiff, int64_t *size, const char *path)
 	return tiff_reject(path, 0, "cannot be read");
 }
 
-/* ---- pages -------------------------------------------------------------------------------- */
+/* ---- pages ----------------------------------------------------------------------------------- */
 
 static const uint16_t compressions[] = {COMPRESSION_NONE, COMPRESSION_LZW, COMPRESSION_PACKBITS,
 	COMPRESSION_ADOBE_DEFLATE, COMPRESSION_DEFLATE, COMPRESSION_ZSTD, COMPRESSION_LZMA};
@@ -111,7 +111,8 @@ static int64_t page_bytes(const Page *page)
 	return fits ? bytes : INT64_MAX;
 }
 
-/* Plain strips and tiles hold the page to the byte: a wrong width or height shows here. */
+/* Uncompressed strips and tiles have exactly the bytes of the page: detects a wrong width or
+ * height. */
 static tomos_status check_bytes(TIFF *tiff, const char *path, int64_t at, const Page *page)
 {
 	bool tiled = TIFFIsTiled(tiff);
@@ -194,14 +195,14 @@ tomos_status page_same(Page *page, const Page *next, const char *path, int64_t a
 		element_name(page->element));
 }
 
-/* The rows [low, high) of a piece of rows [y, y + height) that were asked for. */
+/* The requested rows [low, high) of a piece with rows [y, y + height). */
 static void overlap(const Extract *part, int64_t y, int64_t height, int64_t *low, int64_t *high)
 {
 	*low = max64(y, part->row);
 	*high = min64(y + height, part->row + part->rows);
 }
 
-/* Plain strips need not be read to their end: rows are fetched where they lie. */
+/* Rows of uncompressed strips are read directly, without the rest of the strip. */
 static tomos_status read_plain(
 	const Place *at, const Page *page, int64_t strip, int64_t skip, int64_t bytes, void *buffer)
 {
@@ -222,7 +223,7 @@ static bool is_plain(const Place *at, const Page *page)
 	return !page->packed && order == FILLORDER_MSB2LSB;
 }
 
-/* `buffer` gets the rows from the first one asked for, or, where it must be unpacked, the strip. */
+/* `buffer` receives the requested rows, or the whole strip if it is compressed. */
 static tomos_status read_strips(
 	const Place *at, const Page *page, const Extract *part, void *buffer, float *data)
 {
@@ -271,7 +272,7 @@ static tomos_status read_tiles(
 	return TOMOS_OK;
 }
 
-/* The size of a strip or tile as libtiff will fill it, which must fit what the tags said. */
+/* The size of a strip or tile according to libtiff, which must agree with the tags. */
 static tomos_status piece_bytes(const Place *at, const Page *page, int64_t *bytes)
 {
 	TIFF *tiff = at->tiff;

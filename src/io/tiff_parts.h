@@ -1,22 +1,22 @@
-/* What the files of the TIFF format share. */
+/* Declarations for the source files of the TIFF format. */
 #ifndef TOMOS_IO_TIFF_PARTS_H
 #define TOMOS_IO_TIFF_PARTS_H
 
 #include <tiffio.h>
 #include "io/io.h"
 
-/* What all pages have in common. */
+/* Properties common to all pages. */
 typedef struct {
 	int64_t width, height;
 	Element element;
-	bool packed; /* the numbers are not in the file as they are */
+	bool packed; /* compressed */
 } Page;
 
 typedef struct {
 	bool stack;
 	Page page;
 	int64_t count;
-	/* reading: one file and where its pages are, or the names of the files */
+	/* reading: one file and the offsets of its pages, or the names of the files */
 	TIFF *tiff;
 	uint64_t *offsets;
 	char **names;
@@ -27,31 +27,31 @@ typedef struct {
 
 tomos_status tiff_make(File *file, Tiff **own);
 
-/* ---- libtiff, without its printing -------------------------------------------------------- */
+/* ---- libtiff, without its printing ----------------------------------------------------------- */
 
 tomos_status tiff_open_file(TIFF **tiff, int64_t *size, const char *path);
-/* "'path', page 3: what: what libtiff says", the first since tiff_forget, the innermost. */
+/* "'path', page 3: what: message of libtiff", the first (innermost) one since tiff_forget. */
 tomos_status tiff_reject(const char *path, int64_t page, const char *what);
 void tiff_forget(void);
 
-/* ---- pages -------------------------------------------------------------------------------- */
+/* ---- pages ----------------------------------------------------------------------------------- */
 
-/* Where a page is read from: its file, and its number for messages. */
+/* A page: its file, and its number for messages. */
 typedef struct {
 	TIFF *tiff;
 	const char *path;
-	int64_t number, size; /* size: of the file */
+	int64_t number, size; /* size of the file */
 } Place;
 
-/* The page libtiff stands at: one plain sample per pixel, of a known type. */
+/* The current page of libtiff; rejected unless it has one sample per pixel, of a known type. */
 tomos_status page_describe(TIFF *tiff, const char *path, int64_t at, Page *page);
-/* All pages must be alike; `packed` stays set once one page is. */
+/* All pages must have the same size and type; `packed` is set if any page is compressed. */
 tomos_status page_same(Page *page, const Page *next, const char *path, int64_t at);
-/* `count` pages like this one cannot come out of a file of `size` bytes. */
+/* Rejects `count` pages that cannot be in a file of `size` bytes. */
 tomos_status page_check_size(const char *path, const Page *page, int64_t count, int64_t size);
 tomos_status page_read(const Place *at, const Page *page, const Extract *part, float *data);
 
-/* ---- writing ------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 tomos_status tiff_create(File *file);
 tomos_status tiff_write(File *file, int64_t first, int64_t count, const void *data);

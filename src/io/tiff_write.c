@@ -1,6 +1,6 @@
-/* Writing TIFF files, without a library: pages are plain numbers, one strip each, behind a table of
- * directories whose place is known from the shape, so that pages can be written in any order; beyond 4 GiB
- * the file is a BigTIFF. */
+/* Writes TIFF files without a library: all directories first, at places that follow from the shape,
+ * then the pages, uncompressed in one strip each, so that they can be written in any order. Files
+ * above 4 GiB are BigTIFF. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static int64_t data_at(bool big, int64_t pages, int64_t page, int64_t bytes)
 	return start + page * bytes;
 }
 
-/* Numbers are written in the machine's own order, which TIFF allows. */
+/* Numbers are in native byte order, which TIFF allows. */
 static unsigned char *put(unsigned char *at, uint64_t value, int bytes)
 {
 	uint8_t v8 = (uint8_t)value;
@@ -99,7 +99,7 @@ static void put_header(unsigned char *header, bool big)
 	put(header + (big ? 8 : 4), (uint64_t)directory_at(big, 0), big ? 8 : 4);
 }
 
-/* All that is before the data of so many pages, to be freed: it follows from the shape. */
+/* Header and directories of `pages` pages, to be freed by the caller. */
 static tomos_status make_front(
 	const File *file, int64_t pages, unsigned char **front, int64_t *length)
 {
@@ -123,7 +123,7 @@ static tomos_status write_front(const File *file, int descriptor, int64_t pages)
 	return status;
 }
 
-/* A file is big when an offset would not fit 32 bits. */
+/* BigTIFF if an offset would not fit 32 bits. */
 static tomos_status choose_size(const File *file, Tiff *own)
 {
 	int64_t bytes = file->shape[1] * file->shape[2] * file->element.bytes;
@@ -139,7 +139,7 @@ static tomos_status choose_size(const File *file, Tiff *own)
 	return TOMOS_OK;
 }
 
-/* As many digits as all indices need, so that the names sort. */
+/* With leading zeros, so that the names sort in order. */
 static void picture_name(const File *file, int64_t index, char name[64])
 {
 	int64_t last = file->first_index + file->shape[0] - 1;
@@ -155,7 +155,7 @@ static tomos_status picture_path(const File *file, int64_t index, char **path)
 	return mem_printf(path, "%s/%s", file->temporary, name);
 }
 
-/* Whether a file of an older folder has a successor in this one; scale.txt belongs to the pictures. */
+/* Whether a file of an existing folder will be written again; scale.txt belongs to the images. */
 static bool is_replaced(const File *file, const char *name)
 {
 	char ours[64];
@@ -169,7 +169,7 @@ static bool is_replaced(const File *file, const char *name)
 	return strcmp(name, ours) == 0;
 }
 
-/* A folder is replaced as a whole: slices of another range, and whatever else lies in it, would go. */
+/* A folder is replaced as a whole: rejects one with other files, which would be deleted. */
 static tomos_status check_folder(const File *file)
 {
 	struct dirent **list = NULL;
@@ -181,7 +181,7 @@ static tomos_status check_folder(const File *file)
 				"'%s' holds '%s', which would be deleted and not replaced; name "
 				"another folder, or remove it first",
 				file->path, list[i]->d_name);
-		free(list[i]); /* scandir's own memory */
+		free(list[i]); /* allocated by scandir */
 	}
 	free(list);
 	return status;
@@ -240,7 +240,7 @@ tomos_status tiff_write(File *file, int64_t first, int64_t count, const void *da
 	return TOMOS_OK;
 }
 
-/* A whole file of one page: nothing in it may be other than write_picture made it. */
+/* Reads a file of one page; its header must be as write_picture wrote it. */
 static tomos_status read_picture_back(const File *file, int descriptor, int64_t size, void *stored)
 {
 	unsigned char *front, *there = NULL;

@@ -1,4 +1,4 @@
-/* Reading zip archives: the directory, and members stored or deflated, piece by piece.
+/* Reads zip archives: the directory, and stored or deflated members, in pieces.
  *
  * 32- or 64-bit sizes. PKWARE's APPNOTE 6.3.
  */
@@ -9,7 +9,7 @@
 enum {
 	LARGEST_TAIL = ZIP_END + 65535,
 	LARGEST_DIRECTORY = 1 << 20,
-	LARGEST_UNPACKED = 1100, /* bytes that deflate makes of one */
+	LARGEST_UNPACKED = 1100, /* largest expansion by deflate */
 	PIECE = 1 << 16,
 };
 
@@ -28,7 +28,7 @@ tomos_status zip_damaged(const Archive *a, const char *what)
 	return fail(TOMOS_BAD_FILE, "'%s' is a damaged npz file: %s", a->path, what);
 }
 
-/* Where the end record lies in `tail`; a comment may follow, up to the end of the file. */
+/* Position of the end record in `tail`; a comment may follow it. */
 static int64_t find_end(const unsigned char *tail, int64_t length)
 {
 	for (int64_t at = length - ZIP_END; at >= 0; at--)
@@ -77,7 +77,7 @@ static tomos_status read_directory(Archive *a)
 	return flat_read(a->descriptor, a->path, at, a->directory, size);
 }
 
-/* 64-bit sizes stand in the extra field, those that do not fit into 32 bits, in this order. */
+/* The extra field has the sizes that do not fit 32 bits, in this order. */
 static bool take_sizes64(Entry *e, const unsigned char *extra, int64_t length)
 {
 	int64_t *wide[3] = {&e->size, &e->packed, &e->at};
@@ -150,7 +150,7 @@ bool zip_is(const Entry *e, const char *name, const char *ending)
 	       memcmp(e->name + length, ending, (size_t)end) == 0;
 }
 
-/* ---- members ------------------------------------------------------------------------------ */
+/* ---- members --------------------------------------------------------------------------------- */
 
 tomos_status zip_locate(const Archive *a, const Entry *e, int64_t *at)
 {
@@ -171,7 +171,7 @@ tomos_status zip_locate(const Archive *a, const Entry *e, int64_t *at)
 	return TOMOS_OK;
 }
 
-/* What comes out of a member on its way to where it goes. */
+/* State of the decompression of a member. */
 typedef struct {
 	const Archive *archive;
 	const Entry *entry;
@@ -191,7 +191,7 @@ static tomos_status hand_on(Flow *f, const unsigned char *bytes, int64_t count)
 	return some > 0 ? f->sink(f->user, bytes, some) : TOMOS_OK;
 }
 
-/* All that can be made of the input at hand. */
+/* Decompresses all of the present input. */
 static tomos_status inflate_piece(Flow *f, z_stream *z, unsigned char *out, int *code)
 {
 	do {
@@ -254,7 +254,7 @@ tomos_status zip_bytes(const Archive *a, const Entry *e, int64_t wanted, unsigne
 {
 	int64_t at;
 	*bytes = NULL;
-	TRY(zip_locate(a, e, &at)); /* before memory is taken for a size that is not true */
+	TRY(zip_locate(a, e, &at)); /* before memory is allocated for a false size */
 	TRY(mem_alloc(bytes, min64(wanted, e->size), 1, "a member of an npz file"));
 	unsigned char *next = *bytes;
 	tomos_status status = zip_take(a, e, wanted, to_memory, &next);

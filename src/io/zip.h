@@ -1,4 +1,4 @@
-/* Zip archives, as NumPy's savez makes them of npy files: reading. */
+/* Reading of zip archives, as written by NumPy's savez. */
 #ifndef TOMOS_IO_ZIP_H
 #define TOMOS_IO_ZIP_H
 
@@ -24,20 +24,21 @@ typedef struct {
 	uint32_t crc;
 } Entry;
 
-/* zip_close follows in every case; the path is kept. */
+/* zip_close must be called also after a failure; the path must stay valid. */
 tomos_status zip_open(Archive *archive, const char *path);
 void zip_close(Archive *archive);
 tomos_status zip_damaged(const Archive *archive, const char *what);
-/* The entry at *at of the directory, 0 for the first; *at goes on to the next, -1 at the end. */
+/* The entry at *at of the directory, 0 for the first; *at becomes the next position, -1 at the
+ * end. */
 tomos_status zip_next(const Archive *archive, int64_t *at, Entry *entry);
 bool zip_is(const Entry *entry, const char *name, const char *ending);
-/* Where a member's bytes begin; its sizes are true as far as the file's tells. */
+/* Offset of the bytes of a member; rejects sizes that exceed the file. */
 tomos_status zip_locate(const Archive *archive, const Entry *entry, int64_t *at);
-/* The first `wanted` bytes of a member, piece by piece; checked where these are all. */
+/* The first `wanted` bytes of a member, in pieces; if these are all, the checksum is verified. */
 typedef tomos_status (*ZipSink)(void *user, const unsigned char *bytes, int64_t count);
 tomos_status zip_take(
 	const Archive *archive, const Entry *entry, int64_t wanted, ZipSink sink, void *user);
-/* The same into memory that is to be mem_freed. */
+/* The same, into memory to be freed with mem_free. */
 tomos_status zip_bytes(
 	const Archive *archive, const Entry *entry, int64_t wanted, unsigned char **bytes);
 
