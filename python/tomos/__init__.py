@@ -19,6 +19,7 @@ from ._operator import Operator
 from ._options import History
 from ._prep import PrepReport, STEPS as _STEPS, bin_pixels, normalize, prepare
 from ._projector import Projector, backends, models, threads
+from ._run import RunReport, run
 from ._scan import Scan
 from ._truth import (Difference, Ellipsoid, Phantom, add_counts, add_noise, compare, phantom, phantoms)
 
@@ -37,7 +38,7 @@ __version__: str = _lib.version().decode()
 __all__ = [
     "Axis", "BadFile", "BadValue", "Cancelled", "DeviceArray", "DeviceMissing", "Difference", "Diverged", "Ellipsoid",
     "Error", "FileFailure", "Geometry", "Grid", "History", "Info", "Operator", "OutOfMemory", "Phantom", "PrepReport",
-    "Projector", "Scan", "Unsupported", "add_counts", "add_noise", "backends", "bin_pixels", "compare",
+    "Projector", "RunReport", "Scan", "Unsupported", "add_counts", "add_noise", "backends", "bin_pixels", "compare",
     "cone", "cover", "empty", "fan", "fbp", "fbp_transpose", "fdk", "find_center", "helix", "info",
     "laminography", "lebedev", "models", "normalize", "parallel", "phantom", "phantoms", "prepare",
-    "read", "recon", "threads", "to_device", "vectors", "write", *_METHODS, *_STEPS]
+    "read", "recon", "run", "threads", "to_device", "vectors", "write", *_METHODS, *_STEPS]

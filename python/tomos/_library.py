@@ -87,6 +87,30 @@ class MatrixStruct(ctypes.Structure):
 
 
 Shape = c_int64 * 3
+
+
+class PrepReportStruct(ctypes.Structure):
+    _fields_ = [(name, c_int64) for name in ("mended", "raised", "zingers", "stripes", "views")]
+
+
+class RunReportStruct(ctypes.Structure):
+    _fields_ = [("prep", PrepReportStruct), ("shape", Shape), ("slabs", c_int64), ("slices", c_int64),
+                ("resumed", c_int64), ("read_bytes", c_double), ("written_bytes", c_double), ("updates", c_double),
+                ("read_seconds", c_double), ("compute_seconds", c_double), ("write_seconds", c_double),
+                ("seconds", c_double), ("cut", c_int64)]
+
+
+SAY = CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class JobStruct(ctypes.Structure):
+    _fields_ = [("bytes", c_size_t), ("scan", c_char_p), ("output", c_char_p), ("method", c_char_p),
+                ("backend", c_char_p), ("device", c_void_p), ("source", c_void_p), ("geometry", c_void_p),
+                ("views", c_void_p), ("prep", c_void_p), ("axis", c_void_p), ("grid", c_void_p),
+                ("analytic", c_void_p), ("file", c_void_p), ("run", c_void_p), ("command", c_char_p),
+                ("recipe", c_char_p), ("say", SAY), ("user", c_void_p), ("report", POINTER(RunReportStruct))]
+
+
 _P = c_void_p       # a handle, an options struct or NULL
 _A = POINTER(ArrayStruct)
 _G = POINTER(GridStruct)
@@ -193,6 +217,7 @@ _FUNCTIONS = {
     "fdk": (c_int, [_P, _G, _P, _A, _A, _P, _PROGRESS]),
     "axis_find": (c_int, [POINTER(AxisStruct), _P, _A, _P, _P, _PROGRESS]),
     "fbp_transpose": (c_int, [_P, _G, _P, _A, _A, _P, _PROGRESS]),
+    "run": (c_int, [POINTER(JobStruct), _PROGRESS]),
 }
 
 

@@ -6,6 +6,7 @@ import inspect
 import math
 import os
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
@@ -127,7 +128,7 @@ class Options:
                 raise ImportError(f"tomos: the option {c.name.decode()!r} does not lie where the "
                                   "library has it")
         for name in self._unmet(self.fill(), self.rows):
-            self.rows[name] = self.rows[name]._replace(needs=self._needs(name))
+            self.rows[name] = self.rows[name]._replace(needs=self.needs(name))
 
     def _unmet(self, struct: ctypes.Structure, given: Iterable[str], facts: str = "") -> Iterable[str]:
         """Those of the given options that have no effect, for want of another."""
@@ -137,7 +138,8 @@ class Options:
                                                   ctypes.byref(bit), facts.encode()) >= 0:
                 yield name
 
-    def _needs(self, name: str) -> str:
+    def needs(self, name: str) -> str:
+        """What an option has no effect without, in words."""
         text = ctypes.create_string_buffer(256)
         lib.option_needs(ctypes.byref(self._table[list(self.rows).index(name)]), 0, text, len(text))
         return text.value.decode()
@@ -154,6 +156,14 @@ class Options:
         An option that has no effect without another, or without one of the facts ("method=sirt"), is
         rejected.
         """
+        struct, unmet = self.fill_unchecked(degrees, facts, **values)
+        for name in unmet:
+            raise BadValue(f"{name} has no effect without {self.needs(name)}")
+        return struct
+
+    def fill_unchecked(self, degrees: Optional[bool] = False, facts: str = "",
+                       **values: Any) -> tuple[ctypes.Structure, list[str]]:
+        """The struct, and the names of the options given that have no effect."""
         # A flag that is off is not given: the command line has no way to say it.
         given = [name for name, value in values.items() if value is not None and value is not False]
         struct = self.struct(ctypes.sizeof(self.struct))
@@ -164,9 +174,7 @@ class Options:
                  bool(degrees) and value is not None)
         if values:
             raise unknown_option(self.group, next(iter(values)), self.rows)
-        for name in self._unmet(struct, given, facts) if given else ():
-            raise BadValue(f"{name} has no effect without {self._needs(name)}")
-        return struct
+        return struct, list(self._unmet(struct, given, facts)) if given else []
 
 
 def _set(struct: Any, row: Row, value: Any, degrees: bool) -> None:
@@ -234,8 +242,9 @@ def unknown_option(function: str, name: str, known: Iterable[str]) -> TypeError:
     return TypeError(f"{function} has no option {name!r}{hint} (known: {', '.join(known)})")
 
 
-def with_options(function: Callable, rows: dict[str, Row], doc: str, name: str | None = None) -> Callable:
-    """Gives a function with **options the signature and the description of these rows."""
+def with_options(function: Callable, rows: dict[str, Row], doc: str, name: str | None = None,
+                 sections: Optional[dict[str, dict[str, Row]]] = None) -> Callable:
+    """Gives a function with **options the signature and the description of these rows, in sections if given."""
     name = name or function.__name__
     if not name[0].isupper():
         function.__qualname__ = f"tomos.{name}"  # as Python's own refusals call it
@@ -243,7 +252,8 @@ def with_options(function: Callable, rows: dict[str, Row], doc: str, name: str |
     own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     positional = [p for p in own if p.kind is not p.KEYWORD_ONLY]
     keywords = [p for p in own if p.kind is p.KEYWORD_ONLY]
-    merged = positional + [row.parameter for row in rows.values()] + keywords
+    names = {p.name for p in own}  # a row that the function has a parameter for is only described
+    merged = positional + [row.parameter for row in rows.values() if row.name not in names] + keywords
 
     def wrapper(*arguments, **options):
         for option in options:
@@ -258,11 +268,18 @@ def with_options(function: Callable, rows: dict[str, Row], doc: str, name: str |
         wrapper.__annotations__["return"] = signature.return_annotation
     wrapper.__name__ = wrapper.__qualname__ = name
     wrapper.__module__ = "tomos"
-    options = "\n".join("    " + row.described for row in rows.values())
     head, _, example = inspect.cleandoc(doc).partition("\n>>>")
-    wrapper.__doc__ = head.rstrip() + (f"\n\nOptions\n-------\n{options}" if options else "") + (
+    wrapper.__doc__ = head.rstrip() + "".join(
+        _section(title, part.values()) for title, part in (sections or {"Options": rows}).items() if part) + (
         f"\n\nExample\n-------\n>>>{example}" if example else "") + "\n"
     return wrapper
+
+
+def _section(title: str, rows: Iterable[Row]) -> str:
+    """Rows under a heading, as help() shows them."""
+    wrap = textwrap.TextWrapper(100, initial_indent=" " * 4, subsequent_indent=" " * 8, break_long_words=False,
+                                break_on_hyphens=False)
+    return f"\n\n{title}\n{'-' * len(title)}\n" + "\n".join(wrap.fill(row.described) for row in rows)
 
 
 def describe_class(kind: Any, rows: dict[str, Row], example: str = "") -> None:
@@ -275,4 +292,4 @@ def describe_class(kind: Any, rows: dict[str, Row], example: str = "") -> None:
 
 GROUPS = {group: Options(group) for group in
           ("scan", "grid", "projector", "phantom", "file", "source", "algebraic", "analytic", "matrix",
-           "prep", "axis")}
+           "prep", "axis", "run", "device")}

@@ -10,11 +10,11 @@ import numpy as np
 from ._arrays import Array, any_shape, host_view, to_float32
 from ._call import call, run
 from ._geometry import Geometry
-from ._library import ArrayStruct, Shape, check, lib
+from ._library import ArrayStruct, PrepReportStruct, Shape, check, lib
 from ._options import GROUPS, with_options
 
 
-class PrepReport(ctypes.Structure):
+class PrepReport(PrepReportStruct):
     """What was found and mended: give one as `report=`; every step adds to it.
 
     >>> report = tomos.PrepReport()
@@ -22,10 +22,10 @@ class PrepReport(ctypes.Structure):
     >>> report
     <tomos.PrepReport mended 0, raised 1, zingers 0, stripes 0, views 0>
     """
-    _fields_ = [(name, ctypes.c_int64) for name in ("mended", "raised", "zingers", "stripes", "views")]
 
     def __repr__(self) -> str:
-        return "<tomos.PrepReport " + ", ".join(f"{n} {getattr(self, n)}" for n, _ in self._fields_) + ">"
+        return "<tomos.PrepReport " + ", ".join(
+            f"{n} {getattr(self, n)}" for n, _ in PrepReportStruct._fields_) + ">"
 
 
 class _Fields(ctypes.Structure):

@@ -1,7 +1,29 @@
 """What the tests of the Python package share."""
+import os
+import subprocess
+import sysconfig
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tomos
+
+
+def _find_command():
+    """The command installed beside Python, else the one built beside the library."""
+    for path in (Path(sysconfig.get_path("scripts"), "tomos"),
+                 Path(os.environ.get("TOMOS_LIBRARY", "")).with_name("tomos") if "TOMOS_LIBRARY" in os.environ else None):
+        if path and path.exists():
+            return path.resolve()
+    return None
+
+
+COMMAND = _find_command()
+
+
+def command(*words):
+    """Runs the command `tomos`, which must succeed."""
+    subprocess.run([str(COMMAND), *map(str, words), "-q"], check=True, timeout=60)
 
 
 @pytest.fixture

@@ -1,16 +1,9 @@
 """Files that the command writes, opened by the libraries that people use, hold the same numbers."""
-import subprocess
-import sysconfig
-from pathlib import Path
 import numpy as np
 import pytest
+from conftest import COMMAND, command as run
 
-COMMAND = Path(sysconfig.get_path("scripts"), "tomos")
-pytestmark = pytest.mark.skipif(not COMMAND.exists(), reason="the command is not installed beside Python")
-
-
-def run(*words):
-    subprocess.run([str(COMMAND), *map(str, words), "-q"], check=True, timeout=60)
+pytestmark = pytest.mark.skipif(COMMAND is None, reason="the command is neither installed nor built")
 
 
 @pytest.fixture(scope="module")

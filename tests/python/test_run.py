@@ -1,0 +1,266 @@
+"""tomos.run: a scan file reconstructed into a volume file, as by the command `tomos recon`."""
+import contextlib
+import inspect
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+import tomos
+from conftest import COMMAND, command
+
+ROWS, COLUMNS, VIEWS = 12, 40, 36
+SCANS = {
+    "parallel": tomos.parallel(views=VIEWS, rows=ROWS, columns=COLUMNS),
+    "fan": tomos.fan(views=VIEWS, rows=ROWS, columns=COLUMNS, source_axis=200, source_detector=250),
+    "cone": tomos.cone(views=VIEWS, rows=ROWS, columns=COLUMNS, source_axis=200, source_detector=250),
+}
+
+
+@pytest.fixture(scope="module")
+def scans(tmp_path_factory):
+    """A folder with a file of projections for each geometry."""
+    folder = tmp_path_factory.mktemp("scans")
+    object_ = tomos.Phantom("random", radius=14, count=9, value=0.02)
+    for name, geometry in SCANS.items():
+        tomos.write(folder / f"{name}.h5", object_.project(geometry), geometry=geometry)
+    return folder
+
+
+@pytest.fixture
+def counts(tmp_path):
+    """A measured scan without a geometry: counts, flats and darks in a Data Exchange file."""
+    h5py = pytest.importorskip("h5py")
+    data = tomos.Phantom("random", radius=14, count=9, value=0.02).project(SCANS["parallel"])
+    path = tmp_path / "counts.h5"
+    with h5py.File(path, "w") as file:
+        file["exchange/data"] = (100 + 4000 * np.exp(-data)).astype(np.uint16)
+        file["exchange/data_white"] = np.full((2, ROWS, COLUMNS), 4100, np.uint16)
+        file["exchange/data_dark"] = np.full((2, ROWS, COLUMNS), 100, np.uint16)
+        file["exchange/theta"] = np.arange(VIEWS) * 180.0 / VIEWS
+    return path
+
+
+def files(path):
+    """The bytes of a file, or of the files of a folder."""
+    if path.is_dir():
+        return {member.name: member.read_bytes() for member in sorted(path.iterdir())}
+    return path.read_bytes()
+
+
+def least_memory(scan, **options):
+    """The memory with which the plan has the most slabs."""
+    for kilobytes in range(12 * 1024, 40 * 1024, 64):
+        with contextlib.suppress(tomos.OutOfMemory):
+            memory = f"{kilobytes}K"
+            tomos.run(scan, dry_run=True, memory=memory, **options)
+            return memory
+    raise AssertionError("no memory is small enough")
+
+
+def stop_half_way(stage, done, total, value):
+    return 2 * done >= total
+
+
+@pytest.mark.parametrize("scan, method, options", [
+    ("parallel", "fbp", {}), ("parallel", "fbp", {"filter": "hann", "rows": "2:7", "size": [30, 20]}),
+    ("fan", "fbp", {"interpolation": "nearest"}), ("cone", "fdk", {"memory": "20M"}), ("cone", None, {}),
+])
+@pytest.mark.parametrize("output", ["volume.npy", "volume.tiff", "slices"])
+@pytest.mark.skipif(COMMAND is None, reason="the command is not built or not installed")
+def test_the_same_bytes_as_the_command(scans, tmp_path, scan, method, options, output):
+    words = [f"--{name}" if part == 0 else ",".join(map(str, value)) if isinstance(value, list) else str(value)
+             for name, value in options.items() for part in (0, 1)]
+    end = "/" if output == "slices" else ""
+    command("recon", scans / f"{scan}.h5", *(["--method", method] if method else []), *words,
+            "-o", f"{tmp_path / 'command'}_{output}{end}")
+    report = tomos.run(scans / f"{scan}.h5", f"{tmp_path / 'python'}_{output}{end}", method, **options)
+    assert files(tmp_path / f"python_{output}") == files(tmp_path / f"command_{output}")
+    assert report.slices == report.shape[0] and report.resumed == 0 and report.slabs >= 1
+
+
+def test_the_same_as_the_operator(scans, tmp_path):
+    for name, method in (("parallel", tomos.fbp), ("fan", tomos.fbp), ("cone", tomos.fdk)):
+        report = tomos.run(scans / f"{name}.h5", tmp_path / f"{name}.npy", filter="cosine")
+        A = tomos.Projector(None, SCANS[name])
+        wanted = method(A, tomos.read(scans / f"{name}.h5"), filter="cosine")
+        assert report.shape == A.domain
+        np.testing.assert_allclose(np.load(report.output), wanted, atol=2e-7)
+
+
+def test_the_default_output_is_a_folder_beside_the_scan(scans):
+    report = tomos.run(scans / "parallel.h5")
+    assert report.output == str(scans / "parallel_rec/")  + "/"
+    assert len(list((scans / "parallel_rec").glob("*.tiff"))) == ROWS
+    with pytest.raises(tomos.FileFailure, match="parallel_rec.* exists"):
+        tomos.run(scans / "parallel.h5")
+    assert tomos.run(scans / "parallel.h5", overwrite=True).slices == ROWS
+
+
+def test_counts_with_flats(counts, tmp_path):
+    report = tomos.run(counts, tmp_path / "rec.npy", rings="vo", axis_method="pairs", zingers="space", pixel=0.5)
+    assert any(line.startswith("axis ") for line in report.lines)
+    assert isinstance(report.prep, tomos.PrepReport) and report.read_bytes > 0
+    other = tomos.run(counts, tmp_path / "other.npy", axis=19.5, angles=np.arange(VIEWS) * 180 / VIEWS,
+                      degrees=True)
+    given = tomos.run(counts, tmp_path / "given.npy", geometry=SCANS["parallel"])
+    assert files(tmp_path / "given.npy") == files(tmp_path / "other.npy")
+    assert other.prep.stripes == given.prep.stripes == 0
+
+
+def test_dry_run(scans, tmp_path):
+    plan = tomos.run(scans / "parallel.h5", tmp_path / "plan.npy", dry_run=True, rows=slice(2, 10),
+                     filter="hann")
+    assert plan.shape == (8, COLUMNS, COLUMNS) and plan.slices == 0
+    assert [line.split()[0] for line in plan.lines] == ["scan", "method", "volume", "slices", "plan", "time"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_verbose_prints_the_lines(scans, tmp_path, capsys):
+    report = tomos.run(scans / "fan.h5", tmp_path / "a.npy")
+    assert capsys.readouterr().out == ""
+    assert tomos.run(scans / "fan.h5", tmp_path / "b.npy", verbose=True).lines[0] == report.lines[0]
+    assert report.lines[0] in capsys.readouterr().out
+
+
+def test_warnings_are_of_python_and_name_the_caller(tmp_path):
+    short = tomos.parallel(views=20, rows=2, columns=24, arc=1.5)
+    tomos.write(tmp_path / "short.h5", np.ones(short.shape), geometry=short)
+    with pytest.warns(UserWarning, match=r"^the views cover 85.* of 180 degrees") as caught:
+        report = tomos.run(tmp_path / "short.h5", tmp_path / "a.npy")
+    assert caught[0].filename == __file__
+    assert any(line.startswith("warning: the views cover") for line in report.lines)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="the views cover"):
+            tomos.run(tmp_path / "short.h5", tmp_path / "b.npy")
+    assert not (tmp_path / "b.npy").exists()
+
+
+def test_progress(scans, tmp_path, capsys):
+    steps, threads = [], set()
+
+    def report(*step):
+        steps.append(step)
+        threads.add(threading.current_thread())
+    tomos.run(scans / "cone.h5", tmp_path / "a.npy", progress=report)
+    assert threads == {threading.current_thread()}
+    assert all(isinstance(stage, str) and 0 <= done <= total for stage, done, total, _ in steps)
+    assert steps[-1][0] == "fdk" and steps[-1][1] == steps[-1][2]
+    tomos.run(scans / "cone.h5", tmp_path / "b.npy", progress=True)
+    assert "fdk" in capsys.readouterr().err
+
+
+def interrupt(*_):
+    """As Ctrl-C does, in the main thread."""
+    signal.raise_signal(signal.SIGINT)
+
+
+class Own(Exception):
+    pass
+
+
+def fail(*_):
+    raise Own("mine")
+
+
+@pytest.mark.parametrize("progress, failure", [
+    (lambda *_: True, tomos.Cancelled), (fail, Own), (interrupt, KeyboardInterrupt)])
+@pytest.mark.parametrize("output", ["volume.h5", "volume.tiff", "slices/"])
+def test_stopped_and_resumed(scans, tmp_path, progress, failure, output):
+    scan, path = scans / "parallel.h5", f"{tmp_path}/{output}"
+    memory = least_memory(scan)
+    with pytest.raises(failure) as caught:
+        tomos.run(scan, path, memory=memory,
+                  progress=lambda *step: stop_half_way(*step) and progress(*step))
+    kept = "what was done is kept, and resume=True continues from there"
+    assert kept in str(caught.value) or kept in getattr(caught.value, "__notes__", [kept])
+    whole = tomos.run(scan, f"{tmp_path}/whole_{output}")
+    rest = tomos.run(scan, path, memory=memory, resume=True)
+    assert 0 < rest.resumed < ROWS and rest.resumed + rest.slices == ROWS == whole.slices
+    np.testing.assert_array_equal(tomos.read(path), tomos.read(f"{tmp_path}/whole_{output}"))
+
+
+def test_ctrl_c_is_prompt(tmp_path):
+    """A signal while the library computes, without a progress function."""
+    geometry = tomos.cone(views=720, rows=160, columns=160, source_axis=500, source_detector=600)
+    tomos.write(tmp_path / "large.npy", np.ones(geometry.shape, np.float32), content="projections")
+    times = []
+
+    def send():
+        times.append(time.monotonic())
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    timer = threading.Timer(0.5, send)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        tomos.run(tmp_path / "large.npy", tmp_path / "rec.npy", geometry=geometry)
+    assert time.monotonic() - times[0] < 1
+    timer.join()
+    assert not (tmp_path / "rec.npy").exists()
+
+
+def test_from_several_threads(scans, tmp_path):
+    failures = []
+
+    def work(i):
+        try:
+            tomos.run(scans / "cone.h5", tmp_path / f"{i}.npy", progress=lambda *_: False)
+        except BaseException as failure:
+            failures.append(failure)
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures and len({files(tmp_path / f"{i}.npy") for i in range(4)}) == 1
+
+
+@pytest.mark.parametrize("options, failure, message", [
+    (dict(filtr="hann"), TypeError, "tomos.run has no option 'filtr'; did you mean 'filter'"),
+    (dict(filter="hans"), ValueError, "filter 'hans' is not known; did you mean 'hann'"),
+    (dict(method="srit"), ValueError, "method 'srit' is not known; did you mean 'sirt'"),
+    (dict(method="magic"), ValueError, "method 'magic' is not known; there are fbp, fdk, sirt"),
+    (dict(iterations=3), ValueError, "iterations has no effect with method fbp"),
+    (dict(plain=True), ValueError, "plain has no effect with method fbp"),
+    (dict(filter="hann", method="sirt"), ValueError, "filter has no effect with method sirt"),
+    (dict(strength=1.0, method="sirt"), ValueError, "strength has no effect with method sirt"),
+    (dict(ring_snr=3.0), ValueError, "ring_snr has no effect without rings=vo"),
+    (dict(tolerance=1e-3, method="sirt"), ValueError, "tolerance has no effect without stop=change"),
+    (dict(flat_average="mean"), ValueError, "flat_average has no effect without flat fields"),
+    (dict(window=[0, 1]), ValueError, "window has no effect without type=uint16|uint8"),
+    (dict(compress=3), ValueError, "compress has no effect without an HDF5 file"),
+    (dict(rows="9:2"), ValueError, "rows '9:2': it must be FIRST:END with 0 <= FIRST < END <= 12"),
+    (dict(rows=slice(0, 8, 2)), ValueError, "rows are used with step 1, not 2"),
+    (dict(columns=slice(-3, None)), ValueError, "columns '-3:': it must be FIRST:END"),
+    (dict(axis=3.0), ValueError, "axis has no effect: '.*parallel.h5' has a geometry of its own"),
+    (dict(axis_method="vo"), ValueError, "axis_method has no effect: '.*' has a geometry of its own"),
+    (dict(geometry=SCANS["parallel"], arc=1.0), ValueError, "arc has no effect: the views are those of `geometry`"),
+    (dict(geometry=tomos.parallel(views=3, columns=4)), ValueError, "has the shape 36 x 12 x 40, but"),
+    (dict(angles=np.arange(VIEWS) * 5.0), ValueError, "look like degrees: say degrees=True"),
+    (dict(memory="1K"), MemoryError, "MiB of memory are too few"),
+    (dict(memory="3 X"), ValueError, "the unit 'X' is not known for a size"),
+    (dict(memory=None, iterations=2.5, method="sirt"), TypeError, "iterations=2.5 is not of the kind"),
+    (dict(backend="cude"), ValueError, "backend 'cude' is not known; did you mean 'cuda'"),
+    (dict(backend=3), TypeError, "a backend is a name"),
+    (dict(method="fdk"), NotImplementedError, "parallel rays go with fbp"),
+    (dict(output="volume.foo"), ValueError, "does not say the format to write"),
+    (dict(scan="missing.h5"), OSError, "'missing.h5' cannot be opened: No such file"),
+    (dict(scan=3), TypeError, "expected str, bytes or os.PathLike"),
+    (dict(progress=3), TypeError, "progress is True, False or a function"),
+])
+def test_what_is_rejected(scans, tmp_path, options, failure, message):
+    given = {"scan": scans / "parallel.h5", "output": tmp_path / "rec.npy", **options}
+    with pytest.raises(failure, match=message):
+        tomos.run(**given)
+    assert not (tmp_path / "rec.npy").exists()
+
+
+def test_every_option_of_the_command_is_a_keyword():
+    parameters = inspect.signature(tomos.run).parameters
+    assert list(parameters)[:3] == ["scan", "output", "method"]
+    assert {"filter", "iterations", "rings", "axis", "size", "forward", "memory", "type", "share", "resume",
+            "dry_run", "flats"} <= set(parameters)
+    for name in parameters:
+        assert f"    {name}: " in tomos.run.__doc__ or f"`{name}" in tomos.run.__doc__, name
