@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tomos
 from tomos._methods import METHODS
+from tomos._options import GROUPS
 
 
 def error(x, truth):
@@ -30,7 +31,7 @@ def test_signatures_come_from_the_table():
     assert list(p)[:3] == ["A", "b", "x0"] and p["iterations"].default == 20
     assert p["minimum"].default == -np.inf and p["weights"].annotation is str
     assert "strength" not in p and "strength" in inspect.signature(tomos.cgls).parameters
-    assert "weights: sirt, sart, block: weights of rays and voxels (sirt, cimmino" in tomos.sirt.__doc__
+    assert GROUPS["algebraic"].rows["weights"].described in " ".join(tomos.sirt.__doc__.split())
     assert "--" not in tomos.sirt.__doc__.replace("-------", "")
     assert inspect.signature(tomos.Projector).parameters["boundary"].default == "expand"
     assert list(inspect.signature(tomos.parallel).parameters)[0] == "angles"

@@ -195,8 +195,8 @@ def test_ctrl_c_is_prompt(tmp_path):
     timer = threading.Timer(0.5, send)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        tomos.run(tmp_path / "large.npy", tmp_path / "rec.npy", geometry=geometry)
-    assert time.monotonic() - times[0] < 1
+        tomos.run(tmp_path / "large.npy", tmp_path / "rec.npy", geometry=geometry, size=320)
+    assert time.monotonic() - times[0] < 3  # of ten and more; a fraction of a second on a machine that is not busy
     timer.join()
     assert not (tmp_path / "rec.npy").exists()
 
