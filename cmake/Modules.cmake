@@ -5,8 +5,8 @@ include(CudaArchitectures)
 option(TOMOS_OPENCL "build the OpenCL backend, where there are headers and a loader for it" ON)
 
 function(tomos_add_module name)
-	file(GLOB shared CONFIGURE_DEPENDS src/backend/module/*.c)
-	add_library(tomos_${name} MODULE ${ARGN} ${shared} src/base/fft.c src/backend/turns.c)
+	file(GLOB common CONFIGURE_DEPENDS src/backend/device/*.c)
+	add_library(tomos_${name} MODULE ${ARGN} ${common} src/base/fft.c src/backend/symmetry.c)
 	target_include_directories(tomos_${name} PRIVATE include src)
 	target_compile_definitions(tomos_${name} PRIVATE _GNU_SOURCE)
 	set_target_properties(tomos_${name} PROPERTIES C_VISIBILITY_PRESET hidden

@@ -262,7 +262,7 @@ static tomos_status prepare_weights(Iteration *it, const tomos_op *op)
 		TRY(take_copy(it, &rays, it->Y, o->ray_weights, "the weights of rays"));
 		TRY(check_weights(o->ray_weights));
 		TRY(mark_vector(it, it->Y, rays, &it->rays_sum));
-		TRY(vector_root(it->Y, rays));
+		TRY(vector_sqrt(it->Y, rays));
 		TRY(iteration_vector(it, &b, it->Y, "the weighted data"));
 		TRY(vector_copy(it->Y, it->b, b));
 		TRY(vector_mul(it->Y, rays, b));
@@ -270,7 +270,7 @@ static tomos_status prepare_weights(Iteration *it, const tomos_op *op)
 	}
 	if (o->mask) {
 		TRY(take_copy(it, &mask, it->X, o->mask, "the mask"));
-		TRY(vector_inside(it->X, mask));
+		TRY(vector_indicator(it->X, mask));
 		TRY(mark_vector(it, it->X, mask, &it->mask_sum));
 		TRY(vector_mul(it->X, mask, it->x));
 	}

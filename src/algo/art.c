@@ -162,7 +162,7 @@ static tomos_status sweep_squares(Art *a, float **squares)
 		status = op_power(it->A, 2, ones, *squares);
 	vector_free(ones, it->X);
 	TRY(status);
-	TRY(vector_largest(it->Y, *squares, &largest));
+	TRY(vector_max_abs(it->Y, *squares, &largest));
 	a->least = LEAST * largest;
 	return TOMOS_OK;
 }
@@ -229,7 +229,7 @@ static tomos_status iterate_there(Art *a, Iteration *it, Sweep *sweep)
 		TRY(iteration_keep(it, NULL));
 		if (a->list)
 			TRY(send_order(a, sweep));
-		const KernelVisits visits = {
+		const KernelKaczmarz visits = {
 			it->b, squares, a->r, it->x, a->lambda, a->least, it->low, it->high};
 		TRY(sweep_run(sweep, &visits));
 		TRY(iteration_iterated(it, a->r));
@@ -248,7 +248,7 @@ static tomos_status iterate_views(Art *a, Iteration *it, ViewSweep *sweep)
 	TRY(view_sweep_open(sweep, &it->subsets));
 	TRY(iteration_start(it));
 	while (it->going) {
-		const KernelVisits visits = {
+		const KernelKaczmarz visits = {
 			it->b, squares, a->r, it->x, a->lambda, a->least, it->low, it->high};
 		TRY(iteration_keep(it, NULL));
 		TRY(view_sweep_run(sweep, &visits));

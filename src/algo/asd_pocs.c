@@ -34,9 +34,10 @@ static tomos_status prepare(Iteration *it, Asd *a)
 static tomos_status descend(Iteration *it, Asd *a)
 {
 	double largest, norm;
-	TRY(vector_largest(it->X, it->x, &largest));
+	TRY(vector_max_abs(it->X, it->x, &largest));
 	TRY(op_forward(a->gradient, it->x, a->field));
-	TRY(vector_unit(it->X, gradient_parts(it->X), (float)(1e-4 * largest + 1e-30), a->field));
+	TRY(vector_normalise(
+		it->X, gradient_parts(it->X), (float)(1e-4 * largest + 1e-30), a->field));
 	TRY(op_adjoint(a->gradient, a->field, a->df));
 	if (it->mask)
 		TRY(vector_mul(it->X, it->mask, a->df));

@@ -116,11 +116,11 @@ static tomos_status gain_momentum(Iteration *it, Blocks *B)
 static tomos_status update(Iteration *it, Blocks *B, int64_t i)
 {
 	const tomos_op *A = it->subsets.ops[i];
-	BackStep step;
+	FusedUpdate step;
 	bool done = false;
 	float *T;
 	if (weights_step(it, rays_of(it, B, i), B->lambda, &step))
-		TRY(op_adjoint_step(A, B->y, &step, B->z, &done));
+		TRY(op_adjoint_update(A, B->y, &step, B->z, &done));
 	if (done)
 		return TOMOS_OK;
 	TRY(voxel_weights(it, B, i, &T));

@@ -53,11 +53,11 @@ static tomos_status move_vector(Stream *s, const Space *space, float *vector, bo
 	const tomos_array array =
 		tomos_array_of(host, space->shape[0], space->shape[1], space->shape[2]);
 	if (out) {
-		TRY_OR_DONE(type->get(space->backend, vector, &array));
+		TRY_OR_DONE(type->memory->download(space->backend, vector, &array));
 		TRY_OR_DONE(put(s, host, sizeof *host, space->count));
 	} else {
 		TRY_OR_DONE(take(s, host, sizeof *host, space->count));
-		TRY_OR_DONE(type->put(space->backend, vector, &array));
+		TRY_OR_DONE(type->memory->upload(space->backend, vector, &array));
 	}
 done:
 	mem_free(host);

@@ -35,7 +35,7 @@ static tomos_status start_positive(const Iteration *it, const float *b, float *y
 {
 	double largest, scale;
 	TRY(vector_clamp(it->X, 0, HUGE_VALF, it->x));
-	TRY(vector_largest(it->X, it->x, &largest));
+	TRY(vector_max_abs(it->X, it->x, &largest));
 	if (!(largest > 0))
 		TRY(iteration_ones(it, it->x));
 	TRY(start_scale(it, b, y, &scale));
@@ -56,7 +56,7 @@ static tomos_status sensitivity(Iteration *it, Blocks *B, int64_t i, float **T)
 		TRY(vector_mul(&A->range, B->rays + subset_offset(&it->subsets, i), B->y));
 	TRY(op_adjoint(A, B->y, *T));
 	TRY(op_check_sums(A, it->X, *T, it->method));
-	TRY(vector_largest(it->X, *T, &largest));
+	TRY(vector_max_abs(it->X, *T, &largest));
 	return vector_invert(it->X, (float)(LEAST * largest), *T);
 }
 
@@ -83,7 +83,7 @@ static tomos_status iterate(Iteration *it, Blocks *B, int64_t count)
 	double largest;
 	TRY(blocks_arrange(it, B, count));
 	TRY(iteration_vector(it, &B->T, it->X, "the sensitivity"));
-	TRY(vector_largest(it->Y, B->b, &largest));
+	TRY(vector_max_abs(it->Y, B->b, &largest));
 	TRY(start_positive(it, B->b, B->r));
 	TRY(iteration_start(it));
 	while (it->going) {

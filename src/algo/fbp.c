@@ -114,9 +114,9 @@ static tomos_status fit_views(Work *w, int64_t image)
 {
 	const BackendType *type = w->backend->type;
 	int64_t free_bytes;
-	if (w->at_once || !type->room)
+	if (w->at_once || !type->memory->free_bytes)
 		return TOMOS_OK;
-	TRY(type->room(w->backend, &free_bytes));
+	TRY(type->memory->free_bytes(w->backend, &free_bytes));
 	w->chunk = max64(1, min64(w->chunk, free_bytes / 2 / (int64_t)sizeof(float) / image));
 	return TOMOS_OK;
 }
@@ -128,13 +128,13 @@ static tomos_status prepare(Work *w, const tomos_grid *grid, const tomos_geometr
 	TRY(circle_make(&w->circle, w->aligned));
 	widen(w);
 	TRY(choose(w, grid, scan->columns, o));
-	TRY(w->backend->type->filter_open(w->backend, &w->filter, &w->spec));
+	TRY(w->backend->type->filter->open(w->backend, &w->filter, &w->spec));
 	int64_t image = w->aligned->rows * filter_columns(&w->spec);
-	w->at_once = w->backend->type->filter_back && !w->maps && !transposed;
+	w->at_once = w->backend->type->filter->back_project && !w->maps && !transposed;
 	w->chunk = chunk_views(w, scan);
 	TRY(fit_views(w, image));
 	if (!w->at_once)
-		TRY(w->backend->type->alloc(
+		TRY(w->backend->type->memory->alloc(
 			w->backend, &w->filtered, w->chunk * image, "filtered views"));
 	TRY(mem_alloc(
 		&w->weights, w->chunk * w->spec.columns, sizeof(float), "weights of columns"));
@@ -144,13 +144,13 @@ static tomos_status prepare(Work *w, const tomos_grid *grid, const tomos_geometr
 static void finish(Work *w)
 {
 	if (w->filtered)
-		w->backend->type->release(w->backend, w->filtered);
+		w->backend->type->memory->release(w->backend, w->filtered);
 	if (w->smooth)
-		w->backend->type->release(w->backend, w->smooth);
+		w->backend->type->memory->release(w->backend, w->smooth);
 	if (w->filter)
-		w->backend->type->filter_close(w->backend, w->filter);
+		w->backend->type->filter->close(w->backend, w->filter);
 	if (w->weighting)
-		w->backend->type->filter_close(w->backend, w->weighting);
+		w->backend->type->filter->close(w->backend, w->weighting);
 	mem_free(w->weights);
 	mem_free(w->views);
 	mem_free(w->kernel);
@@ -200,18 +200,19 @@ static void weigh_chunk(Work *w, int64_t first, int64_t count)
 	parallel_for(count, weigh_one, &(Weighing){w, first});
 }
 
-static tomos_status filter_back(Work *w, const float *in, const Projecting *what, const char *name)
+static tomos_status filter_back(
+	Work *w, const float *in, const ProjectRequest *what, const char *name)
 {
 	const BackendType *type = w->backend->type;
 	tomos_status status = TOMOS_OK;
 	cancel_begin();
 	if (w->at_once) {
-		status = type->filter_back(w->backend, w->filter, w->views, in, what);
+		status = type->filter->back_project(w->backend, w->filter, w->views, in, what);
 	} else {
-		status = type->filter(w->backend, w->filter, what->count, w->aligned->rows,
+		status = type->filter->apply(w->backend, w->filter, what->count, w->aligned->rows,
 			w->views, in, w->filtered);
 		if (status == TOMOS_OK)
-			status = type->project(w->backend, what);
+			status = type->projector->apply(w->backend, what);
 	}
 	return cancel_end(status, name);
 }
@@ -220,7 +221,7 @@ static tomos_status reconstruct(
 	Work *w, const float *projections, float *volume, const char *name, const tomos_progress *p)
 {
 	int64_t count = w->aligned->count, pixels = w->aligned->rows * w->spec.seen;
-	Projecting what = {.plan = &w->plan,
+	ProjectRequest what = {.plan = &w->plan,
 		.kernel = KERNEL_voxel,
 		.direction = ADJOINT,
 		.volume = volume,
@@ -229,7 +230,7 @@ static tomos_status reconstruct(
 	for (what.first = 0; what.first < count; what.first += what.count) {
 		what.count = min64(w->chunk, count - what.first);
 		weigh_chunk(w, what.first, what.count);
-		what.anew = what.first == 0;
+		what.overwrite = what.first == 0;
 		TRY(filter_back(w, projections + what.first * pixels, &what, name));
 		TRY(progress_report(p, name, what.first + what.count, count, 0));
 	}
@@ -253,8 +254,8 @@ static tomos_status prepare_transpose(Work *w)
 	FilterSpec weighting = w->spec;
 	TRY(check_transpose(w));
 	weighting.kernel = NULL;
-	TRY(w->backend->type->filter_open(w->backend, &w->weighting, &weighting));
-	return w->backend->type->alloc(w->backend, &w->smooth,
+	TRY(w->backend->type->filter->open(w->backend, &w->weighting, &weighting));
+	return w->backend->type->memory->alloc(w->backend, &w->smooth,
 		w->chunk * w->aligned->rows * w->spec.columns, "filtered views");
 }
 
@@ -265,26 +266,26 @@ static tomos_status transpose(
 	const BackendType *type = w->backend->type;
 	int64_t count = w->aligned->count, pixels = w->aligned->rows * w->spec.columns;
 	FilterView *views = w->views;
-	Projecting what = {.plan = &w->plan,
+	ProjectRequest what = {.plan = &w->plan,
 		.kernel = KERNEL_voxel,
 		.direction = FORWARD,
 		.volume = volume,
 		.projections = w->filtered,
-		.anew = true};
+		.overwrite = true};
 	memcpy(what.box.high, w->plan.grid.n, sizeof what.box.high);
 	for (what.first = 0; what.first < count; what.first += what.count) {
 		what.count = min64(w->chunk, count - what.first);
 		cancel_begin();
-		TRY(cancel_end(type->project(w->backend, &what), name));
+		TRY(cancel_end(type->projector->apply(w->backend, &what), name));
 		for (int64_t i = 0; i < what.count * w->spec.columns; i++)
 			w->weights[i] = 1;
 		for (int64_t i = 0; i < what.count; i++)
 			views[i] = (FilterView){.column_weight = w->weights + i * w->spec.columns};
-		TRY(type->filter(w->backend, w->filter, what.count, w->aligned->rows, views,
+		TRY(type->filter->apply(w->backend, w->filter, what.count, w->aligned->rows, views,
 			w->filtered, w->smooth));
 		weigh_chunk(w, what.first, what.count);
-		TRY(type->filter(w->backend, w->weighting, what.count, w->aligned->rows, views,
-			w->smooth, projections + what.first * pixels));
+		TRY(type->filter->apply(w->backend, w->weighting, what.count, w->aligned->rows,
+			views, w->smooth, projections + what.first * pixels));
 		TRY(progress_report(p, name, what.first + what.count, count, 0));
 	}
 	return TOMOS_OK;

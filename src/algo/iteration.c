@@ -56,7 +56,7 @@ tomos_status iteration_residual(const Iteration *it, float *r)
 tomos_status iteration_step(const Iteration *it, float a, const float *w, const float *s, float *y)
 {
 	bool zero = it->low <= 0 && it->high >= 0;
-	TRY(vector_step(it->X, a, w, s, it->low, it->high, y));
+	TRY(vector_axpy_clamp(it->X, a, w, s, it->low, it->high, y));
 	return it->mask && !zero ? vector_mul(it->X, it->mask, y) : TOMOS_OK;
 }
 
@@ -99,7 +99,7 @@ tomos_status iteration_start(Iteration *it)
 	const tomos_algebraic_options *o = it->o;
 	bool found = false;
 	double largest;
-	TRY(vector_largest(it->X, it->x, &largest));
+	TRY(vector_max_abs(it->X, it->x, &largest));
 	it->from_zero = largest == 0;
 	TRY(prepare_best(it));
 	TRY(stop_prepare(it));
@@ -152,8 +152,8 @@ static tomos_status show_iterate(const Iteration *it)
 	if (!seen)
 		return TOMOS_OK;
 	if (seen->data == it->x)
-		return it->X->backend->type->sync(it->X->backend);
-	return it->X->backend->type->get(it->X->backend, it->x, seen);
+		return it->X->backend->type->memory->sync(it->X->backend);
+	return it->X->backend->type->memory->download(it->X->backend, it->x, seen);
 }
 
 /* A checkpoint is due every so often, at the end, and when the caller cancels. */

@@ -30,7 +30,7 @@ tomos_status penalty_simple(const Iteration *it, double a, float *y)
 	if (kind == PENALTY_TIKHONOV)
 		TRY(vector_scale(it->X, (float)(1 / (1 + a)), y));
 	if (kind == PENALTY_L1)
-		TRY(vector_soft(it->X, (float)a, y));
+		TRY(vector_soft_threshold(it->X, (float)a, y));
 	return iteration_bound(it, y);
 }
 
@@ -66,7 +66,7 @@ tomos_status denoise(const Iteration *it, const Denoiser *d, double a, float *y)
 		TRY(vector_axpy(F, (float)step, d->g, d->q)); /* q += step gradient u */
 		if (huber)
 			TRY(vector_scale(F, (float)(1 / (1 + it->o->huber * step)), d->q));
-		TRY(vector_shorten(it->X, gradient_parts(it->X), 1, d->q));
+		TRY(vector_clip_norm(it->X, gradient_parts(it->X), 1, d->q));
 		TRY(vector_copy(F, d->q, d->g)); /* the new p */
 		TRY(vector_xpay(F, d->q, -1, d->p));
 		TRY(vector_axpy(F, (float)((t - 1) / next), d->p, d->q));

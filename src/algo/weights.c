@@ -26,7 +26,7 @@ bool weights_has_voxels(WeightKind kind)
 static tomos_status invert(const Space *space, float *x)
 {
 	double largest;
-	TRY(vector_largest(space, x, &largest));
+	TRY(vector_max_abs(space, x, &largest));
 	return vector_invert(space, (float)(LEAST * largest), x);
 }
 
@@ -77,9 +77,9 @@ tomos_status weights_voxels(
 	return invert(it->X, T);
 }
 
-bool weights_step(const Iteration *it, const float *rays, double lambda, BackStep *step)
+bool weights_step(const Iteration *it, const float *rays, double lambda, FusedUpdate *step)
 {
-	*step = (BackStep){.a = (float)lambda,
+	*step = (FusedUpdate){.a = (float)lambda,
 		.low = it->low,
 		.high = it->high,
 		.average = true,
@@ -91,10 +91,10 @@ bool weights_step(const Iteration *it, const float *rays, double lambda, BackSte
 tomos_status weights_update(const Iteration *it, const tomos_op *A, double lambda, const float *T,
 	const float *y, float *s, float *x)
 {
-	BackStep step = {.a = (float)lambda, .low = it->low, .high = it->high, .voxels = T};
+	FusedUpdate step = {.a = (float)lambda, .low = it->low, .high = it->high, .voxels = T};
 	bool done = false;
 	if (!it->mask)
-		TRY(op_adjoint_step(A, y, &step, x, &done));
+		TRY(op_adjoint_update(A, y, &step, x, &done));
 	if (done)
 		return TOMOS_OK;
 	TRY(op_adjoint(A, y, s));
@@ -110,7 +110,7 @@ static tomos_status largest_eigenvalue(
 	tomos_status status;
 	TRY(vector_new(&root, &A->range, "the relaxation"));
 	TRY_OR_DONE(vector_copy(&A->range, M, root));
-	TRY_OR_DONE(vector_root(&A->range, root));
+	TRY_OR_DONE(vector_sqrt(&A->range, root));
 	TRY_OR_DONE(op_weighted(&weighted, A, root, NULL));
 	TRY_OR_DONE(op_norm(weighted, NORM_FOR_STEPS, NULL, it->progress, value));
 	*value *= *value;

@@ -12,13 +12,13 @@ tomos_status tomos_array_create(
 	TRY(shape_count(shape, &count));
 	*array = tomos_array_of(NULL, n0, n1, n2);
 	array->device = backend->device;
-	return backend->type->alloc(backend, &array->data, count, "an array");
+	return backend->type->memory->alloc(backend, &array->data, count, "an array");
 }
 
 void tomos_array_destroy(tomos_array *array, tomos_backend *backend)
 {
 	if (array && array->data)
-		backend->type->release(backend, array->data);
+		backend->type->memory->release(backend, array->data);
 	if (array)
 		array->data = NULL;
 }
@@ -31,13 +31,13 @@ tomos_status tomos_array_copy(
 	TRY(array_check_on(backend->device, from, "the copy's source", NULL, ARRAY_READ));
 	TRY(array_check_on(
 		backend->device, to, "the copy's destination", from->shape, ARRAY_WRITTEN));
-	float *there = backend->type->in_place(backend, to);
+	float *there = backend->type->memory->direct_pointer(backend, to);
 	if (there && from->device == 0) {
-		TRY(backend->type->put(backend, there, from));
-		return backend->type->sync(backend);
+		TRY(backend->type->memory->upload(backend, there, from));
+		return backend->type->memory->sync(backend);
 	}
-	there = backend->type->in_place(backend, from);
+	there = backend->type->memory->direct_pointer(backend, from);
 	if (there && to->device == 0)
-		return backend->type->get(backend, there, to);
+		return backend->type->memory->download(backend, there, to);
 	return fail(TOMOS_UNSUPPORTED, "copies go between the host's memory and a backend's");
 }

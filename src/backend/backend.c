@@ -1,6 +1,6 @@
 /* The kinds of backends, opened by name. */
 #include <string.h>
-#include "backend/module.h"
+#include "backend/device_module.h"
 #include "backend/split/split.h"
 #include "backend/tune.h"
 
@@ -56,6 +56,15 @@ static void tidy(char *text)
 	for (; *text; text++)
 		if ((unsigned char)*text < ' ')
 			*text = ' ';
+}
+
+void backend_copy(BackendCopy *copy, const BackendType *from)
+{
+	*copy = (BackendCopy){*from, *from->memory, *from->projector, *from->vector, *from->filter};
+	copy->type.memory = &copy->memory;
+	copy->type.projector = &copy->projector;
+	copy->type.vector = &copy->vector;
+	copy->type.filter = &copy->filter;
 }
 
 tomos_status backend_open_type(
@@ -162,5 +171,5 @@ const char *tomos_backend_describe(const tomos_backend *backend)
 
 const char *tomos_backend_kernel(const tomos_backend *backend)
 {
-	return backend->ran ? backend->ran : "";
+	return backend->last_kernel ? backend->last_kernel : "";
 }

@@ -11,7 +11,7 @@ enum { IN_SLICE = 1, FANS = 2, UPRIGHT = 4, CONE = 8, OBLIQUE = 16, ANY = 32 };
 
 /* Whether a row's projectors and direction are those of a request. */
 static inline bool optimised_computes(
-	unsigned projectors, unsigned direction, const Projecting *what)
+	unsigned projectors, unsigned direction, const ProjectRequest *what)
 {
 	unsigned own = what->kernel == KERNEL_joseph                                      ? JOSEPH
 		       : what->kernel == KERNEL_voxel                                     ? VOXEL

@@ -122,12 +122,12 @@ static bool is_planar(const Plan *plan)
 }
 
 tomos_status plan_make(
-	Plan *plan, const tomos_grid *grid, const tomos_geometry *scan, const KernelModel *choices)
+	Plan *plan, const tomos_grid *grid, const tomos_geometry *scan, const KernelModel *model)
 {
 	memset(plan, 0, sizeof *plan);
 	TRY(tomos_grid_check(grid));
 	plan->grid = *grid;
-	plan->model = *choices;
+	plan->model = *model;
 	plan->model.rows = scan->rows;
 	plan->model.columns = scan->columns;
 	for (int a = 0; a < 3; a++) {
@@ -138,7 +138,7 @@ tomos_status plan_make(
 	TRY_OR_DONE(tomos_geometry_views(
 		&plan->scan, scan->rows, scan->columns, scan->views, scan->count));
 	TRY_OR_DONE(mem_alloc(&plan->views, scan->count, sizeof *plan->views, "the views"));
-	TRY_OR_DONE(mem_zeroed(&plan->keep, 1, sizeof *plan->keep, "the views"));
+	TRY_OR_DONE(mem_zeroed(&plan->cache, 1, sizeof *plan->cache, "the views"));
 	for (int64_t i = 0; i < scan->count; i++)
 		view_rays(&plan->views[i], &scan->views[i], plan);
 	plan->model.planar = is_planar(plan);
@@ -159,12 +159,12 @@ static tomos_status plan_like(
 	*part = *whole;
 	part->scan = NULL;
 	part->views = NULL;
-	part->keep = NULL;
+	part->cache = NULL;
 	part->model.rows = rows;
 	part->model.columns = columns;
 	tomos_status status;
 	TRY_OR_DONE(mem_alloc(&part->views, count, sizeof *part->views, "the views"));
-	TRY_OR_DONE(mem_zeroed(&part->keep, 1, sizeof *part->keep, "the views"));
+	TRY_OR_DONE(mem_zeroed(&part->cache, 1, sizeof *part->cache, "the views"));
 	TRY_OR_DONE(geom_new(&part->scan, rows, columns, count));
 done:
 	if (status != TOMOS_OK)
@@ -217,9 +217,9 @@ tomos_status plan_crop(
 
 void plan_free(Plan *plan)
 {
-	if (plan->keep && plan->keep->data)
-		plan->keep->release(plan->keep->owner, plan->keep->data);
-	mem_free(plan->keep);
+	if (plan->cache && plan->cache->data)
+		plan->cache->release(plan->cache->owner, plan->cache->data);
+	mem_free(plan->cache);
 	tomos_geometry_free(plan->scan);
 	mem_free(plan->views);
 	memset(plan, 0, sizeof *plan);
@@ -227,7 +227,7 @@ void plan_free(Plan *plan)
 
 /* A ray-driven kernel reaches less than one voxel to either side of the ray, a footprint half the shadow and
  * half a column. */
-int64_t plan_apart(const Plan *plan, int64_t view)
+int64_t plan_disjoint_columns(const Plan *plan, int64_t view)
 {
 	const KernelView *k = &plan->views[view];
 	double nearest = HUGE_VAL, rate[2] = {0, 0};

@@ -15,7 +15,7 @@ static bool view_in_slices(const tomos_view *view, int axis)
 	       v[(axis + 1) % 3] == 0 && v[(axis + 2) % 3] == 0;
 }
 
-static bool all_in_slices(const Projecting *what, int axis)
+static bool all_in_slices(const ProjectRequest *what, int axis)
 {
 	const tomos_view *views = what->plan->scan->views + what->first;
 	for (int64_t i = 0; i < what->count; i++)
@@ -25,7 +25,7 @@ static bool all_in_slices(const Projecting *what, int axis)
 }
 
 /* The axis across the slices that all rays stay in; 3: there is none. */
-static int slice_axis(const Projecting *what)
+static int slice_axis(const ProjectRequest *what)
 {
 	int axis = 2;
 	if (what->plan->model.planar)
@@ -36,7 +36,7 @@ static int slice_axis(const Projecting *what)
 }
 
 /* By src[3] of a view whose rays leave their slices, or are not parallel. */
-static const char *rays_name(const Projecting *what)
+static const char *rays_name(const ProjectRequest *what)
 {
 	static const char *const names[] = {"free", "cone", "fans"};
 	return names[what->count > 0 ? (int)what->plan->scan->views[what->first].src[3] : 0];
@@ -47,7 +47,7 @@ static const char *data_name(PlanData data)
 	return data == DATA_HALF ? "half" : "float";
 }
 
-void tune_describe(const Projecting *what, tomos_tuned *row)
+void tune_describe(const ProjectRequest *what, tomos_tuned *row)
 {
 	int axis = slice_axis(what), across = axis < 3 ? axis : 2;
 	int64_t n[3];
@@ -90,7 +90,7 @@ static double distance(const tomos_tuned *a, const tomos_tuned *b)
 	return sum;
 }
 
-const char *tune_wanted(const tomos_backend *backend, const Projecting *what)
+const char *tune_wanted(const tomos_backend *backend, const ProjectRequest *what)
 {
 	const Tuning *t = &backend->tuning;
 	const char *wanted = NULL;
@@ -132,7 +132,8 @@ tomos_status tune_add(tomos_backend *backend, const tomos_tuned *rows, int64_t c
 	for (int64_t i = 0; i < count; i++) {
 		joined[kept + i] = rows[i];
 		joined[kept + i].unknown =
-			backend->type->knows && !backend->type->knows(backend, rows[i].kernel);
+			backend->type->projector->has_kernel &&
+			!backend->type->projector->has_kernel(backend, rows[i].kernel);
 	}
 	mem_free(t->rows);
 	t->rows = joined;

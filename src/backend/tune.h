@@ -5,7 +5,7 @@
 #include "backend/backend.h"
 
 /* A request as rows describe it; kernel and rate are left empty. */
-void tune_describe(const Projecting *what, tomos_tuned *row);
+void tune_describe(const ProjectRequest *what, tomos_tuned *row);
 /* Whether two rows are about the same projection: all but kernel, rate and choice. */
 bool tune_same(const tomos_tuned *a, const tomos_tuned *b);
 /* Rows take the place of those that the backend has of the same projections; kernels it does not know are

@@ -136,7 +136,7 @@ tomos_status tune_recall(tomos_backend *backend)
 	char *path = NULL;
 	tomos_tuned *rows = NULL;
 	int64_t count = 0;
-	if (is_off() || !backend->type->choices)
+	if (is_off() || !backend->type->projector->candidates)
 		return TOMOS_OK;
 	tomos_status status = file_path(&path, backend);
 	if (status == TOMOS_IO) /* no directory, no file */

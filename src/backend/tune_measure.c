@@ -37,8 +37,8 @@ typedef struct {
 	const tomos_progress *progress;
 	Plan plan; /* of all views */
 	float *volume, *projections;
-	KernelChoice choices[KINDS][MOST_CHOICES];
-	int counts[KINDS]; /* of the choices */
+	KernelCandidate candidates[KINDS][MAX_CANDIDATES];
+	int counts[KINDS]; /* of the candidates */
 	int64_t *picked;   /* views of a trial */
 	double allotted;   /* seconds for each kernel */
 	int64_t done, total;
@@ -55,9 +55,9 @@ static double now(void)
 
 /* ---- what there is to measure ------------------------------------------------------------- */
 
-static Projecting request(const Work *w, const Kind *kind, const Plan *plan)
+static ProjectRequest request(const Work *w, const Kind *kind, const Plan *plan)
 {
-	Projecting what = {.plan = plan,
+	ProjectRequest what = {.plan = plan,
 		.kernel = kind->kernel,
 		.direction = kind->direction,
 		.count = plan->scan->count,
@@ -67,7 +67,7 @@ static Projecting request(const Work *w, const Kind *kind, const Plan *plan)
 	return what;
 }
 
-static bool is_among(const char *name, const KernelChoice *list, int count)
+static bool is_among(const char *name, const KernelCandidate *list, int count)
 {
 	for (int i = 0; i < count; i++)
 		if (strcmp(list[i].name, name) == 0)
@@ -76,11 +76,11 @@ static bool is_among(const char *name, const KernelChoice *list, int count)
 }
 
 /* The kernels that may be chosen, each name once: the first of several is the one that is taken. */
-static int choices_for(Work *w, const Kind *kind, const Plan *plan, KernelChoice *list)
+static int candidates_for(Work *w, const Kind *kind, const Plan *plan, KernelCandidate *list)
 {
-	const Projecting what = request(w, kind, plan);
-	KernelChoice all[MOST_CHOICES];
-	int found = w->backend->type->choices(w->backend, &what, all), count = 0;
+	const ProjectRequest what = request(w, kind, plan);
+	KernelCandidate all[MAX_CANDIDATES];
+	int found = w->backend->type->projector->candidates(w->backend, &what, all), count = 0;
 	for (int i = 0; i < found; i++)
 		if ((!all[i].coarse || w->o.allow_coarse) && !is_among(all[i].name, list, count))
 			list[count++] = all[i];
@@ -93,7 +93,7 @@ static bool adds_nothing(const Work *w, int k)
 	if (kinds[k].data != DATA_HALF)
 		return false;
 	for (int i = 0; i < w->counts[k]; i++)
-		if (!is_among(w->choices[k][i].name, w->choices[k - 1], w->counts[k - 1]))
+		if (!is_among(w->candidates[k][i].name, w->candidates[k - 1], w->counts[k - 1]))
 			return false;
 	return true;
 }
@@ -102,7 +102,7 @@ static tomos_status find_choices(Work *w)
 {
 	for (int k = 0; k < KINDS; k++) {
 		w->plan.data = kinds[k].data;
-		w->counts[k] = choices_for(w, &kinds[k], &w->plan, w->choices[k]);
+		w->counts[k] = candidates_for(w, &kinds[k], &w->plan, w->candidates[k]);
 		if (adds_nothing(w, k))
 			w->counts[k] = 0;
 		w->total += w->counts[k];
@@ -118,14 +118,14 @@ static tomos_status find_choices(Work *w)
 
 /* ---- trials ------------------------------------------------------------------------------- */
 
-static tomos_status run_once(const Work *w, const Projecting *what, double *time)
+static tomos_status run_once(const Work *w, const ProjectRequest *what, double *time)
 {
 	const BackendType *type = w->backend->type;
-	TRY(type->sync(w->backend));
+	TRY(type->memory->sync(w->backend));
 	double start = now();
 	cancel_begin();
-	TRY(cancel_end(type->project(w->backend, what), "tuning"));
-	TRY(type->sync(w->backend));
+	TRY(cancel_end(type->projector->apply(w->backend, what), "tuning"));
+	TRY(type->memory->sync(w->backend));
 	*time = now() - start;
 	return TOMOS_OK;
 }
@@ -137,7 +137,7 @@ typedef struct {
 } Trial;
 
 /* The first run with a plan makes what is kept with it, and is not counted unless it took too long. */
-static tomos_status run_trial(Work *w, const Projecting *what, Trial *t)
+static tomos_status run_trial(Work *w, const ProjectRequest *what, Trial *t)
 {
 	double time;
 	TRY(run_once(w, what, &time));
@@ -158,14 +158,14 @@ static tomos_status trial_views(
 	Work *w, const Kind *kind, const char *name, int64_t views, Trial *t)
 {
 	Plan part;
-	KernelChoice list[MOST_CHOICES];
+	KernelCandidate list[MAX_CANDIDATES];
 	const int64_t all = w->plan.scan->count;
 	for (int64_t i = 0; i < views; i++)
 		w->picked[i] = (int64_t)((double)i * (double)all / (double)views);
 	TRY(plan_part(&part, &w->plan, w->picked, views));
-	const Projecting what = request(w, kind, &part);
+	const ProjectRequest what = request(w, kind, &part);
 	tomos_status status = TOMOS_OK;
-	if (is_among(name, list, choices_for(w, kind, &part, list)))
+	if (is_among(name, list, candidates_for(w, kind, &part, list)))
 		status = run_trial(w, &what, t);
 	plan_free(&part);
 	return status;
@@ -198,9 +198,9 @@ static void choose(tomos_tuned *rows, int64_t count)
 		rows[best].chosen = 1;
 }
 
-static tomos_status measure_one(Work *w, int k, const KernelChoice *choice)
+static tomos_status measure_one(Work *w, int k, const KernelCandidate *choice)
 {
-	const Projecting what = request(w, &kinds[k], &w->plan);
+	const ProjectRequest what = request(w, &kinds[k], &w->plan);
 	tomos_tuned *row = &w->rows[w->count];
 	TRY(progress_report(w->progress, choice->name, w->done++, w->total, 0));
 	tune_describe(&what, row);
@@ -219,7 +219,7 @@ static tomos_status measure_all(Work *w)
 		int64_t first = w->count;
 		w->plan.data = kinds[k].data;
 		for (int i = 0; i < w->counts[k]; i++)
-			TRY(measure_one(w, k, &w->choices[k][i]));
+			TRY(measure_one(w, k, &w->candidates[k][i]));
 		choose(w->rows + first, w->count - first);
 	}
 	return progress_report(w->progress, "tuning", w->total, w->total, 0);
@@ -238,10 +238,10 @@ static tomos_status fill(const Work *w, float *data, int64_t count)
 	tomos_status status = TOMOS_OK;
 	for (int64_t at = 0; at < count && status == TOMOS_OK; at += BLOCK) {
 		tomos_array part = tomos_array_of(block, 1, 1, min64(BLOCK, count - at));
-		status = w->backend->type->put(w->backend, data + at, &part);
+		status = w->backend->type->memory->upload(w->backend, data + at, &part);
 	}
 	if (status == TOMOS_OK)
-		status = w->backend->type->sync(w->backend);
+		status = w->backend->type->memory->sync(w->backend);
 	mem_free(block);
 	return status;
 }
@@ -258,8 +258,8 @@ static tomos_status prepare(Work *w, const tomos_grid *grid, const tomos_geometr
 	TRY(plan_make(&w->plan, grid, scan, &model));
 	TRY(find_choices(w));
 	TRY(mem_alloc(&w->picked, scan->count, sizeof *w->picked, "views"));
-	TRY(type->alloc(w->backend, &w->volume, voxels, "the volume"));
-	TRY(type->alloc(w->backend, &w->projections, pixels, "the projections"));
+	TRY(type->memory->alloc(w->backend, &w->volume, voxels, "the volume"));
+	TRY(type->memory->alloc(w->backend, &w->projections, pixels, "the projections"));
 	TRY(fill(w, w->volume, voxels));
 	return fill(w, w->projections, pixels);
 }
@@ -270,7 +270,7 @@ static tomos_status check(const tomos_backend *backend, const tomos_tune_options
 	if (!(o->seconds > 0))
 		return fail(TOMOS_BAD_VALUE, "%g seconds to measure in: there must be some",
 			o->seconds);
-	if (!backend->type->choices)
+	if (!backend->type->projector->candidates)
 		return fail(TOMOS_UNSUPPORTED,
 			"%s has no kernels to choose among; the processor and single CUDA GPUs "
 			"have",
@@ -302,9 +302,9 @@ tomos_status tomos_tune(tomos_tuned **list, int64_t *count, tomos_backend *backe
 	w.rows = NULL;
 done:
 	if (w.projections)
-		backend->type->release(backend, w.projections);
+		backend->type->memory->release(backend, w.projections);
 	if (w.volume)
-		backend->type->release(backend, w.volume);
+		backend->type->memory->release(backend, w.volume);
 	plan_free(&w.plan);
 	mem_free(w.picked);
 	mem_free(w.rows);

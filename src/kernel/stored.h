@@ -302,10 +302,10 @@ typedef struct {
 	KERNEL_GLOBAL float *r, *x;
 	double lambda, least;
 	float low, high;
-} KernelVisits;
+} KernelKaczmarz;
 
 /* The step along row i of the batch, whose product with x is known. */
-KERNEL_FN float visits_step(const KernelVisits *v, int64_t ray, double product)
+KERNEL_FN float kaczmarz_step(const KernelKaczmarz *v, int64_t ray, double product)
 {
 	double misfit = v->b[ray] - product, square = v->squares[ray];
 	return square > 0 ? (float)(v->lambda * (float)misfit / fmax(square, v->least)) : 0;
@@ -314,16 +314,16 @@ KERNEL_FN float visits_step(const KernelVisits *v, int64_t ray, double product)
 /* All rays of a view at once, and yet one after the other: with all products taken before the first is used,
  * that of ray i is later off by what the `near` rays before it have added, their steps times the products of
  * the two rows, of which ray j's with ray i lies at [j modulo 2 near + 1][i]. */
-enum { STORED_NEAR = 8 /* at most */ };
+enum { STORED_NEIGHBOURS = 8 /* at most */ };
 
 typedef struct {
 	int64_t rays, near;
 	KERNEL_GLOBAL const float *b, *squares, *products;
 	KERNEL_GLOBAL float *r, *steps; /* r: the product, then the misfit */
 	double lambda, least;
-} KernelSettling;
+} KernelKaczmarzView;
 
-KERNEL_FN void settle_ray(const KernelSettling *s, int64_t i)
+KERNEL_FN void kaczmarz_view_ray(const KernelKaczmarzView *s, int64_t i)
 {
 	double product = s->r[i], square = s->squares[i];
 	for (int64_t j = i < s->near ? 0 : i - s->near; j < i; j++)
@@ -334,7 +334,7 @@ KERNEL_FN void settle_ray(const KernelSettling *s, int64_t i)
 }
 
 /* A voxel of weight 0 is masked, or named twice. */
-KERNEL_FN void visits_move(const KernelVisits *v, int64_t index, float weight, float step)
+KERNEL_FN void kaczmarz_update(const KernelKaczmarz *v, int64_t index, float weight, float step)
 {
 	float moved = v->x[index] + step * weight;
 	moved = moved > v->low ? moved : v->low;

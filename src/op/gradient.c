@@ -11,13 +11,13 @@ int gradient_parts(const Space *space)
 static tomos_status gradient_forward(const tomos_op *op, const float *x, float *y)
 {
 	tomos_backend *backend = op->domain.backend;
-	return backend->type->gradient(backend, op->domain.shape, x, y);
+	return backend->type->vector->gradient(backend, op->domain.shape, x, y);
 }
 
 static tomos_status gradient_adjoint(const tomos_op *op, const float *y, float *x)
 {
 	tomos_backend *backend = op->domain.backend;
-	return backend->type->gradient_adjoint(backend, op->domain.shape, y, x);
+	return backend->type->vector->gradient_adjoint(backend, op->domain.shape, y, x);
 }
 
 static void gradient_free(tomos_op *op)

@@ -92,22 +92,22 @@ static int64_t row_tasks(int64_t rows)
 /* Whether the backend has the products. */
 static bool is_there(const tomos_op *op)
 {
-	return op->domain.backend->type->csr != NULL;
+	return op->domain.backend->type->matrix != NULL;
 }
 
-static tomos_status there_product(
+static tomos_status device_product(
 	const tomos_op *op, Direction direction, int power, const float *in, float *out)
 {
 	const Matrix *m = op->own;
 	tomos_backend *backend = op->domain.backend;
-	return backend->type->csr(backend, &m->there, direction, power, in, out);
+	return backend->type->matrix->csr_apply(backend, &m->there, direction, power, in, out);
 }
 
 static tomos_status matrix_power(const tomos_op *op, int power, const float *x, float *y)
 {
 	Product p = {.matrix = op->own, .power = power, .in = x, .out = y};
 	if (is_there(op))
-		return there_product(op, FORWARD, power, x, y);
+		return device_product(op, FORWARD, power, x, y);
 	parallel_for(row_tasks(p.matrix->rows), forward_rows, &p);
 	return TOMOS_OK;
 }
@@ -171,7 +171,7 @@ static tomos_status matrix_power_adjoint(const tomos_op *op, int power, const fl
 	Product p = {.matrix = op->own, .power = power, .in = y, .out = x};
 	int64_t columns = p.matrix->csr->columns;
 	if (is_there(op))
-		return there_product(op, ADJOINT, power, y, x);
+		return device_product(op, ADJOINT, power, y, x);
 	p.shares = shares_of(p.matrix);
 	if (p.shares > 1)
 		TRY(mem_alloc(&p.images, (p.shares - 1) * columns, sizeof *p.images,
@@ -205,7 +205,7 @@ static tomos_status matrix_list(const tomos_op *op, const KernelBatch *batch)
 {
 	const Matrix *m = op->own;
 	tomos_backend *backend = op->domain.backend;
-	return backend->type->csr_list(backend, &m->there, batch);
+	return backend->type->matrix->csr_list_rows(backend, &m->there, batch);
 }
 
 static void matrix_free(tomos_op *op)
@@ -213,12 +213,12 @@ static void matrix_free(tomos_op *op)
 	Matrix *m = op->own;
 	tomos_backend *backend = op->domain.backend;
 	mem_free(m->views);
-	there_free(backend, &m->there.views);
+	device_free(backend, &m->there.views);
 	if (m->csr != &m->own)
 		return;
-	there_free(backend, &m->there.pointers);
-	there_free(backend, &m->there.indices);
-	there_free(backend, &m->there.values);
+	device_free(backend, &m->there.pointers);
+	device_free(backend, &m->there.indices);
+	device_free(backend, &m->there.values);
 	csr_free(&m->own);
 }
 
@@ -239,7 +239,7 @@ static tomos_status take_views(
 	TRY(mem_alloc(&m->views, count, sizeof *m->views, "views of a matrix"));
 	for (int64_t i = 0; i < count; i++)
 		m->views[i] = whole->views ? whole->views[views[i]] : views[i];
-	return is_there(part) ? there_send(part->domain.backend, &m->there.views, m->views, count,
+	return is_there(part) ? device_send(part->domain.backend, &m->there.views, m->views, count,
 					sizeof *m->views, "views of a matrix")
 			      : TOMOS_OK;
 }
@@ -277,11 +277,11 @@ static tomos_status send_arrays(tomos_backend *backend, Matrix *m)
 		.view_rows = m->view_rows,
 		.wide_pointers = csr->pointer_bytes == 8,
 		.wide_indices = csr->index_bytes == 8};
-	TRY(there_send(backend, &there->pointers, csr->pointers, csr->rows + 1,
+	TRY(device_send(backend, &there->pointers, csr->pointers, csr->rows + 1,
 		(size_t)csr->pointer_bytes, "the rows of a matrix"));
-	TRY(there_send(backend, &there->indices, csr->indices, csr->count, (size_t)csr->index_bytes,
-		"the column indices of a matrix"));
-	return there_send(backend, &there->values, csr->values, csr->count, sizeof *csr->values,
+	TRY(device_send(backend, &there->indices, csr->indices, csr->count,
+		(size_t)csr->index_bytes, "the column indices of a matrix"));
+	return device_send(backend, &there->values, csr->values, csr->count, sizeof *csr->values,
 		"the values of a matrix");
 }
 

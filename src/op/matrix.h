@@ -37,12 +37,13 @@ void plan_shapes(const Plan *plan, int64_t domain[3], int64_t range[3]);
 
 /* ---- arrays on a device, whose products the backend has ------------------------------------ */
 
-/* Copies `count` elements of `size` bytes, a multiple of 4, to the backend's memory; there_free
+/* Copies `count` elements of `size` bytes, a multiple of 4, to the backend's memory; device_free
  * forgets what it frees, also where nothing is. */
-tomos_status there_send(tomos_backend *backend, void *there_out, const void *here, int64_t count,
+tomos_status device_send(tomos_backend *backend, void *device_out, const void *here, int64_t count,
 	size_t size, const char *what);
-tomos_status there_room(tomos_backend *backend, void *there_out, int64_t floats, const char *what);
-void there_free(tomos_backend *backend, void *there_in_out);
+tomos_status device_room(
+	tomos_backend *backend, void *device_out, int64_t floats, const char *what);
+void device_free(tomos_backend *backend, void *device_in_out);
 
 /* ---- compressed rows ------------------------------------------------------------------------- */
 

@@ -77,22 +77,22 @@ tomos_status op_adjoint(const tomos_op *op, const float *y, float *x)
 	return cancel_end(op->type->adjoint(op, y, x), "a back projection");
 }
 
-tomos_status op_adjoint_step(
-	const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done)
+tomos_status op_adjoint_update(
+	const tomos_op *op, const float *y, const FusedUpdate *step, float *x, bool *done)
 {
 	*done = false;
-	if (!op->type->adjoint_step)
+	if (!op->type->adjoint_update)
 		return TOMOS_OK;
 	TRY(cancel_check("a back projection"));
 	cancel_begin();
-	return cancel_end(op->type->adjoint_step(op, y, step, x, done), "a back projection");
+	return cancel_end(op->type->adjoint_update(op, y, step, x, done), "a back projection");
 }
 
 /* In one pass over the projections where the operator can, else in two. */
 tomos_status op_residual(
 	const tomos_op *op, const float *x, const float *b, const float *w, float *r, float *y)
 {
-	const Compare compare = {b, w, y};
+	const FusedResidual compare = {b, w, y};
 	bool done = false;
 	if (op->type->compare) {
 		cancel_begin();
@@ -127,7 +127,7 @@ tomos_status op_row(const tomos_op *op, int64_t i, int64_t *index, float *weight
 
 bool op_lists(const tomos_op *op)
 {
-	return op->domain.backend->type->list != NULL;
+	return op->domain.backend->type->matrix != NULL;
 }
 
 tomos_status op_list(const tomos_op *op, const KernelBatch *batch)
@@ -162,7 +162,7 @@ static tomos_status negative_part(
 {
 	TRY(vector_copy(space, sums, scratch));
 	TRY(vector_clamp(space, -FLT_MAX, 0, scratch));
-	return vector_largest(space, scratch, part);
+	return vector_max_abs(space, scratch, part);
 }
 
 tomos_status op_check_sums(
@@ -180,7 +180,7 @@ tomos_status op_check_sums(
 			op->description, who);
 	TRY_OR_DONE(vector_new(&scratch, space, "the sums of an operator"));
 	TRY_OR_DONE(negative_part(space, sums, scratch, &below));
-	TRY_OR_DONE(vector_largest(space, sums, &largest));
+	TRY_OR_DONE(vector_max_abs(space, sums, &largest));
 	if (below > tiny * largest)
 		status = fail(TOMOS_UNSUPPORTED,
 			"the operator (%s) has a row or column whose sum is %g; %s needs entries "

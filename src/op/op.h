@@ -41,11 +41,11 @@ typedef struct {
 	tomos_status (*power)(const tomos_op *op, int power, const float *x, float *y);
 	tomos_status (*power_adjoint)(const tomos_op *op, int power, const float *y, float *x);
 	/* x updated by A'y in one pass, or *done false and nothing has happened. */
-	tomos_status (*adjoint_step)(
-		const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done);
+	tomos_status (*adjoint_update)(
+		const tomos_op *op, const float *y, const FusedUpdate *step, float *x, bool *done);
 	/* r = b - A x and y = w r in one pass, likewise. */
-	tomos_status (*compare)(
-		const tomos_op *op, const float *x, const Compare *compare, float *r, bool *done);
+	tomos_status (*compare)(const tomos_op *op, const float *x, const FusedResidual *compare,
+		float *r, bool *done);
 	/* Rows on backends that list them in memory of their own. */
 	tomos_status (*list)(const tomos_op *op, const KernelBatch *batch);
 	/* Sweeps that are quicker than by rows; *sweeper is NULL where there are none. */
@@ -80,8 +80,8 @@ tomos_status op_forward(const tomos_op *op, const float *x, float *y);
 tomos_status op_adjoint(const tomos_op *op, const float *y, float *x);
 /* The update that the step says, where the operator has it in one pass; else *done is false and x as it
  * was. */
-tomos_status op_adjoint_step(
-	const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done);
+tomos_status op_adjoint_update(
+	const tomos_op *op, const float *y, const FusedUpdate *step, float *x, bool *done);
 /* What is left of b, r = b - A x, and y = w r. */
 tomos_status op_residual(
 	const tomos_op *op, const float *x, const float *b, const float *w, float *r, float *y);
@@ -140,21 +140,21 @@ tomos_status vector_norm(const Space *space, const float *x, double *result);
 tomos_status vector_distance(const Space *space, const float *x, const float *y, double *result);
 tomos_status vector_copy(const Space *space, const float *x, float *y);
 tomos_status vector_scale(const Space *space, float a, float *y);
-tomos_status vector_root(const Space *space, float *y);
-tomos_status vector_inside(const Space *space, float *y); /* 1 where y is not 0 */
+tomos_status vector_sqrt(const Space *space, float *y);
+tomos_status vector_indicator(const Space *space, float *y); /* 1 where y is not 0 */
 tomos_status vector_ratio(
 	const Space *space, const float *x, float least, float *y); /* y = max(x, 0) / y or 0 */
-tomos_status vector_soft(const Space *space, float a, float *y);    /* nearer to 0 by a */
-tomos_status vector_step(const Space *space, float a, const float *w, const float *x, float low,
-	float high, float *y); /* y += a w x, between low and high; w NULL: 1 */
+tomos_status vector_soft_threshold(const Space *space, float a, float *y); /* nearer to 0 by a */
+tomos_status vector_axpy_clamp(const Space *space, float a, const float *w, const float *x,
+	float low, float high, float *y); /* y += a w x, between low and high; w NULL: 1 */
 tomos_status vector_residual(const Space *space, const float *x, const float *w, float *r,
 	float *y); /* r = x - r, y = w r */
 /* Of a field of `parts` vectors of the space: lengths cut to `longest`; field / |(field, least)|. */
-tomos_status vector_shorten(const Space *space, int parts, float longest, float *field);
-tomos_status vector_unit(const Space *space, int parts, float least, float *field);
+tomos_status vector_clip_norm(const Space *space, int parts, float longest, float *field);
+tomos_status vector_normalise(const Space *space, int parts, float least, float *field);
 /* Of the values, as they are in the host's memory. */
 tomos_status vector_checksum(const Space *space, const float *x, uint32_t *sum);
-tomos_status vector_largest(const Space *space, const float *x, double *result); /* of |x| */
+tomos_status vector_max_abs(const Space *space, const float *x, double *result); /* of |x| */
 /* With an index list of n entries: the sum of w x, and y += a w, between low and high. */
 tomos_status vector_gather(const Space *space, int64_t n, const int64_t *index, const float *w,
 	const float *x, double *result);

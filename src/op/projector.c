@@ -11,17 +11,17 @@ typedef struct {
 } Projector;
 
 /* All views and voxels, whatever is in the result. */
-static Projecting request(
+static ProjectRequest request(
 	const tomos_op *op, Direction direction, float *volume, float *projections)
 {
 	const Projector *own = op->own;
-	Projecting what = {.plan = &own->plan,
+	ProjectRequest what = {.plan = &own->plan,
 		.kernel = direction == FORWARD ? own->forward : own->back,
 		.direction = direction,
 		.count = own->plan.scan->count,
 		.volume = volume,
 		.projections = projections,
-		.anew = true};
+		.overwrite = true};
 	memcpy(what.box.high, own->plan.grid.n, sizeof what.box.high);
 	return what;
 }
@@ -29,33 +29,35 @@ static Projecting request(
 static tomos_status projector_forward(const tomos_op *op, const float *x, float *y)
 {
 	tomos_backend *backend = op->range.backend;
-	Projecting what = request(op, FORWARD, (float *)x, y);
-	return backend->type->project(backend, &what);
+	ProjectRequest what = request(op, FORWARD, (float *)x, y);
+	return backend->type->projector->apply(backend, &what);
 }
 
 static tomos_status projector_adjoint(const tomos_op *op, const float *y, float *x)
 {
 	tomos_backend *backend = op->domain.backend;
-	Projecting what = request(op, ADJOINT, x, (float *)y);
-	return backend->type->project(backend, &what);
+	ProjectRequest what = request(op, ADJOINT, x, (float *)y);
+	return backend->type->projector->apply(backend, &what);
 }
 
 static tomos_status projector_adjoint_step(
-	const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done)
+	const tomos_op *op, const float *y, const FusedUpdate *step, float *x, bool *done)
 {
 	tomos_backend *backend = op->domain.backend;
-	Projecting what = request(op, ADJOINT, x, (float *)y);
-	return backend->type->back_step ? backend->type->back_step(backend, &what, step, done)
-					: TOMOS_OK;
+	ProjectRequest what = request(op, ADJOINT, x, (float *)y);
+	return backend->type->projector->back_update
+		       ? backend->type->projector->back_update(backend, &what, step, done)
+		       : TOMOS_OK;
 }
 
 static tomos_status projector_compare(
-	const tomos_op *op, const float *x, const Compare *compare, float *r, bool *done)
+	const tomos_op *op, const float *x, const FusedResidual *compare, float *r, bool *done)
 {
 	tomos_backend *backend = op->range.backend;
-	Projecting what = request(op, FORWARD, (float *)x, r);
-	return backend->type->compare ? backend->type->compare(backend, &what, compare, done)
-				      : TOMOS_OK;
+	ProjectRequest what = request(op, FORWARD, (float *)x, r);
+	return backend->type->projector->forward_residual
+		       ? backend->type->projector->forward_residual(backend, &what, compare, done)
+		       : TOMOS_OK;
 }
 
 static void projector_free(tomos_op *op)
@@ -69,25 +71,26 @@ static tomos_status projector_row(
 {
 	const Projector *own = op->own;
 	tomos_backend *backend = op->domain.backend;
-	return backend->type->row(backend, &own->plan, own->forward, i, index, weight, count);
+	return backend->type->projector->row(
+		backend, &own->plan, own->forward, i, index, weight, count);
 }
 
 static tomos_status projector_list(const tomos_op *op, const KernelBatch *batch)
 {
 	const Projector *own = op->own;
 	tomos_backend *backend = op->domain.backend;
-	return backend->type->list(backend, &own->plan, own->forward, batch);
+	return backend->type->projector->list_rows(backend, &own->plan, own->forward, batch);
 }
 
 static tomos_status powers(
 	const tomos_op *op, Direction direction, int power, float *volume, float *projections)
 {
 	tomos_backend *backend = op->domain.backend;
-	Projecting what = request(op, direction, volume, projections);
-	if (!backend->type->power)
+	ProjectRequest what = request(op, direction, volume, projections);
+	if (!backend->type->projector->apply_power)
 		return fail(TOMOS_UNSUPPORTED, "the %s backend cannot measure rows and columns",
 			backend->type->name);
-	return backend->type->power(backend, &what, power);
+	return backend->type->projector->apply_power(backend, &what, power);
 }
 
 static tomos_status projector_power(const tomos_op *op, int power, const float *x, float *y)
@@ -131,7 +134,7 @@ static tomos_status projector_part(
 static int64_t row_most(const tomos_backend *backend, const tomos_grid *grid, KernelFamily family)
 {
 	int64_t longest = max64(grid->n[0], max64(grid->n[1], grid->n[2]));
-	bool rows = backend->type->row || backend->type->list;
+	bool rows = backend->type->projector->row || backend->type->projector->list_rows;
 	return family == FAMILY_RAY && rows ? 4 * (longest + 2) : 0;
 }
 
@@ -139,7 +142,7 @@ static int64_t apart_in_all(const Plan *plan)
 {
 	int64_t apart = 0;
 	for (int64_t i = 0; plan->model.planar && i < plan->scan->count; i++)
-		apart = max64(apart, plan_apart(plan, i));
+		apart = max64(apart, plan_disjoint_columns(plan, i));
 	return apart;
 }
 

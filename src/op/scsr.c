@@ -7,14 +7,15 @@ enum { NEAR = 2 << 20 };
 
 static bool is_there(const tomos_op *op)
 {
-	return op->domain.backend->type->scsr != NULL;
+	return op->domain.backend->type->matrix != NULL;
 }
 
 static tomos_status power_forward(const tomos_op *op, int power, const float *x, float *y)
 {
 	const Scsr *scsr = op->own;
 	tomos_backend *backend = op->domain.backend;
-	return is_there(op) ? backend->type->scsr(backend, &scsr->there, FORWARD, power, x, y)
+	return is_there(op) ? backend->type->matrix->scsr_apply(
+				      backend, &scsr->there, FORWARD, power, x, y)
 			    : scsr_forward(scsr, power, x, y);
 }
 
@@ -22,7 +23,8 @@ static tomos_status power_adjoint(const tomos_op *op, int power, const float *y,
 {
 	const Scsr *scsr = op->own;
 	tomos_backend *backend = op->domain.backend;
-	return is_there(op) ? backend->type->scsr(backend, &scsr->there, ADJOINT, power, y, x)
+	return is_there(op) ? backend->type->matrix->scsr_apply(
+				      backend, &scsr->there, ADJOINT, power, y, x)
 			    : scsr_adjoint(scsr, power, y, x);
 }
 
@@ -40,7 +42,7 @@ static tomos_status list(const tomos_op *op, const KernelBatch *batch)
 {
 	const Scsr *scsr = op->own;
 	tomos_backend *backend = op->domain.backend;
-	return backend->type->scsr_list(backend, &scsr->there, batch);
+	return backend->type->matrix->scsr_list_rows(backend, &scsr->there, batch);
 }
 
 static tomos_status row(
@@ -173,7 +175,9 @@ tomos_status scsr_make(tomos_op **op, tomos_backend *backend, Lister *lister)
 	plan_shapes(&lister->plan, domain, range);
 	TRY(op_make(&made, &scsr_type, backend, domain, range, sizeof(Scsr)));
 	Scsr *scsr = made->own;
-	int64_t near = !is_there(made) ? 0 : backend->near > 0 ? backend->near : NEAR;
+	int64_t near = !is_there(made)             ? 0
+		       : backend->group_memory > 0 ? backend->group_memory
+						   : NEAR;
 	tomos_status status = scsr_build(scsr, lister, near);
 	if (status == TOMOS_OK && is_there(made))
 		status = scsr_send(scsr, backend);

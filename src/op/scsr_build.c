@@ -116,7 +116,7 @@ static void group_all(Building *b, const Plan *plan)
 	for (int64_t slab = 0; slab < b->rows->slabs; slab++)
 		for (int64_t i = 0; i < s->orbit_count; i++) {
 			const Orbit *orbit = &s->orbits[i];
-			int64_t apart = plan_apart(plan, orbit->view);
+			int64_t apart = plan_disjoint_columns(plan, orbit->view);
 			b->rows->apart = max64(b->rows->apart, apart);
 			b->rows->first_group[slab * s->orbit_count + i] = b->rows->groups;
 			for (int64_t start = 0; start < apart; start++)

@@ -150,11 +150,11 @@ static tomos_status send_bundles(Listing *l, KernelScsr *there, tomos_backend *b
 	TRY(mem_alloc(&l->column, bundles, sizeof *l->column, what));
 	TRY(parallel_try((l->pieces->count + PIECES_PER_TASK - 1) / PIECES_PER_TASK, fill_task, l,
 		"the matrix"));
-	TRY(there_send(
+	TRY(device_send(
 		backend, &there->index, l->index, bundles, STORED_BUNDLE * sizeof *l->index, what));
-	TRY(there_send(backend, &there->weight, l->weight, count, sizeof *l->weight, what));
-	TRY(there_send(backend, &there->column, l->column, bundles, sizeof *l->column, what));
-	return there_send(backend, &there->pieces, l->pieces->list, l->pieces->count,
+	TRY(device_send(backend, &there->weight, l->weight, count, sizeof *l->weight, what));
+	TRY(device_send(backend, &there->column, l->column, bundles, sizeof *l->column, what));
+	return device_send(backend, &there->pieces, l->pieces->list, l->pieces->count,
 		sizeof *l->pieces->list, what);
 }
 
@@ -197,10 +197,10 @@ static tomos_status send_places(
 	TRY_OR_DONE(mem_zeroed(&first, r->rows + 1, sizeof *first, what));
 	TRY_OR_DONE(mem_alloc(&places, r->pieces.count, sizeof *places, what));
 	fill_places(r, s, first, places);
+	TRY_OR_DONE(device_send(
+		backend, &there->places, places, r->pieces.count, sizeof *places, what));
 	TRY_OR_DONE(
-		there_send(backend, &there->places, places, r->pieces.count, sizeof *places, what));
-	TRY_OR_DONE(
-		there_send(backend, &there->first_place, first, r->rows + 1, sizeof *first, what));
+		device_send(backend, &there->first_place, first, r->rows + 1, sizeof *first, what));
 done:
 	mem_free(first);
 	mem_free(places);

@@ -142,11 +142,11 @@ static tomos_status take_room(Sharing *s)
 static tomos_status send(const Sharing *s, KernelScsr *there, tomos_backend *backend)
 {
 	there->of.units = s->unit_count;
-	TRY(there_send(backend, &there->units, s->sorted, s->unit_count, sizeof *s->sorted, what));
-	TRY(there_send(backend, &there->waves, s->waves, s->wave_count, sizeof *s->waves, what));
-	TRY(there_send(
+	TRY(device_send(backend, &there->units, s->sorted, s->unit_count, sizeof *s->sorted, what));
+	TRY(device_send(backend, &there->waves, s->waves, s->wave_count, sizeof *s->waves, what));
+	TRY(device_send(
 		backend, &there->used_pieces, s->pieces, s->piece_count, sizeof *s->pieces, what));
-	return there_send(backend, &there->first_image, s->first_image, s->scsr->rows->slabs + 1,
+	return device_send(backend, &there->first_image, s->first_image, s->scsr->rows->slabs + 1,
 		sizeof *s->first_image, what);
 }
 

@@ -13,10 +13,10 @@ tomos_status sweep_open(Sweep *s, const tomos_op *op)
 	int64_t most = op->row_most, room = BATCH_BYTES / (most * (LONG + 1) * 4);
 	int64_t rows = min64(op->range.count, max64(LEAST_ROWS, min64(room, MOST_ROWS)));
 	*s = (Sweep){.op = op, .batch = {.count = rows, .most = most}};
-	TRY(there_room(backend, &s->order, LONG * op->range.count, "the order of rays"));
-	TRY(there_room(backend, &s->batch.entries, LONG * rows, "rows"));
-	TRY(there_room(backend, &s->batch.index, LONG * rows * most, "rows"));
-	return there_room(backend, &s->batch.weight, rows * most, "rows");
+	TRY(device_room(backend, &s->order, LONG * op->range.count, "the order of rays"));
+	TRY(device_room(backend, &s->batch.entries, LONG * rows, "rows"));
+	TRY(device_room(backend, &s->batch.index, LONG * rows * most, "rows"));
+	return device_room(backend, &s->batch.weight, rows * most, "rows");
 }
 
 void sweep_close(Sweep *s)
@@ -24,10 +24,10 @@ void sweep_close(Sweep *s)
 	if (!s->op)
 		return;
 	tomos_backend *backend = s->op->domain.backend;
-	there_free(backend, &s->order);
-	there_free(backend, &s->batch.entries);
-	there_free(backend, &s->batch.index);
-	there_free(backend, &s->batch.weight);
+	device_free(backend, &s->order);
+	device_free(backend, &s->batch.entries);
+	device_free(backend, &s->batch.index);
+	device_free(backend, &s->batch.weight);
 }
 
 tomos_status sweep_order(const Sweep *s, const int64_t *rays)
@@ -35,10 +35,10 @@ tomos_status sweep_order(const Sweep *s, const int64_t *rays)
 	tomos_backend *backend = s->op->domain.backend;
 	tomos_array list =
 		tomos_array_of((float *)(uintptr_t)rays, 1, 1, LONG * s->op->range.count);
-	return backend->type->put(backend, (float *)(uintptr_t)s->order, &list);
+	return backend->type->memory->upload(backend, (float *)(uintptr_t)s->order, &list);
 }
 
-tomos_status sweep_run(const Sweep *s, const KernelVisits *visits)
+tomos_status sweep_run(const Sweep *s, const KernelKaczmarz *visits)
 {
 	tomos_backend *backend = s->op->domain.backend;
 	int64_t rays = s->op->range.count;
@@ -48,7 +48,7 @@ tomos_status sweep_run(const Sweep *s, const KernelVisits *visits)
 		batch.count = min64(s->batch.count, rays - at);
 		TRY(cancel_check("a sweep"));
 		TRY(op_list(s->op, &batch));
-		TRY(backend->type->visit(backend, &batch, visits));
+		TRY(backend->type->matrix->kaczmarz_rows(backend, &batch, visits));
 	}
 	return TOMOS_OK;
 }

@@ -15,7 +15,7 @@ tomos_status sweep_open(Sweep *sweep, const tomos_op *op);
 void sweep_close(Sweep *sweep);
 /* The order of the rays from now on. */
 tomos_status sweep_order(const Sweep *sweep, const int64_t *rays);
-tomos_status sweep_run(const Sweep *sweep, const KernelVisits *visits);
+tomos_status sweep_run(const Sweep *sweep, const KernelKaczmarz *visits);
 
 /* The same a view at a time, where nothing keeps voxels inside bounds: without them it is the method itself,
  * but for rounding. */
@@ -29,6 +29,6 @@ typedef struct {
 bool view_sweep_can(const tomos_op *op);
 tomos_status view_sweep_open(ViewSweep *sweep, const Subsets *views);
 void view_sweep_close(ViewSweep *sweep);
-tomos_status view_sweep_run(const ViewSweep *sweep, const KernelVisits *visits);
+tomos_status view_sweep_run(const ViewSweep *sweep, const KernelKaczmarz *visits);
 
 #endif

@@ -10,8 +10,8 @@
 
 bool view_sweep_can(const tomos_op *op)
 {
-	return op->domain.backend->type->settle && op->type->part && op->matched && op->apart > 0 &&
-	       op->apart <= STORED_NEAR + 1;
+	return op->domain.backend->type->matrix && op->type->part && op->matched && op->apart > 0 &&
+	       op->apart <= STORED_NEIGHBOURS + 1;
 }
 
 /* Rays k, k + m, ... of a view are 1, the others 0: into `steps`, which has room for one of these. */
@@ -21,7 +21,7 @@ static tomos_status mark_rays(const ViewSweep *s, int64_t k, float *marked)
 	for (int64_t i = 0; i < view->count; i++)
 		marked[i] = i % (2 * s->near + 1) == k ? 1 : 0;
 	tomos_array array = tomos_array_of(marked, 1, 1, view->count);
-	return view->backend->type->put(view->backend, s->steps, &array);
+	return view->backend->type->memory->upload(view->backend, s->steps, &array);
 }
 
 static tomos_status find_products(const ViewSweep *s)
@@ -69,26 +69,26 @@ void view_sweep_close(ViewSweep *s)
 /* x += A'steps */
 static tomos_status update(const ViewSweep *s, const tomos_op *view, float *x)
 {
-	const BackStep step = {.a = 1, .low = -INFINITY, .high = INFINITY};
+	const FusedUpdate step = {.a = 1, .low = -INFINITY, .high = INFINITY};
 	bool done;
-	TRY(op_adjoint_step(view, s->steps, &step, x, &done));
+	TRY(op_adjoint_update(view, s->steps, &step, x, &done));
 	if (done)
 		return TOMOS_OK;
 	TRY(op_adjoint(view, s->steps, s->update));
 	return vector_axpy(&view->domain, 1, s->update, x);
 }
 
-tomos_status view_sweep_run(const ViewSweep *s, const KernelVisits *v)
+tomos_status view_sweep_run(const ViewSweep *s, const KernelKaczmarz *v)
 {
 	for (int64_t i = 0; i < s->views->count; i++) {
 		const tomos_op *view = s->views->ops[i];
 		tomos_backend *backend = view->domain.backend;
 		int64_t rays = view->range.count, at = s->views->views[i] * rays;
-		const KernelSettling settling = {rays, s->near, v->b + at, v->squares + at,
+		const KernelKaczmarzView rays_of_view = {rays, s->near, v->b + at, v->squares + at,
 			s->products + i * rays * (2 * s->near + 1), v->r + at, s->steps, v->lambda,
 			v->least};
 		TRY(op_forward(view, v->x, v->r + at));
-		TRY(backend->type->settle(backend, &settling));
+		TRY(backend->type->matrix->kaczmarz_view(backend, &rays_of_view));
 		TRY(update(s, view, v->x));
 	}
 	return TOMOS_OK;

@@ -56,10 +56,10 @@ static tomos_status weighted_power_adjoint(const tomos_op *op, int power, const 
 
 /* Voxels that do not count are 0 and stay so. */
 static tomos_status weighted_adjoint_step(
-	const tomos_op *op, const float *y, const BackStep *step, float *x, bool *done)
+	const tomos_op *op, const float *y, const FusedUpdate *step, float *x, bool *done)
 {
 	const Weighted *own = op->own;
-	BackStep inner = *step;
+	FusedUpdate inner = *step;
 	TRY(weigh(op, &y));
 	if (own->rays && step->average) {
 		TRY(vector_copy(&op->range, own->rays, own->squares));
@@ -67,7 +67,7 @@ static tomos_status weighted_adjoint_step(
 			TRY(vector_mul(&op->range, step->rays, own->squares));
 		inner.rays = own->squares;
 	}
-	TRY(op_adjoint_step(own->inner, y, &inner, x, done));
+	TRY(op_adjoint_update(own->inner, y, &inner, x, done));
 	return *done && own->voxels ? vector_mul(&op->domain, own->voxels, x) : TOMOS_OK;
 }
 
@@ -91,7 +91,7 @@ static tomos_status weighted_list(const tomos_op *op, const KernelBatch *batch)
 	const Weighted *own = op->own;
 	tomos_backend *backend = op->domain.backend;
 	TRY(op_list(own->inner, batch));
-	return backend->type->weigh(backend, batch, own->rays, own->voxels);
+	return backend->type->matrix->weight_rows(backend, batch, own->rays, own->voxels);
 }
 
 static void weighted_free(tomos_op *op)

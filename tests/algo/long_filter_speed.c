@@ -93,7 +93,7 @@ static Ours ours_make(int64_t count, int64_t rows, int64_t columns, const char *
 	tomos_analytic_options a = tomos_analytic_defaults();
 	OK(window_kernel(o.kernel, spec.taps, &a));
 	spec.kernel = o.kernel;
-	OK(o.backend->type->filter_open(o.backend, &o.filter, &spec));
+	OK(o.backend->type->filter->open(o.backend, &o.filter, &spec));
 	o.weights = malloc((size_t)(count * columns) * sizeof *o.weights);
 	for (int64_t i = 0; i < count * columns; i++)
 		o.weights[i] = 1;
@@ -112,7 +112,7 @@ static Ours ours_make(int64_t count, int64_t rows, int64_t columns, const char *
 
 static void ours_free(Ours *o)
 {
-	o->backend->type->filter_close(o->backend, o->filter);
+	o->backend->type->filter->close(o->backend, o->filter);
 	tomos_backend_close(o->backend);
 	free(o->views), free(o->in), free(o->out), free(o->kernel), free(o->weights);
 }
@@ -131,8 +131,8 @@ static void compare(int64_t count, int64_t rows, int64_t columns, int length, co
 			if (k < KINDS)
 				parallel_for(tomos_threads(), bare_share, &bare[k]);
 			else
-				OK(ours.backend->type->filter(ours.backend, ours.filter, count,
-					rows, ours.views, ours.in, ours.out));
+				OK(ours.backend->type->filter->apply(ours.backend, ours.filter,
+					count, rows, ours.views, ours.in, ours.out));
 			double took = (now() - begin) * us;
 			best[k] = i == 0 ? took : fmin(best[k], took);
 		}

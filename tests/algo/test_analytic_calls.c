@@ -195,7 +195,7 @@ static void progress_and_cancelling(void **state)
 	tomos_backend_close(backend);
 }
 
-static tomos_status little_room(tomos_backend *backend, int64_t *bytes)
+static tomos_status little_memory_free(tomos_backend *backend, int64_t *bytes)
 {
 	(void)backend;
 	*bytes = (int64_t)(2 * 7 * (N / 2) * N * sizeof(float)); /* half of it: seven views */
@@ -207,14 +207,15 @@ static void little_memory(void **state)
 {
 	(void)state;
 	Scene s = small("cone");
-	BackendType type = *s.backend->type;
+	BackendCopy copy;
 	const BackendType *own = s.backend->type;
 	float whole[N * N];
 	Seen seen = {0};
 	OK(tomos_fdk(s.backend, &s.grid, s.scan, &s.data, &s.image, NULL, NULL));
 	memcpy(whole, s.image.data, sizeof whole);
-	type.room = little_room;
-	s.backend->type = &type;
+	backend_copy(&copy, own);
+	copy.memory.free_bytes = little_memory_free;
+	s.backend->type = &copy.type;
 	OK(tomos_fdk(s.backend, &s.grid, s.scan, &s.data, &s.image, NULL,
 		&(tomos_progress){see, &seen}));
 	s.backend->type = own;

@@ -19,7 +19,7 @@ static int see(void *user, const char *stage, int64_t done, int64_t total, doubl
 	(void)total;
 	(void)value;
 	assert_true(done >= 0 && done <= ITERATIONS);
-	seen->after[done] = seen->backend->type->counts(seen->backend);
+	seen->after[done] = seen->backend->type->memory->counts(seen->backend);
 	seen->reductions[done] = reductions;
 	return 0;
 }
@@ -30,20 +30,20 @@ static const BackendType *counted;
 static tomos_status dot(tomos_backend *b, int64_t n, const float *x, const float *y, double *result)
 {
 	reductions++;
-	return counted->dot(b, n, x, y, result);
+	return counted->vector->dot(b, n, x, y, result);
 }
 
 static tomos_status distance(
 	tomos_backend *b, int64_t n, const float *x, const float *y, double *result)
 {
 	reductions++;
-	return counted->distance(b, n, x, y, result);
+	return counted->vector->distance(b, n, x, y, result);
 }
 
 static tomos_status largest(tomos_backend *b, int64_t n, const float *x, double *result)
 {
 	reductions++;
-	return counted->largest(b, n, x, result);
+	return counted->vector->max_abs(b, n, x, result);
 }
 
 static Seen count(Problem *p, const char *method)
@@ -78,18 +78,19 @@ static void nothing_moves(void **state)
 	(void)state;
 	Problem p = problem_make("fan", "joseph", 24, 20, 0.01);
 	counted = p.backend->type;
-	BackendType counting = *counted;
-	counting.dot = dot, counting.distance = distance, counting.largest = largest;
-	p.backend->type = &counting;
+	BackendCopy copy;
+	backend_copy(&copy, counted);
+	copy.vector.dot = dot, copy.vector.distance = distance, copy.vector.max_abs = largest;
+	p.backend->type = &copy.type;
 	char names[256], *rest = names;
-	snprintf(names, sizeof names, "%s", counted->counts ? tomos_method_names() : "");
+	snprintf(names, sizeof names, "%s", counted->memory->counts ? tomos_method_names() : "");
 	for (char *name = strtok_r(names, "|", &rest); name; name = strtok_r(NULL, "|", &rest)) {
 		Seen seen = count(&p, name);
 		check(&seen, name);
 	}
 	p.backend->type = counted;
 	problem_free(&p);
-	if (!counted->counts) {
+	if (!counted->memory->counts) {
 		print_message("the %s backend does not count\n", test_backend());
 		skip();
 	}

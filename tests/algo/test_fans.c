@@ -134,7 +134,7 @@ static void same_as_the_shared_text(void **state)
 		tomos_projector_options o = tomos_projector_defaults();
 		o.forward = "voxel";
 		case_adjoint(backend, &p.grid, p.scan, &o, p.y, p.Ay);
-		bool tuned = backend->ran != NULL;
+		bool tuned = backend->last_kernel != NULL;
 		o.plain = 1;
 		case_adjoint(backend, &p.grid, p.scan, &o, p.y, plain);
 		double difference = case_difference(p.Ay, plain, voxels);

@@ -341,19 +341,21 @@ static float *rows_filter(tomos_backend *backend, const Rows *r, bool direct)
 	for (int i = 1; i < 3; i++)
 		views[i].column_weight = r->weights + i * spec.columns;
 	float *out = malloc((size_t)(r->views * VIEW_ROWS * filter_columns(&spec)) * sizeof *out);
-	OK(backend->type->filter_open(backend, &filter, &spec));
+	OK(backend->type->filter->open(backend, &filter, &spec));
 	tomos_array from = tomos_array_of(r->in, r->views, VIEW_ROWS, spec.seen);
 	tomos_array to = tomos_array_of(out, r->views, VIEW_ROWS, filter_columns(&spec));
 	float *in_there, *out_there;
-	OK(backend->type->alloc(backend, &in_there, r->views * VIEW_ROWS * spec.seen, "rows"));
-	OK(backend->type->alloc(
+	OK(backend->type->memory->alloc(
+		backend, &in_there, r->views * VIEW_ROWS * spec.seen, "rows"));
+	OK(backend->type->memory->alloc(
 		backend, &out_there, r->views * VIEW_ROWS * filter_columns(&spec), "rows"));
-	OK(backend->type->put(backend, in_there, &from));
-	OK(backend->type->filter(backend, filter, r->views, VIEW_ROWS, views, in_there, out_there));
-	OK(backend->type->get(backend, out_there, &to));
-	backend->type->release(backend, in_there);
-	backend->type->release(backend, out_there);
-	backend->type->filter_close(backend, filter);
+	OK(backend->type->memory->upload(backend, in_there, &from));
+	OK(backend->type->filter->apply(
+		backend, filter, r->views, VIEW_ROWS, views, in_there, out_there));
+	OK(backend->type->memory->download(backend, out_there, &to));
+	backend->type->memory->release(backend, in_there);
+	backend->type->memory->release(backend, out_there);
+	backend->type->filter->close(backend, filter);
 	assert_int_equal(mem_live(), live);
 	return out;
 }
@@ -514,7 +516,7 @@ static void too_many_columns_are_rejected(void **state)
 		.kernel = &kernel,
 		.oversample = 1};
 	Filter *filter;
-	REJECTED(backend->type->filter_open(backend, &filter, &spec), TOMOS_BAD_VALUE,
+	REJECTED(backend->type->filter->open(backend, &filter, &spec), TOMOS_BAD_VALUE,
 		"268435456 columns are too many to filter");
 	assert_null(filter);
 	tomos_backend_close(backend);

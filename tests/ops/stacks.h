@@ -68,16 +68,16 @@ static inline float *project(
 	tomos_array x = tomos_array_of(forward ? (float *)from : result, n[2], n[1], n[0]);
 	tomos_array y =
 		tomos_array_of(forward ? result : (float *)from + first * pixels, 1, count, pixels);
-	OK(backend->type->alloc(backend, &there[0], voxels, "a volume"));
-	OK(backend->type->alloc(backend, &there[1], count * pixels, "views"));
-	OK(backend->type->put(backend, there[0], &x));
-	OK(backend->type->put(backend, there[1], &y));
-	Projecting what = {
+	OK(backend->type->memory->alloc(backend, &there[0], voxels, "a volume"));
+	OK(backend->type->memory->alloc(backend, &there[1], count * pixels, "views"));
+	OK(backend->type->memory->upload(backend, there[0], &x));
+	OK(backend->type->memory->upload(backend, there[1], &y));
+	ProjectRequest what = {
 		&plan, kind.kernel, kind.direction, *box, first, count, there[0], there[1], false};
-	OK(backend->type->project(backend, &what));
-	OK(backend->type->get(backend, there[forward], forward ? &y : &x));
-	backend->type->release(backend, there[0]);
-	backend->type->release(backend, there[1]);
+	OK(backend->type->projector->apply(backend, &what));
+	OK(backend->type->memory->download(backend, there[forward], forward ? &y : &x));
+	backend->type->memory->release(backend, there[0]);
+	backend->type->memory->release(backend, there[1]);
 	plan_free(&plan);
 	return result;
 }
@@ -92,8 +92,8 @@ static inline float *back_project(const Case *c, int kernel, PlanData data, bool
 static inline void limit_slices(const Case *c, int64_t slices)
 {
 	int64_t floats = (c->voxels + c->pixels) / c->grid.n[2];
-	if (backend->type->limit)
-		backend->type->limit(
+	if (backend->type->memory->limit_scratch)
+		backend->type->memory->limit_scratch(
 			backend, slices < 0 ? INT64_MAX : floats * slices * 6 / 5 + 6, NULL);
 }
 

@@ -1,5 +1,5 @@
 /* Bundles: every view is in one of them, beside others of nearly its direction. */
-#include "backend/module/bundle.h" /* first: cmocka makes a macro of fail() */
+#include "backend/device/bundle.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
 
 enum { MOST = 3000 };
@@ -9,7 +9,7 @@ static const HatSlices slices = {.a = 0, .b = 1};
 typedef struct {
 	KernelView views[MOST];
 	Plan plan;
-	Projecting what;
+	ProjectRequest what;
 } Request;
 
 /* `count` views of a scan over `arc` degrees, in leaps of `leap` views, after two that are not asked for. */
@@ -22,7 +22,7 @@ static Request *request_of(int count, double arc, int leap)
 		r->views[i + 2].column[1] = -0.9 * sin(angle);
 	}
 	r->plan.views = r->views;
-	r->what = (Projecting){.plan = &r->plan, .first = 2, .count = count};
+	r->what = (ProjectRequest){.plan = &r->plan, .first = 2, .count = count};
 	return r;
 }
 

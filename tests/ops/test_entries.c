@@ -272,21 +272,21 @@ static void powers_of_boxes(void **state)
 		float *got = calloc((size_t)s.n, sizeof *got);
 		int64_t cut = n ? n : plan.grid.n[2] / 2, stride = n ? row : slice;
 		int axis = n ? 1 : 2;
-		Projecting what = {.plan = &plan,
+		ProjectRequest what = {.plan = &plan,
 			.kernel = k / CASE_KINDS,
 			.direction = ADJOINT,
 			.count = plan.scan->count,
 			.volume = wanted,
 			.projections = s.y};
 		memcpy(what.box.high, plan.grid.n, sizeof what.box.high);
-		OK(s.backend->type->power(s.backend, &what, 2));
+		OK(s.backend->type->projector->apply_power(s.backend, &what, 2));
 		what.box.low[axis] = cut;
 		what.volume = got + cut * stride;
-		OK(s.backend->type->power(s.backend, &what, 2));
+		OK(s.backend->type->projector->apply_power(s.backend, &what, 2));
 		what.box.low[axis] = 0, what.box.high[axis] = cut;
 		what.volume = got;
 		if (cut > 0)
-			OK(s.backend->type->power(s.backend, &what, 2));
+			OK(s.backend->type->projector->apply_power(s.backend, &what, 2));
 		assert_true(case_difference(got, wanted, s.n) < 1e-6);
 		free(wanted);
 		free(got);

@@ -85,12 +85,12 @@ static void apply(const tomos_op *op, bool adjoint, int power, const float *in, 
 	OK(vector_new(&x, from, "x"));
 	OK(vector_new(&y, to, "y"));
 	OK(vector_fill(to, NAN, y)); /* all of it is written */
-	OK(b->type->put(b, x, &source));
+	OK(b->type->memory->upload(b, x, &source));
 	if (power == 1)
 		OK(adjoint ? op_adjoint(op, x, y) : op_forward(op, x, y));
 	else
 		OK(adjoint ? op_power_adjoint(op, power, x, y) : op_power(op, power, x, y));
-	OK(b->type->get(b, y, &target));
+	OK(b->type->memory->download(b, y, &target));
 	vector_free(x, from);
 	vector_free(y, to);
 }
@@ -179,7 +179,7 @@ static void same_bits(void **state)
 static void fetch(tomos_backend *b, const void *data, void *to, int64_t floats)
 {
 	tomos_array array = tomos_array_of(to, 1, 1, floats);
-	OK(b->type->get(b, data, &array));
+	OK(b->type->memory->download(b, data, &array));
 }
 
 /* Row `ray` as the device lists it, spread over the voxels, less the cpu's. */
@@ -218,8 +218,8 @@ static void check_rows(const tomos_op *op, const tomos_op *truth)
 	int64_t *index = calloc((size_t)(batch.count * most + 1), sizeof *index);
 	float *weight = calloc((size_t)(batch.count * most + 1), sizeof *weight);
 	/* What lies after the entries of a row is fetched, too. */
-	OK(there->type->fill(there, 2 * batch.count * most, 0, (void *)batch.index));
-	OK(there->type->fill(there, batch.count * most, 0, batch.weight));
+	OK(there->type->vector->fill(there, 2 * batch.count * most, 0, (void *)batch.index));
+	OK(there->type->vector->fill(there, batch.count * most, 0, batch.weight));
 	OK(op_list(op, &batch));
 	fetch(there, batch.entries, entries, 2 * batch.count);
 	fetch(there, batch.index, index, 2 * batch.count * most);
@@ -234,7 +234,7 @@ static void check_rows(const tomos_op *op, const tomos_op *truth)
 static void rows(void **state)
 {
 	(void)state;
-	if (!there->type->list) {
+	if (!there->type->projector->list_rows) {
 		print_message("the %s backend gives rows one by one\n", test_backend());
 		skip();
 	}

@@ -70,9 +70,9 @@ static void problem_free(Problem *p)
 	free(p->x), free(p->y);
 }
 
-static Projecting request(const Problem *p, Direction direction, float *x, float *y)
+static ProjectRequest request(const Problem *p, Direction direction, float *x, float *y)
 {
-	Projecting what = {.plan = &p->plan, .kernel = KERNEL_joseph, .direction = direction};
+	ProjectRequest what = {.plan = &p->plan, .kernel = KERNEL_joseph, .direction = direction};
 	memcpy(what.box.high, p->plan.grid.n, sizeof what.box.high);
 	what.count = p->plan.scan->count;
 	what.volume = x;
@@ -80,7 +80,7 @@ static Projecting request(const Problem *p, Direction direction, float *x, float
 	return what;
 }
 
-static int taken(const CpuLevel *level, const Projecting *what)
+static int taken(const CpuLevel *level, const ProjectRequest *what)
 {
 	for (int i = 0; i < level->tuned_count; i++)
 		if (strcmp(level->tuned[i].name, "oblique") == 0 &&
@@ -96,8 +96,8 @@ static double difference(const CpuLevel *level, Problem *p, Direction direction)
 	float *out[2];
 	for (int plain = 0; plain < 2; plain++) {
 		out[plain] = calloc((size_t)count, sizeof(float));
-		Projecting what = direction == FORWARD ? request(p, FORWARD, p->x, out[plain])
-						       : request(p, ADJOINT, out[plain], p->y);
+		ProjectRequest what = direction == FORWARD ? request(p, FORWARD, p->x, out[plain])
+							   : request(p, ADJOINT, out[plain], p->y);
 		p->plan.plain = plain;
 		assert_true(taken(level, &what));
 		OK(cpu_project(level, &what, NULL));
@@ -167,7 +167,7 @@ static void box_by_box(void **state)
 			float *halves = calloc((size_t)p.pixels, sizeof(float));
 			float *back = calloc((size_t)p.voxels, sizeof(float));
 			float *parts_back = calloc((size_t)p.voxels, sizeof(float));
-			Projecting what = request(&p, FORWARD, p.x, whole);
+			ProjectRequest what = request(&p, FORWARD, p.x, whole);
 			OK(cpu_project(level, &what, NULL));
 			what = request(&p, ADJOINT, back, p.y);
 			OK(cpu_project(level, &what, NULL));
@@ -201,7 +201,7 @@ static void not_taken(void **state)
 	const tomos_view lists[3][2] = {{view, view}, {view, far}, {view, point}};
 	for (int i = 0; i < 3; i++) {
 		Problem p = problem_of(&c, (const int64_t[]){9, 9, 9}, lists[i], 2, 9, 9, 0);
-		Projecting what = request(&p, FORWARD, p.x, p.y);
+		ProjectRequest what = request(&p, FORWARD, p.x, p.y);
 		assert_int_equal(taken(level, &what), i == 0);
 		what.direction = ADJOINT;
 		assert_int_equal(taken(level, &what), i == 0);
@@ -220,7 +220,7 @@ static void every_allocation_fails(void **state)
 			tomos_view view = view_along(&c, axis, 1);
 			Problem p =
 				problem_of(&c, (const int64_t[]){20, 20, 20}, &view, 1, 9, 9, 0);
-			Projecting what = request(&p, (Direction)direction, p.x, p.y);
+			ProjectRequest what = request(&p, (Direction)direction, p.x, p.y);
 			int64_t before = mem_live(), failures = 0;
 			tomos_status status = TOMOS_NO_MEMORY;
 			for (; status != TOMOS_OK; failures++) {

@@ -36,9 +36,9 @@ static tomos_status use(tomos_status (*task)(tomos_backend *backend))
 static tomos_status fill_one(tomos_backend *backend)
 {
 	float *x;
-	TRY(backend->type->alloc(backend, &x, 1, "a vector"));
-	tomos_status status = backend->type->fill(backend, 1, 1, x);
-	backend->type->release(backend, x);
+	TRY(backend->type->memory->alloc(backend, &x, 1, "a vector"));
+	tomos_status status = backend->type->vector->fill(backend, 1, 1, x);
+	backend->type->memory->release(backend, x);
 	return status;
 }
 
@@ -50,7 +50,7 @@ static tomos_status build_programs(void)
 static tomos_status take_much(tomos_backend *backend)
 {
 	float *x;
-	return backend->type->alloc(backend, &x, (int64_t)1 << 40, "a giant");
+	return backend->type->memory->alloc(backend, &x, (int64_t)1 << 40, "a giant");
 }
 
 static tomos_status take_too_much(void)
@@ -66,11 +66,11 @@ static tomos_status take_pieces(tomos_backend *backend)
 	int count = 0;
 	tomos_status status = TOMOS_OK;
 	while (count < MOST && status == TOMOS_OK) {
-		status = backend->type->alloc(backend, &pieces[count], 3 << 24, "a piece");
+		status = backend->type->memory->alloc(backend, &pieces[count], 3 << 24, "a piece");
 		count += status == TOMOS_OK;
 	}
 	while (count > 0)
-		backend->type->release(backend, pieces[--count]);
+		backend->type->memory->release(backend, pieces[--count]);
 	return status;
 }
 
@@ -192,22 +192,22 @@ static void addresses(void **state)
 	const BackendType *type = backend->type;
 	int64_t live = mem_live();
 	for (int i = 0; i < COUNT_OF; i++) {
-		OK(type->alloc(backend, &vectors[i], SIZE, "a vector"));
-		OK(type->fill(backend, SIZE, (float)i, vectors[i]));
-		OK(type->fill(backend, 1, -1, vectors[i] + SIZE - 1));
+		OK(type->memory->alloc(backend, &vectors[i], SIZE, "a vector"));
+		OK(type->vector->fill(backend, SIZE, (float)i, vectors[i]));
+		OK(type->vector->fill(backend, 1, -1, vectors[i] + SIZE - 1));
 	}
 	for (int i = 0; i < COUNT_OF; i += 2)
-		type->release(backend, vectors[i]);
+		type->memory->release(backend, vectors[i]);
 	for (int i = 1; i < COUNT_OF; i += 2) {
-		OK(type->get(backend, vectors[i], &array));
+		OK(type->memory->download(backend, vectors[i], &array));
 		for (int k = 0; k < SIZE; k++)
 			assert_true(host[k] == (k == SIZE - 1 ? -1 : (float)i));
 	}
-	REJECTED(type->fill(backend, 1, 0, host), TOMOS_BAD_VALUE,
+	REJECTED(type->vector->fill(backend, 1, 0, host), TOMOS_BAD_VALUE,
 		"a vector does not lie on the OpenCL device");
 	for (int i = 1; i < COUNT_OF; i += 2)
-		type->release(backend, vectors[i]);
-	type->release(backend, NULL);
+		type->memory->release(backend, vectors[i]);
+	type->memory->release(backend, NULL);
 	assert_int_equal(mem_live(), live);
 	tomos_backend_close(backend);
 }
@@ -307,9 +307,9 @@ static void arrays(void **state)
 	OK(tomos_array_create(&there[0], backend, x.shape[0], x.shape[1], x.shape[2]));
 	OK(tomos_array_create(&there[1], backend, y.shape[0], y.shape[1], y.shape[2]));
 	OK(tomos_array_copy(backend, &x, &there[0]));
-	BackendCounts before = backend->type->counts(backend);
+	BackendCounts before = backend->type->memory->counts(backend);
 	OK(tomos_op_forward(op, &there[0], &there[1]));
-	BackendCounts after = backend->type->counts(backend);
+	BackendCounts after = backend->type->memory->counts(backend);
 	assert_int_equal(after.transfers - before.transfers, 1); /* the views */
 	OK(tomos_array_copy(backend, &there[1], &y));
 	assert_memory_equal(y.data, wanted, (size_t)c.pixels * sizeof *wanted);

@@ -1,4 +1,4 @@
-/* Projecting and back projecting needs no more than volume + projections + 64 MiB, measured as the
+/* ProjectRequest and back projecting needs no more than volume + projections + 64 MiB, measured as the
  * largest resident size of a process that does nothing else. */
 #include "ops/cases.h"
 #include <sys/resource.h>

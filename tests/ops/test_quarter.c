@@ -57,10 +57,12 @@ static Case setup_case(const Setup *s, double pixel)
 	return c;
 }
 
-static bool has_choice(const Projecting *what, const char *name)
+static bool has_choice(const ProjectRequest *what, const char *name)
 {
-	KernelChoice list[MOST_CHOICES];
-	int count = backend->type->choices ? backend->type->choices(backend, what, list) : 0;
+	KernelCandidate list[MAX_CANDIDATES];
+	int count = backend->type->projector->candidates
+			    ? backend->type->projector->candidates(backend, what, list)
+			    : 0;
 	while (count > 0 && strcmp(list[count - 1].name, name) != 0)
 		count--;
 	return count > 0;
@@ -73,9 +75,9 @@ typedef struct {
 	const float *y;
 } Request;
 
-static Projecting projecting(const Request *r, const Plan *plan, float *const there[2])
+static ProjectRequest projecting(const Request *r, const Plan *plan, float *const there[2])
 {
-	return (Projecting){.plan = plan,
+	return (ProjectRequest){.plan = plan,
 		.kernel = r->kernel,
 		.direction = ADJOINT,
 		.box = r->box,
@@ -97,19 +99,19 @@ static float *back_project(const Request *r, bool plain, int *turns, const char 
 	float *result = calloc((size_t)count, sizeof *result);
 	tomos_array x = tomos_array_of(result, n[2], n[1], n[0]);
 	tomos_array from = tomos_array_of((float *)r->y, 1, 1, r->c->pixels);
-	OK(backend->type->alloc(backend, &there[0], count, "a volume"));
-	OK(backend->type->alloc(backend, &there[1], r->c->pixels, "views"));
-	OK(backend->type->put(backend, there[0], &x));
-	OK(backend->type->put(backend, there[1], &from));
-	Projecting what = projecting(r, &plan, there);
-	OK(backend->type->project(backend, &what));
-	*ran = backend->ran ? backend->ran : "";
-	OK(backend->type->get(backend, there[0], &x));
+	OK(backend->type->memory->alloc(backend, &there[0], count, "a volume"));
+	OK(backend->type->memory->alloc(backend, &there[1], r->c->pixels, "views"));
+	OK(backend->type->memory->upload(backend, there[0], &x));
+	OK(backend->type->memory->upload(backend, there[1], &from));
+	ProjectRequest what = projecting(r, &plan, there);
+	OK(backend->type->projector->apply(backend, &what));
+	*ran = backend->last_kernel ? backend->last_kernel : "";
+	OK(backend->type->memory->download(backend, there[0], &x));
 	*turns = has_choice(&what, "voxel_back_circle_4")   ? 4
 		 : has_choice(&what, "voxel_back_circle_2") ? 2
 							    : 0;
-	backend->type->release(backend, there[0]);
-	backend->type->release(backend, there[1]);
+	backend->type->memory->release(backend, there[0]);
+	backend->type->memory->release(backend, there[1]);
 	plan_free(&plan);
 	return result;
 }
@@ -196,8 +198,8 @@ static void little_memory(void **state)
 		      joseph = whole_request(&c, KERNEL_joseph, y);
 	tomos_backend *all = backend;
 	OK(tomos_backend_open(&backend, test_backend()));
-	if (backend->type->limit)
-		backend->type->limit(backend, 500000, 0);
+	if (backend->type->memory->limit_scratch)
+		backend->type->memory->limit_scratch(backend, 500000, 0);
 	check(&voxel, has_turns() ? 4 : 0, NULL);
 	check(&joseph, 0, "joseph_back_cone");
 	tomos_backend_close(backend);

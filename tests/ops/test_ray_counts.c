@@ -56,7 +56,7 @@ static void check_same(const tomos_op *a, const tomos_op *b, const char *what)
 		const int64_t *n = a->domain.shape;
 		counts[i] = malloc((size_t)voxels * sizeof(float));
 		tomos_array array = tomos_array_of(counts[i], n[0], n[1], n[2]);
-		OK(a->domain.backend->type->get(a->domain.backend, i ? y : x, &array));
+		OK(a->domain.backend->type->memory->download(a->domain.backend, i ? y : x, &array));
 	}
 	for (int64_t i = 0; i < voxels; i++)
 		if (counts[0][i] != counts[1][i])

@@ -272,19 +272,20 @@ static void one_memory_for_both(void **state)
 }
 
 /* A device whose transfers fail must not keep what was taken for them. */
-static tomos_status broken_put(tomos_backend *backend, float *data, const tomos_array *host)
+static tomos_status broken_upload(tomos_backend *backend, float *data, const tomos_array *host)
 {
 	(void)backend, (void)data, (void)host;
 	return TOMOS_NO_DEVICE;
 }
 
-static tomos_status broken_get(tomos_backend *backend, const float *data, const tomos_array *host)
+static tomos_status broken_download(
+	tomos_backend *backend, const float *data, const tomos_array *host)
 {
 	(void)backend, (void)data, (void)host;
 	return TOMOS_NO_DEVICE;
 }
 
-static float *never_in_place(tomos_backend *backend, const tomos_array *array)
+static float *no_direct_pointer(tomos_backend *backend, const tomos_array *array)
 {
 	(void)backend, (void)array;
 	return NULL;
@@ -296,14 +297,17 @@ static void broken_transfers(void **state)
 	float x[NZ * NY * NX] = {0}, y[VIEWS * ROWS * COLUMNS] = {0};
 	tomos_array volume = tomos_array_of(x, NZ, NY, NX);
 	tomos_array data = tomos_array_of(y, VIEWS, ROWS, COLUMNS);
-	for (int put = 0; put < 2; put++) {
-		BackendType type = *room.backend->type;
+	for (int upload = 0; upload < 2; upload++) {
+		BackendCopy copy;
 		tomos_backend broken = *room.backend;
 		tomos_op *op;
-		type.in_place = never_in_place;
-		type.put = put ? broken_put : type.put;
-		type.get = put ? type.get : broken_get;
-		broken.type = &type;
+		backend_copy(&copy, room.backend->type);
+		copy.memory.direct_pointer = no_direct_pointer;
+		if (upload)
+			copy.memory.upload = broken_upload;
+		else
+			copy.memory.download = broken_download;
+		broken.type = &copy.type;
 		OK(tomos_op_projector(&op, &broken, &room.grid, room.scan, NULL));
 		int64_t before = mem_live();
 		assert_int_equal(tomos_op_forward(op, &volume, &data), TOMOS_NO_DEVICE);

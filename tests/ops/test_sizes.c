@@ -181,8 +181,9 @@ static Plan plan_of(const tomos_grid *grid, const tomos_geometry *scan, int plai
 static void request(const Plan *plan, int kernel, Direction direction, const Box *box,
 	int64_t first, int64_t count, float *volume, float *projections)
 {
-	Projecting what = {plan, kernel, direction, *box, first, count, volume, projections, false};
-	OK(backend->type->project(backend, &what));
+	ProjectRequest what = {
+		plan, kernel, direction, *box, first, count, volume, projections, false};
+	OK(backend->type->projector->apply(backend, &what));
 }
 
 static Box box_of(const tomos_grid *grid)

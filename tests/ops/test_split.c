@@ -36,7 +36,8 @@ static double rounding(void)
 /* Memory in which a lane can be sent that many floats. */
 static int64_t memory_of(int64_t floats)
 {
-	return STREAMS * (children->limit ? 8 : 4) * (int64_t)sizeof(float) * (floats + 1);
+	return STREAMS * (children->memory->limit_scratch ? 8 : 4) * (int64_t)sizeof(float) *
+	       (floats + 1);
 }
 
 /* What a lane must hold at the least, as bytes of memory, times `more`. */
@@ -159,7 +160,7 @@ static void parts_and_powers(void **state)
 		memcpy(y2, y, (size_t)c.pixels * sizeof *y);
 		tomos_backend *b =
 			split_of_children(2, memory_for(&c, &o, 2), (SplitShare)(number % 3));
-		Projecting what = {.plan = &plan,
+		ProjectRequest what = {.plan = &plan,
 			.kernel = number / CASE_KINDS,
 			.direction = number % 2 ? ADJOINT : FORWARD,
 			.first = plan.scan->count / 3,
@@ -171,11 +172,11 @@ static void parts_and_powers(void **state)
 			what.box.low[a] = plan.grid.n[a] / 3;
 		for (int power = -2; power <= 2; power += 2) {
 			what.volume = x, what.projections = y;
-			OK(power < 0 ? plain->type->project(plain, &what)
-				     : plain->type->power(plain, &what, power));
+			OK(power < 0 ? plain->type->projector->apply(plain, &what)
+				     : plain->type->projector->apply_power(plain, &what, power));
 			what.volume = x2, what.projections = y2;
-			OK(power < 0 ? b->type->project(b, &what)
-				     : b->type->power(b, &what, power));
+			OK(power < 0 ? b->type->projector->apply(b, &what)
+				     : b->type->projector->apply_power(b, &what, power));
 			assert_true(case_difference(x2, x, c.voxels) < rounding());
 			assert_true(case_difference(y2, y, c.pixels) < rounding());
 		}
@@ -200,26 +201,26 @@ static void pieces_update(void **state)
 		OK(plan_make(&plan, &c->grid, c->scan, &(KernelModel){.weight = WEIGHT_RAY}));
 		float *w = case_data(c, c->voxels);
 		tomos_backend *b = split_of_children(2, memory_for(c, &p.o, 3), SHARE_VOXELS);
-		Projecting what = {.plan = &plan,
+		ProjectRequest what = {.plan = &plan,
 			.kernel = number / CASE_KINDS,
 			.direction = ADJOINT,
 			.count = plan.scan->count,
 			.volume = p.got_x,
 			.projections = p.y,
-			.anew = true};
+			.overwrite = true};
 		memcpy(what.box.high, plan.grid.n, sizeof what.box.high);
-		OK(b->type->project(b, &what));
+		OK(b->type->projector->apply(b, &what));
 		for (int64_t i = 0; i < c->voxels; i++)
 			p.back[i] = fminf(fmaxf(p.x[i] + 0.1f * w[i] * p.got_x[i], 0.1f), 0.7f);
-		BackStep step = {.a = 0.1f, .low = 0.1f, .high = 0.7f, .voxels = w};
+		FusedUpdate step = {.a = 0.1f, .low = 0.1f, .high = 0.7f, .voxels = w};
 		what.volume = p.x;
 		/* The cpu's own is at home in its levels alone. */
-		assert_true(b->type->back_step != cpu_backend.back_step);
-		OK(b->type->back_step(b, &what, &step, &done));
+		assert_true(b->type->projector->back_update != cpu_backend.projector->back_update);
+		OK(b->type->projector->back_update(b, &what, &step, &done));
 		assert_true(done);
 		assert_true(case_difference(p.x, p.back, c->voxels) < rounding());
 		step.average = true;
-		OK(b->type->back_step(b, &what, &step, &done));
+		OK(b->type->projector->back_update(b, &what, &step, &done));
 		assert_false(done);
 		plan_free(&plan); /* before the backend, which has kept something with it */
 		tomos_backend_close(b);
@@ -298,7 +299,7 @@ static struct {
 
 static tomos_status watched_alloc(tomos_backend *b, float **data, int64_t count, const char *what)
 {
-	tomos_status status = cpu_backend.alloc(b, data, count, what);
+	tomos_status status = cpu_backend.memory->alloc(b, data, count, what);
 	if (status != TOMOS_OK)
 		return status;
 	pthread_mutex_lock(&watched.lock);
@@ -322,20 +323,20 @@ static void watched_release(tomos_backend *b, float *data)
 			watched.block[i] = NULL;
 		}
 	pthread_mutex_unlock(&watched.lock);
-	cpu_backend.release(b, data);
+	cpu_backend.memory->release(b, data);
 }
 
-static tomos_status watched_put(tomos_backend *b, float *data, const tomos_array *host)
+static tomos_status watched_upload(tomos_backend *b, float *data, const tomos_array *host)
 {
 	pthread_mutex_lock(&watched.lock);
 	watched.sent += host->shape[0] * host->shape[1] * host->shape[2];
 	pthread_mutex_unlock(&watched.lock);
-	return cpu_backend.put(b, data, host);
+	return cpu_backend.memory->upload(b, data, host);
 }
 
 static volatile int cancelled;
 
-static tomos_status watched_project(tomos_backend *b, const Projecting *what)
+static tomos_status watched_project(tomos_backend *b, const ProjectRequest *what)
 {
 	pthread_mutex_lock(&watched.lock);
 	int call = ++watched.calls;
@@ -344,10 +345,10 @@ static tomos_status watched_project(tomos_backend *b, const Projecting *what)
 		__atomic_store_n(&cancelled, 1, __ATOMIC_RELAXED);
 	if (call == watched.fails_at)
 		return (fail)(TOMOS_NO_DEVICE, "card %d is lost", 7);
-	return cpu_backend.project(b, what);
+	return cpu_backend.projector->apply(b, what);
 }
 
-static tomos_status watched_room(tomos_backend *b, int64_t *bytes)
+static tomos_status watched_free_bytes(tomos_backend *b, int64_t *bytes)
 {
 	(void)b;
 	*bytes = 1 << 20;
@@ -361,37 +362,38 @@ static tomos_status watched_open(tomos_backend *b, const char *argument)
 	return cpu_backend.open(b, "");
 }
 
-static BackendType watched_type(void)
+static const BackendType *watched_type(void)
 {
-	BackendType type = cpu_backend;
-	type.name = "watched";
-	type.open = watched_open;
-	type.alloc = watched_alloc;
-	type.release = watched_release;
-	type.put = watched_put;
-	type.project = watched_project;
-	type.room = watched_room;
-	return type;
+	static BackendCopy copy;
+	backend_copy(&copy, &cpu_backend);
+	copy.type.name = "watched";
+	copy.type.open = watched_open;
+	copy.memory.alloc = watched_alloc;
+	copy.memory.release = watched_release;
+	copy.memory.upload = watched_upload;
+	copy.memory.free_bytes = watched_free_bytes;
+	copy.projector.apply = watched_project;
+	return &copy.type;
 }
 
 /* No more memory than allowed, and what stays on a device is not sent again. */
 static void memory_is_kept(void **state)
 {
 	(void)state;
-	const BackendType type = watched_type();
+	const BackendType *type = watched_type();
 	for (int number = 0; number < 2 * CASE_KINDS; number += step()) {
 		Problem p = problem_make(number);
 		Case *c = &p.scene;
 		int64_t memory = memory_for(c, &p.o, 1 + number % 5);
 		tomos_backend *b;
-		OK(split_open_list(&b, &type, "0,1", &(SplitOptions){memory, SHARE_AUTO}));
+		OK(split_open_list(&b, type, "0,1", &(SplitOptions){memory, SHARE_AUTO}));
 		watched.most = 0;
 		case_forward(b, &c->grid, c->scan, &p.o, p.x, p.got_y);
 		case_adjoint(b, &c->grid, c->scan, &p.o, p.y, p.got_x);
 		assert_true(watched.most > 0 && watched.most <= 2 * memory);
 		tomos_backend_close(b);
 		assert_int_equal(watched.live, 0);
-		OK(split_open_list(&b, &type, "0,0", &(SplitOptions){1 << 24, SHARE_VIEWS}));
+		OK(split_open_list(&b, type, "0,0", &(SplitOptions){1 << 24, SHARE_VIEWS}));
 		watched.sent = 0;
 		case_forward(b, &c->grid, c->scan, &p.o, p.x, p.got_y);
 		assert_true(watched.sent <= 2 * STREAMS * c->voxels);
@@ -410,12 +412,10 @@ typedef struct {
 
 static Watched watched_make(const char *devices, SplitShare share)
 {
-	static BackendType type;
 	Watched w = {.p = problem_make(2)};
 	Case *c = &w.p.scene;
-	type = watched_type();
-	OK(split_open_list(
-		&w.backend, &type, devices, &(SplitOptions){memory_for(c, &w.p.o, 2), share}));
+	OK(split_open_list(&w.backend, watched_type(), devices,
+		&(SplitOptions){memory_for(c, &w.p.o, 2), share}));
 	OK(tomos_op_projector(&w.op, w.backend, &c->grid, c->scan, &w.p.o));
 	w.x = case_volume(c, w.p.x);
 	w.y = case_projections(c, w.p.got_y);
@@ -470,14 +470,14 @@ static void cancelling(void **state)
 static void describes_itself(void **state)
 {
 	(void)state;
-	const BackendType type = watched_type();
+	const BackendType *type = watched_type();
 	tomos_backend *b;
-	OK(split_open_list(&b, &type, "0,1", &(SplitOptions){(int64_t)3 << 29, SHARE_AUTO}));
+	OK(split_open_list(&b, type, "0,1", &(SplitOptions){(int64_t)3 << 29, SHARE_AUTO}));
 	assert_non_null(
 		strstr(tomos_backend_describe(b), "2 devices, pieces in 1.5 GiB each: cpu ("));
 	tomos_backend_close(b);
 	/* Without a limit, what is free is shared by the names of one device. */
-	OK(split_open_list(&b, &type, "0,1,0", &(SplitOptions){0, SHARE_AUTO}));
+	OK(split_open_list(&b, type, "0,1,0", &(SplitOptions){0, SHARE_AUTO}));
 	assert_in_range(split_of(b)->memory, 471000, (1 << 20) / 10 * 9 / 2);
 	tomos_backend_close(b);
 }
@@ -491,7 +491,7 @@ static struct {
 	int64_t count[BLOCKS];
 } held;
 
-static tomos_status held_hold(tomos_backend *b, float *data, int64_t count)
+static tomos_status pinned_pin(tomos_backend *b, float *data, int64_t count)
 {
 	(void)b;
 	if (held.rejects)
@@ -503,7 +503,7 @@ static tomos_status held_hold(tomos_backend *b, float *data, int64_t count)
 	return TOMOS_OK;
 }
 
-static void held_let_go(tomos_backend *b, float *data)
+static void pinned_unpin(tomos_backend *b, float *data)
 {
 	int i = 0;
 	(void)b;
@@ -514,12 +514,12 @@ static void held_let_go(tomos_backend *b, float *data)
 	held.count[i] = held.count[held.live];
 }
 
-static tomos_status held_put(tomos_backend *b, float *data, const tomos_array *host)
+static tomos_status pinned_upload(tomos_backend *b, float *data, const tomos_array *host)
 {
 	for (int i = 0; i < held.live; i++)
 		if (host->data >= held.data[i] && host->data < held.data[i] + held.count[i])
 			__atomic_add_fetch(&held.sent, 1, __ATOMIC_RELAXED);
-	return cpu_backend.put(b, data, host);
+	return cpu_backend.memory->upload(b, data, host);
 }
 
 /* All that is held counts, sums of lanes as well, and there is a limit to it. */
@@ -529,11 +529,11 @@ static void check_held(Split *split, float *data)
 	for (int i = 0; i < held.live; i++)
 		floats += held.count[i];
 	assert_true(split->held_floats == floats);
-	assert_false(split_pin(split, split->lanes[0].child, data, INT64_MAX));
+	assert_false(child_pin(split, split->lanes[0].child, data, INT64_MAX));
 }
 
 /* A slice just large enough, seen by a few views. */
-static tomos_status held_sirt(const BackendType *type, int iterations, tomos_array *x)
+static tomos_status pinned_sirt(const BackendType *type, int iterations, tomos_array *x)
 {
 	enum { N = 1024, VIEWS = 3 };
 	static const char *const none[2] = {"", ""};
@@ -569,15 +569,17 @@ static void arrays_in_place(void **state)
 {
 	(void)state;
 	enum { VOXELS = 1 << 20 };
-	BackendType type = cpu_backend;
+	BackendCopy copy;
 	float *wanted = malloc(VOXELS * sizeof *wanted), *got = malloc(VOXELS * sizeof *got);
 	tomos_array x = tomos_array_of(wanted, 1, 1024, 1024),
 		    x2 = tomos_array_of(got, 1, 1024, 1024);
-	OK(held_sirt(&cpu_backend, 2, &x));
-	type.hold = held_hold, type.let_go = held_let_go, type.put = held_put;
+	OK(pinned_sirt(&cpu_backend, 2, &x));
+	backend_copy(&copy, &cpu_backend);
+	copy.memory.pin = pinned_pin, copy.memory.unpin = pinned_unpin;
+	copy.memory.upload = pinned_upload;
 	for (held.rejects = true;; held.rejects = false) {
 		held.holds = held.sent = 0;
-		OK(held_sirt(&type, 2, &x2));
+		OK(pinned_sirt(&copy.type, 2, &x2));
 		assert_true(case_difference(got, wanted, VOXELS) < 1e-6);
 		assert_int_equal(held.live, 0);
 		assert_int_equal(held.sent > 0, !held.rejects);
@@ -590,7 +592,7 @@ static void arrays_in_place(void **state)
 	tomos_status status = TOMOS_NO_MEMORY;
 	for (; status != TOMOS_OK && nth < 100000; nth += case_slow() ? 1 + nth / 2 : 7) {
 		mem_fail_nth(nth);
-		status = held_sirt(&type, 1, &x2);
+		status = pinned_sirt(&copy.type, 1, &x2);
 		mem_fail_nth(0);
 		assert_int_equal(mem_live(), live);
 		assert_int_equal(held.live, 0);
@@ -605,7 +607,7 @@ static Schedule *schedule_of(const Plan *plan, Direction direction, SplitShare s
 {
 	Split split = {
 		.memory = 1 << 26, .room = 4 << 21, .in = {1 << 21, 1 << 21}, .share = share};
-	Projecting what = {.plan = plan,
+	ProjectRequest what = {.plan = plan,
 		.kernel = KERNEL_joseph,
 		.direction = direction,
 		.count = plan->scan->count};
@@ -693,16 +695,16 @@ static void slabs_need_their_rows(void **state)
 static void rejections(void **state)
 {
 	(void)state;
-	const BackendType type = watched_type();
+	const BackendType *type = watched_type();
 	tomos_backend *b;
 	Problem p = problem_make(0);
 	Case *c = &p.scene;
 	tomos_device_options o = tomos_device_defaults();
-	REJECTED(split_open_list(&b, &type, "0,,1", &(SplitOptions){0}), TOMOS_BAD_VALUE,
+	REJECTED(split_open_list(&b, type, "0,,1", &(SplitOptions){0}), TOMOS_BAD_VALUE,
 		"watched:0,,1: devices are named by numbers, as watched:0,1");
-	REJECTED(split_open_list(&b, &type, "0,x", &(SplitOptions){0}), TOMOS_NO_DEVICE,
+	REJECTED(split_open_list(&b, type, "0,x", &(SplitOptions){0}), TOMOS_NO_DEVICE,
 		"there is no card 'x'");
-	REJECTED(split_open(&b, &type, NULL, 0, &(SplitOptions){0}), TOMOS_BAD_VALUE,
+	REJECTED(split_open(&b, type, NULL, 0, &(SplitOptions){0}), TOMOS_BAD_VALUE,
 		"0 devices: work is shared by 1 to 64");
 	o.memory = -5;
 	REJECTED(tomos_backend_open_with(&b, "cuda", &o), TOMOS_BAD_VALUE,
@@ -726,15 +728,15 @@ static void rejections(void **state)
 	tomos_op_free(op);
 	Filter *filter;
 	FilterSpec spec = {.columns = 30, .seen = 30, .taps = 30, .oversample = 1};
-	REJECTED(b->type->filter_open(b, &filter, &spec), TOMOS_BAD_VALUE,
+	REJECTED(b->type->filter->open(b, &filter, &spec), TOMOS_BAD_VALUE,
 		"a memory of 64 bytes is too small to filter rows of 30 columns");
 	tomos_backend_close(b);
 	b = split_of_children(1, 32 * 31, SHARE_AUTO);
 	FilterView view = {.mapped = true};
-	OK(b->type->filter_open(b, &filter, &spec));
-	REJECTED(b->type->filter(b, filter, 1, 4, &view, p.x, p.y), TOMOS_BAD_VALUE,
+	OK(b->type->filter->open(b, &filter, &spec));
+	REJECTED(b->type->filter->apply(b, filter, 1, 4, &view, p.x, p.y), TOMOS_BAD_VALUE,
 		"a memory of 992 bytes is too small to align views of 4 x 30");
-	b->type->filter_close(b, filter);
+	b->type->filter->close(b, filter);
 	tomos_backend_close(b);
 	problem_free(&p);
 }

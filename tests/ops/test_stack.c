@@ -82,26 +82,26 @@ static Plan plan_of(const Case *c, int weight, int plain)
 	return plan;
 }
 
-static Projecting request_of(const Plan *plan, int kernel, Direction direction)
+static ProjectRequest request_of(const Plan *plan, int kernel, Direction direction)
 {
-	Projecting what = {.plan = plan, .kernel = kernel, .direction = direction};
+	ProjectRequest what = {.plan = plan, .kernel = kernel, .direction = direction};
 	memcpy(what.box.high, plan->grid.n, sizeof what.box.high);
 	what.count = plan->scan->count;
 	return what;
 }
 
 /* The request added to a fresh array of `count` floats. */
-static float *result(Projecting what, const float *input, int64_t count)
+static float *result(ProjectRequest what, const float *input, int64_t count)
 {
 	float *sums = calloc((size_t)count, sizeof *sums);
 	what.volume = what.direction == FORWARD ? (float *)input : sums;
 	what.projections = what.direction == FORWARD ? sums : (float *)input;
-	OK(backend->type->project(backend, &what));
+	OK(backend->type->projector->apply(backend, &what));
 	return sums;
 }
 
 /* The tuned kernel that serves a request. */
-static const char *served_by(const Projecting *what)
+static const char *served_by(const ProjectRequest *what)
 {
 	const CpuLevel *level;
 	OK(cpu_level_choose(&level));
@@ -116,8 +116,8 @@ static const char *served_by(const Projecting *what)
 static void check_case(Case *c, int kernel, int weight)
 {
 	Plan tuned = plan_of(c, weight, 0), plain = plan_of(c, weight, 1);
-	Projecting there = request_of(&tuned, kernel, FORWARD);
-	Projecting back = request_of(&tuned, kernel, ADJOINT);
+	ProjectRequest there = request_of(&tuned, kernel, FORWARD);
+	ProjectRequest back = request_of(&tuned, kernel, ADJOINT);
 	assert_string_equal(served_by(&there), "stack");
 	assert_string_equal(served_by(&back), "stack");
 	float *x = case_data(c, c->voxels), *y = case_data(c, c->pixels);
@@ -231,8 +231,8 @@ static void check_slices(Case *c, int kernel, int64_t low, int64_t high)
 {
 	const int64_t slice = c->grid.n[0] * c->grid.n[1], count = slice * (high - low);
 	Plan plan = plan_of(c, WEIGHT_RAY, 0);
-	Projecting there = request_of(&plan, kernel, FORWARD);
-	Projecting back = request_of(&plan, kernel, ADJOINT);
+	ProjectRequest there = request_of(&plan, kernel, FORWARD);
+	ProjectRequest back = request_of(&plan, kernel, ADJOINT);
 	float *x = case_data(c, c->voxels), *y = case_data(c, c->pixels);
 	float *g = result(back, y, c->voxels), *f = result(there, x, c->pixels);
 	there.box.low[2] = back.box.low[2] = low;
@@ -280,7 +280,7 @@ static void threads_do_not_matter(void **state)
 	for (int k = 0; k < 4 * COUNT(kernels); k++) {
 		Case c = make_case(&sizes[k / 2 % 2 ? ODD : FANS]);
 		Plan plan = plan_of(&c, WEIGHT_RAY, 0);
-		Projecting what = request_of(&plan, kernels[k / 4], k % 2 ? FORWARD : ADJOINT);
+		ProjectRequest what = request_of(&plan, kernels[k / 4], k % 2 ? FORWARD : ADJOINT);
 		int64_t count = k % 2 ? c.pixels : c.voxels;
 		float *input = case_data(&c, k % 2 ? c.voxels : c.pixels);
 		OK(tomos_set_threads(1));
@@ -304,7 +304,7 @@ static void memory_may_fail(void **state)
 	Plan plan = plan_of(&c, WEIGHT_RAY, 0);
 	float *x = case_data(&c, c.voxels), *y = case_data(&c, c.pixels);
 	for (int d = 0; d < 4; d++) {
-		Projecting what = request_of(
+		ProjectRequest what = request_of(
 			&plan, d < 2 ? KERNEL_joseph : KERNEL_voxel, d == 0 ? FORWARD : ADJOINT);
 		what.volume = x, what.projections = y;
 		if (d == 3)
@@ -313,7 +313,7 @@ static void memory_may_fail(void **state)
 		tomos_status status = TOMOS_NO_MEMORY;
 		for (int64_t nth = 1; status != TOMOS_OK; nth++) {
 			mem_fail_nth(nth);
-			status = backend->type->project(backend, &what);
+			status = backend->type->projector->apply(backend, &what);
 			mem_fail_nth(0);
 			assert_int_equal(mem_live(), live);
 			assert_true(nth < 10 && (nth > 2 || status == TOMOS_NO_MEMORY));

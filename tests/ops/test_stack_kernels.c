@@ -52,11 +52,11 @@ static int check_part(const Named *k, const Case *c, const Box *box, int64_t fir
 	for (int a = 0; a < 3; a++)
 		n *= box->high[a] - box->low[a];
 	float *exact = back_project(c, k->kernel, DATA_FLOAT, true, box, first, count, y);
-	assert_null(backend->ran);
+	assert_null(backend->last_kernel);
 	setenv("TOMOS_KERNEL", k->name, 1);
 	float *named = back_project(c, k->kernel, k->data, false, box, first, count, y);
 	unsetenv("TOMOS_KERNEL");
-	int ran = backend->ran && strcmp(backend->ran, k->name) == 0;
+	int ran = backend->last_kernel && strcmp(backend->last_kernel, k->name) == 0;
 	double difference = case_difference(named, exact, n);
 	int seen = case_dot(exact, exact, n) > 0;
 	double most = ran ? k->most : k->data == DATA_HALF ? 1e-3 : EXACT;
@@ -136,9 +136,10 @@ static int64_t taken_by(const Named *k, const Case *c)
 	setenv("TOMOS_KERNEL", k->name, 1);
 	free(back_project(c, k->kernel, k->data, false, &whole, 0, 16, y));
 	unsetenv("TOMOS_KERNEL");
-	assert_string_equal(backend->ran, k->name);
+	assert_string_equal(backend->last_kernel, k->name);
 	free(y);
-	return backend->type->counts(backend).bytes - (c->voxels + c->pixels) * (int64_t)sizeof *y;
+	return backend->type->memory->counts(backend).bytes -
+	       (c->voxels + c->pixels) * (int64_t)sizeof *y;
 }
 
 /* A fifth of the limit is for filters, and may serve for lines that are made longer than they are. */
@@ -173,10 +174,11 @@ static void floats_stay_floats(void **state)
 	float *y = case_data(&c, c.pixels);
 	free(back_project(&c, KERNEL_voxel, DATA_FLOAT, false, &whole, 0, sizes[5].views, y));
 	if (strcmp(test_backend(), "cpu") == 0)
-		assert_null(backend->ran);
-	else if (!backend->ran || strcmp(backend->ran, "slices_back_wgmma_split") != 0)
+		assert_null(backend->last_kernel);
+	else if (!backend->last_kernel ||
+		 strcmp(backend->last_kernel, "slices_back_wgmma_split") != 0)
 		assert_string_equal(
-			backend->ran, has_names() ? "slices_back_shared" : "slices_shared");
+			backend->last_kernel, has_names() ? "slices_back_shared" : "slices_shared");
 	free(y);
 	tomos_geometry_free(c.scan);
 }

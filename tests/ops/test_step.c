@@ -93,20 +93,20 @@ static Case any_case(int number)
 static Data data_make(Setting *s, int64_t count)
 {
 	Data data = {.here = case_data(&s->c, count), .count = count};
-	OK(s->backend->type->alloc(s->backend, &data.there, count, "a test"));
+	OK(s->backend->type->memory->alloc(s->backend, &data.there, count, "a test"));
 	return data;
 }
 
 static void send(const Setting *s, const Data *data)
 {
 	tomos_array here = tomos_array_of(data->here, 1, 1, data->count);
-	OK(s->backend->type->put(s->backend, data->there, &here));
+	OK(s->backend->type->memory->upload(s->backend, data->there, &here));
 }
 
 static void fetch(const Setting *s, const Data *data)
 {
 	tomos_array here = tomos_array_of(data->here, 1, 1, data->count);
-	OK(s->backend->type->get(s->backend, data->there, &here));
+	OK(s->backend->type->memory->download(s->backend, data->there, &here));
 }
 
 static Setting setting_make(int number, int64_t views, tomos_backend *backend)
@@ -142,7 +142,7 @@ static void setting_free(Setting *s)
 {
 	Data *all[] = {&s->x, &s->y, &s->rays, &s->mask, &s->now, &s->sum, &s->under, &s->ones};
 	for (int i = 0; i < COUNT(all); i++) {
-		s->backend->type->release(s->backend, all[i]->there);
+		s->backend->type->memory->release(s->backend, all[i]->there);
 		free(all[i]->here);
 	}
 	tomos_op_free(s->part);
@@ -151,7 +151,7 @@ static void setting_free(Setting *s)
 }
 
 /* Voxels that hardly any ray meets may be left out by one way and not by the other. */
-static void compare(const Setting *s, const tomos_op *op, const BackStep *step, double *worst)
+static void compare(const Setting *s, const tomos_op *op, const FusedUpdate *step, double *worst)
 {
 	float most = 0;
 	OK(op_adjoint(op, s->y.there, s->sum.there));
@@ -175,12 +175,12 @@ static void compare(const Setting *s, const tomos_op *op, const BackStep *step, 
 }
 
 /* Whether the operator has the step; where it has not, nothing may have changed. */
-static bool step_with(Setting *s, const tomos_op *op, const BackStep *step, double *worst)
+static bool step_with(Setting *s, const tomos_op *op, const FusedUpdate *step, double *worst)
 {
 	bool done;
 	Data x = {s->x.here, s->now.there, s->x.count};
 	send(s, &x);
-	OK(op_adjoint_step(op, s->y.there, step, s->now.there, &done));
+	OK(op_adjoint_update(op, s->y.there, step, s->now.there, &done));
 	fetch(s, &s->now);
 	if (done)
 		compare(s, op, step, worst);
@@ -192,7 +192,7 @@ static bool step_with(Setting *s, const tomos_op *op, const BackStep *step, doub
 /* Updates with weights of the voxels, which here are zeros and ones, and without. */
 static bool plain_steps(Setting *s, double *worst)
 {
-	BackStep step = {.a = 0.7F, .low = -INFINITY, .high = INFINITY};
+	FusedUpdate step = {.a = 0.7F, .low = -INFINITY, .high = INFINITY};
 	bool done = step_with(s, s->part, &step, worst);
 	step.voxels = s->mask.there;
 	step.high = 0.5F;
@@ -203,7 +203,7 @@ static bool plain_steps(Setting *s, double *worst)
 /* Updates by averages; `device`: what can be done may depend on the weights of the rays. */
 static bool all_steps(Setting *s, bool device, double *worst)
 {
-	BackStep step = {.a = 0.7F, .low = -INFINITY, .high = INFINITY, .least = 1e-6F};
+	FusedUpdate step = {.a = 0.7F, .low = -INFINITY, .high = INFINITY, .least = 1e-6F};
 	tomos_op *weighted;
 	step.average = true;
 	bool done = step_with(s, s->part, &step, worst);
@@ -230,7 +230,7 @@ static void residual_is_difference(Setting *s, const tomos_op *op)
 	for (int64_t i = 0; i < r.count; i++)
 		r.here[i] = NAN;
 	send(s, &x), send(s, &r);
-	OK(s->backend->type->copy(s->backend, r.count, r.there, sum.there));
+	OK(s->backend->type->vector->copy(s->backend, r.count, r.there, sum.there));
 	OK(op_forward(op, x.there, sum.there));
 	OK(op_residual(op, x.there, s->y.there, s->rays.there, r.there, y.there));
 	fetch(s, &sum), fetch(s, &r), fetch(s, &y);
@@ -244,7 +244,7 @@ static void residual_is_difference(Setting *s, const tomos_op *op)
 	}
 	Data *all[] = {&sum, &r, &y};
 	for (int i = 0; i < COUNT(all); i++) {
-		s->backend->type->release(s->backend, all[i]->there);
+		s->backend->type->memory->release(s->backend, all[i]->there);
 		free(all[i]->here);
 	}
 }
@@ -306,7 +306,7 @@ static void on_the_device(void **state)
 	try_cases(backend, test_backend(), true);
 	for (int i = FIRST_STACK; i < FIRST_CONE; i++) {
 		Setting s = setting_make(i, STACK_VIEWS, backend);
-		BackStep step = {.a = 0.3F, .low = 0.1F, .high = 0.9F, .least = 1e-6F};
+		FusedUpdate step = {.a = 0.3F, .low = 0.1F, .high = 0.9F, .least = 1e-6F};
 		assert_true(plain_steps(&s, &worst));
 		step.average = true;
 		assert_true(step_with(&s, s.part, &step, &worst));
@@ -322,10 +322,10 @@ static void on_the_device(void **state)
 /* The kernel that updates, or "none". */
 static const char *updated_by(Setting *s, bool average)
 {
-	BackStep step = {.a = 0.3F, .low = 0.1F, .high = 0.9F, .average = average};
+	FusedUpdate step = {.a = 0.3F, .low = 0.1F, .high = 0.9F, .average = average};
 	bool done;
-	OK(op_adjoint_step(s->part, s->y.there, &step, s->now.there, &done));
-	return done ? s->backend->ran : "none";
+	OK(op_adjoint_update(s->part, s->y.there, &step, s->now.there, &done));
+	return done ? s->backend->last_kernel : "none";
 }
 
 /* By the kernels meant; where memory holds some of the views at a time, bounds are kept after
@@ -339,7 +339,7 @@ static void cone_beam(void **state)
 		const int cone = i % COUNT(cones);
 		const bool all = i < COUNT(cones);
 		if (!all)
-			backend->type->limit(backend, 20000, NULL);
+			backend->type->memory->limit_scratch(backend, 20000, NULL);
 		Setting s = setting_make(FIRST_CONE + cone, cones[cone].views, backend);
 		assert_true(plain_steps(&s, &worst));
 		assert_true(all_steps(&s, false, &worst) == all);
@@ -359,10 +359,10 @@ static void not_with_many_views(void **state)
 	Case c = any_case(CASES);
 	tomos_op *op;
 	float *x = case_data(&c, c.voxels), *y = case_data(&c, c.pixels), first = x[0];
-	BackStep step = {.a = 1, .high = 1};
+	FusedUpdate step = {.a = 1, .high = 1};
 	bool done = true;
 	OK(tomos_op_projector(&op, backend, &c.grid, c.scan, NULL));
-	OK(op_adjoint_step(op, y, &step, x, &done));
+	OK(op_adjoint_update(op, y, &step, x, &done));
 	assert_false(done);
 	assert_true(x[0] == first);
 	tomos_op_free(op);
@@ -376,12 +376,13 @@ static void memory(void **state)
 	(void)state;
 	tomos_backend *backend = level("base");
 	Setting s = setting_make(CASES, 1, backend);
-	BackStep step = {.a = 1, .low = -1, .high = 1, .average = true};
+	FusedUpdate step = {.a = 1, .low = -1, .high = 1, .average = true};
 	int64_t live = mem_live();
 	bool done = false;
 	for (int64_t nth = 1; !done; nth++) {
 		mem_fail_nth(nth);
-		tomos_status status = op_adjoint_step(s.part, s.y.there, &step, s.now.there, &done);
+		tomos_status status =
+			op_adjoint_update(s.part, s.y.there, &step, s.now.there, &done);
 		mem_fail_nth(0);
 		done = status == TOMOS_OK;
 		assert_true(done || status == TOMOS_NO_MEMORY);

@@ -18,17 +18,18 @@ static const struct {
 	bool coarse;
 } fake_kernels[] = {{"slow", 6000, false}, {"quick", 2000, false}, {"rough", 0, true}};
 
-static int fake_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list)
+static int fake_candidates(
+	tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list)
 {
 	(void)backend;
 	if (what->kernel != KERNEL_voxel || what->direction != ADJOINT)
 		return 0;
 	for (int i = 0; i < COUNT(fake_kernels); i++)
-		list[i] = (KernelChoice){fake_kernels[i].name, i == 0, fake_kernels[i].coarse};
+		list[i] = (KernelCandidate){fake_kernels[i].name, i == 0, fake_kernels[i].coarse};
 	return COUNT(fake_kernels);
 }
 
-static bool fake_knows(const tomos_backend *backend, const char *kernel)
+static bool fake_has_kernel(const tomos_backend *backend, const char *kernel)
 {
 	(void)backend;
 	return strcmp(kernel, "gone") != 0;
@@ -36,7 +37,7 @@ static bool fake_knows(const tomos_backend *backend, const char *kernel)
 
 static char last_run[32];
 
-static tomos_status fake_project(tomos_backend *backend, const Projecting *what)
+static tomos_status fake_project(tomos_backend *backend, const ProjectRequest *what)
 {
 	const char *wanted = tune_wanted(backend, what);
 	const char *name = wanted ? wanted : fake_kernels[0].name;
@@ -58,18 +59,18 @@ static tomos_status fake_open(tomos_backend *backend, const char *argument)
 	return TOMOS_OK;
 }
 
-static BackendType fake;
+static BackendCopy fake;
 
 static tomos_backend *fake_backend(void)
 {
 	tomos_backend *backend;
-	fake = cpu_backend;
-	fake.name = "fake";
-	fake.open = fake_open;
-	fake.project = fake_project;
-	fake.choices = fake_choices;
-	fake.knows = fake_knows;
-	OK(backend_open_type(&backend, &fake, ""));
+	backend_copy(&fake, &cpu_backend);
+	fake.type.name = "fake";
+	fake.type.open = fake_open;
+	fake.projector.apply = fake_project;
+	fake.projector.candidates = fake_candidates;
+	fake.projector.has_kernel = fake_has_kernel;
+	OK(backend_open_type(&backend, &fake.type, ""));
 	return backend;
 }
 
@@ -213,12 +214,12 @@ static void test_rejections(void **state)
 	REJECTED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, &progress),
 		TOMOS_CANCELLED, "quick was cancelled after step 1 of 2");
 	assert_null(rows);
-	assert_null(tune_wanted(backend, &(Projecting){.count = 0}));
+	assert_null(tune_wanted(backend, &(ProjectRequest){.count = 0}));
 	setenv("TOMOS_KERNEL", "quick", 1);
 	REJECTED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL), TOMOS_BAD_VALUE,
 		"TOMOS_KERNEL is 'quick', which leaves nothing to choose");
 	unsetenv("TOMOS_KERNEL");
-	fake.choices = NULL;
+	fake.projector.candidates = NULL;
 	REJECTED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL), TOMOS_UNSUPPORTED,
 		"fake has no kernels to choose among");
 	OK(split_open(&pair, &cpu_backend, (const char *const[]){"", ""}, 2,
@@ -230,7 +231,7 @@ static void test_rejections(void **state)
 	tomos_geometry_free(p.scan);
 }
 
-static int no_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list)
+static int no_candidates(tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list)
 {
 	(void)backend, (void)what, (void)list;
 	return 0;
@@ -243,7 +244,7 @@ static void test_nothing_applies(void **state)
 	Problem p = problem(8, 4, 6);
 	tomos_tuned *rows;
 	int64_t count;
-	fake.choices = no_choices;
+	fake.projector.candidates = no_candidates;
 	REJECTED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, NULL, NULL), TOMOS_UNSUPPORTED,
 		"no tuned kernel of the fake backend projects between this grid and this scan");
 	tomos_geometry_free(p.scan);
@@ -507,7 +508,7 @@ static void test_no_memory(void **state)
 	for (int64_t nth = 1; status != TOMOS_OK; nth++) {
 		tomos_backend *backend = NULL;
 		mem_fail_nth(nth);
-		status = backend_open_type(&backend, &fake, "");
+		status = backend_open_type(&backend, &fake.type, "");
 		mem_fail_nth(0);
 		assert_true(status == TOMOS_OK ? backend->tuning.count > 0 : !backend);
 		tomos_backend_close(backend);
@@ -533,17 +534,17 @@ static void run_on(Bench *b, int kernel, Direction direction, float *out)
 	float *from = forward ? b->volume : b->projections,
 	      *to = forward ? b->projections : b->volume;
 	tomos_array a = tomos_array_of(b->in, 1, 1, in), o = tomos_array_of(out, 1, 1, count);
-	Projecting what = {.plan = &b->plan,
+	ProjectRequest what = {.plan = &b->plan,
 		.kernel = kernel,
 		.direction = direction,
 		.count = b->plan.scan->count,
 		.volume = b->volume,
 		.projections = b->projections};
 	memcpy(what.box.high, b->plan.grid.n, sizeof what.box.high);
-	OK(type->put(b->backend, from, &a));
-	OK(type->fill(b->backend, count, 0, to));
-	OK(type->project(b->backend, &what));
-	OK(type->get(b->backend, to, &o));
+	OK(type->memory->upload(b->backend, from, &a));
+	OK(type->vector->fill(b->backend, count, 0, to));
+	OK(type->projector->apply(b->backend, &what));
+	OK(type->memory->download(b->backend, to, &o));
 }
 
 static double difference(const float *a, const float *b, int64_t count)
@@ -580,22 +581,22 @@ static double coarse_bound(const Bench *b, const char *name)
 /* Every kernel that measuring may choose, forced, against the shared text. */
 static void check_choices(Bench *b, int kernel, Direction direction)
 {
-	KernelChoice list[MOST_CHOICES];
-	Projecting what = {.plan = &b->plan,
+	KernelCandidate list[MAX_CANDIDATES];
+	ProjectRequest what = {.plan = &b->plan,
 		.kernel = kernel,
 		.direction = direction,
 		.count = b->plan.scan->count};
 	int64_t count = direction == FORWARD ? b->pixels : b->voxels;
 	memcpy(what.box.high, b->plan.grid.n, sizeof what.box.high);
-	int found = b->backend->type->choices(b->backend, &what, list);
+	int found = b->backend->type->projector->candidates(b->backend, &what, list);
 	b->plan.plain = true;
 	run_on(b, kernel, direction, b->wanted);
 	b->plan.plain = false;
 	for (int i = 0; i < found; i++) {
 		/* What a plan keeps may hold what was chosen before. */
-		if (b->plan.keep->data)
-			b->plan.keep->release(b->plan.keep->owner, b->plan.keep->data);
-		b->plan.keep->data = NULL;
+		if (b->plan.cache->data)
+			b->plan.cache->release(b->plan.cache->owner, b->plan.cache->data);
+		b->plan.cache->data = NULL;
 		b->backend->tuning.forced = list[i].name;
 		run_on(b, kernel, direction, b->got);
 		b->backend->tuning.forced = NULL;
@@ -615,8 +616,8 @@ static void bench_open(Bench *b, const tomos_grid *grid, const tomos_geometry *s
 	b->pixels = scan->count * scan->rows * scan->columns;
 	int64_t most = max64(b->voxels, b->pixels);
 	OK(plan_make(&b->plan, grid, scan, &model));
-	OK(b->backend->type->alloc(b->backend, &b->volume, b->voxels, "x"));
-	OK(b->backend->type->alloc(b->backend, &b->projections, b->pixels, "y"));
+	OK(b->backend->type->memory->alloc(b->backend, &b->volume, b->voxels, "x"));
+	OK(b->backend->type->memory->alloc(b->backend, &b->projections, b->pixels, "y"));
 	OK(mem_alloc(&b->in, most, sizeof(float), "in"));
 	OK(mem_alloc(&b->wanted, most, sizeof(float), "out"));
 	OK(mem_alloc(&b->got, most, sizeof(float), "out"));
@@ -629,8 +630,8 @@ static void bench_open(Bench *b, const tomos_grid *grid, const tomos_geometry *s
 static void bench_close(Bench *b)
 {
 	plan_free(&b->plan);
-	b->backend->type->release(b->backend, b->volume);
-	b->backend->type->release(b->backend, b->projections);
+	b->backend->type->memory->release(b->backend, b->volume);
+	b->backend->type->memory->release(b->backend, b->projections);
 	mem_free(b->in);
 	mem_free(b->wanted);
 	mem_free(b->got);
@@ -644,7 +645,7 @@ static void test_every_choice_is_right(void **state)
 	const double angles[] = {
 		0, 0.3, 0.9, 1.4, 1.6, 2.2, 2.8, 3.1, 0.1, 0.5, 1.1, 1.9, 2.5, 3.0, 0.7, 1.2};
 	OK(tomos_backend_open(&b.backend, test_backend()));
-	if (!b.backend->type->choices) {
+	if (!b.backend->type->projector->candidates) {
 		tomos_backend_close(b.backend);
 		print_message("the %s backend has nothing to choose\n", test_backend());
 		skip();
@@ -682,7 +683,7 @@ static void test_measuring(void **state)
 	o.seconds = 0.5;
 	OK(tomos_backend_open(&backend, test_backend()));
 	OK(tomos_backend_machine(backend, &machine));
-	if (!backend->type->choices) {
+	if (!backend->type->projector->candidates) {
 		REJECTED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, &o, NULL),
 			TOMOS_UNSUPPORTED, "has no kernels to choose among");
 	} else {

@@ -1,6 +1,6 @@
 /* In pieces, views of full circles go in half or quarter turns: the pieces, and that their sum is the whole. */
 #include "backend/split/split.h"
-#include "backend/turns.h"
+#include "backend/symmetry.h"
 #include "ops/cases.h"
 
 typedef struct {
@@ -114,7 +114,7 @@ static void pieces_come_in_turns(void **state)
 			.in_rows = 2 * in,
 			.share = (SplitShare)(i / 2 % 3)};
 		OK(plan_make(&plan, &c.grid, c.scan, &(KernelModel){.weight = WEIGHT_DEPTH}));
-		Projecting what = {.plan = &plan,
+		ProjectRequest what = {.plan = &plan,
 			.kernel = KERNEL_voxel,
 			.direction = ADJOINT,
 			.count = setup->views};
@@ -140,7 +140,7 @@ static void others_keep_neighbours(void **state)
 	Split split = {.memory = 1 << 20, .room = 1 << 14, .in = {1 << 12, 1 << 12}};
 	OK(plan_make(&plan, &c.grid, c.scan, &(KernelModel){.weight = WEIGHT_RAY}));
 	for (int kernel = 0; kernel < KERNEL_COUNT; kernel++) {
-		Projecting what = {.plan = &plan,
+		ProjectRequest what = {.plan = &plan,
 			.kernel = kernel,
 			.direction = ADJOINT,
 			.count = plan.scan->count};
@@ -163,7 +163,8 @@ static tomos_backend *open_split(const Setup *setup, SplitShare share, bool filt
 	snprintf(name, sizeof name, "%.*s", (int)strcspn(test_backend(), ":"), test_backend());
 	OK(tomos_backend_open(&alone, name));
 	const BackendType *type = alone->type;
-	int64_t each = type->limit ? 8 : 4, floats = (1 + filtered) * sent_of(setup) + 1;
+	int64_t each = type->memory->limit_scratch ? 8 : 4,
+		floats = (1 + filtered) * sent_of(setup) + 1;
 	int64_t memory = STREAMS * each * floats * (int64_t)sizeof(float);
 	OK(split_open(&b, type, none, 1, &(SplitOptions){memory, share}));
 	tomos_backend_close(alone);
@@ -173,7 +174,7 @@ static tomos_backend *open_split(const Setup *setup, SplitShare share, bool filt
 /* The card's kernels for turns were taken. */
 static void check_kernel(const tomos_backend *b, const Setup *setup)
 {
-	const char *ran = split_of(b)->lanes[0].child->ran;
+	const char *ran = split_of(b)->lanes[0].child->last_kernel;
 	if (strncmp(test_backend(), "cuda", 4) != 0 || setup->runs == 1 || setup->n[2] == 1)
 		return;
 	if (!ran ||
@@ -233,7 +234,7 @@ static struct {
 	const float *block[LANES];
 	const tomos_backend *child[LANES]; /* and the views of its last projection: */
 	const float *from[LANES], *to[LANES];
-	int puts, filters, limits;
+	int uploads, filters, limits;
 } watched = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* With the lock held: the place of a block, or of a child; of NULL: a free one. */
@@ -248,7 +249,7 @@ static int place_of(const void *const *list, const void *what)
 
 static tomos_status watched_alloc(tomos_backend *b, float **data, int64_t count, const char *what)
 {
-	OK(cpu_backend.alloc(b, data, count, what));
+	OK(cpu_backend.memory->alloc(b, data, count, what));
 	pthread_mutex_lock(&watched.lock);
 	int i = place_of((const void *const *)watched.block, NULL);
 	watched.block[i] = *data;
@@ -265,7 +266,7 @@ static void watched_release(tomos_backend *b, float *data)
 	watched.block[i] = NULL;
 	watched.live -= watched.size[i];
 	pthread_mutex_unlock(&watched.lock);
-	cpu_backend.release(b, data);
+	cpu_backend.memory->release(b, data);
 }
 
 static void watched_limit(tomos_backend *b, int64_t floats, tomos_backend *first)
@@ -281,7 +282,7 @@ static int lane_of(const tomos_backend *b)
 	return !watched.child[0] || watched.child[0] == b ? 0 : 1;
 }
 
-static tomos_status watched_project(tomos_backend *b, const Projecting *what)
+static tomos_status watched_project(tomos_backend *b, const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
 	pthread_mutex_lock(&watched.lock);
@@ -290,29 +291,30 @@ static tomos_status watched_project(tomos_backend *b, const Projecting *what)
 	watched.to[lane_of(b)] = what->projections + what->count * model->rows * model->columns;
 	assert_true(watched.live + LANES * watched.allowed <= watched.memory);
 	pthread_mutex_unlock(&watched.lock);
-	return cpu_backend.project(b, what);
+	return cpu_backend.projector->apply(b, what);
 }
 
 /* What is sent ahead must not be where the views are that may still be read. */
-static tomos_status watched_put_ahead(tomos_backend *b, float *data, const tomos_array *host)
+static tomos_status watched_upload_overlapped(
+	tomos_backend *b, float *data, const tomos_array *host)
 {
 	const int64_t count = host->shape[0] * host->shape[1] * host->shape[2];
 	pthread_mutex_lock(&watched.lock);
-	watched.puts++;
+	watched.uploads++;
 	if (watched.child[lane_of(b)] == b)
 		assert_true(
 			data >= watched.to[lane_of(b)] || data + count <= watched.from[lane_of(b)]);
 	pthread_mutex_unlock(&watched.lock);
-	return cpu_backend.put(b, data, host);
+	return cpu_backend.memory->upload(b, data, host);
 }
 
-static tomos_status watched_filter_ahead(tomos_backend *b, const Filter *filter, int64_t count,
+static tomos_status watched_filter_overlapped(tomos_backend *b, const Filter *filter, int64_t count,
 	int64_t rows, const FilterView *views, const float *in, float *out)
 {
 	pthread_mutex_lock(&watched.lock);
 	watched.filters++;
 	pthread_mutex_unlock(&watched.lock);
-	return cpu_backend.filter(b, filter, count, rows, views, in, out);
+	return cpu_backend.filter->apply(b, filter, count, rows, views, in, out);
 }
 
 /* Views that are filtered on the way go ahead, and get memory of kernels, which get it back. */
@@ -321,7 +323,7 @@ static void views_go_ahead(void **state)
 	(void)state;
 	static const char *const none[1] = {""};
 	Case c = setup_case(&setups[0]);
-	BackendType type = cpu_backend;
+	BackendCopy copy;
 	tomos_backend *plain, *b;
 	tomos_projector_options o = tomos_projector_defaults();
 	float *y = case_data(&c, c.pixels);
@@ -329,23 +331,24 @@ static void views_go_ahead(void **state)
 	float *got = calloc((size_t)c.voxels, sizeof *got);
 	tomos_array data = case_projections(&c, y), one = case_volume(&c, wanted),
 		    two = case_volume(&c, got);
-	type.alloc = watched_alloc;
-	type.release = watched_release;
-	type.limit = watched_limit;
-	type.project = watched_project;
-	type.put_ahead = watched_put_ahead;
-	type.filter_ahead = watched_filter_ahead;
+	backend_copy(&copy, &cpu_backend);
+	copy.memory.alloc = watched_alloc;
+	copy.memory.release = watched_release;
+	copy.memory.limit_scratch = watched_limit;
+	copy.memory.upload_overlapped = watched_upload_overlapped;
+	copy.projector.apply = watched_project;
+	copy.filter.apply_overlapped = watched_filter_overlapped;
 	watched.memory = LANES * 16 * 8 * 30 * 24;
-	OK(split_open(&b, &type, none, 1,
+	OK(split_open(&b, &copy.type, none, 1,
 		&(SplitOptions){watched.memory * (int64_t)sizeof(float), SHARE_VOXELS}));
 	const int64_t own = watched.allowed;
 	OK(tomos_backend_open(&plain, "cpu"));
 	OK(tomos_fbp(plain, &c.grid, c.scan, &data, &one, NULL, NULL));
 	for (int round = 0; round < 2; round++) {
-		watched.puts = watched.filters = 0;
+		watched.uploads = watched.filters = 0;
 		OK(tomos_fbp(b, &c.grid, c.scan, &data, &two, NULL, NULL));
 		assert_true(case_difference(got, wanted, c.voxels) < 1e-6);
-		assert_true(watched.filters > 1 && watched.puts == 4 * watched.filters);
+		assert_true(watched.filters > 1 && watched.uploads == 4 * watched.filters);
 		assert_true(watched.limits > LANES);
 		assert_int_equal(watched.allowed, own);
 		case_adjoint(b, &c.grid, c.scan, &o, y, got);

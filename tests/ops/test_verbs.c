@@ -32,7 +32,7 @@ static int setup(void **state)
 		room.y[i] = i % 7 == 0 ? 0 : (float)case_between(&c, -1, 1);
 	}
 	for (int k = 0; k < 3; k++)
-		OK(room.type->alloc(room.backend, &room.vectors[k], LENGTH, "a vector"));
+		OK(room.type->memory->alloc(room.backend, &room.vectors[k], LENGTH, "a vector"));
 	*state = &room;
 	return 0;
 }
@@ -41,7 +41,7 @@ static int teardown(void **state)
 {
 	Room *room = *state;
 	for (int k = 0; k < 3; k++)
-		room->type->release(room->backend, room->vectors[k]);
+		room->type->memory->release(room->backend, room->vectors[k]);
 	tomos_backend_close(room->backend);
 	return 0;
 }
@@ -51,14 +51,14 @@ static void load(Room *room)
 	float *host[] = {room->w, room->x, room->y};
 	for (int k = 0; k < 3; k++) {
 		tomos_array array = line(host[k], LENGTH);
-		OK(room->type->put(room->backend, room->vectors[k], &array));
+		OK(room->type->memory->upload(room->backend, room->vectors[k], &array));
 	}
 }
 
 static void fetch(Room *room)
 {
 	tomos_array array = line(room->out, LENGTH);
-	OK(room->type->get(room->backend, room->vectors[2], &array));
+	OK(room->type->memory->download(room->backend, room->vectors[2], &array));
 	for (int i = 0; i < LENGTH; i++)
 		if ((i < BEFORE || i >= BEFORE + N) && room->out[i] != room->y[i])
 			fail_msg("element %d lies outside, but was changed", i);
@@ -77,7 +77,7 @@ static void near(double is, double wanted, const char *verb, int64_t i)
 		float *W = room->vectors[0] + BEFORE, *X = room->vectors[1] + BEFORE, \
 		      *Y = room->vectors[2] + BEFORE; \
 		(void)W, (void)X; \
-		OK(room->type->call); \
+		OK(room->type->vector->call); \
 		fetch(room); \
 		for (int i = BEFORE; i < BEFORE + N; i++) { \
 			float w = room->w[i], x = room->x[i], y = room->y[i]; \
@@ -104,18 +104,19 @@ static void elements(void **state)
 	EXPECT(invert(b, N, 0.1F, Y), fabsf(y) > 0.1F ? 1 / y : 0);
 	EXPECT(clamp(b, N, -0.2F, 0.4F, Y), between(y, -0.2F, 0.4F));
 	EXPECT(scale(b, N, -2, Y), -2 * y);
-	EXPECT(inside(b, N, Y), y != 0);
+	EXPECT(indicator(b, N, Y), y != 0);
 	EXPECT(ratio(b, N, X, 0.1F, Y), fabsf(y) > 0.1F ? fmaxf(x, 0) / y : 0);
-	EXPECT(soft(b, N, 0.3F, Y), copysignf(fmaxf(fabsf(y) - 0.3F, 0), y));
-	EXPECT(step(b, N, 0.7F, NULL, X, -0.5F, 0.6F, Y), between(y + 0.7F * x, -0.5F, 0.6F));
-	EXPECT(step(b, N, 0.7F, W, X, -0.5F, 0.6F, Y), between(y + 0.7F * w * x, -0.5F, 0.6F));
-	if (room->type->residual) {
+	EXPECT(soft_threshold(b, N, 0.3F, Y), copysignf(fmaxf(fabsf(y) - 0.3F, 0), y));
+	EXPECT(axpy_clamp(b, N, 0.7F, NULL, X, -0.5F, 0.6F, Y), between(y + 0.7F * x, -0.5F, 0.6F));
+	EXPECT(axpy_clamp(b, N, 0.7F, W, X, -0.5F, 0.6F, Y),
+		between(y + 0.7F * w * x, -0.5F, 0.6F));
+	if (room->type->vector->residual) {
 		EXPECT(residual(b, N, X, W, Y, W), x - y);
 		EXPECT(residual(b, N, X, Y, W, Y), y * (x - w));
 	}
 	for (int i = 0; i < LENGTH; i++)
 		room->y[i] = fabsf(room->y[i]);
-	EXPECT(root(b, N, Y), sqrtf(y));
+	EXPECT(sqrt(b, N, Y), sqrtf(y));
 	EXPECT(fill(b, 0, 1, Y), y);
 }
 
@@ -128,8 +129,8 @@ static void sums(void **state)
 	float *x = case_data(&c, LARGE + 1), *y = case_data(&c, LARGE + 1), *there[2];
 	tomos_array from[2] = {line(x, LARGE + 1), line(y, LARGE + 1)};
 	for (int k = 0; k < 2; k++) {
-		OK(room->type->alloc(room->backend, &there[k], LARGE + 1, "a vector"));
-		OK(room->type->put(room->backend, there[k], &from[k]));
+		OK(room->type->memory->alloc(room->backend, &there[k], LARGE + 1, "a vector"));
+		OK(room->type->memory->upload(room->backend, there[k], &from[k]));
 	}
 	for (int k = 0; k < 5; k++) {
 		double dot, distance, largest, wanted = 0, square = 0, most = 0;
@@ -138,16 +139,17 @@ static void sums(void **state)
 			square += ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
 			most = fmax(most, fabs((double)x[i]));
 		}
-		OK(room->type->dot(room->backend, counts[k], there[0] + 1, there[1] + 1, &dot));
-		OK(room->type->distance(
+		OK(room->type->vector->dot(
+			room->backend, counts[k], there[0] + 1, there[1] + 1, &dot));
+		OK(room->type->vector->distance(
 			room->backend, counts[k], there[0] + 1, there[1] + 1, &distance));
-		OK(room->type->largest(room->backend, counts[k], there[0] + 1, &largest));
+		OK(room->type->vector->max_abs(room->backend, counts[k], there[0] + 1, &largest));
 		assert_true(fabs(dot - wanted) <= 1e-12 * (double)counts[k]);
 		assert_true(fabs(distance - sqrt(square)) <= 1e-12 * (double)counts[k]);
 		assert_true(largest == most);
 	}
 	for (int k = 0; k < 2; k++)
-		room->type->release(room->backend, there[k]);
+		room->type->memory->release(room->backend, there[k]);
 	free(x), free(y);
 }
 
@@ -167,8 +169,8 @@ static void lengths(void **state)
 	for (int kind = 0; kind < 3; kind++) {
 		float *Y = room->vectors[2] + BEFORE, *y = room->y + BEFORE;
 		load(room);
-		OK(kind == 2 ? room->type->unit(room->backend, EACH, PARTS, 0.3F, Y)
-			     : room->type->shorten(
+		OK(kind == 2 ? room->type->vector->normalise(room->backend, EACH, PARTS, 0.3F, Y)
+			     : room->type->vector->clip_norm(
 				       room->backend, EACH, PARTS, kind == 0 ? 0.5F : 0, Y));
 		fetch(room);
 		for (int64_t i = 0; i < EACH * PARTS; i++) {
@@ -192,7 +194,7 @@ static void gradients(void **state)
 		float *X = room->vectors[1] + BEFORE, *Y = room->vectors[2] + BEFORE;
 		float *x = room->x + BEFORE, *field = room->out + BEFORE;
 		load(room);
-		OK(room->type->gradient(room->backend, shape, X, Y));
+		OK(room->type->vector->gradient(room->backend, shape, X, Y));
 		fetch(room);
 		for (int64_t i = 0; i < parts * n; i++) {
 			int64_t k = i / n, at = i % n;
@@ -201,8 +203,8 @@ static void gradients(void **state)
 		}
 		double forward = case_dot(field, room->y + BEFORE, parts * n);
 		load(room);
-		OK(room->type->gradient_adjoint(room->backend, shape, Y, X));
-		OK(room->type->copy(room->backend, n, X, Y));
+		OK(room->type->vector->gradient_adjoint(room->backend, shape, Y, X));
+		OK(room->type->vector->copy(room->backend, n, X, Y));
 		fetch(room);
 		near(case_dot(x, room->out + BEFORE, n), forward, "adjoint", 0);
 	}
@@ -222,9 +224,9 @@ static void strided_arrays(void **state)
 	for (int64_t i = 0; i < 2 * n; i++)
 		host[i] = (float)(i % 16777213);
 	float *there;
-	OK(room->type->alloc(room->backend, &there, n, "a vector"));
-	OK(room->type->put(room->backend, there, &from));
-	OK(room->type->get(room->backend, there, &packed));
+	OK(room->type->memory->alloc(room->backend, &there, n, "a vector"));
+	OK(room->type->memory->upload(room->backend, there, &from));
+	OK(room->type->memory->download(room->backend, there, &packed));
 	for (int64_t i = 0; i < n; i++) {
 		int64_t a = i / (N1 * N2), b = i / N2 % N1, c = i % N2;
 		assert_true(
@@ -232,10 +234,10 @@ static void strided_arrays(void **state)
 			from.data[a * from.stride[0] + b * from.stride[1] + c * from.stride[2]]);
 	}
 	memset(host, 0, (size_t)(2 * n) * sizeof *host);
-	OK(room->type->get(room->backend, there, &from));
+	OK(room->type->memory->download(room->backend, there, &from));
 	for (int64_t i = 0; i < 2 * n; i++)
 		assert_true(host[i] == (i % 2 ? 0 : (float)(i % 16777213)));
-	room->type->release(room->backend, there);
+	room->type->memory->release(room->backend, there);
 	free(host), free(back);
 }
 

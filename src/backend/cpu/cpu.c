@@ -4,7 +4,7 @@
 #include <string.h>
 #include "backend/cpu/cpu.h"
 
-enum { BLOCK = 1 << 16 }; /* elements per task of a vector verb, and per partial sum of dot */
+enum { BLOCK = 1 << 16 }; /* elements per task of a vector args, and per partial sum of dot */
 
 static tomos_status cpu_open(tomos_backend *backend, const char *argument)
 {
@@ -65,7 +65,7 @@ static void transfer_slab(void *user, int64_t i)
 	}
 }
 
-static tomos_status cpu_put(tomos_backend *b, float *data, const tomos_array *host)
+static tomos_status cpu_upload(tomos_backend *b, float *data, const tomos_array *host)
 {
 	(void)b;
 	Transfer t = {data, host, false};
@@ -73,7 +73,7 @@ static tomos_status cpu_put(tomos_backend *b, float *data, const tomos_array *ho
 	return TOMOS_OK;
 }
 
-static tomos_status cpu_get(tomos_backend *b, const float *data, const tomos_array *host)
+static tomos_status cpu_download(tomos_backend *b, const float *data, const tomos_array *host)
 {
 	(void)b;
 	Transfer t = {(float *)data, host, true};
@@ -81,13 +81,13 @@ static tomos_status cpu_get(tomos_backend *b, const float *data, const tomos_arr
 	return TOMOS_OK;
 }
 
-static float *cpu_in_place(tomos_backend *b, const tomos_array *array)
+static float *cpu_direct_pointer(tomos_backend *b, const tomos_array *array)
 {
 	(void)b;
 	return is_contiguous(array) ? array->data : NULL;
 }
 
-static tomos_status cpu_do_project(tomos_backend *backend, const Projecting *what)
+static tomos_status cpu_do_project(tomos_backend *backend, const ProjectRequest *what)
 {
 	TRY(project_begin(backend, what));
 	return cpu_project(backend->own, what, tune_wanted(backend, what));
@@ -99,19 +99,19 @@ static tomos_status cpu_sync(tomos_backend *b)
 	return TOMOS_OK;
 }
 
-/* A verb over blocks: y = f(a, b, w, x, y). */
+/* A args over blocks: y = f(a, b, w, x, y). */
 typedef struct {
 	int64_t n;
 	float a, b, c;
 	const float *w, *x;
 	float *y;
 	double *partial;
-} Verb;
+} VectorArgs;
 
-#define VERB(name, statement) \
+#define VECTOR_OP(name, statement) \
 	static void name##_block(void *user, int64_t block) \
 	{ \
-		const Verb *v = user; \
+		const VectorArgs *v = user; \
 		const float a = v->a, b = v->b, *w = v->w, *x = v->x; \
 		float *y = v->y; \
 		int64_t end = min64((block + 1) * BLOCK, v->n); \
@@ -120,114 +120,114 @@ typedef struct {
 		(void)a, (void)b, (void)w, (void)x; \
 	}
 
-VERB(fill, y[i] = a)
-VERB(axpy, y[i] += a * x[i])
-VERB(xpay, y[i] = x[i] + a * y[i])
-VERB(mul, y[i] *= w[i])
-VERB(mul_axpy, y[i] += a * w[i] * x[i])
-VERB(invert, y[i] = fabsf(y[i]) > a ? 1 / y[i] : 0)
-VERB(clamp, y[i] = fminf(fmaxf(y[i], a), b))
-VERB(copy, y[i] = x[i])
-VERB(scale, y[i] *= a)
-VERB(root, y[i] = sqrtf(y[i]))
-VERB(inside, y[i] = y[i] != 0)
-VERB(ratio, y[i] = fabsf(y[i]) > a ? fmaxf(x[i], 0) / y[i] : 0)
-VERB(soft, y[i] = copysignf(fmaxf(fabsf(y[i]) - a, 0), y[i]))
-VERB(step, y[i] = fminf(fmaxf(y[i] + v->c * x[i], a), b))
-VERB(mul_step, y[i] = fminf(fmaxf(y[i] + v->c * w[i] * x[i], a), b))
+VECTOR_OP(fill, y[i] = a)
+VECTOR_OP(axpy, y[i] += a * x[i])
+VECTOR_OP(xpay, y[i] = x[i] + a * y[i])
+VECTOR_OP(mul, y[i] *= w[i])
+VECTOR_OP(mul_axpy, y[i] += a * w[i] * x[i])
+VECTOR_OP(invert, y[i] = fabsf(y[i]) > a ? 1 / y[i] : 0)
+VECTOR_OP(clamp, y[i] = fminf(fmaxf(y[i], a), b))
+VECTOR_OP(copy, y[i] = x[i])
+VECTOR_OP(scale, y[i] *= a)
+VECTOR_OP(sqrt, y[i] = sqrtf(y[i]))
+VECTOR_OP(indicator, y[i] = y[i] != 0)
+VECTOR_OP(ratio, y[i] = fabsf(y[i]) > a ? fmaxf(x[i], 0) / y[i] : 0)
+VECTOR_OP(soft_threshold, y[i] = copysignf(fmaxf(fabsf(y[i]) - a, 0), y[i]))
+VECTOR_OP(axpy_clamp, y[i] = fminf(fmaxf(y[i] + v->c * x[i], a), b))
+VECTOR_OP(mul_axpy_clamp, y[i] = fminf(fmaxf(y[i] + v->c * w[i] * x[i], a), b))
 
-static tomos_status run_verb(void (*block)(void *, int64_t), Verb verb)
+static tomos_status run_op(void (*block)(void *, int64_t), VectorArgs args)
 {
-	parallel_for((verb.n + BLOCK - 1) / BLOCK, block, &verb);
+	parallel_for((args.n + BLOCK - 1) / BLOCK, block, &args);
 	return TOMOS_OK;
 }
 
 static tomos_status cpu_fill(tomos_backend *backend, int64_t n, float value, float *x)
 {
 	(void)backend;
-	return run_verb(fill_block, (Verb){.n = n, .a = value, .y = x});
+	return run_op(fill_block, (VectorArgs){.n = n, .a = value, .y = x});
 }
 
 static tomos_status cpu_axpy(tomos_backend *backend, int64_t n, float a, const float *x, float *y)
 {
 	(void)backend;
-	return run_verb(axpy_block, (Verb){.n = n, .a = a, .x = x, .y = y});
+	return run_op(axpy_block, (VectorArgs){.n = n, .a = a, .x = x, .y = y});
 }
 
 static tomos_status cpu_xpay(tomos_backend *backend, int64_t n, const float *x, float a, float *y)
 {
 	(void)backend;
-	return run_verb(xpay_block, (Verb){.n = n, .a = a, .x = x, .y = y});
+	return run_op(xpay_block, (VectorArgs){.n = n, .a = a, .x = x, .y = y});
 }
 
 static tomos_status cpu_mul(tomos_backend *backend, int64_t n, const float *w, float *y)
 {
 	(void)backend;
-	return run_verb(mul_block, (Verb){.n = n, .w = w, .y = y});
+	return run_op(mul_block, (VectorArgs){.n = n, .w = w, .y = y});
 }
 
 static tomos_status cpu_mul_axpy(
 	tomos_backend *backend, int64_t n, float a, const float *w, const float *x, float *y)
 {
 	(void)backend;
-	return run_verb(mul_axpy_block, (Verb){.n = n, .a = a, .w = w, .x = x, .y = y});
+	return run_op(mul_axpy_block, (VectorArgs){.n = n, .a = a, .w = w, .x = x, .y = y});
 }
 
 static tomos_status cpu_invert(tomos_backend *backend, int64_t n, float least, float *x)
 {
 	(void)backend;
-	return run_verb(invert_block, (Verb){.n = n, .a = least, .y = x});
+	return run_op(invert_block, (VectorArgs){.n = n, .a = least, .y = x});
 }
 
 static tomos_status cpu_clamp(tomos_backend *backend, int64_t n, float low, float high, float *x)
 {
 	(void)backend;
-	return run_verb(clamp_block, (Verb){.n = n, .a = low, .b = high, .y = x});
+	return run_op(clamp_block, (VectorArgs){.n = n, .a = low, .b = high, .y = x});
 }
 
 static tomos_status cpu_copy(tomos_backend *backend, int64_t n, const float *x, float *y)
 {
 	(void)backend;
-	return run_verb(copy_block, (Verb){.n = n, .x = x, .y = y});
+	return run_op(copy_block, (VectorArgs){.n = n, .x = x, .y = y});
 }
 
 static tomos_status cpu_scale(tomos_backend *backend, int64_t n, float a, float *y)
 {
 	(void)backend;
-	return run_verb(scale_block, (Verb){.n = n, .a = a, .y = y});
+	return run_op(scale_block, (VectorArgs){.n = n, .a = a, .y = y});
 }
 
-static tomos_status cpu_root(tomos_backend *backend, int64_t n, float *y)
+static tomos_status cpu_sqrt(tomos_backend *backend, int64_t n, float *y)
 {
 	(void)backend;
-	return run_verb(root_block, (Verb){.n = n, .y = y});
+	return run_op(sqrt_block, (VectorArgs){.n = n, .y = y});
 }
 
-static tomos_status cpu_inside(tomos_backend *backend, int64_t n, float *y)
+static tomos_status cpu_indicator(tomos_backend *backend, int64_t n, float *y)
 {
 	(void)backend;
-	return run_verb(inside_block, (Verb){.n = n, .y = y});
+	return run_op(indicator_block, (VectorArgs){.n = n, .y = y});
 }
 
 static tomos_status cpu_ratio(
 	tomos_backend *backend, int64_t n, const float *x, float least, float *y)
 {
 	(void)backend;
-	return run_verb(ratio_block, (Verb){.n = n, .a = least, .x = x, .y = y});
+	return run_op(ratio_block, (VectorArgs){.n = n, .a = least, .x = x, .y = y});
 }
 
-static tomos_status cpu_soft(tomos_backend *backend, int64_t n, float a, float *y)
+static tomos_status cpu_soft_threshold(tomos_backend *backend, int64_t n, float a, float *y)
 {
 	(void)backend;
-	return run_verb(soft_block, (Verb){.n = n, .a = a, .y = y});
+	return run_op(soft_threshold_block, (VectorArgs){.n = n, .a = a, .y = y});
 }
 
-static tomos_status cpu_step(tomos_backend *backend, int64_t n, float a, const float *w,
+static tomos_status cpu_axpy_clamp(tomos_backend *backend, int64_t n, float a, const float *w,
 	const float *x, float low, float high, float *y)
 {
 	(void)backend;
-	return run_verb(w ? mul_step_block : step_block,
-		(Verb){.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y});
+	return run_op(w ? mul_axpy_clamp_block : axpy_clamp_block,
+		(VectorArgs){.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y});
 }
 
 static tomos_status cpu_gather(tomos_backend *backend, int64_t n, const int64_t *index,
@@ -259,7 +259,7 @@ static tomos_status cpu_scatter(tomos_backend *backend, int64_t n, const int64_t
 
 static void dot_block(void *user, int64_t block)
 {
-	const Verb *v = user;
+	const VectorArgs *v = user;
 	double sum = 0;
 	int64_t end = min64((block + 1) * BLOCK, v->n);
 	for (int64_t i = block * BLOCK; i < end; i++)
@@ -269,7 +269,7 @@ static void dot_block(void *user, int64_t block)
 
 static void distance_block(void *user, int64_t block)
 {
-	const Verb *v = user;
+	const VectorArgs *v = user;
 	double sum = 0;
 	int64_t end = min64((block + 1) * BLOCK, v->n);
 	for (int64_t i = block * BLOCK; i < end; i++) {
@@ -281,7 +281,7 @@ static void distance_block(void *user, int64_t block)
 
 static void largest_block(void *user, int64_t block)
 {
-	const Verb *v = user;
+	const VectorArgs *v = user;
 	float most = 0;
 	int64_t end = min64((block + 1) * BLOCK, v->n);
 	for (int64_t i = block * BLOCK; i < end; i++)
@@ -299,13 +299,13 @@ static tomos_status run_sum(void (*block)(void *, int64_t), double (*join)(doubl
 	int64_t n, const float *x, const float *y, double *result)
 {
 	int64_t blocks = (n + BLOCK - 1) / BLOCK;
-	Verb verb = {.n = n, .w = x, .x = y};
-	TRY(mem_alloc(&verb.partial, blocks, sizeof(double), "partial sums"));
-	parallel_for(blocks, block, &verb);
+	VectorArgs args = {.n = n, .w = x, .x = y};
+	TRY(mem_alloc(&args.partial, blocks, sizeof(double), "partial sums"));
+	parallel_for(blocks, block, &args);
 	*result = 0;
 	for (int64_t i = 0; i < blocks; i++)
-		*result = join(*result, verb.partial[i]);
-	mem_free(verb.partial);
+		*result = join(*result, args.partial[i]);
+	mem_free(args.partial);
 	return TOMOS_OK;
 }
 
@@ -325,30 +325,31 @@ static tomos_status cpu_distance(
 	return TOMOS_OK;
 }
 
-static tomos_status cpu_largest(tomos_backend *backend, int64_t n, const float *x, double *result)
+static tomos_status cpu_max_abs(tomos_backend *backend, int64_t n, const float *x, double *result)
 {
 	(void)backend;
 	return run_sum(largest_block, fmax, n, x, NULL, result);
 }
 
-const BackendType cpu_backend = {
-	.name = "cpu",
-	.chunk = 8 << 20,
-	.open = cpu_open,
-	.close = cpu_close,
+static const BackendMemory cpu_memory_table = {
 	.alloc = cpu_alloc,
 	.release = cpu_release,
-	.put = cpu_put,
-	.get = cpu_get,
-	.in_place = cpu_in_place,
-	.project = cpu_do_project,
-	.filter_open = cpu_filter_open,
-	.filter_close = cpu_filter_close,
-	.filter = cpu_filter,
+	.upload = cpu_upload,
+	.download = cpu_download,
+	.direct_pointer = cpu_direct_pointer,
 	.sync = cpu_sync,
+};
+
+static const BackendProjector cpu_projector_table = {
+	.apply = cpu_do_project,
+	.apply_power = cpu_power,
+	.back_update = cpu_back_update,
 	.row = cpu_row,
-	.power = cpu_power,
-	.back_step = cpu_back_step,
+	.candidates = cpu_candidates,
+	.has_kernel = cpu_has_kernel,
+};
+
+static const BackendVector cpu_vector_table = {
 	.fill = cpu_fill,
 	.axpy = cpu_axpy,
 	.xpay = cpu_xpay,
@@ -359,20 +360,35 @@ const BackendType cpu_backend = {
 	.dot = cpu_dot,
 	.copy = cpu_copy,
 	.scale = cpu_scale,
-	.root = cpu_root,
-	.inside = cpu_inside,
+	.sqrt = cpu_sqrt,
+	.indicator = cpu_indicator,
 	.ratio = cpu_ratio,
-	.soft = cpu_soft,
-	.step = cpu_step,
+	.soft_threshold = cpu_soft_threshold,
+	.axpy_clamp = cpu_axpy_clamp,
 	.distance = cpu_distance,
-	.shorten = cpu_shorten,
-	.unit = cpu_unit,
-	.largest = cpu_largest,
+	.clip_norm = cpu_clip_norm,
+	.normalise = cpu_normalise,
+	.max_abs = cpu_max_abs,
 	.gather = cpu_gather,
 	.scatter = cpu_scatter,
 	.gradient = cpu_gradient,
 	.gradient_adjoint = cpu_gradient_adjoint,
+};
+
+static const BackendFilter cpu_filter_table = {
+	.open = cpu_filter_open,
+	.close = cpu_filter_close,
+	.apply = cpu_filter,
+};
+
+const BackendType cpu_backend = {
+	.name = "cpu",
+	.chunk = 8 << 20,
+	.open = cpu_open,
+	.close = cpu_close,
 	.machine = cpu_machine,
-	.choices = cpu_choices,
-	.knows = cpu_knows,
+	.memory = &cpu_memory_table,
+	.projector = &cpu_projector_table,
+	.vector = &cpu_vector_table,
+	.filter = &cpu_filter_table,
 };

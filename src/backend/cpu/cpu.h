@@ -24,9 +24,9 @@ typedef struct {
 	const char *name;
 	int kernel;
 	Direction direction;
-	bool (*applies)(const Projecting *what);
-	tomos_status (*run)(const Projecting *what);
-	tomos_status (*step)(const Projecting *what, const BackStep *step); /* or NULL */
+	bool (*applies)(const ProjectRequest *what);
+	tomos_status (*run)(const ProjectRequest *what);
+	tomos_status (*step)(const ProjectRequest *what, const FusedUpdate *step); /* or NULL */
 } TunedKernel;
 
 typedef struct {
@@ -42,24 +42,24 @@ typedef struct {
 #define JOIN(a, b) JOIN_(a, b)
 #define LEVEL(name) JOIN(name, TOMOS_LEVEL)
 extern const SharedKernel LEVEL(shared_kernels)[KERNEL_COUNT][2];
-bool LEVEL(stack_applies)(const Projecting *what);
-tomos_status LEVEL(stack_forward)(const Projecting *what);
-tomos_status LEVEL(stack_back)(const Projecting *what);
-bool LEVEL(slice_applies)(const Projecting *what);
-tomos_status LEVEL(slice_forward)(const Projecting *what);
-tomos_status LEVEL(slice_back)(const Projecting *what);
-tomos_status LEVEL(slice_step)(const Projecting *what, const BackStep *step);
-bool LEVEL(fan_applies)(const Projecting *what);
-tomos_status LEVEL(fan_back)(const Projecting *what);
-bool LEVEL(upright_applies)(const Projecting *what);
-tomos_status LEVEL(upright_forward)(const Projecting *what);
-bool LEVEL(column_applies)(const Projecting *what);
-tomos_status LEVEL(column_back)(const Projecting *what);
-bool LEVEL(voxel_free_applies)(const Projecting *what);
-tomos_status LEVEL(voxel_free_back)(const Projecting *what);
-bool LEVEL(oblique_applies)(const Projecting *what);
-tomos_status LEVEL(oblique_forward)(const Projecting *what);
-tomos_status LEVEL(oblique_back)(const Projecting *what);
+bool LEVEL(stack_applies)(const ProjectRequest *what);
+tomos_status LEVEL(stack_forward)(const ProjectRequest *what);
+tomos_status LEVEL(stack_back)(const ProjectRequest *what);
+bool LEVEL(slice_applies)(const ProjectRequest *what);
+tomos_status LEVEL(slice_forward)(const ProjectRequest *what);
+tomos_status LEVEL(slice_back)(const ProjectRequest *what);
+tomos_status LEVEL(slice_step)(const ProjectRequest *what, const FusedUpdate *step);
+bool LEVEL(fan_applies)(const ProjectRequest *what);
+tomos_status LEVEL(fan_back)(const ProjectRequest *what);
+bool LEVEL(upright_applies)(const ProjectRequest *what);
+tomos_status LEVEL(upright_forward)(const ProjectRequest *what);
+bool LEVEL(column_applies)(const ProjectRequest *what);
+tomos_status LEVEL(column_back)(const ProjectRequest *what);
+bool LEVEL(voxel_free_applies)(const ProjectRequest *what);
+tomos_status LEVEL(voxel_free_back)(const ProjectRequest *what);
+bool LEVEL(oblique_applies)(const ProjectRequest *what);
+tomos_status LEVEL(oblique_forward)(const ProjectRequest *what);
+tomos_status LEVEL(oblique_back)(const ProjectRequest *what);
 #endif
 
 extern const CpuLevel cpu_level_base, cpu_level_avx2, cpu_level_avx512, cpu_level_neon;
@@ -71,17 +71,17 @@ tomos_status cpu_filter_open(tomos_backend *backend, Filter **filter, const Filt
 void cpu_filter_close(tomos_backend *backend, Filter *filter);
 tomos_status cpu_filter(tomos_backend *backend, const Filter *filter, int64_t count, int64_t rows,
 	const FilterView *views, const float *in, float *out);
-tomos_status cpu_back_step(
-	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done);
+tomos_status cpu_back_update(
+	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done);
 /* By the tuned kernel of that name, if there is one (NULL: no wish) and it applies, or the first that does. */
-tomos_status cpu_project(const CpuLevel *level, const Projecting *what, const char *wanted);
-int cpu_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list);
-bool cpu_knows(const tomos_backend *backend, const char *kernel);
+tomos_status cpu_project(const CpuLevel *level, const ProjectRequest *what, const char *wanted);
+int cpu_candidates(tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list);
+bool cpu_has_kernel(const tomos_backend *backend, const char *kernel);
 tomos_status cpu_row(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
 	int64_t *index, float *weight, int64_t *count);
-tomos_status cpu_power(tomos_backend *backend, const Projecting *what, int power);
-tomos_status cpu_shorten(tomos_backend *b, int64_t n, int parts, float longest, float *y);
-tomos_status cpu_unit(tomos_backend *b, int64_t n, int parts, float least, float *y);
+tomos_status cpu_power(tomos_backend *backend, const ProjectRequest *what, int power);
+tomos_status cpu_clip_norm(tomos_backend *b, int64_t n, int parts, float longest, float *y);
+tomos_status cpu_normalise(tomos_backend *b, int64_t n, int parts, float least, float *y);
 tomos_status cpu_gradient(tomos_backend *b, const int64_t shape[3], const float *x, float *field);
 tomos_status cpu_gradient_adjoint(
 	tomos_backend *b, const int64_t shape[3], const float *field, float *x);

@@ -52,7 +52,7 @@ typedef struct {
 } List;
 
 typedef struct {
-	const Projecting *what;
+	const ProjectRequest *what;
 	KernelGrid grid;
 	int power;
 	_Atomic int status;
@@ -127,7 +127,7 @@ static tomos_status voxels_power(const Powers *p, List *list, const KernelGrid *
 
 static void power_task(Powers *p, const KernelGrid *grid, int64_t first, int64_t count)
 {
-	const Projecting *what = p->what;
+	const ProjectRequest *what = p->what;
 	int64_t pixels = what->plan->model.rows * what->plan->model.columns;
 	int64_t nx = what->box.high[0] - what->box.low[0],
 		ny = what->box.high[1] - what->box.low[1];
@@ -164,7 +164,7 @@ static void power_slab(void *user, int64_t index)
 		power_task(p, &grid, 0, p->what->count);
 }
 
-tomos_status cpu_power(tomos_backend *backend, const Projecting *what, int power)
+tomos_status cpu_power(tomos_backend *backend, const ProjectRequest *what, int power)
 {
 	TRY(project_begin(backend, what));
 	Powers p = {.what = what, .grid = what->plan->whole, .power = power};

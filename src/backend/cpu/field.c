@@ -45,16 +45,16 @@ static void unit_block(void *user, int64_t block)
 }
 
 /* A bound of 0 leaves nothing. */
-tomos_status cpu_shorten(tomos_backend *b, int64_t n, int parts, float longest, float *y)
+tomos_status cpu_clip_norm(tomos_backend *b, int64_t n, int parts, float longest, float *y)
 {
 	Lengths l = {n, parts, longest, y};
 	if (!(longest > 0))
-		return b->type->fill(b, n * parts, 0, y);
+		return b->type->vector->fill(b, n * parts, 0, y);
 	parallel_for((n + BLOCK - 1) / BLOCK, shorten_block, &l);
 	return TOMOS_OK;
 }
 
-tomos_status cpu_unit(tomos_backend *b, int64_t n, int parts, float least, float *y)
+tomos_status cpu_normalise(tomos_backend *b, int64_t n, int parts, float least, float *y)
 {
 	(void)b;
 	Lengths l = {n, parts, least, y};

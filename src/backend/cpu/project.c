@@ -6,14 +6,14 @@
 enum { RAYS_PER_TASK = 4096, SLABS = 32 };
 
 typedef struct {
-	const Projecting *what;
+	const ProjectRequest *what;
 	SharedKernel kernel;
 	KernelGrid grid;
 	int64_t row_parts, row_size;     /* forward: rows of a view */
 	int64_t z_size, y_parts, y_size; /* adjoint: slabs */
 } Sharing;
 
-static float *image_of(const Projecting *what, int64_t view)
+static float *image_of(const ProjectRequest *what, int64_t view)
 {
 	return what->projections + view * what->plan->scan->rows * what->plan->scan->columns;
 }
@@ -49,7 +49,7 @@ static Box slab(const Sharing *s, int64_t index)
 static void adjoint_rays(void *user, int64_t index)
 {
 	const Sharing *s = user;
-	const Projecting *what = s->what;
+	const ProjectRequest *what = s->what;
 	Box box = slab(s, index);
 	/* The slab as a box of its own, so that rays are clipped to it. */
 	KernelGrid grid = s->grid;
@@ -100,23 +100,23 @@ static void share_adjoint(Sharing *s, KernelFamily family)
 		family == FAMILY_RAY ? adjoint_rays : adjoint_voxels, s);
 }
 
-static bool fits(const TunedKernel *tuned, const Projecting *what)
+static bool fits(const TunedKernel *tuned, const ProjectRequest *what)
 {
 	return tuned->kernel == what->kernel && tuned->direction == what->direction &&
 	       tuned->applies(what);
 }
 
-int cpu_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list)
+int cpu_candidates(tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list)
 {
 	const CpuLevel *level = backend->own;
 	int count = 0;
-	for (int i = 0; i < level->tuned_count && count < MOST_CHOICES; i++)
+	for (int i = 0; i < level->tuned_count && count < MAX_CANDIDATES; i++)
 		if (fits(&level->tuned[i], what))
-			list[count++] = (KernelChoice){level->tuned[i].name, true, false};
+			list[count++] = (KernelCandidate){level->tuned[i].name, true, false};
 	return count;
 }
 
-bool cpu_knows(const tomos_backend *backend, const char *kernel)
+bool cpu_has_kernel(const tomos_backend *backend, const char *kernel)
 {
 	const CpuLevel *level = backend->own;
 	int i = 0;
@@ -126,7 +126,7 @@ bool cpu_knows(const tomos_backend *backend, const char *kernel)
 }
 
 static const TunedKernel *find_named(
-	const CpuLevel *level, const Projecting *what, const char *name)
+	const CpuLevel *level, const ProjectRequest *what, const char *name)
 {
 	for (int i = 0; i < level->tuned_count; i++)
 		if ((!name || strcmp(level->tuned[i].name, name) == 0) &&
@@ -136,7 +136,7 @@ static const TunedKernel *find_named(
 }
 
 static const TunedKernel *find_tuned(
-	const CpuLevel *level, const Projecting *what, const char *wanted)
+	const CpuLevel *level, const ProjectRequest *what, const char *wanted)
 {
 	if (what->plan->plain)
 		return NULL;
@@ -145,8 +145,8 @@ static const TunedKernel *find_tuned(
 }
 
 /* With many views, passes over the volume and weights that are kept cost less than weights made anew. */
-tomos_status cpu_back_step(
-	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done)
+tomos_status cpu_back_update(
+	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done)
 {
 	const TunedKernel *tuned = NULL;
 	if (what->count <= FEW_VIEWS && !step->voxels)
@@ -155,7 +155,7 @@ tomos_status cpu_back_step(
 	return *done ? tuned->step(what, step) : TOMOS_OK;
 }
 
-tomos_status cpu_project(const CpuLevel *level, const Projecting *what, const char *wanted)
+tomos_status cpu_project(const CpuLevel *level, const ProjectRequest *what, const char *wanted)
 {
 	const TunedKernel *tuned = find_tuned(level, what, wanted);
 	if (tuned)

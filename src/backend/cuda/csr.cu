@@ -31,8 +31,8 @@ static __global__ void csr_adjoint(
 		csr_spread(&m, r, power, y[r], x, (int)threadIdx.x, WARP);
 }
 
-tomos_status cuda_csr(tomos_backend *backend, const KernelCsr *m, Direction direction, int power,
-	const float *in, float *out)
+tomos_status cuda_csr_apply(tomos_backend *backend, const KernelCsr *m, Direction direction,
+	int power, const float *in, float *out)
 {
 	TRY(cuda_use(backend));
 	cudaStream_t stream = device_of(backend)->stream;

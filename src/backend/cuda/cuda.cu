@@ -107,7 +107,7 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	pthread_mutex_init(&d->queue.lock, NULL);
 	backend->own = d;
 	backend->device = number + 1;
-	backend->near =
+	backend->group_memory =
 		(int64_t)about.sharedMemPerBlockOptin - CUDA_WAVES * (int64_t)sizeof(KernelWave);
 	snprintf(backend->description, sizeof backend->description,
 		"cuda:%d (%.60s, %d SMs, %.0f GiB)", number, about.name, d->sms,
@@ -141,7 +141,7 @@ static tomos_status take(CudaDevice *d, float **data, int64_t count, const char 
 	return error == cudaSuccess ? TOMOS_OK : cuda_failed(error, "taking memory");
 }
 
-static tomos_status cuda_room(tomos_backend *b, int64_t *bytes)
+static tomos_status cuda_free_bytes(tomos_backend *b, int64_t *bytes)
 {
 	size_t free_bytes = 0, all = 0;
 	TRY(cuda_use(b));
@@ -259,7 +259,7 @@ static void give_back(tomos_backend *b)
 	}
 }
 
-static void cuda_limit(tomos_backend *b, int64_t floats, tomos_backend *first)
+static void cuda_limit_scratch(tomos_backend *b, int64_t floats, tomos_backend *first)
 {
 	CudaDevice *d = device_of(b);
 	d->filter_most = min64(floats / 6, FILTER_FLOATS);
@@ -337,32 +337,32 @@ static BackendCounts cuda_counts(const tomos_backend *backend)
 }
 
 extern "C" {
-extern const BackendType module_backend;
-const BackendType module_backend = {
-	.name = "cuda",
-	.chunk = 512 << 20,
-	.open = cuda_open,
-	.close = cuda_close,
+static const BackendMemory cuda_memory_table = {
 	.alloc = cuda_alloc,
 	.release = cuda_release,
-	.put = cuda_put,
-	.put_ahead = cuda_put_ahead,
-	.get = cuda_get,
-	.in_place = cuda_in_place,
-	.hold = cuda_hold,
-	.let_go = cuda_let_go,
-	.project = cuda_project,
-	.filter_open = cuda_filter_open,
-	.filter_close = cuda_filter_close,
-	.filter = cuda_filter,
-	.filter_ahead = cuda_filter_ahead,
+	.upload = cuda_upload,
+	.upload_overlapped = cuda_upload_overlapped,
+	.download = cuda_download,
+	.direct_pointer = cuda_direct_pointer,
+	.pin = cuda_pin,
+	.unpin = cuda_unpin,
 	.sync = cuda_sync,
-	.limit = cuda_limit,
-	.room = cuda_room,
-	.row = NULL,
-	.power = cuda_power,
-	.back_step = cuda_back_step,
-	.compare = cuda_compare,
+	.limit_scratch = cuda_limit_scratch,
+	.free_bytes = cuda_free_bytes,
+	.counts = cuda_counts,
+};
+
+static const BackendProjector cuda_projector_table = {
+	.apply = cuda_project,
+	.apply_power = cuda_power,
+	.forward_residual = cuda_forward_residual,
+	.back_update = cuda_back_update,
+	.list_rows = cuda_list_rows,
+	.candidates = cuda_candidates,
+	.has_kernel = cuda_has_kernel,
+};
+
+static const BackendVector cuda_vector_table = {
 	.fill = cuda_fill,
 	.axpy = cuda_axpy,
 	.xpay = cuda_xpay,
@@ -373,31 +373,48 @@ const BackendType module_backend = {
 	.dot = cuda_dot,
 	.copy = cuda_copy,
 	.scale = cuda_scale,
-	.root = cuda_root,
-	.inside = cuda_inside,
+	.sqrt = cuda_sqrt,
+	.indicator = cuda_indicator,
 	.ratio = cuda_ratio,
-	.soft = cuda_soft,
-	.step = cuda_step,
+	.soft_threshold = cuda_soft_threshold,
+	.axpy_clamp = cuda_axpy_clamp,
 	.residual = cuda_residual,
 	.distance = cuda_distance,
-	.shorten = cuda_shorten,
-	.unit = cuda_unit,
-	.largest = cuda_largest,
-	.gather = NULL,
-	.scatter = NULL,
+	.clip_norm = cuda_clip_norm,
+	.normalise = cuda_normalise,
+	.max_abs = cuda_max_abs,
 	.gradient = cuda_gradient,
 	.gradient_adjoint = cuda_gradient_adjoint,
-	.csr = cuda_csr,
-	.scsr = cuda_scsr,
-	.list = cuda_list,
-	.csr_list = cuda_csr_list,
-	.scsr_list = cuda_scsr_list,
-	.weigh = cuda_weigh,
-	.visit = cuda_visit,
-	.settle = cuda_settle,
-	.counts = cuda_counts,
+};
+
+static const BackendMatrix cuda_matrix_table = {
+	.csr_apply = cuda_csr_apply,
+	.scsr_apply = cuda_scsr_apply,
+	.csr_list_rows = cuda_csr_list_rows,
+	.scsr_list_rows = cuda_scsr_list_rows,
+	.weight_rows = cuda_weight_rows,
+	.kaczmarz_rows = cuda_kaczmarz_rows,
+	.kaczmarz_view = cuda_kaczmarz_view,
+};
+
+static const BackendFilter cuda_filter_table = {
+	.open = cuda_filter_open,
+	.close = cuda_filter_close,
+	.apply = cuda_filter,
+	.apply_overlapped = cuda_filter_overlapped,
+};
+
+extern const BackendType module_backend;
+const BackendType module_backend = {
+	.name = "cuda",
+	.chunk = 512 << 20,
+	.open = cuda_open,
+	.close = cuda_close,
 	.machine = cuda_machine,
-	.choices = cuda_choices,
-	.knows = cuda_knows,
+	.memory = &cuda_memory_table,
+	.projector = &cuda_projector_table,
+	.vector = &cuda_vector_table,
+	.matrix = &cuda_matrix_table,
+	.filter = &cuda_filter_table,
 };
 }

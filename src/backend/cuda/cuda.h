@@ -19,7 +19,7 @@
 
 extern "C" {
 #include "backend/backend.h"
-#include "backend/module/pack.h"
+#include "backend/device/pack.h"
 }
 
 enum { SUM_BLOCKS = 1024, SUM_THREADS = 256, STAGES = 2 };
@@ -54,7 +54,7 @@ typedef struct {
 	int slices; /* of a texel */
 } CudaTextures;
 
-/* A fused update of the voxels (BackStep): x += a W sum, then clamped to low .. high. */
+/* A fused update of the voxels (FusedUpdate): x += a W sum, then clamped to low .. high. */
 typedef struct {
 	float a, low, high;
 	float *volume;       /* its first voxel */
@@ -66,10 +66,10 @@ typedef struct {
 	float least;       /* voxels with less of the largest ray weight stay as they are */
 } CudaUpdate;
 
-/* A fused residual of a forward projection (Compare). */
+/* A fused residual of a forward projection (FusedResidual). */
 typedef struct {
 	const float *projections; /* their first pixel */
-	Compare of;
+	FusedResidual of;
 } CudaResidual;
 
 /* What becomes of the sums of a projection. */
@@ -174,14 +174,14 @@ typedef enum { FUSES_NOT, FUSES, FUSES_WITH_FACTORS, FUSES_NEXT } CudaFusion;
 /* An optimised kernel; its name, projectors, direction and place in the order are in
  * optimised.def. */
 typedef struct {
-	bool (*applies)(const Projecting *what, CudaNotes *notes);
-	tomos_status (*run)(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
-		const CudaEpilogue *epilogue);
-	CudaFusion (*fuses)(const tomos_backend *backend, const Projecting *what,
-		const CudaNotes *notes, const BackStep *update); /* NULL: never */
+	bool (*applies)(const ProjectRequest *what, CudaNotes *notes);
+	tomos_status (*run)(tomos_backend *backend, const ProjectRequest *what,
+		const CudaNotes *notes, const CudaEpilogue *epilogue);
+	CudaFusion (*fuses)(const tomos_backend *backend, const ProjectRequest *what,
+		const CudaNotes *notes, const FusedUpdate *update); /* NULL: never */
 	/* Whether it writes every element of the result, so that an overwritten one need not be
 	 * cleared first, and, forward, can fuse a residual; NULL: never. */
-	bool (*overwrites)(const Projecting *what, const CudaNotes *notes);
+	bool (*overwrites)(const ProjectRequest *what, const CudaNotes *notes);
 } CudaKernel;
 
 /* The notes as a struct of the kernel's own. */
@@ -236,41 +236,43 @@ tomos_status cuda_kept(tomos_backend *backend, const Plan *plan, int slot, size_
 	const void *user, const void **there);
 
 tomos_status cuda_sync(tomos_backend *backend);
-tomos_status cuda_put(tomos_backend *backend, float *data, const tomos_array *host);
-tomos_status cuda_put_ahead(tomos_backend *backend, float *data, const tomos_array *host);
-tomos_status cuda_get(tomos_backend *backend, const float *data, const tomos_array *host);
-float *cuda_in_place(tomos_backend *backend, const tomos_array *array);
-tomos_status cuda_hold(tomos_backend *backend, float *data, int64_t count);
-void cuda_let_go(tomos_backend *backend, float *data);
+tomos_status cuda_upload(tomos_backend *backend, float *data, const tomos_array *host);
+tomos_status cuda_upload_overlapped(tomos_backend *backend, float *data, const tomos_array *host);
+tomos_status cuda_download(tomos_backend *backend, const float *data, const tomos_array *host);
+float *cuda_direct_pointer(tomos_backend *backend, const tomos_array *array);
+tomos_status cuda_pin(tomos_backend *backend, float *data, int64_t count);
+void cuda_unpin(tomos_backend *backend, float *data);
 void cuda_driver(char *text, size_t room); /* its version, or "" */
 tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine);
-int cuda_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list);
-bool cuda_knows(const tomos_backend *backend, const char *kernel);
-tomos_status cuda_project(tomos_backend *backend, const Projecting *what);
-tomos_status cuda_reference(tomos_backend *backend, const Projecting *what);
-tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int power);
-tomos_status cuda_back_step(
-	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done);
-tomos_status cuda_compare(
-	tomos_backend *backend, const Projecting *what, const Compare *compare, bool *done);
-tomos_status cuda_csr(tomos_backend *backend, const KernelCsr *m, Direction direction, int power,
-	const float *in, float *out);
-tomos_status cuda_scsr(tomos_backend *backend, const KernelScsr *m, Direction direction, int power,
-	const float *in, float *out);
-tomos_status cuda_list(
+int cuda_candidates(tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list);
+bool cuda_has_kernel(const tomos_backend *backend, const char *kernel);
+tomos_status cuda_project(tomos_backend *backend, const ProjectRequest *what);
+tomos_status cuda_reference(tomos_backend *backend, const ProjectRequest *what);
+tomos_status cuda_power(tomos_backend *backend, const ProjectRequest *what, int power);
+tomos_status cuda_back_update(
+	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done);
+tomos_status cuda_forward_residual(tomos_backend *backend, const ProjectRequest *what,
+	const FusedResidual *compare, bool *done);
+tomos_status cuda_csr_apply(tomos_backend *backend, const KernelCsr *m, Direction direction,
+	int power, const float *in, float *out);
+tomos_status cuda_scsr_apply(tomos_backend *backend, const KernelScsr *m, Direction direction,
+	int power, const float *in, float *out);
+tomos_status cuda_list_rows(
 	tomos_backend *backend, const Plan *plan, int kernel, const KernelBatch *batch);
-tomos_status cuda_csr_list(tomos_backend *backend, const KernelCsr *m, const KernelBatch *batch);
-tomos_status cuda_scsr_list(tomos_backend *backend, const KernelScsr *m, const KernelBatch *batch);
-tomos_status cuda_weigh(
+tomos_status cuda_csr_list_rows(
+	tomos_backend *backend, const KernelCsr *m, const KernelBatch *batch);
+tomos_status cuda_scsr_list_rows(
+	tomos_backend *backend, const KernelScsr *m, const KernelBatch *batch);
+tomos_status cuda_weight_rows(
 	tomos_backend *backend, const KernelBatch *batch, const float *rays, const float *voxels);
-tomos_status cuda_visit(
-	tomos_backend *backend, const KernelBatch *batch, const KernelVisits *visits);
-tomos_status cuda_settle(tomos_backend *backend, const KernelSettling *what);
+tomos_status cuda_kaczmarz_rows(
+	tomos_backend *backend, const KernelBatch *batch, const KernelKaczmarz *visits);
+tomos_status cuda_kaczmarz_view(tomos_backend *backend, const KernelKaczmarzView *what);
 tomos_status cuda_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
 void cuda_filter_close(tomos_backend *backend, Filter *filter);
 tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t count, int64_t rows,
 	const FilterView *views, const float *in, float *out);
-tomos_status cuda_filter_ahead(tomos_backend *backend, const Filter *filter, int64_t count,
+tomos_status cuda_filter_overlapped(tomos_backend *backend, const Filter *filter, int64_t count,
 	int64_t rows, const FilterView *views, const float *in, float *out);
 
 /* The vector operations of BackendType. */
@@ -285,19 +287,19 @@ tomos_status cuda_clamp(tomos_backend *b, int64_t n, float low, float high, floa
 tomos_status cuda_dot(tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
 tomos_status cuda_copy(tomos_backend *b, int64_t n, const float *x, float *y);
 tomos_status cuda_scale(tomos_backend *b, int64_t n, float a, float *y);
-tomos_status cuda_root(tomos_backend *b, int64_t n, float *y);
-tomos_status cuda_inside(tomos_backend *b, int64_t n, float *y);
+tomos_status cuda_sqrt(tomos_backend *b, int64_t n, float *y);
+tomos_status cuda_indicator(tomos_backend *b, int64_t n, float *y);
 tomos_status cuda_ratio(tomos_backend *b, int64_t n, const float *x, float least, float *y);
-tomos_status cuda_soft(tomos_backend *b, int64_t n, float a, float *y);
-tomos_status cuda_step(tomos_backend *b, int64_t n, float a, const float *w, const float *x,
+tomos_status cuda_soft_threshold(tomos_backend *b, int64_t n, float a, float *y);
+tomos_status cuda_axpy_clamp(tomos_backend *b, int64_t n, float a, const float *w, const float *x,
 	float low, float high, float *y);
 tomos_status cuda_residual(
 	tomos_backend *b, int64_t n, const float *x, const float *w, float *r, float *y);
 tomos_status cuda_distance(
 	tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
-tomos_status cuda_largest(tomos_backend *b, int64_t n, const float *x, double *result);
-tomos_status cuda_shorten(tomos_backend *b, int64_t n, int parts, float longest, float *y);
-tomos_status cuda_unit(tomos_backend *b, int64_t n, int parts, float least, float *y);
+tomos_status cuda_max_abs(tomos_backend *b, int64_t n, const float *x, double *result);
+tomos_status cuda_clip_norm(tomos_backend *b, int64_t n, int parts, float longest, float *y);
+tomos_status cuda_normalise(tomos_backend *b, int64_t n, int parts, float least, float *y);
 tomos_status cuda_gradient(tomos_backend *b, const int64_t shape[3], const float *x, float *field);
 tomos_status cuda_gradient_adjoint(
 	tomos_backend *b, const int64_t shape[3], const float *field, float *x);
@@ -341,7 +343,7 @@ static __device__ __forceinline__ float inverse_nearly(float x)
 
 /* Optimised kernels launch one block per part of a box or detector; sizes beyond the launch limits
  * are left to the reference kernels, which loop. */
-static inline bool cuda_fits_launch(const Projecting *what)
+static inline bool cuda_fits_launch(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	const int64_t most = 65000;

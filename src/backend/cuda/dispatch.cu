@@ -28,7 +28,7 @@ static const CudaRow rows[] = {
 /* ---- choosing a kernel ----------------------------------------------------------------------- */
 
 typedef struct {
-	const Projecting *what;
+	const ProjectRequest *what;
 	CudaNotes *notes;
 	const char *name; /* NULL: any that may be taken without being named */
 } Wanted;
@@ -48,7 +48,7 @@ static const CudaRow *find(const Wanted *w)
 	return NULL;
 }
 
-bool cuda_knows(const tomos_backend *backend, const char *kernel)
+bool cuda_has_kernel(const tomos_backend *backend, const char *kernel)
 {
 	(void)backend;
 	for (int i = 0; i < COUNT(rows); i++)
@@ -59,11 +59,11 @@ bool cuda_knows(const tomos_backend *backend, const char *kernel)
 
 /* The kernel named by TOMOS_KERNEL or found fastest by `tomos tune`, where it applies, or else the
  * first that does. */
-static tomos_status choose(
-	const tomos_backend *backend, const Projecting *what, CudaNotes *notes, const CudaRow **row)
+static tomos_status choose(const tomos_backend *backend, const ProjectRequest *what,
+	CudaNotes *notes, const CudaRow **row)
 {
 	const char *name = getenv("TOMOS_KERNEL");
-	if (name && *name && !cuda_knows(backend, name))
+	if (name && *name && !cuda_has_kernel(backend, name))
 		return fail(TOMOS_BAD_VALUE,
 			"TOMOS_KERNEL is '%s', which is no kernel of this build ('tomos info "
 			"kernels' lists them)",
@@ -81,22 +81,22 @@ static tomos_status choose(
 	return TOMOS_OK;
 }
 
-int cuda_choices(tomos_backend *backend, const Projecting *what, KernelChoice *list)
+int cuda_candidates(tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list)
 {
 	CudaNotes notes;
 	int count = 0;
 	if (what->plan->plain || !cuda_fits_launch(what) || cuda_use(backend) != TOMOS_OK)
 		return 0;
-	for (int i = 0; i < COUNT(rows) && count < MOST_CHOICES; i++) {
+	for (int i = 0; i < COUNT(rows) && count < MAX_CANDIDATES; i++) {
 		const Wanted named = {what, &notes, rows[i].name};
 		if (fits(&rows[i], &named))
-			list[count++] = (KernelChoice){
+			list[count++] = (KernelCandidate){
 				rows[i].name, rows[i].choice == AUTO, rows[i].choice == COARSE};
 	}
 	return count;
 }
 
-static bool is_same(const CudaChoice *c, const Projecting *what)
+static bool is_same(const CudaChoice *c, const ProjectRequest *what)
 {
 	return c->used && c->kernel == what->kernel && c->direction == what->direction &&
 	       c->first == what->first && c->count == what->count &&
@@ -106,7 +106,7 @@ static bool is_same(const CudaChoice *c, const Projecting *what)
 /* Examining every view again in each iteration would take longer than projecting a small slice:
  * choices are kept with the plan. */
 static tomos_status find_choice(
-	tomos_backend *backend, const Projecting *what, const CudaChoice **choice)
+	tomos_backend *backend, const ProjectRequest *what, const CudaChoice **choice)
 {
 	const CudaPlan *kept;
 	TRY(cuda_plan(backend, what->plan, &kept));
@@ -131,7 +131,7 @@ static tomos_status find_choice(
 
 /* ---- epilogues ------------------------------------------------------------------------------- */
 
-static bool overwrites(const CudaChoice *choice, const Projecting *what)
+static bool overwrites(const CudaChoice *choice, const ProjectRequest *what)
 {
 	const CudaKernel *code = choice->row ? choice->row->code : NULL;
 	return code && code->overwrites && code->overwrites(what, &choice->notes);
@@ -139,8 +139,8 @@ static bool overwrites(const CudaChoice *choice, const Projecting *what)
 
 /* Whether the chosen kernel fuses the update, or the next that applies, where it leaves that to it:
  * choice->row is then that one. */
-static CudaFusion find_fusion(
-	tomos_backend *backend, const Projecting *what, const BackStep *step, CudaChoice *choice)
+static CudaFusion find_fusion(tomos_backend *backend, const ProjectRequest *what,
+	const FusedUpdate *step, CudaChoice *choice)
 {
 	CudaFusion fusion = FUSES_NEXT;
 	for (const CudaRow *row = choice->row; row && row < rows + COUNT(rows); row++) {
@@ -157,7 +157,7 @@ static CudaFusion find_fusion(
 }
 
 /* Kernels that overwrite need no cleared result; the others accumulate onto zeros. */
-static tomos_status open_epilogue(tomos_backend *backend, const Projecting *what,
+static tomos_status open_epilogue(tomos_backend *backend, const ProjectRequest *what,
 	const CudaChoice *choice, CudaEpilogue *epilogue)
 {
 	if (epilogue->kind != EPILOGUE_OVERWRITE || overwrites(choice, what))
@@ -166,10 +166,10 @@ static tomos_status open_epilogue(tomos_backend *backend, const Projecting *what
 	return project_begin(backend, what);
 }
 
-static tomos_status run(tomos_backend *backend, const Projecting *what, const CudaChoice *choice,
-	const CudaEpilogue *epilogue)
+static tomos_status run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaChoice *choice, const CudaEpilogue *epilogue)
 {
-	backend->ran = choice->row ? choice->row->name : NULL;
+	backend->last_kernel = choice->row ? choice->row->name : NULL;
 	if (choice->row)
 		return choice->row->code->run(backend, what, &choice->notes, epilogue);
 	return cuda_reference(backend, what);
@@ -177,7 +177,7 @@ static tomos_status run(tomos_backend *backend, const Projecting *what, const Cu
 
 /* An update changes the volume in the short-work stream's order, as every other operation on voxels
  * does; projections of several backends on one GPU take turns (cuda_enter). */
-static tomos_status run_in_turn(tomos_backend *backend, const Projecting *what,
+static tomos_status run_in_turn(tomos_backend *backend, const ProjectRequest *what,
 	const CudaChoice *choice, const CudaEpilogue *epilogue)
 {
 	if (epilogue->kind == EPILOGUE_UPDATE)
@@ -189,8 +189,8 @@ static tomos_status run_in_turn(tomos_backend *backend, const Projecting *what,
 	return status == TOMOS_OK ? left : status;
 }
 
-static tomos_status fuse_update(tomos_backend *backend, const Projecting *what,
-	const BackStep *step, CudaChoice *choice, CudaEpilogue *epilogue, bool *done)
+static tomos_status fuse_update(tomos_backend *backend, const ProjectRequest *what,
+	const FusedUpdate *step, CudaChoice *choice, CudaEpilogue *epilogue, bool *done)
 {
 	CudaFusion fusion = find_fusion(backend, what, step, choice);
 	*done = fusion != FUSES_NOT;
@@ -210,18 +210,18 @@ static tomos_status fuse_update(tomos_backend *backend, const Projecting *what,
 
 /* What is asked for; at most one of the two is given. */
 typedef struct {
-	const Projecting *what;
-	const BackStep *update;
-	const Compare *residual;
+	const ProjectRequest *what;
+	const FusedUpdate *update;
+	const FusedResidual *residual;
 } Request;
 
 static tomos_status dispatch_locked(tomos_backend *backend, const Request *r, bool *done)
 {
-	const Projecting *what = r->what;
-	CudaEpilogue epilogue = {.kind = r->update     ? EPILOGUE_UPDATE
-					 : r->residual ? EPILOGUE_RESIDUAL
-					 : what->anew  ? EPILOGUE_OVERWRITE
-						       : EPILOGUE_ACCUMULATE};
+	const ProjectRequest *what = r->what;
+	CudaEpilogue epilogue = {.kind = r->update         ? EPILOGUE_UPDATE
+					 : r->residual     ? EPILOGUE_RESIDUAL
+					 : what->overwrite ? EPILOGUE_OVERWRITE
+							   : EPILOGUE_ACCUMULATE};
 	const CudaChoice *kept;
 	TRY(cuda_use(backend));
 	TRY(find_choice(backend, what, &kept));
@@ -248,22 +248,22 @@ static tomos_status dispatch(tomos_backend *backend, const Request *r, bool *don
 	return status;
 }
 
-tomos_status cuda_project(tomos_backend *backend, const Projecting *what)
+tomos_status cuda_project(tomos_backend *backend, const ProjectRequest *what)
 {
 	const Request request = {.what = what};
 	bool done;
 	return dispatch(backend, &request, &done);
 }
 
-tomos_status cuda_back_step(
-	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done)
+tomos_status cuda_back_update(
+	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done)
 {
 	const Request request = {.what = what, .update = step};
 	return dispatch(backend, &request, done);
 }
 
-tomos_status cuda_compare(
-	tomos_backend *backend, const Projecting *what, const Compare *compare, bool *done)
+tomos_status cuda_forward_residual(tomos_backend *backend, const ProjectRequest *what,
+	const FusedResidual *compare, bool *done)
 {
 	const Request request = {.what = what, .residual = compare};
 	return dispatch(backend, &request, done);

@@ -3,7 +3,7 @@
 #define KERNEL_WEIGHT(meet, weight) ((meet)->count == 0 ? 1 : (weight) * (weight))
 #include "backend/cuda/reference.h"
 
-tomos_status cuda_power(tomos_backend *backend, const Projecting *what, int power)
+tomos_status cuda_power(tomos_backend *backend, const ProjectRequest *what, int power)
 {
 	CudaDevice *d = device_of(backend);
 	TRY(cuda_use(backend));

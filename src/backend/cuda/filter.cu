@@ -3,7 +3,7 @@
 #include <cufft.h>
 
 extern "C" {
-#include "backend/module/rows.h"
+#include "backend/device/rows.h"
 #include "base/fft.h"
 }
 
@@ -43,7 +43,7 @@ static tomos_status fft_failed(cufftResult result, int64_t length)
 
 static tomos_status send(tomos_backend *b, float **there, const float *here, int64_t count)
 {
-	TRY(b->type->alloc(b, there, count, "a filter"));
+	TRY(b->type->memory->alloc(b, there, count, "a filter"));
 	CUDA_TRY(cudaMemcpyAsync(*there, here, (size_t)count * sizeof(float),
 			 cudaMemcpyHostToDevice, device_of(b)->stream),
 		"sending a filter");
@@ -84,14 +84,15 @@ static tomos_status make_response(tomos_backend *b, Filter *f)
 		even[(f->length - i) % f->length] = f->spec.kernel[i];
 	}
 	TRY_OR_DONE(mem_alloc(&real, f->half, sizeof *real, "the filter's kernel"));
-	TRY_OR_DONE(b->type->alloc(b, (float **)&spectrum, 4 * f->half, "the filter's kernel"));
+	TRY_OR_DONE(
+		b->type->memory->alloc(b, (float **)&spectrum, 4 * f->half, "the filter's kernel"));
 	TRY_OR_DONE(transform_kernel(b, f, even, spectrum));
 	for (int64_t k = 0; k < f->half; k++)
 		real[k] = (float)(even[2 * k] / (double)f->length);
 	TRY_OR_DONE(send(b, &f->response, real, f->half));
 done:
 	if (spectrum)
-		b->type->release(b, (float *)spectrum);
+		b->type->memory->release(b, (float *)spectrum);
 	mem_free(real);
 	mem_free(even);
 	return status;
@@ -145,9 +146,9 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 	int64_t floats = min64(device_of(b)->filter_most / 3, BATCH_FLOATS);
 	f->batch = max64(1, min64(floats / (f->length + 2), MOST));
 	TRY(make_fade(b, f));
-	TRY(b->type->alloc(b, &f->rows, f->batch * (f->length + 2), "rows to filter"));
+	TRY(b->type->memory->alloc(b, &f->rows, f->batch * (f->length + 2), "rows to filter"));
 	/* Transforms read what lies between two rows, if they do not use it. */
-	TRY(b->type->fill(b, f->batch * (f->length + 2), 0, f->rows));
+	TRY(b->type->vector->fill(b, f->batch * (f->length + 2), 0, f->rows));
 	if (!spec->kernel)
 		return TOMOS_OK;
 	if (!transforms)
@@ -163,7 +164,7 @@ tomos_status cuda_filter_open(tomos_backend *backend, Filter **filter, const Fil
 	tomos_status status = filter_fill(backend, *filter, spec);
 	if (status == TOMOS_OK &&
 		device_of(backend)->ahead) /* another stream than this will use it */
-		status = backend->type->sync(backend);
+		status = backend->type->memory->sync(backend);
 	if (status != TOMOS_OK) {
 		cuda_filter_close(backend, *filter);
 		*filter = NULL;
@@ -277,8 +278,8 @@ static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 	f->room = 0;
 	const int64_t room = 2 * count; /* to give up memory waits for all work */
 	int64_t floats = (int64_t)(sizeof(KernelRowView) / sizeof(float)) * room;
-	TRY(b->type->alloc(b, (float **)&f->views, floats, "weights of views"));
-	TRY(b->type->alloc(b, &f->weights, room * f->spec.columns, "weights of views"));
+	TRY(b->type->memory->alloc(b, (float **)&f->views, floats, "weights of views"));
+	TRY(b->type->memory->alloc(b, &f->weights, room * f->spec.columns, "weights of views"));
 	f->room = room;
 	return TOMOS_OK;
 }
@@ -290,7 +291,7 @@ static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const
 	const int64_t n = count * f->spec.columns;
 	const tomos_array weights = {(float *)views[0].column_weight, {1, 1, n}, {n, n, 1}, 0};
 	TRY(take_room(b, f, count));
-	TRY(b->type->put(b, f->weights, &weights));
+	TRY(b->type->memory->upload(b, f->weights, &weights));
 	TRY(mem_alloc(&moved, count, sizeof *moved, "weights of views"));
 	for (int64_t i = 0; i < count; i++)
 		moved[i] = rows_view(&views[i]);
@@ -341,7 +342,7 @@ tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t c
 	return TOMOS_OK;
 }
 
-tomos_status cuda_filter_ahead(tomos_backend *backend, const Filter *filter, int64_t count,
+tomos_status cuda_filter_overlapped(tomos_backend *backend, const Filter *filter, int64_t count,
 	int64_t rows, const FilterView *views, const float *in, float *out)
 {
 	if (!device_of(backend)->ahead)

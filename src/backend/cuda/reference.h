@@ -84,7 +84,7 @@ static const ReferenceKernel reference_kernels[KERNEL_COUNT][2] = {
 };
 #undef KERNEL
 
-static inline dim3 blocks_for(const Projecting *what)
+static inline dim3 blocks_for(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
 	const Box *box = &what->box;
@@ -96,7 +96,8 @@ static inline dim3 blocks_for(const Projecting *what)
 		cuda_blocks(box->high[2] - box->low[2], 1, MOST));
 }
 
-static inline tomos_status run_reference(tomos_backend *backend, const Projecting *what, int power)
+static inline tomos_status run_reference(
+	tomos_backend *backend, const ProjectRequest *what, int power)
 {
 	const CudaPlan *kept;
 	TRY(cuda_plan(backend, what->plan, &kept));

@@ -495,8 +495,8 @@ static tomos_status scsr_locked(tomos_backend *backend, const KernelScsr *m, Dir
 }
 
 /* The images between the kernels are the matrix's own: one product at a time. */
-tomos_status cuda_scsr(tomos_backend *backend, const KernelScsr *m, Direction direction, int power,
-	const float *in, float *out)
+tomos_status cuda_scsr_apply(tomos_backend *backend, const KernelScsr *m, Direction direction,
+	int power, const float *in, float *out)
 {
 	pthread_mutex_lock(&device_of(backend)->lock);
 	tomos_status status = scsr_locked(backend, m, direction, power, in, out);

@@ -129,21 +129,21 @@ static tomos_status transfer(tomos_backend *b, float *data, const tomos_array *h
 	return status;
 }
 
-tomos_status cuda_put(tomos_backend *b, float *data, const tomos_array *host)
+tomos_status cuda_upload(tomos_backend *b, float *data, const tomos_array *host)
 {
 	return transfer(b, data, host, false);
 }
 
-tomos_status cuda_get(tomos_backend *b, const float *data, const tomos_array *host)
+tomos_status cuda_download(tomos_backend *b, const float *data, const tomos_array *host)
 {
 	return transfer(b, (float *)data, host, true);
 }
 
-tomos_status cuda_put_ahead(tomos_backend *b, float *data, const tomos_array *host)
+tomos_status cuda_upload_overlapped(tomos_backend *b, float *data, const tomos_array *host)
 {
 	CudaDevice *d = device_of(b);
 	if (!d->ahead)
-		return cuda_put(b, data, host);
+		return cuda_upload(b, data, host);
 	TRY(cuda_use(b));
 	pthread_mutex_lock(&d->lock);
 	tomos_status status = cuda_ahead_begin(b, false);
@@ -158,7 +158,7 @@ tomos_status cuda_put_ahead(tomos_backend *b, float *data, const tomos_array *ho
  * after a transfer has been queued, so it is copied instead. */
 static const int64_t hold_least = (int64_t)32 << 20;
 
-tomos_status cuda_hold(tomos_backend *b, float *data, int64_t count)
+tomos_status cuda_pin(tomos_backend *b, float *data, int64_t count)
 {
 	if (count * (int64_t)sizeof *data <= hold_least)
 		return fail(TOMOS_BAD_VALUE, "an array of %lld values shares its pages",
@@ -169,7 +169,7 @@ tomos_status cuda_hold(tomos_backend *b, float *data, int64_t count)
 	return TOMOS_OK;
 }
 
-void cuda_let_go(tomos_backend *b, float *data)
+void cuda_unpin(tomos_backend *b, float *data)
 {
 	(void)cudaSetDevice(device_of(b)->number);
 	cudaHostUnregister(data);
@@ -177,7 +177,7 @@ void cuda_let_go(tomos_backend *b, float *data)
 }
 
 /* A caller may have filled a device array in any stream: wait for all of them. */
-float *cuda_in_place(tomos_backend *b, const tomos_array *array)
+float *cuda_direct_pointer(tomos_backend *b, const tomos_array *array)
 {
 	if (array->device != b->device || !pack_is_contiguous(array))
 		return NULL;
@@ -212,12 +212,12 @@ static tomos_status plan_send(tomos_backend *backend, const Plan *plan, CudaPlan
 
 tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan **kept)
 {
-	PlanKeep *keep = plan->keep;
-	if (keep->data && keep->owner != backend) {
-		keep->release(keep->owner, keep->data);
-		keep->data = NULL;
+	PlanCache *cache = plan->cache;
+	if (cache->data && cache->owner != backend) {
+		cache->release(cache->owner, cache->data);
+		cache->data = NULL;
 	}
-	if (!keep->data) {
+	if (!cache->data) {
 		CudaPlan *made;
 		TRY(mem_zeroed(&made, 1, sizeof *made, "the views"));
 		tomos_status status = plan_send(backend, plan, made);
@@ -225,9 +225,9 @@ tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan 
 			plan_release(backend, made);
 			return status;
 		}
-		*keep = (PlanKeep){backend, made, plan_release};
+		*cache = (PlanCache){backend, made, plan_release};
 	}
-	*kept = (const CudaPlan *)keep->data;
+	*kept = (const CudaPlan *)cache->data;
 	return TOMOS_OK;
 }
 

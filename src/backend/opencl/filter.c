@@ -3,7 +3,7 @@
  * transform in the same direction is the way back but for the order of the samples. */
 #include <math.h>
 #include <string.h>
-#include "backend/module/rows.h"
+#include "backend/device/rows.h"
 #include "backend/opencl/opencl.h"
 #include "base/fft.h"
 #define KERNEL_REAL double /* on the host: once per filter, for its response */
@@ -38,7 +38,7 @@ static void find_passes(Filter *f)
 
 static tomos_status send(tomos_backend *b, float **there, const float *here, int64_t count)
 {
-	TRY(b->type->alloc(b, there, count, "a filter"));
+	TRY(b->type->memory->alloc(b, there, count, "a filter"));
 	return opencl_send(b, *there, here, (size_t)count * sizeof *here);
 }
 
@@ -132,13 +132,13 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 			(long long)spec->columns);
 	f->batch = max64(1, BATCH_FLOATS / (2 * length));
 	TRY(make_fade(b, f, spec));
-	TRY(b->type->alloc(b, &f->pairs[0], 2 * f->batch * length, "rows to filter"));
+	TRY(b->type->memory->alloc(b, &f->pairs[0], 2 * f->batch * length, "rows to filter"));
 	if (!spec->kernel)
 		return TOMOS_OK;
 	if (!transforms)
 		return make_taps(b, f, spec->kernel);
 	find_passes(f);
-	TRY(b->type->alloc(b, &f->pairs[1], 2 * f->batch * length, "rows to filter"));
+	TRY(b->type->memory->alloc(b, &f->pairs[1], 2 * f->batch * length, "rows to filter"));
 	return make_response(b, f, spec->kernel);
 }
 
@@ -178,7 +178,7 @@ static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 	f->room = 0;
 	size_t bytes = (size_t)count * sizeof(KernelRowView);
 	TRY(opencl_buffer(device_of(b), bytes, &f->views, "weights of views"));
-	TRY(b->type->alloc(b, &f->weights, count * f->rows.columns, "weights of views"));
+	TRY(b->type->memory->alloc(b, &f->weights, count * f->rows.columns, "weights of views"));
 	f->room = count;
 	return TOMOS_OK;
 }

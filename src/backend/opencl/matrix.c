@@ -72,8 +72,8 @@ static tomos_status take_batch(Task *task, tomos_backend *backend, const KernelB
 
 /* ---- compressed rows ------------------------------------------------------------------------- */
 
-tomos_status opencl_csr(tomos_backend *backend, const KernelCsr *m, Direction direction, int power,
-	const float *in, float *out)
+tomos_status opencl_csr_apply(tomos_backend *backend, const KernelCsr *m, Direction direction,
+	int power, const float *in, float *out)
 {
 	Task made = {.count = 0}, *task = &made;
 	const int64_t n[3] = {WIDE, m->rows, 1};
@@ -88,7 +88,8 @@ tomos_status opencl_csr(tomos_backend *backend, const KernelCsr *m, Direction di
 		task->args, task->count);
 }
 
-tomos_status opencl_csr_list(tomos_backend *backend, const KernelCsr *m, const KernelBatch *batch)
+tomos_status opencl_csr_list_rows(
+	tomos_backend *backend, const KernelCsr *m, const KernelBatch *batch)
 {
 	Task made = {.count = 0}, *task = &made;
 	const int64_t n[3] = {WIDE, batch->count, 1};
@@ -162,7 +163,7 @@ static tomos_status run_adjoint(const Product *p)
 }
 
 /* The images between the tasks are the matrix's own: one product at a time is put into the queue. */
-tomos_status opencl_scsr(tomos_backend *backend, const KernelScsr *m, Direction direction,
+tomos_status opencl_scsr_apply(tomos_backend *backend, const KernelScsr *m, Direction direction,
 	int power, const float *in, float *out)
 {
 	const Product product = {backend, m, power, in, out};
@@ -172,7 +173,8 @@ tomos_status opencl_scsr(tomos_backend *backend, const KernelScsr *m, Direction 
 	return status;
 }
 
-tomos_status opencl_scsr_list(tomos_backend *backend, const KernelScsr *m, const KernelBatch *batch)
+tomos_status opencl_scsr_list_rows(
+	tomos_backend *backend, const KernelScsr *m, const KernelBatch *batch)
 {
 	Task made = {.count = 0}, *task = &made;
 	TRY(take_scsr(task, backend, m));
@@ -182,7 +184,7 @@ tomos_status opencl_scsr_list(tomos_backend *backend, const KernelScsr *m, const
 
 /* ---- rows, one after the other --------------------------------------------------------------- */
 
-tomos_status opencl_weigh(
+tomos_status opencl_weight_rows(
 	tomos_backend *backend, const KernelBatch *batch, const float *rays, const float *voxels)
 {
 	Task made = {.count = 0}, *task = &made;
@@ -193,7 +195,8 @@ tomos_status opencl_weigh(
 	return opencl_planes(backend, TASK_matrix_weigh, n, task->args, task->count);
 }
 
-tomos_status opencl_visit(tomos_backend *backend, const KernelBatch *batch, const KernelVisits *v)
+tomos_status opencl_kaczmarz_rows(
+	tomos_backend *backend, const KernelBatch *batch, const KernelKaczmarz *v)
 {
 	Task made = {.count = 0}, *task = &made;
 	TRY(take_batch(task, backend, batch));
@@ -208,7 +211,7 @@ tomos_status opencl_visit(tomos_backend *backend, const KernelBatch *batch, cons
 	return opencl_line(backend, TASK_matrix_visit, GROUP, task->args, task->count);
 }
 
-tomos_status opencl_settle(tomos_backend *backend, const KernelSettling *what)
+tomos_status opencl_kaczmarz_view(tomos_backend *backend, const KernelKaczmarzView *what)
 {
 	Task made = {.count = 0}, *task = &made;
 	TAKE(what->rays);

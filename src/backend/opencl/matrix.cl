@@ -216,7 +216,7 @@ LINE do_visit(BATCH, global const float *b, long b0, global const float *squares
 	float high)
 {
 	BATCH_MAKE;
-	const KernelVisits v = {b + b0, squares + squares0, r + r0, x + x0, lambda, least, low, high};
+	const KernelKaczmarz v = {b + b0, squares + squares0, r + r0, x + x0, lambda, least, low, high};
 	local double sums[GROUP];
 	int own = get_local_id(0);
 	for (long i = 0; i < count; i++) {
@@ -231,11 +231,11 @@ LINE do_visit(BATCH, global const float *b, long b0, global const float *squares
 				sums[own] += sums[own + pairs];
 		}
 		barrier(CLK_LOCAL_MEM_FENCE);
-		float step = visits_step(&v, at, sums[0]);
+		float step = kaczmarz_step(&v, at, sums[0]);
 		if (own == 0)
 			v.r[at] = (float)(v.b[at] - sums[0]);
 		for (long k = own; k < n; k += GROUP)
-			visits_move(&v, index[i * most + k], weight[i * most + k], step);
+			kaczmarz_update(&v, index[i * most + k], weight[i * most + k], step);
 		barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 	}
 }
@@ -245,8 +245,8 @@ LINE do_settle(long rays, long near, global const float *b, long b0, global cons
 	long squares0, global const float *products, long products0, global float *r, long r0,
 	global float *steps, long steps0, double lambda, double least)
 {
-	const KernelSettling s = {rays, near, b + b0, squares + squares0, products + products0,
+	const KernelKaczmarzView s = {rays, near, b + b0, squares + squares0, products + products0,
 		r + r0, steps + steps0, lambda, least};
 	for (long i = 0; get_global_id(0) == 0 && i < rays; i++)
-		settle_ray(&s, i);
+		kaczmarz_view_ray(&s, i);
 }

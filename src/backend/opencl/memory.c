@@ -1,7 +1,7 @@
 /* The device's memory: the addresses that stand for it, and the way between callers' arrays and it. */
 #include <string.h>
 #include <sys/mman.h>
-#include "backend/module/pack.h"
+#include "backend/device/pack.h"
 #include "backend/opencl/opencl.h"
 
 /* ---- buffers ------------------------------------------------------------------------------ */
@@ -246,18 +246,18 @@ static tomos_status transfer(tomos_backend *b, const float *data, const tomos_ar
 		       : move_stages(d, &place, host, out);
 }
 
-tomos_status opencl_put(tomos_backend *b, float *data, const tomos_array *host)
+tomos_status opencl_upload(tomos_backend *b, float *data, const tomos_array *host)
 {
 	return transfer(b, data, host, false);
 }
 
-tomos_status opencl_get(tomos_backend *b, const float *data, const tomos_array *host)
+tomos_status opencl_download(tomos_backend *b, const float *data, const tomos_array *host)
 {
 	return transfer(b, data, host, true);
 }
 
 /* Arrays that this backend has made; another one's may bear the same number, but not its addresses. */
-float *opencl_in_place(tomos_backend *b, const tomos_array *array)
+float *opencl_direct_pointer(tomos_backend *b, const tomos_array *array)
 {
 	OpenclPlace place;
 	if (array->device != b->device || !pack_is_contiguous(array))
@@ -273,7 +273,7 @@ tomos_status opencl_sync(tomos_backend *b)
 }
 
 /* No more than what comes in two pieces: arrays are never larger than a half of it. */
-tomos_status opencl_room(tomos_backend *b, int64_t *bytes)
+tomos_status opencl_free_bytes(tomos_backend *b, int64_t *bytes)
 {
 	OpenclDevice *d = device_of(b);
 	pthread_mutex_lock(&d->lock);

@@ -153,25 +153,24 @@ static BackendCounts opencl_counts(const tomos_backend *backend)
 	return device_of(backend)->counts;
 }
 
-extern const BackendType module_backend;
-const BackendType module_backend = {
-	.name = "opencl",
-	.chunk = 64 << 20,
-	.open = opencl_open,
-	.close = opencl_close,
+static const BackendMemory opencl_memory_table = {
 	.alloc = opencl_alloc,
 	.release = opencl_release,
-	.put = opencl_put,
-	.get = opencl_get,
-	.in_place = opencl_in_place,
-	.project = opencl_project,
-	.filter_open = opencl_filter_open,
-	.filter_close = opencl_filter_close,
-	.filter = opencl_filter,
+	.upload = opencl_upload,
+	.download = opencl_download,
+	.direct_pointer = opencl_direct_pointer,
 	.sync = opencl_sync,
-	.room = opencl_room,
-	.row = NULL,
-	.power = opencl_power,
+	.free_bytes = opencl_free_bytes,
+	.counts = opencl_counts,
+};
+
+static const BackendProjector opencl_projector_table = {
+	.apply = opencl_project,
+	.apply_power = opencl_power,
+	.list_rows = opencl_list_rows,
+};
+
+static const BackendVector opencl_vector_table = {
 	.fill = opencl_fill,
 	.axpy = opencl_axpy,
 	.xpay = opencl_xpay,
@@ -182,26 +181,44 @@ const BackendType module_backend = {
 	.dot = opencl_dot,
 	.copy = opencl_copy,
 	.scale = opencl_scale,
-	.root = opencl_root,
-	.inside = opencl_inside,
+	.sqrt = opencl_sqrt,
+	.indicator = opencl_indicator,
 	.ratio = opencl_ratio,
-	.soft = opencl_soft,
-	.step = opencl_step,
+	.soft_threshold = opencl_soft_threshold,
+	.axpy_clamp = opencl_axpy_clamp,
 	.distance = opencl_distance,
-	.shorten = opencl_shorten,
-	.unit = opencl_unit,
-	.largest = opencl_largest,
-	.gather = NULL,
-	.scatter = NULL,
+	.clip_norm = opencl_clip_norm,
+	.normalise = opencl_normalise,
+	.max_abs = opencl_max_abs,
 	.gradient = opencl_gradient,
 	.gradient_adjoint = opencl_gradient_adjoint,
-	.csr = opencl_csr,
-	.scsr = opencl_scsr,
-	.list = opencl_list,
-	.csr_list = opencl_csr_list,
-	.scsr_list = opencl_scsr_list,
-	.weigh = opencl_weigh,
-	.visit = opencl_visit,
-	.settle = opencl_settle,
-	.counts = opencl_counts,
+};
+
+static const BackendMatrix opencl_matrix_table = {
+	.csr_apply = opencl_csr_apply,
+	.scsr_apply = opencl_scsr_apply,
+	.csr_list_rows = opencl_csr_list_rows,
+	.scsr_list_rows = opencl_scsr_list_rows,
+	.weight_rows = opencl_weight_rows,
+	.kaczmarz_rows = opencl_kaczmarz_rows,
+	.kaczmarz_view = opencl_kaczmarz_view,
+};
+
+static const BackendFilter opencl_filter_table = {
+	.open = opencl_filter_open,
+	.close = opencl_filter_close,
+	.apply = opencl_filter,
+};
+
+extern const BackendType module_backend;
+const BackendType module_backend = {
+	.name = "opencl",
+	.chunk = 64 << 20,
+	.open = opencl_open,
+	.close = opencl_close,
+	.memory = &opencl_memory_table,
+	.projector = &opencl_projector_table,
+	.vector = &opencl_vector_table,
+	.matrix = &opencl_matrix_table,
+	.filter = &opencl_filter_table,
 };

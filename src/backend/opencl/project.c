@@ -35,16 +35,16 @@ static tomos_status plan_send(tomos_backend *backend, const Plan *plan, cl_mem *
 
 static tomos_status views_locked(tomos_backend *backend, const Plan *plan, cl_mem *views)
 {
-	PlanKeep *keep = plan->keep;
-	if (keep->data && keep->owner != backend) {
-		keep->release(keep->owner, keep->data);
-		keep->data = NULL;
+	PlanCache *cache = plan->cache;
+	if (cache->data && cache->owner != backend) {
+		cache->release(cache->owner, cache->data);
+		cache->data = NULL;
 	}
-	if (!keep->data) {
+	if (!cache->data) {
 		TRY(plan_send(backend, plan, views));
-		*keep = (PlanKeep){backend, *views, plan_release};
+		*cache = (PlanCache){backend, *views, plan_release};
 	}
-	*views = keep->data;
+	*views = cache->data;
 	return TOMOS_OK;
 }
 
@@ -67,7 +67,7 @@ static const int lists[KERNEL_COUNT] = {
 };
 #undef KERNEL
 
-tomos_status opencl_list(
+tomos_status opencl_list_rows(
 	tomos_backend *backend, const Plan *plan, int kernel, const KernelBatch *batch)
 {
 	OpenclPlace ray, index, entries, weight;
@@ -85,7 +85,7 @@ tomos_status opencl_list(
 
 /* ---- projecting --------------------------------------------------------------------------- */
 
-static tomos_status run(tomos_backend *backend, const Projecting *what, int task, int power)
+static tomos_status run(tomos_backend *backend, const ProjectRequest *what, int task, int power)
 {
 	const Plan *plan = what->plan;
 	KernelGrid grid = plan->whole;
@@ -107,12 +107,12 @@ static tomos_status run(tomos_backend *backend, const Projecting *what, int task
 	return opencl_planes(backend, task, ray ? rays : voxels, args, COUNT(args));
 }
 
-tomos_status opencl_project(tomos_backend *backend, const Projecting *what)
+tomos_status opencl_project(tomos_backend *backend, const ProjectRequest *what)
 {
 	HatSlices slices;
 	cl_mem views;
 	bool tuned = slices_apply(what, &slices);
-	backend->ran = tuned ? "slices_shared" : NULL;
+	backend->last_kernel = tuned ? "slices_shared" : NULL;
 	if (tuned) {
 		TRY(plan_views(backend, what->plan, &views));
 		TRY(project_begin(backend, what));
@@ -121,7 +121,7 @@ tomos_status opencl_project(tomos_backend *backend, const Projecting *what)
 	return run(backend, what, shared[what->kernel][0][what->direction], 1);
 }
 
-tomos_status opencl_power(tomos_backend *backend, const Projecting *what, int power)
+tomos_status opencl_power(tomos_backend *backend, const ProjectRequest *what, int power)
 {
 	return run(backend, what, shared[what->kernel][1][what->direction], power);
 }

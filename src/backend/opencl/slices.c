@@ -21,12 +21,12 @@ static int64_t groups_of(int64_t n, int64_t size)
 	return (n + size - 1) / size;
 }
 
-static bool is_fan(const Projecting *what)
+static bool is_fan(const ProjectRequest *what)
 {
 	return what->plan->views[what->first].src[3] != 0;
 }
 
-static bool is_shallow(const Projecting *what, const HatSlices *l)
+static bool is_shallow(const ProjectRequest *what, const HatSlices *l)
 {
 	for (int64_t i = 0; i < what->count; i++) {
 		const double *column = what->plan->views[what->first + i].column;
@@ -37,7 +37,7 @@ static bool is_shallow(const Projecting *what, const HatSlices *l)
 }
 
 /* How fast a view's columns pass by at the steepest corner of the box. */
-static double fan_slope(const Projecting *what, const KernelView *k)
+static double fan_slope(const ProjectRequest *what, const KernelView *k)
 {
 	double slope = 0;
 	for (int corner = 0; corner < 4; corner++) {
@@ -55,7 +55,7 @@ static double fan_slope(const Projecting *what, const KernelView *k)
 }
 
 /* Fans that lie in the slices, all views with the same rows; or one such fan alone. */
-static bool fans_lie(const Projecting *what, HatSlices *l)
+static bool fans_lie(const ProjectRequest *what, HatSlices *l)
 {
 	const Plan *plan = what->plan;
 	*l = (HatSlices){.s = 2, .a = 0, .b = 1, .sign = 1};
@@ -63,7 +63,7 @@ static bool fans_lie(const Projecting *what, HatSlices *l)
 		return false;
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i];
-		if (!(plan->model.planar ? k->src[3] != 0 : plan_fans_lie(plan, k)) ||
+		if (!(plan->model.planar ? k->src[3] != 0 : plan_in_slice_fan(plan, k)) ||
 			!(fan_slope(what, k) <= MOST_FAN_SLOPE))
 			return false;
 		if (plan->model.planar)
@@ -78,7 +78,7 @@ static bool fans_lie(const Projecting *what, HatSlices *l)
 	return true;
 }
 
-bool slices_apply(const Projecting *what, HatSlices *l)
+bool slices_apply(const ProjectRequest *what, HatSlices *l)
 {
 	const Box *box = &what->box;
 	if (what->plan->plain || what->kernel != KERNEL_voxel || what->direction != ADJOINT ||
@@ -92,7 +92,7 @@ bool slices_apply(const Projecting *what, HatSlices *l)
 }
 
 tomos_status slices_run(
-	tomos_backend *backend, const Projecting *what, const HatSlices *l, cl_mem views)
+	tomos_backend *backend, const ProjectRequest *what, const HatSlices *l, cl_mem views)
 {
 	KernelGrid grid = what->plan->whole;
 	OpenclPlace volume, projections;

@@ -2,11 +2,11 @@
 #ifndef TOMOS_BACKEND_OPENCL_SLICES_H
 #define TOMOS_BACKEND_OPENCL_SLICES_H
 
-#include "backend/module/hat.h"
+#include "backend/device/hat.h"
 #include "backend/opencl/opencl.h"
 
-bool slices_apply(const Projecting *what, HatSlices *l);
+bool slices_apply(const ProjectRequest *what, HatSlices *l);
 tomos_status slices_run(
-	tomos_backend *backend, const Projecting *what, const HatSlices *l, cl_mem views);
+	tomos_backend *backend, const ProjectRequest *what, const HatSlices *l, cl_mem views);
 
 #endif

@@ -1,4 +1,4 @@
-/* Vector verbs. Sums are added in a fixed order: the same bits every time. */
+/* Vector operations. Sums are added in a fixed order: the same bits every time. */
 #include <math.h>
 #include "backend/opencl/opencl.h"
 
@@ -7,9 +7,9 @@ typedef struct {
 	float a, b, c;
 	const float *w, *x;
 	float *y;
-} Verb;
+} VectorArgs;
 
-static tomos_status run(tomos_backend *backend, int task, const Verb *v)
+static tomos_status run(tomos_backend *backend, int task, const VectorArgs *v)
 {
 	OpenclPlace w, x, y;
 	TRY(opencl_place(backend, v->w, &w));
@@ -20,7 +20,7 @@ static tomos_status run(tomos_backend *backend, int task, const Verb *v)
 	return opencl_line(backend, task, v->n, args, COUNT(args));
 }
 
-#define RUN(name, ...) run(b, TASK_vector_##name, &(Verb){.n = n, __VA_ARGS__})
+#define RUN(name, ...) run(b, TASK_vector_##name, &(VectorArgs){.n = n, __VA_ARGS__})
 
 tomos_status opencl_fill(tomos_backend *b, int64_t n, float value, float *x)
 {
@@ -68,14 +68,14 @@ tomos_status opencl_scale(tomos_backend *b, int64_t n, float a, float *y)
 	return RUN(scale, .a = a, .y = y);
 }
 
-tomos_status opencl_root(tomos_backend *b, int64_t n, float *y)
+tomos_status opencl_sqrt(tomos_backend *b, int64_t n, float *y)
 {
-	return RUN(root, .y = y);
+	return RUN(sqrt, .y = y);
 }
 
-tomos_status opencl_inside(tomos_backend *b, int64_t n, float *y)
+tomos_status opencl_indicator(tomos_backend *b, int64_t n, float *y)
 {
-	return RUN(inside, .y = y);
+	return RUN(indicator, .y = y);
 }
 
 tomos_status opencl_ratio(tomos_backend *b, int64_t n, const float *x, float least, float *y)
@@ -83,16 +83,16 @@ tomos_status opencl_ratio(tomos_backend *b, int64_t n, const float *x, float lea
 	return RUN(ratio, .a = least, .x = x, .y = y);
 }
 
-tomos_status opencl_soft(tomos_backend *b, int64_t n, float a, float *y)
+tomos_status opencl_soft_threshold(tomos_backend *b, int64_t n, float a, float *y)
 {
-	return RUN(soft, .a = a, .y = y);
+	return RUN(soft_threshold, .a = a, .y = y);
 }
 
-tomos_status opencl_step(tomos_backend *b, int64_t n, float a, const float *w, const float *x,
+tomos_status opencl_axpy_clamp(tomos_backend *b, int64_t n, float a, const float *w, const float *x,
 	float low, float high, float *y)
 {
-	const Verb v = {.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y};
-	return run(b, w ? TASK_vector_mul_step : TASK_vector_step, &v);
+	const VectorArgs v = {.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y};
+	return run(b, w ? TASK_vector_mul_axpy_clamp : TASK_vector_axpy_clamp, &v);
 }
 
 /* ---- sums --------------------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ tomos_status opencl_distance(
 	return TOMOS_OK;
 }
 
-tomos_status opencl_largest(tomos_backend *b, int64_t n, const float *x, double *result)
+tomos_status opencl_max_abs(tomos_backend *b, int64_t n, const float *x, double *result)
 {
 	double partial[SUM_GROUPS];
 	TRY(partial_sums(b, TASK_vector_largest, n, x, x, partial));
@@ -153,12 +153,12 @@ static tomos_status lengths(
 	return opencl_line(b, TASK_vector_lengths, n, args, COUNT(args));
 }
 
-tomos_status opencl_shorten(tomos_backend *b, int64_t n, int parts, float longest, float *y)
+tomos_status opencl_clip_norm(tomos_backend *b, int64_t n, int parts, float longest, float *y)
 {
 	return longest > 0 ? lengths(b, n, parts, longest, 1, y) : opencl_fill(b, n * parts, 0, y);
 }
 
-tomos_status opencl_unit(tomos_backend *b, int64_t n, int parts, float least, float *y)
+tomos_status opencl_normalise(tomos_backend *b, int64_t n, int parts, float least, float *y)
 {
 	return lengths(b, n, parts, least, 0, y);
 }

@@ -1,7 +1,7 @@
-/* Vector verbs, sums, and fields of gradients. Vectors are parts of buffers, which begin at x0, y0, ... */
+/* Vector operations, sums, and fields of gradients. Vectors are parts of buffers, which begin at x0, y0, ... */
 #include "backend/opencl/device.cl"
 
-#define VERB(name, statement) \
+#define VECTOR_OP(name, statement) \
 	LINE do_##name(long n, float a, float b, float c, global const float *w, long w0, \
 		global const float *x, long x0, global float *y, long y0) \
 	{ \
@@ -11,7 +11,7 @@
 		EACH(i, 0, n) \
 			statement; \
 	}
-#include "backend/opencl/verbs.def"
+#include "backend/opencl/vector.def"
 
 /* One partial sum per group; the host adds these up, in their order. */
 #define SUM(name, term, join) \

@@ -22,7 +22,7 @@ void split_filter_close(tomos_backend *backend, Filter *filter)
 		return;
 	for (int i = 0; i < split->count; i++)
 		if (f->filters[i])
-			split->lanes[i].child->type->filter_close(
+			split->lanes[i].child->type->filter->close(
 				split->lanes[i].child, f->filters[i]);
 	mem_free(f);
 }
@@ -31,7 +31,7 @@ static tomos_status open_filters(Split *split, SplitFilter *f)
 {
 	for (int i = 0; i < split->count; i++) {
 		tomos_backend *child = split->lanes[i].child;
-		TRY(child->type->filter_open(child, &f->filters[i], &f->spec));
+		TRY(child->type->filter->open(child, &f->filters[i], &f->spec));
 	}
 	return TOMOS_OK;
 }
@@ -74,9 +74,9 @@ static tomos_status filter_rows(const Filtering *job, Lane *lane, int64_t first,
 		tomos_array_of((float *)job->in + first * spec->seen, count, rows, spec->seen);
 	tomos_array out = tomos_array_of(job->out + first * fine, count, rows, fine);
 	TRY(lane_take(lane, count * rows * fine, count * rows * spec->seen, job->split->room));
-	TRY(child->type->put(child, lane->in, &in));
-	TRY(child->type->filter(child, own, count, rows, views, lane->in, lane->out));
-	return child->type->get(child, lane->out, &out);
+	TRY(child->type->memory->upload(child, lane->in, &in));
+	TRY(child->type->filter->apply(child, own, count, rows, views, lane->in, lane->out));
+	return child->type->memory->download(child, lane->out, &out);
 }
 
 static tomos_status filter_item(Run *run, void *user, Lane *lane, int64_t index)

@@ -8,7 +8,7 @@ enum { USES = 2 };
 
 static bool can_hold(const Split *s)
 {
-	return s->count > 0 && s->lanes[0].child && s->lanes[0].child->type->hold;
+	return s->count > 0 && s->lanes[0].child && s->lanes[0].child->type->memory->pin;
 }
 
 /* Memory in place cannot be given to anybody else: half of the machine's may be so at most. */
@@ -20,19 +20,19 @@ static int64_t most_floats(void)
 
 static bool pin(Split *s, tomos_backend *child, float *data, int64_t count)
 {
-	bool done = child->type->hold && count <= most_floats() - s->held_floats &&
-		    child->type->hold(child, data, count) == TOMOS_OK;
+	bool done = child->type->memory->pin && count <= most_floats() - s->held_floats &&
+		    child->type->memory->pin(child, data, count) == TOMOS_OK;
 	s->held_floats += done ? count : 0;
 	return done;
 }
 
 static void unpin(Split *s, tomos_backend *child, float *data, int64_t count)
 {
-	child->type->let_go(child, data);
+	child->type->memory->unpin(child, data);
 	s->held_floats -= count;
 }
 
-bool split_pin(Split *s, tomos_backend *child, float *data, int64_t count)
+bool child_pin(Split *s, tomos_backend *child, float *data, int64_t count)
 {
 	pthread_mutex_lock(&s->held_lock);
 	bool done = pin(s, child, data, count);
@@ -40,7 +40,7 @@ bool split_pin(Split *s, tomos_backend *child, float *data, int64_t count)
 	return done;
 }
 
-void split_unpin(Split *s, tomos_backend *child, float *data, int64_t count)
+void child_unpin(Split *s, tomos_backend *child, float *data, int64_t count)
 {
 	pthread_mutex_lock(&s->held_lock);
 	unpin(s, child, data, count);
@@ -76,7 +76,7 @@ static void drop(Split *s, Held *held)
 	*held = (Held){.data = NULL};
 }
 
-tomos_status split_hold(tomos_backend *backend, float *data, int64_t count)
+tomos_status split_pin(tomos_backend *backend, float *data, int64_t count)
 {
 	Split *s = split_of(backend);
 	if (count < LEAST || !can_hold(s))
@@ -87,7 +87,7 @@ tomos_status split_hold(tomos_backend *backend, float *data, int64_t count)
 	return TOMOS_OK;
 }
 
-void split_let_go(tomos_backend *backend, float *data)
+void split_unpin(tomos_backend *backend, float *data)
 {
 	Split *s = split_of(backend);
 	pthread_mutex_lock(&s->held_lock);

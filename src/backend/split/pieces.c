@@ -8,7 +8,7 @@
  */
 #include <string.h>
 #include "backend/split/split.h"
-#include "backend/turns.h"
+#include "backend/symmetry.h"
 
 enum {
 	PIECES = 16,  /* of the result, where they are not more: work for 8 devices */
@@ -32,7 +32,7 @@ typedef struct {
 /* All that a way of cutting needs to know. */
 typedef struct {
 	const Split *split;
-	const Projecting *what;
+	const ProjectRequest *what;
 	bool solid, rows;
 	int64_t out, in; /* floats of a piece, and that may be sent at a time */
 	int64_t turns;   /* of a circle that the views come in, going back; 1: none that matter */
@@ -249,7 +249,7 @@ static tomos_status cut_views(const Cutting *c, Schedule *s, Step step, int64_t 
 
 static tomos_status cut_back(const Cutting *c, Schedule *s, int64_t groups)
 {
-	const Projecting *what = c->what;
+	const ProjectRequest *what = c->what;
 	for (int64_t i = 0; i < groups * c->slabs.count; i++) {
 		int64_t group = i / c->slabs.count;
 		Step step = {.box = c->slabs.list[i % c->slabs.count]};
@@ -267,7 +267,7 @@ static tomos_status cut_back(const Cutting *c, Schedule *s, int64_t groups)
 
 static tomos_status find_reach(Cutting *c)
 {
-	const Projecting *what = c->what;
+	const ProjectRequest *what = c->what;
 	TRY(mem_alloc(&c->reach, c->slabs.count * what->count, sizeof *c->reach,
 		"the rows that slabs reach"));
 	for (int64_t i = 0; i < c->slabs.count * what->count; i++) {
@@ -294,7 +294,7 @@ typedef struct {
 
 static Step block_of(const Cutting *c, const Blocks *b, int64_t index)
 {
-	const Projecting *what = c->what;
+	const ProjectRequest *what = c->what;
 	const tomos_geometry *scan = what->plan->scan;
 	int64_t band = index % b->bands, chunk = index / b->bands;
 	Step step = {.window = {{0, scan->rows * band / b->bands},
@@ -451,7 +451,7 @@ static void reckon(Schedule *s)
 
 static tomos_status new_schedule(Schedule **schedule, const Cutting *c)
 {
-	const Projecting *what = c->what;
+	const ProjectRequest *what = c->what;
 	TRY(mem_zeroed(schedule, 1, sizeof **schedule, "a list of pieces"));
 	Schedule *s = *schedule;
 	s->direction = what->direction;
@@ -589,7 +589,7 @@ static tomos_status check_memory(const Cutting *c)
 
 /* Where views come in quarter or half turns, pieces of them do, too: a kernel can then do what several of them
  * have in common once. */
-static int64_t turns_of(const Projecting *what)
+static int64_t turns_of(const ProjectRequest *what)
 {
 	const Box *box = &what->box;
 	const int64_t *n = what->plan->grid.n;
@@ -597,14 +597,14 @@ static int64_t turns_of(const Projecting *what)
 		     box->low[0] == 0 && box->low[1] == 0 && box->high[0] == n[0] &&
 		     box->high[1] == n[1];
 	for (int turns = 4; turns > 1 && gains; turns /= 2)
-		if (turns_direction(what, turns) != 0)
+		if (symmetry_direction(what, turns) != 0)
 			return turns;
 	return 1;
 }
 
 /* Rows that are filtered on the way need room before and after. */
 tomos_status schedule_make(
-	Schedule **schedule, const Split *split, const Projecting *what, bool rows)
+	Schedule **schedule, const Split *split, const ProjectRequest *what, bool rows)
 {
 	Cutting c = {.split = split,
 		.what = what,

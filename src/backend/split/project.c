@@ -6,15 +6,15 @@
 enum { SCHEDULES = 8 }; /* kept with a plan */
 
 typedef struct {
-	const Projecting *what;
+	const ProjectRequest *what;
 	Schedule *schedule;
 	int power; /* PROJECT: none */
 	/* For views that are filtered on the way: */
 	const SplitFilter *filter; /* NULL: they are not */
 	const FilterView *views;
 	const float *raw;
-	const BackStep *step; /* NULL: the result itself is wanted, not an update by it */
-	bool there;           /* the update is made on the devices */
+	const FusedUpdate *step; /* NULL: the result itself is wanted, not an update by it */
+	bool there;              /* the update is made on the devices */
 	const Split *split;
 } Job;
 
@@ -85,13 +85,13 @@ static void add_plane(void *user, int64_t i)
 typedef struct {
 	const tomos_array *to;
 	const float *packed; /* NULL: zeros */
-	const BackStep *step;
+	const FusedUpdate *step;
 	int64_t first; /* of the weights of voxels */
 } Stepping;
 
 static void step_row(const Stepping *s, float *x, const float *update, int64_t at, int64_t n)
 {
-	const BackStep *step = s->step;
+	const FusedUpdate *step = s->step;
 	const float *w = step->voxels ? step->voxels + at : NULL;
 	for (int64_t k = 0; k < n; k++) {
 		float by = !update ? 0 : w ? step->a * w[k] * update[k] : step->a * update[k];
@@ -128,7 +128,7 @@ static int64_t step_most(const Split *split)
 /* The update on the device: voxels and their weights pass through the room of the input. */
 static tomos_status step_there(const Job *job, Lane *lane, const tomos_array *x, int64_t count)
 {
-	const BackStep *step = job->step;
+	const FusedUpdate *step = job->step;
 	tomos_backend *child = lane->child;
 	int64_t most = step_most(job->split), first = x->data - job->what->volume;
 	float *old = lane->in, *w = step->voxels ? lane->in + most : NULL;
@@ -136,15 +136,15 @@ static tomos_status step_there(const Job *job, Lane *lane, const tomos_array *x,
 	for (int64_t at = 0; at < count; at += most) {
 		int64_t n = min64(most, count - at);
 		tomos_array voxels = tomos_array_of(x->data + at, 1, 1, n);
-		TRY(child->type->put(child, old, &voxels));
+		TRY(child->type->memory->upload(child, old, &voxels));
 		if (w) {
 			tomos_array weights =
 				tomos_array_of((float *)step->voxels + first + at, 1, 1, n);
-			TRY(child->type->put(child, w, &weights));
+			TRY(child->type->memory->upload(child, w, &weights));
 		}
-		TRY(child->type->step(
+		TRY(child->type->vector->axpy_clamp(
 			child, n, step->a, w, lane->out + at, step->low, step->high, old));
-		TRY(child->type->get(child, old, &voxels));
+		TRY(child->type->memory->download(child, old, &voxels));
 	}
 	return TOMOS_OK;
 }
@@ -154,12 +154,12 @@ static tomos_status end(Run *run, const Job *job, Lane *lane, const tomos_array 
 {
 	tomos_backend *child = lane->child;
 	if (after < 0 && !job->step && !job->schedule->adds)
-		return child->type->get(child, lane->out, result);
+		return child->type->memory->download(child, lane->out, result);
 	if (job->step && job->there)
 		return step_there(job, lane, result, count);
 	tomos_array sum =
 		tomos_array_of(lane->sum, result->shape[0], result->shape[1], result->shape[2]);
-	TRY(child->type->get(child, lane->out, &sum));
+	TRY(child->type->memory->download(child, lane->out, &sum));
 	if (job->step) {
 		step_piece(job, result, lane->sum);
 		return TOMOS_OK;
@@ -205,12 +205,13 @@ static tomos_status send_raw(const Job *job, Lane *lane, const Step *step)
 {
 	tomos_backend *child = lane->child;
 	const BackendType *type = child->type;
-	bool ahead = type->put_ahead && type->filter_ahead;
+	bool ahead = type->memory->upload_overlapped && type->filter->apply_overlapped;
 	tomos_array input = raw_of(job, step);
 	float *raw = lane->in + job->schedule->in;
 	TRY(pick_views(job, lane, step));
-	TRY(send_runs(lane, step, input, ahead ? type->put_ahead : type->put, raw));
-	return (ahead ? type->filter_ahead : type->filter)(child,
+	TRY(send_runs(lane, step, input,
+		ahead ? type->memory->upload_overlapped : type->memory->upload, raw));
+	return (ahead ? type->filter->apply_overlapped : type->filter->apply)(child,
 		job->filter->filters[lane - job->split->lanes], step->count, input.shape[1],
 		lane->views, raw, lane->in);
 }
@@ -226,9 +227,10 @@ static tomos_status send(const Job *job, Lane *lane, int64_t index)
 		TRY(send_raw(job, lane, step));
 	} else if (s->direction == FORWARD) {
 		tomos_array input = voxels_of(job, step);
-		TRY(lane->child->type->put(lane->child, lane->in, &input));
+		TRY(lane->child->type->memory->upload(lane->child, lane->in, &input));
 	} else {
-		TRY(send_runs(lane, step, pixels_of(job, step), lane->child->type->put, lane->in));
+		TRY(send_runs(lane, step, pixels_of(job, step), lane->child->type->memory->upload,
+			lane->in));
 	}
 	lane->sent = index;
 	return TOMOS_OK;
@@ -254,7 +256,7 @@ static tomos_status project_step(const Job *job, Lane *lane, int64_t index)
 	if (!plan->scan)
 		TRY(make_plan(plan, job->what->plan, step));
 	TRY(send(job, lane, index));
-	Projecting what = {.plan = plan,
+	ProjectRequest what = {.plan = plan,
 		.kernel = job->what->kernel,
 		.direction = s->direction,
 		.box = step->box,
@@ -262,8 +264,8 @@ static tomos_status project_step(const Job *job, Lane *lane, int64_t index)
 		.volume = forward ? lane->in : lane->out,
 		.projections = forward ? lane->out : lane->in};
 	if (job->power == PROJECT)
-		return lane->child->type->project(lane->child, &what);
-	return lane->child->type->power(lane->child, &what, job->power);
+		return lane->child->type->projector->apply(lane->child, &what);
+	return lane->child->type->projector->apply_power(lane->child, &what, job->power);
 }
 
 static void forget_plans(const Schedule *s, const Item *item)
@@ -280,7 +282,7 @@ static tomos_status skip(Run *run, const Job *job, const Item *item, const tomos
 		return run_wait(run, item->after) ? TOMOS_OK : TOMOS_CANCELLED;
 	if (job->step)
 		step_piece(job, result, NULL);
-	else if (job->what->anew)
+	else if (job->what->overwrite)
 		clear(result);
 	return TOMOS_OK;
 }
@@ -295,9 +297,10 @@ static tomos_status project_item(Run *run, void *user, Lane *lane, int64_t index
 	if (item->steps == 0)
 		return skip(run, job, item, &result);
 	int64_t count = forward ? step_pixels(&item->piece) : step_voxels(&item->piece);
-	bool added = !job->what->anew && item->after < 0 && !s->adds; /* to what is there */
-	tomos_status status = added ? lane->child->type->put(lane->child, lane->out, &result)
-				    : lane->child->type->fill(lane->child, count, 0, lane->out);
+	bool added = !job->what->overwrite && item->after < 0 && !s->adds; /* to what is there */
+	tomos_status status =
+		added ? lane->child->type->memory->upload(lane->child, lane->out, &result)
+		      : lane->child->type->vector->fill(lane->child, count, 0, lane->out);
 	for (int64_t i = 0; status == TOMOS_OK && i < item->steps; i++)
 		status = run_stopped(run) ? TOMOS_CANCELLED
 					  : project_step(job, lane, item->first + i);
@@ -319,7 +322,7 @@ static void kept_release(tomos_backend *owner, void *data)
 	}
 }
 
-static bool fits(const Schedule *s, const Projecting *what, bool rows)
+static bool fits(const Schedule *s, const ProjectRequest *what, bool rows)
 {
 	bool solid = what->plan->model.clamp && kernel_rows[what->kernel].family == FAMILY_VOXEL;
 	return s->direction == what->direction && s->kernel == what->kernel && s->solid == solid &&
@@ -328,7 +331,7 @@ static bool fits(const Schedule *s, const Projecting *what, bool rows)
 }
 
 /* The newest first; the oldest is dropped when there are too many. */
-static void keep(PlanKeep *kept, Schedule *made)
+static void keep(PlanCache *kept, Schedule *made)
 {
 	int count = 1;
 	made->next = kept->data;
@@ -341,9 +344,9 @@ static void keep(PlanKeep *kept, Schedule *made)
 }
 
 static tomos_status find_schedule(
-	tomos_backend *backend, const Projecting *what, bool rows, Schedule **schedule)
+	tomos_backend *backend, const ProjectRequest *what, bool rows, Schedule **schedule)
 {
-	PlanKeep *kept = what->plan->keep;
+	PlanCache *kept = what->plan->cache;
 	if (kept->data && kept->owner != backend) {
 		kept->release(kept->owner, kept->data);
 		kept->data = NULL;
@@ -376,7 +379,7 @@ static tomos_status take_room(Split *split, const Job *job)
  * would have to copy the voxels three times, makes them. */
 static void use_arrays(Split *split, Job *job)
 {
-	const Projecting *what = job->what;
+	const ProjectRequest *what = job->what;
 	bool voxels = split_use(split, what->volume);
 	split_use(split, job->raw ? job->raw : what->projections);
 	if (job->step)
@@ -401,26 +404,26 @@ static tomos_status project(tomos_backend *backend, Job *job)
 		status = split_run(split, job->schedule->item_count, project_item, job);
 	/* What comes next may be sent ahead of work that is still under way. */
 	for (int i = 0; status != TOMOS_OK && i < split->count; i++)
-		split->lanes[i].child->type->sync(split->lanes[i].child);
+		split->lanes[i].child->type->memory->sync(split->lanes[i].child);
 	if (job->filter)
 		split_limit(split, split->own);
 	pthread_mutex_unlock(&split->lock);
 	return status;
 }
 
-tomos_status split_project(tomos_backend *backend, const Projecting *what)
+tomos_status split_project(tomos_backend *backend, const ProjectRequest *what)
 {
 	return project(backend, &(Job){.what = what, .power = PROJECT});
 }
 
-tomos_status split_power(tomos_backend *backend, const Projecting *what, int power)
+tomos_status split_power(tomos_backend *backend, const ProjectRequest *what, int power)
 {
 	return project(backend, &(Job){.what = what, .power = power});
 }
 
 /* Where pieces are not added up: each one updates its voxels while others are on their way. */
-tomos_status split_back_step(
-	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done)
+tomos_status split_back_update(
+	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done)
 {
 	*done = false;
 	if (step->average)
@@ -437,8 +440,8 @@ tomos_status split_back_step(
 	return project(backend, &(Job){.what = what, .power = PROJECT, .step = step});
 }
 
-tomos_status split_filter_back(tomos_backend *backend, const Filter *filter,
-	const FilterView *views, const float *in, const Projecting *what)
+tomos_status split_filter_back_project(tomos_backend *backend, const Filter *filter,
+	const FilterView *views, const float *in, const ProjectRequest *what)
 {
 	return project(backend, &(Job){.what = what,
 					.power = PROJECT,

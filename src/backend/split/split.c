@@ -16,10 +16,10 @@ tomos_status lane_take(Lane *lane, int64_t out, int64_t in, int64_t most)
 	int64_t first = parts_of(out, ALIGNED) * ALIGNED, count = first + in;
 	if (lane->room < count || lane->room > most + ALIGNED) {
 		if (lane->block)
-			lane->child->type->release(lane->child, lane->block);
+			lane->child->type->memory->release(lane->child, lane->block);
 		lane->block = NULL;
 		lane->room = 0;
-		TRY(lane->child->type->alloc(lane->child, &lane->block, count, "pieces"));
+		TRY(lane->child->type->memory->alloc(lane->child, &lane->block, count, "pieces"));
 		lane->room = count;
 	}
 	lane->out = lane->block;
@@ -43,7 +43,7 @@ static tomos_status host_room(
 static void let_sum_go(Split *split, Lane *lane)
 {
 	if (lane->sum_held)
-		split_unpin(split, lane->child, lane->sum, lane->sum_room);
+		child_unpin(split, lane->child, lane->sum, lane->sum_room);
 	lane->sum_held = false;
 }
 
@@ -54,7 +54,7 @@ tomos_status lane_sum(Split *split, Lane *lane, int64_t count)
 	let_sum_go(split, lane);
 	TRY(host_room(lane->sum, &lane->sum, &lane->sum_room, count, sizeof *lane->sum,
 		"a piece to be added"));
-	lane->sum_held = split_pin(split, lane->child, lane->sum, count);
+	lane->sum_held = child_pin(split, lane->child, lane->sum, count);
 	return TOMOS_OK;
 }
 
@@ -69,7 +69,7 @@ tomos_status lane_views(Lane *lane, int64_t count, int64_t columns)
 static void lane_close(Split *split, Lane *lane)
 {
 	if (lane->block)
-		lane->child->type->release(lane->child, lane->block);
+		lane->child->type->memory->release(lane->child, lane->block);
 	let_sum_go(split, lane);
 	mem_free(lane->sum);
 	mem_free(lane->views);
@@ -80,14 +80,14 @@ static void lane_close(Split *split, Lane *lane)
 static tomos_status split_alloc(
 	tomos_backend *backend, float **data, int64_t count, const char *what)
 {
-	TRY(cpu_backend.alloc(backend, data, count, what));
-	return split_hold(backend, *data, count);
+	TRY(cpu_backend.memory->alloc(backend, data, count, what));
+	return split_pin(backend, *data, count);
 }
 
 static void split_release(tomos_backend *backend, float *data)
 {
-	split_let_go(backend, data);
-	cpu_backend.release(backend, data);
+	split_unpin(backend, data);
+	cpu_backend.memory->release(backend, data);
 }
 
 static void split_close(tomos_backend *backend)
@@ -110,9 +110,9 @@ static tomos_status find_memory(
 	for (int i = 0; i < devices; i++) {
 		tomos_backend *child = s->lanes[i].child;
 		int64_t room, names = 0;
-		if (!child->type->room)
+		if (!child->type->memory->free_bytes)
 			return TOMOS_OK;
-		TRY(child->type->room(child, &room));
+		TRY(child->type->memory->free_bytes(child, &room));
 		for (int j = 0; j < devices; j++)
 			names += strcmp(arguments[i], arguments[j]) == 0;
 		room = room / 10 * 9 / names;
@@ -126,7 +126,8 @@ void split_limit(const Split *s, int64_t own)
 	const int devices = s->count / STREAMS;
 	for (int i = 0; i < s->count && own > 0; i++) {
 		tomos_backend *child = s->lanes[i].child;
-		child->type->limit(child, own, i < devices ? NULL : s->lanes[i % devices].child);
+		child->type->memory->limit_scratch(
+			child, own, i < devices ? NULL : s->lanes[i % devices].child);
 	}
 }
 
@@ -141,12 +142,12 @@ static tomos_status set_memory(Split *s, const BackendType *type, const char *co
 	if (s->memory == 0)
 		TRY(find_memory(s, arguments, devices, &s->memory));
 	int64_t floats = s->memory / STREAMS / (int64_t)sizeof(float);
-	s->own = type->limit ? floats / 8 * 3 - ALIGNED : 0;
-	s->own_rows = type->limit ? floats / 4 - ALIGNED : 0;
+	s->own = type->memory->limit_scratch ? floats / 8 * 3 - ALIGNED : 0;
+	s->own_rows = type->memory->limit_scratch ? floats / 4 - ALIGNED : 0;
 	s->room = floats - s->own - ALIGNED;
-	s->in[FORWARD] = type->limit ? floats / 16 * 5 : floats / 4;
-	s->in[ADJOINT] = type->limit ? floats / 8 : floats / 4;
-	s->in_rows = type->limit ? floats / 32 * 7 : floats / 4;
+	s->in[FORWARD] = type->memory->limit_scratch ? floats / 16 * 5 : floats / 4;
+	s->in[ADJOINT] = type->memory->limit_scratch ? floats / 8 : floats / 4;
+	s->in_rows = type->memory->limit_scratch ? floats / 32 * 7 : floats / 4;
 	split_limit(s, s->own);
 	return TOMOS_OK;
 }
@@ -165,25 +166,25 @@ static tomos_status split_machine(tomos_backend *backend, tomos_machine *machine
 
 static void set_type(Split *s, const BackendType *type)
 {
-	s->type = cpu_backend;
-	s->type.name = type->name;
-	s->type.chunk = CHUNK;
-	s->type.open = NULL;
-	s->type.close = split_close;
-	s->type.alloc = split_alloc;
-	s->type.release = split_release;
-	s->type.hold = split_hold;
-	s->type.let_go = split_let_go;
-	s->type.project = split_project;
-	s->type.power = type->power ? split_power : NULL;
-	s->type.back_step = split_back_step;
-	s->type.filter_open = split_filter_open;
-	s->type.filter_close = split_filter_close;
-	s->type.filter = split_filter;
-	s->type.filter_back = split_filter_back;
-	s->type.machine = split_machine;
-	s->type.choices = NULL;
-	s->type.knows = NULL;
+	BackendCopy *own = &s->tables;
+	backend_copy(own, &cpu_backend);
+	own->type.name = type->name;
+	own->type.chunk = CHUNK;
+	own->type.open = NULL;
+	own->type.close = split_close;
+	own->type.machine = split_machine;
+	own->memory.alloc = split_alloc;
+	own->memory.release = split_release;
+	own->memory.pin = split_pin;
+	own->memory.unpin = split_unpin;
+	own->projector = (BackendProjector){.apply = split_project,
+		.apply_power = type->projector->apply_power ? split_power : NULL,
+		.back_update = split_back_update,
+		.row = cpu_backend.projector->row};
+	own->filter = (BackendFilter){.open = split_filter_open,
+		.close = split_filter_close,
+		.apply = split_filter,
+		.back_project = split_filter_back_project};
 }
 
 /* Lane i belongs to device i % devices, so that the first items go to different ones. */
@@ -232,7 +233,7 @@ tomos_status split_open(tomos_backend **backend, const BackendType *type,
 	pthread_mutex_init(&s->held_lock, NULL);
 	s->share = options->share;
 	set_type(s, type);
-	made->type = &s->type;
+	made->type = &s->tables.type;
 	made->own = s;
 	status = open_lanes(s, type, arguments, count, options);
 	if (status != TOMOS_OK) {

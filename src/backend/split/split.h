@@ -40,7 +40,7 @@ typedef struct {
 enum { MOST_HELD = 64 }; /* others are copied */
 
 typedef struct {
-	BackendType type; /* the cpu's, but for what is done in pieces */
+	BackendCopy tables; /* those of the CPU, except for what is done in pieces */
 	Lane *lanes;
 	int count;
 	int64_t memory;  /* bytes on each device */
@@ -79,12 +79,12 @@ tomos_status lane_sum(Split *split, Lane *lane, int64_t count);
 tomos_status lane_views(Lane *lane, int64_t count, int64_t columns);
 
 /* See backend.h. */
-tomos_status split_hold(tomos_backend *backend, float *data, int64_t count);
-void split_let_go(tomos_backend *backend, float *data);
+tomos_status split_pin(tomos_backend *backend, float *data, int64_t count);
+void split_unpin(tomos_backend *backend, float *data);
 void split_let_all_go(Split *s);
 /* Holds an array for transfers of a child, as far as memory allows; whether that was possible. */
-bool split_pin(Split *s, tomos_backend *child, float *data, int64_t count);
-void split_unpin(Split *s, tomos_backend *child, float *data, int64_t count);
+bool child_pin(Split *s, tomos_backend *child, float *data, int64_t count);
+void child_unpin(Split *s, tomos_backend *child, float *data, int64_t count);
 /* An array is about to be sent or fetched: whether that needs no copy. */
 bool split_use(Split *split, const float *data);
 
@@ -149,7 +149,7 @@ struct Schedule {
 
 /* The cheapest way, or the one that the split was told to take. */
 tomos_status schedule_make(
-	Schedule **schedule, const Split *split, const Projecting *what, bool rows);
+	Schedule **schedule, const Split *split, const ProjectRequest *what, bool rows);
 void schedule_free(Schedule *schedule);
 int64_t step_voxels(const Step *step);
 int64_t step_pixels(const Step *step);
@@ -158,16 +158,16 @@ int64_t step_view(const Step *step, int64_t i);
 /* Whether two steps take the same input. */
 bool step_same_input(const Step *a, const Step *b, Direction direction);
 
-tomos_status split_project(tomos_backend *backend, const Projecting *what);
-tomos_status split_power(tomos_backend *backend, const Projecting *what, int power);
-tomos_status split_back_step(
-	tomos_backend *backend, const Projecting *what, const BackStep *step, bool *done);
+tomos_status split_project(tomos_backend *backend, const ProjectRequest *what);
+tomos_status split_power(tomos_backend *backend, const ProjectRequest *what, int power);
+tomos_status split_back_update(
+	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done);
 tomos_status split_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
 void split_filter_close(tomos_backend *backend, Filter *filter);
 tomos_status split_filter(tomos_backend *backend, const Filter *filter, int64_t count, int64_t rows,
 	const FilterView *views, const float *in, float *out);
-tomos_status split_filter_back(tomos_backend *backend, const Filter *filter,
-	const FilterView *views, const float *in, const Projecting *what);
+tomos_status split_filter_back_project(tomos_backend *backend, const Filter *filter,
+	const FilterView *views, const float *in, const ProjectRequest *what);
 
 static inline int64_t parts_of(int64_t n, int64_t size)
 {

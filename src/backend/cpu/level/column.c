@@ -18,7 +18,7 @@ enum {
 };
 
 typedef struct {
-	const Projecting *what;
+	const ProjectRequest *what;
 	int64_t first, count; /* views of this pass */
 	int64_t stride;       /* floats per detector column */
 	float *samples;       /* [view][columns + 2][stride] */
@@ -35,7 +35,7 @@ static double corner(const double f[4], const Plan *plan, int i)
 	       f[1] * (double)(i & 2 ? plan->grid.n[1] - 1 : 0) + f[3];
 }
 
-bool LEVEL(column_applies)(const Projecting *what)
+bool LEVEL(column_applies)(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	double nz = (double)plan->grid.n[2];
@@ -275,7 +275,7 @@ static void tile_back(void *user, int64_t index)
 	give_tile(pass, &tile, (const float(*)[ACROSS][TALL])sums);
 }
 
-tomos_status LEVEL(column_back)(const Projecting *what)
+tomos_status LEVEL(column_back)(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	Pass pass = {.what = what, .stride = column_stride(plan->model.rows)};

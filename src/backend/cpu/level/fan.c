@@ -5,7 +5,7 @@
 enum { BELOW = LANES == 16 ? 5 : 2, TILE_ROWS = 8, VIEWS_IN_CACHE = 32, SCRATCH_FLOATS = 4 << 20 };
 
 typedef struct {
-	const Projecting *what;
+	const ProjectRequest *what;
 	int64_t first, count, stride; /* views of this pass; floats per view */
 	float *samples;
 } Pass;
@@ -16,7 +16,7 @@ static bool fits(const Plan *plan, const KernelView *k)
 	return curve < BELOW - 0.4 && lanes_fit(step, BELOW + 3 + curve);
 }
 
-bool LEVEL(fan_applies)(const Projecting *what)
+bool LEVEL(fan_applies)(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	if (!plan->model.planar || plan->model.clamp || plan->model.nearest)
@@ -76,7 +76,7 @@ static void pass_back(void *user, int64_t index)
 				(double)(y + box->low[1]), nx, pass->what->volume + y * nx);
 }
 
-tomos_status LEVEL(fan_back)(const Projecting *what)
+tomos_status LEVEL(fan_back)(const ProjectRequest *what)
 {
 	Pass pass = {.what = what, .stride = what->plan->model.columns + 2 * PAD + LANES};
 	int64_t ny = what->box.high[1] - what->box.low[1];

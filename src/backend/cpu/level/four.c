@@ -2,7 +2,7 @@
 #include "backend/cpu/level/four.h"
 
 /* A view whose pixels cannot be taken so has kind FOUR_KINDS. */
-static Fours fours_of(const Projecting *what, const Frame *f, int64_t view)
+static Fours fours_of(const ProjectRequest *what, const Frame *f, int64_t view)
 {
 	const KernelView *k = &what->plan->views[what->first + view];
 	double origin, per[2];
@@ -24,7 +24,7 @@ static Fours fours_of(const Projecting *what, const Frame *f, int64_t view)
 	return l;
 }
 
-bool LEVEL(fours_apply)(const Projecting *what, const Frame *f)
+bool LEVEL(fours_apply)(const ProjectRequest *what, const Frame *f)
 {
 	bool all = what->kernel == KERNEL_voxel && what->direction == ADJOINT &&
 		   what->count > FEW_VIEWS;
@@ -33,7 +33,7 @@ bool LEVEL(fours_apply)(const Projecting *what, const Frame *f)
 	return all;
 }
 
-tomos_status LEVEL(fours_order)(const Projecting *what, const Frame *f, int64_t **order)
+tomos_status LEVEL(fours_order)(const ProjectRequest *what, const Frame *f, int64_t **order)
 {
 	int64_t count = 0;
 	TRY(mem_alloc(order, what->count, sizeof **order, "the order of the views"));
@@ -46,7 +46,7 @@ tomos_status LEVEL(fours_order)(const Projecting *what, const Frame *f, int64_t 
 	return TOMOS_OK;
 }
 
-int64_t LEVEL(fours_next)(const Projecting *what, const Frame *f, const int64_t *order,
+int64_t LEVEL(fours_next)(const ProjectRequest *what, const Frame *f, const int64_t *order,
 	int64_t first, int64_t most, Fours *views)
 {
 	int64_t count = min64(most, what->count - first), whole = 0, alike;

@@ -37,15 +37,15 @@ typedef struct {
 } Fours;
 
 /* Whether all views of the request can be taken so, and are enough for it to pay. */
-bool LEVEL(fours_apply)(const Projecting *what, const Frame *f);
+bool LEVEL(fours_apply)(const ProjectRequest *what, const Frame *f);
 /* The views of the request, those of one axis and kind together. */
-tomos_status LEVEL(fours_order)(const Projecting *what, const Frame *f, int64_t **order);
+tomos_status LEVEL(fours_order)(const ProjectRequest *what, const Frame *f, int64_t **order);
 /* How views lie from the `first` in that order on, and how many, `most` or up to FOUR_VIEWS fewer: those
  * whose sums make pixels are not parted. */
-int64_t LEVEL(fours_next)(const Projecting *what, const Frame *f, const int64_t *order,
+int64_t LEVEL(fours_next)(const ProjectRequest *what, const Frame *f, const int64_t *order,
 	int64_t first, int64_t most, Fours *views);
 /* Voxel-driven back projection of a few slices. */
-tomos_status LEVEL(slice_fours)(const Projecting *what, const Frame *f);
+tomos_status LEVEL(slice_fours)(const ProjectRequest *what, const Frame *f);
 
 /* Calls a function with the kind as its last argument, a constant there, so that loops over bends are unrolled. */
 #define FOUR_BY_KIND(kind, function, ...) \

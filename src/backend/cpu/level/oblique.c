@@ -39,7 +39,7 @@ typedef struct {
 /* A view: ray (column, row) crosses plane k of the part at base + column u + row v + k slope. The axes
  * are the dominant one, along which there are planes, then those of a plane's columns and rows. */
 typedef struct {
-	const Projecting *what;
+	const ProjectRequest *what;
 	const KernelView *view;
 	float *image, *volume, *staged;
 	int axes[3];
@@ -75,14 +75,14 @@ static void place_axis(Oblique *o, const KernelWalk *walk, const Part *part, int
 	o->inner[i][1] = plan->whole.n[b] - 1 - first - HALO;
 }
 
-static KernelWalk first_ray(const Projecting *what, int64_t number)
+static KernelWalk first_ray(const ProjectRequest *what, int64_t number)
 {
 	const KernelGrid *grid = &what->plan->whole;
 	KernelRay ray = kernel_ray(grid, &what->plan->views[what->first + number], 0, 0);
 	return kernel_walk(grid, &ray, 1, 0);
 }
 
-static Oblique oblique_view(const Projecting *what, int64_t number, const Part *part)
+static Oblique oblique_view(const ProjectRequest *what, int64_t number, const Part *part)
 {
 	KernelWalk walk = first_ray(what, number);
 	KernelGrid box = {.low = {0}};
@@ -106,7 +106,7 @@ static Oblique oblique_view(const Projecting *what, int64_t number, const Part *
 	return o;
 }
 
-static Part whole_box(const Projecting *what, int64_t view)
+static Part whole_box(const ProjectRequest *what, int64_t view)
 {
 	KernelWalk walk = first_ray(what, view);
 	const Box *box = &what->box;
@@ -125,7 +125,7 @@ static bool within_reach(const Oblique *o)
 	       o->width * LANES * (LEAST_ROWS + HALO + MORE) <= LARGEST_FLOATS;
 }
 
-bool LEVEL(oblique_applies)(const Projecting *what)
+bool LEVEL(oblique_applies)(const ProjectRequest *what)
 {
 	for (int64_t i = 0; i < what->count; i++) {
 		if (what->plan->views[what->first + i].src[3] != 0)
@@ -383,8 +383,8 @@ static void cut_box(const Oblique *whole, Part *part)
 	part->planes = min64(max64(1, blocks) * LANES, whole->n[0]);
 }
 
-static void do_part(
-	const Projecting *what, const Task *task, int64_t first, const Part *part, float *scratch)
+static void do_part(const ProjectRequest *what, const Task *task, int64_t first, const Part *part,
+	float *scratch)
 {
 	Oblique o = oblique_view(what, first, part);
 	int axis = o.axes[0];
@@ -402,7 +402,7 @@ static void do_part(
 }
 
 /* All views that have the dominant axis of view `first`. */
-static tomos_status do_axis(const Projecting *what, const Task *task, int64_t first)
+static tomos_status do_axis(const ProjectRequest *what, const Task *task, int64_t first)
 {
 	Part whole = whole_box(what, first), most = whole;
 	Oblique o = oblique_view(what, first, &whole);
@@ -425,7 +425,7 @@ done:
 	return status;
 }
 
-static tomos_status do_views(const Projecting *what, const Task *task)
+static tomos_status do_views(const ProjectRequest *what, const Task *task)
 {
 	bool done[3] = {false};
 	for (int64_t i = 0; i < what->count; i++) {
@@ -542,7 +542,7 @@ static void sum_view(Oblique *o, float *scratch)
 		parts(model->columns, TILE_COLUMNS) * parts(model->rows, TILE_ROWS), sum_tile, &s);
 }
 
-tomos_status LEVEL(oblique_forward)(const Projecting *what)
+tomos_status LEVEL(oblique_forward)(const ProjectRequest *what)
 {
 	return do_views(what, &(Task){sum_needs, sum_view});
 }
@@ -636,7 +636,7 @@ static void spread_view(Oblique *o, float *scratch)
 	parallel_for(limit(LARGEST_FLOATS / s.size, 1, tomos_threads()), spread_some, &s);
 }
 
-tomos_status LEVEL(oblique_back)(const Projecting *what)
+tomos_status LEVEL(oblique_back)(const ProjectRequest *what)
 {
 	return do_views(what, &(Task){spread_needs, spread_view});
 }

@@ -18,13 +18,13 @@ enum {
 };
 
 /* Whether a row of the slice and a row of the detector fit into what a task has for them. */
-static bool room_fits(const Projecting *what, const Frame *f)
+static bool room_fits(const ProjectRequest *what, const Frame *f)
 {
 	return column_stride(max64(f->n[0], f->n[1])) <= BAND_FLOATS &&
 	       what->plan->model.columns + LANES <= SUMS_FLOATS;
 }
 
-static bool frame_fits(const Projecting *what, const Frame *f)
+static bool frame_fits(const ProjectRequest *what, const Frame *f)
 {
 	for (int64_t i = what->first; i < what->first + what->count; i++) {
 		const KernelView *k = &what->plan->views[i];
@@ -38,7 +38,7 @@ static bool frame_fits(const Projecting *what, const Frame *f)
 	return true;
 }
 
-static bool find_frame(const Projecting *what, Frame *f)
+static bool find_frame(const ProjectRequest *what, Frame *f)
 {
 	for (int w = 2; w >= 0; w--) {
 		*f = frame_across(what, w);
@@ -48,7 +48,7 @@ static bool find_frame(const Projecting *what, Frame *f)
 	return false;
 }
 
-bool LEVEL(slice_applies)(const Projecting *what)
+bool LEVEL(slice_applies)(const ProjectRequest *what)
 {
 	Frame f;
 	return !what->plan->model.clamp && !what->plan->model.nearest && find_frame(what, &f);
@@ -59,7 +59,7 @@ bool LEVEL(slice_applies)(const Projecting *what)
 /* A task walks a stripe of the slice with some views. What the stripes give to a view is added up in
  * their order. */
 typedef struct {
-	const Projecting *what;
+	const ProjectRequest *what;
 	Frame f;
 	int64_t views, groups, stripes; /* views of a task, groups of so many */
 	float *partial;                 /* [stripe][slice][view][column]; NULL: one stripe */
@@ -235,7 +235,7 @@ static void add_stripes(void *user, int64_t index)
 			out[c] += w->partial[s * next + index * columns + c];
 }
 
-tomos_status LEVEL(slice_forward)(const Projecting *what)
+tomos_status LEVEL(slice_forward)(const ProjectRequest *what)
 {
 	int64_t columns = what->plan->model.columns;
 	Walk w = {.what = what, .views = limit(SUMS_FLOATS / (columns + LANES), 1, TOGETHER)};
@@ -267,14 +267,14 @@ typedef struct {
 } SliceHat;
 
 typedef struct {
-	const Projecting *what;
+	const ProjectRequest *what;
 	Frame f;
 	int64_t slice, first, count; /* views of this pass */
 	int64_t stride;
 	float *samples; /* the views' rows, padded with zeros and weighted */
 	SliceHat *hats;
-	const BackStep *step; /* what is done with the sums; NULL: they are added */
-	float *under;         /* rows of what the sums are divided by; NULL: nothing */
+	const FusedUpdate *step; /* what is done with the sums; NULL: they are added */
+	float *under;            /* rows of what the sums are divided by; NULL: nothing */
 	float least;
 } Pass;
 
@@ -287,7 +287,7 @@ static void cut_hat(SliceHat *hat, const SliceRays *rays)
 	hat->origin -= lengths.nudge / rays->per_ray;
 }
 
-static SliceHat hat_of(const Projecting *what, const Frame *f, const KernelView *k)
+static SliceHat hat_of(const ProjectRequest *what, const Frame *f, const KernelView *k)
 {
 	SliceHat hat = {.reach = 1, .pitch = 1};
 	columns_of(what, f, k, &hat.origin, &hat.per_x, &hat.per_y);
@@ -316,7 +316,7 @@ static void fill_row(float *to, int64_t stride, const float *from, int64_t colum
 static void pass_fill(void *user, int64_t i)
 {
 	const Pass *pass = user;
-	const Projecting *what = pass->what;
+	const ProjectRequest *what = pass->what;
 	const Plan *plan = what->plan;
 	const KernelView *k = &plan->views[what->first + pass->first + i];
 	int64_t columns = plan->model.columns, row;
@@ -449,7 +449,7 @@ static void tile_back(const Pass *pass, int64_t x, int64_t y, int64_t rows)
 /* What the sums do to one vector of pixels. */
 static inline vf change(const Pass *pass, vf pixels, vf sum, vf under)
 {
-	const BackStep *step = pass->step;
+	const FusedUpdate *step = pass->step;
 	if (step->average)
 		sum = vf_where(under > pass->least, sum / under);
 	return vf_clamp(pixels + step->a * sum, step->low, step->high);
@@ -481,7 +481,7 @@ static void pass_back(void *user, int64_t index)
 }
 
 /* With a step, all views have to be there at once. */
-static tomos_status back(const Projecting *what, const BackStep *step)
+static tomos_status back(const ProjectRequest *what, const FusedUpdate *step)
 {
 	Pass pass = {
 		.what = what, .stride = what->plan->model.columns + 2 * PAD + LANES, .step = step};
@@ -508,12 +508,12 @@ static tomos_status back(const Projecting *what, const BackStep *step)
 	return status;
 }
 
-tomos_status LEVEL(slice_back)(const Projecting *what)
+tomos_status LEVEL(slice_back)(const ProjectRequest *what)
 {
 	return back(what, NULL);
 }
 
-tomos_status LEVEL(slice_step)(const Projecting *what, const BackStep *step)
+tomos_status LEVEL(slice_step)(const ProjectRequest *what, const FusedUpdate *step)
 {
 	return back(what, step);
 }

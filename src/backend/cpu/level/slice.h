@@ -16,7 +16,7 @@ typedef struct {
 	int64_t n[2], stride[2], slices, per_slice;
 } Frame;
 
-static inline Frame frame_across(const Projecting *what, int w)
+static inline Frame frame_across(const ProjectRequest *what, int w)
 {
 	Frame f = {.p = w == 0 ? 1 : 0, .q = w == 2 ? 1 : 2, .w = w};
 	int64_t n[3], stride[3] = {1, 0, 0};
@@ -57,7 +57,7 @@ static inline bool in_slices(const Plan *plan, const Frame *f, const KernelView 
 }
 
 /* The column on which voxel (0, 0) of the box falls, and how it goes on along p and q. */
-static inline void columns_of(const Projecting *what, const Frame *f, const KernelView *k,
+static inline void columns_of(const ProjectRequest *what, const Frame *f, const KernelView *k,
 	double *origin, double *per_p, double *per_q)
 {
 	*origin = k->column[3];
@@ -89,7 +89,7 @@ static inline SliceLengths lengths_of(const SliceRays *rays)
 			     : (SliceLengths){(float)fmin(1 / slope, steepest), 0};
 }
 
-static inline SliceRays rays_of(const Projecting *what, const Frame *f, const KernelView *k)
+static inline SliceRays rays_of(const ProjectRequest *what, const Frame *f, const KernelView *k)
 {
 	SliceRays rays = {.axis = fabs(k->src[f->p]) >= fabs(k->src[f->q]) ? 0 : 1};
 	int a = rays.axis == 0 ? f->p : f->q, b = rays.axis == 0 ? f->q : f->p;

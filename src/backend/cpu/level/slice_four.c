@@ -10,7 +10,7 @@
 enum { TILE = 32, SCRATCH_FLOATS = 4 << 20 };
 
 typedef struct {
-	const Projecting *what;
+	const ProjectRequest *what;
 	Frame f;
 	int64_t slice, first, count; /* views of this pass */
 	int64_t stride;
@@ -146,7 +146,7 @@ static void pass_run(Pass *pass, int64_t most)
 	}
 }
 
-tomos_status LEVEL(slice_fours)(const Projecting *what, const Frame *f)
+tomos_status LEVEL(slice_fours)(const ProjectRequest *what, const Frame *f)
 {
 	Pass pass = {.what = what, .f = *f, .stride = what->plan->model.columns + 2 * PAD + LANES};
 	int64_t most = min64(what->count, max64(SCRATCH_FLOATS / pass.stride, FOUR_VIEWS));

@@ -113,7 +113,7 @@ static bool fan_fits(const Plan *plan, const KernelView *k)
 	double last = (double)(plan->model.columns - 1), turn = 0;
 	for (int a = 0; a < 2; a++)
 		turn += (k->first[a] - k->src[a]) * (k->first[a] + last * k->u[a] - k->src[a]);
-	return plan_fans_lie(plan, k) && turn > 0;
+	return plan_in_slice_fan(plan, k) && turn > 0;
 }
 
 static bool fans_fit(Stack *s)
@@ -160,7 +160,7 @@ static bool frame_fits(Stack *s)
 	return true;
 }
 
-bool LEVEL(stack_find)(const Projecting *what, Stack *s)
+bool LEVEL(stack_find)(const ProjectRequest *what, Stack *s)
 {
 	for (int w = 2; w >= 0; w--) {
 		*s = (Stack){.what = what, .f = frame_across(what, w)};
@@ -172,7 +172,7 @@ bool LEVEL(stack_find)(const Projecting *what, Stack *s)
 }
 
 /* Few views are left to the kernel for one slice, where there is one. */
-bool LEVEL(stack_applies)(const Projecting *what)
+bool LEVEL(stack_applies)(const ProjectRequest *what)
 {
 	Stack s;
 	const KernelModel *model = &what->plan->model;

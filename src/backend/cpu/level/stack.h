@@ -49,7 +49,7 @@ typedef struct {
 
 /* The slices [first, first + count) of the frame, `wide` floats apart from sample to sample. */
 typedef struct {
-	const Projecting *what;
+	const ProjectRequest *what;
 	Frame f;
 	int64_t first, count, wide;
 	bool linear; /* hats are those of linear interpolation */
@@ -59,7 +59,7 @@ typedef struct {
 } Stack;
 
 /* Whether the request can be done in stacks; if so, its frame and taps. */
-bool LEVEL(stack_find)(const Projecting *what, Stack *stack);
+bool LEVEL(stack_find)(const ProjectRequest *what, Stack *stack);
 Laying LEVEL(stack_laying)(const Stack *stack, int64_t view);
 /* The next group of slices, from first + count on; false behind the last. */
 bool LEVEL(stack_next)(Stack *stack);

@@ -267,7 +267,7 @@ static tomos_status pass_make(Pass *pass, bool fours, int64_t most, int64_t room
 	return LEVEL(fours_order)(pass->s.what, &pass->s.f, &pass->order);
 }
 
-tomos_status LEVEL(stack_back)(const Projecting *what)
+tomos_status LEVEL(stack_back)(const ProjectRequest *what)
 {
 	Pass pass = {0};
 	if (!LEVEL(stack_find)(what, &pass.s))

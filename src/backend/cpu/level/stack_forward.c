@@ -269,7 +269,7 @@ static void axis_project(Strip *t)
 	}
 }
 
-tomos_status LEVEL(stack_forward)(const Projecting *what)
+tomos_status LEVEL(stack_forward)(const ProjectRequest *what)
 {
 	Strip t = {0};
 	if (!LEVEL(stack_find)(what, &t.s))

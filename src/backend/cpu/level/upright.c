@@ -14,7 +14,7 @@ enum {
 
 /* The steepest rays are those of the outermost rows; they must cross x or y planes first, like all the
  * others, and a vector of rows (forward) or of voxels (adjoint) must read within a window. */
-static bool column_fits(const Projecting *what, const KernelView *k, int64_t c)
+static bool column_fits(const ProjectRequest *what, const KernelView *k, int64_t c)
 {
 	const Plan *plan = what->plan;
 	Upright up = upright_column(k, (double)c);
@@ -34,7 +34,7 @@ static bool column_fits(const Projecting *what, const KernelView *k, int64_t c)
 	return true;
 }
 
-bool LEVEL(upright_applies)(const Projecting *what)
+bool LEVEL(upright_applies)(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	int64_t plane =
@@ -56,7 +56,7 @@ bool LEVEL(upright_applies)(const Projecting *what)
 }
 
 typedef struct {
-	const Projecting *what;
+	const ProjectRequest *what;
 	int axis;             /* planes across x (0) or y (1) */
 	int64_t first, count; /* planes of this slab, counted in the box */
 	int64_t across, tall; /* voxels of a plane: along the other axis, and along z */
@@ -149,7 +149,7 @@ static void tile_forward(void *user, int64_t index)
 	give_tile(s, view, &tile, sums);
 }
 
-tomos_status LEVEL(upright_forward)(const Projecting *what)
+tomos_status LEVEL(upright_forward)(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	const Box *box = &what->box;

@@ -16,7 +16,7 @@ enum {
 };
 
 typedef struct {
-	const Projecting *what;
+	const ProjectRequest *what;
 	int64_t first, count;  /* views of this pass */
 	int64_t width, floats; /* of a padded view */
 	float *samples;
@@ -36,7 +36,7 @@ static bool within_reach(const double f[4], const int64_t n[3])
 	return farthest < 0x1p24;
 }
 
-bool LEVEL(voxel_free_applies)(const Projecting *what)
+bool LEVEL(voxel_free_applies)(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	if (plan->model.planar || plan->model.clamp || plan->model.nearest ||
@@ -133,7 +133,7 @@ static void back_rows(void *user, int64_t index)
 			out[r * nx + i] += sums[r][i];
 }
 
-tomos_status LEVEL(voxel_free_back)(const Projecting *what)
+tomos_status LEVEL(voxel_free_back)(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
 	const Box *box = &what->box;

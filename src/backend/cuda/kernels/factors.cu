@@ -37,7 +37,7 @@ static __global__ void __launch_bounds__(WIDE *HIGH) make_factors(const __grid_c
 }
 
 tomos_status find_factors(
-	tomos_backend *backend, const Projecting *what, const HatSlices *l, CudaUpdate *update)
+	tomos_backend *backend, const ProjectRequest *what, const HatSlices *l, CudaUpdate *update)
 {
 	const Box *box = &what->box;
 	float *to;

@@ -6,7 +6,7 @@
 #include "backend/cuda/kernels/hat.h"
 
 /* Sets update->factors. */
-tomos_status find_factors(tomos_backend *backend, const Projecting *what, const HatSlices *slices,
-	CudaUpdate *update);
+tomos_status find_factors(tomos_backend *backend, const ProjectRequest *what,
+	const HatSlices *slices, CudaUpdate *update);
 
 #endif

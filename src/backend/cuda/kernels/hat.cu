@@ -12,7 +12,7 @@ static void make_hat(const Plan *plan, int64_t view, const void *user, void *pla
 	*(HatView *)place = hat_view(plan, view, m->slices, m->kernel);
 }
 
-tomos_status hat_views(tomos_backend *backend, const Projecting *what, const HatSlices *slices,
+tomos_status hat_views(tomos_backend *backend, const ProjectRequest *what, const HatSlices *slices,
 	const HatView **views)
 {
 	const Making making = {slices, what->kernel};

@@ -1,15 +1,15 @@
-/* Hat functions (backend/module/hat.h) on the device. */
+/* Hat functions (backend/device/hat.h) on the device. */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_HAT_H
 #define TOMOS_BACKEND_CUDA_KERNELS_HAT_H
 
 #include "backend/cuda/cuda.h"
 
 extern "C" {
-#include "backend/module/hat.h"
+#include "backend/device/hat.h"
 }
 
 /* All views of the plan, on the device. */
-tomos_status hat_views(tomos_backend *backend, const Projecting *what, const HatSlices *slices,
+tomos_status hat_views(tomos_backend *backend, const ProjectRequest *what, const HatSlices *slices,
 	const HatView **views);
 
 /* Taps that a hat of half width `reach` can touch: 2, 3 or 4. */

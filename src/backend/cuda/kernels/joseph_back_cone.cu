@@ -264,7 +264,7 @@ typedef struct {
 
 /* How far a pixel is from the next one, seen from the source, along the axis of its sheet: at
  * most. */
-static double pixel_angle(const Projecting *what)
+static double pixel_angle(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
 	double most = 0;
@@ -279,7 +279,7 @@ static double pixel_angle(const Projecting *what)
 	return model->columns > 0 ? most : 0;
 }
 
-static bool are_cones(const Projecting *what)
+static bool are_cones(const ProjectRequest *what)
 {
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &what->plan->views[what->first + i];
@@ -297,7 +297,7 @@ static int64_t view_floats(const KernelModel *model, bool pairs)
 }
 
 /* Blocks must not see sheets a right angle apart, and count pixels of a view by int. */
-static bool shadow_applies(const Projecting *what, CudaNotes *notes)
+static bool shadow_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const double most_reach = 2, most_angle = 0.03;
 	const KernelModel *model = &what->plan->model;
@@ -314,7 +314,7 @@ static bool shadow_applies(const Projecting *what, CudaNotes *notes)
 
 template <int N, typename Pixel>
 static tomos_status run_views(
-	tomos_backend *backend, const Projecting *what, Shadow s, int64_t first, int64_t count)
+	tomos_backend *backend, const ProjectRequest *what, Shadow s, int64_t first, int64_t count)
 {
 	enum { LINES = 8 };
 	const CudaPlan *kept;
@@ -343,7 +343,7 @@ static tomos_status run_views(
 
 /* The taller ones are quicker, but where many of their voxels would lie beyond the box. */
 template <typename Pixel>
-static tomos_status run_height(tomos_backend *backend, const Projecting *what, const Shadow &s,
+static tomos_status run_height(tomos_backend *backend, const ProjectRequest *what, const Shadow &s,
 	int64_t first, int64_t count)
 {
 	const int64_t tall = ((s.n[2] + TALL - 1) / TALL) * TALL,
@@ -352,7 +352,7 @@ static tomos_status run_height(tomos_backend *backend, const Projecting *what, c
 		what, s, first, count);
 }
 
-static tomos_status shadow_run(tomos_backend *backend, const Projecting *what,
+static tomos_status shadow_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const Plan *plan = what->plan;

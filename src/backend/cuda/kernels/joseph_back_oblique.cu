@@ -148,7 +148,7 @@ static bool lattice_view(const Plan *plan, const KernelView *k, LatticeView *vie
 }
 
 /* Pixels across that the widest view needs, or 0 where this kernel cannot do it. */
-static int lattice_size(const Projecting *what)
+static int lattice_size(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
 	double most = 0;
@@ -164,7 +164,7 @@ static int lattice_size(const Projecting *what)
 	return size > MOST ? 0 : size < 3 ? 3 : size;
 }
 
-static bool lattice_applies(const Projecting *what, CudaNotes *notes)
+static bool lattice_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	int *size = notes_of<int>(notes);
 	*size = lattice_size(what);
@@ -185,7 +185,7 @@ static int64_t view_floats(const KernelModel *model, bool pairs)
 }
 
 template <typename Pixel>
-static void launch(cudaStream_t stream, const Projecting *what, Lattice *s, int64_t first,
+static void launch(cudaStream_t stream, const ProjectRequest *what, Lattice *s, int64_t first,
 	float *images, int size)
 {
 	typedef void (*LatticeKernel)(const Lattice s);
@@ -204,7 +204,7 @@ static void launch(cudaStream_t stream, const Projecting *what, Lattice *s, int6
 		dim3(WIDE, HIGH), 0, stream>>>(*s);
 }
 
-static tomos_status run_views(tomos_backend *backend, const Projecting *what, Lattice s,
+static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, Lattice s,
 	int64_t first, int64_t count, int size)
 {
 	const bool pairs = s.update.with.average;
@@ -222,7 +222,7 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, La
 	return TOMOS_OK;
 }
 
-static tomos_status lattice_run(tomos_backend *backend, const Projecting *what,
+static tomos_status lattice_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const KernelModel *model = &what->plan->model;

@@ -357,7 +357,7 @@ static int bytes_of(const Bricks *s)
 }
 
 /* Whether bricks of either kind of pieces have room in shared memory, and pieces in the list. */
-static bool has_room(const Projecting *what, const BrickSizes *sizes, int axis)
+static bool has_room(const ProjectRequest *what, const BrickSizes *sizes, int axis)
 {
 	const Box *box = &what->box;
 	const int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
@@ -371,7 +371,7 @@ static bool has_room(const Projecting *what, const BrickSizes *sizes, int axis)
 	return fits;
 }
 
-static bool brick_applies(const Projecting *what, CudaNotes *notes)
+static bool brick_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const KernelModel *model = &what->plan->model;
 	BrickSizes *sizes = notes_of<BrickSizes>(notes);
@@ -398,7 +398,7 @@ static void make_view(const Plan *plan, int64_t view, const void *user, void *pl
 	oblique_view(plan, &plan->views[view], (ObliqueView *)place);
 }
 
-static tomos_status start(tomos_backend *backend, const Projecting *what, Bricks *s, int copied)
+static tomos_status start(tomos_backend *backend, const ProjectRequest *what, Bricks *s, int copied)
 {
 	typedef void (*BrickKernel)(const Bricks s);
 	const CudaDevice *d = device_of(backend);
@@ -419,7 +419,7 @@ static tomos_status start(tomos_backend *backend, const Projecting *what, Bricks
 }
 
 /* Parts, so that there are enough blocks for the GPU. */
-static int parts_of(const CudaDevice *d, const Projecting *what, const Bricks *s)
+static int parts_of(const CudaDevice *d, const ProjectRequest *what, const Bricks *s)
 {
 	int64_t pixels = what->count * s->rows * s->columns, squares = pixels / (SIDE * SIDE);
 	int parts = 1;
@@ -430,8 +430,8 @@ static int parts_of(const CudaDevice *d, const Projecting *what, const Bricks *s
 	return parts;
 }
 
-static tomos_status run_axis(
-	tomos_backend *backend, const Projecting *what, Bricks *s, const BrickSizes *sizes, int a)
+static tomos_status run_axis(tomos_backend *backend, const ProjectRequest *what, Bricks *s,
+	const BrickSizes *sizes, int a)
 {
 	const Box *box = &what->box;
 	const int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
@@ -454,7 +454,7 @@ static tomos_status run_axis(
 	return start(backend, what, s, copied);
 }
 
-static tomos_status brick_run(tomos_backend *backend, const Projecting *what,
+static tomos_status brick_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *)
 {
 	const KernelModel *model = &what->plan->model;

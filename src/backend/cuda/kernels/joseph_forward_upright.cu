@@ -177,7 +177,7 @@ static __global__ void __launch_bounds__(WARP *GROUP, 3)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-static bool sheet_view(const Projecting *what, const KernelView *k, double *low, double *high)
+static bool sheet_view(const ProjectRequest *what, const KernelView *k, double *low, double *high)
 {
 	const Plan *plan = what->plan;
 	bool source = k->src[3] != 0;
@@ -220,7 +220,7 @@ static bool sheet_view(const Projecting *what, const KernelView *k, double *low,
 	return plan->model.planar || most < least / 2;
 }
 
-bool sheet_views(const Projecting *what, double *least, double *most)
+bool sheet_views(const ProjectRequest *what, double *least, double *most)
 {
 	if (what->plan->model.clamp)
 		return false;
@@ -235,7 +235,7 @@ bool sheet_views(const Projecting *what, double *least, double *most)
 	return true;
 }
 
-double sheet_reach(const Projecting *what, double *gap)
+double sheet_reach(const ProjectRequest *what, double *gap)
 {
 	double least, most, reach = 0;
 	if (!sheet_views(what, &least, &most))
@@ -256,7 +256,7 @@ double sheet_reach(const Projecting *what, double *gap)
 }
 
 /* S, or 0 where this kernel cannot do it. */
-static int sheet_segments(const Projecting *what)
+static int sheet_segments(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
 	double low, high;
@@ -273,7 +273,7 @@ typedef struct {
 } Notes;
 
 /* The angle from one view to the next, on average. */
-static double view_angle(const Projecting *what)
+static double view_angle(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
 	double sum = 0, last[2] = {0, 0};
@@ -293,14 +293,14 @@ static double view_angle(const Projecting *what)
 }
 
 /* Rays that are half a warp apart at the border of the box share little. */
-static Group group_of(const Projecting *what)
+static Group group_of(const ProjectRequest *what)
 {
 	const Box *box = &what->box;
 	int64_t wide = max64(box->high[0] - box->low[0], box->high[1] - box->low[1]);
 	return view_angle(what) * 0.5 * (double)wide > WARP / 2 ? OF_PIXELS : OF_VIEWS;
 }
 
-static bool sheet_applies(const Projecting *what, CudaNotes *notes)
+static bool sheet_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	Notes *found = notes_of<Notes>(notes);
 	found->segments = sheet_segments(what);
@@ -311,7 +311,7 @@ static bool sheet_applies(const Projecting *what, CudaNotes *notes)
 
 template <Group OF>
 static tomos_status run_axis(
-	tomos_backend *backend, const Projecting *what, Sheets s, int axis, int segments)
+	tomos_backend *backend, const ProjectRequest *what, Sheets s, int axis, int segments)
 {
 	typedef void (*SheetKernel)(const Sheets s);
 	static const SheetKernel kernels[2][2] = {
@@ -341,7 +341,7 @@ static tomos_status run_axis(
 	return TOMOS_OK;
 }
 
-static tomos_status sheet_run(tomos_backend *backend, const Projecting *what,
+static tomos_status sheet_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *)
 {
 	const CudaPlan *kept;

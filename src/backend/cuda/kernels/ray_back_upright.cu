@@ -212,10 +212,10 @@ static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_const
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 /* Whether each slice falls on one row of each view, whose rays stay in it. */
-static bool in_slices(const Projecting *what)
+static bool in_slices(const ProjectRequest *what)
 {
 	for (int64_t i = 0; i < what->count; i++)
-		if (!plan_fans_lie(what->plan, &what->plan->views[what->first + i]))
+		if (!plan_in_slice_fan(what->plan, &what->plan->views[what->first + i]))
 			return false;
 	return true;
 }
@@ -225,7 +225,7 @@ typedef struct {
 	int taps; /* rows that meet a voxel, at most */
 } Reach;
 
-static bool gather_applies(const Projecting *what, CudaNotes *notes)
+static bool gather_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	Reach *reach = notes_of<Reach>(notes);
 	double gap;
@@ -260,7 +260,7 @@ template <typename Pixel> static GatherKernel kernel_of(int kernel, int taps, bo
 }
 
 template <typename Pixel>
-static void launch(cudaStream_t stream, const Projecting *what, Gather *s, int64_t first,
+static void launch(cudaStream_t stream, const ProjectRequest *what, Gather *s, int64_t first,
 	float *images, int taps)
 {
 	const KernelModel *model = &s->model;
@@ -277,7 +277,7 @@ static void launch(cudaStream_t stream, const Projecting *what, Gather *s, int64
 		dim3(WIDE, HIGH), 0, stream>>>(*s);
 }
 
-static tomos_status run_views(tomos_backend *backend, const Projecting *what, Gather s,
+static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, Gather s,
 	int64_t first, int64_t count, int taps)
 {
 	const KernelModel *model = &s.model;
@@ -302,7 +302,7 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, Ga
 	return TOMOS_OK;
 }
 
-static tomos_status gather_run(tomos_backend *backend, const Projecting *what,
+static tomos_status gather_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const Plan *plan = what->plan;

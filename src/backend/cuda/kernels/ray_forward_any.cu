@@ -263,7 +263,7 @@ static bool begins_inside(const Box *box, const KernelView *k)
 	return inside || KERNEL_FANS(k); /* of fans, nobody looks at the source of each row */
 }
 
-static bool ray_applies(const Projecting *what, CudaNotes *notes)
+static bool ray_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	int *axes = notes_of<int>(notes);
 	const KernelModel *model = &what->plan->model;
@@ -281,7 +281,7 @@ static bool ray_applies(const Projecting *what, CudaNotes *notes)
 	return !(joseph && model->clamp) && what->count <= 65535;
 }
 
-static tomos_status run_axis(tomos_backend *backend, const Projecting *what, Rays *s, int axis)
+static tomos_status run_axis(tomos_backend *backend, const ProjectRequest *what, Rays *s, int axis)
 {
 	const Box *box = &what->box;
 	int64_t n[3], stride[3] = {1, 0, 0};
@@ -318,8 +318,8 @@ static tomos_status run_axis(tomos_backend *backend, const Projecting *what, Ray
 	return TOMOS_OK;
 }
 
-static tomos_status ray_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
-	const CudaEpilogue *)
+static tomos_status ray_run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const CudaEpilogue *)
 {
 	const Plan *plan = what->plan;
 	const CudaPlan *kept;

@@ -8,7 +8,7 @@ typedef struct {
 } Choice;
 
 /* The columns that the box's pixels, and those of blocks that reach beyond it, fall on. */
-static void column_range(const Projecting *what, Choice *c)
+static void column_range(const ProjectRequest *what, Choice *c)
 {
 	double first = 1e300, last = -1e300;
 	for (int64_t i = 0; i < what->count; i++) {
@@ -27,7 +27,7 @@ static void column_range(const Projecting *what, Choice *c)
 	c->last = (int64_t)ceil(fmin(last, 1e15)) + BORDER;
 }
 
-static bool plane_applies(const Projecting *what, CudaNotes *notes)
+static bool plane_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	Choice *c = notes_of<Choice>(notes);
 	const KernelModel *model = &what->plan->model;
@@ -57,17 +57,17 @@ static const PlaneKernel few[2][4] = {
 		plane_forward_few<HAT, FIVE>},
 	{plane_forward_few<LINE, LINEAR>, NULL, NULL, NULL}};
 
-static Weights weights_of(const Projecting *what)
+static Weights weights_of(const ProjectRequest *what)
 {
 	return what->kernel == KERNEL_voxel || what->kernel == KERNEL_joseph ? HAT : LINE;
 }
 
-static PlaneKernel kernel_of(const Projecting *what, const Choice *c)
+static PlaneKernel kernel_of(const ProjectRequest *what, const Choice *c)
 {
 	return kernels[weights_of(what)][what->direction][c->taps];
 }
 
-static tomos_status run_forward(tomos_backend *backend, const Projecting *what, const Choice *c,
+static tomos_status run_forward(tomos_backend *backend, const ProjectRequest *what, const Choice *c,
 	Plane *s, const float *slice)
 {
 	cudaStream_t stream = device_of(backend)->stream;
@@ -109,7 +109,7 @@ static tomos_status run_forward(tomos_backend *backend, const Projecting *what, 
 	return TOMOS_OK;
 }
 
-static tomos_status run_back(tomos_backend *backend, const Projecting *what, const Choice *c,
+static tomos_status run_back(tomos_backend *backend, const ProjectRequest *what, const Choice *c,
 	Plane *s, const float *rows)
 {
 	cudaStream_t stream = device_of(backend)->stream;
@@ -136,8 +136,8 @@ static tomos_status run_back(tomos_backend *backend, const Projecting *what, con
 }
 
 /* As many lines of a slice, each a small box, as the scratch has room for. */
-static tomos_status forward_slice(tomos_backend *backend, const Projecting *what, const Choice *c,
-	const Plane *all, const float *slice)
+static tomos_status forward_slice(tomos_backend *backend, const ProjectRequest *what,
+	const Choice *c, const Plane *all, const float *slice)
 {
 	int64_t border = 2 * BORDER + 1, floats = floats_of(c->taps), lines = all->nb;
 	int64_t room = device_of(backend)->scratch_most / floats - border * all->na;
@@ -152,7 +152,7 @@ static tomos_status forward_slice(tomos_backend *backend, const Projecting *what
 }
 
 /* The same with views. */
-static tomos_status back_slice(tomos_backend *backend, const Projecting *what, const Choice *c,
+static tomos_status back_slice(tomos_backend *backend, const ProjectRequest *what, const Choice *c,
 	const Plane *all, const float *rows)
 {
 	Plane s = *all;
@@ -168,7 +168,7 @@ static tomos_status back_slice(tomos_backend *backend, const Projecting *what, c
 	return TOMOS_OK;
 }
 
-static tomos_status plane_run(tomos_backend *backend, const Projecting *what,
+static tomos_status plane_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const KernelModel *model = &what->plan->model;
@@ -199,8 +199,8 @@ static tomos_status plane_run(tomos_backend *backend, const Projecting *what,
 
 /* All views have to be there at once; factors are those of hats, and with many views, weights that
  * are kept cost less. */
-static CudaFusion slice_fuses(const tomos_backend *backend, const Projecting *what,
-	const CudaNotes *notes, const BackStep *step)
+static CudaFusion slice_fuses(const tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const FusedUpdate *step)
 {
 	const Choice *c = notes_of<Choice>(notes);
 	bool hat = what->kernel == KERNEL_voxel || what->kernel == KERNEL_joseph;

@@ -175,14 +175,14 @@ static __global__ void __launch_bounds__(WIDE *HIGH) few_back(const __grid_const
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-static bool few_applies(const Projecting *what, CudaNotes *notes)
+static bool few_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	return what->count <= FEW_VIEWS && !what->plan->model.planar &&
 	       hat_slices(what, notes_of<HatSlices>(notes));
 }
 
-static CudaFusion few_fuses(const tomos_backend *backend, const Projecting *what,
-	const CudaNotes *notes, const BackStep *step)
+static CudaFusion few_fuses(const tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const FusedUpdate *step)
 {
 	(void)backend;
 	(void)step;
@@ -204,7 +204,7 @@ static tomos_status transpose_rows(
 
 /* The projections, and weights of rays where there are some, as neighbouring threads read them. */
 static tomos_status take_rows(
-	tomos_backend *backend, const Projecting *what, const HatSlices *l, Few *s)
+	tomos_backend *backend, const ProjectRequest *what, const HatSlices *l, Few *s)
 {
 	int64_t low, high;
 	slices_range(what, l, &low, &high);
@@ -235,7 +235,7 @@ template <bool SIDEWAYS, bool RAYS> static FewKernel back_of(int taps)
 	return kernels[taps - 2];
 }
 
-static tomos_status run_back(tomos_backend *backend, const Projecting *what, const HatSlices *l,
+static tomos_status run_back(tomos_backend *backend, const ProjectRequest *what, const HatSlices *l,
 	Few *s, int taps, const CudaEpilogue *epilogue)
 {
 	const CudaDevice *d = device_of(backend);
@@ -260,8 +260,8 @@ static tomos_status run_back(tomos_backend *backend, const Projecting *what, con
 	return TOMOS_OK;
 }
 
-static tomos_status few_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
-	const CudaEpilogue *epilogue)
+static tomos_status few_run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const KernelModel *model = &what->plan->model;
 	const Box *box = &what->box;

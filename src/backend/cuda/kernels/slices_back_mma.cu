@@ -307,7 +307,7 @@ static int stages_for(size_t (*bytes)(int stages))
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-static bool warp_applies(const Projecting *what, CudaNotes *notes)
+static bool warp_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	HatSlices *l = notes_of<HatSlices>(notes);
 	return what->plan->data != DATA_FLOAT && tensor_slices(what, l) && l->width <= 1 &&
@@ -338,8 +338,8 @@ static TensorKernel choose_kernel(const TensorBack *request, int *groups)
 				     : kernel_of<1, 2, 2>();
 }
 
-static tomos_status launch(tomos_backend *backend, const Projecting *what, const HatSlices *slices,
-	const TensorBack *request)
+static tomos_status launch(tomos_backend *backend, const ProjectRequest *what,
+	const HatSlices *slices, const TensorBack *request)
 {
 	(void)what;
 	(void)slices;
@@ -357,8 +357,8 @@ static tomos_status launch(tomos_backend *backend, const Projecting *what, const
 	return TOMOS_OK;
 }
 
-static tomos_status warp_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
-	const CudaEpilogue *epilogue)
+static tomos_status warp_run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	return tensor_back_run(backend, what, notes, epilogue, launch);
 }

@@ -4,7 +4,7 @@
 enum { QUAD = 4, LEAST_SLICES = 16 };
 
 /* A square of pixels has an order, and meets no more than four columns. */
-static bool is_shallow(const Projecting *what, const HatSlices *l)
+static bool is_shallow(const ProjectRequest *what, const HatSlices *l)
 {
 	for (int64_t i = 0; i < what->count; i++) {
 		const double *column = what->plan->views[what->first + i].column;
@@ -15,13 +15,13 @@ static bool is_shallow(const Projecting *what, const HatSlices *l)
 	return true;
 }
 
-bool rows_fit(const Projecting *what, HatSlices *l, int bytes)
+bool rows_fit(const ProjectRequest *what, HatSlices *l, int bytes)
 {
 	return !what->plan->model.planar && cuda_has_shared(bytes) && hat_slices(what, l) &&
 	       l->reach <= 1 && is_shallow(what, l);
 }
 
-tomos_status rows_fill(tomos_backend *backend, const Projecting *what, const HatSlices *l,
+tomos_status rows_fill(tomos_backend *backend, const ProjectRequest *what, const HatSlices *l,
 	const HatView *views, int64_t slice, int64_t slices, int group, Rows *s, Transposed *x)
 {
 	float *from;
@@ -62,8 +62,9 @@ static __global__ void __launch_bounds__(ROWS_THREADS, QUADS == 4 ? 1 : 2)
 }
 
 template <int QUADS>
-static tomos_status run_slices(tomos_backend *backend, const Projecting *what, const HatSlices *l,
-	const HatView *views, int64_t slice, int64_t slices, const CudaEpilogue *epilogue)
+static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what,
+	const HatSlices *l, const HatView *views, int64_t slice, int64_t slices,
+	const CudaEpilogue *epilogue)
 {
 	typedef RowsLayout<QUADS> L;
 	Rows s;
@@ -82,8 +83,9 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 }
 
 /* As few blocks as the slices fill, and of those the largest. */
-static tomos_status run_fitting(tomos_backend *backend, const Projecting *what, const HatSlices *l,
-	const HatView *views, int64_t slice, int64_t slices, const CudaEpilogue *epilogue)
+static tomos_status run_fitting(tomos_backend *backend, const ProjectRequest *what,
+	const HatSlices *l, const HatView *views, int64_t slice, int64_t slices,
+	const CudaEpilogue *epilogue)
 {
 	int quarters = (int)((slices + 31) / 32);
 	bool all = quarters == 4 && cuda_has_shared(RowsLayout<4>::BYTES);
@@ -95,8 +97,8 @@ static tomos_status run_fitting(tomos_backend *backend, const Projecting *what, 
 
 /* QUADS 0: what fits the number of slices. */
 template <int QUADS>
-static tomos_status rows_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
-	const CudaEpilogue *epilogue)
+static tomos_status rows_run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	return slices_each(backend, what, notes, epilogue,
 		SlicesScratch{RowsLayout<1>::SLICES, 1, 1, ROWS_MARGIN},
@@ -105,13 +107,13 @@ static tomos_status rows_run(tomos_backend *backend, const Projecting *what, con
 					  : QUADS >);
 }
 
-template <int QUADS> static bool named_applies(const Projecting *what, CudaNotes *notes)
+template <int QUADS> static bool named_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	return rows_fit(what, notes_of<HatSlices>(notes), RowsLayout<QUADS>::BYTES);
 }
 
 /* Of the 32 slices of the smallest block, at least half must be there. */
-static bool rows_applies(const Projecting *what, CudaNotes *notes)
+static bool rows_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	int64_t low, high;
 	if (!named_applies<1>(what, notes))

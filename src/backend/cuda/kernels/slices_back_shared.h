@@ -62,9 +62,9 @@ template <int QUADS> struct RowsLayout {
 };
 
 /* False also where a block cannot have so many bytes of shared memory. */
-bool rows_fit(const Projecting *what, HatSlices *l, int bytes);
+bool rows_fit(const ProjectRequest *what, HatSlices *l, int bytes);
 /* Some slices of a request, as blocks of so many want them, in scratch of the GPU. */
-tomos_status rows_fill(tomos_backend *backend, const Projecting *what, const HatSlices *l,
+tomos_status rows_fill(tomos_backend *backend, const ProjectRequest *what, const HatSlices *l,
 	const HatView *views, int64_t slice, int64_t slices, int group, Rows *s, Transposed *x);
 
 /* ---- on the GPU ------------------------------------------------------------------------------ */

@@ -11,7 +11,7 @@ typedef struct {
 	int view;
 } Slope;
 
-static Slope slope_of(const Projecting *what, const HatSlices *l, int64_t i)
+static Slope slope_of(const ProjectRequest *what, const HatSlices *l, int64_t i)
 {
 	const double *column = what->plan->views[what->first + i].column;
 	double a = column[l->a], b = column[l->b], all = fabs(a) + fabs(b);
@@ -78,7 +78,7 @@ static int64_t order_views(const Slope *slopes, int64_t count, int *order)
 
 /* Sorted only where that is of use: most scans are in order. */
 static tomos_status find_order(
-	const Projecting *what, const HatSlices *l, int **order, int64_t *entries)
+	const ProjectRequest *what, const HatSlices *l, int **order, int64_t *entries)
 {
 	Slope *slopes;
 	int64_t most = TOGETHER * what->count + VIEWS;
@@ -97,8 +97,8 @@ static tomos_status find_order(
 	return status;
 }
 
-static tomos_status send_order(tomos_backend *backend, const Projecting *what, const HatSlices *l,
-	const int **there, int64_t *entries)
+static tomos_status send_order(tomos_backend *backend, const ProjectRequest *what,
+	const HatSlices *l, const int **there, int64_t *entries)
 {
 	int *here;
 	float *space = NULL;
@@ -118,20 +118,20 @@ static tomos_status send_order(tomos_backend *backend, const Projecting *what, c
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-static bool fits(const Projecting *what, HatSlices *l)
+static bool fits(const ProjectRequest *what, HatSlices *l)
 {
 	return tensor_slices(what, l) && l->width <= 1 && tensor_level() == 90 &&
 	       tensor_describes() && tensor_span(what, l, SQUARE, SQUARE) <= (double)REACH &&
 	       tensor_span(what, l, SIDE, SIDE) <= (double)COLUMNS;
 }
 
-static bool half_applies(const Projecting *what, CudaNotes *notes)
+static bool half_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	return what->plan->data == DATA_HALF && fits(what, notes_of<HatSlices>(notes));
 }
 
 /* Floats are sums of two halves, whether asked for or not. */
-static bool split_applies(const Projecting *what, CudaNotes *notes)
+static bool split_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	return what->plan->data != DATA_HALF && fits(what, notes_of<HatSlices>(notes));
 }
@@ -159,7 +159,7 @@ static tomos_status launch(tomos_backend *backend, const Ordered *ordered)
 	return TOMOS_OK;
 }
 
-static tomos_status launch_fitting(tomos_backend *backend, const Projecting *what,
+static tomos_status launch_fitting(tomos_backend *backend, const ProjectRequest *what,
 	const HatSlices *slices, const TensorBack *request)
 {
 	Ordered s = {.of = *request};
@@ -172,7 +172,7 @@ static tomos_status launch_fitting(tomos_backend *backend, const Projecting *wha
 				     : launch<64, 1, 1>(backend, &s);
 }
 
-static tomos_status group_run(tomos_backend *backend, const Projecting *what,
+static tomos_status group_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	return tensor_back_run(backend, what, notes, epilogue, launch_fitting);

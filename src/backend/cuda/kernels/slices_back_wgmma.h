@@ -371,19 +371,19 @@ static __device__ __forceinline__ void add_up(float (&sums)[N], const float (&pa
 		sums[i] += part[i];
 }
 
-/* The same in two parts, small products first, once those before are made and, if these begin anew,
+/* The same in two parts, small products first, once those before are made and, if these begin overwrite,
  * added up. When no weights are left to be placed, while the first products are in flight, `look`
  * is called. */
 template <int SLICES, class Look>
 static __device__ __forceinline__ void multiply_parts(float (&sums)[SLICES / 2],
-	float (&part)[SLICES / 2], const Weights<2> *v, int four, bool anew, Look look)
+	float (&part)[SLICES / 2], const Weights<2> *v, int four, bool overwrite, Look look)
 {
 	using L = Layout<SLICES, 2>;
 	const uint64_t steps = group_matrix_wide(0, 0, L::VIEW);
 	const unsigned place = v->place;
 	unsigned w[2][4], rest[2][4], kept[2];
 	group_wait<0>();
-	if (anew)
+	if (overwrite)
 		add_up(sums, part);
 #pragma unroll
 	for (int i = 0; i < 2; i++) {
@@ -391,7 +391,7 @@ static __device__ __forceinline__ void multiply_parts(float (&sums)[SLICES / 2],
 		kept[i] = kept_of(v->kept, i);
 		group_fence();
 		group_multiply_sparse<SLICES>(part, w[i], kept[i],
-			steps | (place + (L::PART + i * EIGHT) / 16), i > 0 || !anew);
+			steps | (place + (L::PART + i * EIGHT) / 16), i > 0 || !overwrite);
 	}
 #pragma unroll
 	for (int i = 0; i < 2; i++)
@@ -431,8 +431,8 @@ static __device__ __forceinline__ void take(const Ordered *s, const Ring *ring)
 				seen = see_views(at + k / TOGETHER * TURN % SLOT);
 			};
 			if constexpr (PARTS == 2) {
-				bool anew = k == TOGETHER && stage * VIEWS % ADDED == 0;
-				multiply_parts<SLICES>(sums, part, &w, lane.four, anew, look);
+				bool overwrite = k == TOGETHER && stage * VIEWS % ADDED == 0;
+				multiply_parts<SLICES>(sums, part, &w, lane.four, overwrite, look);
 			} else {
 				multiply<SLICES, FINE>(sums, &w, lane.four);
 				look();

@@ -29,7 +29,7 @@ typedef void (*FewKernel)(const Few s);
 
 /* Launches the forward kernel; taps as hat_taps returns them. */
 void few_forward_start(
-	const CudaDevice *d, const Projecting *what, const HatSlices *l, Few *s, int taps);
+	const CudaDevice *d, const ProjectRequest *what, const HatSlices *l, Few *s, int taps);
 
 /* The weights of T taps, the first of which is `away` below the middle. */
 template <int T>

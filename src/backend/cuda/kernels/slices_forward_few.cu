@@ -373,7 +373,7 @@ typedef struct {
 	double gap;
 } Runs;
 
-static Runs runs_of(const Projecting *what, const HatSlices *l)
+static Runs runs_of(const ProjectRequest *what, const HatSlices *l)
 {
 	Runs runs = {0};
 	for (int64_t i = 0; i < what->count; i++) {
@@ -421,7 +421,7 @@ static int parts_of(const CudaDevice *d, const Few *s)
 }
 
 void few_forward_start(
-	const CudaDevice *d, const Projecting *what, const HatSlices *l, Few *s, int taps)
+	const CudaDevice *d, const ProjectRequest *what, const HatSlices *l, Few *s, int taps)
 {
 	static const FewKernel kernels[2][3] = {
 		{few_forward<2, false>, few_forward<3, false>, few_forward<4, false>},

@@ -24,7 +24,7 @@
 #include "backend/cuda/kernels/tensor.h"
 
 extern "C" {
-#include "backend/module/bundle.h"
+#include "backend/device/bundle.h"
 }
 
 enum {

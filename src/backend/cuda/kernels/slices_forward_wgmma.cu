@@ -1,13 +1,13 @@
 /* Requests for forward projection of in-slice rays by tensor cores; see slices_forward_tile.h. */
 #include "backend/cuda/kernels/slices_forward_wgmma.h"
 
-static bool half_applies(const Projecting *what, CudaNotes *notes)
+static bool half_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	return what->plan->data == DATA_HALF && tensor_level() == 90 &&
 	       tensor_slices(what, notes_of<HatSlices>(notes));
 }
 
-static bool split_applies(const Projecting *what, CudaNotes *notes)
+static bool split_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	return what->plan->data != DATA_HALF && tensor_level() == 90 &&
 	       tensor_slices(what, notes_of<HatSlices>(notes));
@@ -50,8 +50,8 @@ static int squares_across(int64_t pixels)
 	return (int)((pixels + SQUARE_SIDE - 1) / SQUARE_SIDE);
 }
 
-static tomos_status run_slices(tomos_backend *backend, const Projecting *what, const HatSlices *l,
-	const Request *r, const HatView *views, int64_t slice, int64_t slices,
+static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what,
+	const HatSlices *l, const Request *r, const HatView *views, int64_t slice, int64_t slices,
 	const CudaEpilogue *epilogue)
 {
 	Transposed x = transposed_volume(what, l, slice, slices, CHUNK);
@@ -107,7 +107,7 @@ static Course course_of(const Bundle *bundle, int nu, int nv)
 
 /* Columns that a tile meets: WIDE squares, which may be half a square off the line that rays
  * follow, and what rays move away from that line. */
-static double span_of(const Projecting *what, const HatSlices *l, const Bundles *bundles)
+static double span_of(const ProjectRequest *what, const HatSlices *l, const Bundles *bundles)
 {
 	double most = 0;
 	for (int64_t i = 0; i < bundles->count; i++) {
@@ -129,7 +129,7 @@ static double span_of(const Projecting *what, const HatSlices *l, const Bundles 
 }
 
 /* Those of all bundles along one axis, which follow each other. */
-static Forward find_courses(const Projecting *what, const HatSlices *l, const Bundles *bundles,
+static Forward find_courses(const ProjectRequest *what, const HatSlices *l, const Bundles *bundles,
 	bool along_b, const Course *there, Course *courses)
 {
 	const Box *box = &what->box;
@@ -153,8 +153,8 @@ static Forward find_courses(const Projecting *what, const HatSlices *l, const Bu
 }
 
 /* The courses, then the order, are sent to the GPU. */
-static tomos_status send_courses(tomos_backend *backend, const Projecting *what, const HatSlices *l,
-	const Bundles *bundles, Course *courses, Request *r)
+static tomos_status send_courses(tomos_backend *backend, const ProjectRequest *what,
+	const HatSlices *l, const Bundles *bundles, Course *courses, Request *r)
 {
 	cudaStream_t stream = device_of(backend)->stream;
 	size_t bytes = (size_t)bundles->count * sizeof *courses;
@@ -176,7 +176,7 @@ static tomos_status send_courses(tomos_backend *backend, const Projecting *what,
 	return TOMOS_OK;
 }
 
-static tomos_status group_run(tomos_backend *backend, const Projecting *what,
+static tomos_status group_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const HatSlices *l = notes_of<HatSlices>(notes);
@@ -184,7 +184,7 @@ static tomos_status group_run(tomos_backend *backend, const Projecting *what,
 	Course *courses = NULL;
 	Bundles bundles;
 	Request r = {.sparse = l->reach <= 1};
-	auto run_part = [&r](tomos_backend *b, const Projecting *w, const HatSlices *slices,
+	auto run_part = [&r](tomos_backend *b, const ProjectRequest *w, const HatSlices *slices,
 				const HatView *views, int64_t first, int64_t count,
 				const CudaEpilogue *end) {
 		return run_slices(b, w, slices, &r, views, first, count, end);

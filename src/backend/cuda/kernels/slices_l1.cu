@@ -148,7 +148,7 @@ static __global__ void __launch_bounds__(TILE *WARPS) stack_back(const __grid_co
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-static bool stack_applies(const Projecting *what, CudaNotes *notes)
+static bool stack_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	HatSlices *slices = notes_of<HatSlices>(notes);
 	if (what->plan->model.planar || !hat_slices(what, slices))
@@ -160,7 +160,7 @@ static bool stack_applies(const Projecting *what, CudaNotes *notes)
 typedef void (*StackKernel)(const Stack s);
 
 static tomos_status run_kernel(
-	tomos_backend *backend, const Projecting *what, const HatSlices *slices, const Stack *s)
+	tomos_backend *backend, const ProjectRequest *what, const HatSlices *slices, const Stack *s)
 {
 	static const StackKernel kernels[2][3] = {
 		{stack_forward<2>, stack_forward<3>, stack_forward<4>},
@@ -178,7 +178,7 @@ static tomos_status run_kernel(
 	return TOMOS_OK;
 }
 
-static tomos_status run_part(tomos_backend *backend, const Projecting *what, const HatSlices *l,
+static tomos_status run_part(tomos_backend *backend, const ProjectRequest *what, const HatSlices *l,
 	const HatView *views, int64_t slice, int64_t slices, const CudaEpilogue *epilogue)
 {
 	bool forward = what->direction == FORWARD;
@@ -206,7 +206,7 @@ static tomos_status run_part(tomos_backend *backend, const Projecting *what, con
 	return transpose_out(backend, forward ? &y : &x, epilogue);
 }
 
-static tomos_status stack_run(tomos_backend *backend, const Projecting *what,
+static tomos_status stack_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	return slices_each(backend, what, notes, epilogue, SlicesScratch{QUAD, 1, 1, 0}, run_part);

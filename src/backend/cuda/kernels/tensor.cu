@@ -74,7 +74,7 @@ static int weight_parts(const Plan *plan)
 	return tensor_parts(plan) == 2 || plan->scan->count < MANY ? 2 : 1;
 }
 
-bool tensor_slices(const Projecting *what, HatSlices *slices)
+bool tensor_slices(const ProjectRequest *what, HatSlices *slices)
 {
 	const Plan *plan = what->plan;
 	int64_t low, high;
@@ -85,7 +85,7 @@ bool tensor_slices(const Projecting *what, HatSlices *slices)
 	return high - low >= TENSOR_LEAST_SLICES;
 }
 
-double tensor_span(const Projecting *what, const HatSlices *l, int side_a, int side_b)
+double tensor_span(const ProjectRequest *what, const HatSlices *l, int side_a, int side_b)
 {
 	double most = 0;
 	for (int64_t i = 0; i < what->count; i++) {
@@ -99,9 +99,9 @@ double tensor_span(const Projecting *what, const HatSlices *l, int side_a, int s
 /* ---- back projections ------------------------------------------------------------------------ */
 
 /* Some of the views and some of the slices. */
-static tomos_status run_views(tomos_backend *backend, const Projecting *what, const HatSlices *l,
-	const HatView *views, Transposed x, Transposed y, const CudaEpilogue *epilogue,
-	TensorLaunch launch)
+static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what,
+	const HatSlices *l, const HatView *views, Transposed x, Transposed y,
+	const CudaEpilogue *epilogue, TensorLaunch launch)
 {
 	int parts = tensor_parts(what->plan);
 	float *head;
@@ -130,22 +130,22 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, co
 	return transpose_out(backend, &x, epilogue);
 }
 
-CudaFusion tensor_fuses(const tomos_backend *backend, const Projecting *what,
-	const CudaNotes *notes, const BackStep *step)
+CudaFusion tensor_fuses(const tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const FusedUpdate *step)
 {
 	return what->count <= PASS ? transpose_fuses(backend, what, notes, step) : FUSES_NOT;
 }
 
 /* All views of some slices. */
-static tomos_status run_slices(tomos_backend *backend, const Projecting *what, const HatSlices *l,
-	const HatView *views, int64_t slice, int64_t slices, const CudaEpilogue *epilogue,
-	TensorLaunch launch)
+static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what,
+	const HatSlices *l, const HatView *views, int64_t slice, int64_t slices,
+	const CudaEpilogue *epilogue, TensorLaunch launch)
 {
 	static const CudaEpilogue accumulate = {.kind = EPILOGUE_ACCUMULATE};
 	Transposed x = transposed_volume(what, l, slice, slices, CHUNK);
 	int64_t view = transposed_views(what, l, slice, slices, CHUNK).sk;
 	for (int64_t first = 0; first < what->count; first += PASS) {
-		Projecting pass = *what;
+		ProjectRequest pass = *what;
 		pass.first += first;
 		pass.count = min64(PASS, what->count - first);
 		pass.projections += first * view;
@@ -156,10 +156,10 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 	return TOMOS_OK;
 }
 
-tomos_status tensor_back_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
-	const CudaEpilogue *epilogue, TensorLaunch launch)
+tomos_status tensor_back_run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const CudaEpilogue *epilogue, TensorLaunch launch)
 {
-	auto run_part = [launch](tomos_backend *b, const Projecting *w, const HatSlices *l,
+	auto run_part = [launch](tomos_backend *b, const ProjectRequest *w, const HatSlices *l,
 				const HatView *views, int64_t slice, int64_t slices,
 				const CudaEpilogue *end) {
 		return run_slices(b, w, l, views, slice, slices, end, launch);

@@ -14,10 +14,10 @@ enum { TENSOR_LEAST_SLICES = 16, TENSOR_HEAD = 64 /* floats before the data */ }
 /* The current GPU's compute capability times ten, or what TOMOS_CUDA says if that is less. */
 int tensor_level(void);
 /* True for requests of as many slices as it takes. */
-bool tensor_slices(const Projecting *what, HatSlices *slices);
+bool tensor_slices(const ProjectRequest *what, HatSlices *slices);
 int tensor_parts(const Plan *plan);
 /* Columns that pixels of a square of that side meet, in the widest of the views. */
-double tensor_span(const Projecting *what, const HatSlices *slices, int side_a, int side_b);
+double tensor_span(const ProjectRequest *what, const HatSlices *slices, int side_a, int side_b);
 /* False: the driver has no function that describes arrays to the engine of bulk copies. */
 bool tensor_describes(void);
 /* Describes an array of halves to the engine of bulk copies (a CUtensorMap); false: the driver
@@ -38,14 +38,14 @@ typedef struct {
 } TensorBack;
 
 /* Of the views of `what`, in slices that lie as `slices` says. */
-typedef tomos_status (*TensorLaunch)(tomos_backend *backend, const Projecting *what,
+typedef tomos_status (*TensorLaunch)(tomos_backend *backend, const ProjectRequest *what,
 	const HatSlices *slices, const TensorBack *request);
 
-tomos_status tensor_back_run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
-	const CudaEpilogue *epilogue, TensorLaunch launch);
+tomos_status tensor_back_run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const CudaEpilogue *epilogue, TensorLaunch launch);
 /* With all views in one pass. */
-CudaFusion tensor_fuses(const tomos_backend *backend, const Projecting *what,
-	const CudaNotes *notes, const BackStep *step);
+CudaFusion tensor_fuses(const tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const FusedUpdate *step);
 
 /* Blocks that run at the same time should be close together, so that the columns they read stay in
  * L2 cache: the blocks of a plane are ordered in clusters. */

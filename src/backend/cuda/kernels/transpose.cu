@@ -342,7 +342,7 @@ tomos_status transpose_out(
 /* ---- of a request ---------------------------------------------------------------------------- */
 
 /* Where not even a unit fits, fewer: whole words still. */
-int64_t slices_at_once(const tomos_backend *backend, const Projecting *what, const HatSlices *l,
+int64_t slices_at_once(const tomos_backend *backend, const ProjectRequest *what, const HatSlices *l,
 	SlicesScratch keeps)
 {
 	Transposed x = transposed_volume(what, l, what->box.low[l->s], 1, 1);
@@ -354,7 +354,7 @@ int64_t slices_at_once(const tomos_backend *backend, const Projecting *what, con
 	return max64(most / unit, 1) * unit;
 }
 
-void slices_range(const Projecting *what, const HatSlices *l, int64_t *low, int64_t *high)
+void slices_range(const ProjectRequest *what, const HatSlices *l, int64_t *low, int64_t *high)
 {
 	int64_t one = -l->first * l->sign; /* the slices of the first and the last row */
 	int64_t two = (what->plan->model.rows - 1 - l->first) * l->sign;
@@ -362,14 +362,14 @@ void slices_range(const Projecting *what, const HatSlices *l, int64_t *low, int6
 	*high = min64(what->box.high[l->s], max64(one, two) + 1);
 }
 
-bool slices_have_rows(const Projecting *what, const HatSlices *l)
+bool slices_have_rows(const ProjectRequest *what, const HatSlices *l)
 {
 	int64_t low, high;
 	slices_range(what, l, &low, &high);
 	return low <= what->box.low[l->s] && high >= what->box.high[l->s];
 }
 
-bool transpose_overwrites(const Projecting *what, const CudaNotes *notes)
+bool transpose_overwrites(const ProjectRequest *what, const CudaNotes *notes)
 {
 	const HatSlices *l = notes_of<HatSlices>(notes);
 	int64_t low, high;
@@ -378,8 +378,8 @@ bool transpose_overwrites(const Projecting *what, const CudaNotes *notes)
 					  : slices_have_rows(what, l);
 }
 
-CudaFusion transpose_fuses(const tomos_backend *backend, const Projecting *what,
-	const CudaNotes *notes, const BackStep *step)
+CudaFusion transpose_fuses(const tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const FusedUpdate *step)
 {
 	(void)backend;
 	if (!slices_have_rows(what, notes_of<HatSlices>(notes)) || (step->average && step->rays))
@@ -393,7 +393,7 @@ static int64_t rounded_up(int64_t n, int64_t unit)
 }
 
 Transposed transposed_volume(
-	const Projecting *what, const HatSlices *l, int64_t slice, int64_t slices, int64_t unit)
+	const ProjectRequest *what, const HatSlices *l, int64_t slice, int64_t slices, int64_t unit)
 {
 	const Box *box = &what->box;
 	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
@@ -409,7 +409,7 @@ Transposed transposed_volume(
 }
 
 Transposed transposed_views(
-	const Projecting *what, const HatSlices *l, int64_t slice, int64_t slices, int64_t unit)
+	const ProjectRequest *what, const HatSlices *l, int64_t slice, int64_t slices, int64_t unit)
 {
 	int64_t rows = what->plan->model.rows, columns = what->plan->model.columns;
 	return Transposed{.outside = what->projections + (l->first + l->sign * slice) * columns,

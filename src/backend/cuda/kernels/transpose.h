@@ -62,12 +62,12 @@ typedef struct {
 } HalfSquares;
 
 /* The slices of the box that have a detector row. */
-void slices_range(const Projecting *what, const HatSlices *l, int64_t *low, int64_t *high);
+void slices_range(const ProjectRequest *what, const HatSlices *l, int64_t *low, int64_t *high);
 /* Volume and projections of some of them; inside is left NULL, the pitch a multiple of `unit`. */
-Transposed transposed_volume(
-	const Projecting *what, const HatSlices *l, int64_t slice, int64_t slices, int64_t unit);
-Transposed transposed_views(
-	const Projecting *what, const HatSlices *l, int64_t slice, int64_t slices, int64_t unit);
+Transposed transposed_volume(const ProjectRequest *what, const HatSlices *l, int64_t slice,
+	int64_t slices, int64_t unit);
+Transposed transposed_views(const ProjectRequest *what, const HatSlices *l, int64_t slice,
+	int64_t slices, int64_t unit);
 
 /* A whole volume [z][y][x] to [z][x][y]. */
 Transposed transposed_planes(float *volume, float *turned, int64_t nx, int64_t ny, int64_t nz);
@@ -79,7 +79,7 @@ typedef struct {
 } SlicesScratch;
 
 /* Slices at a time: SLICES_AT_ONCE, or as many as may be kept. */
-int64_t slices_at_once(const tomos_backend *backend, const Projecting *what, const HatSlices *l,
+int64_t slices_at_once(const tomos_backend *backend, const ProjectRequest *what, const HatSlices *l,
 	SlicesScratch keeps);
 
 tomos_status transpose_in(tomos_backend *backend, const Transposed *t);
@@ -94,16 +94,16 @@ tomos_status transpose_in_squares(
 tomos_status transpose_out(
 	tomos_backend *backend, const Transposed *t, const CudaEpilogue *epilogue);
 /* Of kernels whose result goes out this way. */
-CudaFusion transpose_fuses(const tomos_backend *backend, const Projecting *what,
-	const CudaNotes *notes, const BackStep *step);
-bool transpose_overwrites(const Projecting *what, const CudaNotes *notes);
+CudaFusion transpose_fuses(const tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const FusedUpdate *step);
+bool transpose_overwrites(const ProjectRequest *what, const CudaNotes *notes);
 /* Whether every slice of the box has a detector row. */
-bool slices_have_rows(const Projecting *what, const HatSlices *l);
+bool slices_have_rows(const ProjectRequest *what, const HatSlices *l);
 
 /* A whole request, some slices at a time: run_part(backend, what, &slices, views, first, count,
  * epilogue). */
 template <class Part>
-static inline tomos_status slices_each(tomos_backend *backend, const Projecting *what,
+static inline tomos_status slices_each(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue, SlicesScratch keeps, Part run_part)
 {
 	const HatSlices l = *notes_of<HatSlices>(notes);

@@ -23,7 +23,7 @@ static double voxel_weight(const Plan *plan, const KernelView *k)
 
 /* About the largest weight of a voxel for a ray of weight 1; ray-driven: the longest side of a
  * voxel. */
-static float largest_weight(const Projecting *what)
+static float largest_weight(const ProjectRequest *what)
 {
 	const double *step = what->plan->whole.step;
 	double longest = fmax(step[0], fmax(step[1], step[2]));
@@ -33,7 +33,7 @@ static float largest_weight(const Projecting *what)
 	return (float)(isfinite(weight) ? weight : longest);
 }
 
-tomos_status update_open(tomos_backend *backend, const Projecting *what,
+tomos_status update_open(tomos_backend *backend, const ProjectRequest *what,
 	const CudaEpilogue *epilogue, VoxelUpdate *s)
 {
 	const CudaUpdate *update = &epilogue->update;
@@ -59,7 +59,7 @@ tomos_status update_open(tomos_backend *backend, const Projecting *what,
 	return largest_value(backend, &rays, NULL, (unsigned *)largest);
 }
 
-int64_t views_at_once(const tomos_backend *backend, const Projecting *what, int64_t floats)
+int64_t views_at_once(const tomos_backend *backend, const ProjectRequest *what, int64_t floats)
 {
 	return max64(1, min64(device_of(backend)->scratch_most / floats, what->count));
 }

@@ -14,11 +14,11 @@ typedef struct {
 	CudaUpdate with;
 } VoxelUpdate;
 
-tomos_status update_open(tomos_backend *backend, const Projecting *what,
+tomos_status update_open(tomos_backend *backend, const ProjectRequest *what,
 	const CudaEpilogue *epilogue, VoxelUpdate *s);
 
 /* Views at a time, where each takes so many floats of scratch. */
-int64_t views_at_once(const tomos_backend *backend, const Projecting *what, int64_t floats);
+int64_t views_at_once(const tomos_backend *backend, const ProjectRequest *what, int64_t floats);
 
 /* A whole request, as many views at a time as scratch holds: run_views(first, count, update). The
  * sum of a voxel may then come in parts, so bounds are applied with the last one. */
@@ -39,8 +39,8 @@ static inline tomos_status views_each(
 
 /* Averages need all views at once. */
 template <int64_t (*floats)(const KernelModel *model, bool pairs)>
-static CudaFusion update_fuses(const tomos_backend *backend, const Projecting *what,
-	const CudaNotes *notes, const BackStep *step)
+static CudaFusion update_fuses(const tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const FusedUpdate *step)
 {
 	(void)notes;
 	int64_t most = views_at_once(backend, what, floats(&what->plan->model, step->average));

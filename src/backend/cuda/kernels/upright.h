@@ -53,10 +53,10 @@ static __device__ float step_of(
 
 /* Whether the rays of all views of a request stay in sheets and are nowhere steep, and between
  * which numbers the gap of neighbouring rows lies inside the box, in voxels. */
-bool sheet_views(const Projecting *what, double *least, double *most);
+bool sheet_views(const ProjectRequest *what, double *least, double *most);
 /* Columns to either side of a voxel's shadow whose sheets pass it within a voxel: what a step of
  * one voxel along x or y moves the shadow by, at most; and the least gap of rows. 0 where there are
  * no sheets, or too many. */
-double sheet_reach(const Projecting *what, double *gap);
+double sheet_reach(const ProjectRequest *what, double *gap);
 
 #endif

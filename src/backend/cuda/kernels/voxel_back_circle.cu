@@ -14,7 +14,7 @@
 #include "backend/cuda/kernels/voxel_back_cone.h"
 
 extern "C" {
-#include "backend/turns.h"
+#include "backend/symmetry.h"
 }
 
 /* A pixel of a view and of the views rotated against it, interleaved. */
@@ -189,7 +189,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-template <class Pixel> static bool is_circle(const Projecting *what, CudaNotes *notes)
+template <class Pixel> static bool is_circle(const ProjectRequest *what, CudaNotes *notes)
 {
 	int *direction = notes_of<int>(notes);
 	const Plan *plan = what->plan;
@@ -197,7 +197,7 @@ template <class Pixel> static bool is_circle(const Projecting *what, CudaNotes *
 	const Box *box = &what->box;
 	bool whole = box->low[0] == 0 && box->low[1] == 0 && box->high[0] == n[0] &&
 		     box->high[1] == n[1] && what->first == 0 && what->count == plan->scan->count;
-	*direction = whole ? turns_direction(what, TURNS<Pixel>) : 0;
+	*direction = whole ? symmetry_direction(what, TURNS<Pixel>) : 0;
 	return *direction != 0 && cuda_has_shared(tile_bytes<Pixel>()) && tile_views(what);
 }
 
@@ -210,7 +210,7 @@ template <class Pixel> static int64_t image_floats(const KernelModel *model)
 
 /* The views from `first` on of each part. */
 template <class Pixel>
-static tomos_status run_views(tomos_backend *backend, const Projecting *what, const Tiles *s,
+static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, const Tiles *s,
 	const Circle &circle, int64_t first)
 {
 	const KernelModel *model = &what->plan->model;
@@ -239,7 +239,7 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, co
 }
 
 template <class Pixel>
-static tomos_status run(tomos_backend *backend, const Projecting *what, const CudaNotes *notes,
+static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const CudaNotes *notes,
 	const CudaEpilogue *epilogue)
 {
 	const CudaPlan *kept;
@@ -266,7 +266,7 @@ static tomos_status run(tomos_backend *backend, const Projecting *what, const Cu
 /* Averages would need twice the accumulators, for which there are no registers: voxel_back_cone
  * fuses them. */
 static CudaFusion circle_fuses(
-	const tomos_backend *, const Projecting *, const CudaNotes *, const BackStep *step)
+	const tomos_backend *, const ProjectRequest *, const CudaNotes *, const FusedUpdate *step)
 {
 	return step->average ? FUSES_NEXT : FUSES;
 }

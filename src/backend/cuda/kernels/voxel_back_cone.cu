@@ -162,7 +162,7 @@ static void spread_corner(const Plan *plan, const KernelView *k, const double at
 }
 
 /* Blocks may reach beyond the box by their own size. */
-bool tile_views(const Projecting *what)
+bool tile_views(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	Spread spread = {.low = 1e9, .nearest = 1e9};
@@ -193,7 +193,7 @@ bool tile_views(const Projecting *what)
 	return fits && (!source || plan->model.weight != WEIGHT_RAY || spread.nearest > 200);
 }
 
-static bool tile_applies(const Projecting *what, CudaNotes *notes)
+static bool tile_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	(void)notes;
 	return tile_views(what);
@@ -205,8 +205,8 @@ static int64_t view_floats(const KernelModel *model, bool pairs)
 	return (int64_t)tile_lines(model) * tile_pitch(model) * (pairs ? 4 : 2);
 }
 
-static CudaFusion tile_fuses(const tomos_backend *backend, const Projecting *what,
-	const CudaNotes *notes, const BackStep *step)
+static CudaFusion tile_fuses(const tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const FusedUpdate *step)
 {
 	if (step->average && !cuda_has_shared(tile_bytes<Averaged>()))
 		return FUSES_NOT;
@@ -216,7 +216,7 @@ static CudaFusion tile_fuses(const tomos_backend *backend, const Projecting *wha
 /* The views from `first` on. */
 template <class Pixel>
 static tomos_status run_views(
-	tomos_backend *backend, const Projecting *what, const Tiles *s, int64_t first)
+	tomos_backend *backend, const ProjectRequest *what, const Tiles *s, int64_t first)
 {
 	const KernelModel *model = &what->plan->model;
 	cudaStream_t stream = device_of(backend)->stream;
@@ -239,7 +239,7 @@ static tomos_status run_views(
 	return TOMOS_OK;
 }
 
-static tomos_status tile_run(tomos_backend *backend, const Projecting *what, const CudaNotes *,
+static tomos_status tile_run(tomos_backend *backend, const ProjectRequest *what, const CudaNotes *,
 	const CudaEpilogue *epilogue)
 {
 	const CudaPlan *kept;

@@ -327,7 +327,7 @@ template <class Kernel> static inline tomos_status tile_take(Kernel kernel, int 
 
 /* Whether the views of the request are such that blocks of its voxels find all they need in a
  * tile. */
-bool tile_views(const Projecting *what);
+bool tile_views(const ProjectRequest *what);
 
 /* An image of a view, with its zeros. */
 static inline int tile_lines(const KernelModel *model)
@@ -341,7 +341,7 @@ static inline int tile_pitch(const KernelModel *model)
 }
 
 /* The request but for its views and images. */
-static inline Tiles tile_request(const Projecting *what)
+static inline Tiles tile_request(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	Tiles s = {.weighting = plan->model.weight,

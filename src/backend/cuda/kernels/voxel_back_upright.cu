@@ -206,7 +206,7 @@ static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_co
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-static bool column_applies(const Projecting *what, CudaNotes *notes)
+static bool column_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	bool *in_slices = notes_of<bool>(notes);
 	const Plan *plan = what->plan;
@@ -215,7 +215,7 @@ static bool column_applies(const Projecting *what, CudaNotes *notes)
 		return false;
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i];
-		*in_slices = *in_slices && plan_fans_lie(plan, k);
+		*in_slices = *in_slices && plan_in_slice_fan(plan, k);
 		double scale = fabs(k->column[0]) + fabs(k->column[1]);
 		double height = (double)plan->grid.n[2];
 		if ((k->src[3] != 0) != (plan->views[what->first].src[3] != 0))
@@ -255,7 +255,7 @@ template <typename Pixel> static ColumnKernel kernel_of(bool in_slices, bool fla
 
 /* The views from `first` on. */
 template <typename Pixel>
-static tomos_status run_views(tomos_backend *backend, const Projecting *what, const Columns *s,
+static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, const Columns *s,
 	int64_t first, bool in_slices)
 {
 	const KernelModel *model = &s->model;
@@ -275,7 +275,7 @@ static tomos_status run_views(tomos_backend *backend, const Projecting *what, co
 	return TOMOS_OK;
 }
 
-static tomos_status column_run(tomos_backend *backend, const Projecting *what,
+static tomos_status column_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const Plan *plan = what->plan;

@@ -31,15 +31,16 @@ static __global__ void __launch_bounds__(ROWS_THREADS, 2)
 		rows_sum<QUADS, false>(&rows, memory, blockIdx.x * ROWS_SIDE, b0, blockIdx.z);
 }
 
-static bool hybrid_applies(const Projecting *what, CudaNotes *notes)
+static bool hybrid_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	HatSlices *l = notes_of<HatSlices>(notes);
 	return texture_fits(what, l) && rows_fit(what, l, Layout::BYTES);
 }
 
 template <int SOME>
-static tomos_status run_slices(tomos_backend *backend, const Projecting *what, const HatSlices *l,
-	const HatView *views, int64_t slice, int64_t slices, const CudaEpilogue *epilogue)
+static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what,
+	const HatSlices *l, const HatView *views, int64_t slice, int64_t slices,
+	const CudaEpilogue *epilogue)
 {
 	Rows rows;
 	Transposed x, y = transposed_views(what, l, slice, slices, 1);
@@ -67,7 +68,7 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 }
 
 template <int SOME>
-static tomos_status hybrid_run(tomos_backend *backend, const Projecting *what,
+static tomos_status hybrid_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	return slices_each(backend, what, notes, epilogue,

@@ -85,13 +85,14 @@ static __global__ void __launch_bounds__(ROWS_THREADS, 2)
 	rows_write<1>(&s, sums, a0 + da, b0 + db, blockIdx.z * ROWS_LANES + lane);
 }
 
-static bool oversampled_applies(const Projecting *what, CudaNotes *notes)
+static bool oversampled_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	return rows_fit(what, notes_of<HatSlices>(notes), BYTES);
 }
 
-static tomos_status run_slices(tomos_backend *backend, const Projecting *what, const HatSlices *l,
-	const HatView *views, int64_t slice, int64_t slices, const CudaEpilogue *epilogue)
+static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what,
+	const HatSlices *l, const HatView *views, int64_t slice, int64_t slices,
+	const CudaEpilogue *epilogue)
 {
 	Rows s;
 	Transposed x;
@@ -106,7 +107,7 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 	return transpose_out(backend, &x, epilogue);
 }
 
-static tomos_status oversampled_run(tomos_backend *backend, const Projecting *what,
+static tomos_status oversampled_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	return slices_each(backend, what, notes, epilogue, SlicesScratch{SLICES, 1, 1, ROWS_MARGIN},

@@ -168,7 +168,7 @@ static __global__ void __launch_bounds__(THREADS) texture_back(const __grid_cons
 		blockIdx.y * TEXTURE_SIDE * PIXELS, blockIdx.z);
 }
 
-bool texture_fits(const Projecting *what, HatSlices *l)
+bool texture_fits(const ProjectRequest *what, HatSlices *l)
 {
 	const Plan *plan = what->plan;
 	if (plan->model.planar || plan->model.columns > MOST_COLUMNS || what->count > MOST_VIEWS ||
@@ -180,13 +180,14 @@ bool texture_fits(const Projecting *what, HatSlices *l)
 }
 
 /* Four slices are in half, and so for data that may be. */
-template <int SLICES> static bool texture_applies(const Projecting *what, CudaNotes *notes)
+template <int SLICES> static bool texture_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	return (SLICES < 4 || what->plan->data == DATA_HALF) &&
 	       texture_fits(what, notes_of<HatSlices>(notes));
 }
 
-Texture texture_of(const Projecting *what, const HatSlices *l, const HatView *views, int64_t count)
+Texture texture_of(
+	const ProjectRequest *what, const HatSlices *l, const HatView *views, int64_t count)
 {
 	const Box *box = &what->box;
 	return Texture{.views = views,
@@ -198,8 +199,9 @@ Texture texture_of(const Projecting *what, const HatSlices *l, const HatView *vi
 }
 
 template <int SLICES, int PIXELS>
-static tomos_status run_slices(tomos_backend *backend, const Projecting *what, const HatSlices *l,
-	const HatView *views, int64_t slice, int64_t slices, const CudaEpilogue *)
+static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what,
+	const HatSlices *l, const HatView *views, int64_t slice, int64_t slices,
+	const CudaEpilogue *)
 {
 	Transposed x = transposed_volume(what, l, slice, slices, 1);
 	Transposed y = transposed_views(what, l, slice, slices, 1);
@@ -221,7 +223,7 @@ static tomos_status run_slices(tomos_backend *backend, const Projecting *what, c
 }
 
 template <int SLICES, int PIXELS>
-static tomos_status texture_run(tomos_backend *backend, const Projecting *what,
+static tomos_status texture_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	return slices_each(backend, what, notes, epilogue, SlicesScratch{SLICES, 0, 1, 0},

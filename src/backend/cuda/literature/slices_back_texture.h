@@ -30,8 +30,9 @@ int64_t texture_floats(const Transposed *y, int slices);
 tomos_status texture_fill(tomos_backend *backend, const Transposed *y, const HatView *views,
 	int slices, float *scratch, Texture *s);
 /* The part of a request that has to do with pixels. */
-Texture texture_of(const Projecting *what, const HatSlices *l, const HatView *views, int64_t count);
-bool texture_fits(const Projecting *what, HatSlices *l);
+Texture texture_of(
+	const ProjectRequest *what, const HatSlices *l, const HatView *views, int64_t count);
+bool texture_fits(const ProjectRequest *what, HatSlices *l);
 
 /* ---- on the GPU ------------------------------------------------------------------------------ */
 

@@ -71,7 +71,7 @@ static tomos_status list_locked(
 	return TOMOS_OK;
 }
 
-tomos_status cuda_list(
+tomos_status cuda_list_rows(
 	tomos_backend *backend, const Plan *plan, int kernel, const KernelBatch *batch)
 {
 	pthread_mutex_lock(&device_of(backend)->lock);
@@ -86,7 +86,8 @@ static __global__ void csr_rows(
 	csr_list(&m, &batch, blockIdx.x, (int)threadIdx.x, THREADS);
 }
 
-tomos_status cuda_csr_list(tomos_backend *backend, const KernelCsr *m, const KernelBatch *batch)
+tomos_status cuda_csr_list_rows(
+	tomos_backend *backend, const KernelCsr *m, const KernelBatch *batch)
 {
 	TRY(cuda_use(backend));
 	csr_rows<<<(unsigned)batch->count, THREADS, 0, device_of(backend)->stream>>>(*m, *batch);
@@ -101,7 +102,8 @@ static __global__ void scsr_rows(
 	scsr_list(&m, &batch, i);
 }
 
-tomos_status cuda_scsr_list(tomos_backend *backend, const KernelScsr *m, const KernelBatch *batch)
+tomos_status cuda_scsr_list_rows(
+	tomos_backend *backend, const KernelScsr *m, const KernelBatch *batch)
 {
 	TRY(cuda_use(backend));
 	scsr_rows<<<cuda_blocks(batch->count, WARP, 1 << 20), WARP, 0,
@@ -117,7 +119,7 @@ static __global__ void weigh_rows(
 		batch_weigh(&batch, blockIdx.x, k, rays, voxels);
 }
 
-tomos_status cuda_weigh(
+tomos_status cuda_weight_rows(
 	tomos_backend *backend, const KernelBatch *batch, const float *rays, const float *voxels)
 {
 	TRY(cuda_use(backend));
@@ -136,7 +138,7 @@ struct Row {
 	float b, square;
 
 	__device__ __forceinline__ void read(
-		const KernelBatch &batch, const KernelVisits &v, int64_t i)
+		const KernelBatch &batch, const KernelKaczmarz &v, int64_t i)
 	{
 		ray = batch.ray[i];
 		count = batch.entries[i];
@@ -167,7 +169,7 @@ static __device__ double join_block(double value)
 	return value;
 }
 
-static __device__ float bounded(const KernelVisits &v, float value)
+static __device__ float bounded(const KernelKaczmarz &v, float value)
 {
 	return fminf(fmaxf(value, v.low), v.high);
 }
@@ -177,7 +179,7 @@ static __device__ float bounded(const KernelVisits &v, float value)
 	for (int64_t k = threadIdx.x + HELD * VISITORS; k < (row).count; k += VISITORS)
 
 static __global__ void __launch_bounds__(VISITORS) visit_rows(
-	const __grid_constant__ KernelBatch batch, const __grid_constant__ KernelVisits v)
+	const __grid_constant__ KernelBatch batch, const __grid_constant__ KernelKaczmarz v)
 {
 	Row row, next;
 	next.read(batch, v, 0);
@@ -206,15 +208,15 @@ static __global__ void __launch_bounds__(VISITORS) visit_rows(
 			if (row.weight[k] != 0)
 				v.x[row.index[k]] = bounded(v, held[k] + step * row.weight[k]);
 		EACH_MORE(k, row)
-		visits_move(&v, index[k], weight[k], step);
+		kaczmarz_update(&v, index[k], weight[k], step);
 		if (threadIdx.x == 0)
 			v.r[row.ray] = (float)misfit;
 		__syncthreads();
 	}
 }
 
-tomos_status cuda_visit(
-	tomos_backend *backend, const KernelBatch *batch, const KernelVisits *visits)
+tomos_status cuda_kaczmarz_rows(
+	tomos_backend *backend, const KernelBatch *batch, const KernelKaczmarz *visits)
 {
 	TRY(cuda_use(backend));
 	visit_rows<<<1, VISITORS, 0, device_of(backend)->stream>>>(*batch, *visits);
@@ -229,17 +231,17 @@ enum { SETTLED = 1024 /* rays at a time */ };
 /* What a step is made of: its own part, and for each ray before it what that one's step counts
  * for. */
 struct Settled {
-	float own[SETTLED], by[STORED_NEAR][SETTLED];
-	float step[(int)STORED_NEAR + (int)SETTLED]; /* from those before the first on */
+	float own[SETTLED], by[STORED_NEIGHBOURS][SETTLED];
+	float step[(int)STORED_NEIGHBOURS + (int)SETTLED]; /* from those before the first on */
 };
 
-static __device__ float factor_of(const KernelSettling &s, int64_t i)
+static __device__ float factor_of(const KernelKaczmarzView &s, int64_t i)
 {
 	float square = s.squares[i];
 	return square > 0 ? (float)(s.lambda / fmax((double)square, s.least)) : 0;
 }
 
-static __device__ float product_of(const KernelSettling &s, int64_t i, int back)
+static __device__ float product_of(const KernelKaczmarzView &s, int64_t i, int back)
 {
 	int64_t j = i - back;
 	return j < 0 ? 0 : s.products[j % (2 * s.near + 1) * s.rays + i];
@@ -251,7 +253,7 @@ template <int NEAR> static __device__ void settle_few(Settled &at, int count)
 	float last[NEAR];
 #pragma unroll
 	for (int d = 0; d < NEAR; d++)
-		last[d] = at.step[STORED_NEAR - 1 - d];
+		last[d] = at.step[STORED_NEIGHBOURS - 1 - d];
 #pragma unroll 8
 	for (int i = 0; i < count; i++) {
 		float step = at.own[i];
@@ -261,7 +263,7 @@ template <int NEAR> static __device__ void settle_few(Settled &at, int count)
 #pragma unroll
 		for (int d = NEAR - 1; d > 0; d--)
 			last[d] = last[d - 1];
-		at.step[STORED_NEAR + i] = last[0] = step;
+		at.step[STORED_NEIGHBOURS + i] = last[0] = step;
 	}
 }
 
@@ -270,8 +272,8 @@ static __device__ void settle_many(Settled &at, int near, int count)
 	for (int i = 0; i < count; i++) {
 		float step = at.own[i];
 		for (int d = near - 1; d >= 0; d--)
-			step -= at.by[d][i] * at.step[STORED_NEAR + i - 1 - d];
-		at.step[STORED_NEAR + i] = step;
+			step -= at.by[d][i] * at.step[STORED_NEIGHBOURS + i - 1 - d];
+		at.step[STORED_NEIGHBOURS + i] = step;
 	}
 }
 
@@ -291,11 +293,12 @@ static __device__ void settle_rays(Settled &at, int near, int count)
 	}
 }
 
-static __global__ void __launch_bounds__(SETTLED) settle(const __grid_constant__ KernelSettling s)
+static __global__ void __launch_bounds__(SETTLED)
+	settle(const __grid_constant__ KernelKaczmarzView s)
 {
 	__shared__ Settled at;
 	int own = (int)threadIdx.x, near = (int)s.near;
-	if (own < STORED_NEAR)
+	if (own < STORED_NEIGHBOURS)
 		at.step[own] = 0;
 	for (int64_t first = 0; first < s.rays; first += SETTLED) {
 		int count = (int)(s.rays - first < SETTLED ? s.rays - first : SETTLED);
@@ -314,18 +317,18 @@ static __global__ void __launch_bounds__(SETTLED) settle(const __grid_constant__
 		__syncthreads();
 		if (own < count) {
 			for (int d = 0; d < near; d++)
-				misfit -= at.step[STORED_NEAR + own - 1 - d] *
+				misfit -= at.step[STORED_NEIGHBOURS + own - 1 - d] *
 					  product_of(s, first + own, d + 1);
 			s.r[first + own] = misfit;
-			s.steps[first + own] = at.step[STORED_NEAR + own];
+			s.steps[first + own] = at.step[STORED_NEIGHBOURS + own];
 		}
 		__syncthreads();
-		if (own < STORED_NEAR)
+		if (own < STORED_NEIGHBOURS)
 			at.step[own] = at.step[SETTLED + own];
 	}
 }
 
-tomos_status cuda_settle(tomos_backend *backend, const KernelSettling *what)
+tomos_status cuda_kaczmarz_view(tomos_backend *backend, const KernelKaczmarzView *what)
 {
 	TRY(cuda_use(backend));
 	settle<<<1, SETTLED, 0, device_of(backend)->stream>>>(*what);

@@ -1,6 +1,6 @@
 /* Callers' arrays, which may be strided, from and to memory that is not. */
-#ifndef TOMOS_BACKEND_MODULE_PACK_H
-#define TOMOS_BACKEND_MODULE_PACK_H
+#ifndef TOMOS_BACKEND_DEVICE_PACK_H
+#define TOMOS_BACKEND_DEVICE_PACK_H
 
 #include "base/base.h"
 

@@ -32,9 +32,9 @@ static tomos_status send_rows(ScsrRows *r, const Symmetries *s, tomos_backend *b
 	*there = (KernelScsr){.of = slabs_of(r, s)};
 	TRY(scsr_send_pieces(r, s, backend));
 	int64_t images = scsr_units(r, r->pieces.bundles) + r->slabs;
-	TRY(there_room(backend, &there->image,
+	TRY(device_room(backend, &there->image,
 		images * r->slab_size * r->slab_width * there->of.lanes, "the images of an image"));
-	return there_room(backend, &there->work, max64(r->pieces.count, r->rows) * there->of.lanes,
+	return device_room(backend, &there->work, max64(r->pieces.count, r->rows) * there->of.lanes,
 		"the sums of the rays");
 }
 
@@ -61,7 +61,7 @@ static tomos_status send_orbits(Scsr *scsr, tomos_backend *backend)
 	TRY(mem_alloc(&orbits, s->orbit_count, sizeof *orbits, what));
 	for (int64_t i = 0; i < s->orbit_count; i++)
 		orbits[i] = orbit_there(&s->orbits[i]);
-	tomos_status status = there_send(
+	tomos_status status = device_send(
 		backend, &scsr->there.orbit, orbits, s->orbit_count, sizeof *orbits, what);
 	mem_free(orbits);
 	return status;
@@ -75,7 +75,7 @@ tomos_status scsr_send(Scsr *scsr, tomos_backend *backend)
 	scsr->there.of.used = scsr->symmetries.orbit_count;
 	TRY(send_orbits(scsr, backend));
 	TRY(scsr_send_units(scsr, backend));
-	return there_send(backend, &scsr->there.lane_of, scsr->lanes, 2 * scsr->views,
+	return device_send(backend, &scsr->there.lane_of, scsr->lanes, 2 * scsr->views,
 		sizeof *scsr->lanes, what);
 }
 
@@ -85,12 +85,12 @@ void scsr_recall(Scsr *scsr, tomos_backend *backend)
 	void *used[] = {&own->orbit, &own->lane_of, &own->units, &own->waves, &own->used_pieces,
 		&own->first_image};
 	for (int i = 0; i < COUNT(used); i++)
-		there_free(backend, used[i]);
+		device_free(backend, used[i]);
 	if (!scsr->rows || scsr->borrowed)
 		return;
 	KernelScsr *rows = &scsr->rows->there;
 	void *held[] = {&rows->index, &rows->weight, &rows->column, &rows->pieces, &rows->places,
 		&rows->first_place, &rows->image, &rows->work};
 	for (int i = 0; i < COUNT(held); i++)
-		there_free(backend, held[i]);
+		device_free(backend, held[i]);
 }

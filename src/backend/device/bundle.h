@@ -1,8 +1,8 @@
 /* Views in bundles whose rays run nearly alike, so that pixels along such rays meet few columns. */
-#ifndef TOMOS_BACKEND_MODULE_BUNDLE_H
-#define TOMOS_BACKEND_MODULE_BUNDLE_H
+#ifndef TOMOS_BACKEND_DEVICE_BUNDLE_H
+#define TOMOS_BACKEND_DEVICE_BUNDLE_H
 
-#include "backend/module/hat.h"
+#include "backend/device/hat.h"
 
 /* Views are taken so many at a time, neighbours in direction. */
 enum { BUNDLE_VIEWS = 4, BUNDLE_SHIFT = 20 };
@@ -20,7 +20,7 @@ typedef struct {
 } Bundles;
 
 /* The bundles of a request, to be freed also after a failure. */
-tomos_status bundles_make(Bundles *bundles, const Projecting *what, const HatSlices *slices);
+tomos_status bundles_make(Bundles *bundles, const ProjectRequest *what, const HatSlices *slices);
 void bundles_free(Bundles *bundles);
 
 #endif

@@ -1,6 +1,6 @@
 /* Copies between strided arrays and packed memory, on all threads. */
 #include <string.h>
-#include "backend/module/pack.h"
+#include "backend/device/pack.h"
 
 enum { COPY_FLOATS = 1 << 16 };
 

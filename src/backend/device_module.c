@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "backend/module.h"
+#include "backend/device_module.h"
 
 enum { MOST = 8 };
 

@@ -1,7 +1,7 @@
 /* Sorts views by direction and cuts them into bundles; see bundle.h. */
 #include <math.h>
 #include <stdlib.h>
-#include "backend/module/bundle.h"
+#include "backend/device/bundle.h"
 
 #define PI 3.14159265358979323846
 
@@ -26,7 +26,7 @@ static double fold(double angle)
 	return angle < 3 * PI / 4 ? angle : -PI / 4;
 }
 
-static void sort_views(Facing *sorted, const Projecting *what, const HatSlices *l)
+static void sort_views(Facing *sorted, const ProjectRequest *what, const HatSlices *l)
 {
 	for (int64_t i = 0; i < what->count; i++) {
 		const double *column = what->plan->views[what->first + i].column;
@@ -71,7 +71,7 @@ static double bundle_width(int64_t views)
 	return fmax(fmin(PI * AIM / (double)views, PI / 8), PI / 32);
 }
 
-tomos_status bundles_make(Bundles *bundles, const Projecting *what, const HatSlices *slices)
+tomos_status bundles_make(Bundles *bundles, const ProjectRequest *what, const HatSlices *slices)
 {
 	*bundles = (Bundles){0};
 	double width = bundle_width(what->count);

@@ -1,6 +1,6 @@
 /* Backends opened at run time: what the library lends a module, and what it asks of it. */
-#ifndef TOMOS_BACKEND_MODULE_H
-#define TOMOS_BACKEND_MODULE_H
+#ifndef TOMOS_BACKEND_DEVICE_MODULE_H
+#define TOMOS_BACKEND_DEVICE_MODULE_H
 
 #include "backend/backend.h"
 
@@ -12,7 +12,7 @@ typedef struct {
 	tomos_status (*zeroed)(void *pointer_out, int64_t count, size_t size, const char *what);
 	void (*release)(void *pointer);
 	void (*parallel_for)(int64_t count, void (*task)(void *user, int64_t index), void *user);
-	const char *(*tune_wanted)(const tomos_backend *backend, const Projecting *what);
+	const char *(*tune_wanted)(const tomos_backend *backend, const ProjectRequest *what);
 } ModuleHost;
 
 /* The one symbol of a module, tomos_module_open; NULL: it belongs to another version. */

@@ -8,17 +8,17 @@ typedef struct {
 	float a, b, c;
 	const float *w, *x;
 	float *y, *r;
-} Verb;
+} VectorArgs;
 
-#define VERB(name, statement) \
-	static __global__ void name##_kernel(const Verb v) \
+#define VECTOR_OP(name, statement) \
+	static __global__ void name##_kernel(const VectorArgs v) \
 	{ \
 		int64_t stride = (int64_t)gridDim.x * blockDim.x; \
 		for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < v.n; \
 			i += stride) \
 			statement; \
 	} \
-	static tomos_status name##_run(tomos_backend *backend, Verb v) \
+	static tomos_status name##_run(tomos_backend *backend, VectorArgs v) \
 	{ \
 		if (v.n == 0) \
 			return TOMOS_OK; \
@@ -29,56 +29,56 @@ typedef struct {
 		return TOMOS_OK; \
 	}
 
-VERB(fill, v.y[i] = v.a)
-VERB(axpy, v.y[i] += v.a * v.x[i])
-VERB(xpay, v.y[i] = v.x[i] + v.a * v.y[i])
-VERB(mul, v.y[i] *= v.w[i])
-VERB(mul_axpy, v.y[i] += v.a * v.w[i] * v.x[i])
-VERB(invert, v.y[i] = fabsf(v.y[i]) > v.a ? 1 / v.y[i] : 0)
-VERB(clamp, v.y[i] = fminf(fmaxf(v.y[i], v.a), v.b))
-VERB(scale, v.y[i] *= v.a)
-VERB(root, v.y[i] = sqrtf(v.y[i]))
-VERB(inside, v.y[i] = v.y[i] != 0)
-VERB(ratio, v.y[i] = fabsf(v.y[i]) > v.a ? fmaxf(v.x[i], 0) / v.y[i] : 0)
-VERB(soft, v.y[i] = copysignf(fmaxf(fabsf(v.y[i]) - v.a, 0), v.y[i]))
-VERB(step, v.y[i] = fminf(fmaxf(v.y[i] + v.c * v.x[i], v.a), v.b))
-VERB(residual, v.y[i] = v.w[i] * (v.r[i] = v.x[i] - v.r[i]))
-VERB(mul_step, v.y[i] = fminf(fmaxf(v.y[i] + v.c * v.w[i] * v.x[i], v.a), v.b))
+VECTOR_OP(fill, v.y[i] = v.a)
+VECTOR_OP(axpy, v.y[i] += v.a * v.x[i])
+VECTOR_OP(xpay, v.y[i] = v.x[i] + v.a * v.y[i])
+VECTOR_OP(mul, v.y[i] *= v.w[i])
+VECTOR_OP(mul_axpy, v.y[i] += v.a * v.w[i] * v.x[i])
+VECTOR_OP(invert, v.y[i] = fabsf(v.y[i]) > v.a ? 1 / v.y[i] : 0)
+VECTOR_OP(clamp, v.y[i] = fminf(fmaxf(v.y[i], v.a), v.b))
+VECTOR_OP(scale, v.y[i] *= v.a)
+VECTOR_OP(sqrt, v.y[i] = sqrtf(v.y[i]))
+VECTOR_OP(indicator, v.y[i] = v.y[i] != 0)
+VECTOR_OP(ratio, v.y[i] = fabsf(v.y[i]) > v.a ? fmaxf(v.x[i], 0) / v.y[i] : 0)
+VECTOR_OP(soft_threshold, v.y[i] = copysignf(fmaxf(fabsf(v.y[i]) - v.a, 0), v.y[i]))
+VECTOR_OP(axpy_clamp, v.y[i] = fminf(fmaxf(v.y[i] + v.c * v.x[i], v.a), v.b))
+VECTOR_OP(residual, v.y[i] = v.w[i] * (v.r[i] = v.x[i] - v.r[i]))
+VECTOR_OP(mul_axpy_clamp, v.y[i] = fminf(fmaxf(v.y[i] + v.c * v.w[i] * v.x[i], v.a), v.b))
 
 tomos_status cuda_fill(tomos_backend *backend, int64_t n, float value, float *x)
 {
-	return fill_run(backend, (Verb){.n = n, .a = value, .y = x});
+	return fill_run(backend, (VectorArgs){.n = n, .a = value, .y = x});
 }
 
 tomos_status cuda_axpy(tomos_backend *backend, int64_t n, float a, const float *x, float *y)
 {
-	return axpy_run(backend, (Verb){.n = n, .a = a, .x = x, .y = y});
+	return axpy_run(backend, (VectorArgs){.n = n, .a = a, .x = x, .y = y});
 }
 
 tomos_status cuda_xpay(tomos_backend *backend, int64_t n, const float *x, float a, float *y)
 {
-	return xpay_run(backend, (Verb){.n = n, .a = a, .x = x, .y = y});
+	return xpay_run(backend, (VectorArgs){.n = n, .a = a, .x = x, .y = y});
 }
 
 tomos_status cuda_mul(tomos_backend *backend, int64_t n, const float *w, float *y)
 {
-	return mul_run(backend, (Verb){.n = n, .w = w, .y = y});
+	return mul_run(backend, (VectorArgs){.n = n, .w = w, .y = y});
 }
 
 tomos_status cuda_mul_axpy(
 	tomos_backend *backend, int64_t n, float a, const float *w, const float *x, float *y)
 {
-	return mul_axpy_run(backend, (Verb){.n = n, .a = a, .w = w, .x = x, .y = y});
+	return mul_axpy_run(backend, (VectorArgs){.n = n, .a = a, .w = w, .x = x, .y = y});
 }
 
 tomos_status cuda_invert(tomos_backend *backend, int64_t n, float least, float *x)
 {
-	return invert_run(backend, (Verb){.n = n, .a = least, .y = x});
+	return invert_run(backend, (VectorArgs){.n = n, .a = least, .y = x});
 }
 
 tomos_status cuda_clamp(tomos_backend *backend, int64_t n, float low, float high, float *x)
 {
-	return clamp_run(backend, (Verb){.n = n, .a = low, .b = high, .y = x});
+	return clamp_run(backend, (VectorArgs){.n = n, .a = low, .b = high, .y = x});
 }
 
 tomos_status cuda_copy(tomos_backend *backend, int64_t n, const float *x, float *y)
@@ -92,40 +92,40 @@ tomos_status cuda_copy(tomos_backend *backend, int64_t n, const float *x, float 
 
 tomos_status cuda_scale(tomos_backend *backend, int64_t n, float a, float *y)
 {
-	return scale_run(backend, (Verb){.n = n, .a = a, .y = y});
+	return scale_run(backend, (VectorArgs){.n = n, .a = a, .y = y});
 }
 
-tomos_status cuda_root(tomos_backend *backend, int64_t n, float *y)
+tomos_status cuda_sqrt(tomos_backend *backend, int64_t n, float *y)
 {
-	return root_run(backend, (Verb){.n = n, .y = y});
+	return sqrt_run(backend, (VectorArgs){.n = n, .y = y});
 }
 
-tomos_status cuda_inside(tomos_backend *backend, int64_t n, float *y)
+tomos_status cuda_indicator(tomos_backend *backend, int64_t n, float *y)
 {
-	return inside_run(backend, (Verb){.n = n, .y = y});
+	return indicator_run(backend, (VectorArgs){.n = n, .y = y});
 }
 
 tomos_status cuda_ratio(tomos_backend *backend, int64_t n, const float *x, float least, float *y)
 {
-	return ratio_run(backend, (Verb){.n = n, .a = least, .x = x, .y = y});
+	return ratio_run(backend, (VectorArgs){.n = n, .a = least, .x = x, .y = y});
 }
 
-tomos_status cuda_soft(tomos_backend *backend, int64_t n, float a, float *y)
+tomos_status cuda_soft_threshold(tomos_backend *backend, int64_t n, float a, float *y)
 {
-	return soft_run(backend, (Verb){.n = n, .a = a, .y = y});
+	return soft_threshold_run(backend, (VectorArgs){.n = n, .a = a, .y = y});
 }
 
-tomos_status cuda_step(tomos_backend *backend, int64_t n, float a, const float *w, const float *x,
-	float low, float high, float *y)
+tomos_status cuda_axpy_clamp(tomos_backend *backend, int64_t n, float a, const float *w,
+	const float *x, float low, float high, float *y)
 {
-	Verb v = {.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y};
-	return w ? mul_step_run(backend, v) : step_run(backend, v);
+	VectorArgs v = {.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y};
+	return w ? mul_axpy_clamp_run(backend, v) : axpy_clamp_run(backend, v);
 }
 
 tomos_status cuda_residual(
 	tomos_backend *backend, int64_t n, const float *x, const float *w, float *r, float *y)
 {
-	return residual_run(backend, (Verb){.n = n, .w = w, .x = x, .y = y, .r = r});
+	return residual_run(backend, (VectorArgs){.n = n, .w = w, .x = x, .y = y, .r = r});
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -241,7 +241,7 @@ tomos_status cuda_distance(
 	return TOMOS_OK;
 }
 
-tomos_status cuda_largest(tomos_backend *backend, int64_t n, const float *x, double *result)
+tomos_status cuda_max_abs(tomos_backend *backend, int64_t n, const float *x, double *result)
 {
 	return run_sum<Largest>(backend, n, x, x, result);
 }
@@ -280,13 +280,13 @@ static tomos_status run_lengths(
 	return TOMOS_OK;
 }
 
-tomos_status cuda_shorten(tomos_backend *b, int64_t n, int parts, float longest, float *y)
+tomos_status cuda_clip_norm(tomos_backend *b, int64_t n, int parts, float longest, float *y)
 {
 	return longest > 0 ? run_lengths(b, n, parts, longest, true, y)
 			   : cuda_fill(b, n * parts, 0, y);
 }
 
-tomos_status cuda_unit(tomos_backend *b, int64_t n, int parts, float least, float *y)
+tomos_status cuda_normalise(tomos_backend *b, int64_t n, int parts, float least, float *y)
 {
 	return run_lengths(b, n, parts, least, false, y);
 }

@@ -1,5 +1,5 @@
 /* From the library's filters to those of devices. */
-#include "backend/module/rows.h"
+#include "backend/device/rows.h"
 #include <math.h>
 #include <string.h>
 

@@ -4,8 +4,8 @@
  * That is the voxel-driven projector (h = 1) and Joseph's (h = the columns that one voxel across the
  * dominant axis spans), forward and back, so one pair of kernels serves both.
  */
-#ifndef TOMOS_BACKEND_MODULE_HAT_H
-#define TOMOS_BACKEND_MODULE_HAT_H
+#ifndef TOMOS_BACKEND_DEVICE_HAT_H
+#define TOMOS_BACKEND_DEVICE_HAT_H
 
 #include "backend/backend.h"
 
@@ -27,7 +27,7 @@ typedef struct {
 } HatSlices;
 
 /* True if the views of the request are such, with weights that reach at most two pixels or columns. */
-bool hat_slices(const Projecting *what, HatSlices *slices);
+bool hat_slices(const ProjectRequest *what, HatSlices *slices);
 /* One of them. */
 HatView hat_view(const Plan *plan, int64_t view, const HatSlices *slices, int kernel);
 

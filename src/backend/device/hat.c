@@ -1,6 +1,6 @@
 /* Finds out whether rays stay in slices, and turns views into hats; see hat.h. */
 #include <math.h>
-#include "backend/module/hat.h"
+#include "backend/device/hat.h"
 
 #define EXACT 1e-7 /* of a voxel, over a whole detector */
 
@@ -57,7 +57,7 @@ HatView hat_view(const Plan *plan, int64_t view, const HatSlices *slices, int ke
 	return hat;
 }
 
-static double hat_reach(const Projecting *what, HatSlices *slices)
+static double hat_reach(const ProjectRequest *what, HatSlices *slices)
 {
 	double most = 0, width = 0;
 	for (int64_t i = 0; i < what->count; i++) {
@@ -72,7 +72,7 @@ static double hat_reach(const Projecting *what, HatSlices *slices)
 	return most * rounding;
 }
 
-bool hat_slices(const Projecting *what, HatSlices *slices)
+bool hat_slices(const ProjectRequest *what, HatSlices *slices)
 {
 	const Plan *plan = what->plan;
 	if (plan->model.clamp || plan->model.nearest || plan->scan->count > MOST_VIEWS)

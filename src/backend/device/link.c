@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "backend/module.h"
+#include "backend/device_module.h"
 
 extern const BackendType module_backend; /* the backend of this module */
 TOMOS_API ModuleOpen tomos_module_open;
@@ -49,7 +49,7 @@ void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *
 	host->parallel_for(count, task, user);
 }
 
-const char *tune_wanted(const tomos_backend *backend, const Projecting *what)
+const char *tune_wanted(const tomos_backend *backend, const ProjectRequest *what)
 {
 	return host->tune_wanted(backend, what);
 }

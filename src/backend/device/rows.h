@@ -1,6 +1,6 @@
 /* Filters as devices have them: what the texts of kernel/rows.h read, made from what callers give. */
-#ifndef TOMOS_BACKEND_MODULE_ROWS_H
-#define TOMOS_BACKEND_MODULE_ROWS_H
+#ifndef TOMOS_BACKEND_DEVICE_ROWS_H
+#define TOMOS_BACKEND_DEVICE_ROWS_H
 
 #include "backend/filter.h"
 #include "kernel/rows.h"

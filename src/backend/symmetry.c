@@ -1,7 +1,7 @@
 /* Finds views that are turned against each other: a voxel falls on one where the voxel that is turned with it
  * falls on the other. */
 #include <math.h>
-#include "backend/turns.h"
+#include "backend/symmetry.h"
 
 /* Whether f(p) = g(p turned): by a quarter, (x, y) goes to (n - 1 - y, x), by a half to their opposite. */
 static bool is_turned(
@@ -16,7 +16,7 @@ static bool is_turned(
 	return fmax(most, fabs(back[2] - f[3])) <= 1e-7 * scale;
 }
 
-static bool view_is_turned(const Projecting *what, int turns, int64_t one, int64_t two)
+static bool view_is_turned(const ProjectRequest *what, int turns, int64_t one, int64_t two)
 {
 	const KernelView *views = what->plan->views + what->first;
 	const KernelView *a = &views[one], *b = &views[two];
@@ -27,7 +27,7 @@ static bool view_is_turned(const Projecting *what, int turns, int64_t one, int64
 	       fabs(a->mass - b->mass) <= 1e-9 * fabs(a->mass);
 }
 
-int turns_direction(const Projecting *what, int turns)
+int symmetry_direction(const ProjectRequest *what, int turns)
 {
 	const Plan *plan = what->plan;
 	const double *step = plan->whole.step;
