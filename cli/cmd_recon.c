@@ -343,11 +343,11 @@ static tomos_job job_make(const settings *s, const recon_job *j, const tomos_sca
 static void say_report(const tomos_run_report *r)
 {
 	const tomos_prep_report *p = &r->prep;
-	if (p->mended || p->raised || p->zingers || p->stripes || p->views)
-		say("mended    %lld values without light or not finite, %lld raised to the floor, "
+	if (p->repaired || p->raised || p->zingers || p->stripes || p->views)
+		say("repaired  %lld values without light or not finite, %lld raised to the floor, "
 		    "%lld zingers, "
 		    "%lld stripes, %lld bad views\n",
-			(long long)p->mended, (long long)p->raised, (long long)p->zingers,
+			(long long)p->repaired, (long long)p->raised, (long long)p->zingers,
 			(long long)p->stripes, (long long)p->views);
 	if (r->cut)
 		say("cut off   %lld values beyond the window\n", (long long)r->cut);

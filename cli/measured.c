@@ -187,10 +187,10 @@ static void say_report(const tomos_prep_report *r)
 	const struct {
 		int64_t count;
 		const char *what;
-	} list[] = {{r->mended, "values without light or not finite, taken from beside them"},
+	} list[] = {{r->repaired, "values without light or not finite, taken from beside them"},
 		{r->raised, "values below --floor, raised to it"},
 		{r->zingers, "zingers replaced by medians"},
-		{r->stripes, "columns of sinograms mended or levelled"},
+		{r->stripes, "columns of sinograms repaired or levelled"},
 		{r->views, "bad views interpolated or left out"}};
 	for (int i = 0; i < COUNT(list); i++)
 		if (list[i].count > 0)
@@ -210,7 +210,7 @@ int measured_prepare(measured *m, const tomos_progress *progress)
 	DO(lib(tomos_prepare(
 		&m->data, &m->fields, &m->prep, same ? &m->data : &prepared, &report, progress)));
 	progress_clear();
-	if (report.mended >= m->data.shape[0] * m->data.shape[1] * m->data.shape[2])
+	if (report.repaired >= m->data.shape[0] * m->data.shape[1] * m->data.shape[2])
 		DO(failed("no value of the scan is finite and has light, a flat above the dark"));
 	say_report(&report);
 	if (!same) {

@@ -382,9 +382,9 @@ typedef struct tomos_fields {
 	double first_view;   /* of the data at hand, where these are a part of the scan's views */
 } tomos_fields;
 
-/* What was found and mended; every step adds to it. */
+/* Numbers of corrections; every step adds to them. */
 typedef struct tomos_prep_report {
-	int64_t mended; /* values without light or not finite: taken from beside them in their row */
+	int64_t repaired; /* values without light or not finite, interpolated from their row */
 	int64_t raised;  /* values below the floor */
 	int64_t zingers; /* values replaced by a median */
 	int64_t stripes; /* columns of sinograms replaced or levelled as broken or as large stripes */

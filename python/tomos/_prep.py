@@ -15,12 +15,12 @@ from ._options import GROUPS, with_options
 
 
 class PrepReport(PrepReportStruct):
-    """What was found and mended: give one as `report=`; every step adds to it.
+    """What was found and repaired: give one as `report=`; every step adds to it.
 
     >>> report = tomos.PrepReport()
     >>> x = tomos.minus_log(np.array([[[1.0, -1.0]]]), report=report)
     >>> report
-    <tomos.PrepReport mended 0, raised 1, zingers 0, stripes 0, views 0>
+    <tomos.PrepReport repaired 0, raised 1, zingers 0, stripes 0, views 0>
     """
 
     def __repr__(self) -> str:

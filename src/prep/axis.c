@@ -1,9 +1,9 @@
-/* The search for the rotation axis: which ways are taken, and what they say together. */
+/* Estimation of the rotation axis: choice of the methods, and combination of their results. */
 #include <stdlib.h>
 #include <string.h>
 #include "prep/axis.h"
 
-#define AT_END 0.25 /* columns: half a step of the searches */
+#define AT_END 0.25 /* columns: half a step of the search */
 
 static int by_angle(const void *a, const void *b)
 {
@@ -84,21 +84,21 @@ bool axis_at_end(const AxisProblem *p, double column)
 	return column - p->low < AT_END || p->high - column < AT_END;
 }
 
-/* Steps of half a column begin before the range, and finer ones may lead out of it. */
+/* The search in half columns starts before the range, and its refinement may leave it. */
 void axis_settle(const AxisProblem *p, AxisAnswer *answer)
 {
 	answer->column = fmin(fmax(answer->column, p->low), p->high);
 	answer->at_edge |= axis_at_end(p, answer->column);
 }
 
-/* ---- the ways, one by one and together ---------------------------------------------------- */
+/* ---- single methods and their combination ---------------------------------------------------- */
 
 OPTION_VALUES(axis_values, TOMOS_AXIS_OPTIONS);
 
 enum { AUTO, PAIRS, VO, SHARPNESS };
 
-#define AGREE 2.0    /* columns that answers may differ by and still mean the same axis */
-#define PICTURES 8.0 /* columns about the others' answer that pictures are made for, unless told */
+#define AGREE 2.0  /* columns: results closer than this are the same axis */
+#define TRIALS 8.0 /* columns on either side of the other results searched by sharpness */
 
 static tomos_status check_input(const AxisProblem *p)
 {
@@ -147,7 +147,7 @@ static void take(tomos_axis *axis, const AxisAnswer *answer)
 	axis->error = answer->error;
 }
 
-/* The range around a column, as far as it is in the problem's own. */
+/* The range around a column, clipped to that of the problem. */
 static AxisProblem around(const AxisProblem *p, double column, double reach)
 {
 	AxisProblem near = *p;
@@ -161,17 +161,17 @@ static double middle_of(double a, double b, double c)
 	return fmax(fmin(a, b), fmin(fmax(a, b), c));
 }
 
-/* Three answers may be near each other by chance, and all look at the same data: their spread, but no less
- * than what the best of them says of itself. */
+/* Standard error of the combined result: the spread of the results, but at least the smallest error
+ * of a single one, because they use the same data and may agree by chance. */
 static double error_together(
 	const AxisAnswer *pairs, const AxisAnswer *wedge, const AxisAnswer *sharp)
 {
 	double spread = axis_error((double[]){pairs->column, wedge->column, sharp->column}, 3);
-	return fmax(spread, fmin(pairs->error, wedge->error)); /* both pass over NAN */
+	return fmax(spread, fmin(pairs->error, wedge->error)); /* fmin and fmax ignore NAN */
 }
 
-/* Half a turn: pairs are few and spectra know nothing of truncation, so a picture is the third opinion,
- * and where the first two mean different axes the sharper picture decides. */
+/* A 180 degree scan has few pairs, and the spectrum assumes no truncation. Sharpness is therefore
+ * the third estimate, and decides if the first two disagree. */
 static tomos_status combine_half_turn(
 	const AxisProblem *p, AxisAnswer *pairs, AxisAnswer *wedge, tomos_axis *axis)
 {
@@ -203,7 +203,8 @@ static tomos_status find_auto(const AxisProblem *p, bool full_turn, tomos_axis *
 		return paired;
 	if (paired == TOMOS_OK)
 		axis->pairs = pairs.column;
-	if (full_turn && paired == TOMOS_OK) { /* as many pairs as views: nothing is surer */
+	if (full_turn &&
+		paired == TOMOS_OK) { /* as many pairs as views: the most reliable method */
 		take(axis, &pairs);
 		return TOMOS_OK;
 	}
@@ -215,20 +216,21 @@ static tomos_status find_auto(const AxisProblem *p, bool full_turn, tomos_axis *
 	return TOMOS_OK;
 }
 
-/* Far from the axis pictures have less in them, not more of it wrong; so the others say where to look. */
+/* Far from the axis the measures of sharpness fail, so only the neighbourhood of the other results
+ * is searched. */
 static tomos_status find_sharpest(
 	const AxisProblem *p, bool full_turn, bool given, tomos_axis *axis, AxisAnswer *answer)
 {
 	AxisProblem near = *p;
 	if (!given) {
 		TRY(find_auto(p, full_turn, axis));
-		near = around(p, axis->column, PICTURES);
+		near = around(p, axis->column, TRIALS);
 	}
 	double last = (double)(p->data->shape[2] - 1), middle = 0.5 * (near.low + near.high);
 	if (full_turn && (middle < 0.25 * last || middle > 0.75 * last))
 		return fail(TOMOS_UNSUPPORTED,
-			"pictures do not tell the axis of half acquisition (near column %g of %g); "
-			"views half a turn apart do: axis-method pairs",
+			"sharpness cannot determine the axis of half acquisition (near column %g "
+			"of %g); use axis-method pairs",
 			middle, last);
 	TRY(axis_sharpness(&near, full_turn, answer));
 	axis->low = near.low;

@@ -1,10 +1,10 @@
-/* The search for the rotation axis: what its three ways share. */
+/* Estimation of the rotation axis: declarations for its three methods. */
 #ifndef TOMOS_PREP_AXIS_H
 #define TOMOS_PREP_AXIS_H
 
 #include "prep/prep.h"
 
-/* What is searched: line integrals of parallel rays, and where the axis may be. */
+/* Line integrals of parallel rays, and the range in which the axis is searched. */
 typedef struct {
 	const tomos_array *data;
 	const double *angles; /* radians, one per view */
@@ -14,30 +14,31 @@ typedef struct {
 
 typedef struct {
 	double column, confidence; /* 0 .. 1 */
-	double error;              /* of the column; NAN: not known */
+	double error;              /* standard error of the column; NAN: unknown */
 	bool at_edge;
 } AxisAnswer;
 
-/* Views by their angle within one turn. */
+/* Views sorted by their angle modulo 360 degrees. */
 typedef struct {
 	double angle; /* 0 <= angle < 2 pi */
 	int64_t view;
 } AxisView;
 
-/* All views, sorted (to be mem_freed), and the usual step from one to the next. */
+/* All views, sorted (to be freed with mem_free), and the typical step between them. */
 tomos_status axis_sort(const AxisProblem *p, AxisView **views, double *step);
-/* Whether the views cover a full turn, to a step or so. */
+/* Whether the views cover 360 degrees, to about a step. */
 bool axis_full_turn(const AxisView *views, int64_t count, double step);
 
-/* How much better the best of a list of scores (larger is better) is than any more than `apart` away,
- * as a share of their spread. */
+/* Difference between the best score (the largest) and the best one more than `apart` away, relative
+ * to the spread of all scores. */
 double axis_confidence(const double *scores, int64_t count, int64_t best, int64_t apart);
-/* Standard error of the mean of some answers; NAN of less than two. */
+/* Standard error of the mean of some results; NAN for fewer than two. */
 double axis_error(const double *answers, int64_t count);
-/* Where between the samples a parabola through three of them has its top: -0.5 .. 0.5. */
+/* Maximum of the parabola through three samples, relative to the middle one: -0.5 .. 0.5. */
 double axis_top(double before, double here, double after);
 
-/* Whether a column is at an end of the range; an answer, brought back into it, says so. */
+/* Whether a column is at an end of the range; axis_settle clips a result to the range and sets
+ * at_edge. */
 bool axis_at_end(const AxisProblem *p, double column);
 void axis_settle(const AxisProblem *p, AxisAnswer *answer);
 

@@ -1,17 +1,18 @@
-/* The axis from views half a turn apart, which are mirror images of each other about it.
+/* Rotation axis from views 180 degrees apart, which are mirror images of each other about it.
  *
- * All such pairs of the scan, or the two that a half turn has at its ends, are correlated at once; where
- * no view lies just opposite, its neighbours are interpolated, or continued by a step. Slopes along the
- * rows are compared, not values: in half acquisition the two views share a narrow strip only, in which
- * the object changes little. Before or after the reach of a detector nothing is compared.
+ * All pairs of the scan, or the two at the ends of a 180 degree scan, are correlated together.
+ * Where there is no view exactly opposite, its neighbours are interpolated, or extrapolated by at
+ * most a step. Derivatives along the rows are compared, not values: in half acquisition the two
+ * views overlap only in a narrow strip, in which the object changes little. Only the overlap is
+ * compared.
  */
 #include <string.h>
 #include "prep/axis.h"
 
 enum { MOST_LINES = 256, MOST_PAIRS = 64, LEAST_OVERLAP = 12 };
-enum { PARTS = 8 }; /* of the lines, that answer by themselves */
+enum { PARTS = 8 }; /* of the lines, each with a result of its own */
 
-/* A view, and the two of which its opposite is made. */
+/* A view, and the two from which its opposite is interpolated. */
 typedef struct {
 	int64_t view, other[2];
 	double share[2];
@@ -19,7 +20,7 @@ typedef struct {
 
 typedef struct {
 	int64_t lines, columns, first; /* the first sum of columns tried */
-	float *here, *opposite;        /* slopes [line][column] */
+	float *here, *opposite;        /* derivatives [line][column] */
 	double *score, *likeness;      /* of each sum tried */
 	double *apart;                 /* score of each part of the lines, [sum][part] */
 } Correlation;
@@ -35,7 +36,7 @@ static bool find_opposite(const AxisView *views, int64_t count, int64_t i, doubl
 	double back = fmod(target - views[a].angle + 2 * M_PI, 2 * M_PI);
 	double on = fmod(views[b].angle - target + 2 * M_PI, 2 * M_PI);
 	pair->view = views[i].view;
-	if (back + on > 2.5 * step) { /* at an end: on from the last two */
+	if (back + on > 2.5 * step) { /* at an end: extrapolated from the last two */
 		bool before = back < on;
 		int64_t c = before ? (a + count - 1) % count : (b + 1) % count;
 		int64_t end = before ? a : b;
@@ -66,7 +67,7 @@ static int64_t find_pairs(const AxisView *views, int64_t count, double step, Pai
 	return kept;
 }
 
-/* Slopes of a row smoothed by binomial weights, so that what is compared is wider than a pixel. */
+/* Derivative of a row smoothed with binomial weights, to suppress structure of one pixel. */
 static void slopes(const float *row, int64_t n, float *out)
 {
 	static const float weight[4] = {14, 14, 6, 1};
@@ -91,17 +92,18 @@ static void fill_line(
 		scratch[c] = (float)(pair->share[0] * (double)scratch[c] +
 				     pair->share[1] * (double)other[c]);
 	slopes(scratch, n, other);
-	for (int64_t c = 0; c < n; c++) /* mirrored: the slope changes its sign */
+	for (int64_t c = 0; c < n; c++) /* mirrored: the derivative changes sign */
 		k->opposite[at + n - 1 - c] = -other[c];
 }
 
-/* -1 .. 1, of sums of products and squares. */
+/* Correlation coefficient from sums of products and squares. */
 static double likeness(const double sums[3])
 {
 	return sums[1] > 0 && sums[2] > 0 ? sums[0] / sqrt(sums[1] * sums[2]) : 0;
 }
 
-/* Column j of the one meets column sum - j of the other, which is mirrored j + (n - 1 - sum). */
+/* Column j of one view corresponds to column sum - j of the other, j + (n - 1 - sum) when
+ * mirrored. */
 static void correlate(void *user, int64_t index)
 {
 	Correlation *k = user;
@@ -122,7 +124,7 @@ static void correlate(void *user, int64_t index)
 		}
 	}
 	k->likeness[index] = to - from >= LEAST_OVERLAP ? likeness(all) : 0;
-	/* What few columns have in common may be so by chance. */
+	/* Penalises narrow overlaps, in which correlation may be by chance. */
 	double worth = sqrt((double)(to - from) / (double)n);
 	k->score[index] = k->likeness[index] * worth;
 	for (int i = 0; i < PARTS; i++)
@@ -130,7 +132,7 @@ static void correlate(void *user, int64_t index)
 			to - from >= LEAST_OVERLAP ? worth * likeness(sums[i]) : 0;
 }
 
-/* From the best sums of parts of the lines. */
+/* Standard error, from the best sums of the parts of the lines. */
 static double error_of(const Correlation *k, int64_t count)
 {
 	double columns[PARTS];
@@ -175,7 +177,7 @@ tomos_status axis_pairs(const AxisProblem *p, AxisAnswer *answer)
 	int64_t found = find_pairs(views, p->data->shape[0], step, pairs);
 	mem_free(views);
 	if (found == 0)
-		return fail(TOMOS_BAD_VALUE, "no two of the %lld views are half a turn apart",
+		return fail(TOMOS_BAD_VALUE, "no two of the %lld views are 180 degrees apart",
 			(long long)p->data->shape[0]);
 	int64_t n = p->data->shape[2], rows = p->data->shape[1];
 	int64_t taken = min64(rows, max64(MOST_LINES / found, 1));

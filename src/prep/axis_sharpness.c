@@ -1,24 +1,24 @@
-/* The axis from pictures of one slice, reconstructed with axes beside each other.
+/* Rotation axis from trial reconstructions of one slice with different axes.
  *
- * T. Donath, F. Beckmann, A. Schreyer, Automated determination of the center of rotation in tomography
- * data, J. Opt. Soc. Am. A 23 (2006) 1048-1057, with other measures of the picture: after half a turn a
- * wrong axis opens every edge into two arcs, and the right one has least total variation; after a whole
- * turn it blurs, and the right one has the most energy in its slopes. Both are summed over the same
- * circle for all axes, of pictures without the highest frequencies, whose noise would depend on how an
- * axis lies between pixels.
+ * T. Donath, F. Beckmann, A. Schreyer, Automated determination of the center of rotation in
+ * tomography data, J. Opt. Soc. Am. A 23 (2006) 1048-1057, with other measures: in a 180 degree
+ * scan a wrong axis opens every edge into two arcs, and the right one minimises the total
+ * variation; in a 360 degree scan it blurs, and the right one maximises the energy of the gradient.
+ * Both are summed over the same circle for all axes, in slices without the highest frequencies,
+ * whose noise would depend on the subpixel position of the axis.
  */
 #include <string.h>
 #include "prep/axis.h"
 
 enum { COARSE = 256, MOST_POINTS = 512, TRIALS = 17, APART = 2 };
-#define FINE 0.25 /* columns from trial to trial at the end */
+#define FINE 0.25 /* columns between trials in the last pass */
 
-/* One row of all views, and where it is reconstructed. */
+/* One row of all views, and the slice reconstructed from it. */
 typedef struct {
 	const AxisProblem *problem;
 	bool full_turn;
 	int64_t columns, bin;
-	float *row, *picture;
+	float *row, *slice;
 	tomos_grid grid;
 } Slice;
 
@@ -38,7 +38,7 @@ static tomos_status take_row(Slice *s)
 	return TOMOS_OK;
 }
 
-/* Points within the circle that all axes of the range show, or most of them. */
+/* The circle covered by the detector for all axes of the range, or most of them. */
 static tomos_status choose_grid(Slice *s, double low, double high)
 {
 	double n = (double)s->columns, middle = 0.5 * (low + high);
@@ -49,10 +49,10 @@ static tomos_status choose_grid(Slice *s, double low, double high)
 	int64_t points = min64((int64_t)(2 * radius), MOST_POINTS);
 	TRY(tomos_grid_centred(
 		&s->grid, max64(points, 8), max64(points, 8), 1, 2 * radius / (double)points));
-	return mem_alloc(&s->picture, s->grid.n[0] * s->grid.n[1], sizeof *s->picture, "a slice");
+	return mem_alloc(&s->slice, s->grid.n[0] * s->grid.n[1], sizeof *s->slice, "a slice");
 }
 
-/* Total variation, less than zero, or energy of the slopes: the more, the better. */
+/* Negative total variation, or energy of the gradient: larger is better. */
 static double sharpness(const Slice *s)
 {
 	int64_t n = s->grid.n[0];
@@ -61,7 +61,7 @@ static double sharpness(const Slice *s)
 		double x = (double)(i % n) - middle, y = (double)(i / n) - middle;
 		if (x * x + y * y > radius * radius)
 			continue;
-		const float *at = s->picture + i;
+		const float *at = s->slice + i;
 		double dx = (double)(at[1] - at[-1]), dy = (double)(at[n] - at[-n]);
 		sum += s->full_turn ? dx * dx + dy * dy : -sqrt(dx * dx + dy * dy);
 	}
@@ -81,15 +81,15 @@ static tomos_status try_axis(const Slice *s, double axis, double *score)
 	how.padding = "smooth";
 	TRY(tomos_geometry_make(&scan, &o));
 	tomos_array row = tomos_array_of(s->row, o.angles_count, 1, s->columns);
-	tomos_array picture = tomos_array_of(s->picture, 1, s->grid.n[1], s->grid.n[0]);
-	tomos_status status = tomos_fbp(p->backend, &s->grid, scan, &row, &picture, &how, NULL);
+	tomos_array slice = tomos_array_of(s->slice, 1, s->grid.n[1], s->grid.n[0]);
+	tomos_status status = tomos_fbp(p->backend, &s->grid, scan, &row, &slice, &how, NULL);
 	tomos_geometry_free(scan);
 	if (status == TOMOS_OK)
 		*score = sharpness(s);
 	return status;
 }
 
-/* `count` axes from low to high, all counted in columns of the data. */
+/* Tries `count` axes from low to high, in columns of the data. */
 static tomos_status try_range(const AxisProblem *p, bool full_turn, int64_t bin, double low,
 	double high, int64_t count, AxisAnswer *answer)
 {
@@ -119,7 +119,7 @@ static tomos_status try_range(const AxisProblem *p, bool full_turn, int64_t bin,
 	answer->error = NAN;
 done:
 	mem_free(s.row);
-	mem_free(s.picture);
+	mem_free(s.slice);
 	mem_free(score);
 	return status;
 }

@@ -1,10 +1,10 @@
-/* The axis from the double wedge that the spectrum of a whole turn stays in.
+/* Rotation axis from the double wedge that contains the spectrum of a 360 degree sinogram.
  *
- * N. T. Vo, M. Drakopoulos, R. C. Atwood, C. Reinhard, Reliable method for calculating the center of
- * rotation in parallel-beam tomography, Optics Express 22 (2014) 19078-19086. A half turn is made whole
- * by its mirror image about a trial axis; with the right one the spectrum of the two has least outside
- * the wedge. Trials are at half columns, where mirroring needs no interpolation; a parabola finds the
- * place between. A coarse search runs on fewer columns and views.
+ * N. T. Vo, M. Drakopoulos, R. C. Atwood, C. Reinhard, Reliable method for calculating the center
+ * of rotation in parallel-beam tomography, Optics Express 22 (2014) 19078-19086. A 180 degree
+ * sinogram is extended to 360 degrees by its mirror image about a trial axis; the right axis
+ * minimises the spectrum outside the wedge. Trials are at half columns, where mirroring needs no
+ * interpolation, and are refined by a parabola. A coarse search uses fewer columns and views.
  */
 #include <fftw3.h>
 #include <string.h>
@@ -12,25 +12,25 @@
 #include "prep/axis.h"
 
 enum { COARSE_COLUMNS = 320, COARSE_VIEWS = 200, MOST_ROWS = 4, NEAR = 4 };
-#define RADIUS 0.25 /* of the columns: the least an object reaches from the axis */
+#define RADIUS 0.25 /* smallest radius of an object, as a fraction of the columns */
 
-/* A half turn, in the order of its angles, and its spectra. */
+/* A 180 degree sinogram sorted by angle, and its spectra. */
 typedef struct {
 	int64_t views, columns, first; /* the first sum of columns tried */
 	float *sinogram;
-	double *outside; /* of each sum tried: the mean size of the spectrum outside the wedge */
+	double *outside; /* of each sum tried: mean modulus of the spectrum outside the wedge */
 	fftwf_plan plan;
 } Wedge;
 
-/* The half turn, and below it its mirror image; what that does not reach is continued by the last and
- * the first view, so that there are no steps. */
-static void make_turn(const Wedge *w, int64_t sum, float *turn)
+/* The 180 degree sinogram, and below it its mirror image; where the mirror image ends, the last and
+ * the first view are continued, to avoid jumps. */
+static void extend_to_full(const Wedge *w, int64_t sum, float *full)
 {
 	int64_t n = w->columns, stride = 2 * (n / 2 + 1);
 	for (int64_t v = 0; v < w->views; v++) {
 		const float *mirror = w->sinogram + v * n;
 		const float *fill = w->sinogram + (w->views - 1 - v) * n;
-		float *top = turn + v * stride, *below = turn + (w->views + v) * stride;
+		float *top = full + v * stride, *below = full + (w->views + v) * stride;
 		memcpy(top, mirror, (size_t)n * sizeof *top);
 		for (int64_t c = 0; c < n; c++) {
 			int64_t from = sum - c;
@@ -45,7 +45,7 @@ static double outside_of(const Wedge *w, const float *spectrum)
 	int64_t drop = max64(min64(20, w->views / 10), 2);
 	double sum = 0;
 	for (int64_t r = drop; r <= rows - drop; r++) {
-		double waves = (double)min64(r, rows - r);                /* in a turn */
+		double waves = (double)min64(r, rows - r);                /* per 360 degrees */
 		int64_t end = (int64_t)(waves / (2 * M_PI * RADIUS)) + 1; /* RADIUS n pixels */
 		for (int64_t c = 2; c < min64(end, stride); c++, count++)
 			sum += hypot((double)spectrum[2 * (r * stride + c)],
@@ -54,27 +54,27 @@ static double outside_of(const Wedge *w, const float *spectrum)
 	return count > 0 ? sum / (double)count : 0;
 }
 
-static void try_sum(const void *user, int64_t index, float *turn)
+static void try_sum(const void *user, int64_t index, float *full)
 {
 	const Wedge *w = user;
-	make_turn(w, w->first + index, turn);
-	fftwf_execute_dft_r2c(w->plan, turn, (fftwf_complex *)turn);
-	w->outside[index] = outside_of(w, turn);
+	extend_to_full(w, w->first + index, full);
+	fftwf_execute_dft_r2c(w->plan, full, (fftwf_complex *)full);
+	w->outside[index] = outside_of(w, full);
 }
 
-/* Tries `count` sums of columns from `first` on. */
+/* Tries `count` sums of columns, starting with `first`. */
 static tomos_status try_all(Wedge *w, int64_t first, int64_t count)
 {
 	int64_t floats = 2 * w->views * 2 * (w->columns / 2 + 1);
-	float *turn; /* for its alignment; estimates leave it alone */
+	float *full; /* only for its alignment: FFTW_ESTIMATE does not write to it */
 	w->first = first;
 	TRY(mem_alloc(&w->outside, count, sizeof(double), "scores of the axis"));
-	TRY(mem_alloc(&turn, floats, sizeof *turn, "a whole turn"));
+	TRY(mem_alloc(&full, floats, sizeof *full, "a whole full"));
 	fft_lock();
 	w->plan = fftwf_plan_dft_r2c_2d(
-		(int)(2 * w->views), (int)w->columns, turn, (fftwf_complex *)turn, FFTW_ESTIMATE);
+		(int)(2 * w->views), (int)w->columns, full, (fftwf_complex *)full, FFTW_ESTIMATE);
 	fft_unlock();
-	mem_free(turn);
+	mem_free(full);
 	if (!w->plan)
 		return fail(TOMOS_NO_MEMORY, "no plan for transforms of %lld x %lld",
 			(long long)(2 * w->views), (long long)w->columns);
@@ -91,7 +91,7 @@ static void wedge_free(Wedge *w)
 	mem_free(w->sinogram);
 }
 
-/* The views of half a turn from the first on, sorted; how many. */
+/* First view and number of views of 180 degrees, in sorted order. */
 static int64_t half_turn(const AxisView *views, int64_t count, double step, int64_t *first)
 {
 	int64_t start = 0, used = 0;
@@ -130,7 +130,7 @@ static tomos_status take_sinogram(const AxisProblem *p, const AxisView *views, i
 	return TOMOS_OK;
 }
 
-/* The smallest of the scores, their place, and how sure that is. */
+/* The smallest score, its position and its confidence. */
 static void take_least(const Wedge *w, int64_t count, AxisAnswer *answer)
 {
 	double *score = w->outside;
@@ -180,7 +180,7 @@ static tomos_status search_row(const AxisProblem *p, const AxisView *views, int6
 	return TOMOS_OK;
 }
 
-/* What the clearest of several rows says, and how far they are apart. */
+/* Result of the row with the highest confidence; the error is from the scatter between rows. */
 tomos_status axis_wedge(const AxisProblem *p, AxisAnswer *answer)
 {
 	AxisView *views;

@@ -1,4 +1,4 @@
-/* Medians: of a handful of values, and of a window that moves along a row. */
+/* Medians of a few values, and running medians along a row. */
 #include <string.h>
 #include "prep/prep.h"
 
@@ -9,7 +9,7 @@ static void swap(float *a, float *b)
 	*b = c;
 }
 
-/* Hoare's selection. */
+/* Hoare's quickselect. */
 void select_kth(float *values, int64_t count, int64_t k)
 {
 	int64_t low = 0, high = count - 1;
@@ -45,7 +45,7 @@ float median_of(float *values, int64_t count)
 	return 0.5F * (below + values[half]);
 }
 
-/* Where `value` is, or would be, in a sorted window. */
+/* Position of `value` in a sorted window, or where it would be inserted. */
 static int64_t place_of(const float *window, int64_t count, float value)
 {
 	int64_t low = 0, high = count;

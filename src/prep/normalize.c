@@ -1,7 +1,7 @@
-/* Counts into transmissions: (counts - dark) / (flat - dark), flats averaged or interpolated in time.
+/* Flat-field correction: (counts - dark) / (flat - dark), flats averaged or interpolated in time.
  *
- * A pixel without light, and a count that is not finite, takes its value from its neighbours in the row,
- * so that one row alone decides about a row. What is below the floor is raised to it.
+ * Pixels without light and counts that are not finite are interpolated from their neighbours in the
+ * row, so that rows are independent of each other. Values below the floor are raised to it.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,11 +15,11 @@ typedef struct {
 	int64_t image;
 } Taken;
 
-/* Images [image][row][column] made one for each time they were taken at. */
+/* Images [image][row][column], averaged into one for each time at which they were taken. */
 typedef struct {
 	int64_t rows, columns, count, groups;
 	Taken *order;    /* all images, sorted by position */
-	int64_t *begins; /* of each group in the order, and the end */
+	int64_t *begins; /* start of each group in that order, and the end */
 	float *images;   /* [group][row][column] */
 } Field;
 
@@ -29,7 +29,7 @@ typedef struct {
 	double first_view;
 	int drift;
 	float floor;
-	_Atomic int64_t *mended, *raised;
+	_Atomic int64_t *repaired, *raised;
 } Normalizing;
 
 typedef struct {
@@ -88,7 +88,7 @@ static void field_free(Field *f)
 	mem_free(f->images);
 }
 
-/* Zeros where there are no images. */
+/* Zeros if there are no images. */
 static tomos_status field_make(
 	Field *f, const tomos_array *images, const double *positions, bool median)
 {
@@ -107,7 +107,7 @@ static tomos_status field_make(
 	return images ? pieces_each(f->rows, f->count, reduce_row, &job) : TOMOS_OK;
 }
 
-/* The two groups around a view, and the share of the second. */
+/* The two groups around a view, and the weight of the second. */
 static void find_between(const Field *f, double view, int drift, int64_t group[2], float *share)
 {
 	int64_t g = 0;
@@ -134,7 +134,7 @@ static void normalize_row(const Normalizing *job, int64_t view, int64_t row, flo
 		float light = a[c] + share * (b[c] - a[c]) - dark[c];
 		values[c] = light > 0 ? (values[c] - dark[c]) / light : NAN;
 	}
-	*job->mended += row_mend(values, columns, 1);
+	*job->repaired += row_repair(values, columns, 1);
 	for (int64_t c = 0; c < columns; c++) {
 		raised += values[c] < job->floor;
 		values[c] = fmaxf(values[c], job->floor);
@@ -191,16 +191,16 @@ tomos_status tomos_prep_normalize(const tomos_array *counts, const tomos_fields 
 	TRY(choice_find("drift", prep_values.drift, o.drift, &drift));
 	TRY(prep_need(&o, fields, "counts"));
 	Field flat = {.rows = counts->shape[1], .columns = counts->shape[2]}, dark = flat;
-	_Atomic int64_t mended = 0, raised = 0;
+	_Atomic int64_t repaired = 0, raised = 0;
 	tomos_status status;
 	TRY_OR_DONE(field_make(
 		&flat, fields->flats, drift == 2 ? NULL : fields->flat_views, flats == 1));
 	TRY_OR_DONE(field_make(&dark, fields->darks, NULL, flats == 1));
-	Normalizing job = {
-		counts, &flat, &dark, fields->first_view, drift, (float)o.floor, &mended, &raised};
+	Normalizing job = {counts, &flat, &dark, fields->first_view, drift, (float)o.floor,
+		&repaired, &raised};
 	TRY_OR_DONE(pieces_each(counts->shape[0], flat.columns, normalize_view, &job));
 	if (report) {
-		report->mended += mended;
+		report->repaired += repaired;
 		report->raised += raised;
 	}
 done:

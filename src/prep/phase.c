@@ -1,10 +1,11 @@
-/* Phase retrieval of a homogeneous object from one distance.
+/* Phase retrieval of a homogeneous object from one propagation distance.
  *
- * D. Paganin, S. C. Mayo, T. E. Gureyev, P. R. Miller, S. W. Wilkins, Simultaneous phase and amplitude
- * extraction from a single defocused image of a homogeneous object, J. Microscopy 206 (2002) 33-40:
- * exp(-mu T) = F^-1 { F{I / I0} / (1 + z (delta / mu) k^2) }, mu = 4 pi beta / wavelength. Line integrals
- * go in (-log of the transmission) and come out (mu T), so that the step may be left out. The kernel
- * falls off within sqrt(z delta / mu); frames are continued by their edges for twelve times that.
+ * D. Paganin, S. C. Mayo, T. E. Gureyev, P. R. Miller, S. W. Wilkins, Simultaneous phase and
+ * amplitude extraction from a single defocused image of a homogeneous object, J. Microscopy 206
+ * (2002) 33-40: exp(-mu T) = F^-1 { F{I / I0} / (1 + z (delta / mu) k^2) }, mu = 4 pi beta /
+ * wavelength. Input (-log of the transmission) and output (mu T) are line integrals, so that the
+ * step is optional. The kernel decays within sqrt(z delta / mu); frames are padded with their edge
+ * values by 12 times that.
  */
 #include <fftw3.h>
 #include <string.h>
@@ -14,18 +15,18 @@
 OPTION_VALUES(prep_values, TOMOS_PREP_OPTIONS);
 
 #define WAVELENGTH 1.2398419843320026e-6 /* mm of 1 keV: h c */
-#define REACH 12.0                       /* lengths after which the kernel is nothing */
+#define REACH 12.0                       /* decay lengths after which the kernel is negligible */
 
 typedef struct {
 	const tomos_array *data;
-	int64_t rows, columns, before[2]; /* padded; and how much of it lies before the frame */
-	int64_t stride;  /* of a padded row, in floats, that becomes its spectrum */
-	double strength; /* z delta / mu, in pixels squared */
+	int64_t rows, columns, before[2]; /* padded size; padding before the frame */
+	int64_t stride;                   /* floats of a padded row, transformed in place */
+	double strength;                  /* z delta / mu, in pixels squared */
 	float floor;
 	fftwf_plan forth, back;
 } Retrieval;
 
-/* Continued by its edges, as transmissions. */
+/* The frame as transmissions, padded with its edge values. */
 static void pad(const Retrieval *p, int64_t view, float *frame)
 {
 	const tomos_array *a = p->data;
@@ -77,7 +78,7 @@ static void retrieve_view(const void *user, int64_t view, float *frame)
 static tomos_status plans_make(Retrieval *p)
 {
 	int n[2] = {(int)p->rows, (int)p->columns};
-	float *frame; /* for its alignment; estimates leave it alone */
+	float *frame; /* only for its alignment: FFTW_ESTIMATE does not write to it */
 	TRY(mem_alloc(&frame, p->rows * p->stride, sizeof *frame, "a view to transform"));
 	fft_lock();
 	p->forth = fftwf_plan_dft_r2c_2d(n[0], n[1], frame, (fftwf_complex *)frame, FFTW_ESTIMATE);
@@ -128,7 +129,7 @@ static tomos_status prepare(Retrieval *p, const tomos_prep_options *o)
 			"transform",
 			(long long)n[1], (long long)n[2]);
 	p->before[0] =
-		n[1] > 1 ? margin : 0; /* one row: the object does not change along the axis */
+		n[1] > 1 ? margin : 0; /* one row: the object is taken as constant along the axis */
 	p->before[1] = margin;
 	p->rows = n[1] > 1 ? fft_length(n[1] + 2 * margin) : 1;
 	p->columns = fft_length(n[2] + 2 * margin);

@@ -1,4 +1,5 @@
-/* Rows, views and sinograms of strided arrays, dealt out to threads that have scratch of their own. */
+/* Parallel loops over rows, views or sinograms of strided arrays, with scratch memory per
+ * thread. */
 #include <stdatomic.h>
 #include <string.h>
 #include "prep/prep.h"
@@ -21,7 +22,7 @@ static void run_share(void *user, int64_t worker)
 tomos_status pieces_each(int64_t count, int64_t floats, PieceTask task, const void *job)
 {
 	int64_t workers = min64(tomos_threads(), count), all;
-	floats = (floats + 15) / 16 * 16; /* so that every share is aligned */
+	floats = (floats + 15) / 16 * 16; /* so that the scratch of every thread is aligned */
 	Pieces p = {.task = task, .job = job, .count = count, .floats = floats};
 	if (!size_mul(floats, workers, &all))
 		return fail(TOMOS_NO_MEMORY, "no memory for %lld x %lld floats of scratch",
@@ -78,7 +79,7 @@ void frame_put(const tomos_array *a, int64_t view, const float *in)
 		row_put(a, view, row, in + row * a->shape[2]);
 }
 
-/* Columns from..to-1 lie between good values (or beyond the last on one side). */
+/* Interpolates columns from..to-1 between the good values beside them, or repeats the only one. */
 static void bridge(float *row, int64_t columns, int64_t from, int64_t to, float none)
 {
 	float left = from > 0 ? row[from - 1] : to < columns ? row[to] : none;
@@ -87,7 +88,7 @@ static void bridge(float *row, int64_t columns, int64_t from, int64_t to, float 
 		row[i] = left + (right - left) * (float)(i - from + 1) / (float)(to - from + 1);
 }
 
-int64_t row_mend(float *row, int64_t columns, float none)
+int64_t row_repair(float *row, int64_t columns, float none)
 {
 	int64_t bad = 0;
 	for (int64_t i = 0; i < columns; i++) {

@@ -1,18 +1,18 @@
-/* Steps that look at one value at a time: -log, and the polynomial against beam hardening. */
+/* Point-wise steps: -log, and the polynomial of beam hardening correction. */
 #include <stdatomic.h>
 #include "prep/prep.h"
 
 typedef struct {
 	const tomos_array *data;
 	const tomos_prep_options *options;
-	_Atomic int64_t *mended, *raised;
+	_Atomic int64_t *repaired, *raised;
 } Points;
 
 static void log_row(const Points *job, float *values)
 {
 	int64_t columns = job->data->shape[2], raised = 0;
 	float floor = (float)job->options->floor;
-	*job->mended += row_mend(values, columns, 1);
+	*job->repaired += row_repair(values, columns, 1);
 	for (int64_t c = 0; c < columns; c++) {
 		raised += values[c] < floor;
 		values[c] = -logf(fmaxf(values[c], floor));
@@ -34,13 +34,13 @@ tomos_status tomos_prep_log(
 	const tomos_array *data, const tomos_prep_options *options, tomos_prep_report *report)
 {
 	tomos_prep_options o;
-	_Atomic int64_t mended = 0, raised = 0;
+	_Atomic int64_t repaired = 0, raised = 0;
 	TRY(prep_take(&o, options));
 	TRY(array_check(data, "the transmissions", NULL, ARRAY_WRITTEN));
-	Points job = {data, &o, &mended, &raised};
+	Points job = {data, &o, &repaired, &raised};
 	TRY(pieces_each(data->shape[0], data->shape[2], log_view, &job));
 	if (report) {
-		report->mended += mended;
+		report->repaired += repaired;
 		report->raised += raised;
 	}
 	return TOMOS_OK;

@@ -1,14 +1,14 @@
-/* From counts to line integrals: what the steps share. Papers are named at the head of each step. */
+/* From counts to line integrals: declarations common to the steps. Each step names its papers. */
 #ifndef TOMOS_PREP_PREP_H
 #define TOMOS_PREP_PREP_H
 
 #include <math.h>
 #include "base/base.h"
 
-/* ---- work on pieces of a callers' array, each with memory of its own ------------------------- */
+/* ---- parallel work on parts of the caller's array -------------------------------------------- */
 
 typedef void (*PieceTask)(const void *job, int64_t index, float *scratch);
-/* Runs task(job, 0 .. count-1) on all threads, each of which has `floats` of scratch. */
+/* Runs task(job, 0 .. count-1) on all threads, with `floats` of scratch memory each. */
 tomos_status pieces_each(int64_t count, int64_t floats, PieceTask task, const void *job);
 
 static inline float *array_row(const tomos_array *a, int64_t view, int64_t row)
@@ -24,27 +24,27 @@ void sinogram_put(const tomos_array *a, int64_t row, const float *in);
 void frame_get(const tomos_array *a, int64_t view, float *out);
 void frame_put(const tomos_array *a, int64_t view, const float *in);
 
-/* Values that are not finite become what lies between the nearest good ones of the row, `none` where
- * there are none; returns how many there were. */
-int64_t row_mend(float *row, int64_t columns, float none);
+/* Interpolates values that are not finite from the nearest finite ones of the row, or sets them to
+ * `none` if there are none; returns their number. */
+int64_t row_repair(float *row, int64_t columns, float none);
 
-/* Index i of a list of `count` that goes on as its mirror image. */
+/* Index i of a list of `count` that is extended by its mirror images. */
 static inline int64_t index_mirrored(int64_t i, int64_t count)
 {
-	int64_t turn = i % (2 * count);
-	if (turn < 0)
-		turn += 2 * count;
-	return turn < count ? turn : 2 * count - 1 - turn;
+	int64_t at = i % (2 * count);
+	if (at < 0)
+		at += 2 * count;
+	return at < count ? at : 2 * count - 1 - at;
 }
 
 /* ---- medians --------------------------------------------------------------------------------- */
 
-/* The middle value, or the mean of the two; puts the values into another order. */
-/* Afterwards nothing before values[k] is larger, nothing after it smaller. */
+/* Reorders the values: afterwards none before values[k] is larger, none after it smaller. */
 void select_kth(float *values, int64_t count, int64_t k);
+/* The middle value, or the mean of the two; reorders the values. */
 float median_of(float *values, int64_t count);
 /* out[i] = median of the `size` (odd) values around in[i]; beyond the ends the row is mirrored.
- * `window` has room for `size` floats. */
+ * `window` is scratch of `size` floats. */
 void median_row(const float *in, float *out, int64_t count, int64_t size, float *window);
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -55,11 +55,12 @@ tomos_status prep_need(
 	const tomos_prep_options *o, const tomos_fields *fields, const char *quantity);
 tomos_status prep_size(const char *name, int64_t size); /* odd, at least 1 */
 
-/* One sinogram in place, with this many floats of scratch; returns the stripes found. */
+/* Each method corrects one sinogram in place, with the scratch given by its ..._floats function,
+ * and returns the number of stripes found. */
 typedef struct {
 	const tomos_prep_options *options;
 	int64_t views, columns;
-	void *own; /* what a method has prepared */
+	void *own; /* data of the method */
 } RingJob;
 int64_t ring_vo_floats(const RingJob *job);
 int64_t ring_vo(const RingJob *job, float *sinogram, float *scratch);
@@ -75,7 +76,8 @@ int64_t ring_wavelet(const RingJob *job, float *sinogram, float *scratch);
 enum { WAVELET_TAPS = 20 };
 /* The 2 `moments` coefficients of the low-pass filter, 1 <= moments <= 10; their sum is sqrt 2. */
 void wavelet_make(int moments, double low[WAVELET_TAPS]);
-/* One level of the periodic transform of an even count, and back: averages first, then details. */
+/* One level of the periodic transform of an even number of values, and its inverse: averages first,
+ * then details. */
 void wavelet_forth(const double *low, int taps, const float *in, int64_t count, float *out);
 void wavelet_back(const double *low, int taps, const float *in, int64_t count, float *out);
 

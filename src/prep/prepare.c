@@ -1,4 +1,4 @@
-/* The chosen steps one after the other: their order checked, what they need, and the whole of them. */
+/* Preprocessing: checks the order of the chosen steps, plans their memory and runs them. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 OPTION_VALUES(prep_values, TOMOS_PREP_OPTIONS);
 
-/* As the values of the option `quantity`, which begin with auto. */
+/* In the order of the values of the option `quantity`, with ANY for auto. */
 typedef enum { ANY, COUNTS, TRANSMISSION, INTEGRALS } Quantity;
 
 static const char *const quantity_names[] = {"auto", "counts", "transmission", "integrals"};
@@ -68,7 +68,7 @@ tomos_status prep_size(const char *name, int64_t size)
 		TOMOS_BAD_VALUE, "%s %lld: it must be odd and at least 1", name, (long long)size);
 }
 
-/* ---- which steps, in which order ---------------------------------------------------------- */
+/* ---- choice and order of the steps ----------------------------------------------------------- */
 
 typedef struct {
 	int step[STEP_COUNT], count;
@@ -125,7 +125,7 @@ static bool is_chosen(const tomos_prep_options *o, int step)
 	}
 }
 
-/* Leaves only steps that have something to do. */
+/* Removes steps without effect. */
 static tomos_status order_choose(Order *order, const tomos_prep_options *o)
 {
 	Order all;
@@ -137,8 +137,8 @@ static tomos_status order_choose(Order *order, const tomos_prep_options *o)
 	return TOMOS_OK;
 }
 
-/* Normalize and log are passed over where the data are past them; any other step out of its place is
- * rejected. */
+/* Skips normalize and log if the data are beyond them; rejects any other step that does not fit the
+ * quantity. */
 static tomos_status order_follow(Order *order, Quantity now)
 {
 	static const char *const names[] = {"", "counts", "transmission", "line integrals"};
@@ -160,7 +160,7 @@ static tomos_status order_follow(Order *order, Quantity now)
 	return TOMOS_OK;
 }
 
-/* ---- what they need and what they make ---------------------------------------------------- */
+/* ---- requirements and output of the steps ---------------------------------------------------- */
 
 static int64_t furthest(const double *list, int64_t count)
 {
@@ -170,7 +170,7 @@ static int64_t furthest(const double *list, int64_t count)
 	return most > 0 ? (int64_t)fmin(ceil(most), 1e9) + 2 : 0;
 }
 
-/* `rows`: of the scan, in one that the step sees. */
+/* `rows`: rows of the scan in one row that the step receives (binning). */
 static void add_reach(const tomos_prep_options *o, int step, int64_t rows, tomos_reach *reach)
 {
 	if (step == STEP_bad_views || step == STEP_rings)
@@ -231,14 +231,14 @@ tomos_status tomos_prep_shape(
 	return TOMOS_OK;
 }
 
-/* ---- all of them -------------------------------------------------------------------------- */
+/* ---- running the steps ----------------------------------------------------------------------- */
 
 typedef struct {
 	const tomos_array *data;
 	const tomos_fields *fields;
 	tomos_prep_options *options;
 	tomos_prep_report *report;
-	tomos_array now; /* the data, or what binning has made of them */
+	tomos_array now; /* the data, or the binned data */
 	float *binned;
 } Preparing;
 
@@ -253,7 +253,7 @@ static tomos_status bin(Preparing *p)
 	tomos_array binned = tomos_array_of(p->binned, shape[0], shape[1], shape[2]);
 	TRY(tomos_prep_bin(&p->now, bin, &binned));
 	p->now = binned;
-	p->options->pixel *= (double)bin; /* for phase retrieval, where it comes later */
+	p->options->pixel *= (double)bin; /* also used by a later phase retrieval */
 	return TOMOS_OK;
 }
 
@@ -276,7 +276,7 @@ static tomos_status run_step(Preparing *p, int step)
 	return run[step](&p->now, p->options, p->report);
 }
 
-/* Into the caller's array, without the views left out. */
+/* Copies to the caller's array, without the omitted views. */
 static tomos_status hand_over(const Preparing *p, const tomos_array *prepared)
 {
 	int64_t views = p->data->shape[0], found, to = 0;
@@ -311,29 +311,30 @@ static tomos_status start_quantity(
 
 typedef struct {
 	const tomos_array *data;
-	_Atomic int64_t *mended;
-} Mending;
+	_Atomic int64_t *repaired;
+} Repair;
 
-static void mend_view(const void *user, int64_t view, float *values)
+static void repair_view(const void *user, int64_t view, float *values)
 {
-	const Mending *m = user;
+	const Repair *m = user;
 	for (int64_t row = 0; row < m->data->shape[1]; row++) {
 		row_get(m->data, view, row, values);
-		int64_t mended = row_mend(values, m->data->shape[2], 0);
-		if (mended > 0)
+		int64_t repaired = row_repair(values, m->data->shape[2], 0);
+		if (repaired > 0)
 			row_put(m->data, view, row, values);
-		*m->mended += mended;
+		*m->repaired += repaired;
 	}
 }
 
-/* Line integrals that came as such and are not finite; of counts, normalising and -log see to that. */
-static tomos_status mend_integrals(const Preparing *p)
+/* Repairs values of given line integrals that are not finite; for counts, normalize and log do
+ * that. */
+static tomos_status repair_integrals(const Preparing *p)
 {
-	_Atomic int64_t mended = 0;
-	const Mending job = {p->data, &mended};
-	TRY(pieces_each(p->data->shape[0], p->data->shape[2], mend_view, &job));
+	_Atomic int64_t repaired = 0;
+	const Repair job = {p->data, &repaired};
+	TRY(pieces_each(p->data->shape[0], p->data->shape[2], repair_view, &job));
 	if (p->report)
-		p->report->mended += mended;
+		p->report->repaired += repaired;
 	return TOMOS_OK;
 }
 
@@ -365,7 +366,7 @@ tomos_status tomos_prepare(const tomos_array *data, const tomos_fields *fields,
 	TRY(array_check(prepared, "the prepared data", shape, ARRAY_WRITTEN));
 	Preparing p = {data, fields, &o, report, *data, NULL};
 	if (now == INTEGRALS)
-		TRY(mend_integrals(&p));
+		TRY(repair_integrals(&p));
 	for (int i = 0; i < order.count; i++) {
 		TRY_OR_DONE(run_step(&p, order.step[i]));
 		TRY_OR_DONE(report_step(progress, order.step[i], i + 1, order.count));

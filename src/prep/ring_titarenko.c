@@ -1,9 +1,9 @@
-/* A constant per column, found by regularisation.
+/* Ring removal by one offset per column, found by regularisation.
  *
- * S. Titarenko, P. J. Withers, A. Yagola, An analytical formula for ring artefact suppression in X-ray
- * tomography, Applied Mathematics Letters 23 (2010) 1489-1495: the offsets q of the columns minimise
- * the squares of what is left of the differences between neighbours, plus alpha times the squares of q;
- * with the mean over views m this is (D'D + alpha) q = D'D m, three diagonals.
+ * S. Titarenko, P. J. Withers, A. Yagola, An analytical formula for ring artefact suppression in
+ * X-ray tomography, Applied Mathematics Letters 23 (2010) 1489-1495: the column offsets q minimise
+ * ||D (m - q)||^2 + alpha ||q||^2, with m the mean over views and D the difference of neighbours:
+ * (D'D + alpha) q = D'D m, a tridiagonal system.
  */
 #include "prep/prep.h"
 
@@ -12,7 +12,7 @@ int64_t ring_titarenko_floats(const RingJob *job)
 	return 6 * job->columns; /* three lists of doubles */
 }
 
-/* Thomas' elimination; `upper` and `right` are used up. */
+/* Thomas algorithm; overwrites `upper` and `right`. */
 static void solve(int64_t n, double alpha, double *upper, double *right)
 {
 	for (int64_t i = 0; i < n; i++) {

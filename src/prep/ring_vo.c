@@ -1,29 +1,30 @@
-/* All kinds of stripes: broken columns, large ones, small ones.
+/* Ring removal for all types of stripes: broken columns, large stripes, small stripes.
  *
- * N. T. Vo, R. C. Atwood, M. Drakopoulos, Superior techniques for eliminating ring artifacts in X-ray
- * micro-tomography, Optics Express 26 (2018) 28396-28412, algorithms 3, 5 and 6. Each column is sorted
- * along the views: neighbours then differ by their response alone, a median across columns takes small
- * stripes out, and the values go back to their views. Which columns are broken or belong to large stripes is
- * decided otherwise than there, so that parts of the object are not taken for stripes: by medians over
- * views, which edges of the object do not move, of unrest and of steps up and down again.
+ * N. T. Vo, R. C. Atwood, M. Drakopoulos, Superior techniques for eliminating ring artifacts in
+ * X-ray micro-tomography, Optics Express 26 (2018) 28396-28412, algorithms 3, 5 and 6. Each column
+ * is sorted along the views: neighbouring columns then differ only by their response, a median
+ * across columns removes small stripes, and the values are put back to their views. The detection
+ * of broken columns and large stripes differs from the paper, so that parts of the object are not
+ * taken for stripes: it uses medians over views, which edges of the object hardly change, of the
+ * fluctuation along the views and of the jumps between columns.
  */
 #include <string.h>
 #include "prep/prep.h"
 
 enum { BITS = 11, BUCKETS = 1 << BITS };
-#define AIR 0.1    /* of the largest mean of a column: what is less may be air */
-#define USUAL 3.0F /* times the usual step: what chance alone seldom makes */
+#define AIR 0.1    /* fraction of the largest column mean; below it may be air */
+#define USUAL 3.0F /* times the typical jump: seldom reached by noise */
 
-/* Scratch: the sorted columns [rank][column] and the views they come from; keys and views of one column
- * while it is sorted; lists of one value per column. */
+/* Scratch memory: the sorted columns [rank][column] and their view indices; keys and view indices
+ * of one column while it is sorted; lists with one value per column. */
 typedef struct {
 	float *sorted, *level, *smooth, *kept, *signal, *window;
 	int32_t *from;
 	uint32_t *keys, *keys2;
 	int32_t *index, *index2;
-} Room;
+} Workspace;
 
-/* Windows of 1 % and 3 % of the columns, as far as that makes sense. */
+/* Windows of 1 % and 3 % of the columns, within limits. */
 static int64_t small_size(const RingJob *job)
 {
 	int64_t given = job->options->ring_small;
@@ -46,10 +47,10 @@ int64_t ring_vo_floats(const RingJob *job)
 	return 2 * job->views * job->columns + 4 * job->columns + 4 * job->views + widest(job);
 }
 
-static Room room_of(const RingJob *job, float *scratch)
+static Workspace room_of(const RingJob *job, float *scratch)
 {
 	int64_t all = job->views * job->columns, n = job->columns;
-	Room r = {.sorted = scratch, .from = (int32_t *)(void *)(scratch + all)};
+	Workspace r = {.sorted = scratch, .from = (int32_t *)(void *)(scratch + all)};
 	r.level = scratch + 2 * all;
 	r.smooth = r.level + n;
 	r.kept = r.smooth + n;
@@ -62,9 +63,9 @@ static Room room_of(const RingJob *job, float *scratch)
 	return r;
 }
 
-/* ---- sorting columns ---------------------------------------------------------------------- */
+/* ---- sorting columns ------------------------------------------------------------------------- */
 
-/* Whole numbers in the order of the floats, and back. */
+/* Maps floats to integers of the same order, and back. */
 static uint32_t key_of(float value)
 {
 	uint32_t bits;
@@ -80,7 +81,7 @@ static float value_of(uint32_t key)
 	return value;
 }
 
-static void swap_lists(Room *r)
+static void swap_lists(Workspace *r)
 {
 	uint32_t *keys = r->keys;
 	int32_t *index = r->index;
@@ -88,8 +89,8 @@ static void swap_lists(Room *r)
 	r->index = r->index2, r->index2 = index;
 }
 
-/* By digits of the key, the last one first; equal values stay in the order of their views. */
-static void sort_lists(Room *r, int64_t count)
+/* Radix sort by digits of the key, stable: equal values stay in the order of their views. */
+static void sort_lists(Workspace *r, int64_t count)
 {
 	for (int shift = 0; shift < 32; shift += BITS) {
 		int64_t begins[BUCKETS] = {0}, sum = 0;
@@ -109,7 +110,7 @@ static void sort_lists(Room *r, int64_t count)
 	}
 }
 
-static void sort_columns(const RingJob *job, const float *sinogram, Room *r)
+static void sort_columns(const RingJob *job, const float *sinogram, Workspace *r)
 {
 	int64_t n = job->columns;
 	for (int64_t c = 0; c < n; c++) {
@@ -125,8 +126,8 @@ static void sort_columns(const RingJob *job, const float *sinogram, Room *r)
 	}
 }
 
-/* Puts smoothed ranks back to their views. */
-static void put_back(const RingJob *job, Room *r, int64_t size, float *sinogram)
+/* Puts the smoothed values back to their views. */
+static void put_back(const RingJob *job, Workspace *r, int64_t size, float *sinogram)
 {
 	int64_t n = job->columns;
 	for (int64_t rank = 0; rank < job->views; rank++) {
@@ -136,10 +137,11 @@ static void put_back(const RingJob *job, Room *r, int64_t size, float *sinogram)
 	}
 }
 
-/* ---- columns that do not answer, or do so at random ---------------------------------------- */
+/* ---- broken columns: unresponsive or fluctuating --------------------------------------------- */
 
-/* The median over the views of how far a value is from the middle of those before and after. */
-static float unrest(const RingJob *job, const float *sinogram, int64_t c, float *values)
+/* Median over the views of the difference between a value and the mean of its neighbours in
+ * time. */
+static float fluctuation(const RingJob *job, const float *sinogram, int64_t c, float *values)
 {
 	int64_t n = job->columns, views = job->views;
 	for (int64_t v = 0; v < views; v++) {
@@ -150,17 +152,18 @@ static float unrest(const RingJob *job, const float *sinogram, int64_t c, float 
 	return median_of(values, views);
 }
 
-/* Marks columns from .. to-1 and those beside them, which may be touched too. */
-static int64_t keep_run(Room *r, int64_t from, int64_t to)
+/* Marks columns from .. to-1 and their neighbours, which may be affected, too. */
+static int64_t keep_run(Workspace *r, int64_t from, int64_t to)
 {
 	for (int64_t c = from - 1; c <= to; c++)
 		r->kept[c] = 1;
 	return to - from;
 }
 
-/* A broken run is farther from what its neighbours make of it than these are from each other. */
+/* A run is broken if it differs from the interpolation of its neighbours by more than these
+ * differ. */
 static bool is_broken(
-	const RingJob *job, const Room *r, const float *sinogram, int64_t from, int64_t to)
+	const RingJob *job, const Workspace *r, const float *sinogram, int64_t from, int64_t to)
 {
 	double far = 0, near = 0, noise = (double)r->smooth[from];
 	for (int64_t v = 0; v < job->views; v++) {
@@ -173,9 +176,9 @@ static bool is_broken(
 	return far > 2 * near + job->options->ring_snr * noise * (double)job->views;
 }
 
-/* Of the runs of columns marked in the list, keeps those that are broken, with the columns beside them;
- * returns how many columns. Runs at the very edge have no neighbours to be judged by. */
-static int64_t keep_broken(const RingJob *job, Room *r, const float *sinogram)
+/* Of the runs of marked columns, keeps the broken ones and their neighbours; returns the number of
+ * columns. Runs at the edge are not corrected, because they have a neighbour on one side only. */
+static int64_t keep_broken(const RingJob *job, Workspace *r, const float *sinogram)
 {
 	int64_t n = job->columns, found = 0;
 	memset(r->kept, 0, (size_t)n * sizeof *r->kept);
@@ -190,13 +193,13 @@ static int64_t keep_broken(const RingJob *job, Room *r, const float *sinogram)
 	return found;
 }
 
-/* Interpolated from the columns beside them. */
-static int64_t mend_broken(const RingJob *job, Room *r, float *sinogram)
+/* Interpolates broken columns from their neighbours. */
+static int64_t repair_broken(const RingJob *job, Workspace *r, float *sinogram)
 {
 	int64_t n = job->columns;
 	float snr = (float)job->options->ring_snr;
 	for (int64_t c = 0; c < n; c++)
-		r->level[c] = unrest(job, sinogram, c, r->sorted);
+		r->level[c] = fluctuation(job, sinogram, c, r->sorted);
 	median_row(r->level, r->smooth, n, large_size(job), r->window);
 	for (int64_t c = 0; c < n; c++)
 		r->level[c] = r->level[c] > snr * r->smooth[c] || snr * r->level[c] < r->smooth[c];
@@ -205,12 +208,12 @@ static int64_t mend_broken(const RingJob *job, Room *r, float *sinogram)
 		for (int64_t c = 0; c < n; c++)
 			if (r->kept[c] > 0)
 				sinogram[v * n + c] = NAN;
-		row_mend(sinogram + v * n, n, 0);
+		row_repair(sinogram + v * n, n, 0);
 	}
 	return found;
 }
 
-/* ---- columns that are brighter or darker, many or few -------------------------------------- */
+/* ---- large stripes: brighter or darker columns ----------------------------------------------- */
 
 /* The mean of each column over the views. */
 static void find_signal(const RingJob *job, const float *sinogram, float *signal)
@@ -222,8 +225,8 @@ static void find_signal(const RingJob *job, const float *sinogram, float *signal
 			signal[c] += sinogram[v * n + c] / (float)job->views;
 }
 
-/* The median over views of the step about column c: edges of the object, which move from view to view,
- * are no steps of most views. */
+/* Median over views of the jump at column c: edges of the object move from view to view, so most
+ * views have no jump there. */
 static float step_at(const RingJob *job, const float *sinogram, int64_t c, float *values)
 {
 	int64_t n = job->columns, right = min64(c + 1, n - 1), left = max64(c - 2, 0);
@@ -232,8 +235,8 @@ static float step_at(const RingJob *job, const float *sinogram, int64_t c, float
 	return median_of(values, job->views);
 }
 
-/* Those steps, less what the slopes of the object make of them. */
-static void find_steps(const RingJob *job, Room *r, const float *sinogram)
+/* These jumps, minus the contribution of slopes of the object. */
+static void find_steps(const RingJob *job, Workspace *r, const float *sinogram)
 {
 	int64_t n = job->columns;
 	for (int64_t c = 0; c < n; c++)
@@ -243,8 +246,8 @@ static void find_steps(const RingJob *job, Room *r, const float *sinogram)
 		r->level[c] -= r->smooth[c];
 }
 
-/* The usual size of a step where the object is: in air there is less to differ by. */
-static float usual_step(const RingJob *job, Room *r)
+/* Typical jump within the object; in air the jumps are smaller. */
+static float usual_step(const RingJob *job, Workspace *r)
 {
 	int64_t n = job->columns, used = 0;
 	float most = 0;
@@ -256,7 +259,7 @@ static float usual_step(const RingJob *job, Room *r)
 	return used > 0 ? median_of(r->smooth, used) : 0;
 }
 
-/* Up at one column and down again by about as much not far from it, or the other way round. */
+/* Whether two jumps are opposite, of similar size and close to each other. */
 static bool is_pair(const RingJob *job, float first, float second, int64_t width)
 {
 	float ratio = -second / first;
@@ -264,7 +267,7 @@ static bool is_pair(const RingJob *job, float first, float second, int64_t width
 	       ratio > 0.5F && ratio < 2;
 }
 
-/* Takes the height of its edges from a stripe in columns from .. to-1. */
+/* Subtracts the height of its edges from the stripe in columns from .. to-1. */
 static int64_t level_run(
 	const RingJob *job, float *sinogram, int64_t from, int64_t to, float first, float second)
 {
@@ -277,8 +280,8 @@ static int64_t level_run(
 	return to - from;
 }
 
-/* One edge after the other; two that make a pair are a stripe. */
-static int64_t mend_large(const RingJob *job, Room *r, float *sinogram)
+/* Finds pairs of jumps, which are the edges of stripes, and corrects these. */
+static int64_t correct_large(const RingJob *job, Workspace *r, float *sinogram)
 {
 	int64_t n = job->columns, found = 0, last = 0;
 	float height = 0;
@@ -303,11 +306,11 @@ static int64_t mend_large(const RingJob *job, Room *r, float *sinogram)
 
 int64_t ring_vo(const RingJob *job, float *sinogram, float *scratch)
 {
-	Room r = room_of(job, scratch);
+	Workspace r = room_of(job, scratch);
 	int64_t found = 0;
 	if (large_size(job) > 1) {
-		found += mend_broken(job, &r, sinogram);
-		found += mend_large(job, &r, sinogram);
+		found += repair_broken(job, &r, sinogram);
+		found += correct_large(job, &r, sinogram);
 	}
 	if (small_size(job) > 1) {
 		sort_columns(job, sinogram, &r);

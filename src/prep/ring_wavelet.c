@@ -1,22 +1,23 @@
-/* Stripes damped where they live: in the details across columns, at low frequencies along views.
+/* Ring removal by combined wavelet and Fourier filtering: details across columns are damped at low
+ * frequencies along the views.
  *
  * B. Münch, P. Trtik, F. Marone, M. Stampanoni, Stripe and ring artifact removal with combined
- * wavelet-Fourier filtering, Optics Express 17 (2009) 8567-8591. The few frequencies that the damping
- * 1 - exp(-f^2 / 2 sigma^2) touches are summed up directly; the one of zero goes altogether. Columns are
- * continued by mirror images as far as the wavelets reach, so that what the periodic transform joins is
- * outside.
+ * wavelet-Fourier filtering, Optics Express 17 (2009) 8567-8591. The few frequencies affected by
+ * the damping 1 - exp(-f^2 / 2 sigma^2) are computed as direct sums; frequency zero is removed
+ * completely. Columns are extended by mirror images over the support of the wavelets, because the
+ * transform is periodic.
  */
 #include <string.h>
 #include "prep/prep.h"
 
 OPTION_VALUES(prep_values, TOMOS_PREP_OPTIONS);
 
-#define REACH 4.0 /* widths after which the damping is nothing */
+#define REACH 4.0 /* widths after which the damping is negligible */
 
 typedef struct {
 	double low[WAVELET_TAPS];
 	int taps, levels;
-	int64_t views, columns, margin; /* padded; columns before the first */
+	int64_t views, columns, margin; /* padded size; columns before the first */
 } Wavelet;
 
 static int64_t round_up(int64_t count, int levels)
@@ -83,13 +84,13 @@ static void along_views(
 	}
 }
 
-/* One frequency of a column, less by the share. */
+/* Reduces one frequency of a column by the factor `share`. */
 static void damp_wave(
 	float *column, int64_t stride, int64_t count, int64_t f, double share, const float *cosine)
 {
 	double re = 0, im = 0;
 	int64_t quarter =
-		3 * count; /* cosine[k] = cos(2 pi k / (4 count)): a quarter turn on, sine */
+		3 * count; /* cosine[k] = cos(2 pi k / (4 count)); sine by a shift of `count` */
 	for (int64_t v = 0; v < count; v++) {
 		int64_t at = 4 * (f * v % count);
 		re += (double)column[v * stride] * (double)cosine[at];

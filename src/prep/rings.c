@@ -1,4 +1,4 @@
-/* Rings, which are stripes of sinograms: the methods and how they are dealt out. */
+/* Ring removal: table of the methods, applied to all sinograms in parallel. */
 #include <stdatomic.h>
 #include "prep/prep.h"
 

@@ -1,7 +1,7 @@
-/* Views moved back to their places by parts of a pixel: linear, or Keys' cubic convolution.
+/* Correction of subpixel shifts of the views, by linear or Keys' cubic interpolation.
  *
- * R. G. Keys, Cubic convolution interpolation for digital image processing, IEEE Trans. ASSP 29 (1981).
- * Beyond the detector its edge goes on.
+ * R. G. Keys, Cubic convolution interpolation for digital image processing, IEEE Trans. ASSP 29
+ * (1981). Values beyond the detector are those of its edge.
  */
 #include "prep/prep.h"
 
@@ -15,7 +15,7 @@ typedef struct {
 
 enum { TAPS = 4 };
 
-/* Weights of the samples first .. first + 3 at a place between the middle two. */
+/* Weights of four samples for position t between the middle two. */
 static void weights_of(double t, bool cubic, double weight[TAPS])
 {
 	if (!cubic) {
@@ -30,7 +30,7 @@ static void weights_of(double t, bool cubic, double weight[TAPS])
 	weight[3] = t * t * (-0.5 + 0.5 * t);
 }
 
-/* out[i] = in at i + shift, `count` samples `stride` apart. */
+/* out[i] = in[i + shift], for `count` samples with this stride. */
 static void shift_line(
 	const float *in, float *out, int64_t count, int64_t stride, double shift, bool cubic)
 {
@@ -78,8 +78,9 @@ static tomos_status check_list(
 	for (int64_t i = 0; i < count; i++)
 		if (!(fabs(list[i]) < (double)size))
 			return fail(TOMOS_BAD_VALUE,
-				"%s of view %lld is %g, which leaves nothing of %lld pixels", name,
-				(long long)i, list[i], (long long)size);
+				"%s of view %lld is %g; it must be less than the %lld pixels in "
+				"that direction",
+				name, (long long)i, list[i], (long long)size);
 	return TOMOS_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Views that are not good, interpolated between the nearest good ones or left out; and binning. */
+/* Bad views, interpolated between the nearest good ones or omitted; and binning. */
 #include <string.h>
 #include "geom/geom.h"
 #include "prep/prep.h"
@@ -118,7 +118,8 @@ tomos_status tomos_prep_bin(const tomos_array *data, int64_t bin, const tomos_ar
 	return pieces_each(shape[0], shape[2], bin_view, &job);
 }
 
-/* Pixels `bin` times as large; where some are left over at the end, the detector's centre moves. */
+/* Pixels become `bin` times as large; if some are left over at the end, the detector centre
+ * moves. */
 static void bin_geometry(tomos_view *view, int64_t bin, const int64_t from[2], const int64_t to[2])
 {
 	view_slide(

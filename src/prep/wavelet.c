@@ -1,8 +1,9 @@
-/* Daubechies' wavelets: their filters from first principles, and one level of the periodic transform.
+/* Daubechies wavelets: computation of the filters, and one level of the periodic transform.
  *
- * I. Daubechies, Orthonormal bases of compactly supported wavelets, Comm. Pure Appl. Math. 41 (1988).
- * The filter of N vanishing moments is (1 + z)^N times the factor, of least phase, of the polynomial
- * sum_k binomial(N - 1 + k, k) y^k, y = (2 - z - 1/z) / 4, whose roots are found by Durand and Kerner.
+ * I. Daubechies, Orthonormal bases of compactly supported wavelets, Comm. Pure Appl. Math. 41
+ * (1988). The filter of N vanishing moments is (1 + z)^N times the minimum-phase factor of the
+ * polynomial sum_k binomial(N - 1 + k, k) y^k, y = (2 - z - 1/z) / 4, whose roots are found by the
+ * Durand-Kerner method.
  */
 #include <complex.h>
 #include "prep/prep.h"

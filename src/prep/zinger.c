@@ -1,5 +1,6 @@
-/* Zingers: pixels lit by a stray photon, brighter than the median of their neighbours in space, in time
- * or in both, which keeps fine bright parts of an object that are there in the next view too. */
+/* Zingers: pixels hit by a stray photon, brighter than the median of their neighbours in space, in
+ * time or in both. The test in both preserves small bright details, which are in the next view as
+ * well. */
 #include <stdatomic.h>
 #include <string.h>
 #include "prep/prep.h"
@@ -9,7 +10,7 @@ OPTION_VALUES(prep_values, TOMOS_PREP_OPTIONS);
 enum { ZINGERS_SPACE = 1, ZINGERS_TIME = 2 };
 
 typedef struct {
-	const tomos_array *in, *out; /* the same shape; `in` stays as it was */
+	const tomos_array *in, *out; /* of the same shape; `in` is not changed */
 	int where;
 	int64_t half;
 	float level;
@@ -21,7 +22,7 @@ static float at(const tomos_array *a, int64_t view, int64_t row, int64_t column)
 	return array_row(a, view, row)[column * a->stride[2]];
 }
 
-/* Windows are cut at the edges. */
+/* Windows are truncated at the edges. */
 static float space_median(
 	const Zingers *job, int64_t view, int64_t row, int64_t column, float *values)
 {
@@ -42,7 +43,8 @@ static float time_median(
 	return median_of(values, count);
 }
 
-/* The median the pixel takes, if it is a zinger. In time few values are looked at, so that comes first. */
+/* Whether the pixel is a zinger, and the median that replaces it. The test in time has fewer values
+ * and is done first. */
 static bool is_zinger(
 	const Zingers *job, int64_t view, int64_t row, int64_t column, float *values, float *median)
 {
@@ -77,7 +79,7 @@ static void clean_view(const void *user, int64_t view, float *values)
 	*job->found += found;
 }
 
-/* A copy to look at, since zingers must not be judged by neighbours already mended. */
+/* Works on a copy, because neighbours that are already corrected would change the medians. */
 static tomos_status clean(const tomos_array *data, Zingers job, int64_t size)
 {
 	const int64_t *n = data->shape;

@@ -261,7 +261,7 @@ tomos_status tomos_prepared_read(tomos_prepared *p, int64_t row, int64_t rows, f
 	RawSlab slab;
 	tomos_prep_report own = {0};
 	report = report ? report : &own;
-	int64_t before = report->mended;
+	int64_t before = report->repaired;
 	if (row < 0 || rows < 1 || row > p->geometry->rows - rows)
 		return fail(TOMOS_BAD_VALUE, "'%s': %lld rows from row %lld, of %lld",
 			p->scan->path, (long long)rows, (long long)row,
@@ -272,7 +272,7 @@ tomos_status tomos_prepared_read(tomos_prepared *p, int64_t row, int64_t rows, f
 	if (status == TOMOS_OK)
 		status = raw_prepare(&slab, p, rows, data, report, progress);
 	if (status == TOMOS_OK) {
-		own.mended = report->mended - before;
+		own.repaired = report->repaired - before;
 		status = prepared_usable(p, &own, raw_values(&slab, p));
 	}
 	raw_free(&slab);

@@ -113,7 +113,7 @@ int64_t raw_values(const RawSlab *slab, const tomos_prepared *p)
 tomos_status prepared_usable(
 	const tomos_prepared *p, const tomos_prep_report *report, int64_t values)
 {
-	if (values == 0 || report->mended < values)
+	if (values == 0 || report->repaired < values)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
 		"'%s': none of %lld values is finite and has light, a flat above the dark",

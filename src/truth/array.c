@@ -1,4 +1,4 @@
-/* Callers' strided arrays walked in C order. */
+/* Traversal of strided arrays in C order. */
 #include "truth/truth.h"
 
 int64_t array_count(const tomos_array *a)

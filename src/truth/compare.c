@@ -1,15 +1,15 @@
-/* How far one array is from another: relative L2, PSNR, SSIM and the largest difference.
+/* Error measures between two arrays: relative L2, PSNR, SSIM and the largest difference.
  *
  * SSIM: Z. Wang, A. C. Bovik, H. R. Sheikh, E. P. Simoncelli, Image quality assessment: from error
- * visibility to structural similarity, IEEE Trans. Image Process. 13, 2004; with a uniform window of
- * 7 x 7 pixels of one slice and unbiased variances, over all windows that lie whole in the slice.
+ * visibility to structural similarity, IEEE Trans. Image Process. 13, 2004; with a uniform window
+ * of 7 x 7 pixels of one slice and unbiased variances, over all windows inside the slice.
  */
 #include <math.h>
 #include "truth/truth.h"
 
 enum { WINDOW = 7, BAND = 16, WIDTH = 128 };
 
-/* ---- sums ---------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 typedef struct {
 	double squares, error_squares, largest, low, high;
@@ -65,10 +65,10 @@ static tomos_status sum_all(const tomos_array *a, const tomos_array *b, Sums *to
 	return status;
 }
 
-/* ---- SSIM ---------------------------------------------------------------------------------- */
+/* ---- SSIM ------------------------------------------------------------------------------------ */
 
-/* Sums over a window, or a column of one, of values less those of the row's first pixel: constant
- * images then have a variance of exactly zero. */
+/* Sums over a window, or a column of one, of values minus the first pixel of the row: the variance
+ * of a constant image is then exactly zero. */
 typedef struct {
 	double a, b, aa, bb, ab;
 } Moments;
@@ -92,7 +92,7 @@ static void moments_add(Moments *m, const Moments *other)
 
 static double quotient(double above, double below)
 {
-	return below > 0 ? above / below : 1; /* two empty windows are alike */
+	return below > 0 ? above / below : 1; /* two empty windows are equal */
 }
 
 static double window_ssim(const Ssim *o, const Moments *m, double base_a, double base_b)

@@ -9,7 +9,7 @@ typedef struct {
 typedef struct {
 	const tomos_array *b;
 	uint64_t seed;
-	double amount; /* factor on the normal numbers, or photons */
+	double amount; /* factor of the normal numbers, or photons */
 	void (*change)(void *user, int64_t index, float *element);
 	Squares *sums; /* one per block */
 } Noise;

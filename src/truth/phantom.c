@@ -1,12 +1,12 @@
 /* Phantoms: sums of ellipsoids, given by name or as a list.
  *
- * The head: L. A. Shepp, B. F. Logan, The Fourier reconstruction of a head section, IEEE Trans. Nucl.
- * Sci. 21, 1974; in three dimensions A. C. Kak, M. Slaney, Principles of computerized tomographic
- * imaging, 1988, p. 102. Modified contrast, in which the details are ten times stronger: P. Toft,
- * The Radon transform, PhD thesis, Technical University of Denmark, 1996; in three dimensions H. Yu,
- * Y. Ye, G. Wang, Katsevich-type algorithms for variable radius spiral cone-beam CT, Proc. SPIE 5535,
- * 2004. Defrise's discs are the stack of thin discs across the axis that cone-beam scans on a circle
- * find hardest.
+ * The head: L. A. Shepp, B. F. Logan, The Fourier reconstruction of a head section, IEEE Trans.
+ * Nucl. Sci. 21, 1974; in three dimensions A. C. Kak, M. Slaney, Principles of computerized
+ * tomographic imaging, 1988, p. 102. Modified contrast, in which the details are ten times
+ * stronger: P. Toft, The Radon transform, PhD thesis, Technical University of Denmark, 1996; in
+ * three dimensions H. Yu, Y. Ye, G. Wang, Katsevich-type algorithms for variable radius spiral
+ * cone-beam CT, Proc. SPIE 5535, 2004. The Defrise phantom is a stack of thin discs across the
+ * axis, which circular cone-beam scans reconstruct worst.
  *
  * y points up: on a grid whose y index runs downwards the heads appear upright.
  */
@@ -16,14 +16,15 @@
 #include "truth/truth.h"
 
 #define DEGREE 0.01745329251994329577
-#define SMALLEST 1e-30 /* squares and quotients of what lies between stay within double */
+#define SMALLEST 1e-30 /* squares and quotients of numbers between these do not overflow */
 #define LARGEST 1e30
 
 enum { ORIGINAL, MODIFIED };
 
-/* Half axes, centre and turn about z (degrees) in the box [-1, 1]^3; values of the two contrasts. */
+/* Half axes, centre and rotation about z (degrees) in the box [-1, 1]^3; values of the two
+ * contrasts. */
 typedef struct {
-	double axes[3], centre[3], turn, value[2];
+	double axes[3], centre[3], angle, value[2];
 } Row;
 
 static const Row ball[] = {{{1, 1, 1}, {0, 0, 0}, 0, {1, 1}}};
@@ -86,7 +87,7 @@ const char *tomos_phantom_names(void)
 	return names + 1;
 }
 
-/* ---- lists --------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 static tomos_status check_axes(const double axes[3], int64_t index)
 {
@@ -124,7 +125,7 @@ static tomos_status check_ellipsoid(const tomos_ellipsoid *e, int64_t index)
 	return check_numbers(&e->value, 1, "the value", index);
 }
 
-/* Columns: the ellipsoid's own axes, turned by Rz(phi) Rx(theta) Rz(psi). */
+/* Columns: the axes of the ellipsoid, rotated by Rz(phi) Rx(theta) Rz(psi). */
 static void rotation(const double euler[3], double r[3][3])
 {
 	double c1 = cos(euler[0]), c2 = cos(euler[1]), c3 = cos(euler[2]);
@@ -217,18 +218,18 @@ tomos_status phantom_check(const tomos_phantom *phantom, int64_t samples)
 	return TOMOS_OK;
 }
 
-/* ---- names --------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static tomos_ellipsoid table_ellipsoid(const Row *row, int contrast)
 {
-	tomos_ellipsoid e = {.value = row->value[contrast], .euler = {row->turn * DEGREE, 0, 0}};
+	tomos_ellipsoid e = {.value = row->value[contrast], .euler = {row->angle * DEGREE, 0, 0}};
 	memcpy(e.axes, row->axes, sizeof e.axes);
 	memcpy(e.centre, row->centre, sizeof e.centre);
 	return e;
 }
 
-/* Somewhere inside the unit ball, so that every scan of the ball has it whole; half axes 0.04 to
- * 0.36, any orientation, values 0.1 to 1. The first n of a seed are the same for every count. */
+/* A random ellipsoid inside the unit ball, so that a scan of the ball contains it; half axes 0.04
+ * to 0.36, any orientation, values 0.1 to 1. The first n of a seed are the same for every count. */
 static tomos_ellipsoid random_ellipsoid(uint64_t seed, int64_t index)
 {
 	double u[10];

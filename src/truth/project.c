@@ -1,7 +1,7 @@
-/* Projections of phantoms in closed form: the sum of the chords of each ray, times the values.
+/* Projections of phantoms in closed form: the sum over ellipsoids of chord length times value.
  *
- * A ray of a parallel view is a whole line; a ray from a source begins at the source and goes
- * on beyond the detector, as the projectors have it.
+ * A ray of a parallel view is an infinite line; a ray of a point source begins at the source and
+ * continues beyond the detector, as in the projectors.
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@ typedef struct {
 
 typedef struct {
 	double point[3], direction[3]; /* unit length */
-	double start;                  /* where on the line the ray begins */
+	double start;                  /* position of the source on the line */
 } Ray;
 
 static Ray ray_at(const tomos_geometry *scan, int64_t view, double row, double column)
@@ -28,7 +28,7 @@ static Ray ray_at(const tomos_geometry *scan, int64_t view, double row, double c
 	double length = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
 	for (int i = 0; i < 3; i++)
 		ray.direction[i] /= length;
-	/* Directions from a source are as long as the way from there. */
+	/* For a point source the direction reaches from the source to the pixel. */
 	ray.start = scan->views[view].src[3] != 0 ? -length : -INFINITY;
 	return ray;
 }
@@ -76,7 +76,7 @@ static void project_row(Project *o, int64_t view, int64_t row)
 	}
 }
 
-/* Rows, not views, are shared out: one view must keep all cores busy. */
+/* Threads divide rows, not views, so that a single view uses all cores. */
 static void project_task(void *user, int64_t index)
 {
 	Project *o = user;

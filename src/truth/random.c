@@ -1,17 +1,17 @@
-/* Random numbers from a counter: Philox 4x32-10, and what is made of it.
+/* Counter-based random numbers: Philox 4x32-10, with uniform, normal and Poisson distributions.
  *
  * J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, Parallel random numbers: as easy as 1, 2, 3,
  * SC11, 2011. G. E. P. Box, M. E. Muller, A note on the generation of random normal deviates, Ann.
  * Math. Stat. 29, 1958. W. Hörmann, The transformed rejection method for generating Poisson random
  * variables, Insurance: Mathematics and Economics 12, 1993 (PTRS). C. Loader, Fast and accurate
- * computation of binomial probabilities, 2000 (the deviance that stays exact for large means).
+ * computation of binomial probabilities, 2000 (deviance that is accurate for large means).
  */
 #include <math.h>
 #include "truth/truth.h"
 
 #define TWO_PI 6.283185307179586476925
 
-/* The kinds of numbers draw from streams of their own, so that one seed serves all of them. */
+/* Each distribution has a stream of its own, so that one seed serves all of them. */
 enum { UNIFORM_STREAM = 0, NORMAL_STREAM = 1, POISSON_STREAM = 2 };
 
 void random_words(uint64_t seed, uint64_t index, uint64_t stream, uint32_t w[RANDOM_WORDS])
@@ -32,7 +32,7 @@ void random_words(uint64_t seed, uint64_t index, uint64_t stream, uint32_t w[RAN
 	}
 }
 
-/* 52 bits and a half: never 0, never 1. */
+/* 52 bits plus one half: never 0, never 1. */
 static double to_uniform(uint32_t high, uint32_t low)
 {
 	uint64_t bits = (uint64_t)high << 32 | low;
@@ -63,7 +63,7 @@ double random_normal(uint64_t seed, uint64_t index)
 	return sqrt(-2 * log(pair[0])) * cos(TWO_PI * pair[1]);
 }
 
-/* The number of arrivals before time `mean`, waiting times being exponential. */
+/* Number of arrivals before time `mean`, with exponential waiting times. */
 static double poisson_small(uint64_t seed, uint64_t index, double mean)
 {
 	double limit = exp(-mean), product = 1, pair[2] = {1, 1};

@@ -3,9 +3,9 @@
 #include "base/vector3.h"
 #include "truth/truth.h"
 
-/* The line is first moved to its point nearest to the centre, then, in the space where the solid is
- * the unit sphere, to the point nearest there: h, the distance that decides, is then never the
- * difference of large numbers, and a tangent is as good as any other line. */
+/* The base point is first moved to the point of the line nearest to the centre, then to the nearest
+ * point after the solid is mapped to the unit sphere. The distance h is then never a difference of
+ * large numbers, which is accurate also for tangents. */
 bool solid_chord(
 	const Solid *s, const double point[3], const double direction[3], double *from, double *to)
 {

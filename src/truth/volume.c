@@ -1,8 +1,8 @@
-/* Phantoms on a grid: every line of samples along x meets an ellipsoid in one interval. */
+/* Phantoms on a grid: every line of samples along x intersects an ellipsoid in one interval. */
 #include <math.h>
 #include "truth/truth.h"
 
-enum { WIDTH = 512 }; /* voxels of a row done at a time */
+enum { WIDTH = 512 }; /* voxels of a row per step */
 
 typedef struct {
 	const tomos_phantom *phantom;
@@ -11,14 +11,14 @@ typedef struct {
 	const tomos_array *volume;
 } Volume;
 
-/* Where sample `index` (samples per voxel) lies along an axis, counted from the box's edge. */
+/* Position of sample `index` along an axis. */
 static double sample_position(const Volume *o, int axis, int64_t index)
 {
 	const tomos_grid *g = o->grid;
 	return g->first[axis] + g->step[axis] * (((double)index + 0.5) / (double)o->samples - 0.5);
 }
 
-/* The samples [low, high) strictly between two places along x, in steps from the first voxel. */
+/* The samples [low, high) strictly between two positions along x. */
 static void samples_between(const Volume *o, double from, double to, int64_t *low, int64_t *high)
 {
 	double s = (double)o->samples, end = (double)(o->grid->n[0] * o->samples);

@@ -51,7 +51,7 @@ rejected "has light" 1 prep noflat.h5 -o v.h5
 rejected "whose layout is projections" 2 prep parallel.h5 --layout sinograms -o v.h5
 rejected "whose layout is projections" 2 center parallel.h5 --layout sinograms
 "$tomos" recon nan.npy --arc 180 --axis 16.5 -o nan.h5 >out
-grep -q "mended    2 values" out || fail "two values that are not finite are mended and told: $(cat out)"
+grep -q "repaired  2 values" out || fail "two values that are not finite are repaired and reported: $(cat out)"
 
 # Expectation maximisation in small units and large ones.
 for radius in 1e-7 1 1e7; do

@@ -241,12 +241,12 @@ static void test_rejected(void **state)
 		bad[i] = 0.01 * i; /* 23 degrees */
 	o.axis_method = "pairs";
 	REJECTED(tomos_axis_find(&axis, NULL, &s.array, bad, &o, NULL), TOMOS_BAD_VALUE,
-		"no two of the 40 views are half a turn apart");
+		"no two of the 40 views are 180 degrees apart");
 	REJECTED(tomos_axis_find(&axis, NULL, &s.array, bad, NULL, NULL), TOMOS_BAD_VALUE,
 		"the views cover 22.92 of 180 degrees");
 	o.axis_method = "sharpness";
 	REJECTED(tomos_axis_find(&axis, NULL, &turn.array, turn.angles, &o, NULL),
-		TOMOS_UNSUPPORTED, "pictures do not tell the axis of half acquisition");
+		TOMOS_UNSUPPORTED, "sharpness cannot determine the axis of half acquisition");
 	s.data[100] = NAN;
 	NO(s, NULL, "the part to find the axis in has 1 value that is not finite");
 #undef NO

@@ -100,10 +100,10 @@ static void bridges(void **state)
 	(void)state;
 	float row[9] = {NAN, NAN, 2, INFINITY, NAN, NAN, 6, -INFINITY, NAN}, none[2] = {NAN, NAN};
 	static const float wanted[9] = {2, 2, 2, 3, 4, 5, 6, 6, 6};
-	assert_int_equal(row_mend(row, 9, 7), 7);
+	assert_int_equal(row_repair(row, 9, 7), 7);
 	for (int i = 0; i < 9; i++)
 		assert_value("bridge", row[i], wanted[i], 1e-6);
-	assert_int_equal(row_mend(none, 2, 7), 2);
+	assert_int_equal(row_repair(none, 2, 7), 2);
 	assert_true(none[0] == 7 && none[1] == 7);
 }
 
@@ -157,7 +157,7 @@ static void zingers(void **state)
 				      *was = zinger_at(truth, 3, 3, 4);
 				double within = w == 0 ? 0.011 : 0.031;
 				if (above)
-					assert_value("mended", *here, *was, within);
+					assert_value("repaired", *here, *was, within);
 				assert_true(!above || *here >= *was); /* the next rank up */
 				*was = *here;
 				assert_memory_equal(data, truth, sizeof truth);

@@ -51,7 +51,7 @@ static void test_whole(void **state)
 		before, after, (long long)report.zingers, (long long)report.stripes);
 	assert_true(after < 0.025 && before > 10 * after);
 	assert_int_equal(report.views, 1);
-	assert_int_equal(report.mended, 0);
+	assert_int_equal(report.repaired, 0);
 	assert_true(report.zingers >= 50 && report.zingers <= 65);
 	free(plain);
 	free(truth);
@@ -70,7 +70,7 @@ static void test_integrals(void **state)
 	for (int64_t c = 0; c < COLUMNS; c++)
 		row[c] = c % 2 ? INFINITY : -INFINITY;
 	OK(tomos_prepare(&s.array, NULL, NULL, &s.array, &report, NULL));
-	assert_int_equal(report.mended, 1 + COLUMNS);
+	assert_int_equal(report.repaired, 1 + COLUMNS);
 	assert_float_equal(s.data[10], 0.5F * (left + right), 1e-6);
 	for (int64_t c = 0; c < COLUMNS; c++)
 		assert_true(row[c] == 0);

@@ -28,7 +28,7 @@ static void test_normalize(void **state)
 		double error = case_difference(s.data, truth, s.count);
 		printf("  %s of flats, interpolated: relative error %.2g\n", flats[i], error);
 		assert_true(error < 1e-5);
-		assert_int_equal(report.mended, 0);
+		assert_int_equal(report.repaired, 0);
 		assert_int_equal(report.raised, 0);
 		free(truth);
 		light_free(&l);
@@ -115,7 +115,7 @@ static void test_dark_places(void **state)
 	OK(tomos_prep_normalize(&s.array, light_fields(&l), NULL, &report));
 	OK(tomos_prep_log(&s.array, NULL, &report));
 	OK(tomos_array_check(&s.array, "the integrals"));
-	assert_int_equal(report.mended, (2 + COLUMNS) * VIEWS + 2);
+	assert_int_equal(report.repaired, (2 + COLUMNS) * VIEWS + 2);
 	assert_int_equal(report.raised, 2);
 	assert_true(fabs(s.data[3 * plane + 3 * COLUMNS + 7] + log(1e-4)) < 1e-4);
 	assert_true(s.data[7 * plane + 2 * COLUMNS + 9] == 0);
@@ -135,7 +135,7 @@ static void test_log_alone(void **state)
 	OK(tomos_prep_log(&a, NULL, &report));
 	assert_true(data[0] == 0 && fabs(data[1] + log(0.625)) < 1e-6);
 	assert_true(fabs(data[2] + log(0.25)) < 1e-6 && fabs(data[3] + log(1e-4)) < 1e-5);
-	assert_int_equal(report.mended, 1);
+	assert_int_equal(report.repaired, 1);
 	assert_int_equal(report.raised, 1);
 }
 
