@@ -90,7 +90,7 @@ Shape = c_int64 * 3
 
 
 class PrepReportStruct(ctypes.Structure):
-    _fields_ = [(name, c_int64) for name in ("mended", "raised", "zingers", "stripes", "views")]
+    _fields_ = [(name, c_int64) for name in ("repaired", "raised", "zingers", "stripes", "views")]
 
 
 class RunReportStruct(ctypes.Structure):

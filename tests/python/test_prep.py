@@ -43,8 +43,8 @@ def test_rings_zingers_and_report(rng):
     t = np.exp(-clean)
     t[7, 1, 20] = 9
     report = tomos.PrepReport()
-    mended = tomos.remove_zingers(t, report=report)
-    assert report.zingers >= 1 and mended.max() <= 1.001
+    cleaned = tomos.remove_zingers(t, report=report)
+    assert report.zingers >= 1 and cleaned.max() <= 1.001
     sinogram = tomos.remove_rings(striped[:, 0])
     assert sinogram.shape == (60, 48)
 
