@@ -64,26 +64,16 @@ tomos_status LEVEL(oblique_back)(const ProjectRequest *what);
 
 extern const CpuLevel cpu_level_base, cpu_level_avx2, cpu_level_avx512, cpu_level_neon;
 
+extern const BackendProjector cpu_projector;
+extern const BackendVector cpu_vector;
+extern const BackendFilter cpu_filter;
 tomos_status cpu_level_choose(const CpuLevel **level);
 tomos_status cpu_machine(tomos_backend *backend, tomos_machine *machine);
 void cpu_model(const CpuLevel *level, char *model, size_t room);
-tomos_status cpu_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
-void cpu_filter_close(tomos_backend *backend, Filter *filter);
-tomos_status cpu_filter(tomos_backend *backend, const Filter *filter, int64_t count, int64_t rows,
-	const FilterView *views, const float *in, float *out);
-tomos_status cpu_back_update(
-	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done);
 /* By the tuned kernel of that name, if there is one (NULL: no wish) and it applies, or the first that does. */
 tomos_status cpu_project(const CpuLevel *level, const ProjectRequest *what, const char *wanted);
-int cpu_candidates(tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list);
-bool cpu_has_kernel(const tomos_backend *backend, const char *kernel);
 tomos_status cpu_row(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
 	int64_t *index, float *weight, int64_t *count);
 tomos_status cpu_power(tomos_backend *backend, const ProjectRequest *what, int power);
-tomos_status cpu_clip_norm(tomos_backend *b, int64_t n, int parts, float longest, float *y);
-tomos_status cpu_normalise(tomos_backend *b, int64_t n, int parts, float least, float *y);
-tomos_status cpu_gradient(tomos_backend *b, const int64_t shape[3], const float *x, float *field);
-tomos_status cpu_gradient_adjoint(
-	tomos_backend *b, const int64_t shape[3], const float *field, float *x);
 
 #endif

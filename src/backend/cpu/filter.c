@@ -111,18 +111,7 @@ static tomos_status filter_fill(Filter *f, const FilterSpec *spec)
 	return TOMOS_OK;
 }
 
-tomos_status cpu_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec)
-{
-	TRY(mem_zeroed(filter, 1, sizeof **filter, "a filter"));
-	tomos_status status = filter_fill(*filter, spec);
-	if (status != TOMOS_OK) {
-		cpu_filter_close(backend, *filter);
-		*filter = NULL;
-	}
-	return status;
-}
-
-void cpu_filter_close(tomos_backend *backend, Filter *f)
+static void cpu_filter_close(tomos_backend *backend, Filter *f)
 {
 	(void)backend;
 	if (!f)
@@ -138,6 +127,17 @@ void cpu_filter_close(tomos_backend *backend, Filter *f)
 	mem_free(f->fade);
 	mem_free(f->scratch);
 	mem_free(f);
+}
+
+static tomos_status cpu_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec)
+{
+	TRY(mem_zeroed(filter, 1, sizeof **filter, "a filter"));
+	tomos_status status = filter_fill(*filter, spec);
+	if (status != TOMOS_OK) {
+		cpu_filter_close(backend, *filter);
+		*filter = NULL;
+	}
+	return status;
 }
 
 typedef struct {
@@ -350,11 +350,17 @@ static void filter_share(void *user, int64_t worker)
 		filter_batch(job, first, scratch);
 }
 
-tomos_status cpu_filter(tomos_backend *backend, const Filter *filter, int64_t count, int64_t rows,
-	const FilterView *views, const float *in, float *out)
+static tomos_status cpu_filter_apply(tomos_backend *backend, const Filter *filter, int64_t count,
+	int64_t rows, const FilterView *views, const float *in, float *out)
 {
 	(void)backend;
 	Filtering job = {filter, rows, count * rows, views, in, out};
 	parallel_for(filter->workers, filter_share, &job);
 	return TOMOS_OK;
 }
+
+const BackendFilter cpu_filter = {
+	.open = cpu_filter_open,
+	.close = cpu_filter_close,
+	.apply = cpu_filter_apply,
+};

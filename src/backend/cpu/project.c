@@ -106,7 +106,7 @@ static bool fits(const TunedKernel *tuned, const ProjectRequest *what)
 	       tuned->applies(what);
 }
 
-int cpu_candidates(tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list)
+static int cpu_candidates(tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list)
 {
 	const CpuLevel *level = backend->own;
 	int count = 0;
@@ -116,7 +116,7 @@ int cpu_candidates(tomos_backend *backend, const ProjectRequest *what, KernelCan
 	return count;
 }
 
-bool cpu_has_kernel(const tomos_backend *backend, const char *kernel)
+static bool cpu_has_kernel(const tomos_backend *backend, const char *kernel)
 {
 	const CpuLevel *level = backend->own;
 	int i = 0;
@@ -145,7 +145,7 @@ static const TunedKernel *find_tuned(
 }
 
 /* With many views, passes over the volume and weights that are kept cost less than weights made anew. */
-tomos_status cpu_back_update(
+static tomos_status cpu_back_update(
 	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done)
 {
 	const TunedKernel *tuned = NULL;
@@ -171,3 +171,18 @@ tomos_status cpu_project(const CpuLevel *level, const ProjectRequest *what, cons
 		share_adjoint(&s, family);
 	return TOMOS_OK;
 }
+
+static tomos_status cpu_project_request(tomos_backend *backend, const ProjectRequest *what)
+{
+	TRY(project_begin(backend, what));
+	return cpu_project(backend->own, what, tune_wanted(backend, what));
+}
+
+const BackendProjector cpu_projector = {
+	.apply = cpu_project_request,
+	.apply_power = cpu_power,
+	.back_update = cpu_back_update,
+	.row = cpu_row,
+	.candidates = cpu_candidates,
+	.has_kernel = cpu_has_kernel,
+};

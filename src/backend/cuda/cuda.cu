@@ -352,41 +352,6 @@ static const BackendMemory cuda_memory_table = {
 	.counts = cuda_counts,
 };
 
-static const BackendProjector cuda_projector_table = {
-	.apply = cuda_project,
-	.apply_power = cuda_power,
-	.forward_residual = cuda_forward_residual,
-	.back_update = cuda_back_update,
-	.list_rows = cuda_list_rows,
-	.candidates = cuda_candidates,
-	.has_kernel = cuda_has_kernel,
-};
-
-static const BackendVector cuda_vector_table = {
-	.fill = cuda_fill,
-	.axpy = cuda_axpy,
-	.xpay = cuda_xpay,
-	.mul = cuda_mul,
-	.mul_axpy = cuda_mul_axpy,
-	.invert = cuda_invert,
-	.clamp = cuda_clamp,
-	.dot = cuda_dot,
-	.copy = cuda_copy,
-	.scale = cuda_scale,
-	.sqrt = cuda_sqrt,
-	.indicator = cuda_indicator,
-	.ratio = cuda_ratio,
-	.soft_threshold = cuda_soft_threshold,
-	.axpy_clamp = cuda_axpy_clamp,
-	.residual = cuda_residual,
-	.distance = cuda_distance,
-	.clip_norm = cuda_clip_norm,
-	.normalise = cuda_normalise,
-	.max_abs = cuda_max_abs,
-	.gradient = cuda_gradient,
-	.gradient_adjoint = cuda_gradient_adjoint,
-};
-
 static const BackendMatrix cuda_matrix_table = {
 	.csr_apply = cuda_csr_apply,
 	.scsr_apply = cuda_scsr_apply,
@@ -397,13 +362,6 @@ static const BackendMatrix cuda_matrix_table = {
 	.kaczmarz_view = cuda_kaczmarz_view,
 };
 
-static const BackendFilter cuda_filter_table = {
-	.open = cuda_filter_open,
-	.close = cuda_filter_close,
-	.apply = cuda_filter,
-	.apply_overlapped = cuda_filter_overlapped,
-};
-
 extern const BackendType module_backend;
 const BackendType module_backend = {
 	.name = "cuda",
@@ -412,9 +370,9 @@ const BackendType module_backend = {
 	.close = cuda_close,
 	.machine = cuda_machine,
 	.memory = &cuda_memory_table,
-	.projector = &cuda_projector_table,
-	.vector = &cuda_vector_table,
+	.projector = &cuda_projector,
+	.vector = &cuda_vector,
 	.matrix = &cuda_matrix_table,
-	.filter = &cuda_filter_table,
+	.filter = &cuda_filter,
 };
 }

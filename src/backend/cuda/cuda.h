@@ -235,6 +235,9 @@ tomos_status cuda_kept(tomos_backend *backend, const Plan *plan, int slot, size_
 	void (*make)(const Plan *plan, int64_t view, const void *user, void *place),
 	const void *user, const void **there);
 
+extern const BackendProjector cuda_projector;
+extern const BackendVector cuda_vector;
+extern const BackendFilter cuda_filter;
 tomos_status cuda_sync(tomos_backend *backend);
 tomos_status cuda_upload(tomos_backend *backend, float *data, const tomos_array *host);
 tomos_status cuda_upload_overlapped(tomos_backend *backend, float *data, const tomos_array *host);
@@ -244,15 +247,8 @@ tomos_status cuda_pin(tomos_backend *backend, float *data, int64_t count);
 void cuda_unpin(tomos_backend *backend, float *data);
 void cuda_driver(char *text, size_t room); /* its version, or "" */
 tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine);
-int cuda_candidates(tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list);
-bool cuda_has_kernel(const tomos_backend *backend, const char *kernel);
-tomos_status cuda_project(tomos_backend *backend, const ProjectRequest *what);
 tomos_status cuda_reference(tomos_backend *backend, const ProjectRequest *what);
 tomos_status cuda_power(tomos_backend *backend, const ProjectRequest *what, int power);
-tomos_status cuda_back_update(
-	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done);
-tomos_status cuda_forward_residual(tomos_backend *backend, const ProjectRequest *what,
-	const FusedResidual *compare, bool *done);
 tomos_status cuda_csr_apply(tomos_backend *backend, const KernelCsr *m, Direction direction,
 	int power, const float *in, float *out);
 tomos_status cuda_scsr_apply(tomos_backend *backend, const KernelScsr *m, Direction direction,
@@ -268,41 +264,8 @@ tomos_status cuda_weight_rows(
 tomos_status cuda_kaczmarz_rows(
 	tomos_backend *backend, const KernelBatch *batch, const KernelKaczmarz *visits);
 tomos_status cuda_kaczmarz_view(tomos_backend *backend, const KernelKaczmarzView *what);
-tomos_status cuda_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
-void cuda_filter_close(tomos_backend *backend, Filter *filter);
-tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t count, int64_t rows,
-	const FilterView *views, const float *in, float *out);
-tomos_status cuda_filter_overlapped(tomos_backend *backend, const Filter *filter, int64_t count,
-	int64_t rows, const FilterView *views, const float *in, float *out);
 
-/* The vector operations of BackendType. */
 tomos_status cuda_fill(tomos_backend *b, int64_t n, float value, float *x);
-tomos_status cuda_axpy(tomos_backend *b, int64_t n, float a, const float *x, float *y);
-tomos_status cuda_xpay(tomos_backend *b, int64_t n, const float *x, float a, float *y);
-tomos_status cuda_mul(tomos_backend *b, int64_t n, const float *w, float *y);
-tomos_status cuda_mul_axpy(
-	tomos_backend *b, int64_t n, float a, const float *w, const float *x, float *y);
-tomos_status cuda_invert(tomos_backend *b, int64_t n, float least, float *x);
-tomos_status cuda_clamp(tomos_backend *b, int64_t n, float low, float high, float *x);
-tomos_status cuda_dot(tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
-tomos_status cuda_copy(tomos_backend *b, int64_t n, const float *x, float *y);
-tomos_status cuda_scale(tomos_backend *b, int64_t n, float a, float *y);
-tomos_status cuda_sqrt(tomos_backend *b, int64_t n, float *y);
-tomos_status cuda_indicator(tomos_backend *b, int64_t n, float *y);
-tomos_status cuda_ratio(tomos_backend *b, int64_t n, const float *x, float least, float *y);
-tomos_status cuda_soft_threshold(tomos_backend *b, int64_t n, float a, float *y);
-tomos_status cuda_axpy_clamp(tomos_backend *b, int64_t n, float a, const float *w, const float *x,
-	float low, float high, float *y);
-tomos_status cuda_residual(
-	tomos_backend *b, int64_t n, const float *x, const float *w, float *r, float *y);
-tomos_status cuda_distance(
-	tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
-tomos_status cuda_max_abs(tomos_backend *b, int64_t n, const float *x, double *result);
-tomos_status cuda_clip_norm(tomos_backend *b, int64_t n, int parts, float longest, float *y);
-tomos_status cuda_normalise(tomos_backend *b, int64_t n, int parts, float least, float *y);
-tomos_status cuda_gradient(tomos_backend *b, const int64_t shape[3], const float *x, float *field);
-tomos_status cuda_gradient_adjoint(
-	tomos_backend *b, const int64_t shape[3], const float *field, float *x);
 
 /* A voxel after an update by factor times sum. */
 static __device__ __forceinline__ float cuda_updated(

@@ -48,7 +48,7 @@ static const CudaRow *find(const Wanted *w)
 	return NULL;
 }
 
-bool cuda_has_kernel(const tomos_backend *backend, const char *kernel)
+static bool cuda_has_kernel(const tomos_backend *backend, const char *kernel)
 {
 	(void)backend;
 	for (int i = 0; i < COUNT(rows); i++)
@@ -81,7 +81,8 @@ static tomos_status choose(const tomos_backend *backend, const ProjectRequest *w
 	return TOMOS_OK;
 }
 
-int cuda_candidates(tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list)
+static int cuda_candidates(
+	tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list)
 {
 	CudaNotes notes;
 	int count = 0;
@@ -248,23 +249,33 @@ static tomos_status dispatch(tomos_backend *backend, const Request *r, bool *don
 	return status;
 }
 
-tomos_status cuda_project(tomos_backend *backend, const ProjectRequest *what)
+static tomos_status cuda_project(tomos_backend *backend, const ProjectRequest *what)
 {
 	const Request request = {.what = what};
 	bool done;
 	return dispatch(backend, &request, &done);
 }
 
-tomos_status cuda_back_update(
+static tomos_status cuda_back_update(
 	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done)
 {
 	const Request request = {.what = what, .update = step};
 	return dispatch(backend, &request, done);
 }
 
-tomos_status cuda_forward_residual(tomos_backend *backend, const ProjectRequest *what,
+static tomos_status cuda_forward_residual(tomos_backend *backend, const ProjectRequest *what,
 	const FusedResidual *compare, bool *done)
 {
 	const Request request = {.what = what, .residual = compare};
 	return dispatch(backend, &request, done);
 }
+
+const BackendProjector cuda_projector = {
+	.apply = cuda_project,
+	.apply_power = cuda_power,
+	.forward_residual = cuda_forward_residual,
+	.back_update = cuda_back_update,
+	.list_rows = cuda_list_rows,
+	.candidates = cuda_candidates,
+	.has_kernel = cuda_has_kernel,
+};

@@ -157,22 +157,7 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 	return make_plans(f);
 }
 
-tomos_status cuda_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec)
-{
-	TRY(cuda_use(backend));
-	TRY(mem_zeroed(filter, 1, sizeof **filter, "a filter"));
-	tomos_status status = filter_fill(backend, *filter, spec);
-	if (status == TOMOS_OK &&
-		device_of(backend)->ahead) /* another stream than this will use it */
-		status = backend->type->memory->sync(backend);
-	if (status != TOMOS_OK) {
-		cuda_filter_close(backend, *filter);
-		*filter = NULL;
-	}
-	return status;
-}
-
-void cuda_filter_close(tomos_backend *backend, Filter *f)
+static void cuda_filter_close(tomos_backend *backend, Filter *f)
 {
 	if (!f)
 		return;
@@ -186,6 +171,22 @@ void cuda_filter_close(tomos_backend *backend, Filter *f)
 		cufftDestroy(f->back);
 	(void)cudaGetLastError();
 	mem_free(f);
+}
+
+static tomos_status cuda_filter_open(
+	tomos_backend *backend, Filter **filter, const FilterSpec *spec)
+{
+	TRY(cuda_use(backend));
+	TRY(mem_zeroed(filter, 1, sizeof **filter, "a filter"));
+	tomos_status status = filter_fill(backend, *filter, spec);
+	if (status == TOMOS_OK &&
+		device_of(backend)->ahead) /* another stream than this will use it */
+		status = backend->type->memory->sync(backend);
+	if (status != TOMOS_OK) {
+		cuda_filter_close(backend, *filter);
+		*filter = NULL;
+	}
+	return status;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -322,8 +323,8 @@ static tomos_status run_batch(tomos_backend *b, const Filter *f, const Filtering
 	return TOMOS_OK;
 }
 
-tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t count, int64_t rows,
-	const FilterView *views, const float *in, float *out)
+static tomos_status cuda_filter_apply(tomos_backend *backend, const Filter *filter, int64_t count,
+	int64_t rows, const FilterView *views, const float *in, float *out)
 {
 	TRY(cuda_use(backend));
 	TRY(send_views(backend, (Filter *)filter, count, views));
@@ -342,15 +343,22 @@ tomos_status cuda_filter(tomos_backend *backend, const Filter *filter, int64_t c
 	return TOMOS_OK;
 }
 
-tomos_status cuda_filter_overlapped(tomos_backend *backend, const Filter *filter, int64_t count,
-	int64_t rows, const FilterView *views, const float *in, float *out)
+static tomos_status cuda_filter_overlapped(tomos_backend *backend, const Filter *filter,
+	int64_t count, int64_t rows, const FilterView *views, const float *in, float *out)
 {
 	if (!device_of(backend)->ahead)
-		return cuda_filter(backend, filter, count, rows, views, in, out);
+		return cuda_filter_apply(backend, filter, count, rows, views, in, out);
 	TRY(cuda_use(backend));
 	tomos_status status = cuda_ahead_begin(backend, true);
 	if (status == TOMOS_OK)
-		status = cuda_filter(backend, filter, count, rows, views, in, out);
+		status = cuda_filter_apply(backend, filter, count, rows, views, in, out);
 	tomos_status ended = cuda_ahead_end(backend);
 	return status == TOMOS_OK ? ended : status;
 }
+
+const BackendFilter cuda_filter = {
+	.open = cuda_filter_open,
+	.close = cuda_filter_close,
+	.apply = cuda_filter_apply,
+	.apply_overlapped = cuda_filter_overlapped,
+};

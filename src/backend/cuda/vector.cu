@@ -50,38 +50,38 @@ tomos_status cuda_fill(tomos_backend *backend, int64_t n, float value, float *x)
 	return fill_run(backend, (VectorArgs){.n = n, .a = value, .y = x});
 }
 
-tomos_status cuda_axpy(tomos_backend *backend, int64_t n, float a, const float *x, float *y)
+static tomos_status cuda_axpy(tomos_backend *backend, int64_t n, float a, const float *x, float *y)
 {
 	return axpy_run(backend, (VectorArgs){.n = n, .a = a, .x = x, .y = y});
 }
 
-tomos_status cuda_xpay(tomos_backend *backend, int64_t n, const float *x, float a, float *y)
+static tomos_status cuda_xpay(tomos_backend *backend, int64_t n, const float *x, float a, float *y)
 {
 	return xpay_run(backend, (VectorArgs){.n = n, .a = a, .x = x, .y = y});
 }
 
-tomos_status cuda_mul(tomos_backend *backend, int64_t n, const float *w, float *y)
+static tomos_status cuda_mul(tomos_backend *backend, int64_t n, const float *w, float *y)
 {
 	return mul_run(backend, (VectorArgs){.n = n, .w = w, .y = y});
 }
 
-tomos_status cuda_mul_axpy(
+static tomos_status cuda_mul_axpy(
 	tomos_backend *backend, int64_t n, float a, const float *w, const float *x, float *y)
 {
 	return mul_axpy_run(backend, (VectorArgs){.n = n, .a = a, .w = w, .x = x, .y = y});
 }
 
-tomos_status cuda_invert(tomos_backend *backend, int64_t n, float least, float *x)
+static tomos_status cuda_invert(tomos_backend *backend, int64_t n, float least, float *x)
 {
 	return invert_run(backend, (VectorArgs){.n = n, .a = least, .y = x});
 }
 
-tomos_status cuda_clamp(tomos_backend *backend, int64_t n, float low, float high, float *x)
+static tomos_status cuda_clamp(tomos_backend *backend, int64_t n, float low, float high, float *x)
 {
 	return clamp_run(backend, (VectorArgs){.n = n, .a = low, .b = high, .y = x});
 }
 
-tomos_status cuda_copy(tomos_backend *backend, int64_t n, const float *x, float *y)
+static tomos_status cuda_copy(tomos_backend *backend, int64_t n, const float *x, float *y)
 {
 	TRY(cuda_use(backend));
 	CUDA_TRY(cudaMemcpyAsync(y, x, (size_t)n * sizeof(float), cudaMemcpyDeviceToDevice,
@@ -90,39 +90,40 @@ tomos_status cuda_copy(tomos_backend *backend, int64_t n, const float *x, float 
 	return TOMOS_OK;
 }
 
-tomos_status cuda_scale(tomos_backend *backend, int64_t n, float a, float *y)
+static tomos_status cuda_scale(tomos_backend *backend, int64_t n, float a, float *y)
 {
 	return scale_run(backend, (VectorArgs){.n = n, .a = a, .y = y});
 }
 
-tomos_status cuda_sqrt(tomos_backend *backend, int64_t n, float *y)
+static tomos_status cuda_sqrt(tomos_backend *backend, int64_t n, float *y)
 {
 	return sqrt_run(backend, (VectorArgs){.n = n, .y = y});
 }
 
-tomos_status cuda_indicator(tomos_backend *backend, int64_t n, float *y)
+static tomos_status cuda_indicator(tomos_backend *backend, int64_t n, float *y)
 {
 	return indicator_run(backend, (VectorArgs){.n = n, .y = y});
 }
 
-tomos_status cuda_ratio(tomos_backend *backend, int64_t n, const float *x, float least, float *y)
+static tomos_status cuda_ratio(
+	tomos_backend *backend, int64_t n, const float *x, float least, float *y)
 {
 	return ratio_run(backend, (VectorArgs){.n = n, .a = least, .x = x, .y = y});
 }
 
-tomos_status cuda_soft_threshold(tomos_backend *backend, int64_t n, float a, float *y)
+static tomos_status cuda_soft_threshold(tomos_backend *backend, int64_t n, float a, float *y)
 {
 	return soft_threshold_run(backend, (VectorArgs){.n = n, .a = a, .y = y});
 }
 
-tomos_status cuda_axpy_clamp(tomos_backend *backend, int64_t n, float a, const float *w,
+static tomos_status cuda_axpy_clamp(tomos_backend *backend, int64_t n, float a, const float *w,
 	const float *x, float low, float high, float *y)
 {
 	VectorArgs v = {.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y};
 	return w ? mul_axpy_clamp_run(backend, v) : axpy_clamp_run(backend, v);
 }
 
-tomos_status cuda_residual(
+static tomos_status cuda_residual(
 	tomos_backend *backend, int64_t n, const float *x, const float *w, float *r, float *y)
 {
 	return residual_run(backend, (VectorArgs){.n = n, .w = w, .x = x, .y = y, .r = r});
@@ -227,13 +228,13 @@ static tomos_status run_sum(
 	return status;
 }
 
-tomos_status cuda_dot(
+static tomos_status cuda_dot(
 	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
 {
 	return run_sum<Dot>(backend, n, x, y, result);
 }
 
-tomos_status cuda_distance(
+static tomos_status cuda_distance(
 	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
 {
 	TRY(run_sum<Distance>(backend, n, x, y, result));
@@ -241,7 +242,7 @@ tomos_status cuda_distance(
 	return TOMOS_OK;
 }
 
-tomos_status cuda_max_abs(tomos_backend *backend, int64_t n, const float *x, double *result)
+static tomos_status cuda_max_abs(tomos_backend *backend, int64_t n, const float *x, double *result)
 {
 	return run_sum<Largest>(backend, n, x, x, result);
 }
@@ -280,13 +281,13 @@ static tomos_status run_lengths(
 	return TOMOS_OK;
 }
 
-tomos_status cuda_clip_norm(tomos_backend *b, int64_t n, int parts, float longest, float *y)
+static tomos_status cuda_clip_norm(tomos_backend *b, int64_t n, int parts, float longest, float *y)
 {
 	return longest > 0 ? run_lengths(b, n, parts, longest, true, y)
 			   : cuda_fill(b, n * parts, 0, y);
 }
 
-tomos_status cuda_normalise(tomos_backend *b, int64_t n, int parts, float least, float *y)
+static tomos_status cuda_normalise(tomos_backend *b, int64_t n, int parts, float least, float *y)
 {
 	return run_lengths(b, n, parts, least, false, y);
 }
@@ -333,7 +334,8 @@ static Differences differences_of(const int64_t shape[3], const float *from, flo
 		.to = to};
 }
 
-tomos_status cuda_gradient(tomos_backend *b, const int64_t shape[3], const float *x, float *field)
+static tomos_status cuda_gradient(
+	tomos_backend *b, const int64_t shape[3], const float *x, float *field)
 {
 	Differences d = differences_of(shape, x, field);
 	TRY(cuda_use(b));
@@ -343,7 +345,7 @@ tomos_status cuda_gradient(tomos_backend *b, const int64_t shape[3], const float
 	return TOMOS_OK;
 }
 
-tomos_status cuda_gradient_adjoint(
+static tomos_status cuda_gradient_adjoint(
 	tomos_backend *b, const int64_t shape[3], const float *field, float *x)
 {
 	Differences d = differences_of(shape, field, x);
@@ -353,3 +355,28 @@ tomos_status cuda_gradient_adjoint(
 	CUDA_LAUNCHED("a gradient");
 	return TOMOS_OK;
 }
+
+const BackendVector cuda_vector = {
+	.fill = cuda_fill,
+	.axpy = cuda_axpy,
+	.xpay = cuda_xpay,
+	.mul = cuda_mul,
+	.mul_axpy = cuda_mul_axpy,
+	.invert = cuda_invert,
+	.clamp = cuda_clamp,
+	.dot = cuda_dot,
+	.copy = cuda_copy,
+	.scale = cuda_scale,
+	.sqrt = cuda_sqrt,
+	.indicator = cuda_indicator,
+	.ratio = cuda_ratio,
+	.soft_threshold = cuda_soft_threshold,
+	.axpy_clamp = cuda_axpy_clamp,
+	.residual = cuda_residual,
+	.distance = cuda_distance,
+	.clip_norm = cuda_clip_norm,
+	.normalise = cuda_normalise,
+	.max_abs = cuda_max_abs,
+	.gradient = cuda_gradient,
+	.gradient_adjoint = cuda_gradient_adjoint,
+};

@@ -142,18 +142,7 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 	return make_response(b, f, spec->kernel);
 }
 
-tomos_status opencl_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec)
-{
-	TRY(mem_zeroed(filter, 1, sizeof **filter, "a filter"));
-	tomos_status status = filter_fill(backend, *filter, spec);
-	if (status != TOMOS_OK) {
-		opencl_filter_close(backend, *filter);
-		*filter = NULL;
-	}
-	return status;
-}
-
-void opencl_filter_close(tomos_backend *backend, Filter *f)
+static void opencl_filter_close(tomos_backend *backend, Filter *f)
 {
 	if (!f)
 		return;
@@ -163,6 +152,18 @@ void opencl_filter_close(tomos_backend *backend, Filter *f)
 		opencl_release(backend, held[i]);
 	opencl_buffer_release(device_of(backend), f->views);
 	mem_free(f);
+}
+
+static tomos_status opencl_filter_open(
+	tomos_backend *backend, Filter **filter, const FilterSpec *spec)
+{
+	TRY(mem_zeroed(filter, 1, sizeof **filter, "a filter"));
+	tomos_status status = filter_fill(backend, *filter, spec);
+	if (status != TOMOS_OK) {
+		opencl_filter_close(backend, *filter);
+		*filter = NULL;
+	}
+	return status;
 }
 
 /* ---- the views and their weights, which are the caller's ------------------------------------- */
@@ -261,7 +262,7 @@ static tomos_status run_batch(tomos_backend *b, const Filter *f, const Filtering
 	return opencl_planes(b, TASK_filter_unpack_rows, n, args, COUNT(args));
 }
 
-tomos_status opencl_filter(tomos_backend *backend, const Filter *filter, int64_t count,
+static tomos_status opencl_filter_apply(tomos_backend *backend, const Filter *filter, int64_t count,
 	int64_t rows, const FilterView *views, const float *in, float *out)
 {
 	Filtering job = {.end = count * rows, .rows = filter->rows};
@@ -274,3 +275,9 @@ tomos_status opencl_filter(tomos_backend *backend, const Filter *filter, int64_t
 		TRY(run_batch(backend, filter, &job));
 	return TOMOS_OK;
 }
+
+const BackendFilter opencl_filter = {
+	.open = opencl_filter_open,
+	.close = opencl_filter_close,
+	.apply = opencl_filter_apply,
+};

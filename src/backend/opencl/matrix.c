@@ -72,8 +72,8 @@ static tomos_status take_batch(Task *task, tomos_backend *backend, const KernelB
 
 /* ---- compressed rows ------------------------------------------------------------------------- */
 
-tomos_status opencl_csr_apply(tomos_backend *backend, const KernelCsr *m, Direction direction,
-	int power, const float *in, float *out)
+static tomos_status opencl_csr_apply(tomos_backend *backend, const KernelCsr *m,
+	Direction direction, int power, const float *in, float *out)
 {
 	Task made = {.count = 0}, *task = &made;
 	const int64_t n[3] = {WIDE, m->rows, 1};
@@ -88,7 +88,7 @@ tomos_status opencl_csr_apply(tomos_backend *backend, const KernelCsr *m, Direct
 		task->args, task->count);
 }
 
-tomos_status opencl_csr_list_rows(
+static tomos_status opencl_csr_list_rows(
 	tomos_backend *backend, const KernelCsr *m, const KernelBatch *batch)
 {
 	Task made = {.count = 0}, *task = &made;
@@ -163,8 +163,8 @@ static tomos_status run_adjoint(const Product *p)
 }
 
 /* The images between the tasks are the matrix's own: one product at a time is put into the queue. */
-tomos_status opencl_scsr_apply(tomos_backend *backend, const KernelScsr *m, Direction direction,
-	int power, const float *in, float *out)
+static tomos_status opencl_scsr_apply(tomos_backend *backend, const KernelScsr *m,
+	Direction direction, int power, const float *in, float *out)
 {
 	const Product product = {backend, m, power, in, out};
 	pthread_mutex_lock(&device_of(backend)->plans);
@@ -173,7 +173,7 @@ tomos_status opencl_scsr_apply(tomos_backend *backend, const KernelScsr *m, Dire
 	return status;
 }
 
-tomos_status opencl_scsr_list_rows(
+static tomos_status opencl_scsr_list_rows(
 	tomos_backend *backend, const KernelScsr *m, const KernelBatch *batch)
 {
 	Task made = {.count = 0}, *task = &made;
@@ -184,7 +184,7 @@ tomos_status opencl_scsr_list_rows(
 
 /* ---- rows, one after the other --------------------------------------------------------------- */
 
-tomos_status opencl_weight_rows(
+static tomos_status opencl_weight_rows(
 	tomos_backend *backend, const KernelBatch *batch, const float *rays, const float *voxels)
 {
 	Task made = {.count = 0}, *task = &made;
@@ -195,7 +195,7 @@ tomos_status opencl_weight_rows(
 	return opencl_planes(backend, TASK_matrix_weigh, n, task->args, task->count);
 }
 
-tomos_status opencl_kaczmarz_rows(
+static tomos_status opencl_kaczmarz_rows(
 	tomos_backend *backend, const KernelBatch *batch, const KernelKaczmarz *v)
 {
 	Task made = {.count = 0}, *task = &made;
@@ -211,7 +211,7 @@ tomos_status opencl_kaczmarz_rows(
 	return opencl_line(backend, TASK_matrix_visit, GROUP, task->args, task->count);
 }
 
-tomos_status opencl_kaczmarz_view(tomos_backend *backend, const KernelKaczmarzView *what)
+static tomos_status opencl_kaczmarz_view(tomos_backend *backend, const KernelKaczmarzView *what)
 {
 	Task made = {.count = 0}, *task = &made;
 	TAKE(what->rays);
@@ -225,3 +225,13 @@ tomos_status opencl_kaczmarz_view(tomos_backend *backend, const KernelKaczmarzVi
 	TAKE(what->least);
 	return opencl_line(backend, TASK_matrix_settle, 1, task->args, task->count);
 }
+
+const BackendMatrix opencl_matrix = {
+	.csr_apply = opencl_csr_apply,
+	.scsr_apply = opencl_scsr_apply,
+	.csr_list_rows = opencl_csr_list_rows,
+	.scsr_list_rows = opencl_scsr_list_rows,
+	.weight_rows = opencl_weight_rows,
+	.kaczmarz_rows = opencl_kaczmarz_rows,
+	.kaczmarz_view = opencl_kaczmarz_view,
+};

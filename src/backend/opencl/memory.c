@@ -141,7 +141,7 @@ static tomos_status alloc_locked(OpenclDevice *d, OpenclBlock *block, const char
 	return TOMOS_OK;
 }
 
-tomos_status opencl_alloc(tomos_backend *b, float **data, int64_t count, const char *what)
+static tomos_status opencl_alloc(tomos_backend *b, float **data, int64_t count, const char *what)
 {
 	OpenclDevice *d = device_of(b);
 	OpenclBlock block = {NULL, (size_t)max64(count, 1) * sizeof(float), NULL};
@@ -246,18 +246,18 @@ static tomos_status transfer(tomos_backend *b, const float *data, const tomos_ar
 		       : move_stages(d, &place, host, out);
 }
 
-tomos_status opencl_upload(tomos_backend *b, float *data, const tomos_array *host)
+static tomos_status opencl_upload(tomos_backend *b, float *data, const tomos_array *host)
 {
 	return transfer(b, data, host, false);
 }
 
-tomos_status opencl_download(tomos_backend *b, const float *data, const tomos_array *host)
+static tomos_status opencl_download(tomos_backend *b, const float *data, const tomos_array *host)
 {
 	return transfer(b, data, host, true);
 }
 
 /* Arrays that this backend has made; another one's may bear the same number, but not its addresses. */
-float *opencl_direct_pointer(tomos_backend *b, const tomos_array *array)
+static float *opencl_direct_pointer(tomos_backend *b, const tomos_array *array)
 {
 	OpenclPlace place;
 	if (array->device != b->device || !pack_is_contiguous(array))
@@ -265,7 +265,7 @@ float *opencl_direct_pointer(tomos_backend *b, const tomos_array *array)
 	return opencl_place(b, array->data, &place) == TOMOS_OK ? array->data : NULL;
 }
 
-tomos_status opencl_sync(tomos_backend *b)
+static tomos_status opencl_sync(tomos_backend *b)
 {
 	device_of(b)->counts.waits++;
 	OPENCL_TRY(clFinish(device_of(b)->queue), "its work");
@@ -273,7 +273,7 @@ tomos_status opencl_sync(tomos_backend *b)
 }
 
 /* No more than what comes in two pieces: arrays are never larger than a half of it. */
-tomos_status opencl_free_bytes(tomos_backend *b, int64_t *bytes)
+static tomos_status opencl_free_bytes(tomos_backend *b, int64_t *bytes)
 {
 	OpenclDevice *d = device_of(b);
 	pthread_mutex_lock(&d->lock);
@@ -281,3 +281,19 @@ tomos_status opencl_free_bytes(tomos_backend *b, int64_t *bytes)
 	pthread_mutex_unlock(&d->lock);
 	return TOMOS_OK;
 }
+
+static BackendCounts opencl_counts(const tomos_backend *backend)
+{
+	return device_of(backend)->counts;
+}
+
+const BackendMemory opencl_memory = {
+	.alloc = opencl_alloc,
+	.release = opencl_release,
+	.upload = opencl_upload,
+	.download = opencl_download,
+	.direct_pointer = opencl_direct_pointer,
+	.sync = opencl_sync,
+	.free_bytes = opencl_free_bytes,
+	.counts = opencl_counts,
+};

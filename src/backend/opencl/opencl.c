@@ -148,77 +148,15 @@ static tomos_status opencl_open(tomos_backend *backend, const char *argument)
 	return status;
 }
 
-static BackendCounts opencl_counts(const tomos_backend *backend)
-{
-	return device_of(backend)->counts;
-}
-
-static const BackendMemory opencl_memory_table = {
-	.alloc = opencl_alloc,
-	.release = opencl_release,
-	.upload = opencl_upload,
-	.download = opencl_download,
-	.direct_pointer = opencl_direct_pointer,
-	.sync = opencl_sync,
-	.free_bytes = opencl_free_bytes,
-	.counts = opencl_counts,
-};
-
-static const BackendProjector opencl_projector_table = {
-	.apply = opencl_project,
-	.apply_power = opencl_power,
-	.list_rows = opencl_list_rows,
-};
-
-static const BackendVector opencl_vector_table = {
-	.fill = opencl_fill,
-	.axpy = opencl_axpy,
-	.xpay = opencl_xpay,
-	.mul = opencl_mul,
-	.mul_axpy = opencl_mul_axpy,
-	.invert = opencl_invert,
-	.clamp = opencl_clamp,
-	.dot = opencl_dot,
-	.copy = opencl_copy,
-	.scale = opencl_scale,
-	.sqrt = opencl_sqrt,
-	.indicator = opencl_indicator,
-	.ratio = opencl_ratio,
-	.soft_threshold = opencl_soft_threshold,
-	.axpy_clamp = opencl_axpy_clamp,
-	.distance = opencl_distance,
-	.clip_norm = opencl_clip_norm,
-	.normalise = opencl_normalise,
-	.max_abs = opencl_max_abs,
-	.gradient = opencl_gradient,
-	.gradient_adjoint = opencl_gradient_adjoint,
-};
-
-static const BackendMatrix opencl_matrix_table = {
-	.csr_apply = opencl_csr_apply,
-	.scsr_apply = opencl_scsr_apply,
-	.csr_list_rows = opencl_csr_list_rows,
-	.scsr_list_rows = opencl_scsr_list_rows,
-	.weight_rows = opencl_weight_rows,
-	.kaczmarz_rows = opencl_kaczmarz_rows,
-	.kaczmarz_view = opencl_kaczmarz_view,
-};
-
-static const BackendFilter opencl_filter_table = {
-	.open = opencl_filter_open,
-	.close = opencl_filter_close,
-	.apply = opencl_filter,
-};
-
 extern const BackendType module_backend;
 const BackendType module_backend = {
 	.name = "opencl",
 	.chunk = 64 << 20,
 	.open = opencl_open,
 	.close = opencl_close,
-	.memory = &opencl_memory_table,
-	.projector = &opencl_projector_table,
-	.vector = &opencl_vector_table,
-	.matrix = &opencl_matrix_table,
-	.filter = &opencl_filter_table,
+	.memory = &opencl_memory,
+	.projector = &opencl_projector,
+	.vector = &opencl_vector,
+	.matrix = &opencl_matrix,
+	.filter = &opencl_filter,
 };

@@ -88,13 +88,7 @@ void opencl_buffer_release(OpenclDevice *d, cl_mem memory);
 /* From the host's memory to a vector's, whatever it holds. */
 tomos_status opencl_send(tomos_backend *backend, float *there, const void *here, size_t bytes);
 
-tomos_status opencl_alloc(tomos_backend *b, float **data, int64_t count, const char *what);
 void opencl_release(tomos_backend *b, float *data);
-tomos_status opencl_upload(tomos_backend *b, float *data, const tomos_array *host);
-tomos_status opencl_download(tomos_backend *b, const float *data, const tomos_array *host);
-float *opencl_direct_pointer(tomos_backend *b, const tomos_array *array);
-tomos_status opencl_sync(tomos_backend *b);
-tomos_status opencl_free_bytes(tomos_backend *b, int64_t *bytes);
 
 /* Arguments of a task, in its order. */
 typedef struct {
@@ -117,55 +111,11 @@ tomos_status opencl_planes(
 tomos_status opencl_sums(tomos_backend *backend, int task, const OpenclArg *args, int count,
 	double partial[SUM_GROUPS]);
 
-tomos_status opencl_project(tomos_backend *backend, const ProjectRequest *what);
-tomos_status opencl_power(tomos_backend *backend, const ProjectRequest *what, int power);
-tomos_status opencl_csr_apply(tomos_backend *backend, const KernelCsr *m, Direction direction,
-	int power, const float *in, float *out);
-tomos_status opencl_scsr_apply(tomos_backend *backend, const KernelScsr *m, Direction direction,
-	int power, const float *in, float *out);
-tomos_status opencl_list_rows(
-	tomos_backend *backend, const Plan *plan, int kernel, const KernelBatch *batch);
-tomos_status opencl_csr_list_rows(
-	tomos_backend *backend, const KernelCsr *m, const KernelBatch *batch);
-tomos_status opencl_scsr_list_rows(
-	tomos_backend *backend, const KernelScsr *m, const KernelBatch *batch);
-tomos_status opencl_weight_rows(
-	tomos_backend *backend, const KernelBatch *batch, const float *rays, const float *voxels);
-tomos_status opencl_kaczmarz_view(tomos_backend *backend, const KernelKaczmarzView *what);
-tomos_status opencl_kaczmarz_rows(
-	tomos_backend *backend, const KernelBatch *batch, const KernelKaczmarz *visits);
-tomos_status opencl_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec);
-void opencl_filter_close(tomos_backend *backend, Filter *filter);
-tomos_status opencl_filter(tomos_backend *backend, const Filter *filter, int64_t count,
-	int64_t rows, const FilterView *views, const float *in, float *out);
-
-/* The vector operations of BackendType. */
+extern const BackendProjector opencl_projector;
+extern const BackendVector opencl_vector;
+extern const BackendMatrix opencl_matrix;
+extern const BackendFilter opencl_filter;
+extern const BackendMemory opencl_memory;
 tomos_status opencl_fill(tomos_backend *b, int64_t n, float value, float *x);
-tomos_status opencl_axpy(tomos_backend *b, int64_t n, float a, const float *x, float *y);
-tomos_status opencl_xpay(tomos_backend *b, int64_t n, const float *x, float a, float *y);
-tomos_status opencl_mul(tomos_backend *b, int64_t n, const float *w, float *y);
-tomos_status opencl_mul_axpy(
-	tomos_backend *b, int64_t n, float a, const float *w, const float *x, float *y);
-tomos_status opencl_invert(tomos_backend *b, int64_t n, float least, float *x);
-tomos_status opencl_clamp(tomos_backend *b, int64_t n, float low, float high, float *x);
-tomos_status opencl_dot(
-	tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
-tomos_status opencl_copy(tomos_backend *b, int64_t n, const float *x, float *y);
-tomos_status opencl_scale(tomos_backend *b, int64_t n, float a, float *y);
-tomos_status opencl_sqrt(tomos_backend *b, int64_t n, float *y);
-tomos_status opencl_indicator(tomos_backend *b, int64_t n, float *y);
-tomos_status opencl_ratio(tomos_backend *b, int64_t n, const float *x, float least, float *y);
-tomos_status opencl_soft_threshold(tomos_backend *b, int64_t n, float a, float *y);
-tomos_status opencl_axpy_clamp(tomos_backend *b, int64_t n, float a, const float *w, const float *x,
-	float low, float high, float *y);
-tomos_status opencl_distance(
-	tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
-tomos_status opencl_max_abs(tomos_backend *b, int64_t n, const float *x, double *result);
-tomos_status opencl_clip_norm(tomos_backend *b, int64_t n, int parts, float longest, float *y);
-tomos_status opencl_normalise(tomos_backend *b, int64_t n, int parts, float least, float *y);
-tomos_status opencl_gradient(
-	tomos_backend *b, const int64_t shape[3], const float *x, float *field);
-tomos_status opencl_gradient_adjoint(
-	tomos_backend *b, const int64_t shape[3], const float *field, float *x);
 
 #endif

@@ -67,7 +67,7 @@ static const int lists[KERNEL_COUNT] = {
 };
 #undef KERNEL
 
-tomos_status opencl_list_rows(
+static tomos_status opencl_list_rows(
 	tomos_backend *backend, const Plan *plan, int kernel, const KernelBatch *batch)
 {
 	OpenclPlace ray, index, entries, weight;
@@ -107,7 +107,7 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, int 
 	return opencl_planes(backend, task, ray ? rays : voxels, args, COUNT(args));
 }
 
-tomos_status opencl_project(tomos_backend *backend, const ProjectRequest *what)
+static tomos_status opencl_project(tomos_backend *backend, const ProjectRequest *what)
 {
 	HatSlices slices;
 	cl_mem views;
@@ -121,7 +121,13 @@ tomos_status opencl_project(tomos_backend *backend, const ProjectRequest *what)
 	return run(backend, what, shared[what->kernel][0][what->direction], 1);
 }
 
-tomos_status opencl_power(tomos_backend *backend, const ProjectRequest *what, int power)
+static tomos_status opencl_power(tomos_backend *backend, const ProjectRequest *what, int power)
 {
 	return run(backend, what, shared[what->kernel][1][what->direction], power);
 }
+
+const BackendProjector opencl_projector = {
+	.apply = opencl_project,
+	.apply_power = opencl_power,
+	.list_rows = opencl_list_rows,
+};

@@ -27,69 +27,69 @@ tomos_status opencl_fill(tomos_backend *b, int64_t n, float value, float *x)
 	return RUN(fill, .a = value, .y = x);
 }
 
-tomos_status opencl_copy(tomos_backend *b, int64_t n, const float *x, float *y)
+static tomos_status opencl_copy(tomos_backend *b, int64_t n, const float *x, float *y)
 {
 	return RUN(copy, .x = x, .y = y);
 }
 
-tomos_status opencl_axpy(tomos_backend *b, int64_t n, float a, const float *x, float *y)
+static tomos_status opencl_axpy(tomos_backend *b, int64_t n, float a, const float *x, float *y)
 {
 	return RUN(axpy, .a = a, .x = x, .y = y);
 }
 
-tomos_status opencl_xpay(tomos_backend *b, int64_t n, const float *x, float a, float *y)
+static tomos_status opencl_xpay(tomos_backend *b, int64_t n, const float *x, float a, float *y)
 {
 	return RUN(xpay, .a = a, .x = x, .y = y);
 }
 
-tomos_status opencl_mul(tomos_backend *b, int64_t n, const float *w, float *y)
+static tomos_status opencl_mul(tomos_backend *b, int64_t n, const float *w, float *y)
 {
 	return RUN(mul, .w = w, .y = y);
 }
 
-tomos_status opencl_mul_axpy(
+static tomos_status opencl_mul_axpy(
 	tomos_backend *b, int64_t n, float a, const float *w, const float *x, float *y)
 {
 	return RUN(mul_axpy, .a = a, .w = w, .x = x, .y = y);
 }
 
-tomos_status opencl_invert(tomos_backend *b, int64_t n, float least, float *x)
+static tomos_status opencl_invert(tomos_backend *b, int64_t n, float least, float *x)
 {
 	return RUN(invert, .a = least, .y = x);
 }
 
-tomos_status opencl_clamp(tomos_backend *b, int64_t n, float low, float high, float *x)
+static tomos_status opencl_clamp(tomos_backend *b, int64_t n, float low, float high, float *x)
 {
 	return RUN(clamp, .a = low, .b = high, .y = x);
 }
 
-tomos_status opencl_scale(tomos_backend *b, int64_t n, float a, float *y)
+static tomos_status opencl_scale(tomos_backend *b, int64_t n, float a, float *y)
 {
 	return RUN(scale, .a = a, .y = y);
 }
 
-tomos_status opencl_sqrt(tomos_backend *b, int64_t n, float *y)
+static tomos_status opencl_sqrt(tomos_backend *b, int64_t n, float *y)
 {
 	return RUN(sqrt, .y = y);
 }
 
-tomos_status opencl_indicator(tomos_backend *b, int64_t n, float *y)
+static tomos_status opencl_indicator(tomos_backend *b, int64_t n, float *y)
 {
 	return RUN(indicator, .y = y);
 }
 
-tomos_status opencl_ratio(tomos_backend *b, int64_t n, const float *x, float least, float *y)
+static tomos_status opencl_ratio(tomos_backend *b, int64_t n, const float *x, float least, float *y)
 {
 	return RUN(ratio, .a = least, .x = x, .y = y);
 }
 
-tomos_status opencl_soft_threshold(tomos_backend *b, int64_t n, float a, float *y)
+static tomos_status opencl_soft_threshold(tomos_backend *b, int64_t n, float a, float *y)
 {
 	return RUN(soft_threshold, .a = a, .y = y);
 }
 
-tomos_status opencl_axpy_clamp(tomos_backend *b, int64_t n, float a, const float *w, const float *x,
-	float low, float high, float *y)
+static tomos_status opencl_axpy_clamp(tomos_backend *b, int64_t n, float a, const float *w,
+	const float *x, float low, float high, float *y)
 {
 	const VectorArgs v = {.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y};
 	return run(b, w ? TASK_vector_mul_axpy_clamp : TASK_vector_axpy_clamp, &v);
@@ -118,12 +118,13 @@ static tomos_status add_up(
 	return TOMOS_OK;
 }
 
-tomos_status opencl_dot(tomos_backend *b, int64_t n, const float *x, const float *y, double *result)
+static tomos_status opencl_dot(
+	tomos_backend *b, int64_t n, const float *x, const float *y, double *result)
 {
 	return add_up(b, TASK_vector_dot, n, x, y, result);
 }
 
-tomos_status opencl_distance(
+static tomos_status opencl_distance(
 	tomos_backend *b, int64_t n, const float *x, const float *y, double *result)
 {
 	TRY(add_up(b, TASK_vector_distance, n, x, y, result));
@@ -131,7 +132,7 @@ tomos_status opencl_distance(
 	return TOMOS_OK;
 }
 
-tomos_status opencl_max_abs(tomos_backend *b, int64_t n, const float *x, double *result)
+static tomos_status opencl_max_abs(tomos_backend *b, int64_t n, const float *x, double *result)
 {
 	double partial[SUM_GROUPS];
 	TRY(partial_sums(b, TASK_vector_largest, n, x, x, partial));
@@ -153,12 +154,13 @@ static tomos_status lengths(
 	return opencl_line(b, TASK_vector_lengths, n, args, COUNT(args));
 }
 
-tomos_status opencl_clip_norm(tomos_backend *b, int64_t n, int parts, float longest, float *y)
+static tomos_status opencl_clip_norm(
+	tomos_backend *b, int64_t n, int parts, float longest, float *y)
 {
 	return longest > 0 ? lengths(b, n, parts, longest, 1, y) : opencl_fill(b, n * parts, 0, y);
 }
 
-tomos_status opencl_normalise(tomos_backend *b, int64_t n, int parts, float least, float *y)
+static tomos_status opencl_normalise(tomos_backend *b, int64_t n, int parts, float least, float *y)
 {
 	return lengths(b, n, parts, least, 0, y);
 }
@@ -175,13 +177,38 @@ static tomos_status differences(
 	return opencl_line(b, task, shape[0] * shape[1] * shape[2], args, COUNT(args));
 }
 
-tomos_status opencl_gradient(tomos_backend *b, const int64_t shape[3], const float *x, float *field)
+static tomos_status opencl_gradient(
+	tomos_backend *b, const int64_t shape[3], const float *x, float *field)
 {
 	return differences(b, TASK_vector_gradient, shape, x, field);
 }
 
-tomos_status opencl_gradient_adjoint(
+static tomos_status opencl_gradient_adjoint(
 	tomos_backend *b, const int64_t shape[3], const float *field, float *x)
 {
 	return differences(b, TASK_vector_gradient_adjoint, shape, field, x);
 }
+
+const BackendVector opencl_vector = {
+	.fill = opencl_fill,
+	.axpy = opencl_axpy,
+	.xpay = opencl_xpay,
+	.mul = opencl_mul,
+	.mul_axpy = opencl_mul_axpy,
+	.invert = opencl_invert,
+	.clamp = opencl_clamp,
+	.dot = opencl_dot,
+	.copy = opencl_copy,
+	.scale = opencl_scale,
+	.sqrt = opencl_sqrt,
+	.indicator = opencl_indicator,
+	.ratio = opencl_ratio,
+	.soft_threshold = opencl_soft_threshold,
+	.axpy_clamp = opencl_axpy_clamp,
+	.distance = opencl_distance,
+	.clip_norm = opencl_clip_norm,
+	.normalise = opencl_normalise,
+	.max_abs = opencl_max_abs,
+	.gradient = opencl_gradient,
+	.gradient_adjoint = opencl_gradient_adjoint,
+};

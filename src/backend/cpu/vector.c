@@ -1,0 +1,390 @@
+/* Vector operations of the CPU backend, and of vector fields. */
+#include <math.h>
+#include "backend/cpu/cpu.h"
+
+enum { BLOCK = 1 << 16 }; /* elements per task of a vector operation, and per partial sum of dot */
+
+/* A vector operation over blocks: y = f(a, b, w, x, y). */
+typedef struct {
+	int64_t n;
+	float a, b, c;
+	const float *w, *x;
+	float *y;
+	double *partial;
+} VectorArgs;
+
+#define VECTOR_OP(name, statement) \
+	static void name##_block(void *user, int64_t block) \
+	{ \
+		const VectorArgs *v = user; \
+		const float a = v->a, b = v->b, *w = v->w, *x = v->x; \
+		float *y = v->y; \
+		int64_t end = min64((block + 1) * BLOCK, v->n); \
+		for (int64_t i = block * BLOCK; i < end; i++) \
+			statement; \
+		(void)a, (void)b, (void)w, (void)x; \
+	}
+
+VECTOR_OP(fill, y[i] = a)
+VECTOR_OP(axpy, y[i] += a * x[i])
+VECTOR_OP(xpay, y[i] = x[i] + a * y[i])
+VECTOR_OP(mul, y[i] *= w[i])
+VECTOR_OP(mul_axpy, y[i] += a * w[i] * x[i])
+VECTOR_OP(invert, y[i] = fabsf(y[i]) > a ? 1 / y[i] : 0)
+VECTOR_OP(clamp, y[i] = fminf(fmaxf(y[i], a), b))
+VECTOR_OP(copy, y[i] = x[i])
+VECTOR_OP(scale, y[i] *= a)
+VECTOR_OP(sqrt, y[i] = sqrtf(y[i]))
+VECTOR_OP(indicator, y[i] = y[i] != 0)
+VECTOR_OP(ratio, y[i] = fabsf(y[i]) > a ? fmaxf(x[i], 0) / y[i] : 0)
+VECTOR_OP(soft_threshold, y[i] = copysignf(fmaxf(fabsf(y[i]) - a, 0), y[i]))
+VECTOR_OP(axpy_clamp, y[i] = fminf(fmaxf(y[i] + v->c * x[i], a), b))
+VECTOR_OP(mul_axpy_clamp, y[i] = fminf(fmaxf(y[i] + v->c * w[i] * x[i], a), b))
+
+static tomos_status run_op(void (*block)(void *, int64_t), VectorArgs args)
+{
+	parallel_for((args.n + BLOCK - 1) / BLOCK, block, &args);
+	return TOMOS_OK;
+}
+
+static tomos_status cpu_fill(tomos_backend *backend, int64_t n, float value, float *x)
+{
+	(void)backend;
+	return run_op(fill_block, (VectorArgs){.n = n, .a = value, .y = x});
+}
+
+static tomos_status cpu_axpy(tomos_backend *backend, int64_t n, float a, const float *x, float *y)
+{
+	(void)backend;
+	return run_op(axpy_block, (VectorArgs){.n = n, .a = a, .x = x, .y = y});
+}
+
+static tomos_status cpu_xpay(tomos_backend *backend, int64_t n, const float *x, float a, float *y)
+{
+	(void)backend;
+	return run_op(xpay_block, (VectorArgs){.n = n, .a = a, .x = x, .y = y});
+}
+
+static tomos_status cpu_mul(tomos_backend *backend, int64_t n, const float *w, float *y)
+{
+	(void)backend;
+	return run_op(mul_block, (VectorArgs){.n = n, .w = w, .y = y});
+}
+
+static tomos_status cpu_mul_axpy(
+	tomos_backend *backend, int64_t n, float a, const float *w, const float *x, float *y)
+{
+	(void)backend;
+	return run_op(mul_axpy_block, (VectorArgs){.n = n, .a = a, .w = w, .x = x, .y = y});
+}
+
+static tomos_status cpu_invert(tomos_backend *backend, int64_t n, float least, float *x)
+{
+	(void)backend;
+	return run_op(invert_block, (VectorArgs){.n = n, .a = least, .y = x});
+}
+
+static tomos_status cpu_clamp(tomos_backend *backend, int64_t n, float low, float high, float *x)
+{
+	(void)backend;
+	return run_op(clamp_block, (VectorArgs){.n = n, .a = low, .b = high, .y = x});
+}
+
+static tomos_status cpu_copy(tomos_backend *backend, int64_t n, const float *x, float *y)
+{
+	(void)backend;
+	return run_op(copy_block, (VectorArgs){.n = n, .x = x, .y = y});
+}
+
+static tomos_status cpu_scale(tomos_backend *backend, int64_t n, float a, float *y)
+{
+	(void)backend;
+	return run_op(scale_block, (VectorArgs){.n = n, .a = a, .y = y});
+}
+
+static tomos_status cpu_sqrt(tomos_backend *backend, int64_t n, float *y)
+{
+	(void)backend;
+	return run_op(sqrt_block, (VectorArgs){.n = n, .y = y});
+}
+
+static tomos_status cpu_indicator(tomos_backend *backend, int64_t n, float *y)
+{
+	(void)backend;
+	return run_op(indicator_block, (VectorArgs){.n = n, .y = y});
+}
+
+static tomos_status cpu_ratio(
+	tomos_backend *backend, int64_t n, const float *x, float least, float *y)
+{
+	(void)backend;
+	return run_op(ratio_block, (VectorArgs){.n = n, .a = least, .x = x, .y = y});
+}
+
+static tomos_status cpu_soft_threshold(tomos_backend *backend, int64_t n, float a, float *y)
+{
+	(void)backend;
+	return run_op(soft_threshold_block, (VectorArgs){.n = n, .a = a, .y = y});
+}
+
+static tomos_status cpu_axpy_clamp(tomos_backend *backend, int64_t n, float a, const float *w,
+	const float *x, float low, float high, float *y)
+{
+	(void)backend;
+	return run_op(w ? mul_axpy_clamp_block : axpy_clamp_block,
+		(VectorArgs){.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y});
+}
+
+static tomos_status cpu_gather(tomos_backend *backend, int64_t n, const int64_t *index,
+	const float *w, const float *x, double *result)
+{
+	(void)backend;
+	double sum[4] = {0}; /* one alone would wait for each addition */
+	int64_t i = 0;
+	for (; i + 4 <= n; i += 4)
+		for (int k = 0; k < 4; k++)
+			sum[k] += (double)w[i + k] * x[index[i + k]];
+	for (; i < n; i++)
+		sum[0] += (double)w[i] * x[index[i]];
+	*result = sum[0] + sum[1] + (sum[2] + sum[3]);
+	return TOMOS_OK;
+}
+
+static tomos_status cpu_scatter(tomos_backend *backend, int64_t n, const int64_t *index,
+	const float *w, float a, float low, float high, float *y)
+{
+	(void)backend;
+	for (int64_t i = 0; i < n; i++) {
+		float value = y[index[i]] + a * w[i];
+		value = value > low ? value : low; /* fmaxf and fminf are calls, for NaN's sake */
+		y[index[i]] = value < high ? value : high;
+	}
+	return TOMOS_OK;
+}
+
+static void dot_block(void *user, int64_t block)
+{
+	const VectorArgs *v = user;
+	double sum = 0;
+	int64_t end = min64((block + 1) * BLOCK, v->n);
+	for (int64_t i = block * BLOCK; i < end; i++)
+		sum += (double)v->w[i] * v->x[i];
+	v->partial[block] = sum;
+}
+
+static void distance_block(void *user, int64_t block)
+{
+	const VectorArgs *v = user;
+	double sum = 0;
+	int64_t end = min64((block + 1) * BLOCK, v->n);
+	for (int64_t i = block * BLOCK; i < end; i++) {
+		double d = (double)v->w[i] - v->x[i];
+		sum += d * d;
+	}
+	v->partial[block] = sum;
+}
+
+static void largest_block(void *user, int64_t block)
+{
+	const VectorArgs *v = user;
+	float most = 0;
+	int64_t end = min64((block + 1) * BLOCK, v->n);
+	for (int64_t i = block * BLOCK; i < end; i++)
+		most = fmaxf(most, fabsf(v->w[i]));
+	v->partial[block] = most;
+}
+
+static double add(double a, double b)
+{
+	return a + b;
+}
+
+/* Sums of blocks, added in order: the same bits for any number of threads. */
+static tomos_status run_sum(void (*block)(void *, int64_t), double (*join)(double, double),
+	int64_t n, const float *x, const float *y, double *result)
+{
+	int64_t blocks = (n + BLOCK - 1) / BLOCK;
+	VectorArgs args = {.n = n, .w = x, .x = y};
+	TRY(mem_alloc(&args.partial, blocks, sizeof(double), "partial sums"));
+	parallel_for(blocks, block, &args);
+	*result = 0;
+	for (int64_t i = 0; i < blocks; i++)
+		*result = join(*result, args.partial[i]);
+	mem_free(args.partial);
+	return TOMOS_OK;
+}
+
+static tomos_status cpu_dot(
+	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
+{
+	(void)backend;
+	return run_sum(dot_block, add, n, x, y, result);
+}
+
+static tomos_status cpu_distance(
+	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
+{
+	(void)backend;
+	TRY(run_sum(distance_block, add, n, x, y, result));
+	*result = sqrt(*result);
+	return TOMOS_OK;
+}
+
+static tomos_status cpu_max_abs(tomos_backend *backend, int64_t n, const float *x, double *result)
+{
+	(void)backend;
+	return run_sum(largest_block, fmax, n, x, NULL, result);
+}
+
+/* ---- vector fields: differences of a volume along its axes, and lengths ---- */
+
+enum { FIELD_BLOCK = 1 << 14 };
+
+typedef struct {
+	int64_t n;
+	int parts;
+	float bound;
+	float *y;
+} Lengths;
+
+static float length_of(const Lengths *l, int64_t i)
+{
+	float square = 0;
+	for (int k = 0; k < l->parts; k++)
+		square += l->y[k * l->n + i] * l->y[k * l->n + i];
+	return square;
+}
+
+static void divide(const Lengths *l, int64_t i, float by)
+{
+	for (int k = 0; k < l->parts; k++)
+		l->y[k * l->n + i] /= by;
+}
+
+static void clip_norm_block(void *user, int64_t block)
+{
+	const Lengths *l = user;
+	int64_t end = min64((block + 1) * FIELD_BLOCK, l->n);
+	for (int64_t i = block * FIELD_BLOCK; i < end; i++) {
+		float length = sqrtf(length_of(l, i));
+		if (length > l->bound)
+			divide(l, i, length / l->bound);
+	}
+}
+
+static void normalise_block(void *user, int64_t block)
+{
+	const Lengths *l = user;
+	int64_t end = min64((block + 1) * FIELD_BLOCK, l->n);
+	for (int64_t i = block * FIELD_BLOCK; i < end; i++)
+		divide(l, i, sqrtf(length_of(l, i) + l->bound * l->bound));
+}
+
+/* A bound of 0 leaves nothing. */
+static tomos_status cpu_clip_norm(tomos_backend *b, int64_t n, int parts, float longest, float *y)
+{
+	Lengths l = {n, parts, longest, y};
+	if (!(longest > 0))
+		return b->type->vector->fill(b, n * parts, 0, y);
+	parallel_for((n + FIELD_BLOCK - 1) / FIELD_BLOCK, clip_norm_block, &l);
+	return TOMOS_OK;
+}
+
+static tomos_status cpu_normalise(tomos_backend *b, int64_t n, int parts, float least, float *y)
+{
+	(void)b;
+	Lengths l = {n, parts, least, y};
+	parallel_for((n + FIELD_BLOCK - 1) / FIELD_BLOCK, normalise_block, &l);
+	return TOMOS_OK;
+}
+
+typedef struct {
+	const int64_t *shape;
+	const float *from;
+	float *to;
+	int parts;
+} Differences;
+
+/* Lines along x, one task per [z]. The last difference along an axis is zero. */
+static void gradient_slice(void *user, int64_t z)
+{
+	const Differences *d = user;
+	int64_t nz = d->shape[0], ny = d->shape[1], nx = d->shape[2], n = nz * ny * nx;
+	const int64_t stride[3] = {1, nx, nx * ny};
+	for (int64_t y = 0; y < ny; y++)
+		for (int part = 0; part < d->parts; part++) {
+			int64_t first = (z * ny + y) * nx;
+			const float *x = d->from + first;
+			float *g = d->to + part * n + first;
+			bool last = (part == 1 && y == ny - 1) || (part == 2 && z == nz - 1);
+			int64_t end = last ? 0 : part == 0 ? nx - 1 : nx;
+			for (int64_t i = 0; i < end; i++)
+				g[i] = x[i + stride[part]] - x[i];
+			for (int64_t i = end; i < nx; i++)
+				g[i] = 0;
+		}
+}
+
+/* The transpose, gathered: x_i takes what the difference before it gives, less its own. */
+static void adjoint_slice(void *user, int64_t z)
+{
+	const Differences *d = user;
+	int64_t nz = d->shape[0], ny = d->shape[1], nx = d->shape[2], n = nz * ny * nx;
+	for (int64_t y = 0; y < ny; y++) {
+		int64_t first = (z * ny + y) * nx;
+		float *x = d->to + first;
+		const float *g = d->from + first;
+		for (int64_t i = 0; i < nx; i++)
+			x[i] = (i > 0 ? g[i - 1] : 0) - (i < nx - 1 ? g[i] : 0);
+		g += n;
+		for (int64_t i = 0; i < nx; i++)
+			x[i] += (y > 0 ? g[i - nx] : 0) - (y < ny - 1 ? g[i] : 0);
+		g += n;
+		for (int64_t i = 0; d->parts > 2 && i < nx; i++)
+			x[i] += (z > 0 ? g[i - nx * ny] : 0) - (z < nz - 1 ? g[i] : 0);
+	}
+}
+
+static tomos_status cpu_gradient(
+	tomos_backend *b, const int64_t shape[3], const float *x, float *field)
+{
+	(void)b;
+	Differences d = {shape, x, field, shape[0] > 1 ? 3 : 2};
+	parallel_for(shape[0], gradient_slice, &d);
+	return TOMOS_OK;
+}
+
+static tomos_status cpu_gradient_adjoint(
+	tomos_backend *b, const int64_t shape[3], const float *field, float *x)
+{
+	(void)b;
+	Differences d = {shape, field, x, shape[0] > 1 ? 3 : 2};
+	parallel_for(shape[0], adjoint_slice, &d);
+	return TOMOS_OK;
+}
+
+const BackendVector cpu_vector = {
+	.fill = cpu_fill,
+	.axpy = cpu_axpy,
+	.xpay = cpu_xpay,
+	.mul = cpu_mul,
+	.mul_axpy = cpu_mul_axpy,
+	.invert = cpu_invert,
+	.clamp = cpu_clamp,
+	.dot = cpu_dot,
+	.copy = cpu_copy,
+	.scale = cpu_scale,
+	.sqrt = cpu_sqrt,
+	.indicator = cpu_indicator,
+	.ratio = cpu_ratio,
+	.soft_threshold = cpu_soft_threshold,
+	.axpy_clamp = cpu_axpy_clamp,
+	.distance = cpu_distance,
+	.clip_norm = cpu_clip_norm,
+	.normalise = cpu_normalise,
+	.max_abs = cpu_max_abs,
+	.gather = cpu_gather,
+	.scatter = cpu_scatter,
+	.gradient = cpu_gradient,
+	.gradient_adjoint = cpu_gradient_adjoint,
+};
