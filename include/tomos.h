@@ -164,10 +164,16 @@ typedef struct tomos_grid {
 	double step[3];  /* from one voxel to the next, signed, never zero */
 } tomos_grid;
 
+/* Where the rays of a view come from: the value of its src[3]. */
+typedef enum tomos_source {
+	TOMOS_PARALLEL,   /* rays are parallel to src */
+	TOMOS_POINT,      /* rays start at src */
+	TOMOS_FAN_PER_ROW /* each row is a fan of its own: rays of the row that is r rows above the
+	                   * middle of the detector start at src + r v */
+} tomos_source;
+
 typedef struct tomos_view {
-	double src
-		[4]; /* source (src[3] = 1), direction of parallel rays (0), or the source of the middle
-	                * row, along v from those of the others: each row has a fan of its own (2) */
+	double src[4]; /* source or direction x, y, z, and a tomos_source */
 	double det[3]; /* centre of the detector */
 	double u[3];   /* one column step */
 	double v[3];   /* one row step */

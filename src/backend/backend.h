@@ -3,7 +3,7 @@
 #define TOMOS_BACKEND_BACKEND_H
 
 #include "backend/filter.h"
-#include "geom/geom.h"
+#include "geom/rays.h"
 #include "kernel/portable.h"
 #include "kernel/stored.h"
 
@@ -42,6 +42,7 @@ typedef struct {
 	KernelGrid whole;
 	KernelModel model;
 	KernelView *views;
+	RayClass rays;
 	PlanCache *cache; /* owned; filled by backends, also of a constant plan */
 	bool plain;       /* reference kernels only */
 	PlanData data;
@@ -57,17 +58,6 @@ tomos_status plan_crop(
 void plan_free(Plan *plan);
 /* For in-slice rays: the least distance in columns at which two rays of a view share no voxel. */
 int64_t plan_disjoint_columns(const Plan *plan, int64_t view);
-
-/* Whether the rays of a view are in-slice fans and each slice projects to one detector row. */
-static inline bool plan_in_slice_fan(const Plan *plan, const KernelView *k)
-{
-	const double tiny = 1e-6, nz = (double)plan->grid.n[2];
-	double across = fabs(k->u[2]) + fabs(k->column[2]) * nz + fabs(k->depth[2]) * nz +
-			fabs(k->row[0]) * (double)plan->grid.n[0] +
-			fabs(k->row[1]) * (double)plan->grid.n[1];
-	double shift = k->row[3] - rint(k->row[3]), drift = (fabs(k->row[2]) - 1) * nz;
-	return KERNEL_FANS(k) && across < tiny && fabs(shift) < tiny && fabs(drift) < tiny;
-}
 
 typedef enum { FORWARD, ADJOINT } Direction;
 

@@ -1,94 +1,22 @@
 /* From a scan and a grid to what the kernels read: everything in voxel indices. */
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 #include "backend/backend.h"
 #include "base/vector3.h"
 
-/* Source and pixels, in voxel indices. */
-static void view_rays(KernelView *k, const tomos_view *view, const Plan *plan)
-{
-	double row = -0.5 * (double)(plan->scan->rows - 1);
-	double column = -0.5 * (double)(plan->scan->columns - 1);
-	for (int a = 0; a < 3; a++) {
-		double first = plan->grid.first[a], step = plan->grid.step[a];
-		double corner = view->det[a] + column * view->u[a] + row * view->v[a];
-		k->first[a] = (corner - first) / step;
-		k->u[a] = view->u[a] / step;
-		k->v[a] = view->v[a] / step;
-		double source = view_fans(view) ? view->src[a] + row * view->v[a] : view->src[a];
-		k->src[a] = (view->src[3] != 0 ? source - first : source) / step;
-	}
-	k->src[3] = view->src[3];
-}
-
-/* One pixel coordinate of a point x: with the plane's normal n and the vector w in it that measures
- * this coordinate, the ray from s through x meets the plane at s + (x - s) h / n.(x - s),
- * h = n.(first - s); parallel rays along s meet it at x - s n.(x - first) / n.s. */
-static void coordinate(double f[4], const KernelView *k, const double w[3], const double n[3])
-{
-	double away[3];
-	if (k->src[3] != 0) {
-		for (int a = 0; a < 3; a++)
-			away[a] = k->src[a] - k->first[a];
-		double scale = -1 / dot3(n, away), offset = dot3(w, away);
-		for (int a = 0; a < 3; a++)
-			f[a] = w[a] + scale * offset * n[a];
-		f[3] = -dot3(f, k->src);
-	} else {
-		double slope = dot3(w, k->src) / dot3(n, k->src);
-		for (int a = 0; a < 3; a++)
-			f[a] = w[a] - slope * n[a];
-		f[3] = -dot3(f, k->first);
-	}
-}
-
-/* The row of a fan: the planes of the fans follow each other by v. */
-static void fan_row(double f[4], const KernelView *k)
-{
-	double away[3], m[3];
-	for (int a = 0; a < 3; a++)
-		away[a] = k->first[a] - k->src[a];
-	cross3(m, away, k->u);
-	double scale = 1 / dot3(m, k->v);
-	for (int a = 0; a < 3; a++)
-		f[a] = scale * m[a];
-	f[3] = -dot3(f, k->first);
-}
-
-static void view_pixels(KernelView *k)
-{
-	double n[3], w[3];
-	cross3(n, k->u, k->v);
-	cross3(w, k->v, n);
-	double scale = 1 / dot3(w, k->u);
-	for (int a = 0; a < 3; a++)
-		w[a] *= scale;
-	coordinate(k->column, k, w, n);
-	cross3(w, n, k->u);
-	scale = 1 / dot3(w, k->v);
-	for (int a = 0; a < 3; a++)
-		w[a] *= scale;
-	if (KERNEL_FANS(k))
-		fan_row(k->row, k);
-	else
-		coordinate(k->row, k, w, n);
-	memset(k->depth, 0, sizeof k->depth);
-	k->depth[3] = 1;
-	if (k->src[3] != 0) {
-		double away[3] = {
-			k->first[0] - k->src[0], k->first[1] - k->src[1], k->first[2] - k->src[2]};
-		for (int a = 0; a < 3; a++)
-			k->depth[a] = n[a] / dot3(n, away);
-		k->depth[3] = -dot3(k->depth, k->src);
-	}
-}
+_Static_assert(offsetof(KernelView, mass) == sizeof(GridView), "KernelView begins with GridView");
+_Static_assert((int)SOURCE_PARALLEL == (int)TOMOS_PARALLEL &&
+		       (int)SOURCE_POINT == (int)TOMOS_POINT &&
+		       (int)SOURCE_FAN_PER_ROW == (int)TOMOS_FAN_PER_ROW,
+	"kinds of sources are numbered alike");
 
 /* The constant of voxel_weight; gradients here are per voxel, so the voxel's volume is in them. */
 static void view_mass(KernelView *k, const Plan *plan)
 {
 	double c[3];
 	const double *step = plan->whole.step;
-	if (k->src[3] != 0) {
+	if (KERNEL_HAS_SOURCE(k)) {
 		if (plan->model.planar) {
 			k->mass = fabs(k->column[0] * k->depth[1] - k->column[1] * k->depth[0]);
 			return;
@@ -103,22 +31,6 @@ static void view_mass(KernelView *k, const Plan *plan)
 			c[a] *= step[a];
 		k->mass = norm3(c);
 	}
-}
-
-static bool is_planar(const Plan *plan)
-{
-	if (plan->grid.n[2] != 1 || plan->scan->rows != 1)
-		return false;
-	for (int64_t i = 0; i < plan->scan->count; i++) {
-		const KernelView *k = &plan->views[i];
-		double tiny = 1e-9;
-		double z = k->src[3] != 0 ? k->src[2] : 0;
-		double slope = k->src[3] != 0 ? 0 : k->src[2] / norm3(k->src);
-		if (fabs(z) > tiny || fabs(slope) > tiny || fabs(k->first[2]) > tiny ||
-			fabs(k->u[2]) > tiny)
-			return false;
-	}
-	return true;
 }
 
 tomos_status plan_make(
@@ -139,11 +51,11 @@ tomos_status plan_make(
 		&plan->scan, scan->rows, scan->columns, scan->views, scan->count));
 	TRY_OR_DONE(mem_alloc(&plan->views, scan->count, sizeof *plan->views, "the views"));
 	TRY_OR_DONE(mem_zeroed(&plan->cache, 1, sizeof *plan->cache, "the views"));
-	for (int64_t i = 0; i < scan->count; i++)
-		view_rays(&plan->views[i], &scan->views[i], plan);
-	plan->model.planar = is_planar(plan);
+	TRY_OR_DONE(rays_make(&plan->rays, scan, grid));
+	plan->model.planar = plan->rays.planar;
 	for (int64_t i = 0; i < scan->count; i++) {
-		view_pixels(&plan->views[i]);
+		const GridView view = grid_view(scan, i, grid);
+		memcpy(&plan->views[i], &view, sizeof view);
 		view_mass(&plan->views[i], plan);
 	}
 	return TOMOS_OK;
@@ -160,6 +72,7 @@ static tomos_status plan_like(
 	part->scan = NULL;
 	part->views = NULL;
 	part->cache = NULL;
+	part->rays.views = NULL;
 	part->model.rows = rows;
 	part->model.columns = columns;
 	tomos_status status;
@@ -172,6 +85,15 @@ done:
 	return status;
 }
 
+static tomos_status classify_part(Plan *part, const Plan *whole, const int64_t *views, int64_t row)
+{
+	tomos_status status =
+		rays_part(&part->rays, &whole->rays, views, row, part->scan, &part->grid);
+	if (status != TOMOS_OK)
+		plan_free(part);
+	return status;
+}
+
 tomos_status plan_part(Plan *part, const Plan *whole, const int64_t *views, int64_t count)
 {
 	TRY(plan_like(part, whole, whole->scan->rows, whole->scan->columns, count));
@@ -179,7 +101,7 @@ tomos_status plan_part(Plan *part, const Plan *whole, const int64_t *views, int6
 		part->scan->views[i] = whole->scan->views[views[i]];
 		part->views[i] = whole->views[views[i]];
 	}
-	return TOMOS_OK;
+	return classify_part(part, whole, views, 0);
 }
 
 /* The pixels are counted from the window's corner: as U / D and V / D say where a voxel falls, that is
@@ -212,7 +134,7 @@ tomos_status plan_crop(
 		part->views[i] = whole->views[views[i]];
 		view_crop(&part->views[i], corner);
 	}
-	return TOMOS_OK;
+	return classify_part(part, whole, views, window->low[1]);
 }
 
 void plan_free(Plan *plan)
@@ -221,6 +143,7 @@ void plan_free(Plan *plan)
 		plan->cache->release(plan->cache->owner, plan->cache->data);
 	mem_free(plan->cache);
 	tomos_geometry_free(plan->scan);
+	rays_free(&plan->rays);
 	mem_free(plan->views);
 	memset(plan, 0, sizeof *plan);
 }

@@ -8,38 +8,21 @@
 
 #define SET(field, text) snprintf(field, sizeof(field), "%s", text)
 
-static bool view_in_slices(const tomos_view *view, int axis)
-{
-	const double *v = view->v;
-	return view->src[3] == 0 && view->src[axis] == 0 && view->u[axis] == 0 &&
-	       v[(axis + 1) % 3] == 0 && v[(axis + 2) % 3] == 0;
-}
-
-static bool all_in_slices(const ProjectRequest *what, int axis)
-{
-	const tomos_view *views = what->plan->scan->views + what->first;
-	for (int64_t i = 0; i < what->count; i++)
-		if (!view_in_slices(&views[i], axis))
-			return false;
-	return true;
-}
-
-/* The axis across the slices that all rays stay in; 3: there is none. */
+/* The axis across the slices that parallel rays are in; -1: none. */
 static int slice_axis(const ProjectRequest *what)
 {
-	int axis = 2;
-	if (what->plan->model.planar)
-		return axis;
-	while (axis >= 0 && !all_in_slices(what, axis))
-		axis--;
-	return axis >= 0 ? axis : 3;
+	const RayClass *rays = &what->plan->rays;
+	bool slices = what->plan->model.planar ||
+		      (rays->source == TOMOS_PARALLEL && rays_are(rays, RAYS_IN_SLICE));
+	return slices ? rays->all.axis : -1;
 }
 
-/* By src[3] of a view whose rays leave their slices, or are not parallel. */
 static const char *rays_name(const ProjectRequest *what)
 {
-	static const char *const names[] = {"free", "cone", "fans"};
-	return names[what->count > 0 ? (int)what->plan->scan->views[what->first].src[3] : 0];
+	static const char *const names[] = {
+		[TOMOS_PARALLEL] = "free", [TOMOS_POINT] = "cone", [TOMOS_FAN_PER_ROW] = "fans"};
+	int source = what->plan->rays.source;
+	return names[source == SOURCES_MIXED ? TOMOS_PARALLEL : source];
 }
 
 static const char *data_name(PlanData data)
@@ -49,7 +32,7 @@ static const char *data_name(PlanData data)
 
 void tune_describe(const ProjectRequest *what, tomos_tuned *row)
 {
-	int axis = slice_axis(what), across = axis < 3 ? axis : 2;
+	int axis = slice_axis(what), across = axis < 0 ? 2 : axis;
 	int64_t n[3];
 	for (int a = 0; a < 3; a++)
 		n[a] = what->box.high[a] - what->box.low[a];
@@ -60,7 +43,7 @@ void tune_describe(const ProjectRequest *what, tomos_tuned *row)
 	SET(row->projector, kernel_rows[what->kernel].name);
 	SET(row->direction, what->direction == FORWARD ? "forward" : "back");
 	SET(row->data, data_name(what->plan->data));
-	SET(row->rays, axis < 3 ? "slices" : rays_name(what));
+	SET(row->rays, axis < 0 ? rays_name(what) : "slices");
 }
 
 static bool same_kind(const tomos_tuned *a, const tomos_tuned *b)

@@ -416,7 +416,7 @@ static void put_json(FILE *file, const tomos_geometry *scan)
 static void put_text(FILE *file, const tomos_geometry *scan)
 {
 	fprintf(file, "# %s x y z, detector x y z, u x y z, v x y z; %lld rows, %lld columns\n",
-		scan->views[0].src[3] == 0 ? "ray" : kinds[(int)scan->views[0].src[3]],
+		!view_has_source(&scan->views[0]) ? "ray" : kinds[(int)scan->views[0].src[3]],
 		(long long)scan->rows, (long long)scan->columns);
 	for (int64_t i = 0; i < scan->count; i++) {
 		const tomos_view *view = &scan->views[i];

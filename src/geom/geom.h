@@ -9,16 +9,21 @@ struct tomos_geometry {
 	tomos_view *views;
 };
 
-/* Whether each row has a fan of its own, whose source lies along v from that of the middle row. */
-static inline bool view_fans(const tomos_view *view)
+static inline bool view_has_source(const tomos_view *view)
 {
-	return view->src[3] == 2;
+	return view->src[3] != (int)TOMOS_PARALLEL;
 }
 
-/* The detector moved by so many columns and rows; sources of fans go with the rows. */
+/* Whether each row has a source of its own, at multiples of v from that of the middle row. */
+static inline bool view_fans(const tomos_view *view)
+{
+	return view->src[3] == (int)TOMOS_FAN_PER_ROW;
+}
+
+/* Moves the detector by that many columns and rows, and the sources of fans with the rows. */
 void view_slide(tomos_view *view, double columns, double rows);
 
-/* A scan with room for `count` views, to be filled in. */
+/* A scan of `count` views, to be filled in. */
 tomos_status geom_new(tomos_geometry **scan, int64_t rows, int64_t columns, int64_t count);
 
 /* A box of voxels [low, high) of a grid, in x, y, z. */
@@ -37,8 +42,18 @@ typedef struct {
 	int64_t low[2], high[2];
 } Window;
 
+/* A view in voxel indices of a grid. The ray of pixel (column, row) goes through first + column u +
+ * row v: from src (TOMOS_POINT), from src + row v (TOMOS_FAN_PER_ROW) or along src (TOMOS_PARALLEL).
+ * Voxel p falls on column U / D and row V / D (of fans, V), where U = column[0..2] . p + column[3],
+ * likewise V and D. D is 0 at the source and 1 on the detector; for parallel rays, 1. */
+typedef struct {
+	double src[4], first[3], u[3], v[3];
+	double column[4], row[4], depth[4];
+} GridView;
+GridView grid_view(const tomos_geometry *scan, int64_t view, const tomos_grid *grid);
+
 /* Every pixel of a view whose value can depend on voxels of the box, with a margin of `margin`
- * voxels around the box; the whole detector where the source is too near to tell. */
+ * voxels around the box; the whole detector where the source is too near. */
 Window geom_window(const tomos_geometry *scan, int64_t view, const tomos_grid *grid, const Box *box,
 	double margin);
 
@@ -46,8 +61,8 @@ Window geom_window(const tomos_geometry *scan, int64_t view, const tomos_grid *g
 void view_pixel(const tomos_geometry *scan, int64_t view, double row, double column,
 	double position[3], double direction[3]);
 
-/* The frame u (1,0,0), v (0,0,1) of rays along (0,-1,0), turned by the shortest way so that the rays
- * go along `direction` (of any length but 0). */
+/* The detector axes u = (1,0,0), v = (0,0,1) of rays along (0,-1,0), rotated by the smallest angle that
+ * takes the rays to `direction` (not 0). */
 void view_towards(const double direction[3], double u[3], double v[3]);
 
 /* Views as 13 numbers (src 4, det 3, u 3, v 3) for files. */

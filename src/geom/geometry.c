@@ -87,13 +87,13 @@ tomos_status view_check(const tomos_view *view, int64_t index)
 {
 	const double *u = view->u, *v = view->v;
 	double normal[3];
-	if (view->src[3] != 0 && view->src[3] != 1 && !view_fans(view))
+	if (view_has_source(view) && view->src[3] != TOMOS_POINT && !view_fans(view))
 		return fail(TOMOS_BAD_VALUE,
 			"view %lld: the fourth number of its source, src[3], is %g; it must be 1 "
 			"(point source), 0 (parallel rays) or 2 (a fan for each row)",
 			(long long)index, view->src[3]);
 	TRY(check_numbers(view->src, 3,
-		view->src[3] == 0 ? "the direction of the rays" : "the source", index));
+		view_has_source(view) ? "the source" : "the direction of the rays", index));
 	TRY(check_numbers(view->det, 3, "the detector's centre", index));
 	TRY(check_numbers(u, 3, "u, one column step", index));
 	TRY(check_numbers(v, 3, "v, one row step", index));
@@ -139,7 +139,7 @@ tomos_status tomos_geometry_vectors(tomos_geometry **scan, int64_t rows, int64_t
 		memcpy(view->det, row + 3, 3 * sizeof *row);
 		memcpy(view->u, row + 6, 3 * sizeof *row);
 		memcpy(view->v, row + 9, 3 * sizeof *row);
-		view->src[3] = point_source != 0;
+		view->src[3] = point_source ? TOMOS_POINT : TOMOS_PARALLEL;
 	}
 	return geom_seal(scan);
 }
@@ -216,7 +216,7 @@ void view_pixel(const tomos_geometry *scan, int64_t view, double row, double col
 	double middle[3];
 	add3(middle, w->det, column - 0.5 * (double)(scan->columns - 1), w->u);
 	add3(position, middle, row - 0.5 * (double)(scan->rows - 1), w->v);
-	if (w->src[3] != 0)
+	if (view_has_source(w))
 		add3(direction, view_fans(w) ? middle : position, -1, w->src);
 	else
 		memcpy(direction, w->src, 3 * sizeof *direction);

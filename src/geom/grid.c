@@ -68,7 +68,7 @@ static tomos_status pixel_at_origin(const tomos_geometry *scan, double pixel[3])
 {
 	const tomos_view *view = &scan->views[0];
 	double normal[3], way[3], share = 1;
-	if (view->src[3] != 0) {
+	if (view_has_source(view)) {
 		cross3(normal, view->u, view->v);
 		add3(way, view->det, -1, view->src);
 		share = -dot3(view->src, normal) / dot3(way, normal);

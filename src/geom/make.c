@@ -269,9 +269,12 @@ static void place_source(const Plan *plan, int64_t view, const Frame *f, tomos_v
 {
 	const tomos_scan_options *o = &plan->o;
 	memcpy(out->src, f->ray, sizeof f->ray);
-	out->src[3] = has_fans(o, plan->kind) ? 2 : (plan->kind->has & SOURCE) != 0;
+	bool source = plan->kind->has & SOURCE;
+	out->src[3] = has_fans(o, plan->kind) ? TOMOS_FAN_PER_ROW
+		      : source                ? TOMOS_POINT
+					      : TOMOS_PARALLEL;
 	memset(out->det, 0, sizeof out->det);
-	if (out->src[3] == 0)
+	if (!view_has_source(out))
 		return;
 	double axis = of_view(o->source_axis, o->source_axis_count, view);
 	double detector = of_view(o->source_detector, o->source_detector_count, view);

@@ -36,18 +36,20 @@ typedef struct {
 	double step[3]; /* voxel size */
 } KernelGrid;
 
-/* One view. Rays: from `src` (src[3] = 1), from src + row v, so that each row has a fan of its own
- * (src[3] = 2), or along `src` (src[3] = 0), through first + column u + row v. Voxel (x, y, z) falls on
- * column U / D and row V / D, of fans V, where U = column[0] x + column[1] y + column[2] z + column[3],
- * likewise V and D (= 1 for parallel rays; 1 on the detector and 0 at the source else). */
+/* Kind of source, the value of src[3]: as tomos_source in tomos.h. */
+enum { SOURCE_PARALLEL, SOURCE_POINT, SOURCE_FAN_PER_ROW };
+
+/* One view, as GridView in geom.h: the ray of pixel (column, row) goes through first + column u +
+ * row v, from src, from src + row v (a fan per row) or along src (parallel). Voxel p falls on column
+ * U / D and row V / D (of fans, V), where U = column[0..2] . p + column[3], likewise V and D. */
 typedef struct {
 	double src[4], first[3], u[3], v[3];
 	double column[4], row[4], depth[4];
 	double mass; /* see voxel_weight */
 } KernelView;
 
-/* Whether each row has a fan of its own: rays of a row do not leave its plane. */
-#define KERNEL_FANS(view) ((view)->src[3] == 2)
+#define KERNEL_HAS_SOURCE(view) ((view)->src[3] != (int)SOURCE_PARALLEL)
+#define KERNEL_FANS(view) ((view)->src[3] == (int)SOURCE_FAN_PER_ROW)
 
 /* What V is divided by, where D is `depth`. */
 KERNEL_FN double kernel_row_depth(const KernelView *view, double depth)

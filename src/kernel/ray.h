@@ -20,7 +20,7 @@ KERNEL_FN KernelRay kernel_ray(
 {
 	KernelRay ray;
 	double square = 0, largest = 0;
-	ray.has_source = view->src[3] != 0;
+	ray.has_source = KERNEL_HAS_SOURCE(view);
 	for (int a = 0; a < 3; a++) {
 		double along = (double)row * view->v[a];
 		double pixel = view->first[a] + (double)column * view->u[a] + along;

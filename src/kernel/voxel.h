@@ -27,7 +27,7 @@ KERNEL_FN double voxel_weight(const KernelGrid *grid, const KernelModel *model,
 		return 1;
 	if (model->weight == WEIGHT_DEPTH)
 		return 1 / (depth * depth);
-	if (view->src[3] == 0)
+	if (!KERNEL_HAS_SOURCE(view))
 		return view->mass;
 	double square = 0, row = KERNEL_FANS(view) ? voxel_affine(view->row, at) : 0;
 	for (int a = 0; a < 3; a++) {

@@ -59,7 +59,7 @@ static bool are_inverse(const Symmetry *a, const Symmetry *b)
 static Shape make_shape(const Plan *plan, int64_t view)
 {
 	const KernelView *k = &plan->views[view];
-	Shape shape = {.point = k->src[3] != 0};
+	Shape shape = {.point = KERNEL_HAS_SOURCE(k)};
 	for (int a = 0; a < 2; a++) {
 		double middle = 0.5 * (double)(plan->grid.n[a] - 1);
 		shape.source[a] = shape.point ? k->src[a] - middle : k->src[a];

@@ -1,6 +1,5 @@
 /* In pieces, views of full circles go in half or quarter turns: the pieces, and that their sum is the whole. */
 #include "backend/split/split.h"
-#include "backend/symmetry.h"
 #include "ops/cases.h"
 
 typedef struct {

@@ -21,11 +21,6 @@ static int64_t groups_of(int64_t n, int64_t size)
 	return (n + size - 1) / size;
 }
 
-static bool is_fan(const ProjectRequest *what)
-{
-	return what->plan->views[what->first].src[3] != 0;
-}
-
 static bool is_shallow(const ProjectRequest *what, const HatSlices *l)
 {
 	for (int64_t i = 0; i < what->count; i++) {
@@ -54,27 +49,17 @@ static double fan_slope(const ProjectRequest *what, const KernelView *k)
 	return slope;
 }
 
-/* Fans that lie in the slices, all views with the same rows; or one such fan alone. */
-static bool fans_lie(const ProjectRequest *what, HatSlices *l)
+/* Fans in slices, whose rows are the same in all views; or one fan beam in a single slice. */
+static bool fans_apply(const ProjectRequest *what, HatSlices *l)
 {
 	const Plan *plan = what->plan;
-	*l = (HatSlices){.s = 2, .a = 0, .b = 1, .sign = 1};
-	if (plan->model.clamp || plan->model.nearest)
+	const RayClass *rays = &plan->rays;
+	*l = (HatSlices){.s = 2, .a = 0, .b = 1, .first = rays->all.row, .sign = rays->all.sign};
+	if (plan->model.clamp || plan->model.nearest || !rays->same_rows)
 		return false;
-	for (int64_t i = 0; i < what->count; i++) {
-		const KernelView *k = &plan->views[what->first + i];
-		if (!(plan->model.planar ? k->src[3] != 0 : plan_in_slice_fan(plan, k)) ||
-			!(fan_slope(what, k) <= MOST_FAN_SLOPE))
+	for (int64_t i = 0; i < what->count; i++)
+		if (!(fan_slope(what, &plan->views[what->first + i]) <= MOST_FAN_SLOPE))
 			return false;
-		if (plan->model.planar)
-			continue;
-		int sign = k->row[2] > 0 ? 1 : -1;
-		int64_t first = (int64_t)rint(k->row[3]);
-		if (i > 0 && (sign != l->sign || first != l->first))
-			return false;
-		l->sign = sign;
-		l->first = first;
-	}
 	return true;
 }
 
@@ -84,7 +69,8 @@ bool slices_apply(const ProjectRequest *what, HatSlices *l)
 	if (what->plan->plain || what->kernel != KERNEL_voxel || what->direction != ADJOINT ||
 		what->count == 0)
 		return false;
-	if (!(is_fan(what) ? fans_lie(what, l) : hat_slices(what, l) && is_shallow(what, l)))
+	bool fans = what->plan->rays.source > TOMOS_PARALLEL;
+	if (!(fans ? fans_apply(what, l) : hat_slices(what, l) && is_shallow(what, l)))
 		return false;
 	return groups_of(box->high[l->a] - box->low[l->a], SIDE) <= MOST_GROUPS &&
 	       groups_of(box->high[l->b] - box->low[l->b], SIDE) <= MOST_GROUPS &&
@@ -107,6 +93,7 @@ tomos_status slices_run(
 		groups_of(grid.high[l->b] - grid.low[l->b], SIDE) * HIGH,
 		groups_of(grid.high[l->s] - grid.low[l->s], SLICES)};
 	return opencl_planes(backend,
-		is_fan(what) ? TASK_slices_fans_back : TASK_slices_slices_back, items, args,
-		COUNT(args));
+		what->plan->rays.source > TOMOS_PARALLEL ? TASK_slices_fans_back
+							 : TASK_slices_slices_back,
+		items, args, COUNT(args));
 }

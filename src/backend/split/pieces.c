@@ -8,7 +8,6 @@
  */
 #include <string.h>
 #include "backend/split/split.h"
-#include "backend/symmetry.h"
 
 enum {
 	PIECES = 16,  /* of the result, where they are not more: work for 8 devices */
@@ -592,14 +591,12 @@ static tomos_status check_memory(const Cutting *c)
 static int64_t turns_of(const ProjectRequest *what)
 {
 	const Box *box = &what->box;
+	const RayClass *rays = &what->plan->rays;
 	const int64_t *n = what->plan->grid.n;
 	bool gains = what->kernel == KERNEL_voxel && what->direction == ADJOINT &&
-		     box->low[0] == 0 && box->low[1] == 0 && box->high[0] == n[0] &&
-		     box->high[1] == n[1];
-	for (int turns = 4; turns > 1 && gains; turns /= 2)
-		if (symmetry_direction(what, turns) != 0)
-			return turns;
-	return 1;
+		     what->count == rays->count && box->low[0] == 0 && box->low[1] == 0 &&
+		     box->high[0] == n[0] && box->high[1] == n[1];
+	return !gains ? 1 : rays->quarter != 0 ? 4 : rays->half != 0 ? 2 : 1;
 }
 
 /* Rows that are filtered on the way need room before and after. */

@@ -38,18 +38,18 @@ static double corner(const double f[4], const Plan *plan, int i)
 bool LEVEL(column_applies)(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
-	double nz = (double)plan->grid.n[2];
+	const RayClass *rays = &plan->rays;
+	/* The weight of a voxel depends on the kind of source; the sources of tilted fans are
+	 * elsewhere for each voxel of a column. */
+	bool fans = rays->source == TOMOS_FAN_PER_ROW;
+	if (rays->source == SOURCES_MIXED || !rays_are(rays, RAYS_IN_SHEET) ||
+		(fans && !rays_are(rays, RAYS_LEVEL)))
+		return false;
 	if (plan->model.planar || plan->model.clamp || plan->model.nearest ||
 		plan->model.rows > MAX_COLUMN || view_floats(plan) > SCRATCH_FLOATS)
 		return false;
 	for (int64_t i = what->first; i < what->first + what->count; i++) {
 		const KernelView *k = &plan->views[i];
-		if (k->src[3] != plan->views[what->first].src[3])
-			return false; /* parallel rays and point sources weigh in different ways */
-		if (KERNEL_FANS(k) && fabs(k->row[0]) + fabs(k->row[1]) > 1e-9)
-			return false; /* the source would lie elsewhere for each voxel */
-		if (fabs(k->column[2]) * nz > 1e-6 || fabs(k->depth[2]) * nz > 1e-7)
-			return false;
 		for (int c = 0; c < 4; c++) {
 			double depth = corner(k->depth, plan, c);
 			if (!(depth > 1e-3 && lanes_fit(k->row[2] / kernel_row_depth(k, depth), 1)))
@@ -108,10 +108,11 @@ static void hit_columns(const Plan *plan, const KernelView *k, const int64_t at[
 		double lower = fans ? 1 : nearer;
 		hits->step[i] = k->row[2] * lower;
 		hits->row[i] = (k->row[0] * x + row0) * lower;
-		hits->weight[i] = (float)(weight == WEIGHT_NONE    ? 1
-					  : weight == WEIGHT_DEPTH ? nearer * nearer
-					  : k->src[3] == 0         ? k->mass
-							   : k->mass * nearer * nearer * lower);
+		hits->weight[i] =
+			(float)(weight == WEIGHT_NONE    ? 1
+				: weight == WEIGHT_DEPTH ? nearer * nearer
+				: !KERNEL_HAS_SOURCE(k)  ? k->mass
+							 : k->mass * nearer * nearer * lower);
 		hits->near2[i] = (float)(dx * dx + dy * dy);
 	}
 	hits->z = (float)(k->src[2] - z);
@@ -132,8 +133,7 @@ static void add_ready(const Pass *pass, const Stretch *ready, int views, int64_t
 {
 	const Plan *plan = pass->what->plan;
 	int64_t rows = plan->model.rows;
-	bool by_distance =
-		plan->model.weight == WEIGHT_RAY && plan->views[pass->what->first].src[3] != 0;
+	bool by_distance = plan->model.weight == WEIGHT_RAY && plan->rays.source != TOMOS_PARALLEL;
 	if (views == 2 && !by_distance)
 		stretch_add(ready, 2, tall, rows, 0, sums);
 	else

@@ -19,10 +19,11 @@ static bool fits(const Plan *plan, const KernelView *k)
 bool LEVEL(fan_applies)(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
-	if (!plan->model.planar || plan->model.clamp || plan->model.nearest)
+	if (!plan->model.planar || plan->model.clamp || plan->model.nearest ||
+		plan->rays.source <= TOMOS_PARALLEL)
 		return false;
 	for (int64_t i = what->first; i < what->first + what->count; i++)
-		if (plan->views[i].src[3] == 0 || !fits(plan, &plan->views[i]))
+		if (!fits(plan, &plan->views[i]))
 			return false;
 	return true;
 }

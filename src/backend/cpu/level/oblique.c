@@ -127,9 +127,9 @@ static bool within_reach(const Oblique *o)
 
 bool LEVEL(oblique_applies)(const ProjectRequest *what)
 {
+	if (what->plan->rays.source != TOMOS_PARALLEL)
+		return false;
 	for (int64_t i = 0; i < what->count; i++) {
-		if (what->plan->views[what->first + i].src[3] != 0)
-			return false;
 		Part part = whole_box(what, i);
 		Oblique o = oblique_view(what, i, &part);
 		if (!within_reach(&o))

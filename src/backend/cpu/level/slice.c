@@ -28,8 +28,6 @@ static bool frame_fits(const ProjectRequest *what, const Frame *f)
 {
 	for (int64_t i = what->first; i < what->first + what->count; i++) {
 		const KernelView *k = &what->plan->views[i];
-		if (!in_slices(what->plan, f, k))
-			return false;
 		double pitch = fabs(rays_of(what, f, k).per_ray);
 		if (what->direction == FORWARD ? !lanes_fit(pitch, 1) || !room_fits(what, f)
 					       : !lanes_fit(k->column[f->p], 2 / pitch + 2))
@@ -40,12 +38,7 @@ static bool frame_fits(const ProjectRequest *what, const Frame *f)
 
 static bool find_frame(const ProjectRequest *what, Frame *f)
 {
-	for (int w = 2; w >= 0; w--) {
-		*f = frame_across(what, w);
-		if (frame_fits(what, f))
-			return true;
-	}
-	return false;
+	return find_slices(what, f) && frame_fits(what, f);
 }
 
 bool LEVEL(slice_applies)(const ProjectRequest *what)

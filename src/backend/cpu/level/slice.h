@@ -39,21 +39,12 @@ static inline bool row_of_slice(
 	return *row >= 0 && *row < plan->model.rows;
 }
 
-/* Whether a view's rays stay in the slices, and every slice falls on one detector row. */
-static inline bool in_slices(const Plan *plan, const Frame *f, const KernelView *k)
+/* Whether all rays are parallel and in slices; finds the frame of these slices. */
+static inline bool find_slices(const ProjectRequest *what, Frame *f)
 {
-	const double tiny = 1e-6;
-	if (k->src[3] != 0)
-		return false;
-	if (plan->model.planar)
-		return f->w == 2;
-	double size = sqrt(k->src[0] * k->src[0] + k->src[1] * k->src[1] + k->src[2] * k->src[2]);
-	double across = fabs(k->src[f->w]) / size + fabs(k->u[f->w]) + fabs(k->column[f->w]);
-	across += fabs(k->row[f->p]) * (double)plan->grid.n[f->p] +
-		  fabs(k->row[f->q]) * (double)plan->grid.n[f->q];
-	double shift = k->row[3] - floor(k->row[3] + 0.5);
-	double drift = (fabs(k->row[f->w]) - 1) * (double)plan->grid.n[f->w];
-	return across < tiny && fabs(shift) < tiny && fabs(drift) < tiny;
+	const RayClass *rays = &what->plan->rays;
+	*f = frame_across(what, rays->all.axis);
+	return rays->source == TOMOS_PARALLEL && rays_are(rays, RAYS_IN_SLICE);
 }
 
 /* The column on which voxel (0, 0) of the box falls, and how it goes on along p and q. */

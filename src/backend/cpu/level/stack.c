@@ -1,7 +1,7 @@
 /* Which requests can be done in stacks of slices, and how outputs lie among samples there. */
 #include "backend/cpu/level/stack_fan.h"
 
-/* Rays among the voxels of a plane: Joseph's as they are, voxel-driven where a column's hat meets. */
+/* RayClass among the voxels of a plane: Joseph's as they are, voxel-driven where a column's hat meets. */
 static void lay_forward(const Stack *s, const KernelView *k, Laying *l)
 {
 	SliceRays rays = rays_of(s->what, &s->f, k);
@@ -107,13 +107,13 @@ static double fan_forward_reach(const Stack *s, const Fan *fan)
 	return most;
 }
 
-/* Fans that lie in the slices and are narrower than a quarter of a turn. */
-static bool fan_fits(const Plan *plan, const KernelView *k)
+/* Whether the outermost rays of a fan are less than 90 degrees apart. */
+static bool fan_is_narrow(const Plan *plan, const KernelView *k)
 {
-	double last = (double)(plan->model.columns - 1), turn = 0;
+	double last = (double)(plan->model.columns - 1), product = 0;
 	for (int a = 0; a < 2; a++)
-		turn += (k->first[a] - k->src[a]) * (k->first[a] + last * k->u[a] - k->src[a]);
-	return plan_in_slice_fan(plan, k) && turn > 0;
+		product += (k->first[a] - k->src[a]) * (k->first[a] + last * k->u[a] - k->src[a]);
+	return product > 0;
 }
 
 static bool fans_fit(Stack *s)
@@ -124,7 +124,7 @@ static bool fans_fit(Stack *s)
 	for (int64_t i = 0; i < s->what->count; i++) {
 		const KernelView *k = &plan->views[s->what->first + i];
 		double step;
-		if (!fan_fits(plan, k) || !(fan_curve(plan, k, &step) < MOST_CURVE - 1))
+		if (!fan_is_narrow(plan, k) || !(fan_curve(plan, k, &step) < MOST_CURVE - 1))
 			return false;
 		Fan fan = fan_of(s, i);
 		if (voxel == forward)
@@ -140,18 +140,18 @@ static bool fans_fit(Stack *s)
 static bool frame_fits(Stack *s)
 {
 	const Plan *plan = s->what->plan;
-	if (plan->model.columns > MOST_SAMPLES || max64(s->f.n[0], s->f.n[1]) > MOST_SAMPLES)
+	const RayClass *rays = &plan->rays;
+	if (!rays_are(rays, RAYS_IN_SLICE) || plan->model.columns > MOST_SAMPLES ||
+		max64(s->f.n[0], s->f.n[1]) > MOST_SAMPLES)
 		return false;
 	s->taps = 2;
-	s->fans = s->what->count > 0 && KERNEL_FANS(&plan->views[s->what->first]);
+	s->fans = rays->source == TOMOS_FAN_PER_ROW;
 	if (s->fans) /* however few slices: there is no other kernel that rounds as this one does */
-		return s->f.w == 2 && !plan->model.planar && fans_fit(s);
-	if (s->f.slices < LEAST_SLICES)
+		return !plan->model.planar && fans_fit(s);
+	if (s->f.slices < LEAST_SLICES || rays->source != TOMOS_PARALLEL)
 		return false;
 	for (int64_t i = s->what->first; i < s->what->first + s->what->count; i++) {
 		const KernelView *k = &plan->views[i];
-		if (!in_slices(plan, &s->f, k))
-			return false;
 		double taps = taps_of(pitch_of(s, k));
 		if (!(taps <= MOST_TAPS))
 			return false;
@@ -162,13 +162,9 @@ static bool frame_fits(Stack *s)
 
 bool LEVEL(stack_find)(const ProjectRequest *what, Stack *s)
 {
-	for (int w = 2; w >= 0; w--) {
-		*s = (Stack){.what = what, .f = frame_across(what, w)};
-		s->linear = (what->kernel == KERNEL_joseph) == (what->direction == FORWARD);
-		if (frame_fits(s))
-			return true;
-	}
-	return false;
+	*s = (Stack){.what = what, .f = frame_across(what, what->plan->rays.all.axis)};
+	s->linear = (what->kernel == KERNEL_joseph) == (what->direction == FORWARD);
+	return frame_fits(s);
 }
 
 /* Few views are left to the kernel for one slice, where there is one. */

@@ -40,14 +40,12 @@ bool LEVEL(upright_applies)(const ProjectRequest *what)
 	int64_t plane =
 		(max64(plan->grid.n[0], plan->grid.n[1]) + 2) * column_stride(plan->grid.n[2]);
 	int64_t view = (plan->model.columns + 2) * column_stride(plan->model.rows);
-	if (plan->model.planar || plan->model.clamp || plan->model.rows > MAX_COLUMN ||
-		plan->grid.n[2] > MAX_COLUMN || max64(plane, view) > SCRATCH_FLOATS)
+	if (!rays_are(&plan->rays, RAYS_UPRIGHT) || plan->model.planar || plan->model.clamp ||
+		plan->model.rows > MAX_COLUMN || plan->grid.n[2] > MAX_COLUMN ||
+		max64(plane, view) > SCRATCH_FLOATS)
 		return false;
 	for (int64_t i = what->first; i < what->first + what->count; i++) {
 		const KernelView *k = &plan->views[i];
-		double tiny = 1e-9 * fabs(k->v[2]);
-		if (fabs(k->u[2]) > tiny || fabs(k->v[0]) > tiny || fabs(k->v[1]) > tiny)
-			return false;
 		for (int64_t c = 0; c < plan->model.columns; c++)
 			if (!column_fits(what, k, c))
 				return false;

@@ -19,7 +19,7 @@ typedef struct {
 
 static inline Upright upright_column(const KernelView *k, double column)
 {
-	bool point = k->src[3] != 0;
+	bool point = KERNEL_HAS_SOURCE(k);
 	double pixel[2], d[2];
 	for (int a = 0; a < 2; a++) {
 		pixel[a] = k->first[a] + column * k->u[a];
@@ -59,7 +59,7 @@ static inline double upright_step(const Plan *plan, const KernelView *k, double 
 	double square = 0, most = 0;
 	for (int a = 0; a < 3; a++) {
 		double d = k->src[a];
-		if (k->src[3] != 0)
+		if (KERNEL_HAS_SOURCE(k))
 			d = k->first[a] + column * k->u[a] - k->src[a] +
 			    (KERNEL_FANS(k) ? 0 : row * k->v[a]);
 		square += d * plan->whole.step[a] * d * plan->whole.step[a];

@@ -39,13 +39,13 @@ static bool within_reach(const double f[4], const int64_t n[3])
 bool LEVEL(voxel_free_applies)(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
-	if (plan->model.planar || plan->model.clamp || plan->model.nearest ||
-		padded_floats(&plan->model) > SCRATCH_FLOATS || plan->grid.n[0] > MOST_ACROSS)
+	if (plan->rays.source != TOMOS_PARALLEL || plan->model.planar || plan->model.clamp ||
+		plan->model.nearest || padded_floats(&plan->model) > SCRATCH_FLOATS ||
+		plan->grid.n[0] > MOST_ACROSS)
 		return false;
 	for (int64_t i = what->first; i < what->first + what->count; i++) {
 		const KernelView *k = &plan->views[i];
-		if (k->src[3] != 0 || !within_reach(k->column, plan->grid.n) ||
-			!within_reach(k->row, plan->grid.n))
+		if (!within_reach(k->column, plan->grid.n) || !within_reach(k->row, plan->grid.n))
 			return false;
 	}
 	return true;

@@ -279,16 +279,6 @@ static double pixel_angle(const ProjectRequest *what)
 	return model->columns > 0 ? most : 0;
 }
 
-static bool are_cones(const ProjectRequest *what)
-{
-	for (int64_t i = 0; i < what->count; i++) {
-		const KernelView *k = &what->plan->views[what->first + i];
-		if (k->src[3] == 0 || KERNEL_FANS(k))
-			return false;
-	}
-	return true;
-}
-
 /* Floats that a view takes of scratch. */
 static int64_t view_floats(const KernelModel *model, bool pairs)
 {
@@ -303,7 +293,8 @@ static bool shadow_applies(const ProjectRequest *what, CudaNotes *notes)
 	const KernelModel *model = &what->plan->model;
 	Notes *found = notes_of<Notes>(notes);
 	double gap, angle;
-	if (model->planar || view_floats(model, false) > INT32_MAX / 2 || !are_cones(what))
+	if (model->planar || view_floats(model, false) > INT32_MAX / 2 ||
+		what->plan->rays.source != TOMOS_POINT)
 		return false;
 	found->reach = sheet_reach(what, &gap);
 	angle = pixel_angle(what);

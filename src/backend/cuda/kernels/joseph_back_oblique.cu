@@ -152,7 +152,8 @@ static int lattice_size(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
 	double most = 0;
-	if (model->clamp || model->planar || what->box.high[2] - what->box.low[2] > 65535)
+	if (what->plan->rays.source != TOMOS_PARALLEL || model->clamp || model->planar ||
+		what->box.high[2] - what->box.low[2] > 65535)
 		return 0;
 	for (int64_t i = 0; i < what->count; i++) {
 		LatticeView view;

@@ -376,7 +376,8 @@ static bool brick_applies(const ProjectRequest *what, CudaNotes *notes)
 	const KernelModel *model = &what->plan->model;
 	BrickSizes *sizes = notes_of<BrickSizes>(notes);
 	*sizes = BrickSizes{};
-	if (model->clamp || model->planar || what->count > 65535 / MOST_PARTS)
+	if (what->plan->rays.source != TOMOS_PARALLEL || model->clamp || model->planar ||
+		what->count > 65535 / MOST_PARTS)
 		return false;
 	for (int64_t i = 0; i < what->count; i++) {
 		ObliqueView v;

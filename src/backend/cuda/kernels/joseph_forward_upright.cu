@@ -180,17 +180,12 @@ static __global__ void __launch_bounds__(WARP *GROUP, 3)
 static bool sheet_view(const ProjectRequest *what, const KernelView *k, double *low, double *high)
 {
 	const Plan *plan = what->plan;
-	bool source = k->src[3] != 0;
-	double size = (double)(plan->model.rows + plan->model.columns);
-	if (fabs(k->u[2]) * size > 1e-9)
+	if (!plan->model.planar && !(k->v[2] > 0))
 		return false;
-	if (!plan->model.planar &&
-		(fabs(k->v[0]) * size > 1e-9 || fabs(k->v[1]) * size > 1e-9 || !(k->v[2] > 0)))
-		return false;
-	if (!source) {
+	if (!KERNEL_HAS_SOURCE(k)) {
 		*low = fmin(*low, k->v[2]);
 		*high = fmax(*high, k->v[2]);
-		return fabs(k->src[2]) <= 1e-12 * (fabs(k->src[0]) + fabs(k->src[1]));
+		return true;
 	}
 	for (int corner = 0; corner < 8; corner++) {
 		double depth = k->depth[3];
@@ -204,7 +199,7 @@ static bool sheet_view(const ProjectRequest *what, const KernelView *k, double *
 			return false;
 	}
 	if (KERNEL_FANS(k))
-		return fabs(k->first[2] - k->src[2]) <= 1e-9;
+		return true;
 	/* The dominant axis must be x or y for every ray. */
 	double least = 1e300, most = 0;
 	for (int corner = 0; corner < 4; corner++) {
@@ -222,7 +217,9 @@ static bool sheet_view(const ProjectRequest *what, const KernelView *k, double *
 
 bool sheet_views(const ProjectRequest *what, double *least, double *most)
 {
-	if (what->plan->model.clamp)
+	const RayClass *rays = &what->plan->rays;
+	if (what->plan->model.clamp || !rays_are(rays, RAYS_UPRIGHT) ||
+		(rays->source != TOMOS_POINT && !rays_are(rays, RAYS_LEVEL)))
 		return false;
 	for (int a = 0; a < 3; a++)
 		if (what->plan->grid.n[a] > 1 << 20)
@@ -281,9 +278,10 @@ static double view_angle(const ProjectRequest *what)
 		const KernelView *k = &what->plan->views[what->first + i];
 		double ray[2];
 		for (int a = 0; a < 2; a++)
-			ray[a] = k->src[3] == 0 ? k->src[a]
-						: k->first[a] - k->src[a] +
-							  0.5 * (double)model->columns * k->u[a];
+			ray[a] = !KERNEL_HAS_SOURCE(k)
+					 ? k->src[a]
+					 : k->first[a] - k->src[a] +
+						   0.5 * (double)model->columns * k->u[a];
 		if (i > 0)
 			sum += fabs(atan2(last[0] * ray[1] - last[1] * ray[0],
 				last[0] * ray[0] + last[1] * ray[1]));

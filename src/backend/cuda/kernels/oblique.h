@@ -12,13 +12,10 @@ typedef struct {
 	double step; /* length from one plane to the next */
 } ObliqueView;
 
-/* As kernel_ray and kernel_walk have it; false: rays are not parallel, or the detector is seen edge
- * on. */
+/* Of parallel rays, as in kernel_ray and kernel_walk; false: the detector is seen edge on. */
 static inline bool oblique_view(const Plan *plan, const KernelView *k, ObliqueView *view)
 {
 	double d[3], largest = 0, square = 0;
-	if (k->src[3] != 0)
-		return false;
 	for (int a = 0; a < 3; a++) {
 		largest = fmax(largest, fabs(k->src[a]));
 		square += pow(k->src[a] * plan->whole.step[a], 2);

@@ -211,15 +211,6 @@ static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_const
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Whether each slice falls on one row of each view, whose rays stay in it. */
-static bool in_slices(const ProjectRequest *what)
-{
-	for (int64_t i = 0; i < what->count; i++)
-		if (!plan_in_slice_fan(what->plan, &what->plan->views[what->first + i]))
-			return false;
-	return true;
-}
-
 typedef struct {
 	double reach;
 	int taps; /* rows that meet a voxel, at most */
@@ -228,13 +219,15 @@ typedef struct {
 static bool gather_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	Reach *reach = notes_of<Reach>(notes);
+	const RayClass *rays = &what->plan->rays;
 	double gap;
 	reach->reach = sheet_reach(what, &gap);
 	if (!(reach->reach > 0 && gap >= 0.5))
 		return false;
 	/* Rays reach a voxel from as far as a voxel, or half of one and half of what they climb. */
 	bool five = gap < (what->kernel == KERNEL_joseph ? 0.67 : 0.76);
-	reach->taps = in_slices(what) ? 1 : five ? 5 : 3;
+	bool fans = rays->source == TOMOS_FAN_PER_ROW && rays_are(rays, RAYS_IN_SLICE);
+	reach->taps = fans ? 1 : five ? 5 : 3;
 	return true;
 }
 

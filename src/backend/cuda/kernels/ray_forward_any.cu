@@ -204,8 +204,9 @@ static void direction_of(const KernelView *k, double row, double column, double 
 {
 	row = KERNEL_FANS(k) ? 0 : row; /* the source goes with the row */
 	for (int a = 0; a < 3; a++)
-		d[a] = k->src[3] == 0 ? k->src[a]
-				      : k->first[a] + column * k->u[a] + row * k->v[a] - k->src[a];
+		d[a] = !KERNEL_HAS_SOURCE(k)
+			       ? k->src[a]
+			       : k->first[a] + column * k->u[a] + row * k->v[a] - k->src[a];
 }
 
 /* Axes that may be dominant somewhere on the detector, where directions are affine: an axis is not
@@ -256,11 +257,11 @@ static void make_lanes(const Plan *plan, int64_t view, const void *user, void *p
 /* Exact lengths of rays that begin inside the box are left to the reference kernel. */
 static bool begins_inside(const Box *box, const KernelView *k)
 {
-	bool inside = k->src[3] != 0;
+	bool inside = KERNEL_HAS_SOURCE(k);
 	for (int a = 0; a < 3; a++)
 		inside = inside && k->src[a] > (double)box->low[a] - 2 &&
 			 k->src[a] < (double)box->high[a] + 1;
-	return inside || KERNEL_FANS(k); /* of fans, nobody looks at the source of each row */
+	return inside || KERNEL_FANS(k); /* of fans, the source of each row is not examined */
 }
 
 static bool ray_applies(const ProjectRequest *what, CudaNotes *notes)

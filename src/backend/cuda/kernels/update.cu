@@ -15,7 +15,7 @@ static double voxel_weight(const Plan *plan, const KernelView *k)
 		return 1;
 	if (plan->model.weight == WEIGHT_DEPTH)
 		return 1 / (depth * depth);
-	if (k->src[3] == 0)
+	if (!KERNEL_HAS_SOURCE(k))
 		return k->mass;
 	bool in_plane = plan->model.planar || KERNEL_FANS(k);
 	return k->mass * sqrt(square) / fabs(depth * depth * (in_plane ? 1 : depth));

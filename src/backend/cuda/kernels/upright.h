@@ -18,7 +18,7 @@ static __device__ Path path_of(const KernelGrid *grid, const KernelModel *model,
 	const KernelView *k, int64_t row, int64_t column)
 {
 	double d[2], start[2];
-	bool source = k->src[3] != 0;
+	bool source = KERNEL_HAS_SOURCE(k);
 	for (int i = 0; i < 2; i++) {
 		double pixel = k->first[i] + (double)column * k->u[i];
 		start[i] = source ? k->src[i] : pixel;

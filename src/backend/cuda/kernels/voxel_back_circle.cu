@@ -13,10 +13,6 @@
  */
 #include "backend/cuda/kernels/voxel_back_cone.h"
 
-extern "C" {
-#include "backend/symmetry.h"
-}
-
 /* A pixel of a view and of the views rotated against it, interleaved. */
 typedef float2 Pair;
 typedef float4 Quad;
@@ -197,7 +193,7 @@ template <class Pixel> static bool is_circle(const ProjectRequest *what, CudaNot
 	const Box *box = &what->box;
 	bool whole = box->low[0] == 0 && box->low[1] == 0 && box->high[0] == n[0] &&
 		     box->high[1] == n[1] && what->first == 0 && what->count == plan->scan->count;
-	*direction = whole ? symmetry_direction(what, TURNS<Pixel>) : 0;
+	*direction = !whole ? 0 : TURNS<Pixel> == 4 ? plan->rays.quarter : plan->rays.half;
 	return *direction != 0 && cuda_has_shared(tile_bytes<Pixel>()) && tile_views(what);
 }
 

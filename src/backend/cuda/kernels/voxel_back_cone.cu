@@ -169,14 +169,12 @@ bool tile_views(const ProjectRequest *what)
 	if (plan->model.clamp || plan->model.nearest || plan->model.planar ||
 		(plan->model.rows + 80) * (plan->model.columns + 80) > 1 << 30)
 		return false;
-	bool source = plan->views[what->first].src[3] != 0;
+	const RayClass *rays = &plan->rays;
+	bool source = rays->source == TOMOS_POINT;
+	if (!(source || rays->source == TOMOS_PARALLEL) || !rays_are(rays, RAYS_IN_SHEET))
+		return false;
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i];
-		double scale = fabs(k->column[0]) + fabs(k->column[1]),
-		       height = (double)plan->grid.n[2];
-		if (fabs(k->column[2]) * height > 1e-7 * scale || (k->src[3] != 0) != source ||
-			KERNEL_FANS(k) || fabs(k->depth[2]) * height > 1e-9 * fabs(k->depth[3]))
-			return false;
 		for (int corner = 0; corner < 8; corner++) {
 			double at[3];
 			for (int a = 0; a < 3; a++)
@@ -228,7 +226,7 @@ static tomos_status run_views(
 		(Pixel *)s->images, (int)model->rows, (int)model->columns);
 	if (first + s->count == what->count)
 		TRY(cuda_taken(backend));
-	bool weights = model->weight == WEIGHT_RAY && what->plan->views[what->first].src[3] != 0;
+	bool weights = model->weight == WEIGHT_RAY && what->plan->rays.source == TOMOS_POINT;
 	auto kernel = weights ? tile_back<true, Pixel> : tile_back<false, Pixel>;
 	const int bytes = tile_bytes<Pixel>();
 	TRY(tile_take(kernel, bytes));

@@ -210,24 +210,13 @@ static bool column_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	bool *in_slices = notes_of<bool>(notes);
 	const Plan *plan = what->plan;
-	*in_slices = !plan->model.planar;
-	if (plan->model.clamp || plan->model.nearest)
+	const RayClass *rays = &plan->rays;
+	bool fans = rays->source == TOMOS_FAN_PER_ROW;
+	*in_slices = !plan->model.planar && fans && rays_are(rays, RAYS_IN_SLICE);
+	if (plan->model.clamp || plan->model.nearest || rays->source == SOURCES_MIXED)
 		return false;
-	for (int64_t i = 0; i < what->count; i++) {
-		const KernelView *k = &plan->views[what->first + i];
-		*in_slices = *in_slices && plan_in_slice_fan(plan, k);
-		double scale = fabs(k->column[0]) + fabs(k->column[1]);
-		double height = (double)plan->grid.n[2];
-		if ((k->src[3] != 0) != (plan->views[what->first].src[3] != 0))
-			return false;
-		if (KERNEL_FANS(k) && fabs(k->row[0]) + fabs(k->row[1]) > 1e-9)
-			return false; /* the source would lie elsewhere for each voxel */
-		if (!plan->model.planar &&
-			(fabs(k->column[2]) * height > 1e-7 * scale ||
-				fabs(k->depth[2]) * height > 1e-9 * fabs(k->depth[3])))
-			return false;
-	}
-	return true;
+	/* The sources of tilted fans are elsewhere for each voxel of a column. */
+	return rays_are(rays, fans ? RAYS_IN_SHEET | RAYS_LEVEL : RAYS_IN_SHEET);
 }
 
 /* Pixels of a view with its border. */
@@ -266,7 +255,7 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 				      cuda_blocks(s->count * (model->rows + 2 * BORDER), 1, 65535)),
 		128, 0, stream>>>(
 		*s, what->projections + at, rays ? rays + at : NULL, (Pixel *)s->images);
-	bool source = what->plan->views[what->first].src[3] != 0, flat = s->n[2] == 1;
+	bool source = what->plan->rays.source != TOMOS_PARALLEL, flat = s->n[2] == 1;
 	dim3 blocks(cuda_blocks(s->n[0], WIDE, 1 << 30), cuda_blocks(s->n[1], HIGH, 65535),
 		cuda_blocks(s->n[2], flat ? 1 : COLUMN, 65535));
 	kernel_of<Pixel>(in_slices, flat,

@@ -1,0 +1,69 @@
+/* Which special cases the rays of a scan belong to, seen from a grid. Found once, when a plan is made;
+ * backends, the tuner, splitting and the run layer read it. */
+#ifndef TOMOS_GEOM_RAYS_H
+#define TOMOS_GEOM_RAYS_H
+
+#include "geom/geom.h"
+
+/* A scan belongs to a special case where treating it so moves nothing by more than this anywhere in
+ * the volume: no voxel's projection on the detector (in pixels) and no ray in the volume (in voxels).
+ * An interpolated value changes by at most twice the displacement times the largest sample, that is
+ * 1e-6, which is the rounding error of float sums. */
+#define RAY_TOLERANCE 5e-7
+
+/* What holds for the rays of a view; several may hold at once. */
+enum {
+	/* The rays of a detector row stay in one plane parallel to x and y. */
+	RAYS_LEVEL = 1,
+	/* The rays of a detector row stay in one slice, each slice has one row, and every slice sees
+	 * the same columns. Slices may lie across any axis. */
+	RAYS_IN_SLICE = 2,
+	/* The rays of a detector column stay in one plane parallel to z, and all voxels of a line
+	 * parallel to z are equally deep: cone beams, fans and laminography without roll. */
+	RAYS_IN_SHEET = 4,
+	/* Detector columns are parallel to z, rows perpendicular to it. */
+	RAYS_UPRIGHT = 8,
+};
+
+/* One view. Where rays are in slices: slice k across `axis` falls on detector row `row` + `sign` k. */
+typedef struct {
+	int families; /* RAYS_... */
+	int axis, sign;
+	int64_t row;
+} RayView;
+
+enum { SOURCES_MIXED = -1 };
+
+typedef struct {
+	int source;     /* of all views: a tomos_source, or SOURCES_MIXED */
+	bool planar;    /* one slice, one detector row, all rays in the slice: z plays no part */
+	RayView all;    /* what holds for every view; in slices: across the same axis */
+	bool same_rows; /* in slices: `row` and `sign` are those of every view */
+	/* Where the list of views has 2 or 4 equal parts, each of them the part before rotated by a half
+	 * or a quarter of a circle about the centre of the grid: the number of parts from a view to the
+	 * one that is rotated from the x towards the y index (1, or 3 for the opposite direction);
+	 * else 0. Point sources only. */
+	int half, quarter;
+	int64_t count;
+	RayView *views;
+} RayClass;
+
+tomos_status rays_make(RayClass *rays, const tomos_geometry *scan, const tomos_grid *grid);
+/* Of the views `views` of the scan, with detector rows counted from `row` on. `scan` is the part. */
+tomos_status rays_part(RayClass *part, const RayClass *whole, const int64_t *views, int64_t row,
+	const tomos_geometry *scan, const tomos_grid *grid);
+void rays_free(RayClass *rays);
+
+/* Whether all views have all these families. */
+static inline bool rays_are(const RayClass *rays, int families)
+{
+	return (rays->all.families & families) == families;
+}
+
+/* The same without a grid, for methods that look at the detector alone; displacements are in its
+ * pixels, over its whole size. */
+bool view_is_upright(const tomos_geometry *scan, const tomos_view *view);
+/* Of parallel rays and fans: as RAYS_LEVEL. */
+bool view_is_level(const tomos_geometry *scan, const tomos_view *view);
+
+#endif

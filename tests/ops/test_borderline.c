@@ -1,0 +1,186 @@
+/* Scans that are almost special: tilts and offsets from far below the tolerance of geom/rays.h to far
+ * above it. Whatever kernel is chosen, it must agree with the reference kernel as well as it does on the
+ * exact scan, but for 1e-6. */
+#include "geom/rays.h"
+#include "ops/cases.h"
+
+typedef struct {
+	const char *name, *geometry;
+	int64_t slices;
+	double tilt;
+	int axis; /* exchanged with z; 2: none */
+} Base;
+
+/* Enough slices for kernels that take many at a time, and one slice alone. */
+static const Base bases[] = {
+	{"slices", "parallel", 10, 0, 2},
+	{"slices across y", "parallel", 10, 0, 1},
+	{"one slice", "parallel", 1, 0, 2},
+	{"fans", "fan", 10, 0, 2},
+	{"fan", "fan", 1, 0, 2},
+	{"cone", "cone", 10, 0, 2},
+	{"laminography", "laminography", 10, 0.4, 2},
+};
+enum { BASES = sizeof bases / sizeof bases[0] };
+
+static void roll(tomos_view *w, double by)
+{
+	for (int a = 0; a < 2; a++)
+		w->v[a] -= by * w->u[a];
+	w->u[2] += by;
+}
+
+static void slant(tomos_view *w, double by)
+{
+	w->v[0] += by * w->u[1];
+	w->v[1] -= by * w->u[0];
+}
+
+static void climb(tomos_view *w, double by)
+{
+	bool parallel = w->src[3] == (int)TOMOS_PARALLEL;
+	w->src[2] += parallel ? by : 60 * by;
+}
+
+static void offset(tomos_view *w, double by)
+{
+	w->det[2] += by;
+	w->src[2] += w->src[3] == (int)TOMOS_PARALLEL ? 0 : by;
+}
+
+static void height(tomos_view *w, double by)
+{
+	for (int a = 0; a < 3; a++)
+		w->v[a] *= 1 + by;
+}
+
+static void swivel(tomos_view *w, double by)
+{
+	double x = w->u[0];
+	w->u[0] -= by * w->u[1];
+	w->u[1] += by * x;
+}
+
+static const struct {
+	const char *name;
+	void (*apply)(tomos_view *view, double by);
+} changes[] = {{"roll", roll}, {"slant", slant}, {"climb", climb}, {"offset", offset},
+	{"height", height}, {"swivel", swivel}};
+enum { CHANGES = sizeof changes / sizeof changes[0] };
+
+static const double amounts[] = {
+	0, 1e-9, 1e-8, 3e-8, 1e-7, -2e-7, 4e-7, 6e-7, -1e-6, 1e-5, 1e-4, -1e-2};
+enum { AMOUNTS = sizeof amounts / sizeof amounts[0] };
+
+static void exact_scan(Case *c, const Base *base)
+{
+	tomos_scan_options o = tomos_scan_defaults();
+	double source_axis = 60, source_detector = 75, pixel = 1;
+	o.geometry = base->geometry;
+	o.views = 6;
+	o.rows = base->slices, o.columns = 25;
+	o.start = 0.3;
+	o.arc = 5;
+	o.tilt = base->tilt;
+	if (base->geometry[0] != 'p' && base->geometry[0] != 'l') {
+		o.source_axis = &source_axis, o.source_axis_count = 1;
+		o.source_detector = &source_detector, o.source_detector_count = 1;
+		pixel = 1.25;
+	}
+	o.pixel = pixel;
+	o.pixel_height = base->geometry[0] == 'f' ? 1 : pixel;
+	OK(tomos_geometry_make(&c->scan, &o));
+	OK(tomos_grid_centred(&c->grid, 18, 15, base->slices, 1));
+}
+
+static Case borderline(const Base *base, int change, double by)
+{
+	Case c = {.state = 11};
+	exact_scan(&c, base);
+	int64_t count = tomos_geometry_count(c.scan), rows = tomos_geometry_rows(c.scan);
+	int64_t columns = tomos_geometry_columns(c.scan);
+	tomos_view views[8];
+	memcpy(views, tomos_geometry_list(c.scan), (size_t)count * sizeof *views);
+	for (int64_t i = 0; i < count; i++)
+		changes[change].apply(&views[i], by);
+	tomos_geometry_free(c.scan);
+	OK(tomos_geometry_views(&c.scan, rows, columns, views, count));
+	if (base->axis != 2)
+		case_turn(&c, base->axis);
+	c.voxels = c.grid.n[0] * c.grid.n[1] * c.grid.n[2];
+	c.pixels = count * rows * columns;
+	snprintf(c.name, sizeof c.name, "%s, %s by %g", base->name, changes[change].name, by);
+	return c;
+}
+
+/* Forward and adjoint of the chosen kernel against the reference. */
+static void differences(Case *c, tomos_backend *backend, const char *projector, double found[2])
+{
+	tomos_projector_options chosen = tomos_projector_defaults(), plain;
+	chosen.forward = projector;
+	plain = chosen;
+	plain.plain = 1;
+	float *x = case_data(c, c->voxels), *y = case_data(c, c->pixels);
+	float *a = case_data(c, c->pixels), *b = case_data(c, c->pixels);
+	float *p = case_data(c, c->voxels), *q = case_data(c, c->voxels);
+	case_forward(backend, &c->grid, c->scan, &chosen, x, a);
+	case_forward(backend, &c->grid, c->scan, &plain, x, b);
+	case_adjoint(backend, &c->grid, c->scan, &chosen, y, p);
+	case_adjoint(backend, &c->grid, c->scan, &plain, y, q);
+	found[0] = case_difference(a, b, c->pixels);
+	found[1] = case_difference(p, q, c->voxels);
+	free(x), free(y), free(a), free(b), free(p), free(q);
+}
+
+static void sweep(const Base *base, int change, tomos_backend *backend, const char *projector)
+{
+	double exact[2], found[2];
+	for (int i = 0; i < AMOUNTS; i++) {
+		Case c = borderline(base, change, amounts[i]);
+		differences(&c, backend, projector, i == 0 ? exact : found);
+		for (int d = 0; d < 2 && i > 0; d++)
+			if (!(found[d] <= exact[d] + (test_repeats() ? 1e-6 : 3e-6)))
+				fail_msg("%s, %s %s: differs by %g from the reference, the exact "
+					 "scan by %g",
+					projector, c.name, d ? "adjoint" : "forward", found[d],
+					exact[d]);
+		tomos_geometry_free(c.scan);
+	}
+}
+
+static tomos_backend *open_level(const char *level)
+{
+	tomos_backend *backend = NULL;
+	setenv("TOMOS_CPU", level, 1);
+	if (tomos_backend_open(&backend, test_backend()) != TOMOS_OK)
+		backend = NULL;
+	unsetenv("TOMOS_CPU");
+	return backend;
+}
+
+/* The instruction sets of the processor in turn, from one change to the next. */
+static void almost_special(void **state)
+{
+	(void)state;
+	static const char *const levels[] = {"base", "avx2", "avx512", "neon"};
+	tomos_backend *backends[4];
+	int count = 0;
+	for (int l = 0; l < 4; l++) {
+		backends[count] = open_level(levels[l]);
+		count += backends[count] != NULL;
+	}
+	assert_true(count > 0);
+	for (int b = 0; b < BASES; b++)
+		for (int change = 0; change < CHANGES; change++)
+			for (int m = 0; m < (case_slow() ? 1 : CASE_MODELS); m++)
+				sweep(&bases[b], change, backends[(b + change) % count],
+					case_models[m]);
+	for (int l = 0; l < count; l++)
+		tomos_backend_close(backends[l]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(almost_special)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
