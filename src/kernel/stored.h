@@ -1,6 +1,6 @@
 /* Stored matrices as devices have them: products with CSR and SCSR, and rows one by one.
  *
- * op/scsr.h says what SCSR is. A device has rectangles of the image as slabs, so small that groups of threads
+ * op/scsr/scsr.h says what SCSR is. A device has rectangles of the image as slabs, so small that groups of threads
  * have all images of one at hand, and in each the pieces of rays one by one, not in pairs; and lists of waves,
  * the pieces of one view and slab that share no pixel, which may be added at once.
  */

@@ -1,6 +1,6 @@
 /* Stored matrices on the backend under test against the cpu's CSR: all numbers of symmetries, one slab
  * and several, parts, powers, rows, and what is left when memory runs out. */
-#include "op/scsr.h" /* first: cmocka makes a macro of fail() */
+#include "op/scsr/scsr.h" /* first: cmocka makes a macro of fail() */
 #include "op/sweep.h"
 #include "ops/cases.h"
 

@@ -1,6 +1,6 @@
 /* SCSR against CSR: view sets of 8, 4, 2 and 1 symmetries, odd and even sizes, parallel and fan beam,
  * ties, and the form of the dense matrices. */
-#include "op/scsr.h" /* first: cmocka makes a macro of fail() */
+#include "op/scsr/scsr.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
 
 #define PI 3.14159265358979323846

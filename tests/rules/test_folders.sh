@@ -10,8 +10,9 @@ trap 'rm -rf "$dir"' EXIT
 # file, the line it contains, what the script must say ("" for nothing)
 expect() {
 	rm -rf "${dir:?}"/*
-	mkdir -p "$dir"/{include/tomos,cli,src/{base,geom,kernel,backend/cpu,io,algo,truth}}
+	mkdir -p "$dir"/{include/tomos,cli,src/{base,geom,kernel,backend/{cpu,cuda,device,split},io,op,algo,truth}}
 	touch "$dir"/include/tomos.h "$dir"/src/{base/base,geom/geom,kernel/line,io/io,algo/fbp}.h \
+		"$dir"/src/backend/{backend,cpu/cpu,cuda/cuda,device/hat,split/split}.h \
 		"$dir"/src/kernel/kernels.def "$dir"/cli/cli.h
 	mkdir -p "$dir/$(dirname "$1")"
 	printf '%s\n' "$2" >"$dir/$1"
@@ -36,7 +37,24 @@ expect src/base/status.c '#include "geom/geom.h"' \
 expect src/geom/grid.c '#  include "../io/io.h"' 'src/geom may not include src/io/io.h'
 expect src/kernel/joseph.h '#include "tomos.h"' 'src/kernel may not include include/tomos.h'
 expect src/truth/noise.c '#include "algo/fbp.h"' 'src/truth may not include src/algo/fbp.h'
-expect src/backend/cpu/cpu.c '#include "algo/fbp.h"' 'src/backend may not include src/algo/fbp.h'
+expect src/backend/cpu/cpu.c '#include "algo/fbp.h"' 'may not include src/algo/fbp.h'
 expect cli/main.c '#include "base/base.h"' 'cli may not include src/base/base.h'
-expect src/io/tiff.c '#include "tiffio.h"' 'is no file of ours'
-expect src/misc/misc.c '' 'src/misc: a room without a line in the rule'
+expect src/io/tiff.c '#include "tiffio.h"' 'is not in this repository'
+expect src/misc/misc.c '' 'src/misc: a folder without a rule'
+# The layers of src/backend: devices include the interface and their common helpers, but not each other.
+expect src/backend/cpu/cpu.c '#include "backend/backend.h"' ''
+expect src/backend/cuda/kernels/hat.cu '#include "backend/device/hat.h"' ''
+expect src/backend/backend.c '#include "backend/split/split.h"' ''
+expect src/backend/plan.c '#include "backend/split/split.h"' \
+	'src/backend may not include src/backend/split/split.h'
+expect src/backend/tune.c '#include "backend/cpu/cpu.h"' 'src/backend may not include src/backend/cpu/cpu.h'
+expect src/backend/cpu/level/fan.c '#include "backend/cuda/cuda.h"' \
+	'src/backend/cpu may not include src/backend/cuda/cuda.h'
+expect src/backend/cpu/cpu.c '#include "backend/device/hat.h"' \
+	'src/backend/cpu may not include src/backend/device/hat.h'
+expect src/backend/device/hat.c '#include "backend/cuda/cuda.h"' \
+	'src/backend/device may not include src/backend/cuda/cuda.h'
+expect src/backend/split/split.c '#include "backend/cpu/cpu.h"' \
+	'src/backend/split may not include src/backend/cpu/cpu.h'
+expect src/op/op.c '#include "backend/cpu/cpu.h"' 'src/op may not include src/backend/cpu/cpu.h'
+expect src/backend/metal/metal.c '' 'src/backend/metal: a folder without a rule'

@@ -12,7 +12,7 @@
  * view has another.
  */
 #include <string.h>
-#include "op/scsr.h"
+#include "op/scsr/scsr.h"
 
 enum {
 	BLOCK = 8,      /* side of the squares in which the image is turned */

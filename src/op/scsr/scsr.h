@@ -11,8 +11,8 @@
  * short rows alone. The pixels of one column differ, so a column can be added to them at once; the
  * same arrays serve A and A'.
  */
-#ifndef TOMOS_OP_SCSR_H
-#define TOMOS_OP_SCSR_H
+#ifndef TOMOS_OP_SCSR_SCSR_H
+#define TOMOS_OP_SCSR_SCSR_H
 
 #include "op/matrix.h"
 

@@ -1,6 +1,6 @@
 /* SCSR on devices: its arrays as kernel/stored.h has them, and room for the images and sums. */
 #include <string.h>
-#include "op/scsr.h"
+#include "op/scsr/scsr.h"
 
 static const char what[] = "a matrix";
 

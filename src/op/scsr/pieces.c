@@ -1,5 +1,5 @@
 /* The stored rays as devices have them: pieces in bundles, slab by slab (kernel/stored.h). */
-#include "op/scsr.h"
+#include "op/scsr/scsr.h"
 
 enum { PIECES_PER_TASK = 256 };
 

@@ -1,6 +1,6 @@
 /* SCSR as an operator. */
 #include <stdio.h>
-#include "op/scsr.h"
+#include "op/scsr/scsr.h"
 
 /* Bytes of a slab for devices that say nothing of what is near their threads. */
 enum { NEAR = 2 << 20 };

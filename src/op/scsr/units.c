@@ -1,7 +1,7 @@
 /* What groups of a device's threads do in a product with SCSR: some views in one slab each, of about the
  * same work, the most first. */
 #include <stdlib.h>
-#include "op/scsr.h"
+#include "op/scsr/scsr.h"
 
 enum {
 	UNITS = 512,    /* that keep a device busy */

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "op/scsr.h"
+#include "op/scsr/scsr.h"
 
 enum {
 	LEAST_SLAB = 32, /* pixel rows of a slab */

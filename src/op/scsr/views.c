@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "op/scsr.h"
+#include "op/scsr/scsr.h"
 
 /* Rays are the same if they are nowhere farther apart than this many voxels. */
 #define SAME 1e-7

@@ -5,7 +5,7 @@
  * a task has one slab of pixels. Both walk the same groups in the same way.
  */
 #include <string.h>
-#include "op/scsr.h"
+#include "op/scsr/scsr.h"
 
 enum {
 	TILE = 16, /* side of the squares in which the image is rearranged */
