@@ -1,4 +1,4 @@
-"""Arrays of any kind as the library sees them: host memory of NumPy and others, memory of a card."""
+"""Arrays of NumPy, PyTorch, CuPy and others, on the host or a GPU, as arrays of the library."""
 from __future__ import annotations
 
 import ctypes
@@ -10,39 +10,40 @@ import numpy as np
 from ._device import DeviceArray
 from ._library import ArrayStruct
 
-#: Anything with numbers: a NumPy array, what NumPy makes one of, or an array on a card.
+#: A NumPy array, anything NumPy converts to one, or an array on a GPU.
 Array = Any
 
 _FLOAT = np.dtype(np.float32)
-_DLPACK_HOST = (1, 3)   # kDLCPU, kDLCUDAHost: pinned, but the host's
+_DLPACK_HOST = (1, 3)   # kDLCPU, kDLCUDAHost (pinned)
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 
 class View:
-    """A tomos_array and the object whose memory it shows."""
+    """A tomos_array and the object that owns its memory."""
     __slots__ = ("owner", "struct", "pointer")
 
-    def __init__(self, owner: Any, address: int, shape: tuple, stride: tuple, device: int = 0) -> None:
+    def __init__(self, owner: Any, address: int, shape: tuple, stride: tuple,
+                 device: int = 0) -> None:
         self.owner = owner
         self.struct = ArrayStruct(address, shape, stride, device)
-        self.struct.owner = owner  # who has the pointer alone has the memory all the same
+        self.struct.owner = owner  # a reference to the struct alone keeps the memory as well
         self.pointer = ctypes.byref(self.struct)
 
 
 def host_view(array: np.ndarray) -> View:
-    """A float32 array of three axes, used where it lies."""
+    """A float32 array of three axes, without a copy."""
     s = array.strides
     return View(array, array.__array_interface__["data"][0], array.shape,
                 (s[0] // 4, s[1] // 4, s[2] // 4))
 
 
 def usable(array: np.ndarray) -> bool:
-    """Whether the library can work on this memory as it is."""
+    """Whether the library can use this array without a copy."""
     return array.dtype == _FLOAT and array.flags.aligned and not any(s % 4 for s in array.strides)
 
 
 def to_float32(array: Any, what: str) -> np.ndarray:
-    """The array itself where it can be used in place, else a float32 copy."""
+    """The array itself if the library can use it, else a float32 copy."""
     if not isinstance(array, np.ndarray):
         if getattr(array, "requires_grad", False):
             raise _records(what)
@@ -50,13 +51,15 @@ def to_float32(array: Any, what: str) -> np.ndarray:
     if array.dtype == _FLOAT and usable(array):
         return array
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"{what} {_has(what)} elements of type {array.dtype}; they must be real numbers")
+        raise TypeError(f"{what} {_has(what)} elements of type {array.dtype}; they must be real "
+                        "numbers")
     return array.astype(_FLOAT, order="C")
 
 
 def _expected(what: str, shape: tuple, wanted: tuple) -> ValueError:
     flat = math.prod(wanted)
-    also = [tuple(n for i, n in enumerate(wanted) if i != axis) for axis in (0, 1) if wanted[axis] == 1]
+    also = [tuple(n for i, n in enumerate(wanted) if i != axis) for axis in (0, 1)
+            if wanted[axis] == 1]
     text = " or ".join(map(str, [wanted, *dict.fromkeys(also[:1]), (flat,)]))
     return ValueError(f"{what} {_has(what)} shape {tuple(shape)}; expected {text}")
 
@@ -66,7 +69,7 @@ def _has(what: str) -> str:
 
 
 def fits(shape: tuple, wanted: tuple, flat_axis: int) -> bool:
-    """Whether an array of this shape stands for one of three axes: all, without `flat_axis`, or flat."""
+    """Whether the shape is the one wanted, or that without `flat_axis`, or flat."""
     if len(shape) == 3:
         return tuple(shape) == wanted
     if len(shape) == 2:
@@ -95,24 +98,26 @@ def write_view(array: Any, wanted: tuple, flat_axis: int, what: str) -> View:
         return _device_view(array, device, wanted, flat_axis, what)
     shown = array if isinstance(array, np.ndarray) else np.asarray(array)
     if shown.dtype != _FLOAT or not usable(shown) or not shown.flags.writeable:
+        only = "" if shown.flags.writeable else ", read-only"
         raise TypeError(f"{what} is written in place, so it must be float32 and writable, not "
-                        f"{shown.dtype}{'' if shown.flags.writeable else ', read-only'}")
+                        f"{shown.dtype}{only}")
     if not fits(shown.shape, wanted, flat_axis):
         raise _expected(what, shown.shape, wanted)
     if shown.ndim != 3:
         view = shown.reshape(wanted)
         if not np.may_share_memory(view, shown):
-            raise TypeError(f"{what} is written in place; its strides {shown.strides} do not allow that")
+            raise TypeError(f"{what} is written in place; its strides {shown.strides} do not allow "
+                            "that")
         shown = view
     return host_view(shown)
 
 
 def any_shape(array: Any, what: str) -> View:
-    """An array of up to three axes, new ones in front; the library checks its shape."""
+    """An array of up to three axes; missing ones are added in front; the library checks it."""
     device = device_of(array)
     shape = tuple(array.shape) if device else np.shape(array)
     if len(shape) > 3:
-        raise ValueError(f"{what} has {len(shape)} axes; there may be 3 at most")
+        raise ValueError(f"{what} has {len(shape)} axes; it may have 3 at most")
     wanted = (1,) * (3 - len(shape)) + shape
     if device:
         return _device_view(array, device, wanted, 0, what)
@@ -120,7 +125,7 @@ def any_shape(array: Any, what: str) -> View:
 
 
 def empty(like: Any, shape: tuple) -> Any:
-    """Room for a result in the same kind of memory as an input."""
+    """An array for a result, of the same kind and on the same device as an input."""
     if isinstance(like, DeviceArray):
         return like.empty(shape)
     module = _module(like)
@@ -129,7 +134,7 @@ def empty(like: Any, shape: tuple) -> Any:
         return torch.empty(shape, dtype=torch.float32, device=like.device)
     if device_of(like):
         if module != "cupy":
-            raise TypeError(f"results for a {type(like).__name__} on a card need `out=`")
+            raise TypeError(f"results for a {type(like).__name__} on a GPU need `out=`")
         import cupy
         with like.device:
             return cupy.empty(shape, dtype=cupy.float32)
@@ -137,7 +142,7 @@ def empty(like: Any, shape: tuple) -> Any:
 
 
 def assign(out: Any, values: Any, wanted: tuple, flat_axis: int, what: str) -> None:
-    """Fills a result with as many numbers, of any kind of array."""
+    """Copies an array of any kind into a result."""
     values = values if hasattr(values, "shape") else np.asarray(values, _FLOAT)
     if not fits(tuple(values.shape), wanted, flat_axis):
         raise _expected(what, values.shape, wanted)
@@ -153,17 +158,17 @@ def assign(out: Any, values: Any, wanted: tuple, flat_axis: int, what: str) -> N
 
 
 def to_host(array: Any) -> Any:
-    """The same values in the host's memory; the array itself where it lies there."""
+    """The array itself if it is on the host, else a copy there."""
     if not device_of(array):
         return array
-    for copy in ("to_host", "cpu", "get", "copy_to_host"):  # our own, PyTorch's, CuPy's, Numba's
+    for copy in ("to_host", "cpu", "get", "copy_to_host"):  # tomos, PyTorch, CuPy, Numba
         if hasattr(array, copy):
             return getattr(array, copy)()
-    raise TypeError(f"a {type(array).__name__} lies on a card; copy it to the host first")
+    raise TypeError(f"a {type(array).__name__} on a GPU: copy it to the host first")
 
 
 def device_of(array: Any) -> int:
-    """0 for the host's memory, else the ordinal of the card plus 1."""
+    """0 for the host, else the ordinal of the GPU plus 1."""
     if type(array) is np.ndarray:
         return 0
     if isinstance(array, DeviceArray):
@@ -174,8 +179,8 @@ def device_of(array: Any) -> int:
         if kind in _DLPACK_HOST:
             return 0
         if kind not in _DLPACK_CUDA:
-            raise TypeError(f"a {type(array).__name__} lies in memory of DLPack's kind {kind}, which is "
-                            "not known here")
+            raise TypeError(f"a {type(array).__name__} on a device of DLPack type {kind}, which is "
+                            "not supported")
         return int(ordinal) + 1
     return 1 if hasattr(array, "__cuda_array_interface__") else 0
 
@@ -183,7 +188,7 @@ def device_of(array: Any) -> int:
 def _device_view(array: Any, device: int, wanted: tuple, flat_axis: int, what: str) -> View:
     shape, strides, address, kind = _device_memory(array)
     if kind != "<f4":
-        raise TypeError(f"{what} lies on a card and has elements of type {kind}; they must be float32")
+        raise TypeError(f"{what} on a GPU has elements of type {kind}; they must be float32")
     if not fits(shape, wanted, flat_axis):
         raise _expected(what, shape, wanted)
     if len(shape) == 2:
@@ -191,14 +196,14 @@ def _device_view(array: Any, device: int, wanted: tuple, flat_axis: int, what: s
     elif len(shape) == 1:
         s = strides[0]
         strides = (wanted[1] * wanted[2] * s, wanted[2] * s, s)
-    # An axis of one element may have any stride; the library wants the one of contiguous memory.
+    # An axis of one element may have any stride; the library expects that of contiguous memory.
     packed = (wanted[1] * wanted[2], wanted[2], 1)
     strides = tuple(p if n == 1 else s for n, s, p in zip(wanted, strides, packed))
     return View(array, address, wanted, strides, device)
 
 
 def _readable(array: Any, what: str) -> Any:
-    """An input on a card as the library takes it there: itself where it is contiguous float32."""
+    """An input on a GPU: the array itself if it is contiguous float32, else a copy."""
     if getattr(array, "requires_grad", False):
         raise _records(what)
     module = _module(array)
@@ -217,22 +222,22 @@ def _module(array: Any) -> str:
 
 
 def _records(what: str) -> TypeError:
-    return TypeError(f"{what} is a tensor that records gradients; use tomos.torch, or detach it")
+    return TypeError(f"{what} is a tensor that requires gradients; use tomos.torch, or detach it")
 
 
 def _device_memory(array: Any) -> tuple:
-    """Shape, strides in elements, address and type; the library waits for work queued on the card."""
+    """Shape, strides in elements, address and type; the library waits for queued GPU work."""
     if isinstance(array, DeviceArray):
         s = array._struct
         return array.shape, tuple(s.stride)[3 - array.ndim:], s.data, "<f4"
-    face = getattr(array, "__cuda_array_interface__", None)
-    if face is None:
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is None:
         return _dlpack_memory(array)
-    shape = tuple(face["shape"])
-    strides = face.get("strides")
+    shape = tuple(interface["shape"])
+    strides = interface.get("strides")
     if strides is None:
         strides = tuple(4 * math.prod(shape[i + 1:]) for i in range(len(shape)))
-    return shape, tuple(s // 4 for s in strides), face["data"][0], face["typestr"]
+    return shape, tuple(s // 4 for s in strides), interface["data"][0], interface["typestr"]
 
 
 class _DLTensor(ctypes.Structure):
@@ -249,7 +254,7 @@ _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def _dlpack_memory(array: Any) -> tuple:
-    # Not consumed: the capsule gives its reference back when it goes; the caller holds the array.
+    # The capsule is not consumed and releases its reference; the caller keeps the array alive.
     capsule = array.__dlpack__()
     tensor = _capsule_pointer(capsule, b"dltensor").contents
     shape = tuple(tensor.shape[:tensor.ndim])

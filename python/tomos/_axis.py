@@ -1,4 +1,4 @@
-"""The rotation axis of a scan, found from its data."""
+"""Search for the rotation axis of a scan."""
 from __future__ import annotations
 
 import ctypes
@@ -15,12 +15,12 @@ from ._geometry import check_radians
 from ._library import AxisStruct, lib
 from ._options import GROUPS, with_options
 
-_ROWS, _MOST = 64, 64 << 20  # rows about the middle that are looked at, and values in them
-_UNSURE = 0.05               # confidence below which `recon` warns of what it found
+_ROWS, _MOST = 64, 64 << 20  # most rows used, around the middle, and values in them
+_UNSURE = 0.05               # confidence below which `recon` warns
 
 
 class Axis(float):
-    """The column the axis falls on, a number like any other, and what is known of it.
+    """The column of the rotation axis, a float, with the quality of the estimate.
 
     >>> theta = np.linspace(0, np.pi, 90, endpoint=False)
     >>> blob = tomos.Phantom([tomos.Ellipsoid((9, 5, 0), (12, 8, np.inf), value=0.02)])
@@ -28,20 +28,21 @@ class Axis(float):
     >>> abs(axis - 33.2) < 0.1, axis.full_turn, axis.at_edge
     (True, False, False)
     """
-    confidence: float  #: 0: could be anywhere, 1: nowhere else; of one method and range
-    error: float       #: standard error in columns; nan: there was one answer only
-    at_edge: bool      #: best at the end of the range: it may lie beyond
-    full_turn: bool    #: the views go all around
-    half: bool         #: half acquisition: nearer to one edge than a quarter
-    range: tuple[float, float]      #: where it was looked for
-    answers: dict[str, float]       #: what each way found
+    confidence: float  #: 0: undetermined, 1: certain; compare within one method and range
+    error: float       #: standard error in columns; nan if there is only one estimate
+    at_edge: bool      #: found at the end of the range; the axis may be outside
+    full_turn: bool    #: the views cover 360 degrees
+    half: bool         #: half acquisition: the axis is in the outer quarter of the detector
+    range: tuple[float, float]      #: columns that were searched
+    answers: dict[str, float]       #: the estimate of each method
 
     @classmethod
     def _of(cls, found: AxisStruct) -> "Axis":
         axis = cls(found.column)
         axis.confidence, axis.range = found.confidence, (found.low, found.high)
         axis.error = found.error
-        axis.at_edge, axis.full_turn, axis.half = map(bool, (found.at_edge, found.full_turn, found.half))
+        axis.at_edge, axis.full_turn, axis.half = map(
+            bool, (found.at_edge, found.full_turn, found.half))
         ways = {way: getattr(found, way) for way in ("pairs", "vo", "sharpness")}
         axis.answers = {way: column for way, column in ways.items() if column == column}
         return axis
@@ -49,7 +50,7 @@ class Axis(float):
     __str__ = float.__repr__
 
     def __repr__(self) -> str:
-        if not hasattr(self, "confidence"):  # from a pickle or a cast: the number alone
+        if not hasattr(self, "confidence"):  # a copy or a pickle has the number only
             return float.__repr__(self)
         ways = ", ".join(f"{way} {column:.2f}" for way, column in self.answers.items())
         edge = ", at the edge of its range" if self.at_edge else ""
@@ -57,7 +58,7 @@ class Axis(float):
 
 
 def _some_rows(tomo: Any, ind: Optional[int]) -> np.ndarray:
-    """The rows to look at, in the host's memory, (views, rows, columns)."""
+    """The rows to search in, on the host, (views, rows, columns)."""
     if isinstance(tomo, DeviceArray):
         tomo = tomo.to_host()
     if tomo.ndim == 2:
@@ -97,14 +98,15 @@ def one_per_view(theta: Any, tomo: Any) -> np.ndarray:
 
 
 def _find_center(tomo: Array, theta: Sequence[float], ind: Optional[int] = None,
-                 init: Optional[float] = None, sinogram_order: bool = False, *, degrees: Optional[bool] = None,
-                 backend: str = "auto", progress: bool = False, **options: Any) -> Axis:
+                 init: Optional[float] = None, sinogram_order: bool = False, *,
+                 degrees: Optional[bool] = None, backend: str = "auto", progress: bool = False,
+                 **options: Any) -> Axis:
     tomo = views_first(tomo, sinogram_order)
     angles = one_per_view(theta, tomo)
     check_radians(angles, degrees, "theta")
     if init is not None:
         if options.get("axis_range") is not None:
-            raise TypeError("init and axis_range both say where to look; give one or the other")
+            raise TypeError("init and axis_range both give the range; use one or the other")
         options["axis_range"] = _range_about(float(init), tomo.shape[-1])
     angles = np.radians(angles) if degrees else np.ascontiguousarray(angles)
     view = host_view(_some_rows(tomo, ind))
@@ -114,16 +116,16 @@ def _find_center(tomo: Array, theta: Sequence[float], ind: Optional[int] = None,
     return Axis._of(found)
 
 
-find_center = with_options(_find_center, GROUPS["axis"].rows, """The column the rotation axis falls on,
-    counted from the middle of the first pixel; parallel rays.
+find_center = with_options(_find_center, GROUPS["axis"].rows, """Finds the column of the rotation
+    axis of a scan with parallel rays, counted from the centre of the first pixel.
 
     `tomo` has line integrals (after -log), (views, rows, columns), or (rows, views, columns) with
-    `sinogram_order`; or one sinogram, (views, columns). `theta` has the angle of each view. `ind` is the
-    row to look at; without it, those about the middle are. `init` is a guess: the axis is then looked for
-    within a tenth of the columns, and 8 at least, about it.
+    `sinogram_order`; or one sinogram, (views, columns). `theta` has the angle of each view. `ind`
+    is the row to use; the default are the rows around the middle. `init` is an estimate: the search
+    is then limited to a tenth of the columns, and at least 8, on either side.
 
-    The result is a float that also has `confidence` (0: could be anywhere, 1: nowhere else), `at_edge`
-    and what each way found: see `tomos.Axis`.
+    The result is a float with more attributes: `confidence` (0: undetermined, 1: certain),
+    `at_edge` and the estimate of each method, see `tomos.Axis`.
 
     >>> theta = np.linspace(0, np.pi, 90, endpoint=False)
     >>> blob = tomos.Phantom([tomos.Ellipsoid((9, 5, 0), (12, 8, np.inf), value=0.02)])
@@ -136,13 +138,13 @@ find_center = with_options(_find_center, GROUPS["axis"].rows, """The column the 
 
 
 def found_for_recon(tomo: Any, theta: np.ndarray, degrees: Optional[bool], backend: str) -> Axis:
-    """The axis of a scan whose axis nobody said; a warning where it is not sure."""
+    """The axis of a scan where none was given, with a warning if it is uncertain."""
     try:
         axis = _find_center(tomo, theta, degrees=degrees, backend=backend)
     except ValueError as failure:
-        raise type(failure)(f"recon does not find the axis, as {failure}; say where it is: "
-                            f"center={(tomo.shape[-1] - 1) / 2:g} is the middle") from None
+        raise type(failure)(f"recon cannot find the axis: {failure}; give it as center="
+                            f"{(tomo.shape[-1] - 1) / 2:g} if it is in the middle") from None
     if axis.confidence < _UNSURE or axis.at_edge:
-        warnings.warn(f"the axis is not sure: {axis!r}; look at slices with center= about it",
+        warnings.warn(f"the axis is uncertain: {axis!r}; compare slices with center= near it",
                       stacklevel=4)
     return axis

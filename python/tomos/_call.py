@@ -1,4 +1,4 @@
-"""Long calls of the library: Ctrl-C stops them, progress and callbacks come out of them."""
+"""Long calls of the library: cancelled by Ctrl-C, with progress and callbacks."""
 from __future__ import annotations
 
 import ctypes
@@ -14,16 +14,17 @@ from ._library import REPORT, Cancelled, ProgressStruct, _EXCEPTIONS, check, lib
 #: Called with (stage, done, total, value); a true result cancels.
 Report = Callable[[str, int, int, float], Any]
 
-_PATIENCE = 0.9  # seconds for a call to end after Ctrl-C, before it is left to end by itself
+_PATIENCE = 0.9  # seconds to wait for a call to end after Ctrl-C
 
 
 def call(function: Callable, *arguments: Any, report: Optional[Report] = None,
          progress: bool = False, keep: Any = None, wait: bool = False) -> None:
-    """Calls the library so that Ctrl-C stops it; `progress` says that it takes a tomos_progress.
+    """Calls the library so that Ctrl-C cancels it; `progress`: it takes a tomos_progress as well.
 
-    `report` runs in the caller's thread. What it raises comes out of here, after the call ended. After
-    Ctrl-C, a call that does not end soon is left to end by itself with what is in `keep`; with `wait`, for
-    handles that the caller closes, it is waited for.
+    `report` runs in the caller's thread; its exceptions are raised here once the call has ended. A
+    call that has not ended _PATIENCE seconds after Ctrl-C continues in its thread, which keeps the
+    objects in `keep` alive; with `wait`, needed where the caller closes a handle, its end is waited
+    for.
     """
     if threading.current_thread() is threading.main_thread():
         _call_beside(function, arguments, report, progress, keep, None if wait else _PATIENCE)
@@ -34,45 +35,45 @@ def call(function: Callable, *arguments: Any, report: Optional[Report] = None,
 def _call_here(function, arguments, report, progress) -> None:
     failure: list[BaseException] = []
 
-    def told(_, stage, done, total, value):
+    def reported(_, stage, done, total, value):
         try:
             return 1 if report and report(stage.decode(), done, total, value) else 0
-        except BaseException as raised:  # it may not pass through the library
+        except BaseException as raised:  # exceptions cannot cross C code
             failure.append(raised)
             return 1
 
-    status = function(*arguments, *_progress(told, progress))
+    status = function(*arguments, *_progress(reported, progress))
     if failure:
         raise failure[0]
     check(status)
 
 
-def _progress(told: Callable, wanted: bool) -> list:
-    return [ctypes.byref(ProgressStruct(REPORT(told), None))] if wanted else []
+def _progress(reported: Callable, wanted: bool) -> list:
+    return [ctypes.byref(ProgressStruct(REPORT(reported), None))] if wanted else []
 
 
 class _Work:
-    """A call in a thread of its own, while the main thread stays open to signals."""
+    """A call in a thread of its own, so that the main thread can handle signals."""
 
-    def __init__(self, function, arguments, tells: bool, progress: bool, keep: Any) -> None:
+    def __init__(self, function, arguments, reports: bool, progress: bool, keep: Any) -> None:
         self.cancel = ctypes.c_int(0)
         self.events: queue.SimpleQueue = queue.SimpleQueue()
         self.answers: queue.SimpleQueue = queue.SimpleQueue()
-        self.tells, self.keep = tells, keep
+        self.reports, self.keep = reports, keep
         self.status, self.message = 0, ""
         self.thread = threading.Thread(target=self._run, args=(function, arguments, progress),
                                        daemon=True)
 
     def _run(self, function, arguments, progress) -> None:
         lib.cancel_on(ctypes.byref(self.cancel))
-        self.status = function(*arguments, *_progress(self._told, progress))
+        self.status = function(*arguments, *_progress(self._reported, progress))
         if self.status:
             self.message = lib.message().decode()
         lib.cancel_on(None)
         self.events.put(None)
 
-    def _told(self, _, stage, done, total, value) -> int:
-        if self.cancel.value or not self.tells:
+    def _reported(self, _, stage, done, total, value) -> int:
+        if self.cancel.value or not self.reports:
             return self.cancel.value
         self.events.put((stage.decode(), done, total, value))
         return self.answers.get()
@@ -98,11 +99,11 @@ def _call_beside(function, arguments, report, progress, keep, patience) -> None:
 
 
 class Bar:
-    """A progress bar: tqdm's where it is installed, else a line that is written over."""
+    """A progress bar: tqdm's where it is installed, else a line on the terminal."""
 
     def __init__(self) -> None:
         self.bar: Any = None
-        self.stage, self.told, self.open = "", 0.0, False
+        self.stage, self.printed, self.open = "", 0.0, False
 
     def __call__(self, stage: str, done: int, total: int, value: float) -> None:
         if stage != self.stage:
@@ -115,9 +116,9 @@ class Bar:
                 self.bar = None
         if self.bar is not None:
             self.bar.update(done - self.bar.n)
-        elif done == total or time.monotonic() - self.told > 0.1:
-            self.told, self.open = time.monotonic(), True
-            steps = f"{done} of {total}" if total else "at work"
+        elif done == total or time.monotonic() - self.printed > 0.1:
+            self.printed, self.open = time.monotonic(), True
+            steps = f"{done} of {total}" if total else "running"
             print(f"\r{stage}: {steps}", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
@@ -129,9 +130,10 @@ class Bar:
 
 
 def run(function: Callable, *arguments: Any, show: bool = False,
-        callback: Optional[Callable[[int, float], Any]] = None, of: str = "", keep: Any = None) -> bool:
-    """A call with a progress bar and a callback (steps done, value) for the stage `of`; False when the
-    callback stopped it."""
+        callback: Optional[Callable[[int, float], Any]] = None, of: str = "",
+        keep: Any = None) -> bool:
+    """A call with a progress bar and a callback (steps done, value) for the stage `of`; False if
+    the callback stopped it."""
     bar = Bar() if show else None
     stopped = False
 

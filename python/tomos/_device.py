@@ -1,4 +1,4 @@
-"""Backends, opened once, and arrays in their memory."""
+"""Backends, which are opened once, and arrays in their memory."""
 from __future__ import annotations
 
 import ctypes
@@ -19,17 +19,19 @@ def open_backend(name: str) -> int:
     """The handle of a backend, opened once and kept."""
     if name not in _backends:
         if not isinstance(name, str):
-            raise TypeError(f"a backend is a name (there are {lib.backend_names().decode()}), not {name!r}")
+            raise TypeError(f"a backend is one of the names {lib.backend_names().decode()}, not "
+                            f"{name!r}")
         _backends[name] = new(lib.backend_open, name.encode())
     return _backends[name]
 
 
 class DeviceArray:
-    """float32 numbers in the memory of a backend: on a card, or the host's where that is the cpu.
+    """A float32 array in the memory of a backend: on a GPU, or on the host for the cpu backend.
 
-    `tomos.empty` and `tomos.to_device` make it, `to_host` copies it back, `x[...] = values` fills it.
-    Projectors and methods use it where it lies. On an NVIDIA card, `torch.as_tensor(x, device="cuda")`
-    and `cupy.asarray(x)` share its memory; on the host `numpy.asarray(x)` does.
+    `tomos.empty` and `tomos.to_device` make it, `to_host` copies it back, `x[...] = values` assigns
+    it.
+    Projectors and methods use it without a copy. On an NVIDIA GPU, `torch.as_tensor(x,
+    device="cuda")` and `cupy.asarray(x)` refer to its memory; on the host `numpy.asarray(x)` does.
 
     >>> x = tomos.to_device(np.ones((16, 16)), "cpu")
     >>> x
@@ -40,36 +42,38 @@ class DeviceArray:
     (<tomos.DeviceArray 12 x 16 on cpu>, (12, 16))
     """
     __slots__ = ("shape", "backend", "_struct", "_memory", "__weakref__")
-    __array_ufunc__ = None  # NumPy does not compute with it
+    __array_ufunc__ = None  # NumPy cannot compute with it
     dtype = _FLOAT
 
     def __init__(self, shape: tuple, backend: str, memory: "_Memory") -> None:
         self.shape, self.backend, self._memory = shape, backend, memory
         n = (1,) * (3 - len(shape)) + shape
-        self._struct = ArrayStruct(memory.struct.data, n, (n[1] * n[2], n[2], 1), memory.struct.device)
+        self._struct = ArrayStruct(memory.struct.data, n, (n[1] * n[2], n[2], 1),
+                                   memory.struct.device)
 
-    ndim = property(lambda self: len(self.shape), doc="How many axes it has.")
-    size = property(lambda self: math.prod(self.shape), doc="How many numbers it has.")
-    nbytes = property(lambda self: 4 * self.size, doc="The memory it takes.")
+    ndim = property(lambda self: len(self.shape), doc="The number of axes.")
+    size = property(lambda self: math.prod(self.shape), doc="The number of elements.")
+    nbytes = property(lambda self: 4 * self.size, doc="Its size in bytes.")
     device = property(lambda self: self._struct.device,
-                      doc="0: the host's memory; the card's number plus 1; 1001 and on: OpenCL.")
+                      doc="0: host; 1 to 1000: ordinal of the GPU plus 1; from 1001: OpenCL.")
 
     def empty(self, shape: Sequence[int]) -> "DeviceArray":
-        """Another array in the same place."""
+        """Another array on the same backend."""
         return empty(shape, self.backend)
 
     def reshape(self, *shape: Any) -> "DeviceArray":
-        """The same memory with other axes."""
+        """The same memory with another shape."""
         sizes = _sizes(shape[0] if len(shape) == 1 else shape)
         if math.prod(sizes) != self.size:
-            raise ValueError(f"an array of shape {self.shape} does not have the shape {sizes}")
+            raise ValueError(f"an array of shape {self.shape} cannot have the shape {sizes}")
         return DeviceArray(sizes, self.backend, self._memory)
 
     def to_host(self, out: Optional[np.ndarray] = None) -> np.ndarray:
         """A copy as a NumPy array, in `out` if that is given."""
         result = np.empty(self.shape, _FLOAT) if out is None else out
-        if not isinstance(result, np.ndarray) or result.dtype != _FLOAT or not result.flags.writeable:
-            raise TypeError("out is written in place, so it must be a float32 array that is writable")
+        if not isinstance(result, np.ndarray) or result.dtype != _FLOAT \
+                or not result.flags.writeable:
+            raise TypeError("out is written in place, so it must be a writable float32 array")
         if result.shape != self.shape:
             raise ValueError(f"out has shape {result.shape}, the array {self.shape}")
         self._copy(self._struct, _host_struct(result))
@@ -77,7 +81,7 @@ class DeviceArray:
 
     def __setitem__(self, where: Any, values: Any) -> None:
         if where is not Ellipsis:
-            raise TypeError("an array in a backend's memory is filled whole, x[...] = values, not at "
+            raise TypeError("a DeviceArray is assigned as a whole, x[...] = values, not at "
                             f"{where!r}")
         if isinstance(values, DeviceArray):
             values = values.to_host()
@@ -100,7 +104,7 @@ class DeviceArray:
         raise AttributeError(f"a DeviceArray on {self.backend} has no {name!r}")
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
-        raise TypeError(f"{self!r} is not in the host's memory; to_host() copies it there")
+        raise TypeError(f"{self!r} is not in host memory; to_host() copies it there")
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -113,13 +117,14 @@ class DeviceArray:
 
 
 class _Memory:
-    """A block of a backend's memory, given back when the last array in it goes."""
+    """A block of memory of a backend, freed with the last array that uses it."""
 
     def __init__(self, shape: tuple, name: str) -> None:
         self.backend, self.struct = open_backend(name), ArrayStruct()
         check(lib.array_create(ctypes.byref(self.struct), self.backend,
                                *(1,) * (3 - len(shape)), *shape))
-        self.is_cuda = lib.backend_describe(self.backend).startswith(b"cuda") and self.struct.device > 0
+        cuda = lib.backend_describe(self.backend).startswith(b"cuda")
+        self.is_cuda = cuda and self.struct.device > 0
         weakref.finalize(self, _destroy, self.struct, self.backend)
 
 
@@ -136,12 +141,12 @@ def _host_struct(array: np.ndarray) -> ArrayStruct:
 def _sizes(shape: Union[int, Sequence[int]]) -> tuple[int, ...]:
     sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)  # type: ignore[arg-type]
     if not 1 <= len(sizes) <= 3:
-        raise ValueError(f"the shape {sizes} has {len(sizes)} axes; there may be 1 to 3")
+        raise ValueError(f"the shape {sizes} has {len(sizes)} axes; it may have 1 to 3")
     return tuple(n.__index__() for n in sizes)
 
 
 def empty(shape: Union[int, Sequence[int]], backend: str = "auto") -> DeviceArray:
-    """Room for numbers in the memory of a backend, where results can stay.
+    """An uninitialised array in the memory of a backend.
 
     >>> tomos.empty((4, 8, 8), "cpu").nbytes
     1024

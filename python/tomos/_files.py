@@ -1,4 +1,4 @@
-"""Files with volumes and projections."""
+"""Files with volumes or projections."""
 from __future__ import annotations
 
 import ctypes
@@ -20,10 +20,10 @@ _CONTENTS = ("volume", "projections", "unknown")
 
 
 class Info(NamedTuple):
-    """What a file holds."""
+    """The content of a file."""
     format: str
     dtype: str                    #: as stored
-    dataset: str                  #: HDF5: where the data were found
+    dataset: str                  #: HDF5: path of the data
     content: str                  #: "volume", "projections" or "unknown"
     shape: tuple[int, int, int]
     grid: Optional[Grid]          #: of a volume, where the file has one
@@ -47,7 +47,7 @@ def _describe(file: int) -> FileInfoStruct:
 
 
 def info(path: _Path, dataset: str = "") -> Info:
-    """What a file holds: format, type, shape, grid and geometry.
+    """The content of a file: format, type, shape, grid and geometry.
 
     >>> tomos.write("a.npy", np.zeros((2, 3, 4)), content="volume")
     >>> tomos.info("a.npy").shape
@@ -69,9 +69,9 @@ def info(path: _Path, dataset: str = "") -> Info:
 
 
 def read(path: _Path, first: int = 0, count: Optional[int] = None, dataset: str = "") -> np.ndarray:
-    """The array in a file, or `count` of its first axis from `first` on, as float32.
+    """The array in a file as float32, or `count` slices or views from `first` on.
 
-    HDF5, NumPy and TIFF files and folders of TIFF files, told by their content.
+    Reads HDF5, NumPy, MetaImage and TIFF files and folders of TIFF files; the content decides.
 
     >>> tomos.write("b.tiff", np.ones((2, 3, 4)), content="volume")
     >>> tomos.read("b.tiff", first=1).shape
@@ -85,12 +85,13 @@ def read(path: _Path, first: int = 0, count: Optional[int] = None, dataset: str 
         return data
 
 
-def write(path: _Path, data: Array, *, grid: Optional[Grid] = None, geometry: Optional[Geometry] = None,
-          content: Optional[str] = None, overwrite: bool = False) -> None:
-    """Writes an array, with its grid or geometry where the format has a place for it.
+def write(path: _Path, data: Array, *, grid: Optional[Grid] = None,
+          geometry: Optional[Geometry] = None, content: Optional[str] = None,
+          overwrite: bool = False) -> None:
+    """Writes an array, with its grid or geometry where the format can store it.
 
-    The ending says the format: .h5, .npy, .tiff, or none for a folder of TIFF files. `content` is
-    "volume" or "projections"; a grid or a geometry says so too.
+    The extension selects the format: .h5, .npy, .tiff, .mha, ..., or a final / for a folder of TIFF
+    files. `content` is "volume" or "projections"; by default projections if there is a geometry.
 
     >>> scan = tomos.parallel(views=4, columns=8)
     >>> tomos.write("scan.h5", np.zeros(scan.shape), geometry=scan)
@@ -99,7 +100,7 @@ def write(path: _Path, data: Array, *, grid: Optional[Grid] = None, geometry: Op
     """
     content = content or ("projections" if geometry is not None else "volume")
     if content not in _CONTENTS[:2]:
-        raise ValueError(f"content {content!r} is not known; there are volume and projections")
+        raise ValueError(f"content {content!r} is not known; it is volume or projections")
     view = any_shape(to_host(data), "data")
     array = np.ascontiguousarray(view.owner)
     options = GROUPS["file"].fill(overwrite=overwrite)

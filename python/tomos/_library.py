@@ -1,25 +1,31 @@
-"""libtomos as ctypes sees it: where it lies, its structs, its functions, its failures as exceptions."""
+"""libtomos through ctypes: its structs and functions, and its errors as exceptions."""
 from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import (CFUNCTYPE, POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_t,
-                    c_uint64, c_void_p)
+from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_int, c_int64,
+                    c_size_t, c_uint64, c_void_p)
 from pathlib import Path
+from typing import Any
 
-__all__ = ["BadFile", "BadValue", "Cancelled", "DeviceMissing", "Diverged", "Error", "FileFailure", "OutOfMemory",
-           "Unsupported"]
+__all__ = ["BadFile", "BadValue", "Cancelled", "DeviceMissing", "Diverged", "Error", "FileFailure",
+           "OutOfMemory", "Unsupported"]
 
 
 def _find() -> str:
-    """TOMOS_LIBRARY if it is set, else the library that came with the package."""
+    """The path in TOMOS_LIBRARY, else the library that is part of the package."""
     return os.environ.get("TOMOS_LIBRARY") or str(Path(__file__).parent / "lib" / "libtomos.so")
+
+
+def _members(kind: Any, names: str) -> list[tuple[str, Any]]:
+    """Members of a struct of one type, by their names."""
+    return [(name, kind) for name in names.split()]
 
 
 class Option(ctypes.Structure):
     """One row of options.def."""
-    _fields_ = [("name", c_char_p), ("kind", c_int), ("fallback", c_char_p), ("values", c_char_p),
-                ("help", c_char_p), ("offset", c_size_t), ("count_offset", c_size_t), ("needs", c_char_p)]
+    _fields_ = [("name", c_char_p), ("kind", c_int), *_members(c_char_p, "fallback values help"),
+                *_members(c_size_t, "offset count_offset"), ("needs", c_char_p)]
 
 
 class GridStruct(ctypes.Structure):
@@ -57,61 +63,64 @@ class EllipsoidStruct(ctypes.Structure):
 
 
 class DifferenceStruct(ctypes.Structure):
-    _fields_ = [("relative_l2", c_double), ("psnr", c_double), ("ssim", c_double),
-                ("largest", c_double)]
+    _fields_ = _members(c_double, "relative_l2 psnr ssim largest")
 
 
 class FileInfoStruct(ctypes.Structure):
-    _fields_ = [("format", c_char_p), ("type", c_char_p), ("dataset", c_char_p), ("content", c_int),
-                ("shape", c_int64 * 3), ("has_grid", c_int), ("has_geometry", c_int)]
+    _fields_ = [*_members(c_char_p, "format type dataset"), ("content", c_int),
+                ("shape", c_int64 * 3), *_members(c_int, "has_grid has_geometry")]
 
 
 class ScanInfoStruct(ctypes.Structure):
-    _fields_ = [("kind", c_char_p), ("format", c_char_p), ("type", c_char_p), ("dataset", c_char_p),
-                ("counts", c_int), ("views", c_int64), ("rows", c_int64), ("columns", c_int64),
-                ("flats", c_int64), ("darks", c_int64), ("has_angles", c_int), ("has_geometry", c_int),
-                ("has_places", c_int), ("has_shifts", c_int), ("half", c_int), ("pixel", c_double),
-                ("pixel_height", c_double), ("distance", c_double), ("energy", c_double)]
+    _fields_ = [*_members(c_char_p, "kind format type dataset"), ("counts", c_int),
+                *_members(c_int64, "views rows columns flats darks"),
+                *_members(c_int, "has_angles has_geometry has_places has_shifts half"),
+                *_members(c_double, "pixel pixel_height distance energy")]
 
 
 class AxisStruct(ctypes.Structure):
-    _fields_ = [("column", c_double), ("confidence", c_double), ("at_edge", c_int), ("full_turn", c_int),
-                ("half", c_int), ("low", c_double), ("high", c_double), ("pairs", c_double),
-                ("vo", c_double), ("sharpness", c_double), ("error", c_double)]
+    _fields_ = [*_members(c_double, "column confidence"),
+                *_members(c_int, "at_edge full_turn half"),
+                *_members(c_double, "low high pairs vo sharpness error")]
 
 
 class MatrixStruct(ctypes.Structure):
-    _fields_ = [("rows", c_int64), ("columns", c_int64), ("count", c_int64),
-                ("pointer_bytes", c_int), ("index_bytes", c_int), ("pointers", c_void_p),
-                ("indices", c_void_p), ("values", c_void_p)]
+    _fields_ = [*_members(c_int64, "rows columns count"),
+                *_members(c_int, "pointer_bytes index_bytes"),
+                *_members(c_void_p, "pointers indices values")]
 
 
 Shape = c_int64 * 3
 
 
 class PrepReportStruct(ctypes.Structure):
-    _fields_ = [(name, c_int64) for name in ("repaired", "raised", "zingers", "stripes", "views")]
+    _fields_ = _members(c_int64, "repaired raised zingers stripes views")
 
 
 class RunReportStruct(ctypes.Structure):
-    _fields_ = [("prep", PrepReportStruct), ("shape", Shape), ("slabs", c_int64), ("slices", c_int64),
-                ("resumed", c_int64), ("read_bytes", c_double), ("written_bytes", c_double), ("updates", c_double),
-                ("read_seconds", c_double), ("compute_seconds", c_double), ("write_seconds", c_double),
-                ("seconds", c_double), ("cut", c_int64)]
+    _fields_ = [
+        ("bytes", c_size_t), ("prep", PrepReportStruct), ("shape", Shape),
+        *_members(c_int64, "slabs slices resumed"),
+        *_members(c_double, "read_bytes written_bytes updates"),
+        *_members(c_double, "read_seconds compute_seconds write_seconds seconds"),
+        *_members(c_int64, "cut iterations before"), *_members(c_double, "residual error"),
+        ("best", c_int64), ("ended", c_char_p), *_members(c_int, "complete compared"),
+        ("difference", DifferenceStruct), *_members(c_char * 32, "forward back")]
 
 
 SAY = CFUNCTYPE(None, c_void_p, c_char_p)
 
 
 class JobStruct(ctypes.Structure):
-    _fields_ = [("bytes", c_size_t), ("scan", c_char_p), ("output", c_char_p), ("method", c_char_p),
-                ("backend", c_char_p), ("device", c_void_p), ("source", c_void_p), ("geometry", c_void_p),
-                ("views", c_void_p), ("prep", c_void_p), ("axis", c_void_p), ("grid", c_void_p),
-                ("analytic", c_void_p), ("file", c_void_p), ("run", c_void_p), ("command", c_char_p),
-                ("recipe", c_char_p), ("say", SAY), ("user", c_void_p), ("report", POINTER(RunReportStruct))]
+    _fields_ = [
+        ("bytes", c_size_t), *_members(c_char_p, "scan output method backend"),
+        *_members(c_void_p, "device source geometry views prep axis grid analytic file run"),
+        *_members(c_char_p, "command recipe"), ("say", SAY), ("user", c_void_p),
+        ("report", POINTER(RunReportStruct)), *_members(c_void_p, "algebraic projector stored"),
+        *_members(c_char_p, "matrix start mask ray_weights truth compare"), ("axis_later", c_int)]
 
 
-_P = c_void_p       # a handle, an options struct or NULL
+_P = c_void_p  # a handle, a pointer to an options struct, or NULL
 _A = POINTER(ArrayStruct)
 _G = POINTER(GridStruct)
 _S = c_char_p
@@ -119,7 +128,7 @@ _I = c_int64
 _PROGRESS = POINTER(ProgressStruct)
 _NEW = POINTER(c_void_p)
 
-# name: result, arguments. "status" results are checked by the callers.
+# Name: result, arguments. A c_int result is a status, which the caller passes to `check`.
 _FUNCTIONS = {
     "message": (_S, []),
     "version": (_S, []),
@@ -224,9 +233,9 @@ _FUNCTIONS = {
 def _load() -> ctypes.CDLL:
     path = _find()
     try:
-        library = ctypes.CDLL(path)  # which releases the interpreter lock around every call
+        library = ctypes.CDLL(path)  # releases the interpreter lock during every call
     except OSError as failure:
-        raise ImportError(f"tomos: its library {path!r} cannot be loaded: {failure}; reinstall the "
+        raise ImportError(f"tomos: the library {path!r} cannot be loaded: {failure}; reinstall the "
                           "package, or set TOMOS_LIBRARY to a libtomos.so") from None
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, "tomos_" + name)
@@ -239,15 +248,15 @@ lib = _load()
 
 
 class Error(Exception):
-    """A failure of the library; its text is the library's sentence."""
+    """An error of the library, with its message."""
 
 
 class BadValue(Error, ValueError):
-    """An argument is out of range, or two disagree."""
+    """An argument is out of range, or contradicts another."""
 
 
 class OutOfMemory(Error, MemoryError):
-    """Memory could not be had."""
+    """Not enough memory."""
 
 
 class FileFailure(Error, OSError):
@@ -255,23 +264,23 @@ class FileFailure(Error, OSError):
 
 
 class BadFile(Error, ValueError):
-    """A file's content is not what it should be."""
+    """The content of a file is not valid."""
 
 
 class Unsupported(Error, NotImplementedError):
-    """Valid, but not built or not possible."""
+    """The request is valid, but not supported, or not by this build."""
 
 
 class DeviceMissing(Error, RuntimeError):
-    """There is no such device."""
+    """The device does not exist."""
 
 
 class Cancelled(Error):
-    """The call was stopped before its end."""
+    """The call was cancelled."""
 
 
 class Diverged(Error, ArithmeticError):
-    """The residual of an iteration grew without bound, or was not finite."""
+    """The residual of an iteration grew without bound, or became infinite or NaN."""
 
 
 _EXCEPTIONS = [None, BadValue, OutOfMemory, FileFailure, BadFile, Unsupported, DeviceMissing,
@@ -279,13 +288,13 @@ _EXCEPTIONS = [None, BadValue, OutOfMemory, FileFailure, BadFile, Unsupported, D
 
 
 def check(status: int) -> None:
-    """Raises what a status other than 0 means, with the sentence of this thread."""
+    """Raises the exception of a status other than 0, with the message of the last error."""
     if status:
         raise _EXCEPTIONS[status](lib.message().decode())
 
 
 def new(constructor, *arguments) -> int:
-    """The handle that a constructor of the library gives out."""
+    """The handle that a constructor of the library returns."""
     handle = c_void_p()
     check(constructor(ctypes.byref(handle), *arguments))
     return handle.value

@@ -1,4 +1,4 @@
-"""Reconstruction: a function for each method of the library, and `recon` for a whole scan."""
+"""Reconstruction: a function for each method, and `recon` with the interface of TomoPy."""
 from __future__ import annotations
 
 import ctypes
@@ -18,8 +18,8 @@ from ._options import GROUPS, History, unknown_option, with_options
 from ._operator import Operator, as_operator, like, own_failures
 from ._projector import Projector
 
-#: Called with (x, k, residual) after iteration k; a true result ends the iteration there. x is the volume that the
-#: iteration works on, read-only, and changes with the next one: copy what is to be kept.
+#: Called with (x, k, residual) after iteration k; a true result ends the iteration. x is the
+#: current iterate, read-only; the next iteration overwrites it.
 Callback = Callable[[Any, int, float], Any]
 
 
@@ -29,7 +29,7 @@ def _check_projector(A: Any, method: str) -> None:
 
 
 def _volume(A: Operator, b: Any, x0: Any, out: Any, flat: bool) -> Any:
-    """Where the result goes, with the start image in it; `flat`: the axes of b say nothing about it."""
+    """The array of the result, filled with the start image; `flat`: b does not give its axes."""
     if out is None and x0 is not None and hasattr(x0, "shape") and flat:
         out = empty(b, tuple(x0.shape))
     if out is None:
@@ -37,15 +37,15 @@ def _volume(A: Operator, b: Any, x0: Any, out: Any, flat: bool) -> Any:
     if x0 is None:
         out[...] = 0
     elif np.ndim(x0) == 0 and not hasattr(x0, "shape"):
-        raise TypeError(f"x0={x0!r}: the third argument is the image to start from; options go by their "
-                        "names, iterations=50")
+        raise TypeError(f"x0={x0!r}: the third argument is the image to start from; options are "
+                        "keywords, iterations=50")
     else:
         assign(out, x0, A.domain, A._source.axis, "x0")
     return out
 
 
 def _shown(x: Any) -> Any:
-    """The volume as callbacks see it: what they would write into it could go astray."""
+    """The volume as a read-only view for callbacks: the library may work on another copy."""
     if not isinstance(x, np.ndarray):
         return x
     view = x.view()
@@ -68,15 +68,15 @@ def _algebraic(given: Any, method: str, b: Array, x0: Any, out: Any, callback: O
         if options.get(name) is not None:
             options[name] = read_view(options[name], end.shape, end.axis, name)
     iterations = options.get("iterations") or GROUPS["algebraic"].rows["iterations"].default
-    room = iterations if hasattr(iterations, "__index__") and iterations > 0 else 0  # else it is refused
-    struct: HistoryStruct = history._prepare(room)
+    valid = hasattr(iterations, "__index__") and iterations > 0  # else the library rejects it
+    struct: HistoryStruct = history._prepare(iterations if valid else 0)
     struct.iterate = ctypes.pointer(target.struct) if callback else None
     settings = GROUPS["algebraic"].fill(facts=f"method={method}", history=history, **options)
-    told = (lambda k, residual: callback(_shown(out), k, residual)) if callback else None
+    after = (lambda k, residual: callback(_shown(out), k, residual)) if callback else None
     try:
         with own_failures(A):
             run(lib.reconstruct, A._op, method.encode(), source.pointer, target.pointer,
-                ctypes.byref(settings), show=progress, callback=told, of=method,
+                ctypes.byref(settings), show=progress, callback=after, of=method,
                 keep=(A, settings, source, target))
     finally:
         history._finish()
@@ -96,13 +96,13 @@ def _method(method: str):
     settings = "iterations=100, noise_level=0.01" if method == "asd-pocs" else "iterations=10"
     return with_options(solve, rows, f"""{summary[0].upper() + summary[1:]}.
 
-    `A` is a Projector or another Operator, a sparse matrix of SciPy or a LinearOperator; for these two, which
-    have no more than rows and columns, the axes are those of `b` and of `x0` or `out`.
+    `A` is a Projector or another Operator, a sparse matrix of SciPy or a LinearOperator; matrices
+    and LinearOperators have no axes, which are taken from `b` and from `x0` or `out`.
 
-    Starts from `x0` (default: zero, or one where a method needs that), and gives the volume, in `out`
-    if that is given. `callback(x, k, residual)` is called after each iteration and ends it with a true
-    result; its `x` is read-only and changes with the next iteration, so copy what is to be kept. `progress` shows a
-    bar.
+    The iteration starts from `x0` (default: zero; one for methods that multiply), and the result is
+    the volume, in `out` if that is given. `callback(x, k, residual)` is called after each
+    iteration, and a true result ends the iteration; `x` is read-only and overwritten by the next
+    one, so copy it to keep it. `progress` shows a bar.
 
     >>> A = tomos.Projector(None, tomos.parallel(views=24, columns=16))
     >>> truth = tomos.phantom("shepp-logan-2d-modified", A.grid)
@@ -117,17 +117,18 @@ METHODS = {method.replace("-", "_"): _method(method) for method in choices(lib.m
 
 
 _ANALYTIC = {
-    "fbp": ("Filtered back projection of parallel and fan beam; Feldkamp's for cone beam on a circle.",
+    "fbp": ("Filtered back projection of parallel and fan beams; FDK for a circular cone beam.",
             "tomos.parallel(views=90, columns=64)"),
-    "fdk": ("Feldkamp's reconstruction of a cone beam on a circle.",
+    "fdk": ("Reconstruction of a circular cone-beam scan after Feldkamp, Davis and Kress.",
             "tomos.cone(views=90, rows=8, columns=64, source_axis=300, source_detector=400)"),
 }
 
 
-def _linear(function, A: Projector, x: Any, out: Any, forth: bool, progress: bool, options: dict) -> Any:
-    """Projections into a volume, or, with `forth`, a volume into projections."""
+def _linear(function, A: Projector, x: Any, out: Any, forward: bool, progress: bool,
+            options: dict) -> Any:
+    """Maps projections to a volume, or, with `forward`, a volume to projections."""
     _check_projector(A, "filtered back projection")
-    start, end = (A._source, A._target) if forth else (A._target, A._source)
+    start, end = (A._source, A._target) if forward else (A._target, A._source)
     x = x if hasattr(x, "shape") else np.asarray(x)
     source = read_view(x, *start)
     if out is None:
@@ -135,7 +136,8 @@ def _linear(function, A: Projector, x: Any, out: Any, forth: bool, progress: boo
     target = write_view(out, end.shape, end.axis, "out")
     settings = GROUPS["analytic"].fill(**options)
     run(function, A._backend, ctypes.byref(A.grid._struct), A.geometry._handle, source.pointer,
-        target.pointer, ctypes.byref(settings), show=progress, keep=(A, settings, source, target))
+        target.pointer, ctypes.byref(settings), show=progress,
+        keep=(A, settings, source, target))
     return out
 
 
@@ -149,7 +151,7 @@ def _analytic(name: str):
     summary, scan = _ANALYTIC[name]
     return with_options(reconstruct, GROUPS["analytic"].rows, f"""{summary}
 
-    `A` says where voxels and views are, and what computes.
+    `A` has the grid, the geometry and the backend.
 
     >>> A = tomos.Projector(None, {scan})
     >>> ball = tomos.Phantom("ball", radius=20, value=0.02)
@@ -159,8 +161,8 @@ def _analytic(name: str):
     """, name)
 
 
-fbp = _analytic("fbp")
-fdk = _analytic("fdk")
+ANALYTIC = {name: _analytic(name) for name in _ANALYTIC}
+fbp, fdk = ANALYTIC["fbp"], ANALYTIC["fdk"]
 
 
 def _fbp_transpose(A: Projector, x: Array, *, out: Any = None, progress: bool = False,
@@ -169,37 +171,39 @@ def _fbp_transpose(A: Projector, x: Array, *, out: Any = None, progress: bool = 
 
 
 fbp_transpose = with_options(_fbp_transpose, GROUPS["analytic"].rows,
-                             """The transpose of `fbp` as a matrix, from volumes to projections: what a
-    gradient through it needs.
+                             """The transpose of `fbp`, from volumes to projections, for gradients.
 
     >>> A = tomos.Projector(None, tomos.parallel(views=90, columns=64))
     >>> x, y = np.ones(A.domain), np.ones(A.range)
-    >>> bool(np.isclose(np.vdot(tomos.fbp(A, y), x), np.vdot(y, tomos.fbp_transpose(A, x)), rtol=1e-4))
+    >>> left, right = np.vdot(tomos.fbp(A, y), x), np.vdot(y, tomos.fbp_transpose(A, x))
+    >>> bool(np.isclose(left, right, rtol=1e-4))
     True
     """, "fbp_transpose")
 
-# What TomoPy calls things.
+# Names of TomoPy.
 _ALGORITHMS = {"gridrec": "fbp", "bart": "block", "asd-pocs": "asd_pocs"}
 _NAMES = {"num_iter": "iterations", "filter_name": "filter", "num_block": "blocks"}
 _FILTERS = {"shepp": "shepp-logan", "ramlak": "ram-lak"}
 
 
-def recon(tomo: Array, theta: Optional[Sequence[float]] = None, center: Union[None, float, Sequence[float]]
-          = None, sinogram_order: bool = False, method: str = "fbp", *, algorithm: Optional[str] = None,
+def recon(tomo: Array, theta: Optional[Sequence[float]] = None,
+          center: Union[None, float, Sequence[float]] = None, sinogram_order: bool = False,
+          method: str = "fbp", *, algorithm: Optional[str] = None,
           degrees: Optional[bool] = None, pixel: float = 1.0, geometry: Optional[Geometry] = None,
           grid: Optional[Grid] = None, init_recon: Optional[Array] = None, model: str = "joseph",
           backend: str = "auto", ncore: Optional[int] = None, nchunk: Optional[int] = None,
           num_gridx: Optional[int] = None, num_gridy: Optional[int] = None, out: Any = None,
           callback: Optional[Callback] = None, progress: bool = False, **options: Any) -> Any:
-    """Reconstructs a scan; called as TomoPy's `recon` is.
+    """Reconstructs the projections of a scan; takes the arguments of TomoPy's `recon`.
 
     `tomo` has line integrals (after -log), (views, rows, columns), or (rows, views, columns) with
     `sinogram_order`; or one sinogram, (views, columns). `theta` is in radians, in degrees with
-    `degrees`. `center` is the column the axis falls on, counted from the middle of the first pixel, one
-    or one per view; without it `find_center` finds it, and a warning says where that is not sure. `method` (or TomoPy's `algorithm`) is
-    "fbp" (also as "gridrec"), "fdk" or an algebraic method ("sirt", "cgls", "mlem", ...), which takes
-    the options of the function of that name; TomoPy's num_iter, filter_name, num_block, num_gridx and
-    num_gridy are understood. A `geometry` may stand in for theta and center: any scan there is.
+    `degrees`. `center` is the column of the rotation axis, counted from the centre of the first
+    pixel, one or one per view; by default `find_center` finds it, with a warning if it is
+    uncertain. `method` (or TomoPy's `algorithm`) is "fbp" (or "gridrec"), "fdk" or an iterative
+    method ("sirt", "cgls", "mlem", ...); options are those of the function of that name, and
+    TomoPy's num_iter, filter_name, num_block, num_gridx and num_gridy. A `geometry` replaces theta
+    and center, for scans of any kind. See `tomos.run` for scans in files.
 
     The result is (slices, ny, nx), or (ny, nx) for one sinogram: attenuation per unit of `pixel`.
 
@@ -212,8 +216,9 @@ def recon(tomo: Array, theta: Optional[Sequence[float]] = None, center: Union[No
     """
     method = algorithm or method
     method = _ALGORITHMS.get(method, method)
-    if method not in ("fbp", "fdk") and method not in METHODS:
-        raise ValueError(f"method {method!r} is not known; there are fbp, fdk, {', '.join(METHODS)}")
+    if method not in ANALYTIC and method not in METHODS:
+        raise ValueError(f"method {method!r} is not known; there are "
+                         f"{', '.join([*ANALYTIC, *METHODS])}")
     options = {_NAMES.get(name, name): value for name, value in options.items()}
     if "filter" in options:
         options["filter"] = _FILTERS.get(options["filter"], options["filter"])
@@ -222,7 +227,7 @@ def recon(tomo: Array, theta: Optional[Sequence[float]] = None, center: Union[No
         if name not in known:
             raise unknown_option(f"tomos.recon with {method}", name, [*_RECON, *known])
     if geometry is None and theta is None:
-        raise TypeError("recon needs theta, one angle per view, or a geometry")
+        raise TypeError("recon needs theta, the angle of each view, or a geometry")
     if geometry is not None and not (theta is None and center is None):
         raise TypeError("theta and center are part of the geometry; give one or the other")
     if geometry is not None and not isinstance(geometry, Geometry):
@@ -235,23 +240,27 @@ def recon(tomo: Array, theta: Optional[Sequence[float]] = None, center: Union[No
     if ncore is not None:
         check(lib.set_threads(ncore))
     A = Projector(grid, geometry, model, backend)
-    if method in ("fbp", "fdk"):
+    if method in ANALYTIC:
         if callback is not None or init_recon is not None:
             raise TypeError(f"{method} takes neither callback nor init_recon: it does not iterate")
-        return (fbp if method == "fbp" else fdk)(A, tomo, out=out, progress=progress, **options)
-    return METHODS[method](A, tomo, init_recon, out=out, callback=callback, progress=progress, **options)
+        return ANALYTIC[method](A, tomo, out=out, progress=progress, **options)
+    return METHODS[method](A, tomo, init_recon, out=out, callback=callback, progress=progress,
+                           **options)
 
 
-_RECON = [p.name for p in inspect.signature(recon).parameters.values() if p.kind is not p.VAR_KEYWORD]
+_RECON = [p.name for p in inspect.signature(recon).parameters.values()
+          if p.kind is not p.VAR_KEYWORD]
 
 
-def _scan_of(tomo: Any, theta: Any, center: Any, degrees: Optional[bool], pixel: float, backend: str) -> Geometry:
+def _scan_of(tomo: Any, theta: Any, center: Any, degrees: Optional[bool], pixel: float,
+             backend: str) -> Geometry:
     theta = one_per_view(theta, tomo)
     check_radians(theta, degrees, "theta")
     if center is None:
         center = found_for_recon(tomo, theta, degrees, backend)
     rows = tomo.shape[1] if tomo.ndim == 3 else 1
-    return parallel(theta, degrees=degrees, rows=rows, columns=tomo.shape[-1], axis=center, pixel=pixel)
+    return parallel(theta, degrees=degrees, rows=rows, columns=tomo.shape[-1], axis=center,
+                    pixel=pixel)
 
 
 def _grid_of(geometry: Geometry, nx: Optional[int], ny: Optional[int]) -> Grid:
@@ -264,7 +273,7 @@ def _grid_of(geometry: Geometry, nx: Optional[int], ny: Optional[int]) -> Grid:
 
 
 def cover(geometry: Geometry) -> tuple[float, float]:
-    """The angle that the views of a circular scan cover, and what `fbp` needs of it, in radians.
+    """The angle that the views of a circular scan cover and the one that `fbp` needs, in radians.
 
     >>> covered, needed = tomos.cover(tomos.parallel(views=90, columns=64))
     >>> np.degrees([covered, needed]).round().tolist()

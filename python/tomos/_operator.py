@@ -1,4 +1,4 @@
-"""Linear operators: what projectors share, sums and products of them, matrices and operators of SciPy."""
+"""Linear operators: base class of projectors, sums, products, SciPy's matrices and operators."""
 from __future__ import annotations
 
 import contextlib
@@ -18,11 +18,11 @@ from ._library import APPLY, CustomStruct, Error, MatrixStruct, Shape, check, li
 
 _FLOAT = np.dtype(np.float32)
 _VOLUME, _PROJECTIONS = 0, 1  # the axis that may be missing: one slice, one row
-_LONG = 3e7                   # voxels times views from which a call is made so that Ctrl-C stops it
+_LONG = 3e7  # voxels times views; calls with more work run in a thread so that Ctrl-C stops them
 
 
 class End(NamedTuple):
-    """What an operator takes or gives: its three axes, the one that may be missing, its name."""
+    """The volume or the projections: three axes, the one an array may lack, its name."""
     shape: tuple
     axis: int
     name: str
@@ -39,17 +39,18 @@ def projections_end(shape: tuple) -> End:
 class Operator:
     """A linear operator: a `Projector`, or one made of others: `A.T`, `2 * A`, `A + B`, `A.T @ A`.
 
-    `A @ x` applies it, `A.T @ y` its adjoint; what they take and give is as for a projector. SciPy's solvers
-    take it as it is, and so do all methods that need no more than these two products. Matrices and
-    LinearOperators of SciPy can be terms and factors as well.
+    `A @ x` applies it, `A.T @ y` its adjoint, to arrays as a projector takes them. SciPy's solvers
+    accept it, and so do all methods that only need these two products. Matrices and LinearOperators
+    of SciPy can be terms and factors as well.
 
     >>> A = tomos.Projector(None, tomos.parallel(views=8, columns=8))
     >>> normal = A.T @ A + 0.1 * tomos.Operator.identity(A)
     >>> normal.shape, (normal @ np.ones((8, 8))).shape
     ((64, 64), (8, 8))
     """
-    __slots__ = ("_source", "_target", "shape", "_op", "_backend", "_name", "_long", "_functions", "__weakref__")
-    __array_ufunc__ = None  # so that NumPy leaves `x @ A` and `2 * A` to us
+    __slots__ = ("_source", "_target", "shape", "_op", "_backend", "_name", "_long", "_functions",
+                 "__weakref__")
+    __array_ufunc__ = None  # NumPy then calls our `__rmatmul__` and `__rmul__`
     dtype = _FLOAT
     shape: tuple[int, int]
 
@@ -75,19 +76,20 @@ class Operator:
 
     @property
     def domain(self) -> tuple:
-        """The shape of what it is applied to."""
+        """The shape of its argument."""
         return self._source.shape
 
     @property
     def range(self) -> tuple:
-        """The shape of what it gives."""
+        """The shape of its result."""
         return self._target.shape
 
     def __call__(self, x: Array, out: Any = None) -> Any:
         """The operator applied to x, in `out` if that is given."""
-        if type(x) is np.ndarray and out is None and x.shape == self._source.shape and x.dtype == _FLOAT \
-                and not self._long and not self._functions and x.flags.c_contiguous:
-            y = np.empty(self._target.shape, _FLOAT)  # the short way: nothing to look into
+        if type(x) is np.ndarray and out is None and x.shape == self._source.shape \
+                and x.dtype == _FLOAT and x.flags.c_contiguous and not self._long \
+                and not self._functions:
+            y = np.empty(self._target.shape, _FLOAT)  # no conversion needed: less overhead
             check(lib.op_forward(self._op, host_view(x).pointer, host_view(y).pointer))
             return y
         return self._apply(lib.op_forward, x, out, self._source, self._target)
@@ -117,7 +119,7 @@ class Operator:
         return _columns(self, x, self.shape[::-1])
 
     def rmatvec(self, y: Array) -> Any:
-        """`A.T @ y` likewise."""
+        """`A.T @ y`; a column (m, 1) gives a column."""
         return _columns(self.adjoint, y, self.shape)
 
     def matmat(self, x: Array) -> np.ndarray:
@@ -135,28 +137,28 @@ class Operator:
 
     @property
     def H(self) -> "Operator":
-        """The same as `T`: the numbers are real."""
+        """The same as `T`, as the matrix is real."""
         return self.T
 
     @property
     def matched(self) -> bool:
-        """Whether `A.T` is the transpose of `A`: not for a projector with a `back` of its own."""
+        """Whether `A.T` is the transpose of `A`; false for projectors with another `back` model."""
         return bool(lib.op_matched(self._op))
 
     @property
     def backend(self) -> str:
-        """What computes, in words."""
+        """A description of the device that computes."""
         return lib.backend_describe(self._backend).decode()
 
     def norm(self) -> float:
-        """The largest singular value, to about five digits; computed once."""
+        """The largest singular value, to about five digits; computed at the first call."""
         value = ctypes.c_double()
         with own_failures(self):
             run(lib.op_norm, self._op, ctypes.byref(value), keep=(self, value))
         return value.value
 
     def as_linear_operator(self) -> Any:
-        """A scipy.sparse.linalg.LinearOperator on flat vectors; SciPy's functions take `A` itself as well."""
+        """A scipy.sparse.linalg.LinearOperator on flat vectors; SciPy's functions also take `A`."""
         from ._scipy import Linear
         return Linear(self)
 
@@ -175,14 +177,15 @@ class Operator:
     def __mul__(self, factor: Any) -> "Operator":
         if isinstance(factor, numbers.Real):
             return Composite("sum", (self,), (float(factor),))
-        raise TypeError(f"an operator times a {type(factor).__name__}: * takes a real number; an operator is "
-                        "applied with @: A @ x, A.T @ y")
+        raise TypeError(f"an operator times a {type(factor).__name__}: * takes a real number; an "
+                        "operator is applied with @: A @ x, A.T @ y")
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: Any) -> "Operator":
         if not isinstance(divisor, numbers.Real):
-            raise TypeError(f"an operator divided by a {type(divisor).__name__}: / takes a real number")
+            raise TypeError(f"an operator divided by a {type(divisor).__name__}: / takes a real "
+                            "number")
         return self * (1 / float(divisor))
 
     def __neg__(self) -> "Operator":
@@ -201,8 +204,8 @@ class Operator:
 
     def _plus(self, other: Any, mine: float, theirs: float) -> "Operator":
         if not _is_operator(other):
-            raise TypeError(f"an operator and a {type(other).__name__} have no sum; there are A + B, A - B of operators "
-                            "and A @ x + y of what they give")
+            raise TypeError(f"an operator and a {type(other).__name__} cannot be added; A + B adds "
+                            "operators, A @ x + y adds to a result")
         other = _beside(other, self, self._source, self._target)
         return Composite("sum", (self, other), (mine, theirs))
 
@@ -225,7 +228,7 @@ class Adjoint(Operator):
 
     @property
     def _op(self) -> int:  # type: ignore[override]
-        if self._made is None:  # only where something else than a product needs it
+        if self._made is None:  # products use the adjoint of A itself
             self._made = _Handle(new(lib.op_transpose, self._of._op))
         return self._made.value
 
@@ -245,18 +248,19 @@ class Adjoint(Operator):
         return self._of.norm()
 
     def matrix(self) -> Any:
-        """The transpose of the operator's matrix, where that has one."""
+        """The transposed matrix of the operator; projectors have one."""
         return self._of.matrix().T  # type: ignore[attr-defined]
 
     def __reduce__(self) -> tuple:
         return Adjoint, (self._of,)
 
     def __repr__(self) -> str:
-        return f"<{type(self._of).__module__.partition('.')[0]}.{type(self._of).__name__}.T of {self._of!r}>"
+        kind = type(self._of)
+        return f"<{kind.__module__.partition('.')[0]}.{kind.__name__}.T of {self._of!r}>"
 
 
 class _Handle:
-    """An operator of the library, freed when nobody has it any more."""
+    """Owner of an operator of the library, which is freed with it."""
 
     def __init__(self, value: int) -> None:
         self.value = value
@@ -312,24 +316,24 @@ class _Identity:
 
 
 class _Functions:
-    """The products of an object with matvec and rmatvec, as the library calls them."""
+    """Callbacks for the library, which call matvec and rmatvec of a Python object."""
 
     def __init__(self, given: Any) -> None:
         self.failure: Optional[BaseException] = None
         m, n = given.shape
-        self.struct = CustomStruct(self._wrap(given.matvec, n, m), self._wrap(given.rmatvec, m, n), None,
-                                   f"{type(given).__module__.partition('.')[0]}'s "
-                                   f"{type(given).__name__}".encode())
+        name = f"{type(given).__module__.partition('.')[0]}'s {type(given).__name__}"
+        self.struct = CustomStruct(self._wrap(given.matvec, n, m), self._wrap(given.rmatvec, m, n),
+                                   None, name.encode())
 
     def _wrap(self, product: Callable, count: int, wanted: int) -> Any:
         owner = weakref.ref(self)
 
         def apply(_, source, target) -> int:
             try:
-                x = _memory(source, count).copy()  # so that it may be kept or changed
+                x = _memory(source, count).copy()  # the function may keep or change it
                 _memory(target, wanted)[...] = _result(product(x), wanted, product)
                 return 0
-            except BaseException as raised:  # it may not pass through the library
+            except BaseException as raised:  # exceptions cannot cross C code
                 owner().failure = raised
                 return 1
         return APPLY(apply)
@@ -342,48 +346,56 @@ def _memory(array: Any, count: int) -> np.ndarray:
 def _result(y: Any, wanted: int, product: Callable) -> np.ndarray:
     y = np.asarray(y)
     if y.size != wanted or y.dtype.kind not in "biuf":
-        raise ValueError(f"{getattr(product, '__qualname__', 'the operator')} gave {y.dtype} of shape {y.shape}; "
-                         f"expected {wanted} real numbers")
+        name = getattr(product, "__qualname__", "the operator")
+        raise ValueError(f"{name} returned {y.dtype} of shape {y.shape}; expected {wanted} real "
+                         "numbers")
     return y.ravel()
 
 
 @contextlib.contextmanager
 def own_failures(A: Operator) -> Iterator[None]:
-    """What a function of the caller's raised comes out, instead of the library's message about it."""
+    """Raises what a Python function of the operator raised, instead of the library's error."""
+    for functions in A._functions:
+        functions.failure = None  # of a call that was interrupted
     try:
         yield
     except Error:
         for functions in A._functions:
             if functions.failure is not None:
-                failure, functions.failure = functions.failure, None
-                raise failure from None
+                raise functions.failure from None
         raise
+    finally:
+        for functions in A._functions:
+            functions.failure = None  # it refers to all frames of the call
 
 
 def _csr(given: Any) -> MatrixStruct:
     matrix = given.tocsr()
     if matrix.dtype.kind not in "biuf":
-        raise TypeError(f"the matrix has elements of type {matrix.dtype}; they must be real numbers")
+        raise TypeError(f"the matrix has elements of type {matrix.dtype}; they must be real "
+                        "numbers")
     parts = [np.ascontiguousarray(matrix.indptr), np.ascontiguousarray(matrix.indices),
              np.ascontiguousarray(matrix.data, _FLOAT)]
-    if len(set(part.dtype.itemsize for part in parts[:2])) > 1 or parts[0].dtype.itemsize not in (4, 8):
+    sizes = {part.dtype.itemsize for part in parts[:2]}
+    if sizes not in ({4}, {8}):
         parts[:2] = [part.astype(np.int64) for part in parts[:2]]
-    struct = MatrixStruct(*matrix.shape, matrix.nnz, parts[0].dtype.itemsize, parts[1].dtype.itemsize,
-                          *(part.ctypes.data for part in parts))
+    struct = MatrixStruct(*matrix.shape, matrix.nnz, parts[0].dtype.itemsize,
+                          parts[1].dtype.itemsize, *(part.ctypes.data for part in parts))
     struct.owner = parts
     return struct
 
 
 def _is_operator(x: Any) -> bool:
-    """A tomos operator, a sparse matrix, or something with SciPy's products."""
+    """A tomos operator, a sparse matrix, or an object with matvec and rmatvec."""
     if isinstance(x, (Operator, np.ndarray)):
         return isinstance(x, Operator)
     return len(getattr(x, "shape", ())) == 2 and (
         hasattr(x, "tocsr") or (hasattr(x, "matvec") and hasattr(x, "rmatvec")))
 
 
-def _beside(x: Any, like: Operator, source: Optional[End] = None, target: Optional[End] = None) -> Operator:
-    """What stands beside an operator in a sum or product, on the same backend."""
+def _beside(x: Any, like: Operator, source: Optional[End] = None,
+            target: Optional[End] = None) -> Operator:
+    """The other operand of a sum or product as an operator on the same backend."""
     own = getattr(x, "tomos_operator", x)
     if isinstance(own, Operator):
         return own
@@ -395,14 +407,14 @@ def _beside(x: Any, like: Operator, source: Optional[End] = None, target: Option
 
 
 def as_operator(A: Any, method: str, b: Any, volumes: tuple) -> Operator:
-    """What a method works on. A matrix knows the numbers of rows and columns only: the axes are those of the
-    projections, and of the first volume that there is."""
+    """The operator a method works on. A matrix has no axes: they are taken from the projections and
+    from the first volume given."""
     A = getattr(A, "tomos_operator", A)
     if isinstance(A, Operator):
         return A
     if not _is_operator(A):
-        raise TypeError(f"{method} works on a tomos.Projector or another tomos.Operator, a sparse matrix or a "
-                        f"LinearOperator, not on a {type(A).__name__}")
+        raise TypeError(f"{method} works on a tomos.Projector or another tomos.Operator, a sparse "
+                        f"matrix or a LinearOperator, not on a {type(A).__name__}")
     shape = next((tuple(v.shape) for v in volumes if hasattr(v, "shape")), ())
     source = volume_end(_axes(shape, A.shape[1], _VOLUME))
     target = projections_end(_axes(tuple(b.shape), A.shape[0], _PROJECTIONS))
@@ -410,14 +422,14 @@ def as_operator(A: Any, method: str, b: Any, volumes: tuple) -> Operator:
 
 
 def _axes(shape: tuple, count: int, axis: int) -> tuple:
-    """Three axes: those of an array, where that has as many numbers; else one long one."""
+    """Three axes: those of the array if its size is `count`, else one axis of that length."""
     if len(shape) not in (2, 3) or math.prod(shape) != count:
         return (1, 1, count) if axis == _VOLUME else (count, 1, 1)
     return shape if len(shape) == 3 else shape[:axis] + (1,) + shape[axis:]
 
 
 def like(ndim: int, end: End) -> tuple:
-    """The shape of a result, with as many axes as what was given, where that can be."""
+    """The shape of a result, with as many axes as the input where that is possible."""
     if ndim == 1:
         return (math.prod(end.shape),)
     if ndim == 2 and end.shape[end.axis] == 1:

@@ -1,4 +1,4 @@
-"""The projector as a linear operator."""
+"""Projectors as linear operators."""
 from __future__ import annotations
 
 import ctypes
@@ -18,7 +18,7 @@ _FLOAT = np.dtype(np.float32)
 
 
 def backends() -> tuple[str, ...]:
-    """The names that `backend=` takes.
+    """The names of backends, for `backend=`.
 
     >>> "cpu" in tomos.backends()
     True
@@ -27,7 +27,7 @@ def backends() -> tuple[str, ...]:
 
 
 def models() -> tuple[str, ...]:
-    """The names that `model=` takes.
+    """The names of projector models, for `model=`.
 
     >>> "joseph" in tomos.models()
     True
@@ -47,21 +47,21 @@ def threads(count: Optional[int] = None) -> int:
 
 
 class Projector(Operator):
-    """The projector of a scan and its exact adjoint: `A @ x`, `A.T @ y`.
+    """The projector of a scan, `A @ x`, with its exact adjoint, `A.T @ y`.
 
     Volumes are (nz, ny, nx), projections (views, rows, columns); a slice may be (ny, nx), the
-    projections of one row (views, columns), and either may be flat, as SciPy has it. The result has
-    as many axes as what was given, where that can be. float32 arrays of any strides are used where they
-    lie, others are converted once. Arrays of PyTorch and CuPy give such arrays.
+    projections of one row (views, columns), and both may be flat, as in SciPy. The result has as
+    many axes as the argument where that is possible. float32 arrays of any strides are used without
+    a copy, others are converted. Arrays of PyTorch and CuPy give arrays of the same kind.
 
-    `grid` None stands for `geometry.grid()`.
+    `grid` None means `geometry.grid()`.
     """
     __slots__ = ("grid", "geometry", "model", "options")
 
     def __init__(self, grid: Optional[Grid], geometry: Geometry, model: str = "joseph",
                  backend: str = "auto", **options: Any) -> None:
         if not isinstance(geometry, Geometry) or not isinstance(grid, (Grid, type(None))):
-            raise TypeError("a projector is made of a tomos.Grid (or None) and a tomos.Geometry, not of "
+            raise TypeError("a projector needs a tomos.Grid (or None) and a tomos.Geometry, not "
                             f"{type(grid).__name__} and {type(geometry).__name__}")
         for name in options:
             if name not in GROUPS["projector"].rows or name == "forward":
@@ -70,8 +70,8 @@ class Projector(Operator):
         self.grid = grid if grid is not None else geometry.grid()
         self.geometry, self.model, self.options = geometry, model, options
         self._set_up(volume_end(self.grid.shape), projections_end(geometry.shape), backend)
-        self._own(new(lib.op_projector, self._backend, ctypes.byref(self.grid._struct), geometry._handle,
-                      ctypes.byref(self._projector_options())))
+        self._own(new(lib.op_projector, self._backend, ctypes.byref(self.grid._struct),
+                      geometry._handle, ctypes.byref(self._projector_options())))
 
     def _projector_options(self) -> ctypes.Structure:
         return GROUPS["projector"].fill(forward=self.model, **self.options)
@@ -105,7 +105,7 @@ def _remake(grid: Grid, geometry: Geometry, model: str, backend: str, options: d
 
 
 class _MatrixOwner:
-    """Keeps a stored matrix as long as an array shows its memory."""
+    """Owner of a stored matrix, kept as long as an array refers to its memory."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle

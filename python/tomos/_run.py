@@ -4,67 +4,86 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import tempfile
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
+import numpy as np
+
+from ._arrays import Array
 from ._call import Bar, Report, call
+from ._files import write
 from ._geometry import Geometry, check_radians
-from ._library import SAY, BadValue, Error, JobStruct, RunReportStruct, choices, lib
+from ._library import SAY, BadValue, Cancelled, Error, JobStruct, RunReportStruct, lib
+from ._methods import ANALYTIC, METHODS
 from ._options import GROUPS, Row, with_options
 from ._prep import PrepReport
 from ._scan import Scan
+from ._truth import Difference
 
 _Path = Union[str, os.PathLike]
 _Range = Union[str, slice]
+_Volume = Union[_Path, Array]
 
-# The groups of a job, with their headings in help(tomos.run). As on the command line, an option whose name is in
-# several groups is meant for each of them.
+# The groups of a job, with their headings in help(tomos.run). As on the command line, an option
+# whose name is in several groups is meant for each of them.
 _JOB: dict[str, tuple[str, dict[str, Row]]] = {
     "run": ("Run", GROUPS["run"].rows),
     "analytic": ("Filtered back projection (fbp, fdk)", GROUPS["analytic"].rows),
-    "algebraic": ("Iterative methods", GROUPS["algebraic"].rows),
+    "algebraic": ("Iterative methods", GROUPS["algebraic"].but("resume", "history")),
     "projector": ("Projector of iterative methods", GROUPS["projector"].rows),
     "grid": ("Grid", GROUPS["grid"].rows),
-    "scan": ("Geometry, where the file has none", GROUPS["scan"].but("rows", "columns", "views", "start")),
+    "scan": ("Geometry, where the file has none",
+             GROUPS["scan"].but("rows", "columns", "views", "start")),
     "axis": ("Rotation axis, where it is not known", GROUPS["axis"].rows),
     "source": ("Scan file", GROUPS["source"].rows),
     "prep": ("Preparation", GROUPS["prep"].rows),
     "file": ("Output", GROUPS["file"].rows),
     "device": ("Device", GROUPS["device"].rows),
 }
-_ANALYTIC, _ITERATIVE = ("analytic",), ("algebraic", "projector")  # groups that only these methods use
 _MEMBERS = {"scan": "geometry"}  # where the member of tomos_job has another name than its group
-_ANALYTIC_METHODS = ("fbp", "fdk")
+_ITERATIVE = ("algebraic", "projector")  # groups that only iterative methods use
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """What `tomos.run` did, or, with `dry_run`, what it would do."""
-    output: str                      #: the file or folder of the volume
-    shape: tuple[int, int, int]      #: of the volume, (nz, ny, nx)
-    slabs: int                       #: parts the volume was reconstructed in
-    slices: int                      #: slices this run reconstructed; 0 of a dry run
-    resumed: int                     #: slices that an earlier run had done
-    seconds: float                   #: of the whole run; its stages below overlap
+    """What `tomos.run` did; after a dry run, what it would do."""
+    output: str                    #: the file or folder of the volume
+    shape: tuple[int, int, int]    #: of the volume, (nz, ny, nx)
+    slabs: int                     #: parts that the volume was reconstructed in
+    slices: int                    #: slices that this run reconstructed; 0 after a dry run
+    resumed: int                   #: slices that an earlier run had finished
+    complete: bool                 #: whether the output exists
+    seconds: float                 #: duration of the run; its stages overlap
     read_seconds: float
     compute_seconds: float
     write_seconds: float
     read_bytes: float
     written_bytes: float
-    updates: float                   #: voxels times views
-    clipped: int                     #: values outside the window of 8 or 16 bits
-    prep: PrepReport                 #: what preparation repaired
-    lines: tuple[str, ...]           #: what the run reported: scan, axis, method, volume, plan
+    updates: float                 #: voxels times views
+    clipped: int                   #: values outside the window of 8 or 16 bits
+    iterations: int                #: of iterative methods, the most of any slab; else 0
+    residual: float                #: ||A x - b|| / ||b|| at the end; nan: not iterative
+    error: float                   #: ||x - truth|| / ||truth|| at the end; nan: no truth
+    best: int                      #: iteration of the least error, from 1; 0: no truth
+    ended: str                     #: the stop rule that ended the iteration, or "cancelled"
+    difference: Optional[Difference]  #: of the volume from `compare`
+    kernels: tuple[str, str]       #: optimised kernels, forward and back; "": reference, or none
+    prep: PrepReport               #: what preparation repaired
+    lines: tuple[str, ...]         #: messages of the run: scan, axis, method, volume, plan
 
     def __repr__(self) -> str:
-        done = f"{self.slices} slices in {self.slabs} slabs" + (f" and {self.resumed} resumed" if self.resumed else "")
-        return f"<tomos.RunReport {self.output!r}: {' x '.join(map(str, self.shape))}, {done}, {self.seconds:.3g} s>"
+        shape = " x ".join(map(str, self.shape))
+        resumed = f" and {self.resumed} resumed" if self.resumed else ""
+        return (f"<tomos.RunReport {self.output!r}: {shape}, {self.slices} slices in {self.slabs} "
+                f"slabs{resumed}, {self.seconds:.3g} s>")
 
 
 class _Lines:
-    """What a run reports: warnings become Python's, other lines are printed where that is asked for."""
+    """Messages of a run: warnings become Python's, other lines are printed if `verbose`."""
 
     def __init__(self, verbose: bool) -> None:
         self.lines: list[str] = []
@@ -74,7 +93,7 @@ class _Lines:
         self.lines.append(line.decode(errors="replace"))
 
     def show(self) -> None:
-        """In the caller's thread, where a warning may be an exception."""
+        """Called in the caller's thread, as a warning may raise an exception."""
         while self.shown < len(self.lines):
             line = self.lines[self.shown]
             self.shown += 1
@@ -85,15 +104,18 @@ class _Lines:
 
 
 def _level() -> int:
-    """The level of the frame that called the package."""
+    """The `stacklevel` of the code that called the package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "tomos":
         level, frame = level + 1, frame.f_back
     return level
 
 
+# ---- options ------------------------------------------------------------------------------
+
+
 def _range(value: Optional[_Range], name: str) -> Optional[str]:
-    """"FIRST:END" of a slice."""
+    """A slice as the text "FIRST:END"."""
     if not isinstance(value, slice):
         return value
     if value.step not in (None, 1):
@@ -102,11 +124,11 @@ def _range(value: Optional[_Range], name: str) -> Optional[str]:
 
 
 def _has_effect(group: str, name: str, method: str) -> bool:
-    """Whether the method uses the rows of the group, and this one of them."""
-    iterative = method not in _ANALYTIC_METHODS
+    """Whether the method uses this option of the group."""
+    iterative = method not in ANALYTIC
     if group == "algebraic":
         return iterative and bool(lib.method_uses(method.encode(), name.encode()))
-    return iterative if group in _ITERATIVE else not iterative or group not in _ANALYTIC
+    return iterative if group in _ITERATIVE else not iterative or group != "analytic"
 
 
 def _sort(method: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -115,7 +137,8 @@ def _sort(method: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
     for name, value in options.items():
         if value is None or value is False:
             continue
-        used = [group for group, (_, rows) in _JOB.items() if name in rows and _has_effect(group, name, method)]
+        used = [group for group, (_, rows) in _JOB.items()
+                if name in rows and _has_effect(group, name, method)]
         if not used:
             raise BadValue(f"{name} has no effect with method {method}")
         for group in used:
@@ -123,9 +146,12 @@ def _sort(method: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return values
 
 
-def _fill(values: dict[str, dict[str, Any]], facts: str, degrees: Optional[bool]) -> dict[str, ctypes.Structure]:
-    """The structs of the groups. An option may lack what it needs in one group if it has an effect in another."""
-    filled = {group: GROUPS[group].fill_unchecked(degrees, facts, **own) for group, own in values.items()}
+def _fill(values: dict[str, dict[str, Any]], facts: str,
+          degrees: Optional[bool]) -> dict[str, ctypes.Structure]:
+    """The structs of the groups. An option may lack what it needs in one group if it has an effect
+    in another."""
+    filled = {group: GROUPS[group].fill_unchecked(degrees, facts, **own)
+              for group, own in values.items()}
     for group, (_, unmet) in filled.items():
         for name in unmet:
             homes = [other for other, own in values.items() if name in own]
@@ -139,16 +165,16 @@ def _fill(values: dict[str, dict[str, Any]], facts: str, degrees: Optional[bool]
 
 
 def _check_scan(scan: _Path, values: dict[str, dict[str, Any]], views: bool) -> None:
-    """Rejects options that contradict what the scan has, or have no effect for lack of it."""
+    """Rejects options that contradict the content of the scan, or have no effect for lack of it."""
     if not any(values[group] for group in ("scan", "axis", "prep")):
         return
     info = Scan(scan, **values["source"])._info
-    phase = values["prep"] if values["prep"].get("phase", "none") != "none" else {}  # which needs a pixel
+    phase = values["prep"].get("phase", "none") != "none"  # which needs a pixel
     own = "the views are those of `geometry`" if views else (
         f"{os.fspath(scan)!r} has a geometry of its own" if info.has_geometry else "")
     kind = values["scan"].get("geometry", "parallel")
     if own:
-        _no_effect(values["scan"].keys() - phase.keys(), own)
+        _no_effect(values["scan"].keys() - (values["prep"].keys() if phase else set()), own)
     if own or "axis" in values["scan"] or kind != "parallel":
         _no_effect(values["axis"], own or ("`axis` is given" if "axis" in values["scan"] else
                                            f"the axis of a {kind} scan is not searched for"))
@@ -162,8 +188,8 @@ def _no_effect(names: Iterable[str], why: str) -> None:
 
 
 def _method(method: Optional[str]) -> str:
-    """The name as the library has it: asd_pocs is asd-pocs; "": chosen from the geometry."""
-    known = (*_ANALYTIC_METHODS, *choices(lib.method_names()))
+    """The name as the library has it, asd-pocs for asd_pocs; "": chosen by the geometry."""
+    known = [*ANALYTIC, *(name.replace("_", "-") for name in METHODS)]
     name = (method or "").replace("_", "-")
     if name and name not in known:
         near = lib.name_nearest("|".join(known).encode(), name.encode())
@@ -174,78 +200,149 @@ def _method(method: Optional[str]) -> str:
 
 def _output(scan: _Path, output: Optional[_Path]) -> str:
     """The file or folder to write; by default the folder SCAN_rec beside the scan."""
-    return os.fspath(output) if output else os.path.splitext(os.fspath(scan).rstrip("/"))[0] + "_rec/"
+    if output:
+        return os.fspath(output)
+    return os.path.splitext(os.fspath(scan).rstrip("/"))[0] + "_rec/"
+
+
+@contextmanager
+def _files(given: dict[str, Optional[_Volume]]) -> Iterator[dict[str, bytes]]:
+    """Arrays as temporary files, which the library reads slab by slab; files as given."""
+    with tempfile.TemporaryDirectory(prefix="tomos_") as folder:
+        paths = {}
+        for name, value in given.items():
+            if isinstance(value, (str, os.PathLike)):
+                paths[name] = os.fsencode(value)
+            elif value is not None:
+                path = os.path.join(folder, name + ".npy")
+                pixels = name == "ray_weights"
+                if pixels and np.ndim(value) == 2:
+                    value = np.expand_dims(value, 1)
+                write(path, value, content="projections" if pixels else "volume")
+                paths[name] = os.fsencode(path)
+        yield paths
+
+
+# ---- the call -----------------------------------------------------------------------------
 
 
 def _report(struct: RunReportStruct, output: str, lines: Iterable[str]) -> RunReport:
-    prep = PrepReport.from_buffer_copy(struct.prep)
-    numbers = {name: getattr(struct, name) for name in (
-        "slabs", "slices", "resumed", "seconds", "read_seconds", "compute_seconds", "write_seconds",
-        "read_bytes", "written_bytes", "updates")}
-    return RunReport(output=output, shape=tuple(struct.shape), clipped=struct.cut, prep=prep, lines=tuple(lines),
-                     **numbers)
+    same = {name: getattr(struct, name) for name in (
+        "slabs", "slices", "resumed", "seconds", "read_seconds", "compute_seconds",
+        "write_seconds", "read_bytes", "written_bytes", "updates", "iterations", "residual",
+        "error", "best")}
+    d = struct.difference
+    difference = Difference(d.relative_l2, d.psnr, d.ssim, d.largest) if struct.compared else None
+    return RunReport(
+        output=output, shape=tuple(struct.shape), clipped=struct.cut,
+        complete=bool(struct.complete), ended=(struct.ended or b"").decode(),
+        difference=difference, kernels=(struct.forward.decode(), struct.back.decode()),
+        prep=PrepReport.from_buffer_copy(struct.prep), lines=tuple(lines), **same)
 
 
 def _call(job: JobStruct, lines: _Lines, progress: Union[bool, Report], keep: Any) -> None:
-    """Runs the job; lines, progress and the caller's function are handled in the caller's thread."""
+    """Runs the job; messages and progress are handled in the caller's thread. A run that `progress`
+    stopped returns if its output is complete."""
     bar = Bar() if progress is True else None
     watch = bar or progress or None
+    stopped = False
 
-    def report(*step: Any) -> Any:
+    def report(*step: Any) -> bool:
+        nonlocal stopped
         lines.show()
-        return watch(*step) if watch else False
+        stopped = bool(watch and watch(*step))
+        return stopped
 
     try:
         call(lib.run, ctypes.byref(job), progress=True, report=report, keep=(job, keep), wait=True)
     except BaseException as failure:
-        _say_kept(failure, job.report.contents)
-        raise
+        done = job.report.contents
+        if not (stopped and isinstance(failure, Cancelled) and done.complete):
+            _add_hint(failure, done)
+            raise
     finally:
         if bar:
             bar.close()
     lines.show()
 
 
-def _say_kept(failure: BaseException, report: RunReportStruct) -> None:
-    """Adds to an exception that what was done can be resumed."""
-    if report.slices + report.resumed == 0:
+def _add_hint(failure: BaseException, report: RunReportStruct) -> None:
+    """Adds to an exception what is left of the run."""
+    if report.complete:
+        hint = "the output has the last complete iterate"
+    elif report.slices + report.resumed > 0:
+        hint = "finished slices are kept, and resume=True continues from there"
+    else:
         return
-    kept = "what was done is kept, and resume=True continues from there"
     if isinstance(failure, Error):
-        failure.args = (f"{failure}; {kept}",)
+        failure.args = (f"{failure}; {hint}",)
     elif hasattr(failure, "add_note"):  # Python 3.11
-        failure.add_note(kept)
+        failure.add_note(hint)
+
+
+def _check_types(backend: Any, progress: Any) -> None:
+    if not isinstance(backend, str):
+        raise TypeError(f"a backend is one of the names {lib.backend_names().decode()}, not "
+                        f"{backend!r}")
+    if not (isinstance(progress, bool) or callable(progress)):
+        raise TypeError(f"progress is True, False or a function, not {progress!r}")
+
+
+def _structs(scan: _Path, method: str, backend: str, views: bool, truth: bool,
+             degrees: Optional[bool], options: dict[str, Any]) -> dict[str, ctypes.Structure]:
+    """The option structs of a job."""
+    check_radians(options.get("angles"), degrees)
+    check_radians(options.get("arc"), degrees, "arc")
+    values = _sort(method, options)
+    structs = _fill(values, f"method={method}" + " truth=1" * truth, degrees)
+    _check_scan(scan, values, views)
+    if "pixel" not in values["scan"]:
+        structs["scan"].pixel = 0  # that of the file
+    if backend.startswith("cpu"):
+        structs["device"].memory = 0  # which is for GPUs
+    return structs
 
 
 def _run(scan: _Path, output: Optional[_Path] = None, method: Optional[str] = None, *,
          geometry: Union[None, str, Geometry] = None, degrees: Optional[bool] = None,
-         rows: Optional[_Range] = None, columns: Optional[_Range] = None, backend: str = "auto",
-         progress: Union[bool, Report] = False, verbose: bool = False, **options: Any) -> RunReport:
-    if not isinstance(backend, str):
-        raise TypeError(f"a backend is a name (there are {lib.backend_names().decode()}), not {backend!r}")
-    if not (isinstance(progress, bool) or callable(progress)):
-        raise TypeError(f"progress is True, False or a function, not {progress!r}")
+         rows: Optional[_Range] = None, columns: Optional[_Range] = None,
+         start: Optional[_Volume] = None, truth: Optional[_Volume] = None,
+         mask: Optional[_Volume] = None, ray_weights: Optional[_Volume] = None,
+         compare: Optional[_Volume] = None, stored: Optional[str] = None,
+         matrix: Optional[_Path] = None, backend: str = "auto",
+         progress: Union[bool, Report] = False, verbose: bool = False,
+         **options: Any) -> RunReport:
+    _check_types(backend, progress)
     name, path = _method(method), _output(scan, output)
     views = geometry if isinstance(geometry, Geometry) else None
     options.update(rows=_range(rows, "rows"), columns=_range(columns, "columns"),
                    geometry=None if views else geometry)
-    check_radians(options.get("angles"), degrees)
-    check_radians(options.get("arc"), degrees, "arc")
-    values = _sort(name or "fbp", options)
-    structs = _fill(values, f"method={name or 'fbp'}", degrees)
-    _check_scan(scan, values, views is not None)
-    if "pixel" not in values["scan"]:
-        structs["scan"].pixel = 0  # as the file says
-    if backend.startswith("cpu"):
-        structs["device"].memory = 0  # of other devices
-    lines, struct = _Lines(verbose), RunReportStruct()
-    job = JobStruct(bytes=ctypes.sizeof(JobStruct), scan=os.fsencode(scan), output=os.fsencode(path),
-                    method=name.encode(), backend=backend.encode(), views=views._handle if views else None,
-                    say=SAY(lines.add), report=ctypes.pointer(struct))
-    for group, options_struct in structs.items():
-        setattr(job, _MEMBERS.get(group, group), ctypes.addressof(options_struct))
-    _call(job, lines, progress, keep=(structs, views))
+    arrays = {"start": start, "truth": truth, "mask": mask, "ray_weights": ray_weights,
+              "matrix": matrix, "stored": stored}
+    _check_iterative(name or "fbp", arrays)
+    structs = _structs(scan, name or "fbp", backend, views is not None,
+                       truth is not None or compare is not None, degrees, options)
+    if stored is not None:
+        structs["stored"] = GROUPS["matrix"].fill(storage=arrays.pop("stored"))
+    lines, struct = _Lines(verbose), RunReportStruct(ctypes.sizeof(RunReportStruct))
+    with _files({**arrays, "compare": compare}) as paths:
+        job = JobStruct(bytes=ctypes.sizeof(JobStruct), scan=os.fsencode(scan),
+                        output=os.fsencode(path), method=name.encode(), backend=backend.encode(),
+                        views=views._handle if views else None, say=SAY(lines.add),
+                        report=ctypes.pointer(struct), **paths)
+        for group, settings in structs.items():
+            setattr(job, _MEMBERS.get(group, group), ctypes.addressof(settings))
+        _call(job, lines, progress, keep=(structs, views))
     return _report(struct, path, lines.lines)
+
+
+def _check_iterative(method: str, given: dict[str, Any]) -> None:
+    """Rejects arrays and matrices that the method does not use."""
+    for name, value in given.items():
+        row = name in GROUPS["algebraic"].rows
+        used = method not in ANALYTIC and (not row or _has_effect("algebraic", name, method))
+        if value is not None and not used:
+            raise BadValue(f"{name} has no effect with method {method}")
 
 
 def _sections() -> dict[str, dict[str, Row]]:
@@ -261,21 +358,29 @@ def _sections() -> dict[str, dict[str, Row]]:
 _ROWS = {name: row for part in _sections().values() for name, row in part.items()}
 run = with_options(_run, _ROWS, """Reconstructs a scan, from file to file.
 
-    Reads `scan` (a file, a folder of TIFF files, as `tomos.Scan`), prepares it (flat fields, -log, rings, ...: the
-    options of `tomos.prepare`), reconstructs it with `method` and writes `output`, slab by slab, within `memory`. The
-    default of `method` is fdk for a cone beam, else fbp; of `output` the folder SCAN_rec of TIFF files beside the
-    scan. It is what the command `tomos recon` does, with the same options under the same names; see also
-    `tomos.recon` for arrays.
+    Reads `scan` (a file, or a folder of TIFF files, as `tomos.Scan`), prepares it (flat fields,
+    -log, rings, ...), reconstructs it with `method` and writes `output`, slab by slab, within
+    `memory`. It does what the command `tomos recon` does, with the same options under the same
+    names. For arrays in memory see `tomos.recon`.
 
-    `geometry` is a tomos.Geometry, or its kind where the file has none: "parallel", "fan", "cone", ... Angles are in
-    radians unless `degrees` is true. `rows` and `columns` are slices, or texts like "200:400". `progress` True shows a
-    bar; a function is called with (stage, done, total, value), and stops the run with a true result or an exception.
-    A stopped run, by Ctrl-C as well, keeps what is done, and the same call with `resume=True` continues it.
-    `verbose` prints what the run reports, which is in the `lines` of the result as well; its warnings are Python's.
-    `backend` is one of `tomos.backends()`.
+    `output`: its extension selects the format, a final / a folder of TIFF files; default: the
+    folder SCAN_rec beside the scan. `method`: "fbp", "fdk", "sirt", "cgls", ...; default: fdk for a
+    cone beam, else fbp. `geometry`: a tomos.Geometry, or its kind ("parallel", "fan", "cone", ...)
+    if the file has none. Angles are in radians unless `degrees` is true. `rows`, `columns`: a slice
+    or a text, slice(200, 400) or "200:400". `backend`: one of `tomos.backends()`.
 
-    The result is a RunReport. `dry_run=True` gives it without a reconstruction: shape, slabs, and in its
-    `lines` the memory and time.
+    Iterative methods: `start` is the volume to start from, `truth`, `mask` and `ray_weights` are
+    described below; each is an array or a file. `stored` "csr" or "scsr" keeps the projector's
+    matrix in memory, `matrix` is a file with it. Any method: `compare` is a volume, an array or a
+    file, for the `difference` of the report.
+
+    `progress` True shows a bar; a function is called with (stage, done, total, value), and stops
+    the run if it returns a true value or raises. A stopped run, also by Ctrl-C, keeps its finished
+    slices, and the same call with `resume=True` continues it. `verbose` prints the messages of the
+    run, which are also in the `lines` of the report; warnings are those of Python.
+
+    The result is a tomos.RunReport. With `dry_run=True` nothing is reconstructed, and the report
+    has the plan: the shape of the volume, and in its `lines` slabs, memory and time.
 
     >>> scan = tomos.parallel(views=90, rows=4, columns=64)
     >>> ball = tomos.Phantom("ball", radius=20, value=0.02)

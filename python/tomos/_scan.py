@@ -1,4 +1,4 @@
-"""Scans as measured: views, flats and darks of one file or folder."""
+"""Measured scans: views, flat fields and dark fields in a file or folder."""
 from __future__ import annotations
 
 import ctypes
@@ -17,17 +17,17 @@ _VIEWS, _FLATS, _DARKS = range(3)
 
 
 class Scan:
-    """A scan in a file: Data Exchange, NXtomo, HDF5 of tomos, a folder of TIFF files, or a plain array.
+    """A scan in a file: Data Exchange, NXtomo, HDF5 of tomos, a folder of TIFF files, or an array.
 
-    `shape` is (views, rows, columns); `counts` is true where views are counts, to be divided by
-    `flats()`, and false where they are line integrals. `pixel` and `distance` are in mm, `energy` in
-    keV, 0 where the file does not say.
+    `shape` is (views, rows, columns); `counts` is true if the views are counts, to be divided by
+    `flats()`, and false if they are line integrals. `pixel` and `distance` are in mm, `energy` in
+    keV; they are 0 if the file does not have them.
     """
     __slots__ = ("path", "kind", "dtype", "counts", "shape", "pixel", "distance", "energy", "half",
                  "_handle", "_info", "__weakref__")
 
-    def __init__(self, path: Union[str, os.PathLike], *, degrees: bool = False, **options: Any) -> None:
-        settings = GROUPS["source"].fill(degrees, **options)
+    def __init__(self, path: Union[str, os.PathLike], **options: Any) -> None:
+        settings = GROUPS["source"].fill(**options)
         self._handle = new(lib.scan_open, os.fsencode(path), ctypes.byref(settings))
         weakref.finalize(self, lib.scan_close, self._handle)
         self._info = i = ScanInfoStruct()
@@ -52,11 +52,11 @@ class Scan:
         return self._read(_VIEWS, self.shape[0], rows)
 
     def flats(self, rows: Optional[slice] = None) -> np.ndarray:
-        """Images of the beam alone; none where the scan has none."""
+        """The flat fields; an empty array if the scan has none."""
         return self._read(_FLATS, self._info.flats, rows)
 
     def darks(self, rows: Optional[slice] = None) -> np.ndarray:
-        """Images without beam; none where the scan has none."""
+        """The dark fields; an empty array if the scan has none."""
         return self._read(_DARKS, self._info.darks, rows)
 
     def _list(self, function, count: int, *arguments: Any) -> np.ndarray:
@@ -66,20 +66,23 @@ class Scan:
 
     @property
     def angles(self) -> Optional[np.ndarray]:
-        """One per view, in radians; None where the file has none."""
+        """The angle of each view in radians; None if the file has none."""
         return self._list(lib.scan_angles, self.shape[0]) if self._info.has_angles else None
 
     @property
     def flat_places(self) -> Optional[np.ndarray]:
-        """How many views came before each flat; None where that is not known."""
-        return self._list(lib.scan_places, self._info.flats, _FLATS) if self._info.has_places else None
+        """The number of views before each flat field; None if that is not known."""
+        if not self._info.has_places:
+            return None
+        return self._list(lib.scan_places, self._info.flats, _FLATS)
 
     def geometry(self, *, degrees: Optional[bool] = None, **options: Any) -> Geometry:
         check_radians(options.get("angles"), degrees)
         check_radians(options.get("arc"), degrees, "arc")
-        settings = ctypes.byref(GROUPS["scan"].fill(degrees, facts="scan=1", **options)) if options else None
+        settings = GROUPS["scan"].fill(degrees, facts="scan=1", **options) if options else None
         handle = ctypes.c_void_p()
-        check(lib.scan_geometry(self._handle, ctypes.byref(handle), settings))
+        check(lib.scan_geometry(self._handle, ctypes.byref(handle),
+                                ctypes.byref(settings) if settings else None))
         return Geometry._of(handle.value, options.get("geometry", "views"))
 
     def __repr__(self) -> str:
@@ -89,11 +92,12 @@ class Scan:
 
 
 Scan.geometry = with_options(  # type: ignore[method-assign]
-    Scan.geometry, GROUPS["scan"].but("rows", "columns", "views"), """The geometry: without options the
-    file's own, if it has one, else parallel rays at its angles.
+    Scan.geometry, GROUPS["scan"].but("rows", "columns", "views"), """The geometry: without options
+    that of the file if it has one, else parallel rays at its angles.
     """, "geometry")
 describe_class(Scan, GROUPS["source"].rows, """
-    >>> tomos.write("measured.h5", np.zeros((4, 2, 8)), geometry=tomos.parallel(views=4, rows=2, columns=8))
+    >>> geometry = tomos.parallel(views=4, rows=2, columns=8)
+    >>> tomos.write("measured.h5", np.zeros(geometry.shape), geometry=geometry)
     >>> scan = tomos.Scan("measured.h5")
     >>> scan.views(rows=slice(0, 1)).shape, len(scan.geometry()), scan.counts
     ((4, 1, 8), 4, False)

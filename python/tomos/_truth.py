@@ -1,4 +1,4 @@
-"""Objects whose projections are known, noise, and how far two arrays are apart."""
+"""Phantoms with known projections, noise, and measures of the difference of arrays."""
 from __future__ import annotations
 
 import ctypes
@@ -16,7 +16,8 @@ from ._options import GROUPS, describe_class, with_options
 
 
 class Ellipsoid(NamedTuple):
-    """Adds `value` inside; half lengths `axes` (inf: a cylinder), turned by z-x-z angles in radians.
+    """An ellipsoid that adds `value` to a phantom. `axes` are the semi-axes (inf: a cylinder),
+    `euler` the z-x-z Euler angles in radians.
 
     >>> rod = tomos.Ellipsoid(centre=(1, 0, 0), axes=(2, 2, np.inf), value=0.02)
     """
@@ -27,7 +28,7 @@ class Ellipsoid(NamedTuple):
 
 
 class Phantom:
-    """A sum of ellipsoids: values and line integrals in closed form.
+    """A sum of ellipsoids, with values and line integrals in closed form.
 
     >>> tomos.Phantom("shepp-logan")
     <tomos.Phantom 'shepp-logan' of 10 ellipsoids>
@@ -38,7 +39,8 @@ class Phantom:
     __slots__ = ("name", "samples", "_handle", "__weakref__")
 
     def __init__(self, which: Union[str, Iterable[Ellipsoid]], **options: Any) -> None:
-        settings = GROUPS["phantom"].fill(facts=f"phantom={which if isinstance(which, str) else None}", **options)
+        known = which if isinstance(which, str) else None
+        settings = GROUPS["phantom"].fill(facts=f"phantom={known}", **options)
         self.samples = settings.samples
         if isinstance(which, str):
             self.name = which
@@ -47,12 +49,13 @@ class Phantom:
             self.name = "ellipsoids"
             some = [EllipsoidStruct(tuple(e.centre), tuple(e.axes), tuple(e.euler), e.value)
                     for e in which]
-            self._handle = new(lib.phantom_ellipsoids, (EllipsoidStruct * len(some))(*some), len(some))
+            self._handle = new(lib.phantom_ellipsoids, (EllipsoidStruct * len(some))(*some),
+                               len(some))
         weakref.finalize(self, lib.phantom_free, self._handle)
 
     @property
     def ellipsoids(self) -> list[Ellipsoid]:
-        """The list it is made of."""
+        """The ellipsoids of the phantom."""
         count = ctypes.c_int64()
         rows = lib.phantom_list(self._handle, ctypes.byref(count))
         return [Ellipsoid(tuple(e.centre), tuple(e.axes), tuple(e.euler), e.value)
@@ -91,10 +94,11 @@ def _phantom(name: str, grid: Union[Grid, int, Sequence[int]], **options: Any) -
     return Phantom(name, **options).volume(grid)
 
 
-phantom = with_options(_phantom, GROUPS["phantom"].rows, """A phantom by its name, as large as the grid.
+phantom = with_options(_phantom, GROUPS["phantom"].rows, """The volume of a phantom that fills the
+    grid.
 
-    `grid` is a tomos.Grid, or a shape: n for a slice of n x n, (ny, nx), (nz, ny, nx). `radius` is then
-    half the largest side, unless it is given.
+    `grid` is a tomos.Grid, or a shape: n for a slice of n x n, (ny, nx), (nz, ny, nx). The default
+    of `radius` is half the largest side of the grid.
 
     >>> tomos.phantom("shepp-logan-2d-modified", 128).shape
     (128, 128)
@@ -111,7 +115,7 @@ def phantoms() -> tuple[str, ...]:
 
 
 def add_noise(b: Array, level: float, seed: int = 1) -> np.ndarray:
-    """A copy with white noise e added, ||e|| / ||b|| = level exactly.
+    """A copy with white Gaussian noise e of the norm ||e|| = level ||b||.
 
     >>> b = np.ones((10, 10))
     >>> noisy = tomos.add_noise(b, 0.05)
@@ -122,7 +126,7 @@ def add_noise(b: Array, level: float, seed: int = 1) -> np.ndarray:
 
 
 def add_counts(b: Array, photons: float, seed: int = 1) -> np.ndarray:
-    """A copy as measured with so many photons per pixel: -log(n / photons) with a Poisson count n.
+    """A copy with photon noise, -log(n / photons), where n are Poisson counts.
 
     >>> noisy = tomos.add_counts(np.full((100, 100), 0.5), photons=1000)
     >>> 0.03 < float(noisy.std()) < 0.05
@@ -139,7 +143,7 @@ def _changed(b: Array, function, *settings) -> np.ndarray:
 
 
 class Difference(NamedTuple):
-    """How far b is from a."""
+    """Measures of the difference of b from a."""
     relative_l2: float
     psnr: float
     ssim: float
@@ -147,7 +151,7 @@ class Difference(NamedTuple):
 
 
 def compare(a: Array, b: Array) -> Difference:
-    """Measures of a - b; psnr and ssim over the range of a, which is the truth.
+    """Measures of a - b; psnr and ssim are relative to the range of a, the truth.
 
     >>> a = tomos.phantom("shepp-logan-2d-modified", 32)
     >>> tomos.compare(a, a).relative_l2

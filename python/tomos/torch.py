@@ -8,9 +8,9 @@
     >>> x.grad.shape
     torch.Size([16, 16])
 
-Tensors may have axes in front of those of a volume or of projections (batches, channels): each such part
-is projected by itself. They stay where they are, on the host or on a card the projector's backend
-works on; float64 ones are converted, as the library computes in float32.
+Tensors may have more axes in front (batches, channels): the operator is applied to each part. They
+stay on their device, the host or a GPU that the projector's backend uses; float64 tensors are
+converted, as the library computes in float32.
 """
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = ["FBP", "Operator", "adjoint", "fbp", "forward"]
 
 
 def _shapes(shape: tuple, axis: int) -> list:
-    """What the last axes of a tensor may be."""
+    """Shapes that the last axes of a tensor may have."""
     flat = [shape[:axis] + shape[axis + 1:]] if shape[axis] == 1 else []
     return [shape, *flat]
 
 
 def _split(x: torch.Tensor, shape: tuple, axis: int, what: str) -> tuple:
-    """The axes in front, and whether the flat axis is there."""
+    """The axes in front, and the number of those behind: 3, or 2 without the flat axis."""
     for last in _shapes(shape, axis):
         if tuple(x.shape[-len(last):]) == last:
             return tuple(x.shape[:x.ndim - len(last)]), len(last)
@@ -42,19 +42,19 @@ def _split(x: torch.Tensor, shape: tuple, axis: int, what: str) -> tuple:
 
 
 def _apply(function: Any, x: torch.Tensor, source: tuple, target: tuple) -> torch.Tensor:
-    """A linear map on each part of a tensor; source and target: shape, flat axis, name."""
+    """Applies a linear map to each part of a tensor; source and target: shape, flat axis, name."""
     (shape, axis, what), (result, result_axis, _) = source, target
     batch, ndim = _split(x, shape, axis, what)
     last = _shapes(result, result_axis)[0 if ndim == 3 else -1]
     parts = x.detach().to(torch.float32).reshape(math.prod(batch), *shape)
     out = torch.empty((len(parts), *result), dtype=torch.float32, device=x.device)
-    for part, room in zip(parts, out):
-        function(part, room)
+    for part, result_part in zip(parts, out):
+        function(part, result_part)
     return out.reshape(*batch, *last).to(x.dtype)
 
 
 class _Linear(torch.autograd.Function):
-    """y = F x with the gradient F' g; `maps` has F, F' and the ends of both."""
+    """y = F x with the gradient F' g; `maps` has F, F', source and target."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, maps: tuple) -> torch.Tensor:
@@ -81,12 +81,12 @@ def _check(A: Projector) -> None:
 def _projection(A: Projector) -> tuple:
     _check(A)
     if not A.matched:
-        raise ValueError(f"gradients need an adjoint that is the transpose; the projector is {A!r}")
+        raise ValueError(f"gradients need a matched pair of projectors, not {A!r}")
     volume, projections = _ends(A)
     return lambda x, out: A(x, out), lambda y, out: A.adjoint(y, out), volume, projections
 
 
-def _turned(maps: tuple) -> tuple:
+def _transposed(maps: tuple) -> tuple:
     function, transposed, source, target = maps
     return transposed, function, target, source
 
@@ -98,7 +98,7 @@ def forward(A: Projector, x: torch.Tensor) -> torch.Tensor:
 
 def adjoint(A: Projector, y: torch.Tensor) -> torch.Tensor:
     """The back projection of projections, with gradients."""
-    return _Linear.apply(y, _turned(_projection(A)))
+    return _Linear.apply(y, _transposed(_projection(A)))
 
 
 def fbp(A: Projector, y: torch.Tensor, **options: Any) -> torch.Tensor:

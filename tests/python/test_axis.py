@@ -68,12 +68,12 @@ def test_recon_finds_it():
 
 
 def test_recon_says_where_it_cannot():
-    with pytest.raises(ValueError, match="does not find the axis, as 5 views of 160.*center=79.5 is the"):
+    with pytest.raises(ValueError, match="cannot find the axis: 5 views of 160.*center=79.5 if it is"):
         tomos.recon(scan(80, HALF[:5]), HALF[:5])
     with pytest.raises(ValueError, match="cover .* of 180 degrees .*center=79.5"):
         tomos.recon(scan(80, HALF[:90]), HALF[:90])
     nothing = np.zeros((150, 1, COLUMNS), np.float32)
-    with pytest.warns(UserWarning, match="the axis is not sure: <tomos.Axis .*confidence 0.00"):
+    with pytest.warns(UserWarning, match="the axis is uncertain: <tomos.Axis .*confidence 0.00"):
         tomos.recon(nothing, HALF)
 
 

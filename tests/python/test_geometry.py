@@ -27,7 +27,7 @@ def test_grid():
     (lambda: tomos.cone([0.0], columns=4, source_axis=9, source_detector=3), "must not be less than source_axis, 9"),
     (lambda: tomos.parallel([0, 1, 2], columns=4, axis=[1, 2]), "axis has 2 values for 3 views"),
     (lambda: tomos.lebedev(views=4, columns=4), "4"),
-    (lambda: tomos.vectors(np.zeros((2, 11)), 1, 1, False), "rows of 12 numbers"),
+    (lambda: tomos.vectors(np.zeros((2, 11)), 1, 1, False), "have the shape \\(views, 12\\)"),
     (lambda: tomos.vectors(np.zeros((2, 12)), 1, 1, False), "view 0"),
 ])
 def test_refusals(call, sentence):

@@ -20,7 +20,7 @@ def A():
     (lambda A, b: tomos.sirt(A, b, history=[]), "history is a tomos.History, not a list"),
     (lambda A, b: tomos.Grid(64.0), "shape of a grid has whole numbers, not 64.0"),
     (lambda A, b: tomos.phantom("ball", "32"), "shape of a grid has whole numbers, not '32'"),
-    (lambda A, b: tomos.parallel(180, columns=3), r"angles=180 is not a list; views=180 makes so many"),
+    (lambda A, b: tomos.parallel(180, columns=3), r"angles=180 is not a list; views=180 gives the number"),
     (lambda A, b: A * b, "applied with @"),
     (lambda A, b: b @ A, "applied with @"),
     (lambda A, b: tomos.recon(b, THETA, centre=3), "tomos.recon with fbp has no option 'centre'; did you mean 'center'"),

@@ -68,7 +68,7 @@ def test_with_what_they_need(A):
     lambda: tomos.find_center(np.ones((180, 8)), np.arange(180.0)),
 ])
 def test_degrees_are_not_taken_for_radians(call):
-    with pytest.raises(ValueError, match="radians are .* turns; these look like degrees: say degrees=True"):
+    with pytest.raises(ValueError, match="radians are .* turns; these look like degrees: give degrees=True"):
         call()
 
 

@@ -107,7 +107,7 @@ def test_threads_share_an_operator(slice_problem):
 def test_refusals():
     scan = tomos.parallel(views=4, columns=8)
     for call, failure, sentence in [
-            (lambda: tomos.Projector(8, scan), TypeError, "not of int and Geometry"),
+            (lambda: tomos.Projector(8, scan), TypeError, "not int and Geometry"),
             (lambda: tomos.Projector(None, scan, model="josef"), tomos.BadValue, "did you mean 'joseph'"),
             (lambda: tomos.Projector(None, scan, backend="abacus"), tomos.Error, "abacus"),
             (lambda: tomos.Projector(None, scan, boundry="clamp"), TypeError, "did you mean 'boundary'"),

@@ -175,7 +175,7 @@ def test_stopped_and_resumed(scans, tmp_path, progress, failure, output):
     with pytest.raises(failure) as caught:
         tomos.run(scan, path, memory=memory,
                   progress=lambda *step: stop_half_way(*step) and progress(*step))
-    kept = "what was done is kept, and resume=True continues from there"
+    kept = "finished slices are kept, and resume=True continues from there"
     assert kept in str(caught.value) or kept in getattr(caught.value, "__notes__", [kept])
     whole = tomos.run(scan, f"{tmp_path}/whole_{output}")
     rest = tomos.run(scan, path, memory=memory, resume=True)
@@ -238,12 +238,12 @@ def test_from_several_threads(scans, tmp_path):
     (dict(axis_method="vo"), ValueError, "axis_method has no effect: '.*' has a geometry of its own"),
     (dict(geometry=SCANS["parallel"], arc=1.0), ValueError, "arc has no effect: the views are those of `geometry`"),
     (dict(geometry=tomos.parallel(views=3, columns=4)), ValueError, "has the shape 36 x 12 x 40, but"),
-    (dict(angles=np.arange(VIEWS) * 5.0), ValueError, "look like degrees: say degrees=True"),
+    (dict(angles=np.arange(VIEWS) * 5.0), ValueError, "look like degrees: give degrees=True"),
     (dict(memory="1K"), MemoryError, "MiB of memory are too few"),
     (dict(memory="3 X"), ValueError, "the unit 'X' is not known for a size"),
     (dict(memory=None, iterations=2.5, method="sirt"), TypeError, "iterations=2.5 is not of the kind"),
     (dict(backend="cude"), ValueError, "backend 'cude' is not known; did you mean 'cuda'"),
-    (dict(backend=3), TypeError, "a backend is a name"),
+    (dict(backend=3), TypeError, "a backend is one of the names"),
     (dict(method="fdk"), NotImplementedError, "parallel rays go with fbp"),
     (dict(output="volume.foo"), ValueError, "does not say the format to write"),
     (dict(scan="missing.h5"), OSError, "'missing.h5' cannot be opened: No such file"),
