@@ -1,12 +1,12 @@
-/* Workloads of `tomos bench`: their table and how one is run. */
+/* Workloads of `tomos bench`: table and measurement. */
 #ifndef TOMOS_CLI_BENCH_H
 #define TOMOS_CLI_BENCH_H
 
 #include "cli.h"
 
 typedef enum bench_scan { XY, XZ, YZ, LEBEDEV, CONE, FAN } bench_scan;
-/* ..._HOST: from the host's memory and back to it; the others have their arrays where the work is done.
- * CSR_..., SCSR_...: with a stored matrix. From SIRT on, one iteration is measured. */
+/* ..._HOST: input and output in host memory; otherwise the arrays are on the device. CSR_...,
+ * SCSR_...: with a stored matrix. From SIRT on, one iteration is measured. */
 typedef enum bench_task {
 	FORWARD,
 	ADJOINT,
@@ -32,31 +32,31 @@ typedef struct workload {
 	bench_task task;
 	const char *forward, *back;
 	int64_t iterations;
-	double samples, sums, volumes, scans; /* what it needs at least, see workloads.def */
+	double samples, sums, volumes, scans; /* lower bounds of the work, see workloads.def */
 	const char *about;
 } workload;
 
 typedef struct timing {
 	double median, least, most; /* seconds */
-	double rate;                /* 1e9 voxels times views a second, at the median */
-	double bound;               /* the most that the machine could do of these; 0: not known */
-	tomos_rate part;            /* of the machine, that sets the bound */
-	char kernel[32];            /* of the last projection; "": nobody says */
+	double rate;     /* 1e9 voxel updates per second (voxels times views), at the median */
+	double bound;    /* upper bound of the rate; 0: unknown */
+	tomos_rate part; /* part of the machine that sets the bound */
+	char kernel[32]; /* of the last projection; "": unknown */
 } timing;
 
-enum { BENCH_BLOCKS = 10 }; /* of a sweep over blocks of views */
+enum { BENCH_BLOCKS = 10 }; /* blocks of views per iteration */
 
 const workload *workload_list(int *count);
 /* Updates of one run: an iteration projects twice. */
 double workload_updates(const workload *w);
 void workload_bound(const tomos_machine *machine, const workload *w, int half, timing *t);
-/* A view of parallel rays: where they go, and what projecting it alone takes. */
+/* A view of parallel rays: its direction, and the time to project it alone. */
 typedef struct view_time {
 	double direction[3];
 	double seconds;
 } view_time;
 
-/* --by-view: rejected before the work; the time of each view, as a picture with a table. */
+/* --by-view: checks before the work; the time of each view, as an image with a table. */
 int directions_check(const settings *s, const workload *const *chosen, int count);
 int directions_run(const settings *s, tomos_backend *backend, const workload *w);
 int workload_views(const settings *s, tomos_backend *backend, const workload *w, view_time *list);

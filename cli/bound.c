@@ -1,10 +1,11 @@
-/* The most that a machine could do of a workload: what no part of it can pass, caches and arithmetic used
- * without a gap and memory met as seldom as can be. */
+/* Upper bound of the speed of a workload on a machine: the smallest of the limits set by
+ * arithmetic, cache, memory and link, each at full throughput with the least possible memory
+ * traffic. */
 #include "bench.h"
 
-/* Slices that share their weights, on matrix units: pixels of a square share the columns of a view that any of
- * them meets, at least eight, which are read as halves and multiplied into all of them. Floats are sums of two
- * halves, of which three products count. */
+/* Tensor cores, for slices with equal weights: the pixels of a tile use the same detector columns
+ * of a view, at least eight, which are read as halves and multiplied into all of them. A float is
+ * the sum of two halves, which takes three products. */
 enum { TENSOR_SLICES = 16, TENSOR_SUMS = 8 };
 #define TENSOR_BYTES 0.5
 
@@ -15,7 +16,7 @@ static double volume_updates(const workload *w)
 	return w->task == BLOCK ? BENCH_BLOCKS : 1;
 }
 
-/* By the way that is chosen here: all of them are bounds, so that of the best holds. */
+/* The bound for one choice of arithmetic: each is a bound of its kind, so the largest one holds. */
 static void keep_bound(const tomos_machine *machine, const double *work, double updates, timing *t)
 {
 	tomos_rate part;
@@ -37,7 +38,7 @@ void workload_bound(const tomos_machine *machine, const workload *w, int half, t
 			bytes * (w->volumes * voxels * volume_updates(w) + w->scans * pixels),
 		[TOMOS_RATE_CACHE] = bytes * w->samples * updates,
 		[TOMOS_RATE_SUMS] = w->sums * updates};
-	if (w->task == FDK_HOST || w->task == FBP_HOST) /* both ways at once */
+	if (w->task == FDK_HOST || w->task == FBP_HOST) /* both directions at once */
 		work[TOMOS_RATE_LINK] = bytes * (voxels > pixels ? voxels : pixels);
 	t->bound = 0;
 	keep_bound(machine, work, updates, t);

@@ -1,4 +1,4 @@
-/* What the files of the command share: settings from option rows, messages, progress, loading. */
+/* Declarations of the command: settings from option rows, messages, progress, file access. */
 #ifndef TOMOS_CLI_CLI_H
 #define TOMOS_CLI_CLI_H
 
@@ -13,12 +13,12 @@
 #endif
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
-#define WIDTH 80 /* columns of every printed page */
+#define WIDTH 80 /* columns of printed help */
 
 /* Exit status; every function that returns an int "code" returns one of these. */
 enum { DONE = 0, FAILED = 1, WRONG_USAGE = 2, INTERRUPTED = 130 };
 
-/* Leaves a function that keeps its status in `code` through the label `done`. */
+/* On failure stores the status in `code` and jumps to the label `done`. */
 #define DO(expression) \
 	do { \
 		code = (expression); \
@@ -26,7 +26,7 @@ enum { DONE = 0, FAILED = 1, WRONG_USAGE = 2, INTERRUPTED = 130 };
 			goto done; \
 	} while (0)
 
-/* ---- settings: one struct per group of rows, all in one struct ------------------------------ */
+/* ---- settings: one struct per group of rows, all in one struct ------------------------------- */
 
 #define OWN_STRUCT(group, ROWS, heading) \
 	typedef struct group##_options { \
@@ -50,16 +50,15 @@ enum { CLI_GROUPS(LIBRARY_NUMBER, OWN_NUMBER) GROUP_COUNT };
 
 typedef struct settings {
 	CLI_GROUPS(LIBRARY_MEMBER, OWN_MEMBER)
-	uint64_t given[GROUP_COUNT]; /* bit i: row i of the group was set, and counts */
-	uint64_t typed
-		[GROUP_COUNT]; /* those of them that were on the command line, not in a recipe */
-	bool of_scan;          /* the command works on a scan, whose file may settle the geometry */
-	bool folder;           /* the output is one file per slice or view, in a folder */
-	char facts[512];       /* what the needs of options may ask for: "method=sirt hdf5=1" */
-	char *line;            /* the command as it was typed */
+	uint64_t given[GROUP_COUNT]; /* bit i: row i of the group was given */
+	uint64_t typed[GROUP_COUNT]; /* given on the command line, not in a recipe */
+	bool of_scan;                /* the input is a scan, whose file may have a geometry */
+	bool folder;                 /* the output is a folder with one file per slice or view */
+	char facts[512];             /* facts for the needs of options: "method=sirt hdf5=1" */
+	char *line;                  /* the command as it was typed */
 	const char **operands;
 	int operand_count;
-	void **blocks; /* lists that the options point to */
+	void **blocks; /* memory of lists that options point to */
 	int block_count;
 } settings;
 
@@ -77,7 +76,7 @@ typedef struct command {
 
 typedef struct group {
 	const char *name, *heading;
-	size_t offset; /* of its struct in the settings */
+	size_t offset; /* of its struct within the settings */
 	const tomos_option *rows;
 	int count;
 } group;
@@ -91,55 +90,57 @@ const char *workload_names(void);
 void settings_init(settings *s);
 void settings_free(settings *s);
 int settings_parse(settings *s, const command *c, int count, char **words);
-/* Sets row i of a group, and that it was given. */
+/* Sets row i of a group, and marks it as given. */
 int settings_set(settings *s, int number, int i, const char *text);
 int settings_keep(settings *s, void *block); /* to be freed with the settings */
 /* Whether --name of the group was written on the command line. */
 bool settings_given(const settings *s, int number, const char *name);
-/* The first option written that belongs to that group and not to `other` (-1: none) too, or NULL. */
+/* The first option given of that group that is not also in group `other` (-1: none), or NULL. */
 const char *settings_stray(const settings *s, int number, int other);
-/* Rejects such an option: it would have no effect where `why` ("with --method sirt"). */
+/* Rejects such an option: it has no effect `why` ("with --method sirt"). */
 int settings_reject(const settings *s, int number, int other, const char *why);
-/* Rejects those that a file or another option has settled; a recipe may repeat defaults. */
+/* Rejects options determined by a file or another option; a recipe may repeat defaults. */
 int settings_contradict(const settings *s, int number, int other, const char *why);
 
-/* Rejects options that have no effect without others; of a name in two groups, one may have it. */
+/* Rejects options that have no effect without others, unless one of the same name in another group
+ * has. */
 int needs_check(settings *s, const command *c);
 bool needs_met(const settings *s, int number, int i);
-/* The same for what only the scan can tell: whether there are flats, and so on. */
+/* The same for facts known from the scan file only, such as whether there are flat fields. */
 int needs_scan(const settings *s, const tomos_scan_info *info);
 
 group group_get(int number);
-/* Whether a row has its default, which saved recipes write, too; gives it that. */
+/* Whether a row has its default, which saved recipes contain, too; resets it to the default. */
 bool row_silent(const settings *s, const settings *plain, int number, int i);
 void row_reset(settings *s, const settings *plain, int number, int i);
-/* Whether the command has row i of the group; commands name groups, or single rows: "file.dataset". */
+/* Whether the command has row i of the group; commands list groups, or single rows:
+ * "file.dataset". */
 bool row_used(const command *c, int number, int i);
-const char *row_values(const tomos_option *row); /* "a|b|c" of a choice, with references followed */
+const char *row_values(const tomos_option *row); /* "a|b|c" of a choice, with references resolved */
 void name_shown(const char *name, char shown[64]); /* with '-' for '_' */
 char row_letter(const tomos_option *row);          /* 'o' of -o, or 0 */
-/* Its default as a person writes it; "" for none. */
+/* Its default as text; "" for none. */
 void row_default(const command *c, int number, const tomos_option *row, char text[256]);
 
-/* What an option of kind ARRAY points to: first the array, as the library wants it. */
+/* Target of an option of kind ARRAY; the array comes first, as the library expects. */
 typedef struct file_array {
 	tomos_array array;
 	const char *path;
-	tomos_grid grid; /* n[0] 0: the file says none */
+	tomos_grid grid; /* n[0] 0: the file has none */
 } file_array;
-/* Reads the files of a group's arrays; frees what was read. */
+/* Reads the arrays of a group from their files; frees them. */
 int arrays_load(const settings *s, int number);
 void arrays_free(const settings *s, int number);
 
-/* Options from a recipe, as far as the command line does not have them. */
+/* Sets options from a recipe that are not on the command line. */
 int recipe_read(settings *s, const command *c, const char *path);
-/* Options in force as a recipe, to be freed. */
+/* The present options as a recipe, to be freed. */
 typedef bool (*recipe_filter)(const settings *s, int number, const tomos_option *row);
 int recipe_text(const settings *s, const command *c, recipe_filter kept, char **text);
-/* --save-recipe: written after the work. */
+/* --save-recipe: written after the run. */
 int recipe_save(const settings *s, const char *text);
 
-/* ---- texts ---------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 bool name_in(const char *names, const char *text, size_t length);
 bool word_has(const char *words, const char *text); /* words separated by spaces */
@@ -157,12 +158,12 @@ void help_all(void);
 void help_man(void);
 void help_bash(void);
 
-/* ---- messages ------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 void message_begin(const char *command_name, bool quiet);
-void message_place(const char *path, int line); /* that complaints are about; NULL: none */
+void message_place(const char *path, int line); /* file and line for error messages; NULL: none */
 void complain(const char *format, ...) PRINTF_LIKE(1, 2); /* "tomos COMMAND: ..." */
-/* Macros, so that compilers see what comes back. */
+/* Macros, so that static analysis sees the returned value. */
 #define failed(...) (complain(__VA_ARGS__), FAILED)
 #define wrong_usage(...) (complain(__VA_ARGS__), WRONG_USAGE)
 int lib(tomos_status status);                        /* the library's message, if any */
@@ -172,82 +173,83 @@ bool message_quiet(void);
 const char *message_command(void);
 void note(const char *format, ...) PRINTF_LIKE(1, 2); /* to stderr, unless quiet */
 
-/* ---- progress and Ctrl-C -------------------------------------------------------------------- */
+/* ---- progress and Ctrl-C --------------------------------------------------------------------- */
 
-/* Takes signals from here on, and shows progress for what takes long, at first under that name. */
+/* Handles signals from here on, and shows progress of long work, initially under that name. */
 void progress_start(const char *command_name);
-void progress_end(void); /* nothing is shown any more */
+void progress_end(void); /* stops showing progress */
 const tomos_progress *progress_shown(void);
-/* A run whose rates are shown beside the bar; NULL: none. */
+/* A run whose rates are shown with the progress bar; NULL: none. */
 void progress_rates(const tomos_run_report *report);
-const tomos_progress *progress_silent(void); /* shows nothing, but still ends after Ctrl-C */
+const tomos_progress *progress_silent(void); /* shows nothing, but cancels after Ctrl-C */
 int progress_step(const char *stage, int64_t done, int64_t total); /* INTERRUPTED after Ctrl-C */
-void progress_go_on(
-	void); /* after Ctrl-C was heard: what is to be done still, until the next one */
-void progress_clear(void); /* takes the bar off the terminal, before other text */
+void progress_go_on(void); /* after Ctrl-C: continues with this stage, until the next Ctrl-C */
+void progress_clear(void); /* removes the bar from the terminal, before other output */
 double seconds(void);
 
-/* ---- files and arrays ----------------------------------------------------------------------- */
+/* ---- files and arrays ------------------------------------------------------------------------ */
 
 int array_new(tomos_array *array, const int64_t shape[3], const char *what);
 void array_free(tomos_array *array);
 void shape_text(const int64_t shape[3], tomos_content content, char text[96]);
 
-/* All that the command writes: no input's place is taken, and each can be written. */
+/* Checks all outputs: none replaces an input, and each can be written. */
 int outputs_check(settings *s, const command *c);
 
 int file_read_all(tomos_file *file, const char *path, tomos_array *array);
-/* A whole volume with its grid, from the file or centred with the given voxel. */
+/* Reads a volume with its grid, from the file or centred with the given voxel size. */
 int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_grid *grid);
-/* The grid that a file says; n[0] is 0 where it says none. */
+/* The grid stored in a file; n[0] is 0 if there is none. */
 int file_own_grid(const tomos_file *file, tomos_grid *grid);
-/* A warning where the two grids are known and differ; `other` stands in the message as it is. */
+/* Warns if both grids are known and differ; `other` is inserted in the message. */
 void grids_warn(
 	const char *path, const tomos_grid *grid, const char *other, const tomos_grid *with);
-/* The grid of such a file alone; --voxel is rejected where the file has one. */
+/* Only the grid of such a file; rejects --voxel if the file has a grid. */
 int file_volume_grid(
 	const settings *s, const tomos_file *file, const tomos_file_info *info, tomos_grid *grid);
-/* All projections and their views, from the file or --views-file. */
+/* Reads all projections, with their views from the file or --views-file. */
 int load_scan(const settings *s, const char *path, tomos_array *data, tomos_geometry **scan);
-/* The views of --views-file; rows and columns are needed for text, and checked for JSON unless 0. */
+/* The views of --views-file; rows and columns are required for .txt, and checked for JSON unless
+ * 0. */
 int load_views(const settings *s, int64_t rows, int64_t columns, tomos_geometry **scan);
 int load_views_of(const settings *s, const int64_t shape[3], tomos_geometry **scan);
-/* Views and the array's shape must agree; one sinogram [view][column] becomes views of one row. */
+/* Checks the shape against the views; a sinogram [view][column] becomes views of one row. */
 int fit_views(const char *path, const tomos_geometry *scan, tomos_array *data);
 int grid_centred(tomos_grid *grid, const int64_t n[3], const double *voxel, int64_t count);
 
-/* An output is opened before the work, so that a rejection comes first, and filled after it. */
+/* An output is created before the work, so that errors are reported first, and written after it. */
 typedef struct output_file {
 	tomos_file *file;
 	const char *path;
 	tomos_file_options options;
 	tomos_content content;
-	double window[2]; /* of integers, where --window is not given: the range of the values */
-	bool no_window;   /* it is not known yet */
+	double window[2]; /* integers without --window: the range of the values */
+	bool no_window;   /* the range is not known yet */
 } output_file;
 int output_open(output_file *out, const char *path, const tomos_file_options *options,
 	tomos_content content, const int64_t shape[3]);
-/* Opens it with the window of these values, where that was open. */
+/* Creates the output with this window, if the range was not known before. */
 int output_settle(output_file *out, double low, double high, const int64_t shape[3]);
 int output_range(output_file *out, const tomos_array *array);
-/* A volume with its grid, or projections with their scan; the other is NULL. Settles it, too. */
+/* Writes a volume with its grid, or projections with their scan; the other is NULL. Calls
+ * output_settle. */
 int output_write(output_file *out, const tomos_array *array, const tomos_grid *grid,
 	const tomos_geometry *scan);
 void output_close(output_file *out);
-/* A grid or geometry that the format of the target cannot hold is left out with a note. */
+/* Writes grid or geometry; prints a note if the format cannot store them. */
 int output_describe(
 	tomos_file *file, const char *path, const tomos_grid *grid, const tomos_geometry *scan);
-/* Calls visit(user, first, count, data) for all of a file in portions along the first axis. */
+/* Calls visit(user, first, count, data) for successive parts of a file along the first axis. */
 int file_each(tomos_file *file, const char *stage,
 	int (*visit)(void *user, int64_t first, int64_t count, float *data), void *user);
 
 bool phantom_is_name(const char *text);
 
-/* The projector, or the stored matrix that the options ask for. */
+/* The projector or stored matrix selected by the options. */
 int operator_make(const settings *s, tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, tomos_op **op);
 
-/* ---- work in pieces, so that it can be watched and stopped ---------------------------------- */
+/* ---- work in pieces, for progress and cancelling --------------------------------------------- */
 
 int pieces_forward(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
 	const tomos_projector_options *options, const tomos_array *volume,
@@ -260,19 +262,19 @@ int pieces_volume(const tomos_phantom *phantom, const tomos_grid *grid, int64_t 
 int pieces_phantom(const tomos_phantom *phantom, const tomos_geometry *scan, int64_t samples,
 	const tomos_array *projections);
 
-/* How much room an object takes around the origin. */
+/* Size of an object around the origin. */
 typedef struct extent {
-	double radius, height; /* farthest from the z axis, and from the plane z = 0 */
+	double radius, height; /* largest distance from the z axis, and from the plane z = 0 */
 	double step;           /* voxel size; 0 for a phantom, which has none */
 	bool flat;             /* one slice */
 } extent;
 extent extent_of_grid(const tomos_grid *grid);
 extent extent_of_phantom(const tomos_phantom *phantom);
-/* The scan of the options; detector and pixel, where not given, show the whole of the object. */
+/* The scan given by the options; detector and pixel size default to covering the whole object. */
 int scan_make(const settings *s, const extent *object, tomos_geometry **scan);
 bool scan_point_source(const tomos_geometry *scan);
 
-/* Curves over 1, 2, ... or over places, with axes, as a picture; NAN is left out. */
+/* Curves against 1, 2, ... or given positions, with axes, as an image; NAN is skipped. */
 typedef struct curve {
 	const char *name;
 	const double *values;
@@ -287,11 +289,11 @@ typedef struct plot {
 } plot;
 int plot_write(const char *path, const plot *p, const tomos_file_options *options);
 
-/* Letters ten dots high, the upper left corner of the first at (x, y). */
+/* Draws letters ten dots high, the upper left corner of the first at (x, y). */
 void picture_text(float *dots, int64_t wide, int64_t high, int64_t x, int64_t y, const char *words,
 	float grey);
 
-/* ---- scans as measured ---------------------------------------------------------------------- */
+/* ---- scans as measured ----------------------------------------------------------------------- */
 
 typedef struct measured {
 	tomos_scan *scan;

@@ -1,4 +1,4 @@
-/* tomos backproject: the adjoint of the projector, applied to projections. */
+/* tomos backproject: applies the adjoint of the projector to projections. */
 #include "cli.h"
 
 int cmd_backproject(const settings *s)

@@ -1,4 +1,4 @@
-/* tomos bench: the speed of named workloads, as a table and as JSON. */
+/* tomos bench: measures standard workloads; output as a table and as JSON. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static int print_list(void)
 	return DONE;
 }
 
-/* The workloads asked for, or the short set, or all. */
+/* The given workloads, or the short set, or all. */
 static int choose(const settings *s, const workload **chosen, int *count)
 {
 	int all;
@@ -50,7 +50,7 @@ static int choose(const settings *s, const workload **chosen, int *count)
 	return DONE;
 }
 
-/* Under another name first, so that no half file is ever seen. */
+/* Written to a temporary name, so that the file is never incomplete. */
 static FILE *json_open(const char *path, char temporary[4096])
 {
 	snprintf(temporary, 4096, "%s.%ld.part", path, (long)getpid());

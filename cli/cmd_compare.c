@@ -1,4 +1,4 @@
-/* tomos compare: how far one array is from another. */
+/* tomos compare: error measures between two arrays. */
 #include <stdio.h>
 #include <string.h>
 #include "cli.h"

@@ -1,4 +1,4 @@
-/* tomos convert: a file in another format, with grid and geometry where the target holds them. */
+/* tomos convert: converts a file, with grid and geometry if the target format supports them. */
 #include <math.h>
 #include <string.h>
 #include "cli.h"
@@ -32,7 +32,7 @@ static int range_portion(void *user, int64_t first, int64_t count, float *data)
 	return DONE;
 }
 
-/* Integers without a window: the file is read once more, for its range. */
+/* Integers without a window: reads the file once more, for the range of its values. */
 static int copy_window(copy *c)
 {
 	c->low = HUGE_VAL, c->high = -HUGE_VAL;
@@ -40,7 +40,7 @@ static int copy_window(copy *c)
 	return code == DONE ? output_settle(&c->to, c->low, c->high, c->shape) : code;
 }
 
-/* What is known of the input: from the file, unless the command line says it. */
+/* Grid and geometry of the input: from the command line, otherwise from the file. */
 static int copy_meaning(const settings *s, copy *c)
 {
 	int code = DONE;

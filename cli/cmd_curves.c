@@ -1,4 +1,4 @@
-/* tomos curves: histories of several reconstructions in one picture, with a table under it. */
+/* tomos curves: convergence of several reconstructions in one plot, with a table below. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ typedef struct history {
 	int64_t count;
 } history;
 
-/* The file's name without folder and ending. */
+/* The file name without folder and extension. */
 static void short_name(const char *path, char name[NAME + 1])
 {
 	const char *slash = strrchr(path, '/');
@@ -65,22 +65,22 @@ static int history_read(const settings *s, const char *path, history *h)
 }
 
 /* "name least 0.1 after 12 of 40, below 0.2 after 5" */
-static void table_line(const settings *s, const history *h, char *text, size_t room)
+static void table_line(const settings *s, const history *h, char *text, size_t size)
 {
 	int64_t best = 0, below = -1;
 	for (int64_t i = 0; i < h->count; i++) {
 		best = h->values[i] < h->values[best] ? i : best;
 		below = below < 0 && h->values[i] < s->curves.below ? i : below;
 	}
-	int used = snprintf(text, room, "%-*s least %.4g after %lld of %lld", NAME, h->name,
+	int used = snprintf(text, size, "%-*s least %.4g after %lld of %lld", NAME, h->name,
 		h->values[best], (long long)best + 1, (long long)h->count);
 	if (s->curves.below > 0 && below >= 0)
-		used += snprintf(text + used, room - (size_t)used, ", below %g after %lld",
+		used += snprintf(text + used, size - (size_t)used, ", below %g after %lld",
 			s->curves.below, (long long)below + 1);
 	else if (s->curves.below > 0)
 		used += snprintf(
-			text + used, room - (size_t)used, ", never below %g", s->curves.below);
-	snprintf(text + used, room - (size_t)used, "\n");
+			text + used, size - (size_t)used, ", never below %g", s->curves.below);
+	snprintf(text + used, size - (size_t)used, "\n");
 }
 
 int cmd_curves(const settings *s)

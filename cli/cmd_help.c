@@ -1,4 +1,4 @@
-/* tomos help: the commands, one command, and the pages that packaging installs. */
+/* tomos help: the list of commands, one command, and the pages for packaging. */
 #include "cli.h"
 
 int cmd_help(const settings *s)

@@ -1,4 +1,4 @@
-/* tomos info: what a file or scan holds; what there is to compute with. */
+/* tomos info: contents of a file or scan; devices and kernels. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,14 +60,14 @@ static double length(const double v[3])
 	return sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
 }
 
-/* Angle of u about the z axis, 0 to 360: the angle of a scan that turns about it. */
+/* Angle of u about the z axis, 0 to 360: the view angle of a scan that rotates about it. */
 static double view_angle(const tomos_view *v)
 {
 	double angle = atan2(v->u[1], v->u[0]) * DEGREES;
 	return angle < -1e-9 ? angle + 360 : angle;
 }
 
-/* From the source to the detector's plane, wherever on it its middle is. */
+/* Distance from the source to the detector plane. */
 static double source_detector(const tomos_view *v)
 {
 	const double *a = v->u, *b = v->v;
@@ -90,7 +90,7 @@ static void print_source(const tomos_view *v)
 			hypot(v->src[0], v->src[1]), source_detector(v));
 }
 
-/* On a circle about the z axis; elsewhere such an angle says nothing. */
+/* Whether the views are on a circle about the z axis; otherwise the angle has no meaning. */
 static bool is_circle(const tomos_view *list, int64_t count)
 {
 	for (int64_t i = 0; i < count; i++) {
@@ -126,12 +126,12 @@ static int print_geometry(const tomos_file *file)
 	return code;
 }
 
-/* ---- text ----------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 typedef struct numbers {
-	int64_t count, lines, in_line; /* in_line: of the first line; -1: lines differ */
+	int64_t count, lines, in_line; /* in_line: numbers per line; -1: lines differ */
 	double low, high;
-	bool other; /* what is no number */
+	bool other; /* a word that is not a number */
 } numbers;
 
 static void numbers_add(numbers *n, char *line)
@@ -157,7 +157,8 @@ static void numbers_add(numbers *n, char *line)
 		n->in_line = -1;
 }
 
-/* A text of numbers, such as angles; false where views, of 12 in a line, or words are in it. */
+/* Describes a text file of numbers, such as angles; false for views (12 per line) and other
+ * text. */
 static bool info_numbers(const char *path)
 {
 	numbers n = {.low = HUGE_VAL, .high = -HUGE_VAL};
@@ -177,7 +178,7 @@ static bool info_numbers(const char *path)
 	return true;
 }
 
-/* Views alone, in a text file. */
+/* Describes a text file of views. */
 static int info_views(const char *path)
 {
 	tomos_geometry *scan = NULL;
@@ -253,7 +254,7 @@ static int print_angles(const tomos_scan *scan, int64_t views)
 	return code;
 }
 
-/* A scan as measured: what a plain look at one array would not show. */
+/* Describes a measured scan, with its flat and dark fields. */
 static int info_scan(const tomos_scan *scan, const char *path)
 {
 	tomos_scan_info i;
@@ -288,7 +289,7 @@ static int info_matrix(const settings *s, const char *path, const tomos_matrix_i
 	return DONE;
 }
 
-/* When it was saved, how far it had come, and the settings, one a line. */
+/* Time of saving, iteration, and the settings, one per line. */
 static int info_checkpoint(const char *path, const tomos_checkpoint_info *c)
 {
 	struct stat file;
@@ -306,7 +307,7 @@ static int info_checkpoint(const char *path, const tomos_checkpoint_info *c)
 	return DONE;
 }
 
-/* What is neither an array nor a scan; *code stays where it is one. */
+/* Describes files that are neither array nor scan; for others *code is unchanged. */
 static void info_other(const settings *s, const char *path, int *code)
 {
 	tomos_checkpoint_info checkpoint;
@@ -326,7 +327,7 @@ static void info_other(const settings *s, const char *path, int *code)
 		*code = lib(status);
 }
 
-/* Plain arrays and files of tomos are told of as files. */
+/* Arrays and files written by tomos are described as files, others as scans. */
 static int info_any(const settings *s, const char *path)
 {
 	tomos_source_options o = tomos_source_defaults();
@@ -346,7 +347,7 @@ static int info_any(const settings *s, const char *path)
 	return code >= 0 ? code : info_file(s, path);
 }
 
-/* What each backend is, or why it is not there. */
+/* Describes each backend, or why it is not available. */
 static int info_devices(void)
 {
 	const char *names = tomos_backend_names();

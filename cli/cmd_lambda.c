@@ -1,8 +1,10 @@
-/* tomos lambda: the relaxation that gets nearest to the truth in a given number of iterations.
+/* tomos lambda: the relaxation parameter with the smallest error after a given number of
+ * iterations.
  *
- * The training of P. C. Hansen and M. Saxild-Hansen, "AIR Tools: a MATLAB package of algebraic iterative
- * reconstruction methods", J. Comput. Appl. Math. 236 (2012): a phantom is scanned as the scan was, with
- * as much noise, and the relaxation is narrowed down on it, first by powers, then by golden sections.
+ * The training of P. C. Hansen and M. Saxild-Hansen, "AIR Tools: a MATLAB package of algebraic
+ * iterative reconstruction methods", J. Comput. Appl. Math. 236 (2012): a phantom is scanned with
+ * the same geometry and noise, and the parameter is bracketed by powers of two, then refined by
+ * golden section.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,12 +22,12 @@ typedef struct training {
 	tomos_grid grid;
 	tomos_op *op;
 	tomos_array truth, data, volume;
-	double lambda[MOST], error[MOST]; /* the runs so far */
+	double lambda[MOST], error[MOST]; /* runs so far */
 	int64_t best[MOST];
 	int runs;
 } training;
 
-/* Views from a scan's file, or as for tomos project. */
+/* Views from a scan file, or from the options of tomos project. */
 static int training_views(const settings *s, tomos_geometry **scan)
 {
 	const extent object = {.radius = s->phantom.radius, .height = s->phantom.radius};
@@ -49,7 +51,7 @@ done:
 	return code;
 }
 
-/* The phantom fills the grid unless --radius says otherwise. */
+/* The phantom fills the grid unless --radius is given. */
 static int training_phantom(training *t, tomos_phantom **phantom)
 {
 	tomos_phantom_options o = t->s->phantom;
@@ -107,7 +109,7 @@ static void training_free(training *t)
 	tomos_backend_close(t->backend);
 }
 
-/* The least error within the iterations, for one relaxation; one that diverges has none. */
+/* The smallest error of all iterations for one relaxation parameter; infinite if it diverges. */
 static int train(training *t, double lambda, double *error)
 {
 	tomos_algebraic_options o = t->s->algebraic;
@@ -140,7 +142,7 @@ done:
 	return code;
 }
 
-/* Weights without a bound have one that follows from the operator. */
+/* Weights without a fixed bound have one that depends on the operator. */
 static double largest_relaxation(const settings *s)
 {
 	const char *weights = s->algebraic.weights;
@@ -148,7 +150,8 @@ static double largest_relaxation(const settings *s)
 	return s->lambda.largest > 0 ? s->lambda.largest : free_scale ? 0 : 1.99;
 }
 
-/* Halves from the largest down: the best of these has the minimum between its neighbours. */
+/* Halves the parameter, starting with the largest: the minimum is between the neighbours of the
+ * best. */
 static int bracket(training *t, double largest, double *low, double *high)
 {
 	double least = HUGE_VAL, at = largest, error = HUGE_VAL;

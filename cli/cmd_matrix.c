@@ -1,7 +1,7 @@
-/* tomos matrix: the matrix of a projector as a file. */
+/* tomos matrix: writes the system matrix to a file. */
 #include "cli.h"
 
-/* The views of the file named, be it a scan or a geometry. */
+/* The views of a scan file or geometry file. */
 static int matrix_scan_file(const settings *s, tomos_geometry **scan)
 {
 	const char *path = s->operands[0];

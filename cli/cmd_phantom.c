@@ -1,9 +1,9 @@
-/* tomos phantom: the volume of a phantom. */
+/* tomos phantom: writes a phantom as a volume. */
 #include <math.h>
 #include <string.h>
 #include "cli.h"
 
-#define SIZE 256 /* voxels along an axis, unless told */
+#define SIZE 256 /* default number of voxels along an axis */
 
 bool phantom_is_name(const char *text)
 {

@@ -1,9 +1,9 @@
-/* tomos project: a simulated scan of a volume, or the exact one of a phantom. */
+/* tomos project: simulates a scan of a volume, or of a phantom in closed form. */
 #include <string.h>
 #include <unistd.h>
 #include "cli.h"
 
-/* With a file of views, of the scan's options only the detector's size is left, for .txt. */
+/* With --views-file, the detector size (for .txt) is the only scan option that has an effect. */
 static int reject_scan_options(const settings *s)
 {
 	group g = group_get(GROUP_scan);
@@ -33,13 +33,13 @@ static int project_noise(const settings *s, const tomos_array *data)
 		return wrong_usage("--photons: %g is below 0 (0: no such noise)", o->photons);
 	if (o->photons != 0)
 		code = lib(tomos_noise_poisson(data, o->photons, (uint64_t)o->seed));
-	/* Another stream, lest the two kinds of noise be related. */
+	/* A different stream, so that the two kinds of noise are independent. */
 	if (code == DONE && o->noise != 0)
 		code = lib(tomos_noise_gaussian(data, o->noise, (uint64_t)o->seed + (1u << 31)));
 	return code;
 }
 
-/* Opens the output, projects one or the other, adds noise, writes. */
+/* Creates the output, projects the phantom or the volume, adds noise, writes. */
 static int project_into(const settings *s, const tomos_phantom *phantom, const tomos_grid *grid,
 	const tomos_array *volume)
 {
@@ -70,7 +70,7 @@ done:
 	return code;
 }
 
-/* A phantom is projected in closed form: no file is read, and no device computes. */
+/* A phantom is projected in closed form: options of files and devices have no effect. */
 static int reject_projection(const settings *s)
 {
 	static const int groups[] = {GROUP_input, GROUP_projector, GROUP_backend, GROUP_device};

@@ -1,33 +1,33 @@
-/* tomos show: the middle planes of an array side by side, as a picture. */
+/* tomos show: the middle planes of an array side by side, as an image. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
 
 #define GAP 4      /* pixels between two planes */
-#define TAIL 0.001 /* of the pixels that may be darker than black, or lighter than white */
+#define TAIL 0.001 /* fraction of the pixels clipped at black and at white */
 
-typedef struct picture {
+typedef struct montage {
 	const int64_t *shape;
 	int64_t middle[3];
-	int64_t width, height, left[3]; /* where each plane starts; -1 for none */
-	bool volume;                    /* z goes upwards: so does it in planes along z */
+	int64_t width, height, left[3]; /* first column of each plane; -1: not shown */
+	bool volume;                    /* draw with z upwards */
 	float *pixels;
-} picture;
+} montage;
 
-/* Planes in the order z, y, x: their width and height, fixed axis `axis` of the array. */
-static int64_t plane_width(const picture *p, int axis)
+/* Width and height of the plane across axis `axis` of the array (z, y, x). */
+static int64_t plane_width(const montage *p, int axis)
 {
 	return axis == 2 ? p->shape[1] : p->shape[2];
 }
 
-static int64_t plane_height(const picture *p, int axis)
+static int64_t plane_height(const montage *p, int axis)
 {
 	return axis == 0 ? p->shape[1] : p->shape[0];
 }
 
 /* All three planes, or the one across axis `only`. */
-static void lay_out(picture *p, int only)
+static void lay_out(montage *p, int only)
 {
 	p->width = -GAP;
 	for (int axis = 0; axis < 3; axis++) {
@@ -41,7 +41,7 @@ static void lay_out(picture *p, int only)
 	}
 }
 
-static void draw_row(const picture *p, int axis, int64_t row, const float *from, int64_t stride)
+static void draw_row(const montage *p, int axis, int64_t row, const float *from, int64_t stride)
 {
 	float *to = p->pixels + row * p->width + p->left[axis];
 	for (int64_t i = 0; i < plane_width(p, axis); i++)
@@ -50,7 +50,7 @@ static void draw_row(const picture *p, int axis, int64_t row, const float *from,
 
 static int draw_portion(void *user, int64_t first, int64_t count, float *data)
 {
-	const picture *p = user;
+	const montage *p = user;
 	int64_t ny = p->shape[1], nx = p->shape[2];
 	for (int64_t z = first; z < first + count; z++) {
 		const float *plane = data + (z - first) * ny * nx;
@@ -71,8 +71,8 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Black and white from the pixels themselves, a few outliers left out. */
-static int find_range(const picture *p, double *low, double *high)
+/* Range from the pixels, without a few outliers. */
+static int find_range(const montage *p, double *low, double *high)
 {
 	float *sorted = malloc((size_t)(p->width * p->height) * sizeof *sorted);
 	int64_t count = 0;
@@ -88,13 +88,13 @@ static int find_range(const picture *p, double *low, double *high)
 		*low = (double)sorted[0];
 		*high = (double)sorted[count - 1];
 	}
-	if (*low == *high) /* one value alone: any range that holds it */
+	if (*low == *high) /* a single value: any range that contains it */
 		*high += 1;
 	free(sorted);
 	return DONE;
 }
 
-static int show_range(const settings *s, const picture *p, double *low, double *high)
+static int show_range(const settings *s, const montage *p, double *low, double *high)
 {
 	const show_options *o = &s->show;
 	if (o->range_count == 0)
@@ -106,7 +106,7 @@ static int show_range(const settings *s, const picture *p, double *low, double *
 	return DONE;
 }
 
-static int show_plan(const settings *s, const tomos_file_info *info, picture *p)
+static int show_plan(const settings *s, const tomos_file_info *info, montage *p)
 {
 	int64_t slice = s->show.slice, count = info->shape[0];
 	p->shape = info->shape;
@@ -123,15 +123,15 @@ static int show_plan(const settings *s, const tomos_file_info *info, picture *p)
 	if (p->width > 0 && p->height > 0)
 		p->pixels = malloc((size_t)(p->width * p->height) * sizeof *p->pixels);
 	if (!p->pixels)
-		return failed("no memory for a picture of %lld x %lld", (long long)p->width,
+		return failed("no memory for an image of %lld x %lld", (long long)p->width,
 			(long long)p->height);
 	for (int64_t i = 0; i < p->width * p->height; i++)
 		p->pixels[i] = NAN;
 	return DONE;
 }
 
-/* Reads what is needed: one slice, or all in portions. */
-static int show_draw(tomos_file *file, picture *p)
+/* Reads one slice, or the whole file in parts. */
+static int show_draw(tomos_file *file, montage *p)
 {
 	if (p->left[1] >= 0)
 		return file_each(file, "reading", draw_portion, p);
@@ -148,7 +148,7 @@ int cmd_show(const settings *s)
 	const char *path = s->output.output;
 	tomos_file *file = NULL;
 	tomos_file_info info;
-	picture p = {0};
+	montage p = {0};
 	double low = 0, high = 1;
 	int code;
 	DO(lib(tomos_file_open(&file, s->operands[0], &s->file)));

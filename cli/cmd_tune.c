@@ -1,4 +1,4 @@
-/* tomos tune: measures the kernels of a device, keeps which are the fastest, and shows it. */
+/* tomos tune: measures the kernels of a device, stores the fastest ones, and prints them. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 
 enum { CARD_SLICES = 128, CPU_SLICES = 16 };
 
-/* Parallel rays over a half turn: what stacks of slices are made from. */
+/* Parallel rays over 180 degrees. */
 static int parallel_scan(int64_t rows, int64_t columns, int64_t views, tomos_geometry **scan)
 {
 	tomos_scan_options o = tomos_scan_defaults();
@@ -22,7 +22,8 @@ static int64_t most_slices(const settings *s, const tomos_backend *backend)
 	return s->tuned.slices > 0 ? s->tuned.slices : cpu ? CPU_SLICES : CARD_SLICES;
 }
 
-/* The sizes of a file's scan, of whose rows slabs are made; or its own views, where it has such. */
+/* A scan of the sizes of the file, with a slab of its rows; or the views of the file, if it has
+ * them. */
 static int file_scan(const settings *s, const tomos_backend *backend, tomos_geometry **scan)
 {
 	tomos_scan *file = NULL;
@@ -105,7 +106,7 @@ static bool file_exists(const char *path)
 	return access(path, F_OK) == 0;
 }
 
-/* The file that keeps it; where there can be none, there is nothing to tell. */
+/* Prints the name of the file with the measurements, if there is one. */
 static void print_file(const tomos_backend *backend)
 {
 	const char *wrong;
@@ -146,7 +147,7 @@ done:
 	return code;
 }
 
-/* Kept once before measuring, so that a directory that cannot be written to is known at once. */
+/* Saves once before measuring, so that a directory without write access is reported at once. */
 static int tune(const settings *s, tomos_backend *backend)
 {
 	tomos_geometry *scan = NULL;

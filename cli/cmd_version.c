@@ -1,4 +1,4 @@
-/* tomos version: the version of the library in use. */
+/* tomos version: the version of the library. */
 #include <stdio.h>
 #include "cli.h"
 

@@ -1,5 +1,5 @@
-/* The time that a view takes alone, over its direction: a picture of half a sphere, seen along z, with a
- * table (Nielsen's thesis, figures 8.1 to 8.5). */
+/* Time of each view against its direction: an image of a hemisphere seen along z, with a table
+ * (Nielsen's thesis, figures 8.1 to 8.5). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ int directions_check(const settings *s, const workload *const *chosen, int count
 	return DONE;
 }
 
-/* ---- the table ------------------------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static int main_axis(const view_time *v)
 {
@@ -52,7 +52,7 @@ static int64_t along(const view_time *list, int64_t count, int axis, double *tim
 	return found;
 }
 
-/* A line each for views mostly along x, y and z, one for all, one for how even they are. */
+/* One line each for views mainly along x, y and z, one for all, one for the spread. */
 static int table(const view_time *list, int64_t count, char text[LINES][96])
 {
 	static const char *const names[4] = {
@@ -75,7 +75,7 @@ static int table(const view_time *list, int64_t count, char text[LINES][96])
 	return DONE;
 }
 
-/* ---- the picture ---------------------------------------------------------------------------- */
+/* ---- the image ------------------------------------------------------------------------------- */
 
 static void spot(float *dots, double x, double y, double radius, float grey)
 {
@@ -95,7 +95,7 @@ static void ring(float *dots)
 	}
 }
 
-/* Equal areas of the sphere are equal areas of the disc; a ray and its opposite are the same. */
+/* Equal-area projection of the sphere to a disc; opposite rays are the same. */
 static void draw_view(float *dots, const view_time *v, float grey)
 {
 	const double *d = v->direction;
@@ -107,7 +107,7 @@ static void draw_view(float *dots, const view_time *v, float grey)
 	spot(dots, x, y, DOT - 1, grey);
 }
 
-/* From white for no time to black for the longest. */
+/* From white (no time) to black (longest time). */
 static void draw_legend(float *dots, double longest)
 {
 	char words[64];
@@ -126,7 +126,7 @@ static int draw(const settings *s, const char *title, const view_time *list, int
 	float *dots = malloc(sizeof *dots * WIDE * HIGH);
 	double longest = 0;
 	if (!dots)
-		return failed("no memory for a picture");
+		return failed("no memory for an image");
 	for (int i = 0; i < WIDE * HIGH; i++)
 		dots[i] = 1;
 	for (int64_t i = 0; i < count; i++)

@@ -1,4 +1,4 @@
-/* Arrays from and to files: whole, checked, in portions so that Ctrl-C is heard. */
+/* Reads and writes whole arrays, in parts so that Ctrl-C takes effect. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include "cli.h"
 
-#define PORTION ((int64_t)4 << 20) /* elements read or written at a time */
+#define PORTION ((int64_t)4 << 20) /* elements per read or write */
 
 static int64_t portion(const int64_t shape[3])
 {
@@ -14,7 +14,8 @@ static int64_t portion(const int64_t shape[3])
 	return count < 1 ? 1 : count > shape[0] ? shape[0] : count;
 }
 
-/* More than the machine has would be lent by the system all the same, and end the process later. */
+/* The system may overcommit memory and kill the process later: more than the machine has is an
+ * error. */
 static bool beyond_memory(int64_t bytes)
 {
 	return (double)bytes > (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
@@ -69,7 +70,7 @@ int file_read_all(tomos_file *file, const char *path, tomos_array *array)
 		DO(progress_step("reading", first + count, info.shape[0]));
 	}
 	if (lib(tomos_array_check(array, path)) != DONE)
-		DO(FAILED); /* what a file holds is no fault of the words typed */
+		DO(FAILED); /* the content of a file is not wrong usage */
 done:
 	return code;
 }
@@ -225,7 +226,7 @@ int file_own_grid(const tomos_file *file, tomos_grid *grid)
 	return code == DONE && info.has_grid ? lib(tomos_file_grid(file, grid)) : code;
 }
 
-/* Whether the first and the last voxels lie on each other, to a thousandth of their size. */
+/* Whether first and last voxels coincide, to a thousandth of the voxel size. */
 static bool grids_same(const tomos_grid *a, const tomos_grid *b)
 {
 	for (int i = 0; i < 3; i++) {
@@ -284,7 +285,7 @@ int load_views(const settings *s, int64_t rows, int64_t columns, tomos_geometry 
 	return lib(tomos_geometry_read(scan, path, rows, columns, s->views.point_source));
 }
 
-/* JSON has the detector's size; text takes it from the data, of which one plane may be a sinogram. */
+/* JSON files have the detector size; for .txt it is that of the data, which may be one sinogram. */
 int load_views_of(const settings *s, const int64_t shape[3], tomos_geometry **scan)
 {
 	if (!ends_with(s->views.views_file, ".txt"))

@@ -1,12 +1,12 @@
-/* Help made from the rows: what --help and `tomos help` print. */
+/* Help of --help and `tomos help`, generated from the option rows. */
 #include <stdio.h>
 #include <string.h>
 #include "cli.h"
 
 #define INDENT 26
 
-/* Prints words broken at WIDTH, each new line indented; `column` is where the first one starts, and
- * `fold` stands at the end of a line that goes on. */
+/* Prints text wrapped at WIDTH, with continuation lines indented; `column` is the start of the
+ * first line, and `fold` is appended to a line that continues. */
 static void wrap(const char *text, int indent, int column, const char *fold)
 {
 	while (*text) {
@@ -36,7 +36,7 @@ void row_heading(const tomos_option *row, char text[160])
 	snprintf(text + at, 160 - (size_t)at, "--%s%s%s", name, value[0] ? " " : "", value);
 }
 
-/* What the row needs, where the defaults have it not. */
+/* What the row needs, unless the defaults satisfy it. */
 static void help_needs(int number, const tomos_option *row, char text[256])
 {
 	settings plain;
@@ -95,7 +95,7 @@ static void print_examples(const char *examples)
 	}
 }
 
-/* What an operand of the command may be, where that is a fixed set. */
+/* Lists the operands of the command that are from a fixed set. */
 static void print_operands(const command *c)
 {
 	char line[512];
@@ -108,7 +108,7 @@ static void print_operands(const command *c)
 	wrap(line, 2, 0, "");
 }
 
-/* Whether an earlier group of the command has an option of that name, which then is the same one. */
+/* Whether an earlier group of the command has an option of that name, which is then the same. */
 static bool is_shown(const command *c, int number, const char *name)
 {
 	for (int before = 0; before < number; before++) {
@@ -120,7 +120,7 @@ static bool is_shown(const command *c, int number, const char *name)
 	return false;
 }
 
-/* Every option under its group's heading; returns whether one takes a list. */
+/* Prints every option under the heading of its group; returns whether one takes a list. */
 static bool print_groups(const command *c)
 {
 	bool lists = false;
@@ -146,7 +146,7 @@ void help_command(const command *c)
 	print_operands(c);
 	bool lists = print_groups(c);
 	if (lists)
-		printf("\nWhere several numbers are taken, write a,b,c, or @FILE to read them from "
+		printf("\nLists of numbers are written a,b,c, or @FILE to read them from "
 		       "a file.\n");
 	print_examples(c->examples);
 }
@@ -159,8 +159,8 @@ void help_all(void)
 	printf("Usage: tomos COMMAND [OPTIONS]\n\nCommands:\n");
 	for (int i = 0; i < count; i++)
 		printf("  %-12s %s\n", list[i].name, list[i].summary);
-	printf("\n'tomos help COMMAND' or 'tomos COMMAND --help' tells all about one.\n"
-	       "Lengths are in one unit of your choice (mm by habit), attenuation in 1/unit,\n"
+	printf("\n'tomos help COMMAND' or 'tomos COMMAND --help' describes one command.\n"
+	       "Lengths are in one unit of your choice (usually mm), attenuation in 1/unit,\n"
 	       "angles in degrees. Exit status: 0 done, 1 failed, 2 wrong usage, 130 "
 	       "interrupted.\n");
 }

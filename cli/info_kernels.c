@@ -4,7 +4,7 @@
 #include <string.h>
 #include "cli.h"
 
-/* "JOSEPH | VOXEL" as "joseph, voxel"; what is said of rays in words. */
+/* "JOSEPH | VOXEL" as "joseph, voxel"; other text as it is. */
 static void print_words(const char *names, int width)
 {
 	char text[96];

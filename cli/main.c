@@ -18,7 +18,7 @@ static int run(const command *c, const settings *s)
 	return c->run(s);
 }
 
-/* A full disk or a closed pipe must not pass for success. */
+/* A full disk or a closed pipe must be reported as a failure. */
 static int flush(int code)
 {
 	if ((fflush(stdout) != 0 || ferror(stdout)) && code == DONE)

@@ -1,13 +1,13 @@
-/* What the program says: results and notes unless quiet, one message for every failure. */
+/* Output of the command: results, notes unless quiet, one error message for every failure. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include "cli.h"
 
 static const char *speaker = "";
-static const char *place; /* file that complaints are about, or NULL */
+static const char *place; /* file named in error messages, or NULL */
 static int place_line;
-static _Atomic bool silent; /* the thread that hears signals asks, too */
+static _Atomic bool silent; /* also read by the signal thread */
 
 void message_begin(const char *command_name, bool quiet)
 {
@@ -46,7 +46,7 @@ static bool is_word(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* An option of two words or more, which cannot be anything else in a message. */
+/* Whether a word is an option name of two words or more, which is unambiguous in a message. */
 static bool is_option(const char *word, size_t length)
 {
 	if (!memchr(word, '_', length))
@@ -61,7 +61,7 @@ static bool is_option(const char *word, size_t length)
 	return false;
 }
 
-/* The library names options as C does, source_axis; a person writes --source-axis. */
+/* Replaces option names of the library, source_axis, by those of the command, --source-axis. */
 static void as_typed(const char *message, char *text, size_t size)
 {
 	size_t used = 0;
@@ -69,7 +69,8 @@ static void as_typed(const char *message, char *text, size_t size)
 		size_t length = 0;
 		while (is_word(at[length]))
 			length++;
-		bool begins = at == message || at[-1] == ' ' || at[-1] == '('; /* no file's name */
+		bool begins = at == message || at[-1] == ' ' ||
+			      at[-1] == '('; /* not part of a file name */
 		bool option = begins && is_option(at, length) && used + length + 4 < size;
 		if (option)
 			used += (size_t)sprintf(text + used, "--");
@@ -79,7 +80,7 @@ static void as_typed(const char *message, char *text, size_t size)
 	text[used] = 0;
 }
 
-/* What the library cannot know: how a person asks for it. */
+/* Adds the option to use, which the library does not know. */
 static void add_hint(char *message, size_t size)
 {
 	static const char plain[] = " and overwrite was not asked for";
@@ -117,7 +118,7 @@ void say(const char *format, ...)
 	progress_clear();
 	if (!silent)
 		vprintf(format, values);
-	fflush(stdout); /* a log is read while the work goes on */
+	fflush(stdout); /* so that a log is up to date during the run */
 	va_end(values);
 }
 

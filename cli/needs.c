@@ -1,4 +1,4 @@
-/* Options that have no effect without others, as their rows say: rejected, each with what it needs. */
+/* Rejects options that have no effect without others, according to the needs of their rows. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -21,7 +21,7 @@ static bool is_hdf5(const char *path)
 	return false;
 }
 
-/* recon writes a folder where no output is named. */
+/* Without -o, recon writes a folder. */
 static void output_facts(settings *s, const command *c)
 {
 	const char *path = s->output.output;
@@ -33,7 +33,7 @@ static void output_facts(settings *s, const command *c)
 		s->folder);
 }
 
-/* What the commands know besides the values of options. */
+/* Facts known to the command besides the values of options. */
 static void take_facts(settings *s, const command *c)
 {
 	const char *method = "", *phantom = "none";
@@ -71,11 +71,11 @@ bool needs_met(const settings *s, int number, int i)
 	return row_met(s, number, i, s->facts);
 }
 
-/* Options of the other methods are told of as such, later. */
+/* Options of other methods are rejected later, with another message. */
 static bool of_the_method(const settings *s, int number, int i)
 {
 	char method[64] = "";
-	if (number == GROUP_scan && s->of_scan) /* the file may settle it: see needs_scan */
+	if (number == GROUP_scan && s->of_scan) /* may depend on the file: see needs_scan */
 		return false;
 	if (sscanf(s->facts, "method=%63[^ ]", method) != 1)
 		return true;
@@ -103,7 +103,7 @@ static bool met_elsewhere(const settings *s, int number, const char *name)
 	return false;
 }
 
-/* All that the option could have an effect with, in any of its groups. */
+/* Lists everything that would give the option an effect, in all groups that have it. */
 static int reject(const settings *s, const char *name)
 {
 	char shown[64], words[512] = "", one[256];
@@ -127,7 +127,8 @@ static bool is_repeated(const settings *s, const settings *plain, int number, in
 	return !(s->typed[number] >> i & 1) && row_silent(s, plain, number, i);
 }
 
-/* A recipe repeats defaults, which nobody meant; and a name in two groups may be meant for one of them. */
+/* Resets an option without effect if it is a default repeated by a recipe, or if an option of the
+ * same name in another group has an effect; otherwise rejects it. */
 static int settle(settings *s, const settings *plain, int number, int i)
 {
 	group g = group_get(number);
@@ -152,8 +153,8 @@ int needs_check(settings *s, const command *c)
 	return code;
 }
 
-/* Rows of the group that somebody meant: a recipe repeats defaults. */
-static uint64_t meant(const settings *s, int number)
+/* Rows of the group that were given, without defaults repeated by a recipe. */
+static uint64_t rows_given(const settings *s, int number)
 {
 	settings plain;
 	uint64_t rows = s->given[number];
@@ -169,7 +170,7 @@ static int check_group(const settings *s, int number, const char *facts)
 {
 	char words[256], shown[64];
 	group g = group_get(number);
-	uint64_t rows = meant(s, number);
+	uint64_t rows = rows_given(s, number);
 	int i = tomos_option_unmet(g.rows, g.count, group_values(s, number), &rows, facts);
 	if (i < 0)
 		return DONE;

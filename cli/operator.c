@@ -1,4 +1,5 @@
-/* The operator of the algebraic methods: a projector, its stored matrix, or a matrix from a file. */
+/* The operator of the algebraic methods: a projector, its stored matrix, or a matrix from a
+ * file. */
 #include "cli.h"
 
 static int operator_from_file(const settings *s, tomos_backend *backend, const tomos_grid *grid,

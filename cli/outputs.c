@@ -1,5 +1,5 @@
-/* Whatever a command writes, checked before it begins: no output takes the place of an input or of another
- * output, and each can be written. */
+/* Checks of all outputs before the work begins: none may replace an input or another output, and
+ * each must be writable. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static bool same_file(const char *a, const char *b)
 	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* The folder of a path and the length of its last part, which is at the end but for slashes. */
+/* The folder of a path, and its last component without trailing slashes. */
 static void split_path(const char *path, char folder[PATH_MAX], const char **name, size_t *length)
 {
 	size_t end = strlen(path), begin;
@@ -26,7 +26,7 @@ static void split_path(const char *path, char folder[PATH_MAX], const char **nam
 	snprintf(folder, PATH_MAX, "%.*s", begin ? (int)begin : 1, begin ? path : ".");
 }
 
-/* Also of files that are not there yet. */
+/* Also for files that do not exist yet. */
 static bool same_place(const char *a, const char *b)
 {
 	char one[PATH_MAX], two[PATH_MAX];
@@ -37,7 +37,7 @@ static bool same_place(const char *a, const char *b)
 	return same_file(a, b) || (m == n && memcmp(x, y, n) == 0 && same_file(one, two));
 }
 
-/* A link that is written to stays a link, and no input is lost to its own output. */
+/* Resolves symbolic links: the link is kept, and an output that is an input is detected. */
 static int check_target(settings *s, const char **target)
 {
 	struct stat info;
@@ -50,15 +50,15 @@ static int check_target(settings *s, const char **target)
 	if (lstat(*target, &info) != 0 || !S_ISLNK(info.st_mode))
 		return DONE;
 	char *real = realpath(*target, NULL);
-	if (!real) /* it leads nowhere: the link itself is replaced */
+	if (!real) /* dangling: the link itself is replaced */
 		return DONE;
 	*target = real;
 	return settings_keep(s, real);
 }
 
 typedef struct {
-	const char *name, *path, *ending; /* ending: the only one there is; NULL: any */
-	bool written_over; /* without being asked: it is the command's own from earlier */
+	const char *name, *path, *ending; /* required extension; NULL: any */
+	bool written_over; /* replaced without --overwrite: written by an earlier run */
 } output;
 
 enum { OUTPUTS = 10 };
@@ -67,9 +67,9 @@ enum { OUTPUTS = 10 };
 static void outputs_list(const settings *s, const command *c, output list[OUTPUTS])
 {
 	bool convert = strcmp(c->name, "convert") == 0 && s->operand_count == 2;
-	bool picture = strcmp(c->name, "show") == 0 || strcmp(c->name, "curves") == 0;
+	bool image = strcmp(c->name, "show") == 0 || strcmp(c->name, "curves") == 0;
 	const output all[OUTPUTS] = {
-		{"-o", s->run.dry_run ? "" : s->output.output, picture ? ".png" : NULL, false},
+		{"-o", s->run.dry_run ? "" : s->output.output, image ? ".png" : NULL, false},
 		{"--checkpoint", s->algebraic.checkpoint, NULL, true},
 		{"--history", s->recon.history, NULL, false},
 		{"--plot", s->recon.plot, ".png", false}, {"--plot", s->lambda.plot, ".png", false},

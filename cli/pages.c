@@ -1,9 +1,9 @@
-/* The manual page and the completion script, made from the same rows as the help. */
+/* Manual page and completion script, generated from the same rows as the help. */
 #include <stdio.h>
 #include <string.h>
 #include "cli.h"
 
-/* Text of a manual page: hyphens and backslashes as themselves, no line that starts a request. */
+/* Escapes text for roff: hyphens, backslashes, and lines that would begin a request. */
 static void roff(const char *text)
 {
 	for (const char *at = text; *at; at++) {
@@ -130,7 +130,7 @@ void help_man(void)
 	roff_surroundings();
 }
 
-/* "a|b|c" as words. */
+/* "a|b|c" as separate words. */
 static void words(const char *names)
 {
 	for (; *names; names++)
@@ -162,7 +162,7 @@ static void bash_options(const command *c)
 	printf("\" ;;\n");
 }
 
-/* What follows an option: its choices, a file, or nothing that could be guessed. */
+/* Completion after an option: its choices, a file, or nothing. */
 static void bash_values(const command *c)
 {
 	for (int number = 0; number < GROUP_COUNT; number++) {

@@ -1,4 +1,4 @@
-/* Fills the settings of a command from its words, by the rows of its groups. */
+/* Parses the command line into the settings, using the rows of the groups. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ int settings_keep(settings *s, void *block)
 	return DONE;
 }
 
-/* Whole numbers of a list, in the block that held them as doubles. */
+/* Converts a list of doubles to integers in place. */
 static int list_whole(const char *option, double *values, int64_t count)
 {
 	for (int64_t i = 0; i < count; i++) {
@@ -99,7 +99,7 @@ static int set_real(char *base, const tomos_option *row, const char *option, con
 	return DONE;
 }
 
-/* The file is named here and read when the command needs it. */
+/* Stores the file name; the file is read later. */
 static int set_array(settings *s, char *base, const tomos_option *row, const char *path)
 {
 	file_array *file = calloc(1, sizeof *file);
@@ -167,7 +167,7 @@ static bool same_name(const char *shown, size_t length, const char *name)
 	return true;
 }
 
-/* The next row of that name, from group *number, row *at on; the same name may be in two groups. */
+/* The next row of that name after group *number, row *at; two groups may have the same name. */
 static const tomos_option *find(
 	const command *c, const char *name, size_t length, int *number, int *at)
 {
@@ -180,7 +180,7 @@ static const tomos_option *find(
 	return NULL;
 }
 
-/* "a|b|c" of all options of the command, as a person writes them. */
+/* "a|b|c" of all options of the command, as on the command line. */
 static void option_names(const command *c, char *names, size_t size)
 {
 	size_t used = 0;
@@ -196,7 +196,7 @@ static void option_names(const command *c, char *names, size_t size)
 	}
 }
 
-/* The commands that have that option, "a, b"; empty where none does. */
+/* The commands that have that option, "a, b"; empty if none has. */
 static void commands_with(const char *name, size_t length, char *names, size_t size)
 {
 	int count;
@@ -286,7 +286,7 @@ static int parse_short(settings *s, const command *c, int count, char **words, i
 	return set_all(s, c, name, strlen(name), rest[0] ? rest : words[++*i]);
 }
 
-/* The operands come first in the usage, one word each. */
+/* Operands are the first words of the usage. */
 static int operand_missing(int given, const command *c)
 {
 	const char *at = c->usage;
@@ -311,7 +311,7 @@ static int check_operands(const settings *s, const command *c)
 	return DONE;
 }
 
-/* The library's message begins with the option's name. */
+/* The message of the library begins with the name of the option. */
 static int out_of_range(void)
 {
 	char option[64];
@@ -323,7 +323,7 @@ static int out_of_range(void)
 	return wrong_usage("--%s%s", option, message + length);
 }
 
-/* Before any work; the library knows the ranges. */
+/* Checks the ranges of tomos/options.def before any work. */
 static int check_ranges(const settings *s)
 {
 #define CHECK_LIBRARY(group, heading) tomos_options_check(#group, &s->group) != TOMOS_OK ||
@@ -331,8 +331,8 @@ static int check_ranges(const settings *s)
 	return CLI_GROUPS(CHECK_LIBRARY, CHECK_OWN) false ? out_of_range() : DONE;
 }
 
-/* The words as a shell would take them again, for the result to keep; the same whether a run was broken
- * off on the way, or before it had begun, or not. */
+/* The command line, quoted for a shell, as provenance of the result; without --resume, so
+ * that it is the same for a run that was interrupted. */
 static int keep_line(settings *s, const command *c, int count, char **words)
 {
 	size_t length = strlen(c->name) + 8;

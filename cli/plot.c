@@ -1,4 +1,4 @@
-/* Curves with axes as a grey picture, with letters of three by five dots. */
+/* Plots of curves with axes as a greyscale image, with letters of three by five dots. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 enum { WIDE = 760, HIGH = 480, LEFT = 84, RIGHT = 24, TOP = 40, BOTTOM = 40, DOT = 2, TICKS = 5 };
 enum { LINE = 16, NOTES = 32 }; /* lines of text below */
 
-/* Rows of three dots, the highest first, of what can be written. */
+/* The letters, as rows of three dots, top row first. */
 static const struct {
 	char letter;
 	unsigned short dots;
@@ -55,7 +55,7 @@ void picture_text(float *dots, int64_t wide, int64_t high, int64_t x, int64_t y,
 		}
 }
 
-/* Left end at x, or right end where it is to the right. */
+/* Aligned left at x, or right. */
 static void text(canvas *c, int x, int y, const char *words, bool right)
 {
 	x -= right ? 4 * DOT * (int)strlen(words) : 0;
@@ -73,11 +73,11 @@ static void line(canvas *c, double x0, double y0, double x1, double y1, float gr
 	}
 }
 
-/* An axis from low to high, in powers of ten where the values span much. */
+/* An axis from low to high, logarithmic if the values span a large range. */
 typedef struct axis {
 	double low, high;
 	bool powers;
-	bool whole; /* iterations: there is nothing between them */
+	bool whole; /* integers only, for iterations */
 } axis;
 
 static double part(const axis *a, double value)
@@ -132,7 +132,7 @@ static void mark_x(canvas *c, const axis *x, double at)
 		true);
 }
 
-/* 1, 2 or 5 with zeros behind it. */
+/* Step of 1, 2 or 5 times a power of ten. */
 static double whole_step(const axis *a)
 {
 	static const double steps[] = {1, 2, 5};
@@ -188,7 +188,7 @@ static void draw_curve(
 	text(c, name + 44, height - 5, one->name, false);
 }
 
-/* What fits around all curves. */
+/* Ranges that contain all curves. */
 static void fit_axes(axis *x, axis *y, const plot *p)
 {
 	*x = *y = (axis){.low = HUGE_VAL, .high = -HUGE_VAL};
@@ -223,7 +223,7 @@ int plot_write(const char *path, const plot *p, const tomos_file_options *option
 	canvas c = {
 		malloc(sizeof(float) * WIDE * (size_t)(HIGH + LINE * lines)), HIGH + LINE * lines};
 	if (!c.dots)
-		return failed("no memory for a picture");
+		return failed("no memory for an image");
 	for (long i = 0; i < WIDE * c.high; i++)
 		c.dots[i] = 1;
 	fit_axes(&x, &y, p);

@@ -1,9 +1,9 @@
-/* A simulated scan from options: what is not given is chosen so that the whole object is seen. */
+/* A simulated scan from options; the detector defaults to covering the whole object. */
 #include <math.h>
 #include <string.h>
 #include "cli.h"
 
-#define COLUMNS 256          /* of a phantom, where neither columns nor pixel are given */
+#define COLUMNS 256          /* for a phantom, if neither columns nor pixel are given */
 #define MOST_PIXELS 1000000. /* along one side of a detector chosen here */
 
 extent extent_of_grid(const tomos_grid *grid)
@@ -41,7 +41,7 @@ static bool is_point_source(const tomos_scan_options *o)
 	       strcmp(o->geometry, "helix") == 0;
 }
 
-/* Half the detector that sees the object: across the axis and along it, in lengths. */
+/* Half width and height of the projected object on the detector. */
 static void shadow(const tomos_scan_options *o, const extent *object, double half[2])
 {
 	bool point = is_point_source(o);
@@ -76,7 +76,7 @@ static int pixels(const char *name, double half, double pixel, int64_t *count)
 	return DONE;
 }
 
-/* No detector chosen here shows all of an object that the source is inside of. */
+/* No detector covers an object that contains the source. */
 static int check_outside(const settings *s, const extent *object)
 {
 	const tomos_scan_options *o = &s->scan;

@@ -1,4 +1,4 @@
-/* The tables at run time: groups of option rows, their values and defaults, the commands. */
+/* Run-time access to the tables: groups of option rows, their values and defaults, commands. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #define DEGREES (180 / 3.14159265358979323846)
 
-/* Rows of the command line's own groups, in the form that tomos_options() gives; G is the struct. */
+/* Rows of the groups in cli/options.def, in the form of tomos_options(); G is the struct. */
 #define COUNT_AT_INT(name) 0
 #define COUNT_AT_REAL(name) 0
 #define COUNT_AT_FLAG(name) 0
@@ -49,7 +49,7 @@ bool row_used(const command *c, int number, int i)
 	char text[128];
 	group g = group_get(number);
 	snprintf(text, sizeof text, "%s.%s", g.name, g.rows[i].name);
-	if (g.rows[i].kind == TOMOS_HISTORY) /* for programs, not for people */
+	if (g.rows[i].kind == TOMOS_HISTORY) /* only used by programs */
 		return false;
 	return word_has(c->groups, g.name) || word_has(c->groups, text);
 }
@@ -157,7 +157,7 @@ static const char *recon_methods(void)
 	return names;
 }
 
-/* The methods with a relaxation. */
+/* Methods with a relaxation parameter. */
 static const char *relaxed_methods(void)
 {
 	static char names[256];

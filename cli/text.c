@@ -1,4 +1,4 @@
-/* Words, names and numbers that a person wrote. */
+/* Parsing of words, names and numbers. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* One workload: its scan, its arrays, its repeated runs. */
+/* Measurement of one workload: scan, arrays, repeated runs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,12 +38,12 @@ typedef struct bench {
 	tomos_geometry *scan;
 	tomos_grid grid;
 	tomos_op *op;
-	tomos_array volume, projections; /* where the work is done */
+	tomos_array volume, projections; /* on the device */
 	tomos_projector_options options;
 	tomos_analytic_options analytic;
 } bench;
 
-/* Parallel rays of Nielsen's set-up 2: the plane's axes a and b, the axis c across it. */
+/* Parallel rays of Nielsen's set-up 2, in the plane of axes a and b, with rotation axis c. */
 static int plane_views(const workload *w, tomos_geometry **scan)
 {
 	static const int axes[3][3] = {[XY] = {0, 1, 2}, [XZ] = {0, 2, 1}, [YZ] = {1, 2, 0}};
@@ -83,7 +83,7 @@ static int bench_views(const workload *w, tomos_geometry **scan)
 	return lib(tomos_geometry_make(scan, &o));
 }
 
-/* Numbers without a pattern that a cache or a branch could profit from. */
+/* Pseudo-random numbers, so that caches and branch prediction have no advantage. */
 static void fill(const tomos_array *array)
 {
 	int64_t count = array->shape[0] * array->shape[1] * array->shape[2];
@@ -99,7 +99,7 @@ static bool on_host(const bench *b)
 	return b->work->task == FDK_HOST || b->work->task == FBP_HOST;
 }
 
-/* What is only written needs no values, which for large volumes take longer than the work. */
+/* Outputs are not initialised: for large volumes that takes longer than the work. */
 static int make_array(
 	const bench *b, tomos_array *array, const int64_t n[3], bool only_written, const char *what)
 {
@@ -196,7 +196,7 @@ static int bench_once(const bench *b)
 	}
 }
 
-/* What an iteration takes is what several take more than one. */
+/* Time per iteration: the difference between several iterations and one. */
 static int measure(const bench *b, double *time)
 {
 	int64_t more = b->work->iterations;
@@ -223,7 +223,7 @@ double workload_updates(const workload *w)
 	return w->task >= SIRT ? 2 * one : one;
 }
 
-/* Steps are shown under the name of a stage, unless that is NULL. */
+/* Progress is shown under the name of the stage, unless that is NULL. */
 static int bench_repeat(const bench *b, const char *stage, int repeat, double *times, timing *t)
 {
 	int code;
@@ -265,7 +265,7 @@ done:
 	return code;
 }
 
-/* The same arrays, of which one view alone is projected. */
+/* Projects a single view, with the same arrays. */
 static int measure_view(const bench *all, int64_t i, int repeat, double *times, view_time *v)
 {
 	workload one = *all->work;
@@ -299,7 +299,7 @@ int workload_views(const settings *s, tomos_backend *backend, const workload *w,
 	if (!times)
 		return failed("no memory for %d times", repeat);
 	DO(bench_prepare(s, &b));
-	DO(bench_once(&b)); /* what a device does but once */
+	DO(bench_once(&b)); /* warm-up */
 	for (int64_t i = 0; i < w->views; i++) {
 		DO(progress_step(w->name, i, w->views));
 		DO(measure_view(&b, i, repeat, times, &list[i]));
