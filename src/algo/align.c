@@ -1,31 +1,34 @@
-/* Detectors that are tilted, slanted or rolled, seen as detectors that are not: filtering goes along
- * rows, and rows must lie across the rotation axis for it to be right. */
+/* Resampling of tilted detectors to untilted ones: projections are filtered along detector rows, which must
+ * be perpendicular to the rotation axis. */
 #include <math.h>
 #include <string.h>
 #include "algo/analytic.h"
 #include "base/vector3.h"
 
-/* Across the central ray, horizontally: the column direction of an aligned detector. */
+/* Perpendicular to the central ray and to z: the row direction of an untilted detector. */
 static void across(const tomos_view *view, double direction[3])
 {
-	double x = view->src[3] != 0 ? -view->src[0] : view->src[0];
-	double y = view->src[3] != 0 ? -view->src[1] : view->src[1];
+	double towards = view_has_source(view) ? -1 : 1;
+	double x = towards * view->src[0], y = towards * view->src[1];
 	double length = hypot(x, y);
 	direction[0] = -y / length;
 	direction[1] = x / length;
 	direction[2] = 0;
 }
 
-/* Parallel rays do not care how the detector stands along them. */
-static bool is_aligned(const tomos_view *view)
+/* By how much the outermost pixels are displaced against a detector that is not tilted, in pixels. The
+ * rays of a parallel beam do not change where the detector is tilted along them. */
+static double displacement(const tomos_geometry *scan, const tomos_view *view)
 {
 	double side[3], u = norm3(view->u), v = norm3(view->v);
-	const double tiny = 1e-9;
+	double columns = (double)scan->columns, rows = (double)scan->rows;
 	across(view, side);
-	if (fabs(view->u[2]) > tiny * u || fabs(dot3(view->v, side)) > tiny * v)
-		return false;
-	return view->src[3] == 0 || (fabs(fabs(dot3(view->u, side)) - u) < tiny * u &&
-					    fabs(fabs(view->v[2]) - v) < tiny * v);
+	double roll = fmax(fabs(view->u[2]) * columns / v, fabs(dot3(view->v, side)) * rows / u);
+	if (!view_has_source(view))
+		return roll;
+	double narrowed = fmax(fabs(fabs(dot3(view->u, side)) / u - 1) * columns,
+		fabs(fabs(view->v[2]) / v - 1) * rows);
+	return fmax(roll, narrowed);
 }
 
 static tomos_view align(const tomos_view *view)
@@ -71,15 +74,12 @@ static tomos_status make_maps(
 	return status;
 }
 
-/* Fans can be filtered and back projected slice by slice where they lie in slices. */
+/* Fans are filtered and back projected slice by slice, so their rows must be in slices. */
 static tomos_status check_fans(const tomos_geometry *scan)
 {
 	for (int64_t i = 0; i < scan->count; i++) {
 		const tomos_view *w = &scan->views[i];
-		const double tiny = 1e-9;
-		double rise = fabs(w->u[2]) * (double)scan->columns + fabs(w->det[2] - w->src[2]);
-		double lean = hypot(w->v[0], w->v[1]) * (double)scan->rows;
-		if (view_fans(w) && (rise > tiny * norm3(w->v) || lean > tiny * norm3(w->u)))
+		if (view_fans(w) && !(view_is_level(scan, w) && view_is_upright(scan, w)))
 			return fail(TOMOS_UNSUPPORTED,
 				"view %lld has fans that do not lie in slices across z: filtered "
 				"back projection needs that; use an algebraic method, for "
@@ -97,7 +97,7 @@ tomos_status align_views(tomos_geometry **aligned, double **maps, const tomos_ge
 	TRY(check_fans(scan));
 	TRY(tomos_geometry_views(aligned, scan->rows, scan->columns, scan->views, scan->count));
 	for (int64_t i = 0; i < scan->count; i++)
-		if (!is_aligned(&scan->views[i])) {
+		if (!(displacement(scan, &scan->views[i]) <= RAY_TOLERANCE)) {
 			(*aligned)->views[i] = align(&scan->views[i]);
 			all = false;
 		}

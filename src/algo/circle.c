@@ -20,14 +20,14 @@ static tomos_status reject(int64_t view, const char *why)
 static tomos_status look(CircleView *c, const tomos_geometry *scan, int64_t i)
 {
 	const tomos_view *view = &scan->views[i];
-	bool point = view->src[3] != 0, fans = view_fans(view);
+	bool point = view_has_source(view), fans = view_fans(view);
 	double x = point ? -view->src[0] : view->src[0], y = point ? -view->src[1] : view->src[1];
 	double length = hypot(x, y), beam[2] = {x / length, y / length};
-	if (!point && fabs(view->src[2]) > 1e-9 * length)
+	if (!point && !view_is_level(scan, view))
 		return reject(i, "has rays that leave the plane");
 	if (point && !fans && fabs(view->src[2] - scan->views[0].src[2]) > 1e-6 * length)
 		return reject(i, "has its source at another height");
-	if ((scan->views[0].src[3] != 0) != point)
+	if (view_has_source(&scan->views[0]) != point)
 		return reject(i, "mixes parallel rays with a point source");
 	if (view_fans(&scan->views[0]) != fans)
 		return reject(i, "mixes point sources with a fan for each row");

@@ -103,7 +103,7 @@ static int64_t chunk_views(const Work *w, const tomos_geometry *scan)
 {
 	if (w->at_once)
 		return scan->count;
-	bool apart = scan->views[0].src[3] != 1 && w->aligned->rows > 1;
+	bool apart = scan->views[0].src[3] != (int)TOMOS_POINT && w->aligned->rows > 1;
 	int64_t image = (apart ? CHUNK_ROWS : w->aligned->rows) * filter_columns(&w->spec);
 	return max64(1, min64(w->backend->type->chunk / image, scan->count));
 }
@@ -339,7 +339,7 @@ tomos_status tomos_fdk(tomos_backend *backend, const tomos_grid *grid, const tom
 	const tomos_array *projections, const tomos_array *volume,
 	const tomos_analytic_options *options, const tomos_progress *progress)
 {
-	if (scan && scan->views[0].src[3] == 0)
+	if (scan && !view_has_source(&scan->views[0]))
 		return fail(
 			TOMOS_UNSUPPORTED, "fdk is for point sources; parallel rays go with fbp");
 	return analytic(backend, grid, scan, projections, volume, options, "fdk", progress, false);

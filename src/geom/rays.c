@@ -29,7 +29,7 @@ static bool is_tiny(double displacement)
 static bool is_flat(const Scene *s, const GridView *k)
 {
 	double way[3], m[3], most = 0;
-	bool source = k->src[3] != TOMOS_PARALLEL;
+	bool source = k->src[3] != (int)TOMOS_PARALLEL;
 	for (int a = 0; a < 3; a++)
 		way[a] = source ? k->first[a] - k->src[a] : k->src[a];
 	cross3(m, way, k->u);
@@ -66,9 +66,9 @@ static bool is_in_slice(const Scene *s, const GridView *k, RayView *view)
 	int axis = 2;
 	for (int a = 1; a >= 0; a--)
 		axis = fabs(f[a]) > fabs(f[axis]) ? a : axis;
-	if (k->src[3] == TOMOS_POINT || !(fabs(f[3]) < 1e15))
+	if (k->src[3] == (int)TOMOS_POINT || !(fabs(f[3]) < 1e15))
 		return false;
-	if (k->src[3] == TOMOS_FAN_PER_ROW && axis != 2)
+	if (k->src[3] == (int)TOMOS_FAN_PER_ROW && axis != 2)
 		return false;
 	double apart = (fabs(f[axis]) - 1) * s->n[axis], off = f[3] - rint(f[3]), tilt = 0;
 	for (int a = 0; a < 3; a++)
@@ -86,7 +86,8 @@ static bool is_level(const Scene *s, const GridView *k)
 	double tilt = 0;
 	for (int a = 0; a < 2; a++)
 		tilt += fabs(k->row[a]) * (s->n[a] + fabs(k->first[a]));
-	return k->src[3] != TOMOS_POINT && is_tiny(tilt) && tilt <= RAY_TOLERANCE * fabs(k->row[2]);
+	return k->src[3] != (int)TOMOS_POINT && is_tiny(tilt) &&
+	       tilt <= RAY_TOLERANCE * fabs(k->row[2]);
 }
 
 static bool is_upright(const Scene *s, const GridView *k)
@@ -152,52 +153,75 @@ static int find_rotation(const Scene *s, int parts)
 
 /* ---- all views ------------------------------------------------------------------------------- */
 
-static void join(RayClass *rays, const RayView *view)
+static bool all_flat(const Scene *s)
+{
+	bool flat = s->grid->n[2] == 1 && s->scan->rows == 1;
+	for (int64_t i = 0; i < s->scan->count && flat; i++) {
+		const GridView k = grid_view(s->scan, i, s->grid);
+		flat = is_flat(s, &k);
+	}
+	return flat;
+}
+
+static RayView classify_view(const Scene *s, bool planar, int64_t i)
+{
+	if (planar)
+		return (RayView){.axis = 2,
+			.sign = 1,
+			.families = RAYS_LEVEL | RAYS_IN_SLICE | RAYS_IN_SHEET | RAYS_UPRIGHT};
+	const GridView k = grid_view(s->scan, i, s->grid);
+	return classify(s, &k);
+}
+
+static void add_view(RayClass *rays, const Scene *s, int64_t i, const RayView *view)
 {
 	RayView *all = &rays->all;
-	bool across = view->axis == all->axis;
-	all->families &= view->families & (across ? ~0 : ~RAYS_IN_SLICE);
-	rays->same_rows &= view->row == all->row && view->sign == all->sign;
-}
-
-static void summarise(RayClass *rays, const Scene *s)
-{
-	const tomos_view *views = s->scan->views;
-	rays->source = (int)views[0].src[3];
-	rays->all = rays->views[0];
-	rays->same_rows = true;
-	for (int64_t i = 1; i < rays->count; i++) {
-		join(rays, &rays->views[i]);
-		if (views[i].src[3] != views[0].src[3])
-			rays->source = SOURCES_MIXED;
+	int source = (int)s->scan->views[i].src[3];
+	if (i == 0) {
+		*all = *view;
+		rays->source = source;
+		rays->same_rows = true;
 	}
-	rays->same_rows &= rays_are(rays, RAYS_IN_SLICE);
-	bool point = rays->source == TOMOS_POINT;
-	rays->half = point ? find_rotation(s, 2) : 0;
-	rays->quarter = point && rays->half ? find_rotation(s, 4) : 0;
+	rays->source = source == rays->source ? source : SOURCES_MIXED;
+	rays->same_rows &= view->row == all->row && view->sign == all->sign;
+	all->families &= view->families & (view->axis == all->axis ? ~0 : ~RAYS_IN_SLICE);
 }
 
-static tomos_status rays_new(RayClass *rays, int64_t count)
+static void add_symmetry(RayClass *rays, const Scene *s)
 {
-	*rays = (RayClass){.count = count};
+	bool point = rays->source == TOMOS_POINT;
+	rays->same_rows &= rays_are(rays, RAYS_IN_SLICE);
+	rays->half = point ? find_rotation(s, 2) : 0;
+	rays->quarter = rays->half != 0 ? find_rotation(s, 4) : 0;
+}
+
+RayClass rays_summary(const tomos_geometry *scan, const tomos_grid *grid)
+{
+	const Scene s = scene_of(scan, grid);
+	RayClass rays = {.count = scan->count, .planar = all_flat(&s)};
+	for (int64_t i = 0; i < scan->count; i++) {
+		const RayView view = classify_view(&s, rays.planar, i);
+		add_view(&rays, &s, i, &view);
+	}
+	add_symmetry(&rays, &s);
+	return rays;
+}
+
+static tomos_status rays_new(RayClass *rays, int64_t count, bool planar)
+{
+	*rays = (RayClass){.count = count, .planar = planar};
 	return mem_alloc(&rays->views, count, sizeof *rays->views, "the views");
 }
 
 tomos_status rays_make(RayClass *rays, const tomos_geometry *scan, const tomos_grid *grid)
 {
 	const Scene s = scene_of(scan, grid);
-	TRY(rays_new(rays, scan->count));
-	rays->planar = grid->n[2] == 1 && scan->rows == 1;
+	TRY(rays_new(rays, scan->count, all_flat(&s)));
 	for (int64_t i = 0; i < scan->count; i++) {
-		const GridView k = grid_view(scan, i, grid);
-		rays->views[i] = classify(&s, &k);
-		rays->planar = rays->planar && is_flat(&s, &k);
+		rays->views[i] = classify_view(&s, rays->planar, i);
+		add_view(rays, &s, i, &rays->views[i]);
 	}
-	for (int64_t i = 0; rays->planar && i < scan->count; i++)
-		rays->views[i] = (RayView){.axis = 2,
-			.sign = 1,
-			.families = RAYS_LEVEL | RAYS_IN_SLICE | RAYS_IN_SHEET | RAYS_UPRIGHT};
-	summarise(rays, &s);
+	add_symmetry(rays, &s);
 	return TOMOS_OK;
 }
 
@@ -205,13 +229,13 @@ tomos_status rays_part(RayClass *part, const RayClass *whole, const int64_t *vie
 	const tomos_geometry *scan, const tomos_grid *grid)
 {
 	const Scene s = scene_of(scan, grid);
-	TRY(rays_new(part, scan->count));
-	part->planar = whole->planar;
+	TRY(rays_new(part, scan->count, whole->planar));
 	for (int64_t i = 0; i < scan->count; i++) {
 		part->views[i] = whole->views[views[i]];
 		part->views[i].row -= row;
+		add_view(part, &s, i, &part->views[i]);
 	}
-	summarise(part, &s);
+	add_symmetry(part, &s);
 	return TOMOS_OK;
 }
 
@@ -221,7 +245,7 @@ void rays_free(RayClass *rays)
 	rays->views = NULL;
 }
 
-/* ---- the detector alone ---------------------------------------------------------------------- */
+/* ---- without a grid -------------------------------------------------------------------------- */
 
 bool view_is_upright(const tomos_geometry *scan, const tomos_view *view)
 {
@@ -231,13 +255,12 @@ bool view_is_upright(const tomos_geometry *scan, const tomos_view *view)
 
 bool view_is_level(const tomos_geometry *scan, const tomos_view *view)
 {
-	double width = (double)scan->columns, row = norm3(view->v), rise;
-	if (view->src[3] == TOMOS_POINT)
+	double columns = (double)scan->columns, row = norm3(view->v), slope;
+	if (view->src[3] == (int)TOMOS_POINT)
 		return false;
 	if (view_has_source(view))
-		rise = fabs(view->det[2] - view->src[2]);
-	else
-		rise = fabs(view->src[2]) / hypot(view->src[0], view->src[1]) * width *
-		       norm3(view->u);
-	return is_tiny((rise + fabs(view->u[2]) * width) / row);
+		return is_tiny((view->det[2] - view->src[2]) / row) &&
+		       is_tiny(view->u[2] * columns / row);
+	slope = view->src[2] / hypot(view->src[0], view->src[1]);
+	return is_tiny(slope * columns * norm3(view->u) / row);
 }

@@ -48,6 +48,8 @@ typedef struct {
 	RayView *views;
 } RayClass;
 
+/* Without the list of views, and nothing to free. */
+RayClass rays_summary(const tomos_geometry *scan, const tomos_grid *grid);
 tomos_status rays_make(RayClass *rays, const tomos_geometry *scan, const tomos_grid *grid);
 /* Of the views `views` of the scan, with detector rows counted from `row` on. `scan` is the part. */
 tomos_status rays_part(RayClass *part, const RayClass *whole, const int64_t *views, int64_t row,
@@ -60,10 +62,9 @@ static inline bool rays_are(const RayClass *rays, int families)
 	return (rays->all.families & families) == families;
 }
 
-/* The same without a grid, for methods that look at the detector alone; displacements are in its
- * pixels, over its whole size. */
+/* Without a grid; displacements are in pixels, over the whole detector. */
 bool view_is_upright(const tomos_geometry *scan, const tomos_view *view);
-/* Of parallel rays and fans: as RAYS_LEVEL. */
+/* Whether rays are perpendicular to z; never those of a point source. */
 bool view_is_level(const tomos_geometry *scan, const tomos_view *view);
 
 #endif

@@ -15,30 +15,18 @@ enum {
 
 bool run_stacked(const tomos_geometry *g, const tomos_grid *grid, int64_t *first)
 {
-	double step = grid->step[2], middle = 0.5 * (double)(g->rows - 1);
-	double row = (grid->first[2] - g->views[0].det[2]) / step + middle;
-	*first = (int64_t)floor(row + 0.5);
-	if (fabs(row - (double)*first) > 1e-6 || *first < 0 || *first + grid->n[2] > g->rows)
-		return false;
-	for (int64_t i = 0; i < g->count; i++) {
-		const tomos_view *v = &g->views[i];
-		double level = view_fans(v) ? v->det[2] : 0;
-		if (v->src[3] == 1 || v->src[2] != level || v->u[2] != 0 || v->v[0] != 0 ||
-			v->v[1] != 0 || fabs(v->v[2] - step) > 1e-9 * fabs(step) ||
-			fabs(v->det[2] - g->views[0].det[2]) > 1e-9 * fabs(step))
-			return false;
-	}
-	return true;
+	const RayClass rays = rays_summary(g, grid);
+	*first = rays.all.row;
+	return rays.same_rows && rays.source != TOMOS_POINT && rays.all.axis == 2 &&
+	       rays.all.sign > 0 && *first >= 0 && *first + grid->n[2] <= g->rows;
 }
 
-/* Detectors whose rows are level: rows beyond those that a slab's rays meet are of no use to it. */
-static bool is_level(const tomos_geometry *g)
+/* Where rows are level, a slab needs no others than its rays meet. */
+static bool is_upright(const tomos_geometry *g)
 {
-	for (int64_t i = 0; i < g->count; i++) {
-		const tomos_view *v = &g->views[i];
-		if (fabs(v->u[2]) > 1e-12 * fabs(v->v[2]) || v->v[0] != 0 || v->v[1] != 0)
+	for (int64_t i = 0; i < g->count; i++)
+		if (!view_is_upright(g, &g->views[i]))
 			return false;
-	}
 	return true;
 }
 
@@ -67,7 +55,7 @@ void slab_rows(const FileRun *r, Slab *slab)
 		slab->before = first - slab->row;
 		slab->padded = (end + 1) / 2 * 2 - slab->row;
 		slab->rows = min64(g->rows, slab->row + slab->padded) - slab->row;
-	} else if (slab->count == r->grid.n[2] || !is_level(g)) {
+	} else if (slab->count == r->grid.n[2] || !is_upright(g)) {
 		slab->row = 0;
 		slab->rows = g->rows;
 	} else {

@@ -8,7 +8,7 @@ enum { AXIS_ROWS = 4 }; /* around the middle, which the search of a run takes */
 static bool is_parallel(const tomos_geometry *g)
 {
 	for (int64_t i = 0; i < g->count; i++)
-		if (g->views[i].src[3] != 0 || g->views[i].src[2] != 0)
+		if (view_has_source(&g->views[i]) || !view_is_level(g, &g->views[i]))
 			return false;
 	return true;
 }

@@ -54,7 +54,9 @@ static tomos_status choose_method(FileRun *r)
 	const tomos_geometry *g = r->prepared->geometry;
 	bool given = r->job->method && r->job->method[0];
 	int index;
-	r->method = given ? r->job->method : g->views[0].src[3] == 1 && g->rows > 1 ? "fdk" : "fbp";
+	r->method = given                                                   ? r->job->method
+		    : g->views[0].src[3] == (int)TOMOS_POINT && g->rows > 1 ? "fdk"
+									    : "fbp";
 	r->stage = r->method;
 	return choice_find("method of a run", "fbp|fdk", r->method, &index);
 }

@@ -2,7 +2,7 @@
 #ifndef TOMOS_RUN_RUN_H
 #define TOMOS_RUN_RUN_H
 
-#include "geom/geom.h"
+#include "geom/rays.h"
 #include "run/scan.h"
 
 /* ---- prepared projections ------------------------------------------------------------------- */

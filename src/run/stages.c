@@ -176,9 +176,8 @@ static tomos_status slab_geometry(
 		tomos_view *view = &(*scan)->views[i];
 		view_slide(view, 0, middle);
 		if (r->stacked) {
-			view->det[2] = 0;
-			view->src[2] = 0;
-			view->v[2] = 1;
+			view->det[2] = view->src[2] = view->u[2] = 0;
+			memcpy(view->v, (double[]){0, 0, 1}, sizeof view->v);
 		}
 	}
 	return TOMOS_OK;

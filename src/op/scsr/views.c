@@ -4,8 +4,8 @@
 #include <string.h>
 #include "op/scsr/scsr.h"
 
-/* Rays are the same if they are nowhere farther apart than this many voxels. */
-#define SAME 1e-7
+/* Views of the same key have directions no farther apart than this angle. Rays are the same where they are
+ * nowhere farther apart than RAY_TOLERANCE voxels. */
 #define SAME_KEY 1e-8
 
 static const double pi = 3.14159265358979323846;
@@ -92,15 +92,16 @@ static bool same_ray(const Shape *a, int i, const Shape *b, int j)
 {
 	double x = a->ends[i][0] - b->ends[j][0], y = a->ends[i][1] - b->ends[j][1];
 	if (a->point)
-		return hypot(x, y) <= SAME;
-	return fabs(x * a->source[1] - y * a->source[0]) <= SAME;
+		return hypot(x, y) <= RAY_TOLERANCE;
+	return fabs(x * a->source[1] - y * a->source[0]) <= RAY_TOLERANCE;
 }
 
 static bool same_view(const Shape *a, const Shape *b, bool flip)
 {
 	if (a->point != b->point)
 		return false;
-	if (a->point && hypot(a->source[0] - b->source[0], a->source[1] - b->source[1]) > SAME)
+	if (a->point &&
+		hypot(a->source[0] - b->source[0], a->source[1] - b->source[1]) > RAY_TOLERANCE)
 		return false;
 	return same_ray(a, 0, b, flip) && same_ray(a, 1, b, !flip);
 }
