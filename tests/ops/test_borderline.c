@@ -68,8 +68,7 @@ static const struct {
 	{"height", height}, {"swivel", swivel}};
 enum { CHANGES = sizeof changes / sizeof changes[0] };
 
-static const double amounts[] = {
-	0, 1e-9, 1e-8, 3e-8, 1e-7, -2e-7, 4e-7, 6e-7, -1e-6, 1e-5, 1e-4, -1e-2};
+static const double amounts[] = {0, 1e-9, 1e-8, 1e-7, -2e-7, 4e-7, -1e-6, 1e-5, 1e-3};
 enum { AMOUNTS = sizeof amounts / sizeof amounts[0] };
 
 static void exact_scan(Case *c, const Base *base)
@@ -77,7 +76,7 @@ static void exact_scan(Case *c, const Base *base)
 	tomos_scan_options o = tomos_scan_defaults();
 	double source_axis = 60, source_detector = 75, pixel = 1;
 	o.geometry = base->geometry;
-	o.views = 6;
+	o.views = 4;
 	o.rows = base->slices, o.columns = 25;
 	o.start = 0.3;
 	o.arc = 5;
