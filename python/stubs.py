@@ -1,4 +1,4 @@
-"""Writes hints for editors and type checkers: the signatures that the package makes at import.
+"""Writes the type stubs of the package, whose signatures are made at import.
 
     stubs.py FILE.pyi    with TOMOS_LIBRARY set to the library
 """
@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import tomos  # noqa: E402
 
 HEAD = '''"""{doc}"""
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Optional, Union
 
@@ -22,9 +23,10 @@ def text(annotation):
     """An annotation as it is written."""
     if annotation is inspect.Parameter.empty:
         return "Any"
-    said = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    said = re.sub(r"ForwardRef\('(\w+)'\)", r"\1", said)
-    return re.sub(r"\b(?:typing|collections\.abc|tomos(?:\._\w+)?)\.", "", said).replace("numpy.", "np.")
+    written = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    written = re.sub(r"ForwardRef\('(\w+)'\)", r"\1", written)
+    written = re.sub(r"\b(?:typing|collections\.abc|tomos(?:\._\w+)?)\.", "", written)
+    return written.replace("numpy.", "np.").replace("NoneType", "None")
 
 
 def parameters(signature):
@@ -33,9 +35,9 @@ def parameters(signature):
         if p.kind is p.KEYWORD_ONLY and kind is not p.KEYWORD_ONLY:
             yield "*"
         kind = p.kind
-        default = "" if p.default is p.empty else " = ..." if repr(p.default) in ("inf", "-inf") else (
-            f" = {p.default!r}")
-        yield f"{p.name}: {text(p.annotation)}{default}"
+        default = "..." if repr(p.default) in ("inf", "-inf") else repr(p.default)
+        given = "" if p.default is p.empty else f" = {default}"
+        yield f"{p.name}: {text(p.annotation)}{given}"
 
 
 def stub(name, thing):
@@ -51,7 +53,8 @@ def stub(name, thing):
 
 def main():
     stubs = [stub(name, getattr(tomos, name)) for name in sorted(tomos.__all__)]
-    imports, functions = ([s for s in stubs if s.startswith("from") is wanted] for wanted in (True, False))
+    imports = [s for s in stubs if s.startswith("from")]
+    functions = [s for s in stubs if not s.startswith("from")]
     body = [HEAD.format(doc=tomos.__doc__.strip()), *imports, "", "__version__: str", *functions]
     Path(sys.argv[1]).write_text("\n".join(body) + "\n", encoding="utf-8")
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Union
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from ._library import ArrayStruct
 
 #: A NumPy array, anything NumPy converts to one, or an array on a GPU.
 Array = Any
+#: A list of numbers, such as one per view.
+Numbers = Union[Sequence[float], np.ndarray]
 
 _FLOAT = np.dtype(np.float32)
 _DLPACK_HOST = (1, 3)   # kDLCPU, kDLCUDAHost (pinned)

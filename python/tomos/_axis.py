@@ -3,12 +3,11 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
 
-from ._arrays import Array, host_view, to_float32, to_host
+from ._arrays import Array, Numbers, host_view, to_float32, to_host
 from ._call import run
 from ._device import DeviceArray, open_backend
 from ._geometry import check_radians
@@ -97,7 +96,7 @@ def one_per_view(theta: Any, tomo: Any) -> np.ndarray:
     return theta
 
 
-def _find_center(tomo: Array, theta: Sequence[float], ind: Optional[int] = None,
+def _find_center(tomo: Array, theta: Numbers, ind: Optional[int] = None,
                  init: Optional[float] = None, sinogram_order: bool = False, *,
                  degrees: Optional[bool] = None, backend: str = "auto", progress: bool = False,
                  **options: Any) -> Axis:

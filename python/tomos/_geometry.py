@@ -10,6 +10,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
+from ._arrays import Numbers
 from ._library import GridStruct, check, lib, new
 from ._options import GROUPS, with_options
 
@@ -276,7 +277,7 @@ def _constructor(kind: str):
     rows = GROUPS["scan"].pick(names)
 
     if "angles" in names:
-        def make(angles: Optional[Sequence[float]] = None, *, degrees: Optional[bool] = None,
+        def make(angles: Optional[Numbers] = None, *, degrees: Optional[bool] = None,
                  **options: Any) -> Geometry:
             if angles is not None and (np.ndim(angles) == 0 or isinstance(angles, str)):
                 raise TypeError(f"angles={angles!r} is not a list; views={angles!r} gives the "

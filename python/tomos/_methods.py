@@ -4,12 +4,12 @@ from __future__ import annotations
 import ctypes
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Optional, Union
 
 import numpy as np
 
-from ._arrays import Array, assign, empty, read_view, write_view
+from ._arrays import Array, Numbers, assign, empty, read_view, write_view
 from ._axis import found_for_recon, one_per_view, views_first
 from ._call import run
 from ._geometry import Geometry, Grid, check_radians, parallel
@@ -186,8 +186,8 @@ _NAMES = {"num_iter": "iterations", "filter_name": "filter", "num_block": "block
 _FILTERS = {"shepp": "shepp-logan", "ramlak": "ram-lak"}
 
 
-def recon(tomo: Array, theta: Optional[Sequence[float]] = None,
-          center: Union[None, float, Sequence[float]] = None, sinogram_order: bool = False,
+def recon(tomo: Array, theta: Optional[Numbers] = None,
+          center: Union[None, float, Numbers] = None, sinogram_order: bool = False,
           method: str = "fbp", *, algorithm: Optional[str] = None,
           degrees: Optional[bool] = None, pixel: float = 1.0, geometry: Optional[Geometry] = None,
           grid: Optional[Grid] = None, init_recon: Optional[Array] = None, model: str = "joseph",

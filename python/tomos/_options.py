@@ -1,4 +1,4 @@
-"""The rows of options.def as Python keywords: their structs, signatures and descriptions."""
+"""The rows of options.def as keyword arguments: structs, signatures and descriptions."""
 from __future__ import annotations
 
 import ctypes
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 
-from ._arrays import Array, View, any_shape
+from ._arrays import Array, Numbers, View, any_shape
 from ._library import ArrayStruct, BadValue, Error, HistoryStruct, check, lib
 
 _KINDS = ("int", "real", "angle", "flag", "text", "choice", "ints", "reals", "angles", "array",
@@ -25,23 +25,24 @@ _C_TYPES = {"int": ctypes.c_int64, "real": ctypes.c_double, "angle": ctypes.c_do
             "energy": ctypes.c_double, "size": ctypes.c_int64,
             "lengths": ctypes.POINTER(ctypes.c_double)}
 _HINTS = {"int": int, "real": float, "angle": float, "flag": bool, "text": str, "choice": str,
-          "ints": Optional[Union[int, Sequence[int]]], "reals": Optional[Union[float, Sequence[float]]],
-          "angles": Optional[Union[float, Sequence[float]]], "array": Optional[Array],
+          "ints": Optional[Union[int, Sequence[int], np.ndarray]],
+          "reals": Optional[Union[float, Numbers]],
+          "angles": Optional[Union[float, Numbers]], "array": Optional[Array],
           "history": Optional["History"], "length": Union[float, str],
           "energy": Union[float, str], "size": Union[int, str],
-          "lengths": Optional[Union[float, str, Sequence[Union[float, str]]]]}
+          "lengths": Optional[Union[float, str, Sequence[Union[float, str]], np.ndarray]]}
 _PARSERS = {"length": lib.length_parse, "energy": lib.energy_parse, "size": lib.size_parse}
 _LISTS = {"ints": np.int64, "reals": np.float64, "angles": np.float64, "lengths": np.float64}
 
 
 class Row(NamedTuple):
-    """An option: its name, kind, default, what it may be, what it does, what it has no effect without."""
+    """An option: a row of options.def."""
     name: str
     kind: str
     default: Any
     values: str
     help: str
-    needs: str = ""  #: where the defaults do not have it
+    needs: str = ""  #: what it has no effect without, unless the defaults have it
 
     @property
     def parameter(self) -> inspect.Parameter:
@@ -51,14 +52,14 @@ class Row(NamedTuple):
     @property
     def described(self) -> str:
         values = f" ({self.values.replace('|', ', ')})" if self.kind == "choice" else ""
-        # The rows name each other as the command line does.
+        # Help texts have the names of the command line.
         text = re.sub(r"--([a-z][a-z-]*)", lambda m: "`" + m[1].replace("-", "_") + "`", self.help)
         needs = f"; needs {self.needs}" if self.needs else ""
         return f"{self.name}: {text}{needs}{values}"
 
 
 class History:
-    """What an iteration did: give one as `history=` and read it afterwards.
+    """The course of an iteration; pass one as `history=`.
 
     >>> A = tomos.Projector(None, tomos.parallel(views=8, columns=8))
     >>> history = tomos.History()
@@ -69,16 +70,16 @@ class History:
 
     def __init__(self) -> None:
         self.residual: np.ndarray = np.empty(0)  #: ||b - A x|| / ||b|| of each iteration
-        self.error: np.ndarray = np.empty(0)     #: ||x - truth|| / ||truth||, where there is a truth
-        self.best: int = 0                       #: the iteration of least error, from 1; 0: no truth
-        self.ended: str = ""                     #: the rule that ended it, or "cancelled"
+        self.error: np.ndarray = np.empty(0)     #: ||x - truth|| / ||truth||, with a truth
+        self.best: int = 0                       #: iteration of least error, from 1; 0: no truth
+        self.ended: str = ""                     #: the stop rule that ended it, or "cancelled"
         self._struct = HistoryStruct()
 
-    def _prepare(self, room: int) -> HistoryStruct:
-        self.residual, self.error = np.full(room, np.nan), np.full(room, np.nan)
+    def _prepare(self, size: int) -> HistoryStruct:
+        self.residual, self.error = np.full(size, np.nan), np.full(size, np.nan)
         real = ctypes.POINTER(ctypes.c_double)
         self._struct = HistoryStruct(self.residual.ctypes.data_as(real),
-                                     self.error.ctypes.data_as(real), room)
+                                     self.error.ctypes.data_as(real), size)
         return self._struct
 
     def _finish(self) -> None:
@@ -88,7 +89,8 @@ class History:
         self.ended = (self._struct.ended or b"").decode()
 
     def __repr__(self) -> str:
-        return f"<tomos.History of {len(self.residual)} iterations, ended: {self.ended or 'not yet run'}>"
+        ended = self.ended or "not yet run"
+        return f"<tomos.History of {len(self.residual)} iterations, ended: {ended}>"
 
 
 def _default(kind: str, text: str) -> Any:
@@ -104,7 +106,7 @@ def _default(kind: str, text: str) -> Any:
 
 
 class Options:
-    """One group of rows, and the struct that the library takes them in."""
+    """A group of options, and the struct with them that the library takes."""
 
     def __init__(self, group: str) -> None:
         count = ctypes.c_int()
@@ -117,21 +119,22 @@ class Options:
         fields: list[tuple[str, Any]] = [("bytes", ctypes.c_size_t)]
         for c in table[:count.value]:
             name, kind = c.name.decode(), _KINDS[c.kind]
-            self.rows[name] = Row(name, kind, _default(kind, c.fallback.decode()), c.values.decode(),
-                                  c.help.decode())
+            self.rows[name] = Row(name, kind, _default(kind, c.fallback.decode()),
+                                  c.values.decode(), c.help.decode())
             fields.append((name, _C_TYPES[kind]))
             if kind in _LISTS:
                 fields.append((name + "_count", ctypes.c_int64))
         self.struct = type(group, (ctypes.Structure,), {"_fields_": fields})
         for c in table[:count.value]:
             if getattr(self.struct, c.name.decode()).offset != c.offset:
-                raise ImportError(f"tomos: the option {c.name.decode()!r} does not lie where the "
-                                  "library has it")
+                raise ImportError(f"tomos: the option {c.name.decode()!r} has another offset in "
+                                  "the library")
         for name in self._unmet(self.fill(), self.rows):
             self.rows[name] = self.rows[name]._replace(needs=self.needs(name))
 
-    def _unmet(self, struct: ctypes.Structure, given: Iterable[str], facts: str = "") -> Iterable[str]:
-        """Those of the given options that have no effect, for want of another."""
+    def _unmet(self, struct: ctypes.Structure, given: Iterable[str],
+               facts: str = "") -> Iterable[str]:
+        """Those of the given options that have no effect for lack of another."""
         for i, name in enumerate(self.rows):
             bit = ctypes.c_uint64(1 << i)
             if name in given and lib.option_unmet(self._table, self._count, ctypes.byref(struct),
@@ -150,11 +153,12 @@ class Options:
     def but(self, *names: str) -> dict[str, Row]:
         return {name: row for name, row in self.rows.items() if name not in names}
 
-    def fill(self, degrees: Optional[bool] = False, facts: str = "", **values: Any) -> ctypes.Structure:
-        """The struct with these values, and defaults for the others; it keeps alive what it points to.
+    def fill(self, degrees: Optional[bool] = False, facts: str = "",
+             **values: Any) -> ctypes.Structure:
+        """The struct with these values, else the defaults; it owns the arrays it points to.
 
-        An option that has no effect without another, or without one of the facts ("method=sirt"), is
-        rejected.
+        An option that has no effect without another, or without one of the facts ("method=sirt"),
+        is rejected.
         """
         struct, unmet = self.fill_unchecked(degrees, facts, **values)
         for name in unmet:
@@ -163,8 +167,8 @@ class Options:
 
     def fill_unchecked(self, degrees: Optional[bool] = False, facts: str = "",
                        **values: Any) -> tuple[ctypes.Structure, list[str]]:
-        """The struct, and the names of the options given that have no effect."""
-        # A flag that is off is not given: the command line has no way to say it.
+        """The struct, and the names of the given options that have no effect."""
+        # A flag that is off counts as not given, as on the command line.
         given = [name for name, value in values.items() if value is not None and value is not False]
         struct = self.struct(ctypes.sizeof(self.struct))
         struct.held = []
@@ -201,7 +205,8 @@ def _set(struct: Any, row: Row, value: Any, degrees: bool) -> None:
     except (AttributeError, TypeError, ValueError) as failure:
         if isinstance(failure, Error) or (isinstance(failure, ValueError) and row.kind == "array"):
             raise
-        raise TypeError(f"{row.name}={value!r} is not of the kind expected: {row.described}") from None
+        raise TypeError(f"{row.name}={value!r} is not of the kind expected: "
+                        f"{row.described}") from None
 
 
 def _quantity(kind: str, text: str) -> float:
@@ -237,23 +242,26 @@ def _set_array(struct: Any, row: Row, value: Any) -> None:
 
 
 def unknown_option(function: str, name: str, known: Iterable[str]) -> TypeError:
-    near = lib.name_nearest("|".join(known).replace("_", "-").encode(), name.replace("_", "-").encode())
+    names = "|".join(known).replace("_", "-").encode()
+    near = lib.name_nearest(names, name.replace("_", "-").encode())
     hint = f"; did you mean {near.decode().replace('-', '_')!r}?" if near else ""
     return TypeError(f"{function} has no option {name!r}{hint} (known: {', '.join(known)})")
 
 
 def with_options(function: Callable, rows: dict[str, Row], doc: str, name: str | None = None,
                  sections: Optional[dict[str, dict[str, Row]]] = None) -> Callable:
-    """Gives a function with **options the signature and the description of these rows, in sections if given."""
+    """Gives a function with **options the signature and the description of these rows, under the
+    headings of `sections` if given."""
     name = name or function.__name__
     if not name[0].isupper():
-        function.__qualname__ = f"tomos.{name}"  # as Python's own refusals call it
+        function.__qualname__ = f"tomos.{name}"  # for the errors of Python itself
     signature = inspect.signature(function, eval_str=True)
     own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     positional = [p for p in own if p.kind is not p.KEYWORD_ONLY]
     keywords = [p for p in own if p.kind is p.KEYWORD_ONLY]
-    names = {p.name for p in own}  # a row that the function has a parameter for is only described
-    merged = positional + [row.parameter for row in rows.values() if row.name not in names] + keywords
+    names = {p.name for p in own}  # a row with a parameter of its own is only described
+    merged = positional + [row.parameter for row in rows.values()
+                           if row.name not in names] + keywords
 
     def wrapper(*arguments, **options):
         for option in options:
@@ -269,17 +277,20 @@ def with_options(function: Callable, rows: dict[str, Row], doc: str, name: str |
     wrapper.__name__ = wrapper.__qualname__ = name
     wrapper.__module__ = "tomos"
     head, _, example = inspect.cleandoc(doc).partition("\n>>>")
-    wrapper.__doc__ = head.rstrip() + "".join(
-        _section(title, part.values()) for title, part in (sections or {"Options": rows}).items() if part) + (
-        f"\n\nExample\n-------\n>>>{example}" if example else "") + "\n"
+    parts = [_section(title, part.values())
+             for title, part in (sections or {"Options": rows}).items() if part]
+    if example:
+        parts.append(f"\n\nExample\n-------\n>>>{example}")
+    wrapper.__doc__ = head.rstrip() + "".join(parts) + "\n"
     return wrapper
 
 
 def _section(title: str, rows: Iterable[Row]) -> str:
     """Rows under a heading, as help() shows them."""
-    wrap = textwrap.TextWrapper(100, initial_indent=" " * 4, subsequent_indent=" " * 8, break_long_words=False,
-                                break_on_hyphens=False)
-    return f"\n\n{title}\n{'-' * len(title)}\n" + "\n".join(wrap.fill(row.described) for row in rows)
+    wrap = textwrap.TextWrapper(96, initial_indent=" " * 4, subsequent_indent=" " * 8,
+                                break_long_words=False, break_on_hyphens=False)
+    lines = "\n".join(wrap.fill(row.described) for row in rows)
+    return f"\n\n{title}\n{'-' * len(title)}\n{lines}"
 
 
 def describe_class(kind: Any, rows: dict[str, Row], example: str = "") -> None:
@@ -291,5 +302,5 @@ def describe_class(kind: Any, rows: dict[str, Row], example: str = "") -> None:
 
 
 GROUPS = {group: Options(group) for group in
-          ("scan", "grid", "projector", "phantom", "file", "source", "algebraic", "analytic", "matrix",
-           "prep", "axis", "run", "device")}
+          ("scan", "grid", "projector", "phantom", "file", "source", "algebraic", "analytic",
+           "matrix", "prep", "axis", "run", "device")}

@@ -1,4 +1,4 @@
-"""Preparation: from counts to line integrals."""
+"""Preparation of measured data: from counts to line integrals."""
 from __future__ import annotations
 
 import ctypes
@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ._arrays import Array, any_shape, host_view, to_float32
+from ._arrays import Array, Numbers, any_shape, host_view, to_float32
 from ._call import call, run
 from ._geometry import Geometry
 from ._library import ArrayStruct, PrepReportStruct, Shape, check, lib
@@ -15,7 +15,7 @@ from ._options import GROUPS, with_options
 
 
 class PrepReport(PrepReportStruct):
-    """What was found and repaired: give one as `report=`; every step adds to it.
+    """Numbers of repaired values; pass one as `report=`, and every step adds to it.
 
     >>> report = tomos.PrepReport()
     >>> x = tomos.minus_log(np.array([[[1.0, -1.0]]]), report=report)
@@ -33,31 +33,33 @@ class _Fields(ctypes.Structure):
                 ("flat_views", ctypes.POINTER(ctypes.c_double)), ("first_view", ctypes.c_double)]
 
 
-def _fields(flats: Optional[Array], darks: Optional[Array], flat_views: Optional[Sequence[float]]):
-    """The struct and what it points to; None without flats."""
+def _fields(flats: Optional[Array], darks: Optional[Array], flat_views: Optional[Numbers]):
+    """The flat and dark fields of a call; None without flats."""
     if flats is None:
         return None
     f = _Fields()
-    f.held = views = [any_shape(flats, "flats")] + ([any_shape(darks, "darks")] if darks is not None else [])
-    f.flats = ctypes.pointer(views[0].struct)
+    f.held = [any_shape(flats, "flats")]
+    f.flats = ctypes.pointer(f.held[0].struct)
+    count = f.held[0].struct.shape[0]
     if darks is not None:
-        f.darks = ctypes.pointer(views[1].struct)
+        f.held.append(any_shape(darks, "darks"))
+        f.darks = ctypes.pointer(f.held[1].struct)
     if flat_views is not None:
         places = np.ascontiguousarray(flat_views, float)
-        if places.shape != (views[0].struct.shape[0],):
-            raise ValueError(f"flat_views has shape {places.shape} for {views[0].struct.shape[0]} flats")
+        if places.shape != (count,):
+            raise ValueError(f"flat_views has shape {places.shape} for {count} flats")
         f.held.append(places)
         f.flat_views = places.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
     return f
 
 
 def _own(data: Array, out: Any) -> np.ndarray:
-    """The values where a step may change them: in `out`, or in a new array."""
+    """A copy of the data that a step may change: in `out`, or in a new array."""
     data = to_float32(data, "the data")
     if out is None:
         return np.array(data, np.float32, order="C", copy=True)
     if not isinstance(out, np.ndarray) or out.dtype != np.float32 or not out.flags.writeable:
-        raise TypeError("out is written in place, so it must be a float32 array that is writable")
+        raise TypeError("out is written in place, so it must be a writable float32 array")
     if out.shape != data.shape:
         raise ValueError(f"out has shape {out.shape}, the data {data.shape}")
     if out is not data:
@@ -66,14 +68,15 @@ def _own(data: Array, out: Any) -> np.ndarray:
 
 
 def _three(array: np.ndarray) -> Any:
-    """Views of one row, (views, columns), as of three axes."""
+    """The data with three axes; views of one row may be (views, columns)."""
     if not 2 <= array.ndim <= 3:
         raise ValueError(f"the data have {array.ndim} axes; views are (views, rows, columns), or "
-                         "(views, columns) of one row")
+                         "(views, columns) for one row")
     return host_view(array if array.ndim == 3 else array[:, None, :])
 
 
-def _change(function: Any, data: Array, out: Any, options: dict, report: Any, *fields: Any) -> np.ndarray:
+def _change(function: Any, data: Array, out: Any, options: dict, report: Any,
+            *fields: Any) -> np.ndarray:
     result = _own(data, out)
     view = _three(result)
     settings = GROUPS["prep"].fill(**options)
@@ -84,16 +87,17 @@ def _change(function: Any, data: Array, out: Any, options: dict, report: Any, *f
 
 
 def _normalize(counts: Array, flats: Array, darks: Optional[Array] = None, *,
-               flat_views: Optional[Sequence[float]] = None, out: Any = None,
+               flat_views: Optional[Numbers] = None, out: Any = None,
                report: Optional[PrepReport] = None, **options: Any) -> np.ndarray:
-    return _change(lib.prep_normalize, counts, out, options, report, _fields(flats, darks, flat_views))
+    return _change(lib.prep_normalize, counts, out, options, report,
+                   _fields(flats, darks, flat_views))
 
 
 normalize = with_options(_normalize, GROUPS["prep"].pick(("flat_average", "drift", "floor")),
                          """Transmissions from counts: (counts - dark) / (flat - dark).
 
-    `flats` and `darks` are images, (images, rows, columns). `flat_views` says how many views came before
-    each flat. A new array, or `out`, which may be the data themselves.
+    `flats` and `darks` are images, (images, rows, columns). `flat_views` is the number of views
+    before each flat. The result is a new array, or `out`, which may be the data.
 
     >>> counts = np.full((3, 2, 4), 60.0)
     >>> t = tomos.normalize(counts, flats=np.full((5, 2, 4), 110.0), darks=np.full((5, 2, 4), 10.0))
@@ -101,34 +105,34 @@ normalize = with_options(_normalize, GROUPS["prep"].pick(("flat_average", "drift
     0.5
     """, "normalize")
 
-# Python's name: the library's step, its options, defaults other than the table's, summary, example.
+# Name in Python: step of the library, options, defaults other than the table's, summary, example.
 _STEPS = {
     "minus_log": ("log", ("floor",), {}, "Line integrals from transmissions: -log.",
                   ">>> round(float(tomos.minus_log(np.full((1, 1, 2), 0.5))[0, 0, 0]), 4)\n0.6931"),
     "remove_zingers": ("zingers", ("zingers", "zinger_level", "zinger_size"), {"zingers": "both"},
-                       "Transmissions without bright specks.",
+                       "Removes zingers, bright specks, from transmissions.",
                        ">>> t = np.full((9, 9, 9), 0.5)\n>>> t[4, 4, 4] = 5\n"
                        ">>> float(tomos.remove_zingers(t).max())\n0.5"),
     "remove_rings": ("rings", ("rings", "ring_snr", "ring_large", "ring_small", "ring_wavelet",
                                "ring_levels", "ring_sigma", "ring_alpha"), {"rings": "vo"},
-                     "Line integrals without the stripes that become rings.",
+                     "Removes stripes from line integrals, which would become rings.",
                      ">>> p = np.ones((90, 1, 64))\n>>> p[:, :, 20] += 0.1\n"
                      ">>> bool(np.ptp(tomos.remove_rings(p)) < 0.05)\nTrue"),
     "shift_views": ("shift", ("shift_x", "shift_y", "shift_by"), {},
-                    "Views moved back to their places.",
+                    "Shifts misaligned views back.",
                     ">>> p = np.zeros((1, 1, 9))\n>>> p[0, 0, 5] = 1\n"
                     ">>> int(tomos.shift_views(p, shift_x=[1]).argmax())\n4"),
     "retrieve_phase": ("phase", ("phase", "pixel", "distance", "energy", "delta_beta"),
-                       {"phase": "paganin"}, "Projected thickness from propagated views, after Paganin.",
+                       {"phase": "paganin"}, "Retrieves the phase after Paganin.",
                        '>>> p = np.ones((1, 16, 16))\n>>> r = tomos.retrieve_phase(p, pixel="1um", '
                        'distance="60mm", energy="20keV", delta_beta=1000)\n'
                        ">>> r.shape\n(1, 16, 16)"),
     "correct_hardening": ("hardening", ("hardening",), {},
-                          "Line integrals p become A1 p + A2 p^2 + ..., `hardening` = (A1, A2, ...).",
-                          ">>> tomos.correct_hardening(np.full((1, 1, 1), 2.0), hardening=[1, 0.5]).item()\n"
-                          "4.0"),
+                          "Corrects beam hardening: p becomes A1 p + A2 p^2 + ...",
+                          ">>> p = np.full((1, 1, 1), 2.0)\n"
+                          ">>> tomos.correct_hardening(p, hardening=[1, 0.5]).item()\n4.0"),
     "interpolate_views": ("bad_views", ("bad_views",), {},
-                          "Bad views made from the good ones beside them.",
+                          "Replaces bad views by interpolation between good ones.",
                           ">>> p = np.arange(3.0).reshape(3, 1, 1) ** 2\n"
                           ">>> tomos.interpolate_views(p, bad_views=[1])[1].item()\n2.0"),
 }
@@ -144,16 +148,16 @@ def _step(name: str):
                **options: Any) -> np.ndarray:
         return _change(function, data, out, {**defaults, **options}, report)
 
-    return with_options(change, rows, f"{summary}\n\nA new array, or `out`, which may be the data "
-                        f"themselves; (views, rows, columns), or (views, columns) of one row.\n\n"
-                        + example, name)
+    return with_options(change, rows, f"{summary}\n\nThe data are (views, rows, columns), or "
+                        "(views, columns) for one row. The result is a new array, or `out`,\nwhich "
+                        "may be the data.\n\n" + example, name)
 
 
 STEPS = {name: _step(name) for name in _STEPS}
 
 
 def bin_pixels(data: Array, bin: int) -> np.ndarray:
-    """Averages of bin x bin pixels; what is left at the end of a row or column is left out.
+    """Averages of bin x bin pixels; incomplete groups at the end of rows and columns are dropped.
 
     >>> tomos.bin_pixels(np.ones((3, 5, 8)), 2).shape
     (3, 2, 4)
@@ -174,18 +178,20 @@ def _prepared_shape(settings: Any, shape: Sequence[int]) -> tuple:
 
 
 def _prepare(data: Array, flats: Optional[Array] = None, darks: Optional[Array] = None, *,
-             flat_views: Optional[Sequence[float]] = None, geometry: Optional[Geometry] = None,
+             flat_views: Optional[Numbers] = None, geometry: Optional[Geometry] = None,
              report: Optional[PrepReport] = None, progress: bool = False, **options: Any) -> Any:
     values = _own(data, None)
     source = _three(values)
     facts = f"flats={int(flats is not None)} places={int(flat_views is not None)} shifts=0"
-    settings, fields = GROUPS["prep"].fill(facts=facts, **options), _fields(flats, darks, flat_views)
+    settings = GROUPS["prep"].fill(facts=facts, **options)
+    fields = _fields(flats, darks, flat_views)
     shape = _prepared_shape(settings, source.struct.shape)
     result = values if shape == tuple(source.struct.shape) else np.empty(shape, np.float32)
     target = _three(result)
     report = report if report is not None else PrepReport()
     run(lib.prepare, source.pointer, fields and ctypes.byref(fields), ctypes.byref(settings),
-        target.pointer, ctypes.byref(report), show=progress, keep=(source, target, settings, fields, report))
+        target.pointer, ctypes.byref(report), show=progress,
+        keep=(source, target, settings, fields, report))
     if geometry is None:
         return result
     handle = ctypes.c_void_p()
@@ -193,11 +199,12 @@ def _prepare(data: Array, flats: Optional[Array] = None, darks: Optional[Array] 
     return result, Geometry._of(handle.value, geometry._kind)
 
 
-prepare = with_options(_prepare, GROUPS["prep"].rows, """All chosen steps in their order.
+prepare = with_options(_prepare, GROUPS["prep"].rows, """Prepares a scan: the steps that the options
+    select, in the order of `steps`.
 
-    With `flats` the data are counts, without them line integrals, unless `quantity` says otherwise.
-    Gives the prepared data; with a `geometry` also the one that goes with them, as views may have been
-    left out and pixels binned.
+    With `flats` the data are counts, without them line integrals, unless `quantity` is given. The
+    result is the prepared data; with a `geometry`, also the geometry of these, which may have fewer
+    views and larger pixels.
 
     >>> counts, flats = np.full((8, 2, 16), 50.0), np.full((1, 2, 16), 100.0)
     >>> scan = tomos.parallel(views=8, rows=2, columns=16)

@@ -244,13 +244,13 @@ def _call(job: JobStruct, lines: _Lines, progress: Union[bool, Report], keep: An
     """Runs the job; messages and progress are handled in the caller's thread. A run that `progress`
     stopped returns if its output is complete."""
     bar = Bar() if progress is True else None
-    watch = bar or progress or None
+    watch: Any = bar or progress  # False: neither
     stopped = False
 
     def report(*step: Any) -> bool:
         nonlocal stopped
         lines.show()
-        stopped = bool(watch and watch(*step))
+        stopped = bool(watch(*step)) if watch else False
         return stopped
 
     try:
