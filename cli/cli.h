@@ -126,11 +126,7 @@ void row_default(const command *c, int number, const tomos_option *row, char tex
 typedef struct file_array {
 	tomos_array array;
 	const char *path;
-	tomos_grid grid; /* n[0] 0: the file has none */
 } file_array;
-/* Reads the arrays of a group from their files; frees them. */
-int arrays_load(const settings *s, int number);
-void arrays_free(const settings *s, int number);
 
 /* Sets options from a recipe that are not on the command line. */
 int recipe_read(settings *s, const command *c, const char *path);
@@ -171,6 +167,7 @@ void say(const char *format, ...) PRINTF_LIKE(1, 2); /* to stdout, unless quiet 
 int interrupted(void);
 bool message_quiet(void);
 const char *message_command(void);
+void note_line(const char *line);                     /* such a line, as the library says it */
 void note(const char *format, ...) PRINTF_LIKE(1, 2); /* to stderr, unless quiet */
 
 /* ---- progress and Ctrl-C --------------------------------------------------------------------- */
@@ -245,10 +242,6 @@ int file_each(tomos_file *file, const char *stage,
 
 bool phantom_is_name(const char *text);
 
-/* The projector or stored matrix selected by the options. */
-int operator_make(const settings *s, tomos_backend *backend, const tomos_grid *grid,
-	const tomos_geometry *scan, tomos_op **op);
-
 /* ---- work in pieces, for progress and cancelling --------------------------------------------- */
 
 int pieces_forward(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
@@ -295,30 +288,29 @@ void picture_text(float *dots, int64_t wide, int64_t high, int64_t x, int64_t y,
 
 /* ---- scans as measured ----------------------------------------------------------------------- */
 
-typedef struct measured {
-	tomos_scan *scan;
-	tomos_scan_info info;
-	double *angles; /* NULL: not known */
-	bool point_source;
-	double *places, *shift_x, *shift_y;
-	tomos_array data, flats, darks;
-	tomos_fields fields;
-	tomos_prep_options prep; /* with what the file says where the command line does not */
-} measured;
-
-/* Rejects options about where the views and the axis are where the scan says it itself. */
+/* A job of the library, with the options that all commands on scans have. */
+typedef struct scan_job {
+	tomos_job job;
+	tomos_scan_options scan;
+	tomos_scan_info info;  /* without its texts */
+	tomos_geometry *views; /* of --views-file, or NULL */
+} scan_job;
+/* Rejects options that contradict what the scan says itself. */
+int job_make(const settings *s, scan_job *j);
+void job_free(scan_job *j);
+void axis_say(const tomos_axis *axis, int64_t columns);
+void prep_say(const tomos_prep_report *report);
 int info_kernels(void);
-int scan_options_check(const settings *s, const tomos_scan_info *info);
-int measured_open(const settings *s, const char *path, measured *m);
-/* Some rows of all views, with the flats and darks that belong to them. */
-int measured_read(measured *m, int64_t row, int64_t rows);
-/* Prepares what was read; the result takes its place in m->data. */
-int measured_prepare(measured *m, const tomos_progress *progress);
-void measured_close(measured *m);
-/* The axis, found from what was prepared, and what is said about it. */
-int measured_axis(const settings *s, const measured *m, tomos_backend *backend, tomos_axis *axis);
+
+int history_new(tomos_history *h, int64_t iterations);
+void history_free(tomos_history *h);
+/* The files of --history and --plot, if they are named. */
+int history_write(const settings *s, const tomos_history *h);
+int history_plot(const settings *s, const tomos_history *h, const char *method, bool truth);
+double history_least(const tomos_history *h); /* the least error; NAN: not known */
 
 /* Prints the four measures. */
+void difference_say(const tomos_difference *d);
 int difference_print(const tomos_array *truth, const tomos_array *other, tomos_difference *d);
 
 #endif

@@ -17,15 +17,16 @@ typedef struct sweep {
 
 /* ---- which rows ----------------------------------------------------------------------------- */
 
-static int choose_rows(const settings *s, const tomos_scan_info *i, int64_t *first, int64_t *count)
+static int choose_rows(const settings *s, const tomos_geometry *g, int64_t *first, int64_t *count)
 {
-	int64_t row = s->center.row, most = MOST_FLOATS / (i->views * i->columns) + 1;
-	if (settings_given(s, GROUP_center, "row") && (row < 0 || row >= i->rows))
+	int64_t rows = tomos_geometry_rows(g), row = s->center.row;
+	int64_t most = MOST_FLOATS / (tomos_geometry_count(g) * tomos_geometry_columns(g)) + 1;
+	if (settings_given(s, GROUP_center, "row") && (row < 0 || row >= rows))
 		return wrong_usage("--row: %lld is not between 0 and %lld", (long long)row,
-			(long long)i->rows - 1);
-	*count = i->rows < ROWS ? i->rows : ROWS;
+			(long long)rows - 1);
+	*count = rows < ROWS ? rows : ROWS;
 	*count = row >= 0 ? 1 : *count < most ? *count : most;
-	*first = row >= 0 ? row : (i->rows - *count) / 2;
+	*first = row >= 0 ? row : (rows - *count) / 2;
 	return DONE;
 }
 
@@ -55,26 +56,51 @@ static int sweep_parse(const char *text, int64_t columns, sweep *w)
 	return DONE;
 }
 
-/* A slice of the middle row, with as many points as a tile has. */
+/* The middle row of all views, and their angles. */
+typedef struct middle {
+	tomos_array row; /* [view][1][column] */
+	double *angles;
+} middle;
+
+/* A slice of the middle row, with as many pixels as a tile has. */
 static int draw_tile(
-	const measured *m, tomos_backend *backend, double axis, float *tile, int64_t side)
+	const middle *m, tomos_backend *backend, double axis, float *tile, int64_t side)
 {
 	tomos_scan_options o = tomos_scan_defaults();
 	tomos_geometry *scan = NULL;
 	tomos_grid grid;
 	int code;
-	o.columns = m->data.shape[2];
-	o.angles = m->angles, o.angles_count = m->data.shape[0];
+	o.columns = m->row.shape[2];
+	o.angles = m->angles, o.angles_count = m->row.shape[0];
 	o.axis = &axis, o.axis_count = 1;
-	tomos_array row = m->data, picture = tomos_array_of(tile, 1, side, side);
-	row.data += row.shape[1] / 2 * row.stride[1];
-	row.shape[1] = 1;
+	tomos_array picture = tomos_array_of(tile, 1, side, side);
 	DO(lib(tomos_geometry_make(&scan, &o)));
-	DO(lib(tomos_grid_centred(&grid, side, side, 1, (double)m->data.shape[2] / (double)side)));
-	DO(lib(tomos_fbp(backend, &grid, scan, &row, &picture, NULL, progress_silent())));
+	DO(lib(tomos_grid_centred(&grid, side, side, 1, (double)o.columns / (double)side)));
+	DO(lib(tomos_fbp(backend, &grid, scan, &m->row, &picture, NULL, progress_silent())));
 done:
 	tomos_geometry_free(scan);
 	return code;
+}
+
+static int middle_read(tomos_prepared *prepared, int64_t row, middle *m)
+{
+	const tomos_geometry *g = tomos_prepared_geometry(prepared);
+	const int64_t shape[3] = {tomos_geometry_count(g), 1, tomos_geometry_columns(g)};
+	int code;
+	DO(array_new(&m->row, shape, "a row of all views"));
+	m->angles = calloc((size_t)shape[0], sizeof *m->angles);
+	if (!m->angles)
+		DO(failed("no memory for %lld angles", (long long)shape[0]));
+	DO(lib(tomos_prepared_angles(prepared, m->angles)));
+	DO(lib(tomos_prepared_read(prepared, row, 1, m->row.data, NULL, progress_silent())));
+done:
+	return code;
+}
+
+static void middle_free(middle *m)
+{
+	array_free(&m->row);
+	free(m->angles);
 }
 
 static int by_value(const void *a, const void *b)
@@ -111,7 +137,7 @@ static void place_tile(sweep *w, int64_t i, const float *tile, double low, doubl
 			(float)(((double)tile[j] - low) / (high - low));
 }
 
-static int sweep_draw(const settings *s, const measured *m, tomos_backend *backend, sweep *w)
+static int sweep_draw(const settings *s, const middle *m, tomos_backend *backend, sweep *w)
 {
 	double low = 0, high = 1;
 	int code = DONE;
@@ -138,28 +164,45 @@ done:
 	return code;
 }
 
-int cmd_center(const settings *s)
+/* Finds the axis in some rows about the middle, or in the one that was named. */
+static int find_axis(const settings *s, tomos_prepared *prepared, tomos_backend *backend)
 {
-	measured m = {0};
-	tomos_backend *backend = NULL;
+	const tomos_geometry *scan = tomos_prepared_geometry(prepared);
 	tomos_axis axis;
 	sweep w = {0};
+	middle m = {.angles = NULL};
 	int64_t first, count;
 	int code;
-	DO(measured_open(s, s->operands[0], &m));
 	if (s->center.sweep[0])
-		DO(sweep_parse(s->center.sweep, m.info.columns, &w));
-	DO(choose_rows(s, &m.info, &first, &count));
-	DO(measured_read(&m, first, count));
-	DO(measured_prepare(&m, progress_shown()));
-	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
-	DO(measured_axis(s, &m, backend, &axis));
+		DO(sweep_parse(s->center.sweep, tomos_geometry_columns(scan), &w));
+	DO(choose_rows(s, scan, &first, &count));
+	DO(lib(tomos_prepared_axis(prepared, backend, first, count, &axis, progress_shown())));
+	axis_say(&axis, tomos_geometry_columns(scan));
 	if (message_quiet())
 		printf("%.3f\n", axis.column);
-	if (s->center.sweep[0])
+	if (s->center.sweep[0]) {
+		DO(middle_read(prepared, first + count / 2, &m));
 		DO(sweep_draw(s, &m, backend, &w));
+	}
 done:
+	middle_free(&m);
+	return code;
+}
+
+int cmd_center(const settings *s)
+{
+	scan_job j = {.views = NULL};
+	tomos_prepared *prepared = NULL;
+	tomos_backend *backend = NULL;
+	int code;
+	DO(job_make(s, &j));
+	j.job.axis_later = 1;
+	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
+	DO(lib(tomos_prepared_open(&prepared, &j.job, progress_shown())));
+	DO(find_axis(s, prepared, backend));
+done:
+	tomos_prepared_close(prepared);
 	tomos_backend_close(backend);
-	measured_close(&m);
+	job_free(&j);
 	return code;
 }

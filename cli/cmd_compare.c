@@ -3,13 +3,19 @@
 #include <string.h>
 #include "cli.h"
 
+void difference_say(const tomos_difference *d)
+{
+	progress_clear();
+	printf("relative L2         %.6g\nPSNR                %.4g dB\n"
+	       "SSIM                %.6g\nlargest difference  %.6g\n",
+		d->relative_l2, d->psnr, d->ssim, d->largest);
+}
+
 int difference_print(const tomos_array *truth, const tomos_array *other, tomos_difference *d)
 {
 	int code = lib(tomos_compare(truth, other, d));
 	if (code == DONE)
-		printf("relative L2         %.6g\nPSNR                %.4g dB\n"
-		       "SSIM                %.6g\nlargest difference  %.6g\n",
-			d->relative_l2, d->psnr, d->ssim, d->largest);
+		difference_say(d);
 	return code;
 }
 

@@ -61,12 +61,32 @@ static bool is_option(const char *word, size_t length)
 	return false;
 }
 
+/* "the option 'flats'" of the library's messages as "--flats"; returns how much of the message that was. */
+static size_t quoted_option(const char *at, char *text, size_t *used, size_t size)
+{
+	static const char before[] = "the option '";
+	size_t start = sizeof before - 1, length = 0;
+	if (strncmp(at, before, start) != 0)
+		return 0;
+	while (is_word(at[start + length]))
+		length++;
+	if (length == 0 || at[start + length] != '\'' || *used + length + 4 >= size)
+		return 0;
+	*used += (size_t)sprintf(text + *used, "--");
+	for (size_t i = 0; i < length; i++)
+		text[(*used)++] = at[start + i] == '_' ? '-' : at[start + i];
+	return start + length + 1;
+}
+
 /* Replaces option names of the library, source_axis, by those of the command, --source-axis. */
 static void as_typed(const char *message, char *text, size_t size)
 {
 	size_t used = 0;
 	for (const char *at = message; *at && used + 4 < size;) {
-		size_t length = 0;
+		size_t length = quoted_option(at, text, &used, size);
+		at += length;
+		if (length > 0)
+			continue;
 		while (is_word(at[length]))
 			length++;
 		bool begins = at == message || at[-1] == ' ' ||
@@ -120,6 +140,13 @@ void say(const char *format, ...)
 		vprintf(format, values);
 	fflush(stdout); /* so that a log is up to date during the run */
 	va_end(values);
+}
+
+void note_line(const char *line)
+{
+	char text[1024];
+	as_typed(line, text, sizeof text);
+	note("%s\n", text);
 }
 
 void note(const char *format, ...)

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "algo/demands.h"
 #include "algo/iteration.h"
 
 #define EVERY_METHOD_USES \
@@ -19,7 +20,7 @@ typedef struct {
 	const char *options, *help;
 } MethodRow;
 
-#define METHOD(function, name, needs, options, help) \
+#define METHOD(function, name, needs, coupling, volumes, projections, options, help) \
 	{name, function##_method, needs, options, help},
 static const MethodRow rows[] = {
 #include "algo/methods.def"
@@ -28,7 +29,7 @@ static const MethodRow rows[] = {
 
 const char *tomos_method_names(void)
 {
-#define METHOD(function, name, needs, options, help) "|" name
+#define METHOD(function, name, needs, coupling, volumes, projections, options, help) "|" name
 	static const char names[] =
 #include "algo/methods.def"
 		;
@@ -292,6 +293,8 @@ static tomos_status prepare(Iteration *it, const tomos_op *op)
 	if (it->o->truth) {
 		TRY(vector_borrow(&it->truth, it->X, it->o->truth, VECTOR_IN, "the truth"));
 		TRY(vector_norm(it->X, it->truth.data, &it->truth_norm));
+		if (!(it->truth_norm > 0) && it->part)
+			it->truth_norm = 1;
 		if (!(it->truth_norm > 0))
 			return fail(TOMOS_BAD_VALUE,
 				"the truth is 0 everywhere, so no error is relative to it");
@@ -326,7 +329,8 @@ static tomos_status finish(Iteration *it, tomos_status status)
 }
 
 static tomos_status run_method(const MethodRow *method, const tomos_op *op, const float *b,
-	float *x, const tomos_algebraic_options *o, const tomos_progress *progress)
+	float *x, const tomos_algebraic_options *o, const Within *within,
+	const tomos_progress *progress)
 {
 	Iteration it = {.method = method->name,
 		.A = op,
@@ -338,6 +342,8 @@ static tomos_status run_method(const MethodRow *method, const tomos_op *op, cons
 		.high = (float)o->maximum,
 		.o = o,
 		.progress = progress,
+		.cache = within->cache,
+		.part = within->part,
 		.ended = "iterations"};
 	tomos_status status = prepare(&it, op);
 	if (status == TOMOS_OK)
@@ -358,8 +364,11 @@ static tomos_status check_iterate(
 		iterate->device);
 }
 
+static const Within whole = {.cache = (int64_t)1 << 28};
+
 static tomos_status reconstruct(const MethodRow *method, const tomos_op *op, const tomos_array *b,
-	const tomos_array *x, const tomos_algebraic_options *given, const tomos_progress *progress)
+	const tomos_array *x, const tomos_algebraic_options *given, const Within *within,
+	const tomos_progress *progress)
 {
 	if (!op)
 		return fail(TOMOS_BAD_VALUE, "%s: there is no operator", method->name);
@@ -375,7 +384,7 @@ static tomos_status reconstruct(const MethodRow *method, const tomos_op *op, con
 	TRY_OR_DONE(vector_borrow(&data, &op->range, b, VECTOR_IN, "the projections"));
 	TRY_OR_DONE(vector_borrow(&image, &op->domain, x, VECTOR_IN_OUT, "the volume"));
 	TRY_OR_DONE(arrays_apart(b, "the projections", x, "the volume"));
-	TRY_OR_DONE(run_method(method, op, data.data, image.data, &o, progress));
+	TRY_OR_DONE(run_method(method, op, data.data, image.data, &o, within, progress));
 done:
 	returned = vector_return(&image, &op->domain, VECTOR_IN_OUT);
 	vector_return(&data, &op->range, VECTOR_IN);
@@ -388,20 +397,29 @@ tomos_status tomos_reconstruct(const tomos_op *op, const char *method, const tom
 {
 	int i;
 	TRY(choice_find("method", tomos_method_names(), method, &i));
-	return reconstruct(&rows[i], op, b, x, options, progress);
+	return reconstruct(&rows[i], op, b, x, options, &whole, progress);
 }
 
-#define METHOD(function, name, needs, options, help) ROW_##function,
+tomos_status reconstruct_within(const tomos_op *op, const char *method, const tomos_array *b,
+	const tomos_array *x, const tomos_algebraic_options *options, const Within *within,
+	const tomos_progress *progress)
+{
+	int i;
+	TRY(choice_find("method", tomos_method_names(), method, &i));
+	return reconstruct(&rows[i], op, b, x, options, within, progress);
+}
+
+#define METHOD(function, name, needs, coupling, volumes, projections, options, help) ROW_##function,
 enum {
 #include "algo/methods.def"
 };
 #undef METHOD
 
-#define METHOD(function, name, needs, uses, help) \
+#define METHOD(function, name, needs, coupling, volumes, projections, uses, help) \
 	tomos_status tomos_##function(const tomos_op *op, const tomos_array *b, \
 		const tomos_array *x, const tomos_algebraic_options *options, \
 		const tomos_progress *progress) \
 	{ \
-		return reconstruct(&rows[ROW_##function], op, b, x, options, progress); \
+		return reconstruct(&rows[ROW_##function], op, b, x, options, &whole, progress); \
 	}
 #include "algo/methods.def"

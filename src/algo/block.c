@@ -8,8 +8,6 @@
 #include <math.h>
 #include "algo/blocks.h"
 
-#define CACHE ((int64_t)1 << 28) /* floats in weights of voxels that are kept and not made again */
-
 int64_t blocks_count(const Iteration *it)
 {
 	int64_t views = it->Y->shape[0];
@@ -72,7 +70,7 @@ tomos_status blocks_voxels(Iteration *it, Blocks *B, int64_t i, float **T, bool 
 	*T = B->columns[i];
 	if (*T)
 		return TOMOS_OK;
-	if (i < CACHE / it->X->count)
+	if (i < it->cache / it->X->count)
 		TRY(iteration_vector(it, &B->columns[i], it->X, "weights of voxels"));
 	*T = B->columns[i] ? B->columns[i] : B->T;
 	return TOMOS_OK;

@@ -38,6 +38,8 @@ typedef struct {
 	double b_norm, truth_norm, last, least_error, best_at;
 	double reference; /* that residuals are compared with: the data, or those of a start of its own */
 	bool from_zero; /* the start image is 0 */
+	int64_t cache;  /* floats of voxel weights that may be kept and not computed again */
+	bool part;      /* of a volume: see Within */
 	Vector truth;
 	float *best, *old_x, *old_r, *residual;
 	const char *ended; /* why the iteration ended */
@@ -54,7 +56,8 @@ typedef struct {
 } Iteration;
 
 typedef tomos_status (*Method)(Iteration *it);
-#define METHOD(function, name, needs, options, help) tomos_status function##_method(Iteration *it);
+#define METHOD(function, name, needs, coupling, volumes, projections, options, help) \
+	tomos_status function##_method(Iteration *it);
 #include "algo/methods.def"
 #undef METHOD
 

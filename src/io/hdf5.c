@@ -58,7 +58,8 @@ static tomos_status search_dataset(File *file, hid_t id)
 		return fail(TOMOS_BAD_FILE, "'%s' has no dataset of numbers with two or three axes",
 			file->path);
 	return fail(TOMOS_BAD_VALUE,
-		"'%s' has %d datasets that could be meant; name one of %s with --dataset",
+		"'%s' has %d datasets that could be meant; name one of %s with the option "
+		"'dataset'",
 		file->path, found.count, found.all);
 }
 

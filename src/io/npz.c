@@ -98,8 +98,8 @@ static tomos_status search_array(File *file, const Archive *a, Entry *found)
 		return fail(TOMOS_BAD_FILE, "'%s' has no array of numbers with two or three axes",
 			file->path);
 	return fail(TOMOS_BAD_VALUE,
-		"'%s' has %d arrays that could be meant; name one of %s with --dataset", file->path,
-		count, all);
+		"'%s' has %d arrays that could be meant; name one of %s with the option 'dataset'",
+		file->path, count, all);
 }
 
 static tomos_status choose_array(File *file, const Archive *a, const char *dataset, Entry *e)

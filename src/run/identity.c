@@ -169,6 +169,44 @@ static uint64_t hash_file(uint64_t sum, const tomos_file_options *file)
 	return hash(sum, &file->compress, sizeof file->compress);
 }
 
+/* A file of which numbers are taken: its size, time and name. */
+static uint64_t hash_named(uint64_t sum, const char *path)
+{
+	struct stat info;
+	sum = hash_text(sum, path ? path : "");
+	if (!path || !path[0] || stat(path, &info) != 0)
+		return sum;
+	const int64_t numbers[2] = {info.st_size, info.st_mtime};
+	return hash(sum, numbers, sizeof numbers);
+}
+
+/* Options that have no say in the result. */
+static bool is_silent(const char *option)
+{
+	return choice_index("checkpoint|every|resume|ray_weights|mask|truth|history", option) >= 0;
+}
+
+static tomos_status hash_iterative(const FileRun *r, uint64_t *sum)
+{
+	const tomos_job *job = r->job;
+	tomos_projector_options projector = tomos_projector_defaults();
+	tomos_matrix_options stored = tomos_matrix_defaults();
+	int count;
+	const tomos_option *rows = tomos_options("algebraic", &count);
+	TRY(options_take(&projector, job->projector, "projector"));
+	TRY(options_take(&stored, job->stored, "matrix"));
+	for (int i = 0; i < count; i++)
+		if (!is_silent(rows[i].name))
+			*sum = hash_option(*sum, &rows[i], (const char *)&r->iterative.o);
+	*sum = hash_options(*sum, "projector", &projector);
+	*sum = hash_text(*sum, job->stored ? stored.storage : "");
+	*sum = hash_named(*sum, job->matrix);
+	for (int i = 0; i < FILE_COUNT; i++)
+		if (i != FILE_TRUTH || r->iterative.o.keep_best)
+			*sum = hash_named(*sum, r->iterative.names[i]);
+	return TOMOS_OK;
+}
+
 /* Whatever decides the numbers besides the scan's own; not the slabs, which do not. */
 static tomos_status hash_settings(const FileRun *r, uint64_t *result)
 {
@@ -186,7 +224,10 @@ static tomos_status hash_settings(const FileRun *r, uint64_t *result)
 	sum = hash_text(sum, source.raw);
 	sum = hash(sum, sizes, sizeof sizes);
 	sum = hash(sum, &r->grid, sizeof r->grid);
-	sum = hash_options(sum, "analytic", &analytic);
+	if (r->iterates)
+		TRY(hash_iterative(r, &sum));
+	else
+		sum = hash_options(sum, "analytic", &analytic);
 	sum = hash_options(sum, "prep", &p->prep);
 	sum = hash_file(sum, &r->file_options);
 	*result = hash(sum, g->views, (size_t)g->count * sizeof *g->views);

@@ -1,7 +1,7 @@
 /* The journal of an output under construction: which slices are done, with their checksums.
  *
  * It is a text file beside the output: what the output is made of, the checksum of all but the data, and
- * one line for each slab that was written. Nothing in it is trusted: a later run reads the slices back
+ * one line for each slab that was written, and notes about it. Nothing in it is trusted: a later run reads the slices back
  * and compares. The file is locked while a process writes the output.
  */
 #include <errno.h>
@@ -18,6 +18,7 @@
 #define HEAD TITLE "%016llx %016llx %s" /* and the checksum of that */
 /* The file under construction has all but its data, and a place for these: its frame. */
 #define READY "ready "
+#define JOURNAL_NOTE "note "
 #define FRAME READY "%lld %lld:%lld %lld:%lld %08x\n"
 
 /* ".<name>.part" and ".<name>.journal" beside the output. */
@@ -204,6 +205,15 @@ tomos_status journal_add(Journal *j, int64_t first, int64_t count, const uint32_
 	return status;
 }
 
+tomos_status journal_note(Journal *j, const char *text)
+{
+	char *line;
+	TRY(mem_printf(&line, JOURNAL_NOTE "%s\n", text));
+	tomos_status status = append(j, line);
+	mem_free(line);
+	return status;
+}
+
 /* One line; false, and nothing is done, where it is not what journal_add writes. */
 static bool replay_line(const char *line, File *file, uint32_t *sums)
 {
@@ -224,15 +234,35 @@ static bool replay_line(const char *line, File *file, uint32_t *sums)
 	return true;
 }
 
+static bool is_note(const char *line)
+{
+	return strncmp(line, JOURNAL_NOTE, strlen(JOURNAL_NOTE)) == 0;
+}
+
+/* The line after `line`, or the first one about slices; NULL: there are no more. */
+static const char *next_line(const Journal *j, const char *line)
+{
+	const char *before = line ? line : strstr(j->text, "\n" READY);
+	before = before && !line ? before + 1 : before;
+	const char *end = before ? strchr(before, '\n') : NULL;
+	return end && end[1] ? end + 1 : NULL;
+}
+
+const char *journal_next_note(const Journal *j, const char *note)
+{
+	const char *line = next_line(j, note);
+	while (line && !is_note(line))
+		line = next_line(j, line);
+	return line ? line + strlen(JOURNAL_NOTE) : NULL;
+}
+
 tomos_status journal_replay(const Journal *j, File *file, int64_t *unread)
 {
-	const char *ready = strstr(j->text, "\n" READY);
 	uint32_t *sums;
 	*unread = 0;
 	TRY(mem_alloc(&sums, file->shape[0], sizeof *sums, "checksums"));
-	for (const char *line = ready ? strchr(ready + 1, '\n') : NULL; line && line[1];
-		line = strchr(line + 1, '\n'))
-		*unread += !replay_line(line + 1, file, sums);
+	for (const char *line = next_line(j, NULL); line; line = next_line(j, line))
+		*unread += !is_note(line) && !replay_line(line, file, sums);
 	mem_free(sums);
 	return TOMOS_OK;
 }

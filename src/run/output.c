@@ -1,6 +1,7 @@
 /* The output of a run: how it came to be, and what an earlier run has done of it. */
 #include <string.h>
 #include "run/run_parts.h"
+#include "truth/truth.h"
 
 static tomos_status put_geometry(const FileRun *r)
 {
@@ -51,6 +52,10 @@ static tomos_status take_part(FileRun *r)
 	TRY(journal_replay(&r->journal, r->file, &unread));
 	TRY(io_verify_done(r->file, r->progress, &r->done, &lost));
 	r->report->resumed = r->done;
+	if (r->iterates)
+		for (const char *note = journal_next_note(&r->journal, NULL); note;
+			note = journal_next_note(&r->journal, note))
+			unread += !iterations_read(&r->iterative, note);
 	if (!r->file->format->put_text) /* kept in memory until the end */
 		TRY(put_provenance(r));
 	TRY(job_say(r->job, "resumed   %lld of %lld slices are done", (long long)r->done,
@@ -108,4 +113,48 @@ int64_t slab_left(const FileRun *r, const Slab *slab)
 	for (int64_t i = 0; i < slab->count; i++)
 		left += !written[i];
 	return left;
+}
+
+/* ---- comparison ---------------------------------------------------------------------------- */
+
+enum { COMPARED_VALUES = 16 << 20 }; /* read of each file at a time */
+
+typedef tomos_status (*Visit)(Comparison *c, const tomos_array *a, const tomos_array *b);
+
+static tomos_status compare_pass(
+	const FileRun *r, tomos_file *file, float *const parts[2], Visit visit, Comparison *c)
+{
+	int64_t ny = r->grid.n[1], nx = r->grid.n[0], most = max64(1, COMPARED_VALUES / (ny * nx));
+	for (int64_t first = 0; first < r->slices; first += most) {
+		int64_t count = min64(most, r->slices - first);
+		TRY(tomos_file_read(r->compare, first, count, parts[0]));
+		TRY(tomos_file_read(file, first, count, parts[1]));
+		const tomos_array a = tomos_array_of(parts[0], count, ny, nx);
+		const tomos_array b = tomos_array_of(parts[1], count, ny, nx);
+		TRY(visit(c, &a, &b));
+	}
+	return TOMOS_OK;
+}
+
+tomos_status run_compare(FileRun *r)
+{
+	int64_t slice = r->grid.n[1] * r->grid.n[0];
+	int64_t most = min64(r->slices, max64(1, COMPARED_VALUES / slice)) * slice;
+	float *parts[2] = {NULL, NULL};
+	tomos_file *file = NULL;
+	tomos_status status;
+	Comparison c;
+	comparison_begin(&c);
+	TRY_OR_DONE(mem_alloc(&parts[0], most, sizeof(float), "slices to compare"));
+	TRY_OR_DONE(mem_alloc(&parts[1], most, sizeof(float), "slices to compare"));
+	TRY_OR_DONE(tomos_file_open(&file, r->output, NULL));
+	TRY_OR_DONE(compare_pass(r, file, parts, comparison_sum, &c));
+	TRY_OR_DONE(compare_pass(r, file, parts, comparison_ssim, &c));
+	comparison_end(&c, &r->report->difference);
+	r->report->compared = 1;
+done:
+	tomos_file_close(file);
+	mem_free(parts[0]);
+	mem_free(parts[1]);
+	return status;
 }

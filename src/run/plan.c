@@ -5,7 +5,10 @@
  * every slice then comes out the same to the bit, whatever slab it is in.
  */
 #include <math.h>
+#include "backend/backend.h"
 #include "run/run_parts.h"
+
+#define DEVICE_SHARE 0.8 /* of a device's free memory, for the vectors of a slab */
 
 enum {
 	PROGRAM_BYTES = 12 << 20,
@@ -49,7 +52,10 @@ void slab_rows(const FileRun *r, Slab *slab)
 	const tomos_geometry *g = r->prepared->geometry;
 	slab->before = 0;
 	slab->padded = slab->count;
-	if (r->stacked) {
+	if (r->iterates) {
+		slab->row = r->stacked ? slab->first + r->first_row : 0;
+		slab->rows = r->stacked ? slab->count : g->rows;
+	} else if (r->stacked) {
 		int64_t first = slab->first + r->first_row, end = first + slab->count;
 		slab->row = first / 2 * 2;
 		slab->before = first - slab->row;
@@ -71,6 +77,23 @@ static double fixed_bytes(const FileRun *r)
 	return PROGRAM_BYTES + 2 * sizeof(float) * planes;
 }
 
+/* One slab alone is read before the work and written after it; several overlap. Vectors are in the host's
+ * memory, unless the device keeps them. */
+static double iterative_bytes(
+	const FileRun *r, const Slab *slab, double raw, double row, double slice)
+{
+	const Demand *d = &r->iterative.demand;
+	double volumes, projections, x = slice * (double)slab->count, y = row * (double)slab->rows;
+	demand_vectors(d, &volumes, &projections);
+	if (r->backend->device != 0)
+		volumes = projections = 0;
+	volumes += d->mask + d->truth + 1;
+	projections += d->rays + 1;
+	double vectors = volumes * x + projections * y;
+	return slab->count == r->slices ? fmax(raw + y, vectors) + WORK_BYTES
+					: 2 * raw + x + vectors + WORK_BYTES;
+}
+
 /* What a slab of that many slices takes, all buffers and the work of the method included. */
 static double slab_bytes(const FileRun *r, int64_t count)
 {
@@ -85,6 +108,8 @@ static double slab_bytes(const FileRun *r, int64_t count)
 	double slice = (double)r->grid.n[0] * (double)r->grid.n[1] * sizeof(float);
 	double binned = p->bin > 1 ? row * (double)needs.prepared_rows : 0;
 	double rows = row * (double)max64(slab.rows, slab.padded);
+	if (r->iterates)
+		return iterative_bytes(r, &slab, raw, row, slice) + binned;
 	return 2 * raw + binned + rows + fmin(WORK_COPIES * rows, WORK_BYTES) +
 	       2 * slice * (double)slab.padded;
 }
@@ -114,25 +139,96 @@ static tomos_status choose_thickness(FileRun *r, int64_t *thick)
 	return TOMOS_OK;
 }
 
-tomos_status run_plan(FileRun *r)
+static double device_bytes(const FileRun *r, int64_t count)
 {
-	int64_t thick = 1;
-	TRY(choose_thickness(r, &thick));
-	r->slab_count = (r->slices + thick - 1) / thick;
-	r->thickest = (r->slices + r->slab_count - 1) / r->slab_count;
-	if (r->stacked && r->thickest < r->slices) /* of whole pairs, as far as memory allows */
-		r->thickest = min64((r->thickest + 1) / 2 * 2, max64(2, thick / 2 * 2));
-	r->slab_count = (r->slices + r->thickest - 1) / r->thickest;
-	r->planned = slab_bytes(r, r->thickest) + fixed_bytes(r);
-	TRY(mem_zeroed(&r->slabs, r->slab_count, sizeof *r->slabs, "the slabs"));
-	for (int64_t i = 0; i < r->slab_count; i++) {
-		Slab *slab = &r->slabs[i];
-		slab->first = r->first_slice + i * r->thickest;
-		slab->count = min64(r->thickest, r->first_slice + r->slices - slab->first);
+	const tomos_geometry *g = r->prepared->geometry;
+	double volumes, projections;
+	demand_vectors(&r->iterative.demand, &volumes, &projections);
+	return sizeof(float) * (double)count *
+	       ((volumes + 1) * (double)r->grid.n[0] * (double)r->grid.n[1] +
+		       (projections + 1) * (double)g->count * (double)g->columns);
+}
+
+/* Slabs whose vectors a device can keep, where it says how much it has. */
+static tomos_status fit_device(const FileRun *r, int64_t *thick)
+{
+	tomos_backend *b = r->backend;
+	int64_t bytes;
+	if (b->device == 0 || !b->type->memory->free_bytes)
+		return TOMOS_OK;
+	TRY(b->type->memory->free_bytes(b, &bytes));
+	while (*thick > 1 && device_bytes(r, *thick) > DEVICE_SHARE * (double)bytes)
+		*thick = (*thick + 1) / 2;
+	return TOMOS_OK;
+}
+
+static tomos_status too_little(const FileRun *r, int64_t slices, const char *why)
+{
+	return fail(TOMOS_NO_MEMORY,
+		"%.4g MiB of memory are too few: %s of %lld slice%s together needs %.4g MiB at "
+		"least, as %s",
+		r->memory / (1 << 20), r->method, (long long)slices, slices == 1 ? "" : "s",
+		(slab_bytes(r, slices) + fixed_bytes(r)) / (1 << 20), why);
+}
+
+/* All slices in one slab, groups of a fixed size, or as many as memory allows. A limit that was not given is
+ * a wish where the whole volume must be in memory. */
+static tomos_status iterative_thickness(FileRun *r, int64_t *thick)
+{
+	bool sums = demand_coupling(&r->iterative.demand) == COUPLING_SUMS;
+	double left = r->memory - fixed_bytes(r);
+	int64_t group = min64(GROUP_SLICES, r->slices);
+	*thick = r->slices;
+	if (r->iterative.whole && r->options.memory > 0 && slab_bytes(r, r->slices) > left)
+		return too_little(r, r->slices, r->iterative.why);
+	if (!r->iterative.whole && sums && slab_bytes(r, group) > left)
+		return too_little(r, group, "its sums run over groups of that size");
+	if (r->iterative.whole)
+		return TOMOS_OK;
+	if (sums)
+		*thick = GROUP_SLICES;
+	else
+		TRY(choose_thickness(r, thick));
+	return sums ? TOMOS_OK : fit_device(r, thick);
+}
+
+/* Groups are counted from slice 0, so that the first and the last one may be smaller. */
+static int64_t slab_end(const FileRun *r, int64_t first)
+{
+	int64_t end = first + r->thickest;
+	if (r->iterates && !r->iterative.whole && r->thickest == GROUP_SLICES)
+		end = (first / GROUP_SLICES + 1) * GROUP_SLICES;
+	return min64(end, r->first_slice + r->slices);
+}
+
+static tomos_status cut_slabs(FileRun *r)
+{
+	int64_t end = r->first_slice + r->slices, most = r->slices / r->thickest + 2;
+	r->slab_count = 0;
+	TRY(mem_zeroed(&r->slabs, most, sizeof *r->slabs, "the slabs"));
+	for (int64_t first = r->first_slice; first < end; r->slab_count++) {
+		Slab *slab = &r->slabs[r->slab_count];
+		slab->first = first;
+		first = slab_end(r, first);
+		slab->count = first - slab->first;
 		slab_rows(r, slab);
 		r->most_slices = max64(r->most_slices, slab->padded);
 		RawRows needs = prepared_needs(r->prepared, slab->row, slab->rows);
 		r->most_rows = max64(r->most_rows, needs.rows);
 	}
 	return TOMOS_OK;
+}
+
+tomos_status run_plan(FileRun *r)
+{
+	int64_t thick = 1;
+	TRY(r->iterates ? iterative_thickness(r, &thick) : choose_thickness(r, &thick));
+	int64_t count = (r->slices + thick - 1) / thick;
+	r->thickest = thick;
+	if (!r->iterates || thick != GROUP_SLICES)
+		r->thickest = (r->slices + count - 1) / count;
+	if (!r->iterates && r->stacked && r->thickest < r->slices) /* of whole pairs, if they fit */
+		r->thickest = min64((r->thickest + 1) / 2 * 2, max64(2, thick / 2 * 2));
+	r->planned = slab_bytes(r, min64(r->thickest, r->slices)) + fixed_bytes(r);
+	return cut_slabs(r);
 }

@@ -54,8 +54,8 @@ static tomos_status check_counts(const tomos_prepared *p)
 	if (!automatic || !p->info.counts || p->info.flats > 0)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
-		"'%s' has numbers of type %s and no flats: name them with --flats, or say with "
-		"--quantity that they are no counts",
+		"'%s' has numbers of type %s and no flats: name them with the option 'flats', or "
+		"give the option 'quantity' if they are no counts",
 		p->scan->path, p->info.type);
 }
 
@@ -128,11 +128,10 @@ static tomos_status say_truncated(tomos_prepared *p, const tomos_job *job, const
 	if (share < MOST_AT_EDGE)
 		return TOMOS_OK;
 	return job_say(job,
-		"warning: --columns %s cuts the object off: %.0f %% of the largest value is left "
-		"at the "
-		"edge, so that values will be too high; for a part of the object use all columns "
-		"with "
-		"--size and --centre, or --padding smooth",
+		"warning: the option 'columns' %s cuts the object off: %.0f %% of the largest value is left at "
+		"the edge, so that values will be too high; for a part of the object use all "
+		"columns with the option 'size' and the option 'centre', or the option 'padding' "
+		"(smooth)",
 		columns, 100 * share);
 }
 

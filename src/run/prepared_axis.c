@@ -19,7 +19,7 @@ tomos_status tomos_prepared_angles(const tomos_prepared *p, double *angles)
 	if (!is_parallel(g))
 		return fail(TOMOS_UNSUPPORTED,
 			"'%s' has point sources or tilted rays; the axis is found from parallel "
-			"rays across it only",
+			"rays only",
 			p->scan->path);
 	for (int64_t i = 0; i < g->count; i++)
 		angles[i] = atan2(g->views[i].u[1], g->views[i].u[0]);

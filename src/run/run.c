@@ -53,12 +53,34 @@ static tomos_status choose_method(FileRun *r)
 {
 	const tomos_geometry *g = r->prepared->geometry;
 	bool given = r->job->method && r->job->method[0];
+	char names[512];
 	int index;
 	r->method = given                                                   ? r->job->method
 		    : g->views[0].src[3] == (int)TOMOS_POINT && g->rows > 1 ? "fdk"
 									    : "fbp";
 	r->stage = r->method;
-	return choice_find("method of a run", "fbp|fdk", r->method, &index);
+	r->iterates = run_is_iterative(r->method);
+	snprintf(names, sizeof names, "fbp|fdk|%s", tomos_method_names());
+	TRY(choice_find("method", names, r->method, &index));
+	return r->iterates ? iterative_take(r) : TOMOS_OK;
+}
+
+/* Before the work: a volume of another shape is rejected in time. */
+static tomos_status open_compare(FileRun *r)
+{
+	const char *path = r->job->compare;
+	if (!path || !path[0])
+		return TOMOS_OK;
+	TRY(tomos_file_open(&r->compare, path, NULL));
+	const int64_t *n = r->compare->shape, *m = r->report->shape;
+	if (memcmp(n, m, sizeof r->compare->shape) != 0)
+		return fail(TOMOS_BAD_FILE,
+			"'%s' is %lld x %lld x %lld (z y x), but the reconstruction is %lld x %lld "
+			"x %lld (z y x)",
+			path, (long long)n[0], (long long)n[1], (long long)n[2], (long long)m[0],
+			(long long)m[1], (long long)m[2]);
+	bool also_truth = r->iterates && !(r->job->truth && r->job->truth[0]);
+	return also_truth ? TOMOS_OK : run_check_grid(r, r->compare);
 }
 
 static tomos_status prepare_run(FileRun *r)
@@ -80,9 +102,16 @@ static tomos_status prepare_run(FileRun *r)
 	r->report->shape[0] = r->slices;
 	r->report->shape[1] = r->grid.n[1];
 	r->report->shape[2] = r->grid.n[0];
+	TRY(open_compare(r));
+	TRY(tomos_backend_open_with(
+		&r->backend, job->backend ? job->backend : "auto", job->device));
+	if (r->iterates)
+		TRY(iterative_plan(r));
 	TRY(run_plan(r));
-	return tomos_backend_open_with(
-		&r->backend, job->backend ? job->backend : "auto", job->device);
+	if (!r->iterates)
+		return TOMOS_OK;
+	TRY(iterative_open(r));
+	return r->options.dry_run ? TOMOS_OK : iterative_checkpoints(r);
 }
 
 /* Limited angles are reconstructed, but nobody should trust the values unwarned. */
@@ -90,7 +119,7 @@ static tomos_status say_gaps(const FileRun *r)
 {
 	double covered, needed, degrees = 180 / 3.14159265358979323846;
 	TRY(tomos_geometry_cover(r->prepared->geometry, &covered, &needed));
-	if (covered >= 0.99 * needed)
+	if (r->iterates || covered >= 0.99 * needed)
 		return TOMOS_OK;
 	return job_say(r->job,
 		"warning: the views cover %.4g of %.4g degrees: values will be too low and edges "
@@ -120,12 +149,13 @@ static tomos_status say_plan(const FileRun *r)
 			(long long)r->first_slice, (long long)(r->first_slice + r->slices - 1),
 			(long long)r->grid.n[2]));
 	TRY(say_gaps(r));
+	double passes = r->iterates ? 2 * (double)r->iterative.o.iterations : 1;
 	return job_say(r->job,
 		"plan      %lld slab%s of up to %lld slice%s, %.0f MiB of %.0f MiB memory, %.4g G "
 		"updates",
 		(long long)r->slab_count, r->slab_count == 1 ? "" : "s", (long long)r->thickest,
 		r->thickest == 1 ? "" : "s", r->planned / (1 << 20), r->memory / (1 << 20),
-		1e-9 * (double)r->grid.n[0] * (double)r->grid.n[1] * (double)r->slices *
+		1e-9 * passes * (double)r->grid.n[0] * (double)r->grid.n[1] * (double)r->slices *
 			(double)g->count);
 }
 
@@ -146,7 +176,7 @@ static tomos_status probe_slab(Stages *s)
 }
 
 /* Reads and computes some slices for their window and times; what they are depends on no plan. */
-static tomos_status probe(const FileRun *whole, const char *stage, int64_t first, int64_t count,
+static tomos_status probe(FileRun *whole, const char *stage, int64_t first, int64_t count,
 	double window[2], tomos_run_report *report)
 {
 	FileRun r = *whole;
@@ -154,15 +184,29 @@ static tomos_status probe(const FileRun *whole, const char *stage, int64_t first
 	*report = (tomos_run_report){.slabs = 0};
 	slab_rows(&r, &slab);
 	r.report = report;
+	r.iterative.probing = true;
 	r.stage = stage;
 	r.slices = count;
 	r.slabs = &slab;
 	r.slab_count = 1;
 	r.most_slices = slab.padded;
 	r.most_rows = prepared_needs(r.prepared, slab.row, slab.rows).rows;
-	TRY(stages_with(&r, probe_slab));
+	tomos_status status = stages_with(&r, probe_slab);
+	whole->iterative = r.iterative; /* the operator stays */
+	whole->iterative.probing = false;
+	TRY(status);
 	memcpy(window, r.window, sizeof r.window);
 	return TOMOS_OK;
+}
+
+/* The slab that a slice is in, where slabs are groups. */
+static int64_t group_of(const FileRun *r, int64_t slice, int64_t *count)
+{
+	int64_t i = 0;
+	while (r->slabs[i].first + r->slabs[i].count <= slice)
+		i++;
+	*count = r->slabs[i].count;
+	return r->slabs[i].first;
 }
 
 /* Integers without a window: from slices at the same places whatever the slabs, a bit wider. */
@@ -174,7 +218,11 @@ static tomos_status choose_window(FileRun *r)
 		int64_t slice = r->first_slice + (2 * i + 1) * r->slices / (2 * count);
 		tomos_run_report report;
 		double one[2];
-		TRY(probe(r, "window", slice, 1, one, &report));
+		int64_t number = 1;
+		if (r->iterates &&
+			r->thickest == GROUP_SLICES) /* the slices that belong together */
+			slice = group_of(r, slice, &number);
+		TRY(probe(r, "window", slice, number, one, &report));
 		window[0] = fmin(window[0], one[0]);
 		window[1] = fmax(window[1], one[1]);
 	}
@@ -188,14 +236,14 @@ static tomos_status choose_window(FileRun *r)
 }
 
 /* How long the run would take: the slower one of two stages, and the other one once. */
-static tomos_status say_time(const FileRun *r)
+static tomos_status say_time(FileRun *r)
 {
 	bool again = r->prepared->reach.all_rows; /* in every slab, whatever its height */
 	int64_t count = again ? r->thickest : min64(r->thickest, THICK);
 	double slabs = again ? (double)r->slab_count : (double)r->slices / (double)count;
 	double window[2];
 	tomos_run_report t;
-	if (!r->job->say)
+	if (!r->job->say || r->iterates)
 		return TOMOS_OK;
 	TRY(probe(r, "estimate", r->first_slice + (r->slices - count) / 2, count, window, &t));
 	double slow = fmax(t.read_seconds, t.compute_seconds);
@@ -211,7 +259,7 @@ static tomos_status say_time(const FileRun *r)
 		(long long)count, t.read_seconds, t.compute_seconds);
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
+/* ---- pictures ------------------------------------------------------------------------------ */
 
 static tomos_status open_preview(FileRun *r)
 {
@@ -233,19 +281,74 @@ static tomos_status write_preview(FileRun *r)
 	return fail(status, "'%s' is complete, but its pictures are not: %s", r->output, reason);
 }
 
+/* ---- one slab of an iterative method ------------------------------------------------------- */
+
+/* The window of integers is the range of the values, which is known before the output is begun. */
+static tomos_status take_range(FileRun *r, const float *volume)
+{
+	int64_t count = r->slices * r->grid.n[1] * r->grid.n[0];
+	bool floats = strcmp(r->file_options.type, "float32") == 0;
+	if (floats || r->file_options.window_count > 0)
+		return TOMOS_OK;
+	r->window[0] = r->window[1] = (double)volume[0];
+	for (int64_t i = 1; i < count; i++) {
+		r->window[0] = fmin(r->window[0], (double)volume[i]);
+		r->window[1] = fmax(r->window[1], (double)volume[i]);
+	}
+	if (!(r->window[1] > r->window[0]))
+		r->window[1] = r->window[0] + 1;
+	r->file_options.window = r->window;
+	r->file_options.window_count = 2;
+	return job_say(
+		r->job, "window    %g to %g, the range of the values", r->window[0], r->window[1]);
+}
+
+/* Read, compute, write, one after the other: with all in memory there is nothing to overlap, and a run
+ * that is killed leaves nothing. The last whole iterate of one that is cancelled is written all the same. */
+static tomos_status one_slab(Stages *s)
+{
+	FileRun *r = s->run;
+	const Slab *slab = &r->slabs[0];
+	TRY(slab_read(s, slab, &s->raw[0]));
+	TRY(slab_compute(s, slab, &s->raw[0], s->volumes[0]));
+	TRY(prepared_usable(r->prepared, &r->report->prep, s->values));
+	if (r->stopped) {
+		tomos_cancel_on(NULL);
+		r->progress = NULL;
+	}
+	TRY(take_range(r, s->volumes[0]));
+	TRY(run_open_output(r));
+	if (slab_left(r, slab) > 0)
+		TRY(slab_write(s, slab, s->volumes[0]));
+	r->report->read_seconds = s->read_seconds;
+	r->report->write_seconds = s->write_seconds;
+	r->report->written_bytes = s->written_bytes;
+	r->report->cut = s->cut;
+	return TOMOS_OK;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static tomos_status reconstruct_all(FileRun *r)
+{
+	bool floats = strcmp(r->file_options.type, "float32") == 0;
+	if (r->iterates && r->slab_count == 1)
+		return stages_with(r, one_slab);
+	if (!floats && r->file_options.window_count == 0)
+		TRY(choose_window(r));
+	TRY(run_open_output(r));
+	return stages_with(r, stages_run);
+}
+
 /* What was done is left for a later run, unless it is nothing. */
 static tomos_status execute(FileRun *r)
 {
-	bool floats = strcmp(r->file_options.type, "float32") == 0;
 	tomos_status status = open_preview(r);
-	if (status == TOMOS_OK && !floats && r->file_options.window_count == 0)
-		status = choose_window(r);
 	if (status == TOMOS_OK)
-		status = run_open_output(r);
-	if (status == TOMOS_OK)
-		status = stages_with(r, stages_run);
+		status = reconstruct_all(r);
 	if (status == TOMOS_OK)
 		status = tomos_file_commit(r->file);
+	r->report->complete = status == TOMOS_OK;
 	bool begun =
 		r->journal.begun || (r->file && memchr(r->file->written, 1, (size_t)r->slices));
 	begun = begun && !r->useless;
@@ -253,15 +356,26 @@ static tomos_status execute(FileRun *r)
 	journal_close(&r->journal, r->lasting && (status == TOMOS_OK || !begun));
 	if (!begun)
 		r->report->slices = 0;
+	if (r->iterates)
+		iterations_sum(&r->iterative, r->report);
 	if (status == TOMOS_OK)
 		status = write_preview(r);
+	if (status == TOMOS_OK && r->compare)
+		status = run_compare(r);
 	preview_free(&r->preview);
 	return status;
+}
+
+static tomos_status stopped_early(const FileRun *r)
+{
+	return fail(TOMOS_CANCELLED, "interrupted after %lld iteration%s; '%s' is the last one",
+		(long long)r->report->iterations, r->report->iterations == 1 ? "" : "s", r->output);
 }
 
 tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 {
 	FileRun r = {.progress = progress, .journal = {.descriptor = -1}};
+	const volatile int *cancel = cancel_asked();
 	double start = run_now();
 	tomos_status status;
 	TRY(job_take(&r.taken, job));
@@ -275,6 +389,11 @@ tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 done:
 	r.report->seconds = run_now() - start;
 	report_publish(r.job, r.report);
+	tomos_cancel_on(cancel); /* a run that was stopped has gone on without it */
+	if (status == TOMOS_OK && r.stopped)
+		status = stopped_early(&r);
+	iterative_close(&r.iterative);
+	tomos_file_close(r.compare);
 	mem_free(r.slabs);
 	mem_free(r.output);
 	tomos_backend_close(r.backend);

@@ -113,6 +113,11 @@ tomos_status journal_begin(Journal *journal, const Identity *identity);
 /* The file is there, but for its data. A run that was broken off before this is begun again. */
 tomos_status journal_ready(Journal *journal, const Frame *frame);
 tomos_status journal_add(Journal *journal, int64_t first, int64_t count, const uint32_t *checksums);
+/* A line about what was written, without its end. */
+tomos_status journal_note(Journal *journal, const char *text);
+/* The text of the first note of the earlier run, or of the one after `note`, up to the end of its line; NULL:
+ * there is none. */
+const char *journal_next_note(const Journal *journal, const char *note);
 /* Calls io_done for what the earlier run says it has done; lines that are damaged are left out and
  * counted. */
 tomos_status journal_replay(const Journal *journal, File *file, int64_t *unread);

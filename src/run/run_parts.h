@@ -3,7 +3,7 @@
 #define TOMOS_RUN_RUN_PARTS_H
 
 #include <pthread.h>
-#include "run/run.h"
+#include "run/iterative.h"
 
 enum { SLABS = 8, THICK = 16 }; /* as many at least, and as thick, where memory allows */
 
@@ -39,6 +39,10 @@ typedef struct {
 	bool useless; /* the data cannot be reconstructed: nothing is left to go on with */
 	bool lasting; /* the journal is this run's, and a later one can go on */
 	int64_t done; /* slices, those of an earlier run included */
+	Iterative iterative;
+	bool iterates;       /* the method is iterative */
+	bool stopped;        /* cancelled, with a whole iterate in the volume */
+	tomos_file *compare; /* the volume that the result is compared with, or NULL */
 } FileRun;
 
 double run_now(void); /* seconds */
@@ -48,10 +52,27 @@ double run_now(void); /* seconds */
 void slab_rows(const FileRun *run, Slab *slab); /* those that its slices need */
 tomos_status run_plan(FileRun *run);
 
+/* ---- iterative methods --------------------------------------------------------------------- */
+
+bool run_is_iterative(const char *method);
+tomos_status iterative_take(FileRun *run); /* options and names of the job */
+tomos_status iterative_plan(FileRun *run); /* whether there may be several slabs */
+tomos_status iterative_open(FileRun *run); /* files besides the scan, checked */
+tomos_status iterative_checkpoints(FileRun *run);
+void iterative_close(Iterative *iterative);
+/* The volume of a slab from its prepared rows. A run of one slab that is cancelled after an iteration at least
+ * succeeds, with `stopped` set. */
+tomos_status iterative_slab(
+	FileRun *run, const Slab *slab, float *data, float *volume, const tomos_progress *progress);
+/* Warns where a file's grid is not that of the reconstruction. */
+tomos_status run_check_grid(const FileRun *run, const tomos_file *file);
+
 /* ---- the output --------------------------------------------------------------------------- */
 
 tomos_status run_identity(const FileRun *run, Identity *identity);
 tomos_status run_open_output(FileRun *run);
+/* The output beside the job's volume to compare with, slab by slab, into the report. */
+tomos_status run_compare(FileRun *run);
 int64_t slab_left(const FileRun *run, const Slab *slab); /* slices that nobody has written yet */
 
 /* ---- the stages --------------------------------------------------------------------------- */
@@ -71,10 +92,11 @@ typedef struct {
 	float *volumes[2];
 	const Slab *written[2];             /* the slab in each volume */
 	double read_seconds, write_seconds; /* of their threads */
-	int64_t cut;                        /* of the writing one */
-	int64_t values;                     /* that were prepared */
-	float *rows;                        /* prepared */
-	const volatile int *cancel;         /* the caller's flag, for the threads of the stages */
+	double written_bytes;               /* of the writing one, like: */
+	int64_t cut;
+	int64_t values;             /* that were prepared */
+	float *rows;                /* prepared */
+	const volatile int *cancel; /* the caller's flag, for the threads of the stages */
 	tomos_status read_status, write_status;
 	char read_message[512], write_message[512];
 } Stages;
@@ -84,5 +106,6 @@ tomos_status stages_with(FileRun *run, tomos_status (*work)(Stages *stages));
 tomos_status stages_run(Stages *stages);
 tomos_status slab_read(Stages *stages, const Slab *slab, RawSlab *raw);
 tomos_status slab_compute(Stages *stages, const Slab *slab, RawSlab *raw, float *volume);
+tomos_status slab_write(Stages *stages, const Slab *slab, const float *volume);
 
 #endif

@@ -251,8 +251,7 @@ static tomos_status take_pixel(const tomos_scan *scan, tomos_scan_options *o)
 	if (point && !known)
 		return fail(TOMOS_BAD_VALUE,
 			"'%s' does not say the size of its pixels, which a %s scan needs: give it "
-			"with "
-			"--pixel, in the unit of source_axis",
+			"with the option 'pixel', in the unit of source_axis",
 			scan->path, o->geometry);
 	o->pixel = known ? scan->pixel[0] : 1;
 	if (o->pixel_height == 0 && known)
@@ -267,6 +266,11 @@ static tomos_status check_angles(const tomos_scan *scan, const tomos_scan_option
 	if (o->replace_angles && !scan->angles)
 		return fail(TOMOS_BAD_VALUE, "replace_angles: '%s' has no angles to replace",
 			scan->path);
+	if (o->replace_angles && !o->angles && o->arc == 0)
+		return fail(TOMOS_BAD_VALUE,
+			"replace_angles: there are none to use instead of those of '%s'; give the "
+			"option 'angles' or the option 'arc'",
+			scan->path);
 	if (!scan->angles || o->replace_angles || (!o->angles && o->arc == 0))
 		return TOMOS_OK;
 	while (o->angles && o->angles_count == views && same < views &&
@@ -275,9 +279,8 @@ static tomos_status check_angles(const tomos_scan *scan, const tomos_scan_option
 	if (same == views)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_VALUE,
-		"'%s' has angles of its own, %g to %g degrees, and --%s says others; leave that "
-		"out, or "
-		"give --replace-angles to use it instead",
+		"'%s' has angles of its own, %g to %g degrees, and the option '%s' says others; "
+		"leave that out, or give the option 'replace_angles' to use it instead",
 		scan->path, scan->angles[0] * DEGREES, scan->angles[views - 1] * DEGREES,
 		o->angles ? "angles" : "arc");
 }
@@ -295,10 +298,11 @@ static tomos_status complete(const tomos_scan *scan, tomos_scan_options *o, doub
 	o->views = views;
 	if (o->angles && o->angles_count > views)
 		return fail(TOMOS_BAD_VALUE,
-			"--angles: %lld angles for %lld views; give those of the views alone",
+			"the option 'angles': %lld angles for %lld views; give those of the views "
+			"alone",
 			(long long)o->angles_count, (long long)views);
 	if (o->angles) {
-		TRY(angles_fit(made, o->angles, o->angles_count, views, "--angles"));
+		TRY(angles_fit(made, o->angles, o->angles_count, views, "the option 'angles'"));
 	} else if (o->arc == 0 && scan->angles) {
 		TRY(mem_alloc(made, views, sizeof **made, "angles"));
 		memcpy(*made, scan->angles, (size_t)views * sizeof **made);
@@ -307,7 +311,8 @@ static tomos_status complete(const tomos_scan *scan, tomos_scan_options *o, doub
 		o->start = 0;
 	} else if (o->arc == 0) {
 		return fail(TOMOS_BAD_FILE,
-			"'%s' says no angles: give --angles, or --arc for %lld views spread evenly",
+			"'%s' says no angles: give the option 'angles', or the option 'arc' for "
+			"%lld views spread evenly",
 			scan->path, (long long)views);
 	}
 	o->angles = *made;

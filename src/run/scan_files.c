@@ -198,7 +198,7 @@ static tomos_status npz_views(tomos_scan *scan, const char *lines, const char *n
 			all[i] = i + 1 < length ? ' ' : 0;
 	return fail(TOMOS_BAD_FILE,
 		"'%s' has no array of views, which is called one of %s; it has %s; "
-		"name one with --dataset",
+		"name one with the option 'dataset'",
 		scan->path, npz_names[TOMOS_VIEWS], all);
 }
 

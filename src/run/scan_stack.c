@@ -179,7 +179,7 @@ static void names_of(const Folder *folder, int role, char names[256])
 static tomos_status find_role(const Folder *folder, const char *path, int role, const Set **found)
 {
 	static const char *const options[] = {"the scan by a pattern like 'folder/raw_*'",
-		"one with --flats", "one with --darks"};
+		"one with the option 'flats'", "one with the option 'darks'"};
 	char names[256];
 	int files = 0, folders = 0;
 	*found = NULL;

@@ -101,7 +101,19 @@ static int64_t count_cut(const FileRun *r, const float *values, int64_t count)
 	return cut;
 }
 
-static tomos_status write_slab(Stages *s, const Slab *slab, const float *volume)
+/* Residuals of a slab stay known to a run that goes on after this one. */
+static tomos_status note_slab(FileRun *r, const Slab *slab)
+{
+	char *line;
+	if (!r->iterates)
+		return TOMOS_OK;
+	TRY(iterations_text(&line, &r->iterative.slabs[slab - r->slabs]));
+	tomos_status status = journal_note(&r->journal, line);
+	mem_free(line);
+	return status;
+}
+
+tomos_status slab_write(Stages *s, const Slab *slab, const float *volume)
 {
 	FileRun *r = s->run;
 	double start = run_now();
@@ -113,10 +125,13 @@ static tomos_status write_slab(Stages *s, const Slab *slab, const float *volume)
 	TRY(finite);
 	TRY(tomos_file_write(r->file, first, slab->count, volume));
 	preview_take(&r->preview, first, slab->count, volume);
+	s->written_bytes +=
+		(double)(slab->count * r->grid.n[0] * r->grid.n[1]) * r->file->element.bytes;
 	s->cut += count_cut(r, volume, slab->count * r->grid.n[0] * r->grid.n[1]);
 	if (r->lasting) {
 		TRY(io_sync(r->file));
 		TRY(journal_add(&r->journal, first, slab->count, r->file->checksums + first));
+		TRY(note_slab(r, slab));
 	}
 	s->write_seconds += run_now() - start;
 	return TOMOS_OK;
@@ -129,7 +144,7 @@ static void *write_stage(void *user)
 	for (int64_t at = 0; s->write_status == TOMOS_OK && gate_wait(&s->out, false); at++) {
 		const Slab *slab = s->written[at % 2];
 		int64_t skip = slab->before * s->run->grid.n[1] * s->run->grid.n[0];
-		s->write_status = write_slab(s, slab, s->volumes[at % 2] + skip);
+		s->write_status = slab_write(s, slab, s->volumes[at % 2] + skip);
 		if (s->write_status == TOMOS_OK)
 			gate_move(&s->out, false);
 	}
@@ -138,9 +153,9 @@ static void *write_stage(void *user)
 	return NULL;
 }
 
-/* Steps of a slab as steps of the whole: slices times views. */
+/* Steps of a slab as steps of the whole: slices times views, or slices times iterations. */
 typedef struct {
-	const FileRun *run;
+	FileRun *run;
 	int64_t count;
 } SlabProgress;
 
@@ -148,12 +163,17 @@ static int report_slab(void *user, const char *stage, int64_t done, int64_t tota
 {
 	const SlabProgress *p = user;
 	const FileRun *r = p->run;
-	int64_t views = r->prepared->geometry->count;
+	int64_t steps = r->iterates ? r->iterative.o.iterations : r->prepared->geometry->count;
+	int64_t slices = r->slab_count > 1 ? r->slices : 1,
+		before = r->slab_count > 1 ? r->done : 0;
 	bool computing = strcmp(stage, r->method) == 0;
-	int64_t part = computing && total > 0 ? p->count * views * done / total : 0;
+	int64_t count = r->slab_count > 1 ? p->count : 1;
+	int64_t part = computing && total > 0 ? count * steps * done / total : 0;
 	report_publish(r->job, r->report);
+	if (r->iterates && total == 0) /* a stage whose length is not known, like the norm's */
+		return r->progress->report(r->progress->user, stage, done, total, value);
 	return r->progress->report(
-		r->progress->user, r->stage, r->done * views + part, r->slices * views, value);
+		r->progress->user, r->stage, before * steps + part, slices * steps, value);
 }
 
 /* The part of the scan that a slab is computed from, and the part of the grid. */
@@ -196,42 +216,70 @@ static void pad_rows(float *data, const tomos_geometry *scan, int64_t rows)
 }
 
 /* Counted by the computing thread alone, which reports progress as well. */
-static void count_slab(FileRun *r, const Slab *slab, const RawSlab *raw, const tomos_grid *grid)
+static void count_read(FileRun *r, const RawSlab *raw)
 {
-	double voxels = (double)slab->count * (double)grid->n[0] * (double)grid->n[1];
 	r->report->read_bytes += (double)raw->rows.rows * (double)raw_row_bytes(r->prepared);
-	if (r->file)
-		r->report->written_bytes += voxels * r->file->element.bytes;
-	r->report->updates += voxels * (double)r->prepared->geometry->count;
+}
+
+static void count_done(FileRun *r, const Slab *slab)
+{
+	double voxels = (double)slab->count * (double)r->grid.n[0] * (double)r->grid.n[1];
+	double passes = 1;
+	if (r->iterates && !r->iterative.probing)
+		passes = 2 * (double)r->iterative.slabs[slab - r->slabs].iterations;
+	r->report->updates += passes * voxels * (double)r->prepared->geometry->count;
 	r->report->slices += slab->count;
 	r->report->slabs++;
+}
+
+static tomos_status analytic_slab(
+	FileRun *r, const Slab *slab, float *rows, float *volume, const tomos_progress *progress)
+{
+	tomos_geometry *scan = NULL;
+	tomos_grid grid;
+	tomos_status status;
+	TRY_OR_DONE(slab_geometry(r, slab, &scan, &grid));
+	if (scan->rows > slab->rows)
+		pad_rows(rows, scan, slab->rows);
+	tomos_array data = tomos_array_of(rows, scan->count, scan->rows, scan->columns);
+	tomos_array x = tomos_array_of(volume, grid.n[2], grid.n[1], grid.n[0]);
+	TRY_OR_DONE((strcmp(r->method, "fdk") == 0 ? tomos_fdk : tomos_fbp)(
+		r->backend, &grid, scan, &data, &x, r->job->analytic, progress));
+done:
+	tomos_geometry_free(scan);
+	return status;
+}
+
+/* Iterative methods would spread a value that is not finite over the whole volume. */
+static tomos_status check_rows(FileRun *r, const Slab *slab, float *rows)
+{
+	const tomos_geometry *g = r->prepared->geometry;
+	const tomos_array data = tomos_array_of(rows, g->count, slab->rows, g->columns);
+	char reason[512];
+	if (!r->iterates || tomos_array_check(&data, r->job->scan) == TOMOS_OK)
+		return TOMOS_OK;
+	snprintf(reason, sizeof reason, "%s", tomos_message());
+	return fail(TOMOS_BAD_FILE, "%s", reason);
 }
 
 tomos_status slab_compute(Stages *s, const Slab *slab, RawSlab *raw, float *volume)
 {
 	FileRun *r = s->run;
 	SlabProgress part = {r, slab_left(r, slab)};
-	const tomos_progress progress = {report_slab, &part};
-	const tomos_progress *told = r->progress && r->progress->report ? &progress : NULL;
+	const tomos_progress own = {report_slab, &part};
+	const tomos_progress *progress = r->progress && r->progress->report ? &own : NULL;
 	double start = run_now();
-	tomos_geometry *scan = NULL;
-	tomos_grid grid;
-	tomos_status status;
-	TRY_OR_DONE(raw_prepare(raw, r->prepared, slab->rows, s->rows, &r->report->prep, told));
+	TRY(raw_prepare(raw, r->prepared, slab->rows, s->rows, &r->report->prep, progress));
 	s->values += raw_values(raw, r->prepared);
-	TRY_OR_DONE(slab_geometry(r, slab, &scan, &grid));
-	if (scan->rows > slab->rows)
-		pad_rows(s->rows, scan, slab->rows);
-	tomos_array data = tomos_array_of(s->rows, scan->count, scan->rows, scan->columns);
-	tomos_array x = tomos_array_of(volume, grid.n[2], grid.n[1], grid.n[0]);
-	TRY_OR_DONE((strcmp(r->method, "fdk") == 0 ? tomos_fdk : tomos_fbp)(
-		r->backend, &grid, scan, &data, &x, r->job->analytic, told));
-	count_slab(r, slab, raw, &grid);
+	TRY(check_rows(r, slab, s->rows));
+	count_read(r, raw);
+	if (r->slab_count == 1 && r->iterates)
+		raw_free(raw);
+	TRY((r->iterates ? iterative_slab : analytic_slab)(r, slab, s->rows, volume, progress));
+	count_done(r, slab);
 	r->report->compute_seconds += run_now() - start;
 	r->done += part.count;
-done:
-	tomos_geometry_free(scan);
-	return status;
+	return TOMOS_OK;
 }
 
 static tomos_status compute_stage(Stages *s)
@@ -293,6 +341,7 @@ tomos_status stages_run(Stages *s)
 	pthread_join(threads[1], NULL);
 	s->run->report->read_seconds = s->read_seconds;
 	s->run->report->write_seconds = s->write_seconds;
+	s->run->report->written_bytes = s->written_bytes;
 	s->run->report->cut = s->cut;
 	if (status == TOMOS_OK && s->read_status == TOMOS_OK && s->write_status == TOMOS_OK) {
 		status = prepared_usable(s->run->prepared, &s->run->report->prep, s->values);

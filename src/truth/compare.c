@@ -180,20 +180,52 @@ static tomos_status mean_ssim(
 	return status;
 }
 
-tomos_status tomos_compare(const tomos_array *a, const tomos_array *b, tomos_difference *difference)
+void comparison_begin(Comparison *c)
+{
+	*c = (Comparison){.low = INFINITY, .high = -INFINITY};
+}
+
+tomos_status comparison_sum(Comparison *c, const tomos_array *a, const tomos_array *b)
 {
 	Sums s;
-	double ssim;
 	TRY(array_check(a, "the first to compare", NULL, ARRAY_READ));
 	TRY(array_check(b, "the second to compare", a->shape, ARRAY_READ));
 	TRY(array_finite(a, "the first to compare", ""));
 	TRY(array_finite(b, "the second to compare", ""));
 	TRY(sum_all(a, b, &s));
-	TRY(mean_ssim(a, b, s.high - s.low, &ssim));
-	double rmse = sqrt(s.error_squares / (double)array_count(a));
-	difference->relative_l2 = rmse > 0 ? sqrt(s.error_squares / s.squares) : 0;
-	difference->psnr = rmse > 0 ? 20 * log10((s.high - s.low) / rmse) : INFINITY;
-	difference->ssim = ssim;
-	difference->largest = s.largest;
+	c->squares += s.squares;
+	c->error_squares += s.error_squares;
+	c->largest = fmax(c->largest, s.largest);
+	c->low = fmin(c->low, s.low);
+	c->high = fmax(c->high, s.high);
+	c->count += (double)array_count(a);
+	return TOMOS_OK;
+}
+
+tomos_status comparison_ssim(Comparison *c, const tomos_array *a, const tomos_array *b)
+{
+	double mean;
+	TRY(mean_ssim(a, b, c->high - c->low, &mean));
+	c->ssim += mean * (double)a->shape[0];
+	c->slices += (double)a->shape[0];
+	return TOMOS_OK;
+}
+
+void comparison_end(const Comparison *c, tomos_difference *difference)
+{
+	double rmse = sqrt(c->error_squares / c->count);
+	difference->relative_l2 = rmse > 0 ? sqrt(c->error_squares / c->squares) : 0;
+	difference->psnr = rmse > 0 ? 20 * log10((c->high - c->low) / rmse) : INFINITY;
+	difference->ssim = c->ssim / c->slices;
+	difference->largest = c->largest;
+}
+
+tomos_status tomos_compare(const tomos_array *a, const tomos_array *b, tomos_difference *difference)
+{
+	Comparison c;
+	comparison_begin(&c);
+	TRY(comparison_sum(&c, a, b));
+	TRY(comparison_ssim(&c, a, b));
+	comparison_end(&c, difference);
 	return TOMOS_OK;
 }

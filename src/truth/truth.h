@@ -34,6 +34,17 @@ tomos_status phantom_check(const tomos_phantom *phantom, int64_t samples);
 bool solid_chord(const Solid *solid, const double point[3], const double direction[3], double *from,
 	double *to);
 
+/* tomos_compare of arrays that come in parts along the first axis: all sums first, then SSIM, whose constants
+ * depend on the range of all values. */
+typedef struct {
+	double squares, error_squares, largest, low, high, count;
+	double ssim, slices;
+} Comparison;
+void comparison_begin(Comparison *comparison);
+tomos_status comparison_sum(Comparison *comparison, const tomos_array *a, const tomos_array *b);
+tomos_status comparison_ssim(Comparison *comparison, const tomos_array *a, const tomos_array *b);
+void comparison_end(const Comparison *comparison, tomos_difference *difference);
+
 int64_t array_count(const tomos_array *array);
 /* Elements from `index` to the end of the row in C order, before `end`; returns their number. */
 int64_t array_run(const tomos_array *array, int64_t index, int64_t end, float **start);

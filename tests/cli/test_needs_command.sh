@@ -67,7 +67,7 @@ while read -r option value text; do
 	--seed) method=(--method sart) ;;
 	--huber | --regulariser) method=(--method fista) ;;
 	--tolerance | --keep-best | --every | --voxel-interpolation) method=(--method sirt) ;;
-	--resume) method=(--method sirt) ;;
+	--resume) continue ;; # of a run, any; its other row needs a checkpoint
 	--source-* | --tilt | --pitch) scan=s.npy ;; # one without a geometry of its own
 	esac
 	rejected "$option has no effect without" recon $scan "${words[@]}" "${method[@]}" -o x.h5

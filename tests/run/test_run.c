@@ -463,8 +463,8 @@ static void rejections(void **state)
 	w.run.memory = 1 << 20;
 	rejected(&w, "1 MiB of memory are too few: one slice alone needs 12");
 	work_init(&w, "no.h5");
-	w.job.method = "sirt";
-	rejected(&w, "method of a run 'sirt' is not known");
+	w.job.method = "sirtt";
+	rejected(&w, "method 'sirtt' is not known; did you mean 'sirt'?");
 	work_init(&w, "no.h5");
 	w.job.bytes = 8;
 	rejected(&w, "a job must begin with its size");
@@ -489,7 +489,8 @@ static void wrong_scans(void **state)
 	H5Fclose(file);
 	work_init(&w, "no.h5");
 	w.job.scan = at("bare.h5");
-	rejected(&w, "bare.h5' has numbers of type uint16 and no flats: name them with --flats");
+	rejected(&w, "bare.h5' has numbers of type uint16 and no flats: name them with the option "
+		     "'flats'");
 	assert_ok(tomos_geometry_parallel(&scan, 2, COLUMNS, 1, theta, VIEWS));
 	work_init(&w, "no.h5");
 	w.job.views = scan;

@@ -369,7 +369,7 @@ static void tiff_folders(void **state)
 	mkdir(at("set/white"), 0777);
 	assert_int_equal(tomos_scan_open(&scan, at("set"), NULL), TOMOS_BAD_FILE);
 	assert_says("has several sets that could be its flats: 'flats', 'white'; name one with "
-		    "--flats");
+		    "the option 'flats'");
 	mkdir(at("odd"), 0777);
 	assert_int_equal(tomos_scan_open(&scan, at("odd"), NULL), TOMOS_BAD_FILE);
 	assert_says("odd' has no .tif or .tiff files");
@@ -402,7 +402,8 @@ static void arrays(void **state)
 	assert_ok(tomos_scan_describe(scan, &info));
 	assert_true(!info.counts && !info.has_angles && strcmp(info.kind, "array") == 0);
 	assert_int_equal(tomos_scan_geometry(scan, &geometry, NULL), TOMOS_BAD_FILE);
-	assert_says("a.npy' says no angles: give --angles, or --arc for 5 views");
+	assert_says("a.npy' says no angles: give the option 'angles', or the option 'arc' for "
+		    "5 views");
 	assert_int_equal(tomos_scan_read(scan, TOMOS_VIEWS, 4, 2, 0, 1, data), TOMOS_BAD_VALUE);
 	assert_says("a.npy': 2 views from 4 on, of 5");
 	assert_int_equal(tomos_scan_read(scan, TOMOS_FLATS, 0, 1, 0, 1, data), TOMOS_BAD_VALUE);
@@ -495,11 +496,11 @@ static void npz_names(void **state)
 	put_npz("n.npz", arrays, 2);
 	tomos_file *file;
 	assert_int_equal(tomos_file_open(&file, at("n.npz"), NULL), TOMOS_BAD_VALUE);
-	assert_says(
-		"n.npz' has 2 arrays that could be meant; name one of arr_0, arr_1 with --dataset");
+	assert_says("n.npz' has 2 arrays that could be meant; name one of arr_0, arr_1 with the "
+		    "option 'dataset'");
 	rejected("n.npz", "n.npz' has no array of views, which is called one of "
 			  "data|projections|proj|tomo|views; it has arr_0 arr_1; name one with "
-			  "--dataset");
+			  "the option 'dataset'");
 	o.dataset = "arr_1";
 	assert_ok(tomos_scan_open(&scan, at("n.npz"), &o));
 	assert_all(scan, 0, 0);
@@ -584,9 +585,10 @@ static void geometry_of(void **state)
 	o.pixel = 1;
 	o.arc = 360 * RADIANS;
 	assert_int_equal(tomos_scan_geometry(scan, &geometry, &o), TOMOS_BAD_VALUE);
-	assert_says("has angles of its own, 0 to 144 degrees, and --arc says others; leave that "
+	assert_says("has angles of its own, 0 to 144 degrees, and the option 'arc' says others; "
+		    "leave that "
 		    "out, or "
-		    "give --replace-angles");
+		    "give the option 'replace_angles'");
 	o.replace_angles = 1;
 	assert_ok(tomos_scan_geometry(scan, &geometry, &o));
 	view = tomos_geometry_list(geometry);
@@ -597,7 +599,7 @@ static void geometry_of(void **state)
 	o.angles_count = 5;
 	o.replace_angles = 0;
 	assert_int_equal(tomos_scan_geometry(scan, &geometry, &o), TOMOS_BAD_VALUE);
-	assert_says("and --angles says others");
+	assert_says("and the option 'angles' says others");
 	o.angles = own;
 	assert_ok(tomos_scan_angles(scan, own));
 	assert_ok(tomos_scan_geometry(scan, &geometry, &o)); /* the same ones */
@@ -606,7 +608,7 @@ static void geometry_of(void **state)
 	o.angles = (double[]){0, 0, 0.6, 1.2, 1.8, 2.4};
 	o.angles_count = 6;
 	assert_int_equal(tomos_scan_geometry(scan, &geometry, &o), TOMOS_BAD_VALUE);
-	assert_says("--angles: 6 angles for 5 views; give those of the views alone");
+	assert_says("the option 'angles': 6 angles for 5 views; give those of the views alone");
 	tomos_scan_close(scan);
 	assert_int_equal(mem_live(), 0);
 }
@@ -628,7 +630,7 @@ static void pixels_of_point_sources(void **state)
 	o.source_axis_count = o.source_detector_count = 1;
 	assert_int_equal(tomos_scan_geometry(scan, &geometry, &o), TOMOS_BAD_VALUE);
 	assert_says("does not say the size of its pixels, which a cone scan needs: give it with "
-		    "--pixel");
+		    "the option 'pixel'");
 	o.pixel = 0.1;
 	assert_ok(tomos_scan_geometry(scan, &geometry, &o));
 	tomos_geometry_free(geometry);

@@ -1,0 +1,58 @@
+/* Residual and error of each iteration: room for them, and their file and picture. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli.h"
+
+enum { MOST = 100000 };
+
+int history_new(tomos_history *h, int64_t iterations)
+{
+	h->room = iterations < 0 ? 0 : iterations < MOST ? iterations : MOST;
+	h->residual = malloc((size_t)(h->room + 1) * sizeof *h->residual);
+	h->error = malloc((size_t)(h->room + 1) * sizeof *h->error);
+	return h->residual && h->error ? DONE : failed("no memory for the history");
+}
+
+void history_free(tomos_history *h)
+{
+	free(h->residual);
+	free(h->error);
+}
+
+static int64_t history_count(const tomos_history *h)
+{
+	return h->count < h->room ? h->count : h->room;
+}
+
+int history_write(const settings *s, const tomos_history *h)
+{
+	const char *path = s->recon.history;
+	FILE *file = path[0] ? fopen(path, s->file.overwrite ? "w" : "wx") : NULL;
+	if (!path[0])
+		return DONE;
+	if (!file)
+		return failed("'%s' cannot be written: %s", path, strerror(errno));
+	fprintf(file, "iteration,residual,error\n");
+	for (int64_t i = 0; i < history_count(h); i++)
+		fprintf(file, "%lld,%.9g,%.9g\n", (long long)(i + 1), h->residual[i], h->error[i]);
+	if (fclose(file) != 0)
+		return failed("'%s' cannot be written: %s", path, strerror(errno));
+	return DONE;
+}
+
+int history_plot(const settings *s, const tomos_history *h, const char *method, bool truth)
+{
+	int64_t count = history_count(h);
+	const curve curves[2] = {{"residual", h->residual, count}, {"error", h->error, count}};
+	const plot p = {method, curves, truth ? 2 : 1, NULL, NULL};
+	if (!s->recon.plot[0] || count == 0)
+		return DONE;
+	return plot_write(s->recon.plot, &p, &s->file);
+}
+
+double history_least(const tomos_history *h)
+{
+	return h->best > 0 && h->best <= h->room ? h->error[h->best - 1] : NAN;
+}

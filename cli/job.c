@@ -1,0 +1,135 @@
+/* The job of the commands that work on a scan as measured: recon, prep and center. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "cli.h"
+
+/* A pixel may be meant for phase retrieval. */
+static int check_options(const settings *s, const tomos_scan_info *info)
+{
+	bool phase = strcmp(s->prep.phase, "none") != 0;
+	char why[512] = "";
+	int code = DONE;
+	if (s->views.views_file[0])
+		snprintf(why, sizeof why, "the views are those of '%.400s'", s->views.views_file);
+	else if (info->has_geometry)
+		snprintf(why, sizeof why, "'%.400s' has a geometry of its own", s->operands[0]);
+	if (why[0])
+		DO(settings_contradict(s, GROUP_scan, phase ? GROUP_prep : -1, why));
+	else if (settings_given(s, GROUP_scan, "axis"))
+		snprintf(why, sizeof why, "--axis says where the axis is");
+	else if (strcmp(s->scan.geometry, "parallel") != 0)
+		snprintf(why, sizeof why, "the axis of a %s scan is not searched for",
+			s->scan.geometry);
+	if (why[0] && strcmp(message_command(), "center") != 0)
+		DO(settings_contradict(s, GROUP_axis, -1, why));
+	DO(needs_scan(s, info));
+done:
+	return code;
+}
+
+/* Neither the scan nor the command line describes the rays: what is assumed is printed. */
+static void note_geometry(const settings *s, const tomos_scan_info *info)
+{
+	if (info->has_geometry || s->views.views_file[0] ||
+		settings_given(s, GROUP_scan, "geometry"))
+		return;
+	note("note: no geometry in '%s': parallel beam assumed; --geometry fan or cone with "
+	     "--source-axis and --source-detector if not\n",
+		s->operands[0]);
+}
+
+/* Options against what the scan says itself, and views from a file. */
+static int look_at_scan(const settings *s, scan_job *j)
+{
+	tomos_scan *scan = NULL;
+	int code;
+	DO(lib(tomos_scan_open(&scan, s->operands[0], &s->source)));
+	DO(lib(tomos_scan_describe(scan, &j->info)));
+	DO(check_options(s, &j->info));
+	const int64_t shape[3] = {j->info.views, j->info.rows, j->info.columns};
+	if (s->views.views_file[0])
+		DO(load_views_of(s, shape, &j->views));
+done:
+	tomos_scan_close(scan);
+	j->info.kind = j->info.format = j->info.type = j->info.dataset = ""; /* were the scan's */
+	return code;
+}
+
+static void say_line(void *user, const char *line)
+{
+	(void)user;
+	if (strncmp(line, "warning", 7) == 0)
+		note_line(line);
+	else
+		say("%s\n", line);
+}
+
+int job_make(const settings *s, scan_job *j)
+{
+	int code = look_at_scan(s, j);
+	if (code != DONE)
+		return code;
+	j->scan = s->scan;
+	if (!settings_given(s, GROUP_scan, "pixel"))
+		j->scan.pixel = 0; /* the file's */
+	j->job = (tomos_job){.bytes = sizeof j->job,
+		.scan = s->operands[0],
+		.source = &s->source,
+		.geometry = &j->scan,
+		.views = j->views,
+		.prep = &s->prep,
+		.axis = &s->axis,
+		.backend = s->backend.backend,
+		.say = say_line};
+	if (strcmp(message_command(), "recon") == 0)
+		note_geometry(s, &j->info);
+	return DONE;
+}
+
+void job_free(scan_job *j)
+{
+	tomos_geometry_free(j->views);
+}
+
+/* ---- the axis ------------------------------------------------------------------------------ */
+
+static void say_opinion(const char *name, double column)
+{
+	if (!isnan(column))
+		say("  %-10s %.3f\n", name, column);
+}
+
+void axis_say(const tomos_axis *axis, int64_t columns)
+{
+	say("axis at column %.2f of %lld, ", axis->column, (long long)columns);
+	if (!isnan(axis->error))
+		say("standard error %.2g columns, ", axis->error);
+	say("confidence %.2f%s\n", axis->confidence, axis->half ? " (half acquisition)" : "");
+	say_opinion("pairs", axis->pairs);
+	say_opinion("vo", axis->vo);
+	say_opinion("sharpness", axis->sharpness);
+	if (axis->at_edge)
+		note("warning: the axis is at the end of the range %g to %g, and may be beyond it; "
+		     "set --axis-range\n",
+			axis->low, axis->high);
+	else if (axis->confidence < 0.1)
+		note("warning: the axis is uncertain; check it with tomos center --sweep\n");
+}
+
+/* ---- what preparation did ------------------------------------------------------------------ */
+
+void prep_say(const tomos_prep_report *r)
+{
+	const struct {
+		int64_t count;
+		const char *what;
+	} list[] = {{r->repaired, "values without light or not finite, replaced by their neighbours"},
+		{r->raised, "values below --floor, raised to it"},
+		{r->zingers, "zingers replaced by medians"},
+		{r->stripes, "columns of sinograms corrected as stripes"},
+		{r->views, "bad views interpolated or left out"}};
+	for (int i = 0; i < COUNT(list); i++)
+		if (list[i].count > 0)
+			say("%lld %s\n", (long long)list[i].count, list[i].what);
+}

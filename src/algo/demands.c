@@ -1,0 +1,77 @@
+/* Memory and coupling of the iterative methods, from their table and their options. */
+#include "algo/demands.h"
+#include <string.h>
+
+typedef struct {
+	const char *name;
+	Coupling coupling;
+	int volumes, projections;
+} DemandRow;
+
+#define METHOD(function, name, needs, coupling, volumes, projections, options, help) \
+	{name, COUPLING_##coupling, volumes, projections},
+static const DemandRow rows[] = {
+#include "algo/methods.def"
+};
+#undef METHOD
+
+static const DemandRow *row_of(const Demand *d)
+{
+	return &rows[choice_index(tomos_method_names(), d->method)];
+}
+
+static bool uses(const Demand *d, const char *option)
+{
+	return tomos_method_uses(d->method, option) != 0;
+}
+
+static bool is(const char *value, const char *choices)
+{
+	return choice_index(choices, value ? value : "") >= 0;
+}
+
+static bool has_gradient(const Demand *d)
+{
+	return uses(d, "regulariser") && d->o->strength != 0 && is(d->o->regulariser, "tv|huber");
+}
+
+/* The relaxation follows from a norm. */
+static bool is_scaled(const Demand *d)
+{
+	return uses(d, "weights") && is(d->o->weights, "cimmino|landweber") &&
+	       d->o->relaxation == 0;
+}
+
+Coupling demand_coupling(const Demand *d)
+{
+	Coupling own = row_of(d)->coupling;
+	bool shuffled = strcmp(d->method, "art") == 0 && is(d->o->order, "random");
+	bool ruled = !is(d->o->stop, "iterations") || d->o->keep_best;
+	if (own == COUPLING_DIFFERENCES || has_gradient(d))
+		return COUPLING_DIFFERENCES;
+	if (shuffled || ruled || is_scaled(d) || d->mask || d->rays)
+		return COUPLING_SUMS;
+	return own;
+}
+
+void demand_vectors(const Demand *d, double *volumes, double *projections)
+{
+	double x = row_of(d)->volumes, y = row_of(d)->projections;
+	bool fista = strcmp(d->method, "fista") == 0;
+	if (has_gradient(d)) /* fields of three volumes each */
+		x += fista ? 10 : 6;
+	if (is_scaled(d))
+		x += 2, y += 4;
+	if (strcmp(d->method, "art") == 0 && is(d->o->order, "random"))
+		y += 4; /* lists of int64_t */
+	x += is(d->o->stop, "change") + (d->o->keep_best != 0);
+	y += is(d->o->stop, "monotone|ncp") + is(d->o->stop, "ncp");
+	if (d->o->checkpoint && *d->o->checkpoint)
+		x += row_of(d)->volumes + 1, y += row_of(d)->projections + 1;
+	if (d->mask)
+		x += 1;
+	if (d->rays)
+		y += 4;
+	*volumes = x;
+	*projections = y;
+}

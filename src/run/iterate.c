@@ -1,0 +1,444 @@
+/* Iterative reconstruction of a slab, and what it reads besides the scan. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "run/run_parts.h"
+
+enum { MOST_NOTED = 100000 }; /* iterations whose residuals are kept */
+
+/* ---- the job ------------------------------------------------------------------------------ */
+
+static bool is_named(const char *name)
+{
+	return name && name[0];
+}
+
+bool run_is_iterative(const char *method)
+{
+	return tomos_method_help(method)[0] != 0;
+}
+
+static tomos_status check_arrays(const tomos_algebraic_options *o)
+{
+	if (o->ray_weights || o->mask || o->truth)
+		return fail(TOMOS_BAD_VALUE,
+			"%s is an array; a run takes the name of a file instead, in the job",
+			o->ray_weights ? "ray_weights"
+			: o->mask      ? "mask"
+				       : "truth");
+	if (o->history && o->history->iterate)
+		return fail(
+			TOMOS_BAD_VALUE, "a run shows no iterates: history.iterate must be NULL");
+	return TOMOS_OK;
+}
+
+tomos_status iterative_take(FileRun *r)
+{
+	Iterative *it = &r->iterative;
+	const tomos_job *job = r->job;
+	it->o = tomos_algebraic_defaults();
+	TRY(options_take(&it->o, job->algebraic, "algebraic"));
+	TRY(check_arrays(&it->o));
+	const bool has_checkpoint = is_named(it->o.checkpoint);
+	it->o.resume = has_checkpoint && (r->options.resume || it->o.resume);
+	it->names[FILE_START] = job->start;
+	it->names[FILE_MASK] = job->mask;
+	it->names[FILE_RAYS] = job->ray_weights;
+	it->names[FILE_TRUTH] = is_named(job->truth) ? job->truth : job->compare;
+	it->demand = (Demand){.method = r->method,
+		.o = &it->o,
+		.mask = is_named(job->mask),
+		.rays = is_named(job->ray_weights),
+		.truth = is_named(it->names[FILE_TRUTH])};
+	return TOMOS_OK;
+}
+
+/* Why all slices must be in one slab; NULL: they need not. */
+static const char *why_whole(const FileRun *r)
+{
+	if (!r->stacked)
+		return "rays cross several slices";
+	if (r->job->stored || is_named(r->job->matrix))
+		return "the stored matrix is that of all slices";
+	if (demand_coupling(&r->iterative.demand) == COUPLING_DIFFERENCES)
+		return "its penalty couples neighbouring slices";
+	return NULL;
+}
+
+tomos_status iterative_plan(FileRun *r)
+{
+	Iterative *it = &r->iterative;
+	it->why = why_whole(r);
+	it->whole = it->why != NULL;
+	if (!r->stacked && r->slices < r->grid.n[2])
+		return fail(TOMOS_BAD_VALUE,
+			"rows '%s': slices are reconstructed alone by an algebraic method only "
+			"where each has one detector row of parallel rays or of a fan, of its own "
+			"height",
+			r->options.rows);
+	return TOMOS_OK;
+}
+
+/* ---- files besides the scan ---------------------------------------------------------------- */
+
+static const char *const file_words[FILE_COUNT] = {
+	"the start", "the mask", "the weights of rays", "the truth"};
+
+static void shape_words(const int64_t s[3], char text[96])
+{
+	snprintf(text, 96, "%lld x %lld x %lld", (long long)s[0], (long long)s[1], (long long)s[2]);
+}
+
+static tomos_status check_shape(const FileRun *r, SlabFile which, const tomos_file *file)
+{
+	const tomos_geometry *g = r->prepared->geometry;
+	const int64_t volume[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
+	int64_t rays[3] = {g->count, g->rows, g->columns};
+	const int64_t *wanted = which == FILE_RAYS ? rays : volume;
+	char has[96], words[96];
+	if (which == FILE_RAYS && r->stacked && file->shape[1] == r->slices)
+		rays[1] = r->slices; /* rows of the slices alone */
+	bool sinogram = which == FILE_RAYS && g->rows == 1 && file->shape[0] == 1 &&
+			file->shape[1] == g->count && file->shape[2] == g->columns;
+	if (sinogram || memcmp(file->shape, wanted, sizeof volume) == 0)
+		return TOMOS_OK;
+	shape_words(file->shape, has);
+	shape_words(wanted, words);
+	const char *axes = which == FILE_RAYS ? "view row column" : "z y x";
+	return fail(TOMOS_BAD_FILE, "%s: '%s' is %s (%s), but the %s %s (%s)", file_words[which],
+		r->iterative.names[which], has, axes,
+		which == FILE_RAYS ? "projections are" : "reconstruction is", words, axes);
+}
+
+tomos_status run_check_grid(const FileRun *r, const tomos_file *file)
+{
+	tomos_file_info info;
+	tomos_grid theirs, ours = r->grid;
+	bool same = true;
+	ours.first[2] += (double)r->first_slice * ours.step[2];
+	TRY(tomos_file_describe(file, &info));
+	if (!info.has_grid)
+		return TOMOS_OK;
+	TRY(tomos_file_grid(file, &theirs));
+	for (int i = 0; i < 3; i++) {
+		double near = 1e-3 * fabs(ours.step[i]), first = ours.first[i] - theirs.first[i];
+		double step = ours.step[i] - theirs.step[i];
+		same = same && fabs(first) <= near &&
+		       fabs(first + step * (double)(theirs.n[i] - 1)) <= near;
+	}
+	if (same)
+		return TOMOS_OK;
+	return job_say(r->job,
+		"warning: the voxels of '%s' are %g x %g x %g, the first at (%g, %g, %g); those of "
+		"the reconstruction are %g x %g x %g, the first at (%g, %g, %g): they are matched "
+		"by their indices",
+		file->path, theirs.step[0], theirs.step[1], theirs.step[2], theirs.first[0],
+		theirs.first[1], theirs.first[2], ours.step[0], ours.step[1], ours.step[2],
+		ours.first[0], ours.first[1], ours.first[2]);
+}
+
+/* Before the work, so that a file of another shape is rejected in time. */
+tomos_status iterative_open(FileRun *r)
+{
+	Iterative *it = &r->iterative;
+	TRY(mem_zeroed(&it->slabs, r->slab_count, sizeof *it->slabs, "the iterations of slabs"));
+	it->slab_count = r->slab_count;
+	for (int i = 0; i < FILE_COUNT; i++) {
+		if (!is_named(it->names[i]))
+			continue;
+		TRY(tomos_file_open(&it->files[i], it->names[i], NULL));
+		TRY(check_shape(r, (SlabFile)i, it->files[i]));
+		if (i != FILE_RAYS)
+			TRY(run_check_grid(r, it->files[i]));
+	}
+	return TOMOS_OK;
+}
+
+void iterative_close(Iterative *it)
+{
+	for (int i = 0; i < FILE_COUNT; i++) {
+		tomos_file_close(it->files[i]);
+		mem_free(it->arrays[i]);
+	}
+	tomos_op_free(it->op);
+	for (int64_t i = 0; i < it->slab_count; i++)
+		iterations_free(&it->slabs[i]);
+	for (int64_t i = 0; i < it->earlier_count; i++)
+		iterations_free(&it->earlier[i]);
+	mem_free(it->slabs);
+	mem_free(it->earlier);
+}
+
+static int64_t slice_size(const FileRun *r)
+{
+	return r->grid.n[0] * r->grid.n[1];
+}
+
+/* Rows of the slab in every view; a file of one sinogram has the views as its rows. */
+static tomos_status read_rays(const FileRun *r, const Slab *slab, float *data)
+{
+	tomos_file *file = r->iterative.files[FILE_RAYS];
+	const tomos_geometry *g = r->prepared->geometry;
+	if (file->shape[0] != g->count)
+		return tomos_file_read(file, 0, 1, data);
+	int64_t before = file->shape[1] == g->rows ? 0 : r->first_slice + r->first_row;
+	const Extract part = {0, g->count, slab->row - before, slab->rows};
+	return io_read(file, &part, data);
+}
+
+static tomos_status read_file(const FileRun *r, SlabFile which, const Slab *slab, float *data)
+{
+	const Iterative *it = &r->iterative;
+	const tomos_geometry *g = r->prepared->geometry;
+	tomos_array array = tomos_array_of(data, slab->count, r->grid.n[1], r->grid.n[0]);
+	if (which == FILE_RAYS)
+		array = tomos_array_of(data, g->count, slab->rows, g->columns);
+	TRY(which == FILE_RAYS ? read_rays(r, slab, data)
+			       : tomos_file_read(it->files[which], slab->first - r->first_slice,
+					 slab->count, data));
+	if (tomos_array_check(&array, it->names[which]) == TOMOS_OK)
+		return TOMOS_OK;
+	char reason[512];
+	snprintf(reason, sizeof reason, "%s", tomos_message());
+	return fail(TOMOS_BAD_FILE, "%s", reason);
+}
+
+/* The start into the volume, the others into arrays that the options then point to. */
+static tomos_status read_files(
+	FileRun *r, const Slab *slab, float *volume, tomos_array arrays[FILE_COUNT])
+{
+	Iterative *it = &r->iterative;
+	const tomos_geometry *g = r->prepared->geometry;
+	int64_t voxels = slab->count * slice_size(r), rays = g->count * slab->rows * g->columns;
+	if (it->files[FILE_START])
+		TRY(read_file(r, FILE_START, slab, volume));
+	else
+		memset(volume, 0, (size_t)voxels * sizeof *volume);
+	for (int i = FILE_MASK; i < FILE_COUNT; i++) {
+		if (!it->files[i])
+			continue;
+		mem_free(it->arrays[i]);
+		TRY(mem_alloc(&it->arrays[i], i == FILE_RAYS ? rays : voxels, sizeof(float),
+			file_words[i]));
+		TRY(read_file(r, (SlabFile)i, slab, it->arrays[i]));
+		arrays[i] = i == FILE_RAYS ? tomos_array_of(it->arrays[i], g->count, slab->rows,
+						     g->columns)
+					   : tomos_array_of(it->arrays[i], slab->count,
+						     r->grid.n[1], r->grid.n[0]);
+	}
+	return TOMOS_OK;
+}
+
+/* ---- the operator -------------------------------------------------------------------------- */
+
+/* Slabs of a stack are the same problem at another height: they are all put around z = 0. */
+static tomos_status iterative_geometry(
+	const FileRun *r, const Slab *slab, tomos_geometry **scan, tomos_grid *grid)
+{
+	const tomos_geometry *g = r->prepared->geometry;
+	*grid = r->grid;
+	TRY(tomos_geometry_views(scan, g->rows, g->columns, g->views, g->count));
+	if (!r->stacked)
+		return TOMOS_OK;
+	grid->n[2] = slab->count;
+	grid->first[2] = -0.5 * grid->step[2] * (double)(slab->count - 1);
+	(*scan)->rows = slab->count;
+	for (int64_t i = 0; i < g->count; i++) {
+		(*scan)->views[i].det[2] = 0;
+		(*scan)->views[i].src[2] = 0;
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status make_operator(
+	const FileRun *r, const tomos_geometry *scan, const tomos_grid *grid, tomos_op **op)
+{
+	const tomos_job *job = r->job;
+	const int64_t domain[3] = {grid->n[2], grid->n[1], grid->n[0]};
+	const int64_t range[3] = {scan->count, scan->rows, scan->columns};
+	if (is_named(job->matrix))
+		return tomos_op_matrix_read(op, r->backend, job->matrix, domain, range);
+	if (job->stored)
+		return tomos_op_matrix(op, r->backend, grid, scan, job->projector, job->stored);
+	return tomos_op_projector(op, r->backend, grid, scan, job->projector);
+}
+
+static tomos_status slab_operator(FileRun *r, const Slab *slab)
+{
+	Iterative *it = &r->iterative;
+	tomos_geometry *scan = NULL;
+	tomos_grid grid;
+	if (it->op && it->op_slices == slab->count)
+		return TOMOS_OK;
+	tomos_op_free(it->op);
+	it->op = NULL;
+	tomos_status status = iterative_geometry(r, slab, &scan, &grid);
+	if (status == TOMOS_OK)
+		status = make_operator(r, scan, &grid, &it->op);
+	tomos_geometry_free(scan);
+	it->op_slices = slab->count;
+	if (status == TOMOS_OK && (r->job->stored || is_named(r->job->matrix)))
+		TRY(job_say(r->job, "matrix    %s", tomos_op_describe(it->op)));
+	return status;
+}
+
+/* ---- checkpoints --------------------------------------------------------------------------- */
+
+/* The file of a slab; several slabs have one each, named after their slices. */
+static tomos_status checkpoint_path(const FileRun *r, const Slab *slab, char **path)
+{
+	const char *name = r->iterative.o.checkpoint;
+	if (r->slab_count == 1)
+		return mem_text(path, name);
+	return mem_printf(path, "%s.%lld-%lld", name, (long long)slab->first,
+		(long long)(slab->first + slab->count - 1));
+}
+
+static tomos_status check_checkpoint(FileRun *r, const char *path)
+{
+	tomos_checkpoint_info info;
+	if (access(path, F_OK) != 0)
+		return TOMOS_OK;
+	tomos_status status = tomos_checkpoint_describe(path, &info);
+	if (!info.found && status == TOMOS_OK)
+		return fail(TOMOS_BAD_FILE, "'%s' exists and is no checkpoint; name another file",
+			path);
+	if (!r->iterative.o.resume && !r->file_options.overwrite)
+		return fail(TOMOS_IO,
+			"'%s' is the checkpoint of an earlier run: the option 'resume' goes on "
+			"from it, "
+			"the option 'overwrite' begins again",
+			path);
+	return r->iterative.o.resume ? status : TOMOS_OK;
+}
+
+/* Before the work: no other file is taken for a checkpoint, and none is lost. */
+tomos_status iterative_checkpoints(FileRun *r)
+{
+	if (!is_named(r->iterative.o.checkpoint))
+		return TOMOS_OK;
+	for (int64_t i = 0; i < r->slab_count; i++) {
+		char *path;
+		TRY(checkpoint_path(r, &r->slabs[i], &path));
+		tomos_status status = check_checkpoint(r, path);
+		mem_free(path);
+		TRY(status);
+	}
+	return TOMOS_OK;
+}
+
+/* ---- a slab ------------------------------------------------------------------------------- */
+
+static double sum_squares(const float *data, const float *weights, int64_t count)
+{
+	double sum = 0;
+	for (int64_t i = 0; i < count; i++)
+		sum += (weights ? (double)weights[i] : 1) * (double)data[i] * (double)data[i];
+	return sum;
+}
+
+/* From the library's relative numbers to squares, which can be added. */
+static void to_squares(double *list, int64_t count, double of)
+{
+	for (int64_t i = 0; list && i < count; i++)
+		list[i] = list[i] * list[i] * (of > 0 ? of : 1);
+}
+
+/* Iterations that the slab's checkpoint has, if the run goes on from it. */
+static tomos_status take_before(Iterative *it, const char *path, bool resume)
+{
+	tomos_checkpoint_info info = {.found = 0};
+	if (path && resume && access(path, F_OK) == 0)
+		TRY(tomos_checkpoint_describe(path, &info));
+	it->before = info.iterations;
+	return TOMOS_OK;
+}
+
+static tomos_status lists_new(const Iterative *it, Iterations *one, tomos_history *h)
+{
+	h->room = min64(max64(it->o.iterations, it->before), MOST_NOTED);
+	TRY(mem_zeroed(&one->residual, h->room + 1, sizeof(double), "residuals"));
+	TRY(mem_zeroed(&one->error, h->room + 1, sizeof(double), "errors"));
+	h->residual = one->residual;
+	h->error = one->error;
+	return TOMOS_OK;
+}
+
+static void note_iterations(
+	FileRun *r, const Slab *slab, const float *b, Iterations *one, const tomos_history *h)
+{
+	Iterative *it = &r->iterative;
+	int64_t rays = r->prepared->geometry->count * slab->rows * r->prepared->geometry->columns;
+	one->first = slab->first - r->first_slice;
+	one->count = slab->count;
+	one->iterations = min64(h->count, h->room);
+	one->data = sum_squares(b, it->arrays[FILE_RAYS], rays);
+	if (it->files[FILE_TRUTH]) {
+		int64_t voxels = slab->count * slice_size(r);
+		one->truth = sum_squares(it->arrays[FILE_TRUTH], NULL, voxels);
+	} else {
+		mem_free(one->error);
+		one->error = NULL;
+	}
+	to_squares(one->residual, one->iterations, one->data);
+	to_squares(one->error, one->iterations, one->truth);
+	if (!it->ended || strcmp(h->ended, "iterations") != 0)
+		it->ended = h->ended;
+	if (it->probing)
+		return;
+	it->slabs[slab - r->slabs] = *one;
+	*one = (Iterations){.first = 0};
+}
+
+/* What may be kept only to save time: what the plan leaves of the memory. */
+static int64_t cache_floats(const FileRun *r)
+{
+	double left = (r->memory - r->planned) / sizeof(float);
+	return left > 0x1p28 ? (int64_t)1 << 28 : left > 0 ? (int64_t)left : 0;
+}
+
+static tomos_status iterate(FileRun *r, const Slab *slab, float *data, float *volume,
+	tomos_algebraic_options *o, const tomos_progress *progress)
+{
+	Iterative *it = &r->iterative;
+	const tomos_geometry *g = r->prepared->geometry;
+	tomos_array arrays[FILE_COUNT] = {{0}};
+	const Within within = {.cache = cache_floats(r), .part = r->slab_count > 1 || it->probing};
+	TRY(read_files(r, slab, volume, arrays));
+	o->mask = it->files[FILE_MASK] ? &arrays[FILE_MASK] : NULL;
+	o->ray_weights = it->files[FILE_RAYS] ? &arrays[FILE_RAYS] : NULL;
+	o->truth = it->files[FILE_TRUTH] ? &arrays[FILE_TRUTH] : NULL;
+	TRY(slab_operator(r, slab));
+	const tomos_array b = tomos_array_of(data, g->count, slab->rows, g->columns);
+	const tomos_array x = tomos_array_of(volume, slab->count, r->grid.n[1], r->grid.n[0]);
+	return reconstruct_within(it->op, r->method, &b, &x, o, &within, progress);
+}
+
+tomos_status iterative_slab(
+	FileRun *r, const Slab *slab, float *data, float *volume, const tomos_progress *progress)
+{
+	Iterative *it = &r->iterative;
+	tomos_algebraic_options o = it->o;
+	tomos_history history = {.room = 0};
+	Iterations one = {.first = 0};
+	char *path = NULL;
+	tomos_status status;
+	o.history = &history;
+	if (it->probing)
+		o.checkpoint = "", o.resume = 0, o.every = tomos_algebraic_defaults().every;
+	if (is_named(o.checkpoint))
+		TRY(checkpoint_path(r, slab, &path));
+	o.checkpoint = path ? path : "";
+	TRY_OR_DONE(take_before(it, path, o.resume != 0));
+	TRY_OR_DONE(lists_new(it, &one, &history));
+	TRY_OR_DONE(iterate(r, slab, data, volume, &o, progress));
+done:
+	r->stopped = status == TOMOS_CANCELLED && history.count > 0 && r->slab_count == 1 &&
+		     !it->probing;
+	if (status == TOMOS_OK || r->stopped)
+		note_iterations(r, slab, data, &one, &history);
+	iterations_free(&one);
+	mem_free(path);
+	return r->stopped ? TOMOS_OK : status;
+}

@@ -1,0 +1,181 @@
+/* Residuals and errors of slabs, kept as squares, and put together for the whole volume. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "run/iterative.h"
+
+#define HEAD "iterations %lld %lld %lld %.17g %.17g"
+
+void iterations_free(Iterations *i)
+{
+	mem_free(i->residual);
+	mem_free(i->error);
+	*i = (Iterations){.first = 0};
+}
+
+static tomos_status add(Iterative *it, Iterations *one)
+{
+	if (it->earlier_count == it->earlier_room) {
+		Iterations *larger;
+		int64_t capacity = 2 * it->earlier_room + 16;
+		TRY(mem_zeroed(&larger, capacity, sizeof *larger, "the iterations of slabs"));
+		if (it->earlier)
+			memcpy(larger, it->earlier, (size_t)it->earlier_count * sizeof *larger);
+		mem_free(it->earlier);
+		it->earlier = larger;
+		it->earlier_room = capacity;
+	}
+	it->earlier[it->earlier_count++] = *one;
+	*one = (Iterations){.first = 0};
+	return TOMOS_OK;
+}
+
+/* ---- in the journal ----------------------------------------------------------------------- */
+
+tomos_status iterations_text(char **text, const Iterations *i)
+{
+	enum { NUMBER = 26 };
+	int64_t size = 160 + 2 * NUMBER * i->iterations, used;
+	TRY(mem_alloc(text, size, 1, "a line of a journal"));
+	used = snprintf(*text, (size_t)size, HEAD, (long long)i->first, (long long)i->count,
+		(long long)i->iterations, i->data, i->error ? i->truth : -1);
+	for (int64_t k = 0; k < i->iterations; k++) {
+		used += snprintf(*text + used, (size_t)(size - used), " %.17g", i->residual[k]);
+		if (i->error)
+			used += snprintf(
+				*text + used, (size_t)(size - used), " %.17g", i->error[k]);
+	}
+	return TOMOS_OK;
+}
+
+/* The next number of a line; false at its end. */
+static bool next_number(const char **at, double *value)
+{
+	char *end;
+	while (**at == ' ')
+		(*at)++;
+	if (**at == 0 || **at == '\n')
+		return false;
+	*value = strtod(*at, &end);
+	bool any = end != *at;
+	*at = end;
+	return any;
+}
+
+static bool read_lists(const char *at, Iterations *i)
+{
+	for (int64_t k = 0; k < i->iterations; k++)
+		if (!next_number(&at, &i->residual[k]) ||
+			(i->error && !next_number(&at, &i->error[k])))
+			return false;
+	return *at == '\n' || *at == 0;
+}
+
+bool iterations_read(Iterative *it, const char *line)
+{
+	const int64_t most = (int64_t)strcspn(line, "\n");
+	const char *at = strchr(line, ' ');
+	double n[5];
+	Iterations i = {.first = 0};
+	for (int k = 0; k < 5; k++)
+		if (!at || !next_number(&at, &n[k]))
+			return false;
+	if (!(n[0] >= 0 && n[1] >= 1 && n[2] >= 0 && n[2] <= (double)most))
+		return false;
+	i.first = (int64_t)n[0], i.count = (int64_t)n[1], i.iterations = (int64_t)n[2];
+	i.data = n[3], i.truth = n[4];
+	bool good =
+		mem_alloc(&i.residual, i.iterations + 1, sizeof(double), "residuals") == TOMOS_OK;
+	if (good && i.truth >= 0)
+		good = mem_alloc(&i.error, i.iterations + 1, sizeof(double), "errors") == TOMOS_OK;
+	good = good && read_lists(at, &i) && add(it, &i) == TOMOS_OK;
+	iterations_free(&i);
+	return good;
+}
+
+/* ---- all slabs together ------------------------------------------------------------------- */
+
+/* After iteration k, or the last one of a slab that ended before. */
+static double square_at(const Iterations *i, const double *list, int64_t k)
+{
+	return list && i->iterations > 0 ? list[min64(k, i->iterations - 1)] : 0;
+}
+
+static double relative(double square, double of)
+{
+	return sqrt(of > 0 ? square / of : square);
+}
+
+typedef struct {
+	double residual, data, error, truth;
+	bool no_truth;
+} Squares;
+
+static void add_squares(Squares *s, const Iterations *one, int64_t k)
+{
+	s->no_truth = s->no_truth || !one->error;
+	s->residual += square_at(one, one->residual, k);
+	s->data += one->data;
+	s->error += square_at(one, one->error, k);
+	s->truth += one->truth;
+}
+
+/* What an earlier run says of slices that were computed again counts no more. */
+static bool is_replaced(const Iterative *it, const Iterations *earlier)
+{
+	for (int64_t i = 0; i < it->slab_count; i++) {
+		const Iterations *now = &it->slabs[i];
+		if (now->count > 0 && now->first < earlier->first + earlier->count &&
+			earlier->first < now->first + now->count)
+			return true;
+	}
+	return false;
+}
+
+static Squares sum_at(const Iterative *it, int64_t k)
+{
+	Squares s = {.data = 0};
+	for (int64_t i = 0; i < it->slab_count; i++)
+		if (it->slabs[i].count > 0)
+			add_squares(&s, &it->slabs[i], k);
+	for (int64_t i = 0; i < it->earlier_count; i++)
+		if (!is_replaced(it, &it->earlier[i]))
+			add_squares(&s, &it->earlier[i], k);
+	return s;
+}
+
+static int64_t most_iterations(const Iterative *it)
+{
+	int64_t most = 0;
+	for (int64_t i = 0; i < it->slab_count; i++)
+		most = max64(most, it->slabs[i].iterations);
+	for (int64_t i = 0; i < it->earlier_count; i++)
+		most = max64(most, it->earlier[i].iterations);
+	return most;
+}
+
+void iterations_sum(const Iterative *it, tomos_run_report *report)
+{
+	tomos_history none = {0}, *h = it->o.history ? it->o.history : &none;
+	double least = HUGE_VAL;
+	report->iterations = most_iterations(it);
+	report->best = 0;
+	for (int64_t k = 0; k < report->iterations; k++) {
+		Squares s = sum_at(it, k);
+		report->residual = relative(s.residual, s.data);
+		report->error = s.no_truth ? NAN : relative(s.error, s.truth);
+		if (k < h->room && h->residual)
+			h->residual[k] = report->residual;
+		if (k < h->room && h->error)
+			h->error[k] = report->error;
+		if (report->error < least) {
+			least = report->error;
+			report->best = k + 1;
+		}
+	}
+	h->count = report->iterations;
+	h->best = report->best;
+	h->ended = report->ended = it->ended ? it->ended : "iterations";
+	report->before = it->before;
+}

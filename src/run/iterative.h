@@ -1,0 +1,50 @@
+/* The iterative part of a run: files besides the scan, the operator of a slab, and what iterations report. */
+#ifndef TOMOS_RUN_ITERATIVE_H
+#define TOMOS_RUN_ITERATIVE_H
+
+#include "algo/demands.h"
+#include "run/run.h"
+
+/* Slices that are coupled by sums: the same ones whatever the memory, so that results do not depend on it. */
+enum { GROUP_SLICES = 16 };
+
+/* Iterations of some slices: squares of residual and error after each, which add up over slabs. */
+typedef struct {
+	int64_t first, count; /* slices of the output */
+	int64_t iterations;
+	double data, truth;       /* squares of the norms */
+	double *residual, *error; /* error NULL: there is no truth */
+} Iterations;
+
+/* Files read along with a slab. */
+typedef enum { FILE_START, FILE_MASK, FILE_RAYS, FILE_TRUTH, FILE_COUNT } SlabFile;
+
+typedef struct {
+	tomos_algebraic_options o;
+	Demand demand;
+	bool whole; /* all slices must be in one slab, because: */
+	const char *why;
+	tomos_file *files[FILE_COUNT]; /* NULL: none is named */
+	const char *names[FILE_COUNT];
+	float *arrays[FILE_COUNT]; /* of one slab; start: NULL, it is read into the volume */
+	tomos_op *op;              /* of slabs of `op_slices` slices, which all have the same one */
+	int64_t op_slices;
+	Iterations
+		*slabs; /* of each slab of this run; iterations 0: not done, or by an earlier run */
+	int64_t slab_count;
+	Iterations *earlier; /* what the journal of an earlier run says */
+	int64_t earlier_count, earlier_room;
+	int64_t before;    /* iterations of the checkpoint that the last slab went on from */
+	const char *ended; /* why the last slab ended */
+	bool probing;      /* nothing is noted or saved */
+} Iterative;
+
+/* A line of the journal about iterations, without its end; to be freed. */
+tomos_status iterations_text(char **text, const Iterations *iterations);
+/* Adds what such a line says to the earlier ones; false: it is damaged. */
+bool iterations_read(Iterative *it, const char *line);
+/* Residual and error of all slabs together, into the caller's history and the report. */
+void iterations_sum(const Iterative *it, tomos_run_report *report);
+void iterations_free(Iterations *iterations);
+
+#endif
