@@ -124,7 +124,8 @@ void prep_say(const tomos_prep_report *r)
 	const struct {
 		int64_t count;
 		const char *what;
-	} list[] = {{r->repaired, "values without light or not finite, replaced by their neighbours"},
+	} list[] = {
+		{r->repaired, "values without light or not finite, replaced by their neighbours"},
 		{r->raised, "values below --floor, raised to it"},
 		{r->zingers, "zingers replaced by medians"},
 		{r->stripes, "columns of sinograms corrected as stripes"},
