@@ -128,7 +128,8 @@ static tomos_status say_truncated(tomos_prepared *p, const tomos_job *job, const
 	if (share < MOST_AT_EDGE)
 		return TOMOS_OK;
 	return job_say(job,
-		"warning: the option 'columns' %s cuts the object off: %.0f %% of the largest value is left at "
+		"warning: the option 'columns' %s cuts the object off: %.0f %% of the largest "
+		"value is left at "
 		"the edge, so that values will be too high; for a part of the object use all "
 		"columns with the option 'size' and the option 'centre', or the option 'padding' "
 		"(smooth)",
