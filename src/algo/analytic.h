@@ -2,7 +2,7 @@
 #ifndef TOMOS_ALGO_ANALYTIC_H
 #define TOMOS_ALGO_ANALYTIC_H
 
-#include "op/op.h"
+#include "op/filtered.h"
 
 /* The window named in the options, NULL for "none", and its parameter. */
 typedef double (*FilterWindow)(double x, double parameter);

@@ -46,18 +46,17 @@ static tomos_status take(const Stream *s, void *data, size_t size, int64_t count
 /* One vector to or from the file, by way of the host. */
 static tomos_status move_vector(Stream *s, const Space *space, float *vector, bool out)
 {
-	const BackendType *type = space->backend->type;
 	float *host;
 	tomos_status status;
 	TRY(mem_alloc(&host, space->count, sizeof *host, "a vector of a checkpoint"));
 	const tomos_array array =
 		tomos_array_of(host, space->shape[0], space->shape[1], space->shape[2]);
 	if (out) {
-		TRY_OR_DONE(type->memory->download(space->backend, vector, &array));
+		TRY_OR_DONE(vector_download(space, vector, &array));
 		TRY_OR_DONE(put(s, host, sizeof *host, space->count));
 	} else {
 		TRY_OR_DONE(take(s, host, sizeof *host, space->count));
-		TRY_OR_DONE(type->memory->upload(space->backend, vector, &array));
+		TRY_OR_DONE(vector_upload(space, vector, &array));
 	}
 done:
 	mem_free(host);

@@ -152,8 +152,8 @@ static tomos_status show_iterate(const Iteration *it)
 	if (!seen)
 		return TOMOS_OK;
 	if (seen->data == it->x)
-		return it->X->backend->type->memory->sync(it->X->backend);
-	return it->X->backend->type->memory->download(it->X->backend, it->x, seen);
+		return vector_sync(it->X);
+	return vector_download(it->X, it->x, seen);
 }
 
 /* A checkpoint is due every so often, at the end, and when the caller cancels. */

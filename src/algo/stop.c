@@ -120,7 +120,7 @@ tomos_status stop_ncp(const Iteration *it, const float *r, double *number)
 	TRY_OR_DONE(mem_zeroed(&power, size / 2, sizeof *power, "a periodogram"));
 	const tomos_array array =
 		tomos_array_of(host, it->Y->shape[0], it->Y->shape[1], it->Y->shape[2]);
-	TRY_OR_DONE(it->Y->backend->type->memory->download(it->Y->backend, r, &array));
+	TRY_OR_DONE(vector_download(it->Y, r, &array));
 	for (int64_t i = 0; i < rows; i++)
 		add_row(host + i * columns, columns, work, size, power);
 	*number = from_line(power, size / 2);

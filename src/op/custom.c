@@ -27,16 +27,15 @@ static tomos_status apply_here(const tomos_op *op, tomos_custom_apply apply, con
 static tomos_status apply_there(const tomos_op *op, tomos_custom_apply apply, const char *what,
 	const Space *from, const float *in, const Space *to, float *out)
 {
-	tomos_backend *backend = from->backend;
 	float *x = NULL, *y = NULL;
 	tomos_status status;
 	TRY_OR_DONE(mem_alloc(&x, from->count, sizeof *x, "the argument of an operator"));
 	TRY_OR_DONE(mem_alloc(&y, to->count, sizeof *y, "the result of an operator"));
 	tomos_array source = array_in(from, x), target = array_in(to, y);
-	TRY_OR_DONE(backend->type->memory->download(backend, in, &source));
+	TRY_OR_DONE(vector_download(from, in, &source));
 	TRY_OR_DONE(apply_here(op, apply, what, &source, &target));
-	TRY_OR_DONE(backend->type->memory->upload(backend, out, &target));
-	TRY_OR_DONE(backend->type->memory->sync(backend)); /* before the memory goes */
+	TRY_OR_DONE(vector_upload(to, out, &target));
+	TRY_OR_DONE(vector_sync(to)); /* the upload may still read y */
 done:
 	mem_free(x);
 	mem_free(y);

@@ -87,9 +87,9 @@ static tomos_status fill_scattered(const Space *space, float *x)
 	}
 	const int64_t *n = space->shape;
 	const tomos_array array = tomos_array_of(here, n[0], n[1], n[2]);
-	tomos_status status = space->backend->type->memory->upload(space->backend, x, &array);
+	tomos_status status = vector_upload(space, x, &array);
 	if (status == TOMOS_OK)
-		status = space->backend->type->memory->sync(space->backend);
+		status = vector_sync(space);
 	mem_free(here);
 	return status;
 }

@@ -126,6 +126,9 @@ tomos_status vector_borrow(Vector *vector, const Space *space, const tomos_array
 tomos_status vector_return(Vector *vector, const Space *space, VectorUse use);
 tomos_status vector_new(float **data, const Space *space, const char *what);
 void vector_free(float *data, const Space *space);
+tomos_status vector_upload(const Space *space, float *x, const tomos_array *host);
+tomos_status vector_download(const Space *space, const float *x, const tomos_array *host);
+tomos_status vector_sync(const Space *space); /* waits for all operations of the backend */
 
 tomos_status vector_fill(const Space *space, float value, float *x);
 tomos_status vector_axpy(const Space *space, float a, const float *x, float *y); /* y += a x */

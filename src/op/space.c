@@ -21,8 +21,7 @@ tomos_status vector_borrow(Vector *vector, const Space *space, const tomos_array
 	vector->owned = true;
 	if (use == VECTOR_OUT)
 		return TOMOS_OK;
-	tomos_status status =
-		space->backend->type->memory->upload(space->backend, vector->data, array);
+	tomos_status status = vector_upload(space, vector->data, array);
 	if (status != TOMOS_OK)
 		vector_return(vector, space, VECTOR_IN);
 	return status;
@@ -35,18 +34,32 @@ tomos_status vector_return(Vector *vector, const Space *space, VectorUse use)
 		return status;
 	if (!vector->owned) {
 		if (use != VECTOR_IN) /* on a card, the result is there when the call returns */
-			status = space->backend->type->memory->sync(space->backend);
+			status = vector_sync(space);
 		if (vector->array->device == 0 && space->backend->type->memory->unpin)
 			space->backend->type->memory->unpin(space->backend, vector->data);
 		vector->data = NULL;
 		return status;
 	}
 	if (use != VECTOR_IN)
-		status = space->backend->type->memory->download(
-			space->backend, vector->data, vector->array);
+		status = vector_download(space, vector->data, vector->array);
 	vector_free(vector->data, space);
 	*vector = (Vector){.array = vector->array};
 	return status;
+}
+
+tomos_status vector_upload(const Space *space, float *x, const tomos_array *host)
+{
+	return space->backend->type->memory->upload(space->backend, x, host);
+}
+
+tomos_status vector_download(const Space *space, const float *x, const tomos_array *host)
+{
+	return space->backend->type->memory->download(space->backend, x, host);
+}
+
+tomos_status vector_sync(const Space *space)
+{
+	return space->backend->type->memory->sync(space->backend);
 }
 
 tomos_status vector_new(float **data, const Space *space, const char *what)
@@ -129,7 +142,7 @@ tomos_status vector_checksum(const Space *space, const float *x, uint32_t *sum)
 	TRY(mem_alloc(&host, space->count, sizeof *host, "a vector to be checked"));
 	const tomos_array array =
 		tomos_array_of(host, space->shape[0], space->shape[1], space->shape[2]);
-	tomos_status status = space->backend->type->memory->download(space->backend, x, &array);
+	tomos_status status = vector_download(space, x, &array);
 	if (status == TOMOS_OK)
 		*sum = checksum_add(0, host, space->count * (int64_t)sizeof *host);
 	mem_free(host);

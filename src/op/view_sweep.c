@@ -21,7 +21,7 @@ static tomos_status mark_rays(const ViewSweep *s, int64_t k, float *marked)
 	for (int64_t i = 0; i < view->count; i++)
 		marked[i] = i % (2 * s->near + 1) == k ? 1 : 0;
 	tomos_array array = tomos_array_of(marked, 1, 1, view->count);
-	return view->backend->type->memory->upload(view->backend, s->steps, &array);
+	return vector_upload(view, s->steps, &array);
 }
 
 static tomos_status find_products(const ViewSweep *s)

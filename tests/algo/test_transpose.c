@@ -46,7 +46,7 @@ static void rejections(void **state)
 	tomos_analytic_options o = tomos_analytic_defaults();
 	o.padding = "edge";
 	REJECTED(tomos_fbp_transpose(p.backend, &p.grid, p.scan, &p.x, &p.b, &o, NULL),
-		TOMOS_UNSUPPORTED, "not there for scans with padding other than zero");
+		TOMOS_UNSUPPORTED, "not available for scans with padding other than zero");
 	o = tomos_analytic_defaults();
 	o.interpolation = "oversampled";
 	REJECTED(tomos_fbp_transpose(p.backend, &p.grid, p.scan, &p.x, &p.b, &o, NULL),
@@ -69,7 +69,7 @@ static void other_scans(void **state)
 	o.roll = 0.1;
 	OK(tomos_geometry_make(&scan, &o));
 	REJECTED(tomos_fbp_transpose(p.backend, &p.grid, scan, &p.x, &p.b, NULL, NULL),
-		TOMOS_UNSUPPORTED, "turned detectors");
+		TOMOS_UNSUPPORTED, "rotated detectors");
 	tomos_geometry_free(scan);
 	o.roll = 0, o.arc = 6.283185307179586;
 	o.axis = &axis, o.axis_count = 1;

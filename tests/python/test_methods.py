@@ -263,7 +263,7 @@ def test_the_transpose_of_fbp(scan, options, rng):
 
 
 @pytest.mark.parametrize("scan, options, sentence", [
-    (dict(roll=0.1), {}, "turned detectors"), (dict(axis=3.0, arc=2 * np.pi), {}, "an offset detector"),
+    (dict(roll=0.1), {}, "rotated detectors"), (dict(axis=3.0, arc=2 * np.pi), {}, "an offset detector"),
     ({}, {"padding": "edge"}, "padding other than zero"),
     ({}, {"interpolation": "oversampled"}, "oversampled interpolation")])
 def test_where_the_transpose_is_not_there(scan, options, sentence):

@@ -58,3 +58,5 @@ expect src/backend/split/split.c '#include "backend/cpu/cpu.h"' \
 	'src/backend/split may not include src/backend/cpu/cpu.h'
 expect src/op/op.c '#include "backend/cpu/cpu.h"' 'src/op may not include src/backend/cpu/cpu.h'
 expect src/backend/metal/metal.c '' 'src/backend/metal: a folder without a rule'
+expect src/algo/sirt.c '	return op->domain.backend->type->memory->sync(b);' 'algorithms call operators and vectors'
+expect src/algo/sirt.c '#include "backend/backend.h"' 'src/algo may not include src/backend/backend.h'
