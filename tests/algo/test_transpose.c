@@ -52,7 +52,7 @@ static void rejections(void **state)
 	REJECTED(tomos_fbp_transpose(p.backend, &p.grid, p.scan, &p.x, &p.b, &o, NULL),
 		TOMOS_UNSUPPORTED, "oversampled interpolation");
 	REJECTED(tomos_fbp_transpose(p.backend, &p.grid, p.scan, &p.b, &p.x, NULL, NULL),
-		TOMOS_BAD_VALUE, "the shape of the projections is 1 x 16 x 16");
+		TOMOS_BAD_VALUE, "the shape of the volume is 24 x 1 x 16");
 	REJECTED(tomos_fbp_transpose(NULL, &p.grid, p.scan, &p.x, &p.b, NULL, NULL),
 		TOMOS_BAD_VALUE, "the transpose of fbp needs a backend, a grid and a geometry");
 	problem_free(&p);
