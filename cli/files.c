@@ -263,6 +263,19 @@ int file_volume_grid(
 	return code;
 }
 
+/* A file of which the content is not known, but which has flats, angles or a geometry. */
+static bool is_scan(const char *path, const tomos_file_options *o)
+{
+	tomos_source_options source = tomos_source_defaults();
+	tomos_scan *scan = NULL;
+	tomos_scan_info info = {.flats = 0};
+	source.dataset = o->dataset, source.raw = o->raw;
+	if (tomos_scan_open(&scan, path, &source) == TOMOS_OK)
+		(void)tomos_scan_describe(scan, &info);
+	tomos_scan_close(scan);
+	return info.flats > 0 || info.has_angles || info.has_geometry;
+}
+
 int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_grid *grid)
 {
 	tomos_file *file = NULL;
@@ -270,7 +283,7 @@ int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_
 	int code;
 	DO(lib(tomos_file_open(&file, path, &s->file)));
 	DO(lib(tomos_file_describe(file, &info)));
-	if (info.content == TOMOS_PROJECTIONS)
+	if (info.content == TOMOS_PROJECTIONS || (!info.has_grid && is_scan(path, &s->file)))
 		DO(failed("'%s' holds projections, not a volume", path));
 	DO(file_volume_grid(s, file, &info, grid));
 	DO(file_read_all(file, path, volume));

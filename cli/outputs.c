@@ -81,6 +81,29 @@ static void outputs_list(const settings *s, const command *c, output list[OUTPUT
 	memcpy(list, all, sizeof all);
 }
 
+/* Files that options name to be read. */
+static const char *input_path(const settings *s, int i)
+{
+	const file_array *mask = (const file_array *)s->algebraic.mask;
+	const file_array *rays = (const file_array *)s->algebraic.ray_weights;
+	const file_array *truth = (const file_array *)s->algebraic.truth;
+	const char *const list[] = {mask ? mask->path : "", rays ? rays->path : "",
+		truth ? truth->path : "", s->recon.start, s->recon.compare, s->source.flats,
+		s->source.darks, s->views.views_file, s->stored.matrix, s->recipe.recipe};
+	return i < COUNT(list) ? list[i] : NULL;
+}
+
+static int check_inputs(const settings *s, const output *list)
+{
+	for (int i = 0; i < OUTPUTS; i++)
+		for (int k = 0; list[i].path[0] && input_path(s, k); k++)
+			if (input_path(s, k)[0] && same_file(input_path(s, k), list[i].path))
+				return wrong_usage(
+					"%s: '%s' is an input, too; write to another file",
+					list[i].name, list[i].path);
+	return DONE;
+}
+
 static int check_apart(const settings *s, const output *list)
 {
 	for (int i = 1; i < OUTPUTS - 1; i++) {
@@ -118,6 +141,7 @@ int outputs_check(settings *s, const command *c)
 		DO(check_target(s, &s->operands[1]));
 	outputs_list(s, c, list);
 	DO(check_apart(s, list));
+	DO(check_inputs(s, list));
 	for (int i = 0; i < OUTPUTS; i++)
 		DO(check_one(s, &list[i]));
 done:

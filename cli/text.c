@@ -92,7 +92,10 @@ static int list_fill(const char *option, char *text, const char *between, bool l
 		if (lengths && tomos_length_parse(word, value) != TOMOS_OK)
 			return wrong_usage("--%s: %s", option, tomos_message());
 		if (!lengths && !text_real(word, value))
-			return wrong_usage("--%s: '%.60s' is not a number", option, word);
+			return wrong_usage(
+				"--%s: '%.60s' is not a number; a list is written 3,4,5, or "
+				"@FILE with the numbers in a file",
+				option, word);
 	}
 	return DONE;
 }

@@ -95,8 +95,12 @@ static tomos_status cover(int64_t *n, int64_t pixels, double pixel, double voxel
 	return TOMOS_OK;
 }
 
-static void take_size(int64_t n[3], const tomos_geometry *scan, const tomos_grid_options *o)
+static tomos_status take_size(int64_t n[3], const tomos_geometry *scan, const tomos_grid_options *o)
 {
+	for (int64_t i = 0; i < o->size_count; i++)
+		if (o->size[i] < 1)
+			return fail(TOMOS_BAD_VALUE, "size %lld: it must be 1 voxel or more",
+				(long long)o->size[i]);
 	for (int i = 0; i < 3; i++)
 		if (o->size_count > 0)
 			n[i] = o->size[i < o->size_count ? i : 0];
@@ -104,6 +108,7 @@ static void take_size(int64_t n[3], const tomos_geometry *scan, const tomos_grid
 			n[i] = i == 2 ? scan->rows : scan->columns;
 	if ((o->size_count == 1 && scan->rows == 1) || o->size_count == 2)
 		n[2] = scan->rows;
+	return TOMOS_OK;
 }
 
 tomos_status tomos_grid_for(
@@ -118,7 +123,7 @@ tomos_status tomos_grid_for(
 	TRY(check_count("size", o.size, o.size_count, "1, 2 or 3"));
 	TRY(check_count("voxel", o.voxel, o.voxel_count, "1 or 3"));
 	TRY(check_count("centre", o.centre, o.centre_count, "3"));
-	take_size(n, scan, &o);
+	TRY(take_size(n, scan, &o));
 	if (o.size_count == 0 || o.voxel_count == 0)
 		TRY(pixel_at_origin(scan, pixel));
 	for (int i = 0; i < 3; i++) {

@@ -235,10 +235,13 @@ static tomos_status choose_type(File *file, const tomos_file_options *options)
 	if (index == 0)
 		return TOMOS_OK;
 	const double *window = options->window;
-	if (options->window_count != 2 || !(window[0] < window[1]) ||
-		!isfinite(window[1] - window[0]))
+	if (options->window_count != 2)
 		return fail(TOMOS_BAD_VALUE,
 			"type %s needs a window LOW,HIGH of the values that it stores", file->type);
+	if (!(window[0] < window[1]) || !isfinite(window[1] - window[0]))
+		return fail(TOMOS_BAD_VALUE,
+			"window %g,%g: LOW must be below HIGH, and both finite", window[0],
+			window[1]);
 	file->offset = window[0];
 	file->scale = (window[1] - window[0]) / element_largest(file->element);
 	return TOMOS_OK;

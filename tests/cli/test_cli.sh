@@ -376,6 +376,12 @@ check "slices of sirt" 0 recon s.h5 --method sirt --iterations 4 $voxel --rows 5
 check "the first has its number" 0 convert m_sirt.h5 whole/
 check "and its values" 0 compare whole/recon_00005.tiff some/recon_00005.tiff --max 1e-5
 absent some/recon_00009.tiff
+check "a window upside down" 2 recon s.h5 --type uint16 --window 1,0 -o x2.h5
+has "its message" err "window 1,0: LOW must be below HIGH, and both finite"
+check "a grid without voxels" 2 recon s.h5 --size 0 -o x2.h5
+has "its message" err "size 0: it must be 1 voxel or more"
+check "a range of views" 2 recon s.h5 --bad-views 3-5 -o x2.h5
+has "its message" err "--bad-views: '3-5' is not a number; a list is written 3,4,5"
 check "slices of a cone" 2 recon cone.h5 --method sirt --rows 5:9 -o x2.h5
 has "its message" err "rows '5:9': slices are reconstructed alone by an algebraic method only where"
 check "columns of sirt" 0 recon s.h5 --method sirt --iterations 1 --columns 2:32 -o columns.h5

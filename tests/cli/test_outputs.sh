@@ -42,6 +42,13 @@ rejected "--history over a file" "'there.csv' exists already; give --overwrite" 
 rejected "lambda --plot over a file" "'there.png' exists already; give --overwrite" lambda scan.h5 --plot there.png
 rejected "--preview over a file" "v_xy.png' exists already; give --overwrite" recon scan.h5 --preview -o v.h5
 
+# Files that options name to be read are no outputs.
+"$tomos" phantom ball --size 16,16,8 -q -o mask.npy || exit 1
+rejected "--mask as output" "-o: 'mask.npy' is an input, too; write to another file" \
+	recon scan.h5 --method sirt --mask mask.npy --overwrite -o mask.npy
+rejected "--start as checkpoint" "--checkpoint: 'mask.npy' is an input, too" \
+	recon scan.h5 --method sirt --start mask.npy --checkpoint ./mask.npy --overwrite -o v.h5
+
 # Ranges of slices into one folder: nothing is deleted, and the numbers are the slices' or the ones given.
 for method in fbp sirt; do
 	"$tomos" recon scan.h5 -q --method $method --rows 2:4 -o rows/ >out 2>err || fail "$method: the first range"
