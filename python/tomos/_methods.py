@@ -13,9 +13,9 @@ from ._arrays import Array, Numbers, assign, empty, read_view, write_view
 from ._axis import found_for_recon, one_per_view, views_first
 from ._call import run
 from ._geometry import Geometry, Grid, check_radians, parallel
-from ._library import HistoryStruct, check, choices, lib
+from ._library import HistoryStruct, Unsupported, check, choices, lib
 from ._options import GROUPS, History, unknown_option, with_options
-from ._operator import Operator, as_operator, like, own_failures
+from ._operator import Composite, Operator, as_operator, like, own_failures
 from ._projector import Projector
 
 #: Called with (x, k, residual) after iteration k; a true result ends the iteration. x is the
@@ -78,6 +78,11 @@ def _algebraic(given: Any, method: str, b: Array, x0: Any, out: Any, callback: O
             run(lib.reconstruct, A._op, method.encode(), source.pointer, target.pointer,
                 ctypes.byref(settings), show=progress, callback=after, of=method,
                 keep=(A, settings, source, target))
+    except Unsupported as failure:
+        if isinstance(A, Composite):
+            failure.args = (f"{method}: {failure}; sums and products of operators go with methods "
+                            "that only apply them, such as sirt, cgls, fista and pdhg",)
+        raise
     finally:
         history._finish()
     return out

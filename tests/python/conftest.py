@@ -11,11 +11,11 @@ import tomos
 
 def _find_command():
     """The command installed beside Python, else the one built beside the library."""
-    for path in (Path(sysconfig.get_path("scripts"), "tomos"),
-                 Path(os.environ.get("TOMOS_LIBRARY", "")).with_name("tomos") if "TOMOS_LIBRARY" in os.environ else None):
-        if path and path.exists():
-            return path.resolve()
-    return None
+    places = [Path(sysconfig.get_path("scripts"))]
+    if "TOMOS_LIBRARY" in os.environ:
+        places.append(Path(os.environ["TOMOS_LIBRARY"]).parent)
+    found = [place / "tomos" for place in places if (place / "tomos").is_file()]
+    return found[0].resolve() if found else None
 
 
 COMMAND = _find_command()

@@ -1,9 +1,9 @@
-"""Checks the package on an NVIDIA card; ends with 1 where a check fails.
+"""Checks the package on an NVIDIA GPU; exits with 1 if a check fails.
 
     PYTHONPATH=python TOMOS_LIBRARY=build/libtomos.so python3 tests/python/gpu_check.py [SIZE]
 
-It needs NumPy; checks for PyTorch and CuPy say that they are skipped where these are not installed. The
-CUDA module lies beside the library, or where TOMOS_MODULES says.
+It needs NumPy; checks of PyTorch and CuPy are skipped with a message if these are not installed.
+The CUDA module is beside the library, or in the folder TOMOS_MODULES.
 """
 import importlib
 import sys
@@ -49,22 +49,26 @@ def near(what, a, b, most=CLOSE):
 def scans(n):
     """A slice, a stack of slices and a cone beam."""
     return {"slice": (tomos.Grid(n), tomos.parallel(views=90, columns=n)),
-            "stack": (tomos.Grid((9, n // 2, n // 2)), tomos.parallel(views=60, rows=9, columns=n // 2)),
-            "cone": (tomos.Grid((n // 4,) * 3), tomos.cone(views=60, rows=n // 4, columns=n // 4,
-                                                           source_axis=2 * n, source_detector=3 * n))}
+            "stack": (tomos.Grid((9, n // 2, n // 2)),
+                      tomos.parallel(views=60, rows=9, columns=n // 2)),
+            "cone": (tomos.Grid((n // 4,) * 3),
+                     tomos.cone(views=60, rows=n // 4, columns=n // 4, source_axis=2 * n,
+                                source_detector=3 * n))}
 
 
 def pairs(n=64):
     for name, (grid, scan) in scans(n).items():
-        yield name, tomos.Projector(grid, scan, backend="cuda"), tomos.Projector(grid, scan, backend="cpu")
+        yield (name, tomos.Projector(grid, scan, backend="cuda"),
+               tomos.Projector(grid, scan, backend="cpu"))
 
 
 def random(shape, **options):
-    return torch.rand(shape, device="cuda", generator=torch.Generator("cuda").manual_seed(1), **options)
+    return torch.rand(shape, device="cuda", generator=torch.Generator("cuda").manual_seed(1),
+                      **options)
 
 
 def lowest_free(function):
-    """What a function gives, and the least free memory of the card while it ran again and again."""
+    """The result of a function, and the least free GPU memory while it ran repeatedly."""
     going, least = True, [torch.cuda.mem_get_info()[0]]
 
     def watch():
@@ -95,7 +99,8 @@ def arrays_of_the_package():
         print(f"  {name}, dot test: {abs(left - right) / abs(left):.1e}")
         assert abs(left - right) < 1e-6 * abs(left)
         seen = []
-        z = tomos.sirt(A, dy, iterations=4, callback=lambda z, k, residual: seen.append(z.to_host()))
+        z = tomos.sirt(A, dy, iterations=4, callback=lambda z, k,
+                       residual: seen.append(z.to_host()))
         near(f"{name}, sirt", z, tomos.sirt(C, y, iterations=4))
         assert np.array_equal(seen[-1], z.to_host())
         ball = tomos.Phantom("ball", radius=8, value=0.02).project(A.geometry)
@@ -115,7 +120,8 @@ def projections_on_the_card_are_the_cpus():
 @check("torch")
 def memory_is_used_in_place():
     n = SIZE
-    A = tomos.Projector(tomos.Grid((n, n, n)), tomos.parallel(views=n // 2, rows=n, columns=n), backend="cuda")
+    A = tomos.Projector(tomos.Grid((n, n, n)), tomos.parallel(views=n // 2, rows=n, columns=n),
+                        backend="cuda")
     x, out = random(A.domain), torch.empty(A.range, device="cuda")
     view = _arrays.read_view(x, A.domain, 0, "x")
     assert view.struct.data == x.data_ptr() and view.struct.device == x.device.index + 1
@@ -125,7 +131,8 @@ def memory_is_used_in_place():
     allocated, free = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
     lowest = lowest_free(lambda: (A(x, out=out), A.adjoint(out, out=x)))
     used, taken = torch.cuda.max_memory_allocated() - allocated, free - lowest
-    print(f"  a volume of {x.nbytes >> 20} MiB: PyTorch allocated {used >> 20} MiB more, the card gave {taken >> 20}")
+    print(f"  a volume of {x.nbytes >> 20} MiB: PyTorch allocated {used >> 20} MiB more, the GPU "
+          f"{taken >> 20}")
     assert used == 0 and taken < x.nbytes // 2
     y = A @ x
     assert torch.cuda.max_memory_allocated() - allocated <= y.nbytes + (2 << 20)
@@ -135,7 +142,8 @@ def memory_is_used_in_place():
 def adjoint_is_the_transpose():
     for name, A, _ in pairs():
         x, y = random(A.domain), random(A.range)
-        left, right = ((a.double() * b.double()).sum().item() for a, b in ((A @ x, y), (x, A.T @ y)))
+        left, right = ((a.double() * b.double()).sum().item() for a,
+                       b in ((A @ x, y), (x, A.T @ y)))
         print(f"  {name}: {abs(left - right) / abs(left):.1e}")
         assert abs(left - right) < 1e-6 * abs(left)
 
@@ -147,24 +155,26 @@ def strides_types_and_axes():
     wanted = A @ x
     assert wanted.shape == (20, 32) and (A.T @ wanted).shape == (32, 32)
     for same in (x[None], x.double(), x.t().contiguous().t(), x.repeat_interleave(2, 1)[:, ::2]):
-        near(f"{tuple(same.shape)} of strides {same.stride()}, {same.dtype}", (A @ same).reshape(20, 32), wanted)
+        near(f"{tuple(same.shape)} of strides {same.stride()}, {same.dtype}",
+             (A @ same).reshape(20, 32), wanted)
     near("flat", (A @ x.ravel()).reshape(20, 32), wanted)
-    for bad, sentence in ((torch.empty(32, 20, device="cuda").t(), "not contiguous"),
-                          (torch.empty(20, 32, device="cuda", dtype=torch.float64), "must be float32")):
-        refused(lambda: A(x, out=bad), sentence)
-    refused(lambda: A @ x.clone().requires_grad_(), "records gradients")
+    for bad, message in ((torch.empty(32, 20, device="cuda").t(), "not contiguous"),
+                          (torch.empty(20, 32, device="cuda", dtype=torch.float64),
+                           "must be float32")):
+        rejected(lambda: A(x, out=bad), message)
+    rejected(lambda: A @ x.clone().requires_grad_(), "requires gradients")
     C = tomos.Projector(A.grid, A.geometry, backend="cpu")
-    refused(lambda: C @ x, "lies on device 1")
+    rejected(lambda: C @ x, "on device 1")
 
 
-def refused(call, sentence):
+def rejected(call, message):
     try:
         call()
     except Exception as failure:
-        assert sentence in str(failure), failure
-        print(f"  refused: {failure}")
+        assert message in str(failure), failure
+        print(f"  rejected: {failure}")
     else:
-        raise AssertionError(f"not refused: {sentence}")
+        raise AssertionError(f"not rejected: {message}")
 
 
 @check("torch")

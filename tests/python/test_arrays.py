@@ -1,4 +1,4 @@
-"""Arrays of every stride and type; what is used in place and what is refused."""
+"""Arrays of every stride and type: used without a copy, converted, or rejected."""
 import numpy as np
 import pytest
 import tomos
@@ -61,31 +61,33 @@ def test_axes_of_results(slice_problem):
 def test_out(volume_operator, rng):
     A = volume_operator
     x = rng.random(A.domain, np.float32)
-    room = np.zeros((2 * A.range[0], A.range[1], A.range[2] + 3), np.float32)
-    out = room[::2, :, 1:-2]
+    larger = np.zeros((2 * A.range[0], A.range[1], A.range[2] + 3), np.float32)
+    out = larger[::2, :, 1:-2]
     assert A(x, out=out) is out
     np.testing.assert_array_equal(out, A @ x)
-    assert not room[1::2].any() and not room[:, :, 0].any()
+    assert not larger[1::2].any() and not larger[:, :, 0].any()
 
 
-@pytest.mark.parametrize("call, failure, sentence", [
-    (lambda A: A @ np.zeros((6, 8, 4)), ValueError, r"volume has shape \(6, 8, 4\); expected \(6, 8, 5\)"),
+@pytest.mark.parametrize("call, failure, message", [
+    (lambda A: A @ np.zeros((6, 8, 4)), ValueError,
+     r"volume has shape \(6, 8, 4\); expected \(6, 8, 5\)"),
     (lambda A: A @ np.zeros((8, 5)), ValueError, r"shape \(8, 5\)"),
     (lambda A: A @ np.zeros(7), ValueError, r"or \(240,\)"),
     (lambda A: A.T @ np.zeros((10, 9, 7)), ValueError, r"projections have shape \(10, 9, 7\)"),
     (lambda A: A @ np.zeros(A.domain, complex), TypeError, "elements of type complex128"),
     (lambda A: A @ np.full(A.domain, "a"), TypeError, "must be real numbers"),
-    (lambda A: A(np.zeros(A.domain), out=np.zeros(A.range)), TypeError, "must be float32 and writable"),
+    (lambda A: A(np.zeros(A.domain), out=np.zeros(A.range)), TypeError,
+     "must be float32 and writable"),
     (lambda A: A(np.zeros(A.domain), out=np.zeros((1, 1, 1), "f4")), ValueError, r"out has shape"),
     (lambda A: A(np.zeros(A.domain), out=np.zeros((630, 2), "f4")[:, 0].reshape(90, 7)[:, ::-1]),
      ValueError, r"out has shape \(90, 7\)"),
 ])
-def test_refusals(volume_operator, call, failure, sentence):
-    with pytest.raises(failure, match=sentence):
+def test_rejected(volume_operator, call, failure, message):
+    with pytest.raises(failure, match=message):
         call(volume_operator)
 
 
-def test_read_only_results_are_refused(volume_operator):
+def test_read_only_results_are_rejected(volume_operator):
     A = volume_operator
     out = np.zeros(A.range, np.float32)
     out.flags.writeable = False
@@ -94,7 +96,7 @@ def test_read_only_results_are_refused(volume_operator):
 
 
 class OnCard:
-    """Stands in for an array on a card."""
+    """Acts as an array on a GPU."""
 
     def __init__(self, shape, typestr="<f4", strides=None, ordinal=2):
         self.shape, self.ndim = shape, len(shape)
@@ -117,7 +119,7 @@ def test_arrays_on_a_card_are_passed_in_place():
         _arrays.read_view(OnCard((3, 4)), (3, 4, 5), 0, "x")
 
 
-def test_a_card_the_backend_does_not_know_is_refused(volume_operator):
+def test_a_gpu_other_than_the_backend_is_rejected(volume_operator):
     A = tomos.Projector(volume_operator.grid, volume_operator.geometry, backend="cpu")
     with pytest.raises(TypeError, match="need `out=`"):
         A @ OnCard(A.domain)

@@ -1,4 +1,4 @@
-"""Arrays in a backend's memory: made, filled, used in place, shared; on the cpu, on OpenCL and on a card."""
+"""Arrays in the memory of a backend, the CPU, OpenCL and CUDA: creation, copies, use."""
 import copy
 import gc
 import os
@@ -37,21 +37,22 @@ def make(place):
 def test_there_and_back(place, rng):
     a = rng.random((3, 4, 5), np.float32)
     for host in (a, a[::-1, :, ::2], a.astype(float), a[0], a[0, 0], np.asfortranarray(a)):
-        there = tomos.to_device(host, place)
-        assert (there.shape, there.ndim, there.size) == (host.shape, host.ndim, host.size)
-        np.testing.assert_array_equal(there.to_host(), host)
+        array = tomos.to_device(host, place)
+        assert (array.shape, array.ndim, array.size) == (host.shape, host.ndim, host.size)
+        np.testing.assert_array_equal(array.to_host(), host)
     out = np.zeros((3, 4, 10), np.float32)[:, :, ::2]
-    there = tomos.to_device(a, place)
-    assert there.to_host(out) is out
+    array = tomos.to_device(a, place)
+    assert array.to_host(out) is out
     np.testing.assert_array_equal(out, a)
-    there[...] = 3
-    assert (there.to_host() == 3).all()
-    there[...] = tomos.to_device(a, place)
-    np.testing.assert_array_equal(there.reshape(12, 5).to_host(), a.reshape(12, 5))
-    for again in (copy.copy(there), pickle.loads(pickle.dumps(there))):
+    array[...] = 3
+    assert (array.to_host() == 3).all()
+    array[...] = tomos.to_device(a, place)
+    np.testing.assert_array_equal(array.reshape(12, 5).to_host(), a.reshape(12, 5))
+    for again in (copy.copy(array), pickle.loads(pickle.dumps(array))):
         again[...] = 0
-        np.testing.assert_array_equal(there.to_host(), a)
-    assert repr(there) == f"<tomos.DeviceArray 3 x 4 x 5 on {place}>" and there.nbytes == 240 and len(there) == 3
+        np.testing.assert_array_equal(array.to_host(), a)
+    assert repr(array) == f"<tomos.DeviceArray 3 x 4 x 5 on {place}>"
+    assert array.nbytes == 240 and len(array) == 3
 
 
 def test_operators_and_methods_in_place(place, rng):
@@ -86,25 +87,26 @@ def test_callback_sees_the_array(place, rng):
 
 def test_slices_and_recon(place):
     theta = np.linspace(0, np.pi, 60, endpoint=False)
-    tomo = tomos.Phantom("ball", radius=12, value=0.02).project(tomos.parallel(theta, columns=40, axis=20.3))
-    there = tomos.to_device(tomo[:, 0], place)
-    rec = tomos.recon(there, theta, backend=place)
+    tomo = tomos.Phantom("ball", radius=12,
+                         value=0.02).project(tomos.parallel(theta, columns=40, axis=20.3))
+    array = tomos.to_device(tomo[:, 0], place)
+    rec = tomos.recon(array, theta, backend=place)
     assert rec.shape == (40, 40) and abs(rec.to_host()[20, 20] - 0.02) < 1e-3
-    assert abs(tomos.find_center(there, theta) - 20.3) < 0.1
+    assert abs(tomos.find_center(array, theta) - 20.3) < 0.1
 
 
-def test_who_may_look_at_the_memory(place):
-    there = tomos.to_device(np.arange(6.0).reshape(2, 3), place)
+def test_views_of_the_memory(place):
+    array = tomos.to_device(np.arange(6.0).reshape(2, 3), place)
     if place == "cpu":
-        shown = np.asarray(there)
-        del there
+        shown = np.asarray(array)
+        del array
         gc.collect()
         shown += 1
         assert shown.tolist() == [[1, 2, 3], [4, 5, 6]]
         return
     with pytest.raises(TypeError, match=r"not in host memory; to_host\(\) copies it"):
-        np.asarray(there)
-    assert hasattr(there, "__cuda_array_interface__") == (place == "cuda")
+        np.asarray(array)
+    assert hasattr(array, "__cuda_array_interface__") == (place == "cuda")
 
 
 def test_memory_is_given_back(place):
@@ -112,21 +114,23 @@ def test_memory_is_given_back(place):
         tomos.empty((64, 512, 512), place)  # 64 MiB each
 
 
-@pytest.mark.parametrize("call, failure, sentence", [
-    (lambda: tomos.empty((1, 2, 3, 4)), ValueError, r"shape \(1, 2, 3, 4\) has 4 axes; it may have 1 to 3"),
+@pytest.mark.parametrize("call, failure, message", [
+    (lambda: tomos.empty((1, 2, 3, 4)), ValueError,
+     r"shape \(1, 2, 3, 4\) has 4 axes; it may have 1 to 3"),
     (lambda: tomos.empty((2, -3), "cpu"), tomos.BadValue, "-3"),
     (lambda: tomos.empty((1 << 40, 1 << 20), "cpu"), tomos.Error, "1099511627776|bytes|memory"),
     (lambda: tomos.empty(4, "abacus"), tomos.Error, "abacus"),
     (lambda: tomos.empty(4, 0), TypeError, "a backend is one of the names .*auto.*, not 0"),
     (lambda: tomos.empty((2, 3), "cpu").reshape(7), ValueError, r"cannot have the shape \(7,\)"),
     (lambda: tomos.empty((2, 3), "cpu").to_host(np.zeros((2, 3))), TypeError, "float32"),
-    (lambda: tomos.empty((2, 3), "cpu").to_host(np.zeros((3, 2), "f4")), ValueError, r"out has shape \(3, 2\)"),
+    (lambda: tomos.empty((2, 3), "cpu").to_host(np.zeros((3, 2), "f4")), ValueError,
+     r"out has shape \(3, 2\)"),
     (lambda: tomos.empty((2, 3), "cpu").__setitem__(0, 1), TypeError, "assigned as a whole"),
     (lambda: tomos.empty((2, 3), "cpu").__setitem__(..., np.zeros(4)), ValueError, "broadcast"),
     (lambda: tomos.to_device(["a"], "cpu"), ValueError, "'a'"),
 ])
-def test_refusals(call, failure, sentence):
-    with pytest.raises(failure, match=sentence):
+def test_rejected(call, failure, message):
+    with pytest.raises(failure, match=message):
         call()
 
 
@@ -140,12 +144,13 @@ def test_start_images_of_any_kind(slice_problem):
 
 
 def test_on_a_card():
-    """All of gpu_check.py, where there are a card and PyTorch."""
+    """All of gpu_check.py, if there are a GPU and PyTorch."""
     missing = opened("cuda")
     if missing:
         pytest.skip(missing)
     pytest.importorskip("torch", reason="PyTorch is not installed")
     script = Path(__file__).with_name("gpu_check.py")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300,
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True,
+                          timeout=300,
                           env={**os.environ, "PYTHONPATH": str(Path(tomos.__file__).parents[1])})
     assert done.returncode == 0, done.stdout + done.stderr

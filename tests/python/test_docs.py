@@ -1,4 +1,4 @@
-"""Examples of docstrings and of the README run; every public thing has a description and an example."""
+"""The examples of docstrings and of the README run; every public name has both."""
 import doctest
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 import tomos
 
 ROOT = Path(__file__).resolve().parents[2]
-# Exceptions and plain records say all in a sentence.
+# Exceptions and plain records need no example.
 PLAIN = {"Difference", "Info", "RunReport"} | {name for name in tomos.__all__
          if isinstance(getattr(tomos, name), type) and issubclass(getattr(tomos, name), Exception)}
 
@@ -29,10 +29,11 @@ def test_examples(name, tmp_path, monkeypatch):
     count = 0
     for thing in members(getattr(tomos, name)):
         assert thing.__doc__, thing
-        test = doctest.DocTestParser().get_doctest(thing.__doc__, {"tomos": tomos, "np": np}, name, None, 0)
-        said = []
-        doctest.DocTestRunner(verbose=False).run(test, out=said.append)
-        assert not said, "".join(said)
+        test = doctest.DocTestParser().get_doctest(thing.__doc__, {"tomos": tomos, "np": np}, name,
+                                                   None, 0)
+        failures = []
+        doctest.DocTestRunner(verbose=False).run(test, out=failures.append)
+        assert not failures, "".join(failures)
         count += len(test.examples)
     tomos.threads(before)
     assert count > 0 or name in PLAIN, f"tomos.{name} has no example"

@@ -3,14 +3,16 @@ import numpy as np
 import pytest
 from conftest import COMMAND, command as run
 
-pytestmark = pytest.mark.skipif(COMMAND is None, reason="the command is neither installed nor built")
+pytestmark = pytest.mark.skipif(COMMAND is None,
+                                reason="the command is neither installed nor built")
 
 
 @pytest.fixture(scope="module")
 def volume(tmp_path_factory):
     """A scan and, as the numbers to compare with, its reconstruction as NumPy wrote them."""
     folder = tmp_path_factory.mktemp("files")
-    run("project", "shepp-logan-modified", "--columns", 24, "--rows", 10, "--views", 30, "-o", folder / "scan.h5")
+    run("project", "shepp-logan-modified", "--columns", 24, "--rows", 10, "--views", 30, "-o",
+        folder / "scan.h5")
     run("recon", folder / "scan.h5", "-o", folder / "truth.npy")
     truth = np.load(folder / "truth.npy")
     assert truth.shape == (10, 24, 24) and truth.dtype == np.float32 and truth.std() > 0
@@ -40,7 +42,8 @@ def test_h5py_integers(volume):
     path, truth = written(volume, "volume16.h5", "--type", "uint16", "--window", "-1,2")
     with h5py.File(path) as file:
         stored = file["volume"][()]
-        scale, offset = (float(np.ravel(file[f"storage/{name}"])[0]) for name in ("scale", "offset"))
+        scale, offset = (float(np.ravel(file[f"storage/{name}"])[0])
+                         for name in ("scale", "offset"))
     assert stored.dtype == np.uint16
     np.testing.assert_allclose(offset + scale * stored, truth, atol=0.51 * 3 / 65535)
 
@@ -70,7 +73,8 @@ def test_scan_by_h5py(volume, tmp_path):
     with h5py.File(folder / "scan.h5") as file:
         data = file["projections"][()]
     with h5py.File(tmp_path / "scan.h5", "w") as file:
-        made = file.create_dataset("exchange/data", data=np.exp(-data), chunks=True, compression="gzip")
+        made = file.create_dataset("exchange/data", data=np.exp(-data), chunks=True,
+                                   compression="gzip")
         made.attrs["axes"] = "theta:y:x"
         file["exchange/data_white"] = np.ones((2,) + data.shape[1:], np.float32)
         file["exchange/data_dark"] = np.zeros((1,) + data.shape[1:], np.float32)

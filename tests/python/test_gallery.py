@@ -26,7 +26,8 @@ def test_few_views(tmp_path):
 
 def test_semiconvergence(tmp_path):
     best, errors = run("semiconvergence", tmp_path, size=64)
-    assert 2 < best < 30 and errors[-1] > 1.2 * errors[best - 1] and errors[0] > 1.2 * errors[best - 1]
+    least = errors[best - 1]
+    assert 2 < best < 30 and errors[-1] > 1.2 * least and errors[0] > 1.2 * least
 
 
 def test_limited_angle(tmp_path):

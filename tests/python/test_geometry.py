@@ -10,33 +10,37 @@ def test_grid():
     grid = tomos.Grid((4, 5, 6), voxel=(1, 2, 3), centre=(10, 20, 30))
     assert grid.shape == (4, 5, 6) and grid.step == (1, -2, 3) and grid.centre == (10, 20, 30)
     assert grid.first == (7.5, 24, 25.5)
-    assert repr(grid) == "<tomos.Grid 4 x 5 x 6 (z, y, x), voxels of 1 x 2 x 3, centred on (10, 20, 30)>"
+    assert repr(grid) == ("<tomos.Grid 4 x 5 x 6 (z, y, x), voxels of 1 x 2 x 3, centred on "
+                          "(10, 20, 30)>")
     assert pickle.loads(pickle.dumps(grid)) == grid and hash(grid) == hash(tomos.Grid.from_steps(
         grid.shape, grid.first, grid.step))
     assert tomos.Grid(8).shape == (1, 8, 8) and tomos.Grid((8, 9)).shape == (1, 8, 9)
 
 
-@pytest.mark.parametrize("call, sentence", [
+@pytest.mark.parametrize("call, message", [
     (lambda: tomos.Grid((1, 2, 3, 4)), r"not \(1, 2, 3, 4\)"),
     (lambda: tomos.Grid(0), "0"),
     (lambda: tomos.Grid(4, voxel=0), "0"),
     (lambda: tomos.Grid(4, centre=(1, 2)), r"centre of a grid is \(x, y, z\)"),
-    (lambda: tomos.parallel([0, np.nan], columns=4), "its angle is nan degrees; it must be between"),
+    (lambda: tomos.parallel([0, np.nan], columns=4),
+     "its angle is nan degrees; it must be between"),
     (lambda: tomos.parallel([0.0]), "columns"),
     (lambda: tomos.fan([0.0], columns=4), "needs source_axis"),
-    (lambda: tomos.cone([0.0], columns=4, source_axis=9, source_detector=3), "must not be less than source_axis, 9"),
+    (lambda: tomos.cone([0.0], columns=4, source_axis=9, source_detector=3),
+     "must not be less than source_axis, 9"),
     (lambda: tomos.parallel([0, 1, 2], columns=4, axis=[1, 2]), "axis has 2 values for 3 views"),
     (lambda: tomos.lebedev(views=4, columns=4), "4"),
     (lambda: tomos.vectors(np.zeros((2, 11)), 1, 1, False), "have the shape \\(views, 12\\)"),
     (lambda: tomos.vectors(np.zeros((2, 12)), 1, 1, False), "view 0"),
 ])
-def test_refusals(call, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_rejected(call, message):
+    with pytest.raises(ValueError, match=message):
         call()
 
 
 def test_unknown_options_are_named():
-    with pytest.raises(TypeError, match="tomos.parallel has no option 'colums'; did you mean 'columns'"):
+    with pytest.raises(TypeError,
+                       match="tomos.parallel has no option 'colums'; did you mean 'columns'"):
         tomos.parallel(views=4, colums=3)
     with pytest.raises(TypeError, match="no option 'tilt'"):
         tomos.parallel(views=4, columns=3, tilt=3)
@@ -50,10 +54,12 @@ def test_scans():
     assert scan.point_source and (views[:, 3] == 1).all() and len(scan) == 3
     assert scan == tomos.cone(np.degrees(t), degrees=True, rows=2, columns=4, source_axis=10,
                               source_detector=15, pixel=0.5) or np.allclose(scan.views, views)
-    assert repr(scan) == "<tomos.Geometry cone: 3 views over 100 degrees, 2 x 4 pixels of 0.5 x 0.5>"
+    assert repr(scan) == ("<tomos.Geometry cone: 3 views over 100 degrees, 2 x 4 pixels of "
+                          "0.5 x 0.5>")
     again = tomos.vectors(scan.vectors, 2, 4, True)
     np.testing.assert_array_equal(again.views, views)
-    assert pickle.loads(pickle.dumps(scan)) == scan and scan[1:] == scan[[1, 2]] and scan[1].shape == (1, 2, 4)
+    assert pickle.loads(pickle.dumps(scan)) == scan
+    assert scan[1:] == scan[[1, 2]] and scan[1].shape == (1, 2, 4)
     lamino = tomos.laminography(views=4, rows=3, columns=3, tilt=30, degrees=True)
     np.testing.assert_allclose(lamino.views[0, 2], -0.5)
 
@@ -84,19 +90,20 @@ def test_files(tmp_path, rng):
     np.testing.assert_array_equal(tomos.read(tmp_path / "b.npy"), data)
 
 
-@pytest.mark.parametrize("call, failure, sentence", [
+@pytest.mark.parametrize("call, failure, message", [
     (lambda p: tomos.read(p / "none.h5"), OSError, "none.h5"),
     (lambda p: tomos.read(p / "a.npy", 3, 9), ValueError, "3"),
     (lambda p: tomos.write(p / "a.npy", np.zeros((1, 2, 3))), OSError, "a.npy"),
     (lambda p: tomos.write(p / "a.xyz", np.zeros((1, 2, 3))), tomos.Error, "a.xyz"),
-    (lambda p: tomos.write(p / "a.h5", np.zeros((1, 2, 3)), content="soup"), ValueError, "content 'soup'"),
+    (lambda p: tomos.write(p / "a.h5", np.zeros((1, 2, 3)), content="soup"), ValueError,
+     "content 'soup'"),
     (lambda p: tomos.write(p / "a.h5", np.zeros((1, 1, 2, 3))), ValueError, "data has 4 axes"),
     (lambda p: tomos.read(p / "bad.h5"), tomos.Error, "bad.h5"),
 ])
-def test_refused_files(tmp_path, call, failure, sentence):
+def test_rejected_files(tmp_path, call, failure, message):
     tomos.write(tmp_path / "a.npy", np.zeros((4, 2, 3)))
     (tmp_path / "bad.h5").write_bytes(b"\x89HDF\r\n\x1a\nnothing")
-    with pytest.raises(failure, match=sentence):
+    with pytest.raises(failure, match=message):
         call(tmp_path)
 
 

@@ -26,7 +26,7 @@ def test_nothing_grows(tmp_path):
     y = A @ x
     path = str(tmp_path / "volume.npy")
 
-    def refused():
+    def rejected():
         try:
             tomos.sirt(A, y[:1])
         except ValueError:
@@ -34,12 +34,13 @@ def test_nothing_grows(tmp_path):
         raise AssertionError("a wrong shape is taken")
 
     calls = {
-        "projector": lambda: tomos.Projector(tomos.Grid(16), tomos.parallel(views=12, columns=16)) @ x,
+        "projector": lambda: tomos.Projector(tomos.Grid(16),
+                                             tomos.parallel(views=12, columns=16)) @ x,
         "adjoint": lambda: A.T @ y,
         "fbp": lambda: tomos.fbp(A, y),
         "sirt": lambda: tomos.sirt(A, y, iterations=2),
         "cgls": lambda: tomos.cgls(A, y, iterations=2, callback=lambda *_: None),
-        "refusal": refused,
+        "rejected": rejected,
         "files": lambda: (tomos.write(path, x, overwrite=True), tomos.read(path)),
     }
     for name, call in calls.items():

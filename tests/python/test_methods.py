@@ -1,4 +1,4 @@
-"""Methods: results, callbacks, options, refusals; recon as TomoPy has it."""
+"""Methods: results, callbacks, options, errors; recon with the arguments of TomoPy."""
 import inspect
 import subprocess
 import sys
@@ -51,7 +51,8 @@ def test_start_and_out(slice_problem):
 def test_callback_sees_the_iterates_and_stops(slice_problem):
     A, truth, y = slice_problem
     seen = []
-    x = tomos.sirt(A, y, iterations=9, callback=lambda x, k, r: seen.append((x.copy(), k, r)) or k == 4)
+    x = tomos.sirt(A, y, iterations=9, callback=lambda x, k,
+                   r: seen.append((x.copy(), k, r)) or k == 4)
     assert [k for _, k, _ in seen] == [1, 2, 3, 4]
     np.testing.assert_array_equal(seen[-1][0], x)
     np.testing.assert_array_equal(seen[1][0], tomos.sirt(A, y, iterations=2))
@@ -63,7 +64,7 @@ def test_callback_sees_the_iterates_and_stops(slice_problem):
     np.testing.assert_array_equal(values[1], tomos.sirt(A, y, iterations=2)[0])
 
 
-def test_callback_failures_come_out(slice_problem):
+def test_exceptions_of_callbacks_are_raised(slice_problem):
     A, _, y = slice_problem
     with pytest.raises(ZeroDivisionError):
         tomos.sirt(A, y, callback=lambda x, k, r: 1 / 0)
@@ -91,21 +92,25 @@ def test_history_mask_and_truth(slice_problem):
     assert history.ended == "discrepancy" and 1 < len(history.residual) < 200
 
 
-@pytest.mark.parametrize("call, failure, sentence", [
-    (lambda A, y: tomos.sirt(A, y, iteration=3), TypeError, "no option 'iteration'; did you mean 'iterations'"),
+@pytest.mark.parametrize("call, failure, message", [
+    (lambda A, y: tomos.sirt(A, y, iteration=3), TypeError,
+     "no option 'iteration'; did you mean 'iterations'"),
     (lambda A, y: tomos.sirt(A, y, strength=3), TypeError, "tomos.sirt has no option 'strength'"),
-    (lambda A, y: tomos.sirt(A, y, iterations=2.5), TypeError, r"iterations=2.5 is not of the kind"),
-    (lambda A, y: tomos.sirt(A, y, relaxation=7), tomos.BadValue, "relaxation 7: it must lie between"),
+    (lambda A, y: tomos.sirt(A, y, iterations=2.5), TypeError,
+     r"iterations=2.5 is not of the kind"),
+    (lambda A, y: tomos.sirt(A, y, relaxation=7), tomos.BadValue,
+     "relaxation 7: it must lie between"),
     (lambda A, y: tomos.sirt(A, y, weights="srt"), ValueError, "did you mean 'sirt'"),
     (lambda A, y: tomos.sirt(A, y, mask=np.ones((3, 3))), ValueError, "mask has shape"),
     (lambda A, y: tomos.sirt(A.T, y), ValueError, "the volume has shape"),
     (lambda A, y: tomos.fbp(A, y, filter="ramp"), ValueError, "filter 'ramp' is not known"),
     (lambda A, y: tomos.fdk(A, y), tomos.Unsupported, "parallel rays go with fbp"),
-    (lambda A, y: tomos.sirt(A, y, ray_weights=-np.ones(y.shape)), ValueError, "must not be negative"),
+    (lambda A, y: tomos.sirt(A, y, ray_weights=-np.ones(y.shape)), ValueError,
+     "must not be negative"),
 ])
-def test_refusals(slice_problem, call, failure, sentence):
+def test_rejected(slice_problem, call, failure, message):
     A, _, y = slice_problem
-    with pytest.raises(failure, match=sentence):
+    with pytest.raises(failure, match=message):
         call(A, y)
 
 
@@ -156,7 +161,8 @@ class TestRecon:
 
     def test_tomopy_names(self):
         tomo = self.tomo()
-        rec = tomos.recon(tomo, self.theta, algorithm="sirt", num_iter=3, num_gridx=40, num_gridy=30,
+        rec = tomos.recon(tomo, self.theta, algorithm="sirt", num_iter=3, num_gridx=40,
+                          num_gridy=30,
                           ncore=1, nchunk=1)
         assert rec.shape == (3, 30, 40)
         a = tomos.recon(tomo, self.theta, algorithm="fbp", filter_name="shepp")
@@ -171,7 +177,7 @@ class TestRecon:
         rec = tomos.recon(ball.project(scan), geometry=scan, method="fdk")
         assert abs(rec[4, 12, 12] - 0.1) < 0.01
 
-    @pytest.mark.parametrize("arguments, failure, sentence", [
+    @pytest.mark.parametrize("arguments, failure, message", [
         (dict(), TypeError, "needs theta"),
         (dict(theta=[0.0, 1.0]), ValueError, r"theta has shape \(2,\) for 60 views"),
         (dict(theta=theta, method="magic"), ValueError, "method 'magic' is not known"),
@@ -179,8 +185,8 @@ class TestRecon:
         (dict(theta=theta, callback=print), TypeError, "does not iterate"),
         (dict(theta=theta, cutof=1), TypeError, "did you mean 'cutoff'"),
     ])
-    def test_refusals(self, arguments, failure, sentence):
-        with pytest.raises(failure, match=sentence):
+    def test_rejected(self, arguments, failure, message):
+        with pytest.raises(failure, match=message):
             tomos.recon(self.tomo(), **arguments)
 
 
@@ -190,8 +196,8 @@ import numpy as np, tomos
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where tests run
 tomos.threads(1)
 n = 256
-A = tomos.Projector(tomos.Grid((n, n, n)), tomos.cone(views=400, rows=n, columns=n, source_axis=1000,
-    source_detector=1500), plain=True)
+scan = tomos.cone(views=400, rows=n, columns=n, source_axis=1000, source_detector=1500)
+A = tomos.Projector(tomos.Grid((n, n, n)), scan, plain=True)
 x, y = np.ones(A.domain, np.float32), np.ones(A.range, np.float32)
 calls = {"forward": lambda: A @ x, "sirt": lambda: tomos.sirt(A, y), "fdk": lambda: tomos.fdk(A, y),
          "norm": lambda: A.norm()}
@@ -213,7 +219,8 @@ def test_ctrl_c_stops_within_a_second(call):
     done = subprocess.run([sys.executable, "-c", INTERRUPT, call], capture_output=True, text=True,
                           timeout=120)
     word, _, seconds = done.stdout.strip().partition(" ")
-    assert word == "stopped" and float(seconds) < 1.5, done.stdout + done.stderr  # 1, and a busy machine
+    # One second, and some more on a busy machine.
+    assert word == "stopped" and float(seconds) < 1.5, done.stdout + done.stderr
 
 
 def test_the_interpreter_lock_is_released():
@@ -239,15 +246,16 @@ def test_the_interpreter_lock_is_released():
 def test_progress_bar(slice_problem, capsys, monkeypatch):
     A, _, y = slice_problem
     tomos.sirt(A, y, iterations=3, progress=True)
-    said = capsys.readouterr().err
-    assert "sirt" in said and "3/3" in said or "3 of 3" in said
+    printed = capsys.readouterr().err
+    assert "sirt" in printed and ("3/3" in printed or "3 of 3" in printed)
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     tomos.fbp(A, y, progress=True)
     assert "fbp: 48 of 48" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("scan", [
-    tomos.parallel(views=20, rows=2, columns=16), tomos.parallel(views=40, columns=16, arc=2 * np.pi),
+    tomos.parallel(views=20, rows=2, columns=16), tomos.parallel(views=40, columns=16,
+                                                                 arc=2 * np.pi),
     tomos.fan(views=30, columns=24, source_axis=50, source_detector=70),
     tomos.fan(views=30, columns=24, source_axis=50, source_detector=70, arc=4.2),
     tomos.cone(views=30, rows=5, columns=24, source_axis=50, source_detector=70)])
@@ -262,11 +270,12 @@ def test_the_transpose_of_fbp(scan, options, rng):
     assert abs(left - right) < 1e-5 * size
 
 
-@pytest.mark.parametrize("scan, options, sentence", [
-    (dict(roll=0.1), {}, "rotated detectors"), (dict(axis=3.0, arc=2 * np.pi), {}, "an offset detector"),
+@pytest.mark.parametrize("scan, options, message", [
+    (dict(roll=0.1), {}, "rotated detectors"),
+    (dict(axis=3.0, arc=2 * np.pi), {}, "an offset detector"),
     ({}, {"padding": "edge"}, "padding other than zero"),
     ({}, {"interpolation": "oversampled"}, "oversampled interpolation")])
-def test_where_the_transpose_is_not_there(scan, options, sentence):
+def test_without_a_transpose(scan, options, message):
     A = tomos.Projector(None, tomos.parallel(views=20, rows=4, columns=16, **scan))
-    with pytest.raises(tomos.Unsupported, match=sentence):
+    with pytest.raises(tomos.Unsupported, match=message):
         tomos.fbp_transpose(A, np.zeros(A.domain), **options)

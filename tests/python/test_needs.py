@@ -1,4 +1,4 @@
-"""Options that have no effect without others: rejected as keywords, even with the value of their default."""
+"""Options that have no effect without others are rejected, even with their default value."""
 import numpy as np
 import pytest
 import tomos
@@ -13,7 +13,7 @@ def A():
 
 
 def some(row):
-    """The default, or what a list or an array may be."""
+    """The default, or a value for lists and texts."""
     return {"ints": [0], "reals": [1.0], "angles": [1.0], "lengths": [1.0], "text": "some",
             "flag": True}.get(row.kind, row.default)
 
@@ -32,23 +32,29 @@ def test_there_are_many():
     assert "needs stop=change" in tomos.sirt.__doc__
 
 
-@pytest.mark.parametrize("call, sentence", [
+@pytest.mark.parametrize("call, message", [
     (lambda A, b: tomos.sirt(A, b, tolerance=1e-4), "tolerance has no effect without stop=change"),
     (lambda A, b: tomos.sart(A, b, seed=3), "seed has no effect without order=random"),
-    (lambda A, b: tomos.sirt(A, b, noise_level=0.1), "noise_level has no effect without stop=discrepancy"),
+    (lambda A, b: tomos.sirt(A, b, noise_level=0.1),
+     "noise_level has no effect without stop=discrepancy"),
     (lambda A, b: tomos.sirt(A, b, every=3), "every has no effect without checkpoint"),
     (lambda A, b: tomos.fista(A, b, huber=0.1), "huber has no effect without regulariser=huber"),
-    (lambda A, b: tomos.fbp(A, b, filter_parameter=2), "filter_parameter has no effect without filter=tukey"),
-    (lambda A, b: tomos.prepare(b[:, None], delta_beta=100), "delta_beta has no effect without phase=paganin"),
-    (lambda A, b: tomos.prepare(b[:, None], leave_out=True), "leave_out has no effect without bad_views"),
+    (lambda A, b: tomos.fbp(A, b, filter_parameter=2),
+     "filter_parameter has no effect without filter=tukey"),
+    (lambda A, b: tomos.prepare(b[:, None], delta_beta=100),
+     "delta_beta has no effect without phase=paganin"),
+    (lambda A, b: tomos.prepare(b[:, None], leave_out=True),
+     "leave_out has no effect without bad_views"),
     (lambda A, b: tomos.prepare(b[:, None], flat_average="mean"), "without flat fields"),
-    (lambda A, b: tomos.remove_rings(b[:, None], ring_alpha=0.1), "ring_alpha has no effect without rings=tita"),
-    (lambda A, b: tomos.Projector(A.grid, A.geometry, "line", boundary="clamp").domain, "boundary has no effect"),
+    (lambda A, b: tomos.remove_rings(b[:, None], ring_alpha=0.1),
+     "ring_alpha has no effect without rings=tita"),
+    (lambda A, b: tomos.Projector(A.grid, A.geometry, "line", boundary="clamp").domain,
+     "boundary has no effect"),
     (lambda A, b: tomos.Phantom("ball", count=3), "count has no effect without the phantom random"),
 ])
-def test_rejected(A, call, sentence):
+def test_rejected(A, call, message):
     b = np.ones((12, 8), np.float32)
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=message):
         call(A, b)
 
 
@@ -68,19 +74,22 @@ def test_with_what_they_need(A):
     lambda: tomos.find_center(np.ones((180, 8)), np.arange(180.0)),
 ])
 def test_degrees_are_not_taken_for_radians(call):
-    with pytest.raises(ValueError, match="radians are .* turns; these look like degrees: give degrees=True"):
+    with pytest.raises(ValueError,
+                       match="radians are .* turns; these look like degrees: give degrees=True"):
         call()
 
 
-def test_degrees_that_are_said():
-    assert len(tomos.cone(views=4, arc=360, degrees=True, columns=4, source_axis=10, source_detector=20)) == 4
+def test_degrees_that_are_given():
+    assert len(tomos.cone(views=4, arc=360, degrees=True, columns=4, source_axis=10,
+                          source_detector=20)) == 4
     golden = np.arange(200) * np.radians(111.246)
     assert len(tomos.parallel(golden, columns=4, degrees=False)) == 200
-    assert len(tomos.helix(views=4, arc=40, rows=2, columns=4, source_axis=10, source_detector=20, pitch=1)) == 4
+    assert len(tomos.helix(views=4, arc=40, rows=2, columns=4, source_axis=10, source_detector=20,
+                           pitch=1)) == 4
 
 
 def test_vectors_of_a_plane():
-    """ASTRA's fanflat_vec at an angle of its own: ours half a turn on, with the columns the other way."""
+    """ASTRA's fanflat_vec is our fan rotated by 180 degrees, with the columns reversed."""
     t = np.array([0.3, 2.0])
     s, c, o = np.sin(t), np.cos(t), np.zeros(2)
     vec = np.stack([50 * s, -50 * c, -30 * s, 30 * c, c, s], axis=1)

@@ -17,7 +17,8 @@ SCANS = {
     "fans": lambda: tomos.fan(views=7, rows=3, columns=8, source_axis=20, source_detector=30),
     "cone": lambda: tomos.cone(views=7, rows=3, columns=8, source_axis=20, source_detector=30),
     "laminography": lambda: tomos.laminography(views=7, rows=5, columns=8, tilt=0.5),
-    "helix": lambda: tomos.helix(views=7, rows=3, columns=8, source_axis=20, source_detector=30, pitch=2),
+    "helix": lambda: tomos.helix(views=7, rows=3, columns=8, source_axis=20, source_detector=30,
+                                 pitch=2),
     "lebedev": lambda: tomos.lebedev(views=7, rows=5, columns=8),
 }
 
@@ -42,7 +43,8 @@ def test_linear(volume_operator, rng):
 def test_transpose_and_names(volume_operator):
     A = volume_operator
     assert A.T.T is A and A.shape == A.T.shape[::-1]
-    assert repr(A) == "<tomos.Projector 6 x 8 x 5 to 10 x 7 x 9, joseph forward, joseph back: a matched pair>"
+    assert repr(A) == ("<tomos.Projector 6 x 8 x 5 to 10 x 7 x 9, joseph forward, joseph back: a "
+                       "matched pair>")
     assert "tomos.Projector.T of" in repr(A.T) and A.backend.startswith("cpu")
     B = tomos.Projector(A.grid, A.geometry, back="voxel")
     assert not B.matched
@@ -63,7 +65,8 @@ def test_scipy_solvers(slice_problem):
     L = A.as_linear_operator()
     found = sparse.lsqr(L, y.ravel(), iter_lim=200, atol=1e-7, btol=1e-7)[0]
     assert np.linalg.norm(found - x.ravel()) < 0.1 * np.linalg.norm(x)
-    assert np.linalg.norm(sparse.lsmr(L, y.ravel(), maxiter=200)[0] - x.ravel()) < 0.1 * np.linalg.norm(x)
+    assert np.linalg.norm(sparse.lsmr(L, y.ravel(),
+                                      maxiter=200)[0] - x.ravel()) < 0.1 * np.linalg.norm(x)
     np.testing.assert_allclose(A.T.as_linear_operator() @ y.ravel(), (A.T @ y).ravel())
 
 
@@ -104,16 +107,19 @@ def test_threads_share_an_operator(slice_problem):
             np.testing.assert_array_equal(result, tomos.sirt(A, y, iterations=3))
 
 
-def test_refusals():
+def test_rejected():
     scan = tomos.parallel(views=4, columns=8)
-    for call, failure, sentence in [
+    for call, failure, message in [
             (lambda: tomos.Projector(8, scan), TypeError, "not int and Geometry"),
-            (lambda: tomos.Projector(None, scan, model="josef"), tomos.BadValue, "did you mean 'joseph'"),
+            (lambda: tomos.Projector(None, scan, model="josef"), tomos.BadValue,
+             "did you mean 'joseph'"),
             (lambda: tomos.Projector(None, scan, backend="abacus"), tomos.Error, "abacus"),
-            (lambda: tomos.Projector(None, scan, boundry="clamp"), TypeError, "did you mean 'boundary'"),
-            (lambda: tomos.Projector(None, scan, boundary=3), TypeError, "boundary=3 is not of the kind"),
+            (lambda: tomos.Projector(None, scan, boundry="clamp"), TypeError,
+             "did you mean 'boundary'"),
+            (lambda: tomos.Projector(None, scan, boundary=3), TypeError,
+             "boundary=3 is not of the kind"),
             (lambda: tomos.threads(-1), ValueError, "-1 threads")]:
-        with pytest.raises(failure, match=sentence):
+        with pytest.raises(failure, match=message):
             call()
 
 
@@ -153,7 +159,8 @@ MEMORY = """
 import resource, sys
 import numpy as np, tomos
 def peak():
-    return int(next(l for l in open('/proc/self/status') if l.startswith('VmHWM')).split()[1]) * 1024
+    lines = open('/proc/self/status').read().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith('VmHWM')).split()[1])
 n, views = int(sys.argv[1]), 2
 A = tomos.Projector(tomos.Grid((n, n, n)), tomos.parallel(views=views, rows=n, columns=n))
 small = tomos.Projector(tomos.Grid((8, 8, 8)), tomos.parallel(views=views, rows=8, columns=8))
@@ -175,6 +182,6 @@ def grown(n):
 def test_memory_grows_by_the_result_only(n, capsys):
     more, result, volume = grown(n)
     with capsys.disabled():
-        print(f"\nA @ x on {n}^3: {more / 2**20:.1f} MiB more, of which {result / 2**20:.1f} are the "
-              f"result; the volume has {volume / 2**20:.1f}")
+        print(f"\nA @ x on {n}^3: {more / 2**20:.1f} MiB more, of which {result / 2**20:.1f} are "
+              f"the result; the volume has {volume / 2**20:.1f}")
     assert more < result + 0.15 * volume

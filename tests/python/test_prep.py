@@ -50,22 +50,25 @@ def test_rings_zingers_and_report(rng):
 
 
 def test_geometry_follows():
-    data, scan = tomos.prepare(DISC.project(SCAN), geometry=SCAN, bin=3, bad_views=[0, 1], leave_out=True)
+    data, scan = tomos.prepare(DISC.project(SCAN), geometry=SCAN, bin=3, bad_views=[0, 1],
+                               leave_out=True)
     assert data.shape == scan.shape == (58, 1, 16)
     assert np.allclose(scan.views[0, 7:10], 3 * SCAN.views[2, 7:10])
 
 
-@pytest.mark.parametrize("call, failure, sentence", [
+@pytest.mark.parametrize("call, failure, message", [
     (lambda: tomos.minus_log(np.zeros(4)), ValueError, "the data have 1 axes"),
     (lambda: tomos.remove_rings(np.zeros((4, 2, 8)), rings="von"), ValueError, "did you mean 'vo'"),
-    (lambda: tomos.remove_rings(np.zeros((4, 2, 8)), snr=3), TypeError, "did you mean 'rings'|no option 'snr'"),
+    (lambda: tomos.remove_rings(np.zeros((4, 2, 8)), snr=3), TypeError,
+     "did you mean 'rings'|no option 'snr'"),
     (lambda: tomos.minus_log(np.zeros((4, 2, 8)), out=np.zeros((4, 2, 8))), TypeError, "float32"),
-    (lambda: tomos.minus_log(np.zeros((4, 2, 8)), out=np.zeros((4, 2, 7), "f4")), ValueError, "out has shape"),
+    (lambda: tomos.minus_log(np.zeros((4, 2, 8)), out=np.zeros((4, 2, 7), "f4")), ValueError,
+     "out has shape"),
     (lambda: tomos.normalize(np.ones((4, 2, 8)), np.ones((1, 2, 7))), ValueError, "flat"),
     (lambda: tomos.retrieve_phase(np.ones((1, 4, 4)), pixel="1 parsec"), ValueError, "parsec"),
     (lambda: tomos.prepare(np.ones((4, 2, 8)), bin=9), ValueError, "9"),
     (lambda: tomos.interpolate_views(np.ones((4, 2, 8)), bad_views=[7]), ValueError, "7"),
 ])
-def test_refusals(call, failure, sentence):
-    with pytest.raises(failure, match=sentence):
+def test_rejected(call, failure, message):
+    with pytest.raises(failure, match=message):
         call()

@@ -70,6 +70,7 @@ def test_modules_learn(A):
 
 
 def test_the_example():
-    test = doctest.DocTestParser().get_doctest(tomos.torch.__doc__, {"tomos": tomos, "torch": torch},
+    test = doctest.DocTestParser().get_doctest(tomos.torch.__doc__,
+                                               {"tomos": tomos, "torch": torch},
                                                "tomos.torch", None, 0)
     assert doctest.DocTestRunner().run(test).failed == 0
