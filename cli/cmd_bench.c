@@ -138,7 +138,7 @@ done:
 static int run_all(const settings *s, const workload *const *chosen, int count)
 {
 	tomos_backend *backend = NULL;
-	tomos_machine machine;
+	tomos_machine machine = {.bytes = sizeof machine};
 	timing *timings = count > 0 ? calloc((size_t)count, sizeof *timings) : NULL;
 	int code;
 	if (!timings)

@@ -168,7 +168,7 @@ done:
 static int find_axis(const settings *s, tomos_prepared *prepared, tomos_backend *backend)
 {
 	const tomos_geometry *scan = tomos_prepared_geometry(prepared);
-	tomos_axis axis;
+	tomos_axis axis = {.bytes = sizeof axis};
 	sweep w = {0};
 	middle m = {.angles = NULL};
 	int64_t first, count;

@@ -23,7 +23,7 @@ static int compare_load(const settings *s, const char *path, tomos_array *array,
 	tomos_content *content, tomos_grid *grid)
 {
 	tomos_file *file = NULL;
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	int code;
 	DO(lib(tomos_file_open(&file, path, &s->file)));
 	DO(lib(tomos_file_describe(file, &info)));
@@ -39,7 +39,7 @@ int cmd_compare(const settings *s)
 {
 	const char *const *paths = s->operands;
 	tomos_array a = {0}, b = {0};
-	tomos_difference d;
+	tomos_difference d = {.bytes = sizeof d};
 	char shape_a[96], shape_b[96], other[512];
 	int code;
 	tomos_content content[2];

@@ -214,7 +214,7 @@ static int verify(tomos_file *file)
 static int info_file(const settings *s, const char *path)
 {
 	tomos_file *file = NULL;
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	int code;
 	DO(lib(tomos_file_open(&file, path, &s->file)));
 	DO(lib(tomos_file_describe(file, &info)));
@@ -257,7 +257,7 @@ static int print_angles(const tomos_scan *scan, int64_t views)
 /* Describes a measured scan, with its flat and dark fields. */
 static int info_scan(const tomos_scan *scan, const char *path)
 {
-	tomos_scan_info i;
+	tomos_scan_info i = {.bytes = sizeof i};
 	char text[96];
 	int code = lib(tomos_scan_describe(scan, &i));
 	if (code != DONE)
@@ -310,8 +310,8 @@ static int info_checkpoint(const char *path, const tomos_checkpoint_info *c)
 /* Describes files that are neither array nor scan; for others *code is unchanged. */
 static void info_other(const settings *s, const char *path, int *code)
 {
-	tomos_checkpoint_info checkpoint;
-	tomos_matrix_info matrix;
+	tomos_checkpoint_info checkpoint = {.bytes = sizeof checkpoint};
+	tomos_matrix_info matrix = {.bytes = sizeof matrix};
 	struct stat file;
 	if (stat(path, &file) != 0 || !S_ISREG(file.st_mode))
 		return;
@@ -332,7 +332,7 @@ static int info_any(const settings *s, const char *path)
 {
 	tomos_source_options o = tomos_source_defaults();
 	tomos_scan *scan = NULL;
-	tomos_scan_info i;
+	tomos_scan_info i = {.bytes = sizeof i};
 	int code = -1;
 	bool plain = s->file.raw[0] || s->file.dataset[0];
 	if (!plain)

@@ -32,7 +32,7 @@ static int training_views(const settings *s, tomos_geometry **scan)
 {
 	const extent object = {.radius = s->phantom.radius, .height = s->phantom.radius};
 	tomos_file *file = NULL;
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	int code;
 	if (s->operand_count == 0)
 		return s->views.views_file[0] ? load_views(s, 0, 0, scan)
@@ -113,14 +113,14 @@ static void training_free(training *t)
 static int train(training *t, double lambda, double *error)
 {
 	tomos_algebraic_options o = t->s->algebraic;
-	tomos_history history = {0};
+	tomos_history history = {.bytes = sizeof history};
 	const int64_t *n = t->volume.shape;
 	double *errors = malloc((size_t)(o.iterations + 1) * sizeof *errors);
 	int code;
 	if (!errors)
 		return failed("no memory for the errors");
 	history.error = errors;
-	history.room = o.iterations;
+	history.capacity = o.iterations;
 	o.relaxation = lambda;
 	o.truth = &t->truth;
 	o.history = &history;

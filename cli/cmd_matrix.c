@@ -6,7 +6,7 @@ static int matrix_scan_file(const settings *s, tomos_geometry **scan)
 {
 	const char *path = s->operands[0];
 	tomos_file *file = NULL;
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	int code;
 	DO(settings_reject(s, GROUP_scan, -1, "with a file that has the scan"));
 	DO(settings_reject(s, GROUP_views, -1, "with a file that has the scan"));
@@ -45,7 +45,7 @@ int cmd_matrix(const settings *s)
 	tomos_geometry *scan = NULL;
 	tomos_backend *backend = NULL;
 	tomos_op *op = NULL;
-	tomos_matrix arrays;
+	tomos_matrix arrays = {.bytes = sizeof arrays};
 	tomos_grid grid;
 	int code;
 	DO(matrix_scan(s, &scan));

@@ -25,7 +25,7 @@ static int prepare_all(tomos_prepared *prepared, tomos_array *data)
 	const tomos_geometry *scan = tomos_prepared_geometry(prepared);
 	const int64_t shape[3] = {tomos_geometry_count(scan), tomos_geometry_rows(scan),
 		tomos_geometry_columns(scan)};
-	tomos_prep_report report = {0};
+	tomos_prep_report report = {.bytes = sizeof report};
 	int code;
 	DO(array_new(data, shape, "the line integrals"));
 	DO(lib(tomos_prepared_read(prepared, 0, shape[1], data->data, &report, progress_shown())));

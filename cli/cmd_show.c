@@ -147,7 +147,7 @@ int cmd_show(const settings *s)
 {
 	const char *path = s->output.output;
 	tomos_file *file = NULL;
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	montage p = {0};
 	double low = 0, high = 1;
 	int code;

@@ -27,7 +27,7 @@ static int64_t most_slices(const settings *s, const tomos_backend *backend)
 static int file_scan(const settings *s, const tomos_backend *backend, tomos_geometry **scan)
 {
 	tomos_scan *file = NULL;
-	tomos_scan_info info;
+	tomos_scan_info info = {.bytes = sizeof info};
 	int64_t slices = most_slices(s, backend);
 	int code;
 	DO(lib(tomos_scan_open(&file, s->operands[0], &s->source)));
@@ -86,7 +86,7 @@ static void print_row(const tomos_tuned *r, const tomos_machine *m)
 
 static int print_rows(tomos_backend *backend, const tomos_tuned *rows, int64_t count)
 {
-	tomos_machine machine;
+	tomos_machine machine = {.bytes = sizeof machine};
 	int code;
 	DO(lib(tomos_backend_machine(backend, &machine)));
 	print_machine(&machine);

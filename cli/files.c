@@ -58,7 +58,7 @@ void shape_text(const int64_t shape[3], tomos_content content, char text[96])
 
 int file_read_all(tomos_file *file, const char *path, tomos_array *array)
 {
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	int code;
 	DO(lib(tomos_file_describe(file, &info)));
 	DO(array_new(array, info.shape, path));
@@ -119,7 +119,7 @@ static void array_range(const tomos_array *array, double *low, double *high)
 int output_describe(
 	tomos_file *file, const char *path, const tomos_grid *grid, const tomos_geometry *scan)
 {
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	int code;
 	DO(lib(tomos_file_describe(file, &info)));
 	bool grids = strcmp(info.format, "hdf5") == 0 || strcmp(info.format, "mhd") == 0;
@@ -183,7 +183,7 @@ done:
 int file_each(tomos_file *file, const char *stage,
 	int (*visit)(void *user, int64_t first, int64_t count, float *data), void *user)
 {
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	float *data = NULL;
 	int code;
 	DO(lib(tomos_file_describe(file, &info)));
@@ -220,7 +220,7 @@ int grid_centred(tomos_grid *grid, const int64_t n[3], const double *voxel, int6
 
 int file_own_grid(const tomos_file *file, tomos_grid *grid)
 {
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	*grid = (tomos_grid){.n = {0}};
 	int code = lib(tomos_file_describe(file, &info));
 	return code == DONE && info.has_grid ? lib(tomos_file_grid(file, grid)) : code;
@@ -279,7 +279,7 @@ static bool is_scan(const char *path, const tomos_file_options *o)
 int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_grid *grid)
 {
 	tomos_file *file = NULL;
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	int code;
 	DO(lib(tomos_file_open(&file, path, &s->file)));
 	DO(lib(tomos_file_describe(file, &info)));
@@ -330,7 +330,7 @@ int fit_views(const char *path, const tomos_geometry *scan, tomos_array *data)
 int load_scan(const settings *s, const char *path, tomos_array *data, tomos_geometry **scan)
 {
 	tomos_file *file = NULL;
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	int code;
 	DO(lib(tomos_file_open(&file, path, &s->file)));
 	DO(lib(tomos_file_describe(file, &info)));

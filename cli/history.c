@@ -9,9 +9,10 @@ enum { MOST = 100000 };
 
 int history_new(tomos_history *h, int64_t iterations)
 {
-	h->room = iterations < 0 ? 0 : iterations < MOST ? iterations : MOST;
-	h->residual = malloc((size_t)(h->room + 1) * sizeof *h->residual);
-	h->error = malloc((size_t)(h->room + 1) * sizeof *h->error);
+	h->bytes = sizeof *h;
+	h->capacity = iterations < 0 ? 0 : iterations < MOST ? iterations : MOST;
+	h->residual = malloc((size_t)(h->capacity + 1) * sizeof *h->residual);
+	h->error = malloc((size_t)(h->capacity + 1) * sizeof *h->error);
 	return h->residual && h->error ? DONE : failed("no memory for the history");
 }
 
@@ -23,7 +24,7 @@ void history_free(tomos_history *h)
 
 static int64_t history_count(const tomos_history *h)
 {
-	return h->count < h->room ? h->count : h->room;
+	return h->count < h->capacity ? h->count : h->capacity;
 }
 
 int history_write(const settings *s, const tomos_history *h)
@@ -54,5 +55,5 @@ int history_plot(const settings *s, const tomos_history *h, const char *method, 
 
 double history_least(const tomos_history *h)
 {
-	return h->best > 0 && h->best <= h->room ? h->error[h->best - 1] : NAN;
+	return h->best > 0 && h->best <= h->capacity ? h->error[h->best - 1] : NAN;
 }

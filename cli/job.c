@@ -45,6 +45,7 @@ static int look_at_scan(const settings *s, scan_job *j)
 	tomos_scan *scan = NULL;
 	int code;
 	DO(lib(tomos_scan_open(&scan, s->operands[0], &s->source)));
+	j->info.bytes = sizeof j->info;
 	DO(lib(tomos_scan_describe(scan, &j->info)));
 	DO(check_options(s, &j->info));
 	const int64_t shape[3] = {j->info.views, j->info.rows, j->info.columns};

@@ -113,7 +113,7 @@ static int set_array(settings *s, char *base, const tomos_option *row, const cha
 static int set_one(settings *s, int number, const tomos_option *row, const char *text)
 {
 	char *base = (char *)s + group_get(number).offset, option[64];
-	const int yes = 1;
+	const int64_t yes = 1;
 	int64_t whole;
 	name_shown(row->name, option);
 	switch (row->kind) {

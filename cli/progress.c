@@ -14,7 +14,7 @@
 #define REDRAW 0.1
 #define TICK 0.2 /* of the thread that redraws */
 
-static volatile int stopped; /* by a signal; through raise_flag and is_stopped alone */
+static tomos_cancel stopped; /* by a signal */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the state */
 
@@ -29,16 +29,6 @@ static struct {
 
 static const tomos_run_report *rates;
 
-static void raise_flag(int value)
-{
-	__atomic_store_n(&stopped, value, __ATOMIC_RELAXED);
-}
-
-static int is_stopped(void)
-{
-	return __atomic_load_n(&stopped, __ATOMIC_RELAXED);
-}
-
 void progress_rates(const tomos_run_report *report)
 {
 	pthread_mutex_lock(&lock); /* the display's thread reads it */
@@ -50,7 +40,7 @@ void progress_rates(const tomos_run_report *report)
 static void heard(int signal_number)
 {
 	(void)signal_number;
-	raise_flag(1);
+	tomos_cancel_raise(&stopped);
 }
 
 static struct timespec interval(double seconds)
@@ -80,7 +70,7 @@ static void *listen(void *user)
 	const struct timespec moment = interval(0.3), grace = interval(5);
 	sigset_t *signals = user;
 	int number = first_signal(signals);
-	raise_flag(1);
+	tomos_cancel_raise(&stopped);
 	bool again = sigtimedwait(signals, NULL, &moment) >= 0;
 	if (!again && number == SIGINT && !message_quiet())
 		fputs("\ntomos: interrupted; finishing the current step, press again to stop at "
@@ -90,7 +80,7 @@ static void *listen(void *user)
 		sigwait(signals, &number);
 	else if (!again)
 		(void)sigtimedwait(signals, NULL, &grace);
-	raise_flag(1);
+	tomos_cancel_raise(&stopped);
 	(void)sigtimedwait(signals, NULL, &moment);
 	tomos_file_discard_all();
 	fputs("\ntomos: interrupted; ended in the middle of a step\n", stderr);
@@ -140,7 +130,7 @@ void progress_start(const char *command_name)
 
 void progress_go_on(void)
 {
-	raise_flag(0);
+	tomos_cancel_clear(&stopped);
 }
 
 double seconds(void)
@@ -224,7 +214,7 @@ static void log_line(double elapsed)
 static void show(double now, double redraw)
 {
 	double elapsed = now - state.start;
-	if (is_stopped() || message_quiet() || state.ended || elapsed < PATIENCE)
+	if (tomos_cancel_raised(&stopped) || message_quiet() || state.ended || elapsed < PATIENCE)
 		return;
 	if (!isatty(STDERR_FILENO))
 		log_line(elapsed);
@@ -268,7 +258,7 @@ static int report(void *user, const char *stage, int64_t done, int64_t total, do
 	pthread_mutex_lock(&lock);
 	take(stage, done, total, value);
 	pthread_mutex_unlock(&lock);
-	return is_stopped();
+	return tomos_cancel_raised(&stopped);
 }
 
 static int only_stop(void *user, const char *stage, int64_t done, int64_t total, double value)
@@ -278,7 +268,7 @@ static int only_stop(void *user, const char *stage, int64_t done, int64_t total,
 	(void)done;
 	(void)total;
 	(void)value;
-	return is_stopped();
+	return tomos_cancel_raised(&stopped);
 }
 
 const tomos_progress *progress_silent(void)

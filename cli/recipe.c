@@ -279,7 +279,7 @@ static int put_value(FILE *out, const tomos_option *row, const char *base, bool 
 {
 	const char *field = base + row->offset, *text;
 	const file_array *array;
-	int flag;
+	int64_t flag;
 	switch (row->kind) {
 	case TOMOS_FLAG:
 		memcpy(&flag, field, sizeof flag);

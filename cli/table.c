@@ -17,8 +17,9 @@
 #define COUNT_AT_REALS(name) offsetof(G, name##_count)
 #define COUNT_AT_LENGTHS(name) offsetof(G, name##_count)
 #define ROW(kind, name, fallback, values, ...) \
-	{#name, TOMOS_##kind, #fallback, values, TOMOS_ROW_HELP(__VA_ARGS__), offsetof(G, name), \
-		COUNT_AT_##kind(name), TOMOS_ROW_NEEDS(__VA_ARGS__)},
+	{sizeof(tomos_option), #name, TOMOS_##kind, #fallback, values, \
+		TOMOS_ROW_HELP(__VA_ARGS__), offsetof(G, name), COUNT_AT_##kind(name), \
+		TOMOS_ROW_NEEDS(__VA_ARGS__)},
 #define OWN_ROWS(group, ROWS, heading) \
 	static const tomos_option *group##_rows(int *count) \
 	{ \
@@ -106,11 +107,6 @@ int settings_reject(const settings *s, int number, int other, const char *why)
 	return wrong_usage("--%s has no effect %s", shown, why);
 }
 
-static size_t row_bytes(const tomos_option *row)
-{
-	return row->kind == TOMOS_FLAG ? sizeof(int) : sizeof(double);
-}
-
 bool row_silent(const settings *s, const settings *plain, int number, int i)
 {
 	group g = group_get(number);
@@ -119,7 +115,7 @@ bool row_silent(const settings *s, const settings *plain, int number, int i)
 	const char *before = (const char *)plain + g.offset + row->offset;
 	const char *text, *usual;
 	if (row->kind != TOMOS_CHOICE && row->kind != TOMOS_TEXT)
-		return memcmp(now, before, row_bytes(row)) == 0;
+		return memcmp(now, before, sizeof(int64_t)) == 0;
 	memcpy(&text, now, sizeof text);
 	memcpy(&usual, before, sizeof usual);
 	return strcmp(text, usual) == 0;
@@ -130,7 +126,7 @@ void row_reset(settings *s, const settings *plain, int number, int i)
 	group g = group_get(number);
 	const tomos_option *row = &g.rows[i];
 	size_t at = g.offset + row->offset, count = g.offset + row->count_offset;
-	memcpy((char *)s + at, (const char *)plain + at, row_bytes(row));
+	memcpy((char *)s + at, (const char *)plain + at, sizeof(int64_t));
 	if (row->count_offset)
 		memcpy((char *)s + count, (const char *)plain + count, sizeof(int64_t));
 }

@@ -46,7 +46,7 @@ static tomos_status reconstruct(Work *w, tomos_difference *difference)
 int main(void)
 {
 	Work w = {0};
-	tomos_difference d = {0};
+	tomos_difference d = {.bytes = sizeof d};
 	w.projections = calloc((size_t)VIEWS * SIZE * SIZE, sizeof(float));
 	w.truth = calloc((size_t)SIZE * SIZE * SIZE, sizeof(float));
 	w.image = calloc((size_t)SIZE * SIZE * SIZE, sizeof(float));

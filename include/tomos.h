@@ -1,10 +1,35 @@
 /* tomos: tomographic reconstruction. The whole public interface.
  *
- * Every function that can fail returns a status; tomos_message() then has a sentence for this thread.
- * Arrays are C order, volumes [z][y][x], projections [view][row][column], float. Lengths are in one
- * unit of the caller's choice (mm by habit), attenuation in 1/unit, angles in radians.
- * You free what you created; arrays you pass are borrowed for the call and never kept.
- * NULL is rejected, except for places of results, open files and what getters ask: these must be there.
+ * Failures. Every function that can fail returns a status; tomos_message() then describes the last failure
+ * in the calling thread. The library never prints, exits or aborts. A pointer argument that is NULL is
+ * rejected, unless its description gives NULL a meaning. Two exceptions are not checked and must not be
+ * NULL: the place of a result (`tomos_op **op`, `double *norm`), and an object whose functions return no
+ * status (`tomos_geometry_rows(scan)`).
+ *
+ * Data. Arrays are float in C order: volumes [z][y][x], projections [view][row][column]. Lengths are in
+ * one unit of the caller's choice (mm by convention), attenuation in 1/unit, angles in radians.
+ *
+ * Ownership. You free what you created. Arrays you pass are borrowed for the call and never kept.
+ *
+ * Structs. A struct whose first member is `bytes` may gain members at its end in later versions. Set bytes
+ * to its size and the rest to 0 before the call: `tomos_axis axis = {sizeof axis};`, or, for options,
+ * `tomos_scan_options o = tomos_scan_defaults();`. A program compiled against an older header then works:
+ * members it does not know take their defaults, and nothing is written beyond its struct. A program
+ * compiled against a newer header works as long as the members that this library does not know are 0;
+ * otherwise the call is rejected (in a struct that is a result they are set to 0). In lists of such structs
+ * `bytes` is the distance from one to the next: use TOMOS_ROW(list, i), not list[i]. Structs without
+ * `bytes` (tomos_grid, tomos_view, tomos_array, tomos_ellipsoid, tomos_progress, tomos_cancel) do not change.
+ *
+ * Threads. Calls on different objects may run at the same time in different threads. On the same object:
+ *   tomos_geometry, tomos_phantom     any calls but free; they are immutable
+ *   tomos_backend                     any calls but close, tomos_tune and tomos_tuned_forget; devices
+ *                                     process calls one after the other
+ *   tomos_op                          any calls but free: forward, adjoint, norm, reconstruction; operators
+ *                                     and backends it was made from must exist until it is freed
+ *   tomos_file, tomos_scan, tomos_prepared     one call at a time
+ *   arrays and structs                any number of calls that read one, or one that writes it
+ * Two calls must not write the same file. tomos_set_threads and the pool of threads are common to the
+ * process. tomos_message and tomos_cancel_on belong to the calling thread; callbacks are called from it.
  */
 #ifndef TOMOS_H
 #define TOMOS_H
@@ -12,7 +37,6 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "tomos/options.def"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,7 +48,8 @@ extern "C" {
 #define TOMOS_API __attribute__((visibility("default")))
 #endif
 
-#define TOMOS_VERSION "0.1.0"
+#define TOMOS_VERSION "0.2.0"
+#define TOMOS_VERSION_NUMBER 200 /* 10000 major + 100 minor + patch, to be compared */
 
 /* ---- status ------------------------------------------------------------------------------- */
 
@@ -40,70 +65,28 @@ typedef enum tomos_status {
 	TOMOS_DIVERGED     /* an iteration whose residual grows without bound, or is not finite */
 } tomos_status;
 
-TOMOS_API const char *tomos_message(void); /* about the last failure in this thread */
+TOMOS_API const char *tomos_message(void); /* describes the last failure in this thread */
 TOMOS_API const char *tomos_status_name(tomos_status status);
 TOMOS_API const char *tomos_version(void);
+TOMOS_API int tomos_version_number(void);
+/* Whether the library loaded at run time can replace the one that the program was compiled against:
+ * tomos_version_check(TOMOS_VERSION_NUMBER). Major and minor version must be the same, and the library must
+ * not be older. */
+TOMOS_API tomos_status tomos_version_check(int compiled_against);
+
+/* Row i of a list of structs that begin with `bytes`. */
+#define TOMOS_ROW_AT(list, i) ((const char *)(list) + (size_t)(i) * (list)->bytes)
+#ifdef __cplusplus
+#define TOMOS_ROW(list, i) ((decltype(&*(list)))TOMOS_ROW_AT(list, i))
+#else
+#define TOMOS_ROW(list, i) ((const void *)TOMOS_ROW_AT(list, i))
+#endif
 
 /* ---- options ------------------------------------------------------------------------------ */
 
-#define TOMOS_FIELD_INT(name) int64_t name;
-#define TOMOS_FIELD_REAL(name) double name;
-#define TOMOS_FIELD_ANGLE(name) double name;
-#define TOMOS_FIELD_LENGTH(name) double name;
-#define TOMOS_FIELD_ENERGY(name) double name;
-#define TOMOS_FIELD_SIZE(name) int64_t name;
-#define TOMOS_FIELD_FLAG(name) int name;
-#define TOMOS_FIELD_TEXT(name) const char *name;
-#define TOMOS_FIELD_CHOICE(name) const char *name;
-#define TOMOS_FIELD_INTS(name) \
-	const int64_t *name; \
-	int64_t name##_count;
-#define TOMOS_FIELD_REALS(name) \
-	const double *name; \
-	int64_t name##_count;
-#define TOMOS_FIELD_ANGLES(name) \
-	const double *name; \
-	int64_t name##_count;
-#define TOMOS_FIELD_LENGTHS(name) \
-	const double *name; \
-	int64_t name##_count;
-#define TOMOS_FIELD_ARRAY(name) const struct tomos_array *name;
-#define TOMOS_FIELD_HISTORY(name) struct tomos_history *name;
-#define TOMOS_FIELD(kind, name, ...) TOMOS_FIELD_##kind(name)
-#define TOMOS_SET(kind, name, fallback, ...) o.name = fallback;
-/* The last two columns of a row: its help, and what it needs, which may be left out. */
-#define TOMOS_FIRST(first, ...) first
-#define TOMOS_SECOND(first, second, ...) second
-#define TOMOS_ROW_HELP(...) TOMOS_FIRST(__VA_ARGS__, "")
-#define TOMOS_ROW_NEEDS(...) TOMOS_SECOND(__VA_ARGS__, "", "")
-
-#ifdef __cplusplus
-#define TOMOS_ZERO \
-	{ \
-	}
-#else
-#define TOMOS_ZERO \
-	{ \
-		0 \
-	}
-#endif
-
-/* A struct and the function that fills it with the defaults of its rows, e.g.
- *   tomos_algebraic_options o = tomos_algebraic_defaults();  o.iterations = 50; */
-#define TOMOS_OPTIONS(group, ROWS) \
-	typedef struct tomos_##group##_options { \
-		size_t bytes; /* of this struct */ \
-		ROWS(TOMOS_FIELD) \
-	} tomos_##group##_options; \
-	static inline tomos_##group##_options tomos_##group##_defaults(void) \
-	{ \
-		tomos_##group##_options o = TOMOS_ZERO; \
-		o.bytes = sizeof o; \
-		ROWS(TOMOS_SET) \
-		return o; \
-	}
-
-TOMOS_OPTION_GROUPS(TOMOS_OPTIONS)
+/* Each group of options is a struct, tomos_algebraic_options, and a function that returns it with its
+ * defaults:  tomos_algebraic_options o = tomos_algebraic_defaults();  o.iterations = 50; */
+#include "tomos/options.h"
 
 typedef enum tomos_option_kind {
 	TOMOS_INT,
@@ -125,32 +108,34 @@ typedef enum tomos_option_kind {
 
 /* One row of options.def, for programs that make their own interface from the table. */
 typedef struct tomos_option {
+	size_t bytes;
 	const char *name;
 	tomos_option_kind kind;
 	const char *fallback; /* the default as text, "" for none */
-	const char *values;   /* "a|b|c" for a choice, else what the value is */
+	const char *values;   /* "a|b|c" for a choice, otherwise the unit or form of the value */
 	const char *help;
-	size_t offset; /* of the field in the struct; of the count, for lists: count_offset */
-	size_t count_offset;
-	const char *needs;    /* what it has no effect without, as in options.def; "": nothing */
+	size_t offset;       /* of the member in the struct */
+	size_t count_offset; /* of the number of elements, for lists */
+	const char *needs;   /* the option without which it has no effect, as in options.def; "": none */
 } tomos_option;
 
 /* Rows of "scan", "grid", "projector", ...; NULL for an unknown group. */
 TOMOS_API const tomos_option *tomos_options(const char *group, int *count);
-/* Whether the numbers of a group's struct lie in the ranges of TOMOS_OPTION_RANGES; whatever takes
- * options checks this. */
+/* Checks the numbers of a group's struct against the ranges in options.def. Every function that takes
+ * options does so. */
 TOMOS_API tomos_status tomos_options_check(const char *group, const void *options);
-/* The first row that is given, but without what it needs, or -1. Bit i of *given: row i is given; NULL:
- * rows whose value is not their default. `facts` are what the struct does not say, "method=sirt flats=3";
- * what is neither there nor in the rows counts as there. The functions that take a struct check it so. */
+/* Index of the first option that is given without the option it needs; -1: none. Bit i of *given: row i is
+ * given; NULL: rows whose value differs from the default. `facts` states what the struct does not contain,
+ * "method=sirt flats=3"; a need about which neither the facts nor the rows say anything counts as met. Every
+ * function that takes options checks this. */
 TOMOS_API int tomos_option_unmet(const tomos_option *rows, int count, const void *options,
 	const uint64_t *given, const char *facts);
-/* What a row needs, in words: "rings=vo", or, as typed at a prompt, "--rings vo". */
+/* The need of a row as text: "rings=vo"; typed: as on the command line, "--rings vo". */
 TOMOS_API void tomos_option_needs(const tomos_option *row, int typed, char *text, size_t size);
-/* The name in "a|b|c" nearest to a mistyped one, by its letters, its beginning or its words; "" if none is
- * near. It lives until the next call from this thread. */
+/* The name in "a|b|c" that is most similar to a mistyped one; "" if none is similar. Valid until the next
+ * call from this thread. */
 TOMOS_API const char *tomos_name_nearest(const char *names, const char *text);
-/* A number with its unit, "1.17um", "60 mm", "20keV", into mm and keV; a plain number is taken as it is. */
+/* A number with a unit, "1.17um", "60 mm", "20keV", in mm or keV; without a unit it is returned as it is. */
 TOMOS_API tomos_status tomos_length_parse(const char *text, double *millimetres);
 TOMOS_API tomos_status tomos_energy_parse(const char *text, double *kiloelectronvolts);
 /* "512M", "2G", "1.5 GiB" or a plain number, into bytes; K, M, G and T are powers of 1024. */
@@ -185,20 +170,20 @@ typedef struct tomos_geometry
 /* The default orientation: centred on the origin, x to the right, y index downwards, z upwards. */
 TOMOS_API tomos_status tomos_grid_centred(
 	tomos_grid *grid, int64_t nx, int64_t ny, int64_t nz, double voxel);
-/* The grid a scan suggests: as many voxels as pixels, of the pixel's size at the axis. */
+/* The default grid of a scan: as many voxels as pixels, of the pixel's size at the rotation axis. */
 TOMOS_API tomos_status tomos_grid_for(
 	tomos_grid *grid, const tomos_geometry *scan, const tomos_grid_options *options);
 TOMOS_API tomos_status tomos_grid_check(const tomos_grid *grid);
 
 TOMOS_API tomos_status tomos_geometry_parallel(tomos_geometry **scan, int64_t rows, int64_t columns,
 	double pixel, const double *angles, int64_t count);
-/* One row; a stack of fans, each in its own slice, is what tomos_geometry_make makes of several. */
+/* One detector row; tomos_geometry_make also makes several, each a fan beam in its own slice. */
 TOMOS_API tomos_status tomos_geometry_fan(tomos_geometry **scan, int64_t columns, double pixel,
 	double source_axis, double source_detector, const double *angles, int64_t count);
 TOMOS_API tomos_status tomos_geometry_cone(tomos_geometry **scan, int64_t rows, int64_t columns,
 	double pixel, double source_axis, double source_detector, const double *angles,
 	int64_t count);
-/* Any of the constructors with all that can be set: offsets, detector rotations, lists per view. */
+/* Any kind of scan, with every setting: offsets, detector rotations, values per view. */
 TOMOS_API tomos_status tomos_geometry_make(
 	tomos_geometry **scan, const tomos_scan_options *options);
 TOMOS_API tomos_status tomos_geometry_views(tomos_geometry **scan, int64_t rows, int64_t columns,
@@ -210,8 +195,8 @@ TOMOS_API tomos_status tomos_geometry_vectors(tomos_geometry **scan, int64_t row
  * source, detector centre, u, each (x, y). */
 TOMOS_API tomos_status tomos_geometry_vectors_2d(tomos_geometry **scan, int64_t columns,
 	int point_source, const double *vectors, int64_t count);
-/* .json, or .txt with 12 columns, or 6 for one row of pixels, for which the detector's size and the kind of source are needed: 0 x 0
- * and -1 take what its first line says, as tomos_geometry_write made it. */
+/* .json, or .txt with 12 columns, or 6 for one row of pixels. A .txt file needs the detector's size and the
+ * kind of source; 0, 0 and -1: from its first line, as tomos_geometry_write wrote it. */
 TOMOS_API tomos_status tomos_geometry_read(
 	tomos_geometry **scan, const char *path, int64_t rows, int64_t columns, int point_source);
 TOMOS_API tomos_status tomos_geometry_write(
@@ -229,24 +214,30 @@ typedef struct tomos_array {
 	float *data;
 	int64_t shape[3];
 	int64_t stride[3]; /* in elements */
-	int device;        /* 0: the host's memory */
+	int device;        /* 0: host memory; otherwise from tomos_array_create */
 } tomos_array;
 
 TOMOS_API tomos_array tomos_array_of(float *data, int64_t n0, int64_t n1, int64_t n2);
 
-/* Called between steps, from the thread that called the library; a result other than 0 cancels. A stage
- * of which nobody knows how many steps it takes has done and total 0. */
+/* Called between steps; a result other than 0 cancels. Where the number of steps is not known in advance,
+ * done and total are 0. */
 typedef struct tomos_progress {
 	int (*report)(void *user, const char *stage, int64_t done, int64_t total, double value);
 	void *user;
 } tomos_progress;
 
-/* For those who cannot wait for a step to end, or have no progress to return from: while *flag is not 0,
- * all that computes, reads or writes and was called from this thread ends within a fraction of a second
- * with TOMOS_CANCELLED, and leaves anything in its results; files that are not yet committed stay so. The
- * flag may be raised from any thread or a signal handler (an int, stored at once), and must not be lowered
- * before the call has returned. NULL: no flag any more. */
-TOMOS_API void tomos_cancel_on(const volatile int *flag);
+/* A flag that ends a call from outside: while it is raised, calls that compute, read or write, made from a
+ * thread that watches it, end within a fraction of a second with TOMOS_CANCELLED; their results are then
+ * undefined, and files that are not yet committed stay so. Clear it only after the call has returned. All
+ * zero at the start (`static tomos_cancel stop;`); the member is private, and accessed atomically. */
+typedef struct tomos_cancel {
+	int raised;
+} tomos_cancel;
+
+TOMOS_API void tomos_cancel_on(const tomos_cancel *flag);  /* this thread watches it; NULL: none */
+TOMOS_API void tomos_cancel_raise(tomos_cancel *flag);     /* from any thread, or a signal handler */
+TOMOS_API void tomos_cancel_clear(tomos_cancel *flag);
+TOMOS_API int tomos_cancel_raised(const tomos_cancel *flag);
 
 /* ---- phantoms with known projections ------------------------------------------------------ */
 
@@ -279,6 +270,7 @@ TOMOS_API tomos_status tomos_noise_gaussian(const tomos_array *b, double level, 
 TOMOS_API tomos_status tomos_noise_poisson(const tomos_array *b, double photons, uint64_t seed);
 
 typedef struct tomos_difference {
+	size_t bytes;
 	double relative_l2, psnr, ssim, largest; /* of a - b; psnr and ssim over the range of a */
 } tomos_difference;
 TOMOS_API tomos_status tomos_compare(
@@ -291,6 +283,7 @@ typedef enum tomos_content { TOMOS_VOLUME, TOMOS_PROJECTIONS, TOMOS_UNKNOWN } to
 typedef struct tomos_file tomos_file;
 
 typedef struct tomos_file_info {
+	size_t bytes;
 	const char *format;  /* "hdf5", "npy", "tiff", ...; the strings live as long as the file */
 	const char *type;    /* as stored: "float32", "uint16", ... */
 	const char *dataset; /* HDF5: where the data were found, else "" */
@@ -346,6 +339,7 @@ typedef struct tomos_scan tomos_scan; /* views, flats and darks, with what the f
 typedef enum tomos_frames { TOMOS_VIEWS, TOMOS_FLATS, TOMOS_DARKS } tomos_frames;
 
 typedef struct tomos_scan_info {
+	size_t bytes;
 	const char *kind; /* "data-exchange", "nxtomo", "tomos", "tiff-folder" or "array" */
 	const char *format, *type, *dataset; /* of the views; live as long as the scan */
 	int counts; /* 1: counts, to be divided by flats; 0: line integrals already */
@@ -382,15 +376,17 @@ TOMOS_API tomos_status tomos_scan_geometry(
 
 /* Flats and darks [image][row][column]; darks NULL: none. */
 typedef struct tomos_fields {
+	size_t bytes;
 	const tomos_array *flats, *darks;
 	const double
 		*flat_views; /* where each flat was taken, counted in views; NULL: all at once */
 	double first_view;   /* of the data at hand, where these are a part of the scan's views */
 } tomos_fields;
 
-/* Numbers of corrections; every step adds to them. */
+/* Values changed by the preparation; every step adds to them. */
 typedef struct tomos_prep_report {
-	int64_t repaired; /* values without light or not finite, interpolated from their row */
+	size_t bytes;
+	int64_t repaired; /* values without light or not finite, interpolated along their row */
 	int64_t raised;  /* values below the floor */
 	int64_t zingers; /* values replaced by a median */
 	int64_t stripes; /* columns of sinograms replaced or levelled as broken or as large stripes */
@@ -419,6 +415,7 @@ TOMOS_API tomos_status tomos_prep_bin(
 
 /* What the chosen steps must see at once to give a row its value. */
 typedef struct tomos_reach {
+	size_t bytes;
 	int all_views, all_rows;
 	int64_t rows; /* above and below, where not all are needed */
 } tomos_reach;
@@ -469,6 +466,7 @@ typedef enum tomos_rate {
 } tomos_rate;
 
 typedef struct tomos_machine {
+	size_t bytes;
 	char model[96], driver[96];
 	int64_t processors;
 	double clock; /* in Hz */
@@ -490,6 +488,7 @@ TOMOS_API int tomos_threads(void);
 
 /* An optimised kernel: what it computes and where it is used. Static storage. */
 typedef struct tomos_kernel {
+	size_t bytes;
 	const char *backend, *name;         /* "cpu", "cuda" or "opencl" */
 	const char *projectors, *direction; /* "JOSEPH | VOXEL"; "FORWARD", "BACK" or "BOTH" */
 	const char *choice;  /* "AUTO", "NAMED" or "COARSE": without being named, or only then */
@@ -506,6 +505,7 @@ TOMOS_API const tomos_kernel *tomos_kernels(int *count);
 
 /* One way to do one kind of projection, as it was measured. */
 typedef struct tomos_tuned {
+	size_t bytes;
 	char kernel[32];
 	char projector[16], direction[8],
 		data[8]; /* "voxel", "forward" or "back", "float" or "half" */
@@ -573,6 +573,7 @@ TOMOS_API tomos_status tomos_op_transpose(tomos_op **op, const tomos_op *A);
  * see to. Methods that need rows, views or powers of the entries reject such an operator. */
 typedef int (*tomos_custom_apply)(void *user, const tomos_array *in, const tomos_array *out);
 typedef struct tomos_custom {
+	size_t bytes;
 	tomos_custom_apply forward, adjoint;
 	void *user;
 	const char *name; /* for messages; NULL: none */
@@ -589,6 +590,7 @@ TOMOS_API tomos_status tomos_op_matrix(tomos_op **op, tomos_backend *backend,
 
 /* Compressed rows: row r has entries pointers[r] to pointers[r + 1] - 1, columns ascending. */
 typedef struct tomos_matrix {
+	size_t bytes;
 	int64_t rows, columns, count;
 	int pointer_bytes, index_bytes; /* 4: int32_t, 8: int64_t */
 	const void *pointers, *indices;
@@ -607,6 +609,7 @@ TOMOS_API tomos_status tomos_matrix_bytes(const tomos_op *op, int64_t *bytes);
 TOMOS_API tomos_status tomos_matrix_write(
 	const tomos_op *op, const char *path, const tomos_file_options *options);
 typedef struct tomos_matrix_info {
+	size_t bytes;
 	int found;          /* 0: the file is there, but is none with a matrix */
 	const char *format; /* "Matrix Market", "npz" or "HDF5" */
 	char storage[8];    /* "csr", "coo"; npz: whatever SciPy calls it */
@@ -620,15 +623,16 @@ TOMOS_API tomos_status tomos_op_matrix_read(tomos_op **op, tomos_backend *backen
 
 /* ---- reconstruction ----------------------------------------------------------------------- */
 
-/* What an iteration did. The lists are the caller's, or NULL; they stay relative: ||b - A x|| / ||b||
- * (methods of blocks: each block with the volume it met) and ||x - truth|| / ||truth||. */
+/* Convergence of an iterative method. The lists are the caller's, or NULL: ||b - A x|| / ||b|| (methods that
+ * process blocks: of each block before its update) and ||x - truth|| / ||truth||, one value per iteration. */
 typedef struct tomos_history {
+	size_t bytes;
 	double *residual, *error;
-	int64_t room;      /* of the lists */
-	int64_t count;     /* iterations done; may be more than the room */
-	int64_t best;      /* the one of least error, counted from 1; 0: none, or no truth */
-	const char *ended; /* the row of --stop that ended it, or "cancelled" */
-	/* NULL, or takes the volume before each report; x itself will do, on any backend. */
+	int64_t capacity;  /* of the lists */
+	int64_t count;     /* iterations done; may exceed the capacity */
+	int64_t best;      /* the iteration of least error, counted from 1; 0: none, or no truth */
+	const char *ended; /* the stopping rule that ended it, or "cancelled" */
+	/* NULL, or where the volume is stored before each report; may be x itself, on any backend. */
 	const struct tomos_array *iterate;
 } tomos_history;
 
@@ -674,7 +678,8 @@ TOMOS_API tomos_status tomos_fbp_transpose(tomos_backend *backend, const tomos_g
 	const tomos_analytic_options *options, const tomos_progress *progress);
 
 typedef struct tomos_checkpoint_info {
-	int found; /* 0: the file is there, but is no checkpoint; 1: also one that is rejected */
+	size_t bytes;
+	int found; /* 0: the file exists, but is no checkpoint; 1: also one that is rejected */
 	int64_t iterations;
 	double residual;     /* after the last one; NAN: not kept */
 	char settings[4096]; /* what it belongs to, "method sirt;operator ...;volume ...;..." */
@@ -685,6 +690,7 @@ TOMOS_API tomos_status tomos_checkpoint_describe(const char *path, tomos_checkpo
 /* ---- the rotation axis ------------------------------------------------------------------------ */
 
 typedef struct tomos_axis {
+	size_t bytes;
 	double column;     /* where the axis falls on the detector, first pixel 0 */
 	double confidence; /* how far the best place stands out from the second best, as a share of all
 			     * scores' spread: 0: could be anywhere, 1: nowhere else; of one method and range */
@@ -761,7 +767,7 @@ typedef struct tomos_job {
 	const char *mask, *ray_weights;     /* files; see the options of these names */
 	const char *truth;   /* file of the true volume, for the error of each iteration and keep_best */
 	const char *compare; /* any method: file of a volume; report->difference. `truth` too, without one */
-	int axis_later;      /* tomos_prepared_open: 1: the axis is taken to be in the middle of the
+	int64_t axis_later;  /* tomos_prepared_open: 1: the axis is taken to be in the middle of the
 			      * detector, until tomos_prepared_axis searches for it */
 } tomos_job;
 

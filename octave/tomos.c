@@ -150,7 +150,7 @@ static void set_number(char *options, const tomos_option *row, const mxArray *va
 {
 	double real = number_of(value, row->name);
 	int64_t whole = (int64_t)real;
-	int flag = real != 0;
+	int64_t flag = real != 0;
 	if (row->kind == TOMOS_INT && (double)whole != real)
 		mexErrMsgIdAndTxt(
 			"tomos:usage", "%s must be a whole number, not %g", row->name, real);

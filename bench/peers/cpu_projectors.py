@@ -26,12 +26,13 @@ class Array(ctypes.Structure):
 
 
 class Option(ctypes.Structure):
-    _fields_ = [("name", c_char_p), ("kind", c_int), ("fallback", c_char_p), ("values", c_char_p),
-                ("help", c_char_p), ("offset", c_size_t), ("count_offset", c_size_t)]
+    _fields_ = [("bytes", c_size_t), ("name", c_char_p), ("kind", c_int), ("fallback", c_char_p),
+                ("values", c_char_p), ("help", c_char_p), ("offset", c_size_t), ("count_offset", c_size_t),
+                ("needs", c_char_p)]
 
 
 INT, REAL, ANGLE, FLAG, TEXT, CHOICE = range(6)  # tomos_option_kind
-SCALARS = {INT: c_int64, REAL: c_double, ANGLE: c_double, FLAG: c_int, TEXT: c_char_p, CHOICE: c_char_p}
+SCALARS = {INT: c_int64, REAL: c_double, ANGLE: c_double, FLAG: c_int64, TEXT: c_char_p, CHOICE: c_char_p}
 
 
 class Tomos:

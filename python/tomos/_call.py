@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional
 
-from ._library import REPORT, Cancelled, ProgressStruct, _EXCEPTIONS, check, lib
+from ._library import _EXCEPTIONS, REPORT, Cancelled, CancelStruct, ProgressStruct, check, lib
 
 #: Called with (stage, done, total, value); a true result cancels.
 Report = Callable[[str, int, int, float], Any]
@@ -56,7 +56,7 @@ class _Work:
     """A call in a thread of its own, so that the main thread can handle signals."""
 
     def __init__(self, function, arguments, reports: bool, progress: bool, keep: Any) -> None:
-        self.cancel = ctypes.c_int(0)
+        self.cancel = CancelStruct()
         self.events: queue.SimpleQueue = queue.SimpleQueue()
         self.answers: queue.SimpleQueue = queue.SimpleQueue()
         self.reports, self.keep = reports, keep
@@ -73,13 +73,14 @@ class _Work:
         self.events.put(None)
 
     def _reported(self, _, stage, done, total, value) -> int:
-        if self.cancel.value or not self.reports:
-            return self.cancel.value
+        cancelled = lib.cancel_raised(ctypes.byref(self.cancel))
+        if cancelled or not self.reports:
+            return cancelled
         self.events.put((stage.decode(), done, total, value))
         return self.answers.get()
 
     def stop(self, patience: Optional[float]) -> None:
-        self.cancel.value = 1
+        lib.cancel_raise(ctypes.byref(self.cancel))
         self.answers.put(1)
         self.thread.join(patience)
 

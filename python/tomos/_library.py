@@ -22,7 +22,19 @@ def _members(kind: Any, names: str) -> list[tuple[str, Any]]:
     return [(name, kind) for name in names.split()]
 
 
-class Option(ctypes.Structure):
+class SizedStruct(ctypes.Structure):
+    """A struct that begins with its size, as tomos.h asks for."""
+    _fields_ = [("bytes", c_size_t)]
+
+    def __init__(self, *members: Any, **named: Any) -> None:
+        super().__init__(ctypes.sizeof(self), *members, **named)
+
+
+class CancelStruct(ctypes.Structure):
+    _fields_ = [("raised", c_int)]
+
+
+class Option(SizedStruct):
     """One row of options.def."""
     _fields_ = [("name", c_char_p), ("kind", c_int), *_members(c_char_p, "fallback values help"),
                 *_members(c_size_t, "offset count_offset"), ("needs", c_char_p)]
@@ -40,7 +52,7 @@ class ArrayStruct(ctypes.Structure):
 APPLY = CFUNCTYPE(c_int, c_void_p, POINTER(ArrayStruct), POINTER(ArrayStruct))
 
 
-class CustomStruct(ctypes.Structure):
+class CustomStruct(SizedStruct):
     _fields_ = [("forward", APPLY), ("adjoint", APPLY), ("user", c_void_p), ("name", c_char_p)]
 
 
@@ -51,8 +63,8 @@ class ProgressStruct(ctypes.Structure):
     _fields_ = [("report", REPORT), ("user", c_void_p)]
 
 
-class HistoryStruct(ctypes.Structure):
-    _fields_ = [("residual", POINTER(c_double)), ("error", POINTER(c_double)), ("room", c_int64),
+class HistoryStruct(SizedStruct):
+    _fields_ = [("residual", POINTER(c_double)), ("error", POINTER(c_double)), ("capacity", c_int64),
                 ("count", c_int64), ("best", c_int64), ("ended", c_char_p),
                 ("iterate", POINTER(ArrayStruct))]
 
@@ -62,29 +74,29 @@ class EllipsoidStruct(ctypes.Structure):
                 ("value", c_double)]
 
 
-class DifferenceStruct(ctypes.Structure):
+class DifferenceStruct(SizedStruct):
     _fields_ = _members(c_double, "relative_l2 psnr ssim largest")
 
 
-class FileInfoStruct(ctypes.Structure):
+class FileInfoStruct(SizedStruct):
     _fields_ = [*_members(c_char_p, "format type dataset"), ("content", c_int),
                 ("shape", c_int64 * 3), *_members(c_int, "has_grid has_geometry")]
 
 
-class ScanInfoStruct(ctypes.Structure):
+class ScanInfoStruct(SizedStruct):
     _fields_ = [*_members(c_char_p, "kind format type dataset"), ("counts", c_int),
                 *_members(c_int64, "views rows columns flats darks"),
                 *_members(c_int, "has_angles has_geometry has_places has_shifts half"),
                 *_members(c_double, "pixel pixel_height distance energy")]
 
 
-class AxisStruct(ctypes.Structure):
+class AxisStruct(SizedStruct):
     _fields_ = [*_members(c_double, "column confidence"),
                 *_members(c_int, "at_edge full_turn half"),
                 *_members(c_double, "low high pairs vo sharpness error")]
 
 
-class MatrixStruct(ctypes.Structure):
+class MatrixStruct(SizedStruct):
     _fields_ = [*_members(c_int64, "rows columns count"),
                 *_members(c_int, "pointer_bytes index_bytes"),
                 *_members(c_void_p, "pointers indices values")]
@@ -93,13 +105,13 @@ class MatrixStruct(ctypes.Structure):
 Shape = c_int64 * 3
 
 
-class PrepReportStruct(ctypes.Structure):
+class PrepReportStruct(SizedStruct):
     _fields_ = _members(c_int64, "repaired raised zingers stripes views")
 
 
-class RunReportStruct(ctypes.Structure):
+class RunReportStruct(SizedStruct):
     _fields_ = [
-        ("bytes", c_size_t), ("prep", PrepReportStruct), ("shape", Shape),
+        ("prep", PrepReportStruct), ("shape", Shape),
         *_members(c_int64, "slabs slices resumed"),
         *_members(c_double, "read_bytes written_bytes updates"),
         *_members(c_double, "read_seconds compute_seconds write_seconds seconds"),
@@ -111,13 +123,13 @@ class RunReportStruct(ctypes.Structure):
 SAY = CFUNCTYPE(None, c_void_p, c_char_p)
 
 
-class JobStruct(ctypes.Structure):
+class JobStruct(SizedStruct):
     _fields_ = [
-        ("bytes", c_size_t), *_members(c_char_p, "scan output method backend"),
+        *_members(c_char_p, "scan output method backend"),
         *_members(c_void_p, "device source geometry views prep axis grid analytic file run"),
         *_members(c_char_p, "command recipe"), ("say", SAY), ("user", c_void_p),
         ("report", POINTER(RunReportStruct)), *_members(c_void_p, "algebraic projector stored"),
-        *_members(c_char_p, "matrix start mask ray_weights truth compare"), ("axis_later", c_int)]
+        *_members(c_char_p, "matrix start mask ray_weights truth compare"), ("axis_later", c_int64)]
 
 
 _P = c_void_p  # a handle, a pointer to an options struct, or NULL
@@ -133,7 +145,9 @@ _FUNCTIONS = {
     "message": (_S, []),
     "version": (_S, []),
     "status_name": (_S, [c_int]),
-    "cancel_on": (None, [POINTER(c_int)]),
+    "cancel_on": (None, [POINTER(CancelStruct)]),
+    "cancel_raise": (None, [POINTER(CancelStruct)]),
+    "cancel_raised": (c_int, [POINTER(CancelStruct)]),
     "options": (POINTER(Option), [_S, POINTER(c_int)]),
     "option_unmet": (c_int, [POINTER(Option), c_int, _P, POINTER(c_uint64), _S]),
     "option_needs": (None, [POINTER(Option), c_int, c_char_p, c_size_t]),
@@ -298,6 +312,12 @@ def new(constructor, *arguments) -> int:
     handle = c_void_p()
     check(constructor(ctypes.byref(handle), *arguments))
     return handle.value
+
+
+def rows_of(table: Any, count: int) -> list:
+    """The rows of a list of structs that begin with their size, which is also the stride."""
+    start, stride = ctypes.addressof(table.contents), table.contents.bytes
+    return [table._type_.from_address(start + i * stride) for i in range(count)]
 
 
 def choices(text: bytes) -> tuple[str, ...]:

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 
 from ._arrays import Array, Numbers, View, any_shape
-from ._library import ArrayStruct, BadValue, Error, HistoryStruct, check, lib
+from ._library import ArrayStruct, BadValue, Error, HistoryStruct, check, lib, rows_of
 
 _KINDS = ("int", "real", "angle", "flag", "text", "choice", "ints", "reals", "angles", "array",
           "history", "length", "energy", "size", "lengths")
 _C_TYPES = {"int": ctypes.c_int64, "real": ctypes.c_double, "angle": ctypes.c_double,
-            "flag": ctypes.c_int, "text": ctypes.c_char_p, "choice": ctypes.c_char_p,
+            "flag": ctypes.c_int64, "text": ctypes.c_char_p, "choice": ctypes.c_char_p,
             "ints": ctypes.POINTER(ctypes.c_int64), "reals": ctypes.POINTER(ctypes.c_double),
             "angles": ctypes.POINTER(ctypes.c_double), "array": ctypes.POINTER(ArrayStruct),
             "history": ctypes.POINTER(HistoryStruct), "length": ctypes.c_double,
@@ -83,7 +83,7 @@ class History:
         return self._struct
 
     def _finish(self) -> None:
-        count = min(self._struct.count, self._struct.room)
+        count = min(self._struct.count, self._struct.capacity)
         self.residual, self.error = self.residual[:count], self.error[:count]
         self.best = self._struct.best
         self.ended = (self._struct.ended or b"").decode()
@@ -117,7 +117,7 @@ class Options:
         self.rows: dict[str, Row] = {}
         self._table, self._count = table, count.value
         fields: list[tuple[str, Any]] = [("bytes", ctypes.c_size_t)]
-        for c in table[:count.value]:
+        for c in rows_of(table, count.value):
             name, kind = c.name.decode(), _KINDS[c.kind]
             self.rows[name] = Row(name, kind, _default(kind, c.fallback.decode()),
                                   c.values.decode(), c.help.decode())
@@ -125,7 +125,7 @@ class Options:
             if kind in _LISTS:
                 fields.append((name + "_count", ctypes.c_int64))
         self.struct = type(group, (ctypes.Structure,), {"_fields_": fields})
-        for c in table[:count.value]:
+        for c in rows_of(table, count.value):
             if getattr(self.struct, c.name.decode()).offset != c.offset:
                 raise ImportError(f"tomos: the option {c.name.decode()!r} has another offset in "
                                   "the library")
@@ -144,7 +144,8 @@ class Options:
     def needs(self, name: str) -> str:
         """What an option has no effect without, in words."""
         text = ctypes.create_string_buffer(256)
-        lib.option_needs(ctypes.byref(self._table[list(self.rows).index(name)]), 0, text, len(text))
+        row = rows_of(self._table, self._count)[list(self.rows).index(name)]
+        lib.option_needs(ctypes.byref(row), 0, text, len(text))
         return text.value.decode()
 
     def pick(self, names: Iterable[str]) -> dict[str, Row]:

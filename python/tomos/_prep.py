@@ -10,7 +10,7 @@ import numpy as np
 from ._arrays import Array, Numbers, any_shape, host_view, to_float32
 from ._call import call, run
 from ._geometry import Geometry
-from ._library import ArrayStruct, PrepReportStruct, Shape, check, lib
+from ._library import ArrayStruct, PrepReportStruct, Shape, SizedStruct, check, lib
 from ._options import GROUPS, with_options
 
 
@@ -28,7 +28,7 @@ class PrepReport(PrepReportStruct):
             f"{n} {getattr(self, n)}" for n, _ in PrepReportStruct._fields_) + ">"
 
 
-class _Fields(ctypes.Structure):
+class _Fields(SizedStruct):
     _fields_ = [("flats", ctypes.POINTER(ArrayStruct)), ("darks", ctypes.POINTER(ArrayStruct)),
                 ("flat_views", ctypes.POINTER(ctypes.c_double)), ("first_view", ctypes.c_double)]
 

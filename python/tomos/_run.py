@@ -324,9 +324,9 @@ def _run(scan: _Path, output: Optional[_Path] = None, method: Optional[str] = No
                        truth is not None or compare is not None, degrees, options)
     if stored is not None:
         structs["stored"] = GROUPS["matrix"].fill(storage=arrays.pop("stored"))
-    lines, struct = _Lines(verbose), RunReportStruct(ctypes.sizeof(RunReportStruct))
+    lines, struct = _Lines(verbose), RunReportStruct()
     with _files({**arrays, "compare": compare}) as paths:
-        job = JobStruct(bytes=ctypes.sizeof(JobStruct), scan=os.fsencode(scan),
+        job = JobStruct(scan=os.fsencode(scan),
                         output=os.fsencode(path), method=name.encode(), backend=backend.encode(),
                         views=views._handle if views else None, say=SAY(lines.add),
                         report=ctypes.pointer(struct), **paths)

@@ -63,17 +63,12 @@ int tomos_method_uses(const char *method, const char *option)
 	return i >= 0 && uses(&rows[i], option);
 }
 
-static size_t field_size(tomos_option_kind kind)
-{
-	return kind == TOMOS_FLAG ? sizeof(int) : sizeof(int64_t);
-}
-
 static bool same_value(const tomos_option *row, const void *a, const void *b)
 {
 	const char *x = (const char *)a + row->offset, *y = (const char *)b + row->offset;
 	const char *s, *t;
 	if (row->kind != TOMOS_CHOICE && row->kind != TOMOS_TEXT)
-		return memcmp(x, y, field_size(row->kind)) == 0;
+		return memcmp(x, y, sizeof(int64_t)) == 0;
 	memcpy(&s, x, sizeof s);
 	memcpy(&t, y, sizeof t);
 	return strcmp(s ? s : "", t ? t : "") == 0;
@@ -168,7 +163,6 @@ static int setting_text(char *text, size_t room, const tomos_option *row, const 
 {
 	const char *field = (const char *)options + row->offset, *choice;
 	int64_t whole = 0;
-	int flag;
 	double real;
 	switch (row->kind) {
 	case TOMOS_REAL:
@@ -177,9 +171,6 @@ static int setting_text(char *text, size_t room, const tomos_option *row, const 
 	case TOMOS_CHOICE:
 		memcpy(&choice, field, sizeof choice);
 		return snprintf(text, room, ";%s %s", row->name, choice);
-	case TOMOS_FLAG:
-		memcpy(&flag, field, sizeof flag);
-		return snprintf(text, room, ";%s %d", row->name, flag != 0);
 	default:
 		memcpy(&whole, field, sizeof whole);
 		return snprintf(text, room, ";%s %lld", row->name, (long long)whole);
@@ -310,6 +301,7 @@ static tomos_status finish(Iteration *it, tomos_status status)
 	}
 	if (it->o->history)
 		it->o->history->ended = it->ended;
+	iteration_give_history(it);
 	if (it->best && it->best_at > 0 && (status == TOMOS_OK || status == TOMOS_CANCELLED)) {
 		tomos_status copied = vector_copy(it->X, it->best, it->x);
 		status = status == TOMOS_OK ? copied : status;
@@ -329,7 +321,7 @@ static tomos_status finish(Iteration *it, tomos_status status)
 }
 
 static tomos_status run_method(const MethodRow *method, const tomos_op *op, const float *b,
-	float *x, const tomos_algebraic_options *o, const Within *within,
+	float *x, const tomos_algebraic_options *o, tomos_history *history, const Within *within,
 	const tomos_progress *progress)
 {
 	Iteration it = {.method = method->name,
@@ -341,6 +333,7 @@ static tomos_status run_method(const MethodRow *method, const tomos_op *op, cons
 		.low = (float)o->minimum,
 		.high = (float)o->maximum,
 		.o = o,
+		.history = history,
 		.progress = progress,
 		.cache = within->cache,
 		.part = within->part,
@@ -374,8 +367,10 @@ static tomos_status reconstruct(const MethodRow *method, const tomos_op *op, con
 		return fail(TOMOS_BAD_VALUE, "%s: there is no operator", method->name);
 	tomos_algebraic_options o = tomos_algebraic_defaults();
 	TRY(options_take(&o, given, "algebraic"));
-	if (o.history)
-		o.history->count = o.history->best = 0;
+	tomos_history history = {.bytes = sizeof history}, *caller = o.history;
+	TRY(struct_take(&history, caller, "tomos_history"));
+	history.count = history.best = 0;
+	o.history = caller ? &history : NULL;
 	TRY(check(method, op, &o));
 	if (o.history && o.history->iterate)
 		TRY(check_iterate(op, x, o.history->iterate));
@@ -384,7 +379,7 @@ static tomos_status reconstruct(const MethodRow *method, const tomos_op *op, con
 	TRY_OR_DONE(vector_borrow(&data, &op->range, b, VECTOR_IN, "the projections"));
 	TRY_OR_DONE(vector_borrow(&image, &op->domain, x, VECTOR_IN_OUT, "the volume"));
 	TRY_OR_DONE(arrays_apart(b, "the projections", x, "the volume"));
-	TRY_OR_DONE(run_method(method, op, data.data, image.data, &o, within, progress));
+	TRY_OR_DONE(run_method(method, op, data.data, image.data, &o, caller, within, progress));
 done:
 	returned = vector_return(&image, &op->domain, VECTOR_IN_OUT);
 	vector_return(&data, &op->range, VECTOR_IN);

@@ -91,7 +91,7 @@ static Head head_of(const Iteration *it)
 		head.vectors += it->held[i].state;
 		floats += it->held[i].state ? it->held[i].space->count : 0;
 	}
-	head.entries = h && h->residual && h->error ? min64(it->k, h->room) : 0;
+	head.entries = h && h->residual && h->error ? min64(it->k, h->capacity) : 0;
 	head.bytes = (int64_t)(strlen(title) + strlen(it->settings) + 1 + sizeof head +
 			       sizeof(uint32_t)) +
 		     (head.scalars + 2 * head.entries) * (int64_t)sizeof(double) +
@@ -142,7 +142,7 @@ static tomos_status write_whole(const Iteration *it)
 /* A caller that has cancelled gets its checkpoint all the same. */
 tomos_status checkpoint_write(const Iteration *it)
 {
-	const volatile int *flag = cancel_asked();
+	const tomos_cancel *flag = cancel_asked();
 	tomos_cancel_on(NULL);
 	tomos_status status = write_whole(it);
 	tomos_cancel_on(flag);
@@ -263,27 +263,27 @@ static tomos_status read_head(const Stream *s, const Iteration *it, Head *head)
 	return check_start(it, head, s->path);
 }
 
-/* A list of the history, as far as the caller has room; the rest is passed over, what was not kept is
+/* A list of the history, up to its capacity; the rest is passed over, what was not kept is
  * not a number. */
-static tomos_status read_list(const Stream *s, const Head *head, double *list, int64_t room)
+static tomos_status read_list(const Stream *s, const Head *head, double *list, int64_t capacity)
 {
 	double passed;
 	for (int64_t i = 0; i < head->entries; i++)
-		TRY(take(s, list && i < room ? &list[i] : &passed, sizeof(double), 1));
-	for (int64_t i = head->entries; list && i < min64(head->k, room); i++)
+		TRY(take(s, list && i < capacity ? &list[i] : &passed, sizeof(double), 1));
+	for (int64_t i = head->entries; list && i < min64(head->k, capacity); i++)
 		list[i] = NAN;
 	return TOMOS_OK;
 }
 
 static tomos_status read_all(Stream *s, Iteration *it)
 {
-	tomos_history none = {0}, *h = it->o->history ? it->o->history : &none;
+	tomos_history none = {.bytes = sizeof none}, *h = it->o->history ? it->o->history : &none;
 	Head head;
 	TRY(read_head(s, it, &head));
 	for (int i = 0; i < it->scalar_count; i++)
 		TRY(take(s, it->scalars[i], sizeof(double), 1));
-	TRY(read_list(s, &head, h->residual, h->room));
-	TRY(read_list(s, &head, h->error, h->room));
+	TRY(read_list(s, &head, h->residual, h->capacity));
+	TRY(read_list(s, &head, h->error, h->capacity));
 	TRY(move_vectors(s, it, false));
 	it->k = head.k;
 	it->stopped = head.rule != 0 && head.rule == rule_mark(it->o);
@@ -321,16 +321,18 @@ static tomos_status describe(const Stream *s, tomos_checkpoint_info *info)
 tomos_status tomos_checkpoint_describe(const char *path, tomos_checkpoint_info *info)
 {
 	bool current;
-	*info = (tomos_checkpoint_info){.residual = NAN};
+	tomos_checkpoint_info found = {.bytes = sizeof found, .residual = NAN};
+	TRY(struct_give(info, &found, "tomos_checkpoint_info"));
 	if (!path)
 		return fail(TOMOS_BAD_VALUE, "no checkpoint is named");
 	const Stream s = {.file = fopen(path, "rb"), .path = path};
 	if (!s.file)
 		return not_opened(path);
-	info->found = is_checkpoint(s.file, &current);
+	found.found = is_checkpoint(s.file, &current);
 	tomos_status status = TOMOS_OK;
-	if (info->found)
-		status = current ? describe(&s, info) : another_version(path);
+	if (found.found)
+		status = current ? describe(&s, &found) : another_version(path);
 	fclose(s.file);
+	struct_give(info, &found, "tomos_checkpoint_info");
 	return status;
 }

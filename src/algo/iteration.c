@@ -107,6 +107,7 @@ tomos_status iteration_start(Iteration *it)
 		TRY(checkpoint_read(it, &found));
 	if (o->history)
 		o->history->count = it->k;
+	TRY(iteration_give_history(it));
 	it->going = it->k < o->iterations && !it->stopped;
 	if (it->stopped)
 		it->ended = o->stop;
@@ -132,17 +133,25 @@ static tomos_status note_error(Iteration *it, double *error)
 	return it->best ? vector_copy(it->X, it->x, it->best) : TOMOS_OK;
 }
 
-static void note_history(const Iteration *it, double residual, double error)
+tomos_status iteration_give_history(const Iteration *it)
+{
+	if (!it->history)
+		return TOMOS_OK;
+	return struct_give(it->history, it->o->history, "tomos_history");
+}
+
+static tomos_status note_history(const Iteration *it, double residual, double error)
 {
 	tomos_history *h = it->o->history;
 	if (!h)
-		return;
+		return TOMOS_OK;
 	h->count = it->k;
 	h->best = (int64_t)it->best_at;
-	if (it->k <= h->room && h->residual)
+	if (it->k <= h->capacity && h->residual)
 		h->residual[it->k - 1] = residual;
-	if (it->k <= h->room && h->error)
+	if (it->k <= h->capacity && h->error)
 		h->error[it->k - 1] = error;
+	return iteration_give_history(it);
 }
 
 /* Where the volume lies elsewhere, on a GPU or in another order, the caller sees it by a copy. */
@@ -208,7 +217,7 @@ static tomos_status iterated(Iteration *it, const float *r, double norm)
 	it->k++;
 	TRY(check_growth(it, norm));
 	TRY(note_error(it, &error));
-	note_history(it, residual, error);
+	TRY(note_history(it, residual, error));
 	TRY(stop_check(it, r, norm, &it->stopped));
 	it->going = it->going && !it->stopped && it->k < it->o->iterations;
 	TRY(show_iterate(it));

@@ -24,6 +24,7 @@ typedef struct {
 	const float *rays, *mask; /* roots of the weights; 1 inside; NULL: all the same */
 	float low, high;
 	const tomos_algebraic_options *o;
+	tomos_history *history; /* the caller's, brought up to date from o->history; NULL: none */
 	const tomos_progress *progress;
 	int64_t k;  /* iterations done */
 	bool going; /* on to the next one */
@@ -65,6 +66,8 @@ tomos_status iteration_vector(Iteration *it, float **data, const Space *space, c
 tomos_status iteration_state(Iteration *it, float **data, const Space *space, const char *what);
 void iteration_scalar(Iteration *it, double *scalar);
 
+/* Copies o->history to the caller's. */
+tomos_status iteration_give_history(const Iteration *it);
 /* Before the first iteration, with the state set up: takes a checkpoint's state instead. */
 tomos_status iteration_start(Iteration *it);
 /* After each: what the caller sees, whether to go on. `r` is b - A x; without it its norm will do. */

@@ -5,18 +5,23 @@
 
 tomos_status tomos_backend_machine(tomos_backend *backend, tomos_machine *machine)
 {
-	*machine = (tomos_machine){.processors = 0};
-	snprintf(machine->model, sizeof machine->model, "%s", backend->model);
-	snprintf(machine->driver, sizeof machine->driver, "%s", backend->driver);
-	return backend->type->machine ? backend->type->machine(backend, machine) : TOMOS_OK;
+	tomos_machine found = {.bytes = sizeof found};
+	snprintf(found.model, sizeof found.model, "%s", backend->model);
+	snprintf(found.driver, sizeof found.driver, "%s", backend->driver);
+	if (backend->type->machine)
+		TRY(backend->type->machine(backend, &found));
+	return struct_give(machine, &found, "tomos_machine");
 }
 
 double tomos_machine_bound(
 	const tomos_machine *machine, const double work[TOMOS_RATES], tomos_rate *part)
 {
 	double longest = 0;
+	tomos_machine known = {.bytes = sizeof known};
+	if (struct_take(&known, machine, "tomos_machine") != TOMOS_OK)
+		return 0;
 	for (int i = 0; i < TOMOS_RATES; i++) {
-		double time = machine->rates[i] > 0 ? work[i] / machine->rates[i] : 0;
+		double time = known.rates[i] > 0 ? work[i] / known.rates[i] : 0;
 		if (time <= longest)
 			continue;
 		longest = time;

@@ -7,8 +7,8 @@
 #define OPENCL "opencl"
 #define OPTIMISED(backend, id, projectors, direction, choice, cache, fma, fetch, tensor, rays, \
 	applies, method) \
-	{backend, #id, #projectors, #direction, #choice, #rays, applies, method, \
-		{0, 0, cache, fma, fetch, tensor}},
+	{sizeof(tomos_kernel), backend, #id, #projectors, #direction, #choice, #rays, applies, \
+		method, {0, 0, cache, fma, fetch, tensor}},
 static const tomos_kernel rows[] = {
 #include "backend/optimised.def"
 };

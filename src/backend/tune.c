@@ -36,7 +36,8 @@ void tune_describe(const ProjectRequest *what, tomos_tuned *row)
 	int64_t n[3];
 	for (int a = 0; a < 3; a++)
 		n[a] = what->box.high[a] - what->box.low[a];
-	*row = (tomos_tuned){.size = max64(n[(across + 1) % 3], n[(across + 2) % 3]),
+	*row = (tomos_tuned){.bytes = sizeof *row,
+		.size = max64(n[(across + 1) % 3], n[(across + 2) % 3]),
 		.slices = n[across],
 		.views = what->count,
 		.columns = what->plan->scan->columns};
@@ -150,15 +151,17 @@ void tomos_tuned_free(void *list)
 double tomos_tuned_bound(const tomos_tuned *row, const tomos_machine *machine, tomos_rate *part)
 {
 	double work[TOMOS_RATES];
-	const double *demand = optimised_demand(row->kernel);
-	if (!demand)
+	tomos_tuned known = {.bytes = sizeof known};
+	tomos_status taken = struct_take(&known, row, "tomos_tuned");
+	const double *demand = optimised_demand(known.kernel);
+	if (taken != TOMOS_OK || !demand)
 		return 0;
 	memcpy(work, demand, sizeof work);
 	/* Volume and projections once, shared by all updates. */
 	work[TOMOS_RATE_MEMORY] =
 		sizeof(float) *
-		(1 / (double)row->views +
-			(double)row->columns / ((double)row->size * (double)row->size));
+		(1 / (double)known.views +
+			(double)known.columns / ((double)known.size * (double)known.size));
 	double time = tomos_machine_bound(machine, work, part);
 	return time > 0 ? 1 / time : 0;
 }

@@ -72,7 +72,7 @@ static bool row_parse(const char *line, tomos_tuned *row)
 {
 	long long sizes[4];
 	char end = 0;
-	*row = (tomos_tuned){.rate = 0};
+	*row = (tomos_tuned){.bytes = sizeof *row};
 	int found = sscanf(line, ROW_SCAN, row->kernel, row->projector, row->direction, row->data,
 		row->rays, &sizes[0], &sizes[1], &sizes[2], &sizes[3], &row->rate, &row->chosen,
 		&row->coarse, &end);

@@ -1,4 +1,4 @@
-/* What every other room stands on: status and message, memory, threads, checked sizes. */
+/* Basis of every other folder: status and message, memory, threads, checked sizes, structs of callers. */
 #ifndef TOMOS_BASE_BASE_H
 #define TOMOS_BASE_BASE_H
 
@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "tomos.h"
+#include "tomos/options.def"
 
 #if defined __GNUC__
 #define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
@@ -75,18 +76,25 @@ tomos_status parallel_try(
 tomos_status cancel_check(const char *what);
 /* Within a task, in any thread: whether the loop is being cut short, so that the rest may be left out. */
 bool cancel_seen(void);
-/* This thread's flag, for tomos_cancel_on in threads that work for it; NULL: none. */
-const volatile int *cancel_asked(void);
-/* The flag that cuts loops of this thread short now; NULL: none. */
-const volatile int *cancel_watched(void);
-bool cancel_raised(const volatile int *flag);
+/* The flag of this thread, for tomos_cancel_on in threads that work for it; NULL: none. */
+const tomos_cancel *cancel_asked(void);
+/* The same between cancel_begin and cancel_end; NULL elsewhere. */
+const tomos_cancel *cancel_watched(void);
 
 /* Index of `text` in "a|b|c", or -1. */
 int choice_index(const char *choices, const char *text);
 /* choice_index with a sentence: "projector 'josef' is not known; nearest: joseph (a, b, c)". */
 tomos_status choice_find(const char *what, const char *choices, const char *text, int *index);
 
-/* Copies the caller's options over the defaults already in `options`, as far as the caller's go. */
+/* Structs of callers, which begin with `bytes` and may be of an older or newer version of the library.
+ * Every public function exchanges them through these two; `name` is for messages.
+ * struct_take copies the caller's struct over the defaults in `own`, as far as it goes; it rejects members
+ * unknown here that are not 0. given NULL: nothing is copied.
+ * struct_give copies `own` to the caller's, as far as that goes, and sets the rest of it to 0. */
+tomos_status struct_take(void *own, const void *given, const char *name);
+tomos_status struct_give(void *given, const void *own, const char *name);
+
+/* struct_take of an option struct, and the check of its ranges. */
 tomos_status options_take(void *options, const void *given, const char *group);
 /* Rejects an option that is not its default and has no effect without another: tomos_option_unmet. */
 tomos_status options_need(const char *group, const void *options, const char *facts);

@@ -1,4 +1,4 @@
-/* Names chosen from "a|b|c" lists, and the options structs of callers of any age. */
+/* Names chosen from "a|b|c" lists. */
 #include <stdio.h>
 #include <string.h>
 #include "base/base.h"
@@ -98,21 +98,4 @@ tomos_status choice_find(const char *what, const char *choices, const char *text
 	return fail(TOMOS_BAD_VALUE, "%s '%s' is not known%s%s%s (known: %s)", what,
 		text ? text : "(none)", *nearest ? "; did you mean '" : "", nearest,
 		*nearest ? "'?" : "", choices);
-}
-
-tomos_status options_take(void *options, const void *given, const char *group)
-{
-	size_t own, theirs;
-	memcpy(&own, options, sizeof own);
-	if (!given)
-		return TOMOS_OK;
-	memcpy(&theirs, given, sizeof theirs);
-	if (theirs < sizeof(size_t) || theirs > 65536)
-		return fail(TOMOS_BAD_VALUE,
-			"the bytes field of the %s options is %zu; fill them with "
-			"tomos_%s_defaults()",
-			group, theirs, group);
-	memcpy((char *)options + sizeof own, (const char *)given + sizeof own,
-		(theirs < own ? theirs : own) - sizeof own);
-	return tomos_options_check(group, options);
 }

@@ -1,4 +1,4 @@
-/* Which option needs which: the last column of options.def, checked and put into words. */
+/* Which option needs which: the last column of options.def, checked and printed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +22,19 @@ typedef struct {
 } Known;
 
 static const char separator[] = " or ";
+
+/* Row i of a caller's list. */
+static tomos_option row_at(const tomos_option *rows, int i)
+{
+	tomos_option row = {.bytes = sizeof row,
+		.name = "",
+		.fallback = "",
+		.values = "",
+		.help = "",
+		.needs = ""};
+	struct_take(&row, TOMOS_ROW(rows, i), "tomos_option");
+	return row;
+}
 
 /* Reads the alternative at `at`; returns where the next one begins, or the end. */
 static const char *alternative_read(const char *at, Alternative *a)
@@ -86,16 +99,12 @@ static double number_of(const tomos_option *row, const char *options)
 	const char *field = options + (is_list(row->kind) ? row->count_offset : row->offset);
 	int64_t whole;
 	double real;
-	int flag;
-	if (row->kind == TOMOS_FLAG) {
-		memcpy(&flag, field, sizeof flag);
-		return flag;
-	}
 	memcpy(&whole, field, sizeof whole);
 	memcpy(&real, field, sizeof real);
 	if (row->kind == TOMOS_ARRAY || row->kind == TOMOS_HISTORY)
 		return whole != 0;
-	bool is_whole = row->kind == TOMOS_INT || row->kind == TOMOS_SIZE || is_list(row->kind);
+	bool is_whole = row->kind == TOMOS_INT || row->kind == TOMOS_SIZE ||
+			row->kind == TOMOS_FLAG || is_list(row->kind);
 	return is_whole ? (double)whole : real;
 }
 
@@ -143,7 +152,7 @@ static bool value_fits(const Alternative *a, const char *value)
 	}
 }
 
-/* A name that is not known is told of as such, by whoever reads it. */
+/* An unknown name has its own message, from the function that reads the option. */
 static bool is_unknown(const tomos_option *row, const char *text)
 {
 	return row->kind == TOMOS_CHOICE && text[0] && row->values[0] != '=' &&
@@ -157,14 +166,14 @@ static bool alternative_met(const Alternative *a, const Known *k)
 	if (fact && value_fits(a, value))
 		return true;
 	for (int i = 0; i < k->count; i++) {
-		const tomos_option *row = &k->rows[i];
-		const char *text = is_text(row->kind) ? text_of(row, k->options) : "";
-		if (strcmp(row->name, a->name) == 0)
-			return is_unknown(row, text) ||
-			       (a->relation && is_text(row->kind) ? value_fits(a, text)
-								  : is_set(row, k->options));
+		const tomos_option row = row_at(k->rows, i);
+		const char *text = is_text(row.kind) ? text_of(&row, k->options) : "";
+		if (strcmp(row.name, a->name) == 0)
+			return is_unknown(&row, text) ||
+			       (a->relation && is_text(row.kind) ? value_fits(a, text)
+								 : is_set(&row, k->options));
 	}
-	return !fact; /* what nobody can tell is no reason to reject */
+	return !fact; /* what is not known is no reason to reject */
 }
 
 static bool need_met(const tomos_option *row, const Known *k)
@@ -183,8 +192,9 @@ int tomos_option_unmet(const tomos_option *rows, int count, const void *options,
 {
 	const Known known = {rows, count, options, facts};
 	for (int i = 0; i < count; i++) {
-		bool wanted = given ? *given >> i & 1 : is_changed(&rows[i], options);
-		if (wanted && !need_met(&rows[i], &known))
+		const tomos_option row = row_at(rows, i);
+		bool wanted = given ? *given >> i & 1 : is_changed(&row, options);
+		if (wanted && !need_met(&row, &known))
 			return i;
 	}
 	return -1;
@@ -219,10 +229,11 @@ void tomos_option_needs(const tomos_option *row, int typed, char *text, size_t s
 {
 	Alternative a;
 	size_t used = 0;
+	const char *needs = row_at(row, 0).needs;
 	if (size > 0)
 		text[0] = 0;
-	for (const char *at = row->needs; *at && used + 1 < size;) {
-		bool first = at == row->needs;
+	for (const char *at = needs; *at && used + 1 < size;) {
+		bool first = at == needs;
 		at = alternative_read(at, &a);
 		if (!first)
 			used += (size_t)snprintf(text + used, size - used, "%s", separator);

@@ -178,7 +178,7 @@ static int sync_entry(const char *path, const struct stat *info, int kind, struc
 {
 	(void)info;
 	(void)where;
-	if (cancel_raised(cancel_asked()))
+	if (tomos_cancel_raised(cancel_asked()))
 		return SYNC_CANCELLED;
 	return kind == FTW_SL ? 0 : sync_path(path);
 }

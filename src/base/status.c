@@ -1,4 +1,4 @@
-/* The status and the sentence that goes with it, one per thread. */
+/* The status and its message, one per thread; the version of the library. */
 #include <stdarg.h>
 #include <stdio.h>
 #include "base/base.h"
@@ -30,4 +30,21 @@ const char *tomos_status_name(tomos_status status)
 const char *tomos_version(void)
 {
 	return TOMOS_VERSION;
+}
+
+int tomos_version_number(void)
+{
+	return TOMOS_VERSION_NUMBER;
+}
+
+tomos_status tomos_version_check(int compiled_against)
+{
+	const int own = TOMOS_VERSION_NUMBER, theirs = compiled_against;
+	if (theirs / 100 == own / 100 && theirs <= own)
+		return TOMOS_OK;
+	return fail(TOMOS_UNSUPPORTED,
+		"the program was compiled against tomos %d.%d.%d, and the library is %s: it must "
+		"be the "
+		"same version, or a later patch of it",
+		theirs / 10000, theirs / 100 % 100, theirs % 100, TOMOS_VERSION);
 }

@@ -24,8 +24,8 @@ struct Loop {
 	void (*task)(void *, int64_t);
 	void *user;
 	int64_t count;
-	const volatile int *cancel; /* the caller's flag, or NULL */
-	bool watched;               /* it skips what is left when it is raised */
+	const tomos_cancel *cancel; /* the caller's flag, or NULL */
+	bool watched;               /* the rest is skipped when it is raised */
 	_Atomic int64_t next;
 	Loop *after; /* in the list of those to take part in */
 	int most;    /* workers that may do so */
@@ -40,7 +40,7 @@ static _Atomic uint64_t round_number; /* of loops so far */
 static int workers, wanted_workers, sleeping_workers;
 static _Atomic int threads_wanted; /* 0: not yet asked for */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Thread_local const volatile int *cancel_flag;
+static _Thread_local const tomos_cancel *cancel_flag;
 static _Thread_local int cancel_depth; /* of cancel_begin */
 static _Thread_local bool inside;      /* a task */
 
@@ -63,16 +63,26 @@ static int default_threads(void)
 	return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (int)count;
 }
 
-bool cancel_raised(const volatile int *flag)
+int tomos_cancel_raised(const tomos_cancel *flag)
 {
-	return flag && __atomic_load_n(flag, __ATOMIC_RELAXED) != 0;
+	return flag && __atomic_load_n(&flag->raised, __ATOMIC_ACQUIRE) != 0;
+}
+
+void tomos_cancel_raise(tomos_cancel *flag)
+{
+	__atomic_store_n(&flag->raised, 1, __ATOMIC_RELEASE);
+}
+
+void tomos_cancel_clear(tomos_cancel *flag)
+{
+	__atomic_store_n(&flag->raised, 0, __ATOMIC_RELEASE);
 }
 
 /* In whichever thread they run, tasks watch the flag as the loop's caller does. */
 static void run_loop(Loop *loop)
 {
 	bool outer = inside;
-	const volatile int *flag = cancel_flag;
+	const tomos_cancel *flag = cancel_flag;
 	int depth = cancel_depth;
 	inside = true;
 	cancel_flag = loop->cancel;
@@ -234,24 +244,24 @@ void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
 	loop_end(&loop);
 }
 
-void tomos_cancel_on(const volatile int *flag)
+void tomos_cancel_on(const tomos_cancel *flag)
 {
 	cancel_flag = flag;
 }
 
-const volatile int *cancel_asked(void)
+const tomos_cancel *cancel_asked(void)
 {
 	return cancel_flag;
 }
 
-const volatile int *cancel_watched(void)
+const tomos_cancel *cancel_watched(void)
 {
 	return cancel_depth > 0 ? cancel_flag : NULL;
 }
 
 bool cancel_seen(void)
 {
-	return cancel_raised(cancel_watched());
+	return tomos_cancel_raised(cancel_watched());
 }
 
 void cancel_begin(void)
@@ -262,7 +272,7 @@ void cancel_begin(void)
 tomos_status cancel_end(tomos_status status, const char *what)
 {
 	cancel_depth--;
-	if (status != TOMOS_OK || !cancel_raised(cancel_flag))
+	if (status != TOMOS_OK || !tomos_cancel_raised(cancel_flag))
 		return status;
 	return fail(TOMOS_CANCELLED, "%s was cancelled", what);
 }

@@ -12,7 +12,7 @@ void matrix_release(tomos_matrix *m)
 	mem_free((void *)(uintptr_t)m->pointers);
 	mem_free((void *)(uintptr_t)m->indices);
 	mem_free((void *)(uintptr_t)m->values);
-	*m = (tomos_matrix){0};
+	*m = (tomos_matrix){.bytes = sizeof *m};
 }
 
 tomos_status matrix_allocate(tomos_matrix *m)
@@ -313,7 +313,7 @@ tomos_status matrix_read(const char *path, tomos_matrix *m)
 {
 	tomos_status status;
 	int kind;
-	*m = (tomos_matrix){0};
+	*m = (tomos_matrix){.bytes = sizeof *m};
 	TRY(kind_by_content(path, &kind));
 	TRY_OR_DONE(kind == MTX   ? mtx_read(path, m)
 		    : kind == NPZ ? read_lists(path, m, npz_read, LISTS)
@@ -362,17 +362,20 @@ static tomos_status look_lists(const char *path, tomos_matrix_info *info,
 tomos_status tomos_matrix_describe(const char *path, tomos_matrix_info *info)
 {
 	static const char *const names[] = {"Matrix Market", "npz", "hdf5"};
-	tomos_matrix m = {0};
+	tomos_matrix m = {.bytes = sizeof m};
+	tomos_matrix_info found = {.bytes = sizeof found};
 	int kind;
-	*info = (tomos_matrix_info){.found = 0};
 	TRY(find_kind(path, &kind));
-	if (kind < 0)
-		return TOMOS_OK;
-	info->format = names[kind];
-	if (kind != MTX)
-		return kind == NPZ ? look_lists(path, info, npz_read, 3)
-				   : look_lists(path, info, hdf5_lists_read, 2);
-	TRY(mtx_look(path, &m, &info->entries));
-	*info = (tomos_matrix_info){1, names[kind], "coo", m.rows, m.columns, info->entries};
-	return TOMOS_OK;
+	found.format = kind < 0 ? NULL : names[kind];
+	TRY(struct_give(
+		info, &found, "tomos_matrix_info")); /* the format, also of a damaged file */
+	if (kind == MTX) {
+		TRY(mtx_look(path, &m, &found.entries));
+		found = (tomos_matrix_info){
+			sizeof found, 1, names[kind], "coo", m.rows, m.columns, found.entries};
+	} else if (kind >= 0) {
+		TRY(kind == NPZ ? look_lists(path, &found, npz_read, 3)
+				: look_lists(path, &found, hdf5_lists_read, 2));
+	}
+	return struct_give(info, &found, "tomos_matrix_info");
 }

@@ -74,15 +74,17 @@ static const OpType custom_type = {
 tomos_status tomos_op_custom(tomos_op **op, tomos_backend *backend, const int64_t domain[3],
 	const int64_t range[3], const tomos_custom *calls)
 {
+	tomos_custom own = {.bytes = sizeof own};
 	*op = NULL;
-	if (!backend || !domain || !range || !calls || !calls->forward || !calls->adjoint)
+	TRY(struct_take(&own, calls, "tomos_custom"));
+	if (!backend || !domain || !range || !own.forward || !own.adjoint)
 		return fail(TOMOS_BAD_VALUE, "an operator of the caller's own needs a backend, two "
 					     "shapes, and functions for forward and adjoint");
 	TRY(op_make(op, &custom_type, backend, domain, range, sizeof(Custom)));
-	((Custom *)(*op)->own)->calls = *calls;
+	((Custom *)(*op)->own)->calls = own;
 	(*op)->matched = true;
 	(*op)->entries = ENTRIES_UNKNOWN;
 	snprintf((*op)->description, sizeof(*op)->description, "%.100s",
-		calls->name ? calls->name : "the caller's own functions");
+		own.name ? own.name : "the caller's own functions");
 	return TOMOS_OK;
 }

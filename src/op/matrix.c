@@ -464,10 +464,10 @@ tomos_status tomos_matrix_arrays(const tomos_op *op, tomos_matrix *arrays)
 	if (!m)
 		return fail(TOMOS_BAD_VALUE, "the operator (%s) is not a matrix stored as CSR",
 			op ? op->description : "none");
-	*arrays =
-		(tomos_matrix){m->csr->rows, m->csr->columns, m->csr->count, m->csr->pointer_bytes,
-			m->csr->index_bytes, m->csr->pointers, m->csr->indices, m->csr->values};
-	return TOMOS_OK;
+	const tomos_matrix found = {sizeof found, m->csr->rows, m->csr->columns, m->csr->count,
+		m->csr->pointer_bytes, m->csr->index_bytes, m->csr->pointers, m->csr->indices,
+		m->csr->values};
+	return struct_give(arrays, &found, "tomos_matrix");
 }
 
 tomos_status tomos_matrix_bytes(const tomos_op *op, int64_t *bytes)

@@ -271,7 +271,8 @@ static tomos_status find_in(
 	bool full_turn = axis_full_turn(views, p->data->shape[0], step);
 	mem_free(views);
 	TRY(take_range(p, full_turn, o));
-	*axis = (tomos_axis){.full_turn = full_turn,
+	*axis = (tomos_axis){.bytes = sizeof *axis,
+		.full_turn = full_turn,
 		.low = p->low,
 		.high = p->high,
 		.error = NAN,
@@ -288,7 +289,9 @@ tomos_status tomos_axis_find(tomos_axis *axis, tomos_backend *backend, const tom
 {
 	tomos_axis_options o = tomos_axis_defaults();
 	tomos_backend *own = NULL;
+	tomos_axis found = {.bytes = sizeof found};
 	int method;
+	TRY(struct_give(axis, &found, "tomos_axis"));
 	TRY(options_take(&o, options, "axis"));
 	AxisProblem p = {integrals, angles, backend, 0, 0};
 	TRY(choice_find("axis-method", axis_values.axis_method, o.axis_method, &method));
@@ -296,10 +299,10 @@ tomos_status tomos_axis_find(tomos_axis *axis, tomos_backend *backend, const tom
 	if (!backend)
 		TRY(tomos_backend_open(&own, "cpu"));
 	p.backend = backend ? backend : own;
-	tomos_status status = find_in(&p, &o, method, axis);
+	tomos_status status = find_in(&p, &o, method, &found);
 	tomos_backend_close(own);
 	if (status == TOMOS_OK && progress && progress->report &&
-		progress->report(progress->user, "axis", 1, 1, axis->column) != 0)
-		status = fail(TOMOS_CANCELLED, "cancelled while the axis was looked for");
-	return status;
+		progress->report(progress->user, "axis", 1, 1, found.column) != 0)
+		status = fail(TOMOS_CANCELLED, "cancelled during the search for the axis");
+	return status == TOMOS_OK ? struct_give(axis, &found, "tomos_axis") : status;
 }

@@ -180,9 +180,13 @@ tomos_status tomos_prep_normalize(const tomos_array *counts, const tomos_fields 
 {
 	tomos_prep_options o;
 	int flats, drift;
+	tomos_fields own = {.bytes = sizeof own};
 	TRY(prep_take(&o, options));
+	TRY(struct_take(&own, fields, "tomos_fields"));
+	fields = &own;
+	TRY(report_add(report, NULL));
 	TRY(array_check(counts, "the counts", NULL, ARRAY_WRITTEN));
-	if (!fields || !fields->flats)
+	if (!fields->flats)
 		return fail(TOMOS_BAD_VALUE, "there are no flats to normalize the counts with");
 	TRY(check_images(fields->flats, "the flats", counts));
 	TRY(check_images(fields->darks, "the darks", counts));
@@ -199,10 +203,8 @@ tomos_status tomos_prep_normalize(const tomos_array *counts, const tomos_fields 
 	Normalizing job = {counts, &flat, &dark, fields->first_view, drift, (float)o.floor,
 		&repaired, &raised};
 	TRY_OR_DONE(pieces_each(counts->shape[0], flat.columns, normalize_view, &job));
-	if (report) {
-		report->repaired += repaired;
-		report->raised += raised;
-	}
+	const tomos_prep_report found = {.repaired = repaired, .raised = raised};
+	status = report_add(report, &found);
 done:
 	field_free(&flat);
 	field_free(&dark);

@@ -142,8 +142,8 @@ tomos_status tomos_prep_phase(
 {
 	tomos_prep_options o;
 	int method;
-	(void)report;
 	TRY(prep_take(&o, options));
+	TRY(report_add(report, NULL));
 	TRY(array_check(data, "the line integrals", NULL, ARRAY_WRITTEN));
 	TRY(choice_find("phase", prep_values.phase, o.phase, &method));
 	if (method == 0)

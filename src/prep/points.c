@@ -36,14 +36,11 @@ tomos_status tomos_prep_log(
 	tomos_prep_options o;
 	_Atomic int64_t repaired = 0, raised = 0;
 	TRY(prep_take(&o, options));
+	TRY(report_add(report, NULL));
 	TRY(array_check(data, "the transmissions", NULL, ARRAY_WRITTEN));
 	Points job = {data, &o, &repaired, &raised};
 	TRY(pieces_each(data->shape[0], data->shape[2], log_view, &job));
-	if (report) {
-		report->repaired += repaired;
-		report->raised += raised;
-	}
-	return TOMOS_OK;
+	return report_add(report, &(tomos_prep_report){.repaired = repaired, .raised = raised});
 }
 
 static void harden_view(const void *user, int64_t view, float *values)
@@ -66,8 +63,8 @@ tomos_status tomos_prep_hardening(
 	const tomos_array *data, const tomos_prep_options *options, tomos_prep_report *report)
 {
 	tomos_prep_options o;
-	(void)report;
 	TRY(prep_take(&o, options));
+	TRY(report_add(report, NULL));
 	TRY(array_check(data, "the line integrals", NULL, ARRAY_WRITTEN));
 	Points job = {.data = data, .options = &o};
 	if (o.hardening_count == 0)

@@ -50,6 +50,8 @@ void median_row(const float *in, float *out, int64_t count, int64_t size, float 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 tomos_status prep_take(tomos_prep_options *o, const tomos_prep_options *given);
+/* Adds to the caller's report, which may be NULL; found NULL: only checks it, before the work. */
+tomos_status report_add(tomos_prep_report *report, const tomos_prep_report *found);
 /* Rejects options that have no effect on data of that quantity with these flats. */
 tomos_status prep_need(
 	const tomos_prep_options *o, const tomos_fields *fields, const char *quantity);

@@ -48,6 +48,22 @@ tomos_status prep_take(tomos_prep_options *o, const tomos_prep_options *given)
 	return options_need("prep", o, NULL);
 }
 
+tomos_status report_add(tomos_prep_report *report, const tomos_prep_report *found)
+{
+	tomos_prep_report sum = {.bytes = sizeof sum};
+	if (!report)
+		return TOMOS_OK;
+	TRY(struct_take(&sum, report, "tomos_prep_report"));
+	if (!found)
+		return TOMOS_OK;
+	sum.repaired += found->repaired;
+	sum.raised += found->raised;
+	sum.zingers += found->zingers;
+	sum.stripes += found->stripes;
+	sum.views += found->views;
+	return struct_give(report, &sum, "tomos_prep_report");
+}
+
 tomos_status prep_need(
 	const tomos_prep_options *o, const tomos_fields *fields, const char *quantity)
 {
@@ -191,14 +207,14 @@ tomos_status tomos_prep_reach(const tomos_prep_options *options, tomos_reach *re
 	Order order;
 	TRY(prep_take(&o, options));
 	TRY(order_choose(&order, &o));
-	*reach = (tomos_reach){0, 0, 0};
+	tomos_reach found = {.bytes = sizeof found};
 	int64_t rows = 1;
 	for (int i = 0; i < order.count; i++) {
-		add_reach(&o, order.step[i], rows, reach);
+		add_reach(&o, order.step[i], rows, &found);
 		if (order.step[i] == STEP_bin)
 			rows = max64(1, min64(o.bin, 1 << 20));
 	}
-	return TOMOS_OK;
+	return struct_give(reach, &found, "tomos_reach");
 }
 
 static bool has_step(const Order *order, int step)
@@ -333,9 +349,7 @@ static tomos_status repair_integrals(const Preparing *p)
 	_Atomic int64_t repaired = 0;
 	const Repair job = {p->data, &repaired};
 	TRY(pieces_each(p->data->shape[0], p->data->shape[2], repair_view, &job));
-	if (p->report)
-		p->report->repaired += repaired;
-	return TOMOS_OK;
+	return report_add(p->report, &(tomos_prep_report){.repaired = repaired});
 }
 
 static tomos_status report_step(const tomos_progress *progress, int step, int done, int total)
@@ -356,15 +370,18 @@ tomos_status tomos_prepare(const tomos_array *data, const tomos_fields *fields,
 	Quantity now;
 	int64_t shape[3];
 	tomos_status status;
+	tomos_fields own = {.bytes = sizeof own};
 	TRY(prep_take(&o, options));
+	TRY(struct_take(&own, fields, "tomos_fields"));
+	TRY(report_add(report, NULL));
 	TRY(array_check(data, "the data", NULL, ARRAY_WRITTEN));
 	TRY(order_choose(&order, &o));
-	TRY(start_quantity(&o, fields, &now));
-	TRY(prep_need(&o, fields, quantity_names[now]));
+	TRY(start_quantity(&o, &own, &now));
+	TRY(prep_need(&o, &own, quantity_names[now]));
 	TRY(order_follow(&order, now));
 	TRY(tomos_prep_shape(&o, data->shape, shape));
 	TRY(array_check(prepared, "the prepared data", shape, ARRAY_WRITTEN));
-	Preparing p = {data, fields, &o, report, *data, NULL};
+	Preparing p = {data, &own, &o, report, *data, NULL};
 	if (now == INTEGRALS)
 		TRY(repair_integrals(&p));
 	for (int i = 0; i < order.count; i++) {

@@ -70,6 +70,7 @@ tomos_status tomos_prep_rings(
 	int method;
 	_Atomic int64_t stripes = 0;
 	TRY(prep_take(&o, options));
+	TRY(report_add(report, NULL));
 	TRY(array_check(data, "the line integrals", NULL, ARRAY_WRITTEN));
 	TRY(choice_find("rings", prep_values.rings, o.rings, &method));
 	if (method == 0)
@@ -81,7 +82,7 @@ tomos_status tomos_prep_rings(
 	tomos_status status =
 		pieces_each(data->shape[1], size + r.method->floats(&r.job), clean_row, &r);
 	r.method->close(&r.job);
-	if (report && status == TOMOS_OK)
-		report->stripes += stripes;
-	return status;
+	if (status != TOMOS_OK)
+		return status;
+	return report_add(report, &(tomos_prep_report){.stripes = stripes});
 }

@@ -89,8 +89,8 @@ tomos_status tomos_prep_shift(
 {
 	tomos_prep_options o;
 	int by;
-	(void)report;
 	TRY(prep_take(&o, options));
+	TRY(report_add(report, NULL));
 	TRY(array_check(data, "the views", NULL, ARRAY_WRITTEN));
 	const int64_t *n = data->shape;
 	TRY(choice_find("shift-by", prep_values.shift_by, o.shift_by, &by));

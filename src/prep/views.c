@@ -62,14 +62,15 @@ tomos_status tomos_prep_bad_views(
 	bool *bad;
 	int64_t found;
 	TRY(prep_take(&o, options));
+	TRY(report_add(report, NULL));
 	TRY(array_check(data, "the views", NULL, ARRAY_WRITTEN));
 	TRY(views_mark(&o, data->shape[0], &bad, &found));
 	Bridging job = {data, bad};
 	tomos_status status = TOMOS_OK;
 	if (found > 0)
 		status = pieces_each(data->shape[1], 3 * data->shape[2], bridge_row, &job);
-	if (report && status == TOMOS_OK)
-		report->views += found;
+	if (status == TOMOS_OK)
+		status = report_add(report, &(tomos_prep_report){.views = found});
 	mem_free(bad);
 	return status;
 }

@@ -102,6 +102,7 @@ tomos_status tomos_prep_zingers(
 	tomos_prep_options o;
 	int where;
 	TRY(prep_take(&o, options));
+	TRY(report_add(report, NULL));
 	TRY(array_check(data, "the transmissions", NULL, ARRAY_WRITTEN));
 	TRY(choice_find("zingers", prep_values.zingers, o.zingers, &where));
 	TRY(prep_size("zinger-size", o.zinger_size));
@@ -116,7 +117,5 @@ tomos_status tomos_prep_zingers(
 	if (where == 0)
 		return TOMOS_OK;
 	TRY(clean(data, job, o.zinger_size));
-	if (report)
-		report->zingers += found;
-	return TOMOS_OK;
+	return report_add(report, &(tomos_prep_report){.zingers = found});
 }

@@ -189,13 +189,14 @@ tomos_status tomos_file_describe(const File *file, tomos_file_info *info)
 	bool has_grid;
 	TRY(read_grid(file, &grid, &has_grid));
 	TRY(read_scan(file, &scan));
-	*info = (tomos_file_info){.format = file->format->name,
+	tomos_file_info found = {.bytes = sizeof found,
+		.format = file->format->name,
 		.type = file->type,
 		.dataset = file->dataset,
 		.content = file->content,
 		.has_grid = has_grid,
 		.has_geometry = scan != NULL};
-	memcpy(info->shape, file->shape, sizeof info->shape);
+	memcpy(found.shape, file->shape, sizeof found.shape);
 	tomos_geometry_free(scan);
-	return TOMOS_OK;
+	return struct_give(info, &found, "tomos_file_info");
 }

@@ -49,8 +49,6 @@ static uint64_t hash_option(uint64_t sum, const tomos_option *row, const char *o
 	case TOMOS_LENGTHS:
 		memcpy(&count, options + row->count_offset, sizeof count);
 		return hash_list(sum, list, list ? count : 0);
-	case TOMOS_FLAG:
-		return hash(sum, field, sizeof(int));
 	default:
 		return hash(sum, field, sizeof(double));
 	}

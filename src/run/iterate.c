@@ -27,7 +27,9 @@ static tomos_status check_arrays(const tomos_algebraic_options *o)
 			o->ray_weights ? "ray_weights"
 			: o->mask      ? "mask"
 				       : "truth");
-	if (o->history && o->history->iterate)
+	tomos_history history = {.bytes = sizeof history};
+	TRY(struct_take(&history, o->history, "tomos_history"));
+	if (history.iterate)
 		return fail(
 			TOMOS_BAD_VALUE, "a run shows no iterates: history.iterate must be NULL");
 	return TOMOS_OK;
@@ -113,7 +115,7 @@ static tomos_status check_shape(const FileRun *r, SlabFile which, const tomos_fi
 
 tomos_status run_check_grid(const FileRun *r, const tomos_file *file)
 {
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	tomos_grid theirs, ours = r->grid;
 	bool same = true;
 	ours.first[2] += (double)r->first_slice * ours.step[2];
@@ -297,7 +299,7 @@ static tomos_status checkpoint_path(const FileRun *r, const Slab *slab, char **p
 
 static tomos_status check_checkpoint(FileRun *r, const char *path)
 {
-	tomos_checkpoint_info info;
+	tomos_checkpoint_info info = {.bytes = sizeof info};
 	if (access(path, F_OK) != 0)
 		return TOMOS_OK;
 	tomos_status status = tomos_checkpoint_describe(path, &info);
@@ -348,7 +350,7 @@ static void to_squares(double *list, int64_t count, double of)
 /* Iterations that the slab's checkpoint has, if the run goes on from it. */
 static tomos_status take_before(Iterative *it, const char *path, bool resume)
 {
-	tomos_checkpoint_info info = {.found = 0};
+	tomos_checkpoint_info info = {.bytes = sizeof info};
 	if (path && resume && access(path, F_OK) == 0)
 		TRY(tomos_checkpoint_describe(path, &info));
 	it->before = info.iterations;
@@ -357,9 +359,9 @@ static tomos_status take_before(Iterative *it, const char *path, bool resume)
 
 static tomos_status lists_new(const Iterative *it, Iterations *one, tomos_history *h)
 {
-	h->room = min64(max64(it->o.iterations, it->before), MOST_NOTED);
-	TRY(mem_zeroed(&one->residual, h->room + 1, sizeof(double), "residuals"));
-	TRY(mem_zeroed(&one->error, h->room + 1, sizeof(double), "errors"));
+	h->capacity = min64(max64(it->o.iterations, it->before), MOST_NOTED);
+	TRY(mem_zeroed(&one->residual, h->capacity + 1, sizeof(double), "residuals"));
+	TRY(mem_zeroed(&one->error, h->capacity + 1, sizeof(double), "errors"));
 	h->residual = one->residual;
 	h->error = one->error;
 	return TOMOS_OK;
@@ -372,7 +374,7 @@ static void note_iterations(
 	int64_t rays = r->prepared->geometry->count * slab->rows * r->prepared->geometry->columns;
 	one->first = slab->first - r->first_slice;
 	one->count = slab->count;
-	one->iterations = min64(h->count, h->room);
+	one->iterations = min64(h->count, h->capacity);
 	one->data = sum_squares(b, it->arrays[FILE_RAYS], rays);
 	if (it->files[FILE_TRUTH]) {
 		int64_t voxels = slab->count * slice_size(r);
@@ -420,7 +422,7 @@ tomos_status iterative_slab(
 {
 	Iterative *it = &r->iterative;
 	tomos_algebraic_options o = it->o;
-	tomos_history history = {.room = 0};
+	tomos_history history = {.bytes = sizeof history};
 	Iterations one = {.first = 0};
 	char *path = NULL;
 	tomos_status status;

@@ -157,17 +157,18 @@ static int64_t most_iterations(const Iterative *it)
 
 void iterations_sum(const Iterative *it, tomos_run_report *report)
 {
-	tomos_history none = {0}, *h = it->o.history ? it->o.history : &none;
+	tomos_history history = {.bytes = sizeof history}, *h = &history;
 	double least = HUGE_VAL;
+	struct_take(h, it->o.history, "tomos_history");
 	report->iterations = most_iterations(it);
 	report->best = 0;
 	for (int64_t k = 0; k < report->iterations; k++) {
 		Squares s = sum_at(it, k);
 		report->residual = relative(s.residual, s.data);
 		report->error = s.no_truth ? NAN : relative(s.error, s.truth);
-		if (k < h->room && h->residual)
+		if (k < h->capacity && h->residual)
 			h->residual[k] = report->residual;
-		if (k < h->room && h->error)
+		if (k < h->capacity && h->error)
 			h->error[k] = report->error;
 		if (report->error < least) {
 			least = report->error;
@@ -178,4 +179,6 @@ void iterations_sum(const Iterative *it, tomos_run_report *report)
 	h->best = report->best;
 	h->ended = report->ended = it->ended ? it->ended : "iterations";
 	report->before = it->before;
+	if (it->o.history)
+		struct_give(it->o.history, h, "tomos_history");
 }

@@ -4,37 +4,20 @@
 #include <string.h>
 #include "run/run.h"
 
-/* The size policy of tomos.h: what an older program does not know is 0, and what this library does not
- * know must be 0. */
 tomos_status job_take(tomos_job *job, const tomos_job *given)
 {
-	const size_t own = sizeof *job;
-	*job = (tomos_job){.bytes = own};
-	if (!given || given->bytes < 2 * sizeof(size_t) || given->bytes > 65536)
-		return fail(TOMOS_BAD_VALUE, "a job must begin with its size, %zu bytes", own);
-	const char *bytes = (const char *)given;
-	for (size_t i = own; i < given->bytes; i++)
-		if (bytes[i] != 0)
-			return fail(TOMOS_UNSUPPORTED,
-				"the job has a field at byte %zu that this library does not know: "
-				"it is "
-				"of an older version",
-				i);
-	memcpy(job, given, given->bytes < own ? given->bytes : own);
-	job->bytes = own;
-	if (job->report && (job->report->bytes < 2 * sizeof(size_t) || job->report->bytes > 65536))
-		return fail(TOMOS_BAD_VALUE, "a report must begin with its size, %zu bytes",
-			sizeof *job->report);
-	return TOMOS_OK;
+	tomos_run_report report = {.bytes = sizeof report};
+	*job = (tomos_job){.bytes = sizeof *job};
+	if (!given)
+		return fail(TOMOS_BAD_VALUE, "there is no job to run");
+	TRY(struct_take(job, given, "tomos_job"));
+	return job->report ? struct_take(&report, job->report, "tomos_run_report") : TOMOS_OK;
 }
 
 void report_publish(const tomos_job *job, const tomos_run_report *report)
 {
-	if (!job->report)
-		return;
-	size_t theirs = job->report->bytes;
-	memcpy((char *)job->report + sizeof theirs, (const char *)report + sizeof theirs,
-		(theirs < sizeof *report ? theirs : sizeof *report) - sizeof theirs);
+	if (job->report)
+		struct_give(job->report, report, "tomos_run_report");
 }
 
 tomos_status job_say(const tomos_job *job, const char *format, ...)

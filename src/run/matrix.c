@@ -6,7 +6,7 @@
 tomos_status tomos_matrix_write(
 	const tomos_op *op, const char *path, const tomos_file_options *options)
 {
-	tomos_matrix arrays;
+	tomos_matrix arrays = {.bytes = sizeof arrays};
 	TRY(tomos_matrix_arrays(op, &arrays));
 	return matrix_write(path, &arrays, options);
 }
@@ -34,7 +34,7 @@ static Csr take_arrays(tomos_matrix *m)
 		.pointers = (void *)(uintptr_t)m->pointers,
 		.indices = (void *)(uintptr_t)m->indices,
 		.values = (float *)(uintptr_t)m->values};
-	*m = (tomos_matrix){0};
+	*m = (tomos_matrix){.bytes = sizeof *m};
 	return csr;
 }
 
@@ -50,7 +50,7 @@ static tomos_status make_op(tomos_op **op, tomos_backend *backend, const char *n
 tomos_status tomos_op_matrix_read(tomos_op **op, tomos_backend *backend, const char *path,
 	const int64_t domain[3], const int64_t range[3])
 {
-	tomos_matrix m = {0};
+	tomos_matrix m = {.bytes = sizeof m};
 	tomos_status status;
 	*op = NULL;
 	if (!backend || !domain || !range)
@@ -87,7 +87,7 @@ static tomos_status copy_matrix(tomos_matrix *m, const tomos_matrix *from)
 
 static tomos_status check_arrays(const tomos_matrix *a)
 {
-	if (!a || !a->pointers || (a->count > 0 && (!a->indices || !a->values)))
+	if (!a->pointers || (a->count > 0 && (!a->indices || !a->values)))
 		return fail(TOMOS_BAD_VALUE, "a matrix needs its three arrays");
 	if (a->rows < 1 || a->columns < 1 || a->count < 0)
 		return fail(TOMOS_BAD_VALUE, "a matrix of %lld x %lld with %lld entries",
@@ -103,13 +103,14 @@ tomos_status tomos_op_matrix_arrays(tomos_op **op, tomos_backend *backend,
 	const tomos_matrix *arrays, const int64_t domain[3], const int64_t range[3])
 {
 	static const char name[] = "the matrix";
-	tomos_matrix m = {0};
+	tomos_matrix given = {.bytes = sizeof given}, m = given;
 	tomos_status status;
 	*op = NULL;
 	if (!backend || !domain || !range)
 		return fail(TOMOS_BAD_VALUE, "a matrix needs a backend and two shapes");
-	TRY(check_arrays(arrays));
-	TRY_OR_DONE(copy_matrix(&m, arrays));
+	TRY(struct_take(&given, arrays, "tomos_matrix"));
+	TRY(check_arrays(&given));
+	TRY_OR_DONE(copy_matrix(&m, &given));
 	TRY_OR_DONE(matrix_check(name, &m));
 	TRY_OR_DONE(make_op(op, backend, name, &m, domain, range));
 done:

@@ -29,11 +29,11 @@ static const char *fallback_text(tomos_option_kind kind, const char *field, char
 {
 	int64_t whole;
 	double real;
-	int flag;
 	const char *given;
 	switch (kind) {
 	case TOMOS_INT:
 	case TOMOS_SIZE:
+	case TOMOS_FLAG:
 		memcpy(&whole, field, sizeof whole);
 		snprintf(text, TEXT, "%lld", (long long)whole);
 		return text;
@@ -44,9 +44,6 @@ static const char *fallback_text(tomos_option_kind kind, const char *field, char
 		memcpy(&real, field, sizeof real);
 		print_real(text, kind == TOMOS_ANGLE ? real * DEGREES : real);
 		return text;
-	case TOMOS_FLAG:
-		memcpy(&flag, field, sizeof flag);
-		return flag ? "1" : "0";
 	case TOMOS_TEXT:
 	case TOMOS_CHOICE:
 		memcpy(&given, field, sizeof given);
@@ -82,8 +79,8 @@ static void finish_rows(tomos_option *rows, int count, char (*texts)[TEXT], cons
 #define COUNT_AT_ANGLES(name) offsetof(Options, name##_count)
 #define COUNT_AT_LENGTHS(name) offsetof(Options, name##_count)
 #define ROW(kind, name, fallback, values, ...) \
-	{#name, TOMOS_##kind, "", values, TOMOS_ROW_HELP(__VA_ARGS__), offsetof(Options, name), \
-		COUNT_AT_##kind(name), TOMOS_ROW_NEEDS(__VA_ARGS__)},
+	{sizeof(tomos_option), #name, TOMOS_##kind, "", values, TOMOS_ROW_HELP(__VA_ARGS__), \
+		offsetof(Options, name), COUNT_AT_##kind(name), TOMOS_ROW_NEEDS(__VA_ARGS__)},
 
 #define GROUP_FUNCTION(group, ROWS) \
 	static Group group##_group(void) \

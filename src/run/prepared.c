@@ -1,5 +1,6 @@
 /* Projections ready for a reconstruction: opened with all that the file and the job say of them. */
 #include <string.h>
+#include "prep/prep.h"
 #include "run/run.h"
 
 #define MOST_AT_EDGE 0.03 /* of the largest value, where columns are left out */
@@ -185,6 +186,8 @@ tomos_status tomos_prepared_open(
 	*prepared = NULL;
 	TRY(job_take(&job, given));
 	TRY(mem_zeroed(&p, 1, sizeof *p, "a job's description"));
+	p->info.bytes = sizeof p->info;
+	p->reach.bytes = sizeof p->reach;
 	tomos_status status = open_into(p, &job, progress);
 	if (status == TOMOS_OK)
 		*prepared = p;
@@ -259,9 +262,8 @@ tomos_status tomos_prepared_read(tomos_prepared *p, int64_t row, int64_t rows, f
 	tomos_prep_report *report, const tomos_progress *progress)
 {
 	RawSlab slab;
-	tomos_prep_report own = {0};
-	report = report ? report : &own;
-	int64_t before = report->repaired;
+	tomos_prep_report found = {.bytes = sizeof found};
+	TRY(report_add(report, NULL));
 	if (row < 0 || rows < 1 || row > p->geometry->rows - rows)
 		return fail(TOMOS_BAD_VALUE, "'%s': %lld rows from row %lld, of %lld",
 			p->scan->path, (long long)rows, (long long)row,
@@ -270,11 +272,11 @@ tomos_status tomos_prepared_read(tomos_prepared *p, int64_t row, int64_t rows, f
 	TRY(raw_alloc(&slab, p, needs.rows));
 	tomos_status status = raw_read(&slab, p, &needs);
 	if (status == TOMOS_OK)
-		status = raw_prepare(&slab, p, rows, data, report, progress);
-	if (status == TOMOS_OK) {
-		own.repaired = report->repaired - before;
-		status = prepared_usable(p, &own, raw_values(&slab, p));
-	}
+		status = raw_prepare(&slab, p, rows, data, &found, progress);
+	if (status == TOMOS_OK)
+		status = prepared_usable(p, &found, raw_values(&slab, p));
+	if (status == TOMOS_OK)
+		status = report_add(report, &found);
 	raw_free(&slab);
 	return status;
 }

@@ -99,7 +99,7 @@ static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
 {
 	int64_t all = p->geometry->rows, rows = min64(AXIS_ROWS, all), row = (all - rows) / 2;
 	char error[40] = "";
-	tomos_axis axis;
+	tomos_axis axis = {.bytes = sizeof axis};
 	TRY(tomos_prepared_axis(p, NULL, row, rows, &axis, progress));
 	if (!isnan(axis.error))
 		snprintf(error, sizeof error, "standard error %.2g, ", axis.error);

@@ -125,7 +125,8 @@ tomos_status raw_prepare(RawSlab *slab, const tomos_prepared *p, int64_t rows, f
 {
 	tomos_array flats = cropped(p, slab->flats, p->info.flats, slab->rows.rows);
 	tomos_array darks = cropped(p, slab->darks, p->info.darks, slab->rows.rows);
-	const tomos_fields fields = {.flats = &flats,
+	const tomos_fields fields = {.bytes = sizeof fields,
+		.flats = &flats,
 		.darks = p->info.darks ? &darks : NULL,
 		.flat_views = p->flat_places};
 	return prepare_into(slab, p, p->info.flats ? &fields : NULL, rows, data, report, progress);

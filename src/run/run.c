@@ -181,7 +181,8 @@ static tomos_status probe(FileRun *whole, const char *stage, int64_t first, int6
 {
 	FileRun r = *whole;
 	Slab slab = {.first = first, .count = count};
-	*report = (tomos_run_report){.slabs = 0};
+	*report =
+		(tomos_run_report){.bytes = sizeof *report, .prep = {.bytes = sizeof report->prep}};
 	slab_rows(&r, &slab);
 	r.report = report;
 	r.iterative.probing = true;
@@ -375,13 +376,18 @@ static tomos_status stopped_early(const FileRun *r)
 tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 {
 	FileRun r = {.progress = progress, .journal = {.descriptor = -1}};
-	const volatile int *cancel = cancel_asked();
+	const tomos_cancel *cancel = cancel_asked();
 	double start = run_now();
 	tomos_status status;
 	TRY(job_take(&r.taken, job));
 	r.job = &r.taken;
 	r.report = &r.own;
-	r.own = (tomos_run_report){.residual = NAN, .error = NAN, .ended = ""};
+	r.own = (tomos_run_report){.bytes = sizeof r.own,
+		.prep = {.bytes = sizeof r.own.prep},
+		.difference = {.bytes = sizeof r.own.difference},
+		.residual = NAN,
+		.error = NAN,
+		.ended = ""};
 	report_publish(r.job, r.report);
 	TRY_OR_DONE(prepare_run(&r));
 	TRY_OR_DONE(say_plan(&r));

@@ -96,7 +96,7 @@ typedef struct {
 	int64_t cut;
 	int64_t values;             /* that were prepared */
 	float *rows;                /* prepared */
-	const volatile int *cancel; /* the caller's flag, for the threads of the stages */
+	const tomos_cancel *cancel; /* the caller's flag, for the threads of the stages */
 	tomos_status read_status, write_status;
 	char read_message[512], write_message[512];
 } Stages;

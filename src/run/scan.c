@@ -184,7 +184,8 @@ static bool holds_counts(const tomos_scan *scan)
 tomos_status tomos_scan_describe(const tomos_scan *scan, tomos_scan_info *info)
 {
 	const FrameSet *views = &scan->sets[TOMOS_VIEWS];
-	*info = (tomos_scan_info){.kind = scan->kind->name,
+	const tomos_scan_info found = {.bytes = sizeof found,
+		.kind = scan->kind->name,
 		.format = views->file->format->name,
 		.type = views->file->type,
 		.dataset = views->file->dataset,
@@ -203,7 +204,7 @@ tomos_status tomos_scan_describe(const tomos_scan *scan, tomos_scan_info *info)
 		.pixel_height = scan->pixel[1],
 		.distance = scan->distance,
 		.energy = scan->energy};
-	return TOMOS_OK;
+	return struct_give(info, &found, "tomos_scan_info");
 }
 
 static tomos_status missing(const tomos_scan *scan, const char *what)

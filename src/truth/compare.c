@@ -222,10 +222,11 @@ void comparison_end(const Comparison *c, tomos_difference *difference)
 
 tomos_status tomos_compare(const tomos_array *a, const tomos_array *b, tomos_difference *difference)
 {
+	tomos_difference found = {.bytes = sizeof found};
 	Comparison c;
 	comparison_begin(&c);
 	TRY(comparison_sum(&c, a, b));
 	TRY(comparison_ssim(&c, a, b));
-	comparison_end(&c, difference);
-	return TOMOS_OK;
+	comparison_end(&c, &found);
+	return struct_give(difference, &found, "tomos_difference");
 }

@@ -103,8 +103,10 @@ static inline tomos_algebraic_options problem_options(Lists *lists, int64_t iter
 	tomos_algebraic_options o = tomos_algebraic_defaults();
 	o.iterations = iterations;
 	if (lists) {
-		lists->history = (tomos_history){
-			.residual = lists->residual, .error = lists->error, .room = ROOM};
+		lists->history = (tomos_history){.bytes = sizeof lists->history,
+			.residual = lists->residual,
+			.error = lists->error,
+			.capacity = ROOM};
 		o.history = &lists->history;
 	}
 	return o;

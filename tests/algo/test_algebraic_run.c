@@ -173,8 +173,9 @@ static void last_residual_is_described(void **state)
 	Problem p = problem_make("parallel", "joseph", 16, 12, 0.02);
 	tomos_algebraic_options o = tomos_algebraic_defaults();
 	double residual[2], error[2];
-	tomos_history history = {.residual = residual, .error = error, .room = 2};
-	tomos_checkpoint_info info;
+	tomos_history history = {
+		.bytes = sizeof history, .residual = residual, .error = error, .capacity = 2};
+	tomos_checkpoint_info info = {.bytes = sizeof info};
 	o.checkpoint = checkpoint;
 	o.every = 1;
 	o.history = &history;
@@ -210,7 +211,7 @@ static void shorten_file(const char *path, long bytes)
 /* One byte other than it was, wherever it is, and the volume stays as it is. */
 static void damaged(Problem *p, const tomos_algebraic_options *o)
 {
-	tomos_checkpoint_info info;
+	tomos_checkpoint_info info = {.bytes = sizeof info};
 	FILE *file = fopen(checkpoint, "r+b");
 	fseek(file, 0, SEEK_END);
 	long size = ftell(file);

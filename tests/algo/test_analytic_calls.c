@@ -79,7 +79,8 @@ static void options_are_checked(void **state)
 	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE, "cutoff 2: it is a fraction of Nyquist");
 	o = tomos_analytic_defaults();
 	o.bytes = 0;
-	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE, "the bytes field of the analytic options is 0");
+	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE,
+		"the member bytes of a tomos_analytic_options is 0");
 	scene_free(&s);
 }
 

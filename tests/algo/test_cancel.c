@@ -6,13 +6,13 @@
 #include "algo/problem.h"
 #include "op/norm.h"
 
-static int flag;
+static tomos_cancel flag;
 
 static void raise_flag(void *user, int64_t index)
 {
 	(void)user;
 	if (index == 10)
-		__atomic_store_n(&flag, 1, __ATOMIC_RELAXED);
+		tomos_cancel_raise(&flag);
 }
 
 static void count_visit(void *user, int64_t index)
@@ -27,11 +27,12 @@ static void loops(void **state)
 	(void)state;
 	int visits = 0;
 	OK(tomos_set_threads(1));
-	flag = 0;
+	tomos_cancel_clear(&flag);
 	tomos_cancel_on(&flag);
 	parallel_for(100, count_visit, &visits);
 	assert_int_equal(visits, 100);
-	flag = visits = 0;
+	tomos_cancel_clear(&flag);
+	visits = 0;
 	cancel_begin();
 	cancel_begin();
 	parallel_for(100, count_visit, &visits);
@@ -51,7 +52,7 @@ static void calls(void **state)
 	double norm;
 	OK(tomos_op_forward(p.op, &p.x, &p.b)); /* GPUs keep the views from the first call on */
 	int64_t live = mem_live();
-	flag = 1;
+	tomos_cancel_raise(&flag);
 	tomos_cancel_on(&flag);
 	REJECTED(tomos_op_forward(p.op, &p.x, &p.b), TOMOS_CANCELLED, "a projection was cancelled");
 	REJECTED(tomos_op_adjoint(p.op, &p.b, &p.x), TOMOS_CANCELLED, "a back projection was");
@@ -59,9 +60,9 @@ static void calls(void **state)
 	REJECTED(tomos_fbp(p.backend, &p.grid, p.scan, &p.b, &p.x, NULL, NULL), TOMOS_CANCELLED,
 		"fbp was cancelled");
 	REJECTED(tomos_sirt(p.op, &p.b, &p.x, NULL, NULL), TOMOS_CANCELLED, "was cancelled");
-	flag = 0;
+	tomos_cancel_clear(&flag);
 	OK(tomos_op_adjoint(p.op, &p.b, &p.x));
-	flag = 1;
+	tomos_cancel_raise(&flag);
 	tomos_cancel_on(NULL);
 	OK(tomos_op_adjoint(p.op, &p.b, &p.x));
 	assert_int_equal(mem_live(), live);
@@ -72,7 +73,7 @@ static int raise_after_three(
 	void *user, const char *stage, int64_t done, int64_t total, double value)
 {
 	(void)user, (void)stage, (void)total, (void)value;
-	__atomic_store_n(&flag, done == 3, __ATOMIC_RELAXED);
+	(done == 3 ? tomos_cancel_raise : tomos_cancel_clear)(&flag);
 	return 0;
 }
 
@@ -85,7 +86,7 @@ static void whole_iterates(void **state)
 	Lists lists;
 	tomos_algebraic_options o = problem_options(&lists, 9);
 	lists.history.iterate = &p.truth;
-	flag = 0;
+	tomos_cancel_clear(&flag);
 	tomos_cancel_on(&flag);
 	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, &progress), TOMOS_CANCELLED, "was cancelled");
 	tomos_cancel_on(NULL);
@@ -115,7 +116,7 @@ static void *raise_later(void *user)
 	while (now() < end)
 		usleep(timer->after > 1e-2 ? 1000 : 1);
 	timer->raised = now();
-	__atomic_store_n(&flag, 1, __ATOMIC_RELAXED);
+	tomos_cancel_raise(&flag);
 	return NULL;
 }
 
@@ -150,7 +151,7 @@ static void one_projection(void **state)
 	tomos_array y = problem_array(500, 256, 256);
 	for (int way = 0; way < 2; way++) {
 		Timer timer;
-		flag = 0;
+		tomos_cancel_clear(&flag);
 		tomos_cancel_on(&flag);
 		timer_start(&timer, 0.05);
 		tomos_status status =
@@ -199,7 +200,7 @@ static void cancel_within(Problem *p, const char *method, double after, float *c
 	tomos_algebraic_options o = problem_options(&lists, STEPS);
 	o.checkpoint = saved;
 	problem_zero(p);
-	flag = 0;
+	tomos_cancel_clear(&flag);
 	tomos_cancel_on(&flag);
 	tomos_status status = tomos_reconstruct(p->op, method, &p->b, &p->x, &o, &progress);
 	timer_end(&m.timer);
@@ -310,7 +311,7 @@ static void any_product(void **state)
 		"sirt", "cgls", "lsqr", "lsmr", "mlem", "fista", "pdhg"};
 	Problem p = problem_make("parallel", "joseph", 32, 40, 0.01);
 	Counted c = {.op = p.op};
-	const tomos_custom calls = {counted_forward, counted_adjoint, &c, NULL};
+	const tomos_custom calls = {sizeof calls, counted_forward, counted_adjoint, &c, NULL};
 	tomos_op *op;
 	const int64_t domain[3] = {1, 32, 32}, range[3] = {40, 1, 32};
 	OK(tomos_op_custom(&op, p.backend, domain, range, &calls));
@@ -332,14 +333,14 @@ static void cut_files(const tomos_array *a)
 	struct stat info;
 	for (int i = 0; i < COUNT(names); i++) {
 		tomos_file *file;
-		flag = 0;
+		tomos_cancel_clear(&flag);
 		OK(tomos_file_create(&file, names[i], TOMOS_VOLUME, a->shape, NULL));
-		flag = 1;
+		tomos_cancel_raise(&flag);
 		REJECTED(tomos_file_write(file, 0, a->shape[0], a->data), TOMOS_CANCELLED,
 			"writing was cancelled");
-		flag = 0;
+		tomos_cancel_clear(&flag);
 		OK(tomos_file_write(file, 0, a->shape[0], a->data));
-		flag = 1;
+		tomos_cancel_raise(&flag);
 		assert_int_equal(tomos_file_commit(file), TOMOS_CANCELLED);
 		tomos_file_close(file);
 		assert_true(stat(names[i], &info) != 0);
@@ -352,16 +353,16 @@ static void other_calls(void **state)
 	Problem p = problem_make("parallel", "joseph", 64, 20, 0);
 	double angles[20];
 	tomos_phantom *phantom;
-	tomos_difference difference;
+	tomos_difference difference = {.bytes = sizeof difference};
 	tomos_op *op;
-	tomos_axis axis;
+	tomos_axis axis = {.bytes = sizeof axis};
 	tomos_prep_options prep = tomos_prep_defaults();
 	for (int i = 0; i < 20; i++)
 		angles[i] = 3.14159265358979 * i / 20;
 	prep.rings = "vo";
 	OK(tomos_phantom_named(&phantom, "ball", NULL));
 	int64_t live = mem_live();
-	flag = 1;
+	tomos_cancel_raise(&flag);
 	tomos_cancel_on(&flag);
 #define CUT(call) REJECTED(call, TOMOS_CANCELLED, "was cancelled")
 	CUT(tomos_phantom_volume(phantom, &p.grid, 1, &p.x));
@@ -378,7 +379,7 @@ static void other_calls(void **state)
 		CUT(tomos_op_matrix(&op, p.backend, &p.grid, p.scan, NULL, &o));
 	}
 	cut_files(&p.truth);
-	flag = 0;
+	tomos_cancel_clear(&flag);
 	OK(tomos_compare(&p.truth, &p.truth, &difference));
 	tomos_cancel_on(NULL);
 	assert_int_equal(mem_live(), live);

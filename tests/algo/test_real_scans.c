@@ -27,7 +27,7 @@ static float *read_all(const char *path, const char *dataset, int64_t shape[3])
 	tomos_file_options o = tomos_file_defaults();
 	o.dataset = dataset;
 	tomos_file *file;
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	OK(tomos_file_open(&file, path, &o));
 	OK(tomos_file_describe(file, &info));
 	memcpy(shape, info.shape, sizeof info.shape);

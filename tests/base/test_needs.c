@@ -36,7 +36,6 @@ static void set_other(Case *c, const tomos_option *row, const char *but)
 	const void *pointer = list;
 	int64_t one = 1, whole = 7;
 	double real = 0.125;
-	int flag = 1;
 	char word[64];
 	switch (row->kind) {
 	case TOMOS_CHOICE:
@@ -53,8 +52,6 @@ static void set_other(Case *c, const tomos_option *row, const char *but)
 		set_text(c, row, "some");
 		return;
 	case TOMOS_FLAG:
-		memcpy(c->options + row->offset, &flag, sizeof flag);
-		return;
 	case TOMOS_INT:
 	case TOMOS_SIZE:
 		memcpy(c->options + row->offset, &whole, sizeof whole);
@@ -78,8 +75,6 @@ static void set_nothing(Case *c, const tomos_option *row)
 	int64_t zero = 0;
 	if (row->kind == TOMOS_TEXT || row->kind == TOMOS_CHOICE)
 		set_text(c, row, "");
-	else if (row->kind == TOMOS_FLAG)
-		memcpy(c->options + row->offset, &zero, sizeof(int));
 	else
 		memcpy(c->options + row->offset, &none, sizeof none);
 	if (row->count_offset)
@@ -211,7 +206,8 @@ static void words_of_a_need(void **state)
 {
 	(void)state;
 	char text[256];
-	tomos_option row = {.needs = "stop=discrepancy|monotone or method=asd-pocs"};
+	tomos_option row = {
+		.bytes = sizeof row, .needs = "stop=discrepancy|monotone or method=asd-pocs"};
 	tomos_option_needs(&row, 1, text, sizeof text);
 	assert_string_equal(text, "--stop discrepancy|monotone or --method asd-pocs");
 	tomos_option_needs(&row, 0, text, sizeof text);

@@ -20,7 +20,7 @@ static inline void read_slabs(tomos_file *file)
 static inline void read_array(const char *path, const uint8_t *bytes, size_t size)
 {
 	tomos_file *file;
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	int64_t live = mem_live();
 	(void)bytes;
 	(void)size;

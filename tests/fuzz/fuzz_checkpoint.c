@@ -31,7 +31,7 @@ static tomos_status iterate(const char *path, int64_t iterations)
 
 static void read_checkpoint(const char *path, const uint8_t *bytes, size_t size)
 {
-	static tomos_checkpoint_info info;
+	static tomos_checkpoint_info info = {.bytes = sizeof info};
 	if (!op)
 		make_operator();
 	int64_t live = mem_live();

@@ -4,7 +4,7 @@
 
 static void read_matrix(const char *path, const uint8_t *bytes, size_t size)
 {
-	tomos_matrix matrix;
+	tomos_matrix matrix = {.bytes = sizeof matrix};
 	int64_t live = mem_live();
 	(void)bytes;
 	(void)size;
@@ -19,7 +19,7 @@ static void put_seeds(const char *directory)
 	static const char *const names[] = {"seed.mtx", "seed.npz", "seed.h5"};
 	static const int32_t pointers[3] = {0, 2, 3}, indices[3] = {0, 2, 1};
 	static const float values[3] = {1, 2, 3};
-	const tomos_matrix matrix = {2, 3, 3, 4, 4, pointers, indices, values};
+	const tomos_matrix matrix = {sizeof matrix, 2, 3, 3, 4, 4, pointers, indices, values};
 	tomos_file_options options = tomos_file_defaults();
 	options.overwrite = 1;
 	for (int i = 0; i < COUNT(names); i++)

@@ -38,7 +38,7 @@ static inline void read_scan_as(const char *path, const char *raw)
 {
 	tomos_source_options options = tomos_source_defaults();
 	tomos_scan *scan = NULL;
-	tomos_scan_info info;
+	tomos_scan_info info = {.bytes = sizeof info};
 	int64_t live = mem_live();
 	options.raw = raw;
 	tomos_status status = tomos_scan_open(&scan, path, &options);

@@ -410,8 +410,8 @@ static void test_write_rejected(void **state)
 	assert_int_equal(tomos_geometry_write(scan, place, &o), TOMOS_OK);
 	assert_int_equal(look(false), 1);
 	o.bytes = 1;
-	assert_rejected(
-		tomos_geometry_write(scan, place, &o), TOMOS_BAD_VALUE, "file options is 1");
+	assert_rejected(tomos_geometry_write(scan, place, &o), TOMOS_BAD_VALUE,
+		"bytes of a tomos_file_options is 1");
 	tomos_geometry_free(scan);
 }
 

@@ -161,7 +161,7 @@ static void test_for_rejected(void **state)
 	o.centre_count = 3;
 	reject_for(o, "first voxel is at y = nan");
 	o = plain, o.bytes = 0;
-	reject_for(o, "bytes field of the grid options is 0");
+	reject_for(o, "member bytes of a tomos_grid_options is 0");
 }
 
 static void test_origin_behind(void **state)

@@ -430,7 +430,7 @@ static void test_rejected_numbers(void **state)
 		"lebedev scan of 4 views: there are rules of 3, 7, 13, 19, 25, 37, 43, 55, "
 		"73, 85, 97, 115, 133, 151, 175, 217, 295, 385, 487, 601 directions",
 		(void)0);
-	reject("parallel", "bytes field of the scan options is 3", o.bytes = 3);
+	reject("parallel", "member bytes of a tomos_scan_options is 3", o.bytes = 3);
 }
 
 /* 360 for 2 pi: equal steps of so many turns are degrees. */

@@ -117,7 +117,7 @@ static inline void write_array(
 static inline tomos_status read_all(const char *path, int64_t shape[3], float **data)
 {
 	tomos_file *file;
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	int64_t count;
 	*data = NULL;
 	TRY(tomos_file_open(&file, path, NULL));

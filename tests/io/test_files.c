@@ -31,7 +31,7 @@ static void keeps_grids(void **state)
 	(void)state;
 	tomos_grid grid = {{5, 4, 3}, {-1.25, 0.1, 1e-9}, {0.5, -0.25, 3}}, back;
 	tomos_file *file;
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	with_grid(at("g.h5"), &grid);
 	assert_ok(tomos_file_open(&file, at("g.h5"), NULL));
 	assert_ok(tomos_file_describe(file, &info));
@@ -146,7 +146,7 @@ static void rejects_bad_numbers(void **state)
 	const double detector[2] = {2, 6}, half[2] = {2, 6.5}, n[3] = {6, 2, 4};
 	tomos_geometry *scan;
 	tomos_file *file;
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	put_numbers(at("b.h5"), "geometry/views", views, 5, 13, "geometry/detector", detector, 2);
 	assert_int_equal(read_scan(at("b.h5"), &scan), TOMOS_BAD_FILE);
 	assert_says("its geometry has 5 views of 2 rows and 6 columns, its data 4 x 2 x 6");

@@ -104,7 +104,7 @@ static void describes(void **state)
 	static const char *const formats[] = {"hdf5", "npy", "tiff", "tiff", "mhd"};
 	for (int k = 0; k < COUNT(outputs); k++) {
 		tomos_file *file;
-		tomos_file_info info;
+		tomos_file_info info = {.bytes = sizeof info};
 		write_array(at(outputs[k]), TOMOS_PROJECTIONS, shape, numbers);
 		assert_ok(tomos_file_open(&file, at(outputs[k]), NULL));
 		assert_ok(tomos_file_describe(file, &info));
@@ -122,7 +122,7 @@ static void describes(void **state)
 static void assert_type(const char *path, const char *type)
 {
 	tomos_file *file;
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	assert_ok(tomos_file_open(&file, path, NULL));
 	assert_ok(tomos_file_describe(file, &info));
 	assert_string_equal(info.type, type);

@@ -93,7 +93,7 @@ static void round_trips(void **state)
 			Case c = case_make(i);
 			tomos_op *op = small_matrix(&c), *read;
 			int64_t domain[3], range[3];
-			tomos_matrix a, b;
+			tomos_matrix a = {.bytes = sizeof a}, b = {.bytes = sizeof b};
 			tomos_op_domain(op, domain);
 			tomos_op_range(op, range);
 			OK(tomos_matrix_write(op, name("a", kind), &o));
@@ -124,7 +124,7 @@ static void foreign_text(void **state)
 		"2 3 4\n2 3 0.5\n1 2 -1e1\n\n2 1 2\r\n 2 1 3 \n";
 	static const char symmetric[] =
 		"%%MatrixMarket matrix coordinate pattern symmetric\n2 2 2\n1 1\n2 1\n";
-	tomos_matrix m;
+	tomos_matrix m = {.bytes = sizeof m};
 	store(name("a", 0), general, sizeof general - 1);
 	OK(matrix_read(path, &m));
 	assert_int_equal(m.rows, 2);
@@ -162,7 +162,7 @@ static void cut_short(void **state)
 		int64_t before = mem_live();
 		size_t step = kind == 2 && CASE_SLOW ? 17 : 1;
 		for (size_t cut = 0; cut < size; cut += step) {
-			tomos_matrix m;
+			tomos_matrix m = {.bytes = sizeof m};
 			store(name("b", kind), bytes, cut);
 			tomos_status status = matrix_read(other, &m);
 			if (status != TOMOS_BAD_FILE && status != TOMOS_UNSUPPORTED)
@@ -192,7 +192,7 @@ static void bits_flipped(void **state)
 		for (int i = 0; i < (CASE_SLOW ? 200 : 1000); i++) {
 			size_t at = (size_t)(case_random(&c) * (double)size);
 			char bit = (char)(1 << case_integer(&c, 0, 7));
-			tomos_matrix m;
+			tomos_matrix m = {.bytes = sizeof m};
 			bytes[at] ^= bit;
 			store(name("b", kind), bytes, size);
 			if (matrix_read(other, &m) == TOMOS_OK)
@@ -208,7 +208,7 @@ static void bits_flipped(void **state)
 
 static void reject_text(const char *text, tomos_status status, const char *words)
 {
-	tomos_matrix m;
+	tomos_matrix m = {.bytes = sizeof m};
 	store(name("a", 0), text, strlen(text));
 	int64_t before = mem_live();
 	REJECTED(matrix_read(path, &m), status, words);
@@ -256,7 +256,7 @@ static void wrong_lists(void **state)
 	NamedList good[5] = {{"data", {'f', 4, false}, 3, values},
 		{"indices", {'i', 4, false}, 3, indices}, {"indptr", {'i', 4, false}, 3, pointers},
 		{"shape", {'i', 8, false}, 2, shape}, {"format", {'S', 3, false}, -1, "csr"}};
-	tomos_matrix m;
+	tomos_matrix m = {.bytes = sizeof m};
 #define TRY_LISTS(count, status, words) \
 	(void)unlink(name("a", 1)); \
 	OK(npz_write(path, path, lists, count)); \
@@ -364,7 +364,7 @@ static void same_bytes(void **state)
 	(void)state;
 	static const int32_t pointers[2] = {0, 1}, indices[1] = {0};
 	static const float values[1] = {2};
-	const tomos_matrix matrix = {1, 1, 1, 4, 4, pointers, indices, values};
+	const tomos_matrix matrix = {sizeof matrix, 1, 1, 1, 4, 4, pointers, indices, values};
 	const tomos_file_options options = overwriting();
 	unsigned char bytes[2][8192] = {{0}, {0}};
 	for (int kind = 0; kind < 3; kind++)

@@ -34,7 +34,7 @@ static void write_with(const char *path, const tomos_file_options *o)
 static void assert_stored(const char *path, const char *type, double largest)
 {
 	tomos_file *file;
-	tomos_file_info info;
+	tomos_file_info info = {.bytes = sizeof info};
 	float data[N];
 	double step = (window[1] - window[0]) / largest;
 	assert_ok(tomos_file_open(&file, path, NULL));

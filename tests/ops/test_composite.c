@@ -51,7 +51,8 @@ static tomos_op *custom(Dense *d)
 {
 	tomos_op *op;
 	OK(tomos_op_custom(&op, backend, domain, range,
-		&(tomos_custom){dense_forward, dense_adjoint, d, "a dense matrix"}));
+		&(tomos_custom){
+			sizeof(tomos_custom), dense_forward, dense_adjoint, d, "a dense matrix"}));
 	return op;
 }
 
@@ -155,8 +156,9 @@ static tomos_op *matrix_of(const Dense *d)
 		indices[i] = i % N;
 	tomos_op *op;
 	OK(tomos_op_matrix_arrays(&op, backend,
-		&(tomos_matrix){M, N, M * N, 4, 4, pointers, indices, d->entries[0]}, domain,
-		range));
+		&(tomos_matrix){
+			sizeof(tomos_matrix), M, N, M * N, 4, 4, pointers, indices, d->entries[0]},
+		domain, range));
 	return op;
 }
 
@@ -240,7 +242,7 @@ static void rejections(void **state)
 {
 	(void)state;
 	Dense d = dense_make(1, 0);
-	const tomos_custom calls = {dense_forward, NULL, &d, NULL};
+	const tomos_custom calls = {sizeof calls, dense_forward, NULL, &d, NULL};
 	tomos_op *A = custom(&d), *T, *op;
 	OK(tomos_op_transpose(&T, A));
 	REJECTED(tomos_op_custom(&op, backend, domain, range, &calls), TOMOS_BAD_VALUE,
@@ -264,7 +266,7 @@ static void bad_arrays(void **state)
 	int32_t pointers[] = {0, 1, 2}, indices[] = {1, 4}, back[] = {0, 2, 1};
 	float values[] = {1, 2};
 	const int64_t two[3] = {2, 1, 1};
-	tomos_matrix m = {2, N, 2, 4, 4, pointers, indices, values};
+	tomos_matrix m = {sizeof m, 2, N, 2, 4, 4, pointers, indices, values};
 	tomos_op *op;
 	REJECTED(tomos_op_matrix_arrays(&op, backend, &m, domain, two), TOMOS_BAD_VALUE,
 		"entry 1 is in column 4 of 4");

@@ -10,7 +10,8 @@
 static void test_bound(void **state)
 {
 	(void)state;
-	tomos_machine m = {.rates = {[TOMOS_RATE_MEMORY] = 100, [TOMOS_RATE_SUMS] = 1000}};
+	tomos_machine m = {
+		.bytes = sizeof m, .rates = {[TOMOS_RATE_MEMORY] = 100, [TOMOS_RATE_SUMS] = 1000}};
 	double work[TOMOS_RATES] = {[TOMOS_RATE_MEMORY] = 50, [TOMOS_RATE_SUMS] = 400};
 	tomos_rate part = TOMOS_RATES;
 	assert_float_equal(tomos_machine_bound(&m, work, &part), 0.5, 1e-12);
@@ -36,7 +37,7 @@ static void test_processor(void **state)
 {
 	(void)state;
 	tomos_backend *backend;
-	tomos_machine m;
+	tomos_machine m = {.bytes = sizeof m};
 	assert_int_equal(tomos_backend_open(&backend, "cpu"), TOMOS_OK);
 	assert_int_equal(tomos_backend_machine(backend, &m), TOMOS_OK);
 	tomos_backend_close(backend);
@@ -56,7 +57,7 @@ static void test_several(void **state)
 	const char *const names[2] = {"", ""};
 	const SplitOptions options = {1 << 20, SHARE_AUTO};
 	tomos_backend *pair;
-	tomos_machine two;
+	tomos_machine two = {.bytes = sizeof two};
 	assert_int_equal(split_open(&pair, &cpu_backend, names, 2, &options), TOMOS_OK);
 	assert_int_equal(tomos_backend_machine(pair, &two), TOMOS_OK);
 	tomos_backend_close(pair);
@@ -69,7 +70,7 @@ static void test_no_memory(void **state)
 	(void)state;
 	int64_t before = mem_live();
 	tomos_backend *backend;
-	tomos_machine m;
+	tomos_machine m = {.bytes = sizeof m};
 	assert_int_equal(tomos_backend_open(&backend, "cpu"), TOMOS_OK);
 	mem_fail_nth(1);
 	assert_int_equal(tomos_backend_machine(backend, &m), TOMOS_NO_MEMORY);

@@ -80,7 +80,7 @@ static void arrays_are_in_order(void **state)
 		Case c = case_make(i);
 		tomos_projector_options o = model_of(i);
 		tomos_op *op = make_matrix(&c.grid, c.scan, &o);
-		tomos_matrix m;
+		tomos_matrix m = {.bytes = sizeof m};
 		OK(tomos_matrix_arrays(op, &m));
 		assert_int_equal(m.rows, c.pixels);
 		assert_int_equal(m.columns, c.voxels);
@@ -211,7 +211,7 @@ static void rejections(void **state)
 	Case c = case_make(2); /* a cone */
 	tomos_op *op = NULL;
 	int64_t before = mem_live(), bytes;
-	tomos_matrix arrays;
+	tomos_matrix arrays = {.bytes = sizeof arrays};
 	REJECTED(tomos_op_matrix(&op, backend, NULL, c.scan, NULL, NULL), TOMOS_BAD_VALUE,
 		"a matrix needs a backend, a grid and a geometry");
 	tomos_projector_options o = tomos_projector_defaults();
@@ -227,7 +227,7 @@ static void rejections(void **state)
 		"SCSR is for one slice and one detector row");
 	m.bytes = 0;
 	REJECTED(tomos_op_matrix(&op, backend, &c.grid, c.scan, NULL, &m), TOMOS_BAD_VALUE,
-		"matrix options");
+		"bytes of a tomos_matrix_options is 0");
 	OK(tomos_op_projector(&op, backend, &c.grid, c.scan, NULL));
 	REJECTED(
 		tomos_matrix_arrays(op, &arrays), TOMOS_BAD_VALUE, "is not a matrix stored as CSR");

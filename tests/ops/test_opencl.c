@@ -275,7 +275,7 @@ static void iterates(tomos_op *op, tomos_array *there, tomos_array *data, tomos_
 {
 	int64_t steps = 0;
 	tomos_array apart = *there;
-	tomos_history history = {.iterate = there};
+	tomos_history history = {.bytes = sizeof history, .iterate = there};
 	tomos_algebraic_options o = tomos_algebraic_defaults();
 	tomos_progress progress = {seen, &steps};
 	o.iterations = 2, o.history = &history;

@@ -79,10 +79,10 @@ static void options_of_a_wrong_size(void **state)
 	(void)state;
 	tomos_projector_options o = tomos_projector_defaults();
 	o.bytes = 0;
-	reject_options(&o, "the bytes field of the projector options is 0; fill them with "
-			   "tomos_projector_defaults()");
+	reject_options(&o, "the member bytes of a tomos_projector_options is 0: it must be "
+			   "sizeof(tomos_projector_options)");
 	o.bytes = 1 << 20;
-	reject_options(&o, "the bytes field of the projector options is 1048576");
+	reject_options(&o, "the member bytes of a tomos_projector_options is 1048576");
 	o = tomos_projector_defaults();
 	o.forward = "line";
 	o.plain = 1;

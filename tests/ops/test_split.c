@@ -334,7 +334,7 @@ static tomos_status watched_upload(tomos_backend *b, float *data, const tomos_ar
 	return cpu_backend.memory->upload(b, data, host);
 }
 
-static volatile int cancelled;
+static tomos_cancel cancelled;
 
 static tomos_status watched_project(tomos_backend *b, const ProjectRequest *what)
 {
@@ -342,7 +342,7 @@ static tomos_status watched_project(tomos_backend *b, const ProjectRequest *what
 	int call = ++watched.calls;
 	pthread_mutex_unlock(&watched.lock);
 	if (call == watched.cancels_at)
-		__atomic_store_n(&cancelled, 1, __ATOMIC_RELAXED);
+		tomos_cancel_raise(&cancelled);
 	if (call == watched.fails_at)
 		return (fail)(TOMOS_NO_DEVICE, "card %d is lost", 7);
 	return cpu_backend.projector->apply(b, what);
@@ -461,7 +461,7 @@ static void cancelling(void **state)
 	for (int at = 1; at < 10; at += 2) {
 		watched.calls = 0, watched.cancels_at = at;
 		REJECTED(tomos_op_forward(w.op, &w.x, &w.y), TOMOS_CANCELLED, "was cancelled");
-		__atomic_store_n(&cancelled, 0, __ATOMIC_RELAXED);
+		tomos_cancel_clear(&cancelled);
 	}
 	watched_end(&w);
 	tomos_cancel_on(NULL);

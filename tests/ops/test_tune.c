@@ -676,7 +676,7 @@ static void test_measuring(void **state)
 	(void)state;
 	tomos_backend *backend;
 	tomos_tuned *rows;
-	tomos_machine machine;
+	tomos_machine machine = {.bytes = sizeof machine};
 	int64_t count, chosen = 0;
 	Problem p = problem(48, 16, 32);
 	tomos_tune_options o = tomos_tune_defaults();
@@ -704,9 +704,14 @@ static void test_measuring(void **state)
 static void test_bound(void **state)
 {
 	(void)state;
-	tomos_tuned row = {
-		.kernel = "stack", .size = 100, .slices = 1, .views = 50, .columns = 100};
-	tomos_machine machine = {.rates = {[TOMOS_RATE_CACHE] = 8e9, [TOMOS_RATE_SUMS] = 6e9}};
+	tomos_tuned row = {.bytes = sizeof row,
+		.kernel = "stack",
+		.size = 100,
+		.slices = 1,
+		.views = 50,
+		.columns = 100};
+	tomos_machine machine = {.bytes = sizeof machine,
+		.rates = {[TOMOS_RATE_CACHE] = 8e9, [TOMOS_RATE_SUMS] = 6e9}};
 	tomos_rate part = TOMOS_RATES;
 	assert_float_equal(tomos_tuned_bound(&row, &machine, &part), 1e9, 1);
 	assert_int_equal(part, TOMOS_RATE_CACHE);

@@ -134,7 +134,8 @@ static inline Light light_make(Scene *s, double drift, double noise, uint64_t *r
 /* After the copy has come to its place. */
 static inline const tomos_fields *light_fields(Light *l)
 {
-	l->fields = (tomos_fields){&l->flat_array, &l->dark_array, l->flat_views, 0};
+	l->fields = (tomos_fields){
+		sizeof(tomos_fields), &l->flat_array, &l->dark_array, l->flat_views, 0};
 	return &l->fields;
 }
 

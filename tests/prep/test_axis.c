@@ -17,7 +17,7 @@ static void spoil(Scene *s, double noise, double rings)
 
 static tomos_axis find(const Scene *s, const char *method)
 {
-	tomos_axis axis;
+	tomos_axis axis = {.bytes = sizeof axis};
 	tomos_axis_options o = tomos_axis_defaults();
 	o.axis_method = method;
 	OK(tomos_axis_find(&axis, NULL, &s->array, s->angles, &o, NULL));
@@ -128,7 +128,7 @@ static void test_range(void **state)
 	(void)state;
 	Scene s = scene_make(181, 1, COLUMNS, 110.2, 180, 75);
 	static const double low[] = {80, 100}, about[] = {105, 115};
-	tomos_axis axis;
+	tomos_axis axis = {.bytes = sizeof axis};
 	tomos_axis_options o = tomos_axis_defaults();
 	o.axis_method = "pairs";
 	o.axis_range = low, o.axis_range_count = 2;
@@ -166,8 +166,8 @@ static void measured(const char *name, double truth)
 	const char *folder = getenv("TOMOS_DATA");
 	char path[512];
 	tomos_scan *scan;
-	tomos_scan_info info;
-	tomos_axis axis;
+	tomos_scan_info info = {.bytes = sizeof info};
+	tomos_axis axis = {.bytes = sizeof axis};
 	snprintf(path, sizeof path, "%s/%s", folder ? folder : ".", name);
 	if (CASE_SLOW) {
 		print_message("skipped: with sanitizers simulated scans will do\n");
@@ -189,7 +189,7 @@ static void measured(const char *name, double truth)
 	tomos_array data = tomos_array_of(views, info.views, info.rows, info.columns);
 	tomos_array flat = tomos_array_of(flats, info.flats, info.rows, info.columns);
 	tomos_array dark = tomos_array_of(darks, info.darks, info.rows, info.columns);
-	tomos_fields fields = {&flat, &dark, NULL, 0};
+	tomos_fields fields = {sizeof fields, &flat, &dark, NULL, 0};
 	OK(tomos_prepare(&data, &fields, NULL, &data, NULL, NULL));
 	OK(tomos_axis_find(&axis, NULL, &data, angles, NULL, NULL));
 	printf("  %s: %.3f (pairs %.3f, vo %.3f, sharpness %.3f), confidence %.2f\n", name,
@@ -215,7 +215,7 @@ static void test_wire(void **state)
 static void test_rejected(void **state)
 {
 	(void)state;
-	tomos_axis axis;
+	tomos_axis axis = {.bytes = sizeof axis};
 	tomos_axis_options o = tomos_axis_defaults();
 	Scene s = scene_make(40, 1, 64, 31.5, 180, 25), turn = scene_make(80, 1, 64, 8, 360, 50);
 	tomos_array few = tomos_array_of(s.data, 4, 1, 64);
@@ -258,7 +258,7 @@ static void test_memory(void **state)
 {
 	(void)state;
 	Scene s = scene_make(40, 1, 64, 31.5, 180, 25);
-	tomos_axis axis;
+	tomos_axis axis = {.bytes = sizeof axis};
 	int failures = 0, nth = 1;
 	for (;; failures++, nth += CASE_SLOW ? 1 + nth / 8 : 1) {
 		int64_t before = mem_live();

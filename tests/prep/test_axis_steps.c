@@ -96,7 +96,7 @@ static double find(const Scan *k, const char *method)
 		s = scene_make(k->views, 1, COLUMNS, k->axis,
 			k->arc * (double)k->views / (double)(k->views - 1), 46);
 	}
-	tomos_axis axis;
+	tomos_axis axis = {.bytes = sizeof axis};
 	tomos_axis_options o = tomos_axis_defaults();
 	o.axis_method = method;
 	OK(tomos_axis_find(&axis, NULL, &s.array, s.angles, &o, NULL));
@@ -155,7 +155,7 @@ static void kinds_of_scans(void **state)
 	(void)state;
 	static const double axes[] = {31.5, 32, 95, 95.5};
 	tomos_axis_options o = tomos_axis_defaults();
-	tomos_axis axis;
+	tomos_axis axis = {.bytes = sizeof axis};
 	o.axis_method = "pairs";
 	for (int i = 0; i < 4; i++) {
 		Scene s = scene_make(60, 1, COLUMNS, axes[i], 360, 30);

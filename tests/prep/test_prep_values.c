@@ -22,9 +22,9 @@ static void floors(void **state)
 		tomos_array light = tomos_array_of(flat, 1, 1, 4),
 			    c = tomos_array_of(counts, 1, 1, 4);
 		tomos_array d = tomos_array_of(data, 1, 1, 4);
-		tomos_fields fields = {&light, NULL, NULL, 0};
+		tomos_fields fields = {sizeof fields, &light, NULL, NULL, 0};
 		tomos_prep_options o = tomos_prep_defaults();
-		tomos_prep_report one = {0}, two = {0};
+		tomos_prep_report one = {.bytes = sizeof one}, two = {.bytes = sizeof two};
 		o.floor = floor;
 		OK(tomos_prep_normalize(&c, &fields, &o, &one));
 		OK(tomos_prep_log(&d, &o, &two));
@@ -66,7 +66,7 @@ static double light_at(int64_t view, const char *drift, const char *average, dou
 	tomos_array flat = tomos_array_of(flats, 5, 1, 1), dark = tomos_array_of(darks, 2, 1, 1);
 	float counts[12];
 	tomos_array c = tomos_array_of(counts, 12, 1, 1);
-	tomos_fields fields = {&flat, &dark, views, first_view};
+	tomos_fields fields = {sizeof fields, &flat, &dark, views, first_view};
 	tomos_prep_options o = tomos_prep_defaults();
 	o.drift = drift, o.flat_average = average;
 	for (int i = 0; i < 12; i++)
@@ -129,7 +129,7 @@ static int64_t clean(float *data, const char *where, double level, int64_t size)
 {
 	tomos_array a = tomos_array_of(data, Z_VIEWS, Z_ROWS, Z_COLUMNS);
 	tomos_prep_options o = tomos_prep_defaults();
-	tomos_prep_report report = {0};
+	tomos_prep_report report = {.bytes = sizeof report};
 	o.zingers = where, o.zinger_level = level, o.zinger_size = size;
 	OK(tomos_prep_zingers(&a, &o, &report));
 	return report.zingers;

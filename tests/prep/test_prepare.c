@@ -40,7 +40,7 @@ static void test_whole(void **state)
 	float *truth;
 	Scene s = spoilt_scene(&l, &truth);
 	tomos_prep_options o = all_options();
-	tomos_prep_report report = {0};
+	tomos_prep_report report = {.bytes = sizeof report};
 	float *plain = copy_of(s.data, s.count);
 	tomos_array plain_array = tomos_array_of(plain, VIEWS, ROWS, COLUMNS);
 	OK(tomos_prepare(&plain_array, light_fields(&l), NULL, &plain_array, NULL, NULL));
@@ -64,7 +64,7 @@ static void test_integrals(void **state)
 {
 	(void)state;
 	Scene s = scene_make(VIEWS, ROWS, COLUMNS, 79.5, 180, 70);
-	tomos_prep_report report = {0};
+	tomos_prep_report report = {.bytes = sizeof report};
 	float *row = s.data + COLUMNS, left = s.data[9], right = s.data[11];
 	s.data[10] = NAN;
 	for (int64_t c = 0; c < COLUMNS; c++)
@@ -88,7 +88,7 @@ static void test_slabs(void **state)
 	for (int i = 0; i < VIEWS; i++)
 		y[i] = 0.3 * sin(i), x[i] = cos(i);
 	tomos_prep_options o = all_options();
-	tomos_reach reach;
+	tomos_reach reach = {.bytes = sizeof reach};
 	o.shift_y = y, o.shift_y_count = VIEWS;
 	o.shift_x = x, o.shift_x_count = VIEWS;
 	OK(tomos_prep_reach(&o, &reach));
@@ -107,7 +107,7 @@ static void test_slabs(void **state)
 			rows[k].data += from * COLUMNS, rows[k].shape[1] = n;
 		for (int64_t v = 0; v < VIEWS; v++)
 			frame_get(&rows[0], v, slab + v * n * COLUMNS);
-		tomos_fields fields = {&rows[1], &rows[2], m.flat_views, 0};
+		tomos_fields fields = {sizeof fields, &rows[1], &rows[2], m.flat_views, 0};
 		OK(tomos_prepare(&part, &fields, &o, &part, NULL, NULL));
 		for (int64_t v = 0; v < VIEWS; v++)
 			assert_memory_equal(s.data + (v * ROWS + row) * COLUMNS,
@@ -192,20 +192,21 @@ static void test_rejected(void **state)
 	float data[24] = {0}, image[6] = {1, 1, 1, 1, 1, 1};
 	tomos_array a = tomos_array_of(data, 4, 2, 3), flat = tomos_array_of(image, 1, 2, 3);
 	tomos_array wide = tomos_array_of(image, 1, 1, 6);
-	tomos_fields fields = {&flat, NULL, NULL, 0}, none = {0}, other = {&wide, NULL, NULL, 0};
+	tomos_fields fields = {sizeof fields, &flat, NULL, NULL, 0}, none = {.bytes = sizeof none},
+		     other = {sizeof other, &wide, NULL, NULL, 0};
 	tomos_prep_options o = tomos_prep_defaults(), bad = o;
 	int64_t shape[3], total = 0;
 	tomos_geometry *scan;
-	tomos_reach reach;
+	tomos_reach reach = {.bytes = sizeof reach};
 	NO(tomos_prep_normalize(&a, NULL, &o, NULL), "there are no flats");
 	NO(tomos_prep_normalize(&a, &none, &o, NULL), "there are no flats");
 	NO(tomos_prep_normalize(NULL, &fields, &o, NULL), "no array for the counts");
 	NO(tomos_prep_normalize(&a, &other, &o, NULL),
 		"the flats have 1 rows x 6 columns, but the views have 2 x 3");
-	other = (tomos_fields){&flat, &wide, NULL, 0};
+	other = (tomos_fields){sizeof(tomos_fields), &flat, &wide, NULL, 0};
 	NO(tomos_prep_normalize(&a, &other, &o, NULL), "the darks have 1 rows");
 	double where = NAN;
-	other = (tomos_fields){&flat, NULL, &where, 0};
+	other = (tomos_fields){sizeof(tomos_fields), &flat, NULL, &where, 0};
 	NO(tomos_prep_normalize(&a, &other, &o, NULL), "flat 0 was taken at view nan");
 	bad.flat_average = "most";
 	NO(tomos_prep_normalize(&a, &fields, &bad, NULL), "flat-average 'most' is not known");
@@ -279,7 +280,7 @@ static tomos_status prepare_small(const char *rings)
 		data[i] = i < 24 ? (image[i] = 2) : 1;
 	tomos_array a = tomos_array_of(data, 6, 3, 8), flat = tomos_array_of(image, 1, 3, 8);
 	tomos_array b = tomos_array_of(out, 5, 1, 4);
-	tomos_fields fields = {&flat, NULL, NULL, 0};
+	tomos_fields fields = {sizeof fields, &flat, NULL, NULL, 0};
 	tomos_prep_options o = tomos_prep_defaults();
 	o.bad_views = bad, o.bad_views_count = 1, o.leave_out = 1;
 	o.hardening = twice, o.hardening_count = 1;

@@ -151,7 +151,7 @@ static void dead_columns(void **state)
 {
 	(void)state;
 	tomos_prep_options o = by("vo");
-	tomos_prep_report report = {0};
+	tomos_prep_report report = {.bytes = sizeof report};
 	o.ring_small = 1;
 	fill(noisy, C);
 	for (int64_t v = 0; v < V; v++)
@@ -191,7 +191,7 @@ static void restless_columns(void **state)
 	for (int k = 0; k < 4; k++) {
 		double times = k % 2 ? 1.25 : 0.75, snr = k / 2 ? 6 : 3;
 		tomos_prep_options o = by("vo");
-		tomos_prep_report report = {0};
+		tomos_prep_report report = {.bytes = sizeof report};
 		o.ring_small = 1, o.ring_snr = snr;
 		/* zigzags of 0.01 in all columns, and a larger one about a level far away */
 		for (int64_t i = 0; i < V * C; i++)
@@ -223,7 +223,7 @@ static void large_stripes(void **state)
 	for (int k = 0; k < COUNT(list); k++) {
 		int64_t n = list[k].columns;
 		tomos_prep_options o = by("vo");
-		tomos_prep_report report = {0};
+		tomos_prep_report report = {.bytes = sizeof report};
 		o.ring_large = list[k].given;
 		fill(swing, n);
 		add_stripe(n, 100, 100 + list[k].width, 0.05);
@@ -243,7 +243,7 @@ static void large_stripes(void **state)
 static int64_t stripes_of(double first, double second, double after, double beside)
 {
 	tomos_prep_options o = by("vo");
-	tomos_prep_report report = {0};
+	tomos_prep_report report = {.bytes = sizeof report};
 	tomos_array a = tomos_array_of(sinogram, V, 1, C);
 	o.ring_small = 5;
 	fill(swing, C);
@@ -285,7 +285,7 @@ static void restless_columns_at_steps(void **state)
 	(void)state;
 	for (int k = 0; k < 2; k++) {
 		tomos_prep_options o = by("vo");
-		tomos_prep_report report = {0};
+		tomos_prep_report report = {.bytes = sizeof report};
 		tomos_array a = tomos_array_of(sinogram, V, 1, C);
 		o.ring_small = 1;
 		for (int64_t i = 0; i < V * C; i++) {

@@ -95,7 +95,7 @@ static void test_methods(void **state)
 static void test_report(void **state)
 {
 	(void)state;
-	tomos_prep_report report = {0};
+	tomos_prep_report report = {.bytes = sizeof report};
 	Scene s = ring_scene(0.005);
 	tomos_prep_options o = ring_options("vo");
 	add_stripes(&s, DEAD);

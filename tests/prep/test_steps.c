@@ -21,7 +21,7 @@ static void test_normalize(void **state)
 		float *truth = copy_of(s.data, s.count);
 		Light l = light_make(&s, 0.2, 0, &random);
 		tomos_prep_options o = tomos_prep_defaults();
-		tomos_prep_report report = {0};
+		tomos_prep_report report = {.bytes = sizeof report};
 		o.flat_average = flats[i];
 		OK(tomos_prep_normalize(&s.array, light_fields(&l), &o, &report));
 		OK(tomos_prep_log(&s.array, &o, &report));
@@ -111,7 +111,7 @@ static void test_dark_places(void **state)
 	s.data[4 * plane + 3 * COLUMNS + 7] = -50;
 	s.data[5 * plane + 3 * COLUMNS + 7] = INFINITY;
 	s.data[6 * plane + 3 * COLUMNS + 7] = NAN;
-	tomos_prep_report report = {0};
+	tomos_prep_report report = {.bytes = sizeof report};
 	OK(tomos_prep_normalize(&s.array, light_fields(&l), NULL, &report));
 	OK(tomos_prep_log(&s.array, NULL, &report));
 	OK(tomos_array_check(&s.array, "the integrals"));
@@ -131,7 +131,7 @@ static void test_log_alone(void **state)
 	(void)state;
 	float data[4] = {1, NAN, 0.25F, -1};
 	tomos_array a = tomos_array_of(data, 1, 1, 4);
-	tomos_prep_report report = {0};
+	tomos_prep_report report = {.bytes = sizeof report};
 	OK(tomos_prep_log(&a, NULL, &report));
 	assert_true(data[0] == 0 && fabs(data[1] + log(0.625)) < 1e-6);
 	assert_true(fabs(data[2] + log(0.25)) < 1e-6 && fabs(data[3] + log(1e-4)) < 1e-5);
@@ -155,7 +155,7 @@ static void test_zingers(void **state)
 		for (int64_t i = 1000; i < s.count; i += 997, hit++)
 			s.data[i] += 0.8F;
 		tomos_prep_options o = tomos_prep_defaults();
-		tomos_prep_report report = {0};
+		tomos_prep_report report = {.bytes = sizeof report};
 		o.zingers = where[w];
 		double before = rms(s.data, truth, s.count);
 		OK(tomos_prep_zingers(&s.array, &o, &report));
@@ -183,7 +183,7 @@ static void test_bad_views(void **state)
 		for (int64_t j = 0; j < plane; j++)
 			s.data[bad[i] * plane + j] = NAN;
 	tomos_prep_options o = tomos_prep_defaults();
-	tomos_prep_report report = {0};
+	tomos_prep_report report = {.bytes = sizeof report};
 	o.bad_views = bad, o.bad_views_count = COUNT(bad);
 	OK(tomos_prep_bad_views(&s.array, &o, &report));
 	assert_int_equal(report.views, 4);

@@ -39,7 +39,7 @@ static inline void assert_frames(tomos_scan *scan, tomos_frames which, int64_t f
 
 static inline void assert_all(tomos_scan *scan, int64_t flats, int64_t darks)
 {
-	tomos_scan_info info;
+	tomos_scan_info info = {.bytes = sizeof info};
 	assert_ok(tomos_scan_describe(scan, &info));
 	assert_int_equal(info.views, VIEWS);
 	assert_int_equal(info.rows, ROWS);

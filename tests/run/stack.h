@@ -46,7 +46,10 @@ static inline void stack_job(StackJob *j, const char *method, const char *scan, 
 	j->file = tomos_file_defaults();
 	j->file.overwrite = 1;
 	j->grid = tomos_grid_defaults();
-	j->history = (tomos_history){.residual = j->residual, .error = j->error, .room = 64};
+	j->history = (tomos_history){.bytes = sizeof j->history,
+		.residual = j->residual,
+		.error = j->error,
+		.capacity = 64};
 	j->algebraic.history = &j->history;
 	j->report.bytes = sizeof j->report;
 	snprintf(j->scan, sizeof j->scan, "%s", at(scan));

@@ -7,7 +7,7 @@ static void exchange(void **state)
 {
 	(void)state;
 	tomos_scan *scan;
-	tomos_scan_info info;
+	tomos_scan_info info = {.bytes = sizeof info};
 	hid_t file = exchange_start(at("dx.h5"));
 	put_others(file);
 	h5_put_list(file, "exchange/theta", theta, VIEWS);
@@ -136,7 +136,7 @@ static void assert_nexus(const char *path)
 	static const double before[2] = {0, 2};
 	double places[2];
 	tomos_scan *scan;
-	tomos_scan_info info;
+	tomos_scan_info info = {.bytes = sizeof info};
 	assert_ok(tomos_scan_open(&scan, path, NULL));
 	assert_all(scan, 2, 1);
 	assert_angles(scan, theta);
@@ -240,7 +240,7 @@ static void tiff_folder(void **state)
 	(void)state;
 	static const char angles[] = "# degrees\n0 0.01 0\n36,72\n108\n144 143.99\n";
 	tomos_scan *scan;
-	tomos_scan_info info;
+	tomos_scan_info info = {.bytes = sizeof info};
 	mkdir(at("stack"), 0777);
 	put_pictures("stack/raw_%d.tif", TOMOS_VIEWS, VIEWS, 8);
 	put_pictures("stack/Flat-field%03d.TIFF", TOMOS_FLATS, 2, 1);
@@ -396,7 +396,7 @@ static void measured(void **state)
 	(void)state;
 	char path[512];
 	tomos_scan *scan;
-	tomos_scan_info info;
+	tomos_scan_info info = {.bytes = sizeof info};
 	double angles[181];
 	if (there("tooth/tooth.h5", path)) {
 		assert_ok(tomos_scan_open(&scan, path, NULL));

@@ -9,7 +9,7 @@ static void arrays(void **state)
 	(void)state;
 	float data[VIEWS * FRAME];
 	tomos_scan *scan;
-	tomos_scan_info info;
+	tomos_scan_info info = {.bytes = sizeof info};
 	tomos_geometry *geometry;
 	for (int i = 0; i < VIEWS * FRAME; i++)
 		data[i] = value(TOMOS_VIEWS, i / FRAME, i / COLUMNS % ROWS, i % COLUMNS);
@@ -70,7 +70,7 @@ static void npz_scans(void **state)
 		{"data.npy", "data_white.npy", "data_dark.npy", "theta.npy"},
 		{"projections.npy", "flats.npy", "darks.npy", "angles.npy"}};
 	tomos_source_options o = tomos_source_defaults();
-	tomos_scan_info info;
+	tomos_scan_info info = {.bytes = sizeof info};
 	tomos_scan *scan;
 	for (int i = 0; i < 4; i++) {
 		npz_scan("z.npz", names[i / 2], i % 2);

@@ -103,6 +103,7 @@ static inline void hear(void *user, const char *line)
 static inline void work_init(Work *w, const char *output)
 {
 	memset(w, 0, sizeof *w);
+	w->report.bytes = sizeof w->report;
 	w->scan = tomos_scan_defaults();
 	w->scan.pixel = 0;
 	w->scan.axis = &axis_column;

@@ -3,7 +3,7 @@
 
 static tomos_difference compare(const tomos_array *a, const tomos_array *b)
 {
-	tomos_difference d;
+	tomos_difference d = {.bytes = sizeof d};
 	assert_ok(tomos_compare(a, b, &d));
 	return d;
 }
@@ -154,7 +154,7 @@ static void test_rejections(void **state)
 {
 	(void)state;
 	float p[12] = {0}, q[12] = {0};
-	tomos_difference d;
+	tomos_difference d = {.bytes = sizeof d};
 	tomos_array a = tomos_array_of(p, 2, 2, 3), b = tomos_array_of(q, 2, 3, 2);
 	assert_rejected(tomos_compare(&a, &b, &d), TOMOS_BAD_VALUE,
 		"the shape of the second to compare is 2 x 3 x 2, expected 2 x 2 x 3");
@@ -174,7 +174,7 @@ static void test_memory(void **state)
 	(void)state;
 	float p[6] = {1, 2, 3, 4, 5, 6};
 	tomos_array a = tomos_array_of(p, 1, 2, 3);
-	tomos_difference d;
+	tomos_difference d = {.bytes = sizeof d};
 	int64_t before = mem_live();
 	int failures = 0;
 	for (;; failures++) {

@@ -182,7 +182,7 @@ static void test_rejected_names(void **state)
 		"ball", 1, INFINITY, 1, "phantom: the value is inf, but must be within +-1e20");
 	reject_options("random", 1, 1, 0, "phantom: the count is 0, but must be 1 to 1000000");
 	assert_rejected(tomos_phantom_named(&phantom, "ball", &old), TOMOS_BAD_VALUE,
-		"the bytes field of the phantom options is 2");
+		"the member bytes of a tomos_phantom_options is 2");
 }
 
 static void test_memory(void **state)

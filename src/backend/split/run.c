@@ -14,7 +14,7 @@ struct Run {
 	pthread_cond_t moved;
 	bool *done; /* per item */
 	atomic_bool stop;
-	const volatile int *cancel; /* of the caller */
+	const tomos_cancel *cancel; /* of the caller */
 	tomos_status status;        /* of the first failure, and its sentence */
 	char sentence[1024];
 };
@@ -28,7 +28,7 @@ typedef struct {
 
 bool run_stopped(Run *run)
 {
-	return atomic_load(&run->stop) || cancel_raised(run->cancel);
+	return atomic_load(&run->stop) || tomos_cancel_raised(run->cancel);
 }
 
 bool run_wait(Run *run, int64_t item)

@@ -301,7 +301,7 @@ static void sweep(RowSweeper *face, const RowSweep *rows, float *x)
 	s->image = x;
 	s->spare = s->own;
 	s->symmetry = 0;
-	for (int64_t i = 0; i < rows->count && !cancel_raised(cancel_asked()); i++) {
+	for (int64_t i = 0; i < rows->count && !tomos_cancel_raised(cancel_asked()); i++) {
 		Rays straight = rays_of(s, rows->views[i], false);
 		Rays reverse = rays_of(s, rows->views[i], true);
 		memset(s->sums, 0, (size_t)(s->scsr->rows->slabs * s->room) * sizeof *s->sums);
