@@ -57,8 +57,8 @@ static void rejections(void **state)
 	w.job.method = "sirtt";
 	rejected(&w, "method 'sirtt' is not known; did you mean 'sirt'?");
 	work_init(&w, "no.h5");
-	w.job.bytes = 8;
-	rejected(&w, "a job must begin with its size");
+	w.job.bytes = 4;
+	rejected(&w, "the member bytes of a tomos_job is 4");
 	work_init(&w, "no.xyz");
 	rejected(&w, "does not say the format to write");
 	work_init(&w, "no.h5");
