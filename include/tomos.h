@@ -62,7 +62,8 @@ typedef enum tomos_status {
 	TOMOS_UNSUPPORTED, /* valid, but not built or not possible */
 	TOMOS_NO_DEVICE,
 	TOMOS_CANCELLED,
-	TOMOS_DIVERGED     /* an iteration whose residual grows without bound, or is not finite */
+	TOMOS_DIVERGED,    /* an iteration whose residual grows without bound, or is not finite */
+	TOMOS_CALLBACK_FAILED /* a function of a tomos_custom operator returned other than 0 */
 } tomos_status;
 
 TOMOS_API const char *tomos_message(void); /* describes the last failure in this thread */
@@ -567,10 +568,11 @@ TOMOS_API tomos_status tomos_op_sum(
 TOMOS_API tomos_status tomos_op_product(tomos_op **op, const tomos_op *A, const tomos_op *B);
 TOMOS_API tomos_status tomos_op_transpose(tomos_op **op, const tomos_op *A);
 
-/* An operator of your own: out = A in and out = A' in, on contiguous arrays in the host's memory, whatever the
- * backend; `in` must not be changed. A result other than 0 ends the call of the library with TOMOS_CANCELLED. They
- * are called from the thread that called the library. That `adjoint` is the transpose of `forward` is for you to
- * see to. Methods that need rows, views or powers of the entries reject such an operator. */
+/* An operator made of your functions: out = A in and out = A'in, on contiguous arrays in host memory, with any
+ * backend; `in` must not be changed. A function that fails returns other than 0; the library call then ends with
+ * TOMOS_CALLBACK_FAILED. The functions are called from the thread that called the library. You must ensure that
+ * `adjoint` is the transpose of `forward`. Methods that need rows, views or powers of the entries reject such an
+ * operator. */
 typedef int (*tomos_custom_apply)(void *user, const tomos_array *in, const tomos_array *out);
 typedef struct tomos_custom {
 	size_t bytes;

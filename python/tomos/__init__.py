@@ -13,8 +13,8 @@ from ._axis import Axis, find_center
 from ._device import DeviceArray, empty, to_device
 from ._files import Info, info, read, write
 from ._geometry import (Geometry, Grid, cone, fan, helix, laminography, lebedev, parallel, vectors)
-from ._library import (BadFile, BadValue, Cancelled, DeviceMissing, Diverged, Error, FileFailure,
-                       OutOfMemory, Unsupported, lib as _lib)
+from ._library import (BadFile, BadValue, CallbackFailed, Cancelled, DeviceMissing, Diverged, Error,
+                       FileFailure, OutOfMemory, Unsupported, lib as _lib)
 from ._methods import METHODS as _METHODS, cover, fbp, fbp_transpose, fdk, recon
 from ._operator import Operator
 from ._options import History
@@ -38,8 +38,8 @@ def __getattr__(name: str):
 
 __version__: str = _lib.version().decode()
 __all__ = [
-    "Axis", "BadFile", "BadValue", "Cancelled", "DeviceArray", "DeviceMissing", "Difference",
-    "Diverged", "Ellipsoid", "Error", "FileFailure", "Geometry", "Grid", "History", "Info",
+    "Axis", "BadFile", "BadValue", "CallbackFailed", "Cancelled", "DeviceArray", "DeviceMissing",
+    "Difference", "Diverged", "Ellipsoid", "Error", "FileFailure", "Geometry", "Grid", "History", "Info",
     "Operator", "OutOfMemory", "Phantom", "PrepReport", "Projector", "RunReport", "Scan",
     "Unsupported", "add_counts", "add_noise", "backends", "bin_pixels", "compare", "cone", "cover",
     "empty", "fan", "fbp", "fbp_transpose", "fdk", "find_center", "helix", "info", "laminography",

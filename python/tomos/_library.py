@@ -8,8 +8,8 @@ from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_i
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BadFile", "BadValue", "Cancelled", "DeviceMissing", "Diverged", "Error", "FileFailure",
-           "OutOfMemory", "Unsupported"]
+__all__ = ["BadFile", "BadValue", "CallbackFailed", "Cancelled", "DeviceMissing", "Diverged", "Error",
+           "FileFailure", "OutOfMemory", "Unsupported"]
 
 
 def _find() -> str:
@@ -297,8 +297,12 @@ class Diverged(Error, ArithmeticError):
     """The residual of an iteration grew without bound, or became infinite or NaN."""
 
 
+class CallbackFailed(Error, RuntimeError):
+    """A function of a custom operator reported a failure."""
+
+
 _EXCEPTIONS = [None, BadValue, OutOfMemory, FileFailure, BadFile, Unsupported, DeviceMissing,
-               Cancelled, Diverged]
+               Cancelled, Diverged, CallbackFailed]
 
 
 def check(status: int) -> None:

@@ -23,7 +23,7 @@ const char *tomos_message(void)
 const char *tomos_status_name(tomos_status status)
 {
 	static const char *const names[] = {"ok", "bad value", "no memory", "input or output",
-		"bad file", "unsupported", "no device", "cancelled", "diverged"};
+		"bad file", "unsupported", "no device", "cancelled", "diverged", "callback failed"};
 	return (unsigned)status < (unsigned)COUNT(names) ? names[status] : "unknown status";
 }
 

@@ -1,10 +1,10 @@
-/* Operators made of others, which are borrowed: a A + b B, A B and A'. */
+/* Composite operators: a A + b B, A B and A'. The operators they consist of are borrowed. */
 #include <float.h>
 #include <stdio.h>
 #include "op/op.h"
 
 typedef struct {
-	const tomos_op *A, *B; /* B NULL: there is no second one */
+	const tomos_op *A, *B; /* B NULL: a A only */
 	float a, b;
 } Composite;
 
@@ -46,32 +46,31 @@ static tomos_status sum_adjoint(const tomos_op *op, const float *y, float *x)
 
 /* ---- A B -------------------------------------------------------------------------------------- */
 
-static tomos_status product_forward(const tomos_op *op, const float *x, float *y)
+/* out = second first in. */
+static tomos_status chain(const tomos_op *op, Apply apply, const tomos_op *first,
+	const tomos_op *second, const float *in, float *out)
 {
-	const Composite *own = op->own;
-	const Space *between = &own->B->range;
+	const Space *between = &((const Composite *)op->own)->B->range;
 	float *middle = NULL;
 	tomos_status status;
 	TRY_OR_DONE(vector_new(&middle, between, "a product of operators"));
-	TRY_OR_DONE(op_forward(own->B, x, middle));
-	TRY_OR_DONE(op_forward(own->A, middle, y));
+	TRY_OR_DONE(apply(first, in, middle));
+	TRY_OR_DONE(apply(second, middle, out));
 done:
 	vector_free(middle, between);
 	return status;
 }
 
+static tomos_status product_forward(const tomos_op *op, const float *x, float *y)
+{
+	const Composite *own = op->own;
+	return chain(op, op_forward, own->B, own->A, x, y);
+}
+
 static tomos_status product_adjoint(const tomos_op *op, const float *y, float *x)
 {
 	const Composite *own = op->own;
-	const Space *between = &own->B->range;
-	float *middle = NULL;
-	tomos_status status;
-	TRY_OR_DONE(vector_new(&middle, between, "a product of operators"));
-	TRY_OR_DONE(op_adjoint(own->A, y, middle));
-	TRY_OR_DONE(op_adjoint(own->B, middle, x));
-done:
-	vector_free(middle, between);
-	return status;
+	return chain(op, op_adjoint, own->A, own->B, y, x);
 }
 
 /* ---- A' --------------------------------------------------------------------------------------- */
@@ -145,19 +144,19 @@ tomos_status tomos_op_sum(tomos_op **op, double a, const tomos_op *A, double b, 
 {
 	*op = NULL;
 	if (!A)
-		return fail(TOMOS_BAD_VALUE, "a sum of operators needs one at least");
+		return fail(TOMOS_BAD_VALUE, "a sum of operators needs at least one");
 	TRY(check_factor(a));
 	TRY(check_factor(b));
 	if (B)
 		TRY(check_terms(A, B));
 	TRY(compose(op, &sum_type, &(Composite){A, B, (float)a, (float)b}, &A->domain, &A->range));
 	char *text = (*op)->description;
-	size_t room = sizeof(*op)->description;
+	size_t size = sizeof(*op)->description;
 	if (B)
-		snprintf(text, room, "%g (%.40s) + %g (%.40s)", a, A->description, b,
+		snprintf(text, size, "%g (%.40s) + %g (%.40s)", a, A->description, b,
 			B->description);
 	else
-		snprintf(text, room, "%g (%.100s)", a, A->description);
+		snprintf(text, size, "%g (%.100s)", a, A->description);
 	return TOMOS_OK;
 }
 

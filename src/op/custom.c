@@ -1,4 +1,4 @@
-/* An operator of the caller's own: two functions on arrays in the host's memory. */
+/* Operators whose forward and adjoint are functions of the caller, on arrays in host memory. */
 #include <stdio.h>
 #include "op/op.h"
 
@@ -12,19 +12,20 @@ static tomos_array array_in(const Space *space, const float *data)
 	return tomos_array_of((float *)(uintptr_t)data, n[0], n[1], n[2]);
 }
 
-static tomos_status apply_here(const tomos_op *op, tomos_custom_apply apply, const char *what,
+static tomos_status call_function(const tomos_op *op, tomos_custom_apply apply, const char *what,
 	const tomos_array *in, const tomos_array *out)
 {
 	const Custom *own = op->own;
 	int answer = apply(own->calls.user, in, out);
 	if (answer != 0)
-		return fail(TOMOS_CANCELLED, "the %s function of the operator (%s) returned %d",
-			what, op->description, answer);
+		return fail(TOMOS_CALLBACK_FAILED,
+			"the %s function of the operator (%s) failed: it returned %d", what,
+			op->description, answer);
 	return TOMOS_OK;
 }
 
-/* The same with vectors on a device, by way of the host's memory. */
-static tomos_status apply_there(const tomos_op *op, tomos_custom_apply apply, const char *what,
+/* For vectors in device memory: copies them to the host and the result back. */
+static tomos_status call_via_host(const tomos_op *op, tomos_custom_apply apply, const char *what,
 	const Space *from, const float *in, const Space *to, float *out)
 {
 	float *x = NULL, *y = NULL;
@@ -33,7 +34,7 @@ static tomos_status apply_there(const tomos_op *op, tomos_custom_apply apply, co
 	TRY_OR_DONE(mem_alloc(&y, to->count, sizeof *y, "the result of an operator"));
 	tomos_array source = array_in(from, x), target = array_in(to, y);
 	TRY_OR_DONE(vector_download(from, in, &source));
-	TRY_OR_DONE(apply_here(op, apply, what, &source, &target));
+	TRY_OR_DONE(call_function(op, apply, what, &source, &target));
 	TRY_OR_DONE(vector_upload(to, out, &target));
 	TRY_OR_DONE(vector_sync(to)); /* the upload may still read y */
 done:
@@ -47,8 +48,8 @@ static tomos_status apply_to(const tomos_op *op, tomos_custom_apply apply, const
 {
 	tomos_array source = array_in(from, in), target = array_in(to, out);
 	if (from->backend->device != 0)
-		return apply_there(op, apply, what, from, in, to, out);
-	return apply_here(op, apply, what, &source, &target);
+		return call_via_host(op, apply, what, from, in, to, out);
+	return call_function(op, apply, what, &source, &target);
 }
 
 static tomos_status custom_forward(const tomos_op *op, const float *x, float *y)
@@ -78,13 +79,13 @@ tomos_status tomos_op_custom(tomos_op **op, tomos_backend *backend, const int64_
 	*op = NULL;
 	TRY(struct_take(&own, calls, "tomos_custom"));
 	if (!backend || !domain || !range || !own.forward || !own.adjoint)
-		return fail(TOMOS_BAD_VALUE, "an operator of the caller's own needs a backend, two "
+		return fail(TOMOS_BAD_VALUE, "a custom operator needs a backend, two "
 					     "shapes, and functions for forward and adjoint");
 	TRY(op_make(op, &custom_type, backend, domain, range, sizeof(Custom)));
 	((Custom *)(*op)->own)->calls = own;
 	(*op)->matched = true;
 	(*op)->entries = ENTRIES_UNKNOWN;
 	snprintf((*op)->description, sizeof(*op)->description, "%.100s",
-		own.name ? own.name : "the caller's own functions");
+		own.name ? own.name : "a custom operator");
 	return TOMOS_OK;
 }

@@ -46,14 +46,14 @@ static void test_one_per_thread(void **state)
 static void test_names(void **state)
 {
 	(void)state;
-	for (int i = TOMOS_OK; i <= TOMOS_DIVERGED; i++)
+	for (int i = TOMOS_OK; i <= TOMOS_CALLBACK_FAILED; i++)
 		for (int k = TOMOS_OK; k < i; k++)
 			assert_string_not_equal(tomos_status_name((tomos_status)i),
 				tomos_status_name((tomos_status)k));
 	assert_string_equal(tomos_status_name(TOMOS_OK), "ok");
 	assert_string_equal(tomos_status_name(TOMOS_CANCELLED), "cancelled");
 	assert_string_equal(
-		tomos_status_name((tomos_status)(TOMOS_DIVERGED + 1)), "unknown status");
+		tomos_status_name((tomos_status)(TOMOS_CALLBACK_FAILED + 1)), "unknown status");
 	assert_string_equal(tomos_version(), TOMOS_VERSION);
 }
 

@@ -1,4 +1,4 @@
-/* Operators of the caller's own and operators made of others, against small matrices worked out here. */
+/* Custom and composite operators compared with small dense matrices. */
 #include "op/op.h" /* first: cmocka makes a macro of fail() */
 #include "ops/opened.h"
 
@@ -218,8 +218,8 @@ static void what_they_cannot(void **state)
 	REJECTED(solve(minus, "sirt", x), TOMOS_UNSUPPORTED, "needs entries of 0 and above");
 	OK(solve(negative, "cgls", x));
 	d.answer = 7;
-	REJECTED(solve(A, "cgls", x), TOMOS_CANCELLED,
-		"function of the operator (a dense matrix) returned 7");
+	REJECTED(solve(A, "cgls", x), TOMOS_CALLBACK_FAILED,
+		"the forward function of the operator (a dense matrix) failed: it returned 7");
 	tomos_op_free(minus);
 	tomos_op_free(B);
 	tomos_op_free(negative);
@@ -253,7 +253,7 @@ static void rejections(void **state)
 		"a product of operators of 6 x 4 and 6 x 4: the inner sizes");
 	REJECTED(tomos_op_sum(&op, NAN, A, 1, NULL), TOMOS_BAD_VALUE, "an operator times nan");
 	REJECTED(tomos_op_sum(&op, 1, A, 1e39, A), TOMOS_BAD_VALUE, "times 1e+39");
-	REJECTED(tomos_op_sum(&op, 1, NULL, 1, A), TOMOS_BAD_VALUE, "one at least");
+	REJECTED(tomos_op_sum(&op, 1, NULL, 1, A), TOMOS_BAD_VALUE, "at least one");
 	REJECTED(tomos_op_product(&op, A, NULL), TOMOS_BAD_VALUE, "needs two");
 	REJECTED(tomos_op_transpose(&op, NULL), TOMOS_BAD_VALUE, "needs an operator");
 	tomos_op_free(T);
