@@ -3,18 +3,13 @@
 #include <string.h>
 #include "io/hdf5_parts.h"
 
-/* Relative names are relative to the folder of the file that contains them. */
-static tomos_status take_beside(const File *file, const char *name, TakePath take, void *user)
+static tomos_status take_source(const File *file, const char *name, TakePath take, void *user)
 {
-	const char *slash = strrchr(file->path, '/');
-	int length = name[0] != '/' && slash ? (int)(slash - file->path + 1) : 0;
-	char *path;
+	char path[SOURCE_NAME];
 	if (strcmp(name, ".") == 0) /* the file itself */
 		return TOMOS_OK;
-	TRY(mem_printf(&path, "%.*s%s", length, file->path, name));
-	tomos_status status = take(user, path);
-	mem_free(path);
-	return status;
+	(void)source_find(file->path, name, path);
+	return take(user, path);
 }
 
 static tomos_status take_external(const File *file, hid_t list, TakePath take, void *user)
@@ -24,7 +19,7 @@ static tomos_status take_external(const File *file, hid_t list, TakePath take, v
 	for (int i = 0; i < count; i++)
 		if (H5Pget_external(list, (unsigned)i, sizeof name, name, NULL, NULL) >= 0) {
 			name[sizeof name - 1] = 0;
-			TRY(take_beside(file, name, take, user));
+			TRY(take_source(file, name, take, user));
 		}
 	return TOMOS_OK;
 }
@@ -39,7 +34,7 @@ static tomos_status take_virtual(const File *file, hid_t list, TakePath take, vo
 		if (H5Pget_virtual_filename(list, i, name, sizeof name) < 0)
 			continue;
 		if (strcmp(name, last) != 0) /* consecutive parts are often from one file */
-			TRY(take_beside(file, name, take, user));
+			TRY(take_source(file, name, take, user));
 		memcpy(last, name, sizeof last);
 	}
 	return TOMOS_OK;

@@ -1,6 +1,8 @@
 /* Checks the sources of virtual HDF5 datasets: a missing or unreadable one would silently read as
  * zeros, and a dataset that is its own source would overflow the stack inside the library. */
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,20 +14,26 @@ typedef struct {
 	char file[2048], dataset[512];
 } Source;
 
-/* Where HDF5 looks for the file: beside the one that names it, or from the working directory. */
-static bool find_file(const char *path, const char *source, char found[4096])
+static bool readable_beside(const char *path, const char *source, char found[SOURCE_NAME])
 {
 	const char *slash = strrchr(path, '/');
 	int length = source[0] != '/' && slash ? (int)(slash - path + 1) : 0;
+	snprintf(found, SOURCE_NAME, "%.*s%s", length, path, source);
+	return access(found, R_OK) == 0;
+}
+
+bool source_find(const char *path, const char *source, char found[SOURCE_NAME])
+{
+	char actual[PATH_MAX];
 	if (strcmp(source, ".") == 0) {
-		snprintf(found, 4096, "%s", path);
+		snprintf(found, SOURCE_NAME, "%s", path);
 		return true;
 	}
-	snprintf(found, 4096, "%.*s%s", length, path, source);
-	if (access(found, R_OK) == 0)
+	if (readable_beside(path, source, found) || readable_beside("", source, found))
 		return true;
-	snprintf(found, 4096, "%s", source);
-	return access(found, R_OK) == 0;
+	if (realpath(path, actual) && readable_beside(actual, source, found))
+		return true;
+	return readable_beside(path, source, found);
 }
 
 /* The library opens sources with its own file locking, which cannot be combined with ours: a source
@@ -69,8 +77,8 @@ static tomos_status open_source(
 static tomos_status follow(
 	const Source *source, const char *path, const char *name, Sources *sources)
 {
-	char found[4096];
-	if (!find_file(path, source->file, found))
+	char found[SOURCE_NAME];
+	if (!source_find(path, source->file, found))
 		return fail(TOMOS_BAD_FILE,
 			"'%s', dataset '%s': it is virtual, and its file '%s' cannot be read", path,
 			name, source->file);

@@ -2,6 +2,8 @@
  * dataset itself. */
 #include "io/io_help.h"
 #include <hdf5.h>
+#include <sys/stat.h>
+#include "io/io.h"
 
 static const hsize_t sizes[3] = {2, 3, 4};
 
@@ -110,12 +112,45 @@ static void own_file_named(void **state)
 	assert_rejected("named.h5", "names the file it is in as 'named.h5'; only '.' can be read");
 }
 
+static tomos_status count_readable(void *user, const char *path)
+{
+	*(int *)user += access(path, R_OK) == 0;
+	return TOMOS_OK;
+}
+
+/* Through a symbolic link, sources are also found beside the file itself, as HDF5 does. */
+static void linked(void **state)
+{
+	(void)state;
+	char target[512], link[512];
+	int readable = 0;
+	tomos_file *opened;
+	assert_int_equal(mkdir(at("linked"), 0755), 0);
+	hid_t file = new_file("linked/whole.h5");
+	put_virtual(file, "a", "part.h5", "d");
+	H5Fclose(file);
+	file = new_file("linked/part.h5");
+	put_numbers(file, "d");
+	H5Fclose(file);
+	snprintf(target, sizeof target, "%s", at("linked/whole.h5"));
+	snprintf(link, sizeof link, "%s", at("link.h5"));
+	assert_int_equal(symlink(target, link), 0);
+	assert_read("link.h5");
+	assert_ok(open_first(&opened, "link.h5"));
+	assert_ok(io_sources(opened, count_readable, &readable));
+	assert_int_equal(readable, 2);
+	tomos_file_close(opened);
+	unlink(at("linked/part.h5"));
+	assert_rejected("link.h5", "it is virtual, and its file 'part.h5' cannot be read");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sources),
 		cmocka_unit_test(own_source),
 		cmocka_unit_test(own_file_named),
+		cmocka_unit_test(linked),
 	};
 	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
