@@ -41,7 +41,7 @@ static void help_needs(int number, const tomos_option *row, char text[256])
 {
 	settings plain;
 	settings_init(&plain);
-	snprintf(plain.facts, sizeof plain.facts, "phantom=none");
+	snprintf(plain.facts, sizeof plain.facts, "phantom=none text_views=0");
 	text[0] = 0;
 	if (!needs_met(&plain, number, (int)(row - group_get(number).rows)))
 		tomos_option_needs(row, 1, text, 256);

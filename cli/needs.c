@@ -11,16 +11,6 @@ static bool is_folder(const char *path)
 	return ends_with(path, "/") || (stat(path, &info) == 0 && S_ISDIR(info.st_mode));
 }
 
-static bool is_hdf5(const char *path)
-{
-	static const char *const endings[] = {".h5", ".hdf5", ".nxs"};
-	const char *dot = strrchr(path, '.');
-	for (int i = 0; dot && i < COUNT(endings); i++)
-		if (strcasecmp(dot, endings[i]) == 0)
-			return !is_folder(path);
-	return false;
-}
-
 /* Without -o, recon writes a folder. */
 static void output_facts(settings *s, const command *c)
 {
@@ -29,8 +19,8 @@ static void output_facts(settings *s, const command *c)
 	if (strcmp(c->name, "convert") == 0 && s->operand_count == 2)
 		path = s->operands[1];
 	s->folder = !path[0] || is_folder(path);
-	snprintf(s->facts + used, sizeof s->facts - used, " hdf5=%d folder=%d", is_hdf5(path),
-		s->folder);
+	snprintf(s->facts + used, sizeof s->facts - used, " hdf5=%d folder=%d",
+		strcmp(tomos_output_format(path), "hdf5") == 0, s->folder);
 }
 
 /* Facts known to the command besides the values of options. */
@@ -46,7 +36,9 @@ static void take_facts(settings *s, const command *c)
 		method = s->lambda.method;
 		phantom = s->lambda.phantom[0] ? s->lambda.phantom : phantom;
 	}
-	snprintf(s->facts, sizeof s->facts, "method=%s phantom=%.60s", method, phantom);
+	snprintf(s->facts, sizeof s->facts, "method=%s phantom=%.60s backend=%.*s text_views=%d",
+		method, phantom, (int)strcspn(s->backend.backend, ":"), s->backend.backend,
+		ends_with(s->views.views_file, ".txt"));
 	if (s->recon.compare[0])
 		snprintf(s->facts + strlen(s->facts), sizeof s->facts - strlen(s->facts),
 			" truth=1");

@@ -301,6 +301,8 @@ TOMOS_API tomos_status tomos_file_read(
 	tomos_file *file, int64_t first, int64_t count, float *data); /* along the first axis */
 TOMOS_API tomos_status tomos_file_grid(const tomos_file *file, tomos_grid *grid);
 TOMOS_API tomos_status tomos_file_geometry(const tomos_file *file, tomos_geometry **scan);
+/* The format in which a file of this name is written: "hdf5", "npy", ...; "": none. */
+TOMOS_API const char *tomos_output_format(const char *path);
 /* Writing: the kind follows from the name; the file appears under it at tomos_file_commit. */
 TOMOS_API tomos_status tomos_file_create(tomos_file **file, const char *path, tomos_content content,
 	const int64_t shape[3], const tomos_file_options *options);

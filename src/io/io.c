@@ -129,6 +129,12 @@ static tomos_status find_by_name(const Format **format, const char *path)
 		path, endings);
 }
 
+const char *tomos_output_format(const char *path)
+{
+	const Format *format;
+	return path && path[0] && find_by_name(&format, path) == TOMOS_OK ? format->name : "";
+}
+
 tomos_status io_check_name(const char *path)
 {
 	const Format *format;

@@ -72,23 +72,23 @@ typedef struct {
 	int64_t width, height;
 	double low, high;
 	unsigned char *row;
-} Picture;
+} Image;
 
-static void put_picture(png_structp png, png_infop info, const Picture *picture)
+static void put_image(png_structp png, png_infop info, const Image *image)
 {
-	png_set_IHDR(png, info, (png_uint_32)picture->width, (png_uint_32)picture->height, 8,
+	png_set_IHDR(png, info, (png_uint_32)image->width, (png_uint_32)image->height, 8,
 		PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
 		PNG_FILTER_TYPE_DEFAULT);
 	png_write_info(png, info);
-	for (int64_t y = 0; y < picture->height; y++) {
-		grey_row(picture->row, picture->data + y * picture->width, picture->width,
-			picture->low, picture->high);
-		png_write_row(png, picture->row);
+	for (int64_t y = 0; y < image->height; y++) {
+		grey_row(image->row, image->data + y * image->width, image->width, image->low,
+			image->high);
+		png_write_row(png, image->row);
 	}
 	png_write_end(png, info);
 }
 
-static tomos_status write_png(Writer *writer, const Picture *picture)
+static tomos_status write_png(Writer *writer, const Image *image)
 {
 	png_structp volatile png = NULL;
 	png_infop volatile info = NULL;
@@ -98,7 +98,7 @@ static tomos_status write_png(Writer *writer, const Picture *picture)
 		info = png ? png_create_info_struct(png) : NULL;
 		if (info) {
 			png_set_write_fn(png, writer, put_bytes, put_nothing);
-			put_picture(png, info, picture);
+			put_image(png, info, image);
 		} else if (writer->status == TOMOS_OK) {
 			writer->status = fail(TOMOS_UNSUPPORTED,
 				"'%s' cannot be written: libpng " PNG_LIBPNG_VER_STRING
@@ -112,29 +112,29 @@ static tomos_status write_png(Writer *writer, const Picture *picture)
 	return writer->status;
 }
 
-static tomos_status check_picture(const char *path, const Picture *picture)
+static tomos_status check_image(const char *path, const Image *image)
 {
 	if (!path || !*path)
-		return fail(TOMOS_BAD_VALUE, "the name of a picture is missing");
-	if (!picture->data)
-		return fail(TOMOS_BAD_VALUE, "'%s': there are no data for the picture", path);
-	if (picture->width < 1 || picture->height < 1 || picture->width > PNG_USER_WIDTH_MAX ||
-		picture->height > PNG_USER_HEIGHT_MAX)
+		return fail(TOMOS_BAD_VALUE, "the name of an image is missing");
+	if (!image->data)
+		return fail(TOMOS_BAD_VALUE, "'%s': there are no data for the image", path);
+	if (image->width < 1 || image->height < 1 || image->width > PNG_USER_WIDTH_MAX ||
+		image->height > PNG_USER_HEIGHT_MAX)
 		return fail(TOMOS_BAD_VALUE,
-			"'%s': a picture of %lld x %lld; each side must be 1 to %d", path,
-			(long long)picture->height, (long long)picture->width, PNG_USER_WIDTH_MAX);
-	if (!(picture->low < picture->high) || !isfinite(picture->high - picture->low))
+			"'%s': an image of %lld x %lld; each side must be 1 to %d", path,
+			(long long)image->height, (long long)image->width, PNG_USER_WIDTH_MAX);
+	if (!(image->low < image->high) || !isfinite(image->high - image->low))
 		return fail(TOMOS_BAD_VALUE,
 			"'%s': black is %g and white is %g; white must be above black", path,
-			picture->low, picture->high);
+			image->low, image->high);
 	return TOMOS_OK;
 }
 
-static tomos_status create_png(const char *temporary, const char *path, const Picture *picture)
+static tomos_status create_png(const char *temporary, const char *path, const Image *image)
 {
 	Writer writer = {.path = path, .status = TOMOS_OK};
 	TRY(flat_create(&writer.descriptor, temporary, path));
-	tomos_status status = write_png(&writer, picture);
+	tomos_status status = write_png(&writer, image);
 	tomos_status closed = flat_close(&writer.descriptor, path);
 	return status == TOMOS_OK ? closed : status;
 }
@@ -143,19 +143,19 @@ tomos_status tomos_picture_write(const char *path, const float *data, int64_t wi
 	double low, double high, const tomos_file_options *given)
 {
 	tomos_file_options options = tomos_file_defaults();
-	Picture picture = {data, width, height, low, high, NULL};
+	Image image = {data, width, height, low, high, NULL};
 	char *temporary = NULL;
 	tomos_status status;
 	TRY(options_take(&options, given, "file"));
-	TRY(check_picture(path, &picture));
+	TRY(check_image(path, &image));
 	TRY(file_temporary(&temporary, path, options.overwrite));
-	TRY_OR_DONE(mem_alloc(&picture.row, width, 1, "a row of a picture"));
-	TRY_OR_DONE(create_png(temporary, path, &picture));
+	TRY_OR_DONE(mem_alloc(&image.row, width, 1, "a row of an image"));
+	TRY_OR_DONE(create_png(temporary, path, &image));
 	TRY_OR_DONE(file_publish(temporary, path, options.overwrite));
 done:
 	if (status != TOMOS_OK)
 		file_discard(temporary);
-	mem_free(picture.row);
+	mem_free(image.row);
 	mem_free(temporary);
 	return status;
 }

@@ -27,9 +27,9 @@ static tomos_status check_imagej(TIFF *tiff, const char *path, int64_t pages)
 	if (said <= pages)
 		return TOMOS_OK;
 	return fail(TOMOS_UNSUPPORTED,
-		"'%s' holds %lld pictures in ImageJ's own layout, of which %lld are TIFF pages; "
+		"'%s' holds %lld images in ImageJ's own layout, of which %lld are TIFF pages; "
 		"save "
-		"it as separate pictures",
+		"it as separate images",
 		path, said, (long long)pages);
 }
 
@@ -107,7 +107,7 @@ static tomos_status read_one_page(File *file, int64_t index, const Extract *part
 
 /* ---- a directory of files -------------------------------------------------------------------- */
 
-static int is_picture(const struct dirent *entry)
+static int is_image(const struct dirent *entry)
 {
 	const char *dot = strrchr(entry->d_name, '.');
 	return dot && entry->d_name[0] != '.' &&
@@ -168,10 +168,10 @@ static tomos_status take_names(
 		directory, pattern);
 }
 
-static tomos_status list_pictures(Tiff *own, const char *directory, const char *pattern)
+static tomos_status list_images(Tiff *own, const char *directory, const char *pattern)
 {
 	struct dirent **list = NULL;
-	int count = scandir(directory, &list, is_picture, by_name);
+	int count = scandir(directory, &list, is_image, by_name);
 	if (count < 0)
 		return fail(
 			TOMOS_IO, "directory '%s' cannot be read: %s", directory, strerror(errno));
@@ -191,13 +191,13 @@ static tomos_status list_stack(Tiff *own, const char *path)
 	char *directory;
 	TRY(length ? mem_printf(&directory, "%.*s%s", length, path, slash ? "" : "/")
 		   : mem_text(&directory, "./"));
-	tomos_status status = list_pictures(own, directory, pattern ? last_part(path) : "*");
+	tomos_status status = list_images(own, directory, pattern ? last_part(path) : "*");
 	mem_free(directory);
 	return status;
 }
 
 /* Opens image `index`, which must be a single page like the first. */
-static tomos_status open_picture(Tiff *own, int64_t index, TIFF **tiff, int64_t *size)
+static tomos_status open_image(Tiff *own, int64_t index, TIFF **tiff, int64_t *size)
 {
 	const char *path = own->names[index];
 	Page page;
@@ -211,8 +211,7 @@ static tomos_status open_picture(Tiff *own, int64_t index, TIFF **tiff, int64_t 
 		status = page_check_size(path, &page, 1, *size);
 	if (status == TOMOS_OK && !TIFFLastDirectory(*tiff))
 		status = fail(TOMOS_UNSUPPORTED,
-			"'%s' has more than one page; a directory holds one picture per file",
-			path);
+			"'%s' has more than one page; a directory holds one image per file", path);
 	if (status == TOMOS_OK)
 		status = check_last(*tiff, path, 0);
 	if (status == TOMOS_OK)
@@ -228,17 +227,17 @@ static tomos_status open_stack(File *file, Tiff *own)
 	for (int64_t i = 0; i < own->count; i++) {
 		TIFF *tiff;
 		int64_t size;
-		TRY(open_picture(own, i, &tiff, &size));
+		TRY(open_image(own, i, &tiff, &size));
 		TIFFClose(tiff);
 	}
 	return TOMOS_OK;
 }
 
-static tomos_status read_picture(File *file, int64_t index, const Extract *part, float *data)
+static tomos_status read_image(File *file, int64_t index, const Extract *part, float *data)
 {
 	Tiff *own = file->own;
 	Place at = {NULL, own->names[index], 0, 0};
-	TRY(open_picture(own, index, &at.tiff, &at.size));
+	TRY(open_image(own, index, &at.tiff, &at.size));
 	tomos_status status = page_read(&at, &own->page, part, data);
 	TIFFClose(at.tiff);
 	return status;
@@ -289,7 +288,7 @@ static tomos_status tiff_read(File *file, const Extract *part, float *data)
 	const Tiff *own = file->own;
 	int64_t size = part->rows * file->shape[2];
 	for (int64_t i = 0; i < part->count; i++)
-		TRY((own->stack ? read_picture : read_one_page)(
+		TRY((own->stack ? read_image : read_one_page)(
 			file, part->first + i, part, data + i * size));
 	return TOMOS_OK;
 }

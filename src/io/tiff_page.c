@@ -150,10 +150,10 @@ tomos_status page_describe(TIFF *tiff, const char *path, int64_t at, Page *page)
 	page->height = height;
 	page->element = (Element){kind, bits % 8 ? 0 : bits / 8, false};
 	if (width < 1 || height < 1)
-		return tiff_reject(path, at, "the picture is empty");
+		return tiff_reject(path, at, "the image is empty");
 	if (samples != 1 || photometric > PHOTOMETRIC_MINISBLACK)
 		return fail(TOMOS_UNSUPPORTED,
-			"'%s', page %lld: %d samples per pixel (photometric %d); grey pictures of "
+			"'%s', page %lld: %d samples per pixel (photometric %d); grey images of "
 			"one "
 			"sample can be read",
 			path, (long long)at, samples, photometric);
@@ -188,7 +188,7 @@ tomos_status page_same(Page *page, const Page *next, const char *path, int64_t a
 		page->element.bytes == next->element.bytes)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
-		"'%s', page %lld is %lld x %lld of type %s; the first picture is %lld x %lld of "
+		"'%s', page %lld is %lld x %lld of type %s; the first image is %lld x %lld of "
 		"type %s",
 		path, (long long)at, (long long)next->height, (long long)next->width,
 		element_name(next->element), (long long)page->height, (long long)page->width,

@@ -130,7 +130,7 @@ static tomos_status choose_size(const File *file, Tiff *own)
 	int64_t pages = own->stack ? 1 : file->shape[0];
 	if (max64(file->shape[1], file->shape[2]) > INT32_MAX)
 		return fail(TOMOS_UNSUPPORTED,
-			"'%s': a TIFF picture has at most %d rows and columns, not %lld x %lld",
+			"'%s': a TIFF image has at most %d rows and columns, not %lld x %lld",
 			file->path, INT32_MAX, (long long)file->shape[1],
 			(long long)file->shape[2]);
 	own->count = file->shape[0];
@@ -140,7 +140,7 @@ static tomos_status choose_size(const File *file, Tiff *own)
 }
 
 /* With leading zeros, so that the names sort in order. */
-static void picture_name(const File *file, int64_t index, char name[64])
+static void image_name(const File *file, int64_t index, char name[64])
 {
 	int64_t last = file->first_index + file->shape[0] - 1;
 	int digits = snprintf(NULL, 0, "%lld", (long long)last);
@@ -151,7 +151,7 @@ static void picture_name(const File *file, int64_t index, char name[64])
 static tomos_status picture_path(const File *file, int64_t index, char **path)
 {
 	char name[64];
-	picture_name(file, index, name);
+	image_name(file, index, name);
 	return mem_printf(path, "%s/%s", file->temporary, name);
 }
 
@@ -165,7 +165,7 @@ static bool is_replaced(const File *file, const char *name)
 		return true;
 	if (index < file->first_index || index - file->first_index >= file->shape[0])
 		return false;
-	picture_name(file, index - file->first_index, ours);
+	image_name(file, index - file->first_index, ours);
 	return strcmp(name, ours) == 0;
 }
 
@@ -207,7 +207,7 @@ tomos_status tiff_create(File *file)
 	return write_front(file, own->descriptor, file->shape[0]);
 }
 
-static tomos_status write_picture(File *file, int64_t index, const void *data)
+static tomos_status write_image(File *file, int64_t index, const void *data)
 {
 	const Tiff *own = file->own;
 	int descriptor = -1;
@@ -236,12 +236,12 @@ tomos_status tiff_write(File *file, int64_t first, int64_t count, const void *da
 		return flat_write(own->descriptor, file->path,
 			data_at(own->big, file->shape[0], first, slab), data, count * slab);
 	for (int64_t i = 0; i < count; i++)
-		TRY(write_picture(file, first + i, (const char *)data + i * slab));
+		TRY(write_image(file, first + i, (const char *)data + i * slab));
 	return TOMOS_OK;
 }
 
-/* Reads a file of one page; its header must be as write_picture wrote it. */
-static tomos_status read_picture_back(const File *file, int descriptor, int64_t size, void *stored)
+/* Reads a file of one page; its header must be as write_image wrote it. */
+static tomos_status read_image_back(const File *file, int descriptor, int64_t size, void *stored)
 {
 	unsigned char *front, *there = NULL;
 	int64_t length, bytes = page_bytes(file);
@@ -273,7 +273,7 @@ tomos_status tiff_read_back(File *file, int64_t index, void *stored)
 				    : fail(TOMOS_BAD_FILE, "'%s' is not there", name);
 	mem_free(name);
 	TRY(status);
-	status = read_picture_back(file, descriptor, size, stored);
+	status = read_image_back(file, descriptor, size, stored);
 	(void)flat_close(&descriptor, file->path);
 	return status;
 }

@@ -10,8 +10,6 @@ OPTION_VALUES(prep_values, TOMOS_PREP_OPTIONS);
 /* In the order of the values of the option `quantity`, with ANY for auto. */
 typedef enum { ANY, COUNTS, TRANSMISSION, INTEGRALS } Quantity;
 
-static const char *const quantity_names[] = {"auto", "counts", "transmission", "integrals"};
-
 #define STEP(id, name, takes, gives) STEP_##id,
 enum {
 #include "prep/steps.def"
@@ -39,12 +37,25 @@ const char *tomos_prep_steps(void)
 	return step_names + 1;
 }
 
+/* A polynomial of zeros would set all data to 0. */
+static tomos_status check_hardening(const tomos_prep_options *o)
+{
+	for (int64_t i = 0; i < o->hardening_count; i++)
+		if (o->hardening[i] != 0)
+			return TOMOS_OK;
+	return o->hardening_count == 0
+		       ? TOMOS_OK
+		       : fail(TOMOS_BAD_VALUE, "hardening: all %lld coefficients are 0",
+				 (long long)o->hardening_count);
+}
+
 tomos_status prep_take(tomos_prep_options *o, const tomos_prep_options *given)
 {
 	*o = tomos_prep_defaults();
 	TRY(options_take(o, given, "prep"));
 	if (!(o->floor > 0 && o->floor < 1))
 		return fail(TOMOS_BAD_VALUE, "floor %g: it must be above 0 and below 1", o->floor);
+	TRY(check_hardening(o));
 	return options_need("prep", o, NULL);
 }
 
@@ -315,13 +326,14 @@ static tomos_status hand_over(const Preparing *p, const tomos_array *prepared)
 	return status;
 }
 
-static tomos_status start_quantity(
-	const tomos_prep_options *o, const tomos_fields *fields, Quantity *now)
+/* Replaces `auto` in the options. */
+static tomos_status start_quantity(tomos_prep_options *o, const tomos_fields *fields, Quantity *now)
 {
 	int quantity;
-	bool flats = fields && fields->flats;
+	if (strcmp(o->quantity, "auto") == 0)
+		o->quantity = fields && fields->flats ? "counts" : "integrals";
 	TRY(choice_find("quantity", prep_values.quantity, o->quantity, &quantity));
-	*now = quantity > 0 ? (Quantity)quantity : flats ? COUNTS : INTEGRALS;
+	*now = (Quantity)quantity;
 	return TOMOS_OK;
 }
 
@@ -377,7 +389,7 @@ tomos_status tomos_prepare(const tomos_array *data, const tomos_fields *fields,
 	TRY(array_check(data, "the data", NULL, ARRAY_WRITTEN));
 	TRY(order_choose(&order, &o));
 	TRY(start_quantity(&o, &own, &now));
-	TRY(prep_need(&o, &own, quantity_names[now]));
+	TRY(prep_need(&o, &own, o.quantity));
 	TRY(order_follow(&order, now));
 	TRY(tomos_prep_shape(&o, data->shape, shape));
 	TRY(array_check(prepared, "the prepared data", shape, ARRAY_WRITTEN));

@@ -96,7 +96,7 @@ static void make(Case *c, const char *alternative, bool met)
 	size_t used = strlen(c->facts);
 	if (!row)
 		snprintf(c->facts + used, sizeof c->facts - used, " %s=%s", name,
-			met ? (equal ? first : "1") : "0");
+			met == !not ? (equal || not ? first : "1") : "0");
 	else if (has)
 		set_text(c, row, met ? text : "other, another");
 	else if (equal || not )
@@ -185,7 +185,8 @@ static void needs_name_what_there_is(void **state)
 	(void)state;
 #define COUNT_GROUP(name, ROWS) #name,
 	static const char *const groups[] = {TOMOS_OPTION_GROUPS(COUNT_GROUP)};
-	static const char facts[] = "method|phantom|hdf5|folder|flats|places|shifts|scan";
+	static const char facts[] =
+		"method|phantom|hdf5|folder|flats|places|shifts|scan|backend|text_views";
 	for (int g = 0; g < COUNT(groups); g++) {
 		Case c = {.group = groups[g]};
 		c.rows = tomos_options(groups[g], &c.count);

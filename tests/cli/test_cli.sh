@@ -489,7 +489,7 @@ has "its message" err "--axis has no effect: the views are those of 'g.json'"
 check "a pixel for the phase" 2 recon s.h5 --phase paganin --pixel 2 -o x2.h5
 has "its message" err "distance"
 check "a source without views" 2 recon s.h5 --point-source -o x2.h5
-has "its message" err "--point-source has no effect without --views-file"
+has "its message" err "--point-source has no effect without a .txt file as --views-file"
 check "projections alone" 0 convert s.h5 bare.npy
 check "an axis, and where to look for it" 2 recon bare.npy --arc 180 --axis 3 --axis-range 1,2 -o x2.h5
 has "its message" err "--axis-range has no effect: --axis says where the axis is"

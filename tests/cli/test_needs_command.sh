@@ -106,6 +106,9 @@ rejected "--geometry is no option of this command; it is one of: project, recon"
 rejected "--phase is no option of this command" center s.h5 --phase paganin
 rejected "--backend has no effect on a named phantom" project ball --views 4 --backend cpu -o x.h5
 rejected "--forward has no effect with --back" backproject s.h5 --forward line --back voxel -o x.h5
+rejected "--data has no effect without a CUDA device" recon s.h5 --data half --backend cpu -o x.h5
+rejected "--share has no effect without a GPU" recon s.h5 --method sirt --share views --backend cpu -o x.h5
+rejected "--point-source has no effect without a .txt file" recon s.h5 --views-file g.json --point-source -o x.h5
 rejected "--size has no effect with --show" tune --show --size 64
 rejected "--type has no effect: 'g.json' holds views" convert s.h5 g.json --type uint16
 accepted project p.h5 --views 4 --noise 0.1 --seed 2 -o x.h5

@@ -266,11 +266,11 @@ static void draws(void **state)
 	assert_int_equal(
 		tomos_picture_write(at("q.png"), data, 3, 2, NAN, 1, NULL), TOMOS_BAD_VALUE);
 	assert_int_equal(tomos_picture_write(at("q.png"), data, 0, 2, 0, 1, NULL), TOMOS_BAD_VALUE);
-	assert_says("a picture of 2 x 0; each side must be 1 to 1000000");
+	assert_says("an image of 2 x 0; each side must be 1 to 1000000");
 	assert_int_equal(tomos_picture_write(at("q.png"), NULL, 3, 2, 0, 1, NULL), TOMOS_BAD_VALUE);
-	assert_says("there are no data for the picture");
+	assert_says("there are no data for the image");
 	assert_int_equal(tomos_picture_write("", data, 3, 2, 0, 1, NULL), TOMOS_BAD_VALUE);
-	assert_says("the name of a picture is missing");
+	assert_says("the name of an image is missing");
 	assert_int_equal(mem_live(), 0);
 }
 

@@ -451,7 +451,7 @@ static void tiff_rejections(void **state)
 	assert_tiff_rejected(339, 6, "sample format 6");
 	assert_tiff_rejected(258, 8, "numbers of 8 bits (sample format 3)");
 	assert_tiff_rejected(259, 7, "compression 7 cannot be read");
-	assert_tiff_rejected(256, 5, "page 1 is 1 x 2 of type float32; the first picture is 1 x 5");
+	assert_tiff_rejected(256, 5, "page 1 is 1 x 2 of type float32; the first image is 1 x 5");
 	assert_tiff_rejected(
 		256, 1, "strips or tiles hold 8 bytes; 1 x 1 numbers of type float32 need 4");
 	assert_tiff_rejected(257, 0, "page 0");
@@ -492,7 +492,7 @@ static void stack_rejections(void **state)
 	b = tiff_bytes(false, 'f', 4, (int64_t[]){1, 3, 2}, numbers);
 	put_file(at("d/c.tif"), b.bytes, b.length);
 	assert_int_equal(read_all(at("d"), got, &data), TOMOS_BAD_FILE);
-	assert_says("d/c.tif', page 0 is 3 x 2 of type float32; the first picture is 2 x 3");
+	assert_says("d/c.tif', page 0 is 3 x 2 of type float32; the first image is 2 x 3");
 	b = tiff_bytes(false, 'f', 4, (int64_t[]){2, 2, 3}, numbers);
 	put_file(at("d/c.tif"), b.bytes, b.length);
 	assert_int_equal(read_all(at("d"), got, &data), TOMOS_UNSUPPORTED);
@@ -515,7 +515,7 @@ static void imagej_rejected(void **state)
 	TIFFWriteScanline(tiff, row, 0, 0);
 	TIFFClose(tiff);
 	assert_int_equal(read_all(at("j.tif"), got, &data), TOMOS_UNSUPPORTED);
-	assert_says("holds 3 pictures in ImageJ's own layout, of which 1 are TIFF pages");
+	assert_says("holds 3 images in ImageJ's own layout, of which 1 are TIFF pages");
 }
 
 /* Beyond 4 GiB by its offsets, a few pages by the space it takes: the rest are holes. */
@@ -657,7 +657,7 @@ static void rejected_names(void **state)
 	assert_says("1 x 0 x 4 is empty or too large");
 	assert_int_equal(
 		tomos_file_create(&file, at("e.tif"), TOMOS_VOLUME, huge, NULL), TOMOS_UNSUPPORTED);
-	assert_says("a TIFF picture has at most 2147483647 rows and columns");
+	assert_says("a TIFF image has at most 2147483647 rows and columns");
 	assert_int_equal(tomos_file_open(&file, at("none.h5"), NULL), TOMOS_IO);
 	assert_says("none.h5' cannot be opened: No such file");
 	put_file(at("x"), "hello world", 11);

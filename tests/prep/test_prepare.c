@@ -233,6 +233,9 @@ static void test_rejected(void **state)
 	NO(tomos_prep_shift(&a, &bad, NULL), "shift-x of view 2 is nan");
 	bad = o, bad.shift_y = shifts + 1, bad.shift_y_count = 1, bad.shift_by = "sinc";
 	NO(tomos_prep_shift(&a, &bad, NULL), "shift-by 'sinc' is not known");
+	double nothing[] = {0, 0};
+	bad = o, bad.hardening = nothing, bad.hardening_count = 2;
+	NO(tomos_prep_hardening(&a, &bad, NULL), "hardening: all 2 coefficients are 0");
 	bad = o, bad.phase = "paganin";
 	NO(tomos_prep_phase(&a, &bad, NULL), "phase retrieval: pixel is 0 mm");
 	bad.pixel = 1, bad.distance = 1, bad.energy = -1;
