@@ -735,6 +735,7 @@ typedef struct tomos_run_report {
 	int compared;      /* 1: `difference` has the figures of tomos_compare(compare, volume) */
 	tomos_difference difference;
 	char forward[32], back[32]; /* names of the kernels that ran; "": reference kernel, or none */
+	double planned_bytes;       /* memory of the plan; after a dry run `slabs` is planned, too */
 } tomos_run_report;
 
 /* A scan, what is done with it, and where the result goes. NULL stands for defaults. */

@@ -117,7 +117,8 @@ class RunReportStruct(SizedStruct):
         *_members(c_double, "read_seconds compute_seconds write_seconds seconds"),
         *_members(c_int64, "cut iterations before"), *_members(c_double, "residual error"),
         ("best", c_int64), ("ended", c_char_p), *_members(c_int, "complete compared"),
-        ("difference", DifferenceStruct), *_members(c_char * 32, "forward back")]
+        ("difference", DifferenceStruct), *_members(c_char * 32, "forward back"),
+        ("planned_bytes", c_double)]
 
 
 SAY = CFUNCTYPE(None, c_void_p, c_char_p)

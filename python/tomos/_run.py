@@ -53,10 +53,11 @@ class RunReport:
     """What `tomos.run` did; after a dry run, what it would do."""
     output: str                    #: the file or folder of the volume
     shape: tuple[int, int, int]    #: of the volume, (nz, ny, nx)
-    slabs: int                     #: parts that the volume was reconstructed in
+    slabs: int                     #: parts that this run reconstructed, or a dry run planned
     slices: int                    #: slices that this run reconstructed; 0 after a dry run
     resumed: int                   #: slices that an earlier run had finished
-    complete: bool                 #: whether the output exists
+    complete: bool                 #: whether the output was written
+    planned_bytes: float           #: memory of the plan
     seconds: float                 #: duration of the run; its stages overlap
     read_seconds: float
     compute_seconds: float
@@ -230,7 +231,7 @@ def _report(struct: RunReportStruct, output: str, lines: Iterable[str]) -> RunRe
     same = {name: getattr(struct, name) for name in (
         "slabs", "slices", "resumed", "seconds", "read_seconds", "compute_seconds",
         "write_seconds", "read_bytes", "written_bytes", "updates", "iterations", "residual",
-        "error", "best")}
+        "error", "best", "planned_bytes")}
     d = struct.difference
     difference = Difference(d.relative_l2, d.psnr, d.ssim, d.largest) if struct.compared else None
     return RunReport(
@@ -380,7 +381,11 @@ run = with_options(_run, _ROWS, """Reconstructs a scan, from file to file.
     run, which are also in the `lines` of the report; warnings are those of Python.
 
     The result is a tomos.RunReport. With `dry_run=True` nothing is reconstructed, and the report
-    has the plan: the shape of the volume, and in its `lines` slabs, memory and time.
+    has the plan: the shape of the volume, slabs and memory.
+
+    Where rays stay in slices, iterative methods treat groups of 16 slices independently, so that
+    results do not depend on the memory; methods with inner products of whole volumes, such as cgls,
+    differ slightly from `tomos.cgls` of all slices.
 
     >>> scan = tomos.parallel(views=90, rows=4, columns=64)
     >>> ball = tomos.Phantom("ball", radius=20, value=0.02)

@@ -390,6 +390,9 @@ tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 		.ended = ""};
 	report_publish(r.job, r.report);
 	TRY_OR_DONE(prepare_run(&r));
+	r.report->planned_bytes = r.planned;
+	if (r.options.dry_run)
+		r.report->slabs = r.slab_count;
 	TRY_OR_DONE(say_plan(&r));
 	TRY_OR_DONE(r.options.dry_run ? say_time(&r) : execute(&r));
 done:

@@ -61,15 +61,19 @@ def least_memory(scan, **options):
     raise AssertionError("no memory is small enough")
 
 
-def stop_half_way(stage, done, total, value):
-    return 2 * done >= total
+def late(stage, done, total, value):
+    """True in the last third of a run, when the slabs before have been written."""
+    if 3 * done >= 2 * total:
+        time.sleep(0.2)
+    return 3 * done >= 2 * total
 
 
 @pytest.mark.parametrize("scan, method, options", [
     ("parallel", "fbp", {}), ("parallel", "fbp",
                               {"filter": "hann", "rows": "2:7", "size": [30, 20]}),
     ("fan", "fbp", {"interpolation": "nearest"}), ("cone", "fdk", {"memory": "20M"}),
-    ("cone", None, {}),
+    ("cone", None, {}), ("parallel", "sirt", {"iterations": 3, "minimum": 0.0}),
+    ("cone", "cgls", {"iterations": 3}), ("fan", "pdhg", {"iterations": 3, "strength": 0.01}),
 ])
 @pytest.mark.parametrize("output", ["volume.npy", "volume.tiff", "slices"])
 @pytest.mark.skipif(COMMAND is None, reason="the command is not built or not installed")
@@ -119,7 +123,8 @@ def test_counts_with_flats(counts, tmp_path):
 def test_dry_run(scans, tmp_path):
     plan = tomos.run(scans / "parallel.h5", tmp_path / "plan.npy", dry_run=True, rows=slice(2, 10),
                      filter="hann")
-    assert plan.shape == (8, COLUMNS, COLUMNS) and plan.slices == 0
+    assert plan.shape == (8, COLUMNS, COLUMNS) and plan.slices == 0 and not plan.complete
+    assert plan.slabs == 1 and 1e6 < plan.planned_bytes < 1e9
     assert [line.split()[0] for line in plan.lines] == ["scan", "method", "volume", "slices",
                                                         "plan", "time"]
     assert not list(tmp_path.iterdir())
@@ -181,13 +186,101 @@ def test_stopped_and_resumed(scans, tmp_path, progress, failure, output):
     memory = least_memory(scan)
     with pytest.raises(failure) as caught:
         tomos.run(scan, path, memory=memory,
-                  progress=lambda *step: stop_half_way(*step) and progress(*step))
+                  progress=lambda *step: late(*step) and progress(*step))
     kept = "finished slices are kept, and resume=True continues from there"
     assert kept in str(caught.value) or kept in getattr(caught.value, "__notes__", [kept])
     whole = tomos.run(scan, f"{tmp_path}/whole_{output}")
     rest = tomos.run(scan, path, memory=memory, resume=True)
     assert 0 < rest.resumed < ROWS and rest.resumed + rest.slices == ROWS == whole.slices
     np.testing.assert_array_equal(tomos.read(path), tomos.read(f"{tmp_path}/whole_{output}"))
+
+
+@pytest.fixture(scope="module")
+def tall(tmp_path_factory):
+    """A scan of three groups of 16 slices, its projector, projections and true volume."""
+    geometry = tomos.parallel(views=24, rows=40, columns=32)
+    A = tomos.Projector(None, geometry)
+    phantom = tomos.Phantom("random", radius=11, count=9, value=0.02)
+    b, path = phantom.project(geometry), tmp_path_factory.mktemp("tall") / "tall.h5"
+    tomos.write(path, b, geometry=geometry)
+    return path, A, b, phantom.volume(A.grid)
+
+
+@pytest.mark.parametrize("method", ["sirt", "sart", "mlem", "fista", "block"])
+def test_iterative_methods_are_those_of_the_operator(tall, tmp_path, method):
+    path, A, b, _ = tall
+    report, history = tomos.run(path, tmp_path / "rec.npy", method, iterations=4), tomos.History()
+    wanted = getattr(tomos, method)(A, b, iterations=4, history=history)
+    np.testing.assert_allclose(np.load(report.output), wanted, atol=2e-6 * np.abs(wanted).max())
+    assert report.iterations == 4 and report.ended == "iterations" and report.complete
+    assert report.slabs == 3 and report.slices == 40
+    assert abs(report.residual - history.residual[-1]) < 1e-5 * report.residual
+
+
+def test_iterative_progress(tall, tmp_path):
+    path, A, b, _ = tall
+    steps, history = [], tomos.History()
+    tomos.run(path, tmp_path / "rec.npy", "sirt", iterations=4, rows=":16",
+              progress=lambda *step: steps.append(step))
+    part = tomos.Projector(None, tomos.parallel(views=24, rows=16, columns=32))
+    tomos.sirt(part, b[:, :16], iterations=4, history=history)
+    values = [value for stage, done, total, value in steps if stage == "sirt" and value > 0]
+    np.testing.assert_allclose(values, history.residual, rtol=1e-6)
+
+
+def test_iterative_inputs_are_arrays_or_files(tall, tmp_path, rng):
+    path, A, b, truth = tall
+    mask, weights = (truth > 0).astype(np.float32), rng.random(b.shape, np.float32)
+    history = tomos.History()
+    wanted = tomos.sirt(A, b, truth / 2, iterations=3, mask=mask, ray_weights=weights, truth=truth,
+                        history=history)
+    given = {"start": truth / 2, "mask": mask, "ray_weights": weights, "truth": truth}
+    for name, array in given.items():
+        tomos.write(tmp_path / f"{name}.npy", array,
+                    content="projections" if name == "ray_weights" else "volume")
+    for i, inputs in enumerate((given, {name: tmp_path / f"{name}.npy" for name in given})):
+        report = tomos.run(path, tmp_path / f"{i}.npy", "sirt", iterations=3, **inputs)
+        np.testing.assert_array_equal(np.load(report.output), wanted)
+        assert abs(report.error - history.error[-1]) < 1e-6
+        assert report.best == history.best and report.difference is None
+
+
+def test_compare(tall, tmp_path):
+    path, A, b, truth = tall
+    for method, options in (("sirt", {"iterations": 3}), ("fbp", {})):
+        report = tomos.run(path, tmp_path / f"{method}.npy", method, compare=truth, **options)
+        wanted = tomos.compare(truth, np.load(report.output))
+        np.testing.assert_allclose(report.difference, wanted, rtol=1e-5)
+
+
+def test_iterative_plan(tall, tmp_path):
+    plan = tomos.run(tall[0], tmp_path / "rec.npy", "sirt", dry_run=True)
+    assert plan.shape == (40, 32, 32) and plan.slabs == 3 and plan.slices == plan.iterations == 0
+    assert np.isnan(plan.residual) and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("output", ["volume.h5", "slices/"])
+@pytest.mark.parametrize("stop, failure", [
+    (lambda *_: True, tomos.Cancelled), (interrupt, KeyboardInterrupt)])
+def test_iterative_stopped_and_resumed(tall, tmp_path, output, stop, failure):
+    path = tall[0]
+    options = {"iterations": 5, "minimum": 0}
+    with pytest.raises(failure):
+        tomos.run(path, f"{tmp_path}/{output}", "sirt", **options,
+                  progress=lambda *step: late(*step) and stop(*step))
+    rest = tomos.run(path, f"{tmp_path}/{output}", "sirt", resume=True, **options)
+    whole = tomos.run(path, f"{tmp_path}/whole_{output}", "sirt", **options)
+    assert rest.resumed in (16, 32) and rest.slices == 40 - rest.resumed and whole.resumed == 0
+    np.testing.assert_array_equal(tomos.read(rest.output), tomos.read(whole.output))
+
+
+def test_one_slab_stopped_has_its_last_iterate(tall, tmp_path):
+    path = tall[0]
+    report = tomos.run(path, tmp_path / "rec.npy", "sirt", iterations=9, rows=":16",
+                       progress=lambda stage, done, total, value: done == 3)
+    assert report.complete and report.ended == "cancelled" and report.iterations == 3
+    tomos.run(path, tmp_path / "three.npy", "sirt", iterations=3, rows=":16")
+    assert files(tmp_path / "rec.npy") == files(tmp_path / "three.npy")
 
 
 def test_ctrl_c_is_prompt(tmp_path):
@@ -234,6 +327,13 @@ def test_from_several_threads(scans, tmp_path):
     (dict(plain=True), ValueError, "plain has no effect with method fbp"),
     (dict(filter="hann", method="sirt"), ValueError, "filter has no effect with method sirt"),
     (dict(strength=1.0, method="sirt"), ValueError, "strength has no effect with method sirt"),
+    (dict(start=np.ones((ROWS, COLUMNS, COLUMNS))), ValueError,
+     "start has no effect with method fbp"),
+    (dict(mask="mask.npy"), ValueError, "mask has no effect with method fbp"),
+    (dict(mask=np.ones((3, 3)), method="sirt"), tomos.BadFile, "mask.* is 1 x 3 x 3"),
+    (dict(truth="missing.npy", method="sirt"), OSError, "'missing.npy' cannot be opened"),
+    (dict(stored="csrr", method="sirt"), ValueError, "'csrr' is not known; did you mean 'csr'"),
+    (dict(keep_best=True, method="sirt"), ValueError, "keep_best has no effect without truth"),
     (dict(ring_snr=3.0), ValueError, "ring_snr has no effect without rings=vo"),
     (dict(tolerance=1e-3, method="sirt"), ValueError,
      "tolerance has no effect without stop=change"),
