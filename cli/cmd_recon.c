@@ -163,10 +163,17 @@ static void say_stages(const tomos_run_report *r)
 			r->write_seconds);
 }
 
-static void say_kernels(const tomos_run_report *r)
+/* The projector's kernels are the same in all slabs; a stored matrix has none. */
+static void say_kernels(const settings *s, const tomos_run_report *r)
 {
-	say("kernels   forward %s, back %s\n", r->forward[0] ? r->forward : "none named",
-		r->back[0] ? r->back : "none named");
+	static const char reference[] = "the reference kernel";
+	if (s->stored.stored[0] || s->stored.matrix[0])
+		say("kernels   none, the matrix is stored\n");
+	else if (r->iterations > 0)
+		say("kernels   forward %s, back %s\n", r->forward[0] ? r->forward : reference,
+			r->back[0] ? r->back : reference);
+	else
+		say("kernels   back %s\n", r->back[0] ? r->back : reference);
 }
 
 static void say_report(const settings *s, const recon *r)
@@ -174,7 +181,7 @@ static void say_report(const settings *s, const recon *r)
 	say_iterations(s, r);
 	say_stages(&r->report);
 	if (s->recon.verbose && !s->run.dry_run)
-		say_kernels(&r->report);
+		say_kernels(s, &r->report);
 	if (r->report.compared)
 		difference_say(&r->report.difference);
 }

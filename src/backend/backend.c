@@ -171,5 +171,6 @@ const char *tomos_backend_describe(const tomos_backend *backend)
 
 const char *tomos_backend_kernel(const tomos_backend *backend)
 {
-	return backend->last_kernel ? backend->last_kernel : "";
+	const char *name = __atomic_load_n(&backend->last_kernel, __ATOMIC_RELAXED);
+	return name ? name : "";
 }

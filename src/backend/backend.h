@@ -121,6 +121,7 @@ struct tomos_backend {
 	int device;                 /* number that arrays in its memory have; 0: host memory */
 	int64_t group_memory;       /* bytes of shared memory of a thread block; 0: not known */
 	const char *last_kernel;    /* the optimised kernel of the last projection; NULL: none */
+	const char *kernel_of[2];   /* the same by Direction, of operators */
 	Tuning tuning;
 	void *own;
 };

@@ -26,18 +26,26 @@ static ProjectRequest request(
 	return what;
 }
 
+/* The name of the kernel that did it; several threads may use a backend. */
+static tomos_status noted(tomos_backend *b, Direction direction, tomos_status status)
+{
+	__atomic_store_n(&b->kernel_of[direction],
+		__atomic_load_n(&b->last_kernel, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+	return status;
+}
+
 static tomos_status projector_forward(const tomos_op *op, const float *x, float *y)
 {
 	tomos_backend *backend = op->range.backend;
 	ProjectRequest what = request(op, FORWARD, (float *)x, y);
-	return backend->type->projector->apply(backend, &what);
+	return noted(backend, FORWARD, backend->type->projector->apply(backend, &what));
 }
 
 static tomos_status projector_adjoint(const tomos_op *op, const float *y, float *x)
 {
 	tomos_backend *backend = op->domain.backend;
 	ProjectRequest what = request(op, ADJOINT, x, (float *)y);
-	return backend->type->projector->apply(backend, &what);
+	return noted(backend, ADJOINT, backend->type->projector->apply(backend, &what));
 }
 
 static tomos_status projector_adjoint_step(
@@ -45,9 +53,10 @@ static tomos_status projector_adjoint_step(
 {
 	tomos_backend *backend = op->domain.backend;
 	ProjectRequest what = request(op, ADJOINT, x, (float *)y);
-	return backend->type->projector->back_update
-		       ? backend->type->projector->back_update(backend, &what, step, done)
-		       : TOMOS_OK;
+	if (!backend->type->projector->back_update)
+		return TOMOS_OK;
+	TRY(backend->type->projector->back_update(backend, &what, step, done));
+	return *done ? noted(backend, ADJOINT, TOMOS_OK) : TOMOS_OK;
 }
 
 static tomos_status projector_compare(
@@ -55,9 +64,10 @@ static tomos_status projector_compare(
 {
 	tomos_backend *backend = op->range.backend;
 	ProjectRequest what = request(op, FORWARD, (float *)x, r);
-	return backend->type->projector->forward_residual
-		       ? backend->type->projector->forward_residual(backend, &what, compare, done)
-		       : TOMOS_OK;
+	if (!backend->type->projector->forward_residual)
+		return TOMOS_OK;
+	TRY(backend->type->projector->forward_residual(backend, &what, compare, done));
+	return *done ? noted(backend, FORWARD, TOMOS_OK) : TOMOS_OK;
 }
 
 static void projector_free(tomos_op *op)

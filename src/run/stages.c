@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include "backend/backend.h"
 #include "run/run_parts.h"
 
 double run_now(void)
@@ -221,6 +222,16 @@ static void count_read(FileRun *r, const RawSlab *raw)
 	r->report->read_bytes += (double)raw->rows.rows * (double)raw_row_bytes(r->prepared);
 }
 
+/* Names of the kernels, which --verbose prints. */
+static void note_kernels(FileRun *r)
+{
+	const tomos_backend *b = r->backend;
+	const char *forward = r->iterates ? b->kernel_of[FORWARD] : NULL;
+	const char *back = r->iterates ? b->kernel_of[ADJOINT] : tomos_backend_kernel(b);
+	snprintf(r->report->forward, sizeof r->report->forward, "%s", forward ? forward : "");
+	snprintf(r->report->back, sizeof r->report->back, "%s", back ? back : "");
+}
+
 static void count_done(FileRun *r, const Slab *slab)
 {
 	double voxels = (double)slab->count * (double)r->grid.n[0] * (double)r->grid.n[1];
@@ -277,6 +288,7 @@ tomos_status slab_compute(Stages *s, const Slab *slab, RawSlab *raw, float *volu
 		raw_free(raw);
 	TRY((r->iterates ? iterative_slab : analytic_slab)(r, slab, s->rows, volume, progress));
 	count_done(r, slab);
+	note_kernels(r);
 	r->report->compute_seconds += run_now() - start;
 	r->done += part.count;
 	return TOMOS_OK;

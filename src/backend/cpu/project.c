@@ -152,6 +152,8 @@ static tomos_status cpu_back_update(
 	if (what->count <= FEW_VIEWS && !step->voxels)
 		tuned = find_tuned(backend->own, what, tune_wanted(backend, what));
 	*done = tuned && tuned->step;
+	if (*done)
+		__atomic_store_n(&backend->last_kernel, tuned->name, __ATOMIC_RELAXED);
 	return *done ? tuned->step(what, step) : TOMOS_OK;
 }
 
@@ -174,8 +176,11 @@ tomos_status cpu_project(const CpuLevel *level, const ProjectRequest *what, cons
 
 static tomos_status cpu_project_request(tomos_backend *backend, const ProjectRequest *what)
 {
+	const char *wanted = tune_wanted(backend, what);
+	const TunedKernel *tuned = find_tuned(backend->own, what, wanted);
+	__atomic_store_n(&backend->last_kernel, tuned ? tuned->name : NULL, __ATOMIC_RELAXED);
 	TRY(project_begin(backend, what));
-	return cpu_project(backend->own, what, tune_wanted(backend, what));
+	return cpu_project(backend->own, what, wanted);
 }
 
 const BackendProjector cpu_projector = {
