@@ -153,6 +153,7 @@ void help_command(const command *c);
 void help_all(void);
 void help_man(void);
 void help_bash(void);
+void help_header(void);
 
 /* ---- messages -------------------------------------------------------------------------------- */
 

@@ -7,6 +7,8 @@ int cmd_help(const settings *s)
 		help_man();
 	else if (s->pages.bash_completion)
 		help_bash();
+	else if (s->pages.header)
+		help_header();
 	else if (s->operand_count == 0)
 		help_all();
 	else {

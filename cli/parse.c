@@ -298,7 +298,7 @@ static int operand_missing(int given, const command *c)
 
 static int check_operands(const settings *s, const command *c)
 {
-	if (s->common.help || s->pages.man || s->pages.bash_completion)
+	if (s->common.help || s->pages.man || s->pages.bash_completion || s->pages.header)
 		return DONE;
 	if (s->operand_count < c->least)
 		return operand_missing(s->operand_count, c);

@@ -4,7 +4,6 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tomos)
 install(TARGETS tomos EXPORT tomos)
 install(FILES include/tomos.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES include/tomos/options.def DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tomos)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # find_package(tomos) gives tomos::tomos, which needs nothing else.
@@ -18,7 +17,7 @@ string(REGEX REPLACE "/$" "" up "${up}")
 configure_file(cmake/tomos.pc.in tomos.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tomos.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# The command writes its own manual and completion from the option rows.
+# The command writes its own manual and completion, and the option structs as plain C, from the rows.
 function(tomos_page target file option)
 	add_custom_command(OUTPUT ${file} VERBATIM
 		COMMAND sh -c "\"$1\" help $2 > \"$3\"" sh $<TARGET_FILE:tomos_command> ${option} ${file}
@@ -37,8 +36,10 @@ if(TARGET tomos_command)
 	install(TARGETS tomos_command)
 	tomos_page(tomos_manual ${PROJECT_BINARY_DIR}/tomos.1 --man)
 	tomos_page(tomos_completion ${PROJECT_BINARY_DIR}/tomos.bash --bash-completion)
+	tomos_page(tomos_header ${PROJECT_BINARY_DIR}/options.h --header)
+	install(FILES ${PROJECT_BINARY_DIR}/options.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tomos)
 	install(FILES ${PROJECT_BINARY_DIR}/tomos.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 	install(FILES ${PROJECT_BINARY_DIR}/tomos.bash RENAME tomos
 		DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-	add_dependencies(product tomos_command tomos_manual tomos_completion)
+	add_dependencies(product tomos_command tomos_manual tomos_completion tomos_header)
 endif()

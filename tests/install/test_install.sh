@@ -1,21 +1,13 @@
 # An installed copy is complete: the examples build against it in both usual ways and run, and it
 # still works after it has been moved.
-set -euo pipefail
-source=$2
-build=$3
-if grep -q '^TOMOS_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then
-	echo "skipped: a plain program cannot load a library with sanitizers"
-	exit 77
-fi
-compiler=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+# shellcheck source=tests/install/setting.sh disable=SC2154
+. "$(dirname "$0")/setting.sh"
 
 echo "== install"
 cmake --install "$build" --prefix "$dir/first" >"$dir/log" || { cat "$dir/log"; exit 1; }
 mv "$dir/first" "$dir/prefix"
 prefix=$dir/prefix
-for file in bin/tomos include/tomos.h include/tomos/options.def share/man/man1/tomos.1 \
+for file in bin/tomos include/tomos.h include/tomos/options.h share/man/man1/tomos.1 \
 	share/bash-completion/completions/tomos share/doc/tomos/LICENSE; do
 	[ -s "$prefix/$file" ] || { echo "not installed: $file"; exit 1; }
 done
@@ -45,18 +37,64 @@ cmake -S "$source/examples" -B "$dir/cmake" -DCMAKE_PREFIX_PATH="$prefix" \
 cmake --build "$dir/cmake" >"$dir/log" || { cat "$dir/log"; exit 1; }
 run_examples "$dir/cmake"
 
+libdir=$(dirname "$(find "$prefix" -name libtomos.so)")
+echo "== soname"
+[ -e "$libdir/libtomos.so.0.2" ] || { ls "$libdir"; exit 1; }
+
 echo "== the header in C++"
 if command -v c++ >/dev/null; then
-	printf '%s\n' '#include <tomos.h>' \
-		'int main() { return tomos_scan_defaults().rows == 1 ? 0 : 1; }' >"$dir/header.cpp"
-	c++ -Wall -Wextra -Wpedantic -Werror -I"$prefix/include" "$dir/header.cpp" -o "$dir/header"
+	cat >"$dir/header.cpp" <<-'END'
+		#include <tomos.h>
+		static tomos_cancel stop;
+		int main()
+		{
+			int count;
+			const tomos_option *rows = tomos_options("scan", &count);
+			tomos_cancel_raise(&stop);
+			return tomos_version_check(TOMOS_VERSION_NUMBER) == TOMOS_OK &&
+				       tomos_scan_defaults().rows == 1 && tomos_cancel_raised(&stop) &&
+				       TOMOS_ROW(rows, 1)->name[0] == 'r'
+			       ? 0
+			       : 1;
+		}
+	END
+	c++ -Wall -Wextra -Wpedantic -Werror -I"$prefix/include" "$dir/header.cpp" -o "$dir/header" \
+		-L"$libdir" -ltomos -Wl,-rpath,"$libdir"
 	"$dir/header"
 else
 	echo "skipped: no C++ compiler"
 fi
 
+echo "== the option structs, as plain C"
+# A program that prints offset and default of each member, compiled against the installed header and
+# against the table in the source tree: both must print the same.
+grep -q '^	int64_t iterations;$' "$prefix/include/tomos/options.h"
+{
+	cat <<-'END'
+		#include <stdio.h>
+		#include <tomos.h>
+		static void put_text(const void *p) { const char *t = *(const char *const *)p; printf("%s", t ? t : "-"); }
+		static void put_real(const void *p) { printf("%.17g", *(const double *)p); }
+		static void put_whole(const void *p) { printf("%lld", (long long)*(const int64_t *)p); }
+		#define PUT(o, member) _Generic((o).member, const char *: put_text, double: put_real, default: put_whole)(&(o).member)
+		#define SHOW(group, member) { tomos_##group##_options o = tomos_##group##_defaults(); \
+			printf("%s.%s %zu ", #group, #member, offsetof(tomos_##group##_options, member)); PUT(o, member); puts(""); }
+		int main(void) {
+	END
+	awk '/^typedef struct/ { group = $3; sub("^tomos_", "", group); sub("_options$", "", group) }
+		/^\t[a-z].*;/ && !/[.(=]/ && !/return/ && group { name = $0; sub(";.*", "", name); sub(".*[ *]", "", name)
+			print "SHOW(" group ", " name ")" }
+		/^}/ { group = "" }' "$prefix/include/tomos/options.h"
+	echo 'return 0; }'
+} >"$dir/options.c"
+for include in "$prefix/include" "$source/include"; do
+	"$compiler" -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$include" "$dir/options.c" -o "$dir/options"
+	"$dir/options" >"$dir/options.$(basename "$(dirname "$include")")"
+done
+cmp "$dir/options.prefix" "$dir/options.$(basename "$source")"
+[ "$(wc -l <"$dir/options.prefix")" -gt 120 ]
+
 echo "== examples through pkg-config"
-libdir=$(dirname "$(find "$prefix" -name libtomos.so)")
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 mkdir "$dir/pkg"
 for name in reconstruct adjoint_test; do

@@ -1,16 +1,6 @@
-# The examples of README.md do what they say: every block is taken from it and run as it stands (those in Python by
-# tests/python/test_docs.py).
-set -euo pipefail
-tomos=$1
-source=$2
-build=$3
-if grep -q '^TOMOS_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then
-	echo "skipped: a plain program cannot load a library with sanitizers"
-	exit 77
-fi
-compiler=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+# Runs every example of README.md as it is printed there (those in Python: tests/python/test_docs.py).
+# shellcheck source=tests/install/setting.sh disable=SC2154
+. "$(dirname "$0")/setting.sh"
 cd "$dir"
 mkdir bin
 ln -s "$tomos" bin/tomos
@@ -38,7 +28,7 @@ blocks() {
 echo "== every block is known here"
 [ "$(blocks '') $(blocks octave) $(blocks c)" = "4 1 1" ] || fail "README.md has other blocks than this test runs"
 
-echo "== verbs of make"
+echo "== targets of make"
 block '' 1 | sed 's/ *#.*//' | while read -r program arguments; do
 	[ "$program" = make ] || fail "'$program' is not make"
 	# shellcheck disable=SC2086
