@@ -47,8 +47,8 @@ static void member(const tomos_option *row)
 {
 	char text[2048], needs[256];
 	tomos_option_needs(row, 0, needs, sizeof needs);
-	const char *unit = row->kind == TOMOS_ANGLE || row->kind == TOMOS_ANGLES ? "radians"
-									       : row_values(row);
+	const char *unit =
+		row->kind == TOMOS_ANGLE || row->kind == TOMOS_ANGLES ? "radians" : row_values(row);
 	snprintf(text, sizeof text, "%s%s%s%s%s%s", unit, unit[0] ? ": " : "", row->help,
 		needs[0] ? "; needs " : "", needs,
 		row->count_offset ? "; NULL and 0: not given" : "");
@@ -91,7 +91,8 @@ void help_header(void)
 {
 #define GROUP_NAME(group, ROWS) #group,
 	static const char *const groups[] = {TOMOS_OPTION_GROUPS(GROUP_NAME)};
-	printf("/* Option structs of tomos %s and their defaults; generated. */\n", tomos_version());
+	printf("/* Option structs of tomos %s and their defaults; generated. */\n",
+		tomos_version());
 	printf("#ifndef TOMOS_OPTIONS_H\n#define TOMOS_OPTIONS_H\n\n"
 	       "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n\n"
 	       "#ifdef __cplusplus\n#define TOMOS_ZERO {}\n#else\n#define TOMOS_ZERO {0}\n"

@@ -510,15 +510,15 @@ TOMOS_API const tomos_kernel *tomos_kernels(int *count);
 typedef struct tomos_tuned {
 	size_t bytes;
 	char kernel[32];
-	char projector[16], direction[8],
-		data[8]; /* "voxel", "forward" or "back", "float" or "half" */
-	char rays
-		[8]; /* "slices": within slices, "cone": from a point, "fans", "free": parallel, others */
-	int64_t size, slices, views, columns; /* size: of a slice, its longer side */
-	double rate;                          /* updates of voxels by views in a second */
-	int chosen;                           /* 1: the one that is taken */
-	int coarse;                           /* 1: not with the accuracy of floats */
-	int unknown;                          /* 1: no kernel of this build, and ignored */
+	char projector[16];                   /* "voxel", ... */
+	char direction[8];                    /* "forward" or "back" */
+	char data[8];                         /* "float" or "half" */
+	char rays[8];                         /* "slices": in-slice, "cone", "fans", "free": others */
+	int64_t size, slices, views, columns; /* size: the longer side of a slice */
+	int chosen;                           /* 1: the fastest, which is used */
+	int coarse;                           /* 1: less accurate than float arithmetic */
+	int64_t unknown;                      /* 1: not a kernel of this build, and ignored */
+	double rate;                          /* voxel updates (voxels times views) per second */
 } tomos_tuned;
 
 /* Measures the kernels that can project between this grid and this scan. The rows go to `list`, those of
