@@ -35,13 +35,13 @@ typedef struct {
 /* `scan` must be aligned (see align_views). */
 tomos_status circle_make(Circle *circle, const tomos_geometry *scan);
 void circle_free(Circle *circle);
-/* What a ray at distance s from the axis (measured at the axis) counts for in view i: redundant rays
- * and the view's share of the circle. */
+/* What a ray at distance s from the axis (measured at the axis) counts for in view i: redundant
+ * rays and the view's share of the circle. */
 double circle_weight(const Circle *circle, int64_t i, double s);
 
-/* The same scan with the detectors across the central ray and their rows across z; maps[9 i ..] leads
- * from its pixels to those of the scan, as FilterView has it. *maps is NULL where the scan is aligned
- * already and *aligned a copy. */
+/* The same scan with the detectors across the central ray and their rows across z; maps[9 i ..]
+ * leads from its pixels to those of the scan, as FilterView has it. *maps is NULL where the scan is
+ * aligned already and *aligned a copy. */
 tomos_status align_views(tomos_geometry **aligned, double **maps, const tomos_geometry *scan);
 
 #endif

@@ -1,7 +1,8 @@
 /* Circular scans: the angle each view stands for, and what redundant rays count.
  *
- * Short scans: D. L. Parker 1982, with the overscan spread over the whole sweep (M. D. Silver 2000).
- * Offset detectors: after P. S. Cho et al. 1995 and G. Wang 2002, weights w(s) + w(-s) = 1.
+ * Short scans: D. L. Parker 1982, with the overscan spread over the whole sweep (M. D. Silver
+ * 2000). Offset detectors: after P. S. Cho et al. 1995 and G. Wang 2002, weights w(s) + w(-s) = 1.
+ * /
  */
 #include <math.h>
 #include <stdlib.h>
@@ -101,8 +102,8 @@ static tomos_status measure_gaps(const Place *places, int64_t count, double peri
 	return TOMOS_OK;
 }
 
-/* Half the gap on either side, shared among equal angles. A gap that is many views wide and 15 degrees
- * or more has no data: the views beside it do not stand for it. */
+/* Half the gap on either side, shared among equal angles. A gap that is many views wide and 15
+ * degrees or more has no data: the views beside it do not stand for it. */
 static void share_out(
 	Circle *circle, const Place *places, const double *gaps, int64_t count, double median)
 {

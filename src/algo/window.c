@@ -1,7 +1,8 @@
 /* The kernels of filtered back projection: a ramp in frequency times a window, in space.
  *
- * The ramp is cut off at a frequency and sampled in space (G. N. Ramachandran, A. V. Lakshminarayanan
- * 1971; A. C. Kak, M. Slaney 1988, ch. 3), not sampled in frequency, so that its mean is right.
+ * The ramp is cut off at a frequency and sampled in space (G. N. Ramachandran, A. V.
+ * Lakshminarayanan 1971; A. C. Kak, M. Slaney 1988, ch. 3), not sampled in frequency, so that its
+ * mean is right. /
  */
 #include <math.h>
 #include <string.h>
@@ -137,7 +138,8 @@ static void add_frequency(double *kernel, int64_t taps, double f, double amount)
 	}
 }
 
-/* The integral over frequency by Gauss-Legendre, eight nodes per half turn of the fastest cosine. */
+/* The integral over frequency by Gauss-Legendre, eight nodes per half turn of the fastest cosine.
+ * */
 static void integrate(double *kernel, int64_t taps, FilterWindow window, double parameter,
 	const tomos_analytic_options *o)
 {

@@ -1,4 +1,5 @@
-/* Interface every device backend implements: memory, projection, vector operations, stored matrices, filters. */
+/* Interface every device backend implements: memory, projection, vector operations, stored
+ * matrices, filters. */
 #ifndef TOMOS_BACKEND_BACKEND_H
 #define TOMOS_BACKEND_BACKEND_H
 
@@ -31,8 +32,8 @@ typedef struct {
 	void (*release)(tomos_backend *owner, void *data);
 } PlanCache;
 
-/* Precision in which projections are stored during back projection: values of the option `data`, and
- * DATA_SPLIT, a sum of two half-precision numbers with nearly the precision of a float. */
+/* Precision in which projections are stored during back projection: values of the option `data`,
+ * and DATA_SPLIT, a sum of two half-precision numbers with nearly the precision of a float. */
 typedef enum { DATA_FLOAT, DATA_HALF, DATA_SPLIT } PlanData;
 
 /* Grid and scan in the form that kernels read, for both directions. */
@@ -61,8 +62,8 @@ int64_t plan_disjoint_columns(const Plan *plan, int64_t view);
 
 typedef enum { FORWARD, ADJOINT } Direction;
 
-/* Projection of the voxels of `box` and the views first .. first + count - 1. The result overwrites the
- * output or is accumulated into it. */
+/* Projection of the voxels of `box` and the views first .. first + count - 1. The result overwrites
+ * the output or is accumulated into it. */
 typedef struct {
 	const Plan *plan;
 	int kernel;
@@ -73,9 +74,9 @@ typedef struct {
 	bool overwrite;
 } ProjectRequest;
 
-/* Update of the voxels by a back projection: x += a W A'y, or for an average x += a A'y / A'rays, then
- * clamped to low .. high. Voxels whose A'rays is below `least` times the largest weight of a ray keep their
- * value. */
+/* Update of the voxels by a back projection: x += a W A'y, or for an average x += a A'y / A'rays,
+ * then clamped to low .. high. Voxels whose A'rays is below `least` times the largest weight of a
+ * ray keep their value. */
 typedef struct {
 	float a, low, high;
 	const float *voxels; /* W; NULL: ones */
@@ -134,21 +135,22 @@ typedef struct {
 		tomos_backend *backend, float **data, int64_t count, const char *what);
 	void (*release)(tomos_backend *backend, float *data);
 	tomos_status (*upload)(tomos_backend *backend, float *data, const tomos_array *host);
-	/* Upload that overlaps the projection still running. The target must not have been used since the
-	 * last `apply_overlapped` of the filter, or by any projection. */
+	/* Upload that overlaps the projection still running. The target must not have been used
+	 * since the last `apply_overlapped` of the filter, or by any projection. */
 	tomos_status (*upload_overlapped)(
 		tomos_backend *backend, float *data, const tomos_array *host);
 	tomos_status (*download)(
 		tomos_backend *backend, const float *data, const tomos_array *host);
-	/* The pointer to the array's data if the backend can compute on them without a copy, else NULL. */
+	/* The pointer to the array's data if the backend can compute on them without a copy, else
+	 * NULL. */
 	float *(*direct_pointer)(tomos_backend *backend, const tomos_array *array);
 	/* Page-locks a host array that is transferred repeatedly, until it is unpinned. */
 	tomos_status (*pin)(tomos_backend *backend, float *data, int64_t count);
 	void (*unpin)(tomos_backend *backend, float *data);
 	tomos_status (*sync)(tomos_backend *backend);
-	/* For one of several backends on a device: limits the scratch memory, in floats, of its kernels and
-	 * of filters opened later, and frees what exceeds it. `first` is the first backend on the device
-	 * (NULL: this one); their projections take turns. */
+	/* For one of several backends on a device: limits the scratch memory, in floats, of its
+	 * kernels and of filters opened later, and frees what exceeds it. `first` is the first
+	 * backend on the device (NULL: this one); their projections take turns. */
 	void (*limit_scratch)(tomos_backend *backend, int64_t floats, tomos_backend *first);
 	/* Free memory of the device. */
 	tomos_status (*free_bytes)(tomos_backend *backend, int64_t *bytes);
@@ -160,21 +162,21 @@ typedef struct {
 	tomos_status (*apply)(tomos_backend *backend, const ProjectRequest *what);
 	/* With powers of the matrix entries (power 0: 1 for each nonzero entry). */
 	tomos_status (*apply_power)(tomos_backend *backend, const ProjectRequest *what, int power);
-	/* Fused epilogues: forward projection and residual, back projection and update. *done false: not
-	 * supported for this request, and nothing was computed. */
+	/* Fused epilogues: forward projection and residual, back projection and update. *done
+	 * false: not supported for this request, and nothing was computed. */
 	tomos_status (*forward_residual)(tomos_backend *backend, const ProjectRequest *what,
 		const FusedResidual *residual, bool *done);
 	tomos_status (*back_update)(tomos_backend *backend, const ProjectRequest *what,
 		const FusedUpdate *update, bool *done);
-	/* One matrix row of a ray-driven kernel; rays are numbered [view][row][column]; index NULL: count
-	 * only. */
+	/* One matrix row of a ray-driven kernel; rays are numbered [view][row][column]; index NULL:
+	 * count only. */
 	tomos_status (*row)(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
 		int64_t *index, float *weight, int64_t *count);
 	/* Rows listed in device memory, on backends without `row`. */
 	tomos_status (*list_rows)(
 		tomos_backend *b, const Plan *plan, int kernel, const KernelBatch *batch);
-	/* The optimised kernels that can execute a request, in order of priority, at most MAX_CANDIDATES.
-	 * A backend with candidates asks tune_wanted which to run. */
+	/* The optimised kernels that can execute a request, in order of priority, at most
+	 * MAX_CANDIDATES. A backend with candidates asks tune_wanted which to run. */
 	int (*candidates)(
 		tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list);
 	bool (*has_kernel)(const tomos_backend *backend, const char *kernel);
@@ -208,8 +210,8 @@ typedef struct {
 		tomos_backend *b, int64_t n, const float *x, const float *w, float *r, float *y);
 	tomos_status (*distance)(
 		tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
-	/* Vector fields of `parts` components of n elements: the norm of each vector limited to `longest`, or
-	 * the vector divided by its norm. */
+	/* Vector fields of `parts` components of n elements: the norm of each vector limited to
+	 * `longest`, or the vector divided by its norm. */
 	tomos_status (*clip_norm)(tomos_backend *b, int64_t n, int parts, float longest, float *y);
 	tomos_status (*normalise)(tomos_backend *b, int64_t n, int parts, float least, float *y);
 	tomos_status (*max_abs)(tomos_backend *b, int64_t n, const float *x, double *result);
@@ -218,7 +220,8 @@ typedef struct {
 		const float *x, double *result);
 	tomos_status (*scatter)(tomos_backend *b, int64_t n, const int64_t *index, const float *w,
 		float a, float low, float high, float *y);
-	/* Forward differences of x [z][y][x] along x, y and, with several slices, z; the adjoint. */
+	/* Forward differences of x [z][y][x] along x, y and, with several slices, z; the adjoint.
+	 * */
 	tomos_status (*gradient)(
 		tomos_backend *b, const int64_t shape[3], const float *x, float *field);
 	tomos_status (*gradient_adjoint)(
@@ -252,12 +255,12 @@ typedef struct {
 	/* `count` views of `rows` rows. */
 	tomos_status (*apply)(tomos_backend *backend, const Filter *filter, int64_t count,
 		int64_t rows, const FilterView *views, const float *in, float *out);
-	/* Filters what `upload_overlapped` has sent into the views of the last projection, waiting for that
-	 * projection only before it writes. NULL where `upload_overlapped` is. */
+	/* Filters what `upload_overlapped` has sent into the views of the last projection, waiting
+	 * for that projection only before it writes. NULL where `upload_overlapped` is. */
 	tomos_status (*apply_overlapped)(tomos_backend *backend, const Filter *filter,
 		int64_t count, int64_t rows, const FilterView *views, const float *in, float *out);
-	/* Filters and back projects in one pass over the views, which must not be resampled. `what` has no
-	 * projections; `views` and `in` begin at its first view. */
+	/* Filters and back projects in one pass over the views, which must not be resampled. `what`
+	 * has no projections; `views` and `in` begin at its first view. */
 	tomos_status (*back_project)(tomos_backend *backend, const Filter *filter,
 		const FilterView *views, const float *in, const ProjectRequest *what);
 } BackendFilter;

@@ -64,8 +64,8 @@ static tomos_status module_load(const char *name, const BackendType **type)
 	return status;
 }
 
-/* Without the driver's own library a card cannot be there: said at once, before the module and all it
- * needs are read from the disk. It stays open, as the module does. */
+/* Without the driver's own library a card cannot be there: said at once, before the module and all
+ * it needs are read from the disk. It stays open, as the module does. */
 static tomos_status check_driver(const char *name)
 {
 	static void *driver;

@@ -18,8 +18,8 @@ typedef struct {
 /* The one symbol of a module, tomos_module_open; NULL: it belongs to another version. */
 typedef const BackendType *ModuleOpen(const ModuleHost *host);
 
-/* The backend of libtomos_NAME.so, which lies beside the library or in the folder that TOMOS_MODULES
- * names; the first call opens it, and it stays open. */
+/* The backend of libtomos_NAME.so, which lies beside the library or in the folder that
+ * TOMOS_MODULES names; the first call opens it, and it stays open. */
 tomos_status module_find(const char *name, const BackendType **type);
 
 #endif

@@ -6,8 +6,9 @@
 
 typedef enum { PADDING_ZERO, PADDING_EDGE, PADDING_SMOOTH } Padding;
 
-/* Rows are set into wider ones, multiplied by weights, continued by `margin` samples on both sides and convolved with the
- * even kernel[|n|], |n| < taps, exactly: nothing wraps around, whatever length a transform has. */
+/* Rows are set into wider ones, multiplied by weights, continued by `margin` samples on both sides
+ * and convolved with the even kernel[|n|], |n| < taps, exactly: nothing wraps around, whatever
+ * length a transform has. */
 typedef struct {
 	int64_t columns, margin, taps;
 	int64_t seen, before; /* columns of the views, and columns filled with zeros before them */
@@ -29,9 +30,9 @@ typedef struct {
 	double distance; /* 0: parallel rays, no cosine */
 	double foot_column, foot_row, du, dv;
 	const float *column_weight; /* followed by those of the next view, where there is one */
-	/* Where the detector is not aligned: pixel (column, row) of the aligned one takes its value from
-	 * column (m0 c + m1 r + m2) / (m6 c + m7 r + m8), row (m3 c + m4 r + m5) / (m6 c + m7 r + m8), which
-	 * in fans is not divided. */
+	/* Where the detector is not aligned: pixel (column, row) of the aligned one takes its value
+	 * from column (m0 c + m1 r + m2) / (m6 c + m7 r + m8), row (m3 c + m4 r + m5) / (m6 c + m7
+	 * r + m8), which in fans is not divided. */
 	bool mapped, fans;
 	double map[9];
 } FilterView;

@@ -104,8 +104,8 @@ tomos_status plan_part(Plan *part, const Plan *whole, const int64_t *views, int6
 	return classify_part(part, whole, views, 0);
 }
 
-/* The pixels are counted from the window's corner: as U / D and V / D say where a voxel falls, that is
- * U - corner D and V - corner D. */
+/* The pixels are counted from the window's corner: as U / D and V / D say where a voxel falls, that
+ * is U - corner D and V - corner D. */
 static void view_crop(KernelView *k, const double corner[2])
 {
 	bool fans = KERNEL_FANS(k);
@@ -148,8 +148,8 @@ void plan_free(Plan *plan)
 	memset(plan, 0, sizeof *plan);
 }
 
-/* A ray-driven kernel reaches less than one voxel to either side of the ray, a footprint half the shadow and
- * half a column. */
+/* A ray-driven kernel reaches less than one voxel to either side of the ray, a footprint half the
+ * shadow and half a column. */
 int64_t plan_disjoint_columns(const Plan *plan, int64_t view)
 {
 	const KernelView *k = &plan->views[view];

@@ -1,5 +1,6 @@
-/* What a backend knows of the speed of its kernels, and which it takes for a request: the fastest of the
- * measured projections of that kind whose sizes are nearest, none more than twice or half as large. */
+/* What a backend knows of the speed of its kernels, and which it takes for a request: the fastest
+ * of the measured projections of that kind whose sizes are nearest, none more than twice or half as
+ * large. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Keeps what was measured in the user's cache directory, a file for each device, driver and version. What
- * cannot be read, or belongs to something else, counts as not there. */
+/* Keeps what was measured in the user's cache directory, a file for each device, driver and
+ * version. What cannot be read, or belongs to something else, counts as not there. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

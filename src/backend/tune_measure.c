@@ -136,7 +136,8 @@ typedef struct {
 	double spent;
 } Trial;
 
-/* The first run with a plan makes what is kept with it, and is not counted unless it took too long. */
+/* The first run with a plan makes what is kept with it, and is not counted unless it took too long.
+ * */
 static tomos_status run_trial(Work *w, const ProjectRequest *what, Trial *t)
 {
 	double time;

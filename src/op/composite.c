@@ -13,7 +13,7 @@ static void composite_free(tomos_op *op)
 	(void)op;
 }
 
-/* ---- a A + b B ------------------------------------------------------------------------------- */
+/* ---- a A + b B ---------------------------------------------------------------------------- */
 
 typedef tomos_status (*Apply)(const tomos_op *op, const float *in, float *out);
 
@@ -44,7 +44,7 @@ static tomos_status sum_adjoint(const tomos_op *op, const float *y, float *x)
 	return add_up(op->own, op_adjoint, &op->domain, y, x);
 }
 
-/* ---- A B -------------------------------------------------------------------------------------- */
+/* ---- A B ----------------------------------------------------------------------------------- */
 
 /* out = second first in. */
 static tomos_status chain(const tomos_op *op, Apply apply, const tomos_op *first,
@@ -73,7 +73,7 @@ static tomos_status product_adjoint(const tomos_op *op, const float *y, float *x
 	return chain(op, op_adjoint, own->A, own->B, y, x);
 }
 
-/* ---- A' --------------------------------------------------------------------------------------- */
+/* ---- A' ------------------------------------------------------------------------------------ */
 
 static tomos_status transpose_forward(const tomos_op *op, const float *x, float *y)
 {
@@ -85,7 +85,7 @@ static tomos_status transpose_adjoint(const tomos_op *op, const float *y, float 
 	return op_forward(((const Composite *)op->own)->A, y, x);
 }
 
-/* ---- making ----------------------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------------------- */
 
 static const OpType sum_type = {
 	.forward = sum_forward, .adjoint = sum_adjoint, .free = composite_free};

@@ -19,8 +19,9 @@ typedef struct {
 	FilterView *view;
 } Chunk;
 
-/* Sums over views are rounded chunk by chunk. With in-slice rays the number of views of a chunk therefore does not
- * depend on the number of rows, so that a slab gets the same values as the whole volume. */
+/* Sums over views are rounded chunk by chunk. With in-slice rays the number of views of a chunk
+ * therefore does not depend on the number of rows, so that a slab gets the same values as the whole
+ * volume. */
 static int64_t chunk_views(const Filtered *own, const tomos_backend *backend)
 {
 	const tomos_geometry *scan = own->plan.scan;

@@ -1,5 +1,5 @@
-/* Filtered back projection as an operator: forward = W F A, adjoint = A'F W, with the voxel-driven projector A,
- * the row filter F, and the weights W of detector pixels. */
+/* Filtered back projection as an operator: forward = W F A, adjoint = A'F W, with the voxel-driven
+ * projector A, the row filter F, and the weights W of detector pixels. */
 #ifndef TOMOS_OP_FILTERED_H
 #define TOMOS_OP_FILTERED_H
 

@@ -1,8 +1,8 @@
 /* The matrix of a projector in compressed rows, built in two passes straight to its final size.
  *
- * Forward goes over rows. The adjoint needs no transpose: the rows are cut into shares, each of which
- * is summed into an image of its own, and the images are added. The number of shares depends on the
- * matrix alone, so the sums are the same for any number of threads.
+ * Forward goes over rows. The adjoint needs no transpose: the rows are cut into shares, each of
+ * which is summed into an image of its own, and the images are added. The number of shares depends
+ * on the matrix alone, so the sums are the same for any number of threads. /
  */
 #include <stdio.h>
 #include <string.h>

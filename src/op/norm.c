@@ -1,11 +1,12 @@
 /* The largest singular value of an operator, by Golub-Kahan-Lanczos bidiagonalisation.
  *
- * G. Golub and W. Kahan 1965; B. N. Parlett, "The symmetric eigenvalue problem" (1998), ch. 13. After k steps
- * A V = U B with B bidiagonal, and the largest eigenvalue t of B'B is the best lower bound that k products
- * with A and A' give; the power method needs several times as many. An eigenvalue of A'A lies within
- * alpha_k beta_k |s_k| of t, where s is the eigenvector of B'B: that is what is added for a step size.
- * Entries that are not negative, as those of projectors, have a largest singular vector without negative
- * elements, which a start A'1 meets; of other operators nothing is known.
+ * G. Golub and W. Kahan 1965; B. N. Parlett, "The symmetric eigenvalue problem" (1998), ch. 13.
+ * After k steps A V = U B with B bidiagonal, and the largest eigenvalue t of B'B is the best lower
+ * bound that k products with A and A' give; the power method needs several times as many. An
+ * eigenvalue of A'A lies within alpha_k beta_k |s_k| of t, where s is the eigenvector of B'B: that
+ * is what is added for a step size. Entries that are not negative, as those of projectors, have a
+ * largest singular vector without negative elements, which a start A'1 meets; of other operators
+ * nothing is known. /
  */
 #include <math.h>
 #include "op/norm.h"

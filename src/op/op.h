@@ -10,8 +10,8 @@ typedef struct {
 	int64_t shape[3], count;
 } Space;
 
-/* A sweep of Kaczmarz's method: x += factor_i (b_i - a_i'x) a_i, with the rays of some views, one after
- * the other. */
+/* A sweep of Kaczmarz's method: x += factor_i (b_i - a_i'x) a_i, with the rays of some views, one
+ * after the other. */
 typedef struct {
 	const int64_t *views;
 	int64_t count;
@@ -78,8 +78,8 @@ void op_place(
 void op_resemble(tomos_op *op, const tomos_op *like);
 tomos_status op_forward(const tomos_op *op, const float *x, float *y);
 tomos_status op_adjoint(const tomos_op *op, const float *y, float *x);
-/* The update that the step says, where the operator has it in one pass; else *done is false and x as it
- * was. */
+/* The update that the step says, where the operator has it in one pass; else *done is false and x
+ * as it was. */
 tomos_status op_adjoint_update(
 	const tomos_op *op, const float *y, const FusedUpdate *step, float *x, bool *done);
 /* What is left of b, r = b - A x, and y = w r. */
@@ -91,8 +91,8 @@ tomos_status op_row(const tomos_op *op, int64_t i, int64_t *index, float *weight
 bool op_lists(const tomos_op *op);
 tomos_status op_list(const tomos_op *op, const KernelBatch *batch);
 tomos_status op_sweeper(const tomos_op *op, RowSweeper **sweeper);
-/* Rejects an operator of which `sums`, the sums of its rows or columns, show negative entries, or which is known to
- * have them; `who` has no use for such entries. */
+/* Rejects an operator of which `sums`, the sums of its rows or columns, show negative entries, or
+ * which is known to have them; `who` has no use for such entries. */
 tomos_status op_check_sums(
 	const tomos_op *op, const Space *space, const float *sums, const char *who);
 tomos_status op_power(const tomos_op *op, int power, const float *x, float *y);
@@ -111,8 +111,8 @@ tomos_status op_gradient(tomos_op **op, const Space *space);
 /* Axes that the gradient has, x first. */
 int gradient_parts(const Space *space);
 
-/* A caller's array as a vector of the space: used in place where the backend can, else copied there,
- * and back by vector_return. The array is checked; `name` stands for it in the sentence. */
+/* A caller's array as a vector of the space: used in place where the backend can, else copied
+ * there, and back by vector_return. The array is checked; `name` stands for it in the sentence. */
 typedef struct {
 	float *data;
 	const tomos_array *array;
@@ -152,7 +152,8 @@ tomos_status vector_axpy_clamp(const Space *space, float a, const float *w, cons
 	float low, float high, float *y); /* y += a w x, between low and high; w NULL: 1 */
 tomos_status vector_residual(const Space *space, const float *x, const float *w, float *r,
 	float *y); /* r = x - r, y = w r */
-/* Of a field of `parts` vectors of the space: lengths cut to `longest`; field / |(field, least)|. */
+/* Of a field of `parts` vectors of the space: lengths cut to `longest`; field / |(field, least)|.
+ * */
 tomos_status vector_clip_norm(const Space *space, int parts, float longest, float *field);
 tomos_status vector_normalise(const Space *space, int parts, float least, float *field);
 /* Of the values, as they are in the host's memory. */

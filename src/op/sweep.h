@@ -17,8 +17,8 @@ void sweep_close(Sweep *sweep);
 tomos_status sweep_order(const Sweep *sweep, const int64_t *rays);
 tomos_status sweep_run(const Sweep *sweep, const KernelKaczmarz *visits);
 
-/* The same a view at a time, where nothing keeps voxels inside bounds: without them it is the method itself,
- * but for rounding. */
+/* The same a view at a time, where nothing keeps voxels inside bounds: without them it is the
+ * method itself, but for rounding. */
 typedef struct {
 	const Subsets *views; /* each a block of its own */
 	int64_t near;

@@ -1,9 +1,10 @@
 /* Sweeps of Kaczmarz's method on backends, a view at a time and yet one ray after the other.
  *
- * With all products a_i'x of a view taken before its first ray is used, that of ray i is later off by what the
- * rays before it have added: the sum of step_j a_i'a_j. Only near neighbours share voxels, so few a_i'a_j are
- * not 0; they are found once, by the operator: it sees the back projection of every mth ray of a view, where m
- * is so large that no ray shares voxels with two of these.
+ * With all products a_i'x of a view taken before its first ray is used, that of ray i is later off
+ * by what the rays before it have added: the sum of step_j a_i'a_j. Only near neighbours share
+ * voxels, so few a_i'a_j are not 0; they are found once, by the operator: it sees the back
+ * projection of every mth ray of a view, where m is so large that no ray shares voxels with two of
+ * these. /
  */
 #include <math.h>
 #include "op/sweep.h"
@@ -14,7 +15,8 @@ bool view_sweep_can(const tomos_op *op)
 	       op->apart <= STORED_NEIGHBOURS + 1;
 }
 
-/* Rays k, k + m, ... of a view are 1, the others 0: into `steps`, which has room for one of these. */
+/* Rays k, k + m, ... of a view are 1, the others 0: into `steps`, which has room for one of these.
+ * */
 static tomos_status mark_rays(const ViewSweep *s, int64_t k, float *marked)
 {
 	const Space *view = &s->views->ops[0]->range;

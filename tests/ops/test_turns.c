@@ -7,7 +7,7 @@ typedef struct {
 	int64_t n[3], views, rows, columns;
 	double arc, shift; /* shift: of the grid, in voxels */
 	int64_t in;        /* floats that are sent at a time; 0: eight views */
-	int64_t runs;      /* of a piece's views */
+	int64_t sets;      /* of a piece's views */
 } Setup;
 
 static const Setup setups[] = {
@@ -60,8 +60,8 @@ static void mark_item(const Schedule *s, const Item *item, const Setup *setup, c
 	for (int64_t i = item->first; i < item->first + item->steps; i++) {
 		const Step *step = &s->steps[i];
 		bool whole = step->box.high[1] - step->box.low[1] == setup->n[1];
-		assert_int_equal(step->runs, whole ? setup->runs : 1);
-		assert_int_equal(step->count % step->runs, 0);
+		assert_int_equal(step->sets, whole ? setup->sets : 1);
+		assert_int_equal(step->count % step->sets, 0);
 		for (int64_t k = 0; k < step->count; k++) {
 			int64_t view = step_view(step, k);
 			assert_in_range(view, 0, setup->views - 1);
@@ -89,7 +89,7 @@ static void check_sizes(const Schedule *s, const Setup *setup)
 		const Item *item = &s->items[i];
 		int64_t least = setup->views, most = 0;
 		for (int64_t k = item->first; k < item->first + item->steps; k++) {
-			int64_t count = s->steps[k].count / s->steps[k].runs;
+			int64_t count = s->steps[k].count / s->steps[k].sets;
 			least = min64(least, count);
 			most = max64(most, count);
 		}
@@ -108,7 +108,7 @@ static void pieces_come_in_turns(void **state)
 		int64_t in = sent_of(setup);
 		bool filtered = i % 2;
 		Split split = {.memory = 1 << 20,
-			.room = 2 * in + c.voxels / 3,
+			.capacity = 2 * in + c.voxels / 3,
 			.in = {in, in},
 			.in_rows = 2 * in,
 			.share = (SplitShare)(i / 2 % 3)};
@@ -136,7 +136,7 @@ static void others_keep_neighbours(void **state)
 	Case c = setup_case(&setups[0]);
 	Plan plan;
 	Schedule *s;
-	Split split = {.memory = 1 << 20, .room = 1 << 14, .in = {1 << 12, 1 << 12}};
+	Split split = {.memory = 1 << 20, .capacity = 1 << 14, .in = {1 << 12, 1 << 12}};
 	OK(plan_make(&plan, &c.grid, c.scan, &(KernelModel){.weight = WEIGHT_RAY}));
 	for (int kernel = 0; kernel < KERNEL_COUNT; kernel++) {
 		ProjectRequest what = {.plan = &plan,
@@ -145,7 +145,7 @@ static void others_keep_neighbours(void **state)
 			.count = plan.scan->count};
 		memcpy(what.box.high, plan.grid.n, sizeof what.box.high);
 		OK(schedule_make(&s, &split, &what, false));
-		assert_int_equal(s->steps[0].runs, kernel == KERNEL_voxel ? 4 : 1);
+		assert_int_equal(s->steps[0].sets, kernel == KERNEL_voxel ? 4 : 1);
 		schedule_free(s);
 	}
 	plan_free(&plan);
@@ -174,10 +174,10 @@ static tomos_backend *open_split(const Setup *setup, SplitShare share, bool filt
 static void check_kernel(const tomos_backend *b, const Setup *setup)
 {
 	const char *ran = split_of(b)->lanes[0].child->last_kernel;
-	if (strncmp(test_backend(), "cuda", 4) != 0 || setup->runs == 1 || setup->n[2] == 1)
+	if (strncmp(test_backend(), "cuda", 4) != 0 || setup->sets == 1 || setup->n[2] == 1)
 		return;
 	if (!ran ||
-		strcmp(ran, setup->runs == 4 ? "voxel_back_circle_4" : "voxel_back_circle_2") != 0)
+		strcmp(ran, setup->sets == 4 ? "voxel_back_circle_4" : "voxel_back_circle_2") != 0)
 		fail_msg("%s: kernel %s", setup->what, ran ? ran : "of the shared text");
 }
 

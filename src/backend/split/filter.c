@@ -1,4 +1,4 @@
-/* Filters views, or bands of their rows, on several lanes. */
+/* Filters views, or bands of their rows, on several lanes at a time. */
 #include "backend/split/split.h"
 
 enum { PIECES = 16 };
@@ -7,7 +7,7 @@ typedef struct {
 	Split *split;
 	const SplitFilter *filter;
 	int64_t count, rows;   /* views and their rows */
-	int64_t fit;           /* rows that a lane has room for */
+	int64_t fit;           /* rows that fit into a lane */
 	int64_t pieces, bands; /* parts of the views; parts of each view */
 	const FilterView *views;
 	const float *in;
@@ -36,10 +36,10 @@ static tomos_status open_filters(Split *split, SplitFilter *f)
 	return TOMOS_OK;
 }
 
-/* Rows that a lane has room for, before and after. */
+/* Rows that fit into a lane, with their filtered copies. */
 static int64_t rows_fit(const Split *split, const FilterSpec *spec)
 {
-	return split->room / (spec->seen + filter_columns(spec));
+	return split->capacity / (spec->seen + filter_columns(spec));
 }
 
 tomos_status split_filter_open(tomos_backend *backend, Filter **filter, const FilterSpec *spec)
@@ -62,7 +62,7 @@ tomos_status split_filter_open(tomos_backend *backend, Filter **filter, const Fi
 	return status;
 }
 
-/* Rows of some views, which lie one behind the other. */
+/* RowRange of some views, which lie one behind the other. */
 static tomos_status filter_rows(const Filtering *job, Lane *lane, int64_t first, int64_t count,
 	int64_t rows, const FilterView *views)
 {
@@ -73,13 +73,14 @@ static tomos_status filter_rows(const Filtering *job, Lane *lane, int64_t first,
 	tomos_array in =
 		tomos_array_of((float *)job->in + first * spec->seen, count, rows, spec->seen);
 	tomos_array out = tomos_array_of(job->out + first * fine, count, rows, fine);
-	TRY(lane_take(lane, count * rows * fine, count * rows * spec->seen, job->split->room));
+	TRY(lane_reserve(
+		lane, count * rows * fine, count * rows * spec->seen, job->split->capacity));
 	TRY(child->type->memory->upload(child, lane->in, &in));
 	TRY(child->type->filter->apply(child, own, count, rows, views, lane->in, lane->out));
 	return child->type->memory->download(child, lane->out, &out);
 }
 
-static tomos_status filter_item(Run *run, void *user, Lane *lane, int64_t index)
+static tomos_status filter_item(LaneRun *run, void *user, Lane *lane, int64_t index)
 {
 	const Filtering *job = user;
 	(void)run;

@@ -1,20 +1,21 @@
-/* Projects piece by piece: each lane sends what a piece is made of, and fetches the piece. */
+/* Projects piece by piece: a lane uploads the input of a piece, projects, and downloads the piece.
+ * */
 #include <math.h>
 #include <string.h>
 #include "backend/split/split.h"
 
-enum { SCHEDULES = 8 }; /* kept with a plan */
+enum { SCHEDULES = 8 }; /* cached with a plan */
 
 typedef struct {
 	const ProjectRequest *what;
 	Schedule *schedule;
 	int power; /* PROJECT: none */
-	/* For views that are filtered on the way: */
-	const SplitFilter *filter; /* NULL: they are not */
+	/* For filtered back projection: */
+	const SplitFilter *filter; /* NULL: none */
 	const FilterView *views;
 	const float *raw;
-	const FusedUpdate *step; /* NULL: the result itself is wanted, not an update by it */
-	bool there;              /* the update is made on the devices */
+	const FusedUpdate *step; /* NULL: the result is stored, not used for an update */
+	bool on_device;          /* the update is computed on the devices */
 	const Split *split;
 } Job;
 
@@ -34,13 +35,13 @@ static tomos_array voxels_of(const Job *job, const Step *step)
 	return a;
 }
 
-/* Of the views, those of the first run. */
+/* The views of the first set. */
 static tomos_array pixels_of(const Job *job, const Step *step)
 {
 	const KernelModel *model = &job->what->plan->model;
 	const Window *w = &step->window;
 	tomos_array a = {
-		.shape = {step->count / step->runs, w->high[1] - w->low[1], w->high[0] - w->low[0]},
+		.shape = {step->count / step->sets, w->high[1] - w->low[1], w->high[0] - w->low[0]},
 		.stride = {model->rows * model->columns, model->columns, 1}};
 	a.data = job->what->projections + (step->first - job->what->first) * a.stride[0] +
 		 w->low[1] * model->columns + w->low[0];
@@ -51,7 +52,7 @@ static tomos_array raw_of(const Job *job, const Step *step)
 {
 	int64_t rows = job->what->plan->model.rows, seen = job->filter->spec.seen;
 	const Window *w = &step->window;
-	tomos_array a = {.shape = {step->count / step->runs, w->high[1] - w->low[1], seen},
+	tomos_array a = {.shape = {step->count / step->sets, w->high[1] - w->low[1], seen},
 		.stride = {rows * seen, seen, 1}};
 	a.data = (float *)job->raw + ((step->first - job->what->first) * rows + w->low[1]) * seen;
 	return a;
@@ -87,9 +88,9 @@ typedef struct {
 	const float *packed; /* NULL: zeros */
 	const FusedUpdate *step;
 	int64_t first; /* of the weights of voxels */
-} Stepping;
+} Updating;
 
-static void step_row(const Stepping *s, float *x, const float *update, int64_t at, int64_t n)
+static void update_row(const Updating *s, float *x, const float *update, int64_t at, int64_t n)
 {
 	const FusedUpdate *step = s->step;
 	const float *w = step->voxels ? step->voxels + at : NULL;
@@ -99,38 +100,39 @@ static void step_row(const Stepping *s, float *x, const float *update, int64_t a
 	}
 }
 
-static void step_plane(void *user, int64_t i)
+static void update_plane(void *user, int64_t i)
 {
-	const Stepping *s = user;
+	const Updating *s = user;
 	const tomos_array *a = s->to;
 	for (int64_t j = 0; j < a->shape[1]; j++) {
 		int64_t at = i * a->stride[0] + j * a->stride[1];
 		const float *update =
 			s->packed ? s->packed + (i * a->shape[1] + j) * a->shape[2] : NULL;
-		step_row(s, a->data + at, update, s->first + at, a->shape[2]);
+		update_row(s, a->data + at, update, s->first + at, a->shape[2]);
 	}
 }
 
-static void step_piece(const Job *job, const tomos_array *to, const float *packed)
+static void update_piece(const Job *job, const tomos_array *to, const float *packed)
 {
-	Stepping s = {to, packed, job->step, to->data - job->what->volume};
-	parallel_for(to->shape[0], step_plane, &s);
+	Updating s = {to, packed, job->step, to->data - job->what->volume};
+	parallel_for(to->shape[0], update_plane, &s);
 }
 
 /* ---- an item --------------------------------------------------------------------------------- */
 
-/* Voxels at a time; their weights begin where kernels like their arrays to begin. */
-static int64_t step_most(const Split *split)
+/* Voxels per transfer; a multiple of 4, so that the weights behind them are aligned. */
+static int64_t update_most(const Split *split)
 {
 	return split->in[ADJOINT] / 8 * 4;
 }
 
-/* The update on the device: voxels and their weights pass through the room of the input. */
-static tomos_status step_there(const Job *job, Lane *lane, const tomos_array *x, int64_t count)
+/* The update on the device: voxels and their weights are uploaded into the memory of the input. */
+static tomos_status update_on_device(
+	const Job *job, Lane *lane, const tomos_array *x, int64_t count)
 {
 	const FusedUpdate *step = job->step;
 	tomos_backend *child = lane->child;
-	int64_t most = step_most(job->split), first = x->data - job->what->volume;
+	int64_t most = update_most(job->split), first = x->data - job->what->volume;
 	float *old = lane->in, *w = step->voxels ? lane->in + most : NULL;
 	lane->sent = -1;
 	for (int64_t at = 0; at < count; at += most) {
@@ -149,19 +151,19 @@ static tomos_status step_there(const Job *job, Lane *lane, const tomos_array *x,
 	return TOMOS_OK;
 }
 
-static tomos_status end(Run *run, const Job *job, Lane *lane, const tomos_array *result,
+static tomos_status end(LaneRun *run, const Job *job, Lane *lane, const tomos_array *result,
 	int64_t count, int64_t after)
 {
 	tomos_backend *child = lane->child;
 	if (after < 0 && !job->step && !job->schedule->adds)
 		return child->type->memory->download(child, lane->out, result);
-	if (job->step && job->there)
-		return step_there(job, lane, result, count);
+	if (job->step && job->on_device)
+		return update_on_device(job, lane, result, count);
 	tomos_array sum =
 		tomos_array_of(lane->sum, result->shape[0], result->shape[1], result->shape[2]);
 	TRY(child->type->memory->download(child, lane->out, &sum));
 	if (job->step) {
-		step_piece(job, result, lane->sum);
+		update_piece(job, result, lane->sum);
 		return TOMOS_OK;
 	}
 	if (after >= 0 && !run_wait(run, after))
@@ -170,20 +172,21 @@ static tomos_status end(Run *run, const Job *job, Lane *lane, const tomos_array 
 	return TOMOS_OK;
 }
 
-typedef tomos_status Put(tomos_backend *backend, float *data, const tomos_array *host);
+typedef tomos_status Upload(tomos_backend *backend, float *data, const tomos_array *host);
 
-/* All runs of views, of which this is the first. */
-static tomos_status send_runs(Lane *lane, const Step *step, tomos_array run, Put *put, float *to)
+/* All sets of views, of which `set` is the first. */
+static tomos_status send_sets(
+	Lane *lane, const Step *step, tomos_array set, Upload *upload, float *to)
 {
-	const int64_t size = run.shape[0] * run.shape[1] * run.shape[2];
-	for (int64_t i = 0; i < step->runs; i++) {
-		TRY(put(lane->child, to + i * size, &run));
-		run.data += step->apart * run.stride[0];
+	const int64_t size = set.shape[0] * set.shape[1] * set.shape[2];
+	for (int64_t i = 0; i < step->sets; i++) {
+		TRY(upload(lane->child, to + i * size, &set));
+		set.data += step->stride * set.stride[0];
 	}
 	return TOMOS_OK;
 }
 
-/* The step's views as a filter wants them: one behind the other, with their weights. */
+/* The views of a step and their weights in consecutive memory, as a filter reads them. */
 static tomos_status pick_views(const Job *job, Lane *lane, const Step *step)
 {
 	const int64_t columns = job->filter->spec.columns;
@@ -199,19 +202,19 @@ static tomos_status pick_views(const Job *job, Lane *lane, const Step *step)
 	return TOMOS_OK;
 }
 
-/* Filtered views at the front of the lane's input, as they came behind all of these: they come, and are
- * filtered, while the last ones are back projected. */
+/* Unfiltered views go behind the filtered ones, so that upload and filtering overlap the back
+ * projection of the previous step. */
 static tomos_status send_raw(const Job *job, Lane *lane, const Step *step)
 {
 	tomos_backend *child = lane->child;
 	const BackendType *type = child->type;
-	bool ahead = type->memory->upload_overlapped && type->filter->apply_overlapped;
+	bool overlap = type->memory->upload_overlapped && type->filter->apply_overlapped;
 	tomos_array input = raw_of(job, step);
 	float *raw = lane->in + job->schedule->in;
 	TRY(pick_views(job, lane, step));
-	TRY(send_runs(lane, step, input,
-		ahead ? type->memory->upload_overlapped : type->memory->upload, raw));
-	return (ahead ? type->filter->apply_overlapped : type->filter->apply)(child,
+	TRY(send_sets(lane, step, input,
+		overlap ? type->memory->upload_overlapped : type->memory->upload, raw));
+	return (overlap ? type->filter->apply_overlapped : type->filter->apply)(child,
 		job->filter->filters[lane - job->split->lanes], step->count, input.shape[1],
 		lane->views, raw, lane->in);
 }
@@ -229,7 +232,7 @@ static tomos_status send(const Job *job, Lane *lane, int64_t index)
 		tomos_array input = voxels_of(job, step);
 		TRY(lane->child->type->memory->upload(lane->child, lane->in, &input));
 	} else {
-		TRY(send_runs(lane, step, pixels_of(job, step), lane->child->type->memory->upload,
+		TRY(send_sets(lane, step, pixels_of(job, step), lane->child->type->memory->upload,
 			lane->in));
 	}
 	lane->sent = index;
@@ -275,19 +278,19 @@ static void forget_plans(const Schedule *s, const Item *item)
 			plan_free(&s->plans[s->steps[i].plan]);
 }
 
-/* An item without steps; what comes after it waits for what comes before. */
-static tomos_status skip(Run *run, const Job *job, const Item *item, const tomos_array *result)
+/* An item without steps; it must still wait for the item before it. */
+static tomos_status skip(LaneRun *run, const Job *job, const Item *item, const tomos_array *result)
 {
 	if (item->after >= 0)
 		return run_wait(run, item->after) ? TOMOS_OK : TOMOS_CANCELLED;
 	if (job->step)
-		step_piece(job, result, NULL);
+		update_piece(job, result, NULL);
 	else if (job->what->overwrite)
 		clear(result);
 	return TOMOS_OK;
 }
 
-static tomos_status project_item(Run *run, void *user, Lane *lane, int64_t index)
+static tomos_status project_item(LaneRun *run, void *user, Lane *lane, int64_t index)
 {
 	const Job *job = user;
 	const Schedule *s = job->schedule;
@@ -297,7 +300,8 @@ static tomos_status project_item(Run *run, void *user, Lane *lane, int64_t index
 	if (item->steps == 0)
 		return skip(run, job, item, &result);
 	int64_t count = forward ? step_pixels(&item->piece) : step_voxels(&item->piece);
-	bool added = !job->what->overwrite && item->after < 0 && !s->adds; /* to what is there */
+	bool added =
+		!job->what->overwrite && item->after < 0 && !s->adds; /* to the previous values */
 	tomos_status status =
 		added ? lane->child->type->memory->upload(lane->child, lane->out, &result)
 		      : lane->child->type->vector->fill(lane->child, count, 0, lane->out);
@@ -311,7 +315,7 @@ static tomos_status project_item(Run *run, void *user, Lane *lane, int64_t index
 	return status;
 }
 
-/* ---- schedules, kept with the plan they are for ---------------------------------------------- */
+/* ---- schedules, cached with their plan ------------------------------------------------------- */
 
 static void kept_release(tomos_backend *owner, void *data)
 {
@@ -330,7 +334,7 @@ static bool fits(const Schedule *s, const ProjectRequest *what, bool rows)
 	       memcmp(&s->box, &what->box, sizeof s->box) == 0;
 }
 
-/* The newest first; the oldest is dropped when there are too many. */
+/* Adds a schedule in front; the oldest is dropped when there are more than SCHEDULES. */
 static void keep(PlanCache *kept, Schedule *made)
 {
 	int count = 1;
@@ -361,30 +365,31 @@ static tomos_status find_schedule(
 	return TOMOS_OK;
 }
 
-/* All that the pieces need, before the first one: later it would stop a device in its work. */
-static tomos_status take_room(Split *split, const Job *job)
+/* Allocates for all pieces before the first one: a later allocation would stall the device. */
+static tomos_status reserve_memory(Split *split, const Job *job)
 {
 	const Schedule *s = job->schedule;
-	int64_t in = job->there ? split->in[ADJOINT] : s->rows ? 2 * s->in : s->in;
-	int64_t most = s->rows ? split->room - split->in[ADJOINT] + split->in_rows : split->room;
+	int64_t in = job->on_device ? split->in[ADJOINT] : s->rows ? 2 * s->in : s->in;
+	int64_t most =
+		s->rows ? split->capacity - split->in[ADJOINT] + split->in_rows : split->capacity;
 	for (int i = 0; i < min64(split->count, s->item_count); i++) {
-		TRY(lane_take(&split->lanes[i], s->out, in, most));
-		if (s->sums || (job->step && !job->there))
+		TRY(lane_reserve(&split->lanes[i], s->out, in, most));
+		if (s->sums || (job->step && !job->on_device))
 			TRY(lane_sum(split, &split->lanes[i], s->out));
 	}
 	return TOMOS_OK;
 }
 
-/* Updates are made on the devices where what they need gets there without a copy; else the host, which
- * would have to copy the voxels three times, makes them. */
+/* Updates are computed on the devices if their arrays are pinned; else on the host, since the
+ * voxels would have to be copied three times. */
 static void use_arrays(Split *split, Job *job)
 {
 	const ProjectRequest *what = job->what;
 	bool voxels = split_use(split, what->volume);
 	split_use(split, job->raw ? job->raw : what->projections);
 	if (job->step)
-		job->there = (!job->step->voxels || split_use(split, job->step->voxels)) &&
-			     voxels && step_most(split) > 0;
+		job->on_device = (!job->step->voxels || split_use(split, job->step->voxels)) &&
+				 voxels && update_most(split) > 0;
 }
 
 static tomos_status project(tomos_backend *backend, Job *job)
@@ -397,12 +402,12 @@ static tomos_status project(tomos_backend *backend, Job *job)
 	if (job->filter)
 		split_limit(split, split->own_rows);
 	if (status == TOMOS_OK)
-		status = take_room(split, job);
+		status = reserve_memory(split, job);
 	if (status == TOMOS_OK && job->schedule->adds)
 		status = project_begin(backend, job->what);
 	if (status == TOMOS_OK)
 		status = split_run(split, job->schedule->item_count, project_item, job);
-	/* What comes next may be sent ahead of work that is still under way. */
+	/* After a failure, overlapped uploads may still be running. */
 	for (int i = 0; status != TOMOS_OK && i < split->count; i++)
 		split->lanes[i].child->type->memory->sync(split->lanes[i].child);
 	if (job->filter)
@@ -421,7 +426,7 @@ tomos_status split_power(tomos_backend *backend, const ProjectRequest *what, int
 	return project(backend, &(Job){.what = what, .power = power});
 }
 
-/* Where pieces are not added up: each one updates its voxels while others are on their way. */
+/* Only if pieces are not added up: each one updates its voxels while others are transferred. */
 tomos_status split_back_update(
 	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done)
 {

@@ -1,76 +1,76 @@
-/* Opens the devices that share a piece of work, and closes them. */
+/* Opens and closes a backend of several devices. */
 #include <stdio.h>
 #include <string.h>
 #include "backend/split/split.h"
 
 enum { MOST_DEVICES = 64, ALIGNED = 4 };
 
-/* Where a device cannot say what is free. */
+/* Memory of a device that does not report what is free. */
 #define MEMORY_UNKNOWN ((int64_t)1 << 30)
-/* Filtered views are kept in the host's memory, as many as a back projection takes at a time. */
+/* Floats of filtered views in host memory for one back projection. */
 #define CHUNK ((int64_t)1 << 30)
 
-/* The input begins where kernels like their arrays to begin. */
-tomos_status lane_take(Lane *lane, int64_t out, int64_t in, int64_t most)
+/* The input is aligned, as kernels read several floats at a time. */
+tomos_status lane_reserve(Lane *lane, int64_t out, int64_t in, int64_t most)
 {
 	int64_t first = parts_of(out, ALIGNED) * ALIGNED, count = first + in;
-	if (lane->room < count || lane->room > most + ALIGNED) {
+	if (lane->capacity < count || lane->capacity > most + ALIGNED) {
 		if (lane->block)
 			lane->child->type->memory->release(lane->child, lane->block);
 		lane->block = NULL;
-		lane->room = 0;
+		lane->capacity = 0;
 		TRY(lane->child->type->memory->alloc(lane->child, &lane->block, count, "pieces"));
-		lane->room = count;
+		lane->capacity = count;
 	}
 	lane->out = lane->block;
 	lane->in = lane->block + first;
 	return TOMOS_OK;
 }
 
-/* In place of `old`, where that has less room; a failure leaves none. */
-static tomos_status host_room(
-	void *old, void *pointer_out, int64_t *room, int64_t count, size_t size, const char *what)
+/* Replaces `old` if its capacity is smaller; a failure leaves no memory. */
+static tomos_status host_reserve(void *old, void *pointer_out, int64_t *capacity, int64_t count,
+	size_t size, const char *what)
 {
-	if (*room >= count)
+	if (*capacity >= count)
 		return TOMOS_OK;
 	mem_free(old);
-	*room = 0;
+	*capacity = 0;
 	TRY(mem_alloc(pointer_out, count, size, what));
-	*room = count;
+	*capacity = count;
 	return TOMOS_OK;
 }
 
-static void let_sum_go(Split *split, Lane *lane)
+static void unpin_sum(Split *split, Lane *lane)
 {
-	if (lane->sum_held)
-		child_unpin(split, lane->child, lane->sum, lane->sum_room);
-	lane->sum_held = false;
+	if (lane->sum_pinned)
+		child_unpin(split, lane->child, lane->sum, lane->sum_capacity);
+	lane->sum_pinned = false;
 }
 
 tomos_status lane_sum(Split *split, Lane *lane, int64_t count)
 {
-	if (lane->sum_room >= count)
+	if (lane->sum_capacity >= count)
 		return TOMOS_OK;
-	let_sum_go(split, lane);
-	TRY(host_room(lane->sum, &lane->sum, &lane->sum_room, count, sizeof *lane->sum,
+	unpin_sum(split, lane);
+	TRY(host_reserve(lane->sum, &lane->sum, &lane->sum_capacity, count, sizeof *lane->sum,
 		"a piece to be added"));
-	lane->sum_held = child_pin(split, lane->child, lane->sum, count);
+	lane->sum_pinned = child_pin(split, lane->child, lane->sum, count);
 	return TOMOS_OK;
 }
 
 tomos_status lane_views(Lane *lane, int64_t count, int64_t columns)
 {
-	TRY(host_room(lane->weights, &lane->weights, &lane->weight_room, count * columns,
+	TRY(host_reserve(lane->weights, &lane->weights, &lane->weight_capacity, count * columns,
 		sizeof *lane->weights, "weights of views"));
-	return host_room(lane->views, &lane->views, &lane->view_room, count, sizeof *lane->views,
-		"views to be filtered");
+	return host_reserve(lane->views, &lane->views, &lane->view_capacity, count,
+		sizeof *lane->views, "views to be filtered");
 }
 
 static void lane_close(Split *split, Lane *lane)
 {
 	if (lane->block)
 		lane->child->type->memory->release(lane->child, lane->block);
-	let_sum_go(split, lane);
+	unpin_sum(split, lane);
 	mem_free(lane->sum);
 	mem_free(lane->views);
 	mem_free(lane->weights);
@@ -93,30 +93,30 @@ static void split_release(tomos_backend *backend, float *data)
 static void split_close(tomos_backend *backend)
 {
 	Split *s = split_of(backend);
-	split_let_all_go(s);
+	split_unpin_all(s);
 	for (int i = 0; i < s->count; i++)
 		lane_close(s, &s->lanes[i]);
 	mem_free(s->lanes);
 	pthread_mutex_destroy(&s->lock);
-	pthread_mutex_destroy(&s->held_lock);
+	pthread_mutex_destroy(&s->pin_lock);
 	mem_free(s);
 }
 
-/* What is free on the fullest device, shared among the names that stand for the same one. */
+/* Free memory of the fullest device; a device that is named several times is divided. */
 static tomos_status find_memory(
 	const Split *s, const char *const *arguments, int devices, int64_t *memory)
 {
 	*memory = MEMORY_UNKNOWN;
 	for (int i = 0; i < devices; i++) {
 		tomos_backend *child = s->lanes[i].child;
-		int64_t room, names = 0;
+		int64_t bytes, names = 0;
 		if (!child->type->memory->free_bytes)
 			return TOMOS_OK;
-		TRY(child->type->memory->free_bytes(child, &room));
+		TRY(child->type->memory->free_bytes(child, &bytes));
 		for (int j = 0; j < devices; j++)
 			names += strcmp(arguments[i], arguments[j]) == 0;
-		room = room / 10 * 9 / names;
-		*memory = i == 0 ? room : min64(*memory, room);
+		bytes = bytes / 10 * 9 / names;
+		*memory = i == 0 ? bytes : min64(*memory, bytes);
 	}
 	return TOMOS_OK;
 }
@@ -131,10 +131,11 @@ void split_limit(const Split *s, int64_t own)
 	}
 }
 
-/* Going back, most of a lane's memory is the result's, which is fetched once; the rest is for what streams
- * through, and for what kernels keep. Forward, slabs are as thick as can be, since kernels waste work at
- * their borders, and many kernels turn them first, which takes as much again. Views that are filtered on the
- * way get more of it: the fewer steps there are, the less often the result is visited. */
+/* In back projection most of a lane's memory holds the result, which is downloaded once; the rest
+ * is for uploads and for scratch memory of kernels. In forward projection slabs are as thick as
+ * possible, since kernels compute twice at slab borders, and many kernels transpose them first,
+ * which takes the same memory again. Views that are filtered get more of it: with fewer steps the
+ * result is read and written less often. */
 static tomos_status set_memory(Split *s, const BackendType *type, const char *const *arguments,
 	int devices, const SplitOptions *options)
 {
@@ -144,7 +145,7 @@ static tomos_status set_memory(Split *s, const BackendType *type, const char *co
 	int64_t floats = s->memory / STREAMS / (int64_t)sizeof(float);
 	s->own = type->memory->limit_scratch ? floats / 8 * 3 - ALIGNED : 0;
 	s->own_rows = type->memory->limit_scratch ? floats / 4 - ALIGNED : 0;
-	s->room = floats - s->own - ALIGNED;
+	s->capacity = floats - s->own - ALIGNED;
 	s->in[FORWARD] = type->memory->limit_scratch ? floats / 16 * 5 : floats / 4;
 	s->in[ADJOINT] = type->memory->limit_scratch ? floats / 8 : floats / 4;
 	s->in_rows = type->memory->limit_scratch ? floats / 32 * 7 : floats / 4;
@@ -152,7 +153,7 @@ static tomos_status set_memory(Split *s, const BackendType *type, const char *co
 	return TOMOS_OK;
 }
 
-/* As many times what the first device can do. */
+/* The rates of the first device times the number of devices. */
 static tomos_status split_machine(tomos_backend *backend, tomos_machine *machine)
 {
 	const Split *s = split_of(backend);
@@ -230,7 +231,7 @@ tomos_status split_open(tomos_backend **backend, const BackendType *type,
 	TRY_OR_DONE(mem_zeroed(&s, 1, sizeof *s, "a backend"));
 	TRY_OR_DONE(mem_zeroed(&s->lanes, (int64_t)count * STREAMS, sizeof *s->lanes, "a backend"));
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_mutex_init(&s->held_lock, NULL);
+	pthread_mutex_init(&s->pin_lock, NULL);
 	s->share = options->share;
 	set_type(s, type);
 	made->type = &s->tables.type;

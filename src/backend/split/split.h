@@ -1,59 +1,59 @@
-/* One backend made of several: vectors in the host's memory, projections and filters in pieces that
- * fit into the devices, each device with two streams so that transfers run beside the work. */
+/* A backend of several devices: vectors are in host memory; projections and filters run in pieces
+ * that fit into the devices, each with two streams so that transfers and kernels overlap. */
 #ifndef TOMOS_BACKEND_SPLIT_SPLIT_H
 #define TOMOS_BACKEND_SPLIT_SPLIT_H
 
 #include <pthread.h>
 #include "backend/backend.h"
 
-/* What is shared out among the devices (Okitsu et al., section 5.1): voxels, so that a back projection
- * is fetched once but views are sent more often, or views, the other way round. */
+/* What is distributed over the devices (Okitsu et al., section 5.1): voxels, so that a back
+ * projection is downloaded once but views are uploaded several times, or views, with the opposite
+ * effect. */
 typedef enum { SHARE_AUTO, SHARE_VIEWS, SHARE_VOXELS } SplitShare;
 
 typedef struct {
-	int64_t memory; /* bytes on each device; 0: what is free */
+	int64_t memory; /* bytes on each device; 0: the free memory */
 	SplitShare share;
 } SplitOptions;
 
-/* One child and its memory, driven by one thread at a time. */
+/* A child backend and its memory, used by one thread at a time. */
 typedef struct {
 	tomos_backend *child;
-	float *block;    /* on the device: */
-	float *out, *in; /* a piece of the result, and one of what it is made of */
-	int64_t room;
-	float *sum; /* in the host's memory: a piece that is added to another */
-	bool sum_held;
+	float *block;    /* in device memory: */
+	float *out, *in; /* a piece of the result, and its input */
+	int64_t capacity;
+	float *sum; /* in host memory: a piece that is added to another */
+	bool sum_pinned;
 	FilterView *views;
 	float *weights; /* of their columns */
-	int64_t sum_room, view_room, weight_room;
-	int64_t sent; /* the step whose input is there; -1: none */
+	int64_t sum_capacity, view_capacity, weight_capacity;
+	int64_t sent; /* the step whose input is resident; -1: none */
 } Lane;
 
-/* An array that somebody will use until it is let go. */
+/* A host array registered by split_pin. */
 typedef struct {
 	float *data; /* NULL: none */
 	int64_t count;
-	int holders, uses;
-	bool in_place; /* transfers go straight to it */
-} Held;
+	int users, uses;
+	bool pinned; /* by the device driver: transfers need no copy */
+} PinnedArray;
 
-enum { MOST_HELD = 64 }; /* others are copied */
+enum { MAX_PINNED = 64 }; /* further arrays are copied */
 
 typedef struct {
 	BackendCopy tables; /* those of the CPU, except for what is done in pieces */
 	Lane *lanes;
 	int count;
-	int64_t memory;  /* bytes on each device */
-	int64_t room;    /* floats of a lane's pieces */
-	int64_t in[2];   /* of these for what is sent, by the direction of a projection */
-	int64_t in_rows; /* instead, for rows that are filtered on the way, before and after */
-	int64_t own,
-		own_rows; /* floats that kernels of a lane may keep; 0: they keep next to nothing */
+	int64_t memory;        /* bytes on each device */
+	int64_t capacity;      /* floats of a lane for pieces */
+	int64_t in[2];         /* of these for uploads, by direction */
+	int64_t in_rows;       /* instead, for unfiltered and filtered rows */
+	int64_t own, own_rows; /* floats of scratch memory of kernels per lane; 0: not limited */
 	SplitShare share;
-	pthread_mutex_t lock; /* of the lanes: one call at a time */
-	Held held[MOST_HELD];
-	int64_t held_floats; /* in place */
-	pthread_mutex_t held_lock;
+	pthread_mutex_t lock; /* one call at a time uses the lanes */
+	PinnedArray arrays[MAX_PINNED];
+	int64_t pinned_floats; /* pinned */
+	pthread_mutex_t pin_lock;
 } Split;
 
 enum { STREAMS = 2 }; /* lanes per device */
@@ -63,99 +63,100 @@ static inline Split *split_of(const tomos_backend *backend)
 	return backend->own;
 }
 
-/* A backend of the devices that the arguments of `type` stand for, which may name one twice. */
+/* A backend of the devices that the arguments name, possibly several times. */
 tomos_status split_open(tomos_backend **backend, const BackendType *type,
 	const char *const *arguments, int count, const SplitOptions *options);
-/* The same for a list, "0,1". */
+/* Likewise for a list such as "0,1". */
 tomos_status split_open_list(tomos_backend **backend, const BackendType *type, const char *list,
 	const SplitOptions *options);
 
-/* Room for pieces of that many floats, and not more than `most` in all; what was there is lost. */
-tomos_status lane_take(Lane *lane, int64_t out, int64_t in, int64_t most);
-/* Lets kernels of all lanes keep so many floats. */
+/* Reserves memory for pieces of these sizes in floats, at most `most` in all; the contents are
+ * lost. */
+tomos_status lane_reserve(Lane *lane, int64_t out, int64_t in, int64_t most);
+/* Limits the scratch memory of kernels of all lanes, in floats. */
 void split_limit(const Split *split, int64_t own);
-/* Room for `count` floats, or views with so many columns, in the host's memory. */
+/* Reserves host memory for `count` floats, or for `count` views of `columns` columns. */
 tomos_status lane_sum(Split *split, Lane *lane, int64_t count);
 tomos_status lane_views(Lane *lane, int64_t count, int64_t columns);
 
 /* See backend.h. */
 tomos_status split_pin(tomos_backend *backend, float *data, int64_t count);
 void split_unpin(tomos_backend *backend, float *data);
-void split_let_all_go(Split *s);
-/* Holds an array for transfers of a child, as far as memory allows; whether that was possible. */
+void split_unpin_all(Split *s);
+/* Pins an array for transfers of a child if memory allows; whether it is pinned. */
 bool child_pin(Split *s, tomos_backend *child, float *data, int64_t count);
 void child_unpin(Split *s, tomos_backend *child, float *data, int64_t count);
-/* An array is about to be sent or fetched: whether that needs no copy. */
+/* To be called before a transfer; whether the array is pinned. */
 bool split_use(Split *split, const float *data);
 
-/* Each lane has a filter of its own. */
 typedef struct {
 	FilterSpec spec;
 	Filter *filters[]; /* one per lane */
 } SplitFilter;
 
-/* ---- items of work, shared out among the lanes ---------------------------------------------- */
+/* ---- items of work, distributed over the lanes ----------------------------------------------- */
 
-typedef struct Run Run;
-typedef tomos_status LaneTask(Run *run, void *user, Lane *lane, int64_t item);
+typedef struct LaneRun LaneRun;
+typedef tomos_status LaneTask(LaneRun *run, void *user, Lane *lane, int64_t item);
 
-/* Does all items; a lane that is free takes the next one. The first failure stops all. */
+/* Executes all items; an idle lane takes the next one. The first failure stops all. */
 tomos_status split_run(Split *split, int64_t items, LaneTask *task, void *user);
-/* For tasks: whether another one failed; waits for an item below one's own, false if it failed. */
-bool run_stopped(Run *run);
-bool run_wait(Run *run, int64_t item);
+/* For tasks: whether another one has failed; waits for an item of lower index, false if it failed.
+ * */
+bool run_stopped(LaneRun *run);
+bool run_wait(LaneRun *run, int64_t item);
 
 /* ---- pieces of a projection ----------------------------------------------------------------- */
 
 /* One projection of a child. */
 typedef struct {
 	Box box;
-	int64_t first, count; /* views: */
-	int64_t runs,
-		apart; /* so many equal runs of neighbours, each so far after the one before */
-	Window window; /* pixels of them */
+	int64_t first,
+		count; /* views, in `sets` sets of consecutive views; their first views are `stride` apart */
+	int64_t sets, stride;
+	Window window; /* pixels of these views */
 	int64_t plan;  /* in the list of plans */
 } Step;
 
-/* A piece of the result and the steps that make it, all on one lane. */
+/* A piece of the result and the steps that compute it, on one lane. */
 typedef struct {
-	Step piece; /* its voxels, or its views and their pixels */
+	Step piece; /* its voxels, or its views and pixels */
 	int64_t first, steps;
-	int64_t after; /* the item that makes a part of the same piece before; -1: none */
+	int64_t after; /* the item that contributes to the same piece before this one; -1: none */
 } Item;
 
 typedef struct Schedule Schedule;
 
 struct Schedule {
 	Schedule *next;
-	/* What it is for. */
+	/* The request. */
 	Direction direction;
 	int kernel;
-	bool solid; /* views must not be cut: what falls between two parts would be lost */
-	bool rows;  /* whole rows of views, which are filtered on the way */
+	bool solid; /* views must not be divided: contributions at the borders would be lost */
+	bool rows;  /* whole rows, which are filtered first */
 	Box box;
 	int64_t first, count;
-	/* How it is done. */
+	/* The pieces. */
 	Step *steps;
 	Item *items;
-	Plan *plans; /* made when first used */
-	int64_t step_count, step_room, item_count, item_room, plan_count;
-	bool adds;       /* pieces overlap: all of them are added up in the host's memory */
-	bool sums;       /* so are some, or all */
-	bool keeps;      /* the plans from one call to the next */
-	int64_t cost;    /* floats sent, fetched and added */
+	Plan *plans; /* made at first use */
+	int64_t step_count, step_capacity, item_count, item_capacity, plan_count;
+	bool adds;       /* pieces overlap and are added up in host memory */
+	bool sums;       /* some or all pieces are added in host memory */
+	bool keeps;      /* plans are kept between calls */
+	int64_t cost;    /* floats uploaded, downloaded and added */
 	int64_t out, in; /* floats of the largest pieces */
 };
 
-/* The cheapest way, or the one that the split was told to take. */
+/* The cheapest way to cut the request, within the options of the split. */
 tomos_status schedule_make(
 	Schedule **schedule, const Split *split, const ProjectRequest *what, bool rows);
 void schedule_free(Schedule *schedule);
 int64_t step_voxels(const Step *step);
 int64_t step_pixels(const Step *step);
-/* The number of its view i in the scan. */
+/* The index in the scan of view i of the step. */
 int64_t step_view(const Step *step, int64_t i);
-/* Whether two steps take the same input. */
+/* Whether two steps have the same input. */
 bool step_same_input(const Step *a, const Step *b, Direction direction);
 
 tomos_status split_project(tomos_backend *backend, const ProjectRequest *what);

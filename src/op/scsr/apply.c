@@ -1,8 +1,8 @@
 /* Products with SCSR: one stored entry serves all images of its ray.
  *
- * The image is laid out with all images of a pixel side by side, so a stored entry is one weight times
- * a short vector, with one lane per symmetry. Forward, a task sums the rows of one stored view; back,
- * a task has one slab of pixels. Both walk the same groups in the same way.
+ * The image is laid out with all images of a pixel side by side, so a stored entry is one weight
+ * times a short vector, with one lane per symmetry. Forward, a task sums the rows of one stored
+ * view; back, a task has one slab of pixels. Both walk the same groups in the same way. /
  */
 #include <string.h>
 #include "op/scsr/scsr.h"

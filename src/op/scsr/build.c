@@ -207,8 +207,8 @@ static tomos_status fill_rows(Building *b, const Lister *lister, const Part *par
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* The side of a device's slabs: as many pixels as fit into `near` bytes with all their images and can be
- * counted, or fewer where there would be few slabs; even. */
+/* The side of a device's slabs: as many pixels as fit into `near` bytes with all their images and
+ * can be counted, or fewer where there would be few slabs; even. */
 static int64_t slab_side(const ScsrRows *rows, int lanes, int64_t near)
 {
 	int64_t fit = near / (lanes * (int64_t)sizeof(float));

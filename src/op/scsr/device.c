@@ -24,8 +24,8 @@ static KernelSlabs slabs_of(const ScsrRows *r, const Symmetries *s)
 	return made;
 }
 
-/* Images for as many units as an operator or a part of it may have; and forward and back, work holds one
- * thing or the other. */
+/* Images for as many units as an operator or a part of it may have; and forward and back, work
+ * holds one thing or the other. */
 static tomos_status send_rows(ScsrRows *r, const Symmetries *s, tomos_backend *backend)
 {
 	KernelScsr *there = &r->there;

@@ -21,7 +21,7 @@ typedef struct {
 	int32_t *column;
 } Listing;
 
-/* ---- which there are --------------------------------------------------------------------------- */
+/* ---- which there are ------------------------------------------------------------------------ */
 
 /* Where pair p of a group goes over to its short row: at a bit, or where all of them have. */
 static int64_t turn_of(const ScsrRows *r, const Group *group, int p)
@@ -110,7 +110,7 @@ static tomos_status list_pieces(Listing *l)
 	return TOMOS_OK;
 }
 
-/* ---- their entries ----------------------------------------------------------------------------- */
+/* ---- their entries -------------------------------------------------------------------------- */
 
 /* Padding repeats the last pixel with weight 0. */
 static void fill_piece(const Listing *l, int64_t piece)
@@ -158,7 +158,7 @@ static tomos_status send_bundles(Listing *l, KernelScsr *there, tomos_backend *b
 		sizeof *l->pieces->list, what);
 }
 
-/* ---- the pieces of each row --------------------------------------------------------------------- */
+/* ---- the pieces of each row ------------------------------------------------------------------ */
 
 /* The stored row that a piece of a cell belongs to. */
 static int64_t row_of(const Symmetries *s, int64_t cell, const KernelPiece *piece)

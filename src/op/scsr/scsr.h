@@ -1,15 +1,14 @@
 /* SCSR, after X. Yu, H. Wang, W. Feng, H. Gong, G. Cao, "cuART: fine-grained algebraic
  * reconstruction technique for computed tomography images on GPUs" (CCGrid 2019).
  *
- * The symmetries of the square map rays on rays and pixels on pixels, so of all rays that are images
- * of one another one is stored. The image is cut into slabs, of whole pixel rows for threads and
- * rectangles for devices, and the rays with it.
- * Those pieces of rays of one view and slab that share no pixel are sorted by length, the longest
- * paired with the shortest, and similar pairs put together in groups. A group is dense: column by
- * column, one entry of each pair. Its columns are cut in three: those in which every pair is still
- * in its long row, those in which pairs go over to the short row (bits say where), and those of
- * short rows alone. The pixels of one column differ, so a column can be added to them at once; the
- * same arrays serve A and A'.
+ * The symmetries of the square map rays on rays and pixels on pixels, so of all rays that are
+ * images of one another one is stored. The image is cut into slabs, of whole pixel rows for threads
+ * and rectangles for devices, and the rays with it. Those pieces of rays of one view and slab that
+ * share no pixel are sorted by length, the longest paired with the shortest, and similar pairs put
+ * together in groups. A group is dense: column by column, one entry of each pair. Its columns are
+ * cut in three: those in which every pair is still in its long row, those in which pairs go over to
+ * the short row (bits say where), and those of short rows alone. The pixels of one column differ,
+ * so a column can be added to them at once; the same arrays serve A and A'. /
  */
 #ifndef TOMOS_OP_SCSR_SCSR_H
 #define TOMOS_OP_SCSR_SCSR_H
@@ -97,8 +96,8 @@ typedef struct {
 
 /* `near`: bytes that one slab of all images may have, on a device; 0: slabs for threads. */
 tomos_status scsr_build(Scsr *scsr, Lister *lister, int64_t near);
-/* Of the arrays on a device, those of the rows; and of an operator or a part, with the units of work that it
- * is cut into, of which scsr_units tells the most but for one in each slab. */
+/* Of the arrays on a device, those of the rows; and of an operator or a part, with the units of
+ * work that it is cut into, of which scsr_units tells the most but for one in each slab. */
 tomos_status scsr_send_pieces(ScsrRows *rows, const Symmetries *s, tomos_backend *backend);
 tomos_status scsr_send_units(Scsr *scsr, tomos_backend *backend);
 int64_t scsr_units(const ScsrRows *rows, int64_t bundles);

@@ -1,15 +1,15 @@
 /* Sweeps of Kaczmarz's method through SCSR, a view at a time and yet one ray after the other.
  *
- * With all products a_i'x of a view taken before its first ray is used, that of ray i is later off by
- * what the rays before it have added: the sum of step_j a_i'a_j. Only near neighbours share pixels, so
- * few a_i'a_j are not 0; they are found once, and are the same for all images of a view. So the steps
- * follow one from the other, and then the image is changed by all of them. Without bounds that is the
- * method itself.
+ * With all products a_i'x of a view taken before its first ray is used, that of ray i is later off
+ * by what the rays before it have added: the sum of step_j a_i'a_j. Only near neighbours share
+ * pixels, so few a_i'a_j are not 0; they are found once, and are the same for all images of a view.
+ * So the steps follow one from the other, and then the image is changed by all of them. Without
+ * bounds that is the method itself.
  *
  * Slabs have pixels of their own and are shared out among the threads; what a ray meets in each is
  * added up in their order. The image is kept as the symmetry of the view in hand sees it, so that
- * stored indices are right as they are, or right when counted from the end, and turned where the next
- * view has another.
+ * stored indices are right as they are, or right when counted from the end, and turned where the
+ * next view has another. /
  */
 #include <string.h>
 #include "op/scsr/scsr.h"
@@ -106,7 +106,8 @@ INLINE void change(const ScsrRows *r, const Group *group, const int pairs, const
 	} \
 	RUN(from, group->width);
 
-/* The column of the view that the long (0) or short (1) row of a pair is; the last: none that counts. */
+/* The column of the view that the long (0) or short (1) row of a pair is; the last: none that
+ * counts. */
 INLINE int64_t column_of(const Sweeper *s, const Group *group, int i, int which)
 {
 	int64_t none = s->room - 1, stored = s->scsr->rows->column[2 * (group->pair + i) + which];
@@ -272,8 +273,8 @@ static int first_lane(const Orbit *orbit)
 	return g;
 }
 
-/* From sums to steps, ray by ray. Where a view has its columns the other way round, the ray d before
- * ray c is the one d after it, whose product with it is kept there. */
+/* From sums to steps, ray by ray. Where a view has its columns the other way round, the ray d
+ * before ray c is the one d after it, whose product with it is kept there. */
 static void settle(Sweeper *s, const RowSweep *rows, int64_t view, const Rays *rays)
 {
 	const ScsrRows *r = s->scsr->rows;

@@ -1,5 +1,5 @@
-/* What groups of a device's threads do in a product with SCSR: some views in one slab each, of about the
- * same work, the most first. */
+/* What groups of a device's threads do in a product with SCSR: some views in one slab each, of
+ * about the same work, the most first. */
 #include <stdlib.h>
 #include "op/scsr/scsr.h"
 

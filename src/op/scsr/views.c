@@ -4,8 +4,8 @@
 #include <string.h>
 #include "op/scsr/scsr.h"
 
-/* Views of the same key have directions no farther apart than this angle. Rays are the same where they are
- * nowhere farther apart than RAY_TOLERANCE voxels. */
+/* Views of the same key have directions no farther apart than this angle. Rays are the same where
+ * they are nowhere farther apart than RAY_TOLERANCE voxels. */
 #define SAME_KEY 1e-8
 
 static const double pi = 3.14159265358979323846;

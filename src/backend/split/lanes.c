@@ -1,10 +1,11 @@
-/* Items of work on several lanes, one thread each, until all are done or one has failed. */
+/* Executes items of work on several lanes, one thread per lane, until all are done or one has
+ * failed. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include "backend/split/split.h"
 
-struct Run {
+struct LaneRun {
 	Split *split;
 	int64_t items;
 	_Atomic int64_t next; /* to be done */
@@ -15,23 +16,23 @@ struct Run {
 	bool *done; /* per item */
 	atomic_bool stop;
 	const tomos_cancel *cancel; /* of the caller */
-	tomos_status status;        /* of the first failure, and its sentence */
-	char sentence[1024];
+	tomos_status status;        /* of the first failure, with its message */
+	char message[1024];
 };
 
 typedef struct {
-	Run *run;
+	LaneRun *run;
 	int number;
 	pthread_t thread;
 	bool started;
 } Driver;
 
-bool run_stopped(Run *run)
+bool run_stopped(LaneRun *run)
 {
 	return atomic_load(&run->stop) || tomos_cancel_raised(run->cancel);
 }
 
-bool run_wait(Run *run, int64_t item)
+bool run_wait(LaneRun *run, int64_t item)
 {
 	pthread_mutex_lock(&run->lock);
 	while (!run->done[item] && !run_stopped(run))
@@ -41,14 +42,14 @@ bool run_wait(Run *run, int64_t item)
 	return done;
 }
 
-/* Nobody waits any longer for what is not done. */
-static void halt(Run *run)
+/* Ends all waiting for items that are not done. */
+static void halt(LaneRun *run)
 {
 	atomic_store(&run->stop, true);
 	pthread_cond_broadcast(&run->moved);
 }
 
-static void note(Run *run, int64_t item, tomos_status status)
+static void note(LaneRun *run, int64_t item, tomos_status status)
 {
 	pthread_mutex_lock(&run->lock);
 	if (status == TOMOS_OK) {
@@ -56,7 +57,7 @@ static void note(Run *run, int64_t item, tomos_status status)
 		pthread_cond_broadcast(&run->moved);
 	} else if (!run_stopped(run)) {
 		run->status = status;
-		snprintf(run->sentence, sizeof run->sentence, "%s", tomos_message());
+		snprintf(run->message, sizeof run->message, "%s", tomos_message());
 	}
 	if (status != TOMOS_OK)
 		halt(run);
@@ -66,21 +67,21 @@ static void note(Run *run, int64_t item, tomos_status status)
 static void *drive(void *user)
 {
 	const Driver *driver = user;
-	Run *run = driver->run;
+	LaneRun *run = driver->run;
 	Lane *lane = &run->split->lanes[driver->number];
 	lane->sent = -1;
 	int64_t i;
 	while ((i = atomic_fetch_add(&run->next, 1)) < run->items && !run_stopped(run))
 		note(run, i, run->task(run, run->user, lane, i));
 	pthread_mutex_lock(&run->lock);
-	if (i < run->items) /* others may wait for what was left, whatever the flag says now */
+	if (i < run->items) /* other lanes may wait for items that were not started */
 		halt(run);
 	pthread_mutex_unlock(&run->lock);
 	return NULL;
 }
 
 /* The caller drives the first lane. */
-static void drive_all(Run *run, Driver *drivers, int count)
+static void drive_all(LaneRun *run, Driver *drivers, int count)
 {
 	for (int i = 0; i < count; i++)
 		drivers[i] = (Driver){.run = run, .number = i};
@@ -100,7 +101,7 @@ static void drive_all(Run *run, Driver *drivers, int count)
 
 tomos_status split_run(Split *split, int64_t items, LaneTask *task, void *user)
 {
-	Run run = {.split = split,
+	LaneRun run = {.split = split,
 		.items = items,
 		.task = task,
 		.user = user,
@@ -117,7 +118,7 @@ tomos_status split_run(Split *split, int64_t items, LaneTask *task, void *user)
 		drive_all(&run, drivers, count);
 		pthread_cond_destroy(&run.moved);
 		pthread_mutex_destroy(&run.lock);
-		status = run.status == TOMOS_OK ? TOMOS_OK : fail(run.status, "%s", run.sentence);
+		status = run.status == TOMOS_OK ? TOMOS_OK : fail(run.status, "%s", run.message);
 	}
 	mem_free(run.done);
 	mem_free(drivers);
