@@ -1,12 +1,13 @@
 # Tests that run on the backend that TOMOS_TEST_BACKEND names, once more on devices. PoCL makes an OpenCL
 # one of the processor. Where there is no platform they are skipped, in the words of the message they meet.
 set(device_fast test_adjoint test_kernels test_truth test_orientation test_hard_views test_filters
-	test_analytic_calls test_algebraic test_algebraic_run test_counts test_verbs test_opencl
+	test_analytic_calls test_algebraic test_algebraic_run test_checkpoint test_counts test_verbs test_opencl
 	test_matrix_device test_composite test_art test_stack_kernels test_tune test_fans test_turns)
 # Some of them once more on two devices, which may be the same one.
 set(devices_fast test_adjoint test_kernels test_hard_views)
 set(devices_long test_truth test_orientation test_analytic)
 set(device_long test_anisotropic test_analytic test_analytic_space test_analytic_steps test_analytic_angles
+	test_analytic_views
 	test_analytic_region test_feldkamp test_real_scans)
 
 function(tomos_opencl_tests label prefix backend)

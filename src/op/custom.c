@@ -18,6 +18,8 @@ static tomos_status call_function(const tomos_op *op, tomos_custom_apply apply, 
 	const Custom *own = op->own;
 	int answer = apply(own->calls.user, in, out);
 	if (answer != 0)
+		TRY(cancel_check("the product")); /* it may have failed because of that */
+	if (answer != 0)
 		return fail(TOMOS_CALLBACK_FAILED,
 			"the %s function of the operator (%s) failed: it returned %d", what,
 			op->description, answer);

@@ -1,5 +1,5 @@
-/* A problem of a few rays and voxels with its matrix in full, and the algebraic methods by their formulas in
- * doubles: what the methods are compared with step by step. */
+/* A problem of a few rays and voxels with its matrix in full, and the algebraic methods by their
+ * formulas in doubles: what the methods are compared with step by step. */
 #ifndef TOMOS_TESTS_ALGO_DENSE_H
 #define TOMOS_TESTS_ALGO_DENSE_H
 

@@ -1,4 +1,5 @@
-/* The data set of Okitsu et al., 512^3 voxels from 360 views of 512^2, and smaller ones on the way. */
+/* The data set of Okitsu et al., 512^3 voxels from 360 views of 512^2, and smaller ones on the
+ * way. */
 #include "algo/study.h"
 
 /* With 360 views throughout, the head gets sharper; the corners of the cube, which no view sees

@@ -1,5 +1,5 @@
-/* How fast rows are filtered beside bare FFTW: transforms of the same length, there and back, for the
- * same number of rows, with nothing read, weighted, multiplied or written. */
+/* How fast rows are filtered beside bare FFTW: transforms of the same length, there and back, for
+ * the same number of rows, with nothing read, weighted, multiplied or written. */
 #include "algo/analytic.h" /* first: cmocka makes a macro of fail() */
 #include <fftw3.h>
 #include <time.h>
@@ -7,8 +7,8 @@
 
 enum { BATCH = 8, REPEATS = 15 };
 
-/* Plans of one kind: real transforms in place, estimated or measured; or pairs of rows as complex ones,
- * as the filter has them. */
+/* Plans of one kind: real transforms in place, estimated or measured; or pairs of rows as complex
+ * ones, as the filter has them. */
 typedef enum { ESTIMATED, MEASURED, PAIRED, KINDS } Kind;
 
 typedef struct {

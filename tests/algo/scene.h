@@ -1,4 +1,5 @@
-/* A scan of one ellipsoid and the slice through its middle: what tests of analytic methods share. */
+/* A scan of one ellipsoid and the slice through its middle: what tests of analytic methods
+ * share. */
 #ifndef TOMOS_TESTS_ALGO_SCENE_H
 #define TOMOS_TESTS_ALGO_SCENE_H
 

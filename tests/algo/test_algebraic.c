@@ -91,7 +91,8 @@ static const Case3 cases[] = {{"sirt", 60, {0.07, 0.08, 0.15}, NULL},
 	{"pdhg", 100, {0.07, 0.08, 0.13}, set_l1}, {"pdhg", 100, {0.07, 0.08, 0.13}, set_tikhonov},
 	{"asd-pocs", 40, {0.08, 0.085, 0.26}, NULL}};
 
-/* Sanitizers look at every method, not at how far it comes: a few iterations, which must not diverge. */
+/* Sanitizers look at every method, not at how far it comes: a few iterations, which must not
+ * diverge. */
 static void errors(void **state)
 {
 	(void)state;
@@ -410,8 +411,9 @@ static void masks(void **state)
 	problem_free(&p);
 }
 
-/* Pixels that are wrong do no harm where their weight is 0, whatever they hold. Devices that add in any order
- * differ from run to run anyway, and CGLS makes 1e-3 of it; a wrong pixel that counts would make more than 1. */
+/* Pixels that are wrong do no harm where their weight is 0, whatever they hold. Devices that add in
+ * any order differ from run to run anyway, and CGLS makes 1e-3 of it; a wrong pixel that counts
+ * would make more than 1. */
 static void bad_pixels(void **state)
 {
 	(void)state;
@@ -442,8 +444,8 @@ static void bad_pixels(void **state)
 	problem_free(&p);
 }
 
-/* Matrices that sweep by themselves come to what rows one by one come to; bounds, a mask and a random
- * order are for rows alone. */
+/* Matrices that sweep by themselves come to what rows one by one come to; bounds, a mask and a
+ * random order are for rows alone. */
 static void art_on_matrices(void **state)
 {
 	(void)state;

@@ -1,15 +1,5 @@
-/* What surrounds an algebraic method: stopping, history, cancelling, checkpoints, rejections, memory. */
-#include <float.h>
-#include <unistd.h>
-#include "algo/problem.h"
-
-static void each_method(Problem *p, void (*visit)(Problem *p, const char *method))
-{
-	char names[256], *rest = names;
-	snprintf(names, sizeof names, "%s", tomos_method_names());
-	for (char *name = strtok_r(names, "|", &rest); name; name = strtok_r(NULL, "|", &rest))
-		visit(p, name);
-}
+/* Algebraic methods: stopping rules, cancelling, invalid input, failed allocations. */
+#include "algo/run_help.h"
 
 static void stop_rules(void **state)
 {
@@ -63,20 +53,6 @@ static void semiconvergence(void **state)
 	problem_free(&p);
 }
 
-typedef struct {
-	int64_t after, calls;
-} Stop;
-
-static int stop_after(void *user, const char *stage, int64_t done, int64_t total, double value)
-{
-	Stop *stop = user;
-	(void)value;
-	stop->calls += strcmp(stage, "norm") != 0;
-	if (strcmp(stage, "norm") == 0)
-		assert_true(done == 0 && total == 0);
-	return done >= stop->after;
-}
-
 /* A cancelled run returns the last whole iterate. */
 static void cancel_method(Problem *p, const char *method)
 {
@@ -99,93 +75,11 @@ static void cancel_method(Problem *p, const char *method)
 	free(whole);
 }
 
-static const char checkpoint[] = "test_algebraic_run.checkpoint";
-
-/* Where the backend does not repeat itself: LSMR reckons its residual by a recurrence that multiplies the
- * rounding, by far more than the volume has of it. */
-static void same_history(const char *method, const double *one, const double *two)
-{
-	for (int i = 0; i < 9; i++)
-		if (!(fabs(one[i] - two[i]) <= (test_repeats() ? 0 : 1e-2 * one[i])))
-			fail_msg("%s, step %d: %g, then %g", method, i + 1, one[i], two[i]);
-}
-
-/* Cancelled, saved and gone on: the same bits as never stopped, and the same history. */
-static void resume_method(Problem *p, const char *method)
-{
-	float *whole = malloc((size_t)p->voxels * sizeof *whole);
-	Lists one, two;
-	tomos_algebraic_options o = problem_options(&one, 9);
-	o.truth = &p->truth;
-	o.keep_best = 1;
-	if (strcmp(method, "block") == 0)
-		o.nesterov = 1;
-	if (tomos_method_uses(method, "order"))
-		o.order = "random";
-	if (tomos_method_uses(method, "strength"))
-		o.strength = 1e-3;
-	problem_zero(p);
-	OK(tomos_reconstruct(p->op, method, &p->b, &p->x, &o, NULL));
-	memcpy(whole, p->x.data, (size_t)p->voxels * sizeof *whole);
-	Stop stop = {4, 0};
-	const tomos_progress progress = {stop_after, &stop};
-	tomos_algebraic_options again = problem_options(&two, 9);
-	o.history = again.history;
-	o.checkpoint = checkpoint;
-	o.every = 3;
-	problem_zero(p);
-	REJECTED(tomos_reconstruct(p->op, method, &p->b, &p->x, &o, &progress), TOMOS_CANCELLED,
-		"4");
-	memset(&two, 0, sizeof two);
-	problem_options(&two, 9);
-	o.resume = 1;
-	problem_zero(p);
-	OK(tomos_reconstruct(p->op, method, &p->b, &p->x, &o, NULL));
-	case_same(p->x.data, whole, p->voxels);
-	assert_int_equal(two.history.count, 9);
-	assert_int_equal(two.history.best, one.history.best);
-	same_history(method, one.residual, two.residual);
-	same_history(method, one.error, two.error);
-	unlink(checkpoint);
-	free(whole);
-}
-
 static void cancel(void **state)
 {
 	(void)state;
 	Problem p = problem_make("parallel", "joseph", 16, 12, 0.02);
 	each_method(&p, cancel_method);
-	problem_free(&p);
-}
-
-static void resume(void **state)
-{
-	(void)state;
-	Problem p = problem_make("fan", "joseph", 16, 12, 0.02);
-	each_method(&p, resume_method);
-	problem_free(&p);
-}
-
-/* Also where there is one only. */
-static void last_residual_is_described(void **state)
-{
-	(void)state;
-	Problem p = problem_make("parallel", "joseph", 16, 12, 0.02);
-	tomos_algebraic_options o = tomos_algebraic_defaults();
-	double residual[2], error[2];
-	tomos_history history = {
-		.bytes = sizeof history, .residual = residual, .error = error, .capacity = 2};
-	tomos_checkpoint_info info = {.bytes = sizeof info};
-	o.checkpoint = checkpoint;
-	o.every = 1;
-	o.history = &history;
-	for (o.iterations = 1; o.iterations <= 2; o.iterations++) {
-		OK(tomos_sirt(p.op, &p.b, &p.x, &o, NULL));
-		OK(tomos_checkpoint_describe(checkpoint, &info));
-		assert_int_equal(info.iterations, o.iterations);
-		assert_true(info.residual == residual[o.iterations - 1]);
-	}
-	unlink(checkpoint);
 	problem_free(&p);
 }
 
@@ -203,158 +97,12 @@ static void nothing_to_start_from(void **state)
 	problem_free(&p);
 }
 
-static void shorten_file(const char *path, long bytes)
-{
-	assert_int_equal(truncate(path, bytes), 0);
-}
-
-/* One byte other than it was, wherever it is, and the volume stays as it is. */
-static void damaged(Problem *p, const tomos_algebraic_options *o)
-{
-	tomos_checkpoint_info info = {.bytes = sizeof info};
-	FILE *file = fopen(checkpoint, "r+b");
-	fseek(file, 0, SEEK_END);
-	long size = ftell(file);
-	float before = p->x.data[7];
-	for (long at = 0; at < size; at += at < 600 ? 7 : 211) {
-		fseek(file, at, SEEK_SET);
-		int byte = fgetc(file);
-		for (int turn = 0; turn < 2; turn++) {
-			fseek(file, at, SEEK_SET);
-			fputc(turn ? byte : byte ^ 4, file);
-			fflush(file);
-			tomos_status status = tomos_checkpoint_describe(checkpoint, &info);
-			assert_true(turn ? status == TOMOS_OK : status != TOMOS_OK || !info.found);
-			if (turn == 0)
-				assert_int_equal(
-					tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE);
-		}
-		fseek(file, at, SEEK_SET);
-	}
-	fseek(file, size - 40, SEEK_SET);
-	fputs("####", file);
-	fflush(file);
-	REJECTED(tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE,
-		"is damaged: its checksum is ");
-	REJECTED(tomos_checkpoint_describe(checkpoint, &info), TOMOS_BAD_FILE, "was written");
-	fseek(file, 17, SEEK_SET);
-	fputs("1", file);
-	fclose(file);
-	REJECTED(tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE,
-		"is a checkpoint of another version");
-	assert_true(p->x.data[7] == before);
-	unlink(checkpoint);
-	OK(tomos_sirt(p->op, &p->b, &p->x, o, NULL));
-}
-
-/* The last state is saved also where none is due; where the same rule had ended it, nothing is left. */
-static void resume_ended(void **state)
-{
-	(void)state;
-	Problem p = problem_make("parallel", "joseph", 16, 12, 0.02);
-	Lists told = {0};
-	tomos_algebraic_options o = problem_options(&told, 9);
-	o.checkpoint = checkpoint;
-	o.stop = "discrepancy";
-	o.noise_level = 0.3;
-	OK(tomos_cgls(p.op, &p.b, &p.x, &o, NULL));
-	int64_t count = told.history.count;
-	assert_true(count > 0 && count < 9);
-	float value = p.x.data[120];
-	o.resume = 1;
-	problem_zero(&p);
-	OK(tomos_cgls(p.op, &p.b, &p.x, &o, NULL));
-	assert_int_equal(told.history.count, count);
-	assert_string_equal(told.history.ended, "discrepancy");
-	assert_true(p.x.data[120] == value);
-	o.stop = "iterations", o.noise_level = 0; /* another rule goes on */
-	OK(tomos_cgls(p.op, &p.b, &p.x, &o, NULL));
-	assert_int_equal(told.history.count, 9);
-	unlink(checkpoint);
-	problem_free(&p);
-}
-
-/* Every checkpoint that does not fit is rejected. */
-static void checkpoint_rejections(void **state)
-{
-	(void)state;
-	Problem p = problem_make("parallel", "joseph", 16, 12, 0);
-	Problem other = problem_make("fan", "joseph", 16, 12, 0);
-	tomos_algebraic_options o = problem_options(NULL, 4);
-	o.checkpoint = checkpoint;
-	o.every = 2;
-	o.stop = "discrepancy";
-	o.noise_level = 1e-9; /* which is not reached */
-	OK(tomos_sirt(p.op, &p.b, &p.x, &o, NULL));
-	o.resume = 1;
-	REJECTED(tomos_mlem(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
-		"belongs to method sirt, not to method mlem");
-	problem_zero(&p);
-	o.relaxation = 0.5;
-	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
-		"belongs to relaxation 0, not to relaxation 0.5");
-	o.relaxation = 0;
-	float kept = p.b.data[100]; /* the same numbers, so the same norm, in another order */
-	p.b.data[100] = p.b.data[103];
-	p.b.data[103] = kept;
-	assert_true(p.b.data[100] != kept);
-	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
-		"belongs to data of checksum ");
-	p.b.data[103] = p.b.data[100];
-	p.b.data[100] = kept;
-	OK(tomos_sirt(p.op, &p.b, &p.x, &o, NULL));
-	REJECTED(tomos_sirt(other.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
-		"belongs to views of checksum ");
-	o.mask = &p.truth;
-	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
-		"belongs to mask of checksum 00000000, not to mask of checksum ");
-	o.mask = NULL;
-	o.ray_weights = &p.b;
-	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
-		"belongs to weights of rays of checksum ");
-	o.ray_weights = NULL;
-	p.x.data[7] += 1;
-	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
-		"belongs to a start image of checksum ");
-	p.x.data[7] -= 1;
-	o.stop = "monotone";
-	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE,
-		"has 0 vectors, but stop 'monotone' needs 1");
-	o.stop = "discrepancy";
-	damaged(&p, &o);
-	FILE *file = fopen(checkpoint, "ab");
-	long size = ftell(file);
-	fputc('x', file);
-	fclose(file);
-	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE, "more than it should");
-	for (long bytes = size - 1; bytes > 0; bytes -= 97) {
-		shorten_file(checkpoint, bytes);
-		tomos_status status = tomos_sirt(p.op, &p.b, &p.x, &o, NULL);
-		assert_true(status == TOMOS_BAD_FILE || status == TOMOS_BAD_VALUE);
-	}
-	shorten_file(checkpoint, 0);
-	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE, "is no checkpoint");
-	o.resume = 0; /* and nothing else is written over */
-	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE,
-		"exists and is no checkpoint; name another file");
-	o.resume = 1;
-	unlink(checkpoint);
-	OK(tomos_sirt(p.op, &p.b, &p.x, &o, NULL)); /* none there: from the beginning */
-	unlink(checkpoint);
-	o.checkpoint = "no/such/folder/file";
-	o.resume = 0;
-	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_IO, "no/such/folder/file");
-	problem_free(&other);
-	problem_free(&p);
-}
-
 #define TRIED(change, words) \
 	do { \
 		tomos_algebraic_options o = problem_options(NULL, 2); \
 		change; \
 		REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_VALUE, words); \
 	} while (0)
-
 static void rejections(void **state)
 {
 	(void)state;
@@ -481,25 +229,17 @@ static void memory(void **state)
 	problem_free(&p);
 }
 
-static void names(void **state)
-{
-	(void)state;
-	assert_string_equal(tomos_method_names(),
-		"sirt|art|sart|block|cgls|lsqr|lsmr|mlem|osem|fista|pdhg|asd-pocs");
-	assert_true(strlen(tomos_method_help("pdhg")) > 10);
-	assert_string_equal(tomos_method_help("fdk"), "");
-	assert_true(tomos_method_uses("cgls", "strength") && tomos_method_uses("cgls", "mask"));
-	assert_false(tomos_method_uses("cgls", "minimum") || tomos_method_uses("none", "mask"));
-}
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(stop_rules),
-		cmocka_unit_test(semiconvergence), cmocka_unit_test(cancel),
-		cmocka_unit_test(resume), cmocka_unit_test(last_residual_is_described),
-		cmocka_unit_test(nothing_to_start_from), cmocka_unit_test(resume_ended),
-		cmocka_unit_test(checkpoint_rejections), cmocka_unit_test(rejections),
-		cmocka_unit_test(operator_rejections), cmocka_unit_test(memory),
-		cmocka_unit_test(names)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(stop_rules),
+		cmocka_unit_test(semiconvergence),
+		cmocka_unit_test(cancel),
+		cmocka_unit_test(nothing_to_start_from),
+		cmocka_unit_test(rejections),
+		cmocka_unit_test(operator_rejections),
+		cmocka_unit_test(memory),
+		cmocka_unit_test(names),
+	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

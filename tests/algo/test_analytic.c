@@ -1,4 +1,5 @@
-/* Filtered back projection and Feldkamp's method: values in absolute units for every kind of scan. */
+/* Filtered back projection and Feldkamp's method: values in absolute units for every kind of
+ * scan. */
 #include "algo/scene.h"
 
 typedef struct {

@@ -58,7 +58,7 @@ static float *sample_image(const Sample *s, const tomos_grid *grid, const tomos_
 	return x;
 }
 
-/* ---- grids -------------------------------------------------------------------------------- */
+/* ---- grids ----------------------------------------------------------------------------------- */
 
 /* Voxels first, first + every, ... of the whole grid, `every` < 0: backwards. */
 typedef struct {
@@ -157,7 +157,7 @@ static void slabs_give_the_same(void **state)
 	}
 }
 
-/* ---- threads ------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static void threads_give_the_same_bits(void **state)
 {
@@ -191,7 +191,7 @@ static void threads_give_the_same_bits(void **state)
 	OK(tomos_set_threads(0));
 }
 
-/* ---- interpolation and taps ---------------------------------------------------------------- */
+/* ---- interpolation and taps ------------------------------------------------------------------ */
 
 static float *sample_truth(const Sample *s)
 {

@@ -1,5 +1,5 @@
-/* Feldkamp's method away from the mid-plane, on anisotropic voxels and with the axis row off the middle:
- * against what theory says about cones, where it is exact. */
+/* Feldkamp's method away from the mid-plane, on anisotropic voxels and with the axis row off the
+ * middle: against what theory says about cones, where it is exact. */
 #include "algo/scene.h"
 
 enum { N = CASE_SLOW ? 40 : 64 };
@@ -64,8 +64,9 @@ static tomos_ellipsoid body_in(double reach, double half_height)
 		.value = 0.02 / reach};
 }
 
-/* Of an object that does not change along z the weighted rows are all the same, so that every slice is as
- * right as the one in the mid-plane: at 9 degrees off it the cosine's v is 1.2 % of the value. */
+/* Of an object that does not change along z the weighted rows are all the same, so that every slice
+ * is as right as the one in the mid-plane: at 9 degrees off it the cosine's v is 1.2 % of the
+ * value. */
 static void every_slice_of_a_cylinder(void **state)
 {
 	(void)state;
@@ -97,9 +98,9 @@ static void every_slice_of_a_cylinder(void **state)
 	}
 }
 
-/* Integrals along lines parallel to the axis come out exactly (Feldkamp et al. 1984), and what is symmetric
- * about the mid-plane stays so wherever that falls on the detector. Rows 1 % too high or moved by half of
- * one show. */
+/* Integrals along lines parallel to the axis come out exactly (Feldkamp et al. 1984), and what is
+ * symmetric about the mid-plane stays so wherever that falls on the detector. Rows 1 % too high or
+ * moved by half of one show. */
 static void integrals_along_the_axis(void **state)
 {
 	(void)state;
@@ -138,8 +139,8 @@ static void integrals_along_the_axis(void **state)
 	}
 }
 
-/* A voxel is what it is where it stands: each of an anisotropic grid off the centre, whatever the signs of
- * its steps, is the only one of a grid that has no steps at all. */
+/* A voxel is what it is where it stands: each of an anisotropic grid off the centre, whatever the
+ * signs of its steps, is the only one of a grid that has no steps at all. */
 static void voxels_by_themselves(void **state)
 {
 	(void)state;

@@ -1,11 +1,11 @@
-/* The steps of filtered back projection by hand: what each view and each ray counts for, on both sides of every
- * limit, and the values of single voxels from one view. */
+/* The steps of filtered back projection by hand: what each view and each ray counts for, on both
+ * sides of every limit, and the values of single voxels from one view. */
 #include "algo/analytic.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
 
 #define DEGREE (M_PI / 180)
 
-/* ---- shares of the circle --------------------------------------------------------------------- */
+/* ---- shares of the circle -------------------------------------------------------------------- */
 
 /* Views about `step` degrees apart, but for one gap; the last one lies before it. */
 static Circle with_gap(double source_axis, double arc, double step, double gap)
@@ -41,7 +41,8 @@ static void assert_near(double value, double wanted)
 		fail_msg("%.9g, not %.9g", value, wanted);
 }
 
-/* Views stand for half of what lies on either side, but for a hole of 15 degrees and eight steps. */
+/* Views stand for half of what lies on either side, but for a hole of 15 degrees and eight
+ * steps. */
 static void gaps_are_shared_out(void **state)
 {
 	(void)state;
@@ -81,7 +82,7 @@ static void cover_of_a_wedge(void **state)
 	tomos_geometry_free(scan);
 }
 
-/* ---- limits ------------------------------------------------------------------------------------ */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 static tomos_status try_circle(
 	const char *geometry, double degrees, int64_t views, double axis, Circle *circle)
@@ -103,8 +104,8 @@ static tomos_status try_circle(
 	return status;
 }
 
-/* The fan of 41 columns of 1 at 150 opens 2 atan(20 / 150) = 15.19 degrees, from the middle of the first pixel
- * to that of the last; two steps less than 180 and that are allowed for. */
+/* The fan of 41 columns of 1 at 150 opens 2 atan(20 / 150) = 15.19 degrees, from the middle of the
+ * first pixel to that of the last; two steps less than 180 and that are allowed for. */
 static void short_scans_are_long_enough(void **state)
 {
 	(void)state;
@@ -129,9 +130,10 @@ static void axis_on_the_detector(void **state)
 		"the rotation axis falls 0.51 beside the detector");
 }
 
-/* ---- redundant rays ---------------------------------------------------------------------------- */
+/* ---- redundant rays -------------------------------------------------------------------------- */
 
-/* Halves as far as half the common reach, then sin^2; under two columns of difference halves everywhere. */
+/* Halves as far as half the common reach, then sin^2; under two columns of difference halves
+ * everywhere. */
 static void opposite_rays_share(void **state)
 {
 	(void)state;
@@ -154,8 +156,9 @@ static void opposite_rays_share(void **state)
 	circle_free(&c);
 }
 
-/* Parker's weights by his formula where the scan is just as long as it has to be: with the fan's half angle
- * d = (sweep - pi) / 2, sin^2(pi/4 beta / (d - g)) at the beginning, 1, and sin^2 at the end. */
+/* Parker's weights by his formula where the scan is just as long as it has to be: with the fan's
+ * half angle d = (sweep - pi) / 2, sin^2(pi/4 beta / (d - g)) at the beginning, 1, and sin^2 at the
+ * end. */
 static void parker(void **state)
 {
 	(void)state;
@@ -180,12 +183,12 @@ static void parker(void **state)
 	circle_free(&c);
 }
 
-/* ---- one view, one pixel ----------------------------------------------------------------------- */
+/* ---- one view, one pixel --------------------------------------------------------------------- */
 
 enum { COLUMNS = 33, LIT = 14 };
 
-/* What one lit pixel of one view, which stands for half a turn, gives at x: pi times the kernel over the
- * pixel's width. Columns run along x, and LIT is at x = (LIT - 16) pixel. */
+/* What one lit pixel of one view, which stands for half a turn, gives at x: pi times the kernel
+ * over the pixel's width. Columns run along x, and LIT is at x = (LIT - 16) pixel. */
 static double lit_at(double x, double pixel, const tomos_analytic_options *o)
 {
 	double angle = 0;

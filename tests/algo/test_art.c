@@ -1,4 +1,5 @@
-/* ART on the backend under test gives the cpu's result, whatever the order, the operator and the bounds. */
+/* ART on the backend under test gives the cpu's result, whatever the order, the operator and the
+ * bounds. */
 #include "algo/problem.h"
 
 static tomos_backend *cpu;

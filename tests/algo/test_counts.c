@@ -1,5 +1,5 @@
-/* Data stay on the device through a whole algorithm: what an iteration allocates, transfers and waits for
- * is counted. On backends that count. */
+/* Data stay on the device through a whole algorithm: what an iteration allocates, transfers and
+ * waits for is counted. On backends that count. */
 #include "algo/problem.h"
 
 enum { ITERATIONS = 5 };
@@ -72,7 +72,8 @@ static void check(const Seen *seen, const char *method)
 			(long long)(last->waits - first->waits), (long long)sums);
 }
 
-/* From the second iteration on nothing is allocated or transferred, and only sums are waited for. */
+/* From the second iteration on nothing is allocated or transferred, and only sums are waited
+ * for. */
 static void nothing_moves(void **state)
 {
 	(void)state;

@@ -1,11 +1,11 @@
-/* What fista and pdhg come to: closed forms of few voxels, and the conditions that hold at the minimum of
- * 1/2 ||A x - b||^2 + alpha R(x) inside bounds, for R in two and three dimensions. */
+/* What fista and pdhg come to: closed forms of few voxels, and the conditions that hold at the
+ * minimum of 1/2 ||A x - b||^2 + alpha R(x) inside bounds, for R in two and three dimensions. */
 #include "algo/penalty.h" /* first: cmocka makes a macro of fail() */
 #include "algo/problem.h"
 
 static const char *const methods[] = {"fista", "pdhg"};
 
-/* ---- voxels that each have a ray of their own: A = h -------------------------------------------- */
+/* ---- voxels that each have a ray of their own: A = h ----------------------------------------- */
 
 enum { COUNT_MOST = 16 };
 
@@ -106,9 +106,10 @@ static void single_voxels(void **state)
 	}
 }
 
-/* ---- the minimum of whole problems -------------------------------------------------------------- */
+/* ---- the minimum of whole problems ----------------------------------------------------------- */
 
-/* Adds alpha times the gradient of the Huber penalty: of the length of (dx, dy, dz) in each voxel. */
+/* Adds alpha times the gradient of the Huber penalty: of the length of (dx, dy, dz) in each
+ * voxel. */
 static void add_huber(const Problem *p, double alpha, double delta, double *g)
 {
 	const int64_t *n = p->x.shape, stride[3] = {n[1] * n[2], n[2], 1};
@@ -178,7 +179,8 @@ static void minima(void **state)
 	}
 }
 
-/* Differences along one axis have a norm below 2, reached by signs in turn, and their squares add up. */
+/* Differences along one axis have a norm below 2, reached by signs in turn, and their squares add
+ * up. */
 static void bound_of_the_gradient(void **state)
 {
 	(void)state;

@@ -1,7 +1,8 @@
 /* Measured scans, reconstructed and compared with what is published about them.
  *
- * The scans are not part of the project: TOMOS_DATA names their folder, and a test whose scan is not
- * there is skipped. TOMOS_PICTURES names a folder for pictures of the results, if they are wanted.
+ * The scans are not part of the project: TOMOS_DATA names their folder, and a test whose scan is
+ * not there is skipped. TOMOS_PICTURES names a folder for pictures of the results, if they are
+ * wanted.
  */
 #include <unistd.h>
 #include "ops/cases.h"
@@ -86,7 +87,7 @@ static void halves_are_close(const char *name, const tomos_scan_options *o, cons
 	free(x);
 }
 
-/* ---- fan beam: Helsinki Tomography Challenge 2022, phantom 07c ----------------------------------- */
+/* ---- fan beam: Helsinki Tomography Challenge 2022, phantom 07c ------------------------------- */
 
 /* Half way between the means of what is above and what is below. */
 static double mid_threshold(const float *x, int64_t count)
@@ -151,7 +152,7 @@ static void fan_beam(void **state)
 	free(data), free(theta), free(wanted), free(parts), free(angles), free(x);
 }
 
-/* ---- parallel beam: counts, flats and darks ------------------------------------------------------ */
+/* ---- parallel beam: counts, flats and darks -------------------------------------------------- */
 
 static float *mean_image(const float *images, int64_t count, int64_t pixels)
 {
@@ -161,8 +162,8 @@ static float *mean_image(const float *images, int64_t count, int64_t pixels)
 	return mean;
 }
 
-/* -log of (data - dark) / (white - dark). A pixel without light takes its neighbour's value; returns
- * how many there are in a view. */
+/* -log of (data - dark) / (white - dark). A pixel without light takes its neighbour's value;
+ * returns how many there are in a view. */
 static int64_t to_integrals(float *data, int64_t views, int64_t rows, int64_t columns,
 	const float *white, const float *dark)
 {

@@ -1,5 +1,5 @@
-/* The rules that end an iteration, each against its definition on the iterates themselves: the step at which
- * it must end, with the limit just above and just below what that step has. */
+/* The rules that end an iteration, each against its definition on the iterates themselves: the step
+ * at which it must end, with the limit just above and just below what that step has. */
 #include "algo/iteration.h" /* first: cmocka makes a macro of fail() */
 #include "algo/problem.h"
 
@@ -53,7 +53,7 @@ static void trail_free(Trail *t)
 	problem_free(&t->p);
 }
 
-/* ---- what each rule looks at after step k --------------------------------------------------------- */
+/* ---- what each rule looks at after step k ---------------------------------------------------- */
 
 static double data_norm(const Trail *t)
 {
@@ -112,7 +112,7 @@ static double whiteness(const Trail *t, int k)
 	return sqrt(square);
 }
 
-/* ---- where they end --------------------------------------------------------------------------------- */
+/* ---- where they end -------------------------------------------------------------------------- */
 
 static int64_t ended_after(Trail *t, const char *rule, double limit)
 {

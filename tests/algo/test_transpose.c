@@ -1,4 +1,5 @@
-/* The transpose of filtered back projection: inner products agree; rejections; every allocation failing. */
+/* The transpose of filtered back projection: inner products agree; rejections; every allocation
+ * failing. */
 #include "algo/problem.h"
 
 static void fill_random(tomos_array *a, uint32_t seed)

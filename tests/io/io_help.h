@@ -150,7 +150,7 @@ static inline void assert_reads(const char *path, const int64_t shape[3], const 
 	free(data);
 }
 
-/* ---- numbers of any type and order, and TIFF and npy files made of them ------------------- */
+/* ---- numbers of any type and order, and TIFF and npy files made of them ---------------------- */
 
 typedef struct {
 	unsigned char bytes[4096];

@@ -52,7 +52,8 @@ static inline size_t npz_pack(
 	return room - z.avail_out;
 }
 
-/* From the version needed to the length of the extra field, which local and central headers share. */
+/* From the version needed to the length of the extra field, which local and central headers
+ * share. */
 static inline unsigned char *npz_common(
 	unsigned char *to, const NpzArray *a, uint32_t crc, size_t packed, size_t size)
 {

@@ -196,7 +196,7 @@ static void survives_allocation_failures(void **state)
 	tomos_geometry_free(scan);
 }
 
-/* ---- numbers that are not finite ---------------------------------------------------------- */
+/* ---- numbers that are not finite ------------------------------------------------------------- */
 
 static void finds_what_is_not_finite(void **state)
 {
@@ -243,7 +243,7 @@ static void finds_the_first_of_many(void **state)
 	free(data);
 }
 
-/* ---- pictures ----------------------------------------------------------------------------- */
+/* ---- pictures -------------------------------------------------------------------------------- */
 
 static void draws(void **state)
 {

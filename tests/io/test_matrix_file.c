@@ -82,7 +82,7 @@ static void same_arrays(const tomos_matrix *a, const tomos_matrix *b)
 	assert_memory_equal(a->values, b->values, (size_t)a->count * 4);
 }
 
-/* ---- round trips ---------------------------------------------------------------------------------- */
+/* ---- round trips ----------------------------------------------------------------------------- */
 
 static void round_trips(void **state)
 {
@@ -142,7 +142,7 @@ static void foreign_text(void **state)
 	matrix_release(&m);
 }
 
-/* ---- damage ------------------------------------------------------------------------------------------- */
+/* ---- damage ---------------------------------------------------------------------------------- */
 
 static void cut_short(void **state)
 {

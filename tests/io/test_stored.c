@@ -1,5 +1,5 @@
-/* Numbers as they are stored: integers with a scale, MetaImage and raw files, compression, checksums,
- * and files that another process goes on with. */
+/* Numbers as they are stored: integers with a scale, MetaImage and raw files, compression,
+ * checksums, and files that another process goes on with. */
 #include "io_help.h"
 #include <fcntl.h>
 #include <math.h>
@@ -29,7 +29,7 @@ static void write_with(const char *path, const tomos_file_options *o)
 	tomos_file_close(file);
 }
 
-/* ---- integers ----------------------------------------------------------------------------- */
+/* ---- integers -------------------------------------------------------------------------------- */
 
 static void assert_stored(const char *path, const char *type, double largest)
 {
@@ -122,7 +122,7 @@ static void numbered(void **state)
 	assert_reads(at("numbered"), shape, numbers);
 }
 
-/* ---- raw and MetaImage -------------------------------------------------------------------- */
+/* ---- raw and MetaImage ----------------------------------------------------------------------- */
 
 static void raw(void **state)
 {
@@ -230,7 +230,7 @@ static void mhd_rejections(void **state)
 	}
 }
 
-/* ---- HDF5: compression and checksums ------------------------------------------------------ */
+/* ---- HDF5: compression and checksums --------------------------------------------------------- */
 
 static void spoil(const char *path, const void *what, size_t length)
 {
@@ -274,7 +274,7 @@ static void checksums(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-/* ---- files that are gone on with ---------------------------------------------------------- */
+/* ---- files that are gone on with ------------------------------------------------------------- */
 
 static void begin(tomos_file **file, const char *path, const char *part, bool continued)
 {
