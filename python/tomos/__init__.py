@@ -39,8 +39,8 @@ def __getattr__(name: str):
 __version__: str = _lib.version().decode()
 __all__ = [
     "Axis", "BadFile", "BadValue", "CallbackFailed", "Cancelled", "DeviceArray", "DeviceMissing",
-    "Difference", "Diverged", "Ellipsoid", "Error", "FileFailure", "Geometry", "Grid", "History", "Info",
-    "Operator", "OutOfMemory", "Phantom", "PrepReport", "Projector", "RunReport", "Scan",
+    "Difference", "Diverged", "Ellipsoid", "Error", "FileFailure", "Geometry", "Grid", "History",
+    "Info", "Operator", "OutOfMemory", "Phantom", "PrepReport", "Projector", "RunReport", "Scan",
     "Unsupported", "add_counts", "add_noise", "backends", "bin_pixels", "compare", "cone", "cover",
     "empty", "fan", "fbp", "fbp_transpose", "fdk", "find_center", "helix", "info", "laminography",
     "lebedev", "models", "normalize", "parallel", "phantom", "phantoms", "prepare", "read", "recon",

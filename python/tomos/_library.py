@@ -8,8 +8,8 @@ from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_i
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BadFile", "BadValue", "CallbackFailed", "Cancelled", "DeviceMissing", "Diverged", "Error",
-           "FileFailure", "OutOfMemory", "Unsupported"]
+__all__ = ["BadFile", "BadValue", "CallbackFailed", "Cancelled", "DeviceMissing", "Diverged",
+           "Error", "FileFailure", "OutOfMemory", "Unsupported"]
 
 
 def _find() -> str:
@@ -64,8 +64,8 @@ class ProgressStruct(ctypes.Structure):
 
 
 class HistoryStruct(SizedStruct):
-    _fields_ = [("residual", POINTER(c_double)), ("error", POINTER(c_double)), ("capacity", c_int64),
-                ("count", c_int64), ("best", c_int64), ("ended", c_char_p),
+    _fields_ = [*_members(POINTER(c_double), "residual error"),
+                *_members(c_int64, "capacity count best"), ("ended", c_char_p),
                 ("iterate", POINTER(ArrayStruct))]
 
 
@@ -253,7 +253,10 @@ def _load() -> ctypes.CDLL:
         raise ImportError(f"tomos: the library {path!r} cannot be loaded: {failure}; reinstall the "
                           "package, or set TOMOS_LIBRARY to a libtomos.so") from None
     for name, (result, arguments) in _FUNCTIONS.items():
-        function = getattr(library, "tomos_" + name)
+        function = getattr(library, "tomos_" + name, None)
+        if function is None:
+            raise ImportError(f"tomos: {path!r} is a library of another version, without tomos_"
+                              f"{name}; reinstall the package, or set TOMOS_LIBRARY to another")
         function.restype, function.argtypes = result, arguments
         setattr(library, name, function)
     return library

@@ -47,7 +47,7 @@ def test_batches_and_axes(A):
     np.testing.assert_array_equal(y[2, 1].numpy(), A @ x[2, 1].numpy())
     with pytest.raises(ValueError, match="the volume has shape"):
         tomos.torch.forward(A, torch.zeros(5, 5))
-    with pytest.raises(ValueError, match="adjoint that is the transpose"):
+    with pytest.raises(ValueError, match="gradients need a matched pair"):
         tomos.torch.Operator(tomos.Projector(A.grid, A.geometry, back="voxel"))
 
 
