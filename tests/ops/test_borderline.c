@@ -68,7 +68,7 @@ static const struct {
 	{"height", height}, {"swivel", swivel}};
 enum { CHANGES = sizeof changes / sizeof changes[0] };
 
-static const double amounts[] = {0, 1e-9, 1e-8, 1e-7, -2e-7, 4e-7, -1e-6, 1e-5, 1e-3};
+static const double amounts[] = {0, 1e-9, 1e-8, 1e-7, -2e-7, 4e-7, -1e-6, 1e-5, 1e-2};
 enum { AMOUNTS = sizeof amounts / sizeof amounts[0] };
 
 static void exact_scan(Case *c, const Base *base)
