@@ -1,4 +1,4 @@
-/* View lists in files: JSON, or text of 12 columns in ASTRA's order. */
+/* Geometry files: JSON, or text of 12 columns in ASTRA's order. */
 #include <errno.h>
 #include <jansson.h>
 #include <locale.h>
@@ -11,7 +11,7 @@ enum { NUMBERS = 12, IN_PLANE = 6, MESSAGE = 800 };
 
 static const char form[] = "tomos-geometry";
 
-/* What a view begins with, by src[3]. */
+/* Key of a view's source, by tomos_source. */
 static const char *const kinds[] = {"direction", "source", "fan"};
 
 static bool ends_with(const char *path, const char *ending)
@@ -20,18 +20,18 @@ static bool ends_with(const char *path, const char *ending)
 	return a > b && strcmp(path + a - b, ending) == 0;
 }
 
-/* Puts the file, and the line if there is one, before the sentence just kept. */
+/* Puts the file, and the line if known, before the last message. */
 static tomos_status fail_in(tomos_status status, const char *path, int64_t line)
 {
-	char sentence[MESSAGE], place[32] = "";
-	snprintf(sentence, sizeof sentence, "%s", tomos_message());
+	char message[MESSAGE], place[32] = "";
+	snprintf(message, sizeof message, "%s", tomos_message());
 	if (line > 0)
 		snprintf(place, sizeof place, ", line %lld", (long long)line);
 	return fail(status == TOMOS_BAD_VALUE ? TOMOS_BAD_FILE : status, "'%s'%s: %s", path, place,
-		sentence);
+		message);
 }
 
-/* Numbers are written with a point, whatever the user's language. */
+/* Numbers have a decimal point in any locale. */
 static tomos_status plain_numbers(locale_t *plain, locale_t *before)
 {
 	*plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -51,35 +51,35 @@ static void usual_numbers(locale_t plain, locale_t before)
 
 typedef struct {
 	const char *path;
-	char *text; /* the whole file and a final zero */
+	char *text; /* the whole file and a terminating zero */
 	int64_t length;
 	int64_t rows, columns;
 	int point_source;
 } Source;
 
-static tomos_status grow(Source *source, int64_t *room)
+static tomos_status grow(Source *source, int64_t *capacity)
 {
 	char *larger;
-	TRY(mem_alloc(&larger, 2 * *room, 1, "the text of a geometry file"));
+	TRY(mem_alloc(&larger, 2 * *capacity, 1, "the text of a geometry file"));
 	memcpy(larger, source->text, (size_t)source->length);
 	mem_free(source->text);
 	source->text = larger;
-	*room *= 2;
+	*capacity *= 2;
 	return TOMOS_OK;
 }
 
 static tomos_status read_all(Source *source, FILE *file)
 {
-	int64_t room = 1 << 16;
-	TRY(mem_alloc(&source->text, room, 1, "the text of a geometry file"));
+	int64_t capacity = 1 << 16;
+	TRY(mem_alloc(&source->text, capacity, 1, "the text of a geometry file"));
 	for (;;) {
 		size_t got = fread(source->text + source->length, 1,
-			(size_t)(room - source->length - 1), file);
+			(size_t)(capacity - source->length - 1), file);
 		source->length += (int64_t)got;
 		if (got == 0)
 			break;
-		if (source->length == room - 1)
-			TRY(grow(source, &room));
+		if (source->length == capacity - 1)
+			TRY(grow(source, &capacity));
 	}
 	if (ferror(file))
 		return fail(TOMOS_IO, "'%s' cannot be read: %s", source->path, strerror(errno));
@@ -99,7 +99,7 @@ static tomos_status load(Source *source)
 
 /* ---- text --------------------------------------------------------------------------------- */
 
-/* The lines that hold something, each without its comment: [line, stop). */
+/* Lines that are not empty, without comments: [line, stop). */
 typedef struct {
 	const char *next, *end, *stop;
 	int64_t number;
@@ -140,7 +140,8 @@ static int64_t count_lines(const Source *source)
 	return count;
 }
 
-/* A number ends before a blank, a comma, a comment or the line's end, so strtod stays inside. */
+/* A number ends before a blank, a comma, a comment or the end of the line, so strtod stays
+ * inside. */
 static tomos_status parse_line(const char *p, const char *stop, double numbers[NUMBERS], int *found)
 {
 	int count = 0;
@@ -195,7 +196,7 @@ static tomos_status read_text_views(const Source *source, tomos_geometry *scan)
 	return TOMOS_OK;
 }
 
-/* The first line of a file that was written here says what its numbers are, and the detector's size. */
+/* The first line of a file written by tomos gives the kind of numbers and the detector size. */
 static tomos_status read_heading(Source *source)
 {
 	char kind[8];
@@ -203,18 +204,18 @@ static tomos_status read_heading(Source *source)
 	int found = sscanf(source->text,
 		"# %7[a-z] x y z, detector x y z, u x y z, v x y z; %lld rows, %lld columns", kind,
 		&rows, &columns);
-	int told = found < 1 ? -1 : choice_index("ray|source|fan", kind),
+	int declared = found < 1 ? -1 : choice_index("ray|source|fan", kind),
 	    asked = source->point_source;
-	if (asked < 0 && told < 0)
+	if (asked < 0 && declared < 0)
 		return fail(TOMOS_BAD_VALUE,
 			"'%s' does not say whether its lines begin with a ray or with a source",
 			source->path);
-	if (told >= 0 && asked >= 0 && (told != 0) != (asked != 0))
+	if (declared >= 0 && asked >= 0 && (declared != 0) != (asked != 0))
 		return fail(TOMOS_BAD_VALUE,
 			"the lines of '%s' begin with a %s, as the first one says, but "
 			"point_source is %s",
-			source->path, kind, told ? "not set" : "set");
-	source->point_source = told >= 0 ? told : asked != 0;
+			source->path, kind, declared ? "not set" : "set");
+	source->point_source = declared >= 0 ? declared : asked != 0;
 	if (found == 3 && source->rows == 0 && source->columns == 0) {
 		source->rows = rows;
 		source->columns = columns;
@@ -300,7 +301,7 @@ static tomos_status json_view(const json_t *object, int64_t index, tomos_view *v
 	return view_check(view, index);
 }
 
-/* A whole number; if `wanted` is given, that one. */
+/* An integer; if `wanted` is given, this one. */
 static tomos_status json_whole(const json_t *root, const char *key, int64_t wanted, int64_t *value)
 {
 	const json_t *number = json_object_get(root, key);
@@ -372,7 +373,7 @@ tomos_status tomos_geometry_read(
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-/* The fewest digits that give the same number back. */
+/* The fewest digits that restore the same number. */
 static void put_number(FILE *file, double value)
 {
 	char text[40];
@@ -429,7 +430,7 @@ static void put_text(FILE *file, const tomos_geometry *scan)
 	}
 }
 
-/* Text says nothing of the source: its lines are all of one kind. */
+/* Text files have one kind of source for all lines. */
 static tomos_status check_text(const tomos_geometry *scan, const char *path)
 {
 	static const char *const names[] = {

@@ -1,4 +1,4 @@
-/* Scans as lists of views, and what follows from them. */
+/* Scans as lists of views. */
 #ifndef TOMOS_GEOM_GEOM_H
 #define TOMOS_GEOM_GEOM_H
 
@@ -57,7 +57,7 @@ GridView grid_view(const tomos_geometry *scan, int64_t view, const tomos_grid *g
 Window geom_window(const tomos_geometry *scan, int64_t view, const tomos_grid *grid, const Box *box,
 	double margin);
 
-/* Pixel (row, column) of a view: where it is, and the direction of its ray (not of unit length). */
+/* Position of pixel (row, column) of a view, and the direction of its ray (not normalised). */
 void view_pixel(const tomos_geometry *scan, int64_t view, double row, double column,
 	double position[3], double direction[3]);
 

@@ -1,8 +1,9 @@
-/* A scan as a list of views: building, checking and looking at it. */
+/* Scans as lists of views: construction, checks and access. */
 #include <string.h>
 #include "geom/parts.h"
 
-/* Two directions closer than this to parallel (sine of the angle) leave no digits for anything. */
+/* Directions closer to parallel than this (sine of the angle) are rejected: rounding errors would
+ * dominate. */
 #define PARALLEL 1e-9
 
 static tomos_status check_size(int64_t rows, int64_t columns, int64_t count)

@@ -1,4 +1,4 @@
-/* Grids of voxels: checked, centred, or taken from a scan. */
+/* Voxel grids: checks, centred grids, and grids derived from a scan. */
 #include <string.h>
 #include "geom/parts.h"
 
@@ -50,7 +50,7 @@ tomos_status tomos_grid_centred(tomos_grid *grid, int64_t nx, int64_t ny, int64_
 		(double[]){0, 0, 0});
 }
 
-/* `counts`: how many values it may have, "1 or 3". */
+/* `counts`: the numbers of values allowed, "1 or 3". */
 static tomos_status check_count(
 	const char *name, const void *list, int64_t count, const char *counts)
 {
@@ -84,7 +84,7 @@ static tomos_status pixel_at_origin(const tomos_geometry *scan, double pixel[3])
 	return TOMOS_OK;
 }
 
-/* Voxels that cover what `pixels` pixels of the default size cover. */
+/* Number of voxels that cover `pixels` pixels of the default size. */
 static tomos_status cover(int64_t *n, int64_t pixels, double pixel, double voxel)
 {
 	double count = ceil((double)pixels * pixel / voxel - 1e-6);

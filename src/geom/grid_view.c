@@ -1,4 +1,4 @@
-/* Views in voxel indices of a grid: the rays, and the pixel on which a voxel falls. */
+/* Views in voxel indices of a grid: rays, and the pixels onto which voxels project. */
 #include <string.h>
 #include "geom/parts.h"
 
@@ -66,7 +66,7 @@ static void set_depth(GridView *k, const double n[3])
 	k->depth[3] = -dot3(k->depth, k->src);
 }
 
-/* Along a x b, with length 1 / |c|: measures steps of c. */
+/* Along a x b, scaled so that the product with c is 1. */
 static void set_dual(double w[3], const double a[3], const double b[3], const double c[3])
 {
 	cross3(w, a, b);

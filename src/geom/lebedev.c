@@ -283,13 +283,14 @@ static const double generators[][3] = {
 	{0.7043837184021765, 0.5693702498468441, 0.4238644781522338},
 };
 
-/* Of a direction and its opposite the one nearer to (0, -1, 0), the ray of parallel(0). */
+/* Of two opposite directions, the one nearer to (0, -1, 0), the ray of a parallel view at angle
+ * 0. */
 static bool is_kept(const double p[3])
 {
 	return p[1] < 0 || (p[1] == 0 && (p[0] > 0 || (p[0] == 0 && p[2] > 0)));
 }
 
-/* The sign changes of one order of coordinates; a zero has but one sign. */
+/* All sign changes of one order of coordinates; a zero has one sign only. */
 static int64_t add_signs(double *out, const double p[3])
 {
 	int64_t count = 0;

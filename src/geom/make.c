@@ -1,21 +1,21 @@
-/* Scans from a few numbers: parallel, fan, cone, laminography, helix, Lebedev directions.
+/* Scans from a few parameters: parallel, fan, cone, laminography, helix, Lebedev directions.
  *
- * Every kind gives each view an upright frame: the direction of the central ray and unit vectors u
- * and v across it with u x v = ray. The detector is turned in that frame about its pixel (axis_row,
- * axis), which lies where the central ray through the axis meets it. doc/conventions.md has the
- * formulas.
+ * Each view has an upright frame: the direction of the central ray, and unit vectors u and v
+ * perpendicular to it with u x v = ray. The detector is rotated in that frame about pixel
+ * (axis_row, axis), which is where the central ray through the rotation axis meets it.
+ * doc/conventions.md has the formulas.
  */
 #include <string.h>
 #include "geom/parts.h"
 
 #define PI 3.14159265358979323846
 #define DEGREES (180 / PI)
-#define MOST_ANGLE 1e6 /* radians: sines of more have lost too many digits */
+#define MOST_ANGLE 1e6 /* radians: larger angles have lost too many digits */
 
 OPTION_VALUES(scan_values, TOMOS_SCAN_OPTIONS);
 
-enum { TURNS = 1, SOURCE = 2, SLICES = 4 };
-enum { MOST_TURNS = 2 };
+enum { CIRCLE = 1, SOURCE = 2, SLICES = 4 };
+#define MOST_ARC (4 * PI) /* in equal steps, except of a helix */
 
 /* In the order of the choices in options.def; `arc` is the default. */
 typedef struct {
@@ -25,11 +25,11 @@ typedef struct {
 } Kind;
 
 static const Kind kinds[] = {
-	{"parallel", TURNS, PI},
-	{"fan", TURNS | SOURCE | SLICES, 2 * PI},
-	{"cone", TURNS | SOURCE, 2 * PI},
-	{"laminography", TURNS, PI},
-	{"helix", TURNS | SOURCE, 2 * PI},
+	{"parallel", CIRCLE, PI},
+	{"fan", CIRCLE | SOURCE | SLICES, 2 * PI},
+	{"cone", CIRCLE | SOURCE, 2 * PI},
+	{"laminography", CIRCLE, PI},
+	{"helix", CIRCLE | SOURCE, 2 * PI},
 	{"lebedev", 0, 0},
 };
 
@@ -80,7 +80,7 @@ static tomos_status check_pixel(const tomos_scan_options *o)
 	return TOMOS_OK;
 }
 
-/* A list that is there has `wanted` values, or one for all views; each is finite. */
+/* A list, if given, has `wanted` finite values, or one for all views. */
 static tomos_status check_list(
 	const char *name, const double *list, int64_t count, int64_t wanted, bool one)
 {
@@ -141,7 +141,7 @@ static tomos_status check_lists(const tomos_scan_options *o, const Kind *kind)
 	return kind->has & SOURCE ? check_distances(o, kind) : TOMOS_OK;
 }
 
-/* Several rows of which each is to see a slice of its own. */
+/* Several rows, each of which sees one slice. */
 static bool has_fans(const tomos_scan_options *o, const Kind *kind)
 {
 	return kind->has & SLICES && o->rows > 1;
@@ -150,16 +150,16 @@ static bool has_fans(const tomos_scan_options *o, const Kind *kind)
 static tomos_status check_fans(const tomos_scan_options *o)
 {
 	const char *name = o->roll != 0 ? "roll" : "slant";
-	double turned = o->roll != 0 ? o->roll : o->slant;
-	if (turned != 0)
+	double angle = o->roll != 0 ? o->roll : o->slant;
+	if (angle != 0)
 		return fail(TOMOS_BAD_VALUE,
 			"a fan scan of %lld rows with a %s of %g degrees: each row must stay in "
 			"its slice, so it must be 0",
-			(long long)o->rows, name, turned * DEGREES);
+			(long long)o->rows, name, angle * DEGREES);
 	return TOMOS_OK;
 }
 
-/* What a kind has no use for must not be given: it would be silently ignored. */
+/* Parameters that a kind does not use are rejected instead of ignored. */
 static tomos_status check_unused(const tomos_scan_options *o, const Kind *kind)
 {
 	TRY(options_need("scan", o, "scan=0"));
@@ -167,13 +167,13 @@ static tomos_status check_unused(const tomos_scan_options *o, const Kind *kind)
 		TRY(check_fans(o));
 	if (fabs(o->tilt) >= PI / 2 * (1 - 1e-9))
 		return fail(TOMOS_BAD_VALUE,
-			"a tilt of %g degrees: it must lie between -90 and 90, ends left out",
+			"a tilt of %g degrees: it must be greater than -90 and less than 90",
 			o->tilt * DEGREES);
 	return TOMOS_OK;
 }
 
-/* Settles the number of views: as many as angles, or as was asked for. */
-static tomos_status settle_views(tomos_scan_options *o, const Kind *kind)
+/* The number of views is that of the angles, or the one given. */
+static tomos_status choose_views(tomos_scan_options *o, const Kind *kind)
 {
 	if (o->angles && (o->arc != 0 || o->start != 0))
 		return fail(TOMOS_BAD_VALUE, "angles are given, and %s = %g degrees too; give one",
@@ -181,12 +181,11 @@ static tomos_status settle_views(tomos_scan_options *o, const Kind *kind)
 	if (o->views == 0)
 		o->views = o->angles_count;
 	TRY(check_list("angles", o->angles, o->angles_count, o->views, false));
-	if (fabs(o->arc) > MOST_TURNS * 2 * PI && strcmp(kind->name, "helix") != 0)
+	if (fabs(o->arc) > MOST_ARC && strcmp(kind->name, "helix") != 0)
 		return fail(TOMOS_BAD_VALUE,
-			"arc is %g degrees (%g radians); equal steps take %d turns at most: for "
-			"more of "
-			"them list the angles",
-			o->arc * DEGREES, o->arc, MOST_TURNS);
+			"arc is %g degrees (%g radians); in equal steps it is at most %g degrees: "
+			"for more, list the angles",
+			o->arc * DEGREES, o->arc, MOST_ARC * DEGREES);
 	if (o->arc == 0)
 		o->arc = kind->arc;
 	return TOMOS_OK;
@@ -209,14 +208,14 @@ static double middle_angle(const tomos_scan_options *o)
 	return 0.5 * (low + high);
 }
 
-static Frame turned_frame(double angle, double tilt)
+static Frame rotated_frame(double angle, double tilt)
 {
 	double s = sin(angle), c = cos(angle), sa = sin(tilt), ca = cos(tilt);
 	return (Frame){{s * ca, -c * ca, -sa}, {c, s, 0}, {s * sa, -c * sa, ca}};
 }
 
-/* Rodrigues: a turned about the unit vector `about`, right-handed. */
-static void turn(double a[3], const double about[3], double angle)
+/* Rotates a about the unit vector `about`, right-handed (Rodrigues' formula). */
+static void rotate(double a[3], const double about[3], double angle)
 {
 	double s = sin(angle), c = cos(angle), along = dot3(about, a) * (1 - c), across[3];
 	if (angle == 0)
@@ -234,21 +233,21 @@ void view_towards(const double direction[3], double u[3], double v[3])
 	memcpy(v, (double[]){0, 0, 1}, 3 * sizeof *v);
 	cross3(about, front, direction);
 	double sine = norm3(about) / norm3(direction);
-	if (sine == 0) { /* no axis to be had: half a turn about z, or none */
+	if (sine == 0) { /* parallel directions: half a circle about z, or no rotation */
 		u[0] = cosine < 0 ? -1 : 1;
 		return;
 	}
 	for (int i = 0; i < 3; i++)
 		about[i] /= sine * norm3(direction);
-	turn(u, about, atan2(sine, cosine));
-	turn(v, about, atan2(sine, cosine));
+	rotate(u, about, atan2(sine, cosine));
+	rotate(v, about, atan2(sine, cosine));
 }
 
 static Frame frame_of(const Plan *plan, int64_t view)
 {
 	Frame f;
 	if (!plan->directions)
-		return turned_frame(angle_of(&plan->o, view), plan->o.tilt);
+		return rotated_frame(angle_of(&plan->o, view), plan->o.tilt);
 	memcpy(f.ray, plan->directions + 3 * view, sizeof f.ray);
 	view_towards(f.ray, f.u, f.v);
 	return f;
@@ -256,13 +255,13 @@ static Frame frame_of(const Plan *plan, int64_t view)
 
 /* ---- views -------------------------------------------------------------------------------- */
 
-/* The detector's own turns: swivel, then slant about its new u, then roll about its new normal;
- * which is the same as roll, slant, swivel about the upright frame. */
-static void turn_detector(const tomos_scan_options *o, const Frame *upright, double side[3])
+/* Rotations of the detector: swivel, then slant about its new u, then roll about its new normal;
+ * this is the same as roll, slant, swivel about the axes of the upright frame. */
+static void rotate_detector(const tomos_scan_options *o, const Frame *upright, double side[3])
 {
-	turn(side, upright->ray, o->roll);
-	turn(side, upright->u, o->slant);
-	turn(side, upright->v, o->swivel);
+	rotate(side, upright->ray, o->roll);
+	rotate(side, upright->u, o->slant);
+	rotate(side, upright->v, o->swivel);
 }
 
 static void place_source(const Plan *plan, int64_t view, const Frame *f, tomos_view *out)
@@ -287,14 +286,14 @@ static void place_source(const Plan *plan, int64_t view, const Frame *f, tomos_v
 	out->det[2] += z;
 }
 
-/* -0 + 0 is 0: files and sentences read better without minus zeros. */
+/* -0 + 0 is 0: no minus zeros in files and messages. */
 static void tidy(double a[3])
 {
 	for (int i = 0; i < 3; i++)
 		a[i] += 0.0;
 }
 
-/* Rows of fans are as far apart as pixels are wide at the axis, so that voxels come out as cubes. */
+/* The row height of fans is the pixel width at the axis, so that voxels are cubes. */
 static double row_height(const Plan *plan)
 {
 	const tomos_scan_options *o = &plan->o;
@@ -310,8 +309,8 @@ static void fill_view(const Plan *plan, int64_t view, tomos_view *out)
 	Frame f = frame_of(plan, view), d = f;
 	double height = row_height(plan);
 	double middle[2] = {0.5 * (double)(o->columns - 1), 0.5 * (double)(o->rows - 1)};
-	turn_detector(o, &f, d.u);
-	turn_detector(o, &f, d.v);
+	rotate_detector(o, &f, d.u);
+	rotate_detector(o, &f, d.v);
 	for (int i = 0; i < 3; i++) {
 		out->u[i] = o->pixel * d.u[i];
 		out->v[i] = height * d.v[i];
@@ -339,10 +338,10 @@ tomos_status tomos_geometry_make(tomos_geometry **scan, const tomos_scan_options
 	TRY(check_finite(o));
 	TRY(check_pixel(o));
 	TRY(check_unused(o, plan.kind));
-	TRY(settle_views(o, plan.kind));
+	TRY(choose_views(o, plan.kind));
 	TRY(geom_new(scan, o->rows, o->columns, o->views));
 	tomos_status status = check_lists(o, plan.kind);
-	if (status == TOMOS_OK && !(plan.kind->has & TURNS))
+	if (status == TOMOS_OK && !(plan.kind->has & CIRCLE))
 		status = lebedev_directions(&plan.directions, o->views);
 	if (status != TOMOS_OK) {
 		tomos_geometry_free(*scan);

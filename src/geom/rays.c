@@ -1,9 +1,9 @@
-/* Classifies the rays of a scan by the displacements that each special case would neglect. */
+/* Classifies rays by the displacement that each special case would neglect. */
 #include <string.h>
 #include "base/vector3.h"
 #include "geom/rays.h"
 
-/* Nearer to the source than this part of the way to the detector, no pixel position is exact. */
+/* Depths are bounded below by this: nearer to the source, pixel positions are not exact. */
 #define LEAST_DEPTH 1e-3
 
 typedef struct {
@@ -52,7 +52,7 @@ static double least_depth(const Scene *s, const GridView *k)
 	return fmax(least, LEAST_DEPTH);
 }
 
-/* By how many pixels voxels of a line along an axis fall apart, on the detector. */
+/* Extent of the projection of a line of voxels along an axis, in pixels. */
 static double spread_along(const Scene *s, const GridView *k, int axis)
 {
 	double size = s->columns + s->rows;
@@ -79,8 +79,8 @@ static bool is_in_slice(const Scene *s, const GridView *k, RayView *view)
 	return is_tiny(fabs(off) + tilt + fabs(apart)) && is_tiny(spread_along(s, k, axis));
 }
 
-/* From the detector through the volume; in pixels and, as a row may be higher or lower than a voxel, in
- * voxels. */
+/* From the detector through the volume, in pixels and in voxels, since rows and voxels may differ
+ * in height. */
 static bool is_level(const Scene *s, const GridView *k)
 {
 	double tilt = 0;
@@ -111,7 +111,7 @@ static RayView classify(const Scene *s, const GridView *k)
 
 /* ---- symmetric sets of views ----------------------------------------------------------------- */
 
-/* Whether f(p) = g(q), q being p rotated: by a quarter, (x, y) goes to (n - 1 - y, x). */
+/* Whether f(p) = g(q) where q is p rotated: by a quarter, (x, y) becomes (n - 1 - y, x). */
 static bool form_rotated(
 	const double f[4], const double g[4], int parts, const Scene *s, double scale)
 {
@@ -123,7 +123,7 @@ static bool form_rotated(
 	return fmax(most, fabs(back[2] - f[3])) <= RAY_TOLERANCE * scale;
 }
 
-/* Depths are at most about 1, and divide positions of up to `size` pixels. */
+/* Depths are about 1 and divide positions of up to `size` pixels. */
 static bool view_rotated(const Scene *s, int parts, int64_t from, int64_t to)
 {
 	const GridView a = grid_view(s->scan, from, s->grid), b = grid_view(s->scan, to, s->grid);

@@ -1,31 +1,31 @@
-/* Which special cases the rays of a scan belong to, seen from a grid. Found once, when a plan is made;
- * backends, the tuner, splitting and the run layer read it. */
+/* Classification of the rays of a scan relative to a grid. Computed once per plan and read by all
+ * backends, the tuner, the splitting of work and the run layer. */
 #ifndef TOMOS_GEOM_RAYS_H
 #define TOMOS_GEOM_RAYS_H
 
 #include "geom/geom.h"
 
-/* A scan belongs to a special case where treating it so moves nothing by more than this anywhere in
- * the volume: no voxel's projection on the detector (in pixels) and no ray in the volume (in voxels).
- * An interpolated value changes by at most twice the displacement times the largest sample, that is
- * 1e-6, which is the rounding error of float sums. */
+/* Tolerance of all classifications: the largest displacement anywhere in the volume, in pixels for
+ * the projection of a voxel and in voxels for a ray, that treating a scan as a special case may
+ * cause. An interpolated value changes by at most twice the displacement times the largest sample,
+ * here 1e-6, about the rounding error of float sums. */
 #define RAY_TOLERANCE 5e-7
 
-/* What holds for the rays of a view; several may hold at once. */
+/* Properties of the rays of a view; several may hold. */
 enum {
 	/* The rays of a detector row stay in one plane parallel to x and y. */
 	RAYS_LEVEL = 1,
-	/* The rays of a detector row stay in one slice, each slice has one row, and every slice sees
-	 * the same columns. Slices may lie across any axis. */
+	/* In-slice rays: the rays of a detector row stay in one slice, each slice has one row, and
+	 * all slices see the same columns. Slices may be across any axis. */
 	RAYS_IN_SLICE = 2,
-	/* The rays of a detector column stay in one plane parallel to z, and all voxels of a line
-	 * parallel to z are equally deep: cone beams, fans and laminography without roll. */
+	/* The rays of a detector column stay in one plane parallel to z, and the depth of a voxel
+	 * does not depend on z: cone beam, fan beam and laminography without roll. */
 	RAYS_IN_SHEET = 4,
-	/* Detector columns are parallel to z, rows perpendicular to it. */
+	/* Upright detector: columns are parallel to z, rows perpendicular to it. */
 	RAYS_UPRIGHT = 8,
 };
 
-/* One view. Where rays are in slices: slice k across `axis` falls on detector row `row` + `sign` k. */
+/* One view. In-slice rays: slice k across `axis` projects to detector row `row` + `sign` k. */
 typedef struct {
 	int families; /* RAYS_... */
 	int axis, sign;
@@ -36,8 +36,8 @@ enum { SOURCES_MIXED = -1 };
 
 typedef struct {
 	int source;     /* of all views: a tomos_source, or SOURCES_MIXED */
-	bool planar;    /* one slice, one detector row, all rays in the slice: z plays no part */
-	RayView all;    /* what holds for every view; in slices: across the same axis */
+	bool planar;    /* one slice, one detector row, all rays in the slice: z is not used */
+	RayView all;    /* properties of all views; in slices: across the same axis */
 	bool same_rows; /* in slices: `row` and `sign` are those of every view */
 	/* Where the list of views has 2 or 4 equal parts, each of them the part before rotated by a half
 	 * or a quarter of a circle about the centre of the grid: the number of parts from a view to the
@@ -51,7 +51,8 @@ typedef struct {
 /* Without the list of views, and nothing to free. */
 RayClass rays_summary(const tomos_geometry *scan, const tomos_grid *grid);
 tomos_status rays_make(RayClass *rays, const tomos_geometry *scan, const tomos_grid *grid);
-/* Of the views `views` of the scan, with detector rows counted from `row` on. `scan` is the part. */
+/* Of the views `views` of `whole`, which `scan` consists of, with detector rows counted from `row`
+ * on. */
 tomos_status rays_part(RayClass *part, const RayClass *whole, const int64_t *views, int64_t row,
 	const tomos_geometry *scan, const tomos_grid *grid);
 void rays_free(RayClass *rays);

@@ -1,11 +1,12 @@
-/* Separable footprint: a voxel's shadow as the product of one trapezoid across the columns and one
- * across the rows, each averaged over the pixel.
+/* Separable footprint: the projection of a voxel as the product of one trapezoid along the columns
+ * and one along the rows, each averaged over the pixel.
  *
- * Y. Long, J. A. Fessler, J. M. Balter, "3D forward and back-projection for X-ray CT using separable
- * footprints", IEEE Trans. Med. Imaging 29 (2010). A trapezoid is the meeting of the two widest of
- * the three edges' shadows; the third is added to the second in the square, which keeps the variance.
- * Where the rows lie along z the row shadow of parallel rays is a box and the whole is exact; the
- * total weight is that of voxel_weight, so mass is kept for every geometry.
+ * Y. Long, J. A. Fessler, J. M. Balter, "3D forward and back-projection for X-ray CT using
+ * separable footprints", IEEE Trans. Med. Imaging 29 (2010). A trapezoid is the convolution of two
+ * boxes: the widths of the voxel's three projected edges, of which the two smaller ones are
+ * combined as the root of the sum of squares, which keeps the variance. For parallel rays and
+ * detector rows perpendicular to z the footprint is exact. The total weight is that of
+ * voxel_weight, so mass is preserved for every geometry.
  */
 #ifndef TOMOS_KERNEL_FOOTPRINT_H
 #define TOMOS_KERNEL_FOOTPRINT_H
@@ -13,12 +14,12 @@
 #include "kernel/voxel.h"
 
 typedef struct {
-	double centre, wide, narrow; /* wide >= narrow: the two boxes that meet */
-	double reach;                /* half the base */
+	double centre, wide, narrow; /* widths of the two convolved boxes, wide >= narrow */
+	double reach;                /* half the length of the base */
 } FootprintShadow;
 
-/* The shadow of a voxel on one detector direction, f / depth to first order around the voxel, where
- * `change` of the depth's own change counts. */
+/* The footprint in one detector coordinate f / depth, linearised around the voxel; `change` is 0
+ * where the coordinate is not divided by the depth, else 1. */
 KERNEL_FN FootprintShadow footprint_shadow(
 	const double f[4], const KernelView *view, const int64_t at[3], double depth, double change)
 {
@@ -35,7 +36,7 @@ KERNEL_FN FootprintShadow footprint_shadow(
 	return shadow;
 }
 
-/* Share of the shadow below s, counted from its centre. */
+/* Fraction of the footprint below s, measured from its centre. */
 KERNEL_FN double footprint_below(const FootprintShadow *shadow, double s)
 {
 	double far = shadow->reach - fabs(s);

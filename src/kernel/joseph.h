@@ -10,7 +10,7 @@
 
 #include "kernel/ray.h"
 
-/* A point that is on the outermost centres but for rounding belongs to them. */
+/* A point this close to the outermost voxel centres counts as on them. */
 #define JOSEPH_EDGE 1e-9
 
 KERNEL_FN int joseph_beyond(const KernelGrid *grid, int axis, double p)
@@ -18,7 +18,6 @@ KERNEL_FN int joseph_beyond(const KernelGrid *grid, int axis, double p)
 	return p < -JOSEPH_EDGE || p > (double)(grid->n[axis] - 1) + JOSEPH_EDGE;
 }
 
-/* Meets the voxel that has that share of the step, if it is one. */
 KERNEL_FN void joseph_meet(KernelMeet *meet, const int mode, const KernelGrid *grid,
 	const KernelWalk *walk, int64_t k, int64_t i, int64_t j, double share)
 {

@@ -1,4 +1,4 @@
-/* Line length by marching: from one voxel face to the next along the ray.
+/* Intersection length of ray and voxel, by marching from one voxel face to the next.
  *
  * R. L. Siddon 1985; J. Amanatides and A. Woo 1987. The same weights as line.h, to rounding.
  */
@@ -19,18 +19,18 @@ KERNEL_FN void line_march_ray(const KernelGrid *grid, const KernelModel *model,
 			(double)grid->high[a] - 0.5, &enter, &leave);
 	if (!(enter < leave))
 		return;
-	int64_t at[3], turn[3], row = kernel_stride(grid, 1), slice = kernel_stride(grid, 2);
-	double next[3]; /* where the ray leaves the present voxel, per axis */
+	int64_t at[3], step[3], row = kernel_stride(grid, 1), slice = kernel_stride(grid, 2);
+	double next[3]; /* ray parameter at which the current voxel is left, per axis */
 	for (int a = 0; a < 3; a++) {
 		double d = ray->direction[a], p = ray->start[a] + enter * d + 0.5;
 		at[a] = (int64_t)floor(p);
 		at[a] = at[a] < grid->low[a] ? grid->low[a] : at[a];
 		if (d == 0 && at[a] >= grid->high[a])
-			return; /* it runs in the outermost face, which is the next box's */
+			return; /* it runs in the outermost face, which belongs to the next box */
 		at[a] = at[a] >= grid->high[a] ? grid->high[a] - 1 : at[a];
-		turn[a] = d > 0 ? 1 : -1;
+		step[a] = d > 0 ? 1 : -1;
 		next[a] = d == 0 ? 1e300
-				 : ((double)at[a] + 0.5 * (double)turn[a] - ray->start[a]) / d;
+				 : ((double)at[a] + 0.5 * (double)step[a] - ray->start[a]) / d;
 	}
 	for (double t = enter; t < leave;) {
 		int a = next[0] <= next[1] ? (next[0] <= next[2] ? 0 : 2)
@@ -42,11 +42,11 @@ KERNEL_FN void line_march_ray(const KernelGrid *grid, const KernelModel *model,
 					(at[2] - grid->low[2]) * slice,
 				(end - t) * ray->length);
 		t = fmax(t, end);
-		at[a] += turn[a];
+		at[a] += step[a];
 		if (!kernel_in_box(grid, a, at[a]))
 			break;
 		next[a] =
-			((double)at[a] + 0.5 * (double)turn[a] - ray->start[a]) / ray->direction[a];
+			((double)at[a] + 0.5 * (double)step[a] - ray->start[a]) / ray->direction[a];
 	}
 }
 

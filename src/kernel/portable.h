@@ -1,8 +1,8 @@
-/* What the kernel texts need of a compiler, and the structs they share.
+/* Types of the reference kernels, and what these need of a compiler.
  *
- * The texts are C11, CUDA C and OpenCL C at once: a backend may define KERNEL_FN, KERNEL_GLOBAL and
- * KERNEL_ADD before it includes them. All geometry here is in voxel indices of the grid: the centre
- * of voxel (i, j, k) lies at (i, j, k).
+ * Reference kernels are C11, CUDA C and OpenCL C at once; a backend may define KERNEL_FN,
+ * KERNEL_GLOBAL and KERNEL_ADD before it includes them. Geometry is in voxel indices of the grid:
+ * the centre of voxel (i, j, k) is at (i, j, k).
  */
 #ifndef TOMOS_KERNEL_PORTABLE_H
 #define TOMOS_KERNEL_PORTABLE_H
@@ -20,17 +20,17 @@ typedef long int64_t;
 #define KERNEL_ADD(pointer, value) (*(pointer) += (value))
 #endif
 
-/* What an entry counts for in sums; `power` of the backends counts other than the entry itself. */
+/* The weight that enters sums; backends redefine it to sum powers of the matrix entries. */
 #ifndef KERNEL_WEIGHT
 #define KERNEL_WEIGHT(meet, weight) (weight)
 #endif
 
-/* Shares of a step or of a voxel that are no larger are rounding error, and no entries: which voxels a ray
- * meets must not depend on the last bits of its position, since some weights count entries. It is
- * more than kernel_nudge makes of a ray through a corner, and less than floats resolve. */
+/* Smaller fractions of a voxel are treated as rounding errors and dropped: which voxels a ray meets
+ * must not depend on the last bits of its position, since some weights count entries. The limit is
+ * above the shift of kernel_nudge and below the resolution of float. */
 #define KERNEL_LEAST 1e-7
 
-/* The voxels at hand: the box [low, high) of a grid of n voxels, stored [z][y][x]. */
+/* A grid of n voxels, of which the box [low, high) is in memory, stored [z][y][x]. */
 typedef struct {
 	int64_t n[3], low[3], high[3];
 	double step[3]; /* voxel size */
@@ -51,7 +51,7 @@ typedef struct {
 #define KERNEL_HAS_SOURCE(view) ((view)->src[3] != (int)SOURCE_PARALLEL)
 #define KERNEL_FANS(view) ((view)->src[3] == (int)SOURCE_FAN_PER_ROW)
 
-/* What V is divided by, where D is `depth`. */
+/* Divisor of V where D is `depth`. */
 KERNEL_FN double kernel_row_depth(const KernelView *view, double depth)
 {
 	return KERNEL_FANS(view) ? 1 : depth;
@@ -61,14 +61,14 @@ enum { WEIGHT_RAY, WEIGHT_DEPTH, WEIGHT_NONE };
 
 typedef struct {
 	int64_t rows, columns;
-	int clamp;   /* boundary: stop at the outermost samples instead of fading into zero */
+	int clamp;   /* boundary `clamp`: no weight beyond the outermost voxel centres */
 	int nearest; /* voxel: nearest pixel instead of linear interpolation */
 	int weight;  /* voxel: WEIGHT_... */
-	int planar;  /* one slice, one row, all rays in the plane: z plays no part */
+	int planar;  /* one slice, one detector row, all rays in the slice: z is not used */
 } KernelModel;
 
-/* What is done with each (index, weight) that a kernel finds. `mode` is a literal at every call, so
- * that one text becomes the sum, its transpose and the matrix row. */
+/* What a kernel does with each (index, weight) it finds. `mode` is a constant at every call, so
+ * that one function compiles to the sum, its transpose and the matrix row. */
 enum { MEET_SUM, MEET_SPREAD, MEET_LIST };
 
 typedef struct {
@@ -99,7 +99,7 @@ KERNEL_FN int kernel_in_box(const KernelGrid *grid, int axis, int64_t i)
 	return i >= grid->low[axis] && i < grid->high[axis];
 }
 
-/* From one voxel of the box to the next along an axis. */
+/* Distance in memory between neighbours along an axis. */
 KERNEL_FN int64_t kernel_stride(const KernelGrid *grid, int axis)
 {
 	int64_t nx = grid->high[0] - grid->low[0], ny = grid->high[1] - grid->low[1];

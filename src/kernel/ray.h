@@ -1,4 +1,4 @@
-/* A ray, and how ray-driven kernels walk along it: step by step across its dominant axis. */
+/* A ray, and its walk through the planes of voxel centres across its dominant axis. */
 #ifndef TOMOS_KERNEL_RAY_H
 #define TOMOS_KERNEL_RAY_H
 
@@ -7,12 +7,12 @@
 /* Points start + t direction, in voxel indices; t >= 0 where the ray has a source. */
 typedef struct {
 	double start[3], direction[3];
-	double length; /* of `direction`, in units */
+	double length; /* of `direction`, in the unit of the scan */
 	int has_source;
 } KernelRay;
 
-/* A direction is exactly zero along an axis where it is so but for rounding: a ray that lies in the
- * face between two voxels then stays on one side of it, whichever kernel or slab it meets. */
+/* Components of a direction that are zero but for rounding become exactly zero, so that a ray in
+ * the face between two voxels stays on one side of it, in every kernel and slab. */
 #define RAY_LEVEL 1e-12
 
 KERNEL_FN KernelRay kernel_ray(
@@ -37,8 +37,8 @@ KERNEL_FN KernelRay kernel_ray(
 	return ray;
 }
 
-/* A ray that runs in a face between voxels belongs to one of them; shifted by a hair, it is the same
- * one whatever the last bits of its position are. */
+/* Shifts a ray slightly: one that runs in the face between two voxels is then assigned to the same
+ * voxel whatever the last bits of its position are. */
 KERNEL_FN KernelRay kernel_nudge(const KernelRay *ray)
 {
 	KernelRay nudged = *ray;
@@ -55,14 +55,14 @@ KERNEL_FN int kernel_dominant(const KernelRay *ray)
 	return x >= y ? (x >= z ? 0 : 2) : (y >= z ? 1 : 2);
 }
 
-/* A ray seen from its dominant axis a: at a = k the others are b = base[0] + k slope[0],
- * c = base[1] + k slope[1], with |slope| <= 1. */
+/* A ray parametrised by its dominant axis a: in plane k it is at b = base[0] + k slope[0], c =
+ * base[1] + k slope[1], with |slope| <= 1. */
 typedef struct {
 	int a, b, c;
 	int64_t stride[3]; /* of the voxels along a, b, c */
 	double base[2], slope[2];
 	double step;            /* length from one plane to the next */
-	double k_start, k_stop; /* where the ray can meet the box */
+	double k_start, k_stop; /* planes where the ray can meet the box */
 } KernelWalk;
 
 /* Narrows [*first, *last] to the k with low <= base + k slope <= high. */
@@ -79,8 +79,8 @@ KERNEL_FN void kernel_clip(
 	*last = fmin(*last, fmax(one, two));
 }
 
-/* `margin`: how far beyond the box, in voxels, the kernel's weights reach across the ray;
- * `along`: how far along it. */
+/* `margin`, `along`: how far beyond the box the kernel's weights reach across and along the ray, in
+ * voxels. */
 KERNEL_FN KernelWalk kernel_walk(
 	const KernelGrid *grid, const KernelRay *ray, double margin, double along)
 {
@@ -109,14 +109,14 @@ KERNEL_FN KernelWalk kernel_walk(
 		else
 			walk.k_stop = fmin(walk.k_stop, ray->start[walk.a]);
 	}
-	if (!(walk.k_start <= walk.k_stop)) { /* an end may be anything, even past all integers */
+	if (!(walk.k_start <= walk.k_stop)) { /* ends may be infinite or beyond int64_t */
 		walk.k_start = 0;
 		walk.k_stop = -2;
 	}
 	return walk;
 }
 
-/* Meets voxel (k, i, j) along (a, b, c), unless it lies outside the box; k is known to lie inside. */
+/* Visits voxel (k, i, j) along (a, b, c) if it is in the box; k is known to be. */
 KERNEL_FN void kernel_walk_meet(KernelMeet *meet, const int mode, const KernelGrid *grid,
 	const KernelWalk *walk, int64_t k, int64_t i, int64_t j, double weight)
 {

@@ -1,26 +1,26 @@
-/* Detector rows on their way through a filter: taken, weighted, continued beyond the detector; and the
- * convolution tap by tap. */
+/* Preparation of detector rows for filtering (resampling, weights, extrapolation beyond the
+ * detector), and direct convolution. */
 #ifndef TOMOS_KERNEL_ROWS_H
 #define TOMOS_KERNEL_ROWS_H
 
 #include "kernel/portable.h"
 
-/* FilterSpec as a device has it. A row is packed into `length` samples: its columns, the margin to the
- * right of them, zeros, and the margin to the left at the end, where a periodic transform looks for it. */
+/* FilterSpec for devices. A row is packed into `length` samples: its columns, the margin to their
+ * right, zeros, and at the end the margin to their left, since the transform is periodic. */
 typedef struct {
 	int64_t rows, columns, seen, before, margin, length, taps;
-	int hold; /* beyond the detector its edge goes on */
+	int hold; /* the outermost columns are repeated beyond the detector */
 	int oversample;
 } KernelRows;
 
-/* FilterView; its weights of columns lie elsewhere. */
+/* FilterView without the weights of columns. */
 typedef struct {
 	double distance, foot_column, foot_row, du, dv;
 	double map[9];
 	int64_t mapped, fans;
 } KernelRowView;
 
-/* A pixel between the pixels of an image, 0 beyond it. */
+/* Bilinear interpolation in an image; 0 outside. */
 KERNEL_FN float rows_between(
 	const KernelRows *rows, KERNEL_GLOBAL const float *image, double column, double row)
 {
@@ -37,7 +37,7 @@ KERNEL_FN float rows_between(
 	return (float)sum;
 }
 
-/* Column i of a row of the aligned detector. */
+/* Column i of a row of the untilted detector (algo/align.c). */
 KERNEL_FN float rows_pixel(const KernelRows *rows, const KernelRowView *view,
 	KERNEL_GLOBAL const float *image, int64_t row, int64_t i)
 {
@@ -54,7 +54,7 @@ KERNEL_FN float rows_pixel(const KernelRows *rows, const KernelRowView *view,
 		(view->map[3] * c + view->map[4] * r + view->map[5]) / (view->fans ? 1 : depth));
 }
 
-/* The cosine of a pixel's ray; 1 for parallel ones. */
+/* Cosine of the angle between a pixel's ray and the central ray; 1 for parallel rays. */
 KERNEL_FN float rows_cosine(const KernelRowView *view, int64_t row, int64_t column)
 {
 	if (view->distance == 0)
@@ -64,8 +64,8 @@ KERNEL_FN float rows_cosine(const KernelRowView *view, int64_t row, int64_t colu
 	return (float)(1 / sqrt(1 + u * u + v * v));
 }
 
-/* Sample i of a packed row. `weights` are those of the view's columns, `fade` that of the margin, from
- * the detector's edge outwards. */
+/* Sample i of a packed row. `weights`: of the view's columns; `fade`: of the margin, from the edge
+ * of the detector outwards. */
 KERNEL_FN float rows_packed(const KernelRows *rows, const KernelRowView *view,
 	KERNEL_GLOBAL const float *image, KERNEL_GLOBAL const float *weights,
 	KERNEL_GLOBAL const float *fade, int64_t row, int64_t i)
@@ -83,7 +83,7 @@ KERNEL_FN float rows_packed(const KernelRows *rows, const KernelRowView *view,
 	       rows_pixel(rows, view, image, row, c);
 }
 
-/* Sample c of a packed row, whose samples are `stride` apart, convolved with taps. */
+/* Sample c of a packed row with stride `stride`, convolved with `taps`. */
 KERNEL_FN float rows_convolved(const KernelRows *rows, KERNEL_GLOBAL const float *packed,
 	int64_t stride, KERNEL_GLOBAL const float *taps, int64_t c)
 {

@@ -1,8 +1,9 @@
-/* Stored matrices as devices have them: products with CSR and SCSR, and rows one by one.
+/* Stored matrices on a device: products with CSR and SCSR, and single rows.
  *
- * op/scsr/scsr.h says what SCSR is. A device has rectangles of the image as slabs, so small that groups of threads
- * have all images of one at hand, and in each the pieces of rays one by one, not in pairs; and lists of waves,
- * the pieces of one view and slab that share no pixel, which may be added at once.
+ * op/scsr/scsr.h explains SCSR. On a device, slabs are rectangles of the image, small enough for
+ * the shared memory of one group of threads, and the pieces of rays are stored one by one instead
+ * of in pairs. Waves are pieces of one view and slab that have no pixel in common, so they can be
+ * added concurrently.
  */
 #ifndef TOMOS_KERNEL_STORED_H
 #define TOMOS_KERNEL_STORED_H
@@ -17,15 +18,15 @@ KERNEL_FN float stored_raised(float weight, int power)
 
 /* ---- rows listed by a device ----------------------------------------------------------------- */
 
-/* `most` places for each of `count` rows. */
+/* `count` matrix rows with space for `most` entries each. */
 typedef struct {
 	int64_t count, most;
-	KERNEL_GLOBAL const int64_t *ray; /* which they are */
+	KERNEL_GLOBAL const int64_t *ray; /* ray of each row */
 	KERNEL_GLOBAL int64_t *index, *entries;
 	KERNEL_GLOBAL float *weight;
 } KernelBatch;
 
-/* Entry k of row i, by the weight of its ray and that of its voxel; NULL: 1. */
+/* Multiplies entry k of row i by the weights of its ray and its voxel; NULL: 1. */
 KERNEL_FN void batch_weigh(const KernelBatch *batch, int64_t i, int64_t k,
 	KERNEL_GLOBAL const float *rays, KERNEL_GLOBAL const float *voxels)
 {
@@ -43,7 +44,7 @@ typedef struct {
 	int wide_pointers, wide_indices; /* 8 bytes each, else 4 */
 	KERNEL_GLOBAL const void *pointers, *indices;
 	KERNEL_GLOBAL const float *values;
-	KERNEL_GLOBAL const int64_t *views; /* of a part; NULL: all */
+	KERNEL_GLOBAL const int64_t *views; /* of a subset; NULL: all */
 } KernelCsr;
 
 KERNEL_FN int64_t stored_at(KERNEL_GLOBAL const void *array, int wide, int64_t i)
@@ -52,7 +53,7 @@ KERNEL_FN int64_t stored_at(KERNEL_GLOBAL const void *array, int wide, int64_t i
 		    : ((KERNEL_GLOBAL const int *)array)[i];
 }
 
-/* Where row r begins, and where it ends. */
+/* First entry of row r, and the end. */
 KERNEL_FN int64_t csr_bounds(const KernelCsr *m, int64_t r, int64_t *end)
 {
 	int64_t row = m->views ? m->views[r / m->view_rows] * m->view_rows + r % m->view_rows : r;
@@ -60,7 +61,7 @@ KERNEL_FN int64_t csr_bounds(const KernelCsr *m, int64_t r, int64_t *end)
 	return stored_at(m->pointers, m->wide_pointers, row);
 }
 
-/* Row r times x: what entries `lane`, `lane` + lanes, ... add to it. */
+/* Row r times x, summed over entries `lane`, `lane` + lanes, ... */
 KERNEL_FN double csr_sum(
 	const KernelCsr *m, int64_t r, int power, KERNEL_GLOBAL const float *x, int lane, int lanes)
 {
@@ -81,8 +82,8 @@ KERNEL_FN void csr_spread(const KernelCsr *m, int64_t r, int power, float value,
 			stored_raised(m->values[i], power) * value);
 }
 
-/* Entries of a voxel that is named twice, as matrices from files may have it, are added in the first
- * place; the others are zeros. */
+/* Matrices read from files may have several entries for one voxel: the first gets their sum, the
+ * others 0. */
 KERNEL_FN void csr_list(
 	const KernelCsr *m, const KernelBatch *batch, int64_t i, int lane, int lanes)
 {
@@ -106,48 +107,51 @@ KERNEL_FN void csr_list(
 
 enum { STORED_LANES = 8, STORED_BUNDLE = 16, STORED_STEP = 4, STORED_PIXELS = 1 << 16 };
 
-/* What a stored row has in one slab: whole bundles of entries, of which the last is filled up with weights 0.
- * Entry e of a bundle lies at place stored_place(e), so that STORED_STEP entries in a row are STORED_STEP
- * places apart: threads that walk them together read neighbours of their own. */
+/* The entries of a stored row in one slab, in whole bundles; the last is padded with weights 0.
+ * Entry e of a bundle is stored at stored_place(e), so that STORED_STEP consecutive entries are
+ * STORED_STEP places apart and threads that walk them together read neighbouring addresses. */
 typedef struct {
 	int64_t bundle;
 	int bundles, column; /* column: of the view */
 } KernelPiece;
 
-/* Where a stored row has a piece. */
+/* Where to find a piece of a stored row. */
 typedef struct {
 	int piece, slab;
 } KernelPlace;
 
-/* Bundles of one view and slab whose pieces share no pixel; `slot`: that of the view's rows in use. */
+/* Bundles of one view and slab whose pieces have no pixel in common. `slot`: of the view among
+ * those in use. */
 typedef struct {
 	int64_t bundle;
 	int bundles, slot;
 } KernelWave;
 
-/* Some views in a slab: what one group of threads does. Pieces and waves as they are used. */
+/* The work of one group of threads: some views in one slab, as ranges of the lists of pieces and
+ * waves. */
 typedef struct {
-	int64_t slab, image; /* image: where its part of the result is, for the adjoint */
+	int64_t slab, image; /* image: that receives its part of the adjoint */
 	int64_t piece, piece_end, wave, wave_end;
 } KernelUnit;
 
-/* Where a symmetry takes pixel (x, y): to index origin + x along_x + y along_y. */
+/* A symmetry maps pixel (x, y) to index origin + x along_x + y along_y. */
 typedef struct {
 	int64_t origin, along_x, along_y;
 } KernelSymmetry;
 
-/* A stored view: the views that its rays are under each symmetry, or -1; bits: the columns in reverse;
- * the target of a lane before, the other way round. */
+/* A stored view. `target`: the view that each symmetry maps its rays to, or -1. Bits of `flip`:
+ * with the columns in reverse order; of `again`: the target occurs before with the opposite order
+ * of columns. */
 typedef struct {
 	int64_t number, columns, first, slot, target[STORED_LANES];
 	int flip, again;
 } KernelOrbit;
 
 typedef struct {
-	int64_t nx, ny, slabs, across; /* across: slabs side by side */
+	int64_t nx, ny, slabs, across; /* across: slabs per row of slabs */
 	int64_t width, height;         /* of a slab, both even */
 	int64_t view_columns;
-	int64_t used, units; /* orbits of a part */
+	int64_t used, units; /* orbits in use, and their units */
 	int64_t lanes;       /* symmetries */
 	KernelSymmetry symmetry[STORED_LANES];
 	int64_t inverse[STORED_LANES];
@@ -177,8 +181,8 @@ KERNEL_FN int stored_place(int entry)
 	return entry % STORED_STEP * (STORED_BUNDLE / STORED_STEP) + entry / STORED_STEP;
 }
 
-/* Squares of two by two, which rays go through side by side: four entries in a row are then seldom two
- * with the same place in their squares. */
+/* Pixels are numbered in squares of 2 x 2, along which rays pass side by side: of four consecutive
+ * entries, two seldom have the same position in their squares. */
 KERNEL_FN int slab_pixel(const KernelSlabs *of, int x, int y)
 {
 	return (y / 2 * ((int)of->width / 2) + x / 2) * 4 + y % 2 * 2 + x % 2;
@@ -194,21 +198,21 @@ KERNEL_FN int slab_y(const KernelSlabs *of, int pixel)
 	return pixel / 4 / ((int)of->width / 2) * 2 + pixel / 2 % 2;
 }
 
-/* Whether a symmetry makes rows of columns. */
-KERNEL_FN int slab_turned(const KernelSlabs *of, int g)
+/* Whether a symmetry exchanges x and y. */
+KERNEL_FN int slab_transposed(const KernelSlabs *of, int g)
 {
 	return of->symmetry[g].along_x != 1 && of->symmetry[g].along_x != -1;
 }
 
-/* Where pixel (x, y) of a slab is in its image under symmetry g: neighbours in the rows of the whole image
- * are neighbours there. */
+/* Position of pixel (x, y) of a slab in its image under symmetry g, where neighbours in rows of the
+ * whole image are neighbours in memory. */
 KERNEL_FN int64_t slab_plane(const KernelSlabs *of, int64_t x, int64_t y, int g)
 {
 	return of->width * of->height * g +
-	       (slab_turned(of, g) ? x * of->height + y : y * of->width + x);
+	       (slab_transposed(of, g) ? x * of->height + y : y * of->width + x);
 }
 
-/* Where symmetry g takes pixel (x, y) of a slab; -1: there is no such pixel. */
+/* The pixel to which symmetry g maps pixel (x, y) of a slab; -1: outside the image. */
 KERNEL_FN int64_t slab_target(const KernelSlabs *of, int64_t slab, int64_t x, int64_t y, int64_t g)
 {
 	x += slab % of->across * of->width;
@@ -218,8 +222,8 @@ KERNEL_FN int64_t slab_target(const KernelSlabs *of, int64_t slab, int64_t x, in
 	return of->symmetry[g].origin + x * of->symmetry[g].along_x + y * of->symmetry[g].along_y;
 }
 
-/* Pixel (x, y) of the result is the sum of lane g of the pixel that g takes there. Pixels are counted in 32
- * bits, in which divisions are quicker. */
+/* Pixel (x, y) of the result: the sum over symmetries g of lane g of the pixel that g maps to it.
+ * Indices are 32-bit, which divide faster. */
 KERNEL_FN float scsr_collect(const KernelScsr *m, int64_t x, int64_t y)
 {
 	float sum = 0;
@@ -239,8 +243,8 @@ KERNEL_FN float scsr_collect(const KernelScsr *m, int64_t x, int64_t y)
 	return sum;
 }
 
-/* Where lane g of a stored row lies among all rows, or -1. The middle column of a view that is its own
- * mirror image is met twice, and counts once. */
+/* Number of the matrix row that symmetry g makes of a stored row, or -1. The middle column of a
+ * view that is its own mirror image is found twice and counts once. */
 KERNEL_FN int64_t scsr_lane_row(
 	const KernelScsr *m, KERNEL_GLOBAL const KernelOrbit *orbit, int64_t column, int g)
 {
@@ -250,7 +254,7 @@ KERNEL_FN int64_t scsr_lane_row(
 	return orbit->target[g] * m->of.view_columns + (orbit->flip >> g & 1 ? mirror : column);
 }
 
-/* Lane g of a stored row, in all slabs. */
+/* Lane g of a stored row, summed over all slabs. */
 KERNEL_FN float scsr_total(const KernelScsr *m, int64_t row, int g)
 {
 	double sum = 0;
@@ -259,7 +263,7 @@ KERNEL_FN float scsr_total(const KernelScsr *m, int64_t row, int g)
 	return (float)sum;
 }
 
-/* Appends what the stored row has in one slab, as symmetry g sees it. */
+/* Appends the entries of a stored row in one slab, mapped by symmetry g. */
 KERNEL_FN int64_t scsr_list_piece(const KernelScsr *m, KernelPlace place, int64_t g, int64_t count,
 	KERNEL_GLOBAL int64_t *index, KERNEL_GLOBAL float *weight)
 {
@@ -295,8 +299,8 @@ KERNEL_FN void scsr_list(const KernelScsr *m, const KernelBatch *batch, int64_t 
 
 /* ---- Kaczmarz's method ----------------------------------------------------------------------- */
 
-/* x += lambda (b_i - a_i'x) / ||a_i||^2 a_i for the rows of a batch, one after the other; r_i is the
- * misfit before. The squares are no less than `least`. */
+/* x += lambda (b_i - a_i'x) / ||a_i||^2 a_i for the rows of a batch in order; r_i is the residual
+ * before each step. Squared norms are replaced by `least` where they are less. */
 typedef struct {
 	KERNEL_GLOBAL const float *b, *squares;
 	KERNEL_GLOBAL float *r, *x;
@@ -304,22 +308,22 @@ typedef struct {
 	float low, high;
 } KernelKaczmarz;
 
-/* The step along row i of the batch, whose product with x is known. */
+/* Step length along row i, whose product with x is known. */
 KERNEL_FN float kaczmarz_step(const KernelKaczmarz *v, int64_t ray, double product)
 {
-	double misfit = v->b[ray] - product, square = v->squares[ray];
-	return square > 0 ? (float)(v->lambda * (float)misfit / fmax(square, v->least)) : 0;
+	double residual = v->b[ray] - product, square = v->squares[ray];
+	return square > 0 ? (float)(v->lambda * (float)residual / fmax(square, v->least)) : 0;
 }
 
-/* All rays of a view at once, and yet one after the other: with all products taken before the first is used,
- * that of ray i is later off by what the `near` rays before it have added, their steps times the products of
- * the two rows, of which ray j's with ray i lies at [j modulo 2 near + 1][i]. */
+/* The same steps for all rays of a view, from products a_i'x taken before the first step: the
+ * product of ray i is corrected by the steps of the `near` rays before it times the products of the
+ * rows, a_j'a_i at [j modulo 2 near + 1][i]. */
 enum { STORED_NEIGHBOURS = 8 /* at most */ };
 
 typedef struct {
 	int64_t rays, near;
 	KERNEL_GLOBAL const float *b, *squares, *products;
-	KERNEL_GLOBAL float *r, *steps; /* r: the product, then the misfit */
+	KERNEL_GLOBAL float *r, *steps; /* r: the product, replaced by the residual */
 	double lambda, least;
 } KernelKaczmarzView;
 
@@ -328,12 +332,12 @@ KERNEL_FN void kaczmarz_view_ray(const KernelKaczmarzView *s, int64_t i)
 	double product = s->r[i], square = s->squares[i];
 	for (int64_t j = i < s->near ? 0 : i - s->near; j < i; j++)
 		product += (double)s->steps[j] * s->products[j % (2 * s->near + 1) * s->rays + i];
-	float misfit = (float)(s->b[i] - product);
-	s->r[i] = misfit;
-	s->steps[i] = square > 0 ? (float)(s->lambda * misfit / fmax(square, s->least)) : 0;
+	float residual = (float)(s->b[i] - product);
+	s->r[i] = residual;
+	s->steps[i] = square > 0 ? (float)(s->lambda * residual / fmax(square, s->least)) : 0;
 }
 
-/* A voxel of weight 0 is masked, or named twice. */
+/* Entries of weight 0 belong to masked or repeated voxels. */
 KERNEL_FN void kaczmarz_update(const KernelKaczmarz *v, int64_t index, float weight, float step)
 {
 	float moved = v->x[index] + step * weight;

@@ -1,8 +1,9 @@
-/* Voxel-driven: each voxel's centre is projected onto the detector and shared among the pixels
- * around that point, by linear interpolation or all to the nearest.
+/* Voxel-driven projection: the centre of each voxel is projected onto the detector and its value
+ * distributed to the pixels around that point, by linear interpolation or to the nearest.
  *
- * Nielsen 2014, 2.5.3; boundaries as there: expanding, a voxel within one pixel of the outermost
- * pixel centres still counts with what falls inside; clamping, it does not.
+ * Nielsen 2014, 2.5.3, with the same boundaries: `expand`, a voxel that projects to within one
+ * pixel of the outermost pixel centres contributes the part that falls on pixels; `clamp`, it
+ * contributes nothing.
  */
 #ifndef TOMOS_KERNEL_VOXEL_H
 #define TOMOS_KERNEL_VOXEL_H
@@ -16,10 +17,10 @@ KERNEL_FN double voxel_affine(const double f[4], const int64_t at[3])
 	return f[0] * (double)at[0] + f[1] * (double)at[1] + f[2] * (double)at[2] + f[3];
 }
 
-/* WEIGHT_RAY: the line integral a voxel adds to a pixel on which all of it falls. With column and row
- * as functions c, r of space that is voxel volume |grad c x grad r|, which for a point source works
- * out as mass distance / depth^3 (planar and fans: mass distance / depth^2) with a constant of the
- * view. */
+/* WEIGHT_RAY: the line integral that a voxel adds to a pixel onto which all of it projects, voxel
+ * volume times |grad c x grad r| for column c and row r as functions of position. For a point
+ * source this is mass distance / depth^3 (planar and fans: mass distance / depth^2), where mass is
+ * a constant of the view. */
 KERNEL_FN double voxel_weight(const KernelGrid *grid, const KernelModel *model,
 	const KernelView *view, const int64_t at[3], double depth)
 {
@@ -38,7 +39,8 @@ KERNEL_FN double voxel_weight(const KernelGrid *grid, const KernelModel *model,
 	return view->mass * sqrt(square) / (depth * depth * (in_plane ? 1 : depth));
 }
 
-/* Lowest pixel and the share of the next one; 0 if the point is off a detector of n pixels. */
+/* The lower of two neighbouring pixels and the weight of the upper one; 0 if the point is off a
+ * detector of n pixels. */
 KERNEL_FN int voxel_share(
 	const KernelModel *model, double p, int64_t n, int64_t *low, double *share)
 {

@@ -2,9 +2,9 @@
 #include <string.h>
 #include "op/matrix.h"
 
-#define KERNEL_TEXTS
+#define KERNEL_HEADERS
 #include "kernel/kernels.def"
-#undef KERNEL_TEXTS
+#undef KERNEL_HEADERS
 
 enum {
 	LANES = 64,  /* tasks with buffers of their own */

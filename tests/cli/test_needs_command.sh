@@ -154,7 +154,7 @@ rejected "does not say the size of its pixels, which a cone scan needs: give it 
 	--geometry cone --source-axis 100 --source-detector 200 --arc 360 -o x.h5
 accepted recon s.npy --geometry fan --source-axis 100 --source-detector 200 --arc 360 --pixel 0.1 -o x.h5
 rejected "has no angles to replace" recon s.npy --arc 180 --replace-angles -o x.h5
-rejected "equal steps take 2 turns at most" project p.h5 --views 4 --arc 1080 -o x.h5
+rejected "in equal steps it is at most 720 degrees" project p.h5 --views 4 --arc 1080 -o x.h5
 rejected "a cone scan needs the size of its pixels" matrix --geometry cone --source-axis 9 --source-detector 9 \
 	--views 4 --size 8 -o x.h5
 rejected "it must be between -1e+30 and 1e+30" project p.h5 --geometry cone --source-axis 1e200 --source-detector 2e200 \

@@ -90,4 +90,15 @@ static inline double shadow(const tomos_geometry *scan, int64_t index, const dou
 	return determinant(w->u, w->v, way) / all;
 }
 
+static inline tomos_scan_options options(
+	const char *kind, int64_t rows, int64_t columns, int64_t views)
+{
+	tomos_scan_options o = tomos_scan_defaults();
+	o.geometry = kind;
+	o.rows = rows;
+	o.columns = columns;
+	o.views = views;
+	return o;
+}
+
 #endif

@@ -82,10 +82,10 @@ static ProjectRequest request(const Problem *p, Direction direction, float *x, f
 
 static int taken(const CpuLevel *level, const ProjectRequest *what)
 {
-	for (int i = 0; i < level->tuned_count; i++)
-		if (strcmp(level->tuned[i].name, "oblique") == 0 &&
-			level->tuned[i].direction == what->direction)
-			return level->tuned[i].applies(what);
+	for (int i = 0; i < level->optimised_count; i++)
+		if (strcmp(level->optimised[i].name, "oblique") == 0 &&
+			level->optimised[i].direction == what->direction)
+			return level->optimised[i].applies(what);
 	return 0;
 }
 

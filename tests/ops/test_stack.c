@@ -105,11 +105,11 @@ static const char *served_by(const ProjectRequest *what)
 {
 	const CpuLevel *level;
 	OK(cpu_level_choose(&level));
-	for (int i = 0; i < level->tuned_count; i++)
-		if (level->tuned[i].kernel == what->kernel &&
-			level->tuned[i].direction == what->direction &&
-			level->tuned[i].applies(what))
-			return level->tuned[i].name;
+	for (int i = 0; i < level->optimised_count; i++)
+		if (level->optimised[i].kernel == what->kernel &&
+			level->optimised[i].direction == what->direction &&
+			level->optimised[i].applies(what))
+			return level->optimised[i].name;
 	return "shared text";
 }
 

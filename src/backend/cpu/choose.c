@@ -1,4 +1,4 @@
-/* Which instruction set to use: the best the processor has, or the one TOMOS_CPU names. */
+/* Chooses the instruction set: the best of the processor, or that of TOMOS_CPU. */
 #include <stdlib.h>
 #include <string.h>
 #include "backend/cpu/cpu.h"

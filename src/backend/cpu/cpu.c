@@ -1,4 +1,4 @@
-/* The CPU as a backend: host memory, all cores. */
+/* CPU backend: host memory, all cores. */
 #include <stdio.h>
 #include <string.h>
 #include "backend/cpu/cpu.h"

@@ -1,25 +1,25 @@
-/* The CPU backend: the kernels compiled once per instruction set, one of them chosen at run time. */
+/* CPU backend: all kernels are compiled once per instruction set; one set is chosen at run time. */
 #ifndef TOMOS_BACKEND_CPU_CPU_H
 #define TOMOS_BACKEND_CPU_CPU_H
 
 #include "backend/backend.h"
 
-/* Up to so many views at a time, what is not done for a view itself counts: copies of the volume do not
- * pay, nor weights that are kept. */
+/* Up to this number of views, the cost that does not depend on the number of views dominates:
+ * copying the volume does not pay, nor do stored weights. */
 enum { FEW_VIEWS = 4 };
 
-/* How many parts of `size` cover n. */
+/* Number of parts of `size` that cover n. */
 static inline int64_t parts(int64_t n, int64_t size)
 {
 	return (n + size - 1) / size;
 }
 
-/* One kernel in one direction over one view. A ray-driven one walks the pixels of `window`, a
- * voxel-driven one the voxels of `part`; `volume` holds the box of `grid`, `image` the view. */
-typedef void (*SharedKernel)(const Plan *plan, const KernelGrid *grid, int64_t view,
+/* Reference kernel in one direction for one view. Ray-driven kernels visit the pixels of `window`,
+ * voxel-driven ones the voxels of `part`; `volume` has the box of `grid`, `image` the view. */
+typedef void (*ReferenceKernel)(const Plan *plan, const KernelGrid *grid, int64_t view,
 	const Window *window, const Box *part, float *volume, float *image);
 
-/* A tuned kernel does a whole request, or says that it does not apply. */
+/* An optimised kernel: computes a whole request where it applies. */
 typedef struct {
 	const char *name;
 	int kernel;
@@ -27,13 +27,13 @@ typedef struct {
 	bool (*applies)(const ProjectRequest *what);
 	tomos_status (*run)(const ProjectRequest *what);
 	tomos_status (*step)(const ProjectRequest *what, const FusedUpdate *step); /* or NULL */
-} TunedKernel;
+} OptimisedKernel;
 
 typedef struct {
 	const char *name;
-	const SharedKernel (*shared)[2]; /* [kernel][direction] */
-	const TunedKernel *tuned;
-	int tuned_count;
+	const ReferenceKernel (*reference)[2]; /* [kernel][direction] */
+	const OptimisedKernel *optimised;
+	int optimised_count;
 	int lanes; /* floats in a vector */
 } CpuLevel;
 
@@ -41,7 +41,7 @@ typedef struct {
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
 #define LEVEL(name) JOIN(name, TOMOS_LEVEL)
-extern const SharedKernel LEVEL(shared_kernels)[KERNEL_COUNT][2];
+extern const ReferenceKernel LEVEL(reference_kernels)[KERNEL_COUNT][2];
 bool LEVEL(stack_applies)(const ProjectRequest *what);
 tomos_status LEVEL(stack_forward)(const ProjectRequest *what);
 tomos_status LEVEL(stack_back)(const ProjectRequest *what);
@@ -69,8 +69,8 @@ extern const BackendVector cpu_vector;
 extern const BackendFilter cpu_filter;
 tomos_status cpu_level_choose(const CpuLevel **level);
 tomos_status cpu_machine(tomos_backend *backend, tomos_machine *machine);
-void cpu_model(const CpuLevel *level, char *model, size_t room);
-/* By the tuned kernel of that name, if there is one (NULL: no wish) and it applies, or the first that does. */
+void cpu_model(const CpuLevel *level, char *model, size_t size);
+/* With the optimised kernel of that name if it applies, else the first that does (NULL: any). */
 tomos_status cpu_project(const CpuLevel *level, const ProjectRequest *what, const char *wanted);
 tomos_status cpu_row(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
 	int64_t *index, float *weight, int64_t *count);

@@ -1,15 +1,15 @@
-/* The matrix behind the kernels, entry by entry: rows, and sums of powers of the entries. */
+/* Entries of the projection matrix: single rows, and products with powers of the entries. */
 #include <stdatomic.h>
 #include <string.h>
 #include "backend/cpu/cpu.h"
 
-#define KERNEL_TEXTS
+#define KERNEL_HEADERS
 #include "kernel/kernels.def"
-#undef KERNEL_TEXTS
+#undef KERNEL_HEADERS
 
 enum { SLABS = 16 };
 
-/* What the ray of pixel at[0], at[1] or the voxel `at` meets. */
+/* Lists the entries of the ray of pixel at[0], at[1], or of the voxel `at`. */
 typedef void (*ListKernel)(const Plan *plan, const KernelGrid *grid, int64_t view,
 	const int64_t at[3], KernelMeet *meet);
 
@@ -45,10 +45,10 @@ tomos_status cpu_row(tomos_backend *backend, const Plan *plan, int kernel, int64
 	return TOMOS_OK;
 }
 
-/* A list that grows to what the longest needs. */
+/* A list that grows as needed. */
 typedef struct {
 	KernelMeet meet;
-	int64_t room;
+	int64_t capacity;
 } List;
 
 typedef struct {
@@ -64,21 +64,21 @@ static tomos_status list_fill(
 	ListKernel kernel = list_kernels[p->what->kernel];
 	KernelMeet count = {.index = NULL};
 	kernel(p->what->plan, grid, view, at, &count);
-	if (count.count > list->room) {
+	if (count.count > list->capacity) {
 		mem_free(list->meet.index);
 		mem_free(list->meet.weight);
 		list->meet = (KernelMeet){.index = NULL};
-		list->room = 0;
+		list->capacity = 0;
 		TRY(mem_alloc(&list->meet.index, 2 * count.count, sizeof(int64_t), "a row"));
 		TRY(mem_alloc(&list->meet.weight, 2 * count.count, sizeof(float), "a row"));
-		list->room = 2 * count.count;
+		list->capacity = 2 * count.count;
 	}
 	list->meet.count = 0;
 	kernel(p->what->plan, grid, view, at, &list->meet);
 	return TOMOS_OK;
 }
 
-/* One element met with those in its list: it takes from them, or gives to them. */
+/* Sums over the elements of a list into one (`takes`), or adds one to all of them. */
 static void list_apply(const KernelMeet *list, int power, bool takes, float *own, float *others)
 {
 	double sum = 0;
@@ -134,7 +134,7 @@ static void power_task(Powers *p, const KernelGrid *grid, int64_t first, int64_t
 	int64_t before =
 		((grid->low[2] - what->box.low[2]) * ny + grid->low[1] - what->box.low[1]) * nx;
 	bool rays = kernel_rows[what->kernel].family == FAMILY_RAY;
-	List list = {.room = 0};
+	List list = {.capacity = 0};
 	tomos_status status = TOMOS_OK;
 	for (int64_t view = first; status == TOMOS_OK && view < first + count; view++)
 		status = (rays ? rays_power : voxels_power)(p, &list, grid, what->first + view,
@@ -151,7 +151,7 @@ static void power_view(void *user, int64_t view)
 	power_task(p, &p->grid, view, 1);
 }
 
-/* Whole slices or rows of one slice, so that each thread writes its own. */
+/* Slabs are whole slices or rows of one slice, so that each thread writes its own voxels. */
 static void power_slab(void *user, int64_t index)
 {
 	Powers *p = user;

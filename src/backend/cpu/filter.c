@@ -1,9 +1,9 @@
-/* Row filters by FFTW: two rows as the real and imaginary part of one, several of these per transform,
- * one plan for all threads.
+/* Row filters by FFTW: two rows form the real and imaginary part of one complex row, several of
+ * these per transform, with one plan for all threads.
  *
- * The kernels are even, so their responses are real and leave the two rows apart; one complex transform
- * is about twice as fast as two real ones. Plans are estimated, not measured: measured ones differ from
- * run to run, and so would the last bits of a volume.
+ * The filter kernels are even, so their responses are real and the two rows stay separate; one
+ * complex transform is about twice as fast as two real ones. Plans are estimated, not measured:
+ * measured plans differ from run to run, and with them the last bits of a volume.
  */
 #include <fftw3.h>
 #include <math.h>
@@ -17,7 +17,7 @@ struct Filter {
 	FilterSpec spec;
 	int64_t length;  /* of the transform */
 	int64_t stride;  /* of a row, or of a pair of rows, in the scratch */
-	float *response; /* of the kernel at each frequency, over the length */
+	float *response; /* of the kernel at each frequency, divided by the length */
 	float *taps;     /* direct: kernel[0 .. taps-1] */
 	float *fade;     /* of the padding, from the detector's edge outwards */
 	float *scratch;  /* per worker: two rows; pairs before and after a transform */
@@ -148,7 +148,7 @@ typedef struct {
 	float *out;
 } Filtering;
 
-/* A pixel between the pixels of an image, 0 beyond it. */
+/* Bilinear interpolation in an image; 0 outside. */
 static float bilinear(const Filtering *job, const float *image, double column, double row)
 {
 	int64_t seen = job->filter->spec.seen;
@@ -182,7 +182,8 @@ static void take_row(const Filtering *job, int64_t number, int64_t row, float *o
 	for (int64_t i = 0; i < columns; i++) {
 		double c = (double)i, depth = m[6] * c + m[7] * r + m[8];
 		double column = (m[0] * c + m[1] * r + m[2]) / depth;
-		if (f->spec.padding != PADDING_ZERO) /* beyond the detector its edge goes on */
+		if (f->spec.padding !=
+			PADDING_ZERO) /* the outermost columns are repeated beyond the detector */
 			column = fmin(fmax(column, 0), last);
 		out[i] = bilinear(job, image, column,
 			(m[3] * c + m[4] * r + m[5]) / (view->fans ? 1 : depth));
@@ -208,8 +209,9 @@ static void weigh_row(const Filter *f, const FilterView *view, int64_t row, floa
 	}
 }
 
-/* Continues a row of `columns` samples at row[0] by the margin: to the right directly, to the left
- * at the end of the buffer, where a periodic transform looks for it. What lies between stays as it is. */
+/* Extrapolates a row of `columns` samples at row[0] by the margin: on the right directly, on the
+ * left at the end of the buffer, since the transform is periodic. The samples between are not
+ * changed. */
 static void pad_row(const Filter *f, float *row)
 {
 	int64_t n = f->spec.columns, m = f->spec.margin;
@@ -237,7 +239,7 @@ static void multiply(const Filter *f, float *pair)
 	}
 }
 
-/* `row` is padded as by pad_row, with the margin below it at the end of the buffer. */
+/* `row` is padded by pad_row, with the left margin at the end of the buffer. */
 static void convolve(const Filter *f, const float *row, float *out)
 {
 	int64_t n = f->spec.columns, m = f->spec.margin;
@@ -257,7 +259,7 @@ static void convolve(const Filter *f, const float *row, float *out)
 	}
 }
 
-/* From one sample per column to `oversample`, in place and therefore from the end. */
+/* Interpolates `oversample` samples per column, in place and therefore from the end. */
 static void spread_row(const FilterSpec *spec, float *row)
 {
 	int64_t columns = spec->columns, fine = spec->oversample;
@@ -270,7 +272,7 @@ static void spread_row(const FilterSpec *spec, float *row)
 	}
 }
 
-/* Row `index` of all views: taken, weighted and padded. Rows beyond the last are zeros. */
+/* Reads row `index` of all views, weights and pads it. Rows beyond the last are zeros. */
 static void prepare_row(const Filtering *job, int64_t index, float *to)
 {
 	const Filter *f = job->filter;

@@ -1,13 +1,13 @@
-/* The processor's rates: its clock and the speed of its memory are measured, since what systems say of
- * them is often untrue (guests of a hypervisor see a nominal clock). */
+/* Clock, arithmetic and memory rates of the processor. Clock and memory are measured, since the
+ * values that systems report are often wrong (virtual machines see a nominal clock). */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include "backend/cpu/cpu.h"
 
 enum { CHAIN = 1 << 18, TRIES = 7, PORTIONS = 64 };
-enum { COPY_FLOATS = 1 << 25 }; /* well beyond the last cache of a core */
-/* Vectors that a core can load and multiply-add in one clock: that of nearly all since 2013. */
+enum { COPY_FLOATS = 1 << 25 }; /* larger than the last-level cache */
+/* Vector loads and FMAs per core and clock of nearly all processors since 2013. */
 enum { LOADS = 2, SUMS = 2 };
 
 static double now(void)
@@ -17,8 +17,7 @@ static double now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Additions that wait for each other take one clock each; the best of some tries is the one that nobody
- * interrupted. */
+/* Dependent additions take one clock each; the fastest of several trials was not interrupted. */
 static double measure_clock(void)
 {
 	double best = 0;
@@ -49,7 +48,7 @@ static void copy_portion(void *user, int64_t index)
 	memcpy(data + half + index * size, data + index * size, (size_t)size * sizeof *data);
 }
 
-/* Bytes read and written by copying, all threads together. */
+/* Bytes per second read and written by copying with all threads. */
 static tomos_status measure_memory(double *rate)
 {
 	float *data;
@@ -76,8 +75,8 @@ tomos_status cpu_machine(tomos_backend *backend, tomos_machine *machine)
 	return measure_memory(&machine->rates[TOMOS_RATE_MEMORY]);
 }
 
-/* "model name" of the first processor, where the system has it. */
-void cpu_model(const CpuLevel *level, char *model, size_t room)
+/* "model name" of the first processor in /proc/cpuinfo, if any. */
+void cpu_model(const CpuLevel *level, char *model, size_t size)
 {
 	char line[256] = "", name[64] = "processor";
 	FILE *file = fopen("/proc/cpuinfo", "r");
@@ -86,5 +85,5 @@ void cpu_model(const CpuLevel *level, char *model, size_t room)
 			break;
 	if (file)
 		fclose(file);
-	snprintf(model, room, "%s, %s, %d threads", name, level->name, tomos_threads());
+	snprintf(model, size, "%s, %s, %d threads", name, level->name, tomos_threads());
 }

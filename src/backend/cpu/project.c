@@ -1,5 +1,6 @@
-/* Shares a projection out among the threads, so that each writes what is its own: pixels going
- * forward, voxels going back. The parts do not depend on the number of threads, nor do the sums. */
+/* Distributes a projection over threads, so that each thread writes its own pixels (forward) or
+ * voxels (adjoint). The parts, and therefore the rounding, do not depend on the number of
+ * threads. */
 #include <string.h>
 #include "backend/cpu/cpu.h"
 
@@ -7,11 +8,11 @@ enum { RAYS_PER_TASK = 4096, SLABS = 32 };
 
 typedef struct {
 	const ProjectRequest *what;
-	SharedKernel kernel;
+	ReferenceKernel kernel;
 	KernelGrid grid;
 	int64_t row_parts, row_size;     /* forward: rows of a view */
 	int64_t z_size, y_parts, y_size; /* adjoint: slabs */
-} Sharing;
+} Division;
 
 static float *image_of(const ProjectRequest *what, int64_t view)
 {
@@ -20,7 +21,7 @@ static float *image_of(const ProjectRequest *what, int64_t view)
 
 static void forward_rays(void *user, int64_t index)
 {
-	const Sharing *s = user;
+	const Division *s = user;
 	const KernelModel *model = &s->what->plan->model;
 	int64_t view = index / s->row_parts, row = index % s->row_parts * s->row_size;
 	Window window = {{0, row}, {model->columns, min64(row + s->row_size, model->rows)}};
@@ -30,13 +31,13 @@ static void forward_rays(void *user, int64_t index)
 
 static void forward_voxels(void *user, int64_t view)
 {
-	const Sharing *s = user;
+	const Division *s = user;
 	s->kernel(s->what->plan, &s->grid, s->what->first + view, NULL, &s->what->box,
 		s->what->volume, image_of(s->what, view));
 }
 
-/* Whole slices, or rows of one slice: contiguous in memory either way. */
-static Box slab(const Sharing *s, int64_t index)
+/* Whole slices, or rows of one slice: contiguous in memory in both cases. */
+static Box slab(const Division *s, int64_t index)
 {
 	Box box = s->what->box;
 	box.low[2] += index / s->y_parts * s->z_size;
@@ -48,10 +49,10 @@ static Box slab(const Sharing *s, int64_t index)
 
 static void adjoint_rays(void *user, int64_t index)
 {
-	const Sharing *s = user;
+	const Division *s = user;
 	const ProjectRequest *what = s->what;
 	Box box = slab(s, index);
-	/* The slab as a box of its own, so that rays are clipped to it. */
+	/* Rays are clipped to the slab. */
 	KernelGrid grid = s->grid;
 	memcpy(grid.low, box.low, sizeof grid.low);
 	memcpy(grid.high, box.high, sizeof grid.high);
@@ -68,14 +69,14 @@ static void adjoint_rays(void *user, int64_t index)
 
 static void adjoint_voxels(void *user, int64_t index)
 {
-	const Sharing *s = user;
+	const Division *s = user;
 	Box box = slab(s, index);
 	for (int64_t view = 0; view < s->what->count && !cancel_seen(); view++)
 		s->kernel(s->what->plan, &s->grid, s->what->first + view, NULL, &box,
 			s->what->volume, image_of(s->what, view));
 }
 
-static void share_forward(Sharing *s, KernelFamily family)
+static void divide_forward(Division *s, KernelFamily family)
 {
 	const KernelModel *model = &s->what->plan->model;
 	if (family == FAMILY_VOXEL) {
@@ -87,8 +88,8 @@ static void share_forward(Sharing *s, KernelFamily family)
 	parallel_for(s->what->count * s->row_parts, forward_rays, s);
 }
 
-/* Not too thin, since a ray is set up once per slab that it meets. */
-static void share_adjoint(Sharing *s, KernelFamily family)
+/* Slabs are not too thin, since each ray is set up once per slab. */
+static void divide_adjoint(Division *s, KernelFamily family)
 {
 	int64_t ny = s->what->box.high[1] - s->what->box.low[1];
 	int64_t nz = s->what->box.high[2] - s->what->box.low[2];
@@ -100,19 +101,19 @@ static void share_adjoint(Sharing *s, KernelFamily family)
 		family == FAMILY_RAY ? adjoint_rays : adjoint_voxels, s);
 }
 
-static bool fits(const TunedKernel *tuned, const ProjectRequest *what)
+static bool fits(const OptimisedKernel *optimised, const ProjectRequest *what)
 {
-	return tuned->kernel == what->kernel && tuned->direction == what->direction &&
-	       tuned->applies(what);
+	return optimised->kernel == what->kernel && optimised->direction == what->direction &&
+	       optimised->applies(what);
 }
 
 static int cpu_candidates(tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list)
 {
 	const CpuLevel *level = backend->own;
 	int count = 0;
-	for (int i = 0; i < level->tuned_count && count < MAX_CANDIDATES; i++)
-		if (fits(&level->tuned[i], what))
-			list[count++] = (KernelCandidate){level->tuned[i].name, true, false};
+	for (int i = 0; i < level->optimised_count && count < MAX_CANDIDATES; i++)
+		if (fits(&level->optimised[i], what))
+			list[count++] = (KernelCandidate){level->optimised[i].name, true, false};
 	return count;
 }
 
@@ -120,67 +121,74 @@ static bool cpu_has_kernel(const tomos_backend *backend, const char *kernel)
 {
 	const CpuLevel *level = backend->own;
 	int i = 0;
-	while (i < level->tuned_count && strcmp(level->tuned[i].name, kernel) != 0)
+	while (i < level->optimised_count && strcmp(level->optimised[i].name, kernel) != 0)
 		i++;
-	return i < level->tuned_count;
+	return i < level->optimised_count;
 }
 
-static const TunedKernel *find_named(
+static const OptimisedKernel *find_named(
 	const CpuLevel *level, const ProjectRequest *what, const char *name)
 {
-	for (int i = 0; i < level->tuned_count; i++)
-		if ((!name || strcmp(level->tuned[i].name, name) == 0) &&
-			fits(&level->tuned[i], what))
-			return &level->tuned[i];
+	for (int i = 0; i < level->optimised_count; i++)
+		if ((!name || strcmp(level->optimised[i].name, name) == 0) &&
+			fits(&level->optimised[i], what))
+			return &level->optimised[i];
 	return NULL;
 }
 
-static const TunedKernel *find_tuned(
+static const OptimisedKernel *find_optimised(
 	const CpuLevel *level, const ProjectRequest *what, const char *wanted)
 {
 	if (what->plan->plain)
 		return NULL;
-	const TunedKernel *named = wanted ? find_named(level, what, wanted) : NULL;
+	const OptimisedKernel *named = wanted ? find_named(level, what, wanted) : NULL;
 	return named ? named : find_named(level, what, NULL);
 }
 
-/* With many views, passes over the volume and weights that are kept cost less than weights made anew. */
+/* With many views, passes over the volume and stored weights cost less than computing the weights
+ * again. */
 static tomos_status cpu_back_update(
 	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done)
 {
-	const TunedKernel *tuned = NULL;
+	const OptimisedKernel *optimised = NULL;
 	if (what->count <= FEW_VIEWS && !step->voxels)
-		tuned = find_tuned(backend->own, what, tune_wanted(backend, what));
-	*done = tuned && tuned->step;
+		optimised = find_optimised(backend->own, what, tune_wanted(backend, what));
+	*done = optimised && optimised->step;
 	if (*done)
-		__atomic_store_n(&backend->last_kernel, tuned->name, __ATOMIC_RELAXED);
-	return *done ? tuned->step(what, step) : TOMOS_OK;
+		__atomic_store_n(&backend->last_kernel, optimised->name, __ATOMIC_RELAXED);
+	return *done ? optimised->step(what, step) : TOMOS_OK;
 }
 
-tomos_status cpu_project(const CpuLevel *level, const ProjectRequest *what, const char *wanted)
+static tomos_status run(
+	const CpuLevel *level, const ProjectRequest *what, const OptimisedKernel *optimised)
 {
-	const TunedKernel *tuned = find_tuned(level, what, wanted);
-	if (tuned)
-		return tuned->run(what);
-	Sharing s = {.what = what, .grid = what->plan->whole};
-	s.kernel = level->shared[what->kernel][what->direction];
+	if (optimised)
+		return optimised->run(what);
+	Division s = {.what = what, .grid = what->plan->whole};
+	s.kernel = level->reference[what->kernel][what->direction];
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
 	memcpy(s.grid.high, what->box.high, sizeof s.grid.high);
 	KernelFamily family = kernel_rows[what->kernel].family;
 	if (what->direction == FORWARD)
-		share_forward(&s, family);
+		divide_forward(&s, family);
 	else
-		share_adjoint(&s, family);
+		divide_adjoint(&s, family);
 	return TOMOS_OK;
+}
+
+tomos_status cpu_project(const CpuLevel *level, const ProjectRequest *what, const char *wanted)
+{
+	return run(level, what, find_optimised(level, what, wanted));
 }
 
 static tomos_status cpu_project_request(tomos_backend *backend, const ProjectRequest *what)
 {
-	const char *wanted = tune_wanted(backend, what);
-	const TunedKernel *tuned = find_tuned(backend->own, what, wanted);
-	__atomic_store_n(&backend->last_kernel, tuned ? tuned->name : NULL, __ATOMIC_RELAXED);
+	const OptimisedKernel *optimised =
+		find_optimised(backend->own, what, tune_wanted(backend, what));
+	const char *name = optimised ? optimised->name : NULL;
+	__atomic_store_n(&backend->last_kernel, name, __ATOMIC_RELAXED);
 	TRY(project_begin(backend, what));
-	return cpu_project(backend->own, what, wanted);
+	return run(backend->own, what, optimised);
 }
 
 const BackendProjector cpu_projector = {

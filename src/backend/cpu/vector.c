@@ -1,8 +1,8 @@
-/* Vector operations of the CPU backend, and of vector fields. */
+/* Vector and vector-field operations of the CPU backend. */
 #include <math.h>
 #include "backend/cpu/cpu.h"
 
-enum { BLOCK = 1 << 16 }; /* elements per task of a vector operation, and per partial sum of dot */
+enum { BLOCK = 1 << 16 }; /* elements per task and per partial sum */
 
 /* A vector operation over blocks: y = f(a, b, w, x, y). */
 typedef struct {
@@ -139,7 +139,7 @@ static tomos_status cpu_gather(tomos_backend *backend, int64_t n, const int64_t 
 	const float *w, const float *x, double *result)
 {
 	(void)backend;
-	double sum[4] = {0}; /* one alone would wait for each addition */
+	double sum[4] = {0}; /* several, so that additions do not wait for each other */
 	int64_t i = 0;
 	for (; i + 4 <= n; i += 4)
 		for (int k = 0; k < 4; k++)
@@ -156,7 +156,8 @@ static tomos_status cpu_scatter(tomos_backend *backend, int64_t n, const int64_t
 	(void)backend;
 	for (int64_t i = 0; i < n; i++) {
 		float value = y[index[i]] + a * w[i];
-		value = value > low ? value : low; /* fmaxf and fminf are calls, for NaN's sake */
+		value = value > low ? value
+				    : low; /* fmaxf and fminf handle NaN and are not inlined */
 		y[index[i]] = value < high ? value : high;
 	}
 	return TOMOS_OK;
@@ -199,7 +200,7 @@ static double add(double a, double b)
 	return a + b;
 }
 
-/* Sums of blocks, added in order: the same bits for any number of threads. */
+/* Block sums are added in order: the same bits for any number of threads. */
 static tomos_status run_sum(void (*block)(void *, int64_t), double (*join)(double, double),
 	int64_t n, const float *x, const float *y, double *result)
 {
@@ -325,7 +326,7 @@ static void gradient_slice(void *user, int64_t z)
 		}
 }
 
-/* The transpose, gathered: x_i takes what the difference before it gives, less its own. */
+/* The transpose as a gather: x_i receives the difference before it minus its own. */
 static void adjoint_slice(void *user, int64_t z)
 {
 	const Differences *d = user;

@@ -8,9 +8,9 @@
 #include "backend/cuda/cuda.h"
 #include "kernel/stored.h"
 
-#define KERNEL_TEXTS
+#define KERNEL_HEADERS
 #include "kernel/kernels.def"
-#undef KERNEL_TEXTS
+#undef KERNEL_HEADERS
 
 enum { WARP = 32, THREADS = 128, VISITORS = 512, WARPS = VISITORS / WARP, HELD = 4 };
 

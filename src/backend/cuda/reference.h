@@ -4,9 +4,9 @@
 
 #include "backend/cuda/cuda.h"
 
-#define KERNEL_TEXTS
+#define KERNEL_HEADERS
 #include "kernel/kernels.def"
-#undef KERNEL_TEXTS
+#undef KERNEL_HEADERS
 
 enum { WIDE = 32, HIGH = 4, MOST = 65535 };
 

@@ -87,7 +87,7 @@ static __device__ __forceinline__ void each_pixel(const KernelSlabs &of, Use use
 	int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
 	for (int first = 0; first < LANES; first += AT_A_TIME) {
 		int g = first + lane / RUN;
-		bool turned = slab_turned(&of, g);
+		bool turned = slab_transposed(&of, g);
 		int length = (int)(turned ? of.height : of.width);
 		int lines = (int)(turned ? of.width : of.height);
 		for (int line = warp; line < lines; line += SLAB_THREADS / WARP)

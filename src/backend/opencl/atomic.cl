@@ -1,5 +1,5 @@
-/* Additions to floats that others may add to as well. */
-/* There is no atomic addition of floats: the bits are exchanged if nobody else did so meanwhile. */
+/* Atomic addition of floats. */
+/* OpenCL has no atomic addition of floats: bits are exchanged until no other item interferes. */
 static inline void add_atomically(volatile global float *sum, float value)
 {
 	volatile global uint *bits = (volatile global uint *)sum;

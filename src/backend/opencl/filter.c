@@ -1,6 +1,6 @@
-/* Row filters: two rows as the real and imaginary part of one, many of these at a time, transformed pass
- * by pass. The kernels are even, so their responses are real and leave the two rows apart; and a second
- * transform in the same direction is the way back but for the order of the samples. */
+/* Row filters: two rows form the real and imaginary part of one complex row, many of these at once,
+ * transformed pass by pass. The filter kernels are even, so their responses are real and the two
+ * rows stay separate; a second forward transform is the inverse up to the order of samples. */
 #include <math.h>
 #include <string.h>
 #include "backend/device/rows.h"
@@ -13,16 +13,16 @@ enum { BATCH_FLOATS = 8 << 20, MOST_PASSES = 32 };
 
 struct Filter {
 	KernelRows rows;
-	int64_t batch; /* pairs of rows at a time */
+	int64_t batch; /* pairs of rows per batch */
 	int radix[MOST_PASSES], passes;
-	float *response; /* at each frequency, */
-	float *taps;     /* or tap by tap; none: weighting alone */
+	float *response; /* at each frequency */
+	float *taps;     /* for direct convolution; none: weighting only */
 	float *fade;     /* of the padding, from the detector's edge outwards */
-	float *turns;    /* of the transform */
-	float *pairs[2]; /* before and after a pass */
+	float *twiddles; /* factors of the transform */
+	float *pairs[2]; /* input and output of a pass */
 	float *weights;  /* of columns, per view */
 	cl_mem views;
-	int64_t room; /* views */
+	int64_t capacity; /* views */
 };
 
 /* ---- making ------------------------------------------------------------------------------- */
@@ -36,38 +36,38 @@ static void find_passes(Filter *f)
 			f->radix[f->passes++] = radices[i];
 }
 
-static tomos_status send(tomos_backend *b, float **there, const float *here, int64_t count)
+static tomos_status send(tomos_backend *b, float **device, const float *host, int64_t count)
 {
-	TRY(b->type->memory->alloc(b, there, count, "a filter"));
-	return opencl_send(b, *there, here, (size_t)count * sizeof *here);
+	TRY(b->type->memory->alloc(b, device, count, "a filter"));
+	return opencl_send(b, *device, host, (size_t)count * sizeof *host);
 }
 
-static void fill_turns(KernelComplex *turns, int64_t n)
+static void fill_turns(KernelComplex *twiddles, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++) {
 		double angle = -2 * M_PI * (double)i / (double)n;
-		turns[i] = (KernelComplex){cos(angle), sin(angle)};
+		twiddles[i] = (KernelComplex){cos(angle), sin(angle)};
 	}
 }
 
-/* Transforms values[0], with values[1] as the other array; returns where the result is. */
+/* Transforms values[0], using values[1] as the second array; returns the result. */
 static const KernelComplex *transform(
-	const Filter *f, KernelComplex *values[2], const KernelComplex *turns)
+	const Filter *f, KernelComplex *values[2], const KernelComplex *twiddles)
 {
 	int64_t n = f->rows.length, span = 1;
 	int at = 0;
 	for (int i = 0; i < f->passes; i++, at = 1 - at) {
 		for (int64_t j = 0; j < n / f->radix[i]; j++)
-			fft_step_any(
-				values[at], values[1 - at], turns, NULL, n, span, f->radix[i], j);
+			fft_step_any(values[at], values[1 - at], twiddles, NULL, n, span,
+				f->radix[i], j);
 		span *= f->radix[i];
 	}
 	return values[at];
 }
 
-/* The response of the kernel, and the turns as the device has them. */
+/* Response of the filter kernel, and the twiddle factors in the device's type. */
 static tomos_status send_response(
-	tomos_backend *b, Filter *f, const KernelComplex *spectrum, const KernelComplex *turns)
+	tomos_backend *b, Filter *f, const KernelComplex *spectrum, const KernelComplex *twiddles)
 {
 	float *floats;
 	tomos_status status;
@@ -77,10 +77,10 @@ static tomos_status send_response(
 		floats[k] = (float)(spectrum[k].re / (double)n);
 	TRY_OR_DONE(send(b, &f->response, floats, n));
 	for (int64_t k = 0; k < n; k++) {
-		floats[2 * k] = (float)turns[k].re;
-		floats[2 * k + 1] = (float)turns[k].im;
+		floats[2 * k] = (float)twiddles[k].re;
+		floats[2 * k + 1] = (float)twiddles[k].im;
 	}
-	TRY_OR_DONE(send(b, &f->turns, floats, 2 * n));
+	TRY_OR_DONE(send(b, &f->twiddles, floats, 2 * n));
 done:
 	mem_free(floats);
 	return status;
@@ -91,11 +91,11 @@ static tomos_status make_response(tomos_backend *b, Filter *f, const double *ker
 	int64_t n = f->rows.length;
 	KernelComplex *memory;
 	TRY(mem_zeroed(&memory, 3 * n, sizeof *memory, "the filter's response"));
-	KernelComplex *values[2] = {memory, memory + n}, *turns = memory + 2 * n;
+	KernelComplex *values[2] = {memory, memory + n}, *twiddles = memory + 2 * n;
 	for (int64_t i = 0; i < min64(f->rows.taps, n / 2 + 1); i++)
 		values[0][i].re = values[0][(n - i) % n].re = kernel[i];
-	fill_turns(turns, n);
-	tomos_status status = send_response(b, f, transform(f, values, turns), turns);
+	fill_turns(twiddles, n);
+	tomos_status status = send_response(b, f, transform(f, values, twiddles), twiddles);
 	mem_free(memory);
 	return status;
 }
@@ -147,7 +147,7 @@ static void opencl_filter_close(tomos_backend *backend, Filter *f)
 	if (!f)
 		return;
 	float *held[] = {
-		f->response, f->taps, f->fade, f->turns, f->pairs[0], f->pairs[1], f->weights};
+		f->response, f->taps, f->fade, f->twiddles, f->pairs[0], f->pairs[1], f->weights};
 	for (int i = 0; i < COUNT(held); i++)
 		opencl_release(backend, held[i]);
 	opencl_buffer_release(device_of(backend), f->views);
@@ -170,17 +170,17 @@ static tomos_status opencl_filter_open(
 
 static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 {
-	if (f->room >= count)
+	if (f->capacity >= count)
 		return TOMOS_OK;
 	opencl_buffer_release(device_of(b), f->views);
 	opencl_release(b, f->weights);
 	f->views = NULL;
 	f->weights = NULL;
-	f->room = 0;
+	f->capacity = 0;
 	size_t bytes = (size_t)count * sizeof(KernelRowView);
 	TRY(opencl_buffer(device_of(b), bytes, &f->views, "weights of views"));
 	TRY(b->type->memory->alloc(b, &f->weights, count * f->rows.columns, "weights of views"));
-	f->room = count;
+	f->capacity = count;
 	return TOMOS_OK;
 }
 
@@ -205,14 +205,14 @@ static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const
 typedef struct {
 	int64_t first, end;
 	KernelRows rows;
-	OpenclPlace weights, fade, turns, response, taps, in, out, pairs[2];
+	OpenclPlace weights, fade, twiddles, response, taps, in, out, pairs[2];
 } Filtering;
 
 static tomos_status find_places(tomos_backend *b, const Filter *f, Filtering *job)
 {
 	TRY(opencl_place(b, f->weights, &job->weights));
 	TRY(opencl_place(b, f->fade, &job->fade));
-	TRY(opencl_place(b, f->turns, &job->turns));
+	TRY(opencl_place(b, f->twiddles, &job->twiddles));
 	TRY(opencl_place(b, f->response, &job->response));
 	TRY(opencl_place(b, f->taps, &job->taps));
 	TRY(opencl_place(b, f->pairs[0], &job->pairs[0]));
@@ -228,7 +228,7 @@ static tomos_status prepare(tomos_backend *b, const Filter *f, const Filtering *
 	return opencl_planes(b, TASK_filter_prepare_rows, n, args, COUNT(args));
 }
 
-/* All passes of one transform from pairs[*at], the first with the response or not. */
+/* All passes of one transform from pairs[*at], the first with or without the response. */
 static tomos_status transform_pairs(tomos_backend *b, const Filter *f, const Filtering *job,
 	int64_t pairs, OpenclPlace scale, int *at)
 {
@@ -236,7 +236,7 @@ static tomos_status transform_pairs(tomos_backend *b, const Filter *f, const Fil
 	for (int i = 0; i < f->passes; i++, *at = 1 - *at) {
 		cl_int radix = f->radix[i];
 		const OpenclArg args[] = {ARG(f->rows.length), ARG(span), ARG(radix), ARG(pairs),
-			ARG_PLACE(job->turns), ARG_PLACE(scale), ARG_PLACE(job->pairs[*at]),
+			ARG_PLACE(job->twiddles), ARG_PLACE(scale), ARG_PLACE(job->pairs[*at]),
 			ARG_PLACE(job->pairs[1 - *at])};
 		const int64_t n[3] = {f->rows.length / radix, pairs, 1};
 		TRY(opencl_planes(b, TASK_filter_transform_rows, n, args, COUNT(args)));
@@ -250,13 +250,13 @@ static tomos_status run_batch(tomos_backend *b, const Filter *f, const Filtering
 {
 	int64_t rows = min64(2 * f->batch, job->end - job->first), pairs = (rows + 1) / 2;
 	int at = 0;
-	cl_int turned = f->response != NULL;
+	cl_int transformed = f->response != NULL;
 	TRY(prepare(b, f, job, pairs));
-	if (turned) {
+	if (transformed) {
 		TRY(transform_pairs(b, f, job, pairs, (OpenclPlace){NULL, 0}, &at));
 		TRY(transform_pairs(b, f, job, pairs, job->response, &at));
 	}
-	const OpenclArg args[] = {ARG(job->rows), ARG_PLACE(job->taps), ARG(turned),
+	const OpenclArg args[] = {ARG(job->rows), ARG_PLACE(job->taps), ARG(transformed),
 		ARG(job->first), ARG(rows), ARG_PLACE(job->pairs[at]), ARG_PLACE(job->out)};
 	const int64_t n[3] = {(f->rows.columns - 1) * f->rows.oversample + 1, rows, 1};
 	return opencl_planes(b, TASK_filter_unpack_rows, n, args, COUNT(args));

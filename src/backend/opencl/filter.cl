@@ -1,10 +1,11 @@
-/* Row filters: two rows as the real and imaginary part of one, transformed pass by pass. */
+/* Row filters: two rows form the real and imaginary part of one complex row. */
 #include "backend/opencl/device.cl"
 #define KERNEL_ADD(pointer, value) (*(pointer) += (value))
 #include "kernel/fft.h"
 #include "kernel/rows.h"
 
-/* Rows first .. of all views, two by two, into pairs[pair][length]; rows beyond the last are zeros. */
+/* Packs rows from `first` on of all views, two by two, into pairs[pair][length]; rows beyond the
+ * last are zeros. */
 PLANE do_prepare_rows(KernelRows rows, global const KernelRowView *views, global const float *weights,
 	long weights0, global const float *fade, long fade0, long first, long count, long pairs,
 	global const float *in, long in0, global float *out, long out0)
@@ -26,26 +27,26 @@ PLANE do_prepare_rows(KernelRows rows, global const KernelRowView *views, global
 }
 
 PLANE do_transform_rows(long length, long span, int radix, long pairs,
-	global const KernelComplex *turns, long turns0, global const float *scale, long scale0,
+	global const KernelComplex *twiddles, long turns0, global const float *scale, long scale0,
 	global const KernelComplex *from, long from0, global KernelComplex *to, long to0)
 {
 	EACH(pair, 1, pairs)
 	EACH(j, 0, length / radix)
 		fft_step_any(from + from0 / 2 + pair * length, to + to0 / 2 + pair * length,
-			turns + turns0 / 2, scale ? scale + scale0 : 0, length, span, radix, j);
+			twiddles + turns0 / 2, scale ? scale + scale0 : 0, length, span, radix, j);
 }
 
-/* Sample c of a row of a pair: as it is, convolved with taps, or where a second transform in the same
- * direction leaves it. */
+/* Sample c of one row of a pair: unchanged, convolved with taps, or from where a second forward
+ * transform leaves it. */
 static inline float sample(const KernelRows *rows, global const float *row, global const float *taps,
-	int turned, long c)
+	int transformed, long c)
 {
 	if (taps)
 		return rows_convolved(rows, row, 2, taps, c);
-	return row[2 * (turned && c > 0 ? rows->length - c : c)];
+	return row[2 * (transformed && c > 0 ? rows->length - c : c)];
 }
 
-PLANE do_unpack_rows(KernelRows rows, global const float *taps, long taps0, int turned, long first,
+PLANE do_unpack_rows(KernelRows rows, global const float *taps, long taps0, int transformed, long first,
 	long count, global const float *packed, long packed0, global float *out, long out0)
 {
 	long fine = (rows.columns - 1) * rows.oversample + 1;
@@ -55,9 +56,9 @@ PLANE do_unpack_rows(KernelRows rows, global const float *taps, long taps0, int 
 		global const float *row =
 			packed + packed0 + 2 * (index / 2 * rows.length) + index % 2;
 		long c = i / rows.oversample, k = i % rows.oversample;
-		float here = sample(&rows, row, given, turned, c);
+		float here = sample(&rows, row, given, transformed, c);
 		if (k > 0)
-			here += (sample(&rows, row, given, turned, c + 1) - here) * k /
+			here += (sample(&rows, row, given, transformed, c + 1) - here) * k /
 				rows.oversample;
 		out[out0 + (first + index) * fine + i] = here;
 	}

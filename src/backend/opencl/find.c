@@ -1,18 +1,18 @@
-/* The devices of all platforms, in the order in which they are numbered. */
+/* Enumerates the devices of all platforms. */
 #include "backend/opencl/opencl.h"
 
-/* Kinds in the order of their numbers. */
+/* Device types in the order of numbering. */
 static const cl_device_type kinds[] = {
 	CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_CUSTOM};
 
-/* Device `number` of one kind on one platform, or how many less there are to pass over. */
+/* Device `number` of one type on one platform; otherwise subtracts the number of devices found. */
 static tomos_status find_on(
 	cl_platform_id platform, cl_device_type kind, int64_t *number, cl_device_id *id)
 {
 	cl_uint count = 0;
 	cl_device_id *list;
 	if (clGetDeviceIDs(platform, kind, 0, NULL, &count) != CL_SUCCESS || count == 0)
-		return TOMOS_OK; /* having none is an error there */
+		return TOMOS_OK; /* platforms report an error if they have none */
 	if (*number >= (int64_t)count) {
 		*number -= count;
 		return TOMOS_OK;

@@ -1,8 +1,8 @@
-/* Programs and kernels, made from their texts when they are first used, and how they are run. */
+/* Compiles programs and kernels at first use, and launches them. */
 #include <string.h>
 #include "backend/opencl/opencl.h"
 
-/* Made from the .cl files. */
+/* Generated from the .cl files. */
 extern const char text_vector[], text_project[], text_matrix[], text_filter[], text_slices[];
 
 static const struct {
@@ -27,14 +27,14 @@ static const struct {
 
 /* ---- making ------------------------------------------------------------------------------- */
 
-/* The first lines of what the compiler said, on one. */
+/* The first lines of the compiler's log, joined. */
 static tomos_status build_failed(const OpenclDevice *d, cl_program program, const char *name)
 {
 	enum { LINES = 4, LONGEST = 600 };
 	char *log;
 	size_t size = 0;
 	clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
-	TRY(mem_zeroed(&log, (int64_t)size + 1, 1, "what the compiler said"));
+	TRY(mem_zeroed(&log, (int64_t)size + 1, 1, "the log of the compiler"));
 	clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, size, log, NULL);
 	int lines = 0;
 	for (char *c = log; *c; c++)
@@ -101,7 +101,7 @@ static tomos_status launch_locked(
 	return TOMOS_OK;
 }
 
-/* A kernel's arguments are part of it, so that one thread at a time may set and use them. */
+/* Arguments are state of the kernel object, so one thread at a time may set and launch. */
 static tomos_status launch(
 	OpenclDevice *d, int task, const Range *range, const OpenclArg *args, int count)
 {
@@ -111,7 +111,7 @@ static tomos_status launch(
 	return status;
 }
 
-/* Items for n elements in whole groups, as many as a launch may have. */
+/* Work-items for n elements in whole groups, up to the limit of a launch. */
 static size_t items_for(int64_t n, int group)
 {
 	enum { MOST_GROUPS = 65535 };
@@ -140,7 +140,7 @@ tomos_status opencl_sums(tomos_backend *backend, int task, const OpenclArg *args
 {
 	OpenclDevice *d = device_of(backend);
 	Range range = {{(size_t)SUM_GROUPS * GROUP, 1, 1}, {GROUP, 1, 1}};
-	pthread_mutex_lock(&d->lock); /* till d->partial has been read */
+	pthread_mutex_lock(&d->lock); /* until d->partial has been read */
 	tomos_status status = launch_locked(d, task, &range, args, count);
 	if (status == TOMOS_OK) {
 		d->counts.waits++;

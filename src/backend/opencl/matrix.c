@@ -1,11 +1,11 @@
-/* Products with stored matrices on the device, and their rows and a projector's, listed and used there. */
+/* Products with stored matrices on the device; matrix rows listed and used on the device. */
 #include "backend/opencl/opencl.h"
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 enum { MOST_ARGS = 32 };
 
-/* Arguments as they are collected, and the places that some of them stand for. */
+/* Arguments collected for a task, and the buffers that some of them refer to. */
 typedef struct {
 	OpenclArg args[MOST_ARGS];
 	OpenclPlace places[MOST_ARGS];
@@ -19,7 +19,7 @@ static void take(Task *task, const void *value, size_t size)
 
 #define TAKE(variable) take(task, &(variable), sizeof(variable))
 
-/* A whole array, or a vector, which may begin within one. */
+/* Adds a whole array, or a vector, which may start inside one. */
 static tomos_status take_array(Task *task, tomos_backend *backend, const void *array)
 {
 	OpenclPlace *place = &task->places[task->count];
@@ -162,7 +162,7 @@ static tomos_status run_adjoint(const Product *p)
 	return run_collect(p);
 }
 
-/* The images between the tasks are the matrix's own: one product at a time is put into the queue. */
+/* Intermediate images belong to the matrix: only one product at a time is enqueued. */
 static tomos_status opencl_scsr_apply(tomos_backend *backend, const KernelScsr *m,
 	Direction direction, int power, const float *in, float *out)
 {

@@ -1,7 +1,9 @@
-/* Products with stored matrices and rows used one after the other, from the shared texts.
+/* Products with stored matrices (kernel/stored.h) and rows used one after the other.
  *
- * SCSR: a work-group has some views in a slab, and its items walk the pieces of rays there. Back, the pieces of
- * a wave share no pixel: a work-group goes on to the next wave together. */
+ * SCSR: a work-group processes some views in one slab; its items follow the pieces of rays there.
+ * In the adjoint the pieces of a wave have no pixel in common; the work-group synchronises between
+ * waves.
+ */
 #include "backend/opencl/device.cl"
 #include "backend/opencl/atomic.cl"
 #include "kernel/stored.h"
@@ -21,7 +23,7 @@
 #define BATCH_MAKE \
 	const KernelBatch batch = {count, most, ray + ray0 / 2, index, entries, weight}
 
-/* WIDE items for a row. */
+/* WIDE items per row. */
 PLANE do_csr_forward(CSR, int power, global const float *x, long x0, global float *y, long y0)
 {
 	CSR_MAKE;
@@ -70,7 +72,7 @@ PLANE do_csr_list(CSR, BATCH)
 	const KernelScsr m = {of, entry, entry_weight, columns, pieces, places, first_place, orbit, \
 		lane_of, units, used_pieces, waves, first_image, image, work}
 
-/* The slabs under all symmetries. */
+/* Images of the slabs under all symmetries. */
 PLANE do_scsr_images(SCSR, global const float *in, long in0)
 {
 	SCSR_MAKE;
@@ -85,7 +87,7 @@ PLANE do_scsr_images(SCSR, global const float *in, long in0)
 	}
 }
 
-/* Where the entry's pixel is in each image of its slab. */
+/* Position of the entry's pixel in each image of its slab. */
 static inline void find_pixel(const KernelScsr *m, long at, long *planes)
 {
 	int x = slab_x(&m->of, m->index[at]), y = slab_y(&m->of, m->index[at]);
@@ -144,7 +146,7 @@ PLANE do_scsr_rows(SCSR, global const float *in, long in0)
 	}
 }
 
-/* What a bundle adds to the pixels; padding names a pixel that another item may have. */
+/* Adds a bundle to the pixels; padding refers to a pixel that another item may update. */
 static inline void spread_bundle(const KernelScsr *m, long bundle, int power,
 	global const float *values, global float *slab)
 {
@@ -210,7 +212,7 @@ PLANE do_weigh(BATCH, global const float *rays, long rays0, global const float *
 				voxels ? voxels + voxels0 : 0);
 }
 
-/* One work-group. */
+/* Runs as one work-group. */
 LINE do_visit(BATCH, global const float *b, long b0, global const float *squares, long squares0,
 	global float *r, long r0, global float *x, long x0, double lambda, double least, float low,
 	float high)
@@ -240,7 +242,7 @@ LINE do_visit(BATCH, global const float *b, long b0, global const float *squares
 	}
 }
 
-/* One item. */
+/* Runs as one work-item. */
 LINE do_settle(long rays, long near, global const float *b, long b0, global const float *squares,
 	long squares0, global const float *products, long products0, global float *r, long r0,
 	global float *steps, long steps0, double lambda, double least)

@@ -1,4 +1,4 @@
-/* The device's memory: the addresses that stand for it, and the way between callers' arrays and it. */
+/* Device memory: placeholder addresses, and transfers to and from host arrays. */
 #include <string.h>
 #include <sys/mman.h>
 #include "backend/device/pack.h"
@@ -26,7 +26,7 @@ static tomos_status check_room(const OpenclDevice *d, size_t bytes, const char *
 	return TOMOS_OK;
 }
 
-/* Drivers take memory when it is first used; moved to the device it is taken at once, or rejected. */
+/* Drivers allocate at first use; migrating to the device allocates at once, or fails. */
 static cl_int take(const OpenclDevice *d, size_t bytes, cl_mem *memory)
 {
 	cl_int code;
@@ -68,7 +68,7 @@ tomos_status opencl_buffer(OpenclDevice *d, size_t bytes, cl_mem *memory, const 
 	return status;
 }
 
-/* The driver keeps the memory till tasks that use it have ended. */
+/* The driver keeps the memory until tasks that use it have ended. */
 static void buffer_release_locked(OpenclDevice *d, cl_mem memory)
 {
 	if (!memory)
@@ -86,7 +86,7 @@ void opencl_buffer_release(OpenclDevice *d, cl_mem memory)
 
 /* ---- addresses ---------------------------------------------------------------------------- */
 
-/* The first block that does not lie wholly before the address. */
+/* The first block that does not end before the address. */
 static int64_t block_at(const OpenclDevice *d, const char *address)
 {
 	int64_t low = 0, high = d->count;
@@ -104,13 +104,13 @@ static int64_t block_at(const OpenclDevice *d, const char *address)
 static tomos_status make_room(OpenclDevice *d)
 {
 	OpenclBlock *more;
-	if (d->count < d->room)
+	if (d->count < d->capacity)
 		return TOMOS_OK;
-	TRY(mem_alloc(&more, 2 * d->room, sizeof *more, "vectors on an OpenCL device"));
+	TRY(mem_alloc(&more, 2 * d->capacity, sizeof *more, "vectors on an OpenCL device"));
 	memcpy(more, d->blocks, (size_t)d->count * sizeof *more);
 	mem_free(d->blocks);
 	d->blocks = more;
-	d->room *= 2;
+	d->capacity *= 2;
 	return TOMOS_OK;
 }
 
@@ -203,12 +203,12 @@ static tomos_status move(
 	return TOMOS_OK;
 }
 
-tomos_status opencl_send(tomos_backend *backend, float *there, const void *here, size_t bytes)
+tomos_status opencl_send(tomos_backend *backend, float *device, const void *host, size_t bytes)
 {
 	OpenclPlace place;
-	TRY(opencl_place(backend, there, &place));
+	TRY(opencl_place(backend, device, &place));
 	device_of(backend)->counts.transfers++;
-	return move(device_of(backend), &place, 0, (void *)(uintptr_t)here, bytes, false);
+	return move(device_of(backend), &place, 0, (void *)(uintptr_t)host, bytes, false);
 }
 
 static tomos_status move_stage(OpenclDevice *d, const OpenclPlace *place, const tomos_array *host,
@@ -227,7 +227,7 @@ static tomos_status move_stages(
 {
 	int64_t total = host->shape[0] * host->shape[1] * host->shape[2];
 	tomos_status status = TOMOS_OK;
-	pthread_mutex_lock(&d->lock); /* of the stage */
+	pthread_mutex_lock(&d->lock); /* of the staging buffer */
 	for (int64_t at = 0; at < total && status == TOMOS_OK; at += STAGE_FLOATS)
 		status = move_stage(d, place, host, at, min64(STAGE_FLOATS, total - at), out);
 	pthread_mutex_unlock(&d->lock);
@@ -256,7 +256,8 @@ static tomos_status opencl_download(tomos_backend *b, const float *data, const t
 	return transfer(b, data, host, true);
 }
 
-/* Arrays that this backend has made; another one's may bear the same number, but not its addresses. */
+/* Arrays of this backend; those of another one may have the same device number, but not its
+ * addresses. */
 static float *opencl_direct_pointer(tomos_backend *b, const tomos_array *array)
 {
 	OpenclPlace place;
@@ -272,7 +273,7 @@ static tomos_status opencl_sync(tomos_backend *b)
 	return TOMOS_OK;
 }
 
-/* No more than what comes in two pieces: arrays are never larger than a half of it. */
+/* No more than two maximal allocations: arrays are never larger than half of it. */
 static tomos_status opencl_free_bytes(tomos_backend *b, int64_t *bytes)
 {
 	OpenclDevice *d = device_of(b);

@@ -1,4 +1,4 @@
-/* An OpenCL device as a backend: opening it, its failures, and the table of what it does. */
+/* OpenCL backend: opening a device, error messages, and its function tables. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "backend/opencl/opencl.h"
@@ -48,7 +48,7 @@ typedef struct {
 	cl_device_fp_config precision;
 } About;
 
-/* A name that is too long comes back as an error; the device does without it. */
+/* A name that is too long gives an error and is left empty. */
 static tomos_status ask(cl_device_id id, About *about)
 {
 	char name[256] = "";
@@ -91,8 +91,8 @@ static tomos_status make_parts(OpenclDevice *d)
 	OPENCL_TRY(code, "being opened");
 	d->queue = clCreateCommandQueue(d->context, d->id, 0, &code);
 	OPENCL_TRY(code, "making a queue");
-	d->room = FIRST_ROOM;
-	TRY(mem_alloc(&d->blocks, d->room, sizeof *d->blocks, "an OpenCL device"));
+	d->capacity = FIRST_ROOM;
+	TRY(mem_alloc(&d->blocks, d->capacity, sizeof *d->blocks, "an OpenCL device"));
 	TRY(mem_alloc(&d->stage, STAGE_FLOATS, sizeof *d->stage, "transfers"));
 	return opencl_buffer(d, SUM_GROUPS * sizeof(double), &d->partial, "sums");
 }

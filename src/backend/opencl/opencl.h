@@ -1,8 +1,8 @@
-/* The OpenCL backend: one device, one queue in which everything happens in order.
+/* OpenCL backend: one device with one in-order queue.
  *
- * Memory of a device has no addresses here, only handles. Vectors have addresses all the same, of memory
- * that is reserved and never touched, so that offsets are added to them as everywhere else; what they
- * stand for is looked up when they are used.
+ * OpenCL memory has handles, not addresses. Vectors have addresses nevertheless, in reserved memory
+ * that is never accessed, so that offsets can be added to them as in other backends; the buffer of
+ * an address is looked up when it is used.
  */
 #ifndef TOMOS_BACKEND_OPENCL_OPENCL_H
 #define TOMOS_BACKEND_OPENCL_OPENCL_H
@@ -12,10 +12,10 @@
 #include <pthread.h>
 #include "backend/backend.h"
 
-/* Items per work-group, in a line or in a plane, as device.cl has them; groups of a sum. */
+/* Work-items per work-group, linear or planar, as in device.cl; groups of a reduction. */
 enum { GROUP = 128, WIDE = 32, HIGH = 4, SUM_GROUPS = 256 };
 enum { STAGE_FLOATS = 4 << 20 };
-enum { FIRST_DEVICE = 1001 }; /* as arrays on them are numbered; those below are CUDA's */
+enum { FIRST_DEVICE = 1001 }; /* device numbers of arrays; smaller ones are CUDA's */
 
 enum {
 	PROGRAM_vector,
@@ -34,7 +34,7 @@ enum {
 };
 #undef TASK
 
-/* A piece of the device's memory and the addresses that stand for it. */
+/* A buffer and its placeholder addresses. */
 typedef struct {
 	const char *start;
 	size_t bytes;
@@ -45,15 +45,15 @@ typedef struct {
 	cl_device_id id;
 	cl_context context;
 	cl_command_queue queue;
-	int64_t most, all, held; /* bytes: in one piece, in all, in use */
+	int64_t most, all, held; /* bytes: per allocation, in total, in use */
 	OpenclBlock *blocks;     /* in the order of their addresses */
-	int64_t count, room;
-	cl_program programs[PROGRAM_COUNT]; /* made when first used */
+	int64_t count, capacity;
+	cl_program programs[PROGRAM_COUNT]; /* compiled at first use */
 	cl_kernel kernels[TASK_COUNT];
-	cl_mem partial;        /* sums of groups */
-	float *stage;          /* between callers' scattered arrays and the device */
-	pthread_mutex_t lock;  /* of all of this; calls hold it as briefly as they can */
-	pthread_mutex_t plans; /* of what plans keep */
+	cl_mem partial;        /* partial sums of work-groups */
+	float *stage;          /* staging buffer for strided arrays */
+	pthread_mutex_t lock;  /* protects all of this */
+	pthread_mutex_t plans; /* protects the caches of plans */
 	BackendCounts counts;
 } OpenclDevice;
 
@@ -62,7 +62,7 @@ static inline OpenclDevice *device_of(const tomos_backend *backend)
 	return backend->own;
 }
 
-/* A failed call as a status and a sentence. */
+/* Status and message of a failed call. */
 tomos_status opencl_failed(cl_int code, const char *doing);
 
 #define OPENCL_TRY(call, doing) \
@@ -72,25 +72,25 @@ tomos_status opencl_failed(cl_int code, const char *doing);
 			return opencl_failed(opencl_try, doing); \
 	} while (0)
 
-/* Device `number` of all platforms, graphics cards first. */
+/* Device `number` of all platforms, GPUs first. */
 tomos_status opencl_find(int64_t number, cl_device_id *id);
 
-/* Where a vector lies: floats from the start of a buffer. NULL lies in no buffer. */
+/* Buffer of a vector and its offset in floats. NULL has no buffer. */
 typedef struct {
 	cl_mem memory;
 	int64_t at;
 } OpenclPlace;
 
 tomos_status opencl_place(tomos_backend *backend, const float *data, OpenclPlace *place);
-/* Memory without an address. */
+/* A buffer without placeholder addresses. */
 tomos_status opencl_buffer(OpenclDevice *d, size_t bytes, cl_mem *memory, const char *what);
 void opencl_buffer_release(OpenclDevice *d, cl_mem memory);
-/* From the host's memory to a vector's, whatever it holds. */
-tomos_status opencl_send(tomos_backend *backend, float *there, const void *here, size_t bytes);
+/* Copies from the host to a vector. */
+tomos_status opencl_send(tomos_backend *backend, float *device, const void *host, size_t bytes);
 
 void opencl_release(tomos_backend *b, float *data);
 
-/* Arguments of a task, in its order. */
+/* Argument of a task, in order. */
 typedef struct {
 	size_t size;
 	const void *value;
@@ -102,12 +102,12 @@ typedef struct {
 	}
 #define ARG_PLACE(place) ARG((place).memory), ARG((place).at)
 
-/* Runs a task on n elements in a line, or on n[0] x n[1] x n[2] in planes. */
+/* Runs a task on n elements, or on n[0] x n[1] x n[2]. */
 tomos_status opencl_line(
 	tomos_backend *backend, int task, int64_t n, const OpenclArg *args, int count);
 tomos_status opencl_planes(
 	tomos_backend *backend, int task, const int64_t n[3], const OpenclArg *args, int count);
-/* The same with a fixed number of groups, whose results are read from d->partial. */
+/* The same with a fixed number of groups; their results are in d->partial. */
 tomos_status opencl_sums(tomos_backend *backend, int task, const OpenclArg *args, int count,
 	double partial[SUM_GROUPS]);
 

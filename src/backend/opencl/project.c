@@ -1,4 +1,4 @@
-/* Projections, tuned or from the shared texts, and with powers of their entries. */
+/* Projections by optimised or reference kernels, and with powers of the matrix entries. */
 #include <string.h>
 #include "backend/opencl/slices.h"
 
@@ -7,7 +7,7 @@
 		TASK_##program##_##id##_FORWARD, TASK_##program##_##id##_ADJOINT \
 	}
 #define KERNEL(id, name, family, weights, help) {BOTH(project, id), BOTH(power, id)},
-static const int shared[KERNEL_COUNT][2][2] = {
+static const int reference[KERNEL_COUNT][2][2] = {
 #include "kernel/kernels.def"
 };
 #undef KERNEL
@@ -48,7 +48,7 @@ static tomos_status views_locked(tomos_backend *backend, const Plan *plan, cl_me
 	return TOMOS_OK;
 }
 
-/* Threads may share an operator, and so its plan. */
+/* Several threads may use one operator and therefore one plan. */
 static tomos_status plan_views(tomos_backend *backend, const Plan *plan, cl_mem *views)
 {
 	pthread_mutex_lock(&device_of(backend)->plans);
@@ -111,19 +111,19 @@ static tomos_status opencl_project(tomos_backend *backend, const ProjectRequest 
 {
 	HatSlices slices;
 	cl_mem views;
-	bool tuned = slices_apply(what, &slices);
-	backend->last_kernel = tuned ? "slices_shared" : NULL;
-	if (tuned) {
+	bool optimised = slices_apply(what, &slices);
+	backend->last_kernel = optimised ? "slices_shared" : NULL;
+	if (optimised) {
 		TRY(plan_views(backend, what->plan, &views));
 		TRY(project_begin(backend, what));
 		return slices_run(backend, what, &slices, views);
 	}
-	return run(backend, what, shared[what->kernel][0][what->direction], 1);
+	return run(backend, what, reference[what->kernel][0][what->direction], 1);
 }
 
 static tomos_status opencl_power(tomos_backend *backend, const ProjectRequest *what, int power)
 {
-	return run(backend, what, shared[what->kernel][1][what->direction], power);
+	return run(backend, what, reference[what->kernel][1][what->direction], power);
 }
 
 const BackendProjector opencl_projector = {

@@ -1,5 +1,5 @@
-/* The shared texts in both directions; with POWERS, powers of their entries: 1 where there is one, or its
- * square. */
+/* Reference kernels in both directions; with POWERS, powers of the entries: 1 for each entry, or
+ * its square. */
 #include "backend/opencl/device.cl"
 #include "backend/opencl/atomic.cl"
 
@@ -7,9 +7,9 @@
 #define KERNEL_WEIGHT(meet, weight) ((meet)->count == 0 ? 1 : (weight) * (weight))
 #endif
 
-#define KERNEL_TEXTS
+#define KERNEL_HEADERS
 #include "kernel/kernels.def"
-#undef KERNEL_TEXTS
+#undef KERNEL_HEADERS
 
 #define LOOP_RAY(id, mode) \
 	EACH(view, 2, count) { \
@@ -69,7 +69,7 @@
 #include "kernel/kernels.def"
 #undef KERNEL
 
-/* Rows of a batch, one item each. */
+/* Rows of a batch, one work-item each. */
 #define LIST_RAY(id) \
 	LINE do_##id##_LIST(KernelGrid grid, KernelModel model, global const KernelView *views, \
 		long count, long most, global const long *ray, long ray0, global long *index, \

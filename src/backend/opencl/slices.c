@@ -1,13 +1,13 @@
-/* Voxel-driven back projection where rays stay in slices; see slices.cl. */
+/* Voxel-driven back projection of in-slice rays; see slices.cl. */
 #include <math.h>
 #include <string.h>
 #include "backend/opencl/slices.h"
 
-/* As slices.cl has them. */
+/* As in slices.cl. */
 enum { SIDE = 32, SLICES = 4, MOST_GROUPS = 65535 };
 
-/* Columns for a pixel. Of parallel rays, 31 of this and two more are the columns of a group; of fans, which
- * may have more, it is as far as floats are exact. */
+/* Most columns per pixel. Parallel rays: a group of 32 pixels then needs 31 times this plus two
+ * columns; fans, which may use more columns, are limited by the accuracy of float. */
 #define MOST_SLOPE 1.45
 #define MOST_FAN_SLOPE 4.
 
@@ -31,7 +31,7 @@ static bool is_shallow(const ProjectRequest *what, const HatSlices *l)
 	return true;
 }
 
-/* How fast a view's columns pass by at the steepest corner of the box. */
+/* Columns per pixel at the steepest corner of the box. */
 static double fan_slope(const ProjectRequest *what, const KernelView *k)
 {
 	double slope = 0;
@@ -49,7 +49,7 @@ static double fan_slope(const ProjectRequest *what, const KernelView *k)
 	return slope;
 }
 
-/* Fans in slices, whose rows are the same in all views; or one fan beam in a single slice. */
+/* In-slice fans with the same rows in all views, or one fan beam in a single slice. */
 static bool fans_apply(const ProjectRequest *what, HatSlices *l)
 {
 	const Plan *plan = what->plan;

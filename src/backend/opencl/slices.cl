@@ -1,34 +1,34 @@
-/* Voxel-driven back projection of slices in which rays stay, parallel or in fans: the columns that a square of
- * pixels meets are kept in local memory, four slices in a vector, some views at a time; interpolation by
- * arithmetic.
+/* Voxel-driven back projection of in-slice rays, parallel or fan: the columns that a square of
+ * pixels needs are kept in local memory, four slices in a vector, some views at a time;
+ * interpolation by arithmetic.
  *
- * S. Chilingaryan et al., Reviewing GPU architectures to build efficient back projection for parallel
- * geometries, J. Real-Time Image Process. 17 (2020), section 6.
+ * S. Chilingaryan et al., Reviewing GPU architectures to build efficient back projection for
+ * parallel geometries, J. Real-Time Image Process. 17 (2020), section 6.
  */
 #include "backend/opencl/device.cl"
 #define KERNEL_ADD(pointer, value) (*(pointer) += (value))
 #include "kernel/portable.h"
 
-/* As slices.c has them: pixels of a group on each side, slices. */
+/* As in slices.c: pixels per side of a group, slices. */
 #define SIDE 32
 #define VIEWS 8
-#define PIXELS (SIDE / HIGH) /* of an item */
-/* Columns that a group keeps of a view; where fans are magnified, it meets more of them. */
+#define PIXELS (SIDE / HIGH) /* per work-item */
+/* Columns of a view in local memory; magnified fans need more. */
 #define COLUMNS 48
 #define FAN_COLUMNS 64
-/* How slices lie; see HatSlices. */
+/* Layout of slices; see HatSlices. */
 typedef struct {
 	int s, a, b, sign;
 	long row;
 } Slices;
 
-/* What is asked for. */
+/* The request. */
 typedef struct {
 	KernelGrid grid;
 	KernelModel model;
 	Slices l;
-	int columns; /* kept of a view */
-	int size[2]; /* pixels of the group that there are */
+	int columns; /* of a view in local memory */
+	int size[2]; /* pixels of the group inside the box */
 } Request;
 
 static inline Request request_of(KernelGrid grid, KernelModel model, Slices l, int columns)
@@ -42,19 +42,19 @@ static inline Request request_of(KernelGrid grid, KernelModel model, Slices l, i
 	return r;
 }
 
-/* An item's first pixel, from the middle of the group. */
+/* First pixel of a work-item, relative to the centre of the group. */
 static inline float item(const Request *r, int dimension)
 {
 	return (float)((int)get_local_id(dimension) - r->size[dimension] / 2);
 }
 
-/* A view as a group sees it: its first column, and pixel (x, y) of the group on column
- * (e + ea x + eb y) / (d + da x + db y), both counted from the middle, since floats are more exact there;
- * fans: how far the middle is from the source. */
+/* A view relative to a group: its first column in local memory; pixel (x, y) falls on column (e +
+ * ea x + eb y) / (d + da x + db y), both relative to the centre, where floats are most accurate;
+ * fans: distance of the centre from the source. */
 typedef struct {
 	float e, ea, eb, d, da, db, weight, away[2];
 	long first;
-	int wide; /* there are more columns than can be kept */
+	int wide; /* needs more columns than fit into local memory */
 } Seen;
 
 static inline double affine(global const double *f, const Slices *l, double a, double b)
@@ -62,7 +62,7 @@ static inline double affine(global const double *f, const Slices *l, double a, d
 	return f[l->a] * a + f[l->b] * b + f[3];
 }
 
-/* Off the detector it does not matter how far. */
+/* Positions off the detector are clamped. */
 static inline Seen see(global const KernelView *view, const Request *r, long a0, long b0)
 {
 	const Slices *l = &r->l;
@@ -79,7 +79,7 @@ static inline Seen see(global const KernelView *view, const Request *r, long a0,
 		most = D > 0 ? fmax(most, at) : 1e9;
 	}
 	const int wide = most - floor(least) > (double)(r->columns - 4);
-	/* Rounded, so that either side has room for half of them. */
+	/* Rounded, so that both sides have half of the columns. */
 	double first = rint(0.5 * (least + most)) - r->columns / 2;
 	first = fmax(fmin(first, (double)r->model.columns), (double)-r->columns);
 	double middle = first + r->columns / 2;
@@ -94,7 +94,7 @@ static inline Seen see(global const KernelView *view, const Request *r, long a0,
 	return seen;
 }
 
-/* One column of up to four slices, zeros off the detector. */
+/* One column of up to four slices; zeros off the detector. */
 static inline float4 take(
 	global const float *from, const Request *r, long row, int slices, long column, float weight)
 {
@@ -115,7 +115,7 @@ static inline float4 interpolate(local const float4 *row, float at, int middle)
 	return mix(x[0], x[1], at - low);
 }
 
-/* The same from the view itself. */
+/* The same from global memory. */
 static inline float4 interpolate_far(
 	global const float *from, const Request *r, long row, int slices, const Seen *v, float at)
 {
@@ -125,7 +125,7 @@ static inline float4 interpolate_far(
 		at - low);
 }
 
-/* What a pixel of the group counts in a view of fans, at the rate 1 / D. */
+/* Weight of a pixel in a view of fans, at rate 1 / D. */
 static inline float fan_weight(const Request *r, const Seen *v, float x, float y, float rate)
 {
 	if (r->model.weight == WEIGHT_NONE)
@@ -137,7 +137,7 @@ static inline float fan_weight(const Request *r, const Seen *v, float x, float y
 	return v->weight * rate * rate * sqrt(a * a + b * b);
 }
 
-/* A view's part of the sums; `from`: its pixels, `kept`: those columns of them that are kept. */
+/* Adds a view to the sums; `from`: its pixels, `kept`: the columns in local memory. */
 static inline void add_rays(
 	const Request *r, const Seen *v, local const float4 *kept, float4 sums[PIXELS])
 {
@@ -181,7 +181,7 @@ static inline void add_to(const Request *r, global float *volume, long a0, long 
 	}
 }
 
-/* `fans` is a literal at every call; rows and seen: local memory for VIEWS of them. */
+/* `fans` is a constant at every call; rows and seen: local memory for VIEWS views. */
 static inline void back(const Request *r, const int fans, global const KernelView *views, long count,
 	global float *volume, global const float *projections, local float4 *rows, local Seen *seen)
 {

@@ -1,4 +1,4 @@
-/* Tuned back projection of slices that share their weights; see slices.cl. */
+/* Optimised back projection of slices with common weights; see slices.cl. */
 #ifndef TOMOS_BACKEND_OPENCL_SLICES_H
 #define TOMOS_BACKEND_OPENCL_SLICES_H
 

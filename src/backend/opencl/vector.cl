@@ -1,4 +1,5 @@
-/* Vector operations, sums, and fields of gradients. Vectors are parts of buffers, which begin at x0, y0, ... */
+/* Vector operations, sums, and gradient fields. Vectors are parts of buffers and start at x0, y0,
+ * ... */
 #include "backend/opencl/device.cl"
 
 #define VECTOR_OP(name, statement) \
@@ -13,7 +14,7 @@
 	}
 #include "backend/opencl/vector.def"
 
-/* One partial sum per group; the host adds these up, in their order. */
+/* One partial sum per group; the host adds them in order. */
 #define SUM(name, term, join) \
 	LINE do_##name(long n, global const float *x, long x0, global const float *y, long y0, \
 		global double *partial) \
@@ -39,7 +40,7 @@ SUM(dot, (double)x[i] * y[i], ADD)
 SUM(distance, ((double)x[i] - y[i]) * ((double)x[i] - y[i]), ADD)
 SUM(largest, fabs((double)x[i]), fmax)
 
-/* Cut to a length of `bound`, or divided by |(y, bound)|. */
+/* Clips vectors to the length `bound`, or divides them by |(y, bound)|. */
 LINE do_lengths(long n, int parts, float bound, int cut, global float *y, long y0)
 {
 	y += y0;
@@ -53,7 +54,7 @@ LINE do_lengths(long n, int parts, float bound, int cut, global float *y, long y
 	}
 }
 
-/* Along axis k, the place of element i, and the way to its neighbour. */
+/* Index of element i along axis k, and the stride to its neighbour. */
 #define AXES \
 	const long extent[3] = {nx, ny, nz}, stride[3] = {1, nx, nx * ny}, count = nx * ny * nz; \
 	from += from0; \

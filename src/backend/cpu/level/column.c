@@ -1,10 +1,11 @@
-/* Back projection where columns of voxels along z fall on detector columns, as in cone beam with rows
- * along z, helices and laminography (Okitsu et al., 5.2): column, depth and the step from row to row
- * are worked out once per (x, y), and the voxels of a column are the lanes.
+/* Back projection where all voxels of a column along z fall on one detector column: upright cone
+ * beam, helix and laminography (Okitsu et al., 5.2). Column, depth and row step are computed once
+ * per (x, y); the voxels of a column are the SIMD lanes.
  *
- * Views are held transposed, so that a detector column is contiguous. Voxel-driven, the two columns
- * beside a voxel column are mixed first, and each voxel then takes its two samples out of two loaded
- * vectors. For Joseph's adjoint each detector column that passes within one voxel gives by itself.
+ * Views are stored transposed, so that a detector column is contiguous. Voxel-driven: the two
+ * detector columns next to a voxel column are interpolated first, then each voxel takes its two
+ * samples from two loaded vectors. Joseph's adjoint: each detector column that passes within one
+ * voxel contributes separately.
  */
 #include <math.h>
 #include "backend/cpu/level/upright.h"
@@ -12,8 +13,8 @@
 enum {
 	ACROSS = 16,  /* a tile: voxel columns along x */
 	DEEP = 16,    /* and along y */
-	TALL = 256,   /* voxels of a column held at a time */
-	TOGETHER = 8, /* views whose samples for a tile stay in the second cache */
+	TALL = 256,   /* voxels of a column processed at once */
+	TOGETHER = 8, /* views whose samples for a tile stay in the L2 cache */
 	SCRATCH_FLOATS = 11 << 20
 };
 
@@ -39,8 +40,8 @@ bool LEVEL(column_applies)(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	const RayClass *rays = &plan->rays;
-	/* The weight of a voxel depends on the kind of source; the sources of tilted fans are
-	 * elsewhere for each voxel of a column. */
+	/* The weight of a voxel depends on the kind of source; tilted fans have another source for
+	 * each voxel of a column. */
 	bool fans = rays->source == TOMOS_FAN_PER_ROW;
 	if (rays->source == SOURCES_MIXED || !rays_are(rays, RAYS_IN_SHEET) ||
 		(fans && !rays_are(rays, RAYS_LEVEL)))
@@ -79,8 +80,9 @@ static void transpose_column(void *user, int64_t index)
 				(float)upright_step(pass->what->plan, k, (double)r, (double)column);
 }
 
-/* One view onto ACROSS columns of voxels side by side: for each, the detector column to its left (-2:
- * off the detector), the share of the next one, the row of the first voxel and the step from there. */
+/* One view and ACROSS neighbouring columns of voxels: for each, the detector column to its left
+ * (-2: off the detector), the weight of the next one, the row of the first voxel and the row
+ * step. */
 typedef struct {
 	int64_t left[ACROSS];
 	double row[ACROSS], step[ACROSS];
@@ -145,7 +147,7 @@ static void add_ready(const Pass *pass, const Stretch *ready, int views, int64_t
 		}
 }
 
-/* One or two views onto ACROSS columns of voxels. */
+/* Adds one or two views to ACROSS columns of voxels. */
 static void add_views(const Pass *pass, int64_t view, int count, const int64_t at[3], int64_t wide,
 	int64_t tall, Stretch *ready, float (*sums)[TALL])
 {
@@ -155,17 +157,17 @@ static void add_views(const Pass *pass, int64_t view, int count, const int64_t a
 		hit_columns(plan, &plan->views[pass->what->first + pass->first + view + v], at,
 			&hits[v]);
 	for (int i = 0; i < wide; i++) {
-		int there = 0;
+		int found = 0;
 		for (int v = 0; v < count; v++)
 			if (hits[v].left[i] >= -1)
 				mix_columns(&hits[v], i, tall, pass->stride,
 					pass->samples + (view + v) * view_floats(plan),
-					&ready[there++]);
-		add_ready(pass, ready, there, tall, sums[i]);
+					&ready[found++]);
+		add_ready(pass, ready, found, tall, sums[i]);
 	}
 }
 
-/* One detector column onto one column of voxels from `at` on, as Joseph's method weighs it. */
+/* Adds one detector column to one column of voxels from `at` on, with Joseph's weights. */
 static void add_joseph(const Pass *pass, const KernelView *k, const float *columns, int64_t c,
 	const int64_t at[3], int64_t tall, float *sums)
 {
@@ -188,7 +190,7 @@ static void add_joseph(const Pass *pass, const KernelView *k, const float *colum
 		stretch_gather(&s, column, weight, tall, rows, hats, sums);
 }
 
-/* Columns that can pass within one voxel: as far from the voxel's own as columns lie per voxel. */
+/* Adds the columns that can pass within one voxel of the voxel column. */
 static void add_joseph_view(const Pass *pass, int64_t view, const int64_t at[3], int64_t wide,
 	int64_t tall, float (*sums)[TALL])
 {
@@ -210,10 +212,10 @@ static void add_joseph_view(const Pass *pass, int64_t view, const int64_t at[3],
 	}
 }
 
-/* One tile: its sums are kept [y][x][z] over all views of the pass, then added to the volume. */
+/* Sums of a tile, [y][x][z], over all views of the pass; added to the volume at the end. */
 typedef float TileSums[DEEP][ACROSS][TALL];
 
-/* Through a small square, so that neither side is walked in long strides. */
+/* Transposed in small squares, to avoid long strides on both sides. */
 static void give_square(const TileSums sums, int64_t y, int64_t z, int64_t wide, int64_t tall,
 	int64_t slice, float *out)
 {

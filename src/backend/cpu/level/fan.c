@@ -1,7 +1,7 @@
-/* Fan beam inside one slice: voxel-driven back projection with neighbouring pixels in the lanes. */
+/* Fan beam in one slice: voxel-driven back projection, neighbouring pixels in the SIMD lanes. */
 #include "backend/cpu/level/fan.h"
 
-/* BELOW: samples below the lowest lane that lie in its window. */
+/* BELOW: samples below the lowest lane that its window includes. */
 enum { BELOW = LANES == 16 ? 5 : 2, TILE_ROWS = 8, VIEWS_IN_CACHE = 32, SCRATCH_FLOATS = 4 << 20 };
 
 typedef struct {
@@ -38,7 +38,7 @@ static void pass_fill(void *user, int64_t i)
 		(size_t)columns * sizeof *to);
 }
 
-/* One view onto one vector of pixels from (x, y) on. */
+/* Contribution of one view to the vector of pixels from (x, y) on. */
 static inline vf take(
 	const Plan *plan, const KernelView *k, const float *samples, double x, double y)
 {

@@ -1,8 +1,8 @@
-/* Fans inside slices: where LANES neighbouring pixels of a row fall on the detector.
+/* In-slice fans: the detector columns on which LANES neighbouring pixels of a row fall.
  *
- * Along a row of pixels the column is a quotient of two linear functions: from the first lane it goes
- * on by lane step / (1 + lane bend). That is lane step, exact in whole numbers as for parallel rays,
- * less lane^2 step bend / (1 + lane bend), which is small.
+ * Along a row of pixels the column is a quotient of two linear functions: lane l is l step / (1 + l
+ * bend) from the first lane. This is l step, computed exactly in fixed point as for parallel rays,
+ * minus l^2 step bend / (1 + l bend), which is small.
  */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_FAN_H
 #define TOMOS_BACKEND_CPU_LEVEL_FAN_H
@@ -11,10 +11,10 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/level/stretch.h"
 
-/* Samples below the lowest lane that the curve may lead to. */
+/* Largest deviation from a straight line, in samples, that is supported. */
 enum { MOST_CURVE = 64 };
 
-/* A view from one pixel: columns per pixel along x, and how much nearer each next one is. */
+/* A view at one pixel: columns per pixel along x, and the relative change of depth per pixel. */
 typedef struct {
 	double column, depth, step, bend;
 } Look;
@@ -29,15 +29,15 @@ static inline Look look_from(const KernelView *k, double x, double y)
 	return look;
 }
 
-/* Samples by which LANES pixels lie off a straight line; too many: not to be counted on. */
+/* Deviation of LANES pixels from a straight line, in samples; MOST_CURVE if it is too large. */
 static inline double look_curve(const Look *look)
 {
 	double step = fabs(look->step), bend = LANES * fabs(look->bend);
 	return look->depth > 0.01 && bend < 0.3 ? LANES * step * bend / (1 - bend) : HUGE_VAL;
 }
 
-/* The largest curve and step of a view. Along a row of pixels the step goes with 1 / depth^2, so it is
- * largest at one of the row's ends. */
+/* Largest deviation and step of a view. Along a row of pixels the step is proportional to 1 /
+ * depth^2, so it is largest at one end of the row. */
 static inline double fan_curve(const Plan *plan, const KernelView *k, double *step)
 {
 	double curve = 0;
@@ -61,11 +61,11 @@ typedef struct {
 
 static inline Hits fan_hits(const Look *look)
 {
-	vf lane = vf_lane(), turn = lane * (float)look->bend, inverse = 1 / (1 + turn), fraction;
+	vf lane = vf_lane(), bend = lane * (float)look->bend, inverse = 1 / (1 + bend), fraction;
 	Lanes lanes = lanes_of(look->step);
 	int64_t p = position_of(look->column + lowest_lane(look->step));
 	vi j = lanes_at(&lanes, p, &fraction);
-	vf t = fraction - lane * (float)look->step * turn * inverse;
+	vf t = fraction - lane * (float)look->step * bend * inverse;
 	vi whole = vf_truncate(t + MOST_CURVE) - MOST_CURVE;
 	return (Hits){.first = p >> FRACTION_BITS,
 		.at = j + whole,
@@ -73,7 +73,7 @@ static inline Hits fan_hits(const Look *look)
 		.nearer = inverse * (float)(1 / look->depth)};
 }
 
-/* What pixels from (x, y) on count for. */
+/* Weights of the pixels from (x, y) on. */
 static inline vf fan_weights(
 	const Plan *plan, const KernelView *k, const Hits *hits, double x, double y)
 {

@@ -1,7 +1,7 @@
-/* Which views can be taken four pixels at a time, and in which order. */
+/* Which views can be processed in rows of four pixels, and in which order. */
 #include "backend/cpu/level/four.h"
 
-/* A view whose pixels cannot be taken so has kind FOUR_KINDS. */
+/* Kind FOUR_KINDS: the view cannot be processed so. */
 static Fours fours_of(const ProjectRequest *what, const Frame *f, int64_t view)
 {
 	const KernelView *k = &what->plan->views[what->first + view];

@@ -1,11 +1,12 @@
-/* Four pixels in a row at a time, for voxel-driven back projection of parallel rays inside slices.
+/* Rows of four pixels, for voxel-driven back projection of in-slice parallel rays.
  *
- * The row lies along the axis on which the column of a pixel changes least, by `pitch` up to 1. Where its
- * first pixel falls f beyond column j, pixel k of it takes, by linear interpolation among samples s,
- *   s[j] + (f + k pitch) d[j] + sum over i >= 1 of max(0, f + k pitch - i) (d[j + i] - d[j + i - 1])
- * with d[j] = s[j + 1] - s[j]: the line through the first two columns, and its bends at those behind
- * them. Of some views the lines, their slopes and each pixel's bends are summed, and only these sums make
- * pixels. That takes three to five samples and five to eight multiply-adds, instead of eight and eight.
+ * The row is along the axis on which the column of a pixel changes least, by `pitch` up to 1. Where
+ * the first pixel falls f beyond column j, linear interpolation of samples s gives pixel k the
+ * value s[j] + (f + k pitch) d[j] + sum over i >= 1 of max(0, f + k pitch - i) (d[j + i] - d[j + i
+ * - 1]) with d[j] = s[j + 1] - s[j]: the line through the first two columns, plus a bend at each
+ * column after them. Lines, slopes and bends are summed over several views and only then evaluated
+ * at the pixels. This takes three to five samples and five to eight FMAs instead of eight and
+ * eight.
  */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_FOUR_H
 #define TOMOS_BACKEND_CPU_LEVEL_FOUR_H
@@ -16,18 +17,19 @@
 enum {
 	FOUR = 4,
 	FOUR_KINDS = 4,
-	FOUR_COLUMNS = 5, /* that a row can meet, at most */
+	FOUR_COLUMNS = 5, /* that a row of four can meet, at most */
 	FOUR_BENDS = FOUR_COLUMNS - 2,
 	FOUR_WEIGHTS = 7,
-	FOUR_VIEWS = 12 /* whose sums make pixels */
+	FOUR_VIEWS = 12 /* summed before pixels are evaluated */
 };
 
-/* Along the other axis, so that the windows of all levels suffice. */
+/* Largest column step along the other axis for which the windows of all instruction sets
+ * suffice. */
 #define FOUR_WIDEST 1.25
 
-/* Pixel (x, y) falls on start + a per_other + b per_row, where rows lie along b: p (axis 0) or q (1).
- * `start` is for the lowest of LANES pixels along a. Where columns go down along b, the samples
- * lie the other way round (`flip`), so that they always go up. */
+/* A pixel falls on column start + a per_other + b per_row, where rows of four are along b: p (axis
+ * 0) or q (1). `start` is for the lowest of LANES pixels along a. Where columns decrease along b,
+ * samples are stored in reverse (`flip`), so that they always increase. */
 typedef struct {
 	int axis, kind;
 	bool flip;
@@ -36,18 +38,19 @@ typedef struct {
 	Lanes lanes;
 } Fours;
 
-/* Whether all views of the request can be taken so, and are enough for it to pay. */
+/* Whether all views of the request can be processed so, and there are enough of them to pay. */
 bool LEVEL(fours_apply)(const ProjectRequest *what, const Frame *f);
-/* The views of the request, those of one axis and kind together. */
+/* The views of the request, sorted by axis and kind. */
 tomos_status LEVEL(fours_order)(const ProjectRequest *what, const Frame *f, int64_t **order);
-/* How views lie from the `first` in that order on, and how many, `most` or up to FOUR_VIEWS fewer: those
- * whose sums make pixels are not parted. */
+/* Set-up of the views from `first` on in that order. Returns their number: `most`, or up to
+ * FOUR_VIEWS fewer, since views that are summed together are not split. */
 int64_t LEVEL(fours_next)(const ProjectRequest *what, const Frame *f, const int64_t *order,
 	int64_t first, int64_t most, Fours *views);
-/* Voxel-driven back projection of a few slices. */
+/* Voxel-driven back projection slice by slice. */
 tomos_status LEVEL(slice_fours)(const ProjectRequest *what, const Frame *f);
 
-/* Calls a function with the kind as its last argument, a constant there, so that loops over bends are unrolled. */
+/* Calls a function with the kind as a constant last argument, so that loops over bends are
+ * unrolled. */
 #define FOUR_BY_KIND(kind, function, ...) \
 	do { \
 		const int own_kind = (kind); \
@@ -61,7 +64,7 @@ tomos_status LEVEL(slice_fours)(const ProjectRequest *what, const Frame *f);
 			function(__VA_ARGS__, 3); \
 	} while (0)
 
-/* How many bends pixel k = 1 .. 3 can have: one more than whole columns that k pitch can have passed. */
+/* Number of bends of pixel k = 1 .. 3: one more than the whole columns that k pitch can pass. */
 INLINE int four_bends(const int kind, const int k)
 {
 	return 1 + (k == 2 && kind >= 2) + (k == 3 && kind >= 1) + (k == 3 && kind >= 3);
@@ -82,8 +85,8 @@ INLINE int64_t fours_start(const Fours *l, int64_t other, int64_t row)
 	return position_of(l->start + (double)other * l->per_other + (double)row * l->per_row);
 }
 
-/* The first columns of the LANES rows from `start` on, counted from its own; what is beyond, and what
- * bends weigh. */
+/* First columns of LANES rows of four, relative to that of `start`; fractions and weights of
+ * bends. */
 INLINE vi fours_weigh(const Fours *l, int64_t start, const int kind, vf *weight)
 {
 	vi at = lanes_at(&l->lanes, start, &weight[0]);
@@ -97,7 +100,7 @@ typedef struct {
 	vf line, slope, bend[FOUR - 1];
 } FourSums;
 
-/* Adds what the line gives, and finds its bends. */
+/* Adds the line and its slope, and computes the bends. */
 INLINE void four_line(
 	FourSums *sum, const vf *sample, vf fraction, vf pitch, const int kind, vf *bend)
 {
@@ -111,13 +114,13 @@ INLINE void four_line(
 	}
 }
 
-/* What pixel k is given. */
+/* Value of pixel k. */
 INLINE vf four_pixel(const FourSums *sum, const int k)
 {
 	return k == 0 ? sum->line : sum->line + (float)k * sum->slope + sum->bend[k - 1];
 }
 
-/* How many of the views [first, end) make pixels with the first of them. */
+/* Number of views in [first, end) that are summed with the first. */
 INLINE int64_t fours_alike(const Fours *views, int64_t first, int64_t end)
 {
 	int64_t v = first;

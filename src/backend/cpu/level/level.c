@@ -1,11 +1,12 @@
-/* What one instruction set offers: the shared kernels, and the tuned ones in order of preference. */
+/* Kernels of one instruction set: the reference kernels, and the optimised ones in order of
+ * preference. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/level/simd.h"
 
 #define TEXT_(name) #name
 #define TEXT(name) TEXT_(name)
 
-static const TunedKernel tuned[] = {
+static const OptimisedKernel optimised[] = {
 	{"stack", KERNEL_joseph, FORWARD, LEVEL(stack_applies), LEVEL(stack_forward), NULL},
 	{"stack", KERNEL_joseph, ADJOINT, LEVEL(stack_applies), LEVEL(stack_back), NULL},
 	{"stack", KERNEL_voxel, FORWARD, LEVEL(stack_applies), LEVEL(stack_forward), NULL},
@@ -30,4 +31,4 @@ static const TunedKernel tuned[] = {
 };
 
 const CpuLevel LEVEL(cpu_level) = {
-	TEXT(TOMOS_LEVEL), LEVEL(shared_kernels), tuned, COUNT(tuned), LANES};
+	TEXT(TOMOS_LEVEL), LEVEL(reference_kernels), optimised, COUNT(optimised), LANES};

@@ -1,66 +1,26 @@
 /* Joseph's method for parallel rays in any direction, forward and adjoint.
  *
- * All rays of a view have the same slopes, so whole voxels of the slope can be taken out: LANES planes
- * across the dominant axis are laid side by side, each shifted by the whole part of its own drift. A
- * ray then passes all of them within the same three by three voxels, the lanes being the planes, and
- * there is nothing to gather: nine loaded vectors are weighed by hats of the lanes' fractions. The
- * adjoint adds to the same nine vectors, which are then shifted back.
+ * All rays of a view have the same slopes. LANES planes across the dominant axis are stored side by
+ * side, each shifted by the integer part of its offset, so that a ray passes all of them within the
+ * same 3 x 3 voxels. With planes in the SIMD lanes no gathers are needed: nine loaded vectors are
+ * weighted by hat functions of the fractional offsets. The adjoint adds to the same nine vectors,
+ * which are then shifted back.
  */
-#include <math.h>
 #include <stdatomic.h>
-#include "backend/cpu/cpu.h"
-#include "backend/cpu/level/simd.h"
-#include "kernel/joseph.h"
+#include "backend/cpu/level/oblique.h"
 
 enum {
-	TAPS = 3,                /* voxels along each axis that the planes of one ray can meet */
-	HALO = TAPS - 1,         /* and so many before the first */
-	MORE = LANES + HALO + 1, /* rows or columns that shifting adds */
-	TILE_COLUMNS = 64,       /* rays summed at a time */
+	TILE_COLUMNS = 64, /* rays summed together */
 	TILE_ROWS = 8,
 	LEAST_ROWS = 16,
 	ENOUGH_ROWS = 128,
-	CHUNK = 8 * LANES,        /* columns shifted at a time */
-	PIECE_FLOATS = 1 << 18,   /* a piece stays in the second cache */
-	PART_FLOATS = 3 << 19,    /* a part of the volume in the third */
-	LARGEST_FLOATS = 6 << 20, /* but this much memory may be taken */
+	CHUNK = 8 * LANES,        /* columns shifted together */
+	PIECE_FLOATS = 1 << 18,   /* a piece stays in the L2 cache */
+	PART_FLOATS = 3 << 19,    /* a part of the volume in the L3 cache */
+	LARGEST_FLOATS = 6 << 20, /* limit on scratch memory */
 };
 
-/* Positions are whole numbers of 2^-40 voxels: a ray has the same one whatever piece asks for it. */
-#define ONE ((int64_t)1 << 40)
 #define FARTHEST 0x1p20
-
-/* Planes and rows of the box, all views of one dominant axis being done with some before the next. */
-typedef struct {
-	int64_t plane, planes, row, rows;
-	float *staged; /* its voxels plane by plane, or NULL */
-} Part;
-
-/* A view: ray (column, row) crosses plane k of the part at base + column u + row v + k slope. The axes
- * are the dominant one, along which there are planes, then those of a plane's columns and rows. */
-typedef struct {
-	const ProjectRequest *what;
-	const KernelView *view;
-	float *image, *volume, *staged;
-	int axes[3];
-	int64_t n[3], stride[3], low; /* low: the first plane's number in the grid */
-	double base[2], u[2], v[2], slope[2];
-	int64_t inner[2][2]; /* clamping: a position from first to last is inside in every lane */
-	float step;
-	int64_t pitch, width;  /* voxels of a row, before and after shifting, in whole vectors */
-	int64_t strip, strips; /* rows of a piece; pieces of a block of LANES planes */
-} Oblique;
-
-/* LANES planes and some rows of shifted voxels; row 0 is `from`, column 0 is `low` - HALO. */
-typedef struct {
-	vf part[2]; /* of the lanes' drift, beyond the whole `shift` */
-	int64_t shift[2][LANES];
-	int64_t least[2], most[2]; /* shift */
-	int64_t plane, planes;     /* the first; how many there are */
-	int64_t low, high;         /* columns in which some lane has a voxel */
-	int64_t from, to;          /* rays that begin in these rows belong here */
-	float *samples;
-} Piece;
 
 static void place_axis(Oblique *o, const KernelWalk *walk, const Part *part, int i)
 {
@@ -138,130 +98,9 @@ bool LEVEL(oblique_applies)(const ProjectRequest *what)
 	return true;
 }
 
-static int64_t blocks_of(const Oblique *o)
-{
-	return parts(o->n[0], LANES);
-}
-
-/* The planes of a block and their shifts. Lanes beyond the last plane are like it, and empty. */
-static Piece piece_of(const Oblique *o, int64_t block)
-{
-	Piece p = {.plane = block * LANES};
-	p.planes = min64(LANES, o->n[0] - p.plane);
-	for (int i = 0; i < 2; i++) {
-		for (int64_t l = 0; l < LANES; l++) {
-			double drift = (double)(p.plane + min64(l, p.planes - 1)) * o->slope[i];
-			double whole = floor(drift);
-			p.shift[i][l] = (int64_t)whole;
-			p.part[i][l] = (float)(drift - whole);
-		}
-		p.least[i] = min64(p.shift[i][0], p.shift[i][LANES - 1]);
-		p.most[i] = max64(p.shift[i][0], p.shift[i][LANES - 1]);
-	}
-	p.low = -p.most[0];
-	p.high = o->n[1] - 1 - p.least[0];
-	return p;
-}
-
-/* ---- rays ------------------------------------------------------------------------------------ */
-
-static inline int64_t position(double p)
-{
-	return (int64_t)floor(p * 0x1p40);
-}
-
-static inline int64_t floor_div(int64_t n, int64_t d)
-{
-	return n / d - (n % d < 0);
-}
-
-/* Narrows columns [range[0], range[1]) to those with low <= start + column step < high. */
-static inline void narrow(int64_t start, int64_t step, int64_t low, int64_t high, int64_t range[2])
-{
-	low *= ONE, high *= ONE;
-	if (step == 0) {
-		if (start < low || start >= high)
-			range[1] = range[0];
-		return;
-	}
-	int64_t first =
-		step > 0 ? -floor_div(start - low, step) : floor_div(start - high, -step) + 1;
-	int64_t end = step > 0 ? -floor_div(start - high, step) : floor_div(start - low, -step) + 1;
-	range[0] = max64(range[0], first);
-	range[1] = min64(range[1], end);
-}
-
-/* The rays of one detector row that meet a piece: columns `range`, positions of column 0 and steps. */
-typedef struct {
-	int64_t range[2], start[2], step[2];
-} Run;
-
-static inline Run run_of(const Oblique *o, const Piece *p, int64_t row, int64_t first, int64_t end)
-{
-	Run run = {.range = {first, end}};
-	for (int i = 0; i < 2; i++) {
-		run.start[i] = position(o->base[i] + (double)row * o->v[i]);
-		run.step[i] = position(o->u[i]);
-	}
-	narrow(run.start[0], run.step[0], p->low - HALO, p->high + 1, run.range);
-	narrow(run.start[1], run.step[1], p->from, p->to, run.range);
-	return run;
-}
-
-/* One ray: its first voxel, and the weights of three along each axis. */
-typedef struct {
-	int64_t whole[2];
-	vf weight[2][TAPS];
-} Hit;
-
-static inline Hit hit_of(const Piece *p, const Run *run, int64_t column)
-{
-	Hit hit;
-	for (int i = 0; i < 2; i++) {
-		int64_t at = run->start[i] + column * run->step[i];
-		float part = (float)(at & (ONE - 1)) * 0x1p-40F;
-		vf beyond = p->part[i] + (part - 1);
-		hit.whole[i] = at >> 40;
-		hit.weight[i][0] = vf_positive(-beyond);
-		hit.weight[i][2] = vf_positive(beyond);
-		hit.weight[i][1] = 1 - vf_abs(beyond);
-	}
-	return hit;
-}
-
-static inline float *samples_at(const Oblique *o, const Piece *p, const Hit *hit)
-{
-	return p->samples +
-	       ((hit->whole[1] - p->from) * o->width + hit->whole[0] - p->low + HALO) * LANES;
-}
-
-/* Clamping: 1 in the lanes whose plane the ray crosses within the outermost centres. */
-static vf inside(const Oblique *o, const Piece *p, int64_t row, int64_t column)
-{
-	const KernelGrid *grid = &o->what->plan->whole;
-	KernelRay ray = kernel_ray(grid, o->view, row, column);
-	KernelWalk walk = kernel_walk(grid, &ray, 1, 0);
-	vf keep = {0};
-	for (int64_t l = 0; l < LANES; l++) {
-		double k = (double)(o->low + p->plane + l);
-		keep[l] = !joseph_beyond(grid, walk.b, walk.base[0] + k * walk.slope[0]) &&
-			  !joseph_beyond(grid, walk.c, walk.base[1] + k * walk.slope[1]);
-	}
-	return keep;
-}
-
-static inline bool all_inside(const Oblique *o, const Piece *p, const Hit *hit)
-{
-	for (int i = 0; i < 2; i++)
-		if (hit->whole[i] + p->least[i] < o->inner[i][0] ||
-			hit->whole[i] + p->most[i] > o->inner[i][1])
-			return false;
-	return true;
-}
-
 /* ---- shifting -------------------------------------------------------------------------------- */
 
-/* Row `row` of shifted voxels in one lane begins, as far as it is there, `before` columns later. */
+/* Address of row `row` of shifted voxels in one lane; its first voxel is `before` columns later. */
 static float *lane_row(const Oblique *o, const Piece *p, int64_t row, int64_t l, int64_t *before)
 {
 	int64_t j = row + p->shift[1][l];
@@ -273,8 +112,8 @@ static float *lane_row(const Oblique *o, const Piece *p, int64_t row, int64_t l,
 	return o->volume + (p->plane + l) * o->stride[0] + j * o->stride[2];
 }
 
-/* Some columns of a row, from `column` on, with all lanes side by side. They go through a small array,
- * since rows of all lanes together may have too few places in a cache. */
+/* Shifts some columns of a row, from `column` on, with all lanes contiguous, through a small
+ * buffer: the rows of all lanes may compete for the same cache sets. */
 static void take_columns(const Oblique *o, const Piece *p, int64_t row, int64_t column, float *to)
 {
 	float some[LANES][CHUNK] = {{0}};
@@ -319,8 +158,8 @@ static void add_columns(
 
 /* ---- planes across x ------------------------------------------------------------------------- */
 
-/* There neighbours in memory are of different planes, so a part is staged: [block][row][lane][pitch].
- * Blocks come last, since they are neighbours. */
+/* For planes across x neighbours in memory are in different planes, so a part is transposed first:
+ * [block][row][lane][pitch]. The loop over blocks is innermost, since blocks are neighbours. */
 static void take_stage(void *user, int64_t row)
 {
 	const Oblique *o = user;
@@ -365,13 +204,13 @@ static int64_t stage_floats(const Oblique *o)
 
 /* ---- part by part ---------------------------------------------------------------------------- */
 
-/* One view onto or from one part; `scratch` has what `needs` said. */
+/* One view and one part; `scratch` has the size that `needs` returned. */
 typedef struct {
 	int64_t (*needs)(const Oblique *o);
 	void (*run)(Oblique *o, float *scratch);
 } Task;
 
-/* Parts that stay in a cache, but not so low that most of it would be halo. */
+/* Parts that fit into a cache, with enough rows that the halo is a small fraction. */
 static void cut_box(const Oblique *whole, Part *part)
 {
 	int64_t row = whole->width * LANES, rows = whole->n[2];
@@ -401,7 +240,7 @@ static void do_part(const ProjectRequest *what, const Task *task, int64_t first,
 		parallel_for(o.n[2], add_stage, &o);
 }
 
-/* All views that have the dominant axis of view `first`. */
+/* All views with the dominant axis of view `first`. */
 static tomos_status do_axis(const ProjectRequest *what, const Task *task, int64_t first)
 {
 	Part whole = whole_box(what, first), most = whole;
@@ -439,7 +278,7 @@ static tomos_status do_views(const ProjectRequest *what, const Task *task)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* Each block is a piece: rays that begin up to HALO rows before its first one can meet it. */
+/* Each block is a piece; rays that start up to HALO rows before it can meet it. */
 static Piece block_of(const Oblique *o, float *scratch, int64_t block)
 {
 	Piece p = piece_of(o, block);
@@ -582,8 +421,8 @@ static inline void spread_rays(const Oblique *o, const Piece *p, const int clamp
 	}
 }
 
-/* A strip owns the rows between its halos; what its rays add to the halos, the rays of the strips
- * beside it add there as well. */
+/* A strip owns the rows between its halos; what its rays add to the halos is also added by the rays
+ * of the neighbouring strips. */
 static void spread_piece(const Oblique *o, int64_t index, float *samples)
 {
 	Piece p = piece_of(o, index / o->strips);
@@ -621,7 +460,7 @@ static int64_t piece_floats(const Oblique *o)
 	return (strip_rows(o) + 2 * HALO) * o->width * LANES;
 }
 
-/* Enough for parts of fewer rows, too, of which there can be more at a time. */
+/* Sufficient for parts of fewer rows as well, of which more are processed at once. */
 static int64_t spread_needs(const Oblique *o)
 {
 	int64_t one = piece_floats(o);

@@ -1,5 +1,5 @@
-/* Vectors of floats as wide as the level: arithmetic by the compiler's vector types, and the few
- * things those lack. */
+/* Vectors of floats of the instruction set's width: the compiler's vector types, and operations
+ * that these lack. */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_SIMD_H
 #define TOMOS_BACKEND_CPU_LEVEL_SIMD_H
 
@@ -35,7 +35,8 @@ static inline void vf_store(float *p, vf v)
 	memcpy(p, &v, sizeof v);
 }
 
-/* One number in all lanes, without the sum with 0 that compilers make of a vector and a number. */
+/* A scalar in all lanes, without the addition of 0 that compilers generate for scalar plus
+ * vector. */
 static inline vf vf_all(float x)
 {
 #if defined TOMOS_LEVEL_avx512
@@ -47,8 +48,8 @@ static inline vf vf_all(float x)
 #endif
 }
 
-/* The same, kept in a register: compilers like to load a number again wherever it is used, and that costs
- * where loads are what bounds. Sixteen registers are too few for it. */
+/* Keeps a vector in a register: compilers reload constants at each use, which costs where loads are
+ * the bottleneck. Sixteen registers are too few for it. */
 static inline vf vf_keep(vf v)
 {
 #if defined TOMOS_LEVEL_avx512
@@ -107,13 +108,13 @@ static inline vf vf_positive(vf v)
 #endif
 }
 
-/* v where the mask says so, else 0 */
+/* v where the mask is set, else 0 */
 static inline vf vf_where(vi mask, vf v)
 {
 	return (vf)((vi)v & mask);
 }
 
-/* v between low and high; low where it is not a number */
+/* v clamped to low .. high; NaN becomes low */
 static inline vf vf_clamp(vf v, float low, float high)
 {
 #if defined TOMOS_LEVEL_avx512
@@ -142,7 +143,7 @@ static inline vf vf_sqrt(vf v)
 #endif
 }
 
-/* p[index] for 0 <= index < WINDOW: from loaded vectors, not by gathering from memory. */
+/* p[index] for 0 <= index < WINDOW: permutes of loaded vectors instead of a gather. */
 static inline vf vf_pick(const float *p, vi index)
 {
 #if defined TOMOS_LEVEL_avx512
@@ -167,7 +168,7 @@ static inline vf vf_pick(const float *p, vi index)
 #endif
 }
 
-/* p[index] from anywhere. */
+/* p[index], by a gather. */
 static inline vf vf_gather(const float *p, vi index)
 {
 #if defined TOMOS_LEVEL_avx512
@@ -193,7 +194,8 @@ static inline vf vf_gather(const float *p, vi index)
 #define CAST_pd(v) ((__m256d)(v))
 #endif
 
-/* Squares of four: vector 4g + c then has, in its qth quarter, column 4q + c of rows 4g to 4g + 3. */
+/* Transposes 4 x 4 squares: quarter q of vector 4g + c then has column 4q + c of rows 4g to 4g +
+ * 3. */
 static inline void transpose_fours(const vf *m, vf *fours)
 {
 	for (int g = 0; g < LANES; g += 4) {
@@ -207,7 +209,7 @@ static inline void transpose_fours(const vf *m, vf *fours)
 }
 #endif
 
-/* Lane j of vector i and lane i of vector j change places. */
+/* Exchanges lane j of vector i and lane i of vector j. */
 static inline void vf_transpose(vf m[LANES])
 {
 #if defined TOMOS_LEVEL_avx512
@@ -242,20 +244,20 @@ static inline void vf_transpose(vf m[LANES])
 #endif
 }
 
-/* Positions among samples are whole numbers of 2^-31 samples: exact to add up, and split into sample
- * and fraction without a rounding instruction. */
+/* Sample positions are fixed-point numbers with 31 fractional bits: sums are exact, and sample and
+ * fraction are separated without a rounding instruction. */
 enum { FRACTION_BITS = 31 };
 #define FRACTION_MASK 0x7fffffff
 #define FRACTION_UNIT 0x1p-31F
 
-/* Beyond 2^30 samples nothing is read any more, so positions end there and never overflow. */
+/* Positions are clamped to 2^30 samples, beyond every detector, and never overflow. */
 static inline int64_t position_of(double p)
 {
 	p = p < -0x1p30 ? -0x1p30 : p > 0x1p30 ? 0x1p30 : p;
 	return (int64_t)(p * 0x1p31);
 }
 
-/* The lanes' distances |step| lane from the lowest one, in whole samples and fractions. */
+/* Distances |step| lane from the lowest lane, as whole samples and fractions. */
 typedef struct {
 	vi whole;
 	vu fraction;
@@ -266,20 +268,20 @@ static inline Lanes lanes_of(double step)
 	uint64_t size = (uint64_t)position_of(step < 0 ? -step : step);
 	uint32_t fraction = (uint32_t)size & FRACTION_MASK;
 	vi lane = vf_truncate(step < 0 ? (float)(LANES - 1) - vf_lane() : vf_lane());
-	/* lane * fraction has up to 36 bits: it is put together from two products of 16 bits. */
+	/* lane * fraction has up to 36 bits: computed from two 16-bit products */
 	vu low = (vu)lane * (fraction & 0xffff), high = (vu)lane * (fraction >> 16) + (low >> 16);
 	Lanes lanes = {.whole = lane * (int32_t)(size >> FRACTION_BITS) + (vi)(high >> 15)};
 	lanes.fraction = (high & 0x7fff) << 16 | (low & 0xffff);
 	return lanes;
 }
 
-/* How far the lowest lane lies from the first. */
+/* Distance of the lowest lane from the first. */
 static inline double lowest_lane(double step)
 {
 	return step < 0 ? (LANES - 1) * step : 0;
 }
 
-/* The sample at or below each lane, counted from that of `position`, and the fraction beyond it. */
+/* Sample at or below each lane, relative to that of `position`, and the fraction beyond it. */
 static inline vi lanes_at(const Lanes *lanes, int64_t position, vf *fraction)
 {
 	vu sum = lanes->fraction + ((uint32_t)position & FRACTION_MASK);

@@ -1,4 +1,4 @@
-/* Parallel rays inside slices, as the kernels for one slice and for many at a time see them. */
+/* In-slice parallel rays, for the kernels of single slices and of stacks. */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_SLICE_H
 #define TOMOS_BACKEND_CPU_LEVEL_SLICE_H
 
@@ -7,10 +7,10 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Vectors of pixels whose positions go on from the first one's in whole steps. */
+/* Vectors of pixels whose positions follow from that of the first by fixed-point steps. */
 enum { BLOCKS = 4 };
 
-/* Slices across axis w, spanned by p and q; their voxels in the box's memory. */
+/* Slices across axis w, spanned by axes p and q, and their layout in memory. */
 typedef struct {
 	int p, q, w;
 	int64_t n[2], stride[2], slices, per_slice;
@@ -30,7 +30,7 @@ static inline Frame frame_across(const ProjectRequest *what, int w)
 	return f;
 }
 
-/* The detector row on which a slice falls. */
+/* The detector row of a slice; false if it is off the detector. */
 static inline bool row_of_slice(
 	const Plan *plan, const Frame *f, const KernelView *k, int64_t slice, int64_t *row)
 {
@@ -39,7 +39,7 @@ static inline bool row_of_slice(
 	return *row >= 0 && *row < plan->model.rows;
 }
 
-/* Whether all rays are parallel and in slices; finds the frame of these slices. */
+/* Whether all rays are parallel and in slices; if so, the frame of these slices. */
 static inline bool find_slices(const ProjectRequest *what, Frame *f)
 {
 	const RayClass *rays = &what->plan->rays;
@@ -47,7 +47,7 @@ static inline bool find_slices(const ProjectRequest *what, Frame *f)
 	return rays->source == TOMOS_PARALLEL && rays_are(rays, RAYS_IN_SLICE);
 }
 
-/* The column on which voxel (0, 0) of the box falls, and how it goes on along p and q. */
+/* Column on which voxel (0, 0) of the box falls, and its change per voxel along p and q. */
 static inline void columns_of(const ProjectRequest *what, const Frame *f, const KernelView *k,
 	double *origin, double *per_p, double *per_q)
 {
@@ -58,16 +58,16 @@ static inline void columns_of(const ProjectRequest *what, const Frame *f, const 
 	*per_q = k->column[f->q];
 }
 
-/* A view's rays as Joseph sees them: rays cross image row k at base + column per_ray + k slope,
- * rows being along q (axis 1) or along p of the transposed image (axis 0). */
+/* The rays of a view in Joseph's method: they cross image row k at base + column per_ray + k slope,
+ * where rows are along q (axis 1) or along p of the transposed image (axis 0). */
 typedef struct {
 	int axis;
 	double base, per_ray, slope, step;
 } SliceRays;
 
-/* Exact lengths: where a ray passes the middle of a row at f between two pixels, the part of it in the
- * second is (f - 1/2 + nudge) steep + 1/2, between 0 and 1. A ray along an axis is in one of them, the
- * second where it runs in the face between. */
+/* Intersection lengths: where a ray crosses the centre line of a row at fraction f between two
+ * pixels, its part in the second pixel is (f - 1/2 + nudge) steep + 1/2, clamped to 0 .. 1. A ray
+ * parallel to an axis is in one pixel only: the second if it runs in the face between them. */
 typedef struct {
 	float steep, nudge;
 } SliceLengths;

@@ -1,8 +1,8 @@
-/* Voxel-driven back projection of parallel rays inside slices, one slice at a time and pixels four by
- * four, with LANES such rows of four side by side in the lanes of a vector.
+/* Voxel-driven back projection of in-slice parallel rays, one slice at a time, in rows of four
+ * pixels (four.h), LANES of them in the lanes of a vector.
  *
- * The sums are those of stack_back.c in the same order, so that a slice is the same to the bit with and
- * without others beside it.
+ * Sums are taken in the same order as in stack_back.c, so that a slice gets the same bits whether
+ * or not it is processed in a stack.
  */
 #include "backend/cpu/level/four.h"
 #include "backend/cpu/level/stretch.h"
@@ -14,12 +14,12 @@ typedef struct {
 	Frame f;
 	int64_t slice, first, count; /* views of this pass */
 	int64_t stride;
-	float *samples; /* the views' rows, padded with zeros and weighted */
+	float *samples; /* detector rows of the views, padded with zeros and weighted */
 	Fours *fours;
 	int64_t *order;
 } Pass;
 
-/* Pixels [low, low + n) along p and q as sums: [q][p], or [p][q] where rows of four lie along p. */
+/* Sums of the pixels [low, low + n): [q][p], or [p][q] where the rows of four are along p. */
 typedef struct {
 	int64_t low[2], n[2];
 	int axis;
@@ -42,7 +42,7 @@ static void pass_fill(void *user, int64_t i)
 		to[PAD + (l->flip ? columns - 1 - c : c)] = l->weight * from[c];
 }
 
-/* What some views give to LANES rows of four pixels. */
+/* Adds some views to LANES rows of four pixels. */
 INLINE void take(const Pass *pass, int64_t first, int64_t views, int64_t other, int64_t row,
 	const int kind, float (*sums)[TILE])
 {
@@ -81,8 +81,8 @@ static void tile_take(const Pass *pass, Tile *tile, int64_t first, int64_t views
 	FOUR_BY_KIND(pass->fours[first].kind, tile_take_kind, pass, tile, first, views);
 }
 
-/* Squares of LANES on both sides of the diagonal change places. */
-static void tile_turn(Tile *tile, int axis)
+/* Transposes the tile in squares of LANES x LANES. */
+static void tile_transpose(Tile *tile, int axis)
 {
 	if (tile->axis == axis)
 		return;
@@ -103,7 +103,7 @@ static void tile_turn(Tile *tile, int axis)
 		}
 }
 
-/* The tile's row y in the volume. */
+/* Row y of the tile in the volume. */
 static float *tile_row(const Pass *pass, const Tile *tile, int64_t y)
 {
 	const Frame *f = &pass->f;
@@ -126,10 +126,10 @@ static void tile_back(void *user, int64_t index)
 			tile.sums[y][x] = tile_row(pass, &tile, y)[x * step];
 	for (int64_t v = 0, views; v < pass->count; v += views) {
 		views = fours_alike(pass->fours, v, pass->count);
-		tile_turn(&tile, pass->fours[v].axis);
+		tile_transpose(&tile, pass->fours[v].axis);
 		tile_take(pass, &tile, v, views);
 	}
-	tile_turn(&tile, 1);
+	tile_transpose(&tile, 1);
 	for (int64_t y = 0; y < tile.n[1]; y++)
 		for (int64_t x = 0; x < tile.n[0]; x++)
 			tile_row(pass, &tile, y)[x * step] = tile.sums[y][x];

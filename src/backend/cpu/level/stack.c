@@ -1,7 +1,8 @@
-/* Which requests can be done in stacks of slices, and how outputs lie among samples there. */
+/* Which requests can be computed in stacks of slices, and the positions of outputs among
+ * samples. */
 #include "backend/cpu/level/stack_fan.h"
 
-/* RayClass among the voxels of a plane: Joseph's as they are, voxel-driven where a column's hat meets. */
+/* Rays among the voxels of a plane: Joseph's as they are, voxel-driven by the hat of a column. */
 static void lay_forward(const Stack *s, const KernelView *k, Laying *l)
 {
 	SliceRays rays = rays_of(s->what, &s->f, k);
@@ -28,7 +29,7 @@ static double pitch_of(const Stack *s, const KernelView *k)
 	return fmax(fabs(k->column[s->f.p]), fabs(k->column[s->f.q]));
 }
 
-/* Samples strictly under a hat; those that reach under it by rounding alone do not count. */
+/* Number of samples strictly under a hat, not counting those at its edge to rounding. */
 static double taps_of(double pitch)
 {
 	return fmax(2, ceil(2 / pitch - 1e-7));
@@ -55,9 +56,10 @@ Laying LEVEL(stack_laying)(const Stack *s, int64_t view)
 	return l;
 }
 
-/* How far the columns lie from a pixel's own whose rays pass it within one pixel along x or y, at most.
- * Columns per pixel along an axis are a quotient: above it is what changes along the other axis alone, below
- * the square of the depth, so both are taken at their worst in each of some parts of the grid. */
+/* Largest distance, in columns, from a pixel's own column to those whose rays pass it within one
+ * pixel along x or y. Columns per pixel along an axis are a quotient: the numerator depends on the
+ * other axis only, the denominator is the square of the depth. Both are bounded separately in parts
+ * of the grid. */
 static double fan_back_reach(const Plan *plan, const KernelView *k)
 {
 	enum { PARTS = 8 };
@@ -75,14 +77,14 @@ static double fan_back_reach(const Plan *plan, const KernelView *k)
 				rate = fmax(rate, fabs(k->column[a] - look.column * k->depth[a]) *
 							  look.depth);
 			}
-			double near = depth - fabs(k->depth[a]); /* a voxel on */
+			double near = depth - fabs(k->depth[a]); /* one voxel further */
 			most = near > 0 ? fmax(most, rate / (depth * near)) : HUGE_VAL;
 		}
 	return most;
 }
 
-/* How far the voxels lie from a ray, along the axis across its dominant one, that fall on it within one
- * column, at most. */
+/* Largest distance from a ray, along its minor axis, of voxels that fall within one column of
+ * it. */
 static double fan_forward_reach(const Stack *s, const Fan *fan)
 {
 	const Plan *plan = s->what->plan;
@@ -146,7 +148,7 @@ static bool frame_fits(Stack *s)
 		return false;
 	s->taps = 2;
 	s->fans = rays->source == TOMOS_FAN_PER_ROW;
-	if (s->fans) /* however few slices: there is no other kernel that rounds as this one does */
+	if (s->fans) /* for any number of slices: no other kernel rounds as this one does */
 		return !plan->model.planar && fans_fit(s);
 	if (s->f.slices < LEAST_SLICES || rays->source != TOMOS_PARALLEL)
 		return false;
@@ -167,7 +169,7 @@ bool LEVEL(stack_find)(const ProjectRequest *what, Stack *s)
 	return frame_fits(s);
 }
 
-/* Few views are left to the kernel for one slice, where there is one. */
+/* Few views are left to the kernel for single slices, where it applies. */
 bool LEVEL(stack_applies)(const ProjectRequest *what)
 {
 	Stack s;

@@ -1,9 +1,9 @@
-/* Many slices with the same weights: index and weight of each sample are found once for a row of
- * outputs, then the slices, which lie side by side in memory, are summed in the lanes of vectors.
+/* Stacks of slices with the same weights: index and weight of each sample are computed once for a
+ * row of outputs; the slices, contiguous in memory, are summed in the SIMD lanes.
  *
- * Both directions are one sum over `terms`: views going back, planes of voxels across the rays going
- * forward. An output lies at some position among the samples of each term and takes from those around
- * it by a hat.
+ * Both directions are a sum over `terms`: views in the adjoint, planes of voxels across the rays in
+ * the forward projection. In each term, an output is the sum of the samples around its position,
+ * weighted by a hat function.
  */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_STACK_H
 #define TOMOS_BACKEND_CPU_LEVEL_STACK_H
@@ -12,68 +12,67 @@
 #include "backend/cpu/level/slice.h"
 
 enum {
-	GROUP = 32,              /* slices side by side */
-	FULL = GROUP / LANES,    /* vectors of them */
-	LEAST_SLICES = 8,        /* fewer are left to the kernel for one slice */
+	GROUP = 32,              /* slices processed together */
+	FULL = GROUP / LANES,    /* vectors of these */
+	LEAST_SLICES = 8,        /* fewer are left to the kernel for single slices */
 	MOST_TAPS = 8,           /* samples under a hat */
 	MOST_SAMPLES = 1 << 20,  /* of a term, so that offsets fit into 32 bits */
 	TERMS = 16,              /* summed in registers */
-	SCRATCH_FLOATS = 4 << 20 /* samples side by side */
+	SCRATCH_FLOATS = 4 << 20 /* of transposed samples */
 };
 
-/* A view with a fan in each slice; `axis` is the dominant one of the rays of columns below `cross`. */
+/* A view with one fan per slice; `axis`: dominant axis of the rays of columns below `cross`. */
 typedef struct {
 	const KernelView *k;
 	int axis;
 	int64_t cross;
 } Fan;
 
-/* Output o on plane k lies at sample base + o per_output + k per_plane, and takes from the samples
- * around it by a hat of height 1 and half width reach = 1 / pitch. From there to `start`, instead of
- * `base`: to the lowest of the lanes and, but where the hat is linear interpolation, its reach below. */
+/* In plane k, output o is at sample base + o per_output + k per_plane, under a hat of height 1 and
+ * half width reach = 1 / pitch. `start` is `base` of the lowest lane minus, unless the hat is
+ * linear interpolation, the reach. */
 typedef struct {
-	int axis; /* planes lie across p (0) or q (1); going back always q */
+	int axis; /* planes are across p (0) or q (1); adjoint: always q */
 	double base, start, per_output, per_plane;
-	float pitch, reach, weight; /* the hat's height is in truth `weight` */
+	float pitch, reach, weight; /* actual height of the hat */
 	int taps;
 	int64_t step; /* LANES outputs */
 	Lanes lanes;
-	Fan fan; /* where positions are not linear; see stack_fan.h */
+	Fan fan; /* used where positions are not linear; see stack_fan.h */
 } Laying;
 
-/* Where LANES outputs read in each of some terms, and the weight of each sample there. */
+/* First sample and weights of LANES outputs in each of some terms. */
 typedef struct {
 	int32_t offset[TERMS][LANES];
 	float weight[TERMS][MOST_TAPS][LANES];
 } Entries;
 
-/* The slices [first, first + count) of the frame, `wide` floats apart from sample to sample. */
+/* Slices [first, first + count) of the frame; `wide` floats per sample. */
 typedef struct {
 	const ProjectRequest *what;
 	Frame f;
 	int64_t first, count, wide;
-	bool linear; /* hats are those of linear interpolation */
+	bool linear; /* hats are linear interpolation */
 	bool fans;
-	double reach; /* of fans: half the width of the widest hat */
-	int taps;     /* the most of all views; so many zeros lie on both sides of a term */
+	double reach; /* fans: half width of the widest hat */
+	int taps;     /* most of all views; also the number of zeros on both sides of a term */
 } Stack;
 
-/* Whether the request can be done in stacks; if so, its frame and taps. */
+/* Whether the request can be computed in stacks; if so, its frame and taps. */
 bool LEVEL(stack_find)(const ProjectRequest *what, Stack *stack);
 Laying LEVEL(stack_laying)(const Stack *stack, int64_t view);
-/* The next group of slices, from first + count on; false behind the last. */
+/* The next group of slices; false after the last. */
 bool LEVEL(stack_next)(Stack *stack);
 
 INLINE int64_t stack_stride(const Stack *stack, int64_t samples)
 {
-	/* Neighbouring terms start in different parts of the first cache, whose sets repeat after 32
-	 * samples. */
+	/* Offsets neighbouring terms in the L1 cache, whose sets repeat after 32 samples. */
 	return ((samples + 2 * stack->taps + 31) / 32 * 32 + 9) * stack->wide;
 }
 
 /* ---- indices and weights --------------------------------------------------------------------- */
 
-/* Where LANES outputs from `output`, a multiple of LANES, on start; to the bit as in slice.c. */
+/* Start of LANES outputs from `output`, a multiple of LANES; the same bits as in slice.c. */
 INLINE int64_t laying_start(const Laying *l, int64_t output, double plane)
 {
 	int64_t ahead = output / LANES % BLOCKS;
@@ -82,7 +81,7 @@ INLINE int64_t laying_start(const Laying *l, int64_t output, double plane)
 	       ahead * l->step;
 }
 
-/* Entries of one term with n samples. `taps` and `linear` (pitch 1) are literals. */
+/* Entries of one term with n samples. `taps` and `linear` (pitch 1) are constants. */
 INLINE void entries_set(Entries *e, int term, const Laying *l, int64_t start, int32_t n,
 	const int taps, const bool linear, int32_t wide)
 {
@@ -104,8 +103,8 @@ INLINE void entries_set(Entries *e, int term, const Laying *l, int64_t start, in
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Adds to `vectors` vectors of each of `outputs` outputs, from `first` on. Loads are what bounds this, so
- * of linear interpolation only the second weight is loaded. */
+/* Adds to `vectors` vectors of each of `outputs` outputs, from `first` on. Loads are the
+ * bottleneck, so for linear interpolation only the second weight is loaded. */
 INLINE void gather_some(const Entries *e, int first, const float *samples, int64_t stride,
 	int terms, int64_t wide, const int taps, const bool linear, const int vectors,
 	const int outputs, float *sums)
@@ -131,7 +130,7 @@ INLINE void gather_some(const Entries *e, int first, const float *samples, int64
 			vf_store(sums + (first + o) * wide + v * LANES, sum[o * vectors + v]);
 }
 
-/* The sums of LANES outputs, [output][slice]; whole groups at once, else vector by vector. */
+/* Sums of LANES outputs, [output][slice]; whole groups at once, else vector by vector. */
 INLINE void gather(const Entries *e, const float *samples, int64_t stride, int terms, int64_t wide,
 	const int taps, const bool linear, float *sums)
 {
@@ -149,14 +148,14 @@ INLINE void gather(const Entries *e, const float *samples, int64_t stride, int t
 
 /* ---- turning: from rows, one per slice, to slices side by side, and back --------------------- */
 
-/* The place of the same pixel in each slice of a vector, NULL where there is none; from one pixel to
- * the next `step`. */
+/* Addresses of the same pixel in each slice of a vector, NULL where there is none; `step`: to the
+ * next pixel. */
 typedef struct {
 	float *row[LANES];
 	int64_t step;
 } Rows;
 
-/* The pixels of slices v, v + 1, ... of the group at (x, y). */
+/* Pixel (x, y) in slices v, v + 1, ... of the group. */
 INLINE Rows rows_of_volume(const Stack *s, int64_t v, int64_t x, int64_t y)
 {
 	Rows rows = {.step = s->f.stride[0]};
@@ -167,7 +166,7 @@ INLINE Rows rows_of_volume(const Stack *s, int64_t v, int64_t x, int64_t y)
 	return rows;
 }
 
-/* The same for the detector rows on which those slices fall, from `column` on. */
+/* The same for the detector rows of those slices, from `column` on. */
 INLINE Rows rows_of_view(const Stack *s, int64_t v, int64_t view, int64_t column)
 {
 	Rows rows = {.step = 1};
@@ -182,8 +181,8 @@ INLINE Rows rows_of_view(const Stack *s, int64_t v, int64_t view, int64_t column
 	return rows;
 }
 
-/* `count` pixels of the rows, times their weights, side by side, `apart` floats from one to the next. */
-INLINE void rows_turn(const Rows *rows, int64_t count, vf weight, float *to, int64_t apart)
+/* Transposes `count` pixels of the rows, times a weight, to [pixel][slice] with stride `apart`. */
+INLINE void rows_transpose(const Rows *rows, int64_t count, vf weight, float *to, int64_t apart)
 {
 	vf m[LANES];
 	for (int l = 0; l < LANES; l++) {
@@ -199,9 +198,9 @@ INLINE void rows_turn(const Rows *rows, int64_t count, vf weight, float *to, int
 		vf_store(to + i * apart, weight[i] * m[i]);
 }
 
-/* What lies side by side back into `count` pixels of the rows: in their place, or their weights times it
- * added to them. */
-INLINE void rows_turn_back(const Rows *rows, int64_t count, const bool add, vf weight,
+/* Transposes [pixel][slice] back to `count` pixels of the rows: overwrites them, or adds weighted
+ * values. */
+INLINE void rows_transpose_back(const Rows *rows, int64_t count, const bool add, vf weight,
 	const float *from, int64_t apart)
 {
 	vf m[LANES];

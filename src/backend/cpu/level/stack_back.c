@@ -1,9 +1,9 @@
-/* Back projection of many slices at a time, voxel-driven and as the adjoint of Joseph's method: the
- * views' samples lie [view][column][slice], and pixels take from some views at a time. */
+/* Back projection of stacks of slices, voxel-driven and Joseph's adjoint: samples are stored
+ * [view][column][slice], and pixels are summed over some views at a time. */
 #include "backend/cpu/level/four.h"
 #include "backend/cpu/level/stack_fan.h"
 
-/* A tile's pixels share the samples of a few views while these are in the second cache. */
+/* All pixels of a tile use the samples of a few views while these are in the L2 cache. */
 enum { TILE = 32 };
 
 typedef struct {
@@ -12,11 +12,11 @@ typedef struct {
 	int64_t stride;
 	float *samples;
 	Laying *layings;
-	Fours *fours;   /* instead of layings: pixels four at a time, */
-	int64_t *order; /* the views in this order; or NULL */
+	Fours *fours;   /* used instead of layings: rows of four pixels, */
+	int64_t *order; /* order of the views; or NULL */
 } Pass;
 
-/* The pixels [low, low + n) along p and q as sums, [y][x][slice]. */
+/* Sums of the pixels [low, low + n) along p and q, [y][x][slice]. */
 typedef struct {
 	int64_t low[2], n[2], row; /* floats from row to row */
 	float sums[TILE * TILE * GROUP];
@@ -40,7 +40,7 @@ static void pass_fill(void *user, int64_t view)
 		Rows rows = rows_of_view(s, v, from, 0);
 		for (int64_t c = 0; c < columns; c += LANES) {
 			int64_t at = flip ? columns - 1 - c : c;
-			rows_turn(&rows, columns - c,
+			rows_transpose(&rows, columns - c,
 				lengths ? fan_lengths(s, &pass->layings[view].fan, c) : height,
 				to + pad + at * s->wide + v, flip ? -s->wide : s->wide);
 			for (int i = 0; i < LANES; i++)
@@ -61,7 +61,7 @@ INLINE void entries_fan(
 		fan_entries_joseph(e, term, s, fan, (double)x + low[0], y + low[1], taps);
 }
 
-/* What views [first, first + count) give to LANES pixels of a row. */
+/* Adds views [first, first + count) to LANES pixels of a row. */
 INLINE void take(const Pass *pass, int64_t first, int count, int64_t x, double y, const int taps,
 	const bool linear, float *sums)
 {
@@ -99,7 +99,7 @@ static void tile_take(const Pass *pass, Tile *tile, int64_t first, int count)
 
 /* ---- four pixels at a time ------------------------------------------------------------------- */
 
-/* Where LANES rows of four pixels read in a view, and the weights there. */
+/* First samples and weights of LANES rows of four pixels in a view. */
 typedef struct {
 	_Alignas(64) int32_t offset[LANES];
 	float weight[FOUR_WEIGHTS][LANES];
@@ -118,7 +118,7 @@ INLINE void fours_set(
 		vf_store(e->weight[w], weight[w]);
 }
 
-/* Adds to `vectors` vectors of each of four pixels, `apart` floats from one to the next. */
+/* Adds to `vectors` vectors of each of four pixels, with stride `apart`. */
 INLINE void four_gather(const FourEntries *e, const Fours *l, int lane, const float *samples,
 	int64_t stride, int views, int64_t wide, const int kind, const int vectors, float *sums,
 	int64_t apart)
@@ -147,7 +147,7 @@ INLINE void four_gather(const FourEntries *e, const Fours *l, int lane, const fl
 		}
 }
 
-/* What some views give to `count` rows of four pixels, `next` floats from one to the next. */
+/* Adds some views to `count` rows of four pixels, with stride `next`. */
 INLINE void take_fours(const Pass *pass, int64_t first, int views, int64_t other, int64_t row,
 	int64_t count, const int kind, float *sums, int64_t next, int64_t apart)
 {
@@ -201,7 +201,7 @@ static void tile_load(const Stack *s, int64_t index, Tile *tile)
 			for (int64_t v = 0; v < s->wide; v += LANES) {
 				Rows rows =
 					rows_of_volume(s, v, tile->low[0] + x, tile->low[1] + y);
-				rows_turn(&rows, tile->n[0] - x, vf_all(1),
+				rows_transpose(&rows, tile->n[0] - x, vf_all(1),
 					tile->sums + y * tile->row + x * s->wide + v, s->wide);
 			}
 }
@@ -213,7 +213,7 @@ static void tile_store(const Stack *s, const Tile *tile)
 			for (int64_t v = 0; v < s->wide; v += LANES) {
 				Rows rows =
 					rows_of_volume(s, v, tile->low[0] + x, tile->low[1] + y);
-				rows_turn_back(&rows, tile->n[0] - x, false, vf_all(1),
+				rows_transpose_back(&rows, tile->n[0] - x, false, vf_all(1),
 					tile->sums + y * tile->row + x * s->wide + v, s->wide);
 			}
 }
@@ -233,7 +233,7 @@ static void tile_back(void *user, int64_t index)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* How the next views lie, `most` at most. */
+/* Sets up the next views, at most `most`. */
 static void pass_lay(Pass *pass, int64_t most)
 {
 	const Stack *s = &pass->s;
@@ -257,10 +257,10 @@ static void pass_run(Pass *pass, int64_t most)
 	}
 }
 
-/* What a pass of up to `most` views needs. */
-static tomos_status pass_make(Pass *pass, bool fours, int64_t most, int64_t room)
+/* Allocates buffers for passes of up to `most` views. */
+static tomos_status pass_make(Pass *pass, bool fours, int64_t most, int64_t floats)
 {
-	TRY(mem_alloc(&pass->samples, most * room, sizeof(float), "columns of the views"));
+	TRY(mem_alloc(&pass->samples, most * floats, sizeof(float), "columns of the views"));
 	if (!fours)
 		return mem_alloc(&pass->layings, most, sizeof *pass->layings, "the views");
 	TRY(mem_alloc(&pass->fours, most, sizeof *pass->fours, "the views"));
@@ -271,14 +271,14 @@ tomos_status LEVEL(stack_back)(const ProjectRequest *what)
 {
 	Pass pass = {0};
 	if (!LEVEL(stack_find)(what, &pass.s))
-		return fail(TOMOS_UNSUPPORTED, "the views do not stay in slices");
+		return fail(TOMOS_UNSUPPORTED, "the rays are not in slices");
 	bool fours = !pass.s.fans && LEVEL(fours_apply)(what, &pass.s.f);
 	if (fours)
 		pass.s.taps = FOUR_COLUMNS;
 	pass.s.wide = GROUP;
-	int64_t columns = what->plan->model.columns, room = stack_stride(&pass.s, columns);
-	int64_t most = min64(what->count, max64(SCRATCH_FLOATS / room, FOUR_VIEWS));
-	tomos_status status = pass_make(&pass, fours, most, room);
+	int64_t columns = what->plan->model.columns, floats = stack_stride(&pass.s, columns);
+	int64_t most = min64(what->count, max64(SCRATCH_FLOATS / floats, FOUR_VIEWS));
+	tomos_status status = pass_make(&pass, fours, most, floats);
 	while (status == TOMOS_OK && LEVEL(stack_next)(&pass.s)) {
 		pass.stride = stack_stride(&pass.s, columns);
 		pass_run(&pass, most);

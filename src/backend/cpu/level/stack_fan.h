@@ -1,9 +1,9 @@
-/* Stacks of fans: index and weight of each sample where positions are quotients of linear functions.
+/* Stacks of fans: index and weight of samples where positions are quotients of linear functions.
  *
- * From a pixel that falls on column C, the pixel d further along an axis falls on C + d step /
- * (1 + d bend); so the ray of column c passes it at d = (c - C) / (step - (c - C) bend). Going back the
- * pixels are given and the columns around them tried, going forward the other way round. Rays are
- * followed across the axis that is dominant for them: columns below `cross` have one, the others the other.
+ * From a pixel that falls on column C, the pixel d further along an axis falls on C + d step / (1 +
+ * d bend); so the ray of column c passes it at d = (c - C) / (step - (c - C) bend). In the adjoint,
+ * pixels are given and the columns around them tried; in the forward projection, the reverse. Rays
+ * are followed along their dominant axis, which changes at column `cross`.
  */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_STACK_FAN_H
 #define TOMOS_BACKEND_CPU_LEVEL_STACK_FAN_H
@@ -13,10 +13,10 @@
 
 typedef double vd __attribute__((vector_size(8 * LANES)));
 
-/* Voxels are deeper than that; what is beside them must not become infinite. */
+/* Smaller depths do not occur in the grid; clamping avoids infinities beside it. */
 #define LEAST_DEPTH 0.01F
 
-/* The dominant axis of a column's ray, as the shared text has it. */
+/* Dominant axis of the ray of a column, as in the reference kernel. */
 INLINE int fan_axis(const KernelView *k, double column)
 {
 	double d[2];
@@ -25,13 +25,13 @@ INLINE int fan_axis(const KernelView *k, double column)
 	return fabs(d[0]) >= fabs(d[1]) ? 0 : 1;
 }
 
-/* Within less than a quarter of a turn the dominant axis changes once at most. */
+/* Within less than 90 degrees the dominant axis changes at most once. */
 INLINE Fan fan_of(const Stack *s, int64_t view)
 {
 	const KernelView *k = &s->what->plan->views[s->what->first + view];
 	Fan fan = {.k = k, .axis = fan_axis(k, 0)};
 	int64_t low = 0, high = s->what->plan->model.columns;
-	while (low < high) { /* the first column of the other axis */
+	while (low < high) { /* bisection: first column of the other axis */
 		int64_t middle = low + (high - low) / 2;
 		if (fan_axis(k, (double)middle) == fan.axis)
 			low = middle + 1;
@@ -42,7 +42,7 @@ INLINE Fan fan_of(const Stack *s, int64_t view)
 	return fan;
 }
 
-/* The columns [*low, *high) whose rays have that dominant axis. */
+/* Columns [*low, *high) whose rays have that dominant axis. */
 INLINE void fan_columns(const Stack *s, const Fan *fan, int axis, int64_t *low, int64_t *high)
 {
 	*low = axis == fan->axis ? 0 : fan->cross;
@@ -82,7 +82,7 @@ INLINE void fan_entries_voxel(
 	vf_store(e->weight[term][1], second);
 }
 
-/* The same, by Joseph's method; the lengths of the rays are in the samples. */
+/* The same for Joseph's method; ray lengths are multiplied into the samples. */
 INLINE void fan_entries_joseph(
 	Entries *e, int term, const Stack *s, const Fan *fan, double x, double y, const int taps)
 {
@@ -101,14 +101,14 @@ INLINE void fan_entries_joseph(
 	entries_at(e, term, at, columns, taps, (int32_t)s->wide);
 	for (int t = 0; t < taps; t++) {
 		vf c = away + (float)t;
-		/* Rays across x differ along y, and the other way round. */
+		/* rays with dominant axis x are apart along y, and the reverse */
 		vi along_y = (at + t < (int32_t)fan->cross) ^ (fan->axis == 0 ? 0 : -1);
 		vf d = c / vf_choose(along_y, step[1] - c * bend[1], step[0] - c * bend[0]);
 		vf_store(e->weight[term][t], vf_positive(1 - vf_abs(d)));
 	}
 }
 
-/* Lengths of the rays of LANES columns from `column` on, from one plane to the next. */
+/* Lengths of the rays of LANES columns from `column` on, per plane. */
 INLINE vf fan_lengths(const Stack *s, const Fan *fan, int64_t column)
 {
 	const double *step = s->what->plan->whole.step;
@@ -128,14 +128,14 @@ INLINE vf fan_lengths(const Stack *s, const Fan *fan, int64_t column)
 
 /* ---- forward ---------------------------------------------------------------------------------- */
 
-/* LANES neighbouring rays: on plane k of the axis they pass the other one at base + k slope, both counted
- * in the box. Rays of the other axis pass beside everything. */
+/* LANES neighbouring rays: in plane k of the axis they are at base + k slope on the other axis,
+ * both relative to the box. Rays with the other dominant axis are moved outside. */
 typedef struct {
-	int axis, first, last; /* rays of that axis */
+	int axis, first, last; /* columns of that dominant axis */
 	double base[LANES], slope[LANES];
-	vf length; /* from plane to plane; voxel-driven: 1 */
-	/* Voxel-driven: depth + k deeper on the plane, U - c D changes by `rate` and D by `bend` from voxel
-	 * to voxel, the source is at `source`. */
+	vf length; /* per plane; voxel-driven: 1 */
+	/* Voxel-driven: the depth in plane k is depth + k deeper; from voxel to voxel U - c D
+	 * changes by `rate` and D by `bend`; the source is at `source`. */
 	float depth[LANES], deeper[LANES], rate[LANES], bend, source;
 } FanRays;
 
@@ -171,13 +171,13 @@ INLINE FanRays fan_rays(const Stack *s, const Fan *fan, int axis, int64_t column
 	return r;
 }
 
-/* Where ray l passes plane k. */
+/* Position of ray l in plane k. */
 INLINE double fan_place(const FanRays *r, int l, double k)
 {
 	return r->base[l] + k * r->slope[l];
 }
 
-/* Whether some of the rays come within `reach` of n voxels on planes [k, k + count). */
+/* Whether some of the rays pass within `reach` of n voxels in planes [k, k + count). */
 INLINE bool fan_meets(const FanRays *r, int64_t k, int64_t count, double reach, int64_t n)
 {
 	double from = (double)k, to = (double)(k + count - 1);
@@ -187,7 +187,7 @@ INLINE bool fan_meets(const FanRays *r, int64_t k, int64_t count, double reach, 
 	       fmin(fmin(a, b), fmin(c, d)) - reach < (double)(n - 1);
 }
 
-/* What voxels at distance d from the rays count for, where these are `along` from the source. */
+/* Weights of voxels at distance d from the rays, at distance `along` from the source. */
 INLINE vf fan_voxel_weight(
 	const Stack *s, const KernelView *k, const FanRays *r, float along, vf across, vf depth)
 {
@@ -202,14 +202,14 @@ INLINE vf fan_voxel_weight(
 	return nearer * nearer * (float)k->mass * vf_sqrt(a * a + b * b);
 }
 
-/* Rays on plane k of a strip whose planes have n voxels. */
+/* Entries of the rays in plane k of a strip with n voxels per plane. */
 INLINE void fan_entries_rays(Entries *e, int term, const Stack *s, const KernelView *view,
 	const FanRays *r, int64_t k, int32_t n, const int taps, const bool linear)
 {
 	vd base, slope;
 	memcpy(&base, r->base, sizeof base);
 	memcpy(&slope, r->slope, sizeof slope);
-	vd place = base + (double)k * slope + MOST_SAMPLES + 8; /* not below zero */
+	vd place = base + (double)k * slope + MOST_SAMPLES + 8; /* offset: stays positive */
 	vi whole = __builtin_convertvector(place, vi);
 	vf fraction = __builtin_convertvector(place - __builtin_convertvector(whole, vd), vf);
 	whole -= MOST_SAMPLES + 8;

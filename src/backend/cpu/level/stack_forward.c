@@ -1,18 +1,20 @@
-/* Forward projection of many slices at a time, Joseph's and voxel-driven: a strip of the volume lies
- * [plane][voxel][slice], and rows of neighbouring rays are walked through some planes at a time.
+/* Forward projection of stacks of slices, Joseph's and voxel-driven: a strip of the volume is
+ * stored [plane][voxel][slice], and rows of neighbouring rays are followed through some planes at a
+ * time.
  *
- * Rays of views at similar angles that pass near each other meet the same voxels: so views are taken
- * in the order of their slopes, a few at a time, and of these the rows of rays in the order in which
- * they cross the strip. Their voxels then stay in the first cache while the strip is walked down.
+ * Rays of views at similar angles that are close together meet the same voxels. Therefore views are
+ * processed in the order of their slopes, a few at a time, and their rows of rays in the order in
+ * which they cross the strip: the voxels stay in the L1 cache while the rays are followed down the
+ * strip.
  */
 #include <stdlib.h>
 #include "backend/cpu/level/stack_fan.h"
 
 enum {
-	PLANES = 8,         /* walked at a time; at most TERMS */
-	STRIP_PLANES = 128, /* whose voxels under a few rows of rays stay in the second cache */
-	VIEWS = 16,         /* taken together */
-	ROWS_OF_RAYS = 16   /* walked together */
+	PLANES = 8,         /* processed at a time; at most TERMS */
+	STRIP_PLANES = 128, /* whose voxels under a few rows of rays stay in the L2 cache */
+	VIEWS = 16,         /* processed together */
+	ROWS_OF_RAYS = 16   /* followed together */
 };
 
 typedef struct {
@@ -27,20 +29,22 @@ typedef struct {
 	int64_t width, stride; /* voxels of a plane, floats from plane to plane */
 	float *strip;
 	Order *order;
-	int64_t views; /* in the order, of this axis */
+	int64_t views; /* in the order, with this dominant axis */
 } Strip;
 
-/* The next row of rays of a view: LANES columns from `column` on, and where it crosses the strip. */
+/* The next row of rays of a view: LANES columns from `column` on, and where they cross the
+ * strip. */
 typedef struct {
 	Laying l;
 	int64_t view, column, low, high; /* low, high: of the view's columns */
 	double place;
-	bool down; /* from column to column */
+	bool down; /* positions decrease with the column */
 } Cursor;
 
 /* ---- the strip ------------------------------------------------------------------------------- */
 
-/* One row of the slices' pixels into the strip: a plane of it (axis 1), or a voxel of each plane. */
+/* Copies one row of the slices' pixels into the strip: one plane (axis 1), or one voxel of each
+ * plane. */
 static void strip_fill(void *user, int64_t index)
 {
 	const Strip *t = user;
@@ -51,7 +55,7 @@ static void strip_fill(void *user, int64_t index)
 	for (int64_t v = 0; v < s->wide; v += LANES)
 		for (int64_t i = 0; i < count; i += LANES) {
 			Rows rows = rows_of_volume(s, v, x + i, y);
-			rows_turn(&rows, count - i, vf_all(1), to + i * apart + v, apart);
+			rows_transpose(&rows, count - i, vf_all(1), to + i * apart + v, apart);
 		}
 }
 
@@ -96,7 +100,7 @@ static Cursor cursor_first(const Strip *t, int64_t view)
 	return c;
 }
 
-/* The leftmost of the rows of rays that are left, NULL: none; its cursor goes on to the next. */
+/* The leftmost remaining row of rays, NULL: none; advances its cursor. */
 static bool cursor_take(const Strip *t, Cursor *cursors, int64_t views, Cursor *row)
 {
 	Cursor *least = NULL;
@@ -112,7 +116,7 @@ static bool cursor_take(const Strip *t, Cursor *cursors, int64_t views, Cursor *
 	return true;
 }
 
-/* Whether some of the rays come near a voxel on planes [k, k + count). */
+/* Whether some of the rays pass near a voxel in planes [k, k + count). */
 static bool row_meets(
 	const Strip *t, const Cursor *c, const FanRays *rays, int64_t k, int64_t count)
 {
@@ -126,7 +130,7 @@ static bool row_meets(
 	return high + l->reach > 0 && low - l->reach < (double)(t->width - 1);
 }
 
-/* What `count` planes from k on give to a row of rays. */
+/* Adds `count` planes from k on to a row of rays. */
 INLINE void walk(const Strip *t, const Cursor *c, const FanRays *rays, int64_t k, int count,
 	const int taps, const bool linear, float *sums)
 {
@@ -140,7 +144,7 @@ INLINE void walk(const Strip *t, const Cursor *c, const FanRays *rays, int64_t k
 		else
 			entries_set(&e, i, l, laying_start(l, c->column, (double)(k + i)),
 				(int32_t)t->width, taps, linear, (int32_t)s->wide);
-	/* Taps of this view may be fewer than the zeros on each side. */
+	/* This view may have fewer taps than there are zeros on each side. */
 	gather(&e, t->strip + (k - t->first) * t->stride + (s->taps - taps) * s->wide, t->stride,
 		count, s->wide, taps, linear, sums);
 }
@@ -164,12 +168,12 @@ static void rays_add(const Strip *t, const Cursor *c, const FanRays *rays, const
 	vf weight = s->fans ? rays->length : vf_all(c->l.weight);
 	for (int64_t v = 0; v < s->wide; v += LANES) {
 		Rows rows = rows_of_view(s, v, c->view, c->column);
-		rows_turn_back(&rows, s->what->plan->model.columns - c->column, true, weight,
+		rows_transpose_back(&rows, s->what->plan->model.columns - c->column, true, weight,
 			sums + v, s->wide);
 	}
 }
 
-/* Calls for the pixels that rays_add will change, so that they are near when the strip has been walked. */
+/* Prefetches the pixels that rays_add will change. */
 static void rays_expect(const Strip *t, const Cursor *c)
 {
 	for (int64_t v = 0; v < t->s.wide; v += LANES) {
@@ -223,7 +227,7 @@ static int by_slope(const void *a, const void *b)
 	return (one->view > two->view) - (one->view < two->view);
 }
 
-/* The slope of a fan's middle ray of this axis, if it has any. */
+/* Slope of the middle ray of a fan with this dominant axis, if there is any. */
 static bool view_slope(const Strip *t, Laying *l)
 {
 	FanRays ray;
@@ -235,7 +239,7 @@ static bool view_slope(const Strip *t, Laying *l)
 	return low < high;
 }
 
-/* The views whose planes lie across the axis. */
+/* The views with planes across the axis. */
 static void strip_order(Strip *t)
 {
 	t->views = 0;
@@ -247,11 +251,11 @@ static void strip_order(Strip *t)
 	qsort(t->order, (size_t)t->views, sizeof *t->order, by_slope);
 }
 
-/* Planes of `width` voxels that are in scratch at a time, whatever the number of slices. */
+/* Number of planes of `width` voxels in the scratch buffer, for any number of slices. */
 static int64_t planes_of(const Stack *s, int axis)
 {
-	int64_t room = stack_stride(s, s->f.n[1 - axis]) / s->wide * GROUP;
-	return limit(SCRATCH_FLOATS / room, 1, min64(STRIP_PLANES, s->f.n[axis]));
+	int64_t floats = stack_stride(s, s->f.n[1 - axis]) / s->wide * GROUP;
+	return limit(SCRATCH_FLOATS / floats, 1, min64(STRIP_PLANES, s->f.n[axis]));
 }
 
 static void axis_project(Strip *t)
@@ -273,12 +277,13 @@ tomos_status LEVEL(stack_forward)(const ProjectRequest *what)
 {
 	Strip t = {0};
 	if (!LEVEL(stack_find)(what, &t.s))
-		return fail(TOMOS_UNSUPPORTED, "the views do not stay in slices");
+		return fail(TOMOS_UNSUPPORTED, "the rays are not in slices");
 	t.s.wide = GROUP;
-	int64_t room[2];
+	int64_t floats[2];
 	for (int a = 0; a < 2; a++)
-		room[a] = planes_of(&t.s, a) * stack_stride(&t.s, t.s.f.n[1 - a]);
-	TRY(mem_alloc(&t.strip, max64(room[0], room[1]), sizeof(float), "a strip of the slices"));
+		floats[a] = planes_of(&t.s, a) * stack_stride(&t.s, t.s.f.n[1 - a]);
+	TRY(mem_alloc(
+		&t.strip, max64(floats[0], floats[1]), sizeof(float), "a strip of the slices"));
 	tomos_status status = mem_alloc(&t.order, what->count, sizeof *t.order, "the views");
 	while (status == TOMOS_OK && LEVEL(stack_next)(&t.s))
 		for (t.axis = 0; t.axis < 2; t.axis++)

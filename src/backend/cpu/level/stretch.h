@@ -1,17 +1,18 @@
-/* A column of samples laid onto a column of targets: target n lies at start + n step among the
- * samples. Columns are padded with PAD zeros on both sides. */
+/* Linear resampling of a column: target n is at start + n step among the samples. Columns are
+ * padded with PAD zeros on both sides. */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_STRETCH_H
 #define TOMOS_BACKEND_CPU_LEVEL_STRETCH_H
 
 #include "backend/cpu/level/simd.h"
 
-/* PAD zeros on both sides let a window hang over; columns longer than MAX_COLUMN are left to others. */
+/* PAD zeros on both sides let a window extend beyond the column; longer columns than MAX_COLUMN are
+ * not supported. */
 enum { PAD = WINDOW, MAX_COLUMN = 8192 };
 
 typedef struct {
 	double start, step;
-	float *mixed;       /* two columns of samples, mixed */
-	float near2, z, dz; /* by distance: values are multiplied by the square root of */
+	float *mixed;       /* two interpolated columns of samples */
+	float near2, z, dz; /* by distance: factor of target n is the square root of */
 } Stretch;                  /* near2 + ((n - z) dz)^2 */
 
 /* Floats from one padded column of n samples to the next. */
@@ -20,7 +21,7 @@ static inline int64_t column_stride(int64_t n)
 	return (n + 2 * PAD + LANES - 1) / LANES * LANES;
 }
 
-/* Whether LANES targets, `step` apart, and `more` samples read within a window. */
+/* Whether LANES targets at this step, and `more` samples, read within one window. */
 static inline bool lanes_fit(double step, double more)
 {
 	return (LANES - 1) * (step < 0 ? -step : step) + more < WINDOW - 2;
@@ -39,7 +40,7 @@ static inline void stretch_mix(const Stretch *s, const float *one, const float *
 		vf_store(mixed + r, left * vf_load(one + r) + right * vf_load(two + r));
 }
 
-/* Adds `many` (a literal, 1 or 2) mixed columns of n samples to `count` targets. */
+/* Adds `many` (a constant, 1 or 2) mixed columns of n samples to `count` targets. */
 static inline void stretch_add(const Stretch *s, const int many, int64_t count, int64_t n,
 	const int by_distance, float *targets)
 {
@@ -67,9 +68,9 @@ static inline void stretch_add(const Stretch *s, const int many, int64_t count, 
 	}
 }
 
-/* The transpose of laying targets onto samples: target n takes from the samples r around it, which
- * lie at (r - start) / step among the targets, by a hat of one target's width. Weight times that is
- * added to `count` targets. `hats` samples can lie under one hat. */
+/* The transpose: target n sums the samples r around it, which are at (r - start) / step among the
+ * targets, weighted by a hat function one target wide and by `weight`. At most `hats` samples are
+ * under a hat. */
 static inline void stretch_gather(const Stretch *s, const float *column, float weight,
 	int64_t count, int64_t n, const int hats, float *targets)
 {

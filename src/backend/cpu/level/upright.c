@@ -1,8 +1,9 @@
-/* Joseph's forward projection for detectors that stand along z, and when it applies.
+/* Joseph's forward projection for upright detectors, and where it applies.
  *
- * The volume is taken in slabs across the dominant axis, transposed so that columns along z are
- * contiguous. On each plane the two voxel columns beside a detector column are mixed and laid onto its
- * rows, which are the lanes: the same work as column.c does for voxels, the other way round.
+ * The volume is processed in slabs across the dominant axis, transposed so that columns along z are
+ * contiguous. In each plane the two voxel columns next to a detector column are interpolated and
+ * accumulated onto its rows, which are the SIMD lanes: the same operation as in column.c with
+ * voxels and detector rows exchanged.
  */
 #include "backend/cpu/level/upright.h"
 
@@ -12,8 +13,8 @@ enum {
 	SCRATCH_FLOATS = 11 << 20
 };
 
-/* The steepest rays are those of the outermost rows; they must cross x or y planes first, like all the
- * others, and a vector of rows (forward) or of voxels (adjoint) must read within a window. */
+/* The steepest rays are those of the outermost rows; their dominant axis must be x or y as well,
+ * and a vector of rows (forward) or of voxels (adjoint) must read within one window. */
 static bool column_fits(const ProjectRequest *what, const KernelView *k, int64_t c)
 {
 	const Plan *plan = what->plan;
@@ -56,7 +57,7 @@ bool LEVEL(upright_applies)(const ProjectRequest *what)
 typedef struct {
 	const ProjectRequest *what;
 	int axis;             /* planes across x (0) or y (1) */
-	int64_t first, count; /* planes of this slab, counted in the box */
+	int64_t first, count; /* planes of this slab, relative to the box */
 	int64_t across, tall; /* voxels of a plane: along the other axis, and along z */
 	int64_t stride;       /* floats per voxel column; a plane has across + 2 of them */
 	float *samples;
@@ -77,7 +78,7 @@ static void fill_column(void *user, int64_t index)
 		to[PAD + z] = from[z * nx * ny];
 }
 
-/* One plane onto one detector column; 0 if it passes beside the plane. */
+/* Prepares one plane for one detector column; 0 if the column passes beside the plane. */
 static int ready_plane(
 	const Slab *s, const Upright *up, int64_t plane, int64_t row, int64_t rows, Stretch *ready)
 {
@@ -132,16 +133,17 @@ static void tile_forward(void *user, int64_t index)
 		for (int64_t c = 0; c < wide; c++) {
 			if (up[c].axis != s->axis)
 				continue;
-			int there = ready_plane(s, &up[c], plane, tile.low[1], rows, ready);
+			int count = ready_plane(s, &up[c], plane, tile.low[1], rows, ready);
 			if (plane + 1 < s->first + s->count)
-				there += ready_plane(
-					s, &up[c], plane + 1, tile.low[1], rows, ready + there);
-			if (there == 2)
+				count += ready_plane(
+					s, &up[c], plane + 1, tile.low[1], rows, ready + count);
+			if (count == 2)
 				stretch_add(ready, 2, rows, s->tall, 0, sums[c]);
-			else if (there == 1)
+			else if (count == 1)
 				stretch_add(ready, 1, rows, s->tall, 0, sums[c]);
 		}
-	for (int64_t c = 0; c < wide; c++) /* columns of the other axis have their own slabs */
+	for (int64_t c = 0; c < wide;
+		c++) /* columns with the other dominant axis have their own slabs */
 		if (up[c].axis != s->axis)
 			memset(sums[c], 0, sizeof sums[c]);
 	give_tile(s, view, &tile, sums);

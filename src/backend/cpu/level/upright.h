@@ -1,6 +1,6 @@
-/* Detectors that stand along z: all rays of one detector column lie in one upright plane, so they cross
- * the voxels of a plane at the same place and differ in height only. That is how Joseph's method sees
- * cone beams with rows along z, stacks of fans, helices and parallel rays across z. */
+/* Upright detectors: all rays of one detector column are in one plane parallel to z, so they cross
+ * a plane of voxels at the same place and differ in height only. Cone beam, fans, helix and
+ * parallel beam with detector columns parallel to z. */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_UPRIGHT_H
 #define TOMOS_BACKEND_CPU_LEVEL_UPRIGHT_H
 
@@ -8,13 +8,13 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/level/stretch.h"
 
-/* The rays of one column at plane k of the dominant axis: across it they lie at base + k slope, and row
- * r at height q + k q_k + r (r + k r_k). */
+/* The rays of one column in plane k of the dominant axis: at base + k slope along the other axis,
+ * and row j at height q + k q_k + j (r + k r_k). */
 typedef struct {
 	int axis;
 	double base, slope, q, q_k, r, r_k;
 	double source,
-		direction; /* of a point source, along the axis: planes behind it are not met */
+		direction; /* of a point source, along the axis: planes behind it are skipped */
 } Upright;
 
 static inline Upright upright_column(const KernelView *k, double column)

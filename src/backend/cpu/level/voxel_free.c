@@ -1,7 +1,7 @@
-/* Voxel-driven back projection of parallel rays in any direction: column and row go on by the same steps
- * along a row of voxels, which are the lanes, and each gathers its four samples.
+/* Voxel-driven back projection of parallel rays in any direction: column and row change by constant
+ * steps along a row of voxels, which are the SIMD lanes; each lane gathers its four samples.
  *
- * Views are held with two zeros around them, where all voxels beside the detector find their samples.
+ * Views are stored with a border of two zeros, where voxels beside the detector find their samples.
  */
 #include <math.h>
 #include "backend/cpu/cpu.h"
@@ -11,7 +11,7 @@ enum {
 	EDGE = 2,
 	TILE_ROWS = 8,             /* rows of voxels per task */
 	MOST_ACROSS = 4096,        /* voxels of a row */
-	TOGETHER_FLOATS = 1 << 17, /* views that stay in the second cache */
+	TOGETHER_FLOATS = 1 << 17, /* views that stay in the L2 cache */
 	SCRATCH_FLOATS = 4 << 20
 };
 
@@ -27,7 +27,7 @@ static int64_t padded_floats(const KernelModel *model)
 	return (model->rows + 2 * EDGE) * (model->columns + 2 * EDGE);
 }
 
-/* Whether all voxels are near enough for positions in whole numbers. */
+/* Whether all positions fit into fixed point. */
 static bool within_reach(const double f[4], const int64_t n[3])
 {
 	double farthest = fabs(f[3]) + LANES * fabs(f[0]);
@@ -67,7 +67,8 @@ static void pad_view(void *user, int64_t view)
 			to[r * pass->width + c] = mass * from[r * columns + c];
 }
 
-/* A coordinate along a row of voxels: the sample below, kept to those that there are, and the way on. */
+/* A detector coordinate along a row of voxels in fixed point, clamped to the padded detector, and
+ * its step. */
 typedef struct {
 	int64_t position, step;
 	Lanes lanes;

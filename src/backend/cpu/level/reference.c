@@ -1,9 +1,9 @@
-/* Every row of kernels.def in both directions, from the shared texts. */
+/* Reference kernels: every row of kernels.def in both directions. */
 #include "backend/cpu/cpu.h"
 
-#define KERNEL_TEXTS
+#define KERNEL_HEADERS
 #include "kernel/kernels.def"
-#undef KERNEL_TEXTS
+#undef KERNEL_HEADERS
 
 #define LOOP_RAY(id, mode) \
 	for (int64_t r = window->low[1]; r < window->high[1] && !cancel_seen(); r++) \
@@ -36,7 +36,7 @@
 		} \
 	(void)window;
 
-/* A ray sums over voxels going forward, a voxel sums over pixels going back. */
+/* Forward, a ray sums over voxels; in the adjoint, a voxel sums over pixels. */
 #define FORWARD_RAY MEET_SUM
 #define ADJOINT_RAY MEET_SPREAD
 #define FORWARD_VOXEL MEET_SPREAD
@@ -55,6 +55,6 @@
 #undef KERNEL
 
 #define KERNEL(id, name, family, weights, help) {id##_FORWARD, id##_ADJOINT},
-const SharedKernel LEVEL(shared_kernels)[KERNEL_COUNT][2] = {
+const ReferenceKernel LEVEL(reference_kernels)[KERNEL_COUNT][2] = {
 #include "kernel/kernels.def"
 };
