@@ -38,7 +38,7 @@ function(tomos_cuda_tests prefix backend)
 endfunction()
 
 if(TARGET tomos_cuda)
-	tomos_cuda_tests(cuda cuda ${device_fast} ${device_long} test_half test_quarter test_split
+	tomos_cuda_tests(cuda cuda ${device_fast} ${device_long} test_half test_quarter test_split test_borderline
 		test_step)
 	tomos_cuda_tests(cuda_two cuda:0,0 ${devices_fast} ${devices_long})
 endif()

@@ -145,7 +145,7 @@ static void test_for_rejected(void **state)
 	o.size = size, o.size_count = 4;
 	reject_for(o, "the grid's size has 4 values; it takes 1, 2 or 3");
 	o.size_count = 3;
-	reject_for(o, "5 x 0 x 7");
+	reject_for(o, "size 0: it must be 1 voxel or more");
 	o.size = NULL;
 	reject_for(o, "size has 3 values but no list is given");
 	o.size = size, o.size_count = 0;

@@ -204,7 +204,7 @@ static void addresses(void **state)
 			assert_true(host[k] == (k == SIZE - 1 ? -1 : (float)i));
 	}
 	REJECTED(type->vector->fill(backend, 1, 0, host), TOMOS_BAD_VALUE,
-		"a vector does not lie on the OpenCL device");
+		"a vector is not on the OpenCL device");
 	for (int i = 1; i < COUNT_OF; i += 2)
 		type->memory->release(backend, vectors[i]);
 	type->memory->release(backend, NULL);

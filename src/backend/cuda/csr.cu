@@ -1,5 +1,5 @@
-/* Products with stored CSR matrices whose arrays are on the device: a warp per row; the adjoint adds
- * its entries to the image by atomic additions. */
+/* Products with CSR matrices in device memory: one warp per row; the adjoint uses atomic
+ * additions. */
 #include "backend/cuda/cuda.h"
 #include "kernel/stored.h"
 

@@ -1,5 +1,4 @@
-/* A GPU as a backend: opening it, its memory and streams, and transfers from and to callers'
- * arrays. */
+/* CUDA backend: opening a GPU, its memory and streams, and transfers from and to host arrays. */
 #include "backend/cuda/cuda.h"
 
 enum { SCRATCH_FLOATS = 512 << 20, FILTER_FLOATS = 128 << 20 };
@@ -42,7 +41,7 @@ static tomos_status make_parts(CudaDevice *d)
 	CUDA_TRY(cudaMalloc((void **)&d->partial, SUM_BLOCKS * sizeof(double)), "opening it");
 	CUDA_TRY(cudaHostAlloc((void **)&d->total, sizeof(double), cudaHostAllocMapped),
 		"opening it");
-	CUDA_TRY(cudaHostGetDevicePointer((void **)&d->total_there, d->total, 0), "opening it");
+	CUDA_TRY(cudaHostGetDevicePointer((void **)&d->total_device, d->total, 0), "opening it");
 	CUDA_TRY(cudaEventCreateWithFlags(&d->entered, cudaEventDisableTiming), "making an event");
 	CUDA_TRY(cudaEventCreateWithFlags(&d->taken, cudaEventDisableTiming), "making an event");
 	CUDA_TRY(cudaEventCreateWithFlags(&d->arrived, cudaEventDisableTiming), "making an event");
@@ -57,7 +56,7 @@ static tomos_status make_parts(CudaDevice *d)
 static void cuda_close(tomos_backend *backend)
 {
 	CudaDevice *d = device_of(backend);
-	(void)cudaSetDevice(d->number); /* what can be freed is freed in any case */
+	(void)cudaSetDevice(d->number); /* memory is freed in any case */
 	for (int i = 0; i < STAGES; i++) {
 		cudaFreeHost(d->stage[i]);
 		if (d->staged[i])
@@ -99,7 +98,7 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	d->number = number;
 	d->sms = about.multiProcessorCount;
 	const int64_t floats =
-		(int64_t)(about.totalGlobalMem / sizeof(float)); /* beside the data: */
+		(int64_t)(about.totalGlobalMem / sizeof(float)); /* memory besides the data: */
 	d->scratch_most = min64(SCRATCH_FLOATS, floats / 8);
 	d->filter_most = min64(FILTER_FLOATS, floats / 32);
 	d->slices_most = INT64_MAX;
@@ -280,16 +279,17 @@ static void cuda_release(tomos_backend *b, float *data)
 {
 	(void)cudaSetDevice(device_of(b)->number);
 	(void)cudaFree(data);
-	(void)cudaGetLastError(); /* or the next launch would report a failure of these */
+	(void)cudaGetLastError(); /* or the next launch would report this error */
 }
 
-/* Bytes of shared memory that a block may have on the current GPU. */
+/* Largest shared memory of a block on the current GPU, in bytes. */
 static int most_shared(void)
 {
-	int card, most = 0;
-	return cudaGetDevice(&card) == cudaSuccess &&
+	int device, most = 0;
+	return cudaGetDevice(&device) == cudaSuccess &&
 			       cudaDeviceGetAttribute(&most,
-				       cudaDevAttrMaxSharedMemoryPerBlockOptin, card) == cudaSuccess
+				       cudaDevAttrMaxSharedMemoryPerBlockOptin,
+				       device) == cudaSuccess
 		       ? most
 		       : 0;
 }

@@ -1,8 +1,8 @@
-/* The CUDA backend: one GPU, one stream in which everything happens in order. */
+/* CUDA backend: one GPU with one in-order stream. */
 #ifndef TOMOS_BACKEND_CUDA_CUDA_H
 #define TOMOS_BACKEND_CUDA_CUDA_H
 
-/* Before our C headers: these differ in C++. */
+/* Before C headers of tomos: these differ in C++. */
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cuda_runtime.h>
 
-/* How src/kernel is compiled here. */
+/* Definitions for the reference kernels (kernel/portable.h). */
 #define KERNEL_FN static __device__ __forceinline__
 #define KERNEL_GLOBAL
 #define KERNEL_ADD(pointer, value) atomicAdd(pointer, value)
@@ -33,7 +33,7 @@ enum {
 	SCRATCH_REORDERED, /* volume or views in the order that the kernel reads, or partial sums */
 	SCRATCH_ROWS,      /* detector rows of slices, or paths of rays */
 	SCRATCH_LISTS,     /* order of the views, largest weight, texels */
-	SCRATCH_FACTORS,   /* what the sums of a slice are multiplied by */
+	SCRATCH_FACTORS,   /* factors of the sums of a slice */
 	SCRATCHES
 };
 
@@ -54,28 +54,28 @@ typedef struct {
 	int slices; /* of a texel */
 } CudaTextures;
 
-/* A fused update of the voxels (FusedUpdate): x += a W sum, then clamped to low .. high. */
+/* Fused update of the voxels (FusedUpdate): x += a W sum, then clamped to low .. high. */
 typedef struct {
 	float a, low, high;
 	float *volume;       /* its first voxel */
 	const float *voxels; /* W of each voxel; NULL: ones */
 	const float *
 		factors; /* a W of each pixel of a slice, where all slices have the same; or NULL */
-	bool average;    /* the kernel divides by the sum of the weights itself */
+	bool average;    /* the kernel itself divides by the sum of the weights */
 	const float *rays; /* weights of the rays; NULL: ones */
-	float least;       /* voxels with less of the largest ray weight stay as they are */
+	float least; /* voxels with less than this fraction of the largest ray weight do not change */
 } CudaUpdate;
 
-/* A fused residual of a forward projection (FusedResidual). */
+/* Fused residual of a forward projection (FusedResidual). */
 typedef struct {
 	const float *projections; /* their first pixel */
 	FusedResidual of;
 } CudaResidual;
 
-/* What becomes of the sums of a projection. */
+/* What is done with the sums of a projection. */
 typedef enum {
-	EPILOGUE_ACCUMULATE, /* added to what is there */
-	EPILOGUE_OVERWRITE,  /* written over it */
+	EPILOGUE_ACCUMULATE, /* added to the output */
+	EPILOGUE_OVERWRITE,  /* overwrites the output */
 	EPILOGUE_UPDATE,     /* back projection: the voxels are updated */
 	EPILOGUE_RESIDUAL    /* forward projection: compared with data */
 } EpilogueKind;
@@ -103,14 +103,14 @@ typedef struct {
 	cudaEvent_t arrived; /* the upload or filter ahead is complete */
 	CudaQueue queue, *queued;          /* its own, and the one it uses */
 	double *partial;                   /* sums of blocks, on the GPU */
-	double *total, *total_there;       /* their sum, in mapped host memory */
-	float *stage[STAGES];              /* pinned, between callers' arrays and the GPU */
-	cudaEvent_t staged[STAGES];        /* when the GPU is done with it */
+	double *total, *total_device;      /* their sum, in mapped host memory */
+	float *stage[STAGES];              /* pinned staging buffers */
+	cudaEvent_t staged[STAGES];        /* recorded when the GPU has finished with it */
 	CudaScratch scratch[SCRATCHES];    /* see cuda_scratch */
-	int64_t scratch_most, filter_most; /* floats that kernels, and a filter, may keep */
+	int64_t scratch_most, filter_most; /* limits of kernels and of a filter, in floats */
 	int64_t slices_most;               /* the same for transposed slices */
 	CudaTextures textures;             /* see literature/slices_back_texture.h */
-	pthread_mutex_t lock;              /* of scratch, stages, sums and plans */
+	pthread_mutex_t lock;              /* protects scratch, staging buffers, sums and plans */
 	BackendCounts counts;
 } CudaDevice;
 
@@ -119,7 +119,7 @@ static inline CudaDevice *device_of(const tomos_backend *backend)
 	return (CudaDevice *)backend->own;
 }
 
-/* A failed call as a status and a sentence. */
+/* Status and message of a failed call. */
 tomos_status cuda_failed(cudaError_t error, const char *doing);
 
 #define CUDA_TRY(call, doing) \
@@ -129,16 +129,16 @@ tomos_status cuda_failed(cudaError_t error, const char *doing);
 			return cuda_failed(cuda_try, doing); \
 	} while (0)
 
-/* After a launch: what can be known of it without waiting. */
+/* Errors of a launch that are known without waiting. */
 #define CUDA_LAUNCHED(doing) CUDA_TRY(cudaGetLastError(), doing)
 
 /* Makes the GPU current in this thread. */
 tomos_status cuda_use(const tomos_backend *backend);
 
-/* Between these calls `stream` is the one for projections, where several backends share a GPU.
- * Their projections run one after the other: side by side all would end at the same time and then
+/* Between these calls `stream` is the one for projections, where several backends use one GPU.
+ * Their projections run one after the other: concurrently, all would end at the same time and then
  * wait for transfers. Short kernels have a higher priority, since transfers wait for them.
- * cuda_leave must be called also after a failure. */
+ * cuda_leave must be called after a failure as well. */
 tomos_status cuda_enter(const tomos_backend *backend);
 tomos_status cuda_leave(const tomos_backend *backend);
 /* For kernels that read reordered copies of the views: the copies are complete at this point of the
@@ -149,26 +149,25 @@ tomos_status cuda_taken(const tomos_backend *backend);
 tomos_status cuda_ahead_begin(const tomos_backend *backend, bool taken);
 tomos_status cuda_ahead_end(const tomos_backend *backend);
 
-/* Scratch buffer `which`, of at least `count` floats, valid until a call that needs more. The
- * stream order keeps users of the same buffer apart. Kernels process as much at a time as
- * scratch_most allows. */
+/* Scratch buffer `which` of at least `count` floats, valid until a call that needs more. Users of
+ * the same buffer are ordered by the stream. Kernels process as much at once as scratch_most
+ * allows. */
 tomos_status cuda_scratch(
 	tomos_backend *backend, int which, int64_t count, float **data, const char *what);
-/* Whether a block can have that many bytes of shared memory on the current GPU. */
+/* Whether a block can have this many bytes of shared memory on the current GPU. */
 bool cuda_has_shared(int bytes);
 /* Allows a kernel the largest shared memory: for kernels whose size varies, as another thread may
  * be launching the same kernel. */
 tomos_status cuda_take_shared(const void *kernel);
 
-/* What a kernel finds out about the views of a request while it checks whether it applies; it gets
- * the same notes again when it runs. */
+/* Results of a kernel's check whether it applies; passed to it again when it runs. */
 typedef struct {
 	double space[12];
 } CudaNotes;
 
 /* Whether a kernel can fuse an update. With factors: the divisors of the sums are the same in all
  * slices, are computed once before (find_factors), and the kernel's notes begin with HatSlices.
- * Next: it is a special case of a later row, which fuses it. */
+ * Next: the kernel is a special case of a later row, which fuses the update. */
 typedef enum { FUSES_NOT, FUSES, FUSES_WITH_FACTORS, FUSES_NEXT } CudaFusion;
 
 /* An optimised kernel; its name, projectors, direction and place in the order are in
@@ -179,8 +178,8 @@ typedef struct {
 		const CudaNotes *notes, const CudaEpilogue *epilogue);
 	CudaFusion (*fuses)(const tomos_backend *backend, const ProjectRequest *what,
 		const CudaNotes *notes, const FusedUpdate *update); /* NULL: never */
-	/* Whether it writes every element of the result, so that an overwritten one need not be
-	 * cleared first, and, forward, can fuse a residual; NULL: never. */
+	/* Whether it writes every element of the result, so that the output need not be cleared
+	 * before overwriting and, forward, a residual can be fused; NULL: never. */
 	bool (*overwrites)(const ProjectRequest *what, const CudaNotes *notes);
 } CudaKernel;
 
@@ -210,7 +209,7 @@ typedef struct {
 	CudaNotes notes;
 } CudaChoice;
 
-/* What a plan keeps on the device: its views, and each kernel family's own form of them. */
+/* Device data of a plan: its views, and the form of them that each kernel family uses. */
 enum {
 	KEPT_JOSEPH_HATS,
 	KEPT_VOXEL_HATS,
@@ -233,7 +232,7 @@ tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan 
 /* The contents of a slot: `size` bytes per view, which `make` fills in at the first call. */
 tomos_status cuda_kept(tomos_backend *backend, const Plan *plan, int slot, size_t size,
 	void (*make)(const Plan *plan, int64_t view, const void *user, void *place),
-	const void *user, const void **there);
+	const void *user, const void **device);
 
 extern const BackendProjector cuda_projector;
 extern const BackendVector cuda_vector;
@@ -245,7 +244,7 @@ tomos_status cuda_download(tomos_backend *backend, const float *data, const tomo
 float *cuda_direct_pointer(tomos_backend *backend, const tomos_array *array);
 tomos_status cuda_pin(tomos_backend *backend, float *data, int64_t count);
 void cuda_unpin(tomos_backend *backend, float *data);
-void cuda_driver(char *text, size_t room); /* its version, or "" */
+void cuda_driver(char *text, size_t size); /* its version, or "" */
 tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine);
 tomos_status cuda_reference(tomos_backend *backend, const ProjectRequest *what);
 tomos_status cuda_power(tomos_backend *backend, const ProjectRequest *what, int power);

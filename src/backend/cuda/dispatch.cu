@@ -1,4 +1,4 @@
-/* Which kernel does a request, with which epilogue. Every projection on a GPU goes through
+/* Chooses the kernel and epilogue of a request. Every projection on a GPU goes through
  * `dispatch`. */
 #include <stdlib.h>
 #include "backend/cuda/kernels/factors.h"
@@ -30,7 +30,7 @@ static const CudaRow rows[] = {
 typedef struct {
 	const ProjectRequest *what;
 	CudaNotes *notes;
-	const char *name; /* NULL: any that may be taken without being named */
+	const char *name; /* NULL: any kernel that is chosen automatically */
 } Wanted;
 
 static bool fits(const CudaRow *row, const Wanted *w)
@@ -104,8 +104,8 @@ static bool is_same(const CudaChoice *c, const ProjectRequest *what)
 	       memcmp(&c->box, &what->box, sizeof c->box) == 0;
 }
 
-/* Examining every view again in each iteration would take longer than projecting a small slice:
- * choices are kept with the plan. */
+/* Choices are cached in the plan: examining every view in each iteration would take longer than
+ * projecting a small slice. */
 static tomos_status find_choice(
 	tomos_backend *backend, const ProjectRequest *what, const CudaChoice **choice)
 {
@@ -138,8 +138,8 @@ static bool overwrites(const CudaChoice *choice, const ProjectRequest *what)
 	return code && code->overwrites && code->overwrites(what, &choice->notes);
 }
 
-/* Whether the chosen kernel fuses the update, or the next that applies, where it leaves that to it:
- * choice->row is then that one. */
+/* Whether the chosen kernel fuses the update; if it leaves that to a later row (FUSES_NEXT),
+ * choice->row becomes that row. */
 static CudaFusion find_fusion(tomos_backend *backend, const ProjectRequest *what,
 	const FusedUpdate *step, CudaChoice *choice)
 {
@@ -176,8 +176,8 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what,
 	return cuda_reference(backend, what);
 }
 
-/* An update changes the volume in the short-work stream's order, as every other operation on voxels
- * does; projections of several backends on one GPU take turns (cuda_enter). */
+/* An update runs in the stream of short kernels, in order with other operations on voxels;
+ * projections of several backends on one GPU run one after the other (cuda_enter). */
 static tomos_status run_in_turn(tomos_backend *backend, const ProjectRequest *what,
 	const CudaChoice *choice, const CudaEpilogue *epilogue)
 {
@@ -209,7 +209,7 @@ static tomos_status fuse_update(tomos_backend *backend, const ProjectRequest *wh
 	return TOMOS_OK;
 }
 
-/* What is asked for; at most one of the two is given. */
+/* A request; at most one of the two is given. */
 typedef struct {
 	const ProjectRequest *what;
 	const FusedUpdate *update;
@@ -240,7 +240,7 @@ static tomos_status dispatch_locked(tomos_backend *backend, const Request *r, bo
 	return run_in_turn(backend, what, &choice, &epilogue);
 }
 
-/* *done is false, and nothing has happened, where no kernel can fuse what is asked for. */
+/* *done is false, and nothing has been computed, where no kernel can fuse the request. */
 static tomos_status dispatch(tomos_backend *backend, const Request *r, bool *done)
 {
 	pthread_mutex_lock(&device_of(backend)->lock);

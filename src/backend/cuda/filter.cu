@@ -1,4 +1,4 @@
-/* Row filters by cuFFT: real transforms of many rows at a time, plans kept with the filter. */
+/* Row filters by cuFFT: batched real transforms; plans are kept with the filter. */
 #include "backend/cuda/cuda.h"
 #include <cufft.h>
 
@@ -14,15 +14,15 @@ struct Filter {
 	FilterSpec spec;
 	int64_t length; /* of a padded row, and of the transform */
 	int64_t half;   /* frequencies of a row */
-	int64_t batch;  /* rows at a time */
+	int64_t batch;  /* rows per batch */
 	cufftHandle forth, back;
 	bool has_forth, has_back;
 	float *response; /* at each frequency; or taps, where direct */
 	float *fade;     /* of the padding, from the detector's edge outwards */
-	float *rows;     /* and their spectra, in the same place */
+	float *rows;     /* and their spectra, in place */
 	KernelRowView *views;
-	float *weights; /* of the views' columns */
-	int64_t room;   /* views */
+	float *weights;   /* of the views' columns */
+	int64_t capacity; /* views */
 };
 
 static tomos_status fft_failed(cufftResult result, int64_t length)
@@ -41,10 +41,10 @@ static tomos_status fft_failed(cufftResult result, int64_t length)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static tomos_status send(tomos_backend *b, float **there, const float *here, int64_t count)
+static tomos_status send(tomos_backend *b, float **device, const float *host, int64_t count)
 {
-	TRY(b->type->memory->alloc(b, there, count, "a filter"));
-	CUDA_TRY(cudaMemcpyAsync(*there, here, (size_t)count * sizeof(float),
+	TRY(b->type->memory->alloc(b, device, count, "a filter"));
+	CUDA_TRY(cudaMemcpyAsync(*device, host, (size_t)count * sizeof(float),
 			 cudaMemcpyHostToDevice, device_of(b)->stream),
 		"sending a filter");
 	return TOMOS_OK;
@@ -142,12 +142,12 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to filter",
 			(long long)spec->columns);
 	f->half = f->length / 2 + 1;
-	/* The rows, and what the transforms each way may take. */
+	/* One third each for the rows and the work areas of the two transforms. */
 	int64_t floats = min64(device_of(b)->filter_most / 3, BATCH_FLOATS);
 	f->batch = max64(1, min64(floats / (f->length + 2), MOST));
 	TRY(make_fade(b, f));
 	TRY(b->type->memory->alloc(b, &f->rows, f->batch * (f->length + 2), "rows to filter"));
-	/* Transforms read what lies between two rows, if they do not use it. */
+	/* Transforms read the padding between rows, even if unused. */
 	TRY(b->type->vector->fill(b, f->batch * (f->length + 2), 0, f->rows));
 	if (!spec->kernel)
 		return TOMOS_OK;
@@ -179,8 +179,7 @@ static tomos_status cuda_filter_open(
 	TRY(cuda_use(backend));
 	TRY(mem_zeroed(filter, 1, sizeof **filter, "a filter"));
 	tomos_status status = filter_fill(backend, *filter, spec);
-	if (status == TOMOS_OK &&
-		device_of(backend)->ahead) /* another stream than this will use it */
+	if (status == TOMOS_OK && device_of(backend)->ahead) /* it will be used in another stream */
 		status = backend->type->memory->sync(backend);
 	if (status != TOMOS_OK) {
 		cuda_filter_close(backend, *filter);
@@ -200,8 +199,8 @@ typedef struct {
 	float *out;
 } Filtering;
 
-/* Sample number r of this thread: a block has THREADS * EACH of a row, so that few look for its
- * view. */
+/* Sample r of this thread. A block has THREADS * EACH samples of a row, so that few threads look up
+ * its view. */
 static __device__ __forceinline__ int64_t sample_of(int r)
 {
 	return ((int64_t)blockIdx.x * EACH + r) * THREADS + threadIdx.x;
@@ -216,7 +215,7 @@ static __global__ void prepare_rows(const __grid_constant__ Filtering f)
 {
 	int64_t index = f.first + blockIdx.y, view = index / f.rows.rows;
 	int64_t row = index - view * f.rows.rows;
-	/* Once: what is written could be it. Beyond the last row, another's. */
+	/* Read once, since stores could alias it. Beyond the last row, any view. */
 	const KernelRowView seen = f.views[min(view, (f.count - 1) / f.rows.rows)];
 	const float *image = f.in + view * f.rows.rows * f.rows.seen;
 	const float *weights = f.weights + view * f.rows.columns;
@@ -244,7 +243,7 @@ static __global__ void multiply_rows(int64_t half, const float *response, float2
 	}
 }
 
-/* Sample c of a packed row, tap by tap where there are taps. */
+/* Sample c of a packed row, convolved if the filter is direct. */
 static __device__ float sample(const Filtering *f, const float *row, int64_t c)
 {
 	return f->taps ? rows_convolved(&f->rows, row, 1, f->taps, c) : row[c];
@@ -270,22 +269,22 @@ static __global__ void unpack_rows(const __grid_constant__ Filtering f)
 
 static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 {
-	if (f->room >= count)
+	if (f->capacity >= count)
 		return TOMOS_OK;
 	cudaFree(f->views);
 	cudaFree(f->weights);
 	f->views = NULL;
 	f->weights = NULL;
-	f->room = 0;
-	const int64_t room = 2 * count; /* to give up memory waits for all work */
-	int64_t floats = (int64_t)(sizeof(KernelRowView) / sizeof(float)) * room;
+	f->capacity = 0;
+	const int64_t capacity = 2 * count; /* freeing memory waits for all kernels */
+	int64_t floats = (int64_t)(sizeof(KernelRowView) / sizeof(float)) * capacity;
 	TRY(b->type->memory->alloc(b, (float **)&f->views, floats, "weights of views"));
-	TRY(b->type->memory->alloc(b, &f->weights, room * f->spec.columns, "weights of views"));
-	f->room = room;
+	TRY(b->type->memory->alloc(b, &f->weights, capacity * f->spec.columns, "weights of views"));
+	f->capacity = capacity;
 	return TOMOS_OK;
 }
 
-/* The views and their weights, which are the caller's, brought to the GPU. */
+/* Uploads the views and their weights, which belong to the caller. */
 static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const FilterView *views)
 {
 	KernelRowView *moved;

@@ -1,9 +1,9 @@
-/* ART on a GPU: rows of projectors and stored matrices are listed in batches and used one after the
- * other.
+/* Kaczmarz' method (ART) on a GPU: matrix rows of projectors and stored matrices are listed in
+ * batches and used one after the other.
  *
- * One block processes a whole batch in order: its threads hold the entries of a row and the voxels
- * they refer to, sum the products and update the voxels; the entries of the next row are loaded
- * meanwhile.
+ * One block processes a whole batch in order: its threads keep the entries of a row and their
+ * voxels in registers, sum the products and update the voxels; the entries of the next row are
+ * loaded meanwhile.
  */
 #include "backend/cuda/cuda.h"
 #include "kernel/stored.h"
@@ -131,7 +131,7 @@ tomos_status cuda_weight_rows(
 
 /* ---- using ----------------------------------------------------------------------------------- */
 
-/* A row as a thread has it: HELD of its entries, and what is known of the ray. */
+/* The part of a row in one thread: HELD of its entries, and the data of the ray. */
 struct Row {
 	int64_t ray, count, index[HELD];
 	float weight[HELD];
@@ -145,16 +145,16 @@ struct Row {
 #pragma unroll
 		for (int k = 0; k < HELD; k++) {
 			int64_t at = threadIdx.x + k * VISITORS;
-			bool there = at < count;
-			index[k] = there ? batch.index[i * batch.most + at] : 0;
-			weight[k] = there ? batch.weight[i * batch.most + at] : 0;
+			bool valid = at < count;
+			index[k] = valid ? batch.index[i * batch.most + at] : 0;
+			weight[k] = valid ? batch.weight[i * batch.most + at] : 0;
 		}
 		b = v.b[ray];
 		square = v.squares[ray];
 	}
 };
 
-/* The sum of all threads, in all of them. */
+/* Sum over all threads, returned to all. */
 static __device__ double join_block(double value)
 {
 	__shared__ double parts[WARPS];
@@ -174,7 +174,7 @@ static __device__ float bounded(const KernelKaczmarz &v, float value)
 	return fminf(fmaxf(value, v.low), v.high);
 }
 
-/* Entries beyond those that threads hold. */
+/* Loop over entries that do not fit into registers. */
 #define EACH_MORE(k, row) \
 	for (int64_t k = threadIdx.x + HELD * VISITORS; k < (row).count; k += VISITORS)
 
@@ -226,13 +226,13 @@ tomos_status cuda_kaczmarz_rows(
 
 /* ---- the rays of a view, settled one after the other ----------------------------------------- */
 
-enum { SETTLED = 1024 /* rays at a time */ };
+enum { SETTLED = 1024 /* rays per round */ };
 
-/* What a step is made of: its own part, and for each ray before it what that one's step counts
- * for. */
+/* Terms of the step of each ray: its own, and the factors of the steps of rays before it. */
 struct Settled {
 	float own[SETTLED], by[STORED_NEIGHBOURS][SETTLED];
-	float step[(int)STORED_NEIGHBOURS + (int)SETTLED]; /* from those before the first on */
+	float step[(int)STORED_NEIGHBOURS +
+		   (int)SETTLED]; /* starting with the rays before the first */
 };
 
 static __device__ float factor_of(const KernelKaczmarzView &s, int64_t i)
@@ -247,7 +247,7 @@ static __device__ float product_of(const KernelKaczmarzView &s, int64_t i, int b
 	return j < 0 ? 0 : s.products[j % (2 * s.near + 1) * s.rays + i];
 }
 
-/* One thread, for which steps are in registers: NEAR of them count. */
+/* Runs in one thread, with the last NEAR steps in registers. */
 template <int NEAR> static __device__ void settle_few(Settled &at, int count)
 {
 	float last[NEAR];

@@ -1,9 +1,10 @@
-/* The peak rates of a GPU: number of SMs and clock, which it reports, times what an SM of its
- * generation does per clock. */
+/* Peak rates of a GPU: the number of SMs and the clock, which it reports, times the rates per SM
+ * and clock of its generation. */
 #include "backend/cuda/cuda.h"
 
-/* For one SM and clock, by compute capability (CUDA's programming guide, the tables of throughput;
- * white papers for matrix units, dense, sums in float). Later kinds are taken for the last one. */
+/* Per SM and clock, by compute capability (CUDA programming guide, arithmetic throughput; white
+ * papers for tensor cores: dense, float accumulation). Later generations are treated as the last
+ * one. */
 static const struct {
 	int kind;
 	double sums, fetches, tensor;
@@ -18,7 +19,7 @@ static tomos_status ask(int number, cudaDeviceAttr what, int *value)
 	return TOMOS_OK;
 }
 
-/* Bytes per second each way, as the system has them of the slot; 0 where it does not say. */
+/* Bytes per second in each direction, from the PCIe link in sysfs; 0 if unknown. */
 static double link_rate(int number)
 {
 	char bus[32] = "", path[128];
@@ -37,11 +38,11 @@ static double link_rate(int number)
 		if (file)
 			fclose(file);
 	}
-	/* From the third kind of slot on 128 of 130 bits carry data, before 8 of 10. */
+	/* From PCIe 3 on 128 of 130 bits carry data, before 8 of 10. */
 	return 1e9 * speed * width / 8 * (speed > 6 ? 128.0 / 130 : 0.8);
 }
 
-void cuda_driver(char *text, size_t room)
+void cuda_driver(char *text, size_t size)
 {
 	int version = 0;
 	char release[64] = "";
@@ -51,7 +52,7 @@ void cuda_driver(char *text, size_t room)
 	if (file)
 		fclose(file);
 	if (cudaDriverGetVersion(&version) == cudaSuccess)
-		snprintf(text, room, "CUDA %d.%d %s", version / 1000, version % 1000 / 10, release);
+		snprintf(text, size, "CUDA %d.%d %s", version / 1000, version % 1000 / 10, release);
 }
 
 tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine)

@@ -16,7 +16,7 @@ typedef struct {
 	const KernelView *views; /* from the first one on */
 	int64_t count;
 	float *volume, *projections;
-	int power; /* of the entries, where KERNEL_WEIGHT asks for it */
+	int power; /* of the entries, used by KERNEL_WEIGHT */
 } Request;
 
 /* A grid-stride loop: threads go over columns, rows and views, or over x, y and z. */

@@ -1,158 +1,25 @@
-/* Products with stored SCSR matrices whose arrays are on the device.
+/* Products with SCSR matrices in device memory.
  *
- * A block has a slab of pixels in shared memory, all symmetric images of a pixel side by side, and teams of
- * threads process the bundles of entries that refer to the slab, each thread every fourth entry and
- * a vector of images; the next bundles are loaded meanwhile. In the adjoint, the pieces of a wave
- * share no pixel, so threads synchronise between waves and need no atomics. Blocks leave partial
- * sums of rays, or the slab, which other kernels add in a fixed order.
+ * A block has a slab of pixels in shared memory, with all symmetric images of a pixel contiguous.
+ * Teams of threads process the bundles of entries that refer to the slab: each thread has every
+ * fourth entry and a vector of images; the next bundles are loaded meanwhile. In the adjoint, the
+ * pieces of a wave have no pixel in common, so threads synchronise between waves and need no
+ * atomics. Blocks write partial sums of rays, or the slab, which other kernels add in a fixed
+ * order.
  */
-#include "backend/cuda/cuda.h"
-#include "kernel/stored.h"
-
-enum { WARP = 32, SLAB_THREADS = 512, MOST_GRID = 1 << 20 };
-
-/* ---- symmetric compressed rows: a thread and its lanes --------------------------------------- */
-
-static __device__ __forceinline__ void add(float &to, float w, float from)
-{
-	to += w * from;
-}
-
-static __device__ __forceinline__ void add(float2 &to, float w, float2 from)
-{
-	to.x += w * from.x;
-	to.y += w * from.y;
-}
-
-static __device__ __forceinline__ void add(float4 &to, float w, float4 from)
-{
-	to.x += w * from.x;
-	to.y += w * from.y;
-	to.z += w * from.z;
-	to.w += w * from.w;
-}
-
-/* All lanes of a pixel lie in PARTS vectors, each for a thread of its own. */
-template <int LANES> struct Lanes;
-
-template <> struct Lanes<1> {
-	typedef float Vector;
-	enum { PARTS = 1 };
-};
-
-template <> struct Lanes<2> {
-	typedef float2 Vector;
-	enum { PARTS = 1 };
-};
-
-template <> struct Lanes<4> {
-	typedef float4 Vector;
-	enum { PARTS = 1 };
-};
-
-template <> struct Lanes<8> {
-	typedef float4 Vector;
-	enum { PARTS = 2 };
-};
-
-/* The sum over the threads of a team that have the same lanes. */
-template <int PARTS> static __device__ __forceinline__ float join_team(float value)
-{
-	value += __shfl_xor_sync(~0u, value, PARTS);
-	return value + __shfl_xor_sync(~0u, value, 2 * PARTS);
-}
-
-template <int PARTS> static __device__ __forceinline__ float2 join_team(float2 v)
-{
-	return make_float2(join_team<PARTS>(v.x), join_team<PARTS>(v.y));
-}
-
-template <int PARTS> static __device__ __forceinline__ float4 join_team(float4 v)
-{
-	return make_float4(join_team<PARTS>(v.x), join_team<PARTS>(v.y), join_team<PARTS>(v.z),
-		join_team<PARTS>(v.w));
-}
-
-/* ---- a block and its slab -------------------------------------------------------------------- */
-
-extern __shared__ float4 near_memory[];
-
-/* Pixels of the slab as threads meet them: in shared memory, and under symmetry g. Threads that are
- * neighbours meet neighbours in the rows of the whole image, and several symmetries at a time,
- * since the same lane of neighbouring pixels is always in the same few banks. */
-template <int LANES, typename Use>
-static __device__ __forceinline__ void each_pixel(const KernelSlabs &of, Use use)
-{
-	enum { AT_A_TIME = LANES < 4 ? LANES : 4, RUN = WARP / AT_A_TIME };
-	int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
-	for (int first = 0; first < LANES; first += AT_A_TIME) {
-		int g = first + lane / RUN;
-		bool turned = slab_transposed(&of, g);
-		int length = (int)(turned ? of.height : of.width);
-		int lines = (int)(turned ? of.width : of.height);
-		for (int line = warp; line < lines; line += SLAB_THREADS / WARP)
-#pragma unroll 4
-			for (int i = lane % RUN; i < length; i += RUN) {
-				int x = turned ? line : i, y = turned ? i : line;
-				use(slab_pixel(&of, x, y) * LANES + g, x, y, g);
-			}
-	}
-}
-
-/* What a thread has of a bundle. The indices are told apart when they are used: that waits for
- * them. */
-struct Entries {
-	uint2 index;
-	float4 weight;
-
-	__device__ __forceinline__ void read(const KernelScsr &m, int64_t bundle, int step)
-	{
-		int64_t at = bundle * (STORED_BUNDLE / 4) + step;
-		index = __ldg((const uint2 *)m.index + at);
-		weight = __ldg((const float4 *)m.weight + at);
-	}
-
-	__device__ __forceinline__ void clear()
-	{
-		index = make_uint2(0, 0);
-		weight = make_float4(0, 0, 0, 0);
-	}
-
-	__device__ __forceinline__ void raise(int power)
-	{
-		weight.x = stored_raised(weight.x, power);
-		weight.y = stored_raised(weight.y, power);
-		weight.z = stored_raised(weight.z, power);
-		weight.w = stored_raised(weight.w, power);
-	}
-
-	/* The vectors of the four pixels in shared memory, `own` bytes after those of the first
-	 * thread. */
-	template <typename Vector, int PARTS>
-	__device__ __forceinline__ void find(int own, Vector *pixel[4]) const
-	{
-		enum { BYTES = sizeof(Vector) * PARTS };
-		char *base = (char *)near_memory + own;
-		pixel[0] = (Vector *)(base + (index.x & 0xffff) * BYTES);
-		pixel[1] = (Vector *)(base + (index.x >> 16) * BYTES);
-		pixel[2] = (Vector *)(base + (index.y & 0xffff) * BYTES);
-		pixel[3] = (Vector *)(base + (index.y >> 16) * BYTES);
-	}
-};
-
-static_assert(STORED_STEP == 4 && STORED_BUNDLE == 16);
+#include "backend/cuda/scsr.h"
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* The pieces that a team has of a unit, and their bundles one after the other. The teams of a warp
- * go on to the next piece together, when the longest is done: neighbours are of about the same
- * length. Its threads hold what they will come to: one piece each. */
+/* The pieces of a unit that a team processes, and their bundles in order. The teams of a warp
+ * advance to the next piece together, when the longest is done: neighbours have about the same
+ * length. Threads prefetch one piece each. */
 template <int TEAM> struct Pieces {
 	enum { TEAMS = WARP / TEAM, ALL = SLAB_THREADS / TEAM };
 	const KernelScsr &m;
-	int64_t at, end; /* of the pieces to be held next */
+	int64_t at, end; /* of the pieces to prefetch */
 	KernelPiece held;
-	int held_piece, used; /* used: turns of what is held */
+	int held_piece, used; /* used: prefetched pieces already processed */
 	int64_t bundle;
 	int left, own_left, piece; /* of all teams of the warp; of this one */
 
@@ -191,16 +58,16 @@ template <int TEAM> struct Pieces {
 	}
 };
 
-/* A bundle in flight. */
+/* A bundle being loaded. */
 struct Coming {
 	Entries entries;
-	int piece; /* that the sum is of; -1: none */
-	bool there, last;
+	int piece; /* that its sum belongs to; -1: none */
+	bool valid, last;
 
 	template <int TEAM> __device__ __forceinline__ void read(Pieces<TEAM> &from, int step)
 	{
-		there = from.left > 0;
-		if (!there)
+		valid = from.left > 0;
+		if (!valid)
 			return;
 		piece = from.piece;
 		last = from.left == 1;
@@ -260,10 +127,11 @@ static __global__ void __launch_bounds__(SLAB_THREADS)
 	});
 	__syncthreads();
 	Sum<LANES> sum = {};
-	while (coming[0].there) {
+	while (coming[0].valid) {
 #pragma unroll
-		for (int i = 0; i < AHEAD; i++) { /* no copies, which would wait for what is read */
-			if (!coming[i].there)
+		for (int i = 0; i < AHEAD;
+			i++) { /* no copies of structs, which would wait for loads */
+			if (!coming[i].valid)
 				return;
 			sum.take(coming[i].entries, power);
 			if (coming[i].last)
@@ -273,40 +141,42 @@ static __global__ void __launch_bounds__(SLAB_THREADS)
 	}
 }
 
-/* Some blocks for each orbit. */
-static __global__ void scsr_total_rows(const __grid_constant__ KernelScsr m, float *out)
+/* Calls use(orbit, column, g, row) for the lanes of all rows of an orbit; several blocks per orbit. */
+template <typename Use> static __device__ void each_row(const KernelScsr &m, const Use &use)
 {
 	const KernelOrbit *orbit = &m.orbit[blockIdx.x];
 	int lanes = (int)m.of.lanes, g = (int)threadIdx.x % lanes, each = (int)blockDim.x / lanes;
 	for (int64_t column = blockIdx.y * each + threadIdx.x / lanes; column < orbit->columns;
-		column += gridDim.y * each) {
-		int64_t row = scsr_lane_row(&m, orbit, column, g);
+		column += gridDim.y * each)
+		use(orbit, column, g, scsr_lane_row(&m, orbit, column, g));
+}
+
+static __global__ void scsr_total_rows(const __grid_constant__ KernelScsr m, float *out)
+{
+	each_row(m, [&](const KernelOrbit *orbit, int64_t column, int g, int64_t row) {
 		if (row >= 0)
 			out[row] = scsr_total(&m, orbit->first + column, g);
-	}
+	});
 }
 
 /* ---- adjoint --------------------------------------------------------------------------------- */
 
 static __global__ void scsr_get_rows(const __grid_constant__ KernelScsr m, const float *in)
 {
-	const KernelOrbit *orbit = &m.orbit[blockIdx.x];
-	int lanes = (int)m.of.lanes, g = (int)threadIdx.x % lanes, each = (int)blockDim.x / lanes;
-	for (int64_t column = blockIdx.y * each + threadIdx.x / lanes; column < orbit->columns;
-		column += gridDim.y * each) {
-		int64_t row = scsr_lane_row(&m, orbit, column, g);
-		m.work[(orbit->slot + column) * lanes + g] = row < 0 ? 0 : in[row];
-	}
+	each_row(m, [&](const KernelOrbit *orbit, int64_t column, int g, int64_t row) {
+		m.work[(orbit->slot + column) * m.of.lanes + g] = row < 0 ? 0 : in[row];
+	});
 }
 
-/* Waves at hand, whose bundles the warps share out; those of a warp are neighbours. */
+/* A table of waves, whose bundles are distributed over the warps; those of a warp are
+ * neighbours. */
 template <int TEAM> struct Waves {
 	enum { TEAMS = WARP / TEAM, STRIDE = SLAB_THREADS / TEAM };
 	const KernelWave *table; /* in shared memory */
-	int count, wave, bundle; /* bundle: the warp's first, in the wave */
+	int count, wave, bundle; /* bundle: first of the warp in the wave */
 
-	__device__ Waves(const KernelWave *at_hand, int waves)
-	    : table(at_hand), count(waves), wave(0), bundle(first())
+	__device__ Waves(const KernelWave *table, int waves)
+	    : table(table), count(waves), wave(0), bundle(first())
 	{
 		find();
 	}
@@ -325,7 +195,7 @@ template <int TEAM> struct Waves {
 	}
 };
 
-/* A bundle in flight, then with what its ray adds. */
+/* A bundle being loaded, and the value of its ray. */
 template <int LANES> struct Going {
 	typedef typename Lanes<LANES>::Vector Vector;
 	enum { PARTS = Lanes<LANES>::PARTS, TEAM = STORED_STEP * PARTS };
@@ -358,7 +228,7 @@ template <int LANES> struct Going {
 				      threadIdx.x % PARTS);
 	}
 
-	/* Padding names a pixel that another thread may have. */
+	/* Padding refers to a pixel that another thread may update. */
 	__device__ __forceinline__ void use(int power)
 	{
 		Vector *pixel[4], sum[4];
@@ -379,13 +249,13 @@ template <int LANES> struct Going {
 	}
 };
 
-/* The pixels from some waves. Every thread passes a barrier before each wave. */
+/* Adds some waves to the pixels. All threads synchronise before each wave. */
 template <int LANES>
 static __device__ void spread_waves(
-	const KernelScsr &m, const KernelWave *at_hand, int count, int power)
+	const KernelScsr &m, const KernelWave *table, int count, int power)
 {
 	enum { AHEAD = 4 };
-	Waves<Going<LANES>::TEAM> waves(at_hand, count);
+	Waves<Going<LANES>::TEAM> waves(table, count);
 	Going<LANES> going[AHEAD];
 	int passed = 0;
 #pragma unroll
@@ -406,23 +276,23 @@ static __device__ void spread_waves(
 	}
 }
 
-/* The slab from the rays of a unit, into its image. */
+/* Back projects the rays of a unit onto the slab and writes its image. */
 template <int LANES>
 static __global__ void __launch_bounds__(SLAB_THREADS)
 	scsr_adjoint(const __grid_constant__ KernelScsr m, int power)
 {
 	const KernelUnit unit = m.units[blockIdx.x];
 	int floats = (int)(m.of.width * m.of.height * LANES);
-	KernelWave *at_hand = (KernelWave *)((float *)near_memory + floats);
+	KernelWave *table = (KernelWave *)((float *)near_memory + floats);
 	for (int i = (int)threadIdx.x; i < floats / 4; i += SLAB_THREADS)
 		near_memory[i] = make_float4(0, 0, 0, 0);
 	for (int64_t first = unit.wave; first < unit.wave_end; first += CUDA_WAVES) {
 		int count = (int)min((int64_t)CUDA_WAVES, unit.wave_end - first);
 		__syncthreads();
 		for (int i = (int)threadIdx.x; i < count; i += SLAB_THREADS)
-			at_hand[i] = m.waves[first + i];
+			table[i] = m.waves[first + i];
 		__syncthreads();
-		spread_waves<LANES>(m, at_hand, count, power);
+		spread_waves<LANES>(m, table, count, power);
 	}
 	__syncthreads();
 	float *image = m.image + unit.image * floats;
@@ -454,29 +324,27 @@ static SlabKernels choose_kernels(int64_t lanes)
 			    : (SlabKernels){scsr_forward<1>, scsr_adjoint<1>};
 }
 
-static tomos_status run_forward(CudaDevice *d, const KernelScsr *m, int power, const SlabKernels *k,
+enum { THREADS = 256 };
+
+static void run_forward(CudaDevice *d, const KernelScsr *m, int power, const SlabKernels *k,
 	size_t bytes, const float *in, float *out)
 {
-	enum { THREADS = 256, PARTS = 16 };
+	enum { PARTS = 16 };
 	if (m->of.units > 0)
 		k->forward<<<(unsigned)m->of.units, SLAB_THREADS, bytes, d->stream>>>(
 			*m, power, in);
 	scsr_total_rows<<<dim3((unsigned)m->of.used, PARTS), THREADS, 0, d->stream>>>(*m, out);
-	CUDA_LAUNCHED("a product with a matrix");
-	return TOMOS_OK;
 }
 
-static tomos_status run_adjoint(CudaDevice *d, const KernelScsr *m, int power, const SlabKernels *k,
+static void run_adjoint(CudaDevice *d, const KernelScsr *m, int power, const SlabKernels *k,
 	size_t bytes, const float *in, float *out)
 {
-	enum { THREADS = 256, PARTS = 4 };
+	enum { PARTS = 4 };
 	scsr_get_rows<<<dim3((unsigned)m->of.used, PARTS), THREADS, 0, d->stream>>>(*m, in);
 	if (m->of.units > 0)
 		k->adjoint<<<(unsigned)m->of.units, SLAB_THREADS, bytes, d->stream>>>(*m, power);
 	scsr_collect_image<<<cuda_blocks(m->of.nx * m->of.ny, THREADS, MOST_GRID), THREADS, 0,
 		d->stream>>>(*m, out);
-	CUDA_LAUNCHED("a product with a matrix");
-	return TOMOS_OK;
 }
 
 static tomos_status scsr_locked(tomos_backend *backend, const KernelScsr *m, Direction direction,
@@ -490,11 +358,12 @@ static tomos_status scsr_locked(tomos_backend *backend, const KernelScsr *m, Dir
 		       (direction == ADJOINT ? CUDA_WAVES * sizeof(KernelWave) : 0);
 	TRY(cuda_use(backend));
 	TRY(cuda_take_shared(kernel));
-	return direction == FORWARD ? run_forward(d, m, power, &kernels, bytes, in, out)
-				    : run_adjoint(d, m, power, &kernels, bytes, in, out);
+	(direction == FORWARD ? run_forward : run_adjoint)(d, m, power, &kernels, bytes, in, out);
+	CUDA_LAUNCHED("a product with a matrix");
+	return TOMOS_OK;
 }
 
-/* The images between the kernels are the matrix's own: one product at a time. */
+/* Intermediate images belong to the matrix: one product at a time. */
 tomos_status cuda_scsr_apply(tomos_backend *backend, const KernelScsr *m, Direction direction,
 	int power, const float *in, float *out)
 {

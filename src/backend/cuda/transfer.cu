@@ -1,4 +1,4 @@
-/* Transfers between callers' arrays and the device, and what plans keep there. */
+/* Transfers between host arrays and the device, and the device data of plans. */
 #include "backend/cuda/cuda.h"
 
 enum { STAGE_FLOATS = 8 << 20 };
@@ -77,12 +77,12 @@ static bool is_straight(const tomos_array *a)
 static cudaError_t copy_planes(CudaDevice *d, float *data, const tomos_array *a, bool out)
 {
 	const size_t size = sizeof(float), wide = (size_t)a->shape[2] * size;
-	cudaPitchedPtr there = make_cudaPitchedPtr(data, wide, wide, (size_t)a->shape[1]);
-	cudaPitchedPtr here = make_cudaPitchedPtr(
+	cudaPitchedPtr device = make_cudaPitchedPtr(data, wide, wide, (size_t)a->shape[1]);
+	cudaPitchedPtr host = make_cudaPitchedPtr(
 		a->data, (size_t)a->stride[1] * size, wide, (size_t)(a->stride[0] / a->stride[1]));
 	cudaMemcpy3DParms copy = {};
-	copy.srcPtr = out ? there : here;
-	copy.dstPtr = out ? here : there;
+	copy.srcPtr = out ? device : host;
+	copy.dstPtr = out ? host : device;
 	copy.extent = make_cudaExtent(wide, (size_t)a->shape[1], (size_t)a->shape[0]);
 	copy.kind = out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
 	return cudaMemcpy3DAsync(&copy, d->stream);
@@ -231,38 +231,38 @@ tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan 
 	return TOMOS_OK;
 }
 
-static tomos_status send_slot(tomos_backend *backend, const void *here, size_t bytes, void **there)
+static tomos_status send_slot(tomos_backend *backend, const void *host, size_t bytes, void **device)
 {
 	void *taken;
 	device_of(backend)->counts.allocations++;
 	CUDA_TRY(cudaMalloc(&taken, bytes), "taking memory for the views");
 	cudaError_t error = cudaMemcpyAsync(
-		taken, here, bytes, cudaMemcpyHostToDevice, device_of(backend)->stream);
+		taken, host, bytes, cudaMemcpyHostToDevice, device_of(backend)->stream);
 	if (error != cudaSuccess) {
 		cudaFree(taken);
 		return cuda_failed(error, "sending the views");
 	}
-	*there = taken;
+	*device = taken;
 	return TOMOS_OK;
 }
 
 tomos_status cuda_kept(tomos_backend *backend, const Plan *plan, int slot, size_t size,
 	void (*make)(const Plan *plan, int64_t view, const void *user, void *place),
-	const void *user, const void **there)
+	const void *user, const void **device)
 {
 	const CudaPlan *kept;
 	TRY(cuda_plan(backend, plan, &kept));
 	void **place = &((CudaPlan *)kept)->slots[slot];
 	tomos_status status = TOMOS_OK;
 	if (!*place) {
-		char *here;
+		char *host;
 		int64_t count = plan->scan->count;
-		TRY(mem_alloc(&here, count, size, "the views"));
+		TRY(mem_alloc(&host, count, size, "the views"));
 		for (int64_t i = 0; i < count; i++)
-			make(plan, i, user, here + (size_t)i * size);
-		status = send_slot(backend, here, (size_t)count * size, place);
-		mem_free(here);
+			make(plan, i, user, host + (size_t)i * size);
+		status = send_slot(backend, host, (size_t)count * size, place);
+		mem_free(host);
 	}
-	*there = *place;
+	*device = *place;
 	return status;
 }

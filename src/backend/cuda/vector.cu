@@ -165,7 +165,7 @@ struct Largest {
 	}
 };
 
-/* Joins the values of a block's threads in thread 0. */
+/* Reduces the values of a block's threads into thread 0. */
 template <typename Sum> static __device__ double join_block(double value)
 {
 	__shared__ double values[SUM_THREADS];
@@ -207,7 +207,7 @@ static tomos_status sum_locked(
 	CudaDevice *d, int64_t n, const float *x, const float *y, double *result)
 {
 	sum_blocks<Sum><<<SUM_BLOCKS, SUM_THREADS, 0, d->stream>>>(n, x, y, d->partial);
-	sum_total<Sum><<<1, SUM_THREADS, 0, d->stream>>>(d->partial, d->total_there);
+	sum_total<Sum><<<1, SUM_THREADS, 0, d->stream>>>(d->partial, d->total_device);
 	CUDA_LAUNCHED("a sum");
 	d->counts.waits++;
 	CUDA_TRY(cudaStreamSynchronize(d->stream), "a sum");
@@ -257,7 +257,7 @@ static __device__ float field_square(const float *y, int64_t n, int parts, int64
 	return square;
 }
 
-/* Cut to a length of `bound`, or divided by |(y, bound)|. */
+/* Clips vectors to the length `bound`, or divides them by |(y, bound)|. */
 static __global__ void lengths_kernel(int64_t n, int parts, float bound, bool cut, float *y)
 {
 	int64_t stride = (int64_t)gridDim.x * blockDim.x;

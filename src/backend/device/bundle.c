@@ -5,7 +5,7 @@
 
 #define PI 3.14159265358979323846
 
-enum { AIM = 64 }; /* views of a bundle: what it costs to begin with one is little beside so many */
+enum { AIM = 64 }; /* views per bundle: enough for the fixed cost of a bundle to be small */
 
 typedef struct {
 	double angle;
@@ -19,7 +19,7 @@ static int by_angle(const void *one, const void *two)
 				    : a->view - b->view;
 }
 
-/* From -45 degrees on rays run along b, from 45 to 135 degrees along a. */
+/* Rays from -45 to 45 degrees are along b, from 45 to 135 degrees along a. */
 static double fold(double angle)
 {
 	angle -= PI * floor((angle + PI / 4) / PI);
@@ -49,7 +49,7 @@ static void add_bundle(Bundles *bundles, const Facing *sorted, int64_t count)
 		bundles->order[bundles->places++] = i < count ? sorted[i].view : -1;
 }
 
-/* Equal parts of the angles of views that run along the same axis. */
+/* Divides the angles of views along the same axis into equal parts. */
 static void cut(Bundles *bundles, const Facing *sorted, int64_t count, double width)
 {
 	double low = sorted[0].angle, range = sorted[count - 1].angle - low;
@@ -65,7 +65,7 @@ static void cut(Bundles *bundles, const Facing *sorted, int64_t count, double wi
 	}
 }
 
-/* Wide enough for AIM views if these are spread evenly. */
+/* Width in angle for AIM views, if these are evenly spread. */
 static double bundle_width(int64_t views)
 {
 	return fmax(fmin(PI * AIM / (double)views, PI / 8), PI / 32);

@@ -1,4 +1,4 @@
-/* Finds out whether rays stay in slices, and turns views into hats; see hat.h. */
+/* Which requests have in-slice parallel rays, and their views as hat functions; see hat.h. */
 #include <math.h>
 #include "backend/device/hat.h"
 
@@ -37,7 +37,7 @@ static double hat_reach(const ProjectRequest *what, HatSlices *slices)
 		width = fmax(width, hat.h);
 		slices->weight = fmaxf(slices->weight, hat.weight);
 	}
-	const double rounding = 1 - 1e-6; /* 1 but for that is 1 */
+	const double rounding = 1 - 1e-6; /* widths of 1 to rounding count as 1 */
 	slices->width = width * rounding;
 	return most * rounding;
 }

@@ -1,8 +1,8 @@
-/* Parallel rays that stay in slices: in each slice, a pixel (a, b) and a detector column c meet with the
- * weight w (1 - |c - e| / h), where e = e0 + ea a + eb b and the weight is not below zero.
+/* In-slice parallel rays: in each slice, pixel (a, b) and detector column c have the weight max(0,
+ * w (1 - |c - e| / h)) with e = e0 + ea a + eb b, a hat function.
  *
- * That is the voxel-driven projector (h = 1) and Joseph's (h = the columns that one voxel across the
- * dominant axis spans), forward and back, so one pair of kernels serves both.
+ * This is the voxel-driven projector (h = 1) and Joseph's method (h = columns per voxel across the
+ * dominant axis), forward and back, so one pair of kernels computes both.
  */
 #ifndef TOMOS_BACKEND_DEVICE_HAT_H
 #define TOMOS_BACKEND_DEVICE_HAT_H
@@ -12,23 +12,23 @@
 typedef struct {
 	double e0, ea, eb;
 	float h, weight;
-	int along; /* forward: 1 if rays are followed along b, pixel by pixel, 0 along a */
+	int along; /* forward: 1 if rays are followed along b, 0 along a */
 } HatView;
 
-/* How the slices lie: the axis across them, the two in them (b the slower in memory), and which detector
- * row belongs to a slice: row = first + sign * slice. */
+/* Layout of the slices: the axis across them, the two in them (b the slower in memory), and the
+ * detector row of a slice: row = first + sign * slice. */
 typedef struct {
 	int s, a, b;
 	int64_t first;
 	int sign;
-	double reach; /* the widest hat of the request's views, in pixels (forward) or columns */
-	double width; /* in columns, whatever the direction */
-	float weight; /* the largest of a view */
+	double reach; /* widest hat of the request's views, in pixels (forward) or columns (back) */
+	double width; /* widest hat in columns, for both directions */
+	float weight; /* largest weight of a view */
 } HatSlices;
 
-/* True if the views of the request are such, with weights that reach at most two pixels or columns. */
+/* Whether the request has such views, with hats of half width two pixels or columns at most. */
 bool hat_slices(const ProjectRequest *what, HatSlices *slices);
-/* One of them. */
+/* The hat function of a view. */
 HatView hat_view(const Plan *plan, int64_t view, const HatSlices *slices, int kernel);
 
 #endif

@@ -20,12 +20,12 @@ const BackendType *tomos_module_open(const ModuleHost *lent)
 #undef fail
 tomos_status fail(tomos_status status, const char *format, ...)
 {
-	char sentence[1024];
+	char message[1024];
 	va_list list;
 	va_start(list, format);
-	vsnprintf(sentence, sizeof sentence, format, list);
+	vsnprintf(message, sizeof message, format, list);
 	va_end(list);
-	host->say(sentence);
+	host->say(message);
 	return status;
 }
 

@@ -1,4 +1,4 @@
-/* Callers' arrays, which may be strided, from and to memory that is not. */
+/* Copies between strided arrays and contiguous memory. */
 #ifndef TOMOS_BACKEND_DEVICE_PACK_H
 #define TOMOS_BACKEND_DEVICE_PACK_H
 

@@ -1,4 +1,4 @@
-/* From the library's filters to those of devices. */
+/* Converts filters of the library to those of devices. */
 #include "backend/device/rows.h"
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Filters as devices have them: what the texts of kernel/rows.h read, made from what callers give. */
+/* Filters for devices: the structs of kernel/rows.h from those of callers. */
 #ifndef TOMOS_BACKEND_DEVICE_ROWS_H
 #define TOMOS_BACKEND_DEVICE_ROWS_H
 

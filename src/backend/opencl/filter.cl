@@ -27,13 +27,13 @@ PLANE do_prepare_rows(KernelRows rows, global const KernelRowView *views, global
 }
 
 PLANE do_transform_rows(long length, long span, int radix, long pairs,
-	global const KernelComplex *twiddles, long turns0, global const float *scale, long scale0,
+	global const KernelComplex *twiddles, long twiddles0, global const float *scale, long scale0,
 	global const KernelComplex *from, long from0, global KernelComplex *to, long to0)
 {
 	EACH(pair, 1, pairs)
 	EACH(j, 0, length / radix)
 		fft_step_any(from + from0 / 2 + pair * length, to + to0 / 2 + pair * length,
-			twiddles + turns0 / 2, scale ? scale + scale0 : 0, length, span, radix, j);
+			twiddles + twiddles0 / 2, scale ? scale + scale0 : 0, length, span, radix, j);
 }
 
 /* Sample c of one row of a pair: unchanged, convolved with taps, or from where a second forward

@@ -146,7 +146,7 @@ INLINE void gather(const Entries *e, const float *samples, int64_t stride, int t
 				sums + v);
 }
 
-/* ---- turning: from rows, one per slice, to slices side by side, and back --------------------- */
+/* ---- transposing: from one row per slice to contiguous slices, and back ---------------------- */
 
 /* Addresses of the same pixel in each slice of a vector, NULL where there is none; `step`: to the
  * next pixel. */

@@ -1,5 +1,5 @@
-/* The factors of an update that divides by the sum of the weights, where they are the same in all
- * slices: computed once for one slice. */
+/* Factors of an update that divides by the sum of the weights, where these are the same in all
+ * slices: computed for one slice. */
 #include "backend/cuda/kernels/factors.h"
 
 enum { WIDE = 32, HIGH = 8 };
@@ -13,7 +13,7 @@ typedef struct {
 	float *to; /* [b][a] */
 } Factors;
 
-/* The sum of the weights of a view's columns for a pixel. */
+/* Sum of the weights of a view's columns for a pixel. */
 static __device__ float weights_at(const HatView *hat, double a, double b, int64_t columns)
 {
 	double e = hat->e0 + hat->ea * a + hat->eb * b;

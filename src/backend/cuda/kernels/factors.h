@@ -1,5 +1,5 @@
-/* What the sums of each pixel of a slice are multiplied by in an update that divides by the sum of
- * the weights. */
+/* Factors of the sums of each pixel of a slice, in an update that divides by the sum of the
+ * weights. */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FACTORS_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FACTORS_H
 

@@ -16,9 +16,9 @@ tomos_status hat_views(tomos_backend *backend, const ProjectRequest *what, const
 	const HatView **views)
 {
 	const Making making = {slices, what->kernel};
-	const void *there;
+	const void *device;
 	int slot = what->kernel == KERNEL_voxel ? KEPT_VOXEL_HATS : KEPT_JOSEPH_HATS;
-	TRY(cuda_kept(backend, what->plan, slot, sizeof(HatView), make_hat, &making, &there));
-	*views = (const HatView *)there + what->first;
+	TRY(cuda_kept(backend, what->plan, slot, sizeof(HatView), make_hat, &making, &device));
+	*views = (const HatView *)device + what->first;
 	return TOMOS_OK;
 }

@@ -18,7 +18,7 @@ static inline int hat_taps(double reach)
 	return reach <= 1 ? 2 : reach <= 1.5 ? 3 : 4;
 }
 
-/* The first of T taps around p, and the hat's value there as a function of the distance. */
+/* The first of T taps around p, and the hat function there. */
 template <int T> static __device__ __forceinline__ float hat_first(float p)
 {
 	return T == 2 ? floorf(p) : T == 3 ? rintf(p) - 1 : floorf(p) - 1;

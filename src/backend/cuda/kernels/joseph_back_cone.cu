@@ -1,30 +1,28 @@
 /* Joseph's back projection in cone beams with upright detectors (upright.h): each voxel gathers
- * from the rays around its own projection, so results are the same every time.
+ * from the rays around its own projection, so results are reproducible.
  *
  * A thread has a column of voxels, which projects onto detector column u of a view. The rays of a
- * nearby column c lie in a sheet. With s = c - u, the distance A of the voxels' plane from the
- * source along the sheet's dominant axis, depth D and the detector's step u_a along that axis, e =
- * s u_a D / A is the relative increase in distance of that sheet's pixels: the sheet passes the
- * voxels at the distance s k / (1 + e), where 1 / k is how far the projection moves with the voxel,
- * and the voxels' heights correspond to rows 1 + e times as far from the source's own row as their
- * projection. So a sheet costs a few float instructions.
- *
- * Only at the start of a span of voxels is a row rounded to an integer: voxel k of the span is
- * within one row of row k from there, and reads that row and its two neighbours with weights of one
- * addition each.
+ * nearby column c are in one sheet. Let s = c - u, A the distance of the voxels' plane from the
+ * source along the sheet's dominant axis, D the depth, u_a the detector's step along that axis and
+ * e = s u_a D / A, the relative increase in distance of that sheet's pixels. The sheet passes the
+ * voxels at distance s k / (1 + e), where 1 / k is the shift of the projection per voxel, and the
+ * voxels' heights correspond to rows 1 + e times as far from the source's row as their projection.
+ * So a sheet costs a few float instructions. A row is rounded to an integer only at the start of a
+ * span of voxels: voxel k of the span is within one row of row k from there, and reads that row and
+ * its two neighbours with weights of one addition each.
  */
 #include "backend/cuda/kernels/update.h"
 #include "backend/cuda/kernels/upright.h"
 
-/* Voxels of a thread, as the box's height allows, and of one span: with few of them, rows may be
- * nearer to each other or farther apart than voxels. */
+/* Voxels per thread (by the height of the box) and per span: short spans allow rows that are closer
+ * together or farther apart than voxels. */
 enum { TALL = 32, LOW = 16, LONG = 8, SHORT = 2 };
-#define SHORT_GAP 0.755 /* voxels for a row, at least */
+#define SHORT_GAP 0.755 /* least row distance, in voxels */
 
 enum {
 	WIDE = 16, /* a block's columns of voxels; of a warp 8 x 4 */
 	HIGH = 8,
-	VIEWS = 64,        /* seen from a block at a time */
+	VIEWS = 64,        /* set up by a block at once */
 	STRIP = 32,        /* adjacent columns of an image; all images have the same row pitch */
 	BORDER = LONG + 2, /* rows of zeros above and below: a span and its neighbours */
 	THREADS = WIDE * HIGH,
@@ -33,14 +31,14 @@ enum {
 
 #define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
 
-/* A view seen from a block: (column, row) = (uf + ua dx + ub dy, vf + va dx + vb dy) / D counted
- * from `column` and `row`, D = df + da dx + db dy, and rows climb by vc / D. */
+/* A view relative to a block: (column, row) = (uf + ua dx + ub dy, vf + va dx + vb dy) / D from
+ * `column` and `row`, D = df + da dx + db dy; rows increase by vc / D per voxel. */
 typedef struct __align__(16)
 {
 	float uf, ua, ub, df, da, db, vf, va, vb, vc, gap;
 	float away[2];            /* from the source to the corner */
 	float step[2];            /* from pixel to pixel */
-	float horizon, low, high; /* rows: of the source; between which something may be met */
+	float horizon, low, high; /* rows: of the source; range in which rays meet voxels */
 	int column, line;         /* line: the row with the border */
 	int axis;
 }
@@ -51,10 +49,10 @@ typedef struct {
 	KernelModel model;
 	const KernelView *views;
 	int64_t count;
-	float reach,
-		margin; /* columns at most, and how much farther than the shadow's own step says */
+	float reach, margin; /* most columns to either side; largest 1 + |e| */
 	int n[3], lines, strips;
-	const void *images; /* [view][strip][line][column], times the steps of the rays */
+	const void *
+		images; /* [view][strip][line][column], multiplied by the step lengths of the rays */
 	float *volume;
 	VoxelUpdate update;
 } Shadow;
@@ -92,7 +90,8 @@ static __device__ double affine(const double f[4], double x, double y, double z)
 	return f[0] * x + f[1] * y + f[2] * z + f[3];
 }
 
-/* Sheets between two of one axis, less than a right angle apart, have the same. */
+/* All sheets between two with the same dominant axis, less than 90 degrees apart, have that
+ * axis. */
 static __device__ int block_axis(const Shadow *s, const KernelView *k, double left, double right)
 {
 	const double end = (double)(s->model.columns - 1);
@@ -136,14 +135,13 @@ static __device__ Seen see(const Shadow *s, const KernelView *k, int x0, int y0,
 	return seen;
 }
 
-/* One sheet: voxel j of the column lies on row + j rate of it, whose rows are `gap` voxels
- * apart. */
+/* One sheet: voxel j of the column is at row + j rate of it, whose rows are `gap` voxels apart. */
 typedef struct {
 	float row, rate, gap, weight;
 } Sheet;
 
-/* Whether a span's voxels lie within a row of their own ones, and meet no others than those beside
- * them. */
+/* Whether all voxels of a span are within one row of their nominal one and meet only its
+ * neighbours. */
 template <int SPAN> static __device__ __forceinline__ bool fits(float rate)
 {
 	const float half = (SPAN - 1) * 0.5f;
@@ -177,14 +175,14 @@ static __device__ __forceinline__ void climb(
 	}
 }
 
-/* Where the shadow of a column of voxels is, and how far it moves with it. */
+/* Projection of a column of voxels, and its shift per voxel. */
 typedef struct {
 	float depth, u, row, move[2];
 } Foot;
 
-/* How sheets of one dominant axis lie to a column of voxels. */
+/* Sheets of one dominant axis relative to a column of voxels. */
 typedef struct {
-	float farther, away; /* for each detector column: e, and the distance */
+	float farther, away; /* per detector column: e, and the distance */
 } Slant;
 
 static __device__ __forceinline__ Slant slant_of(
@@ -262,8 +260,8 @@ typedef struct {
 	double reach, margin;
 } Notes;
 
-/* How far a pixel is from the next one, seen from the source, along the axis of its sheet: at
- * most. */
+/* Largest angle between neighbouring pixels, seen from the source, along the axis of their
+ * sheet. */
 static double pixel_angle(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
@@ -273,20 +271,20 @@ static double pixel_angle(const ProjectRequest *what)
 		double step = hypot(k->u[0], k->u[1]), away = 0;
 		double line =
 			k->u[1] * (k->first[0] - k->src[0]) - k->u[0] * (k->first[1] - k->src[1]);
-		away = fabs(line) / step; /* from the source to the line of the detector */
+		away = fabs(line) / step; /* distance of the source from the line of the detector */
 		most = fmax(most, sqrt(2) * step / away);
 	}
 	return model->columns > 0 ? most : 0;
 }
 
-/* Floats that a view takes of scratch. */
+/* Floats of scratch per view. */
 static int64_t view_floats(const KernelModel *model, bool pairs)
 {
 	int64_t columns = (model->columns + STRIP - 1) / STRIP * STRIP;
 	return (model->rows + 2 * BORDER) * columns * (pairs ? 2 : 1);
 }
 
-/* Blocks must not see sheets a right angle apart, and count pixels of a view by int. */
+/* Sheets of a block must be less than 90 degrees apart, and pixels of a view must fit an int. */
 static bool shadow_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const double most_reach = 2, most_angle = 0.03;
@@ -332,7 +330,7 @@ static tomos_status run_views(
 	return TOMOS_OK;
 }
 
-/* The taller ones are quicker, but where many of their voxels would lie beyond the box. */
+/* Tall columns are faster, unless many of their voxels would be outside the box. */
 template <typename Pixel>
 static tomos_status run_height(tomos_backend *backend, const ProjectRequest *what, const Shadow &s,
 	int64_t first, int64_t count)
@@ -358,15 +356,11 @@ static tomos_status shadow_run(tomos_backend *backend, const ProjectRequest *wha
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
 	for (int a = 0; a < 3; a++)
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
-	VoxelUpdate update;
-	TRY(update_open(backend, what, epilogue, &update));
-	const bool pairs = update.with.average;
-	return views_each(&update, what->count,
-		views_at_once(backend, what, view_floats(&plan->model, pairs)),
+	return update_each<view_floats>(backend, what, epilogue,
 		[&](int64_t first, int64_t count, const VoxelUpdate &part) {
 			s.update = part;
-			return (pairs ? run_height<float2> : run_height<float>)(backend, what, s,
-				first, count);
+			return (part.with.average ? run_height<float2> : run_height<float>)(backend,
+				what, s, first, count);
 		});
 }
 

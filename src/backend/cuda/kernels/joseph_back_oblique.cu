@@ -1,9 +1,9 @@
 /* Joseph's back projection of parallel rays in any direction: each voxel gathers from the rays that
- * pass within one voxel on both axes across the dominant one, so results are the same every time.
+ * pass within one voxel on both minor axes, so results are reproducible.
  *
  * The rays of a view cross a plane of the dominant axis in a lattice. A voxel projects to (column,
  * row) = (c, r); the ray of pixel (c + dc, r + dr) passes it at the distances P . (dc, dr) and Q .
- * (dc, dr) along the two other axes.
+ * (dc, dr) along the two minor axes.
  */
 #include "backend/cuda/kernels/oblique.h"
 #include "backend/cuda/kernels/update.h"
@@ -12,8 +12,8 @@ enum { WIDE = 32, HIGH = 8, VIEWS = 64, BORDER = 3, MOST = 5, THREADS = 128 };
 
 typedef struct {
 	double column[4], row[4];
-	float p[2], q[2];    /* of one column, of one row */
-	float columns, rows; /* how far rays may be away, in pixels */
+	float p[2], q[2];    /* per column, per row */
+	float columns, rows; /* largest distance of rays, in pixels */
 	float step;
 } LatticeView;
 
@@ -28,7 +28,7 @@ typedef struct {
 	VoxelUpdate update;
 } Lattice;
 
-/* A view seen from the corner of a block of voxels. */
+/* A view relative to the corner of a block of voxels. */
 typedef struct {
 	int column, row;
 	float cf, cx, cy, rf, rx, ry, p0, p1, q0, q1, columns, rows, step;
@@ -62,8 +62,8 @@ static __device__ Near near_corner(const LatticeView *v, double x, double y, dou
 		v->q[1], v->columns, v->rows, v->step};
 }
 
-/* The weighted sum over N x N pixels from `at` on, whose first ray passes at (p, q); CHECKED: some
- * of them may lie beyond the border, where there is nothing. */
+/* Weighted sum over N x N pixels from `at` on, whose first ray passes at (p, q); CHECKED: some of
+ * them may be outside. */
 template <int N, bool CHECKED, typename Pixel>
 static __device__ __forceinline__ Pixel sum_pixels(const Near *v, const Pixel *at, int64_t pitch,
 	float p, float q, int column, int row, int high)
@@ -83,7 +83,7 @@ static __device__ __forceinline__ Pixel sum_pixels(const Near *v, const Pixel *a
 	return sum;
 }
 
-/* The N x N pixels that may have rays near enough. */
+/* The N x N pixels whose rays may be near enough. */
 template <int N, typename Pixel>
 static __device__ __forceinline__ void visit(
 	const Lattice *s, const Near *near, const Pixel *image, float dx, float dy, Pixel &sum)
@@ -147,7 +147,7 @@ static bool lattice_view(const Plan *plan, const KernelView *k, LatticeView *vie
 	return true;
 }
 
-/* Pixels across that the widest view needs, or 0 where this kernel cannot do it. */
+/* Pixels across that the widest view needs; 0 where this kernel does not apply. */
 static int lattice_size(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
@@ -178,7 +178,7 @@ static void make_view(const Plan *plan, int64_t view, const void *user, void *pl
 	lattice_view(plan, &plan->views[view], (LatticeView *)place);
 }
 
-/* Floats that a view takes of scratch. */
+/* Floats of scratch per view. */
 static int64_t view_floats(const KernelModel *model, bool pairs)
 {
 	int64_t pixels = (model->columns + 2 * BORDER) * (model->rows + 2 * BORDER);
@@ -235,10 +235,7 @@ static tomos_status lattice_run(tomos_backend *backend, const ProjectRequest *wh
 	}
 	s.pitch = s.columns + 2 * BORDER;
 	s.image = s.pitch * (s.rows + 2 * BORDER);
-	VoxelUpdate update;
-	TRY(update_open(backend, what, epilogue, &update));
-	int64_t floats = view_floats(model, update.with.average);
-	return views_each(&update, what->count, views_at_once(backend, what, floats),
+	return update_each<view_floats>(backend, what, epilogue,
 		[&](int64_t first, int64_t count, const VoxelUpdate &part) {
 			s.update = part;
 			return run_views(backend, what, s, first, count, *notes_of<int>(notes));

@@ -1,10 +1,11 @@
-/* Joseph's forward projection of parallel rays in any direction, through shared memory, along every
- * dominant axis alike.
+/* Joseph's forward projection of parallel rays in any direction, through shared memory, for every
+ * dominant axis.
  *
- * A block has a square of pixels and goes along the dominant axis a few planes at a time: the
- * voxels that its rays can read on these planes are copied first, with zeros from outside the box.
- * Neighbouring threads have neighbouring planes of one ray, whose sums are added at the end. With
- * few views the planes are divided among several blocks, whose sums are added in a fixed order.
+ * A block has a square of pixels and advances along the dominant axis a few planes (a brick) at a
+ * time: the voxels that its rays can read in these planes are copied first, with zeros outside the
+ * box. Neighbouring threads have neighbouring planes of one ray, whose sums are added at the end.
+ * With few views the planes are divided among several blocks, whose sums are added in a fixed
+ * order.
  */
 #include <cuda_pipeline.h>
 #include "backend/cuda/kernels/oblique.h"
@@ -12,51 +13,52 @@
 enum {
 	WARP = 32,
 	SIDE = 16, /* pixels of a square */
-	PAIR = 2,  /* a warp has as many rows of them, and columns at a time */
+	PAIR = 2,  /* rows of pixels per warp, and columns at once */
 	WARPS = SIDE / PAIR,
 	THREADS = WARP * WARPS,
 	GROUPS = SIDE / PAIR,
-	PLANES = WARP / (PAIR * PAIR), /* of a brick; along x a sector of the cache */
-	BLOCKS_EACH = 8,               /* a SM should have */
+	PLANES = WARP / (PAIR * PAIR), /* of a brick; along x a cache sector */
+	BLOCKS_EACH = 8,               /* wanted per SM */
 	MOST_PARTS = 16,
 	MOST_SIDE = 255,
 	MOST_BYTES = 96 << 10
 };
 
-#if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 800 /* no more threads at once */
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 800 /* fewer threads per SM */
 enum { BLOCKS = 4 };
 #else
 enum { BLOCKS = 5 };
 #endif
 
-#define ROOM 1e-3       /* for what float makes of a position */
-#define WHOLE 0x1.8p23f /* from here on floats are whole numbers */
+#define ROOM 1e-3       /* margin for the rounding of positions to float */
+#define WHOLE 0x1.8p23f /* floats of this size are integers */
 
 typedef struct {
 	const ObliqueView *views;
 	int axis, rows, columns, parts;
 	int n[3];                  /* voxels of the box along a, b, c */
-	int64_t low[3], stride[3]; /* where it begins; from one to the next */
-	int wide, high;            /* voxels of a line that are kept of a plane, and lines */
+	int64_t low[3], stride[3]; /* its first voxel; strides */
+	int wide, high;            /* voxels per line and lines per plane that are copied */
 	int units;                 /* pieces of a line */
-	unsigned inverse;          /* of them, times 2^32 */
-	int pitch, plane;          /* floats of a brick from line to line, from plane to plane */
-	int size;                  /* in all */
-	unsigned first;            /* where voxel (0, 0) of a line is, seen from what split says */
+	unsigned inverse;          /* reciprocal of units, times 2^32 */
+	int pitch, plane;          /* strides of lines and planes of a brick, in floats */
+	int size;                  /* total floats */
+	unsigned first; /* offset of voxel (0, 0) of a line for the integers returned by split */
 	const float *volume;
-	float *to;    /* projections, or parts of them */
-	int64_t part; /* from one part to the next; 0: sums are added to what is there */
+	float *to;    /* projections, or partial sums */
+	int64_t part; /* stride of parts; 0: sums are added to the projections */
 } Bricks;
 
 /* The rays of a square. */
 typedef struct {
-	double p, q;         /* where the first of them is on plane 0 of the box */
-	double low_p, low_q; /* the least of all of them, with some room */
+	double p, q;         /* position of the first ray in plane 0 of the box */
+	double low_p, low_q; /* smallest position of all rays, with a margin */
 	double slope_p, slope_q;
 	float column_p, column_q, row_p, row_q;
 } Square;
 
-/* Along b or c: where the first ray is on plane 0, and from that on the least of all. */
+/* Along b or c: position of the first ray in plane 0, and the smallest position of all relative to
+ * it. */
 static __device__ double place_of(const Bricks &s, const ObliqueView &v, int i, int column, int row)
 {
 	return v.from[i] + column * v.column[i] + row * v.row[i] + (double)s.low[0] * v.slope[i] -
@@ -75,7 +77,7 @@ static __device__ Square square_of(const Bricks &s, const ObliqueView &v, int co
 		(float)v.column[0], (float)v.column[1], (float)v.row[0], (float)v.row[1]};
 }
 
-/* The first voxels that are kept of a plane or, along x, of a brick. */
+/* First voxels that are copied of a plane or, along x, of a brick. */
 typedef struct {
 	int i, j;
 } Corner;
@@ -115,12 +117,12 @@ static __device__ bool is_met(const Bricks &s, const Square &square, int k)
 typedef struct {
 	int from;           /* voxels from the corner on */
 	unsigned short to;  /* floats of the brick */
-	unsigned char i, j; /* where it is */
+	unsigned char i, j; /* its position */
 } Piece;
 
-/* What rays may meet is much the same in every brick, but for parts of a voxel, or of a piece. A
- * piece is needed where its distance from the middle, counted in columns and rows, is not too
- * large. */
+/* The voxels that rays can meet are nearly the same in every brick, up to fractions of a voxel or
+ * piece. A piece is needed if its distance from the centre, in columns and rows, is small
+ * enough. */
 template <bool ALONG, int COPIED>
 static __device__ void list_pieces(const Bricks &s, const Square &square, Piece *list, int *count)
 {
@@ -148,7 +150,7 @@ static __device__ void list_pieces(const Bricks &s, const Square &square, Piece 
 	}
 }
 
-/* Along x, all threads bring all planes, else each warp one of them. */
+/* Along x, all threads copy all planes, else each warp one of them. */
 template <bool ALONG, int COPIED>
 static __device__ __forceinline__ void bring(
 	const Bricks &s, const Square &square, const Piece *list, int count, int k0, float *brick)
@@ -178,8 +180,8 @@ static __device__ __forceinline__ void bring(
 	}
 }
 
-/* What a small number is more than the whole number below it; that is in the low bits of what is
- * returned. */
+/* Splits a small number into its fraction and, in the low bits of the result, the integer below
+ * it. */
 static __device__ __forceinline__ unsigned split(float at, float &part)
 {
 	float sum = __fadd_rd(at, WHOLE);
@@ -187,7 +189,7 @@ static __device__ __forceinline__ unsigned split(float at, float &part)
 	return __float_as_uint(sum);
 }
 
-/* Of a thread's ray in the first group. */
+/* Column of a thread's ray in the first group. */
 static __device__ __forceinline__ int column_of(int thread)
 {
 	return thread / PLANES % PAIR;
@@ -224,7 +226,7 @@ static __device__ __forceinline__ void cross(
 	}
 }
 
-/* Of the bricks *at .. *end - 1 those that rays may meet, which follow each other. */
+/* Of the bricks *at .. *end - 1 the contiguous range that rays may meet. */
 static __device__ void met_of(const Bricks &s, const Square &square, int *at, int *end)
 {
 	int begin = *end, last = *at;
@@ -241,7 +243,8 @@ static __device__ void met_of(const Bricks &s, const Square &square, int *at, in
 	*end = last;
 }
 
-/* The sums of all planes: each thread's own group, of as many as there are planes. */
+/* Sums over all planes for the group of each thread, which has as many threads as there are
+ * planes. */
 static __device__ __forceinline__ float sum_planes(float sum[PLANES])
 {
 #pragma unroll
@@ -288,7 +291,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 		__pipeline_wait_prior(0);
 		__syncthreads();
 		cross<ALONG, COPIED>(s, square, at * PLANES, brick, sum);
-		__syncthreads(); /* nobody uses the brick any more */
+		__syncthreads(); /* all threads have finished with the brick */
 	}
 	int c = column + threadIdx.x % PLANES * PAIR + column_of(threadIdx.x);
 	int r = row + row_of(threadIdx.x);
@@ -313,7 +316,7 @@ static __global__ void add_parts(const __grid_constant__ Bricks s, int64_t pixel
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Voxels that rays of a square may meet on a plane, or along x in a brick, by axis. */
+/* Voxels that the rays of a square may meet in a plane, or along x in a brick, by axis. */
 typedef struct {
 	int axes; /* that are dominant, 1, 2, 4 for x, y, z */
 	int wide[3], high[3];
@@ -326,8 +329,7 @@ static int size_of(const ObliqueView *v, int i)
 	return (int)fmin(squares + drift + 2 * ROOM, 1e4) + 3;
 }
 
-/* Where bricks are in shared memory: such that neighbouring rays and planes are mostly on different
- * banks. */
+/* Layout of bricks in shared memory: neighbouring rays and planes are mostly in different banks. */
 static void lay_out(Bricks *s, const BrickSizes *sizes, int copied)
 {
 	s->wide = sizes->wide[s->axis];
@@ -356,7 +358,7 @@ static int bytes_of(const Bricks *s)
 	return (int)(s->size * sizeof(float) + s->units * s->high * sizeof(Piece) + sizeof(int));
 }
 
-/* Whether bricks of either kind of pieces have room in shared memory, and pieces in the list. */
+/* Whether bricks with pieces of either size fit into shared memory, and pieces into the list. */
 static bool has_room(const ProjectRequest *what, const BrickSizes *sizes, int axis)
 {
 	const Box *box = &what->box;
@@ -419,7 +421,7 @@ static tomos_status start(tomos_backend *backend, const ProjectRequest *what, Br
 	return TOMOS_OK;
 }
 
-/* Parts, so that there are enough blocks for the GPU. */
+/* Number of parts that gives enough blocks for the GPU. */
 static int parts_of(const CudaDevice *d, const ProjectRequest *what, const Bricks *s)
 {
 	int64_t pixels = what->count * s->rows * s->columns, squares = pixels / (SIDE * SIDE);

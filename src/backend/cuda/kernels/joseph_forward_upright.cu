@@ -1,13 +1,13 @@
-/* Joseph's forward projection for upright detectors: circular cone beam, stacks of fans and
- * parallel beam. The rays of one detector column lie in one plane parallel to z (a sheet).
+/* Joseph's forward projection for upright detectors: circular cone beam, fans and parallel beam.
  *
- * A thread follows the RAYS rays of neighbouring rows in one column. On every plane of the dominant
- * axis they pass between the same two columns of voxels, so each voxel row is interpolated across
- * them once and serves the rays on both sides of it; along z the interpolation is that of
- * voxel_back_cone.cu, without rounding. A block has the same columns in GROUP neighbouring views:
- * their rays read nearly the same voxels, which come from L1 cache. Blocks of the same rows run at
- * the same time and share their slab in L2 cache. Where views are so far apart that their rays
- * share little, a block has a patch of pixels of one view.
+ * The rays of one detector column are in one plane parallel to z (a sheet). A thread follows the
+ * RAYS rays of neighbouring rows in one column. In every plane of the dominant axis they pass
+ * between the same two columns of voxels, so each voxel row is interpolated across them once and
+ * serves the rays on both sides of it; along z the interpolation is that of voxel_back_cone.cu,
+ * without rounding. A block has the same columns in GROUP neighbouring views: their rays read
+ * nearly the same voxels, which come from L1 cache. Blocks of the same rows run concurrently and
+ * have their slab in L2 cache. Where views are so far apart that their rays have few voxels in
+ * common, a block has a patch of pixels of one view.
  */
 #include "backend/cuda/kernels/upright.h"
 #include "backend/cuda/kernels/transpose.h"
@@ -32,7 +32,7 @@ typedef struct {
 	float *projections;
 } Sheets;
 
-/* What may lie beyond the box: nothing, slices, or columns as well. */
+/* What may be outside the box: nothing, slices, or columns as well. */
 typedef enum { INSIDE, SLICES_BEYOND, BEYOND } Where;
 
 /* Voxel rows of a plane, interpolated between columns i and i + 1. */
@@ -81,9 +81,9 @@ static __device__ void segment(const Sheets *s, const Path *path, int k0, float 
 	float slope = (float)path->slope, climb = (float)path->climb, widen = (float)path->widen;
 	float more0 = (float)(path->gap + k0 * path->widen - 1);
 	double p_end = p + (SEGMENT - 1) * path->slope, z_end = z + (SEGMENT - 1) * path->climb;
-	/* The last slice that the rays meet, from the first one's height on: see sheet_segments.
-	 * Slabs may be thin, so borders are drawn as near as float allows at positions that are all
-	 * but whole. */
+	/* The last slice that the rays meet, relative to the height of the first ray: see
+	 * sheet_segments. Slabs may be thin, so limits are as tight as float allows at positions
+	 * that are nearly integers. */
 	const double reach = RAYS + S - 1, near = 1e-2;
 	int planes = min(SEGMENT, s->na - k0);
 	if (fmax(p, p_end) < -1 || fmin(p, p_end) > s->nb || fmax(z, z_end) + reach < 0 ||
@@ -109,7 +109,7 @@ static __device__ void segment(const Sheets *s, const Path *path, int k0, float 
 	}
 }
 
-/* The planes, whole segments of them, on which rays of a warp are between the slices of the box. */
+/* The planes, in whole segments, in which rays of a warp are between the slices of the box. */
 template <int S> static __device__ int2 planes_between(const Sheets *s, const Path *path, bool mine)
 {
 	double below = -(RAYS + S) - path->z, above = s->nz + 1 - path->z, rate = 1 / path->climb;
@@ -129,14 +129,14 @@ template <int S> static __device__ int2 planes_between(const Sheets *s, const Pa
 	return make_int2(first / SEGMENT * SEGMENT, end);
 }
 
-/* Whether rows are so nearly a voxel apart, on all planes of a segment, that S is 2. */
+/* Whether rows are so close to one voxel apart, in all planes of a segment, that S = 2 suffices. */
 static __device__ __forceinline__ bool is_near(const Path *path, int k0)
 {
 	double one = path->gap + k0 * path->widen - 1, other = one + (SEGMENT - 1) * path->widen;
 	return fmax(fabs(one), fabs(other)) * (RAYS - 1) < 0.98;
 }
 
-/* What a block has GROUP of: the same rays of neighbouring views, or those of a patch of pixels. */
+/* A block has GROUP neighbouring views of the same rays, or a patch of pixels of one view. */
 typedef enum { OF_VIEWS, OF_PIXELS } Group;
 
 template <int A, int S, Group OF>
@@ -162,7 +162,7 @@ static __global__ void __launch_bounds__(WARP *GROUP, 3)
 			segment<2>(&s, &path, k0, sum);
 		else if (goes_on)
 			segment<S>(&s, &path, k0, sum);
-		/* Views of a block stay in step. */
+		/* Views of a block advance together. */
 		if (OF == OF_VIEWS ? !__syncthreads_or(goes_on) : !goes_on)
 			break;
 	}
@@ -195,7 +195,7 @@ static bool sheet_view(const ProjectRequest *what, const KernelView *k, double *
 		double widened = (KERNEL_FANS(k) ? 1 : depth) * k->v[2];
 		*low = fmin(*low, widened);
 		*high = fmax(*high, widened);
-		if (!(depth > 1e-3)) /* the source is too near to tell where rays begin */
+		if (!(depth > 1e-3)) /* the source is too near: rays may start inside the box */
 			return false;
 	}
 	if (KERNEL_FANS(k))
@@ -209,8 +209,8 @@ static bool sheet_view(const ProjectRequest *what, const KernelView *k, double *
 		least = fmin(least, hypot(k->first[0] + c * k->u[0] - k->src[0],
 					    k->first[1] + c * k->u[1] - k->src[1]));
 	}
-	/* Between the corners rays are shorter than at them, by no more than the detector is
-	 * wide. */
+	/* Between the corners rays are shorter than at them, by at most half the width of the
+	 * detector. */
 	least -= (double)plan->model.columns * hypot(k->u[0], k->u[1]) / 2;
 	return plan->model.planar || most < least / 2;
 }
@@ -252,7 +252,7 @@ double sheet_reach(const ProjectRequest *what, double *gap)
 	return reach * 1.1 < 8 ? reach * 1.1 : 0;
 }
 
-/* S, or 0 where this kernel cannot do it. */
+/* S, or 0 where this kernel does not apply. */
 static int sheet_segments(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
@@ -269,7 +269,7 @@ typedef struct {
 	Group group;
 } Notes;
 
-/* The angle from one view to the next, on average. */
+/* Mean angle between consecutive views. */
 static double view_angle(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
@@ -290,7 +290,7 @@ static double view_angle(const ProjectRequest *what)
 	return sum / (double)(what->count - 1);
 }
 
-/* Rays that are half a warp apart at the border of the box share little. */
+/* Rays that are half a warp apart at the border of the box have few voxels in common. */
 static Group group_of(const ProjectRequest *what)
 {
 	const Box *box = &what->box;
@@ -322,12 +322,13 @@ static tomos_status run_axis(
 	s.nb = axis == 0 ? ny : nx;
 	s.volume = what->volume;
 	if (axis == 0) {
-		float *turned;
-		TRY(cuda_scratch(backend, SCRATCH_REORDERED, (int64_t)nx * ny * s.nz, &turned,
+		float *transposed;
+		TRY(cuda_scratch(backend, SCRATCH_REORDERED, (int64_t)nx * ny * s.nz, &transposed,
 			"a transposed volume"));
-		const Transposed turning = transposed_planes(what->volume, turned, nx, ny, s.nz);
-		TRY(transpose_in(backend, &turning));
-		s.volume = turned;
+		const Transposed transposition =
+			transposed_planes(what->volume, transposed, nx, ny, s.nz);
+		TRY(transpose_in(backend, &transposition));
+		s.volume = transposed;
 	}
 	const int views = OF == OF_VIEWS ? GROUP : 1, rows = OF == OF_PIXELS ? ABOVE * RAYS : RAYS,
 		  columns = OF == OF_PIXELS ? SIDE_BY_SIDE * WARP : WARP;

@@ -1,5 +1,5 @@
-/* Instructions of tensor cores and asynchronous copies, each as a function: compute capability 8.0
- * and higher; those with `bulk` in their names 9.0. */
+/* Tensor core and asynchronous copy instructions as functions: compute capability 8.0 or higher;
+ * those with `bulk` in their names 9.0. */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_MMA_H
 #define TOMOS_BACKEND_CUDA_KERNELS_MMA_H
 
@@ -54,7 +54,7 @@ static __device__ __forceinline__ void barrier_arrive(unsigned barrier)
 		     : "memory");
 }
 
-/* Until the phase of that parity has ended. */
+/* Waits until the phase of this parity has ended. */
 static __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity)
 {
 	unsigned done;
@@ -82,20 +82,20 @@ static __device__ __forceinline__ void copy_16(unsigned to, const void *from, un
 		: "memory");
 }
 
-/* Arrives when the copies of this thread have. */
+/* Arrives at the barrier when the copies of this thread have completed. */
 static __device__ __forceinline__ void copies_arrive(unsigned barrier)
 {
 	asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
-/* Makes the barriers known to the engine that does bulk copies. */
+/* Makes the barriers visible to the bulk copy engine (TMA). */
 static __device__ __forceinline__ void bulk_fence(void)
 {
 	asm volatile("fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;" ::
 			     : "memory");
 }
 
-/* Arrives, and lets the phase last until so many bytes have. */
+/* Arrives, and keeps the phase open until `bytes` bytes have been copied. */
 static __device__ __forceinline__ void bulk_expect(unsigned barrier, unsigned bytes)
 {
 	asm volatile(
@@ -103,7 +103,8 @@ static __device__ __forceinline__ void bulk_expect(unsigned barrier, unsigned by
 		: "memory");
 }
 
-/* A box of a three-dimensional array, from (x, y, z) on; what lies outside of the array is zero. */
+/* Copies a box of a three-dimensional array from (x, y, z) on; elements outside the array are
+ * zero. */
 static __device__ __forceinline__ void bulk_copy(
 	unsigned to, const CUtensorMap *map, int x, int y, int z, unsigned barrier)
 {
@@ -113,7 +114,7 @@ static __device__ __forceinline__ void bulk_copy(
 		     : "memory");
 }
 
-/* So many bytes, all of them there. */
+/* Copies contiguous bytes. */
 static __device__ __forceinline__ void bulk_copy_plain(
 	unsigned to, const void *from, unsigned bytes, unsigned barrier)
 {
@@ -125,7 +126,8 @@ static __device__ __forceinline__ void bulk_copy_plain(
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
-/* Four transposed 8 x 8 matrices of halves; lanes 8 i to 8 i + 7 name the rows of matrix i. */
+/* Loads four transposed 8 x 8 matrices of halves; lanes 8 i to 8 i + 7 have the addresses of the
+ * rows of matrix i. */
 static __device__ __forceinline__ void load_matrices(unsigned m[4], unsigned row)
 {
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -147,7 +149,7 @@ static __device__ __forceinline__ void multiply_add(
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* Before the first product, and after others wrote to its registers. */
+/* Required before the first product, and after other writes to its registers. */
 static __device__ __forceinline__ void group_fence(void)
 {
 	asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -158,13 +160,14 @@ static __device__ __forceinline__ void group_commit(void)
 	asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* Until at most so many committed products are in flight. */
+/* Waits until at most MOST committed products are in flight. */
 template <int MOST> static __device__ __forceinline__ void group_wait(void)
 {
 	asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(MOST) : "memory");
 }
 
-/* Registers of each thread, from here on: what some warps do without, others can have. */
+/* Changes the number of registers per thread from here on: some warps release registers for
+ * others. */
 template <int COUNT> static __device__ __forceinline__ void group_more_registers(void)
 {
 	asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
@@ -175,9 +178,8 @@ template <int COUNT> static __device__ __forceinline__ void group_fewer_register
 	asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-/* Halves in shared memory as the cores see them: lines, each with eight neighbours in 16 bytes;
- * eight lines are one after the other, the next eight `step` bytes further, the next neighbours
- * `stride` bytes. */
+/* Matrix of halves in shared memory: lines of eight halves in 16 bytes; eight lines are contiguous,
+ * the next eight `step` bytes further, the next halves of a line `stride` bytes. */
 static __device__ __forceinline__ uint64_t group_matrix(
 	unsigned address, unsigned step, unsigned stride)
 {
@@ -185,9 +187,9 @@ static __device__ __forceinline__ uint64_t group_matrix(
 	       (uint64_t)(stride >> 4) << 32;
 }
 
-/* Lines of 128 bytes: 64 neighbours, in words of 16 bytes whose number is combined with that of the
- * line, as bulk copies do it to arrays aligned to 1024 bytes. The matrix may begin with any line;
- * eight of them are one after the other, the next eight `step` bytes further. */
+/* Lines of 128 bytes, 64 halves, swizzled as bulk copies to arrays aligned to 1024 bytes do: the
+ * index of each word of 16 bytes is combined with that of the line. The matrix may begin at any
+ * line; eight lines are contiguous, the next eight `step` bytes further. */
 static __device__ __forceinline__ uint64_t group_matrix_wide(
 	unsigned address, unsigned stride, unsigned step)
 {
@@ -207,8 +209,8 @@ static __device__ __forceinline__ uint64_t group_matrix_wide(
 	", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
 	"%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-/* d += a b (or d = a b) in the background: 64 x 16 halves, of which each warp has 16 rows in
- * registers as multiply_add wants them, times 16 x N halves in shared memory. */
+/* Asynchronous d += a b (or d = a b): 64 x 16 halves, 16 rows per warp in registers as for
+ * multiply_add, times 16 x N halves in shared memory. */
 template <int N>
 static __device__ void group_multiply_add(
 	float (&d)[N / 2], const unsigned a[4], uint64_t b, bool add);
@@ -235,9 +237,9 @@ __device__ __forceinline__ void group_multiply_add<128>(
 		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));
 }
 
-/* The same with 64 x 32 halves, of which two in each four are kept: a[] are those. Which two they
- * are say four bits, 4 + 5 i for numbers i and i + 1: in `kept` of lane 4 r for rows r (the lower
- * half) and r + 8, of lane 4 r + 1 for their second 16 halves. */
+/* The same with 64 x 32 halves, of which two of each four are stored in a[]. Four bits, 4 + 5 i for
+ * elements i and i + 1, select them: in `kept` of lane 4 r for rows r (lower half) and r + 8, of
+ * lane 4 r + 1 for their second 16 elements. */
 template <int N>
 static __device__ void group_multiply_sparse(
 	float (&d)[N / 2], const unsigned a[4], unsigned kept, uint64_t b, bool add);
@@ -273,7 +275,7 @@ __device__ __forceinline__ void group_multiply_sparse<128>(
 
 #endif
 
-/* Two halves in a word, the first one in the lower; what is below zero becomes zero. */
+/* Two halves in a word, the first in the lower half; negative values become zero. */
 static __device__ __forceinline__ unsigned pack_positive(float first, float second)
 {
 	unsigned word;

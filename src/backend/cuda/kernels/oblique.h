@@ -4,7 +4,7 @@
 
 #include "backend/cuda/cuda.h"
 
-/* The ray of pixel (column, row) is on plane k of axis a at from + column `column` + row `row` + k
+/* In plane k of axis a, the ray of pixel (column, row) is at from + column `column` + row `row` + k
  * slope, along b and c. */
 typedef struct {
 	int a, b, c;

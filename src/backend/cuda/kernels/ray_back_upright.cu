@@ -1,11 +1,10 @@
 /* Back projection of `joseph` and `line` for upright detectors (upright.h): each voxel gathers from
- * the rays that pass within one voxel, so no two threads add to the same voxel and results are the
- * same every time.
+ * the rays that pass within one voxel, so no atomics are needed and results are reproducible.
  *
  * A thread has a column of voxels. The few detector columns whose rays pass it are the same for all
  * of them; within such a column, the rays around a voxel are the rows around a position that
- * advances evenly. The length of a ray in a voxel is the part of its plane in which it is inside
- * along both other axes.
+ * advances by a constant step. The length of a ray in a voxel is the part of its plane in which it
+ * is inside along both other axes.
  */
 #include "backend/cuda/kernels/update.h"
 #include "backend/cuda/kernels/upright.h"
@@ -21,11 +20,11 @@ typedef struct {
 	KernelModel model;
 	const KernelView *views;
 	int64_t count;
-	float reach; /* columns whose sheets may pass a voxel, to either side */
+	float reach; /* columns to either side whose sheets may pass a voxel */
 	int n[3];
 	const Path *paths; /* [view][column] */
 	const void *
-		images; /* [view][row][pitch] with a border of zeros, times the steps of the rays */
+		images; /* [view][row][pitch] with a border of zeros, multiplied by the step lengths of the rays */
 	int pitch, rows; /* rows with the border */
 	float *volume;
 	VoxelUpdate update;
@@ -40,7 +39,7 @@ static __global__ void make_paths(const __grid_constant__ Gather s, Path *paths)
 			path_of(&s.grid, &s.model, &s.views[view], 0, column);
 }
 
-/* The views with a border, each pixel times the step of its ray. */
+/* Copies the views with a border, each pixel multiplied by the step length of its ray. */
 template <typename Pixel>
 static __global__ void make_images(
 	const __grid_constant__ Gather s, const float *from, const float *rays, Pixel *to)
@@ -64,7 +63,7 @@ static __global__ void make_images(
 	}
 }
 
-/* The T rows around position t of one detector column, each with its weight. */
+/* Weighted sum of the T rows around position t of one detector column. */
 template <int T, typename Pixel>
 static __device__ __forceinline__ Pixel rows_at(const Pixel *line, float t, float gap, int pitch)
 {
@@ -72,7 +71,7 @@ static __device__ __forceinline__ Pixel rows_at(const Pixel *line, float t, floa
 	const Pixel *at = line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * pitch;
 	Pixel value = {};
 	accumulate(value, fma_saturate(-fabsf(d), gap, 1.f), __ldg(at));
-	if (T == 1) /* the others are a slice away */
+	if (T == 1) /* the others are in other slices */
 		return value;
 	accumulate(value, fma_saturate(-d, gap, more), __ldg(at - pitch));
 	accumulate(value, fma_saturate(d, gap, more), __ldg(at + pitch));
@@ -83,18 +82,18 @@ static __device__ __forceinline__ Pixel rows_at(const Pixel *line, float t, floa
 	return value;
 }
 
-/* How a sheet passes a column of voxels. JOSEPH: with this weight; LINE: from `low` to `high` of
- * the way from half a plane before to half a plane behind, where row 0 climbs by `climb`, and each
- * by `widen` more than the one before. */
+/* How a sheet passes a column of voxels. JOSEPH: its weight; LINE: it is inside from `low` to
+ * `high` of the path from half a plane before to half a plane behind, where row 0 climbs by `climb`
+ * and each further row by `widen` more. */
 typedef struct {
 	float weight, low, high, widen;
 	double climb;
 } Passing;
 
-#define LEVEL 1e-6f /* climbs by less are none */
+#define LEVEL 1e-6f /* smaller climbs count as level */
 
-/* The part of the way on which a ray is inside a voxel that its middle is `away` from; rays in a
- * face belong to the voxel above. */
+/* Narrows the part of the path on which a ray is inside a voxel that its centre is `away` from;
+ * rays in a face belong to the voxel above. */
 static __device__ __forceinline__ void narrow(float away, float climb, float *low, float *high)
 {
 	bool level = fabsf(climb) < LEVEL;
@@ -104,7 +103,7 @@ static __device__ __forceinline__ void narrow(float away, float climb, float *lo
 	*high = fminf(*high, middle + half);
 }
 
-/* The same for exact lengths; `climb` is that of row 0 of `line`. */
+/* The same for intersection lengths; `climb` is that of row 0 of `line`. */
 template <int T, typename Pixel>
 static __device__ __forceinline__ void add_passing(const Pixel *line, float t, float gap, int pitch,
 	float climb, const Passing &pass, Pixel &sum)
@@ -129,7 +128,7 @@ static __device__ __forceinline__ void add_rows(const Pixel *line, float t, floa
 		add_passing<T>(line, t, gap, pitch, climb, pass, sum);
 }
 
-/* The rows of one sheet around voxels 0 .. N - 1 of the column; `gap` rows are voxels apart. */
+/* Adds one sheet to voxels 0 .. N - 1 of the column; rows are `gap` voxels apart. */
 template <Kind K, int T, int N, typename Pixel>
 static __device__ __forceinline__ void climb(const Gather *s, const Pixel *column, double z,
 	float gap, const Passing &pass, Pixel sum[N])
@@ -147,7 +146,7 @@ static __device__ __forceinline__ void climb(const Gather *s, const Pixel *colum
 				line, fmaf((float)k, rate, f), gap, s->pitch, steep, pass, sum[k]);
 		return;
 	}
-	/* Beyond the border all is as on it. */
+	/* Positions beyond the border are clamped to it. */
 	float low = (float)(2 - BORDER - whole), high = (float)(s->model.rows + 1 - whole);
 #pragma unroll
 	for (int k = 0; k < N; k++) {
@@ -156,7 +155,7 @@ static __device__ __forceinline__ void climb(const Gather *s, const Pixel *colum
 	}
 }
 
-/* How the sheet passes the column of voxels at `here` on its plane; false: it does not. */
+/* How the sheet passes the column of voxels at `here` in its plane; false: not at all. */
 template <Kind K>
 static __device__ __forceinline__ bool passes(
 	const Path &path, double plane, double here, Passing *pass)
@@ -171,12 +170,12 @@ static __device__ __forceinline__ bool passes(
 	pass->climb = path.climb;
 	pass->widen = (float)path.widen;
 	if (path.slope == 0)
-		return away > -0.5 + 1e-9 && away <= 0.5 + 1e-9; /* as kernel_nudge has it */
+		return away > -0.5 + 1e-9 && away <= 0.5 + 1e-9; /* as in kernel_nudge */
 	narrow((float)away, (float)path.slope, &pass->low, &pass->high);
 	return pass->low < pass->high;
 }
 
-/* T rows at most meet a voxel; columns of N voxels. */
+/* At most T rows meet a voxel; columns of N voxels. */
 template <Kind K, int T, int N, typename Pixel>
 static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_constant__ Gather s)
 {
@@ -213,7 +212,7 @@ static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_const
 
 typedef struct {
 	double reach;
-	int taps; /* rows that meet a voxel, at most */
+	int taps; /* most rows that meet a voxel */
 } Reach;
 
 static bool gather_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -224,14 +223,15 @@ static bool gather_applies(const ProjectRequest *what, CudaNotes *notes)
 	reach->reach = sheet_reach(what, &gap);
 	if (!(reach->reach > 0 && gap >= 0.5))
 		return false;
-	/* Rays reach a voxel from as far as a voxel, or half of one and half of what they climb. */
+	/* Rays reach a voxel from one voxel away (joseph), or half a voxel plus half their climb
+	 * (line). */
 	bool five = gap < (what->kernel == KERNEL_joseph ? 0.67 : 0.76);
 	bool fans = rays->source == TOMOS_FAN_PER_ROW && rays_are(rays, RAYS_IN_SLICE);
 	reach->taps = fans ? 1 : five ? 5 : 3;
 	return true;
 }
 
-/* Floats that a view takes of scratch. */
+/* Floats of scratch per view. */
 static int64_t view_floats(const KernelModel *model, bool pairs)
 {
 	int64_t pixels = (model->rows + 2 * BORDER) * (model->columns + 2 * BORDER);
@@ -288,7 +288,7 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 	make_paths<<<dim3(cuda_blocks(model->columns, THREADS, 1 << 30),
 			     cuda_blocks(count, 1, 65535)),
 		THREADS, 0, stream>>>(s, (Path *)paths);
-	CUDA_LAUNCHED("back projecting"); /* nothing may follow paths that were never computed */
+	CUDA_LAUNCHED("back projecting"); /* stops if the paths were not computed */
 	(s.update.with.average ? launch<float2> : launch<float>)(stream, what, &s, first, images,
 		taps);
 	CUDA_LAUNCHED("back projecting");
@@ -309,10 +309,7 @@ static tomos_status gather_run(tomos_backend *backend, const ProjectRequest *wha
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
 	for (int a = 0; a < 3; a++)
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
-	VoxelUpdate update;
-	TRY(update_open(backend, what, epilogue, &update));
-	int64_t floats = view_floats(&plan->model, update.with.average);
-	return views_each(&update, what->count, views_at_once(backend, what, floats),
+	return update_each<view_floats>(backend, what, epilogue,
 		[&](int64_t first, int64_t count, const VoxelUpdate &part) {
 			s.update = part;
 			return run_views(backend, what, s, first, count, reach->taps);

@@ -1,15 +1,13 @@
-/* Forward projection of any scan, `joseph` or `line`: one thread per ray, a warp's rays together
- * from plane to plane.
+/* Forward projection of any scan, `joseph` or `line`: one thread per ray; the rays of a warp
+ * advance together from plane to plane.
  *
- * Rays are sorted by their dominant axis; across it, x is the axis along which neighbouring rays
- * read neighbouring voxels, or y in a transposed copy of the volume where x itself is dominant. The
- * four voxels around a point come from the cache, so the interpolation is exact in float; positions
- * are recomputed in double every SEGMENT planes.
- *
- * Exact lengths are an interpolation too: of a column of voxels across the dominant axis, a ray is
- * in the next voxel for the fraction saturate((f - 1/2) / |slope| + 1/2), where it passes the
- * middle at f between two centres; in the next one along both axes for the smaller of the two
- * fractions or, where they are at opposite ends of the column, for their sum minus 1.
+ * Rays are grouped by dominant axis; neighbouring rays read neighbouring voxels along x, or along y
+ * of a transposed copy of the volume where x is dominant. The four voxels around a point come from
+ * the cache and are interpolated in float; positions are recomputed in double every SEGMENT planes.
+ * Intersection lengths are an interpolation too: in a column of voxels across the dominant axis, a
+ * ray is in the next voxel for the fraction saturate((f - 1/2) / |slope| + 1/2), where it passes
+ * the centre plane at f between two centres; in the next one along both axes for the smaller of the
+ * two fractions or, where they are at opposite ends of the column, for their sum minus 1.
  */
 #include "backend/cuda/kernels/transpose.h"
 #include "kernel/ray.h"
@@ -29,13 +27,13 @@ typedef struct {
 	float *projections;
 } Rays;
 
-/* How the rays of a view are given to threads, and which dominant axes occur. */
+/* How the rays of a view are assigned to threads, and which dominant axes occur. */
 enum { LANES_ROWS = 1, LANES_PATCH = 2, LANES_AXIS = 4 /* times 1, 2, 4 for x, y, z */ };
 
-/* How fast a ray goes from voxel to voxel along b and c; LINE: and how steeply its parts grow. */
+/* Slopes of a ray along b and c; LINE: reciprocal slopes. */
 typedef struct {
 	float p, q, steep_p, steep_q;
-	bool same; /* both go up, or both down */
+	bool same; /* the slopes have the same sign */
 } Rates;
 
 static __device__ Rates rates_of(const KernelWalk *walk)
@@ -45,7 +43,7 @@ static __device__ Rates rates_of(const KernelWalk *walk)
 		q == 0 ? 1 : (float)(1 / fabs(q)), (p > 0) == (q > 0)};
 }
 
-/* The parts of the next voxel along b, along c, and along both. */
+/* Fractions of the next voxel along b, along c, and along both. */
 template <Weights W>
 static __device__ __forceinline__ float both_parts(const Rates &rates, float &right, float &up)
 {
@@ -56,7 +54,7 @@ static __device__ __forceinline__ float both_parts(const Rates &rates, float &ri
 	return rates.same ? fminf(right, up) : fmaxf(right + up - 1, 0.f);
 }
 
-/* Four voxels of a plane around (p, q), which count from (base_i, base_j), as `plane` does;
+/* Interpolates four voxels of a plane around (p, q), relative to (base_i, base_j), as `plane` is;
  * CHECKED: any of them may be outside. */
 template <Weights W, bool CHECKED>
 static __device__ __forceinline__ float sample(const float *plane, const Rates &rates, float p,
@@ -81,14 +79,14 @@ static __device__ __forceinline__ float sample(const float *plane, const Rates &
 	return sum + (right_in && high_in ? both * __ldg(at + sc + sb) : 0);
 }
 
-/* With room for what float makes of a position that is all but a whole number. */
+/* With a margin for the rounding to float of positions that are nearly integers. */
 static __device__ bool is_inside(double p, double slope, int n)
 {
 	double end = p + SEGMENT * slope, low = 1e-4, high = n - 1 - 1e-4;
 	return p >= low && end >= low && p < high && end < high;
 }
 
-/* The planes first .. last of the warp; those of this ray are start .. stop. */
+/* Sums over planes first .. last of the warp; those of this ray are start .. stop. */
 template <Weights W, int A>
 static __device__ float follow(
 	const Rays *s, const KernelWalk *walk, int first, int last, int start, int stop)
@@ -125,8 +123,8 @@ static __device__ float follow(
 	return sum;
 }
 
-/* Which pixel a thread has: blocks of 32 x 8 or 8 x 32 pixels, warps along columns or rows, or in
- * patches of 8 x 4. Bands of rows come last, so that views that run at the same time meet the same
+/* Pixel of a thread: blocks of 32 x 8 or 8 x 32 pixels, warps along columns or rows, or in patches
+ * of 8 x 4. Bands of rows are the slowest index, so that views that run concurrently meet the same
  * slab. */
 static __device__ void pixel_of(const Rays *s, int lanes, int64_t *row, int64_t *column)
 {
@@ -147,8 +145,8 @@ static __device__ int least_of_warp(int value)
 	return value;
 }
 
-/* The walk of a ray, and the planes on which it meets the box. A ray along an axis that it never
- * leaves belongs to one row of voxels, in the middle of which it may as well run. */
+/* Walk of a ray, and the planes in which it meets the box. A ray parallel to an axis stays in one
+ * row of voxels and is moved to its centre. */
 template <Weights W>
 static __device__ KernelWalk walk_of(
 	const KernelGrid *grid, const KernelRay *exact, int *start, int *stop)
@@ -199,18 +197,18 @@ static __global__ void __launch_bounds__(WARP *WARPS) ray_forward(const __grid_c
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* The direction of the ray of pixel (row, column). */
+/* Direction of the ray of pixel (row, column). */
 static void direction_of(const KernelView *k, double row, double column, double d[3])
 {
-	row = KERNEL_FANS(k) ? 0 : row; /* the source goes with the row */
+	row = KERNEL_FANS(k) ? 0 : row; /* each row has its own source */
 	for (int a = 0; a < 3; a++)
 		d[a] = !KERNEL_HAS_SOURCE(k)
 			       ? k->src[a]
 			       : k->first[a] + column * k->u[a] + row * k->v[a] - k->src[a];
 }
 
-/* Axes that may be dominant somewhere on the detector, where directions are affine: an axis is not
- * if another one is larger at every corner by more than it is at any. */
+/* Axes that may be dominant somewhere on the detector, where directions are affine: an axis is
+ * excluded if another is larger at every corner than it is at any. */
 static int axes_of(const KernelModel *model, const KernelView *k)
 {
 	double least[3], most[3];
@@ -235,7 +233,7 @@ static int axes_of(const KernelModel *model, const KernelView *k)
 	return axes;
 }
 
-/* Threads go along the detector's direction that follows the contiguous axis best. */
+/* Threads are along the detector direction that is closest to the contiguous axis. */
 static unsigned char lanes_of(const KernelModel *model, const KernelView *k)
 {
 	int axes = axes_of(model, k), b = axes & 1 ? 1 : 0;
@@ -254,7 +252,7 @@ static void make_lanes(const Plan *plan, int64_t view, const void *user, void *p
 	*(unsigned char *)place = lanes_of(&plan->model, &plan->views[view]);
 }
 
-/* Exact lengths of rays that begin inside the box are left to the reference kernel. */
+/* Intersection lengths of rays that start inside the box are left to the reference kernel. */
 static bool begins_inside(const Box *box, const KernelView *k)
 {
 	bool inside = KERNEL_HAS_SOURCE(k);
@@ -293,13 +291,13 @@ static tomos_status run_axis(tomos_backend *backend, const ProjectRequest *what,
 	s->volume = what->volume;
 	cudaStream_t stream = device_of(backend)->stream;
 	if (axis == 0) {
-		float *turned;
-		TRY(cuda_scratch(backend, SCRATCH_REORDERED, n[0] * n[1] * n[2], &turned,
+		float *transposed;
+		TRY(cuda_scratch(backend, SCRATCH_REORDERED, n[0] * n[1] * n[2], &transposed,
 			"a transposed volume"));
-		const Transposed turning =
-			transposed_planes(what->volume, turned, n[0], n[1], n[2]);
-		TRY(transpose_in(backend, &turning));
-		s->volume = turned;
+		const Transposed transposition =
+			transposed_planes(what->volume, transposed, n[0], n[1], n[2]);
+		TRY(transpose_in(backend, &transposition));
+		s->volume = transposed;
 		stride[0] = n[1];
 		stride[1] = 1;
 	}

@@ -1,13 +1,13 @@
-/* Requests for rays in one slice, or in a few slices one after the other; see slice.h. */
+/* Requests of in-slice rays in one slice, or in a few slices one after the other; see slice.h. */
 #include "backend/cuda/kernels/slice.h"
 
 typedef struct {
 	HatSlices slices;
 	Taps taps;
-	int64_t first, last; /* columns that pixels of the box fall on; back */
+	int64_t first, last; /* columns onto which pixels of the box project; back */
 } Choice;
 
-/* The columns that the box's pixels, and those of blocks that reach beyond it, fall on. */
+/* Columns onto which the pixels of the box, and of blocks that extend beyond it, project. */
 static void column_range(const ProjectRequest *what, Choice *c)
 {
 	double first = 1e300, last = -1e300;
@@ -73,11 +73,11 @@ static tomos_status run_forward(tomos_backend *backend, const ProjectRequest *wh
 	cudaStream_t stream = device_of(backend)->stream;
 	int64_t wide = s->na + 2 * BORDER + 1, high = s->nb + 2 * BORDER + 1,
 		floats = floats_of(c->taps);
-	float *samples, *turned;
+	float *samples, *transposed;
 	TRY(cuda_scratch(backend, SCRATCH_REORDERED, floats * wide * s->nb, &samples,
 		"a slice with a border"));
 	TRY(cuda_scratch(
-		backend, SCRATCH_ROWS, floats * high * s->na, &turned, "a transposed slice"));
+		backend, SCRATCH_ROWS, floats * high * s->na, &transposed, "a transposed slice"));
 	Border b = {.from = slice,
 		.to = samples,
 		.n = s->na,
@@ -88,7 +88,7 @@ static tomos_status run_forward(tomos_backend *backend, const ProjectRequest *wh
 		.across = s->na,
 		.pairs = c->taps == LINEAR};
 	launch_border(stream, &b);
-	b.to = turned;
+	b.to = transposed;
 	b.n = s->nb;
 	b.pitch = (int)high;
 	b.rows = s->na;
@@ -96,7 +96,7 @@ static tomos_status run_forward(tomos_backend *backend, const ProjectRequest *wh
 	b.across = 1;
 	launch_border(stream, &b);
 	s->samples = samples;
-	s->turned = turned;
+	s->transposed = transposed;
 	if (s->columns * what->count < FEW_RAYS)
 		few[weights_of(what)]
 		   [c->taps]<<<dim3(cuda_blocks(s->columns, WIDE, 1 << 30), (unsigned)what->count),
@@ -135,13 +135,13 @@ static tomos_status run_back(tomos_backend *backend, const ProjectRequest *what,
 	return TOMOS_OK;
 }
 
-/* As many lines of a slice, each a small box, as the scratch has room for. */
+/* As many lines of a slice at once, as a small box, as fit into scratch. */
 static tomos_status forward_slice(tomos_backend *backend, const ProjectRequest *what,
 	const Choice *c, const Plane *all, const float *slice)
 {
 	int64_t border = 2 * BORDER + 1, floats = floats_of(c->taps), lines = all->nb;
-	int64_t room = device_of(backend)->scratch_most / floats - border * all->na;
-	int64_t most = max64(1, min64(room / (2 * all->na + border), lines));
+	int64_t capacity = device_of(backend)->scratch_most / floats - border * all->na;
+	int64_t most = max64(1, min64(capacity / (2 * all->na + border), lines));
 	Plane s = *all;
 	for (int64_t at = 0; at < lines; at += most) {
 		s.low_b = all->low_b + at;
@@ -158,8 +158,8 @@ static tomos_status back_slice(tomos_backend *backend, const ProjectRequest *wha
 	Plane s = *all;
 	s.first = c->first;
 	s.pitch = (int)(c->last - c->first + 1);
-	int64_t room = device_of(backend)->scratch_most / floats_of(c->taps);
-	int64_t most = max64(1, min64(room / s.pitch, all->count));
+	int64_t capacity = device_of(backend)->scratch_most / floats_of(c->taps);
+	int64_t most = max64(1, min64(capacity / s.pitch, all->count));
 	for (int64_t at = 0; at < all->count; at += most) {
 		s.views = all->views + at;
 		s.count = min64(most, all->count - at);
@@ -197,8 +197,8 @@ static tomos_status plane_run(tomos_backend *backend, const ProjectRequest *what
 	return TOMOS_OK;
 }
 
-/* All views have to be there at once; factors are those of hats, and with many views, weights that
- * are kept cost less. */
+/* All views must fit at once; factors exist for hat functions only, and with many views stored
+ * weights cost less. */
 static CudaFusion slice_fuses(const tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const FusedUpdate *step)
 {

@@ -1,11 +1,11 @@
-/* Rays in one slice, or in a few slices one after the other: a thread follows one ray, or has
- * PIXELS pixels and visits all views.
+/* In-slice rays in one slice, or in a few slices one after the other: a thread follows one ray, or
+ * has PIXELS pixels and visits all views. Images and rows are first copied into a border of zeros,
+ * so that the loops need no bounds checks.
  *
- * Images and rows are first copied into a border of zeros, so that nothing is checked inside the
- * loops. Adding a large number rounds a position to the nearest sample i and leaves d = position -
- * i in -1/2 .. 1/2. For linear interpolation, samples are pairs of the value half-way to the next
- * one and the difference: one load and two FMAs; other hat functions read the 2 samples on either
- * side, or 3 or 5 of them. Exact lengths (`line`) read the same samples: along a line of pixels
+ * Adding a large number rounds a position to the nearest sample i and leaves d = position - i in
+ * -1/2 .. 1/2. For linear interpolation, samples are pairs of the value half-way to the next one
+ * and the difference: one load and two FMAs; other hat functions read the 2 samples on either side,
+ * or 3 or 5 of them. Intersection lengths (`line`) read the same samples: along a line of pixels
  * they are an interpolation whose transition is as wide as the slope (ray_forward_any.cu), across
  * it a hat cut off at the top.
  */
@@ -21,21 +21,21 @@ enum {
 	PIXELS = 2,
 	VIEWS = 256,
 	SEGMENT = 32,
-	PARTS = 16,         /* of a ray, where they are few */
+	PARTS = 16,         /* of a ray, with few rays */
 	FEW_RAYS = 1 << 15, /* fewer than a GPU has threads for */
 	MOST_SLICES = 7,
 	FEW_VIEWS = 8, /* of updates for which weights are recomputed each time */
 	BORDER = 4
 };
 
-/* Rays along an axis: those in a face between pixels belong to the next one, however they are
- * rounded; and how steep a hat is without sides. */
+/* Rays parallel to an axis: those in a face between pixels belong to the next pixel, whatever the
+ * rounding; and the steepness of a hat with vertical sides. */
 #define NUDGE 1e-4
 #define STEEP 1e5
 
 #define MAGIC 12582912.f /* 1.5 * 2^23 */
 
-/* Blocks that an SM should hold; older GPUs have no room for more threads. */
+/* Blocks wanted per SM; older GPUs allow fewer threads. */
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 800
 #define BLOCKS 4
 #else
@@ -47,24 +47,24 @@ typedef enum { HAT, LINE } Weights;
 
 typedef struct {
 	const HatView *views;
-	int64_t count, columns, stride; /* stride: from one view to the next in the result */
+	int64_t count, columns, stride; /* stride: of views in the result */
 	int na, nb;
 	int64_t low_a, low_b;
-	const float *samples, *turned; /* with borders; pairs where LINEAR */
-	int64_t first;                 /* column of the first sample of a row; back */
+	const float *samples, *transposed; /* with borders; pairs where LINEAR */
+	int64_t first;                     /* column of the first sample of a row; back */
 	int pitch;
 	float *to;
 	bool fused; /* back: updated as `with` says; else sums are added */
 	CudaUpdate with;
 } Plane;
 
-/* Whether d counts from half-way between two samples. */
+/* Whether d is relative to the centre between two samples. */
 static __host__ __device__ constexpr bool is_between(Taps taps)
 {
 	return taps == LINEAR || taps == TWO;
 }
 
-/* Floats that are kept for each sample. */
+/* Floats stored per sample. */
 static __host__ __device__ constexpr int floats_of(Taps taps)
 {
 	return taps == LINEAR ? 2 : 1;
@@ -77,8 +77,9 @@ static __device__ __forceinline__ float round_off(float t, int *i)
 	return t - __fadd_rn(rounded, -MAGIC);
 }
 
-/* The weighted sum of the samples around i + d; `at` points to sample 0; s is how steep the sides
- * are, `top` where they would meet, or, TWO, where they are half-way between the samples. */
+/* Weighted sum of the samples around i + d; `at`: sample 0; s: steepness of the sides; `top`:
+ * height at which they would meet or, TWO, position at which they are half-way between the
+ * samples. */
 template <Weights W, Taps T>
 static __device__ __forceinline__ float meet(
 	const float *at, int i, float d, float s, float top, float sum)
@@ -111,7 +112,7 @@ typedef struct {
 	float *to;
 	int n, first, pitch;         /* samples of a row, the first one wanted, how many */
 	int64_t rows, along, across; /* strides of `from` */
-	const HatView *views;        /* whose weights rows are multiplied by, or NULL */
+	const HatView *views;        /* whose weights multiply the rows, or NULL */
 	bool pairs;
 } Border;
 
@@ -146,7 +147,7 @@ static void launch_border(cudaStream_t stream, const Border *b)
 		0, stream>>>(*b);
 }
 
-/* Along an axis but for rounding, as kernel_ray has it. */
+/* Parallel to an axis to rounding, as in kernel_ray. */
 static __device__ bool is_level(double slope)
 {
 	return fabs(slope) < 1e-12;
@@ -179,7 +180,7 @@ static __device__ __forceinline__ float follow(
 			}
 			continue;
 		}
-		/* Beyond the border all is as on it. */
+		/* Positions beyond the border are clamped to it. */
 		float low = (float)(-2 - whole), high = (float)(n + 1 - whole);
 		for (int k = 0; k < end; k++, line += pitch) {
 			float d = round_off(fminf(fmaxf(fmaf((float)k, rate, f), low), high), &i);
@@ -206,14 +207,14 @@ static __device__ __forceinline__ float sum_ray(
 	}
 	return hat.weight *
 	       (hat.along ? follow<W, T>(s.samples, p, slope, s.nb, s.na, steep, part, parts)
-			  : follow<W, T>(s.turned, p, slope, s.na, s.nb, steep, part, parts));
+			  : follow<W, T>(s.transposed, p, slope, s.na, s.nb, steep, part, parts));
 }
 
 template <Weights W, Taps T>
 static __global__ void __launch_bounds__(WIDE *HIGH, BLOCKS)
 	plane_forward(const __grid_constant__ Plane s)
 {
-	/* Neighbouring views meet nearly the same pixels: a block has a few of both. */
+	/* Neighbouring views read nearly the same pixels: a block has a few of both. */
 	int64_t c = (int64_t)blockIdx.x * (WIDE * HIGH / GROUP) + threadIdx.y / GROUP * WIDE +
 		    threadIdx.x;
 	int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y % GROUP;
@@ -221,7 +222,7 @@ static __global__ void __launch_bounds__(WIDE *HIGH, BLOCKS)
 		s.to[view * s.stride + c] += sum_ray<W, T>(s, view, c, 0, 1);
 }
 
-/* The same for so few rays that threads share them. */
+/* The same for few rays, each processed by several threads. */
 template <Weights W, Taps T>
 static __global__ void __launch_bounds__(WIDE *PARTS)
 	plane_forward_few(const __grid_constant__ Plane s)
@@ -241,10 +242,10 @@ static __global__ void __launch_bounds__(WIDE *PARTS)
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-/* Aligned, so that few loads bring what is wanted of it. */
+/* Aligned, for wide loads. */
 typedef struct __align__(16)
 {
-	int at; /* of the sample that the block's corner is nearest to */
+	int at; /* of the sample nearest to the block's corner */
 	float f, ea, eb;
 	float s, top; /* LINE and TWO */
 }

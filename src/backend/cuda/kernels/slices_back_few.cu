@@ -1,5 +1,5 @@
-/* Few views of in-slice rays (slices_few.h), and their back projection: bound by reading and
- * writing the volume once, which may be updated and clamped in the same pass. */
+/* Back projection of few views of in-slice rays (slices_few.h): bound by reading and writing the
+ * volume once, which may be updated and clamped in the same pass. */
 #include "backend/cuda/kernels/slices_few.h"
 
 enum {
@@ -7,10 +7,10 @@ enum {
 	HIGH = 8,
 	FEW_VIEWS = 8,
 	MOST_GROUPS = 4,
-	BLOCKS_EACH = 16 /* SM should have, rather than more to do for each */
+	BLOCKS_EACH = 16 /* wanted per SM, before each has more to do */
 };
 
-/* Slices of a thread. */
+/* Slices per thread. */
 static __host__ __device__ constexpr int slices_of(bool sideways)
 {
 	return sideways ? 4 : 8;
@@ -18,7 +18,7 @@ static __host__ __device__ constexpr int slices_of(bool sideways)
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-/* A view seen from the corner of a block. */
+/* A view relative to the corner of a block. */
 typedef struct {
 	int column;
 	float f, ea, eb, inverse, weight;
@@ -32,14 +32,14 @@ static __device__ Near near_corner(const Few *s, const HatView *hat, int a, int 
 		hat->weight};
 }
 
-/* What a thread has: a pixel of the block, and slices from one on. */
+/* The work of a thread: a pixel of the block, and slices from `slice` on. */
 typedef struct {
 	int a, b;         /* the pixel, of the box */
 	float da, db;     /* and of the block */
-	int slice, count; /* slices that there are, of N */
+	int slice, count; /* slices inside the box, of N */
 } Part;
 
-/* Strides that are 1 where neighbouring threads are neighbours in memory. */
+/* Strides, 1 where neighbouring threads are neighbours in memory. */
 template <bool SIDEWAYS> static __device__ __forceinline__ int64_t next_column(const Few &s)
 {
 	return SIDEWAYS ? s.pc : 1;
@@ -55,7 +55,8 @@ template <bool SIDEWAYS> static __device__ __forceinline__ int64_t next_slice(co
 	return SIDEWAYS ? WIDE : s.vs;
 }
 
-/* T taps of a view from `from` on, in all slices of the thread; FULL: there are N. */
+/* Loads T taps of a view from `from` on, in all slices of the thread; FULL: all N slices are
+ * inside. */
 template <int T, int N, bool SIDEWAYS, bool FULL>
 static __device__ __forceinline__ void take_taps(
 	const Few &s, const float *from, const float w[T], int count, float sum[N])
@@ -74,8 +75,8 @@ static __device__ __forceinline__ void take_taps(
 			sum[k] = fmaf(w[t], value[k][t], sum[k]);
 }
 
-/* Adds what taps c .. c + T - 1 of a view give to a pixel; and, to be divided by, their weights, of
- * each slice with RAYS. */
+/* Adds taps c .. c + T - 1 of a view to a pixel, and their weights to the divisors, per slice with
+ * RAYS. */
 template <int T, int N, bool SIDEWAYS, bool RAYS, bool FULL>
 static __device__ __forceinline__ void take_columns(const Few &s, int view, int c, const float w[T],
 	const Part &part, float sum[N], float under[N])
@@ -110,7 +111,7 @@ static __device__ __forceinline__ void take_view(
 				s, view, c + t, &w[t], part, sum, under);
 }
 
-/* The voxels from `to` on after the update, or with the sums added. */
+/* Updates the voxels from `to` on, or adds the sums. */
 template <int N, bool SIDEWAYS, bool RAYS, bool FULL>
 static __device__ __forceinline__ void change(const Few &s, float *to, int count, const float x[N],
 	const float sum[N], const float under[N])
@@ -189,20 +190,20 @@ static CudaFusion few_fuses(const tomos_backend *backend, const ProjectRequest *
 	return slices_have_rows(what, notes_of<HatSlices>(notes)) ? FUSES : FUSES_NOT;
 }
 
-/* Rows that lie where neighbouring slices are neighbours in memory. */
+/* Transposes rows so that neighbouring slices are neighbours in memory. */
 static tomos_status transpose_rows(
-	tomos_backend *backend, Transposed rows, int scratch, Few *s, const float **turned)
+	tomos_backend *backend, Transposed rows, int scratch, Few *s, const float **transposed)
 {
 	TRY(cuda_scratch(
 		backend, scratch, rows.pitch * rows.nj * rows.nk, &rows.inside, "rows of slices"));
-	*turned = rows.inside;
+	*transposed = rows.inside;
 	s->pv = rows.pitch * rows.nj;
 	s->pc = rows.pitch;
 	s->ps = 1;
 	return transpose_in(backend, &rows);
 }
 
-/* The projections, and weights of rays where there are some, as neighbouring threads read them. */
+/* The projections, and weights of rays if any, in the order in which threads read them. */
 static tomos_status take_rows(
 	tomos_backend *backend, const ProjectRequest *what, const HatSlices *l, Few *s)
 {
@@ -210,7 +211,7 @@ static tomos_status take_rows(
 	slices_range(what, l, &low, &high);
 	Transposed rows = transposed_views(what, l, low, high - low, 1), rays = rows;
 	const bool sideways = l->s == 0;
-	const float *turned;
+	const float *transposed;
 	if (s->with.average && s->with.rays) {
 		float *largest;
 		rays.outside = (float *)s->with.rays + (rows.outside - what->projections);
@@ -223,8 +224,8 @@ static tomos_status take_rows(
 	}
 	if (!sideways)
 		return TOMOS_OK;
-	TRY(transpose_rows(backend, rows, SCRATCH_REORDERED, s, &turned));
-	s->projections = (float *)turned;
+	TRY(transpose_rows(backend, rows, SCRATCH_REORDERED, s, &transposed));
+	s->projections = (float *)transposed;
 	return TOMOS_OK;
 }
 

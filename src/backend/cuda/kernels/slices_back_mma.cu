@@ -26,8 +26,8 @@ enum {
 	PRODUCERS = 64
 };
 
-/* A square of pixels in a view: where its first pixel is, counted in hats from column `row` of what
- * is at hand; its slopes, and the hats of a column. */
+/* A square of pixels in a view: position of its first pixel, in hat widths from line `row` of the
+ * stage; its slopes, and hat widths per column. */
 typedef struct __align__(16)
 {
 	float x, xa, xb, inverse;
@@ -39,12 +39,12 @@ typedef struct {
 	int stages;
 } Tensor;
 
-/* How the shared memory of a block is used. */
+/* Layout of the shared memory of a block. */
 template <int GROUPS, int PARTS> struct Layout {
 	static constexpr int VIEW = GROUPS * PARTS * BUFFER;
 	static constexpr int STAGE = VIEWS * VIEW;
 	static constexpr int TABLE = VIEWS * SQUARES * (int)(sizeof(Seen) + sizeof(int));
-	static constexpr int ALIGNED = 1024; /* as swizzled lines want it */
+	static constexpr int ALIGNED = 1024; /* required for swizzled lines */
 	static size_t bytes(int stages)
 	{
 		return (size_t)stages * (STAGE + TABLE) + ALIGNED;
@@ -55,7 +55,7 @@ template <int GROUPS, int PARTS> struct Layout {
 
 #if !defined __CUDA_ARCH__ || __CUDA_ARCH__ >= 800
 
-/* What the warps of a block share. */
+/* State common to the warps of a block. */
 typedef struct {
 	unsigned char *data;
 	Seen *table;
@@ -63,21 +63,21 @@ typedef struct {
 	unsigned full, empty; /* the first barrier of each ring */
 } Ring;
 
-/* Where the producers and each warp stand in the ring. */
+/* Position of the producers, or of a warp, in the ring. */
 typedef struct {
 	int slot;
 	unsigned parity;
-} Turn;
+} RingSlot;
 
-static __device__ void turn_next(Turn *turn, int stages)
+static __device__ void slot_next(RingSlot *at, int stages)
 {
-	if (++turn->slot == stages) {
-		turn->slot = 0;
-		turn->parity ^= 1;
+	if (++at->slot == stages) {
+		at->slot = 0;
+		at->parity ^= 1;
 	}
 }
 
-/* The least column that pixels of a square of that side fall on. */
+/* Smallest column onto which pixels of a square of that side project. */
 static __device__ double least_column(double e, double ea, double eb, int side)
 {
 	return e + fmin(0., (side - 1) * ea) + fmin(0., (side - 1) * eb);
@@ -89,15 +89,15 @@ static __device__ double corner_column(const Tensor *s, const HatView *hat)
 	       hat->eb * (double)(s->request.low_b + (int64_t)blockIdx.y * SIDE);
 }
 
-/* The first column of a block; off the detector it does not matter how far. */
+/* First column of a block, clamped off the detector. */
 static __device__ int first_column(const Tensor *s, const HatView *hat, double e)
 {
 	double first = floor(least_column(e, hat->ea, hat->eb, SIDE));
 	return (int)fmax(fmin(first, (double)s->request.columns), (double)-COLUMNS);
 }
 
-/* Lines are kept inside the buffer, whatever rounding does: a column that is lost by that has a
- * weight of nearly zero. Views after the last have zeros for data and any finite weights. */
+/* Lines are clamped to the buffer: a column lost to rounding has a weight of nearly zero. Views
+ * after the last have zeros for data and finite weights. */
 static __device__ Seen see(const Tensor *s, int view, int square, int *row)
 {
 	const HatView hat = s->request.views[min(view, s->request.count - 1)];
@@ -112,8 +112,8 @@ static __device__ Seen see(const Tensor *s, int view, int square, int *row)
 		inverse};
 }
 
-/* 16 bytes at a time, swizzled so that neither these writes nor the reads of matrices meet in a
- * bank. */
+/* Copies words of 16 bytes, swizzled to avoid bank conflicts of these writes and of the matrix
+ * loads. */
 template <int GROUPS, int PARTS>
 static __device__ void fetch_lines(const Tensor *s, const Ring *ring, int slot, int first, int lane)
 {
@@ -121,15 +121,15 @@ static __device__ void fetch_lines(const Tensor *s, const Ring *ring, int slot, 
 	unsigned to = shared_address(ring->data + slot * Layout<GROUPS, PARTS>::STAGE);
 	int chunks = s->request.pitch / CHUNK;
 	for (int v = 0; v < VIEWS; v++, to += Layout<GROUPS, PARTS>::VIEW) {
-		bool there = first + v < s->request.count;
-		const HatView hat = s->request.views[there ? first + v : 0];
+		bool valid = first + v < s->request.count;
+		const HatView hat = s->request.views[valid ? first + v : 0];
 		int base = first_column(s, &hat, corner_column(s, &hat));
 		for (int i = lane; i < PARTS * GROUPS * COLUMNS * 8; i += PRODUCERS) {
 			int word = i % 8, line = i / 8 % COLUMNS, column = base + line;
 			int buffer = i / (COLUMNS * 8), group = buffer % GROUPS;
 			int chunk = ((int)blockIdx.z * GROUPS + group) * 8 + word;
 			int64_t plane = (int64_t)(buffer / GROUPS) * s->request.count + first + v;
-			bool inside = there && (unsigned)column < (unsigned)s->request.columns &&
+			bool inside = valid && (unsigned)column < (unsigned)s->request.columns &&
 				      chunk < chunks;
 			int64_t at =
 				inside ? (plane * s->request.columns + column) * chunks + chunk : 0;
@@ -138,25 +138,25 @@ static __device__ void fetch_lines(const Tensor *s, const Ring *ring, int slot, 
 		}
 	}
 	copies_arrive(full);
-	barrier_arrive(full); /* the table, which is no copy */
+	barrier_arrive(full); /* for the table, which is written by stores */
 }
 
 template <int GROUPS, int PARTS>
 static __device__ void bring(const Tensor *s, const Ring *ring, int lane)
 {
-	Turn turn = {0, 1}; /* the first round finds the ring empty */
-	for (int first = 0; first < s->request.count; first += VIEWS, turn_next(&turn, s->stages)) {
-		barrier_wait(ring->empty + 8 * turn.slot, turn.parity);
+	RingSlot at = {0, 1}; /* the first round finds the ring empty */
+	for (int first = 0; first < s->request.count; first += VIEWS, slot_next(&at, s->stages)) {
+		barrier_wait(ring->empty + 8 * at.slot, at.parity);
 		for (int i = lane; i < VIEWS * SQUARES; i += PRODUCERS) {
-			int entry = turn.slot * VIEWS * SQUARES + i;
+			int entry = at.slot * VIEWS * SQUARES + i;
 			ring->table[entry] =
 				see(s, first + i / SQUARES, i % SQUARES, &ring->rows[entry]);
 		}
-		fetch_lines<GROUPS, PARTS>(s, ring, turn.slot, first, lane);
+		fetch_lines<GROUPS, PARTS>(s, ring, at.slot, first, lane);
 	}
 }
 
-/* Two views as this lane holds them: pixels g and g + 8 of the square, columns 2 t and 2 t + 1. */
+/* Weights of two views in this lane: pixels g and g + 8 of the square, columns 2 t and 2 t + 1. */
 template <int FINE>
 static __device__ __forceinline__ void weigh_views(
 	const Seen *one, const Seen *two, int lane, unsigned w[4], unsigned rest[4])
@@ -172,7 +172,7 @@ static __device__ __forceinline__ void weigh_views(
 	tensor_weigh<FINE>(below_y, below_y - two->inverse, &w[3], &rest[3]);
 }
 
-/* Small products first, and their sum rounded to the others: the cores cut off. */
+/* Small products first, and their sum rounded before it is added: tensor cores truncate. */
 static __device__ __forceinline__ void multiply_parts(float sum[4], const unsigned w[4],
 	const unsigned rest[4], const unsigned *data, const unsigned *data_rest)
 {
@@ -184,7 +184,7 @@ static __device__ __forceinline__ void multiply_parts(float sum[4], const unsign
 		sum[i] += part[i];
 }
 
-/* Views k and k + 1 of a stage, for one square and all slices of the block. */
+/* Adds views k and k + 1 of a stage, for one square and all slices of the block. */
 template <int GROUPS, int PARTS, int FINE>
 static __device__ __forceinline__ void add_views(
 	float sums[GROUPS * 8][4], const Seen *table, const int *rows, unsigned data, int lane)
@@ -238,12 +238,11 @@ template <int GROUPS, int PARTS, int FINE>
 static __device__ void take(const Tensor *s, const Ring *ring, int square, int lane)
 {
 	float sums[GROUPS * 8][4] = {};
-	Turn turn = {0, 0};
-	for (int first = 0; first < s->request.count; first += VIEWS, turn_next(&turn, s->stages)) {
-		unsigned data =
-			shared_address(ring->data + turn.slot * Layout<GROUPS, PARTS>::STAGE);
-		int entry = turn.slot * VIEWS * SQUARES + square;
-		barrier_wait(ring->full + 8 * turn.slot, turn.parity);
+	RingSlot at = {0, 0};
+	for (int first = 0; first < s->request.count; first += VIEWS, slot_next(&at, s->stages)) {
+		unsigned data = shared_address(ring->data + at.slot * Layout<GROUPS, PARTS>::STAGE);
+		int entry = at.slot * VIEWS * SQUARES + square;
+		barrier_wait(ring->full + 8 * at.slot, at.parity);
 #pragma unroll(PARTS == 2 ? 1 : 2)
 		for (int k = 0; k < VIEWS; k += 2)
 			add_views<GROUPS, PARTS, FINE>(sums, ring->table + entry + k * SQUARES,
@@ -251,7 +250,7 @@ static __device__ void take(const Tensor *s, const Ring *ring, int square, int l
 				data + k * Layout<GROUPS, PARTS>::VIEW, lane);
 		__syncwarp();
 		if (lane == 0)
-			barrier_arrive(ring->empty + 8 * turn.slot);
+			barrier_arrive(ring->empty + 8 * at.slot);
 	}
 	write_sums<GROUPS>(s, sums, square, lane);
 }
@@ -280,7 +279,7 @@ template <int GROUPS, int PARTS, int FINE> static __device__ void work(const Ten
 
 #endif
 
-/* Compiled to nothing for GPUs that lack the instructions, which warp_applies leaves alone. */
+/* Empty for GPUs without the instructions, to which warp_applies does not admit it. */
 template <int GROUPS, int PARTS, int FINE>
 static __global__ void __launch_bounds__(SQUARES * 32 + PRODUCERS, 1)
 	warp_back(const __grid_constant__ Tensor s)
@@ -295,9 +294,9 @@ static __global__ void __launch_bounds__(SQUARES * 32 + PRODUCERS, 1)
 /* Stages that fit into the shared memory of a block. */
 static int stages_for(size_t (*bytes)(int stages))
 {
-	int card, most = 0, stages = MOST_STAGES;
-	if (cudaGetDevice(&card) != cudaSuccess ||
-		cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, card) !=
+	int device, most = 0, stages = MOST_STAGES;
+	if (cudaGetDevice(&device) != cudaSuccess ||
+		cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
 			cudaSuccess)
 		return 0;
 	while (stages > 0 && bytes(stages) + 1024 > (size_t)most)
@@ -325,8 +324,8 @@ template <int GROUPS, int PARTS, int FINE> static TensorKernel kernel_of(void)
 	return TensorKernel{warp_back<GROUPS, PARTS, FINE>, Layout<GROUPS, PARTS>::bytes};
 }
 
-/* Two groups of slices, where there are as many and two of their stages have room. Two parts would
- * take more registers than there are. */
+/* Two groups of slices, if there are as many and two of their stages fit. Two parts would need too
+ * many registers. */
 static TensorKernel choose_kernel(const TensorBack *request, int *groups)
 {
 	TensorKernel two = kernel_of<2, 1, 1>();

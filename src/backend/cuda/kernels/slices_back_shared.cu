@@ -1,9 +1,9 @@
-/* Requests for back projection from detector rows in shared memory; see slices_back_shared.h. */
+/* Back projection requests for detector rows in shared memory; see slices_back_shared.h. */
 #include "backend/cuda/kernels/slices_back_shared.h"
 
 enum { QUAD = 4, LEAST_SLICES = 16 };
 
-/* A square of pixels has an order, and meets no more than four columns. */
+/* Whether the pixels of a square have a fixed order and meet at most four columns. */
 static bool is_shallow(const ProjectRequest *what, const HatSlices *l)
 {
 	for (int64_t i = 0; i < what->count; i++) {
@@ -82,7 +82,7 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 	return transpose_out(backend, &x, epilogue);
 }
 
-/* As few blocks as the slices fill, and of those the largest. */
+/* The largest block size that fills the slices with the fewest blocks. */
 static tomos_status run_fitting(tomos_backend *backend, const ProjectRequest *what,
 	const HatSlices *l, const HatView *views, int64_t slice, int64_t slices,
 	const CudaEpilogue *epilogue)
@@ -95,7 +95,7 @@ static tomos_status run_fitting(tomos_backend *backend, const ProjectRequest *wh
 			: run_slices<1>)(backend, what, l, views, slice, slices, epilogue);
 }
 
-/* QUADS 0: what fits the number of slices. */
+/* QUADS 0: chosen by the number of slices. */
 template <int QUADS>
 static tomos_status rows_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
@@ -112,7 +112,7 @@ template <int QUADS> static bool named_applies(const ProjectRequest *what, CudaN
 	return rows_fit(what, notes_of<HatSlices>(notes), RowsLayout<QUADS>::BYTES);
 }
 
-/* Of the 32 slices of the smallest block, at least half must be there. */
+/* At least half of the 32 slices of the smallest block must be used. */
 static bool rows_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	int64_t low, high;

@@ -26,7 +26,7 @@ enum {
 	ROWS_MARGIN = ROWS_COLUMNS + 1
 };
 
-/* Four columns of a square must be among those of the block: 14 of this and 4 more. */
+/* A square's four columns must be among those of the block: 14 times this plus 4. */
 #define ROWS_SLOPE 1.428
 
 typedef struct {
@@ -40,19 +40,19 @@ typedef struct {
 	float4 *to;           /* [b][a][quad] */
 } Rows;
 
-/* A view as a block sees it: where the lowest pixel of its first square falls, counted from the
- * middle of the columns that are there, so that floats are exact to 5e-7, and how that changes from
- * pixel to pixel; one over the half width of the hat. */
+/* A view relative to a block: position of the lowest pixel of its first square, from the centre of
+ * the copied columns, so that floats are accurate to 5e-7; its change per pixel; reciprocal of the
+ * hat's half width. */
 typedef struct __align__(16)
 {
 	float e, ea, eb, inverse;
 }
 RowsView;
 
-/* QUADS: of slices, of a thread. */
+/* QUADS: groups of four slices per thread. */
 template <int QUADS> struct RowsLayout {
 	static constexpr int SLICES = 4 * QUADS * ROWS_LANES;
-	/* Of a stage: blocks of which two fit into a processor, or one as large as it can be. */
+	/* Per stage: two blocks fit into an SM, or one as large as possible. */
 	static constexpr int VIEWS = QUADS == 4 ? 8 : 16 / QUADS;
 	static constexpr int LINE = SLICES / 4;
 	static constexpr int VIEW = ROWS_COLUMNS * LINE;
@@ -61,15 +61,15 @@ template <int QUADS> struct RowsLayout {
 		2 * (STAGE * (int)sizeof(float4) + VIEWS * (int)sizeof(RowsView));
 };
 
-/* False also where a block cannot have so many bytes of shared memory. */
+/* False also where a block cannot have `bytes` bytes of shared memory. */
 bool rows_fit(const ProjectRequest *what, HatSlices *l, int bytes);
-/* Some slices of a request, as blocks of so many want them, in scratch of the GPU. */
+/* Transposes some slices of a request into scratch, in groups of the block's slices. */
 tomos_status rows_fill(tomos_backend *backend, const ProjectRequest *what, const HatSlices *l,
 	const HatView *views, int64_t slice, int64_t slices, int group, Rows *s, Transposed *x);
 
 /* ---- on the GPU ------------------------------------------------------------------------------ */
 
-/* The first column of a block; off the detector, all of them are margin. */
+/* First column of a block; off the detector, all columns are margin. */
 static __device__ __forceinline__ RowsView rows_view(
 	const Rows *s, const HatView *hat, int a0, int b0, int64_t *first)
 {
@@ -82,8 +82,8 @@ static __device__ __forceinline__ RowsView rows_view(
 		1 / hat->h};
 }
 
-/* What a block has of a view from a column on: lines of `quads`, all of its slices but in the last
- * block. */
+/* A view's data for a block from a column on: lines of `quads`, all slices of the block except in
+ * the last. */
 static __device__ __forceinline__ const float4 *rows_from(
 	const Rows *s, int view, int64_t column, int group, int most, int *quads)
 {
@@ -93,8 +93,8 @@ static __device__ __forceinline__ const float4 *rows_from(
 	       (view * lines + ROWS_MARGIN + column) * *quads;
 }
 
-/* Lines of `quads` into lines of all slices; where that is the same, there is less to compute. What
- * is not there is left as it is: what comes of it is never written. */
+/* Copies lines of `quads` into lines of all slices; less to compute where these are the same.
+ * Missing slices are not initialised: their results are never written. */
 template <int QUADS>
 static __device__ __forceinline__ void rows_copy(
 	float4 *to, const float4 *from, int quads, int i, int step)
@@ -110,7 +110,8 @@ static __device__ __forceinline__ void rows_copy(
 					from + i / L::LINE * quads + i % L::LINE, sizeof(float4));
 }
 
-/* The columns of VIEWS views, and what a block sees of them; each view is for some warps. */
+/* Copies the columns of VIEWS views and sets up the views for the block; each view is assigned to
+ * some warps. */
 template <int QUADS>
 static __device__ void rows_bring(
 	const Rows *s, float4 *data, RowsView *table, int a0, int b0, int group, int first)
@@ -137,7 +138,8 @@ static __device__ __forceinline__ void rows_add(float4 *sum, float w, float4 x)
 	sum->w = fmaf(w, x.w, sum->w);
 }
 
-/* Pixels p that meet column C, in the order of their positions, have sums p ^ LOWEST. */
+/* Pixels p that meet column C, in the order of their positions; their sums have index p ^
+ * LOWEST. */
 template <int QUADS, int LOWEST, int C>
 static __device__ __forceinline__ void rows_column(
 	float4 sums[4][QUADS], const float at[4], float inverse, const float4 *from)
@@ -166,8 +168,8 @@ static __device__ __forceinline__ void rows_square(
 	rows_column<QUADS, LOWEST, 3>(sums, at, inverse, from);
 }
 
-/* One view for a square whose first pixel is (da, db) of the block. NARROW: hats of less than a
- * column. */
+/* Adds one view to a square whose first pixel is (da, db) of the block. NARROW: hats narrower than
+ * a column. */
 template <int QUADS, bool NARROW>
 static __device__ __forceinline__ void rows_add_view(
 	float4 sums[4][QUADS], const RowsView *table, const float4 *data, float da, float db)
@@ -205,8 +207,8 @@ static __device__ void rows_write(
 	}
 }
 
-/* A whole block: 16 x 16 pixels from (a0, b0) on, one group of slices. `memory`: BYTES of a
- * layout. */
+/* Processes a whole block: 16 x 16 pixels from (a0, b0) on, one group of slices. `memory`: BYTES of
+ * a layout. */
 template <int QUADS, bool NARROW>
 static __device__ void rows_sum(const Rows *s, float4 *memory, int a0, int b0, int group)
 {
@@ -218,7 +220,7 @@ static __device__ void rows_sum(const Rows *s, float4 *memory, int a0, int b0, i
 	rows_bring<QUADS>(s, memory, tables, a0, b0, group, 0);
 	for (int first = 0; first < s->count; first += L::VIEWS, stage ^= 1) {
 		__pipeline_wait_prior(0);
-		__syncthreads(); /* this stage is there, and nobody uses the other one any more */
+		__syncthreads(); /* this stage is complete, and the other one is free */
 		rows_bring<QUADS>(s, memory + (stage ^ 1) * L::STAGE,
 			tables + (stage ^ 1) * L::VIEWS, a0, b0, group, first + L::VIEWS);
 		const float4 *data = memory + stage * L::STAGE + ROWS_MIDDLE * L::LINE + lane;

@@ -1,13 +1,13 @@
-/* Requests for back projection of in-slice rays by tensor cores, and the order of their views; see
+/* Back projection requests of in-slice rays for tensor cores, and the order of their views; see
  * slices_back_wgmma.h. */
 #include "backend/cuda/kernels/slices_back_wgmma.h"
 #include <stdlib.h>
 
 /* ---- views in their order -------------------------------------------------------------------- */
 
-/* Slopes of a view, and something that grows with their direction. */
+/* Slopes of a view, and a measure that increases with their direction. */
 typedef struct {
-	double a, b, turn;
+	double a, b, direction;
 	int view;
 } Slope;
 
@@ -22,10 +22,12 @@ static Slope slope_of(const ProjectRequest *what, const HatSlices *l, int64_t i)
 static int by_turn(const void *one, const void *two)
 {
 	const Slope *p = (const Slope *)one, *q = (const Slope *)two;
-	return p->turn < q->turn ? -1 : p->turn > q->turn ? 1 : p->view - q->view;
+	return p->direction < q->direction   ? -1
+	       : p->direction > q->direction ? 1
+					     : p->view - q->view;
 }
 
-/* Columns of squares, from the first of the block's on. */
+/* Columns of squares, relative to the first of the block. */
 typedef struct {
 	double low[SQUARES], high[SQUARES];
 } Span;
@@ -42,8 +44,8 @@ static Span span_of(const Slope *v)
 	return span;
 }
 
-/* Whether both fit into as many columns as a square has, from the same line on, wherever between
- * two columns the blocks of their views begin; and both as one. */
+/* Whether both fit into the columns of a square from the same line on, wherever the blocks of their
+ * views start; joins them. */
 static bool span_join(Span *span, const Span *other)
 {
 	Span both = *span;
@@ -57,7 +59,7 @@ static bool span_join(Span *span, const Span *other)
 	return true;
 }
 
-/* Neighbours together, and as many places as that takes. */
+/* Groups neighbours; returns the number of entries needed. */
 static int64_t order_views(const Slope *slopes, int64_t count, int *order)
 {
 	int64_t entries = 0;
@@ -76,7 +78,7 @@ static int64_t order_views(const Slope *slopes, int64_t count, int *order)
 	return entries;
 }
 
-/* Sorted only where that is of use: most scans are in order. */
+/* Sorted only if needed: most scans are in order. */
 static tomos_status find_order(
 	const ProjectRequest *what, const HatSlices *l, int **order, int64_t *entries)
 {
@@ -98,7 +100,7 @@ static tomos_status find_order(
 }
 
 static tomos_status send_order(tomos_backend *backend, const ProjectRequest *what,
-	const HatSlices *l, const int **there, int64_t *entries)
+	const HatSlices *l, const int **device, int64_t *entries)
 {
 	int *here;
 	float *space = NULL;
@@ -112,7 +114,7 @@ static tomos_status send_order(tomos_backend *backend, const ProjectRequest *wha
 	mem_free(here);
 	TRY(status);
 	CUDA_TRY(error, "sending the order of views");
-	*there = (const int *)space;
+	*device = (const int *)space;
 	return TOMOS_OK;
 }
 
@@ -130,7 +132,7 @@ static bool half_applies(const ProjectRequest *what, CudaNotes *notes)
 	return what->plan->data == DATA_HALF && fits(what, notes_of<HatSlices>(notes));
 }
 
-/* Floats are sums of two halves, whether asked for or not. */
+/* Floats are always processed as sums of two halves. */
 static bool split_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	return what->plan->data != DATA_HALF && fits(what, notes_of<HatSlices>(notes));

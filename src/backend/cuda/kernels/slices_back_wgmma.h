@@ -30,13 +30,13 @@ enum {
 	COLUMNS = 24, /* of a block */
 	TOGETHER = 4, /* views of a product */
 	VIEWS = 8,    /* of a stage */
-	ADDED = 16,   /* views whose sums in two parts the cores add up */
+	ADDED = 16,   /* views accumulated by the tensor cores, with two parts */
 	STAGES_OF_RING = 4,
-	ENTRY = 16,                        /* bytes of the table of squares, see bring_stage */
-	TURN = TOGETHER * SQUARES * ENTRY, /* of a product */
-	SLOT = VIEWS * SQUARES * ENTRY,    /* of a stage */
-	PLACES = STAGES_OF_RING * SLOT,    /* from there on, where squares are */
-	FULL = 2 * PLACES,                 /* and barriers */
+	ENTRY = 16,                           /* bytes of the table of squares, see bring_stage */
+	PRODUCT = TOGETHER * SQUARES * ENTRY, /* of a product */
+	SLOT = VIEWS * SQUARES * ENTRY,       /* of a stage */
+	PLACES = STAGES_OF_RING * SLOT,       /* start of the positions of squares */
+	FULL = 2 * PLACES,                    /* and barriers */
 	EMPTY = FULL + 8 * STAGES_OF_RING,
 	RING = EMPTY + 8 * STAGES_OF_RING,
 	TAKERS = SQUARES * 128,
@@ -48,16 +48,15 @@ enum {
 	BUFFER = COLUMNS * LINE
 };
 
-/* A request, and its views in the order in which they are taken: VIEWS at a time, of which each
- * TOGETHER are neighbours. Where there are too few, ~view stands for one that is like it, but
- * without data. */
+/* A request and its views in processing order: VIEWS at once, of which each TOGETHER are
+ * neighbours. Missing neighbours are replaced by ~view, a view like it without data. */
 typedef struct {
 	TensorBack of;
 	const int *order;
 	int entries;
 } Ordered;
 
-/* How the shared memory of a block is used. */
+/* Layout of the shared memory of a block. */
 template <int SLICES, int PARTS> struct Layout {
 	static constexpr int BUFFERS = SLICES * (int)sizeof(__half) / LINE;
 	static constexpr int PART = BUFFERS * BUFFER;
@@ -68,7 +67,8 @@ template <int SLICES, int PARTS> struct Layout {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* What the warps of a block share: a ring of stages, and the ring of their entries and barriers. */
+/* State common to the warps of a block: a ring of stages, and the ring of their entries and
+ * barriers. */
 typedef struct {
 	unsigned data, table;
 	int a, b; /* the first pixel of the block */
@@ -79,7 +79,7 @@ static __device__ double least_column(double e, double ea, double eb, int side)
 	return e + fmin(0., (side - 1) * ea) + fmin(0., (side - 1) * eb);
 }
 
-/* The first line of a square in the buffers of its TOGETHER views, one lane for each. */
+/* First line of a square in the buffers of its TOGETHER views, one lane for each. */
 static __device__ int common_line(double least)
 {
 	int line = (int)floor(least);
@@ -88,15 +88,15 @@ static __device__ int common_line(double least)
 	return max(min(line, COLUMNS - REACH), 0);
 }
 
-/* How a hat falls off: by this much a column. As halves, to its left and to its right. */
+/* Slope of a hat per column; as halves, on its left and right side. */
 template <int FINE> static __device__ float slope_of(float inverse)
 {
 	__half2 both = __floats2half2_rn(-inverse, inverse);
 	return FINE == 2 ? inverse : __uint_as_float(*(const unsigned *)&both);
 }
 
-/* One lane for each view and square of a stage. Lines are kept inside the buffer, whatever rounding
- * does: a column that is lost by that has a weight of nearly zero. */
+/* One lane for each view and square of a stage. Lines are clamped to the buffer: a column lost to
+ * rounding has a weight of nearly zero. */
 template <int SLICES, int PARTS, int FINE>
 static __device__ void bring_stage(const TensorBack *s, const CUtensorMap *map, const Ring *ring,
 	int slot, int view, const HatView hat, int lane)
@@ -122,7 +122,7 @@ static __device__ void bring_stage(const TensorBack *s, const CUtensorMap *map, 
 		barrier_arrive(full);
 	__syncwarp();
 	int part = square / L::BUFFERS, buffer = square % L::BUFFERS;
-	/* Off the detector it does not matter how far. */
+	/* Clamped off the detector. */
 	int column = (int)fmax(fmin(base, (double)s->columns), (double)-COLUMNS);
 	if (part < PARTS)
 		bulk_copy(data + square * BUFFER, map,
@@ -130,7 +130,7 @@ static __device__ void bring_stage(const TensorBack *s, const CUtensorMap *map, 
 			column, view >= 0 ? part * s->count + view : PARTS * s->count, full);
 }
 
-/* Where stage number `stage` is, and which of a barrier's phases is its own. */
+/* Slot of stage number `stage`, and the parity of its barrier phase. */
 static __device__ __forceinline__ unsigned slot_of(unsigned stage)
 {
 	return stage % STAGES_OF_RING;
@@ -151,8 +151,8 @@ static __device__ HatView hat_of(const Ordered *s, int view)
 	return s->of.views[view < 0 ? ~view : view];
 }
 
-/* A stage takes the place of another, once all have done with that; each warp has a place of its
- * own. Views are read long before. */
+/* A stage replaces another when all warps have finished with that; each producer warp has its own
+ * slot. View data are loaded long before. */
 template <int SLICES, int PARTS, int FINE>
 static __device__ void bring(
 	const Ordered *s, const CUtensorMap *map, const Ring *ring, int slot, int lane)
@@ -168,23 +168,23 @@ static __device__ void bring(
 	}
 }
 
-/* What this lane knows of TOGETHER views: for two of them, two apart, and two pixels, two rows
- * apart, the column before the pixel (in the last bits), the weights of that and the next, and what
- * rounding took away from them; and which weights the cores find in the first eight columns and in
- * the last. */
+/* Weights of TOGETHER views in this lane: for two views, two apart, and two pixels, two rows apart,
+ * the column before the pixel (in the last bits), the weights of that and the next column, and
+ * their rounding errors; and which weights are stored for the first eight columns and for the
+ * last. */
 template <int FINE> struct Weights {
 	float whole[4];
 	unsigned two[4], rest[FINE == 2 ? 4 : 1];
 	unsigned kept[2];
-	unsigned place; /* of the columns: half of group_matrix_wide */
+	unsigned place; /* address of the columns: half of group_matrix_wide */
 };
 
-/* A float as large as this has no place for fractions, and its last bits are an integer. */
+/* Floats of this size are integers, held in their last bits. */
 static constexpr float WHOLE = 1.5f * (1 << 23);
 static constexpr int WHOLE_BITS = 0x4b400000;
 
-/* Weights of two neighbouring columns: what they are in the middle between them, and by how much a
- * column the first and the second of them change. */
+/* Weights of two neighbouring columns: the value half-way between them, and the slopes of the first
+ * and the second per column. */
 template <int FINE> struct Hat {
 	float slope, top;
 };
@@ -204,7 +204,8 @@ template <int FINE> static __device__ __forceinline__ Hat<FINE> hat_with(float s
 	}
 }
 
-/* One pixel in one view, x columns from the middle between the first two of the square. */
+/* Weights of one pixel in one view, x columns from the centre between the first two columns of the
+ * square. */
 static __device__ __forceinline__ void weigh_pixel(float x, Hat<1> hat, int i, Weights<1> *to)
 {
 	to->whole[i] = x + WHOLE;
@@ -225,7 +226,7 @@ static __device__ __forceinline__ void weigh_pixel(float x, Hat<2> hat, int i, W
 	to->rest[i] = *(const unsigned *)&left;
 }
 
-/* As one instruction, where the compiler would find two. */
+/* One instruction, where the compiler would generate two. */
 static __device__ __forceinline__ unsigned lesser(unsigned a, unsigned b)
 {
 	unsigned result;
@@ -233,15 +234,15 @@ static __device__ __forceinline__ unsigned lesser(unsigned a, unsigned b)
 	return result;
 }
 
-/* Which two of its four are kept in each four columns of a pixel: any, but where its weights
- * are. */
+/* Which two of each four columns of a pixel are stored: any that include its weights. */
 static __device__ __forceinline__ unsigned keep_of(float whole)
 {
 	unsigned c = __float_as_uint(whole);
 	return lesser(c & 3, 2) << (c & 12);
 }
 
-/* What the lanes of a row know of two views each, where the cores look for it. */
+/* Exchanges the selections of two views each between the lanes of a row, to where the tensor cores
+ * read them. */
 template <int FINE> static __device__ __forceinline__ void keep(bool last, Weights<FINE> *w)
 {
 	float above = last ? w->whole[2] : w->whole[0], below = last ? w->whole[3] : w->whole[1];
@@ -250,9 +251,9 @@ template <int FINE> static __device__ __forceinline__ void keep(bool last, Weigh
 	w->kept[1] = __shfl_xor_sync(0xffffffffu, own, 2);
 }
 
-/* What a lane is there for: a pixel of a square, four columns (the first as place_weights wants
- * it), an entry of the table and the one two views on; whether the cores ask it for the last two of
- * the views. */
+/* Role of a lane: a pixel of a square, four columns (the first in the form of place_weights), an
+ * entry of the table and the one two views further; whether it supplies the selection of the last
+ * two views. */
 typedef struct {
 	float a, b;
 	int square, four, entry;
@@ -267,7 +268,7 @@ static __device__ __forceinline__ Lane lane_of(int thread)
 		lane % 2 == 1, lane == 0};
 }
 
-/* Two entries of the table, and where the columns are. */
+/* Two entries of the table, and the address of the columns. */
 typedef struct {
 	float4 view[2];
 	unsigned place;
@@ -300,8 +301,7 @@ static __device__ __forceinline__ unsigned kept_of(const unsigned kept[2], int i
 	return __byte_perm(kept[0], kept[1], i == 0 ? 0x6240 : 0x7351);
 }
 
-/* A word after a word of zeros, both moved up by so many bits: the upper of them, zero from 64 bits
- * on. */
+/* The upper word of (word, 0) shifted up by that many bits; zero from 64 bits on. */
 static __device__ __forceinline__ unsigned move_up(unsigned word, int bits)
 {
 	unsigned upper;
@@ -312,8 +312,8 @@ static __device__ __forceinline__ unsigned move_up(unsigned word, int bits)
 	return upper;
 }
 
-/* Weights of two neighbouring columns moved to where the two are that a lane's four columns keep:
- * they may be both of them, one or none. */
+/* Moves the weights of two neighbouring columns to the positions stored for a lane's four columns,
+ * of which they may be both, one or none. */
 static __device__ __forceinline__ void place_weights(
 	const unsigned two[4], const float whole[4], int four, unsigned to[4])
 {
@@ -340,8 +340,8 @@ static __device__ void write_sums(const TensorBack *s, const float (&sums)[N], i
 	}
 }
 
-/* The products of TOGETHER views with a square, while others are being made: registers of weights
- * are free again when the product before the last is there. */
+/* Issues the products of TOGETHER views with a square while earlier ones are in flight: weight
+ * registers are free again when the product before the last has completed. */
 template <int SLICES, int FINE>
 static __device__ __forceinline__ void multiply(
 	float (&sums)[SLICES / 2], const Weights<FINE> *v, int four)
@@ -371,9 +371,9 @@ static __device__ __forceinline__ void add_up(float (&sums)[N], const float (&pa
 		sums[i] += part[i];
 }
 
-/* The same in two parts, small products first, once those before are made and, if these begin overwrite,
- * added up. When no weights are left to be placed, while the first products are in flight, `look`
- * is called. */
+/* The same in two parts, small products first, after the earlier ones have completed and, if a new
+ * sum starts, been accumulated. `look` is called while the first products are in flight and all
+ * weights are placed. */
 template <int SLICES, class Look>
 static __device__ __forceinline__ void multiply_parts(float (&sums)[SLICES / 2],
 	float (&part)[SLICES / 2], const Weights<2> *v, int four, bool overwrite, Look look)
@@ -405,7 +405,7 @@ static __device__ __forceinline__ void multiply_parts(float (&sums)[SLICES / 2],
 	group_commit();
 }
 
-/* While the cores multiply, weights of the next views are made. */
+/* Computes the weights of the next views while the tensor cores multiply. */
 template <int SLICES, int PARTS, int FINE>
 static __device__ __forceinline__ void take(const Ordered *s, const Ring *ring)
 {
@@ -428,7 +428,7 @@ static __device__ __forceinline__ void take(const Ordered *s, const Ring *ring)
 						ring->table + FULL + 8 * slot, parity_of(next));
 					at = ring->table + slot * SLOT + lane.entry;
 				}
-				seen = see_views(at + k / TOGETHER * TURN % SLOT);
+				seen = see_views(at + k / TOGETHER * PRODUCT % SLOT);
 			};
 			if constexpr (PARTS == 2) {
 				bool overwrite = k == TOGETHER && stage * VIEWS % ADDED == 0;
@@ -437,7 +437,8 @@ static __device__ __forceinline__ void take(const Ordered *s, const Ring *ring)
 				multiply<SLICES, FINE>(sums, &w, lane.four);
 				look();
 			}
-			if (k == TOGETHER && stage > 0 && lane.first) /* its products are made */
+			if (k == TOGETHER && stage > 0 &&
+				lane.first) /* its products have completed */
 				barrier_arrive(ring->table + EMPTY + 8 * slot_of(stage - 1));
 			weigh_views<FINE>(&seen, &lane, &w);
 		}
@@ -463,7 +464,7 @@ static __device__ void work(const Ordered *s, const CUtensorMap *map)
 	ring.data = (memory + 1023) / 1024 * 1024;
 	ring.table = ring.data + STAGES_OF_RING * Layout<SLICES, PARTS>::STAGE;
 	if (threadIdx.x < STAGES_OF_RING) {
-		barrier_init(ring.table + FULL + 8 * threadIdx.x, 32); /* who bring */
+		barrier_init(ring.table + FULL + 8 * threadIdx.x, 32); /* threads that copy */
 		barrier_init(ring.table + EMPTY + 8 * threadIdx.x, TAKERS / 32);
 		bulk_fence();
 	}
@@ -480,7 +481,7 @@ static __device__ void work(const Ordered *s, const CUtensorMap *map)
 
 #endif
 
-/* Compiled to nothing for other GPUs, which group_applies leaves alone. */
+/* Empty for other GPUs, to which group_applies does not admit it. */
 template <int SLICES, int PARTS, int FINE>
 static __global__ void __launch_bounds__(THREADS, 1)
 	group_back(const __grid_constant__ Ordered s, const __grid_constant__ CUtensorMap map)

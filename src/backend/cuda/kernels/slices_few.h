@@ -15,8 +15,8 @@ typedef struct {
 	int64_t low_a, low_b;
 	int64_t va, vb, vs; /* strides of the volume */
 	int64_t pv, pc, ps; /* and of the projections */
-	int parts;          /* forward, sideways: warps that share a ray */
-	int groups; /* back: times that a thread goes on to other slices, or sideways pixels */
+	int parts;          /* forward, sideways: warps per ray */
+	int groups; /* back: iterations of a thread over further slices, or pixels if sideways */
 	bool fused; /* back: updated as `with` says; else sums are added */
 	float *volume, *projections;
 	const float *rays;       /* in the order of the projections; or NULL */
@@ -31,7 +31,7 @@ typedef void (*FewKernel)(const Few s);
 void few_forward_start(
 	const CudaDevice *d, const ProjectRequest *what, const HatSlices *l, Few *s, int taps);
 
-/* The weights of T taps, the first of which is `away` below the middle. */
+/* Weights of T taps, the first of which is `away` below the centre. */
 template <int T>
 static __device__ __forceinline__ void weights_of(float away, float inverse, float w[T])
 {

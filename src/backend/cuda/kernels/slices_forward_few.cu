@@ -8,26 +8,26 @@ enum {
 	HIGH = 8,
 	SEGMENT = 32,
 	SLICES = 2,      /* of a thread */
-	WARPS_EACH = 24, /* SM should have */
-	BATCH = 8,       /* planes whose pixels are in flight at a time */
+	WARPS_EACH = 24, /* wanted per SM */
+	BATCH = 8,       /* planes loaded together */
 	WARPS = 2,
 	LINES = 64,       /* a power of two */
-	BAND = 56,        /* lines that a warp's rays may meet on one plane */
+	BAND = 56,        /* most lines that a warp's rays meet in one plane */
 	SLICES_ALONG = 2, /* of a warp */
 	WARPS_ACROSS = 4,
 	SLICES_ACROSS = 2,
-	AHEAD = 3, /* stages, of which one is in use */
+	AHEAD = 3, /* stages, one of them in use */
 	STAGE_PLANES = 8
 };
 
-/* Lines of pixels that rays are followed across, in the slices of a thread. */
+/* Lines of pixels across the rays, in the slices of a thread. */
 typedef struct {
 	const float *from;
 	int planes, n, slices;
-	int64_t step, plane, apart; /* to the next pixel of a line, the next line, the next slice */
+	int64_t step, plane, apart; /* strides of pixels, lines and slices */
 } Way;
 
-/* A plane whose taps may be outside, at position `at` above pixel `base` of it. */
+/* A plane whose taps may be outside, at position `at` relative to pixel `base`. */
 template <int T, int N>
 static __device__ void cross_edge(
 	const Way &way, const float *line, int base, float at, float inverse, float sum[N])
@@ -46,8 +46,7 @@ static __device__ void cross_edge(
 						sum[k]);
 }
 
-/* BATCH planes from number k of the segment on; what is read is in flight before any of it is
- * used. */
+/* BATCH planes from number k of the segment on; all loads are issued before the first is used. */
 template <int T, int N>
 static __device__ __forceinline__ void cross(
 	const Way &way, const float *line, float f, float rate, int k, float inverse, float sum[N])
@@ -100,7 +99,7 @@ static __device__ void follow(const Way &way, double p, double slope, float inve
 	}
 }
 
-/* Sideways, several warps may share a ray, each a part of its way. */
+/* Sideways, several warps may process parts of one ray. */
 template <int T, bool SIDEWAYS>
 static __global__ void __launch_bounds__(WIDE *HIGH) few_forward(const __grid_constant__ Few s)
 {
@@ -141,7 +140,7 @@ static __global__ void __launch_bounds__(WIDE *HIGH) few_forward(const __grid_co
 	}
 }
 
-/* What a warp found in N slices, a column each thread. */
+/* Writes the sums of a warp in N slices, one column per thread. */
 template <int N>
 static __device__ __forceinline__ void add_sums(
 	const Few &s, int view, int slice, float weight, const float sum[N])
@@ -154,16 +153,15 @@ static __device__ __forceinline__ void add_sums(
 			to[n * s.ps] += weight * sum[n];
 }
 
-/* Rays that run along b: the pixels that a warp's rays, which are parallel, meet on a plane are
- * neighbours in memory. They are copied to shared memory a few stages ahead. */
+/* Rays along b: the pixels that the parallel rays of a warp meet in a plane are neighbours in
+ * memory. They are copied to shared memory a few stages ahead. */
 typedef float Row[LINES]; /* pixel a in place a modulo LINES */
 typedef Row Stage[STAGE_PLANES][SLICES_ACROSS];
 
-/* What a warp sees of the slices: its first pixel on plane k is floor(least + k slope) - 2, and so
- * many are wanted. */
+/* Strip of a warp: its first pixel in plane k is floor(least + k slope) - 2, and its width. */
 typedef struct {
 	const float *slice;
-	int64_t plane, apart; /* to the next plane, the next slice */
+	int64_t plane, apart; /* strides of planes and slices */
 	int planes, n, wanted;
 	double least, slope;
 } Strip;
@@ -184,7 +182,7 @@ static __device__ __forceinline__ void copy_pixels(
 			inside ? 0 : COPIED * sizeof(float));
 }
 
-/* STAGE_PLANES planes from k on. COPIED pixels at a time: 4, where they are aligned, or 1. */
+/* Copies STAGE_PLANES planes from k on, COPIED pixels per copy: 4 where aligned, or 1. */
 template <int COPIED>
 static __device__ __forceinline__ void bring_stage(const Strip &strip, int k, Stage &stage)
 {
@@ -203,7 +201,7 @@ static __device__ __forceinline__ void bring_stage(const Strip &strip, int k, St
 	}
 }
 
-/* The planes on which the strip can meet the box, from whole stages on. */
+/* The planes in which the strip can meet the box, in whole stages. */
 static __device__ void planes_of(const Strip &strip, double spread, int *begin, int *end)
 {
 	double one = (-2 - spread - strip.least) / strip.slope;
@@ -266,7 +264,7 @@ static __global__ void __launch_bounds__(WIDE *WARPS_ACROSS)
 	for (int k = begin; k < end; k += STAGE_PLANES, at = (at + 1) % AHEAD) {
 		int next = k + (AHEAD - 1) * STAGE_PLANES;
 		__pipeline_wait_prior(AHEAD - 2);
-		__syncwarp(); /* all of the stage is there, the one before is free */
+		__syncwarp(); /* the stage is complete, the one before is free */
 		if (next < end)
 			bring_stage<COPIED>(strip, next, stages[(at + AHEAD - 1) % AHEAD]);
 		__pipeline_commit();
@@ -276,8 +274,8 @@ static __global__ void __launch_bounds__(WIDE *WARPS_ACROSS)
 	add_sums<SLICES_ACROSS>(s, view, slice, hat.weight, sum);
 }
 
-/* Where a warp's rays, which are parallel, meet SEGMENT planes: on plane k, on lines from
- * first + shift_of(k) on, `high` of them at most. */
+/* Lines that the parallel rays of a warp meet in SEGMENT planes: in plane k, from first +
+ * shift_of(k) on, at most `high`. */
 typedef struct {
 	int first, high;
 	float f, rate;
@@ -288,10 +286,10 @@ static __device__ __forceinline__ int shift_of(const Band &band, int k)
 	return (int)floorf(fmaf((float)k, band.rate, band.f));
 }
 
-/* Column k has the lines of plane k, each in the row that its number has modulo LINES. */
+/* Column k has the lines of plane k, each in row (line modulo LINES). */
 typedef float Tile[LINES][WIDE + 1];
 
-/* The pixels of the band in some slices, brought line by line: a thread has a plane. */
+/* Copies the band in some slices line by line: one plane per thread. */
 static __device__ void bring_band(
 	const Few *s, const float *slice, int64_t apart, int k0, const Band &band, Tile *tiles)
 {
@@ -315,7 +313,7 @@ static __device__ void bring_band(
 	__syncwarp();
 }
 
-/* SEGMENT planes of a ray that begins at f above line `base`. */
+/* Sums SEGMENT planes of a ray that starts at f above line `base`. */
 template <int T>
 static __device__ __forceinline__ void cross_band(
 	const Tile *tiles, float f, int base, float rate, float inverse, float sum[SLICES_ALONG])
@@ -333,8 +331,8 @@ static __device__ __forceinline__ void cross_band(
 	}
 }
 
-/* Rays that run along a, the contiguous axis: neighbouring rays are on different lines, so these
- * are read into shared memory first. */
+/* Rays along a, the contiguous axis: neighbouring rays are on different lines, so these are first
+ * copied to shared memory. */
 template <int T>
 static __global__ void __launch_bounds__(WIDE *WARPS) few_along(const __grid_constant__ Few s)
 {
@@ -367,7 +365,7 @@ static __global__ void __launch_bounds__(WIDE *WARPS) few_along(const __grid_con
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Which ways rays run, and how many pixels there are from one ray to the next. */
+/* Directions of the rays, and the pixels between neighbouring rays. */
 typedef struct {
 	bool along_a, along_b;
 	double gap;
@@ -390,7 +388,7 @@ static bool is_aligned(const Few *s)
 	return s->na % 4 == 0 && s->vb % 4 == 0 && s->vs % 4 == 0 && (uintptr_t)s->volume % 16 == 0;
 }
 
-/* By way of shared memory. */
+/* Through shared memory. */
 static void start_strips(cudaStream_t stream, const Runs *runs, const Few *s, int taps)
 {
 	static const FewKernel along[3] = {few_along<2>, few_along<3>, few_along<4>};
@@ -409,7 +407,7 @@ static void start_strips(cudaStream_t stream, const Runs *runs, const Few *s, in
 			dim3(WIDE, WARPS_ACROSS), 0, stream>>>(*s);
 }
 
-/* Warps that share a ray, so that there are enough of them for the GPU. */
+/* Warps per ray that give enough work for the GPU. */
 static int parts_of(const CudaDevice *d, const Few *s)
 {
 	int64_t groups = (s->slices + WIDE * SLICES - 1) / (WIDE * SLICES);

@@ -33,14 +33,14 @@ enum {
 	VIEWS = TOGETHER,
 	WIDE = 2, /* squares of a tile, across rays and along them */
 	LONGEST = 26,
-	ITEMS = 32 / VIEWS, /* groups of columns, each in VIEWS views, prepared together */
+	ITEMS = 32 / VIEWS, /* groups of columns in VIEWS views that are prepared together */
 	BATCHES = 4,
 	WORD = 16,
-	FEW = 8 /* pairs whose sums in two parts the cores add up */
+	FEW = 8 /* pairs accumulated by the tensor cores, with two parts */
 };
 
-/* The warps of a block and the registers of their threads. Halves do best with many; sums of two
- * have to be kept twice. */
+/* Warps of a block and registers per thread. Half precision is fastest with many warps; two parts
+ * need twice the sums. */
 template <int SLICES, int PARTS> struct Crew {
 	static constexpr int TEAMS = PARTS == 1 ? 4 : SLICES == 64 ? 3 : 2; /* four warps each */
 	static constexpr int TAKERS = TEAMS * TOGETHER * 32;
@@ -51,41 +51,40 @@ template <int SLICES, int PARTS> struct Crew {
 
 static_assert((int)VIEWS == (int)BUNDLE_VIEWS);
 
-/* Of a column: up to 4096 columns, whole multiples are floats. */
+/* Fraction of a column: multiples of it up to 4096 columns are exact floats. */
 #define GRAIN 0x1p-12f
 
-/* A float between 0 and FIND, added to MAGIC and rounded down, has its whole part in its last
- * bits. */
+/* A float in 0 .. FIND, added to MAGIC and rounded down, has its integer part in the last bits. */
 #define FIND 2.5f
 #define MAGIC 0x1.8p23f
 #define MAGIC_BITS 0x4b400000u
 
-/* A bundle, and the tiles across its rays. */
+/* A bundle, and its tiles across the rays. */
 typedef struct {
 	int64_t slope;
 	int first, items; /* VIEWS views each */
 	int low, tiles;
 } Course;
 
-/* Bundles that run along the same axis: u is the axis across, v along. */
+/* Bundles along the same axis: u is the axis across the rays, v along. */
 typedef struct {
 	const HatView *views;
 	const Course *courses;
 	const int *order;
 	bool along_b;
 	int columns;
-	int64_t low_u, low_v; /* where the box begins */
+	int64_t low_u, low_v; /* first pixel of the box */
 	int nu, nv;           /* squares of the plane */
 	int pitch;            /* of the sums, in slices */
-	int groups;           /* of columns that a tile can meet */
-	int bundles, tiles;   /* the latter across, at most */
-	const uint4 *data;    /* as HalfSquares says */
-	float *to;            /* [view][column][slice], added to */
+	int groups;           /* groups of columns that a tile can meet */
+	int bundles, tiles;   /* tiles: most across */
+	const uint4 *data;    /* layout HalfSquares */
+	float *to;            /* [view][column][slice], accumulated */
 } Forward;
 
-/* A group of columns in a view: the distance of the tile's first pixel from its first column, in
- * columns, the slopes for a pixel, and what these are short of; the hats of a column. Columns from
- * `first` up to `end` are there to be added to. */
+/* A group of columns in a view: distance of the tile's first pixel from its first column, in
+ * columns, slopes per pixel, and their rounding errors; hat widths per column. Columns `first` up
+ * to `end` are on the detector. */
 typedef struct __align__(16)
 {
 	float x, xu, xv, inverse;
@@ -94,8 +93,8 @@ typedef struct __align__(16)
 }
 Strip;
 
-/* Where two squares are: their first pixels in the tile, and both in shared memory, the first half
- * of group_matrix. The first pair in the table is none at all and holds zeros. */
+/* Positions of two squares: their first pixels in the tile, and both in shared memory (first half
+ * of group_matrix). The first pair of the table is empty and refers to zeros. */
 typedef struct __align__(16)
 {
 	float u[2], v[2];
@@ -104,8 +103,8 @@ typedef struct __align__(16)
 }
 Pair;
 
-/* How the shared memory of a block is used: [part][square][eight pixels][chunk], then zeros for no
- * pair. */
+/* Layout of the shared memory of a block: [part][square][eight pixels][chunk], then zeros for the
+ * empty pair. */
 template <int SLICES, int PARTS> struct Layout {
 	static constexpr int EIGHT = SLICES / CHUNK * 8 * WORD;
 	static constexpr int SQUARE = 2 * EIGHT; /* of a part */
@@ -118,7 +117,7 @@ template <int SLICES, int PARTS> struct Layout {
 				     BATCHES * ITEMS * (int)sizeof(unsigned);
 };
 
-/* How far the tiles have moved across, so far along; in squares. */
+/* Shift of the tiles across the rays at this position along them, in squares. */
 static __host__ __device__ int shift_of(const Course *course, int64_t along)
 {
 	return (int)((along * course->slope + ((int64_t)1 << (BUNDLE_SHIFT - 1))) >> BUNDLE_SHIFT);
@@ -126,12 +125,12 @@ static __host__ __device__ int shift_of(const Course *course, int64_t along)
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* What the warps of a block share; `full` and `empty` are the first barrier of each ring. */
+/* State common to the warps of a block; `full` and `empty` are the first barriers of each ring. */
 typedef struct {
 	Course course;
 	Pair *pairs;
 	Strip *strips;
-	unsigned *met; /* pairs, as bits */
+	unsigned *met; /* bit mask of pairs */
 	unsigned full, empty, ready;
 	int across, along; /* the tile, in squares */
 	int u;             /* its first square is at (u, along) */
@@ -139,7 +138,7 @@ typedef struct {
 
 /* ---- the squares of a tile ------------------------------------------------------------------- */
 
-/* Those that are there, one after the other, with their data on the way. Returns their number. */
+/* Copies the squares inside the plane, contiguously and asynchronously. Returns their number. */
 template <int SLICES, int PARTS>
 static __device__ int lay_squares(const Forward *s, const Ring *ring, unsigned data, int lane)
 {
@@ -148,11 +147,11 @@ static __device__ int lay_squares(const Forward *s, const Ring *ring, unsigned d
 	for (int first = 0; first < L::SQUARES; first += 32) {
 		int n = first + lane, v = ring->along + n / WIDE;
 		int u = ring->across + n % WIDE + shift_of(&ring->course, v);
-		bool there = n < L::SQUARES && u >= 0 && u < s->nu && v < s->nv;
-		unsigned all = __ballot_sync(0xffffffffu, there);
+		bool valid = n < L::SQUARES && u >= 0 && u < s->nu && v < s->nv;
+		unsigned all = __ballot_sync(0xffffffffu, valid);
 		int number = count + __popc(all & ((1u << lane) - 1));
 		count += __popc(all);
-		if (!there)
+		if (!valid)
 			continue;
 		Pair *pair = &ring->pairs[1 + number / 2];
 		pair->u[number % 2] = (float)((u - ring->u) * SQUARE_SIDE);
@@ -170,7 +169,7 @@ static __device__ int lay_squares(const Forward *s, const Ring *ring, unsigned d
 	return count;
 }
 
-/* After them, and for no pair, zeros; then where all pairs are. */
+/* Zeros after them and for the empty pair; then the table of pairs. */
 template <int SLICES, int PARTS, int THREADS>
 static __device__ void lay_zeros(const Ring *ring, int count, unsigned char *memory)
 {
@@ -207,14 +206,14 @@ typedef struct {
 	float low, high;
 } Range;
 
-/* Of a square's pixels, from its first one. */
+/* Range of a square's pixels, relative to its first. */
 static __device__ Range range_of_square(const HatView *hat)
 {
 	float a = (SQUARE_SIDE - 1) * (float)hat->ea, b = (SQUARE_SIDE - 1) * (float)hat->eb;
 	return Range{fminf(0, a) + fminf(0, b), fmaxf(0, a) + fmaxf(0, b)};
 }
 
-/* Of all squares, from the tile's first pixel. */
+/* Range of all squares, relative to the tile's first pixel. */
 static __device__ Range range_of_tile(const HatView *hat, const Ring *ring, int count)
 {
 	float a = (float)hat->ea, b = (float)hat->eb;
@@ -228,7 +227,7 @@ static __device__ Range range_of_tile(const HatView *hat, const Ring *ring, int 
 	return Range{all.low + own.low, all.high + own.high};
 }
 
-/* What sums to the value, first a multiple of GRAIN. */
+/* Splits a value into a multiple of GRAIN and a remainder. */
 static __device__ void part_of(double value, float *whole, float *rest)
 {
 	*whole = (float)(rint(value / (double)GRAIN) * (double)GRAIN);
@@ -258,7 +257,7 @@ static __device__ Strip see_strip(
 	return strip;
 }
 
-/* The pairs that meet the strip; one more does no harm. */
+/* Bit mask of the pairs that meet the strip; a superset is harmless. */
 static __device__ unsigned pairs_met(
 	const Strip *strip, const HatView *hat, const Ring *ring, int count)
 {
@@ -278,7 +277,7 @@ static __device__ unsigned pairs_met(
 	return met;
 }
 
-/* Those that any of the views of a group of lanes meets. */
+/* Union over the views of a group of lanes. */
 static __device__ unsigned pairs_of_any(unsigned own)
 {
 	for (int step = 1; step < VIEWS; step *= 2)
@@ -291,7 +290,7 @@ static __device__ int items_of(const Forward *s, const Ring *ring)
 	return ring->course.items * s->groups;
 }
 
-/* The view of this lane in a batch; all first groups come before all second ones, which are
+/* View of this lane in a batch; all first groups of columns precede the second ones, which are
  * rare. */
 static __device__ int view_of(const Forward *s, const Ring *ring, int batch, int lane)
 {
@@ -301,7 +300,7 @@ static __device__ int view_of(const Forward *s, const Ring *ring, int batch, int
 	return s->order[(ring->course.first + item % ring->course.items) * VIEWS + lane % VIEWS];
 }
 
-/* As it is seen across and along rays. */
+/* The hat with its axes across and along the rays. */
 static __device__ HatView hat_of(const Forward *s, int view)
 {
 	HatView hat = s->views[max(view, 0)];
@@ -311,7 +310,7 @@ static __device__ HatView hat_of(const Forward *s, int view)
 	return hat;
 }
 
-/* A batch takes the place of another, once all have done with that. Its views are read long
+/* A batch replaces another when all warps have finished with that. Its views are loaded long
  * before. */
 static __device__ void bring(const Forward *s, const Ring *ring, int count, int lane)
 {

@@ -1,4 +1,4 @@
-/* Requests for forward projection of in-slice rays by tensor cores; see slices_forward_tile.h. */
+/* Forward projection requests of in-slice rays for tensor cores; see slices_forward_tile.h. */
 #include "backend/cuda/kernels/slices_forward_wgmma.h"
 
 static bool half_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -39,7 +39,7 @@ static tomos_status launch_fitting(
 			  : launch<64, 2, SPARSE>(backend, s, squares->groups);
 }
 
-/* What is the same for all slices: bundles along b, and along a. */
+/* Data common to all slices: bundles along b, and along a. */
 typedef struct {
 	Forward along[2];
 	bool sparse;
@@ -94,7 +94,7 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 	return transpose_out(backend, &y, epilogue);
 }
 
-/* Tiles across cover the plane, however far they move along it. */
+/* Tiles across the rays that cover the plane for every shift along it. */
 static Course course_of(const Bundle *bundle, int nu, int nv)
 {
 	Course c = {
@@ -106,7 +106,7 @@ static Course course_of(const Bundle *bundle, int nu, int nv)
 }
 
 /* Columns that a tile meets: WIDE squares, which may be half a square off the line that rays
- * follow, and what rays move away from that line. */
+ * follow, plus the deviation of rays from that line. */
 static double span_of(const ProjectRequest *what, const HatSlices *l, const Bundles *bundles)
 {
 	double most = 0;
@@ -128,9 +128,9 @@ static double span_of(const ProjectRequest *what, const HatSlices *l, const Bund
 	return most + 2 * fmax(l->width, 1) + 1;
 }
 
-/* Those of all bundles along one axis, which follow each other. */
+/* Courses of all bundles along one axis, which are contiguous. */
 static Forward find_courses(const ProjectRequest *what, const HatSlices *l, const Bundles *bundles,
-	bool along_b, const Course *there, Course *courses)
+	bool along_b, const Course *device, Course *courses)
 {
 	const Box *box = &what->box;
 	int u = along_b ? l->a : l->b, v = along_b ? l->b : l->a;
@@ -145,33 +145,33 @@ static Forward find_courses(const ProjectRequest *what, const HatSlices *l, cons
 		if (bundles->list[i].along_b != along_b)
 			continue;
 		if (!s.bundles++)
-			s.courses = there + i;
+			s.courses = device + i;
 		courses[i] = course_of(&bundles->list[i], s.nu, s.nv);
 		s.tiles = courses[i].tiles > s.tiles ? courses[i].tiles : s.tiles;
 	}
 	return s;
 }
 
-/* The courses, then the order, are sent to the GPU. */
+/* Uploads the courses, then the order. */
 static tomos_status send_courses(tomos_backend *backend, const ProjectRequest *what,
 	const HatSlices *l, const Bundles *bundles, Course *courses, Request *r)
 {
 	cudaStream_t stream = device_of(backend)->stream;
 	size_t bytes = (size_t)bundles->count * sizeof *courses;
 	size_t order = (size_t)bundles->places * sizeof *bundles->order;
-	float *there;
-	TRY(cuda_scratch(backend, SCRATCH_LISTS, (int64_t)((bytes + order) / sizeof(float)), &there,
-		"bundles of views"));
-	int *order_there = (int *)((unsigned char *)there + bytes);
+	float *device;
+	TRY(cuda_scratch(backend, SCRATCH_LISTS, (int64_t)((bytes + order) / sizeof(float)),
+		&device, "bundles of views"));
+	int *device_order = (int *)((unsigned char *)device + bytes);
 	for (int i = 0; i < 2; i++) {
 		r->along[i] =
-			find_courses(what, l, bundles, i == 0, (const Course *)there, courses);
-		r->along[i].order = order_there;
+			find_courses(what, l, bundles, i == 0, (const Course *)device, courses);
+		r->along[i].order = device_order;
 	}
-	CUDA_TRY(cudaMemcpyAsync(there, courses, bytes, cudaMemcpyHostToDevice, stream),
+	CUDA_TRY(cudaMemcpyAsync(device, courses, bytes, cudaMemcpyHostToDevice, stream),
 		"sending bundles of views");
-	CUDA_TRY(
-		cudaMemcpyAsync(order_there, bundles->order, order, cudaMemcpyHostToDevice, stream),
+	CUDA_TRY(cudaMemcpyAsync(
+			 device_order, bundles->order, order, cudaMemcpyHostToDevice, stream),
 		"sending bundles of views");
 	return TOMOS_OK;
 }

@@ -1,4 +1,4 @@
-/* The products of slices_forward_tile.h, and the kernel. */
+/* Tensor core products of slices_forward_tile.h, and the kernel. */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_SLICES_FORWARD_WGMMA_H
 #define TOMOS_BACKEND_CUDA_KERNELS_SLICES_FORWARD_WGMMA_H
 
@@ -6,9 +6,9 @@
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* What a lane needs to weigh a square for columns g and g + 8: where it is, in hats with one part,
- * in columns as Strip has it with two; hats of a pixel across, of two along, what finds the first
- * of two pixels in a row. */
+/* Data of a lane for the weights of a square in columns g and g + 8: its position, in hat widths
+ * with one part, in columns with two (Strip); hat widths per pixel across and per two along;
+ * constant that finds the first of two pixels in a row. */
 typedef struct {
 	float x, xu, xv, far;
 	float x_rest, xu_rest, xv_rest, inverse;
@@ -40,7 +40,7 @@ static __device__ __forceinline__ Lane lane_of(const Strip *strip, int lane)
 	return l;
 }
 
-/* In hats, from column g and from column g + 8. */
+/* In hat widths, relative to columns g and g + 8. */
 template <int PARTS>
 static __device__ __forceinline__ float2 place_square(const Lane *l, float u, float v)
 {
@@ -64,8 +64,8 @@ static __device__ __forceinline__ void weigh_dense(
 	tensor_weigh<PARTS>(x.y, x.y + l->next, &w[3], &rest[3]);
 }
 
-/* The first of two neighbours of four pixels in a row that begins at x, in the last bits of a sum
- * with MAGIC; and both of them weighed. */
+/* The first of two neighbours in a row of four pixels that starts at x, in the last bits of a sum
+ * with MAGIC; and the weights of both. */
 static __device__ __forceinline__ float find_row(const Lane *l, float x)
 {
 	return __fmaf_rd(__saturatef(x * l->find), FIND, MAGIC);
@@ -79,8 +79,8 @@ static __device__ __forceinline__ void weigh_row(
 	tensor_weigh<PARTS>(at, at + l->next, w, rest);
 }
 
-/* Both squares; which weights are kept, as group_multiply_sparse wants it. While lanes tell each
- * other that, they weigh. */
+/* Weights of both squares, and which are stored, for group_multiply_sparse. Lanes compute weights
+ * while they exchange the selections. */
 template <int PARTS>
 static __device__ __forceinline__ unsigned weigh_sparse(
 	const Lane *l, const Pair *pair, unsigned w[4], unsigned rest[4], int lane)
@@ -106,7 +106,7 @@ static __device__ __forceinline__ unsigned weigh_sparse(
 	return own | other;
 }
 
-/* Pairs that are still to come, as bits, and the number of the next, -1 if there is none. */
+/* Remaining pairs as a bit mask, and the index of the next, -1 if none. */
 typedef struct {
 	unsigned met;
 	int next;
@@ -119,7 +119,7 @@ static __device__ __forceinline__ Left left_of(unsigned met)
 	return Left{met, next};
 }
 
-/* The number of the one after it is found long before it is needed. */
+/* Loads the next pair; the index of the one after it is computed long before it is needed. */
 static __device__ __forceinline__ Pair next_pair(const Ring *ring, Left *left)
 {
 	const Pair pair = ring->pairs[1 + left->next];
@@ -127,7 +127,7 @@ static __device__ __forceinline__ Pair next_pair(const Ring *ring, Left *left)
 	return pair;
 }
 
-/* The products of a square, or of a pair. */
+/* Issues the products of a square, or of a pair. */
 template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void multiply(float (&sums)[SLICES / 2], const unsigned w[4],
 	const unsigned rest[4], unsigned kept, unsigned place, bool add)
@@ -149,7 +149,7 @@ static __device__ __forceinline__ void multiply(float (&sums)[SLICES / 2], const
 	group_wait<1>();
 }
 
-/* The weights are made while the cores multiply those before. */
+/* Computes weights while the tensor cores process the previous ones. */
 template <int SLICES, int PARTS>
 static __device__ __forceinline__ void add_dense(float (&sums)[SLICES / 2], const Ring *ring,
 	const Lane *own, Pair *pair, Left *left, bool add)
@@ -173,12 +173,12 @@ static __device__ __forceinline__ void add_sparse(float (&sums)[SLICES / 2], con
 {
 	unsigned place = pair->place;
 	unsigned kept = weigh_sparse<PARTS>(own, pair, w, rest, threadIdx.x % 32);
-	*pair = next_pair(ring, left); /* long before it is needed */
+	*pair = next_pair(ring, left); /* prefetch */
 	group_fence();
 	multiply<SLICES, PARTS, true>(sums, w, rest, kept, place, add);
 }
 
-/* Up to `most` pairs; their products may be still in flight. */
+/* Up to `most` pairs; their products may still be in flight on return. */
 template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void add_pairs(float (&sums)[SLICES / 2], const Ring *ring,
 	const Lane *own, Pair *pair, Left *left, int most)
@@ -206,7 +206,7 @@ static __device__ __forceinline__ void add_up(float (&sums)[N], const float (&pa
 		sums[i] += part[i];
 }
 
-/* Those of the first few are in flight while the next begin. */
+/* The first few products are in flight while the next start. */
 template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void add_all(
 	float (&sums)[SLICES / 2], const Ring *ring, const Lane *own, unsigned met)
@@ -236,8 +236,8 @@ static __device__ __forceinline__ void add_four(float *to, float4 x)
 		     : "memory");
 }
 
-/* Column g or, of the other half, g + 8; two pairs of neighbours are four slices in a row, as
- * HalfSquares has them. */
+/* Column g or, for the other half, g + 8; two pairs of neighbours are four consecutive slices in
+ * the layout HalfSquares. */
 template <int N>
 static __device__ __forceinline__ void add_column(
 	float *to, const float (&sums)[N], int half, float weight, int slices)
@@ -251,8 +251,8 @@ static __device__ __forceinline__ void add_column(
 	}
 }
 
-/* Without a question between them where all slices are there: a register that is to be added must
- * not be needed again before the GPU has read it, and so there are several. */
+/* Without branches where all slices are inside: registers of pending additions must not be reused
+ * before the GPU has read them, so several are used. */
 template <int N>
 static __device__ __forceinline__ void write_sums(
 	const Forward *s, const Strip *strip, const float (&sums)[N], int lane)
@@ -271,7 +271,7 @@ static __device__ __forceinline__ void write_sums(
 	}
 }
 
-/* Teams take turns with those that meet anything. */
+/* Teams alternately process the groups that meet any pair. */
 template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void take(const Forward *s, const Ring *ring)
 {
@@ -299,7 +299,7 @@ static __device__ __forceinline__ void take(const Forward *s, const Ring *ring)
 	}
 }
 
-/* Blocks that run at the same time stand along rays, so that they add to the same columns. */
+/* Blocks that run concurrently are along the rays, so that they add to the same columns. */
 template <class L> static __device__ bool find_tile(const Forward *s, Ring *ring)
 {
 	int tiles = (s->nv + L::LONG - 1) / L::LONG;
@@ -312,7 +312,7 @@ template <class L> static __device__ bool find_tile(const Forward *s, Ring *ring
 static __device__ void start_barriers(const Ring *ring, int takers)
 {
 	for (int i = 0; i < BATCHES; i++) {
-		barrier_init(ring->full + 8 * i, 32); /* who bring */
+		barrier_init(ring->full + 8 * i, 32); /* threads that copy */
 		barrier_init(ring->empty + 8 * i, takers);
 	}
 	barrier_init(ring->ready, 1);

@@ -23,7 +23,7 @@ typedef struct {
 	int na, nb;           /* pixels of the box */
 	int64_t low_a, low_b; /* and where it begins */
 	int quads;            /* of four slices */
-	int lanes;            /* quads side by side in a warp */
+	int lanes;            /* quads per warp */
 	const float4 *from;
 	float4 *to;
 } Stack;
@@ -38,8 +38,8 @@ static __device__ __forceinline__ void add_quad(float4 *sum, float w, float4 x)
 	sum->w = fmaf(w, x.w, sum->w);
 }
 
-/* A ray through the planes of its axis; `step` and `plane`: quads from one pixel to the next across
- * and along it. Positions are recomputed every SEGMENT planes, so that they are exact to 1e-6. */
+/* Sums a ray through the planes of its axis; `step` and `plane`: strides across and along it, in
+ * quads. Positions are recomputed every SEGMENT planes, which keeps them accurate to 1e-6. */
 template <int T>
 static __device__ float4 follow(const float4 *from, double p, double slope, int planes, int n,
 	int64_t step, int64_t plane, float inverse)
@@ -95,7 +95,7 @@ static __global__ void __launch_bounds__(TILE *GROUP *ROWS, 3)
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-/* A view seen from the corner of a block. */
+/* A view relative to the corner of a block. */
 typedef struct {
 	int column;
 	float f, ea, eb, inverse, weight;

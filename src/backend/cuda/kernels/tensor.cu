@@ -1,10 +1,10 @@
-/* The host side that the tensor core kernels have in common; see tensor.h. */
+/* Host side common to the tensor core kernels; see tensor.h. */
 #include <cudaTypedefs.h>
 #include <stdlib.h>
 #include "backend/cuda/kernels/tensor.h"
 
 enum {
-	PASS = 2048, /* views at a time: the cores cut sums off where they should round */
+	PASS = 2048, /* views per pass: tensor cores truncate sums instead of rounding */
 	MANY = 256   /* views over which the rounding of weights averages out */
 };
 
@@ -12,19 +12,19 @@ enum {
 
 int tensor_level(void)
 {
-	int card, major = 0, minor = 0;
+	int device, major = 0, minor = 0;
 	const char *wanted = getenv("TOMOS_CUDA");
-	if (cudaGetDevice(&card) != cudaSuccess ||
-		cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, card) !=
+	if (cudaGetDevice(&device) != cudaSuccess ||
+		cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) !=
 			cudaSuccess ||
-		cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, card) !=
+		cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) !=
 			cudaSuccess)
 		return 0;
 	int level = 10 * major + minor;
 	return wanted && *wanted ? (int)min64(level, atoi(wanted)) : level;
 }
 
-/* The driver's function that describes arrays to the engine of bulk copies; NULL: there is none. */
+/* Driver function that describes arrays to the bulk copy engine (TMA); NULL: not available. */
 static PFN_cuTensorMapEncodeTiled_v12000 find_encode(void)
 {
 	void *found = NULL;
@@ -98,7 +98,7 @@ double tensor_span(const ProjectRequest *what, const HatSlices *l, int side_a, i
 
 /* ---- back projections ------------------------------------------------------------------------ */
 
-/* Some of the views and some of the slices. */
+/* Processes some of the views and some of the slices. */
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what,
 	const HatSlices *l, const HatView *views, Transposed x, Transposed y,
 	const CudaEpilogue *epilogue, TensorLaunch launch)
@@ -136,7 +136,7 @@ CudaFusion tensor_fuses(const tomos_backend *backend, const ProjectRequest *what
 	return what->count <= PASS ? transpose_fuses(backend, what, notes, step) : FUSES_NOT;
 }
 
-/* All views of some slices. */
+/* Processes all views of some slices. */
 static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what,
 	const HatSlices *l, const HatView *views, int64_t slice, int64_t slices,
 	const CudaEpilogue *epilogue, TensorLaunch launch)

@@ -1,7 +1,7 @@
-/* What the tensor core kernels for in-slice rays have in common.
+/* Common to the tensor core kernels for in-slice rays.
  *
- * Data are halves, or sums of two halves, and sums are floats. A weight is max(0, 1 - |x|), where x
- * is the distance of a pixel from a column, divided by the half width of the view's hat function.
+ * Data are halves, or sums of two halves; sums are floats. A weight is max(0, 1 - |x|), where x is
+ * the distance of a pixel from a column, divided by the half width of the view's hat function.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_TENSOR_H
 #define TOMOS_BACKEND_CUDA_KERNELS_TENSOR_H
@@ -11,20 +11,19 @@
 
 enum { TENSOR_LEAST_SLICES = 16, TENSOR_HEAD = 64 /* floats before the data */ };
 
-/* The current GPU's compute capability times ten, or what TOMOS_CUDA says if that is less. */
+/* Compute capability of the current GPU times ten, or the value of TOMOS_CUDA if that is less. */
 int tensor_level(void);
-/* True for requests of as many slices as it takes. */
+/* Whether the request has enough slices. */
 bool tensor_slices(const ProjectRequest *what, HatSlices *slices);
 int tensor_parts(const Plan *plan);
-/* Columns that pixels of a square of that side meet, in the widest of the views. */
+/* Columns that a square of that side meets, in the widest of the views. */
 double tensor_span(const ProjectRequest *what, const HatSlices *slices, int side_a, int side_b);
-/* False: the driver has no function that describes arrays to the engine of bulk copies. */
+/* False: the driver cannot describe arrays to the bulk copy engine (TMA). */
 bool tensor_describes(void);
-/* Describes an array of halves to the engine of bulk copies (a CUtensorMap); false: the driver
- * cannot. */
+/* Describes an array of halves to the bulk copy engine (a CUtensorMap); false: not supported. */
 bool tensor_describe(void *map, const void *data, const int64_t size[3], const int box[3]);
 
-/* A back projection as the kernels have it. */
+/* A back projection request for the kernels. */
 typedef struct {
 	const HatView *views;
 	int count, columns;
@@ -33,11 +32,11 @@ typedef struct {
 	int pitch;            /* slices of data and sums */
 	int parts;            /* of the data */
 	int fine;             /* parts of the weights */
-	const uint4 *data;    /* as HalfRows says */
+	const uint4 *data;    /* layout HalfRows */
 	float *to;            /* [b][a][slice] */
 } TensorBack;
 
-/* Of the views of `what`, in slices that lie as `slices` says. */
+/* Launches a kernel for the views of `what` in these slices. */
 typedef tomos_status (*TensorLaunch)(tomos_backend *backend, const ProjectRequest *what,
 	const HatSlices *slices, const TensorBack *request);
 
@@ -47,8 +46,8 @@ tomos_status tensor_back_run(tomos_backend *backend, const ProjectRequest *what,
 CudaFusion tensor_fuses(const tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const FusedUpdate *step);
 
-/* Blocks that run at the same time should be close together, so that the columns they read stay in
- * L2 cache: the blocks of a plane are ordered in clusters. */
+/* Blocks that run concurrently should be close together, so that the columns they read stay in L2
+ * cache: the blocks of a plane are ordered in clusters. */
 enum { CLUSTER_A = 16, CLUSTER_B = 8 };
 
 static inline unsigned cluster_blocks(int64_t na, int64_t nb)
@@ -57,7 +56,7 @@ static inline unsigned cluster_blocks(int64_t na, int64_t nb)
 	return (unsigned)(clusters * (CLUSTER_A * CLUSTER_B));
 }
 
-/* Which of na times nb this block is; it may be none of them. */
+/* Position of this block among na x nb; may be outside. */
 static __device__ __forceinline__ int2 cluster_place(int na)
 {
 	int block = blockIdx.x, cluster = block / (CLUSTER_A * CLUSTER_B);
@@ -66,7 +65,7 @@ static __device__ __forceinline__ int2 cluster_place(int na)
 		cluster / across * CLUSTER_B + own / CLUSTER_A);
 }
 
-/* Weights at distances x and y: what fits into halves, and the rest. */
+/* Weights at distances x and y as halves, and their rounding errors. */
 template <int PARTS>
 static __device__ __forceinline__ void tensor_weigh(float x, float y, unsigned *w, unsigned *rest)
 {

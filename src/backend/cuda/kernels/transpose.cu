@@ -31,14 +31,14 @@ static __global__ void find_largest(
 typedef float Tile[WIDE][TILE + 1];
 
 /* How a thread goes through its elements outside, where neighbouring threads are neighbours in
- * memory: from (i, j) of the tile, ROUND steps of (di, dj), over and over, TILE further along j
- * each time. */
+ * memory: from (i, j) of the tile, ROUND steps of (di, dj), repeated with TILE added to j each
+ * time. */
 enum { ROUND = TILE / WARPS };
 
 typedef struct {
 	int i, j, di, dj;
-	int64_t first, step, turn; /* in memory */
-	int low_j, high_i, high_j; /* those that are there */
+	int64_t first, step, jump; /* strides in memory */
+	int low_j, high_i, high_j; /* limits of the elements inside the array */
 } Walk;
 
 static __device__ __forceinline__ Walk walk_of(const Transposed *t, int64_t i0, int64_t j0)
@@ -50,7 +50,7 @@ static __device__ __forceinline__ Walk walk_of(const Transposed *t, int64_t i0, 
 		.di = along ? 0 : WARPS,
 		.dj = along ? WARPS : 0,
 		.step = WARPS * (along ? t->sj : t->si),
-		.turn = TILE * t->sj,
+		.jump = TILE * t->sj,
 		.low_j = (int)max(-j0, (int64_t)0),
 		.high_i = (int)min(t->slices - i0, (int64_t)TILE),
 		.high_j = (int)min(t->nj - j0, (int64_t)WIDE)};
@@ -71,10 +71,10 @@ static __device__ __forceinline__ int j_of(const Walk *w, int r)
 
 static __device__ __forceinline__ int64_t place_of(const Walk *w, int r)
 {
-	return w->first + r % ROUND * w->step + r / ROUND * w->turn;
+	return w->first + r % ROUND * w->step + r / ROUND * w->jump;
 }
 
-static __device__ __forceinline__ bool is_there(const Walk *w, int r)
+static __device__ __forceinline__ bool is_inside(const Walk *w, int r)
 {
 	int j = j_of(w, r);
 	return i_of(w, r) < w->high_i && j >= w->low_j && j < w->high_j;
@@ -87,7 +87,7 @@ static __device__ void read_tile(const Transposed *t, int64_t i0, int64_t j0, in
 	const float *from = t->outside + k * t->sk;
 #pragma unroll
 	for (int r = 0; r < EACH; r++)
-		value[r] = k < t->nk && is_there(&w, r) ? __ldcs(from + place_of(&w, r)) : 0;
+		value[r] = k < t->nk && is_inside(&w, r) ? __ldcs(from + place_of(&w, r)) : 0;
 #pragma unroll
 	for (int r = 0; r < EACH; r++)
 		tile[j_of(&w, r)][i_of(&w, r)] = value[r];
@@ -113,7 +113,7 @@ static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 
 /* ---- halves ---------------------------------------------------------------------------------- */
 
-/* Eight floats as halves; what their rounding took away is left in them. */
+/* Eight floats as halves; replaces them by their rounding errors. */
 static __device__ uint4 round_word(float value[CHUNK])
 {
 	union {
@@ -155,10 +155,10 @@ static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 	}
 }
 
-/* Four rows of an array, so far apart that a square's pixels are in banks of their own. */
+/* Four rows of an array, padded so that the pixels of a square are in different banks. */
 typedef float Rows[SQUARE_SIDE][WIDE * (TILE + 1) + SQUARE_SIDE];
 
-/* One word of a lane: two chunks of a square, 16 slices apart, so that whole lines are written in
+/* One word per lane: two chunks of a square, 16 slices apart, so that whole lines are written in
  * either order. `row` and `j` are squares. */
 static __device__ __forceinline__ void put_words(const Rows rows, const Halves *to,
 	const HalfSquares *squares, float scale, int64_t row, int64_t j, int64_t chunk, int c)
@@ -181,7 +181,7 @@ static __device__ __forceinline__ void put_words(const Rows rows, const Halves *
 	}
 }
 
-/* Both orders from one look at the array. */
+/* Writes both orders from one read of the array. */
 static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 	halves_to_squares(const __grid_constant__ Transposed t, const __grid_constant__ Halves to,
 		const __grid_constant__ HalfSquares squares)
@@ -207,6 +207,39 @@ static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 
 /* ---- and out --------------------------------------------------------------------------------- */
 
+/* What an epilogue reads besides the sum: the element at `place` or of the data, and a factor. */
+template <EpilogueKind EPILOGUE>
+static __device__ __forceinline__ void load_operands(const CudaUpdate &update,
+	const CudaResidual &residual, const float *place, float *value, float *factor)
+{
+	if (EPILOGUE == EPILOGUE_ACCUMULATE || EPILOGUE == EPILOGUE_UPDATE)
+		*value = *place;
+	if (EPILOGUE == EPILOGUE_UPDATE)
+		*factor = update.voxels ? __ldcs(update.voxels + (place - update.volume)) : 1;
+	if (EPILOGUE == EPILOGUE_RESIDUAL) {
+		*value = __ldcs(residual.of.data + (place - residual.projections));
+		*factor = __ldcs(residual.of.weights + (place - residual.projections));
+	}
+}
+
+/* `pixel`: of a slice, for the factors of an update. */
+template <EpilogueKind EPILOGUE>
+static __device__ __forceinline__ void store_result(const CudaUpdate &update,
+	const CudaResidual &residual, float *place, int64_t pixel, float value, float factor,
+	float result)
+{
+	if (EPILOGUE == EPILOGUE_UPDATE)
+		*place = cuda_updated(update, value,
+			factor * (update.factors ? __ldg(update.factors + pixel) : update.a),
+			result);
+	else if (EPILOGUE == EPILOGUE_RESIDUAL)
+		*place = value - result;
+	else
+		*place = EPILOGUE == EPILOGUE_OVERWRITE ? result : value + result;
+	if (EPILOGUE == EPILOGUE_RESIDUAL)
+		residual.of.weighted[place - residual.projections] = factor * (value - result);
+}
+
 /* All loads are issued before the first is used. */
 template <EpilogueKind EPILOGUE>
 static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
@@ -224,53 +257,25 @@ static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 		const float *from = t.inside + (row + threadIdx.y) * t.pitch + i0 + threadIdx.x;
 #pragma unroll
 		for (int r = 0; r < EACH; r++) {
-			bool there = (int)threadIdx.y + r * WARPS < w.high_j &&
-				     i0 + threadIdx.x < t.pitch;
-			sum[r] = there ? __ldcs(from + r * WARPS * t.pitch) : 0;
+			bool inside = (int)threadIdx.y + r * WARPS < w.high_j &&
+				      i0 + threadIdx.x < t.pitch;
+			sum[r] = inside ? __ldcs(from + r * WARPS * t.pitch) : 0;
 		}
 #pragma unroll
-		for (int r = 0; r < EACH; r++) {
-			const float *place = to + place_of(&w, r);
-			if (!is_there(&w, r))
-				continue;
-			if (EPILOGUE == EPILOGUE_ACCUMULATE || EPILOGUE == EPILOGUE_UPDATE)
-				value[r] = *place;
-			if (EPILOGUE == EPILOGUE_UPDATE)
-				factor[r] =
-					update.voxels
-						? __ldcs(update.voxels + (place - update.volume))
-						: 1;
-			if (EPILOGUE == EPILOGUE_RESIDUAL) {
-				value[r] =
-					__ldcs(residual.of.data + (place - residual.projections));
-				factor[r] = __ldcs(
-					residual.of.weights + (place - residual.projections));
-			}
-		}
+		for (int r = 0; r < EACH; r++)
+			if (is_inside(&w, r))
+				load_operands<EPILOGUE>(update, residual, to + place_of(&w, r),
+					&value[r], &factor[r]);
 #pragma unroll
 		for (int r = 0; r < EACH; r++)
 			tile[threadIdx.y + r * WARPS][threadIdx.x] = sum[r];
 		__syncthreads();
 #pragma unroll
 		for (int r = 0; r < EACH; r++) {
-			float *place = to + place_of(&w, r);
 			float result = scale * tile[j_of(&w, r)][i_of(&w, r)];
-			if (!is_there(&w, r))
-				continue;
-			if (EPILOGUE == EPILOGUE_UPDATE)
-				*place = cuda_updated(update, value[r],
-					factor[r] * (update.factors ? __ldg(update.factors + row +
-									      j_of(&w, r))
-								    : update.a),
-					result);
-			else if (EPILOGUE == EPILOGUE_RESIDUAL)
-				*place = value[r] - result;
-			else
-				*place =
-					EPILOGUE == EPILOGUE_OVERWRITE ? result : value[r] + result;
-			if (EPILOGUE == EPILOGUE_RESIDUAL)
-				residual.of.weighted[place - residual.projections] =
-					factor[r] * (value[r] - result);
+			if (is_inside(&w, r))
+				store_result<EPILOGUE>(update, residual, to + place_of(&w, r),
+					row + j_of(&w, r), value[r], factor[r], result);
 		}
 		__syncthreads();
 	}
@@ -289,7 +294,7 @@ tomos_status transpose_in(tomos_backend *backend, const Transposed *t)
 	return TOMOS_OK;
 }
 
-/* It never leaves the GPU, so nobody waits for it. */
+/* The value stays on the GPU; no synchronisation. */
 tomos_status largest_value(
 	tomos_backend *backend, const Transposed *t, const HatView *weights, unsigned *largest)
 {
@@ -341,7 +346,7 @@ tomos_status transpose_out(
 
 /* ---- of a request ---------------------------------------------------------------------------- */
 
-/* Where not even a unit fits, fewer: whole words still. */
+/* If not even one unit fits: fewer slices, in whole words. */
 int64_t slices_at_once(const tomos_backend *backend, const ProjectRequest *what, const HatSlices *l,
 	SlicesScratch keeps)
 {
@@ -422,10 +427,10 @@ Transposed transposed_views(
 		.sk = rows * columns};
 }
 
-Transposed transposed_planes(float *volume, float *turned, int64_t nx, int64_t ny, int64_t nz)
+Transposed transposed_planes(float *volume, float *transposed, int64_t nx, int64_t ny, int64_t nz)
 {
 	return Transposed{.outside = volume,
-		.inside = turned,
+		.inside = transposed,
 		.slices = ny,
 		.pitch = ny,
 		.nj = nx,

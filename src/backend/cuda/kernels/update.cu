@@ -1,8 +1,7 @@
 /* The epilogue of kernels that gather the sum of a voxel in one thread; see update.h. */
 #include "backend/cuda/kernels/update.h"
 
-/* The weight of a voxel in the middle of the grid in a view of the voxel-driven projector
- * (voxel.h). */
+/* Weight of a voxel at the centre of the grid in a view of the voxel-driven projector (voxel.h). */
 static double voxel_weight(const Plan *plan, const KernelView *k)
 {
 	double depth = k->depth[3], square = 0;
@@ -21,7 +20,7 @@ static double voxel_weight(const Plan *plan, const KernelView *k)
 	return k->mass * sqrt(square) / fabs(depth * depth * (in_plane ? 1 : depth));
 }
 
-/* About the largest weight of a voxel for a ray of weight 1; ray-driven: the longest side of a
+/* Approximate largest weight of a voxel for a ray of weight 1; ray-driven: the longest side of a
  * voxel. */
 static float largest_weight(const ProjectRequest *what)
 {

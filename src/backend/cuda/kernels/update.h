@@ -1,5 +1,5 @@
-/* Kernels that gather the sum of a voxel in one thread, and what they do with it: add it, or update
- * the voxel. For updates that divide by the sum of the weights, pixels are pairs of a value and its
+/* Epilogue of kernels that gather the sum of a voxel in one thread: the sum is added, or the voxel
+ * updated. For updates that divide by the sum of the weights, pixels are pairs of a value and its
  * weight, so that positions and weights are computed once for both. */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_UPDATE_H
 #define TOMOS_BACKEND_CUDA_KERNELS_UPDATE_H
@@ -17,11 +17,11 @@ typedef struct {
 tomos_status update_open(tomos_backend *backend, const ProjectRequest *what,
 	const CudaEpilogue *epilogue, VoxelUpdate *s);
 
-/* Views at a time, where each takes so many floats of scratch. */
+/* Number of views per pass, where each needs `floats` floats of scratch. */
 int64_t views_at_once(const tomos_backend *backend, const ProjectRequest *what, int64_t floats);
 
-/* A whole request, as many views at a time as scratch holds: run_views(first, count, update). The
- * sum of a voxel may then come in parts, so bounds are applied with the last one. */
+/* Processes a request, as many views at once as fit into scratch: run_views(first, count, update).
+ * The sum of a voxel may come in parts, so bounds are applied with the last one. */
 template <class Part>
 static inline tomos_status views_each(
 	const VoxelUpdate *update, int64_t count, int64_t at_once, Part run_views)
@@ -35,6 +35,17 @@ static inline tomos_status views_each(
 		TRY(run_views(first, min64(at_once, count - first), part));
 	}
 	return TOMOS_OK;
+}
+
+/* The same for a whole request whose views need floats(model, average) floats of scratch each. */
+template <int64_t (*floats)(const KernelModel *model, bool pairs), class Part>
+static inline tomos_status update_each(tomos_backend *backend, const ProjectRequest *what,
+	const CudaEpilogue *epilogue, Part run_views)
+{
+	VoxelUpdate update;
+	TRY(update_open(backend, what, epilogue, &update));
+	int64_t each = floats(&what->plan->model, update.with.average);
+	return views_each(&update, what->count, views_at_once(backend, what, each), run_views);
 }
 
 /* Averages need all views at once. */

@@ -1,14 +1,14 @@
-/* Rays of upright detectors: those of one detector column lie in one plane parallel to z, a sheet.
- * Circular cone beam, stacks of fans and parallel beam. */
+/* Rays of upright detectors: those of one detector column are in one plane parallel to z, a sheet.
+ * Circular cone beam, fans and parallel beam. */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_UPRIGHT_H
 #define TOMOS_BACKEND_CUDA_KERNELS_UPRIGHT_H
 
 #include "backend/cuda/cuda.h"
 #include "kernel/ray.h"
 
-/* A column of rays seen from its dominant axis (0: x, 1: y): at plane k, the other one is p + k
- * slope, and row j of the detector is at height z + k climb + j (gap + k widen). All from the box's
- * first voxel on. */
+/* The rays of a detector column by dominant axis (0: x, 1: y): in plane k, the other coordinate is
+ * p + k slope, and row j is at height z + k climb + j (gap + k widen), relative to the first voxel
+ * of the box. */
 typedef struct {
 	double p, slope, z, climb, gap, widen;
 	int axis;
@@ -24,7 +24,7 @@ static __device__ Path path_of(const KernelGrid *grid, const KernelModel *model,
 		start[i] = source ? k->src[i] : pixel;
 		d[i] = source ? pixel - k->src[i] : k->src[i];
 	}
-	/* As kernel_ray and kernel_dominant have it. */
+	/* As in kernel_ray and kernel_dominant. */
 	double largest = fmax(fabs(d[0]), fabs(d[1]));
 	d[0] = fabs(d[0]) < RAY_LEVEL * largest ? 0 : d[0];
 	d[1] = fabs(d[1]) < RAY_LEVEL * largest ? 0 : d[1];
@@ -35,7 +35,7 @@ static __device__ Path path_of(const KernelGrid *grid, const KernelModel *model,
 	path.p = start[b] - (start[a] - low) * path.slope - (double)grid->low[b];
 	if (model->planar)
 		return path;
-	bool rises = source && !KERNEL_FANS(k); /* fans stay level, as parallel rays do */
+	bool rises = source && !KERNEL_FANS(k); /* fans are level, like parallel rays */
 	path.climb = rises ? (z - k->src[2]) * rate : 0;
 	path.z = (rises ? k->src[2] - (start[a] - low) * path.climb : z) - (double)grid->low[2];
 	path.widen = rises ? k->v[2] * rate : 0;
@@ -43,7 +43,7 @@ static __device__ Path path_of(const KernelGrid *grid, const KernelModel *model,
 	return path;
 }
 
-/* The length of a ray from one plane of its axis to the next. */
+/* Length of a ray from one plane of its axis to the next. */
 static __device__ float step_of(
 	const KernelGrid *grid, const KernelView *k, int64_t row, int64_t column, int axis)
 {
@@ -51,12 +51,12 @@ static __device__ float step_of(
 	return (float)(ray.length / fabs(ray.direction[axis]));
 }
 
-/* Whether the rays of all views of a request stay in sheets and are nowhere steep, and between
- * which numbers the gap of neighbouring rows lies inside the box, in voxels. */
+/* Whether the rays of all views of a request are in sheets and nowhere steep, and the range of the
+ * distance of neighbouring rows inside the box, in voxels. */
 bool sheet_views(const ProjectRequest *what, double *least, double *most);
-/* Columns to either side of a voxel's shadow whose sheets pass it within a voxel: what a step of
- * one voxel along x or y moves the shadow by, at most; and the least gap of rows. 0 where there are
- * no sheets, or too many. */
+/* Columns to either side of a voxel's projection whose sheets pass within one voxel: the largest
+ * shift of the projection per voxel along x or y; and the smallest distance of rows. 0 where there
+ * are no sheets, or too many. */
 double sheet_reach(const ProjectRequest *what, double *gap);
 
 #endif

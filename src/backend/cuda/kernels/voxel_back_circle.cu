@@ -17,9 +17,9 @@
 typedef float2 Pair;
 typedef float4 Quad;
 
-template <class Pixel> constexpr int TURNS = (int)(sizeof(Pixel) / sizeof(float));
-template <class Pixel> constexpr int SUMS = TURNS<Pixel> *COLUMN;
-template <class Pixel> constexpr int BLOCKS = TURNS<Pixel> == 2 ? 3 : 2; /* by registers */
+template <class Pixel> constexpr int PARTS = (int)(sizeof(Pixel) / sizeof(float));
+template <class Pixel> constexpr int SUMS = PARTS<Pixel> *COLUMN;
+template <class Pixel> constexpr int BLOCKS = PARTS<Pixel> == 2 ? 3 : 2; /* by registers */
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
@@ -41,7 +41,7 @@ static __global__ void make_images(const __grid_constant__ Tiles s, const __grid
 		bool inside = row >= 0 && row < v.rows && column >= 0 && column < v.columns;
 		Pixel pixel;
 #pragma unroll
-		for (int k = 0; k < TURNS<Pixel>; k++)
+		for (int k = 0; k < PARTS<Pixel>; k++)
 			((float *)&pixel)[k] = inside ? from[k * v.apart] : 0;
 		((Pixel *)s.images)[line * s.pitch + c] = pixel;
 	}
@@ -49,23 +49,22 @@ static __global__ void make_images(const __grid_constant__ Tiles s, const __grid
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-/* What the columns left and right of a voxel count. */
+/* Weights of the columns left and right of a voxel. */
 typedef struct {
 	float left, right;
 } Mix;
 
 template <class Pixel>
-static __device__ __forceinline__ void mix(const Pixel *at, Mix m, float q[TURNS<Pixel>])
+static __device__ __forceinline__ void mix(const Pixel *at, Mix m, float q[PARTS<Pixel>])
 {
 	const Pixel left = at[0], right = at[1];
 #pragma unroll
-	for (int k = 0; k < TURNS<Pixel>; k++)
+	for (int k = 0; k < PARTS<Pixel>; k++)
 		q[k] = fmaf(
 			m.right, ((const float *)&right)[k], m.left * ((const float *)&left)[k]);
 }
 
-/* What rows k .. k + S count for voxel k of a span: t saturated between each two, see
- * voxel_back_cone.cu. */
+/* Weights of rows k .. k + S for voxel k of a span; see voxel_back_cone.cu. */
 template <int S>
 static __device__ __forceinline__ void shares_of(
 	float more, float t0, int k, float weight, float share[S + 1])
@@ -80,7 +79,7 @@ static __device__ __forceinline__ void shares_of(
 	share[S] = rest;
 }
 
-/* A weight that is the same for all goes into the mix. */
+/* A weight common to all voxels is applied to the interpolated columns. */
 template <int S, bool RAYS, class Pixel>
 static __device__ __forceinline__ void visit_span(
 	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum)
@@ -89,7 +88,7 @@ static __device__ __forceinline__ void visit_span(
 	const float all = RAYS ? 1 : w.w0, right = all * foot.right;
 	const Mix m = {all - right, right};
 	const Pixel *at = tile + span.row * PITCH<Pixel> + foot.column;
-	float q[SPAN + S][TURNS<Pixel>];
+	float q[SPAN + S][PARTS<Pixel>];
 #pragma unroll
 	for (int k = 0; k < S; k++)
 		mix(at + k * PITCH<Pixel>, m, q[k]);
@@ -101,15 +100,15 @@ static __device__ __forceinline__ void visit_span(
 		shares_of<S>(foot.more, span.t0, k, RAYS ? fmaf(z, fmaf(z, w.w2, w.w1), w.w0) : 1.f,
 			share);
 #pragma unroll
-		for (int turn = 0; turn < TURNS<Pixel>; turn++)
+		for (int image = 0; image < PARTS<Pixel>; image++)
 #pragma unroll
 			for (int i = 0; i <= S; i++)
-				sum[turn * COLUMN + first + k] = fmaf(
-					share[i], q[k + i][turn], sum[turn * COLUMN + first + k]);
+				sum[image * COLUMN + first + k] = fmaf(
+					share[i], q[k + i][image], sum[image * COLUMN + first + k]);
 	}
 }
 
-/* The sum in a place goes on to the next one. */
+/* Moves each sum to the next place. */
 template <class Pixel> static __device__ __forceinline__ void move_on(float sum[SUMS<Pixel>])
 {
 	const int last = SUMS<Pixel> - COLUMN;
@@ -128,21 +127,21 @@ typedef struct {
 	int direction; /* parts from a view to the one rotated by one step: 1 or 3 */
 } Circle;
 
-/* How many of a column's rotated images are distinct: in the middle of odd grids they coincide. */
+/* Number of distinct rotated images of a column: in the middle of odd grids they coincide. */
 template <class Pixel> static __device__ __forceinline__ int images_of(const Tiles &s, int x, int y)
 {
-	const int wide = TURNS<Pixel> == 2 ? s.n[0] : (s.n[0] + 1) / 2;
+	const int wide = PARTS<Pixel> == 2 ? s.n[0] : (s.n[0] + 1) / 2;
 	if (x >= wide || 2 * y >= s.n[1])
 		return 0;
 	if (2 * y + 1 < s.n[1])
-		return TURNS<Pixel>;
-	return TURNS<Pixel> == 2 || 2 * x + 1 == s.n[0] ? 1 : 0;
+		return PARTS<Pixel>;
+	return PARTS<Pixel> == 2 || 2 * x + 1 == s.n[0] ? 1 : 0;
 }
 
 template <class Pixel>
-static __device__ __forceinline__ int2 turned(const Tiles &s, const Circle &circle, int x, int y)
+static __device__ __forceinline__ int2 rotated(const Tiles &s, const Circle &circle, int x, int y)
 {
-	if (TURNS<Pixel> == 2)
+	if (PARTS<Pixel> == 2)
 		return make_int2(s.n[0] - 1 - x, s.n[1] - 1 - y);
 	return circle.direction == 1 ? make_int2(s.n[0] - 1 - y, x) : make_int2(y, s.n[0] - 1 - x);
 }
@@ -155,16 +154,16 @@ static __device__ __forceinline__ void change(
 	const int64_t slice = (int64_t)s.n[0] * s.n[1];
 	int2 at = make_int2(x, y);
 #pragma unroll
-	for (int turn = 0; turn < TURNS<Pixel>; turn++) {
+	for (int image = 0; image < PARTS<Pixel>; image++) {
 		float *to = s.volume + z0 * slice + (int64_t)at.y * s.n[0] + at.x;
-		if (turn < images)
+		if (image < images)
 			update_voxels<COLUMN, 4>(s.update, to, slice, s.n[2] - z0,
-				[&](int k) { return sum[turn * COLUMN + k]; });
-		at = turned<Pixel>(s, circle, at.x, at.y);
+				[&](int k) { return sum[image * COLUMN + k]; });
+		at = rotated<Pixel>(s, circle, at.x, at.y);
 	}
 }
 
-/* s.count views of each part. */
+/* Processes s.count views of each part. */
 template <class Pixel, bool RAYS>
 static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	quarter_back(const __grid_constant__ Tiles s, const __grid_constant__ Circle circle)
@@ -174,7 +173,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	const float dx = (float)place.x, dy = (float)place.y;
 	float sum[SUMS<Pixel>] = {};
 	const Visited list = {s.views, circle.part, (int)s.count};
-	visit_views<Pixel, SUMS<Pixel>, TURNS<Pixel>>(
+	visit_views<Pixel, SUMS<Pixel>, PARTS<Pixel>>(
 		s, list, x0, y0, z0, sum,
 		[&](const Near &near, const Pixel *tile) {
 			visit_view<RAYS>(&s, near, tile, dx, dy, sum);
@@ -193,18 +192,18 @@ template <class Pixel> static bool is_circle(const ProjectRequest *what, CudaNot
 	const Box *box = &what->box;
 	bool whole = box->low[0] == 0 && box->low[1] == 0 && box->high[0] == n[0] &&
 		     box->high[1] == n[1] && what->first == 0 && what->count == plan->scan->count;
-	*direction = !whole ? 0 : TURNS<Pixel> == 4 ? plan->rays.quarter : plan->rays.half;
+	*direction = !whole ? 0 : PARTS<Pixel> == 4 ? plan->rays.quarter : plan->rays.half;
 	return *direction != 0 && cuda_has_shared(tile_bytes<Pixel>()) && tile_views(what);
 }
 
-/* Floats that the images of one view of each part take. */
+/* Floats of the images of one view of each part. */
 template <class Pixel> static int64_t image_floats(const KernelModel *model)
 {
 	return (int64_t)tile_lines(model) * tile_pitch(model) *
 	       (int64_t)(sizeof(Pixel) / sizeof(float));
 }
 
-/* The views from `first` on of each part. */
+/* Processes the views from `first` on of each part. */
 template <class Pixel>
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, const Tiles *s,
 	const Circle &circle, int64_t first)
@@ -226,7 +225,7 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 						  : quarter_back<Pixel, false>;
 	const int bytes = tile_bytes<Pixel>();
 	TRY(tile_take(kernel, bytes));
-	int64_t wide = TURNS<Pixel> == 2 ? s->n[0] : (s->n[0] + 1) / 2, tall = (s->n[1] + 1) / 2;
+	int64_t wide = PARTS<Pixel> == 2 ? s->n[0] : (s->n[0] + 1) / 2, tall = (s->n[1] + 1) / 2;
 	kernel<<<dim3(cuda_blocks(wide, SIDE, 1 << 30), cuda_blocks(tall, SIDE, 65535),
 			 cuda_blocks(s->n[2], COLUMN, 65535)),
 		THREADS, bytes, stream>>>(*s, circle);
@@ -243,7 +242,7 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 	VoxelUpdate update;
 	Tiles s = tile_request(what);
 	TRY(update_open(backend, what, epilogue, &update));
-	const Circle circle = {what->count / TURNS<Pixel>, *notes_of<int>(notes)};
+	const Circle circle = {what->count / PARTS<Pixel>, *notes_of<int>(notes)};
 	int64_t image = image_floats<Pixel>(&what->plan->model);
 	int64_t at_once = max64(1, min64(device_of(backend)->scratch_most / image, circle.part));
 	TRY(cuda_plan(backend, what->plan, &kept));
@@ -259,8 +258,8 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 		});
 }
 
-/* Averages would need twice the accumulators, for which there are no registers: voxel_back_cone
- * fuses them. */
+/* Averages would need twice the accumulators, more than there are registers: voxel_back_cone fuses
+ * them. */
 static CudaFusion circle_fuses(
 	const tomos_backend *, const ProjectRequest *, const CudaNotes *, const FusedUpdate *step)
 {

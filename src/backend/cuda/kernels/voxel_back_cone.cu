@@ -34,7 +34,7 @@ static __device__ __forceinline__ void set_next(
 	pixel = make_float4(here, next - here, counts, counts_next - counts);
 }
 
-/* `rays`: what they count; NULL: 1. */
+/* `rays`: their weights; NULL: 1. */
 template <class Pixel>
 static __global__ void make_pairs(const __grid_constant__ Tiles s, const float *from,
 	const float *rays, Pixel *to, int rows, int columns)
@@ -86,7 +86,7 @@ static __device__ __forceinline__ void visit_span(
 	}
 }
 
-/* What is left of the sums of voxel k: its own, and what the rays count. */
+/* Sums of voxel k: its own, and of the ray weights. */
 static __device__ __forceinline__ float result_of(const Pair *, const float *sum, int k)
 {
 	return sum[k];
@@ -123,9 +123,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* How far the views spread: columns and rows by which a block's
- * columns of voxels differ, steps that a column can differ from one
- * row for each voxel, and how near the source comes. */
+/* Extent of the views: columns and rows by which the voxel columns of a block differ, deviation
+ * from one row per voxel, and the smallest distance of the source. */
 typedef struct {
 	double columns, rows, low, high, nearest;
 } Spread;
@@ -144,7 +143,7 @@ static void spread_corner(const Plan *plan, const KernelView *k, const double at
 	}
 	u /= depth;
 	v /= depth;
-	if (fabs(u) > 9e5 || fabs(v) > 9e5) /* near_block counts no further */
+	if (fabs(u) > 9e5 || fabs(v) > 9e5) /* limit of near_block */
 		spread->columns = 1e9;
 	double climb = k->row[2] / depth;
 	double columns =
@@ -161,7 +160,7 @@ static void spread_corner(const Plan *plan, const KernelView *k, const double at
 	spread->nearest = fmin(spread->nearest, sqrt(away) / plan->whole.step[2]);
 }
 
-/* Blocks may reach beyond the box by their own size. */
+/* Blocks may extend beyond the box by their own size. */
 bool tile_views(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
@@ -184,8 +183,8 @@ bool tile_views(const ProjectRequest *what)
 		}
 	}
 	double differ = fmax(spread.high - 1, 1 - spread.low) * (COLUMN - 1);
-	/* Threads begin on rows that differ by spread.rows, and read to COLUMN + S + 1 from
-	 * there. */
+	/* Threads start at rows that differ by spread.rows, and read up to COLUMN + S + 1 rows
+	 * further. */
 	bool fits = differ < 3.98 && spread.columns < (double)(TILE_COLUMNS - 4) &&
 		    spread.rows + floor(differ) < (double)(TILE_ROWS - COLUMN - 6);
 	return fits && (!source || plan->model.weight != WEIGHT_RAY || spread.nearest > 200);
@@ -197,7 +196,7 @@ static bool tile_applies(const ProjectRequest *what, CudaNotes *notes)
 	return tile_views(what);
 }
 
-/* Floats that a view takes of scratch. */
+/* Floats of scratch per view. */
 static int64_t view_floats(const KernelModel *model, bool pairs)
 {
 	return (int64_t)tile_lines(model) * tile_pitch(model) * (pairs ? 4 : 2);
@@ -211,7 +210,7 @@ static CudaFusion tile_fuses(const tomos_backend *backend, const ProjectRequest 
 	return update_fuses<view_floats>(backend, what, notes, step);
 }
 
-/* The views from `first` on. */
+/* Processes the views from `first` on. */
 template <class Pixel>
 static tomos_status run_views(
 	tomos_backend *backend, const ProjectRequest *what, const Tiles *s, int64_t first)

@@ -1,4 +1,4 @@
-/* Voxel-driven back projection by blocks of voxel columns: what all kinds of images have in common.
+/* Voxel-driven back projection by blocks of voxel columns: common to all types of images.
  *
  * A block has SIDE x SIDE columns of COLUMN voxels along z and visits all views. The part of a view
  * (tile) that the block needs is copied into shared memory while earlier views are processed. A
@@ -24,19 +24,19 @@ enum {
 	WARPS = THREADS / 32 /* more than tiles */
 };
 
-/* Pixels from row to row of a tile: rows lie half of the banks apart. With that, and threads as
- * place_of has them, few of those that read at the same time meet in a bank. */
+/* Row pitch of a tile: rows are half of the banks apart. With this, and threads placed as in
+ * place_of, few concurrent reads have bank conflicts. */
 template <class Pixel> constexpr int PITCH = TILE_COLUMNS + 64 / (int)sizeof(Pixel);
 
-/* The columns of threads in a block: 8 or 16 neighbours are a rectangle, a warp 8 x 4 of them. */
+/* Columns of the threads of a block: 8 or 16 neighbours are a rectangle, a warp 8 x 4. */
 static __device__ __forceinline__ int2 place_of(int thread)
 {
 	const int lane = thread % 32, warp = thread / 32;
 	return make_int2(lane % 4 + lane / 16 * 4 + warp % 2 * 8, lane / 4 % 4 + warp / 2 * 4);
 }
 
-/* A view seen from a block: (column, row) = (uf + ua dx + ub dy, vf + va dx + vb dy) / D counted
- * from the tile's first, D = df + da dx + db dy, and rows climb by vc / D. */
+/* A view relative to a block: (column, row) = (uf + ua dx + ub dy, vf + va dx + vb dy) / D from the
+ * tile's first pixel, D = df + da dx + db dy; rows increase by vc / D per voxel. */
 typedef struct __align__(16) /* four numbers are one load */
 {
 	float uf, ua, ub, vf, va, vb, vc, df, da, db, weight;
@@ -65,8 +65,7 @@ static __device__ double affine(const double f[4], double x, double y, double z)
 	return f[0] * x + f[1] * y + f[2] * z + f[3];
 }
 
-/* Where a tile begins whose first pixel has that number: one that sees nothing may as well begin
- * nearer. */
+/* First pixel of a tile, clamped: a tile that sees nothing may start nearer. */
 static __device__ int within(double first, int size, int tile)
 {
 	return (int)fmin(fmax(first, 0.0), (double)(size - tile));
@@ -78,7 +77,7 @@ static __device__ __forceinline__ Near near_block(
 	double x = (double)(s->low[0] + x0), y = (double)(s->low[1] + y0),
 	       z = (double)(s->low[2] + z0);
 	double column = 1e9, row = 1e9, right = -1e9, top = -1e9, differ = 0;
-	for (int corner = 0; corner < 4; corner++) { /* the extremes are there */
+	for (int corner = 0; corner < 4; corner++) { /* extremes are at the corners */
 		double cx = x + (corner & 1 ? SIDE - 1 : 0), cy = y + (corner & 2 ? SIDE - 1 : 0);
 		double rate = 1 / affine(k->depth, cx, cy, z);
 		double across = affine(k->column, cx, cy, z) * rate;
@@ -108,7 +107,7 @@ static __device__ __forceinline__ Near near_block(
 		.from = within(row + TILE_ROWS, s->lines, TILE_ROWS) * s->pitch +
 			within(column + BORDER, s->pitch, TILE_COLUMNS),
 		.columns = (int)fmin(right - column + 2.01, (double)TILE_COLUMNS)};
-	/* One more than the corners need: between them `first` can lie a little higher. */
+	/* One more than the corners need: between them `first` can be slightly higher. */
 	near.rows = (int)fmin(top - row + SPAN + near.segments + 1, (double)TILE_ROWS);
 	near.away[0] = (float)((x - k->src[0]) * s->step[0]);
 	near.away[1] = (float)((y - k->src[1]) * s->step[1]);
@@ -116,8 +115,8 @@ static __device__ __forceinline__ Near near_block(
 	return near;
 }
 
-/* One warp copies all of a tile, 16 bytes at a time; the next warp the next one. So each finds out
- * where to copy from once for several views. */
+/* One warp copies a whole tile, 16 bytes per copy; the next warp the next one. So addresses are
+ * computed once for several views. */
 template <class Pixel> struct Copier {
 	static constexpr int PIXELS = 16 / (int)sizeof(Pixel), CHUNKS = TILE_COLUMNS / PIXELS,
 			     DOWN = 32 / CHUNKS;
@@ -129,7 +128,7 @@ template <class Pixel> struct Copier {
 		column = threadIdx.x % CHUNKS * PIXELS;
 	}
 
-	/* Whether the tile of that number is this warp's. */
+	/* Whether this warp copies that tile. */
 	static __device__ __forceinline__ bool has(int number)
 	{
 		return (number ^ (threadIdx.x / 32)) % WARPS == 0;
@@ -173,8 +172,8 @@ static __device__ __forceinline__ Weights weights_of(
 	return Weights{scale * a, scale * slope, scale * bend};
 }
 
-/* Where voxel (dx, dy, 0) of a block falls on a tile: between two columns, on rows that climb with
- * every voxel by `more` than one. */
+/* Position of voxel (dx, dy, 0) of a block in a tile: between two columns, and rows that increase
+ * per voxel by 1 + `more`. */
 typedef struct {
 	int column; /* before it */
 	float right, row, more, rate;
@@ -188,7 +187,7 @@ static __device__ __forceinline__ Foot foot_of(const Near &v, float dx, float dy
 	return Foot{(int)left, u - left, row, fmaf(v.vc, rate, -1.f), rate};
 }
 
-/* Voxel k of a span lies t0 + k more after row k of those from `row` on. */
+/* Voxel k of a span is t0 + k more beyond row k of those from `row` on. */
 typedef struct {
 	int row;
 	float t0;
@@ -201,8 +200,7 @@ static __device__ __forceinline__ Span span_of(const Foot &foot, int first)
 	return Span{(int)before, row - before};
 }
 
-/* Adds what the span of voxels from `first` on takes from a tile to their sums: each kind of pixel
- * has its own. */
+/* Adds a tile to the sums of the span of voxels from `first` on; defined for each type of pixel. */
 template <int S, bool RAYS, class Pixel>
 static __device__ __forceinline__ void visit_span(
 	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum);
@@ -225,39 +223,37 @@ static __device__ __forceinline__ void visit_view(
 	}
 }
 
-/* Views whose coefficients are held at a time, of all turns: many, since all threads wait for
- * them. */
+/* Views set up at once, of all parts: many, since all threads wait for them. */
 template <class Pixel> constexpr int VIEWS = sizeof(Pixel) == sizeof(float4) ? 128 : 64;
 
-/* The list of views that a block visits: `count` from `first` on in each of TURNS parts, which
- * begin `part` apart. They have `count` images. */
+/* The views that a block visits: `count` from `first` on in each of PARTS parts, with stride
+ * `part`. They have `count` images. */
 typedef struct {
 	const KernelView *first;
 	int64_t part;
 	int count;
 } Visited;
 
-/* Some views of all turns as a block sees them. Sums stay in the tiles' memory meanwhile: if they
- * were kept in registers, there would be none left for this, and some would be in memory for
- * good. */
-template <int SUMS, int VIEWS_HELD, int TURNS>
+/* Sets up some views of all parts for a block. Sums are kept in the tiles' memory meanwhile: in
+ * registers they would cause spilling. */
+template <int SUMS, int VIEWS_HELD, int PARTS>
 static __device__ __forceinline__ void near_views(const Tiles &s, const Visited &list, int x0,
 	int y0, int z0, Near *near, volatile float *parked, float sum[SUMS])
 {
-	const int number = threadIdx.x, turn = TURNS == 1 ? 0 : number / list.count;
-	const int view = number - turn * list.count;
-	if (number >= TURNS * list.count)
+	const int number = threadIdx.x, part = PARTS == 1 ? 0 : number / list.count;
+	const int view = number - part * list.count;
+	if (number >= PARTS * list.count)
 		return;
 #pragma unroll
 	for (int i = 0; i < SUMS; i++)
 		parked[i * VIEWS_HELD + number] = sum[i];
-	near[number] = near_block(&s, &list.first[turn * list.part + view], x0, y0, z0);
+	near[number] = near_block(&s, &list.first[part * list.part + view], x0, y0, z0);
 #pragma unroll
 	for (int i = 0; i < SUMS; i++)
 		sum[i] = parked[i * VIEWS_HELD + number];
 }
 
-/* Calls visit(near, tile) for `count` views, whose tile is then there. */
+/* Calls visit(near, tile) for `count` views when their tile is complete. */
 template <class Pixel, class Visit>
 static __device__ __forceinline__ void visit_tiles(const Tiles &s, const Near *near, int count,
 	const Pixel *images, Pixel *tiles, const Visit &visit)
@@ -283,40 +279,41 @@ static __device__ __forceinline__ void visit_tiles(const Tiles &s, const Near *n
 	}
 }
 
-/* Calls it for all views of the list, some of each turn at a time, and turned() after these. */
-template <class Pixel, int SUMS, int TURNS, class Visit, class Turned>
+/* The same for all views of the list, some of each part at a time; calls ended() after each
+ * part. */
+template <class Pixel, int SUMS, int PARTS, class Visit, class Ended>
 static __device__ __forceinline__ void visit_views(const Tiles &s, const Visited &list, int x0,
-	int y0, int z0, float sum[SUMS], const Visit &visit, const Turned &turned)
+	int y0, int z0, float sum[SUMS], const Visit &visit, const Ended &ended)
 {
 	extern __shared__ float4 tile_memory[];
 	static_assert(SUMS * VIEWS<Pixel> * sizeof(float) <=
 		      TILES * TILE_ROWS * PITCH<Pixel> * sizeof(Pixel));
 	Near *near = (Near *)tile_memory;
 	Pixel *tiles = (Pixel *)(near + VIEWS<Pixel>);
-	const int most = VIEWS<Pixel> / TURNS;
+	const int most = VIEWS<Pixel> / PARTS;
 	for (int first = 0; first < list.count; first += most) {
 		const Visited some = {list.first + first, list.part, min(most, list.count - first)};
 		const Pixel *images = (const Pixel *)s.images + (int64_t)first * s.lines * s.pitch;
 		__syncthreads();
-		near_views<SUMS, VIEWS<Pixel>, TURNS>(
+		near_views<SUMS, VIEWS<Pixel>, PARTS>(
 			s, some, x0, y0, z0, near, (float *)tiles, sum);
 #pragma unroll 1
-		for (int turn = 0; turn < TURNS; turn++) {
+		for (int part = 0; part < PARTS; part++) {
 			__syncthreads();
-			visit_tiles(s, near + turn * some.count, some.count, images, tiles, visit);
-			turned();
+			visit_tiles(s, near + part * some.count, some.count, images, tiles, visit);
+			ended();
 		}
 	}
 }
 
-/* Bytes of shared memory that a block takes. */
+/* Bytes of shared memory per block. */
 template <class Pixel> static inline int tile_bytes(void)
 {
 	return VIEWS<Pixel> * (int)sizeof(Near) +
 	       TILES * TILE_ROWS * PITCH<Pixel> * (int)sizeof(Pixel);
 }
 
-/* Lets a kernel take them. */
+/* Allows a kernel to use them. */
 template <class Kernel> static inline tomos_status tile_take(Kernel kernel, int bytes)
 {
 	CUDA_TRY(cudaFuncSetAttribute(
@@ -325,8 +322,7 @@ template <class Kernel> static inline tomos_status tile_take(Kernel kernel, int 
 	return TOMOS_OK;
 }
 
-/* Whether the views of the request are such that blocks of its voxels find all they need in a
- * tile. */
+/* Whether blocks of the request's voxels find all pixels they need in a tile. */
 bool tile_views(const ProjectRequest *what);
 
 /* An image of a view, with its zeros. */
@@ -340,7 +336,7 @@ static inline int tile_pitch(const KernelModel *model)
 	return (int)(model->columns + 2 * BORDER + 1) / 2 * 2;
 }
 
-/* The request but for its views and images. */
+/* The request without its views and images. */
 static inline Tiles tile_request(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;

@@ -11,9 +11,9 @@
 
 enum { WIDE = 32, HIGH = 4, COLUMN = 16, VIEWS = 64, BORDER = 2 };
 
-/* Columns of one voxel, where all is in one slice, or of COLUMN.
- * RAYS: weights along the ray of a point source, which differ from voxel to voxel.
- * SLICES: fans of which each lies in a slice, so that voxel k is on row k from the first one's. */
+/* Columns of one voxel, in a single slice, or of COLUMN. RAYS: weights along the ray of a point
+ * source, which differ from voxel to voxel. SLICES: in-slice fans, so that voxel k is on row k from
+ * that of the first. */
 
 typedef struct {
 	const KernelView *views;
@@ -28,13 +28,13 @@ typedef struct {
 	VoxelUpdate update;
 } Columns;
 
-/* A view seen from the corner of a block of voxels: column = (uf + u . d) / D + u0, likewise row,
+/* A view relative to the corner of a block of voxels: column = (uf + u . d) / D + u0, likewise row,
  * with D = depth + depth . d. */
 typedef struct {
 	int u0, v0;
 	float uf, ua, ub, vf, va, vb, vc, df, da, db;
 	float weight;
-	bool fans;    /* the row is not divided by D, and rays stay level */
+	bool fans;    /* the row is not divided by D, and rays are level */
 	float src[3]; /* from the corner, in units; for weights along the ray */
 } Near;
 
@@ -70,12 +70,12 @@ static __device__ double affine(const double f[4], const double at[3])
 static __device__ Near near_corner(const Columns *s, const KernelView *k, const double at[3])
 {
 	double depth = affine(k->depth, at), u = affine(k->column, at), v = affine(k->row, at);
-	bool planar = s->model.planar; /* there are no rows to tell apart */
+	bool planar = s->model.planar; /* one row only */
 	v = planar ? 0 : v;
 	double u0 = fmax(fmin(floor(u / depth), 1e6), -1e6);
 	bool fans = KERNEL_FANS(k);
 	double lower = fans ? 1 : depth, bend = fans ? 0 : 1;
-	/* Rows of slices are whole numbers but for rounding. */
+	/* Rows of slices are integers to rounding. */
 	double v0 = fmax(fmin(floor(v / lower + (fans ? 1e-5 : 0)), 1e6), -1e6);
 	Near near = {.u0 = (int)u0,
 		.v0 = (int)v0,
@@ -96,13 +96,13 @@ static __device__ Near near_corner(const Columns *s, const KernelView *k, const 
 	return near;
 }
 
-/* Rows `row` and on of one detector column, interpolated across it. */
+/* Row of one detector column, interpolated with the next column. */
 template <typename Pixel> static __device__ __forceinline__ Pixel mix(const Pixel *at, float right)
 {
 	return interpolate(right, __ldg(at), __ldg(at + 1));
 }
 
-/* One detector column, the same share of each row, for one slice each. */
+/* In-slice fans: one interpolated row per voxel. */
 template <int N, typename Pixel>
 static __device__ __forceinline__ void visit_slices(const Columns *s, const Pixel *column, int row,
 	int sign, float right, float weight, Pixel sum[N])
@@ -133,7 +133,7 @@ static __device__ __forceinline__ void visit(
 		return;
 	float rate = __frcp_rn(depth);
 	float u = fmaf(v.ua, dx, fmaf(v.ub, dy, v.uf)) * rate;
-	/* Beyond the border of zeros all is as on it. */
+	/* Positions beyond the border of zeros are clamped to it. */
 	u = fminf(fmaxf(u, (float)(-BORDER - v.u0)), (float)(s->model.columns - v.u0));
 	float left = floorf(u), right = u - left;
 	float lower = v.fans ? 1 : rate; /* of rows */
@@ -215,7 +215,7 @@ static bool column_applies(const ProjectRequest *what, CudaNotes *notes)
 	*in_slices = !plan->model.planar && fans && rays_are(rays, RAYS_IN_SLICE);
 	if (plan->model.clamp || plan->model.nearest || rays->source == SOURCES_MIXED)
 		return false;
-	/* The sources of tilted fans are elsewhere for each voxel of a column. */
+	/* Tilted fans have another source for each voxel of a column. */
 	return rays_are(rays, fans ? RAYS_IN_SHEET | RAYS_LEVEL : RAYS_IN_SHEET);
 }
 
@@ -225,7 +225,7 @@ static int64_t row_pixels(const KernelModel *model)
 	return (model->columns + 2 * BORDER + 3) / 4 * 4;
 }
 
-/* Floats that it takes of scratch. */
+/* Floats of scratch per view. */
 static int64_t view_floats(const KernelModel *model, bool pairs)
 {
 	return row_pixels(model) * (model->rows + 2 * BORDER) * (pairs ? 2 : 1);
@@ -242,7 +242,7 @@ template <typename Pixel> static ColumnKernel kernel_of(bool in_slices, bool fla
 	return kernels[flat ? 1 : in_slices ? 2 : 0][rays];
 }
 
-/* The views from `first` on. */
+/* Processes the views from `first` on. */
 template <typename Pixel>
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, const Columns *s,
 	int64_t first, bool in_slices)

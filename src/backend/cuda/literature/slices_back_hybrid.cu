@@ -16,8 +16,8 @@ static_assert(Layout::BYTES >= TEXTURE_VIEWS * (int)sizeof(float4));
 static_assert((int)ROWS_THREADS == 2 * TEXTURE_SIDE * TEXTURE_SIDE);
 static_assert((int)ROWS_SIDE == (int)TEXTURE_SIDE);
 
-/* SOME of OF neighbouring pairs of blocks are of the first kind: there each has the pixels of both
- * and half of the slices. */
+/* SOME of OF neighbouring pairs of blocks use texture units: each of the pair then has the pixels
+ * of both and half of the slices. */
 template <int SOME>
 static __global__ void __launch_bounds__(ROWS_THREADS, 2)
 	hybrid_back(const __grid_constant__ Rows rows, const __grid_constant__ Texture texture)

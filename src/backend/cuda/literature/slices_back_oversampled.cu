@@ -16,7 +16,7 @@ enum {
 	BYTES = 2 * VIEWS * VIEW * (int)sizeof(float4)
 };
 
-/* One column of four slices and the next, and what lies between. */
+/* One column of four slices, and interpolated values up to the next. */
 static __device__ void refine(float4 *to, float4 one, float4 two)
 {
 #pragma unroll

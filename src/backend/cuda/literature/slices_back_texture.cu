@@ -108,7 +108,7 @@ static bool is_made(const CudaTextures *c, const Texels *t, const Transposed *y,
 	       c->columns == y->nj && c->views == y->nk;
 }
 
-/* Kernels may still use the ones of before. */
+/* Kernels may still use the previous ones. */
 static tomos_status drop_textures(CudaDevice *d)
 {
 	if (d->textures.count > 0)
@@ -151,9 +151,9 @@ tomos_status texture_fill(tomos_backend *backend, const Transposed *y, const Hat
 	(slices == 1          ? fill_texels<1>
 		: slices == 2 ? fill_texels<2>
 			      : fill_texels<4>)<<<blocks, THREADS, 0, d->stream>>>(*y, t);
-	CUDA_LAUNCHED("turning an array");
+	CUDA_LAUNCHED("transposing an array");
 	TRY(need_textures(d, &t, y, count));
-	for (int i = 0; i < MOST_TEXTURES; i++) /* blocks may ask for more, and not use it */
+	for (int i = 0; i < MOST_TEXTURES; i++) /* blocks may fetch more, unused */
 		s->of[i] = d->textures.of[min(i, count - 1)];
 	return TOMOS_OK;
 }
@@ -179,7 +179,7 @@ bool texture_fits(const ProjectRequest *what, HatSlices *l)
 	return high - low >= LEAST_SLICES;
 }
 
-/* Four slices are in half, and so for data that may be. */
+/* Four slices per texel are halves, for data that may be half precision. */
 template <int SLICES> static bool texture_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	return (SLICES < 4 || what->plan->data == DATA_HALF) &&

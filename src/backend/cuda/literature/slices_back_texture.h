@@ -9,7 +9,7 @@
 
 #include "backend/cuda/kernels/transpose.h"
 
-enum { TEXTURE_SIDE = 16, TEXTURE_VIEWS = 256 }; /* views that a block looks at together */
+enum { TEXTURE_SIDE = 16, TEXTURE_VIEWS = 256 }; /* views set up by a block at once */
 
 typedef struct {
 	const HatView *views;
@@ -19,24 +19,24 @@ typedef struct {
 	int slices;
 	float *to; /* slice i of pixel (a, b) at i si + a sj + b sk */
 	int64_t si, sj, sk;
-	bool fresh;              /* nothing is there to be added to */
-	const unsigned *largest; /* what halves were scaled by; NULL: floats */
+	bool fresh;              /* sums overwrite the output */
+	const unsigned *largest; /* scale of halves; NULL: floats */
 	cudaTextureObject_t of[MOST_TEXTURES];
 } Texture;
 
-/* What textures over some slices of a request need: floats of scratch. */
+/* Floats of scratch for textures over some slices of a request. */
 int64_t texture_floats(const Transposed *y, int slices);
-/* Fills the scratch and makes the textures, texels of 1, 2 or 4 slices. */
+/* Fills the scratch and creates textures with texels of 1, 2 or 4 slices. */
 tomos_status texture_fill(tomos_backend *backend, const Transposed *y, const HatView *views,
 	int slices, float *scratch, Texture *s);
-/* The part of a request that has to do with pixels. */
+/* The request without its data. */
 Texture texture_of(
 	const ProjectRequest *what, const HatSlices *l, const HatView *views, int64_t count);
 bool texture_fits(const ProjectRequest *what, HatSlices *l);
 
 /* ---- on the GPU ------------------------------------------------------------------------------ */
 
-/* Texels as they are fetched: float sums of so many slices. */
+/* Texels: float sums of SLICES slices. */
 template <int SLICES> struct Texel;
 
 template <> struct Texel<1> {
@@ -69,14 +69,14 @@ template <> struct Texel<4> {
 	}
 };
 
-/* Threads along a curve of order Z, so that each 4 and each 16 of them share columns: the even bits
- * of the lowest eight. */
+/* Threads along a Z-order curve, so that each 4 and each 16 of them use common columns: the even
+ * bits of the lowest eight. */
 static __device__ __forceinline__ int even_bits(int t)
 {
 	return (t & 1) | (t >> 1 & 2) | (t >> 2 & 4) | (t >> 3 & 8);
 }
 
-/* A view as a block sees it: the middle of the column of its first pixel, and how it changes. */
+/* A view relative to a block: column of its first pixel, and its change per pixel. */
 static __device__ __forceinline__ float4 texture_line(
 	const Texture *s, const HatView *hat, int a0, int b0)
 {
@@ -96,15 +96,14 @@ static __device__ void texture_write(
 		*to = (s->fresh ? 0.f : *to) + factor * sum->x[i];
 }
 
-/* How a block shares out its work: each of its threads has PIXELS pixels, 16 apart along b, and
- * GROUPS texels of slices. */
+/* Work of a block: each of its threads has PIXELS pixels, 16 apart along b, and GROUPS texels of
+ * slices. */
 template <int SLICES_, int PIXELS_, int GROUPS_> struct TextureShare {
 	static constexpr int SLICES = SLICES_, PIXELS = PIXELS_, GROUPS = GROUPS_;
 };
 
-/* Pixels from (a0, b0) and texels from `group` on, all of which must be the same for the whole
- * block: units fetch from one texture at a time. Every 256 threads are 16 pixels further along
- * a. */
+/* Pixels from (a0, b0) and texels from `group` on, uniform over the block: units fetch from one
+ * texture at a time. Every 256 threads are 16 pixels further along a. */
 template <class Share>
 static __device__ void texture_sum(const Texture *s, float4 *lines, int a0, int b0, int group)
 {
