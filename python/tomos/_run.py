@@ -281,6 +281,17 @@ def _add_hint(failure: BaseException, report: RunReportStruct) -> None:
         failure.add_note(hint)
 
 
+def _written(scan: _Path, arguments: dict[str, Any]) -> str:
+    """The call as text, which HDF5 outputs keep; arrays as their shapes."""
+    def text(value: Any) -> str:
+        if hasattr(value, "__fspath__"):
+            return repr(os.fspath(value))
+        shape = getattr(value, "shape", None)
+        return repr(value) if shape is None or isinstance(value, Geometry) else f"<array {shape}>"
+    given = [f"{name}={text(value)}" for name, value in arguments.items() if value is not None]
+    return f"tomos.run({', '.join([text(scan), *given])})"
+
+
 def _check_types(backend: Any, progress: Any) -> None:
     if not isinstance(backend, str):
         raise TypeError(f"a backend is one of the names {lib.backend_names().decode()}, not "
@@ -320,6 +331,9 @@ def _run(scan: _Path, output: Optional[_Path] = None, method: Optional[str] = No
                    geometry=None if views else geometry)
     arrays = {"start": start, "truth": truth, "mask": mask, "ray_weights": ray_weights,
               "matrix": matrix, "stored": stored}
+    text = _written(scan, {"output": path, "method": method, **options, **arrays,
+                           "compare": compare, "geometry": geometry, "degrees": degrees,
+                           "backend": backend})
     _check_iterative(name or "fbp", arrays)
     structs = _structs(scan, name or "fbp", backend, views is not None,
                        truth is not None or compare is not None, degrees, options)
@@ -327,10 +341,10 @@ def _run(scan: _Path, output: Optional[_Path] = None, method: Optional[str] = No
         structs["stored"] = GROUPS["matrix"].fill(storage=arrays.pop("stored"))
     lines, struct = _Lines(verbose), RunReportStruct()
     with _files({**arrays, "compare": compare}) as paths:
-        job = JobStruct(scan=os.fsencode(scan),
-                        output=os.fsencode(path), method=name.encode(), backend=backend.encode(),
-                        views=views._handle if views else None, say=SAY(lines.add),
-                        report=ctypes.pointer(struct), **paths)
+        job = JobStruct(scan=os.fsencode(scan), output=os.fsencode(path), method=name.encode(),
+                        backend=backend.encode(), views=views._handle if views else None,
+                        command=text.encode(), say=SAY(lines.add), report=ctypes.pointer(struct),
+                        **paths)
         for group, settings in structs.items():
             setattr(job, _MEMBERS.get(group, group), ctypes.addressof(settings))
         _call(job, lines, progress, keep=(structs, views))

@@ -114,12 +114,14 @@ static tomos_status prepare_run(FileRun *r)
 	return r->options.dry_run ? TOMOS_OK : iterative_checkpoints(r);
 }
 
-/* Limited angles are reconstructed, but nobody should trust the values unwarned. */
+/* Filtered back projection of limited angles has artefacts, and values that are too low. */
 static tomos_status say_gaps(const FileRun *r)
 {
 	double covered, needed, degrees = 180 / 3.14159265358979323846;
+	if (r->iterates)
+		return TOMOS_OK;
 	TRY(tomos_geometry_cover(r->prepared->geometry, &covered, &needed));
-	if (r->iterates || covered >= 0.99 * needed)
+	if (covered >= 0.99 * needed)
 		return TOMOS_OK;
 	return job_say(r->job,
 		"warning: the views cover %.4g of %.4g degrees: values will be too low and edges "

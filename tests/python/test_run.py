@@ -253,6 +253,16 @@ def test_compare(tall, tmp_path):
         np.testing.assert_allclose(report.difference, wanted, rtol=1e-5)
 
 
+def test_hdf5_outputs_have_the_call(tall, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path, A, b, truth = tall
+    tomos.run(path, tmp_path / "rec.h5", "sirt", iterations=2, start=truth[:16], rows=slice(0, 16))
+    with h5py.File(tmp_path / "rec.h5") as file:
+        text = file["process/command"][()].decode()
+    assert text == (f"tomos.run({str(path)!r}, output={str(tmp_path / 'rec.h5')!r}, method='sirt', "
+                    "iterations=2, rows='0:16', start=<array (16, 32, 32)>, backend='auto')")
+
+
 def test_iterative_plan(tall, tmp_path):
     plan = tomos.run(tall[0], tmp_path / "rec.npy", "sirt", dry_run=True)
     assert plan.shape == (40, 32, 32) and plan.slabs == 3 and plan.slices == plan.iterations == 0
