@@ -91,8 +91,8 @@ static inline void resume(void **state)
 static inline void names(void **state)
 {
 	(void)state;
-	assert_string_equal(tomos_method_names(),
-		"sirt|art|sart|block|cgls|lsqr|lsmr|mlem|osem|fista|pdhg|asd-pocs");
+	assert_true(choice_index(tomos_method_names(), "sirt") == 0);
+	assert_true(choice_index(tomos_method_names(), "asd-pocs") > 0);
 	assert_true(strlen(tomos_method_help("pdhg")) > 10);
 	assert_string_equal(tomos_method_help("fdk"), "");
 	assert_true(tomos_method_uses("cgls", "strength") && tomos_method_uses("cgls", "mask"));

@@ -86,7 +86,11 @@ static void test_printed(void **state)
 static void test_projectors(void **state)
 {
 	(void)state;
-	static const char *const known[] = {"line", "line-march", "joseph", "voxel", "footprint"};
+#define KERNEL(function, name, family, weights, help) name,
+	static const char *const known[] = {
+#include "kernel/kernels.def"
+	};
+#undef KERNEL
 	for (int i = 0; i < COUNT(known); i++) {
 		const tomos_option *row = row_of("projector", "forward", TOMOS_CHOICE);
 		assert_true(choice_index(row->values, known[i]) >= 0);

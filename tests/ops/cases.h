@@ -254,7 +254,13 @@ static inline void case_same(const float *a, const float *b, int64_t n)
 		assert_true(case_difference(a, b, n) < 1e-5);
 }
 
-static const char *const case_models[] = {"joseph", "line", "line-march", "voxel", "footprint"};
+/* Every projector. */
+#define KERNEL(function, name, family, weights, help) name,
+static const char *const case_models[] = {
+#include "kernel/kernels.def"
+};
+#undef KERNEL
+#define CASE_MODELS ((int)(sizeof case_models / sizeof *case_models))
 enum { CASE_MODELS = sizeof case_models / sizeof case_models[0] };
 
 /* y = A x, and x = A' y; contiguous data. */

@@ -1,6 +1,6 @@
 /* Splits of several children with little memory, and problems projected by them and in one piece. */
-#ifndef TOMOS_TESTS_SPLIT_CASES_H
-#define TOMOS_TESTS_SPLIT_CASES_H
+#ifndef TOMOS_TESTS_OPS_SPLIT_CASES_H
+#define TOMOS_TESTS_OPS_SPLIT_CASES_H
 
 #include "backend/split/split.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"

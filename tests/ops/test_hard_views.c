@@ -198,9 +198,8 @@ static void rays_far_beside(void **state)
 	(void)state;
 	tomos_grid grid = {{8, 8, 1}, {0, 0, 0}, {1, 1, 1}};
 	tomos_view view = {{1.5e-12, 1, 0, 0}, {-3e7, -9, 0}, {1, 0, 0}, {0, 0, 1}};
-	static const char *const models[] = {"joseph", "line", "line-march", "voxel", "footprint"};
-	for (int m = 0; m < 5; m++)
-		assert_true(largest_difference(&grid, &view, 1, 1, 3, models[m]) == 0);
+	for (int m = 0; m < CASE_MODELS; m++)
+		assert_true(largest_difference(&grid, &view, 1, 1, 3, case_models[m]) == 0);
 }
 
 /* The length of a direction does not matter. */

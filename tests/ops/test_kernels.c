@@ -79,8 +79,7 @@ static void levels_agree(void **state)
 	for (int i = 0; i < CASES; i++) {
 		Case c = case_make(i);
 		tomos_projector_options o = tomos_projector_defaults();
-		o.forward = (const char *[]){
-			"joseph", "line", "line-march", "voxel", "footprint"}[i / CASE_KINDS % 5];
+		o.forward = case_models[i / CASE_KINDS % CASE_MODELS];
 		compare(&c, &o, base, &o, best, 3e-6, &worst);
 		tomos_geometry_free(c.scan);
 	}

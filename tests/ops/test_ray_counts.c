@@ -73,17 +73,16 @@ static void check_same(const tomos_op *a, const tomos_op *b, const char *what)
 static void last_bits(void **state)
 {
 	(void)state;
-	static const char *const models[] = {"joseph", "line", "line-march", "voxel", "footprint"};
 	tomos_backend *backend;
 	OK(tomos_backend_open(&backend, test_backend()));
-	for (int k = 0; k < 10; k++) {
+	for (int k = 0; k < 2 * CASE_MODELS; k++) {
 		int rows = k % 2 ? ROWS : 1;
 		tomos_geometry *scan = scan_make(rows, 0.1), *other = scan_disturbed(scan, rows);
 		tomos_grid grid;
 		OK(tomos_grid_centred(&grid, N, N, rows, 0.1));
-		tomos_op *a = projector_make(backend, scan, &grid, models[k / 2]);
-		tomos_op *b = projector_make(backend, other, &grid, models[k / 2]);
-		check_same(a, b, models[k / 2]);
+		tomos_op *a = projector_make(backend, scan, &grid, case_models[k / 2]);
+		tomos_op *b = projector_make(backend, other, &grid, case_models[k / 2]);
+		check_same(a, b, case_models[k / 2]);
 		tomos_op_free(a);
 		tomos_op_free(b);
 		tomos_geometry_free(scan);

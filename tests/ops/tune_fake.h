@@ -1,6 +1,6 @@
 /* A fake device with three kernels of known speed, and tuning files in a folder of their own. */
-#ifndef TOMOS_TESTS_TUNE_FAKE_H
-#define TOMOS_TESTS_TUNE_FAKE_H
+#ifndef TOMOS_TESTS_OPS_TUNE_FAKE_H
+#define TOMOS_TESTS_OPS_TUNE_FAKE_H
 
 #include "backend/split/split.h" /* first: cmocka makes a macro of fail() */
 #include "backend/tune.h"

@@ -1,0 +1,131 @@
+/* Every format of formats.def that is written and recognised: round trips, parts, truncations, bit flips. */
+#include "io_help.h"
+#include "io/io.h"
+
+#define FORMAT(name) &format_##name,
+static const Format *const formats[] = {
+#include "io/formats.def"
+};
+#undef FORMAT
+
+static const int64_t shape[3] = {3, 4, 5};
+enum { NUMBERS = 3 * 4 * 5 };
+static float numbers[NUMBERS];
+
+/* A path for each ending in turn; NULL after the last, and for formats that files do not show or that
+ * only the reader knows. */
+static const char *path_of(const Format *format, int ending)
+{
+	static const unsigned char any[1] = {0};
+	char name[64];
+	const char *text = format->endings ? format->endings : "";
+	bool silent = strcmp(format->name, "raw") == 0 && !format->probe(any, 1);
+	for (; ending > 0 && *text; ending--) {
+		text += strcspn(text, "|");
+		text += *text == '|';
+	}
+	if (!*text || !format->create || !format->open || silent)
+		return NULL;
+	snprintf(name, sizeof name, "every.%.*s", (int)strcspn(text, "|"), text);
+	return at(name);
+}
+
+/* Calls `check` with a file of each ending of each format. */
+static void each(void (*check)(const Format *format, const char *path))
+{
+	int count = 0;
+	for (int i = 0; i < COUNT(formats); i++)
+		for (int ending = 0;; ending++, count++) {
+			char path[256];
+			const char *next = path_of(formats[i], ending);
+			if (!next)
+				break;
+			snprintf(path, sizeof path, "%s", next);
+			write_array(path, TOMOS_VOLUME, shape, numbers);
+			check(formats[i], path);
+		}
+	assert_true(count >= 4);
+	assert_int_equal(mem_live(), 0);
+}
+
+static void check_whole(const Format *format, const char *path)
+{
+	tomos_file *file;
+	tomos_file_info info = {.bytes = sizeof info};
+	float back[NUMBERS];
+	assert_ok(tomos_file_open(&file, path, NULL));
+	assert_ok(tomos_file_describe(file, &info));
+	assert_string_equal(info.format, format->name);
+	assert_string_equal(info.type, "float32");
+	assert_memory_equal(info.shape, shape, sizeof shape);
+	assert_ok(tomos_file_read(file, 0, shape[0], back));
+	assert_memory_equal(back, numbers, sizeof back);
+	assert_ok(tomos_file_read(file, 1, 2, back));
+	assert_memory_equal(back, numbers + 20, 40 * sizeof *back);
+	assert_ok(io_read(file, &(Extract){.first = 2, .count = 1, .row = 1, .rows = 2}, back));
+	assert_memory_equal(back, numbers + 45, 10 * sizeof *back);
+	tomos_file_close(file);
+}
+
+static void check_truncated(const Format *format, const char *path)
+{
+	size_t length;
+	int64_t found[3];
+	float *data;
+	unsigned char *bytes = get_file(path, &length);
+	(void)format;
+	put_file(path, bytes, length / 2);
+	assert_text(read_all(path, found, &data) != TOMOS_OK, path, __FILE__, __LINE__);
+	assert_says("every.");
+	free(bytes);
+	free(data);
+}
+
+/* Damaged files are read or rejected with a message. */
+static void check_flipped(const Format *format, const char *path)
+{
+	size_t length;
+	unsigned char *bytes = get_file(path, &length);
+	(void)format;
+	for (size_t i = 0; i < length; i += 1 + length / 300) {
+		int64_t found[3];
+		float *data;
+		bytes[i] ^= (unsigned char)(1 << i % 8);
+		put_file(path, bytes, length);
+		if (read_all(path, found, &data) != TOMOS_OK)
+			assert_true(tomos_message()[0] != 0);
+		bytes[i] ^= (unsigned char)(1 << i % 8);
+		free(data);
+	}
+	free(bytes);
+}
+
+static void round_trips(void **state)
+{
+	(void)state;
+	each(check_whole);
+}
+
+static void truncated(void **state)
+{
+	(void)state;
+	each(check_truncated);
+}
+
+static void flipped(void **state)
+{
+	(void)state;
+	each(check_flipped);
+}
+
+int main(void)
+{
+	for (int i = 0; i < NUMBERS; i++)
+		numbers[i] = (float)i * 0.5F - 7;
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(round_trips),
+		cmocka_unit_test(truncated),
+		cmocka_unit_test(flipped),
+	};
+	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}
