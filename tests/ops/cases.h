@@ -260,7 +260,6 @@ static const char *const case_models[] = {
 #include "kernel/kernels.def"
 };
 #undef KERNEL
-#define CASE_MODELS ((int)(sizeof case_models / sizeof *case_models))
 enum { CASE_MODELS = sizeof case_models / sizeof case_models[0] };
 
 /* y = A x, and x = A' y; contiguous data. */
