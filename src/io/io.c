@@ -1,4 +1,4 @@
-/* Opening by content, creating by name, and the checks common to all formats. */
+/* Opening, creating, reading and writing: the parts common to all formats. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,139 +7,11 @@
 #include <sys/statvfs.h>
 #include "io/io.h"
 
-enum {
-	HEAD_BYTES = 4096,
-	NAMES_SHOWN = 5, /* names of datasets in a message */
-	PORTION =
-		1
-		<< 24, /* elements: a fraction of a second, so that cancelling takes effect soon */
-};
+/* Elements read or written per step: a fraction of a second, so that cancelling takes effect
+ * soon. */
+enum { PORTION = 1 << 24 };
 
 OPTION_VALUES(file_values, TOMOS_FILE_OPTIONS);
-
-#define FORMAT(name) &format_##name,
-static const Format *const formats[] = {
-#include "io/formats.def"
-};
-#undef FORMAT
-
-/* ---- choosing a format ----------------------------------------------------------------------- */
-
-bool io_is_directory(const char *path)
-{
-	struct stat info;
-	return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-bool io_names_directory(const char *path)
-{
-	size_t length = strlen(path);
-	return (length > 0 && path[length - 1] == '/') || io_is_directory(path);
-}
-
-void io_add_name(char *names, size_t size, int before, const char *start, const char *name)
-{
-	size_t used = strlen(names);
-	if (before < NAMES_SHOWN)
-		snprintf(names + used, size - used, "%s%s%s", before ? ", " : "", start, name);
-	else if (before == NAMES_SHOWN)
-		snprintf(names + used, size - used, ", ...");
-}
-
-static tomos_status read_head(const char *path, unsigned char *head, size_t *length)
-{
-	int descriptor;
-	int64_t size;
-	TRY(flat_open(&descriptor, &size, path));
-	*length = (size_t)min64(size, HEAD_BYTES);
-	tomos_status status = flat_read(descriptor, path, 0, head, (int64_t)*length);
-	(void)flat_close(&descriptor, path);
-	return status;
-}
-
-static tomos_status reject_content(const char *path, const unsigned char *head, size_t length)
-{
-	char names[128] = "", bytes[64] = "";
-	for (int i = 0; i < COUNT(formats); i++)
-		snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
-			formats[i]->name);
-	for (size_t i = 0; i < length && i < 8; i++)
-		snprintf(bytes + strlen(bytes), sizeof bytes - strlen(bytes), " %02x", head[i]);
-	if (length == 0)
-		return fail(TOMOS_BAD_FILE, "'%s' is empty", path);
-	return fail(TOMOS_BAD_FILE, "'%s' is of no known format (%s); it begins with%s", path,
-		names, bytes);
-}
-
-static tomos_status find_by_content(
-	const Format **format, const char *path, const tomos_file_options *options)
-{
-	unsigned char buffer[HEAD_BYTES];
-	const unsigned char *head = NULL;
-	size_t length = 0;
-	if (options->raw[0]) {
-		*format = &format_raw;
-		return TOMOS_OK;
-	}
-	if (!io_is_directory(path) && !tiff_is_pattern(path)) {
-		TRY(read_head(path, buffer, &length));
-		head = buffer;
-	}
-	for (int i = 0; i < COUNT(formats); i++)
-		if (formats[i]->probe(head, length)) {
-			*format = formats[i];
-			return TOMOS_OK;
-		}
-	return reject_content(path, head, length);
-}
-
-static bool ending_fits(const Format *format, const char *path)
-{
-	const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-	char lower[16];
-	size_t length = dot ? strlen(dot + 1) : 0;
-	if (!dot || (slash && dot < slash) || length >= sizeof lower)
-		return false;
-	for (size_t i = 0; i <= length; i++)
-		lower[i] = dot[1 + i] >= 'A' && dot[1 + i] <= 'Z' ? (char)(dot[1 + i] + 32)
-								  : dot[1 + i];
-	return choice_index(format->endings, lower) >= 0;
-}
-
-static tomos_status find_by_name(const Format **format, const char *path)
-{
-	char endings[128] = "";
-	if (io_names_directory(path)) {
-		*format = &format_tiff;
-		return TOMOS_OK;
-	}
-	for (int i = 0; i < COUNT(formats); i++) {
-		if (!formats[i]->create)
-			continue;
-		*format = formats[i];
-		if (ending_fits(formats[i], path))
-			return TOMOS_OK;
-		snprintf(endings + strlen(endings), sizeof endings - strlen(endings), "%s%s",
-			i ? "|" : "", formats[i]->endings);
-	}
-	return fail(TOMOS_BAD_VALUE,
-		"the name '%s' does not say the format to write: it must end in one of %s, or in "
-		"'/' "
-		"for a directory of TIFF files",
-		path, endings);
-}
-
-const char *tomos_output_format(const char *path)
-{
-	const Format *format;
-	return path && path[0] && find_by_name(&format, path) == TOMOS_OK ? format->name : "";
-}
-
-tomos_status io_check_name(const char *path)
-{
-	const Format *format;
-	return find_by_name(&format, path);
-}
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
@@ -178,7 +50,7 @@ static tomos_status file_give(File **file, File *made, tomos_status status)
 static tomos_status open_into(File *file, const tomos_file_options *options)
 {
 	int64_t count;
-	TRY(find_by_content(&file->format, file->path, options));
+	TRY(format_by_content(&file->format, file->path, options));
 	file->scale = 1;
 	if (!file->bare || file->format->get)
 		TRY(file->format->open(file, options));
@@ -209,7 +81,7 @@ tomos_status tomos_file_open(File **file, const char *path, const tomos_file_opt
 
 /* Rejects an output that is larger than the free space of its file system, before hours of work.
  * Where the free space is unknown, a full disk is an error of the write. */
-static tomos_status check_room(const char *path, int64_t needed)
+static tomos_status check_space(const char *path, int64_t needed)
 {
 	struct statvfs disk;
 	char *directory;
@@ -257,7 +129,7 @@ tomos_status io_check_options(const char *path, const tomos_file_options *option
 {
 	const Format *format;
 	char facts[32];
-	TRY(find_by_name(&format, path));
+	TRY(format_by_name(&format, path));
 	snprintf(facts, sizeof facts, "hdf5=%d folder=%d", format == &format_hdf5,
 		io_names_directory(path));
 	return options_need("file", options, facts);
@@ -269,13 +141,13 @@ static tomos_status create_into(File *file, tomos_content content, const int64_t
 	int64_t count;
 	if (!shape)
 		return fail(TOMOS_BAD_VALUE, "'%s' is given no shape", file->path);
-	TRY(find_by_name(&file->format, file->path));
+	TRY(format_by_name(&file->format, file->path));
 	TRY(shape_count(shape, &count));
 	if (!file->kept) /* a resumed run has checked its options */
 		TRY(io_check_options(file->path, options));
 	TRY(choose_type(file, options));
 	if (!file->continued)
-		TRY(check_room(file->path, count * file->element.bytes));
+		TRY(check_space(file->path, count * file->element.bytes));
 	memcpy(file->shape, shape, sizeof file->shape);
 	file->content = content;
 	file->first_index = max64(0, options->first_number);

@@ -108,6 +108,10 @@ bool io_is_directory(const char *path);
 bool io_names_directory(const char *path); /* or ends in '/' */
 /* Appends a name to a list for a message; after a few names, dots. */
 void io_add_name(char *names, size_t size, int before, const char *start, const char *name);
+/* The format that reads a file, and the one that writes a file of this name. */
+tomos_status format_by_content(
+	const Format **format, const char *path, const tomos_file_options *options);
+tomos_status format_by_name(const Format **format, const char *path);
 /* Rejects a name whose extension is no output format. */
 tomos_status io_check_name(const char *path);
 /* The same, and rejects options without effect on such a file. */
