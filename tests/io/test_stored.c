@@ -94,7 +94,7 @@ static void rejections(void **state)
 	rejected(&o, "r.h5", "type uint16 needs a window LOW,HIGH");
 	o.window = wrong;
 	o.window_count = 2;
-	rejected(&o, "r.h5", "type uint16 needs a window LOW,HIGH");
+	rejected(&o, "r.h5", "window 1,1: LOW must be below HIGH");
 	o.type = "float32";
 	o.window = window;
 	rejected(&o, "r.h5", "window has no effect without type=uint16|uint8");
