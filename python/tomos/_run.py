@@ -98,7 +98,7 @@ class _Lines:
         while self.shown < len(self.lines):
             line = self.lines[self.shown]
             self.shown += 1
-            if line.startswith("warning: "):
+            if "warning: " in line.lower():
                 warnings.warn(line.removeprefix("warning: "), stacklevel=_level())
             elif self.verbose:
                 print(line, flush=True)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "run/run_parts.h"
 
@@ -32,6 +33,16 @@ static tomos_status default_output(char **output, const char *scan)
 	return mem_printf(output, "%.*s_rec/", end, scan);
 }
 
+/* A scan is measured once: not even `overwrite` replaces it by its reconstruction. */
+static tomos_status output_is_not_scan(const char *output, const char *scan)
+{
+	struct stat a, b;
+	if (stat(output, &a) != 0 || stat(scan, &b) != 0 || a.st_dev != b.st_dev ||
+		a.st_ino != b.st_ino)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE, "the output '%s' is the scan itself; give it another name", output);
+}
+
 /* What is in the way of the output is said before anything is searched for or computed. */
 static tomos_status name_output(FileRun *r)
 {
@@ -42,6 +53,7 @@ static tomos_status name_output(FileRun *r)
 					  : default_output(&r->output, job->scan));
 	if (r->options.dry_run)
 		return TOMOS_OK;
+	TRY(output_is_not_scan(r->output, job->scan));
 	TRY(io_check_options(r->output, &r->file_options));
 	TRY(file_check(r->output, r->file_options.overwrite != 0));
 	r->preview.output = r->output;

@@ -120,6 +120,12 @@ def test_counts_with_flats(counts, tmp_path):
     assert other.prep.stripes == given.prep.stripes == 0
 
 
+def test_a_doubtful_axis_is_a_warning(tmp_path):
+    tomos.write(tmp_path / "even.npy", np.ones((20, 4, 32)), content="projections")
+    with pytest.warns(UserWarning, match="axis .* end of the range searched"):
+        tomos.run(tmp_path / "even.npy", tmp_path / "rec.npy", angles=np.arange(20) * np.pi / 20)
+
+
 def test_dry_run(scans, tmp_path):
     plan = tomos.run(scans / "parallel.h5", tmp_path / "plan.npy", dry_run=True, rows=slice(2, 10),
                      filter="hann")
@@ -369,12 +375,14 @@ def test_from_several_threads(scans, tmp_path):
     (dict(backend=3), TypeError, "a backend is one of the names"),
     (dict(method="fdk"), NotImplementedError, "parallel rays go with fbp"),
     (dict(output="volume.foo"), ValueError, "does not say the format to write"),
+    (dict(output=None, overwrite=True), ValueError, "output '.*parallel.h5' is the scan itself"),
     (dict(scan="missing.h5"), OSError, "'missing.h5' cannot be opened: No such file"),
     (dict(scan=3), TypeError, "expected str, bytes or os.PathLike"),
     (dict(progress=3), TypeError, "progress is True, False or a function"),
 ])
 def test_what_is_rejected(scans, tmp_path, options, failure, message):
     given = {"scan": scans / "parallel.h5", "output": tmp_path / "rec.npy", **options}
+    given["output"] = given["output"] or given["scan"]
     with pytest.raises(failure, match=message):
         tomos.run(**given)
     assert not (tmp_path / "rec.npy").exists()
