@@ -1,8 +1,9 @@
 # Tests that run on the backend that TOMOS_TEST_BACKEND names, once more on devices. PoCL makes an OpenCL
 # one of the processor. Where there is no platform they are skipped, in the words of the message they meet.
 set(device_fast test_adjoint test_kernels test_truth test_orientation test_hard_views test_filters
-	test_analytic_calls test_algebraic test_algebraic_run test_checkpoint test_counts test_verbs test_opencl
-	test_matrix_device test_composite test_art test_stack_kernels test_tune test_fans test_turns)
+	test_analytic_calls test_algebraic test_algebraic_run test_checkpoint test_counts test_vectors
+	test_opencl test_matrix_device test_composite test_art test_stack_kernels test_tune test_fans
+	test_split_symmetry)
 # Some of them once more on two devices, which may be the same one.
 set(devices_fast test_adjoint test_kernels test_hard_views)
 set(devices_long test_truth test_orientation test_analytic)

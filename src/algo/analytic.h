@@ -1,4 +1,4 @@
-/* What filtered back projection and Feldkamp's method share. */
+/* Weights, alignment and filter windows of filtered back projection and Feldkamp's method. */
 #ifndef TOMOS_ALGO_ANALYTIC_H
 #define TOMOS_ALGO_ANALYTIC_H
 
@@ -10,26 +10,27 @@ tomos_status window_find(const tomos_analytic_options *o, FilterWindow *window, 
 /* kernel[n], n < taps: the filter in space, for pixels of width 1. */
 tomos_status window_kernel(double *kernel, int64_t taps, const tomos_analytic_options *o);
 
-/* A circular scan about the z axis, as the analytic methods see it. */
+/* A circular scan about the z axis. */
 typedef enum { COVER_HALF_TURN, COVER_FULL_TURN, COVER_SHORT } Cover;
 
 typedef struct {
-	double angle;    /* radians, as the constructors count it */
-	double share;    /* of the circle: the angle the view stands for */
+	double angle;    /* radians, as in the constructors */
+	double share;    /* of the circle: the integration weight of the view */
 	double distance; /* source to axis; 0: parallel rays */
 	double spacing;  /* of columns, measured at the axis */
-	double axis;     /* column on which the axis falls */
-	double row;      /* row on which the source's height falls; fans: nothing depends on it */
+	double axis;     /* column that the axis projects to */
+	double row;      /* row at the height of the source; not used for fans */
 	double detector; /* source to detector, along the normal */
-	double du, dv;   /* pixel width and height on the detector; dv 0: fans, rays stay level */
+	double du, dv;   /* pixel width and height on the detector; dv 0: fans, in-slice rays */
 } CircleView;
 
 typedef struct {
 	CircleView *views;
 	Cover cover;
-	double start, sweep;        /* short scan: first angle, and the angle it covers */
-	double near_side, far_side; /* how far all views see on the shorter and the longer side */
-	int far_sign;               /* sign of the longer side */
+	double start, sweep; /* short scan: first angle, and the angle it covers */
+	double near_side,
+		far_side; /* extent of all views on the shorter and the longer side of the axis */
+	int far_sign;     /* sign of the longer side */
 } Circle;
 
 /* `scan` must be aligned (see align_views). */

@@ -1,8 +1,7 @@
-/* Circular scans: the angle each view stands for, and what redundant rays count.
+/* Circular scans: integration weights of views, and weights of redundant rays.
  *
  * Short scans: D. L. Parker 1982, with the overscan spread over the whole sweep (M. D. Silver
  * 2000). Offset detectors: after P. S. Cho et al. 1995 and G. Wang 2002, weights w(s) + w(-s) = 1.
- * /
  */
 #include <math.h>
 #include <stdlib.h>
@@ -103,7 +102,7 @@ static tomos_status measure_gaps(const Place *places, int64_t count, double peri
 }
 
 /* Half the gap on either side, shared among equal angles. A gap that is many views wide and 15
- * degrees or more has no data: the views beside it do not stand for it. */
+ * degrees or more has no data: the views beside it do not extend into it. */
 static void share_out(
 	Circle *circle, const Place *places, const double *gaps, int64_t count, double median)
 {
@@ -166,7 +165,7 @@ static tomos_status check_short(const Circle *circle, int64_t count)
 	return TOMOS_OK;
 }
 
-/* Which part of the circle there is, and each view's share of it. */
+/* Determines the part of the circle that is covered, and the share of each view. */
 static tomos_status find_cover(Circle *circle, int64_t count, Place *places, double *gaps)
 {
 	bool parallel = circle->views[0].distance == 0;

@@ -21,8 +21,8 @@ typedef struct {
 	tomos_op *op;
 } Work;
 
-/* An offset detector sees one side of the axis farther than the other. What its filtered rows hold
- * beyond the short side belongs to the image too, so they are made as wide on both. */
+/* An offset detector extends farther on one side of the axis. Its filtered rows are not zero beyond
+ * the short side, and contribute to the image there, so rows are widened to be symmetric. */
 static void widen(Work *w)
 {
 	tomos_geometry *a = w->aligned;
@@ -31,7 +31,7 @@ static void widen(Work *w)
 	if (circle->cover != COVER_FULL_TURN)
 		return;
 	double wider = (circle->far_side - circle->near_side) / fabs(spacing);
-	int64_t more = (int64_t)ceil(wider - 1e-6); /* an axis in the middle to rounding: none */
+	int64_t more = (int64_t)ceil(wider - 1e-6); /* none for an axis in the middle to rounding */
 	w->before = (circle->far_sign > 0) == (spacing > 0) ? more : 0;
 	double shift = w->before > 0 ? -0.5 * (double)more : 0.5 * (double)more;
 	a->columns += more;

@@ -30,7 +30,7 @@ static tomos_status prepare(Iteration *it, Fista *f)
 	TRY(iteration_vector(it, &f->r, it->Y, "the residual"));
 	if (penalty_of_gradient(penalty_kind(it)))
 		TRY(denoiser_make(it, &f->denoiser));
-	TRY(iteration_norm(it, &(NormRoom){{f->old, f->y}, {f->Ax, f->Aold}}, &norm));
+	TRY(iteration_norm(it, &(NormVectors){{f->old, f->y}, {f->Ax, f->Aold}}, &norm));
 	f->step = norm > 0 ? 1 / (norm * norm) : 0;
 	iteration_scalar(it, &f->step);
 	TRY(iteration_bound(it, it->x));

@@ -90,7 +90,7 @@ tomos_status iteration_bound(const Iteration *it, float *y);
 /* 1 in every voxel that counts. */
 tomos_status iteration_ones(const Iteration *it, float *ones);
 /* --norm, or an estimate of the norm of A; the room is overwritten. */
-tomos_status iteration_norm(const Iteration *it, const NormRoom *room, double *norm);
+tomos_status iteration_norm(const Iteration *it, const NormVectors *room, double *norm);
 /* The gradient and its space, made at the first call. */
 tomos_status iteration_gradient(Iteration *it, const tomos_op **gradient);
 

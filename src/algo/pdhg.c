@@ -44,7 +44,7 @@ static tomos_status prepare(Iteration *it, Pdhg *d)
 	TRY(iteration_vector(it, &d->Ax, it->Y, "projections"));
 	TRY(iteration_vector(it, &d->Aold, it->Y, "projections"));
 	TRY(iteration_vector(it, &d->r, it->Y, "the residual"));
-	TRY(iteration_norm(it, &(NormRoom){{d->old, d->lead}, {d->Ax, d->Aold}}, &d->norm));
+	TRY(iteration_norm(it, &(NormVectors){{d->old, d->lead}, {d->Ax, d->Aold}}, &d->norm));
 	d->norm = d->norm > 0 ? d->norm : 1;
 	if (field)
 		TRY(prepare_gradient(it, d));

@@ -2,7 +2,7 @@
  *
  * The ramp is cut off at a frequency and sampled in space (G. N. Ramachandran, A. V.
  * Lakshminarayanan 1971; A. C. Kak, M. Slaney 1988, ch. 3), not sampled in frequency, so that its
- * mean is right. /
+ * mean is right.
  */
 #include <math.h>
 #include <string.h>
@@ -138,8 +138,8 @@ static void add_frequency(double *kernel, int64_t taps, double f, double amount)
 	}
 }
 
-/* The integral over frequency by Gauss-Legendre, eight nodes per half turn of the fastest cosine.
- * */
+/* The integral over frequency by Gauss-Legendre, eight nodes per half period of the fastest
+ * cosine. */
 static void integrate(double *kernel, int64_t taps, FilterWindow window, double parameter,
 	const tomos_analytic_options *o)
 {

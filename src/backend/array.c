@@ -1,4 +1,4 @@
-/* Arrays in a backend's own memory, and copies between them and the host's. */
+/* Arrays in the memory of a backend, and copies to and from host memory. */
 #include "backend/backend.h"
 
 tomos_status tomos_array_create(
@@ -7,7 +7,7 @@ tomos_status tomos_array_create(
 	const int64_t shape[3] = {n0, n1, n2};
 	int64_t count;
 	if (!array || !backend)
-		return fail(TOMOS_BAD_VALUE, "an array needs a place and a backend");
+		return fail(TOMOS_BAD_VALUE, "tomos_array_create needs an array and a backend");
 	*array = (tomos_array){.data = NULL};
 	TRY(shape_count(shape, &count));
 	*array = tomos_array_of(NULL, n0, n1, n2);

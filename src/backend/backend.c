@@ -1,10 +1,10 @@
-/* The kinds of backends, opened by name. */
+/* Opens backends by name. */
 #include <string.h>
 #include "backend/device_module.h"
 #include "backend/split/split.h"
 #include "backend/tune.h"
 
-/* "auto" takes the first that opens; the cpu, which is built in, always does. */
+/* "auto" takes the first one that opens; the CPU, which is built in, always does. */
 #define BACKENDS(B) B("cuda", NULL) B("cpu", &cpu_backend) B("opencl", NULL)
 #define BACKEND_TYPE(name, type) {name, type},
 #define BACKEND_NAME(name, type) "|" name
@@ -50,7 +50,7 @@ static tomos_status take_options(SplitOptions *split, const tomos_device_options
 	return TOMOS_OK;
 }
 
-/* What the system or a driver says stands on one line of a file. */
+/* Names from the system or a driver are stored on one line of a file. */
 static void tidy(char *text)
 {
 	for (; *text; text++)
@@ -89,7 +89,7 @@ tomos_status backend_open_type(
 	return status;
 }
 
-/* In pieces where there are several devices or a limit; the cpu has neither. */
+/* Several devices, or a memory limit, are opened as a split; the CPU has neither. */
 static tomos_status open_type(
 	tomos_backend **backend, int index, const char *argument, const SplitOptions *split)
 {
@@ -107,7 +107,7 @@ static tomos_status open_auto(tomos_backend **backend, const SplitOptions *split
 	tomos_status status = TOMOS_NO_DEVICE;
 	for (int i = 0; i < COUNT(backends) && status != TOMOS_OK; i++) {
 		status = open_type(backend, i, "", split);
-		if (backends[i].type) /* what keeps it from opening is a mistake to be told */
+		if (backends[i].type) /* a built-in backend opens, or its error is reported */
 			break;
 	}
 	return status;
@@ -118,14 +118,14 @@ tomos_status tomos_backend_open(tomos_backend **backend, const char *name)
 	return tomos_backend_open_with(backend, name, NULL);
 }
 
-/* Rejects limits and shares where they would mean nothing. */
+/* Rejects a memory limit or distribution that would have no effect. */
 static tomos_status check_pieces(int index, const char *argument, const SplitOptions *split)
 {
 	const char *name = backends[index].name;
 	if (split->memory != 0 && backends[index].type == &cpu_backend)
 		return fail(TOMOS_BAD_VALUE,
 			"a memory of %lld bytes is for devices with memory of their own; the %s "
-			"backend works in the host's",
+			"backend uses host memory",
 			(long long)split->memory, name);
 	if (split->share != SHARE_AUTO && split->memory == 0 && !strchr(argument, ','))
 		return fail(TOMOS_BAD_VALUE,
@@ -133,7 +133,7 @@ static tomos_status check_pieces(int index, const char *argument, const SplitOpt
 	return TOMOS_OK;
 }
 
-/* "cpu", or "cpu:..." with what the backend makes of the rest. */
+/* "cpu", or "cuda:1" with an argument that the backend interprets. */
 tomos_status tomos_backend_open_with(
 	tomos_backend **backend, const char *name, const tomos_device_options *options)
 {

@@ -220,8 +220,8 @@ typedef struct {
 		const float *x, double *result);
 	tomos_status (*scatter)(tomos_backend *b, int64_t n, const int64_t *index, const float *w,
 		float a, float low, float high, float *y);
-	/* Forward differences of x [z][y][x] along x, y and, with several slices, z; the adjoint.
-	 * */
+	/* Forward differences of x [z][y][x] along x, y and, with several slices, z; the
+	 * adjoint. */
 	tomos_status (*gradient)(
 		tomos_backend *b, const int64_t shape[3], const float *x, float *field);
 	tomos_status (*gradient_adjoint)(
@@ -267,7 +267,7 @@ typedef struct {
 
 struct BackendType {
 	const char *name;
-	int64_t chunk; /* number of floats of projections that are best filtered and projected at once */
+	int64_t chunk; /* floats of projections to be filtered and projected at once */
 	tomos_status (*open)(tomos_backend *backend, const char *argument);
 	void (*close)(tomos_backend *backend);
 	/* Number of processors, clock and rates; NULL: not known. */

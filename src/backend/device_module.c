@@ -1,4 +1,4 @@
-/* Finds and opens the modules that hold the backends of graphics cards. */
+/* Loads the modules that contain the GPU backends. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,20 +16,20 @@ typedef struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Loaded loaded[MOST];
 
-static void say(const char *sentence)
+static void set_message(const char *message)
 {
-	(void)fail(TOMOS_OK, "%s", sentence);
+	(void)fail(TOMOS_OK, "%s", message);
 }
 
 static const ModuleHost host = {.version = TOMOS_VERSION,
-	.say = say,
+	.set_message = set_message,
 	.alloc = mem_alloc,
 	.zeroed = mem_zeroed,
 	.release = mem_free,
 	.parallel_for = parallel_for,
 	.tune_wanted = tune_wanted};
 
-/* The library's own folder, where its modules are. */
+/* The folder TOMOS_MODULES, or else that of the library. */
 static tomos_status module_path(char **path, const char *name)
 {
 	const char *folder = getenv("TOMOS_MODULES");
@@ -64,8 +64,8 @@ static tomos_status module_load(const char *name, const BackendType **type)
 	return status;
 }
 
-/* Without the driver's own library a card cannot be there: said at once, before the module and all
- * it needs are read from the disk. It stays open, as the module does. */
+/* Without the driver's library there can be no GPU: reported before the module and its dependencies
+ * are loaded. It stays open, as the module does. */
 static tomos_status check_driver(const char *name)
 {
 	static void *driver;

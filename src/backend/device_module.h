@@ -1,13 +1,13 @@
-/* Backends opened at run time: what the library lends a module, and what it asks of it. */
+/* Backends loaded at run time: what the library provides to them, and their symbol. */
 #ifndef TOMOS_BACKEND_DEVICE_MODULE_H
 #define TOMOS_BACKEND_DEVICE_MODULE_H
 
 #include "backend/backend.h"
 
-/* A module shares no symbol with the library: it has these instead. */
+/* Functions of the library that modules call; they do not link with it. */
 typedef struct {
-	const char *version; /* of the library: modules go with the one they were built with */
-	void (*say)(const char *sentence);
+	const char *version; /* of the library; a module must be of the same */
+	void (*set_message)(const char *message);
 	tomos_status (*alloc)(void *pointer_out, int64_t count, size_t size, const char *what);
 	tomos_status (*zeroed)(void *pointer_out, int64_t count, size_t size, const char *what);
 	void (*release)(void *pointer);
@@ -15,11 +15,11 @@ typedef struct {
 	const char *(*tune_wanted)(const tomos_backend *backend, const ProjectRequest *what);
 } ModuleHost;
 
-/* The one symbol of a module, tomos_module_open; NULL: it belongs to another version. */
+/* The symbol of a module, tomos_module_open; NULL: it is of another version. */
 typedef const BackendType *ModuleOpen(const ModuleHost *host);
 
-/* The backend of libtomos_NAME.so, which lies beside the library or in the folder that
- * TOMOS_MODULES names; the first call opens it, and it stays open. */
+/* The backend of libtomos_NAME.so in the folder TOMOS_MODULES, or else in that of the library. The
+ * module is loaded by the first call and stays open. */
 tomos_status module_find(const char *name, const BackendType **type);
 
 #endif

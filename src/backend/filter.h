@@ -1,4 +1,4 @@
-/* Weighting and filtering of detector rows, as the backends do it. */
+/* Weighting and filtering of detector rows. */
 #ifndef TOMOS_BACKEND_FILTER_H
 #define TOMOS_BACKEND_FILTER_H
 
@@ -6,15 +6,15 @@
 
 typedef enum { PADDING_ZERO, PADDING_EDGE, PADDING_SMOOTH } Padding;
 
-/* Rows are set into wider ones, multiplied by weights, continued by `margin` samples on both sides
- * and convolved with the even kernel[|n|], |n| < taps, exactly: nothing wraps around, whatever
- * length a transform has. */
+/* Rows are widened, multiplied by weights, padded by `margin` samples on both sides and convolved
+ * with the even kernel[|n|], |n| < taps. The convolution is linear for every length of the
+ * transform. */
 typedef struct {
 	int64_t columns, margin, taps;
-	int64_t seen, before; /* columns of the views, and columns filled with zeros before them */
+	int64_t seen, before; /* columns of the views, and zero columns inserted before them */
 	Padding padding;
-	const double *kernel; /* NULL: weighting alone */
-	bool direct;          /* tap by tap instead of by transforms */
+	const double *kernel; /* NULL: weighting only */
+	bool direct;          /* sum over taps instead of FFTs */
 	int oversample;       /* samples per column in the result, by linear interpolation */
 } FilterSpec;
 
@@ -29,10 +29,10 @@ static inline int64_t filter_columns(const FilterSpec *spec)
 typedef struct {
 	double distance; /* 0: parallel rays, no cosine */
 	double foot_column, foot_row, du, dv;
-	const float *column_weight; /* followed by those of the next view, where there is one */
-	/* Where the detector is not aligned: pixel (column, row) of the aligned one takes its value
-	 * from column (m0 c + m1 r + m2) / (m6 c + m7 r + m8), row (m3 c + m4 r + m5) / (m6 c + m7
-	 * r + m8), which in fans is not divided. */
+	const float *column_weight; /* those of the next view follow in memory */
+	/* For tilted detectors: pixel (c, r) of the aligned detector is interpolated at column
+	 * (m0 c + m1 r + m2) / d and row (m3 c + m4 r + m5) / d of the view, with
+	 * d = m6 c + m7 r + m8; for fans the row is not divided. */
 	bool mapped, fans;
 	double map[9];
 } FilterView;

@@ -1,5 +1,5 @@
-/* What a device can do at most, and the least time that a piece of work takes on it: that of its
- * slowest part (in the manner of Chilingaryan et al., 2019, section 6.5). */
+/* Peak rates of a device, and the lower bound of the time of some work on it: that of the slowest
+ * unit (as in Chilingaryan et al., 2019, section 6.5). */
 #include <stdio.h>
 #include "backend/backend.h"
 

@@ -1,4 +1,4 @@
-/* The table of optimised kernels, for people and for the model of bounds. */
+/* The table of optimised kernels, for listings and for the performance model. */
 #include "backend/optimised.h"
 #include <string.h>
 

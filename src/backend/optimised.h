@@ -20,8 +20,7 @@ static inline bool optimised_computes(
 	return (projectors & own) && (direction == BOTH || direction == (unsigned)what->direction);
 }
 
-/* What an update needs of each unit at least, as tomos_machine_bound takes it; NULL: no such
- * kernel. */
+/* The least work per update for each unit (see tomos_machine_bound); NULL: no such kernel. */
 const double *optimised_demand(const char *kernel);
 
 #endif

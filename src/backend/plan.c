@@ -1,4 +1,4 @@
-/* From a scan and a grid to what the kernels read: everything in voxel indices. */
+/* Converts scan and grid to what kernels read, with all lengths in voxel indices. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -11,7 +11,8 @@ _Static_assert((int)SOURCE_PARALLEL == (int)TOMOS_PARALLEL &&
 		       (int)SOURCE_FAN_PER_ROW == (int)TOMOS_FAN_PER_ROW,
 	"kinds of sources are numbered alike");
 
-/* The constant of voxel_weight; gradients here are per voxel, so the voxel's volume is in them. */
+/* The constant of voxel_weight. Gradients are per voxel here, so they contain the volume of a
+ * voxel. */
 static void view_mass(KernelView *k, const Plan *plan)
 {
 	double c[3];
@@ -64,7 +65,7 @@ done:
 	return status;
 }
 
-/* A plan of the same kind with room for `count` views of `rows` x `columns`. */
+/* A plan of the same kind for `count` views of `rows` x `columns`, which are not filled in. */
 static tomos_status plan_like(
 	Plan *part, const Plan *whole, int64_t rows, int64_t columns, int64_t count)
 {
@@ -104,8 +105,8 @@ tomos_status plan_part(Plan *part, const Plan *whole, const int64_t *views, int6
 	return classify_part(part, whole, views, 0);
 }
 
-/* The pixels are counted from the window's corner: as U / D and V / D say where a voxel falls, that
- * is U - corner D and V - corner D. */
+/* Pixels are numbered from the corner of the window. A voxel projects to (U / D, V / D), so U and V
+ * become U - corner D and V - corner D. */
 static void view_crop(KernelView *k, const double corner[2])
 {
 	bool fans = KERNEL_FANS(k);
@@ -148,8 +149,8 @@ void plan_free(Plan *plan)
 	memset(plan, 0, sizeof *plan);
 }
 
-/* A ray-driven kernel reaches less than one voxel to either side of the ray, a footprint half the
- * shadow and half a column. */
+/* A ray-driven kernel reaches less than one voxel on either side of the ray, a footprint half the
+ * projection of a voxel and half a column. */
 int64_t plan_disjoint_columns(const Plan *plan, int64_t view)
 {
 	const KernelView *k = &plan->views[view];

@@ -1,6 +1,5 @@
-/* What a backend knows of the speed of its kernels, and which it takes for a request: the fastest
- * of the measured projections of that kind whose sizes are nearest, none more than twice or half as
- * large. */
+/* The tuning results of a backend and the kernel chosen for a request: the fastest one of the
+ * measurement of the same kind whose sizes are nearest, within a factor of two. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +8,7 @@
 
 #define SET(field, text) snprintf(field, sizeof(field), "%s", text)
 
-/* The axis across the slices that parallel rays are in; -1: none. */
+/* The axis perpendicular to the slices of in-slice parallel rays; -1: none. */
 static int slice_axis(const ProjectRequest *what)
 {
 	const RayClass *rays = &what->plan->rays;
@@ -60,17 +59,17 @@ bool tune_same(const tomos_tuned *a, const tomos_tuned *b)
 	       a->views == b->views && a->columns == b->columns;
 }
 
-/* In factors of two, over all sizes; more than one of them is too far. */
+/* The sum of log2 of the ratios of sizes; infinite if one ratio exceeds 2. */
 static double distance(const tomos_tuned *a, const tomos_tuned *b)
 {
 	const int64_t pairs[4][2] = {{a->size, b->size}, {a->slices, b->slices},
 		{a->views, b->views}, {a->columns, b->columns}};
 	double sum = 0;
 	for (int i = 0; i < 4; i++) {
-		double apart = fabs(log2((double)pairs[i][0] / (double)pairs[i][1]));
-		if (!(apart <= 1))
+		double difference = fabs(log2((double)pairs[i][0] / (double)pairs[i][1]));
+		if (!(difference <= 1))
 			return HUGE_VAL;
-		sum += apart;
+		sum += difference;
 	}
 	return sum;
 }
@@ -88,9 +87,9 @@ const char *tune_wanted(const tomos_backend *backend, const ProjectRequest *what
 		const tomos_tuned *row = &t->rows[i];
 		if (!row->chosen || row->unknown || !same_kind(row, &asked))
 			continue;
-		double apart = distance(row, &asked);
-		if (apart < nearest) {
-			nearest = apart;
+		double difference = distance(row, &asked);
+		if (difference < nearest) {
+			nearest = difference;
 			wanted = row->kernel;
 		}
 	}
@@ -110,7 +109,7 @@ tomos_status tune_add(tomos_backend *backend, const tomos_tuned *rows, int64_t c
 	Tuning *t = &backend->tuning;
 	tomos_tuned *joined;
 	int64_t kept = 0;
-	TRY(mem_alloc(&joined, t->count + count, sizeof *joined, "what was measured"));
+	TRY(mem_alloc(&joined, t->count + count, sizeof *joined, "tuning results"));
 	for (int64_t i = 0; i < t->count; i++)
 		if (!is_among(&t->rows[i], rows, count))
 			joined[kept++] = t->rows[i];
@@ -137,7 +136,7 @@ tomos_status tomos_tuned_list(tomos_tuned **list, int64_t *count, const tomos_ba
 	const Tuning *t = &backend->tuning;
 	*list = NULL;
 	*count = 0;
-	TRY(mem_alloc(list, t->count, sizeof **list, "what was measured"));
+	TRY(mem_alloc(list, t->count, sizeof **list, "tuning results"));
 	if (t->count > 0)
 		memcpy(*list, t->rows, (size_t)t->count * sizeof **list);
 	*count = t->count;
@@ -158,7 +157,7 @@ double tomos_tuned_bound(const tomos_tuned *row, const tomos_machine *machine, t
 	if (taken != TOMOS_OK || !demand)
 		return 0;
 	memcpy(work, demand, sizeof work);
-	/* Volume and projections once, shared by all updates. */
+	/* Volume and projections are each read or written once. */
 	work[TOMOS_RATE_MEMORY] =
 		sizeof(float) *
 		(1 / (double)known.views +

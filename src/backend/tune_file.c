@@ -1,5 +1,5 @@
-/* Keeps what was measured in the user's cache directory, a file for each device, driver and
- * version. What cannot be read, or belongs to something else, counts as not there. */
+/* Stores tuning results in the user's cache directory, one file per device, driver and version. A
+ * file that cannot be read, or belongs to another device, is ignored. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +19,9 @@ enum { MOST_ROWS = 4096, LINE = 512 };
 	"views " \
 	"%18lld columns %18lld rate %31lf chosen %1d coarse %1d%c"
 
-/* ---- where it is --------------------------------------------------------------------------- */
+/* ---- path ---------------------------------------------------------------------------------- */
 
-/* As the XDG base directory specification has it: paths that are not absolute are to be ignored. */
+/* According to the XDG base directory specification, which ignores relative paths. */
 static tomos_status cache_folder(char **folder)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -31,16 +31,16 @@ static tomos_status cache_folder(char **folder)
 		return mem_printf(folder, "%s/.cache/tomos", home);
 	*folder = NULL;
 	return fail(TOMOS_IO,
-		"there is no cache directory: neither XDG_CACHE_HOME nor HOME is the name of one");
+		"there is no cache directory: neither XDG_CACHE_HOME nor HOME is an absolute path");
 }
 
-/* Of a backend's device; different ones differ in more than that, which the file says in full. */
+/* A hash of device, driver and version for the file name; the file has them in full. */
 static uint64_t device_number(const tomos_backend *backend)
 {
-	const char *const texts[] = {backend->model, backend->driver, TOMOS_VERSION};
-	uint64_t sum = 14695981039346656037U; /* Fowler, Noll and Vo's, with 64 bits */
-	for (int i = 0; i < COUNT(texts); i++)
-		for (const char *c = texts[i];; c++) {
+	const char *const names[] = {backend->model, backend->driver, TOMOS_VERSION};
+	uint64_t sum = 14695981039346656037U; /* 64-bit FNV-1a */
+	for (int i = 0; i < COUNT(names); i++)
+		for (const char *c = names[i];; c++) {
 			sum = (sum ^ (unsigned char)*c) * 1099511628211U;
 			if (!*c)
 				break;
@@ -84,16 +84,16 @@ static bool row_parse(const char *line, tomos_tuned *row)
 	       row->columns > 0 && row->rate > 0 && row->rate < 1e30;
 }
 
-/* A whole file ends with the number of its rows. Returns what is wrong; NULL: nothing. */
+/* A complete file ends with the number of its rows. Returns the error; NULL: none. */
 static const char *rows_read(FILE *file, tomos_tuned *rows, int64_t *count)
 {
 	char line[LINE], last[LINE];
 	for (*count = 0; fgets(line, sizeof line, file); (*count)++) {
 		snprintf(last, sizeof last, "end %lld\n", (long long)*count);
 		if (strcmp(line, last) == 0)
-			return fgetc(file) == EOF ? NULL : "something follows its end";
+			return fgetc(file) == EOF ? NULL : "it continues after its end";
 		if (*count == MOST_ROWS || !row_parse(line, &rows[*count]))
-			return "a line of it is no measurement";
+			return "a line of it is not a measurement";
 	}
 	return "its end is missing";
 }
@@ -110,7 +110,7 @@ static const char *lines_read(
 	return rows_read(file, rows, count);
 }
 
-/* What is wrong with it (static storage); NULL: nothing, or it is not there. */
+/* The error (static storage); NULL: none, or the file does not exist. */
 static const char *file_read(
 	const char *path, const tomos_backend *backend, tomos_tuned *rows, int64_t *count)
 {
@@ -142,7 +142,7 @@ tomos_status tune_recall(tomos_backend *backend)
 	if (status == TOMOS_IO) /* no directory, no file */
 		return TOMOS_OK;
 	if (status == TOMOS_OK && access(path, R_OK) == 0) {
-		status = mem_alloc(&rows, MOST_ROWS, sizeof *rows, "what was measured");
+		status = mem_alloc(&rows, MOST_ROWS, sizeof *rows, "tuning results");
 		if (status == TOMOS_OK && !file_read(path, backend, rows, &count))
 			status = tune_add(backend, rows, count);
 	}
@@ -158,8 +158,8 @@ tomos_status tomos_tuned_file(const tomos_backend *backend, char **path, const c
 	*path = NULL;
 	*wrong = NULL;
 	if (!backend)
-		return fail(TOMOS_BAD_VALUE, "no backend whose kernels were measured is given");
-	TRY(mem_alloc(&rows, MOST_ROWS, sizeof *rows, "what was measured"));
+		return fail(TOMOS_BAD_VALUE, "tuning results need a backend");
+	TRY(mem_alloc(&rows, MOST_ROWS, sizeof *rows, "tuning results"));
 	tomos_status status = file_path(path, backend);
 	if (status == TOMOS_OK)
 		*wrong = file_read(*path, backend, rows, &count);
@@ -169,7 +169,7 @@ tomos_status tomos_tuned_file(const tomos_backend *backend, char **path, const c
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* The cache directory and ours in it, where they are not there yet. */
+/* Creates the cache directory and the one of tomos in it if they do not exist. */
 static tomos_status make_folders(const char *path)
 {
 	char *folder;
@@ -179,7 +179,7 @@ static tomos_status make_folders(const char *path)
 		slash = strchr(slash + 1, '/')) {
 		*slash = 0;
 		if (mkdir(folder, 0700) != 0 && errno != EEXIST && access(folder, F_OK) != 0)
-			status = fail(TOMOS_IO, "the directory '%s' cannot be made: %s", folder,
+			status = fail(TOMOS_IO, "the directory '%s' cannot be created: %s", folder,
 				strerror(errno));
 		*slash = '/';
 	}
@@ -231,10 +231,10 @@ tomos_status tomos_tuned_keep(const tomos_backend *backend, char **path)
 	if (path)
 		*path = NULL;
 	if (!backend)
-		return fail(TOMOS_BAD_VALUE, "no backend whose kernels were measured is given");
-	if (is_off()) /* what was kept is not known here, and would be lost */
+		return fail(TOMOS_BAD_VALUE, "tuning results need a backend");
+	if (is_off()) /* the stored results were not loaded, and would be lost */
 		return fail(TOMOS_BAD_VALUE,
-			"TOMOS_TUNE is off, so nothing that was measured is kept; unset it");
+			"TOMOS_TUNE is off, so tuning results are not stored; unset it");
 	TRY(file_path(&name, backend));
 	tomos_status status = make_folders(name);
 	if (status == TOMOS_OK)
@@ -250,7 +250,7 @@ tomos_status tomos_tuned_forget(tomos_backend *backend)
 {
 	char *path;
 	if (!backend)
-		return fail(TOMOS_BAD_VALUE, "no backend whose kernels were measured is given");
+		return fail(TOMOS_BAD_VALUE, "tuning results need a backend");
 	tune_clear(backend);
 	TRY(file_path(&path, backend));
 	tomos_status status = TOMOS_OK;

@@ -1,25 +1,24 @@
-/* Measures the kernels that can do a projection, with ever more views, and chooses the fastest. */
+/* Measures the kernels that can execute a projection, with increasing numbers of views, and chooses
+ * the fastest. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include "backend/tune.h"
 
-enum { BLOCK = 1 << 18 }; /* floats that are sent at a time */
-enum {
-	FEWEST = 1024,
-	GROWTH = 4
-};                  /* the first trial has a so-many-th of the views, the next more */
-enum { AGAIN = 2 }; /* runs of the last trial beyond the first */
+enum { BLOCK = 1 << 18 }; /* floats of an upload */
+/* The first trial has 1 / FEWEST of the views, each further one GROWTH times as many. */
+enum { FEWEST = 1024, GROWTH = 4 };
+enum { AGAIN = 2 }; /* further runs of the last trial */
 
-/* What is measured: the projections that reconstructions are made of. */
+/* The projections that are measured, which reconstructions consist of. */
 typedef struct {
 	int kernel;
 	Direction direction;
 	PlanData data;
 } Kind;
 
-/* Each with half data comes after the same with floats. */
+/* Rows with half-precision data follow the same row with floats. */
 static const Kind kinds[] = {
 	{KERNEL_voxel, ADJOINT, DATA_FLOAT},
 	{KERNEL_voxel, ADJOINT, DATA_HALF},
@@ -53,7 +52,7 @@ static double now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- what there is to measure ------------------------------------------------------------- */
+/* ---- candidates ---------------------------------------------------------------------------- */
 
 static ProjectRequest request(const Work *w, const Kind *kind, const Plan *plan)
 {
@@ -75,7 +74,7 @@ static bool is_among(const char *name, const KernelCandidate *list, int count)
 	return false;
 }
 
-/* The kernels that may be chosen, each name once: the first of several is the one that is taken. */
+/* The kernels that may be chosen; of several with the same name the first. */
 static int candidates_for(Work *w, const Kind *kind, const Plan *plan, KernelCandidate *list)
 {
 	const ProjectRequest what = request(w, kind, plan);
@@ -87,7 +86,7 @@ static int candidates_for(Work *w, const Kind *kind, const Plan *plan, KernelCan
 	return count;
 }
 
-/* Half data change nothing where no kernel is there for them. */
+/* Half-precision data need not be measured if there is no kernel for them. */
 static bool adds_nothing(const Work *w, int k)
 {
 	if (kinds[k].data != DATA_HALF)
@@ -98,7 +97,7 @@ static bool adds_nothing(const Work *w, int k)
 	return true;
 }
 
-static tomos_status find_choices(Work *w)
+static tomos_status find_candidates(Work *w)
 {
 	for (int k = 0; k < KINDS; k++) {
 		w->plan.data = kinds[k].data;
@@ -109,11 +108,11 @@ static tomos_status find_choices(Work *w)
 	}
 	if (w->total == 0)
 		return fail(TOMOS_UNSUPPORTED,
-			"no tuned kernel of the %s backend projects between this grid and this "
+			"no optimised kernel of the %s backend projects between this grid and this "
 			"scan",
 			w->backend->type->name);
 	w->allotted = w->o.seconds / (double)w->total;
-	return mem_alloc(&w->rows, w->total, sizeof *w->rows, "what is measured");
+	return mem_alloc(&w->rows, w->total, sizeof *w->rows, "tuning results");
 }
 
 /* ---- trials ------------------------------------------------------------------------------- */
@@ -136,8 +135,8 @@ typedef struct {
 	double spent;
 } Trial;
 
-/* The first run with a plan makes what is kept with it, and is not counted unless it took too long.
- * */
+/* The first run with a plan fills its cache; its time counts only if there is no time for another
+ * run. */
 static tomos_status run_trial(Work *w, const ProjectRequest *what, Trial *t)
 {
 	double time;
@@ -154,7 +153,7 @@ static tomos_status run_trial(Work *w, const ProjectRequest *what, Trial *t)
 	return TOMOS_OK;
 }
 
-/* Every so-many-th view: the directions of all. */
+/* Equally spaced views, so that all directions occur. */
 static tomos_status trial_views(
 	Work *w, const Kind *kind, const char *name, int64_t views, Trial *t)
 {
@@ -188,7 +187,7 @@ static tomos_status measure(Work *w, const Kind *kind, const char *name, double 
 	return TOMOS_OK;
 }
 
-/* ---- all of them -------------------------------------------------------------------------- */
+/* ---- all kernels ---------------------------------------------------------------------------- */
 
 static void choose(tomos_tuned *rows, int64_t count)
 {
@@ -199,16 +198,16 @@ static void choose(tomos_tuned *rows, int64_t count)
 		rows[best].chosen = 1;
 }
 
-static tomos_status measure_one(Work *w, int k, const KernelCandidate *choice)
+static tomos_status measure_one(Work *w, int k, const KernelCandidate *candidate)
 {
 	const ProjectRequest what = request(w, &kinds[k], &w->plan);
 	tomos_tuned *row = &w->rows[w->count];
-	TRY(progress_report(w->progress, choice->name, w->done++, w->total, 0));
+	TRY(progress_report(w->progress, candidate->name, w->done++, w->total, 0));
 	tune_describe(&what, row);
-	snprintf(row->kernel, sizeof row->kernel, "%s", choice->name);
-	row->coarse = choice->coarse;
-	w->backend->tuning.forced = choice->name;
-	tomos_status status = measure(w, &kinds[k], choice->name, &row->rate);
+	snprintf(row->kernel, sizeof row->kernel, "%s", candidate->name);
+	row->coarse = candidate->coarse;
+	w->backend->tuning.forced = candidate->name;
+	tomos_status status = measure(w, &kinds[k], candidate->name, &row->rate);
 	w->backend->tuning.forced = NULL;
 	w->count += status == TOMOS_OK && row->rate > 0;
 	return status;
@@ -226,7 +225,7 @@ static tomos_status measure_all(Work *w)
 	return progress_report(w->progress, "tuning", w->total, w->total, 0);
 }
 
-/* Numbers without a pattern: constant ones take less power, and so less time. */
+/* Pseudo-random numbers: with constant ones a device uses less power and runs faster. */
 static tomos_status fill(const Work *w, float *data, int64_t count)
 {
 	float *block;
@@ -257,7 +256,7 @@ static tomos_status prepare(Work *w, const tomos_grid *grid, const tomos_geometr
 	TRY(shape_count(x, &voxels));
 	TRY(shape_count(y, &pixels));
 	TRY(plan_make(&w->plan, grid, scan, &model));
-	TRY(find_choices(w));
+	TRY(find_candidates(w));
 	TRY(mem_alloc(&w->picked, scan->count, sizeof *w->picked, "views"));
 	TRY(type->memory->alloc(w->backend, &w->volume, voxels, "the volume"));
 	TRY(type->memory->alloc(w->backend, &w->projections, pixels, "the projections"));
@@ -269,12 +268,11 @@ static tomos_status check(const tomos_backend *backend, const tomos_tune_options
 {
 	const char *kernel = getenv("TOMOS_KERNEL");
 	if (!(o->seconds > 0))
-		return fail(TOMOS_BAD_VALUE, "%g seconds to measure in: there must be some",
+		return fail(TOMOS_BAD_VALUE, "%g seconds to measure in: the time must be positive",
 			o->seconds);
 	if (!backend->type->projector->candidates)
 		return fail(TOMOS_UNSUPPORTED,
-			"%s has no kernels to choose among; the processor and single CUDA GPUs "
-			"have",
+			"%s has no kernels to choose among; the CPU and single CUDA GPUs have",
 			backend->description);
 	if (kernel && *kernel)
 		return fail(TOMOS_BAD_VALUE,

@@ -1,4 +1,4 @@
-/* What the arrays of compressed rows say of themselves. */
+/* Properties of the arrays of compressed rows. */
 #include "op/matrix.h"
 
 void csr_free(Csr *csr)

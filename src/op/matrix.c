@@ -1,8 +1,8 @@
-/* The matrix of a projector in compressed rows, built in two passes straight to its final size.
+/* The matrix of a projector in compressed rows, built in two passes at its final size.
  *
- * Forward goes over rows. The adjoint needs no transpose: the rows are cut into shares, each of
+ * Forward goes over rows. The adjoint needs no transpose: the rows are divided into shares, each of
  * which is summed into an image of its own, and the images are added. The number of shares depends
- * on the matrix alone, so the sums are the same for any number of threads. /
+ * on the matrix alone, so the sums are the same for any number of threads.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,8 +23,8 @@ typedef struct {
 	Csr own;
 	const Csr *csr; /* its own, or that of the operator it is a part of */
 	int64_t rows, view_rows;
-	int64_t *views;  /* of a part; NULL: all */
-	KernelCsr there; /* on backends that have the products */
+	int64_t *views;   /* of a part; NULL: all */
+	KernelCsr device; /* on backends that have the products */
 } Matrix;
 
 /* ---- products ------------------------------------------------------------------------------- */
@@ -46,13 +46,13 @@ static inline float raised(float value, const int plain, int power)
 	return power == 2 ? value * value : value != 0 ? 1 : 0;
 }
 
-/* Row of the whole matrix that is row r here. */
+/* Row of the whole matrix that is row r of the part. */
 static int64_t row_of(const Matrix *m, int64_t r)
 {
 	return m->views ? m->views[r / m->view_rows] * m->view_rows + r % m->view_rows : r;
 }
 
-/* Four sums, since one alone would wait for each addition. */
+/* Four sums, so that additions do not wait for each other. */
 INLINE double row_sum(
 	const Product *p, const int bytes, const int plain, int64_t begin, int64_t end)
 {
@@ -89,8 +89,8 @@ static int64_t row_tasks(int64_t rows)
 	return (rows + ROWS_PER_TASK - 1) / ROWS_PER_TASK;
 }
 
-/* Whether the backend has the products. */
-static bool is_there(const tomos_op *op)
+/* Whether the matrix is stored in device memory. */
+static bool on_device(const tomos_op *op)
 {
 	return op->domain.backend->type->matrix != NULL;
 }
@@ -100,13 +100,13 @@ static tomos_status device_product(
 {
 	const Matrix *m = op->own;
 	tomos_backend *backend = op->domain.backend;
-	return backend->type->matrix->csr_apply(backend, &m->there, direction, power, in, out);
+	return backend->type->matrix->csr_apply(backend, &m->device, direction, power, in, out);
 }
 
 static tomos_status matrix_power(const tomos_op *op, int power, const float *x, float *y)
 {
 	Product p = {.matrix = op->own, .power = power, .in = x, .out = y};
-	if (is_there(op))
+	if (on_device(op))
 		return device_product(op, FORWARD, power, x, y);
 	parallel_for(row_tasks(p.matrix->rows), forward_rows, &p);
 	return TOMOS_OK;
@@ -159,7 +159,7 @@ static void add_images(void *user, int64_t task)
 	}
 }
 
-/* More shares where they take little of the time and memory. */
+/* More shares if they take little time and memory. */
 static int64_t shares_of(const Matrix *m)
 {
 	int64_t entries = m->csr->count / m->csr->rows * m->rows, each = entries / m->csr->columns;
@@ -170,7 +170,7 @@ static tomos_status matrix_power_adjoint(const tomos_op *op, int power, const fl
 {
 	Product p = {.matrix = op->own, .power = power, .in = y, .out = x};
 	int64_t columns = p.matrix->csr->columns;
-	if (is_there(op))
+	if (on_device(op))
 		return device_product(op, ADJOINT, power, y, x);
 	p.shares = shares_of(p.matrix);
 	if (p.shares > 1)
@@ -205,7 +205,7 @@ static tomos_status matrix_list(const tomos_op *op, const KernelBatch *batch)
 {
 	const Matrix *m = op->own;
 	tomos_backend *backend = op->domain.backend;
-	return backend->type->matrix->csr_list_rows(backend, &m->there, batch);
+	return backend->type->matrix->csr_list_rows(backend, &m->device, batch);
 }
 
 static void matrix_free(tomos_op *op)
@@ -213,12 +213,12 @@ static void matrix_free(tomos_op *op)
 	Matrix *m = op->own;
 	tomos_backend *backend = op->domain.backend;
 	mem_free(m->views);
-	device_free(backend, &m->there.views);
+	device_free(backend, &m->device.views);
 	if (m->csr != &m->own)
 		return;
-	device_free(backend, &m->there.pointers);
-	device_free(backend, &m->there.indices);
-	device_free(backend, &m->there.values);
+	device_free(backend, &m->device.pointers);
+	device_free(backend, &m->device.indices);
+	device_free(backend, &m->device.values);
 	csr_free(&m->own);
 }
 
@@ -234,17 +234,17 @@ static tomos_status take_views(
 	Matrix *m = part->own;
 	*m = *whole;
 	m->views = NULL;
-	m->there.views = NULL;
-	m->rows = m->there.rows = count * m->view_rows;
+	m->device.views = NULL;
+	m->rows = m->device.rows = count * m->view_rows;
 	TRY(mem_alloc(&m->views, count, sizeof *m->views, "views of a matrix"));
 	for (int64_t i = 0; i < count; i++)
 		m->views[i] = whole->views ? whole->views[views[i]] : views[i];
-	return is_there(part) ? device_send(part->domain.backend, &m->there.views, m->views, count,
-					sizeof *m->views, "views of a matrix")
-			      : TOMOS_OK;
+	return on_device(part) ? device_send(part->domain.backend, &m->device.views, m->views,
+					 count, sizeof *m->views, "views of a matrix")
+			       : TOMOS_OK;
 }
 
-/* Some views: the same arrays, which the whole operator keeps. */
+/* A subset of views borrows the arrays of the whole operator. */
 static tomos_status matrix_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
 {
@@ -266,22 +266,22 @@ static tomos_status matrix_part(
 	return TOMOS_OK;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- construction ---------------------------------------------------------------------------- */
 
 static tomos_status send_arrays(tomos_backend *backend, Matrix *m)
 {
 	const Csr *csr = m->csr;
-	KernelCsr *there = &m->there;
-	*there = (KernelCsr){.rows = csr->rows,
+	KernelCsr *device = &m->device;
+	*device = (KernelCsr){.rows = csr->rows,
 		.columns = csr->columns,
 		.view_rows = m->view_rows,
 		.wide_pointers = csr->pointer_bytes == 8,
 		.wide_indices = csr->index_bytes == 8};
-	TRY(device_send(backend, &there->pointers, csr->pointers, csr->rows + 1,
+	TRY(device_send(backend, &device->pointers, csr->pointers, csr->rows + 1,
 		(size_t)csr->pointer_bytes, "the rows of a matrix"));
-	TRY(device_send(backend, &there->indices, csr->indices, csr->count,
+	TRY(device_send(backend, &device->indices, csr->indices, csr->count,
 		(size_t)csr->index_bytes, "the column indices of a matrix"));
-	return device_send(backend, &there->values, csr->values, csr->count, sizeof *csr->values,
+	return device_send(backend, &device->values, csr->values, csr->count, sizeof *csr->values,
 		"the values of a matrix");
 }
 
@@ -296,7 +296,7 @@ tomos_status csr_op(tomos_op **op, tomos_backend *backend, const int64_t domain[
 	*m = (Matrix){.own = *csr, .rows = csr->rows, .view_rows = range[1] * range[2]};
 	m->csr = &m->own;
 	*csr = (Csr){0};
-	if (is_there(made))
+	if (on_device(made))
 		TRY_OR_DONE(send_arrays(backend, m));
 	made->matched = true;
 	made->entries = csr_entries(m->csr);
@@ -314,7 +314,7 @@ done:
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-/* Row r begins at pointers[r + 1] until it is filled, and at pointers[r] then. */
+/* While rows are filled, row r begins at pointers[r + 1]; afterwards at pointers[r]. */
 typedef struct {
 	Csr *csr;
 	int64_t *pointers;
@@ -348,7 +348,7 @@ static tomos_status sum_counts(int64_t *pointers, int64_t rows, int64_t *count)
 	return TOMOS_OK;
 }
 
-/* Takes over `pointers`, in 4 bytes each where that is enough. */
+/* Takes ownership of `pointers`; stored in 4 bytes each if that is enough. */
 static tomos_status narrow_pointers(Csr *csr, int64_t **pointers)
 {
 	csr->pointer_bytes = csr->count <= INT32_MAX ? 4 : 8;
@@ -460,7 +460,7 @@ tomos_status tomos_matrix_arrays(const tomos_op *op, tomos_matrix *arrays)
 {
 	const Matrix *m = whole_csr(op);
 	if (!arrays)
-		return fail(TOMOS_BAD_VALUE, "there is no place for the arrays of a matrix");
+		return fail(TOMOS_BAD_VALUE, "the pointer to the arrays of a matrix is missing");
 	if (!m)
 		return fail(TOMOS_BAD_VALUE, "the operator (%s) is not a matrix stored as CSR",
 			op ? op->description : "none");

@@ -1,4 +1,4 @@
-/* Arrays of stored matrices in the memory of devices. */
+/* Arrays of stored matrices in device memory. */
 #include <string.h>
 #include "op/matrix.h"
 
@@ -7,7 +7,8 @@ static void set_pointer(void *place, const void *pointer)
 	memcpy(place, &pointer, sizeof pointer);
 }
 
-tomos_status device_room(tomos_backend *backend, void *device_out, int64_t floats, const char *what)
+tomos_status device_reserve(
+	tomos_backend *backend, void *device_out, int64_t floats, const char *what)
 {
 	float *taken;
 	set_pointer(device_out, NULL);
@@ -16,15 +17,15 @@ tomos_status device_room(tomos_backend *backend, void *device_out, int64_t float
 	return TOMOS_OK;
 }
 
-/* As floats, whose bits nobody looks at. */
-tomos_status device_send(tomos_backend *backend, void *device_out, const void *here, int64_t count,
+/* Transferred as floats, whose bits are not interpreted. */
+tomos_status device_send(tomos_backend *backend, void *device_out, const void *host, int64_t count,
 	size_t size, const char *what)
 {
 	float *taken;
 	int64_t floats = count * (int64_t)(size / sizeof(float));
-	TRY(device_room(backend, device_out, floats, what));
+	TRY(device_reserve(backend, device_out, floats, what));
 	memcpy(&taken, device_out, sizeof taken);
-	tomos_array array = tomos_array_of((float *)(uintptr_t)here, 1, 1, floats);
+	tomos_array array = tomos_array_of((float *)(uintptr_t)host, 1, 1, floats);
 	return backend->type->memory->upload(backend, taken, &array);
 }
 

@@ -1,4 +1,4 @@
-/* Which voxels every ray meets with which weights, straight from the shared kernel texts. */
+/* Lists the voxels and weights of every ray with the reference kernels. */
 #include <string.h>
 #include "op/matrix.h"
 
@@ -45,7 +45,7 @@ static const struct {
 };
 #undef KERNEL
 
-/* What one lane works with: the entries at hand, and room to sort them. */
+/* Memory of one lane: entries, and space to sort them. */
 typedef struct {
 	int64_t *index, *spare;
 	float *weight, *spare_weight;
@@ -223,18 +223,18 @@ static void run_lane(void *user, int64_t lane)
 		lanes->work(l, lane, &l->parts[i]);
 }
 
-/* Gives each lane room for `longest` entries and shares the parts out among the lanes. */
+/* Allocates `longest` entries for each lane and distributes the parts over the lanes. */
 static tomos_status run_lanes(
 	Listing *l, int64_t longest, void (*work)(Listing *, int64_t lane, const Part *))
 {
-	int64_t *index = NULL, room;
+	int64_t *index = NULL, capacity;
 	float *weight = NULL;
 	tomos_status status = TOMOS_OK;
 	l->lanes = min64(l->count, LANES);
-	if (!size_mul(longest, 2 * LANES, &room))
-		room = -1;
-	TRY_OR_DONE(mem_alloc(&index, room, sizeof *index, "the entries of matrix rows"));
-	TRY_OR_DONE(mem_alloc(&weight, room, sizeof *weight, "the weights of matrix rows"));
+	if (!size_mul(longest, 2 * LANES, &capacity))
+		capacity = -1;
+	TRY_OR_DONE(mem_alloc(&index, capacity, sizeof *index, "the entries of matrix rows"));
+	TRY_OR_DONE(mem_alloc(&weight, capacity, sizeof *weight, "the weights of matrix rows"));
 	for (int64_t i = 0; i < LANES; i++)
 		l->scratch[i] = (Scratch){index + 2 * i * longest, index + (2 * i + 1) * longest,
 			weight + 2 * i * longest, weight + (2 * i + 1) * longest};

@@ -6,7 +6,7 @@
  * eigenvalue of A'A lies within alpha_k beta_k |s_k| of t, where s is the eigenvector of B'B: that
  * is what is added for a step size. Entries that are not negative, as those of projectors, have a
  * largest singular vector without negative elements, which a start A'1 meets; of other operators
- * nothing is known. /
+ * nothing is known.
  */
 #include <math.h>
 #include "op/norm.h"
@@ -17,7 +17,7 @@ enum { MOST = 60 }; /* steps; a dozen are usual */
 #define SETTLED 1e-6 /* relative change of the eigenvalue in a step */
 #define CLOSE 1e-3   /* of the eigenvalue: residual below which that counts */
 
-/* B'B: its diagonal, and what is beside it. */
+/* B'B: its diagonal and first off-diagonal. */
 typedef struct {
 	double diagonal[MOST], beside[MOST];
 	int size;
@@ -26,11 +26,11 @@ typedef struct {
 
 typedef struct {
 	const tomos_op *op;
-	NormRoom room;
+	NormVectors vectors;
 	double alpha, beta;
 } Lanczos;
 
-/* How many eigenvalues lie above `value` (Sturm). */
+/* Number of eigenvalues above `value` (Sturm sequence). */
 static int above(const Tridiagonal *t, double value)
 {
 	int count = 0;
@@ -75,23 +75,23 @@ static double last_component(const Tridiagonal *t)
 	return 1 / sqrt(squares);
 }
 
-/* Numbers in -1 .. 1 without a pattern, the same in every run. */
+/* Pseudo-random numbers in -1 .. 1, the same in every run. */
 static tomos_status fill_scattered(const Space *space, float *x)
 {
-	float *here;
-	TRY(mem_alloc(&here, space->count, sizeof *here, "the norm of an operator"));
+	float *host;
+	TRY(mem_alloc(&host, space->count, sizeof *host, "the norm of an operator"));
 	for (int64_t i = 0; i < space->count; i++) {
 		uint64_t z = ((uint64_t)i + 1) * 0x9e3779b97f4a7c15U;
 		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U; /* splitmix64 */
 		z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-		here[i] = (float)(z >> 40) * 0x1p-23F - 1;
+		host[i] = (float)(z >> 40) * 0x1p-23F - 1;
 	}
 	const int64_t *n = space->shape;
-	const tomos_array array = tomos_array_of(here, n[0], n[1], n[2]);
+	const tomos_array array = tomos_array_of(host, n[0], n[1], n[2]);
 	tomos_status status = vector_upload(space, x, &array);
 	if (status == TOMOS_OK)
 		status = vector_sync(space);
-	mem_free(here);
+	mem_free(host);
 	return status;
 }
 
@@ -104,7 +104,7 @@ static tomos_status normalise(const Space *space, float *x, double *length)
 /* alpha u = A v - beta u */
 static tomos_status next_left(Lanczos *l)
 {
-	NormRoom *r = &l->room;
+	NormVectors *r = &l->vectors;
 	float *u = r->left[1];
 	TRY(op_forward(l->op, r->right[0], u));
 	if (l->beta > 0)
@@ -117,7 +117,7 @@ static tomos_status next_left(Lanczos *l)
 /* beta v = A'u - alpha v */
 static tomos_status next_right(Lanczos *l)
 {
-	NormRoom *r = &l->room;
+	NormVectors *r = &l->vectors;
 	float *v = r->right[1];
 	TRY(op_adjoint(l->op, r->left[0], v));
 	TRY(vector_axpy(&l->op->domain, -(float)l->alpha, r->right[0], v));
@@ -126,7 +126,7 @@ static tomos_status next_right(Lanczos *l)
 	return normalise(&l->op->domain, v, &l->beta);
 }
 
-/* One pair of products more. */
+/* One further pair of products. */
 static tomos_status grow(Lanczos *l, Tridiagonal *t)
 {
 	double beta = l->beta;
@@ -142,15 +142,15 @@ static tomos_status grow(Lanczos *l, Tridiagonal *t)
 	return TOMOS_OK;
 }
 
-/* A' times ones, or anything: inside a mask, too. */
+/* The start is A' times ones or pseudo-random numbers, so it is inside a mask. */
 static tomos_status start(Lanczos *l)
 {
 	const Space *range = &l->op->range;
 	double length;
-	TRY(l->op->entries == ENTRIES_POSITIVE ? vector_fill(range, 1, l->room.left[0])
-					       : fill_scattered(range, l->room.left[0]));
-	TRY(op_adjoint(l->op, l->room.left[0], l->room.right[0]));
-	return normalise(&l->op->domain, l->room.right[0], &length);
+	TRY(l->op->entries == ENTRIES_POSITIVE ? vector_fill(range, 1, l->vectors.left[0])
+					       : fill_scattered(range, l->vectors.left[0]));
+	TRY(op_adjoint(l->op, l->vectors.left[0], l->vectors.right[0]));
+	return normalise(&l->op->domain, l->vectors.right[0], &length);
 }
 
 static bool good_enough(const Tridiagonal *t, double last, NormUse use)
@@ -180,22 +180,22 @@ static tomos_status iterate(Lanczos *l, NormUse use, const tomos_progress *progr
 	return TOMOS_OK;
 }
 
-static tomos_status make_room(const tomos_op *op, NormRoom *room)
+static tomos_status make_vectors(const tomos_op *op, NormVectors *vectors)
 {
 	for (int i = 0; i < 2; i++) {
-		TRY(vector_new(&room->right[i], &op->domain, "the norm of an operator"));
-		TRY(vector_new(&room->left[i], &op->range, "the norm of an operator"));
+		TRY(vector_new(&vectors->right[i], &op->domain, "the norm of an operator"));
+		TRY(vector_new(&vectors->left[i], &op->range, "the norm of an operator"));
 	}
 	return TOMOS_OK;
 }
 
-static tomos_status find(const tomos_op *op, NormUse use, const NormRoom *room,
+static tomos_status find(const tomos_op *op, NormUse use, const NormVectors *vectors,
 	const tomos_progress *progress, double *norm)
 {
-	NormRoom own = {{NULL}, {NULL}};
-	tomos_status status = room ? TOMOS_OK : make_room(op, &own);
+	NormVectors own = {{NULL}, {NULL}};
+	tomos_status status = vectors ? TOMOS_OK : make_vectors(op, &own);
 	if (status == TOMOS_OK) {
-		Lanczos l = {.op = op, .room = room ? *room : own};
+		Lanczos l = {.op = op, .vectors = vectors ? *vectors : own};
 		status = iterate(&l, use, progress, norm);
 	}
 	for (int i = 0; i < 2; i++) {
@@ -205,15 +205,15 @@ static tomos_status find(const tomos_op *op, NormUse use, const NormRoom *room,
 	return status;
 }
 
-/* Both uses are kept apart: what a method computes must not depend on what was asked before. */
-tomos_status op_norm(const tomos_op *op, NormUse use, const NormRoom *room,
+/* The uses are cached separately: the result of a method must not depend on earlier calls. */
+tomos_status op_norm(const tomos_op *op, NormUse use, const NormVectors *vectors,
 	const tomos_progress *progress, double *norm)
 {
 	_Atomic double *known = &op->norms[use];
 	*norm = *known;
 	if (*norm > 0)
 		return TOMOS_OK;
-	TRY(find(op, use, room, progress, norm));
+	TRY(find(op, use, vectors, progress, norm));
 	*known = *norm;
 	return TOMOS_OK;
 }

@@ -10,13 +10,13 @@ typedef enum {
 	NORM_USES
 } NormUse;
 
-/* Vectors to work with, all of them overwritten: two of the domain and two of the range. */
+/* Work vectors, which are overwritten: two of the domain and two of the range. */
 typedef struct {
 	float *right[2], *left[2];
-} NormRoom;
+} NormVectors;
 
-/* Kept with the operator. `room` NULL: vectors of its own. */
-tomos_status op_norm(const tomos_op *op, NormUse use, const NormRoom *room,
+/* Cached with the operator. `vectors` NULL: they are allocated. */
+tomos_status op_norm(const tomos_op *op, NormUse use, const NormVectors *vectors,
 	const tomos_progress *progress, double *norm);
 
 #endif

@@ -1,4 +1,4 @@
-/* What all operators share: making, applying to callers' arrays, describing. */
+/* Functions of all operators: construction, application to arrays, description. */
 #include <float.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +51,7 @@ void op_resemble(tomos_op *op, const tomos_op *like)
 	op->matched = like->matched;
 	op->entries = like->entries;
 	op->row_most = like->row_most;
-	op->apart = like->apart;
+	op->disjoint_columns = like->disjoint_columns;
 	memcpy(op->description, like->description, sizeof op->description);
 	memcpy(op->place, like->place, sizeof op->place);
 }
@@ -88,15 +88,15 @@ tomos_status op_adjoint_update(
 	return cancel_end(op->type->adjoint_update(op, y, step, x, done), "a back projection");
 }
 
-/* In one pass over the projections where the operator can, else in two. */
+/* In one pass over the projections if the operator has a fused residual, else in two. */
 tomos_status op_residual(
 	const tomos_op *op, const float *x, const float *b, const float *w, float *r, float *y)
 {
-	const FusedResidual compare = {b, w, y};
+	const FusedResidual fused = {b, w, y};
 	bool done = false;
-	if (op->type->compare) {
+	if (op->type->residual) {
 		cancel_begin();
-		TRY(cancel_end(op->type->compare(op, x, &compare, r, &done), "a projection"));
+		TRY(cancel_end(op->type->residual(op, x, &fused, r, &done), "a projection"));
 	}
 	if (done)
 		return TOMOS_OK;
@@ -144,7 +144,7 @@ tomos_status op_sweeper(const tomos_op *op, RowSweeper **sweeper)
 tomos_status op_power(const tomos_op *op, int power, const float *x, float *y)
 {
 	if (!op->type->power)
-		return cannot(op, "does not know the norms of its rows");
+		return cannot(op, "has no row norms");
 	cancel_begin();
 	return cancel_end(op->type->power(op, power, x, y), "a projection");
 }
@@ -152,7 +152,7 @@ tomos_status op_power(const tomos_op *op, int power, const float *x, float *y)
 tomos_status op_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
 {
 	if (!op->type->power_adjoint)
-		return cannot(op, "does not know how many rays meet a voxel");
+		return cannot(op, "has no column norms");
 	cancel_begin();
 	return cancel_end(op->type->power_adjoint(op, power, y, x), "a back projection");
 }
@@ -194,14 +194,14 @@ done:
 
 static tomos_status apply(const tomos_op *op, const tomos_array *in, const tomos_array *out,
 	const Space *from, const Space *to, const char *in_name, const char *out_name,
-	tomos_status (*verb)(const tomos_op *, const float *, float *))
+	tomos_status (*function)(const tomos_op *, const float *, float *))
 {
 	Vector x = {0}, y = {0};
 	tomos_status status, returned;
 	TRY_OR_DONE(vector_borrow(&x, from, in, VECTOR_IN, in_name));
 	TRY_OR_DONE(vector_borrow(&y, to, out, VECTOR_OUT, out_name));
 	TRY_OR_DONE(arrays_apart(in, in_name, out, out_name));
-	TRY_OR_DONE(verb(op, x.data, y.data));
+	TRY_OR_DONE(function(op, x.data, y.data));
 done:
 	returned = vector_return(&y, to, status == TOMOS_OK ? VECTOR_OUT : VECTOR_IN);
 	vector_return(&x, from, VECTOR_IN);
@@ -211,7 +211,7 @@ done:
 tomos_status tomos_op_forward(const tomos_op *op, const tomos_array *x, const tomos_array *y)
 {
 	if (!op)
-		return fail(TOMOS_BAD_VALUE, "forward: there is no operator");
+		return fail(TOMOS_BAD_VALUE, "forward: the operator is missing");
 	return apply(
 		op, x, y, &op->domain, &op->range, "the volume", "the projections", op_forward);
 }
@@ -219,7 +219,7 @@ tomos_status tomos_op_forward(const tomos_op *op, const tomos_array *x, const to
 tomos_status tomos_op_adjoint(const tomos_op *op, const tomos_array *y, const tomos_array *x)
 {
 	if (!op)
-		return fail(TOMOS_BAD_VALUE, "adjoint: there is no operator");
+		return fail(TOMOS_BAD_VALUE, "adjoint: the operator is missing");
 	return apply(
 		op, y, x, &op->range, &op->domain, "the projections", "the volume", op_adjoint);
 }

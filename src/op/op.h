@@ -1,10 +1,10 @@
-/* Linear operators between spaces of float arrays that live on a backend. */
+/* Linear operators between spaces of float arrays in the memory of a backend. */
 #ifndef TOMOS_OP_OP_H
 #define TOMOS_OP_OP_H
 
 #include "backend/backend.h"
 
-/* Where vectors of one shape live; the verbs and the inner product belong to it. */
+/* Vectors of one shape in the memory of a backend. */
 typedef struct {
 	tomos_backend *backend;
 	int64_t shape[3], count;
@@ -16,10 +16,10 @@ typedef struct {
 	const int64_t *views;
 	int64_t count;
 	const float *b, *factor; /* of each ray of the operator */
-	float *r;                /* what was left of each when it was met */
+	float *r;                /* the residual of each ray before its update */
 } RowSweep;
 
-/* What an operator keeps for such sweeps. */
+/* The data of an operator for such sweeps. */
 typedef struct RowSweeper RowSweeper;
 struct RowSweeper {
 	void (*sweep)(RowSweeper *sweeper, const RowSweep *rows, float *x);
@@ -31,28 +31,28 @@ typedef struct {
 	tomos_status (*forward)(const tomos_op *op, const float *x, float *y);
 	tomos_status (*adjoint)(const tomos_op *op, const float *y, float *x);
 	void (*free)(tomos_op *op);
-	/* What some operators cannot (NULL). Some of the first axis of the range, in that order; */
+	/* Functions below may be NULL. A subset of the views, in the given order. */
 	tomos_status (*part)(
 		const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
-	/* row i as at most op->row_most entries; */
+	/* Row i, of at most op->row_most entries. */
 	tomos_status (*row)(
 		const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count);
-	/* and forward and adjoint with powers of the entries, 0 or 2, instead of the entries. */
+	/* Forward and adjoint with the entries to the power 0 or 2. */
 	tomos_status (*power)(const tomos_op *op, int power, const float *x, float *y);
 	tomos_status (*power_adjoint)(const tomos_op *op, int power, const float *y, float *x);
-	/* x updated by A'y in one pass, or *done false and nothing has happened. */
+	/* Updates x by A'y in one pass; *done false: not supported, nothing was computed. */
 	tomos_status (*adjoint_update)(
 		const tomos_op *op, const float *y, const FusedUpdate *step, float *x, bool *done);
-	/* r = b - A x and y = w r in one pass, likewise. */
-	tomos_status (*compare)(const tomos_op *op, const float *x, const FusedResidual *compare,
+	/* r = b - A x and y = w r in one pass; *done likewise. */
+	tomos_status (*residual)(const tomos_op *op, const float *x, const FusedResidual *fused,
 		float *r, bool *done);
-	/* Rows on backends that list them in memory of their own. */
+	/* Rows listed in device memory. */
 	tomos_status (*list)(const tomos_op *op, const KernelBatch *batch);
-	/* Sweeps that are quicker than by rows; *sweeper is NULL where there are none. */
+	/* Sweeps that are faster than row by row; *sweeper NULL: none. */
 	tomos_status (*sweeper)(const tomos_op *op, RowSweeper **sweeper);
 } OpType;
 
-/* What is known of the signs of the entries: none negative, nothing, some negative. */
+/* Signs of the entries: none negative, not known, some negative. */
 typedef enum { ENTRIES_POSITIVE, ENTRIES_UNKNOWN, ENTRIES_SIGNED } Entries;
 
 struct tomos_op {
@@ -60,59 +60,58 @@ struct tomos_op {
 	Space domain, range;
 	bool matched;
 	Entries entries;
-	int64_t row_most; /* entries of the longest row, at most; 0: rows cannot be had */
-	int64_t apart; /* rays of a view so many columns apart meet no voxel in common; 0: nobody knows */
+	int64_t row_most; /* upper bound of the entries of a row; 0: rows are not available */
+	/* Rays of a view at least this many columns apart share no voxel; 0: not known. */
+	int64_t disjoint_columns;
 	char description[128];
-	char place
-		[256]; /* grid and views, "voxels of ...;...", that it was made for; "": not known */
-	_Atomic double norm_values[2], *norms; /* by NormUse, once they are known; else 0 */
+	char place[256]; /* grid, views and model it was made for; "": not known */
+	_Atomic double norm_values[2], *norms; /* by NormUse; 0: not computed */
 	void *own;
 };
 
 tomos_status op_make(tomos_op **op, const OpType *type, tomos_backend *backend,
 	const int64_t domain[3], const int64_t range[3], int64_t own_size);
-/* Says what the operator was made for. */
+/* Records grid, views and model in op->place. */
 void op_place(
 	tomos_op *op, const tomos_grid *grid, const tomos_geometry *scan, const KernelModel *model);
-/* What parts and dressed operators take from the one they are made of. */
+/* Copies the properties that parts and weighted operators have in common with the original. */
 void op_resemble(tomos_op *op, const tomos_op *like);
 tomos_status op_forward(const tomos_op *op, const float *x, float *y);
 tomos_status op_adjoint(const tomos_op *op, const float *y, float *x);
-/* The update that the step says, where the operator has it in one pass; else *done is false and x
- * as it was. */
+/* Updates x by A'y in one pass if the operator supports it; else *done is false and x unchanged. */
 tomos_status op_adjoint_update(
 	const tomos_op *op, const float *y, const FusedUpdate *step, float *x, bool *done);
-/* What is left of b, r = b - A x, and y = w r. */
+/* The residual r = b - A x, and y = w r. */
 tomos_status op_residual(
 	const tomos_op *op, const float *x, const float *b, const float *w, float *r, float *y);
 tomos_status op_part(const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 tomos_status op_row(const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count);
-/* Rows on backends that list them in memory of their own, for which op_lists is true. */
+/* Rows listed in device memory, if op_lists is true. */
 bool op_lists(const tomos_op *op);
 tomos_status op_list(const tomos_op *op, const KernelBatch *batch);
 tomos_status op_sweeper(const tomos_op *op, RowSweeper **sweeper);
-/* Rejects an operator of which `sums`, the sums of its rows or columns, show negative entries, or
- * which is known to have them; `who` has no use for such entries. */
+/* Rejects an operator whose row or column sums show negative entries, or which is known to have
+ * them; `who` needs entries of 0 and above. */
 tomos_status op_check_sums(
 	const tomos_op *op, const Space *space, const float *sums, const char *who);
 tomos_status op_power(const tomos_op *op, int power, const float *x, float *y);
 tomos_status op_power_adjoint(const tomos_op *op, int power, const float *y, float *x);
 
-/* The rows of kernels.def and the model that options of a projector stand for. */
+/* The rows of kernels.def and the model that the options of a projector select. */
 tomos_status projector_choose(
 	const tomos_projector_options *options, int *forward, int *back, KernelModel *model);
 
-/* diag(rays) A diag(voxels): rays and voxels that do not count, or count more; NULL: all the same.
- * The vectors are borrowed, those of voxels 0 or 1. */
+/* diag(rays) A diag(voxels), with weights of rays and a mask of voxels (0 or 1); NULL: ones. The
+ * vectors are borrowed. */
 tomos_status op_weighted(
 	tomos_op **op, const tomos_op *inner, const float *rays, const float *voxels);
 /* Forward differences along each axis of more than one voxel: a field [axis][z][y][x]. */
 tomos_status op_gradient(tomos_op **op, const Space *space);
-/* Axes that the gradient has, x first. */
+/* Number of axes of the gradient, x first. */
 int gradient_parts(const Space *space);
 
-/* A caller's array as a vector of the space: used in place where the backend can, else copied
- * there, and back by vector_return. The array is checked; `name` stands for it in the sentence. */
+/* An array of the caller as a vector of the space: used directly if the backend can, else copied to
+ * its memory, and back by vector_return. The array is checked; messages call it `name`. */
 typedef struct {
 	float *data;
 	const tomos_array *array;
@@ -147,16 +146,15 @@ tomos_status vector_sqrt(const Space *space, float *y);
 tomos_status vector_indicator(const Space *space, float *y); /* 1 where y is not 0 */
 tomos_status vector_ratio(
 	const Space *space, const float *x, float least, float *y); /* y = max(x, 0) / y or 0 */
-tomos_status vector_soft_threshold(const Space *space, float a, float *y); /* nearer to 0 by a */
+tomos_status vector_soft_threshold(const Space *space, float a, float *y); /* soft threshold a */
 tomos_status vector_axpy_clamp(const Space *space, float a, const float *w, const float *x,
 	float low, float high, float *y); /* y += a w x, between low and high; w NULL: 1 */
 tomos_status vector_residual(const Space *space, const float *x, const float *w, float *r,
 	float *y); /* r = x - r, y = w r */
-/* Of a field of `parts` vectors of the space: lengths cut to `longest`; field / |(field, least)|.
- * */
+/* Fields of `parts` vectors of the space: norms limited to `longest`; field / |(field, least)|. */
 tomos_status vector_clip_norm(const Space *space, int parts, float longest, float *field);
 tomos_status vector_normalise(const Space *space, int parts, float least, float *field);
-/* Of the values, as they are in the host's memory. */
+/* Checksum of the values. */
 tomos_status vector_checksum(const Space *space, const float *x, uint32_t *sum);
 tomos_status vector_max_abs(const Space *space, const float *x, double *result); /* of |x| */
 /* With an index list of n entries: the sum of w x, and y += a w, between low and high. */

@@ -1,4 +1,4 @@
-/* The projector of a scan as an operator: one plan, a kernel forward and a kernel back. */
+/* The projector of a scan as an operator: a plan, a forward and a back projection kernel. */
 #include <stdio.h>
 #include <string.h>
 #include "op/op.h"
@@ -10,7 +10,7 @@ typedef struct {
 	int forward, back;
 } Projector;
 
-/* All views and voxels, whatever is in the result. */
+/* All views and voxels; the result is overwritten. */
 static ProjectRequest request(
 	const tomos_op *op, Direction direction, float *volume, float *projections)
 {
@@ -48,7 +48,7 @@ static tomos_status projector_adjoint(const tomos_op *op, const float *y, float 
 	return noted(backend, ADJOINT, backend->type->projector->apply(backend, &what));
 }
 
-static tomos_status projector_adjoint_step(
+static tomos_status projector_adjoint_update(
 	const tomos_op *op, const float *y, const FusedUpdate *step, float *x, bool *done)
 {
 	tomos_backend *backend = op->domain.backend;
@@ -59,14 +59,14 @@ static tomos_status projector_adjoint_step(
 	return *done ? noted(backend, ADJOINT, TOMOS_OK) : TOMOS_OK;
 }
 
-static tomos_status projector_compare(
-	const tomos_op *op, const float *x, const FusedResidual *compare, float *r, bool *done)
+static tomos_status projector_residual(
+	const tomos_op *op, const float *x, const FusedResidual *fused, float *r, bool *done)
 {
 	tomos_backend *backend = op->range.backend;
 	ProjectRequest what = request(op, FORWARD, (float *)x, r);
 	if (!backend->type->projector->forward_residual)
 		return TOMOS_OK;
-	TRY(backend->type->projector->forward_residual(backend, &what, compare, done));
+	TRY(backend->type->projector->forward_residual(backend, &what, fused, done));
 	return *done ? noted(backend, FORWARD, TOMOS_OK) : TOMOS_OK;
 }
 
@@ -118,7 +118,7 @@ static tomos_status projector_part(
 
 static const OpType projector_type = {projector_forward, projector_adjoint, projector_free,
 	projector_part, projector_row, projector_power, projector_power_adjoint,
-	projector_adjoint_step, projector_compare, projector_list, NULL};
+	projector_adjoint_update, projector_residual, projector_list, NULL};
 
 static tomos_status projector_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
@@ -140,7 +140,7 @@ static tomos_status projector_part(
 	return TOMOS_OK;
 }
 
-/* Every ray-driven kernel meets at most four voxels per plane or column across the longest axis. */
+/* A ray of every ray-driven kernel meets at most four voxels per plane of the longest axis. */
 static int64_t row_most(const tomos_backend *backend, const tomos_grid *grid, KernelFamily family)
 {
 	int64_t longest = max64(grid->n[0], max64(grid->n[1], grid->n[2]));
@@ -148,7 +148,7 @@ static int64_t row_most(const tomos_backend *backend, const tomos_grid *grid, Ke
 	return family == FAMILY_RAY && rows ? 4 * (longest + 2) : 0;
 }
 
-static int64_t apart_in_all(const Plan *plan)
+static int64_t disjoint_in_all(const Plan *plan)
 {
 	int64_t apart = 0;
 	for (int64_t i = 0; plan->model.planar && i < plan->scan->count; i++)
@@ -202,7 +202,7 @@ tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend, const tom
 	own->plan.data = (PlanData)data;
 	const KernelRow *forward = &kernel_rows[own->forward], *back = &kernel_rows[own->back];
 	made->row_most = row_most(backend, grid, forward->family);
-	made->apart = apart_in_all(&own->plan);
+	made->disjoint_columns = disjoint_in_all(&own->plan);
 	made->matched = strcmp(forward->weights, back->weights) == 0;
 	snprintf(made->description, sizeof made->description, "%s forward, %s back: %s",
 		forward->name, back->name, made->matched ? "a matched pair" : "not matched");

@@ -1,4 +1,4 @@
-/* Vectors of a space: callers' arrays brought there, and the verbs on them. */
+/* Vectors of a space: transfers of arrays, and vector operations. */
 #include <math.h>
 #include "op/op.h"
 
@@ -33,7 +33,7 @@ tomos_status vector_return(Vector *vector, const Space *space, VectorUse use)
 	if (!vector->data)
 		return status;
 	if (!vector->owned) {
-		if (use != VECTOR_IN) /* on a card, the result is there when the call returns */
+		if (use != VECTOR_IN) /* the result is complete when the call returns */
 			status = vector_sync(space);
 		if (vector->array->device == 0 && space->backend->type->memory->unpin)
 			space->backend->type->memory->unpin(space->backend, vector->data);

@@ -1,7 +1,7 @@
 /* Blocks of views: their sizes (Nielsen 2014, 8.4), the orders of views, and one operator for each.
  *
  * Multilevel: H. Guan and R. Gordon, "A projection access order for speedy convergence of ART",
- * Phys. Med. Biol. 39 (1994): each view as far from those before it as can be. /
+ * Phys. Med. Biol. 39 (1994): each view is as far as possible from those before it.
  */
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* An operator cut into blocks of views, and the orders in which views can be taken. */
+/* Blocks of views of an operator, and orders of views. */
 #ifndef TOMOS_OP_SUBSET_H
 #define TOMOS_OP_SUBSET_H
 
@@ -9,7 +9,7 @@ typedef enum { ORDER_SEQUENTIAL, ORDER_RANDOM, ORDER_GOLDEN, ORDER_MULTILEVEL } 
 
 /* list[0 .. count-1]: all indices below count, in that order. */
 tomos_status order_list(ViewOrder order, int64_t count, uint64_t seed, int64_t *list);
-/* A random order of what is in the list, the same for the same seed and sweep. */
+/* Shuffles the list; the same order for the same seed and sweep. */
 void order_shuffle(int64_t *list, int64_t count, uint64_t seed, int64_t sweep);
 
 typedef struct {

@@ -1,4 +1,4 @@
-/* Sweeps of Kaczmarz's method on backends that list rows in memory of their own. */
+/* Sweeps of Kaczmarz's method on devices, whose memory the rows are listed in. */
 #ifndef TOMOS_OP_SWEEP_H
 #define TOMOS_OP_SWEEP_H
 
@@ -15,20 +15,20 @@ tomos_status sweep_open(Sweep *sweep, const tomos_op *op);
 void sweep_close(Sweep *sweep);
 /* The order of the rays from now on. */
 tomos_status sweep_order(const Sweep *sweep, const int64_t *rays);
-tomos_status sweep_run(const Sweep *sweep, const KernelKaczmarz *visits);
+tomos_status sweep_run(const Sweep *sweep, const KernelKaczmarz *kaczmarz);
 
-/* The same a view at a time, where nothing keeps voxels inside bounds: without them it is the
- * method itself, but for rounding. */
+/* Likewise one view at a time, for methods without bounds on voxels: the result is the same to
+ * rounding. */
 typedef struct {
-	const Subsets *views; /* each a block of its own */
-	int64_t near;
-	float *products;       /* [view][ray modulo 2 near + 1][ray] */
+	const Subsets *views;  /* each a block of its own */
+	int64_t neighbours;    /* on either side of a ray that may share voxels with it */
+	float *products;       /* [view][ray modulo 2 neighbours + 1][ray] */
 	float *steps, *update; /* of a view; of the volume */
 } ViewSweep;
 
 bool view_sweep_can(const tomos_op *op);
 tomos_status view_sweep_open(ViewSweep *sweep, const Subsets *views);
 void view_sweep_close(ViewSweep *sweep);
-tomos_status view_sweep_run(const ViewSweep *sweep, const KernelKaczmarz *visits);
+tomos_status view_sweep_run(const ViewSweep *sweep, const KernelKaczmarz *kaczmarz);
 
 #endif

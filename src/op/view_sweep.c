@@ -1,27 +1,27 @@
-/* Sweeps of Kaczmarz's method on backends, a view at a time and yet one ray after the other.
+/* Sweeps of Kaczmarz's method on devices, one view at a time, with the result of one ray after the
+ * other.
  *
- * With all products a_i'x of a view taken before its first ray is used, that of ray i is later off
- * by what the rays before it have added: the sum of step_j a_i'a_j. Only near neighbours share
- * voxels, so few a_i'a_j are not 0; they are found once, by the operator: it sees the back
- * projection of every mth ray of a view, where m is so large that no ray shares voxels with two of
- * these. /
+ * The products a_i'x of all rays of a view are computed before the first ray is used. The product
+ * of ray i is then corrected for the rays before it, by the sum of step_j a_i'a_j. Only
+ * neighbouring rays share voxels, so few a_i'a_j are not 0. They are computed once, from the back
+ * projection of every mth ray of a view, with m so large that no ray shares voxels with two of
+ * these.
  */
 #include <math.h>
 #include "op/sweep.h"
 
 bool view_sweep_can(const tomos_op *op)
 {
-	return op->domain.backend->type->matrix && op->type->part && op->matched && op->apart > 0 &&
-	       op->apart <= STORED_NEIGHBOURS + 1;
+	return op->domain.backend->type->matrix && op->type->part && op->matched &&
+	       op->disjoint_columns > 0 && op->disjoint_columns <= STORED_NEIGHBOURS + 1;
 }
 
-/* Rays k, k + m, ... of a view are 1, the others 0: into `steps`, which has room for one of these.
- * */
+/* Sets rays k, k + m, ... of a view to 1 and the others to 0, in `steps`. */
 static tomos_status mark_rays(const ViewSweep *s, int64_t k, float *marked)
 {
 	const Space *view = &s->views->ops[0]->range;
 	for (int64_t i = 0; i < view->count; i++)
-		marked[i] = i % (2 * s->near + 1) == k ? 1 : 0;
+		marked[i] = i % (2 * s->neighbours + 1) == k ? 1 : 0;
 	tomos_array array = tomos_array_of(marked, 1, 1, view->count);
 	return vector_upload(view, s->steps, &array);
 }
@@ -29,7 +29,7 @@ static tomos_status mark_rays(const ViewSweep *s, int64_t k, float *marked)
 static tomos_status find_products(const ViewSweep *s)
 {
 	const Space *view = &s->views->ops[0]->range;
-	int64_t marks = 2 * s->near + 1;
+	int64_t marks = 2 * s->neighbours + 1;
 	float *marked;
 	TRY(mem_alloc(&marked, view->count, sizeof *marked, "rays of a view"));
 	tomos_status status = TOMOS_OK;
@@ -50,8 +50,8 @@ tomos_status view_sweep_open(ViewSweep *s, const Subsets *views)
 {
 	const tomos_op *op = views->ops[0];
 	Space all = op->range;
-	*s = (ViewSweep){.views = views, .near = op->apart - 1};
-	all.count *= (2 * s->near + 1) * views->count;
+	*s = (ViewSweep){.views = views, .neighbours = op->disjoint_columns - 1};
+	all.count *= (2 * s->neighbours + 1) * views->count;
 	TRY(vector_new(&s->products, &all, "products of neighbouring rays"));
 	TRY(vector_new(&s->steps, &op->range, "steps of the rays"));
 	TRY(vector_new(&s->update, &op->domain, "the update"));
@@ -86,11 +86,11 @@ tomos_status view_sweep_run(const ViewSweep *s, const KernelKaczmarz *v)
 		const tomos_op *view = s->views->ops[i];
 		tomos_backend *backend = view->domain.backend;
 		int64_t rays = view->range.count, at = s->views->views[i] * rays;
-		const KernelKaczmarzView rays_of_view = {rays, s->near, v->b + at, v->squares + at,
-			s->products + i * rays * (2 * s->near + 1), v->r + at, s->steps, v->lambda,
-			v->least};
+		const KernelKaczmarzView view_rays = {rays, s->neighbours, v->b + at,
+			v->squares + at, s->products + i * rays * (2 * s->neighbours + 1),
+			v->r + at, s->steps, v->lambda, v->least};
 		TRY(op_forward(view, v->x, v->r + at));
-		TRY(backend->type->matrix->kaczmarz_view(backend, &rays_of_view));
+		TRY(backend->type->matrix->kaczmarz_view(backend, &view_rays));
 		TRY(update(s, view, v->x));
 	}
 	return TOMOS_OK;

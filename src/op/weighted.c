@@ -1,4 +1,4 @@
-/* An operator whose rays count more or less, and of whose voxels only some count. */
+/* An operator with weights of rays and a mask of voxels. */
 #include "op/op.h"
 
 typedef struct {
@@ -16,7 +16,7 @@ static tomos_status weighted_forward(const tomos_op *op, const float *x, float *
 	return own->rays ? vector_mul(&op->range, own->rays, y) : TOMOS_OK;
 }
 
-/* y times the weights of the rays, in a vector of our own. */
+/* y times the weights of the rays, in a new vector. */
 static tomos_status weigh(const tomos_op *op, const float **y)
 {
 	const Weighted *own = op->own;
@@ -54,8 +54,8 @@ static tomos_status weighted_power_adjoint(const tomos_op *op, int power, const 
 	return own->voxels ? vector_mul(&op->domain, own->voxels, x) : TOMOS_OK;
 }
 
-/* Voxels that do not count are 0 and stay so. */
-static tomos_status weighted_adjoint_step(
+/* Masked voxels are 0 and stay 0. */
+static tomos_status weighted_adjoint_update(
 	const tomos_op *op, const float *y, const FusedUpdate *step, float *x, bool *done)
 {
 	const Weighted *own = op->own;
@@ -107,8 +107,8 @@ static tomos_status weighted_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
 static const OpType weighted_type = {weighted_forward, weighted_adjoint, weighted_free,
-	weighted_part, weighted_row, weighted_power, weighted_power_adjoint, weighted_adjoint_step,
-	NULL, weighted_list, NULL};
+	weighted_part, weighted_row, weighted_power, weighted_power_adjoint,
+	weighted_adjoint_update, NULL, weighted_list, NULL};
 
 tomos_status op_weighted(
 	tomos_op **op, const tomos_op *inner, const float *rays, const float *voxels)
@@ -132,7 +132,7 @@ tomos_status op_weighted(
 	return TOMOS_OK;
 }
 
-/* The rays of some views. */
+/* The weights of the rays of a subset of views. */
 static tomos_status take_views(
 	const tomos_op *op, const tomos_op *part, const int64_t *views, float *taken)
 {

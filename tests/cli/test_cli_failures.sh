@@ -16,7 +16,7 @@ make convert s3.h5 s3.json
 # ---- tuning ------------------------------------------------------------------------------------
 export XDG_CACHE_HOME=$folder/cache
 check "tune where it is off" 2 tune --size 32 --views 8
-has "its message" err "TOMOS_TUNE is off, so nothing that was measured is kept"
+has "its message" err "TOMOS_TUNE is off, so tuning results are not stored"
 unset TOMOS_TUNE
 check "nothing measured yet" 0 tune --show --backend cpu
 has "its message" out "nothing was measured on this device"
@@ -54,7 +54,7 @@ check "no time" 2 tune --size 32 --views 8 --seconds 0 --backend cpu
 has "its message" err "0 seconds to measure in"
 export XDG_CACHE_HOME=/dev/null/cache
 check "nowhere to keep it" 1 tune --size 32 --views 8 --backend cpu
-has "its message" err "the directory '/dev/null/cache' cannot be made"
+has "its message" err "the directory '/dev/null/cache' cannot be created"
 check "nowhere to look" 0 tune --show --backend cpu
 export TOMOS_TUNE=off
 unset XDG_CACHE_HOME

@@ -62,8 +62,8 @@ static inline const char *test_backend(void)
 	return name && *name ? name : "cpu";
 }
 
-/* Whether the same work gives the same bits: not on devices, whose threads add to the same sums in any
- * order. */
+/* Whether the same work gives the same bits: not on devices, whose threads add to the same sums in
+ * any order. */
 static inline int test_repeats(void)
 {
 	return strcmp(test_backend(), "cpu") == 0;
@@ -147,8 +147,9 @@ static inline void case_turn(Case *c, int axis)
 	free(views);
 }
 
-/* "slice" and "stack" are parallel beams, "fans in slices" fans, on grids for which tuned kernels exist; the
- * others have odd sizes, off-centre grids, anisotropic voxels and rays that miss. */
+/* "slice" and "stack" are parallel beams, "fans in slices" fans, on grids for which optimised
+ * kernels exist; the others have odd sizes, off-centre grids, anisotropic voxels and rays that
+ * miss. */
 static inline Case case_make(int number)
 {
 	Case c = {.state = (uint64_t)number * 7919 + 17};

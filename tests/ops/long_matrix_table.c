@@ -1,5 +1,5 @@
-/* Bytes and times of CSR and SCSR at the sizes of the cuART paper: 720 views of 1024 rays, images of
- * 512 x 512 and 1024 x 1024 pixels. */
+/* Bytes and times of CSR and SCSR at the sizes of the cuART paper: 720 views of 1024 rays, images
+ * of 512 x 512 and 1024 x 1024 pixels. */
 #include <time.h>
 #include "op/scsr/scsr.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"

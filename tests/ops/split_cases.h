@@ -1,4 +1,5 @@
-/* Splits of several children with little memory, and problems projected by them and in one piece. */
+/* Splits of several children with little memory, and problems projected by them and in one
+ * piece. */
 #ifndef TOMOS_TESTS_OPS_SPLIT_CASES_H
 #define TOMOS_TESTS_OPS_SPLIT_CASES_H
 
@@ -7,7 +8,7 @@
 
 enum { MOST = 3, FEWER = CASE_RACES ? 19 : 7 };
 
-static const BackendType *children = &cpu_backend; /* or those of the backend that tests run on */
+static const BackendType *children = &cpu_backend; /* or the backend of the tests */
 
 /* One child several times over. */
 static inline tomos_backend *split_of_children(int devices, int64_t memory, SplitShare share)
@@ -36,14 +37,14 @@ static inline double rounding(void)
 	return test_repeats() ? 1e-6 : 1e-5;
 }
 
-/* Memory in which a lane can be sent that many floats. */
+/* Memory with which a lane can upload that many floats. */
 static inline int64_t memory_of(int64_t floats)
 {
 	return STREAMS * (children->memory->limit_scratch ? 8 : 4) * (int64_t)sizeof(float) *
 	       (floats + 1);
 }
 
-/* What a lane must hold at the least, as bytes of memory, times `more`. */
+/* The least memory of a lane in bytes, times `more`. */
 static inline int64_t memory_for(const Case *c, const tomos_projector_options *o, double more)
 {
 	int64_t rows = tomos_geometry_rows(c->scan), columns = tomos_geometry_columns(c->scan);

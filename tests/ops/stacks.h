@@ -10,8 +10,8 @@ typedef struct {
 	double pixel, axis; /* axis: from the middle */
 } Size;
 
-/* Few slices and many, not a multiple of anything, views past the last stage, detectors that see a part
- * or nothing of the grid, columns narrower than pixels and wider. */
+/* Few slices and many, not a multiple of anything, views past the last stage, detectors that see a
+ * part or nothing of the grid, columns narrower than pixels and wider. */
 static const Size sizes[] = {
 	{{33, 18, 16}, 37, 9, 1, 0.3}, {{16, 16, 64}, 24, 16, 1, 0},
 	{{61, 47, 37}, 83, 23, 1, -3.7}, {{20, 70, 65}, 41, 12, 1.3, 5},
@@ -42,7 +42,8 @@ static inline Case size_case(const Size *size, int number)
 	return c;
 }
 
-/* What is projected: a kernel in a direction, with data of that kind; plain: by the shared text. */
+/* What is projected: a kernel in a direction, with data of that kind; plain: by the reference
+ * kernels. */
 typedef struct {
 	int kernel;
 	Direction direction;

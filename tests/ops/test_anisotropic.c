@@ -1,5 +1,5 @@
-/* Projections of voxels with three different edges and steps of either sign in absolute values, against
- * closed form. */
+/* Projections of voxels with three different edges and steps of either sign in absolute values,
+ * against closed form. */
 #include "ops/cases.h"
 
 typedef struct {

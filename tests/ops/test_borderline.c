@@ -1,6 +1,6 @@
-/* Scans that are almost special: tilts and offsets from far below the tolerance of geom/rays.h to far
- * above it. Whatever kernel is chosen, it must agree with the reference kernel as well as it does on the
- * exact scan, but for 1e-6. */
+/* Scans that are almost special: tilts and offsets from far below the tolerance of geom/rays.h to
+ * far above it. Whatever kernel is chosen, it must agree with the reference kernel as well as it
+ * does on the exact scan, but for 1e-6. */
 #include "geom/rays.h"
 #include "ops/cases.h"
 
@@ -157,7 +157,7 @@ static tomos_backend *open_level(const char *level)
 	return backend;
 }
 
-/* The instruction sets of the processor in turn, from one change to the next. */
+/* The instruction sets of the CPU in turn, from one change to the next. */
 static void almost_special(void **state)
 {
 	(void)state;

@@ -12,7 +12,8 @@ typedef struct {
 	ProjectRequest what;
 } Request;
 
-/* `count` views of a scan over `arc` degrees, in leaps of `leap` views, after two that are not asked for. */
+/* `count` views of a scan over `arc` degrees, in leaps of `leap` views, after two that are not
+ * asked for. */
 static Request *request_of(int count, double arc, int leap)
 {
 	Request *r = calloc(1, sizeof *r);

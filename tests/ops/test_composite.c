@@ -145,7 +145,7 @@ static void sums_products_and_transposes(void **state)
 	tomos_op_free(B);
 }
 
-/* ---- methods ---------------------------------------------------------------------------------- */
+/* ---- methods --------------------------------------------------------------------------------- */
 
 static tomos_op *matrix_of(const Dense *d)
 {

@@ -1,4 +1,5 @@
-/* Operators entry by entry: rows, parts, powers, weights, gradient, norm, blocks and orders of views. */
+/* Operators entry by entry: rows, parts, powers, weights, gradient, norm, blocks and orders of
+ * views. */
 #include "op/subset.h"
 #include "ops/cases.h"
 
@@ -211,7 +212,8 @@ static void norm(void **state)
 	REJECTED(tomos_op_norm(NULL, &none, NULL), TOMOS_BAD_VALUE, "a norm needs an operator");
 }
 
-/* The counting of the thesis: c = ceil(p / blocks), p + blocks - blocks c blocks of c, the rest c - 1. */
+/* The counting of the thesis: c = ceil(p / blocks), p + blocks - blocks c blocks of c, the rest c -
+ * 1. */
 static void block_sizes(void **state)
 {
 	(void)state;

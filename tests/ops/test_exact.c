@@ -2,11 +2,11 @@
  * random scans of every kind with anisotropic voxels.
  *
  * line: a volume of ones projects to the length of each ray inside the box. joseph: to the step
- * between planes times how far the ray is inside each plane; a volume that is linear in x, y and z to
- * its integral, since linear interpolation and the midpoint rule are exact for it. voxel, footprint:
- * what a voxel gives to all pixels is its volume times the density of pixels there, |grad c x grad r|,
- * and the mean column and row of it are where its centre falls; of a footprint, which counts by whole
- * pixels, to half a pixel.
+ * between planes times how far the ray is inside each plane; a volume that is linear in x, y and z
+ * to its integral, since linear interpolation and the midpoint rule are exact for it. voxel,
+ * footprint: what a voxel gives to all pixels is its volume times the density of pixels there,
+ * |grad c x grad r|, and the mean column and row of it are where its centre falls; of a footprint,
+ * which counts by whole pixels, to half a pixel.
  */
 #include "op/op.h" /* first: cmocka makes a macro of fail() */
 #include "ops/opened.h"

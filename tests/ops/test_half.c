@@ -1,5 +1,5 @@
-/* Projections kept as halves, or as sums of two: stacks of all sizes beside floats. A backend without such a
- * path computes in floats whatever is asked for, and that is tested there. */
+/* Projections kept as halves, or as sums of two: stacks of all sizes beside floats. A backend
+ * without such a path computes in floats whatever is asked for, and that is tested there. */
 #include "ops/stacks.h"
 
 /* Only cards multiply halves. */
@@ -8,7 +8,8 @@ static int has_half(void)
 	return strncmp(test_backend(), "cuda", 4) == 0;
 }
 
-/* With the newest instructions of the card, and with those of older ones; elsewhere there is one way. */
+/* With the newest instructions of the card, and with those of older ones; elsewhere there is one
+ * way. */
 static const char *const levels[] = {"", "80"};
 
 static int level_count(void)
@@ -54,7 +55,8 @@ static void check_kind(
 	free(from);
 }
 
-/* Older cards have halves for back projections alone, and none where hats are wider than a column. */
+/* Older cards have halves for back projections alone, and none where hats are wider than a
+ * column. */
 static void check_part(const Case *c, const Box *box, int64_t first, int64_t count, int steep)
 {
 	for (int i = 0; i < 4; i++) {
@@ -123,7 +125,8 @@ static void stacks_across_other_axes_agree(void **state)
 	}
 }
 
-/* Fewer slices at a time than there are, than kernels do best with, and than they can do at least. */
+/* Fewer slices at a time than there are, than kernels do best with, and than they can do at
+ * least. */
 static void a_limit_changes_nothing(void **state)
 {
 	(void)state;
@@ -141,8 +144,8 @@ static void a_limit_changes_nothing(void **state)
 	tomos_geometry_free(c.scan);
 }
 
-/* Kernels may take neighbouring views together: here they are far apart in the list, some of them the same, or
- * far from all others. */
+/* Kernels may take neighbouring views together: here they are far apart in the list, some of them
+ * the same, or far from all others. */
 static void views_come_in_any_order(void **state)
 {
 	(void)state;

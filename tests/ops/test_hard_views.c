@@ -1,8 +1,9 @@
-/* Views that have tripped kernels: lists of both kinds, near and slanted fans, steep slices, rays in outermost faces,
- * rays far beside the volume. Tuned kernels are compared with the shared text. */
+/* Views that have tripped kernels: lists of both kinds, near and slanted fans, steep slices, rays
+ * in outermost faces, rays far beside the volume. Optimised kernels are compared with the reference
+ * kernels. */
 #include "ops/cases.h"
 
-/* Adjoint of one list of views, tuned against plain, by the largest difference. */
+/* Adjoint of one list of views, optimised against plain, by the largest difference. */
 static double largest_difference(const tomos_grid *grid, const tomos_view *views, int64_t count,
 	int64_t rows, int64_t columns, const char *model)
 {
@@ -50,7 +51,7 @@ static void fans_from_nearby(void **state)
 		tomos_view view = {{f[2], f[3], 0, 1}, {f[4], f[5], 0}, {f[6], f[7], 0}, {0, 0, 1}};
 		double d = largest_difference(&grid, &view, 1, 1, 201, "voxel");
 		if (!(d < 1e-4))
-			fail_msg("fan %d: tuned and shared text differ by %g", i, d);
+			fail_msg("fan %d: optimised and reference kernel differ by %g", i, d);
 	}
 }
 
@@ -66,7 +67,7 @@ static void steep_slices(void **state)
 			{pixel * c, pixel * s, 0}, {0, 0, 1}};
 		double d = largest_difference(&grid, &view, 1, 1, 160, "voxel");
 		if (!(d < 1e-4))
-			fail_msg("slice %d: tuned and shared text differ by %g", i, d);
+			fail_msg("slice %d: optimised and reference kernel differ by %g", i, d);
 	}
 }
 
@@ -84,7 +85,8 @@ static void rows_of_any_pitch(void **state)
 			double d = largest_difference(
 				&grid, &view, 1, rows, 31, model ? "voxel" : "joseph");
 			if (!(d < 1e-4))
-				fail_msg("pitch %g: tuned and shared text differ by %g", pitch, d);
+				fail_msg("pitch %g: optimised and reference kernel differ by %g",
+					pitch, d);
 		}
 	}
 }
@@ -105,8 +107,8 @@ static void both_kinds_of_source(void **state)
 		}
 }
 
-/* A ray in the outermost face on the upper side belongs to no voxel, on the lower side to the first;
- * in no case is anything read or written beyond the volume. */
+/* A ray in the outermost face on the upper side belongs to no voxel, on the lower side to the
+ * first; in no case is anything read or written beyond the volume. */
 static void rays_in_outermost_faces(void **state)
 {
 	(void)state;
@@ -141,8 +143,8 @@ static void rays_in_outermost_faces(void **state)
 	tomos_backend_close(backend);
 }
 
-/* Directions of a Lebedev rule through n^3 voxels, all at once or one at a time: tuned kernels agree with the
- * shared text. */
+/* Directions of a Lebedev rule through n^3 voxels, all at once or one at a time: optimised kernels
+ * agree with the reference kernels. */
 static void directions_agree(tomos_backend *backend, int64_t n, int64_t views, int alone)
 {
 	tomos_scan_options o = tomos_scan_defaults();
@@ -170,8 +172,8 @@ static void directions_agree(tomos_backend *backend, int64_t n, int64_t views, i
 	tomos_geometry_free(scan);
 }
 
-/* Rays along the axes through voxel centres, but for rounding: nothing outside is touched, as checkers of
- * memory see. */
+/* Rays along the axes through voxel centres, but for rounding: nothing outside is touched, as
+ * checkers of memory see. */
 static void rays_through_centres(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
-/* One kernel against another that must agree: tuned against shared text, marching against columns,
- * every instruction set, every number of threads. */
+/* One kernel against another that must agree: optimised against reference kernels, marching against
+ * columns, every instruction set, every number of threads. */
 #include "ops/cases.h"
 
 enum { CASES = 108 };
@@ -64,8 +64,8 @@ static void tuned_against_shared(void **state)
 				&worst);
 			tomos_geometry_free(c.scan);
 		}
-		printf("  tuned against shared text, %-6s: largest difference %.1e\n", levels[l],
-			worst);
+		printf("  optimised against reference kernels, %-6s: largest difference %.1e\n",
+			levels[l], worst);
 		tomos_backend_close(backend);
 	}
 }

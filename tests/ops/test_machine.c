@@ -1,4 +1,5 @@
-/* What machines can do at most: the processor's measured rates, those of several devices, the bound. */
+/* What machines can do at most: the processor's measured rates, those of several devices, the
+ * bound. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

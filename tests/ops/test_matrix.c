@@ -135,7 +135,7 @@ static void threads_do_not_matter(void **state)
 	tomos_geometry_free(scan);
 }
 
-/* ---- what algorithms ask of operators ---------------------------------------------------------- */
+/* ---- what algorithms ask of operators -------------------------------------------------------- */
 
 static void parts_rows_and_powers(void **state)
 {
@@ -203,7 +203,7 @@ static void parts_add_up(void **state)
 	free(y), free(x), free(sum), free(one);
 }
 
-/* ---- rejections ------------------------------------------------------------------------------------ */
+/* ---- rejections ------------------------------------------------------------------------------ */
 
 static void rejections(void **state)
 {
@@ -231,7 +231,8 @@ static void rejections(void **state)
 	OK(tomos_op_projector(&op, backend, &c.grid, c.scan, NULL));
 	REJECTED(
 		tomos_matrix_arrays(op, &arrays), TOMOS_BAD_VALUE, "is not a matrix stored as CSR");
-	REJECTED(tomos_matrix_arrays(op, NULL), TOMOS_BAD_VALUE, "there is no place");
+	REJECTED(tomos_matrix_arrays(op, NULL), TOMOS_BAD_VALUE,
+		"the pointer to the arrays of a matrix is missing");
 	REJECTED(tomos_matrix_arrays(NULL, &arrays), TOMOS_BAD_VALUE, "the operator (none)");
 	REJECTED(tomos_matrix_bytes(op, &bytes), TOMOS_BAD_VALUE, "is not a stored matrix");
 	tomos_op_free(op);

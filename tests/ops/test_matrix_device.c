@@ -1,5 +1,5 @@
-/* Stored matrices on the backend under test against the cpu's CSR: all numbers of symmetries, one slab
- * and several, parts, powers, rows, and what is left when memory runs out. */
+/* Stored matrices on the backend under test against the cpu's CSR: all numbers of symmetries, one
+ * slab and several, parts, powers, rows, and what is left when memory runs out. */
 #include "op/scsr/scsr.h" /* first: cmocka makes a macro of fail() */
 #include "op/sweep.h"
 #include "ops/cases.h"
@@ -71,7 +71,7 @@ static tomos_op *make(
 	return op;
 }
 
-/* ---- products --------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 /* The verb on vectors of its backend, from and to the host's memory. */
 static void apply(const tomos_op *op, bool adjoint, int power, const float *in, float *out)
@@ -174,7 +174,7 @@ static void same_bits(void **state)
 	tomos_op_free(op);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void fetch(tomos_backend *b, const void *data, void *to, int64_t floats)
 {
@@ -250,7 +250,7 @@ static void rows(void **state)
 	}
 }
 
-/* ---- memory ------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void failing_allocations(void **state)
 {

@@ -1,5 +1,5 @@
-/* SCSR against CSR: view sets of 8, 4, 2 and 1 symmetries, odd and even sizes, parallel and fan beam,
- * ties, and the form of the dense matrices. */
+/* SCSR against CSR: view sets of 8, 4, 2 and 1 symmetries, odd and even sizes, parallel and fan
+ * beam, ties, and the form of the dense matrices. */
 #include "op/scsr/scsr.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
 
@@ -145,7 +145,7 @@ static void check_parts(const tomos_op *one, const tomos_op *two, Case *c)
 	tomos_op_free(a), tomos_op_free(b);
 }
 
-/* ---- sweeps ----------------------------------------------------------------------------------- */
+/* ---- sweeps ---------------------------------------------------------------------------------- */
 
 /* Kaczmarz's method with these rows, one after the other. */
 static void sweep_rows(const tomos_op *op, const RowSweep *sweep, double *x, double *r)
@@ -231,7 +231,7 @@ static void sweeps_are_by_rows(void **state)
 	printf("  sweeps against rows one by one: largest difference %.1e\n", worst);
 }
 
-/* ---- SCSR is CSR ------------------------------------------------------------------------------- */
+/* ---- SCSR is CSR ----------------------------------------------------------------------------- */
 
 static void check_setup(
 	const Setup *s, const tomos_projector_options *o, int symmetries, double *worst)
@@ -276,7 +276,7 @@ static void scsr_is_csr(void **state)
 	printf("  SCSR against CSR: largest difference %.1e\n", worst);
 }
 
-/* ---- the form of it -------------------------------------------------------------------------------- */
+/* ---- the form of it -------------------------------------------------------------------------- */
 
 static void check_group(const Scsr *s, const Group *g)
 {

@@ -1,5 +1,5 @@
-/* Parallel rays in free directions: the tuned kernel against the shared text, on whole grids and boxes,
- * at every instruction set; what it does not take; its memory. */
+/* Parallel rays in free directions: the optimised kernel against the reference kernels, on whole
+ * grids and boxes, at every instruction set; what it does not take; its memory. */
 #include "backend/cpu/cpu.h" /* first: cmocka makes a macro of fail() */
 #include "base/base.h"
 #include "ops/cases.h"
@@ -89,7 +89,7 @@ static int taken(const CpuLevel *level, const ProjectRequest *what)
 	return 0;
 }
 
-/* Relative difference of one direction, tuned and plain; the results are zero before. */
+/* Relative difference of one direction, optimised and plain; the results are zero before. */
 static double difference(const CpuLevel *level, Problem *p, Direction direction)
 {
 	int64_t count = direction == FORWARD ? p->pixels : p->voxels;

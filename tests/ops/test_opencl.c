@@ -1,4 +1,5 @@
-/* The OpenCL backend's own ways: how devices are named and rejected, its addresses, its failures. */
+/* The OpenCL backend's own ways: how devices are named and rejected, its addresses, its
+ * failures. */
 #include "backend/backend.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
 #include <pthread.h>
@@ -377,7 +378,8 @@ static void *call(void *user)
 	return NULL;
 }
 
-/* Threads that share an operator get each their own result; sums of rays are the same every time. */
+/* Threads that share an operator get each their own result; sums of rays are the same every
+ * time. */
 static void callers(void **state)
 {
 	(void)state;

@@ -49,7 +49,8 @@ static tomos_geometry *scan_of(const char *kind)
 	return scan;
 }
 
-/* The largest value and where it is; it and what lies within four voxels is then out of the race. */
+/* The largest value and where it is; it and what lies within four voxels is then out of the
+ * race. */
 static void take_peak(float *volume, const int64_t n[3], int64_t at[3])
 {
 	int64_t best = 0;
@@ -105,7 +106,7 @@ static void every_kind_of_scan(void **state)
 			o.forward = "voxel";
 			o.plain = plain;
 			case_adjoint(backend, &grid, scan, &o, data, volume);
-			check_peaks(kinds[k], plain ? "shared text" : "tuned", volume, n);
+			check_peaks(kinds[k], plain ? "reference kernels" : "tuned", volume, n);
 		}
 		free(data), free(volume);
 		tomos_phantom_free(phantom);

@@ -1,5 +1,5 @@
-/* ProjectRequest and back projecting needs no more than volume + projections + 64 MiB, measured as the
- * largest resident size of a process that does nothing else. */
+/* ProjectRequest and back projecting needs no more than volume + projections + 64 MiB, measured as
+ * the largest resident size of a process that does nothing else. */
 #include "ops/cases.h"
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -7,7 +7,7 @@
 
 enum { MIB = 1 << 20, LIMIT_MIB = 64, SKIPPED = 77 };
 
-/* The first two are what all models are asked; the others fill the tuned kernels' scratch. */
+/* The first two are what all models are asked; the others fill the optimised kernels' scratch. */
 typedef struct {
 	const char *geometry;
 	int64_t nx, nz, rows, columns, views;

@@ -1,5 +1,5 @@
-/* Cone beam on circles beside the shared text: back projection where views come in half or quarter turns and
- * where they do not, and Joseph's adjoint. */
+/* Cone beam on circles beside the reference kernels: back projection where views come in half or
+ * quarter turns and where they do not, and Joseph's adjoint. */
 #include "backend/backend.h" /* first: cmocka makes a macro of fail() */
 #include "ops/opened.h"
 
@@ -155,7 +155,8 @@ static void turns_agree_with_the_shared_text(void **state)
 	}
 }
 
-/* Rays that are nearer to each other than voxels, or farther apart; the last ones too near for one kernel. */
+/* Rays that are nearer to each other than voxels, or farther apart; the last ones too near for one
+ * kernel. */
 static void adjoint_agrees_with_the_shared_text(void **state)
 {
 	(void)state;

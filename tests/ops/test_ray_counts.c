@@ -1,11 +1,12 @@
-/* How many rays meet a voxel, which CAV and DROP divide by, is the same whatever the last bits of the
- * geometry are and however the matrix is kept. */
+/* How many rays meet a voxel, which CAV and DROP divide by, is the same whatever the last bits of
+ * the geometry are and however the matrix is kept. */
 #include "op/op.h"
 #include "ops/cases.h"
 
 enum { N = 12, ROWS = 4, VIEWS = 8 };
 
-/* Views at 22.5 degrees each, on whose rays many voxels' centres and corners lie but for rounding. */
+/* Views at 22.5 degrees each, on whose rays many voxels' centres and corners lie but for
+ * rounding. */
 static tomos_geometry *scan_make(int rows, double pixel)
 {
 	double angles[VIEWS];

@@ -11,23 +11,23 @@ typedef struct {
 	tomos_geometry *scan;
 } Room;
 
-static Room room;
+static Room fixture;
 
 static int set_up(void **state)
 {
 	(void)state;
 	double angles[VIEWS] = {0.1, 1.2, 2.5};
-	return tomos_backend_open(&room.backend, "cpu") != TOMOS_OK ||
-	       tomos_grid_centred(&room.grid, NX, NY, NZ, 1) != TOMOS_OK ||
-	       tomos_geometry_cone(&room.scan, ROWS, COLUMNS, 1.2, 30, 40, angles, VIEWS) !=
+	return tomos_backend_open(&fixture.backend, "cpu") != TOMOS_OK ||
+	       tomos_grid_centred(&fixture.grid, NX, NY, NZ, 1) != TOMOS_OK ||
+	       tomos_geometry_cone(&fixture.scan, ROWS, COLUMNS, 1.2, 30, 40, angles, VIEWS) !=
 		       TOMOS_OK;
 }
 
 static int tear_down(void **state)
 {
 	(void)state;
-	tomos_backend_close(room.backend);
-	tomos_geometry_free(room.scan);
+	tomos_backend_close(fixture.backend);
+	tomos_geometry_free(fixture.scan);
 	return 0;
 }
 
@@ -37,18 +37,18 @@ static tomos_op *make(const char *forward, const char *back)
 	o.forward = forward;
 	o.back = back;
 	tomos_op *op;
-	OK(tomos_op_projector(&op, room.backend, &room.grid, room.scan, &o));
+	OK(tomos_op_projector(&op, fixture.backend, &fixture.grid, fixture.scan, &o));
 	return op;
 }
 
-/* ---- making ----------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static void reject_options(const tomos_projector_options *o, const char *words)
 {
-	tomos_op *op = (tomos_op *)&room;
+	tomos_op *op = (tomos_op *)&fixture;
 	int64_t before = mem_live();
-	REJECTED(tomos_op_projector(&op, room.backend, &room.grid, room.scan, o), TOMOS_BAD_VALUE,
-		words);
+	REJECTED(tomos_op_projector(&op, fixture.backend, &fixture.grid, fixture.scan, o),
+		TOMOS_BAD_VALUE, words);
 	assert_null(op);
 	assert_int_equal(mem_live(), before);
 }
@@ -88,7 +88,7 @@ static void options_of_a_wrong_size(void **state)
 	o.plain = 1;
 	o.bytes = offsetof(tomos_projector_options, back); /* an older caller's struct */
 	tomos_op *op;
-	OK(tomos_op_projector(&op, room.backend, &room.grid, room.scan, &o));
+	OK(tomos_op_projector(&op, fixture.backend, &fixture.grid, fixture.scan, &o));
 	assert_string_equal(tomos_op_describe(op), "line forward, line back: a matched pair");
 	tomos_op_free(op);
 }
@@ -97,13 +97,13 @@ static void missing_parts(void **state)
 {
 	(void)state;
 	const char *words = "a projector needs a backend, a grid and a geometry";
-	tomos_op *op = (tomos_op *)&room;
-	REJECTED(
-		tomos_op_projector(&op, NULL, &room.grid, room.scan, NULL), TOMOS_BAD_VALUE, words);
-	REJECTED(tomos_op_projector(&op, room.backend, NULL, room.scan, NULL), TOMOS_BAD_VALUE,
+	tomos_op *op = (tomos_op *)&fixture;
+	REJECTED(tomos_op_projector(&op, NULL, &fixture.grid, fixture.scan, NULL), TOMOS_BAD_VALUE,
 		words);
-	REJECTED(tomos_op_projector(&op, room.backend, &room.grid, NULL, NULL), TOMOS_BAD_VALUE,
-		words);
+	REJECTED(tomos_op_projector(&op, fixture.backend, NULL, fixture.scan, NULL),
+		TOMOS_BAD_VALUE, words);
+	REJECTED(tomos_op_projector(&op, fixture.backend, &fixture.grid, NULL, NULL),
+		TOMOS_BAD_VALUE, words);
 	assert_null(op);
 	tomos_op_free(NULL);
 	tomos_backend_close(NULL);
@@ -112,19 +112,19 @@ static void missing_parts(void **state)
 static void bad_grids(void **state)
 {
 	(void)state;
-	tomos_op *op = (tomos_op *)&room;
-	tomos_grid grid = room.grid;
+	tomos_op *op = (tomos_op *)&fixture;
+	tomos_grid grid = fixture.grid;
 	grid.n[1] = 0;
-	REJECTED(tomos_op_projector(&op, room.backend, &grid, room.scan, NULL), TOMOS_BAD_VALUE,
-		"y");
+	REJECTED(tomos_op_projector(&op, fixture.backend, &grid, fixture.scan, NULL),
+		TOMOS_BAD_VALUE, "y");
 	assert_null(op);
-	grid = room.grid;
+	grid = fixture.grid;
 	grid.step[2] = 0;
-	REJECTED(tomos_op_projector(&op, room.backend, &grid, room.scan, NULL), TOMOS_BAD_VALUE,
-		"the grid's step along z is 0");
-	grid = room.grid;
+	REJECTED(tomos_op_projector(&op, fixture.backend, &grid, fixture.scan, NULL),
+		TOMOS_BAD_VALUE, "the grid's step along z is 0");
+	grid = fixture.grid;
 	grid.n[0] = grid.n[1] = grid.n[2] = INT64_C(1) << 21;
-	tomos_status status = tomos_op_projector(&op, room.backend, &grid, room.scan, NULL);
+	tomos_status status = tomos_op_projector(&op, fixture.backend, &grid, fixture.scan, NULL);
 	assert_int_equal(status, TOMOS_BAD_VALUE);
 	assert_true(strlen(tomos_message()) > 10);
 }
@@ -132,7 +132,7 @@ static void bad_grids(void **state)
 static void backends(void **state)
 {
 	(void)state;
-	tomos_backend *backend = (tomos_backend *)&room;
+	tomos_backend *backend = (tomos_backend *)&fixture;
 	REJECTED(tomos_backend_open(&backend, "cqu"), TOMOS_BAD_VALUE,
 		"backend 'cqu' is not known; did you mean 'cpu'?");
 	assert_null(backend);
@@ -145,7 +145,7 @@ static void backends(void **state)
 		"TOMOS_CPU is 'mmx', which this processor or build does not have "
 		"(known: base, avx2, avx512, neon)");
 	assert_null(backend);
-	setenv("TOMOS_MODULES", "nowhere", 1); /* no card for `auto` to take */
+	setenv("TOMOS_MODULES", "nowhere", 1); /* no GPU for `auto` to take */
 	REJECTED(tomos_backend_open(&backend, "auto"), TOMOS_BAD_VALUE, "TOMOS_CPU is 'mmx'");
 	setenv("TOMOS_CPU", "base", 1);
 	OK(tomos_backend_open(&backend, "auto"));
@@ -163,7 +163,7 @@ static void backends(void **state)
 	unsetenv("TOMOS_MODULES");
 }
 
-/* ---- applying --------------------------------------------------------------------------------- */
+/* ---- applying -------------------------------------------------------------------------------- */
 
 static void missing_arrays(void **state)
 {
@@ -174,9 +174,9 @@ static void missing_arrays(void **state)
 	tomos_op *op = make("joseph", "");
 	none.data = NULL;
 	REJECTED(tomos_op_forward(NULL, &volume, &data), TOMOS_BAD_VALUE,
-		"forward: there is no operator");
+		"forward: the operator is missing");
 	REJECTED(tomos_op_adjoint(NULL, &data, &volume), TOMOS_BAD_VALUE,
-		"adjoint: there is no operator");
+		"adjoint: the operator is missing");
 	REJECTED(tomos_op_forward(op, NULL, &data), TOMOS_BAD_VALUE,
 		"there is no array for the volume");
 	REJECTED(tomos_op_forward(op, &none, &data), TOMOS_BAD_VALUE,
@@ -299,16 +299,16 @@ static void broken_transfers(void **state)
 	tomos_array data = tomos_array_of(y, VIEWS, ROWS, COLUMNS);
 	for (int upload = 0; upload < 2; upload++) {
 		BackendCopy copy;
-		tomos_backend broken = *room.backend;
+		tomos_backend broken = *fixture.backend;
 		tomos_op *op;
-		backend_copy(&copy, room.backend->type);
+		backend_copy(&copy, fixture.backend->type);
 		copy.memory.direct_pointer = no_direct_pointer;
 		if (upload)
 			copy.memory.upload = broken_upload;
 		else
 			copy.memory.download = broken_download;
 		broken.type = &copy.type;
-		OK(tomos_op_projector(&op, &broken, &room.grid, room.scan, NULL));
+		OK(tomos_op_projector(&op, &broken, &fixture.grid, fixture.scan, NULL));
 		int64_t before = mem_live();
 		assert_int_equal(tomos_op_forward(op, &volume, &data), TOMOS_NO_DEVICE);
 		assert_int_equal(mem_live(), before);
@@ -318,7 +318,7 @@ static void broken_transfers(void **state)
 	}
 }
 
-/* ---- what operators say of themselves --------------------------------------------------------- */
+/* ---- what operators say of themselves -------------------------------------------------------- */
 
 static void descriptions(void **state)
 {
@@ -359,18 +359,18 @@ static void mixed_pairs(void **state)
 	tomos_projector_options mixed = tomos_projector_defaults(), pure = mixed;
 	mixed.forward = "line";
 	mixed.back = "footprint";
-	case_forward(room.backend, &room.grid, room.scan, &mixed, x, f[0]);
-	case_adjoint(room.backend, &room.grid, room.scan, &mixed, y, g[0]);
+	case_forward(fixture.backend, &fixture.grid, fixture.scan, &mixed, x, f[0]);
+	case_adjoint(fixture.backend, &fixture.grid, fixture.scan, &mixed, y, g[0]);
 	pure.forward = "line";
-	case_forward(room.backend, &room.grid, room.scan, &pure, x, f[1]);
+	case_forward(fixture.backend, &fixture.grid, fixture.scan, &pure, x, f[1]);
 	pure.forward = "footprint";
-	case_adjoint(room.backend, &room.grid, room.scan, &pure, y, g[1]);
+	case_adjoint(fixture.backend, &fixture.grid, fixture.scan, &pure, y, g[1]);
 	assert_memory_equal(f[0], f[1], VIEWS * ROWS * COLUMNS * sizeof(float));
 	assert_memory_equal(g[0], g[1], NZ * NY * NX * sizeof(float));
 	free(x), free(y), free(f[0]), free(f[1]), free(g[0]), free(g[1]);
 }
 
-/* ---- strides ---------------------------------------------------------------------------------- */
+/* ---- strides --------------------------------------------------------------------------------- */
 
 enum { TRANSPOSED, STEPPED, BACKWARDS, WIDE_ROWS, LAYOUTS };
 #define UNTOUCHED (-77.0F)

@@ -1,5 +1,5 @@
-/* Sizes at their ends: one of everything, primes, powers of two and their neighbours, more than 2^31
- * voxels and pixels, and boxes that are parts of a grid. */
+/* Sizes at their ends: one of everything, primes, powers of two and their neighbours, more than
+ * 2^31 voxels and pixels, and boxes that are parts of a grid. */
 #include "backend/backend.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
 #include <sys/mman.h>
@@ -19,7 +19,7 @@ static int close_backend(void **state)
 	return 0;
 }
 
-/* ---- small, prime and round sizes ------------------------------------------------------------- */
+/* ---- small, prime and round sizes ------------------------------------------------------------ */
 
 typedef struct {
 	const char *geometry;
@@ -112,7 +112,7 @@ static void primes(void **state)
 		check_size(&sizes[i], 2);
 }
 
-/* The square as most would project it, a narrow strip each way also by the shared text. */
+/* The square as most would project it, a narrow strip each way also by the reference kernels. */
 static void around_2048(void **state)
 {
 	(void)state;
@@ -125,8 +125,9 @@ static void around_2048(void **state)
 	check_size(&(Size){"cone", {5, 6, 2047}, 2048, 7, 1}, 2);
 }
 
-/* Detector and grid arranged so that rays lie in the faces between voxels, but for rounding: line and
- * line-march still are the same weights, and forward and adjoint, which cuts the grid in slabs, too. */
+/* Detector and grid arranged so that rays lie in the faces between voxels, but for rounding: line
+ * and line-march still are the same weights, and forward and adjoint, which cuts the grid in slabs,
+ * too. */
 static void rays_in_faces(void **state)
 {
 	(void)state;
@@ -168,7 +169,7 @@ static void rays_in_faces(void **state)
 	}
 }
 
-/* ---- requests: boxes of a grid, views of a scan ----------------------------------------------- */
+/* ---- requests: boxes of a grid, views of a scan ---------------------------------------------- */
 
 static Plan plan_of(const tomos_grid *grid, const tomos_geometry *scan, int plain)
 {
@@ -289,13 +290,13 @@ static void slabs_of_a_large_grid(void **state)
 /* Room for as many floats as one likes: pages exist once they are touched. */
 static float *reserve(int64_t count)
 {
-	void *room = mmap(NULL, (size_t)count * sizeof(float), PROT_READ | PROT_WRITE,
+	void *memory = mmap(NULL, (size_t)count * sizeof(float), PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	return room == MAP_FAILED ? NULL : room;
+	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* The whole of 2^32 voxels as one array, of which the rays meet only a few: what they read and write
- * lies beyond 2^31 elements. */
+/* The whole of 2^32 voxels as one array, of which the rays meet only a few: what they read and
+ * write lies beyond 2^31 elements. */
 static void rays_through_a_large_volume(void **state)
 {
 	(void)state;
@@ -345,8 +346,8 @@ static void rays_through_a_large_volume(void **state)
 	tomos_geometry_free(scan);
 }
 
-/* One view of 2^32 pixels, onto whose last corner a small box falls, against a small detector there;
- * forward from voxels, which touch only what they meet, and both kinds back. */
+/* One view of 2^32 pixels, onto whose last corner a small box falls, against a small detector
+ * there; forward from voxels, which touch only what they meet, and both kinds back. */
 static void pixels_of_a_large_view(void **state)
 {
 	(void)state;

@@ -1,4 +1,5 @@
-/* Projections in pieces equal those in one piece: several children, little memory, both distributions. */
+/* Projections in pieces equal those in one piece: several children, little memory, both
+ * distributions. */
 #include "ops/split_cases.h"
 
 static void problem_check(Problem *p, int devices, double more, SplitShare share)
@@ -19,7 +20,7 @@ static void problem_check(Problem *p, int devices, double more, SplitShare share
 			more, share, forward, back);
 }
 
-/* Every geometry with every projector, boundaries and tuned kernels in turn. */
+/* Every geometry with every projector, boundaries and optimised kernels in turn. */
 static void as_one(void **state)
 {
 	(void)state;
@@ -199,7 +200,7 @@ static void algorithms(void **state)
 	tomos_backend_close(plain);
 }
 
-/* ---- the model ---------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static Schedule *schedule_of(const Plan *plan, Direction direction, SplitShare share)
 {
@@ -223,8 +224,8 @@ static int adds(const Schedule *s)
 	return count;
 }
 
-/* Many views of few voxels from all sides: back, adding up small volumes is cheaper than sending all
- * views again; few views of many voxels: the other way round. */
+/* Many views of few voxels from all sides: back, adding up small volumes is cheaper than sending
+ * all views again; few views of many voxels: the other way round. */
 static void model_chooses(void **state)
 {
 	(void)state;

@@ -1,7 +1,7 @@
 /* Children of a split: their memory, failures and cancellation, pinned arrays, rejections. */
 #include "ops/split_cases.h"
 
-/* ---- children that are watched, or fail --------------------------------------------------------- */
+/* ---- children that are watched, or fail ------------------------------------------------------ */
 
 enum { BLOCKS = 64 };
 static struct {
@@ -59,7 +59,7 @@ static tomos_status watched_project(tomos_backend *b, const ProjectRequest *what
 	if (call == watched.cancels_at)
 		tomos_cancel_raise(&cancelled);
 	if (call == watched.fails_at)
-		return (fail)(TOMOS_NO_DEVICE, "card %d is lost", 7);
+		return (fail)(TOMOS_NO_DEVICE, "device %d is lost", 7);
 	return cpu_backend.projector->apply(b, what);
 }
 
@@ -73,7 +73,7 @@ static tomos_status watched_free_bytes(tomos_backend *b, int64_t *bytes)
 static tomos_status watched_open(tomos_backend *b, const char *argument)
 {
 	if (*argument == 'x')
-		return (fail)(TOMOS_NO_DEVICE, "there is no card '%s'", argument);
+		return (fail)(TOMOS_NO_DEVICE, "there is no device '%s'", argument);
 	return cpu_backend.open(b, "");
 }
 
@@ -159,7 +159,7 @@ static void a_lost_device(void **state)
 		for (int at = 1; at < 12; at += 3) {
 			watched.calls = 0, watched.fails_at = at;
 			REJECTED(tomos_op_forward(w.op, &w.x, &w.y), TOMOS_NO_DEVICE,
-				"card 7 is lost");
+				"device 7 is lost");
 			assert_memory_equal(before, w.p.x, bytes);
 		}
 		watched_end(&w);
@@ -197,24 +197,24 @@ static void describes_itself(void **state)
 	tomos_backend_close(b);
 }
 
-/* ---- arrays that stay in place ------------------------------------------------------------------ */
+/* ---- pinned arrays --------------------------------------------------------------------------- */
 
 static struct {
-	int live, holds, sent; /* sent: arrays that were being held */
+	int live, pinned, sent; /* sent: uploads of pinned arrays */
 	bool rejects;
 	const float *data[BLOCKS];
 	int64_t count[BLOCKS];
-} held;
+} pins;
 
 static tomos_status pinned_pin(tomos_backend *b, float *data, int64_t count)
 {
 	(void)b;
-	if (held.rejects)
-		return (fail)(TOMOS_NO_DEVICE, "this array cannot be held");
-	assert_true(held.live < BLOCKS);
-	held.data[held.live] = data;
-	held.count[held.live++] = count;
-	held.holds++;
+	if (pins.rejects)
+		return (fail)(TOMOS_NO_DEVICE, "this array cannot be pinned");
+	assert_true(pins.live < BLOCKS);
+	pins.data[pins.live] = data;
+	pins.count[pins.live++] = count;
+	pins.pinned++;
 	return TOMOS_OK;
 }
 
@@ -222,27 +222,27 @@ static void pinned_unpin(tomos_backend *b, float *data)
 {
 	int i = 0;
 	(void)b;
-	while (i < held.live && held.data[i] != data)
+	while (i < pins.live && pins.data[i] != data)
 		i++;
-	assert_true(i < held.live);
-	held.data[i] = held.data[--held.live];
-	held.count[i] = held.count[held.live];
+	assert_true(i < pins.live);
+	pins.data[i] = pins.data[--pins.live];
+	pins.count[i] = pins.count[pins.live];
 }
 
 static tomos_status pinned_upload(tomos_backend *b, float *data, const tomos_array *host)
 {
-	for (int i = 0; i < held.live; i++)
-		if (host->data >= held.data[i] && host->data < held.data[i] + held.count[i])
-			__atomic_add_fetch(&held.sent, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < pins.live; i++)
+		if (host->data >= pins.data[i] && host->data < pins.data[i] + pins.count[i])
+			__atomic_add_fetch(&pins.sent, 1, __ATOMIC_RELAXED);
 	return cpu_backend.memory->upload(b, data, host);
 }
 
-/* All that is held counts, sums of lanes as well, and there is a limit to it. */
-static void check_held(Split *split, float *data)
+/* All pinned memory counts, that of sums of lanes as well, and it is limited. */
+static void check_pinned(Split *split, float *data)
 {
 	int64_t floats = 0;
-	for (int i = 0; i < held.live; i++)
-		floats += held.count[i];
+	for (int i = 0; i < pins.live; i++)
+		floats += pins.count[i];
 	assert_true(split->pinned_floats == floats);
 	assert_false(child_pin(split, split->lanes[0].child, data, INT64_MAX));
 }
@@ -271,7 +271,7 @@ static tomos_status pinned_sirt(const BackendType *type, int iterations, tomos_a
 	TRY_OR_DONE(tomos_grid_centred(&grid, N, N, 1, 1));
 	TRY_OR_DONE(tomos_op_projector(&op, b, &grid, scan, NULL));
 	TRY_OR_DONE(tomos_reconstruct(op, "sirt", &y, x, &o, NULL));
-	check_held(split_of(b), data);
+	check_pinned(split_of(b), data);
 done:
 	tomos_op_free(op);
 	tomos_geometry_free(scan);
@@ -279,7 +279,8 @@ done:
 	return status;
 }
 
-/* What goes to devices twice is held there and then, for as long as it is used; updates are made there. */
+/* Arrays that are uploaded twice are pinned while they are used; updates are then computed on the
+ * devices. */
 static void arrays_in_place(void **state)
 {
 	(void)state;
@@ -292,17 +293,17 @@ static void arrays_in_place(void **state)
 	backend_copy(&copy, &cpu_backend);
 	copy.memory.pin = pinned_pin, copy.memory.unpin = pinned_unpin;
 	copy.memory.upload = pinned_upload;
-	for (held.rejects = true;; held.rejects = false) {
-		held.holds = held.sent = 0;
+	for (pins.rejects = true;; pins.rejects = false) {
+		pins.pinned = pins.sent = 0;
 		OK(pinned_sirt(&copy.type, 2, &x2));
 		assert_true(case_difference(got, wanted, VOXELS) < 1e-6);
-		assert_int_equal(held.live, 0);
-		assert_int_equal(held.sent > 0, !held.rejects);
-		if (!held.rejects)
+		assert_int_equal(pins.live, 0);
+		assert_int_equal(pins.sent > 0, !pins.rejects);
+		if (!pins.rejects)
 			break;
-		assert_int_equal(held.holds, 0);
+		assert_int_equal(pins.pinned, 0);
 	}
-	assert_true(held.holds >= 2); /* the volume and the weights of its voxels */
+	assert_true(pins.pinned >= 2); /* the volume and the weights of its voxels */
 	int64_t live = mem_live(), nth = 1;
 	tomos_status status = TOMOS_NO_MEMORY;
 	for (; status != TOMOS_OK && nth < 100000; nth += case_slow() ? 1 + nth / 2 : 7) {
@@ -310,13 +311,13 @@ static void arrays_in_place(void **state)
 		status = pinned_sirt(&copy.type, 1, &x2);
 		mem_fail_nth(0);
 		assert_int_equal(mem_live(), live);
-		assert_int_equal(held.live, 0);
+		assert_int_equal(pins.live, 0);
 	}
 	OK(status);
 	free(wanted), free(got);
 }
 
-/* ---- rejections ------------------------------------------------------------------------------------ */
+/* ---- rejections ------------------------------------------------------------------------------ */
 
 static void rejections(void **state)
 {
@@ -329,7 +330,7 @@ static void rejections(void **state)
 	REJECTED(split_open_list(&b, type, "0,,1", &(SplitOptions){0}), TOMOS_BAD_VALUE,
 		"watched:0,,1: devices are named by numbers, as watched:0,1");
 	REJECTED(split_open_list(&b, type, "0,x", &(SplitOptions){0}), TOMOS_NO_DEVICE,
-		"there is no card 'x'");
+		"there is no device 'x'");
 	REJECTED(split_open(&b, type, NULL, 0, &(SplitOptions){0}), TOMOS_BAD_VALUE,
 		"0 devices: work is shared by 1 to 64");
 	o.memory = -5;

@@ -1,4 +1,4 @@
-/* Many slices at a time on the processor: against the shared text on every instruction set, each
+/* Many slices at a time on the CPU: against the reference kernels on every instruction set, each
  * other's adjoint, sums in closed form, and slices that do not know of their neighbours. */
 #include "backend/cpu/cpu.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
@@ -100,7 +100,7 @@ static float *result(ProjectRequest what, const float *input, int64_t count)
 	return sums;
 }
 
-/* The tuned kernel that serves a request. */
+/* The optimised kernel that serves a request. */
 static const char *served_by(const ProjectRequest *what)
 {
 	const CpuLevel *level;
@@ -110,7 +110,7 @@ static const char *served_by(const ProjectRequest *what)
 			level->optimised[i].direction == what->direction &&
 			level->optimised[i].applies(what))
 			return level->optimised[i].name;
-	return "shared text";
+	return "reference kernel";
 }
 
 static void check_case(Case *c, int kernel, int weight)
@@ -225,8 +225,8 @@ static void mass_arrives(void **state)
 	tomos_backend_close(backend);
 }
 
-/* Some slices alone: back projected they are the same to the bit, also as few as go another way; forward
- * those few are the same to rounding. */
+/* Some slices alone: back projected they are the same to the bit, also as few as go another way;
+ * forward those few are the same to rounding. */
 static void check_slices(Case *c, int kernel, int64_t low, int64_t high)
 {
 	const int64_t slice = c->grid.n[0] * c->grid.n[1], count = slice * (high - low);

@@ -1,5 +1,5 @@
-/* Back projections of stacks by kernels chosen automatically or by name, against the reference kernel. Backends
- * without such names ignore them, which is tested too. */
+/* Back projections of stacks by kernels chosen automatically or by name, against the reference
+ * kernel. Backends without such names ignore them, which is tested too. */
 #include "ops/stacks.h"
 
 static int has_names(void)
@@ -7,8 +7,8 @@ static int has_names(void)
 	return strcmp(test_backend(), "cuda") == 0;
 }
 
-/* How far from the reference kernel a kernel may be, on random data; coarse ones must differ, or another one
- * ran. */
+/* How far from the reference kernel a kernel may be, on random data; coarse ones must differ, or
+ * another one ran. */
 typedef struct {
 	const char *name;
 	int kernel;
@@ -128,7 +128,7 @@ static void a_limit_changes_nothing(void **state)
 	tomos_geometry_free(c.scan);
 }
 
-/* What a kernel takes of a fresh card's memory, besides the volume and the views. */
+/* What a kernel takes of a fresh GPU's memory, besides the volume and the views. */
 static int64_t taken_by(const Named *k, const Case *c)
 {
 	Box whole = {.high = {c->grid.n[0], c->grid.n[1], c->grid.n[2]}};
@@ -142,7 +142,8 @@ static int64_t taken_by(const Named *k, const Case *c)
 	       (c->voxels + c->pixels) * (int64_t)sizeof *y;
 }
 
-/* A fifth of the limit is for filters, and may serve for lines that are made longer than they are. */
+/* A fifth of the limit is for filters, and may serve for lines that are made longer than they
+ * are. */
 static void a_limit_is_kept(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
-/* Updates of the voxels in one pass over them are those of a back projection and a step after it; residuals in
- * one pass over the projections are those of a forward projection and a difference. */
+/* Updates of the voxels in one pass over them are those of a back projection and a step after it;
+ * residuals in one pass over the projections are those of a forward projection and a difference. */
 #include "op/op.h"
 #include "ops/cases.h"
 
@@ -285,12 +285,12 @@ static void one_pass_is_two(void **state)
 	}
 }
 
-/* The backend under test; where that is no card, the test is skipped. */
+/* The backend under test; where that is not a GPU, the test is skipped. */
 static tomos_backend *card(void)
 {
 	tomos_backend *backend;
 	if (strncmp(test_backend(), "cuda", 4) != 0) {
-		print_message("the %s backend is no card\n", test_backend());
+		print_message("the %s backend is not a GPU\n", test_backend());
 		skip();
 	}
 	OK(tomos_backend_open(&backend, test_backend()));

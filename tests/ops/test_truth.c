@@ -1,24 +1,25 @@
 /* Forward projections against closed form: the error falls with the voxel size as theory says.
  *
- * The scan stays, the voxels shrink. The objects have edges, so the volume is the voxels' averages and
- * what is left is how a model reads the voxels that an edge cuts:
+ * The scan stays, the voxels shrink. The objects have edges, so the volume is the voxels' averages
+ * and what is left is how a model reads the voxels that an edge cuts:
  *
- * line, joseph (a ray's integral): a ray enters and leaves an object through O(1) cut voxels, each of
- * which it misreads by O(h), with a sign that depends on where in the voxel it passes; nothing averages
- * this away. Rays within h of a tangent run along sqrt(h) of edge and err by sqrt(h), but are only a
- * share h of all, which adds h sqrt(h)^2 to the square. So the L2 error is of order 1.
+ * line, joseph (a ray's integral): a ray enters and leaves an object through O(1) cut voxels, each
+ * of which it misreads by O(h), with a sign that depends on where in the voxel it passes; nothing
+ * averages this away. Rays within h of a tangent run along sqrt(h) of edge and err by sqrt(h), but
+ * are only a share h of all, which adds h sqrt(h)^2 to the square. So the L2 error is of order 1.
  *
- * voxel (each centre counts by the hat of its pixel; compared with the average of the rays under that
- * hat): the midpoint rule for a continuous, piecewise linear weight. It errs where the hat has its
- * kinks, by h^2 in all, and in cut voxels by the distance from centre to centroid, O(h) times
- * the hat's slope times O(h) of mass: order 2. With the nearest pixel the weight jumps (compared with
- * the average over the pixel), and voxels on the pixel's border count wholly or not at all: h each,
- * 1/h of them with signs as if by chance: order 1.5, and 1 where the border runs along the lattice.
+ * voxel (each centre counts by the hat of its pixel; compared with the average of the rays under
+ * that hat): the midpoint rule for a continuous, piecewise linear weight. It errs where the hat has
+ * its kinks, by h^2 in all, and in cut voxels by the distance from centre to centroid, O(h) times
+ * the hat's slope times O(h) of mass: order 2. With the nearest pixel the weight jumps (compared
+ * with the average over the pixel), and voxels on the pixel's border count wholly or not at all: h
+ * each, 1/h of them with signs as if by chance: order 1.5, and 1 where the border runs along the
+ * lattice.
  *
- * footprint (the average over the pixel): voxels wholly over a pixel give all they have, so only those
- * count that both the pixel's border and the object's edge cut, O(1) of them with O(h^2) of mass:
- * order 2. In 3D the shadow of a voxel is taken to be a product, which for oblique views errs at the
- * pixel's border, with signs that cancel; the order stays above 1.5.
+ * footprint (the average over the pixel): voxels wholly over a pixel give all they have, so only
+ * those count that both the pixel's border and the object's edge cut, O(1) of them with O(h^2) of
+ * mass: order 2. In 3D the shadow of a voxel is taken to be a product, which for oblique views errs
+ * at the pixel's border, with signs that cancel; the order stays above 1.5.
  */
 #include "ops/cases.h"
 

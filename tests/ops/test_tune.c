@@ -107,7 +107,7 @@ static void test_rejections(void **state)
 	OK(split_open(&pair, &cpu_backend, (const char *const[]){"", ""}, 2,
 		&(SplitOptions){1 << 20, SHARE_AUTO}));
 	REJECTED(tomos_tune(&rows, &count, pair, &p.grid, p.scan, &o, NULL), TOMOS_UNSUPPORTED,
-		"has no kernels to choose among; the processor and single CUDA GPUs have");
+		"has no kernels to choose among; the CPU and single CUDA GPUs have");
 	tomos_backend_close(pair);
 	tomos_backend_close(backend);
 	tomos_geometry_free(p.scan);
@@ -128,7 +128,7 @@ static void test_nothing_applies(void **state)
 	int64_t count;
 	fake.projector.candidates = no_candidates;
 	REJECTED(tomos_tune(&rows, &count, backend, &p.grid, p.scan, NULL, NULL), TOMOS_UNSUPPORTED,
-		"no tuned kernel of the fake backend projects between this grid and this scan");
+		"no optimised kernel of the fake backend projects between this grid and this scan");
 	tomos_geometry_free(p.scan);
 	tomos_backend_close(backend);
 }
@@ -174,15 +174,15 @@ static double difference(const float *a, const float *b, int64_t count)
 	return sqrt(sum / (norm > 0 ? norm : 1));
 }
 
-/* Coarse kernels take a place between two columns to the nearest of so many a column, and so are off by half
- * a step at most. */
+/* Coarse kernels take a place between two columns to the nearest of so many a column, and so are
+ * off by half a step at most. */
 static double coarse_step(const char *name)
 {
 	return strcmp(name, "slices_back_oversampled") == 0 ? 1.0 / 4 : 1.0 / 256;
 }
 
-/* Off by that much, a sample is off by so much of what neighbours differ by; these, of data without order, add
- * up as their squares do. */
+/* Off by that much, a sample is off by so much of what neighbours differ by; these, of data without
+ * order, add up as their squares do. */
 static double coarse_bound(const Bench *b, const char *name)
 {
 	const tomos_geometry *scan = b->plan.scan;
@@ -195,7 +195,7 @@ static double coarse_bound(const Bench *b, const char *name)
 	return coarse_step(name) / 2 * sqrt(each * (double)b->voxels / norm);
 }
 
-/* Every kernel that measuring may choose, forced, against the shared text. */
+/* Every kernel that measuring may choose, forced, against the reference kernels. */
 static void check_choices(Bench *b, int kernel, Direction direction)
 {
 	KernelCandidate list[MAX_CANDIDATES];
@@ -220,8 +220,8 @@ static void check_choices(Bench *b, int kernel, Direction direction)
 		double apart = difference(b->wanted, b->got, count);
 		double bound = list[i].coarse ? coarse_bound(b, list[i].name) : 1e-5;
 		if (!(apart < bound))
-			fail_msg("%s of %s: %g from the shared text, the bound is %g", list[i].name,
-				kernel_rows[kernel].name, apart, bound);
+			fail_msg("%s of %s: %g from the reference kernels, the bound is %g",
+				list[i].name, kernel_rows[kernel].name, apart, bound);
 	}
 }
 
@@ -287,7 +287,8 @@ static void test_every_choice_is_right(void **state)
 	tomos_backend_close(b.backend);
 }
 
-/* Measuring on the backend at hand: a choice for each projection, with a bound where there is one. */
+/* Measuring on the backend at hand: a choice for each projection, with a bound where there is
+ * one. */
 static void test_measuring(void **state)
 {
 	(void)state;

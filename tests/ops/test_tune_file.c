@@ -71,7 +71,7 @@ static void test_kept_and_recalled(void **state)
 	setenv("TOMOS_TUNE", "off", 1);
 	assert_int_equal(known(), 0);
 	REJECTED(tomos_tuned_keep(backend, NULL), TOMOS_BAD_VALUE,
-		"TOMOS_TUNE is off, so nothing that was measured is kept");
+		"TOMOS_TUNE is off, so tuning results are not stored");
 	unsetenv("TOMOS_TUNE");
 	OK(tomos_tuned_forget(backend));
 	assert_int_equal(backend->tuning.count, 0);
@@ -84,8 +84,8 @@ static void test_kept_and_recalled(void **state)
 	free(text);
 }
 
-/* Cut anywhere, with any byte changed, of another version, or no such file at all: the backend opens, and
- * knows all or nothing. */
+/* Cut anywhere, with any byte changed, of another version, or no such file at all: the backend
+ * opens, and knows all or nothing. */
 static void test_broken_files(void **state)
 {
 	(void)state;
@@ -113,11 +113,11 @@ static void test_broken_files(void **state)
 	size = sprintf(broken, "%send 2\n", text);
 	overwrite(path, broken, (size_t)size);
 	assert_int_equal(known(), 0);
-	assert_string_equal(wrong_with_file(), "something follows its end");
+	assert_string_equal(wrong_with_file(), "it continues after its end");
 	overwrite(path, text, length - strlen("end 2\n"));
 	assert_string_equal(wrong_with_file(), "its end is missing");
 	overwrite(path, text, length - 1);
-	assert_string_equal(wrong_with_file(), "a line of it is no measurement");
+	assert_string_equal(wrong_with_file(), "a line of it is not a measurement");
 	overwrite(path, text + 1, length - 1);
 	assert_string_equal(wrong_with_file(), "it does not begin with 'tomos tune 1'");
 	overwrite(path, text, length);
@@ -203,7 +203,7 @@ static void test_where_it_is_kept(void **state)
 	char wanted[64];
 	setenv("XDG_CACHE_HOME", "/dev/null/cache", 1);
 	REJECTED(tomos_tuned_keep(backend, &path), TOMOS_IO,
-		"the directory '/dev/null/cache' cannot be made");
+		"the directory '/dev/null/cache' cannot be created");
 	assert_int_equal(known(), 0);
 	OK(tomos_tuned_forget(backend));
 	setenv("XDG_CACHE_HOME", "not/absolute", 1);
@@ -219,10 +219,10 @@ static void test_where_it_is_kept(void **state)
 	assert_int_equal(known(), 0);
 	setenv("XDG_CACHE_HOME", folder, 1);
 	setenv("HOME", home, 1);
-	REJECTED(tomos_tuned_keep(NULL, &path), TOMOS_BAD_VALUE, "no backend");
-	REJECTED(tomos_tuned_forget(NULL), TOMOS_BAD_VALUE, "no backend");
+	REJECTED(tomos_tuned_keep(NULL, &path), TOMOS_BAD_VALUE, "need a backend");
+	REJECTED(tomos_tuned_forget(NULL), TOMOS_BAD_VALUE, "need a backend");
 	REJECTED(tomos_tuned_file(NULL, &path, &(const char *){NULL}), TOMOS_BAD_VALUE,
-		"no backend");
+		"need a backend");
 	free(home);
 	tomos_backend_close(backend);
 }

@@ -1,5 +1,5 @@
-/* An operator with weights of rays and a mask of voxels, verb by verb against the same done with its
- * matrix. */
+/* An operator with weights of rays and a mask of voxels, verb by verb against the same done with
+ * its matrix. */
 #include "op/op.h" /* first: cmocka makes a macro of fail() */
 #include "ops/opened.h"
 

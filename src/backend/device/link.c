@@ -1,4 +1,4 @@
-/* The module's end of the table that the library lends it: src/base as far as modules need it. */
+/* Functions of src/base and src/backend for device modules, forwarded to the library's table. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,11 +9,11 @@ TOMOS_API ModuleOpen tomos_module_open;
 
 static const ModuleHost *host;
 
-const BackendType *tomos_module_open(const ModuleHost *lent)
+const BackendType *tomos_module_open(const ModuleHost *given)
 {
-	if (strcmp(lent->version, TOMOS_VERSION) != 0)
+	if (strcmp(given->version, TOMOS_VERSION) != 0)
 		return NULL;
-	host = lent;
+	host = given;
 	return &module_backend;
 }
 
@@ -25,7 +25,7 @@ tomos_status fail(tomos_status status, const char *format, ...)
 	va_start(list, format);
 	vsnprintf(message, sizeof message, format, list);
 	va_end(list);
-	host->say(message);
+	host->set_message(message);
 	return status;
 }
 

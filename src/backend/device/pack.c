@@ -17,8 +17,8 @@ typedef struct {
 	bool out;
 } Packing;
 
-/* Elements of one line of the array. */
-static void copy_run(const Packing *p, int64_t at, int64_t count)
+/* Consecutive elements of one line of the array. */
+static void copy_elements(const Packing *p, int64_t at, int64_t count)
 {
 	const tomos_array *a = p->array;
 	int64_t n = a->shape[2], line = (p->first + at) / n, k = (p->first + at) % n;
@@ -44,7 +44,7 @@ static void copy_part(void *user, int64_t index)
 	while (at < end) {
 		int64_t rest = p->array->shape[2] - (p->first + at) % p->array->shape[2];
 		int64_t count = min64(rest, end - at);
-		copy_run(p, at, count);
+		copy_elements(p, at, count);
 		at += count;
 	}
 }

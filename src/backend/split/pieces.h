@@ -51,8 +51,8 @@ tomos_status cut_back(const Cutting *c, Schedule *s, int64_t groups);
 /* Forward projection: blocks of views and rows, each from the slabs that project to it. */
 tomos_status find_reach(Cutting *c);
 tomos_status cut_forward(const Cutting *c, Schedule *s, const Blocks *b);
-/* The fewest chunks of views for b->bands bands, at least `least` blocks in all; false: none fits.
- * */
+/* The fewest chunks of views for b->bands bands, at least `least` blocks in all; false: none
+ * fits. */
 bool count_blocks(const Cutting *c, Blocks *b, int64_t least);
 /* Forward projection: slab by slab, with the projections of all slabs added up. */
 tomos_status cut_slabs(const Cutting *c, Schedule *s);

@@ -1,5 +1,5 @@
-/* Projects piece by piece: a lane uploads the input of a piece, projects, and downloads the piece.
- * */
+/* Projects piece by piece: a lane uploads the input of a piece, projects, and downloads the
+ * piece. */
 #include <math.h>
 #include <string.h>
 #include "backend/split/split.h"

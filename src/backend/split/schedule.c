@@ -4,7 +4,7 @@
  * distributing views costs downloading the volume C times and adding it up; in forward projection
  * it is the other way round. Here the bytes are counted piece by piece, since a slab needs only the
  * pixels that it projects to. C is a constant, so that the pieces, and the last bits of a result,
- * depend on the memory but not on the number of devices. /
+ * depend on the memory but not on the number of devices.
  */
 #include <string.h>
 #include "backend/split/pieces.h"

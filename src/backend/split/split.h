@@ -101,8 +101,8 @@ typedef tomos_status LaneTask(LaneRun *run, void *user, Lane *lane, int64_t item
 
 /* Executes all items; an idle lane takes the next one. The first failure stops all. */
 tomos_status split_run(Split *split, int64_t items, LaneTask *task, void *user);
-/* For tasks: whether another one has failed; waits for an item of lower index, false if it failed.
- * */
+/* For tasks: whether another one has failed; waits for an item of lower index, false if it
+ * failed. */
 bool run_stopped(LaneRun *run);
 bool run_wait(LaneRun *run, int64_t item);
 
@@ -111,8 +111,8 @@ bool run_wait(LaneRun *run, int64_t item);
 /* One projection of a child. */
 typedef struct {
 	Box box;
-	int64_t first,
-		count; /* views, in `sets` sets of consecutive views; their first views are `stride` apart */
+	/* Views, in `sets` sets of consecutive views, whose first views are `stride` apart. */
+	int64_t first, count;
 	int64_t sets, stride;
 	Window window; /* pixels of these views */
 	int64_t plan;  /* in the list of plans */

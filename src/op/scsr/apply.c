@@ -1,8 +1,8 @@
 /* Products with SCSR: one stored entry serves all images of its ray.
  *
- * The image is laid out with all images of a pixel side by side, so a stored entry is one weight
+ * The image is laid out with all images of a pixel contiguous, so a stored entry is one weight
  * times a short vector, with one lane per symmetry. Forward, a task sums the rows of one stored
- * view; back, a task has one slab of pixels. Both walk the same groups in the same way. /
+ * view; back, a task has one slab of pixels. Both walk the same groups in the same way.
  */
 #include <string.h>
 #include "op/scsr/scsr.h"
@@ -26,7 +26,7 @@ typedef struct {
 	int64_t tasks;
 } Product;
 
-/* A weight to the power: 0 counts entries, not padding. */
+/* A weight to the power; power 0 counts entries, not padding. */
 INLINE float raised(float weight, const int plain, int power)
 {
 	if (plain)
@@ -34,7 +34,7 @@ INLINE float raised(float weight, const int plain, int power)
 	return power == 2 ? weight * weight : weight != 0 ? 1 : 0;
 }
 
-/* Compilers do not see by themselves that lanes are neighbours. */
+/* Explicit vectors: compilers do not vectorise over lanes. */
 typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
 
 /* to += w * from */
@@ -152,7 +152,7 @@ INLINE void sum_group(const Product *p, const Group *group, const int lanes, con
 	WALK_GROUP(double, sum_columns)
 }
 
-/* Whole groups have a loop of their own. */
+/* Complete groups have a loop with literal bounds. */
 #define CALL_PAIRS(function, lanes, rows) \
 	if (p->power != 1) \
 		function(p, group, lanes, group->pairs, 0, rows); \

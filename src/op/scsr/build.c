@@ -9,7 +9,7 @@ enum {
 	MOST_SLABS = 32,
 	MANY_SLABS = 144, /* of a device, where they are no smaller than the least for it */
 	LEAST_NEAR = 16,
-	PADDING = 64, /* at most one entry in so many, before a group is closed */
+	PADDING = 64, /* a group is closed before one in PADDING entries is padding */
 };
 
 typedef struct {
@@ -19,11 +19,11 @@ typedef struct {
 typedef struct {
 	ScsrRows *rows;
 	const Symmetries *symmetries;
-	int32_t *lengths;  /* [slab][stored row] */
-	int32_t *done;     /* [slab][stored row]: entries that are in their place */
-	int32_t *group_of; /* [pair] */
-	Ranked *ranked;    /* room for the rows of a view */
-	int64_t row_room;  /* slabs * rows */
+	int32_t *lengths;     /* [slab][stored row] */
+	int32_t *done;        /* [slab][stored row]: entries stored so far */
+	int32_t *group_of;    /* [pair] */
+	Ranked *ranked;       /* space for the rows of a view */
+	int64_t row_capacity; /* slabs * rows */
 } Building;
 
 /* ---- pairs and groups ------------------------------------------------------------------------ */
@@ -63,7 +63,7 @@ static void close_group(ScsrRows *rows, const Group *group)
 	rows->group[rows->groups++] = *group;
 }
 
-/* Whether the pair still fits in: few enough, and with little padding. */
+/* Whether the pair still fits into the group, with little padding. */
 static bool group_takes(const Group *group, int64_t filled, int64_t length)
 {
 	int64_t width = max64(group->width, length), pairs = group->pairs + 1;
@@ -117,7 +117,7 @@ static void group_all(Building *b, const Plan *plan)
 		for (int64_t i = 0; i < s->orbit_count; i++) {
 			const Orbit *orbit = &s->orbits[i];
 			int64_t apart = plan_disjoint_columns(plan, orbit->view);
-			b->rows->apart = max64(b->rows->apart, apart);
+			b->rows->disjoint_columns = max64(b->rows->disjoint_columns, apart);
 			b->rows->first_group[slab * s->orbit_count + i] = b->rows->groups;
 			for (int64_t start = 0; start < apart; start++)
 				group_class(b, slab, orbit, start, apart);
@@ -127,7 +127,7 @@ static void group_all(Building *b, const Plan *plan)
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
-/* In 32 bits, which pixels have and divisions are quicker in. */
+/* Pixels are 32-bit numbers, whose division is faster. */
 static int64_t slab_of(const ScsrRows *rows, int64_t index)
 {
 	uint32_t pixel = (uint32_t)index, nx = (uint32_t)rows->nx, y = pixel / nx;
@@ -194,7 +194,7 @@ static void pad_all(const Building *b)
 static tomos_status fill_rows(Building *b, const Lister *lister, const Part *parts)
 {
 	ScsrRows *rows = b->rows;
-	TRY(mem_zeroed(&b->done, b->row_room, sizeof *b->done, "the rows of a matrix"));
+	TRY(mem_zeroed(&b->done, b->row_capacity, sizeof *b->done, "the rows of a matrix"));
 	TRY(mem_alloc(
 		&rows->index, rows->entries, sizeof *rows->index, "the pixel indices of a matrix"));
 	TRY(mem_alloc(
@@ -205,13 +205,13 @@ static tomos_status fill_rows(Building *b, const Lister *lister, const Part *par
 	return TOMOS_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the whole matrix ------------------------------------------------------------------------ */
 
-/* The side of a device's slabs: as many pixels as fit into `near` bytes with all their images and
- * can be counted, or fewer where there would be few slabs; even. */
-static int64_t slab_side(const ScsrRows *rows, int lanes, int64_t near)
+/* The side of a device's slabs: as many pixels as fit into `slab_bytes` bytes with all their images
+ * and can be counted, or fewer where there would be few slabs; even. */
+static int64_t slab_side(const ScsrRows *rows, int lanes, int64_t slab_bytes)
 {
-	int64_t fit = near / (lanes * (int64_t)sizeof(float));
+	int64_t fit = slab_bytes / (lanes * (int64_t)sizeof(float));
 	double most = sqrt((double)min64(fit, STORED_PIXELS));
 	double many = fmax(LEAST_NEAR, sqrt((double)rows->pixels / MANY_SLABS));
 	return max64(2, (int64_t)fmin(most, many) / 2 * 2);
@@ -224,37 +224,37 @@ static int64_t cut(int64_t n, int64_t side)
 	return ((n + parts - 1) / parts + 1) / 2 * 2;
 }
 
-static void measure_slabs(ScsrRows *rows, int lanes, int64_t near)
+static void measure_slabs(ScsrRows *rows, int lanes, int64_t slab_bytes)
 {
 	int64_t wanted = max64(1, min64(MOST_SLABS, rows->ny / LEAST_SLAB));
-	int64_t side = near > 0 ? slab_side(rows, lanes, near) : 0;
-	rows->slab_size = near > 0 ? cut(rows->ny, side) : (rows->ny + wanted - 1) / wanted;
-	rows->slab_width = near > 0 ? cut(rows->nx, side) : rows->nx;
+	int64_t side = slab_bytes > 0 ? slab_side(rows, lanes, slab_bytes) : 0;
+	rows->slab_size = slab_bytes > 0 ? cut(rows->ny, side) : (rows->ny + wanted - 1) / wanted;
+	rows->slab_width = slab_bytes > 0 ? cut(rows->nx, side) : rows->nx;
 	rows->across = (rows->nx + rows->slab_width - 1) / rows->slab_width;
 	rows->slabs = rows->across * ((rows->ny + rows->slab_size - 1) / rows->slab_size);
 }
 
-static void measure_rows(ScsrRows *rows, const Plan *plan, int lanes, int64_t near)
+static void measure_rows(ScsrRows *rows, const Plan *plan, int lanes, int64_t slab_bytes)
 {
 	rows->nx = plan->grid.n[0];
 	rows->ny = plan->grid.n[1];
 	rows->pixels = rows->nx * rows->ny;
 	rows->view_columns = plan->model.columns;
-	measure_slabs(rows, lanes, near);
+	measure_slabs(rows, lanes, slab_bytes);
 }
 
 static tomos_status take_places(Building *b)
 {
 	ScsrRows *rows = b->rows;
-	int64_t room = b->row_room;
-	TRY(mem_alloc(&rows->column, 2 * room, sizeof(int32_t), "the pairs of a matrix"));
-	TRY(mem_alloc(&rows->place, room, sizeof(int32_t), "the pairs of a matrix"));
-	TRY(mem_alloc(&b->group_of, room, sizeof(int32_t), "the pairs of a matrix"));
-	TRY(mem_alloc(&rows->group, room, sizeof(Group), "the groups of a matrix"));
+	int64_t capacity = b->row_capacity;
+	TRY(mem_alloc(&rows->column, 2 * capacity, sizeof(int32_t), "the pairs of a matrix"));
+	TRY(mem_alloc(&rows->place, capacity, sizeof(int32_t), "the pairs of a matrix"));
+	TRY(mem_alloc(&b->group_of, capacity, sizeof(int32_t), "the pairs of a matrix"));
+	TRY(mem_alloc(&rows->group, capacity, sizeof(Group), "the groups of a matrix"));
 	TRY(mem_alloc(&b->ranked, rows->view_columns, sizeof(Ranked), "the rows of a view"));
 	TRY(mem_alloc(&rows->first_group, rows->slabs * rows->orbits + 1, sizeof(int64_t),
 		"the groups of a matrix"));
-	memset(rows->place, -1, (size_t)room * sizeof(int32_t));
+	memset(rows->place, -1, (size_t)capacity * sizeof(int32_t));
 	return TOMOS_OK;
 }
 
@@ -288,7 +288,7 @@ static tomos_status count_rows(Building *b, Lister *lister, const Part *parts)
 		b->rows->longest = max64(b->rows->longest, counts[i]);
 	mem_free(counts);
 	TRY(status);
-	TRY(mem_zeroed(&b->lengths, b->row_room, sizeof *b->lengths, "the rows of a matrix"));
+	TRY(mem_zeroed(&b->lengths, b->row_capacity, sizeof *b->lengths, "the rows of a matrix"));
 	return lister_fill(lister, parts, b->rows->orbits, count_entries, b);
 }
 
@@ -297,7 +297,7 @@ static tomos_status build_rows(Building *b, Lister *lister, const Part *parts)
 	ScsrRows *rows = b->rows;
 	rows->rows = b->symmetries->rows;
 	rows->orbits = b->symmetries->orbit_count;
-	if (!size_mul(rows->rows, rows->slabs, &b->row_room) || b->row_room > INT32_MAX / 2)
+	if (!size_mul(rows->rows, rows->slabs, &b->row_capacity) || b->row_capacity > INT32_MAX / 2)
 		return fail(TOMOS_UNSUPPORTED,
 			"SCSR: %lld stored rows in %lld slabs; at most %d pieces are possible",
 			(long long)rows->rows, (long long)rows->slabs, INT32_MAX / 2);
@@ -309,7 +309,7 @@ static tomos_status build_rows(Building *b, Lister *lister, const Part *parts)
 	return fill_rows(b, lister, parts);
 }
 
-tomos_status scsr_build(Scsr *scsr, Lister *lister, int64_t near)
+tomos_status scsr_build(Scsr *scsr, Lister *lister, int64_t slab_bytes)
 {
 	Building b = {.symmetries = &scsr->symmetries};
 	Part *parts = NULL;
@@ -317,7 +317,7 @@ tomos_status scsr_build(Scsr *scsr, Lister *lister, int64_t near)
 	TRY_OR_DONE(mem_zeroed(&scsr->rows, 1, sizeof *scsr->rows, "a matrix"));
 	b.rows = scsr->rows;
 	TRY_OR_DONE(symmetries_find(&scsr->symmetries, lister));
-	measure_rows(scsr->rows, &lister->plan, scsr->symmetries.count, near);
+	measure_rows(scsr->rows, &lister->plan, scsr->symmetries.count, slab_bytes);
 	TRY_OR_DONE(make_parts(&scsr->symmetries, &parts));
 	TRY_OR_DONE(build_rows(&b, lister, parts));
 	TRY_OR_DONE(scsr_number_lanes(scsr, lister->plan.scan->count));

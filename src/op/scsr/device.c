@@ -1,4 +1,4 @@
-/* SCSR on devices: its arrays as kernel/stored.h has them, and room for the images and sums. */
+/* SCSR in device memory: the arrays of kernel/stored.h, and memory for images and sums. */
 #include <string.h>
 #include "op/scsr/scsr.h"
 
@@ -28,14 +28,15 @@ static KernelSlabs slabs_of(const ScsrRows *r, const Symmetries *s)
  * holds one thing or the other. */
 static tomos_status send_rows(ScsrRows *r, const Symmetries *s, tomos_backend *backend)
 {
-	KernelScsr *there = &r->there;
-	*there = (KernelScsr){.of = slabs_of(r, s)};
+	KernelScsr *device = &r->device;
+	*device = (KernelScsr){.of = slabs_of(r, s)};
 	TRY(scsr_send_pieces(r, s, backend));
 	int64_t images = scsr_units(r, r->pieces.bundles) + r->slabs;
-	TRY(device_room(backend, &there->image,
-		images * r->slab_size * r->slab_width * there->of.lanes, "the images of an image"));
-	return device_room(backend, &there->work, max64(r->pieces.count, r->rows) * there->of.lanes,
-		"the sums of the rays");
+	TRY(device_reserve(backend, &device->image,
+		images * r->slab_size * r->slab_width * device->of.lanes,
+		"the images of an image"));
+	return device_reserve(backend, &device->work,
+		max64(r->pieces.count, r->rows) * device->of.lanes, "the sums of the rays");
 }
 
 /* ---- the orbits ------------------------------------------------------------------------------ */
@@ -62,7 +63,7 @@ static tomos_status send_orbits(Scsr *scsr, tomos_backend *backend)
 	for (int64_t i = 0; i < s->orbit_count; i++)
 		orbits[i] = orbit_there(&s->orbits[i]);
 	tomos_status status = device_send(
-		backend, &scsr->there.orbit, orbits, s->orbit_count, sizeof *orbits, what);
+		backend, &scsr->device.orbit, orbits, s->orbit_count, sizeof *orbits, what);
 	mem_free(orbits);
 	return status;
 }
@@ -71,24 +72,24 @@ tomos_status scsr_send(Scsr *scsr, tomos_backend *backend)
 {
 	if (!scsr->borrowed)
 		TRY(send_rows(scsr->rows, &scsr->symmetries, backend));
-	scsr->there = scsr->rows->there;
-	scsr->there.of.used = scsr->symmetries.orbit_count;
+	scsr->device = scsr->rows->device;
+	scsr->device.of.used = scsr->symmetries.orbit_count;
 	TRY(send_orbits(scsr, backend));
 	TRY(scsr_send_units(scsr, backend));
-	return device_send(backend, &scsr->there.lane_of, scsr->lanes, 2 * scsr->views,
+	return device_send(backend, &scsr->device.lane_of, scsr->lanes, 2 * scsr->views,
 		sizeof *scsr->lanes, what);
 }
 
 void scsr_recall(Scsr *scsr, tomos_backend *backend)
 {
-	KernelScsr *own = &scsr->there;
+	KernelScsr *own = &scsr->device;
 	void *used[] = {&own->orbit, &own->lane_of, &own->units, &own->waves, &own->used_pieces,
 		&own->first_image};
 	for (int i = 0; i < COUNT(used); i++)
 		device_free(backend, used[i]);
 	if (!scsr->rows || scsr->borrowed)
 		return;
-	KernelScsr *rows = &scsr->rows->there;
+	KernelScsr *rows = &scsr->rows->device;
 	void *held[] = {&rows->index, &rows->weight, &rows->column, &rows->pieces, &rows->places,
 		&rows->first_place, &rows->image, &rows->work};
 	for (int i = 0; i < COUNT(held); i++)

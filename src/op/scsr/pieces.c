@@ -1,4 +1,4 @@
-/* The stored rays as devices have them: pieces in bundles, slab by slab (kernel/stored.h). */
+/* Stored rays in the form that devices use: pieces in bundles, slab by slab (kernel/stored.h). */
 #include "op/scsr/scsr.h"
 
 enum { PIECES_PER_TASK = 256 };
@@ -21,7 +21,7 @@ typedef struct {
 	int32_t *column;
 } Listing;
 
-/* ---- which there are ------------------------------------------------------------------------ */
+/* ---- the list of pieces ---------------------------------------------------------------------- */
 
 /* Where pair p of a group goes over to its short row: at a bit, or where all of them have. */
 static int64_t turn_of(const ScsrRows *r, const Group *group, int p)
@@ -110,7 +110,7 @@ static tomos_status list_pieces(Listing *l)
 	return TOMOS_OK;
 }
 
-/* ---- their entries -------------------------------------------------------------------------- */
+/* ---- entries of pieces ----------------------------------------------------------------------- */
 
 /* Padding repeats the last pixel with weight 0. */
 static void fill_piece(const Listing *l, int64_t piece)
@@ -142,7 +142,7 @@ static void fill_task(void *user, int64_t task)
 		fill_piece(l, i);
 }
 
-static tomos_status send_bundles(Listing *l, KernelScsr *there, tomos_backend *backend)
+static tomos_status send_bundles(Listing *l, KernelScsr *device, tomos_backend *backend)
 {
 	int64_t bundles = l->pieces->bundles, count = bundles * STORED_BUNDLE;
 	TRY(mem_alloc(&l->index, count, sizeof *l->index, what));
@@ -150,11 +150,11 @@ static tomos_status send_bundles(Listing *l, KernelScsr *there, tomos_backend *b
 	TRY(mem_alloc(&l->column, bundles, sizeof *l->column, what));
 	TRY(parallel_try((l->pieces->count + PIECES_PER_TASK - 1) / PIECES_PER_TASK, fill_task, l,
 		"the matrix"));
-	TRY(device_send(
-		backend, &there->index, l->index, bundles, STORED_BUNDLE * sizeof *l->index, what));
-	TRY(device_send(backend, &there->weight, l->weight, count, sizeof *l->weight, what));
-	TRY(device_send(backend, &there->column, l->column, bundles, sizeof *l->column, what));
-	return device_send(backend, &there->pieces, l->pieces->list, l->pieces->count,
+	TRY(device_send(backend, &device->index, l->index, bundles,
+		STORED_BUNDLE * sizeof *l->index, what));
+	TRY(device_send(backend, &device->weight, l->weight, count, sizeof *l->weight, what));
+	TRY(device_send(backend, &device->column, l->column, bundles, sizeof *l->column, what));
+	return device_send(backend, &device->pieces, l->pieces->list, l->pieces->count,
 		sizeof *l->pieces->list, what);
 }
 
@@ -189,7 +189,7 @@ static void fill_places(const ScsrRows *r, const Symmetries *s, int64_t *first, 
 }
 
 static tomos_status send_places(
-	const ScsrRows *r, const Symmetries *s, KernelScsr *there, tomos_backend *backend)
+	const ScsrRows *r, const Symmetries *s, KernelScsr *device, tomos_backend *backend)
 {
 	int64_t *first = NULL;
 	KernelPlace *places = NULL;
@@ -198,9 +198,9 @@ static tomos_status send_places(
 	TRY_OR_DONE(mem_alloc(&places, r->pieces.count, sizeof *places, what));
 	fill_places(r, s, first, places);
 	TRY_OR_DONE(device_send(
-		backend, &there->places, places, r->pieces.count, sizeof *places, what));
-	TRY_OR_DONE(
-		device_send(backend, &there->first_place, first, r->rows + 1, sizeof *first, what));
+		backend, &device->places, places, r->pieces.count, sizeof *places, what));
+	TRY_OR_DONE(device_send(
+		backend, &device->first_place, first, r->rows + 1, sizeof *first, what));
 done:
 	mem_free(first);
 	mem_free(places);
@@ -209,12 +209,12 @@ done:
 
 tomos_status scsr_send_pieces(ScsrRows *rows, const Symmetries *s, tomos_backend *backend)
 {
-	KernelScsr *there = &rows->there;
-	Listing l = {.rows = rows, .of = &there->of, .pieces = &rows->pieces};
+	KernelScsr *device = &rows->device;
+	Listing l = {.rows = rows, .of = &device->of, .pieces = &rows->pieces};
 	tomos_status status;
 	TRY_OR_DONE(list_pieces(&l));
-	TRY_OR_DONE(send_bundles(&l, there, backend));
-	TRY_OR_DONE(send_places(rows, s, there, backend));
+	TRY_OR_DONE(send_bundles(&l, device, backend));
+	TRY_OR_DONE(send_places(rows, s, device, backend));
 done:
 	mem_free(l.sources);
 	mem_free(l.index);

@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include "op/scsr/scsr.h"
 
-/* Bytes of a slab for devices that say nothing of what is near their threads. */
-enum { NEAR = 2 << 20 };
+/* Bytes of a slab for devices that do not report their shared memory. */
+enum { SLAB_BYTES = 2 << 20 };
 
-static bool is_there(const tomos_op *op)
+static bool on_device(const tomos_op *op)
 {
 	return op->domain.backend->type->matrix != NULL;
 }
@@ -14,18 +14,18 @@ static tomos_status power_forward(const tomos_op *op, int power, const float *x,
 {
 	const Scsr *scsr = op->own;
 	tomos_backend *backend = op->domain.backend;
-	return is_there(op) ? backend->type->matrix->scsr_apply(
-				      backend, &scsr->there, FORWARD, power, x, y)
-			    : scsr_forward(scsr, power, x, y);
+	return on_device(op) ? backend->type->matrix->scsr_apply(
+				       backend, &scsr->device, FORWARD, power, x, y)
+			     : scsr_forward(scsr, power, x, y);
 }
 
 static tomos_status power_adjoint(const tomos_op *op, int power, const float *y, float *x)
 {
 	const Scsr *scsr = op->own;
 	tomos_backend *backend = op->domain.backend;
-	return is_there(op) ? backend->type->matrix->scsr_apply(
-				      backend, &scsr->there, ADJOINT, power, y, x)
-			    : scsr_adjoint(scsr, power, y, x);
+	return on_device(op) ? backend->type->matrix->scsr_apply(
+				       backend, &scsr->device, ADJOINT, power, y, x)
+			     : scsr_adjoint(scsr, power, y, x);
 }
 
 static tomos_status forward(const tomos_op *op, const float *x, float *y)
@@ -42,7 +42,7 @@ static tomos_status list(const tomos_op *op, const KernelBatch *batch)
 {
 	const Scsr *scsr = op->own;
 	tomos_backend *backend = op->domain.backend;
-	return backend->type->matrix->scsr_list_rows(backend, &scsr->there, batch);
+	return backend->type->matrix->scsr_list_rows(backend, &scsr->device, batch);
 }
 
 static tomos_status row(
@@ -60,7 +60,7 @@ static tomos_status sweeper(const tomos_op *op, RowSweeper **made)
 
 static void release(tomos_op *op)
 {
-	if (is_there(op))
+	if (on_device(op))
 		scsr_recall(op->own, op->domain.backend);
 	scsr_clear(op->own);
 }
@@ -71,7 +71,7 @@ static tomos_status part_of(
 static const OpType scsr_type = {forward, adjoint, release, part_of, row, power_forward,
 	power_adjoint, NULL, NULL, list, sweeper};
 
-/* For each view the lanes that have it. */
+/* For each view the lanes that contain it. */
 tomos_status scsr_number_lanes(Scsr *scsr, int64_t views)
 {
 	const Symmetries *s = &scsr->symmetries;
@@ -89,7 +89,7 @@ tomos_status scsr_number_lanes(Scsr *scsr, int64_t views)
 	return TOMOS_OK;
 }
 
-/* ---- some views ------------------------------------------------------------------------------ */
+/* ---- subsets of views ------------------------------------------------------------------------ */
 
 /* The whole operator's orbits with the lanes of the views asked for; those without any go. */
 static tomos_status part_orbits(Scsr *part, const Scsr *whole, const int64_t *place)
@@ -139,7 +139,7 @@ static tomos_status part_of(
 	tomos_op *made;
 	TRY(op_make(&made, &scsr_type, op->domain.backend, op->domain.shape, range, sizeof(Scsr)));
 	tomos_status status = fill_part(made->own, op->own, op->range.shape[0], views, count);
-	if (status == TOMOS_OK && is_there(op))
+	if (status == TOMOS_OK && on_device(op))
 		status = scsr_send(made->own, op->domain.backend);
 	if (status != TOMOS_OK) {
 		tomos_op_free(made);
@@ -175,11 +175,11 @@ tomos_status scsr_make(tomos_op **op, tomos_backend *backend, Lister *lister)
 	plan_shapes(&lister->plan, domain, range);
 	TRY(op_make(&made, &scsr_type, backend, domain, range, sizeof(Scsr)));
 	Scsr *scsr = made->own;
-	int64_t near = !is_there(made)             ? 0
-		       : backend->group_memory > 0 ? backend->group_memory
-						   : NEAR;
-	tomos_status status = scsr_build(scsr, lister, near);
-	if (status == TOMOS_OK && is_there(made))
+	int64_t slab_bytes = !on_device(made)            ? 0
+			     : backend->group_memory > 0 ? backend->group_memory
+							 : SLAB_BYTES;
+	tomos_status status = scsr_build(scsr, lister, slab_bytes);
+	if (status == TOMOS_OK && on_device(made))
 		status = scsr_send(scsr, backend);
 	if (status != TOMOS_OK) {
 		tomos_op_free(made);
@@ -187,7 +187,7 @@ tomos_status scsr_make(tomos_op **op, tomos_backend *backend, Lister *lister)
 	}
 	made->matched = true;
 	made->row_most = max64(scsr->rows->longest, 1);
-	made->apart = scsr->rows->apart;
+	made->disjoint_columns = scsr->rows->disjoint_columns;
 	snprintf(made->description, sizeof made->description,
 		"%s as SCSR: %d symmetr%s, %lld of %lld rows in %.1f MB",
 		kernel_rows[lister->kernel].name, scsr->symmetries.count,

@@ -8,7 +8,7 @@
  * together in groups. A group is dense: column by column, one entry of each pair. Its columns are
  * cut in three: those in which every pair is still in its long row, those in which pairs go over to
  * the short row (bits say where), and those of short rows alone. The pixels of one column differ,
- * so a column can be added to them at once; the same arrays serve A and A'. /
+ * so a column can be added to them at once; the same arrays serve A and A'.
  */
 #ifndef TOMOS_OP_SCSR_SCSR_H
 #define TOMOS_OP_SCSR_SCSR_H
@@ -20,22 +20,22 @@ enum {
 	PAIRS = 8, /* of a group, at most */
 };
 
-/* Where a symmetry takes pixel (x, y): to index origin + x along_x + y along_y. */
+/* A symmetry maps pixel (x, y) to index origin + x along_x + y along_y. */
 typedef struct {
-	bool swap, flip[2]; /* first x and y change places, then they are mirrored */
+	bool swap, flip[2]; /* first x and y are exchanged, then mirrored */
 	int64_t origin, along_x, along_y;
 } Symmetry;
 
-/* A stored view: what its rays are under each symmetry. */
+/* A stored view, and the images of its rays under each symmetry. */
 typedef struct {
 	int64_t number; /* among all orbits of the matrix */
 	int64_t view;
-	int64_t target[SYMMETRIES]; /* view, or -1: none that is not there already */
-	bool flip[SYMMETRIES];      /* with the columns in reverse */
-	bool again[SYMMETRIES];     /* the target of a lane before, the other way round */
+	int64_t target[SYMMETRIES]; /* view; -1: none, or already the target of another lane */
+	bool flip[SYMMETRIES];      /* the columns are reversed */
+	bool again[SYMMETRIES];     /* the target of an earlier lane with the columns reversed */
 	int64_t columns; /* stored: all, or half where the view is its own mirror image */
 	int64_t first;   /* stored row of column 0 */
-	int64_t slot;    /* the same among the rows in use */
+	int64_t slot;    /* likewise among the rows in use */
 } Orbit;
 
 typedef struct {
@@ -57,7 +57,7 @@ typedef struct {
 	int32_t opens;           /* the first of those that share no pixel with one another */
 } Group;
 
-/* What a device has of the stored rays: see kernel/stored.h. */
+/* The stored rays in the form that devices use; see kernel/stored.h. */
 typedef struct {
 	int64_t count, waves, bundles;
 	KernelPiece *list;    /* and one more */
@@ -65,14 +65,15 @@ typedef struct {
 	int64_t *first_wave;  /* [slab][orbit], and one more */
 } ScsrPieces;
 
-/* The stored rays; shared between an operator and its parts. */
+/* The stored rays; an operator and its parts use the same ones. */
 typedef struct {
 	int64_t nx, ny, pixels, view_columns;
 	int64_t slabs, slab_size, slab_width,
 		across; /* rows and columns of a slab; slabs side by side */
 	int64_t rows, orbits, groups, pairs, entries, mask_count;
 	int64_t longest; /* row */
-	int64_t apart;   /* columns of a view so far apart share no pixel, in any view */
+	/* Rays of a view at least this many columns apart share no voxel; 0: not known. */
+	int64_t disjoint_columns;
 	int32_t *index;
 	float *weight;
 	uint8_t *masks;       /* bit p of column `one` + i of a group: pair p goes over here */
@@ -80,8 +81,8 @@ typedef struct {
 	int32_t *place;       /* [slab][stored row]: 2 pair + (0 long, 1 short), or -1 */
 	Group *group;         /* in the order of slabs, then orbits */
 	int64_t *first_group; /* [slab][orbit], and one more */
-	ScsrPieces pieces;    /* of backends that have the products */
-	KernelScsr there;     /* their arrays */
+	ScsrPieces pieces;    /* on devices */
+	KernelScsr device;    /* their arrays */
 } ScsrRows;
 
 typedef struct {
@@ -91,11 +92,11 @@ typedef struct {
 	int64_t *
 		lanes; /* [view][2]: orbit * SYMMETRIES + symmetry, straight and with flip, or -1 */
 	int64_t views;
-	KernelScsr there; /* the rows' arrays, and its own orbits */
+	KernelScsr device; /* the rows' arrays, and its own orbits */
 } Scsr;
 
-/* `near`: bytes that one slab of all images may have, on a device; 0: slabs for threads. */
-tomos_status scsr_build(Scsr *scsr, Lister *lister, int64_t near);
+/* `slab_bytes`: size of a slab of all images on a device; 0: slabs for CPU threads. */
+tomos_status scsr_build(Scsr *scsr, Lister *lister, int64_t slab_bytes);
 /* Of the arrays on a device, those of the rows; and of an operator or a part, with the units of
  * work that it is cut into, of which scsr_units tells the most but for one in each slab. */
 tomos_status scsr_send_pieces(ScsrRows *rows, const Symmetries *s, tomos_backend *backend);

@@ -1,21 +1,21 @@
-/* Sweeps of Kaczmarz's method through SCSR, a view at a time and yet one ray after the other.
+/* Sweeps of Kaczmarz's method through SCSR, one view at a time, with the result of one ray after
+ * the other.
  *
- * With all products a_i'x of a view taken before its first ray is used, that of ray i is later off
- * by what the rays before it have added: the sum of step_j a_i'a_j. Only near neighbours share
- * pixels, so few a_i'a_j are not 0; they are found once, and are the same for all images of a view.
- * So the steps follow one from the other, and then the image is changed by all of them. Without
- * bounds that is the method itself.
+ * As in op/view_sweep.c the products a_i'x of all rays of a view are computed first and corrected
+ * by the sum of step_j a_i'a_j over the rays before. The a_i'a_j are computed once, and are the
+ * same for all images of a view. The image is then updated by
+ * all rays of the view. Without bounds the result is that of the method.
  *
- * Slabs have pixels of their own and are shared out among the threads; what a ray meets in each is
- * added up in their order. The image is kept as the symmetry of the view in hand sees it, so that
- * stored indices are right as they are, or right when counted from the end, and turned where the
- * next view has another. /
+ * Threads work on slabs, which have no pixel in common; the products of a ray with all slabs are
+ * added in order. The image is stored as the symmetry of the current view maps it, so that the
+ * stored indices apply as they are or counted from the end; it is rotated or transposed when the
+ * next view has another symmetry.
  */
 #include <string.h>
 #include "op/scsr/scsr.h"
 
 enum {
-	BLOCK = 8,      /* side of the squares in which the image is turned */
+	BLOCK = 8,      /* side of the squares in which the image is transposed */
 	MOST_APART = 64 /* neighbours that may share pixels */
 };
 
@@ -30,16 +30,16 @@ typedef struct {
 } Rays;
 
 typedef struct {
-	RowSweeper face;
+	RowSweeper base;
 	const Scsr *scsr;
 	float *image, *spare, *own; /* own: the one of these that is not the caller's */
 	int symmetry;               /* that the image is seen by */
-	Rays rays;                  /* in hand */
-	int64_t room;               /* columns of a view, and one for rows that do not count */
+	Rays rays;                  /* in use */
+	int64_t capacity;           /* columns of a view, and one for rows that do not count */
 	double *sums;               /* [slab][column] */
 	float *steps;               /* [column] */
 	float *products;            /* [orbit][column][neighbour]: a_i'a_j for the ones before */
-	int64_t origin, along_x, along_y; /* a turn: (x, y) comes from there */
+	int64_t origin, along_x, along_y; /* of the pixel that is moved to (x, y) */
 } Sweeper;
 
 /* ---- groups of rows -------------------------------------------------------------------------- */
@@ -110,7 +110,8 @@ INLINE void change(const ScsrRows *r, const Group *group, const int pairs, const
  * counts. */
 INLINE int64_t column_of(const Sweeper *s, const Group *group, int i, int which)
 {
-	int64_t none = s->room - 1, stored = s->scsr->rows->column[2 * (group->pair + i) + which];
+	int64_t none = s->capacity - 1,
+		stored = s->scsr->rows->column[2 * (group->pair + i) + which];
 	int64_t column = s->rays.flip ? none - 1 - stored : stored;
 	return stored < 0 || column < s->rays.spared ? none : column;
 }
@@ -158,7 +159,7 @@ INLINE void change_group(const Sweeper *s, const Group *group, const int pairs, 
 		const Sweeper *s = user; \
 		const ScsrRows *r = s->scsr->rows; \
 		const int64_t *first = &r->first_group[slab * r->orbits + s->rays.orbit->number]; \
-		double *sums = s->sums + slab * s->room; \
+		double *sums = s->sums + slab * s->capacity; \
 		float *image = s->image + (s->rays.backwards ? r->pixels - 1 : 0); \
 		if (s->rays.backwards) \
 			EACH_GROUP(function, -1) \
@@ -169,7 +170,7 @@ INLINE void change_group(const Sweeper *s, const Group *group, const int pairs, 
 ON_SLAB(multiply_slab, multiply_group)
 ON_SLAB(change_slab, change_group)
 
-/* ---- turns ----------------------------------------------------------------------------------- */
+/* ---- rotation and transposition of the image ------------------------------------------------- */
 
 /* Up to BLOCK x BLOCK pixels; whole ones with literal sizes. */
 INLINE void turn_block(
@@ -218,7 +219,7 @@ static int64_t place_now(const Sweeper *s, int to, int64_t x, int64_t y)
 }
 
 /* Whether the image as a symmetry sees it is the present one, forwards (1) or backwards (-1). */
-static bool is_there(Sweeper *s, int symmetry, int64_t way)
+static bool on_device(Sweeper *s, int symmetry, int64_t way)
 {
 	s->origin = place_now(s, symmetry, 0, 0);
 	s->along_x = place_now(s, symmetry, 1, 0) - s->origin;
@@ -229,7 +230,7 @@ static bool is_there(Sweeper *s, int symmetry, int64_t way)
 static void turn(Sweeper *s, int symmetry)
 {
 	float *turned = s->spare;
-	if (is_there(s, symmetry, 1))
+	if (on_device(s, symmetry, 1))
 		return;
 	parallel_for((s->scsr->rows->ny + BLOCK - 1) / BLOCK, turn_rows, s);
 	s->spare = s->image;
@@ -257,7 +258,7 @@ static void work(Sweeper *s, Rays rays, void (*on_slab)(void *, int64_t))
 {
 	if (!rays.orbit)
 		return;
-	rays.backwards = is_there(s, rays.symmetry, -1);
+	rays.backwards = on_device(s, rays.symmetry, -1);
 	if (!rays.backwards)
 		turn(s, rays.symmetry);
 	s->rays = rays;
@@ -278,7 +279,7 @@ static int first_lane(const Orbit *orbit)
 static void settle(Sweeper *s, const RowSweep *rows, int64_t view, const Rays *rays)
 {
 	const ScsrRows *r = s->scsr->rows;
-	int64_t columns = r->view_columns, near = r->apart - 1;
+	int64_t columns = r->view_columns, near = r->disjoint_columns - 1;
 	int64_t number = rays->orbit - s->scsr->symmetries.orbits;
 	const float *products = s->products + number * columns * near;
 	bool reverse = rays->flip != rays->orbit->flip[first_lane(rays->orbit)];
@@ -286,7 +287,7 @@ static void settle(Sweeper *s, const RowSweep *rows, int64_t view, const Rays *r
 		int64_t i = view * columns + c;
 		double sum = 0;
 		for (int64_t slab = 0; slab < r->slabs; slab++)
-			sum += s->sums[slab * s->room + c];
+			sum += s->sums[slab * s->capacity + c];
 		for (int64_t d = 1; d <= min64(near, c); d++)
 			sum += (double)s->steps[c - d] *
 			       products[(reverse ? columns - 1 - c + d : c) * near + d - 1];
@@ -305,7 +306,7 @@ static void sweep(RowSweeper *face, const RowSweep *rows, float *x)
 	for (int64_t i = 0; i < rows->count && !tomos_cancel_raised(cancel_asked()); i++) {
 		Rays straight = rays_of(s, rows->views[i], false);
 		Rays reverse = rays_of(s, rows->views[i], true);
-		memset(s->sums, 0, (size_t)(s->scsr->rows->slabs * s->room) * sizeof *s->sums);
+		memset(s->sums, 0, (size_t)(s->scsr->rows->slabs * s->capacity) * sizeof *s->sums);
 		work(s, straight, multiply_slab);
 		work(s, reverse, multiply_slab);
 		const Rays *either = straight.orbit ? &straight : &reverse;
@@ -333,7 +334,8 @@ static void orbit_products(const Neighbours *n, int64_t task, int64_t number)
 {
 	const Scsr *scsr = n->sweeper->scsr;
 	const Orbit *orbit = &scsr->symmetries.orbits[number];
-	int64_t columns = scsr->rows->view_columns, apart = scsr->rows->apart, count[MOST_APART];
+	int64_t columns = scsr->rows->view_columns, apart = scsr->rows->disjoint_columns,
+		count[MOST_APART];
 	float *image = n->images + task * scsr->rows->pixels;
 	float *out = n->sweeper->products + number * columns * (apart - 1);
 	for (int64_t c = 0; c < columns; c++, out += apart - 1) {
@@ -370,11 +372,11 @@ static tomos_status find_products(const Sweeper *s, int64_t row_most)
 	Neighbours n = {.sweeper = s, .most = row_most};
 	tomos_status status;
 	n.tasks = min64(tomos_threads(), s->scsr->symmetries.orbit_count);
-	int64_t room = n.tasks * r->apart * n.most;
+	int64_t capacity = n.tasks * r->disjoint_columns * n.most;
 	TRY_OR_DONE(mem_zeroed(
 		&n.images, n.tasks * r->pixels, sizeof *n.images, "rows of a matrix spread out"));
-	TRY_OR_DONE(mem_alloc(&n.index, room, sizeof *n.index, "rows of a matrix"));
-	TRY_OR_DONE(mem_alloc(&n.weight, room, sizeof *n.weight, "rows of a matrix"));
+	TRY_OR_DONE(mem_alloc(&n.index, capacity, sizeof *n.index, "rows of a matrix"));
+	TRY_OR_DONE(mem_alloc(&n.weight, capacity, sizeof *n.weight, "rows of a matrix"));
 	TRY_OR_DONE(parallel_try(n.tasks, task_products, &n, "the products of rays"));
 done:
 	mem_free(n.images);
@@ -400,20 +402,21 @@ tomos_status scsr_sweeper(const Scsr *scsr, int64_t row_most, RowSweeper **made)
 	const ScsrRows *r = scsr->rows;
 	Sweeper *s;
 	tomos_status status;
-	if (r->apart > MOST_APART)
+	if (r->disjoint_columns > MOST_APART)
 		return TOMOS_OK;
 	TRY(mem_zeroed(&s, 1, sizeof *s, "a sweep"));
-	*s = (Sweeper){.face = {sweep, release}, .scsr = scsr, .room = r->view_columns + 1};
+	*s = (Sweeper){.base = {sweep, release}, .scsr = scsr, .capacity = r->view_columns + 1};
 	int64_t rows = scsr->symmetries.orbit_count * r->view_columns;
 	TRY_OR_DONE(mem_alloc(&s->own, r->pixels, sizeof *s->own, "the image turned"));
-	TRY_OR_DONE(mem_alloc(&s->sums, r->slabs * s->room, sizeof *s->sums, "sums of the rays"));
-	TRY_OR_DONE(mem_alloc(&s->steps, s->room, sizeof *s->steps, "steps of the rays"));
-	TRY_OR_DONE(mem_alloc(&s->products, rows * (r->apart - 1), sizeof *s->products,
+	TRY_OR_DONE(
+		mem_alloc(&s->sums, r->slabs * s->capacity, sizeof *s->sums, "sums of the rays"));
+	TRY_OR_DONE(mem_alloc(&s->steps, s->capacity, sizeof *s->steps, "steps of the rays"));
+	TRY_OR_DONE(mem_alloc(&s->products, rows * (r->disjoint_columns - 1), sizeof *s->products,
 		"products of neighbouring rays"));
 	TRY_OR_DONE(find_products(s, row_most));
-	*made = &s->face;
+	*made = &s->base;
 done:
 	if (status != TOMOS_OK)
-		release(&s->face);
+		release(&s->base);
 	return status;
 }

@@ -1,5 +1,5 @@
-/* What groups of a device's threads do in a product with SCSR: some views in one slab each, of
- * about the same work, the most first. */
+/* Units of work of a product with SCSR, one per thread block: some views in one slab each, of
+ * similar work, in descending order. */
 #include <stdlib.h>
 #include "op/scsr/scsr.h"
 
@@ -139,14 +139,15 @@ static tomos_status take_room(Sharing *s)
 	return mem_alloc(&s->first_image, slabs + 1, sizeof *s->first_image, what);
 }
 
-static tomos_status send(const Sharing *s, KernelScsr *there, tomos_backend *backend)
+static tomos_status send(const Sharing *s, KernelScsr *device, tomos_backend *backend)
 {
-	there->of.units = s->unit_count;
-	TRY(device_send(backend, &there->units, s->sorted, s->unit_count, sizeof *s->sorted, what));
-	TRY(device_send(backend, &there->waves, s->waves, s->wave_count, sizeof *s->waves, what));
+	device->of.units = s->unit_count;
 	TRY(device_send(
-		backend, &there->used_pieces, s->pieces, s->piece_count, sizeof *s->pieces, what));
-	return device_send(backend, &there->first_image, s->first_image, s->scsr->rows->slabs + 1,
+		backend, &device->units, s->sorted, s->unit_count, sizeof *s->sorted, what));
+	TRY(device_send(backend, &device->waves, s->waves, s->wave_count, sizeof *s->waves, what));
+	TRY(device_send(
+		backend, &device->used_pieces, s->pieces, s->piece_count, sizeof *s->pieces, what));
+	return device_send(backend, &device->first_image, s->first_image, s->scsr->rows->slabs + 1,
 		sizeof *s->first_image, what);
 }
 
@@ -157,7 +158,7 @@ tomos_status scsr_send_units(Scsr *scsr, tomos_backend *backend)
 	measure(&s);
 	TRY_OR_DONE(take_room(&s));
 	share(&s);
-	TRY_OR_DONE(send(&s, &scsr->there, backend));
+	TRY_OR_DONE(send(&s, &scsr->device, backend));
 done:
 	mem_free(s.units);
 	mem_free(s.sorted);

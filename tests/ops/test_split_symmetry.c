@@ -1,4 +1,5 @@
-/* In pieces, views of full circles go in half or quarter turns: the pieces, and that their sum is the whole. */
+/* Splits of views with half-turn or quarter-turn symmetry: the pieces, and that their sum is the
+ * whole. */
 #include "backend/split/split.h"
 #include "ops/cases.h"
 
@@ -54,7 +55,8 @@ static int64_t sent_of(const Setup *s)
 
 /* ---- pieces --------------------------------------------------------------------------------- */
 
-/* Every step of an item brings rows of views that were not there yet; all of its slab's items, all views. */
+/* Every step of an item brings rows of views that were not there yet; all of its slab's items, all
+ * views. */
 static void mark_item(const Schedule *s, const Item *item, const Setup *setup, char *seen)
 {
 	for (int64_t i = item->first; i < item->first + item->steps; i++) {
@@ -170,7 +172,7 @@ static tomos_backend *open_split(const Setup *setup, SplitShare share, bool filt
 	return b;
 }
 
-/* The card's kernels for turns were taken. */
+/* The GPU kernels that use the symmetry were chosen. */
 static void check_kernel(const tomos_backend *b, const Setup *setup)
 {
 	const char *ran = split_of(b)->lanes[0].child->last_kernel;
@@ -178,7 +180,7 @@ static void check_kernel(const tomos_backend *b, const Setup *setup)
 		return;
 	if (!ran ||
 		strcmp(ran, setup->sets == 4 ? "voxel_back_circle_4" : "voxel_back_circle_2") != 0)
-		fail_msg("%s: kernel %s", setup->what, ran ? ran : "of the shared text");
+		fail_msg("%s: kernel %s", setup->what, ran ? ran : "of the reference kernel");
 }
 
 static void check_sum(const Setup *setup, tomos_backend *plain, SplitShare share)
