@@ -1,4 +1,4 @@
-/* Residual and error of each iteration: room for them, and their file and picture. */
+/* Residual and error of each iteration: lists for them, and their file and plot. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -126,7 +126,7 @@ done:
 	return code;
 }
 
-/* Whether slabs give what the whole grid gives: a clamped boundary lies where the grid ends, so every
+/* Whether slabs give what the whole grid gives: a clamped boundary is where the grid ends, so every
  * slab would have its own, a ray in a face between voxels may fall to the other side, and one slice
  * with one row of pixels is a matter of the plane, in which z plays no part. */
 static bool slabs_agree(const tomos_projector_options *o, const tomos_geometry *scan)

@@ -22,7 +22,7 @@ static struct {
 	char stage[32];
 	int64_t done, total; /* as reported last; total 0: nothing yet */
 	double value, start, drawn;
-	int64_t tenth; /* last tenth that a log was told of; -1: nothing yet */
+	int64_t tenth; /* last tenth that was printed to a log; -1: none yet */
 	bool shown;    /* a bar is on the terminal's last line */
 	bool ended;    /* nothing is drawn any more */
 } state;
@@ -87,7 +87,7 @@ static void *listen(void *user)
 	_exit(INTERRUPTED);
 }
 
-/* A program told to outlive its terminal (nohup) does. */
+/* Under nohup the program outlives its terminal. */
 static bool ignored(int signal_number)
 {
 	struct sigaction action;
@@ -120,7 +120,7 @@ void progress_start(const char *command_name)
 	pthread_sigmask(SIG_BLOCK, &signals, NULL); /* first, lest one is lost on the way */
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	signal(SIGXFSZ, SIG_IGN); /* a write past a limit fails with a sentence instead */
+	signal(SIGXFSZ, SIG_IGN); /* a write past a limit then fails with a message */
 	tomos_cancel_on(&stopped);
 	if (pthread_create(&thread, NULL, listen, &signals) == 0)
 		pthread_detach(thread);
@@ -164,13 +164,13 @@ void progress_end(void)
 }
 
 /* "12.3/s", or the rates of a run. */
-static void rate_text(char *text, size_t room, double elapsed)
+static void rate_text(char *text, size_t size, double elapsed)
 {
 	if (rates)
-		snprintf(text, room, "%.3g MB/s  %.3g GU/s", rates->read_bytes * 1e-6 / elapsed,
+		snprintf(text, size, "%.3g MB/s  %.3g GU/s", rates->read_bytes * 1e-6 / elapsed,
 			rates->updates * 1e-9 / elapsed);
 	else
-		snprintf(text, room, "%.3g/s", (double)state.done / elapsed);
+		snprintf(text, size, "%.3g/s", (double)state.done / elapsed);
 }
 
 static void draw_bar(double elapsed)

@@ -25,7 +25,7 @@ typedef struct reading {
 	const command *c;
 	const char *path;
 	FILE *file;
-	int line, begun; /* at hand, and where the value at hand begins */
+	int line, begun; /* number of this line, and of the one where its value begins */
 	bool goes_on;    /* the line is more of that value */
 	char section[64], name[64];
 	char *value;                /* NULL: none yet */
@@ -34,17 +34,17 @@ typedef struct reading {
 } reading;
 
 /* One line, counted; the parser would take the rest of one that is too long for the next. */
-static char *next_line(char *text, int room, void *user)
+static char *next_line(char *text, int size, void *user)
 {
 	reading *r = user;
-	if (r->code != DONE || !fgets(text, room, r->file))
+	if (r->code != DONE || !fgets(text, size, r->file))
 		return NULL;
 	r->line++;
 	if (!strchr(text, '\n') && !feof(r->file)) {
 		message_place(r->path, r->line);
 		r->code = wrong_usage("the line has more than %d characters; it may go on in the "
 				      "next one, after a space",
-			room - 2);
+			size - 2);
 		return NULL;
 	}
 	r->goes_on = text[0] == ' ' || text[0] == '\t';
@@ -127,7 +127,7 @@ static int value_set(reading *r, int number, int at)
 	return code == DONE ? settings_set(r->s, number, at, kept) : code;
 }
 
-/* The value at hand is complete; words on the command line have more weight. */
+/* The value is complete; the command line has precedence. */
 static int value_end(reading *r)
 {
 	int number = 0, at = 0, code = DONE;
@@ -208,7 +208,7 @@ static void number_text(double value, bool angle, char text[NUMBER])
 		if (strtod(text, NULL) * unit == value)
 			return;
 	}
-	/* Degrees that were typed lie beside those that come out of two roundings. */
+	/* Degrees differ from those typed by two roundings. */
 	double low = nextafter(nextafter(shown, -INFINITY), -INFINITY);
 	for (int i = 0; i < 5; i++, low = nextafter(low, INFINITY)) {
 		snprintf(text, NUMBER, "%.17g", low);
@@ -373,13 +373,13 @@ static bool write_whole(const char *part, const char *path, const char *text, bo
 int recipe_save(const settings *s, const char *text)
 {
 	const char *path = s->recipe.save_recipe;
-	size_t room = strlen(path) + 32;
-	char *part = path[0] ? malloc(room) : NULL;
+	size_t size = strlen(path) + 32;
+	char *part = path[0] ? malloc(size) : NULL;
 	if (!path[0])
 		return DONE;
 	if (!part)
 		return failed("no memory for the recipe");
-	snprintf(part, room, "%s.part%ld", path, (long)getpid());
+	snprintf(part, size, "%s.part%ld", path, (long)getpid());
 	bool good = write_whole(part, path, text, s->file.overwrite);
 	free(part);
 	return good ? DONE : failed("'%s' cannot be written: %s", path, strerror(errno));

@@ -1,5 +1,5 @@
-/* The public faces of the algebraic methods, from their table: options checked, callers' arrays brought
- * to the backend, the run set up and taken down. */
+/* The public functions of the algebraic methods, from their table: options checked, arrays transferred to
+ * the backend, the iteration prepared and its memory freed. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static bool same_value(const tomos_option *row, const void *a, const void *b)
 	return strcmp(s ? s : "", t ? t : "") == 0;
 }
 
-/* Nobody should believe that a value did something that it did not. */
+/* A value that the method does not use is rejected, not ignored. */
 static tomos_status reject_unused(const MethodRow *method, const tomos_algebraic_options *o)
 {
 	const tomos_algebraic_options defaults = tomos_algebraic_defaults();
@@ -106,7 +106,7 @@ static tomos_status check_numbers(const tomos_algebraic_options *o)
 	bool bounded = strcmp(o->weights, "cimmino") != 0 && strcmp(o->weights, "landweber") != 0;
 	if (!(o->relaxation >= 0) || (bounded && !(o->relaxation < 2)) || isinf(o->relaxation))
 		return fail(TOMOS_BAD_VALUE, "relaxation %g: it must %s", o->relaxation,
-			bounded ? "lie between 0 and 2" : "be a number above 0");
+			bounded ? "be between 0 and 2" : "be a number above 0");
 	if (!(o->minimum <= o->maximum))
 		return fail(
 			TOMOS_BAD_VALUE, "minimum %g is above maximum %g", o->minimum, o->maximum);
@@ -158,8 +158,8 @@ static tomos_status check(
 	return TOMOS_OK;
 }
 
-/* ";name value" of an option, as far as there is room; returns its length. */
-static int setting_text(char *text, size_t room, const tomos_option *row, const void *options)
+/* ";name value" of an option, as far as it fits; returns its length. */
+static int setting_text(char *text, size_t size, const tomos_option *row, const void *options)
 {
 	const char *field = (const char *)options + row->offset, *choice;
 	int64_t whole = 0;
@@ -167,13 +167,13 @@ static int setting_text(char *text, size_t room, const tomos_option *row, const 
 	switch (row->kind) {
 	case TOMOS_REAL:
 		memcpy(&real, field, sizeof real);
-		return snprintf(text, room, ";%s %.17g", row->name, real);
+		return snprintf(text, size, ";%s %.17g", row->name, real);
 	case TOMOS_CHOICE:
 		memcpy(&choice, field, sizeof choice);
-		return snprintf(text, room, ";%s %s", row->name, choice);
+		return snprintf(text, size, ";%s %s", row->name, choice);
 	default:
 		memcpy(&whole, field, sizeof whole);
-		return snprintf(text, room, ";%s %lld", row->name, (long long)whole);
+		return snprintf(text, size, ";%s %lld", row->name, (long long)whole);
 	}
 }
 
@@ -353,7 +353,7 @@ static tomos_status check_iterate(
 	if (iterate->device == 0 || (x && x->data == iterate->data))
 		return TOMOS_OK;
 	return fail(TOMOS_UNSUPPORTED,
-		"the array for the iterate lies on device %d; there it must be the volume's own",
+		"the array for the iterate is on device %d, where it must be the volume's own",
 		iterate->device);
 }
 

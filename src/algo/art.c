@@ -204,7 +204,7 @@ static tomos_status sweep_rays(Art *a)
 
 /* ---- rows that a backend lists --------------------------------------------------------------- */
 
-/* The order of the sweep at hand, as the backend takes it. */
+/* The order of rays in this sweep, uploaded to the backend. */
 static tomos_status send_order(Art *a, Sweep *sweep)
 {
 	int64_t *rays;

@@ -1,4 +1,4 @@
-/* Golub-Kahan bidiagonalisation of A, started by b - A x: what LSQR and LSMR stand on. */
+/* Golub-Kahan bidiagonalisation of A, started by b - A x: used by LSQR and LSMR. */
 #ifndef TOMOS_ALGO_BIDIAGONAL_H
 #define TOMOS_ALGO_BIDIAGONAL_H
 

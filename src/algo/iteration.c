@@ -10,15 +10,15 @@ static tomos_status hold(
 	Iteration *it, float **data, const Space *space, const char *what, bool state)
 {
 	*data = NULL;
-	if (it->held_count == it->held_room) {
+	if (it->held_count == it->held_capacity) {
 		Held *larger;
-		int64_t room = 2 * it->held_room + 16;
-		TRY(mem_alloc(&larger, room, sizeof *larger, "a list of vectors"));
+		int64_t capacity = 2 * it->held_capacity + 16;
+		TRY(mem_alloc(&larger, capacity, sizeof *larger, "a list of vectors"));
 		if (it->held)
 			memcpy(larger, it->held, (size_t)it->held_count * sizeof *larger);
 		mem_free(it->held);
 		it->held = larger;
-		it->held_room = room;
+		it->held_capacity = capacity;
 	}
 	TRY(vector_new(data, space, what));
 	it->held[it->held_count++] = (Held){.data = *data, .space = space, .state = state};
@@ -154,7 +154,7 @@ static tomos_status note_history(const Iteration *it, double residual, double er
 	return iteration_give_history(it);
 }
 
-/* Where the volume lies elsewhere, on a GPU or in another order, the caller sees it by a copy. */
+/* If the volume is on a GPU or in another order, the caller gets a copy. */
 static tomos_status show_iterate(const Iteration *it)
 {
 	const tomos_array *seen = it->o->history ? it->o->history->iterate : NULL;

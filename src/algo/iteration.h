@@ -30,7 +30,7 @@ typedef struct {
 	bool going; /* on to the next one */
 	/* What the driver keeps. */
 	Held *held;
-	int64_t held_count, held_room;
+	int64_t held_count, held_capacity;
 	double *scalars[SCALARS];
 	int scalar_count;
 	tomos_op *weighted, *gradient;
@@ -89,8 +89,8 @@ tomos_status iteration_step(const Iteration *it, float a, const float *w, const 
 tomos_status iteration_bound(const Iteration *it, float *y);
 /* 1 in every voxel that counts. */
 tomos_status iteration_ones(const Iteration *it, float *ones);
-/* --norm, or an estimate of the norm of A; the room is overwritten. */
-tomos_status iteration_norm(const Iteration *it, const NormVectors *room, double *norm);
+/* --norm, or an estimate of the norm of A; the vectors are scratch. */
+tomos_status iteration_norm(const Iteration *it, const NormVectors *vectors, double *norm);
 /* The gradient and its space, made at the first call. */
 tomos_status iteration_gradient(Iteration *it, const tomos_op **gradient);
 

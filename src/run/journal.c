@@ -166,7 +166,7 @@ static tomos_status append(Journal *j, const char *text)
 	TRY(flat_write(j->descriptor, j->path, j->length, text, length));
 	j->length += length;
 	if (fdatasync(j->descriptor) != 0 && errno != EINVAL)
-		return fail(TOMOS_IO, "'%s' cannot be brought to the disk: %s", j->path,
+		return fail(TOMOS_IO, "'%s' cannot be written to the disk: %s", j->path,
 			strerror(errno));
 	return TOMOS_OK;
 }
@@ -194,12 +194,12 @@ tomos_status journal_ready(Journal *j, const Frame *f)
 tomos_status journal_add(Journal *j, int64_t first, int64_t count, const uint32_t *checksums)
 {
 	char *line;
-	int64_t room = 64 + 10 * count, length;
-	TRY(mem_alloc(&line, room, 1, "a line of a journal"));
-	length = snprintf(line, (size_t)room, "%lld %lld", (long long)first, (long long)count);
+	int64_t size = 64 + 10 * count, length;
+	TRY(mem_alloc(&line, size, 1, "a line of a journal"));
+	length = snprintf(line, (size_t)size, "%lld %lld", (long long)first, (long long)count);
 	for (int64_t i = 0; i < count; i++)
-		length += snprintf(line + length, (size_t)(room - length), " %08x", checksums[i]);
-	snprintf(line + length, (size_t)(room - length), "\n");
+		length += snprintf(line + length, (size_t)(size - length), " %08x", checksums[i]);
+	snprintf(line + length, (size_t)(size - length), "\n");
 	tomos_status status = append(j, line);
 	mem_free(line);
 	return status;

@@ -7,7 +7,7 @@
 
 #define DEGREES (180 / 3.14159265358979323846)
 
-enum { TEXT = 32 }; /* room for the longest number */
+enum { TEXT = 32 }; /* characters of the longest number */
 
 typedef struct {
 	const char *name;

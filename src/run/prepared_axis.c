@@ -107,7 +107,7 @@ static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
 		"axis      column %.2f, found in rows %lld to %lld, %sconfidence %.2f%s",
 		axis.column, (long long)(row * p->bin), (long long)((row + rows) * p->bin - 1),
 		error, axis.confidence,
-		axis.at_edge ? "; WARNING: it lies at the end of the range searched" : "");
+		axis.at_edge ? "; WARNING: it is at the end of the range searched" : "");
 }
 
 static tomos_status take_options(tomos_prepared *p, const tomos_job *job)

@@ -90,18 +90,18 @@ static tomos_status prepare_into(RawSlab *slab, const tomos_prepared *p, const t
 	int64_t rows, float *data, tomos_prep_report *report, const tomos_progress *progress)
 {
 	tomos_array views = cropped(p, slab->views, p->info.views, slab->rows.rows), made = views;
-	float *room = NULL;
+	float *own = NULL;
 	int64_t shape[3], count;
 	TRY(tomos_prep_shape(&p->prep, views.shape, shape));
 	if (memcmp(shape, views.shape, sizeof shape) != 0) {
 		TRY(shape_count(shape, &count));
-		TRY(mem_alloc(&room, count, sizeof *room, "prepared rows"));
-		made = tomos_array_of(room, shape[0], shape[1], shape[2]);
+		TRY(mem_alloc(&own, count, sizeof *own, "prepared rows"));
+		made = tomos_array_of(own, shape[0], shape[1], shape[2]);
 	}
 	tomos_status status = tomos_prepare(&views, fields, &p->prep, &made, report, progress);
 	if (status == TOMOS_OK)
 		copy_rows(&made, slab->rows.before, rows, data);
-	mem_free(room);
+	mem_free(own);
 	return status;
 }
 

@@ -8,7 +8,7 @@
 
 enum { WINDOW_SLICES = 5 };
 
-#define WINDOW_TAIL 1e-4   /* of a slice that may lie below its window, and above */
+#define WINDOW_TAIL 1e-4   /* fraction of a slice that may be below its window, and above */
 #define WINDOW_MARGIN 0.05 /* for the slices that were not looked at */
 
 /* ---- what is to be done ------------------------------------------------------------------- */

@@ -52,7 +52,7 @@ tomos_status prepared_usable(
 tomos_status raw_prepare(RawSlab *slab, const tomos_prepared *p, int64_t rows, float *data,
 	tomos_prep_report *report, const tomos_progress *progress);
 
-/* "A:B", "A:", ":B" or "" within 0 .. count; `name` is for the sentence. */
+/* "A:B", "A:", ":B" or "" within 0 .. count; `name` is for the message. */
 tomos_status range_parse(
 	const char *name, const char *text, int64_t count, int64_t *first, int64_t *end);
 /* A copy of a caller's job, which may be of another version. */
@@ -61,7 +61,7 @@ tomos_status job_take(tomos_job *job, const tomos_job *given);
 void report_publish(const tomos_job *job, const tomos_run_report *report);
 tomos_status job_say(const tomos_job *job, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Rows go straight through slices of the same height: slice k lies on row k + *first. */
+/* Rows go straight through slices of the same height: slice k falls on row k + *first. */
 bool run_stacked(const tomos_geometry *scan, const tomos_grid *grid, int64_t *first);
 
 /* ---- what a volume looks like --------------------------------------------------------------- */

@@ -73,7 +73,7 @@ tomos_status run_identity(const FileRun *run, Identity *identity);
 tomos_status run_open_output(FileRun *run);
 /* The output beside the job's volume to compare with, slab by slab, into the report. */
 tomos_status run_compare(FileRun *run);
-int64_t slab_left(const FileRun *run, const Slab *slab); /* slices that nobody has written yet */
+int64_t slab_left(const FileRun *run, const Slab *slab); /* slices that are not written yet */
 
 /* ---- the stages --------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* NXtomo: all frames in one dataset, told apart by their image key.
+/* NXtomo: all frames in one dataset, distinguished by their image key.
  *
  * https://manual.nexusformat.org/classes/applications/NXtomo.html
  */

@@ -1,4 +1,4 @@
-/* Scans as folders of TIFF files: views, flats and darks told apart by the words in their names.
+/* Scans as folders of TIFF files: views, flats and darks distinguished by the words in their names.
  *
  * Files of one folder whose names differ in their last number alone are one set ("raw_00000.tiff",
  * "flat_1.tif"); folders inside with such names ("projections", "flats") are sets, too. A list of
@@ -31,7 +31,7 @@ typedef struct {
 
 /* ---- words -------------------------------------------------------------------------------- */
 
-/* A word with '*' may go on; one without stands alone. */
+/* A word with '*' may be the beginning of a longer one. */
 static const struct {
 	const char *word;
 	int role;
@@ -79,10 +79,10 @@ static bool has_ending(const char *name, const char *endings)
 }
 
 /* Letters that mean something in a pattern lose their meaning. */
-static void escape(char *to, size_t room, const char *from)
+static void escape(char *to, size_t size, const char *from)
 {
 	size_t length = 0;
-	for (; *from && length + 2 < room; from++) {
+	for (; *from && length + 2 < size; from++) {
 		if (strchr("*?[]\\", *from))
 			to[length++] = '\\';
 		to[length++] = *from;

@@ -1,5 +1,5 @@
 /* The stages of a run: reading and writing have a thread of their own each; preparation and
- * reconstruction share the caller's, as both use all cores. Between the stages lie two buffers, one being
+ * reconstruction share the caller's, as both use all cores. Between two stages there are two buffers, one being
  * filled and one being emptied.
  */
 #include <stdio.h>

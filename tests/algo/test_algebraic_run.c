@@ -110,8 +110,8 @@ static void rejections(void **state)
 	tomos_array wrong = problem_array(1, 2, 3), weights = problem_array(12, 1, 16);
 	tomos_array empty = problem_array(1, 16, 16);
 	TRIED(o.iterations = -1, "iterations -1: it must be from 0");
-	TRIED(o.relaxation = 2, "relaxation 2: it must lie between 0 and 2");
-	TRIED(o.relaxation = NAN, "it must lie between 0 and 2");
+	TRIED(o.relaxation = 2, "relaxation 2: it must be between 0 and 2");
+	TRIED(o.relaxation = NAN, "it must be between 0 and 2");
 	TRIED((o.relaxation = -1, o.weights = "landweber"), "it must be a number above 0");
 	TRIED((o.minimum = 2, o.maximum = 1), "minimum 2 is above maximum 1");
 	TRIED(o.weights = "sert", "weights 'sert' is not known; did you mean 'sirt'?");

@@ -265,7 +265,7 @@ static void rejections(void **state)
 	rejected(&j, "mask is an array; a run takes the name of a file instead");
 	stack_job(&j, "sirt", "parallel.h5", "no.npy");
 	j.algebraic.relaxation = 3;
-	rejected(&j, "relaxation 3: it must lie between 0 and 2");
+	rejected(&j, "relaxation 3: it must be between 0 and 2");
 	assert_int_equal(stack_hidden(), 0);
 }
 

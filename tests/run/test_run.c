@@ -106,7 +106,7 @@ static void with_columns(Work *w)
 	w->run.columns = "5:45";
 }
 
-/* Eight bits whose window nobody gave. */
+/* Eight bits without a window. */
 static void with_bytes(Work *w)
 {
 	w->file.type = "uint8";
@@ -274,7 +274,7 @@ static void lost_previews(void **state)
 }
 
 /* A disk that fills up, as a limit to the size of files: rejected with the file's name, nothing under the
- * final name, and with more room the run goes on to the same bytes. */
+ * final name, and with more space the run goes on to the same bytes. */
 static void full_disk(void **state)
 {
 	(void)state;

@@ -34,7 +34,7 @@ static void exchange(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-/* [row][view][column], and radians that nobody says are such. */
+/* [row][view][column], and radians without a unit. */
 static void exchange_sinograms(void **state)
 {
 	(void)state;
@@ -186,7 +186,7 @@ static void nexus_virtual(void **state)
 	assert_says("it is virtual, and its file 'part1.h5' cannot be read");
 }
 
-/* A filter that HDF5 does not have here stands in for any plug-in. */
+/* A filter that HDF5 does not have here represents any plug-in. */
 static size_t no_filter(unsigned flags, size_t count, const unsigned *values, size_t bytes,
 	size_t *room, void **buffer)
 {

@@ -213,7 +213,7 @@ static void geometry_of(void **state)
 	view = tomos_geometry_list(geometry);
 	assert_true(fabs(view[1].u[0] - cos(72 * RADIANS)) < 1e-12);
 	tomos_geometry_free(geometry);
-	o.arc = 0; /* even where the first stand still: nobody said which are meant */
+	o.arc = 0; /* even if the first do not change: it is not known which are meant */
 	o.angles = (double[]){0, 0, 0.6, 1.2, 1.8, 2.4};
 	o.angles_count = 5;
 	o.replace_angles = 0;
