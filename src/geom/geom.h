@@ -43,9 +43,10 @@ typedef struct {
 } Window;
 
 /* A view in voxel indices of a grid. The ray of pixel (column, row) goes through first + column u +
- * row v: from src (TOMOS_POINT), from src + row v (TOMOS_FAN_PER_ROW) or along src (TOMOS_PARALLEL).
- * Voxel p falls on column U / D and row V / D (of fans, V), where U = column[0..2] . p + column[3],
- * likewise V and D. D is 0 at the source and 1 on the detector; for parallel rays, 1. */
+ * row v: from src (TOMOS_POINT), from src + row v (TOMOS_FAN_PER_ROW) or along src
+ * (TOMOS_PARALLEL). Voxel p falls on column U / D and row V / D (of fans, V), where U =
+ * column[0..2] . p + column[3], likewise V and D. D is 0 at the source and 1 on the detector; for
+ * parallel rays, 1. */
 typedef struct {
 	double src[4], first[3], u[3], v[3];
 	double column[4], row[4], depth[4];
@@ -61,8 +62,8 @@ Window geom_window(const tomos_geometry *scan, int64_t view, const tomos_grid *g
 void view_pixel(const tomos_geometry *scan, int64_t view, double row, double column,
 	double position[3], double direction[3]);
 
-/* The detector axes u = (1,0,0), v = (0,0,1) of rays along (0,-1,0), rotated by the smallest angle that
- * takes the rays to `direction` (not 0). */
+/* The detector axes u = (1,0,0), v = (0,0,1) of rays along (0,-1,0), rotated by the smallest angle
+ * that takes the rays to `direction` (not 0). */
 void view_towards(const double direction[3], double u[3], double v[3]);
 
 /* Views as 13 numbers (src 4, det 3, u 3, v 3) for files. */

@@ -20,8 +20,8 @@ static void set_rays(GridView *k, const tomos_geometry *scan, int64_t index, con
 }
 
 /* One pixel coordinate of a point x, where n is the normal of the detector and w the vector in its
- * plane that measures this coordinate. The ray from s through x meets the detector at
- * s + (x - s) h / n.(x - s) with h = n.(first - s); a parallel ray along s at x - s n.(x - first) / n.s. */
+ * plane that measures this coordinate. The ray from s through x meets the detector at s + (x - s) h
+ * / n.(x - s) with h = n.(first - s); a parallel ray along s at x - s n.(x - first) / n.s. */
 static void set_coordinate(double f[4], const GridView *k, const double w[3], const double n[3])
 {
 	if (k->src[3] != TOMOS_PARALLEL) {

@@ -39,10 +39,10 @@ typedef struct {
 	bool planar;    /* one slice, one detector row, all rays in the slice: z is not used */
 	RayView all;    /* properties of all views; in slices: across the same axis */
 	bool same_rows; /* in slices: `row` and `sign` are those of every view */
-	/* Where the list of views has 2 or 4 equal parts, each of them the part before rotated by a half
-	 * or a quarter of a circle about the centre of the grid: the number of parts from a view to the
-	 * one that is rotated from the x towards the y index (1, or 3 for the opposite direction);
-	 * else 0. Point sources only. */
+	/* Where the list of views has 2 or 4 equal parts, each of them the part before rotated by a
+	 * half or a quarter of a circle about the centre of the grid: the number of parts from a
+	 * view to the one that is rotated from the x towards the y index (1, or 3 for the opposite
+	 * direction); else 0. Point sources only. */
 	int half, quarter;
 	int64_t count;
 	RayView *views;

@@ -1,9 +1,9 @@
 /* Joseph's method: on each plane of voxel centres across the ray's dominant axis, linear
  * interpolation between the voxels around the point where the ray passes.
  *
- * P. M. Joseph, "An improved algorithm for reprojecting rays through pixel images", IEEE Trans. Med.
- * Imaging 1 (1982). Boundaries (Nielsen 2014, 2.5.2): expanding, the volume fades into zero within
- * one voxel of its outermost centres; clamping, nothing is counted beyond those centres.
+ * P. M. Joseph, "An improved algorithm for reprojecting rays through pixel images", IEEE Trans.
+ * Med. Imaging 1 (1982). Boundaries (Nielsen 2014, 2.5.2): expanding, the volume fades into zero
+ * within one voxel of its outermost centres; clamping, nothing is counted beyond those centres.
  */
 #ifndef TOMOS_KERNEL_JOSEPH_H
 #define TOMOS_KERNEL_JOSEPH_H

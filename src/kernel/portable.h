@@ -40,8 +40,9 @@ typedef struct {
 enum { SOURCE_PARALLEL, SOURCE_POINT, SOURCE_FAN_PER_ROW };
 
 /* One view, as GridView in geom.h: the ray of pixel (column, row) goes through first + column u +
- * row v, from src, from src + row v (a fan per row) or along src (parallel). Voxel p falls on column
- * U / D and row V / D (of fans, V), where U = column[0..2] . p + column[3], likewise V and D. */
+ * row v, from src, from src + row v (a fan per row) or along src (parallel). Voxel p falls on
+ * column U / D and row V / D (of fans, V), where U = column[0..2] . p + column[3], likewise V and
+ * D. */
 typedef struct {
 	double src[4], first[3], u[3], v[3];
 	double column[4], row[4], depth[4];

@@ -143,8 +143,8 @@ static void test_vectors_2d(void **state)
 		tomos_geometry_vectors_2d(&plane, 9, 1, NULL, 2), TOMOS_BAD_VALUE, "0 views");
 }
 
-/* ASTRA's angles, as doc/conventions.md has them: of parallel rays they are ours; of fans and cones ours
- * are half a turn further, and the columns count the other way. */
+/* ASTRA angles (doc/conventions.md): those of parallel rays are the same here; of fans and cones
+ * they are 180 degrees further here, and columns are counted in reverse. */
 static void test_angles_of_astra(void **state)
 {
 	(void)state;

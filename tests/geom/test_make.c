@@ -324,7 +324,8 @@ static void test_lebedev(void **state)
 	for (int i = 0; i < 133; i++) {
 		const tomos_view *w = &scan->views[i];
 		double d[3] = {w->src[0], w->src[1], w->src[2]}, column, row;
-		/* The rotation matrix that takes (0,-1,0) to d: I + K + K^2 / (1 + cos), written out. */
+		/* The rotation matrix that takes (0,-1,0) to d: I + K + K^2 / (1 + cos), written
+		 * out. */
 		double h = 1 / (1 - d[1]);
 		assert_vector(
 			w->u, 0.5 * (1 - d[0] * d[0] * h), 0.5 * d[0], -0.5 * d[0] * d[2] * h);

@@ -1,4 +1,5 @@
-/* Which family the rays of every kind of scan belong to, and that each family ends at the tolerance. */
+/* Which family the rays of every kind of scan belong to, and that each family ends at the
+ * tolerance. */
 #include "geom/rays.h"
 #include "geom/check.h"
 
@@ -199,7 +200,8 @@ static void constructors(void **state)
 typedef struct {
 	const char *what, *geometry;
 	int lost; /* families beyond the tolerance */
-	/* Changes a view so that something moves by `by` pixels or voxels somewhere; all are of size 1. */
+	/* Changes a view so that something moves by `by` pixels or voxels somewhere; all are of
+	 * size 1. */
 	void (*change)(tomos_view *view, double by);
 } Change;
 
@@ -262,7 +264,8 @@ static int families_of(const Change *change, double by)
 	return families;
 }
 
-/* One view of five that is displaced by less than a third of the tolerance, or by three times as much. */
+/* One view of five that is displaced by less than a third of the tolerance, or by three times as
+ * much. */
 static void families_end_at_the_tolerance(void **state)
 {
 	(void)state;

@@ -63,7 +63,7 @@ typedef struct {
 		factors; /* a W of each pixel of a slice, where all slices have the same; or NULL */
 	bool average;    /* the kernel itself divides by the sum of the weights */
 	const float *rays; /* weights of the rays; NULL: ones */
-	float least; /* voxels with less than this fraction of the largest ray weight do not change */
+	float least;       /* voxels below this fraction of the largest ray weight do not change */
 } CudaUpdate;
 
 /* Fused residual of a forward projection (FusedResidual). */

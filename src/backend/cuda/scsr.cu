@@ -141,7 +141,8 @@ static __global__ void __launch_bounds__(SLAB_THREADS)
 	}
 }
 
-/* Calls use(orbit, column, g, row) for the lanes of all rows of an orbit; several blocks per orbit. */
+/* Calls use(orbit, column, g, row) for the lanes of all rows of an orbit; several blocks per
+ * orbit. */
 template <typename Use> static __device__ void each_row(const KernelScsr &m, const Use &use)
 {
 	const KernelOrbit *orbit = &m.orbit[blockIdx.x];

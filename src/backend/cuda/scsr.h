@@ -1,5 +1,5 @@
-/* Threads and shared memory of the SCSR kernels (scsr.cu): lanes of a pixel, pixels of a slab, and entries of
- * a bundle. */
+/* Threads and shared memory of the SCSR kernels (scsr.cu): lanes of a pixel, pixels of a slab, and
+ * entries of a bundle. */
 #ifndef TOMOS_BACKEND_CUDA_SCSR_H
 #define TOMOS_BACKEND_CUDA_SCSR_H
 

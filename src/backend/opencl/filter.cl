@@ -6,7 +6,8 @@
 
 /* Packs rows from `first` on of all views, two by two, into pairs[pair][length]; rows beyond the
  * last are zeros. */
-PLANE do_prepare_rows(KernelRows rows, global const KernelRowView *views, global const float *weights,
+PLANE do_prepare_rows(KernelRows rows, global const KernelRowView *views,
+	global const float *weights,
 	long weights0, global const float *fade, long fade0, long first, long count, long pairs,
 	global const float *in, long in0, global float *out, long out0)
 {
@@ -27,18 +28,21 @@ PLANE do_prepare_rows(KernelRows rows, global const KernelRowView *views, global
 }
 
 PLANE do_transform_rows(long length, long span, int radix, long pairs,
-	global const KernelComplex *twiddles, long twiddles0, global const float *scale, long scale0,
+	global const KernelComplex *twiddles, long twiddles0, global const float *scale,
+	long scale0,
 	global const KernelComplex *from, long from0, global KernelComplex *to, long to0)
 {
 	EACH(pair, 1, pairs)
 	EACH(j, 0, length / radix)
 		fft_step_any(from + from0 / 2 + pair * length, to + to0 / 2 + pair * length,
-			twiddles + twiddles0 / 2, scale ? scale + scale0 : 0, length, span, radix, j);
+			twiddles + twiddles0 / 2, scale ? scale + scale0 : 0, length, span, radix,
+			j);
 }
 
 /* Sample c of one row of a pair: unchanged, convolved with taps, or from where a second forward
  * transform leaves it. */
-static inline float sample(const KernelRows *rows, global const float *row, global const float *taps,
+static inline float sample(const KernelRows *rows, global const float *row,
+	global const float *taps,
 	int transformed, long c)
 {
 	if (taps)
@@ -46,7 +50,8 @@ static inline float sample(const KernelRows *rows, global const float *row, glob
 	return row[2 * (transformed && c > 0 ? rows->length - c : c)];
 }
 
-PLANE do_unpack_rows(KernelRows rows, global const float *taps, long taps0, int transformed, long first,
+PLANE do_unpack_rows(KernelRows rows, global const float *taps, long taps0, int transformed,
+	long first,
 	long count, global const float *packed, long packed0, global float *out, long out0)
 {
 	long fine = (rows.columns - 1) * rows.oversample + 1;

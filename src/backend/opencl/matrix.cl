@@ -12,7 +12,8 @@
 
 #define CSR \
 	long rows, long columns, long view_rows, int wide_pointers, int wide_indices, \
-		global const void *pointers, global const void *indices, global const float *values, \
+		global const void *pointers, global const void *indices, \
+		global const float *values, \
 		global const long *views
 #define CSR_MAKE \
 	const KernelCsr m = {rows, columns, view_rows, wide_pointers, wide_indices, pointers, \
@@ -69,7 +70,8 @@ PLANE do_csr_list(CSR, BATCH)
 		global const KernelWave *waves, global const long *first_image, \
 		global float *image, global float *work
 #define SCSR_MAKE \
-	const KernelScsr m = {of, entry, entry_weight, columns, pieces, places, first_place, orbit, \
+	const KernelScsr m = {of, entry, entry_weight, columns, pieces, places, first_place, \
+		orbit, \
 		lane_of, units, used_pieces, waves, first_image, image, work}
 
 /* Images of the slabs under all symmetries. */
@@ -203,7 +205,8 @@ LINE do_scsr_list(SCSR, BATCH)
 
 /* ---- rows, one after the other -------------------------------------------------------------- */
 
-PLANE do_weigh(BATCH, global const float *rays, long rays0, global const float *voxels, long voxels0)
+PLANE do_weigh(
+	BATCH, global const float *rays, long rays0, global const float *voxels, long voxels0)
 {
 	BATCH_MAKE;
 	EACH(i, 1, count)
@@ -218,7 +221,8 @@ LINE do_visit(BATCH, global const float *b, long b0, global const float *squares
 	float high)
 {
 	BATCH_MAKE;
-	const KernelKaczmarz v = {b + b0, squares + squares0, r + r0, x + x0, lambda, least, low, high};
+	const KernelKaczmarz v = {
+		b + b0, squares + squares0, r + r0, x + x0, lambda, least, low, high};
 	local double sums[GROUP];
 	int own = get_local_id(0);
 	for (long i = 0; i < count; i++) {

@@ -161,7 +161,8 @@ static inline void add_fans(const Request *r, const Seen *v, local const float4 
 	}
 }
 
-static inline void add_to(const Request *r, global float *volume, long a0, long b0, long slice, int slices,
+static inline void add_to(const Request *r, global float *volume, long a0, long b0, long slice,
+	int slices,
 	const float4 sums[PIXELS])
 {
 	const KernelGrid *grid = &r->grid;
@@ -174,7 +175,8 @@ static inline void add_to(const Request *r, global float *volume, long a0, long 
 		long b = b0 + get_local_id(1) + p * HIGH;
 		if (b >= grid->high[l->b] - grid->low[l->b])
 			return;
-		global float *to = volume + a * strides[l->a] + b * strides[l->b] + slice * strides[l->s];
+		global float *to = volume + a * strides[l->a] + b * strides[l->b] +
+				   slice * strides[l->s];
 		const float x[4] = {sums[p].x, sums[p].y, sums[p].z, sums[p].w};
 		for (int i = 0; i < slices; i++)
 			to[i * strides[l->s]] += x[i];
@@ -182,12 +184,14 @@ static inline void add_to(const Request *r, global float *volume, long a0, long 
 }
 
 /* `fans` is a constant at every call; rows and seen: local memory for VIEWS views. */
-static inline void back(const Request *r, const int fans, global const KernelView *views, long count,
+static inline void back(const Request *r, const int fans, global const KernelView *views,
+	long count,
 	global float *volume, global const float *projections, local float4 *rows, local Seen *seen)
 {
 	const int own = (int)(get_local_id(1) * WIDE + get_local_id(0)), columns = r->columns;
 	const long a0 = (long)get_group_id(0) * SIDE, b0 = (long)get_group_id(1) * SIDE;
-	const long slice = (long)get_group_id(2) * 4, all = r->grid.high[r->l.s] - r->grid.low[r->l.s];
+	const long slice = (long)get_group_id(2) * 4;
+	const long all = r->grid.high[r->l.s] - r->grid.low[r->l.s];
 	const int slices = (int)min(4L, all - slice);
 	const long row = r->l.row + r->l.sign * (r->grid.low[r->l.s] + slice);
 	const long pixels = r->model.rows * r->model.columns;
@@ -209,7 +213,8 @@ static inline void back(const Request *r, const int fans, global const KernelVie
 		for (int v = 0; v < some; v++) {
 			const Seen one = seen[v];
 			if (fans)
-				add_fans(r, &one, rows + v * columns, projections + (at + v) * pixels, row,
+				add_fans(r, &one, rows + v * columns,
+					projections + (at + v) * pixels, row,
 					slices, sums);
 			else
 				add_rays(r, &one, rows + v * columns, sums);
@@ -225,7 +230,8 @@ PLANE do_slices_back(KernelGrid grid, KernelModel model, global const KernelView
 	local float4 rows[VIEWS * COLUMNS];
 	local Seen seen[VIEWS];
 	const Request request = request_of(grid, model, l, COLUMNS);
-	back(&request, 0, views + first, count, volume + volume0, projections + projections0, rows, seen);
+	back(&request, 0, views + first, count, volume + volume0, projections + projections0, rows,
+		seen);
 }
 
 PLANE do_fans_back(KernelGrid grid, KernelModel model, global const KernelView *views, long first,
@@ -235,5 +241,6 @@ PLANE do_fans_back(KernelGrid grid, KernelModel model, global const KernelView *
 	local float4 rows[VIEWS * FAN_COLUMNS];
 	local Seen seen[VIEWS];
 	const Request request = request_of(grid, model, l, FAN_COLUMNS);
-	back(&request, 1, views + first, count, volume + volume0, projections + projections0, rows, seen);
+	back(&request, 1, views + first, count, volume + volume0, projections + projections0, rows,
+		seen);
 }

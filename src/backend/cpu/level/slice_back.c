@@ -1,5 +1,5 @@
-/* In-slice parallel rays: adjoints of Joseph's method and of intersection lengths, and voxel-driven back
- * projection, one slice at a time, with neighbouring pixels in the lanes of a vector. */
+/* In-slice parallel rays: adjoints of Joseph's method and of intersection lengths, and voxel-driven
+ * back projection, one slice at a time, with neighbouring pixels in the lanes of a vector. */
 #include "backend/cpu/level/four.h"
 #include "backend/cpu/level/stretch.h"
 

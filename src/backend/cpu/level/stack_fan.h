@@ -66,7 +66,7 @@ INLINE void entries_at(Entries *e, int term, vi at, int32_t n, const int taps, i
 	memcpy(e->offset[term], &offset, sizeof offset);
 }
 
-/* ---- back ------------------------------------------------------------------------------------- */
+/* ---- back ------------------------------------------------------------------------------------ */
 
 /* LANES pixels from (x, y) on, voxel-driven. */
 INLINE void fan_entries_voxel(
@@ -126,7 +126,7 @@ INLINE vf fan_lengths(const Stack *s, const Fan *fan, int64_t column)
 	return lengths;
 }
 
-/* ---- forward ---------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 /* LANES neighbouring rays: in plane k of the axis they are at base + k slope on the other axis,
  * both relative to the box. Rays with the other dominant axis are moved outside. */

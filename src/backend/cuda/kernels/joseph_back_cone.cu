@@ -51,8 +51,7 @@ typedef struct {
 	int64_t count;
 	float reach, margin; /* most columns to either side; largest 1 + |e| */
 	int n[3], lines, strips;
-	const void *
-		images; /* [view][strip][line][column], multiplied by the step lengths of the rays */
+	const void *images; /* [view][strip][line][column], times the step lengths of the rays */
 	float *volume;
 	VoxelUpdate update;
 } Shadow;

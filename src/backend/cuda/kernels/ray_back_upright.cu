@@ -23,8 +23,8 @@ typedef struct {
 	float reach; /* columns to either side whose sheets may pass a voxel */
 	int n[3];
 	const Path *paths; /* [view][column] */
-	const void *
-		images; /* [view][row][pitch] with a border of zeros, multiplied by the step lengths of the rays */
+	const void
+		*images; /* [view][row][pitch] with a border, times the step lengths of the rays */
 	int pitch, rows; /* rows with the border */
 	float *volume;
 	VoxelUpdate update;
