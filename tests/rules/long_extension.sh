@@ -8,7 +8,7 @@ trap 'rm -rf "$dir"' EXIT
 tree=$dir/tree
 
 mkdir "$tree"
-tar -C "$source" --exclude=.git --exclude='build*' --exclude=shared -cf - . | tar -C "$tree" -xf -
+tar -C "$source" --exclude=./.git --exclude='./build*' --exclude=./shared -cf - . | tar -C "$tree" -xf -
 python3 - "$source/CONTRIBUTING.md" "$tree" <<'END'
 """Applies the blocks that begin with a path: new files, and lines to insert after others."""
 import re
@@ -35,7 +35,7 @@ END
 
 echo "== build"
 compiler=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
-cmake -S "$tree" -B "$dir/build" -G Ninja -DCMAKE_C_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release -DTOMOS_CUDA=OFF \
+cmake -S "$tree" -B "$dir/build" -G Ninja -DCMAKE_C_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 -DTOMOS_CUDA=OFF \
 	-DTOMOS_WERROR=ON >"$dir/log" || { cat "$dir/log"; exit 1; }
 tests="test_adjoint test_linearity test_options test_algebraic test_algebraic_run test_iterative test_every_format"
 targets=$(cmake --build "$dir/build" --target help | sed 's/:.*//' | sort -u)
