@@ -3,7 +3,8 @@
 #include <string.h>
 #include "cli.h"
 
-/* Whether the angles of the views are known. If not, the output has no geometry, and any is used here. */
+/* Whether the angles of the views are known. If not, the output has no geometry, and any is used
+ * here. */
 static bool has_views(const settings *s, const scan_job *j)
 {
 	return j->info.has_angles || j->info.has_geometry || s->views.views_file[0] ||

@@ -1,4 +1,5 @@
-/* tomos recon: a volume from a scan. The options become a job of the library, and its report is printed. */
+/* tomos recon: a volume from a scan. The options become a job of the library, and its report is
+ * printed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

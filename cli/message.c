@@ -61,7 +61,8 @@ static bool is_option(const char *word, size_t length)
 	return false;
 }
 
-/* "the option 'flats'" of the library's messages as "--flats"; returns how much of the message that was. */
+/* "the option 'flats'" of the library's messages as "--flats"; returns how much of the message that
+ * was. */
 static size_t quoted_option(const char *at, char *text, size_t *used, size_t size)
 {
 	static const char before[] = "the option '";

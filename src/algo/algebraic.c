@@ -1,5 +1,5 @@
-/* The public functions of the algebraic methods, from their table: options checked, arrays transferred to
- * the backend, the iteration prepared and its memory freed. */
+/* The public functions of the algebraic methods, from their table: options checked, arrays
+ * transferred to the backend, the iteration prepared and its memory freed. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

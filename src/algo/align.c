@@ -1,5 +1,5 @@
-/* Resampling of tilted detectors to untilted ones: projections are filtered along detector rows, which must
- * be perpendicular to the rotation axis. */
+/* Resampling of tilted detectors to untilted ones: projections are filtered along detector rows,
+ * which must be perpendicular to the rotation axis. */
 #include <math.h>
 #include <string.h>
 #include "algo/analytic.h"
@@ -16,8 +16,8 @@ static void across(const tomos_view *view, double direction[3])
 	direction[2] = 0;
 }
 
-/* By how much the outermost pixels are displaced against a detector that is not tilted, in pixels. The
- * rays of a parallel beam do not change where the detector is tilted along them. */
+/* By how much the outermost pixels are displaced against a detector that is not tilted, in pixels.
+ * The rays of a parallel beam do not change where the detector is tilted along them. */
 static double displacement(const tomos_geometry *scan, const tomos_view *view)
 {
 	double side[3], u = norm3(view->u), v = norm3(view->v);

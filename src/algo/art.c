@@ -1,11 +1,11 @@
 /* ART, Kaczmarz's method: x += lambda (b_i - a_i'x) / ||a_i||^2 a_i, one ray after the other.
  *
- * S. Kaczmarz 1937; R. Gordon, R. Bender, G. T. Herman 1970; Nielsen 2014, algorithm 2.2. Some matrices
- * have sweeps of their own, and some backends do a view at a time, without bounds. Else, while one thread
- * uses rows one by one, in the same order for any number of threads, the others list the next ones;
- * backends that list rows in memory of their own do so by batches, and use them in that order.
- * Rays that meet only a corner of the volume would carry their whole misfit into a voxel or two, so
- * ||a_i||^2 is no less than a part of the largest.
+ * S. Kaczmarz 1937; R. Gordon, R. Bender, G. T. Herman 1970; Nielsen 2014, algorithm 2.2. Some
+ * matrices have sweeps of their own, and some backends do a view at a time, without bounds. Else,
+ * while one thread uses rows one by one, in the same order for any number of threads, the others
+ * list the next ones; backends that list rows in memory of their own do so by batches, and use them
+ * in that order. Rays that meet only a corner of the volume would carry their whole misfit into a
+ * voxel or two, so ||a_i||^2 is no less than a part of the largest.
  */
 #include <math.h>
 #include "algo/iteration.h"
@@ -237,7 +237,7 @@ static tomos_status iterate_there(Art *a, Iteration *it, Sweep *sweep)
 	return TOMOS_OK;
 }
 
-/* ---- views that a backend settles -------------------------------------------------------------- */
+/* ---- all rays of a view at once, on the backend ----------------------------------------- */
 
 static tomos_status iterate_views(Art *a, Iteration *it, ViewSweep *sweep)
 {

@@ -1,7 +1,8 @@
 /* ASD-POCS: sweeps of SART in turn with steps down the total variation, so long as the data fit.
  *
- * E. Y. Sidky and X. Pan, "Image reconstruction in circular cone-beam computed tomography by constrained,
- * total-variation minimization", Phys. Med. Biol. 53 (2008); constants and names are theirs.
+ * E. Y. Sidky and X. Pan, "Image reconstruction in circular cone-beam computed tomography by
+ * constrained, total-variation minimization", Phys. Med. Biol. 53 (2008); constants and names are
+ * theirs.
  */
 #include "algo/blocks.h"
 

@@ -1,6 +1,7 @@
 /* Golub-Kahan bidiagonalisation.
  *
- * G. Golub and W. Kahan 1965; C. C. Paige and M. A. Saunders, "LSQR", ACM Trans. Math. Softw. 8 (1982).
+ * G. Golub and W. Kahan 1965; C. C. Paige and M. A. Saunders, "LSQR", ACM Trans. Math. Softw. 8
+ * (1982).
  */
 #include "algo/bidiagonal.h"
 #include <math.h>

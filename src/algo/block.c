@@ -1,9 +1,9 @@
 /* Block-iterative methods: SIRT's update with one block of views after the other; one view: SART.
  *
  * Nielsen 2014, algorithm 2.3; A. H. Andersen and A. C. Kak, "Simultaneous algebraic reconstruction
- * technique (SART)", Ultrasonic Imaging 6 (1984). Momentum: D. Kim, S. Ramani, J. A. Fessler, "Combining
- * ordered subsets and momentum for accelerated X-ray CT image reconstruction", IEEE Trans. Med. Imaging
- * 34 (2015).
+ * technique (SART)", Ultrasonic Imaging 6 (1984). Momentum: D. Kim, S. Ramani, J. A. Fessler,
+ * "Combining ordered subsets and momentum for accelerated X-ray CT image reconstruction", IEEE
+ * Trans. Med. Imaging 34 (2015).
  */
 #include <math.h>
 #include "algo/blocks.h"
@@ -110,7 +110,8 @@ static tomos_status gain_momentum(Iteration *it, Blocks *B)
 	return TOMOS_OK;
 }
 
-/* z += lambda T A' y with the rays of block i; where the operator can, T is made in the same pass. */
+/* z += lambda T A' y with the rays of block i; where the operator can, T is made in the same pass.
+ * */
 static tomos_status update(Iteration *it, Blocks *B, int64_t i)
 {
 	const tomos_op *A = it->subsets.ops[i];

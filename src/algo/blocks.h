@@ -21,8 +21,8 @@ tomos_status blocks_sweep(Iteration *it, Blocks *blocks);
 void blocks_free(Blocks *blocks);
 /* The run's subsets and the data in their order. */
 tomos_status blocks_arrange(Iteration *it, Blocks *blocks, int64_t count);
-/* Where the voxel weights of block i are, and whether they must be computed: as many are kept as `cache` of
- * the iteration allows. */
+/* Where the voxel weights of block i are, and whether they must be computed: as many are kept as
+ * `cache` of the iteration allows. */
 tomos_status blocks_voxels(Iteration *it, Blocks *blocks, int64_t i, float **T, bool *fresh);
 /* From --blocks. */
 int64_t blocks_count(const Iteration *it);

@@ -1,7 +1,7 @@
 /* CGLS: conjugate gradients on the normal equations, with Tikhonov's penalty.
  *
- * M. R. Hestenes and E. Stiefel 1952; Å. Björck, "Numerical methods for least squares problems", 7.4.
- * Minimises 1/2 ||A x - b||^2 + alpha/2 ||x - start||^2; d is x - start.
+ * M. R. Hestenes and E. Stiefel 1952; Å. Björck, "Numerical methods for least squares problems",
+ * 7.4. Minimises 1/2 ||A x - b||^2 + alpha/2 ||x - start||^2; d is x - start.
  */
 #include "algo/iteration.h"
 

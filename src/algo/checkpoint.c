@@ -1,7 +1,7 @@
 /* The state of an iteration in a file, so that it can go on as if it had never stopped.
  *
- * A line of text ("tomos checkpoint 3"), one with the settings it belongs to, then in the machine's own
- * numbers: a head, scalars, history, vectors, and the checksum of all that.
+ * A line of text ("tomos checkpoint 3"), one with the settings it belongs to, then in the machine's
+ * own numbers: a head, scalars, history, vectors, and the checksum of all that.
  */
 #include <errno.h>
 #include <math.h>

@@ -3,13 +3,12 @@
 #include <string.h>
 
 typedef struct {
-	const char *name;
 	Coupling coupling;
 	int volumes, projections;
 } DemandRow;
 
 #define METHOD(function, name, needs, coupling, volumes, projections, options, help) \
-	{name, COUPLING_##coupling, volumes, projections},
+	{COUPLING_##coupling, volumes, projections},
 static const DemandRow rows[] = {
 #include "algo/methods.def"
 };

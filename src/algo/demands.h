@@ -7,7 +7,8 @@
 /* What couples slices whose rays stay within them. */
 typedef enum { COUPLING_NOT, COUPLING_SUMS, COUPLING_DIFFERENCES } Coupling;
 
-/* A method with its options; mask and ray weights are named apart, as a run reads them from files. */
+/* A method with its options; mask and ray weights are named apart, as a run reads them from files.
+ * */
 typedef struct {
 	const char *method; /* one of tomos_method_names() */
 	const tomos_algebraic_options *o;
@@ -15,8 +16,8 @@ typedef struct {
 } Demand;
 
 Coupling demand_coupling(const Demand *demand);
-/* Vectors of the size of the volume and of the projections that are allocated at most, besides x, b and the
- * arrays in the options. */
+/* Vectors of the size of the volume and of the projections that are allocated at most, besides x, b
+ * and the arrays in the options. */
 void demand_vectors(const Demand *demand, double *volumes, double *projections);
 
 /* tomos_reconstruct for a part of a volume. */

@@ -1,8 +1,9 @@
-/* Expectation maximisation for Poisson data: x *= A'(b / A x) / A'1, for all views or block by block.
+/* Expectation maximisation for Poisson data: x *= A'(b / A x) / A'1, for all views or block by
+ * block.
  *
  * L. A. Shepp and Y. Vardi 1982; K. Lange and R. Carson 1984 (mlem); H. M. Hudson and R. S. Larkin,
- * "Accelerated image reconstruction using ordered subsets of projection data", IEEE Trans. Med. Imaging
- * 13 (1994) (osem).
+ * "Accelerated image reconstruction using ordered subsets of projection data", IEEE Trans. Med.
+ * Imaging 13 (1994) (osem).
  */
 #include <math.h>
 #include "algo/blocks.h"

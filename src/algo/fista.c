@@ -1,9 +1,10 @@
 /* FISTA: accelerated proximal gradients for 1/2 ||A x - b||^2 + alpha R(x) inside bounds.
  *
  * A. Beck and M. Teboulle, "A fast iterative shrinkage-thresholding algorithm for linear inverse
- * problems", SIAM J. Imaging Sci. 2 (2009). The residual where the momentum leads, A (x + m (x - old)) -
- * b, comes from those of x and old, so there is one projection each way in an iteration. The step, 1 / L with
- * L >= ||A||^2, holds as long as ||A (x - y)||^2 <= L ||x - y||^2, which every iteration checks.
+ * problems", SIAM J. Imaging Sci. 2 (2009). The residual where the momentum leads, A (x + m (x -
+ * old)) - b, comes from those of x and old, so there is one projection each way in an iteration.
+ * The step, 1 / L with L >= ||A||^2, holds as long as ||A (x - y)||^2 <= L ||x - y||^2, which every
+ * iteration checks.
  */
 #include <math.h>
 #include "algo/penalty.h"
@@ -46,8 +47,8 @@ static tomos_status carry_on(
 	return vector_xpay(space, now, (float)m, to);
 }
 
-/* A step that was too long for the norm, which is an estimate or the user's, shortens the next ones. Of
- * small steps the projections are rounding error, and tell nothing. */
+/* A step that was too long for the norm, which is an estimate or the user's, shortens the next
+ * ones. Of small steps the projections are rounding error, and tell nothing. */
 static tomos_status check_step(const Iteration *it, Fista *f)
 {
 	double way, seen;

@@ -1,11 +1,13 @@
-/* One run of an algebraic method: what it works on, what it holds, and what every iteration brings. */
+/* One run of an algebraic method: what it works on, what it holds, and what every iteration brings.
+ * */
 #ifndef TOMOS_ALGO_ITERATION_H
 #define TOMOS_ALGO_ITERATION_H
 
 #include "op/norm.h"
 #include "op/subset.h"
 
-/* A vector that lives as long as the it; `state` vectors and scalars are what a checkpoint saves. */
+/* A vector that lives as long as the it; `state` vectors and scalars are what a checkpoint saves.
+ * */
 typedef struct {
 	float *data;
 	const Space *space;
@@ -37,10 +39,10 @@ typedef struct {
 	Subsets subsets;
 	Space field; /* of the gradient */
 	double b_norm, truth_norm, last, least_error, best_at;
-	double reference; /* that residuals are compared with: the data, or those of a start of its own */
-	bool from_zero; /* the start image is 0 */
-	int64_t cache;  /* floats of voxel weights that may be kept and not computed again */
-	bool part;      /* of a volume: see Within */
+	double reference; /* norm that residuals are compared with: of the data, or at the start */
+	bool from_zero;   /* the start image is 0 */
+	int64_t cache;    /* floats of voxel weights that may be kept and not computed again */
+	bool part;        /* of a volume: see Within */
 	Vector truth;
 	float *best, *old_x, *old_r, *residual;
 	const char *ended; /* why the iteration ended */
@@ -70,14 +72,16 @@ void iteration_scalar(Iteration *it, double *scalar);
 tomos_status iteration_give_history(const Iteration *it);
 /* Before the first iteration, with the state set up: takes a checkpoint's state instead. */
 tomos_status iteration_start(Iteration *it);
-/* After each: what the caller sees, whether to go on. `r` is b - A x; without it its norm will do. */
+/* After each: what the caller sees, whether to go on. `r` is b - A x; without it its norm will do.
+ * */
 tomos_status iteration_iterated(Iteration *it, const float *r);
 tomos_status iteration_iterated_norm(Iteration *it, double norm);
 
-/* Before the volume changes: keeps the iterate, in `into` (a volume that stays as it is until the end of the
- * iteration) or in a vector of the it, in case the iteration is cancelled. */
+/* Before the volume changes: keeps the iterate, in `into` (a volume that stays as it is until the
+ * end of the iteration) or in a vector of the it, in case the iteration is cancelled. */
 tomos_status iteration_keep(Iteration *it, float *into);
-/* For the driver: after a whole iteration; and when one was cancelled, whose checkpoint is written. */
+/* For the driver: after a whole iteration; and when one was cancelled, whose checkpoint is written.
+ * */
 tomos_status keep_state(Iteration *it);
 tomos_status keep_restore(Iteration *it);
 
@@ -104,7 +108,8 @@ tomos_status stop_ncp(const Iteration *it, const float *r, double *number);
 /* Before the work: rejects a name under which there is something else than a checkpoint. */
 tomos_status checkpoint_check(const char *path);
 tomos_status checkpoint_write(const Iteration *it);
-/* *found: whether there was one; it->stopped: it was saved where the same rule had ended the run. */
+/* *found: whether there was one; it->stopped: it was saved where the same rule had ended the run.
+ * */
 tomos_status checkpoint_read(Iteration *it, bool *found);
 
 #endif

@@ -1,7 +1,8 @@
 /* The last whole iterate: what a run that is cancelled within an iteration goes back to.
  *
- * Methods whose volume changes on the way call iteration_keep before it does. Where a checkpoint is named, the
- * rest of the state is kept as well, so that the checkpoint of a cancelled run is that of the iterate.
+ * Methods whose volume changes on the way call iteration_keep before it does. Where a checkpoint is
+ * named, the rest of the state is kept as well, so that the checkpoint of a cancelled run is that
+ * of the iterate.
  */
 #include <string.h>
 #include "algo/iteration.h"

@@ -1,7 +1,7 @@
 /* LSMR: like LSQR, but MINRES on the normal equations, so that ||A'r|| falls in every step.
  *
- * D. C.-L. Fong and M. A. Saunders, "LSMR: an iterative algorithm for sparse least-squares problems",
- * SIAM J. Sci. Comput. 33 (2011); the names are theirs.
+ * D. C.-L. Fong and M. A. Saunders, "LSMR: an iterative algorithm for sparse least-squares
+ * problems", SIAM J. Sci. Comput. 33 (2011); the names are theirs.
  */
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /* Primal-dual hybrid gradients for 1/2 ||A x - b||^2 + alpha R(x) inside bounds.
  *
- * A. Chambolle and T. Pock, "A first-order primal-dual algorithm for convex problems with applications to
- * imaging", J. Math. Imaging Vis. 40 (2011); E. Y. Sidky, J. H. Jørgensen, X. Pan 2012. The gradient is
- * scaled by nu to the norm of A, so that the one operator (A, nu gradient) has norm sqrt(2) ||A||. Every
- * iteration checks that no change of x is projected to more than that norm allows.
+ * A. Chambolle and T. Pock, "A first-order primal-dual algorithm for convex problems with
+ * applications to imaging", J. Math. Imaging Vis. 40 (2011); E. Y. Sidky, J. H. Jørgensen, X. Pan
+ * 2012. The gradient is scaled by nu to the norm of A, so that the one operator (A, nu gradient)
+ * has norm sqrt(2) ||A||. Every iteration checks that no change of x is projected to more than that
+ * norm allows.
  */
 #include <math.h>
 #include "algo/penalty.h"
@@ -11,9 +12,9 @@
 #define NOTABLE 1e-3 /* of the data */
 #define MARGIN 1.01
 
-/* The dual variable of A has the unit of the data, so its step is a number and the other one has the unit of
- * 1 / A^2: with equal steps the unit of lengths would decide how fast x comes near. Of 0.03 to 1
- * this comes near soonest in slices and cone beams. */
+/* The dual variable of A has the unit of the data, so its step is a number and the other one has
+ * the unit of 1 / A^2: with equal steps the unit of lengths would decide how fast x comes near. Of
+ * 0.03 to 1 this comes near soonest in slices and cone beams. */
 #define SIGMA 0.15
 
 typedef struct {
@@ -82,8 +83,8 @@ static tomos_status primal(const Iteration *it, const Pdhg *d)
 	return iteration_bound(it, it->x);
 }
 
-/* A norm that was too small, an estimate or the user's, makes way for the one that was seen. Of small
- * changes the projections are rounding error, and tell nothing. */
+/* A norm that was too small, an estimate or the user's, makes way for the one that was seen. Of
+ * small changes the projections are rounding error, and tell nothing. */
 static tomos_status check_norm(const Iteration *it, Pdhg *d)
 {
 	double way, seen;

@@ -1,8 +1,8 @@
 /* When an iteration has done enough: change, discrepancy principle, NCP, monotone error rule.
  *
- * V. A. Morozov 1966 (discrepancy); U. Tautenhahn and U. Hämarik 1999 (monotone error); P. C. Hansen,
- * M. E. Kilmer, R. H. Kjeldsen, "Exploiting residual information in the parameter choice for discrete
- * ill-posed problems", BIT 46 (2006) (NCP).
+ * V. A. Morozov 1966 (discrepancy); U. Tautenhahn and U. Hämarik 1999 (monotone error); P. C.
+ * Hansen, M. E. Kilmer, R. H. Kjeldsen, "Exploiting residual information in the parameter choice
+ * for discrete ill-posed problems", BIT 46 (2006) (NCP).
  */
 #include <complex.h>
 #include <math.h>
@@ -46,7 +46,8 @@ static tomos_status stop_change(Iteration *it, bool *stop)
 	return vector_copy(it->X, it->x, it->old_x);
 }
 
-/* Landweber's error falls from x_k to the next as long as r_k'(r_k + r_(k+1)) > 2 ||r_k|| ||noise||. */
+/* Landweber's error falls from x_k to the next as long as r_k'(r_k + r_(k+1)) > 2 ||r_k||
+ * ||noise||. */
 static tomos_status stop_monotone(Iteration *it, const float *r, bool *stop)
 {
 	double square, product;

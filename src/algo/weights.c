@@ -1,10 +1,11 @@
 /* Weights of rays and voxels: SIRT, Cimmino, Landweber, CAV and DROP.
  *
- * P. Gilbert 1972 and paper of Pedersen and Lindhøj 2018 (inverse row and column sums); G. Cimmino 1938;
- * L. Landweber 1951; Y. Censor, D. Gordon, R. Gordon, "Component averaging", Parallel Comput. 27 (2001);
- * Y. Censor, T. Elfving, G. T. Herman, T. Nikazad, "On diagonally relaxed orthogonal projection methods",
- * SIAM J. Sci. Comput. 30 (2008). With weights w = rays^2 of the caller, A here is diag(rays) times the
- * projector, so that M, measured on the projector alone, comes out multiplied by w.
+ * P. Gilbert 1972 and paper of Pedersen and Lindhøj 2018 (inverse row and column sums); G. Cimmino
+ * 1938; L. Landweber 1951; Y. Censor, D. Gordon, R. Gordon, "Component averaging", Parallel Comput.
+ * 27 (2001); Y. Censor, T. Elfving, G. T. Herman, T. Nikazad, "On diagonally relaxed orthogonal
+ * projection methods", SIAM J. Sci. Comput. 30 (2008). With weights w = rays^2 of the caller, A
+ * here is diag(rays) times the projector, so that M, measured on the projector alone, comes out
+ * multiplied by w.
  */
 #include <math.h>
 #include "algo/weights.h"

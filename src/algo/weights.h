@@ -17,14 +17,15 @@ WeightKind weights_kind(const Iteration *it);
  * volume. */
 tomos_status weights_rays(
 	const Iteration *it, const tomos_op *A, const float *rays, float *M, float *scratch);
-/* Of the voxels, which A's rays meet; `scratch` is of A's projections. False from weights_has_voxels:
- * all 1. */
+/* Of the voxels, which A's rays meet; `scratch` is of A's projections. False from
+ * weights_has_voxels: all 1. */
 bool weights_has_voxels(WeightKind kind);
 tomos_status weights_voxels(
 	const Iteration *it, const tomos_op *A, const float *rays, float *T, float *scratch);
 /* The update with these weights as one step, which makes those of voxels itself; false: not so. */
 bool weights_step(const Iteration *it, const float *rays, double lambda, FusedUpdate *step);
-/* x += lambda T A'y, in one pass where the operator can; `s` is a volume for scratch, T NULL: ones. */
+/* x += lambda T A'y, in one pass where the operator can; `s` is a volume for scratch, T NULL: ones.
+ * */
 tomos_status weights_update(const Iteration *it, const tomos_op *A, double lambda, const float *T,
 	const float *y, float *s, float *x);
 /* The option, or where it is 0 what these weights need. */

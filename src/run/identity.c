@@ -1,9 +1,9 @@
 /* Identity of a run: hashes of the scan's content and of all settings that decide the numbers.
  *
- * A scan may have been moved since a run was interrupted, and another file may have its name. Its files are
- * therefore identified by their sizes and by checksums of blocks spread over them; by the time of the last
- * change as well where the blocks are not all bytes; and by some rows of numbers as they are read, which
- * may come from files that the named ones refer to.
+ * A scan may have been moved since a run was interrupted, and another file may have its name. Its
+ * files are therefore identified by their sizes and by checksums of blocks spread over them; by the
+ * time of the last change as well where the blocks are not all bytes; and by some rows of numbers
+ * as they are read, which may come from files that the named ones refer to.
  */
 #include <stdio.h>
 #include <string.h>

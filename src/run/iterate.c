@@ -96,11 +96,10 @@ static tomos_status check_shape(const FileRun *r, SlabFile which, const tomos_fi
 {
 	const tomos_geometry *g = r->prepared->geometry;
 	const int64_t volume[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
-	int64_t rays[3] = {g->count, g->rows, g->columns};
+	bool cropped = r->stacked && file->shape[1] == r->slices; /* rows of the slices alone */
+	const int64_t rays[3] = {g->count, cropped ? r->slices : g->rows, g->columns};
 	const int64_t *wanted = which == FILE_RAYS ? rays : volume;
 	char has[96], words[96];
-	if (which == FILE_RAYS && r->stacked && file->shape[1] == r->slices)
-		rays[1] = r->slices; /* rows of the slices alone */
 	bool sinogram = which == FILE_RAYS && g->rows == 1 && file->shape[0] == 1 &&
 			file->shape[1] == g->count && file->shape[2] == g->columns;
 	if (sinogram || memcmp(file->shape, wanted, sizeof volume) == 0)

@@ -1,11 +1,13 @@
-/* The iterative part of a run: files besides the scan, the operator of a slab, and what iterations report. */
+/* The iterative part of a run: files besides the scan, the operator of a slab, and what iterations
+ * report. */
 #ifndef TOMOS_RUN_ITERATIVE_H
 #define TOMOS_RUN_ITERATIVE_H
 
 #include "algo/demands.h"
 #include "run/run.h"
 
-/* Slices that are coupled by sums: the same ones whatever the memory, so that results do not depend on it. */
+/* Slices that are coupled by sums: the same ones whatever the memory, so that results do not depend
+ * on it. */
 enum { GROUP_SLICES = 16 };
 
 /* Iterations of some slices: squares of residual and error after each, which add up over slabs. */

@@ -1,8 +1,9 @@
 /* The journal of an output under construction: which slices are done, with their checksums.
  *
- * It is a text file beside the output: what the output is made of, the checksum of all but the data, and
- * one line for each slab that was written, and notes about it. Nothing in it is trusted: a later run reads the slices back
- * and compares. The file is locked while a process writes the output.
+ * It is a text file beside the output: what the output is made of, the checksum of all but the
+ * data, and one line for each slab that was written, and notes about it. Nothing in it is trusted:
+ * a later run reads the slices back and compares. The file is locked while a process writes the
+ * output.
  */
 #include <errno.h>
 #include <fcntl.h>

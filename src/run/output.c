@@ -45,7 +45,8 @@ static tomos_status create_part(FileRun *r)
 		r->journal.part, r->journal.begun);
 }
 
-/* What an earlier run has done, as far as it is still there; the rest is computed again, and said. */
+/* What an earlier run has done, as far as it is still there; the rest is computed again, and said.
+ * */
 static tomos_status take_part(FileRun *r)
 {
 	int64_t lost, unread;

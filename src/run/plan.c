@@ -1,8 +1,8 @@
 /* Slabs of a run: which rows they need, how much memory, and how thick they are.
  *
- * Where the rays of each view stay inside slices, a slice needs one row, and slabs are computed in units
- * of rows, in which their places are whole numbers, and in pairs of rows, which the filter takes as one:
- * every slice then comes out the same to the bit, whatever slab it is in.
+ * Where the rays of each view stay inside slices, a slice needs one row, and slabs are computed in
+ * units of rows, in which their places are whole numbers, and in pairs of rows, which the filter
+ * takes as one: every slice then comes out the same to the bit, whatever slab it is in.
  */
 #include <math.h>
 #include "backend/backend.h"
@@ -77,8 +77,8 @@ static double fixed_bytes(const FileRun *r)
 	return PROGRAM_BYTES + 2 * sizeof(float) * planes;
 }
 
-/* One slab alone is read before the work and written after it; several overlap. Vectors are in the host's
- * memory, unless the device keeps them. */
+/* One slab alone is read before the work and written after it; several overlap. Vectors are in the
+ * host's memory, unless the device keeps them. */
 static double iterative_bytes(
 	const FileRun *r, const Slab *slab, double raw, double row, double slice)
 {
@@ -114,7 +114,8 @@ static double slab_bytes(const FileRun *r, int64_t count)
 	       2 * slice * (double)slab.padded;
 }
 
-/* As thick as memory allows, but several, so that the stages have something to do beside each other. */
+/* As thick as memory allows, but several, so that the stages have something to do beside each
+ * other. */
 static tomos_status choose_thickness(FileRun *r, int64_t *thick)
 {
 	double left = r->memory - fixed_bytes(r);
@@ -171,8 +172,8 @@ static tomos_status too_little(const FileRun *r, int64_t slices, const char *why
 		(slab_bytes(r, slices) + fixed_bytes(r)) / (1 << 20), why);
 }
 
-/* All slices in one slab, groups of a fixed size, or as many as memory allows. A limit that was not given is
- * a wish where the whole volume must be in memory. */
+/* All slices in one slab, groups of a fixed size, or as many as memory allows. A limit that was not
+ * given is a wish where the whole volume must be in memory. */
 static tomos_status iterative_thickness(FileRun *r, int64_t *thick)
 {
 	bool sums = demand_coupling(&r->iterative.demand) == COUPLING_SUMS;

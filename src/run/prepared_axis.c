@@ -1,4 +1,5 @@
-/* The rotation axis of prepared projections: searched for in a few rows, and the geometry moved to it. */
+/* The rotation axis of prepared projections: searched for in a few rows, and the geometry moved to
+ * it. */
 #include <stdio.h>
 #include <string.h>
 #include "run/run.h"

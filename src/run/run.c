@@ -40,7 +40,8 @@ static tomos_status output_is_not_scan(const char *output, const char *scan)
 	if (stat(output, &a) != 0 || stat(scan, &b) != 0 || a.st_dev != b.st_dev ||
 		a.st_ino != b.st_ino)
 		return TOMOS_OK;
-	return fail(TOMOS_BAD_VALUE, "the output '%s' is the scan itself; give it another name", output);
+	return fail(TOMOS_BAD_VALUE, "the output '%s' is the scan itself; give it another name",
+		output);
 }
 
 /* What is in the way of the output is said before anything is searched for or computed. */
@@ -318,8 +319,9 @@ static tomos_status take_range(FileRun *r, const float *volume)
 		r->job, "window    %g to %g, the range of the values", r->window[0], r->window[1]);
 }
 
-/* Read, compute, write, one after the other: with all in memory there is nothing to overlap, and a run
- * that is killed leaves nothing. The last whole iterate of one that is cancelled is written all the same. */
+/* Read, compute, write, one after the other: with all in memory there is nothing to overlap, and a
+ * run that is killed leaves nothing. The last whole iterate of one that is cancelled is written all
+ * the same. */
 static tomos_status one_slab(Stages *s)
 {
 	FileRun *r = s->run;

@@ -66,7 +66,8 @@ bool run_stacked(const tomos_geometry *scan, const tomos_grid *grid, int64_t *fi
 
 /* ---- what a volume looks like --------------------------------------------------------------- */
 
-/* Values that a fraction `tail` of the data is below, and above; puts the data into another order. */
+/* Values that a fraction `tail` of the data is below, and above; puts the data into another order.
+ * */
 void window_of(float *data, int64_t count, double tail, double window[2]);
 
 /* Pictures of the middle planes across z, y and x, beside the output. */
@@ -87,8 +88,8 @@ void preview_free(Preview *preview);
 
 /* ---- the journal ---------------------------------------------------------------------------- */
 
-/* What an output is made of: hashes of the scan's content and of the settings, and where it is computed,
- * which decides how sums are rounded. */
+/* What an output is made of: hashes of the scan's content and of the settings, and where it is
+ * computed, which decides how sums are rounded. */
 typedef struct {
 	uint64_t scan, settings;
 	char backend[32];
@@ -115,8 +116,8 @@ tomos_status journal_ready(Journal *journal, const Frame *frame);
 tomos_status journal_add(Journal *journal, int64_t first, int64_t count, const uint32_t *checksums);
 /* A line about what was written, without its end. */
 tomos_status journal_note(Journal *journal, const char *text);
-/* The text of the first note of the earlier run, or of the one after `note`, up to the end of its line; NULL:
- * there is none. */
+/* The text of the first note of the earlier run, or of the one after `note`, up to the end of its
+ * line; NULL: there is none. */
 const char *journal_next_note(const Journal *journal, const char *note);
 /* Calls io_done for what the earlier run says it has done; lines that are damaged are left out and
  * counted. */

@@ -60,8 +60,8 @@ tomos_status iterative_plan(FileRun *run); /* whether there may be several slabs
 tomos_status iterative_open(FileRun *run); /* files besides the scan, checked */
 tomos_status iterative_checkpoints(FileRun *run);
 void iterative_close(Iterative *iterative);
-/* The volume of a slab from its prepared rows. A run of one slab that is cancelled after an iteration at least
- * succeeds, with `stopped` set. */
+/* The volume of a slab from its prepared rows. A run of one slab that is cancelled after an
+ * iteration at least succeeds, with `stopped` set. */
 tomos_status iterative_slab(
 	FileRun *run, const Slab *slab, float *data, float *volume, const tomos_progress *progress);
 /* Warns where a file's grid is not that of the reconstruction. */

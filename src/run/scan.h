@@ -27,7 +27,8 @@ struct tomos_scan {
 	tomos_geometry *geometry; /* the file's own; NULL: none */
 };
 
-/* One kind of scan; the first whose probe says yes opens a file. `look` is the file without its data. */
+/* One kind of scan; the first whose probe says yes opens a file. `look` is the file without its
+ * data. */
 struct ScanKind {
 	const char *name;
 	tomos_status (*probe)(const File *look, bool *fits);
@@ -47,8 +48,8 @@ tomos_status scan_shape(tomos_scan *scan, const tomos_source_options *o, bool si
 tomos_status scan_fits(const tomos_scan *scan, const tomos_geometry *geometry);
 
 bool line_has(const char *lines, const char *name); /* "a\nb\n" */
-/* Numbers of a file in radians, mm or keV, by the unit that it says (or `fallback`): NULL or 0 where
- * there are none. */
+/* Numbers of a file in radians, mm or keV, by the unit that it says (or `fallback`): NULL or 0
+ * where there are none. */
 tomos_status scan_lengths(const File *look, const char *name, const char *fallback, double *value);
 tomos_status scan_energy(const File *look, const char *name, double *value);
 tomos_status scan_angles(const File *look, const char *name, double **angles, int64_t *count);

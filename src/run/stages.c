@@ -1,6 +1,6 @@
 /* The stages of a run: reading and writing have a thread of their own each; preparation and
- * reconstruction share the caller's, as both use all cores. Between two stages there are two buffers, one being
- * filled and one being emptied.
+ * reconstruction share the caller's, as both use all cores. Between two stages there are two
+ * buffers, one being filled and one being emptied.
  */
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +28,8 @@ static void gate_free(Gate *g)
 	pthread_mutex_destroy(&g->lock);
 }
 
-/* Waits until there is a free (ahead 2) or a full (ahead 0) buffer; false when the other side ended. */
+/* Waits until there is a free (ahead 2) or a full (ahead 0) buffer; false when the other side
+ * ended. */
 static bool gate_wait(Gate *g, bool filling)
 {
 	pthread_mutex_lock(&g->lock);

@@ -1,5 +1,5 @@
-/* A scan of 2048 columns, 64 rows and 1500 views, 800 MB, within 1 GiB: peak resident size, and reading and
- * writing hidden behind the work. */
+/* A scan of 2048 columns, 64 rows and 1500 views, 800 MB, within 1 GiB: peak resident size, and
+ * reading and writing hidden behind the work. */
 #include "base/base.h"
 #include "io/io_help.h"
 #include <math.h>

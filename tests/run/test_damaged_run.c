@@ -1,5 +1,5 @@
-/* What a run that was broken off has left, damaged in every way and every format: with resume the same
- * bytes come out in the end. */
+/* What a run that was broken off has left, damaged in every way and every format: with resume the
+ * same bytes come out in the end. */
 #include "work.h"
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
-/* Iterative methods from file to file: the same volume in slabs as in one piece, for every method of the table,
- * and what they read and report besides. */
+/* Iterative methods from file to file: the same volume in slabs as in one piece, for every method
+ * of the table, and what they read and report besides. */
 #include "stack.h"
 #include "algo/demands.h"
 

@@ -1,5 +1,5 @@
-/* Iterative runs that are cancelled: slabs that are done are kept and continued, a run of one slab writes its
- * last whole iterate, and each slab has its checkpoint. */
+/* Iterative runs that are cancelled: slabs that are done are kept and continued, a run of one slab
+ * writes its last whole iterate, and each slab has its checkpoint. */
 #include "stack.h"
 
 static float sinogram[STACK_RAYS], one[STACK_VOXELS], two[STACK_VOXELS];

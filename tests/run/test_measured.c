@@ -1,5 +1,6 @@
-/* Scans as a beamline leaves them, with flats, darks, noise, stripes, zingers and an axis off centre, to
- * volumes, with no option but the input: right values, and the axis within a tenth of a pixel. */
+/* Scans as a beamline leaves them, with flats, darks, noise, stripes, zingers and an axis off
+ * centre, to volumes, with no option but the input: right values, and the axis within a tenth of a
+ * pixel. */
 #include "base/base.h"
 #include "io/io_help.h"
 #include "scan_files.h"

@@ -130,7 +130,8 @@ static void other_columns(Work *w)
 	w->run.columns = "1:48";
 }
 
-/* What decides the numbers may not change between the run that was broken off and the one that goes on. */
+/* What decides the numbers may not change between the run that was broken off and the one that goes
+ * on. */
 static void other_options(void **state)
 {
 	(void)state;
@@ -219,7 +220,8 @@ static void put_text(const char *path, const char *text)
 	fclose(file);
 }
 
-/* A .mhd's data are this run's only if the journal says so; those of an older volume are left alone. */
+/* A .mhd's data are this run's only if the journal says so; those of an older volume are left
+ * alone. */
 static void old_data(void **state)
 {
 	(void)state;
@@ -259,7 +261,8 @@ static void old_data(void **state)
 
 /* ---- other scans -------------------------------------------------------------------------- */
 
-/* The same name and shape, other numbers: nothing is mixed. The same numbers elsewhere: it goes on. */
+/* The same name and shape, other numbers: nothing is mixed. The same numbers elsewhere: it goes on.
+ * */
 static void other_scan(void **state)
 {
 	(void)state;

@@ -184,7 +184,8 @@ static int note_window(void *user, const char *stage, int64_t done, int64_t tota
 	return 0;
 }
 
-/* The window comes from slices all over the volume, and is said; values come back within half a step. */
+/* The window comes from slices all over the volume, and is said; values come back within half a
+ * step. */
 static void integers(void **state)
 {
 	(void)state;
@@ -273,8 +274,8 @@ static void lost_previews(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-/* A disk that fills up, as a limit to the size of files: rejected with the file's name, nothing under the
- * final name, and with more space the run goes on to the same bytes. */
+/* A disk that fills up, as a limit to the size of files: rejected with the file's name, nothing
+ * under the final name, and with more space the run goes on to the same bytes. */
 static void full_disk(void **state)
 {
 	(void)state;

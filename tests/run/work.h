@@ -203,7 +203,8 @@ static inline void break_off(const char *output)
 	break_off_with(output, NULL);
 }
 
-/* In memory, where there is such a place: a disk would spend seconds on bringing small files to it. */
+/* In memory, where there is such a place: a disk would spend seconds on bringing small files to it.
+ * */
 static inline int make_sloping_scan(void **state)
 {
 	(void)state;
