@@ -266,11 +266,9 @@ int file_volume_grid(
 /* A file of which the content is not known, but which has flats, angles or a geometry. */
 static bool is_scan(const char *path, const tomos_file_options *o)
 {
-	tomos_source_options source = tomos_source_defaults();
 	tomos_scan *scan = NULL;
-	tomos_scan_info info = {.flats = 0};
-	source.dataset = o->dataset, source.raw = o->raw;
-	if (tomos_scan_open(&scan, path, &source) == TOMOS_OK)
+	tomos_scan_info info = {.bytes = sizeof info};
+	if (!o->raw[0] && tomos_scan_open(&scan, path, NULL) == TOMOS_OK)
 		(void)tomos_scan_describe(scan, &info);
 	tomos_scan_close(scan);
 	return info.flats > 0 || info.has_angles || info.has_geometry;

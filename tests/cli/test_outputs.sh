@@ -49,6 +49,21 @@ rejected "--preview over a file" "v_xy.png' exists already; give --overwrite" re
 "$tomos" recon scan.h5 --method sirt --start mask.npy --checkpoint ./mask.npy --overwrite -o v.h5 >out 2>&1
 [ $? = 2 ] && grep -qF -- "--checkpoint: './mask.npy' is an input, too" out || fail "start as checkpoint: $(cat out)"
 
+# A NumPy archive with angles is a scan, not a volume.
+python3 - <<'END' || exit 1
+import struct, zipfile
+def npy(kind, shape, data):
+    head = ("{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (kind, shape)).encode()
+    head += b" " * (63 - (10 + len(head)) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + data
+with zipfile.ZipFile("archive.npz", "w") as z:
+    z.writestr("data.npy", npy("<f4", (5, 3, 4), struct.pack("<60f", *range(60))))
+    z.writestr("theta.npy", npy("<f8", (5,), struct.pack("<5d", *range(5))))
+END
+rejected "a scan as a volume" "'archive.npz' holds projections, not a volume" \
+	project archive.npz --dataset data --views 4 -o v.h5
+rm archive.npz
+
 # Ranges of slices into one folder: nothing is deleted, and the numbers are the slices' or the ones given.
 for method in fbp sirt; do
 	"$tomos" recon scan.h5 -q --method $method --rows 2:4 -o rows/ >out 2>err || fail "$method: the first range"
