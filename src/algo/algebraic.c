@@ -278,6 +278,7 @@ static tomos_status prepare_weights(Iteration *it, const tomos_op *op)
 static tomos_status prepare(Iteration *it, const tomos_op *op)
 {
 	TRY(mark_vector(it, it->Y, it->b, &it->data_sum));
+	it->defers = op->place[0] != 0; /* not where functions of the caller may end a product */
 	TRY(prepare_weights(it, op));
 	TRY(mark_vector(it, it->X, it->x, &it->start));
 	TRY(vector_norm(it->Y, it->b, &it->b_norm));
@@ -295,6 +296,7 @@ static tomos_status prepare(Iteration *it, const tomos_op *op)
 
 static tomos_status finish(Iteration *it, tomos_status status)
 {
+	keep_resume_cancel(it);
 	if (status == TOMOS_CANCELLED && strcmp(it->ended, "cancelled") != 0) {
 		tomos_status restored = keep_restore(it);
 		status = restored == TOMOS_OK ? status : restored;

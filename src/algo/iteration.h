@@ -51,6 +51,9 @@ typedef struct {
 	float *kept;   /* the iterate, while the volume changes */
 	bool changing; /* since iteration_keep */
 	bool state_kept;
+	bool defers;                  /* a cancel, to the end of a short iteration */
+	double began, seconds;        /* of the iteration under way, and of the last one */
+	const tomos_cancel *deferred; /* the caller's flag, during a short iteration */
 	double kept_scalars[SCALARS];
 	int64_t saved; /* iterations of the checkpoint written last */
 	/* What a checkpoint belongs to, and checksums for it where one is named. */
@@ -78,11 +81,14 @@ tomos_status iteration_iterated(Iteration *it, const float *r);
 tomos_status iteration_iterated_norm(Iteration *it, double norm);
 
 /* Before the volume changes: keeps the iterate, in `into` (a volume that stays as it is until the
- * end of the iteration) or in a vector of the it, in case the iteration is cancelled. */
+ * end of the iteration) or in a vector of its own, in case the iteration is cancelled. After a short
+ * iteration it defers the cancel to the end of the next one instead. */
 tomos_status iteration_keep(Iteration *it, float *into);
 /* For the driver: after a whole iteration; and when one was cancelled, whose checkpoint is written.
  * */
 tomos_status keep_state(Iteration *it);
+/* Watches the caller's flag again. */
+void keep_resume_cancel(Iteration *it);
 tomos_status keep_restore(Iteration *it);
 
 /* r = b - A x */

@@ -1,14 +1,31 @@
 /* The last whole iterate: what a run that is cancelled within an iteration goes back to.
  *
- * Methods whose volume changes on the way call iteration_keep before it does. Where a checkpoint is
- * named, the rest of the state is kept as well, so that the checkpoint of a cancelled run is that
- * of the iterate.
+ * Methods whose volume changes within an iteration call iteration_keep before it does. Short
+ * iterations are not cut short, so no copy of the volume is needed for them. Where a checkpoint is
+ * named, the rest of the state is kept as well, so that the checkpoint of a cancelled run is that of
+ * the iterate.
  */
 #include <string.h>
+#include <time.h>
 #include "algo/iteration.h"
+
+#define SHORT 0.1 /* seconds of an iteration that a cancel may wait for */
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 tomos_status iteration_keep(Iteration *it, float *into)
 {
+	TRY(cancel_check(it->method));
+	if (!into && it->defers && it->seconds > 0 && it->seconds < SHORT) {
+		it->deferred = cancel_asked();
+		tomos_cancel_on(NULL);
+		return TOMOS_OK;
+	}
 	if (into)
 		it->kept = into;
 	else if (!it->kept)
@@ -18,6 +35,13 @@ tomos_status iteration_keep(Iteration *it, float *into)
 	return TOMOS_OK;
 }
 
+void keep_resume_cancel(Iteration *it)
+{
+	if (it->deferred)
+		tomos_cancel_on(it->deferred);
+	it->deferred = NULL;
+}
+
 static bool saves_state(const Iteration *it)
 {
 	return it->o->checkpoint && *it->o->checkpoint && cancel_asked();
@@ -25,7 +49,11 @@ static bool saves_state(const Iteration *it)
 
 tomos_status keep_state(Iteration *it)
 {
+	const double time = now();
+	it->seconds = it->began > 0 ? time - it->began : 0;
+	it->began = time;
 	it->changing = false;
+	keep_resume_cancel(it);
 	if (!saves_state(it))
 		return TOMOS_OK;
 	for (int64_t i = 0; i < it->held_count; i++) {

@@ -185,8 +185,7 @@ tomos_status opencl_place(tomos_backend *backend, const float *data, OpenclPlace
 		*place = (OpenclPlace){d->blocks[at].memory,
 			(address - d->blocks[at].start) / (int64_t)sizeof(float)};
 	pthread_mutex_unlock(&d->lock);
-	return known ? TOMOS_OK
-		     : fail(TOMOS_BAD_VALUE, "a vector is not on the OpenCL device");
+	return known ? TOMOS_OK : fail(TOMOS_BAD_VALUE, "a vector is not on the OpenCL device");
 }
 
 /* ---- transfers ---------------------------------------------------------------------------- */
