@@ -61,6 +61,10 @@ static void rejections(void **state)
 	rejected(&w, "the member bytes of a tomos_job is 4");
 	work_init(&w, "no.xyz");
 	rejected(&w, "does not say the format to write");
+	work_init(&w, "scan.h5");
+	w.file.overwrite = 1;
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_BAD_VALUE);
+	assert_says("scan.h5' is the scan itself");
 	work_init(&w, "no.h5");
 	w.job.scan = at("none.h5");
 	rejected(&w, "none.h5' cannot be opened");
