@@ -1,4 +1,5 @@
-/* tomos help --header: the option structs of tomos/options.h as plain C, for the installed header. */
+/* tomos help --header: the option structs of tomos/options.h as plain C, for the installed
+ * header. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

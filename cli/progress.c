@@ -1,7 +1,8 @@
 /* Progress on stderr (a bar on a terminal, a few lines in a log) and Ctrl-C, which ends the work.
  *
- * A thread of its own waits for signals and shows how long the work has taken while it says nothing. The
- * flag that the first Ctrl-C raises is watched by the library (tomos_cancel_on), which leaves its loops. */
+ * A thread of its own waits for signals and shows how long the work has taken while it says
+ * nothing. The flag that the first Ctrl-C raises is watched by the library (tomos_cancel_on), which
+ * leaves its loops. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -63,8 +64,9 @@ static int first_signal(const sigset_t *signals)
 }
 
 /* Anything may be called in this thread. The first signal ends the work at once, with what is whole
- * written. Should that take a while, a second Ctrl-C ends the program; other signals come from programs
- * that will not wait for long. What is being written is left alone by its thread first, as far as it can. */
+ * written. Should that take a while, a second Ctrl-C ends the program; other signals come from
+ * programs that will not wait for long. What is being written is left alone by its thread first, as
+ * far as it can. */
 static void *listen(void *user)
 {
 	const struct timespec moment = interval(0.3), grace = interval(5);

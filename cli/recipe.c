@@ -1,5 +1,5 @@
-/* Recipes: the options of a command as an INI file, read and written; sections are the groups of rows,
- * keys are their names. */
+/* Recipes: the options of a command as an INI file, read and written; sections are the groups of
+ * rows, keys are their names. */
 #include <errno.h>
 #include <ini.h>
 #include <math.h>
@@ -240,7 +240,8 @@ static void put_numbers(FILE *out, const tomos_option *row, const char *base)
 	}
 }
 
-/* What INI files cannot hold is rejected in recipes that are saved; in provenance it can still be read. */
+/* What INI files cannot hold is rejected in recipes that are saved; in provenance it can still be
+ * read. */
 static int put_text(FILE *out, const char *name, const char *text, bool saved)
 {
 	size_t end = strlen(text);

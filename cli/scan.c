@@ -45,13 +45,13 @@ static bool is_point_source(const tomos_scan_options *o)
 static void shadow(const tomos_scan_options *o, const extent *object, double half[2])
 {
 	bool point = is_point_source(o);
-	bool turned =
+	bool rotated =
 		strcmp(o->geometry, "laminography") == 0 || strcmp(o->geometry, "lebedev") == 0;
 	double axis = o->source_axis_count ? o->source_axis[0] : 0;
 	double detector = o->source_detector_count ? o->source_detector[0] : 0;
 	half[0] = object->radius;
 	half[1] = object->flat ? 0 : object->height;
-	if (turned && !object->flat)
+	if (rotated && !object->flat)
 		half[0] = half[1] = hypot(object->radius, object->height);
 	if (point && axis > object->radius && detector > 0) {
 		half[0] *= detector / sqrt(axis * axis - object->radius * object->radius);

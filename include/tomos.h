@@ -446,7 +446,7 @@ TOMOS_API tomos_status tomos_backend_open_with(
 	tomos_backend **backend, const char *name, const tomos_device_options *options);
 TOMOS_API void tomos_backend_close(tomos_backend *backend);
 TOMOS_API const char *tomos_backend_describe(const tomos_backend *backend);
-/* The name of the tuned kernel that did the last projection; "" where there was none, or nobody says. */
+/* The name of the optimised kernel that did the last projection; "": none, or unknown. */
 TOMOS_API const char *tomos_backend_kernel(const tomos_backend *backend);
 /* Memory of the backend's own, for arrays that stay where the work is done; array->device then says
  * where: 0 the host's memory, 1 and up GPUs. */
@@ -457,7 +457,7 @@ TOMOS_API void tomos_array_destroy(tomos_array *array, tomos_backend *backend);
 TOMOS_API tomos_status tomos_array_copy(
 	tomos_backend *backend, const tomos_array *from, const tomos_array *to);
 /* What a device can do in a second at most. GPUs report it, for the processor it is measured; 0:
- * nobody knows. */
+ * unknown. */
 typedef enum tomos_rate {
 	TOMOS_RATE_MEMORY, /* bytes to and from its memory */
 	TOMOS_RATE_LINK,   /* bytes each way between it and the host's memory */
@@ -478,7 +478,7 @@ typedef struct tomos_machine {
 
 TOMOS_API tomos_status tomos_backend_machine(tomos_backend *backend, tomos_machine *machine);
 /* The least time in which the machine can do so much of each: its slowest part takes that long (`part`
- * says which; NULL: nobody wants to know). 0: nothing is known of the parts that it needs. */
+ * says which; NULL: not wanted). 0: nothing is known of the parts that it needs. */
 TOMOS_API double tomos_machine_bound(
 	const tomos_machine *machine, const double work[TOMOS_RATES], tomos_rate *part);
 TOMOS_API const char *tomos_rate_name(tomos_rate rate); /* "memory", "link", ... */

@@ -1,7 +1,8 @@
 /* tomos(COMMAND, ...): the gateway for Octave and MATLAB. tomos('help') lists the commands.
  *
- * A slice is (ny, nx) as it is shown, a volume (ny, nx, nz), projections are (columns, views), or (columns,
- * rows, views) where there are several rows; angles are degrees. Geometries and grids are plain structs.
+ * A slice is (ny, nx) as it is shown, a volume (ny, nx, nz), projections are (columns, views), or
+ * (columns, rows, views) where there are several rows; angles are degrees. Geometries and grids are
+ * plain structs.
  */
 #include "arguments.h"
 

@@ -196,7 +196,7 @@ def main():
     parser.add_argument("--library", required=True, help="libtomos.so")
     parser.add_argument("--cone", type=int, default=256, help="size of the cone-beam task")
     parser.add_argument("--size", type=int, default=2048, help="of the slice; as many views, columns")
-    parser.add_argument("--every", type=int, default=16, help="time iradon on one view of so many")
+    parser.add_argument("--every", type=int, default=16, help="time iradon on every N-th view only")
     parser.add_argument("--threads", type=int, default=2, help="of tomos and RTK")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", choices=("cone", "slice"), help="leave the other one out")

@@ -1,5 +1,5 @@
-/* Option structs and their defaults, expanded from options.def. The installed header of this name has them
- * as plain C (`tomos help --header`). */
+/* Option structs and their defaults, expanded from options.def. The installed header of this name
+ * has them as plain C (`tomos help --header`). */
 #ifndef TOMOS_OPTIONS_H
 #define TOMOS_OPTIONS_H
 

@@ -1,4 +1,5 @@
-/* Callers' arrays: made, rejected where they cannot be used, searched for values that are not finite. */
+/* Callers' arrays: made, rejected where they cannot be used, searched for values that are not
+ * finite. */
 #include <stdatomic.h>
 #include <string.h>
 #include "base/base.h"

@@ -1,4 +1,5 @@
-/* Basis of every other folder: status and message, memory, threads, checked sizes, structs of callers. */
+/* Basis of every other folder: status and message, memory, threads, checked sizes, structs of
+ * callers. */
 #ifndef TOMOS_BASE_BASE_H
 #define TOMOS_BASE_BASE_H
 
@@ -54,7 +55,8 @@ tomos_status shape_count(const int64_t shape[3], int64_t *count);
 /* CRC-32, as zlib and gzip count it, of the bytes after those that `sum` is of (0: of none). */
 uint32_t checksum_add(uint32_t sum, const void *bytes, int64_t count);
 
-/* Runs task(user, 0 .. count-1), each once, on all threads; dynamic order, returns when all ended. */
+/* Runs task(user, 0 .. count-1), each once, on all threads; dynamic order, returns when all
+ * ended. */
 void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *user);
 
 /* Rejects a TOMOS_THREADS that is no number of threads, unless the caller has said how many. */
@@ -74,7 +76,8 @@ tomos_status parallel_try(
 	int64_t count, void (*task)(void *user, int64_t index), void *user, const char *what);
 /* Between the steps of work that is no such loop: TOMOS_CANCELLED where the flag is raised. */
 tomos_status cancel_check(const char *what);
-/* Within a task, in any thread: whether the loop is being cut short, so that the rest may be left out. */
+/* Within a task, in any thread: whether the loop is being cut short, so that the rest may be left
+ * out. */
 bool cancel_seen(void);
 /* The flag of this thread, for tomos_cancel_on in threads that work for it; NULL: none. */
 const tomos_cancel *cancel_asked(void);
@@ -86,21 +89,22 @@ int choice_index(const char *choices, const char *text);
 /* choice_index with a sentence: "projector 'josef' is not known; nearest: joseph (a, b, c)". */
 tomos_status choice_find(const char *what, const char *choices, const char *text, int *index);
 
-/* Structs of callers, which begin with `bytes` and may be of an older or newer version of the library.
- * Every public function exchanges them through these two; `name` is for messages.
- * struct_take copies the caller's struct over the defaults in `own`, as far as it goes; it rejects members
- * unknown here that are not 0. given NULL: nothing is copied.
- * struct_give copies `own` to the caller's, as far as that goes, and sets the rest of it to 0. */
+/* Structs of callers, which begin with `bytes` and may be of an older or newer version of the
+ * library. Every public function exchanges them through these two; `name` is for messages.
+ * struct_take copies the caller's struct over the defaults in `own`, as far as it goes; it rejects
+ * members unknown here that are not 0. given NULL: nothing is copied. struct_give copies `own` to
+ * the caller's, as far as that goes, and sets the rest of it to 0. */
 tomos_status struct_take(void *own, const void *given, const char *name);
 tomos_status struct_give(void *given, const void *own, const char *name);
 
 /* struct_take of an option struct, and the check of its ranges. */
 tomos_status options_take(void *options, const void *given, const char *group);
-/* Rejects an option that is not its default and has no effect without another: tomos_option_unmet. */
+/* Rejects an option that is not its default and has no effect without another:
+ * tomos_option_unmet. */
 tomos_status options_need(const char *group, const void *options, const char *facts);
 
-/* Callers' arrays: rejected unless they are there, of `shape` (NULL: any), in the host's memory and, to
- * be written to, with elements of their own; `what` names the array in the sentence. */
+/* Callers' arrays: rejected unless they are there, of `shape` (NULL: any), in the host's memory
+ * and, to be written to, with elements of their own; `what` names the array in the sentence. */
 typedef enum { ARRAY_READ, ARRAY_WRITTEN } ArrayUse;
 tomos_status array_check(
 	const tomos_array *array, const char *what, const int64_t shape[3], ArrayUse use);
@@ -121,10 +125,10 @@ tomos_status array_finite(const tomos_array *array, const char *what, const char
 		ROWS(OPTION_VALUES_MEMBER) \
 	} variable = {ROWS(OPTION_VALUES_TEXT)}
 
-/* Writing a file or a directory: a temporary name beside `path` (to be mem_freed; rejected if `path`
- * exists and may not be overwritten), then fsync and rename into place (rejected if `path` exists by
- * then and may not be overwritten), or removal with all in it. file_check looks at what can be in the way
- * of an output, and takes no name. */
+/* Writing a file or a directory: a temporary name beside `path` (to be mem_freed; rejected if
+ * `path` exists and may not be overwritten), then fsync and rename into place (rejected if `path`
+ * exists by then and may not be overwritten), or removal with all in it. file_check looks at what
+ * can be in the way of an output, and takes no name. */
 tomos_status file_check(const char *path, bool overwrite);
 tomos_status file_temporary(char **temporary, const char *path, bool overwrite);
 tomos_status file_publish(const char *temporary, const char *path, bool overwrite);

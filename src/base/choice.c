@@ -51,8 +51,8 @@ static bool has_word(const char *text, const char *word, int length)
 	return false;
 }
 
-/* How far a name is from the text: by tenths of edits, of which there may be some; or, farther, as one
- * begins with the other; or, farther still, as one is a word of the other. */
+/* How far a name is from the text: by tenths of edits, of which there may be some; or, farther, as
+ * one begins with the other; or, farther still, as one is a word of the other. */
 static int cost(const char *name, const char *text)
 {
 	int n = (int)strlen(name), m = (int)strlen(text), shorter = n < m ? n : m, start = 0;

@@ -1,4 +1,5 @@
-/* What users of FFTW share: its planner, which one thread may enter at a time, and lengths it does fast. */
+/* What users of FFTW share: its planner, which one thread may enter at a time, and lengths it does
+ * fast. */
 #ifndef TOMOS_BASE_FFT_H
 #define TOMOS_BASE_FFT_H
 

@@ -48,8 +48,8 @@ tomos_status shape_count(const int64_t shape[3], int64_t *count)
 	return TOMOS_OK;
 }
 
-/* Where the system leaves the choice, large arrays get large pages: touching fresh ones takes half the
- * time then. It is a hint; what comes of it does not matter. */
+/* Where the system leaves the choice, large arrays get large pages: touching fresh ones takes half
+ * the time then. It is a hint; what comes of it does not matter. */
 static void take_large_pages(char *memory, int64_t bytes)
 {
 #if defined MADV_HUGEPAGE

@@ -6,7 +6,8 @@
 
 enum { LONGEST = 64 };
 
-/* One alternative of a need: name, name=a|b, name!=a|b or name~word, and after a colon words for it. */
+/* One alternative of a need: name, name=a|b, name!=a|b or name~word, and after a colon words for
+ * it. */
 typedef struct {
 	char name[LONGEST];
 	char relation; /* 0: it is set; '=' '!' '~' */

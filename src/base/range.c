@@ -1,4 +1,5 @@
-/* Numbers that options may take: the table TOMOS_OPTION_RANGES, checked wherever options are taken. */
+/* Numbers that options may take: the table TOMOS_OPTION_RANGES, checked wherever options are
+ * taken. */
 #include <string.h>
 #include "base/base.h"
 

@@ -255,8 +255,8 @@ static tomos_status replace_directory(const char *temporary, const char *path)
 	return status;
 }
 
-/* A rename that replaces nothing: the kernel's own or, where the file system lacks it, a link, which
- * does not either. Directories, which have no links, are only looked for right before. */
+/* A rename that replaces nothing: the kernel's own or, where the file system lacks it, a link,
+ * which does not either. Directories, which have no links, are only looked for right before. */
 static int rename_new(const char *from, const char *to)
 {
 	struct stat info;

@@ -1,4 +1,5 @@
-/* Structs of callers compiled against other versions of the library: each begins with its size, `bytes`. */
+/* Structs of callers compiled against other versions of the library: each begins with its size,
+ * `bytes`. */
 #include <stdio.h>
 #include <string.h>
 #include "base/base.h"

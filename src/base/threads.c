@@ -1,9 +1,9 @@
 /* One pool of threads that share out the indices of a loop.
  *
  * Which thread takes which index is left to chance, so a task may write only what belongs to its
- * index: results then do not depend on the number of threads. Threads that have nothing to do look out
- * for more before they go to sleep, since waking them takes longer than many a loop, and a loop does not
- * wait for those that come too late to take part.
+ * index: results then do not depend on the number of threads. Threads that have nothing to do look
+ * out for more before they go to sleep, since waking them takes longer than many a loop, and a loop
+ * does not wait for those that come too late to take part.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -181,8 +181,8 @@ static void watch_forks(void)
 	pthread_atfork(NULL, NULL, forget_workers);
 }
 
-/* With `lock` held: as many workers as wanted, or as many as the system gives; those that are too many
- * go when they have nothing to do. */
+/* With `lock` held: as many workers as wanted, or as many as the system gives; those that are too
+ * many go when they have nothing to do. */
 static void adjust_workers(int wanted)
 {
 	wanted_workers = wanted;
@@ -213,7 +213,7 @@ static void loop_begin(Loop *loop, int wanted)
 		pthread_cond_broadcast(&work_there);
 }
 
-/* Nobody takes part any more, and those who do come to an end. */
+/* No further thread takes part, and those that do come to an end. */
 static void loop_end(Loop *loop)
 {
 	pthread_mutex_lock(&lock);

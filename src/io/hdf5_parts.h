@@ -56,9 +56,9 @@ tomos_status dataset_check_nested(
 	hid_t dataset, const Form *form, const char *path, const char *name, Sources *sources);
 /* `list`: creation property list of the dataset; only virtual datasets have sources. */
 tomos_status sources_check(hid_t list, const char *path, const char *name, Sources *sources);
-/* The file `source` named in the file `path`, where the library looks for it: in the folder of `path`,
- * in the working directory, in the folder of the file that the link `path` leads to. If none of these
- * can be read, returns false and the first name. */
+/* The file `source` named in the file `path`, where the library looks for it: in the folder of
+ * `path`, in the working directory, in the folder of the file that the link `path` leads to. If
+ * none of these can be read, returns false and the first name. */
 enum { SOURCE_NAME = 4096 };
 bool source_find(const char *path, const char *source, char found[SOURCE_NAME]);
 bool hdf5_has(hid_t file, const char *name);

@@ -34,8 +34,8 @@ tomos_status phantom_check(const tomos_phantom *phantom, int64_t samples);
 bool solid_chord(const Solid *solid, const double point[3], const double direction[3], double *from,
 	double *to);
 
-/* tomos_compare of arrays that come in parts along the first axis: all sums first, then SSIM, whose constants
- * depend on the range of all values. */
+/* tomos_compare of arrays that come in parts along the first axis: all sums first, then SSIM, whose
+ * constants depend on the range of all values. */
 typedef struct {
 	double squares, error_squares, largest, low, high, count;
 	double ssim, slices;

@@ -144,7 +144,7 @@ static inline void dense_begin(const Dense *d, double *x)
 		x[j] = d->mask[j] * d->start[j];
 }
 
-/* The method's own x after so many iterations. */
+/* x of the method after `iterations` iterations. */
 static inline void dense_run(Dense *d, const char *method, int64_t iterations)
 {
 	d->o.iterations = iterations;

@@ -91,7 +91,7 @@ static inline void problem_free(Problem *p)
 	tomos_backend_close(p->backend);
 }
 
-/* The options with room for a history of so many iterations. */
+/* The options, with a history of that many iterations. */
 enum { ROOM = 512 };
 typedef struct {
 	tomos_history history;

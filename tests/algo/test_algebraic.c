@@ -103,7 +103,7 @@ static void errors(void **state)
 		int64_t n = g == 2 ? 32 : 48;
 		problems[g] = problem_make(geometries[g], "joseph", n, g == 2 ? 24 : 60, 0);
 	}
-	printf("relative error after so many iterations (cone: a third): parallel, fan, cone\n");
+	printf("relative error after N iterations (cone: a third): parallel, fan, cone\n");
 	for (int i = 0; i < COUNT(cases); i++) {
 		printf("  %-9s %4lld ", cases[i].method, (long long)cases[i].iterations);
 		for (int g = 0; g < kinds; g++) {

@@ -225,11 +225,11 @@ static void little_memory(void **state)
 	scene_free(&s);
 }
 
-/* Every allocation in turn, on the paths of aligned and of turned detectors. */
+/* Every allocation in turn, on the paths of aligned and of rotated detectors. */
 static void memory_may_fail(void **state)
 {
 	(void)state;
-	static const char *const kinds[] = {"parallel", "fan", "cone", "turned"};
+	static const char *const kinds[] = {"parallel", "fan", "cone", "rotated"};
 	for (int k = 0; k < 4; k++) {
 		Distances d;
 		tomos_scan_options o = scene_scan(k == 3 ? "cone" : kinds[k], N, 1, &d);

@@ -12,7 +12,7 @@ typedef struct {
 	tomos_grid grid;
 } Sample;
 
-static const char *const kinds[] = {"slice", "stack", "fan", "cone", "turned cone"};
+static const char *const kinds[] = {"slice", "stack", "fan", "cone", "rotated cone"};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* A scan of the Shepp-Logan head that fills the field. */
@@ -26,7 +26,7 @@ static Sample sample_make(const char *kind, int64_t n, int64_t views)
 	o.rows = cone || strcmp(kind, "stack") == 0 ? n : 1;
 	double axis = 0.5 * (double)n + 1.3;
 	o.axis = &axis, o.axis_count = 1;
-	if (strcmp(kind, "turned cone") == 0)
+	if (strcmp(kind, "rotated cone") == 0)
 		o.roll = 0.03, o.slant = -0.05, o.swivel = 0.04;
 	OK(tomos_backend_open(&s.backend, test_backend()));
 	OK(tomos_geometry_make(&s.scan, &o));

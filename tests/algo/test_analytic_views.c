@@ -124,14 +124,14 @@ static double truncated_middle(double swivel)
 	return 1 + error;
 }
 
-/* Where a turned detector does not reach, its edge goes on as that of an upright one does. */
+/* Where a rotated detector does not reach, its edge goes on as that of an upright one does. */
 static void turned_detectors_are_padded(void **state)
 {
 	(void)state;
-	double upright = truncated_middle(0), turned = truncated_middle(0.2);
-	printf("  truncated, padded by the edge: %.4f of the truth, detector turned %.4f\n",
-		upright, turned);
-	assert_true(fabs(turned / upright - 1) < 0.03);
+	double upright = truncated_middle(0), rotated = truncated_middle(0.2);
+	printf("  truncated, padded by the edge: %.4f of the truth, detector rotated %.4f\n",
+		upright, rotated);
+	assert_true(fabs(rotated / upright - 1) < 0.03);
 }
 
 /* ---- what is rejected ------------------------------------------------------------------------ */

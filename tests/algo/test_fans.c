@@ -1,6 +1,6 @@
 /* Stacks of fans, each detector row in a slice of its own: against single slices one by one, for
- * every projector, and the shared text, filtered back projection of full and short scans, offset
- * and swivelled detectors; and what is rejected. */
+ * every projector, and the reference kernel, filtered back projection of full and short scans,
+ * offset and swivelled detectors; and what is rejected. */
 #include "backend/backend.h" /* first: cmocka makes a macro of fail() */
 #include "ops/opened.h"
 

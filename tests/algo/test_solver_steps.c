@@ -235,7 +235,7 @@ static double distance(const double *a, const double *b)
 	return sqrt(sum);
 }
 
-/* Steps of length dtvg against the gradient, each anew. */
+/* Steps of length dtvg against the gradient, computed again for each. */
 static void descend(const Dense *d, double dtvg, double *x)
 {
 	for (int n = 0; n < d->o.inner; n++) {

@@ -1,4 +1,5 @@
-/* Every row of options.def with a need: rejected without it, accepted with each of its alternatives. */
+/* Every row of options.def with a need: rejected without it, accepted with each of its
+ * alternatives. */
 #include "base/base_test.h"
 
 enum { ROOM = 4096 }; /* of the largest struct */
@@ -179,7 +180,7 @@ static void every_need(void **state)
 	assert_true(needs >= 50);
 }
 
-/* A need names an option of its list, and values that this has, or a fact that somebody supplies. */
+/* A need names an option of its list, and values that this has, or a fact supplied by a caller. */
 static void needs_name_what_there_is(void **state)
 {
 	(void)state;
@@ -225,7 +226,7 @@ static void words_of_a_need(void **state)
 	assert_string_equal(text, "");
 }
 
-/* What the library's own functions do with a struct in which nobody can tell what was given. */
+/* Functions of the library with a struct, in which it is unknown what was given. */
 static void structs_are_checked_by_their_values(void **state)
 {
 	(void)state;

@@ -1,5 +1,6 @@
-/* Structs of programs compiled against an older or a newer header: tests every struct of tomos.h that begins
- * with `bytes`. The list is taken from tomos.h by the build: a new struct needs a call_ function here. */
+/* Structs of programs compiled against an older or a newer header: tests every struct of tomos.h
+ * that begins with `bytes`. The list is taken from tomos.h by the build: a new struct needs a call_
+ * function here. */
 #include "base_test.h"
 
 enum { MORE = 64, MARK = 0x5a };
@@ -310,8 +311,8 @@ static void no_size(void **state)
 		}
 }
 
-/* A new member must not fall into padding, which older programs leave undefined, and structs inside others
- * keep their size. */
+/* A new member must not fall into padding, which older programs leave undefined, and structs inside
+ * others keep their size. */
 static void no_padding(void **state)
 {
 	(void)state;

@@ -1,4 +1,5 @@
-/* parallel_for runs each index once: for any number of threads, nested, side by side, after fork. */
+/* parallel_for runs each index once: for any number of threads, nested, side by side, after
+ * fork. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>

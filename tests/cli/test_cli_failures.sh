@@ -145,7 +145,7 @@ for signals in INT "INT INT"; do
 		--threads 1 -o stopped.h5
 	if [ $((SECONDS - start)) -le 10 ]; then ok "at once"; else bad "it took $((SECONDS - start)) s"; fi
 done
-# It is shown before its first step has ended, also where nobody knows how many there are.
+# It is shown before its first step has ended, also where their number is unknown.
 for words in "backproject large.h5 --forward line --plain --size 200" "recon large.h5 --method fista --strength 1e-9 --size 160"; do
 	"$tomos" $words --threads 1 -o stopped.h5 >out 2>err &
 	pid=$!

@@ -1,5 +1,6 @@
-/* Calls of a device's library that fail on demand. A second build of a backend's module, in build/faults, has
- * each call wrapped by the linker (--wrap); tests find these functions in the module. */
+/* Calls of a device's library that fail on demand. A second build of a backend's module, in
+ * build/faults, has each call wrapped by the linker (--wrap); tests find these functions in the
+ * module. */
 #ifndef TOMOS_TESTS_FAULTS_DEVICE_CALLS_H
 #define TOMOS_TESTS_FAULTS_DEVICE_CALLS_H
 

@@ -1,6 +1,6 @@
-/* The CUDA and cuFFT calls of the module, each of which can be made to fail. Every line that begins with WRAP
- * names a function that the linker replaces. A failed launch shows in cudaGetLastError alone, as it does on a
- * device. */
+/* The CUDA and cuFFT calls of the module, each of which can be made to fail. Every line that begins
+ * with WRAP names a function that the linker replaces. A failed launch shows in cudaGetLastError
+ * alone, as it does on a device. */
 #include <cuda_runtime_api.h>
 #include <cufft.h>
 #include "device_calls.h"

@@ -1,5 +1,5 @@
-/* The calls of a wrapped module (device_calls.h), found by name in the module that the backend under test has
- * loaded from TOMOS_MODULES. */
+/* The calls of a wrapped module (device_calls.h), found by name in the module that the backend
+ * under test has loaded from TOMOS_MODULES. */
 #ifndef TOMOS_TESTS_FAULTS_DEVICE_FOUND_H
 #define TOMOS_TESTS_FAULTS_DEVICE_FOUND_H
 

@@ -1,12 +1,12 @@
-/* The OpenCL calls of the module, each of which can be made to fail. Every line that begins with WRAP names a
- * function that the linker replaces. */
+/* The OpenCL calls of the module, each of which can be made to fail. Every line that begins with
+ * WRAP names a function that the linker replaces. */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 #include "device_calls.h"
 
-/* Calls that return a code; `made` is what they add to what has to be freed. Freeing goes through in any
- * case, as a driver that lost its device would do. */
+/* Calls that return a code; `made` is what they add to what has to be freed. Freeing goes through
+ * in any case, as a driver that lost its device would do. */
 #define WRAP_CODE(name, list, arguments, made) \
 	cl_int __real_##name list; \
 	cl_int __wrap_##name list; \

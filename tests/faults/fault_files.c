@@ -1,5 +1,5 @@
-/* File calls that fail on demand. Streams are made of descriptors here, so that what stdio reads and
- * writes goes through the same calls. */
+/* File calls that fail on demand. Streams are made of descriptors here, so that what stdio reads
+ * and writes goes through the same calls. */
 #include "fault_calls.h"
 #include <dirent.h>
 #include <errno.h>
@@ -147,8 +147,8 @@ void *mmap(void *at, size_t bytes, int access, int flags, int file, off_t from)
 		       : next(at, bytes, access, flags, file, from);
 }
 
-/* The descriptor is gone, also when closing it says that something was lost, which only happens to files
- * that were written. */
+/* The descriptor is gone, also when closing it says that something was lost, which only happens to
+ * files that were written. */
 int close(int file)
 {
 	FAULT_NEXT(close)
@@ -178,8 +178,8 @@ static ssize_t stream_read(void *cookie, char *data, size_t bytes)
 	return read(((Cookie *)cookie)->file, data, bytes);
 }
 
-/* To stdio a short write is a failure, unless the rest is tried: the kernel's writes are tried again
- * there, a cookie's are not. */
+/* To stdio a short write is a failure, unless the rest is tried: the kernel's writes are tried
+ * again there, a cookie's are not. */
 static ssize_t stream_write(void *cookie, const char *data, size_t bytes)
 {
 	size_t done = 0;

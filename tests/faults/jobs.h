@@ -1,5 +1,6 @@
-/* What the campaigns over faults, growth and threads have backends do: projections with every projector,
- * filtered back projection, iterative methods and a stored matrix, on a stack, a cone beam and free views. */
+/* What the campaigns over faults, growth and threads have backends do: projections with every
+ * projector, filtered back projection, iterative methods and a stored matrix, on a stack, a cone
+ * beam and free views. */
 #ifndef TOMOS_TESTS_FAULTS_JOBS_H
 #define TOMOS_TESTS_FAULTS_JOBS_H
 

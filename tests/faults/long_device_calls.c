@@ -1,5 +1,6 @@
-/* Every call of a device's library failing in turn, while backends are opened and while they work, whole
- * and in pieces: each ends with a message or the right result, frees what it took, and works when asked again. */
+/* Every call of a device's library failing in turn, while backends are opened and while they work,
+ * whole and in pieces: each ends with a message or the right result, frees what it took, and works
+ * when asked again. */
 #include "jobs.h"
 #include "device_found.h"
 
@@ -27,7 +28,8 @@ static void judge(tomos_status status, bool right, const char *what, long nth, c
 	survived += status == TOMOS_OK;
 }
 
-/* Which of several lanes meets a piece first is chance, and each makes its kernels when it needs them. */
+/* Which of several lanes meets a piece first is chance, and each makes its kernels when it needs
+ * them. */
 enum { LAZY = 32 };
 
 static void check_left(int64_t blocks, long objects, const char *what, long nth, const char *call)

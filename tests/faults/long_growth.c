@@ -1,11 +1,12 @@
-/* Everything a thousand times in one process: neither blocks of memory nor the process, nor what is held on
- * a device, grow. */
+/* Everything a thousand times in one process: neither blocks of memory nor the process, nor what is
+ * held on a device, grow. */
 #include "run/work.h" /* first: cmocka makes a macro of fail() */
 #define fail() _fail(__FILE__, __LINE__)
 #include "jobs.h"
 #include "device_found.h"
 
-/* A page or so is taken late by the system's allocator and by libraries; 1000 leaks of 2 KB are more. */
+/* A page or so is taken late by the system's allocator and by libraries; 1000 leaks of 2 KB are
+ * more. */
 enum { WARM = 100, GROWTH_KB = 2000 };
 
 static DeviceCalls calls;

@@ -1,4 +1,5 @@
-/* Sixteen threads with a hundred jobs each; make test-long runs it under the thread sanitizer as well. */
+/* Sixteen threads with a hundred jobs each; make test-long runs it under the thread sanitizer as
+ * well. */
 #include "thread_jobs.h"
 
 static void beside_each_other(void **state)

@@ -1,5 +1,5 @@
-/* Every allocation failing in turn: backends, projectors, projections, reconstructions say that there
- * is no memory, leak nothing, and work when asked again. */
+/* Every allocation failing in turn: backends, projectors, projections, reconstructions say that
+ * there is no memory, leak nothing, and work when asked again. */
 #include "base/base.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
 
@@ -130,10 +130,10 @@ static void fail_scene(Case *c, const char *model, int plain)
 	assert_true(fail_in_turn(&s, step_make, undo_make, "making") >= 4);
 	OK(step_make(&s));
 	int failures[3] = {0};
-	for (int turned = 0; turned < 2; turned++) {
+	for (int rotated = 0; rotated < 2; rotated++) {
 		s.x = case_volume(c, x);
 		s.y = case_projections(c, y);
-		if (turned) {
+		if (rotated) {
 			s.x = reversed(s.x);
 			s.y = reversed(s.y);
 		}

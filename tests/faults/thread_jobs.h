@@ -1,5 +1,5 @@
-/* Threads that work beside each other, on objects of their own and on shared ones: the results are those of
- * one thread, and each thread has its own messages. */
+/* Threads that work beside each other, on objects of their own and on shared ones: the results are
+ * those of one thread, and each thread has its own messages. */
 #ifndef TOMOS_TESTS_FAULTS_THREAD_JOBS_H
 #define TOMOS_TESTS_FAULTS_THREAD_JOBS_H
 

@@ -1,5 +1,5 @@
-/* What the fuzz targets share: any bytes as a file are read, or rejected with a message; nothing leaks,
- * and a shape is never larger than the file can hold. The file lies in memory alone. */
+/* What the fuzz targets share: any bytes as a file are read, or rejected with a message; nothing
+ * leaks, and a shape is never larger than the file can hold. The file lies in memory alone. */
 #ifndef TOMOS_TESTS_FUZZ_FUZZ_FILE_H
 #define TOMOS_TESTS_FUZZ_FUZZ_FILE_H
 
@@ -16,8 +16,8 @@ enum { MOST = 1 << 20 }; /* numbers read at a time: larger claims are only descr
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What a target is: the format whose files the bytes are to be, how those begin, so that every input
- * reaches the reader (NULL: any bytes), and what is done with them. */
+/* What a target is: the format whose files the bytes are to be, how those begin, so that every
+ * input reaches the reader (NULL: any bytes), and what is done with them. */
 typedef struct {
 	const Format *format;
 	const char *start;

@@ -1,5 +1,5 @@
-/* HDF5 files to begin with, in the old layout without checksums, in which more damage goes unseen by the
- * library. */
+/* HDF5 files to begin with, in the old layout without checksums, in which more damage goes unseen
+ * by the library. */
 #ifndef TOMOS_TESTS_FUZZ_FUZZ_HDF5_H
 #define TOMOS_TESTS_FUZZ_FUZZ_HDF5_H
 

@@ -24,7 +24,8 @@ static void read_recipe(const char *path, const uint8_t *bytes, size_t size)
 	settings_free(&s);
 }
 
-/* What the command complains about is not shown; the reports of the fuzzer have their own stream. */
+/* What the command complains about is not shown; the reports of the fuzzer have their own
+ * stream. */
 static void put_seeds(const char *directory)
 {
 	put_text(directory, "seed.ini",

@@ -1,5 +1,5 @@
-/* The body of the targets of scans: opened, a row of some frames of each set read, angles, shifts and
- * geometry taken. */
+/* The body of the targets of scans: opened, a row of some frames of each set read, angles, shifts
+ * and geometry taken. */
 #ifndef TOMOS_TESTS_FUZZ_FUZZ_SCAN_H
 #define TOMOS_TESTS_FUZZ_FUZZ_SCAN_H
 

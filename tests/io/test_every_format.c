@@ -1,4 +1,5 @@
-/* Every format of formats.def that is written and recognised: round trips, parts, truncations, bit flips. */
+/* Every format of formats.def that is written and recognised: round trips, parts, truncations, bit
+ * flips. */
 #include "io_help.h"
 #include "io/io.h"
 
@@ -12,8 +13,8 @@ static const int64_t shape[3] = {3, 4, 5};
 enum { NUMBERS = 3 * 4 * 5 };
 static float numbers[NUMBERS];
 
-/* A path for each ending in turn; NULL after the last, and for formats that files do not show or that
- * only the reader knows. */
+/* A path for each ending in turn; NULL after the last, and for formats that files do not show or
+ * that only the reader knows. */
 static const char *path_of(const Format *format, int ending)
 {
 	static const unsigned char any[1] = {0};

@@ -51,7 +51,7 @@ static tomos_file_options overwriting(void)
 
 static void store(const char *where, const void *bytes, size_t size)
 {
-	(void)unlink(where); /* some file systems wait for the disk where a file is written anew */
+	(void)unlink(where); /* some file systems wait for the disk where a file is overwritten */
 	FILE *file = fopen(where, "wb");
 	assert_non_null(file);
 	assert_int_equal(fwrite(bytes, 1, size, file), size);

@@ -1,5 +1,6 @@
-/* The switch that `scripts/mutate` puts around changed expressions: MUTANT(n) is true in a process that has
- * TOMOS_MUTANT=n in its environment. Every file of the changed copy begins with this header. */
+/* The switch that `scripts/mutate` puts around changed expressions: MUTANT(n) is true in a process
+ * that has TOMOS_MUTANT=n in its environment. Every file of the changed copy begins with this
+ * header. */
 #ifndef TOMOS_TESTS_MUTANTS_MUTANT_H
 #define TOMOS_TESTS_MUTANTS_MUTANT_H
 

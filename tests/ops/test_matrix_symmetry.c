@@ -27,7 +27,7 @@ typedef struct {
 	double axis;              /* columns from the middle */
 	double source;            /* 0: parallel */
 	int symmetries;
-	int64_t least; /* the rows are at least so many times fewer, in tenths */
+	int64_t least; /* smallest reduction of the rows, in tenths */
 	double height; /* of voxels whose width is 1 */
 } Setup;
 

@@ -170,8 +170,8 @@ static void numbers(void **state)
 	OK(tomos_backend_open(&backend, "opencl:0"));
 	assert_true(strncmp(tomos_backend_describe(backend), "opencl:0 (", 10) == 0);
 	tomos_backend_close(backend);
-	REJECTED(tomos_backend_open(&backend, "opencl:card"), TOMOS_BAD_VALUE,
-		"opencl:card: a device is named by its number, as opencl:0");
+	REJECTED(tomos_backend_open(&backend, "opencl:gpu"), TOMOS_BAD_VALUE,
+		"opencl:gpu: a device is named by its number, as opencl:0");
 	REJECTED(tomos_backend_open(&backend, "opencl:-1"), TOMOS_BAD_VALUE, "named by its number");
 	REJECTED(tomos_backend_open(&backend, "opencl:1234567890"), TOMOS_BAD_VALUE,
 		"named by its number");

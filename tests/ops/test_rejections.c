@@ -194,18 +194,18 @@ static void wrong_shapes(void **state)
 {
 	(void)state;
 	float x[NZ * NY * NX] = {0}, y[VIEWS * ROWS * COLUMNS] = {0};
-	tomos_array volume = tomos_array_of(x, NZ, NY, NX), turned = tomos_array_of(x, NX, NY, NZ);
+	tomos_array volume = tomos_array_of(x, NZ, NY, NX), rotated = tomos_array_of(x, NX, NY, NZ);
 	tomos_array data = tomos_array_of(y, VIEWS, ROWS, COLUMNS);
 	tomos_array few = tomos_array_of(y, VIEWS - 1, ROWS, COLUMNS);
 	int64_t before = mem_live();
 	tomos_op *op = make("voxel", "");
-	REJECTED(tomos_op_forward(op, &turned, &data), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_forward(op, &rotated, &data), TOMOS_BAD_VALUE,
 		"the shape of the volume is 7 x 6 x 5, expected 5 x 6 x 7");
 	REJECTED(tomos_op_forward(op, &volume, &few), TOMOS_BAD_VALUE,
 		"the shape of the projections is 2 x 4 x 9, expected 3 x 4 x 9");
 	REJECTED(tomos_op_adjoint(op, &few, &volume), TOMOS_BAD_VALUE,
 		"the shape of the projections is 2 x 4 x 9, expected 3 x 4 x 9");
-	REJECTED(tomos_op_adjoint(op, &data, &turned), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_adjoint(op, &data, &rotated), TOMOS_BAD_VALUE,
 		"the shape of the volume is 7 x 6 x 5, expected 5 x 6 x 7");
 	tomos_op_free(op);
 	assert_int_equal(mem_live(), before);

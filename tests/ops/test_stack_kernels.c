@@ -184,7 +184,7 @@ static void floats_stay_floats(void **state)
 	tomos_geometry_free(c.scan);
 }
 
-/* Halves of the data would otherwise be met where nobody asked for them. */
+/* Halves of the data would otherwise be met where they were not requested. */
 static void four_halves_need_half_data(void **state)
 {
 	(void)state;

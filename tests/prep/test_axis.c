@@ -1,5 +1,5 @@
-/* The rotation axis: simulated scans of half a turn and a whole one, with noise and rings, off centre and
- * beside the edge; two measured scans; rejections; memory. */
+/* The rotation axis: simulated scans of half a turn and a whole one, with noise and rings, off
+ * centre and beside the edge; two measured scans; rejections; memory. */
 #include "prep/prep_test.h"
 #include <unistd.h>
 
@@ -86,8 +86,8 @@ static void test_methods(void **state)
 	scene_free(&s);
 }
 
-/* The standard error is about what noise does to the answer, and large where that may be anywhere; one
- * row of one method says none. */
+/* The standard error is about what noise does to the answer, and large where that may be anywhere;
+ * one row of one method says none. */
 static void test_error(void **state)
 {
 	(void)state;
@@ -109,7 +109,8 @@ static void test_error(void **state)
 	scene_free(&s);
 }
 
-/* Three answers near each other by chance make no sure one: auto says no less than the surest of its ways. */
+/* Three answers near each other by chance make no sure one: auto says no less than the surest of
+ * its ways. */
 static void test_error_together(void **state)
 {
 	(void)state;
@@ -210,7 +211,7 @@ static void test_wire(void **state)
 	measured("i13_24737_tiff", 86);
 }
 
-/* ---- rejections, memory ------------------------------------------------------------------------ */
+/* ---- rejections, memory ---------------------------------------------------------------------- */
 
 static void test_rejected(void **state)
 {

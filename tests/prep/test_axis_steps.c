@@ -1,5 +1,5 @@
-/* The search for the rotation axis in its parts: what they share by hand, and each way on scans without noise,
- * where the axis is known to a part of what a scan with noise allows. */
+/* The search for the rotation axis in its parts: what they share by hand, and each way on scans
+ * without noise, where the axis is known to a part of what a scan with noise allows. */
 #include "prep/axis.h" /* first: cmocka makes a macro of fail() */
 #include "prep/prep_test.h"
 
@@ -77,7 +77,7 @@ static void turns(void **state)
 	assert_true(full_turn(0.05, 0.195) && !full_turn(0.05, 0.21));
 }
 
-/* ---- scans without noise --------------------------------------------------------------------------- */
+/* ---- scans without noise --------------------------------------------------------------------- */
 
 enum { COLUMNS = 128 };
 
@@ -123,7 +123,8 @@ static void each(const Scan *list, int count, const char *method)
 	}
 }
 
-/* Of whole turns every view has its opposite, or two beside it; of half ones the first and the last. */
+/* Of whole turns every view has its opposite, or two beside it; of half ones the first and the
+ * last. */
 static void pairs(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
-/* The steps of the preparation in values computed by hand: the floor, flats in time, zingers, shifts, phase
- * retrieval, binning before it; on both sides of every limit. */
+/* The steps of the preparation in values computed by hand: the floor, flats in time, zingers,
+ * shifts, phase retrieval, binning before it; on both sides of every limit. */
 #include "prep/prep_test.h"
 
 static void assert_value(const char *what, double value, double wanted, double within)
@@ -8,7 +8,7 @@ static void assert_value(const char *what, double value, double wanted, double w
 		fail_msg("%s: %.9g, not %.9g", what, value, wanted);
 }
 
-/* ---- the floor ---------------------------------------------------------------------------------- */
+/* ---- the floor ------------------------------------------------------------------------------- */
 
 /* Whatever makes transmissions, or takes their logarithm, ends at the floor that was asked for. */
 static void floors(void **state)
@@ -55,10 +55,10 @@ static void floor_of_phase(void **state)
 		assert_value("phase", data[i], -log(0.2), 1e-5);
 }
 
-/* ---- flats in time -------------------------------------------------------------------------------- */
+/* ---- flats in time --------------------------------------------------------------------------- */
 
-/* Light of 100 at view 2 (the mean of 110, 130 and 120, less darks of 10 and 30), of 200 at view 6, of 400 at
- * view 8, in any order. */
+/* Light of 100 at view 2 (the mean of 110, 130 and 120, less darks of 10 and 30), of 200 at view 6,
+ * of 400 at view 8, in any order. */
 static double light_at(int64_t view, const char *drift, const char *average, double first_view)
 {
 	float flats[5] = {420, 110, 220, 130, 120}, darks[2] = {10, 30}, one = 1020;
@@ -94,7 +94,8 @@ static void flats_in_time(void **state)
 	assert_value("behind the middle", light_at(3, "nearest", "mean", 1.1), 200, 1e-3);
 }
 
-/* Between good values what lies between them, beyond the last one that one, with none what was said. */
+/* Between good values what lies between them, beyond the last one that one, with none what was
+ * said. */
 static void bridges(void **state)
 {
 	(void)state;
@@ -107,7 +108,7 @@ static void bridges(void **state)
 	assert_true(none[0] == 7 && none[1] == 7);
 }
 
-/* ---- zingers -------------------------------------------------------------------------------------- */
+/* ---- zingers --------------------------------------------------------------------------------- */
 
 enum { Z_VIEWS = 7, Z_ROWS = 6, Z_COLUMNS = 8, Z_COUNT = Z_VIEWS * Z_ROWS * Z_COLUMNS };
 
@@ -135,8 +136,8 @@ static int64_t clean(float *data, const char *where, double level, int64_t size)
 	return report.zingers;
 }
 
-/* A zinger takes the median of its neighbours, in time where that is looked at, if it stands out by more than
- * the level; the rest keeps its bits. */
+/* A zinger takes the median of its neighbours, in time where that is looked at, if it stands out by
+ * more than the level; the rest keeps its bits. */
 static void zingers(void **state)
 {
 	(void)state;
@@ -164,8 +165,8 @@ static void zingers(void **state)
 			}
 }
 
-/* In space alone a bright spot of the object goes, in time it stays, since the next view has it; dark ones
- * stay. */
+/* In space alone a bright spot of the object goes, in time it stays, since the next view has it;
+ * dark ones stay. */
 static void zingers_that_stay(void **state)
 {
 	(void)state;
@@ -182,7 +183,8 @@ static void zingers_that_stay(void **state)
 	assert_true(*zinger_at(data, 3, 4, 5) == *zinger_at(truth, 3, 4, 5));
 }
 
-/* Two views lit are the median of three and not of five, two pixels that of no nine; and the level counts. */
+/* Two views lit are the median of three and not of five, two pixels that of no nine; and the level
+ * counts. */
 static void zingers_by_size_and_level(void **state)
 {
 	(void)state;
@@ -224,9 +226,10 @@ static void zingers_in_corners(void **state)
 	assert_value("first view", data[0], 0.5 * (1.3 + 0.33), 1e-6);
 }
 
-/* ---- shifts ---------------------------------------------------------------------------------------- */
+/* ---- shifts ---------------------------------------------------------------------------------- */
 
-/* Straight lines and, by cubics, parabolas are read exactly: the value at i + shift, the edge beyond it. */
+/* Straight lines and, by cubics, parabolas are read exactly: the value at i + shift, the edge
+ * beyond it. */
 static void shifts(void **state)
 {
 	(void)state;
@@ -262,7 +265,8 @@ static void shifts(void **state)
 		}
 }
 
-/* One shift, of columns or of rows, is for all views, and the whole preparation takes it as the step does. */
+/* One shift, of columns or of rows, is for all views, and the whole preparation takes it as the
+ * step does. */
 static void shift_of_all_views(void **state)
 {
 	(void)state;
@@ -304,7 +308,7 @@ static void keys(void **state)
 	}
 }
 
-/* ---- phase ----------------------------------------------------------------------------------------- */
+/* ---- phase ----------------------------------------------------------------------------------- */
 
 /* A transmission of 0.6 + 0.2 cos(k x) comes out with 0.2 / (1 + z (delta / mu) k^2), where mu is
  * 4 pi beta / wavelength: along rows and along columns, away from the edges. */
@@ -334,8 +338,8 @@ static void waves(void **state)
 	free(data);
 }
 
-/* A step far from both edges: the filter's kernel is exp(-|x| / L) / (2 L), L^2 = z delta / mu, and views go on by
- * their edges, so that the left one knows nothing of the right. */
+/* A step far from both edges: the filter's kernel is exp(-|x| / L) / (2 L), L^2 = z delta / mu, and
+ * views go on by their edges, so that the left one knows nothing of the right. */
 static void step_and_edges(void **state)
 {
 	(void)state;
@@ -381,7 +385,7 @@ static void phase_of_binned(void **state)
 		assert_value("binned", out[i], binned[i], 1e-6);
 }
 
-/* ---- views ------------------------------------------------------------------------------------------ */
+/* ---- views ----------------------------------------------------------------------------------- */
 
 /* Straight between the nearest good ones, the nearest one before the first and after the last. */
 static void bad_views(void **state)

@@ -1,5 +1,5 @@
-/* The whole preparation: a simulated scan with all that can be wrong, the order of the steps, what they
- * need, rejections, and every allocation failing in turn. */
+/* The whole preparation: a simulated scan with all that can be wrong, the order of the steps, what
+ * they need, rejections, and every allocation failing in turn. */
 #include "prep/prep_test.h"
 
 enum { VIEWS = 120, ROWS = 6, COLUMNS = 160 };
@@ -120,7 +120,8 @@ static void test_slabs(void **state)
 	scene_free(&s), scene_free(&t);
 }
 
-/* Views left out and pixels binned: the shape and the scan say so, and the values are the right ones. */
+/* Views left out and pixels binned: the shape and the scan say so, and the values are the right
+ * ones. */
 static void test_shape(void **state)
 {
 	(void)state;

@@ -1,5 +1,6 @@
-/* Each way to remove rings on sinograms for which theory says what comes out: scenes without stripes that must
- * pass, stripes that must go, and the limits between what is taken for a stripe and what is not. */
+/* Each way to remove rings on sinograms for which theory says what comes out: scenes without
+ * stripes that must pass, stripes that must go, and the limits between what is taken for a stripe
+ * and what is not. */
 #include "prep/prep_test.h"
 
 enum { V = 64, C = 256 };
@@ -56,9 +57,10 @@ static void add_stripe(int64_t columns, int64_t from, int64_t to, double height)
 			sinogram[v * columns + c] += (float)height;
 }
 
-/* ---- scenes without stripes ------------------------------------------------------------------------- */
+/* ---- scenes without stripes ------------------------------------------------------------------ */
 
-/* What does not change across columns is no stripe to any of them, nor is a slope, away from the edges. */
+/* What does not change across columns is no stripe to any of them, nor is a slope, away from the
+ * edges. */
 static void plain_scenes_pass(void **state)
 {
 	(void)state;
@@ -76,8 +78,8 @@ static void plain_scenes_pass(void **state)
 	}
 }
 
-/* A whole scan without noise, against itself: vo's median rounds edges; the others take for a stripe what
- * stays in a column. */
+/* A whole scan without noise, against itself: vo's median rounds edges; the others take for a
+ * stripe what stays in a column. */
 static void scans_pass(void **state)
 {
 	(void)state;
@@ -98,10 +100,10 @@ static void scans_pass(void **state)
 	}
 }
 
-/* ---- vo: small stripes -------------------------------------------------------------------------------- */
+/* ---- vo: small stripes ----------------------------------------------------------------------- */
 
-/* Where all columns turn alike a stripe narrower than half the median's window goes without a trace, and one
- * that is as wide stays. Windows are 1 % of the columns, 7 to 21. */
+/* Where all columns turn alike a stripe narrower than half the median's window goes without a
+ * trace, and one that is as wide stays. Windows are 1 % of the columns, 7 to 21. */
 static void small_stripes(void **state)
 {
 	(void)state;
@@ -137,7 +139,7 @@ static void small_stripes_of_any_height(void **state)
 	}
 }
 
-/* ---- vo: broken columns -------------------------------------------------------------------------------- */
+/* ---- vo: broken columns ---------------------------------------------------------------------- */
 
 static double noisy(int64_t v, int64_t c)
 {
@@ -146,7 +148,8 @@ static double noisy(int64_t v, int64_t c)
 	return slope(v, c) + 0.002 * noise_of(&random);
 }
 
-/* A column that says the same in every view is drawn between those two columns away from it; the others stay. */
+/* A column that says the same in every view is drawn between those two columns away from it; the
+ * others stay. */
 static void dead_columns(void **state)
 {
 	(void)state;
@@ -170,7 +173,8 @@ static void dead_columns(void **state)
 		}
 }
 
-/* What stands still between what does not is no stripe: nothing there is less usual than nothing. */
+/* What stands still between what does not is no stripe: nothing there is less usual than
+ * nothing. */
 static void still_columns(void **state)
 {
 	(void)state;
@@ -207,10 +211,10 @@ static void restless_columns(void **state)
 	}
 }
 
-/* ---- vo: large stripes ---------------------------------------------------------------------------------- */
+/* ---- vo: large stripes ----------------------------------------------------------------------- */
 
-/* Columns 3 % of all of them, 15 to 61: stripes up to half of that wide are levelled, wider ones stay, and so
- * do those that the small median takes. */
+/* Columns 3 % of all of them, 15 to 61: stripes up to half of that wide are levelled, wider ones
+ * stay, and so do those that the small median takes. */
 static void large_stripes(void **state)
 {
 	(void)state;
@@ -237,9 +241,9 @@ static void large_stripes(void **state)
 	}
 }
 
-/* Columns in turn 0.001 up and down, so that the usual step over three columns, less their median, is 0.004 or
- * nothing, and a stripe has to stand out by 3 x ring_snr of it, 0.036; less than half of the columns are the object, the others count only where
- * they are no air. */
+/* Columns in turn 0.001 up and down, so that the usual step over three columns, less their median,
+ * is 0.004 or nothing, and a stripe has to stand out by 3 x ring_snr of it, 0.036; less than half
+ * of the columns are the object, the others count only where they are no air. */
 static int64_t stripes_of(double first, double second, double after, double beside)
 {
 	tomos_prep_options o = by("vo");
@@ -278,8 +282,8 @@ static void stripes_that_stand_out(void **state)
 	assert_int_equal(stripes_of(0.05, 0.05, -0.06, 0.05), 0);
 }
 
-/* A restless column where the object has a step of 0.6: it must lie farther from the middle of the columns two
- * away than these are apart, and by ring_snr times the usual unrest of 0.02 more. */
+/* A restless column where the object has a step of 0.6: it must lie farther from the middle of the
+ * columns two away than these are apart, and by ring_snr times the usual unrest of 0.02 more. */
 static void restless_columns_at_steps(void **state)
 {
 	(void)state;
@@ -302,11 +306,11 @@ static void restless_columns_at_steps(void **state)
 	}
 }
 
-/* ---- titarenko --------------------------------------------------------------------------------------------- */
+/* ---- titarenko ------------------------------------------------------------------------------- */
 
-/* A stripe of one column, h high: with e = alpha the offsets solve (D'D + e) q = D'D h, and far from the edges
- * q = h (1 - e / sqrt(e^2 + 4 e)) there, and -h e / sqrt(e^2 + 4 e) t^|n| n columns on, with
- * t = 1 + e / 2 - sqrt(e + e^2 / 4). */
+/* A stripe of one column, h high: with e = alpha the offsets solve (D'D + e) q = D'D h, and far
+ * from the edges q = h (1 - e / sqrt(e^2 + 4 e)) there, and -h e / sqrt(e^2 + 4 e) t^|n| n columns
+ * on, with t = 1 + e / 2 - sqrt(e + e^2 / 4). */
 static void offsets(void **state)
 {
 	(void)state;
@@ -348,10 +352,10 @@ static void offset_of_the_first(void **state)
 	}
 }
 
-/* ---- wavelets ------------------------------------------------------------------------------------------------ */
+/* ---- wavelets -------------------------------------------------------------------------------- */
 
-/* Stripes of every other column that change as f waves per scan keep 1 - exp(-f^2 / 2 sigma^2) of themselves;
- * what has no details across columns keeps all. */
+/* Stripes of every other column that change as f waves per scan keep 1 - exp(-f^2 / 2 sigma^2) of
+ * themselves; what has no details across columns keeps all. */
 static void damping(void **state)
 {
 	(void)state;
@@ -382,7 +386,7 @@ static void damping(void **state)
 		}
 }
 
-/* Stripes up to 2^levels columns wide go: their waves of so many columns live in the details. */
+/* Stripes up to 2^levels columns wide go: their wavelengths are in the details. */
 static void levels(void **state)
 {
 	(void)state;

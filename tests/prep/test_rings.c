@@ -1,4 +1,5 @@
-/* Ring removal: how much of a ring is left, what happens to a sinogram without rings, and wavelets. */
+/* Ring removal: how much of a ring is left, what happens to a sinogram without rings, and
+ * wavelets. */
 #include "prep/prep_test.h"
 
 enum { VIEWS = 181, ROWS = 2, COLUMNS = 256 };
@@ -43,8 +44,8 @@ static void add_stripes(Scene *s, Kind kind)
 		s->data[i] = stripe(kind, i % COLUMNS, s->data[i], &random);
 }
 
-/* What is left of the stripes, as a share, against the same scene without them after the same step; and
- * what the step does to that scene, as rms. */
+/* What is left of the stripes, as a share, against the same scene without them after the same step;
+ * and what the step does to that scene, as rms. */
 static double left_over(const char *method, Kind kind, double *changed)
 {
 	Scene s = ring_scene(0.005), clean = ring_scene(0.005);

@@ -54,7 +54,8 @@ static double drift_error(const char *drift)
 	return error;
 }
 
-/* Light that grows by a tenth: the mean is wrong by up to a twentieth, so is the nearest in the middle. */
+/* Light that grows by a tenth: the mean is wrong by up to a twentieth, so is the nearest in the
+ * middle. */
 static void test_drift(void **state)
 {
 	(void)state;
@@ -170,7 +171,7 @@ static void test_zingers(void **state)
 	}
 }
 
-/* ---- views: bad ones, shifts, binning ---------------------------------------------------------- */
+/* ---- views: bad ones, shifts, binning -------------------------------------------------------- */
 
 static void test_bad_views(void **state)
 {
@@ -276,8 +277,8 @@ static void test_hardening(void **state)
 }
 
 /* The line integrals of a sphere, seen at a distance: the transport of intensity, which Paganin's
- * filter inverts, is (1 - z delta / mu laplacian) exp(-mu T); in real space, by finite differences of a
- * picture oversampled so that these are good. */
+ * filter inverts, is (1 - z delta / mu laplacian) exp(-mu T); in real space, by finite differences
+ * of a picture oversampled so that these are good. */
 static void test_phase(void **state)
 {
 	(void)state;

@@ -77,7 +77,7 @@ said 'libpng-dev'
 said 'you are not root and there is no sudo'
 stand_in sudo 'exit 1'
 run 1
-said 'sudo wants a password and nobody can type it; run: sudo apt-get install libpng-dev'
+said 'sudo needs a password, and there is no terminal to type it; run: sudo apt-get install libpng-dev'
 stand_in sudo '[ "$1" != -n ] || shift; "$@"'
 run 0
 grep -qx 'install -q -y libpng-dev' "$dir/apt"

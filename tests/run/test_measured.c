@@ -46,7 +46,7 @@ static double beam(int i)
 	return PHOTONS * (1 - 0.4 * x * x) * (1 + 0.05 * sin(1e4 * (double)(i % FRAME)));
 }
 
-/* Some pixels answer otherwise to less light: flats do not mend them, and rings come of it. */
+/* Some pixels answer otherwise to less light: flats do not correct them, and rings result. */
 static double stripe(int i)
 {
 	return i % FRAME % 37 == 5 ? 0.01 * sin((double)(i % FRAME)) : 0;
@@ -114,10 +114,10 @@ static void put_nexus(const char *path)
 {
 	enum { ALL = DARKS + FLATS + VIEWS };
 	static int32_t keys[ALL];
-	static double turned[ALL];
+	static double rotated[ALL];
 	for (int i = 0; i < ALL; i++) {
 		keys[i] = i < DARKS ? 2 : i < DARKS + FLATS;
-		turned[i] = i < DARKS + FLATS ? 0 : angles[i - DARKS - FLATS];
+		rotated[i] = i < DARKS + FLATS ? 0 : angles[i - DARKS - FLATS];
 	}
 	hid_t file = h5_new(path);
 	h5_put_text(file, "entry/definition", "NXtomo", false);
@@ -125,7 +125,7 @@ static void put_nexus(const char *path)
 		(hsize_t[]){ALL, ROWS, COLUMNS}, frames);
 	h5_put(file, "entry/instrument/detector/image_key", H5T_NATIVE_INT32, 1, (hsize_t[]){ALL},
 		keys);
-	h5_put_list(file, "entry/sample/rotation_angle", turned, ALL);
+	h5_put_list(file, "entry/sample/rotation_angle", rotated, ALL);
 	h5_attribute(file, "entry/sample/rotation_angle", "units", "degree", false);
 	h5_put_scalar(file, "entry/instrument/detector/x_pixel_size", PIXEL * 1e-3);
 	H5Fclose(file);

@@ -40,7 +40,8 @@ static void test_tables(void **state)
 	assert_near(named_value("defrise", 0.5, 0.5, 0.12), 0, 0);
 }
 
-/* The long axes of the dark ventricles lean outwards at the top: a turn the other way shows here. */
+/* The long axes of the dark ventricles lean outwards at the top: a turn the other way shows
+ * here. */
 static void test_turn(void **state)
 {
 	(void)state;

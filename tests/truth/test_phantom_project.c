@@ -188,7 +188,8 @@ static void test_ball(void **state)
 	tomos_phantom_free(ball);
 }
 
-/* Nearly tangent rays from far away, in an oblique direction: b^2 - 4ac would have no digit left. */
+/* Nearly tangent rays from far away, in an oblique direction: b^2 - 4ac would have no digit
+ * left. */
 static void test_far_tangents(void **state)
 {
 	(void)state;

@@ -127,7 +127,8 @@ static void test_surface(void **state)
 	tomos_phantom_free(ball);
 }
 
-/* The bright ellipse above the ventricles is on top of the picture, the smaller one on the right. */
+/* The bright ellipse above the ventricles is on top of the picture, the smaller one on the
+ * right. */
 static void test_orientation(void **state)
 {
 	(void)state;

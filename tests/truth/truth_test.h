@@ -39,7 +39,7 @@ static inline void turn(double *a, double *b, double angle)
 	*b = y;
 }
 
-/* Below 1 inside: the point is turned back step by step into the ellipsoid's own frame. */
+/* Below 1 inside: the point is rotated back step by step into the ellipsoid's own frame. */
 static inline double level_at(const tomos_ellipsoid *e, const double point[3])
 {
 	double p[3], sum = 0;

@@ -126,12 +126,12 @@ INLINE void sum_columns(const Product *p, const Group *group, const int lanes, c
 	const ScsrRows *r = p->scsr->rows; \
 	const uint8_t *masks = r->masks + group->masks; \
 	TYPE *now[PAIRS]; \
-	unsigned turned = 0; \
+	unsigned rotated = 0; \
 	int64_t from = 0; \
 	for (int i = 0; i < pairs; i++) \
 		now[i] = rows + (int64_t)r->column[2 * (group->pair + i)] * lanes; \
 	for (int64_t t = group->one; t <= group->two; t++) { \
-		unsigned which = t < group->two ? masks[t - group->one] : ~turned; \
+		unsigned which = t < group->two ? masks[t - group->one] : ~rotated; \
 		if (!which && t < group->two) \
 			continue; \
 		RUN(p, group, lanes, pairs, plain, from, t, now); \
@@ -140,7 +140,7 @@ INLINE void sum_columns(const Product *p, const Group *group, const int lanes, c
 			if (which >> i & 1) \
 				now[i] = column < 0 ? none : rows + column * lanes; \
 		} \
-		turned |= which; \
+		rotated |= which; \
 		from = t; \
 	} \
 	RUN(p, group, lanes, pairs, plain, from, group->width, now);
