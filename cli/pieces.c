@@ -1,5 +1,5 @@
-/* Projection in pieces of views or slices, each a second or so of work, so that it can be watched and
- * stopped. Pieces work on parts of the caller's arrays: nothing is copied. */
+/* Projection in pieces of views or slices, each a second or so of work, so that it can be watched
+ * and stopped. Pieces work on parts of the caller's arrays: nothing is copied. */
 #include <string.h>
 #include "cli.h"
 
@@ -85,7 +85,8 @@ int pieces_phantom(const tomos_phantom *phantom, const tomos_geometry *scan, int
 	tomos_phantom_list(phantom, &ellipsoids);
 	double rays = (double)projections->shape[1] * (double)projections->shape[2] *
 		      (double)samples * (double)samples;
-	/* A chord costs about ten updates of a voxel; pieces prepare nothing, so they may be short. */
+	/* A chord costs about ten updates of a voxel; pieces prepare nothing, so they may be
+	 * short. */
 	return in_pieces(&j, "projecting", total,
 		piece_size(total, 1, 100 * rays * (double)ellipsoids), forward_piece);
 }

@@ -1,4 +1,5 @@
-/* Arguments and results of the Octave gateway: arrays, options by name, geometries and grids as structs. */
+/* Arguments and results of the Octave gateway: arrays, options by name, geometries and grids as
+ * structs. */
 #ifndef TOMOS_OCTAVE_ARGUMENTS_H
 #define TOMOS_OCTAVE_ARGUMENTS_H
 
@@ -47,7 +48,7 @@ static double number_of(const mxArray *value, const char *what)
 	return mxGetScalar(value);
 }
 
-/* ---- arrays ------------------------------------------------------------------------------- */
+/* ---- arrays ---------------------------------------------------------------------------------- */
 
 static mxArray *to_single(const mxArray *value, const char *what)
 {
@@ -102,7 +103,7 @@ static mxArray *new_projections(const int64_t shape[3], tomos_array *array)
 	return made;
 }
 
-/* ---- options ------------------------------------------------------------------------------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static const double *list_of(const mxArray *value, const char *name, double factor)
 {
@@ -231,7 +232,7 @@ static Settings take_settings(int count, const mxArray *list[], const char *cons
 	return s;
 }
 
-/* ---- geometries and grids as structs ------------------------------------------------------ */
+/* ---- geometries and grids as structs --------------------------------------------------------- */
 
 static double *field(const mxArray *from, const char *name, size_t count, const char *what)
 {

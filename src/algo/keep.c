@@ -2,8 +2,8 @@
  *
  * Methods whose volume changes within an iteration call iteration_keep before it does. Short
  * iterations are not cut short, so no copy of the volume is needed for them. Where a checkpoint is
- * named, the rest of the state is kept as well, so that the checkpoint of a cancelled run is that of
- * the iterate.
+ * named, the rest of the state is kept as well, so that the checkpoint of a cancelled run is that
+ * of the iterate.
  */
 #include <string.h>
 #include <time.h>

@@ -96,6 +96,23 @@ static void resume_ended(void **state)
 	problem_free(&p);
 }
 
+/* More bytes than there should be, and fewer. */
+static void wrong_length(Problem *p, const tomos_algebraic_options *o)
+{
+	FILE *file = fopen(checkpoint, "ab");
+	long size = ftell(file);
+	fputc('x', file);
+	fclose(file);
+	REJECTED(tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE, "more than it should");
+	for (long bytes = size - 1; bytes > 0; bytes -= 97) {
+		shorten_file(checkpoint, bytes);
+		tomos_status status = tomos_sirt(p->op, &p->b, &p->x, o, NULL);
+		assert_true(status == TOMOS_BAD_FILE || status == TOMOS_BAD_VALUE);
+	}
+	shorten_file(checkpoint, 0);
+	REJECTED(tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE, "is no checkpoint");
+}
+
 /* Every checkpoint that does not fit is rejected. */
 static void checkpoint_rejections(void **state)
 {
@@ -144,18 +161,7 @@ static void checkpoint_rejections(void **state)
 		"has 0 vectors, but stop 'monotone' needs 1");
 	o.stop = "discrepancy";
 	damaged(&p, &o);
-	FILE *file = fopen(checkpoint, "ab");
-	long size = ftell(file);
-	fputc('x', file);
-	fclose(file);
-	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE, "more than it should");
-	for (long bytes = size - 1; bytes > 0; bytes -= 97) {
-		shorten_file(checkpoint, bytes);
-		tomos_status status = tomos_sirt(p.op, &p.b, &p.x, &o, NULL);
-		assert_true(status == TOMOS_BAD_FILE || status == TOMOS_BAD_VALUE);
-	}
-	shorten_file(checkpoint, 0);
-	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE, "is no checkpoint");
+	wrong_length(&p, &o);
 	o.resume = 0; /* and nothing else is written over */
 	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE,
 		"exists and is no checkpoint; name another file");

@@ -89,7 +89,8 @@ static inline float *back_project(const Case *c, int kernel, PlanData data, bool
 	return project(c, (Kind){kernel, ADJOINT, data, plain}, box, first, count, y);
 }
 
-/* Kernels may keep about so many slices from now on; less than nothing: as many as they like. */
+/* Kernels may keep about that number of slices from now on; less than nothing: as many as they
+ * like. */
 static inline void limit_slices(const Case *c, int64_t slices)
 {
 	int64_t floats = (c->voxels + c->pixels) / c->grid.n[2];

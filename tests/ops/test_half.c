@@ -2,13 +2,13 @@
  * without such a path computes in floats whatever is asked for, and that is tested there. */
 #include "ops/stacks.h"
 
-/* Only cards multiply halves. */
+/* Only GPUs multiply halves. */
 static int has_half(void)
 {
 	return strncmp(test_backend(), "cuda", 4) == 0;
 }
 
-/* With the newest instructions of the card, and with those of older ones; elsewhere there is one
+/* With the newest instructions of the GPU, and with those of older ones; elsewhere there is one
  * way. */
 static const char *const levels[] = {"", "80"};
 
@@ -55,7 +55,7 @@ static void check_kind(
 	free(from);
 }
 
-/* Older cards have halves for back projections alone, and none where hats are wider than a
+/* Older GPUs have halves for back projections alone, and none where hats are wider than a
  * column. */
 static void check_part(const Case *c, const Box *box, int64_t first, int64_t count, int steep)
 {

@@ -14,7 +14,7 @@ static const CpuLevel *level_named(const char *name)
 	return level;
 }
 
-/* Rays whose dominant axis is `axis`, on a detector turned in its plane and not quite square. */
+/* Rays whose dominant axis is `axis`, on a detector rotated in its plane and not quite square. */
 static tomos_view view_along(Case *c, int axis, double pixel)
 {
 	tomos_view view = {.src = {0}};

@@ -186,7 +186,7 @@ static void turn_volume(const float *from, float *to, int64_t n, int64_t nz)
 				to[(z * n + (n - 1 - x)) * n + y] = from[(z * n + y) * n + x];
 }
 
-/* P(t + quarter) of the turned volume is P(t) of the volume; likewise for the adjoint. */
+/* P(t + quarter) of the rotated volume is P(t) of the volume; likewise for the adjoint. */
 static void check_quarter(const char *kind, const char *model, int plain)
 {
 	Case c = {.state = 99};
@@ -212,26 +212,26 @@ static void check_quarter(const char *kind, const char *model, int plain)
 	}
 	OK(tomos_grid_centred(&c.grid, n, n, nz, 1));
 	int64_t voxels = n * n * nz, pixels = 5 * o.rows * o.columns;
-	float *x = case_data(&c, voxels), *turned = case_data(&c, voxels),
+	float *x = case_data(&c, voxels), *rotated = case_data(&c, voxels),
 	      *y = case_data(&c, pixels);
 	float *f[2] = {case_data(&c, pixels), case_data(&c, pixels)};
 	float *g[2] = {case_data(&c, voxels), case_data(&c, voxels)};
 	tomos_projector_options p = tomos_projector_defaults();
 	p.forward = model;
 	p.plain = plain;
-	turn_volume(x, turned, n, nz);
+	turn_volume(x, rotated, n, nz);
 	for (int i = 0; i < 2; i++) {
-		case_forward(backend, &c.grid, scans[i], &p, i ? turned : x, f[i]);
+		case_forward(backend, &c.grid, scans[i], &p, i ? rotated : x, f[i]);
 		case_adjoint(backend, &c.grid, scans[i], &p, y, g[i]);
 		tomos_geometry_free(scans[i]);
 	}
-	turn_volume(g[0], turned, n, nz);
+	turn_volume(g[0], rotated, n, nz);
 	double forward = case_difference(f[1], f[0], pixels);
-	double adjoint = case_difference(g[1], turned, voxels);
+	double adjoint = case_difference(g[1], rotated, voxels);
 	if (!(forward <= 1e-6 && adjoint <= 1e-6) || case_dot(f[0], f[0], pixels) == 0)
 		fail_msg("%s of %s: a quarter turn changes forward by %g, adjoint by %g", model,
 			kind, forward, adjoint);
-	free(x), free(turned), free(y), free(f[0]), free(f[1]), free(g[0]), free(g[1]);
+	free(x), free(rotated), free(y), free(f[0]), free(f[1]), free(g[0]), free(g[1]);
 }
 
 static void quarter_turns(void **state)

@@ -172,7 +172,7 @@ static void adjoint_agrees_with_the_shared_text(void **state)
 		}
 }
 
-/* Slabs are turned as well, other boxes are not. */
+/* Slabs are rotated as well, other boxes are not. */
 static void boxes(void **state)
 {
 	(void)state;

@@ -286,7 +286,7 @@ static void one_pass_is_two(void **state)
 }
 
 /* The backend under test; where that is not a GPU, the test is skipped. */
-static tomos_backend *card(void)
+static tomos_backend *gpu(void)
 {
 	tomos_backend *backend;
 	if (strncmp(test_backend(), "cuda", 4) != 0) {
@@ -301,7 +301,7 @@ static tomos_backend *card(void)
 static void on_the_device(void **state)
 {
 	(void)state;
-	tomos_backend *backend = card();
+	tomos_backend *backend = gpu();
 	double worst = 0;
 	try_cases(backend, test_backend(), true);
 	for (int i = FIRST_STACK; i < FIRST_CONE; i++) {
@@ -333,7 +333,7 @@ static const char *updated_by(Setting *s, bool average)
 static void cone_beam(void **state)
 {
 	(void)state;
-	tomos_backend *backend = card();
+	tomos_backend *backend = gpu();
 	double worst = 0;
 	for (int i = 0; i < 2 * COUNT(cones); i++) {
 		const int cone = i % COUNT(cones);

@@ -1,7 +1,7 @@
 /* Kernels chosen by measuring: on a fake device, and on the device of the tests. */
 #include "ops/tune_fake.h"
 
-/* ---- choosing ------------------------------------------------------------------------------- */
+/* ---- choosing -------------------------------------------------------------------------------- */
 
 static void test_chooses_the_fastest(void **state)
 {
@@ -133,7 +133,7 @@ static void test_nothing_applies(void **state)
 	tomos_backend_close(backend);
 }
 
-/* ---- kernels of the backend at hand --------------------------------------------------------- */
+/* ---- kernels of the backend at hand ---------------------------------------------------------- */
 
 typedef struct {
 	tomos_backend *backend;
@@ -174,8 +174,8 @@ static double difference(const float *a, const float *b, int64_t count)
 	return sqrt(sum / (norm > 0 ? norm : 1));
 }
 
-/* Coarse kernels take a place between two columns to the nearest of so many a column, and so are
- * off by half a step at most. */
+/* Coarse kernels take a place between two columns to the nearest of some steps per column, and so
+ * are off by half a step at most. */
 static double coarse_step(const char *name)
 {
 	return strcmp(name, "slices_back_oversampled") == 0 ? 1.0 / 4 : 1.0 / 256;
@@ -309,7 +309,7 @@ static void test_measuring(void **state)
 		for (int64_t i = 0; i < count; i++) {
 			double bound = tomos_tuned_bound(&rows[i], &machine, NULL);
 			assert_true(rows[i].rate > 0 && bound >= 0);
-			assert_false(rows[i].coarse); /* nobody allowed it */
+			assert_false(rows[i].coarse); /* not allowed */
 			chosen += rows[i].chosen;
 		}
 		assert_true(chosen >= 3 && chosen <= count);
@@ -339,7 +339,7 @@ static void test_bound(void **state)
 	assert_int_equal(part, TOMOS_RATE_MEMORY);
 	snprintf(row.kernel, sizeof row.kernel, "stackless");
 	assert_true(tomos_tuned_bound(&row, &machine, &part) == 0);
-	snprintf(row.kernel, sizeof row.kernel, "of which nobody knows");
+	snprintf(row.kernel, sizeof row.kernel, "an unknown kernel");
 	assert_true(tomos_tuned_bound(&row, &machine, &part) == 0);
 }
 

@@ -196,9 +196,7 @@ static void test_rejected(void **state)
 	tomos_fields fields = {sizeof fields, &flat, NULL, NULL, 0}, none = {.bytes = sizeof none},
 		     other = {sizeof other, &wide, NULL, NULL, 0};
 	tomos_prep_options o = tomos_prep_defaults(), bad = o;
-	int64_t shape[3], total = 0;
-	tomos_geometry *scan;
-	tomos_reach reach = {.bytes = sizeof reach};
+	int64_t shape[3];
 	NO(tomos_prep_normalize(&a, NULL, &o, NULL), "there are no flats");
 	NO(tomos_prep_normalize(&a, &none, &o, NULL), "there are no flats");
 	NO(tomos_prep_normalize(NULL, &fields, &o, NULL), "no array for the counts");
@@ -227,6 +225,18 @@ static void test_rejected(void **state)
 	NO(tomos_prep_shape(&bad, a.shape, shape), "bad view 4");
 	bad.bad_views = all, bad.bad_views_count = 4;
 	NO(tomos_prep_bad_views(&a, &bad, NULL), "all 4 views are bad ones");
+}
+
+static void test_rejected_steps(void **state)
+{
+	(void)state;
+	float data[24] = {0}, image[6] = {1, 1, 1, 1, 1, 1};
+	tomos_array a = tomos_array_of(data, 4, 2, 3), flat = tomos_array_of(image, 1, 2, 3);
+	tomos_fields fields = {sizeof fields, &flat, NULL, NULL, 0};
+	tomos_prep_options o = tomos_prep_defaults(), bad = o;
+	int64_t shape[3], total = 0;
+	tomos_geometry *scan;
+	tomos_reach reach = {.bytes = sizeof reach};
 	double shifts[] = {0, 1, NAN, 0};
 	bad = o, bad.shift_x = shifts, bad.shift_x_count = 2;
 	NO(tomos_prep_shift(&a, &bad, NULL), "shift-x has 2 values, for 4 views");
@@ -325,6 +335,7 @@ int main(void)
 		cmocka_unit_test(test_shape),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_rejected),
+		cmocka_unit_test(test_rejected_steps),
 		cmocka_unit_test(test_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

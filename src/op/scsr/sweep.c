@@ -91,17 +91,17 @@ INLINE void change(const ScsrRows *r, const Group *group, const int pairs, const
 /* RUN for the columns between junctions, and TURN for each pair that has come to its own. */
 #define WALK_PAIRS(RUN, TURN) \
 	const uint8_t *masks = r->masks + group->masks; \
-	unsigned turned = 0; \
+	unsigned rotated = 0; \
 	int64_t from = 0; \
 	for (int64_t t = group->one; t <= group->two; t++) { \
-		unsigned which = t < group->two ? masks[t - group->one] : ~turned; \
+		unsigned which = t < group->two ? masks[t - group->one] : ~rotated; \
 		if (!which) \
 			continue; \
 		RUN(from, t); \
 		for (int i = 0; i < pairs; i++) \
 			if (which >> i & 1) \
 				TURN(i); \
-		turned |= which; \
+		rotated |= which; \
 		from = t; \
 	} \
 	RUN(from, group->width);
@@ -229,12 +229,12 @@ static bool on_device(Sweeper *s, int symmetry, int64_t way)
 
 static void turn(Sweeper *s, int symmetry)
 {
-	float *turned = s->spare;
+	float *rotated = s->spare;
 	if (on_device(s, symmetry, 1))
 		return;
 	parallel_for((s->scsr->rows->ny + BLOCK - 1) / BLOCK, turn_rows, s);
 	s->spare = s->image;
-	s->image = turned;
+	s->image = rotated;
 	s->symmetry = symmetry;
 }
 
@@ -407,7 +407,7 @@ tomos_status scsr_sweeper(const Scsr *scsr, int64_t row_most, RowSweeper **made)
 	TRY(mem_zeroed(&s, 1, sizeof *s, "a sweep"));
 	*s = (Sweeper){.base = {sweep, release}, .scsr = scsr, .capacity = r->view_columns + 1};
 	int64_t rows = scsr->symmetries.orbit_count * r->view_columns;
-	TRY_OR_DONE(mem_alloc(&s->own, r->pixels, sizeof *s->own, "the image turned"));
+	TRY_OR_DONE(mem_alloc(&s->own, r->pixels, sizeof *s->own, "the image rotated"));
 	TRY_OR_DONE(
 		mem_alloc(&s->sums, r->slabs * s->capacity, sizeof *s->sums, "sums of the rays"));
 	TRY_OR_DONE(mem_alloc(&s->steps, s->capacity, sizeof *s->steps, "steps of the rays"));
