@@ -1,35 +1,39 @@
 /* tomos: tomographic reconstruction. The whole public interface.
  *
- * Failures. Every function that can fail returns a status; tomos_message() then describes the last failure
- * in the calling thread. The library never prints, exits or aborts. A pointer argument that is NULL is
- * rejected, unless its description gives NULL a meaning. Two exceptions are not checked and must not be
- * NULL: the place of a result (`tomos_op **op`, `double *norm`), and an object whose functions return no
- * status (`tomos_geometry_rows(scan)`).
+ * Failures. Every function that can fail returns a status; tomos_message() then describes the last
+ * failure in the calling thread. The library never prints, exits or aborts. A pointer argument that
+ * is NULL is rejected, unless its description gives NULL a meaning. Two exceptions are not checked
+ * and must not be NULL: the place of a result (`tomos_op **op`, `double *norm`), and an object
+ * whose functions return no status (`tomos_geometry_rows(scan)`).
  *
- * Data. Arrays are float in C order: volumes [z][y][x], projections [view][row][column]. Lengths are in
- * one unit of the caller's choice (mm by convention), attenuation in 1/unit, angles in radians.
+ * Data. Arrays are float in C order: volumes [z][y][x], projections [view][row][column]. Lengths
+ * are in one unit of the caller's choice (mm by convention), attenuation in 1/unit, angles in
+ * radians.
  *
  * Ownership. You free what you created. Arrays you pass are borrowed for the call and never kept.
  *
- * Structs. A struct whose first member is `bytes` may gain members at its end in later versions. Set bytes
- * to its size and the rest to 0 before the call: `tomos_axis axis = {sizeof axis};`, or, for options,
- * `tomos_scan_options o = tomos_scan_defaults();`. A program compiled against an older header then works:
- * members it does not know take their defaults, and nothing is written beyond its struct. A program
- * compiled against a newer header works as long as the members that this library does not know are 0;
- * otherwise the call is rejected (in a struct that is a result they are set to 0). In lists of such structs
- * `bytes` is the distance from one to the next: use TOMOS_ROW(list, i), not list[i]. Structs without
- * `bytes` (tomos_grid, tomos_view, tomos_array, tomos_ellipsoid, tomos_progress, tomos_cancel) do not change.
+ * Structs. A struct whose first member is `bytes` may gain members at its end in later versions.
+ * Set bytes to its size and the rest to 0 before the call: `tomos_axis axis = {.bytes = sizeof
+ * axis};`, or, for options, `tomos_scan_options o = tomos_scan_defaults();`. A program compiled
+ * against an older header then works: members it does not know take their defaults, and nothing is
+ * written beyond its struct. A program compiled against a newer header works as long as the members
+ * that this library does not know are 0; otherwise the call is rejected (in a struct that is a
+ * result they are set to 0). In lists of such structs `bytes` is the distance from one to the next:
+ * use TOMOS_ROW(list, i), not list[i]. Structs without `bytes` (tomos_grid, tomos_view,
+ * tomos_array, tomos_ellipsoid, tomos_progress, tomos_cancel) do not change.
  *
- * Threads. Calls on different objects may run at the same time in different threads. On the same object:
- *   tomos_geometry, tomos_phantom     any calls but free; they are immutable
- *   tomos_backend                     any calls but close, tomos_tune and tomos_tuned_forget; devices
- *                                     process calls one after the other
- *   tomos_op                          any calls but free: forward, adjoint, norm, reconstruction; operators
- *                                     and backends it was made from must exist until it is freed
- *   tomos_file, tomos_scan, tomos_prepared     one call at a time
- *   arrays and structs                any number of calls that read one, or one that writes it
- * Two calls must not write the same file. tomos_set_threads and the pool of threads are common to the
- * process. tomos_message and tomos_cancel_on belong to the calling thread; callbacks are called from it.
+ * Threads. Calls on different objects may run at the same time in different threads. On the same
+ * object:
+ *   tomos_geometry, tomos_phantom  any calls but free; they are immutable
+ *   tomos_backend                  any calls but close, tomos_tune and tomos_tuned_forget; a
+ *                                  device processes calls one after the other
+ *   tomos_op                       any calls but free; operators and backends it was made from
+ *                                  must exist until it is freed
+ *   tomos_file, tomos_scan, tomos_prepared   one call at a time
+ *   arrays and structs             any number of calls that read one, or one call that writes it
+ * Two calls must not write the same file. tomos_set_threads and the pool of threads are common to
+ * the process. tomos_message and tomos_cancel_on belong to the calling thread; callbacks are called
+ * from it.
  */
 #ifndef TOMOS_H
 #define TOMOS_H
@@ -70,9 +74,9 @@ TOMOS_API const char *tomos_message(void); /* describes the last failure in this
 TOMOS_API const char *tomos_status_name(tomos_status status);
 TOMOS_API const char *tomos_version(void);
 TOMOS_API int tomos_version_number(void);
-/* Whether the library loaded at run time can replace the one that the program was compiled against:
- * tomos_version_check(TOMOS_VERSION_NUMBER). Major and minor version must be the same, and the library must
- * not be older. */
+/* Whether the library loaded at run time can replace the one that the program was compiled
+ * against: tomos_version_check(TOMOS_VERSION_NUMBER). Major and minor version must be the same,
+ * and the library must not be older. */
 TOMOS_API tomos_status tomos_version_check(int compiled_against);
 
 /* Row i of a list of structs that begin with `bytes`. */
@@ -85,8 +89,9 @@ TOMOS_API tomos_status tomos_version_check(int compiled_against);
 
 /* ---- options ------------------------------------------------------------------------------ */
 
-/* Each group of options is a struct, tomos_algebraic_options, and a function that returns it with its
- * defaults:  tomos_algebraic_options o = tomos_algebraic_defaults();  o.iterations = 50; */
+/* Each group of options is a struct, tomos_algebraic_options, and a function that returns it
+ * with its defaults:  tomos_algebraic_options o = tomos_algebraic_defaults();  o.iterations =
+ * 50; */
 #include "tomos/options.h"
 
 typedef enum tomos_option_kind {
@@ -122,21 +127,22 @@ typedef struct tomos_option {
 
 /* Rows of "scan", "grid", "projector", ...; NULL for an unknown group. */
 TOMOS_API const tomos_option *tomos_options(const char *group, int *count);
-/* Checks the numbers of a group's struct against the ranges in options.def. Every function that takes
- * options does so. */
+/* Checks the numbers of a group's struct against the ranges in options.def. Every function that
+ * takes options does so. */
 TOMOS_API tomos_status tomos_options_check(const char *group, const void *options);
-/* Index of the first option that is given without the option it needs; -1: none. Bit i of *given: row i is
- * given; NULL: rows whose value differs from the default. `facts` states what the struct does not contain,
- * "method=sirt flats=3"; a need about which neither the facts nor the rows say anything counts as met. Every
- * function that takes options checks this. */
+/* Index of the first option that is given without the option it needs; -1: none. Bit i of
+ * *given: row i is given; NULL: rows whose value differs from the default. `facts` states what
+ * the struct does not contain, "method=sirt flats=3"; a need about which neither the facts nor
+ * the rows say anything counts as met. Every function that takes options checks this. */
 TOMOS_API int tomos_option_unmet(const tomos_option *rows, int count, const void *options,
 	const uint64_t *given, const char *facts);
 /* The need of a row as text: "rings=vo"; typed: as on the command line, "--rings vo". */
 TOMOS_API void tomos_option_needs(const tomos_option *row, int typed, char *text, size_t size);
-/* The name in "a|b|c" that is most similar to a mistyped one; "" if none is similar. Valid until the next
- * call from this thread. */
+/* The name in "a|b|c" that is most similar to a mistyped one; "" if none is similar. Valid until
+ * the next call from this thread. */
 TOMOS_API const char *tomos_name_nearest(const char *names, const char *text);
-/* A number with a unit, "1.17um", "60 mm", "20keV", in mm or keV; without a unit it is returned as it is. */
+/* A number with a unit, "1.17um", "60 mm", "20keV", in mm or keV; without a unit it is returned
+ * as it is. */
 TOMOS_API tomos_status tomos_length_parse(const char *text, double *millimetres);
 TOMOS_API tomos_status tomos_energy_parse(const char *text, double *kiloelectronvolts);
 /* "512M", "2G", "1.5 GiB" or a plain number, into bytes; K, M, G and T are powers of 1024. */
@@ -171,7 +177,8 @@ typedef struct tomos_geometry
 /* The default orientation: centred on the origin, x to the right, y index downwards, z upwards. */
 TOMOS_API tomos_status tomos_grid_centred(
 	tomos_grid *grid, int64_t nx, int64_t ny, int64_t nz, double voxel);
-/* The default grid of a scan: as many voxels as pixels, of the pixel's size at the rotation axis. */
+/* The default grid of a scan: as many voxels as pixels, of the pixel's size at the rotation
+ * axis. */
 TOMOS_API tomos_status tomos_grid_for(
 	tomos_grid *grid, const tomos_geometry *scan, const tomos_grid_options *options);
 TOMOS_API tomos_status tomos_grid_check(const tomos_grid *grid);
@@ -192,12 +199,13 @@ TOMOS_API tomos_status tomos_geometry_views(tomos_geometry **scan, int64_t rows,
 /* Rows of 12 numbers in ASTRA's order: ray or source, detector centre, u, v. */
 TOMOS_API tomos_status tomos_geometry_vectors(tomos_geometry **scan, int64_t rows, int64_t columns,
 	int point_source, const double *vectors, int64_t count);
-/* Rows of 6 numbers in the order of ASTRA's 2D vectors, for one row of pixels in the plane z = 0: ray or
- * source, detector centre, u, each (x, y). */
+/* Rows of 6 numbers in the order of ASTRA's 2D vectors, for one row of pixels in the plane z =
+ * 0: ray or source, detector centre, u, each (x, y). */
 TOMOS_API tomos_status tomos_geometry_vectors_2d(tomos_geometry **scan, int64_t columns,
 	int point_source, const double *vectors, int64_t count);
-/* .json, or .txt with 12 columns, or 6 for one row of pixels. A .txt file needs the detector's size and the
- * kind of source; 0, 0 and -1: from its first line, as tomos_geometry_write wrote it. */
+/* .json, or .txt with 12 columns, or 6 for one row of pixels. A .txt file needs the detector's
+ * size and the kind of source; 0, 0 and -1: from its first line, as tomos_geometry_write wrote
+ * it. */
 TOMOS_API tomos_status tomos_geometry_read(
 	tomos_geometry **scan, const char *path, int64_t rows, int64_t columns, int point_source);
 TOMOS_API tomos_status tomos_geometry_write(
@@ -220,23 +228,24 @@ typedef struct tomos_array {
 
 TOMOS_API tomos_array tomos_array_of(float *data, int64_t n0, int64_t n1, int64_t n2);
 
-/* Called between steps; a result other than 0 cancels. Where the number of steps is not known in advance,
- * done and total are 0. */
+/* Called between steps; a result other than 0 cancels. Where the number of steps is not known in
+ * advance, done and total are 0. */
 typedef struct tomos_progress {
 	int (*report)(void *user, const char *stage, int64_t done, int64_t total, double value);
 	void *user;
 } tomos_progress;
 
-/* A flag that ends a call from outside: while it is raised, calls that compute, read or write, made from a
- * thread that watches it, end within a fraction of a second with TOMOS_CANCELLED; their results are then
- * undefined, and files that are not yet committed stay so. Clear it only after the call has returned. All
- * zero at the start (`static tomos_cancel stop;`); the member is private, and accessed atomically. */
+/* A flag that ends a call from outside: while it is raised, calls that compute, read or write,
+ * made from a thread that watches it, end within a fraction of a second with TOMOS_CANCELLED;
+ * their results are then undefined, and files that are not yet committed stay so. Clear it only
+ * after the call has returned. All zero at the start (`static tomos_cancel stop;`); the member
+ * is private, and accessed atomically. */
 typedef struct tomos_cancel {
 	int raised;
 } tomos_cancel;
 
 TOMOS_API void tomos_cancel_on(const tomos_cancel *flag);  /* this thread watches it; NULL: none */
-TOMOS_API void tomos_cancel_raise(tomos_cancel *flag);     /* from any thread, or a signal handler */
+TOMOS_API void tomos_cancel_raise(tomos_cancel *flag); /* from any thread, or a signal handler */
 TOMOS_API void tomos_cancel_clear(tomos_cancel *flag);
 TOMOS_API int tomos_cancel_raised(const tomos_cancel *flag);
 
@@ -251,7 +260,8 @@ typedef struct tomos_ellipsoid {
 
 typedef struct tomos_phantom tomos_phantom;
 
-/* ball, shepp-logan, shepp-logan-modified, shepp-logan-2d, shepp-logan-2d-modified, defrise, random */
+/* ball, shepp-logan, shepp-logan-modified, shepp-logan-2d, shepp-logan-2d-modified, defrise,
+ * random */
 TOMOS_API tomos_status tomos_phantom_named(
 	tomos_phantom **phantom, const char *name, const tomos_phantom_options *options);
 TOMOS_API tomos_status tomos_phantom_ellipsoids(
@@ -265,7 +275,7 @@ TOMOS_API tomos_status tomos_phantom_volume(const tomos_phantom *phantom, const 
 /* Exact line integrals at the pixel centres, or the average of samples^2 rays per pixel. */
 TOMOS_API tomos_status tomos_phantom_project(const tomos_phantom *phantom,
 	const tomos_geometry *scan, int64_t samples, const tomos_array *projections);
-/* Adds e with ||e|| / ||b|| = level exactly. */
+/* Adds Gaussian noise e with exactly ||e|| / ||b|| = level. */
 TOMOS_API tomos_status tomos_noise_gaussian(const tomos_array *b, double level, uint64_t seed);
 /* Replaces b by -log(n / photons), n a Poisson count (at least 1) of mean photons exp(-b). */
 TOMOS_API tomos_status tomos_noise_poisson(const tomos_array *b, double photons, uint64_t seed);
@@ -308,27 +318,27 @@ TOMOS_API tomos_status tomos_file_create(tomos_file **file, const char *path, to
 	const int64_t shape[3], const tomos_file_options *options);
 TOMOS_API tomos_status tomos_file_set_grid(tomos_file *file, const tomos_grid *grid);
 TOMOS_API tomos_status tomos_file_set_geometry(tomos_file *file, const tomos_geometry *scan);
-/* How it came to be, a text under process/NAME of HDF5 files; other formats leave it out. */
+/* Provenance: a text stored as process/NAME in HDF5 files; other formats ignore it. */
 TOMOS_API tomos_status tomos_file_set_text(tomos_file *file, const char *name, const char *text);
 TOMOS_API tomos_status tomos_file_write(
 	tomos_file *file, int64_t first, int64_t count, const float *data);
 TOMOS_API tomos_status tomos_file_commit(tomos_file *file); /* after this, only close */
 TOMOS_API void tomos_file_close(tomos_file *file);          /* without commit: nothing is left */
-/* HDF5 files that tomos wrote have a checksum per index of the first axis: the first that does not fit
- * its data is rejected. A file without them is TOMOS_UNSUPPORTED. */
+/* HDF5 files that tomos wrote have a checksum per index of the first axis: the first that does
+ * not fit its data is rejected. A file without them is TOMOS_UNSUPPORTED. */
 TOMOS_API tomos_status tomos_file_verify(tomos_file *file, const tomos_progress *progress);
-/* For programs that end without closing: removes all that is not yet committed. It takes a lock, so
- * not from a signal handler: let the handler set a flag, and call this, or close, where that is seen. */
+/* For programs that exit without closing files: removes all files not yet committed. Not for
+ * signal handlers, since it takes a lock: let the handler raise a tomos_cancel. */
 TOMOS_API void tomos_file_discard_all(void);
 /* Rejects NaN and infinity: "'name' has 12 values that are not finite, the first at [3][0][7]". */
 TOMOS_API tomos_status tomos_array_check(const tomos_array *array, const char *name);
-/* Whether a result, of which this is the part from slice or view `first` on, is finite; what is written
- * to files is checked with it. */
+/* Rejects a result that is not finite; `first` is the index of its first slice or view, for the
+ * message. Everything written to files is checked with it. */
 TOMOS_API tomos_status tomos_result_check(
 	const tomos_array *result, int64_t first, const char *name);
 
-/* Whether a file or folder of that name can be written: its folder is there and may be written to, and
- * nothing has the name unless overwrite is set. To be asked before the work, for every output. */
+/* Whether a file or folder of that name can be written: its folder exists and is writable, and
+ * the name is free unless overwrite is set. Call it for every output before the work. */
 TOMOS_API tomos_status tomos_output_check(const char *path, int overwrite);
 
 /* An 8-bit grey picture; low maps to black, high to white. */
@@ -345,17 +355,17 @@ typedef struct tomos_scan_info {
 	size_t bytes;
 	const char *kind; /* "data-exchange", "nxtomo", "tomos", "tiff-folder" or "array" */
 	const char *format, *type, *dataset; /* of the views; live as long as the scan */
-	int counts; /* 1: counts, to be divided by flats; 0: line integrals already */
+	int counts; /* 1: detector counts, to be divided by flats; 0: line integrals */
 	int64_t views, rows, columns, flats, darks;
 	int has_angles, has_geometry;
-	int has_places; /* it is known after which views flats and darks were taken */
+	int has_places; /* 1: the file states after which views flats and darks were taken */
 	int has_shifts;
-	int half; /* half acquisition: a full turn with the axis near one edge */
-	double pixel, pixel_height, distance, energy; /* mm and keV; 0: not said */
+	int half; /* 1: half acquisition: 360 degrees with the axis near one edge */
+	double pixel, pixel_height, distance, energy; /* mm and keV; 0: not known */
 } tomos_scan_info;
 
-/* Data Exchange, NXtomo, HDF5 files of tomos, folders of TIFF files whose names tell views from flats
- * and darks, and plain arrays of any format: found from the content. */
+/* Data Exchange, NXtomo, HDF5 files of tomos, folders of TIFF files whose names tell views from
+ * flats and darks, and plain arrays of any format: found from the content. */
 TOMOS_API tomos_status tomos_scan_open(
 	tomos_scan **scan, const char *path, const tomos_source_options *options);
 TOMOS_API void tomos_scan_close(tomos_scan *scan);
@@ -363,15 +373,16 @@ TOMOS_API tomos_status tomos_scan_describe(const tomos_scan *scan, tomos_scan_in
 /* Frames [first, first + count), rows [row, row + rows) of each, as [frame][row][column]. */
 TOMOS_API tomos_status tomos_scan_read(tomos_scan *scan, tomos_frames which, int64_t first,
 	int64_t count, int64_t row, int64_t rows, float *data);
-/* Lists of one number per view, flat or dark: radians; how many views came before the frame; columns
- * and rows by which a view is displaced (0 where the file has none). */
+/* Lists of one number per view, flat or dark: radians; how many views came before the frame;
+ * columns and rows by which a view is displaced (0 where the file has none). */
 TOMOS_API tomos_status tomos_scan_angles(const tomos_scan *scan, double *angles);
 TOMOS_API tomos_status tomos_scan_places(
 	const tomos_scan *scan, tomos_frames which, double *places);
 TOMOS_API tomos_status tomos_scan_shifts(const tomos_scan *scan, double *columns, double *rows);
-/* The geometry: without options the file's own, if it has one. Rows, columns, views and, unless given,
- * angles are the scan's: others are rejected where it has its own, unless replace_angles is set. Pixel 0
- * stands for what the file says, else 1 of parallel rays; point sources need one. */
+/* The geometry: without options the file's own, if it has one. Rows, columns, views and, unless
+ * given, angles are the scan's: others are rejected where it has its own, unless replace_angles
+ * is set. Pixel 0 stands for what the file says, else 1 of parallel rays; point sources need
+ * one. */
 TOMOS_API tomos_status tomos_scan_geometry(
 	const tomos_scan *scan, tomos_geometry **geometry, const tomos_scan_options *options);
 
@@ -382,8 +393,8 @@ typedef struct tomos_fields {
 	size_t bytes;
 	const tomos_array *flats, *darks;
 	const double
-		*flat_views; /* where each flat was taken, counted in views; NULL: all at once */
-	double first_view;   /* of the data at hand, where these are a part of the scan's views */
+		*flat_views; /* number of views taken before each flat; NULL: not known */
+	double first_view;   /* index in the scan of the first view of the data */
 } tomos_fields;
 
 /* Values changed by the preparation; every step adds to them. */
@@ -396,10 +407,11 @@ typedef struct tomos_prep_report {
 	int64_t views;   /* bad ones, interpolated or left out */
 } tomos_prep_report;
 
-/* The steps, in place on [view][row][column]. Results do not depend on threads, nor on how rows are
- * dealt out to calls, as long as each call sees what the step needs (tomos_prep_reach). A report may be
- * NULL. Normalize and zingers give transmissions, log makes integrals of them, on which rings, phase
- * and hardening work; bad_views and shift work on any. */
+/* The steps, in place on [view][row][column]. Results depend neither on the number of threads
+ * nor on how rows are distributed over calls, as long as each call has the rows and views that
+ * the step needs (tomos_prep_reach). A report may be NULL. normalize and zingers give
+ * transmissions; log converts them to line integrals; rings, phase and hardening process line
+ * integrals; bad_views and shift process either. */
 TOMOS_API tomos_status tomos_prep_normalize(const tomos_array *counts, const tomos_fields *fields,
 	const tomos_prep_options *options, tomos_prep_report *report);
 #define TOMOS_PREP_STEP(step) \
@@ -412,25 +424,27 @@ TOMOS_PREP_STEP(rings);
 TOMOS_PREP_STEP(shift);
 TOMOS_PREP_STEP(phase);
 TOMOS_PREP_STEP(hardening);
-/* Averages of bin x bin pixels; what is left at the end of a row or column is left out. */
+/* Averages of bin x bin pixels; pixels left over at the end of a row or column are ignored. */
 TOMOS_API tomos_status tomos_prep_bin(
 	const tomos_array *data, int64_t bin, const tomos_array *binned);
 
-/* What the chosen steps must see at once to give a row its value. */
+/* Rows and views that the chosen steps need to compute one row. */
 typedef struct tomos_reach {
 	size_t bytes;
 	int all_views, all_rows;
-	int64_t rows; /* above and below, where not all are needed */
+	int64_t rows; /* on either side, if not all are needed */
 } tomos_reach;
 TOMOS_API tomos_status tomos_prep_reach(const tomos_prep_options *options, tomos_reach *reach);
 TOMOS_API const char *tomos_prep_steps(void); /* "normalize|bad-views|..." */
-/* The shape after preparation, bad views left out and pixels binned, and the scan that goes with it. */
+/* The shape after preparation, bad views left out and pixels binned, and the scan that goes with
+ * it. */
 TOMOS_API tomos_status tomos_prep_shape(
 	const tomos_prep_options *options, const int64_t shape[3], int64_t prepared[3]);
 TOMOS_API tomos_status tomos_prep_geometry(
 	tomos_geometry **prepared, const tomos_geometry *scan, const tomos_prep_options *options);
-/* All chosen steps in their order. The data are used up; `prepared` may be the same memory where the
- * shape stays. Without fields the data are line integrals, or what options->quantity says. */
+/* All chosen steps in their order. The data are overwritten; `prepared` may be the same memory
+ * if the shape stays the same. Without fields the data are line integrals, or as
+ * options->quantity states. */
 TOMOS_API tomos_status tomos_prepare(const tomos_array *data, const tomos_fields *fields,
 	const tomos_prep_options *options, const tomos_array *prepared, tomos_prep_report *report,
 	const tomos_progress *progress);
@@ -440,15 +454,15 @@ TOMOS_API tomos_status tomos_prepare(const tomos_array *data, const tomos_fields
 typedef struct tomos_backend tomos_backend;
 
 TOMOS_API tomos_status tomos_backend_open(tomos_backend **backend, const char *name);
-/* "auto", "cpu", "cuda", "cuda:1"; several devices share the work, "cuda:0,1", and with a limit to their
- * memory it is done in pieces. Vectors then live in the host's memory. */
+/* "auto", "cpu", "cuda", "cuda:1"; several devices share the work, "cuda:0,1", and with a limit
+ * to their memory it is done in pieces. Vectors then live in the host's memory. */
 TOMOS_API tomos_status tomos_backend_open_with(
 	tomos_backend **backend, const char *name, const tomos_device_options *options);
 TOMOS_API void tomos_backend_close(tomos_backend *backend);
 TOMOS_API const char *tomos_backend_describe(const tomos_backend *backend);
 /* The name of the optimised kernel that did the last projection; "": none, or unknown. */
 TOMOS_API const char *tomos_backend_kernel(const tomos_backend *backend);
-/* Memory of the backend's own, for arrays that stay where the work is done; array->device then says
+/* Memory of the backend, for arrays that stay on the device; array->device then says
  * where: 0 the host's memory, 1 and up GPUs. */
 TOMOS_API tomos_status tomos_array_create(
 	tomos_array *array, tomos_backend *backend, int64_t n0, int64_t n1, int64_t n2);
@@ -461,7 +475,7 @@ TOMOS_API tomos_status tomos_array_copy(
 typedef enum tomos_rate {
 	TOMOS_RATE_MEMORY, /* bytes to and from its memory */
 	TOMOS_RATE_LINK,   /* bytes each way between it and the host's memory */
-	TOMOS_RATE_CACHE, /* bytes from what is nearest to its arithmetic: first cache, shared memory */
+	TOMOS_RATE_CACHE,  /* bytes from the first-level cache, or from shared memory */
 	TOMOS_RATE_SUMS,    /* multiply-adds of floats */
 	TOMOS_RATE_FETCHES, /* interpolated values of texture units */
 	TOMOS_RATE_TENSOR,  /* multiply-adds of halves in matrix units */
@@ -471,8 +485,8 @@ typedef enum tomos_rate {
 typedef struct tomos_machine {
 	size_t bytes;
 	char model[96], driver[96];
-	int64_t processors;
-	double clock; /* in Hz */
+	int64_t processors; /* SMs of a GPU, threads of a CPU */
+	double clock;       /* in Hz */
 	double rates[TOMOS_RATES];
 } tomos_machine;
 
@@ -506,7 +520,7 @@ TOMOS_API const tomos_kernel *tomos_kernels(int *count);
 
 /* ---- choosing kernels by measuring -------------------------------------------------------- */
 
-/* One way to do one kind of projection, as it was measured. */
+/* The measured speed of one kernel for one kind of projection. */
 typedef struct tomos_tuned {
 	size_t bytes;
 	char kernel[32];
@@ -521,27 +535,27 @@ typedef struct tomos_tuned {
 	double rate;                          /* voxel updates (voxels times views) per second */
 } tomos_tuned;
 
-/* Measures the kernels that can project between this grid and this scan. The rows go to `list`, those of
- * one kind of projection together; to be freed by tomos_tuned_free. The backend uses what was chosen
- * from then on. */
+/* Measures the kernels that can project between this grid and this scan. The rows go to `list`,
+ * those of one kind of projection together; to be freed by tomos_tuned_free. The backend uses
+ * what was chosen from then on. */
 TOMOS_API tomos_status tomos_tune(tomos_tuned **list, int64_t *count, tomos_backend *backend,
 	const tomos_grid *grid, const tomos_geometry *scan, const tomos_tune_options *options,
 	const tomos_progress *progress);
 /* What the backend knows now: what was kept for its device, and measured since. */
 TOMOS_API tomos_status tomos_tuned_list(
 	tomos_tuned **list, int64_t *count, const tomos_backend *backend);
-/* Keeps what the backend knows in the user's cache directory, from which backends on the same device, with
- * the same driver and version, take it when they are opened; TOMOS_TUNE=off: they do not. `path` is to be
- * freed by tomos_tuned_free, too. */
+/* Keeps what the backend knows in the user's cache directory, from which backends on the same
+ * device, with the same driver and version, take it when they are opened; TOMOS_TUNE=off: they
+ * do not. `path` is to be freed by tomos_tuned_free, too. */
 TOMOS_API tomos_status tomos_tuned_keep(const tomos_backend *backend, char **path);
-/* The name of that file, there or not (to be freed likewise), and why what it holds cannot be used (static
- * storage); NULL: it can, or there is none. */
+/* The name of that file, there or not (to be freed likewise), and why what it holds cannot be
+ * used (static storage); NULL: it can, or there is none. */
 TOMOS_API tomos_status tomos_tuned_file(
 	const tomos_backend *backend, char **path, const char **wrong);
 /* Removes what was kept for the device, and what the backend knows. */
 TOMOS_API tomos_status tomos_tuned_forget(tomos_backend *backend);
 TOMOS_API void tomos_tuned_free(void *list);
-/* The most updates in a second that a machine could do in the way of this kernel; 0: not known. */
+/* Upper bound of the voxel updates per second of this kernel on the machine; 0: not known. */
 TOMOS_API double tomos_tuned_bound(
 	const tomos_tuned *row, const tomos_machine *machine, tomos_rate *part);
 
@@ -564,17 +578,18 @@ TOMOS_API const char *tomos_op_describe(const tomos_op *op);
 TOMOS_API tomos_status tomos_op_norm(
 	const tomos_op *op, double *norm, const tomos_progress *progress);
 
-/* Operators made of others, which must live as long as they do: a A + b B (B NULL: a A), A B and A'. */
+/* Operators made of others, which must live as long as they do: a A + b B (B NULL: a A), A B and
+ * A'. */
 TOMOS_API tomos_status tomos_op_sum(
 	tomos_op **op, double a, const tomos_op *A, double b, const tomos_op *B);
 TOMOS_API tomos_status tomos_op_product(tomos_op **op, const tomos_op *A, const tomos_op *B);
 TOMOS_API tomos_status tomos_op_transpose(tomos_op **op, const tomos_op *A);
 
-/* An operator made of your functions: out = A in and out = A'in, on contiguous arrays in host memory, with any
- * backend; `in` must not be changed. A function that fails returns other than 0; the library call then ends with
- * TOMOS_CALLBACK_FAILED. The functions are called from the thread that called the library. You must ensure that
- * `adjoint` is the transpose of `forward`. Methods that need rows, views or powers of the entries reject such an
- * operator. */
+/* An operator made of your functions: out = A in and out = A'in, on contiguous arrays in host
+ * memory, with any backend; `in` must not be changed. A function that fails returns other than
+ * 0; the library call then ends with TOMOS_CALLBACK_FAILED. The functions are called from the
+ * thread that called the library. You must ensure that `adjoint` is the transpose of `forward`.
+ * Methods that need rows, views or powers of the entries reject such an operator. */
 typedef int (*tomos_custom_apply)(void *user, const tomos_array *in, const tomos_array *out);
 typedef struct tomos_custom {
 	size_t bytes;
@@ -601,15 +616,16 @@ typedef struct tomos_matrix {
 	const float *values;
 } tomos_matrix;
 
-/* Such arrays, which are copied, as an operator between arrays of these shapes; the order of the columns does not
- * matter here. */
+/* Such arrays, which are copied, as an operator between arrays of these shapes; the order of the
+ * columns does not matter here. */
 TOMOS_API tomos_status tomos_op_matrix_arrays(tomos_op **op, tomos_backend *backend,
 	const tomos_matrix *arrays, const int64_t domain[3], const int64_t range[3]);
 /* The arrays of a matrix stored as CSR; they live as long as the operator. */
 TOMOS_API tomos_status tomos_matrix_arrays(const tomos_op *op, tomos_matrix *arrays);
 /* Bytes that a stored matrix takes, arrays of its own organisation included. */
 TOMOS_API tomos_status tomos_matrix_bytes(const tomos_op *op, int64_t *bytes);
-/* Matrix Market (.mtx), SciPy's save_npz (.npz), or HDF5 (.h5) with data, indices, indptr, shape. */
+/* Matrix Market (.mtx), SciPy's save_npz (.npz), or HDF5 (.h5) with data, indices, indptr,
+ * shape. */
 TOMOS_API tomos_status tomos_matrix_write(
 	const tomos_op *op, const char *path, const tomos_file_options *options);
 typedef struct tomos_matrix_info {
@@ -627,8 +643,9 @@ TOMOS_API tomos_status tomos_op_matrix_read(tomos_op **op, tomos_backend *backen
 
 /* ---- reconstruction ----------------------------------------------------------------------- */
 
-/* Convergence of an iterative method. The lists are the caller's, or NULL: ||b - A x|| / ||b|| (methods that
- * process blocks: of each block before its update) and ||x - truth|| / ||truth||, one value per iteration. */
+/* Convergence of an iterative method. The lists are the caller's, or NULL: ||b - A x|| / ||b||
+ * (methods that process blocks: of each block before its update) and ||x - truth|| / ||truth||,
+ * one value per iteration. */
 typedef struct tomos_history {
 	size_t bytes;
 	double *residual, *error;
@@ -640,8 +657,8 @@ typedef struct tomos_history {
 	const struct tomos_array *iterate;
 } tomos_history;
 
-/* x is the start image and the result; after TOMOS_CANCELLED the last whole iterate, the one that the
- * history counts. */
+/* x is the start image and the result; after TOMOS_CANCELLED the last whole iterate, the one
+ * that the history counts. */
 #define TOMOS_ALGEBRAIC(method) \
 	TOMOS_API tomos_status tomos_##method(const tomos_op *op, const tomos_array *b, \
 		const tomos_array *x, const tomos_algebraic_options *options, \
@@ -695,20 +712,21 @@ TOMOS_API tomos_status tomos_checkpoint_describe(const char *path, tomos_checkpo
 
 typedef struct tomos_axis {
 	size_t bytes;
-	double column;     /* where the axis falls on the detector, first pixel 0 */
-	double confidence; /* how far the best place stands out from the second best, as a share of all
-			     * scores' spread: 0: could be anywhere, 1: nowhere else; of one method and range */
-	int at_edge;       /* 1: best at the end of the range; it may lie beyond */
-	int full_turn;     /* 1: the views go all around */
-	int half;          /* 1: half acquisition, the axis nearer to one edge than a quarter */
-	double low, high;            /* the range */
-	double pairs, vo, sharpness; /* what each way found; NAN where it was not taken */
+	double column;     /* detector column of the axis, first pixel 0 */
+	/* Difference between the best and the second best score, relative to the range of scores:
+	 * 0: ambiguous, 1: unambiguous; comparable for one method and range only. */
+	double confidence;
+	int at_edge;       /* 1: best at the end of the range; the axis may be outside */
+	int full_turn;     /* 1: the views cover 360 degrees */
+	int half;          /* 1: half acquisition: the axis is in the outer quarter of the width */
+	double low, high;            /* the range searched */
+	double pairs, vo, sharpness; /* result of each method; NAN: not used */
 	double error; /* standard error of `column`, in columns: from what parts of the data, or the ways,
 		       * say by themselves; NAN: there was one answer only */
 } tomos_axis;
 
-/* Parallel rays: from line integrals of one row or more (a few near the middle will do) and the angle
- * of each view. The backend is for pictures; NULL: the processor. */
+/* Parallel rays: from line integrals of one row or more (a few near the middle suffice) and the
+ * angle of each view. The backend computes test reconstructions; NULL: the CPU. */
 TOMOS_API tomos_status tomos_axis_find(tomos_axis *axis, tomos_backend *backend,
 	const tomos_array *integrals, const double *angles, const tomos_axis_options *options,
 	const tomos_progress *progress);
@@ -776,15 +794,15 @@ typedef struct tomos_job {
 			      * detector, until tomos_prepared_axis searches for it */
 } tomos_job;
 
-/* Reads, prepares, reconstructs and writes slab by slab, within the memory given, the stages overlapping
- * in time. The result does not depend on the slabs. The output appears when it is complete; what an
- * interrupted run had finished is kept beside it, for `resume`.
- *
- * Iterative methods run in slabs where every slice has a detector row of its own, which parallel rays or
- * a fan cross within the slice. Whatever couples slices (inner products of cgls, norms that step sizes
- * follow, stop rules, masks) does so within groups of 16 slices, counted from slice 0, whatever the
- * memory. Penalties on differences along z, stored matrices and other geometries need the whole volume at once,
- * which is then checked against the memory. A run of one slab that is cancelled writes its last whole iterate. */
+/* Reads, prepares, reconstructs and writes slab by slab, within the memory given, the stages
+ * overlapping in time. The result does not depend on the slabs. The output appears when it is
+ * complete; what an interrupted run had finished is kept beside it, for `resume`. * Iterative
+ * methods run in slabs where every slice has a detector row of its own, which parallel rays or a
+ * fan cross within the slice. Whatever couples slices (inner products of cgls, norms that step
+ * sizes follow, stop rules, masks) does so within groups of 16 slices, counted from slice 0,
+ * whatever the memory. Penalties on differences along z, stored matrices and other geometries need
+ * the whole volume at once, which is then checked against the memory. A run of one slab that is
+ * cancelled writes its last whole iterate. */
 TOMOS_API tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress);
 
 /* A job's projections, ready for a reconstruction: line integrals and their geometry. */
@@ -797,15 +815,17 @@ TOMOS_API tomos_status tomos_prepared_describe(
 TOMOS_API const tomos_geometry *tomos_prepared_geometry(const tomos_prepared *prepared);
 /* The angle of each view of the geometry, parallel rays only. */
 TOMOS_API tomos_status tomos_prepared_angles(const tomos_prepared *prepared, double *angles);
-/* Searches for the axis in prepared rows [row, row + rows), with the job's axis options, and moves the
- * geometry to it. Columns of the result are those of the scan. The backend is for pictures; NULL: the CPU. */
+/* Searches for the axis in prepared rows [row, row + rows), with the job's axis options, and moves
+ * the geometry to it. Columns of the result are those of the scan. The backend is for pictures;
+ * NULL: the CPU. */
 TOMOS_API tomos_status tomos_prepared_axis(tomos_prepared *prepared, tomos_backend *backend,
 	int64_t row, int64_t rows, tomos_axis *axis, const tomos_progress *progress);
 /* How the axis was found, as a line to print; NULL: it was known. */
 TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);
-/* The grid of the slices `rows` names, FIRST:END as in the run's options, "" for all. Geometry and rows
- * are those of these slices from then on, which is rejected where a slice needs more than a row of its
- * own. *first, unless NULL: the number of the first slice, the detector row it lies on. */
+/* The grid of the slices `rows` names, FIRST:END as in the run's options, "" for all. Geometry
+ * and rows are those of these slices from then on, which is rejected where a slice needs more
+ * than a row of its own. *first, unless NULL: the number of the first slice, the detector row it
+ * lies on. */
 TOMOS_API tomos_status tomos_prepared_slices(tomos_prepared *prepared, const char *rows,
 	const tomos_grid_options *options, tomos_grid *grid, int64_t *first);
 /* Rows [row, row + rows) of all views, as [view][row][column]. */

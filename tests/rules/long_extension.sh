@@ -35,8 +35,8 @@ END
 
 echo "== build"
 compiler=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
-cmake -S "$tree" -B "$dir/build" -G Ninja -DCMAKE_C_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 -DTOMOS_CUDA=OFF \
-	-DTOMOS_WERROR=ON >"$dir/log" || { cat "$dir/log"; exit 1; }
+cmake -S "$tree" -B "$dir/build" -G Ninja -DCMAKE_C_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release \
+	-DCMAKE_C_FLAGS_RELEASE=-O1 -DTOMOS_CUDA=OFF -DTOMOS_WERROR=ON >"$dir/log" || { cat "$dir/log"; exit 1; }
 tests="test_adjoint test_linearity test_options test_algebraic test_algebraic_run test_iterative test_every_format"
 targets=$(cmake --build "$dir/build" --target help | sed 's/:.*//' | sort -u)
 wanted=tomos_command
@@ -55,8 +55,10 @@ cd "$dir"
 "$tomos" convert volume.npy volume.dummy -q
 "$tomos" convert volume.dummy again.npy -q
 cmp volume.npy again.npy
-"$tomos" info volume.dummy | grep -q dummy
-"$tomos" recon --help | grep -q 'steepest descent\|dummy'
+"$tomos" info volume.dummy >said
+grep -q dummy said
+"$tomos" recon --help >said
+grep -q dummy said
 "$tomos" compare volume.npy again.npy
 
 echo "== generated tests"
