@@ -1,5 +1,5 @@
-/* Factors of an update that divides by the sum of the weights, where these are the same in all
- * slices: computed for one slice. */
+/* Per-pixel factors for updates that divide the back projection by the sum of the weights. All
+ * slices have the same weights, so that the factors are computed for one slice. */
 #include "backend/cuda/kernels/factors.h"
 
 enum { WIDE = 32, HIGH = 8 };
@@ -10,10 +10,10 @@ typedef struct {
 	int na, nb;
 	int64_t low_a, low_b;
 	float a, least;
-	float *to; /* [b][a] */
+	float *to; /* result of one slice, [b][a]; a, b: axes of the slice */
 } Factors;
 
-/* Sum of the weights of a view's columns for a pixel. */
+/* Sum of the weights with which the columns of one view contribute to pixel (a, b). */
 static __device__ float weights_at(const HatView *hat, double a, double b, int64_t columns)
 {
 	double e = hat->e0 + hat->ea * a + hat->eb * b;

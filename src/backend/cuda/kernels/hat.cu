@@ -1,4 +1,5 @@
-/* Views as hat functions, kept on the device with their plan. */
+/* HatView of every view of a plan. Computed once and stored on the device together with the
+ * plan. */
 #include "backend/cuda/kernels/hat.h"
 
 typedef struct {

@@ -1,45 +1,56 @@
 /* Joseph's back projection in cone beams with upright detectors (upright.h): each voxel gathers
  * from the rays around its own projection, so results are reproducible.
  *
- * A thread has a column of voxels, which projects onto detector column u of a view. The rays of a
- * nearby column c are in one sheet. Let s = c - u, A the distance of the voxels' plane from the
- * source along the sheet's dominant axis, D the depth, u_a the detector's step along that axis and
- * e = s u_a D / A, the relative increase in distance of that sheet's pixels. The sheet passes the
- * voxels at distance s k / (1 + e), where 1 / k is the shift of the projection per voxel, and the
- * voxels' heights correspond to rows 1 + e times as far from the source's row as their projection.
- * So a sheet costs a few float instructions. A row is rounded to an integer only at the start of a
- * span of voxels: voxel k of the span is within one row of row k from there, and reads that row and
+ * Each thread computes a column of voxels along z. In a view this column projects onto detector
+ * column u, which need not be an integer. All rays of detector column c are in one plane parallel
+ * to z, the sheet of c. Let
+ *   - s = c - u;
+ *   - A: distance from the source to the voxels along the sheet's dominant axis (x or y);
+ *   - D: depth of the voxels, 0 at the source and 1 at the detector;
+ *   - u_a: step from one detector column to the next along the dominant axis;
+ *   - m: number of columns by which the projection moves per voxel along the minor axis;
+ *   - e = s u_a D / A: along the dominant axis, detector column c is 1 + e times as far from the
+ *     source as column u.
+ *
+ * The sheet passes the voxels at distance s / (m (1 + e)), in voxels, which gives the weight across
+ * the sheet. In the sheet, the row of a voxel is 1 + e times as far from the row of the source as
+ * in its own projection. So each sheet costs a few float instructions.
+ *
+ * Along z, voxels are processed in spans. The row is rounded to an integer only for the first voxel
+ * of a span: voxel k of the span is within one row of the k-th row after it, and reads that row and
  * its two neighbours with weights of one addition each.
  */
 #include "backend/cuda/kernels/update.h"
 #include "backend/cuda/kernels/upright.h"
 
-/* Voxels per thread (by the height of the box) and per span: short spans allow rows that are closer
- * together or farther apart than voxels. */
+/* Voxels per thread: TALL or LOW, by the height of the box. Voxels per span: LONG, or SHORT
+ * where the distance of rows differs more from one voxel. */
 enum { TALL = 32, LOW = 16, LONG = 8, SHORT = 2 };
-#define SHORT_GAP 0.755 /* least row distance, in voxels */
+#define SHORT_GAP 0.755 /* least distance of rows, in voxels, for SHORT spans */
 
 enum {
-	WIDE = 16, /* a block's columns of voxels; of a warp 8 x 4 */
+	WIDE = 16, /* columns of voxels per block: WIDE x HIGH; per warp 8 x 4 */
 	HIGH = 8,
-	VIEWS = 64,        /* set up by a block at once */
+	VIEWS = 64,        /* views set up by a block at once */
 	STRIP = 32,        /* adjacent columns of an image; all images have the same row pitch */
-	BORDER = LONG + 2, /* rows of zeros above and below: a span and its neighbours */
+	BORDER = LONG + 2, /* rows of zeros above and below an image: a span and its neighbours */
 	THREADS = WIDE * HIGH,
-	MIXED = 2 /* neither x nor y is the dominant axis of all sheets */
+	MIXED = 2 /* value of Seen.axis: neither x nor y is the dominant axis of all sheets */
 };
 
 #define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
 
-/* A view relative to a block: (column, row) = (uf + ua dx + ub dy, vf + va dx + vb dy) / D from
- * `column` and `row`, D = df + da dx + db dy; rows increase by vc / D per voxel. */
+/* A view relative to the first voxel (corner) of a block. The voxel at (dx, dy) from the corner
+ * has depth D = df + da dx + db dy. Its projection, relative to the integers `column` and `row`, is
+ * (uf + ua dx + ub dy, vf + va dx + vb dy) / D; per voxel along z the row increases by vc / D. gap:
+ * distance of rows at D = 1, in voxels. */
 typedef struct __align__(16)
 {
 	float uf, ua, ub, df, da, db, vf, va, vb, vc, gap;
-	float away[2];            /* from the source to the corner */
-	float step[2];            /* from pixel to pixel */
-	float horizon, low, high; /* rows: of the source; range in which rays meet voxels */
-	int column, line;         /* line: the row with the border */
+	float away[2];            /* x and y from the source to the corner */
+	float step[2];            /* x and y from one detector column to the next */
+	float horizon, low, high; /* relative to `row`: row of the source; range of rows to read */
+	int column, line;         /* line: `row` counted with the border */
 	int axis;
 }
 Seen;
@@ -49,9 +60,10 @@ typedef struct {
 	KernelModel model;
 	const KernelView *views;
 	int64_t count;
-	float reach, margin; /* most columns to either side; largest 1 + |e| */
+	float reach, margin; /* most columns to either side; upper bound of 1 + |e| */
 	int n[3], lines, strips;
-	const void *images; /* [view][strip][line][column], times the step lengths of the rays */
+	const void *images; /* [view][strip][line][column]; each pixel times its ray's step
+	                     * length */
 	float *volume;
 	VoxelUpdate update;
 } Shadow;
@@ -89,8 +101,8 @@ static __device__ double affine(const double f[4], double x, double y, double z)
 	return f[0] * x + f[1] * y + f[2] * z + f[3];
 }
 
-/* All sheets between two with the same dominant axis, less than 90 degrees apart, have that
- * axis. */
+/* Dominant axis of all sheets that voxels of the block can meet, or MIXED. If the first and the
+ * last sheet have the same axis and are less than 90 degrees apart, all between them have it. */
 static __device__ int block_axis(const Shadow *s, const KernelView *k, double left, double right)
 {
 	const double end = (double)(s->model.columns - 1);
@@ -134,13 +146,14 @@ static __device__ Seen see(const Shadow *s, const KernelView *k, int x0, int y0,
 	return seen;
 }
 
-/* One sheet: voxel j of the column is at row + j rate of it, whose rows are `gap` voxels apart. */
+/* A sheet relative to a column of voxels: voxel j projects to row `row` + j `rate`; rows are
+ * `gap` voxels apart at the voxels; weight: across the sheet. */
 typedef struct {
 	float row, rate, gap, weight;
 } Sheet;
 
-/* Whether all voxels of a span are within one row of their nominal one and meet only its
- * neighbours. */
+/* Whether every voxel k of a span is within one row of the k-th row after the first, so that
+ * only that row and its neighbours have weights above zero. */
 template <int SPAN> static __device__ __forceinline__ bool fits(float rate)
 {
 	const float half = (SPAN - 1) * 0.5f;
@@ -174,14 +187,15 @@ static __device__ __forceinline__ void climb(
 	}
 }
 
-/* Projection of a column of voxels, and its shift per voxel. */
+/* Projection of the lowest voxel of a column: depth, column u and row; change of u per voxel
+ * along x, y. */
 typedef struct {
 	float depth, u, row, move[2];
 } Foot;
 
-/* Sheets of one dominant axis relative to a column of voxels. */
+/* Terms common to all sheets of one dominant axis, relative to a column of voxels. */
 typedef struct {
-	float farther, away; /* per detector column: e, and the distance */
+	float farther, away; /* per detector column: e, and the distance in voxels (1 / m) */
 } Slant;
 
 static __device__ __forceinline__ Slant slant_of(
@@ -259,8 +273,8 @@ typedef struct {
 	double reach, margin;
 } Notes;
 
-/* Largest angle between neighbouring pixels, seen from the source, along the axis of their
- * sheet. */
+/* Upper bound, in radians, of the angle between neighbouring detector columns seen from the
+ * source, times sqrt(2) since sheets may be at 45 degrees to their dominant axis. */
 static double pixel_angle(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
@@ -276,14 +290,15 @@ static double pixel_angle(const ProjectRequest *what)
 	return model->columns > 0 ? most : 0;
 }
 
-/* Floats of scratch per view. */
+/* Floats of scratch memory per view; pairs: each pixel is a float2 of value and weight. */
 static int64_t view_floats(const KernelModel *model, bool pairs)
 {
 	int64_t columns = (model->columns + STRIP - 1) / STRIP * STRIP;
 	return (model->rows + 2 * BORDER) * columns * (pairs ? 2 : 1);
 }
 
-/* Sheets of a block must be less than 90 degrees apart, and pixels of a view must fit an int. */
+/* The limits ensure that the sheets of a block are less than 90 degrees apart (block_axis) and
+ * that offsets within a view fit into an int. */
 static bool shadow_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const double most_reach = 2, most_angle = 0.03;

@@ -1,9 +1,10 @@
 /* Joseph's back projection of parallel rays in any direction: each voxel gathers from the rays that
  * pass within one voxel on both minor axes, so results are reproducible.
  *
- * The rays of a view cross a plane of the dominant axis in a lattice. A voxel projects to (column,
- * row) = (c, r); the ray of pixel (c + dc, r + dr) passes it at the distances P . (dc, dr) and Q .
- * (dc, dr) along the two minor axes.
+ * The rays of a view cross a plane of the dominant axis in a regular lattice. Let (c, r) be the
+ * column and row onto which a voxel projects. The ray of pixel (c + dc, r + dr) passes the voxel at
+ * distances p[0] dc + p[1] dr along the first minor axis and q[0] dc + q[1] dr along the second
+ * (LatticeView), in voxels.
  */
 #include "backend/cuda/kernels/oblique.h"
 #include "backend/cuda/kernels/update.h"
@@ -12,8 +13,9 @@ enum { WIDE = 32, HIGH = 8, VIEWS = 64, BORDER = 3, MOST = 5, THREADS = 128 };
 
 typedef struct {
 	double column[4], row[4];
-	float p[2], q[2];    /* per column, per row */
-	float columns, rows; /* largest distance of rays, in pixels */
+	float p[2], q[2];    /* shift of rays along the minor axes, per column and per row */
+	float columns, rows; /* rays that can meet a voxel are at most this far from its
+	                      * projection, in pixels */
 	float step;
 } LatticeView;
 
@@ -22,13 +24,14 @@ typedef struct {
 	int64_t count;
 	int rows, columns, n[3];
 	int64_t low[3];
-	const void *images; /* with a border of zeros */
+	const void *images; /* [view][row][pitch], with a border of zeros */
 	int64_t pitch, image;
 	float *volume;
 	VoxelUpdate update;
 } Lattice;
 
-/* A view relative to the corner of a block of voxels. */
+/* A view relative to the first voxel (corner) of a block: the voxel at (dx, dy) projects to
+ * column + cf + cx dx + cy dy and row + rf + rx dx + ry dy; p0 .. q1: p and q of LatticeView. */
 typedef struct {
 	int column, row;
 	float cf, cx, cy, rf, rx, ry, p0, p1, q0, q1, columns, rows, step;
@@ -62,8 +65,9 @@ static __device__ Near near_corner(const LatticeView *v, double x, double y, dou
 		v->q[1], v->columns, v->rows, v->step};
 }
 
-/* Weighted sum over N x N pixels from `at` on, whose first ray passes at (p, q); CHECKED: some of
- * them may be outside. */
+/* Weighted sum over the N x N pixels that start at `at` (column, row of the image with its
+ * border). The ray of the first pixel passes the voxel at (p, q). CHECKED: some pixels may be
+ * outside the image. */
 template <int N, bool CHECKED, typename Pixel>
 static __device__ __forceinline__ Pixel sum_pixels(const Near *v, const Pixel *at, int64_t pitch,
 	float p, float q, int column, int row, int high)
@@ -83,7 +87,8 @@ static __device__ __forceinline__ Pixel sum_pixels(const Near *v, const Pixel *a
 	return sum;
 }
 
-/* The N x N pixels whose rays may be near enough. */
+/* Adds one view to the voxel at (dx, dy) of the block: the N x N pixels whose rays may pass
+ * within one voxel. */
 template <int N, typename Pixel>
 static __device__ __forceinline__ void visit(
 	const Lattice *s, const Near *near, const Pixel *image, float dx, float dy, Pixel &sum)
@@ -147,7 +152,7 @@ static bool lattice_view(const Plan *plan, const KernelView *k, LatticeView *vie
 	return true;
 }
 
-/* Pixels across that the widest view needs; 0 where this kernel does not apply. */
+/* N (see visit) for the view that needs most pixels; 0 where this kernel does not apply. */
 static int lattice_size(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
@@ -178,7 +183,7 @@ static void make_view(const Plan *plan, int64_t view, const void *user, void *pl
 	lattice_view(plan, &plan->views[view], (LatticeView *)place);
 }
 
-/* Floats of scratch per view. */
+/* Floats of scratch memory per view; pairs: each pixel is a float2 of value and weight. */
 static int64_t view_floats(const KernelModel *model, bool pairs)
 {
 	int64_t pixels = (model->columns + 2 * BORDER) * (model->rows + 2 * BORDER);

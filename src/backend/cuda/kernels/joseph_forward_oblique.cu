@@ -1,24 +1,25 @@
-/* Joseph's forward projection of parallel rays in any direction, through shared memory, for every
- * dominant axis.
+/* Joseph's forward projection of parallel rays in any direction, from bricks of voxels in shared
+ * memory.
  *
- * A block has a square of pixels and advances along the dominant axis a few planes (a brick) at a
- * time: the voxels that its rays can read in these planes are copied first, with zeros outside the
- * box. Neighbouring threads have neighbouring planes of one ray, whose sums are added at the end.
- * With few views the planes are divided among several blocks, whose sums are added in a fixed
- * order.
+ * a is the dominant axis of a view, b and c are the other two. A block computes a square of SIDE x
+ * SIDE pixels. It advances along a by PLANES planes at a time. First it copies the voxels that its
+ * rays can read in these planes, a brick, to shared memory, with zeros outside the box. Then PLANES
+ * neighbouring threads sample the same ray, one plane each; their sums are added at the end. With
+ * few views, the planes are divided among several blocks, whose sums are added in a fixed order.
  */
 #include <cuda_pipeline.h>
 #include "backend/cuda/kernels/oblique.h"
 
 enum {
 	WARP = 32,
-	SIDE = 16, /* pixels of a square */
-	PAIR = 2,  /* rows of pixels per warp, and columns at once */
+	SIDE = 16, /* side of a square of pixels */
+	PAIR = 2,  /* pixels of a warp at a time: PAIR columns of PAIR rows */
 	WARPS = SIDE / PAIR,
 	THREADS = WARP * WARPS,
 	GROUPS = SIDE / PAIR,
-	PLANES = WARP / (PAIR * PAIR), /* of a brick; along x a cache sector */
-	BLOCKS_EACH = 8,               /* wanted per SM */
+	PLANES = WARP / (PAIR * PAIR), /* planes of a brick; with a = x, 8 contiguous floats (a
+	                                * cache sector) */
+	BLOCKS_EACH = 8,               /* blocks wanted per SM */
 	MOST_PARTS = 16,
 	MOST_SIDE = 255,
 	MOST_BYTES = 96 << 10
@@ -30,35 +31,35 @@ enum { BLOCKS = 4 };
 enum { BLOCKS = 5 };
 #endif
 
-#define ROOM 1e-3       /* margin for the rounding of positions to float */
-#define WHOLE 0x1.8p23f /* floats of this size are integers */
+#define ROOM 1e-3       /* margin for rounding positions to float, in voxels */
+#define WHOLE 0x1.8p23f /* 1.5 * 2^23: floats of this size are integers */
 
 typedef struct {
 	const ObliqueView *views;
 	int axis, rows, columns, parts;
 	int n[3];                  /* voxels of the box along a, b, c */
-	int64_t low[3], stride[3]; /* its first voxel; strides */
-	int wide, high;            /* voxels per line and lines per plane that are copied */
-	int units;                 /* pieces of a line */
+	int64_t low[3], stride[3]; /* first voxel of the box; strides, in floats */
+	int wide, high;            /* voxels per line (along b) and lines per plane (along c)
+	                            * that are copied */
+	int units;                 /* pieces (units of copying) per line */
 	unsigned inverse;          /* reciprocal of units, times 2^32 */
-	int pitch, plane;          /* strides of lines and planes of a brick, in floats */
-	int size;                  /* total floats */
-	unsigned first; /* offset of voxel (0, 0) of a line for the integers returned by split */
+	int pitch, plane;          /* strides of lines and planes within a brick, in floats */
+	int size;                  /* floats of a brick */
+	unsigned first; /* cancels WHOLE in the bit patterns that split returns, times strides */
 	const float *volume;
-	float *to;    /* projections, or partial sums */
-	int64_t part; /* stride of parts; 0: sums are added to the projections */
+	float *to;    /* projections, or partial sums of each part */
+	int64_t part; /* stride of parts; 0: one part, added to the projections */
 } Bricks;
 
-/* The rays of a square. */
+/* The rays of a square of pixels. Positions (p, q) are along b and c, in voxels of the box. */
 typedef struct {
-	double p, q;         /* position of the first ray in plane 0 of the box */
-	double low_p, low_q; /* smallest position of all rays, with a margin */
+	double p, q;         /* first ray (first column and row) in plane 0 of the box */
+	double low_p, low_q; /* smallest position of any ray in plane 0, with a margin */
 	double slope_p, slope_q;
 	float column_p, column_q, row_p, row_q;
 } Square;
 
-/* Along b or c: position of the first ray in plane 0, and the smallest position of all relative to
- * it. */
+/* Along b (i = 0) or c (i = 1): position of the ray of (column, row) in plane 0 of the box. */
 static __device__ double place_of(const Bricks &s, const ObliqueView &v, int i, int column, int row)
 {
 	return v.from[i] + column * v.column[i] + row * v.row[i] + (double)s.low[0] * v.slope[i] -
@@ -77,7 +78,8 @@ static __device__ Square square_of(const Bricks &s, const ObliqueView &v, int co
 		(float)v.column[0], (float)v.column[1], (float)v.row[0], (float)v.row[1]};
 }
 
-/* First voxels that are copied of a plane or, along x, of a brick. */
+/* Voxel (along b, along c) at which the copied region of a plane starts or, with a = x, that of
+ * a brick. */
 typedef struct {
 	int i, j;
 } Corner;
@@ -100,7 +102,8 @@ template <bool ALONG, int COPIED> static __device__ Corner corner_of(const Squar
 	return to;
 }
 
-/* Whether rays may meet voxels 0 .. n - 1 on one of the planes from k on. */
+/* Along one axis: whether rays may meet voxels 0 .. n - 1 in planes k .. k + PLANES - 1. low:
+ * smallest position in plane 0; size: voxels that are copied. */
 static __device__ bool is_near(double low, double slope, int k, int size, int n)
 {
 	double one = fma((double)k, slope, low), two = fma((double)(k + PLANES - 1), slope, low);
@@ -113,16 +116,18 @@ static __device__ bool is_met(const Bricks &s, const Square &square, int k)
 	       is_near(square.low_q, square.slope_q, k, s.high, s.n[2]);
 }
 
-/* A piece of a plane or, along x, a line of a brick. */
+/* A unit of copying: COPIED voxels of a line or, with a = x, the PLANES voxels of one line along
+ * x. */
 typedef struct {
-	int from;           /* voxels from the corner on */
-	unsigned short to;  /* floats of the brick */
-	unsigned char i, j; /* its position */
+	int from;           /* offset in the volume from the corner, in floats */
+	unsigned short to;  /* offset in the brick, in floats */
+	unsigned char i, j; /* index along b and c */
 } Piece;
 
-/* The voxels that rays can meet are nearly the same in every brick, up to fractions of a voxel or
- * piece. A piece is needed if its distance from the centre, in columns and rows, is small
- * enough. */
+/* Lists the pieces to copy, once for all bricks: relative to the corner, the voxels that rays
+ * can meet differ between bricks only by fractions of a voxel or piece. The position of a piece
+ * relative to the centre of the square is converted to detector columns (u) and rows (v); it is
+ * listed if both are within half a square plus the size of the piece. */
 template <bool ALONG, int COPIED>
 static __device__ void list_pieces(const Bricks &s, const Square &square, Piece *list, int *count)
 {
@@ -150,7 +155,8 @@ static __device__ void list_pieces(const Bricks &s, const Square &square, Piece 
 	}
 }
 
-/* Along x, all threads copy all planes, else each warp one of them. */
+/* Starts the asynchronous copy of a brick (planes from k0 on). ALONG (a = x): all threads copy
+ * all planes; otherwise each warp copies one plane. COPIED: floats per copy instruction. */
 template <bool ALONG, int COPIED>
 static __device__ __forceinline__ void bring(
 	const Bricks &s, const Square &square, const Piece *list, int count, int k0, float *brick)
@@ -180,8 +186,8 @@ static __device__ __forceinline__ void bring(
 	}
 }
 
-/* Splits a small number into its fraction and, in the low bits of the result, the integer below
- * it. */
+/* Splits `at` into its fraction (`part`) and the integer below it. The result is the bit pattern
+ * of WHOLE plus that integer. */
 static __device__ __forceinline__ unsigned split(float at, float &part)
 {
 	float sum = __fadd_rd(at, WHOLE);
@@ -189,7 +195,8 @@ static __device__ __forceinline__ unsigned split(float at, float &part)
 	return __float_as_uint(sum);
 }
 
-/* Column of a thread's ray in the first group. */
+/* Column of a thread's ray in group 0, relative to the square; group g is at g PAIR columns
+ * more. */
 static __device__ __forceinline__ int column_of(int thread)
 {
 	return thread / PLANES % PAIR;
@@ -226,7 +233,7 @@ static __device__ __forceinline__ void cross(
 	}
 }
 
-/* Of the bricks *at .. *end - 1 the contiguous range that rays may meet. */
+/* Narrows the range of bricks *at .. *end - 1 to the contiguous range that rays may meet. */
 static __device__ void met_of(const Bricks &s, const Square &square, int *at, int *end)
 {
 	int begin = *end, last = *at;
@@ -243,8 +250,8 @@ static __device__ void met_of(const Bricks &s, const Square &square, int *at, in
 	*end = last;
 }
 
-/* Sums over all planes for the group of each thread, which has as many threads as there are
- * planes. */
+/* Transposing reduction: PLANES neighbouring threads each have one plane's sums for all groups.
+ * Thread i of them returns the sum over all planes for group i. */
 static __device__ __forceinline__ float sum_planes(float sum[PLANES])
 {
 #pragma unroll
@@ -291,7 +298,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 		__pipeline_wait_prior(0);
 		__syncthreads();
 		cross<ALONG, COPIED>(s, square, at * PLANES, brick, sum);
-		__syncthreads(); /* all threads have finished with the brick */
+		__syncthreads(); /* before the brick is overwritten */
 	}
 	int c = column + threadIdx.x % PLANES * PAIR + column_of(threadIdx.x);
 	int r = row + row_of(threadIdx.x);
@@ -316,9 +323,9 @@ static __global__ void add_parts(const __grid_constant__ Bricks s, int64_t pixel
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Voxels that the rays of a square may meet in a plane, or along x in a brick, by axis. */
+/* Upper bounds of the copied voxels (Bricks.wide, Bricks.high) for each dominant axis. */
 typedef struct {
-	int axes; /* that are dominant, 1, 2, 4 for x, y, z */
+	int axes; /* bit mask of the dominant axes that occur: 1, 2, 4 for x, y, z */
 	int wide[3], high[3];
 } BrickSizes;
 
@@ -329,7 +336,8 @@ static int size_of(const ObliqueView *v, int i)
 	return (int)fmin(squares + drift + 2 * ROOM, 1e4) + 3;
 }
 
-/* Layout of bricks in shared memory: neighbouring rays and planes are mostly in different banks. */
+/* Layout of bricks in shared memory. Strides are padded so that neighbouring rays and planes are
+ * mostly in different banks. */
 static void lay_out(Bricks *s, const BrickSizes *sizes, int copied)
 {
 	s->wide = sizes->wide[s->axis];
@@ -358,7 +366,8 @@ static int bytes_of(const Bricks *s)
 	return (int)(s->size * sizeof(float) + s->units * s->high * sizeof(Piece) + sizeof(int));
 }
 
-/* Whether bricks with pieces of either size fit into shared memory, and pieces into the list. */
+/* Whether bricks with pieces of 1 and of 4 floats fit into shared memory, and their indices into
+ * Piece. */
 static bool has_room(const ProjectRequest *what, const BrickSizes *sizes, int axis)
 {
 	const Box *box = &what->box;
@@ -421,7 +430,7 @@ static tomos_status start(tomos_backend *backend, const ProjectRequest *what, Br
 	return TOMOS_OK;
 }
 
-/* Number of parts that gives enough blocks for the GPU. */
+/* Number of parts into which the planes are divided, to have enough blocks for the GPU. */
 static int parts_of(const CudaDevice *d, const ProjectRequest *what, const Bricks *s)
 {
 	int64_t pixels = what->count * s->rows * s->columns, squares = pixels / (SIDE * SIDE);

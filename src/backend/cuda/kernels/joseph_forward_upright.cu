@@ -1,13 +1,16 @@
-/* Joseph's forward projection for upright detectors: circular cone beam, fans and parallel beam.
+/* Joseph's forward projection for upright detectors: circular cone beam, fan beams and parallel
+ * beam.
  *
  * The rays of one detector column are in one plane parallel to z (a sheet). A thread follows the
- * RAYS rays of neighbouring rows in one column. In every plane of the dominant axis they pass
- * between the same two columns of voxels, so each voxel row is interpolated across them once and
- * serves the rays on both sides of it; along z the interpolation is that of voxel_back_cone.cu,
- * without rounding. A block has the same columns in GROUP neighbouring views: their rays read
- * nearly the same voxels, which come from L1 cache. Blocks of the same rows run concurrently and
- * have their slab in L2 cache. Where views are so far apart that their rays have few voxels in
- * common, a block has a patch of pixels of one view.
+ * rays of RAYS neighbouring rows in one column. In every plane of the dominant axis a (x or y)
+ * these rays pass between the same two columns of voxels. So each row of voxels is interpolated
+ * between the two once, and used for the rays above and below it; along z, rays are interpolated as
+ * in voxel_back_cone.cu, without rounding.
+ *
+ * A block computes the same pixels of GROUP neighbouring views: their rays read nearly the same
+ * voxels, which are in L1 cache. Blocks of the same rows run concurrently, so that their slab is in
+ * L2 cache. If views are so far apart that their rays have few voxels in common, a block computes a
+ * patch of pixels of one view.
  */
 #include "backend/cuda/kernels/upright.h"
 #include "backend/cuda/kernels/transpose.h"
@@ -15,7 +18,7 @@
 enum {
 	WARP = 32,
 	GROUP = 8,
-	SIDE_BY_SIDE = 2, /* warps of a patch of pixels */
+	SIDE_BY_SIDE = 2, /* warps of a patch, along the row */
 	ABOVE = GROUP / SIDE_BY_SIDE,
 	RAYS = 8,
 	SEGMENT = 32,
@@ -27,15 +30,15 @@ typedef struct {
 	KernelModel model;
 	const KernelView *views;
 	int64_t count;
-	const float *volume; /* b contiguous, then a, then z */
+	const float *volume; /* [z][a][b]; b: the minor horizontal axis */
 	int na, nb, nz;
 	float *projections;
 } Sheets;
 
-/* What may be outside the box: nothing, slices, or columns as well. */
+/* What may be outside the box: nothing, slices only, or slices and columns of voxels. */
 typedef enum { INSIDE, SLICES_BEYOND, BEYOND } Where;
 
-/* Voxel rows of a plane, interpolated between columns i and i + 1. */
+/* Value between voxels i (`at`) and i + 1 of a row along b; right: fraction of voxel i + 1. */
 template <Where WHERE>
 static __device__ __forceinline__ float mix(
 	const float *at, float right, bool left_in, bool right_in, bool slice_in)
@@ -70,7 +73,7 @@ static __device__ __forceinline__ void plane(const Sheets *s, const float *at, f
 	}
 }
 
-/* Planes k0 .. k0 + SEGMENT - 1. */
+/* Adds planes k0 .. k0 + SEGMENT - 1 to the sums of the thread's rays. S: see sheet_segments. */
 template <int S>
 static __device__ void segment(const Sheets *s, const Path *path, int k0, float sum[RAYS])
 {
@@ -81,9 +84,9 @@ static __device__ void segment(const Sheets *s, const Path *path, int k0, float 
 	float slope = (float)path->slope, climb = (float)path->climb, widen = (float)path->widen;
 	float more0 = (float)(path->gap + k0 * path->widen - 1);
 	double p_end = p + (SEGMENT - 1) * path->slope, z_end = z + (SEGMENT - 1) * path->climb;
-	/* The last slice that the rays meet, relative to the height of the first ray: see
-	 * sheet_segments. Slabs may be thin, so limits are as tight as float allows at positions
-	 * that are nearly integers. */
+	/* reach: slices from the height of the first ray to the last slice that the rays read
+	 * (see sheet_segments). Slabs may be thin, so that limits are as tight as float rounding
+	 * allows (near). */
 	const double reach = RAYS + S - 1, near = 1e-2;
 	int planes = min(SEGMENT, s->na - k0);
 	if (fmax(p, p_end) < -1 || fmin(p, p_end) > s->nb || fmax(z, z_end) + reach < 0 ||
@@ -109,7 +112,8 @@ static __device__ void segment(const Sheets *s, const Path *path, int k0, float 
 	}
 }
 
-/* The planes, in whole segments, in which rays of a warp are between the slices of the box. */
+/* First and end of the planes, in whole segments, in which rays of the warp are between the
+ * first and the last slice of the box. mine: whether this thread has rays. */
 template <int S> static __device__ int2 planes_between(const Sheets *s, const Path *path, bool mine)
 {
 	double below = -(RAYS + S) - path->z, above = s->nz + 1 - path->z, rate = 1 / path->climb;
@@ -129,14 +133,15 @@ template <int S> static __device__ int2 planes_between(const Sheets *s, const Pa
 	return make_int2(first / SEGMENT * SEGMENT, end);
 }
 
-/* Whether rows are so close to one voxel apart, in all planes of a segment, that S = 2 suffices. */
+/* Whether, in all planes of the segment, the distance of rows is so close to one voxel that S =
+ * 2 suffices. */
 static __device__ __forceinline__ bool is_near(const Path *path, int k0)
 {
 	double one = path->gap + k0 * path->widen - 1, other = one + (SEGMENT - 1) * path->widen;
 	return fmax(fabs(one), fabs(other)) * (RAYS - 1) < 0.98;
 }
 
-/* A block has GROUP neighbouring views of the same rays, or a patch of pixels of one view. */
+/* Pixels of a block: the same ones in GROUP neighbouring views, or a patch of one view. */
 typedef enum { OF_VIEWS, OF_PIXELS } Group;
 
 template <int A, int S, Group OF>
@@ -162,7 +167,7 @@ static __global__ void __launch_bounds__(WARP *GROUP, 3)
 			segment<2>(&s, &path, k0, sum);
 		else if (goes_on)
 			segment<S>(&s, &path, k0, sum);
-		/* Views of a block advance together. */
+		/* The views of a block advance together, to read the same voxels from L1 cache. */
 		if (OF == OF_VIEWS ? !__syncthreads_or(goes_on) : !goes_on)
 			break;
 	}
@@ -252,7 +257,8 @@ double sheet_reach(const ProjectRequest *what, double *gap)
 	return reach * 1.1 < 8 ? reach * 1.1 : 0;
 }
 
-/* S, or 0 where this kernel does not apply. */
+/* Number of voxel intervals S over which a thread's RAYS rays, at most one voxel apart per ray,
+ * can deviate: 2 or 3; 0 where this kernel does not apply. */
 static int sheet_segments(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
@@ -269,7 +275,7 @@ typedef struct {
 	Group group;
 } Notes;
 
-/* Mean angle between consecutive views. */
+/* Mean angle between consecutive views, in radians. */
 static double view_angle(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
@@ -290,7 +296,8 @@ static double view_angle(const ProjectRequest *what)
 	return sum / (double)(what->count - 1);
 }
 
-/* Rays that are half a warp apart at the border of the box have few voxels in common. */
+/* Views share few voxels if the rays of neighbouring views are more than half a warp (in voxels)
+ * apart at the border of the box. */
 static Group group_of(const ProjectRequest *what)
 {
 	const Box *box = &what->box;
