@@ -9,7 +9,7 @@
 #include <time.h>
 #include "algo/iteration.h"
 
-#define SHORT 0.1 /* seconds of an iteration that a cancel may wait for */
+#define SHORT 0.5 /* seconds of an iteration that a cancel may wait for */
 
 static double now(void)
 {

@@ -89,12 +89,12 @@ static void damp_wave(
 	float *column, int64_t stride, int64_t count, int64_t f, double share, const float *cosine)
 {
 	double re = 0, im = 0;
-	int64_t quarter =
-		3 * count; /* cosine[k] = cos(2 pi k / (4 count)); sine by a shift of `count` */
+	/* cosine[k] = cos(2 pi k / (4 count)), so that the sine of k is cosine[k + 3 count]. */
+	const int64_t to_sine = 3 * count;
 	for (int64_t v = 0; v < count; v++) {
 		int64_t at = 4 * (f * v % count);
 		re += (double)column[v * stride] * (double)cosine[at];
-		im += (double)column[v * stride] * (double)cosine[(at + quarter) % (4 * count)];
+		im += (double)column[v * stride] * (double)cosine[(at + to_sine) % (4 * count)];
 	}
 	double factor = share * (f == 0 || 2 * f == count ? 1 : 2) / (double)count;
 	for (int64_t v = 0; v < count; v++) {
@@ -102,7 +102,7 @@ static void damp_wave(
 		column[v * stride] -=
 			(float)(factor *
 				(re * (double)cosine[at] +
-					im * (double)cosine[(at + quarter) % (4 * count)]));
+					im * (double)cosine[(at + to_sine) % (4 * count)]));
 	}
 }
 

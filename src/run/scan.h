@@ -54,8 +54,8 @@ tomos_status scan_lengths(const File *look, const char *name, const char *fallba
 tomos_status scan_energy(const File *look, const char *name, double *value);
 tomos_status scan_angles(const File *look, const char *name, double **angles, int64_t *count);
 
-/* As many angles as views: where the list has more, those during which the stage stood still at
- * its ends, and flats and darks were taken, are left out. */
+/* Reduces the list to one angle per view: a longer list loses the angles at its start and end where
+ * the stage stood still, while flats and darks were taken. Fails if the numbers still differ. */
 tomos_status angles_fit(
 	double **fitted, const double *angles, int64_t count, int64_t views, const char *where);
 /* Degrees of a text file, in radians. */

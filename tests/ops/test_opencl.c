@@ -287,7 +287,7 @@ static void iterates(tomos_op *op, tomos_array *there, tomos_array *data, tomos_
 	history.iterate = &apart;
 	apart.data = data->data;
 	REJECTED(tomos_sirt(op, data, there, &o, &progress), TOMOS_UNSUPPORTED,
-		"lies on device 1001; there it must be the volume's own");
+		"is on device 1001, where it must be the volume's own");
 }
 
 /* Arrays on the device are used where they are, by the backend that made them alone. */
