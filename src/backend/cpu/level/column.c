@@ -1,19 +1,20 @@
-/* Back projection where all voxels of a column along z fall on one detector column: upright cone
- * beam, helix and laminography (Okitsu et al., 5.2). Column, depth and row step are computed once
- * per (x, y); the voxels of a column are the SIMD lanes.
+/* Back projection where all voxels of a column along z project to the same detector column
+ * position: upright cone beam, helix and laminography (Okitsu et al., 5.2). Detector column, depth
+ * and step in detector rows are computed once per (x, y); the voxels of a column are in the SIMD
+ * lanes.
  *
  * Views are stored transposed, so that a detector column is contiguous. Voxel-driven: the two
- * detector columns next to a voxel column are interpolated first, then each voxel takes its two
- * samples from two loaded vectors. Joseph's adjoint: each detector column that passes within one
- * voxel contributes separately.
+ * detector columns next to the voxel column are interpolated into one, which is then resampled at
+ * the rows of the voxels (stretch.h). Adjoint of Joseph: every detector column whose rays pass
+ * within one voxel contributes separately.
  */
 #include <math.h>
 #include "backend/cpu/level/upright.h"
 
 enum {
-	ACROSS = 16,  /* a tile: voxel columns along x */
-	DEEP = 16,    /* and along y */
-	TALL = 256,   /* voxels of a column processed at once */
+	ACROSS = 16,  /* voxels of a tile along x */
+	DEEP = 16,    /* voxels of a tile along y */
+	TALL = 256,   /* voxels of a tile along z */
 	TOGETHER = 8, /* views whose samples for a tile stay in the L2 cache */
 	SCRATCH_FLOATS = 11 << 20
 };
@@ -21,8 +22,8 @@ enum {
 typedef struct {
 	const ProjectRequest *what;
 	int64_t first, count; /* views of this pass */
-	int64_t stride;       /* floats per detector column */
-	float *samples;       /* [view][columns + 2][stride] */
+	int64_t stride;       /* floats per padded detector column */
+	float *samples;       /* [view][columns + 2][stride], with a zero column on either side */
 } Pass;
 
 static int64_t view_floats(const Plan *plan)
@@ -30,6 +31,7 @@ static int64_t view_floats(const Plan *plan)
 	return (plan->model.columns + 2) * column_stride(plan->model.rows);
 }
 
+/* The linear function f(x, y) at corner i of the grid. */
 static double corner(const double f[4], const Plan *plan, int i)
 {
 	return f[0] * (double)(i & 1 ? plan->grid.n[0] - 1 : 0) +
@@ -40,8 +42,8 @@ bool LEVEL(column_applies)(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	const RayClass *rays = &plan->rays;
-	/* The weight of a voxel depends on the kind of source; tilted fans have another source for
-	 * each voxel of a column. */
+	/* The formula of the weights depends on the kind of source, which must be the same in all
+	 * views. In tilted fans the source differs between the voxels of a column. */
 	bool fans = rays->source == TOMOS_FAN_PER_ROW;
 	if (rays->source == SOURCES_MIXED || !rays_are(rays, RAYS_IN_SHEET) ||
 		(fans && !rays_are(rays, RAYS_LEVEL)))
@@ -60,6 +62,7 @@ bool LEVEL(column_applies)(const ProjectRequest *what)
 	return true;
 }
 
+/* Copies one detector column of a view to the samples; for Joseph times the ray lengths. */
 static void transpose_column(void *user, int64_t index)
 {
 	const Pass *pass = user;
@@ -80,17 +83,18 @@ static void transpose_column(void *user, int64_t index)
 				(float)upright_step(pass->what->plan, k, (double)r, (double)column);
 }
 
-/* One view and ACROSS neighbouring columns of voxels: for each, the detector column to its left
- * (-2: off the detector), the weight of the next one, the row of the first voxel and the row
- * step. */
+/* Projection of ACROSS voxel columns, neighbours along x, in one view. Per voxel column: the
+ * detector column to its left (-2: off the detector), the interpolation weight `share` of the next
+ * one, the detector row of the first voxel, the rows per voxel, and the weight of the view. */
 typedef struct {
 	int64_t left[ACROSS];
 	double row[ACROSS], step[ACROSS];
 	float share[ACROSS], weight[ACROSS];
 	float near2[ACROSS], z,
-		dz; /* near2 + ((voxel - z) dz)^2: square of the distance to the source */
+		dz; /* squared distance of voxel n to the source: near2 + ((n - z) dz)^2 */
 } Hits;
 
+/* Computes the hits of the voxel columns from voxel `at` on. */
 static void hit_columns(const Plan *plan, const KernelView *k, const int64_t at[3], Hits *hits)
 {
 	int weight = plan->model.weight;
@@ -121,6 +125,7 @@ static void hit_columns(const Plan *plan, const KernelView *k, const int64_t at[
 	hits->dz = fans ? 0 : (float)plan->whole.step[2];
 }
 
+/* Interpolates the two detector columns next to voxel column i, for `count` voxels. */
 static void mix_columns(const Hits *hits, int i, int64_t count, int64_t stride,
 	const float *columns, Stretch *ready)
 {
@@ -131,6 +136,7 @@ static void mix_columns(const Hits *hits, int i, int64_t count, int64_t stride,
 	stretch_mix(ready, one, one + stride, hits->weight[i] - right, right, count, stride);
 }
 
+/* Resamples the columns of one or two views at the rows of `tall` voxels and adds them. */
 static void add_ready(const Pass *pass, const Stretch *ready, int views, int64_t tall, float *sums)
 {
 	const Plan *plan = pass->what->plan;
@@ -147,7 +153,7 @@ static void add_ready(const Pass *pass, const Stretch *ready, int views, int64_t
 		}
 }
 
-/* Adds one or two views to ACROSS columns of voxels. */
+/* Adds `count` (1 or 2) views to `wide` voxel columns of `tall` voxels from voxel `at` on. */
 static void add_views(const Pass *pass, int64_t view, int count, const int64_t at[3], int64_t wide,
 	int64_t tall, Stretch *ready, float (*sums)[TALL])
 {
@@ -167,7 +173,8 @@ static void add_views(const Pass *pass, int64_t view, int count, const int64_t a
 	}
 }
 
-/* Adds one detector column to one column of voxels from `at` on, with Joseph's weights. */
+/* Adds detector column c of a view to `tall` voxels of the voxel column that begins at voxel `at`,
+ * with the weights of Joseph's method. */
 static void add_joseph(const Pass *pass, const KernelView *k, const float *columns, int64_t c,
 	const int64_t at[3], int64_t tall, float *sums)
 {
@@ -190,7 +197,8 @@ static void add_joseph(const Pass *pass, const KernelView *k, const float *colum
 		stretch_gather(&s, column, weight, tall, rows, hats, sums);
 }
 
-/* Adds the columns that can pass within one voxel of the voxel column. */
+/* Adds all detector columns whose rays may pass within one voxel of the voxel columns. The range of
+ * columns is a bound with a margin of 10 %; add_joseph skips those further away. */
 static void add_joseph_view(const Pass *pass, int64_t view, const int64_t at[3], int64_t wide,
 	int64_t tall, float (*sums)[TALL])
 {
@@ -212,10 +220,11 @@ static void add_joseph_view(const Pass *pass, int64_t view, const int64_t at[3],
 	}
 }
 
-/* Sums of a tile, [y][x][z], over all views of the pass; added to the volume at the end. */
+/* Sums of a tile over all views of a pass, [y][x][z]; added to the volume at the end. */
 typedef float TileSums[DEEP][ACROSS][TALL];
 
-/* Transposed in small squares, to avoid long strides on both sides. */
+/* Adds row y and voxels [z, z + tall) of the sums to the volume at `out`, whose slices are `slice`
+ * floats apart. A small square buffer avoids long strides in both reads and writes. */
 static void give_square(const TileSums sums, int64_t y, int64_t z, int64_t wide, int64_t tall,
 	int64_t slice, float *out)
 {

@@ -1,7 +1,9 @@
-/* Fan beam in one slice: voxel-driven back projection, neighbouring pixels in the SIMD lanes. */
+/* Voxel-driven back projection of a fan beam in a single slice; neighbouring pixels of a row are in
+ * the SIMD lanes. */
 #include "backend/cpu/level/fan.h"
 
-/* BELOW: samples below the lowest lane that its window includes. */
+/* BELOW: samples that a window includes below the column of its lowest lane, since columns deviate
+ * from a straight line to either side. */
 enum { BELOW = LANES == 16 ? 5 : 2, TILE_ROWS = 8, VIEWS_IN_CACHE = 32, SCRATCH_FLOATS = 4 << 20 };
 
 typedef struct {
@@ -10,6 +12,7 @@ typedef struct {
 	float *samples;
 } Pass;
 
+/* Whether the columns of LANES pixels are always within one window. */
 static bool fits(const Plan *plan, const KernelView *k)
 {
 	double step, curve = fan_curve(plan, k, &step);

@@ -1,8 +1,8 @@
-/* In-slice fans: the detector columns on which LANES neighbouring pixels of a row fall.
+/* In-slice fans: the detector columns to which LANES neighbouring pixels of a row project.
  *
- * Along a row of pixels the column is a quotient of two linear functions: lane l is l step / (1 + l
- * bend) from the first lane. This is l step, computed exactly in fixed point as for parallel rays,
- * minus l^2 step bend / (1 + l bend), which is small.
+ * The column is a quotient of two linear functions of the pixel index: lane l projects l step / (1
+ * + l bend) columns from lane 0. This equals l step - l^2 step bend / (1 + l bend). The first term
+ * is computed exactly in fixed point, as for parallel rays; the second one is small.
  */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_FAN_H
 #define TOMOS_BACKEND_CPU_LEVEL_FAN_H
@@ -11,10 +11,11 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/level/stretch.h"
 
-/* Largest deviation from a straight line, in samples, that is supported. */
+/* Largest supported deviation of the columns from a straight line, in columns. */
 enum { MOST_CURVE = 64 };
 
-/* A view at one pixel: columns per pixel along x, and the relative change of depth per pixel. */
+/* Projection of one pixel in a view: its column U / D and its depth D (see KernelView), `step`:
+ * columns per pixel along x, `bend`: relative change of depth per pixel along x. */
 typedef struct {
 	double column, depth, step, bend;
 } Look;
@@ -29,15 +30,16 @@ static inline Look look_from(const KernelView *k, double x, double y)
 	return look;
 }
 
-/* Deviation of LANES pixels from a straight line, in samples; MOST_CURVE if it is too large. */
+/* Bound on the deviation of the columns of LANES pixels from a straight line; infinite where the
+ * approximation of fan_hits is not valid. */
 static inline double look_curve(const Look *look)
 {
 	double step = fabs(look->step), bend = LANES * fabs(look->bend);
 	return look->depth > 0.01 && bend < 0.3 ? LANES * step * bend / (1 - bend) : HUGE_VAL;
 }
 
-/* Largest deviation and step of a view. Along a row of pixels the step is proportional to 1 /
- * depth^2, so it is largest at one end of the row. */
+/* Largest deviation and, in `step`, largest columns per pixel in a view. Along a row of pixels the
+ * step is proportional to 1 / depth^2, so that it is largest at one end of the row. */
 static inline double fan_curve(const Plan *plan, const KernelView *k, double *step)
 {
 	double curve = 0;
@@ -52,7 +54,7 @@ static inline double fan_curve(const Plan *plan, const KernelView *k, double *st
 	return curve;
 }
 
-/* Pixels fall on columns first + at + fraction; `nearer` is one over their depth. */
+/* LANES pixels project to columns first + at + fraction; `nearer` is 1 / depth. */
 typedef struct {
 	int64_t first;
 	vi at;
@@ -73,7 +75,7 @@ static inline Hits fan_hits(const Look *look)
 		.nearer = inverse * (float)(1 / look->depth)};
 }
 
-/* Weights of the pixels from (x, y) on. */
+/* Voxel-driven weights (see WEIGHT_*) of LANES pixels from (x, y) on. */
 static inline vf fan_weights(
 	const Plan *plan, const KernelView *k, const Hits *hits, double x, double y)
 {

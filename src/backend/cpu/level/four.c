@@ -1,7 +1,8 @@
-/* Which views can be processed in rows of four pixels, and in which order. */
+/* Decides for which views rows of four pixels can be used, and in which order they are
+ * processed. */
 #include "backend/cpu/level/four.h"
 
-/* Kind FOUR_KINDS: the view cannot be processed so. */
+/* The set-up of a view; kind FOUR_KINDS: rows of four pixels cannot be used. */
 static Fours fours_of(const ProjectRequest *what, const Frame *f, int64_t view)
 {
 	const KernelView *k = &what->plan->views[what->first + view];

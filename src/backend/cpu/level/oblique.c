@@ -1,25 +1,26 @@
 /* Joseph's method for parallel rays in any direction, forward and adjoint.
  *
- * All rays of a view have the same slopes. LANES planes across the dominant axis are stored side by
- * side, each shifted by the integer part of its offset, so that a ray passes all of them within the
- * same 3 x 3 voxels. With planes in the SIMD lanes no gathers are needed: nine loaded vectors are
- * weighted by hat functions of the fractional offsets. The adjoint adds to the same nine vectors,
- * which are then shifted back.
+ * All rays of a view have the same slopes. LANES planes across the dominant axis are copied side by
+ * side, each shifted by the integer part of the ray's displacement from the first plane. A ray then
+ * crosses all LANES planes within the same 3 x 3 shifted voxels. With the planes in the SIMD lanes
+ * no gathers are needed: nine loaded vectors are weighted by hat functions of the fractional
+ * displacements. The adjoint adds to the same nine vectors, which are shifted back at the end.
  */
 #include <stdatomic.h>
 #include "backend/cpu/level/oblique.h"
 
 enum {
-	TILE_COLUMNS = 64, /* rays summed together */
+	TILE_COLUMNS = 64, /* detector columns of a tile (forward) */
 	TILE_ROWS = 8,
 	LEAST_ROWS = 16,
 	ENOUGH_ROWS = 128,
-	CHUNK = 8 * LANES,        /* columns shifted together */
-	PIECE_FLOATS = 1 << 18,   /* a piece stays in the L2 cache */
-	PART_FLOATS = 3 << 19,    /* a part of the volume in the L3 cache */
+	CHUNK = 8 * LANES,        /* voxels of a row that are shifted at once */
+	PIECE_FLOATS = 1 << 18,   /* a piece of the adjoint stays in the L2 cache */
+	PART_FLOATS = 3 << 19,    /* a part of the volume stays in the L3 cache */
 	LARGEST_FLOATS = 6 << 20, /* limit on scratch memory */
 };
 
+/* Largest position, in voxels, for which fixed-point numbers do not overflow. */
 #define FARTHEST 0x1p20
 
 static void place_axis(Oblique *o, const KernelWalk *walk, const Part *part, int i)
@@ -35,6 +36,7 @@ static void place_axis(Oblique *o, const KernelWalk *walk, const Part *part, int
 	o->inner[i][1] = plan->whole.n[b] - 1 - first - HALO;
 }
 
+/* The ray of pixel (0, 0) of a view; slopes and dominant axis are the same for all its rays. */
 static KernelWalk first_ray(const ProjectRequest *what, int64_t number)
 {
 	const KernelGrid *grid = &what->plan->whole;
@@ -100,7 +102,8 @@ bool LEVEL(oblique_applies)(const ProjectRequest *what)
 
 /* ---- shifting -------------------------------------------------------------------------------- */
 
-/* Address of row `row` of shifted voxels in one lane; its first voxel is `before` columns later. */
+/* Address of row `row` of the shifted voxels in lane l; NULL: the plane has no such row. Its first
+ * voxel is in shifted column `before`. */
 static float *lane_row(const Oblique *o, const Piece *p, int64_t row, int64_t l, int64_t *before)
 {
 	int64_t j = row + p->shift[1][l];
@@ -112,8 +115,8 @@ static float *lane_row(const Oblique *o, const Piece *p, int64_t row, int64_t l,
 	return o->volume + (p->plane + l) * o->stride[0] + j * o->stride[2];
 }
 
-/* Shifts some columns of a row, from `column` on, with all lanes contiguous, through a small
- * buffer: the rows of all lanes may compete for the same cache sets. */
+/* Copies up to CHUNK voxels of a shifted row, from `column` on, to [column][lane]. A small buffer
+ * is used since the rows of all lanes may map to the same cache sets. */
 static void take_columns(const Oblique *o, const Piece *p, int64_t row, int64_t column, float *to)
 {
 	float some[LANES][CHUNK] = {{0}};
@@ -135,6 +138,7 @@ static void take_columns(const Oblique *o, const Piece *p, int64_t row, int64_t 
 	}
 }
 
+/* The transpose of take_columns: adds [column][lane] to the volume. */
 static void add_columns(
 	const Oblique *o, const Piece *p, int64_t row, int64_t column, const float *from)
 {
@@ -158,8 +162,9 @@ static void add_columns(
 
 /* ---- planes across x ------------------------------------------------------------------------- */
 
-/* For planes across x neighbours in memory are in different planes, so a part is transposed first:
- * [block][row][lane][pitch]. The loop over blocks is innermost, since blocks are neighbours. */
+/* For planes across x, voxels that are contiguous in memory belong to different planes. So the part
+ * is first transposed to [block][row][lane][pitch], where a block is LANES planes and pitch the
+ * floats of a row. The inner loop is over blocks, which are contiguous in the volume. */
 static void take_stage(void *user, int64_t row)
 {
 	const Oblique *o = user;
@@ -204,13 +209,15 @@ static int64_t stage_floats(const Oblique *o)
 
 /* ---- part by part ---------------------------------------------------------------------------- */
 
-/* One view and one part; `scratch` has the size that `needs` returned. */
+/* A direction: computes one view for one part of the volume, with scratch memory of needs(o)
+ * floats. */
 typedef struct {
 	int64_t (*needs)(const Oblique *o);
 	void (*run)(Oblique *o, float *scratch);
 } Task;
 
-/* Parts that fit into a cache, with enough rows that the halo is a small fraction. */
+/* Chooses the size of parts so that they fit into the cache, with enough rows that the halos are a
+ * small fraction. */
 static void cut_box(const Oblique *whole, Part *part)
 {
 	int64_t row = whole->width * LANES, rows = whole->n[2];
@@ -222,6 +229,7 @@ static void cut_box(const Oblique *whole, Part *part)
 	part->planes = min64(max64(1, blocks) * LANES, whole->n[0]);
 }
 
+/* Computes one part for all views with the same dominant axis as view `first`. */
 static void do_part(const ProjectRequest *what, const Task *task, int64_t first, const Part *part,
 	float *scratch)
 {
@@ -240,7 +248,7 @@ static void do_part(const ProjectRequest *what, const Task *task, int64_t first,
 		parallel_for(o.n[2], add_stage, &o);
 }
 
-/* All views with the dominant axis of view `first`. */
+/* Computes all views with the same dominant axis as view `first`, part by part. */
 static tomos_status do_axis(const ProjectRequest *what, const Task *task, int64_t first)
 {
 	Part whole = whole_box(what, first), most = whole;
@@ -278,7 +286,8 @@ static tomos_status do_views(const ProjectRequest *what, const Task *task)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* Each block is a piece; rays that start up to HALO rows before it can meet it. */
+/* In the forward projection a piece is a whole block of LANES planes. Rays that start up to HALO
+ * rows before its first row can cross it. */
 static Piece block_of(const Oblique *o, float *scratch, int64_t block)
 {
 	Piece p = piece_of(o, block);
@@ -303,6 +312,7 @@ static void fill_row(void *user, int64_t index)
 		take_columns(o, &p, p.from + row, i, p.samples + (row * o->width + i) * LANES);
 }
 
+/* Weighted sum of the 3 x 3 voxels; `row`: floats from one row of voxels to the next. */
 static inline vf sum_taps(const float *at, int64_t row, const Hit *hit)
 {
 	vf sum = {0};
@@ -332,6 +342,7 @@ static inline void sum_piece(
 	}
 }
 
+/* Sums the lanes, that is the planes, of each ray and adds the result to the view. */
 static void give_sums(const Oblique *o, const Window *tile, TileSums sums)
 {
 	int64_t columns = o->what->plan->model.columns;
@@ -390,7 +401,7 @@ tomos_status LEVEL(oblique_forward)(const ProjectRequest *what)
 
 typedef struct {
 	const Oblique *o;
-	float *scratch; /* a piece for each thread */
+	float *scratch; /* one piece per thread */
 	int64_t size;
 	_Atomic int64_t next;
 } Spread;
@@ -421,8 +432,9 @@ static inline void spread_rays(const Oblique *o, const Piece *p, const int clamp
 	}
 }
 
-/* A strip owns the rows between its halos; what its rays add to the halos is also added by the rays
- * of the neighbouring strips. */
+/* A piece of the adjoint is a strip of rows of a block, with HALO rows on either side. Only the
+ * rows between the halos are added to the volume: rays that cross a halo are also processed by the
+ * neighbouring strip, which adds their contributions to those rows. */
 static void spread_piece(const Oblique *o, int64_t index, float *samples)
 {
 	Piece p = piece_of(o, index / o->strips);
@@ -460,7 +472,7 @@ static int64_t piece_floats(const Oblique *o)
 	return (strip_rows(o) + 2 * HALO) * o->width * LANES;
 }
 
-/* Sufficient for parts of fewer rows as well, of which more are processed at once. */
+/* Enough for parts with fewer rows as well, whose pieces are smaller but more numerous. */
 static int64_t spread_needs(const Oblique *o)
 {
 	int64_t one = piece_floats(o);

@@ -1,5 +1,5 @@
-/* Parallel rays in any direction, for oblique.c: blocks of shifted planes, and the 3 x 3 voxels
- * around a ray. */
+/* Parallel rays in any direction, for oblique.c: blocks of shifted planes, and the 3 x 3 shifted
+ * voxels that a ray uses. */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_OBLIQUE_H
 #define TOMOS_BACKEND_CPU_LEVEL_OBLIQUE_H
 
@@ -9,24 +9,25 @@
 #include "kernel/joseph.h"
 
 enum {
-	TAPS = 3,        /* voxels along each axis that a ray can meet in the planes of a block */
-	HALO = TAPS - 1, /* margin before the first */
-	MORE = LANES + HALO + 1, /* rows or columns that shifting adds */
+	TAPS = 3, /* voxels along each axis that a ray can use in the shifted planes of a block */
+	HALO = TAPS - 1,         /* rows and columns before the first voxel */
+	MORE = LANES + HALO + 1, /* rows or columns that shifting adds to a plane */
 };
 
-/* Positions are fixed-point numbers with 40 fractional bits, so that a ray has the same position in
- * every piece. */
+/* Positions are fixed-point numbers with 40 fractional bits. So a ray has exactly the same position
+ * in every piece, and its weights agree at the borders. */
 #define ONE ((int64_t)1 << 40)
 
-/* Planes and rows of the box that are processed for all views of one dominant axis before the next
- * part. */
+/* A part of the box, planes [plane, plane + planes) and rows [row, row + rows) of each; it is
+ * processed for all views with the same dominant axis before the next part. */
 typedef struct {
 	int64_t plane, planes, row, rows;
-	float *staged; /* its voxels plane by plane, or NULL */
+	float *staged; /* transposed copy for planes across x, see take_stage; else NULL */
 } Part;
 
-/* A view: ray (column, row) crosses plane k of the part at base + column u + row v + k slope. axes:
- * the dominant one, then those of columns and rows of a plane. */
+/* A view. Ray (column, row) crosses plane k of the part at voxel base + column u + row v + k slope,
+ * for the two axes in the plane. axes: the dominant axis, the axis of the columns and that of the
+ * rows of a plane; `n` and `stride` are in that order. */
 typedef struct {
 	const ProjectRequest *what;
 	const KernelView *view;
@@ -34,21 +35,21 @@ typedef struct {
 	int axes[3];
 	int64_t n[3], stride[3], low; /* low: index of the first plane in the grid */
 	double base[2], u[2], v[2], slope[2];
-	int64_t inner
-		[2][2]; /* boundary clamp: positions from first to last are inside in every lane */
+	int64_t inner[2][2]; /* boundary clamp: positions inside in all lanes */
 	float step;
-	int64_t pitch, width;  /* voxels per row before and after shifting, in whole vectors */
-	int64_t strip, strips; /* rows of a piece; pieces of a block of LANES planes */
+	int64_t pitch, width;  /* floats per row before and after shifting, whole vectors */
+	int64_t strip, strips; /* adjoint: rows of a piece; pieces per block */
 } Oblique;
 
-/* LANES planes and some rows of shifted voxels; row 0 is `from`, column 0 is `low` - HALO. */
+/* A piece: some rows of a block of LANES shifted planes, [row][column][lane]. Its first row is
+ * `from`, its first column low - HALO. */
 typedef struct {
-	vf part[2]; /* fractional offsets of the lanes; `shift`: the integer parts */
+	vf part[2]; /* per lane: fractional displacement; `shift`: the integer part */
 	int64_t shift[2][LANES];
-	int64_t least[2], most[2]; /* of `shift` */
+	int64_t least[2], most[2]; /* of `shift`, over the lanes */
 	int64_t plane, planes;     /* first plane, number of planes */
-	int64_t low, high;         /* columns in which some lane has a voxel */
-	int64_t from, to;          /* rays that start in these rows belong to the piece */
+	int64_t low, high;         /* range of shifted columns with a voxel in any lane */
+	int64_t from, to; /* rays whose first voxel is in rows [from, to) belong to the piece */
 	float *samples;
 } Piece;
 
@@ -57,7 +58,7 @@ static inline int64_t blocks_of(const Oblique *o)
 	return parts(o->n[0], LANES);
 }
 
-/* Planes of a block and their shifts. Lanes beyond the last plane repeat it and are empty. */
+/* Planes of a block and their shifts. Lanes beyond the last plane have its shift and no voxels. */
 static inline Piece piece_of(const Oblique *o, int64_t block)
 {
 	Piece p = {.plane = block * LANES};
@@ -87,7 +88,8 @@ static inline int64_t floor_div(int64_t n, int64_t d)
 	return n / d - (n % d < 0);
 }
 
-/* Narrows columns [range[0], range[1]) to those with low <= start + column step < high. */
+/* Restricts the columns [range[0], range[1]) to those with low <= start + column step < high;
+ * `start` and `step` are fixed-point, low and high whole voxels. */
 static inline void narrow(int64_t start, int64_t step, int64_t low, int64_t high, int64_t range[2])
 {
 	low *= ONE, high *= ONE;
@@ -103,7 +105,8 @@ static inline void narrow(int64_t start, int64_t step, int64_t low, int64_t high
 	range[1] = min64(range[1], end);
 }
 
-/* Rays of one detector row that meet a piece: columns `range`, position of column 0 and step. */
+/* The rays of one detector row that cross a piece: columns `range`; fixed-point position of column
+ * 0 and step per column, along both axes. */
 typedef struct {
 	int64_t range[2], start[2], step[2];
 } Run;
@@ -120,7 +123,7 @@ static inline Run run_of(const Oblique *o, const Piece *p, int64_t row, int64_t 
 	return run;
 }
 
-/* One ray: its first voxel, and the weights of three voxels along each axis. */
+/* A ray in a piece: its first shifted voxel, and the weights of three voxels along each axis. */
 typedef struct {
 	int64_t whole[2];
 	vf weight[2][TAPS];
@@ -147,7 +150,8 @@ static inline float *samples_at(const Oblique *o, const Piece *p, const Hit *hit
 	       ((hit->whole[1] - p->from) * o->width + hit->whole[0] - p->low + HALO) * LANES;
 }
 
-/* Boundary clamp: 1 in the lanes whose plane the ray crosses within the outermost centres. */
+/* Boundary clamp: 1 in the lanes in whose plane the ray is between the outermost voxel centres,
+ * else 0. */
 static inline vf inside(const Oblique *o, const Piece *p, int64_t row, int64_t column)
 {
 	const KernelGrid *grid = &o->what->plan->whole;
@@ -162,6 +166,7 @@ static inline vf inside(const Oblique *o, const Piece *p, int64_t row, int64_t c
 	return keep;
 }
 
+/* Whether the ray is certainly between the outermost voxel centres in every lane. */
 static inline bool all_inside(const Oblique *o, const Piece *p, const Hit *hit)
 {
 	for (int i = 0; i < 2; i++)

@@ -1,5 +1,5 @@
-/* Vectors of floats of the instruction set's width: the compiler's vector types, and operations
- * that these lack. */
+/* SIMD vectors of floats (vf) and integers (vi, vu) of the instruction set's width, LANES, by the
+ * compiler's vector types, and operations that these lack. */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_SIMD_H
 #define TOMOS_BACKEND_CPU_LEVEL_SIMD_H
 
@@ -35,8 +35,7 @@ static inline void vf_store(float *p, vf v)
 	memcpy(p, &v, sizeof v);
 }
 
-/* A scalar in all lanes, without the addition of 0 that compilers generate for scalar plus
- * vector. */
+/* Broadcasts a scalar. For scalar plus zero vector, compilers generate an addition. */
 static inline vf vf_all(float x)
 {
 #if defined TOMOS_LEVEL_avx512
@@ -48,8 +47,8 @@ static inline vf vf_all(float x)
 #endif
 }
 
-/* Keeps a vector in a register: compilers reload constants at each use, which costs where loads are
- * the bottleneck. Sixteen registers are too few for it. */
+/* Forces a loaded vector to stay in a register: compilers load it again at each use, which is
+ * slower where loads are the bottleneck. Only for AVX-512; 16 registers are too few. */
 static inline vf vf_keep(vf v)
 {
 #if defined TOMOS_LEVEL_avx512
@@ -114,7 +113,7 @@ static inline vf vf_where(vi mask, vf v)
 	return (vf)((vi)v & mask);
 }
 
-/* v clamped to low .. high; NaN becomes low */
+/* v clamped to [low, high]; NaN becomes low */
 static inline vf vf_clamp(vf v, float low, float high)
 {
 #if defined TOMOS_LEVEL_avx512
@@ -143,7 +142,7 @@ static inline vf vf_sqrt(vf v)
 #endif
 }
 
-/* p[index] for 0 <= index < WINDOW: permutes of loaded vectors instead of a gather. */
+/* p[index] for 0 <= index < WINDOW, by permutations of loaded vectors: faster than a gather. */
 static inline vf vf_pick(const float *p, vi index)
 {
 #if defined TOMOS_LEVEL_avx512
@@ -168,7 +167,7 @@ static inline vf vf_pick(const float *p, vi index)
 #endif
 }
 
-/* p[index], by a gather. */
+/* p[index] by a gather instruction, for any index. */
 static inline vf vf_gather(const float *p, vi index)
 {
 #if defined TOMOS_LEVEL_avx512
@@ -194,8 +193,8 @@ static inline vf vf_gather(const float *p, vi index)
 #define CAST_pd(v) ((__m256d)(v))
 #endif
 
-/* Transposes 4 x 4 squares: quarter q of vector 4g + c then has column 4q + c of rows 4g to 4g +
- * 3. */
+/* Transposes the 4 x 4 squares: afterwards 128-bit quarter q of vector 4g + c holds column 4q + c
+ * of rows 4g .. 4g + 3. */
 static inline void transpose_fours(const vf *m, vf *fours)
 {
 	for (int g = 0; g < LANES; g += 4) {
@@ -209,7 +208,7 @@ static inline void transpose_fours(const vf *m, vf *fours)
 }
 #endif
 
-/* Exchanges lane j of vector i and lane i of vector j. */
+/* Transposes a square: lane j of vector i is exchanged with lane i of vector j. */
 static inline void vf_transpose(vf m[LANES])
 {
 #if defined TOMOS_LEVEL_avx512
@@ -244,20 +243,22 @@ static inline void vf_transpose(vf m[LANES])
 #endif
 }
 
-/* Sample positions are fixed-point numbers with 31 fractional bits: sums are exact, and sample and
- * fraction are separated without a rounding instruction. */
+/* Sample positions are fixed-point numbers with 31 fractional bits. Additions are exact, and the
+ * sample index and the fraction are separated without a rounding instruction. */
 enum { FRACTION_BITS = 31 };
 #define FRACTION_MASK 0x7fffffff
 #define FRACTION_UNIT 0x1p-31F
 
-/* Positions are clamped to 2^30 samples, beyond every detector, and never overflow. */
+/* Fixed-point number of a position, clamped to +-2^30 samples, which is beyond every detector. */
 static inline int64_t position_of(double p)
 {
 	p = p < -0x1p30 ? -0x1p30 : p > 0x1p30 ? 0x1p30 : p;
 	return (int64_t)(p * 0x1p31);
 }
 
-/* Distances |step| lane from the lowest lane, as whole samples and fractions. */
+/* Distance of each lane from the lane with the lowest position, as whole samples and fixed-point
+ * fractions. Lane l is at position l * step from lane 0; for negative steps the last lane is the
+ * lowest. */
 typedef struct {
 	vi whole;
 	vu fraction;
@@ -275,13 +276,14 @@ static inline Lanes lanes_of(double step)
 	return lanes;
 }
 
-/* Distance of the lowest lane from the first. */
+/* Distance of the lowest lane from lane 0, at most 0. */
 static inline double lowest_lane(double step)
 {
 	return step < 0 ? (LANES - 1) * step : 0;
 }
 
-/* Sample at or below each lane, relative to that of `position`, and the fraction beyond it. */
+/* For the lowest lane at `position`: the sample at or below each lane, relative to the sample at or
+ * below `position`, and the fraction beyond it. */
 static inline vi lanes_at(const Lanes *lanes, int64_t position, vf *fraction)
 {
 	vu sum = lanes->fraction + ((uint32_t)position & FRACTION_MASK);
@@ -289,7 +291,8 @@ static inline vi lanes_at(const Lanes *lanes, int64_t position, vf *fraction)
 	return lanes->whole + (vi)(sum >> FRACTION_BITS);
 }
 
-/* Linear interpolation at the lanes; window[0] is the sample of `position`. */
+/* Linear interpolation at each lane; window[0] is the sample at or below `position`, that of the
+ * lowest lane. */
 static inline vf vf_interpolate(const float *window, const Lanes *lanes, int64_t position)
 {
 	vf fraction;

@@ -1,18 +1,18 @@
 /* In-slice parallel rays: forward projection by Joseph's method and by intersection lengths, one
- * slice at a time, with neighbouring rays in the lanes of a vector.
+ * slice at a time, with neighbouring rays in the SIMD lanes.
  *
- * Neighbouring rays read neighbouring samples, so the two samples of a lane are selected from two
- * loaded vectors.
+ * Neighbouring rays read neighbouring pixels, so the two pixels of each lane are selected from two
+ * loaded vectors instead of gathered.
  */
 #include "backend/cpu/level/four.h"
 #include "backend/cpu/level/stretch.h"
 
 enum {
-	BAND = 16, /* image rows per pass over the columns */
+	BAND = 16, /* image rows that are copied and projected together */
 	BAND_FLOATS = 1 << 16,
-	TOGETHER = 16, /* views processed while the image rows are in the cache */
+	TOGETHER = 16, /* views processed while a band is in the cache */
 	SUMS_FLOATS = 1 << 15,
-	TASKS = 32 /* tasks to make */
+	TASKS = 32 /* least number of tasks; a slice is divided into stripes for this */
 };
 
 /* Whether a row of the slice and a row of the detector fit into the buffers of a task. */
@@ -41,23 +41,25 @@ bool LEVEL(slice_applies)(const ProjectRequest *what)
 	       frame_fits(what, &f);
 }
 
-/* A task processes a stripe of the slice for some views. The stripes of a view are summed in
- * order. */
+/* A task projects one stripe of a slice (some rows of the image) in some views. The sums of the
+ * stripes are added in a fixed order, so that results do not depend on the number of threads. */
 typedef struct {
 	const ProjectRequest *what;
 	Frame f;
-	int64_t views, groups, stripes; /* views per task; number of such groups of views */
-	float *partial;                 /* [stripe][slice][view][column]; NULL: one stripe */
+	int64_t views, groups,
+		stripes; /* views per task; number of such groups; stripes per slice */
+	float *partial;  /* [stripe][slice][view][column]; NULL: one stripe */
 } Walk;
 
-/* Some rows (axis 1) or columns (axis 0) of the slice, contiguous and padded with zeros. */
+/* Rows of the slice (axis 1), or columns (axis 0), copied to contiguous rows padded with zeros. */
 typedef struct {
 	int axis;
 	int64_t first, rows, width, stride;
 	float samples[BAND_FLOATS];
 } Band;
 
-/* Transposes columns of the slice into LANES rows of the band. */
+/* Copies LANES columns of the slice to rows [row, row + LANES) of the band. `next`: floats between
+ * the pixels of a column. */
 static void transpose_columns(const float *from, int64_t next, Band *band, int64_t row)
 {
 	float *to = band->samples + row * band->stride + PAD;
@@ -100,7 +102,7 @@ static void band_fill(const Walk *w, int64_t slice, Band *band)
 		copy_row(from + row * down, next, band, row);
 }
 
-/* Interpolation by intersection lengths. */
+/* Like vf_interpolate, with the intersection lengths of the ray in the two pixels as weights. */
 static inline vf meet_lengths(
 	const float *window, const Lanes *lanes, int64_t p, const SliceLengths *lengths)
 {
@@ -111,8 +113,9 @@ static inline vf meet_lengths(
 	return low + vf_clamp(part, 0, 1) * (high - low);
 }
 
-/* Sum over all rows of the band for one vector of rays, the lowest of which crosses the first row
- * at p; Joseph's weights, or intersection lengths. */
+/* Sum over all rows of the band for LANES rays. `p`: fixed-point position at which the lowest of
+ * them crosses the first row; `slope`: its change per row. Weights are intersection lengths, or
+ * Joseph's for lengths == NULL. */
 static inline vf walk_rows(
 	const Band *band, int64_t p, int64_t slope, const Lanes *lanes, const SliceLengths *lengths)
 {
@@ -126,6 +129,7 @@ static inline vf walk_rows(
 	return sum;
 }
 
+/* Adds one band to all rays of one detector row; `line`: intersection lengths. */
 static void walk_band(
 	const Band *band, const SliceRays *rays, bool line, int64_t columns, float *sums)
 {
@@ -145,7 +149,8 @@ static void walk_band(
 	}
 }
 
-/* Sums over a stripe of rows for the views with this dominant axis. */
+/* Adds one stripe to the sums of the views that have this dominant axis, band by band. sums:
+ * [view][columns + LANES]. */
 static void walk_stripe(const Walk *w, int64_t slice, int64_t stripe, int axis,
 	const SliceRays *rays, int64_t views, float *sums)
 {

@@ -1,4 +1,4 @@
-/* In-slice parallel rays, for the kernels of single slices and of stacks. */
+/* In-slice parallel rays: geometry for the kernels of single slices and of stacks of slices. */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_SLICE_H
 #define TOMOS_BACKEND_CPU_LEVEL_SLICE_H
 
@@ -7,10 +7,12 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Vectors of pixels whose positions follow from that of the first by fixed-point steps. */
+/* Number of consecutive vectors of pixels whose positions are computed from that of the first by
+ * adding fixed-point steps. */
 enum { BLOCKS = 4 };
 
-/* Slices across axis w, spanned by axes p and q, and their layout in memory. */
+/* Slices perpendicular to axis w, spanned by axes p and q. `n` and `stride` are for p and q;
+ * `per_slice`: floats from slice to slice. */
 typedef struct {
 	int p, q, w;
 	int64_t n[2], stride[2], slices, per_slice;
@@ -30,7 +32,7 @@ static inline Frame frame_across(const ProjectRequest *what, int w)
 	return f;
 }
 
-/* The detector row of a slice; false if it is off the detector. */
+/* The detector row to which a slice projects; false if it is off the detector. */
 static inline bool row_of_slice(
 	const Plan *plan, const Frame *f, const KernelView *k, int64_t slice, int64_t *row)
 {
@@ -39,7 +41,7 @@ static inline bool row_of_slice(
 	return *row >= 0 && *row < plan->model.rows;
 }
 
-/* Whether all rays are parallel and in slices; if so, the frame of these slices. */
+/* Whether all rays are parallel and in slices; sets the frame of these slices. */
 static inline bool find_slices(const ProjectRequest *what, Frame *f)
 {
 	const RayClass *rays = &what->plan->rays;
@@ -47,7 +49,8 @@ static inline bool find_slices(const ProjectRequest *what, Frame *f)
 	return rays->source == TOMOS_PARALLEL && rays_are(rays, RAYS_IN_SLICE);
 }
 
-/* Column on which voxel (0, 0) of the box falls, and its change per voxel along p and q. */
+/* Detector column to which voxel (0, 0) of the box projects, and its change per voxel along p and
+ * q. */
 static inline void columns_of(const ProjectRequest *what, const Frame *f, const KernelView *k,
 	double *origin, double *per_p, double *per_q)
 {
@@ -58,16 +61,18 @@ static inline void columns_of(const ProjectRequest *what, const Frame *f, const 
 	*per_q = k->column[f->q];
 }
 
-/* The rays of a view in Joseph's method: they cross image row k at base + column per_ray + k slope,
- * where rows are along q (axis 1) or along p of the transposed image (axis 0). */
+/* The rays of a view for Joseph's method. The ray of column c crosses image row k at pixel base + c
+ * per_ray + k slope. Image rows are along p and numbered by q (axis 1), or the reverse (axis 0).
+ * `step`: length of a ray between two image rows. */
 typedef struct {
 	int axis;
 	double base, per_ray, slope, step;
 } SliceRays;
 
-/* Intersection lengths: where a ray crosses the centre line of a row at fraction f between two
- * pixels, its part in the second pixel is (f - 1/2 + nudge) steep + 1/2, clamped to 0 .. 1. A ray
- * parallel to an axis is in one pixel only: the second if it runs in the face between them. */
+/* Weights by intersection lengths. A ray that crosses the centre line of an image row at fraction f
+ * between two pixels has the part clamp((f - 1/2 + nudge) steep + 1/2, 0, 1) of its length in the
+ * second pixel. A ray parallel to an axis is in one pixel only; if it is exactly on the border,
+ * `nudge` assigns it to the second one. */
 typedef struct {
 	float steep, nudge;
 } SliceLengths;

@@ -1,22 +1,23 @@
 /* In-slice parallel rays: adjoints of Joseph's method and of intersection lengths, and voxel-driven
- * back projection, one slice at a time, with neighbouring pixels in the lanes of a vector. */
+ * back projection, one slice at a time, with neighbouring pixels in the SIMD lanes. */
 #include "backend/cpu/level/four.h"
 #include "backend/cpu/level/stretch.h"
 
 enum {
-	TILE_ROWS = 8, /* image rows that are updated from the same samples of views */
+	TILE_ROWS = 8, /* image rows updated while samples are in the cache */
 	VIEWS_IN_CACHE = 64,
 	SCRATCH_FLOATS = 4 << 20
 };
 
-/* Pixel (x, y) of the slice falls on column origin + x per_x + y per_y and is the sum of the
- * samples around it, weighted by a hat function of half width `reach` columns: 1 for voxel-driven,
- * the columns per voxel across the dominant axis for Joseph's method. */
+/* A view. Pixel (x, y) of the slice projects to column origin + x per_x + y per_y. Its value is the
+ * sum of the samples around that column, weighted by a hat function of half width `reach` columns:
+ * 1 for voxel-driven; for the ray-driven adjoints the number of columns per voxel across the
+ * dominant axis. After set-up `origin` is that of the lowest lane, minus `reach` if hats > 0. */
 typedef struct {
 	double origin, per_x, per_y;
 	float reach, pitch; /* pitch = 1 / reach */
-	float top; /* intersection lengths: height at which the sides would meet; 0: not cut off */
-	int hats;  /* most columns under the hat; 0: voxel-driven */
+	float top;          /* intersection lengths: height of the uncut hat; 0: not cut off */
+	int hats;           /* largest number of columns under the hat; 0: voxel-driven */
 	Lanes lanes;
 } SliceHat;
 
@@ -27,12 +28,13 @@ typedef struct {
 	int64_t stride;
 	float *samples; /* detector rows of the views, padded with zeros and weighted */
 	SliceHat *hats;
-	const FusedUpdate *step; /* applied to the sums; NULL: they are added */
-	float *under;            /* rows of the divisors of the sums; NULL: none */
+	const FusedUpdate *step; /* update to apply; NULL: sums are added to the volume */
+	float *under;            /* samples of the back projected divisor; NULL: none */
 	float least;
 } Pass;
 
-/* Intersection lengths: a hat with steeper sides, cut off at the top. */
+/* Intersection lengths: the hat has steeper sides and is cut off at 1, so that it is a
+ * trapezium. */
 static void cut_hat(SliceHat *hat, const SliceRays *rays)
 {
 	const SliceLengths lengths = lengths_of(rays);
@@ -59,7 +61,7 @@ static SliceHat hat_of(const ProjectRequest *what, const Frame *f, const KernelV
 	return hat;
 }
 
-/* A weighted detector row padded with zeros; NULL: ones. */
+/* Copies a detector row, weighted and padded with zeros; from == NULL: a row of ones. */
 static void fill_row(float *to, int64_t stride, const float *from, int64_t columns, float weight)
 {
 	memset(to, 0, (size_t)stride * sizeof *to);
@@ -89,6 +91,7 @@ static void pass_fill(void *user, int64_t i)
 			pass->step->rays ? pass->step->rays + from : NULL, columns, (float)weight);
 }
 
+/* Sets the value up to which the divisor of a pixel counts as 0; see FusedUpdate. */
 static void find_least(Pass *pass)
 {
 	pass->least = 0;
@@ -96,9 +99,10 @@ static void find_least(Pass *pass)
 		pass->least = fmaxf(pass->least, pass->step->least * pass->under[i]);
 }
 
-/* Adds one view to one vector of pixels, whose lowest sample is at p, and to the divisors, in the
- * order of stack.h: a slice gets the same bits whether or not it is processed in a stack. `hats`
- * and `divide` are constants where speed matters. */
+/* Adds one view to a vector of pixels and, with `divide`, to their divisors. `p`: fixed-point
+ * position of the lowest lane; samples[0] and under[0] are the sample at or below it. The order of
+ * additions is that of stack.h, so that a slice gets the same bits in either kernel. `hats`, `cut`
+ * and `divide` are constants at most calls. */
 static inline void take(const SliceHat *hat, const float *samples, const float *under, int64_t p,
 	const int hats, const bool cut, const bool divide, vf *sum, vf *den)
 {
@@ -117,7 +121,8 @@ static inline void take(const SliceHat *hat, const float *samples, const float *
 	}
 }
 
-/* `sum` has BLOCKS vectors, followed by as many of divisors. */
+/* Adds one view to BLOCKS vectors of pixels, from column position p on. sum[0 .. BLOCKS-1] are the
+ * pixels, the next BLOCKS vectors their divisors. */
 static inline void take_blocks(const Pass *pass, int64_t view, double p, const int hats,
 	const bool cut, const bool divide, vf *sum)
 {
@@ -133,6 +138,7 @@ static inline void take_blocks(const Pass *pass, int64_t view, double p, const i
 	}
 }
 
+/* Adds views [first, first + count) to BLOCKS vectors of pixels from (x, y) on. */
 static inline void take_views(const Pass *pass, int64_t x, int64_t y, int64_t first, int64_t count,
 	const bool divide, vf *sum)
 {
@@ -150,7 +156,7 @@ static inline void take_views(const Pass *pass, int64_t x, int64_t y, int64_t fi
 	}
 }
 
-/* Loads and stores BLOCKS vectors of pixels from (x, y) on. */
+/* Loads BLOCKS vectors of pixels from (x, y) on; beyond the image they are 0. */
 static inline void row_load(const Pass *pass, int64_t x, int64_t y, vf *sum)
 {
 	const Frame *f = &pass->f;
@@ -182,7 +188,8 @@ static inline void row_store(const Pass *pass, int64_t x, int64_t y, const vf *s
 		to[i * next] = pixels[i];
 }
 
-/* Groups of views that fit into the cache are applied to all rows of the tile in turn. */
+/* Adds the views of a pass to a tile. Groups of views that fit into the cache are added to all rows
+ * of the tile before the next group. */
 static void tile_back(const Pass *pass, int64_t x, int64_t y, int64_t rows)
 {
 	vf sums[TILE_ROWS][BLOCKS];
@@ -234,7 +241,8 @@ static void pass_back(void *user, int64_t index)
 			pass, x, y, min64(TILE_ROWS, pass->f.n[1] - y));
 }
 
-/* A fused update needs the samples of all views at once. */
+/* Back projection, or (step != NULL) fused update, for which the samples of all views are needed at
+ * once. */
 static tomos_status back(const ProjectRequest *what, const FusedUpdate *step)
 {
 	Pass pass = {

@@ -1,8 +1,8 @@
 /* Voxel-driven back projection of in-slice parallel rays, one slice at a time, in rows of four
- * pixels (four.h), LANES of them in the lanes of a vector.
+ * pixels (four.h), with LANES rows in the SIMD lanes.
  *
- * Sums are taken in the same order as in stack_back.c, so that a slice gets the same bits whether
- * or not it is processed in a stack.
+ * The order of additions is that of stack_back.c, so that a slice gets the same bits in either
+ * kernel.
  */
 #include "backend/cpu/level/four.h"
 #include "backend/cpu/level/stretch.h"
@@ -19,7 +19,8 @@ typedef struct {
 	int64_t *order;
 } Pass;
 
-/* Sums of the pixels [low, low + n): [q][p], or [p][q] where the rows of four are along p. */
+/* A tile: pixels [low, low + n) along p and q. sums: [q][p] (axis 1), or [p][q] where the rows of
+ * four pixels are along p (axis 0). */
 typedef struct {
 	int64_t low[2], n[2];
 	int axis;
@@ -42,7 +43,8 @@ static void pass_fill(void *user, int64_t i)
 		to[PAD + (l->flip ? columns - 1 - c : c)] = l->weight * from[c];
 }
 
-/* Adds some views to LANES rows of four pixels. */
+/* Adds views [first, first + views) to LANES rows of four pixels, neighbours across the rows;
+ * `other`, `row`: indices of the first pixel across and along them. */
 INLINE void take(const Pass *pass, int64_t first, int64_t views, int64_t other, int64_t row,
 	const int kind, float (*sums)[TILE])
 {
@@ -81,7 +83,7 @@ static void tile_take(const Pass *pass, Tile *tile, int64_t first, int64_t views
 	FOUR_BY_KIND(pass->fours[first].kind, tile_take_kind, pass, tile, first, views);
 }
 
-/* Transposes the tile in squares of LANES x LANES. */
+/* Changes the layout of the sums to that of `axis`, in squares of LANES x LANES. */
 static void tile_transpose(Tile *tile, int axis)
 {
 	if (tile->axis == axis)
@@ -103,7 +105,7 @@ static void tile_transpose(Tile *tile, int axis)
 		}
 }
 
-/* Row y of the tile in the volume. */
+/* Address in the volume of row y of the tile. */
 static float *tile_row(const Pass *pass, const Tile *tile, int64_t y)
 {
 	const Frame *f = &pass->f;

@@ -1,8 +1,10 @@
-/* Which requests can be computed in stacks of slices, and the positions of outputs among
- * samples. */
+/* Decides which requests the kernel for stacks of slices supports, and computes the positions of
+ * outputs among samples. */
 #include "backend/cpu/level/stack_fan.h"
 
-/* Rays among the voxels of a plane: Joseph's as they are, voxel-driven by the hat of a column. */
+/* Positions of rays among the voxels of a plane. Joseph: where the ray crosses the plane.
+ * Voxel-driven: the voxels that fall within one column of the ray; along the plane the hat of half
+ * width one column is 1 / pitch voxels wide on either side. */
 static void lay_forward(const Stack *s, const KernelView *k, Laying *l)
 {
 	SliceRays rays = rays_of(s->what, &s->f, k);
@@ -20,6 +22,7 @@ static void lay_forward(const Stack *s, const KernelView *k, Laying *l)
 	l->pitch = (float)fabs(across);
 }
 
+/* One over the half width of the hat function, in samples. */
 static double pitch_of(const Stack *s, const KernelView *k)
 {
 	if (s->linear)
@@ -29,7 +32,8 @@ static double pitch_of(const Stack *s, const KernelView *k)
 	return fmax(fabs(k->column[s->f.p]), fabs(k->column[s->f.q]));
 }
 
-/* Number of samples strictly under a hat, not counting those at its edge to rounding. */
+/* Number of samples strictly inside a hat of half width 1 / pitch, at least 2. The tolerance
+ * excludes samples that are inside by rounding only. */
 static double taps_of(double pitch)
 {
 	return fmax(2, ceil(2 / pitch - 1e-7));
@@ -56,10 +60,11 @@ Laying LEVEL(stack_laying)(const Stack *s, int64_t view)
 	return l;
 }
 
-/* Largest distance, in columns, from a pixel's own column to those whose rays pass it within one
- * pixel along x or y. Columns per pixel along an axis are a quotient: the numerator depends on the
- * other axis only, the denominator is the square of the depth. Both are bounded separately in parts
- * of the grid. */
+/* For the adjoint of Joseph's method: bound, over all pixels of the grid, on the distance in
+ * columns between the projection of a pixel and the columns whose rays pass within one pixel of it
+ * along x or y. It is the number of columns per pixel along an axis, a quotient: the numerator
+ * depends on the coordinate along the other axis only, the denominator is the square of the depth.
+ * Both are bounded separately in PARTS strips of the grid. */
 static double fan_back_reach(const Plan *plan, const KernelView *k)
 {
 	enum { PARTS = 8 };
@@ -83,8 +88,8 @@ static double fan_back_reach(const Plan *plan, const KernelView *k)
 	return most;
 }
 
-/* Largest distance from a ray, along its minor axis, of voxels that fall within one column of
- * it. */
+/* For voxel-driven forward projection: bound on the distance from a ray, in voxels along its minor
+ * axis, of voxels that project to within one column of it. */
 static double fan_forward_reach(const Stack *s, const Fan *fan)
 {
 	const Plan *plan = s->what->plan;
@@ -118,6 +123,7 @@ static bool fan_is_narrow(const Plan *plan, const KernelView *k)
 	return product > 0;
 }
 
+/* Whether a request of fans is supported; sets reach, taps and linear. */
 static bool fans_fit(Stack *s)
 {
 	const Plan *plan = s->what->plan;
@@ -148,7 +154,7 @@ static bool frame_fits(Stack *s)
 		return false;
 	s->taps = 2;
 	s->fans = rays->source == TOMOS_FAN_PER_ROW;
-	if (s->fans) /* for any number of slices: no other kernel rounds as this one does */
+	if (s->fans) /* for any number of slices: no other kernel gives the same bits */
 		return !plan->model.planar && fans_fit(s);
 	if (s->f.slices < LEAST_SLICES || rays->source != TOMOS_PARALLEL)
 		return false;
@@ -169,7 +175,8 @@ bool LEVEL(stack_find)(const ProjectRequest *what, Stack *s)
 	return frame_fits(s);
 }
 
-/* Few views are left to the kernel for single slices, where it applies. */
+/* With few views the kernel for single slices is faster, if it applies: this one must copy the
+ * volume. */
 bool LEVEL(stack_applies)(const ProjectRequest *what)
 {
 	Stack s;

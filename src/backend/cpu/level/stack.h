@@ -1,9 +1,12 @@
-/* Stacks of slices with the same weights: index and weight of each sample are computed once for a
- * row of outputs; the slices, contiguous in memory, are summed in the SIMD lanes.
+/* Projection of many slices at once, where every slice has the same weights (in-slice rays). Sample
+ * index and weights are computed once per output and used for all slices; the slices are the
+ * fastest index in memory and fill the SIMD lanes.
  *
- * Both directions are a sum over `terms`: views in the adjoint, planes of voxels across the rays in
- * the forward projection. In each term, an output is the sum of the samples around its position,
- * weighted by a hat function.
+ * Both directions have the same form. An output is a pixel of the slice (adjoint) or a ray (forward
+ * projection). It is a sum over terms: over the views (adjoint), or over the planes of voxels that
+ * the ray crosses (forward). A term has a line of samples: the columns of a view, or the voxels of
+ * a plane. It contributes the samples near the output's position on that line, weighted by a hat
+ * function (a triangle with its maximum at that position).
  */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_STACK_H
 #define TOMOS_BACKEND_CPU_LEVEL_STACK_H
@@ -13,66 +16,75 @@
 
 enum {
 	GROUP = 32,              /* slices processed together */
-	FULL = GROUP / LANES,    /* vectors of these */
-	LEAST_SLICES = 8,        /* fewer are left to the kernel for single slices */
-	MOST_TAPS = 8,           /* samples under a hat */
-	MOST_SAMPLES = 1 << 20,  /* of a term, so that offsets fit into 32 bits */
-	TERMS = 16,              /* summed in registers */
-	SCRATCH_FLOATS = 4 << 20 /* of transposed samples */
+	FULL = GROUP / LANES,    /* vectors per group */
+	LEAST_SLICES = 8,        /* with fewer slices the kernel for single slices is used */
+	MOST_TAPS = 8,           /* largest number of samples under a hat function */
+	MOST_SAMPLES = 1 << 20,  /* largest number of samples of a term; offsets fit into 32 bits */
+	TERMS = 16,              /* terms summed in registers before the sums are stored */
+	SCRATCH_FLOATS = 4 << 20 /* size of the buffer of transposed samples */
 };
 
-/* A view with one fan per slice; `axis`: dominant axis of the rays of columns below `cross`. */
+/* A view whose rays form one fan per slice. The rays of columns [0, cross) have the dominant axis
+ * `axis` (0: x, 1: y), those of the other columns the other axis. */
 typedef struct {
 	const KernelView *k;
 	int axis;
 	int64_t cross;
 } Fan;
 
-/* In plane k, output o is at sample base + o per_output + k per_plane, under a hat of height 1 and
- * half width reach = 1 / pitch. `start` is `base` of the lowest lane minus, unless the hat is
- * linear interpolation, the reach. */
+/* Positions of the outputs among the samples of a view. Output o is at sample base + o per_output +
+ * k per_plane; k is the plane (forward) or the image row (adjoint). The hat function has the half
+ * width reach = 1 / pitch samples. `start` is the position, for output 0 and k = 0, of the lowest
+ * lane of a vector of LANES outputs; unless the hat is linear interpolation, minus reach. */
 typedef struct {
-	int axis; /* planes are across p (0) or q (1); adjoint: always q */
+	int axis; /* axis across the planes, 0: p, 1: q (see Frame); adjoint: 1 */
 	double base, start, per_output, per_plane;
-	float pitch, reach, weight; /* actual height of the hat */
+	float pitch, reach, weight; /* weight: factor of the whole view */
 	int taps;
-	int64_t step; /* LANES outputs */
+	int64_t step; /* change of the position over LANES outputs, in fixed point */
 	Lanes lanes;
-	Fan fan; /* used where positions are not linear; see stack_fan.h */
+	Fan fan; /* used instead of the above for fans; see stack_fan.h */
 } Laying;
 
-/* First sample and weights of LANES outputs in each of some terms. */
+/* For up to TERMS terms and LANES outputs: the offset in floats of the first sample, and the
+ * weights of the samples from there on. */
 typedef struct {
 	int32_t offset[TERMS][LANES];
 	float weight[TERMS][MOST_TAPS][LANES];
 } Entries;
 
-/* Slices [first, first + count) of the frame; `wide` floats per sample. */
+/* A request and its current group of slices, [first, first + count) of the frame. Samples are
+ * stored as [term][sample][slice] with `wide` floats per sample: count, rounded up to whole
+ * vectors. */
 typedef struct {
 	const ProjectRequest *what;
 	Frame f;
 	int64_t first, count, wide;
-	bool linear; /* hats are linear interpolation */
+	bool linear; /* every hat has the half width 1: two samples per term */
 	bool fans;
-	double reach; /* fans: half width of the widest hat */
-	int taps;     /* most of all views; also the number of zeros on both sides of a term */
+	double reach; /* fans: half width of the widest hat, in samples */
+	int taps;     /* samples under the widest hat; also zeros at both ends of a term */
 } Stack;
 
-/* Whether the request can be computed in stacks; if so, its frame and taps. */
+/* Whether this kernel supports the request; if so, fills in all fields but the slices. */
 bool LEVEL(stack_find)(const ProjectRequest *what, Stack *stack);
+/* Positions and weights of a view, numbered from the first view of the request. */
 Laying LEVEL(stack_laying)(const Stack *stack, int64_t view);
-/* The next group of slices; false after the last. */
+/* Proceeds to the next group of slices; false after the last. */
 bool LEVEL(stack_next)(Stack *stack);
 
+/* Floats from the samples of one term to those of the next. */
 INLINE int64_t stack_stride(const Stack *stack, int64_t samples)
 {
-	/* Offsets neighbouring terms in the L1 cache, whose sets repeat after 32 samples. */
+	/* An odd number of samples beyond a multiple of 32, so that the same sample of neighbouring
+	 * terms is not in the same set of the L1 cache. */
 	return ((samples + 2 * stack->taps + 31) / 32 * 32 + 9) * stack->wide;
 }
 
 /* ---- indices and weights --------------------------------------------------------------------- */
 
-/* Start of LANES outputs from `output`, a multiple of LANES; the same bits as in slice.c. */
+/* Fixed-point position (see position_of) of the lowest of LANES outputs from `output` on, a
+ * multiple of LANES. Computed as in slice_back.c, so that both kernels give the same bits. */
 INLINE int64_t laying_start(const Laying *l, int64_t output, double plane)
 {
 	int64_t ahead = output / LANES % BLOCKS;
@@ -81,7 +93,10 @@ INLINE int64_t laying_start(const Laying *l, int64_t output, double plane)
 	       ahead * l->step;
 }
 
-/* Entries of one term with n samples. `taps` and `linear` (pitch 1) are constants. */
+/* Computes first sample and weights of LANES outputs in one term that has n samples of `wide`
+ * floats. `start` is the result of laying_start. Samples outside [0, n) are in the zero padding.
+ * `linear`: the hat is linear interpolation, and only the weight of the second sample is stored.
+ * `taps` and `linear` are compile-time constants where speed matters. */
 INLINE void entries_set(Entries *e, int term, const Laying *l, int64_t start, int32_t n,
 	const int taps, const bool linear, int32_t wide)
 {
@@ -103,8 +118,10 @@ INLINE void entries_set(Entries *e, int term, const Laying *l, int64_t start, in
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Adds to `vectors` vectors of each of `outputs` outputs, from `first` on. Loads are the
- * bottleneck, so for linear interpolation only the second weight is loaded. */
+/* Adds `terms` terms to `outputs` outputs from `first` on, for `vectors` vectors of slices.
+ * `samples` is the first term, `stride` the floats to the next one; `sums` is [output][slice] with
+ * `wide` floats per output. Loads are the bottleneck: for linear interpolation only the second
+ * weight is loaded, and the first is 1 minus it. */
 INLINE void gather_some(const Entries *e, int first, const float *samples, int64_t stride,
 	int terms, int64_t wide, const int taps, const bool linear, const int vectors,
 	const int outputs, float *sums)
@@ -130,7 +147,8 @@ INLINE void gather_some(const Entries *e, int first, const float *samples, int64
 			vf_store(sums + (first + o) * wide + v * LANES, sum[o * vectors + v]);
 }
 
-/* Sums of LANES outputs, [output][slice]; whole groups at once, else vector by vector. */
+/* Adds `terms` terms to LANES outputs and all slices of the group; sums: [output][slice]. A full
+ * group is summed over all its slices at once, a smaller one vector by vector. */
 INLINE void gather(const Entries *e, const float *samples, int64_t stride, int terms, int64_t wide,
 	const int taps, const bool linear, float *sums)
 {
@@ -146,16 +164,16 @@ INLINE void gather(const Entries *e, const float *samples, int64_t stride, int t
 				sums + v);
 }
 
-/* ---- transposing: from one row per slice to contiguous slices, and back ---------------------- */
+/* ---- transposition between one row per slice and [pixel][slice] ---------------------------- */
 
-/* Addresses of the same pixel in each slice of a vector, NULL where there is none; `step`: to the
- * next pixel. */
+/* The same pixel in each of LANES slices; NULL: the slice does not exist or is off the detector.
+ * `step`: floats from one pixel of the row to the next. */
 typedef struct {
 	float *row[LANES];
 	int64_t step;
 } Rows;
 
-/* Pixel (x, y) in slices v, v + 1, ... of the group. */
+/* Pixel (x, y) of the LANES slices from slice v of the group on. */
 INLINE Rows rows_of_volume(const Stack *s, int64_t v, int64_t x, int64_t y)
 {
 	Rows rows = {.step = s->f.stride[0]};
@@ -166,7 +184,7 @@ INLINE Rows rows_of_volume(const Stack *s, int64_t v, int64_t x, int64_t y)
 	return rows;
 }
 
-/* The same for the detector rows of those slices, from `column` on. */
+/* Pixel `column` of the detector rows to which those slices project in a view. */
 INLINE Rows rows_of_view(const Stack *s, int64_t v, int64_t view, int64_t column)
 {
 	Rows rows = {.step = 1};
@@ -181,7 +199,8 @@ INLINE Rows rows_of_view(const Stack *s, int64_t v, int64_t view, int64_t column
 	return rows;
 }
 
-/* Transposes `count` pixels of the rows, times a weight, to [pixel][slice] with stride `apart`. */
+/* Copies up to LANES pixels (at most `count`) of the rows, times the weight of each pixel, to
+ * [pixel][slice] with `apart` floats per pixel. Missing slices become 0. */
 INLINE void rows_transpose(const Rows *rows, int64_t count, vf weight, float *to, int64_t apart)
 {
 	vf m[LANES];
@@ -198,8 +217,8 @@ INLINE void rows_transpose(const Rows *rows, int64_t count, vf weight, float *to
 		vf_store(to + i * apart, weight[i] * m[i]);
 }
 
-/* Transposes [pixel][slice] back to `count` pixels of the rows: overwrites them, or adds weighted
- * values. */
+/* Copies up to LANES pixels (at most `count`) from [pixel][slice] to the rows. `add`: adds them,
+ * times the weight of each pixel; else overwrites. */
 INLINE void rows_transpose_back(const Rows *rows, int64_t count, const bool add, vf weight,
 	const float *from, int64_t apart)
 {

@@ -1,9 +1,10 @@
-/* Back projection of stacks of slices, voxel-driven and Joseph's adjoint: samples are stored
- * [view][column][slice], and pixels are summed over some views at a time. */
+/* Back projection of stacks of slices (stack.h), voxel-driven and adjoint of Joseph. The samples of
+ * a pass of views are copied to [view][column][slice]; pixels are then summed tile by tile, over a
+ * few views at a time. */
 #include "backend/cpu/level/four.h"
 #include "backend/cpu/level/stack_fan.h"
 
-/* All pixels of a tile use the samples of a few views while these are in the L2 cache. */
+/* Pixels along each side of a tile. The samples of a few views for a tile fit into the L2 cache. */
 enum { TILE = 32 };
 
 typedef struct {
@@ -12,16 +13,17 @@ typedef struct {
 	int64_t stride;
 	float *samples;
 	Laying *layings;
-	Fours *fours;   /* used instead of layings: rows of four pixels, */
-	int64_t *order; /* order of the views; or NULL */
+	Fours *fours;   /* instead of layings, where rows of four pixels are used (four.h) */
+	int64_t *order; /* order of the views for these; NULL: that of the request */
 } Pass;
 
-/* Sums of the pixels [low, low + n) along p and q, [y][x][slice]. */
+/* A tile: pixels [low, low + n) along p and q; sums: [y][x][slice]. */
 typedef struct {
 	int64_t low[2], n[2], row; /* floats from row to row */
 	float sums[TILE * TILE * GROUP];
 } Tile;
 
+/* Copies one view, weighted and zero padded, to the samples of the pass. */
 static void pass_fill(void *user, int64_t view)
 {
 	const Pass *pass = user;
@@ -51,6 +53,7 @@ static void pass_fill(void *user, int64_t view)
 
 /* ---- LANES pixels of a row at a time --------------------------------------------------------- */
 
+/* Entries of LANES pixels from (x, y) of the box on, in a view with fans. */
 INLINE void entries_fan(
 	Entries *e, int term, const Stack *s, const Fan *fan, int64_t x, double y, const int taps)
 {
@@ -61,7 +64,8 @@ INLINE void entries_fan(
 		fan_entries_joseph(e, term, s, fan, (double)x + low[0], y + low[1], taps);
 }
 
-/* Adds views [first, first + count) to LANES pixels of a row. */
+/* Adds views [first, first + count) of the pass to LANES pixels from (x, y) on; sums:
+ * [pixel][slice]. */
 INLINE void take(const Pass *pass, int64_t first, int count, int64_t x, double y, const int taps,
 	const bool linear, float *sums)
 {
@@ -99,7 +103,8 @@ static void tile_take(const Pass *pass, Tile *tile, int64_t first, int count)
 
 /* ---- four pixels at a time ------------------------------------------------------------------- */
 
-/* First samples and weights of LANES rows of four pixels in a view. */
+/* For LANES rows of four pixels in one view: the offset in floats of the first sample, and the
+ * weights (see fours_weigh). */
 typedef struct {
 	_Alignas(64) int32_t offset[LANES];
 	float weight[FOUR_WEIGHTS][LANES];
@@ -118,7 +123,8 @@ INLINE void fours_set(
 		vf_store(e->weight[w], weight[w]);
 }
 
-/* Adds to `vectors` vectors of each of four pixels, with stride `apart`. */
+/* Adds `views` views to the row of four pixels in one lane of the entries, for `vectors` vectors of
+ * slices. `apart`: floats from one pixel of the row to the next in `sums`. */
 INLINE void four_gather(const FourEntries *e, const Fours *l, int lane, const float *samples,
 	int64_t stride, int views, int64_t wide, const int kind, const int vectors, float *sums,
 	int64_t apart)
@@ -147,7 +153,9 @@ INLINE void four_gather(const FourEntries *e, const Fours *l, int lane, const fl
 		}
 }
 
-/* Adds some views to `count` rows of four pixels, with stride `next`. */
+/* Adds `views` views from `first` on to `count` rows of four pixels, neighbours across the row.
+ * `other` and `row` are the indices of the first pixel across and along the rows; in `sums` the
+ * rows are `next` floats apart, the pixels of a row `apart`. */
 INLINE void take_fours(const Pass *pass, int64_t first, int views, int64_t other, int64_t row,
 	int64_t count, const int kind, float *sums, int64_t next, int64_t apart)
 {

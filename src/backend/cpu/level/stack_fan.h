@@ -1,9 +1,10 @@
-/* Stacks of fans: index and weight of samples where positions are quotients of linear functions.
+/* Fans for stack.h: sample indices and weights where positions are quotients of linear functions.
  *
- * From a pixel that falls on column C, the pixel d further along an axis falls on C + d step / (1 +
- * d bend); so the ray of column c passes it at d = (c - C) / (step - (c - C) bend). In the adjoint,
- * pixels are given and the columns around them tried; in the forward projection, the reverse. Rays
- * are followed along their dominant axis, which changes at column `cross`.
+ * From a pixel that projects to column C, the pixel at distance d along an axis projects to column
+ * C + d step / (1 + d bend); see fan.h. Solved for d: the ray of column c passes the first pixel at
+ * the distance d = (c - C) / (step - (c - C) bend) along that axis. The adjoint computes this for
+ * the columns around a given pixel, forward projection the inverse for the voxels around a given
+ * ray. Each ray is sampled along its dominant axis, which changes at column `cross`.
  */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_STACK_FAN_H
 #define TOMOS_BACKEND_CPU_LEVEL_STACK_FAN_H
@@ -13,7 +14,8 @@
 
 typedef double vd __attribute__((vector_size(8 * LANES)));
 
-/* Smaller depths do not occur in the grid; clamping avoids infinities beside it. */
+/* Depths are clamped to this value, which avoids division by 0 beside the grid; depths inside the
+ * grid are larger. */
 #define LEAST_DEPTH 0.01F
 
 /* Dominant axis of the ray of a column, as in the reference kernel. */
@@ -25,7 +27,7 @@ INLINE int fan_axis(const KernelView *k, double column)
 	return fabs(d[0]) >= fabs(d[1]) ? 0 : 1;
 }
 
-/* Within less than 90 degrees the dominant axis changes at most once. */
+/* The rays span less than 90 degrees, so the dominant axis changes at most once. */
 INLINE Fan fan_of(const Stack *s, int64_t view)
 {
 	const KernelView *k = &s->what->plan->views[s->what->first + view];
@@ -60,6 +62,7 @@ INLINE vf vf_floor(vf v)
 	return whole - vf_where(whole > v, vf_all(1));
 }
 
+/* Stores the offsets of the first samples `at`, clamped to the zero padding. */
 INLINE void entries_at(Entries *e, int term, vi at, int32_t n, const int taps, int32_t wide)
 {
 	vi offset = (vi_limit(at, -taps, n) + taps) * wide;
@@ -68,7 +71,7 @@ INLINE void entries_at(Entries *e, int term, vi at, int32_t n, const int taps, i
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-/* LANES pixels from (x, y) on, voxel-driven. */
+/* Voxel-driven: columns and weights of LANES pixels from (x, y) of the grid on. */
 INLINE void fan_entries_voxel(
 	Entries *e, int term, const Stack *s, const Fan *fan, double x, double y)
 {
@@ -82,7 +85,7 @@ INLINE void fan_entries_voxel(
 	vf_store(e->weight[term][1], second);
 }
 
-/* The same for Joseph's method; ray lengths are multiplied into the samples. */
+/* Likewise for the adjoint of Joseph's method. The ray lengths are already in the samples. */
 INLINE void fan_entries_joseph(
 	Entries *e, int term, const Stack *s, const Fan *fan, double x, double y, const int taps)
 {
@@ -108,7 +111,7 @@ INLINE void fan_entries_joseph(
 	}
 }
 
-/* Lengths of the rays of LANES columns from `column` on, per plane. */
+/* Lengths between two planes of the rays of LANES columns from `column` on. */
 INLINE vf fan_lengths(const Stack *s, const Fan *fan, int64_t column)
 {
 	const double *step = s->what->plan->whole.step;
@@ -128,14 +131,16 @@ INLINE vf fan_lengths(const Stack *s, const Fan *fan, int64_t column)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* LANES neighbouring rays: in plane k of the axis they are at base + k slope on the other axis,
- * both relative to the box. Rays with the other dominant axis are moved outside. */
+/* LANES neighbouring rays. In plane k across `axis` a ray is at voxel base + k slope of the other
+ * axis; both are relative to the box. Lanes outside [first, last] have the other dominant axis;
+ * their base is far outside the box, so that they add 0. */
 typedef struct {
-	int axis, first, last; /* columns of that dominant axis */
+	int axis, first, last; /* lanes with that dominant axis */
 	double base[LANES], slope[LANES];
-	vf length; /* per plane; voxel-driven: 1 */
-	/* Voxel-driven: the depth in plane k is depth + k deeper; from voxel to voxel U - c D
-	 * changes by `rate` and D by `bend`; the source is at `source`. */
+	vf length; /* length between two planes; voxel-driven: 1 */
+	/* Voxel-driven only. A voxel projects to column U / D. On the ray of column c, in plane k,
+	 * D = depth + k deeper. One voxel further along the other axis, U - c D grows by `rate` and
+	 * D by `bend`. `source`: position of the source along `axis`. */
 	float depth[LANES], deeper[LANES], rate[LANES], bend, source;
 } FanRays;
 
@@ -171,13 +176,13 @@ INLINE FanRays fan_rays(const Stack *s, const Fan *fan, int axis, int64_t column
 	return r;
 }
 
-/* Position of ray l in plane k. */
+/* Position of the ray in lane l in plane k. */
 INLINE double fan_place(const FanRays *r, int l, double k)
 {
 	return r->base[l] + k * r->slope[l];
 }
 
-/* Whether some of the rays pass within `reach` of n voxels in planes [k, k + count). */
+/* Whether any of the rays passes within `reach` of voxels [0, n) in planes [k, k + count). */
 INLINE bool fan_meets(const FanRays *r, int64_t k, int64_t count, double reach, int64_t n)
 {
 	double from = (double)k, to = (double)(k + count - 1);
@@ -187,7 +192,8 @@ INLINE bool fan_meets(const FanRays *r, int64_t k, int64_t count, double reach, 
 	       fmin(fmin(a, b), fmin(c, d)) - reach < (double)(n - 1);
 }
 
-/* Weights of voxels at distance d from the rays, at distance `along` from the source. */
+/* Voxel-driven weights (see WEIGHT_*) of one voxel per lane. `along` and `across`: distances from
+ * the source in voxels along `axis` and the other axis; `depth`: the voxels' D. */
 INLINE vf fan_voxel_weight(
 	const Stack *s, const KernelView *k, const FanRays *r, float along, vf across, vf depth)
 {
@@ -202,7 +208,7 @@ INLINE vf fan_voxel_weight(
 	return nearer * nearer * (float)k->mass * vf_sqrt(a * a + b * b);
 }
 
-/* Entries of the rays in plane k of a strip with n voxels per plane. */
+/* Computes first voxels and weights of the rays in plane k, which has n voxels. */
 INLINE void fan_entries_rays(Entries *e, int term, const Stack *s, const KernelView *view,
 	const FanRays *r, int64_t k, int32_t n, const int taps, const bool linear)
 {

@@ -1,20 +1,19 @@
-/* Forward projection of stacks of slices, Joseph's and voxel-driven: a strip of the volume is
- * stored [plane][voxel][slice], and rows of neighbouring rays are followed through some planes at a
- * time.
+/* Forward projection of stacks of slices (stack.h), Joseph and voxel-driven. A strip of consecutive
+ * planes across the dominant axis is copied to [plane][voxel][slice]. Each task then follows
+ * vectors of LANES neighbouring rays through a few planes at a time.
  *
- * Rays of views at similar angles that are close together meet the same voxels. Therefore views are
- * processed in the order of their slopes, a few at a time, and their rows of rays in the order in
- * which they cross the strip: the voxels stay in the L1 cache while the rays are followed down the
- * strip.
+ * Rays at similar angles and positions read the same voxels. Therefore views are sorted by slope
+ * and processed a few at a time, and within these the vectors of rays are processed in the order of
+ * their positions in the strip. The voxels they read stay in the L1 cache.
  */
 #include <stdlib.h>
 #include "backend/cpu/level/stack_fan.h"
 
 enum {
-	PLANES = 8,         /* processed at a time; at most TERMS */
-	STRIP_PLANES = 128, /* whose voxels under a few rows of rays stay in the L2 cache */
-	VIEWS = 16,         /* processed together */
-	ROWS_OF_RAYS = 16   /* followed together */
+	PLANES = 8,         /* planes per step along the rays; at most TERMS */
+	STRIP_PLANES = 128, /* planes of a strip; what some rays read fits into L2 */
+	VIEWS = 16,         /* views per task */
+	ROWS_OF_RAYS = 16   /* vectors of rays followed through the strip together */
 };
 
 typedef struct {
@@ -29,22 +28,23 @@ typedef struct {
 	int64_t width, stride; /* voxels of a plane, floats from plane to plane */
 	float *strip;
 	Order *order;
-	int64_t views; /* in the order, with this dominant axis */
+	int64_t views; /* number of views with this dominant axis */
 } Strip;
 
-/* The next row of rays of a view: LANES columns from `column` on, and where they cross the
- * strip. */
+/* Iterates over the vectors of LANES columns of a view in the order of increasing position in the
+ * strip. `column`: first column of the next vector; `place`: position of its middle ray in the
+ * middle plane, in voxels. */
 typedef struct {
 	Laying l;
-	int64_t view, column, low, high; /* low, high: of the view's columns */
+	int64_t view, column, low, high; /* low, high: the columns to visit */
 	double place;
 	bool down; /* positions decrease with the column */
 } Cursor;
 
 /* ---- the strip ------------------------------------------------------------------------------- */
 
-/* Copies one row of the slices' pixels into the strip: one plane (axis 1), or one voxel of each
- * plane. */
+/* Copies one image row of all slices into the strip. With planes across q (axis 1) row `index` is
+ * one plane; with planes across p it is voxel `index` of every plane. */
 static void strip_fill(void *user, int64_t index)
 {
 	const Strip *t = user;
@@ -100,7 +100,8 @@ static Cursor cursor_first(const Strip *t, int64_t view)
 	return c;
 }
 
-/* The leftmost remaining row of rays, NULL: none; advances its cursor. */
+/* Returns in `row` the vector of rays with the lowest position among all views, and advances the
+ * cursor of that view. False: none is left. */
 static bool cursor_take(const Strip *t, Cursor *cursors, int64_t views, Cursor *row)
 {
 	Cursor *least = NULL;
@@ -116,7 +117,8 @@ static bool cursor_take(const Strip *t, Cursor *cursors, int64_t views, Cursor *
 	return true;
 }
 
-/* Whether some of the rays pass near a voxel in planes [k, k + count). */
+/* Whether any ray of the vector passes within the hat's reach of a voxel in planes [k, k +
+ * count). */
 static bool row_meets(
 	const Strip *t, const Cursor *c, const FanRays *rays, int64_t k, int64_t count)
 {
@@ -130,7 +132,7 @@ static bool row_meets(
 	return high + l->reach > 0 && low - l->reach < (double)(t->width - 1);
 }
 
-/* Adds `count` planes from k on to a row of rays. */
+/* Adds the contributions of planes [k, k + count) to LANES rays; sums: [ray][slice]. */
 INLINE void walk(const Strip *t, const Cursor *c, const FanRays *rays, int64_t k, int count,
 	const int taps, const bool linear, float *sums)
 {
@@ -144,7 +146,8 @@ INLINE void walk(const Strip *t, const Cursor *c, const FanRays *rays, int64_t k
 		else
 			entries_set(&e, i, l, laying_start(l, c->column, (double)(k + i)),
 				(int32_t)t->width, taps, linear, (int32_t)s->wide);
-	/* This view may have fewer taps than there are zeros on each side. */
+	/* Offsets assume `taps` zeros before the samples; the strip has s->taps, which may be
+	 * more. */
 	gather(&e, t->strip + (k - t->first) * t->stride + (s->taps - taps) * s->wide, t->stride,
 		count, s->wide, taps, linear, sums);
 }
@@ -162,6 +165,7 @@ static void walk_some(
 		walk(t, c, rays, k, count, c->l.taps, false, sums);
 }
 
+/* Adds the sums of a vector of rays, times their weight, to the projections. */
 static void rays_add(const Strip *t, const Cursor *c, const FanRays *rays, const float *sums)
 {
 	const Stack *s = &t->s;
@@ -184,6 +188,7 @@ static void rays_expect(const Strip *t, const Cursor *c)
 	}
 }
 
+/* Follows `count` vectors of rays through all planes of the strip. */
 static void rays_walk(const Strip *t, const Cursor *rows, int count)
 {
 	float sums[ROWS_OF_RAYS][LANES * GROUP] = {{0}};
@@ -227,7 +232,8 @@ static int by_slope(const void *a, const void *b)
 	return (one->view > two->view) - (one->view < two->view);
 }
 
-/* Slope of the middle ray of a fan with this dominant axis, if there is any. */
+/* Sets per_plane to the slope of the middle one of the fan's rays that have this dominant axis;
+ * false if there are none. */
 static bool view_slope(const Strip *t, Laying *l)
 {
 	FanRays ray;
@@ -239,7 +245,7 @@ static bool view_slope(const Strip *t, Laying *l)
 	return low < high;
 }
 
-/* The views with planes across the axis. */
+/* Lists the views that have rays with this dominant axis, sorted by slope. */
 static void strip_order(Strip *t)
 {
 	t->views = 0;
@@ -251,7 +257,8 @@ static void strip_order(Strip *t)
 	qsort(t->order, (size_t)t->views, sizeof *t->order, by_slope);
 }
 
-/* Number of planes of `width` voxels in the scratch buffer, for any number of slices. */
+/* Number of planes per strip that fit into the scratch buffer. Computed for a full group of slices,
+ * so that it does not depend on the number of slices. */
 static int64_t planes_of(const Stack *s, int axis)
 {
 	int64_t floats = stack_stride(s, s->f.n[1 - axis]) / s->wide * GROUP;

@@ -1,19 +1,19 @@
-/* Linear resampling of a column: target n is at start + n step among the samples. Columns are
- * padded with PAD zeros on both sides. */
+/* Linear resampling of a column, and its transpose: target n is at position start + n step among
+ * the samples. */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_STRETCH_H
 #define TOMOS_BACKEND_CPU_LEVEL_STRETCH_H
 
 #include "backend/cpu/level/simd.h"
 
-/* PAD zeros on both sides let a window extend beyond the column; longer columns than MAX_COLUMN are
- * not supported. */
+/* Columns are padded with PAD zeros at both ends, so that a window of WINDOW samples may begin
+ * before the column or end after it. Columns longer than MAX_COLUMN are not supported. */
 enum { PAD = WINDOW, MAX_COLUMN = 8192 };
 
 typedef struct {
 	double start, step;
-	float *mixed;       /* two interpolated columns of samples */
-	float near2, z, dz; /* by distance: factor of target n is the square root of */
-} Stretch;                  /* near2 + ((n - z) dz)^2 */
+	float *mixed;       /* sum of two weighted columns, the samples to be resampled */
+	float near2, z, dz; /* only with by_distance: target n is multiplied by */
+} Stretch;                  /* sqrt(near2 + ((n - z) dz)^2) */
 
 /* Floats from one padded column of n samples to the next. */
 static inline int64_t column_stride(int64_t n)
@@ -21,13 +21,15 @@ static inline int64_t column_stride(int64_t n)
 	return (n + 2 * PAD + LANES - 1) / LANES * LANES;
 }
 
-/* Whether LANES targets at this step, and `more` samples, read within one window. */
+/* Whether LANES targets with this step read samples of one window only, with `more` samples to
+ * spare. */
 static inline bool lanes_fit(double step, double more)
 {
 	return (LANES - 1) * (step < 0 ? -step : step) + more < WINDOW - 2;
 }
 
-/* mixed = left one + right two, over the samples that `count` targets can read. */
+/* mixed = left * one + right * two, for the samples that `count` targets read. `stride`: floats of
+ * a padded column. */
 static inline void stretch_mix(const Stretch *s, const float *one, const float *two, float left,
 	float right, int64_t count, int64_t stride)
 {
@@ -40,7 +42,8 @@ static inline void stretch_mix(const Stretch *s, const float *one, const float *
 		vf_store(mixed + r, left * vf_load(one + r) + right * vf_load(two + r));
 }
 
-/* Adds `many` (a constant, 1 or 2) mixed columns of n samples to `count` targets. */
+/* Resamples the mixed columns of s[0 .. many-1], of n samples each, and adds them to `count`
+ * targets. `many` (1 or 2) and `by_distance` are constants. */
 static inline void stretch_add(const Stretch *s, const int many, int64_t count, int64_t n,
 	const int by_distance, float *targets)
 {
@@ -68,9 +71,9 @@ static inline void stretch_add(const Stretch *s, const int many, int64_t count, 
 	}
 }
 
-/* The transpose: target n sums the samples r around it, which are at (r - start) / step among the
- * targets, weighted by a hat function one target wide and by `weight`. At most `hats` samples are
- * under a hat. */
+/* The transpose of resampling with the inverse step. Sample r is at (r - start) / step among the
+ * targets; target n receives the samples closer than one target, weighted by a hat function of half
+ * width one target and by `weight`. `hats`: largest number of samples under a hat. */
 static inline void stretch_gather(const Stretch *s, const float *column, float weight,
 	int64_t count, int64_t n, const int hats, float *targets)
 {

@@ -13,8 +13,9 @@ enum {
 	SCRATCH_FLOATS = 11 << 20
 };
 
-/* The steepest rays are those of the outermost rows; their dominant axis must be x or y as well,
- * and a vector of rows (forward) or of voxels (adjoint) must read within one window. */
+/* Whether column c of a view is supported: x or y must be the dominant axis of all its rays, of
+ * which those of the outermost rows are the steepest, and a vector of rows (forward) or of voxels
+ * (adjoint) must read within one window. */
 static bool column_fits(const ProjectRequest *what, const KernelView *k, int64_t c)
 {
 	const Plan *plan = what->plan;
@@ -56,13 +57,14 @@ bool LEVEL(upright_applies)(const ProjectRequest *what)
 
 typedef struct {
 	const ProjectRequest *what;
-	int axis;             /* planes across x (0) or y (1) */
-	int64_t first, count; /* planes of this slab, relative to the box */
+	int axis;             /* axis across the planes: x (0) or y (1) */
+	int64_t first, count; /* first plane relative to the box, number of planes */
 	int64_t across, tall; /* voxels of a plane: along the other axis, and along z */
 	int64_t stride;       /* floats per voxel column; a plane has across + 2 of them */
 	float *samples;
 } Slab;
 
+/* Copies one voxel column along z to the slab; columns outside the box are zeros. */
 static void fill_column(void *user, int64_t index)
 {
 	const Slab *s = user;
@@ -78,7 +80,8 @@ static void fill_column(void *user, int64_t index)
 		to[PAD + z] = from[z * nx * ny];
 }
 
-/* Prepares one plane for one detector column; 0 if the column passes beside the plane. */
+/* Interpolates the two voxel columns between which a detector column crosses a plane, for `rows`
+ * detector rows from `row` on. Returns 1, or 0 if it does not cross the plane inside the box. */
 static int ready_plane(
 	const Slab *s, const Upright *up, int64_t plane, int64_t row, int64_t rows, Stretch *ready)
 {
@@ -143,7 +146,7 @@ static void tile_forward(void *user, int64_t index)
 				stretch_add(ready, 1, rows, s->tall, 0, sums[c]);
 		}
 	for (int64_t c = 0; c < wide;
-		c++) /* columns with the other dominant axis have their own slabs */
+		c++) /* the slabs across the other axis compute the other columns */
 		if (up[c].axis != s->axis)
 			memset(sums[c], 0, sizeof sums[c]);
 	give_tile(s, view, &tile, sums);

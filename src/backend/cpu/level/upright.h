@@ -1,6 +1,7 @@
-/* Upright detectors: all rays of one detector column are in one plane parallel to z, so they cross
- * a plane of voxels at the same place and differ in height only. Cone beam, fans, helix and
- * parallel beam with detector columns parallel to z. */
+/* Upright detectors: detector columns are parallel to z. All rays of one detector column are in one
+ * plane parallel to z, so that they cross a plane of voxels at the same (x, y) and differ in height
+ * only. The source may be a point (cone beam, helix), one per row (fans) or at infinity (parallel
+ * beam). */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_UPRIGHT_H
 #define TOMOS_BACKEND_CPU_LEVEL_UPRIGHT_H
 
@@ -8,13 +9,12 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/level/stretch.h"
 
-/* The rays of one column in plane k of the dominant axis: at base + k slope along the other axis,
- * and row j at height q + k q_k + j (r + k r_k). */
+/* The rays of one detector column. In plane k across the dominant axis they are at base + k slope
+ * along the other horizontal axis; the ray of row j is at height q + k q_k + j (r + k r_k). */
 typedef struct {
 	int axis;
 	double base, slope, q, q_k, r, r_k;
-	double source,
-		direction; /* of a point source, along the axis: planes behind it are skipped */
+	double source, direction; /* point source: along `axis`; planes behind it are skipped */
 } Upright;
 
 static inline Upright upright_column(const KernelView *k, double column)
@@ -53,7 +53,7 @@ static inline bool upright_behind(const Upright *up, double k)
 	return (k - up->source) * up->direction < 0;
 }
 
-/* Length of a ray from one plane to the next. */
+/* Length of a ray between two planes. */
 static inline double upright_step(const Plan *plan, const KernelView *k, double row, double column)
 {
 	double square = 0, most = 0;

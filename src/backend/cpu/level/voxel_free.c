@@ -1,7 +1,8 @@
-/* Voxel-driven back projection of parallel rays in any direction: column and row change by constant
- * steps along a row of voxels, which are the SIMD lanes; each lane gathers its four samples.
+/* Voxel-driven back projection of parallel rays in any direction. Along a row of voxels, detector
+ * column and row change by constant steps; the voxels are in the SIMD lanes, and each lane gathers
+ * its four samples.
  *
- * Views are stored with a border of two zeros, where voxels beside the detector find their samples.
+ * Views are padded with a border of two zeros, from which voxels beside the detector read.
  */
 #include <math.h>
 #include "backend/cpu/cpu.h"
@@ -10,15 +11,15 @@
 enum {
 	EDGE = 2,
 	TILE_ROWS = 8,             /* rows of voxels per task */
-	MOST_ACROSS = 4096,        /* voxels of a row */
-	TOGETHER_FLOATS = 1 << 17, /* views that stay in the L2 cache */
+	MOST_ACROSS = 4096,        /* longest supported row of voxels */
+	TOGETHER_FLOATS = 1 << 17, /* size of a group of views that stays in the L2 cache */
 	SCRATCH_FLOATS = 4 << 20
 };
 
 typedef struct {
 	const ProjectRequest *what;
 	int64_t first, count;  /* views of this pass */
-	int64_t width, floats; /* of a padded view */
+	int64_t width, floats; /* of a padded view: row length and size, in floats */
 	float *samples;
 } Pass;
 
@@ -27,7 +28,7 @@ static int64_t padded_floats(const KernelModel *model)
 	return (model->rows + 2 * EDGE) * (model->columns + 2 * EDGE);
 }
 
-/* Whether all positions fit into fixed point. */
+/* Whether the detector coordinate f(x, y, z) of all voxels fits into fixed point. */
 static bool within_reach(const double f[4], const int64_t n[3])
 {
 	double farthest = fabs(f[3]) + LANES * fabs(f[0]);
@@ -67,8 +68,9 @@ static void pad_view(void *user, int64_t view)
 			to[r * pass->width + c] = mass * from[r * columns + c];
 }
 
-/* A detector coordinate along a row of voxels in fixed point, clamped to the padded detector, and
- * its step. */
+/* A detector coordinate (column or row) along a row of voxels: fixed-point position of the lowest
+ * lane, and its step from one vector of voxels to the next. `size`: columns or rows of the
+ * detector. */
 typedef struct {
 	int64_t position, step;
 	Lanes lanes;
@@ -82,6 +84,8 @@ static inline Along along_row(const double f[4], double x, double y, double z, i
 		position_of(start), position_of(LANES * f[0]), lanes_of(f[0]), (int32_t)size};
 }
 
+/* Returns the coordinates of LANES voxels, clamped to the padded detector, and proceeds to the next
+ * vector. */
 static inline vi along_next(Along *a, vf *fraction)
 {
 	int32_t low = (int32_t)(a->position >> FRACTION_BITS);
