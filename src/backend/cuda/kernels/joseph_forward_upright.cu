@@ -257,8 +257,9 @@ double sheet_reach(const ProjectRequest *what, double *gap)
 	return reach * 1.1 < 8 ? reach * 1.1 : 0;
 }
 
-/* Number of voxel intervals S over which a thread's RAYS rays, at most one voxel apart per ray,
- * can deviate: 2 or 3; 0 where this kernel does not apply. */
+/* Number S of intervals between slices: ray k of a thread is between slices k and k + S, counted
+ * from the lowest slice that its rays read. 2 or 3, by how far the distance of rows is from one
+ * voxel; 0 where this kernel does not apply. */
 static int sheet_segments(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;

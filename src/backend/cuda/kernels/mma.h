@@ -74,7 +74,7 @@ static __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned p
 
 /* ---- copies from global memory --------------------------------------------------------------- */
 
-/* 16 bytes, of which all after the first `bytes` become zero. */
+/* Asynchronous copy of 16 bytes to shared memory; all after the first `bytes` bytes become zero. */
 static __device__ __forceinline__ void copy_16(unsigned to, const void *from, unsigned bytes)
 {
 	asm volatile(
@@ -103,8 +103,8 @@ static __device__ __forceinline__ void bulk_expect(unsigned barrier, unsigned by
 		: "memory");
 }
 
-/* Copies a box of a three-dimensional array from (x, y, z) on; elements outside the array are
- * zero. */
+/* Asynchronous copy (TMA) of a box of a three-dimensional array, from element (x, y, z) on;
+ * elements outside the array are zero. */
 static __device__ __forceinline__ void bulk_copy(
 	unsigned to, const CUtensorMap *map, int x, int y, int z, unsigned barrier)
 {
@@ -114,7 +114,7 @@ static __device__ __forceinline__ void bulk_copy(
 		     : "memory");
 }
 
-/* Copies contiguous bytes. */
+/* Asynchronous copy (TMA) of contiguous bytes. */
 static __device__ __forceinline__ void bulk_copy_plain(
 	unsigned to, const void *from, unsigned bytes, unsigned barrier)
 {
@@ -149,7 +149,8 @@ static __device__ __forceinline__ void multiply_add(
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* Required before the first product, and after other writes to its registers. */
+/* wgmma fence: required before the first product, and after other writes to registers that a
+ * product uses. */
 static __device__ __forceinline__ void group_fence(void)
 {
 	asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -166,8 +167,8 @@ template <int MOST> static __device__ __forceinline__ void group_wait(void)
 	asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(MOST) : "memory");
 }
 
-/* Changes the number of registers per thread from here on: some warps release registers for
- * others. */
+/* Changes the number of registers per thread from here on, so that some warps release registers
+ * for others. */
 template <int COUNT> static __device__ __forceinline__ void group_more_registers(void)
 {
 	asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
@@ -178,8 +179,9 @@ template <int COUNT> static __device__ __forceinline__ void group_fewer_register
 	asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-/* Matrix of halves in shared memory: lines of eight halves in 16 bytes; eight lines are contiguous,
- * the next eight `step` bytes further, the next halves of a line `stride` bytes. */
+/* wgmma descriptor of a matrix of halves in shared memory, not swizzled. Eight lines of eight
+ * halves (16 bytes each) are contiguous. step: bytes to the next eight lines; stride: bytes to the
+ * next eight halves of a line. */
 static __device__ __forceinline__ uint64_t group_matrix(
 	unsigned address, unsigned step, unsigned stride)
 {
@@ -187,9 +189,10 @@ static __device__ __forceinline__ uint64_t group_matrix(
 	       (uint64_t)(stride >> 4) << 32;
 }
 
-/* Lines of 128 bytes, 64 halves, swizzled as bulk copies to arrays aligned to 1024 bytes do: the
- * index of each word of 16 bytes is combined with that of the line. The matrix may begin at any
- * line; eight lines are contiguous, the next eight `step` bytes further. */
+/* wgmma descriptor of a matrix with lines of 128 bytes (64 halves), swizzled as by bulk copies
+ * to arrays aligned to 1024 bytes: the index of each word of 16 bytes is combined with that of the
+ * line. The matrix may begin at any line. step: bytes to the next eight lines; stride: bytes to the
+ * next 64 halves of a line. */
 static __device__ __forceinline__ uint64_t group_matrix_wide(
 	unsigned address, unsigned stride, unsigned step)
 {
@@ -209,8 +212,8 @@ static __device__ __forceinline__ uint64_t group_matrix_wide(
 	", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
 	"%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-/* Asynchronous d += a b (or d = a b): 64 x 16 halves, 16 rows per warp in registers as for
- * multiply_add, times 16 x N halves in shared memory. */
+/* Asynchronous d += a b, or d = a b if not `add`. a: 64 x 16 halves in registers, 16 rows per
+ * warp as for multiply_add; b: 16 x N halves in shared memory. */
 template <int N>
 static __device__ void group_multiply_add(
 	float (&d)[N / 2], const unsigned a[4], uint64_t b, bool add);
@@ -237,9 +240,10 @@ __device__ __forceinline__ void group_multiply_add<128>(
 		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));
 }
 
-/* The same with 64 x 32 halves, of which two of each four are stored in a[]. Four bits, 4 + 5 i for
- * elements i and i + 1, select them: in `kept` of lane 4 r for rows r (lower half) and r + 8, of
- * lane 4 r + 1 for their second 16 elements. */
+/* The same for a sparse matrix of 64 x 32 halves: of each four neighbouring elements at most two
+ * are not zero, and a[] has these two. Four bits per four elements tell which: 4 + 5 i for elements
+ * i and i + 1. `kept` of lane 4 r has the bits for the first 16 elements of rows r (lower half of
+ * the word) and r + 8; that of lane 4 r + 1 those for the second 16 elements. */
 template <int N>
 static __device__ void group_multiply_sparse(
 	float (&d)[N / 2], const unsigned a[4], unsigned kept, uint64_t b, bool add);
@@ -275,7 +279,7 @@ __device__ __forceinline__ void group_multiply_sparse<128>(
 
 #endif
 
-/* Two halves in a word, the first in the lower half; negative values become zero. */
+/* Rounds to two halves in a word, the first one in the lower half; negative values become zero. */
 static __device__ __forceinline__ unsigned pack_positive(float first, float second)
 {
 	unsigned word;

@@ -1,18 +1,21 @@
-/* Parallel rays in any direction, as they cross the planes of their dominant axis. */
+/* Parallel rays in any direction, described by where they cross the planes of their dominant
+ * axis. */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_OBLIQUE_H
 #define TOMOS_BACKEND_CUDA_KERNELS_OBLIQUE_H
 
 #include "backend/cuda/cuda.h"
 
-/* In plane k of axis a, the ray of pixel (column, row) is at from + column `column` + row `row` + k
- * slope, along b and c. */
+/* A view. a is the dominant axis, b and c are the others. In plane k of axis a, the ray of the
+ * pixel in column m and row n is at from[i] + m column[i] + n row[i] + k slope[i], along b for i =
+ * 0 and along c for i = 1; in voxels. */
 typedef struct {
 	int a, b, c;
 	double from[2], column[2], row[2], slope[2];
-	double step; /* length from one plane to the next */
+	double step; /* length of a ray from one plane to the next */
 } ObliqueView;
 
-/* Of parallel rays, as in kernel_ray and kernel_walk; false: the detector is seen edge on. */
+/* Computes the view of parallel rays; directions are rounded as in kernel_ray and kernel_walk.
+ * False if the detector is edge on, so that it has no area along the rays. */
 static inline bool oblique_view(const Plan *plan, const KernelView *k, ObliqueView *view)
 {
 	double d[3], largest = 0, square = 0;

@@ -1,10 +1,12 @@
-/* Back projection of `joseph` and `line` for upright detectors (upright.h): each voxel gathers from
- * the rays that pass within one voxel, so no atomics are needed and results are reproducible.
+/* Back projection of the projectors `joseph` and `line` for upright detectors (upright.h): each
+ * voxel gathers from the rays that pass within one voxel, so no atomics are needed and results are
+ * reproducible.
  *
- * A thread has a column of voxels. The few detector columns whose rays pass it are the same for all
- * of them; within such a column, the rays around a voxel are the rows around a position that
- * advances by a constant step. The length of a ray in a voxel is the part of its plane in which it
- * is inside along both other axes.
+ * Each thread computes a column of voxels along z. All voxels of the column meet the rays of the
+ * same few detector columns. Within a detector column, a voxel meets the rows around a position
+ * that advances by a constant step from voxel to voxel. For `line`, the weight is the length of the
+ * ray in the voxel: the part of one plane of the dominant axis in which the ray is inside the voxel
+ * along both other axes.
  */
 #include "backend/cuda/kernels/update.h"
 #include "backend/cuda/kernels/upright.h"
@@ -20,12 +22,12 @@ typedef struct {
 	KernelModel model;
 	const KernelView *views;
 	int64_t count;
-	float reach; /* columns to either side whose sheets may pass a voxel */
+	float reach; /* columns to either side of a voxel's projection whose rays may pass it */
 	int n[3];
-	const Path *paths; /* [view][column] */
-	const void
-		*images; /* [view][row][pitch] with a border, times the step lengths of the rays */
-	int pitch, rows; /* rows with the border */
+	const Path *paths;  /* [view][column] */
+	const void *images; /* [view][row][pitch], with a border; each pixel times its ray's step
+		          * length */
+	int pitch, rows;    /* rows: with the border */
 	float *volume;
 	VoxelUpdate update;
 } Gather;
@@ -63,7 +65,8 @@ static __global__ void make_images(
 	}
 }
 
-/* Weighted sum of the T rows around position t of one detector column. */
+/* JOSEPH: weighted sum of the T rows around position t of one detector column; gap: distance of
+ * rows, in voxels. */
 template <int T, typename Pixel>
 static __device__ __forceinline__ Pixel rows_at(const Pixel *line, float t, float gap, int pitch)
 {
@@ -71,7 +74,7 @@ static __device__ __forceinline__ Pixel rows_at(const Pixel *line, float t, floa
 	const Pixel *at = line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * pitch;
 	Pixel value = {};
 	accumulate(value, fma_saturate(-fabsf(d), gap, 1.f), __ldg(at));
-	if (T == 1) /* the others are in other slices */
+	if (T == 1) /* rays of the other rows are in other slices */
 		return value;
 	accumulate(value, fma_saturate(-d, gap, more), __ldg(at - pitch));
 	accumulate(value, fma_saturate(d, gap, more), __ldg(at + pitch));
@@ -82,18 +85,20 @@ static __device__ __forceinline__ Pixel rows_at(const Pixel *line, float t, floa
 	return value;
 }
 
-/* How a sheet passes a column of voxels. JOSEPH: its weight; LINE: it is inside from `low` to
- * `high` of the path from half a plane before to half a plane behind, where row 0 climbs by `climb`
- * and each further row by `widen` more. */
+/* How the rays of one detector column (a sheet) pass a column of voxels. JOSEPH: `weight`. LINE:
+ * positions along a ray are in planes, from -1/2 to 1/2 around the plane of the voxels. The ray is
+ * inside the column of voxels from `low` to `high`. Per plane, the ray of row 0 rises by `climb`
+ * voxels, that of row j by `climb` + j `widen`. */
 typedef struct {
 	float weight, low, high, widen;
 	double climb;
 } Passing;
 
-#define LEVEL 1e-6f /* smaller climbs count as level */
+#define LEVEL 1e-6f /* slopes below this are treated as zero */
 
-/* Narrows the part of the path on which a ray is inside a voxel that its centre is `away` from;
- * rays in a face belong to the voxel above. */
+/* Narrows low .. high to the part in which a ray is inside a voxel, along one axis. The centre
+ * of the voxel is `away` from the ray at position 0, and the ray moves by `climb` per plane. Rays
+ * on a face between two voxels belong to the upper voxel. */
 static __device__ __forceinline__ void narrow(float away, float climb, float *low, float *high)
 {
 	bool level = fabsf(climb) < LEVEL;
@@ -103,7 +108,8 @@ static __device__ __forceinline__ void narrow(float away, float climb, float *lo
 	*high = fminf(*high, middle + half);
 }
 
-/* The same for intersection lengths; `climb` is that of row 0 of `line`. */
+/* LINE: adds the T rows around position t, weighted by intersection lengths; `climb` is that of
+ * row 0 of `line`. */
 template <int T, typename Pixel>
 static __device__ __forceinline__ void add_passing(const Pixel *line, float t, float gap, int pitch,
 	float climb, const Passing &pass, Pixel &sum)
@@ -128,7 +134,8 @@ static __device__ __forceinline__ void add_rows(const Pixel *line, float t, floa
 		add_passing<T>(line, t, gap, pitch, climb, pass, sum);
 }
 
-/* Adds one sheet to voxels 0 .. N - 1 of the column; rows are `gap` voxels apart. */
+/* Adds one sheet to voxels 0 .. N - 1 of the column. z: height of row 0 relative to voxel 0;
+ * rows are `gap` voxels apart. */
 template <Kind K, int T, int N, typename Pixel>
 static __device__ __forceinline__ void climb(const Gather *s, const Pixel *column, double z,
 	float gap, const Passing &pass, Pixel sum[N])
@@ -155,7 +162,8 @@ static __device__ __forceinline__ void climb(const Gather *s, const Pixel *colum
 	}
 }
 
-/* How the sheet passes the column of voxels at `here` in its plane; false: not at all. */
+/* Computes how the sheet passes the column of voxels at position `here` along the minor axis;
+ * false if it does not meet it. */
 template <Kind K>
 static __device__ __forceinline__ bool passes(
 	const Path &path, double plane, double here, Passing *pass)
@@ -175,7 +183,7 @@ static __device__ __forceinline__ bool passes(
 	return pass->low < pass->high;
 }
 
-/* At most T rows meet a voxel; columns of N voxels. */
+/* T: most rows that meet a voxel; N: voxels per column. */
 template <Kind K, int T, int N, typename Pixel>
 static __global__ void __launch_bounds__(THREADS) gather_back(const __grid_constant__ Gather s)
 {
@@ -223,15 +231,15 @@ static bool gather_applies(const ProjectRequest *what, CudaNotes *notes)
 	reach->reach = sheet_reach(what, &gap);
 	if (!(reach->reach > 0 && gap >= 0.5))
 		return false;
-	/* Rays reach a voxel from one voxel away (joseph), or half a voxel plus half their climb
-	 * (line). */
+	/* Rays contribute to a voxel within one voxel (joseph), or half a voxel plus half their
+	 * rise per plane (line). */
 	bool five = gap < (what->kernel == KERNEL_joseph ? 0.67 : 0.76);
 	bool fans = rays->source == TOMOS_FAN_PER_ROW && rays_are(rays, RAYS_IN_SLICE);
 	reach->taps = fans ? 1 : five ? 5 : 3;
 	return true;
 }
 
-/* Floats of scratch per view. */
+/* Floats of scratch memory per view; pairs: each pixel is a float2 of value and weight. */
 static int64_t view_floats(const KernelModel *model, bool pairs)
 {
 	int64_t pixels = (model->rows + 2 * BORDER) * (model->columns + 2 * BORDER);

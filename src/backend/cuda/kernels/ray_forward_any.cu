@@ -1,13 +1,16 @@
-/* Forward projection of any scan, `joseph` or `line`: one thread per ray; the rays of a warp
- * advance together from plane to plane.
+/* Forward projection of any scan with the projectors `joseph` or `line`: one thread per ray; the
+ * rays of a warp advance together from plane to plane of their dominant axis.
  *
- * Rays are grouped by dominant axis; neighbouring rays read neighbouring voxels along x, or along y
- * of a transposed copy of the volume where x is dominant. The four voxels around a point come from
- * the cache and are interpolated in float; positions are recomputed in double every SEGMENT planes.
- * Intersection lengths are an interpolation too: in a column of voxels across the dominant axis, a
- * ray is in the next voxel for the fraction saturate((f - 1/2) / |slope| + 1/2), where it passes
- * the centre plane at f between two centres; in the next one along both axes for the smaller of the
- * two fractions or, where they are at opposite ends of the column, for their sum minus 1.
+ * a is the dominant axis, b and c are the others. Each dominant axis has its own launch.
+ * Neighbouring rays read neighbouring voxels along x or, where x is dominant, along y of a
+ * transposed copy of the volume. The four voxels around a point are read through the cache and
+ * interpolated in float; positions are recomputed in double every SEGMENT planes.
+ *
+ * Intersection lengths (`line`) are an interpolation too. Let a ray pass the centre plane at
+ * fraction f between the centres of two voxels along b. Within the thickness of the plane, it is in
+ * the second voxel for the fraction saturate((f - 1/2) / |slope| + 1/2); likewise along c. It is in
+ * the second voxel along both axes for the smaller of the two fractions or, if the slopes have
+ * different signs, for their sum minus 1.
  */
 #include "backend/cuda/kernels/transpose.h"
 #include "kernel/ray.h"
@@ -20,7 +23,7 @@ typedef struct {
 	KernelGrid grid;
 	KernelModel model;
 	const KernelView *views;
-	const unsigned char *lanes; /* of each view: see RayLanes */
+	const unsigned char *lanes; /* of each view: LANES_... bits */
 	int64_t count;
 	const float *volume; /* b contiguous */
 	int64_t stride[3];   /* along a, b, c */
@@ -30,7 +33,8 @@ typedef struct {
 /* How the rays of a view are assigned to threads, and which dominant axes occur. */
 enum { LANES_ROWS = 1, LANES_PATCH = 2, LANES_AXIS = 4 /* times 1, 2, 4 for x, y, z */ };
 
-/* Slopes of a ray along b and c; LINE: reciprocal slopes. */
+/* Slopes p, q of a ray along b and c, in voxels per plane; LINE: steep_p, steep_q are 1 /
+ * |slope|. */
 typedef struct {
 	float p, q, steep_p, steep_q;
 	bool same; /* the slopes have the same sign */
@@ -43,7 +47,8 @@ static __device__ Rates rates_of(const KernelWalk *walk)
 		q == 0 ? 1 : (float)(1 / fabs(q)), (p > 0) == (q > 0)};
 }
 
-/* Fractions of the next voxel along b, along c, and along both. */
+/* Converts the position between two voxels along b (right) and c (up) to the fraction of the
+ * second voxel; returns the fraction of the voxel that is second along both. */
 template <Weights W>
 static __device__ __forceinline__ float both_parts(const Rates &rates, float &right, float &up)
 {
@@ -54,8 +59,8 @@ static __device__ __forceinline__ float both_parts(const Rates &rates, float &ri
 	return rates.same ? fminf(right, up) : fmaxf(right + up - 1, 0.f);
 }
 
-/* Interpolates four voxels of a plane around (p, q), relative to (base_i, base_j), as `plane` is;
- * CHECKED: any of them may be outside. */
+/* Interpolates the four voxels of a plane around (p, q). (p, q) and `plane` are relative to
+ * voxel (base_i, base_j). sb, sc: strides along b, c. CHECKED: any of the voxels may be outside. */
 template <Weights W, bool CHECKED>
 static __device__ __forceinline__ float sample(const float *plane, const Rates &rates, float p,
 	float q, int base_i, int base_j, int nb, int nc, int64_t sb, int64_t sc)
@@ -79,14 +84,16 @@ static __device__ __forceinline__ float sample(const float *plane, const Rates &
 	return sum + (right_in && high_in ? both * __ldg(at + sc + sb) : 0);
 }
 
-/* With a margin for the rounding to float of positions that are nearly integers. */
+/* Whether a ray stays inside 0 .. n - 1 for a whole segment, with a margin for the rounding to
+ * float of positions that are nearly integers. */
 static __device__ bool is_inside(double p, double slope, int n)
 {
 	double end = p + SEGMENT * slope, low = 1e-4, high = n - 1 - 1e-4;
 	return p >= low && end >= low && p < high && end < high;
 }
 
-/* Sums over planes first .. last of the warp; those of this ray are start .. stop. */
+/* Sum over the planes of one ray, start .. stop. first .. last: the planes of all rays of the
+ * warp. */
 template <Weights W, int A>
 static __device__ float follow(
 	const Rays *s, const KernelWalk *walk, int first, int last, int start, int stop)
@@ -123,9 +130,9 @@ static __device__ float follow(
 	return sum;
 }
 
-/* Pixel of a thread: blocks of 32 x 8 or 8 x 32 pixels, warps along columns or rows, or in patches
- * of 8 x 4. Bands of rows are the slowest index, so that views that run concurrently meet the same
- * slab. */
+/* Pixel of a thread. Blocks are 32 x 8 or 8 x 32 pixels; warps are along columns or rows, or
+ * patches of 8 x 4. Bands of rows are the slowest index, so that blocks that run concurrently read
+ * the same slab. */
 static __device__ void pixel_of(const Rays *s, int lanes, int64_t *row, int64_t *column)
 {
 	int warp = threadIdx.y, lane = threadIdx.x, along = lane, line = warp;
@@ -145,8 +152,8 @@ static __device__ int least_of_warp(int value)
 	return value;
 }
 
-/* Walk of a ray, and the planes in which it meets the box. A ray parallel to an axis stays in one
- * row of voxels and is moved to its centre. */
+/* Path of a ray, and the planes in which it meets the box. LINE: a ray parallel to an axis stays
+ * in one row of voxels and is moved to its centre. */
 template <Weights W>
 static __device__ KernelWalk walk_of(
 	const KernelGrid *grid, const KernelRay *exact, int *start, int *stop)
@@ -207,8 +214,8 @@ static void direction_of(const KernelView *k, double row, double column, double 
 			       : k->first[a] + column * k->u[a] + row * k->v[a] - k->src[a];
 }
 
-/* Axes that may be dominant somewhere on the detector, where directions are affine: an axis is
- * excluded if another is larger at every corner than it is at any. */
+/* Bit mask of the axes that may be dominant somewhere on the detector. Directions are affine in
+ * the pixel: an axis is excluded if another one is larger at every corner than it is at any. */
 static int axes_of(const KernelModel *model, const KernelView *k)
 {
 	double least[3], most[3];
@@ -233,7 +240,7 @@ static int axes_of(const KernelModel *model, const KernelView *k)
 	return axes;
 }
 
-/* Threads are along the detector direction that is closest to the contiguous axis. */
+/* Neighbouring threads are along the detector direction that is closest to the contiguous axis. */
 static unsigned char lanes_of(const KernelModel *model, const KernelView *k)
 {
 	int axes = axes_of(model, k), b = axes & 1 ? 1 : 0;
@@ -259,7 +266,7 @@ static bool begins_inside(const Box *box, const KernelView *k)
 	for (int a = 0; a < 3; a++)
 		inside = inside && k->src[a] > (double)box->low[a] - 2 &&
 			 k->src[a] < (double)box->high[a] + 1;
-	return inside || KERNEL_FANS(k); /* of fans, the source of each row is not examined */
+	return inside || KERNEL_FANS(k); /* for fans, the source of each row is not checked */
 }
 
 static bool ray_applies(const ProjectRequest *what, CudaNotes *notes)

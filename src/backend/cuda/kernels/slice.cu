@@ -1,13 +1,15 @@
-/* Requests of in-slice rays in one slice, or in a few slices one after the other; see slice.h. */
+/* In-slice rays in one slice, or in a few slices one after the other: choice of the kernel and
+ * launches; see slice.h. */
 #include "backend/cuda/kernels/slice.h"
 
 typedef struct {
 	HatSlices slices;
 	Taps taps;
-	int64_t first, last; /* columns onto which pixels of the box project; back */
+	int64_t first, last; /* back: first and last column onto which pixels project */
 } Choice;
 
-/* Columns onto which the pixels of the box, and of blocks that extend beyond it, project. */
+/* Range of columns onto which the pixels of the box project, and of blocks that extend beyond
+ * it. */
 static void column_range(const ProjectRequest *what, Choice *c)
 {
 	double first = 1e300, last = -1e300;
@@ -135,7 +137,7 @@ static tomos_status run_back(tomos_backend *backend, const ProjectRequest *what,
 	return TOMOS_OK;
 }
 
-/* As many lines of a slice at once, as a small box, as fit into scratch. */
+/* Processes a slice in boxes of as many lines as fit into scratch memory. */
 static tomos_status forward_slice(tomos_backend *backend, const ProjectRequest *what,
 	const Choice *c, const Plane *all, const float *slice)
 {
@@ -151,7 +153,7 @@ static tomos_status forward_slice(tomos_backend *backend, const ProjectRequest *
 	return TOMOS_OK;
 }
 
-/* The same with views. */
+/* Processes as many views at once as fit into scratch memory. */
 static tomos_status back_slice(tomos_backend *backend, const ProjectRequest *what, const Choice *c,
 	const Plane *all, const float *rows)
 {
@@ -197,8 +199,8 @@ static tomos_status plane_run(tomos_backend *backend, const ProjectRequest *what
 	return TOMOS_OK;
 }
 
-/* All views must fit at once; factors exist for hat functions only, and with many views stored
- * weights cost less. */
+/* All views must fit into scratch memory at once. Factors are computed for hat functions only;
+ * with many views, weights that are computed once and stored cost less. */
 static CudaFusion slice_fuses(const tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const FusedUpdate *step)
 {

@@ -1,13 +1,13 @@
-/* In-slice rays in one slice, or in a few slices one after the other: a thread follows one ray, or
- * has PIXELS pixels and visits all views. Images and rows are first copied into a border of zeros,
- * so that the loops need no bounds checks.
+/* In-slice rays in one slice, or in a few slices one after the other. Forward, a thread follows one
+ * ray; back, it computes PIXELS pixels and visits all views. Slices and detector rows (the samples)
+ * are first copied into arrays with a border of zeros, so that the loops need no bounds checks.
  *
  * Adding a large number rounds a position to the nearest sample i and leaves d = position - i in
- * -1/2 .. 1/2. For linear interpolation, samples are pairs of the value half-way to the next one
- * and the difference: one load and two FMAs; other hat functions read the 2 samples on either side,
- * or 3 or 5 of them. Intersection lengths (`line`) read the same samples: along a line of pixels
- * they are an interpolation whose transition is as wide as the slope (ray_forward_any.cu), across
- * it a hat cut off at the top.
+ * -1/2 .. 1/2. For linear interpolation, a sample is stored as a pair: the value half-way to the
+ * next sample, and the difference to it; this takes one load and two FMAs. Other hat functions read
+ * the 2 samples on either side, or the 3 or 5 nearest ones. Intersection lengths (`line`) read the
+ * same samples: forward, they are a linear interpolation whose transition is as wide as the slope
+ * of the ray (ray_forward_any.cu); back, a hat function cut off at the top.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_SLICE_H
 #define TOMOS_BACKEND_CUDA_KERNELS_SLICE_H
@@ -21,19 +21,19 @@ enum {
 	PIXELS = 2,
 	VIEWS = 256,
 	SEGMENT = 32,
-	PARTS = 16,         /* of a ray, with few rays */
+	PARTS = 16,         /* threads per ray, with few rays */
 	FEW_RAYS = 1 << 15, /* fewer than a GPU has threads for */
 	MOST_SLICES = 7,
-	FEW_VIEWS = 8, /* of updates for which weights are recomputed each time */
+	FEW_VIEWS = 8, /* fused updates recompute their weights up to this number of views */
 	BORDER = 4
 };
 
-/* Rays parallel to an axis: those in a face between pixels belong to the next pixel, whatever the
- * rounding; and the steepness of a hat with vertical sides. */
+/* LINE, rays parallel to an axis. NUDGE: those on the face between two pixels belong to the next
+ * pixel, whatever the rounding. STEEP: steepness of a hat with vertical sides. */
 #define NUDGE 1e-4
 #define STEEP 1e5
 
-#define MAGIC 12582912.f /* 1.5 * 2^23 */
+#define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
 
 /* Blocks wanted per SM; older GPUs allow fewer threads. */
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 800
@@ -47,18 +47,18 @@ typedef enum { HAT, LINE } Weights;
 
 typedef struct {
 	const HatView *views;
-	int64_t count, columns, stride; /* stride: of views in the result */
+	int64_t count, columns, stride; /* stride: from one view to the next in the projections */
 	int na, nb;
 	int64_t low_a, low_b;
 	const float *samples, *transposed; /* with borders; pairs where LINEAR */
-	int64_t first;                     /* column of the first sample of a row; back */
+	int64_t first;                     /* back: column of the first sample of a row */
 	int pitch;
 	float *to;
-	bool fused; /* back: updated as `with` says; else sums are added */
+	bool fused; /* back: pixels are updated by `with`; else sums are added */
 	CudaUpdate with;
 } Plane;
 
-/* Whether d is relative to the centre between two samples. */
+/* Whether d is relative to the point half-way between two samples. */
 static __host__ __device__ constexpr bool is_between(Taps taps)
 {
 	return taps == LINEAR || taps == TWO;
@@ -77,9 +77,9 @@ static __device__ __forceinline__ float round_off(float t, int *i)
 	return t - __fadd_rn(rounded, -MAGIC);
 }
 
-/* Weighted sum of the samples around i + d; `at`: sample 0; s: steepness of the sides; `top`:
- * height at which they would meet or, TWO, position at which they are half-way between the
- * samples. */
+/* Adds the weighted samples around position i + d to `sum`. at: sample 0; s: slope of the sides
+ * of the hat; top: height at which the sides would meet or, for TWO, the value of the sides
+ * half-way between the samples. */
 template <Weights W, Taps T>
 static __device__ __forceinline__ float meet(
 	const float *at, int i, float d, float s, float top, float sum)
@@ -110,9 +110,12 @@ static __device__ __forceinline__ float meet(
 typedef struct {
 	const float *from;
 	float *to;
-	int n, first, pitch;         /* samples of a row, the first one wanted, how many */
-	int64_t rows, along, across; /* strides of `from` */
-	const HatView *views;        /* whose weights multiply the rows, or NULL */
+	int n, first, pitch;         /* samples per row of `from`; the first one to copy; their
+	                              * number */
+	int64_t rows, along, across; /* number of rows; strides of `from` between samples and
+	                              * rows */
+	const HatView *views;        /* multiply each row by the weight of its view; NULL: no
+	                              * weights */
 	bool pairs;
 } Border;
 
@@ -147,7 +150,7 @@ static void launch_border(cudaStream_t stream, const Border *b)
 		0, stream>>>(*b);
 }
 
-/* Parallel to an axis to rounding, as in kernel_ray. */
+/* Whether a ray is parallel to an axis, up to rounding; as in kernel_ray. */
 static __device__ bool is_level(double slope)
 {
 	return fabs(slope) < 1e-12;
@@ -155,7 +158,8 @@ static __device__ bool is_level(double slope)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* Segments `part`, `part` + parts, ... of a ray. */
+/* Sum over segments `part`, `part` + parts, ... of a ray. p: position in plane 0; slope: change
+ * per plane; planes: number of planes; n: samples per plane; s: slope of the hat's sides. */
 template <Weights W, Taps T>
 static __device__ __forceinline__ float follow(
 	const float *from, double p, double slope, int planes, int n, float s, int part, int parts)
@@ -214,7 +218,8 @@ template <Weights W, Taps T>
 static __global__ void __launch_bounds__(WIDE *HIGH, BLOCKS)
 	plane_forward(const __grid_constant__ Plane s)
 {
-	/* Neighbouring views read nearly the same pixels: a block has a few of both. */
+	/* Neighbouring views read nearly the same pixels: a block has GROUP views of the same
+	 * columns. */
 	int64_t c = (int64_t)blockIdx.x * (WIDE * HIGH / GROUP) + threadIdx.y / GROUP * WIDE +
 		    threadIdx.x;
 	int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y % GROUP;
@@ -242,10 +247,11 @@ static __global__ void __launch_bounds__(WIDE *PARTS)
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-/* Aligned, for wide loads. */
+/* A view relative to the corner of a block, aligned for wide loads: pixel (da, db) of the block
+ * is at sample at + f + ea da + eb db. s, top: see meet. */
 typedef struct __align__(16)
 {
-	int at; /* of the sample nearest to the block's corner */
+	int at; /* index of the sample nearest to the block's corner */
 	float f, ea, eb;
 	float s, top; /* LINE and TWO */
 }
@@ -270,7 +276,7 @@ static __device__ Near near_corner(const Plane *s, int64_t view, double a, doubl
 		W == LINE ? (float)(0.5 * (steep + (steep < STEEP))) : 1 - 0.5f * sides};
 }
 
-/* A pixel after the update, or with the sum added. */
+/* Value of a pixel after the fused update, or with the sum added. */
 static __device__ float changed(const Plane *s, int64_t pixel, float sum)
 {
 	const CudaUpdate *step = &s->with;

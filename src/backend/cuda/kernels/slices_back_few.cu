@@ -1,5 +1,5 @@
-/* Back projection of few views of in-slice rays (slices_few.h): bound by reading and writing the
- * volume once, which may be updated and clamped in the same pass. */
+/* Back projection of few views of in-slice rays (slices_few.h). Bound by reading and writing the
+ * volume once; an update and its bounds are applied in the same pass. */
 #include "backend/cuda/kernels/slices_few.h"
 
 enum {
@@ -7,7 +7,7 @@ enum {
 	HIGH = 8,
 	FEW_VIEWS = 8,
 	MOST_GROUPS = 4,
-	BLOCKS_EACH = 16 /* wanted per SM, before each has more to do */
+	BLOCKS_EACH = 16 /* blocks wanted per SM, before threads process several groups */
 };
 
 /* Slices per thread. */
@@ -18,7 +18,8 @@ static __host__ __device__ constexpr int slices_of(bool sideways)
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-/* A view relative to the corner of a block. */
+/* A view relative to the corner of a block: pixel (da, db) projects to column + f + ea da + eb
+ * db; inverse: reciprocal of the hat's half width. */
 typedef struct {
 	int column;
 	float f, ea, eb, inverse, weight;
@@ -35,11 +36,13 @@ static __device__ Near near_corner(const Few *s, const HatView *hat, int a, int 
 /* The work of a thread: a pixel of the block, and slices from `slice` on. */
 typedef struct {
 	int a, b;         /* the pixel, of the box */
-	float da, db;     /* and of the block */
-	int slice, count; /* slices inside the box, of N */
+	float da, db;     /* the same, relative to the block */
+	int slice, count; /* number of its N slices inside the box */
 } Part;
 
-/* Strides, 1 where neighbouring threads are neighbours in memory. */
+/* Strides between columns and between the slices of a thread in the projections, and between
+ * its slices in the volume. Known at compile time where neighbouring threads are neighbours in
+ * memory. */
 template <bool SIDEWAYS> static __device__ __forceinline__ int64_t next_column(const Few &s)
 {
 	return SIDEWAYS ? s.pc : 1;
@@ -55,8 +58,8 @@ template <bool SIDEWAYS> static __device__ __forceinline__ int64_t next_slice(co
 	return SIDEWAYS ? WIDE : s.vs;
 }
 
-/* Loads T taps of a view from `from` on, in all slices of the thread; FULL: all N slices are
- * inside. */
+/* Adds T taps with weights w, from `from` on, to the sums of all slices of the thread. FULL: all
+ * N slices are inside the box. */
 template <int T, int N, bool SIDEWAYS, bool FULL>
 static __device__ __forceinline__ void take_taps(
 	const Few &s, const float *from, const float w[T], int count, float sum[N])
@@ -75,8 +78,8 @@ static __device__ __forceinline__ void take_taps(
 			sum[k] = fmaf(w[t], value[k][t], sum[k]);
 }
 
-/* Adds taps c .. c + T - 1 of a view to a pixel, and their weights to the divisors, per slice with
- * RAYS. */
+/* Adds taps c .. c + T - 1 of a view to the sums, and their weights to the divisors `under`: one
+ * for all slices or, with RAYS (weights of rays), one per slice. */
 template <int T, int N, bool SIDEWAYS, bool RAYS, bool FULL>
 static __device__ __forceinline__ void take_columns(const Few &s, int view, int c, const float w[T],
 	const Part &part, float sum[N], float under[N])
@@ -111,7 +114,7 @@ static __device__ __forceinline__ void take_view(
 				s, view, c + t, &w[t], part, sum, under);
 }
 
-/* Updates the voxels from `to` on, or adds the sums. */
+/* Writes the voxels from `to` on: fused update, or old value x plus sum. */
 template <int N, bool SIDEWAYS, bool RAYS, bool FULL>
 static __device__ __forceinline__ void change(const Few &s, float *to, int count, const float x[N],
 	const float sum[N], const float under[N])
@@ -190,7 +193,7 @@ static CudaFusion few_fuses(const tomos_backend *backend, const ProjectRequest *
 	return slices_have_rows(what, notes_of<HatSlices>(notes)) ? FUSES : FUSES_NOT;
 }
 
-/* Transposes rows so that neighbouring slices are neighbours in memory. */
+/* Transposes detector rows so that neighbouring slices are neighbours in memory. */
 static tomos_status transpose_rows(
 	tomos_backend *backend, Transposed rows, int scratch, Few *s, const float **transposed)
 {
@@ -203,7 +206,8 @@ static tomos_status transpose_rows(
 	return transpose_in(backend, &rows);
 }
 
-/* The projections, and weights of rays if any, in the order in which threads read them. */
+/* Sets the projections, and the weights of rays if any, in the order in which threads read them:
+ * transposed if `sideways`. */
 static tomos_status take_rows(
 	tomos_backend *backend, const ProjectRequest *what, const HatSlices *l, Few *s)
 {

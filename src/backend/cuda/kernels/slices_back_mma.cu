@@ -1,22 +1,23 @@
-/* Back projection of in-slice rays by tensor cores, one warp at a time (mma): compute capability
- * 8.0 and higher.
+/* Back projection of in-slice rays by tensor cores, with products of single warps (mma): compute
+ * capability 8.0 and higher.
  *
- * In one view, a square of 4 x 4 pixels spans at most 8 columns: its weights are a matrix of 16 x
- * 8, and two views make the 16 x 16 that the tensor cores multiply by 16 columns x 8 slices. A
- * block has 16 x 16 pixels, one warp per square, and one or two groups of 64 slices. Two producer
- * warps copy the columns that the block needs, VIEWS views at a time, into a ring of stages. It is
- * bound by shared memory: each update reads a byte.
+ * In one view, a square of 4 x 4 pixels spans at most 8 detector columns, so that its weights are a
+ * matrix of 16 pixels x 8 columns. Two views make the matrix of 16 x 16 that the tensor cores
+ * multiply by 16 columns x 8 slices. A block has 16 x 16 pixels, one warp per square, and one or
+ * two groups of 64 slices. Two producer warps copy the columns that the block needs, VIEWS views at
+ * a time, into a ring of buffers (stages) in shared memory. The kernel is bound by shared memory:
+ * one byte is read per update of a voxel by a view.
  *
- * With two parts, data and weights are sums of two halves and three products are added: the
+ * With two parts, data and weights are sums of two halves, and three products are added: the
  * accuracy of float.
  */
 #include "backend/cuda/kernels/tensor.h"
 
 enum {
-	SIDE = 16,    /* pixels of a block */
-	SQUARE = 4,   /* pixels of a warp */
+	SIDE = 16,    /* side of a block, in pixels */
+	SQUARE = 4,   /* side of the square of a warp, in pixels */
 	SQUARES = 16, /* of a block */
-	REACH = 8,    /* columns of a square */
+	REACH = 8,    /* most columns that a square meets */
 	COLUMNS = 24, /* of a block */
 	VIEWS = 8,    /* of a stage */
 	GROUP = 64,   /* slices in a line of a buffer */
@@ -26,8 +27,9 @@ enum {
 	PRODUCERS = 64
 };
 
-/* A square of pixels in a view: position of its first pixel, in hat widths from line `row` of the
- * stage; its slopes, and hat widths per column. */
+/* A square of pixels in a view. x: position of its first pixel relative to column `row` of the
+ * stage; xa, xb: its change per pixel along a and b; inverse: one column. All in units of the hat's
+ * half width. */
 typedef struct __align__(16)
 {
 	float x, xa, xb, inverse;
@@ -59,8 +61,8 @@ template <int GROUPS, int PARTS> struct Layout {
 typedef struct {
 	unsigned char *data;
 	Seen *table;
-	int *rows;            /* the first line of each of its squares */
-	unsigned full, empty; /* the first barrier of each ring */
+	int *rows;            /* first column of each square, relative to the stage */
+	unsigned full, empty; /* first of the barriers of the stages */
 } Ring;
 
 /* Position of the producers, or of a warp, in the ring. */
@@ -77,7 +79,8 @@ static __device__ void slot_next(RingSlot *at, int stages)
 	}
 }
 
-/* Smallest column onto which pixels of a square of that side project. */
+/* Smallest column onto which the pixels of a square project. e: column of its first pixel; ea,
+ * eb: change per pixel; side: in pixels. */
 static __device__ double least_column(double e, double ea, double eb, int side)
 {
 	return e + fmin(0., (side - 1) * ea) + fmin(0., (side - 1) * eb);
@@ -89,15 +92,16 @@ static __device__ double corner_column(const Tensor *s, const HatView *hat)
 	       hat->eb * (double)(s->request.low_b + (int64_t)blockIdx.y * SIDE);
 }
 
-/* First column of a block, clamped off the detector. */
+/* First column of a block; clamped where the block projects off the detector. */
 static __device__ int first_column(const Tensor *s, const HatView *hat, double e)
 {
 	double first = floor(least_column(e, hat->ea, hat->eb, SIDE));
 	return (int)fmax(fmin(first, (double)s->request.columns), (double)-COLUMNS);
 }
 
-/* Lines are clamped to the buffer: a column lost to rounding has a weight of nearly zero. Views
- * after the last have zeros for data and finite weights. */
+/* Position of a square in a view (view and square by index); *row: its first column in the
+ * stage, clamped to the buffer: a column lost to rounding has a weight of nearly zero. Views after
+ * the last have zeros for data and finite weights. */
 static __device__ Seen see(const Tensor *s, int view, int square, int *row)
 {
 	const HatView hat = s->request.views[min(view, s->request.count - 1)];
@@ -112,8 +116,8 @@ static __device__ Seen see(const Tensor *s, int view, int square, int *row)
 		inverse};
 }
 
-/* Copies words of 16 bytes, swizzled to avoid bank conflicts of these writes and of the matrix
- * loads. */
+/* Starts the copies of one stage, in words of 16 bytes, swizzled to avoid bank conflicts of
+ * these writes and of the matrix loads. */
 template <int GROUPS, int PARTS>
 static __device__ void fetch_lines(const Tensor *s, const Ring *ring, int slot, int first, int lane)
 {
@@ -156,7 +160,8 @@ static __device__ void bring(const Tensor *s, const Ring *ring, int lane)
 	}
 }
 
-/* Weights of two views in this lane: pixels g and g + 8 of the square, columns 2 t and 2 t + 1. */
+/* Weights of two views in this lane, in the layout of mma: pixels g and g + 8 of the square,
+ * columns 2 t and 2 t + 1. rest: their rounding errors. */
 template <int FINE>
 static __device__ __forceinline__ void weigh_views(
 	const Seen *one, const Seen *two, int lane, unsigned w[4], unsigned rest[4])
@@ -184,7 +189,7 @@ static __device__ __forceinline__ void multiply_parts(float sum[4], const unsign
 		sum[i] += part[i];
 }
 
-/* Adds views k and k + 1 of a stage, for one square and all slices of the block. */
+/* Adds two views of a stage, for one square and all slices of the block. */
 template <int GROUPS, int PARTS, int FINE>
 static __device__ __forceinline__ void add_views(
 	float sums[GROUPS * 8][4], const Seen *table, const int *rows, unsigned data, int lane)
@@ -279,7 +284,7 @@ template <int GROUPS, int PARTS, int FINE> static __device__ void work(const Ten
 
 #endif
 
-/* Empty for GPUs without the instructions, to which warp_applies does not admit it. */
+/* Empty for GPUs without these instructions; warp_applies is false for them. */
 template <int GROUPS, int PARTS, int FINE>
 static __global__ void __launch_bounds__(SQUARES * 32 + PRODUCERS, 1)
 	warp_back(const __grid_constant__ Tensor s)
@@ -324,8 +329,8 @@ template <int GROUPS, int PARTS, int FINE> static TensorKernel kernel_of(void)
 	return TensorKernel{warp_back<GROUPS, PARTS, FINE>, Layout<GROUPS, PARTS>::bytes};
 }
 
-/* Two groups of slices, if there are as many and two of their stages fit. Two parts would need too
- * many registers. */
+/* Two groups of 64 slices per block, if there are more than 64 slices and two stages fit into
+ * shared memory. With weights in two parts that would need too many registers. */
 static TensorKernel choose_kernel(const TensorBack *request, int *groups)
 {
 	TensorKernel two = kernel_of<2, 1, 1>();

@@ -1,9 +1,10 @@
-/* Back projection requests for detector rows in shared memory; see slices_back_shared.h. */
+/* Host side of slices_back_shared.h: conditions, scratch memory and launches. */
 #include "backend/cuda/kernels/slices_back_shared.h"
 
 enum { QUAD = 4, LEAST_SLICES = 16 };
 
-/* Whether the pixels of a square have a fixed order and meet at most four columns. */
+/* Whether, in every view, a square of 2 x 2 pixels meets at most four columns, and two
+ * neighbouring pixels are at most one column apart. */
 static bool is_shallow(const ProjectRequest *what, const HatSlices *l)
 {
 	for (int64_t i = 0; i < what->count; i++) {
@@ -82,7 +83,8 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 	return transpose_out(backend, &x, epilogue);
 }
 
-/* The largest block size that fills the slices with the fewest blocks. */
+/* Chooses the largest number of slices per block (32, 64 or 128) that leaves the fewest slices
+ * of a block unused. */
 static tomos_status run_fitting(tomos_backend *backend, const ProjectRequest *what,
 	const HatSlices *l, const HatView *views, int64_t slice, int64_t slices,
 	const CudaEpilogue *epilogue)
@@ -95,7 +97,7 @@ static tomos_status run_fitting(tomos_backend *backend, const ProjectRequest *wh
 			: run_slices<1>)(backend, what, l, views, slice, slices, epilogue);
 }
 
-/* QUADS 0: chosen by the number of slices. */
+/* QUADS: see RowsLayout; 0: chosen by the number of slices. */
 template <int QUADS>
 static tomos_status rows_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)

@@ -1,14 +1,15 @@
 /* Back projection of in-slice rays from detector rows in shared memory.
  *
- * A block has 16 x 16 pixels and 32 to 128 slices; it copies the columns that its pixels need, a
- * few views at a time, into one of two stages while the other is in use. A thread has a square of 2
- * x 2 pixels and 4 to 16 slices. Such a square spans 4 columns: its lowest pixel reads the first
- * two, the highest all of them, the others three. Each value is read once for all pixels, which
- * halves the shared memory traffic and costs 12 instead of 8 FMAs. Both limits are then close: 32
- * and 43 updates per clock.
+ * A block has 16 x 16 pixels and 32 to 128 slices. It copies the columns that its pixels need, a
+ * few views at a time, into one of two buffers (stages) while the other is in use. A thread has a
+ * square of 2 x 2 pixels and 4 to 16 slices. The square spans at most 4 columns: its pixel with the
+ * lowest position reads the first two, the one with the highest position all four, the other two
+ * pixels three. Each value is read once for all four pixels, which halves the shared memory traffic
+ * and costs 12 instead of 8 FMAs. Both limits are then close: 32 updates per clock and SM by shared
+ * memory, 43 by FMAs.
  *
  * S. Chilingaryan et al., Reviewing GPU architectures to build efficient back projection for
- * parallel geometries, J. Real-Time Image Process. 17 (2020), section 6, has the rows in shared
+ * parallel geometries, J. Real-Time Image Process. 17 (2020), section 6, describes rows in shared
  * memory.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_SLICES_BACK_SHARED_H
@@ -18,15 +19,16 @@
 #include "backend/cuda/kernels/transpose.h"
 
 enum {
-	ROWS_SIDE = 16,     /* pixels of a block */
-	ROWS_LANES = 8,     /* threads that share a square of pixels: 128 bytes of slices */
+	ROWS_SIDE = 16,     /* side of a block, in pixels */
+	ROWS_LANES = 8,     /* threads per square of pixels: 8 float4 of slices, 128 bytes */
 	ROWS_THREADS = 512, /* one for each square and lane */
-	ROWS_COLUMNS = 24,  /* of a block */
+	ROWS_COLUMNS = 24,  /* columns copied for a block, per view */
 	ROWS_MIDDLE = ROWS_COLUMNS / 2,
 	ROWS_MARGIN = ROWS_COLUMNS + 1
 };
 
-/* A square's four columns must be among those of the block: 14 times this plus 4. */
+/* Largest sum of the column changes per pixel along a and b: the 14 pixels between the first and
+ * the last square, times this, plus 4 columns must fit into ROWS_COLUMNS. */
 #define ROWS_SLOPE 1.428
 
 typedef struct {
@@ -34,25 +36,26 @@ typedef struct {
 	int count;
 	int64_t columns;
 	int na, nb;           /* pixels of the box */
-	int64_t low_a, low_b; /* and where it begins */
-	int quads;            /* of slices */
+	int64_t low_a, low_b; /* first pixel of the box */
+	int quads;            /* number of float4, four slices each */
 	const float4 *from;   /* [group][view][margin, columns, margin][quad of the group] */
 	float4 *to;           /* [b][a][quad] */
 } Rows;
 
-/* A view relative to a block: position of the lowest pixel of its first square, from the centre of
- * the copied columns, so that floats are accurate to 5e-7; its change per pixel; reciprocal of the
- * hat's half width. */
+/* A view relative to a block. e: position of the lowest pixel of the first square, relative to
+ * the middle of the copied columns, so that floats are accurate to 5e-7 columns; ea, eb: its change
+ * per pixel along a and b; inverse: reciprocal of the hat's half width. */
 typedef struct __align__(16)
 {
 	float e, ea, eb, inverse;
 }
 RowsView;
 
-/* QUADS: groups of four slices per thread. */
+/* QUADS: float4 (four slices) per thread. SLICES: slices per block. LINE, VIEW, STAGE: sizes in
+ * float4 of one column, one view and one stage. */
 template <int QUADS> struct RowsLayout {
 	static constexpr int SLICES = 4 * QUADS * ROWS_LANES;
-	/* Per stage: two blocks fit into an SM, or one as large as possible. */
+	/* Views per stage, such that two blocks fit into an SM, or one with QUADS = 4. */
 	static constexpr int VIEWS = QUADS == 4 ? 8 : 16 / QUADS;
 	static constexpr int LINE = SLICES / 4;
 	static constexpr int VIEW = ROWS_COLUMNS * LINE;
@@ -61,15 +64,18 @@ template <int QUADS> struct RowsLayout {
 		2 * (STAGE * (int)sizeof(float4) + VIEWS * (int)sizeof(RowsView));
 };
 
-/* False also where a block cannot have `bytes` bytes of shared memory. */
+/* Whether the kernels apply to the request, with `bytes` bytes of shared memory per block; sets
+ * *l. */
 bool rows_fit(const ProjectRequest *what, HatSlices *l, int bytes);
-/* Transposes some slices of a request into scratch, in groups of the block's slices. */
+/* Transposes `slices` slices of the projections from `slice` on into scratch memory, in groups
+ * of `group` slices (those of a block), and sets up *s and the scratch for the result *x. */
 tomos_status rows_fill(tomos_backend *backend, const ProjectRequest *what, const HatSlices *l,
 	const HatView *views, int64_t slice, int64_t slices, int group, Rows *s, Transposed *x);
 
 /* ---- on the GPU ------------------------------------------------------------------------------ */
 
-/* First column of a block; off the detector, all columns are margin. */
+/* Sets up a view for the block at pixel (a0, b0). *first: first column to copy, clamped off the
+ * detector, where all copied columns are in the margin of zeros. */
 static __device__ __forceinline__ RowsView rows_view(
 	const Rows *s, const HatView *hat, int a0, int b0, int64_t *first)
 {
@@ -82,8 +88,9 @@ static __device__ __forceinline__ RowsView rows_view(
 		1 / hat->h};
 }
 
-/* A view's data for a block from a column on: lines of `quads`, all slices of the block except in
- * the last. */
+/* Pointer to the detector data that a block reads for one view, starting at the given column:
+ * one line per column, *quads float4 each, four slices per float4. All groups of slices have `most`
+ * float4 per line, except that the last may have fewer. */
 static __device__ __forceinline__ const float4 *rows_from(
 	const Rows *s, int view, int64_t column, int group, int most, int *quads)
 {
@@ -93,8 +100,8 @@ static __device__ __forceinline__ const float4 *rows_from(
 	       (view * lines + ROWS_MARGIN + column) * *quads;
 }
 
-/* Copies lines of `quads` into lines of all slices; less to compute where these are the same.
- * Missing slices are not initialised: their results are never written. */
+/* Copies lines of `quads` float4 into lines of L::LINE; address computation is cheaper where
+ * both are equal. Slices after the last are not initialised: their results are never written. */
 template <int QUADS>
 static __device__ __forceinline__ void rows_copy(
 	float4 *to, const float4 *from, int quads, int i, int step)
@@ -110,8 +117,8 @@ static __device__ __forceinline__ void rows_copy(
 					from + i / L::LINE * quads + i % L::LINE, sizeof(float4));
 }
 
-/* Copies the columns of VIEWS views and sets up the views for the block; each view is assigned to
- * some warps. */
+/* Starts the copies of VIEWS views from `first` on and sets up their RowsView; each view is
+ * assigned to an equal number of threads. */
 template <int QUADS>
 static __device__ void rows_bring(
 	const Rows *s, float4 *data, RowsView *table, int a0, int b0, int group, int first)
@@ -138,8 +145,8 @@ static __device__ __forceinline__ void rows_add(float4 *sum, float w, float4 x)
 	sum->w = fmaf(w, x.w, sum->w);
 }
 
-/* Pixels p that meet column C, in the order of their positions; their sums have index p ^
- * LOWEST. */
+/* Adds column C to the pixels that meet it. Pixels p are in the order of their positions; the
+ * pixel with the lowest position is LOWEST, and position p belongs to sums[p ^ LOWEST]. */
 template <int QUADS, int LOWEST, int C>
 static __device__ __forceinline__ void rows_column(
 	float4 sums[4][QUADS], const float at[4], float inverse, const float4 *from)
@@ -168,8 +175,8 @@ static __device__ __forceinline__ void rows_square(
 	rows_column<QUADS, LOWEST, 3>(sums, at, inverse, from);
 }
 
-/* Adds one view to a square whose first pixel is (da, db) of the block. NARROW: hats narrower than
- * a column. */
+/* Adds one view to the square whose first pixel is (da, db) of the block. NARROW: the hat's half
+ * width is less than one column. */
 template <int QUADS, bool NARROW>
 static __device__ __forceinline__ void rows_add_view(
 	float4 sums[4][QUADS], const RowsView *table, const float4 *data, float da, float db)
@@ -207,8 +214,8 @@ static __device__ void rows_write(
 	}
 }
 
-/* Processes a whole block: 16 x 16 pixels from (a0, b0) on, one group of slices. `memory`: BYTES of
- * a layout. */
+/* Back projects one block: 16 x 16 pixels from (a0, b0) on, one group of slices. memory:
+ * RowsLayout::BYTES bytes of shared memory. */
 template <int QUADS, bool NARROW>
 static __device__ void rows_sum(const Rows *s, float4 *memory, int a0, int b0, int group)
 {

@@ -1,11 +1,11 @@
-/* Back projection requests of in-slice rays for tensor cores, and the order of their views; see
- * slices_back_wgmma.h. */
+/* Host side of slices_back_wgmma.h: sorting of the views, and launches. */
 #include "backend/cuda/kernels/slices_back_wgmma.h"
 #include <stdlib.h>
 
 /* ---- views in their order -------------------------------------------------------------------- */
 
-/* Slopes of a view, and a measure that increases with their direction. */
+/* Change of a view's column per pixel along a and b, and a measure that increases with the angle
+ * of (a, b). */
 typedef struct {
 	double a, b, direction;
 	int view;
@@ -27,7 +27,7 @@ static int by_turn(const void *one, const void *two)
 					     : p->view - q->view;
 }
 
-/* Columns of squares, relative to the first of the block. */
+/* Range of columns that each square meets, relative to the first column of the block. */
 typedef struct {
 	double low[SQUARES], high[SQUARES];
 } Span;
@@ -44,8 +44,8 @@ static Span span_of(const Slope *v)
 	return span;
 }
 
-/* Whether both fit into the columns of a square from the same line on, wherever the blocks of their
- * views start; joins them. */
+/* Whether both views fit into the REACH columns of every square from a common first column on,
+ * wherever their blocks start; if so, extends *span to both. */
 static bool span_join(Span *span, const Span *other)
 {
 	Span both = *span;
@@ -59,7 +59,8 @@ static bool span_join(Span *span, const Span *other)
 	return true;
 }
 
-/* Groups neighbours; returns the number of entries needed. */
+/* Writes the views in groups of TOGETHER that have a common first column in every square.
+ * Incomplete groups are filled with ~view (no data). Returns the number of entries. */
 static int64_t order_views(const Slope *slopes, int64_t count, int *order)
 {
 	int64_t entries = 0;
@@ -78,7 +79,8 @@ static int64_t order_views(const Slope *slopes, int64_t count, int *order)
 	return entries;
 }
 
-/* Sorted only if needed: most scans are in order. */
+/* Views are sorted by direction only if many groups would be incomplete: most scans are in
+ * order. */
 static tomos_status find_order(
 	const ProjectRequest *what, const HatSlices *l, int **order, int64_t *entries)
 {
