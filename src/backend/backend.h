@@ -148,9 +148,10 @@ typedef struct {
 	tomos_status (*pin)(tomos_backend *backend, float *data, int64_t count);
 	void (*unpin)(tomos_backend *backend, float *data);
 	tomos_status (*sync)(tomos_backend *backend);
-	/* For one of several backends on a device: limits the scratch memory, in floats, of its
-	 * kernels and of filters opened later, and frees what exceeds it. `first` is the first
-	 * backend on the device (NULL: this one); their projections take turns. */
+	/* For several backends on one device: limits the scratch memory (in floats) of the kernels
+	 * of this one and of filters opened later, and frees what exceeds the limit. `first` is the
+	 * first backend on the device (NULL: this one); their projections do not run at the same
+	 * time. */
 	void (*limit_scratch)(tomos_backend *backend, int64_t floats, tomos_backend *first);
 	/* Free memory of the device. */
 	tomos_status (*free_bytes)(tomos_backend *backend, int64_t *bytes);
@@ -160,7 +161,8 @@ typedef struct {
 
 typedef struct {
 	tomos_status (*apply)(tomos_backend *backend, const ProjectRequest *what);
-	/* With powers of the matrix entries (power 0: 1 for each nonzero entry). */
+	/* Projection with the matrix entries raised to a power (0: every nonzero entry becomes
+	 * 1). */
 	tomos_status (*apply_power)(tomos_backend *backend, const ProjectRequest *what, int power);
 	/* Fused epilogues: forward projection and residual, back projection and update. *done
 	 * false: not supported for this request, and nothing was computed. */
@@ -215,7 +217,8 @@ typedef struct {
 	tomos_status (*clip_norm)(tomos_backend *b, int64_t n, int parts, float longest, float *y);
 	tomos_status (*normalise)(tomos_backend *b, int64_t n, int parts, float least, float *y);
 	tomos_status (*max_abs)(tomos_backend *b, int64_t n, const float *x, double *result);
-	/* Over an index list: the sum of w x, and y += a w, clamped to low .. high. */
+	/* For i < n, with k = index[i]. gather: the sum of w[i] x[k]. scatter: y[k] += a w[i],
+	 * clamped to [low, high]. */
 	tomos_status (*gather)(tomos_backend *b, int64_t n, const int64_t *index, const float *w,
 		const float *x, double *result);
 	tomos_status (*scatter)(tomos_backend *b, int64_t n, const int64_t *index, const float *w,
@@ -242,10 +245,11 @@ typedef struct {
 	/* Multiplies the listed entries by weights of their rays and voxels; NULL: by 1. */
 	tomos_status (*weight_rows)(
 		tomos_backend *b, const KernelBatch *batch, const float *rays, const float *voxels);
-	/* One row after the other. */
+	/* Kaczmarz's method over the listed rows, one after the other. */
 	tomos_status (*kaczmarz_rows)(
 		tomos_backend *b, const KernelBatch *batch, const KernelKaczmarz *what);
-	/* The steps of all rays of a view from their products; see KernelKaczmarzView. */
+	/* Computes the Kaczmarz steps of all rays of a view from their products with the volume;
+	 * see KernelKaczmarzView. */
 	tomos_status (*kaczmarz_view)(tomos_backend *b, const KernelKaczmarzView *what);
 } BackendMatrix;
 
@@ -255,8 +259,9 @@ typedef struct {
 	/* `count` views of `rows` rows. */
 	tomos_status (*apply)(tomos_backend *backend, const Filter *filter, int64_t count,
 		int64_t rows, const FilterView *views, const float *in, float *out);
-	/* Filters what `upload_overlapped` has sent into the views of the last projection, waiting
-	 * for that projection only before it writes. NULL where `upload_overlapped` is. */
+	/* Filters the data sent by `upload_overlapped`, and overwrites the input of the last
+	 * projection; waits for that projection only before it writes. NULL if `upload_overlapped`
+	 * is. */
 	tomos_status (*apply_overlapped)(tomos_backend *backend, const Filter *filter,
 		int64_t count, int64_t rows, const FilterView *views, const float *in, float *out);
 	/* Filters and back projects in one pass over the views, which must not be resampled. `what`

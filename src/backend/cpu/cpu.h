@@ -4,22 +4,23 @@
 
 #include "backend/backend.h"
 
-/* Up to this number of views, the cost that does not depend on the number of views dominates:
- * copying the volume does not pay, nor do stored weights. */
+/* Up to this number of views, costs that do not depend on the number of views dominate: copying the
+ * volume or storing weights is slower than computing the weights again. */
 enum { FEW_VIEWS = 4 };
 
-/* Number of parts of `size` that cover n. */
+/* Number of parts of `size` elements that cover n elements. */
 static inline int64_t parts(int64_t n, int64_t size)
 {
 	return (n + size - 1) / size;
 }
 
-/* Reference kernel in one direction for one view. Ray-driven kernels visit the pixels of `window`,
- * voxel-driven ones the voxels of `part`; `volume` has the box of `grid`, `image` the view. */
+/* Reference kernel: projects one view in one direction. Ray-driven kernels loop over the pixels of
+ * `window`, voxel-driven ones over the voxels of `part`. `volume` holds the voxels of the box of
+ * `grid`, `image` all pixels of the view. */
 typedef void (*ReferenceKernel)(const Plan *plan, const KernelGrid *grid, int64_t view,
 	const Window *window, const Box *part, float *volume, float *image);
 
-/* An optimised kernel: computes a whole request where it applies. */
+/* An optimised kernel. It computes a whole request if `applies` returns true for it. */
 typedef struct {
 	const char *name;
 	int kernel;
@@ -70,7 +71,8 @@ extern const BackendFilter cpu_filter;
 tomos_status cpu_level_choose(const CpuLevel **level);
 tomos_status cpu_machine(tomos_backend *backend, tomos_machine *machine);
 void cpu_model(const CpuLevel *level, char *model, size_t size);
-/* With the optimised kernel of that name if it applies, else the first that does (NULL: any). */
+/* Executes a request with the optimised kernel of that name if it applies (NULL: with any), else
+ * with the first one that applies, else with the reference kernel. */
 tomos_status cpu_project(const CpuLevel *level, const ProjectRequest *what, const char *wanted);
 tomos_status cpu_row(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
 	int64_t *index, float *weight, int64_t *count);

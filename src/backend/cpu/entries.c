@@ -1,4 +1,4 @@
-/* Entries of the projection matrix: single rows, and products with powers of the entries. */
+/* Entries of the projection matrix: single matrix rows, and products with powers of the entries. */
 #include <stdatomic.h>
 #include <string.h>
 #include "backend/cpu/cpu.h"
@@ -9,7 +9,8 @@
 
 enum { SLABS = 16 };
 
-/* Lists the entries of the ray of pixel at[0], at[1], or of the voxel `at`. */
+/* Lists the matrix entries of one ray (at[0], at[1]: column and row of its pixel), or of one voxel
+ * `at`, in one view. */
 typedef void (*ListKernel)(const Plan *plan, const KernelGrid *grid, int64_t view,
 	const int64_t at[3], KernelMeet *meet);
 
@@ -78,7 +79,8 @@ static tomos_status list_fill(
 	return TOMOS_OK;
 }
 
-/* Sums over the elements of a list into one (`takes`), or adds one to all of them. */
+/* takes: adds to *own the sum of entry^power times the listed elements of `others`. Else: adds
+ * entry^power times *own to each of them. */
 static void list_apply(const KernelMeet *list, int power, bool takes, float *own, float *others)
 {
 	double sum = 0;
@@ -151,7 +153,8 @@ static void power_view(void *user, int64_t view)
 	power_task(p, &p->grid, view, 1);
 }
 
-/* Slabs are whole slices or rows of one slice, so that each thread writes its own voxels. */
+/* One task: the voxels of one slab (whole slices, or rows of one slice), so that no two threads
+ * write the same voxel. */
 static void power_slab(void *user, int64_t index)
 {
 	Powers *p = user;

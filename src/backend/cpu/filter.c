@@ -16,11 +16,11 @@ enum { PAIRS = 4, BATCH = 2 * PAIRS };
 struct Filter {
 	FilterSpec spec;
 	int64_t length;  /* of the transform */
-	int64_t stride;  /* of a row, or of a pair of rows, in the scratch */
+	int64_t stride;  /* floats from one row, or pair of rows, to the next in the scratch */
 	float *response; /* of the kernel at each frequency, divided by the length */
 	float *taps;     /* direct: kernel[0 .. taps-1] */
 	float *fade;     /* of the padding, from the detector's edge outwards */
-	float *scratch;  /* per worker: two rows; pairs before and after a transform */
+	float *scratch;  /* per thread: two rows; pairs of rows before and after a transform */
 	int64_t share;   /* floats of a worker's scratch */
 	int workers;
 	fftwf_plan forth, back;
@@ -142,7 +142,7 @@ static tomos_status cpu_filter_open(tomos_backend *backend, Filter **filter, con
 
 typedef struct {
 	const Filter *filter;
-	int64_t rows, all; /* of a view, of all of them */
+	int64_t rows, all; /* rows of a view, rows of all views */
 	const FilterView *views;
 	const float *in;
 	float *out;
@@ -192,7 +192,8 @@ static void take_row(const Filtering *job, int64_t number, int64_t row, float *o
 
 static void weigh_row(const Filter *f, const FilterView *view, int64_t row, float *out)
 {
-	int columns = (int)f->spec.columns; /* an int, since vectors of them become floats */
+	int columns =
+		(int)f->spec.columns; /* an int: the loop below converts vectors of it to floats */
 	const float *weight = view->column_weight;
 	if (view->distance == 0) {
 		for (int c = 0; c < columns; c++)

@@ -17,7 +17,8 @@ static double now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Dependent additions take one clock each; the fastest of several trials was not interrupted. */
+/* Times dependent additions, which take one clock each. The fastest of several trials is taken: it
+ * was not interrupted. */
 static double measure_clock(void)
 {
 	double best = 0;

@@ -1,5 +1,5 @@
 /* Distributes a projection over threads, so that each thread writes its own pixels (forward) or
- * voxels (adjoint). The parts, and therefore the rounding, do not depend on the number of
+ * voxels (adjoint). The division, and therefore the rounding, does not depend on the number of
  * threads. */
 #include <string.h>
 #include "backend/cpu/cpu.h"
@@ -88,7 +88,7 @@ static void divide_forward(Division *s, KernelFamily family)
 	parallel_for(s->what->count * s->row_parts, forward_rays, s);
 }
 
-/* Slabs are not too thin, since each ray is set up once per slab. */
+/* Divides the volume into slabs. They must not be too thin, since a ray is set up once per slab. */
 static void divide_adjoint(Division *s, KernelFamily family)
 {
 	int64_t ny = s->what->box.high[1] - s->what->box.low[1];
@@ -145,8 +145,8 @@ static const OptimisedKernel *find_optimised(
 	return named ? named : find_named(level, what, NULL);
 }
 
-/* With many views, passes over the volume and stored weights cost less than computing the weights
- * again. */
+/* Only for few views: with many of them, separate passes over the volume with stored weights cost
+ * less than computing the weights again. */
 static tomos_status cpu_back_update(
 	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done)
 {

@@ -139,7 +139,7 @@ static tomos_status cpu_gather(tomos_backend *backend, int64_t n, const int64_t 
 	const float *w, const float *x, double *result)
 {
 	(void)backend;
-	double sum[4] = {0}; /* several, so that additions do not wait for each other */
+	double sum[4] = {0}; /* four independent sums, so that additions overlap */
 	int64_t i = 0;
 	for (; i + 4 <= n; i += 4)
 		for (int k = 0; k < 4; k++)
@@ -281,7 +281,7 @@ static void normalise_block(void *user, int64_t block)
 		divide(l, i, sqrtf(length_of(l, i) + l->bound * l->bound));
 }
 
-/* A bound of 0 leaves nothing. */
+/* For a bound of 0 all vectors become 0. */
 static tomos_status cpu_clip_norm(tomos_backend *b, int64_t n, int parts, float longest, float *y)
 {
 	Lengths l = {n, parts, longest, y};
@@ -306,7 +306,7 @@ typedef struct {
 	int parts;
 } Differences;
 
-/* Lines along x, one task per [z]. The last difference along an axis is zero. */
+/* Gradient of slice z, row by row. The last difference along an axis is zero. */
 static void gradient_slice(void *user, int64_t z)
 {
 	const Differences *d = user;

@@ -1,21 +1,22 @@
-/* Bundles of views with nearly parallel rays, so that pixels along such rays meet few columns. */
+/* Bundles of views with nearly parallel rays. Pixels along a ray of the bundle fall on few detector
+ * columns in all its views. */
 #ifndef TOMOS_BACKEND_DEVICE_BUNDLE_H
 #define TOMOS_BACKEND_DEVICE_BUNDLE_H
 
 #include "backend/device/hat.h"
 
-/* Views are processed in groups of BUNDLE_VIEWS neighbours in direction. */
+/* Within a bundle, views are processed in groups of BUNDLE_VIEWS with neighbouring directions. */
 enum { BUNDLE_VIEWS = 4, BUNDLE_SHIFT = 20 };
 
 typedef struct {
 	bool along_b;  /* rays are along b, else along a */
-	int64_t slope; /* shift across per pixel along, in units of 2^-BUNDLE_SHIFT: at most 1 */
-	int64_t first, count; /* its groups of views in the order */
+	int64_t slope; /* pixels across per pixel along a ray, times 2^BUNDLE_SHIFT; at most 1 */
+	int64_t first, count; /* its groups of BUNDLE_VIEWS views in `order` */
 } Bundle;
 
 typedef struct {
 	Bundle *list;
-	int32_t *order; /* views of the request; -1 fills up a group */
+	int32_t *order; /* indices of the request's views; -1: padding of an incomplete group */
 	int64_t count, places;
 } Bundles;
 

@@ -8,7 +8,7 @@
 /* Rows packed into `length` samples. */
 KernelRows rows_of(const FilterSpec *spec, int64_t length, int64_t rows);
 KernelRowView rows_view(const FilterView *view);
-/* fade[0 .. margin]: of the padding, from the detector's edge outwards, and a zero. */
+/* fade[0 .. margin]: factors of the padding from the detector's edge outwards, then a zero. */
 void rows_fade(const FilterSpec *spec, float *fade);
 
 #endif

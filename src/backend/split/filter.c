@@ -7,8 +7,8 @@ typedef struct {
 	Split *split;
 	const SplitFilter *filter;
 	int64_t count, rows;   /* views and their rows */
-	int64_t fit;           /* rows that fit into a lane */
-	int64_t pieces, bands; /* parts of the views; parts of each view */
+	int64_t fit;           /* rows that fit into the memory of a lane */
+	int64_t pieces, bands; /* parts into which the views are divided; bands of rows per view */
 	const FilterView *views;
 	const float *in;
 	float *out;
@@ -36,7 +36,7 @@ static tomos_status open_filters(Split *split, SplitFilter *f)
 	return TOMOS_OK;
 }
 
-/* Rows that fit into a lane, with their filtered copies. */
+/* Number of rows that fit into the memory of a lane, each with its filtered copy. */
 static int64_t rows_fit(const Split *split, const FilterSpec *spec)
 {
 	return split->capacity / (spec->seen + filter_columns(spec));
@@ -62,7 +62,8 @@ tomos_status split_filter_open(tomos_backend *backend, Filter **filter, const Fi
 	return status;
 }
 
-/* RowRange of some views, which lie one behind the other. */
+/* Filters `count` views of `rows` rows each, contiguous in memory. `first`: index of their first
+ * row among the rows of all views. */
 static tomos_status filter_rows(const Filtering *job, Lane *lane, int64_t first, int64_t count,
 	int64_t rows, const FilterView *views)
 {

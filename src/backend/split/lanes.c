@@ -1,4 +1,4 @@
-/* Executes items of work on several lanes, one thread per lane, until all are done or one has
+/* Executes items of work on all lanes, one thread per lane, until all items are done or one has
  * failed. */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 struct LaneRun {
 	Split *split;
 	int64_t items;
-	_Atomic int64_t next; /* to be done */
+	_Atomic int64_t next; /* next item to be started */
 	LaneTask *task;
 	void *user;
 	pthread_mutex_t lock;
@@ -42,7 +42,7 @@ bool run_wait(LaneRun *run, int64_t item)
 	return done;
 }
 
-/* Ends all waiting for items that are not done. */
+/* After a failure: wakes all lanes that wait for an item. */
 static void halt(LaneRun *run)
 {
 	atomic_store(&run->stop, true);
@@ -74,13 +74,13 @@ static void *drive(void *user)
 	while ((i = atomic_fetch_add(&run->next, 1)) < run->items && !run_stopped(run))
 		note(run, i, run->task(run, run->user, lane, i));
 	pthread_mutex_lock(&run->lock);
-	if (i < run->items) /* other lanes may wait for items that were not started */
+	if (i < run->items) /* other lanes may be waiting for items that will not be started */
 		halt(run);
 	pthread_mutex_unlock(&run->lock);
 	return NULL;
 }
 
-/* The caller drives the first lane. */
+/* Starts a thread per lane; the calling thread uses the first lane. */
 static void drive_all(LaneRun *run, Driver *drivers, int count)
 {
 	for (int i = 0; i < count; i++)

@@ -149,7 +149,8 @@ void take_views(const Cutting *c, Step *step, int64_t end, int64_t most)
 	}
 }
 
-/* Views that do not fit are divided into bands of rows. */
+/* Adds a step to the schedule. If its pixels do not fit, it becomes several steps, each with a band
+ * of detector rows. */
 static tomos_status add_views(const Cutting *c, Schedule *s, Step step)
 {
 	int64_t wide = step.window.high[0] - step.window.low[0], end = step.window.high[1];
@@ -165,8 +166,8 @@ static tomos_status add_views(const Cutting *c, Schedule *s, Step step)
 	return TOMOS_OK;
 }
 
-/* Kernels that use the symmetry need whole slices. The number of sets is the same for all views of
- * a slab. */
+/* Number of sets of views for a slab: that of the symmetry if the slab has whole slices, which
+ * kernels that use the symmetry need, and one view of each set fits; else 1. */
 static int64_t sets_of(const Cutting *c, const Box *box)
 {
 	Step step = {.box = *box,
@@ -178,7 +179,8 @@ static int64_t sets_of(const Cutting *c, const Box *box)
 	return box_spans_y(box, &c->what->box) && step_pixels(&step) <= c->in ? c->symmetry : 1;
 }
 
-/* Divides the views of an item, up to `end` of the first set, into steps of nearly equal size. */
+/* Divides views [step.first, end), and their counterparts in the other sets, into steps of nearly
+ * equal size. */
 static tomos_status cut_views(const Cutting *c, Schedule *s, Step step, int64_t end)
 {
 	const int64_t all = end - step.first;

@@ -40,7 +40,7 @@ static Step block_of(const Cutting *c, const Blocks *b, int64_t index)
 	return step;
 }
 
-/* Joins two boxes that are consecutive in memory; false if they are not. */
+/* Extends `box` by `next` if the two are consecutive in memory; else returns false. */
 static bool box_join(const Box *all, Box *box, const Box *next)
 {
 	if (box->low[2] == next->low[2] && box->high[1] == next->low[1])
@@ -52,7 +52,7 @@ static bool box_join(const Box *all, Box *box, const Box *next)
 	return true;
 }
 
-/* Consecutive slabs, joined to steps of equal size that fit. */
+/* Adds slabs [from, to) to the schedule, joined into steps of nearly equal size that fit. */
 static tomos_status add_joined(const Cutting *c, Schedule *s, Step step, int64_t from, int64_t to)
 {
 	int64_t largest = 1;
@@ -70,7 +70,8 @@ static tomos_status add_joined(const Cutting *c, Schedule *s, Step step, int64_t
 	return TOMOS_OK;
 }
 
-/* The slabs that project to the block, joined where they fit together. */
+/* Adds the steps of one block: the slabs in [from, to) that project to it, joined where they fit
+ * together. */
 static tomos_status cut_block(const Cutting *c, Schedule *s, Step step, int64_t from, int64_t to)
 {
 	const Box *list = c->slabs.list;
@@ -107,8 +108,8 @@ static Window whole_window(const Cutting *c)
 	return (Window){{0, 0}, {scan->columns, scan->rows}};
 }
 
-/* The pixels that a slab projects to in some views, in one piece or in bands of rows; the pieces
- * are added in order. */
+/* Adds the items of one slab and some views: the pixels that it projects to, in one piece or in
+ * bands of rows. Pieces of the same pixels are added in the order of the slabs. */
 static tomos_status add_seen(const Cutting *c, Schedule *s, Step step)
 {
 	if (window_size(&step.window) == 0)

@@ -9,7 +9,7 @@ enum { SCHEDULES = 8 }; /* cached with a plan */
 typedef struct {
 	const ProjectRequest *what;
 	Schedule *schedule;
-	int power; /* PROJECT: none */
+	int power; /* power of the matrix entries; PROJECT: plain projection */
 	/* For filtered back projection: */
 	const SplitFilter *filter; /* NULL: none */
 	const FilterView *views;
@@ -35,7 +35,7 @@ static tomos_array voxels_of(const Job *job, const Step *step)
 	return a;
 }
 
-/* The views of the first set. */
+/* Pixels of the first set of views of a step, in the caller's array. */
 static tomos_array pixels_of(const Job *job, const Step *step)
 {
 	const KernelModel *model = &job->what->plan->model;
@@ -174,7 +174,7 @@ static tomos_status end(LaneRun *run, const Job *job, Lane *lane, const tomos_ar
 
 typedef tomos_status Upload(tomos_backend *backend, float *data, const tomos_array *host);
 
-/* All sets of views, of which `set` is the first. */
+/* Uploads all sets of views of a step; `set` is the first of them in the caller's array. */
 static tomos_status send_sets(
 	Lane *lane, const Step *step, tomos_array set, Upload *upload, float *to)
 {
@@ -186,7 +186,8 @@ static tomos_status send_sets(
 	return TOMOS_OK;
 }
 
-/* The views of a step and their weights in consecutive memory, as a filter reads them. */
+/* Copies the filter parameters and column weights of a step's views to contiguous memory of the
+ * lane. */
 static tomos_status pick_views(const Job *job, Lane *lane, const Step *step)
 {
 	const int64_t columns = job->filter->spec.columns;
@@ -202,8 +203,8 @@ static tomos_status pick_views(const Job *job, Lane *lane, const Step *step)
 	return TOMOS_OK;
 }
 
-/* Unfiltered views go behind the filtered ones, so that upload and filtering overlap the back
- * projection of the previous step. */
+/* Uploads the unfiltered views behind the filtered ones, so that upload and filtering overlap the
+ * back projection of the previous step. */
 static tomos_status send_raw(const Job *job, Lane *lane, const Step *step)
 {
 	tomos_backend *child = lane->child;
@@ -278,7 +279,7 @@ static void forget_plans(const Schedule *s, const Item *item)
 			plan_free(&s->plans[s->steps[i].plan]);
 }
 
-/* An item without steps; it must still wait for the item before it. */
+/* Handles an item without steps: its result is 0. It must still wait for the item before it. */
 static tomos_status skip(LaneRun *run, const Job *job, const Item *item, const tomos_array *result)
 {
 	if (item->after >= 0)
@@ -426,7 +427,8 @@ tomos_status split_power(tomos_backend *backend, const ProjectRequest *what, int
 	return project(backend, &(Job){.what = what, .power = power});
 }
 
-/* Only if pieces are not added up: each one updates its voxels while others are transferred. */
+/* Fused update. Supported only if pieces do not overlap: each piece then updates its own voxels
+ * while others are transferred. */
 tomos_status split_back_update(
 	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done)
 {

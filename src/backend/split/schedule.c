@@ -10,12 +10,12 @@
 #include "backend/split/pieces.h"
 
 enum {
-	PIECES = 16,  /* least number of pieces of the result: enough for 8 devices */
-	LAYERS = 128, /* slabs of a volume of which a band of rows needs only some */
+	PIECES = 16,  /* least number of pieces of the result, enough for 8 devices */
+	LAYERS = 128, /* forward: slabs of a volume; a band of rows needs few */
 	MODEL = 4,    /* lanes that the cost model assumes */
-	BANDS = 64    /* of detector rows; more are tried only if nothing else fits */
+	BANDS = 64    /* most bands of detector rows; more are tried only if nothing else fits */
 };
-#define VIEWS_KEPT 100000 /* in all plans of a schedule */
+#define VIEWS_KEPT 100000 /* most views in the cached plans of a schedule */
 
 void schedule_free(Schedule *s)
 {
@@ -30,8 +30,8 @@ void schedule_free(Schedule *s)
 	mem_free(s);
 }
 
-/* Counts the floats that are uploaded (not again if resident), downloaded, and added in host
- * memory. */
+/* Cost of a schedule: floats uploaded (unless already in device memory), downloaded, and added in
+ * host memory. */
 static void count_cost(Schedule *s)
 {
 	const Step *resident[MODEL] = {NULL};
@@ -106,8 +106,8 @@ static tomos_status try_blocks(Schedule **best, const Cutting *c, const Blocks *
 	return keep_cheaper(best, made, status);
 }
 
-/* A band of rows needs few slabs, a whole view needs all of them; numbers of bands in between are
- * tried, too. */
+/* Tries several numbers of bands. The more bands, the fewer slabs each needs, but the more often a
+ * slab is uploaded. */
 static tomos_status try_bands(Schedule **best, const Cutting *c)
 {
 	int64_t rows = c->what->plan->model.rows, most = c->solid ? 1 : rows;
@@ -145,7 +145,7 @@ static tomos_status try_slabs(Schedule **best, Cutting *c)
 	return keep_cheaper(best, made, status);
 }
 
-/* Fewer slices than pieces are divided along y as well. */
+/* Number of slabs; with few slices these are divided along y as well. */
 static int64_t layers_of(const Box *box)
 {
 	int64_t slices = box->high[2] - box->low[2];
@@ -162,7 +162,8 @@ static tomos_status try_forward(Schedule **best, Cutting *c)
 	return c->split->share != SHARE_VIEWS ? try_slabs(best, c) : TOMOS_OK;
 }
 
-/* Each group of views gives a volume of its own; all but the first are added to it. */
+/* Tries all ways to cut. In back projection each group of views gives a partial volume, and these
+ * are added. */
 static tomos_status try_all(Schedule **best, Cutting *c)
 {
 	SplitShare share = c->split->share;

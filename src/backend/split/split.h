@@ -16,18 +16,18 @@ typedef struct {
 	SplitShare share;
 } SplitOptions;
 
-/* A child backend and its memory, used by one thread at a time. */
+/* A lane: a backend on one device (the child) and its memory, used by one thread at a time. */
 typedef struct {
 	tomos_backend *child;
-	float *block;    /* in device memory: */
-	float *out, *in; /* a piece of the result, and its input */
+	float *block;    /* device memory, which contains: */
+	float *out, *in; /* a piece of the result, and the input of a step */
 	int64_t capacity;
-	float *sum; /* in host memory: a piece that is added to another */
+	float *sum; /* host memory for a piece that is added to the result */
 	bool sum_pinned;
 	FilterView *views;
-	float *weights; /* of their columns */
+	float *weights; /* column weights of the views */
 	int64_t sum_capacity, view_capacity, weight_capacity;
-	int64_t sent; /* the step whose input is resident; -1: none */
+	int64_t sent; /* step whose input is in device memory; -1: none */
 } Lane;
 
 /* A host array registered by split_pin. */
@@ -41,16 +41,16 @@ typedef struct {
 enum { MAX_PINNED = 64 }; /* further arrays are copied */
 
 typedef struct {
-	BackendCopy tables; /* those of the CPU, except for what is done in pieces */
+	BackendCopy tables; /* those of the CPU backend, except for operations done in pieces */
 	Lane *lanes;
 	int count;
 	int64_t memory;        /* bytes on each device */
-	int64_t capacity;      /* floats of a lane for pieces */
-	int64_t in[2];         /* of these for uploads, by direction */
-	int64_t in_rows;       /* instead, for unfiltered and filtered rows */
+	int64_t capacity;      /* floats of device memory per lane for pieces */
+	int64_t in[2];         /* the part of them for the input, by direction */
+	int64_t in_rows;       /* likewise when views are filtered: unfiltered and filtered rows */
 	int64_t own, own_rows; /* floats of scratch memory of kernels per lane; 0: not limited */
 	SplitShare share;
-	pthread_mutex_t lock; /* one call at a time uses the lanes */
+	pthread_mutex_t lock; /* the lanes are used by one call at a time */
 	PinnedArray arrays[MAX_PINNED];
 	int64_t pinned_floats; /* pinned */
 	pthread_mutex_t pin_lock;
@@ -83,10 +83,11 @@ tomos_status lane_views(Lane *lane, int64_t count, int64_t columns);
 tomos_status split_pin(tomos_backend *backend, float *data, int64_t count);
 void split_unpin(tomos_backend *backend, float *data);
 void split_unpin_all(Split *s);
-/* Pins an array for transfers of a child if memory allows; whether it is pinned. */
+/* Pins an array for transfers of a child if memory allows. Returns whether it is pinned. */
 bool child_pin(Split *s, tomos_backend *child, float *data, int64_t count);
 void child_unpin(Split *s, tomos_backend *child, float *data, int64_t count);
-/* To be called before a transfer; whether the array is pinned. */
+/* To be called before each transfer of an array; pins it at its second one. Returns whether it is
+ * pinned. */
 bool split_use(Split *split, const float *data);
 
 typedef struct {
@@ -101,28 +102,28 @@ typedef tomos_status LaneTask(LaneRun *run, void *user, Lane *lane, int64_t item
 
 /* Executes all items; an idle lane takes the next one. The first failure stops all. */
 tomos_status split_run(Split *split, int64_t items, LaneTask *task, void *user);
-/* For tasks: whether another one has failed; waits for an item of lower index, false if it
- * failed. */
+/* For use inside tasks. run_stopped: whether another task has failed. run_wait: waits until an item
+ * of lower index is done; false if it failed. */
 bool run_stopped(LaneRun *run);
 bool run_wait(LaneRun *run, int64_t item);
 
 /* ---- pieces of a projection ----------------------------------------------------------------- */
 
-/* One projection of a child. */
+/* A step: one projection on a child. Its views are `sets` ranges of count / sets consecutive views;
+ * the first one begins at view `first`, each further one `stride` views later. */
 typedef struct {
 	Box box;
-	/* Views, in `sets` sets of consecutive views, whose first views are `stride` apart. */
 	int64_t first, count;
 	int64_t sets, stride;
-	Window window; /* pixels of these views */
-	int64_t plan;  /* in the list of plans */
+	Window window; /* pixels of each of these views */
+	int64_t plan;  /* index in the list of plans */
 } Step;
 
-/* A piece of the result and the steps that compute it, on one lane. */
+/* An item: a piece of the result and the steps that compute it, all on one lane. */
 typedef struct {
-	Step piece; /* its voxels, or its views and pixels */
+	Step piece; /* voxels of the piece (adjoint), or its views and pixels (forward) */
 	int64_t first, steps;
-	int64_t after; /* the item that contributes to the same piece before this one; -1: none */
+	int64_t after; /* item that must be added to the same piece before this one; -1: none */
 } Item;
 
 typedef struct Schedule Schedule;
@@ -132,8 +133,8 @@ struct Schedule {
 	/* The request. */
 	Direction direction;
 	int kernel;
-	bool solid; /* views must not be divided: contributions at the borders would be lost */
-	bool rows;  /* whole rows, which are filtered first */
+	bool solid; /* views must not be cropped: kernels would lose contributions at the borders */
+	bool rows;  /* views are filtered before back projection, so windows have whole rows */
 	Box box;
 	int64_t first, count;
 	/* The pieces. */
@@ -141,11 +142,11 @@ struct Schedule {
 	Item *items;
 	Plan *plans; /* made at first use */
 	int64_t step_count, step_capacity, item_count, item_capacity, plan_count;
-	bool adds;       /* pieces overlap and are added up in host memory */
+	bool adds;       /* all pieces overlap and are added in host memory */
 	bool sums;       /* some or all pieces are added in host memory */
-	bool keeps;      /* plans are kept between calls */
+	bool keeps;      /* plans are cached between calls */
 	int64_t cost;    /* floats uploaded, downloaded and added */
-	int64_t out, in; /* floats of the largest pieces */
+	int64_t out, in; /* floats of the largest piece of the result, and of the largest input */
 };
 
 /* The cheapest way to cut the request, within the options of the split. */
