@@ -1,16 +1,16 @@
-/* Back projection of in-slice rays by tensor cores, four warps together (wgmma): compute capability
- * 9.0.
+/* Back projection of in-slice rays by tensor cores, with products of four warps (wgmma): compute
+ * capability 9.0.
  *
  * In one view, a square of 8 x 8 pixels spans at most 16 detector columns, and each pixel
- * interpolates between two neighbours: of every four weights two are zero, which sparse products
- * skip. The weights of a square in four views are two matrices of 64 x 32, for the first and the
- * last eight columns of each view, in the registers of four warps; the tensor cores multiply them
- * by the same columns x 128 slices in shared memory. The four views of a product are read with one
- * constant stride, so the square must start at the same column of all four buffers: the four must
- * be neighbours in direction, and views are sorted on the host. A block has four squares; four
- * producer warps copy the columns that the block needs, VIEWS views at a time, into a ring of
- * stages. It is bound by shared memory: each update reads half a byte, and the copies write a fifth
- * of one.
+ * interpolates between two neighbouring columns: at least two of every four weights are zero, which
+ * sparse products skip. The weights of a square in four views are two matrices of 64 x 32, for the
+ * first and the last eight columns of each view, in the registers of four warps; the tensor cores
+ * multiply them by the same columns x 128 slices in shared memory. A product reads its four views
+ * with one constant stride, so the square must start at the same column of all four buffers: the
+ * four views must have similar directions, for which the host sorts the views. A block has four
+ * squares; four producer warps copy the columns that the block needs, VIEWS views at a time, into a
+ * ring of buffers (stages). The kernel is bound by shared memory: each update of a voxel by a view
+ * reads half a byte, and the copies write a fifth of a byte.
  *
  * With two parts (split), data and weights are sums of two halves and three products are added: the
  * accuracy of float, provided that sums of few views are accumulated in float, since tensor cores
@@ -23,33 +23,35 @@
 #include "backend/cuda/kernels/tensor.h"
 
 enum {
-	SIDE = 16,    /* pixels of a block */
-	SQUARE = 8,   /* pixels of a product */
+	SIDE = 16,    /* side of a block, in pixels */
+	SQUARE = 8,   /* side of the square of a product, in pixels */
 	SQUARES = 4,  /* of a block */
-	REACH = 16,   /* columns of a square */
+	REACH = 16,   /* most columns that a square meets */
 	COLUMNS = 24, /* of a block */
 	TOGETHER = 4, /* views of a product */
 	VIEWS = 8,    /* of a stage */
-	ADDED = 16,   /* views accumulated by the tensor cores, with two parts */
+	ADDED = 16,   /* with two parts: views accumulated by the tensor cores */
 	STAGES_OF_RING = 4,
-	ENTRY = 16,                           /* bytes of the table of squares, see bring_stage */
-	PRODUCT = TOGETHER * SQUARES * ENTRY, /* of a product */
+	ENTRY = 16,                           /* bytes per square and view in the table, see
+	                                       * bring_stage */
+	PRODUCT = TOGETHER * SQUARES * ENTRY, /* bytes of the table per product */
 	SLOT = VIEWS * SQUARES * ENTRY,       /* of a stage */
-	PLACES = STAGES_OF_RING * SLOT,       /* start of the positions of squares */
-	FULL = 2 * PLACES,                    /* and barriers */
+	PLACES = STAGES_OF_RING * SLOT,       /* offset of the matrix addresses of the squares */
+	FULL = 2 * PLACES,                    /* offset of the barriers */
 	EMPTY = FULL + 8 * STAGES_OF_RING,
 	RING = EMPTY + 8 * STAGES_OF_RING,
 	TAKERS = SQUARES * 128,
 	THREADS = TAKERS + STAGES_OF_RING * 32,
 	TAKER_REGISTERS = 112,
 	BRINGER_REGISTERS = 32,
-	LINE = 128, /* bytes of a column, in a buffer of 64 slices */
+	LINE = 128, /* bytes of a column: a buffer has 64 slices */
 	EIGHT = 8 * LINE,
 	BUFFER = COLUMNS * LINE
 };
 
-/* A request and its views in processing order: VIEWS at once, of which each TOGETHER are
- * neighbours. Missing neighbours are replaced by ~view, a view like it without data. */
+/* A request and its views in processing order: VIEWS per stage, each TOGETHER of them with
+ * similar directions. An entry ~view has the geometry of `view` and no data; it completes a
+ * group. */
 typedef struct {
 	TensorBack of;
 	const int *order;
@@ -67,11 +69,11 @@ template <int SLICES, int PARTS> struct Layout {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* State common to the warps of a block: a ring of stages, and the ring of their entries and
- * barriers. */
+/* Shared memory addresses of the ring of stages, and of the table with the barriers; see PLACES,
+ * FULL, EMPTY. */
 typedef struct {
 	unsigned data, table;
-	int a, b; /* the first pixel of the block */
+	int a, b; /* first pixel of the block */
 } Ring;
 
 static __device__ double least_column(double e, double ea, double eb, int side)
@@ -79,7 +81,8 @@ static __device__ double least_column(double e, double ea, double eb, int side)
 	return e + fmin(0., (side - 1) * ea) + fmin(0., (side - 1) * eb);
 }
 
-/* First line of a square in the buffers of its TOGETHER views, one lane for each. */
+/* First column of a square in the buffers of its TOGETHER views: the least over these views, one
+ * lane for each. */
 static __device__ int common_line(double least)
 {
 	int line = (int)floor(least);
@@ -88,15 +91,15 @@ static __device__ int common_line(double least)
 	return max(min(line, COLUMNS - REACH), 0);
 }
 
-/* Slope of a hat per column; as halves, on its left and right side. */
+/* Slope of a hat per column; with FINE = 1 as two halves, for its right and left side. */
 template <int FINE> static __device__ float slope_of(float inverse)
 {
 	__half2 both = __floats2half2_rn(-inverse, inverse);
 	return FINE == 2 ? inverse : __uint_as_float(*(const unsigned *)&both);
 }
 
-/* One lane for each view and square of a stage. Lines are clamped to the buffer: a column lost to
- * rounding has a weight of nearly zero. */
+/* Fills a stage: table entries and copies; one lane for each view and square. Columns are
+ * clamped to the buffer: a column lost to rounding has a weight of nearly zero. */
 template <int SLICES, int PARTS, int FINE>
 static __device__ void bring_stage(const TensorBack *s, const CUtensorMap *map, const Ring *ring,
 	int slot, int view, const HatView hat, int lane)
@@ -105,7 +108,7 @@ static __device__ void bring_stage(const TensorBack *s, const CUtensorMap *map, 
 	int square = lane % SQUARES, k = lane / SQUARES;
 	double e = hat.e0 + hat.ea * (double)(s->low_a + ring->a) +
 		   hat.eb * (double)(s->low_b + ring->b);
-	/* The hat reaches no further than one column. */
+	/* Half a hat is at most one column wide. */
 	double base = floor(least_column(e, hat.ea, hat.eb, SIDE));
 	e += (square % 2 * hat.ea + square / 2 * hat.eb) * SQUARE - base;
 	int line = common_line(least_column(e, hat.ea, hat.eb, SQUARE));
@@ -122,7 +125,7 @@ static __device__ void bring_stage(const TensorBack *s, const CUtensorMap *map, 
 		barrier_arrive(full);
 	__syncwarp();
 	int part = square / L::BUFFERS, buffer = square % L::BUFFERS;
-	/* Clamped off the detector. */
+	/* Clamped where the block projects off the detector. */
 	int column = (int)fmax(fmin(base, (double)s->columns), (double)-COLUMNS);
 	if (part < PARTS)
 		bulk_copy(data + square * BUFFER, map,
@@ -151,8 +154,8 @@ static __device__ HatView hat_of(const Ordered *s, int view)
 	return s->of.views[view < 0 ? ~view : view];
 }
 
-/* A stage replaces another when all warps have finished with that; each producer warp has its own
- * slot. View data are loaded long before. */
+/* Producer warp, one per slot of the ring: refills its slot when all warps have finished with
+ * the previous contents. Views are loaded one stage ahead. */
 template <int SLICES, int PARTS, int FINE>
 static __device__ void bring(
 	const Ordered *s, const CUtensorMap *map, const Ring *ring, int slot, int lane)
@@ -168,10 +171,10 @@ static __device__ void bring(
 	}
 }
 
-/* Weights of TOGETHER views in this lane: for two views, two apart, and two pixels, two rows apart,
- * the column before the pixel (in the last bits), the weights of that and the next column, and
- * their rounding errors; and which weights are stored for the first eight columns and for the
- * last. */
+/* Weights of TOGETHER views in this lane, for two views (two apart) and two pixels (two rows
+ * apart). whole: the column before the pixel, in the last bits; two: weights of this and the next
+ * column; rest: their rounding errors; kept: which weights the sparse products store, for the first
+ * eight columns and for the last. */
 template <int FINE> struct Weights {
 	float whole[4];
 	unsigned two[4], rest[FINE == 2 ? 4 : 1];
@@ -183,8 +186,7 @@ template <int FINE> struct Weights {
 static constexpr float WHOLE = 1.5f * (1 << 23);
 static constexpr int WHOLE_BITS = 0x4b400000;
 
-/* Weights of two neighbouring columns: the value half-way between them, and the slopes of the first
- * and the second per column. */
+/* A hat for two neighbouring columns: its value half-way between them, and its slope per column. */
 template <int FINE> struct Hat {
 	float slope, top;
 };
@@ -204,8 +206,8 @@ template <int FINE> static __device__ __forceinline__ Hat<FINE> hat_with(float s
 	}
 }
 
-/* Weights of one pixel in one view, x columns from the centre between the first two columns of the
- * square. */
+/* Weights of one pixel in one view; x: position relative to the point half-way between the first
+ * two columns of the square. */
 static __device__ __forceinline__ void weigh_pixel(float x, Hat<1> hat, int i, Weights<1> *to)
 {
 	to->whole[i] = x + WHOLE;
@@ -226,7 +228,7 @@ static __device__ __forceinline__ void weigh_pixel(float x, Hat<2> hat, int i, W
 	to->rest[i] = *(const unsigned *)&left;
 }
 
-/* One instruction, where the compiler would generate two. */
+/* Minimum in one instruction, where the compiler would generate two. */
 static __device__ __forceinline__ unsigned lesser(unsigned a, unsigned b)
 {
 	unsigned result;
@@ -234,15 +236,15 @@ static __device__ __forceinline__ unsigned lesser(unsigned a, unsigned b)
 	return result;
 }
 
-/* Which two of each four columns of a pixel are stored: any that include its weights. */
+/* Which two of each four columns of a pixel a sparse product stores: any two that include its
+ * weights. */
 static __device__ __forceinline__ unsigned keep_of(float whole)
 {
 	unsigned c = __float_as_uint(whole);
 	return lesser(c & 3, 2) << (c & 12);
 }
 
-/* Exchanges the selections of two views each between the lanes of a row, to where the tensor cores
- * read them. */
+/* Exchanges `kept` of two views each between the lanes of a row, as the tensor cores require. */
 template <int FINE> static __device__ __forceinline__ void keep(bool last, Weights<FINE> *w)
 {
 	float above = last ? w->whole[2] : w->whole[0], below = last ? w->whole[3] : w->whole[1];
@@ -251,9 +253,9 @@ template <int FINE> static __device__ __forceinline__ void keep(bool last, Weigh
 	w->kept[1] = __shfl_xor_sync(0xffffffffu, own, 2);
 }
 
-/* Role of a lane: a pixel of a square, four columns (the first in the form of place_weights), an
- * entry of the table and the one two views further; whether it supplies the selection of the last
- * two views. */
+/* Role of a lane: pixel (a, b) of a square; four: its first of four columns, in the form that
+ * place_weights uses; entry: offset of its table entry, whose successor is two views further; last:
+ * whether it supplies the selection of the last two views. */
 typedef struct {
 	float a, b;
 	int square, four, entry;
@@ -301,7 +303,7 @@ static __device__ __forceinline__ unsigned kept_of(const unsigned kept[2], int i
 	return __byte_perm(kept[0], kept[1], i == 0 ? 0x6240 : 0x7351);
 }
 
-/* The upper word of (word, 0) shifted up by that many bits; zero from 64 bits on. */
+/* The upper half of the 64-bit value `word` after a shift up by `bits`; zero from 64 bits on. */
 static __device__ __forceinline__ unsigned move_up(unsigned word, int bits)
 {
 	unsigned upper;
@@ -312,8 +314,8 @@ static __device__ __forceinline__ unsigned move_up(unsigned word, int bits)
 	return upper;
 }
 
-/* Moves the weights of two neighbouring columns to the positions stored for a lane's four columns,
- * of which they may be both, one or none. */
+/* Moves the weights of two neighbouring columns to the positions of the lane's four columns that
+ * a sparse product stores; both, one or none of the two may be among these. */
 static __device__ __forceinline__ void place_weights(
 	const unsigned two[4], const float whole[4], int four, unsigned to[4])
 {
@@ -340,8 +342,8 @@ static __device__ void write_sums(const TensorBack *s, const float (&sums)[N], i
 	}
 }
 
-/* Issues the products of TOGETHER views with a square while earlier ones are in flight: weight
- * registers are free again when the product before the last has completed. */
+/* Starts the products of TOGETHER views with a square while earlier ones are in flight: weight
+ * registers can be reused when the last but one product has completed. */
 template <int SLICES, int FINE>
 static __device__ __forceinline__ void multiply(
 	float (&sums)[SLICES / 2], const Weights<FINE> *v, int four)
@@ -371,9 +373,9 @@ static __device__ __forceinline__ void add_up(float (&sums)[N], const float (&pa
 		sums[i] += part[i];
 }
 
-/* The same in two parts, small products first, after the earlier ones have completed and, if a new
- * sum starts, been accumulated. `look` is called while the first products are in flight and all
- * weights are placed. */
+/* The same in two parts, small products first, after the earlier products have completed and, if
+ * a new sum starts, have been added to `sums`. look() is called when all weights are placed, while
+ * the first products are in flight. */
 template <int SLICES, class Look>
 static __device__ __forceinline__ void multiply_parts(float (&sums)[SLICES / 2],
 	float (&part)[SLICES / 2], const Weights<2> *v, int four, bool overwrite, Look look)
@@ -405,7 +407,7 @@ static __device__ __forceinline__ void multiply_parts(float (&sums)[SLICES / 2],
 	group_commit();
 }
 
-/* Computes the weights of the next views while the tensor cores multiply. */
+/* Consumer warps: compute the weights of the next views while the tensor cores multiply. */
 template <int SLICES, int PARTS, int FINE>
 static __device__ __forceinline__ void take(const Ordered *s, const Ring *ring)
 {
@@ -438,7 +440,7 @@ static __device__ __forceinline__ void take(const Ordered *s, const Ring *ring)
 				look();
 			}
 			if (k == TOGETHER && stage > 0 &&
-				lane.first) /* its products have completed */
+				lane.first) /* the products of the previous stage have completed */
 				barrier_arrive(ring->table + EMPTY + 8 * slot_of(stage - 1));
 			weigh_views<FINE>(&seen, &lane, &w);
 		}
@@ -464,7 +466,8 @@ static __device__ void work(const Ordered *s, const CUtensorMap *map)
 	ring.data = (memory + 1023) / 1024 * 1024;
 	ring.table = ring.data + STAGES_OF_RING * Layout<SLICES, PARTS>::STAGE;
 	if (threadIdx.x < STAGES_OF_RING) {
-		barrier_init(ring.table + FULL + 8 * threadIdx.x, 32); /* threads that copy */
+		barrier_init(ring.table + FULL + 8 * threadIdx.x, 32); /* arrivals: threads of
+		                                                        * the producer warp */
 		barrier_init(ring.table + EMPTY + 8 * threadIdx.x, TAKERS / 32);
 		bulk_fence();
 	}
@@ -481,7 +484,7 @@ static __device__ void work(const Ordered *s, const CUtensorMap *map)
 
 #endif
 
-/* Empty for other GPUs, to which group_applies does not admit it. */
+/* Empty for other GPUs; `fits` is false for them. */
 template <int SLICES, int PARTS, int FINE>
 static __global__ void __launch_bounds__(THREADS, 1)
 	group_back(const __grid_constant__ Ordered s, const __grid_constant__ CUtensorMap map)

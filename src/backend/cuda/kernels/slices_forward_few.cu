@@ -7,27 +7,27 @@ enum {
 	WIDE = 32,
 	HIGH = 8,
 	SEGMENT = 32,
-	SLICES = 2,      /* of a thread */
-	WARPS_EACH = 24, /* wanted per SM */
+	SLICES = 2,      /* slices per thread */
+	WARPS_EACH = 24, /* warps wanted per SM */
 	BATCH = 8,       /* planes loaded together */
 	WARPS = 2,
-	LINES = 64,       /* a power of two */
+	LINES = 64,       /* lines (or pixels) of a buffer: a power of two */
 	BAND = 56,        /* most lines that a warp's rays meet in one plane */
-	SLICES_ALONG = 2, /* of a warp */
+	SLICES_ALONG = 2, /* slices per warp */
 	WARPS_ACROSS = 4,
 	SLICES_ACROSS = 2,
-	AHEAD = 3, /* stages, one of them in use */
+	AHEAD = 3, /* number of stages, one of them in use */
 	STAGE_PLANES = 8
 };
 
-/* Lines of pixels across the rays, in the slices of a thread. */
+/* The pixels that a thread's ray crosses: `planes` lines of n pixels, in `slices` slices. */
 typedef struct {
 	const float *from;
 	int planes, n, slices;
 	int64_t step, plane, apart; /* strides of pixels, lines and slices */
 } Way;
 
-/* A plane whose taps may be outside, at position `at` relative to pixel `base`. */
+/* Adds one plane in which taps may be outside. at: position of the ray relative to pixel `base`. */
 template <int T, int N>
 static __device__ void cross_edge(
 	const Way &way, const float *line, int base, float at, float inverse, float sum[N])
@@ -46,7 +46,8 @@ static __device__ void cross_edge(
 						sum[k]);
 }
 
-/* BATCH planes from number k of the segment on; all loads are issued before the first is used. */
+/* Adds BATCH planes from plane k of the segment on; all loads are issued before the first is
+ * used. */
 template <int T, int N>
 static __device__ __forceinline__ void cross(
 	const Way &way, const float *line, float f, float rate, int k, float inverse, float sum[N])
@@ -99,7 +100,7 @@ static __device__ void follow(const Way &way, double p, double slope, float inve
 	}
 }
 
-/* Sideways, several warps may process parts of one ray. */
+/* SIDEWAYS: s.parts warps process parts of one ray and add their sums. */
 template <int T, bool SIDEWAYS>
 static __global__ void __launch_bounds__(WIDE *HIGH) few_forward(const __grid_constant__ Few s)
 {
@@ -140,7 +141,7 @@ static __global__ void __launch_bounds__(WIDE *HIGH) few_forward(const __grid_co
 	}
 }
 
-/* Writes the sums of a warp in N slices, one column per thread. */
+/* Adds the sums of a warp to the projections: N slices, one column per thread. */
 template <int N>
 static __device__ __forceinline__ void add_sums(
 	const Few &s, int view, int slice, float weight, const float sum[N])
@@ -153,12 +154,13 @@ static __device__ __forceinline__ void add_sums(
 			to[n * s.ps] += weight * sum[n];
 }
 
-/* Rays along b: the pixels that the parallel rays of a warp meet in a plane are neighbours in
- * memory. They are copied to shared memory a few stages ahead. */
-typedef float Row[LINES]; /* pixel a in place a modulo LINES */
+/* Rays along b: in each plane, the pixels that the parallel rays of a warp meet are neighbours
+ * in memory. They are copied to shared memory in stages of STAGE_PLANES planes, AHEAD - 1 stages
+ * ahead. */
+typedef float Row[LINES]; /* pixel a is element a modulo LINES */
 typedef Row Stage[STAGE_PLANES][SLICES_ACROSS];
 
-/* Strip of a warp: its first pixel in plane k is floor(least + k slope) - 2, and its width. */
+/* Pixels that a warp reads: in plane k, `wanted` pixels from floor(least + k slope) - 2 on. */
 typedef struct {
 	const float *slice;
 	int64_t plane, apart; /* strides of planes and slices */
@@ -166,7 +168,7 @@ typedef struct {
 	double least, slope;
 } Strip;
 
-/* Pixels a .. a + COPIED - 1 of a plane in all slices. */
+/* Copies pixels a .. a + COPIED - 1 of plane k, in all slices of the warp. */
 template <int COPIED>
 static __device__ __forceinline__ void copy_pixels(
 	const Strip &strip, int k, int first, int a, Row *rows)
@@ -182,7 +184,8 @@ static __device__ __forceinline__ void copy_pixels(
 			inside ? 0 : COPIED * sizeof(float));
 }
 
-/* Copies STAGE_PLANES planes from k on, COPIED pixels per copy: 4 where aligned, or 1. */
+/* Starts the copies of STAGE_PLANES planes from k on; COPIED: pixels per copy, 4 where aligned,
+ * else 1. */
 template <int COPIED>
 static __device__ __forceinline__ void bring_stage(const Strip &strip, int k, Stage &stage)
 {
@@ -201,7 +204,7 @@ static __device__ __forceinline__ void bring_stage(const Strip &strip, int k, St
 	}
 }
 
-/* The planes in which the strip can meet the box, in whole stages. */
+/* The planes *begin .. *end - 1, in whole stages, in which the strip can meet the box. */
 static __device__ void planes_of(const Strip &strip, double spread, int *begin, int *end)
 {
 	double one = (-2 - spread - strip.least) / strip.slope;
@@ -274,8 +277,8 @@ static __global__ void __launch_bounds__(WIDE *WARPS_ACROSS)
 	add_sums<SLICES_ACROSS>(s, view, slice, hat.weight, sum);
 }
 
-/* Lines that the parallel rays of a warp meet in SEGMENT planes: in plane k, from first +
- * shift_of(k) on, at most `high`. */
+/* Lines that the parallel rays of a warp meet in SEGMENT planes: in plane k, `high` lines from
+ * first + shift_of(k) on. */
 typedef struct {
 	int first, high;
 	float f, rate;
@@ -286,10 +289,10 @@ static __device__ __forceinline__ int shift_of(const Band &band, int k)
 	return (int)floorf(fmaf((float)k, band.rate, band.f));
 }
 
-/* Column k has the lines of plane k, each in row (line modulo LINES). */
+/* tile[line modulo LINES][k]: pixel of plane k. */
 typedef float Tile[LINES][WIDE + 1];
 
-/* Copies the band in some slices line by line: one plane per thread. */
+/* Copies the band in SLICES_ALONG slices, line by line: one plane per thread. */
 static __device__ void bring_band(
 	const Few *s, const float *slice, int64_t apart, int k0, const Band &band, Tile *tiles)
 {
@@ -313,7 +316,7 @@ static __device__ void bring_band(
 	__syncwarp();
 }
 
-/* Sums SEGMENT planes of a ray that starts at f above line `base`. */
+/* Adds SEGMENT planes of a ray that starts at f above line `base`. */
 template <int T>
 static __device__ __forceinline__ void cross_band(
 	const Tile *tiles, float f, int base, float rate, float inverse, float sum[SLICES_ALONG])
@@ -331,8 +334,8 @@ static __device__ __forceinline__ void cross_band(
 	}
 }
 
-/* Rays along a, the contiguous axis: neighbouring rays are on different lines, so these are first
- * copied to shared memory. */
+/* Rays along a, the contiguous axis: neighbouring rays are on different lines, so that lines are
+ * first copied to shared memory for coalesced reads. */
 template <int T>
 static __global__ void __launch_bounds__(WIDE *WARPS) few_along(const __grid_constant__ Few s)
 {
@@ -365,7 +368,7 @@ static __global__ void __launch_bounds__(WIDE *WARPS) few_along(const __grid_con
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Directions of the rays, and the pixels between neighbouring rays. */
+/* Whether there are rays along a and along b; gap: most pixels between neighbouring rays. */
 typedef struct {
 	bool along_a, along_b;
 	double gap;
@@ -388,7 +391,7 @@ static bool is_aligned(const Few *s)
 	return s->na % 4 == 0 && s->vb % 4 == 0 && s->vs % 4 == 0 && (uintptr_t)s->volume % 16 == 0;
 }
 
-/* Through shared memory. */
+/* Launches the kernels that use shared memory. */
 static void start_strips(cudaStream_t stream, const Runs *runs, const Few *s, int taps)
 {
 	static const FewKernel along[3] = {few_along<2>, few_along<3>, few_along<4>};
@@ -407,7 +410,7 @@ static void start_strips(cudaStream_t stream, const Runs *runs, const Few *s, in
 			dim3(WIDE, WARPS_ACROSS), 0, stream>>>(*s);
 }
 
-/* Warps per ray that give enough work for the GPU. */
+/* Warps per ray, chosen to have enough warps for the GPU. */
 static int parts_of(const CudaDevice *d, const Few *s)
 {
 	int64_t groups = (s->slices + WIDE * SLICES - 1) / (WIDE * SLICES);

@@ -1,22 +1,22 @@
-/* Forward projection of in-slice rays by tensor cores, four warps together (wgmma): compute
+/* Forward projection of in-slice rays by tensor cores, with products of four warps (wgmma): compute
  * capability 9.0.
  *
- * Views are grouped into bundles of nearly equal direction. For each bundle, the plane is cut into
- * tiles of 2 x 26 squares of 4 x 4 pixels that follow the rays, so that a tile spans little more
- * than 16 columns of a view. A block keeps a tile with all its slices in shared memory and goes
- * through the views of the bundle. Four warps have 16 columns each of four neighbouring views:
- * their weights over a square are a matrix of 64 x 16, which the tensor cores multiply by 16 pixels
- * x 128 slices. The sums of 16 columns stay in registers while all pairs of squares that contribute
- * are processed, and are then added to the projections. A scheduler warp finds those pairs ahead.
- * It is bound by the tensor cores: 128 updates per clock, less for pairs that span two groups of
- * columns.
+ * Views are grouped into bundles of nearly equal direction. For each bundle, the plane of a slice
+ * is divided into tiles of 2 x 26 squares of 4 x 4 pixels. Tiles follow the rays, so that a tile
+ * spans little more than 16 columns of a view. A block keeps a tile with all its slices in shared
+ * memory and processes the views of the bundle. Four warps have 16 columns each of four
+ * neighbouring views: their weights for a square are a matrix of 64 x 16, which the tensor cores
+ * multiply by 16 pixels x 128 slices. The sums of 16 columns stay in registers until all pairs of
+ * squares that contribute are processed, and are then added to the projections. A scheduler warp
+ * finds those pairs in advance. The kernel is bound by the tensor cores: 128 updates per clock,
+ * less for pairs that span two groups of columns.
  *
- * Where a column reads two of four pixels in a row across the rays, as in Joseph's method, sparse
+ * If a column reads only two of four pixels in a row across the rays, as in Joseph's method, sparse
  * products skip the zeros: a pair of squares is one matrix of 64 x 32. Slices are transposed
  * separately for rays along b and along a, so that the pixels of such a row are adjacent.
  *
- * With two parts, as in slices_back_wgmma.cu, sums of few squares are accumulated in float, and
- * pixel positions are a multiple of GRAIN, whose sums are exact, plus a remainder.
+ * With two parts, as in slices_back_wgmma.h, sums of few squares are accumulated in float, and a
+ * pixel position is a multiple of GRAIN, whose sums are exact, plus a remainder.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_SLICES_FORWARD_TILE_H
 #define TOMOS_BACKEND_CUDA_KERNELS_SLICES_FORWARD_TILE_H
@@ -28,15 +28,15 @@ extern "C" {
 }
 
 enum {
-	GROUP = 16,   /* columns of a warp */
-	TOGETHER = 4, /* warps, and views in a product */
+	GROUP = 16,   /* columns per warp */
+	TOGETHER = 4, /* warps and views per product */
 	VIEWS = TOGETHER,
-	WIDE = 2, /* squares of a tile, across rays and along them */
+	WIDE = 2, /* squares of a tile across the rays; along them: LONGEST */
 	LONGEST = 26,
-	ITEMS = 32 / VIEWS, /* groups of columns in VIEWS views that are prepared together */
+	ITEMS = 32 / VIEWS, /* items of a batch; an item is a group of columns in VIEWS views */
 	BATCHES = 4,
 	WORD = 16,
-	FEW = 8 /* pairs accumulated by the tensor cores, with two parts */
+	FEW = 8 /* with two parts: pairs accumulated by the tensor cores */
 };
 
 /* Warps of a block and registers per thread. Half precision is fastest with many warps; two parts
@@ -59,14 +59,15 @@ static_assert((int)VIEWS == (int)BUNDLE_VIEWS);
 #define MAGIC 0x1.8p23f
 #define MAGIC_BITS 0x4b400000u
 
-/* A bundle, and its tiles across the rays. */
+/* A bundle of views, and its tiles across the rays: `tiles` from `low` on. slope: see shift_of. */
 typedef struct {
 	int64_t slope;
-	int first, items; /* VIEWS views each */
+	int first, items; /* of its items of VIEWS views: first and number */
 	int low, tiles;
 } Course;
 
-/* Bundles along the same axis: u is the axis across the rays, v along. */
+/* All bundles with rays along the same axis: u is the axis across the rays, v the one along
+ * them. */
 typedef struct {
 	const HatView *views;
 	const Course *courses;
@@ -82,9 +83,10 @@ typedef struct {
 	float *to;            /* [view][column][slice], accumulated */
 } Forward;
 
-/* A group of columns in a view: distance of the tile's first pixel from its first column, in
- * columns, slopes per pixel, and their rounding errors; hat widths per column. Columns `first` up
- * to `end` are on the detector. */
+/* A group of columns in a view. x: position of the tile's first pixel relative to the first
+ * column of the group; xu, xv: its change per pixel; in columns, with their rounding errors in
+ * ..._rest; inverse: reciprocal of the hat's half width. Columns first .. end - 1 of the group are
+ * on the detector. */
 typedef struct __align__(16)
 {
 	float x, xu, xv, inverse;
@@ -93,8 +95,8 @@ typedef struct __align__(16)
 }
 Strip;
 
-/* Positions of two squares: their first pixels in the tile, and both in shared memory (first half
- * of group_matrix). The first pair of the table is empty and refers to zeros. */
+/* A pair of squares: first pixels (u, v) in the tile, and address in shared memory (lower half
+ * of group_matrix). Pair 0 of the table is empty (`none`) and refers to zeros. */
 typedef struct __align__(16)
 {
 	float u[2], v[2];
@@ -103,8 +105,8 @@ typedef struct __align__(16)
 }
 Pair;
 
-/* Layout of the shared memory of a block: [part][square][eight pixels][chunk], then zeros for the
- * empty pair. */
+/* Layout of the shared memory of a block: [part][square][eight pixels][chunk of eight slices],
+ * then zeros for the empty pair. */
 template <int SLICES, int PARTS> struct Layout {
 	static constexpr int EIGHT = SLICES / CHUNK * 8 * WORD;
 	static constexpr int SQUARE = 2 * EIGHT; /* of a part */
@@ -125,20 +127,22 @@ static __host__ __device__ int shift_of(const Course *course, int64_t along)
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* State common to the warps of a block; `full` and `empty` are the first barriers of each ring. */
+/* State common to the warps of a block. full, empty: addresses of the barriers of the batches;
+ * ready: barrier of the tile. */
 typedef struct {
 	Course course;
 	Pair *pairs;
 	Strip *strips;
-	unsigned *met; /* bit mask of pairs */
+	unsigned *met; /* bit mask of the pairs that contribute to each item */
 	unsigned full, empty, ready;
-	int across, along; /* the tile, in squares */
+	int across, along; /* position of the tile, in squares, before the shift */
 	int u;             /* its first square is at (u, along) */
 } Ring;
 
 /* ---- the squares of a tile ------------------------------------------------------------------- */
 
-/* Copies the squares inside the plane, contiguously and asynchronously. Returns their number. */
+/* Starts the copies of the tile's squares that are inside the plane, one after the other.
+ * Returns their number. */
 template <int SLICES, int PARTS>
 static __device__ int lay_squares(const Forward *s, const Ring *ring, unsigned data, int lane)
 {
@@ -169,7 +173,7 @@ static __device__ int lay_squares(const Forward *s, const Ring *ring, unsigned d
 	return count;
 }
 
-/* Zeros after them and for the empty pair; then the table of pairs. */
+/* Writes zeros after an odd last square and for the empty pair; then the addresses of the pairs. */
 template <int SLICES, int PARTS, int THREADS>
 static __device__ void lay_zeros(const Ring *ring, int count, unsigned char *memory)
 {
@@ -206,14 +210,14 @@ typedef struct {
 	float low, high;
 } Range;
 
-/* Range of a square's pixels, relative to its first. */
+/* Range of the columns of a square's pixels, relative to its first pixel. */
 static __device__ Range range_of_square(const HatView *hat)
 {
 	float a = (SQUARE_SIDE - 1) * (float)hat->ea, b = (SQUARE_SIDE - 1) * (float)hat->eb;
 	return Range{fminf(0, a) + fminf(0, b), fmaxf(0, a) + fmaxf(0, b)};
 }
 
-/* Range of all squares, relative to the tile's first pixel. */
+/* Range of the columns of all squares, relative to the tile's first pixel. */
 static __device__ Range range_of_tile(const HatView *hat, const Ring *ring, int count)
 {
 	float a = (float)hat->ea, b = (float)hat->eb;
@@ -257,7 +261,7 @@ static __device__ Strip see_strip(
 	return strip;
 }
 
-/* Bit mask of the pairs that meet the strip; a superset is harmless. */
+/* Bit mask of the pairs that contribute to the strip; it may include others, which add zeros. */
 static __device__ unsigned pairs_met(
 	const Strip *strip, const HatView *hat, const Ring *ring, int count)
 {
@@ -277,7 +281,7 @@ static __device__ unsigned pairs_met(
 	return met;
 }
 
-/* Union over the views of a group of lanes. */
+/* Union over the VIEWS lanes of an item. */
 static __device__ unsigned pairs_of_any(unsigned own)
 {
 	for (int step = 1; step < VIEWS; step *= 2)
@@ -290,8 +294,8 @@ static __device__ int items_of(const Forward *s, const Ring *ring)
 	return ring->course.items * s->groups;
 }
 
-/* View of this lane in a batch; all first groups of columns precede the second ones, which are
- * rare. */
+/* View of this lane in a batch, or -1. The first groups of columns of all views precede the
+ * second ones, which are rare. */
 static __device__ int view_of(const Forward *s, const Ring *ring, int batch, int lane)
 {
 	int item = batch * ITEMS + lane / VIEWS;
@@ -300,7 +304,7 @@ static __device__ int view_of(const Forward *s, const Ring *ring, int batch, int
 	return s->order[(ring->course.first + item % ring->course.items) * VIEWS + lane % VIEWS];
 }
 
-/* The hat with its axes across and along the rays. */
+/* The hat of a view with ea across the rays (u) and eb along them (v). */
 static __device__ HatView hat_of(const Forward *s, int view)
 {
 	HatView hat = s->views[max(view, 0)];
@@ -310,8 +314,8 @@ static __device__ HatView hat_of(const Forward *s, int view)
 	return hat;
 }
 
-/* A batch replaces another when all warps have finished with that. Its views are loaded long
- * before. */
+/* Scheduler warp: writes a batch when all warps have finished with the previous contents of its
+ * slot. Views are loaded one batch ahead. */
 static __device__ void bring(const Forward *s, const Ring *ring, int count, int lane)
 {
 	int view = view_of(s, ring, 0, lane);

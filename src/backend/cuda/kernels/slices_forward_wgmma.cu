@@ -1,4 +1,4 @@
-/* Forward projection requests of in-slice rays for tensor cores; see slices_forward_tile.h. */
+/* Host side of slices_forward_tile.h: bundles, tiles and launches. */
 #include "backend/cuda/kernels/slices_forward_wgmma.h"
 
 static bool half_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -39,7 +39,7 @@ static tomos_status launch_fitting(
 			  : launch<64, 2, SPARSE>(backend, s, squares->groups);
 }
 
-/* Data common to all slices: bundles along b, and along a. */
+/* Data common to all slices: bundles with rays along b, and along a. */
 typedef struct {
 	Forward along[2];
 	bool sparse;
@@ -94,7 +94,7 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 	return transpose_out(backend, &y, epilogue);
 }
 
-/* Tiles across the rays that cover the plane for every shift along it. */
+/* Tiles across the rays, so many that they cover the plane for every shift along the rays. */
 static Course course_of(const Bundle *bundle, int nu, int nv)
 {
 	Course c = {
@@ -105,8 +105,8 @@ static Course course_of(const Bundle *bundle, int nu, int nv)
 	return c;
 }
 
-/* Columns that a tile meets: WIDE squares, which may be half a square off the line that rays
- * follow, plus the deviation of rays from that line. */
+/* Most columns that a tile meets: WIDE squares, which may be half a square off the line that the
+ * rays follow, plus the deviation of rays from that line. */
 static double span_of(const ProjectRequest *what, const HatSlices *l, const Bundles *bundles)
 {
 	double most = 0;
@@ -128,7 +128,7 @@ static double span_of(const ProjectRequest *what, const HatSlices *l, const Bund
 	return most + 2 * fmax(l->width, 1) + 1;
 }
 
-/* Courses of all bundles along one axis, which are contiguous. */
+/* Courses of all bundles with rays along one axis; they are contiguous in the list. */
 static Forward find_courses(const ProjectRequest *what, const HatSlices *l, const Bundles *bundles,
 	bool along_b, const Course *device, Course *courses)
 {
@@ -152,7 +152,7 @@ static Forward find_courses(const ProjectRequest *what, const HatSlices *l, cons
 	return s;
 }
 
-/* Uploads the courses, then the order. */
+/* Uploads the courses and, after them in the same buffer, the order of the views. */
 static tomos_status send_courses(tomos_backend *backend, const ProjectRequest *what,
 	const HatSlices *l, const Bundles *bundles, Course *courses, Request *r)
 {

@@ -6,16 +6,16 @@
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* Data of a lane for the weights of a square in columns g and g + 8: its position, in hat widths
- * with one part, in columns with two (Strip); hat widths per pixel across and per two along;
- * constant that finds the first of two pixels in a row. */
+/* Data of a lane for the weights of a square in columns g and g + 8. x, xu, xv: as in Strip, in
+ * half widths of the hat with one part, in columns with two; far: 8 columns; next: change per pixel
+ * across; down: change per two pixels along the rays; find: constant of find_row. */
 typedef struct {
 	float x, xu, xv, far;
 	float x_rest, xu_rest, xv_rest, inverse;
 	float next, down, find;
 } Lane;
 
-/* Dense: pixels 2 t and 2 t + 1 and the same two rows on. Sparse: row t. */
+/* Dense: a lane has pixels 2 t and 2 t + 1 and those two rows further. Sparse: it has row t. */
 template <int PARTS, bool SPARSE>
 static __device__ __forceinline__ Lane lane_of(const Strip *strip, int lane)
 {
@@ -40,7 +40,7 @@ static __device__ __forceinline__ Lane lane_of(const Strip *strip, int lane)
 	return l;
 }
 
-/* In hat widths, relative to columns g and g + 8. */
+/* Position of a square relative to columns g and g + 8, in half widths of the hat. */
 template <int PARTS>
 static __device__ __forceinline__ float2 place_square(const Lane *l, float u, float v)
 {
@@ -64,8 +64,8 @@ static __device__ __forceinline__ void weigh_dense(
 	tensor_weigh<PARTS>(x.y, x.y + l->next, &w[3], &rest[3]);
 }
 
-/* The first of two neighbours in a row of four pixels that starts at x, in the last bits of a sum
- * with MAGIC; and the weights of both. */
+/* In a row of four pixels that starts at x: the first of the two neighbouring pixels with
+ * non-zero weights, in the last bits of a sum with MAGIC. */
 static __device__ __forceinline__ float find_row(const Lane *l, float x)
 {
 	return __fmaf_rd(__saturatef(x * l->find), FIND, MAGIC);
@@ -79,8 +79,8 @@ static __device__ __forceinline__ void weigh_row(
 	tensor_weigh<PARTS>(at, at + l->next, w, rest);
 }
 
-/* Weights of both squares, and which are stored, for group_multiply_sparse. Lanes compute weights
- * while they exchange the selections. */
+/* Weights of both squares of a pair; returns which elements are stored (see
+ * group_multiply_sparse). Lanes compute weights while they exchange these bits. */
 template <int PARTS>
 static __device__ __forceinline__ unsigned weigh_sparse(
 	const Lane *l, const Pair *pair, unsigned w[4], unsigned rest[4], int lane)
@@ -106,7 +106,7 @@ static __device__ __forceinline__ unsigned weigh_sparse(
 	return own | other;
 }
 
-/* Remaining pairs as a bit mask, and the index of the next, -1 if none. */
+/* Remaining pairs as a bit mask, and the index of the next one; -1: none. */
 typedef struct {
 	unsigned met;
 	int next;
@@ -127,7 +127,7 @@ static __device__ __forceinline__ Pair next_pair(const Ring *ring, Left *left)
 	return pair;
 }
 
-/* Issues the products of a square, or of a pair. */
+/* Starts the products of a square, or of a pair. */
 template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void multiply(float (&sums)[SLICES / 2], const unsigned w[4],
 	const unsigned rest[4], unsigned kept, unsigned place, bool add)
@@ -149,7 +149,7 @@ static __device__ __forceinline__ void multiply(float (&sums)[SLICES / 2], const
 	group_wait<1>();
 }
 
-/* Computes weights while the tensor cores process the previous ones. */
+/* Adds a pair: computes weights while the tensor cores process the previous ones. */
 template <int SLICES, int PARTS>
 static __device__ __forceinline__ void add_dense(float (&sums)[SLICES / 2], const Ring *ring,
 	const Lane *own, Pair *pair, Left *left, bool add)
@@ -178,7 +178,7 @@ static __device__ __forceinline__ void add_sparse(float (&sums)[SLICES / 2], con
 	multiply<SLICES, PARTS, true>(sums, w, rest, kept, place, add);
 }
 
-/* Up to `most` pairs; their products may still be in flight on return. */
+/* Adds up to `most` pairs; their products may still be in flight on return. */
 template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void add_pairs(float (&sums)[SLICES / 2], const Ring *ring,
 	const Lane *own, Pair *pair, Left *left, int most)
@@ -206,7 +206,7 @@ static __device__ __forceinline__ void add_up(float (&sums)[N], const float (&pa
 		sums[i] += part[i];
 }
 
-/* The first few products are in flight while the next start. */
+/* Adds all pairs of an item. With two parts, the first FEW are in flight while the next start. */
 template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void add_all(
 	float (&sums)[SLICES / 2], const Ring *ring, const Lane *own, unsigned met)
@@ -236,8 +236,8 @@ static __device__ __forceinline__ void add_four(float *to, float4 x)
 		     : "memory");
 }
 
-/* Column g or, for the other half, g + 8; two pairs of neighbours are four consecutive slices in
- * the layout HalfSquares. */
+/* Adds column g (half 0) or g + 8 (half 1) to the projections. Two pairs of neighbouring sums
+ * are four consecutive slices in the layout HalfSquares. */
 template <int N>
 static __device__ __forceinline__ void add_column(
 	float *to, const float (&sums)[N], int half, float weight, int slices)
@@ -251,8 +251,8 @@ static __device__ __forceinline__ void add_column(
 	}
 }
 
-/* Without branches where all slices are inside: registers of pending additions must not be reused
- * before the GPU has read them, so several are used. */
+/* Adds the sums of a group of columns. No branches where all slices are inside: registers of
+ * pending additions must not be reused before the GPU has read them, so that several are used. */
 template <int N>
 static __device__ __forceinline__ void write_sums(
 	const Forward *s, const Strip *strip, const float (&sums)[N], int lane)
@@ -271,7 +271,7 @@ static __device__ __forceinline__ void write_sums(
 	}
 }
 
-/* Teams alternately process the groups that meet any pair. */
+/* Consumer warps: teams alternate over the items that have any pair. */
 template <int SLICES, int PARTS, bool SPARSE>
 static __device__ __forceinline__ void take(const Forward *s, const Ring *ring)
 {
@@ -299,7 +299,8 @@ static __device__ __forceinline__ void take(const Forward *s, const Ring *ring)
 	}
 }
 
-/* Blocks that run concurrently are along the rays, so that they add to the same columns. */
+/* Position of the tile; false: outside. Blocks that run concurrently are along the rays, so that
+ * they add to the same columns, in L2 cache. */
 template <class L> static __device__ bool find_tile(const Forward *s, Ring *ring)
 {
 	int tiles = (s->nv + L::LONG - 1) / L::LONG;
@@ -312,7 +313,7 @@ template <class L> static __device__ bool find_tile(const Forward *s, Ring *ring
 static __device__ void start_barriers(const Ring *ring, int takers)
 {
 	for (int i = 0; i < BATCHES; i++) {
-		barrier_init(ring->full + 8 * i, 32); /* threads that copy */
+		barrier_init(ring->full + 8 * i, 32); /* arrivals: threads of the scheduler warp */
 		barrier_init(ring->empty + 8 * i, takers);
 	}
 	barrier_init(ring->ready, 1);

@@ -1,8 +1,8 @@
-/* In-slice rays, several slices: index and weight are computed once for four slices of a thread and
- * all those of a warp. Volume and projections are transposed so that slices are the fastest axis.
+/* In-slice rays, several slices: index and weight are computed once for the four slices of a
+ * thread. Volume and projections are transposed so that slices are the fastest axis.
  *
- * Forward, a thread follows one ray through the pixels of the plane; back, it has one pixel and
- * visits all views. Both are bound by L1 cache: 2 to 4 samples of 4 bytes per update.
+ * Forward, a thread follows one ray through the pixels of the plane; back, it computes one pixel
+ * and visits all views. Both are bound by L1 cache: 2 to 4 samples of 4 bytes per update.
  */
 #include "backend/cuda/kernels/transpose.h"
 
@@ -21,8 +21,8 @@ typedef struct {
 	const HatView *views;
 	int64_t count, columns;
 	int na, nb;           /* pixels of the box */
-	int64_t low_a, low_b; /* and where it begins */
-	int quads;            /* of four slices */
+	int64_t low_a, low_b; /* first pixel of the box */
+	int quads;            /* number of float4, four slices each */
 	int lanes;            /* quads per warp */
 	const float4 *from;
 	float4 *to;
@@ -38,8 +38,9 @@ static __device__ __forceinline__ void add_quad(float4 *sum, float w, float4 x)
 	sum->w = fmaf(w, x.w, sum->w);
 }
 
-/* Sums a ray through the planes of its axis; `step` and `plane`: strides across and along it, in
- * quads. Positions are recomputed every SEGMENT planes, which keeps them accurate to 1e-6. */
+/* Sum of a ray over the planes of its axis. p: position in plane 0; slope: change per plane; n:
+ * pixels per plane; step, plane: strides across and along the ray, in float4. Positions are
+ * recomputed every SEGMENT planes, which keeps them accurate to 1e-6. */
 template <int T>
 static __device__ float4 follow(const float4 *from, double p, double slope, int planes, int n,
 	int64_t step, int64_t plane, float inverse)
@@ -95,7 +96,8 @@ static __global__ void __launch_bounds__(TILE *GROUP *ROWS, 3)
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-/* A view relative to the corner of a block. */
+/* A view relative to the corner of a block: pixel (da, db) projects to column + f + ea da + eb
+ * db. */
 typedef struct {
 	int column;
 	float f, ea, eb, inverse, weight;
@@ -108,7 +110,7 @@ static __device__ Near near_corner(const HatView *hat, double a, double b)
 		(float)hat->eb, 1 / hat->h, hat->weight};
 }
 
-/* Blocks are 8 x 4 pixels or, with fewer slices, more. */
+/* Blocks are 4 x 2 pixels or, with fewer than 128 slices, wider along a. */
 template <int T>
 static __global__ void __launch_bounds__(TILE *WARPS) stack_back(const __grid_constant__ Stack s)
 {

@@ -98,7 +98,8 @@ double tensor_span(const ProjectRequest *what, const HatSlices *l, int side_a, i
 
 /* ---- back projections ------------------------------------------------------------------------ */
 
-/* Processes some of the views and some of the slices. */
+/* Back projects some of the views into some of the slices. x, y: the volume and the projections
+ * to transpose. */
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what,
 	const HatSlices *l, const HatView *views, Transposed x, Transposed y,
 	const CudaEpilogue *epilogue, TensorLaunch launch)
@@ -136,7 +137,7 @@ CudaFusion tensor_fuses(const tomos_backend *backend, const ProjectRequest *what
 	return what->count <= PASS ? transpose_fuses(backend, what, notes, step) : FUSES_NOT;
 }
 
-/* Processes all views of some slices. */
+/* Back projects all views into some slices, in passes of PASS views. */
 static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what,
 	const HatSlices *l, const HatView *views, int64_t slice, int64_t slices,
 	const CudaEpilogue *epilogue, TensorLaunch launch)

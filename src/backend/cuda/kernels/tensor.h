@@ -1,7 +1,8 @@
 /* Common to the tensor core kernels for in-slice rays.
  *
- * Data are halves, or sums of two halves; sums are floats. A weight is max(0, 1 - |x|), where x is
- * the distance of a pixel from a column, divided by the half width of the view's hat function.
+ * Data are halves, or sums of two halves (two parts); products are accumulated in float. A weight
+ * is max(0, 1 - |x|), where x is the distance of a pixel's projection from a column, divided by the
+ * half width of the view's hat function.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_TENSOR_H
 #define TOMOS_BACKEND_CUDA_KERNELS_TENSOR_H
@@ -9,14 +10,18 @@
 #include "backend/cuda/kernels/mma.h"
 #include "backend/cuda/kernels/transpose.h"
 
-enum { TENSOR_LEAST_SLICES = 16, TENSOR_HEAD = 64 /* floats before the data */ };
+enum {
+	TENSOR_LEAST_SLICES = 16,
+	TENSOR_HEAD = 64 /* floats reserved before the data, for the
+                                                   * largest value */
+};
 
 /* Compute capability of the current GPU times ten, or the value of TOMOS_CUDA if that is less. */
 int tensor_level(void);
-/* Whether the request has enough slices. */
+/* Whether the request consists of in-slice rays with enough slices; sets *slices. */
 bool tensor_slices(const ProjectRequest *what, HatSlices *slices);
 int tensor_parts(const Plan *plan);
-/* Columns that a square of that side meets, in the widest of the views. */
+/* Most columns that a rectangle of side_a x side_b pixels meets, in any view. */
 double tensor_span(const ProjectRequest *what, const HatSlices *slices, int side_a, int side_b);
 /* False: the driver cannot describe arrays to the bulk copy engine (TMA). */
 bool tensor_describes(void);
@@ -28,10 +33,10 @@ typedef struct {
 	const HatView *views;
 	int count, columns;
 	int na, nb;           /* pixels of the box */
-	int64_t low_a, low_b; /* and where it begins */
-	int pitch;            /* slices of data and sums */
-	int parts;            /* of the data */
-	int fine;             /* parts of the weights */
+	int64_t low_a, low_b; /* first pixel of the box */
+	int pitch;            /* number of slices in memory, a multiple of CHUNK */
+	int parts;            /* number of halves whose sum is a value: 1 or 2 */
+	int fine;             /* the same for the weights */
 	const uint4 *data;    /* layout HalfRows */
 	float *to;            /* [b][a][slice] */
 } TensorBack;
@@ -42,12 +47,12 @@ typedef tomos_status (*TensorLaunch)(tomos_backend *backend, const ProjectReques
 
 tomos_status tensor_back_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue, TensorLaunch launch);
-/* With all views in one pass. */
+/* Whether an update can be fused: all views must fit into one pass. */
 CudaFusion tensor_fuses(const tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const FusedUpdate *step);
 
-/* Blocks that run concurrently should be close together, so that the columns they read stay in L2
- * cache: the blocks of a plane are ordered in clusters. */
+/* Blocks that run concurrently should be close together, so that the columns they read stay in
+ * L2 cache: blocks are numbered cluster by cluster of CLUSTER_A x CLUSTER_B. */
 enum { CLUSTER_A = 16, CLUSTER_B = 8 };
 
 static inline unsigned cluster_blocks(int64_t na, int64_t nb)
@@ -56,7 +61,7 @@ static inline unsigned cluster_blocks(int64_t na, int64_t nb)
 	return (unsigned)(clusters * (CLUSTER_A * CLUSTER_B));
 }
 
-/* Position of this block among na x nb; may be outside. */
+/* Position of this block; na: number of blocks along a. It may be outside the plane. */
 static __device__ __forceinline__ int2 cluster_place(int na)
 {
 	int block = blockIdx.x, cluster = block / (CLUSTER_A * CLUSTER_B);
@@ -65,7 +70,8 @@ static __device__ __forceinline__ int2 cluster_place(int na)
 		cluster / across * CLUSTER_B + own / CLUSTER_A);
 }
 
-/* Weights at distances x and y as halves, and their rounding errors. */
+/* Weights at distances x and y as two halves in *w; with two parts, their rounding errors in
+ * *rest. */
 template <int PARTS>
 static __device__ __forceinline__ void tensor_weigh(float x, float y, unsigned *w, unsigned *rest)
 {
