@@ -1,10 +1,9 @@
-/* Callers' arrays: made, rejected where they cannot be used, searched for values that are not
- * finite. */
+/* Arrays of callers: construction, checks, and search for values that are not finite. */
 #include <stdatomic.h>
 #include <string.h>
 #include "base/base.h"
 
-enum { TASK_VALUES = 65536 }; /* looked at in one go by a thread */
+enum { TASK_VALUES = 65536 }; /* values checked per task */
 
 tomos_array tomos_array_of(float *data, int64_t n0, int64_t n1, int64_t n2)
 {
@@ -71,7 +70,8 @@ tomos_status arrays_apart(
 		(void *)in->data);
 }
 
-/* All exponent bits set; in whole numbers, so that no compiler may think NaN away. */
+/* Counts values with all exponent bits set (NaN, infinity). Integer arithmetic: compilers may
+ * optimise away floating-point tests for NaN. */
 static int64_t count_bad(const float *row, int64_t count, int64_t stride)
 {
 	int64_t bad = 0;
@@ -85,8 +85,8 @@ static int64_t count_bad(const float *row, int64_t count, int64_t stride)
 
 typedef struct {
 	const tomos_array *array;
-	int64_t rows, each;         /* all, and those of one task */
-	_Atomic int64_t bad, first; /* values, and the first row that has one */
+	int64_t rows, each;         /* all rows, and rows per task */
+	_Atomic int64_t bad, first; /* number of such values; first row with one */
 } Search;
 
 static const float *row_of(const tomos_array *a, int64_t row)
@@ -110,7 +110,7 @@ static void search_rows(void *user, int64_t task)
 	}
 }
 
-/* How many values are not finite, and where the first one is. */
+/* Number of values that are not finite, and position of the first one. */
 static tomos_status find_bad(const tomos_array *a, int64_t at[3], int64_t *bad)
 {
 	Search s = {.array = a, .rows = a->shape[0] * a->shape[1]};

@@ -1,4 +1,4 @@
-/* Checksums of bytes, in as many steps as they come in. */
+/* Checksum of bytes, in any number of parts. */
 #include <zlib.h>
 #include "base/base.h"
 

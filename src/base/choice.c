@@ -24,7 +24,8 @@ static int least(int a, int b, int c)
 	return least_ab < c ? least_ab : c;
 }
 
-/* Edits that turn a into b (Damerau: a swap of neighbours is one edit); both are short. */
+/* Damerau-Levenshtein distance of two short strings: exchanging two neighbours counts as one
+ * edit. */
 static int edits(const char *a, int n, const char *b, int m)
 {
 	int d[LONGEST + 1][LONGEST + 1];
@@ -42,7 +43,7 @@ static int edits(const char *a, int n, const char *b, int m)
 	return d[n][m];
 }
 
-/* Whether a text has that word, at its beginning or after a hyphen. */
+/* Whether `text` contains the word, at its beginning or after a hyphen. */
 static bool has_word(const char *text, const char *word, int length)
 {
 	for (const char *at = text; at; at = strchr(at, '-') ? strchr(at, '-') + 1 : NULL)
@@ -51,8 +52,9 @@ static bool has_word(const char *text, const char *word, int length)
 	return false;
 }
 
-/* How far a name is from the text: by tenths of edits, of which there may be some; or, farther, as
- * one begins with the other; or, farther still, as one is a word of the other. */
+/* Distance of a name from the text, in tenths of an edit. Names within a few edits are nearest;
+ * then those of which one is a prefix of the other; then those of which one is a word of the
+ * other. */
 static int cost(const char *name, const char *text)
 {
 	int n = (int)strlen(name), m = (int)strlen(text), shorter = n < m ? n : m, start = 0;

@@ -1,11 +1,11 @@
-/* What users of FFTW share: its planner, which one thread may enter at a time, and lengths it does
- * fast. */
+/* Common to all users of FFTW: the lock of its planner, which is not thread-safe, and lengths with
+ * fast transforms. */
 #ifndef TOMOS_BASE_FFT_H
 #define TOMOS_BASE_FFT_H
 
 #include <stdint.h>
 
-/* Around every call that makes or destroys a plan. */
+/* To be held around every call that creates or destroys a plan. */
 void fft_lock(void);
 void fft_unlock(void);
 /* The next even length without a prime factor above 7. */

@@ -1,4 +1,5 @@
-/* Aligned memory with a sentence on failure, a count of live blocks and failure on demand. */
+/* Aligned memory: allocation with an error message, a count of live blocks, and failures on request
+ * for tests. */
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -48,8 +49,8 @@ tomos_status shape_count(const int64_t shape[3], int64_t *count)
 	return TOMOS_OK;
 }
 
-/* Where the system leaves the choice, large arrays get large pages: touching fresh ones takes half
- * the time then. It is a hint; what comes of it does not matter. */
+/* Requests huge pages for large arrays where the system leaves this to programs: the first access
+ * to new memory then takes half the time. A hint, whose result is ignored. */
 static void take_large_pages(char *memory, int64_t bytes)
 {
 #if defined MADV_HUGEPAGE

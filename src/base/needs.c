@@ -1,4 +1,4 @@
-/* Which option needs which: the last column of options.def, checked and printed. */
+/* Dependencies between options: the last column of options.def, checked and printed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,16 +6,16 @@
 
 enum { LONGEST = 64 };
 
-/* One alternative of a need: name, name=a|b, name!=a|b or name~word, and after a colon words for
- * it. */
+/* One alternative of a condition: name, name=a|b, name!=a|b or name~word, optionally followed by a
+ * colon and a wording for messages. */
 typedef struct {
 	char name[LONGEST];
-	char relation; /* 0: it is set; '=' '!' '~' */
+	char relation; /* 0: the option is set; else the operator, '=', '!' or '~' */
 	const char *values, *words;
 	int values_length, words_length;
 } Alternative;
 
-/* What is known when a need is checked. */
+/* Input of a check: the options and their values. */
 typedef struct {
 	const tomos_option *rows;
 	int count;
@@ -37,7 +37,7 @@ static tomos_option row_at(const tomos_option *rows, int i)
 	return row;
 }
 
-/* Reads the alternative at `at`; returns where the next one begins, or the end. */
+/* Parses the alternative at `at`. Returns the beginning of the next one, or the end of the text. */
 static const char *alternative_read(const char *at, Alternative *a)
 {
 	const char *end = strstr(at, separator);
@@ -62,7 +62,7 @@ static const char *alternative_read(const char *at, Alternative *a)
 	return end ? end + sizeof separator - 1 : at + length;
 }
 
-/* Whether a list has the word; `between` are the characters that separate its words. */
+/* Whether a list contains the word; `between`: the characters that separate its words. */
 static bool in_list(const char *list, size_t length, const char *between, const char *word)
 {
 	size_t n = strlen(word);
@@ -94,7 +94,7 @@ static const char *text_of(const tomos_option *row, const char *options)
 	return text ? text : "";
 }
 
-/* Of lists their count, of arrays whether there is one. */
+/* Value of an option as a number; for lists their length, for arrays 1 if given, else 0. */
 static double number_of(const tomos_option *row, const char *options)
 {
 	const char *field = options + (is_list(row->kind) ? row->count_offset : row->offset);
@@ -121,7 +121,7 @@ static bool is_changed(const tomos_option *row, const char *options)
 	return number_of(row, options) != strtod(row->fallback, NULL);
 }
 
-/* The value of a fact in "name=value name=value"; false where it is not there. */
+/* Finds the value of a name in "name=value name=value"; false if it is missing. */
 static bool fact_find(const char *facts, const char *name, char value[LONGEST])
 {
 	size_t length = strlen(name);
@@ -153,7 +153,8 @@ static bool value_fits(const Alternative *a, const char *value)
 	}
 }
 
-/* An unknown name has its own message, from the function that reads the option. */
+/* Whether the value is not one of the choices: this is reported by the function that reads the
+ * option. */
 static bool is_unknown(const tomos_option *row, const char *text)
 {
 	return row->kind == TOMOS_CHOICE && text[0] && row->values[0] != '=' &&
@@ -174,7 +175,7 @@ static bool alternative_met(const Alternative *a, const Known *k)
 			       (a->relation && is_text(row.kind) ? value_fits(a, text)
 								 : is_set(&row, k->options));
 	}
-	return !fact; /* what is not known is no reason to reject */
+	return !fact; /* an unknown fact does not reject an option */
 }
 
 static bool need_met(const tomos_option *row, const Known *k)

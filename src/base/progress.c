@@ -1,4 +1,4 @@
-/* What long work tells its caller. */
+/* Progress reports to the caller. */
 #include "base/base.h"
 
 tomos_status progress_report(const tomos_progress *progress, const char *stage, int64_t done,

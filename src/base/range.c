@@ -1,5 +1,5 @@
-/* Numbers that options may take: the table TOMOS_OPTION_RANGES, checked wherever options are
- * taken. */
+/* Ranges of numeric options: the table TOMOS_OPTION_RANGES, checked by every function that takes
+ * options. */
 #include <string.h>
 #include "base/base.h"
 

@@ -1,4 +1,5 @@
-/* New files under a temporary name beside their target, renamed into place once they are whole. */
+/* Writes new files under a temporary name beside their target and renames them when they are
+ * complete. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -11,7 +12,7 @@
 #include "base/base.h"
 
 enum { WALK_FILES = 16 };    /* directories nftw may hold open at a time */
-enum { LONGEST_STEM = 100 }; /* bytes: some encrypted file systems end names at 143 */
+enum { LONGEST_STEM = 100 }; /* bytes; some encrypted file systems limit names to 143 */
 
 /* "<dir>/" and "<name>" of a path, trailing slashes left out. */
 typedef struct {
@@ -52,7 +53,7 @@ static tomos_status check_target(const char *path, const char *directory, bool o
 	return TOMOS_OK;
 }
 
-/* As much of a name as leaves room for the rest of a temporary one, with whole UTF-8 characters. */
+/* Length of the beginning of a name that fits into a temporary name, in whole UTF-8 characters. */
 static int stem_length(const char *name, int length)
 {
 	if (length <= LONGEST_STEM)
@@ -79,7 +80,7 @@ static tomos_status free_name(char **name, const char *path, const char *directo
 	}
 }
 
-/* A name beside `path` that nothing has yet. */
+/* An unused name in the folder of `path`. */
 static tomos_status name_beside(char **temporary, const char *path, bool overwrite)
 {
 	*temporary = NULL;
@@ -112,7 +113,7 @@ tomos_status tomos_output_check(const char *path, int overwrite)
 	return file_check(path, overwrite != 0);
 }
 
-/* The temporaries of this process that are neither published nor discarded. */
+/* Temporary files of this process that are neither published nor discarded. */
 typedef struct Pending {
 	struct Pending *next;
 	pid_t owner; /* a forked child must not remove its parent's */
@@ -165,7 +166,7 @@ static int sync_path(const char *path)
 	int file = open(path, O_RDONLY | O_CLOEXEC);
 	if (file < 0)
 		return -1;
-	/* Some file systems cannot sync a directory and say EINVAL: nothing is lost by that. */
+	/* Some file systems cannot sync a directory and return EINVAL; that is not a failure. */
 	int failed = fsync(file) != 0 && errno != EINVAL && errno != ENOTSUP ? errno : 0;
 	close(file);
 	errno = failed;
@@ -207,7 +208,8 @@ static int reject_inner_directory(
 	return where->level > 0 && (kind == FTW_D || kind == FTW_DNR) ? 1 : 0;
 }
 
-/* A directory is replaced by a directory of files alone: a mistyped name must not cost a home. */
+/* A directory is replaced only if it contains nothing but files, so that a mistyped name cannot
+ * delete, for example, a home directory. */
 static tomos_status check_replaced(const char *temporary, const char *path, bool *aside)
 {
 	struct stat new, old;
@@ -236,7 +238,8 @@ static tomos_status rename_to(const char *from, const char *to)
 	return rename(from, to) == 0 ? TOMOS_OK : cannot_rename(from, to);
 }
 
-/* A directory cannot be renamed over a full one: the old one steps aside, and back on failure. */
+/* rename() cannot replace a directory that is not empty. So the old one is renamed first, and back
+ * if this fails. */
 static tomos_status replace_directory(const char *temporary, const char *path)
 {
 	char *old;
@@ -246,7 +249,7 @@ static tomos_status replace_directory(const char *temporary, const char *path)
 		status = rename_to(temporary, path);
 		if (status != TOMOS_OK) {
 			(void)rename(old, path);
-		} else { /* from now on, a program that ends at once takes it away as well */
+		} else { /* from here on it is also removed if the program exits */
 			(void)remember(old);
 			file_discard(old);
 		}
@@ -255,8 +258,9 @@ static tomos_status replace_directory(const char *temporary, const char *path)
 	return status;
 }
 
-/* A rename that replaces nothing: the kernel's own or, where the file system lacks it, a link,
- * which does not either. Directories, which have no links, are only looked for right before. */
+/* Renames without replacing an existing file: by the system call or, where the file system lacks
+ * it, by a hard link. Directories have no hard links; for these the check is made just before the
+ * rename. */
 static int rename_new(const char *from, const char *to)
 {
 	struct stat info;
@@ -306,8 +310,7 @@ tomos_status file_publish(const char *temporary, const char *path, bool overwrit
 	forget(temporary);
 	char *directory;
 	if (directory_of(&directory, path, split_path(path)) == TOMOS_OK) {
-		(void)sync_path(
-			directory); /* the file is whole already; its name may take a while */
+		(void)sync_path(directory); /* complete; the rename may reach the disk later */
 		mem_free(directory);
 	}
 	return TOMOS_OK;

@@ -4,9 +4,7 @@
 #include <string.h>
 #include "base/base.h"
 
-enum {
-	LARGEST = 65536
-}; /* bytes; a larger number is no size of a struct but an uninitialised member */
+enum { LARGEST = 65536 }; /* bytes; a larger value means that the member was not initialised */
 
 static size_t size_of(const void *any)
 {

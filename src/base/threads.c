@@ -1,9 +1,9 @@
-/* One pool of threads that share out the indices of a loop.
+/* A pool of threads that distributes the indices of a loop.
  *
- * Which thread takes which index is left to chance, so a task may write only what belongs to its
- * index: results then do not depend on the number of threads. Threads that have nothing to do look
- * out for more before they go to sleep, since waking them takes longer than many a loop, and a loop
- * does not wait for those that come too late to take part.
+ * The order in which threads take indices is not defined. A task must write only data that belong
+ * to its index, so that results do not depend on the number of threads. Idle threads poll for work
+ * for a short time before they sleep, since waking them takes longer than many loops. A loop does
+ * not wait for threads that have not taken part when all its indices are done.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +14,7 @@
 
 enum {
 	MAX_THREADS = 1024,
-	LOOKS = 2048, /* before a thread goes to sleep: some 50 to 100 microseconds */
+	LOOKS = 2048, /* polls before a thread sleeps, about 50 to 100 microseconds */
 	LOOKS_PER_YIELD = 32,
 };
 
@@ -25,26 +25,26 @@ struct Loop {
 	void *user;
 	int64_t count;
 	const tomos_cancel *cancel; /* the caller's flag, or NULL */
-	bool watched;               /* the rest is skipped when it is raised */
+	bool watched;               /* the remaining indices are skipped when it is set */
 	_Atomic int64_t next;
-	Loop *after; /* in the list of those to take part in */
-	int most;    /* workers that may do so */
+	Loop *after; /* next loop in the list of open loops */
+	int most;    /* most workers that may take part */
 	_Atomic int helpers;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static pthread_cond_t work_there = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
-static Loop *loops;                   /* to take part in */
-static _Atomic uint64_t round_number; /* of loops so far */
+static Loop *loops;                   /* open loops */
+static _Atomic uint64_t round_number; /* number of loops so far */
 static int workers, wanted_workers, sleeping_workers;
-static _Atomic int threads_wanted; /* 0: not yet asked for */
+static _Atomic int threads_wanted; /* 0: not set */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local const tomos_cancel *cancel_flag;
-static _Thread_local int cancel_depth; /* of cancel_begin */
-static _Thread_local bool inside;      /* a task */
+static _Thread_local int cancel_depth; /* nesting depth of cancel_begin */
+static _Thread_local bool inside;      /* this thread executes a task */
 
-/* What TOMOS_THREADS says; 0: nothing, or all cores; -1: what is no number of threads. */
+/* The value of TOMOS_THREADS; 0: not set, or all cores; -1: not a number of threads. */
 static long asked_threads(void)
 {
 	const char *text = getenv("TOMOS_THREADS");
@@ -78,7 +78,8 @@ void tomos_cancel_clear(tomos_cancel *flag)
 	__atomic_store_n(&flag->raised, 0, __ATOMIC_RELEASE);
 }
 
-/* In whichever thread they run, tasks watch the flag as the loop's caller does. */
+/* Executes indices of a loop. Tasks observe the cancel flag of the loop's caller in every
+ * thread. */
 static void run_loop(Loop *loop)
 {
 	bool outer = inside;
@@ -95,7 +96,7 @@ static void run_loop(Loop *loop)
 	inside = outer;
 }
 
-/* Whether to look once more, after a moment; others may need the core. */
+/* Whether to poll again; pauses, and yields the core from time to time. */
 static bool look_again(int looks)
 {
 	if (looks % LOOKS_PER_YIELD == LOOKS_PER_YIELD - 1)
@@ -107,7 +108,8 @@ static bool look_again(int looks)
 	return looks < LOOKS;
 }
 
-/* With `lock` held: waits for a loop that is new; false: this thread is one too many. */
+/* With `lock` held: waits for a new loop; false if this thread is to end, since there are too
+ * many. */
 static bool next_round(uint64_t *seen)
 {
 	pthread_mutex_unlock(&lock);
@@ -123,7 +125,7 @@ static bool next_round(uint64_t *seen)
 	return there;
 }
 
-/* With `lock` held: of the loops that take one more, the one with the fewest. */
+/* With `lock` held: the open loop with the fewest workers among those that accept another one. */
 static Loop *loop_to_help(void)
 {
 	Loop *best = NULL;
@@ -133,7 +135,7 @@ static Loop *loop_to_help(void)
 	return best;
 }
 
-/* With `lock` held, when no index is left. */
+/* With `lock` held: removes a loop without remaining indices from the list. */
 static void loop_remove(const Loop *loop)
 {
 	for (Loop **at = &loops; *at; at = &(*at)->after)
@@ -181,8 +183,8 @@ static void watch_forks(void)
 	pthread_atfork(NULL, NULL, forget_workers);
 }
 
-/* With `lock` held: as many workers as wanted, or as many as the system gives; those that are too
- * many go when they have nothing to do. */
+/* With `lock` held: starts workers up to the number wanted or possible. Surplus workers end when
+ * they are idle. */
 static void adjust_workers(int wanted)
 {
 	wanted_workers = wanted;
@@ -213,7 +215,7 @@ static void loop_begin(Loop *loop, int wanted)
 		pthread_cond_broadcast(&work_there);
 }
 
-/* No further thread takes part, and those that do come to an end. */
+/* Closes a loop to further threads, and waits for those that take part. */
 static void loop_end(Loop *loop)
 {
 	pthread_mutex_lock(&lock);
@@ -227,7 +229,7 @@ static void loop_end(Loop *loop)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Loops of several threads share the workers; a loop inside a loop runs in its caller alone. */
+/* Concurrent loops share the workers; a nested loop runs in its caller only. */
 void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
 {
 	Loop loop = {.task = task, .user = user, .count = count, .cancel = cancel_flag};

@@ -1,4 +1,4 @@
-/* Lengths, energies and sizes as people write them: a number and a unit. */
+/* Parses lengths, energies and sizes: a number and a unit. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>

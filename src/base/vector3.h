@@ -1,4 +1,4 @@
-/* Vectors of three. */
+/* Vectors with three components. */
 #ifndef TOMOS_BASE_VECTOR3_H
 #define TOMOS_BASE_VECTOR3_H
 

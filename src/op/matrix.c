@@ -1,8 +1,9 @@
-/* The matrix of a projector in compressed rows, built in two passes at its final size.
+/* The matrix of a projector in compressed rows (CSR). Two passes over the projector: one counts the
+ * entries of each row, one stores them.
  *
- * Forward goes over rows. The adjoint needs no transpose: the rows are divided into shares, each of
- * which is summed into an image of its own, and the images are added. The number of shares depends
- * on the matrix alone, so the sums are the same for any number of threads.
+ * The forward product sums row by row. The adjoint needs no transposed matrix: the rows are divided
+ * into shares, each share is summed into its own image, and the images are added. The number of
+ * shares depends on the matrix only, so that results do not depend on the number of threads.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +14,8 @@ OPTION_VALUES(matrix_values, TOMOS_MATRIX_OPTIONS);
 enum {
 	ROWS_PER_TASK = 256,
 	COLUMNS_PER_TASK = 4096,
-	FEW_SHARES = 8,   /* where an image is no more than the entries of a share */
-	MOST_SHARES = 64, /* where all images are no more than a 32nd of the entries */
+	FEW_SHARES = 8,   /* if an image is not larger than the entries of a share */
+	MOST_SHARES = 64, /* if all images are at most 1/32 of the entries */
 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -24,7 +25,7 @@ typedef struct {
 	const Csr *csr; /* its own, or that of the operator it is a part of */
 	int64_t rows, view_rows;
 	int64_t *views;   /* of a part; NULL: all */
-	KernelCsr device; /* on backends that have the products */
+	KernelCsr device; /* arrays in device memory, if the backend has products */
 } Matrix;
 
 /* ---- products ------------------------------------------------------------------------------- */
@@ -52,7 +53,7 @@ static int64_t row_of(const Matrix *m, int64_t r)
 	return m->views ? m->views[r / m->view_rows] * m->view_rows + r % m->view_rows : r;
 }
 
-/* Four sums, so that additions do not wait for each other. */
+/* Product of a row with x; four independent sums, so that additions overlap. */
 INLINE double row_sum(
 	const Product *p, const int bytes, const int plain, int64_t begin, int64_t end)
 {

@@ -7,9 +7,9 @@
 #undef KERNEL_HEADERS
 
 enum {
-	LANES = 64,  /* tasks with buffers of their own */
+	LANES = 64,  /* number of tasks; each has its own buffers */
 	PART = 1024, /* rays of a part */
-	FEW = 48,    /* entries that insertion sorts quicker */
+	FEW = 48,    /* up to this number insertion sort is faster */
 	DIGIT = 11,  /* bits of one pass of the radix sort */
 	DIGITS = 1 << DIGIT,
 };
@@ -45,7 +45,7 @@ static const struct {
 };
 #undef KERNEL
 
-/* Memory of one lane: entries, and space to sort them. */
+/* Scratch memory of one task: entries, and space to sort them. */
 typedef struct {
 	int64_t *index, *spare;
 	float *weight, *spare_weight;
@@ -274,7 +274,7 @@ void lister_close(Lister *lister)
 
 tomos_status lister_parts(const Lister *lister, Part **parts, int64_t *count)
 {
-	/* Voxel-driven kernels walk all voxels for each part. */
+	/* Voxel-driven kernels visit all voxels for each part, so a part is a whole view. */
 	int64_t size = by_rays(lister) ? PART : lister->pixels;
 	int64_t each = (lister->pixels + size - 1) / size;
 	*count = each * lister->plan.scan->count;

@@ -1,21 +1,22 @@
-/* The largest singular value of an operator, by Golub-Kahan-Lanczos bidiagonalisation.
+/* The largest singular value of an operator, by Golub-Kahan-Lanczos bidiagonalisation (G. Golub and
+ * W. Kahan 1965; B. N. Parlett, "The symmetric eigenvalue problem" (1998), ch. 13).
  *
- * G. Golub and W. Kahan 1965; B. N. Parlett, "The symmetric eigenvalue problem" (1998), ch. 13.
- * After k steps A V = U B with B bidiagonal, and the largest eigenvalue t of B'B is the best lower
- * bound that k products with A and A' give; the power method needs several times as many. An
- * eigenvalue of A'A lies within alpha_k beta_k |s_k| of t, where s is the eigenvector of B'B: that
- * is what is added for a step size. Entries that are not negative, as those of projectors, have a
- * largest singular vector without negative elements, which a start A'1 meets; of other operators
- * nothing is known.
+ * After k steps A V = U B with B bidiagonal. The largest eigenvalue t of B'B is the best lower
+ * bound that k products with A and A' give; the power method needs several times as many. A'A has
+ * an eigenvalue within alpha_k beta_k |s_k| of t, where s is the eigenvector of B'B. This bound is
+ * added to t when the norm is used for a step size.
+ *
+ * If no entry is negative, as in projectors, the largest singular vector has no negative elements,
+ * so the start A'1 is never orthogonal to it. For other operators there is no such guarantee.
  */
 #include <math.h>
 #include "op/norm.h"
 
-enum { MOST = 60 }; /* steps; a dozen are usual */
+enum { MOST = 60 }; /* largest number of steps; about 12 are usual */
 
-#define ROUGH 0.02   /* of the eigenvalue: what a step size may be too short by */
+#define ROUGH 0.02   /* relative to the eigenvalue: tolerance for step sizes */
 #define SETTLED 1e-6 /* relative change of the eigenvalue in a step */
-#define CLOSE 1e-3   /* of the eigenvalue: residual below which that counts */
+#define CLOSE 1e-3   /* relative to the eigenvalue: residual required for SETTLED */
 
 /* B'B: its diagonal and first off-diagonal. */
 typedef struct {
@@ -126,7 +127,7 @@ static tomos_status next_right(Lanczos *l)
 	return normalise(&l->op->domain, v, &l->beta);
 }
 
-/* One further pair of products. */
+/* One Lanczos step: a product with A and one with A'. */
 static tomos_status grow(Lanczos *l, Tridiagonal *t)
 {
 	double beta = l->beta;
@@ -142,7 +143,7 @@ static tomos_status grow(Lanczos *l, Tridiagonal *t)
 	return TOMOS_OK;
 }
 
-/* The start is A' times ones or pseudo-random numbers, so it is inside a mask. */
+/* The start vector is A' times ones or pseudo-random numbers, so that it is 0 outside a mask. */
 static tomos_status start(Lanczos *l)
 {
 	const Space *range = &l->op->range;

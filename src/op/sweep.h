@@ -1,4 +1,4 @@
-/* Sweeps of Kaczmarz's method on devices, whose memory the rows are listed in. */
+/* Sweeps of Kaczmarz's method on devices: matrix rows are listed in device memory, in batches. */
 #ifndef TOMOS_OP_SWEEP_H
 #define TOMOS_OP_SWEEP_H
 
@@ -17,13 +17,13 @@ void sweep_close(Sweep *sweep);
 tomos_status sweep_order(const Sweep *sweep, const int64_t *rays);
 tomos_status sweep_run(const Sweep *sweep, const KernelKaczmarz *kaczmarz);
 
-/* Likewise one view at a time, for methods without bounds on voxels: the result is the same to
- * rounding. */
+/* Sweeps one view at a time, for methods without bounds on voxels: the result equals that of one
+ * ray after the other up to rounding. */
 typedef struct {
-	const Subsets *views;  /* each a block of its own */
-	int64_t neighbours;    /* on either side of a ray that may share voxels with it */
+	const Subsets *views;  /* each view is a block of its own */
+	int64_t neighbours;    /* rays on either side of a ray that may share voxels with it */
 	float *products;       /* [view][ray modulo 2 neighbours + 1][ray] */
-	float *steps, *update; /* of a view; of the volume */
+	float *steps, *update; /* steps of the rays of a view; update of the volume */
 } ViewSweep;
 
 bool view_sweep_can(const tomos_op *op);

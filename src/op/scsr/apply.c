@@ -1,8 +1,9 @@
-/* Products with SCSR: one stored entry serves all images of its ray.
+/* Products with SCSR (see scsr.h): one stored entry serves all symmetric images of its ray.
  *
- * The image is laid out with all images of a pixel contiguous, so a stored entry is one weight
- * times a short vector, with one lane per symmetry. Forward, a task sums the rows of one stored
- * view; back, a task has one slab of pixels. Both walk the same groups in the same way.
+ * The image is rearranged so that all images of a pixel are contiguous. A stored entry then is one
+ * weight times a short vector with one lane per symmetry. In the forward product a task sums the
+ * rows of one stored view; in the adjoint a task adds to one slab of pixels. Both process the
+ * groups in the same way.
  */
 #include <string.h>
 #include "op/scsr/scsr.h"
@@ -10,7 +11,7 @@
 enum {
 	TILE = 16, /* side of the squares in which the image is rearranged */
 	MOST_TASKS = 64,
-	CHUNK = 64, /* columns summed in single precision before they go to the double sums */
+	CHUNK = 64, /* columns summed in single precision before they are added to double sums */
 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -21,12 +22,12 @@ typedef struct {
 	const float *in;
 	float *out;
 	float *image;  /* [pixel][lane] */
-	float *values; /* adjoint: [row in use][lane] */
+	float *values; /* adjoint: [stored row in use][lane] */
 	double *sums;  /* forward: [task][column][lane] */
 	int64_t tasks;
 } Product;
 
-/* A weight to the power; power 0 counts entries, not padding. */
+/* A weight to the power; power 0: 1 for an entry, 0 for padding. */
 INLINE float raised(float weight, const int plain, int power)
 {
 	if (plain)
@@ -66,8 +67,8 @@ static void spread_tiles(void *user, int64_t tile_row)
 				}
 }
 
-/* Pixel (x, y) of the result is the sum of lane g of the pixel that g takes there: the lanes of the
- * inverse of g are read, so that each task writes its own pixels. */
+/* Sums the lanes of each pixel of the result: lane g of the pixel that symmetry g maps to it. Read
+ * through the inverse of g, so that each task writes its own pixels. */
 static void collect_tiles(void *user, int64_t tile_row)
 {
 	const Product *p = user;
@@ -89,8 +90,8 @@ static void collect_tiles(void *user, int64_t tile_row)
 
 /* ---- rows and their images ------------------------------------------------------------------- */
 
-/* Where lane g of a stored row lies among all rows, or -1. The middle column of a view that is
- * its own mirror image is met twice, and counts once. */
+/* Index, among all rays, of the image of a stored row under symmetry g, or -1. In a view that is
+ * its own mirror image the middle column occurs twice, and counts once. */
 INLINE int64_t lane_row(const Scsr *s, const Orbit *orbit, int64_t column, int g)
 {
 	int64_t columns = s->rows->view_columns, mirror = columns - 1 - column;
@@ -101,7 +102,7 @@ INLINE int64_t lane_row(const Scsr *s, const Orbit *orbit, int64_t column, int g
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* Adds columns [from, to) of a group of `pairs` pairs to the sums of these rows. */
+/* Adds columns [from, to) of a group to the sums of the current row of each of its pairs. */
 INLINE void sum_columns(const Product *p, const Group *group, const int lanes, const int pairs,
 	const int plain, int64_t from, int64_t to, double *const sums[PAIRS])
 {
@@ -120,8 +121,9 @@ INLINE void sum_columns(const Product *p, const Group *group, const int lanes, c
 	}
 }
 
-/* Walks the columns of a group between junctions; `rows` are the long rows' data, then the short
- * ones'. Literal arguments make one function of it for each number of lanes and pairs. */
+/* Calls RUN for the ranges of columns of a group between which no pair changes from its long to its
+ * short row. rows: data by detector column. Constant arguments give one function per number of
+ * lanes and pairs. */
 #define WALK_GROUP(TYPE, RUN) \
 	const ScsrRows *r = p->scsr->rows; \
 	const uint8_t *masks = r->masks + group->masks; \
@@ -152,7 +154,7 @@ INLINE void sum_group(const Product *p, const Group *group, const int lanes, con
 	WALK_GROUP(double, sum_columns)
 }
 
-/* Complete groups have a loop with literal bounds. */
+/* Full groups use a loop with constant bounds. */
 #define CALL_PAIRS(function, lanes, rows) \
 	if (p->power != 1) \
 		function(p, group, lanes, group->pairs, 0, rows); \
@@ -326,8 +328,9 @@ static int64_t junction(const ScsrRows *r, const Group *group, int64_t p)
 	return t;
 }
 
-/* Appends what the stored row has in one slab, as the symmetry sees it. Pixels are told apart by a
- * product, which is exact below 2^31 of them, since a division takes longer than all the rest. */
+/* Appends the entries of a stored row in one slab, with the pixels mapped by the symmetry. The
+ * pixel row is found by multiplication with a reciprocal, which is exact below 2^31 pixels and much
+ * faster than a division. */
 static void append_piece(const ScsrRows *r, int64_t place, const Symmetry *m, int64_t *index,
 	float *weight, int64_t *count)
 {

@@ -1,4 +1,5 @@
-/* Sorts, pairs and groups the stored rays, and fills their dense matrices in two passes. */
+/* Pairs and groups the stored rows, and fills the dense matrices of the groups, in two passes over
+ * the projector's entries: one counts, one stores. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 enum {
 	LEAST_SLAB = 32, /* pixel rows of a slab */
 	MOST_SLABS = 32,
-	MANY_SLABS = 144, /* of a device, where they are no smaller than the least for it */
+	MANY_SLABS = 144, /* slabs wanted on a device, if they are not too small */
 	LEAST_NEAR = 16,
 	PADDING = 64, /* a group is closed before one in PADDING entries is padding */
 };
@@ -36,7 +37,8 @@ static int compare_ranked(const void *a, const void *b)
 	return one->column < two->column ? -1 : one->column > two->column;
 }
 
-/* Rows `start`, `start` + apart, ... that meet the slab, the longest first. */
+/* Lists columns start, start + apart, ... of a view that have entries in the slab, the longest row
+ * first. Rows `apart` columns apart share no pixel. Returns their number. */
 static int64_t rank_rows(
 	const Building *b, int64_t slab, const Orbit *orbit, int64_t start, int64_t apart)
 {
@@ -63,14 +65,15 @@ static void close_group(ScsrRows *rows, const Group *group)
 	rows->group[rows->groups++] = *group;
 }
 
-/* Whether the pair still fits into the group, with little padding. */
+/* Whether a pair of this length can be added to the group without too much padding. */
 static bool group_takes(const Group *group, int64_t filled, int64_t length)
 {
 	int64_t width = max64(group->width, length), pairs = group->pairs + 1;
 	return group->pairs < PAIRS && PADDING * (width * pairs - filled - length) <= width * pairs;
 }
 
-/* `place` is that of column 0 in the slab. */
+/* Adds a pair to the group. `place`: the element of ScsrRows.place for column 0 of the view in this
+ * slab. */
 static void add_pair(
 	Building *b, Group *group, const Ranked *longer, const Ranked *shorter, int32_t *place)
 {
@@ -127,7 +130,7 @@ static void group_all(Building *b, const Plan *plan)
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
-/* Pixels are 32-bit numbers, whose division is faster. */
+/* Slab of a pixel. Computed with 32-bit numbers, whose division is faster. */
 static int64_t slab_of(const ScsrRows *rows, int64_t index)
 {
 	uint32_t pixel = (uint32_t)index, nx = (uint32_t)rows->nx, y = pixel / nx;
@@ -152,7 +155,7 @@ static void put_entries(
 	for (int64_t i = 0; i < count; i++) {
 		int64_t at = slab_of(rows, index[i]) * rows->rows + row, place = rows->place[at];
 		const Group *group = &rows->group[b->group_of[place / 2]];
-		/* After the long row, whose stored row is as far away as its column. */
+		/* A short row begins where the long row of its pair ends. */
 		const int32_t *column = rows->column + (place & ~(int64_t)1);
 		int64_t start = place & 1 ? b->lengths[at + column[0] - column[1]] : 0;
 		int64_t t = start + b->done[at]++;
@@ -162,7 +165,7 @@ static void put_entries(
 	}
 }
 
-/* Padding repeats the last pixel with weight 0; and the bits of the second sub-matrix. */
+/* Pads the rows of a group, repeating the last pixel with weight 0, and sets the masks. */
 static void pad_group(const Building *b, const Group *group, const int32_t *lengths)
 {
 	ScsrRows *rows = b->rows;
@@ -207,8 +210,8 @@ static tomos_status fill_rows(Building *b, const Lister *lister, const Part *par
 
 /* ---- the whole matrix ------------------------------------------------------------------------ */
 
-/* The side of a device's slabs: as many pixels as fit into `slab_bytes` bytes with all their images
- * and can be counted, or fewer where there would be few slabs; even. */
+/* Side of the square slabs on a device: the most pixels that fit into `slab_bytes` with all their
+ * images and into a 16-bit index, fewer if there would be few slabs; an even number. */
 static int64_t slab_side(const ScsrRows *rows, int lanes, int64_t slab_bytes)
 {
 	int64_t fit = slab_bytes / (lanes * (int64_t)sizeof(float));
@@ -217,7 +220,7 @@ static int64_t slab_side(const ScsrRows *rows, int lanes, int64_t slab_bytes)
 	return max64(2, (int64_t)fmin(most, many) / 2 * 2);
 }
 
-/* Of about equal size, even where they are less than all. */
+/* Size of the parts of n when divided into nearly equal parts of about `side`; an even number. */
 static int64_t cut(int64_t n, int64_t side)
 {
 	int64_t parts = (n + side - 1) / side;
@@ -258,7 +261,8 @@ static tomos_status take_places(Building *b)
 	return TOMOS_OK;
 }
 
-/* Arrays were made for the worst case, every row a pair and every pair a group. */
+/* Frees the unused end of an array: it was allocated for the worst case, in which every row is a
+ * pair and every pair a group. */
 static tomos_status shrink(void *array, int64_t count, size_t size)
 {
 	void *old, *fitting;

@@ -24,8 +24,9 @@ static KernelSlabs slabs_of(const ScsrRows *r, const Symmetries *s)
 	return made;
 }
 
-/* Images for as many units as an operator or a part of it may have; and forward and back, work
- * holds one thing or the other. */
+/* Uploads the rows and allocates partial images for the largest number of units that an operator or
+ * a subset of it has. The work memory is used for one purpose in the forward product and for
+ * another in the adjoint. */
 static tomos_status send_rows(ScsrRows *r, const Symmetries *s, tomos_backend *backend)
 {
 	KernelScsr *device = &r->device;

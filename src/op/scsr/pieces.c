@@ -5,7 +5,7 @@ enum { PIECES_PER_TASK = 256 };
 
 static const char what[] = "the pieces of rays";
 
-/* Where a piece is: the long (0) or short (1) row of pair p of a group. */
+/* Origin of a piece: the long (0) or short (1) row of pair p of a group. */
 typedef struct {
 	int32_t group;
 	int16_t p, which;
@@ -23,7 +23,7 @@ typedef struct {
 
 /* ---- the list of pieces ---------------------------------------------------------------------- */
 
-/* Where pair p of a group goes over to its short row: at a bit, or where all of them have. */
+/* Column at which pair p of a group changes to its short row. */
 static int64_t turn_of(const ScsrRows *r, const Group *group, int p)
 {
 	int64_t t = group->one;
@@ -32,7 +32,7 @@ static int64_t turn_of(const ScsrRows *r, const Group *group, int p)
 	return t;
 }
 
-/* Columns [from, to) of its group's matrix, without padding. */
+/* Columns [from, to) of the group's matrix that the piece occupies, without padding. */
 static void span_of(const ScsrRows *r, const Source *source, int64_t *from, int64_t *to)
 {
 	const Group *group = &r->group[source->group];
@@ -58,7 +58,8 @@ static void add_piece(const Listing *l, int64_t group, int p, int which)
 	pieces->bundles += bundles;
 }
 
-/* The pieces of groups [low, high), the longest first, as they come in pairs. */
+/* Adds the pieces of groups [low, high) as one wave, in descending length: first the long rows,
+ * then the short ones in reverse order. */
 static void add_wave(const Listing *l, int64_t low, int64_t high)
 {
 	const Group *group = l->rows->group;
@@ -160,13 +161,14 @@ static tomos_status send_bundles(Listing *l, KernelScsr *device, tomos_backend *
 
 /* ---- the pieces of each row ------------------------------------------------------------------ */
 
-/* The stored row that a piece of a cell belongs to. */
+/* The stored row of a piece; cell: slab * orbits + orbit. */
 static int64_t row_of(const Symmetries *s, int64_t cell, const KernelPiece *piece)
 {
 	return s->orbits[cell % s->orbit_count].first + piece->column;
 }
 
-/* Row i begins at first[i + 1] until its places are filled in, and at first[i] then. */
+/* Lists the pieces of each row. While places are filled in, row i begins at first[i + 1];
+ * afterwards at first[i]. */
 static void fill_places(const ScsrRows *r, const Symmetries *s, int64_t *first, KernelPlace *places)
 {
 	const ScsrPieces *pieces = &r->pieces;

@@ -71,7 +71,7 @@ static tomos_status part_of(
 static const OpType scsr_type = {forward, adjoint, release, part_of, row, power_forward,
 	power_adjoint, NULL, NULL, list, sweeper};
 
-/* For each view the lanes that contain it. */
+/* Fills scsr->lanes: for each view, the lanes whose target it is. */
 tomos_status scsr_number_lanes(Scsr *scsr, int64_t views)
 {
 	const Symmetries *s = &scsr->symmetries;
@@ -91,7 +91,7 @@ tomos_status scsr_number_lanes(Scsr *scsr, int64_t views)
 
 /* ---- subsets of views ------------------------------------------------------------------------ */
 
-/* The whole operator's orbits with the lanes of the views asked for; those without any go. */
+/* Copies the orbits that contain a view of the subset, with the lanes of these views only. */
 static tomos_status part_orbits(Scsr *part, const Scsr *whole, const int64_t *place)
 {
 	const Symmetries *from = &whole->symmetries;

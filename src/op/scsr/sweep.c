@@ -16,44 +16,44 @@
 
 enum {
 	BLOCK = 8,      /* side of the squares in which the image is transposed */
-	MOST_APART = 64 /* neighbours that may share pixels */
+	MOST_APART = 64 /* largest distance in columns of rays that share pixels */
 };
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The rows of a view that one lane has, straight or with its columns in reverse. */
+/* The rays of a view that one lane of an orbit holds, with the columns in order or reversed. */
 typedef struct {
 	const Orbit *orbit; /* NULL: none */
 	int symmetry;
-	bool flip, backwards; /* backwards: its pixels are counted from the last one of the image */
-	int64_t spared;       /* columns of the view before this one are the straight lane's */
+	bool flip, backwards; /* backwards: pixel indices are counted from the last pixel */
+	int64_t spared;       /* columns below this one belong to the lane in order */
 } Rays;
 
 typedef struct {
 	RowSweeper base;
 	const Scsr *scsr;
-	float *image, *spare, *own; /* own: the one of these that is not the caller's */
-	int symmetry;               /* that the image is seen by */
+	float *image, *spare, *own; /* own: that of the two which was allocated here */
+	int symmetry;               /* symmetry by which the image is currently mapped */
 	Rays rays;                  /* in use */
-	int64_t capacity;           /* columns of a view, and one for rows that do not count */
+	int64_t capacity;           /* columns of a view, plus one for rows that are ignored */
 	double *sums;               /* [slab][column] */
 	float *steps;               /* [column] */
-	float *products;            /* [orbit][column][neighbour]: a_i'a_j for the ones before */
-	int64_t origin, along_x, along_y; /* of the pixel that is moved to (x, y) */
+	float *products; /* [orbit][column][neighbour]: a_i'a_j with each of the preceding rays j */
+	int64_t origin, along_x, along_y; /* source index of target pixel (x, y) in a mapping */
 } Sweeper;
 
 /* ---- groups of rows -------------------------------------------------------------------------- */
 
 typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
 
-/* `way` is a literal, 1 or -1. */
+/* Loads four pixels; way: direction of the pixel indices, 1 or -1, a constant. */
 INLINE Four gather(const float *image, const int64_t way, const int32_t *index)
 {
 	return (Four){image[way * index[0]], image[way * index[1]], image[way * index[2]],
 		image[way * index[3]]};
 }
 
-/* Columns [from, to) times the image, to each pair's sum. */
+/* Adds columns [from, to) of a group, times the image, to the sum of each pair. */
 INLINE void multiply(const ScsrRows *r, const Group *group, const int pairs, const int64_t way,
 	int64_t from, int64_t to, const float *image, float *sum)
 {
@@ -73,7 +73,7 @@ INLINE void multiply(const ScsrRows *r, const Group *group, const int pairs, con
 				sum[i] += weight[i] * image[way * index[i]];
 }
 
-/* The image changed by columns [from, to), times each pair's step. */
+/* Adds columns [from, to) of a group, times the step of each pair, to the image. */
 INLINE void change(const ScsrRows *r, const Group *group, const int pairs, const int64_t way,
 	int64_t from, int64_t to, const float *step, float *image)
 {
@@ -88,7 +88,8 @@ INLINE void change(const ScsrRows *r, const Group *group, const int pairs, const
 	}
 }
 
-/* RUN for the columns between junctions, and TURN for each pair that has come to its own. */
+/* Executes RUN for the ranges of columns in which no pair changes to its short row, and TURN for
+ * each pair that does. */
 #define WALK_PAIRS(RUN, TURN) \
 	const uint8_t *masks = r->masks + group->masks; \
 	unsigned rotated = 0; \
@@ -106,8 +107,8 @@ INLINE void change(const ScsrRows *r, const Group *group, const int pairs, const
 	} \
 	RUN(from, group->width);
 
-/* The column of the view that the long (0) or short (1) row of a pair is; the last: none that
- * counts. */
+/* Column, in the view, of the long (0) or short (1) row of pair i; s->capacity - 1 if the row is to
+ * be ignored. */
 INLINE int64_t column_of(const Sweeper *s, const Group *group, int i, int which)
 {
 	int64_t none = s->capacity - 1,
@@ -141,7 +142,7 @@ INLINE void change_group(const Sweeper *s, const Group *group, const int pairs, 
 	WALK_PAIRS(CHANGE, EXCHANGE)
 }
 
-/* A function of literal arguments for all groups of a slab; most have all pairs. */
+/* Calls a function for all groups of a slab, with a constant number of pairs for full groups. */
 #define EACH_GROUP(function, way) \
 	for (int64_t i = first[0]; i < first[1]; i++) { \
 		const Group *group = &r->group[i]; \
@@ -172,7 +173,7 @@ ON_SLAB(change_slab, change_group)
 
 /* ---- rotation and transposition of the image ------------------------------------------------- */
 
-/* Up to BLOCK x BLOCK pixels; whole ones with literal sizes. */
+/* Maps a block of up to BLOCK x BLOCK pixels; constant sizes for full blocks. */
 INLINE void turn_block(
 	const Sweeper *s, int64_t x, int64_t y, const int64_t wide, const int64_t tall)
 {
@@ -207,7 +208,7 @@ static void place(const Symmetry *m, const ScsrRows *r, const int64_t from[2], i
 	to[1] = m->flip[1] ? r->ny - 1 - y : y;
 }
 
-/* Where the present image has what belongs at (x, y) as symmetry `to` sees it. */
+/* Index, in the current image, of the pixel that symmetry `to` maps to (x, y). */
 static int64_t place_now(const Sweeper *s, int to, int64_t x, int64_t y)
 {
 	const Symmetries *all = &s->scsr->symmetries;
@@ -218,7 +219,8 @@ static int64_t place_now(const Sweeper *s, int to, int64_t x, int64_t y)
 	return now[1] * s->scsr->rows->nx + now[0];
 }
 
-/* Whether the image as a symmetry sees it is the present one, forwards (1) or backwards (-1). */
+/* Whether the image mapped by a symmetry equals the current one, read in order (way 1) or in
+ * reverse order (way -1). */
 static bool on_device(Sweeper *s, int symmetry, int64_t way)
 {
 	s->origin = place_now(s, symmetry, 0, 0);
@@ -253,7 +255,7 @@ static Rays rays_of(const Sweeper *s, int64_t view, bool flip)
 		.spared = flip && straight >= 0 ? orbit->columns : 0};
 }
 
-/* Work on the slabs with those rays, if there are any. */
+/* Runs a task on all slabs with these rays; does nothing if there are none. */
 static void work(Sweeper *s, Rays rays, void (*on_slab)(void *, int64_t))
 {
 	if (!rays.orbit)
@@ -265,7 +267,7 @@ static void work(Sweeper *s, Rays rays, void (*on_slab)(void *, int64_t))
 	parallel_for(s->scsr->rows->slabs, on_slab, s);
 }
 
-/* The lane whose view the products of an orbit are of. */
+/* The lane for whose view the products of an orbit are computed. */
 static int first_lane(const Orbit *orbit)
 {
 	int g = 0;
@@ -274,8 +276,9 @@ static int first_lane(const Orbit *orbit)
 	return g;
 }
 
-/* From sums to steps, ray by ray. Where a view has its columns the other way round, the ray d
- * before ray c is the one d after it, whose product with it is kept there. */
+/* Computes the steps of a view's rays from the sums, one ray after the other. If the columns are
+ * reversed, the ray d columns before ray c is stored d columns after it, where its product with c
+ * is found. */
 static void settle(Sweeper *s, const RowSweep *rows, int64_t view, const Rays *rays)
 {
 	const ScsrRows *r = s->scsr->rows;
@@ -324,9 +327,9 @@ static void sweep(RowSweeper *face, const RowSweep *rows, float *x)
 
 typedef struct {
 	const Sweeper *sweeper;
-	int64_t tasks, most; /* most: entries of a row */
-	float *images;       /* [task]: a row spread out over the pixels, else zeros */
-	int64_t *index;      /* [task][column modulo apart][entry]: the last rows */
+	int64_t tasks, most; /* most: largest number of entries of a row */
+	float *images;       /* [task]: one row as an image; zeros between rows */
+	int64_t *index;      /* [task][column modulo apart][entry]: the last `apart` rows */
 	float *weight;
 } Neighbours;
 

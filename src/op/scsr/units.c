@@ -1,12 +1,12 @@
-/* Units of work of a product with SCSR, one per thread block: some views in one slab each, of
- * similar work, in descending order. */
+/* Divides a product with SCSR into units of work, one per thread block. A unit consists of some
+ * views in one slab; units have similar sizes and are sorted, the largest first. */
 #include <stdlib.h>
 #include "op/scsr/scsr.h"
 
 enum {
-	UNITS = 512,    /* that keep a device busy */
-	LEAST_WORK = 1, /* bundles for each pixel of a slab, which has to come and go as well */
-	WAVE_WORK = 32, /* bundles that could be added while threads wait for one another */
+	UNITS = 512,    /* number of units that keeps a device busy */
+	LEAST_WORK = 1, /* least bundles of a unit per pixel of its slab */
+	WAVE_WORK = 32, /* cost of a wave, in bundles: threads wait for each other after it */
 };
 
 static const char what[] = "the work on a matrix";
@@ -18,7 +18,7 @@ typedef struct {
 
 typedef struct {
 	const Scsr *scsr;
-	int64_t wanted, work; /* units; of all views in use */
+	int64_t wanted, work; /* number of units wanted; total work in bundles */
 	Sized *units;
 	KernelUnit *sorted;
 	KernelWave *waves;
@@ -32,13 +32,13 @@ static int64_t cell_of(const Scsr *scsr, int64_t slab, int64_t orbit)
 	return slab * scsr->rows->orbits + scsr->symmetries.orbits[orbit].number;
 }
 
-/* The first piece of a cell, or of the one after it. */
+/* First piece of a cell (slab * orbits + orbit); also valid for one cell beyond the last. */
 static int64_t piece_of(const ScsrPieces *p, int64_t cell)
 {
 	return p->first_piece[p->first_wave[cell]];
 }
 
-/* In bundles. */
+/* Work of a cell, in bundles. */
 static int64_t cell_work(const Scsr *scsr, int64_t cell)
 {
 	const ScsrPieces *p = &scsr->rows->pieces;
@@ -65,7 +65,7 @@ int64_t scsr_units(const ScsrRows *rows, int64_t bundles)
 	return max64(1, min64(UNITS, bundles / (LEAST_WORK * rows->slab_size * rows->slab_width)));
 }
 
-/* A view's waves and pieces to the end of the unit. */
+/* Appends the waves and pieces of a view to a unit. */
 static void add_cell(Sharing *s, Sized *to, const Orbit *orbit, int64_t cell)
 {
 	const ScsrPieces *p = &s->scsr->rows->pieces;

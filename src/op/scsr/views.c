@@ -1,38 +1,39 @@
-/* Which symmetries of the grid a set of views has, and which rays are images of which. */
+/* Finds the symmetries of the grid under which a set of views is invariant, and which rays are
+ * images of each other. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "op/scsr/scsr.h"
 
-/* Views of the same key have directions no farther apart than this angle. Rays are the same where
- * they are nowhere farther apart than RAY_TOLERANCE voxels. */
+/* Views with the same key have directions that differ by less than SAME_KEY (radians). Two rays are
+ * the same if their distance is nowhere above RAY_TOLERANCE voxels. */
 #define SAME_KEY 1e-8
 
 static const double pi = 3.14159265358979323846;
 
-/* A view in voxels from the middle of the grid: its source or the direction of its rays, and its
- * first and last pixel. */
+/* A view, in voxels from the centre of the grid: its source or ray direction, and its first and
+ * last pixel. */
 typedef struct {
 	bool point;
 	double source[2], ends[2][2];
 } Shape;
 
 typedef struct {
-	double key; /* angle of the source; of the rays, up to half a turn */
+	double key; /* angle of the source, or of the rays modulo 180 degrees */
 	int64_t view;
 } Keyed;
 
 typedef struct {
 	const Lister *lister;
 	Shape *shapes;
-	Keyed *keyed; /* in the order of keys */
+	Keyed *keyed; /* sorted by key */
 	int64_t count;
 } Views;
 
 static Symmetry make_symmetry(int number, int64_t nx, int64_t ny)
 {
 	Symmetry s = {.swap = number >> 2 & 1, .flip = {number & 1, number >> 1 & 1}};
-	/* With x' = +-(x or y) and y' likewise; swapping is for squares alone. */
+	/* x' = +-x or +-y, y' likewise; x and y are exchanged only in square grids. */
 	int64_t step_x = s.flip[0] ? -1 : 1, step_y = s.flip[1] ? -nx : nx;
 	s.origin = (s.flip[0] ? nx - 1 : 0) + (s.flip[1] ? (ny - 1) * nx : 0);
 	s.along_x = s.swap ? step_y : step_x;
@@ -87,7 +88,7 @@ static double shape_key(const Shape *shape)
 	return shape->point ? angle : angle < 0 ? angle + pi : angle;
 }
 
-/* Ray `i` of a is ray `j` of b; rays without a source are the same in both directions. */
+/* Whether ray i of a is ray j of b. Parallel rays of opposite direction are the same. */
 static bool same_ray(const Shape *a, int i, const Shape *b, int j)
 {
 	double x = a->ends[i][0] - b->ends[j][0], y = a->ends[i][1] - b->ends[j][1];
@@ -136,7 +137,7 @@ static void views_close(Views *v)
 	mem_free(v->keyed);
 }
 
-/* First place of a key that is not below `key`. */
+/* Index of the first view with a key not below `key`. */
 static int64_t find_key(const Views *v, double key)
 {
 	int64_t low = 0, high = v->count;
@@ -150,8 +151,8 @@ static int64_t find_key(const Views *v, double key)
 	return low;
 }
 
-/* Calls `take` for the views that are the image, straight (0) or in reverse (1), until it says
- * yes. Angles go round, so keys are looked for a turn away, too. */
+/* Calls `take` for every view that equals the image, with its columns in order or reversed (flip),
+ * until it returns true. Angles are periodic, so keys are also searched for one period away. */
 static bool each_match(const Views *v, const Shape *image, bool flip,
 	bool (*take)(void *user, int64_t view, bool flip), void *user)
 {
@@ -187,9 +188,9 @@ static bool is_closed(const Views *v, const Symmetry *s)
 	return true;
 }
 
-/* Where a rule of the kernel takes one side of a tie, the mirror image of a row is not a row: rays
- * along the faces between voxels, and, where Joseph's method stops at the outermost voxels, rays
- * along the diagonal. */
+/* Whether a tie rule of the kernel affects a ray, so that the mirror image of its matrix row is not
+ * a row of the matrix: rays along the faces between voxels and, if Joseph's method stops at the
+ * outermost voxels, rays along the diagonal. */
 static bool ray_has_ties(const Plan *plan, bool line, const Shape *shape, const double pixel[2])
 {
 	double d[2] = {shape->source[0], shape->source[1]};
@@ -224,8 +225,8 @@ static bool has_ties(const Views *v, int64_t view)
 	return false;
 }
 
-/* Squares have eight, rectangles four; points half way between two pixels, of which the nearest is
- * taken, have no mirror image. */
+/* Selects the symmetries: eight for square grids, four for others. With nearest-neighbour
+ * interpolation, points halfway between two pixels have no mirror image. */
 static void choose_symmetries(Symmetries *found, const Views *v)
 {
 	const int64_t *n = v->lister->plan.grid.n;
@@ -250,11 +251,11 @@ typedef struct {
 	bool *covered; /* [view] */
 	Orbit *orbit;
 	int lane;
-	bool old; /* views that are in this orbit already, else views that are in none */
+	bool old; /* match views that are in this orbit already, else views in no orbit */
 } Claim;
 
-/* Takes the view for the lane unless it is covered; of the orbit's own views, unless another lane
- * has it with the same direction of columns. */
+/* Assigns a view to the lane unless it is taken: by any orbit, or (old) by another lane of this
+ * orbit with the same order of columns. */
 static bool claim(void *user, int64_t view, bool flip)
 {
 	Claim *c = user;
@@ -278,7 +279,8 @@ static bool has_both(const Orbit *orbit, int count, int lane)
 	return false;
 }
 
-/* Half the columns are enough if every view is met in both directions; else once is enough. */
+/* If every view of the orbit is an image in both column orders, half the columns are stored; else
+ * the second image of each view is dropped. */
 static void settle_columns(Orbit *orbit, int count, int64_t columns)
 {
 	bool half = true;
