@@ -91,7 +91,8 @@ static __device__ int common_line(double least)
 	return max(min(line, COLUMNS - REACH), 0);
 }
 
-/* Slope of a hat per column; with FINE = 1 as two halves, for its right and left side. */
+/* Slope of a hat per column; with FINE = 1 as two halves, for the columns before and after a
+ * pixel. */
 template <int FINE> static __device__ float slope_of(float inverse)
 {
 	__half2 both = __floats2half2_rn(-inverse, inverse);

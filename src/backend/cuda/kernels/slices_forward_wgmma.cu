@@ -94,7 +94,7 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 	return transpose_out(backend, &y, epilogue);
 }
 
-/* Tiles across the rays, so many that they cover the plane for every shift along the rays. */
+/* Range of tiles across the rays that covers the plane for every shift along the rays. */
 static Course course_of(const Bundle *bundle, int nu, int nv)
 {
 	Course c = {

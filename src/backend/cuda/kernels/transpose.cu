@@ -1,4 +1,5 @@
-/* Transposing arrays so that slices are the fastest axis, and back; see transpose.h. */
+/* Kernels and launches of transpose.h: arrays are transposed so that slices are the fastest
+ * axis, and back. */
 #include "backend/cuda/kernels/transpose.h"
 
 /* A thread has EACH elements; BLOCKS per SM keep enough loads in flight. */
@@ -6,7 +7,8 @@ enum { TILE = 32, WIDE = 64, WARPS = 8, EACH = WIDE / WARPS, BLOCKS = 4 };
 
 /* ---- scales ---------------------------------------------------------------------------------- */
 
-/* The bits of non-negative floats are ordered like the floats. */
+/* Largest absolute value, times the weights of the views. Comparing bits is valid: non-negative
+ * floats are ordered like their bit patterns. */
 static __global__ void find_largest(
 	const __grid_constant__ Transposed t, const HatView *views, unsigned *largest)
 {
@@ -27,18 +29,20 @@ static __global__ void find_largest(
 
 /* ---- floats ---------------------------------------------------------------------------------- */
 
-/* A part of an array as [j][slice]: wide enough that a thread has several loads in flight. */
+/* A part of an array in shared memory as [j][slice]; wide enough that a thread has several loads
+ * in flight. */
 typedef float Tile[WIDE][TILE + 1];
 
-/* How a thread goes through its elements outside, where neighbouring threads are neighbours in
- * memory: from (i, j) of the tile, ROUND steps of (di, dj), repeated with TILE added to j each
- * time. */
+/* The elements of a tile that a thread accesses in the caller's array, where neighbouring
+ * threads are neighbours in memory: from (i, j) of the tile, ROUND steps of (di, dj), repeated with
+ * TILE added to j each time. */
 enum { ROUND = TILE / WARPS };
 
 typedef struct {
 	int i, j, di, dj;
-	int64_t first, step, jump; /* strides in memory */
-	int low_j, high_i, high_j; /* limits of the elements inside the array */
+	int64_t first, step, jump; /* offset of the first element; strides of a step and of TILE
+	                            * along j */
+	int low_j, high_i, high_j; /* range of i and j inside the array, relative to the tile */
 } Walk;
 
 static __device__ __forceinline__ Walk walk_of(const Transposed *t, int64_t i0, int64_t j0)
@@ -58,7 +62,7 @@ static __device__ __forceinline__ Walk walk_of(const Transposed *t, int64_t i0, 
 	return w;
 }
 
-/* Element number r. */
+/* Position of element r, in the tile and in memory. */
 static __device__ __forceinline__ int i_of(const Walk *w, int r)
 {
 	return w->i + r % ROUND * w->di;
@@ -113,7 +117,7 @@ static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 
 /* ---- halves ---------------------------------------------------------------------------------- */
 
-/* Eight floats as halves; replaces them by their rounding errors. */
+/* Rounds eight floats to halves, and replaces the floats by their rounding errors. */
 static __device__ uint4 round_word(float value[CHUNK])
 {
 	union {
@@ -155,11 +159,13 @@ static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 	}
 }
 
-/* Four rows of an array, padded so that the pixels of a square are in different banks. */
+/* SQUARE_SIDE tiles, of neighbouring k, padded so that the pixels of a square are in different
+ * banks. */
 typedef float Rows[SQUARE_SIDE][WIDE * (TILE + 1) + SQUARE_SIDE];
 
-/* One word per lane: two chunks of a square, 16 slices apart, so that whole lines are written in
- * either order. `row` and `j` are squares. */
+/* Writes one word (eight slices) per lane: a warp writes two chunks of a square, 16 slices
+ * apart, so that whole cache lines are written in either order. (row, j): position of the
+ * square. */
 static __device__ __forceinline__ void put_words(const Rows rows, const Halves *to,
 	const HalfSquares *squares, float scale, int64_t row, int64_t j, int64_t chunk, int c)
 {
@@ -181,7 +187,7 @@ static __device__ __forceinline__ void put_words(const Rows rows, const Halves *
 	}
 }
 
-/* Writes both orders from one read of the array. */
+/* Writes both orders of HalfSquares from one read of the array. */
 static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 	halves_to_squares(const __grid_constant__ Transposed t, const __grid_constant__ Halves to,
 		const __grid_constant__ HalfSquares squares)
@@ -207,7 +213,8 @@ static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 
 /* ---- and out --------------------------------------------------------------------------------- */
 
-/* What an epilogue reads besides the sum: the element at `place` or of the data, and a factor. */
+/* Loads what an epilogue needs besides the sum. value: the element at `place`, or the measured
+ * data; factor: the weight of the voxel or of the ray. */
 template <EpilogueKind EPILOGUE>
 static __device__ __forceinline__ void load_operands(const CudaUpdate &update,
 	const CudaResidual &residual, const float *place, float *value, float *factor)
@@ -222,7 +229,8 @@ static __device__ __forceinline__ void load_operands(const CudaUpdate &update,
 	}
 }
 
-/* `pixel`: of a slice, for the factors of an update. */
+/* Applies the epilogue and stores the result; pixel: index in a slice, for the factors of an
+ * update. */
 template <EpilogueKind EPILOGUE>
 static __device__ __forceinline__ void store_result(const CudaUpdate &update,
 	const CudaResidual &residual, float *place, int64_t pixel, float value, float factor,
@@ -240,7 +248,7 @@ static __device__ __forceinline__ void store_result(const CudaUpdate &update,
 		residual.of.weighted[place - residual.projections] = factor * (value - result);
 }
 
-/* All loads are issued before the first is used. */
+/* Transposes back and applies the epilogue. All loads are issued before the first is used. */
 template <EpilogueKind EPILOGUE>
 static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 	floats_out(const __grid_constant__ Transposed t, const __grid_constant__ CudaUpdate update,
@@ -294,7 +302,7 @@ tomos_status transpose_in(tomos_backend *backend, const Transposed *t)
 	return TOMOS_OK;
 }
 
-/* The value stays on the GPU; no synchronisation. */
+/* The value remains on the GPU, without synchronisation. */
 tomos_status largest_value(
 	tomos_backend *backend, const Transposed *t, const HatView *weights, unsigned *largest)
 {
@@ -346,7 +354,7 @@ tomos_status transpose_out(
 
 /* ---- of a request ---------------------------------------------------------------------------- */
 
-/* If not even one unit fits: fewer slices, in whole words. */
+/* If not even one unit fits, fewer slices: multiples of CHUNK. */
 int64_t slices_at_once(const tomos_backend *backend, const ProjectRequest *what, const HatSlices *l,
 	SlicesScratch keeps)
 {
@@ -361,7 +369,7 @@ int64_t slices_at_once(const tomos_backend *backend, const ProjectRequest *what,
 
 void slices_range(const ProjectRequest *what, const HatSlices *l, int64_t *low, int64_t *high)
 {
-	int64_t one = -l->first * l->sign; /* the slices of the first and the last row */
+	int64_t one = -l->first * l->sign; /* slices of the first and of the last detector row */
 	int64_t two = (what->plan->model.rows - 1 - l->first) * l->sign;
 	*low = max64(what->box.low[l->s], min64(one, two));
 	*high = min64(what->box.high[l->s], max64(one, two) + 1);

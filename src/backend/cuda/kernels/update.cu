@@ -1,4 +1,4 @@
-/* The epilogue of kernels that gather the sum of a voxel in one thread; see update.h. */
+/* Host side of update.h: the epilogue of kernels that gather the sum of a voxel in one thread. */
 #include "backend/cuda/kernels/update.h"
 
 /* Weight of a voxel at the centre of the grid in a view of the voxel-driven projector (voxel.h). */
@@ -20,8 +20,8 @@ static double voxel_weight(const Plan *plan, const KernelView *k)
 	return k->mass * sqrt(square) / fabs(depth * depth * (in_plane ? 1 : depth));
 }
 
-/* Approximate largest weight of a voxel for a ray of weight 1; ray-driven: the longest side of a
- * voxel. */
+/* Approximate largest weight of a voxel for a ray of weight 1. Ray-driven projectors: the
+ * longest side of a voxel. */
 static float largest_weight(const ProjectRequest *what)
 {
 	const double *step = what->plan->whole.step;

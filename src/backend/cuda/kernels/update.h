@@ -1,6 +1,7 @@
-/* Epilogue of kernels that gather the sum of a voxel in one thread: the sum is added, or the voxel
- * updated. For updates that divide by the sum of the weights, pixels are pairs of a value and its
- * weight, so that positions and weights are computed once for both. */
+/* Epilogue of kernels that gather the sum of a voxel in one thread: the sum is added to the
+ * voxel, or used for a fused update. For updates that divide by the sum of the weights, a pixel is
+ * a pair (float2) of value and weight of its ray, so that positions and weights are computed once
+ * for both. */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_UPDATE_H
 #define TOMOS_BACKEND_CUDA_KERNELS_UPDATE_H
 
@@ -8,20 +9,20 @@
 
 /* What is done with the sum of a voxel. */
 typedef struct {
-	bool fused; /* updated as `with` says; else the sum is added */
+	bool fused; /* voxels are updated by `with`; else sums are added */
 	float least;
-	const unsigned *largest; /* ray weight, as the bits of a float; NULL: 1 */
+	const unsigned *largest; /* largest ray weight, as the bits of a float; NULL: 1 */
 	CudaUpdate with;
 } VoxelUpdate;
 
 tomos_status update_open(tomos_backend *backend, const ProjectRequest *what,
 	const CudaEpilogue *epilogue, VoxelUpdate *s);
 
-/* Number of views per pass, where each needs `floats` floats of scratch. */
+/* Number of views per pass, each of which needs `floats` floats of scratch memory. */
 int64_t views_at_once(const tomos_backend *backend, const ProjectRequest *what, int64_t floats);
 
-/* Processes a request, as many views at once as fit into scratch: run_views(first, count, update).
- * The sum of a voxel may come in parts, so bounds are applied with the last one. */
+/* Processes the views in passes of at_once: calls run_views(first, count, update). Bounds are
+ * applied only in the last pass, when the sum of a voxel is complete. */
 template <class Part>
 static inline tomos_status views_each(
 	const VoxelUpdate *update, int64_t count, int64_t at_once, Part run_views)
@@ -37,7 +38,7 @@ static inline tomos_status views_each(
 	return TOMOS_OK;
 }
 
-/* The same for a whole request whose views need floats(model, average) floats of scratch each. */
+/* The same for a request whose views need floats(model, average) floats of scratch memory each. */
 template <int64_t (*floats)(const KernelModel *model, bool pairs), class Part>
 static inline tomos_status update_each(tomos_backend *backend, const ProjectRequest *what,
 	const CudaEpilogue *epilogue, Part run_views)
@@ -48,7 +49,7 @@ static inline tomos_status update_each(tomos_backend *backend, const ProjectRequ
 	return views_each(&update, what->count, views_at_once(backend, what, each), run_views);
 }
 
-/* Averages need all views at once. */
+/* Division by the sum of the weights needs all views in one pass. */
 template <int64_t (*floats)(const KernelModel *model, bool pairs)>
 static CudaFusion update_fuses(const tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const FusedUpdate *step)
@@ -80,7 +81,8 @@ static __device__ __forceinline__ void accumulate(float2 &sum, float weight, flo
 	sum.y = fmaf(weight, pixel.y, sum.y);
 }
 
-/* A pixel times the length of a step; `weight` is that of its ray, NULL: 1. */
+/* Sets a pixel to value times step length, and its weight to that of the ray (NULL: 1) times
+ * step length. */
 static __device__ __forceinline__ void set_pixel(
 	float &pixel, float step, const float *value, const float *)
 {
@@ -93,7 +95,8 @@ static __device__ __forceinline__ void set_pixel(
 	pixel = make_float2(step * *value, weight ? step * *weight : step);
 }
 
-/* The voxel after the update, or with the sum added; `weight` is its own. */
+/* Value of a voxel after the fused update, or with the sum added. weight: W of the voxel; sum.y:
+ * sum of the ray weights. */
 static __device__ __forceinline__ float updated_voxel(
 	const VoxelUpdate &s, float x, float weight, float sum)
 {
@@ -108,8 +111,8 @@ static __device__ __forceinline__ float updated_voxel(
 	return cuda_updated(s.with, x, factor * weight, sum.x);
 }
 
-/* Updates `count` of N voxels with a stride of `apart` by sum_of(0), sum_of(1), ... SOME loads are
- * in flight before the first store, as many as registers allow. */
+/* Updates the first `count` of N voxels by sum_of(0), sum_of(1), ...; apart: their stride. SOME
+ * loads are issued before the first store, as many as registers allow. */
 template <int N, int SOME, class Sum>
 static __device__ __forceinline__ void update_voxels(
 	const VoxelUpdate &s, float *to, int64_t apart, int count, const Sum &sum_of)

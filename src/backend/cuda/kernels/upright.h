@@ -1,14 +1,14 @@
-/* Rays of upright detectors: those of one detector column are in one plane parallel to z, a sheet.
- * Circular cone beam, fans and parallel beam. */
+/* Rays of upright detectors (circular cone beam, fans and parallel beam): all rays of one
+ * detector column are in one plane parallel to z, a sheet. */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_UPRIGHT_H
 #define TOMOS_BACKEND_CUDA_KERNELS_UPRIGHT_H
 
 #include "backend/cuda/cuda.h"
 #include "kernel/ray.h"
 
-/* The rays of a detector column by dominant axis (0: x, 1: y): in plane k, the other coordinate is
- * p + k slope, and row j is at height z + k climb + j (gap + k widen), relative to the first voxel
- * of the box. */
+/* The rays of a detector column, for their dominant axis (0: x, 1: y). In plane k of that axis,
+ * their other horizontal coordinate is p + k slope, and the ray of row j is at height z + k climb +
+ * j (gap + k widen); all in voxels, relative to the first voxel of the box. */
 typedef struct {
 	double p, slope, z, climb, gap, widen;
 	int axis;
@@ -43,7 +43,7 @@ static __device__ Path path_of(const KernelGrid *grid, const KernelModel *model,
 	return path;
 }
 
-/* Length of a ray from one plane of its axis to the next. */
+/* Length of a ray from one plane of its dominant axis to the next. */
 static __device__ float step_of(
 	const KernelGrid *grid, const KernelView *k, int64_t row, int64_t column, int axis)
 {
@@ -51,12 +51,12 @@ static __device__ float step_of(
 	return (float)(ray.length / fabs(ray.direction[axis]));
 }
 
-/* Whether the rays of all views of a request are in sheets and nowhere steep, and the range of the
- * distance of neighbouring rows inside the box, in voxels. */
+/* Whether the rays of all views of a request are in sheets, with dominant axis x or y. least,
+ * most: range of the distance of neighbouring rows inside the box, in voxels. */
 bool sheet_views(const ProjectRequest *what, double *least, double *most);
-/* Columns to either side of a voxel's projection whose sheets pass within one voxel: the largest
- * shift of the projection per voxel along x or y; and the smallest distance of rows. 0 where there
- * are no sheets, or too many. */
+/* Number of columns to either side of a voxel's projection whose sheets can pass within one
+ * voxel: the largest shift of the projection per voxel along x or y. 0 if there are no sheets or
+ * too many columns. *gap: smallest distance of rows, in voxels. */
 double sheet_reach(const ProjectRequest *what, double *gap);
 
 #endif

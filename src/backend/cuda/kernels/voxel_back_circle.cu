@@ -1,25 +1,26 @@
-/* Voxel-driven back projection on full circles whose views come in sets 90 or 180 degrees apart.
+/* Voxel-driven back projection on full circles with views in sets that are 90 or 180 degrees apart.
  *
- * Rotating a voxel and a view by the same angle about the axis leaves detector position and weight
- * unchanged. So for views that are rotations of each other, one position and one weight serve the
- * voxel and its rotated images: two or four updates, whose pixels are stored side by side. A thread
- * has columns of voxels in a half or quarter of the volume and their rotated images; the rest is as
- * in voxel_back_cone.cu.
+ * Rotating a voxel and a view by the same angle about the rotation axis leaves detector position
+ * and weight unchanged. So for views that are rotations of each other, one position and one weight
+ * serve the voxel and its rotated images: two or four updates, whose pixels are stored side by
+ * side. A thread has columns of voxels in one half or quarter of the volume and their rotated
+ * images; the rest is as in voxel_back_cone.cu.
  *
- * The view list is divided into its parts of 180 or 90 degrees. Image i holds view i of every part,
- * interleaved. For the view of part m, the voxel rotated k times reads place m + k of the image. A
- * block therefore visits the images once per m and rotates its accumulators by one place after each
- * pass.
+ * The view list is divided into parts of 180 or 90 degrees. Image i contains view i of every part,
+ * interleaved. For the view of part m, the voxel rotated k times reads element m + k of a pixel,
+ * modulo the number of parts. A block therefore visits the images once per m, and rotates its
+ * accumulators by one place after each pass.
  */
 #include "backend/cuda/kernels/voxel_back_cone.h"
 
-/* A pixel of a view and of the views rotated against it, interleaved. */
+/* A pixel of a view and of the views that are rotated by multiples of 180 or 90 degrees,
+ * interleaved. */
 typedef float2 Pair;
 typedef float4 Quad;
 
 template <class Pixel> constexpr int PARTS = (int)(sizeof(Pixel) / sizeof(float));
 template <class Pixel> constexpr int SUMS = PARTS<Pixel> *COLUMN;
-template <class Pixel> constexpr int BLOCKS = PARTS<Pixel> == 2 ? 3 : 2; /* by registers */
+template <class Pixel> constexpr int BLOCKS = PARTS<Pixel> == 2 ? 3 : 2; /* per SM */
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
@@ -64,7 +65,7 @@ static __device__ __forceinline__ void mix(const Pixel *at, Mix m, float q[PARTS
 			m.right, ((const float *)&right)[k], m.left * ((const float *)&left)[k]);
 }
 
-/* Weights of rows k .. k + S for voxel k of a span; see voxel_back_cone.cu. */
+/* Weights of rows k .. k + S for voxel k of a span; see the formula in voxel_back_cone.cu. */
 template <int S>
 static __device__ __forceinline__ void shares_of(
 	float more, float t0, int k, float weight, float share[S + 1])
@@ -79,7 +80,7 @@ static __device__ __forceinline__ void shares_of(
 	share[S] = rest;
 }
 
-/* A weight common to all voxels is applied to the interpolated columns. */
+/* Without RAYS, the weight is common to all voxels and applied to the interpolated columns. */
 template <int S, bool RAYS, class Pixel>
 static __device__ __forceinline__ void visit_span(
 	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum)
@@ -108,7 +109,7 @@ static __device__ __forceinline__ void visit_span(
 	}
 }
 
-/* Moves each sum to the next place. */
+/* Rotates the accumulators: each sum moves to the next rotated image. */
 template <class Pixel> static __device__ __forceinline__ void move_on(float sum[SUMS<Pixel>])
 {
 	const int last = SUMS<Pixel> - COLUMN;
@@ -124,7 +125,7 @@ template <class Pixel> static __device__ __forceinline__ void move_on(float sum[
 
 typedef struct {
 	int64_t part;  /* views of one part */
-	int direction; /* parts from a view to the one rotated by one step: 1 or 3 */
+	int direction; /* number of parts from a view to the one rotated by one step: 1 or 3 */
 } Circle;
 
 /* Number of distinct rotated images of a column: in the middle of odd grids they coincide. */
@@ -163,7 +164,7 @@ static __device__ __forceinline__ void change(
 	}
 }
 
-/* Processes s.count views of each part. */
+/* Back projects s.count views of each part. */
 template <class Pixel, bool RAYS>
 static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	quarter_back(const __grid_constant__ Tiles s, const __grid_constant__ Circle circle)
@@ -203,7 +204,7 @@ template <class Pixel> static int64_t image_floats(const KernelModel *model)
 	       (int64_t)(sizeof(Pixel) / sizeof(float));
 }
 
-/* Processes the views from `first` on of each part. */
+/* Back projects the views from `first` on of each part. */
 template <class Pixel>
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, const Tiles *s,
 	const Circle &circle, int64_t first)
@@ -258,8 +259,8 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 		});
 }
 
-/* Averages would need twice the accumulators, more than there are registers: voxel_back_cone fuses
- * them. */
+/* Division by the sum of the weights would need twice the accumulators, more than there are
+ * registers: voxel_back_cone fuses these updates. */
 static CudaFusion circle_fuses(
 	const tomos_backend *, const ProjectRequest *, const CudaNotes *, const FusedUpdate *step)
 {

@@ -2,24 +2,26 @@
  * about one row apart: circular cone beam and parallel beam.
  *
  * A block has SIDE x SIDE columns of COLUMN voxels in registers and visits all views. The part of a
- * view that the block needs is copied into shared memory while earlier views are processed. Each
- * detector row is interpolated across columns once per thread and span of SPAN voxels, and only the
- * start of a span is rounded to an integer: voxel k of it is within rows k .. k + S, and the
- * interpolation along them is
+ * view that the block needs is copied into shared memory while earlier views are processed. A
+ * column is processed in spans of SPAN voxels. For each span, a thread interpolates the detector
+ * rows across columns once: q[0], q[1], ... Only the start of a span is rounded to an integer:
+ * voxel k of the span is between rows k and k + S, and its value is
  *
- *     q[k] + sum over s < S of saturate(t - s) (q[k + s + 1] - q[k + s]),  t = t0 + k (climb - 1),
+ *     q[k] + sum over s < S of saturate(t - s) (q[k + s + 1] - q[k + s]), t = t0 + k (climb - 1),
  *
- * which is linear interpolation, in two FMAs for each s. S is 2 or 3, depending on how far the
- * block's magnification is from one row per voxel.
+ * where t0 is the position of voxel 0 relative to row 0 and climb the rows per voxel. This is
+ * linear interpolation in two FMAs for each s. S is 2 or 3, depending on how far the block's
+ * magnification is from one row per voxel.
  */
 #include "backend/cuda/kernels/voxel_back_cone.h"
 
-/* A value and its difference to the next one; for averages, the same of the ray weights. */
+/* Pair: a value and the difference to the next column. Averaged: the same, and the same of the
+ * ray weights, for updates that divide by the sum of the weights. */
 typedef float2 Pair;
 typedef float4 Averaged;
 
 template <class Pixel> constexpr int LANES = (int)(sizeof(Pixel) / sizeof(Pair));
-template <class Pixel> constexpr int BLOCKS = LANES<Pixel> == 1 ? 4 : 2; /* by registers */
+template <class Pixel> constexpr int BLOCKS = LANES<Pixel> == 1 ? 4 : 2; /* per SM */
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
@@ -34,7 +36,7 @@ static __device__ __forceinline__ void set_next(
 	pixel = make_float4(here, next - here, counts, counts_next - counts);
 }
 
-/* `rays`: their weights; NULL: 1. */
+/* Copies the views to images with a border of zeros. rays: weights of the rays; NULL: 1. */
 template <class Pixel>
 static __global__ void make_pairs(const __grid_constant__ Tiles s, const float *from,
 	const float *rays, Pixel *to, int rows, int columns)
@@ -86,7 +88,7 @@ static __device__ __forceinline__ void visit_span(
 	}
 }
 
-/* Sums of voxel k: its own, and of the ray weights. */
+/* Sums of voxel k: of the data and, for Averaged, of the ray weights. */
 static __device__ __forceinline__ float result_of(const Pair *, const float *sum, int k)
 {
 	return sum[k];
@@ -123,8 +125,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Extent of the views: columns and rows by which the voxel columns of a block differ, deviation
- * from one row per voxel, and the smallest distance of the source. */
+/* Extremes over all views. columns, rows: largest differences between the voxel columns of a
+ * block; low, high: rows per voxel; nearest: least distance from the source, in voxels. */
 typedef struct {
 	double columns, rows, low, high, nearest;
 } Spread;
@@ -160,7 +162,7 @@ static void spread_corner(const Plan *plan, const KernelView *k, const double at
 	spread->nearest = fmin(spread->nearest, sqrt(away) / plan->whole.step[2]);
 }
 
-/* Blocks may extend beyond the box by their own size. */
+/* Corners are taken one block beyond the box, since blocks may extend beyond it. */
 bool tile_views(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
@@ -183,8 +185,8 @@ bool tile_views(const ProjectRequest *what)
 		}
 	}
 	double differ = fmax(spread.high - 1, 1 - spread.low) * (COLUMN - 1);
-	/* Threads start at rows that differ by spread.rows, and read up to COLUMN + S + 1 rows
-	 * further. */
+	/* The rows at which threads start differ by spread.rows; each reads up to COLUMN + S + 1
+	 * rows further. */
 	bool fits = differ < 3.98 && spread.columns < (double)(TILE_COLUMNS - 4) &&
 		    spread.rows + floor(differ) < (double)(TILE_ROWS - COLUMN - 6);
 	return fits && (!source || plan->model.weight != WEIGHT_RAY || spread.nearest > 200);
@@ -196,7 +198,7 @@ static bool tile_applies(const ProjectRequest *what, CudaNotes *notes)
 	return tile_views(what);
 }
 
-/* Floats of scratch per view. */
+/* Floats of scratch memory per view; pairs: with ray weights. */
 static int64_t view_floats(const KernelModel *model, bool pairs)
 {
 	return (int64_t)tile_lines(model) * tile_pitch(model) * (pairs ? 4 : 2);
@@ -210,7 +212,7 @@ static CudaFusion tile_fuses(const tomos_backend *backend, const ProjectRequest 
 	return update_fuses<view_floats>(backend, what, notes, step);
 }
 
-/* Processes the views from `first` on. */
+/* Back projects the views from `first` on. */
 template <class Pixel>
 static tomos_status run_views(
 	tomos_backend *backend, const ProjectRequest *what, const Tiles *s, int64_t first)

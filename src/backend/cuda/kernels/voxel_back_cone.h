@@ -1,7 +1,7 @@
-/* Voxel-driven back projection by blocks of voxel columns: common to all types of images.
+/* Voxel-driven back projection by blocks of voxel columns, for all types of images.
  *
  * A block has SIDE x SIDE columns of COLUMN voxels along z and visits all views. The part of a view
- * (tile) that the block needs is copied into shared memory while earlier views are processed. A
+ * that the block needs (a tile) is copied into shared memory while earlier views are processed. A
  * Pixel of an image has 8 or 16 bytes: one or two pairs of floats, or the same pixel of several
  * views.
  */
@@ -14,47 +14,51 @@
 enum {
 	SIDE = 16,
 	COLUMN = 16,
-	SPAN = 8,    /* voxels of a column that follow the rows of a tile together */
-	AT_ONCE = 2, /* views between two barriers; as many tiles are in flight */
+	SPAN = 8,    /* voxels whose first row is rounded together; see voxel_back_cone.cu */
+	AT_ONCE = 2, /* views between two barriers; the same number of tiles is being copied */
 	TILES = 2 * AT_ONCE,
-	TILE_COLUMNS = 32, /* pixels that a block can hold of a view */
+	TILE_COLUMNS = 32, /* columns and rows of a tile */
 	TILE_ROWS = 32,
-	BORDER = TILE_COLUMNS + 2, /* zeros beside an image, and TILE_ROWS above and below */
+	BORDER = TILE_COLUMNS + 2, /* columns of zeros beside an image; above and below:
+	                            * TILE_ROWS rows */
 	THREADS = SIDE * SIDE,
-	WARPS = THREADS / 32 /* more than tiles */
+	WARPS = THREADS / 32 /* more than TILES */
 };
 
-/* Row pitch of a tile: rows are half of the banks apart. With this, and threads placed as in
- * place_of, few concurrent reads have bank conflicts. */
+/* Row pitch of a tile, in pixels: neighbouring rows are half of the banks apart. With this, and
+ * threads placed as in place_of, few concurrent reads have bank conflicts. */
 template <class Pixel> constexpr int PITCH = TILE_COLUMNS + 64 / (int)sizeof(Pixel);
 
-/* Columns of the threads of a block: 8 or 16 neighbours are a rectangle, a warp 8 x 4. */
+/* Column of voxels (x, y) of a thread: 8 or 16 neighbouring threads are a rectangle, a warp is 8
+ * x 4. */
 static __device__ __forceinline__ int2 place_of(int thread)
 {
 	const int lane = thread % 32, warp = thread / 32;
 	return make_int2(lane % 4 + lane / 16 * 4 + warp % 2 * 8, lane / 4 % 4 + warp / 2 * 4);
 }
 
-/* A view relative to a block: (column, row) = (uf + ua dx + ub dy, vf + va dx + vb dy) / D from the
- * tile's first pixel, D = df + da dx + db dy; rows increase by vc / D per voxel. */
-typedef struct __align__(16) /* four numbers are one load */
+/* A view relative to the first voxel (corner) of a block. The voxel at (dx, dy) from the corner
+ * has depth D = df + da dx + db dy. Its projection, relative to the tile's first pixel, is (column,
+ * row) = (uf + ua dx + ub dy, vf + va dx + vb dy) / D; per voxel along z the row increases by vc /
+ * D. */
+typedef struct __align__(16) /* four numbers per load */
 {
 	float uf, ua, ub, vf, va, vb, vc, df, da, db, weight;
-	float away[3];     /* from the source to the corner, in units */
+	float away[3];     /* from the source to the corner, in units of length */
 	int segments;      /* S, see voxel_back_cone.cu */
-	int from;          /* the tile's first pixel in the image */
-	int columns, rows; /* of the tile that are needed */
+	int from;          /* index of the tile's first pixel in the image */
+	int columns, rows; /* columns and rows of the tile that are needed */
 }
 Near;
 
 typedef struct {
 	const KernelView *views;
 	int64_t count;
-	int weighting; /* a WEIGHT_... */
+	int weighting; /* WEIGHT_NONE, WEIGHT_DEPTH or WEIGHT_RAY */
 	int64_t low[3];
 	float step[3];
 	int n[3];
-	const void *images; /* [view][lines][pitch] of pixels, with their zeros */
+	const void *images; /* Pixel [view][lines][pitch], with borders of zeros */
 	int lines, pitch;
 	float *volume;
 	VoxelUpdate update;
@@ -65,7 +69,8 @@ static __device__ double affine(const double f[4], double x, double y, double z)
 	return f[0] * x + f[1] * y + f[2] * z + f[3];
 }
 
-/* First pixel of a tile, clamped: a tile that sees nothing may start nearer. */
+/* First row or column of a tile, clamped to the image; this moves only tiles whose pixels are
+ * all zero. */
 static __device__ int within(double first, int size, int tile)
 {
 	return (int)fmin(fmax(first, 0.0), (double)(size - tile));
@@ -115,8 +120,8 @@ static __device__ __forceinline__ Near near_block(
 	return near;
 }
 
-/* One warp copies a whole tile, 16 bytes per copy; the next warp the next one. So addresses are
- * computed once for several views. */
+/* Copies tiles, 16 bytes per instruction. One warp copies a whole tile, the next warp the next
+ * tile, so that addresses are computed once for several views. */
 template <class Pixel> struct Copier {
 	static constexpr int PIXELS = 16 / (int)sizeof(Pixel), CHUNKS = TILE_COLUMNS / PIXELS,
 			     DOWN = 32 / CHUNKS;
@@ -128,7 +133,7 @@ template <class Pixel> struct Copier {
 		column = threadIdx.x % CHUNKS * PIXELS;
 	}
 
-	/* Whether this warp copies that tile. */
+	/* Whether this warp copies tile `number`. */
 	static __device__ __forceinline__ bool has(int number)
 	{
 		return (number ^ (threadIdx.x / 32)) % WARPS == 0;
@@ -150,8 +155,9 @@ template <class Pixel> struct Copier {
 	}
 };
 
-/* Weights along a column of voxels: constant, or for rays of a point source the parabola through
- * three of them, which is exact to float where the source is far from a column. */
+/* Weight of voxel z of a column: w0 + z w1 + z^2 w2. Constant or, for rays of a point source,
+ * the parabola through three exact weights, which has float accuracy if the source is far from the
+ * column. */
 typedef struct {
 	float w0, w1, w2;
 } Weights;
@@ -172,10 +178,10 @@ static __device__ __forceinline__ Weights weights_of(
 	return Weights{scale * a, scale * slope, scale * bend};
 }
 
-/* Position of voxel (dx, dy, 0) of a block in a tile: between two columns, and rows that increase
- * per voxel by 1 + `more`. */
+/* Position in a tile of voxel (dx, dy, 0) of a block: `column` + `right`, `row`; the row
+ * increases by 1 + `more` per voxel along z. */
 typedef struct {
-	int column; /* before it */
+	int column; /* the column before the voxel */
 	float right, row, more, rate;
 } Foot;
 
@@ -187,7 +193,7 @@ static __device__ __forceinline__ Foot foot_of(const Near &v, float dx, float dy
 	return Foot{(int)left, u - left, row, fmaf(v.vc, rate, -1.f), rate};
 }
 
-/* Voxel k of a span is t0 + k more beyond row k of those from `row` on. */
+/* Voxel k of a span is at row `row` + k + t0 + k more. */
 typedef struct {
 	int row;
 	float t0;
@@ -223,19 +229,19 @@ static __device__ __forceinline__ void visit_view(
 	}
 }
 
-/* Views set up at once, of all parts: many, since all threads wait for them. */
+/* Views set up at once, over all parts: many, since all threads wait for the setup. */
 template <class Pixel> constexpr int VIEWS = sizeof(Pixel) == sizeof(float4) ? 128 : 64;
 
-/* The views that a block visits: `count` from `first` on in each of PARTS parts, with stride
- * `part`. They have `count` images. */
+/* The views that a block visits, in PARTS parts: `count` from `first` on, the same in each
+ * further part, `part` views later. All parts use the same `count` images. */
 typedef struct {
 	const KernelView *first;
 	int64_t part;
 	int count;
 } Visited;
 
-/* Sets up some views of all parts for a block. Sums are kept in the tiles' memory meanwhile: in
- * registers they would cause spilling. */
+/* Sets up some views of all parts for a block. Meanwhile sums are stored in the memory of the
+ * tiles: keeping them in registers would cause spilling. */
 template <int SUMS, int VIEWS_HELD, int PARTS>
 static __device__ __forceinline__ void near_views(const Tiles &s, const Visited &list, int x0,
 	int y0, int z0, Near *near, volatile float *parked, float sum[SUMS])
@@ -253,7 +259,7 @@ static __device__ __forceinline__ void near_views(const Tiles &s, const Visited 
 		sum[i] = parked[i * VIEWS_HELD + number];
 }
 
-/* Calls visit(near, tile) for `count` views when their tile is complete. */
+/* Copies the tiles of `count` views and calls visit(near, tile) when each is complete. */
 template <class Pixel, class Visit>
 static __device__ __forceinline__ void visit_tiles(const Tiles &s, const Near *near, int count,
 	const Pixel *images, Pixel *tiles, const Visit &visit)
@@ -279,8 +285,8 @@ static __device__ __forceinline__ void visit_tiles(const Tiles &s, const Near *n
 	}
 }
 
-/* The same for all views of the list, some of each part at a time; calls ended() after each
- * part. */
+/* The same for all views of the list, some of each part at a time; calls ended() after the views
+ * of each part. */
 template <class Pixel, int SUMS, int PARTS, class Visit, class Ended>
 static __device__ __forceinline__ void visit_views(const Tiles &s, const Visited &list, int x0,
 	int y0, int z0, float sum[SUMS], const Visit &visit, const Ended &ended)
@@ -313,7 +319,7 @@ template <class Pixel> static inline int tile_bytes(void)
 	       TILES * TILE_ROWS * PITCH<Pixel> * (int)sizeof(Pixel);
 }
 
-/* Allows a kernel to use them. */
+/* Allows a kernel to use `bytes` bytes of shared memory. */
 template <class Kernel> static inline tomos_status tile_take(Kernel kernel, int bytes)
 {
 	CUDA_TRY(cudaFuncSetAttribute(
@@ -322,10 +328,10 @@ template <class Kernel> static inline tomos_status tile_take(Kernel kernel, int 
 	return TOMOS_OK;
 }
 
-/* Whether blocks of the request's voxels find all pixels they need in a tile. */
+/* Whether all pixels that a block of the request's voxels needs fit into a tile, in every view. */
 bool tile_views(const ProjectRequest *what);
 
-/* An image of a view, with its zeros. */
+/* Rows and row pitch of the image of a view, with its border of zeros. */
 static inline int tile_lines(const KernelModel *model)
 {
 	return (int)model->rows + 2 * TILE_ROWS;

@@ -2,18 +2,18 @@
  * detector column. Circular cone beam, stacks of fans and parallel beam, with any angles, offsets
  * and distances.
  *
- * One thread has COLUMN voxels along z in registers and visits all views. Each detector row is
- * interpolated across columns once and serves the voxels on both sides of it: about two loads per
+ * A thread has COLUMN voxels along z in registers and visits all views. Each detector row is
+ * interpolated across columns once and used for the voxels on both sides of it: about two loads per
  * update instead of four, with the arithmetic of the reference kernel in float. Okitsu et al. 2010
- * keep several views in registers; here it is the rows of one view.
+ * keep several views in registers; this kernel keeps the rows of one view.
  */
 #include "backend/cuda/kernels/update.h"
 
 enum { WIDE = 32, HIGH = 4, COLUMN = 16, VIEWS = 64, BORDER = 2 };
 
-/* Columns of one voxel, in a single slice, or of COLUMN. RAYS: weights along the ray of a point
- * source, which differ from voxel to voxel. SLICES: in-slice fans, so that voxel k is on row k from
- * that of the first. */
+/* Template arguments. N: voxels per column, COLUMN or, for a single slice, 1. RAYS: weights
+ * depend on the distance from a point source and differ between voxels. SLICES: in-slice fans, so
+ * that voxel k of a column is on the k-th row after that of the first voxel. */
 
 typedef struct {
 	const KernelView *views;
@@ -22,20 +22,21 @@ typedef struct {
 	int64_t low[3];
 	double step[3];
 	int n[3];
-	const void *images; /* with a border of zeros */
+	const void *images; /* [view][row][pitch], with a border of zeros */
 	int64_t pitch, image;
 	float *volume;
 	VoxelUpdate update;
 } Columns;
 
-/* A view relative to the corner of a block of voxels: column = (uf + u . d) / D + u0, likewise row,
- * with D = depth + depth . d. */
+/* A view relative to the first voxel (corner) of a block. The voxel at (dx, dy) from the corner
+ * has depth D = df + da dx + db dy and projects to column u0 + (uf + ua dx + ub dy) / D and row v0
+ * + (vf + va dx + vb dy) / D; per voxel along z the row increases by vc / D. */
 typedef struct {
 	int u0, v0;
 	float uf, ua, ub, vf, va, vb, vc, df, da, db;
 	float weight;
 	bool fans;    /* the row is not divided by D, and rays are level */
-	float src[3]; /* from the corner, in units; for weights along the ray */
+	float src[3]; /* from the source to the corner, in units of length */
 } Near;
 
 /* ---- the border ------------------------------------------------------------------------------ */
@@ -75,7 +76,7 @@ static __device__ Near near_corner(const Columns *s, const KernelView *k, const 
 	double u0 = fmax(fmin(floor(u / depth), 1e6), -1e6);
 	bool fans = KERNEL_FANS(k);
 	double lower = fans ? 1 : depth, bend = fans ? 0 : 1;
-	/* Rows of slices are integers to rounding. */
+	/* For fans, rows are integers up to rounding. */
 	double v0 = fmax(fmin(floor(v / lower + (fans ? 1e-5 : 0)), 1e6), -1e6);
 	Near near = {.u0 = (int)u0,
 		.v0 = (int)v0,
@@ -96,7 +97,7 @@ static __device__ Near near_corner(const Columns *s, const KernelView *k, const 
 	return near;
 }
 
-/* Row of one detector column, interpolated with the next column. */
+/* Value between two neighbouring columns of a row; right: fraction of the second. */
 template <typename Pixel> static __device__ __forceinline__ Pixel mix(const Pixel *at, float right)
 {
 	return interpolate(right, __ldg(at), __ldg(at + 1));
@@ -136,7 +137,7 @@ static __device__ __forceinline__ void visit(
 	/* Positions beyond the border of zeros are clamped to it. */
 	u = fminf(fmaxf(u, (float)(-BORDER - v.u0)), (float)(s->model.columns - v.u0));
 	float left = floorf(u), right = u - left;
-	float lower = v.fans ? 1 : rate; /* of rows */
+	float lower = v.fans ? 1 : rate; /* 1 / divisor of rows */
 	float row = fmaf(v.va, dx, fmaf(v.vb, dy, v.vf)) * lower, climb = v.vc * lower;
 	const Pixel *column = image + (v.u0 + (int)left + BORDER) + (v.v0 + BORDER) * s->pitch;
 	float lowest = (float)(-BORDER - v.v0), highest = (float)(s->model.rows - v.v0);
@@ -215,17 +216,17 @@ static bool column_applies(const ProjectRequest *what, CudaNotes *notes)
 	*in_slices = !plan->model.planar && fans && rays_are(rays, RAYS_IN_SLICE);
 	if (plan->model.clamp || plan->model.nearest || rays->source == SOURCES_MIXED)
 		return false;
-	/* Tilted fans have another source for each voxel of a column. */
+	/* For tilted fans, each voxel of a column has another source. */
 	return rays_are(rays, fans ? RAYS_IN_SHEET | RAYS_LEVEL : RAYS_IN_SHEET);
 }
 
-/* Pixels of a view with its border. */
+/* Row pitch of a view with its border, in pixels. */
 static int64_t row_pixels(const KernelModel *model)
 {
 	return (model->columns + 2 * BORDER + 3) / 4 * 4;
 }
 
-/* Floats of scratch per view. */
+/* Floats of scratch memory per view; pairs: each pixel is a float2 of value and weight. */
 static int64_t view_floats(const KernelModel *model, bool pairs)
 {
 	return row_pixels(model) * (model->rows + 2 * BORDER) * (pairs ? 2 : 1);
@@ -242,7 +243,7 @@ template <typename Pixel> static ColumnKernel kernel_of(bool in_slices, bool fla
 	return kernels[flat ? 1 : in_slices ? 2 : 0][rays];
 }
 
-/* Processes the views from `first` on. */
+/* Back projects the views from `first` on. */
 template <typename Pixel>
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, const Columns *s,
 	int64_t first, bool in_slices)

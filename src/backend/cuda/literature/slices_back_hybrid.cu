@@ -1,6 +1,6 @@
-/* Back projection with two kinds of blocks in one launch: of each eight pairs, some interpolate by
- * texture units and the others by arithmetic, so that both units have work (slices_back_texture.h,
- * slices_back_shared.h).
+/* Back projection with two kinds of blocks in one launch: of each eight pairs of blocks, some
+ * interpolate by texture units (slices_back_texture.h) and the others by FMAs
+ * (slices_back_shared.h), so that both units are busy.
  *
  * S. Chilingaryan et al., Reviewing GPU architectures to build efficient back projection for
  * parallel geometries, J. Real-Time Image Process. 17 (2020), section 7.1.
@@ -11,13 +11,16 @@
 enum { QUADS = 2, TEXEL = 2, OF = 8 };
 
 typedef RowsLayout<QUADS> Layout;
-enum { TEXELS = Layout::SLICES / TEXEL / 2 }; /* of a block: half of the slices */
+enum {
+	TEXELS = Layout::SLICES / TEXEL / 2
+}; /* texels per block that uses texture units: half
+                                               * of the slices */
 static_assert(Layout::BYTES >= TEXTURE_VIEWS * (int)sizeof(float4));
 static_assert((int)ROWS_THREADS == 2 * TEXTURE_SIDE * TEXTURE_SIDE);
 static_assert((int)ROWS_SIDE == (int)TEXTURE_SIDE);
 
-/* SOME of OF neighbouring pairs of blocks use texture units: each of the pair then has the pixels
- * of both and half of the slices. */
+/* SOME of OF neighbouring pairs of blocks use texture units: each block of the pair then
+ * computes the pixels of both and half of the slices. */
 template <int SOME>
 static __global__ void __launch_bounds__(ROWS_THREADS, 2)
 	hybrid_back(const __grid_constant__ Rows rows, const __grid_constant__ Texture texture)

@@ -1,6 +1,6 @@
-/* Back projection from rows in shared memory that are resampled four times as finely: the nearest
- * sample is taken, so an update is one addition. Weights are coarse: positions are rounded to a
- * quarter of a column.
+/* Back projection from detector rows in shared memory that are resampled four times as finely. The
+ * nearest sample is taken, so that an update is one addition. Weights are coarse: positions are
+ * rounded to a quarter of a column.
  *
  * S. Chilingaryan et al., Reviewing GPU architectures to build efficient back projection for
  * parallel geometries, J. Real-Time Image Process. 17 (2020), section 7.2.
@@ -9,14 +9,15 @@
 
 enum {
 	FINE = 4,
-	LINES = FINE * ROWS_COLUMNS, /* of a block */
+	LINES = FINE * ROWS_COLUMNS, /* samples copied for a block, per view */
 	SLICES = 4 * ROWS_LANES,
-	VIEWS = 4, /* of a stage */
+	VIEWS = 4, /* views per stage */
 	VIEW = LINES * ROWS_LANES,
 	BYTES = 2 * VIEWS * VIEW * (int)sizeof(float4)
 };
 
-/* One column of four slices, and interpolated values up to the next. */
+/* Writes FINE samples of four slices: column `one`, and values interpolated between it and
+ * `two`. */
 static __device__ void refine(float4 *to, float4 one, float4 two)
 {
 #pragma unroll

@@ -5,7 +5,7 @@
 enum {
 	LINE_BYTES = 64,
 	PLANE_BYTES = 512,
-	MOST_COLUMNS = 131072, /* of a texture over memory */
+	MOST_COLUMNS = 131072, /* limit of textures over linear memory */
 	MOST_VIEWS = 65000,
 	LEAST_SLICES = 4,
 	HEAD = 128, /* floats before the texels */
@@ -16,11 +16,11 @@ static_assert((int)SLICES_AT_ONCE <= (int)MOST_TEXTURES);
 
 /* ---- texels ---------------------------------------------------------------------------------- */
 
-/* [group of slices][view][column] */
+/* Texels in device memory: [group of slices][view][column]. */
 typedef struct {
 	char *data;
-	int slices;          /* of a texel; 4: halves */
-	int64_t line, plane; /* bytes from view to view, from group to group */
+	int slices;          /* slices per texel; 4: as halves */
+	int64_t line, plane; /* strides of views and of groups, in bytes */
 	const HatView *views;
 	const unsigned *largest;
 } Texels;
@@ -108,7 +108,7 @@ static bool is_made(const CudaTextures *c, const Texels *t, const Transposed *y,
 	       c->columns == y->nj && c->views == y->nk;
 }
 
-/* Kernels may still use the previous ones. */
+/* Waits first: kernels may still use these textures. */
 static tomos_status drop_textures(CudaDevice *d)
 {
 	if (d->textures.count > 0)
@@ -153,7 +153,8 @@ tomos_status texture_fill(tomos_backend *backend, const Transposed *y, const Hat
 			      : fill_texels<4>)<<<blocks, THREADS, 0, d->stream>>>(*y, t);
 	CUDA_LAUNCHED("transposing an array");
 	TRY(need_textures(d, &t, y, count));
-	for (int i = 0; i < MOST_TEXTURES; i++) /* blocks may fetch more, unused */
+	for (int i = 0; i < MOST_TEXTURES; i++) /* blocks may fetch from more textures, and
+	                                         * ignore the values */
 		s->of[i] = d->textures.of[min(i, count - 1)];
 	return TOMOS_OK;
 }
@@ -179,7 +180,7 @@ bool texture_fits(const ProjectRequest *what, HatSlices *l)
 	return high - low >= LEAST_SLICES;
 }
 
-/* Four slices per texel are halves, for data that may be half precision. */
+/* Texels of four slices are halves, for data that may be rounded to half precision. */
 template <int SLICES> static bool texture_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	return (SLICES < 4 || what->plan->data == DATA_HALF) &&

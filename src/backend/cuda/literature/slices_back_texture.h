@@ -15,16 +15,16 @@ typedef struct {
 	const HatView *views;
 	int count;
 	int na, nb;           /* pixels of the box */
-	int64_t low_a, low_b; /* and where it begins */
+	int64_t low_a, low_b; /* first pixel of the box */
 	int slices;
 	float *to; /* slice i of pixel (a, b) at i si + a sj + b sk */
 	int64_t si, sj, sk;
 	bool fresh;              /* sums overwrite the output */
-	const unsigned *largest; /* scale of halves; NULL: floats */
+	const unsigned *largest; /* value that set the scale of halves; NULL: floats */
 	cudaTextureObject_t of[MOST_TEXTURES];
 } Texture;
 
-/* Floats of scratch for textures over some slices of a request. */
+/* Floats of scratch memory for textures of `slices` slices per texel. */
 int64_t texture_floats(const Transposed *y, int slices);
 /* Fills the scratch and creates textures with texels of 1, 2 or 4 slices. */
 tomos_status texture_fill(tomos_backend *backend, const Transposed *y, const HatView *views,
@@ -36,7 +36,7 @@ bool texture_fits(const ProjectRequest *what, HatSlices *l);
 
 /* ---- on the GPU ------------------------------------------------------------------------------ */
 
-/* Texels: float sums of SLICES slices. */
+/* Sums of a pixel in SLICES slices; add() fetches one texel. */
 template <int SLICES> struct Texel;
 
 template <> struct Texel<1> {
@@ -69,14 +69,15 @@ template <> struct Texel<4> {
 	}
 };
 
-/* Threads along a Z-order curve, so that each 4 and each 16 of them use common columns: the even
- * bits of the lowest eight. */
+/* The even bits of the lowest eight bits of t. Threads are placed along a Z-order curve, so that
+ * each 4 and each 16 of them read the same columns. */
 static __device__ __forceinline__ int even_bits(int t)
 {
 	return (t & 1) | (t >> 1 & 2) | (t >> 2 & 4) | (t >> 3 & 8);
 }
 
-/* A view relative to a block: column of its first pixel, and its change per pixel. */
+/* A view relative to a block: column of its first pixel; change per pixel along a, along b, and
+ * per TEXTURE_SIDE pixels along b. */
 static __device__ __forceinline__ float4 texture_line(
 	const Texture *s, const HatView *hat, int a0, int b0)
 {
@@ -96,14 +97,14 @@ static __device__ void texture_write(
 		*to = (s->fresh ? 0.f : *to) + factor * sum->x[i];
 }
 
-/* Work of a block: each of its threads has PIXELS pixels, 16 apart along b, and GROUPS texels of
- * slices. */
+/* Work of a thread: PIXELS pixels, 16 apart along b, and GROUPS texels. */
 template <int SLICES_, int PIXELS_, int GROUPS_> struct TextureShare {
 	static constexpr int SLICES = SLICES_, PIXELS = PIXELS_, GROUPS = GROUPS_;
 };
 
-/* Pixels from (a0, b0) and texels from `group` on, uniform over the block: units fetch from one
- * texture at a time. Every 256 threads are 16 pixels further along a. */
+/* Back projects a block: pixels from (a0, b0) on, and texels from `group` on, the same for all
+ * threads: texture units fetch from one texture at a time. Each further 256 threads are 16 pixels
+ * further along a. */
 template <class Share>
 static __device__ void texture_sum(const Texture *s, float4 *lines, int a0, int b0, int group)
 {
