@@ -7,27 +7,25 @@
 #include <string.h>
 #include "cli.h"
 
-bool name_in(const char *names, const char *text, size_t length)
+static bool among(const char *list, const char *separator, const char *text, size_t length)
 {
-	for (const char *at = names; *at;) {
-		size_t n = strcspn(at, "|");
+	for (const char *at = list; *at;) {
+		size_t n = strcspn(at, separator);
 		if (n == length && strncmp(at, text, n) == 0)
 			return true;
-		at += n + (at[n] == '|');
+		at += n + (at[n] == *separator);
 	}
 	return false;
 }
 
+bool name_in(const char *names, const char *text, size_t length)
+{
+	return among(names, "|", text, length);
+}
+
 bool word_has(const char *words, const char *text)
 {
-	size_t length = strlen(text);
-	for (const char *at = words; *at;) {
-		size_t n = strcspn(at, " ");
-		if (n == length && strncmp(at, text, n) == 0)
-			return true;
-		at += n + (at[n] == ' ');
-	}
-	return false;
+	return among(words, " ", text, strlen(text));
 }
 
 bool ends_with(const char *text, const char *ending)

@@ -41,6 +41,8 @@ typedef struct bench {
 	tomos_array volume, projections; /* on the device */
 	tomos_projector_options options;
 	tomos_analytic_options analytic;
+	int repeat;
+	double *times; /* seconds, of each repetition */
 } bench;
 
 /* Parallel rays of Nielsen's set-up 2, in the plane of axes a and b, with rotation axis c. */
@@ -142,6 +144,10 @@ static int bench_prepare(const settings *s, bench *b)
 	const workload *w = b->work;
 	const int64_t x[3] = {w->slices, w->n, w->n}, y[3] = {w->views, w->rows, w->columns};
 	int code;
+	b->repeat = (int)s->bench.repeat;
+	b->times = malloc((size_t)b->repeat * sizeof *b->times);
+	if (!b->times)
+		return failed("no memory for %d times", b->repeat);
 	b->options = s->projector;
 	b->options.forward = w->forward;
 	b->options.back = w->back;
@@ -224,9 +230,10 @@ double workload_updates(const workload *w)
 }
 
 /* Progress is shown under the name of the stage, unless that is NULL. */
-static int bench_repeat(const bench *b, const char *stage, int repeat, double *times, timing *t)
+static int bench_repeat(const bench *b, const char *stage, timing *t)
 {
-	int code;
+	int repeat = b->repeat, code;
+	double *times = b->times;
 	DO(bench_once(b));
 	for (int i = 0; i < repeat; i++) {
 		if (stage)
@@ -248,25 +255,22 @@ static void bench_free(bench *b)
 	tomos_geometry_free(b->scan);
 	free_array(b, &b->volume);
 	free_array(b, &b->projections);
+	free(b->times);
 }
 
 int workload_run(const settings *s, tomos_backend *backend, const workload *w, timing *t)
 {
 	bench b = {.work = w, .backend = backend};
-	int repeat = (int)s->bench.repeat, code;
-	double *times = malloc((size_t)repeat * sizeof *times);
-	if (!times)
-		return failed("no memory for %d times", repeat);
+	int code;
 	DO(bench_prepare(s, &b));
-	DO(bench_repeat(&b, w->name, repeat, times, t));
+	DO(bench_repeat(&b, w->name, t));
 done:
-	free(times);
 	bench_free(&b);
 	return code;
 }
 
 /* Projects a single view, with the same arrays. */
-static int measure_view(const bench *all, int64_t i, int repeat, double *times, view_time *v)
+static int measure_view(const bench *all, int64_t i, view_time *v)
 {
 	workload one = *all->work;
 	bench b = *all;
@@ -281,7 +285,7 @@ static int measure_view(const bench *all, int64_t i, int repeat, double *times, 
 	b.projections.data += i * one.rows * one.columns;
 	DO(lib(tomos_geometry_views(&b.scan, one.rows, one.columns, view, 1)));
 	DO(lib(tomos_op_projector(&b.op, b.backend, &b.grid, b.scan, &b.options)));
-	DO(bench_repeat(&b, NULL, repeat, times, &t));
+	DO(bench_repeat(&b, NULL, &t));
 	v->seconds = t.median;
 	for (int a = 0; a < 3; a++)
 		v->direction[a] = view->src[a];
@@ -294,18 +298,14 @@ done:
 int workload_views(const settings *s, tomos_backend *backend, const workload *w, view_time *list)
 {
 	bench b = {.work = w, .backend = backend};
-	int repeat = (int)s->bench.repeat, code;
-	double *times = malloc((size_t)repeat * sizeof *times);
-	if (!times)
-		return failed("no memory for %d times", repeat);
+	int code;
 	DO(bench_prepare(s, &b));
 	DO(bench_once(&b)); /* warm-up */
 	for (int64_t i = 0; i < w->views; i++) {
 		DO(progress_step(w->name, i, w->views));
-		DO(measure_view(&b, i, repeat, times, &list[i]));
+		DO(measure_view(&b, i, &list[i]));
 	}
 done:
-	free(times);
 	bench_free(&b);
 	return code;
 }

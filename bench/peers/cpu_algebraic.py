@@ -16,35 +16,7 @@ from skimage.transform import iradon_sart
 
 from cpu_projectors import Tomos as Base
 
-INTS = 6  # list kinds of tomos_option_kind begin here
-
-
 class Tomos(Base):
-    def options(self, group, **given):
-        """As in cpu_projectors, for groups that have arrays, too: those stay NULL."""
-        import ctypes
-        from ctypes import byref as ref, c_int, c_size_t
-        from cpu_projectors import ANGLE, CHOICE, REAL, SCALARS, TEXT
-        count = c_int()
-        rows = self.lib.tomos_options(group.encode(), ref(count))
-        rows = [rows[i] for i in range(count.value)]
-        size = max(row.offset + 8 for row in rows)
-        struct = ctypes.create_string_buffer(size)
-        c_size_t.from_buffer(struct).value = size
-        for row in rows:
-            if row.kind >= INTS:
-                continue
-            value = given.pop(row.name.decode(), row.fallback.decode())
-            if row.kind in (TEXT, CHOICE):
-                value = value.encode()
-                self.texts.append(value)
-            else:
-                value = float(value or 0) if row.kind in (REAL, ANGLE) else int(value or 0)
-            SCALARS[row.kind].from_buffer(struct, row.offset).value = value
-        if given:
-            raise KeyError(f"{group} has no option {', '.join(given)}")
-        return struct
-
     def reconstruct(self, operator, method, sinogram, iterations, **options):
         n = sinogram.shape[-1]
         image = numpy.zeros((n, n), numpy.float32)

@@ -10,16 +10,8 @@ static tomos_status hold(
 	Iteration *it, float **data, const Space *space, const char *what, bool state)
 {
 	*data = NULL;
-	if (it->held_count == it->held_capacity) {
-		Held *larger;
-		int64_t capacity = 2 * it->held_capacity + 16;
-		TRY(mem_alloc(&larger, capacity, sizeof *larger, "a list of vectors"));
-		if (it->held)
-			memcpy(larger, it->held, (size_t)it->held_count * sizeof *larger);
-		mem_free(it->held);
-		it->held = larger;
-		it->held_capacity = capacity;
-	}
+	TRY(mem_grow(&it->held, it->held_count, &it->held_capacity, sizeof *it->held,
+		"a list of vectors"));
 	TRY(vector_new(data, space, what));
 	it->held[it->held_count++] = (Held){.data = *data, .space = space, .state = state};
 	return TOMOS_OK;

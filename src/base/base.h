@@ -40,6 +40,8 @@ tomos_status fail(tomos_status status, const char *format, ...) PRINTF_LIKE(2, 3
 /* Memory aligned to 64 bytes; `what` names the object in the error message. */
 tomos_status mem_alloc(void *pointer_out, int64_t count, size_t size, const char *what);
 tomos_status mem_zeroed(void *pointer_out, int64_t count, size_t size, const char *what);
+/* Space for one more element in a list of `count` (at *list, NULL at first). */
+tomos_status mem_grow(void *list, int64_t count, int64_t *capacity, size_t size, const char *what);
 tomos_status mem_text(char **out, const char *text);
 tomos_status mem_printf(char **out, const char *format, ...) PRINTF_LIKE(2, 3);
 void mem_free(void *pointer);

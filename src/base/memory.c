@@ -87,6 +87,22 @@ tomos_status mem_zeroed(void *pointer_out, int64_t count, size_t size, const cha
 	return TOMOS_OK;
 }
 
+tomos_status mem_grow(void *list, int64_t count, int64_t *capacity, size_t size, const char *what)
+{
+	if (count < *capacity)
+		return TOMOS_OK;
+	void *old, *larger;
+	int64_t wanted = 2 * *capacity + 16;
+	memcpy(&old, list, sizeof old);
+	TRY(mem_alloc(&larger, wanted, size, what));
+	if (old)
+		memcpy(larger, old, (size_t)count * size);
+	mem_free(old);
+	memcpy(list, &larger, sizeof larger);
+	*capacity = wanted;
+	return TOMOS_OK;
+}
+
 tomos_status mem_text(char **out, const char *text)
 {
 	size_t length = strlen(text) + 1;

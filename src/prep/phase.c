@@ -142,9 +142,7 @@ tomos_status tomos_prep_phase(
 {
 	tomos_prep_options o;
 	int method;
-	TRY(prep_take(&o, options));
-	TRY(report_add(report, NULL));
-	TRY(array_check(data, "the line integrals", NULL, ARRAY_WRITTEN));
+	TRY(prep_begin(&o, options, report, data, "the line integrals"));
 	TRY(choice_find("phase", prep_values.phase, o.phase, &method));
 	if (method == 0)
 		return TOMOS_OK;

@@ -35,9 +35,7 @@ tomos_status tomos_prep_log(
 {
 	tomos_prep_options o;
 	_Atomic int64_t repaired = 0, raised = 0;
-	TRY(prep_take(&o, options));
-	TRY(report_add(report, NULL));
-	TRY(array_check(data, "the transmissions", NULL, ARRAY_WRITTEN));
+	TRY(prep_begin(&o, options, report, data, "the transmissions"));
 	Points job = {data, &o, &repaired, &raised};
 	TRY(pieces_each(data->shape[0], data->shape[2], log_view, &job));
 	return report_add(report, &(tomos_prep_report){.repaired = repaired, .raised = raised});
@@ -63,9 +61,7 @@ tomos_status tomos_prep_hardening(
 	const tomos_array *data, const tomos_prep_options *options, tomos_prep_report *report)
 {
 	tomos_prep_options o;
-	TRY(prep_take(&o, options));
-	TRY(report_add(report, NULL));
-	TRY(array_check(data, "the line integrals", NULL, ARRAY_WRITTEN));
+	TRY(prep_begin(&o, options, report, data, "the line integrals"));
 	Points job = {.data = data, .options = &o};
 	if (o.hardening_count == 0)
 		return TOMOS_OK;

@@ -52,6 +52,9 @@ void median_row(const float *in, float *out, int64_t count, int64_t size, float 
 tomos_status prep_take(tomos_prep_options *o, const tomos_prep_options *given);
 /* Adds to the caller's report, which may be NULL; found NULL: only checks it, before the work. */
 tomos_status report_add(tomos_prep_report *report, const tomos_prep_report *found);
+/* Options, report and array of a step that changes `data`; `what` names the data in messages. */
+tomos_status prep_begin(tomos_prep_options *o, const tomos_prep_options *given,
+	tomos_prep_report *report, const tomos_array *data, const char *what);
 /* Rejects options that have no effect on data of that quantity with these flats. */
 tomos_status prep_need(
 	const tomos_prep_options *o, const tomos_fields *fields, const char *quantity);

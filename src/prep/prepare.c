@@ -75,6 +75,14 @@ tomos_status report_add(tomos_prep_report *report, const tomos_prep_report *foun
 	return struct_give(report, &sum, "tomos_prep_report");
 }
 
+tomos_status prep_begin(tomos_prep_options *o, const tomos_prep_options *given,
+	tomos_prep_report *report, const tomos_array *data, const char *what)
+{
+	TRY(prep_take(o, given));
+	TRY(report_add(report, NULL));
+	return array_check(data, what, NULL, ARRAY_WRITTEN);
+}
+
 tomos_status prep_need(
 	const tomos_prep_options *o, const tomos_fields *fields, const char *quantity)
 {

@@ -69,9 +69,7 @@ tomos_status tomos_prep_rings(
 	tomos_prep_options o;
 	int method;
 	_Atomic int64_t stripes = 0;
-	TRY(prep_take(&o, options));
-	TRY(report_add(report, NULL));
-	TRY(array_check(data, "the line integrals", NULL, ARRAY_WRITTEN));
+	TRY(prep_begin(&o, options, report, data, "the line integrals"));
 	TRY(choice_find("rings", prep_values.rings, o.rings, &method));
 	if (method == 0)
 		return TOMOS_OK;

@@ -89,9 +89,7 @@ tomos_status tomos_prep_shift(
 {
 	tomos_prep_options o;
 	int by;
-	TRY(prep_take(&o, options));
-	TRY(report_add(report, NULL));
-	TRY(array_check(data, "the views", NULL, ARRAY_WRITTEN));
+	TRY(prep_begin(&o, options, report, data, "the views"));
 	const int64_t *n = data->shape;
 	TRY(choice_find("shift-by", prep_values.shift_by, o.shift_by, &by));
 	TRY(check_list("shift-x", o.shift_x, o.shift_x_count, n[0], n[2]));

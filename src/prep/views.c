@@ -61,9 +61,7 @@ tomos_status tomos_prep_bad_views(
 	tomos_prep_options o;
 	bool *bad;
 	int64_t found;
-	TRY(prep_take(&o, options));
-	TRY(report_add(report, NULL));
-	TRY(array_check(data, "the views", NULL, ARRAY_WRITTEN));
+	TRY(prep_begin(&o, options, report, data, "the views"));
 	TRY(views_mark(&o, data->shape[0], &bad, &found));
 	Bridging job = {data, bad};
 	tomos_status status = TOMOS_OK;

@@ -101,9 +101,7 @@ tomos_status tomos_prep_zingers(
 {
 	tomos_prep_options o;
 	int where;
-	TRY(prep_take(&o, options));
-	TRY(report_add(report, NULL));
-	TRY(array_check(data, "the transmissions", NULL, ARRAY_WRITTEN));
+	TRY(prep_begin(&o, options, report, data, "the transmissions"));
 	TRY(choice_find("zingers", prep_values.zingers, o.zingers, &where));
 	TRY(prep_size("zinger-size", o.zinger_size));
 	if (!(o.zinger_level > 0))

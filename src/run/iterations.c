@@ -16,16 +16,8 @@ void iterations_free(Iterations *i)
 
 static tomos_status add(Iterative *it, Iterations *one)
 {
-	if (it->earlier_count == it->earlier_room) {
-		Iterations *larger;
-		int64_t capacity = 2 * it->earlier_room + 16;
-		TRY(mem_zeroed(&larger, capacity, sizeof *larger, "the iterations of slabs"));
-		if (it->earlier)
-			memcpy(larger, it->earlier, (size_t)it->earlier_count * sizeof *larger);
-		mem_free(it->earlier);
-		it->earlier = larger;
-		it->earlier_room = capacity;
-	}
+	TRY(mem_grow(&it->earlier, it->earlier_count, &it->earlier_capacity, sizeof *it->earlier,
+		"the iterations of slabs"));
 	it->earlier[it->earlier_count++] = *one;
 	*one = (Iterations){.first = 0};
 	return TOMOS_OK;

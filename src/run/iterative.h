@@ -35,7 +35,7 @@ typedef struct {
 		*slabs; /* of each slab of this run; iterations 0: not done, or by an earlier run */
 	int64_t slab_count;
 	Iterations *earlier; /* what the journal of an earlier run says */
-	int64_t earlier_count, earlier_room;
+	int64_t earlier_count, earlier_capacity;
 	int64_t before;    /* iterations of the checkpoint that the last slab went on from */
 	const char *ended; /* why the last slab ended */
 	bool probing;      /* nothing is noted or saved */

@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include "algo/problem.h"
 #include "op/norm.h"
@@ -36,13 +35,6 @@ static inline void calls(void **state)
 }
 
 /* ---- a flag that goes up at any moment ------------------------------------------------------- */
-
-static inline double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 typedef struct {
 	pthread_t thread;
@@ -81,6 +73,31 @@ static inline int keep_iterate(
 	if (total == STEPS && done > 0)
 		memcpy(iterates[done], iterates[0], (size_t)(32 * 32) * sizeof(float));
 	return 0;
+}
+
+/* Options and progress of a run that keeps its iterates of 32 x 32 voxels; list[0] is the last. */
+typedef struct {
+	float *list[STEPS + 1];
+	Lists lists;
+	tomos_array seen;
+	tomos_progress progress;
+	tomos_algebraic_options options;
+} Iterates;
+
+static inline void iterates_make(Iterates *it)
+{
+	it->progress = (tomos_progress){keep_iterate, it->list};
+	it->options = problem_options(&it->lists, STEPS);
+	for (int i = 0; i <= STEPS; i++)
+		it->list[i] = calloc(32 * 32, sizeof(float));
+	it->seen = tomos_array_of(it->list[0], 1, 32, 32);
+	it->lists.history.iterate = &it->seen;
+}
+
+static inline void iterates_free(Iterates *it)
+{
+	for (int i = 0; i <= STEPS; i++)
+		free(it->list[i]);
 }
 
 /* ---- the norm -------------------------------------------------------------------------------- */

@@ -2,7 +2,6 @@
  * the same number of rows, with nothing read, weighted, multiplied or written. */
 #include "algo/analytic.h" /* first: cmocka makes a macro of fail() */
 #include <fftw3.h>
-#include <time.h>
 #include "ops/cases.h"
 
 enum { BATCH = 8, REPEATS = 15 };
@@ -17,13 +16,6 @@ typedef struct {
 	fftwf_plan forth, back;
 	float *scratch;
 } Bare;
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static Bare bare_make(Kind kind, int length, int64_t rows)
 {

@@ -1,21 +1,7 @@
 /* ART on the backend under test gives the cpu's result, whatever the order, the operator and the
  * bounds. */
 #include "algo/problem.h"
-
-static tomos_backend *cpu;
-
-static int set_up(void **state)
-{
-	(void)state;
-	return tomos_backend_open(&cpu, "cpu") != TOMOS_OK;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	tomos_backend_close(cpu);
-	return 0;
-}
+#include "ops/cpu_backend.h"
 
 static void solve(const tomos_op *op, const Problem *p, const tomos_algebraic_options *o, float *x)
 {

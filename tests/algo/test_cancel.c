@@ -110,20 +110,13 @@ static void cancel_within(Problem *p, const char *method, double after, float *c
 
 static void cancel_method(Problem *p, const char *method)
 {
-	float *iterates[STEPS + 1];
-	Lists lists;
-	const tomos_progress progress = {keep_iterate, iterates};
-	tomos_algebraic_options o = problem_options(&lists, STEPS);
-	for (int i = 0; i <= STEPS; i++)
-		iterates[i] = calloc((size_t)p->voxels, sizeof(float));
-	tomos_array seen = tomos_array_of(iterates[0], 1, 32, 32);
-	lists.history.iterate = &seen;
+	Iterates it;
+	iterates_make(&it);
 	problem_zero(p);
-	OK(tomos_reconstruct(p->op, method, &p->b, &p->x, &o, &progress));
+	OK(tomos_reconstruct(p->op, method, &p->b, &p->x, &it.options, &it.progress));
 	for (int i = 0; i < (CASE_SLOW ? 2 : 12); i++)
-		cancel_within(p, method, 5e-5 * i, iterates);
-	for (int i = 0; i <= STEPS; i++)
-		free(iterates[i]);
+		cancel_within(p, method, 5e-5 * i, it.list);
+	iterates_free(&it);
 }
 
 static void any_moment(void **state)

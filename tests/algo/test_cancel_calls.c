@@ -66,34 +66,29 @@ static int counted_adjoint(void *user, const tomos_array *in, const tomos_array 
 
 static void cancel_product(Problem *p, const tomos_op *op, Counted *c, const char *method)
 {
-	float *iterates[STEPS + 1];
-	Lists lists;
-	const tomos_progress progress = {keep_iterate, iterates};
-	tomos_algebraic_options o = problem_options(&lists, STEPS);
-	for (int i = 0; i <= STEPS; i++)
-		iterates[i] = calloc((size_t)p->voxels, sizeof(float));
-	tomos_array seen = tomos_array_of(iterates[0], 1, 32, 32);
-	lists.history.iterate = &seen;
+	Iterates it;
+	const tomos_history *history = &it.lists.history;
+	iterates_make(&it);
 	*c = (Counted){.op = p->op};
 	problem_zero(p);
-	OK(tomos_reconstruct(op, method, &p->b, &p->x, &o, &progress));
+	OK(tomos_reconstruct(op, method, &p->b, &p->x, &it.options, &it.progress));
 	*c = (Counted){.op = p->op}; /* once more, with the norm known */
 	problem_zero(p);
-	OK(tomos_reconstruct(op, method, &p->b, &p->x, &o, NULL));
+	OK(tomos_reconstruct(op, method, &p->b, &p->x, &it.options, NULL));
 	int all = c->calls;
 	for (int at = all; at > all - 6; at--) {
 		*c = (Counted){.op = p->op, .at = at};
 		problem_zero(p);
 		tomos_cancel_clear(&flag);
 		tomos_cancel_on(&flag);
-		tomos_status status = tomos_reconstruct(op, method, &p->b, &p->x, &o, NULL);
+		tomos_status status =
+			tomos_reconstruct(op, method, &p->b, &p->x, &it.options, NULL);
 		tomos_cancel_on(NULL);
 		assert_int_equal(status, TOMOS_CANCELLED);
-		assert_true(lists.history.count > 0 && lists.history.count < STEPS);
-		case_same(p->x.data, iterates[lists.history.count], p->voxels);
+		assert_true(history->count > 0 && history->count < STEPS);
+		case_same(p->x.data, it.list[history->count], p->voxels);
 	}
-	for (int i = 0; i <= STEPS; i++)
-		free(iterates[i]);
+	iterates_free(&it);
 }
 
 /* In whichever product an iteration is cancelled, x is the iterate before it. */

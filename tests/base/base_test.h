@@ -1,4 +1,4 @@
-/* What the tests of this room share. */
+/* Assertions on a status and its message. */
 #ifndef TOMOS_TESTS_BASE_BASE_TEST_H
 #define TOMOS_TESTS_BASE_BASE_TEST_H
 

@@ -3,31 +3,9 @@
 # writes what is read, where it is installed (TOMOS_PYTHON names another python3).
 #
 #   test_matrix_command.sh COMMAND SOURCES
-set -u
-tomos=$(readlink -f "$1")
+# shellcheck source=tests/cli/cli_help.sh
+. "$2/tests/cli/cli_help.sh" "$1" "$2" # without BUILD: runs with every sanitizer
 python=${TOMOS_PYTHON:-python3}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-export LC_ALL=C
-
-ok() { echo "ok - $1"; }
-bad() {
-	echo "not ok - $1"
-	sed 's/^/#   /' out err 2>/dev/null
-	failures=$((failures + 1))
-}
-check() { # check WHAT STATUS WORDS...: runs the command; its output is in out and err.
-	local what=$1 wanted=$2 got
-	shift 2
-	"$tomos" "$@" >out 2>err
-	got=$?
-	if [ "$got" = "$wanted" ]; then ok "$what"; else bad "$what: status $got, not $wanted ($*)"; fi
-}
-has() { # has WHAT FILE TEXT
-	if grep -qF -e "$3" "$2"; then ok "$1"; else bad "$1: '$3' is not in $2"; fi
-}
 
 check "a phantom" 0 phantom shepp-logan-2d-modified --size 24 -o phantom.h5
 check "its scan" 0 project phantom.h5 --views 16 --columns 31 -o scan.h5

@@ -82,27 +82,12 @@ static void damage(const char *name, size_t step)
 	damage_file(at(name), step);
 }
 
-static void damaged_npy(void **state)
+static void damaged_formats(void **state)
 {
 	(void)state;
 	damage("a.npy", 1);
-}
-
-static void damaged_mha(void **state)
-{
-	(void)state;
 	damage("a.mha", 1);
-}
-
-static void damaged_tiff(void **state)
-{
-	(void)state;
 	damage("a.tif", 1);
-}
-
-static void damaged_hdf5(void **state)
-{
-	(void)state;
 	damage("a.h5", 7);
 }
 
@@ -225,10 +210,7 @@ static void lost_link(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(damaged_npy),
-		cmocka_unit_test(damaged_mha),
-		cmocka_unit_test(damaged_tiff),
-		cmocka_unit_test(damaged_hdf5),
+		cmocka_unit_test(damaged_formats),
 		cmocka_unit_test(damaged_old_hdf5),
 		cmocka_unit_test(rejects_old_first_blocks),
 		cmocka_unit_test(damaged_numbers),

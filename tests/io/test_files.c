@@ -139,6 +139,18 @@ static void put_numbers(const char *path, const char *name, const double *values
 	tomos_file_close(file);
 }
 
+/* A geometry of `rows` views of `columns` numbers, and `count` numbers of the detector. */
+static void rejects_views(
+	int64_t rows, int64_t columns, const double *detector, int64_t count, const char *message)
+{
+	static double views[5 * VIEW_NUMBERS];
+	tomos_geometry *scan;
+	put_numbers(at("b.h5"), "geometry/views", views, rows, columns,
+		detector ? "geometry/detector" : NULL, detector, count);
+	assert_int_equal(read_scan(at("b.h5"), &scan), TOMOS_BAD_FILE);
+	assert_says(message);
+}
+
 static void rejects_bad_numbers(void **state)
 {
 	(void)state;
@@ -147,21 +159,13 @@ static void rejects_bad_numbers(void **state)
 	tomos_geometry *scan;
 	tomos_file *file;
 	tomos_file_info info = {.bytes = sizeof info};
-	put_numbers(at("b.h5"), "geometry/views", views, 5, 13, "geometry/detector", detector, 2);
-	assert_int_equal(read_scan(at("b.h5"), &scan), TOMOS_BAD_FILE);
-	assert_says("its geometry has 5 views of 2 rows and 6 columns, its data 4 x 2 x 6");
-	put_numbers(at("b.h5"), "geometry/views", views, 4, 12, "geometry/detector", detector, 2);
-	assert_int_equal(read_scan(at("b.h5"), &scan), TOMOS_BAD_FILE);
-	assert_says("'geometry/views' has 12 numbers per view; 13 were expected");
-	put_numbers(at("b.h5"), "geometry/views", views, 4, 13, NULL, NULL, 0);
-	assert_int_equal(read_scan(at("b.h5"), &scan), TOMOS_BAD_FILE);
-	assert_says("has 'geometry/views' but no 'geometry/detector'");
-	put_numbers(at("b.h5"), "geometry/views", views, 4, 13, "geometry/detector", half, 2);
-	assert_int_equal(read_scan(at("b.h5"), &scan), TOMOS_BAD_FILE);
-	assert_says("'geometry/detector' has 6.5 where a whole number is due");
-	put_numbers(at("b.h5"), "geometry/views", views, 4, 13, "geometry/detector", half, 1);
-	assert_int_equal(read_scan(at("b.h5"), &scan), TOMOS_BAD_FILE);
-	assert_says("'geometry/detector' has 1 x 1 numbers; 2 were expected");
+	rejects_views(5, 13, detector, 2,
+		"its geometry has 5 views of 2 rows and 6 columns, its data 4 x 2 x 6");
+	rejects_views(
+		4, 12, detector, 2, "'geometry/views' has 12 numbers per view; 13 were expected");
+	rejects_views(4, 13, NULL, 0, "has 'geometry/views' but no 'geometry/detector'");
+	rejects_views(4, 13, half, 2, "'geometry/detector' has 6.5 where a whole number is due");
+	rejects_views(4, 13, half, 1, "'geometry/detector' has 1 x 1 numbers; 2 were expected");
 	put_numbers(at("b.h5"), "geometry/views", views, 4, 13, "geometry/detector", detector, 2);
 	assert_int_not_equal(read_scan(at("b.h5"), &scan), TOMOS_OK); /* all zero */
 	put_numbers(at("b.h5"), "grid/n", n, 1, 3, NULL, NULL, 0);

@@ -5,12 +5,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "tomos.h"
 
 #define OK(expression) \
@@ -263,33 +265,39 @@ static const char *const case_models[] = {
 #undef KERNEL
 enum { CASE_MODELS = sizeof case_models / sizeof case_models[0] };
 
-/* y = A x, and x = A' y; contiguous data. */
-static inline void case_forward(tomos_backend *backend, const tomos_grid *grid,
-	const tomos_geometry *scan, const tomos_projector_options *o, const float *x, float *y)
+static inline double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static inline void case_apply(tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_projector_options *o, bool adjoint, const float *in,
+	float *out)
 {
 	tomos_op *op;
 	int64_t n[3], m[3];
 	OK(tomos_op_projector(&op, backend, grid, scan, o));
-	tomos_op_domain(op, n);
-	tomos_op_range(op, m);
-	tomos_array from = tomos_array_of((float *)x, n[0], n[1], n[2]);
-	tomos_array to = tomos_array_of(y, m[0], m[1], m[2]);
-	OK(tomos_op_forward(op, &from, &to));
+	tomos_op_domain(op, adjoint ? m : n);
+	tomos_op_range(op, adjoint ? n : m);
+	tomos_array from = tomos_array_of((float *)in, n[0], n[1], n[2]);
+	tomos_array to = tomos_array_of(out, m[0], m[1], m[2]);
+	OK(adjoint ? tomos_op_adjoint(op, &from, &to) : tomos_op_forward(op, &from, &to));
 	tomos_op_free(op);
+}
+
+/* y = A x, and x = A' y; contiguous data. */
+static inline void case_forward(tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_projector_options *o, const float *x, float *y)
+{
+	case_apply(backend, grid, scan, o, false, x, y);
 }
 
 static inline void case_adjoint(tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, const tomos_projector_options *o, const float *y, float *x)
 {
-	tomos_op *op;
-	int64_t n[3], m[3];
-	OK(tomos_op_projector(&op, backend, grid, scan, o));
-	tomos_op_domain(op, n);
-	tomos_op_range(op, m);
-	tomos_array from = tomos_array_of((float *)y, m[0], m[1], m[2]);
-	tomos_array to = tomos_array_of(x, n[0], n[1], n[2]);
-	OK(tomos_op_adjoint(op, &from, &to));
-	tomos_op_free(op);
+	case_apply(backend, grid, scan, o, true, y, x);
 }
 
 /* Leaves the settings of a projector that its model knows. */

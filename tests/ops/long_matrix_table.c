@@ -9,7 +9,7 @@ enum { VIEWS = 720, RAYS = 1024, REPEATS = 7 };
 
 static tomos_backend *backend;
 
-static double now(clockid_t clock)
+static double seconds_of(clockid_t clock)
 {
 	struct timespec t;
 	clock_gettime(clock, &t);
@@ -53,11 +53,12 @@ static void product_times(const tomos_op *op, const float *x, float *y, float *b
 {
 	best[0] = best[1] = (Times){1e30, 1e30};
 	for (int i = 0; i < 2 * REPEATS; i++) {
-		double wall = now(CLOCK_MONOTONIC), work = now(CLOCK_PROCESS_CPUTIME_ID);
+		double wall = seconds_of(CLOCK_MONOTONIC),
+		       work = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 		OK(i % 2 ? op_adjoint(op, y, back) : op_forward(op, x, y));
-		best[i % 2].wall = fmin(best[i % 2].wall, now(CLOCK_MONOTONIC) - wall);
+		best[i % 2].wall = fmin(best[i % 2].wall, seconds_of(CLOCK_MONOTONIC) - wall);
 		best[i % 2].processor =
-			fmin(best[i % 2].processor, now(CLOCK_PROCESS_CPUTIME_ID) - work);
+			fmin(best[i % 2].processor, seconds_of(CLOCK_PROCESS_CPUTIME_ID) - work);
 	}
 }
 
@@ -73,9 +74,9 @@ static void check_size(int64_t n, int kernel)
 	o.forward = kernel_rows[kernel].name;
 	m.storage = "scsr";
 	make_scan(n, &grid, &scan);
-	double begin = now(CLOCK_MONOTONIC);
+	double begin = seconds_of(CLOCK_MONOTONIC);
 	OK(tomos_op_matrix(&op, backend, &grid, scan, &o, &m));
-	double built = now(CLOCK_MONOTONIC) - begin, csr = csr_expected(&grid, scan, kernel);
+	double built = seconds_of(CLOCK_MONOTONIC) - begin, csr = csr_expected(&grid, scan, kernel);
 	OK(tomos_matrix_bytes(op, &bytes));
 	OK(tomos_op_projector(&plain, backend, &grid, scan, &o));
 	float *x = case_data(&c, n * n), *y = case_data(&c, VIEWS * RAYS);

@@ -1,6 +1,5 @@
 /* The three ways of Pedersen and Lindhøj (2018) to compute a matrix of line lengths, timed side by
  * side: every pixel with every ray; marching along each ray; all columns of pixels on their own. */
-#include <time.h>
 #include "op/matrix.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
 
@@ -17,13 +16,6 @@ typedef struct {
 	const Lister *lister;
 	Found *found;
 } Pairs;
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void put(void *user, int64_t row, int64_t count, const int64_t *index, const float *weight)
 {

@@ -107,6 +107,17 @@ static void both_kinds_of_source(void **state)
 		}
 }
 
+static tomos_op *one_ray(tomos_geometry **scan, tomos_backend *backend, const tomos_grid *grid,
+	const tomos_view *view, const char *model)
+{
+	tomos_op *op;
+	tomos_projector_options o = tomos_projector_defaults();
+	o.forward = model;
+	OK(tomos_geometry_views(scan, 1, 1, view, 1));
+	OK(tomos_op_projector(&op, backend, grid, *scan, &o));
+	return op;
+}
+
 /* A ray in the outermost face on the upper side belongs to no voxel, on the lower side to the
  * first; in no case is anything read or written beyond the volume. */
 static void rays_in_outermost_faces(void **state)
@@ -122,11 +133,7 @@ static void rays_in_outermost_faces(void **state)
 		for (int m = 0; m < 2; m++) {
 			tomos_view view = {{0, 1, 0, 0}, {places[i], -9, 0}, {1, 0, 0}, {0, 0, 1}};
 			tomos_geometry *scan;
-			tomos_op *op;
-			tomos_projector_options o = tomos_projector_defaults();
-			o.forward = models[m];
-			OK(tomos_geometry_views(&scan, 1, 1, &view, 1));
-			OK(tomos_op_projector(&op, backend, &grid, scan, &o));
+			tomos_op *op = one_ray(&scan, backend, &grid, &view, models[m]);
 			float x[16], y = 0;
 			for (int j = 0; j < 16; j++)
 				x[j] = 1;
@@ -219,11 +226,7 @@ static void directions_of_any_length(void **state)
 			tomos_view view = {
 				{0, size, size, 0}, {0, 0, 0}, {1, 0, 0}, {0, -0.7, 0.7}};
 			tomos_geometry *scan;
-			tomos_op *op;
-			tomos_projector_options o = tomos_projector_defaults();
-			o.forward = models[m];
-			OK(tomos_geometry_views(&scan, 1, 1, &view, 1));
-			OK(tomos_op_projector(&op, backend, &grid, scan, &o));
+			tomos_op *op = one_ray(&scan, backend, &grid, &view, models[m]);
 			float x[81];
 			for (int j = 0; j < 81; j++)
 				x[j] = 1;

@@ -1,24 +1,9 @@
 /* Stored matrices against the projectors they were made of: all models, all kinds of scan, parts,
  * rows and powers, threads, what is rejected, and allocations that fail. */
 #include "op/op.h" /* first: cmocka makes a macro of fail() */
-#include "ops/cases.h"
+#include "ops/cpu_backend.h"
 
 enum { CASES = CASE_SLOW ? 45 : 135 };
-
-static tomos_backend *backend;
-
-static int set_up(void **state)
-{
-	(void)state;
-	return tomos_backend_open(&backend, "cpu") != TOMOS_OK;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	tomos_backend_close(backend);
-	return 0;
-}
 
 static tomos_projector_options model_of(int number)
 {
@@ -35,7 +20,7 @@ static tomos_op *make_matrix(
 	const tomos_grid *grid, const tomos_geometry *scan, const tomos_projector_options *o)
 {
 	tomos_op *op;
-	OK(tomos_op_matrix(&op, backend, grid, scan, o, NULL));
+	OK(tomos_op_matrix(&op, cpu, grid, scan, o, NULL));
 	return op;
 }
 
@@ -52,8 +37,8 @@ static void equals_the_projector(void **state)
 		float *x = case_data(&c, c.voxels), *y = case_data(&c, c.pixels);
 		float *Ax = case_data(&c, c.pixels), *Ay = case_data(&c, c.voxels);
 		float *f = case_data(&c, c.pixels), *g = case_data(&c, c.voxels);
-		case_forward(backend, &c.grid, c.scan, &o, x, f);
-		case_adjoint(backend, &c.grid, c.scan, &o, y, g);
+		case_forward(cpu, &c.grid, c.scan, &o, x, f);
+		case_adjoint(cpu, &c.grid, c.scan, &o, y, g);
 		OK(op_forward(op, x, Ax));
 		OK(op_adjoint(op, y, Ay));
 		double forward = case_difference(Ax, f, c.pixels);
@@ -212,23 +197,23 @@ static void rejections(void **state)
 	tomos_op *op = NULL;
 	int64_t before = mem_live(), bytes;
 	tomos_matrix arrays = {.bytes = sizeof arrays};
-	REJECTED(tomos_op_matrix(&op, backend, NULL, c.scan, NULL, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix(&op, cpu, NULL, c.scan, NULL, NULL), TOMOS_BAD_VALUE,
 		"a matrix needs a backend, a grid and a geometry");
 	tomos_projector_options o = tomos_projector_defaults();
 	o.back = "voxel";
-	REJECTED(tomos_op_matrix(&op, backend, &c.grid, c.scan, &o, NULL), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix(&op, cpu, &c.grid, c.scan, &o, NULL), TOMOS_BAD_VALUE,
 		"back projector 'voxel' is not the adjoint of 'joseph'");
 	tomos_matrix_options m = tomos_matrix_defaults();
 	m.storage = "cssr";
-	REJECTED(tomos_op_matrix(&op, backend, &c.grid, c.scan, NULL, &m), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix(&op, cpu, &c.grid, c.scan, NULL, &m), TOMOS_BAD_VALUE,
 		"storage 'cssr' is not known");
 	m.storage = "scsr";
-	REJECTED(tomos_op_matrix(&op, backend, &c.grid, c.scan, NULL, &m), TOMOS_UNSUPPORTED,
+	REJECTED(tomos_op_matrix(&op, cpu, &c.grid, c.scan, NULL, &m), TOMOS_UNSUPPORTED,
 		"SCSR is for one slice and one detector row");
 	m.bytes = 0;
-	REJECTED(tomos_op_matrix(&op, backend, &c.grid, c.scan, NULL, &m), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_matrix(&op, cpu, &c.grid, c.scan, NULL, &m), TOMOS_BAD_VALUE,
 		"bytes of a tomos_matrix_options is 0");
-	OK(tomos_op_projector(&op, backend, &c.grid, c.scan, NULL));
+	OK(tomos_op_projector(&op, cpu, &c.grid, c.scan, NULL));
 	REJECTED(
 		tomos_matrix_arrays(op, &arrays), TOMOS_BAD_VALUE, "is not a matrix stored as CSR");
 	REJECTED(tomos_matrix_arrays(op, NULL), TOMOS_BAD_VALUE,
@@ -261,7 +246,7 @@ static void failing_allocations(void **state)
 		for (int n = 1; status != TOMOS_OK; n++) {
 			int64_t before = mem_live();
 			mem_fail_nth(n);
-			status = tomos_op_matrix(&op, backend, &c.grid, c.scan, &o, NULL);
+			status = tomos_op_matrix(&op, cpu, &c.grid, c.scan, &o, NULL);
 			mem_fail_nth(0);
 			if (status == TOMOS_OK)
 				break;

@@ -1,24 +1,9 @@
 /* SCSR against CSR: view sets of 8, 4, 2 and 1 symmetries, odd and even sizes, parallel and fan
  * beam, ties, and the form of the dense matrices. */
 #include "op/scsr/scsr.h" /* first: cmocka makes a macro of fail() */
-#include "ops/cases.h"
+#include "ops/cpu_backend.h"
 
 #define PI 3.14159265358979323846
-
-static tomos_backend *backend;
-
-static int set_up(void **state)
-{
-	(void)state;
-	return tomos_backend_open(&backend, "cpu") != TOMOS_OK;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	tomos_backend_close(backend);
-	return 0;
-}
 
 typedef struct {
 	const char *what;
@@ -85,7 +70,7 @@ static tomos_op *make_matrix(const Setup *s, const tomos_projector_options *o, c
 	tomos_op *op;
 	m.storage = storage;
 	make_scan(s, &grid, &scan);
-	OK(tomos_op_matrix(&op, backend, &grid, scan, o, &m));
+	OK(tomos_op_matrix(&op, cpu, &grid, scan, o, &m));
 	tomos_geometry_free(scan);
 	return op;
 }
@@ -363,9 +348,9 @@ static void views_twice(void **state)
 			angles[i] = PI / 16 * (i % 16);
 		OK(tomos_geometry_parallel(&scan, 1, 15, 0.9, angles, 16 + extra));
 		tomos_matrix_options m = tomos_matrix_defaults();
-		OK(tomos_op_matrix(&csr, backend, &grid, scan, NULL, &m));
+		OK(tomos_op_matrix(&csr, cpu, &grid, scan, NULL, &m));
 		m.storage = "scsr";
-		OK(tomos_op_matrix(&scsr, backend, &grid, scan, NULL, &m));
+		OK(tomos_op_matrix(&scsr, cpu, &grid, scan, NULL, &m));
 		assert_true(compare(scsr, csr, 1, &c) <= 1e-6);
 		assert_true(check_sweeps(scsr, &c) < 1e-4);
 		tomos_op_free(csr), tomos_op_free(scsr);
@@ -420,7 +405,7 @@ static void failing_allocations(void **state)
 	for (int n = 1; status != TOMOS_OK; n++) {
 		int64_t before = mem_live();
 		mem_fail_nth(n);
-		status = tomos_op_matrix(&op, backend, &grid, scan, NULL, &m);
+		status = tomos_op_matrix(&op, cpu, &grid, scan, NULL, &m);
 		mem_fail_nth(0);
 		if (status != TOMOS_OK) {
 			assert_int_equal(status, TOMOS_NO_MEMORY);

@@ -3,8 +3,7 @@
 #define TOMOS_TESTS_RUN_STACK_H
 
 #include <math.h>
-#include "base/base.h"
-#include "io/io_help.h"
+#include "run_help.h"
 
 enum {
 	STACK_VIEWS = 20,
@@ -31,8 +30,7 @@ typedef struct {
 static inline void stack_hear(void *user, const char *line)
 {
 	StackJob *j = user;
-	size_t length = strlen(j->said);
-	snprintf(j->said + length, sizeof j->said - length, "%s\n", line);
+	append_line(j->said, sizeof j->said, line);
 }
 
 /* The output is replaced. */
@@ -148,30 +146,6 @@ static inline double stack_distance(const float *a, const float *b, int64_t coun
 		errors += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
 	}
 	return sqrt(errors / squares);
-}
-
-/* Ends a job after a number of reports. */
-typedef struct {
-	int64_t left;
-} StackPatience;
-
-static inline int stack_cancel(
-	void *user, const char *stage, int64_t done, int64_t total, double value)
-{
-	StackPatience *p = user;
-	(void)stage, (void)done, (void)total, (void)value;
-	return --p->left < 0;
-}
-
-static inline int stack_hidden(void)
-{
-	DIR *directory = opendir(scratch);
-	int count = 0;
-	assert_non_null(directory);
-	for (struct dirent *e; (e = readdir(directory));)
-		count += e->d_name[0] == '.' && strlen(e->d_name) > 2;
-	closedir(directory);
-	return count;
 }
 
 #endif

@@ -266,7 +266,7 @@ static void rejections(void **state)
 	stack_job(&j, "sirt", "parallel.h5", "no.npy");
 	j.algebraic.relaxation = 3;
 	rejected(&j, "relaxation 3: it must be between 0 and 2");
-	assert_int_equal(stack_hidden(), 0);
+	assert_int_equal(hidden_files(), 0);
 }
 
 /* Structs of other versions: shorter ones work, longer ones only where the rest is 0. */

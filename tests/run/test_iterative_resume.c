@@ -14,20 +14,10 @@ static int make_scans(void **state)
 
 static int64_t reports(StackJob *j)
 {
-	StackPatience patience = {1 << 30};
-	const tomos_progress progress = {stack_cancel, &patience};
+	Patience patience = {1 << 30};
+	const tomos_progress progress = {lose_patience, &patience};
 	assert_ok(tomos_run(&j->job, &progress));
 	return (1 << 30) - patience.left;
-}
-
-static void assert_same_bytes(const char *a, const char *b)
-{
-	size_t length, other;
-	unsigned char *x = get_file(a, &length), *y = get_file(b, &other);
-	assert_int_equal(length, other);
-	assert_memory_equal(x, y, length);
-	free(x);
-	free(y);
 }
 
 static const char *slice_path(const char *folder, int slice)
@@ -45,8 +35,8 @@ static void cancelled(const char *method, const char *whole, const char *part, i
 	int64_t all = reports(&j), kept = 0;
 	double residual = j.report.residual;
 	for (int64_t at_report = 1; at_report < all; at_report += step) {
-		StackPatience patience = {at_report};
-		const tomos_progress progress = {stack_cancel, &patience};
+		Patience patience = {at_report};
+		const tomos_progress progress = {lose_patience, &patience};
 		stack_job(&j, method, "parallel.h5", part);
 		file_discard(j.output);
 		assert_int_equal(tomos_run(&j.job, &progress), TOMOS_CANCELLED);
@@ -57,7 +47,7 @@ static void cancelled(const char *method, const char *whole, const char *part, i
 		kept += j.report.resumed > 0;
 		assert_true(fabs(j.report.residual - residual) < 1e-6); /* of all slabs */
 		assert_int_equal(j.report.iterations, 4);
-		assert_int_equal(stack_hidden(), 0);
+		assert_int_equal(hidden_files(), 0);
 		assert_int_equal(mem_live(), 0);
 	}
 	assert_true(kept > 0);
@@ -81,7 +71,7 @@ static void tiff_resumed(void **state)
 	(void)state;
 	cancelled("pdhg", "c/", "d/", 5);
 	for (int i = 0; i < STACK_ROWS; i++)
-		assert_same_bytes(slice_path("c", i), slice_path("d", i));
+		assert_same_file(slice_path("c", i), slice_path("d", i));
 }
 
 /* Other options, or another start, are another run. */
@@ -91,8 +81,8 @@ static void another_run(void **state)
 	const int64_t shape[3] = {STACK_ROWS, STACK_COLUMNS, STACK_COLUMNS};
 	StackJob j;
 	stack_job(&j, "cgls", "parallel.h5", "e.npy");
-	StackPatience patience = {reports(&j) - 2};
-	const tomos_progress progress = {stack_cancel, &patience};
+	Patience patience = {reports(&j) - 2};
+	const tomos_progress progress = {lose_patience, &patience};
 	assert_int_equal(tomos_run(&j.job, &progress), TOMOS_CANCELLED);
 	j.run.resume = 1;
 	j.algebraic.iterations = 5;
@@ -112,8 +102,8 @@ static void last_iterate(void **state)
 {
 	(void)state;
 	StackJob j;
-	StackPatience patience = {9};
-	const tomos_progress progress = {stack_cancel, &patience};
+	Patience patience = {9};
+	const tomos_progress progress = {lose_patience, &patience};
 	stack_job(&j, "sirt", "parallel.h5", "f.npy");
 	j.run.rows = "3:9";
 	j.algebraic.iterations = 50;
@@ -128,7 +118,7 @@ static void last_iterate(void **state)
 	assert_ok(tomos_run(&j.job, NULL));
 	stack_read(j.output, two, 6);
 	assert_memory_equal(one, two, 6 * STACK_SLICE * sizeof *one);
-	assert_int_equal(stack_hidden(), 0);
+	assert_int_equal(hidden_files(), 0);
 }
 
 /* More iterations of every slab, from checkpoints of their own. */

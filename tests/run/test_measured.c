@@ -1,8 +1,7 @@
 /* Scans as a beamline leaves them, with flats, darks, noise, stripes, zingers and an axis off
  * centre, to volumes, with no option but the input: right values, and the axis within a tenth of a
  * pixel. */
-#include "base/base.h"
-#include "io/io_help.h"
+#include "run_help.h"
 #include "scan_files.h"
 #include <math.h>
 
@@ -54,22 +53,8 @@ static double stripe(int i)
 
 static void project(void)
 {
-	tomos_scan_options o = tomos_scan_defaults();
-	tomos_geometry *scan;
-	tomos_phantom *phantom;
-	double axis = AXIS;
-	o.rows = ROWS;
-	o.columns = COLUMNS;
-	o.views = VIEWS;
-	o.pixel = PIXEL;
-	o.axis = &axis;
-	o.axis_count = 1;
-	tomos_array array = tomos_array_of(integrals, VIEWS, ROWS, COLUMNS);
-	assert_ok(tomos_geometry_make(&scan, &o));
-	assert_ok(tomos_phantom_ellipsoids(&phantom, solids, COUNT(solids)));
-	assert_ok(tomos_phantom_project(phantom, scan, 4, &array));
-	tomos_phantom_free(phantom);
-	tomos_geometry_free(scan);
+	project_solids(integrals, (int64_t[]){VIEWS, ROWS, COLUMNS}, PIXEL, AXIS,
+		(Solids){solids, COUNT(solids)}, 4);
 }
 
 static int measure(void **state)

@@ -2,8 +2,7 @@
 #ifndef TOMOS_TESTS_RUN_WORK_H
 #define TOMOS_TESTS_RUN_WORK_H
 
-#include "base/base.h"
-#include "io/io_help.h"
+#include "run_help.h"
 #include "scan_files.h"
 #include <math.h>
 
@@ -19,22 +18,8 @@ static double theta[VIEWS];
 static inline void ball_integrals(float *data)
 {
 	const tomos_ellipsoid ball = {{0.05, -0.03, 0}, {0.3, 0.3, INFINITY}, {0, 0, 0}, 0.8};
-	tomos_scan_options o = tomos_scan_defaults();
-	tomos_geometry *scan;
-	tomos_phantom *phantom;
-	double axis = AXIS;
-	o.rows = ROWS;
-	o.columns = COLUMNS;
-	o.views = VIEWS;
-	o.pixel = PIXEL_UM * 1e-3;
-	o.axis = &axis;
-	o.axis_count = 1;
-	tomos_array array = tomos_array_of(data, VIEWS, ROWS, COLUMNS);
-	assert_ok(tomos_geometry_make(&scan, &o));
-	assert_ok(tomos_phantom_ellipsoids(&phantom, &ball, 1));
-	assert_ok(tomos_phantom_project(phantom, scan, 1, &array));
-	tomos_phantom_free(phantom);
-	tomos_geometry_free(scan);
+	project_solids(data, (int64_t[]){VIEWS, ROWS, COLUMNS}, PIXEL_UM * 1e-3, AXIS,
+		(Solids){&ball, 1}, 1);
 }
 
 static double row_slope; /* how much more the object absorbs from row to row */
@@ -96,8 +81,7 @@ typedef struct {
 static inline void hear(void *user, const char *line)
 {
 	Work *w = user;
-	size_t length = strlen(w->said);
-	snprintf(w->said + length, sizeof w->said - length, "%s\n", line);
+	append_line(w->said, sizeof w->said, line);
 }
 
 static inline void work_init(Work *w, const char *output)
@@ -133,28 +117,6 @@ static inline void work_init(Work *w, const char *output)
 static const int64_t few_at_a_time =
 	(12 << 20) + 176704 + 2 * 8 * VIEWS * COLUMNS * (int64_t)sizeof(float);
 
-static inline void assert_same_file(const char *a, const char *b)
-{
-	size_t length, other;
-	unsigned char *x = get_file(a, &length), *y = get_file(b, &other);
-	assert_int_equal(length, other);
-	assert_memory_equal(x, y, length);
-	free(x);
-	free(y);
-}
-
-typedef struct {
-	int left;
-} Patience;
-
-static inline int lose_patience(
-	void *user, const char *stage, int64_t done, int64_t total, double value)
-{
-	Patience *p = user;
-	(void)stage, (void)done, (void)total, (void)value;
-	return --p->left < 0;
-}
-
 /* The least memory that will do: the slabs are as thin as can be then. */
 static inline void least_memory(Work *w)
 {
@@ -165,18 +127,6 @@ static inline void least_memory(Work *w)
 	w->run.memory -= 4000;
 	assert_int_equal(status, TOMOS_OK);
 	w->run.dry_run = 0;
-}
-
-/* What runs keep beside their outputs. */
-static inline int hidden_files(void)
-{
-	DIR *directory = opendir(scratch);
-	int count = 0;
-	assert_non_null(directory);
-	for (struct dirent *e; (e = readdir(directory));)
-		count += e->d_name[0] == '.' && e->d_name[1] != 0 && e->d_name[1] != '.';
-	closedir(directory);
-	return count;
 }
 
 /* Leaves a run of several slabs at its last step. */

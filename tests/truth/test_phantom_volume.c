@@ -112,19 +112,25 @@ static void test_cylinders(void **state)
 	tomos_phantom_free(phantom);
 }
 
+/* The volume of n x n pixels in `slices` slices. */
+static void fill_named(const char *name, int64_t n, int64_t slices, double step)
+{
+	tomos_phantom *phantom;
+	tomos_grid g;
+	tomos_array a = tomos_array_of(volume, slices, n, n);
+	assert_ok(tomos_phantom_named(&phantom, name, NULL));
+	assert_ok(tomos_grid_centred(&g, n, n, slices, step));
+	assert_ok(tomos_phantom_volume(phantom, &g, 1, &a));
+	tomos_phantom_free(phantom);
+}
+
 /* A voxel on the surface is outside, on either side. */
 static void test_surface(void **state)
 {
 	(void)state;
-	tomos_phantom *ball;
-	tomos_grid g;
-	tomos_array a = tomos_array_of(volume, 3, 3, 3);
-	assert_ok(tomos_phantom_named(&ball, "ball", NULL));
-	assert_ok(tomos_grid_centred(&g, 3, 3, 3, 1));
-	assert_ok(tomos_phantom_volume(ball, &g, 1, &a));
+	fill_named("ball", 3, 3, 1);
 	assert_near(total(27), 1, 0);
 	assert_near(volume[13], 1, 0);
-	tomos_phantom_free(ball);
 }
 
 /* The bright ellipse above the ventricles is on top of the picture, the smaller one on the
@@ -132,17 +138,11 @@ static void test_surface(void **state)
 static void test_orientation(void **state)
 {
 	(void)state;
-	tomos_phantom *head;
-	tomos_grid g;
-	tomos_array a = tomos_array_of(volume, 1, 64, 64);
-	assert_ok(tomos_phantom_named(&head, "shepp-logan-2d-modified", NULL));
-	assert_ok(tomos_grid_centred(&g, 64, 64, 1, 2.0 / 64));
-	assert_ok(tomos_phantom_volume(head, &g, 1, &a));
+	fill_named("shepp-logan-2d-modified", 64, 1, 2.0 / 64);
 	assert_near(volume[64 * 20 + 32], 0.3, 1e-6);
 	assert_near(volume[64 * 43 + 32], 0.2, 1e-6);
 	assert_near(volume[64 * 32 + 20], 0, 1e-6);
 	assert_near(volume[64 * 32 + 43], 0.2, 1e-6);
-	tomos_phantom_free(head);
 }
 
 static void test_threads_and_strides(void **state)

@@ -1,30 +1,12 @@
-/* What the tests of this room share: arrays, rejections, and an ellipsoid test of their own. */
+/* Comparison of numbers, and an ellipsoid test independent of the library's. */
 #ifndef TOMOS_TESTS_TRUTH_TRUTH_TEST_H
 #define TOMOS_TESTS_TRUTH_TRUTH_TEST_H
 
 #include "truth/truth.h" /* first: cmocka makes a macro of fail() */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "base/base_test.h"
 #include <math.h>
-#include <string.h>
 
 #define PI 3.14159265358979323846
-
-static inline void assert_ok(tomos_status status)
-{
-	if (status != TOMOS_OK)
-		fail_msg("%s: %s", tomos_status_name(status), tomos_message());
-}
-
-static inline void assert_rejected(tomos_status status, tomos_status expected, const char *words)
-{
-	assert_int_equal(status, expected);
-	if (!strstr(tomos_message(), words))
-		fail_msg("'%s' is not in '%s'", words, tomos_message());
-}
 
 static inline void assert_near(double value, double expected, double tolerance)
 {

@@ -10,22 +10,24 @@ static bool on_device(const tomos_op *op)
 	return op->domain.backend->type->matrix != NULL;
 }
 
-static tomos_status power_forward(const tomos_op *op, int power, const float *x, float *y)
+static tomos_status apply(const tomos_op *op, bool adjoint, int power, const float *in, float *out)
 {
 	const Scsr *scsr = op->own;
 	tomos_backend *backend = op->domain.backend;
-	return on_device(op) ? backend->type->matrix->scsr_apply(
-				       backend, &scsr->device, FORWARD, power, x, y)
-			     : scsr_forward(scsr, power, x, y);
+	if (on_device(op))
+		return backend->type->matrix->scsr_apply(
+			backend, &scsr->device, adjoint ? ADJOINT : FORWARD, power, in, out);
+	return adjoint ? scsr_adjoint(scsr, power, in, out) : scsr_forward(scsr, power, in, out);
+}
+
+static tomos_status power_forward(const tomos_op *op, int power, const float *x, float *y)
+{
+	return apply(op, false, power, x, y);
 }
 
 static tomos_status power_adjoint(const tomos_op *op, int power, const float *y, float *x)
 {
-	const Scsr *scsr = op->own;
-	tomos_backend *backend = op->domain.backend;
-	return on_device(op) ? backend->type->matrix->scsr_apply(
-				       backend, &scsr->device, ADJOINT, power, y, x)
-			     : scsr_adjoint(scsr, power, y, x);
+	return apply(op, true, power, y, x);
 }
 
 static tomos_status forward(const tomos_op *op, const float *x, float *y)
