@@ -1,5 +1,5 @@
-/* Products with CSR matrices in device memory: one warp per row; the adjoint uses atomic
- * additions. */
+/* Products with CSR matrices in device memory: one warp per row; the adjoint adds to the voxels
+ * atomically. */
 #include "backend/cuda/cuda.h"
 #include "kernel/stored.h"
 

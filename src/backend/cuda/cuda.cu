@@ -7,7 +7,7 @@ tomos_status cuda_failed(cudaError_t error, const char *doing)
 {
 	tomos_status status =
 		error == cudaErrorMemoryAllocation ? TOMOS_NO_MEMORY : TOMOS_NO_DEVICE;
-	cudaGetLastError(); /* clear it: it must not be reported again */
+	cudaGetLastError(); /* clears the error, which must not be reported again */
 	return fail(status, "the GPU failed at %s: %s", doing, cudaGetErrorString(error));
 }
 
@@ -98,7 +98,7 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	d->number = number;
 	d->sms = about.multiProcessorCount;
 	const int64_t floats =
-		(int64_t)(about.totalGlobalMem / sizeof(float)); /* memory besides the data: */
+		(int64_t)(about.totalGlobalMem / sizeof(float)); /* limits of scratch memory: */
 	d->scratch_most = min64(SCRATCH_FLOATS, floats / 8);
 	d->filter_most = min64(FILTER_FLOATS, floats / 32);
 	d->slices_most = INT64_MAX;
@@ -154,7 +154,8 @@ static bool make_stream(cudaStream_t *stream, int priority)
 	return cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, priority) == cudaSuccess;
 }
 
-/* Without priorities everything stays in one stream. */
+/* Creates the streams of low priority for projections and of high priority for other work. If
+ * the GPU has no priorities, all work stays in one stream. */
 static void make_queue(CudaDevice *d, CudaQueue *queue)
 {
 	int least, greatest;

@@ -1,8 +1,9 @@
-/* CUDA backend: one GPU with one in-order stream. */
+/* CUDA backend: one GPU. Work is queued in one stream, and in two more for projections and work
+ * ahead where these are enabled (CudaDevice). */
 #ifndef TOMOS_BACKEND_CUDA_CUDA_H
 #define TOMOS_BACKEND_CUDA_CUDA_H
 
-/* Before C headers of tomos: these differ in C++. */
+/* System headers come first, outside extern "C": they differ between C and C++. */
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -24,16 +25,15 @@ extern "C" {
 
 enum { SUM_BLOCKS = 1024, SUM_THREADS = 256, STAGES = 2 };
 
-/* Waves of a stored matrix (matrix.cu) whose table a block keeps in shared memory beside its
- * slab. */
+/* Waves of a stored matrix (scsr.cu) whose table a block keeps in shared memory, after its slab. */
 enum { CUDA_WAVES = 256 };
 
-/* Device memory that kernels keep from one call to the next, grown when more is needed. */
+/* Scratch buffers in device memory, kept from one call to the next and enlarged when needed. */
 enum {
 	SCRATCH_REORDERED, /* volume or views in the order that the kernel reads, or partial sums */
 	SCRATCH_ROWS,      /* detector rows of slices, or paths of rays */
 	SCRATCH_LISTS,     /* order of the views, largest weight, texels */
-	SCRATCH_FACTORS,   /* factors of the sums of a slice */
+	SCRATCH_FACTORS,   /* factors of each pixel of a slice (find_factors) */
 	SCRATCHES
 };
 
@@ -42,8 +42,8 @@ typedef struct {
 	int64_t count;
 } CudaScratch;
 
-/* Texture objects over scratch memory and the shape they were made for; kept until another shape is
- * needed. */
+/* Texture objects over scratch memory, and the address and shape they were created for; kept
+ * until another shape is needed. */
 enum { MOST_TEXTURES = 128 };
 
 typedef struct {
@@ -51,24 +51,25 @@ typedef struct {
 	int count;
 	const void *data;
 	int64_t columns, views;
-	int slices; /* of a texel */
+	int slices; /* slices per texel */
 } CudaTextures;
 
 /* Fused update of the voxels (FusedUpdate): x += a W sum, then clamped to low .. high. */
 typedef struct {
 	float a, low, high;
-	float *volume;       /* its first voxel */
+	float *volume;       /* first voxel of the box */
 	const float *voxels; /* W of each voxel; NULL: ones */
-	const float *
-		factors; /* a W of each pixel of a slice, where all slices have the same; or NULL */
-	bool average;    /* the kernel itself divides by the sum of the weights */
+	const float
+		*factors;  /* a W of each pixel of a slice, if all slices have the same; or NULL */
+	bool average;      /* the kernel divides by the sum of the weights */
 	const float *rays; /* weights of the rays; NULL: ones */
-	float least;       /* voxels below this fraction of the largest ray weight do not change */
+	float least;       /* least sum of weights for a change, relative to the largest ray
+	                    * weight */
 } CudaUpdate;
 
 /* Fused residual of a forward projection (FusedResidual). */
 typedef struct {
-	const float *projections; /* their first pixel */
+	const float *projections; /* first pixel of the request */
 	FusedResidual of;
 } CudaResidual;
 
@@ -86,7 +87,8 @@ typedef struct {
 	CudaResidual residual; /* of EPILOGUE_RESIDUAL */
 } CudaEpilogue;
 
-/* Projections of several backends on one GPU run one after the other. */
+/* Makes the projections of several backends on one GPU run one after the other. last: recorded
+ * after the last projection. */
 typedef struct {
 	pthread_mutex_t lock;
 	cudaEvent_t last;
@@ -95,19 +97,21 @@ typedef struct {
 typedef struct {
 	int number, sms;
 	cudaStream_t stream;
-	cudaStream_t behind; /* for projections, low priority; NULL: `stream`. See cuda_enter */
-	cudaStream_t ahead;  /* for uploads and filters during a projection; NULL: none */
-	cudaEvent_t entered; /* recorded before the last projection */
+	cudaStream_t behind; /* for projections, low priority; NULL: use `stream`. See cuda_enter */
+	cudaStream_t ahead;  /* for uploads and filters that overlap a projection; NULL: none */
+	cudaEvent_t entered; /* recorded in `stream` before the last projection */
 	cudaEvent_t taken;   /* the last projection no longer reads its views */
 	bool has_taken;      /* the kernel recorded `taken` itself */
-	cudaEvent_t arrived; /* the upload or filter ahead is complete */
-	CudaQueue queue, *queued;          /* its own, and the one it uses */
+	cudaEvent_t arrived; /* the upload or filter in `ahead` is complete */
+	CudaQueue queue, *queued;          /* its own, and the one it uses (of the first backend
+	                                    * on the GPU) */
 	double *partial;                   /* sums of blocks, on the GPU */
 	double *total, *total_device;      /* their sum, in mapped host memory */
 	float *stage[STAGES];              /* pinned staging buffers */
-	cudaEvent_t staged[STAGES];        /* recorded when the GPU has finished with it */
+	cudaEvent_t staged[STAGES];        /* recorded after the GPU's last access to each buffer */
 	CudaScratch scratch[SCRATCHES];    /* see cuda_scratch */
-	int64_t scratch_most, filter_most; /* limits of kernels and of a filter, in floats */
+	int64_t scratch_most, filter_most; /* limits of scratch memory: projection kernels,
+	                                    * filters; in floats */
 	int64_t slices_most;               /* the same for transposed slices */
 	CudaTextures textures;             /* see literature/slices_back_texture.h */
 	pthread_mutex_t lock;              /* protects scratch, staging buffers, sums and plans */
@@ -119,7 +123,7 @@ static inline CudaDevice *device_of(const tomos_backend *backend)
 	return (CudaDevice *)backend->own;
 }
 
-/* Status and message of a failed call. */
+/* Status and message of a failed CUDA call; doing: what failed, for the message. */
 tomos_status cuda_failed(cudaError_t error, const char *doing);
 
 #define CUDA_TRY(call, doing) \
@@ -129,23 +133,23 @@ tomos_status cuda_failed(cudaError_t error, const char *doing);
 			return cuda_failed(cuda_try, doing); \
 	} while (0)
 
-/* Errors of a launch that are known without waiting. */
+/* Reports errors of a kernel launch that are known without synchronisation. */
 #define CUDA_LAUNCHED(doing) CUDA_TRY(cudaGetLastError(), doing)
 
-/* Makes the GPU current in this thread. */
+/* Makes the backend's GPU the current one of this thread. */
 tomos_status cuda_use(const tomos_backend *backend);
 
-/* Between these calls `stream` is the one for projections, where several backends use one GPU.
+/* Between these calls `stream` is the one for projections, if several backends use one GPU.
  * Their projections run one after the other: concurrently, all would end at the same time and then
- * wait for transfers. Short kernels have a higher priority, since transfers wait for them.
- * cuda_leave must be called after a failure as well. */
+ * wait for transfers. Other kernels are short and have a higher priority, since transfers wait for
+ * them. cuda_leave must be called after a failure as well. */
 tomos_status cuda_enter(const tomos_backend *backend);
 tomos_status cuda_leave(const tomos_backend *backend);
-/* For kernels that read reordered copies of the views: the copies are complete at this point of the
- * stream. */
+/* For kernels that read a reordered copy of the views: records that this copy is complete and
+ * the views may be overwritten. */
 tomos_status cuda_taken(const tomos_backend *backend);
-/* Between these calls `stream` is the one for work ahead; `taken`: after the projection no longer
- * needs its views. */
+/* Between these calls `stream` is the one for work that overlaps a projection. taken: waits
+ * until the projection no longer reads its views. */
 tomos_status cuda_ahead_begin(const tomos_backend *backend, bool taken);
 tomos_status cuda_ahead_end(const tomos_backend *backend);
 
@@ -156,18 +160,19 @@ tomos_status cuda_scratch(
 	tomos_backend *backend, int which, int64_t count, float **data, const char *what);
 /* Whether a block can have this many bytes of shared memory on the current GPU. */
 bool cuda_has_shared(int bytes);
-/* Allows a kernel the largest shared memory: for kernels whose size varies, as another thread may
- * be launching the same kernel. */
+/* Allows a kernel the largest dynamic shared memory. For kernels whose size varies: another
+ * thread may launch the same kernel with another size. */
 tomos_status cuda_take_shared(const void *kernel);
 
-/* Results of a kernel's check whether it applies; passed to it again when it runs. */
+/* What a kernel's `applies` computed for the request; passed to `run`. */
 typedef struct {
 	double space[12];
 } CudaNotes;
 
-/* Whether a kernel can fuse an update. With factors: the divisors of the sums are the same in all
- * slices, are computed once before (find_factors), and the kernel's notes begin with HatSlices.
- * Next: the kernel is a special case of a later row, which fuses the update. */
+/* Whether a kernel can fuse an update. FUSES_WITH_FACTORS: the divisors are the same in all
+ * slices and are computed before (find_factors); the kernel's notes begin with HatSlices.
+ * FUSES_NEXT: the kernel is a special case of a later row of optimised.def, which fuses the
+ * update. */
 typedef enum { FUSES_NOT, FUSES, FUSES_WITH_FACTORS, FUSES_NEXT } CudaFusion;
 
 /* An optimised kernel; its name, projectors, direction and place in the order are in
@@ -183,7 +188,7 @@ typedef struct {
 	bool (*overwrites)(const ProjectRequest *what, const CudaNotes *notes);
 } CudaKernel;
 
-/* The notes as a struct of the kernel's own. */
+/* The notes as the kernel's own struct T. */
 template <typename T> static inline T *notes_of(CudaNotes *notes)
 {
 	static_assert(sizeof(T) <= sizeof(CudaNotes));
@@ -195,7 +200,7 @@ template <typename T> static inline const T *notes_of(const CudaNotes *notes)
 	return (const T *)notes->space;
 }
 
-typedef struct CudaRow CudaRow; /* of optimised.def */
+typedef struct CudaRow CudaRow; /* row of optimised.def */
 
 /* A request that was dispatched before, and the kernel chosen for it; NULL: the reference
  * kernel. */
@@ -209,7 +214,7 @@ typedef struct {
 	CudaNotes notes;
 } CudaChoice;
 
-/* Device data of a plan: its views, and the form of them that each kernel family uses. */
+/* Device data of a plan: its views, and one slot for each form of them that kernels precompute. */
 enum {
 	KEPT_JOSEPH_HATS,
 	KEPT_VOXEL_HATS,
@@ -227,9 +232,10 @@ typedef struct {
 	int next; /* choice to be replaced next */
 } CudaPlan;
 
-/* The views of a plan on the device. */
+/* Device data of a plan; uploads the views at the first call. */
 tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan **kept);
-/* The contents of a slot: `size` bytes per view, which `make` fills in at the first call. */
+/* Contents of a slot: `size` bytes per view, which `make` computes on the host at the first
+ * call. */
 tomos_status cuda_kept(tomos_backend *backend, const Plan *plan, int slot, size_t size,
 	void (*make)(const Plan *plan, int64_t view, const void *user, void *place),
 	const void *user, const void **device);
@@ -244,7 +250,7 @@ tomos_status cuda_download(tomos_backend *backend, const float *data, const tomo
 float *cuda_direct_pointer(tomos_backend *backend, const tomos_array *array);
 tomos_status cuda_pin(tomos_backend *backend, float *data, int64_t count);
 void cuda_unpin(tomos_backend *backend, float *data);
-void cuda_driver(char *text, size_t size); /* its version, or "" */
+void cuda_driver(char *text, size_t size); /* version of the driver, or "" */
 tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine);
 tomos_status cuda_reference(tomos_backend *backend, const ProjectRequest *what);
 tomos_status cuda_power(tomos_backend *backend, const ProjectRequest *what, int power);
@@ -266,14 +272,14 @@ tomos_status cuda_kaczmarz_view(tomos_backend *backend, const KernelKaczmarzView
 
 tomos_status cuda_fill(tomos_backend *b, int64_t n, float value, float *x);
 
-/* A voxel after an update by factor times sum. */
+/* Value of voxel x after an update by factor times sum, within its bounds. */
 static __device__ __forceinline__ float cuda_updated(
 	const CudaUpdate &step, float x, float factor, float sum)
 {
 	return fminf(fmaxf(fmaf(factor, sum, x), step.low), step.high);
 }
 
-/* The factor where sums are divided by `under`. */
+/* Factor of an update that divides by `under`, the sum of the weights; 0 if that is too small. */
 static __device__ __forceinline__ float cuda_average(float a, float under, float least)
 {
 	return under > least ? a / under : 0;
@@ -303,8 +309,8 @@ static __device__ __forceinline__ float inverse_nearly(float x)
 	return result;
 }
 
-/* Optimised kernels launch one block per part of a box or detector; sizes beyond the launch limits
- * are left to the reference kernels, which loop. */
+/* Whether the request is within the launch limits of the optimised kernels, which launch one
+ * block per part of a box or detector. Reference kernels loop and have no limits. */
 static inline bool cuda_fits_launch(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;

@@ -157,7 +157,7 @@ static CudaFusion find_fusion(tomos_backend *backend, const ProjectRequest *what
 	return fusion == FUSES_NEXT ? FUSES_NOT : fusion;
 }
 
-/* Kernels that overwrite need no cleared result; the others accumulate onto zeros. */
+/* Clears the output if it shall be overwritten and the kernel can only accumulate. */
 static tomos_status open_epilogue(tomos_backend *backend, const ProjectRequest *what,
 	const CudaChoice *choice, CudaEpilogue *epilogue)
 {
@@ -176,8 +176,8 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what,
 	return cuda_reference(backend, what);
 }
 
-/* An update runs in the stream of short kernels, in order with other operations on voxels;
- * projections of several backends on one GPU run one after the other (cuda_enter). */
+/* Runs a projection in the stream for projections (cuda_enter), and a fused update in the main
+ * stream, in order with other operations on the voxels. */
 static tomos_status run_in_turn(tomos_backend *backend, const ProjectRequest *what,
 	const CudaChoice *choice, const CudaEpilogue *epilogue)
 {
@@ -209,7 +209,7 @@ static tomos_status fuse_update(tomos_backend *backend, const ProjectRequest *wh
 	return TOMOS_OK;
 }
 
-/* A request; at most one of the two is given. */
+/* A request; at most one of `update` and `residual` is given. */
 typedef struct {
 	const ProjectRequest *what;
 	const FusedUpdate *update;

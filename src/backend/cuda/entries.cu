@@ -1,5 +1,5 @@
-/* The reference kernels with powers of the matrix entries: 1 for each non-zero one, or its
- * square. */
+/* The reference kernels with powers of the matrix entries: power 0 (1 for each non-zero entry)
+ * or 2. */
 #define KERNEL_WEIGHT(meet, weight) ((meet)->count == 0 ? 1 : (weight) * (weight))
 #include "backend/cuda/reference.h"
 

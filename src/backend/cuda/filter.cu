@@ -1,4 +1,5 @@
-/* Row filters by cuFFT: batched real transforms; plans are kept with the filter. */
+/* Filters detector rows by batched real FFTs (cuFFT), or by direct convolution. FFT plans are
+ * kept with the filter. */
 #include "backend/cuda/cuda.h"
 #include <cufft.h>
 
@@ -7,22 +8,22 @@ extern "C" {
 #include "base/fft.h"
 }
 
-/* The samples of a batch stay in L2 cache between steps. */
+/* A batch is small enough to stay in L2 cache between the kernels. */
 enum { THREADS = 256, EACH = 8, MOST = 65535, BATCH_FLOATS = 8 << 20 };
 
 struct Filter {
 	FilterSpec spec;
-	int64_t length; /* of a padded row, and of the transform */
-	int64_t half;   /* frequencies of a row */
+	int64_t length; /* samples of a padded row, and length of the FFT */
+	int64_t half;   /* number of frequencies of a row */
 	int64_t batch;  /* rows per batch */
 	cufftHandle forth, back;
 	bool has_forth, has_back;
-	float *response; /* at each frequency; or taps, where direct */
-	float *fade;     /* of the padding, from the detector's edge outwards */
-	float *rows;     /* and their spectra, in place */
+	float *response; /* value at each frequency; or taps, for direct convolution */
+	float *fade;     /* weights of the padding, from the detector's edge outwards */
+	float *rows;     /* a batch of rows, and their spectra in place */
 	KernelRowView *views;
-	float *weights;   /* of the views' columns */
-	int64_t capacity; /* views */
+	float *weights;   /* weights of the columns of each view */
+	int64_t capacity; /* number of views that `views` and `weights` have space for */
 };
 
 static tomos_status fft_failed(cufftResult result, int64_t length)
@@ -72,7 +73,7 @@ static tomos_status transform_kernel(
 	return TOMOS_OK;
 }
 
-/* The kernel is even, so its transform is real. */
+/* Frequency response of the filter's kernel, which is even, so that its FFT is real. */
 static tomos_status make_response(tomos_backend *b, Filter *f)
 {
 	double *even, *spectrum = NULL;
@@ -142,12 +143,12 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to filter",
 			(long long)spec->columns);
 	f->half = f->length / 2 + 1;
-	/* One third each for the rows and the work areas of the two transforms. */
+	/* One third of the limit each for the rows and the work areas of the two FFTs. */
 	int64_t floats = min64(device_of(b)->filter_most / 3, BATCH_FLOATS);
 	f->batch = max64(1, min64(floats / (f->length + 2), MOST));
 	TRY(make_fade(b, f));
 	TRY(b->type->memory->alloc(b, &f->rows, f->batch * (f->length + 2), "rows to filter"));
-	/* Transforms read the padding between rows, even if unused. */
+	/* FFTs read the padding between rows, even if it is unused. */
 	TRY(b->type->vector->fill(b, f->batch * (f->length + 2), 0, f->rows));
 	if (!spec->kernel)
 		return TOMOS_OK;
@@ -179,7 +180,8 @@ static tomos_status cuda_filter_open(
 	TRY(cuda_use(backend));
 	TRY(mem_zeroed(filter, 1, sizeof **filter, "a filter"));
 	tomos_status status = filter_fill(backend, *filter, spec);
-	if (status == TOMOS_OK && device_of(backend)->ahead) /* it will be used in another stream */
+	if (status == TOMOS_OK && device_of(backend)->ahead) /* the filter will be used in
+	                                                      * another stream */
 		status = backend->type->memory->sync(backend);
 	if (status != TOMOS_OK) {
 		cuda_filter_close(backend, *filter);
@@ -195,7 +197,7 @@ typedef struct {
 	int64_t first, count, fine; /* rows of this batch, from `first` on */
 	const KernelRowView *views;
 	const float *weights, *fade, *taps, *in;
-	float *packed; /* rows of length + 2 */
+	float *packed; /* batch of rows, length + 2 floats each */
 	float *out;
 } Filtering;
 
@@ -215,7 +217,8 @@ static __global__ void prepare_rows(const __grid_constant__ Filtering f)
 {
 	int64_t index = f.first + blockIdx.y, view = index / f.rows.rows;
 	int64_t row = index - view * f.rows.rows;
-	/* Read once, since stores could alias it. Beyond the last row, any view. */
+	/* Read once: the compiler must assume that stores change it. Rows after the last use any
+	 * view. */
 	const KernelRowView seen = f.views[min(view, (f.count - 1) / f.rows.rows)];
 	const float *image = f.in + view * f.rows.rows * f.rows.seen;
 	const float *weights = f.weights + view * f.rows.columns;
@@ -276,7 +279,8 @@ static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 	f->views = NULL;
 	f->weights = NULL;
 	f->capacity = 0;
-	const int64_t capacity = 2 * count; /* freeing memory waits for all kernels */
+	const int64_t capacity = 2 * count; /* freeing memory waits for all kernels, so it is
+	                                     * enlarged rarely */
 	int64_t floats = (int64_t)(sizeof(KernelRowView) / sizeof(float)) * capacity;
 	TRY(b->type->memory->alloc(b, (float **)&f->views, floats, "weights of views"));
 	TRY(b->type->memory->alloc(b, &f->weights, capacity * f->spec.columns, "weights of views"));
@@ -284,7 +288,7 @@ static tomos_status take_room(tomos_backend *b, Filter *f, int64_t count)
 	return TOMOS_OK;
 }
 
-/* Uploads the views and their weights, which belong to the caller. */
+/* Uploads the views and the weights of their columns. */
 static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const FilterView *views)
 {
 	KernelRowView *moved;

@@ -1,9 +1,9 @@
-/* Kaczmarz' method (ART) on a GPU: matrix rows of projectors and stored matrices are listed in
+/* Kaczmarz' method (ART) on a GPU: the matrix rows of projectors and stored matrices are listed in
  * batches and used one after the other.
  *
- * One block processes a whole batch in order: its threads keep the entries of a row and their
- * voxels in registers, sum the products and update the voxels; the entries of the next row are
- * loaded meanwhile.
+ * One block processes a whole batch in order. Its threads keep the entries of a row and the voxels
+ * in registers, sum the products and update the voxels; meanwhile the entries of the next row are
+ * loaded.
  */
 #include "backend/cuda/cuda.h"
 #include "kernel/stored.h"
@@ -131,7 +131,8 @@ tomos_status cuda_weight_rows(
 
 /* ---- using ----------------------------------------------------------------------------------- */
 
-/* The part of a row in one thread: HELD of its entries, and the data of the ray. */
+/* The part of a row in one thread: HELD of its entries; ray: index of the row; b: its measured
+ * value; square: its squared norm. */
 struct Row {
 	int64_t ray, count, index[HELD];
 	float weight[HELD];
@@ -154,7 +155,7 @@ struct Row {
 	}
 };
 
-/* Sum over all threads, returned to all. */
+/* Sum over all threads of the block, returned to all. */
 static __device__ double join_block(double value)
 {
 	__shared__ double parts[WARPS];
@@ -226,13 +227,15 @@ tomos_status cuda_kaczmarz_rows(
 
 /* ---- the rays of a view, settled one after the other ----------------------------------------- */
 
-enum { SETTLED = 1024 /* rays per round */ };
+enum { SETTLED = 1024 /* rays per pass over shared memory */ };
 
-/* Terms of the step of each ray: its own, and the factors of the steps of rays before it. */
+/* Terms of the step of each ray i of a view: step[i] = own[i] - sum over d of by[d][i] step[i -
+ * 1 - d]. */
 struct Settled {
 	float own[SETTLED], by[STORED_NEIGHBOURS][SETTLED];
 	float step[(int)STORED_NEIGHBOURS +
-		   (int)SETTLED]; /* starting with the rays before the first */
+		   (int)SETTLED]; /* begins with the steps of the STORED_NEIGHBOURS rays before
+		                   * the first */
 };
 
 static __device__ float factor_of(const KernelKaczmarzView &s, int64_t i)
@@ -247,7 +250,7 @@ static __device__ float product_of(const KernelKaczmarzView &s, int64_t i, int b
 	return j < 0 ? 0 : s.products[j % (2 * s.near + 1) * s.rays + i];
 }
 
-/* Runs in one thread, with the last NEAR steps in registers. */
+/* Computes all steps in one thread, with the last NEAR steps in registers. */
 template <int NEAR> static __device__ void settle_few(Settled &at, int count)
 {
 	float last[NEAR];

@@ -1,10 +1,10 @@
-/* Peak rates of a GPU: the number of SMs and the clock, which it reports, times the rates per SM
- * and clock of its generation. */
+/* Peak rates of a GPU: number of SMs times clock, as the GPU reports them, times the rates per
+ * SM and clock of its compute capability. */
 #include "backend/cuda/cuda.h"
 
-/* Per SM and clock, by compute capability (CUDA programming guide, arithmetic throughput; white
- * papers for tensor cores: dense, float accumulation). Later generations are treated as the last
- * one. */
+/* Rates per SM and clock by compute capability: FMAs, texture fetches, tensor core FMAs. From
+ * the CUDA programming guide (arithmetic throughput) and NVIDIA's white papers (tensor cores:
+ * dense, float accumulation). Later GPUs are treated as the last entry. */
 static const struct {
 	int kind;
 	double sums, fetches, tensor;
@@ -19,7 +19,7 @@ static tomos_status ask(int number, cudaDeviceAttr what, int *value)
 	return TOMOS_OK;
 }
 
-/* Bytes per second in each direction, from the PCIe link in sysfs; 0 if unknown. */
+/* Bytes per second in each direction of the PCIe link, from sysfs; 0 if unknown. */
 static double link_rate(int number)
 {
 	char bus[32] = "", path[128];
@@ -38,7 +38,7 @@ static double link_rate(int number)
 		if (file)
 			fclose(file);
 	}
-	/* From PCIe 3 on 128 of 130 bits carry data, before 8 of 10. */
+	/* Line code: 128 of 130 bits carry data from PCIe 3 on, 8 of 10 before. */
 	return 1e9 * speed * width / 8 * (speed > 6 ? 128.0 / 130 : 0.8);
 }
 

@@ -1,4 +1,4 @@
-/* The reference kernels: every row of kernels.def in both directions. */
+/* Every projector of kernels.def in both directions, as a reference kernel. */
 #include "backend/cuda/reference.h"
 
 tomos_status cuda_reference(tomos_backend *backend, const ProjectRequest *what)

@@ -1,4 +1,4 @@
-/* The reference kernels of src/kernel as CUDA kernels: one launch per request. */
+/* The reference projectors of src/kernel as CUDA kernels: one launch per request. */
 #ifndef TOMOS_BACKEND_CUDA_REFERENCE_H
 #define TOMOS_BACKEND_CUDA_REFERENCE_H
 
@@ -13,13 +13,13 @@ enum { WIDE = 32, HIGH = 4, MOST = 65535 };
 typedef struct {
 	KernelGrid grid;
 	KernelModel model;
-	const KernelView *views; /* from the first one on */
+	const KernelView *views; /* views of the request */
 	int64_t count;
 	float *volume, *projections;
-	int power; /* of the entries, used by KERNEL_WEIGHT */
+	int power; /* power of the matrix entries, used by KERNEL_WEIGHT */
 } Request;
 
-/* A grid-stride loop: threads go over columns, rows and views, or over x, y and z. */
+/* Grid-stride loop over one dimension: columns, rows and views, or x, y and z. */
 #define EACH(variable, dimension, end) \
 	for (int64_t variable = \
 			(int64_t)blockIdx.dimension * blockDim.dimension + threadIdx.dimension; \

@@ -1,27 +1,28 @@
-/* Products with SCSR matrices in device memory.
+/* Products with SCSR matrices (stored with their symmetries, kernel/stored.h) in device memory.
  *
- * A block has a slab of pixels in shared memory, with all symmetric images of a pixel contiguous.
- * Teams of threads process the bundles of entries that refer to the slab: each thread has every
- * fourth entry and a vector of images; the next bundles are loaded meanwhile. In the adjoint, the
- * pieces of a wave have no pixel in common, so threads synchronise between waves and need no
- * atomics. Blocks write partial sums of rays, or the slab, which other kernels add in a fixed
- * order.
+ * A block has a slab of pixels in shared memory, with all symmetric images of a pixel (lanes)
+ * contiguous. The entries of a ray in a slab are a piece, stored in bundles. Teams of threads
+ * process bundles: each thread has every fourth entry and a vector of lanes, and loads the next
+ * bundles meanwhile. In the adjoint, the pieces of a wave have no pixel in common, so that threads
+ * only synchronise between waves and need no atomics. Blocks write partial sums of rays, or the
+ * slab; other kernels add these in a fixed order.
  */
 #include "backend/cuda/scsr.h"
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* The pieces of a unit that a team processes, and their bundles in order. The teams of a warp
- * advance to the next piece together, when the longest is done: neighbours have about the same
- * length. Threads prefetch one piece each. */
+/* The pieces of a unit (the work of a block) that a team processes, and their bundles in order.
+ * The teams of a warp advance to the next piece together, when the longest is complete:
+ * neighbouring pieces have about the same length. Each thread prefetches one piece. */
 template <int TEAM> struct Pieces {
 	enum { TEAMS = WARP / TEAM, ALL = SLAB_THREADS / TEAM };
 	const KernelScsr &m;
-	int64_t at, end; /* of the pieces to prefetch */
+	int64_t at, end; /* range of the pieces still to prefetch */
 	KernelPiece held;
 	int held_piece, used; /* used: prefetched pieces already processed */
 	int64_t bundle;
-	int left, own_left, piece; /* of all teams of the warp; of this one */
+	int left, own_left, piece; /* remaining bundles: most of any team in the warp; of this
+	                            * team */
 
 	__device__ Pieces(const KernelScsr &matrix, const KernelUnit &unit)
 	    : m(matrix), at(unit.piece + threadIdx.x / WARP * TEAMS), end(unit.piece_end)
@@ -61,7 +62,7 @@ template <int TEAM> struct Pieces {
 /* A bundle being loaded. */
 struct Coming {
 	Entries entries;
-	int piece; /* that its sum belongs to; -1: none */
+	int piece; /* piece that its sum belongs to; -1: none */
 	bool valid, last;
 
 	template <int TEAM> __device__ __forceinline__ void read(Pieces<TEAM> &from, int step)
@@ -108,7 +109,7 @@ template <int LANES> struct Sum {
 	}
 };
 
-/* Sums of the pieces of a unit. */
+/* Forward: writes the sums of the pieces of a unit. */
 template <int LANES>
 static __global__ void __launch_bounds__(SLAB_THREADS)
 	scsr_forward(const __grid_constant__ KernelScsr m, int power, const float *in)
@@ -130,7 +131,7 @@ static __global__ void __launch_bounds__(SLAB_THREADS)
 	while (coming[0].valid) {
 #pragma unroll
 		for (int i = 0; i < AHEAD;
-			i++) { /* no copies of structs, which would wait for loads */
+			i++) { /* no copies of structs: they would wait for the loads */
 			if (!coming[i].valid)
 				return;
 			sum.take(coming[i].entries, power);
@@ -141,8 +142,8 @@ static __global__ void __launch_bounds__(SLAB_THREADS)
 	}
 }
 
-/* Calls use(orbit, column, g, row) for the lanes of all rows of an orbit; several blocks per
- * orbit. */
+/* Calls use(orbit, column, g, row) for the rays of an orbit, a set of views that are symmetric
+ * images of each other; g: lane; row: of the matrix. Several blocks per orbit. */
 template <typename Use> static __device__ void each_row(const KernelScsr &m, const Use &use)
 {
 	const KernelOrbit *orbit = &m.orbit[blockIdx.x];
@@ -169,7 +170,7 @@ static __global__ void scsr_get_rows(const __grid_constant__ KernelScsr m, const
 	});
 }
 
-/* A table of waves, whose bundles are distributed over the warps; those of a warp are
+/* A table of waves. The bundles of a wave are distributed over the warps; those of a warp are
  * neighbours. */
 template <int TEAM> struct Waves {
 	enum { TEAMS = WARP / TEAM, STRIDE = SLAB_THREADS / TEAM };
@@ -229,7 +230,8 @@ template <int LANES> struct Going {
 				      threadIdx.x % PARTS);
 	}
 
-	/* Padding refers to a pixel that another thread may update. */
+	/* Adds the ray's value to the pixels. Entries that are padding have weight 0 and are not
+	 * written: another thread may update their pixel. */
 	__device__ __forceinline__ void use(int power)
 	{
 		Vector *pixel[4], sum[4];
@@ -250,7 +252,7 @@ template <int LANES> struct Going {
 	}
 };
 
-/* Adds some waves to the pixels. All threads synchronise before each wave. */
+/* Adds some waves to the pixels of the slab. All threads synchronise before each wave. */
 template <int LANES>
 static __device__ void spread_waves(
 	const KernelScsr &m, const KernelWave *table, int count, int power)
@@ -364,7 +366,7 @@ static tomos_status scsr_locked(tomos_backend *backend, const KernelScsr *m, Dir
 	return TOMOS_OK;
 }
 
-/* Intermediate images belong to the matrix: one product at a time. */
+/* Intermediate results are stored with the matrix, so that only one product runs at a time. */
 tomos_status cuda_scsr_apply(tomos_backend *backend, const KernelScsr *m, Direction direction,
 	int power, const float *in, float *out)
 {

@@ -1,5 +1,5 @@
-/* Threads and shared memory of the SCSR kernels (scsr.cu): lanes of a pixel, pixels of a slab, and
- * entries of a bundle. */
+/* Threads and shared memory of the SCSR kernels (scsr.cu): lanes (symmetric images) of a pixel,
+ * pixels of a slab, and entries of a bundle. */
 #ifndef TOMOS_BACKEND_CUDA_SCSR_H
 #define TOMOS_BACKEND_CUDA_SCSR_H
 
@@ -27,7 +27,7 @@ static __device__ __forceinline__ void add(float4 &to, float w, float4 from)
 	to.w += w * from.w;
 }
 
-/* The lanes of a pixel are PARTS vectors, one thread each. */
+/* The lanes of a pixel are stored as PARTS vectors, one per thread. */
 template <int LANES> struct Lanes;
 
 template <> struct Lanes<1> {
@@ -50,7 +50,7 @@ template <> struct Lanes<8> {
 	enum { PARTS = 2 };
 };
 
-/* Sum over the threads of a team with the same lanes. */
+/* Sum over the threads of a team that have the same lanes. */
 template <int PARTS> static __device__ __forceinline__ float join_team(float value)
 {
 	value += __shfl_xor_sync(~0u, value, PARTS);
@@ -72,9 +72,10 @@ template <int PARTS> static __device__ __forceinline__ float4 join_team(float4 v
 
 extern __shared__ float4 near_memory[];
 
-/* Loop over the pixels of the slab in shared memory and under symmetry g. Neighbouring threads have
- * neighbouring pixels in rows of the whole image, and several symmetries at once, since the same
- * lane of neighbouring pixels is always in the same few banks. */
+/* Calls use(index in shared memory, x, y, g) for all pixels of the slab and symmetries g.
+ * Neighbouring threads have neighbouring pixels of a row of the whole image, for coalesced access,
+ * and several symmetries at once, since one lane of neighbouring pixels is always in the same few
+ * banks. */
 template <int LANES, typename Use>
 static __device__ __forceinline__ void each_pixel(const KernelSlabs &of, Use use)
 {
@@ -94,8 +95,8 @@ static __device__ __forceinline__ void each_pixel(const KernelSlabs &of, Use use
 	}
 }
 
-/* The part of a bundle in one thread. Indices are unpacked only when used, since unpacking waits
- * for the load. */
+/* The four entries of a bundle in one thread. Indices are unpacked only when used, since
+ * unpacking waits for the load. */
 struct Entries {
 	uint2 index;
 	float4 weight;
@@ -121,8 +122,8 @@ struct Entries {
 		weight.w = stored_raised(weight.w, power);
 	}
 
-	/* Vectors of the four pixels in shared memory, `own` bytes after those of the first
-	 * thread. */
+	/* Addresses of the vectors of the four pixels in shared memory; own: offset of this
+	 * thread's vector within a pixel, in bytes. */
 	template <typename Vector, int PARTS>
 	__device__ __forceinline__ void find(int own, Vector *pixel[4]) const
 	{

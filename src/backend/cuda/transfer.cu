@@ -8,7 +8,7 @@ enum { STAGE_FLOATS = 8 << 20 };
 static tomos_status make_stages(CudaDevice *d)
 {
 	for (int i = 0; i < STAGES; i++)
-		if (!d->stage[i]) /* an earlier call may have failed at the second */
+		if (!d->stage[i]) /* an earlier call may have failed after the first */
 			CUDA_TRY(
 				cudaMallocHost((void **)&d->stage[i], STAGE_FLOATS * sizeof(float)),
 				"taking memory for transfers");
@@ -42,7 +42,8 @@ static tomos_status stage_out(CudaDevice *d, const float *data, int64_t at, int6
 	return TOMOS_OK;
 }
 
-/* While one buffer is copied to the host array, the other is being filled. */
+/* Downloads through the staging buffers: while one is copied to the host array, the other is
+ * filled. */
 static tomos_status stages_out(
 	CudaDevice *d, const float *data, const tomos_array *host, int64_t total)
 {
@@ -65,7 +66,8 @@ static bool is_pinned(const float *data)
 	return pinned;
 }
 
-/* Whether an array is planes of lines with constant strides, all in pinned memory. */
+/* Whether an array can be copied directly: contiguous lines with constant strides between lines
+ * and planes, in pinned memory. */
 static bool is_straight(const tomos_array *a)
 {
 	const int64_t *n = a->shape, *stride = a->stride;
@@ -88,7 +90,7 @@ static cudaError_t copy_planes(CudaDevice *d, float *data, const tomos_array *a,
 	return cudaMemcpy3DAsync(&copy, d->stream);
 }
 
-/* Copies directly; false: it must go through the pinned buffers. */
+/* Copies directly; false if the copy must use the staging buffers. */
 static bool copy_straight(CudaDevice *d, float *data, const tomos_array *a, bool out)
 {
 	if (!is_straight(a))
@@ -154,8 +156,9 @@ tomos_status cuda_upload_overlapped(tomos_backend *b, float *data, const tomos_a
 	return status == TOMOS_OK ? ended : status;
 }
 
-/* Pinning works on pages, which small arrays share: a small array may be freed by its owner right
- * after a transfer has been queued, so it is copied instead. */
+/* Least size for pinning, in bytes. Pinning acts on whole pages, which small arrays share with
+ * other data, and a small array may be freed right after its transfer was queued; so small arrays
+ * are copied. */
 static const int64_t hold_least = (int64_t)32 << 20;
 
 tomos_status cuda_pin(tomos_backend *b, float *data, int64_t count)
@@ -176,7 +179,8 @@ void cuda_unpin(tomos_backend *b, float *data)
 	cudaGetLastError();
 }
 
-/* A caller may have filled a device array in any stream: wait for all of them. */
+/* Pointer of a caller's device array, or NULL if a copy is needed. The caller may have filled it
+ * in any stream, so this waits for all streams. */
 float *cuda_direct_pointer(tomos_backend *b, const tomos_array *array)
 {
 	if (array->device != b->device || !pack_is_contiguous(array))

@@ -1,4 +1,5 @@
-/* Vector operations on the GPU. Sums are added in a fixed order: the same bits every time. */
+/* Vector operations on the GPU. Sums are added in a fixed order, so that results are
+ * reproducible bit by bit. */
 #include "backend/cuda/cuda.h"
 
 enum { THREADS = 256, MOST_BLOCKS = 1 << 16 };
@@ -215,7 +216,8 @@ static tomos_status sum_locked(
 	return TOMOS_OK;
 }
 
-/* Partial sums and their total have one buffer: the lock is held until the result has been read. */
+/* There is one buffer for partial sums and total, so that the lock is kept until the result has
+ * been read. */
 template <typename Sum>
 static tomos_status run_sum(
 	tomos_backend *backend, int64_t n, const float *x, const float *y, double *result)
@@ -257,7 +259,8 @@ static __device__ float field_square(const float *y, int64_t n, int parts, int64
 	return square;
 }
 
-/* Clips vectors to the length `bound`, or divides them by |(y, bound)|. */
+/* For each vector y[0 .. parts - 1] of a field. cut: clips its length to `bound`; else divides
+ * it by sqrt(|y|^2 + bound^2). */
 static __global__ void lengths_kernel(int64_t n, int parts, float bound, bool cut, float *y)
 {
 	int64_t stride = (int64_t)gridDim.x * blockDim.x;
@@ -299,7 +302,7 @@ typedef struct {
 	float *to;
 } Differences;
 
-/* The last difference along an axis is zero. */
+/* Forward differences along x, y, z; the last one along each axis is zero. */
 static __global__ void gradient_kernel(const Differences d)
 {
 	int64_t step = (int64_t)gridDim.x * blockDim.x;

@@ -19,8 +19,8 @@ enum {
 	SQUARES = 16, /* of a block */
 	REACH = 8,    /* most columns that a square meets */
 	COLUMNS = 24, /* of a block */
-	VIEWS = 8,    /* of a stage */
-	GROUP = 64,   /* slices in a line of a buffer */
+	VIEWS = 8,    /* views per stage */
+	GROUP = 64,   /* slices per buffer; a line has one column */
 	LINE = 2 * GROUP,
 	BUFFER = COLUMNS * LINE,
 	MOST_STAGES = 4,
