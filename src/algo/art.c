@@ -15,7 +15,7 @@
 
 enum { BATCH = 64 };
 
-/* Some rows, listed. */
+/* A batch of matrix rows. */
 typedef struct {
 	int64_t start, rows; /* visits */
 	int64_t *index;
@@ -114,7 +114,7 @@ static tomos_status each_row(Art *a, tomos_status (*visit)(Art *a, const Batch *
 	return TOMOS_OK;
 }
 
-/* A fresh order from the same beginning, whatever the sweeps before. */
+/* A new random order, which depends on the seed and the sweep only. */
 static void shuffle(Art *a)
 {
 	for (int64_t i = 0; a->list && i < a->rays; i++)

@@ -6,7 +6,7 @@
 
 typedef struct {
 	float *b, *M, *r; /* in the order of the blocks: data, weights, residual when met */
-	float *rays;      /* roots of the caller's weights, or NULL */
+	float *rays;      /* square roots of the caller's weights, or NULL */
 	float *y, *s, *T; /* scratch: of the largest block, of the volume */
 	float **columns;  /* weights of voxels, one volume per block as far as memory allows */
 	double lambda;

@@ -1,4 +1,5 @@
-/* What an iterative method asks of a run in slabs: memory, and which slices must be together. */
+/* Requirements of an iterative method for a run in slabs: memory, and which slices must be in the
+ * same slab. */
 #ifndef TOMOS_ALGO_DEMANDS_H
 #define TOMOS_ALGO_DEMANDS_H
 

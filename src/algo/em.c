@@ -31,7 +31,8 @@ static tomos_status start_scale(const Iteration *it, const float *b, float *y, d
 	return TOMOS_OK;
 }
 
-/* A volume above zero, or none could ever be, whose projections are of the data's size. */
+/* Makes the start non-negative (ones if no voxel is positive, since a voxel that is 0 stays 0), and
+ * scales it so that its projections have the magnitude of the data. */
 static tomos_status start_positive(const Iteration *it, const float *b, float *y)
 {
 	double largest, scale;

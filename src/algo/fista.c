@@ -13,7 +13,7 @@
 #define MARGIN 1.02
 
 typedef struct {
-	float *old, *y;       /* the volume before; with momentum */
+	float *old, *y;       /* the previous volume; the volume with momentum */
 	float *Ax, *Aold, *r; /* their projections; scratch */
 	double step, t;
 	Denoiser denoiser;
@@ -47,8 +47,8 @@ static tomos_status carry_on(
 	return vector_xpay(space, now, (float)m, to);
 }
 
-/* A step that was too long for the norm, which is an estimate or the user's, shortens the next
- * ones. Of small steps the projections are rounding error, and tell nothing. */
+/* If a step was too long, because the norm (an estimate, or the user's) is too small, the next ones
+ * are shorter. Small steps are ignored: their projections are mostly rounding error. */
 static tomos_status check_step(const Iteration *it, Fista *f)
 {
 	double way, seen;

@@ -1,4 +1,4 @@
-/* What all algebraic methods share: their vectors, and what happens around each iteration. */
+/* Common to all algebraic methods: vectors, and the operations around each iteration. */
 #include "algo/iteration.h"
 #include <math.h>
 #include <stdio.h>
@@ -174,7 +174,7 @@ static tomos_status report(Iteration *it, double residual)
 	return status;
 }
 
-/* What the user could change about it. */
+/* Hint for the error message: the option that the user could change. */
 static void step_option(const Iteration *it, char text[64])
 {
 	const tomos_algebraic_options *o = it->o;
@@ -185,7 +185,7 @@ static void step_option(const Iteration *it, char text[64])
 		snprintf(text, 64, "; a norm above %g may help", o->norm);
 }
 
-/* A start far from the data has a right to a large residual. */
+/* The residual is compared with that of the start if this is larger than the data. */
 static tomos_status check_growth(Iteration *it, double norm)
 {
 	char hint[64];

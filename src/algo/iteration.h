@@ -1,13 +1,13 @@
-/* One run of an algebraic method: what it works on, what it holds, and what every iteration brings.
- * */
+/* One run of an algebraic method: its input, its vectors, and the functions called around every
+ * iteration. */
 #ifndef TOMOS_ALGO_ITERATION_H
 #define TOMOS_ALGO_ITERATION_H
 
 #include "op/norm.h"
 #include "op/subset.h"
 
-/* A vector that lives as long as the it; `state` vectors and scalars are what a checkpoint saves.
- * */
+/* A vector that exists until the end of the run. `state` vectors and scalars are saved in
+ * checkpoints. */
 typedef struct {
 	float *data;
 	const Space *space;
@@ -30,7 +30,7 @@ typedef struct {
 	const tomos_progress *progress;
 	int64_t k;  /* iterations done */
 	bool going; /* on to the next one */
-	/* What the driver keeps. */
+	/* Managed by the functions below. */
 	Held *held;
 	int64_t held_count, held_capacity;
 	double *scalars[SCALARS];
@@ -46,7 +46,7 @@ typedef struct {
 	Vector truth;
 	float *best, *old_x, *old_r, *residual;
 	const char *ended; /* why the iteration ended */
-	bool stopped;      /* by a rule of --stop */
+	bool stopped;      /* ended by a rule of --stop */
 	/* What a run that is cancelled within an iteration goes back to. */
 	float *kept;   /* the iterate, while the volume changes */
 	bool changing; /* since iteration_keep */
@@ -73,49 +73,53 @@ void iteration_scalar(Iteration *it, double *scalar);
 
 /* Copies o->history to the caller's. */
 tomos_status iteration_give_history(const Iteration *it);
-/* Before the first iteration, with the state set up: takes a checkpoint's state instead. */
+/* To be called before the first iteration, when the state is initialised: replaces it by that of a
+ * checkpoint, if there is one. */
 tomos_status iteration_start(Iteration *it);
-/* After each: what the caller sees, whether to go on. `r` is b - A x; without it its norm will do.
- * */
+/* To be called after each iteration: reports to the caller and decides whether to continue. `r` is
+ * b - A x; if it is not available, its norm suffices. */
 tomos_status iteration_iterated(Iteration *it, const float *r);
 tomos_status iteration_iterated_norm(Iteration *it, double norm);
 
-/* Before the volume changes: keeps the iterate, in `into` (a volume that stays as it is until the
- * end of the iteration) or in a vector of its own, in case the iteration is cancelled. After a short
- * iteration it defers the cancel to the end of the next one instead. */
+/* To be called before the volume changes: keeps the iterate in case the iteration is cancelled, in
+ * `into` (a volume that does not change until the end of the iteration) or in a separate vector. If
+ * the last iteration was short, a cancellation is deferred to the end of this one instead, and
+ * nothing is copied. */
 tomos_status iteration_keep(Iteration *it, float *into);
-/* For the driver: after a whole iteration; and when one was cancelled, whose checkpoint is written.
- * */
+/* For the driver. keep_state: called after a complete iteration, saves the state. keep_restore:
+ * called when an iteration was cancelled, restores that state for the checkpoint. */
 tomos_status keep_state(Iteration *it);
-/* Watches the caller's flag again. */
+/* Ends the deferral: observes the caller's cancel flag again. */
 void keep_resume_cancel(Iteration *it);
 tomos_status keep_restore(Iteration *it);
 
 /* r = b - A x */
 tomos_status iteration_residual(const Iteration *it, float *r);
-/* y += a w s inside the bounds, with y and s inside the mask; w NULL: 1. */
+/* y += a w s, clamped to the bounds, with y and s restricted to the mask; w NULL: 1. */
 tomos_status iteration_step(const Iteration *it, float a, const float *w, const float *s, float *y);
-/* y inside the bounds and the mask. */
+/* Clamps y to the bounds and sets it to 0 outside the mask. */
 tomos_status iteration_bound(const Iteration *it, float *y);
-/* 1 in every voxel that counts. */
+/* Sets voxels inside the mask to 1, others to 0. */
 tomos_status iteration_ones(const Iteration *it, float *ones);
 /* --norm, or an estimate of the norm of A; the vectors are scratch. */
 tomos_status iteration_norm(const Iteration *it, const NormVectors *vectors, double *norm);
-/* The gradient and its space, made at the first call. */
+/* The gradient operator, and its space; created at the first call. */
 tomos_status iteration_gradient(Iteration *it, const tomos_op **gradient);
 
 /* The rules of --stop but for "iterations". */
 tomos_status stop_prepare(Iteration *it);
 tomos_status stop_check(Iteration *it, const float *r, double norm, bool *stop);
 bool stop_needs_residual(const Iteration *it);
-/* How far the residual is from white noise: its normalised cumulative periodogram from a line. */
+/* Distance of the residual from white noise: deviation of its normalised cumulative periodogram
+ * from a straight line. */
 tomos_status stop_ncp(const Iteration *it, const float *r, double *number);
 
-/* Before the work: rejects a name under which there is something else than a checkpoint. */
+/* Rejects a path at which there is a file that is not a checkpoint; to be called before the
+ * work. */
 tomos_status checkpoint_check(const char *path);
 tomos_status checkpoint_write(const Iteration *it);
-/* *found: whether there was one; it->stopped: it was saved where the same rule had ended the run.
- * */
+/* *found: whether there is a checkpoint. it->stopped: it was saved when the same rule of --stop had
+ * ended the run. */
 tomos_status checkpoint_read(Iteration *it, bool *found);
 
 #endif

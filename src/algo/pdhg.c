@@ -21,7 +21,7 @@ typedef struct {
 	const tomos_op *gradient; /* NULL: the penalty is of x itself */
 	double norm, nu, tau, sigma;
 	float *y, *p;        /* dual variables of A and of the gradient */
-	float *lead, *s, *g; /* x carried on; scratch: volume, field */
+	float *lead, *s, *g; /* x extrapolated; scratch: volume, field */
 	float *old, *Ax, *Aold, *r;
 } Pdhg;
 
@@ -83,8 +83,8 @@ static tomos_status primal(const Iteration *it, const Pdhg *d)
 	return iteration_bound(it, it->x);
 }
 
-/* A norm that was too small, an estimate or the user's, makes way for the one that was seen. Of
- * small changes the projections are rounding error, and tell nothing. */
+/* A norm that is too small (an estimate, or the user's) is replaced by the ratio that was observed.
+ * Small changes are ignored: their projections are mostly rounding error. */
 static tomos_status check_norm(const Iteration *it, Pdhg *d)
 {
 	double way, seen;

@@ -1,9 +1,4 @@
-/* When an iteration has done enough: change, discrepancy principle, NCP, monotone error rule.
- *
- * V. A. Morozov 1966 (discrepancy); U. Tautenhahn and U. Hämarik 1999 (monotone error); P. C.
- * Hansen, M. E. Kilmer, R. H. Kjeldsen, "Exploiting residual information in the parameter choice
- * for discrete ill-posed problems", BIT 46 (2006) (NCP).
- */
+/* Stopping rules: change, discrepancy principle, NCP, monotone error rule. */
 #include <complex.h>
 #include <math.h>
 #include "algo/iteration.h"

@@ -12,7 +12,7 @@
 
 OPTION_VALUES(algebraic_values, TOMOS_ALGEBRAIC_OPTIONS);
 
-#define LEAST 1e-6 /* of the largest: rays and voxels that are barely met count for nothing */
+#define LEAST 1e-6 /* relative to the largest: rays and voxels with smaller sums get the weight 0 */
 
 WeightKind weights_kind(const Iteration *it)
 {

@@ -28,7 +28,7 @@ bool weights_step(const Iteration *it, const float *rays, double lambda, FusedUp
  * */
 tomos_status weights_update(const Iteration *it, const tomos_op *A, double lambda, const float *T,
 	const float *y, float *s, float *x);
-/* The option, or where it is 0 what these weights need. */
+/* The relaxation: the option, or if this is 0 a value that suits the weights. */
 tomos_status weights_relaxation(
 	const Iteration *it, const tomos_op *A, const float *M, double *lambda);
 

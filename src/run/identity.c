@@ -178,7 +178,7 @@ static uint64_t hash_named(uint64_t sum, const char *path)
 	return hash(sum, numbers, sizeof numbers);
 }
 
-/* Options that have no say in the result. */
+/* Options that do not affect the result. */
 static bool is_silent(const char *option)
 {
 	return choice_index("checkpoint|every|resume|ray_weights|mask|truth|history", option) >= 0;
@@ -205,7 +205,7 @@ static tomos_status hash_iterative(const FileRun *r, uint64_t *sum)
 	return TOMOS_OK;
 }
 
-/* Whatever decides the numbers besides the scan's own; not the slabs, which do not. */
+/* Hash of all settings that affect the result, except for the scan and the division into slabs. */
 static tomos_status hash_settings(const FileRun *r, uint64_t *result)
 {
 	const tomos_prepared *p = r->prepared;

@@ -139,7 +139,7 @@ tomos_status run_check_grid(const FileRun *r, const tomos_file *file)
 		ours.first[0], ours.first[1], ours.first[2]);
 }
 
-/* Before the work, so that a file of another shape is rejected in time. */
+/* Opens the files before the work, so that a wrong shape is reported early. */
 tomos_status iterative_open(FileRun *r)
 {
 	Iterative *it = &r->iterative;
@@ -392,7 +392,7 @@ static void note_iterations(
 	*one = (Iterations){.first = 0};
 }
 
-/* What may be kept only to save time: what the plan leaves of the memory. */
+/* Memory, in floats, for data cached only to save time: the rest of the planned memory. */
 static int64_t cache_floats(const FileRun *r)
 {
 	double left = (r->memory - r->planned) / sizeof(float);

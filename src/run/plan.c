@@ -1,8 +1,8 @@
-/* Slabs of a run: which rows they need, how much memory, and how thick they are.
+/* Divides a run into slabs: the detector rows that each needs, its memory, and its thickness.
  *
- * Where the rays of each view stay inside slices, a slice needs one row, and slabs are computed in
- * units of rows, in which their places are whole numbers, and in pairs of rows, which the filter
- * takes as one: every slice then comes out the same to the bit, whatever slab it is in.
+ * If the rays are in slices, a slice needs one detector row. Slabs then consist of whole rows, and
+ * of pairs of rows, since the filter transforms two rows at once. So every slice has the same bits
+ * whatever the slab it belongs to.
  */
 #include <math.h>
 #include "backend/backend.h"
@@ -12,8 +12,9 @@
 
 enum {
 	PROGRAM_BYTES = 12 << 20,
-	WORK_BYTES = 84 << 20, /* the most that a method keeps for itself, views by views */
-	WORK_COPIES = 8,       /* rows filtered and rows laid out, four columns for each at most */
+	WORK_BYTES =
+		84 << 20, /* upper bound on the memory that a method allocates per group of views */
+	WORK_COPIES = 8,  /* rows filtered and rows laid out, four columns for each at most */
 };
 
 bool run_stacked(const tomos_geometry *g, const tomos_grid *grid, int64_t *first)
@@ -24,7 +25,8 @@ bool run_stacked(const tomos_geometry *g, const tomos_grid *grid, int64_t *first
 	       rays.all.sign > 0 && *first >= 0 && *first + grid->n[2] <= g->rows;
 }
 
-/* Where rows are level, a slab needs no others than its rays meet. */
+/* Whether detector columns are parallel to z: a slab then needs only the rows that its rays
+ * reach. */
 static bool is_upright(const tomos_geometry *g)
 {
 	for (int64_t i = 0; i < g->count; i++)
@@ -69,7 +71,7 @@ void slab_rows(const FileRun *r, Slab *slab)
 	}
 }
 
-/* What does not depend on the slabs. */
+/* Memory in bytes that does not depend on the slabs. */
 static double fixed_bytes(const FileRun *r)
 {
 	double nx = (double)r->grid.n[0], ny = (double)r->grid.n[1], nz = (double)r->slices;
@@ -94,7 +96,7 @@ static double iterative_bytes(
 					: 2 * raw + x + vectors + WORK_BYTES;
 }
 
-/* What a slab of that many slices takes, all buffers and the work of the method included. */
+/* Memory in bytes for a slab of `count` slices, with all buffers and the method's own memory. */
 static double slab_bytes(const FileRun *r, int64_t count)
 {
 	const tomos_prepared *p = r->prepared;
@@ -114,8 +116,8 @@ static double slab_bytes(const FileRun *r, int64_t count)
 	       2 * slice * (double)slab.padded;
 }
 
-/* As thick as memory allows, but several, so that the stages have something to do beside each
- * other. */
+/* Chooses slabs as thick as memory allows, but several of them, so that reading, computing and
+ * writing overlap. */
 static tomos_status choose_thickness(FileRun *r, int64_t *thick)
 {
 	double left = r->memory - fixed_bytes(r);
@@ -150,7 +152,8 @@ static double device_bytes(const FileRun *r, int64_t count)
 		       (projections + 1) * (double)g->count * (double)g->columns);
 }
 
-/* Slabs whose vectors a device can keep, where it says how much it has. */
+/* Limits the thickness so that the vectors of a slab fit into device memory, if the device reports
+ * its size. */
 static tomos_status fit_device(const FileRun *r, int64_t *thick)
 {
 	tomos_backend *b = r->backend;

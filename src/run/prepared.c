@@ -1,4 +1,4 @@
-/* Projections ready for a reconstruction: opened with all that the file and the job say of them. */
+/* Prepared projections for a reconstruction: opened with the settings of the file and the job. */
 #include <string.h>
 #include "prep/prep.h"
 #include "run/run.h"
@@ -15,7 +15,7 @@ static tomos_status take_columns(tomos_prepared *p, const char *text)
 	return TOMOS_OK;
 }
 
-/* What the file says goes into the options where these are silent. */
+/* Options that are not set are taken from the file. */
 static tomos_status take_prep(tomos_prepared *p, const tomos_job *job)
 {
 	p->prep = tomos_prep_defaults();
@@ -146,7 +146,7 @@ static bool has_step(const char *steps, const char *name)
 	return false;
 }
 
-/* What was asked for, but is seldom meant. */
+/* Warns about settings that are valid but seldom intended. */
 static tomos_status say_unusual(const tomos_prepared *p, const tomos_job *job)
 {
 	const char *quantity = p->prep.quantity;
@@ -225,7 +225,7 @@ const tomos_geometry *tomos_prepared_geometry(const tomos_prepared *p)
 	return p->geometry;
 }
 
-/* Detectors of fewer rows, where these are. */
+/* Restricts the geometry to rows [first, first + count). */
 static void crop_rows(tomos_prepared *p, int64_t first, int64_t count)
 {
 	tomos_geometry *g = p->geometry;

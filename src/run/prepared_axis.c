@@ -4,7 +4,7 @@
 #include <string.h>
 #include "run/run.h"
 
-enum { AXIS_ROWS = 4 }; /* around the middle, which the search of a run takes */
+enum { AXIS_ROWS = 4 }; /* rows around the middle that are used to search for the axis */
 
 static bool is_parallel(const tomos_geometry *g)
 {
@@ -95,7 +95,7 @@ done:
 	return status;
 }
 
-/* From a few rows around the middle, with a line about it. */
+/* Searches for the axis in a few rows around the middle, and reports the result. */
 static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
 {
 	int64_t all = p->geometry->rows, rows = min64(AXIS_ROWS, all), row = (all - rows) / 2;

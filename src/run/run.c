@@ -9,7 +9,7 @@
 enum { WINDOW_SLICES = 5 };
 
 #define WINDOW_TAIL 1e-4   /* fraction of a slice that may be below its window, and above */
-#define WINDOW_MARGIN 0.05 /* for the slices that were not looked at */
+#define WINDOW_MARGIN 0.05 /* relative widening, for slices that were not measured */
 
 /* ---- what is to be done ------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@ static tomos_status output_is_not_scan(const char *output, const char *scan)
 		output);
 }
 
-/* What is in the way of the output is said before anything is searched for or computed. */
+/* Reports an obstacle to the output (an existing file, for example) before anything is computed. */
 static tomos_status name_output(FileRun *r)
 {
 	const tomos_job *job = r->job;
@@ -78,7 +78,7 @@ static tomos_status choose_method(FileRun *r)
 	return r->iterates ? iterative_take(r) : TOMOS_OK;
 }
 
-/* Before the work: a volume of another shape is rejected in time. */
+/* Opens the volume to compare with before the work, so that a wrong shape is reported early. */
 static tomos_status open_compare(FileRun *r)
 {
 	const char *path = r->job->compare;
@@ -127,7 +127,8 @@ static tomos_status prepare_run(FileRun *r)
 	return r->options.dry_run ? TOMOS_OK : iterative_checkpoints(r);
 }
 
-/* Filtered back projection of limited angles has artefacts, and values that are too low. */
+/* Warns that filtered back projection of a limited angular range has artefacts and values that are
+ * too low. */
 static tomos_status say_gaps(const FileRun *r)
 {
 	double covered, needed, degrees = 180 / 3.14159265358979323846;
@@ -285,7 +286,7 @@ static tomos_status open_preview(FileRun *r)
 	return preview_open(&r->preview);
 }
 
-/* The volume is in its place by now: nothing is left to resume. */
+/* The output is complete at this point, so a failure leaves nothing to resume. */
 static tomos_status write_preview(FileRun *r)
 {
 	char reason[512];
@@ -357,7 +358,7 @@ static tomos_status reconstruct_all(FileRun *r)
 	return stages_with(r, stages_run);
 }
 
-/* What was done is left for a later run, unless it is nothing. */
+/* After a failure the part that is done is kept for a later run, unless it is empty. */
 static tomos_status execute(FileRun *r)
 {
 	tomos_status status = open_preview(r);

@@ -45,10 +45,10 @@ int64_t raw_row_bytes(const tomos_prepared *p); /* of one row of the scan */
 tomos_status raw_read(RawSlab *slab, tomos_prepared *p, const RawRows *rows);
 /* Values of a slab in the columns in use. */
 int64_t raw_values(const RawSlab *slab, const tomos_prepared *p);
-/* Rejects a scan all of whose values had to be made up: not finite, or without light. */
+/* Rejects a scan in which every value had to be replaced: not finite, or without light. */
 tomos_status prepared_usable(
 	const tomos_prepared *p, const tomos_prep_report *report, int64_t values);
-/* [view][row][column] of the wanted rows; the slab's own data are used up. */
+/* Prepares the wanted rows into data, [view][row][column]; overwrites the raw data of the slab. */
 tomos_status raw_prepare(RawSlab *slab, const tomos_prepared *p, int64_t rows, float *data,
 	tomos_prep_report *report, const tomos_progress *progress);
 
@@ -61,13 +61,13 @@ tomos_status job_take(tomos_job *job, const tomos_job *given);
 void report_publish(const tomos_job *job, const tomos_run_report *report);
 tomos_status job_say(const tomos_job *job, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Rows go straight through slices of the same height: slice k falls on row k + *first. */
+/* Whether every slice projects to exactly one detector row: slice k to row k + *first. */
 bool run_stacked(const tomos_geometry *scan, const tomos_grid *grid, int64_t *first);
 
 /* ---- what a volume looks like --------------------------------------------------------------- */
 
-/* Values that a fraction `tail` of the data is below, and above; puts the data into another order.
- * */
+/* Sets the window so that a fraction `tail` of the data is below it and the same above it; reorders
+ * the data. */
 void window_of(float *data, int64_t count, double tail, double window[2]);
 
 /* Pictures of the middle planes across z, y and x, beside the output. */
@@ -95,7 +95,7 @@ typedef struct {
 	char backend[32];
 } Identity;
 
-/* What is done of an output under construction, in a text file beside it that is locked. */
+/* State of an incomplete output, in a locked text file beside it. */
 typedef struct {
 	char *path, *part; /* of the journal and of the file under construction */
 	int descriptor;

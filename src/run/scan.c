@@ -173,7 +173,7 @@ void tomos_scan_close(tomos_scan *scan)
 
 /* ---- what is known ------------------------------------------------------------------------ */
 
-/* Whole numbers are counts; so is what comes with flats. Other numbers are line integrals. */
+/* Integers are photon counts, as is any data with flat fields. Other numbers are line integrals. */
 static bool holds_counts(const tomos_scan *scan)
 {
 	return !scan->geometry &&
@@ -242,7 +242,7 @@ tomos_status tomos_scan_shifts(const tomos_scan *scan, double *columns, double *
 
 /* ---- geometry ----------------------------------------------------------------------------- */
 
-/* Of point sources nothing comes out right without the pixel's size. */
+/* For point sources the pixel size is required. */
 static tomos_status take_pixel(const tomos_scan *scan, tomos_scan_options *o)
 {
 	bool known = scan->pixel[0] > 0;
@@ -260,7 +260,7 @@ static tomos_status take_pixel(const tomos_scan *scan, tomos_scan_options *o)
 	return TOMOS_OK;
 }
 
-/* What the scan says is not set aside by the way. */
+/* Rejects options that contradict the angles of the scan. */
 static tomos_status check_angles(const tomos_scan *scan, const tomos_scan_options *o)
 {
 	int64_t views = scan->sets[TOMOS_VIEWS].count, same = 0;

@@ -56,7 +56,7 @@ static void gate_end(Gate *g)
 	pthread_mutex_unlock(&g->lock);
 }
 
-/* Messages belong to a thread; those of a stage are handed on. */
+/* Error messages are per thread; those of a stage are copied for the caller. */
 static void keep_message(char text[512], tomos_status status)
 {
 	if (status != TOMOS_OK)
@@ -93,7 +93,7 @@ static void *read_stage(void *user)
 	return NULL;
 }
 
-/* Values that integers cannot hold. */
+/* Number of values outside the window of the integer output. */
 static int64_t count_cut(const FileRun *r, const float *values, int64_t count)
 {
 	const double *window = r->file_options.window;
@@ -103,7 +103,7 @@ static int64_t count_cut(const FileRun *r, const float *values, int64_t count)
 	return cut;
 }
 
-/* Residuals of a slab stay known to a run that goes on after this one. */
+/* Records the residuals of a slab in the journal, for a run that resumes this one. */
 static tomos_status note_slab(FileRun *r, const Slab *slab)
 {
 	char *line;
