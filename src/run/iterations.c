@@ -1,4 +1,4 @@
-/* Residuals and errors of slabs, kept as squares, and put together for the whole volume. */
+/* Residuals and errors of slabs, stored as squares, and combined for the whole volume. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,7 +113,7 @@ static void add_squares(Squares *s, const Iterations *one, int64_t k)
 	s->truth += one->truth;
 }
 
-/* What an earlier run says of slices that were computed again counts no more. */
+/* Whether slices of an earlier run were computed again: its values are then ignored. */
 static bool is_replaced(const Iterative *it, const Iterations *earlier)
 {
 	for (int64_t i = 0; i < it->slab_count; i++) {

@@ -1,13 +1,13 @@
-/* The iterative part of a run: files besides the scan, the operator of a slab, and what iterations
- * report. */
+/* Iterative reconstruction in a run: files besides the scan, the operator of a slab, and the
+ * history of iterations. */
 #ifndef TOMOS_RUN_ITERATIVE_H
 #define TOMOS_RUN_ITERATIVE_H
 
 #include "algo/demands.h"
 #include "run/run.h"
 
-/* Slices that are coupled by sums: the same ones whatever the memory, so that results do not depend
- * on it. */
+/* Number of slices that are reconstructed together if a method couples them by sums. Fixed, so that
+ * results do not depend on the memory. */
 enum { GROUP_SLICES = 16 };
 
 /* Iterations of some slices: squares of residual and error after each, which add up over slabs. */
@@ -34,18 +34,18 @@ typedef struct {
 	Iterations
 		*slabs; /* of each slab of this run; iterations 0: not done, or by an earlier run */
 	int64_t slab_count;
-	Iterations *earlier; /* what the journal of an earlier run says */
+	Iterations *earlier; /* iterations recorded in the journal of an earlier run */
 	int64_t earlier_count, earlier_capacity;
 	int64_t before;    /* iterations of the checkpoint that the last slab went on from */
 	const char *ended; /* why the last slab ended */
-	bool probing;      /* nothing is noted or saved */
+	bool probing;      /* a trial: nothing is recorded or saved */
 } Iterative;
 
 /* A line of the journal about iterations, without its end; to be freed. */
 tomos_status iterations_text(char **text, const Iterations *iterations);
-/* Adds what such a line says to the earlier ones; false: it is damaged. */
+/* Parses such a line and adds it to the earlier ones; false: it is damaged. */
 bool iterations_read(Iterative *it, const char *line);
-/* Residual and error of all slabs together, into the caller's history and the report. */
+/* Combines residual and error of all slabs into the caller's history and the report. */
 void iterations_sum(const Iterative *it, tomos_run_report *report);
 void iterations_free(Iterations *iterations);
 

@@ -1,4 +1,4 @@
-/* Jobs and reports as callers hand them over, and the texts in them. */
+/* Jobs and reports of callers, and the strings in them. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -121,7 +121,7 @@ static tomos_status check_identity(const char *text, const char *output, const I
 	return strcmp(backend, identity->backend) == 0 ? TOMOS_OK : another(output, what);
 }
 
-/* Whether what an earlier run has left can be gone on with. */
+/* Whether the incomplete output of an earlier run can be continued. */
 static tomos_status look_back(Journal *j, const char *output, const Identity *identity)
 {
 	const char *ready = strstr(j->text, "\n" READY);
@@ -129,7 +129,7 @@ static tomos_status look_back(Journal *j, const char *output, const Identity *id
 	Frame frame;
 	bool there = lstat(j->part, &info) == 0;
 	if (!there && j->text[0] == 0)
-		return TOMOS_OK; /* no run was broken off */
+		return TOMOS_OK; /* no earlier run was interrupted */
 	if (!ready)
 		return fail(TOMOS_BAD_FILE,
 			"'%s' was broken off before its first slice, or its journal is damaged",

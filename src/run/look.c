@@ -1,4 +1,4 @@
-/* What a volume looks like: the window of its values, and pictures of its three middle planes. */
+/* Display of a volume: the window of its values, and pictures of its three middle planes. */
 #include <string.h>
 #include "prep/prep.h"
 #include "run/run.h"
@@ -71,7 +71,7 @@ tomos_status preview_open(Preview *p)
 	return mem_zeroed(&p->taken, p->shape[0], 1, "the slices drawn");
 }
 
-/* z goes upwards in pictures along it. */
+/* In pictures of planes along z, z increases upwards. */
 void preview_take(Preview *p, int64_t first, int64_t count, const float *slices)
 {
 	int64_t ny = p->shape[1], nx = p->shape[2];
@@ -107,7 +107,7 @@ done:
 	return status;
 }
 
-/* One window for the three, so that they can be compared. */
+/* One window for all three pictures, so that they can be compared. */
 static tomos_status planes_window(const Preview *p, double window[2])
 {
 	float *all;

@@ -23,7 +23,7 @@ static tomos_status check_shape(
 		(long long)wanted);
 }
 
-/* Both structs have the same arrays; the operator's own it. */
+/* Moves the arrays, which both structs have, to the operator's struct. */
 static Csr take_arrays(tomos_matrix *m)
 {
 	Csr csr = {.rows = m->rows,

@@ -24,7 +24,7 @@ static void print_real(char text[TEXT], double value)
 	}
 }
 
-/* The default, from the struct that has it: `text` for numbers, the struct's own text else. */
+/* The default of an option as a string: numbers are written to `text`. */
 static const char *fallback_text(tomos_option_kind kind, const char *field, char text[TEXT])
 {
 	int64_t whole;

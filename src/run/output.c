@@ -1,4 +1,4 @@
-/* The output of a run: how it came to be, and what an earlier run has done of it. */
+/* The output of a run: its provenance, and the part that an earlier run has completed. */
 #include <string.h>
 #include "run/run_parts.h"
 #include "truth/truth.h"
@@ -17,7 +17,7 @@ static tomos_status put_geometry(const FileRun *r)
 	return io_put(r->file, "process/geometry/detector", detector, two);
 }
 
-/* How the volume came to be: the command, every option, the version and the geometry. */
+/* Writes the provenance of the volume: command, all options, version and geometry. */
 static tomos_status put_provenance(const FileRun *r)
 {
 	const tomos_job *job = r->job;
@@ -45,8 +45,8 @@ static tomos_status create_part(FileRun *r)
 		r->journal.part, r->journal.begun);
 }
 
-/* What an earlier run has done, as far as it is still there; the rest is computed again, and said.
- * */
+/* Takes over the slices of an earlier run that are still valid. The others are computed again,
+ * which is reported. */
 static tomos_status take_part(FileRun *r)
 {
 	int64_t lost, unread;
