@@ -29,7 +29,13 @@ static inline int stop_after(
 	return done >= stop->after;
 }
 
-static const char checkpoint[] = "test_algebraic_run.checkpoint";
+/* A file of this process alone: programs that run at the same time share the folder. */
+static inline const char *checkpoint_file(void)
+{
+	static char path[64];
+	snprintf(path, sizeof path, "process%ld.checkpoint", (long)getpid());
+	return path;
+}
 
 /* Where the backend does not repeat itself: LSMR reckons its residual by a recurrence that
  * multiplies the rounding, by far more than the volume has of it. */
@@ -61,7 +67,7 @@ static inline void resume_method(Problem *p, const char *method)
 	const tomos_progress progress = {stop_after, &stop};
 	tomos_algebraic_options again = problem_options(&two, 9);
 	o.history = again.history;
-	o.checkpoint = checkpoint;
+	o.checkpoint = checkpoint_file();
 	o.every = 3;
 	problem_zero(p);
 	REJECTED(tomos_reconstruct(p->op, method, &p->b, &p->x, &o, &progress), TOMOS_CANCELLED,
@@ -76,7 +82,7 @@ static inline void resume_method(Problem *p, const char *method)
 	assert_int_equal(two.history.best, one.history.best);
 	same_history(method, one.residual, two.residual);
 	same_history(method, one.error, two.error);
-	unlink(checkpoint);
+	unlink(checkpoint_file());
 	free(whole);
 }
 

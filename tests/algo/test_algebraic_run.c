@@ -194,7 +194,7 @@ static void memory_method(Problem *p, const char *method)
 	o.mask = o.truth = &p->truth;
 	o.keep_best = 1;
 	o.stop = "ncp";
-	o.checkpoint = checkpoint;
+	o.checkpoint = checkpoint_file();
 	o.every = 1;
 	if (tomos_method_uses(method, "strength"))
 		o.strength = 1e-3;
@@ -217,7 +217,7 @@ static void memory_method(Problem *p, const char *method)
 				(long long)nth, (long long)(mem_live() - before));
 	} while (status != TOMOS_OK);
 	assert_true(nth > 10);
-	unlink(checkpoint);
+	unlink(checkpoint_file());
 	free(weights.data);
 }
 

@@ -11,16 +11,16 @@ static void last_residual_is_described(void **state)
 	tomos_history history = {
 		.bytes = sizeof history, .residual = residual, .error = error, .capacity = 2};
 	tomos_checkpoint_info info = {.bytes = sizeof info};
-	o.checkpoint = checkpoint;
+	o.checkpoint = checkpoint_file();
 	o.every = 1;
 	o.history = &history;
 	for (o.iterations = 1; o.iterations <= 2; o.iterations++) {
 		OK(tomos_sirt(p.op, &p.b, &p.x, &o, NULL));
-		OK(tomos_checkpoint_describe(checkpoint, &info));
+		OK(tomos_checkpoint_describe(checkpoint_file(), &info));
 		assert_int_equal(info.iterations, o.iterations);
 		assert_true(info.residual == residual[o.iterations - 1]);
 	}
-	unlink(checkpoint);
+	unlink(checkpoint_file());
 	problem_free(&p);
 }
 
@@ -33,7 +33,7 @@ static void shorten_file(const char *path, long bytes)
 static void damaged(Problem *p, const tomos_algebraic_options *o)
 {
 	tomos_checkpoint_info info = {.bytes = sizeof info};
-	FILE *file = fopen(checkpoint, "r+b");
+	FILE *file = fopen(checkpoint_file(), "r+b");
 	fseek(file, 0, SEEK_END);
 	long size = ftell(file);
 	float before = p->x.data[7];
@@ -44,7 +44,7 @@ static void damaged(Problem *p, const tomos_algebraic_options *o)
 			fseek(file, at, SEEK_SET);
 			fputc(turn ? byte : byte ^ 4, file);
 			fflush(file);
-			tomos_status status = tomos_checkpoint_describe(checkpoint, &info);
+			tomos_status status = tomos_checkpoint_describe(checkpoint_file(), &info);
 			assert_true(turn ? status == TOMOS_OK : status != TOMOS_OK || !info.found);
 			if (turn == 0)
 				assert_int_equal(
@@ -57,14 +57,15 @@ static void damaged(Problem *p, const tomos_algebraic_options *o)
 	fflush(file);
 	REJECTED(tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE,
 		"is damaged: its checksum is ");
-	REJECTED(tomos_checkpoint_describe(checkpoint, &info), TOMOS_BAD_FILE, "was written");
+	REJECTED(
+		tomos_checkpoint_describe(checkpoint_file(), &info), TOMOS_BAD_FILE, "was written");
 	fseek(file, 17, SEEK_SET);
 	fputs("1", file);
 	fclose(file);
 	REJECTED(tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE,
 		"is a checkpoint of another version");
 	assert_true(p->x.data[7] == before);
-	unlink(checkpoint);
+	unlink(checkpoint_file());
 	OK(tomos_sirt(p->op, &p->b, &p->x, o, NULL));
 }
 
@@ -76,7 +77,7 @@ static void resume_ended(void **state)
 	Problem p = problem_make("parallel", "joseph", 16, 12, 0.02);
 	Lists told = {0};
 	tomos_algebraic_options o = problem_options(&told, 9);
-	o.checkpoint = checkpoint;
+	o.checkpoint = checkpoint_file();
 	o.stop = "discrepancy";
 	o.noise_level = 0.3;
 	OK(tomos_cgls(p.op, &p.b, &p.x, &o, NULL));
@@ -92,24 +93,24 @@ static void resume_ended(void **state)
 	o.stop = "iterations", o.noise_level = 0; /* another rule goes on */
 	OK(tomos_cgls(p.op, &p.b, &p.x, &o, NULL));
 	assert_int_equal(told.history.count, 9);
-	unlink(checkpoint);
+	unlink(checkpoint_file());
 	problem_free(&p);
 }
 
 /* More bytes than there should be, and fewer. */
 static void wrong_length(Problem *p, const tomos_algebraic_options *o)
 {
-	FILE *file = fopen(checkpoint, "ab");
+	FILE *file = fopen(checkpoint_file(), "ab");
 	long size = ftell(file);
 	fputc('x', file);
 	fclose(file);
 	REJECTED(tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE, "more than it should");
 	for (long bytes = size - 1; bytes > 0; bytes -= 97) {
-		shorten_file(checkpoint, bytes);
+		shorten_file(checkpoint_file(), bytes);
 		tomos_status status = tomos_sirt(p->op, &p->b, &p->x, o, NULL);
 		assert_true(status == TOMOS_BAD_FILE || status == TOMOS_BAD_VALUE);
 	}
-	shorten_file(checkpoint, 0);
+	shorten_file(checkpoint_file(), 0);
 	REJECTED(tomos_sirt(p->op, &p->b, &p->x, o, NULL), TOMOS_BAD_FILE, "is no checkpoint");
 }
 
@@ -120,7 +121,7 @@ static void checkpoint_rejections(void **state)
 	Problem p = problem_make("parallel", "joseph", 16, 12, 0);
 	Problem other = problem_make("fan", "joseph", 16, 12, 0);
 	tomos_algebraic_options o = problem_options(NULL, 4);
-	o.checkpoint = checkpoint;
+	o.checkpoint = checkpoint_file();
 	o.every = 2;
 	o.stop = "discrepancy";
 	o.noise_level = 1e-9; /* which is not reached */
@@ -166,9 +167,9 @@ static void checkpoint_rejections(void **state)
 	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_BAD_FILE,
 		"exists and is no checkpoint; name another file");
 	o.resume = 1;
-	unlink(checkpoint);
+	unlink(checkpoint_file());
 	OK(tomos_sirt(p.op, &p.b, &p.x, &o, NULL)); /* none there: from the beginning */
-	unlink(checkpoint);
+	unlink(checkpoint_file());
 	o.checkpoint = "no/such/folder/file";
 	o.resume = 0;
 	REJECTED(tomos_sirt(p.op, &p.b, &p.x, &o, NULL), TOMOS_IO, "no/such/folder/file");

@@ -69,5 +69,5 @@ tooth=${TOMOS_DATA:-.}/tooth/tooth.h5
 [ -r "$tooth" ] || { echo "skipped: the measured scan: there is no $tooth"; exit 0; }
 near "$("$tomos" center "$tooth" -q)" 296 0.25
 "$tomos" prep "$tooth" --zingers both --rings vo --bin 2 -o tooth.h5 >out
-grep -q "axis at column" out || fail "prep says nothing of the axis: $(cat out)"
+grep -q "axis      column" out || fail "prep says nothing of the axis: $(cat out)"
 "$tomos" recon tooth.h5 -o slice.h5 -q
