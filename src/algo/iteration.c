@@ -58,10 +58,10 @@ tomos_status iteration_bound(const Iteration *it, float *y)
 	return it->mask ? vector_mul(it->X, it->mask, y) : TOMOS_OK;
 }
 
-tomos_status iteration_norm(const Iteration *it, const NormVectors *room, double *norm)
+tomos_status iteration_norm(const Iteration *it, const NormVectors *vectors, double *norm)
 {
 	*norm = it->o->norm;
-	return *norm > 0 ? TOMOS_OK : op_norm(it->A, NORM_FOR_STEPS, room, it->progress, norm);
+	return *norm > 0 ? TOMOS_OK : op_norm(it->A, NORM_FOR_STEPS, vectors, it->progress, norm);
 }
 
 tomos_status iteration_gradient(Iteration *it, const tomos_op **gradient)

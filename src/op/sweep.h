@@ -29,6 +29,6 @@ typedef struct {
 bool view_sweep_can(const tomos_op *op);
 tomos_status view_sweep_open(ViewSweep *sweep, const Subsets *views);
 void view_sweep_close(ViewSweep *sweep);
-tomos_status view_sweep_run(const ViewSweep *sweep, const KernelKaczmarz *kaczmarz);
+tomos_status view_sweep_run(const ViewSweep *s, const KernelKaczmarz *v);
 
 #endif

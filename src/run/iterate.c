@@ -400,20 +400,21 @@ static int64_t cache_floats(const FileRun *r)
 }
 
 static tomos_status iterate(FileRun *r, const Slab *slab, float *data, float *volume,
-	tomos_algebraic_options *o, const tomos_progress *progress)
+	const tomos_algebraic_options *options, const tomos_progress *progress)
 {
+	tomos_algebraic_options o = *options;
 	Iterative *it = &r->iterative;
 	const tomos_geometry *g = r->prepared->geometry;
 	tomos_array arrays[FILE_COUNT] = {{0}};
 	const Within within = {.cache = cache_floats(r), .part = r->slab_count > 1 || it->probing};
 	TRY(read_files(r, slab, volume, arrays));
-	o->mask = it->files[FILE_MASK] ? &arrays[FILE_MASK] : NULL;
-	o->ray_weights = it->files[FILE_RAYS] ? &arrays[FILE_RAYS] : NULL;
-	o->truth = it->files[FILE_TRUTH] ? &arrays[FILE_TRUTH] : NULL;
+	o.mask = it->files[FILE_MASK] ? &arrays[FILE_MASK] : NULL;
+	o.ray_weights = it->files[FILE_RAYS] ? &arrays[FILE_RAYS] : NULL;
+	o.truth = it->files[FILE_TRUTH] ? &arrays[FILE_TRUTH] : NULL;
 	TRY(slab_operator(r, slab));
 	const tomos_array b = tomos_array_of(data, g->count, slab->rows, g->columns);
 	const tomos_array x = tomos_array_of(volume, slab->count, r->grid.n[1], r->grid.n[0]);
-	return reconstruct_within(it->op, r->method, &b, &x, o, &within, progress);
+	return reconstruct_within(it->op, r->method, &b, &x, &o, &within, progress);
 }
 
 tomos_status iterative_slab(

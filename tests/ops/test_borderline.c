@@ -133,7 +133,7 @@ static void differences(Case *c, tomos_backend *backend, const char *projector, 
 
 static void sweep(const Base *base, int change, tomos_backend *backend, const char *projector)
 {
-	double exact[2], found[2];
+	double exact[2] = {0}, found[2] = {0};
 	for (int i = 0; i < AMOUNTS; i++) {
 		Case c = borderline(base, change, amounts[i]);
 		differences(&c, backend, projector, i == 0 ? exact : found);

@@ -227,6 +227,9 @@ tomos_status schedule_make(
 	TRY(check_memory(&c));
 	TRY(mem_alloc(&c.windows, what->count, sizeof *c.windows, "what views see of a slab"));
 	TRY_OR_DONE(try_all(&best, &c));
+	if (!best)
+		TRY_OR_DONE(fail(TOMOS_NO_MEMORY,
+			"no piece of the projection fits into the device's memory"));
 	TRY_OR_DONE(mem_zeroed(&best->plans, best->plan_count, sizeof *best->plans, "the pieces"));
 	int64_t views = 0;
 	for (int64_t i = 0; i < best->step_count; i++)

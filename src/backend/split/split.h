@@ -173,7 +173,7 @@ tomos_status split_filter_back_project(tomos_backend *backend, const Filter *fil
 
 static inline int64_t parts_of(int64_t n, int64_t size)
 {
-	return (n + size - 1) / size;
+	return (n + max64(size, 1) - 1) / max64(size, 1);
 }
 
 #endif
