@@ -307,11 +307,14 @@ static tomos_status take_range(FileRun *r, const float *volume)
 	bool floats = strcmp(r->file_options.type, "float32") == 0;
 	if (floats || r->file_options.window_count > 0)
 		return TOMOS_OK;
-	r->window[0] = r->window[1] = (double)volume[0];
-	for (int64_t i = 1; i < count; i++) {
-		r->window[0] = fmin(r->window[0], (double)volume[i]);
-		r->window[1] = fmax(r->window[1], (double)volume[i]);
+	float low = INFINITY,
+	      high = -INFINITY; /* compared as floats, which gcc 12 for ARM compiles */
+	for (int64_t i = 0; i < count; i++) {
+		low = volume[i] < low ? volume[i] : low;
+		high = volume[i] > high ? volume[i] : high;
 	}
+	r->window[0] = (double)low;
+	r->window[1] = (double)high;
 	if (!(r->window[1] > r->window[0]))
 		r->window[1] = r->window[0] + 1;
 	r->file_options.window = r->window;
