@@ -99,7 +99,7 @@ def test_history_mask_and_truth(slice_problem):
     (lambda A, y: tomos.sirt(A, y, iterations=2.5), TypeError,
      r"iterations=2.5 is not of the kind"),
     (lambda A, y: tomos.sirt(A, y, relaxation=7), tomos.BadValue,
-     "relaxation 7: it must lie between"),
+     "relaxation 7: it must be between"),
     (lambda A, y: tomos.sirt(A, y, weights="srt"), ValueError, "did you mean 'sirt'"),
     (lambda A, y: tomos.sirt(A, y, mask=np.ones((3, 3))), ValueError, "mask has shape"),
     (lambda A, y: tomos.sirt(A.T, y), ValueError, "the volume has shape"),
