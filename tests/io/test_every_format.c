@@ -1,6 +1,7 @@
 /* Every format of formats.def that is written and recognised: round trips, parts, truncations, bit
  * flips. */
 #include "io_help.h"
+#include "hdf5_leaks.h"
 #include "io/io.h"
 
 #define FORMAT(name) &format_##name,
