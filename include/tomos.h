@@ -122,7 +122,7 @@ typedef struct tomos_option {
 	const char *help;
 	size_t offset;       /* of the member in the struct */
 	size_t count_offset; /* of the number of elements, for lists */
-	const char *needs;   /* the option without which it has no effect, as in options.def; "": none */
+	const char *needs;   /* option required for it to have an effect; "": none */
 } tomos_option;
 
 /* Rows of "scan", "grid", "projector", ...; NULL for an unknown group. */
@@ -403,7 +403,7 @@ typedef struct tomos_prep_report {
 	int64_t repaired; /* values without light or not finite, interpolated along their row */
 	int64_t raised;  /* values below the floor */
 	int64_t zingers; /* values replaced by a median */
-	int64_t stripes; /* columns of sinograms replaced or levelled as broken or as large stripes */
+	int64_t stripes; /* columns replaced or levelled as broken or as large stripes */
 	int64_t views;   /* bad ones, interpolated or left out */
 } tomos_prep_report;
 
@@ -491,8 +491,8 @@ typedef struct tomos_machine {
 } tomos_machine;
 
 TOMOS_API tomos_status tomos_backend_machine(tomos_backend *backend, tomos_machine *machine);
-/* The least time in which the machine can do so much of each: its slowest part takes that long (`part`
- * says which; NULL: not wanted). 0: nothing is known of the parts that it needs. */
+/* The least time in which the machine can do this work: that of its slowest part (`part`: which
+ * one; may be NULL). 0: the rates of the parts needed are unknown. */
 TOMOS_API double tomos_machine_bound(
 	const tomos_machine *machine, const double work[TOMOS_RATES], tomos_rate *part);
 TOMOS_API const char *tomos_rate_name(tomos_rate rate); /* "memory", "link", ... */
@@ -527,7 +527,7 @@ typedef struct tomos_tuned {
 	char projector[16];                   /* "voxel", ... */
 	char direction[8];                    /* "forward" or "back" */
 	char data[8];                         /* "float" or "half" */
-	char rays[8];                         /* "slices": in-slice, "cone", "fans", "free": others */
+	char rays[8];                         /* "slices", "cone", "fans", "free": any others */
 	int64_t size, slices, views, columns; /* size: the longer side of a slice */
 	int chosen;                           /* 1: the fastest, which is used */
 	int coarse;                           /* 1: less accurate than float arithmetic */
@@ -653,7 +653,7 @@ typedef struct tomos_history {
 	int64_t count;     /* iterations done; may exceed the capacity */
 	int64_t best;      /* the iteration of least error, counted from 1; 0: none, or no truth */
 	const char *ended; /* the stopping rule that ended it, or "cancelled" */
-	/* NULL, or where the volume is stored before each report; may be x itself, on any backend. */
+	/* NULL, or where the volume is stored before each report; may be x itself. Any backend. */
 	const struct tomos_array *iterate;
 } tomos_history;
 
@@ -708,7 +708,7 @@ typedef struct tomos_checkpoint_info {
 /* What the state of an algebraic method was saved of (its option `checkpoint`). */
 TOMOS_API tomos_status tomos_checkpoint_describe(const char *path, tomos_checkpoint_info *info);
 
-/* ---- the rotation axis ------------------------------------------------------------------------ */
+/* ---- the rotation axis -------------------------------------------------------------------- */
 
 typedef struct tomos_axis {
 	size_t bytes;
@@ -721,8 +721,9 @@ typedef struct tomos_axis {
 	int half;          /* 1: half acquisition: the axis is in the outer quarter of the width */
 	double low, high;            /* the range searched */
 	double pairs, vo, sharpness; /* result of each method; NAN: not used */
-	double error; /* standard error of `column`, in columns: from what parts of the data, or the ways,
-		       * say by themselves; NAN: there was one answer only */
+	/* Standard error of `column`, in columns, from the results of parts of the data or of the
+	 * methods; NAN: only one result. */
+	double error;
 } tomos_axis;
 
 /* Parallel rays: from line integrals of one row or more (a few near the middle suffice) and the
@@ -743,17 +744,17 @@ typedef struct tomos_run_report {
 	double read_bytes, written_bytes, updates; /* updates: voxels times views */
 	double read_seconds, compute_seconds, write_seconds, seconds;
 	int64_t cut; /* values beyond the window of 8 or 16 bits */
-	/* Iterative methods, else 0 and NAN. Slabs together: the root of the sum of squares, relative to
-	 * that of the data or the truth; iterations: the most of any slab. */
+	/* Iterative methods, else 0 and NAN. Several slabs: the root of the sum of squares,
+	 * relative to that of the data or the truth; iterations: the most of any slab. */
 	int64_t iterations, before; /* before: those that a checkpoint had already done */
 	double residual, error;
 	int64_t best;      /* iteration of least error, counted from 1; 0: none, or no truth */
-	const char *ended; /* row of `stop` that ended it, "iterations" or "cancelled"; "": fbp, fdk */
-	int complete;      /* 1: the output is in its place; after TOMOS_CANCELLED it has the last whole iterate */
+	const char *ended; /* value of `stop`, "iterations" or "cancelled"; "": fbp, fdk */
+	int complete; /* 1: the output is in its place; after TOMOS_CANCELLED: the last iterate */
 	int compared;      /* 1: `difference` has the figures of tomos_compare(compare, volume) */
 	tomos_difference difference;
-	char forward[32], back[32]; /* names of the kernels that ran; "": reference kernel, or none */
-	double planned_bytes;       /* memory of the plan; after a dry run `slabs` is planned, too */
+	char forward[32], back[32]; /* kernels that ran; "": reference kernel, or none */
+	double planned_bytes;       /* memory of the plan; `slabs` is planned, too, in a dry run */
 } tomos_run_report;
 
 /* A scan, what is done with it, and where the result goes. NULL stands for defaults. */
@@ -761,8 +762,8 @@ typedef struct tomos_job {
 	size_t bytes; /* of this struct, as the caller knows it; what lies beyond is 0 */
 	const char *scan;
 	const char *output; /* NULL or "": folder SCAN_rec of TIFF files, beside the scan */
-	const char *method; /* fbp, fdk or one of tomos_method_names(); NULL or "": fdk for point sources
-			     * and several rows, else fbp */
+	const char *method; /* fbp, fdk or one of tomos_method_names(); NULL or "": fdk for point
+			     * sources and several rows, else fbp */
 	const char *backend;
 	const tomos_device_options *device;
 	const tomos_source_options *source;
@@ -780,23 +781,24 @@ typedef struct tomos_job {
 		void *user, const char *line); /* what was found and is used, a line at a time */
 	void *user;
 	tomos_run_report *report; /* kept up to date while the job runs */
-	/* Iterative methods. Arrays are named as files here and read slab by slab: those of `algebraic`
-	 * must be NULL, and its `resume` follows from that of `run`. */
+	/* Iterative methods. Arrays are named as files here and read slab by slab: those of
+	 * `algebraic` must be NULL, and its `resume` follows from that of `run`. */
 	const tomos_algebraic_options *algebraic;
 	const tomos_projector_options *projector;
-	const tomos_matrix_options *stored; /* keep the projector's matrix in memory; NULL: no matrix */
+	const tomos_matrix_options *stored; /* keep the matrix in memory; NULL: no matrix */
 	const char *matrix;                 /* file of a matrix, instead of the projector */
 	const char *start;                  /* file of the volume to start from */
 	const char *mask, *ray_weights;     /* files; see the options of these names */
-	const char *truth;   /* file of the true volume, for the error of each iteration and keep_best */
-	const char *compare; /* any method: file of a volume; report->difference. `truth` too, without one */
+	const char *truth; /* file of the true volume, for the error of iterations and keep_best */
+	/* Any method: file of a volume, for report->difference; NULL: that of `truth`. */
+	const char *compare;
 	int64_t axis_later;  /* tomos_prepared_open: 1: the axis is taken to be in the middle of the
 			      * detector, until tomos_prepared_axis searches for it */
 } tomos_job;
 
 /* Reads, prepares, reconstructs and writes slab by slab, within the memory given, the stages
  * overlapping in time. The result does not depend on the slabs. The output appears when it is
- * complete; what an interrupted run had finished is kept beside it, for `resume`. * Iterative
+ * complete; what an interrupted run had finished is kept beside it, for `resume`. Iterative
  * methods run in slabs where every slice has a detector row of its own, which parallel rays or a
  * fan cross within the slice. Whatever couples slices (inner products of cgls, norms that step
  * sizes follow, stop rules, masks) does so within groups of 16 slices, counted from slice 0,

@@ -1,10 +1,11 @@
 /* What the interposed calls share: which of them is to fail, counted over the whole process.
  *
- *   FAULT=KIND:N      the Nth call that KIND concerns fails. KIND is EIO (any file call), EACCES (calls
- *                     that name a file), ENOSPC (calls that write, from the Nth on), short (reads and
- *                     writes, which move half of the bytes) or memory (allocations)
+ *   FAULT=KIND:N      the Nth call that KIND concerns fails. KIND is EIO (any file call), EACCES
+ *                     (calls that name a file), ENOSPC (calls that write, from the Nth on), short
+ *                     (reads and writes, which move half of the bytes) or memory (allocations)
  *   FAULT_UNDER=PATH  files whose absolute path begins so; relative paths always count
- *   FAULT_FROM=NAMES  memory: libraries and programs whose calls count, parts of their names, by colons
+ *   FAULT_FROM=NAMES  memory: libraries and programs whose calls count, parts of their names,
+ *                     separated by colons
  *   FAULT_LOG=PATH    gets the name of the call that failed, and the file it was about
  */
 #ifndef TOMOS_TESTS_FAULTS_FAULT_CALLS_H

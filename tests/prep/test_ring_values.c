@@ -376,7 +376,7 @@ static void damping(void **state)
 			OK(tomos_prep_rings(&a, &o, NULL));
 			for (int i = 0; i < LONG * WIDE; i++) {
 				if (i % WIDE < 80 || i % WIDE >= WIDE - 80)
-					continue; /* continued by mirror images, in step no longer */
+					continue; /* mirror images, no longer in phase */
 				double was = cos(2 * M_PI * f * (double)(i / WIDE) / LONG + 0.4) *
 					     (i % 2 ? 1 : -1);
 				most = fmax(most, fabs(wave[i] - keeps * was));
