@@ -24,7 +24,8 @@ typedef enum { FILE_START, FILE_MASK, FILE_RAYS, FILE_TRUTH, FILE_COUNT } SlabFi
 typedef struct {
 	tomos_algebraic_options o;
 	Demand demand;
-	bool whole; /* all slices must be in one slab, because: */
+	bool grouped; /* slabs are groups of GROUP_SLICES slices, counted from slice 0 */
+	bool whole;   /* all slices must be in one slab, because: */
 	const char *why;
 	tomos_file *files[FILE_COUNT]; /* NULL: none is named */
 	const char *names[FILE_COUNT];

@@ -182,25 +182,27 @@ static tomos_status iterative_thickness(FileRun *r, int64_t *thick)
 	bool sums = demand_coupling(&r->iterative.demand) == COUPLING_SUMS;
 	double left = r->memory - fixed_bytes(r);
 	int64_t group = min64(GROUP_SLICES, r->slices);
+	r->iterative.grouped = sums && !r->iterative.whole;
 	*thick = r->slices;
 	if (r->iterative.whole && r->options.memory > 0 && slab_bytes(r, r->slices) > left)
 		return too_little(r, r->slices, r->iterative.why);
-	if (!r->iterative.whole && sums && slab_bytes(r, group) > left)
+	if (r->iterative.grouped && slab_bytes(r, group) > left)
 		return too_little(r, group, "its sums run over groups of that size");
 	if (r->iterative.whole)
 		return TOMOS_OK;
-	if (sums)
+	if (r->iterative.grouped) {
 		*thick = GROUP_SLICES;
-	else
-		TRY(choose_thickness(r, thick));
-	return sums ? TOMOS_OK : fit_device(r, thick);
+		return TOMOS_OK;
+	}
+	TRY(choose_thickness(r, thick));
+	return fit_device(r, thick);
 }
 
 /* Groups are counted from slice 0, so that the first and the last one may be smaller. */
 static int64_t slab_end(const FileRun *r, int64_t first)
 {
 	int64_t end = first + r->thickest;
-	if (r->iterates && !r->iterative.whole && r->thickest == GROUP_SLICES)
+	if (r->iterative.grouped)
 		end = (first / GROUP_SLICES + 1) * GROUP_SLICES;
 	return min64(end, r->first_slice + r->slices);
 }
@@ -229,7 +231,7 @@ tomos_status run_plan(FileRun *r)
 	TRY(r->iterates ? iterative_thickness(r, &thick) : choose_thickness(r, &thick));
 	int64_t count = (r->slices + thick - 1) / thick;
 	r->thickest = thick;
-	if (!r->iterates || thick != GROUP_SLICES)
+	if (!r->iterative.grouped)
 		r->thickest = (r->slices + count - 1) / count;
 	if (!r->iterates && r->stacked && r->thickest < r->slices) /* of whole pairs, if they fit */
 		r->thickest = min64((r->thickest + 1) / 2 * 2, max64(2, thick / 2 * 2));

@@ -236,8 +236,7 @@ static tomos_status choose_window(FileRun *r)
 		tomos_run_report report;
 		double one[2];
 		int64_t number = 1;
-		if (r->iterates &&
-			r->thickest == GROUP_SLICES) /* the slices that belong together */
+		if (r->iterative.grouped)
 			slice = group_of(r, slice, &number);
 		TRY(probe(r, "window", slice, number, one, &report));
 		window[0] = fmin(window[0], one[0]);
@@ -353,10 +352,13 @@ static tomos_status one_slab(Stages *s)
 static tomos_status reconstruct_all(FileRun *r)
 {
 	bool floats = strcmp(r->file_options.type, "float32") == 0;
-	if (r->iterates && r->slab_count == 1)
-		return stages_with(r, one_slab);
-	if (!floats && r->file_options.window_count == 0)
+	/* One slab whatever the memory: the range of its values may set the window. */
+	bool exact = r->iterative.whole || r->iterative.grouped || r->slices == 1;
+	bool one = r->iterates && r->slab_count == 1;
+	if (!floats && r->file_options.window_count == 0 && !(one && exact))
 		TRY(choose_window(r));
+	if (one)
+		return stages_with(r, one_slab);
 	TRY(run_open_output(r));
 	return stages_with(r, stages_run);
 }

@@ -38,7 +38,7 @@ has "the reason" err "as its penalty couples neighbouring slices"
 check "a preview of sirt" 0 recon s.h5 --method sirt --iterations 1 --preview -o seen.npy
 there seen_xy.png
 check "the plan of sirt" 0 recon s.h5 --method sirt --dry-run --verbose -o x2.h5
-has "its slabs" out "plan      2 slabs of up to 16 slices"
+has "its slabs" out "plan      2 slabs of up to 12 slices"
 check "no output named" 0 recon s.h5 --method cgls --iterations 1 --rows 0:3 --verbose
 there s_rec/recon_00002.tiff
 has "the kernels" out "kernels   forward s"
