@@ -17,8 +17,5 @@ static void errors_fall_with_size(void **state)
 	assert_true(fabs(last.brain) < 0.005);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(errors_fall_with_size)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(errors_fall_with_size)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -152,8 +152,5 @@ static void filtering_beside_bare_fftw(void **state)
 	compare(16, 512, 512, 2048, "smooth");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(filtering_beside_bare_fftw)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(filtering_beside_bare_fftw)
+TEST_MAIN(TESTS, NULL, NULL)

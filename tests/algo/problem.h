@@ -19,6 +19,13 @@ static const tomos_ellipsoid problem_bodies[] = {
 	{.centre = {0.25, 0.2, 0.1}, .axes = {0.25, 0.3, 0.3}, .value = 0.5},
 	{.centre = {-0.3, -0.15, -0.1}, .axes = {0.2, 0.25, 0.3}, .value = -0.4}};
 
+/* Before the tests of a program: too little work to share among threads. */
+static inline int one_thread(void **state)
+{
+	(void)state;
+	return tomos_set_threads(1);
+}
+
 static inline tomos_array problem_array(int64_t n0, int64_t n1, int64_t n2)
 {
 	return tomos_array_of(calloc((size_t)(n0 * n1 * n2), sizeof(float)), n0, n1, n2);

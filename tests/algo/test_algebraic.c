@@ -482,13 +482,8 @@ static void art_on_matrices(void **state)
 	problem_free(&p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(errors),
-		cmocka_unit_test(residuals_fall), cmocka_unit_test(residuals_true),
-		cmocka_unit_test(blocks_between), cmocka_unit_test(momentum_helps),
-		cmocka_unit_test(krylov_agree), cmocka_unit_test(penalties_agree),
-		cmocka_unit_test(constraints), cmocka_unit_test(masks),
-		cmocka_unit_test(bad_pixels), cmocka_unit_test(art_on_matrices)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(errors), T(residuals_fall), T(residuals_true), T(blocks_between), T(momentum_helps), \
+		T(krylov_agree), T(penalties_agree), T(constraints), T(masks), T(bad_pixels), \
+		T(art_on_matrices)
+TEST_MAIN(TESTS, NULL, NULL)

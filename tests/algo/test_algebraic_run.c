@@ -229,17 +229,7 @@ static void memory(void **state)
 	problem_free(&p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stop_rules),
-		cmocka_unit_test(semiconvergence),
-		cmocka_unit_test(cancel),
-		cmocka_unit_test(nothing_to_start_from),
-		cmocka_unit_test(rejections),
-		cmocka_unit_test(operator_rejections),
-		cmocka_unit_test(memory),
-		cmocka_unit_test(names),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(stop_rules), T(semiconvergence), T(cancel), T(nothing_to_start_from), T(rejections), \
+		T(operator_rejections), T(memory), T(names)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -196,16 +196,5 @@ static void expectations(void **state)
 		}
 }
 
-int main(void)
-{
-	tomos_set_threads(1); /* too little work to share */
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(updates),
-		cmocka_unit_test(relaxations),
-		cmocka_unit_test(momentum),
-		cmocka_unit_test(units),
-		cmocka_unit_test(kaczmarz),
-		cmocka_unit_test(expectations),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(updates), T(relaxations), T(momentum), T(units), T(kaczmarz), T(expectations)
+TEST_MAIN(TESTS, one_thread, NULL)

@@ -58,8 +58,5 @@ static void values(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(values)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(values)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -255,16 +255,8 @@ static void axis_on_the_edge(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(angles_are_weighted),
-		cmocka_unit_test(double_views_change_nothing),
-		cmocka_unit_test(few_views_share_evenly),
-		cmocka_unit_test(cover_is_told),
-		cmocka_unit_test(short_scans_count_every_line_once),
-		cmocka_unit_test(offset_detectors_count_every_line_once),
-		cmocka_unit_test(axis_on_the_edge),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(angles_are_weighted), T(double_views_change_nothing), T(few_views_share_evenly), \
+		T(cover_is_told), T(short_scans_count_every_line_once), \
+		T(offset_detectors_count_every_line_once), T(axis_on_the_edge)
+TEST_MAIN(TESTS, NULL, NULL)

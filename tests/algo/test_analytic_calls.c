@@ -258,17 +258,8 @@ static void memory_may_fail(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(arguments_are_checked),
-		cmocka_unit_test(options_are_checked),
-		cmocka_unit_test(every_choice_runs),
-		cmocka_unit_test(none_is_plain_back_projection),
-		cmocka_unit_test(strided_arrays),
-		cmocka_unit_test(progress_and_cancelling),
-		cmocka_unit_test(little_memory),
-		cmocka_unit_test(memory_may_fail),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(arguments_are_checked), T(options_are_checked), T(every_choice_runs), \
+		T(none_is_plain_back_projection), T(strided_arrays), T(progress_and_cancelling), \
+		T(little_memory), T(memory_may_fail)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -267,14 +267,8 @@ static void all_taps_are_the_whole_filter(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(points_do_not_depend_on_the_grid),
-		cmocka_unit_test(slabs_give_the_same),
-		cmocka_unit_test(threads_give_the_same_bits),
-		cmocka_unit_test(coarse_interpolation),
-		cmocka_unit_test(all_taps_are_the_whole_filter),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(points_do_not_depend_on_the_grid), T(slabs_give_the_same), \
+		T(threads_give_the_same_bits), T(coarse_interpolation), \
+		T(all_taps_are_the_whole_filter)
+TEST_MAIN(TESTS, NULL, NULL)

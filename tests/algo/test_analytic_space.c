@@ -177,9 +177,5 @@ static void voxels_by_themselves(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(every_slice_of_a_cylinder),
-		cmocka_unit_test(integrals_along_the_axis), cmocka_unit_test(voxels_by_themselves)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(every_slice_of_a_cylinder), T(integrals_along_the_axis), T(voxels_by_themselves)
+TEST_MAIN(TESTS, NULL, NULL)

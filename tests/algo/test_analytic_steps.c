@@ -289,13 +289,8 @@ static void rows_go_on(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(gaps_are_shared_out),
-		cmocka_unit_test(turns_are_whole), cmocka_unit_test(cover_of_a_wedge),
-		cmocka_unit_test(short_scans_are_long_enough),
-		cmocka_unit_test(axis_on_the_detector), cmocka_unit_test(opposite_rays_share),
-		cmocka_unit_test(parker), cmocka_unit_test(taps_of_one_pixel),
-		cmocka_unit_test(rows_go_on)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(gaps_are_shared_out), T(turns_are_whole), T(cover_of_a_wedge), \
+		T(short_scans_are_long_enough), T(axis_on_the_detector), T(opposite_rays_share), \
+		T(parker), T(taps_of_one_pixel), T(rows_go_on)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -235,14 +235,7 @@ static void short_and_offset_scans_are_rejected(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(setups_are_corrected),
-		cmocka_unit_test(turned_detectors_are_padded),
-		cmocka_unit_test(other_scans_are_rejected),
-		cmocka_unit_test(odd_views_are_rejected),
-		cmocka_unit_test(short_and_offset_scans_are_rejected),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(setups_are_corrected), T(turned_detectors_are_padded), T(other_scans_are_rejected), \
+		T(odd_views_are_rejected), T(short_and_offset_scans_are_rejected)
+TEST_MAIN(TESTS, NULL, NULL)

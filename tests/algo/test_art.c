@@ -143,10 +143,5 @@ static void long_rows(void **state)
 	problem_free(&p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(orders), cmocka_unit_test(matrices),
-		cmocka_unit_test(weights_and_masks), cmocka_unit_test(fine_pixels),
-		cmocka_unit_test(long_rows)};
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+#define TESTS(T) T(orders), T(matrices), T(weights_and_masks), T(fine_pixels), T(long_rows)
+TEST_MAIN(TESTS, set_up, tear_down)

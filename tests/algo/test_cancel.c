@@ -172,14 +172,5 @@ static void iterates_are_shown(void **state)
 	problem_free(&p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(loops),
-		cmocka_unit_test(calls),
-		cmocka_unit_test(whole_iterates),
-		cmocka_unit_test(iterates_are_shown),
-		cmocka_unit_test(any_moment),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(loops), T(calls), T(whole_iterates), T(iterates_are_shown), T(any_moment)
+TEST_MAIN(TESTS, NULL, NULL)

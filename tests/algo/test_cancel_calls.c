@@ -208,14 +208,5 @@ static void given_norm(void **state)
 	problem_free(&p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_projection),
-		cmocka_unit_test(any_product),
-		cmocka_unit_test(other_calls),
-		cmocka_unit_test(norm),
-		cmocka_unit_test(given_norm),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(one_projection), T(any_product), T(other_calls), T(norm), T(given_norm)
+TEST_MAIN(TESTS, NULL, NULL)

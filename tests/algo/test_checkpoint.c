@@ -177,13 +177,5 @@ static void checkpoint_rejections(void **state)
 	problem_free(&p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(resume),
-		cmocka_unit_test(last_residual_is_described),
-		cmocka_unit_test(resume_ended),
-		cmocka_unit_test(checkpoint_rejections),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(resume), T(last_residual_is_described), T(resume_ended), T(checkpoint_rejections)
+TEST_MAIN(TESTS, NULL, NULL)

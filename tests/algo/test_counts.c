@@ -97,8 +97,5 @@ static void nothing_moves(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_moves)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(nothing_moves)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -241,10 +241,6 @@ static void rejections(void **state)
 	reject("view 1 mixes point sources with a fan for each row", KIND, 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_single_slices),
-		cmocka_unit_test(same_as_the_shared_text), cmocka_unit_test(filtered),
-		cmocka_unit_test(values), cmocka_unit_test(rejections)};
-	return cmocka_run_group_tests(tests, open_backend, close_backend);
-}
+#define TESTS(T) \
+	T(same_as_single_slices), T(same_as_the_shared_text), T(filtered), T(values), T(rejections)
+TEST_MAIN(TESTS, open_backend, close_backend)

@@ -15,8 +15,5 @@ static void errors_fall_with_size(void **state)
 	assert_true(fabs(last.brain) < (CASE_SLOW ? 0.002 : 0.0005));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(errors_fall_with_size)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(errors_fall_with_size)
+TEST_MAIN(TESTS, NULL, NULL)

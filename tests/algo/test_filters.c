@@ -234,14 +234,7 @@ static void too_many_columns_are_rejected(void **state)
 	tomos_backend_close(backend);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(taps_and_transforms_agree),
-		cmocka_unit_test(transforms_length_does_not_matter),
-		cmocka_unit_test(rows_are_weighted),
-		cmocka_unit_test(rows_are_placed),
-		cmocka_unit_test(too_many_columns_are_rejected),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(taps_and_transforms_agree), T(transforms_length_does_not_matter), T(rows_are_weighted), \
+		T(rows_are_placed), T(too_many_columns_are_rejected)
+TEST_MAIN(TESTS, NULL, NULL)

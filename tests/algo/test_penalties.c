@@ -192,11 +192,7 @@ static void bound_of_the_gradient(void **state)
 	}
 }
 
-int main(void)
-{
-	tomos_set_threads(1); /* too little work to share */
-	const struct CMUnitTest tests[] = {cmocka_unit_test(steps_come_together),
-		cmocka_unit_test(huber_of_two), cmocka_unit_test(single_voxels),
-		cmocka_unit_test(minima), cmocka_unit_test(bound_of_the_gradient)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(steps_come_together), T(huber_of_two), T(single_voxels), T(minima), \
+		T(bound_of_the_gradient)
+TEST_MAIN(TESTS, one_thread, NULL)

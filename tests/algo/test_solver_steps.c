@@ -287,14 +287,5 @@ static void steepest_descent(void **state)
 	}
 }
 
-int main(void)
-{
-	tomos_set_threads(1); /* too little work to share */
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(krylov_methods),
-		cmocka_unit_test(proximal_gradients),
-		cmocka_unit_test(primal_dual),
-		cmocka_unit_test(steepest_descent),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(krylov_methods), T(proximal_gradients), T(primal_dual), T(steepest_descent)
+TEST_MAIN(TESTS, one_thread, NULL)

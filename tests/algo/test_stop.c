@@ -185,9 +185,5 @@ static void periodogram(void **state)
 	problem_free(&p);
 }
 
-int main(void)
-{
-	tomos_set_threads(1); /* too little work to share */
-	const struct CMUnitTest tests[] = {cmocka_unit_test(rules), cmocka_unit_test(periodogram)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(rules), T(periodogram)
+TEST_MAIN(TESTS, one_thread, NULL)

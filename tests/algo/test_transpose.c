@@ -99,13 +99,5 @@ static void allocations(void **state)
 	problem_free(&p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(inner_products),
-		cmocka_unit_test(rejections),
-		cmocka_unit_test(other_scans),
-		cmocka_unit_test(allocations),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(inner_products), T(rejections), T(other_scans), T(allocations)
+TEST_MAIN(TESTS, NULL, NULL)

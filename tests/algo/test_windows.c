@@ -292,18 +292,9 @@ static void wrong_filters_are_rejected(void **state)
 		"filter 'hann' does not go with a filter response of your own");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(windows_are_low_pass),
-		cmocka_unit_test(windows_are_one_at_zero),
-		cmocka_unit_test(ramp_has_the_right_mean),
-		cmocka_unit_test(shepp_logan_taps_of_the_paper),
-		cmocka_unit_test(windows_are_their_formulas),
-		cmocka_unit_test(wrong_parameters_are_rejected),
-		cmocka_unit_test(kernels_are_the_windows_integrals),
-		cmocka_unit_test(users_own_response),
-		cmocka_unit_test(wrong_filters_are_rejected),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(windows_are_low_pass), T(windows_are_one_at_zero), T(ramp_has_the_right_mean), \
+		T(shepp_logan_taps_of_the_paper), T(windows_are_their_formulas), \
+		T(wrong_parameters_are_rejected), T(kernels_are_the_windows_integrals), \
+		T(users_own_response), T(wrong_filters_are_rejected)
+TEST_MAIN(TESTS, NULL, NULL)

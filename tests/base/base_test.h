@@ -3,11 +3,7 @@
 #define TOMOS_TESTS_BASE_BASE_TEST_H
 
 #include "base/base.h" /* first: cmocka makes a macro of fail() */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "base/test_main.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

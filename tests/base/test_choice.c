@@ -94,14 +94,7 @@ static void test_options_without_size(void **state)
 		options_take(&o, &given, "algebraic"), TOMOS_BAD_VALUE, "options is 1048576");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_index),
-		cmocka_unit_test(test_nearest),
-		cmocka_unit_test(test_find),
-		cmocka_unit_test(test_options_of_any_age),
-		cmocka_unit_test(test_options_without_size),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_index), T(test_nearest), T(test_find), T(test_options_of_any_age), \
+		T(test_options_without_size)
+TEST_MAIN(TESTS, NULL, NULL)

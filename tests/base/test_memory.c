@@ -107,16 +107,7 @@ static void test_shapes(void **state)
 		"too large");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_aligned),
-		cmocka_unit_test(test_zeroed),
-		cmocka_unit_test(test_texts),
-		cmocka_unit_test(test_rejected),
-		cmocka_unit_test(test_failure_on_demand),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_shapes),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_aligned), T(test_zeroed), T(test_texts), T(test_rejected), \
+		T(test_failure_on_demand), T(test_sizes), T(test_shapes)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -246,13 +246,7 @@ static void structs_are_checked_by_their_values(void **state)
 	assert_ok(options_need("algebraic", &a, "method=sirt"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_need),
-		cmocka_unit_test(needs_name_what_there_is),
-		cmocka_unit_test(words_of_a_need),
-		cmocka_unit_test(structs_are_checked_by_their_values),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(every_need), T(needs_name_what_there_is), T(words_of_a_need), \
+		T(structs_are_checked_by_their_values)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -1,10 +1,6 @@
 /* Files and directories that appear under their name only when whole. */
 #include "base/base.h" /* before cmocka, which has a macro of the name fail() */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "base/test_main.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -299,12 +295,7 @@ static void test_memory(void **state)
 	assert_int_equal(mem_live(), live);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
-		cmocka_unit_test(test_long_names), cmocka_unit_test(test_file),
-		cmocka_unit_test(test_directory), cmocka_unit_test(test_appeared),
-		cmocka_unit_test(test_kinds_differ), cmocka_unit_test(test_rejected),
-		cmocka_unit_test(test_all), cmocka_unit_test(test_memory)};
-	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
-}
+#define TESTS(T) \
+	T(test_names), T(test_long_names), T(test_file), T(test_directory), T(test_appeared), \
+		T(test_kinds_differ), T(test_rejected), T(test_all), T(test_memory)
+TEST_MAIN(TESTS, enter_folder, leave_folder)

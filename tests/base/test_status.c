@@ -88,13 +88,5 @@ static void test_try(void **state)
 	assert_int_equal(steps, 13);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sentence),
-		cmocka_unit_test(test_one_per_thread),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_try),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(test_sentence), T(test_one_per_thread), T(test_names), T(test_try)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -388,14 +388,5 @@ static int close_scene(void **state)
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(any_size),
-		cmocka_unit_test(unknown_members),
-		cmocka_unit_test(no_size),
-		cmocka_unit_test(no_padding),
-		cmocka_unit_test(versions),
-	};
-	return cmocka_run_group_tests(tests, open_scene, close_scene);
-}
+#define TESTS(T) T(any_size), T(unknown_members), T(no_size), T(no_padding), T(versions)
+TEST_MAIN(TESTS, open_scene, close_scene)

@@ -185,17 +185,8 @@ static void test_number(void **state)
 	assert_int_equal(tomos_threads(), sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_variable),
-		cmocka_unit_test(test_each_index_once),
-		cmocka_unit_test(test_really_parallel),
-		cmocka_unit_test(test_nested),
-		cmocka_unit_test(test_side_by_side),
-		cmocka_unit_test(test_loops_share_workers),
-		cmocka_unit_test(test_after_fork),
-		cmocka_unit_test(test_number),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_variable), T(test_each_index_once), T(test_really_parallel), T(test_nested), \
+		T(test_side_by_side), T(test_loops_share_workers), T(test_after_fork), \
+		T(test_number)
+TEST_MAIN(TESTS, NULL, NULL)

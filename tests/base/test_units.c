@@ -81,12 +81,5 @@ static void test_rejected(void **state)
 		tomos_energy_parse("nan", &value), TOMOS_BAD_VALUE, "'nan' is not an energy");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_units),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_rejected),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(test_units), T(test_sizes), T(test_rejected)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -165,8 +165,5 @@ static void operators(void **state)
 	assert_int_equal(mem_live(), before);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(opening), cmocka_unit_test(operators)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(opening), T(operators)
+TEST_MAIN(TESTS, NULL, NULL)

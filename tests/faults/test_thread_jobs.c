@@ -7,8 +7,5 @@ static void beside_each_other(void **state)
 	run_threads(4, 6);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(beside_each_other)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(beside_each_other)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -3,11 +3,7 @@
 #define TOMOS_TESTS_GEOM_CHECK_H
 
 #include "geom/geom.h" /* before cmocka, which has a macro of the name fail() */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "base/test_main.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

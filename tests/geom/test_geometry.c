@@ -234,13 +234,8 @@ static void test_memory(void **state)
 	tomos_geometry_free(scan);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_views),
-		cmocka_unit_test(test_sizes_rejected), cmocka_unit_test(test_numbers_rejected),
-		cmocka_unit_test(test_shapes_rejected), cmocka_unit_test(test_vectors),
-		cmocka_unit_test(test_vectors_2d), cmocka_unit_test(test_angles_of_astra),
-		cmocka_unit_test(test_numbers), cmocka_unit_test(test_pixel),
-		cmocka_unit_test(test_memory)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_views), T(test_sizes_rejected), T(test_numbers_rejected), T(test_shapes_rejected), \
+		T(test_vectors), T(test_vectors_2d), T(test_angles_of_astra), T(test_numbers), \
+		T(test_pixel), T(test_memory)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -182,11 +182,7 @@ static void test_origin_behind(void **state)
 	tomos_geometry_free(scan);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_centred),
-		cmocka_unit_test(test_check), cmocka_unit_test(test_for_defaults),
-		cmocka_unit_test(test_for_options), cmocka_unit_test(test_for_rejected),
-		cmocka_unit_test(test_origin_behind)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_centred), T(test_check), T(test_for_defaults), T(test_for_options), \
+		T(test_for_rejected), T(test_origin_behind)
+TEST_MAIN(TESTS, NULL, NULL)

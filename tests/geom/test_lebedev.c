@@ -110,10 +110,5 @@ static void test_no_rule(void **state)
 		"scan of 4611686018427387905 views");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_once),
-		cmocka_unit_test(test_symmetric), cmocka_unit_test(test_known),
-		cmocka_unit_test(test_integrates), cmocka_unit_test(test_no_rule)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(test_once), T(test_symmetric), T(test_known), T(test_integrates), T(test_no_rule)
+TEST_MAIN(TESTS, NULL, NULL)

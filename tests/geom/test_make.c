@@ -383,14 +383,9 @@ static void test_virtual_detector(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_parallel),
-		cmocka_unit_test(test_default_arcs), cmocka_unit_test(test_cone_fan_helix),
-		cmocka_unit_test(test_fans), cmocka_unit_test(test_cone_at_zero),
-		cmocka_unit_test(test_thin_fills), cmocka_unit_test(test_laminography),
-		cmocka_unit_test(test_detector_rotations), cmocka_unit_test(test_rotation_senses),
-		cmocka_unit_test(test_orientation), cmocka_unit_test(test_lebedev),
-		cmocka_unit_test(test_towards), cmocka_unit_test(test_virtual_detector)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_parallel), T(test_default_arcs), T(test_cone_fan_helix), T(test_fans), \
+		T(test_cone_at_zero), T(test_thin_fills), T(test_laminography), \
+		T(test_detector_rotations), T(test_rotation_senses), T(test_orientation), \
+		T(test_lebedev), T(test_towards), T(test_virtual_detector)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -169,10 +169,7 @@ static void test_memory(void **state)
 	assert_int_equal(mem_live(), live);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_rejected_numbers),
-		cmocka_unit_test(test_rejected_arcs), cmocka_unit_test(test_rejected_lists),
-		cmocka_unit_test(test_rejected_sources), cmocka_unit_test(test_memory)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_rejected_numbers), T(test_rejected_arcs), T(test_rejected_lists), \
+		T(test_rejected_sources), T(test_memory)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -341,13 +341,7 @@ static void views_in_different_rows(void **state)
 	tomos_geometry_free(scan);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(constructors),
-		cmocka_unit_test(families_end_at_the_tolerance),
-		cmocka_unit_test(parts_have_their_own),
-		cmocka_unit_test(views_in_different_rows),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(constructors), T(families_end_at_the_tolerance), T(parts_have_their_own), \
+		T(views_in_different_rows)
+TEST_MAIN(TESTS, NULL, NULL)

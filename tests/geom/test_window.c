@@ -188,10 +188,7 @@ static void test_not_wasteful(void **state)
 	tomos_geometry_free(scan);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_brute_force),
-		cmocka_unit_test(test_tight), cmocka_unit_test(test_misses),
-		cmocka_unit_test(test_near_source), cmocka_unit_test(test_not_wasteful)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_brute_force), T(test_tight), T(test_misses), T(test_near_source), \
+		T(test_not_wasteful)
+TEST_MAIN(TESTS, NULL, NULL)

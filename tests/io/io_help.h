@@ -3,11 +3,7 @@
 #define TOMOS_TESTS_IO_IO_HELP_H
 
 #include <dirent.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "base/test_main.h"
 #undef fail /* base.h has its own */
 #include <stdio.h>
 #include <stdlib.h>

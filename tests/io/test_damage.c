@@ -201,15 +201,7 @@ static void lost_link(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(damaged_formats),
-		cmocka_unit_test(damaged_old_hdf5),
-		cmocka_unit_test(rejects_old_first_blocks),
-		cmocka_unit_test(damaged_numbers),
-		cmocka_unit_test(truncated_while_open),
-		cmocka_unit_test(lost_link),
-	};
-	return cmocka_run_group_tests(tests, make_numbers, scratch_remove);
-}
+#define TESTS(T) \
+	T(damaged_formats), T(damaged_old_hdf5), T(rejects_old_first_blocks), T(damaged_numbers), \
+		T(truncated_while_open), T(lost_link)
+TEST_MAIN(TESTS, make_numbers, scratch_remove)

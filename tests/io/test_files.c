@@ -305,18 +305,8 @@ static void png_does_not_start(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(keeps_grids),
-		cmocka_unit_test(keeps_scans),
-		cmocka_unit_test(rejects_what_does_not_fit),
-		cmocka_unit_test(rejects_bad_numbers),
-		cmocka_unit_test(survives_allocation_failures),
-		cmocka_unit_test(finds_what_is_not_finite),
-		cmocka_unit_test(finds_the_first_of_many),
-		cmocka_unit_test(draws),
-		cmocka_unit_test(png_does_not_start),
-	};
-	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+#define TESTS(T) \
+	T(keeps_grids), T(keeps_scans), T(rejects_what_does_not_fit), T(rejects_bad_numbers), \
+		T(survives_allocation_failures), T(finds_what_is_not_finite), \
+		T(finds_the_first_of_many), T(draws), T(png_does_not_start)
+TEST_MAIN(TESTS, scratch_make, scratch_remove)

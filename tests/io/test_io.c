@@ -308,18 +308,8 @@ static void allocation_failures(void **state)
 	assert_survives(draw, at("m.png"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(writes_what_it_reads),
-		cmocka_unit_test(slabs_in_any_order),
-		cmocka_unit_test(describes),
-		cmocka_unit_test(rejected_names),
-		cmocka_unit_test(nothing_is_left),
-		cmocka_unit_test(what_appeared_stays),
-		cmocka_unit_test(full_disk),
-		cmocka_unit_test(no_room),
-		cmocka_unit_test(allocation_failures),
-	};
-	return cmocka_run_group_tests(tests, make_numbers, scratch_remove);
-}
+#define TESTS(T) \
+	T(writes_what_it_reads), T(slabs_in_any_order), T(describes), T(rejected_names), \
+		T(nothing_is_left), T(what_appeared_stays), T(full_disk), T(no_room), \
+		T(allocation_failures)
+TEST_MAIN(TESTS, make_numbers, scratch_remove)

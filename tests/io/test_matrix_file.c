@@ -382,12 +382,7 @@ static void same_bytes(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(round_trips),
-		cmocka_unit_test(foreign_text), cmocka_unit_test(cut_short),
-		cmocka_unit_test(bits_flipped), cmocka_unit_test(wrong_text),
-		cmocka_unit_test(wrong_lists), cmocka_unit_test(wrong_calls),
-		cmocka_unit_test(failing_allocations), cmocka_unit_test(same_bytes)};
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+#define TESTS(T) \
+	T(round_trips), T(foreign_text), T(cut_short), T(bits_flipped), T(wrong_text), \
+		T(wrong_lists), T(wrong_calls), T(failing_allocations), T(same_bytes)
+TEST_MAIN(TESTS, set_up, tear_down)

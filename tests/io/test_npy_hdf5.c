@@ -314,18 +314,7 @@ static void hdf5_from_two_threads(void **state)
 	pthread_join(other, NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(npy_types),
-		cmocka_unit_test(npy_shapes),
-		cmocka_unit_test(npy_fortran),
-		cmocka_unit_test(npy_rejections),
-		cmocka_unit_test(hdf5_types),
-		cmocka_unit_test(hdf5_beyond_float),
-		cmocka_unit_test(hdf5_choice),
-		cmocka_unit_test(hdf5_chunks),
-		cmocka_unit_test(hdf5_from_two_threads),
-	};
-	return cmocka_run_group_tests(tests, make_numbers, scratch_remove);
-}
+#define TESTS(T) \
+	T(npy_types), T(npy_shapes), T(npy_fortran), T(npy_rejections), T(hdf5_types), \
+		T(hdf5_beyond_float), T(hdf5_choice), T(hdf5_chunks), T(hdf5_from_two_threads)
+TEST_MAIN(TESTS, make_numbers, scratch_remove)

@@ -66,9 +66,5 @@ static void numbered_names(void **state)
 	assert_reads(at("n"), (int64_t[]){COUNT(names), 1, 1}, values);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(doubles_beyond_float),
-		cmocka_unit_test(integers_are_rounded_and_cut), cmocka_unit_test(numbered_names)};
-	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+#define TESTS(T) T(doubles_beyond_float), T(integers_are_rounded_and_cut), T(numbered_names)
+TEST_MAIN(TESTS, scratch_make, scratch_remove)

@@ -432,19 +432,7 @@ static void allocation_failures(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(integers),
-		cmocka_unit_test(rejections),
-		cmocka_unit_test(numbered),
-		cmocka_unit_test(raw),
-		cmocka_unit_test(grids),
-		cmocka_unit_test(mhd_rejections),
-		cmocka_unit_test(checksums),
-		cmocka_unit_test(continued),
-		cmocka_unit_test(ends_late),
-		cmocka_unit_test(allocation_failures),
-	};
-	return cmocka_run_group_tests(tests, make_numbers, scratch_remove);
-}
+#define TESTS(T) \
+	T(integers), T(rejections), T(numbered), T(raw), T(grids), T(mhd_rejections), \
+		T(checksums), T(continued), T(ends_late), T(allocation_failures)
+TEST_MAIN(TESTS, make_numbers, scratch_remove)

@@ -197,15 +197,7 @@ static void bigtiff_beyond_4_gib(void **state)
 	free(page);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tiff_types),
-		cmocka_unit_test(tiff_compressed),
-		cmocka_unit_test(tiff_rejections),
-		cmocka_unit_test(stack_rejections),
-		cmocka_unit_test(imagej_rejected),
-		cmocka_unit_test(bigtiff_beyond_4_gib),
-	};
-	return cmocka_run_group_tests(tests, make_numbers, scratch_remove);
-}
+#define TESTS(T) \
+	T(tiff_types), T(tiff_compressed), T(tiff_rejections), T(stack_rejections), \
+		T(imagej_rejected), T(bigtiff_beyond_4_gib)
+TEST_MAIN(TESTS, make_numbers, scratch_remove)

@@ -144,13 +144,5 @@ static void linked(void **state)
 	assert_rejected("link.h5", "it is virtual, and its file 'part.h5' cannot be read");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sources),
-		cmocka_unit_test(own_source),
-		cmocka_unit_test(own_file_named),
-		cmocka_unit_test(linked),
-	};
-	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+#define TESTS(T) T(sources), T(own_source), T(own_file_named), T(linked)
+TEST_MAIN(TESTS, scratch_make, scratch_remove)

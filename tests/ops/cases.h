@@ -2,12 +2,8 @@
 #ifndef TOMOS_TESTS_OPS_CASES_H
 #define TOMOS_TESTS_OPS_CASES_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "base/test_main.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

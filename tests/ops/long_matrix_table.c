@@ -112,8 +112,5 @@ static void table(void **state)
 	tomos_backend_close(backend);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(table)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(table)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -137,8 +137,5 @@ static void table(void **state)
 		time_size(n);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(table)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(table)
+TEST_MAIN(TESTS, NULL, NULL)

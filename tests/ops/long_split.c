@@ -89,8 +89,5 @@ static void in_pieces(void **state)
 		free(whole[i]), free(parts[i]);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(in_pieces)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(in_pieces)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -69,8 +69,5 @@ static void adjoints(void **state)
 	tomos_backend_close(backend);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(adjoints)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(adjoints)
+TEST_MAIN(TESTS, NULL, NULL)

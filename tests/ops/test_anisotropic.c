@@ -105,8 +105,5 @@ static void closed_form(void **state)
 	printf("  sums off by at most %.5f, of rays %.5f\n", worst[1], worst[0]);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(closed_form)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(closed_form)
+TEST_MAIN(TESTS, NULL, NULL)

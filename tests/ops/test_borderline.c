@@ -178,8 +178,5 @@ static void almost_special(void **state)
 		tomos_backend_close(backends[l]);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(almost_special)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(almost_special)
+TEST_MAIN(TESTS, NULL, NULL)

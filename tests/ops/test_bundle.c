@@ -97,9 +97,5 @@ static void allocations_may_fail(void **state)
 	free(r);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_view_is_in_one), cmocka_unit_test(allocations_may_fail)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(every_view_is_in_one), T(allocations_may_fail)
+TEST_MAIN(TESTS, NULL, NULL)

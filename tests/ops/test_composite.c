@@ -314,12 +314,7 @@ static void allocations_fail(void **state)
 	tomos_op_free(A);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(own_functions),
-		cmocka_unit_test(sums_products_and_transposes), cmocka_unit_test(methods_take_them),
-		cmocka_unit_test(what_they_cannot), cmocka_unit_test(norms),
-		cmocka_unit_test(rejections), cmocka_unit_test(bad_arrays),
-		cmocka_unit_test(allocations_fail)};
-	return cmocka_run_group_tests(tests, open_backend, close_backend);
-}
+#define TESTS(T) \
+	T(own_functions), T(sums_products_and_transposes), T(methods_take_them), \
+		T(what_they_cannot), T(norms), T(rejections), T(bad_arrays), T(allocations_fail)
+TEST_MAIN(TESTS, open_backend, close_backend)

@@ -297,11 +297,7 @@ static void powers_of_boxes(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(powers),
-		cmocka_unit_test(powers_of_boxes), cmocka_unit_test(parts),
-		cmocka_unit_test(weighted), cmocka_unit_test(gradient), cmocka_unit_test(norm),
-		cmocka_unit_test(block_sizes), cmocka_unit_test(orders)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(rows), T(powers), T(powers_of_boxes), T(parts), T(weighted), T(gradient), T(norm), \
+		T(block_sizes), T(orders)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -484,11 +484,7 @@ static void rows_have_no_zeros(void **state)
 		}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(line_is_length),
-		cmocka_unit_test(joseph_is_planes), cmocka_unit_test(sources_inside),
-		cmocka_unit_test(rows_have_no_zeros), cmocka_unit_test(voxel_is_density),
-		cmocka_unit_test(footprint_is_density)};
-	return cmocka_run_group_tests(tests, open_backend, close_backend);
-}
+#define TESTS(T) \
+	T(line_is_length), T(joseph_is_planes), T(sources_inside), T(rows_have_no_zeros), \
+		T(voxel_is_density), T(footprint_is_density)
+TEST_MAIN(TESTS, open_backend, close_backend)

@@ -241,12 +241,8 @@ static void directions_of_any_length(void **state)
 	tomos_backend_close(backend);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(fans_from_nearby),
-		cmocka_unit_test(steep_slices), cmocka_unit_test(rows_of_any_pitch),
-		cmocka_unit_test(both_kinds_of_source), cmocka_unit_test(rays_in_outermost_faces),
-		cmocka_unit_test(rays_through_centres), cmocka_unit_test(one_direction_at_a_time),
-		cmocka_unit_test(rays_far_beside), cmocka_unit_test(directions_of_any_length)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(fans_from_nearby), T(steep_slices), T(rows_of_any_pitch), T(both_kinds_of_source), \
+		T(rays_in_outermost_faces), T(rays_through_centres), T(one_direction_at_a_time), \
+		T(rays_far_beside), T(directions_of_any_length)
+TEST_MAIN(TESTS, NULL, NULL)

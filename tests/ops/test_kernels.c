@@ -136,10 +136,6 @@ static void threads_do_not_matter(void **state)
 	tomos_backend_close(backend);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(tuned_against_shared),
-		cmocka_unit_test(levels_agree), cmocka_unit_test(marching_is_columns),
-		cmocka_unit_test(threads_do_not_matter)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(tuned_against_shared), T(levels_agree), T(marching_is_columns), T(threads_do_not_matter)
+TEST_MAIN(TESTS, NULL, NULL)

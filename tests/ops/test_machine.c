@@ -1,12 +1,9 @@
 /* What machines can do at most: the processor's measured rates, those of several devices, the
  * bound. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include "backend/split/split.h"
-#include <cmocka.h>
+#include "base/test_main.h"
 
 static void test_bound(void **state)
 {
@@ -81,14 +78,5 @@ static void test_no_memory(void **state)
 	assert_int_equal(mem_live(), before);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bound),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_processor),
-		cmocka_unit_test(test_several),
-		cmocka_unit_test(test_no_memory),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(test_bound), T(test_names), T(test_processor), T(test_several), T(test_no_memory)
+TEST_MAIN(TESTS, NULL, NULL)

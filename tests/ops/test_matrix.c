@@ -287,12 +287,8 @@ static void adjoint_without_memory(void **state)
 	tomos_geometry_free(scan);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(equals_the_projector),
-		cmocka_unit_test(arrays_are_in_order), cmocka_unit_test(threads_do_not_matter),
-		cmocka_unit_test(parts_rows_and_powers), cmocka_unit_test(parts_add_up),
-		cmocka_unit_test(rejections), cmocka_unit_test(description),
-		cmocka_unit_test(failing_allocations), cmocka_unit_test(adjoint_without_memory)};
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+#define TESTS(T) \
+	T(equals_the_projector), T(arrays_are_in_order), T(threads_do_not_matter), \
+		T(parts_rows_and_powers), T(parts_add_up), T(rejections), T(description), \
+		T(failing_allocations), T(adjoint_without_memory)
+TEST_MAIN(TESTS, set_up, tear_down)

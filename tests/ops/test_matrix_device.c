@@ -286,9 +286,5 @@ static void failing_allocations(void **state)
 	tomos_geometry_free(scan);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(same_bits),
-		cmocka_unit_test(rows), cmocka_unit_test(failing_allocations)};
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+#define TESTS(T) T(products), T(same_bits), T(rows), T(failing_allocations)
+TEST_MAIN(TESTS, set_up, tear_down)

@@ -435,11 +435,7 @@ static void failing_allocations(void **state)
 	tomos_geometry_free(scan);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(scsr_is_csr),
-		cmocka_unit_test(sweeps_are_by_rows), cmocka_unit_test(form),
-		cmocka_unit_test(views_twice), cmocka_unit_test(threads_do_not_matter),
-		cmocka_unit_test(failing_allocations)};
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+#define TESTS(T) \
+	T(scsr_is_csr), T(sweeps_are_by_rows), T(form), T(views_twice), T(threads_do_not_matter), \
+		T(failing_allocations)
+TEST_MAIN(TESTS, set_up, tear_down)

@@ -236,10 +236,7 @@ static void every_allocation_fails(void **state)
 		}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(like_the_shared_text),
-		cmocka_unit_test(in_pieces), cmocka_unit_test(box_by_box),
-		cmocka_unit_test(not_taken), cmocka_unit_test(every_allocation_fails)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(like_the_shared_text), T(in_pieces), T(box_by_box), T(not_taken), \
+		T(every_allocation_fails)
+TEST_MAIN(TESTS, NULL, NULL)

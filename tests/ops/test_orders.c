@@ -48,9 +48,5 @@ static void blocks(void **state)
 		assert_int_equal(subset_first(12, 3, i), 4 * i);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(each_view_once),
-		cmocka_unit_test(places), cmocka_unit_test(blocks)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(each_view_once), T(places), T(blocks)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -244,9 +244,5 @@ static void quarter_turns(void **state)
 				check_quarter(kinds[k], case_models[m], plain);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(every_kind_of_scan),
-		cmocka_unit_test(column_formula), cmocka_unit_test(quarter_turns)};
-	return cmocka_run_group_tests(tests, open_backend, close_backend);
-}
+#define TESTS(T) T(every_kind_of_scan), T(column_formula), T(quarter_turns)
+TEST_MAIN(TESTS, open_backend, close_backend)

@@ -209,10 +209,7 @@ static void little_memory(void **state)
 	tomos_geometry_free(c.scan);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(turns_agree_with_the_shared_text),
-		cmocka_unit_test(adjoint_agrees_with_the_shared_text), cmocka_unit_test(boxes),
-		cmocka_unit_test(little_memory)};
-	return cmocka_run_group_tests(tests, open_backend, close_backend);
-}
+#define TESTS(T) \
+	T(turns_agree_with_the_shared_text), T(adjoint_agrees_with_the_shared_text), T(boxes), \
+		T(little_memory)
+TEST_MAIN(TESTS, open_backend, close_backend)

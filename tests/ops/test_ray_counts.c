@@ -116,8 +116,5 @@ static void storage(void **state)
 	tomos_backend_close(backend);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(last_bits), cmocka_unit_test(storage)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(last_bits), T(storage)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -457,15 +457,9 @@ static void strides(void **state)
 			}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(unknown_choices),
-		cmocka_unit_test(options_of_a_wrong_size), cmocka_unit_test(missing_parts),
-		cmocka_unit_test(bad_grids), cmocka_unit_test(backends),
-		cmocka_unit_test(missing_arrays), cmocka_unit_test(wrong_shapes),
-		cmocka_unit_test(other_devices), cmocka_unit_test(shared_elements),
-		cmocka_unit_test(one_memory_for_both), cmocka_unit_test(broken_transfers),
-		cmocka_unit_test(descriptions), cmocka_unit_test(mixed_pairs),
-		cmocka_unit_test(strides)};
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+#define TESTS(T) \
+	T(unknown_choices), T(options_of_a_wrong_size), T(missing_parts), T(bad_grids), \
+		T(backends), T(missing_arrays), T(wrong_shapes), T(other_devices), \
+		T(shared_elements), T(one_memory_for_both), T(broken_transfers), T(descriptions), \
+		T(mixed_pairs), T(strides)
+TEST_MAIN(TESTS, set_up, tear_down)

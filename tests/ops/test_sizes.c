@@ -463,13 +463,8 @@ static void slabs_are_parts(void **state)
 		}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(one_of_everything),
-		cmocka_unit_test(primes), cmocka_unit_test(around_2048),
-		cmocka_unit_test(rays_in_faces), cmocka_unit_test(slabs_of_a_large_grid),
-		cmocka_unit_test(rays_through_a_large_volume),
-		cmocka_unit_test(pixels_of_a_large_view), cmocka_unit_test(last_of_many_views),
-		cmocka_unit_test(slabs_are_parts)};
-	return cmocka_run_group_tests(tests, open_backend, close_backend);
-}
+#define TESTS(T) \
+	T(one_of_everything), T(primes), T(around_2048), T(rays_in_faces), \
+		T(slabs_of_a_large_grid), T(rays_through_a_large_volume), \
+		T(pixels_of_a_large_view), T(last_of_many_views), T(slabs_are_parts)
+TEST_MAIN(TESTS, open_backend, close_backend)

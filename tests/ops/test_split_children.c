@@ -412,11 +412,7 @@ static void allocations(void **state)
 	tomos_geometry_free(c.scan);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(memory_is_kept),
-		cmocka_unit_test(a_lost_device), cmocka_unit_test(cancelling),
-		cmocka_unit_test(describes_itself), cmocka_unit_test(arrays_in_place),
-		cmocka_unit_test(rejections), cmocka_unit_test(allocations)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(memory_is_kept), T(a_lost_device), T(cancelling), T(describes_itself), \
+		T(arrays_in_place), T(rejections), T(allocations)
+TEST_MAIN(TESTS, NULL, NULL)

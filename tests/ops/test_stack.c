@@ -327,11 +327,7 @@ static void memory_may_fail(void **state)
 	tomos_backend_close(backend);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(every_level),
-		cmocka_unit_test(quarter_turns_are_sums), cmocka_unit_test(mass_arrives),
-		cmocka_unit_test(neighbours_do_not_matter), cmocka_unit_test(threads_do_not_matter),
-		cmocka_unit_test(memory_may_fail)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(every_level), T(quarter_turns_are_sums), T(mass_arrives), T(neighbours_do_not_matter), \
+		T(threads_do_not_matter), T(memory_may_fail)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -393,10 +393,6 @@ static void memory(void **state)
 	tomos_backend_close(backend);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(one_pass_is_two),
-		cmocka_unit_test(on_the_device), cmocka_unit_test(cone_beam),
-		cmocka_unit_test(not_with_many_views), cmocka_unit_test(memory)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(one_pass_is_two), T(on_the_device), T(cone_beam), T(not_with_many_views), T(memory)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -298,8 +298,5 @@ static void orders_of_theory(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(orders_of_theory)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(orders_of_theory)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -343,17 +343,8 @@ static void test_bound(void **state)
 	assert_true(tomos_tuned_bound(&row, &machine, &part) == 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_chooses_the_fastest),
-		cmocka_unit_test(test_coarse_if_allowed),
-		cmocka_unit_test(test_used_for_sizes_near),
-		cmocka_unit_test(test_rejections),
-		cmocka_unit_test(test_nothing_applies),
-		cmocka_unit_test(test_every_choice_is_right),
-		cmocka_unit_test(test_measuring),
-		cmocka_unit_test(test_bound),
-	};
-	return cmocka_run_group_tests(tests, begin, end);
-}
+#define TESTS(T) \
+	T(test_chooses_the_fastest), T(test_coarse_if_allowed), T(test_used_for_sizes_near), \
+		T(test_rejections), T(test_nothing_applies), T(test_every_choice_is_right), \
+		T(test_measuring), T(test_bound)
+TEST_MAIN(TESTS, begin, end)

@@ -266,15 +266,7 @@ static void test_no_memory(void **state)
 	assert_int_equal(mem_live(), before);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kept_and_recalled),
-		cmocka_unit_test(test_broken_files),
-		cmocka_unit_test(test_lines_that_are_no_rows),
-		cmocka_unit_test(test_other_devices),
-		cmocka_unit_test(test_where_it_is_kept),
-		cmocka_unit_test(test_no_memory),
-	};
-	return cmocka_run_group_tests(tests, begin, end);
-}
+#define TESTS(T) \
+	T(test_kept_and_recalled), T(test_broken_files), T(test_lines_that_are_no_rows), \
+		T(test_other_devices), T(test_where_it_is_kept), T(test_no_memory)
+TEST_MAIN(TESTS, begin, end)

@@ -242,10 +242,5 @@ static void strided_arrays(void **state)
 	free(host), free(back);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(elements), cmocka_unit_test(sums),
-		cmocka_unit_test(lengths), cmocka_unit_test(gradients),
-		cmocka_unit_test(strided_arrays)};
-	return cmocka_run_group_tests(tests, setup, teardown);
-}
+#define TESTS(T) T(elements), T(sums), T(lengths), T(gradients), T(strided_arrays)
+TEST_MAIN(TESTS, setup, teardown)

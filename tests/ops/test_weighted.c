@@ -154,8 +154,5 @@ static void verbs_are_the_matrix(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(verbs_are_the_matrix)};
-	return cmocka_run_group_tests(tests, open_backend, close_backend);
-}
+#define TESTS(T) T(verbs_are_the_matrix)
+TEST_MAIN(TESTS, open_backend, close_backend)

@@ -276,18 +276,7 @@ static void test_memory(void **state)
 	scene_free(&s);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_simulated),
-		cmocka_unit_test(test_methods),
-		cmocka_unit_test(test_error),
-		cmocka_unit_test(test_error_together),
-		cmocka_unit_test(test_range),
-		cmocka_unit_test(test_tooth),
-		cmocka_unit_test(test_wire),
-		cmocka_unit_test(test_rejected),
-		cmocka_unit_test(test_memory),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_simulated), T(test_methods), T(test_error), T(test_error_together), T(test_range), \
+		T(test_tooth), T(test_wire), T(test_rejected), T(test_memory)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -171,11 +171,7 @@ static void kinds_of_scans(void **state)
 	scene_free(&s);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(tops_and_errors),
-		cmocka_unit_test(confidences), cmocka_unit_test(ends), cmocka_unit_test(turns),
-		cmocka_unit_test(pairs), cmocka_unit_test(kinds_of_scans), cmocka_unit_test(wedge),
-		cmocka_unit_test(pictures)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(tops_and_errors), T(confidences), T(ends), T(turns), T(pairs), T(kinds_of_scans), \
+		T(wedge), T(pictures)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -402,24 +402,9 @@ static void bad_views(void **state)
 		assert_value("bad view", data[i], wanted[i], 1e-6);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(floors),
-		cmocka_unit_test(floor_of_phase),
-		cmocka_unit_test(flats_in_time),
-		cmocka_unit_test(bridges),
-		cmocka_unit_test(zingers),
-		cmocka_unit_test(zingers_that_stay),
-		cmocka_unit_test(zingers_by_size_and_level),
-		cmocka_unit_test(zingers_in_corners),
-		cmocka_unit_test(shifts),
-		cmocka_unit_test(shift_of_all_views),
-		cmocka_unit_test(keys),
-		cmocka_unit_test(waves),
-		cmocka_unit_test(step_and_edges),
-		cmocka_unit_test(phase_of_binned),
-		cmocka_unit_test(bad_views),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(floors), T(floor_of_phase), T(flats_in_time), T(bridges), T(zingers), \
+		T(zingers_that_stay), T(zingers_by_size_and_level), T(zingers_in_corners), \
+		T(shifts), T(shift_of_all_views), T(keys), T(waves), T(step_and_edges), \
+		T(phase_of_binned), T(bad_views)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -326,17 +326,7 @@ static void test_memory(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole),
-		cmocka_unit_test(test_integrals),
-		cmocka_unit_test(test_slabs),
-		cmocka_unit_test(test_shape),
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_rejected),
-		cmocka_unit_test(test_rejected_steps),
-		cmocka_unit_test(test_memory),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_whole), T(test_integrals), T(test_slabs), T(test_shape), T(test_order), \
+		T(test_rejected), T(test_rejected_steps), T(test_memory)
+TEST_MAIN(TESTS, NULL, NULL)

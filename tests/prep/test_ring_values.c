@@ -407,15 +407,9 @@ static void levels(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(plain_scenes_pass),
-		cmocka_unit_test(scans_pass), cmocka_unit_test(small_stripes),
-		cmocka_unit_test(small_stripes_of_any_height), cmocka_unit_test(dead_columns),
-		cmocka_unit_test(still_columns), cmocka_unit_test(restless_columns),
-		cmocka_unit_test(large_stripes), cmocka_unit_test(stripes_that_stand_out),
-		cmocka_unit_test(restless_columns_at_steps), cmocka_unit_test(offsets),
-		cmocka_unit_test(offset_of_the_first), cmocka_unit_test(damping),
-		cmocka_unit_test(levels)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(plain_scenes_pass), T(scans_pass), T(small_stripes), T(small_stripes_of_any_height), \
+		T(dead_columns), T(still_columns), T(restless_columns), T(large_stripes), \
+		T(stripes_that_stand_out), T(restless_columns_at_steps), T(offsets), \
+		T(offset_of_the_first), T(damping), T(levels)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -216,15 +216,7 @@ static void test_transform(void **state)
 		}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wavelets),
-		cmocka_unit_test(test_transform),
-		cmocka_unit_test(test_methods),
-		cmocka_unit_test(test_report),
-		cmocka_unit_test(test_same),
-		cmocka_unit_test(test_rejected),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_wavelets), T(test_transform), T(test_methods), T(test_report), T(test_same), \
+		T(test_rejected)
+TEST_MAIN(TESTS, NULL, NULL)

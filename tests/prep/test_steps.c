@@ -354,22 +354,8 @@ static void test_median(void **state)
 	assert_true(median_of(four, 4) == 2.5F);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_median),
-		cmocka_unit_test(test_normalize),
-		cmocka_unit_test(test_drift),
-		cmocka_unit_test(test_chunks),
-		cmocka_unit_test(test_dark_places),
-		cmocka_unit_test(test_log_alone),
-		cmocka_unit_test(test_zingers),
-		cmocka_unit_test(test_bad_views),
-		cmocka_unit_test(test_shift),
-		cmocka_unit_test(test_bin),
-		cmocka_unit_test(test_hardening),
-		cmocka_unit_test(test_phase),
-		cmocka_unit_test(test_phase_flat),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_median), T(test_normalize), T(test_drift), T(test_chunks), T(test_dark_places), \
+		T(test_log_alone), T(test_zingers), T(test_bad_views), T(test_shift), T(test_bin), \
+		T(test_hardening), T(test_phase), T(test_phase_flat)
+TEST_MAIN(TESTS, NULL, NULL)

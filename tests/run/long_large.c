@@ -77,8 +77,5 @@ static void large(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(large)};
-	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+#define TESTS(T) T(large)
+TEST_MAIN(TESTS, scratch_make, scratch_remove)

@@ -145,10 +145,5 @@ static void damaged(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(damaged),
-	};
-	return cmocka_run_group_tests(tests, make_sloping_scan, scratch_remove);
-}
+#define TESTS(T) T(damaged)
+TEST_MAIN(TESTS, make_sloping_scan, scratch_remove)

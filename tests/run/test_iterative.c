@@ -345,12 +345,7 @@ static void allocation_failures(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(every_method),
-		cmocka_unit_test(every_coupling), cmocka_unit_test(files_of_slabs),
-		cmocka_unit_test(as_in_memory), cmocka_unit_test(slices_alone),
-		cmocka_unit_test(window_of_integers), cmocka_unit_test(rejections),
-		cmocka_unit_test(sizes), cmocka_unit_test(allocation_failures)};
-	return cmocka_run_group_tests(tests, make_scans, scratch_remove);
-}
+#define TESTS(T) \
+	T(every_method), T(every_coupling), T(files_of_slabs), T(as_in_memory), T(slices_alone), \
+		T(window_of_integers), T(rejections), T(sizes), T(allocation_failures)
+TEST_MAIN(TESTS, make_scans, scratch_remove)

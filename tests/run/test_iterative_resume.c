@@ -151,10 +151,5 @@ static void checkpoints(void **state)
 	assert_memory_equal(one, two, sizeof one);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(hdf5_resumed),
-		cmocka_unit_test(tiff_resumed), cmocka_unit_test(another_run),
-		cmocka_unit_test(last_iterate), cmocka_unit_test(checkpoints)};
-	return cmocka_run_group_tests(tests, make_scans, scratch_remove);
-}
+#define TESTS(T) T(hdf5_resumed), T(tiff_resumed), T(another_run), T(last_iterate), T(checkpoints)
+TEST_MAIN(TESTS, make_scans, scratch_remove)

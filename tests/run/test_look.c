@@ -35,9 +35,5 @@ static void one_value_has_a_window(void **state)
 	assert_true(window[0] == 0.5 && window[1] == 1.5);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cuts_both_tails), cmocka_unit_test(one_value_has_a_window)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(cuts_both_tails), T(one_value_has_a_window)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -186,11 +186,5 @@ static void nexus(void **state)
 	reconstruct("nexus.nx", put_nexus);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(exchange),
-		cmocka_unit_test(nexus),
-	};
-	return cmocka_run_group_tests(tests, measure, scratch_remove);
-}
+#define TESTS(T) T(exchange), T(nexus)
+TEST_MAIN(TESTS, measure, scratch_remove)

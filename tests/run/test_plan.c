@@ -66,9 +66,5 @@ static void others_are_not_stacks(void **state)
 	tomos_geometry_free(cone);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows_are_found), cmocka_unit_test(others_are_not_stacks)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(rows_are_found), T(others_are_not_stacks)
+TEST_MAIN(TESTS, NULL, NULL)

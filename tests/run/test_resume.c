@@ -380,17 +380,7 @@ static void other_numbers(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(resumes),
-		cmocka_unit_test(other_slabs),
-		cmocka_unit_test(other_options),
-		cmocka_unit_test(nothing_is_lost),
-		cmocka_unit_test(journals),
-		cmocka_unit_test(old_data),
-		cmocka_unit_test(other_scan),
-		cmocka_unit_test(other_numbers),
-	};
-	return cmocka_run_group_tests(tests, make_sloping_scan, scratch_remove);
-}
+#define TESTS(T) \
+	T(resumes), T(other_slabs), T(other_options), T(nothing_is_lost), T(journals), \
+		T(old_data), T(other_scan), T(other_numbers)
+TEST_MAIN(TESTS, make_sloping_scan, scratch_remove)

@@ -439,21 +439,8 @@ static void allocation_failures(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(right_values),
-		cmocka_unit_test(provenance),
-		cmocka_unit_test(slabs_do_not_show),
-		cmocka_unit_test(parts),
-		cmocka_unit_test(cone),
-		cmocka_unit_test(integers),
-		cmocka_unit_test(previews),
-		cmocka_unit_test(lost_previews),
-		cmocka_unit_test(full_disk),
-		cmocka_unit_test(nothing_kept),
-		cmocka_unit_test(axis_range),
-		cmocka_unit_test(allocation_failures),
-	};
-	return cmocka_run_group_tests(tests, make_sloped_scan, scratch_remove);
-}
+#define TESTS(T) \
+	T(right_values), T(provenance), T(slabs_do_not_show), T(parts), T(cone), T(integers), \
+		T(previews), T(lost_previews), T(full_disk), T(nothing_kept), T(axis_range), \
+		T(allocation_failures)
+TEST_MAIN(TESTS, make_sloped_scan, scratch_remove)

@@ -121,9 +121,5 @@ static void short_reads(void **state)
 	tomos_prepared_close(prepared);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(outputs), cmocka_unit_test(rejections),
-		cmocka_unit_test(wrong_scans), cmocka_unit_test(short_reads)};
-	return cmocka_run_group_tests(tests, make_sloped_scan, scratch_remove);
-}
+#define TESTS(T) T(outputs), T(rejections), T(wrong_scans), T(short_reads)
+TEST_MAIN(TESTS, make_sloped_scan, scratch_remove)

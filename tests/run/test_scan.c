@@ -420,21 +420,8 @@ static void measured(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(exchange),
-		cmocka_unit_test(exchange_sinograms),
-		cmocka_unit_test(others_in_files),
-		cmocka_unit_test(nexus),
-		cmocka_unit_test(nexus_virtual),
-		cmocka_unit_test(missing_plugin),
-		cmocka_unit_test(tiff_folder),
-		cmocka_unit_test(tiff_folders),
-		cmocka_unit_test(rejections),
-		cmocka_unit_test(nexus_rejections),
-		cmocka_unit_test(allocation_failures),
-		cmocka_unit_test(measured),
-	};
-	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+#define TESTS(T) \
+	T(exchange), T(exchange_sinograms), T(others_in_files), T(nexus), T(nexus_virtual), \
+		T(missing_plugin), T(tiff_folder), T(tiff_folders), T(rejections), \
+		T(nexus_rejections), T(allocation_failures), T(measured)
+TEST_MAIN(TESTS, scratch_make, scratch_remove)

@@ -268,11 +268,7 @@ static void allocation_failures(void **state)
 	survives(at("z.npz"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(arrays), cmocka_unit_test(npz_scans),
-		cmocka_unit_test(npz_names), cmocka_unit_test(npz_damage),
-		cmocka_unit_test(geometry_of), cmocka_unit_test(pixels_of_point_sources),
-		cmocka_unit_test(allocation_failures)};
-	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+#define TESTS(T) \
+	T(arrays), T(npz_scans), T(npz_names), T(npz_damage), T(geometry_of), \
+		T(pixels_of_point_sources), T(allocation_failures)
+TEST_MAIN(TESTS, scratch_make, scratch_remove)

@@ -189,16 +189,7 @@ static void test_memory(void **state)
 	assert_int_equal(failures, 2);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_by_hand),
-		cmocka_unit_test(test_equal),
-		cmocka_unit_test(test_constant),
-		cmocka_unit_test(test_ssim),
-		cmocka_unit_test(test_threads_and_strides),
-		cmocka_unit_test(test_rejections),
-		cmocka_unit_test(test_memory),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_by_hand), T(test_equal), T(test_constant), T(test_ssim), \
+		T(test_threads_and_strides), T(test_rejections), T(test_memory)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -208,17 +208,7 @@ static void test_memory(void **state)
 	assert_int_equal(mem_live(), before);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_tables),
-		cmocka_unit_test(test_turn),
-		cmocka_unit_test(test_scaling),
-		cmocka_unit_test(test_every_name_fits_its_box),
-		cmocka_unit_test(test_random),
-		cmocka_unit_test(test_rejected_lists),
-		cmocka_unit_test(test_rejected_names),
-		cmocka_unit_test(test_memory),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_tables), T(test_turn), T(test_scaling), T(test_every_name_fits_its_box), \
+		T(test_random), T(test_rejected_lists), T(test_rejected_names), T(test_memory)
+TEST_MAIN(TESTS, NULL, NULL)

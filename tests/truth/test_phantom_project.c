@@ -348,19 +348,8 @@ static void test_rejections(void **state)
 	tomos_phantom_free(ball);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_geometry),
-		cmocka_unit_test(test_free_views),
-		cmocka_unit_test(test_ball),
-		cmocka_unit_test(test_far_tangents),
-		cmocka_unit_test(test_source_inside_and_behind),
-		cmocka_unit_test(test_mass),
-		cmocka_unit_test(test_cylinder),
-		cmocka_unit_test(test_samples),
-		cmocka_unit_test(test_threads_and_strides),
-		cmocka_unit_test(test_rejections),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_every_geometry), T(test_free_views), T(test_ball), T(test_far_tangents), \
+		T(test_source_inside_and_behind), T(test_mass), T(test_cylinder), T(test_samples), \
+		T(test_threads_and_strides), T(test_rejections)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -198,16 +198,7 @@ static void test_rejections(void **state)
 	tomos_phantom_free(ball);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_averages_converge),
-		cmocka_unit_test(test_cylinders),
-		cmocka_unit_test(test_surface),
-		cmocka_unit_test(test_orientation),
-		cmocka_unit_test(test_threads_and_strides),
-		cmocka_unit_test(test_rejections),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_values), T(test_averages_converge), T(test_cylinders), T(test_surface), \
+		T(test_orientation), T(test_threads_and_strides), T(test_rejections)
+TEST_MAIN(TESTS, NULL, NULL)

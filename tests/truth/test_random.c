@@ -138,15 +138,7 @@ static void test_poisson_distribution(void **state)
 		check_poisson(means[i]);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_known_answers),
-		cmocka_unit_test(test_uniform),
-		cmocka_unit_test(test_normal),
-		cmocka_unit_test(test_independent),
-		cmocka_unit_test(test_poisson_moments),
-		cmocka_unit_test(test_poisson_distribution),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_known_answers), T(test_uniform), T(test_normal), T(test_independent), \
+		T(test_poisson_moments), T(test_poisson_distribution)
+TEST_MAIN(TESTS, NULL, NULL)
