@@ -1,10 +1,13 @@
-/* Workloads of `tomos bench`: table and measurement. */
+/* Workloads and survey of `tomos bench`: tables and measurement. */
 #ifndef TOMOS_CLI_BENCH_H
 #define TOMOS_CLI_BENCH_H
 
+#include <stdio.h>
 #include "cli.h"
+#include "survey.h"
 
-typedef enum bench_scan { XY, XZ, YZ, LEBEDEV, CONE, FAN } bench_scan;
+/* Distance of the source: CONE 2.8 n, CONE_4N and FAN 4 n. */
+typedef enum bench_scan { XY, XZ, YZ, LEBEDEV, CONE, CONE_4N, FAN } bench_scan;
 /* ..._HOST: input and output in host memory; otherwise the arrays are on the device. CSR_...,
  * SCSR_...: with a stored matrix. From SIRT on, one iteration is measured. */
 typedef enum bench_task {
@@ -61,5 +64,24 @@ int directions_check(const settings *s, const workload *const *chosen, int count
 int directions_run(const settings *s, tomos_backend *backend, const workload *w);
 int workload_views(const settings *s, tomos_backend *backend, const workload *w, view_time *list);
 int workload_run(const settings *s, tomos_backend *backend, const workload *w, timing *t);
+
+/* Pseudo-random numbers, so that caches and branch prediction have no advantage. */
+void bench_fill(const tomos_array *array);
+/* Sorts the times; sets all but bound and kernel. */
+void timing_of(double *times, int count, double updates, timing *t);
+/* --json: version, backend and threads, followed by what `print` adds. */
+int json_write(const settings *s, const char *backend, void (*print)(FILE *file, const void *user),
+	const void *user);
+
+/* The geometries of the survey named by the operands, or all; the list is to be freed. */
+int survey_choose(const settings *s, const survey_row ***rows, int *count);
+int survey_check_scale(double scale);
+/* 0: the one that suits the backend. */
+double survey_scale(double asked, const tomos_backend *backend);
+int survey_get(const survey_row *row, double scale, tomos_grid *grid, tomos_geometry **scan);
+int survey_print(void);
+/* --geometries: files with the views, and one with the grids. */
+int survey_save(const settings *s);
+int bench_survey(const settings *s);
 
 #endif

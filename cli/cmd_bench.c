@@ -1,9 +1,7 @@
 /* tomos bench: measures standard workloads; output as a table and as JSON. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "bench.h"
 
 static const workload *workload_find(const char *name)
@@ -50,64 +48,26 @@ static int choose(const settings *s, const workload **chosen, int *count)
 	return DONE;
 }
 
-/* Written to a temporary name, so that the file is never incomplete. */
-static FILE *json_open(const char *path, char temporary[4096])
-{
-	snprintf(temporary, 4096, "%s.%ld.part", path, (long)getpid());
-	FILE *file = fopen(temporary, "w");
-	if (!file)
-		complain("'%s' cannot be written: %s", path, strerror(errno));
-	return file;
-}
+typedef struct results {
+	const workload *const *chosen;
+	const timing *timings;
+	int count;
+} results;
 
-static void json_text(FILE *file, const char *text)
+static void json_workloads(FILE *file, const void *user)
 {
-	fputc('"', file);
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			fputc('\\', file);
-		fputc(*text, file);
-	}
-	fputc('"', file);
-}
-
-static void json_print(FILE *file, const char *backend, const workload *const *chosen,
-	const timing *timings, int count)
-{
-	fprintf(file, "{\n\"version\": \"%s\",\n\"backend\": ", tomos_version());
-	json_text(file, backend);
-	fprintf(file, ",\n\"threads\": %d,\n\"workloads\": [", tomos_threads());
-	for (int i = 0; i < count; i++)
+	const results *r = user;
+	fprintf(file, "\"workloads\": [");
+	for (int i = 0; i < r->count; i++) {
+		const timing *t = &r->timings[i];
 		fprintf(file,
 			"%s\n{\"name\": \"%s\", \"median_s\": %.6g, \"min_s\": %.6g, "
 			"\"max_s\": %.6g, \"gups\": %.6g, \"bound_gups\": %.6g, "
 			"\"bound_by\": \"%s\", \"kernel\": \"%s\"}",
-			i ? "," : "", chosen[i]->name, timings[i].median, timings[i].least,
-			timings[i].most, timings[i].rate, timings[i].bound,
-			timings[i].bound > 0 ? tomos_rate_name(timings[i].part) : "",
-			timings[i].kernel);
-	fprintf(file, "\n]\n}\n");
-}
-
-static int json_write(const settings *s, const char *backend, const workload *const *chosen,
-	const timing *timings, int count)
-{
-	const char *path = s->bench.json;
-	char temporary[4096];
-	if (!path[0])
-		return DONE;
-	FILE *file = json_open(path, temporary);
-	if (!file)
-		return FAILED;
-	json_print(file, backend, chosen, timings, count);
-	bool bad = ferror(file) != 0;
-	bad |= fclose(file) != 0;
-	if (bad || rename(temporary, path) != 0) {
-		remove(temporary);
-		return failed("'%s' cannot be written: %s", path, strerror(errno));
+			i ? "," : "", r->chosen[i]->name, t->median, t->least, t->most, t->rate,
+			t->bound, t->bound > 0 ? tomos_rate_name(t->part) : "", t->kernel);
 	}
-	say("wrote %s\n", path);
-	return DONE;
+	fprintf(file, "\n]\n");
 }
 
 static void print_line(const workload *w, const timing *t)
@@ -156,7 +116,8 @@ static int run_all(const settings *s, const workload *const *chosen, int count)
 		progress_clear();
 		print_line(chosen[i], t);
 	}
-	DO(json_write(s, tomos_backend_describe(backend), chosen, timings, count));
+	const results all = {chosen, timings, count};
+	DO(json_write(s, tomos_backend_describe(backend), json_workloads, &all));
 done:
 	tomos_backend_close(backend);
 	free(timings);
@@ -167,13 +128,18 @@ int cmd_bench(const settings *s)
 {
 	int all, count, code;
 	workload_list(&all);
-	if (s->bench.list)
+	if (s->bench.list && !s->bench.survey)
 		return print_list();
 	if (s->bench.all && s->operand_count > 0)
 		return wrong_usage("--all has no effect with named workloads");
+	if (s->bench.survey && (s->bench.all || s->bench.by_view[0]))
+		return wrong_usage(
+			"%s has no effect with --survey", s->bench.all ? "--all" : "--by-view");
 	if (s->bench.repeat < 1 || s->bench.repeat > 100000)
 		return wrong_usage(
 			"--repeat: %lld is not between 1 and 100000", (long long)s->bench.repeat);
+	if (s->bench.survey)
+		return bench_survey(s);
 	const workload **chosen = malloc((size_t)(all + s->operand_count) * sizeof *chosen);
 	if (!chosen)
 		return failed("no memory for the workloads");

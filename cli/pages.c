@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli.h"
+#include "survey.h"
 
 /* Escapes text for roff: hyphens, backslashes, and lines that would begin a request. */
 static void roff(const char *text)
@@ -84,6 +85,8 @@ static void roff_surroundings(void)
 	roff_names(tomos_phantom_names());
 	printf("\n.SH WORKLOADS\n");
 	roff_names(workload_names());
+	printf("\n.SH GEOMETRIES OF THE SURVEY\n");
+	roff_names(survey_names());
 	printf("\n.SH FILES\nArrays are read from HDF5 (.h5, .hdf5, .nxs), NumPy (.npy), MetaImage "
 	       "(.mhd, .mha) and TIFF files\n(.tif, .tiff) or a folder of these, whatever their "
 	       "names, from plain numbers with \\fB\\-\\-raw\\fR, and written by\nthe ending "
@@ -155,8 +158,11 @@ static void bash_options(const command *c)
 		words(tomos_phantom_names());
 	if (word_has(c->operands, "command"))
 		words(command_names());
-	if (word_has(c->operands, "workload"))
+	if (word_has(c->operands, "workload")) {
 		words(workload_names());
+		putchar(' ');
+		words(survey_names());
+	}
 	if (word_has(c->operands, "devices"))
 		printf("devices kernels");
 	printf("\" ;;\n");

@@ -70,9 +70,10 @@ static int bench_views(const workload *w, tomos_geometry **scan)
 {
 	if (w->scan < LEBEDEV)
 		return plane_views(w, scan);
-	const double distances[2] = {4.0 * (double)w->n, 6.0 * (double)w->n};
+	const double source = (w->scan == CONE ? 2.8 : 4.0) * (double)w->n;
+	const double distances[2] = {source, 1.5 * source};
 	tomos_scan_options o = tomos_scan_defaults();
-	o.geometry = w->scan == CONE ? "cone" : w->scan == FAN ? "fan" : "lebedev";
+	o.geometry = w->scan == LEBEDEV ? "lebedev" : w->scan == FAN ? "fan" : "cone";
 	o.rows = w->rows;
 	o.columns = w->columns;
 	o.views = w->views;
@@ -85,8 +86,7 @@ static int bench_views(const workload *w, tomos_geometry **scan)
 	return lib(tomos_geometry_make(scan, &o));
 }
 
-/* Pseudo-random numbers, so that caches and branch prediction have no advantage. */
-static void fill(const tomos_array *array)
+void bench_fill(const tomos_array *array)
 {
 	int64_t count = array->shape[0] * array->shape[1] * array->shape[2];
 	uint32_t state = 1;
@@ -112,7 +112,7 @@ static int make_array(
 	if (code != DONE)
 		return code;
 	if (!only_written)
-		fill(&host);
+		bench_fill(&host);
 	if (on_host(b)) {
 		*array = host;
 		return DONE;
@@ -229,6 +229,15 @@ double workload_updates(const workload *w)
 	return w->task >= SIRT ? 2 * one : one;
 }
 
+void timing_of(double *times, int count, double updates, timing *t)
+{
+	qsort(times, (size_t)count, sizeof *times, by_size);
+	t->median = 0.5 * (times[(count - 1) / 2] + times[count / 2]);
+	t->least = times[0];
+	t->most = times[count - 1];
+	t->rate = updates / t->median * 1e-9;
+}
+
 /* Progress is shown under the name of the stage, unless that is NULL. */
 static int bench_repeat(const bench *b, const char *stage, timing *t)
 {
@@ -240,11 +249,7 @@ static int bench_repeat(const bench *b, const char *stage, timing *t)
 			DO(progress_step(stage, i, repeat));
 		DO(measure(b, &times[i]));
 	}
-	qsort(times, (size_t)repeat, sizeof *times, by_size);
-	t->median = 0.5 * (times[(repeat - 1) / 2] + times[repeat / 2]);
-	t->least = times[0];
-	t->most = times[repeat - 1];
-	t->rate = workload_updates(b->work) / t->median * 1e-9;
+	timing_of(times, repeat, workload_updates(b->work), t);
 done:
 	return code;
 }

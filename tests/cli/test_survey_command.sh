@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# The survey of geometries on the command line: bench --survey.
+. "$(dirname "$0")/cli_help.sh"
+
+check "list" 0 bench --survey --list
+has "a geometry and its family" out "cone     cone-2.8n                source at 2.8 n"
+lines=$(wc -l <out)
+if [ "$lines" -ge 60 ]; then ok "$lines geometries"; else bad "only $lines geometries"; fi
+if [ "$(awk '{ print $2 }' out | sort | uniq -d)" = "" ]; then ok "each once"; else bad "two of one name"; fi
+
+check "survey" 0 bench --survey cone-2.8n cone-roll-1 fan --scale 0.05 --repeat 1 --backend cpu --json survey.json
+for model in joseph voxel footprint; do
+	for direction in forward back; do
+		if grep -Eq "^cone-roll-1 +$model +$direction +[0-9.]+ ms +[0-9.e-]+ GU/s +[01]\.[0-9]{3} [a-z_]+$" out; then
+			ok "$model $direction"
+		else
+			bad "no line of $model $direction"
+		fi
+	done
+done
+has "a family" out "fan-1.2n"
+if [ "$(grep -c ' 1\.000 ' out)" -ge 12 ]; then ok "one is the fastest of each class"; else bad "no fastest"; fi
+has "the kernel in the file" survey.json '"kernel": "'
+has "the scale in the file" survey.json '"scale": 0.05'
+if ! command -v python3 >/dev/null || python3 -m json.tool survey.json >/dev/null; then
+	ok "JSON is JSON"
+else
+	bad "JSON is broken"
+fi
+check "reference kernels" 0 bench --survey cone-2.8n --plain --scale 0.05 --repeat 1 --backend cpu \
+	--projector joseph --direction back
+if grep -Eq '^cone-2.8n +joseph +back .* reference$' out; then ok "their name"; else bad "another kernel"; fi
+if [ "$(grep -c GU/s out)" = 1 ]; then ok "one case"; else bad "not one case"; fi
+
+check "files" 0 bench --survey cone --scale 0.05 --geometries views
+there views/grids.txt
+there views/cone-2.8n.json
+if [ "$(wc -l <views/grids.txt)" = "$(find views -name '*.json' | wc -l)" ]; then
+	ok "a grid for each"
+else
+	bad "grids are missing"
+fi
+has "a grid" views/grids.txt "cone-voxel-2 cone 16 16 16 2 -2 2 -15 15 -15"
+check "files that exist" 1 bench --survey cone --geometries views
+has "its message" err "'views/grids.txt' cannot be written: File exists"
+check "files again" 0 bench --survey cone --scale 0.05 --geometries views --overwrite
+check "no folder" 1 bench --survey --geometries none/views
+
+check "unknown geometry" 2 bench --survey cone-2.8m
+has "its message" err "unknown geometry 'cone-2.8m'; nearest: cone-2.8n"
+check "a workload" 2 bench --survey slice-1024-voxel
+check "scale without survey" 2 bench --scale 1
+has "its message" err "--scale"
+check "too small" 2 bench --survey --scale 0.001
+has "its message" err "--scale: 0.001 is not between 0.01 and 16"
+check "survey of all" 2 bench --survey --all
+has "its message" err "--all has no effect with --survey"
+check "survey by view" 2 bench --survey cone --by-view x.png
+check "files and numbers" 2 bench --survey --geometries other --json x.json
+absent other
+
+clean "survey"
+echo "$failures failed"
+[ "$failures" = 0 ]
