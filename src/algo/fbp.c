@@ -84,16 +84,16 @@ static void weigh(const void *user, int64_t i, FilterView *view, float *weights)
 	for (int64_t j = 0; j < w->parts.spec.columns; j++)
 		weights[j] = (float)(scale * circle_weight(&w->circle, i,
 						     ((double)j - c->axis) * c->spacing));
-	*view = (FilterView){.distance = c->detector,
+	view->column_weight = weights;
+	view->of = (KernelRowView){.distance = c->detector,
 		.foot_column = c->axis,
 		.foot_row = c->row,
 		.du = c->du,
 		.dv = c->dv,
-		.column_weight = weights,
 		.mapped = w->maps != NULL,
 		.fans = view_fans(&w->aligned->views[i])};
 	if (w->maps)
-		memcpy(view->map, w->maps + 9 * i, sizeof view->map);
+		memcpy(view->of.map, w->maps + 9 * i, sizeof view->of.map);
 }
 
 static tomos_status prepare(Work *w, tomos_backend *backend, const tomos_geometry *scan,

@@ -128,26 +128,27 @@ struct tomos_backend {
 };
 
 /* A NULL in these tables: the backend lacks the operation, or it would not be faster than the
- * operations that replace it. */
+ * operations that replace it. The functions that every backend has are first; BACKEND_MEMORY(cpu)
+ * and so on below set them to functions named cpu_alloc and so on. */
 
 typedef struct {
 	tomos_status (*alloc)(
 		tomos_backend *backend, float **data, int64_t count, const char *what);
 	void (*release)(tomos_backend *backend, float *data);
 	tomos_status (*upload)(tomos_backend *backend, float *data, const tomos_array *host);
-	/* Upload that overlaps the projection still running. The target must not have been used
-	 * since the last `apply_overlapped` of the filter, or by any projection. */
-	tomos_status (*upload_overlapped)(
-		tomos_backend *backend, float *data, const tomos_array *host);
 	tomos_status (*download)(
 		tomos_backend *backend, const float *data, const tomos_array *host);
 	/* The pointer to the array's data if the backend can compute on them without a copy, else
 	 * NULL. */
 	float *(*direct_pointer)(tomos_backend *backend, const tomos_array *array);
+	tomos_status (*sync)(tomos_backend *backend);
+	/* Upload that overlaps the projection still running. The target must not have been used
+	 * since the last `apply_overlapped` of the filter, or by any projection. */
+	tomos_status (*upload_overlapped)(
+		tomos_backend *backend, float *data, const tomos_array *host);
 	/* Page-locks a host array that is transferred repeatedly, until it is unpinned. */
 	tomos_status (*pin)(tomos_backend *backend, float *data, int64_t count);
 	void (*unpin)(tomos_backend *backend, float *data);
-	tomos_status (*sync)(tomos_backend *backend);
 	/* For several backends on one device: limits the scratch memory (in floats) of the kernels
 	 * of this one and of filters opened later, and frees what exceeds the limit. `first` is the
 	 * first backend on the device (NULL: this one); their projections do not run at the same
@@ -207,9 +208,6 @@ typedef struct {
 	tomos_status (*soft_threshold)(tomos_backend *b, int64_t n, float a, float *y);
 	tomos_status (*axpy_clamp)(tomos_backend *b, int64_t n, float a, const float *w,
 		const float *x, float low, float high, float *y);
-	/* r = x - r and y = w r. */
-	tomos_status (*residual)(
-		tomos_backend *b, int64_t n, const float *x, const float *w, float *r, float *y);
 	tomos_status (*distance)(
 		tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
 	/* Vector fields of `parts` components of n elements: the norm of each vector limited to
@@ -217,18 +215,21 @@ typedef struct {
 	tomos_status (*clip_norm)(tomos_backend *b, int64_t n, int parts, float longest, float *y);
 	tomos_status (*normalise)(tomos_backend *b, int64_t n, int parts, float least, float *y);
 	tomos_status (*max_abs)(tomos_backend *b, int64_t n, const float *x, double *result);
-	/* For i < n, with k = index[i]. gather: the sum of w[i] x[k]. scatter: y[k] += a w[i],
-	 * clamped to [low, high]. */
-	tomos_status (*gather)(tomos_backend *b, int64_t n, const int64_t *index, const float *w,
-		const float *x, double *result);
-	tomos_status (*scatter)(tomos_backend *b, int64_t n, const int64_t *index, const float *w,
-		float a, float low, float high, float *y);
 	/* Forward differences of x [z][y][x] along x, y and, with several slices, z; the
 	 * adjoint. */
 	tomos_status (*gradient)(
 		tomos_backend *b, const int64_t shape[3], const float *x, float *field);
 	tomos_status (*gradient_adjoint)(
 		tomos_backend *b, const int64_t shape[3], const float *field, float *x);
+	/* r = x - r and y = w r. */
+	tomos_status (*residual)(
+		tomos_backend *b, int64_t n, const float *x, const float *w, float *r, float *y);
+	/* For i < n, with k = index[i]. gather: the sum of w[i] x[k]. scatter: y[k] += a w[i],
+	 * clamped to [low, high]. */
+	tomos_status (*gather)(tomos_backend *b, int64_t n, const int64_t *index, const float *w,
+		const float *x, double *result);
+	tomos_status (*scatter)(tomos_backend *b, int64_t n, const int64_t *index, const float *w,
+		float a, float low, float high, float *y);
 } BackendVector;
 
 /* Stored matrices in device memory, and Kaczmarz's method on rows listed there. */
@@ -275,14 +276,37 @@ struct BackendType {
 	int64_t chunk; /* floats of projections to be filtered and projected at once */
 	tomos_status (*open)(tomos_backend *backend, const char *argument);
 	void (*close)(tomos_backend *backend);
-	/* Number of processors, clock and rates; NULL: not known. */
-	tomos_status (*machine)(tomos_backend *backend, tomos_machine *machine);
 	const BackendMemory *memory;
 	const BackendProjector *projector;
 	const BackendVector *vector;
-	const BackendMatrix *matrix; /* all of it; NULL: stored matrices stay in host memory */
 	const BackendFilter *filter;
+	const BackendMatrix *matrix; /* all of it; NULL: stored matrices stay in host memory */
+	/* Number of processors, clock and rates; NULL: not known. */
+	tomos_status (*machine)(tomos_backend *backend, tomos_machine *machine);
 };
+
+#define BACKEND_MEMORY(p) \
+	.alloc = p##_alloc, .release = p##_release, .upload = p##_upload, \
+	.download = p##_download, .direct_pointer = p##_direct_pointer, .sync = p##_sync
+
+#define BACKEND_VECTOR(p) \
+	.fill = p##_fill, .axpy = p##_axpy, .xpay = p##_xpay, .mul = p##_mul, \
+	.mul_axpy = p##_mul_axpy, .invert = p##_invert, .clamp = p##_clamp, .dot = p##_dot, \
+	.copy = p##_copy, .scale = p##_scale, .sqrt = p##_sqrt, .indicator = p##_indicator, \
+	.ratio = p##_ratio, .soft_threshold = p##_soft_threshold, .axpy_clamp = p##_axpy_clamp, \
+	.distance = p##_distance, .clip_norm = p##_clip_norm, .normalise = p##_normalise, \
+	.max_abs = p##_max_abs, .gradient = p##_gradient, .gradient_adjoint = p##_gradient_adjoint
+
+#define BACKEND_MATRIX(p) \
+	.csr_apply = p##_csr_apply, .scsr_apply = p##_scsr_apply, \
+	.csr_list_rows = p##_csr_list_rows, .scsr_list_rows = p##_scsr_list_rows, \
+	.weight_rows = p##_weight_rows, .kaczmarz_rows = p##_kaczmarz_rows, \
+	.kaczmarz_view = p##_kaczmarz_view
+
+#define BACKEND_PARTS(p, floats) \
+	.name = #p, .chunk = (floats), .open = p##_open, .close = p##_close, \
+	.memory = &p##_memory, .projector = &p##_projector, .vector = &p##_vector, \
+	.filter = &p##_filter
 
 /* A type with its own copies of the tables, in which single functions can be replaced. */
 typedef struct {

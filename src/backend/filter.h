@@ -3,6 +3,7 @@
 #define TOMOS_BACKEND_FILTER_H
 
 #include "base/base.h"
+#include "kernel/rows.h"
 
 typedef enum { PADDING_ZERO, PADDING_EDGE, PADDING_SMOOTH } Padding;
 
@@ -24,17 +25,23 @@ static inline int64_t filter_columns(const FilterSpec *spec)
 	return (spec->columns - 1) * spec->oversample + 1;
 }
 
-/* Pixel (row, column) of a view is weighted by column_weight[column] and by the cosine of its ray,
- * distance / sqrt(distance^2 + ((column - foot_column) du)^2 + ((row - foot_row) dv)^2). */
+/* FFTs are used, not sums over taps. */
+static inline bool filter_transforms(const FilterSpec *spec)
+{
+	return spec->kernel && !spec->direct;
+}
+
+/* Samples of a packed row (KernelRows), and length of its transform. */
+tomos_status filter_length(const FilterSpec *spec, int64_t *length);
+/* `rows` rows per view, packed into `length` samples each. */
+KernelRows filter_packing(const FilterSpec *spec, int64_t length, int64_t rows);
+/* fade[0 .. margin]: factors of the padding from the detector's edge outwards, then a zero. */
+void filter_fade(const FilterSpec *spec, float *fade);
+
+/* A view; column_weight[column] are further weights, those of the next view follow in memory. */
 typedef struct {
-	double distance; /* 0: parallel rays, no cosine */
-	double foot_column, foot_row, du, dv;
-	const float *column_weight; /* those of the next view follow in memory */
-	/* For tilted detectors: pixel (c, r) of the aligned detector is interpolated at column
-	 * (m0 c + m1 r + m2) / d and row (m3 c + m4 r + m5) / d of the view, with
-	 * d = m6 c + m7 r + m8; for fans the row is not divided. */
-	bool mapped, fans;
-	double map[9];
+	KernelRowView of;
+	const float *column_weight;
 } FilterView;
 
 typedef struct Filter Filter;

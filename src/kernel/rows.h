@@ -13,7 +13,11 @@ typedef struct {
 	int oversample;
 } KernelRows;
 
-/* FilterView without the weights of columns. */
+/* Pixel (row, column) of a view is weighted by the cosine of its ray,
+ * distance / sqrt(distance^2 + ((column - foot_column) du)^2 + ((row - foot_row) dv)^2);
+ * distance 0: parallel rays, no cosine. For tilted detectors (mapped), pixel (c, r) of the aligned
+ * detector is interpolated at column (m0 c + m1 r + m2) / d and row (m3 c + m4 r + m5) / d of the
+ * view, with d = m6 c + m7 r + m8; for fans the row is not divided. */
 typedef struct {
 	double distance, foot_column, foot_row, du, dv;
 	double map[9];

@@ -78,7 +78,7 @@ static void weigh_one(void *user, int64_t i)
 	FilterView *view = &w->chunk->view[i];
 	parts->weigh(parts->user, w->first + i, view, w->chunk->weights + i * parts->spec.columns);
 	if (w->own->plan.model.planar)
-		view->dv = 0;
+		view->of.dv = 0;
 }
 
 static void weigh_chunk(const Filtered *own, const Chunk *c, const ProjectRequest *what)

@@ -91,11 +91,11 @@ static Ours ours_make(int64_t count, int64_t rows, int64_t columns, const char *
 		o.weights[i] = 1;
 	o.views = malloc((size_t)count * sizeof *o.views);
 	for (int64_t i = 0; i < count; i++)
-		o.views[i] = (FilterView){.distance = 5 * (double)columns,
-			.foot_column = 0.5 * (double)columns,
-			.foot_row = 0.5 * (double)rows,
-			.du = 1,
-			.dv = 1,
+		o.views[i] = (FilterView){.of = {.distance = 5 * (double)columns,
+						  .foot_column = 0.5 * (double)columns,
+						  .foot_row = 0.5 * (double)rows,
+						  .du = 1,
+						  .dv = 1},
 			.column_weight = o.weights + i * columns};
 	o.in = calloc((size_t)(count * rows * columns), sizeof *o.in);
 	o.out = malloc((size_t)(count * rows * columns) * sizeof *o.out);

@@ -168,9 +168,9 @@ static void rows_are_weighted(void **state)
 	r.spec.kernel = NULL;
 	for (int64_t i = 0; i < 3 * 37; i++)
 		r.weights[i] = (float)case_between(&c, 0, 2);
-	r.view.distance = 50;
-	r.view.foot_column = 11.3, r.view.foot_row = 1.7;
-	r.view.du = 1.3, r.view.dv = -0.9;
+	r.view.of.distance = 50;
+	r.view.of.foot_column = 11.3, r.view.of.foot_row = 1.7;
+	r.view.of.du = 1.3, r.view.of.dv = -0.9;
 	r.out = rows_filter(backend, &r, false);
 	for (int64_t i = 0; i < 3 * 5 * 37; i++) {
 		double u = ((double)(i % 37) - 11.3) * 1.3, v = ((double)(i / 37 % 5) - 1.7) * 0.9;
@@ -195,9 +195,9 @@ static void rows_are_placed(void **state)
 	r.spec.seen = SEEN, r.spec.before = BEFORE;
 	r.spec.oversample = 4;
 	float *placed = rows_filter(backend, &r, false);
-	r.view.mapped = true;
+	r.view.of.mapped = true;
 	double map[9] = {1, 0, -BEFORE, 0, 1, 0, 0, 0, 1};
-	memcpy(r.view.map, map, sizeof map);
+	memcpy(r.view.of.map, map, sizeof map);
 	r.out = rows_filter(backend, &r, false);
 	int64_t fine = filter_columns(&r.spec);
 	assert_int_equal(fine, 4 * (WIDE - 1) + 1);

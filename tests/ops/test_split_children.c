@@ -359,7 +359,7 @@ static void rejections(void **state)
 		"a memory of 64 bytes is too small to filter rows of 30 columns");
 	tomos_backend_close(b);
 	b = split_of_children(1, 32 * 31, SHARE_AUTO);
-	FilterView view = {.mapped = true};
+	FilterView view = {.of = {.mapped = true}};
 	OK(b->type->filter->open(b, &filter, &spec));
 	REJECTED(b->type->filter->apply(b, filter, 1, 4, &view, p.x, p.y), TOMOS_BAD_VALUE,
 		"a memory of 992 bytes is too small to align views of 4 x 30");

@@ -90,23 +90,6 @@ static tomos_status cpu_sync(tomos_backend *b)
 	return TOMOS_OK;
 }
 
-static const BackendMemory cpu_memory_table = {
-	.alloc = cpu_alloc,
-	.release = cpu_release,
-	.upload = cpu_upload,
-	.download = cpu_download,
-	.direct_pointer = cpu_direct_pointer,
-	.sync = cpu_sync,
-};
+static const BackendMemory cpu_memory = {BACKEND_MEMORY(cpu)};
 
-const BackendType cpu_backend = {
-	.name = "cpu",
-	.chunk = 8 << 20,
-	.open = cpu_open,
-	.close = cpu_close,
-	.machine = cpu_machine,
-	.memory = &cpu_memory_table,
-	.projector = &cpu_projector,
-	.vector = &cpu_vector,
-	.filter = &cpu_filter,
-};
+const BackendType cpu_backend = {BACKEND_PARTS(cpu, 8 << 20), .machine = cpu_machine};

@@ -74,31 +74,17 @@ static tomos_status make_response(Filter *f)
 	return status;
 }
 
-static tomos_status make_fade(Filter *f)
-{
-	int64_t m = f->spec.margin;
-	TRY(mem_alloc(&f->fade, m, sizeof(float), "the padding"));
-	for (int64_t i = 0; i < m; i++)
-		f->fade[i] = (float)(0.5 * (1 + cos(M_PI * ((double)i + 1) / (double)(m + 1))));
-	for (int64_t i = 0; i < m && f->spec.padding == PADDING_EDGE; i++)
-		f->fade[i] = 1;
-	return TOMOS_OK;
-}
-
 static tomos_status filter_fill(Filter *f, const FilterSpec *spec)
 {
 	f->spec = *spec;
-	int64_t wide = spec->columns + spec->margin;
-	bool transforms = spec->kernel && !spec->direct;
-	f->length = transforms ? fft_length(2 * wide) : wide + spec->margin;
-	if (f->length > 1 << 28)
-		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to filter",
-			(long long)spec->columns);
+	bool transforms = filter_transforms(spec);
+	TRY(filter_length(spec, &f->length));
 	f->stride = (f->length + 2 + 15) / 16 * 16;
 	f->share = (transforms ? 2 + 2 * BATCH : 2) * f->stride;
 	f->workers = tomos_threads();
 	TRY(mem_alloc(&f->scratch, f->workers * f->share, sizeof(float), "rows to filter"));
-	TRY(make_fade(f));
+	TRY(mem_alloc(&f->fade, spec->margin + 1, sizeof(float), "the padding"));
+	filter_fade(spec, f->fade);
 	if (transforms) {
 		TRY(make_plans(f));
 		return make_response(f);
@@ -142,34 +128,18 @@ static tomos_status cpu_filter_open(tomos_backend *backend, Filter **filter, con
 
 typedef struct {
 	const Filter *filter;
-	int64_t rows, all; /* rows of a view, rows of all views */
+	KernelRows rows;
+	int64_t all; /* rows of all views */
 	const FilterView *views;
 	const float *in;
 	float *out;
 } Filtering;
 
-/* Bilinear interpolation in an image; 0 outside. */
-static float bilinear(const Filtering *job, const float *image, double column, double row)
-{
-	int64_t seen = job->filter->spec.seen;
-	if (!(column > -1 && row > -1 && column < (double)seen && row < (double)job->rows))
-		return 0;
-	double c0 = floor(column), r0 = floor(row), sum = 0;
-	for (int j = 0; j < 4; j++) {
-		int64_t c = (int64_t)c0 + (j & 1), r = (int64_t)r0 + (j >> 1);
-		double share = (j & 1 ? column - c0 : 1 - (column - c0)) *
-			       (j & 2 ? row - r0 : 1 - (row - r0));
-		if (c >= 0 && r >= 0 && c < seen && r < job->rows)
-			sum += share * image[r * seen + c];
-	}
-	return (float)sum;
-}
-
 static void take_row(const Filtering *job, int64_t number, int64_t row, float *out)
 {
 	const Filter *f = job->filter;
-	const FilterView *view = &job->views[number];
-	const float *image = job->in + number * job->rows * f->spec.seen;
+	const KernelRowView *view = &job->views[number].of;
+	const float *image = job->in + number * job->rows.rows * f->spec.seen;
 	int64_t columns = f->spec.columns, seen = f->spec.seen, before = f->spec.before;
 	if (!view->mapped) {
 		memset(out, 0, (size_t)before * sizeof *out);
@@ -177,24 +147,16 @@ static void take_row(const Filtering *job, int64_t number, int64_t row, float *o
 		memset(out + before + seen, 0, (size_t)(columns - before - seen) * sizeof *out);
 		return;
 	}
-	const double *m = view->map;
-	double r = (double)row, last = (double)(seen - 1);
-	for (int64_t i = 0; i < columns; i++) {
-		double c = (double)i, depth = m[6] * c + m[7] * r + m[8];
-		double column = (m[0] * c + m[1] * r + m[2]) / depth;
-		if (f->spec.padding !=
-			PADDING_ZERO) /* the outermost columns are repeated beyond the detector */
-			column = fmin(fmax(column, 0), last);
-		out[i] = bilinear(job, image, column,
-			(m[3] * c + m[4] * r + m[5]) / (view->fans ? 1 : depth));
-	}
+	for (int64_t i = 0; i < columns; i++)
+		out[i] = rows_pixel(&job->rows, view, image, row, i);
 }
 
-static void weigh_row(const Filter *f, const FilterView *view, int64_t row, float *out)
+static void weigh_row(const Filter *f, const FilterView *of, int64_t row, float *out)
 {
-	int columns =
-		(int)f->spec.columns; /* an int: the loop below converts vectors of it to floats */
-	const float *weight = view->column_weight;
+	/* An int: the loop below converts vectors of it to floats. */
+	int columns = (int)f->spec.columns;
+	const KernelRowView *view = &of->of;
+	const float *weight = of->column_weight;
 	if (view->distance == 0) {
 		for (int c = 0; c < columns; c++)
 			out[c] *= weight[c];
@@ -277,7 +239,7 @@ static void spread_row(const FilterSpec *spec, float *row)
 static void prepare_row(const Filtering *job, int64_t index, float *to)
 {
 	const Filter *f = job->filter;
-	int64_t view = index / job->rows, row = index % job->rows;
+	int64_t view = index / job->rows.rows, row = index % job->rows.rows;
 	if (index >= job->all) {
 		memset(to, 0, (size_t)f->length * sizeof *to);
 		return;
@@ -357,7 +319,8 @@ static tomos_status cpu_filter_apply(tomos_backend *backend, const Filter *filte
 	int64_t rows, const FilterView *views, const float *in, float *out)
 {
 	(void)backend;
-	Filtering job = {filter, rows, count * rows, views, in, out};
+	Filtering job = {filter, filter_packing(&filter->spec, filter->length, rows), count * rows,
+		views, in, out};
 	parallel_for(filter->workers, filter_share, &job);
 	return TOMOS_OK;
 }

@@ -346,46 +346,27 @@ static void adjoint_slice(void *user, int64_t z)
 	}
 }
 
+static tomos_status differences(
+	void (*slice)(void *user, int64_t z), const int64_t shape[3], const float *from, float *to)
+{
+	Differences d = {shape, from, to, shape[0] > 1 ? 3 : 2};
+	parallel_for(shape[0], slice, &d);
+	return TOMOS_OK;
+}
+
 static tomos_status cpu_gradient(
 	tomos_backend *b, const int64_t shape[3], const float *x, float *field)
 {
 	(void)b;
-	Differences d = {shape, x, field, shape[0] > 1 ? 3 : 2};
-	parallel_for(shape[0], gradient_slice, &d);
-	return TOMOS_OK;
+	return differences(gradient_slice, shape, x, field);
 }
 
 static tomos_status cpu_gradient_adjoint(
 	tomos_backend *b, const int64_t shape[3], const float *field, float *x)
 {
 	(void)b;
-	Differences d = {shape, field, x, shape[0] > 1 ? 3 : 2};
-	parallel_for(shape[0], adjoint_slice, &d);
-	return TOMOS_OK;
+	return differences(adjoint_slice, shape, field, x);
 }
 
 const BackendVector cpu_vector = {
-	.fill = cpu_fill,
-	.axpy = cpu_axpy,
-	.xpay = cpu_xpay,
-	.mul = cpu_mul,
-	.mul_axpy = cpu_mul_axpy,
-	.invert = cpu_invert,
-	.clamp = cpu_clamp,
-	.dot = cpu_dot,
-	.copy = cpu_copy,
-	.scale = cpu_scale,
-	.sqrt = cpu_sqrt,
-	.indicator = cpu_indicator,
-	.ratio = cpu_ratio,
-	.soft_threshold = cpu_soft_threshold,
-	.axpy_clamp = cpu_axpy_clamp,
-	.distance = cpu_distance,
-	.clip_norm = cpu_clip_norm,
-	.normalise = cpu_normalise,
-	.max_abs = cpu_max_abs,
-	.gather = cpu_gather,
-	.scatter = cpu_scatter,
-	.gradient = cpu_gradient,
-	.gradient_adjoint = cpu_gradient_adjoint,
-};
+	BACKEND_VECTOR(cpu), .gather = cpu_gather, .scatter = cpu_scatter};

@@ -338,42 +338,19 @@ static BackendCounts cuda_counts(const tomos_backend *backend)
 }
 
 extern "C" {
-static const BackendMemory cuda_memory_table = {
-	.alloc = cuda_alloc,
-	.release = cuda_release,
-	.upload = cuda_upload,
+static const BackendMemory cuda_memory = {
+	BACKEND_MEMORY(cuda),
 	.upload_overlapped = cuda_upload_overlapped,
-	.download = cuda_download,
-	.direct_pointer = cuda_direct_pointer,
 	.pin = cuda_pin,
 	.unpin = cuda_unpin,
-	.sync = cuda_sync,
 	.limit_scratch = cuda_limit_scratch,
 	.free_bytes = cuda_free_bytes,
 	.counts = cuda_counts,
 };
 
-static const BackendMatrix cuda_matrix_table = {
-	.csr_apply = cuda_csr_apply,
-	.scsr_apply = cuda_scsr_apply,
-	.csr_list_rows = cuda_csr_list_rows,
-	.scsr_list_rows = cuda_scsr_list_rows,
-	.weight_rows = cuda_weight_rows,
-	.kaczmarz_rows = cuda_kaczmarz_rows,
-	.kaczmarz_view = cuda_kaczmarz_view,
-};
+static const BackendMatrix cuda_matrix = {BACKEND_MATRIX(cuda)};
 
 extern const BackendType module_backend;
 const BackendType module_backend = {
-	.name = "cuda",
-	.chunk = 512 << 20,
-	.open = cuda_open,
-	.close = cuda_close,
-	.machine = cuda_machine,
-	.memory = &cuda_memory_table,
-	.projector = &cuda_projector,
-	.vector = &cuda_vector,
-	.matrix = &cuda_matrix_table,
-	.filter = &cuda_filter,
-};
+	BACKEND_PARTS(cuda, 512 << 20), .matrix = &cuda_matrix, .machine = cuda_machine};
 }

@@ -3,11 +3,6 @@
 #include "backend/cuda/cuda.h"
 #include <cufft.h>
 
-extern "C" {
-#include "backend/device/rows.h"
-#include "base/fft.h"
-}
-
 /* A batch is small enough to stay in L2 cache between the kernels. */
 enum { THREADS = 256, EACH = 8, MOST = 65535, BATCH_FLOATS = 8 << 20 };
 
@@ -114,7 +109,7 @@ static tomos_status make_fade(tomos_backend *b, Filter *f)
 {
 	float *fade;
 	TRY(mem_alloc(&fade, f->spec.margin + 1, sizeof *fade, "the padding"));
-	rows_fade(&f->spec, fade);
+	filter_fade(&f->spec, fade);
 	tomos_status status = send(b, &f->fade, fade, f->spec.margin + 1);
 	mem_free(fade);
 	return status;
@@ -136,12 +131,8 @@ static tomos_status make_plans(Filter *f)
 static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *spec)
 {
 	f->spec = *spec;
-	int64_t wide = spec->columns + spec->margin;
-	bool transforms = spec->kernel && !spec->direct;
-	f->length = transforms ? fft_length(2 * wide) : wide + spec->margin;
-	if (f->length > 1 << 28)
-		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to filter",
-			(long long)spec->columns);
+	bool transforms = filter_transforms(spec);
+	TRY(filter_length(spec, &f->length));
 	f->half = f->length / 2 + 1;
 	/* One third of the limit each for the rows and the work areas of the two FFTs. */
 	int64_t floats = min64(device_of(b)->filter_most / 3, BATCH_FLOATS);
@@ -298,7 +289,7 @@ static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const
 	TRY(b->type->memory->upload(b, f->weights, &weights));
 	TRY(mem_alloc(&moved, count, sizeof *moved, "weights of views"));
 	for (int64_t i = 0; i < count; i++)
-		moved[i] = rows_view(&views[i]);
+		moved[i] = views[i].of;
 	cudaError_t error = cudaMemcpyAsync(f->views, moved, (size_t)count * sizeof *moved,
 		cudaMemcpyHostToDevice, device_of(b)->stream);
 	mem_free(moved);
@@ -331,7 +322,7 @@ static tomos_status cuda_filter_apply(tomos_backend *backend, const Filter *filt
 {
 	TRY(cuda_use(backend));
 	TRY(send_views(backend, (Filter *)filter, count, views));
-	Filtering job = {.rows = rows_of(&filter->spec, filter->length, rows),
+	Filtering job = {.rows = filter_packing(&filter->spec, filter->length, rows),
 		.count = count * rows,
 		.fine = filter_columns(&filter->spec),
 		.views = filter->views,

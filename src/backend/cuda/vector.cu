@@ -327,59 +327,31 @@ static __global__ void gradient_adjoint_kernel(const Differences d)
 	}
 }
 
-static Differences differences_of(const int64_t shape[3], const float *from, float *to)
+static tomos_status run_differences(tomos_backend *b, void (*kernel)(const Differences),
+	const int64_t shape[3], const float *from, float *to)
 {
-	return (Differences){.n = {shape[2], shape[1], shape[0]},
+	const Differences d = {.n = {shape[2], shape[1], shape[0]},
 		.stride = {1, shape[2], shape[1] * shape[2]},
 		.count = shape[0] * shape[1] * shape[2],
 		.parts = shape[0] > 1 ? 3 : 2,
 		.from = from,
 		.to = to};
+	TRY(cuda_use(b));
+	kernel<<<cuda_blocks(d.count, THREADS, MOST_BLOCKS), THREADS, 0, device_of(b)->stream>>>(d);
+	CUDA_LAUNCHED("a gradient");
+	return TOMOS_OK;
 }
 
 static tomos_status cuda_gradient(
 	tomos_backend *b, const int64_t shape[3], const float *x, float *field)
 {
-	Differences d = differences_of(shape, x, field);
-	TRY(cuda_use(b));
-	gradient_kernel<<<cuda_blocks(d.count, THREADS, MOST_BLOCKS), THREADS, 0,
-		device_of(b)->stream>>>(d);
-	CUDA_LAUNCHED("a gradient");
-	return TOMOS_OK;
+	return run_differences(b, gradient_kernel, shape, x, field);
 }
 
 static tomos_status cuda_gradient_adjoint(
 	tomos_backend *b, const int64_t shape[3], const float *field, float *x)
 {
-	Differences d = differences_of(shape, field, x);
-	TRY(cuda_use(b));
-	gradient_adjoint_kernel<<<cuda_blocks(d.count, THREADS, MOST_BLOCKS), THREADS, 0,
-		device_of(b)->stream>>>(d);
-	CUDA_LAUNCHED("a gradient");
-	return TOMOS_OK;
+	return run_differences(b, gradient_adjoint_kernel, shape, field, x);
 }
 
-const BackendVector cuda_vector = {
-	.fill = cuda_fill,
-	.axpy = cuda_axpy,
-	.xpay = cuda_xpay,
-	.mul = cuda_mul,
-	.mul_axpy = cuda_mul_axpy,
-	.invert = cuda_invert,
-	.clamp = cuda_clamp,
-	.dot = cuda_dot,
-	.copy = cuda_copy,
-	.scale = cuda_scale,
-	.sqrt = cuda_sqrt,
-	.indicator = cuda_indicator,
-	.ratio = cuda_ratio,
-	.soft_threshold = cuda_soft_threshold,
-	.axpy_clamp = cuda_axpy_clamp,
-	.residual = cuda_residual,
-	.distance = cuda_distance,
-	.clip_norm = cuda_clip_norm,
-	.normalise = cuda_normalise,
-	.max_abs = cuda_max_abs,
-	.gradient = cuda_gradient,
-	.gradient_adjoint = cuda_gradient_adjoint,
-};
+const BackendVector cuda_vector = {BACKEND_VECTOR(cuda), .residual = cuda_residual};

@@ -3,9 +3,7 @@
  * rows stay separate; a second forward transform is the inverse up to the order of samples. */
 #include <math.h>
 #include <string.h>
-#include "backend/device/rows.h"
 #include "backend/opencl/opencl.h"
-#include "base/fft.h"
 #define KERNEL_REAL double /* on the host: once per filter, for its response */
 #include "kernel/fft.h"
 
@@ -115,7 +113,7 @@ static tomos_status make_fade(tomos_backend *b, Filter *f, const FilterSpec *spe
 {
 	float *fade;
 	TRY(mem_alloc(&fade, spec->margin + 1, sizeof *fade, "the padding"));
-	rows_fade(spec, fade);
+	filter_fade(spec, fade);
 	tomos_status status = send(b, &f->fade, fade, spec->margin + 1);
 	mem_free(fade);
 	return status;
@@ -123,19 +121,15 @@ static tomos_status make_fade(tomos_backend *b, Filter *f, const FilterSpec *spe
 
 static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *spec)
 {
-	bool transforms = spec->kernel && !spec->direct;
-	int64_t wide = spec->columns + spec->margin;
-	int64_t length = transforms ? fft_length(2 * wide) : wide + spec->margin;
-	f->rows = rows_of(spec, length, 0);
-	if (length > 1 << 28)
-		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to filter",
-			(long long)spec->columns);
+	int64_t length;
+	TRY(filter_length(spec, &length));
+	f->rows = filter_packing(spec, length, 0);
 	f->batch = max64(1, BATCH_FLOATS / (2 * length));
 	TRY(make_fade(b, f, spec));
 	TRY(b->type->memory->alloc(b, &f->pairs[0], 2 * f->batch * length, "rows to filter"));
 	if (!spec->kernel)
 		return TOMOS_OK;
-	if (!transforms)
+	if (!filter_transforms(spec))
 		return make_taps(b, f, spec->kernel);
 	find_passes(f);
 	TRY(b->type->memory->alloc(b, &f->pairs[1], 2 * f->batch * length, "rows to filter"));
@@ -192,7 +186,7 @@ static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const
 	TRY(opencl_send(b, f->weights, views[0].column_weight, bytes));
 	TRY(mem_alloc(&list, count, sizeof *list, "weights of views"));
 	for (int64_t i = 0; i < count; i++)
-		list[i] = rows_view(&views[i]);
+		list[i] = views[i].of;
 	cl_int code = clEnqueueWriteBuffer(device_of(b)->queue, f->views, CL_TRUE, 0,
 		(size_t)count * sizeof *list, list, 0, NULL, NULL);
 	mem_free(list);

@@ -226,12 +226,4 @@ static tomos_status opencl_kaczmarz_view(tomos_backend *backend, const KernelKac
 	return opencl_line(backend, TASK_matrix_settle, 1, task->args, task->count);
 }
 
-const BackendMatrix opencl_matrix = {
-	.csr_apply = opencl_csr_apply,
-	.scsr_apply = opencl_scsr_apply,
-	.csr_list_rows = opencl_csr_list_rows,
-	.scsr_list_rows = opencl_scsr_list_rows,
-	.weight_rows = opencl_weight_rows,
-	.kaczmarz_rows = opencl_kaczmarz_rows,
-	.kaczmarz_view = opencl_kaczmarz_view,
-};
+const BackendMatrix opencl_matrix = {BACKEND_MATRIX(opencl)};

@@ -288,12 +288,4 @@ static BackendCounts opencl_counts(const tomos_backend *backend)
 }
 
 const BackendMemory opencl_memory = {
-	.alloc = opencl_alloc,
-	.release = opencl_release,
-	.upload = opencl_upload,
-	.download = opencl_download,
-	.direct_pointer = opencl_direct_pointer,
-	.sync = opencl_sync,
-	.free_bytes = opencl_free_bytes,
-	.counts = opencl_counts,
-};
+	BACKEND_MEMORY(opencl), .free_bytes = opencl_free_bytes, .counts = opencl_counts};

@@ -149,14 +149,4 @@ static tomos_status opencl_open(tomos_backend *backend, const char *argument)
 }
 
 extern const BackendType module_backend;
-const BackendType module_backend = {
-	.name = "opencl",
-	.chunk = 64 << 20,
-	.open = opencl_open,
-	.close = opencl_close,
-	.memory = &opencl_memory,
-	.projector = &opencl_projector,
-	.vector = &opencl_vector,
-	.matrix = &opencl_matrix,
-	.filter = &opencl_filter,
-};
+const BackendType module_backend = {BACKEND_PARTS(opencl, 64 << 20), .matrix = &opencl_matrix};

@@ -189,26 +189,4 @@ static tomos_status opencl_gradient_adjoint(
 	return differences(b, TASK_vector_gradient_adjoint, shape, field, x);
 }
 
-const BackendVector opencl_vector = {
-	.fill = opencl_fill,
-	.axpy = opencl_axpy,
-	.xpay = opencl_xpay,
-	.mul = opencl_mul,
-	.mul_axpy = opencl_mul_axpy,
-	.invert = opencl_invert,
-	.clamp = opencl_clamp,
-	.dot = opencl_dot,
-	.copy = opencl_copy,
-	.scale = opencl_scale,
-	.sqrt = opencl_sqrt,
-	.indicator = opencl_indicator,
-	.ratio = opencl_ratio,
-	.soft_threshold = opencl_soft_threshold,
-	.axpy_clamp = opencl_axpy_clamp,
-	.distance = opencl_distance,
-	.clip_norm = opencl_clip_norm,
-	.normalise = opencl_normalise,
-	.max_abs = opencl_max_abs,
-	.gradient = opencl_gradient,
-	.gradient_adjoint = opencl_gradient_adjoint,
-};
+const BackendVector opencl_vector = {BACKEND_VECTOR(opencl)};

@@ -88,7 +88,7 @@ static tomos_status filter_item(LaneRun *run, void *user, Lane *lane, int64_t in
 	if (job->bands > 1) {
 		int64_t number = index / job->bands, row = index % job->bands * job->fit;
 		FilterView view = job->views[number];
-		view.foot_row -= (double)row;
+		view.of.foot_row -= (double)row;
 		return filter_rows(job, lane, number * job->rows + row, 1,
 			min64(job->fit, job->rows - row), &view);
 	}
@@ -111,7 +111,7 @@ tomos_status split_filter(tomos_backend *backend, const Filter *filter, int64_t 
 		.in = in,
 		.out = out};
 	job.bands = parts_of(rows, job.fit);
-	if (job.bands > 1 && views[0].mapped)
+	if (job.bands > 1 && views[0].of.mapped)
 		return fail(TOMOS_BAD_VALUE,
 			"a memory of %lld bytes is too small to align views of %lld x %lld, which "
 			"must be whole for that",

@@ -198,7 +198,7 @@ static tomos_status pick_views(const Job *job, Lane *lane, const Step *step)
 		*view = job->views[step_view(step, i) - job->what->first];
 		memcpy(weights, view->column_weight, (size_t)columns * sizeof *weights);
 		view->column_weight = weights;
-		view->foot_row -= (double)step->window.low[1];
+		view->of.foot_row -= (double)step->window.low[1];
 	}
 	return TOMOS_OK;
 }
