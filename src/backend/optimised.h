@@ -4,20 +4,31 @@
 
 #include "backend/backend.h"
 
-enum { JOSEPH = 1, VOXEL = 2, LINE = 4 };
+enum { JOSEPH = 1, VOXEL = 2, LINE = 4, FOOTPRINT = 8 };
 enum { BACK = 1, BOTH = 2 }; /* FORWARD is 0, as in Direction */
 typedef enum { AUTO, NAMED, COARSE } OptimisedChoice;
 enum { IN_SLICE = 1, FANS = 2, UPRIGHT = 4, CONE = 8, OBLIQUE = 16, ANY = 32 };
+
+static inline unsigned optimised_projector(int kernel)
+{
+	switch (kernel) {
+	case KERNEL_joseph:
+		return JOSEPH;
+	case KERNEL_voxel:
+		return VOXEL;
+	case KERNEL_footprint:
+		return FOOTPRINT;
+	default:
+		return LINE;
+	}
+}
 
 /* Whether a row's projectors and direction are those of a request. */
 static inline bool optimised_computes(
 	unsigned projectors, unsigned direction, const ProjectRequest *what)
 {
-	unsigned own = what->kernel == KERNEL_joseph                                      ? JOSEPH
-		       : what->kernel == KERNEL_voxel                                     ? VOXEL
-		       : what->kernel == KERNEL_line || what->kernel == KERNEL_line_march ? LINE
-											  : 0;
-	return (projectors & own) && (direction == BOTH || direction == (unsigned)what->direction);
+	return (projectors & optimised_projector(what->kernel)) &&
+	       (direction == BOTH || direction == (unsigned)what->direction);
 }
 
 /* The least work per update for each unit (see tomos_machine_bound); NULL: no such kernel. */

@@ -61,6 +61,8 @@ tomos_status LEVEL(voxel_free_back)(const ProjectRequest *what);
 bool LEVEL(oblique_applies)(const ProjectRequest *what);
 tomos_status LEVEL(oblique_forward)(const ProjectRequest *what);
 tomos_status LEVEL(oblique_back)(const ProjectRequest *what);
+bool LEVEL(footprint_applies)(const ProjectRequest *what);
+tomos_status LEVEL(footprint_project)(const ProjectRequest *what);
 #endif
 
 extern const CpuLevel cpu_level_base, cpu_level_avx2, cpu_level_avx512, cpu_level_neon;

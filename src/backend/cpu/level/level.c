@@ -28,6 +28,10 @@ static const OptimisedKernel optimised[] = {
 	{"free", KERNEL_voxel, ADJOINT, LEVEL(voxel_free_applies), LEVEL(voxel_free_back), NULL},
 	{"oblique", KERNEL_joseph, FORWARD, LEVEL(oblique_applies), LEVEL(oblique_forward), NULL},
 	{"oblique", KERNEL_joseph, ADJOINT, LEVEL(oblique_applies), LEVEL(oblique_back), NULL},
+	{"footprint_any", KERNEL_footprint, FORWARD, LEVEL(footprint_applies),
+		LEVEL(footprint_project), NULL},
+	{"footprint_any", KERNEL_footprint, ADJOINT, LEVEL(footprint_applies),
+		LEVEL(footprint_project), NULL},
 };
 
 const CpuLevel LEVEL(cpu_level) = {

@@ -3,6 +3,7 @@
 #ifndef TOMOS_BACKEND_CPU_LEVEL_SIMD_H
 #define TOMOS_BACKEND_CPU_LEVEL_SIMD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -107,6 +108,42 @@ static inline vf vf_positive(vf v)
 #endif
 }
 
+static inline vf vf_min(vf a, vf b)
+{
+#if defined TOMOS_LEVEL_avx512
+	return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined TOMOS_LEVEL_avx2
+	return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+	return (vf)(((vi)a & (a < b)) | ((vi)b & ~(a < b)));
+#endif
+}
+
+static inline vf vf_max(vf a, vf b)
+{
+#if defined TOMOS_LEVEL_avx512
+	return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined TOMOS_LEVEL_avx2
+	return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+	return (vf)(((vi)a & (a > b)) | ((vi)b & ~(a > b)));
+#endif
+}
+
+/* Whether the mask is set in any lane. */
+static inline bool vi_any(vi mask)
+{
+#if defined TOMOS_LEVEL_avx512
+	return _mm512_movepi32_mask((__m512i)mask) != 0;
+#elif defined TOMOS_LEVEL_avx2
+	return _mm256_movemask_ps((__m256)mask) != 0;
+#elif defined TOMOS_LEVEL_neon
+	return vmaxvq_u32((uint32x4_t)mask) != 0;
+#else
+	return (mask[0] | mask[1] | mask[2] | mask[3]) != 0;
+#endif
+}
+
 /* v where the mask is set, else 0 */
 static inline vf vf_where(vi mask, vf v)
 {
@@ -127,6 +164,12 @@ static inline vf vf_clamp(vf v, float low, float high)
 	v = (vf)(((vi)v & (v > least)) | ((vi)least & ~(v > least)));
 	return (vf)(((vi)v & (v < most)) | ((vi)most & ~(v < most)));
 #endif
+}
+
+static inline vf vf_floor(vf v)
+{
+	vf whole = vi_float(vf_truncate(v));
+	return whole - vf_where(whole > v, vf_all(1));
 }
 
 static inline vf vf_sqrt(vf v)
@@ -193,27 +236,33 @@ static inline vf vf_gather(const float *p, vi index)
 #define CAST_pd(v) ((__m256d)(v))
 #endif
 
-/* Transposes the 4 x 4 squares: afterwards 128-bit quarter q of vector 4g + c holds column 4q + c
- * of rows 4g .. 4g + 3. */
-static inline void transpose_fours(const vf *m, vf *fours)
-{
-	for (int g = 0; g < LANES; g += 4) {
-		vf low[2] = {UNPACK(lo, ps, m[g], m[g + 1]), UNPACK(lo, ps, m[g + 2], m[g + 3])};
-		vf high[2] = {UNPACK(hi, ps, m[g], m[g + 1]), UNPACK(hi, ps, m[g + 2], m[g + 3])};
-		fours[g] = UNPACK(lo, pd, low[0], low[1]);
-		fours[g + 1] = UNPACK(hi, pd, low[0], low[1]);
-		fours[g + 2] = UNPACK(lo, pd, high[0], high[1]);
-		fours[g + 3] = UNPACK(hi, pd, high[0], high[1]);
-	}
-}
 #endif
+
+/* Transposes the 4 x 4 squares of four rows: afterwards 128-bit quarter q of vector c holds column
+ * 4q + c. */
+static inline void transpose_four(const vf m[4], vf fours[4])
+{
+#if defined TOMOS_LEVEL_avx512 || defined TOMOS_LEVEL_avx2
+	vf low[2] = {UNPACK(lo, ps, m[0], m[1]), UNPACK(lo, ps, m[2], m[3])};
+	vf high[2] = {UNPACK(hi, ps, m[0], m[1]), UNPACK(hi, ps, m[2], m[3])};
+	fours[0] = UNPACK(lo, pd, low[0], low[1]);
+	fours[1] = UNPACK(hi, pd, low[0], low[1]);
+	fours[2] = UNPACK(lo, pd, high[0], high[1]);
+	fours[3] = UNPACK(hi, pd, high[0], high[1]);
+#else
+	for (int i = 0; i < 4; i++)
+		for (int j = 0; j < 4; j++)
+			fours[i][j] = m[j][i];
+#endif
+}
 
 /* Transposes a square: lane j of vector i is exchanged with lane i of vector j. */
 static inline void vf_transpose(vf m[LANES])
 {
 #if defined TOMOS_LEVEL_avx512
 	vf fours[LANES];
-	transpose_fours(m, fours);
+	for (int g = 0; g < LANES; g += 4)
+		transpose_four(m + g, fours + g);
 	for (int c = 0; c < 4; c++) {
 		__m512 a = (__m512)fours[c], b = (__m512)fours[4 + c];
 		__m512 d = (__m512)fours[8 + c], e = (__m512)fours[12 + c];
@@ -228,18 +277,77 @@ static inline void vf_transpose(vf m[LANES])
 	}
 #elif defined TOMOS_LEVEL_avx2
 	vf fours[LANES];
-	transpose_fours(m, fours);
+	for (int g = 0; g < LANES; g += 4)
+		transpose_four(m + g, fours + g);
 	for (int c = 0; c < 4; c++) {
 		__m256 a = (__m256)fours[c], b = (__m256)fours[4 + c];
 		m[c] = (vf)_mm256_permute2f128_ps(a, b, 0x20);
 		m[4 + c] = (vf)_mm256_permute2f128_ps(a, b, 0x31);
 	}
 #else
-	float square[LANES][LANES];
-	memcpy(square, m, sizeof square);
-	for (int i = 0; i < LANES; i++)
-		for (int j = 0; j < LANES; j++)
-			m[i][j] = square[j][i];
+	vf rows[LANES];
+	memcpy(rows, m, sizeof rows);
+	transpose_four(rows, m);
+#endif
+}
+
+/* LANES doubles, as two vectors: compilers process vectors longer than a register one element at a
+ * time. */
+typedef double vd __attribute__((vector_size(4 * LANES)));
+typedef int64_t vl __attribute__((vector_size(4 * LANES)));
+typedef struct {
+	vd half[2];
+} Doubles;
+
+/* first + l step in lane l */
+static inline Doubles doubles_line(double first, double step)
+{
+	Doubles d;
+	for (int l = 0; l < LANES; l++)
+		d.half[2 * l / LANES][l % (LANES / 2)] = l;
+	for (int h = 0; h < 2; h++)
+		d.half[h] = first + step * d.half[h];
+	return d;
+}
+
+static inline vf doubles_float(const Doubles *d)
+{
+#if defined TOMOS_LEVEL_avx512
+	__m512 low = _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)d->half[0]));
+	return (vf)_mm512_insertf32x8(low, _mm512_cvtpd_ps((__m512d)d->half[1]), 1);
+#elif defined TOMOS_LEVEL_avx2
+	return (vf)_mm256_set_m128(
+		_mm256_cvtpd_ps((__m256d)d->half[1]), _mm256_cvtpd_ps((__m256d)d->half[0]));
+#elif defined TOMOS_LEVEL_neon
+	return (vf)vcvt_high_f32_f64(
+		vcvt_f32_f64((float64x2_t)d->half[0]), (float64x2_t)d->half[1]);
+#else
+	return (vf){(float)d->half[0][0], (float)d->half[0][1], (float)d->half[1][0],
+		(float)d->half[1][1]};
+#endif
+}
+
+/* The nearest integer and what exceeds it, for numbers below 2^31. The last bits of a double of
+ * this size have the value of the integer. */
+static inline vi doubles_round(const Doubles *d, vf *fraction)
+{
+	const double shift = 0x1.8p52;
+	Doubles sum, rest;
+	for (int h = 0; h < 2; h++) {
+		sum.half[h] = d->half[h] + shift;
+		rest.half[h] = d->half[h] - (sum.half[h] - shift);
+	}
+	*fraction = doubles_float(&rest);
+#if defined TOMOS_LEVEL_avx512
+	const __m512i even =
+		_mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+	return (vi)_mm512_permutex2var_epi32((__m512i)sum.half[0], even, (__m512i)sum.half[1]);
+#elif defined TOMOS_LEVEL_avx2
+	__m256 even = _mm256_shuffle_ps((__m256)sum.half[0], (__m256)sum.half[1], 0x88);
+	return (vi)_mm256_permute4x64_epi64((__m256i)even, 0xd8);
+#else
+	vl low = (vl)sum.half[0], high = (vl)sum.half[1];
+	return (vi){(int32_t)low[0], (int32_t)low[1], (int32_t)high[0], (int32_t)high[1]};
 #endif
 }
 

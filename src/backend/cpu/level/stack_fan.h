@@ -12,8 +12,6 @@
 #include "backend/cpu/level/fan.h"
 #include "backend/cpu/level/stack.h"
 
-typedef double vd __attribute__((vector_size(8 * LANES)));
-
 /* Depths are clamped to this value, which avoids division by 0 beside the grid; depths inside the
  * grid are larger. */
 #define LEAST_DEPTH 0.01F
@@ -54,12 +52,6 @@ INLINE void fan_columns(const Stack *s, const Fan *fan, int axis, int64_t *low, 
 INLINE vf vf_choose(vi mask, vf yes, vf no)
 {
 	return (vf)(((vi)yes & mask) | ((vi)no & ~mask));
-}
-
-INLINE vf vf_floor(vf v)
-{
-	vf whole = vi_float(vf_truncate(v));
-	return whole - vf_where(whole > v, vf_all(1));
 }
 
 /* Stores the offsets of the first samples `at`, clamped to the zero padding. */
@@ -212,13 +204,14 @@ INLINE vf fan_voxel_weight(
 INLINE void fan_entries_rays(Entries *e, int term, const Stack *s, const KernelView *view,
 	const FanRays *r, int64_t k, int32_t n, const int taps, const bool linear)
 {
-	vd base, slope;
-	memcpy(&base, r->base, sizeof base);
+	Doubles slope, place;
+	vf fraction;
+	memcpy(&place, r->base, sizeof place);
 	memcpy(&slope, r->slope, sizeof slope);
-	vd place = base + (double)k * slope + MOST_SAMPLES + 8; /* offset: stays positive */
-	vi whole = __builtin_convertvector(place, vi);
-	vf fraction = __builtin_convertvector(place - __builtin_convertvector(whole, vd), vf);
-	whole -= MOST_SAMPLES + 8;
+	for (int h = 0; h < 2; h++) /* rounding to the nearest becomes rounding down */
+		place.half[h] += (double)k * slope.half[h] - 0.5;
+	vi whole = doubles_round(&place, &fraction);
+	fraction = vf_positive(fraction + 0.5F);
 	if (linear) {
 		entries_at(e, term, whole, n, taps, (int32_t)s->wide);
 		vf_store(e->weight[term][1], fraction);
@@ -228,7 +221,7 @@ INLINE void fan_entries_rays(Entries *e, int term, const Stack *s, const KernelV
 	entries_at(e, term, whole + vf_truncate(low), n, taps, (int32_t)s->wide);
 	float along = (float)k - r->source;
 	vf depth = vf_load(r->depth) + (float)k * vf_load(r->deeper), rate = vf_load(r->rate);
-	vf across = __builtin_convertvector(slope, vf) * along;
+	vf across = doubles_float(&slope) * along;
 	for (int t = 0; t < taps; t++) {
 		vf d = away + (float)t;
 		vf deep = vf_clamp(depth + d * r->bend, LEAST_DEPTH, HUGE_VALF);
