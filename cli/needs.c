@@ -71,7 +71,7 @@ static bool of_the_method(const settings *s, int number, int i)
 		return false;
 	if (sscanf(s->facts, "method=%63[^ ]", method) != 1)
 		return true;
-	bool analytic = strcmp(method, "fbp") == 0 || strcmp(method, "fdk") == 0;
+	bool analytic = !tomos_method_uses(method, "iterations");
 	if (number == GROUP_algebraic)
 		return tomos_method_uses(method, group_get(number).rows[i].name);
 	return number == GROUP_analytic ? analytic : number != GROUP_projector || !analytic;

@@ -149,14 +149,29 @@ static void take_arrays(
 		}
 }
 
+typedef tomos_status Analytic(tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_array *projections, const tomos_array *volume,
+	const tomos_analytic_options *options, const tomos_progress *progress);
+
+/* NULL: not an analytic method. */
+static Analytic *analytic_of(const char *method)
+{
+	static const struct {
+		const char *name;
+		Analytic *run;
+	} rows[] = {{"fbp", tomos_fbp}, {"fdk", tomos_fdk}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (strcmp(method, rows[i].name) == 0)
+			return rows[i].run;
+	return NULL;
+}
+
 static tomos_status solve(const char *method, const tomos_geometry *scan, const tomos_grid *grid,
 	const Settings *s, const tomos_array *b, const tomos_array *x)
 {
-	if (strcmp(method, "fbp") == 0)
-		return tomos_fbp(backend, grid, scan, b, x, &s->analytic, NULL);
-	if (strcmp(method, "fdk") == 0)
-		return tomos_fdk(backend, grid, scan, b, x, &s->analytic, NULL);
 	tomos_op *op;
+	if (analytic_of(method))
+		return analytic_of(method)(backend, grid, scan, b, x, &s->analytic, NULL);
 	tomos_status status = tomos_op_projector(&op, backend, grid, scan, &s->projector);
 	if (status == TOMOS_OK)
 		status = tomos_reconstruct(op, method, b, x, &s->algebraic, NULL);
@@ -183,8 +198,7 @@ static mxArray *reconstruct(const char *method, int count, const mxArray *list[]
 {
 	static const char *const iterative[] = {"algebraic", "projector", "grid", NULL};
 	static const char *const direct[] = {"analytic", "grid", NULL};
-	bool analytic = strcmp(method, "fbp") == 0 || strcmp(method, "fdk") == 0;
-	Settings s = take_settings(count - 2, list + 2, analytic ? direct : iterative);
+	Settings s = take_settings(count - 2, list + 2, analytic_of(method) ? direct : iterative);
 	tomos_grid grid;
 	int64_t domain[3], range[3];
 	take_shapes(list[0], &s, &grid, domain, range);

@@ -20,7 +20,8 @@ typedef struct {
 	const char *options, *help;
 } MethodRow;
 
-#define METHOD(function, name, needs, coupling, volumes, projections, options, help) \
+#define METHOD( \
+	function, name, needs, coupling, volumes, projections, fields, lists, options, help) \
 	{name, function##_method, needs, options, help},
 static const MethodRow rows[] = {
 #include "algo/methods.def"
@@ -29,7 +30,7 @@ static const MethodRow rows[] = {
 
 const char *tomos_method_names(void)
 {
-#define METHOD(function, name, needs, coupling, volumes, projections, options, help) "|" name
+#define METHOD(function, name, ...) "|" name
 	static const char names[] =
 #include "algo/methods.def"
 		;
@@ -406,13 +407,13 @@ tomos_status reconstruct_within(const tomos_op *op, const char *method, const to
 	return reconstruct(&rows[i], op, b, x, options, within, progress);
 }
 
-#define METHOD(function, name, needs, coupling, volumes, projections, options, help) ROW_##function,
+#define METHOD(function, ...) ROW_##function,
 enum {
 #include "algo/methods.def"
 };
 #undef METHOD
 
-#define METHOD(function, name, needs, coupling, volumes, projections, uses, help) \
+#define METHOD(function, ...) \
 	tomos_status tomos_##function(const tomos_op *op, const tomos_array *b, \
 		const tomos_array *x, const tomos_algebraic_options *options, \
 		const tomos_progress *progress) \

@@ -4,6 +4,13 @@
 
 #include "op/filtered.h"
 
+/* A method of analytic.def by its name, NULL for others; and their names, "fbp|fdk". */
+typedef tomos_status AnalyticMethod(tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_array *projections, const tomos_array *volume,
+	const tomos_analytic_options *options, const tomos_progress *progress);
+AnalyticMethod *analytic_find(const char *name);
+const char *analytic_names(void);
+
 /* The window named in the options, NULL for "none", and its parameter. */
 typedef double (*FilterWindow)(double x, double parameter);
 tomos_status window_find(const tomos_analytic_options *o, FilterWindow *window, double *parameter);

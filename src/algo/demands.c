@@ -1,14 +1,13 @@
 /* Memory and coupling of the iterative methods, from their table and their options. */
 #include "algo/demands.h"
-#include <string.h>
 
 typedef struct {
 	Coupling coupling;
-	int volumes, projections;
+	int volumes, projections, fields, lists;
 } DemandRow;
 
-#define METHOD(function, name, needs, coupling, volumes, projections, options, help) \
-	{COUPLING_##coupling, volumes, projections},
+#define METHOD(function, name, needs, coupling, volumes, projections, fields, lists, ...) \
+	{COUPLING_##coupling, volumes, projections, fields, lists},
 static const DemandRow rows[] = {
 #include "algo/methods.def"
 };
@@ -34,6 +33,12 @@ static bool has_gradient(const Demand *d)
 	return uses(d, "regulariser") && d->o->strength != 0 && is(d->o->regulariser, "tv|huber");
 }
 
+/* The rays are used in a random order. */
+static bool is_shuffled(const Demand *d)
+{
+	return row_of(d)->lists > 0 && is(d->o->order, "random");
+}
+
 /* The relaxation follows from a norm. */
 static bool is_scaled(const Demand *d)
 {
@@ -44,11 +49,10 @@ static bool is_scaled(const Demand *d)
 Coupling demand_coupling(const Demand *d)
 {
 	Coupling own = row_of(d)->coupling;
-	bool shuffled = strcmp(d->method, "art") == 0 && is(d->o->order, "random");
 	bool ruled = !is(d->o->stop, "iterations") || d->o->keep_best;
 	if (own == COUPLING_DIFFERENCES || has_gradient(d))
 		return COUPLING_DIFFERENCES;
-	if (shuffled || ruled || is_scaled(d) || d->mask || d->rays)
+	if (is_shuffled(d) || ruled || is_scaled(d) || d->mask || d->rays)
 		return COUPLING_SUMS;
 	return own;
 }
@@ -56,13 +60,12 @@ Coupling demand_coupling(const Demand *d)
 void demand_vectors(const Demand *d, double *volumes, double *projections)
 {
 	double x = row_of(d)->volumes, y = row_of(d)->projections;
-	bool fista = strcmp(d->method, "fista") == 0;
-	if (has_gradient(d)) /* fields of three volumes each */
-		x += fista ? 10 : 6;
+	if (has_gradient(d))
+		x += row_of(d)->fields;
 	if (is_scaled(d))
 		x += 2, y += 4;
-	if (strcmp(d->method, "art") == 0 && is(d->o->order, "random"))
-		y += 4; /* lists of int64_t */
+	if (is_shuffled(d))
+		y += row_of(d)->lists;
 	x += is(d->o->stop, "change") + (d->o->keep_best != 0);
 	y += is(d->o->stop, "monotone|ncp") + is(d->o->stop, "ncp");
 	if (d->o->checkpoint && *d->o->checkpoint)

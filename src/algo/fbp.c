@@ -163,3 +163,25 @@ tomos_status tomos_fbp_transpose(tomos_backend *backend, const tomos_grid *grid,
 	return analytic(backend, grid, scan, projections, volume, options, "the transpose of fbp",
 		progress, true);
 }
+
+#define ANALYTIC(name) tomos_##name,
+static AnalyticMethod *const methods[] = {
+#include "algo/analytic.def"
+};
+#undef ANALYTIC
+
+const char *analytic_names(void)
+{
+#define ANALYTIC(name) "|" #name
+	static const char names[] =
+#include "algo/analytic.def"
+		;
+#undef ANALYTIC
+	return names + 1;
+}
+
+AnalyticMethod *analytic_find(const char *name)
+{
+	int i = choice_index(analytic_names(), name);
+	return i < 0 ? NULL : methods[i];
+}

@@ -62,8 +62,7 @@ typedef struct {
 } Iteration;
 
 typedef tomos_status (*Method)(Iteration *it);
-#define METHOD(function, name, needs, coupling, volumes, projections, options, help) \
-	tomos_status function##_method(Iteration *it);
+#define METHOD(function, ...) tomos_status function##_method(Iteration *it);
 #include "algo/methods.def"
 #undef METHOD
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "algo/analytic.h"
 #include "run/run_parts.h"
 
 enum { WINDOW_SLICES = 5 };
@@ -73,7 +74,7 @@ static tomos_status choose_method(FileRun *r)
 									    : "fbp";
 	r->stage = r->method;
 	r->iterates = run_is_iterative(r->method);
-	snprintf(names, sizeof names, "fbp|fdk|%s", tomos_method_names());
+	snprintf(names, sizeof names, "%s|%s", analytic_names(), tomos_method_names());
 	TRY(choice_find("method", names, r->method, &index));
 	return r->iterates ? iterative_take(r) : TOMOS_OK;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include "algo/analytic.h"
 #include "backend/backend.h"
 #include "run/run_parts.h"
 
@@ -255,7 +256,7 @@ static tomos_status analytic_slab(
 		pad_rows(rows, scan, slab->rows);
 	tomos_array data = tomos_array_of(rows, scan->count, scan->rows, scan->columns);
 	tomos_array x = tomos_array_of(volume, grid.n[2], grid.n[1], grid.n[0]);
-	TRY_OR_DONE((strcmp(r->method, "fdk") == 0 ? tomos_fdk : tomos_fbp)(
+	TRY_OR_DONE(analytic_find(r->method)(
 		r->backend, &grid, scan, &data, &x, r->job->analytic, progress));
 done:
 	tomos_geometry_free(scan);
