@@ -802,9 +802,9 @@ typedef struct tomos_job {
  * methods run in slabs where every slice has a detector row of its own, which parallel rays or a
  * fan cross within the slice. Whatever couples slices (inner products of cgls, norms that step
  * sizes follow, stop rules, masks) does so within groups of 16 slices, counted from slice 0,
- * whatever the memory. Penalties on differences along z, stored matrices and other geometries need
- * the whole volume at once, which is then checked against the memory. A run of one slab that is
- * cancelled writes its last whole iterate. */
+ * whatever the memory. Penalties on differences along z (see the option penalty_within), stored
+ * matrices and other geometries need the whole volume at once, which is then checked against the
+ * memory. A run of one slab that is cancelled writes its last whole iterate. */
 TOMOS_API tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress);
 
 /* A job's projections, ready for a reconstruction: line integrals and their geometry. */

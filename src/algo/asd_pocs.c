@@ -37,8 +37,7 @@ static tomos_status descend(Iteration *it, Asd *a)
 	double largest, norm;
 	TRY(vector_max_abs(it->X, it->x, &largest));
 	TRY(op_forward(a->gradient, it->x, a->field));
-	TRY(vector_normalise(
-		it->X, gradient_parts(it->X), (float)(1e-4 * largest + 1e-30), a->field));
+	TRY(vector_normalise(it->X, gradient_parts(it), (float)(1e-4 * largest + 1e-30), a->field));
 	TRY(op_adjoint(a->gradient, a->field, a->df));
 	if (it->mask)
 		TRY(vector_mul(it->X, it->mask, a->df));

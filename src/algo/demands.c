@@ -33,6 +33,11 @@ static bool has_gradient(const Demand *d)
 	return uses(d, "regulariser") && d->o->strength != 0 && is(d->o->regulariser, "tv|huber");
 }
 
+static bool within_slices(const Demand *d)
+{
+	return uses(d, "penalty_within") && is(d->o->penalty_within, "slices");
+}
+
 /* The rays are used in a random order. */
 static bool is_shuffled(const Demand *d)
 {
@@ -51,7 +56,7 @@ Coupling demand_coupling(const Demand *d)
 	Coupling own = row_of(d)->coupling;
 	bool ruled = !is(d->o->stop, "iterations") || d->o->keep_best;
 	if (own == COUPLING_DIFFERENCES || has_gradient(d))
-		return COUPLING_DIFFERENCES;
+		return within_slices(d) ? COUPLING_SUMS : COUPLING_DIFFERENCES;
 	if (is_shuffled(d) || ruled || is_scaled(d) || d->mask || d->rays)
 		return COUPLING_SUMS;
 	return own;
@@ -60,8 +65,9 @@ Coupling demand_coupling(const Demand *d)
 void demand_vectors(const Demand *d, double *volumes, double *projections)
 {
 	double x = row_of(d)->volumes, y = row_of(d)->projections;
-	if (has_gradient(d))
-		x += row_of(d)->fields;
+	int fields = row_of(d)->fields;
+	if (has_gradient(d)) /* within slices: two components of three */
+		x += within_slices(d) ? (2 * fields + 2) / 3 : fields;
 	if (is_scaled(d))
 		x += 2, y += 4;
 	if (is_shuffled(d))

@@ -64,10 +64,15 @@ tomos_status iteration_norm(const Iteration *it, const NormVectors *vectors, dou
 	return *norm > 0 ? TOMOS_OK : op_norm(it->A, NORM_FOR_STEPS, vectors, it->progress, norm);
 }
 
+int gradient_parts(const Iteration *it)
+{
+	return it->X->shape[0] > 1 && strcmp(it->o->penalty_within, "slices") != 0 ? 3 : 2;
+}
+
 tomos_status iteration_gradient(Iteration *it, const tomos_op **gradient)
 {
 	if (!it->gradient) {
-		TRY(op_gradient(&it->gradient, it->X));
+		TRY(op_gradient(&it->gradient, it->X, gradient_parts(it)));
 		it->field = it->gradient->range;
 	}
 	*gradient = it->gradient;

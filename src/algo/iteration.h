@@ -102,6 +102,8 @@ tomos_status iteration_bound(const Iteration *it, float *y);
 tomos_status iteration_ones(const Iteration *it, float *ones);
 /* --norm, or an estimate of the norm of A; the vectors are scratch. */
 tomos_status iteration_norm(const Iteration *it, const NormVectors *vectors, double *norm);
+/* Number of axes of the gradient: x, y and, if the penalty compares neighbouring slices, z. */
+int gradient_parts(const Iteration *it);
 /* The gradient operator, and its space; created at the first call. */
 tomos_status iteration_gradient(Iteration *it, const tomos_op **gradient);
 

@@ -68,7 +68,7 @@ static tomos_status dual_field(const Iteration *it, const Pdhg *d)
 		double square = d->sigma * it->o->huber * d->nu * d->nu / alpha;
 		TRY(vector_scale(&it->field, (float)(1 / (1 + square)), d->p));
 	}
-	return vector_clip_norm(it->X, gradient_parts(it->X), (float)(alpha / d->nu), d->p);
+	return vector_clip_norm(it->X, gradient_parts(it), (float)(alpha / d->nu), d->p);
 }
 
 /* x = prox(x - tau (A'y + nu gradient'p)) */

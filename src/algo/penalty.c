@@ -21,7 +21,7 @@ bool penalty_of_gradient(PenaltyKind kind)
 
 double gradient_bound(const Iteration *it)
 {
-	return 4.0 * gradient_parts(it->X);
+	return 4.0 * gradient_parts(it);
 }
 
 tomos_status penalty_simple(const Iteration *it, double a, float *y)
@@ -66,7 +66,7 @@ tomos_status denoise(const Iteration *it, const Denoiser *d, double a, float *y)
 		TRY(vector_axpy(F, (float)step, d->g, d->q)); /* q += step gradient u */
 		if (huber)
 			TRY(vector_scale(F, (float)(1 / (1 + it->o->huber * step)), d->q));
-		TRY(vector_clip_norm(it->X, gradient_parts(it->X), 1, d->q));
+		TRY(vector_clip_norm(it->X, gradient_parts(it), 1, d->q));
 		TRY(vector_copy(F, d->q, d->g)); /* the new p */
 		TRY(vector_xpay(F, d->q, -1, d->p));
 		TRY(vector_axpy(F, (float)((t - 1) / next), d->p, d->q));

@@ -215,12 +215,12 @@ typedef struct {
 	tomos_status (*clip_norm)(tomos_backend *b, int64_t n, int parts, float longest, float *y);
 	tomos_status (*normalise)(tomos_backend *b, int64_t n, int parts, float least, float *y);
 	tomos_status (*max_abs)(tomos_backend *b, int64_t n, const float *x, double *result);
-	/* Forward differences of x [z][y][x] along x, y and, with several slices, z; the
+	/* Forward differences of x [z][y][x] along x and y (2 parts), or x, y and z (3); the
 	 * adjoint. */
 	tomos_status (*gradient)(
-		tomos_backend *b, const int64_t shape[3], const float *x, float *field);
+		tomos_backend *b, const int64_t shape[3], int parts, const float *x, float *field);
 	tomos_status (*gradient_adjoint)(
-		tomos_backend *b, const int64_t shape[3], const float *field, float *x);
+		tomos_backend *b, const int64_t shape[3], int parts, const float *field, float *x);
 	/* r = x - r and y = w r. */
 	tomos_status (*residual)(
 		tomos_backend *b, int64_t n, const float *x, const float *w, float *r, float *y);

@@ -105,10 +105,8 @@ tomos_status projector_choose(
  * vectors are borrowed. */
 tomos_status op_weighted(
 	tomos_op **op, const tomos_op *inner, const float *rays, const float *voxels);
-/* Forward differences along each axis of more than one voxel: a field [axis][z][y][x]. */
-tomos_status op_gradient(tomos_op **op, const Space *space);
-/* Number of axes of the gradient, x first. */
-int gradient_parts(const Space *space);
+/* Forward differences along x and y (2 parts), or x, y and z (3): a field [part][z][y][x]. */
+tomos_status op_gradient(tomos_op **op, const Space *space, int parts);
 
 /* An array of the caller as a vector of the space: used directly if the backend can, else copied to
  * its memory, and back by vector_return. The array is checked; messages call it `name`. */

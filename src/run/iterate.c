@@ -64,7 +64,9 @@ static const char *why_whole(const FileRun *r)
 	if (r->job->stored || is_named(r->job->matrix))
 		return "the stored matrix is that of all slices";
 	if (demand_coupling(&r->iterative.demand) == COUPLING_DIFFERENCES)
-		return "its penalty couples neighbouring slices";
+		return "its penalty couples neighbouring slices; set the option 'penalty_within' "
+		       "to "
+		       "'slices' to penalise each slice alone";
 	return NULL;
 }
 

@@ -225,16 +225,25 @@ static tomos_status cut_slabs(FileRun *r)
 	return TOMOS_OK;
 }
 
+/* Slabs of equal thickness, `thick` at most. Kernels of stacks work on 16 slices at a time, and the
+ * filter on pairs of rows, so slabs are multiples of these where memory allows. */
+static int64_t even_thickness(const FileRun *r, int64_t thick)
+{
+	int64_t count = (r->slices + thick - 1) / thick, even = (r->slices + count - 1) / count;
+	if (r->iterative.grouped)
+		return GROUP_SLICES;
+	if (r->iterates && count > 1 && thick >= GROUP_SLICES)
+		return thick / GROUP_SLICES * GROUP_SLICES;
+	if (!r->iterates && r->stacked && count > 1)
+		return min64((even + 1) / 2 * 2, max64(2, thick / 2 * 2));
+	return even;
+}
+
 tomos_status run_plan(FileRun *r)
 {
 	int64_t thick = 1;
 	TRY(r->iterates ? iterative_thickness(r, &thick) : choose_thickness(r, &thick));
-	int64_t count = (r->slices + thick - 1) / thick;
-	r->thickest = thick;
-	if (!r->iterative.grouped)
-		r->thickest = (r->slices + count - 1) / count;
-	if (!r->iterates && r->stacked && r->thickest < r->slices) /* of whole pairs, if they fit */
-		r->thickest = min64((r->thickest + 1) / 2 * 2, max64(2, thick / 2 * 2));
+	r->thickest = even_thickness(r, thick);
 	r->planned = slab_bytes(r, min64(r->thickest, r->slices)) + fixed_bytes(r);
 	return cut_slabs(r);
 }

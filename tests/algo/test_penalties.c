@@ -108,21 +108,22 @@ static void single_voxels(void **state)
 
 /* ---- the minimum of whole problems ----------------------------------------------------------- */
 
-/* Adds alpha times the gradient of the Huber penalty: of the length of (dx, dy, dz) in each
- * voxel. */
-static void add_huber(const Problem *p, double alpha, double delta, double *g)
+/* Adds alpha times the gradient of the Huber penalty: of the length of (dx, dy, dz), or (dx, dy),
+ * in each voxel. */
+static void add_huber(const Problem *p, const tomos_algebraic_options *o, double *g)
 {
+	int first = strcmp(o->penalty_within, "slices") == 0; /* of the axes z, y, x */
 	const int64_t *n = p->x.shape, stride[3] = {n[1] * n[2], n[2], 1};
 	const float *x = p->x.data;
 	for (int64_t i = 0; i < p->voxels; i++) {
 		const int64_t at[3] = {i / stride[0], i / n[2] % n[1], i % n[2]};
 		double d[3], square = 0;
-		for (int a = 0; a < 3; a++) {
+		for (int a = first; a < 3; a++) {
 			d[a] = at[a] + 1 < n[a] ? (double)x[i + stride[a]] - x[i] : 0;
 			square += d[a] * d[a];
 		}
-		double slope = alpha / fmax(sqrt(square), delta);
-		for (int a = 0; a < 3; a++) {
+		double slope = o->strength / fmax(sqrt(square), o->huber);
+		for (int a = first; a < 3; a++) {
 			g[i] -= slope * d[a];
 			if (at[a] + 1 < n[a])
 				g[i + stride[a]] += slope * d[a];
@@ -147,7 +148,7 @@ static double slope_left(Problem *p, const tomos_algebraic_options *o)
 	OK(tomos_op_adjoint(p->op, &ray, &back));
 	for (int64_t i = 0; i < p->voxels; i++)
 		g[i] = s[i];
-	add_huber(p, o->strength, o->huber, g);
+	add_huber(p, o, g);
 	for (int64_t i = 0; i < p->voxels; i++) {
 		bool low = p->x.data[i] <= (float)o->minimum,
 		     high = p->x.data[i] >= (float)o->maximum;
@@ -161,19 +162,21 @@ static void minima(void **state)
 {
 	(void)state;
 	static const char *const geometries[] = {"parallel", "cone"};
-	for (int i = 0; i < 8; i++) {
-		bool cone = i / 2 % 2, fista = i % 2 == 0;
+	for (int i = 0; i < 10; i++) {
+		bool cone = i >= 8 || i / 2 % 2, fista = i % 2 == 0, slices = i >= 8;
 		Problem p = problem_make(geometries[cone], "joseph", cone ? 7 : 10, 9, 0.1);
 		tomos_algebraic_options o = problem_options(NULL, fista ? 100 : 500);
 		o.regulariser = "huber", o.strength = 0.02, o.huber = 0.2;
 		if (fista)
 			o.inner = 40;
+		if (slices)
+			o.penalty_within = "slices";
 		if (i / 4)
 			o.minimum = 0.2, o.maximum = 1.1;
 		OK(tomos_reconstruct(p.op, methods[i % 2], &p.b, &p.x, &o, NULL));
 		double left = slope_left(&p, &o);
-		printf("  %s, %s%s: %.1e of the slope left\n", methods[i % 2], geometries[cone],
-			i / 4 ? ", bounded" : "", left);
+		printf("  %s, %s%s%s: %.1e of the slope left\n", methods[i % 2], geometries[cone],
+			i / 4 ? ", bounded" : "", slices ? ", slices" : "", left);
 		assert_true(left < 1e-4);
 		problem_free(&p);
 	}
@@ -184,10 +187,13 @@ static void minima(void **state)
 static void bound_of_the_gradient(void **state)
 {
 	(void)state;
-	for (int64_t slices = 1; slices <= 16; slices += 15) {
+	tomos_algebraic_options o = tomos_algebraic_defaults();
+	for (int kind = 0; kind < 3; kind++) {
+		int64_t slices = kind == 0 ? 1 : 16;
 		Space space = {NULL, {slices, 16, 16}, slices * 256};
-		Iteration it = {.X = &space};
-		double axes = slices > 1 ? 3 : 2;
+		Iteration it = {.X = &space, .o = &o};
+		double axes = kind == 1 ? 3 : 2;
+		o.penalty_within = kind == 2 ? "slices" : "volume";
 		assert_true(fabs(gradient_bound(&it) - 4 * axes) < 1e-12);
 	}
 }

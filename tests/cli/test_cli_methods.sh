@@ -34,11 +34,14 @@ check "too little memory for sirt" 1 recon s.h5 --method sirt --memory 100K --ba
 has "its message" err "0.09766 MiB of memory are too few: one slice alone needs"
 check "too little memory for tv" 1 recon s.h5 --method pdhg --strength 1 --memory 90M --backend cpu -o x2.h5
 has "its message" err "pdhg of 24 slices together needs"
-has "the reason" err "as its penalty couples neighbouring slices"
+has "the reason" err "as its penalty couples neighbouring slices; set --penalty-within to 'slices'"
+check "tv within slices" 0 recon s.h5 --method pdhg --strength 1 --penalty-within slices --iterations 1 \
+	--memory 105M --backend cpu --verbose -o slices.h5
+has "its groups" out "plan      2 slabs of up to 16 slices"
 check "a preview of sirt" 0 recon s.h5 --method sirt --iterations 1 --preview -o seen.npy
 there seen_xy.png
 check "the plan of sirt" 0 recon s.h5 --method sirt --dry-run --verbose -o x2.h5
-has "its slabs" out "plan      2 slabs of up to 12 slices"
+has "its slabs" out "plan      2 slabs of up to 16 slices"
 check "no output named" 0 recon s.h5 --method cgls --iterations 1 --rows 0:3 --verbose
 there s_rec/recon_00002.tiff
 has "the kernels" out "kernels   forward s"

@@ -65,7 +65,7 @@ while read -r option value text; do
 	scan=s.h5
 	case $option in
 	--seed) method=(--method sart) ;;
-	--huber | --regulariser) method=(--method fista) ;;
+	--huber | --regulariser | --penalty-within) method=(--method fista) ;;
 	--tolerance | --keep-best | --every | --voxel-interpolation) method=(--method sirt) ;;
 	--resume) continue ;; # of a run, any; its other row needs a checkpoint
 	--source-* | --tilt | --pitch) scan=s.npy ;; # one without a geometry of its own

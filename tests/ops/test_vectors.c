@@ -184,18 +184,19 @@ static void lengths(void **state)
 	}
 }
 
-/* Of a volume and of one slice: the definition, and the adjoint of it. */
+/* Of one slice, of slices one by one, and of a volume: the definition, and its adjoint. */
 static void gradients(void **state)
 {
 	Vectors *all = *state;
 	enum { NZ = 4, NY = 5, NX = 7 };
-	for (int64_t nz = 1; nz <= NZ; nz += NZ - 1) {
-		int64_t shape[3] = {nz, NY, NX}, n = nz * NY * NX, parts = nz > 1 ? 3 : 2;
+	for (int kind = 0; kind < 3; kind++) {
+		int64_t nz = kind == 0 ? 1 : NZ, shape[3] = {nz, NY, NX}, n = nz * NY * NX;
+		int parts = kind == 2 ? 3 : 2;
 		const int64_t stride[3] = {1, NX, NX * NY}, extent[3] = {NX, NY, nz};
 		float *X = all->vectors[1] + BEFORE, *Y = all->vectors[2] + BEFORE;
 		float *x = all->x + BEFORE, *field = all->out + BEFORE;
 		load(all);
-		OK(all->type->vector->gradient(all->backend, shape, X, Y));
+		OK(all->type->vector->gradient(all->backend, shape, parts, X, Y));
 		fetch(all);
 		for (int64_t i = 0; i < parts * n; i++) {
 			int64_t k = i / n, at = i % n;
@@ -204,7 +205,7 @@ static void gradients(void **state)
 		}
 		double forward = case_dot(field, all->y + BEFORE, parts * n);
 		load(all);
-		OK(all->type->vector->gradient_adjoint(all->backend, shape, Y, X));
+		OK(all->type->vector->gradient_adjoint(all->backend, shape, parts, Y, X));
 		OK(all->type->vector->copy(all->backend, n, X, Y));
 		fetch(all);
 		near(case_dot(x, all->out + BEFORE, n), forward, "adjoint", 0);

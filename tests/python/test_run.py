@@ -334,6 +334,14 @@ def test_from_several_threads(scans, tmp_path):
     assert not failures and len({files(tmp_path / f"{i}.npy") for i in range(4)}) == 1
 
 
+def test_penalty_within_slices(tall, tmp_path):
+    path, A, b, _ = tall
+    options = dict(strength=0.5, iterations=3, norm=50.0, penalty_within="slices")
+    report, wanted = tomos.run(path, tmp_path / "v.npy", "pdhg", **options), tomos.pdhg(A, b, **options)
+    assert report.slabs == 3
+    np.testing.assert_allclose(np.load(report.output), wanted, atol=2e-6 * np.abs(wanted).max())
+
+
 @pytest.mark.parametrize("options, failure, message", [
     (dict(filtr="hann"), TypeError, "tomos.run has no option 'filtr'; did you mean 'filter'"),
     (dict(filter="hans"), ValueError, "filter 'hans' is not known; did you mean 'hann'"),
@@ -368,6 +376,8 @@ def test_from_several_threads(scans, tmp_path):
      "has the shape 36 x 12 x 40, but"),
     (dict(angles=np.arange(VIEWS) * 5.0), ValueError, "look like degrees: give degrees=True"),
     (dict(memory="1K"), MemoryError, "MiB of memory are too few"),
+    (dict(method="pdhg", strength=1.0, memory="80M"), MemoryError,
+     "set the option 'penalty_within' to 'slices'"),
     (dict(memory="3 X"), ValueError, "the unit 'X' is not known for a size"),
     (dict(memory=None, iterations=2.5, method="sirt"), TypeError,
      "iterations=2.5 is not of the kind"),

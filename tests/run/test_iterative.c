@@ -116,6 +116,31 @@ static void every_coupling(void **state)
 	both_ways(&j);
 }
 
+static const char *const penalised[] = {"fista", "pdhg", "asd-pocs"};
+
+static void penalise_slices(StackJob *j, const char *method, const char *scan)
+{
+	bool asd = strcmp(method, "asd-pocs") == 0;
+	stack_job(j, method, scan, "v.npy");
+	complete(j);
+	j->algebraic.strength = asd ? 0 : 0.5;
+	j->algebraic.penalty_within = "slices";
+}
+
+/* Penalties within slices do not couple groups: the same volume in ample memory and in little. */
+static void penalties_in_slices(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2 * COUNT(penalised); i++) {
+		StackJob j;
+		penalise_slices(&j, penalised[i / 2], i % 2 ? "fan.h5" : "parallel.h5");
+		if (i % 2)
+			j.algebraic.regulariser = i / 2 < 2 ? "huber" : "tv";
+		assert_int_equal(coupling_of(&j), COUPLING_SUMS);
+		both_ways(&j);
+	}
+}
+
 /* Ray weights, a start and a truth, each read slab by slab. */
 static void files_of_slabs(void **state)
 {
@@ -146,15 +171,15 @@ static void files_of_slabs(void **state)
 /* ---- against the methods themselves --------------------------------------------------------- */
 
 /* x of some slices by tomos_reconstruct, the rest of `one` is left. */
-static void by_hand(const char *method, int64_t first, int64_t count)
+static void by_hand(const StackJob *j, int64_t first, int64_t count)
 {
 	static float b[STACK_RAYS];
-	tomos_algebraic_options o = tomos_algebraic_defaults();
+	tomos_algebraic_options o = j->algebraic;
 	tomos_geometry *scan;
 	tomos_backend *backend;
 	tomos_grid grid;
 	tomos_op *op;
-	o.iterations = 4;
+	o.history = NULL;
 	for (int64_t v = 0; v < STACK_VIEWS; v++)
 		memcpy(b + v * count * STACK_COLUMNS,
 			sinogram + (v * STACK_ROWS + first) * STACK_COLUMNS,
@@ -167,7 +192,7 @@ static void by_hand(const char *method, int64_t first, int64_t count)
 	const tomos_array data = tomos_array_of(b, STACK_VIEWS, count, STACK_COLUMNS);
 	const tomos_array x =
 		tomos_array_of(one + first * STACK_SLICE, count, STACK_COLUMNS, STACK_COLUMNS);
-	assert_ok(tomos_reconstruct(op, method, &data, &x, &o, NULL));
+	assert_ok(tomos_reconstruct(op, j->job.method, &data, &x, &o, NULL));
 	tomos_op_free(op);
 	tomos_backend_close(backend);
 	tomos_geometry_free(scan);
@@ -180,14 +205,38 @@ static void as_in_memory(void **state)
 	stack_job(&j, "sirt", "parallel.h5", "v.npy");
 	assert_ok(tomos_run(&j.job, NULL));
 	stack_read(j.output, two, STACK_ROWS);
-	by_hand("sirt", 0, STACK_ROWS);
+	by_hand(&j, 0, STACK_ROWS);
 	assert_true(stack_distance(one, two, STACK_VOXELS) < 1e-6);
 	stack_job(&j, "cgls", "parallel.h5", "v.npy");
 	assert_ok(tomos_run(&j.job, NULL));
 	stack_read(j.output, two, STACK_ROWS);
 	for (int64_t first = 0; first < STACK_ROWS; first += 16)
-		by_hand("cgls", first, min64(16, STACK_ROWS - first));
+		by_hand(&j, first, min64(16, STACK_ROWS - first));
 	assert_true(stack_distance(one, two, STACK_VOXELS) < 1e-6);
+}
+
+/* A method on all slices, with a step that does not depend on them, and on each slice alone: what a
+ * slice becomes does not depend on its neighbours. In a run, a group of slices is such a volume. */
+static void slices_of_a_penalty(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		StackJob j;
+		penalise_slices(&j, penalised[i], "parallel.h5");
+		j.algebraic.norm = 40;
+		by_hand(&j, 0, STACK_ROWS);
+		memcpy(two, one, sizeof one);
+		for (int64_t k = 0; k < STACK_ROWS; k++)
+			by_hand(&j, k, 1);
+		assert_true(stack_distance(one, two, STACK_VOXELS) < 1e-6);
+		j.algebraic.penalty_within = "volume";
+		by_hand(&j, 0, STACK_ROWS);
+		assert_true(stack_distance(one, two, STACK_VOXELS) > 1e-4);
+		j.algebraic.penalty_within = "slices";
+		assert_ok(tomos_run(&j.job, NULL));
+		stack_read(j.output, one, STACK_ROWS);
+		assert_true(stack_distance(one, two, STACK_VOXELS) < 1e-6);
+	}
 }
 
 /* Groups are counted from slice 0: 16 to 31 are the same without those above and below. */
@@ -288,7 +337,9 @@ static void rejections(void **state)
 	stack_job(&j, "fista", "parallel.h5", "no.npy");
 	j.run.memory = 20 << 20;
 	j.algebraic.strength = 1;
-	rejected(&j, "as its penalty couples neighbouring slices");
+	rejected(&j,
+		"as its penalty couples neighbouring slices; set the option 'penalty_within' to "
+		"'slices'");
 	const tomos_array array = tomos_array_of(one, STACK_ROWS, STACK_COLUMNS, STACK_COLUMNS);
 	stack_job(&j, "sirt", "parallel.h5", "no.npy");
 	j.algebraic.mask = &array;
@@ -346,6 +397,7 @@ static void allocation_failures(void **state)
 }
 
 #define TESTS(T) \
-	T(every_method), T(every_coupling), T(files_of_slabs), T(as_in_memory), T(slices_alone), \
-		T(window_of_integers), T(rejections), T(sizes), T(allocation_failures)
+	T(every_method), T(every_coupling), T(penalties_in_slices), T(slices_of_a_penalty), \
+		T(files_of_slabs), T(as_in_memory), T(slices_alone), T(window_of_integers), \
+		T(rejections), T(sizes), T(allocation_failures)
 TEST_MAIN(TESTS, make_scans, scratch_remove)

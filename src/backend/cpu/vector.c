@@ -346,26 +346,26 @@ static void adjoint_slice(void *user, int64_t z)
 	}
 }
 
-static tomos_status differences(
-	void (*slice)(void *user, int64_t z), const int64_t shape[3], const float *from, float *to)
+static tomos_status differences(void (*slice)(void *user, int64_t z), const int64_t shape[3],
+	int parts, const float *from, float *to)
 {
-	Differences d = {shape, from, to, shape[0] > 1 ? 3 : 2};
+	Differences d = {shape, from, to, parts};
 	parallel_for(shape[0], slice, &d);
 	return TOMOS_OK;
 }
 
 static tomos_status cpu_gradient(
-	tomos_backend *b, const int64_t shape[3], const float *x, float *field)
+	tomos_backend *b, const int64_t shape[3], int parts, const float *x, float *field)
 {
 	(void)b;
-	return differences(gradient_slice, shape, x, field);
+	return differences(gradient_slice, shape, parts, x, field);
 }
 
 static tomos_status cpu_gradient_adjoint(
-	tomos_backend *b, const int64_t shape[3], const float *field, float *x)
+	tomos_backend *b, const int64_t shape[3], int parts, const float *field, float *x)
 {
 	(void)b;
-	return differences(adjoint_slice, shape, field, x);
+	return differences(adjoint_slice, shape, parts, field, x);
 }
 
 const BackendVector cpu_vector = {

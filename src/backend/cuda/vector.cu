@@ -328,12 +328,12 @@ static __global__ void gradient_adjoint_kernel(const Differences d)
 }
 
 static tomos_status run_differences(tomos_backend *b, void (*kernel)(const Differences),
-	const int64_t shape[3], const float *from, float *to)
+	const int64_t shape[3], int parts, const float *from, float *to)
 {
 	const Differences d = {.n = {shape[2], shape[1], shape[0]},
 		.stride = {1, shape[2], shape[1] * shape[2]},
 		.count = shape[0] * shape[1] * shape[2],
-		.parts = shape[0] > 1 ? 3 : 2,
+		.parts = parts,
 		.from = from,
 		.to = to};
 	TRY(cuda_use(b));
@@ -343,15 +343,15 @@ static tomos_status run_differences(tomos_backend *b, void (*kernel)(const Diffe
 }
 
 static tomos_status cuda_gradient(
-	tomos_backend *b, const int64_t shape[3], const float *x, float *field)
+	tomos_backend *b, const int64_t shape[3], int parts, const float *x, float *field)
 {
-	return run_differences(b, gradient_kernel, shape, x, field);
+	return run_differences(b, gradient_kernel, shape, parts, x, field);
 }
 
 static tomos_status cuda_gradient_adjoint(
-	tomos_backend *b, const int64_t shape[3], const float *field, float *x)
+	tomos_backend *b, const int64_t shape[3], int parts, const float *field, float *x)
 {
-	return run_differences(b, gradient_adjoint_kernel, shape, field, x);
+	return run_differences(b, gradient_adjoint_kernel, shape, parts, field, x);
 }
 
 const BackendVector cuda_vector = {BACKEND_VECTOR(cuda), .residual = cuda_residual};

@@ -165,11 +165,11 @@ static tomos_status opencl_normalise(tomos_backend *b, int64_t n, int parts, flo
 	return lengths(b, n, parts, least, 0, y);
 }
 
-static tomos_status differences(
-	tomos_backend *b, int task, const int64_t shape[3], const float *from, float *to)
+static tomos_status differences(tomos_backend *b, int task, const int64_t shape[3], int components,
+	const float *from, float *to)
 {
 	OpenclPlace source, target;
-	cl_int parts = shape[0] > 1 ? 3 : 2;
+	cl_int parts = components;
 	TRY(opencl_place(b, from, &source));
 	TRY(opencl_place(b, to, &target));
 	const OpenclArg args[] = {ARG(shape[2]), ARG(shape[1]), ARG(shape[0]), ARG(parts),
@@ -178,15 +178,15 @@ static tomos_status differences(
 }
 
 static tomos_status opencl_gradient(
-	tomos_backend *b, const int64_t shape[3], const float *x, float *field)
+	tomos_backend *b, const int64_t shape[3], int parts, const float *x, float *field)
 {
-	return differences(b, TASK_vector_gradient, shape, x, field);
+	return differences(b, TASK_vector_gradient, shape, parts, x, field);
 }
 
 static tomos_status opencl_gradient_adjoint(
-	tomos_backend *b, const int64_t shape[3], const float *field, float *x)
+	tomos_backend *b, const int64_t shape[3], int parts, const float *field, float *x)
 {
-	return differences(b, TASK_vector_gradient_adjoint, shape, field, x);
+	return differences(b, TASK_vector_gradient_adjoint, shape, parts, field, x);
 }
 
 const BackendVector opencl_vector = {BACKEND_VECTOR(opencl)};
