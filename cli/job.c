@@ -60,7 +60,7 @@ done:
 static void say_line(void *user, const char *line)
 {
 	(void)user;
-	if (strncmp(line, "warning", 7) == 0)
+	if (strncmp(line, "warning", 7) == 0 || strncmp(line, "note", 4) == 0)
 		note_line(line);
 	else
 		say("%s\n", line);

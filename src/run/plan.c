@@ -231,7 +231,7 @@ static int64_t even_thickness(const FileRun *r, int64_t thick)
 {
 	int64_t count = (r->slices + thick - 1) / thick, even = (r->slices + count - 1) / count;
 	if (r->iterative.grouped)
-		return GROUP_SLICES;
+		return min64(GROUP_SLICES, r->slices);
 	if (r->iterates && count > 1 && thick >= GROUP_SLICES)
 		return thick / GROUP_SLICES * GROUP_SLICES;
 	if (!r->iterates && r->stacked && count > 1)

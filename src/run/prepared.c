@@ -162,6 +162,21 @@ static tomos_status say_unusual(const tomos_prepared *p, const tomos_job *job)
 	return TOMOS_OK;
 }
 
+/* Warns about files missing from a folder: the views after a gap would get wrong angles. */
+static tomos_status say_missing(const tomos_prepared *p, const tomos_job *job)
+{
+	for (int i = TOMOS_VIEWS; i <= TOMOS_DARKS; i++) {
+		Gap gap;
+		TRY(frames_gap(&p->scan->sets[i], &gap));
+		if (gap.number >= 0)
+			TRY(job_say(job,
+				"warning: number %lld is missing after '%.300s'; the files are "
+				"used as if they were complete",
+				(long long)gap.number, gap.after));
+	}
+	return TOMOS_OK;
+}
+
 static tomos_status open_into(
 	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress)
 {
@@ -175,6 +190,7 @@ static tomos_status open_into(
 	TRY(check_counts(p));
 	TRY(take_geometry(p, job, progress));
 	TRY(say_unusual(p, job));
+	TRY(say_missing(p, job));
 	return say_truncated(p, job, run.columns, progress);
 }
 

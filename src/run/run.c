@@ -144,6 +144,18 @@ static tomos_status say_gaps(const FileRun *r)
 		covered * degrees, needed * degrees);
 }
 
+static tomos_status say_no_penalty(const FileRun *r)
+{
+	const tomos_algebraic_options *o = &r->iterative.o;
+	bool expected = r->iterates && tomos_method_uses(r->method, "regulariser") &&
+			strcmp(o->regulariser, "none") != 0;
+	if (!expected || o->strength != 0)
+		return TOMOS_OK;
+	return job_say(r->job,
+		"note: %s has no penalty without the option 'strength': plain least squares",
+		r->method);
+}
+
 static tomos_status say_plan(const FileRun *r)
 {
 	const tomos_prepared *p = r->prepared;
@@ -166,6 +178,7 @@ static tomos_status say_plan(const FileRun *r)
 			(long long)r->first_slice, (long long)(r->first_slice + r->slices - 1),
 			(long long)r->grid.n[2]));
 	TRY(say_gaps(r));
+	TRY(say_no_penalty(r));
 	double passes = r->iterates ? 2 * (double)r->iterative.o.iterations : 1;
 	return job_say(r->job,
 		"plan      %lld slab%s of up to %lld slice%s, %.0f MiB of %.0f MiB memory, %.4g G "

@@ -256,6 +256,60 @@ done:
 	return status;
 }
 
+/* ---- missing files ------------------------------------------------------------------------ */
+
+typedef struct {
+	char path[4096]; /* the file before */
+	size_t prefix;   /* characters before its number */
+	int64_t number;  /* -1: it has none */
+	int64_t step;    /* the smallest so far between two numbers; 0: none yet */
+	Gap *gap;
+} Numbering;
+
+/* The number at the end of a name, before its ending; -1: there is none. */
+static int64_t last_number(const char *path, size_t *prefix)
+{
+	const char *dot = strrchr(path, '.'), *first = dot;
+	while (first && first > path && isdigit((unsigned char)first[-1]))
+		first--;
+	*prefix = first ? (size_t)(first - path) : 0;
+	return first && first < dot && dot - first < 18 ? strtoll(first, NULL, 10) : -1;
+}
+
+/* In the second pass, a step larger than the smallest one is a gap. */
+static tomos_status next_file(void *user, const char *path)
+{
+	Numbering *n = user;
+	Gap *gap = n->gap;
+	size_t prefix;
+	int64_t number = last_number(path, &prefix), step = number - n->number;
+	bool next = number >= 0 && n->number >= 0 && step > 0 && prefix == n->prefix &&
+		    strncmp(path, n->path, prefix) == 0;
+	if (next && gap->step > 0 && step > gap->step && gap->number < 0) {
+		gap->number = n->number + gap->step;
+		snprintf(gap->after, sizeof gap->after, "%s", n->path);
+	}
+	if (next && (n->step == 0 || step < n->step))
+		n->step = step;
+	snprintf(n->path, sizeof n->path, "%s", path);
+	n->prefix = prefix;
+	n->number = number;
+	return TOMOS_OK;
+}
+
+tomos_status frames_gap(const FrameSet *set, Gap *gap)
+{
+	*gap = (Gap){.number = -1};
+	if (!set->file)
+		return TOMOS_OK;
+	for (int pass = 0; pass < 2; pass++) { /* the smallest step first, then the gap */
+		Numbering n = {.number = -1, .gap = gap};
+		TRY(io_sources(set->file, next_file, &n));
+		gap->step = n.step;
+	}
+	return TOMOS_OK;
+}
+
 static tomos_status stack_probe(const File *look, bool *fits)
 {
 	*fits = io_is_directory(look->path);

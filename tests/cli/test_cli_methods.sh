@@ -38,6 +38,16 @@ has "the reason" err "as its penalty couples neighbouring slices; set --penalty-
 check "tv within slices" 0 recon s.h5 --method pdhg --strength 1 --penalty-within slices --iterations 1 \
 	--memory 105M --backend cpu --verbose -o slices.h5
 has "its groups" out "plan      2 slabs of up to 16 slices"
+if grep -q "^note" err; then bad "a note about the penalty"; else ok "no note about the penalty"; fi
+check "fista without a penalty" 0 recon s.h5 --method fista --iterations 1 --rows 0:2 -o fista.h5
+has "a note" err "note: fista has no penalty without --strength: plain least squares"
+check "fista that asks for none" 0 recon s.h5 --method fista --regulariser none --iterations 1 --rows 0:2 \
+	--overwrite -o fista.h5
+if grep -q "^note" err; then bad "a note about the penalty"; else ok "no note about the penalty"; fi
+check "a scan as a folder" 0 convert s.h5 views/
+rm views/*_00007.tiff
+check "a folder with a gap" 0 recon views --arc 180 --axis 16.5 --rows 0:1 -o gap.h5
+has "the missing number" err "warning: number 7 is missing after 'views/"
 check "a preview of sirt" 0 recon s.h5 --method sirt --iterations 1 --preview -o seen.npy
 there seen_xy.png
 check "the plan of sirt" 0 recon s.h5 --method sirt --dry-run --verbose -o x2.h5

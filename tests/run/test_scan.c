@@ -1,4 +1,5 @@
 /* Scans of every kind: found from the content, read in parts, and rejected with a message. */
+#include "run/scan.h" /* first: cmocka makes a macro of fail() */
 #include "scan_help.h"
 
 /* ---- Data Exchange ------------------------------------------------------------------------ */
@@ -295,6 +296,41 @@ static void tiff_folders(void **state)
 	assert_says("odd/' has no .tif or .tiff files like 'none*'");
 }
 
+static void assert_gap(const char *path, int64_t number, const char *after)
+{
+	tomos_scan *scan;
+	Gap gap;
+	assert_ok(tomos_scan_open(&scan, path, NULL));
+	assert_ok(frames_gap(&scan->sets[TOMOS_VIEWS], &gap));
+	assert_int_equal(gap.number, number);
+	assert_non_null(strstr(gap.after, after));
+	tomos_scan_close(scan);
+}
+
+/* The first number missing, of files numbered in steps of 1 and of 5, without zeros before them. */
+static void missing_numbers(void **state)
+{
+	(void)state;
+	char name[64];
+	mkdir(at("gaps"), 0777);
+	mkdir(at("fives"), 0777);
+	put_pictures("gaps/raw_%d.tif", TOMOS_VIEWS, 12, 3);
+	for (int i = 0; i < 6; i++) {
+		snprintf(name, sizeof name, "fives/p%03d.tif", 5 * i);
+		put_picture(name, TOMOS_VIEWS, i);
+	}
+	assert_gap(at("gaps"), -1, "");
+	assert_gap(at("fives"), -1, "");
+	assert_int_equal(unlink(at("gaps/raw_10.tif")), 0);
+	assert_gap(at("gaps"), 10, "gaps/raw_9.tif");
+	assert_int_equal(unlink(at("gaps/raw_4.tif")), 0);
+	assert_gap(at("gaps"), 4, "gaps/raw_3.tif");
+	assert_int_equal(unlink(at("fives/p015.tif")), 0);
+	assert_gap(at("fives"), 15, "fives/p010.tif");
+	put_pictures("gaps/alone%c.tif", TOMOS_VIEWS, 2, 'a'); /* names without numbers */
+	assert_gap(at("gaps/alone*"), -1, "");
+}
+
 /* ---- rejections ----------------------------------------------------------------------------- */
 
 static void rejections(void **state)
@@ -422,6 +458,6 @@ static void measured(void **state)
 
 #define TESTS(T) \
 	T(exchange), T(exchange_sinograms), T(others_in_files), T(nexus), T(nexus_virtual), \
-		T(missing_plugin), T(tiff_folder), T(tiff_folders), T(rejections), \
-		T(nexus_rejections), T(allocation_failures), T(measured)
+		T(missing_plugin), T(tiff_folder), T(tiff_folders), T(missing_numbers), \
+		T(rejections), T(nexus_rejections), T(allocation_failures), T(measured)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)
