@@ -8,8 +8,6 @@
 #include "backend/cpu/level/simd.h"
 #include "kernel/footprint.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
 enum {
 	MOST_PIXELS = 8, /* of a footprint in either direction; larger ones are computed singly */
 	MOST_PLACE = 1 << 20, /* positions from here on are beyond every detector */

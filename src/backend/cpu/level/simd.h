@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#define INLINE static inline __attribute__((always_inline))
+
 #if defined TOMOS_LEVEL_avx512
 #include <immintrin.h>
 enum { LANES = 16, WINDOW = 32 };
@@ -16,6 +18,8 @@ enum { LANES = 8, WINDOW = 16 };
 #else
 #if defined TOMOS_LEVEL_neon
 #include <arm_neon.h>
+#elif defined __SSE2__
+#include <emmintrin.h>
 #endif
 enum { LANES = 4, WINDOW = 16 };
 #endif
@@ -153,23 +157,21 @@ static inline vf vf_where(vi mask, vf v)
 /* v clamped to [low, high]; NaN becomes low */
 static inline vf vf_clamp(vf v, float low, float high)
 {
-#if defined TOMOS_LEVEL_avx512
-	return (vf)_mm512_min_ps(
-		_mm512_max_ps((__m512)v, _mm512_set1_ps(low)), _mm512_set1_ps(high));
-#elif defined TOMOS_LEVEL_avx2
-	return (vf)_mm256_min_ps(
-		_mm256_max_ps((__m256)v, _mm256_set1_ps(low)), _mm256_set1_ps(high));
-#else
-	vf least = low + (vf){0}, most = high + (vf){0};
-	v = (vf)(((vi)v & (v > least)) | ((vi)least & ~(v > least)));
-	return (vf)(((vi)v & (v < most)) | ((vi)most & ~(v < most)));
-#endif
+	return vf_min(vf_max(v, vf_all(low)), vf_all(high));
 }
 
 static inline vf vf_floor(vf v)
 {
+#if defined TOMOS_LEVEL_avx512
+	return (vf)_mm512_roundscale_ps((__m512)v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+#elif defined TOMOS_LEVEL_avx2
+	return (vf)_mm256_floor_ps((__m256)v);
+#elif defined TOMOS_LEVEL_neon
+	return (vf)vrndmq_f32((float32x4_t)v);
+#else
 	vf whole = vi_float(vf_truncate(v));
 	return whole - vf_where(whole > v, vf_all(1));
+#endif
 }
 
 static inline vf vf_sqrt(vf v)
@@ -178,10 +180,31 @@ static inline vf vf_sqrt(vf v)
 	return (vf)_mm512_sqrt_ps((__m512)v);
 #elif defined TOMOS_LEVEL_avx2
 	return (vf)_mm256_sqrt_ps((__m256)v);
+#elif defined TOMOS_LEVEL_neon
+	return (vf)vsqrtq_f32((float32x4_t)v);
+#elif defined __SSE2__
+	return (vf)_mm_sqrt_ps((__m128)v);
 #else
 	for (int l = 0; l < LANES; l++)
 		v[l] = __builtin_sqrtf(v[l]);
 	return v;
+#endif
+}
+
+/* The square root of v > 0, by an approximation and a step of Newton's method where that is faster
+ * than the instruction. */
+static inline vf vf_root(vf v)
+{
+#if defined TOMOS_LEVEL_avx512
+	vf inverse = (vf)_mm512_rsqrt14_ps((__m512)v);
+#elif defined TOMOS_LEVEL_avx2
+	vf inverse = (vf)_mm256_rsqrt_ps((__m256)v);
+#endif
+#if defined TOMOS_LEVEL_avx512 || defined TOMOS_LEVEL_avx2
+	vf root = v * inverse;
+	return root + 0.5F * inverse * (v - root * root);
+#else
+	return vf_sqrt(v);
 #endif
 }
 
@@ -210,45 +233,39 @@ static inline vf vf_pick(const float *p, vi index)
 #endif
 }
 
-/* p[index] by a gather instruction, for any index. */
-static inline vf vf_gather(const float *p, vi index)
-{
-#if defined TOMOS_LEVEL_avx512
-	return (vf)_mm512_i32gather_ps((__m512i)index, p, 4);
-#elif defined TOMOS_LEVEL_avx2
-	return (vf)_mm256_i32gather_ps(p, (__m256i)index, 4);
-#else
-	vf v;
-	for (int l = 0; l < LANES; l++)
-		v[l] = p[index[l]];
-	return v;
-#endif
-}
-
-#if defined TOMOS_LEVEL_avx512 || defined TOMOS_LEVEL_avx2
 #if defined TOMOS_LEVEL_avx512
 #define UNPACK(half, kind, a, b) ((vf)_mm512_unpack##half##_##kind(CAST_##kind(a), CAST_##kind(b)))
 #define CAST_ps(v) ((__m512)(v))
 #define CAST_pd(v) ((__m512d)(v))
-#else
+#elif defined TOMOS_LEVEL_avx2
 #define UNPACK(half, kind, a, b) ((vf)_mm256_unpack##half##_##kind(CAST_##kind(a), CAST_##kind(b)))
 #define CAST_ps(v) ((__m256)(v))
 #define CAST_pd(v) ((__m256d)(v))
-#endif
-
+#elif defined __SSE2__
+#define UNPACK(half, kind, a, b) ((vf)_mm_unpack##half##_##kind(CAST_##kind(a), CAST_##kind(b)))
+#define CAST_ps(v) ((__m128)(v))
+#define CAST_pd(v) ((__m128d)(v))
 #endif
 
 /* Transposes the 4 x 4 squares of four rows: afterwards 128-bit quarter q of vector c holds column
  * 4q + c. */
 static inline void transpose_four(const vf m[4], vf fours[4])
 {
-#if defined TOMOS_LEVEL_avx512 || defined TOMOS_LEVEL_avx2
+#if defined UNPACK
 	vf low[2] = {UNPACK(lo, ps, m[0], m[1]), UNPACK(lo, ps, m[2], m[3])};
 	vf high[2] = {UNPACK(hi, ps, m[0], m[1]), UNPACK(hi, ps, m[2], m[3])};
 	fours[0] = UNPACK(lo, pd, low[0], low[1]);
 	fours[1] = UNPACK(hi, pd, low[0], low[1]);
 	fours[2] = UNPACK(lo, pd, high[0], high[1]);
 	fours[3] = UNPACK(hi, pd, high[0], high[1]);
+#elif defined TOMOS_LEVEL_neon
+	float32x4x2_t low = vtrnq_f32((float32x4_t)m[0], (float32x4_t)m[1]);
+	float32x4x2_t high = vtrnq_f32((float32x4_t)m[2], (float32x4_t)m[3]);
+	for (int i = 0; i < 2; i++) {
+		fours[i] = (vf)vcombine_f32(vget_low_f32(low.val[i]), vget_low_f32(high.val[i]));
+		fours[2 + i] =
+			(vf)vcombine_f32(vget_high_f32(low.val[i]), vget_high_f32(high.val[i]));
+	}
 #else
 	for (int i = 0; i < 4; i++)
 		for (int j = 0; j < 4; j++)

@@ -5,8 +5,6 @@
 #include <math.h>
 #include "backend/cpu/cpu.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* Number of consecutive vectors of pixels whose positions are computed from that of the first by
  * adding fixed-point steps. */
 enum { BLOCKS = 4 };

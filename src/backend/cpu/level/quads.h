@@ -1,0 +1,77 @@
+/* Four neighbouring floats at each lane's own place in memory, by one load or store per lane:
+ * faster than four gathers or scatters. */
+#ifndef TOMOS_BACKEND_CPU_LEVEL_QUADS_H
+#define TOMOS_BACKEND_CPU_LEVEL_QUADS_H
+
+#include "backend/cpu/level/simd.h"
+
+/* 128 bits of a vector. */
+typedef float quad __attribute__((vector_size(16)));
+
+static inline quad vf_quarter(vf v, const int q)
+{
+#if defined TOMOS_LEVEL_avx512
+	return (quad)(q == 0   ? _mm512_castps512_ps128((__m512)v)
+		      : q == 1 ? _mm512_extractf32x4_ps((__m512)v, 1)
+		      : q == 2 ? _mm512_extractf32x4_ps((__m512)v, 2)
+			       : _mm512_extractf32x4_ps((__m512)v, 3));
+#elif defined TOMOS_LEVEL_avx2
+	return (quad)(q == 0 ? _mm256_castps256_ps128((__m256)v)
+			     : _mm256_extractf128_ps((__m256)v, 1));
+#else
+	(void)q;
+	return v;
+#endif
+}
+
+static inline quad quad_load(const float *p)
+{
+	quad v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+
+/* The vector of the four floats at p[at[0]], p[at[4]], p[at[8]] and so on. */
+static inline vf vf_load_quarters(const float *p, const int32_t *at)
+{
+#if defined TOMOS_LEVEL_avx512
+	__m512 v = _mm512_castps128_ps512(_mm_loadu_ps(p + at[0]));
+	v = _mm512_insertf32x4(v, _mm_loadu_ps(p + at[4]), 1);
+	v = _mm512_insertf32x4(v, _mm_loadu_ps(p + at[8]), 2);
+	return (vf)_mm512_insertf32x4(v, _mm_loadu_ps(p + at[12]), 3);
+#elif defined TOMOS_LEVEL_avx2
+	__m256 v = _mm256_castps128_ps256(_mm_loadu_ps(p + at[0]));
+	return (vf)_mm256_insertf128_ps(v, _mm_loadu_ps(p + at[4]), 1);
+#else
+	return quad_load(p + at[0]);
+#endif
+}
+
+/* m[j] = p[at + j] for j < 4, in each lane. */
+static inline void vf_load_fours(const float *p, const vi *at, vf m[4])
+{
+	const int32_t *each = (const int32_t *)at;
+	vf quarters[4];
+	__asm__("" : "+m"(each));
+	for (int i = 0; i < 4; i++)
+		quarters[i] = vf_load_quarters(p, each + i);
+	transpose_four(quarters, m);
+}
+
+/* p[at + j] += m[j] for j < 4, one lane after the other. Neighbouring lanes, which often add to the
+ * same place, are apart in this order. */
+static inline void vf_add_fours(float *p, const vi *at, const vf m[4])
+{
+	const int32_t *each = (const int32_t *)at;
+	vf quarters[4];
+	__asm__("" : "+m"(each));
+	transpose_four(m, quarters);
+	for (int i = 0; i < 4; i++)
+		for (int q = 0; q < LANES / 4; q++) {
+			float *to = p + each[4 * q + i];
+			quad sum = quad_load(to) + vf_quarter(quarters[i], q);
+			memcpy(to, &sum, sizeof sum);
+		}
+}
+
+#endif
