@@ -32,7 +32,9 @@ class Option(ctypes.Structure):
 
 
 INT, REAL, ANGLE, FLAG, TEXT, CHOICE = range(6)  # tomos_option_kind
-SCALARS = {INT: c_int64, REAL: c_double, ANGLE: c_double, FLAG: c_int64, TEXT: c_char_p, CHOICE: c_char_p}
+LENGTH, ENERGY, SIZE = range(11, 14)
+SCALARS = {INT: c_int64, REAL: c_double, ANGLE: c_double, FLAG: c_int64, TEXT: c_char_p, CHOICE: c_char_p,
+           LENGTH: c_double, ENERGY: c_double, SIZE: c_int64}
 
 
 class Tomos:
@@ -76,7 +78,7 @@ class Tomos:
                 value = value.encode()
                 self.texts.append(value)
             else:
-                value = float(value or 0) if row.kind in (REAL, ANGLE) else int(value or 0)
+                value = float(value or 0) if SCALARS[row.kind] is c_double else int(value or 0)
             SCALARS[row.kind].from_buffer(struct, row.offset).value = value
         if given:
             raise KeyError(f"{group} has no option {', '.join(given)}")
@@ -120,6 +122,9 @@ class Astra:
         volume = astra.create_vol_geom(n, n)
         scan = astra.create_proj_geom("parallel", 1.0, n, angles)
         self.projector = astra.create_projector("linear", scan, volume)
+        self.connect(volume, scan, image, sinogram)
+
+    def connect(self, volume, scan, image, sinogram):
         self.image = astra.data2d.create("-vol", volume, image)
         self.projected = astra.data2d.create("-sino", scan)
         self.sinogram = astra.data2d.create("-sino", scan, sinogram)

@@ -1,4 +1,5 @@
 /* CUDA backend: opening a GPU, its memory and streams, and transfers from and to host arrays. */
+#include <stdlib.h>
 #include "backend/cuda/cuda.h"
 
 enum { SCRATCH_FLOATS = 512 << 20, FILTER_FLOATS = 128 << 20 };
@@ -283,21 +284,40 @@ static void cuda_release(tomos_backend *b, float *data)
 	(void)cudaGetLastError(); /* or the next launch would report this error */
 }
 
-/* Largest shared memory of a block on the current GPU, in bytes. */
-static int most_shared(void)
+/* An attribute of the current GPU; `otherwise` where there is none, so that the choice of kernels
+ * can be tested. */
+static int attribute(cudaDeviceAttr what, int otherwise)
 {
-	int device, most = 0;
-	return cudaGetDevice(&device) == cudaSuccess &&
-			       cudaDeviceGetAttribute(&most,
-				       cudaDevAttrMaxSharedMemoryPerBlockOptin,
-				       device) == cudaSuccess
-		       ? most
-		       : 0;
+	int device, value = 0;
+	if (cudaGetDevice(&device) != cudaSuccess)
+		return otherwise;
+	return cudaDeviceGetAttribute(&value, what, device) == cudaSuccess ? value : 0;
+}
+
+int cuda_level(void)
+{
+	const char *wanted = getenv("TOMOS_CUDA");
+	int level = 10 * attribute(cudaDevAttrComputeCapabilityMajor, 9) +
+		    attribute(cudaDevAttrComputeCapabilityMinor, 0);
+	return wanted && *wanted ? (int)min64(level, atoi(wanted)) : level;
+}
+
+/* Shared memory of a block, in KiB, of compute capabilities (table of the CUDA C++ Programming
+ * Guide). */
+static int shared_of(int level)
+{
+	return level >= 90 ? 227 : level == 80 || level == 87 ? 163 : level >= 80 ? 99 : 64;
+}
+
+int cuda_most_shared(void)
+{
+	const int most = shared_of(cuda_level()) << 10;
+	return (int)min64(most, attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, most));
 }
 
 bool cuda_has_shared(int bytes)
 {
-	return bytes <= most_shared();
+	return bytes <= cuda_most_shared();
 }
 
 tomos_status cuda_take_shared(const void *kernel)
@@ -305,7 +325,7 @@ tomos_status cuda_take_shared(const void *kernel)
 	cudaFuncAttributes about;
 	CUDA_TRY(cudaFuncGetAttributes(&about, kernel), "taking shared memory");
 	CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-			 most_shared() - (int)about.sharedSizeBytes),
+			 cuda_most_shared() - (int)about.sharedSizeBytes),
 		"taking shared memory");
 	return TOMOS_OK;
 }

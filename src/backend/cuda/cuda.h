@@ -158,7 +158,10 @@ tomos_status cuda_ahead_end(const tomos_backend *backend);
  * allows. */
 tomos_status cuda_scratch(
 	tomos_backend *backend, int which, int64_t count, float **data, const char *what);
-/* Whether a block can have this many bytes of shared memory on the current GPU. */
+/* Compute capability of the current GPU times ten, or the value of TOMOS_CUDA if that is less. */
+int cuda_level(void);
+/* Largest shared memory of a block on the current GPU, in bytes; whether it has so much. */
+int cuda_most_shared(void);
 bool cuda_has_shared(int bytes);
 /* Allows a kernel the largest dynamic shared memory. For kernels whose size varies: another
  * thread may launch the same kernel with another size. */

@@ -299,12 +299,8 @@ static __global__ void __launch_bounds__(SQUARES * 32 + PRODUCERS, 1)
 /* Stages that fit into the shared memory of a block. */
 static int stages_for(size_t (*bytes)(int stages))
 {
-	int device, most = 0, stages = MOST_STAGES;
-	if (cudaGetDevice(&device) != cudaSuccess ||
-		cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
-			cudaSuccess)
-		return 0;
-	while (stages > 0 && bytes(stages) + 1024 > (size_t)most)
+	int stages = MOST_STAGES;
+	while (stages > 0 && bytes(stages) + 1024 > (size_t)cuda_most_shared())
 		stages--;
 	return stages;
 }
@@ -316,7 +312,7 @@ static bool warp_applies(const ProjectRequest *what, CudaNotes *notes)
 	HatSlices *l = notes_of<HatSlices>(notes);
 	return what->plan->data != DATA_FLOAT && tensor_slices(what, l) && l->width <= 1 &&
 	       tensor_span(what, l, SQUARE, SQUARE) <= (double)REACH &&
-	       tensor_span(what, l, SIDE, SIDE) <= (double)COLUMNS && tensor_level() >= 80;
+	       tensor_span(what, l, SIDE, SIDE) <= (double)COLUMNS && cuda_level() >= 80;
 }
 
 typedef struct {

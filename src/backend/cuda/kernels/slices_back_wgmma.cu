@@ -124,7 +124,7 @@ static tomos_status send_order(tomos_backend *backend, const ProjectRequest *wha
 
 static bool fits(const ProjectRequest *what, HatSlices *l)
 {
-	return tensor_slices(what, l) && l->width <= 1 && tensor_level() == 90 &&
+	return tensor_slices(what, l) && l->width <= 1 && cuda_level() == 90 &&
 	       tensor_describes() && tensor_span(what, l, SQUARE, SQUARE) <= (double)REACH &&
 	       tensor_span(what, l, SIDE, SIDE) <= (double)COLUMNS;
 }

@@ -3,13 +3,13 @@
 
 static bool half_applies(const ProjectRequest *what, CudaNotes *notes)
 {
-	return what->plan->data == DATA_HALF && tensor_level() == 90 &&
+	return what->plan->data == DATA_HALF && cuda_level() == 90 &&
 	       tensor_slices(what, notes_of<HatSlices>(notes));
 }
 
 static bool split_applies(const ProjectRequest *what, CudaNotes *notes)
 {
-	return what->plan->data != DATA_HALF && tensor_level() == 90 &&
+	return what->plan->data != DATA_HALF && cuda_level() == 90 &&
 	       tensor_slices(what, notes_of<HatSlices>(notes));
 }
 

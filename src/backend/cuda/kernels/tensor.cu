@@ -1,6 +1,5 @@
 /* Host side common to the tensor core kernels; see tensor.h. */
 #include <cudaTypedefs.h>
-#include <stdlib.h>
 #include "backend/cuda/kernels/tensor.h"
 
 enum {
@@ -9,20 +8,6 @@ enum {
 };
 
 /* ---- what the GPU can do --------------------------------------------------------------------- */
-
-int tensor_level(void)
-{
-	int device, major = 0, minor = 0;
-	const char *wanted = getenv("TOMOS_CUDA");
-	if (cudaGetDevice(&device) != cudaSuccess ||
-		cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) !=
-			cudaSuccess ||
-		cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) !=
-			cudaSuccess)
-		return 0;
-	int level = 10 * major + minor;
-	return wanted && *wanted ? (int)min64(level, atoi(wanted)) : level;
-}
 
 /* Driver function that describes arrays to the bulk copy engine (TMA); NULL: not available. */
 static PFN_cuTensorMapEncodeTiled_v12000 find_encode(void)

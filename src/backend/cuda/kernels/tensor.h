@@ -16,8 +16,6 @@ enum {
                                                    * largest value */
 };
 
-/* Compute capability of the current GPU times ten, or the value of TOMOS_CUDA if that is less. */
-int tensor_level(void);
 /* Whether the request consists of in-slice rays with enough slices; sets *slices. */
 bool tensor_slices(const ProjectRequest *what, HatSlices *slices);
 int tensor_parts(const Plan *plan);

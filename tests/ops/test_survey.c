@@ -1,0 +1,201 @@
+/* Every geometry of the survey has an optimised kernel, on every instruction set of this processor
+ * and on GPUs. Only the choice of the kernel is made, without data; that of CUDA kernels needs no
+ * GPU either. */
+#include <dlfcn.h>
+#include "backend/device_module.h"
+#include "ops/cases.h"
+#include "survey.h"
+
+/* Geometries without an optimised kernel: where ("cpu/avx2", "cuda/90", or "cpu", "cuda" for all of
+ * them), projector, direction, names; "*": some. The list is exact: an entry without such cases
+ * must be removed. */
+typedef struct {
+	const char *where, *projector, *direction, *names;
+} Missing;
+
+static const Missing missing[] = {
+	{"cpu", "joseph", "forward", "*"},
+	{"cpu", "joseph", "back", "*"},
+	{"cpu", "voxel", "forward", "*"},
+	{"cpu", "voxel", "back", "*"},
+	{"cpu", "footprint", "forward", "*"},
+	{"cpu", "footprint", "back", "*"},
+	{"cuda", "joseph", "back", "*"},
+	{"cuda", "voxel", "forward", "*"},
+	{"cuda", "voxel", "back", "*"},
+	{"cuda", "footprint", "forward", "*"},
+	{"cuda", "footprint", "back", "*"},
+};
+
+static const struct {
+	const char *name;
+	int kernel;
+} projectors[] = {
+	{"joseph", KERNEL_joseph}, {"voxel", KERNEL_voxel}, {"footprint", KERNEL_footprint}};
+
+static const char *const directions[] = {[FORWARD] = "forward", [ADJOINT] = "back"};
+
+enum { MOST_NAMES = 8192 };
+
+/* One projector in one direction on one device, and the geometries it has no kernel for. */
+typedef struct {
+	int projector;
+	Direction direction;
+	char names[MOST_NAMES];
+} Cell;
+
+static const char *listed(const char *where, const Cell *cell)
+{
+	for (int i = 0; i < COUNT(missing); i++) {
+		size_t length = strlen(missing[i].where);
+		if (strncmp(missing[i].where, where, length) == 0 &&
+			(where[length] == '/' || !where[length]) &&
+			strcmp(missing[i].projector, projectors[cell->projector].name) == 0 &&
+			strcmp(missing[i].direction, directions[cell->direction]) == 0)
+			return missing[i].names;
+	}
+	return "";
+}
+
+static bool is_as_listed(const char *where, const Cell *cell)
+{
+	const char *known = listed(where, cell);
+	return strcmp(known, "*") == 0 ? cell->names[0] != 0 : strcmp(known, cell->names) == 0;
+}
+
+/* The kernel that runs unless tuning or TOMOS_KERNEL names another; NULL: the reference kernel. */
+static const char *chosen_kernel(tomos_backend *backend, const Plan *plan, int kernel, Direction d)
+{
+	KernelCandidate list[MAX_CANDIDATES];
+	ProjectRequest what = {.plan = plan,
+		.kernel = kernel,
+		.direction = d,
+		.count = plan->scan->count,
+		.overwrite = true};
+	memcpy(what.box.high, plan->grid.n, sizeof what.box.high);
+	int count = backend->type->projector->candidates(backend, &what, list);
+	for (int i = 0; i < count; i++)
+		if (list[i].automatic)
+			return list[i].name;
+	return NULL;
+}
+
+static void add_name(Cell *cell, const char *name)
+{
+	size_t length = strlen(cell->names);
+	snprintf(cell->names + length, MOST_NAMES - length, "%s%s", length ? " " : "", name);
+}
+
+/* At the scale of a GPU, and at one where tiles of kernels are larger than the data. */
+static bool has_kernel(tomos_backend *backend, const survey_row *row, const Cell *cell)
+{
+	static const double scales[] = {1, 0.1};
+	const KernelModel model = {.weight = WEIGHT_RAY};
+	bool has = true;
+	for (int i = 0; i < COUNT(scales); i++) {
+		tomos_geometry *scan;
+		tomos_grid grid;
+		Plan plan;
+		OK(survey_make(row, scales[i], &grid, &scan));
+		OK(plan_make(&plan, &grid, scan, &model));
+		has &= chosen_kernel(backend, &plan, projectors[cell->projector].kernel,
+			       cell->direction) != NULL;
+		plan_free(&plan);
+		tomos_geometry_free(scan);
+	}
+	return has;
+}
+
+/* Returns the number of projectors and directions that are not as the list says. */
+static int check_all(tomos_backend *backend, const char *where)
+{
+	int count, wrong = 0;
+	const survey_row *rows = survey_list(&count);
+	for (int k = 0; k < 2 * COUNT(projectors); k++) {
+		Cell cell = {.projector = k / 2, .direction = k % 2 ? ADJOINT : FORWARD};
+		for (int i = 0; i < count; i++)
+			if (!has_kernel(backend, &rows[i], &cell))
+				add_name(&cell, rows[i].name);
+		if (cell.names[0] || listed(where, &cell)[0])
+			print_message("%s %s %s: no optimised kernel for '%s', listed: '%s'\n",
+				where, projectors[cell.projector].name, directions[cell.direction],
+				cell.names, listed(where, &cell));
+		wrong += !is_as_listed(where, &cell);
+	}
+	return wrong;
+}
+
+static void none_wrong(int wrong)
+{
+	if (wrong > 0)
+		fail_msg("%d lines are not as the list of missing kernels says", wrong);
+}
+
+static void test_cpu(void **state)
+{
+	(void)state;
+	static const char *const levels[] = {"base", "avx2", "avx512", "neon"};
+	int wrong = 0;
+	for (int i = 0; i < COUNT(levels); i++) {
+		tomos_backend *backend;
+		char where[32];
+		setenv("TOMOS_CPU", levels[i], 1);
+		tomos_status status = tomos_backend_open(&backend, "cpu");
+		unsetenv("TOMOS_CPU");
+		if (status != TOMOS_OK)
+			continue;
+		snprintf(where, sizeof where, "cpu/%s", levels[i]);
+		wrong += check_all(backend, where);
+		tomos_backend_close(backend);
+	}
+	none_wrong(wrong);
+}
+
+/* ---- CUDA without a GPU ---------------------------------------------------------------------- */
+
+static void set_message(const char *message)
+{
+	print_message("%s\n", message);
+}
+
+static const BackendType *cuda_type(void)
+{
+	static const ModuleHost host = {.version = TOMOS_VERSION,
+		.set_message = set_message,
+		.alloc = mem_alloc,
+		.zeroed = mem_zeroed,
+		.release = mem_free,
+		.parallel_for = parallel_for,
+		.tune_wanted = tune_wanted};
+	const char *folder = getenv("TOMOS_MODULES");
+	char path[4096];
+	ModuleOpen *open;
+	snprintf(path, sizeof path, "%s/libtomos_cuda.so", folder ? folder : ".");
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *symbol = library ? dlsym(library, "tomos_module_open") : NULL;
+	memcpy(&open, &symbol, sizeof open);
+	return open ? open(&host) : NULL;
+}
+
+static void test_cuda(void **state)
+{
+	(void)state;
+	static const char *const capabilities[] = {"75", "80", "86", "90"};
+	tomos_backend backend = {.type = cuda_type()};
+	int wrong = 0;
+	if (!backend.type) {
+		print_message("skipped: there is no CUDA backend in this build\n");
+		skip();
+	}
+	for (int i = 0; i < COUNT(capabilities); i++) {
+		char where[32];
+		setenv("TOMOS_CUDA", capabilities[i], 1);
+		snprintf(where, sizeof where, "cuda/%s", capabilities[i]);
+		wrong += check_all(&backend, where);
+	}
+	unsetenv("TOMOS_CUDA");
+	none_wrong(wrong);
+}
+
+#define TESTS(T) T(test_cpu), T(test_cuda)
+TEST_MAIN(TESTS, NULL, NULL)
