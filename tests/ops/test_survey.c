@@ -16,10 +16,6 @@ typedef struct {
 static const Missing missing[] = {
 	{"cpu", "joseph", "forward", "*"},
 	{"cpu", "joseph", "back", "*"},
-	{"cpu", "voxel", "forward", "*"},
-	{"cpu", "voxel", "back", "*"},
-	{"cpu", "footprint", "forward", "*"},
-	{"cpu", "footprint", "back", "*"},
 	{"cuda", "joseph", "back", "*"},
 	{"cuda", "voxel", "forward", "*"},
 	{"cuda", "voxel", "back", "*"},
