@@ -99,15 +99,15 @@ bool settings_given(const settings *s, int number, const char *name);
 const char *settings_stray(const settings *s, int number, int other);
 /* Rejects such an option: it has no effect `why` ("with --method sirt"). */
 int settings_reject(const settings *s, int number, int other, const char *why);
-/* Rejects options determined by a file or another option; a recipe may repeat defaults. */
-int settings_contradict(const settings *s, int number, int other, const char *why);
+/* Bit i: row i of the group was given, not only as a default repeated by a recipe. */
+uint64_t settings_rows(const settings *s, int number);
 
 /* Rejects options that have no effect without others, unless one of the same name in another group
  * has. */
 int needs_check(settings *s, const command *c);
 bool needs_met(const settings *s, int number, int i);
 /* The same for facts known from the scan file only, such as whether there are flat fields. */
-int needs_scan(const settings *s, const tomos_scan_info *info);
+int needs_scan(const settings *s, const tomos_scan *scan);
 
 group group_get(int number);
 /* Whether a row has its default, which saved recipes contain, too; resets it to the default. */

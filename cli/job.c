@@ -4,28 +4,19 @@
 #include <string.h>
 #include "cli.h"
 
-/* A pixel may be meant for phase retrieval. */
-static int check_options(const settings *s, const tomos_scan_info *info)
+static int check_options(const settings *s, const tomos_scan *scan)
 {
-	bool phase = strcmp(s->prep.phase, "none") != 0;
-	char why[512] = "";
-	int code = DONE;
-	if (s->views.views_file[0])
-		snprintf(why, sizeof why, "the views are those of '%.400s'", s->views.views_file);
-	else if (info->has_geometry)
-		snprintf(why, sizeof why, "'%.400s' has a geometry of its own", s->operands[0]);
-	if (why[0])
-		DO(settings_contradict(s, GROUP_scan, phase ? GROUP_prep : -1, why));
-	else if (settings_given(s, GROUP_scan, "axis"))
-		snprintf(why, sizeof why, "--axis says where the axis is");
-	else if (strcmp(s->scan.geometry, "parallel") != 0)
-		snprintf(why, sizeof why, "the axis of a %s scan is not searched for",
-			s->scan.geometry);
-	if (why[0] && strcmp(message_command(), "center") != 0)
-		DO(settings_contradict(s, GROUP_axis, -1, why));
-	DO(needs_scan(s, info));
-done:
-	return code;
+	const tomos_job job = {.bytes = sizeof job,
+		.geometry = &s->scan,
+		.prep = &s->prep,
+		.axis_later = strcmp(message_command(), "center") == 0};
+	const uint64_t given[3] = {settings_rows(s, GROUP_scan), settings_rows(s, GROUP_axis),
+		settings_rows(s, GROUP_prep)};
+	const char *path = s->views.views_file;
+	char views[480];
+	snprintf(views, sizeof views, "'%.400s'", path);
+	int code = lib(tomos_job_check(&job, scan, path[0] ? views : NULL, given));
+	return code == DONE ? needs_scan(s, scan) : code;
 }
 
 /* Neither the scan nor the command line describes the rays: what is assumed is printed. */
@@ -47,7 +38,7 @@ static int look_at_scan(const settings *s, scan_job *j)
 	DO(lib(tomos_scan_open(&scan, s->operands[0], &s->source)));
 	j->info.bytes = sizeof j->info;
 	DO(lib(tomos_scan_describe(scan, &j->info)));
-	DO(check_options(s, &j->info));
+	DO(check_options(s, scan));
 	const int64_t shape[3] = {j->info.views, j->info.rows, j->info.columns};
 	if (s->views.views_file[0])
 		DO(load_views_of(s, shape, &j->views));

@@ -145,8 +145,7 @@ int needs_check(settings *s, const command *c)
 	return code;
 }
 
-/* Rows of the group that were given, without defaults repeated by a recipe. */
-static uint64_t rows_given(const settings *s, int number)
+uint64_t settings_rows(const settings *s, int number)
 {
 	settings plain;
 	uint64_t rows = s->given[number];
@@ -162,7 +161,7 @@ static int check_group(const settings *s, int number, const char *facts)
 {
 	char words[256], shown[64];
 	group g = group_get(number);
-	uint64_t rows = rows_given(s, number);
+	uint64_t rows = settings_rows(s, number);
 	int i = tomos_option_unmet(g.rows, g.count, group_values(s, number), &rows, facts);
 	if (i < 0)
 		return DONE;
@@ -173,11 +172,10 @@ static int check_group(const settings *s, int number, const char *facts)
 		number == GROUP_prep ? "' has none" : "");
 }
 
-int needs_scan(const settings *s, const tomos_scan_info *info)
+int needs_scan(const settings *s, const tomos_scan *scan)
 {
 	char facts[128];
-	snprintf(facts, sizeof facts, "flats=%lld places=%d shifts=%d", (long long)info->flats,
-		info->has_places, info->has_shifts);
+	tomos_scan_facts(scan, facts, sizeof facts);
 	int code = check_group(s, GROUP_prep, facts);
 	return code == DONE ? check_group(s, GROUP_scan, facts) : code;
 }

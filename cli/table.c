@@ -131,21 +131,6 @@ void row_reset(settings *s, const settings *plain, int number, int i)
 		memcpy((char *)s + count, (const char *)plain + count, sizeof(int64_t));
 }
 
-int settings_contradict(const settings *s, int number, int other, const char *why)
-{
-	group g = group_get(number);
-	settings plain;
-	char shown[64] = "";
-	settings_init(&plain);
-	for (int i = 0; i < g.count && !shown[0]; i++)
-		if ((s->given[number] >> i & 1) &&
-			(other < 0 || !settings_given(s, other, g.rows[i].name)) &&
-			!(s->recipe.recipe[0] && row_silent(s, &plain, number, i)))
-			name_shown(g.rows[i].name, shown);
-	settings_free(&plain);
-	return shown[0] ? wrong_usage("--%s has no effect: %s", shown, why) : DONE;
-}
-
 static const char *recon_methods(void)
 {
 	static char names[256];

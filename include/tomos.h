@@ -385,6 +385,8 @@ TOMOS_API tomos_status tomos_scan_shifts(const tomos_scan *scan, double *columns
  * one. */
 TOMOS_API tomos_status tomos_scan_geometry(
 	const tomos_scan *scan, tomos_geometry **geometry, const tomos_scan_options *options);
+/* What the file has, for the `facts` of tomos_option_unmet: "flats=20 places=1 shifts=0". */
+TOMOS_API void tomos_scan_facts(const tomos_scan *scan, char *facts, size_t size);
 
 /* ---- preparation: from counts to line integrals ---------------------------------------------- */
 
@@ -806,6 +808,15 @@ typedef struct tomos_job {
  * matrices and other geometries need the whole volume at once, which is then checked against the
  * memory. A run of one slab that is cancelled writes its last whole iterate. */
 TOMOS_API tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress);
+
+/* Rejects options that the user has set and that have no effect on this scan: those of the group
+ * "scan" where the scan or the job has views already, and those of "axis" where the axis is known
+ * or is not searched for. Bit i of given[0], [1] and [2]: row i of "scan", "axis" and "prep" was
+ * set. `views`: what messages call the views of the job; NULL: it has none. */
+TOMOS_API tomos_status tomos_job_check(const tomos_job *job, const tomos_scan *scan,
+	const char *views, const uint64_t given[3]);
+/* The output of a job that names none: the folder SCAN_rec beside the scan, with '/' at its end. */
+TOMOS_API tomos_status tomos_job_output(const char *scan, char *output, size_t size);
 
 /* A job's projections, ready for a reconstruction: line integrals and their geometry. */
 typedef struct tomos_prepared tomos_prepared;

@@ -204,6 +204,7 @@ _FUNCTIONS = {
     "scan_places": (c_int, [_P, c_int, _P]),
     "scan_shifts": (c_int, [_P, _P, _P]),
     "scan_geometry": (c_int, [_P, _NEW, _P]),
+    "scan_facts": (None, [_P, c_char_p, c_size_t]),
     "prep_normalize": (c_int, [_A, _P, _P, _P]),
     **{"prep_" + step: (c_int, [_A, _P, _P]) for step in
        ("bad_views", "zingers", "log", "rings", "shift", "phase", "hardening")},
@@ -242,6 +243,8 @@ _FUNCTIONS = {
     "axis_find": (c_int, [POINTER(AxisStruct), _P, _A, _P, _P, _PROGRESS]),
     "fbp_transpose": (c_int, [_P, _G, _P, _A, _A, _P, _PROGRESS]),
     "run": (c_int, [POINTER(JobStruct), _PROGRESS]),
+    "job_check": (c_int, [POINTER(JobStruct), _P, _S, POINTER(c_uint64)]),
+    "job_output": (c_int, [_S, c_char_p, c_size_t]),
 }
 
 

@@ -141,6 +141,10 @@ class Options:
                                                   ctypes.byref(bit), facts.encode()) >= 0:
                 yield name
 
+    def bits(self, given: Iterable[str]) -> int:
+        """Bit i: row i of the group is given."""
+        return sum(1 << i for i, name in enumerate(self.rows) if name in given)
+
     def needs(self, name: str) -> str:
         """What an option has no effect without, in words."""
         text = ctypes.create_string_buffer(256)

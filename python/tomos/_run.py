@@ -17,7 +17,7 @@ from ._arrays import Array
 from ._call import Bar, Report, call
 from ._files import write
 from ._geometry import Geometry, check_radians
-from ._library import SAY, BadValue, Cancelled, Error, JobStruct, RunReportStruct, lib
+from ._library import SAY, BadValue, Cancelled, Error, JobStruct, RunReportStruct, check, lib
 from ._methods import ANALYTIC, METHODS
 from ._options import GROUPS, Row, with_options
 from ._prep import PrepReport
@@ -165,27 +165,20 @@ def _fill(values: dict[str, dict[str, Any]], facts: str,
     return {group: struct for group, (struct, _) in filled.items()}
 
 
-def _check_scan(scan: _Path, values: dict[str, dict[str, Any]], views: bool) -> None:
+def _check_scan(path: _Path, values: dict[str, dict[str, Any]],
+                structs: dict[str, ctypes.Structure], views: bool) -> None:
     """Rejects options that contradict the content of the scan, or have no effect for lack of it."""
-    if not any(values[group] for group in ("scan", "axis", "prep")):
+    groups = ("scan", "axis", "prep")
+    if not any(values[group] for group in groups):
         return
-    info = Scan(scan, **values["source"])._info
-    phase = values["prep"].get("phase", "none") != "none"  # which needs a pixel
-    own = "the views are those of `geometry`" if views else (
-        f"{os.fspath(scan)!r} has a geometry of its own" if info.has_geometry else "")
-    kind = values["scan"].get("geometry", "parallel")
-    if own:
-        _no_effect(values["scan"].keys() - (values["prep"].keys() if phase else set()), own)
-    if own or "axis" in values["scan"] or kind != "parallel":
-        _no_effect(values["axis"], own or ("`axis` is given" if "axis" in values["scan"] else
-                                           f"the axis of a {kind} scan is not searched for"))
-    facts = f"flats={info.flats} places={info.has_places} shifts={info.has_shifts}"
-    GROUPS["prep"].fill(facts=facts, **values["prep"])
-
-
-def _no_effect(names: Iterable[str], why: str) -> None:
-    for name in sorted(names):
-        raise BadValue(f"{name} has no effect: {why}")
+    scan = Scan(path, **values["source"])
+    job = JobStruct(geometry=ctypes.addressof(structs["scan"]),
+                    prep=ctypes.addressof(structs["prep"]))
+    given = (ctypes.c_uint64 * 3)(*(GROUPS[group].bits(values[group]) for group in groups))
+    check(lib.job_check(ctypes.byref(job), scan._handle, b"`geometry`" if views else None, given))
+    facts = ctypes.create_string_buffer(128)
+    lib.scan_facts(scan._handle, facts, len(facts))
+    GROUPS["prep"].fill(facts=facts.value.decode(), **values["prep"])
 
 
 def _method(method: Optional[str]) -> str:
@@ -200,10 +193,12 @@ def _method(method: Optional[str]) -> str:
 
 
 def _output(scan: _Path, output: Optional[_Path]) -> str:
-    """The file or folder to write; by default the folder SCAN_rec beside the scan."""
+    """The file or folder to write."""
     if output:
         return os.fspath(output)
-    return os.path.splitext(os.fspath(scan).rstrip("/"))[0] + "_rec/"
+    name = ctypes.create_string_buffer(len(os.fsencode(scan)) + 16)
+    check(lib.job_output(os.fsencode(scan), name, len(name)))
+    return os.fsdecode(name.value)
 
 
 @contextmanager
@@ -307,7 +302,7 @@ def _structs(scan: _Path, method: str, backend: str, views: bool, truth: bool,
     check_radians(options.get("arc"), degrees, "arc")
     values = _sort(method, options)
     structs = _fill(values, f"method={method}" + " truth=1" * truth, degrees)
-    _check_scan(scan, values, views)
+    _check_scan(scan, values, structs, views)
     if "pixel" not in values["scan"]:
         structs["scan"].pixel = 0  # that of the file
     if backend.startswith("cpu"):

@@ -32,6 +32,108 @@ tomos_status job_say(const tomos_job *job, const char *format, ...)
 	return TOMOS_OK;
 }
 
+/* ---- the output ---------------------------------------------------------------------------- */
+
+tomos_status default_output(char **output, const char *scan)
+{
+	size_t length = strlen(scan);
+	while (length > 1 && scan[length - 1] == '/')
+		length--;
+	int end = (int)length;
+	for (int i = end - 1; i > 0 && scan[i] != '/' && scan[i - 1] != '/'; i--)
+		if (scan[i] == '.') {
+			end = i;
+			break;
+		}
+	return mem_printf(output, "%.*s_rec/", end, scan);
+}
+
+tomos_status tomos_job_output(const char *scan, char *output, size_t size)
+{
+	char *name;
+	if (!scan || !scan[0] || !output)
+		return fail(TOMOS_BAD_VALUE, "the name of a scan is missing");
+	TRY(default_output(&name, scan));
+	bool fits = strlen(name) < size;
+	if (fits)
+		memcpy(output, name, strlen(name) + 1);
+	mem_free(name);
+	return fits ? TOMOS_OK
+		    : fail(TOMOS_BAD_VALUE, "the output of '%s' has a name longer than %zu bytes",
+			      scan, size);
+}
+
+/* ---- options that have no effect on a scan --------------------------------------------------- */
+
+typedef enum { GIVEN_SCAN, GIVEN_AXIS, GIVEN_PREP, GIVEN_GROUPS } GivenGroup;
+
+static const char *const given_names[GIVEN_GROUPS] = {"scan", "axis", "prep"};
+
+static bool is_given(const uint64_t given[3], GivenGroup group, const char *name)
+{
+	int count;
+	const tomos_option *rows = tomos_options(given_names[group], &count);
+	for (int i = 0; i < count; i++)
+		if (strcmp(rows[i].name, name) == 0)
+			return given[group] >> i & 1;
+	return false;
+}
+
+/* Rejects the first option of the group that is given, unless preparation has one of its name. */
+static tomos_status reject_given(
+	const uint64_t given[3], GivenGroup group, bool prepares, const char *why)
+{
+	int count;
+	const tomos_option *rows = tomos_options(given_names[group], &count);
+	for (int i = 0; i < count; i++)
+		if ((given[group] >> i & 1) &&
+			!(prepares && is_given(given, GIVEN_PREP, rows[i].name)))
+			return fail(TOMOS_BAD_VALUE, "the option '%s' has no effect: %s",
+				rows[i].name, why);
+	return TOMOS_OK;
+}
+
+static tomos_status check_views(const tomos_job *job, const uint64_t given[3], const char *why)
+{
+	tomos_prep_options prep = tomos_prep_defaults();
+	TRY(options_take(&prep, job->prep, "prep"));
+	bool phase = strcmp(prep.phase, "none") != 0; /* the pixel is meant for it */
+	TRY(reject_given(given, GIVEN_SCAN, phase, why));
+	return job->axis_later ? TOMOS_OK : reject_given(given, GIVEN_AXIS, false, why);
+}
+
+static tomos_status check_axis(const tomos_job *job, const uint64_t given[3])
+{
+	tomos_scan_options scan = tomos_scan_defaults();
+	char why[128];
+	TRY(options_take(&scan, job->geometry, "scan"));
+	if (is_given(given, GIVEN_SCAN, "axis"))
+		snprintf(why, sizeof why, "the option 'axis' sets the axis");
+	else if (strcmp(scan.geometry, "parallel") != 0)
+		snprintf(why, sizeof why, "the axis of a %.40s scan is not searched for",
+			scan.geometry);
+	else
+		return TOMOS_OK;
+	return job->axis_later ? TOMOS_OK : reject_given(given, GIVEN_AXIS, false, why);
+}
+
+tomos_status tomos_job_check(const tomos_job *given_job, const tomos_scan *scan, const char *views,
+	const uint64_t given[3])
+{
+	tomos_job job;
+	char why[512];
+	TRY(job_take(&job, given_job));
+	if (views)
+		snprintf(why, sizeof why, "the views are those of %.400s", views);
+	else if (scan->geometry)
+		snprintf(why, sizeof why, "'%.400s' has a geometry of its own", scan->path);
+	else
+		return check_axis(&job, given);
+	return check_views(&job, given, why);
+}
+
+/* ---- ranges --------------------------------------------------------------------------------- */
+
 /* The digits up to `end`; none leave the value. */
 static bool take_index(const char *text, const char *end, int64_t *value)
 {

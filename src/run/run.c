@@ -20,20 +20,6 @@ static double planned_memory(int64_t bytes)
 	return bytes > 0 ? (double)bytes : 0.5 * all;
 }
 
-static tomos_status default_output(char **output, const char *scan)
-{
-	size_t length = strlen(scan);
-	while (length > 1 && scan[length - 1] == '/')
-		length--;
-	int end = (int)length;
-	for (int i = end - 1; i > 0 && scan[i] != '/' && scan[i - 1] != '/'; i--)
-		if (scan[i] == '.') {
-			end = i;
-			break;
-		}
-	return mem_printf(output, "%.*s_rec/", end, scan);
-}
-
 /* A scan is measured once: not even `overwrite` replaces it by its reconstruction. */
 static tomos_status output_is_not_scan(const char *output, const char *scan)
 {

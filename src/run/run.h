@@ -59,6 +59,8 @@ tomos_status range_parse(
 tomos_status job_take(tomos_job *job, const tomos_job *given);
 /* What the caller's report is to show, as far as the caller knows its fields. */
 void report_publish(const tomos_job *job, const tomos_run_report *report);
+/* The output of a job that names none; to be freed. */
+tomos_status default_output(char **output, const char *scan);
 tomos_status job_say(const tomos_job *job, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Whether every slice projects to exactly one detector row: slice k to row k + *first. */

@@ -1,4 +1,5 @@
 /* Opening a scan by its content, what is known of it, and reading its frames. */
+#include <stdio.h>
 #include <string.h>
 #include "geom/geom.h"
 #include "run/scan.h"
@@ -383,6 +384,14 @@ static tomos_status read_sinograms(File *file, const Extract *e, float *data)
 	}
 	mem_free(row);
 	return status;
+}
+
+void tomos_scan_facts(const tomos_scan *scan, char *facts, size_t size)
+{
+	tomos_scan_info info = {.bytes = sizeof info};
+	(void)tomos_scan_describe(scan, &info);
+	snprintf(facts, size, "flats=%lld places=%d shifts=%d", (long long)info.flats,
+		info.has_places, info.has_shifts);
 }
 
 tomos_status tomos_scan_read(tomos_scan *scan, tomos_frames which, int64_t first, int64_t count,

@@ -149,7 +149,7 @@ check "a source without views" 2 recon s.h5 --point-source -o x2.h5
 has "its message" err "--point-source has no effect without a .txt file as --views-file"
 check "projections alone" 0 convert s.h5 bare.npy
 check "an axis, and where to look for it" 2 recon bare.npy --arc 180 --axis 3 --axis-range 1,2 -o x2.h5
-has "its message" err "--axis-range has no effect: --axis says where the axis is"
+has "its message" err "--axis-range has no effect: --axis sets the axis"
 check "where to look for the axis of a cone" 2 recon bare.npy --geometry cone --arc 360 --source-axis 6 \
 	--source-detector 9 --axis-method vo -o x2.h5
 has "its message" err "--axis-method has no effect: the axis of a cone scan is not searched for"

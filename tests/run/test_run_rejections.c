@@ -121,5 +121,21 @@ static void short_reads(void **state)
 	tomos_prepared_close(prepared);
 }
 
-#define TESTS(T) T(outputs), T(rejections), T(wrong_scans), T(short_reads)
+static void default_outputs(void **state)
+{
+	(void)state;
+	static const char *const names[][2] = {{"scan.h5", "scan_rec/"},
+		{"a.b/scan", "a.b/scan_rec/"}, {"folder/", "folder_rec/"},
+		{"a/.hidden", "a/.hidden_rec/"}, {"x.tar.gz", "x.tar_rec/"}};
+	char output[64];
+	for (int i = 0; i < COUNT(names); i++) {
+		assert_ok(tomos_job_output(names[i][0], output, sizeof output));
+		assert_string_equal(output, names[i][1]);
+	}
+	assert_int_equal(tomos_job_output("scan.h5", output, 9), TOMOS_BAD_VALUE);
+	assert_says("the output of 'scan.h5' has a name longer than 9 bytes");
+	assert_int_equal(tomos_job_output("", output, 9), TOMOS_BAD_VALUE);
+}
+
+#define TESTS(T) T(outputs), T(default_outputs), T(rejections), T(wrong_scans), T(short_reads)
 TEST_MAIN(TESTS, make_sloped_scan, scratch_remove)
