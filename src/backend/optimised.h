@@ -31,6 +31,11 @@ static inline bool optimised_computes(
 	       (direction == BOTH || direction == (unsigned)what->direction);
 }
 
+/* Whether the reference kernel would execute the request, because no optimised one can; `why` then
+ * names the rays and the kernels there are. False as well where the backend does not list its
+ * kernels. */
+bool optimised_lacks(tomos_backend *backend, const ProjectRequest *what, char *why, size_t size);
+
 /* The least work per update for each unit (see tomos_machine_bound); NULL: no such kernel. */
 const double *optimised_demand(const char *kernel);
 

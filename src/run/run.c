@@ -165,6 +165,7 @@ static tomos_status say_plan(const FileRun *r)
 			(long long)r->grid.n[2]));
 	TRY(say_gaps(r));
 	TRY(say_no_penalty(r));
+	TRY(run_say_slow(r));
 	double passes = r->iterates ? 2 * (double)r->iterative.o.iterations : 1;
 	return job_say(r->job,
 		"plan      %lld slab%s of up to %lld slice%s, %.0f MiB of %.0f MiB memory, %.4g G "

@@ -51,6 +51,8 @@ double run_now(void); /* seconds */
 
 void slab_rows(const FileRun *run, Slab *slab); /* those that its slices need */
 tomos_status run_plan(FileRun *run);
+/* Warns where a large job would run a reference kernel. */
+tomos_status run_say_slow(const FileRun *run);
 
 /* ---- iterative methods --------------------------------------------------------------------- */
 

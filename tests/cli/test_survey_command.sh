@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The survey of geometries on the command line: bench --survey.
+# The survey of geometries on the command line: bench --survey; the warning of recon about reference kernels.
 . "$(dirname "$0")/cli_help.sh"
 
 check "list" 0 bench --survey --list
@@ -58,6 +58,19 @@ has "its message" err "--all has no effect with --survey"
 check "survey by view" 2 bench --survey cone --by-view x.png
 check "files and numbers" 2 bench --survey --geometries other --json x.json
 absent other
+
+make project shepp-logan --geometry cone --source-axis 6 --source-detector 9 --columns 24 --rows 24 --views 40 -o s.h5
+slow="recon s.h5 --method sirt --backend cpu --dry-run -o v.h5"
+check "a large job" 0 $slow --size 400 --forward line-march --back voxel
+has "the warning" err "warning: the forward projection, 51.2 G updates, runs the reference kernel, which is slow: "
+has "its reason" err "cpu has no optimised kernel of 'line-march' for point sources with an upright detector; it has "
+if grep -q "back projection" err; then bad "a warning of the other direction"; else ok "one direction"; fi
+check "a small job" 0 $slow --size 40 --forward line-march
+if grep -q "reference kernel" err; then bad "it warns"; else ok "no warning"; fi
+check "reference kernels asked for" 0 $slow --size 400 --forward line-march --plain
+if grep -q "reference kernel" err; then bad "it warns"; else ok "no warning"; fi
+check "analytic" 0 recon s.h5 --size 800 --backend cpu --dry-run -o v.h5
+if grep -q "reference kernel" err; then bad "it warns"; else ok "no warning"; fi
 
 clean "survey"
 echo "$failures failed"

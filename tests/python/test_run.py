@@ -126,6 +126,13 @@ def test_a_doubtful_axis_is_a_warning(tmp_path):
         tomos.run(tmp_path / "even.npy", tmp_path / "rec.npy", angles=np.arange(20) * np.pi / 20)
 
 
+def test_a_large_job_on_a_reference_kernel_is_a_warning(scans, tmp_path):
+    with pytest.warns(UserWarning, match="the back projection, .* reference kernel, which is slow: cpu has no "
+                      "optimised kernel of 'line-march' for point sources"):
+        tomos.run(scans / "cone.h5", tmp_path / "rec.npy", "sirt", forward="line-march", size=(300, 300, 300),
+                  iterations=100, backend="cpu", dry_run=True)
+
+
 def test_dry_run(scans, tmp_path):
     plan = tomos.run(scans / "parallel.h5", tmp_path / "plan.npy", dry_run=True, rows=slice(2, 10),
                      filter="hann")
