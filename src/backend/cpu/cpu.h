@@ -62,6 +62,8 @@ tomos_status LEVEL(patch_back)(const ProjectRequest *what);
 bool LEVEL(oblique_applies)(const ProjectRequest *what);
 tomos_status LEVEL(oblique_forward)(const ProjectRequest *what);
 tomos_status LEVEL(oblique_back)(const ProjectRequest *what);
+bool LEVEL(footprint_upright_applies)(const ProjectRequest *what);
+tomos_status LEVEL(footprint_upright_project)(const ProjectRequest *what);
 bool LEVEL(footprint_applies)(const ProjectRequest *what);
 tomos_status LEVEL(footprint_project)(const ProjectRequest *what);
 #endif

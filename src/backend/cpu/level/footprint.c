@@ -54,13 +54,6 @@ static const KernelView *view_of(const Pass *pass, int64_t view)
 
 /* ---- one voxel ------------------------------------------------------------------------------- */
 
-INLINE v4 four_load(const float *p)
-{
-	v4 v;
-	memcpy(&v, p, sizeof v);
-	return v;
-}
-
 INLINE float voxel_take(const Footprints *f, int l, const float *image, int64_t width,
 	const int rows, const int fours)
 {
@@ -89,10 +82,8 @@ INLINE void voxel_give(const Footprints *f, int l, float value, float *image, in
 	}
 }
 
-/* A voxel whose footprint has any number of pixels: adds its back projection to *voxel, or its
- * projection to the padded image. */
-static void voxel_large(const Plan *plan, const KernelView *k, const int64_t at[3],
-	Direction direction, float *voxel, float *image, int64_t width)
+void LEVEL(footprint_large)(const Plan *plan, const KernelView *k, const int64_t at[3],
+	Direction direction, float *voxel, float *image, int64_t row_stride, int64_t column_stride)
 {
 	double depth = voxel_affine(k->depth, at), sum = 0;
 	if (!(depth > 0))
@@ -110,7 +101,7 @@ static void voxel_large(const Plan *plan, const KernelView *k, const int64_t at[
 		double row_share = plan->model.planar ? 1 : footprint_share(&along, r);
 		for (int64_t c = c0; c <= c1; c++) {
 			double share = row_share * footprint_share(&across, c);
-			float *pixel = &image[r * width + c];
+			float *pixel = &image[r * row_stride + c * column_stride];
 			if (direction == FORWARD && share > KERNEL_LEAST)
 				*pixel += (float)(share * weight * *voxel);
 			else if (share > KERNEL_LEAST)
@@ -151,7 +142,8 @@ INLINE void lanes_project(const Pass *pass, const KernelView *k, const VoxelLane
 		int64_t at[3] = {(int64_t)v->at[0], (int64_t)v->at[1], (int64_t)v->at[2]};
 		at[v->axis] += l * (int64_t)v->stride;
 		if (f.large[l])
-			voxel_large(plan, k, at, direction, voxels + l * apart, image, pass->width);
+			LEVEL(footprint_large)
+		(plan, k, at, direction, voxels + l * apart, image, pass->width, 1);
 	}
 }
 

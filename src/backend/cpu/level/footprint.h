@@ -16,50 +16,83 @@ enum {
 /* Four columns of one voxel. */
 typedef float v4 __attribute__((vector_size(16)));
 
+INLINE v4 four_load(const float *p)
+{
+	v4 v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+
+/* Stores four vectors as fours of each lane, that of lane l at fours[four_of(l)]. */
+INLINE void fours_store(const vf m[4], float (*fours)[4])
+{
+	vf square[4];
+	transpose_four(m, square);
+	for (int c = 0; c < 4; c++)
+		vf_store(fours[c * (LANES / 4)], square[c]);
+}
+
+INLINE int four_of(int l)
+{
+	return l % 4 * (LANES / 4) + l / 4;
+}
+
 /* A trapezoid in one detector coordinate, for each lane. It begins in pixel `first`, whose upper
- * edge is at `edge` from its centre, and ends `more` pixels further. */
+ * edge is at `edge` from its centre, and reaches `reach` from there. */
 typedef struct {
 	vi first;
-	vf more, edge, reach, narrow;
-	vf rate, bend; /* 1 / wide and 1 / (2 narrow) */
-	vi fits;       /* lanes whose trapezoid has at most MOST_PIXELS pixels */
-	vi near;       /* lanes at positions that a detector may have */
+	vf edge, reach, narrow;
+	vf rate, curve; /* 1 / wide and 1 / (2 wide narrow) */
 } Profile;
 
-/* The trapezoid around `centre`, of the widths that the three edges of a voxel project to. */
-INLINE Profile profile_of(const Doubles *centre, vf x, vf y, vf z)
+/* Narrower boxes are made this wide, for the sake of rounding errors. */
+#define LEAST_WIDTH 1e-6F
+
+/* The trapezoid of two boxes, centred `fraction` beyond pixel `whole`. */
+INLINE Profile profile_of_boxes(vi whole, vf fraction, vf wide, vf narrow, vf rate, vf curve)
 {
-	Profile p;
-	vf low = vf_min(x, y), high = vf_max(x, y), middle = vf_min(high, z);
-	vf wide = vf_max(vf_max(high, z), vf_all(1e-9F));
-	p.narrow = vf_min(vf_sqrt(low * low + middle * middle), wide);
-	p.reach = 0.5F * (wide + p.narrow);
-	p.rate = 1 / wide;
-	p.bend = 0.5F / vf_max(p.narrow, vf_all(1e-12F));
-	p.fits = p.reach <= 0.5F * (MOST_PIXELS - 1);
-	vf fraction;
-	vi whole = doubles_round(centre, &fraction);
+	Profile p = {
+		.reach = 0.5F * (wide + narrow), .narrow = narrow, .rate = rate, .curve = curve};
 	vf start = vf_floor(fraction + 0.5F - p.reach);
 	p.first = whole + vf_truncate(start);
 	p.edge = start + 0.5F - fraction;
-	p.more = vf_floor(fraction + 0.5F + p.reach) - start;
 	return p;
 }
 
-/* Part of the trapezoid above s, measured from its centre. */
-INLINE vf profile_above(const Profile *p, vf s)
+/* The trapezoid of the widths that the three edges of a voxel project to. */
+INLINE Profile profile_of(vi whole, vf fraction, vf x, vf y, vf z)
 {
-	vf far = vf_positive(p->reach - vf_abs(s)), slope = vf_min(far, p->narrow);
-	vf tail = (far - slope + slope * slope * p->bend) * p->rate;
-	return 0.5F - (vf)((vi)(0.5F - tail) ^ ((vi)s & INT32_MIN));
+	const vf least = vf_all(LEAST_WIDTH);
+	vf low = vf_min(x, y), high = vf_max(x, y), middle = vf_min(high, z);
+	vf wide = vf_max(vf_max(high, z), least);
+	vf narrow = vf_max(vf_min(vf_sqrt(low * low + middle * middle), wide), least);
+	vf inverse = 1 / (wide * narrow);
+	return profile_of_boxes(whole, fraction, wide, narrow, inverse * narrow, 0.5F * inverse);
 }
 
-/* The shares of `count` pixels from the first one on. */
+/* Lanes whose trapezoid has at most `pixels` pixels, wherever it is. */
+INLINE vi profile_within(const Profile *p, int pixels)
+{
+	return p->reach <= 0.5F * (float)(pixels - 1);
+}
+
+/* Part of the trapezoid further than |s| from its centre, on one side. */
+INLINE vf profile_tail(const Profile *p, vf s)
+{
+	vf far = vf_positive(p->reach - vf_abs(s)), slope = vf_min(far, p->narrow);
+	return (far - slope) * p->rate + slope * slope * p->curve;
+}
+
+/* The shares of `count` pixels from the first one on. Those at the ends, which may be small, are
+ * not differences of large numbers. */
 INLINE void profile_shares(const Profile *p, const int count, vf *shares)
 {
-	vf above = vf_all(1);
-	for (int i = 0; i < count - 1; i++) {
-		vf next = profile_above(p, p->edge + (float)i);
+	vf s = p->edge, tail = profile_tail(p, s), above = vf_by_sign(s, 1 - tail, tail);
+	shares[0] = vf_by_sign(s, tail, 1 - tail);
+	for (int i = 1; i < count - 1; i++) {
+		s = p->edge + (float)i;
+		tail = profile_tail(p, s);
+		vf next = vf_by_sign(s, 1 - tail, tail);
 		shares[i] = above - next;
 		above = next;
 	}
@@ -109,19 +142,21 @@ INLINE vf lanes_weight(const Plan *plan, const KernelView *k, const VoxelLanes *
 	return plan->model.planar || fans ? weight : weight * nearer;
 }
 
-/* Trapezoid of the detector coordinate f(voxel) `nearer`; `change`: see footprint_shadow. */
+/* Trapezoid of the detector coordinate f(voxel) `nearer`; `change`: see footprint_shadow. Clears
+ * the lanes of `near` whose position no detector has. */
 INLINE Profile lanes_profile(const double f[4], const KernelView *k, const VoxelLanes *v,
-	const Doubles *nearer, float change)
+	const Doubles *nearer, float change, vi *near)
 {
 	Doubles centre = lanes_values(f, v);
 	for (int h = 0; h < 2; h++)
 		centre.half[h] *= nearer->half[h];
 	vf scale = doubles_float(nearer), at = doubles_float(&centre), bend = change * at;
-	Profile p = profile_of(&centre, vf_abs((float)f[0] - bend * (float)k->depth[0]) * scale,
+	vf fraction;
+	vi whole = doubles_round(&centre, &fraction);
+	*near &= vf_abs(at) < (float)MOST_PLACE;
+	return profile_of(whole, fraction, vf_abs((float)f[0] - bend * (float)k->depth[0]) * scale,
 		vf_abs((float)f[1] - bend * (float)k->depth[1]) * scale,
 		vf_abs((float)f[2] - bend * (float)k->depth[2]) * scale);
-	p.near = vf_abs(at) < (float)MOST_PLACE;
-	return p;
 }
 
 /* The pixels of LANES voxels in a view. Voxel l begins at float offset[l] of the padded view; row i
@@ -135,23 +170,14 @@ typedef struct {
 	vi large; /* lanes whose footprints have too many pixels: not computed here */
 } Footprints;
 
-/* Place of lane l after transpose_four. */
-INLINE int four_of(int l)
-{
-	return l % 4 * (LANES / 4) + l / 4;
-}
-
 INLINE void footprints_columns(Footprints *f, const Profile *p, vi good, const int fours)
 {
 	vf shares[MOST_PIXELS];
 	profile_shares(p, 4 * fours, shares);
 	for (int i = 0; i < 4 * fours; i++)
 		shares[i] = vf_where(good, shares[i]);
-	for (int j = 0; j < fours; j++) {
-		vf square[4];
-		transpose_four(shares + 4 * j, square);
-		memcpy(f->column[j], square, sizeof square);
-	}
+	for (int j = 0; j < fours; j++)
+		fours_store(shares + 4 * j, f->column[j]);
 	f->fours = fours;
 }
 
@@ -172,16 +198,17 @@ INLINE void footprints_of(
 	for (int h = 0; h < 2; h++)
 		nearer.half[h] = 1 / nearer.half[h];
 	vf scale = doubles_float(&nearer);
-	Profile across = lanes_profile(k->column, k, v, &nearer, 1), along = across;
+	vi front = scale > 0, near = front;
+	Profile across = lanes_profile(k->column, k, v, &nearer, 1, &near), along = across;
 	if (!plan->model.planar)
-		along = lanes_profile(
-			k->row, k, v, KERNEL_FANS(k) ? &one : &nearer, KERNEL_FANS(k) ? 0 : 1);
-	vi fits = across.fits & along.fits;
-	f->large = ~fits & (scale > 0);
-	vi good = fits & (scale > 0) & across.near & along.near;
+		along = lanes_profile(k->row, k, v, KERNEL_FANS(k) ? &one : &nearer,
+			KERNEL_FANS(k) ? 0 : 1, &near);
+	vi good = profile_within(&across, MOST_PIXELS) & profile_within(&along, MOST_PIXELS);
+	f->large = front & ~good;
+	good &= near;
 	vi offset = vi_limit(across.first, -MOST_PIXELS, (int32_t)plan->model.columns);
 	vf weight = lanes_weight(plan, k, v, scale);
-	if (vi_any(good & (across.more > 3)))
+	if (vi_any(good & ~profile_within(&across, 4)))
 		footprints_columns(f, &across, good, 2);
 	else
 		footprints_columns(f, &across, good, 1);
@@ -190,14 +217,19 @@ INLINE void footprints_of(
 		f->rows = 1;
 	} else {
 		offset += width * vi_limit(along.first, -MOST_PIXELS, (int32_t)plan->model.rows);
-		if (!vi_any(good & (along.more > 2)))
+		if (!vi_any(good & ~profile_within(&along, 3)))
 			footprints_rows(f, &along, good, weight, 3);
-		else if (!vi_any(good & (along.more > 3)))
+		else if (!vi_any(good & ~profile_within(&along, 4)))
 			footprints_rows(f, &along, good, weight, 4);
 		else
 			footprints_rows(f, &along, good, weight, MOST_PIXELS);
 	}
 	memcpy(f->offset, &offset, sizeof offset);
 }
+
+/* A voxel whose footprint has any number of pixels: adds its back projection to *voxel, or its
+ * projection to the view at `image`, with these numbers of floats from pixel to pixel. */
+void LEVEL(footprint_large)(const Plan *plan, const KernelView *k, const int64_t at[3],
+	Direction direction, float *voxel, float *image, int64_t row_stride, int64_t column_stride);
 
 #endif

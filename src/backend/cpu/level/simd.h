@@ -154,6 +154,20 @@ static inline vf vf_where(vi mask, vf v)
 	return (vf)((vi)v & mask);
 }
 
+/* `negative` where the sign of s is set, else `positive` */
+static inline vf vf_by_sign(vf s, vf negative, vf positive)
+{
+#if defined TOMOS_LEVEL_avx512
+	return (vf)_mm512_mask_blend_ps(
+		_mm512_movepi32_mask((__m512i)s), (__m512)positive, (__m512)negative);
+#elif defined TOMOS_LEVEL_avx2
+	return (vf)_mm256_blendv_ps((__m256)positive, (__m256)negative, (__m256)s);
+#else
+	vi mask = (vi)s >> 31;
+	return (vf)(((vi)negative & mask) | ((vi)positive & ~mask));
+#endif
+}
+
 /* v clamped to [low, high]; NaN becomes low */
 static inline vf vf_clamp(vf v, float low, float high)
 {
@@ -208,6 +222,21 @@ static inline vf vf_root(vf v)
 #endif
 }
 
+/* 1 / sqrt(v) of v > 0, likewise. */
+static inline vf vf_inverse_root(vf v)
+{
+#if defined TOMOS_LEVEL_avx512
+	vf inverse = (vf)_mm512_rsqrt14_ps((__m512)v);
+#elif defined TOMOS_LEVEL_avx2
+	vf inverse = (vf)_mm256_rsqrt_ps((__m256)v);
+#endif
+#if defined TOMOS_LEVEL_avx512 || defined TOMOS_LEVEL_avx2
+	return inverse + inverse * (0.5F - 0.5F * v * inverse * inverse);
+#else
+	return 1 / vf_sqrt(v);
+#endif
+}
+
 /* p[index] for 0 <= index < WINDOW, by permutations of loaded vectors: faster than a gather. */
 static inline vf vf_pick(const float *p, vi index)
 {
@@ -225,6 +254,21 @@ static inline vf vf_pick(const float *p, vi index)
 		vld1q_u8(bytes + 48)}};
 	uint32x4_t at = vmlaq_n_u32(vdupq_n_u32(0x03020100), (uint32x4_t)index, 0x04040404);
 	return (vf)vqtbl4q_u8(table, vreinterpretq_u8_u32(at));
+#else
+	vf v;
+	for (int l = 0; l < LANES; l++)
+		v[l] = p[index[l]];
+	return v;
+#endif
+}
+
+/* p[index] by a gather instruction, for any index. */
+static inline vf vf_gather(const float *p, vi index)
+{
+#if defined TOMOS_LEVEL_avx512
+	return (vf)_mm512_i32gather_ps((__m512i)index, p, 4);
+#elif defined TOMOS_LEVEL_avx2
+	return (vf)_mm256_i32gather_ps(p, (__m256i)index, 4);
 #else
 	vf v;
 	for (int l = 0; l < LANES; l++)
@@ -268,8 +312,7 @@ static inline void transpose_four(const vf m[4], vf fours[4])
 	}
 #else
 	for (int i = 0; i < 4; i++)
-		for (int j = 0; j < 4; j++)
-			fours[i][j] = m[j][i];
+		fours[i] = (vf){m[0][i], m[1][i], m[2][i], m[3][i]};
 #endif
 }
 
