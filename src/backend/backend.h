@@ -232,6 +232,14 @@ typedef struct {
 		float a, float low, float high, float *y);
 } BackendVector;
 
+/* Arguments of the rows of kernel/vector.def; r: of `residual`. */
+typedef struct {
+	int64_t n;
+	float a, b, c;
+	const float *w, *x;
+	float *y, *r;
+} VectorArgs;
+
 /* Stored matrices in device memory, and Kaczmarz's method on rows listed there. */
 typedef struct {
 	/* out = A in or A' in, with the entries to the power 0, 1 or 2. */

@@ -4,135 +4,34 @@
 
 enum { BLOCK = 1 << 16 }; /* elements per task and per partial sum */
 
-/* A vector operation over blocks: y = f(a, b, w, x, y). */
-typedef struct {
-	int64_t n;
-	float a, b, c;
-	const float *w, *x;
-	float *y;
-	double *partial;
-} VectorArgs;
-
 #define VECTOR_OP(name, statement) \
 	static void name##_block(void *user, int64_t block) \
 	{ \
 		const VectorArgs *v = user; \
-		const float a = v->a, b = v->b, *w = v->w, *x = v->x; \
+		const float a = v->a, b = v->b, c = v->c, *w = v->w, *x = v->x; \
 		float *y = v->y; \
 		int64_t end = min64((block + 1) * BLOCK, v->n); \
 		for (int64_t i = block * BLOCK; i < end; i++) \
 			statement; \
-		(void)a, (void)b, (void)w, (void)x; \
+		(void)a, (void)b, (void)c, (void)w, (void)x; \
 	}
+#include "kernel/vector.def"
 
-VECTOR_OP(fill, y[i] = a)
-VECTOR_OP(axpy, y[i] += a * x[i])
-VECTOR_OP(xpay, y[i] = x[i] + a * y[i])
-VECTOR_OP(mul, y[i] *= w[i])
-VECTOR_OP(mul_axpy, y[i] += a * w[i] * x[i])
-VECTOR_OP(invert, y[i] = fabsf(y[i]) > a ? 1 / y[i] : 0)
-VECTOR_OP(clamp, y[i] = fminf(fmaxf(y[i], a), b))
-VECTOR_OP(copy, y[i] = x[i])
-VECTOR_OP(scale, y[i] *= a)
-VECTOR_OP(sqrt, y[i] = sqrtf(y[i]))
-VECTOR_OP(indicator, y[i] = y[i] != 0)
-VECTOR_OP(ratio, y[i] = fabsf(y[i]) > a ? fmaxf(x[i], 0) / y[i] : 0)
-VECTOR_OP(soft_threshold, y[i] = copysignf(fmaxf(fabsf(y[i]) - a, 0), y[i]))
-VECTOR_OP(axpy_clamp, y[i] = fminf(fmaxf(y[i] + v->c * x[i], a), b))
-VECTOR_OP(mul_axpy_clamp, y[i] = fminf(fmaxf(y[i] + v->c * w[i] * x[i], a), b))
-
-static tomos_status run_op(void (*block)(void *, int64_t), VectorArgs args)
+static tomos_status run_op(
+	const tomos_backend *backend, void (*block)(void *, int64_t), VectorArgs args)
 {
+	(void)backend;
 	parallel_for((args.n + BLOCK - 1) / BLOCK, block, &args);
 	return TOMOS_OK;
 }
 
-static tomos_status cpu_fill(tomos_backend *backend, int64_t n, float value, float *x)
-{
-	(void)backend;
-	return run_op(fill_block, (VectorArgs){.n = n, .a = value, .y = x});
-}
+#define VECTOR_NAME(name) cpu_##name
+#define VECTOR_RUN(name, ...) run_op(b, name##_block, (VectorArgs){.n = n, __VA_ARGS__})
+#include "backend/vector_calls.h"
 
-static tomos_status cpu_axpy(tomos_backend *backend, int64_t n, float a, const float *x, float *y)
+static tomos_status cpu_copy(tomos_backend *b, int64_t n, const float *x, float *y)
 {
-	(void)backend;
-	return run_op(axpy_block, (VectorArgs){.n = n, .a = a, .x = x, .y = y});
-}
-
-static tomos_status cpu_xpay(tomos_backend *backend, int64_t n, const float *x, float a, float *y)
-{
-	(void)backend;
-	return run_op(xpay_block, (VectorArgs){.n = n, .a = a, .x = x, .y = y});
-}
-
-static tomos_status cpu_mul(tomos_backend *backend, int64_t n, const float *w, float *y)
-{
-	(void)backend;
-	return run_op(mul_block, (VectorArgs){.n = n, .w = w, .y = y});
-}
-
-static tomos_status cpu_mul_axpy(
-	tomos_backend *backend, int64_t n, float a, const float *w, const float *x, float *y)
-{
-	(void)backend;
-	return run_op(mul_axpy_block, (VectorArgs){.n = n, .a = a, .w = w, .x = x, .y = y});
-}
-
-static tomos_status cpu_invert(tomos_backend *backend, int64_t n, float least, float *x)
-{
-	(void)backend;
-	return run_op(invert_block, (VectorArgs){.n = n, .a = least, .y = x});
-}
-
-static tomos_status cpu_clamp(tomos_backend *backend, int64_t n, float low, float high, float *x)
-{
-	(void)backend;
-	return run_op(clamp_block, (VectorArgs){.n = n, .a = low, .b = high, .y = x});
-}
-
-static tomos_status cpu_copy(tomos_backend *backend, int64_t n, const float *x, float *y)
-{
-	(void)backend;
-	return run_op(copy_block, (VectorArgs){.n = n, .x = x, .y = y});
-}
-
-static tomos_status cpu_scale(tomos_backend *backend, int64_t n, float a, float *y)
-{
-	(void)backend;
-	return run_op(scale_block, (VectorArgs){.n = n, .a = a, .y = y});
-}
-
-static tomos_status cpu_sqrt(tomos_backend *backend, int64_t n, float *y)
-{
-	(void)backend;
-	return run_op(sqrt_block, (VectorArgs){.n = n, .y = y});
-}
-
-static tomos_status cpu_indicator(tomos_backend *backend, int64_t n, float *y)
-{
-	(void)backend;
-	return run_op(indicator_block, (VectorArgs){.n = n, .y = y});
-}
-
-static tomos_status cpu_ratio(
-	tomos_backend *backend, int64_t n, const float *x, float least, float *y)
-{
-	(void)backend;
-	return run_op(ratio_block, (VectorArgs){.n = n, .a = least, .x = x, .y = y});
-}
-
-static tomos_status cpu_soft_threshold(tomos_backend *backend, int64_t n, float a, float *y)
-{
-	(void)backend;
-	return run_op(soft_threshold_block, (VectorArgs){.n = n, .a = a, .y = y});
-}
-
-static tomos_status cpu_axpy_clamp(tomos_backend *backend, int64_t n, float a, const float *w,
-	const float *x, float low, float high, float *y)
-{
-	(void)backend;
-	return run_op(w ? mul_axpy_clamp_block : axpy_clamp_block,
-		(VectorArgs){.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y});
+	return VECTOR_RUN(copy, .x = x, .y = y);
 }
 
 static tomos_status cpu_gather(tomos_backend *backend, int64_t n, const int64_t *index,
@@ -163,37 +62,27 @@ static tomos_status cpu_scatter(tomos_backend *backend, int64_t n, const int64_t
 	return TOMOS_OK;
 }
 
-static void dot_block(void *user, int64_t block)
-{
-	const VectorArgs *v = user;
-	double sum = 0;
-	int64_t end = min64((block + 1) * BLOCK, v->n);
-	for (int64_t i = block * BLOCK; i < end; i++)
-		sum += (double)v->w[i] * v->x[i];
-	v->partial[block] = sum;
-}
+typedef struct {
+	int64_t n;
+	const float *x, *y;
+	double *partial;
+} SumArgs;
 
-static void distance_block(void *user, int64_t block)
-{
-	const VectorArgs *v = user;
-	double sum = 0;
-	int64_t end = min64((block + 1) * BLOCK, v->n);
-	for (int64_t i = block * BLOCK; i < end; i++) {
-		double d = (double)v->w[i] - v->x[i];
-		sum += d * d;
+#define SUM(name, type, statement) \
+	static void name##_block(void *user, int64_t block) \
+	{ \
+		const SumArgs *v = user; \
+		const float *x = v->x, *y = v->y; \
+		type sum = 0; \
+		int64_t end = min64((block + 1) * BLOCK, v->n); \
+		for (int64_t i = block * BLOCK; i < end; i++) \
+			statement; \
+		v->partial[block] = sum; \
+		(void)y; \
 	}
-	v->partial[block] = sum;
-}
-
-static void largest_block(void *user, int64_t block)
-{
-	const VectorArgs *v = user;
-	float most = 0;
-	int64_t end = min64((block + 1) * BLOCK, v->n);
-	for (int64_t i = block * BLOCK; i < end; i++)
-		most = fmaxf(most, fabsf(v->w[i]));
-	v->partial[block] = most;
-}
+SUM(dot, double, sum += (double)x[i] * y[i])
+SUM(distance, double, sum += ((double)x[i] - y[i]) * ((double)x[i] - y[i]))
+SUM(largest, float, sum = fmaxf(sum, fabsf(x[i])))
 
 static double add(double a, double b)
 {
@@ -205,7 +94,7 @@ static tomos_status run_sum(void (*block)(void *, int64_t), double (*join)(doubl
 	int64_t n, const float *x, const float *y, double *result)
 {
 	int64_t blocks = (n + BLOCK - 1) / BLOCK;
-	VectorArgs args = {.n = n, .w = x, .x = y};
+	SumArgs args = {.n = n, .x = x, .y = y};
 	TRY(mem_alloc(&args.partial, blocks, sizeof(double), "partial sums"));
 	parallel_for(blocks, block, &args);
 	*result = 0;

@@ -40,7 +40,7 @@ tomos_status cuda_csr_apply(tomos_backend *backend, const KernelCsr *m, Directio
 	if (direction == FORWARD) {
 		csr_forward<<<blocks, threads, 0, stream>>>(*m, power, in, out);
 	} else {
-		TRY(cuda_fill(backend, m->columns, 0, out));
+		TRY(backend->type->vector->fill(backend, m->columns, 0, out));
 		csr_adjoint<<<blocks, threads, 0, stream>>>(*m, power, in, out);
 	}
 	CUDA_LAUNCHED("a product with a matrix");

@@ -273,8 +273,6 @@ tomos_status cuda_kaczmarz_rows(
 	tomos_backend *backend, const KernelBatch *batch, const KernelKaczmarz *visits);
 tomos_status cuda_kaczmarz_view(tomos_backend *backend, const KernelKaczmarzView *what);
 
-tomos_status cuda_fill(tomos_backend *b, int64_t n, float value, float *x);
-
 /* Value of voxel x after an update by factor times sum, within its bounds. */
 static __device__ __forceinline__ float cuda_updated(
 	const CudaUpdate &step, float x, float factor, float sum)

@@ -4,83 +4,34 @@
 
 enum { THREADS = 256, MOST_BLOCKS = 1 << 16 };
 
-typedef struct {
-	int64_t n;
-	float a, b, c;
-	const float *w, *x;
-	float *y, *r;
-} VectorArgs;
-
 #define VECTOR_OP(name, statement) \
 	static __global__ void name##_kernel(const VectorArgs v) \
 	{ \
+		[[maybe_unused]] const float a = v.a, b = v.b, c = v.c, *w = v.w, *x = v.x; \
+		float *y = v.y; \
 		int64_t stride = (int64_t)gridDim.x * blockDim.x; \
 		for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < v.n; \
 			i += stride) \
 			statement; \
-	} \
-	static tomos_status name##_run(tomos_backend *backend, VectorArgs v) \
-	{ \
-		if (v.n == 0) \
-			return TOMOS_OK; \
-		TRY(cuda_use(backend)); \
-		name##_kernel<<<cuda_blocks(v.n, THREADS, MOST_BLOCKS), THREADS, 0, \
-			device_of(backend)->stream>>>(v); \
-		CUDA_LAUNCHED(#name); \
-		return TOMOS_OK; \
 	}
+#include "kernel/vector.def"
+VECTOR_OP(residual, y[i] = w[i] * (v.r[i] = x[i] - v.r[i]))
 
-VECTOR_OP(fill, v.y[i] = v.a)
-VECTOR_OP(axpy, v.y[i] += v.a * v.x[i])
-VECTOR_OP(xpay, v.y[i] = v.x[i] + v.a * v.y[i])
-VECTOR_OP(mul, v.y[i] *= v.w[i])
-VECTOR_OP(mul_axpy, v.y[i] += v.a * v.w[i] * v.x[i])
-VECTOR_OP(invert, v.y[i] = fabsf(v.y[i]) > v.a ? 1 / v.y[i] : 0)
-VECTOR_OP(clamp, v.y[i] = fminf(fmaxf(v.y[i], v.a), v.b))
-VECTOR_OP(scale, v.y[i] *= v.a)
-VECTOR_OP(sqrt, v.y[i] = sqrtf(v.y[i]))
-VECTOR_OP(indicator, v.y[i] = v.y[i] != 0)
-VECTOR_OP(ratio, v.y[i] = fabsf(v.y[i]) > v.a ? fmaxf(v.x[i], 0) / v.y[i] : 0)
-VECTOR_OP(soft_threshold, v.y[i] = copysignf(fmaxf(fabsf(v.y[i]) - v.a, 0), v.y[i]))
-VECTOR_OP(axpy_clamp, v.y[i] = fminf(fmaxf(v.y[i] + v.c * v.x[i], v.a), v.b))
-VECTOR_OP(residual, v.y[i] = v.w[i] * (v.r[i] = v.x[i] - v.r[i]))
-VECTOR_OP(mul_axpy_clamp, v.y[i] = fminf(fmaxf(v.y[i] + v.c * v.w[i] * v.x[i], v.a), v.b))
-
-tomos_status cuda_fill(tomos_backend *backend, int64_t n, float value, float *x)
+static tomos_status run_op(tomos_backend *backend, void (*kernel)(const VectorArgs),
+	const char *name, const VectorArgs &v)
 {
-	return fill_run(backend, (VectorArgs){.n = n, .a = value, .y = x});
+	if (v.n == 0)
+		return TOMOS_OK;
+	TRY(cuda_use(backend));
+	kernel<<<cuda_blocks(v.n, THREADS, MOST_BLOCKS), THREADS, 0, device_of(backend)->stream>>>(
+		v);
+	CUDA_LAUNCHED(name);
+	return TOMOS_OK;
 }
 
-static tomos_status cuda_axpy(tomos_backend *backend, int64_t n, float a, const float *x, float *y)
-{
-	return axpy_run(backend, (VectorArgs){.n = n, .a = a, .x = x, .y = y});
-}
-
-static tomos_status cuda_xpay(tomos_backend *backend, int64_t n, const float *x, float a, float *y)
-{
-	return xpay_run(backend, (VectorArgs){.n = n, .a = a, .x = x, .y = y});
-}
-
-static tomos_status cuda_mul(tomos_backend *backend, int64_t n, const float *w, float *y)
-{
-	return mul_run(backend, (VectorArgs){.n = n, .w = w, .y = y});
-}
-
-static tomos_status cuda_mul_axpy(
-	tomos_backend *backend, int64_t n, float a, const float *w, const float *x, float *y)
-{
-	return mul_axpy_run(backend, (VectorArgs){.n = n, .a = a, .w = w, .x = x, .y = y});
-}
-
-static tomos_status cuda_invert(tomos_backend *backend, int64_t n, float least, float *x)
-{
-	return invert_run(backend, (VectorArgs){.n = n, .a = least, .y = x});
-}
-
-static tomos_status cuda_clamp(tomos_backend *backend, int64_t n, float low, float high, float *x)
-{
-	return clamp_run(backend, (VectorArgs){.n = n, .a = low, .b = high, .y = x});
-}
+#define VECTOR_NAME(name) cuda_##name
+#define VECTOR_RUN(name, ...) run_op(b, name##_kernel, #name, (VectorArgs){.n = n, __VA_ARGS__})
+#include "backend/vector_calls.h"
 
 static tomos_status cuda_copy(tomos_backend *backend, int64_t n, const float *x, float *y)
 {
@@ -91,43 +42,10 @@ static tomos_status cuda_copy(tomos_backend *backend, int64_t n, const float *x,
 	return TOMOS_OK;
 }
 
-static tomos_status cuda_scale(tomos_backend *backend, int64_t n, float a, float *y)
-{
-	return scale_run(backend, (VectorArgs){.n = n, .a = a, .y = y});
-}
-
-static tomos_status cuda_sqrt(tomos_backend *backend, int64_t n, float *y)
-{
-	return sqrt_run(backend, (VectorArgs){.n = n, .y = y});
-}
-
-static tomos_status cuda_indicator(tomos_backend *backend, int64_t n, float *y)
-{
-	return indicator_run(backend, (VectorArgs){.n = n, .y = y});
-}
-
-static tomos_status cuda_ratio(
-	tomos_backend *backend, int64_t n, const float *x, float least, float *y)
-{
-	return ratio_run(backend, (VectorArgs){.n = n, .a = least, .x = x, .y = y});
-}
-
-static tomos_status cuda_soft_threshold(tomos_backend *backend, int64_t n, float a, float *y)
-{
-	return soft_threshold_run(backend, (VectorArgs){.n = n, .a = a, .y = y});
-}
-
-static tomos_status cuda_axpy_clamp(tomos_backend *backend, int64_t n, float a, const float *w,
-	const float *x, float low, float high, float *y)
-{
-	VectorArgs v = {.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y};
-	return w ? mul_axpy_clamp_run(backend, v) : axpy_clamp_run(backend, v);
-}
-
 static tomos_status cuda_residual(
-	tomos_backend *backend, int64_t n, const float *x, const float *w, float *r, float *y)
+	tomos_backend *b, int64_t n, const float *x, const float *w, float *r, float *y)
 {
-	return residual_run(backend, (VectorArgs){.n = n, .w = w, .x = x, .y = y, .r = r});
+	return VECTOR_RUN(residual, .w = w, .x = x, .y = y, .r = r);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */

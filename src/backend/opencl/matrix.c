@@ -78,7 +78,7 @@ static tomos_status opencl_csr_apply(tomos_backend *backend, const KernelCsr *m,
 	Task made = {.count = 0}, *task = &made;
 	const int64_t n[3] = {WIDE, m->rows, 1};
 	if (direction == ADJOINT)
-		TRY(opencl_fill(backend, m->columns, 0, out));
+		TRY(backend->type->vector->fill(backend, m->columns, 0, out));
 	TRY(take_csr(task, backend, m));
 	TAKE(power);
 	TRY(take_vector(task, backend, in));

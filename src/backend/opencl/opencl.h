@@ -116,6 +116,5 @@ extern const BackendVector opencl_vector;
 extern const BackendMatrix opencl_matrix;
 extern const BackendFilter opencl_filter;
 extern const BackendMemory opencl_memory;
-tomos_status opencl_fill(tomos_backend *b, int64_t n, float value, float *x);
 
 #endif

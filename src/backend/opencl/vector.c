@@ -2,13 +2,6 @@
 #include <math.h>
 #include "backend/opencl/opencl.h"
 
-typedef struct {
-	int64_t n;
-	float a, b, c;
-	const float *w, *x;
-	float *y;
-} VectorArgs;
-
 static tomos_status run(tomos_backend *backend, int task, const VectorArgs *v)
 {
 	OpenclPlace w, x, y;
@@ -20,79 +13,13 @@ static tomos_status run(tomos_backend *backend, int task, const VectorArgs *v)
 	return opencl_line(backend, task, v->n, args, COUNT(args));
 }
 
-#define RUN(name, ...) run(b, TASK_vector_##name, &(VectorArgs){.n = n, __VA_ARGS__})
-
-tomos_status opencl_fill(tomos_backend *b, int64_t n, float value, float *x)
-{
-	return RUN(fill, .a = value, .y = x);
-}
+#define VECTOR_NAME(name) opencl_##name
+#define VECTOR_RUN(name, ...) run(b, TASK_vector_##name, &(VectorArgs){.n = n, __VA_ARGS__})
+#include "backend/vector_calls.h"
 
 static tomos_status opencl_copy(tomos_backend *b, int64_t n, const float *x, float *y)
 {
-	return RUN(copy, .x = x, .y = y);
-}
-
-static tomos_status opencl_axpy(tomos_backend *b, int64_t n, float a, const float *x, float *y)
-{
-	return RUN(axpy, .a = a, .x = x, .y = y);
-}
-
-static tomos_status opencl_xpay(tomos_backend *b, int64_t n, const float *x, float a, float *y)
-{
-	return RUN(xpay, .a = a, .x = x, .y = y);
-}
-
-static tomos_status opencl_mul(tomos_backend *b, int64_t n, const float *w, float *y)
-{
-	return RUN(mul, .w = w, .y = y);
-}
-
-static tomos_status opencl_mul_axpy(
-	tomos_backend *b, int64_t n, float a, const float *w, const float *x, float *y)
-{
-	return RUN(mul_axpy, .a = a, .w = w, .x = x, .y = y);
-}
-
-static tomos_status opencl_invert(tomos_backend *b, int64_t n, float least, float *x)
-{
-	return RUN(invert, .a = least, .y = x);
-}
-
-static tomos_status opencl_clamp(tomos_backend *b, int64_t n, float low, float high, float *x)
-{
-	return RUN(clamp, .a = low, .b = high, .y = x);
-}
-
-static tomos_status opencl_scale(tomos_backend *b, int64_t n, float a, float *y)
-{
-	return RUN(scale, .a = a, .y = y);
-}
-
-static tomos_status opencl_sqrt(tomos_backend *b, int64_t n, float *y)
-{
-	return RUN(sqrt, .y = y);
-}
-
-static tomos_status opencl_indicator(tomos_backend *b, int64_t n, float *y)
-{
-	return RUN(indicator, .y = y);
-}
-
-static tomos_status opencl_ratio(tomos_backend *b, int64_t n, const float *x, float least, float *y)
-{
-	return RUN(ratio, .a = least, .x = x, .y = y);
-}
-
-static tomos_status opencl_soft_threshold(tomos_backend *b, int64_t n, float a, float *y)
-{
-	return RUN(soft_threshold, .a = a, .y = y);
-}
-
-static tomos_status opencl_axpy_clamp(tomos_backend *b, int64_t n, float a, const float *w,
-	const float *x, float low, float high, float *y)
-{
-	const VectorArgs v = {.n = n, .a = low, .b = high, .c = a, .w = w, .x = x, .y = y};
-	return run(b, w ? TASK_vector_mul_axpy_clamp : TASK_vector_axpy_clamp, &v);
+	return VECTOR_RUN(copy, .x = x, .y = y);
 }
 
 /* ---- sums --------------------------------------------------------------------------------- */

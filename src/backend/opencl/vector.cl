@@ -12,7 +12,12 @@
 		EACH(i, 0, n) \
 			statement; \
 	}
-#include "backend/opencl/vector.def"
+#define fabsf fabs
+#define fminf fmin
+#define fmaxf fmax
+#define sqrtf sqrt
+#define copysignf copysign
+#include "kernel/vector.def"
 
 /* One partial sum per group; the host adds them in order. */
 #define SUM(name, term, join) \
