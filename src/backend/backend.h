@@ -336,6 +336,14 @@ extern const BackendType cpu_backend;
 tomos_status backend_open_type(
 	tomos_backend **backend, const BackendType *type, const char *argument);
 
+/* Returns failed(code, about) unless a call of another library gives `success`. */
+#define TRY_CODE(type, success, call, failed, about) \
+	do { \
+		type try_code = (call); \
+		if (try_code != (success)) \
+			return failed(try_code, about); \
+	} while (0)
+
 /* For `apply` and `apply_power`: zeros the output of a request that overwrites. */
 static inline tomos_status project_begin(tomos_backend *backend, const ProjectRequest *what)
 {

@@ -1,11 +1,7 @@
 # The folder rule holds, and the script that says so finds what breaks it.
-set -euo pipefail
-source=$2
-check=$source/scripts/check-folders
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-
-"$check" "$source"
+# shellcheck source=tests/rules/check_help.sh disable=SC2154
+. "$(dirname "$0")/check_help.sh"
+begin_check check-folders "$2"
 
 # file, the line it contains, what the script must say ("" for nothing)
 expect() {

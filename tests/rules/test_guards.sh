@@ -1,11 +1,7 @@
 # Each header has an include guard made from its path, and the script that checks it finds another one.
-set -euo pipefail
-source=$2
-check=$source/scripts/check-guards
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-
-"$check" "$source"
+# shellcheck source=tests/rules/check_help.sh disable=SC2154
+. "$(dirname "$0")/check_help.sh"
+begin_check check-guards "$2"
 
 mkdir -p "$dir"/src/{run,algo}
 guard() { printf '#ifndef %s\n#define %s\n#endif\n' "$2" "$2" >"$dir/$1"; }

@@ -1,11 +1,7 @@
 # No file names a folder of one machine, and the script that says so finds one.
-set -euo pipefail
-source=$2
-check=$source/scripts/check-paths
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-
-"$check" "$source"
+# shellcheck source=tests/rules/check_help.sh disable=SC2154
+. "$(dirname "$0")/check_help.sh"
+begin_check check-paths "$2"
 
 slash=/
 echo "fine: /usr/share/doc and ../home/user/file" >"$dir/a.txt"

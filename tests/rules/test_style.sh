@@ -1,11 +1,7 @@
 # Sizes and words of the sources are as the rules say, and the script finds what breaks them.
-set -euo pipefail
-source=$2
-check=$source/scripts/check-style
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-
-"$check" "$source"
+# shellcheck source=tests/rules/check_help.sh disable=SC2154
+. "$(dirname "$0")/check_help.sh"
+begin_check check-style "$2"
 
 # expect FILE MESSAGE: the only fault found is this one.
 expect() {

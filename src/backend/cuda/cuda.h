@@ -126,12 +126,7 @@ static inline CudaDevice *device_of(const tomos_backend *backend)
 /* Status and message of a failed CUDA call; doing: what failed, for the message. */
 tomos_status cuda_failed(cudaError_t error, const char *doing);
 
-#define CUDA_TRY(call, doing) \
-	do { \
-		cudaError_t cuda_try = (call); \
-		if (cuda_try != cudaSuccess) \
-			return cuda_failed(cuda_try, doing); \
-	} while (0)
+#define CUDA_TRY(call, doing) TRY_CODE(cudaError_t, cudaSuccess, call, cuda_failed, doing)
 
 /* Reports errors of a kernel launch that are known without synchronisation. */
 #define CUDA_LAUNCHED(doing) CUDA_TRY(cudaGetLastError(), doing)

@@ -28,12 +28,7 @@ static tomos_status fft_failed(cufftResult result, int64_t length)
 		(int)result);
 }
 
-#define FFT_TRY(call, length) \
-	do { \
-		cufftResult fft_try = (call); \
-		if (fft_try != CUFFT_SUCCESS) \
-			return fft_failed(fft_try, length); \
-	} while (0)
+#define FFT_TRY(call, length) TRY_CODE(cufftResult, CUFFT_SUCCESS, call, fft_failed, length)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 

@@ -28,26 +28,16 @@ static __device__ __forceinline__ void add(float4 &to, float w, float4 from)
 }
 
 /* The lanes of a pixel are stored as PARTS vectors, one per thread. */
-template <int LANES> struct Lanes;
-
-template <> struct Lanes<1> {
-	typedef float Vector;
-	enum { PARTS = 1 };
+template <typename V, int P> struct LanesOf {
+	typedef V Vector;
+	enum { PARTS = P };
 };
 
-template <> struct Lanes<2> {
-	typedef float2 Vector;
-	enum { PARTS = 1 };
+template <int LANES> struct Lanes : LanesOf<float4, LANES / 4> {
 };
-
-template <> struct Lanes<4> {
-	typedef float4 Vector;
-	enum { PARTS = 1 };
+template <> struct Lanes<1> : LanesOf<float, 1> {
 };
-
-template <> struct Lanes<8> {
-	typedef float4 Vector;
-	enum { PARTS = 2 };
+template <> struct Lanes<2> : LanesOf<float2, 1> {
 };
 
 /* Sum over the threads of a team that have the same lanes. */

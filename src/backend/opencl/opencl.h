@@ -65,12 +65,7 @@ static inline OpenclDevice *device_of(const tomos_backend *backend)
 /* Status and message of a failed call. */
 tomos_status opencl_failed(cl_int code, const char *doing);
 
-#define OPENCL_TRY(call, doing) \
-	do { \
-		cl_int opencl_try = (call); \
-		if (opencl_try != CL_SUCCESS) \
-			return opencl_failed(opencl_try, doing); \
-	} while (0)
+#define OPENCL_TRY(call, doing) TRY_CODE(cl_int, CL_SUCCESS, call, opencl_failed, doing)
 
 /* Device `number` of all platforms, GPUs first. */
 tomos_status opencl_find(int64_t number, cl_device_id *id);

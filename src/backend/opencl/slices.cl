@@ -223,24 +223,17 @@ static inline void back(const Request *r, const int fans, global const KernelVie
 	add_to(r, volume, a0, b0, slice, slices, sums);
 }
 
-PLANE do_slices_back(KernelGrid grid, KernelModel model, global const KernelView *views, long first,
-	long count, global float *volume, long volume0, global const float *projections,
-	long projections0, Slices l)
-{
-	local float4 rows[VIEWS * COLUMNS];
-	local Seen seen[VIEWS];
-	const Request request = request_of(grid, model, l, COLUMNS);
-	back(&request, 0, views + first, count, volume + volume0, projections + projections0, rows,
-		seen);
-}
+#define BACK(name, fans, columns) \
+	PLANE do_##name(KernelGrid grid, KernelModel model, global const KernelView *views, \
+		long first, long count, global float *volume, long volume0, \
+		global const float *projections, long projections0, Slices l) \
+	{ \
+		local float4 rows[VIEWS * (columns)]; \
+		local Seen seen[VIEWS]; \
+		const Request request = request_of(grid, model, l, columns); \
+		back(&request, fans, views + first, count, volume + volume0, \
+			projections + projections0, rows, seen); \
+	}
 
-PLANE do_fans_back(KernelGrid grid, KernelModel model, global const KernelView *views, long first,
-	long count, global float *volume, long volume0, global const float *projections,
-	long projections0, Slices l)
-{
-	local float4 rows[VIEWS * FAN_COLUMNS];
-	local Seen seen[VIEWS];
-	const Request request = request_of(grid, model, l, FAN_COLUMNS);
-	back(&request, 1, views + first, count, volume + volume0, projections + projections0, rows,
-		seen);
-}
+BACK(slices_back, 0, COLUMNS)
+BACK(fans_back, 1, FAN_COLUMNS)
