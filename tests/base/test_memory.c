@@ -31,6 +31,30 @@ static void test_zeroed(void **state)
 	mem_free(block);
 }
 
+/* Elements stay as they are when the list moves, and a list that cannot grow keeps its memory. */
+static void test_grow(void **state)
+{
+	(void)state;
+	int64_t before = mem_live(), capacity = 0, count = 0, *list = NULL;
+	for (; count < 1000; count++) {
+		assert_ok(mem_grow(&list, count, &capacity, sizeof *list, "a list"));
+		assert_true(capacity > count && capacity <= 3 * count + 16);
+		assert_int_equal(mem_live(), before + 1);
+		list[count] = count * count;
+	}
+	for (int64_t i = 0; i < count; i++)
+		assert_int_equal(list[i], i * i);
+	int64_t full = capacity, *same = list;
+	mem_fail_nth(1);
+	assert_rejected(mem_grow(&list, full, &capacity, sizeof *list, "a list"), TOMOS_NO_MEMORY,
+		"a list");
+	mem_fail_nth(0);
+	assert_ptr_equal(list, same);
+	assert_int_equal(capacity, full);
+	mem_free(list);
+	assert_int_equal(mem_live(), before);
+}
+
 static void test_texts(void **state)
 {
 	(void)state;
@@ -108,6 +132,6 @@ static void test_shapes(void **state)
 }
 
 #define TESTS(T) \
-	T(test_aligned), T(test_zeroed), T(test_texts), T(test_rejected), \
+	T(test_aligned), T(test_zeroed), T(test_grow), T(test_texts), T(test_rejected), \
 		T(test_failure_on_demand), T(test_sizes), T(test_shapes)
 TEST_MAIN(TESTS, NULL, NULL)
