@@ -1,10 +1,12 @@
 /* tomos tune: measures the kernels of a device, stores the fastest ones, and prints them. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "cli.h"
+#include "bench.h"
 
 enum { CARD_SLICES = 128, CPU_SLICES = 16 };
+enum { SURVEY_SECONDS = 4 }; /* for each geometry, unless --seconds is given */
 
 /* Parallel rays over 180 degrees. */
 static int parallel_scan(int64_t rows, int64_t columns, int64_t views, tomos_geometry **scan)
@@ -84,6 +86,12 @@ static void print_row(const tomos_tuned *r, const tomos_machine *m)
 		printf(" %9s %7s %s\n", "unknown", "-", r->coarse ? "coarse" : "");
 }
 
+static void print_heading(void)
+{
+	printf("%-27s %7s %6s %6s %7s   %-15s %9s %9s %7s by\n", "projection", "slice", "slices",
+		"views", "columns", "kernel", "GU/s", "bound", "share");
+}
+
 static int print_rows(tomos_backend *backend, const tomos_tuned *rows, int64_t count)
 {
 	tomos_machine machine = {.bytes = sizeof machine};
@@ -93,8 +101,7 @@ static int print_rows(tomos_backend *backend, const tomos_tuned *rows, int64_t c
 	if (count == 0)
 		printf("nothing was measured on this device: kernels are taken in a fixed order\n");
 	else
-		printf("%-27s %7s %6s %6s %7s   %-15s %9s %9s %7s by\n", "projection", "slice",
-			"slices", "views", "columns", "kernel", "GU/s", "bound", "share");
+		print_heading();
 	for (int64_t i = 0; i < count; i++)
 		print_row(&rows[i], &machine);
 done:
@@ -170,9 +177,76 @@ done:
 	return code;
 }
 
+/* Measures one geometry of the survey. */
+static int tune_row(const settings *s, tomos_backend *backend, const tomos_machine *machine,
+	const survey_row *row)
+{
+	tomos_tune_options o = s->tune;
+	tomos_geometry *scan = NULL;
+	tomos_grid grid;
+	tomos_tuned *rows = NULL;
+	int64_t count = 0;
+	int code;
+	if (!settings_given(s, GROUP_tune, "seconds"))
+		o.seconds = SURVEY_SECONDS;
+	DO(survey_get(row, survey_scale(s->tuned.scale, backend), &grid, &scan));
+	tomos_status status = tomos_tune(&rows, &count, backend, &grid, scan, &o, progress_shown());
+	progress_clear();
+	if (status != TOMOS_UNSUPPORTED)
+		DO(lib(status));
+	printf("%s%s%s\n", row->name, count > 0 ? "" : ": ", count > 0 ? "" : tomos_message());
+	for (int64_t i = 0; i < count; i++)
+		print_row(&rows[i], machine);
+	fflush(stdout);
+done:
+	tomos_tuned_free(rows);
+	tomos_geometry_free(scan);
+	return code;
+}
+
+/* Results are stored after each geometry, for the case that the rest is cancelled. */
+static int tune_survey(const settings *s, tomos_backend *backend)
+{
+	tomos_machine machine = {.bytes = sizeof machine};
+	const survey_row **rows = NULL;
+	char *path = NULL;
+	int count, code;
+	DO(survey_choose(s, &rows, &count));
+	DO(lib(tomos_tuned_keep(backend, NULL)));
+	DO(lib(tomos_backend_machine(backend, &machine)));
+	print_machine(&machine);
+	print_heading();
+	for (int i = 0; i < count; i++) {
+		DO(tune_row(s, backend, &machine, rows[i]));
+		tomos_tuned_free(path);
+		path = NULL;
+		DO(lib(tomos_tuned_keep(backend, &path)));
+	}
+	say("wrote %s\n", path);
+done:
+	tomos_tuned_free(path);
+	free(rows);
+	return code;
+}
+
+static int check_survey(const settings *s)
+{
+	static const char *const others[] = {
+		"size", "views", "columns", "slices", "show", "forget"};
+	for (int i = 0; i < COUNT(others); i++)
+		if (settings_given(s, GROUP_tuned, others[i]))
+			return wrong_usage("--%s has no effect with --survey", others[i]);
+	return survey_check_scale(s->tuned.scale);
+}
+
 static int check(const settings *s)
 {
 	static const char *const sizes[] = {"size", "views", "columns", "slices"};
+	if (s->tuned.survey)
+		return check_survey(s);
+	if (s->operand_count > 1)
+		return wrong_usage(
+			"'%s' is one word too many: tomos tune takes one scan", s->operands[1]);
 	if (s->tuned.show && s->tuned.forget)
 		return wrong_usage("--show and --forget: give one of them");
 	const char *how = s->tuned.show ? "with --show" : "with --forget";
@@ -205,7 +279,7 @@ int cmd_tune(const settings *s)
 	else if (s->tuned.forget)
 		DO(forget(backend));
 	else
-		DO(tune(s, backend));
+		DO(s->tuned.survey ? tune_survey(s, backend) : tune(s, backend));
 done:
 	tomos_backend_close(backend);
 	return code;

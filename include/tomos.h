@@ -529,12 +529,16 @@ typedef struct tomos_tuned {
 	char projector[16];                   /* "voxel", ... */
 	char direction[8];                    /* "forward" or "back" */
 	char data[8];                         /* "float" or "half" */
-	char rays[8];                         /* "slices", "cone", "fans", "free": any others */
+	/* "slices", "fan" (one slice), "fans", "cone": upright, "tilted": other point sources,
+	 * "free": others */
+	char rays[8];
 	int64_t size, slices, views, columns; /* size: the longer side of a slice */
 	int chosen;                           /* 1: the fastest, which is used */
 	int coarse;                           /* 1: less accurate than float arithmetic */
 	int64_t unknown;                      /* 1: not a kernel of this build, and ignored */
 	double rate;                          /* voxel updates (voxels times views) per second */
+	double voxel;  /* width of a voxel in the middle of the grid, in pixels */
+	double source; /* from there to the source, in widths of the grid; 0: parallel rays */
 } tomos_tuned;
 
 /* Measures the kernels that can project between this grid and this scan. The rows go to `list`,

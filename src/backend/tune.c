@@ -1,5 +1,5 @@
 /* The tuning results of a backend and the kernel chosen for a request: the fastest one of the
- * measurement of the same kind whose sizes are nearest, within a factor of two. */
+ * measurement of the same kind whose sizes and distances are nearest, within a factor of two. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 static int slice_axis(const ProjectRequest *what)
 {
 	const RayClass *rays = &what->plan->rays;
-	bool slices = what->plan->model.planar ||
-		      (rays->source == TOMOS_PARALLEL && rays_are(rays, RAYS_IN_SLICE));
+	bool slices = rays->source == TOMOS_PARALLEL &&
+		      (what->plan->model.planar || rays_are(rays, RAYS_IN_SLICE));
 	return slices ? rays->all.axis : -1;
 }
 
@@ -21,8 +21,34 @@ static const char *rays_name(const ProjectRequest *what)
 {
 	static const char *const names[] = {
 		[TOMOS_PARALLEL] = "free", [TOMOS_POINT] = "cone", [TOMOS_FAN_PER_ROW] = "fans"};
-	int source = what->plan->rays.source;
-	return names[source == SOURCES_MIXED ? TOMOS_PARALLEL : source];
+	const RayClass *rays = &what->plan->rays;
+	if (rays->source == TOMOS_POINT && what->plan->model.planar)
+		return "fan";
+	if (rays->source == TOMOS_POINT && !rays_are(rays, RAYS_UPRIGHT))
+		return "tilted";
+	return names[rays->source == SOURCES_MIXED ? TOMOS_PARALLEL : rays->source];
+}
+
+/* Voxel size and distance of the source of the first view, at the middle of the grid. */
+static void describe_view(const ProjectRequest *what, tomos_tuned *row)
+{
+	const Plan *plan = what->plan;
+	const KernelView *k = &plan->views[what->first];
+	double middle[3], depth = k->depth[3], column = k->column[3], rate = 0, away = 0, wide = 0;
+	for (int a = 0; a < 3; a++) {
+		middle[a] = 0.5 * (double)(plan->grid.n[a] - 1);
+		depth += k->depth[a] * middle[a];
+		column += k->column[a] * middle[a];
+		wide = fmax(wide, (double)plan->grid.n[a] * plan->whole.step[a]);
+	}
+	for (int a = 0; a < 3; a++) {
+		double along = (k->column[a] - column / depth * k->depth[a]) / depth;
+		double distance = (k->src[a] - middle[a]) * plan->whole.step[a];
+		rate += along * along;
+		away += distance * distance;
+	}
+	row->voxel = isfinite(rate) && rate > 0 ? sqrt(rate) : 1;
+	row->source = KERNEL_HAS_SOURCE(k) ? sqrt(away) / wide : 0;
 }
 
 static const char *data_name(PlanData data)
@@ -45,6 +71,7 @@ void tune_describe(const ProjectRequest *what, tomos_tuned *row)
 	SET(row->direction, what->direction == FORWARD ? "forward" : "back");
 	SET(row->data, data_name(what->plan->data));
 	SET(row->rays, axis < 0 ? rays_name(what) : "slices");
+	describe_view(what, row);
 }
 
 static bool same_kind(const tomos_tuned *a, const tomos_tuned *b)
@@ -53,20 +80,29 @@ static bool same_kind(const tomos_tuned *a, const tomos_tuned *b)
 	       strcmp(a->data, b->data) == 0 && strcmp(a->rays, b->rays) == 0;
 }
 
+static bool is_close(double a, double b)
+{
+	return fabs(a - b) <= 1e-6 * fabs(a);
+}
+
 bool tune_same(const tomos_tuned *a, const tomos_tuned *b)
 {
 	return same_kind(a, b) && a->size == b->size && a->slices == b->slices &&
-	       a->views == b->views && a->columns == b->columns;
+	       a->views == b->views && a->columns == b->columns && is_close(a->voxel, b->voxel) &&
+	       is_close(a->source, b->source);
 }
 
-/* The sum of log2 of the ratios of sizes; infinite if one ratio exceeds 2. */
+/* The sum of log2 of the ratios; infinite if one ratio exceeds 2. */
 static double distance(const tomos_tuned *a, const tomos_tuned *b)
 {
-	const int64_t pairs[4][2] = {{a->size, b->size}, {a->slices, b->slices},
-		{a->views, b->views}, {a->columns, b->columns}};
+	const bool sources = a->source > 0 && b->source > 0;
+	const double pairs[][2] = {{(double)a->size, (double)b->size},
+		{(double)a->slices, (double)b->slices}, {(double)a->views, (double)b->views},
+		{(double)a->columns, (double)b->columns}, {a->voxel, b->voxel},
+		{sources ? a->source : 1, sources ? b->source : 1}};
 	double sum = 0;
-	for (int i = 0; i < 4; i++) {
-		double difference = fabs(log2((double)pairs[i][0] / (double)pairs[i][1]));
+	for (int i = 0; i < COUNT(pairs); i++) {
+		double difference = fabs(log2(pairs[i][0] / pairs[i][1]));
 		if (!(difference <= 1))
 			return HUGE_VAL;
 		sum += difference;

@@ -10,14 +10,14 @@
 
 enum { MOST_ROWS = 4096, LINE = 512 };
 
-#define FIRST_LINE "tomos tune 1"
+#define FIRST_LINE "tomos tune 2"
 #define ROW_FORMAT \
 	"kernel %s projector %s direction %s data %s rays %s size %lld slices %lld views %lld " \
-	"columns %lld rate %.9g chosen %d coarse %d\n"
+	"columns %lld voxel %.9g source %.9g rate %.9g chosen %d coarse %d\n"
 #define ROW_SCAN \
 	"kernel %31s projector %15s direction %7s data %7s rays %7s size %18lld slices %18lld " \
 	"views " \
-	"%18lld columns %18lld rate %31lf chosen %1d coarse %1d%c"
+	"%18lld columns %18lld voxel %31lf source %31lf rate %31lf chosen %1d coarse %1d%c"
 
 /* ---- path ---------------------------------------------------------------------------------- */
 
@@ -74,14 +74,15 @@ static bool row_parse(const char *line, tomos_tuned *row)
 	char end = 0;
 	*row = (tomos_tuned){.bytes = sizeof *row};
 	int found = sscanf(line, ROW_SCAN, row->kernel, row->projector, row->direction, row->data,
-		row->rays, &sizes[0], &sizes[1], &sizes[2], &sizes[3], &row->rate, &row->chosen,
-		&row->coarse, &end);
+		row->rays, &sizes[0], &sizes[1], &sizes[2], &sizes[3], &row->voxel, &row->source,
+		&row->rate, &row->chosen, &row->coarse, &end);
 	row->size = sizes[0];
 	row->slices = sizes[1];
 	row->views = sizes[2];
 	row->columns = sizes[3];
-	return found == 13 && end == '\n' && row->size > 0 && row->slices > 0 && row->views > 0 &&
-	       row->columns > 0 && row->rate > 0 && row->rate < 1e30;
+	return found == 15 && end == '\n' && row->size > 0 && row->slices > 0 && row->views > 0 &&
+	       row->columns > 0 && row->voxel > 0 && row->voxel < 1e30 && row->source >= 0 &&
+	       row->source < 1e30 && row->rate > 0 && row->rate < 1e30;
 }
 
 /* A complete file ends with the number of its rows. Returns the error; NULL: none. */
@@ -198,7 +199,7 @@ static void print_rows(FILE *file, const tomos_backend *backend)
 		const tomos_tuned *r = &t->rows[i];
 		fprintf(file, ROW_FORMAT, r->kernel, r->projector, r->direction, r->data, r->rays,
 			(long long)r->size, (long long)r->slices, (long long)r->views,
-			(long long)r->columns, r->rate, r->chosen, r->coarse);
+			(long long)r->columns, r->voxel, r->source, r->rate, r->chosen, r->coarse);
 	}
 	fprintf(file, "end %lld\n", (long long)(t->count - first));
 }

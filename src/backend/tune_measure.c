@@ -27,6 +27,8 @@ static const Kind kinds[] = {
 	{KERNEL_joseph, ADJOINT, DATA_FLOAT},
 	{KERNEL_joseph, ADJOINT, DATA_HALF},
 	{KERNEL_voxel, FORWARD, DATA_FLOAT},
+	{KERNEL_footprint, FORWARD, DATA_FLOAT},
+	{KERNEL_footprint, ADJOINT, DATA_FLOAT},
 };
 enum { KINDS = COUNT(kinds) };
 

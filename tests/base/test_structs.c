@@ -319,7 +319,7 @@ static void no_padding(void **state)
 #define ENDS_WITH(name, member) \
 	assert_int_equal(sizeof(tomos_##name), \
 		offsetof(tomos_##name, member) + sizeof(((tomos_##name *)0)->member))
-	ENDS_WITH(tuned, rate);
+	ENDS_WITH(tuned, source);
 	ENDS_WITH(file_info, has_geometry);
 	ENDS_WITH(job, axis_later);
 	ENDS_WITH(run_report, planned_bytes);

@@ -69,8 +69,24 @@ check "a small job" 0 $slow --size 40 --forward line-march
 if grep -q "reference kernel" err; then bad "it warns"; else ok "no warning"; fi
 check "reference kernels asked for" 0 $slow --size 400 --forward line-march --plain
 if grep -q "reference kernel" err; then bad "it warns"; else ok "no warning"; fi
-check "analytic" 0 recon s.h5 --size 800 --backend cpu --dry-run -o v.h5
+check "any rays" 0 $slow --size 400 --forward voxel
 if grep -q "reference kernel" err; then bad "it warns"; else ok "no warning"; fi
+
+export XDG_CACHE_HOME=$folder/cache
+unset TOMOS_TUNE
+check "tune" 0 tune --survey cone-2.8n cone-roll-1 --scale 0.03 --seconds 0.5 --backend cpu
+has "a geometry" out "cone-roll-1"
+has "where it is kept" out "wrote $folder/cache/tomos/tune-cpu-"
+check "tune --show" 0 tune --show --backend cpu
+for rays in cone tilted; do
+	if grep -Eq "^voxel +back +float +$rays .* \* " out; then ok "kept of $rays"; else bad "nothing of $rays"; fi
+done
+check "bench after it" 0 bench --survey cone-roll-1 --scale 0.03 --repeat 1 --backend cpu
+check "tune of sizes" 2 tune --survey --size 100
+has "its message" err "--size has no effect with --survey"
+check "tune of an unknown geometry" 2 tune --survey cone-3.n
+check "tune of two scans" 2 tune s.h5 s.h5
+has "its message" err "'s.h5' is one word too many"
 
 clean "survey"
 echo "$failures failed"

@@ -46,9 +46,9 @@ static void put_seeds(const char *directory)
 	char text[2048];
 	require(tomos_backend_open(&made, "cpu") == TOMOS_OK);
 	snprintf(text, sizeof text,
-		"tomos tune 1\nversion %s\nmodel%s%s\ndriver%s%s\n"
+		"tomos tune 2\nversion %s\nmodel%s%s\ndriver%s%s\n"
 		"kernel plain projector joseph direction forward data float rays stack size 64 "
-		"slices 16 views 90 columns 64 rate 1.5 "
+		"slices 16 views 90 columns 64 voxel 1 source 0 rate 1.5 "
 		"chosen 1 coarse 0\nend 1\n",
 		TOMOS_VERSION, *made->model ? " " : "", made->model, *made->driver ? " " : "",
 		made->driver);

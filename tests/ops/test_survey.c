@@ -113,8 +113,8 @@ static int check_all(tomos_backend *backend, const char *where)
 			if (!has_kernel(backend, &rows[i], &cell))
 				add_name(&cell, rows[i].name);
 		if (cell.names[0] || listed(where, &cell)[0])
-			print_message("%s %s %s: no optimised kernel for '%s', listed: '%s'\n",
-				where, projectors[cell.projector].name, directions[cell.direction],
+			printf("%s %s %s: no optimised kernel for '%s', listed: '%s'\n", where,
+				projectors[cell.projector].name, directions[cell.direction],
 				cell.names, listed(where, &cell));
 		wrong += !is_as_listed(where, &cell);
 	}

@@ -40,6 +40,76 @@ static void test_coarse_if_allowed(void **state)
 	tomos_backend_close(backend);
 }
 
+/* The back projection of a cone beam with 8 columns at the axis. */
+static ProjectRequest cone_request(Plan *plan, double source, double voxel, double roll)
+{
+	const double distances[2] = {source * 8, source * 16};
+	const KernelModel model = {.weight = WEIGHT_RAY};
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_geometry *scan;
+	tomos_grid grid;
+	o.geometry = "cone";
+	o.rows = o.columns = 8;
+	o.views = 6;
+	o.pixel = 2;
+	o.roll = roll;
+	o.source_axis = &distances[0];
+	o.source_detector = &distances[1];
+	o.source_axis_count = o.source_detector_count = 1;
+	OK(tomos_geometry_make(&scan, &o));
+	OK(tomos_grid_centred(&grid, 8, 8, 8, voxel));
+	OK(plan_make(plan, &grid, scan, &model));
+	tomos_geometry_free(scan);
+	return (ProjectRequest){.plan = plan,
+		.kernel = KERNEL_voxel,
+		.direction = ADJOINT,
+		.count = 6,
+		.box = {{0, 0, 0}, {8, 8, 8}}};
+}
+
+static tomos_tuned cone_row(double source, double voxel, double roll)
+{
+	Plan plan;
+	tomos_tuned row;
+	const ProjectRequest what = cone_request(&plan, source, voxel, roll);
+	tune_describe(&what, &row);
+	plan_free(&plan);
+	return row;
+}
+
+static bool is_wanted(const tomos_backend *backend, double source, double voxel, double roll)
+{
+	Plan plan;
+	const ProjectRequest what = cone_request(&plan, source, voxel, roll);
+	const char *wanted = tune_wanted(backend, &what);
+	plan_free(&plan);
+	return wanted && strcmp(wanted, "quick") == 0;
+}
+
+static void test_used_for_geometries_near(void **state)
+{
+	(void)state;
+	tomos_backend *backend = fake_backend();
+	tomos_tuned row = cone_row(3, 1, 0);
+	assert_string_equal(row.rays, "cone");
+	assert_float_equal(row.voxel, 1, 1e-9);
+	assert_float_equal(row.source, 3, 1e-9);
+	snprintf(row.kernel, sizeof row.kernel, "quick");
+	row.rate = row.chosen = 1;
+	OK(tune_add(backend, &row, 1));
+	assert_true(is_wanted(backend, 3, 1, 0));
+	assert_true(is_wanted(backend, 5, 1, 0));
+	assert_false(is_wanted(backend, 7, 1, 0));
+	assert_true(is_wanted(backend, 3, 0.6, 0));
+	assert_false(is_wanted(backend, 3, 0.4, 0));
+	assert_false(is_wanted(backend, 3, 1, 0.1)); /* "tilted" */
+	const tomos_tuned others[] = {
+		cone_row(3, 1, 0), cone_row(5, 1, 0), cone_row(3, 0.6, 0), cone_row(3, 1, 0.1)};
+	for (int i = 0; i < COUNT(others); i++)
+		assert_int_equal(tune_same(&row, &others[i]), i == 0);
+	tomos_backend_close(backend);
+}
+
 static void test_used_for_sizes_near(void **state)
 {
 	(void)state;
@@ -345,6 +415,6 @@ static void test_bound(void **state)
 
 #define TESTS(T) \
 	T(test_chooses_the_fastest), T(test_coarse_if_allowed), T(test_used_for_sizes_near), \
-		T(test_rejections), T(test_nothing_applies), T(test_every_choice_is_right), \
-		T(test_measuring), T(test_bound)
+		T(test_used_for_geometries_near), T(test_rejections), T(test_nothing_applies), \
+		T(test_every_choice_is_right), T(test_measuring), T(test_bound)
 TEST_MAIN(TESTS, begin, end)

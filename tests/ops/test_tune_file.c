@@ -119,7 +119,7 @@ static void test_broken_files(void **state)
 	overwrite(path, text, length - 1);
 	assert_string_equal(wrong_with_file(), "a line of it is not a measurement");
 	overwrite(path, text + 1, length - 1);
-	assert_string_equal(wrong_with_file(), "it does not begin with 'tomos tune 1'");
+	assert_string_equal(wrong_with_file(), "it does not begin with 'tomos tune 2'");
 	overwrite(path, text, length);
 	assert_int_equal(known(), 2);
 	assert_string_equal(wrong_with_file(), "");
@@ -138,7 +138,7 @@ static void test_lines_that_are_no_rows(void **state)
 	(void)state;
 #define ROW(kernel, size, views, rate) \
 	("kernel " kernel " projector voxel direction back data float rays slices size " size \
-	 " slices 4 views " views " columns 8 rate " rate " chosen 1 coarse 0\n")
+	 " slices 4 views " views " columns 8 voxel 1 source 0 rate " rate " chosen 1 coarse 0\n")
 	static const char *const lines[] = {
 		ROW("a", "8", "6", "1"), /* a good one, to begin with */
 		ROW("a", "8", "0", "1"),
