@@ -204,6 +204,16 @@ tomos_status plain_read_back(const File *file, const Plain *plain, int64_t index
  * it. */
 tomos_status plain_finish(const File *file, Plain *plain);
 
+/* Functions of a format whose `own` is a Plain. */
+tomos_status plain_file_read(File *file, const Extract *part, float *data);
+tomos_status plain_file_write(File *file, int64_t first, int64_t count, const void *data);
+tomos_status plain_file_finish(File *file);
+tomos_status plain_file_read_back(File *file, int64_t index, void *stored);
+void plain_file_close(File *file);
+#define PLAIN_FORMAT \
+	.read = plain_file_read, .write = plain_file_write, .finish = plain_file_finish, \
+	.read_back = plain_file_read_back, .close = plain_file_close
+
 /* Largest compression ratio of any method: files that claim more are damaged, and are rejected
  * before memory is allocated for them. */
 enum { LARGEST_RATIO = 65536 };

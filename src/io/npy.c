@@ -232,11 +232,6 @@ static tomos_status npy_open(File *file, const tomos_file_options *options)
 	return plain_check(npy, file, file->path);
 }
 
-static tomos_status npy_read(File *file, const Extract *part, float *data)
-{
-	return plain_read(file, file->own, part, data);
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* The header is padded with spaces so that the numbers begin at a multiple of 64 bytes. */
@@ -271,28 +266,6 @@ static tomos_status npy_create(File *file)
 	npy->element = file->element;
 	TRY(file_descriptor(file, &npy->descriptor));
 	return write_header(npy, file);
-}
-
-static tomos_status npy_write(File *file, int64_t first, int64_t count, const void *data)
-{
-	return plain_write(file, file->own, first, count, data);
-}
-
-static tomos_status npy_finish(File *file)
-{
-	return plain_finish(file, file->own);
-}
-
-static tomos_status npy_read_back(File *file, int64_t index, void *stored)
-{
-	return plain_read_back(file, file->own, index, stored);
-}
-
-static void npy_close(File *file)
-{
-	Plain *npy = file->own;
-	(void)flat_close(&npy->descriptor, file->path);
-	mem_free(npy);
 }
 
 /* ---- npy files inside archives --------------------------------------------------------------- */
@@ -351,10 +324,6 @@ const Format format_npy = {
 	.endings = "npy",
 	.probe = npy_probe,
 	.open = npy_open,
-	.read = npy_read,
 	.create = npy_create,
-	.write = npy_write,
-	.finish = npy_finish,
-	.close = npy_close,
-	.read_back = npy_read_back,
+	PLAIN_FORMAT,
 };

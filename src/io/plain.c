@@ -95,3 +95,32 @@ tomos_status plain_finish(const File *file, Plain *plain)
 		TRY(flat_cut(plain->descriptor, file->path, plain->data + file->shape[0] * slab));
 	return flat_close(&plain->descriptor, file->path);
 }
+
+/* ---- formats that are nothing else ----------------------------------------------------------- */
+
+tomos_status plain_file_read(File *file, const Extract *part, float *data)
+{
+	return plain_read(file, file->own, part, data);
+}
+
+tomos_status plain_file_write(File *file, int64_t first, int64_t count, const void *data)
+{
+	return plain_write(file, file->own, first, count, data);
+}
+
+tomos_status plain_file_finish(File *file)
+{
+	return plain_finish(file, file->own);
+}
+
+tomos_status plain_file_read_back(File *file, int64_t index, void *stored)
+{
+	return plain_read_back(file, file->own, index, stored);
+}
+
+void plain_file_close(File *file)
+{
+	Plain *plain = file->own;
+	(void)flat_close(&plain->descriptor, file->path);
+	mem_free(plain);
+}

@@ -56,11 +56,6 @@ static tomos_status raw_open(File *file, const tomos_file_options *options)
 	return plain_check(raw, file, file->path);
 }
 
-static tomos_status raw_read(File *file, const Extract *part, float *data)
-{
-	return plain_read(file, file->own, part, data);
-}
-
 static tomos_status raw_create(File *file)
 {
 	Plain *raw;
@@ -69,37 +64,11 @@ static tomos_status raw_create(File *file)
 	return file_descriptor(file, &raw->descriptor);
 }
 
-static tomos_status raw_write(File *file, int64_t first, int64_t count, const void *data)
-{
-	return plain_write(file, file->own, first, count, data);
-}
-
-static tomos_status raw_finish(File *file)
-{
-	return plain_finish(file, file->own);
-}
-
-static tomos_status raw_read_back(File *file, int64_t index, void *stored)
-{
-	return plain_read_back(file, file->own, index, stored);
-}
-
-static void raw_close(File *file)
-{
-	Plain *raw = file->own;
-	(void)flat_close(&raw->descriptor, file->path);
-	mem_free(raw);
-}
-
 const Format format_raw = {
 	.name = "raw",
 	.endings = "raw|bin",
 	.probe = raw_probe,
 	.open = raw_open,
-	.read = raw_read,
 	.create = raw_create,
-	.write = raw_write,
-	.finish = raw_finish,
-	.close = raw_close,
-	.read_back = raw_read_back,
+	PLAIN_FORMAT,
 };
