@@ -29,6 +29,8 @@ static const OptimisedKernel optimised[] = {
 	{"patch", KERNEL_voxel, ADJOINT, LEVEL(patch_applies), LEVEL(patch_back), NULL},
 	{"oblique", KERNEL_joseph, FORWARD, LEVEL(oblique_applies), LEVEL(oblique_forward), NULL},
 	{"oblique", KERNEL_joseph, ADJOINT, LEVEL(oblique_applies), LEVEL(oblique_back), NULL},
+	{"ray", KERNEL_joseph, FORWARD, LEVEL(ray_applies), LEVEL(ray_forward), NULL},
+	{"ray", KERNEL_joseph, ADJOINT, LEVEL(ray_applies), LEVEL(ray_back), NULL},
 	{"footprint_upright", KERNEL_footprint, FORWARD, LEVEL(footprint_upright_applies),
 		LEVEL(footprint_upright_project), NULL},
 	{"footprint_upright", KERNEL_footprint, ADJOINT, LEVEL(footprint_upright_applies),

@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/level/doubles.h"
 #include "backend/cpu/level/quads.h"
 
 enum {
@@ -131,11 +132,6 @@ static inline BlockFit block_cells(const Look *look, const Box *block, Cells *ce
 	return cells->size[0] <= MOST_WIDE && cells->size[0] * cells->size[1] <= MOST_CELLS
 		       ? BLOCK_FITS
 		       : BLOCK_SPLIT;
-}
-
-static inline vd vd_choose(vl mask, vd yes, vd no)
-{
-	return (vd)(((vl)yes & mask) | ((vl)no & ~mask));
 }
 
 /* The whole number nearest to v in [low, high]. */

@@ -9,6 +9,7 @@
 #ifndef TOMOS_BACKEND_CPU_LEVEL_STACK_FAN_H
 #define TOMOS_BACKEND_CPU_LEVEL_STACK_FAN_H
 
+#include "backend/cpu/level/doubles.h"
 #include "backend/cpu/level/fan.h"
 #include "backend/cpu/level/stack.h"
 

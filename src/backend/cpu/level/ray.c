@@ -1,0 +1,317 @@
+/* Joseph's method for rays of any kind: cone beams with tilted detectors, sources anywhere.
+ *
+ * LANES rays of one detector row are followed together from plane to plane. The volume is divided
+ * into parts of PLANES planes, copied so that the four voxels around a ray are consecutive (ray.h):
+ * one load per ray, then a transposition of 4 x 4 squares. The adjoint adds to the same four
+ * floats.
+ */
+#include <stdatomic.h>
+#include "backend/cpu/level/ray.h"
+
+enum {
+	BAND = 16,   /* detector rows of a task (forward) */
+	BESIDE = 64, /* rows of a part, and voxels of a row */
+	PART_FLOATS = PLANES * (BESIDE + 2) * 2 * (BESIDE + 3), /* fit into the L2 cache */
+};
+static const int64_t part_size[3] = {PLANES, BESIDE, BESIDE};
+
+bool LEVEL(ray_applies)(const ProjectRequest *what)
+{
+	const Plan *plan = what->plan;
+	for (int a = 0; a < 3; a++)
+		if (plan->grid.n[a] > (int64_t)(FAR / 2))
+			return false;
+	return !plan->model.clamp && plan->model.columns < (int64_t)FAR;
+}
+
+/* Whether rays of a window of pixels may have axis a as dominant axis in direction `side`. They do
+ * not if the rays of all corners violate the same one of the conditions. */
+static bool window_has(const RayPart *part, const KernelView *k, const Window *window, int side)
+{
+	int violated[4] = {0};
+	for (int corner = 0; corner < 4; corner++) {
+		double d[3];
+		for (int i = 0; i < 3; i++) {
+			int a = part->axes[i];
+			double column = (double)(corner & 1 ? window->high[0] - 1 : window->low[0]);
+			double row = (double)(corner & 2 ? window->high[1] - 1 : window->low[1]);
+			d[i] = !KERNEL_HAS_SOURCE(k) ? k->src[a]
+						     : k->first[a] + column * k->u[a] - k->src[a];
+			if (KERNEL_HAS_SOURCE(k) && !KERNEL_FANS(k))
+				d[i] += row * k->v[a];
+		}
+		double slack = 1e-9 * fabs(d[0]);
+		for (int i = 0; i < 4; i++)
+			violated[i] += side * d[0] + slack < (i & 1 ? d[1 + i / 2] : -d[1 + i / 2]);
+	}
+	for (int i = 0; i < 4; i++)
+		if (violated[i] == 4)
+			return false;
+	return window->low[0] < window->high[0] && window->low[1] < window->high[1];
+}
+
+static Window part_window(const RayPart *part, int64_t view)
+{
+	const ProjectRequest *what = part->what;
+	return geom_window(
+		what->plan->scan, what->first + view, &what->plan->grid, &part->box, 0.5);
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+typedef struct {
+	RayPart part;
+	int64_t bands;
+	Window *windows; /* of the part in each view */
+	float *copy;
+} Forward;
+
+/* Row `index` of all planes of the copy. */
+static void fill_row(void *user, int64_t index)
+{
+	const Forward *f = user;
+	const RayPart *part = &f->part;
+	const float *from = ray_voxels(part) + (index - 1) * part->stride[1];
+	bool has[2] = {index > 0 && index <= part->n[1], index < part->n[1]};
+	for (int64_t k = 0; k < part->n[0]; k++) {
+		float *to = f->copy + k * part->plane + index * part->row;
+		memset(to, 0, (size_t)part->row * sizeof *to);
+		for (int i = 0; i < 2; i++) {
+			const float *line = from + k * part->stride[0] + i * part->stride[1];
+			for (int64_t c = 0; has[i] && c < part->n[2]; c++)
+				to[2 * (c + 1) + i] = line[c * part->stride[2]];
+		}
+	}
+}
+
+/* Sums of LANES rays over the planes of the part. */
+static inline vf sum_rays(const Forward *f, const RayRow *row, Rays *rays)
+{
+	const float *plane = f->copy + row->from * f->part.plane;
+	vf sum = {0};
+	for (int64_t k = row->from; k < row->to; k++, plane += f->part.plane) {
+		vf fraction[2], x[4];
+		vi at = rays_visit(&f->part, rays, fraction);
+		vf_load_fours(plane, &at, x);
+		vf low = x[0] + fraction[0] * (x[1] - x[0]),
+		   high = x[2] + fraction[0] * (x[3] - x[2]);
+		sum += low + fraction[1] * (high - low);
+	}
+	return sum * rays->step;
+}
+
+static void forward_side(const Forward *f, int64_t view, const Window *window, int side)
+{
+	const ProjectRequest *what = f->part.what;
+	const KernelModel *model = &what->plan->model;
+	for (int64_t r = window->low[1]; r < window->high[1]; r++) {
+		RayRow row = ray_row(&f->part, &what->plan->views[what->first + view], r, side);
+		float *image = what->projections + (view * model->rows + r) * model->columns;
+		int64_t first = window->low[0], end = window->high[0];
+		ray_clip(&f->part, &row, &first, &end);
+		for (int64_t c = first; c < end; c += LANES) {
+			Rays rays;
+			if (!rays_at(&f->part, &row, c, 1, end, &rays))
+				continue;
+			vf sum = sum_rays(f, &row, &rays);
+			if (c + LANES <= end)
+				vf_store(image + c, vf_load(image + c) + sum);
+			for (int64_t l = 0; c + LANES > end && l < end - c; l++)
+				image[c + l] += sum[l];
+		}
+	}
+}
+
+static void find_window(void *user, int64_t view)
+{
+	const Forward *f = user;
+	f->windows[view] = part_window(&f->part, view);
+}
+
+static void forward_band(void *user, int64_t index)
+{
+	const Forward *f = user;
+	const ProjectRequest *what = f->part.what;
+	int64_t view = index / f->bands;
+	const KernelView *k = &what->plan->views[what->first + view];
+	Window window = f->windows[view];
+	window.low[1] += index % f->bands * BAND;
+	window.high[1] = min64(window.high[1], window.low[1] + BAND);
+	for (int side = -1; side <= 1; side += 2)
+		if (window_has(&f->part, k, &window, side))
+			forward_side(f, view, &window, side);
+}
+
+/* Whether any view of the request has rays with this dominant axis. */
+static bool axis_used(const ProjectRequest *what, int axis)
+{
+	const Plan *plan = what->plan;
+	RayPart part = ray_part(what, axis, &what->box);
+	Window all = {{0, 0}, {plan->model.columns, plan->model.rows}};
+	for (int64_t i = what->first; i < what->first + what->count; i++)
+		if (window_has(&part, &plan->views[i], &all, 1) ||
+			window_has(&part, &plan->views[i], &all, -1))
+			return true;
+	return false;
+}
+
+static RayPart sub_part(const RayPart *whole, const int64_t at[3])
+{
+	Box box = whole->box;
+	for (int i = 0; i < 3; i++) {
+		int a = whole->axes[i];
+		box.low[a] += at[i];
+		box.high[a] = min64(box.low[a] + part_size[i], box.high[a]);
+	}
+	return ray_part(whole->what, whole->axes[0], &box);
+}
+
+static void forward_part(Forward *f)
+{
+	int64_t count = f->part.what->count, rows = 0;
+	parallel_for(f->part.n[1] + 2, fill_row, f);
+	parallel_for(count, find_window, f);
+	for (int64_t i = 0; i < count; i++)
+		rows = max64(rows, f->windows[i].high[1] - f->windows[i].low[1]);
+	f->bands = parts(rows, BAND);
+	parallel_for(count * f->bands, forward_band, f);
+}
+
+static void forward_axis(Forward *f, const ProjectRequest *what, int axis)
+{
+	RayPart whole = ray_part(what, axis, &what->box);
+	int64_t at[3];
+	for (at[0] = 0; at[0] < whole.n[0]; at[0] += part_size[0])
+		for (at[1] = 0; at[1] < whole.n[1]; at[1] += part_size[1])
+			for (at[2] = 0; at[2] < whole.n[2]; at[2] += part_size[2]) {
+				f->part = sub_part(&whole, at);
+				forward_part(f);
+			}
+}
+
+tomos_status LEVEL(ray_forward)(const ProjectRequest *what)
+{
+	tomos_status status;
+	Forward f = {.copy = NULL};
+	TRY_OR_DONE(mem_alloc(&f.copy, PART_FLOATS, sizeof *f.copy, "a part of the volume"));
+	TRY_OR_DONE(mem_alloc(&f.windows, what->count, sizeof *f.windows, "windows of the views"));
+	for (int axis = 0; axis < 3; axis++)
+		if (axis_used(what, axis))
+			forward_axis(&f, what, axis);
+done:
+	mem_free(f.copy);
+	mem_free(f.windows);
+	return status;
+}
+
+/* ---- adjoint --------------------------------------------------------------------------------- */
+
+static inline void spread_rays(
+	const RayPart *part, const RayRow *row, Rays *rays, vf value, float *copy)
+{
+	float *plane = copy + row->from * part->plane;
+	value *= rays->step;
+	for (int64_t k = row->from; k < row->to; k++, plane += part->plane) {
+		vf fraction[2], x[4];
+		vi at = rays_visit(part, rays, fraction);
+		vf high = value * fraction[1], low = value - high;
+		x[1] = low * fraction[0];
+		x[0] = low - x[1];
+		x[3] = high * fraction[0];
+		x[2] = high - x[3];
+		vf_add_fours(plane, &at, x);
+	}
+}
+
+/* Lanes are `every` columns apart, so that rays added one after the other share no voxels: a load
+ * that overlaps a recent store is slow. */
+static void spread_side(
+	const RayPart *part, int64_t view, const Window *window, int side, float *copy)
+{
+	const ProjectRequest *what = part->what;
+	const KernelModel *model = &what->plan->model;
+	for (int64_t r = window->low[1]; r < window->high[1]; r++) {
+		RayRow row = ray_row(part, &what->plan->views[what->first + view], r, side);
+		const float *image = what->projections + (view * model->rows + r) * model->columns;
+		int64_t first = window->low[0], end = window->high[0];
+		ray_clip(part, &row, &first, &end);
+		int64_t every = parts(end - first, LANES);
+		for (int64_t c = first; c < first + every; c++) {
+			Rays rays;
+			if (!rays_at(part, &row, c, every, end, &rays))
+				continue;
+			vf value;
+			for (int64_t l = 0; l < LANES; l++)
+				value[l] = image[min64(c + l * every, end - 1)];
+			spread_rays(part, &row, &rays, value, copy);
+		}
+	}
+}
+
+/* Adds the copy of a part to the volume. */
+static void give_part(const RayPart *part, const float *copy)
+{
+	float *voxels = ray_voxels(part);
+	for (int64_t b = 0; b < part->n[1]; b++)
+		for (int64_t k = 0; k < part->n[0]; k++) {
+			const float *from = copy + k * part->plane + b * part->row + 2;
+			float *to = voxels + k * part->stride[0] + b * part->stride[1];
+			for (int64_t c = 0; c < part->n[2]; c++)
+				to[c * part->stride[2]] +=
+					from[part->row + 2 * c] + from[2 * c + 1];
+		}
+}
+
+typedef struct {
+	RayPart whole;
+	float *copies; /* one for each thread */
+	int64_t tiles;
+	_Atomic int64_t next;
+} Back;
+
+static void back_tile(const RayPart *whole, int64_t index, float *copy)
+{
+	const ProjectRequest *what = whole->what;
+	int64_t at[3];
+	for (int i = 2; i >= 0; i--) {
+		int64_t many = parts(whole->n[i], part_size[i]);
+		at[i] = index % many * part_size[i];
+		index /= many;
+	}
+	RayPart part = sub_part(whole, at);
+	memset(copy, 0, (size_t)(part.n[0] * part.plane) * sizeof *copy);
+	for (int64_t view = 0; view < what->count && !cancel_seen(); view++) {
+		const KernelView *k = &what->plan->views[what->first + view];
+		Window window = part_window(&part, view);
+		for (int side = -1; side <= 1; side += 2)
+			if (window_has(&part, k, &window, side))
+				spread_side(&part, view, &window, side, copy);
+	}
+	give_part(&part, copy);
+}
+
+static void back_some(void *user, int64_t slot)
+{
+	Back *back = user;
+	for (int64_t i; (i = atomic_fetch_add(&back->next, 1)) < back->tiles;)
+		back_tile(&back->whole, i, back->copies + slot * PART_FLOATS);
+}
+
+tomos_status LEVEL(ray_back)(const ProjectRequest *what)
+{
+	int64_t threads = tomos_threads();
+	Back back = {.copies = NULL};
+	TRY(mem_alloc(&back.copies, threads * PART_FLOATS, sizeof(float), "parts of the volume"));
+	for (int axis = 0; axis < 3; axis++) {
+		if (!axis_used(what, axis))
+			continue;
+		back.whole = ray_part(what, axis, &what->box);
+		back.tiles = 1;
+		for (int i = 0; i < 3; i++)
+			back.tiles *= parts(back.whole.n[i], part_size[i]);
+		atomic_store(&back.next, 0);
+		parallel_for(min64(threads, back.tiles), back_some, &back);
+	}
+	mem_free(back.copies);
+	return TOMOS_OK;
+}

@@ -1,0 +1,227 @@
+/* Rays of any kind as Joseph's method follows them from plane to plane, LANES at a time, for ray.c:
+ * a part of the volume, and the positions of a vector of rays in its planes. */
+#ifndef TOMOS_BACKEND_CPU_LEVEL_RAY_H
+#define TOMOS_BACKEND_CPU_LEVEL_RAY_H
+
+#include <math.h>
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/level/doubles.h"
+#include "backend/cpu/level/quads.h"
+
+/* Positions in a plane are an integer per ray and a fixed-point offset with 24 fractional bits.
+ * The offset changes by at most one voxel per plane, so that it cannot overflow. */
+enum { OFFSET_BITS = 24, PLANES = 16 };
+#define OFFSET_ONE 0x1p24
+#define OFFSET_MASK 0xffffff
+
+/* Positions are limited to this distance from the part, in voxels. */
+#define FAR 0x1p20
+
+/* A box of voxels, as planes across axes[0] whose rows along axes[2] are contiguous. A copy of the
+ * part has an element for each plane, b in [-1, n[1]] and c in [-1, n[2] + 1], which are voxels
+ * (b, c) and (b + 1, c): so the four voxels around a ray are four consecutive floats. */
+typedef struct {
+	const ProjectRequest *what;
+	Box box;
+	int axes[3];
+	int64_t n[3], stride[3]; /* size of the part; floats between neighbours in the volume */
+	int64_t row, plane;      /* floats of a row and of a plane of the copy */
+} RayPart;
+
+static inline RayPart ray_part(const ProjectRequest *what, int axis, const Box *box)
+{
+	RayPart part = {
+		.what = what, .box = *box, .axes = {axis, axis == 2 ? 1 : 2, axis == 0 ? 1 : 0}};
+	KernelGrid grid = {.low = {0}};
+	memcpy(grid.low, what->box.low, sizeof grid.low);
+	memcpy(grid.high, what->box.high, sizeof grid.high);
+	for (int i = 0; i < 3; i++) {
+		part.n[i] = box->high[part.axes[i]] - box->low[part.axes[i]];
+		part.stride[i] = kernel_stride(&grid, part.axes[i]);
+	}
+	part.row = 2 * (part.n[2] + 3);
+	part.plane = (part.n[1] + 2) * part.row;
+	return part;
+}
+
+/* The volume at the first voxel of a part. */
+static inline float *ray_voxels(const RayPart *part)
+{
+	float *voxels = part->what->volume;
+	for (int i = 0; i < 3; i++)
+		voxels += (part->box.low[part->axes[i]] - part->what->box.low[part->axes[i]]) *
+			  part->stride[i];
+	return voxels;
+}
+
+/* The rays of one detector row whose direction along axes[0] has the sign `side`. */
+typedef struct {
+	double first[3], source[3]; /* pixel of column 0 and source or direction, along axes[] */
+	double u[3], size[3];       /* column step, voxel size */
+	double side, middle;        /* middle: plane at which positions are exact */
+	int64_t from, to;           /* planes in front of the source, relative to the part */
+	bool point;
+} RayRow;
+
+static inline RayRow ray_row(const RayPart *part, const KernelView *k, int64_t row, int side)
+{
+	RayRow r = {.side = side, .point = KERNEL_HAS_SOURCE(k), .to = part->n[0]};
+	for (int i = 0; i < 3; i++) {
+		int a = part->axes[i];
+		double along = (double)row * k->v[a];
+		r.first[i] = k->first[a] + along - (double)part->box.low[a];
+		r.source[i] = k->src[a];
+		if (r.point)
+			r.source[i] += (KERNEL_FANS(k) ? along : 0) - (double)part->box.low[a];
+		r.u[i] = k->u[a];
+		r.size[i] = part->what->plan->whole.step[a];
+	}
+	if (r.point && side > 0)
+		r.from = (int64_t)ceil(fmin(fmax(r.source[0], 0), (double)r.to));
+	else if (r.point)
+		r.to = 1 + (int64_t)floor(fmin(fmax(r.source[0], -1), (double)r.to - 1));
+	r.middle = 0.5 * (double)(r.from + r.to);
+	return r;
+}
+
+/* Extends the columns range[0] to range[1] by those with a + column b > 0. */
+static inline void extend(double a, double b, double range[2])
+{
+	double root = -a / b;
+	if (b > 0 || (b == 0 && a > 0))
+		range[1] = HUGE_VAL;
+	if (b < 0 || (b == 0 && a > 0))
+		range[0] = -HUGE_VAL;
+	if (b > 0 && root < range[0])
+		range[0] = root;
+	if (b < 0 && root > range[1])
+		range[1] = root;
+}
+
+/* Extends a range by the columns whose rays are at most `high` along axes[i + 1] in plane k (sign
+ * 1), or at least -1 (sign -1). All these conditions are linear in the column. */
+static inline void extend_side(
+	const RayPart *part, const RayRow *r, int i, int sign, double k, double range[2])
+{
+	double bound = sign > 0 ? (double)part->n[i] : -1, to = bound - r->source[i];
+	double ahead = k - r->source[0], d0 = r->first[0] - r->source[0];
+	double di = r->first[i] - r->source[i], turn = sign * r->side;
+	if (!r->point) {
+		double slope = r->source[i] / r->source[0];
+		extend(sign * (bound - r->first[i] - (k - r->first[0]) * slope),
+			-sign * (r->u[i] - r->u[0] * slope), range);
+		return;
+	}
+	extend(turn * (to * d0 - ahead * di), turn * (to * r->u[0] - ahead * r->u[i]), range);
+}
+
+/* Narrows the columns [*low, *high) to those whose rays may cross the part: they are not beyond the
+ * same side of it in both its first and its last plane. */
+static inline void ray_clip(const RayPart *part, const RayRow *r, int64_t *low, int64_t *high)
+{
+	double first = (double)*low, last = (double)*high - 1;
+	for (int side = 0; side < 4; side++) {
+		double range[2] = {HUGE_VAL, -HUGE_VAL};
+		int i = 1 + side / 2, sign = side % 2 ? 1 : -1;
+		extend_side(part, r, i, sign, (double)r->from, range);
+		extend_side(part, r, i, sign, (double)r->to - 1, range);
+		first = fmax(first, range[0] - 1e-3);
+		last = fmin(last, range[1] + 1e-3);
+	}
+	bool some = r->from < r->to && first <= last;
+	*low = some ? (int64_t)ceil(first) : *high;
+	*high = some ? (int64_t)floor(last) + 1 : *high;
+}
+
+/* LANES rays in plane `from`, which is the next one to be visited: position along axes[1] (0) and
+ * axes[2] (1), counted from the element before the first voxel; length from plane to plane, 0 in
+ * lanes without a ray. */
+typedef struct {
+	vi whole[2], offset[2], slope[2];
+	vf step;
+} Rays;
+
+/* Adding 1.5 2^52 times a power of two to a number of limited size rounds it to that power and
+ * leaves its multiple in the lower half of the sum. */
+#define ROUND_WHOLE 0x1.8p52
+#define ROUND_OFFSET 0x1.8p28 /* to 2^-OFFSET_BITS */
+
+/* A ray belongs to the axis along which its direction is largest, of equal ones to the first. */
+static inline vl belongs(const RayPart *part, int i, vd ahead, vd aside)
+{
+	vd more = ahead - vd_abs(aside);
+	return part->axes[0] < part->axes[i + 1] ? more >= 0 : more > 0;
+}
+
+/* What rays_at packs into Rays, in the lower halves of doubles. */
+typedef struct {
+	Doubles whole[2], offset[2], slope[2];
+	Doubles live; /* lanes with a ray */
+} WideRays;
+
+static inline void half_rays(
+	const RayPart *part, const RayRow *r, vd column, double end, int h, WideRays *wide)
+{
+	vd direction[3], start[3];
+	for (int i = 0; i < 3; i++) {
+		vd pixel = r->first[i] + column * r->u[i];
+		start[i] = r->point ? r->source[i] + (vd){0} : pixel;
+		direction[i] = r->point ? pixel - r->source[i] : r->source[i] + (vd){0};
+	}
+	vd ahead = direction[0] * r->side;
+	vl live = (ahead > 0) & (column < end) & belongs(part, 0, ahead, direction[1]) &
+		  belongs(part, 1, ahead, direction[2]);
+	vd rate = 1 / vd_choose(live, direction[0], 1 + (vd){0});
+	wide->live.half[h] = (vd)live;
+	for (int i = 0; i < 2; i++) {
+		vd s = direction[i + 1] * rate;
+		vd p = start[i + 1] + (r->middle - start[0]) * s + 1;
+		vd slope = s + ROUND_OFFSET;
+		p = vd_choose(live & (p > -FAR) & (p < FAR), p, (vd){0} - FAR);
+		vd whole = p + ROUND_WHOLE;
+		vd back = (r->middle - (double)r->from) * (slope - ROUND_OFFSET);
+		wide->slope[i].half[h] = slope;
+		wide->whole[i].half[h] = whole;
+		wide->offset[i].half[h] = p - (whole - ROUND_WHOLE) - back + ROUND_OFFSET;
+	}
+}
+
+/* The rays of columns first, first + every, .. before `end`. Returns false if there are none. */
+static inline bool rays_at(
+	const RayPart *part, const RayRow *r, int64_t first, int64_t every, int64_t end, Rays *rays)
+{
+	Doubles column = doubles_line((double)first, (double)every);
+	WideRays wide;
+	for (int h = 0; h < 2; h++)
+		half_rays(part, r, column.half[h], (double)end, h, &wide);
+	vi live = doubles_low(&wide.live);
+	if (!vi_any(live))
+		return false;
+	vf square = vf_all((float)(r->size[0] * r->size[0]));
+	for (int i = 0; i < 2; i++) {
+		float size = (float)(r->size[i + 1] / OFFSET_ONE);
+		rays->whole[i] = doubles_low(&wide.whole[i]);
+		rays->offset[i] = doubles_low(&wide.offset[i]);
+		rays->slope[i] = doubles_low(&wide.slope[i]);
+		vf along = size * vi_float(rays->slope[i]);
+		square += along * along;
+	}
+	rays->step = vf_where(live, vf_sqrt(square));
+	return true;
+}
+
+/* Index of the element at or below each ray in a plane of the copy, where elements outside the part
+ * are replaced by ones without voxels, and the fractions beyond it. Advances to the next plane. */
+static inline vi rays_visit(const RayPart *part, Rays *rays, vf fraction[2])
+{
+	vi at[2];
+	for (int i = 0; i < 2; i++) {
+		at[i] = rays->whole[i] + (rays->offset[i] >> OFFSET_BITS);
+		at[i] = vi_least_unsigned(at[i], (int32_t)part->n[i + 1] + 1);
+		fraction[i] = vi_float(rays->offset[i] & OFFSET_MASK) * (float)(1 / OFFSET_ONE);
+		rays->offset[i] += rays->slope[i];
+	}
+	return at[0] * (int32_t)part->row + at[1] * 2;
+}
+
+#endif
