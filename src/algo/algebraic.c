@@ -131,7 +131,7 @@ static bool has_checkpoint(const tomos_algebraic_options *o)
 	return o->checkpoint && *o->checkpoint;
 }
 
-/* What one option asks of another, besides what their rows say. */
+/* Conditions between options that their rows do not contain. */
 static tomos_status check_together(const MethodRow *method, const tomos_algebraic_options *o)
 {
 	char facts[64];
@@ -178,13 +178,14 @@ static int setting_text(char *text, size_t size, const tomos_option *row, const 
 	}
 }
 
-/* Where it decides only when to end, another one may go on. */
+/* An option that only decides when to end may change between the runs. */
 static bool ends_only(const Iteration *it, const char *option)
 {
 	return strcmp(option, "noise_level") == 0 && strcmp(it->method, "asd-pocs") != 0;
 }
 
-/* What a checkpoint belongs to: method, operator, data, and all that changes the iterates. */
+/* The settings that a checkpoint belongs to: method, operator, data, and all that changes the
+ * iterates. */
 static tomos_status describe_settings(Iteration *it, const tomos_op *op)
 {
 	static const char leaves[] =
@@ -239,14 +240,14 @@ static tomos_status take_copy(
 	return status;
 }
 
-/* So that a checkpoint knows it again. */
+/* Computes the checksum by which a checkpoint recognises the vector. */
 static tomos_status mark_vector(
 	Iteration *it, const Space *space, const float *vector, uint32_t *sum)
 {
 	return has_checkpoint(it->o) ? vector_checksum(space, vector, sum) : TOMOS_OK;
 }
 
-/* Weights and mask go into the operator and the data, so that no method need know of them. */
+/* Applies weights and mask to the operator and the data, so that methods need not treat them. */
 static tomos_status prepare_weights(Iteration *it, const tomos_op *op)
 {
 	const tomos_algebraic_options *o = it->o;
@@ -279,7 +280,8 @@ static tomos_status prepare_weights(Iteration *it, const tomos_op *op)
 static tomos_status prepare(Iteration *it, const tomos_op *op)
 {
 	TRY(mark_vector(it, it->Y, it->b, &it->data_sum));
-	it->defers = op->place[0] != 0; /* not where functions of the caller may end a product */
+	it->defers = op->place[0] !=
+		     0; /* not for operators of the caller, whose functions may return early */
 	TRY(prepare_weights(it, op));
 	TRY(mark_vector(it, it->X, it->x, &it->start));
 	TRY(vector_norm(it->Y, it->b, &it->b_norm));
@@ -311,7 +313,7 @@ static tomos_status finish(Iteration *it, tomos_status status)
 	}
 	vector_return(&it->truth, it->X, VECTOR_IN);
 	for (int64_t i = 0; i < it->held_count;
-		i++) { /* before the blocks, whose spaces some are of */
+		i++) { /* before the blocks: some vectors belong to their spaces */
 		vector_free(it->held[i].data, it->held[i].space);
 		vector_free(it->held[i].copy, it->held[i].space);
 	}
@@ -347,7 +349,7 @@ static tomos_status run_method(const MethodRow *method, const tomos_op *op, cons
 	return finish(&it, status);
 }
 
-/* On a GPU there is one iterate to see, the volume itself. */
+/* On a GPU the only iterate is the volume itself. */
 static tomos_status check_iterate(
 	const tomos_op *op, const tomos_array *x, const tomos_array *iterate)
 {

@@ -43,8 +43,8 @@ typedef struct {
 /* `scan` must be aligned (see align_views). */
 tomos_status circle_make(Circle *circle, const tomos_geometry *scan);
 void circle_free(Circle *circle);
-/* What a ray at distance s from the axis (measured at the axis) counts for in view i: redundant
- * rays and the view's share of the circle. */
+/* Weight of a ray of view i at distance s from the axis (measured at the axis): for redundant rays,
+ * and for the view's share of the circle. */
 double circle_weight(const Circle *circle, int64_t i, double s);
 
 /* The same scan with the detectors across the central ray and their rows across z; maps[9 i ..]

@@ -114,7 +114,7 @@ static tomos_status each_row(Art *a, tomos_status (*visit)(Art *a, const Batch *
 	return TOMOS_OK;
 }
 
-/* A new random order, which depends on the seed and the sweep only. */
+/* A random order that depends on the seed and the number of the sweep only. */
 static void shuffle(Art *a)
 {
 	for (int64_t i = 0; a->list && i < a->rays; i++)

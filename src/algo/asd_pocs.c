@@ -1,4 +1,4 @@
-/* ASD-POCS: sweeps of SART in turn with steps down the total variation, so long as the data fit.
+/* ASD-POCS: sweeps of SART alternate with gradient steps that reduce the total variation.
  *
  * E. Y. Sidky and X. Pan, "Image reconstruction in circular cone-beam computed tomography by
  * constrained, total-variation minimization", Phys. Med. Biol. 53 (2008); constants and names are

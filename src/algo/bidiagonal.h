@@ -15,7 +15,7 @@ tomos_status bidiagonal_begin(Iteration *it, Bidiagonal *b);
 tomos_status bidiagonal_next(const Iteration *it, Bidiagonal *b);
 /* c, s and r with (c, s)(a, b)' = r, c^2 + s^2 = 1. */
 void bidiagonal_turn(double a, double b, double *c, double *s, double *r);
-/* ||b - A x|| from the norm with the penalty's part in it. */
+/* ||b - A x||, from the norm that includes the penalty. */
 tomos_status bidiagonal_residual(
 	const Iteration *it, const float *start, double with_penalty, double *norm);
 

@@ -84,7 +84,7 @@ static tomos_status weigh_residual(const Iteration *it, const Blocks *B, int64_t
 	return vector_mul(Y, B->M + at, B->y); /* y = M r */
 }
 
-/* Where they have to be made, y is the scratch for it. */
+/* Voxel weights of block i. If they must be computed, y is scratch and then M r again. */
 static tomos_status voxel_weights(Iteration *it, Blocks *B, int64_t i, float **T)
 {
 	bool fresh;
@@ -98,20 +98,20 @@ static tomos_status voxel_weights(Iteration *it, Blocks *B, int64_t i, float **T
 	return weigh_residual(it, B, i);
 }
 
-/* z, just updated, becomes the new x, and takes momentum from the old one. */
+/* The updated z becomes the new x; momentum from the old x is added to z. */
 static tomos_status gain_momentum(Iteration *it, Blocks *B)
 {
 	double t = 0.5 * (1 + sqrt(1 + 4 * B->t * B->t));
 	TRY(vector_copy(it->X, B->z, B->s));
-	TRY(vector_xpay(it->X, B->z, -1, it->x)); /* the way from x */
+	TRY(vector_xpay(it->X, B->z, -1, it->x)); /* the step from x to z */
 	TRY(vector_axpy(it->X, (float)((B->t - 1) / t), it->x, B->z));
 	TRY(vector_copy(it->X, B->s, it->x));
 	B->t = t;
 	return TOMOS_OK;
 }
 
-/* z += lambda T A' y with the rays of block i; where the operator can, T is made in the same pass.
- * */
+/* z += lambda T A' y with the rays of block i; T is computed in the same pass if the operator
+ * supports it. */
 static tomos_status update(Iteration *it, Blocks *B, int64_t i)
 {
 	const tomos_op *A = it->subsets.ops[i];

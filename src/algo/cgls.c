@@ -5,7 +5,7 @@
  */
 #include "algo/iteration.h"
 
-#define ROUNDING 1e-12 /* below this part of the first gradient's square there is but rounding */
+#define ROUNDING 1e-12 /* relative to the first gradient's square: less is rounding error */
 
 /* s = A'r - alpha d, and its square. */
 static tomos_status gradient(

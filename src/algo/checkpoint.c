@@ -18,7 +18,7 @@ enum { LONGEST = 4096 }; /* settings */
 typedef struct {
 	int64_t mark, k, scalars, vectors, entries; /* entries: of the history, per list */
 	int64_t bytes;                              /* of the file */
-	uint32_t rule;                              /* that had ended the it; 0: none */
+	uint32_t rule;                              /* that had ended the iteration; 0: none */
 	uint32_t start, x, best;                    /* checksums of volumes; best: 0 without one */
 } Head;
 
@@ -43,7 +43,7 @@ static tomos_status take(const Stream *s, void *data, size_t size, int64_t count
 	return TOMOS_OK;
 }
 
-/* One vector to or from the file, by way of the host. */
+/* Copies one vector to or from the file, through host memory. */
 static tomos_status move_vector(Stream *s, const Space *space, float *vector, bool out)
 {
 	float *host;
@@ -139,7 +139,7 @@ static tomos_status write_whole(const Iteration *it)
 	return status;
 }
 
-/* A caller that has cancelled gets its checkpoint all the same. */
+/* The checkpoint is also written if the caller has cancelled. */
 tomos_status checkpoint_write(const Iteration *it)
 {
 	const tomos_cancel *flag = cancel_asked();
@@ -163,7 +163,7 @@ static tomos_status same_settings(const char *theirs, const char *ours, const ch
 	return TOMOS_OK;
 }
 
-/* Whether the file is a checkpoint of any version; the first line is read then. */
+/* Whether the file is a checkpoint of any version. If so, its first line has been read. */
 static bool is_checkpoint(FILE *file, bool *current)
 {
 	char line[sizeof title] = "";
@@ -191,7 +191,8 @@ tomos_status checkpoint_check(const char *path)
 	return fail(TOMOS_BAD_FILE, "'%s' exists and is no checkpoint; name another file", path);
 }
 
-/* The checksum at the end against that of all before; leaves the file where it was. */
+/* Compares the checksum at the end with that of everything before it; the position in the file is
+ * kept. */
 static tomos_status check_sum(const Stream *s, int64_t bytes)
 {
 	unsigned char part[1 << 14];
@@ -234,7 +235,7 @@ static tomos_status another_version(const char *path)
 	return fail(TOMOS_BAD_FILE, "'%s' is a checkpoint of another version", path);
 }
 
-/* The caller may bring what the run began with, or what it came to. */
+/* The volume of the caller may be the start of the run that wrote the checkpoint, or its result. */
 static tomos_status check_start(const Iteration *it, const Head *head, const char *path)
 {
 	if (it->start == head->start || it->start == head->x ||
@@ -263,8 +264,8 @@ static tomos_status read_head(const Stream *s, const Iteration *it, Head *head)
 	return check_start(it, head, s->path);
 }
 
-/* A list of the history, up to its capacity; the rest is passed over, what was not kept is
- * not a number. */
+/* Reads a list of the history up to its capacity and skips the rest; entries that were not saved
+ * become NaN. */
 static tomos_status read_list(const Stream *s, const Head *head, double *list, int64_t capacity)
 {
 	double passed;

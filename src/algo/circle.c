@@ -241,8 +241,8 @@ done:
 	return status;
 }
 
-/* One of a pair of opposite rays at -s and s: half each as far as half the common reach, all of it
- * where there is no other, and a smooth step between. */
+/* Weight of one of two opposite rays, at s and -s: 1/2 up to half of the range that both sides
+ * cover, 1 where only one side is measured, with a smooth transition between. */
 static double opposite_weight(const Circle *circle, double s, double spacing)
 {
 	if (circle->far_side - circle->near_side < 2 * fabs(spacing))

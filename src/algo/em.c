@@ -8,10 +8,10 @@
 #include <math.h>
 #include "algo/blocks.h"
 
-#define LEAST 1e-6 /* of the largest projection, sensitivity: less is not seen */
+#define LEAST 1e-6 /* relative to the largest projection or sensitivity: less counts as 0 */
 
-/* How far the start is from the data's scale. The first update makes up for any factor, unless what
- * is projected is too small beside the data to be divided by. `y` is scratch. */
+/* Factor between the projections of the start and the data. The first update corrects any factor,
+ * unless the projections are so small that they are not divided by. `y` is scratch. */
 static tomos_status start_scale(const Iteration *it, const float *b, float *y, double *scale)
 {
 	double data, positive, projected;

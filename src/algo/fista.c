@@ -9,7 +9,7 @@
 #include <math.h>
 #include "algo/penalty.h"
 
-#define NOTABLE 1e-3 /* of the data */
+#define NOTABLE 1e-3 /* relative to the norm of the data */
 #define MARGIN 1.02
 
 typedef struct {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GROWTH 1e3 /* of the residual, from where on it is taken to grow without bound */
+#define GROWTH 1e3 /* growth of the residual from which on the iteration counts as divergent */
 
 static tomos_status hold(
 	Iteration *it, float **data, const Space *space, const char *what, bool state)
@@ -44,7 +44,7 @@ tomos_status iteration_residual(const Iteration *it, float *r)
 	return vector_xpay(it->Y, it->b, -1, r);
 }
 
-/* Bounds that leave out 0 would fill what the mask leaves out. */
+/* If 0 is not within the bounds, clamping would change voxels outside the mask. */
 tomos_status iteration_step(const Iteration *it, float a, const float *w, const float *s, float *y)
 {
 	bool zero = it->low <= 0 && it->high >= 0;
@@ -79,7 +79,7 @@ tomos_status iteration_gradient(Iteration *it, const tomos_op **gradient)
 	return TOMOS_OK;
 }
 
-/* A best iterate of its own is kept, and saved with the rest. */
+/* Allocates the best iterate, which is part of checkpoints. */
 static tomos_status prepare_best(Iteration *it)
 {
 	it->least_error = HUGE_VAL;
@@ -162,7 +162,7 @@ static tomos_status show_iterate(const Iteration *it)
 	return vector_download(it->X, it->x, seen);
 }
 
-/* A checkpoint is due every so often, at the end, and when the caller cancels. */
+/* Checkpoints are written every `every` iterations, at the end, and when the caller cancels. */
 static tomos_status report(Iteration *it, double residual)
 {
 	const tomos_algebraic_options *o = it->o;

@@ -29,7 +29,7 @@ typedef struct {
 	tomos_history *history; /* the caller's, brought up to date from o->history; NULL: none */
 	const tomos_progress *progress;
 	int64_t k;  /* iterations done */
-	bool going; /* on to the next one */
+	bool going; /* there is a next iteration */
 	/* Managed by the functions below. */
 	Held *held;
 	int64_t held_count, held_capacity;
@@ -47,16 +47,16 @@ typedef struct {
 	float *best, *old_x, *old_r, *residual;
 	const char *ended; /* why the iteration ended */
 	bool stopped;      /* ended by a rule of --stop */
-	/* What a run that is cancelled within an iteration goes back to. */
+	/* The state that a run cancelled within an iteration is reset to. */
 	float *kept;   /* the iterate, while the volume changes */
 	bool changing; /* since iteration_keep */
 	bool state_kept;
-	bool defers;                  /* a cancel, to the end of a short iteration */
+	bool defers;                  /* postpones a cancellation to the end of a short iteration */
 	double began, seconds;        /* of the iteration under way, and of the last one */
 	const tomos_cancel *deferred; /* the caller's flag, during a short iteration */
 	double kept_scalars[SCALARS];
 	int64_t saved; /* iterations of the checkpoint written last */
-	/* What a checkpoint belongs to, and checksums for it where one is named. */
+	/* Settings that a checkpoint must agree with, and checksums for it if one is named. */
 	char *settings;
 	uint32_t start, data_sum, rays_sum, mask_sum;
 } Iteration;
@@ -107,7 +107,7 @@ int gradient_parts(const Iteration *it);
 /* The gradient operator, and its space; created at the first call. */
 tomos_status iteration_gradient(Iteration *it, const tomos_op **gradient);
 
-/* The rules of --stop but for "iterations". */
+/* The rules of --stop, except for "iterations". */
 tomos_status stop_prepare(Iteration *it);
 tomos_status stop_check(Iteration *it, const float *r, double norm, bool *stop);
 bool stop_needs_residual(const Iteration *it);

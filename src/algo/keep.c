@@ -9,7 +9,7 @@
 #include <time.h>
 #include "algo/iteration.h"
 
-#define SHORT 0.5 /* seconds of an iteration that a cancel may wait for */
+#define SHORT 0.5 /* seconds: shorter iterations are completed before a cancellation */
 
 static double now(void)
 {
@@ -70,7 +70,7 @@ tomos_status keep_state(Iteration *it)
 	return TOMOS_OK;
 }
 
-/* By now the method has returned, and its own scalars are gone. */
+/* The method has returned, so its own scalars no longer exist. */
 static tomos_status restore_state(Iteration *it)
 {
 	for (int i = 0; i < it->scalar_count; i++)

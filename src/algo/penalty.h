@@ -11,7 +11,7 @@ bool penalty_of_gradient(PenaltyKind kind);
 /* y = argmin 1/2 ||x - y||^2 + a R(x) inside the bounds, for penalties of x itself. */
 tomos_status penalty_simple(const Iteration *it, double a, float *y);
 
-/* The same for those of the gradient: a dual field that is kept from call to call. */
+/* The same for penalties of the gradient, with a dual field that is kept between calls. */
 typedef struct {
 	const tomos_op *gradient;
 	float *p, *q, *g, *u; /* dual field, with momentum, gradient; a volume */

@@ -13,19 +13,19 @@ typedef enum {
 } WeightKind;
 
 WeightKind weights_kind(const Iteration *it);
-/* Of the rays of A, the run's operator or a block of it, whose weights are `rays`; `scratch` is a
- * volume. */
+/* The weights M of the rays of A, which is the operator or a block of it. `rays`: ray weights of
+ * the user, or NULL; `scratch` is a volume. */
 tomos_status weights_rays(
 	const Iteration *it, const tomos_op *A, const float *rays, float *M, float *scratch);
-/* Of the voxels, which A's rays meet; `scratch` is of A's projections. False from
- * weights_has_voxels: all 1. */
+/* Weights of the voxels that rays of A meet; `scratch` has the size of A's projections. If
+ * weights_has_voxels is false, all are 1. */
 bool weights_has_voxels(WeightKind kind);
 tomos_status weights_voxels(
 	const Iteration *it, const tomos_op *A, const float *rays, float *T, float *scratch);
-/* The update with these weights as one step, which makes those of voxels itself; false: not so. */
+/* The update with these weights as one fused step, which computes the voxel weights itself; false:
+ * there is none. */
 bool weights_step(const Iteration *it, const float *rays, double lambda, FusedUpdate *step);
-/* x += lambda T A'y, in one pass where the operator can; `s` is a volume for scratch, T NULL: ones.
- * */
+/* x += lambda T A'y, fused if the operator supports it; `s` is a scratch volume; T NULL: ones. */
 tomos_status weights_update(const Iteration *it, const tomos_op *A, double lambda, const float *T,
 	const float *y, float *s, float *x);
 /* The relaxation: the option, or if this is 0 a value that suits the weights. */

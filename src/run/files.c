@@ -5,7 +5,7 @@
 
 /* ---- numbers under a name ----------------------------------------------------------------- */
 
-/* Gets exactly `count` numbers; *found is false, and all else is left, where there are none. */
+/* Reads exactly `count` numbers. If the file has none, *found is false and nothing else changes. */
 static tomos_status get_list(
 	const File *file, const char *name, double *list, int64_t count, bool *found)
 {
@@ -36,7 +36,8 @@ static tomos_status take_size(const File *file, const char *name, double number,
 
 /* ---- grids -------------------------------------------------------------------------------- */
 
-/* Projections may carry the grid they were made from or for, whatever its size. */
+/* Projections may have a grid of any size: that of the volume they were made from, or are meant
+ * for. */
 static tomos_status check_grid_shape(const File *file, const tomos_grid *grid, tomos_status status)
 {
 	const int64_t *n = grid->n, *shape = file->shape;
@@ -142,7 +143,7 @@ static tomos_status make_scan(
 	return geom_from_numbers(scan, rows, columns, numbers, shape[0]);
 }
 
-/* *scan stays NULL where the file has none. */
+/* *scan stays NULL if the file has no geometry. */
 static tomos_status read_scan(const File *file, tomos_geometry **scan)
 {
 	double *numbers;

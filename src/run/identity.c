@@ -105,7 +105,7 @@ static tomos_status hash_source(void *user, const char *path)
 	struct stat info;
 	int64_t i = s->index++, blocks = (i + 1) * BLOCKS / s->count - i * BLOCKS / s->count;
 	if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) {
-		s->sum = hash_text(s->sum, "no file"); /* its numbers are looked at below */
+		s->sum = hash_text(s->sum, "no file"); /* its numbers are hashed below */
 		return TOMOS_OK;
 	}
 	int64_t size = info.st_size, time = info.st_mtime;
@@ -167,7 +167,7 @@ static uint64_t hash_file(uint64_t sum, const tomos_file_options *file)
 	return hash(sum, &file->compress, sizeof file->compress);
 }
 
-/* A file of which numbers are taken: its size, time and name. */
+/* A file that the run reads numbers from: its size, time and name. */
 static uint64_t hash_named(uint64_t sum, const char *path)
 {
 	struct stat info;

@@ -56,7 +56,7 @@ tomos_status iterative_take(FileRun *r)
 	return TOMOS_OK;
 }
 
-/* Why all slices must be in one slab; NULL: they need not. */
+/* The reason why all slices must be in one slab; NULL: slabs may be smaller. */
 static const char *why_whole(const FileRun *r)
 {
 	if (!r->stacked)
@@ -178,7 +178,8 @@ static int64_t slice_size(const FileRun *r)
 	return r->grid.n[0] * r->grid.n[1];
 }
 
-/* Rows of the slab in every view; a file of one sinogram has the views as its rows. */
+/* Reads the rows of the slab from every view. In a file with one sinogram, the rows are the
+ * views. */
 static tomos_status read_rays(const FileRun *r, const Slab *slab, float *data)
 {
 	tomos_file *file = r->iterative.files[FILE_RAYS];
@@ -207,7 +208,8 @@ static tomos_status read_file(const FileRun *r, SlabFile which, const Slab *slab
 	return fail(TOMOS_BAD_FILE, "%s", reason);
 }
 
-/* The start into the volume, the others into arrays that the options then point to. */
+/* Reads the start into the volume, and the other files into arrays, which the options then point
+ * to. */
 static tomos_status read_files(
 	FileRun *r, const Slab *slab, float *volume, tomos_array arrays[FILE_COUNT])
 {
@@ -235,7 +237,7 @@ static tomos_status read_files(
 
 /* ---- the operator -------------------------------------------------------------------------- */
 
-/* Slabs of a stack are the same problem at another height: they are all put around z = 0. */
+/* All slabs of a stack are the same problem at different heights, so each is centred at z = 0. */
 static tomos_status iterative_geometry(
 	const FileRun *r, const Slab *slab, tomos_geometry **scan, tomos_grid *grid)
 {
@@ -288,7 +290,7 @@ static tomos_status slab_operator(FileRun *r, const Slab *slab)
 
 /* ---- checkpoints --------------------------------------------------------------------------- */
 
-/* The file of a slab; several slabs have one each, named after their slices. */
+/* The checkpoint file of a slab. If there are several slabs, its name contains the slices. */
 static tomos_status checkpoint_path(const FileRun *r, const Slab *slab, char **path)
 {
 	const char *name = r->iterative.o.checkpoint;
@@ -316,7 +318,8 @@ static tomos_status check_checkpoint(FileRun *r, const char *path)
 	return r->iterative.o.resume ? status : TOMOS_OK;
 }
 
-/* Before the work: no other file is taken for a checkpoint, and none is lost. */
+/* Checks the checkpoint files before the work: no other file may be overwritten, and no checkpoint
+ * lost. */
 tomos_status iterative_checkpoints(FileRun *r)
 {
 	if (!is_named(r->iterative.o.checkpoint))
@@ -341,14 +344,14 @@ static double sum_squares(const float *data, const float *weights, int64_t count
 	return sum;
 }
 
-/* From the library's relative numbers to squares, which can be added. */
+/* Converts relative norms to squares, which can be summed over slabs. */
 static void to_squares(double *list, int64_t count, double of)
 {
 	for (int64_t i = 0; list && i < count; i++)
 		list[i] = list[i] * list[i] * (of > 0 ? of : 1);
 }
 
-/* Iterations that the slab's checkpoint has, if the run goes on from it. */
+/* Number of iterations in the slab's checkpoint, if the run continues from it. */
 static tomos_status take_before(Iterative *it, const char *path, bool resume)
 {
 	tomos_checkpoint_info info = {.bytes = sizeof info};

@@ -88,7 +88,7 @@ bool iterations_read(Iterative *it, const char *line)
 
 /* ---- all slabs together ------------------------------------------------------------------- */
 
-/* After iteration k, or the last one of a slab that ended before. */
+/* The value after iteration k, or after the last iteration if the slab ended earlier. */
 static double square_at(const Iterations *i, const double *list, int64_t k)
 {
 	return list && i->iterations > 0 ? list[min64(k, i->iterations - 1)] : 0;

@@ -30,19 +30,19 @@ typedef struct {
 	tomos_file *files[FILE_COUNT]; /* NULL: none is named */
 	const char *names[FILE_COUNT];
 	float *arrays[FILE_COUNT]; /* of one slab; start: NULL, it is read into the volume */
-	tomos_op *op;              /* of slabs of `op_slices` slices, which all have the same one */
+	tomos_op *op; /* for slabs of `op_slices` slices, which all use the same operator */
 	int64_t op_slices;
 	Iterations
 		*slabs; /* of each slab of this run; iterations 0: not done, or by an earlier run */
 	int64_t slab_count;
 	Iterations *earlier; /* iterations recorded in the journal of an earlier run */
 	int64_t earlier_count, earlier_capacity;
-	int64_t before;    /* iterations of the checkpoint that the last slab went on from */
+	int64_t before;    /* iterations in the checkpoint that the last slab continued from */
 	const char *ended; /* why the last slab ended */
 	bool probing;      /* a trial: nothing is recorded or saved */
 } Iterative;
 
-/* A line of the journal about iterations, without its end; to be freed. */
+/* A line of the journal about iterations, without the line break; to be freed. */
 tomos_status iterations_text(char **text, const Iterations *iterations);
 /* Parses such a line and adds it to the earlier ones; false: it is damaged. */
 bool iterations_read(Iterative *it, const char *line);

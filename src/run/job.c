@@ -97,7 +97,7 @@ static tomos_status check_views(const tomos_job *job, const uint64_t given[3], c
 {
 	tomos_prep_options prep = tomos_prep_defaults();
 	TRY(options_take(&prep, job->prep, "prep"));
-	bool phase = strcmp(prep.phase, "none") != 0; /* the pixel is meant for it */
+	bool phase = strcmp(prep.phase, "none") != 0; /* which uses the pixel */
 	TRY(reject_given(given, GIVEN_SCAN, phase, why));
 	return job->axis_later ? TOMOS_OK : reject_given(given, GIVEN_AXIS, false, why);
 }
@@ -134,7 +134,7 @@ tomos_status tomos_job_check(const tomos_job *given_job, const tomos_scan *scan,
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
-/* The digits up to `end`; none leave the value. */
+/* Parses the digits up to `end`; without digits the value does not change. */
 static bool take_index(const char *text, const char *end, int64_t *value)
 {
 	for (int64_t number = 0; text < end; text++) {

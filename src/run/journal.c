@@ -17,7 +17,8 @@
 
 #define TITLE "tomos journal 3 "
 #define HEAD TITLE "%016llx %016llx %s" /* and the checksum of that */
-/* The file under construction has all but its data, and a place for these: its frame. */
+/* The file under construction has everything but its data, and space for them: this is its
+ * frame. */
 #define READY "ready "
 #define JOURNAL_NOTE "note "
 #define FRAME READY "%lld %lld:%lld %lld:%lld %08x\n"
@@ -73,7 +74,7 @@ void journal_damaged(Journal *j)
 	snprintf(j->damage, sizeof j->damage, "%s", tomos_message());
 }
 
-/* False where the line is not what journal_ready writes. */
+/* False if journal_ready cannot have written the line. */
 static bool take_frame(const char *line, Frame *f)
 {
 	long long n[5];
@@ -215,7 +216,7 @@ tomos_status journal_note(Journal *j, const char *text)
 	return status;
 }
 
-/* One line; false, and nothing is done, where it is not what journal_add writes. */
+/* Takes one line over; false, without effect, if journal_add cannot have written it. */
 static bool replay_line(const char *line, File *file, uint32_t *sums)
 {
 	char *at;

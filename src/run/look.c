@@ -13,7 +13,7 @@ void window_of(float *data, int64_t count, double tail, double window[2])
 	window[0] = (double)data[low];
 	select_kth(data, count, high);
 	window[1] = (double)data[high];
-	if (!(window[0] < window[1])) /* one value alone: any window that holds it */
+	if (!(window[0] < window[1])) /* all values are equal: any window that contains them */
 		window[1] = window[0] + fmax(1, fabs(window[0]));
 }
 
@@ -86,7 +86,7 @@ void preview_take(Preview *p, int64_t first, int64_t count, const float *slices)
 	}
 }
 
-/* Slices of an earlier run are in the file alone. */
+/* Slices of an earlier run are in the file only, not in memory. */
 static tomos_status take_rest(Preview *p)
 {
 	tomos_file *file = NULL;

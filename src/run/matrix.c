@@ -23,7 +23,7 @@ static tomos_status check_shape(
 		(long long)wanted);
 }
 
-/* Moves the arrays, which both structs have, to the operator's struct. */
+/* Moves the arrays to the operator's struct, which has the same members. */
 static Csr take_arrays(tomos_matrix *m)
 {
 	Csr csr = {.rows = m->rows,

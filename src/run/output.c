@@ -107,7 +107,7 @@ tomos_status run_open_output(FileRun *r)
 
 int64_t slab_left(const FileRun *r, const Slab *slab)
 {
-	if (!r->file) /* a probe, which writes none */
+	if (!r->file) /* a trial, which writes no output */
 		return slab->count;
 	const unsigned char *written = r->file->written + (slab->first - r->first_slice);
 	int64_t left = 0;

@@ -14,7 +14,7 @@ enum {
 	PROGRAM_BYTES = 12 << 20,
 	WORK_BYTES =
 		84 << 20, /* upper bound on the memory that a method allocates per group of views */
-	WORK_COPIES = 8,  /* rows filtered and rows laid out, four columns for each at most */
+	WORK_COPIES = 8,  /* copies of the rows: filtered, and reordered for kernels */
 };
 
 bool run_stacked(const tomos_geometry *g, const tomos_grid *grid, int64_t *first)
@@ -79,8 +79,8 @@ static double fixed_bytes(const FileRun *r)
 	return PROGRAM_BYTES + 2 * sizeof(float) * planes;
 }
 
-/* One slab alone is read before the work and written after it; several overlap. Vectors are in the
- * host's memory, unless the device keeps them. */
+/* A single slab is read before and written after the computation; several slabs overlap. Vectors
+ * are in host memory, unless the device has memory of its own. */
 static double iterative_bytes(
 	const FileRun *r, const Slab *slab, double raw, double row, double slice)
 {
@@ -136,7 +136,7 @@ static tomos_status choose_thickness(FileRun *r, int64_t *thick)
 		else
 			high = middle - 1;
 	}
-	/* All rows in every slab: the fewer, the better. */
+	/* Every slab reads all rows: the fewer slabs, the better. */
 	bool again = r->prepared->reach.all_rows || (!r->stacked && low == r->slices);
 	*thick = again ? low : min64(low, max64(THICK, (r->slices + SLABS - 1) / SLABS));
 	return TOMOS_OK;
@@ -175,8 +175,8 @@ static tomos_status too_little(const FileRun *r, int64_t slices, const char *why
 		(slab_bytes(r, slices) + fixed_bytes(r)) / (1 << 20), why);
 }
 
-/* All slices in one slab, groups of a fixed size, or as many as memory allows. A limit that was not
- * given is a wish where the whole volume must be in memory. */
+/* All slices in one slab, groups of a fixed size, or as many as memory allows. If the whole volume
+ * must be in memory, only a limit that the user has set is enforced. */
 static tomos_status iterative_thickness(FileRun *r, int64_t *thick)
 {
 	bool sums = demand_coupling(&r->iterative.demand) == COUPLING_SUMS;

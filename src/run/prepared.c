@@ -21,7 +21,7 @@ static tomos_status take_prep(tomos_prepared *p, const tomos_job *job)
 	p->prep = tomos_prep_defaults();
 	TRY(options_take(&p->prep, job->prep, "prep"));
 	tomos_prep_options *o = &p->prep;
-	bool phase = strcmp(o->phase, "none") != 0; /* nothing else needs these */
+	bool phase = strcmp(o->phase, "none") != 0; /* only phase retrieval needs these */
 	o->pixel = o->pixel > 0 ? o->pixel : p->info.pixel;
 	o->distance = !phase || o->distance > 0 ? o->distance : p->info.distance;
 	o->energy = !phase || o->energy > 0 ? o->energy : p->info.energy;
@@ -37,7 +37,8 @@ static tomos_status take_prep(tomos_prepared *p, const tomos_job *job)
 	const int64_t shape[3] = {p->info.views, p->info.rows, p->columns};
 	int64_t prepared[3];
 	TRY(tomos_prep_shape(o, shape, prepared));
-	p->bin = prepared[2] < shape[2] ? o->bin : 1; /* the step may be left out */
+	p->bin =
+		prepared[2] < shape[2] ? o->bin : 1; /* the list of steps may not contain binning */
 	return tomos_prep_reach(o, &p->reach);
 }
 
@@ -60,7 +61,7 @@ static tomos_status check_counts(const tomos_prepared *p)
 		p->scan->path, p->info.type);
 }
 
-/* The scan's own geometry, one that is given, or one made of options, for the columns in use. */
+/* The views of the job, those of the scan file, or a geometry made from options. */
 static tomos_status raw_geometry(
 	const tomos_prepared *p, const tomos_job *job, tomos_geometry **geometry)
 {
@@ -95,7 +96,8 @@ done:
 	return status;
 }
 
-/* How much of the middle row's largest value is left at the edges where columns are left out. */
+/* Mean value at the edges where columns are omitted, relative to the largest value of the middle
+ * row. */
 static double edge_share(const tomos_prepared *p, const float *row)
 {
 	const tomos_geometry *g = p->geometry;
@@ -113,7 +115,8 @@ static double edge_share(const tomos_prepared *p, const float *row)
 	return most > 0 ? fmax(low, high) / ((double)most * (double)g->count) : 0;
 }
 
-/* A detector that ends inside the object's shadow gives values that are too high, several times. */
+/* Warns if the object extends beyond the columns in use: its values would be several times too
+ * high. */
 static tomos_status say_truncated(tomos_prepared *p, const tomos_job *job, const char *columns,
 	const tomos_progress *progress)
 {

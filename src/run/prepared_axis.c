@@ -38,7 +38,7 @@ static double column_of_scan(const tomos_prepared *p, double column)
 	return (column + 0.5) * (double)p->bin - 0.5 + (double)p->first_column;
 }
 
-/* The geometry's detectors moved along u so that the axis falls on that prepared column. */
+/* Moves the detectors along u so that the axis projects to that column of the prepared data. */
 static void move_axis(tomos_geometry *g, double column)
 {
 	double middle = 0.5 * (double)(g->columns - 1);

@@ -2,7 +2,7 @@
 #include <string.h>
 #include "run/run.h"
 
-/* Margins are whole prepared rows, so that binning meets the same rows whatever the slab. */
+/* Margins are whole prepared rows, so that binning combines the same rows in every slab. */
 RawRows prepared_needs(const tomos_prepared *p, int64_t row, int64_t rows)
 {
 	int64_t bin = p->bin, margin = (p->reach.rows + bin - 1) / bin;
@@ -66,7 +66,7 @@ tomos_status raw_read(RawSlab *slab, tomos_prepared *p, const RawRows *rows)
 	return TOMOS_OK;
 }
 
-/* The columns in use of frames that have all of them. */
+/* Keeps the columns in use, of frames that have all columns. */
 static tomos_array cropped(const tomos_prepared *p, float *data, int64_t frames, int64_t rows)
 {
 	tomos_array array = tomos_array_of(data, frames, rows, p->info.columns);
@@ -85,7 +85,7 @@ static void copy_rows(const tomos_array *from, int64_t before, int64_t rows, flo
 				(size_t)columns * sizeof *data);
 }
 
-/* Prepared in place where the shape stays, else into an array of its own; then cut to size. */
+/* Prepares the rows, in place if the shape does not change, and then removes the margins. */
 static tomos_status prepare_into(RawSlab *slab, const tomos_prepared *p, const tomos_fields *fields,
 	int64_t rows, float *data, tomos_prep_report *report, const tomos_progress *progress)
 {

@@ -20,7 +20,7 @@ static double planned_memory(int64_t bytes)
 	return bytes > 0 ? (double)bytes : 0.5 * all;
 }
 
-/* A scan is measured once: not even `overwrite` replaces it by its reconstruction. */
+/* A scan cannot be measured again, so not even `overwrite` replaces it by its reconstruction. */
 static tomos_status output_is_not_scan(const char *output, const char *scan)
 {
 	struct stat a, b;
@@ -192,7 +192,8 @@ static tomos_status probe_slab(Stages *s)
 	return TOMOS_OK;
 }
 
-/* Reads and computes some slices for their window and times; what they are depends on no plan. */
+/* Reads and computes some slices for their window and times. Which slices does not depend on the
+ * slabs. */
 static tomos_status probe(FileRun *whole, const char *stage, int64_t first, int64_t count,
 	double window[2], tomos_run_report *report)
 {
@@ -227,7 +228,8 @@ static int64_t group_of(const FileRun *r, int64_t slice, int64_t *count)
 	return r->slabs[i].first;
 }
 
-/* Integers without a window: from slices at the same places whatever the slabs, a bit wider. */
+/* Window of integers, if none is given: the range of a few slices, somewhat widened. Which slices
+ * does not depend on the slabs. */
 static tomos_status choose_window(FileRun *r)
 {
 	int64_t count = min64(WINDOW_SLICES, r->slices);
@@ -252,7 +254,8 @@ static tomos_status choose_window(FileRun *r)
 		(long long)count);
 }
 
-/* How long the run would take: the slower one of two stages, and the other one once. */
+/* Estimates the duration: the slower of two stages for all slabs, and the other one for one
+ * slab. */
 static tomos_status say_time(FileRun *r)
 {
 	bool again = r->prepared->reach.all_rows; /* in every slab, whatever its height */
@@ -300,7 +303,8 @@ static tomos_status write_preview(FileRun *r)
 
 /* ---- one slab of an iterative method ------------------------------------------------------- */
 
-/* The window of integers is the range of the values, which is known before the output is begun. */
+/* The window of integers is the range of the values, which is known before the output is
+ * created. */
 static tomos_status take_range(FileRun *r, const float *volume)
 {
 	int64_t count = r->slices * r->grid.n[1] * r->grid.n[0];
@@ -323,9 +327,8 @@ static tomos_status take_range(FileRun *r, const float *volume)
 		r->job, "window    %g to %g, the range of the values", r->window[0], r->window[1]);
 }
 
-/* Read, compute, write, one after the other: with all in memory there is nothing to overlap, and a
- * run that is killed leaves nothing. The last whole iterate of one that is cancelled is written all
- * the same. */
+/* Reads, computes and writes the only slab; nothing can overlap. A run that is killed leaves no
+ * output; one that is cancelled writes its last complete iterate. */
 static tomos_status one_slab(Stages *s)
 {
 	FileRun *r = s->run;
@@ -353,7 +356,8 @@ static tomos_status one_slab(Stages *s)
 static tomos_status reconstruct_all(FileRun *r)
 {
 	bool floats = strcmp(r->file_options.type, "float32") == 0;
-	/* One slab whatever the memory: the range of its values may set the window. */
+	/* There is one slab for any amount of memory, so the range of its values may be the
+	 * window. */
 	bool exact = r->iterative.whole || r->iterative.grouped || r->slices == 1;
 	bool one = r->iterates && r->slab_count == 1;
 	if (!floats && r->file_options.window_count == 0 && !(one && exact))

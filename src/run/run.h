@@ -23,15 +23,16 @@ struct tomos_prepared {
 	double axis_range[2];
 };
 
-/* Searches for the axis, unless the job or the scan says where it is, or asks for that later. */
+/* Searches for the axis, unless the job or the scan specifies it, or the job postpones the
+ * search. */
 tomos_status prepared_axis_known(
 	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress);
 
 /* Rows of the scan that the prepared rows [row, row + rows) need, margins included. */
 typedef struct {
 	int64_t row, rows;     /* of the scan */
-	int64_t before;        /* prepared rows of these before the first one wanted */
-	int64_t prepared_rows; /* these give */
+	int64_t before;        /* prepared rows in the margin before the first one wanted */
+	int64_t prepared_rows; /* prepared rows that they result in */
 } RawRows;
 RawRows prepared_needs(const tomos_prepared *p, int64_t row, int64_t rows);
 /* Memory for some rows of the scan with their flats and darks. */
@@ -57,7 +58,7 @@ tomos_status range_parse(
 	const char *name, const char *text, int64_t count, int64_t *first, int64_t *end);
 /* A copy of a caller's job, which may be of another version. */
 tomos_status job_take(tomos_job *job, const tomos_job *given);
-/* What the caller's report is to show, as far as the caller knows its fields. */
+/* Copies the report to the caller's, as far as the caller's struct has the members. */
 void report_publish(const tomos_job *job, const tomos_run_report *report);
 /* The output of a job that names none; to be freed. */
 tomos_status default_output(char **output, const char *scan);
@@ -101,8 +102,8 @@ typedef struct {
 typedef struct {
 	char *path, *part; /* of the journal and of the file under construction */
 	int descriptor;
-	bool begun;       /* an earlier run has left a part that fits */
-	char damage[512]; /* why what it has left cannot be used; "": nothing was left, or it can */
+	bool begun;       /* an earlier run has left a part that belongs to this one */
+	char damage[512]; /* why the part cannot be used; "": there is none, or it can */
 	char *text;       /* of that run's journal */
 	int64_t length;   /* of the journal so far */
 } Journal;

@@ -5,26 +5,29 @@
 #include <pthread.h>
 #include "run/iterative.h"
 
-enum { SLABS = 8, THICK = 16 }; /* as many at least, and as thick, where memory allows */
+enum {
+	SLABS = 8,
+	THICK = 16
+}; /* smallest number of slabs, and smallest thickness, if memory allows */
 
 typedef struct {
 	int64_t first, count;   /* slices of the whole grid */
 	int64_t row, rows;      /* prepared rows that these need */
-	int64_t before, padded; /* stacked: slices computed before the first, and in all */
+	int64_t before, padded; /* stacked: slices computed before the first one, and in total */
 } Slab;
 
 typedef struct {
-	tomos_job taken; /* of the caller's */
+	tomos_job taken; /* copy of the caller's job */
 	const tomos_job *job;
 	const tomos_progress *progress;
 	tomos_run_options options;
 	tomos_prepared *prepared;
 	tomos_backend *backend;
-	const char *method, *stage; /* what progress is reported of */
+	const char *method, *stage; /* stage: name in reports of progress */
 	char *output;
 	tomos_grid grid; /* of all slices, before --rows */
 	int64_t first_slice, slices;
-	bool stacked; /* slice k needs row k + first_row alone */
+	bool stacked; /* slice k needs row k + first_row only */
 	int64_t first_row;
 	Slab *slabs;
 	int64_t slab_count, thickest;
@@ -32,12 +35,12 @@ typedef struct {
 	double memory, planned;
 	Journal journal;
 	tomos_file_options file_options;
-	double window[2]; /* in the file's options, where none was given */
+	double window[2]; /* found from the data, if none was given */
 	Preview preview;
 	File *file;
-	tomos_run_report own, *report; /* its own, or a probe's */
-	bool useless; /* the data cannot be reconstructed: nothing is left to go on with */
-	bool lasting; /* the journal is this run's, and a later one can go on */
+	tomos_run_report own, *report; /* of the run, or of a trial */
+	bool useless; /* the data cannot be reconstructed, so nothing is kept for a later run */
+	bool lasting; /* the journal belongs to this run, and a later run can continue it */
 	int64_t done; /* slices, those of an earlier run included */
 	Iterative iterative;
 	bool iterates;       /* the method is iterative */
@@ -73,13 +76,14 @@ tomos_status run_check_grid(const FileRun *run, const tomos_file *file);
 
 tomos_status run_identity(const FileRun *run, Identity *identity);
 tomos_status run_open_output(FileRun *run);
-/* The output beside the job's volume to compare with, slab by slab, into the report. */
+/* Compares the output with the volume that the job names, slab by slab; the result is in the
+ * report. */
 tomos_status run_compare(FileRun *run);
 int64_t slab_left(const FileRun *run, const Slab *slab); /* slices that are not written yet */
 
 /* ---- the stages --------------------------------------------------------------------------- */
 
-/* Two buffers between a stage and the next; `full` says which one is to be emptied. */
+/* Two buffers between a stage and the next. */
 typedef struct {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
@@ -94,7 +98,7 @@ typedef struct {
 	float *volumes[2];
 	const Slab *written[2];             /* the slab in each volume */
 	double read_seconds, write_seconds; /* of their threads */
-	double written_bytes;               /* of the writing one, like: */
+	double written_bytes;               /* of the writing thread; likewise: */
 	int64_t cut;
 	int64_t values;             /* that were prepared */
 	float *rows;                /* prepared */
@@ -103,7 +107,7 @@ typedef struct {
 	char read_message[512], write_message[512];
 } Stages;
 
-/* Does the work with all buffers made. */
+/* Allocates all buffers and calls `work`. */
 tomos_status stages_with(FileRun *run, tomos_status (*work)(Stages *stages));
 tomos_status stages_run(Stages *stages);
 tomos_status slab_read(Stages *stages, const Slab *slab, RawSlab *raw);

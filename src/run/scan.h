@@ -23,12 +23,12 @@ struct tomos_scan {
 	double *shifts[2];        /* in columns and rows; NULL: none */
 	double pixel[2];          /* width and height in mm; 0: not known */
 	double distance, energy;  /* mm, keV; 0: not known */
-	bool half;                /* the axis is near one edge, the scan a full turn */
+	bool half;                /* half acquisition: 360 degrees with the axis near one edge */
 	tomos_geometry *geometry; /* the file's own; NULL: none */
 };
 
-/* One kind of scan; the first whose probe says yes opens a file. `look` is the file without its
- * data. */
+/* One kind of scan. A file is opened by the first kind whose probe accepts it; `look` is the file
+ * without its data. */
 struct ScanKind {
 	const char *name;
 	tomos_status (*probe)(const File *look, bool *fits);
@@ -55,8 +55,8 @@ tomos_status scan_shape(tomos_scan *scan, const tomos_source_options *o, bool si
 tomos_status scan_fits(const tomos_scan *scan, const tomos_geometry *geometry);
 
 bool line_has(const char *lines, const char *name); /* "a\nb\n" */
-/* Numbers of a file in radians, mm or keV, by the unit that it says (or `fallback`): NULL or 0
- * where there are none. */
+/* Numbers of a file, converted to radians, mm or keV from the unit in the file (or `fallback`);
+ * NULL or 0 if there are none. */
 tomos_status scan_lengths(const File *look, const char *name, const char *fallback, double *value);
 tomos_status scan_energy(const File *look, const char *name, double *value);
 tomos_status scan_angles(const File *look, const char *name, double **angles, int64_t *count);

@@ -62,7 +62,7 @@ static tomos_status exchange_frames(tomos_scan *scan, const File *look)
 	return TOMOS_OK;
 }
 
-/* Those of the views, from a list under that name, if there is one. */
+/* Reads the list of that name, one number per view, if there is one. */
 static tomos_status take_angles(tomos_scan *scan, const File *look, const char *name)
 {
 	double *angles;
@@ -238,7 +238,7 @@ static tomos_status array_probe(const File *look, bool *fits)
 	return TOMOS_OK;
 }
 
-/* A single picture is a sinogram: no one scans with one view. */
+/* A single image is a sinogram, as a scan of one view is unlikely. */
 static tomos_status array_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
 {
 	(void)look;

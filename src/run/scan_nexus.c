@@ -139,7 +139,7 @@ static tomos_status nexus_frames(tomos_scan *scan, const File *look, Paths *p)
 
 /* ---- what goes with them ------------------------------------------------------------------ */
 
-/* One angle per frame, of which the views' are kept. */
+/* Reads one angle per frame and keeps those of views. */
 static tomos_status nexus_angles(tomos_scan *scan, const File *look, Paths *p)
 {
 	const FrameSet *views = &scan->sets[TOMOS_VIEWS];

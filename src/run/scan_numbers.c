@@ -32,7 +32,8 @@ static const Unit *find_unit(const Unit *units, int count, const char *name)
 	return NULL;
 }
 
-/* What "name@units" says, or the fallback; *factor is 0 where nothing is said and NULL is that. */
+/* The factor of the unit in "name@units", or of the fallback; 0 if there is no unit and the
+ * fallback is NULL. */
 static tomos_status unit_factor(const File *look, const char *name, const Unit *units, int count,
 	const char *fallback, double *factor)
 {
@@ -89,7 +90,8 @@ static double span_of(const double *list, int64_t count)
 	return high - low;
 }
 
-/* Degrees, unless the whole of the scan would then be 3.14 or 6.28 of them, a step more or less. */
+/* Angles without a unit are degrees, unless their range, to one step, is pi or 2 pi: then they are
+ * radians. */
 static double unsaid_factor(const double *list, int64_t count)
 {
 	double span = span_of(list, count), step = span / (double)max64(count - 1, 1);
@@ -119,7 +121,8 @@ tomos_status scan_angles(const File *look, const char *name, double **angles, in
 	return TOMOS_OK;
 }
 
-/* How many at the end given by `at` and `by` differ less than a tenth of a step from the next. */
+/* Number of angles, from index `at` on in direction `by`, that differ by less than a tenth of a
+ * step from the next one. */
 static int64_t standing(const double *angles, int64_t count, int64_t at, int64_t by, double step)
 {
 	int64_t still = 0;
@@ -163,7 +166,7 @@ tomos_status angles_fit(
 
 enum { LARGEST_TEXT = 64 << 20 };
 
-/* Numbers between spaces, commas and semicolons; the rest of a line after # is left out. */
+/* Numbers separated by spaces, commas or semicolons; the rest of a line after # is a comment. */
 static tomos_status parse_angles(double *angles, int64_t *count, char *text, const char *path)
 {
 	int64_t line = 1;

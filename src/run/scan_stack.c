@@ -43,7 +43,8 @@ static const struct {
 	{"radio*", TOMOS_VIEWS}, {"view*", TOMOS_VIEWS}, {"sample*", TOMOS_VIEWS},
 	{"image*", TOMOS_VIEWS}};
 
-/* The role that the words of a name give; flats and darks go before views ("tomo_flat_01"). */
+/* The role of a name, from the words in it; words for flats and darks have priority over those for
+ * views ("tomo_flat_01"). */
 static int role_of(const char *name)
 {
 	char lower[256] = "";
@@ -78,7 +79,7 @@ static bool has_ending(const char *name, const char *endings)
 	return dot && name[0] != '.' && choice_index(endings, lower) >= 0;
 }
 
-/* Letters that mean something in a pattern lose their meaning. */
+/* Escapes characters that have a meaning in patterns. */
 static void escape(char *to, size_t size, const char *from)
 {
 	size_t length = 0;
@@ -121,7 +122,7 @@ static tomos_status add_picture(Folder *folder, const char *path, const char *na
 	return add_set(folder, path, &set);
 }
 
-/* Folders count where their name has a word. */
+/* A folder is a set if its name contains one of the words. */
 static tomos_status add_folder(Folder *folder, const char *path, const char *name)
 {
 	Set set = {.folder = true, .role = role_of(name)};
@@ -175,7 +176,7 @@ static void names_of(const Folder *folder, int role, char names[256])
 				names[0] ? ", " : "", folder->sets[i].prefix);
 }
 
-/* The one set of a role, files before folders; NULL for none. */
+/* Finds the set of a role; files have priority over folders. NULL: there is none. */
 static tomos_status find_role(const Folder *folder, const char *path, int role, const Set **found)
 {
 	static const char *const options[] = {"the scan by a pattern like 'folder/raw_*'",
@@ -200,7 +201,7 @@ static tomos_status find_role(const Folder *folder, const char *path, int role, 
 		names, options[role]);
 }
 
-/* Without a word for views, the only set without any word is it. */
+/* If no name has a word for views, the views are the only set without any of the words. */
 static tomos_status find_views(Folder *folder, const char *path, const Set **views)
 {
 	char names[256];

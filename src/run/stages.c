@@ -124,7 +124,7 @@ tomos_status slab_write(Stages *s, const Slab *slab, const float *volume)
 	const tomos_array part =
 		tomos_array_of((float *)volume, slab->count, r->grid.n[1], r->grid.n[0]);
 	tomos_status finite = tomos_result_check(&part, first, "the volume");
-	r->useless = finite == TOMOS_BAD_FILE; /* not where it was cancelled */
+	r->useless = finite == TOMOS_BAD_FILE; /* not if it was cancelled */
 	TRY(finite);
 	TRY(tomos_file_write(r->file, first, slab->count, volume));
 	preview_take(&r->preview, first, slab->count, volume);
@@ -156,7 +156,8 @@ static void *write_stage(void *user)
 	return NULL;
 }
 
-/* Steps of a slab as steps of the whole: slices times views, or slices times iterations. */
+/* Converts the progress of a slab to that of the run: slices times views, or slices times
+ * iterations. */
 typedef struct {
 	FileRun *run;
 	int64_t count;
@@ -218,7 +219,7 @@ static void pad_rows(float *data, const tomos_geometry *scan, int64_t rows)
 	}
 }
 
-/* Counted by the computing thread alone, which reports progress as well. */
+/* Only the computing thread updates these counts; it also reports progress. */
 static void count_read(FileRun *r, const RawSlab *raw)
 {
 	r->report->read_bytes += (double)raw->rows.rows * (double)raw_row_bytes(r->prepared);
@@ -305,7 +306,7 @@ static tomos_status compute_stage(Stages *s)
 		if (slab_left(r, slab) == 0)
 			continue;
 		if (!gate_wait(&s->in, false) || !gate_wait(&s->out, true))
-			return TOMOS_OK; /* another stage failed, and says why */
+			return TOMOS_OK; /* another stage failed and has the error message */
 		s->written[at % 2] = slab;
 		TRY(slab_compute(s, slab, &s->raw[at % 2], s->volumes[at % 2]));
 		gate_move(&s->in, false);

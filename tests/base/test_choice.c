@@ -25,12 +25,12 @@ static void test_nearest(void **state)
 	assert_string_equal(tomos_name_nearest(list, "xyz"), "");
 	assert_string_equal(tomos_name_nearest("", "line"), "");
 	assert_string_equal(tomos_name_nearest(list, "jsoeph"), "joseph");
-	/* A beginning counts more than letters that happen to be the same. */
+	/* A common beginning counts more than common letters elsewhere. */
 	static const char filters[] = "ram-lak|hamming|hann|parzen";
 	assert_string_equal(tomos_name_nearest(filters, "hanning"), "hann");
 	assert_string_equal(tomos_name_nearest(filters, "kaiser"), "");
 	assert_string_equal(tomos_name_nearest(filters, "ram"), "ram-lak");
-	/* So does a word. */
+	/* So does a common word. */
 	assert_string_equal(tomos_name_nearest("source-axis|energy", "axis"), "source-axis");
 	assert_string_equal(tomos_name_nearest("energy|seed", "geometry"), "");
 	char longest[200];

@@ -226,7 +226,7 @@ static void words_of_a_need(void **state)
 	assert_string_equal(text, "");
 }
 
-/* Functions of the library with a struct, in which it is unknown what was given. */
+/* Library functions that take a struct: options that differ from their defaults count as given. */
 static void structs_are_checked_by_their_values(void **state)
 {
 	(void)state;

@@ -75,7 +75,8 @@ static void test_names(void **state)
 	drop(a);
 }
 
-/* Any name that the file system takes can be written; what is cut off is whole characters. */
+/* Any name that the file system accepts can be written; long names are shortened by whole UTF-8
+ * characters. */
 static void test_long_names(void **state)
 {
 	(void)state;
@@ -148,7 +149,8 @@ static void test_directory(void **state)
 	drop(part);
 }
 
-/* The system's own, unless a test wants a file system that lacks it, or that lacks links too. */
+/* The system's function, unless a test simulates a file system without it, or without hard links as
+ * well. */
 static bool no_renameat2, no_link;
 
 /* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
@@ -193,7 +195,7 @@ static void publish_beside_other(const char *path, bool directory)
 	mem_free(part);
 }
 
-/* What others put there meanwhile stays, with every way of renaming. */
+/* A file that another process creates meanwhile is kept, with every method of renaming. */
 static void test_appeared(void **state)
 {
 	(void)state;
@@ -249,7 +251,8 @@ static void test_rejected(void **state)
 	file_discard(NULL);
 }
 
-/* What is neither published nor discarded can be dropped at once, and nothing else is. */
+/* Temporary files that were neither published nor discarded can be removed together; other files
+ * stay. */
 static void test_all(void **state)
 {
 	(void)state;
@@ -288,7 +291,7 @@ static void test_memory(void **state)
 	assert_int_equal(mem_live(), live);
 	make_stack("one", "a");
 	make_stack("two", "b");
-	mem_fail_nth(1); /* nothing has moved when there is no memory to step aside */
+	mem_fail_nth(1); /* without memory for the name of the backup, nothing is moved */
 	assert_int_equal(file_publish("two", "one", true), TOMOS_NO_MEMORY);
 	mem_fail_nth(0);
 	assert_true(holds("one/a", "a") && holds("two/b", "b"));

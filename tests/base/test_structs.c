@@ -267,7 +267,7 @@ static void any_size(void **state)
 	(void)state;
 	for (int i = 0; i < COUNT(rows); i++) {
 		try_size(&rows[i], rows[i].bytes);
-		if (strcmp(rows[i].name, "option") != 0) /* whose last member is what is asked */
+		if (strcmp(rows[i].name, "option") != 0) /* its last member is the result */
 			try_size(&rows[i], rows[i].bytes - 8);
 		try_size(&rows[i], rows[i].bytes + 8);
 	}

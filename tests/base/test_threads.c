@@ -150,7 +150,8 @@ static void test_after_fork(void **state)
 	assert_int_equal(wrong_visits(&v, LENGTH, 2), 0);
 }
 
-/* Before anybody has said how many: the variable is looked at, and no more afterwards. */
+/* A wrong value of the variable is reported, unless tomos_set_threads has set the number of
+ * threads. */
 static void test_variable(void **state)
 {
 	(void)state;

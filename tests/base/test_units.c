@@ -1,4 +1,4 @@
-/* Lengths and energies with units: every unit, and the message where there is no such thing. */
+/* Lengths and energies with units: every unit, and the message for an unknown one. */
 #include "base/base_test.h"
 #include <math.h>
 

@@ -13,7 +13,7 @@ static cudaError_t lose(cudaError_t error)
 	return error;
 }
 
-/* `made` is what a call adds to what has to be freed. Freeing goes through in any case. */
+/* `made`: number of objects that the call creates. Freeing never fails. */
 #define WRAP_CALL(name, list, arguments, made) \
 	cudaError_t __real_##name list; \
 	cudaError_t __wrap_##name list; \

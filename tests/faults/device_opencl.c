@@ -5,8 +5,8 @@
 #include <CL/cl.h>
 #include "device_calls.h"
 
-/* Calls that return a code; `made` is what they add to what has to be freed. Freeing goes through
- * in any case, as a driver that lost its device would do. */
+/* Calls that return a code; `made`: number of objects that they create. Freeing never fails, as
+ * with a driver that has lost its device. */
 #define WRAP_CODE(name, list, arguments, made) \
 	cl_int __real_##name list; \
 	cl_int __wrap_##name list; \

@@ -45,7 +45,7 @@ void *fault_next(const char *name)
 	return dlsym(RTLD_NEXT, name);
 }
 
-/* By the system's own calls, which nothing stands before. */
+/* With system calls, which are not interposed. */
 static void tell(const char *call, const char *what)
 {
 	if (!plan.log || atomic_exchange(&told, true))

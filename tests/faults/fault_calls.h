@@ -19,13 +19,13 @@ typedef enum { FAULT_LOOKS, FAULT_NAMES, FAULT_READS, FAULT_WRITES, FAULT_MAKES 
 
 /* Whether a call on that file is to fail; errno is set then. */
 bool fault_file(const char *call, FaultCall kind, const char *path);
-/* Whether a read or write is to move half of its bytes alone. */
+/* Whether a read or write is to transfer only half of its bytes. */
 bool fault_short(const char *call, const char *path, size_t bytes);
-/* Whether an allocation is to fail that was asked for from there. */
+/* Whether an allocation requested by the code at this address is to fail. */
 bool fault_memory(const char *call, const void *from);
 bool fault_concerns(const char *path);
 
-/* The function that stands behind the interposed one, looked up once. */
+/* The function that the interposed one replaces, looked up once. */
 #define FAULT_NEXT(name) \
 	static __typeof__(&name) next; \
 	if (!next) { \

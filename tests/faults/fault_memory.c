@@ -1,4 +1,4 @@
-/* Allocations that fail on demand, by who asks for them. */
+/* Allocations that fail on demand, selected by the library that requests them. */
 #include "fault_calls.h"
 #include <stdlib.h>
 

@@ -93,7 +93,7 @@ static inline int64_t job_size(const Job *job, const JobScene *s)
 	return job->kind == FORWARD ? s->pixels : s->voxels;
 }
 
-/* With an operator that is there already. */
+/* With an existing operator. */
 static inline tomos_status job_apply(
 	const Job *job, const JobScene *s, const tomos_op *op, float *got)
 {
@@ -121,7 +121,7 @@ static inline tomos_status job_operator(
 	return tomos_op_projector(op, backend, &s->grid, s->scan, &o);
 }
 
-/* From the data to the result in `got`, with all that is needed on the way made and freed. */
+/* Computes the result into `got`; creates and frees all objects that it needs. */
 static inline tomos_status job_run(
 	const Job *job, tomos_backend *backend, const JobScene *s, float *got)
 {

@@ -28,8 +28,8 @@ static void judge(tomos_status status, bool right, const char *what, long nth, c
 	survived += status == TOMOS_OK;
 }
 
-/* Which of several lanes meets a piece first is chance, and each makes its kernels when it needs
- * them. */
+/* Which lane processes a piece first varies from run to run, and each lane creates its kernels on
+ * first use. */
 enum { LAZY = 32 };
 
 static void check_left(int64_t blocks, long objects, const char *what, long nth, const char *call)
@@ -66,7 +66,7 @@ static void opening(int64_t memory)
 	(void)calls.arm(0);
 }
 
-/* Once more without a fault: the backend is as good as before, and holds what it held then. */
+/* Once more without a fault: the backend works as before and holds as many objects. */
 static void run_again(const Job *job, tomos_backend *backend, const JobScene *s,
 	const float *expected, const char *after)
 {

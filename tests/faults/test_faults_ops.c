@@ -91,7 +91,7 @@ static tomos_status step_sirt(Scene *s)
 	return tomos_sirt(s->op, &s->y, &s->x, &o, NULL);
 }
 
-/* After all the failures the result is that of an operator to which none happened. */
+/* After all the failures the result is that of an operator without failures. */
 static void check_result(Scene *s)
 {
 	assert_memory_equal(s->result, s->expected, (size_t)s->size * sizeof(float));

@@ -1,4 +1,4 @@
-/* Any bytes as the checkpoint of an iteration: described, and gone on from. */
+/* Any bytes as the checkpoint of an iteration: described, and continued. */
 #include "fuzz_file.h"
 #include "tomos.h"
 

@@ -1,5 +1,5 @@
 /* What the fuzz targets share: any bytes as a file are read, or rejected with a message; nothing
- * leaks, and a shape is never larger than the file can hold. The file lies in memory alone. */
+ * leaks, and a shape is never larger than the file can hold. The file exists in memory only. */
 #ifndef TOMOS_TESTS_FUZZ_FUZZ_FILE_H
 #define TOMOS_TESTS_FUZZ_FUZZ_FILE_H
 
@@ -16,8 +16,8 @@ enum { MOST = 1 << 20 }; /* numbers read at a time: larger claims are only descr
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What a target is: the format whose files the bytes are to be, how those begin, so that every
- * input reaches the reader (NULL: any bytes), and what is done with them. */
+/* A fuzz target: the format of the files; their first bytes, which are put before every input so
+ * that it reaches the reader (NULL: none); and the function that reads them. */
 typedef struct {
 	const Format *format;
 	const char *start;
@@ -90,7 +90,8 @@ static inline void put_text(const char *directory, const char *name, const char 
 	put_bytes(directory, name, text, strlen(text));
 }
 
-/* A small array under `name`, which says the format; its grid, where the format has one. */
+/* Writes a small array to `name`, whose ending determines the format, with a grid if the format has
+ * one. */
 static inline void put_array(
 	const char *directory, const char *name, tomos_content content, const int64_t shape[3])
 {

@@ -6,7 +6,7 @@
 #include <hdf5.h>
 #include "fuzz_file.h"
 
-/* HDF5 1.10 loses some bytes of its own when what it reads is damaged. */
+/* HDF5 1.10 leaks some memory when it reads a damaged file. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -18,7 +18,7 @@ static inline hid_t h5_seed(const char *directory, const char *name)
 	return H5Fcreate(seed_path(directory, name), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
 }
 
-/* A dataset of zeros with the groups on the way to it, in compressed chunks or at a stretch. */
+/* A dataset of zeros and the groups in its path, in compressed chunks or contiguous. */
 static inline void h5_put(
 	hid_t file, const char *name, hid_t type, int rank, const hsize_t *sizes, bool chunked)
 {

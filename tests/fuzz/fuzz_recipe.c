@@ -24,8 +24,7 @@ static void read_recipe(const char *path, const uint8_t *bytes, size_t size)
 	settings_free(&s);
 }
 
-/* What the command complains about is not shown; the reports of the fuzzer have their own
- * stream. */
+/* Error messages of the command are not shown; the fuzzer prints to a stream of its own. */
 static void put_seeds(const char *directory)
 {
 	put_text(directory, "seed.ini",

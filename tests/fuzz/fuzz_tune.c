@@ -1,4 +1,4 @@
-/* Any bytes as what was measured of a device's kernels. */
+/* Any bytes as a file of tuning results. */
 #include "fuzz_file.h"
 #include "backend/backend.h"
 
@@ -11,7 +11,7 @@ static void remove_folder(void)
 	file_discard(folder);
 }
 
-/* Where the library looks for it; a link to the file in memory lies there. */
+/* The path that the library reads: a link to the file in memory. */
 static void make_place(const char *path)
 {
 	const char *wrong;

@@ -39,14 +39,14 @@ enum { CASE_RACES = 1 };
 enum { CASE_RACES = 0 };
 #endif
 
-/* Sanitizers take ten times as long: tests shrink where it is set. */
+/* Set with sanitizers, which take ten times as long: tests are then smaller. */
 #if defined __SANITIZE_ADDRESS__ || __has_feature(address_sanitizer)
 enum { CASE_SLOW = 1 };
 #else
 enum { CASE_SLOW = CASE_RACES };
 #endif
 
-/* So do tools that watch a program from outside, before which TOMOS_TEST_SMALL is set. */
+/* Also set for tools such as memcheck, through the environment variable TOMOS_TEST_SMALL. */
 static inline int case_slow(void)
 {
 	const char *text = getenv("TOMOS_TEST_SMALL");
@@ -296,7 +296,7 @@ static inline void case_adjoint(tomos_backend *backend, const tomos_grid *grid,
 	case_apply(backend, grid, scan, o, true, y, x);
 }
 
-/* Leaves the settings of a projector that its model knows. */
+/* Keeps only the settings that the projector's model supports. */
 static inline void case_fit(tomos_projector_options *o)
 {
 	int voxel = strcmp(o->forward, "voxel") == 0;

@@ -25,7 +25,7 @@ static void make_scan(int64_t n, tomos_grid *grid, tomos_geometry **scan)
 	OK(tomos_geometry_parallel(scan, 1, RAYS, (double)n / RAYS, angles, VIEWS));
 }
 
-/* What CSR takes: counted, since 10 GB need not be filled to be known. */
+/* Memory of the CSR matrix, computed from the number of entries without allocating its 10 GB. */
 static double csr_expected(const tomos_grid *grid, const tomos_geometry *scan, int kernel)
 {
 	Lister lister;

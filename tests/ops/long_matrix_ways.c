@@ -6,7 +6,7 @@
 #define PI 3.14159265358979323846
 enum { VIEWS = 8 };
 
-/* What a way has found: per row how many entries, and their sum. */
+/* Result of one method: the number of entries of each row, and their sum. */
 typedef struct {
 	int64_t *counts;
 	double *sums;

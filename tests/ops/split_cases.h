@@ -10,7 +10,7 @@ enum { MOST = 3, FEWER = CASE_RACES ? 19 : 7 };
 
 static const BackendType *children = &cpu_backend; /* or the backend of the tests */
 
-/* One child several times over. */
+/* Opens the same child several times. */
 static inline tomos_backend *split_of_children(int devices, int64_t memory, SplitShare share)
 {
 	static const char *const none[MOST] = {"", "", ""};
@@ -25,13 +25,13 @@ static inline int step(void)
 	return case_slow() ? FEWER : 1;
 }
 
-/* Where there are many cases: devices take long to open. */
+/* For tests with many cases: opening a device takes long. */
 static inline int stride(void)
 {
 	return test_repeats() ? step() : FEWER;
 }
 
-/* How far pieces may be from the whole, done by the cpu. */
+/* Tolerance of a split against the cpu backend in one piece. */
 static inline double rounding(void)
 {
 	return test_repeats() ? 1e-6 : 1e-5;

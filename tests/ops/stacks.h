@@ -17,7 +17,7 @@ static const Size sizes[] = {
 	{{61, 47, 37}, 83, 23, 1, -3.7}, {{20, 70, 65}, 41, 12, 1.3, 5},
 	{{50, 49, 130}, 91, 25, 0.97, 0.5}, {{43, 39, 100}, 70, 21, 1, 0.4},
 	{{48, 5, 17}, 7, 31, 1.1, 20}, {{23, 29, 19}, 1, 10, 1, 0}, {{30, 30, 20}, 33, 14, 1, 500},
-	{{35, 34, 21}, 90, 13, 0.5, 0}, /* too steep for halves: floats */
+	{{35, 34, 21}, 90, 13, 0.5, 0}, /* too steep for half precision: float is used */
 };
 enum { SIZES = sizeof sizes / sizeof sizes[0], STEEP = SIZES - 1, UNSEEN = SIZES - 2 };
 
@@ -89,8 +89,7 @@ static inline float *back_project(const Case *c, int kernel, PlanData data, bool
 	return project(c, (Kind){kernel, ADJOINT, data, plain}, box, first, count, y);
 }
 
-/* Kernels may keep about that number of slices from now on; less than nothing: as many as they
- * like. */
+/* Limits the number of slices that kernels keep from now on; negative: no limit. */
 static inline void limit_slices(const Case *c, int64_t slices)
 {
 	int64_t floats = (c->voxels + c->pixels) / c->grid.n[2];

@@ -56,7 +56,7 @@ static tomos_op *custom(Dense *d)
 	return op;
 }
 
-/* y = op x by the public face, which takes the host's arrays on any backend. */
+/* y = op x through the public function, which takes host arrays on any backend. */
 static void apply(const tomos_op *op, bool back, const float *in, float *out)
 {
 	int64_t from[3], to[3];

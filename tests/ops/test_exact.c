@@ -163,7 +163,7 @@ static double clamp_expected(const Case *c, const Ray *ray)
 	return planes_crossed(c, ray, 1, &all);
 }
 
-/* NAN where nothing is known. */
+/* NAN if the value is not known in closed form. */
 static double linear_expected(const Case *c, const Ray *ray)
 {
 	double all, length = planes_crossed(c, ray, 1, &all), start[3], way[3];

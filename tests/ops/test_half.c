@@ -8,8 +8,8 @@ static int has_half(void)
 	return strncmp(test_backend(), "cuda", 4) == 0;
 }
 
-/* With the newest instructions of the GPU, and with those of older ones; elsewhere there is one
- * way. */
+/* With the newest instructions of the GPU and with those of older ones; other backends have one
+ * variant. */
 static const char *const levels[] = {"", "80"};
 
 static int level_count(void)
@@ -24,7 +24,8 @@ static void use_level(int i)
 
 static double worst_split[2]; /* back, forward */
 
-/* Halves and floats differ, if by little: what is asked for is what happens. */
+/* Results with half and float data differ slightly: this shows that the requested format was
+ * used. */
 static void check_kind(
 	const Case *c, Kind kind, const Box *box, int64_t first, int64_t count, bool must_differ)
 {
@@ -125,8 +126,8 @@ static void stacks_across_other_axes_agree(void **state)
 	}
 }
 
-/* Fewer slices at a time than there are, than kernels do best with, and than they can do at
- * least. */
+/* Batches smaller than the stack, than the best size of the kernels, and than their smallest
+ * size. */
 static void a_limit_changes_nothing(void **state)
 {
 	(void)state;
@@ -165,7 +166,7 @@ static void views_come_in_any_order(void **state)
 	tomos_geometry_free(c.scan);
 }
 
-/* Halves end at 65504 and 6e-8; data need not know. */
+/* Half precision covers 6e-8 to 65504; data outside this range must work as well. */
 static void any_scale_will_do(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
-/* What machines can do at most: the processor's measured rates, those of several devices, the
- * bound. */
+/* Peak rates: those measured for the processor, those of several devices, and the bound computed
+ * from them. */
 #include <math.h>
 #include <string.h>
 #include "backend/split/split.h"
@@ -18,7 +18,7 @@ static void test_bound(void **state)
 	assert_float_equal(tomos_machine_bound(&m, work, &part), 0.6, 1e-12);
 	assert_int_equal(part, TOMOS_RATE_SUMS);
 	assert_float_equal(tomos_machine_bound(&m, work, NULL), 0.6, 1e-12);
-	/* Of fetches this machine says nothing: they cannot be what takes longest. */
+	/* This machine has no rate of texture fetches, so these cannot be the bound. */
 	const double fetches[TOMOS_RATES] = {[TOMOS_RATE_FETCHES] = 1e9};
 	assert_true(tomos_machine_bound(&m, fetches, &part) == 0);
 }
@@ -40,7 +40,8 @@ static void test_processor(void **state)
 	assert_int_equal(tomos_backend_machine(backend, &m), TOMOS_OK);
 	tomos_backend_close(backend);
 	assert_int_equal(m.processors, tomos_threads());
-	/* From the slowest that runs this, in an emulator, to what no processor reaches. */
+	/* From the slowest that may run this test (an emulator) to more than any processor
+	 * reaches. */
 	assert_true(m.clock > 1e7 && m.clock < 2e10);
 	assert_true(m.rates[TOMOS_RATE_MEMORY] > 1e7 && m.rates[TOMOS_RATE_MEMORY] < 1e14);
 	assert_true(m.rates[TOMOS_RATE_CACHE] > m.clock && m.rates[TOMOS_RATE_SUMS] > m.clock);

@@ -73,7 +73,7 @@ static tomos_op *make(
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* The verb on vectors of its backend, from and to the host's memory. */
+/* Applies the function to vectors of the backend, copied from and to host memory. */
 static void apply(const tomos_op *op, bool adjoint, int power, const float *in, float *out)
 {
 	const Space *from = adjoint ? &op->range : &op->domain;
@@ -217,7 +217,7 @@ static void check_rows(const tomos_op *op, const tomos_op *truth)
 	int64_t most = batch.most, *entries = calloc((size_t)rays, sizeof *entries);
 	int64_t *index = calloc((size_t)(batch.count * most + 1), sizeof *index);
 	float *weight = calloc((size_t)(batch.count * most + 1), sizeof *weight);
-	/* What lies after the entries of a row is fetched, too. */
+	/* The elements after the entries of a row are downloaded, too. */
 	OK(there->type->vector->fill(there, 2 * batch.count * most, 0, (void *)batch.index));
 	OK(there->type->vector->fill(there, batch.count * most, 0, batch.weight));
 	OK(op_list(op, &batch));

@@ -151,7 +151,8 @@ static void in_pieces(void **state)
 	compare(level, (const int64_t[]){6, 2100, 140}, 30, 41, 20, 0);
 }
 
-/* What boxes give adds up to what the whole gives, and what they get is their part of it. */
+/* Forward projections of the boxes add up to that of the grid; their back projections are parts of
+ * its back projection. */
 static void box_by_box(void **state)
 {
 	(void)state;

@@ -16,7 +16,7 @@ static tomos_status open_only(void)
 	return TOMOS_OK;
 }
 
-/* The second of two devices; then one that is not there. */
+/* The second of two devices; then one that does not exist. */
 static tomos_status open_third(void)
 {
 	tomos_backend *backend;
@@ -59,7 +59,7 @@ static tomos_status take_too_much(void)
 	return use(take_much);
 }
 
-/* Pieces until there is no more; what was taken is given back. */
+/* Allocates blocks until memory is exhausted, and frees them. */
 static tomos_status take_pieces(tomos_backend *backend)
 {
 	enum { MOST = 64 };
@@ -80,7 +80,7 @@ static tomos_status take_all(void)
 	return use(take_pieces);
 }
 
-/* What PoCL is told before it starts, and so in a process of its own each time. */
+/* PoCL reads its settings when it starts, so each case runs in its own process. */
 static const struct {
 	const char *variable, *value;
 	tomos_status (*task)(void);

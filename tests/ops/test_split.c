@@ -6,7 +6,7 @@ static void problem_check(Problem *p, int devices, double more, SplitShare share
 {
 	Case *c = &p->scene;
 	tomos_backend *b = split_of_children(devices, memory_for(c, &p->o, more), share);
-	/* Not numbers: what was there does not count, also where nothing is met. */
+	/* NaN: previous contents must not matter, even in pixels whose rays miss the volume. */
 	memset(p->got_y, 0xff, (size_t)c->pixels * sizeof(float));
 	memset(p->got_x, 0xff, (size_t)c->voxels * sizeof(float));
 	case_forward(b, &c->grid, c->scan, &p->o, p->x, p->got_y);

@@ -117,7 +117,7 @@ static void memory_is_kept(void **state)
 	}
 }
 
-/* A projector on watched children, and what it should come to. */
+/* A projector on children that record their calls, and the expected result. */
 typedef struct {
 	Problem p;
 	tomos_backend *backend;
@@ -137,7 +137,7 @@ static Watched watched_make(const char *devices, SplitShare share)
 	return w;
 }
 
-/* After all that went wrong it works. */
+/* After all failures it works. */
 static void watched_end(Watched *w)
 {
 	watched.fails_at = watched.cancels_at = 0;
@@ -191,7 +191,7 @@ static void describes_itself(void **state)
 	assert_non_null(
 		strstr(tomos_backend_describe(b), "2 devices, pieces in 1.5 GiB each: cpu ("));
 	tomos_backend_close(b);
-	/* Without a limit, what is free is shared by the names of one device. */
+	/* Without a limit, the free memory is shared among all children on the same device. */
 	OK(split_open_list(&b, type, "0,1,0", &(SplitOptions){0, SHARE_AUTO}));
 	assert_in_range(split_of(b)->memory, 471000, (1 << 20) / 10 * 9 / 2);
 	tomos_backend_close(b);

@@ -194,7 +194,7 @@ static void quarter_turns_are_sums(void **state)
 	tomos_backend_close(backend);
 }
 
-/* Voxel by voxel on the detector, all of a slice's mass arrives, whatever the angle. */
+/* The voxel projector preserves the sum of a slice at every angle. */
 static void mass_arrives(void **state)
 {
 	(void)state;
@@ -225,8 +225,8 @@ static void mass_arrives(void **state)
 	tomos_backend_close(backend);
 }
 
-/* Some slices alone: back projected they are the same to the bit, also as few as go another way;
- * forward those few are the same to rounding. */
+/* Some of the slices: the back projection has the same bits, even for so few slices that another
+ * kernel is used; the forward projection of so few is equal to rounding. */
 static void check_slices(Case *c, int kernel, int64_t low, int64_t high)
 {
 	const int64_t slice = c->grid.n[0] * c->grid.n[1], count = slice * (high - low);

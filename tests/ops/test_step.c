@@ -150,7 +150,7 @@ static void setting_free(Setting *s)
 	tomos_geometry_free(s->c.scan);
 }
 
-/* Voxels that hardly any ray meets may be left out by one way and not by the other. */
+/* Voxels that hardly any ray meets may be skipped by only one of the two computations. */
 static void compare(const Setting *s, const tomos_op *op, const FusedUpdate *step, double *worst)
 {
 	float most = 0;
@@ -221,7 +221,7 @@ static bool all_steps(Setting *s, bool device, double *worst)
 	return done;
 }
 
-/* Whatever stood where the results go. */
+/* Previous contents of the result arrays must not matter. */
 static void residual_is_difference(Setting *s, const tomos_op *op)
 {
 	Data x = {s->x.here, s->now.there, s->x.count}, sum = data_make(s, s->y.count);
@@ -351,7 +351,7 @@ static void cone_beam(void **state)
 	tomos_backend_close(backend);
 }
 
-/* With many views it is not worth while, and nothing is done. */
+/* With many views the fused step does not pay, and the operator declines it. */
 static void not_with_many_views(void **state)
 {
 	(void)state;

@@ -130,7 +130,7 @@ static void test_used_for_sizes_near(void **state)
 	OK(tune_add(backend, &other, 1));
 	assert_string_equal(ran(backend, 8, 7, 6), "slow");
 	assert_string_equal(ran(backend, 8, 5, 6), "quick");
-	/* A kernel that is there no more. */
+	/* A kernel that no longer exists. */
 	snprintf(other.kernel, sizeof other.kernel, "gone");
 	OK(tune_add(backend, &other, 1));
 	OK(tomos_tuned_list(&rows, &count, (tomos_tuned_free(rows), backend)));
@@ -251,8 +251,8 @@ static double coarse_step(const char *name)
 	return strcmp(name, "slices_back_oversampled") == 0 ? 1.0 / 4 : 1.0 / 256;
 }
 
-/* Off by that much, a sample is off by so much of what neighbours differ by; these, of data without
- * order, add up as their squares do. */
+/* The error of a sample is this fraction of the difference between neighbours; for random data, the
+ * squares of the errors add up. */
 static double coarse_bound(const Bench *b, const char *name)
 {
 	const tomos_geometry *scan = b->plan.scan;
@@ -280,7 +280,7 @@ static void check_choices(Bench *b, int kernel, Direction direction)
 	run_on(b, kernel, direction, b->wanted);
 	b->plan.plain = false;
 	for (int i = 0; i < found; i++) {
-		/* What a plan keeps may hold what was chosen before. */
+		/* Data cached in a plan may depend on the kernel chosen before. */
 		if (b->plan.cache->data)
 			b->plan.cache->release(b->plan.cache->owner, b->plan.cache->data);
 		b->plan.cache->data = NULL;

@@ -76,7 +76,7 @@ static void test_kept_and_recalled(void **state)
 	OK(tomos_tuned_forget(backend));
 	assert_int_equal(backend->tuning.count, 0);
 	assert_int_equal(access(path, F_OK), -1);
-	OK(tomos_tuned_forget(backend)); /* what is not there */
+	OK(tomos_tuned_forget(backend)); /* a file that does not exist */
 	assert_int_equal(known(), 0);
 	tomos_tuned_free(rows);
 	tomos_backend_close(backend);
@@ -84,8 +84,8 @@ static void test_kept_and_recalled(void **state)
 	free(text);
 }
 
-/* Cut anywhere, with any byte changed, of another version, or no such file at all: the backend
- * opens, and knows all or nothing. */
+/* Truncated anywhere, with any byte changed, of another version, or missing: the backend opens,
+ * with all results or none. */
 static void test_broken_files(void **state)
 {
 	(void)state;
@@ -177,7 +177,7 @@ static void test_other_devices(void **state)
 	fake_driver = "1.2";
 	fake_model = "another";
 	assert_int_equal(known(), 0);
-	/* Even where a file of its name is that of the first. */
+	/* Even if a file under its name belongs to the first device. */
 	tomos_backend *backend = fake_backend();
 	char *second;
 	OK(tomos_tuned_keep(backend, &second));

@@ -1,5 +1,4 @@
-/* An operator with weights of rays and a mask of voxels, verb by verb against the same done with
- * its matrix. */
+/* An operator with ray weights and a voxel mask: each function compared with its matrix. */
 #include "op/op.h" /* first: cmocka makes a macro of fail() */
 #include "ops/opened.h"
 

@@ -12,7 +12,7 @@ static inline hid_t h5_new(const char *path)
 	return file;
 }
 
-/* A dataset with the groups on the way to it; `list` is a creation list or H5P_DEFAULT. */
+/* A dataset and the groups in its path; `list` is a creation property list or H5P_DEFAULT. */
 static inline void h5_put_as(hid_t file, const char *name, hid_t type, int rank,
 	const hsize_t *sizes, hid_t list, const void *data)
 {

@@ -14,7 +14,7 @@ enum { VIEWS = 5, ROWS = 3, COLUMNS = 4, FRAME = ROWS * COLUMNS };
 
 static const hsize_t whole[3] = {VIEWS, ROWS, COLUMNS}, two[3] = {2, ROWS, COLUMNS};
 
-/* A number of its own for each place of each set. */
+/* A different number for each pixel of each set. */
 static inline uint16_t value(int set, int64_t frame, int64_t row, int64_t column)
 {
 	return (uint16_t)(1000 * (set + 1) + 100 * frame + 10 * row + column);

@@ -67,7 +67,7 @@ static inline void stack_job(StackJob *j, const char *method, const char *scan, 
 		.report = &j->report};
 }
 
-/* The least memory, to 4 KiB, that a dry run takes. */
+/* The smallest memory limit, to 4 KiB, that a dry run accepts. */
 static inline int64_t stack_least(StackJob *j)
 {
 	int64_t low = 1 << 20, high = (int64_t)1 << 30, given = j->run.memory;

@@ -1,5 +1,5 @@
-/* What a run that was broken off has left, damaged in every way and every format: with resume the
- * same bytes come out in the end. */
+/* Files of an interrupted run, damaged in several ways and in every format: a resumed run gives the
+ * same bytes. */
 #include "work.h"
 #include <sys/stat.h>
 
@@ -29,7 +29,7 @@ static void list_files(Files *files, const char *directory, const char *start)
 	closedir(d);
 }
 
-/* What a run that was broken off has left, in the order of the names. */
+/* The files that an interrupted run has left, sorted by name. */
 static Files left_over(const char *output)
 {
 	Files files = {.count = 0};
@@ -51,7 +51,7 @@ static Files left_over(const char *output)
 
 enum { CUT, EMPTIED, ZEROED, FLIPPED, LENGTHENED, DELETED, DAMAGES };
 
-/* `place`, 0 to 1, is where in the file. */
+/* `place`: position in the file, from 0 to 1. */
 static void damage(const char *path, int kind, double place)
 {
 	size_t length;
@@ -89,7 +89,7 @@ static void same_output(const char *whole, const char *output)
 	}
 }
 
-/* One damage to one of the files left: the same bytes in the end. */
+/* Damages one of the files; the resumed run must give the same bytes. */
 static void go_on_after(const char *output, int file, int kind, double place, bool *lost)
 {
 	Work w;
@@ -112,7 +112,7 @@ static void go_on_after(const char *output, int file, int kind, double place, bo
 	(void)unlink(at("d.raw"));
 }
 
-/* Every file that a run leaves, damaged in every way, in every format. */
+/* Every file of an interrupted run, with every kind of damage, in every format. */
 static void damaged(void **state)
 {
 	(void)state;

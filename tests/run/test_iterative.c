@@ -14,7 +14,7 @@ static int make_scans(void **state)
 	return 0;
 }
 
-/* What a method needs besides its defaults. */
+/* Options that the method requires. */
 static void complete(StackJob *j)
 {
 	if (strcmp(j->job.method, "asd-pocs") == 0)
@@ -32,7 +32,7 @@ static Coupling coupling_of(const StackJob *j)
 
 /* ---- slabs --------------------------------------------------------------------------------- */
 
-/* In the memory there is, and in the least that will do. */
+/* Runs the job with ample memory and with the least that suffices, and compares the volumes. */
 static void both_ways(StackJob *j)
 {
 	StackJob thin = *j;

@@ -45,7 +45,7 @@ static double beam(int i)
 	return PHOTONS * (1 - 0.4 * x * x) * (1 + 0.05 * sin(1e4 * (double)(i % FRAME)));
 }
 
-/* Some pixels answer otherwise to less light: flats do not correct them, and rings result. */
+/* Some pixels respond nonlinearly: flat fields do not correct them, and rings result. */
 static double stripe(int i)
 {
 	return i % FRAME % 37 == 5 ? 0.01 * sin((double)(i % FRAME)) : 0;

@@ -1,10 +1,11 @@
-/* Runs that are broken off and gone on with: the same bytes, whatever happened to what was left. */
+/* Runs that are interrupted and resumed: the same bytes, even if the files left between were
+ * damaged. */
 #include "work.h"
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <fcntl.h>
 
-/* Broken off again and again, a little later each time, until it is done: the same bytes. */
+/* Interrupted repeatedly, a little later each time, until the run is complete: the same bytes. */
 static void resumes(void **state)
 {
 	(void)state;
@@ -130,8 +131,7 @@ static void other_columns(Work *w)
 	w->run.columns = "1:48";
 }
 
-/* What decides the numbers may not change between the run that was broken off and the one that goes
- * on. */
+/* Options that affect the values may not change between the interrupted run and the resumed one. */
 static void other_options(void **state)
 {
 	(void)state;
@@ -151,7 +151,7 @@ static void other_options(void **state)
 	}
 }
 
-/* A run that cannot go on now leaves what an earlier one has done. */
+/* A run that fails keeps the finished part of an earlier one. */
 static void nothing_is_lost(void **state)
 {
 	(void)state;
@@ -190,7 +190,7 @@ static void journals(void **state)
 	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_IO);
 	assert_says("j.npy' is being written by another process");
 	close(other);
-	/* what it says is compared, and what cannot be read is done again */
+	/* lines that cannot be read are ignored, with a warning */
 	FILE *text = fopen(journal, "a");
 	assert_non_null(text);
 	fputs("what is this\n", text);
@@ -237,7 +237,7 @@ static void old_data(void **state)
 		w.run.resume = w.file.overwrite = 1;
 		assert_int_equal(unlink(at(".c.mhd.part.data")), 0);
 		put_text(at("c.raw"), "an older volume");
-		if (i == 0) { /* slices are done, and nowhere */
+		if (i == 0) { /* the journal lists slices, but the file with their data is gone */
 			assert_int_equal(tomos_run(&w.job, NULL), TOMOS_BAD_FILE);
 			assert_says("is not done, but its data are in '");
 			assert_says("c.raw' already; run without resume");
@@ -245,7 +245,7 @@ static void old_data(void **state)
 			assert_int_equal(stat(at("c.raw"), &info), 0);
 			assert_int_equal(info.st_size, 15);
 			w.run.resume = 0;
-		} else { /* ended before there was a place for them */
+		} else { /* interrupted before the first slice: a journal of one line */
 			FILE *text = fopen(journal, "r");
 			assert_non_null(text);
 			assert_non_null(fgets(head, sizeof head, text));
@@ -261,8 +261,8 @@ static void old_data(void **state)
 
 /* ---- other scans -------------------------------------------------------------------------- */
 
-/* The same name and shape, other numbers: nothing is mixed. The same numbers elsewhere: it goes on.
- * */
+/* A scan of the same name and shape with other values is not continued; the same values in another
+ * file are. */
 static void other_scan(void **state)
 {
 	(void)state;

@@ -49,7 +49,7 @@ static void right_values(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-/* What HDF5 outputs say of themselves. */
+/* Provenance in HDF5 outputs. */
 static void provenance(void **state)
 {
 	(void)state;
@@ -176,7 +176,7 @@ static void parts(void **state)
 	assert_int_equal(access(at("scan_rec"), F_OK), -1);
 }
 
-/* Notes that a run says what it is doing while it looks for the window. */
+/* Records that a run reports progress while it determines the window. */
 static int note_window(void *user, const char *stage, int64_t done, int64_t total, double value)
 {
 	(void)done, (void)total, (void)value;
@@ -393,7 +393,7 @@ static void axis_range(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-/* A run that could write nothing says that it has no slice, and leaves nothing to go on from. */
+/* A run that could not write anything reports 0 slices and leaves no files. */
 static void nothing_kept(void **state)
 {
 	(void)state;

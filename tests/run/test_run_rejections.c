@@ -7,7 +7,7 @@ static int make_sloped_scan(void **state)
 	return make_scan(state);
 }
 
-/* What is in the way of the output is said before the axis is searched for. */
+/* Obstacles to the output are reported before the axis is searched for. */
 static void outputs(void **state)
 {
 	(void)state;

@@ -232,7 +232,7 @@ static void geometry_of(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-/* Without the size of its pixels nothing comes out right of a point source. */
+/* A scan with point sources needs the pixel size. */
 static void pixels_of_point_sources(void **state)
 {
 	(void)state;

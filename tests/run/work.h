@@ -117,7 +117,7 @@ static inline void work_init(Work *w, const char *output)
 static const int64_t few_at_a_time =
 	(12 << 20) + 176704 + 2 * 8 * VIEWS * COLUMNS * (int64_t)sizeof(float);
 
-/* The least memory that will do: the slabs are as thin as can be then. */
+/* The smallest memory that suffices, which gives the thinnest slabs. */
 static inline void least_memory(Work *w)
 {
 	tomos_status status = TOMOS_NO_MEMORY;
@@ -153,8 +153,7 @@ static inline void break_off(const char *output)
 	break_off_with(output, NULL);
 }
 
-/* In memory, where there is such a place: a disk would spend seconds on bringing small files to it.
- * */
+/* In /dev/shm, if it exists: syncing many small files to a disk takes seconds. */
 static inline int make_sloping_scan(void **state)
 {
 	(void)state;
