@@ -14,8 +14,6 @@ typedef struct {
 } Missing;
 
 static const Missing missing[] = {
-	{"cpu", "joseph", "forward", "*"},
-	{"cpu", "joseph", "back", "*"},
 	{"cuda", "joseph", "back", "*"},
 	{"cuda", "voxel", "forward", "*"},
 	{"cuda", "voxel", "back", "*"},
