@@ -23,6 +23,14 @@ static inline Doubles doubles_line(double first, double step)
 	return d;
 }
 
+static inline Doubles doubles_load(const double *p)
+{
+	Doubles d;
+	for (int h = 0; h < 2; h++)
+		memcpy(&d.half[h], p + h * (LANES / 2), sizeof d.half[h]);
+	return d;
+}
+
 static inline vf doubles_float(const Doubles *d)
 {
 #if defined TOMOS_LEVEL_avx512

@@ -205,10 +205,8 @@ INLINE vf fan_voxel_weight(
 INLINE void fan_entries_rays(Entries *e, int term, const Stack *s, const KernelView *view,
 	const FanRays *r, int64_t k, int32_t n, const int taps, const bool linear)
 {
-	Doubles slope, place;
+	Doubles slope = doubles_load(r->slope), place = doubles_load(r->base);
 	vf fraction;
-	memcpy(&place, r->base, sizeof place);
-	memcpy(&slope, r->slope, sizeof slope);
 	for (int h = 0; h < 2; h++) /* rounding to the nearest becomes rounding down */
 		place.half[h] += (double)k * slope.half[h] - 0.5;
 	vi whole = doubles_round(&place, &fraction);
