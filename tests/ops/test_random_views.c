@@ -71,11 +71,11 @@ static Case random_scan(int number)
 {
 	Case c = {.state = (uint64_t)number * 104729 + 5};
 	const Sort *sort = &sorts[number % SORTS];
-	tomos_view views[5];
+	tomos_view views[9];
 	double size = 0, ratio, aspect;
 	for (int i = 0; i < 5; i++)
 		case_random(&c);
-	int64_t count = case_integer(&c, 1, 5), rows, columns;
+	int64_t count = case_integer(&c, 1, 9), rows, columns;
 	for (int a = 0; a < 3; a++) {
 		c.grid.n[a] = case_random(&c) < 0.15 ? 1 : case_integer(&c, 3, a == 2 ? 24 : 40);
 		c.grid.step[a] = case_between(&c, 0.7, 1.4);

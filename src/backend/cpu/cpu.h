@@ -46,6 +46,8 @@ extern const ReferenceKernel LEVEL(reference_kernels)[KERNEL_COUNT][2];
 bool LEVEL(stack_applies)(const ProjectRequest *what);
 tomos_status LEVEL(stack_forward)(const ProjectRequest *what);
 tomos_status LEVEL(stack_back)(const ProjectRequest *what);
+bool LEVEL(heights_applies)(const ProjectRequest *what);
+tomos_status LEVEL(heights_project)(const ProjectRequest *what);
 bool LEVEL(slice_applies)(const ProjectRequest *what);
 tomos_status LEVEL(slice_forward)(const ProjectRequest *what);
 tomos_status LEVEL(slice_back)(const ProjectRequest *what);

@@ -200,9 +200,10 @@ INLINE void footprints_of(
 	vf scale = doubles_float(&nearer);
 	vi front = scale > 0, near = front;
 	Profile across = lanes_profile(k->column, k, v, &nearer, 1, &near), along = across;
-	if (!plan->model.planar)
-		along = lanes_profile(k->row, k, v, KERNEL_FANS(k) ? &one : &nearer,
-			KERNEL_FANS(k) ? 0 : 1, &near);
+	if (!plan->model.planar && KERNEL_FANS(k))
+		along = lanes_profile(k->row, k, v, &one, 0, &near);
+	else if (!plan->model.planar)
+		along = lanes_profile(k->row, k, v, &nearer, 1, &near);
 	vi good = profile_within(&across, MOST_PIXELS) & profile_within(&along, MOST_PIXELS);
 	f->large = front & ~good;
 	good &= near;
