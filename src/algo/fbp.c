@@ -72,8 +72,9 @@ static tomos_status choose(Work *w, int64_t seen, const tomos_analytic_options *
 	return TOMOS_OK;
 }
 
-/* The kernel is for pixels of width 1, so the filter brings 1 / spacing; depth is 1 at the
- * detector, where Feldkamp's weight is (distance / detector)^2. */
+/* The filter kernel is for pixels of width 1, so filtered rows are scaled by 1 / spacing. Back
+ * projection weights by 1 / depth^2 with depth 1 at the detector; the factor (distance /
+ * detector)^2 makes it Feldkamp's weight. */
 static void weigh(const void *user, int64_t i, FilterView *view, float *weights)
 {
 	const Work *w = user;

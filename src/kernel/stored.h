@@ -148,7 +148,7 @@ typedef struct {
 } KernelOrbit;
 
 typedef struct {
-	int64_t nx, ny, slabs, across; /* across: slabs per row of slabs */
+	int64_t nx, ny, slabs, across; /* across: slabs along x */
 	int64_t width, height;         /* of a slab, both even */
 	int64_t view_columns;
 	int64_t used, units; /* orbits in use, and their units */
@@ -164,7 +164,7 @@ typedef struct {
 	KERNEL_GLOBAL const int *column; /* of each bundle */
 	KERNEL_GLOBAL const KernelPiece *pieces;
 	KERNEL_GLOBAL const KernelPlace *places;
-	KERNEL_GLOBAL const int64_t *first_place; /* of each stored row, and one more */
+	KERNEL_GLOBAL const int64_t *first_place; /* of each stored row; then the end */
 	KERNEL_GLOBAL const KernelOrbit *orbit;   /* in use */
 	KERNEL_GLOBAL const int64_t
 		*lane_of; /* [view][2]: orbit * STORED_LANES + symmetry, or -1 */

@@ -31,7 +31,7 @@ static tomos_status exchange_probe(const File *look, bool *fits)
 	return group_has(look, "exchange", "data", fits);
 }
 
-/* "theta:y:x", or "y:theta:x" for sinograms. */
+/* The attribute `axes` of the data: "theta:y:x", or "y:theta:x" for sinograms. */
 static tomos_status exchange_order(const File *look, bool *sinograms)
 {
 	char *axes;

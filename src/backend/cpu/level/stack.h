@@ -37,7 +37,7 @@ typedef struct {
  * width reach = 1 / pitch samples. `start` is the position, for output 0 and k = 0, of the lowest
  * lane of a vector of LANES outputs; unless the hat is linear interpolation, minus reach. */
 typedef struct {
-	int axis; /* axis across the planes, 0: p, 1: q (see Frame); adjoint: 1 */
+	int axis; /* axis perpendicular to the planes; 0: p, 1: q (see Frame); adjoint: always 1 */
 	double base, start, per_output, per_plane;
 	float pitch, reach, weight; /* weight: factor of the whole view */
 	int taps;
