@@ -56,6 +56,7 @@ bool LEVEL(fan_applies)(const ProjectRequest *what);
 tomos_status LEVEL(fan_back)(const ProjectRequest *what);
 bool LEVEL(upright_applies)(const ProjectRequest *what);
 tomos_status LEVEL(upright_forward)(const ProjectRequest *what);
+tomos_status LEVEL(upright_back)(const ProjectRequest *what);
 bool LEVEL(column_applies)(const ProjectRequest *what);
 tomos_status LEVEL(column_back)(const ProjectRequest *what);
 bool LEVEL(patch_applies)(const ProjectRequest *what);

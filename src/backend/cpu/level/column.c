@@ -3,13 +3,13 @@
  * and step in detector rows are computed once per (x, y); the voxels of a column are in the SIMD
  * lanes.
  *
- * Views are stored transposed, so that a detector column is contiguous. Voxel-driven: the two
- * detector columns next to the voxel column are interpolated into one, which is then resampled at
- * the rows of the voxels (stretch.h). Adjoint of Joseph: every detector column whose rays pass
- * within one voxel contributes separately.
+ * Views are stored transposed, so that a detector column is contiguous. The two detector columns
+ * next to the voxel column are interpolated into one, which is then resampled at the rows of the
+ * voxels (stretch.h).
  */
 #include <math.h>
-#include "backend/cpu/level/upright.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/level/stretch.h"
 
 enum {
 	ACROSS = 16,  /* voxels of a tile along x */
@@ -62,7 +62,7 @@ bool LEVEL(column_applies)(const ProjectRequest *what)
 	return true;
 }
 
-/* Copies one detector column of a view to the samples; for Joseph times the ray lengths. */
+/* Copies one detector column of a view to the samples. */
 static void transpose_column(void *user, int64_t index)
 {
 	const Pass *pass = user;
@@ -76,11 +76,6 @@ static void transpose_column(void *user, int64_t index)
 			    (pass->first + view) * model->rows * model->columns + column;
 	for (int64_t r = 0; r < model->rows; r++)
 		to[PAD + r] = from[r * model->columns];
-	const KernelView *k = &pass->what->plan->views[pass->what->first + pass->first + view];
-	if (pass->what->kernel == KERNEL_joseph)
-		for (int64_t r = 0; r < model->rows; r++)
-			to[PAD + r] *=
-				(float)upright_step(pass->what->plan, k, (double)r, (double)column);
 }
 
 /* Projection of ACROSS voxel columns, neighbours along x, in one view. Per voxel column: the
@@ -173,53 +168,6 @@ static void add_views(const Pass *pass, int64_t view, int count, const int64_t a
 	}
 }
 
-/* Adds detector column c of a view to `tall` voxels of the voxel column that begins at voxel `at`,
- * with the weights of Joseph's method. */
-static void add_joseph(const Pass *pass, const KernelView *k, const float *columns, int64_t c,
-	const int64_t at[3], int64_t tall, float *sums)
-{
-	Upright up = upright_column(k, (double)c);
-	double plane = (double)at[up.axis],
-	       beside = up.base + plane * up.slope - (double)at[1 - up.axis];
-	float weight = (float)(1 - fabs(beside));
-	if (!(weight > 0) || upright_behind(&up, plane))
-		return;
-	double climb = up.r + plane * up.r_k, first = up.q + plane * up.q_k;
-	Stretch s = {.start = ((double)at[2] - first) / climb, .step = 1 / climb};
-	const float *column = columns + (c + 1) * pass->stride;
-	int64_t rows = pass->what->plan->model.rows;
-	int hats = (int)(2 * fabs(s.step)) + 1;
-	if (hats == 2)
-		stretch_gather(&s, column, weight, tall, rows, 2, sums);
-	else if (hats == 3)
-		stretch_gather(&s, column, weight, tall, rows, 3, sums);
-	else
-		stretch_gather(&s, column, weight, tall, rows, hats, sums);
-}
-
-/* Adds all detector columns whose rays may pass within one voxel of the voxel columns. The range of
- * columns is a bound with a margin of 10 %; add_joseph skips those further away. */
-static void add_joseph_view(const Pass *pass, int64_t view, const int64_t at[3], int64_t wide,
-	int64_t tall, float (*sums)[TALL])
-{
-	const Plan *plan = pass->what->plan;
-	const KernelView *k = &plan->views[pass->what->first + pass->first + view];
-	const float *columns = pass->samples + view * view_floats(plan);
-	for (int64_t i = 0; i < wide; i++) {
-		double x = (double)(at[0] + i), y = (double)at[1];
-		double depth = k->depth[0] * x + k->depth[1] * y + k->depth[3];
-		double middle = (k->column[0] * x + k->column[1] * y + k->column[3]) / depth;
-		double reach = fabs(k->column[0] - middle * k->depth[0]);
-		double other = fabs(k->column[1] - middle * k->depth[1]);
-		reach = 1.1 * (reach > other ? reach : other) / depth + 0.1;
-		int64_t from = max64(0, (int64_t)ceil(middle - reach));
-		int64_t to = min64(plan->model.columns - 1, (int64_t)floor(middle + reach));
-		const int64_t here[3] = {at[0] + i, at[1], at[2]};
-		for (int64_t c = from; c <= to; c++)
-			add_joseph(pass, k, columns, c, here, tall, sums[i]);
-	}
-}
-
 /* Sums of a tile over all views of a pass, [y][x][z]; added to the volume at the end. */
 typedef float TileSums[DEEP][ACROSS][TALL];
 
@@ -274,12 +222,6 @@ static void tile_back(void *user, int64_t index)
 			for (int64_t v = first; v < min64(first + TOGETHER, pass->count); v += 2) {
 				int64_t at[3] = {tile.low[0], y, tile.low[2]};
 				int many = (int)min64(2, pass->count - v);
-				for (int i = 0; i < many && pass->what->kernel == KERNEL_joseph;
-					i++)
-					add_joseph_view(pass, v + i, at, tile.high[0] - tile.low[0],
-						tile.high[2] - tile.low[2], sums[y - tile.low[1]]);
-				if (pass->what->kernel == KERNEL_joseph)
-					continue;
 				add_views(pass, v, many, at, tile.high[0] - tile.low[0],
 					tile.high[2] - tile.low[2], ready, sums[y - tile.low[1]]);
 			}

@@ -42,10 +42,34 @@ static inline void stretch_mix(const Stretch *s, const float *one, const float *
 		vf_store(mixed + r, left * vf_load(one + r) + right * vf_load(two + r));
 }
 
-/* Resamples the mixed columns of s[0 .. many-1], of n samples each, and adds them to `count`
- * targets. `many` (1 or 2) and `by_distance` are constants. */
-static inline void stretch_add(const Stretch *s, const int many, int64_t count, int64_t n,
-	const int by_distance, float *targets)
+/* How samples are read, by the largest step: from one vector, from a window, or by gathers. */
+typedef enum { READ_NEAR, READ_WINDOW, READ_ANY } Reading;
+
+/* Linear interpolation of n samples at each lane, the lowest of which is at `position`. */
+static inline vf stretch_read(const float *samples, const Lanes *lanes, int64_t position, int64_t n,
+	const Reading reading)
+{
+	vf fraction;
+	vi j = lanes_at(lanes, position, &fraction);
+	int64_t whole = position >> FRACTION_BITS;
+	const float *window = samples + limit(whole, -PAD, n);
+	vf low, high;
+	if (reading == READ_NEAR) {
+		low = vf_pick_near(window, j);
+		high = vf_pick_near(window + 1, j);
+	} else if (reading == READ_WINDOW) {
+		low = vf_pick(window, j);
+		high = vf_pick(window, j + 1);
+	} else {
+		j += (int32_t)whole;
+		low = vf_gather(samples, vi_limit(j, -1, (int32_t)n));
+		high = vf_gather(samples, vi_limit(j + 1, -1, (int32_t)n));
+	}
+	return low + fraction * (high - low);
+}
+
+static inline void stretch_add_by(const Stretch *s, const int many, int64_t count, int64_t n,
+	const int by_distance, const Reading reading, float *targets)
 {
 	int64_t p[2], step[2];
 	Lanes lanes[2];
@@ -59,8 +83,7 @@ static inline void stretch_add(const Stretch *s, const int many, int64_t count, 
 	for (int64_t t = 0; t < count; t += LANES) {
 		vf sum = vf_load(targets + t);
 		for (int v = 0; v < many; v++) {
-			int64_t i = limit(p[v] >> FRACTION_BITS, -PAD, n);
-			vf value = vf_interpolate(s[v].mixed + PAD + i, &lanes[v], p[v]);
+			vf value = stretch_read(s[v].mixed + PAD, &lanes[v], p[v], n, reading);
 			if (by_distance)
 				value *= vf_sqrt(s[v].near2 + away[v] * away[v]);
 			away[v] += LANES * s[v].dz;
@@ -71,26 +94,20 @@ static inline void stretch_add(const Stretch *s, const int many, int64_t count, 
 	}
 }
 
-/* The transpose of resampling with the inverse step. Sample r is at (r - start) / step among the
- * targets; target n receives the samples closer than one target, weighted by a hat function of half
- * width one target and by `weight`. `hats`: largest number of samples under a hat. */
-static inline void stretch_gather(const Stretch *s, const float *column, float weight,
-	int64_t count, int64_t n, const int hats, float *targets)
+/* Resamples the mixed columns of s[0 .. many-1], of n samples each, and adds them to `count`
+ * targets. `many` (1 or 2) and `by_distance` are constants. */
+static inline void stretch_add(const Stretch *s, const int many, int64_t count, int64_t n,
+	const int by_distance, float *targets)
 {
-	float reach = (float)(s->step < 0 ? -s->step : s->step), pitch = 1 / reach;
-	int64_t p = position_of(s->start + lowest_lane(s->step) - reach);
-	int64_t step = position_of(LANES * s->step);
-	Lanes lanes = lanes_of(s->step);
-	for (int64_t t = 0; t < count; t += LANES, p += step) {
-		const float *window = column + PAD + limit(p >> FRACTION_BITS, -PAD, n);
-		vf fraction, sum = {0};
-		vi j = lanes_at(&lanes, p, &fraction);
-		vf away = reach + fraction;
-		for (int k = 1; k <= hats; k++)
-			sum += vf_positive(1 - pitch * vf_abs((float)k - away)) *
-			       vf_pick(window, j + k);
-		vf_store(targets + t, vf_load(targets + t) + weight * sum);
-	}
+	double step = 0;
+	for (int v = 0; v < many; v++)
+		step = __builtin_fmax(step, __builtin_fabs(s[v].step));
+	if (step <= 1)
+		stretch_add_by(s, many, count, n, by_distance, READ_NEAR, targets);
+	else if (lanes_fit(step, 1))
+		stretch_add_by(s, many, count, n, by_distance, READ_WINDOW, targets);
+	else
+		stretch_add_by(s, many, count, n, by_distance, READ_ANY, targets);
 }
 
 #endif

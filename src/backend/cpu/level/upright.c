@@ -6,31 +6,39 @@
  * voxels and detector rows exchanged.
  */
 #include "backend/cpu/level/upright.h"
+#include "kernel/ray.h"
 
 enum {
-	ACROSS = 16, /* detector columns per tile */
-	TALL = 256,  /* rows of a tile */
+	ACROSS = 16,           /* detector columns per tile */
+	TALL = 256,            /* rows of a tile */
+	SLAB_FLOATS = 1 << 20, /* a slab stays in the L3 cache */
 	SCRATCH_FLOATS = 11 << 20
 };
 
+/* Limits of the distance of neighbouring rays, in voxels. */
+#define LEAST_CLIMB 0.03
+#define MOST_CLIMB 1e4
+
 /* Whether column c of a view is supported: x or y must be the dominant axis of all its rays, of
- * which those of the outermost rows are the steepest, and a vector of rows (forward) or of voxels
- * (adjoint) must read within one window. */
+ * which those of the outermost rows are the steepest, and the source not too near. */
 static bool column_fits(const ProjectRequest *what, const KernelView *k, int64_t c)
 {
 	const Plan *plan = what->plan;
 	Upright up = upright_column(k, (double)c);
-	double top = (double)(plan->model.rows - 1), last = (double)(plan->grid.n[up.axis] - 1);
+	double top = (double)(plan->model.rows - 1);
 	double low = up.q_k, high = up.q_k + top * up.r_k;
+	double planes[2] = {0, (double)(plan->grid.n[up.axis] - 1)};
 	if (fabs(low) > 1 || fabs(high) > 1)
 		return false;
-	for (int end = 0; end < 2; end++) {
-		double plane = end ? last : 0, climb = fabs(up.r + plane * up.r_k);
-		if (upright_behind(&up, plane))
-			return false;
-		if (what->direction == FORWARD
-				? !lanes_fit(climb, 1)
-				: !(climb > 0) || !lanes_fit(1 / climb, 2 / climb + 2))
+	kernel_clip(
+		up.base, up.slope, -1, (double)plan->grid.n[1 - up.axis], &planes[0], &planes[1]);
+	if (up.direction > 0)
+		planes[0] = fmax(planes[0], up.source);
+	if (up.direction < 0)
+		planes[1] = fmin(planes[1], up.source);
+	for (int end = 0; end < 2 && planes[0] <= planes[1]; end++) {
+		double climb = fabs(up.r + planes[end] * up.r_k);
+		if (!(climb > LEAST_CLIMB && climb < MOST_CLIMB))
 			return false;
 	}
 	return true;
@@ -160,11 +168,13 @@ tomos_status LEVEL(upright_forward)(const ProjectRequest *what)
 	int64_t tasks =
 		what->count * parts(plan->model.columns, ACROSS) * parts(plan->model.rows, TALL);
 	s.stride = column_stride(s.tall);
-	TRY(mem_alloc(&s.samples, SCRATCH_FLOATS, sizeof(float), "a slab of the volume"));
+	int64_t wide = max64(box->high[0] - box->low[0], box->high[1] - box->low[1]);
+	TRY(mem_alloc(&s.samples, max64(SLAB_FLOATS, (wide + 2) * s.stride), sizeof(float),
+		"a slab of the volume"));
 	for (s.axis = 0; s.axis < 2; s.axis++) {
 		int64_t planes = box->high[s.axis] - box->low[s.axis];
 		s.across = box->high[1 - s.axis] - box->low[1 - s.axis];
-		int64_t most = max64(1, SCRATCH_FLOATS / ((s.across + 2) * s.stride));
+		int64_t most = max64(1, SLAB_FLOATS / ((s.across + 2) * s.stride));
 		for (s.first = 0; s.first < planes; s.first += s.count) {
 			s.count = min64(most, planes - s.first);
 			parallel_for(s.count * (s.across + 2), fill_column, &s);
