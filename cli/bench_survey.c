@@ -200,8 +200,10 @@ static int survey_run(survey *v)
 	int code;
 	DO(survey_choose(v->s, &v->rows, &v->row_count));
 	v->cases = calloc((size_t)v->row_count * CASES, sizeof *v->cases);
-	if (!v->cases)
-		return failed("no memory for %d geometries", v->row_count);
+	if (!v->cases) {
+		code = failed("no memory for %d geometries", v->row_count);
+		goto done;
+	}
 	DO(lib(tomos_backend_open_with(&v->backend, v->s->backend.backend, &v->s->device)));
 	printf("%s\n", tomos_backend_describe(v->backend));
 	v->scale = survey_scale(v->s->bench.scale, v->backend);
