@@ -7,7 +7,7 @@
  */
 #include "backend/cpu/level/patch.h"
 
-typedef float TileVoxels[TILE][TILE][TILE]; /* [z][x][y]: lines of voxels in the SIMD lanes */
+typedef float TileVoxels[TILE][TILE][TILE]; /* [z][x][y], or [z][y][x] */
 
 /* A tile in one view. Window, back: [row][column] of pairs of pixels, one above the other, so that
  * a patch is two pairs; forward: [row][column] of patches, which overlap in pixels. */
@@ -15,8 +15,8 @@ typedef struct {
 	const ProjectRequest *what;
 	Look look;
 	int64_t view; /* of the request */
-	int64_t origin[3];
-	float (*voxels)[TILE][TILE];
+	Box tile;
+	TileVoxels *voxels; /* [swapped] */
 	float *window;
 } TileView;
 
@@ -63,10 +63,10 @@ typedef float PatchLines[4][MOST_WIDE + 2 * LANES];
 
 static void split_patches(const float *patches, int64_t wide, PatchLines lines)
 {
-	vi lane = vf_truncate(vf_lane()), each = 4 * lane;
+	vi lane = vf_truncate(vf_lane());
 	for (int64_t c = 0; c < wide; c += LANES) {
 		vf pixels[4];
-		vf_load_fours(patches + 4 * c, &each, pixels);
+		vf_load_fours(patches + 4 * c, &lane, 4, pixels);
 		for (int i = 0; i < 4; i++)
 			vf_store(lines[i] + LANES + c,
 				vf_where(lane < (int32_t)(wide - c), pixels[i]));
@@ -104,7 +104,7 @@ static void back_strip(const Hits *hits, const float *pairs, int64_t count, floa
 {
 	for (int64_t i = 0; i < count; i++) {
 		vf pixels[4], right = hits->right[i];
-		vf_load_fours(pairs, &hits->cell[i], pixels);
+		vf_load_fours(pairs, &hits->cell[i], 2, pixels);
 		vf low = pixels[0] + right * (pixels[2] - pixels[0]);
 		vf high = pixels[1] + right * (pixels[3] - pixels[1]);
 		vf value = hits->weight[i] * (low + hits->up[i] * (high - low));
@@ -132,18 +132,18 @@ static void project_lines(
 {
 	bool forward = t->what->direction == FORWARD;
 	int64_t width = cells->size[0] + (forward ? 0 : 1);
-	float(*voxels)[TILE] = t->voxels[z - t->origin[2]];
+	const int64_t *origin = t->tile.low;
+	float(*voxels)[TILE] = t->voxels[t->look.swapped][z - origin[2]];
 	Lines lines;
 	lines_fill(&t->look, 0.5 * (double)(block->low[0] + block->high[0]), y, z, &lines);
 	for (int64_t x = block->low[0]; x < block->high[0]; x += cells->span) {
 		int64_t count = min64(cells->span, block->high[0] - x);
-		double half = 0.5 * (double)cells->span;
-		float *at = &voxels[x - t->origin[0]][y - t->origin[1]];
+		float x0 = -0.5F * (float)cells->span;
+		float *at = &voxels[x - origin[0]][y - origin[1]];
 		Strip strip;
 		Hits hits;
-		strip_fill(
-			&t->look, cells, &lines, width, forward ? 4 : 2, (double)x + half, &strip);
-		strip_project(&t->look, &strip, cells->clipped, count, (float)-half, &hits);
+		strip_fill(&t->look, cells, &lines, width, (double)x - x0, x0, &strip);
+		strip_project(&t->look, &strip, cells->clipped, count, x0, &hits);
 		if (forward)
 			forward_strip(&hits, t->window, count, at);
 		else
@@ -166,15 +166,27 @@ static void project_block(const TileView *t, const Box *block, const Cells *cell
 		give_window(t, cells);
 }
 
+/* Exchanges x and y. */
+static void box_swap(Box *box)
+{
+	const Box old = *box;
+	for (int a = 0; a < 2; a++) {
+		box->low[a] = old.low[1 - a];
+		box->high[a] = old.high[1 - a];
+	}
+}
+
 /* Blocks near the source, or with a huge projection. */
-static void project_plainly(const TileView *t, const Box *block)
+static void project_plainly(const TileView *t, Box block)
 {
 	const ProjectRequest *what = t->what;
+	if (t->look.swapped)
+		box_swap(&block);
 	KernelGrid grid = what->plan->whole;
 	memcpy(grid.low, what->box.low, sizeof grid.low);
 	memcpy(grid.high, what->box.high, sizeof grid.high);
 	LEVEL(reference_kernels)
-	[KERNEL_voxel][what->direction](what->plan, &grid, what->first + t->view, NULL, block,
+	[KERNEL_voxel][what->direction](what->plan, &grid, what->first + t->view, NULL, &block,
 		what->volume, image_row(t, 0));
 }
 
@@ -193,11 +205,34 @@ static bool block_halve(Box *block, Box *half)
 	return units > 1;
 }
 
+/* Whether pixels change more along x than along y: then x is better in the SIMD lanes, since lanes
+ * that add to the same pixels wait for each other. */
+static bool steeper_along_x(const KernelView *k, const Box *tile)
+{
+	double at[3], steps[2];
+	for (int a = 0; a < 3; a++)
+		at[a] = 0.5 * (double)(tile->low[a] + tile->high[a]);
+	double depth = linear(k->depth, at), column = linear(k->column, at) / depth;
+	double row = KERNEL_FANS(k) ? 0 : linear(k->row, at) / depth;
+	for (int a = 0; a < 2; a++)
+		steps[a] = fabs(k->column[a] - column * k->depth[a]) +
+			   fabs(k->row[a] - row * k->depth[a]);
+	return steps[0] > steps[1];
+}
+
 static void project_tile(TileView *t, const Box *tile, int64_t view)
 {
+	const Plan *plan = t->what->plan;
 	Box left[16] = {*tile};
 	t->view = view;
-	t->look = look_at(t->what->plan, t->what->first + view);
+	bool swapped = t->what->direction == FORWARD &&
+		       steeper_along_x(&plan->views[t->what->first + view], tile);
+	t->look = look_at(plan, t->what->first + view, swapped);
+	t->tile = *tile;
+	if (swapped) {
+		box_swap(&t->tile);
+		left[0] = t->tile;
+	}
 	for (int count = 1; count > 0;) {
 		Box block = left[--count], half;
 		Cells cells;
@@ -209,7 +244,7 @@ static void project_tile(TileView *t, const Box *tile, int64_t view)
 			left[count++] = half;
 			left[count++] = block;
 		} else if (fit == BLOCK_SPLIT) {
-			project_plainly(t, &whole);
+			project_plainly(t, whole);
 		}
 	}
 }
@@ -283,8 +318,7 @@ static void back_tile(void *user, int64_t index)
 	int64_t wide = tile.high[0] - tile.low[0], deep = tile.high[1] - tile.low[1];
 	TileVoxels sums;
 	float pairs[4 * MOST_CELLS];
-	TileView t = {.what = what, .voxels = sums, .window = pairs};
-	memcpy(t.origin, tile.low, sizeof t.origin);
+	TileView t = {.what = what, .voxels = &sums, .window = pairs};
 	memset(sums, 0, sizeof sums);
 	for (int64_t view = 0; view < what->count && !cancel_seen(); view++)
 		project_tile(&t, &tile, view);
@@ -306,13 +340,18 @@ tomos_status LEVEL(patch_back)(const ProjectRequest *what)
 	return TOMOS_OK;
 }
 
-/* Copies a tile of the volume. */
-static void take_tile(const ProjectRequest *what, const Box *tile, TileVoxels values)
+/* Copies a tile of the volume to [z][x][y] and [z][y][x]. */
+static void take_tile(const ProjectRequest *what, const Box *tile, TileVoxels values[2])
 {
-	for (int64_t z = 0; z < tile->high[2] - tile->low[2]; z++)
-		transpose_tile(tile_row(what, tile, 0, z), what->box.high[0] - what->box.low[0],
-			values[z][0], TILE, tile->high[1] - tile->low[1],
-			tile->high[0] - tile->low[0]);
+	int64_t wide = tile->high[0] - tile->low[0], deep = tile->high[1] - tile->low[1];
+	for (int64_t z = 0; z < tile->high[2] - tile->low[2]; z++) {
+		for (int64_t y = 0; y < deep; y++) {
+			float *to = values[1][z][y];
+			memcpy(to, tile_row(what, tile, y, z), (size_t)wide * sizeof *to);
+			memset(to + wide, 0, (size_t)(TILE - wide) * sizeof *to);
+		}
+		transpose_tile(values[1][z][0], TILE, values[0][z][0], TILE, deep, TILE);
+	}
 }
 
 static void forward_views(void *user, int64_t index)
@@ -321,12 +360,11 @@ static void forward_views(void *user, int64_t index)
 	const ProjectRequest *what = work->what;
 	int64_t first = index * work->together;
 	int64_t end = min64(first + work->together, what->count);
-	TileVoxels values;
+	TileVoxels values[2];
 	float patches[4 * (MOST_CELLS + LANES)];
 	TileView t = {.what = what, .voxels = values, .window = patches};
 	for (int64_t i = 0; i < tile_count(&what->box) && !cancel_seen(); i++) {
 		Box tile = tile_box(&what->box, i);
-		memcpy(t.origin, tile.low, sizeof t.origin);
 		take_tile(what, &tile, values);
 		for (int64_t view = first; view < end; view++)
 			project_tile(&t, &tile, view);

@@ -27,13 +27,14 @@ enum {
  * The depth itself is constant for parallel rays. */
 typedef enum { WEIGH_PARALLEL, WEIGH_SAME, WEIGH_DEPTH, WEIGH_DISTANCE } Weighing;
 
-/* One view. `square`: the weight of a distance is divided by depth^2 instead of depth^3. */
+/* One view, with the lines of voxels along the first axis and the SIMD lanes along the second one.
+ * `swapped`: these are y and x, in everything that is given for three axes. `square`: the weight of
+ * a distance is divided by depth^2 instead of depth^3. */
 typedef struct {
 	const Plan *plan;
-	const KernelView *k;
-	double row[4], mass;
+	double depth[4], column[4], row[4], src[3], v[3], step[3], mass;
 	Weighing weighing;
-	bool fans, square;
+	bool swapped, fans, square;
 } Look;
 
 /* The patches that the voxels of a block project to, by the lower left pixel of each: columns and
@@ -47,17 +48,25 @@ typedef struct {
 
 typedef enum { BLOCK_OFF, BLOCK_FITS, BLOCK_SPLIT } BlockFit;
 
-static inline Look look_at(const Plan *plan, int64_t view)
+static inline Look look_at(const Plan *plan, int64_t view, bool swapped)
 {
-	Look look = {.plan = plan, .k = &plan->views[view]};
+	const KernelView *k = &plan->views[view];
 	const KernelModel *model = &plan->model;
-	if (!model->planar)
-		memcpy(look.row, look.k->row, sizeof look.row);
-	look.mass = model->weight == WEIGHT_RAY ? look.k->mass : 1;
-	look.mass = model->weight == WEIGHT_RAY ? look.k->mass : 1;
-	look.fans = KERNEL_FANS(look.k);
+	Look look = {.plan = plan, .swapped = swapped, .fans = KERNEL_FANS(k)};
+	for (int a = 0; a < 4; a++) {
+		int b = swapped && a < 2 ? 1 - a : a;
+		look.depth[a] = k->depth[b];
+		look.column[a] = k->column[b];
+		look.row[a] = model->planar ? 0 : k->row[b];
+		if (a == 3)
+			continue;
+		look.src[a] = k->src[b];
+		look.v[a] = k->v[b];
+		look.step[a] = plan->whole.step[b];
+	}
+	look.mass = model->weight == WEIGHT_RAY ? k->mass : 1;
 	look.square = look.fans || model->planar;
-	look.weighing = !KERNEL_HAS_SOURCE(look.k)      ? WEIGH_PARALLEL
+	look.weighing = !KERNEL_HAS_SOURCE(k)           ? WEIGH_PARALLEL
 			: model->weight == WEIGHT_NONE  ? WEIGH_SAME
 			: model->weight == WEIGHT_DEPTH ? WEIGH_DEPTH
 							: WEIGH_DISTANCE;
@@ -89,11 +98,11 @@ static inline Range block_range(const Look *look, const Box *block)
 		const double at[3] = {(double)(i & 1 ? block->high[0] - 1 : block->low[0]),
 			(double)(i & 2 ? last_lane(block) : block->low[1]),
 			(double)(i & 4 ? block->high[2] - 1 : block->low[2])};
-		double depth = linear(look->k->depth, at);
-		const double p[2] = {linear(look->k->column, at) / depth,
+		double depth = linear(look->depth, at);
+		const double p[2] = {linear(look->column, at) / depth,
 			linear(look->row, at) / (look->fans ? 1 : depth)};
-		const double bend = look->k->depth[0] / depth;
-		const double slope[2] = {look->k->column[0] / depth - p[0] * bend,
+		const double bend = look->depth[0] / depth;
+		const double slope[2] = {look->column[0] / depth - p[0] * bend,
 			look->fans ? look->row[0] : look->row[0] / depth - p[1] * bend};
 		range.nearest = fmin(range.nearest, depth);
 		for (int a = 0; a < 2; a++) {
@@ -114,7 +123,7 @@ static inline BlockFit block_cells(const Look *look, const Box *block, Cells *ce
 	const Range range = block_range(look, block);
 	const double *least = range.least, *most = range.most;
 	/* The depth changes little within a span, so that rounding errors stay small. */
-	if (!(range.nearest > 0 && SPAN * fabs(look->k->depth[0]) <= range.nearest))
+	if (!(range.nearest > 0 && SPAN * fabs(look->depth[0]) <= range.nearest))
 		return BLOCK_SPLIT;
 	for (int a = 0; a < 2; a++)
 		if (most[a] <= -1.01 || least[a] >= (double)n[a] + 0.01)
@@ -153,13 +162,12 @@ typedef struct {
 
 static inline void lines_distances(const Look *look, const double at[3], Lines *lines)
 {
-	const KernelView *k = look->k;
 	Doubles near2 = {{{0}}}, near2_step = {{{0}}};
 	double height = look->fans ? linear(look->row, at) : 0, bend = 0;
 	for (int a = 0; a < 3; a++) {
-		double step = look->plan->whole.step[a], v = look->fans ? k->v[a] * step : 0;
+		double step = look->step[a], v = look->fans ? look->v[a] * step : 0;
 		double along_x = (a == 0 ? step : 0) - look->row[0] * v;
-		Doubles away = doubles_line((at[a] - k->src[a]) * step - height * v,
+		Doubles away = doubles_line((at[a] - look->src[a]) * step - height * v,
 			(a == 1 ? step : 0) - look->row[1] * v);
 		for (int h = 0; h < 2; h++) {
 			near2.half[h] += away.half[h] * away.half[h];
@@ -174,7 +182,7 @@ static inline void lines_distances(const Look *look, const double at[3], Lines *
 
 static inline void lines_fill(const Look *look, double middle, int64_t y, int64_t z, Lines *lines)
 {
-	const double *d = look->k->depth, *u = look->k->column, *v = look->row;
+	const double *d = look->depth, *u = look->column, *v = look->row;
 	double at[3] = {0, (double)y, (double)z};
 	lines->middle = middle;
 	lines->depth = doubles_line(linear(d, at), d[1]);
@@ -187,13 +195,13 @@ static inline void lines_fill(const Look *look, double middle, int64_t y, int64_
 }
 
 /* A span of the lines. Columns and rows are relative to whole numbers, one of each per line; x is
- * counted from the middle of the span. Cells are counted in floats of the window: cell (column,
- * row) is at first + column per_column + row per_row. */
+ * counted from the middle of the span. Cell (column, row) is number first + column + row width of
+ * the window. `near2`, with its first and second difference along x: square of the distance to the
+ * source times the square of the weight. */
 typedef struct {
 	vf column, column_step, row, row_step, bend;
-	vf left, right, below, above, first;
+	vf left, right, below, above, first, width;
 	vf weight, near2, near2_step, near2_bend;
-	vf per_column, per_row;
 } Strip;
 
 /* One detector coordinate of a span with its middle at x. */
@@ -224,39 +232,46 @@ static inline vf strip_weight(const Look *look, vf nearer)
 	return weight;
 }
 
-/* The span with its middle at voxel x, in a window with rows of `width` cells of `floats`
- * floats. */
+/* The square of the distance at x0 from the middle x, and its differences. */
+static inline void strip_distances(const Lines *lines, double x, float x0, Strip *s)
+{
+	float from = (float)(x - lines->middle) + x0;
+	vf square = s->weight * s->weight, bend = square * lines->near2_bend;
+	vf step = square * lines->near2_step;
+	s->near2 = square * lines->near2 + from * (step + from * bend);
+	s->near2_step = step + (2 * from + 1) * bend;
+	s->near2_bend = 2 * bend;
+}
+
+/* The span with its middle at voxel x, x0 from its first one, in a window with rows of `width`
+ * cells. */
 static inline void strip_fill(const Look *look, const Cells *cells, const Lines *lines,
-	int64_t width, int64_t floats, double x, Strip *s)
+	int64_t width, double x, float x0, Strip *s)
 {
 	const double low[2] = {(double)cells->low[0], (double)cells->low[1]};
 	const double high[2] = {low[0] + (double)cells->size[0], low[1] + (double)cells->size[1]};
-	const double dx = look->k->depth[0];
+	const double dx = look->depth[0];
 	Doubles nearer, one = doubles_line(1, 0);
 	for (int h = 0; h < 2; h++)
 		nearer.half[h] = 1 / (lines->depth.half[h] + x * dx);
 	Coordinate u =
-		strip_coordinate(&lines->column, look->k->column, x, &nearer, dx, low[0], high[0]);
+		strip_coordinate(&lines->column, look->column, x, &nearer, dx, low[0], high[0]);
 	Coordinate v = strip_coordinate(&lines->row, look->row, x, look->fans ? &one : &nearer,
 		look->fans ? 0 : dx, low[1], high[1]);
 	vf near = doubles_float(&nearer), c = doubles_float(&u.whole), r = doubles_float(&v.whole);
-	*s = (Strip){.column = doubles_float(&u.fraction),
-		.column_step = doubles_float(&u.step),
-		.row = doubles_float(&v.fraction),
-		.row_step = doubles_float(&v.step),
-		.bend = (float)dx * near,
-		.left = (float)low[0] - c,
-		.below = (float)low[1] - r,
-		.right = (float)cells->high[0] - c,
-		.above = (float)cells->high[1] - r,
-		.weight = strip_weight(look, near),
-		.near2_bend = lines->near2_bend,
-		.per_column = vf_all((float)floats),
-		.per_row = vf_all((float)(floats * width))};
-	float from = (float)(x - lines->middle);
-	s->near2 = lines->near2 + from * (lines->near2_step + from * lines->near2_bend);
-	s->near2_step = lines->near2_step + 2 * from * lines->near2_bend;
-	s->first = -(s->left * s->per_column + s->below * s->per_row);
+	s->column = doubles_float(&u.fraction);
+	s->column_step = doubles_float(&u.step);
+	s->row = doubles_float(&v.fraction);
+	s->row_step = doubles_float(&v.step);
+	s->bend = (float)dx * near;
+	s->left = (float)low[0] - c;
+	s->below = (float)low[1] - r;
+	s->right = (float)cells->high[0] - c;
+	s->above = (float)cells->high[1] - r;
+	s->width = vf_all((float)width);
+	s->first = -(s->left + s->below * s->width);
+	s->weight = strip_weight(look, near);
+	strip_distances(lines, x, x0, s);
 }
 
 /* Where the voxels of a strip project to: the place of the cell in the window, the weights of its
@@ -267,35 +282,40 @@ typedef struct {
 } Hits;
 
 /* `clipped`: some voxels are beside the detector. Where depths are not constant, (f + x step) / (1
- * + x bend) is computed as the numerator minus a small part of it. */
+ * + x bend) is computed as the numerator minus a small part of it. Sums are used where rounding
+ * errors allow, since products are the bottleneck. */
 INLINE void strip_hits(const Strip s, int64_t count, float x0, Hits *hits, const Weighing weighing,
 	const int fans, const int square, const int clipped)
 {
-	vf x = vf_all(x0);
-	for (int64_t i = 0; i < count; i++, x += 1) {
+	vf x = vf_all(x0), bend = x0 * s.bend, near2 = s.near2, near2_step = s.near2_step;
+	for (int64_t i = 0; i < count; i++) {
 		vf u = s.column + x * s.column_step, v = s.row + x * s.row_step;
-		vf weight = s.weight;
+		vf weight = s.weight, less = {0};
 		if (weighing != WEIGH_PARALLEL) {
-			vf bend = x * s.bend, nearer = 1 / (1 + bend), less = bend * nearer;
-			u -= u * less;
-			if (!fans)
-				v -= v * less;
+			vf nearer = 1 / (1 + bend);
+			less = bend * nearer;
+			weight = weighing == WEIGH_DISTANCE ? vf_root(near2) : s.weight;
 			if (weighing >= WEIGH_DEPTH)
 				weight *= nearer * nearer;
 			if (weighing == WEIGH_DISTANCE && !square)
 				weight *= nearer;
+			u -= u * less;
+			if (!fans)
+				v -= v * less;
 		}
-		if (weighing == WEIGH_DISTANCE)
-			weight *= vf_root(s.near2 + x * (s.near2_step + x * s.near2_bend));
 		if (clipped) {
 			u = vf_min(vf_max(u, s.left), s.right);
 			v = vf_min(vf_max(v, s.below), s.above);
 		}
 		vf c = vf_floor(u), r = vf_floor(v);
-		hits->cell[i] = vf_truncate(r * s.per_row + (c * s.per_column + s.first));
+		hits->cell[i] = vf_truncate(r * s.width + c + s.first);
 		hits->right[i] = u - c;
 		hits->up[i] = v - r;
 		hits->weight[i] = weight;
+		x += 1;
+		bend += s.bend;
+		near2 += near2_step;
+		near2_step += s.near2_bend;
 	}
 }
 

@@ -31,34 +31,34 @@ static inline quad quad_load(const float *p)
 	return v;
 }
 
-/* The vector of the four floats at p[at[0]], p[at[4]], p[at[8]] and so on. */
-static inline vf vf_load_quarters(const float *p, const int32_t *at)
+/* The vector of the four floats at p[at[0] per], p[at[4] per], p[at[8] per] and so on. */
+static inline vf vf_load_quarters(const float *p, const int32_t *at, const int per)
 {
 #if defined TOMOS_LEVEL_avx512
-	__m512 v = _mm512_castps128_ps512(_mm_loadu_ps(p + at[0]));
-	v = _mm512_insertf32x4(v, _mm_loadu_ps(p + at[4]), 1);
-	v = _mm512_insertf32x4(v, _mm_loadu_ps(p + at[8]), 2);
-	return (vf)_mm512_insertf32x4(v, _mm_loadu_ps(p + at[12]), 3);
+	__m512 v = _mm512_castps128_ps512(_mm_loadu_ps(p + (int64_t)per * at[0]));
+	v = _mm512_insertf32x4(v, _mm_loadu_ps(p + (int64_t)per * at[4]), 1);
+	v = _mm512_insertf32x4(v, _mm_loadu_ps(p + (int64_t)per * at[8]), 2);
+	return (vf)_mm512_insertf32x4(v, _mm_loadu_ps(p + (int64_t)per * at[12]), 3);
 #elif defined TOMOS_LEVEL_avx2
-	__m256 v = _mm256_castps128_ps256(_mm_loadu_ps(p + at[0]));
-	return (vf)_mm256_insertf128_ps(v, _mm_loadu_ps(p + at[4]), 1);
+	__m256 v = _mm256_castps128_ps256(_mm_loadu_ps(p + (int64_t)per * at[0]));
+	return (vf)_mm256_insertf128_ps(v, _mm_loadu_ps(p + (int64_t)per * at[4]), 1);
 #else
-	return quad_load(p + at[0]);
+	return quad_load(p + (int64_t)per * at[0]);
 #endif
 }
 
-/* m[j] = p[at + j] for j < 4, in each lane. */
-static inline void vf_load_fours(const float *p, const vi *at, vf m[4])
+/* m[j] = p[at per + j] for j < 4, in each lane. */
+static inline void vf_load_fours(const float *p, const vi *at, const int per, vf m[4])
 {
 	const int32_t *each = (const int32_t *)at;
 	vf quarters[4];
 	__asm__("" : "+m"(each));
 	for (int i = 0; i < 4; i++)
-		quarters[i] = vf_load_quarters(p, each + i);
+		quarters[i] = vf_load_quarters(p, each + i, per);
 	transpose_four(quarters, m);
 }
 
-/* p[at + j] += m[j] for j < 4, one lane after the other. Neighbouring lanes, which often add to the
+/* p[4 at + j] += m[j] for j < 4, one lane after the other. Neighbouring lanes, which often add to the
  * same place, are apart in this order. */
 static inline void vf_add_fours(float *p, const vi *at, const vf m[4])
 {
@@ -68,7 +68,7 @@ static inline void vf_add_fours(float *p, const vi *at, const vf m[4])
 	transpose_four(m, quarters);
 	for (int i = 0; i < 4; i++)
 		for (int q = 0; q < LANES / 4; q++) {
-			float *to = p + each[4 * q + i];
+			float *to = p + 4 * (int64_t)each[4 * q + i];
 			quad sum = quad_load(to) + vf_quarter(quarters[i], q);
 			memcpy(to, &sum, sizeof sum);
 		}
