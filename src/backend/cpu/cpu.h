@@ -59,6 +59,8 @@ tomos_status LEVEL(upright_forward)(const ProjectRequest *what);
 tomos_status LEVEL(upright_back)(const ProjectRequest *what);
 bool LEVEL(column_applies)(const ProjectRequest *what);
 tomos_status LEVEL(column_back)(const ProjectRequest *what);
+bool LEVEL(column_forward_applies)(const ProjectRequest *what);
+tomos_status LEVEL(column_forward)(const ProjectRequest *what);
 bool LEVEL(patch_applies)(const ProjectRequest *what);
 tomos_status LEVEL(patch_forward)(const ProjectRequest *what);
 tomos_status LEVEL(patch_back)(const ProjectRequest *what);

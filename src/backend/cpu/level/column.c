@@ -7,16 +7,12 @@
  * next to the voxel column are interpolated into one, which is then resampled at the rows of the
  * voxels (stretch.h).
  */
-#include <math.h>
-#include "backend/cpu/cpu.h"
-#include "backend/cpu/level/stretch.h"
+#include "backend/cpu/level/column.h"
 
 enum {
-	ACROSS = 16,  /* voxels of a tile along x */
 	DEEP = 16,    /* voxels of a tile along y */
 	TALL = 256,   /* voxels of a tile along z */
-	TOGETHER = 8, /* views whose samples for a tile stay in the L2 cache */
-	SCRATCH_FLOATS = 11 << 20
+	TOGETHER = 2, /* views whose samples for a tile stay in the L2 cache */
 };
 
 typedef struct {
@@ -26,40 +22,9 @@ typedef struct {
 	float *samples;       /* [view][columns + 2][stride], with a zero column on either side */
 } Pass;
 
-static int64_t view_floats(const Plan *plan)
-{
-	return (plan->model.columns + 2) * column_stride(plan->model.rows);
-}
-
-/* The linear function f(x, y) at corner i of the grid. */
-static double corner(const double f[4], const Plan *plan, int i)
-{
-	return f[0] * (double)(i & 1 ? plan->grid.n[0] - 1 : 0) +
-	       f[1] * (double)(i & 2 ? plan->grid.n[1] - 1 : 0) + f[3];
-}
-
 bool LEVEL(column_applies)(const ProjectRequest *what)
 {
-	const Plan *plan = what->plan;
-	const RayClass *rays = &plan->rays;
-	/* The formula of the weights depends on the kind of source, which must be the same in all
-	 * views. In tilted fans the source differs between the voxels of a column. */
-	bool fans = rays->source == TOMOS_FAN_PER_ROW;
-	if (rays->source == SOURCES_MIXED || !rays_are(rays, RAYS_IN_SHEET) ||
-		(fans && !rays_are(rays, RAYS_LEVEL)))
-		return false;
-	if (plan->model.planar || plan->model.clamp || plan->model.nearest ||
-		plan->model.rows > MAX_COLUMN || view_floats(plan) > SCRATCH_FLOATS)
-		return false;
-	for (int64_t i = what->first; i < what->first + what->count; i++) {
-		const KernelView *k = &plan->views[i];
-		for (int c = 0; c < 4; c++) {
-			double depth = corner(k->depth, plan, c);
-			if (!(depth > 1e-3 && lanes_fit(k->row[2] / kernel_row_depth(k, depth), 1)))
-				return false;
-		}
-	}
-	return true;
+	return columns_apply(what);
 }
 
 /* Copies one detector column of a view to the samples. */
@@ -76,48 +41,6 @@ static void transpose_column(void *user, int64_t index)
 			    (pass->first + view) * model->rows * model->columns + column;
 	for (int64_t r = 0; r < model->rows; r++)
 		to[PAD + r] = from[r * model->columns];
-}
-
-/* Projection of ACROSS voxel columns, neighbours along x, in one view. Per voxel column: the
- * detector column to its left (-2: off the detector), the interpolation weight `share` of the next
- * one, the detector row of the first voxel, the rows per voxel, and the weight of the view. */
-typedef struct {
-	int64_t left[ACROSS];
-	double row[ACROSS], step[ACROSS];
-	float share[ACROSS], weight[ACROSS];
-	float near2[ACROSS], z,
-		dz; /* squared distance of voxel n to the source: near2 + ((n - z) dz)^2 */
-} Hits;
-
-/* Computes the hits of the voxel columns from voxel `at` on. */
-static void hit_columns(const Plan *plan, const KernelView *k, const int64_t at[3], Hits *hits)
-{
-	int weight = plan->model.weight;
-	bool fans = KERNEL_FANS(k);
-	double columns = (double)plan->model.columns, y = (double)at[1], z = (double)at[2];
-	double depth0 = k->depth[1] * y + k->depth[3], column0 = k->column[1] * y + k->column[3];
-	double row0 = k->row[1] * y + k->row[2] * z + k->row[3];
-	double dy = (y - k->src[1]) * plan->whole.step[1];
-	for (int i = 0; i < ACROSS; i++) {
-		double x = (double)(at[0] + i), nearer = 1 / (k->depth[0] * x + depth0);
-		double column = (k->column[0] * x + column0) * nearer;
-		bool inside = column > -1 && column < columns;
-		double left = floor(inside ? column : -2);
-		double dx = (x - k->src[0]) * plan->whole.step[0];
-		hits->left[i] = (int64_t)left;
-		hits->share[i] = (float)(column - left);
-		double lower = fans ? 1 : nearer;
-		hits->step[i] = k->row[2] * lower;
-		hits->row[i] = (k->row[0] * x + row0) * lower;
-		hits->weight[i] =
-			(float)(weight == WEIGHT_NONE    ? 1
-				: weight == WEIGHT_DEPTH ? nearer * nearer
-				: !KERNEL_HAS_SOURCE(k)  ? k->mass
-							 : k->mass * nearer * nearer * lower);
-		hits->near2[i] = (float)(dx * dx + dy * dy);
-	}
-	hits->z = (float)(k->src[2] - z);
-	hits->dz = fans ? 0 : (float)plan->whole.step[2];
 }
 
 /* Interpolates the two detector columns next to voxel column i, for `count` voxels. */

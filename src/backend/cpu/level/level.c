@@ -32,6 +32,8 @@ static const OptimisedKernel optimised[] = {
 	{"fan", KERNEL_voxel, ADJOINT, LEVEL(fan_applies), LEVEL(fan_back), NULL},
 	{"upright", KERNEL_joseph, FORWARD, LEVEL(upright_applies), LEVEL(upright_forward), NULL},
 	{"upright", KERNEL_joseph, ADJOINT, LEVEL(upright_applies), LEVEL(upright_back), NULL},
+	{"column", KERNEL_voxel, FORWARD, LEVEL(column_forward_applies), LEVEL(column_forward),
+		NULL},
 	{"column", KERNEL_voxel, ADJOINT, LEVEL(column_applies), LEVEL(column_back), NULL},
 	{"patch", KERNEL_voxel, FORWARD, LEVEL(patch_applies), LEVEL(patch_forward), NULL},
 	{"patch", KERNEL_voxel, ADJOINT, LEVEL(patch_applies), LEVEL(patch_back), NULL},

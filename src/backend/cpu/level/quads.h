@@ -74,4 +74,48 @@ static inline void vf_add_fours(float *p, const vi *at, const vf m[4])
 		}
 }
 
+#if defined __SSE2__
+/* p[a], p[a + 1], p[b], p[b + 1] */
+static inline __m128 load_two_pairs(const float *p, int32_t a, int32_t b)
+{
+	__m128 v = _mm_castpd_ps(_mm_load_sd((const double *)(const void *)(p + a)));
+	return _mm_castpd_ps(_mm_loadh_pd(_mm_castps_pd(v), (const double *)(const void *)(p + b)));
+}
+#endif
+
+/* Quarters of the pairs at each[0] and each[1], each[4] and each[5], and so on. */
+static inline vf vf_load_pairs(const float *p, const int32_t *each)
+{
+#if defined TOMOS_LEVEL_avx512
+	__m512 v = _mm512_castps128_ps512(load_two_pairs(p, each[0], each[1]));
+	v = _mm512_insertf32x4(v, load_two_pairs(p, each[4], each[5]), 1);
+	v = _mm512_insertf32x4(v, load_two_pairs(p, each[8], each[9]), 2);
+	return (vf)_mm512_insertf32x4(v, load_two_pairs(p, each[12], each[13]), 3);
+#elif defined TOMOS_LEVEL_avx2
+	return (vf)_mm256_set_m128(
+		load_two_pairs(p, each[4], each[5]), load_two_pairs(p, each[0], each[1]));
+#elif defined __SSE2__
+	return (vf)load_two_pairs(p, each[0], each[1]);
+#else
+	return (vf){p[each[0]], p[each[0] + 1], p[each[1]], p[each[1] + 1]};
+#endif
+}
+
+/* p[at] and p[at + 1] in each lane. */
+static inline vf vf_load_twos(const float *p, const vi *at, vf *next)
+{
+	const int32_t *each = (const int32_t *)at;
+	vf even = vf_load_pairs(p, each), odd = vf_load_pairs(p, each + 2);
+#if defined TOMOS_LEVEL_avx512
+	*next = (vf)_mm512_shuffle_ps((__m512)even, (__m512)odd, 0xdd);
+	return (vf)_mm512_shuffle_ps((__m512)even, (__m512)odd, 0x88);
+#elif defined TOMOS_LEVEL_avx2
+	*next = (vf)_mm256_shuffle_ps((__m256)even, (__m256)odd, 0xdd);
+	return (vf)_mm256_shuffle_ps((__m256)even, (__m256)odd, 0x88);
+#else
+	*next = (vf){even[1], even[3], odd[1], odd[3]};
+	return (vf){even[0], even[2], odd[0], odd[2]};
+#endif
+}
+
 #endif

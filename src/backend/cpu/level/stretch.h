@@ -3,7 +3,7 @@
 #ifndef TOMOS_BACKEND_CPU_LEVEL_STRETCH_H
 #define TOMOS_BACKEND_CPU_LEVEL_STRETCH_H
 
-#include "backend/cpu/level/simd.h"
+#include "backend/cpu/level/quads.h"
 
 /* Columns are padded with PAD zeros at both ends, so that a window of WINDOW samples may begin
  * before the column or end after it. Columns longer than MAX_COLUMN are not supported. */
@@ -42,7 +42,7 @@ static inline void stretch_mix(const Stretch *s, const float *one, const float *
 		vf_store(mixed + r, left * vf_load(one + r) + right * vf_load(two + r));
 }
 
-/* How samples are read, by the largest step: from one vector, from a window, or by gathers. */
+/* How samples are read, by the largest step: from one vector, from a window, or one load per lane. */
 typedef enum { READ_NEAR, READ_WINDOW, READ_ANY } Reading;
 
 /* Linear interpolation of n samples at each lane, the lowest of which is at `position`. */
@@ -61,9 +61,8 @@ static inline vf stretch_read(const float *samples, const Lanes *lanes, int64_t 
 		low = vf_pick(window, j);
 		high = vf_pick(window, j + 1);
 	} else {
-		j += (int32_t)whole;
-		low = vf_gather(samples, vi_limit(j, -1, (int32_t)n));
-		high = vf_gather(samples, vi_limit(j + 1, -1, (int32_t)n));
+		j = vi_limit(j + (int32_t)whole, -2, (int32_t)n);
+		low = vf_load_twos(samples, &j, &high);
 	}
 	return low + fraction * (high - low);
 }
@@ -85,7 +84,7 @@ static inline void stretch_add_by(const Stretch *s, const int many, int64_t coun
 		for (int v = 0; v < many; v++) {
 			vf value = stretch_read(s[v].mixed + PAD, &lanes[v], p[v], n, reading);
 			if (by_distance)
-				value *= vf_sqrt(s[v].near2 + away[v] * away[v]);
+				value *= vf_root(s[v].near2 + away[v] * away[v]);
 			away[v] += LANES * s[v].dz;
 			sum += value;
 			p[v] += step[v];
