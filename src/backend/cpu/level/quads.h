@@ -31,7 +31,7 @@ static inline quad quad_load(const float *p)
 	return v;
 }
 
-/* The vector of the four floats at p[at[0] per], p[at[4] per], p[at[8] per] and so on. */
+/* Quarters with the four floats at p[at[0] per], p[at[4] per] and so on. */
 static inline vf vf_load_quarters(const float *p, const int32_t *at, const int per)
 {
 #if defined TOMOS_LEVEL_avx512
@@ -52,19 +52,17 @@ static inline void vf_load_fours(const float *p, const vi *at, const int per, vf
 {
 	const int32_t *each = (const int32_t *)at;
 	vf quarters[4];
-	__asm__("" : "+m"(each));
 	for (int i = 0; i < 4; i++)
 		quarters[i] = vf_load_quarters(p, each + i, per);
 	transpose_four(quarters, m);
 }
 
-/* p[4 at + j] += m[j] for j < 4, one lane after the other. Neighbouring lanes, which often add to the
- * same place, are apart in this order. */
+/* p[4 at + j] += m[j] for j < 4, one lane after the other. Neighbours, which often add to the same
+ * place, are apart in this order. */
 static inline void vf_add_fours(float *p, const vi *at, const vf m[4])
 {
 	const int32_t *each = (const int32_t *)at;
 	vf quarters[4];
-	__asm__("" : "+m"(each));
 	transpose_four(m, quarters);
 	for (int i = 0; i < 4; i++)
 		for (int q = 0; q < LANES / 4; q++) {
