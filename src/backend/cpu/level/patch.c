@@ -66,7 +66,7 @@ static void split_patches(const float *patches, int64_t wide, PatchLines lines)
 	vi lane = vf_truncate(vf_lane());
 	for (int64_t c = 0; c < wide; c += LANES) {
 		vf pixels[4];
-		vf_load_fours(patches + 4 * c, &lane, 4, pixels);
+		vf_load_fours_by(patches + 4 * c, &lane, 4, pixels);
 		for (int i = 0; i < 4; i++)
 			vf_store(lines[i] + LANES + c,
 				vf_where(lane < (int32_t)(wide - c), pixels[i]));
@@ -104,7 +104,7 @@ static void back_strip(const Hits *hits, const float *pairs, int64_t count, floa
 {
 	for (int64_t i = 0; i < count; i++) {
 		vf pixels[4], right = hits->right[i];
-		vf_load_fours(pairs, &hits->cell[i], 2, pixels);
+		vf_load_fours_by(pairs, &hits->cell[i], 2, pixels);
 		vf low = pixels[0] + right * (pixels[2] - pixels[0]);
 		vf high = pixels[1] + right * (pixels[3] - pixels[1]);
 		vf value = hits->weight[i] * (low + hits->up[i] * (high - low));
@@ -122,7 +122,7 @@ static void forward_strip(const Hits *hits, float *patches, int64_t count, const
 		pixels[3] = right * hits->up[i];
 		pixels[0] = left - pixels[1];
 		pixels[2] = right - pixels[3];
-		vf_add_fours(patches, &hits->cell[i], pixels);
+		vf_add_fours_by(patches, &hits->cell[i], 4, pixels);
 	}
 }
 

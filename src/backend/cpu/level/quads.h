@@ -48,7 +48,7 @@ static inline vf vf_load_quarters(const float *p, const int32_t *at, const int p
 }
 
 /* m[j] = p[at per + j] for j < 4, in each lane. */
-static inline void vf_load_fours(const float *p, const vi *at, const int per, vf m[4])
+static inline void vf_load_fours_by(const float *p, const vi *at, const int per, vf m[4])
 {
 	const int32_t *each = (const int32_t *)at;
 	vf quarters[4];
@@ -57,19 +57,29 @@ static inline void vf_load_fours(const float *p, const vi *at, const int per, vf
 	transpose_four(quarters, m);
 }
 
-/* p[4 at + j] += m[j] for j < 4, one lane after the other. Neighbours, which often add to the same
- * place, are apart in this order. */
-static inline void vf_add_fours(float *p, const vi *at, const vf m[4])
+static inline void vf_load_fours(const float *p, const vi *at, vf m[4])
+{
+	vf_load_fours_by(p, at, 1, m);
+}
+
+/* p[at per + j] += m[j] for j < 4, one lane after the other. Neighbouring lanes, which often add to
+ * the same place, are apart in this order. */
+static inline void vf_add_fours_by(float *p, const vi *at, const int per, const vf m[4])
 {
 	const int32_t *each = (const int32_t *)at;
 	vf quarters[4];
 	transpose_four(m, quarters);
 	for (int i = 0; i < 4; i++)
 		for (int q = 0; q < LANES / 4; q++) {
-			float *to = p + 4 * (int64_t)each[4 * q + i];
+			float *to = p + (int64_t)per * each[4 * q + i];
 			quad sum = quad_load(to) + vf_quarter(quarters[i], q);
 			memcpy(to, &sum, sizeof sum);
 		}
+}
+
+static inline void vf_add_fours(float *p, const vi *at, const vf m[4])
+{
+	vf_add_fours_by(p, at, 1, m);
 }
 
 #if defined __SSE2__

@@ -42,7 +42,7 @@ static inline void stretch_mix(const Stretch *s, const float *one, const float *
 		vf_store(mixed + r, left * vf_load(one + r) + right * vf_load(two + r));
 }
 
-/* How samples are read, by the largest step: from one vector, from a window, or one load per lane. */
+/* How samples are read, by the largest step: from one vector, from a window, one by one. */
 typedef enum { READ_NEAR, READ_WINDOW, READ_ANY } Reading;
 
 /* Linear interpolation of n samples at each lane, the lowest of which is at `position`. */
