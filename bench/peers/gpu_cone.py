@@ -57,14 +57,15 @@ class Astra:
         self.volume_geometry = astra.create_vol_geom(ny, nx, nz, *ends)
         self.scan_geometry = astra.create_proj_geom("cone_vec", rows, columns, vectors)
         self.projector = astra.create_projector("cuda3d", self.scan_geometry, self.volume_geometry)
-        self.volume = torch.zeros(grid.shape, device=device)
-        self.projections = torch.zeros((rows, views, columns), device=device)
+        self.volume = torch.rand(grid.shape, device=device)
+        self.projections = torch.rand((rows, views, columns), device=device)
+        self.smeared, self.projected = torch.zeros_like(self.volume), torch.zeros_like(self.projections)
 
     def forward(self):
-        self.direct.direct_FP3D(self.projector, self.volume, self.projections)
+        self.direct.direct_FP3D(self.projector, self.volume, self.projected)
 
     def back(self):
-        self.direct.direct_BP3D(self.projector, self.volume, self.projections)
+        self.direct.direct_BP3D(self.projector, self.smeared, self.projections)
 
     def close(self):
         self.astra.projector3d.delete(self.projector)
@@ -76,12 +77,13 @@ class Tomos:
     def __init__(self, grid, scan, backend, new):
         self.operators = {m: tomos.Projector(grid, scan, model=m, backend=backend) for m in MODELS}
         self.volume, self.projections = new(grid.shape), new(scan.shape)
+        self.smeared, self.projected = new(grid.shape), new(scan.shape)
 
     def task(self, model, direction):
         a = self.operators[model]
         if direction == "forward":
-            return lambda: a(self.volume, out=self.projections)
-        return lambda: a.T(self.projections, out=self.volume)
+            return lambda: a(self.volume, out=self.projected)
+        return lambda: a.T(self.projections, out=self.smeared)
 
 
 def blob(shape):
@@ -113,18 +115,18 @@ def difference(peer, ours, object_):
     peer.forward()
     ours.volume.copy_(torch.from_numpy(object_))
     ours.task("joseph", "forward")()
-    a = peer.projections.permute(1, 0, 2)
-    return float(torch.linalg.norm(ours.projections - a) / torch.linalg.norm(a))
+    a = peer.projected.permute(1, 0, 2)
+    return float(torch.linalg.norm(ours.projected - a) / torch.linalg.norm(a))
 
 
 def measure(name, grid, scan, given):
     """One row: times in ms, and the difference of the projections."""
     row = {"name": name, "astra": None, "difference": None}
     if given.backend == "cpu":
-        new, sync, peer = (lambda shape: numpy.zeros(shape, numpy.float32)), (lambda: None), None
+        new, sync, peer = (lambda shape: numpy.random.rand(*shape).astype(numpy.float32)), (lambda: None), None
     else:
         import torch
-        new, sync = (lambda shape: torch.zeros(shape, device="cuda")), torch.cuda.synchronize
+        new, sync = (lambda shape: torch.rand(shape, device="cuda")), torch.cuda.synchronize
         peer = Astra(grid, scan, "cuda")
     ours = Tomos(grid, scan, given.backend, new)
     tasks = {f"{m} {d}": ours.task(m, d) for m in given.models for d in ("forward", "back")}
@@ -144,7 +146,7 @@ def report(row, models):
     for m in models:
         for d in peers:
             t = row[f"{m} {d}"]
-            line += f"{t:9.1f}" + (f" {peers[d] / t:5.1f}x" if peers[d] else f" {'':>6}")
+            line += f"{t:10.1f}" + (f" {peers[d] / t:6.1f}x" if peers[d] else f"{'':>8}")
     line += f"  {row['difference']:.1e}" if row["difference"] is not None else ""
     print(line, flush=True)
 
@@ -162,7 +164,7 @@ def main():
     given = parser.parse_args()
     given.models = given.models.split(",")
 
-    head = "".join(f"{m + ' ' + d:>16}" for m in given.models for d in ("forward", "back"))
+    head = "".join(f"{m + ' ' + d:>18}" for m in given.models for d in ("forward", "back"))
     print(f"{'ms':<22}{'astra FP':>9}{'BP':>9}{head}  FP differs by")
     rows, slower = [], []
     for name, grid, scan in cases(given.tomos, given.scale, given.names or ["cone"]):
