@@ -34,13 +34,16 @@ static void rotate(Case *c, tomos_view *view, double most)
 typedef struct {
 	double near, far, tilt; /* distance of the source in grid sizes; largest rotation */
 	int source;             /* a tomos_source; -1: parallel rays and point sources mixed */
+	bool flat;              /* one slice, one row, all rays in the slice */
 } Sort;
 
-static const Sort sorts[] = {{2, 6, 0, TOMOS_POINT}, {1.1, 3, 0, TOMOS_POINT},
-	{2, 6, 0.05, TOMOS_POINT}, {1, 4, 0.6, TOMOS_POINT}, {0.2, 1, 0.3, TOMOS_POINT},
-	{2, 6, 3, TOMOS_POINT}, {2, 6, 0, TOMOS_PARALLEL}, {2, 6, 0.4, TOMOS_PARALLEL},
-	{2, 6, 0, TOMOS_FAN_PER_ROW}, {1.2, 4, 0, TOMOS_FAN_PER_ROW},
-	{2, 6, 0.2, TOMOS_FAN_PER_ROW}, {1.5, 4, 0.1, -1}};
+static const Sort sorts[] = {{2, 6, 0, TOMOS_POINT, false}, {1.1, 3, 0, TOMOS_POINT, false},
+	{2, 6, 0.05, TOMOS_POINT, false}, {1, 4, 0.6, TOMOS_POINT, false},
+	{0.2, 1, 0.3, TOMOS_POINT, false}, {2, 6, 3, TOMOS_POINT, false},
+	{2, 6, 0, TOMOS_PARALLEL, false}, {2, 6, 0.4, TOMOS_PARALLEL, false},
+	{2, 6, 0, TOMOS_FAN_PER_ROW, false}, {1.2, 4, 0, TOMOS_FAN_PER_ROW, false},
+	{2, 6, 0.2, TOMOS_FAN_PER_ROW, false}, {1.5, 4, 0.1, -1, false},
+	{1.1, 3, 0, TOMOS_POINT, true}, {0.3, 5, 0, TOMOS_FAN_PER_ROW, true}};
 enum { SORTS = sizeof sorts / sizeof sorts[0] };
 
 static tomos_view random_view(Case *c, const Sort *sort, double size, double pixel, double aspect)
@@ -52,6 +55,7 @@ static tomos_view random_view(Case *c, const Sort *sort, double size, double pix
 	int kind = sort->source >= 0 ? sort->source : case_random(c) < 0.5 ? 0 : 1;
 	tomos_view view = {.src = {-source * sin(angle), source * cos(angle)}};
 	side[1] = case_between(c, -0.2, 0.2) * size * (sort->source == TOMOS_FAN_PER_ROW ? 0.1 : 1);
+	side[1] = sort->flat ? 0 : side[1];
 	view.det[0] = (far - source) * sin(angle) + side[0] * cos(angle);
 	view.det[1] = -(far - source) * cos(angle) + side[0] * sin(angle);
 	view.det[2] = side[1];
@@ -82,9 +86,11 @@ static Case random_scan(int number)
 		c.grid.first[a] = -0.5 * (double)(c.grid.n[a] - 1) * c.grid.step[a];
 		size = fmax(size, (double)c.grid.n[a]);
 	}
+	c.grid.n[2] = sort->flat ? 1 : c.grid.n[2];
+	c.grid.first[2] = -0.5 * (double)(c.grid.n[2] - 1) * c.grid.step[2];
 	ratio = exp(case_between(&c, log(0.3), log(4)));
 	aspect = case_between(&c, 0.6, 1.6);
-	rows = case_integer(&c, 1, 30), columns = case_integer(&c, 1, 60);
+	rows = sort->flat ? 1 : case_integer(&c, 1, 30), columns = case_integer(&c, 1, 60);
 	for (int64_t i = 0; i < count; i++)
 		views[i] = random_view(&c, sort, size, 1 / ratio, aspect);
 	OK(tomos_geometry_views(&c.scan, rows, columns, views, count));

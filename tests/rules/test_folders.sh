@@ -44,7 +44,7 @@ expect src/backend/backend.c '#include "backend/split/split.h"' ''
 expect src/backend/plan.c '#include "backend/split/split.h"' \
 	'src/backend may not include src/backend/split/split.h'
 expect src/backend/tune.c '#include "backend/cpu/cpu.h"' 'src/backend may not include src/backend/cpu/cpu.h'
-expect src/backend/cpu/level/fan.c '#include "backend/cuda/cuda.h"' \
+expect src/backend/cpu/level/column.c '#include "backend/cuda/cuda.h"' \
 	'src/backend/cpu may not include src/backend/cuda/cuda.h'
 expect src/backend/cpu/cpu.c '#include "backend/device/hat.h"' \
 	'src/backend/cpu may not include src/backend/device/hat.h'

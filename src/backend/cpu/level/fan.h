@@ -86,7 +86,7 @@ static inline vf fan_weights(
 		return square;
 	vf dx = ((float)(x - k->src[0]) + vf_lane()) * (float)plan->whole.step[0];
 	float dy = (float)((y - k->src[1]) * plan->whole.step[1]);
-	return square * (float)k->mass * vf_sqrt(dx * dx + dy * dy);
+	return square * (float)k->mass * vf_root(dx * dx + dy * dy);
 }
 
 #endif

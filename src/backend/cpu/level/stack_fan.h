@@ -186,19 +186,18 @@ INLINE bool fan_meets(const FanRays *r, int64_t k, int64_t count, double reach, 
 }
 
 /* Voxel-driven weights (see WEIGHT_*) of one voxel per lane. `along` and `across`: distances from
- * the source in voxels along `axis` and the other axis; `depth`: the voxels' D. */
+ * the source in voxels along `axis` and the other axis; `nearer`: 1 / D of the voxels. */
 INLINE vf fan_voxel_weight(
-	const Stack *s, const KernelView *k, const FanRays *r, float along, vf across, vf depth)
+	const Stack *s, const KernelView *k, const FanRays *r, float along, vf across, vf nearer)
 {
 	const Plan *plan = s->what->plan;
 	if (plan->model.weight == WEIGHT_NONE)
 		return vf_all(1);
-	vf nearer = 1 / depth;
 	if (plan->model.weight == WEIGHT_DEPTH)
 		return nearer * nearer;
 	float a = along * (float)plan->whole.step[r->axis];
 	vf b = across * (float)plan->whole.step[1 - r->axis];
-	return nearer * nearer * (float)k->mass * vf_sqrt(a * a + b * b);
+	return nearer * nearer * (float)k->mass * vf_root(a * a + b * b);
 }
 
 /* Computes first voxels and weights of the rays in plane k, which has n voxels. */
@@ -223,10 +222,10 @@ INLINE void fan_entries_rays(Entries *e, int term, const Stack *s, const KernelV
 	vf across = doubles_float(&slope) * along;
 	for (int t = 0; t < taps; t++) {
 		vf d = away + (float)t;
-		vf deep = vf_clamp(depth + d * r->bend, LEAST_DEPTH, HUGE_VALF);
-		vf weight = vf_positive(1 - vf_abs(d * rate / deep));
+		vf nearer = 1 / vf_max(depth + d * r->bend, vf_all(LEAST_DEPTH));
+		vf weight = vf_positive(1 - vf_abs(d * rate * nearer));
 		vf_store(e->weight[term][t],
-			weight * fan_voxel_weight(s, view, r, along, across + d, deep));
+			weight * fan_voxel_weight(s, view, r, along, across + d, nearer));
 	}
 }
 
