@@ -47,8 +47,12 @@ static void transpose_column(void *user, int64_t index)
 static void mix_columns(const Hits *hits, int i, int64_t count, int64_t stride,
 	const float *columns, Stretch *ready)
 {
-	*ready = (Stretch){
-		hits->row[i], hits->step[i], ready->mixed, hits->near2[i], hits->z, hits->dz};
+	*ready = (Stretch){.start = hits->row[i],
+		.step = hits->step[i],
+		.mixed = ready->mixed,
+		.near2 = hits->near2[i],
+		.z = hits->z,
+		.dz = hits->dz};
 	const float *one = columns + (hits->left[i] + 1) * stride;
 	float right = hits->weight[i] * hits->share[i];
 	stretch_mix(ready, one, one + stride, hits->weight[i] - right, right, count, stride);

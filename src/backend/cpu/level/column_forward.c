@@ -2,7 +2,7 @@
  * position: the transpose of column.c.
  *
  * The detector rows are in the SIMD lanes. Each row sums the voxels of a column that are less than
- * one row away, by hat functions as in stretch_gather; the sum is then added to the two detector
+ * one row away, by hat functions as in upright_back.c; the sum is then added to the two detector
  * columns. A task has a few views, which are stored transposed, and all voxels.
  */
 #include "backend/cpu/level/column.h"

@@ -275,18 +275,20 @@ static inline vf vf_pick(const float *p, vi index)
 #endif
 }
 
-/* p[index] for 0 <= index < LANES, by one permutation. */
-static inline vf vf_pick_near(const float *p, vi index)
+/* Lane index[l] of v in lane l. */
+static inline vf vf_permute(vf v, vi index)
 {
 #if defined TOMOS_LEVEL_avx512
-	return (vf)_mm512_permutexvar_ps((__m512i)index, _mm512_loadu_ps(p));
+	return (vf)_mm512_permutexvar_ps((__m512i)index, (__m512)v);
 #elif defined TOMOS_LEVEL_avx2
-	return (vf)_mm256_permutevar8x32_ps(_mm256_loadu_ps(p), (__m256i)index);
+	return (vf)_mm256_permutevar8x32_ps((__m256)v, (__m256i)index);
 #elif defined TOMOS_LEVEL_neon
 	uint32x4_t at = vmlaq_n_u32(vdupq_n_u32(0x03020100), (uint32x4_t)index, 0x04040404);
-	return (vf)vqtbl1q_u8(vld1q_u8((const uint8_t *)p), vreinterpretq_u8_u32(at));
+	return (vf)vqtbl1q_u8((uint8x16_t)v, vreinterpretq_u8_u32(at));
 #else
-	return vf_pick(p, index);
+	float lanes[LANES];
+	vf_store(lanes, v);
+	return vf_pick(lanes, index);
 #endif
 }
 

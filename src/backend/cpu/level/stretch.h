@@ -11,9 +11,12 @@ enum { PAD = WINDOW, MAX_COLUMN = 8192 };
 
 typedef struct {
 	double start, step;
-	float *mixed;       /* sum of two weighted columns, the samples to be resampled */
-	float near2, z, dz; /* only with by_distance: target n is multiplied by */
-} Stretch;                  /* sqrt(near2 + ((n - z) dz)^2) */
+	float *mixed;           /* sum of two weighted columns, the samples to be resampled */
+	float near2, z, dz;     /* only with by_distance: target n is multiplied by
+			     * sqrt(near2 + ((n - z) dz)^2) */
+	const float *one, *two; /* the two columns and their weights */
+	float left, right;
+} Stretch;
 
 /* Floats from one padded column of n samples to the next. */
 static inline int64_t column_stride(int64_t n)
@@ -28,9 +31,18 @@ static inline bool lanes_fit(double step, double more)
 	return (LANES - 1) * (step < 0 ? -step : step) + more < WINDOW - 2;
 }
 
+/* How samples are read, by the step: from one vector, from a window, one by one. */
+typedef enum { READ_NEAR, READ_WINDOW, READ_ANY } Reading;
+
+static inline Reading stretch_reading(double step)
+{
+	return step <= 1 && step >= -1 ? READ_NEAR : lanes_fit(step, 1) ? READ_WINDOW : READ_ANY;
+}
+
 /* mixed = left * one + right * two, for the samples that `count` targets read. `stride`: floats of
- * a padded column. */
-static inline void stretch_mix(const Stretch *s, const float *one, const float *two, float left,
+ * a padded column. With steps up to 1 the sum is computed where it is read: loads that overlap
+ * recent stores are slow. */
+static inline void stretch_mix(Stretch *s, const float *one, const float *two, float left,
 	float right, int64_t count, int64_t stride)
 {
 	double start = s->start, end = start + (double)(count + LANES) * s->step;
@@ -38,25 +50,28 @@ static inline void stretch_mix(const Stretch *s, const float *one, const float *
 	int64_t from = limit((position_of(low) >> FRACTION_BITS) - 1, -PAD, stride - PAD);
 	int64_t to = limit((position_of(high) >> FRACTION_BITS) + 3, -PAD, stride - PAD);
 	float *mixed = s->mixed;
+	s->one = one, s->two = two, s->left = left, s->right = right;
+	if (stretch_reading(s->step) == READ_NEAR)
+		return;
 	for (int64_t r = (from + PAD) / LANES * LANES; r < to + PAD; r += LANES)
 		vf_store(mixed + r, left * vf_load(one + r) + right * vf_load(two + r));
 }
 
-/* How samples are read, by the largest step: from one vector, from a window, one by one. */
-typedef enum { READ_NEAR, READ_WINDOW, READ_ANY } Reading;
-
 /* Linear interpolation of n samples at each lane, the lowest of which is at `position`. */
-static inline vf stretch_read(const float *samples, const Lanes *lanes, int64_t position, int64_t n,
-	const Reading reading)
+static inline vf stretch_read(
+	const Stretch *s, const Lanes *lanes, int64_t position, int64_t n, const Reading reading)
 {
 	vf fraction;
+	const float *samples = s->mixed + PAD;
 	vi j = lanes_at(lanes, position, &fraction);
 	int64_t whole = position >> FRACTION_BITS;
 	const float *window = samples + limit(whole, -PAD, n);
 	vf low, high;
 	if (reading == READ_NEAR) {
-		low = vf_pick_near(window, j);
-		high = vf_pick_near(window + 1, j);
+		const float *one = s->one + (window - s->mixed),
+			    *two = s->two + (window - s->mixed);
+		low = vf_permute(s->left * vf_load(one) + s->right * vf_load(two), j);
+		high = vf_permute(s->left * vf_load(one + 1) + s->right * vf_load(two + 1), j);
 	} else if (reading == READ_WINDOW) {
 		low = vf_pick(window, j);
 		high = vf_pick(window, j + 1);
@@ -82,7 +97,7 @@ static inline void stretch_add_by(const Stretch *s, const int many, int64_t coun
 	for (int64_t t = 0; t < count; t += LANES) {
 		vf sum = vf_load(targets + t);
 		for (int v = 0; v < many; v++) {
-			vf value = stretch_read(s[v].mixed + PAD, &lanes[v], p[v], n, reading);
+			vf value = stretch_read(&s[v], &lanes[v], p[v], n, reading);
 			if (by_distance)
 				value *= vf_root(s[v].near2 + away[v] * away[v]);
 			away[v] += LANES * s[v].dz;
@@ -93,20 +108,34 @@ static inline void stretch_add_by(const Stretch *s, const int many, int64_t coun
 	}
 }
 
+static inline void stretch_add_one(
+	const Stretch *s, int64_t count, int64_t n, const int by_distance, float *targets)
+{
+	Reading reading = stretch_reading(s->step);
+	if (reading == READ_NEAR)
+		stretch_add_by(s, 1, count, n, by_distance, READ_NEAR, targets);
+	else if (reading == READ_WINDOW)
+		stretch_add_by(s, 1, count, n, by_distance, READ_WINDOW, targets);
+	else
+		stretch_add_by(s, 1, count, n, by_distance, READ_ANY, targets);
+}
+
 /* Resamples the mixed columns of s[0 .. many-1], of n samples each, and adds them to `count`
  * targets. `many` (1 or 2) and `by_distance` are constants. */
 static inline void stretch_add(const Stretch *s, const int many, int64_t count, int64_t n,
 	const int by_distance, float *targets)
 {
-	double step = 0;
-	for (int v = 0; v < many; v++)
-		step = __builtin_fmax(step, __builtin_fabs(s[v].step));
-	if (step <= 1)
+	Reading reading = stretch_reading(s[0].step);
+	if (many == 2 && reading != stretch_reading(s[1].step)) {
+		for (int v = 0; v < 2; v++)
+			stretch_add_one(s + v, count, n, by_distance, targets);
+	} else if (reading == READ_NEAR) {
 		stretch_add_by(s, many, count, n, by_distance, READ_NEAR, targets);
-	else if (lanes_fit(step, 1))
+	} else if (reading == READ_WINDOW) {
 		stretch_add_by(s, many, count, n, by_distance, READ_WINDOW, targets);
-	else
+	} else {
 		stretch_add_by(s, many, count, n, by_distance, READ_ANY, targets);
+	}
 }
 
 #endif

@@ -67,7 +67,7 @@ static inline void add_column(const Stretch *s, const float *column, int64_t row
 		for (int k = 1; k <= hats; k++) {
 			vf weight = vf_positive(1 - pitch * vf_abs((float)k - away));
 			sum += weight *
-			       (reading == READ_NEAR ? vf_pick_near(column + i + k, j)
+			       (reading == READ_NEAR ? vf_permute(vf_load(column + i + k), j)
 				       : reading == READ_WINDOW
 					       ? vf_pick(column + i + k, j)
 					       : vf_gather(column, vi_limit(j + (int32_t)(i + k),
