@@ -9,7 +9,8 @@
 #include "backend/cpu/level/stretch.h"
 
 enum {
-	ACROSS = 16, /* voxels of a tile along x */
+	ACROSS = 16,   /* voxels of a tile along x */
+	SHORTEST = 32, /* voxels of a column, below which patches are faster */
 	SCRATCH_FLOATS = 11 << 20
 };
 
@@ -36,8 +37,9 @@ static inline bool columns_apply(const ProjectRequest *what)
 	if (rays->source == SOURCES_MIXED || !rays_are(rays, RAYS_IN_SHEET) ||
 		(fans && !rays_are(rays, RAYS_LEVEL)))
 		return false;
-	if (plan->model.planar || plan->model.clamp || plan->model.nearest ||
-		plan->model.rows > MAX_COLUMN || view_floats(plan) > SCRATCH_FLOATS)
+	if (plan->grid.n[2] < SHORTEST || plan->model.planar || plan->model.clamp ||
+		plan->model.nearest || plan->model.rows > MAX_COLUMN ||
+		view_floats(plan) > SCRATCH_FLOATS)
 		return false;
 	for (int64_t i = what->first; i < what->first + what->count; i++)
 		for (int c = 0; c < 4; c++)
