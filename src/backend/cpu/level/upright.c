@@ -19,6 +19,9 @@ enum {
 #define LEAST_CLIMB 0.03
 #define MOST_CLIMB 1e4
 
+/* Forward, this much more than fits into a window is still faster than ray.c. */
+#define BEYOND_WINDOW 1.2
+
 /* Whether column c of a view is supported: x or y must be the dominant axis of all its rays, of
  * which those of the outermost rows are the steepest, and the source not too near. */
 static bool column_fits(const ProjectRequest *what, const KernelView *k, int64_t c)
@@ -38,7 +41,8 @@ static bool column_fits(const ProjectRequest *what, const KernelView *k, int64_t
 		planes[1] = fmin(planes[1], up.source);
 	for (int end = 0; end < 2 && planes[0] <= planes[1]; end++) {
 		double climb = fabs(up.r + planes[end] * up.r_k);
-		if (!(climb > LEAST_CLIMB && climb < MOST_CLIMB))
+		if (!(climb > LEAST_CLIMB && climb < MOST_CLIMB) ||
+			(what->direction == FORWARD && !lanes_fit(climb / BEYOND_WINDOW, 1)))
 			return false;
 	}
 	return true;
@@ -50,6 +54,9 @@ bool LEVEL(upright_applies)(const ProjectRequest *what)
 	int64_t plane =
 		(max64(plan->grid.n[0], plan->grid.n[1]) + 2) * column_stride(plan->grid.n[2]);
 	int64_t view = (plan->model.columns + 2) * column_stride(plan->model.rows);
+	/* With few rows or slices most of the time would go into setting up columns. */
+	if ((what->direction == FORWARD ? plan->model.rows : plan->grid.n[2]) < 2 * LANES)
+		return false;
 	if (!rays_are(&plan->rays, RAYS_UPRIGHT) || plan->model.planar || plan->model.clamp ||
 		plan->model.rows > MAX_COLUMN || plan->grid.n[2] > MAX_COLUMN ||
 		max64(plane, view) > SCRATCH_FLOATS)
