@@ -244,6 +244,20 @@ static inline double case_difference(const float *a, const float *b, int64_t n)
 	return sqrt(norm > 0 ? square / norm : square);
 }
 
+/* Largest difference relative to the largest value of b; NaN if there is one. */
+static inline double case_largest_difference(const float *a, const float *b, int64_t n)
+{
+	double most = 0, value = 0;
+	for (int64_t i = 0; i < n; i++) {
+		double d = fabs((double)a[i] - b[i]), v = fabs((double)b[i]);
+		if (isnan(d))
+			return d;
+		most = d > most ? d : most;
+		value = v > value ? v : value;
+	}
+	return value > 0 ? most / value : most;
+}
+
 /* The same to the bit, or to rounding where the backend does not repeat itself. */
 static inline void case_same(const float *a, const float *b, int64_t n)
 {

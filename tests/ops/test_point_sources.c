@@ -78,17 +78,6 @@ static Case random_case(int number)
 	return c;
 }
 
-/* Largest difference relative to the largest value. */
-static double largest_difference(const float *a, const float *b, int64_t n)
-{
-	double difference = 0, largest = 0;
-	for (int64_t i = 0; i < n; i++) {
-		difference = fmax(difference, fabs((double)a[i] - b[i]));
-		largest = fmax(largest, fabs((double)b[i]));
-	}
-	return largest > 0 ? difference / largest : difference;
-}
-
 /* A forward and an adjoint projection, to be freed by the caller. */
 typedef struct {
 	float *Ax, *Aty;
@@ -117,8 +106,8 @@ static void check_case(int number, tomos_backend *backend, double worst[3])
 	Both fast = project(&c, backend, 0, x, y), plain = project(&c, backend, 1, x, y);
 	double norms = sqrt(case_dot(fast.Ax, fast.Ax, c.pixels) * case_dot(y, y, c.pixels));
 	double gap = case_dot(fast.Ax, y, c.pixels) - case_dot(x, fast.Aty, c.voxels);
-	double found[3] = {largest_difference(fast.Ax, plain.Ax, c.pixels),
-		largest_difference(fast.Aty, plain.Aty, c.voxels),
+	double found[3] = {case_largest_difference(fast.Ax, plain.Ax, c.pixels),
+		case_largest_difference(fast.Aty, plain.Aty, c.voxels),
 		norms > 0 ? fabs(gap) / norms : fabs(gap)};
 	for (int i = 0; i < 3; i++) {
 		if (!(found[i] < (test_repeats() ? 1.5e-6 : 1e-5)))

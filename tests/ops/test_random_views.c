@@ -102,17 +102,6 @@ static Case random_scan(int number)
 	return c;
 }
 
-/* Largest difference relative to the largest value. */
-static double difference(const float *a, const float *b, int64_t n)
-{
-	double most = 0, value = 0;
-	for (int64_t i = 0; i < n; i++) {
-		most = fmax(most, fabs((double)a[i] - b[i]));
-		value = fmax(value, fabs((double)b[i]));
-	}
-	return value > 0 ? most / value : most;
-}
-
 typedef struct {
 	double forward, back, adjoint;
 } Errors;
@@ -128,7 +117,8 @@ static Errors errors_of(tomos_backend *backend, Case *c, const char *model)
 		case_forward(backend, &c->grid, c->scan, &o, x, Ax[o.plain]);
 		case_adjoint(backend, &c->grid, c->scan, &o, y, Ay[o.plain]);
 	}
-	Errors e = {difference(Ax[0], Ax[1], c->pixels), difference(Ay[0], Ay[1], c->voxels), 0};
+	Errors e = {case_largest_difference(Ax[0], Ax[1], c->pixels),
+		case_largest_difference(Ay[0], Ay[1], c->voxels), 0};
 	double norm = sqrt(case_dot(Ax[0], Ax[0], c->pixels) * case_dot(y, y, c->pixels));
 	e.adjoint = fabs(case_dot(Ax[0], y, c->pixels) - case_dot(x, Ay[0], c->voxels));
 	e.adjoint /= norm > 0 ? norm : 1;
