@@ -32,7 +32,7 @@ fi
 sed -i 's/^kernel [^ ]*/kernel gone/' cache/tomos/tune-cpu-*
 check "a kernel that is there no more" 0 tune --show --backend cpu
 has "its message" out "no kernel of this build, ignored"
-printf 'tomos tune 1\nrubbish' >cache/tomos/tune-cpu-*
+printf 'tomos tune 2\nrubbish' >cache/tomos/tune-cpu-*
 check "a broken file is not fatal" 0 tune --show --backend cpu
 has "nor used" out "nothing was measured on this device"
 has "but told of" err "cannot be used: it is of another version; measure again"
