@@ -9,18 +9,16 @@ enum { BACK = 1, BOTH = 2 }; /* FORWARD is 0, as in Direction */
 typedef enum { AUTO, NAMED, COARSE } OptimisedChoice;
 enum { IN_SLICE = 1, FANS = 2, UPRIGHT = 4, CONE = 8, OBLIQUE = 16, ANY = 32 };
 
+/* The projector of a request, as a bit of a row's projectors; 0: none of them. */
 static inline unsigned optimised_projector(int kernel)
 {
-	switch (kernel) {
-	case KERNEL_joseph:
+	if (kernel == KERNEL_joseph)
 		return JOSEPH;
-	case KERNEL_voxel:
+	if (kernel == KERNEL_voxel)
 		return VOXEL;
-	case KERNEL_footprint:
+	if (kernel == KERNEL_footprint)
 		return FOOTPRINT;
-	default:
-		return LINE;
-	}
+	return kernel == KERNEL_line || kernel == KERNEL_line_march ? LINE : 0;
 }
 
 /* Whether a row's projectors and direction are those of a request. */

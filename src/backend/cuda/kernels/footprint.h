@@ -1,0 +1,157 @@
+/* Separable footprints (kernel/footprint.h) in float.
+ *
+ * A footprint along one detector coordinate is the convolution of two boxes, of widths `wide` and
+ * `narrow`. With P the integral of a line of pixels up to a position t, and e the edges between
+ * pixels, at which the line changes by d(e),
+ *
+ *     Q(t) = P(t) + sum over e of d(e) (h - |t - e|)^2 / 4 h,  the last factor 0 where |t - e| > h,
+ *
+ * is the integral of the line that is averaged over the narrow box, h being half its width; a voxel
+ * gets (Q(t1) - Q(t0)) / wide from its two boundaries t0 and t1. Forward, pixels and voxels change
+ * roles. Boundaries are wide apart, and the first of several is rounded to an edge, as in
+ * voxel_back_cone.cu, so that a static number of edges serves each of the others.
+ */
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_H
+#define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_H
+
+#include "backend/cuda/kernels/update.h"
+
+#define FOOTPRINT_LEAST 1e-9f /* width of a box, in pixels or voxels */
+
+/* The footprint of a voxel in one detector coordinate, its centre at 0. */
+typedef struct {
+	float reach, narrow; /* half the length of the base, width of the narrow box */
+	float rate, bend;    /* 1 / wide, 1 / (2 narrow) */
+} Trapezoid;
+
+static __device__ __forceinline__ Trapezoid trapezoid(float wide, float narrow)
+{
+	wide = fmaxf(wide, FOOTPRINT_LEAST);
+	narrow = fmaxf(fminf(narrow, wide), FOOTPRINT_LEAST);
+	return Trapezoid{0.5f * (wide + narrow), narrow, inverse_nearly(wide),
+		0.5f * inverse_nearly(narrow)};
+}
+
+/* The fraction of the footprint below s. */
+static __device__ __forceinline__ float trapezoid_below(const Trapezoid &t, float s)
+{
+	const float far = t.reach - fabsf(s), curved = fminf(fmaxf(far, 0.f), t.narrow);
+	const float tail = t.rate * fmaf(curved * t.bend, curved, fmaxf(far - t.narrow, 0.f));
+	return s > 0 ? 1 - tail : tail;
+}
+
+/* max(h - |distance|, 0), for h below 1. */
+static __device__ __forceinline__ float overlap(float h, float distance)
+{
+	return __saturatef(h - fabsf(distance));
+}
+
+/* N intervals between boundaries t0 + k rate, k = 0 .. N, over samples that are 1 apart. Boundary k
+ * and everything within h of it is between edge m = k G / 2, rounded down, and edge m + S. */
+template <int N_, int G_, int S_> struct Boundaries {
+	static constexpr int N = N_, G = G_, S = S_, SAMPLES = N * G / 2 + S;
+	static constexpr bool ODD = G % 2 == 1;
+
+	/* Whether these are enough samples for rates from low to high and h up to `most`. */
+	static __device__ __forceinline__ bool fit(float low, float high, float most)
+	{
+		float differ = fmaxf(fabsf(low - 0.5f * G), fabsf(high - 0.5f * G));
+		return fmaf((float)N, differ, (ODD ? 1.52f : 1.02f) + 2 * most) < (float)S;
+	}
+
+	/* The first edge. */
+	static __device__ __forceinline__ float first(float t, float rate, float most)
+	{
+		return floorf(fminf(t, fmaf((float)N, rate - 0.5f * G, t)) - most);
+	}
+
+	/* The number of its first edge, and where boundary k is from there. */
+	static __device__ __forceinline__ constexpr int edge(int k)
+	{
+		return k * G / 2;
+	}
+
+	static __device__ __forceinline__ float at(int k, float t, float rate)
+	{
+		return fmaf((float)k, rate - 0.5f * G, t + (ODD && k % 2 ? 0.5f : 0.f));
+	}
+
+	/* The integral of the samples, `before` those up to the first edge, to position t. */
+	static __device__ __forceinline__ float integral(
+		const float samples[SAMPLES], const float before[SAMPLES], int k, float t)
+	{
+		const int m = edge(k);
+		float sum = before[m];
+#pragma unroll
+		for (int s = 0; s < S; s++)
+			sum = fmaf(__saturatef(t - (float)s), samples[m + s], sum);
+		return sum;
+	}
+};
+
+/* The kinds that kernels are compiled for, those of fewest instructions first. */
+#define BOUNDARY_KINDS(KIND) \
+	KIND(0, 8, 2, 2) \
+	KIND(1, 4, 2, 2) \
+	KIND(2, 4, 1, 2) \
+	KIND(3, 4, 2, 3) \
+	KIND(4, 4, 1, 3) \
+	KIND(5, 4, 3, 3) \
+	KIND(6, 4, 4, 3) \
+	KIND(7, 2, 5, 3) \
+	KIND(8, 2, 6, 3) \
+	KIND(9, 2, 8, 3)
+
+/* The first kind that fits; -1: none. */
+static __device__ __forceinline__ int boundary_kind(float low, float high, float most)
+{
+#define KIND(number, N, G, S) \
+	if (Boundaries<N, G, S>::fit(low, high, most)) \
+		return number;
+	BOUNDARY_KINDS(KIND)
+#undef KIND
+	return -1;
+}
+
+/* Calls visit(Boundaries<...>()). */
+template <class Visit>
+static __device__ __forceinline__ void boundary_visit(int kind, const Visit &visit)
+{
+	switch (kind) {
+#define KIND(number, N, G, S) \
+	case number: \
+		visit(Boundaries<N, G, S>()); \
+		break;
+		BOUNDARY_KINDS(KIND)
+#undef KIND
+	default:
+		break;
+	}
+}
+
+static __device__ __forceinline__ double footprint_affine(const double f[4], const double at[3])
+{
+	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
+}
+
+/* Half the width of the narrow box of rows of an upright detector, in pixels, is |flat - bent v| /
+ * depth at row v. */
+typedef struct {
+	double flat, bent;
+} FootprintHalf;
+
+static __device__ __forceinline__ FootprintHalf footprint_half(const KernelView *k, double row)
+{
+	const double bent = KERNEL_FANS(k) ? 0 : hypot(k->depth[0], k->depth[1]);
+	const double x = k->row[0] - (bent > 0 ? row * k->depth[0] : 0),
+		     y = k->row[1] - (bent > 0 ? row * k->depth[1] : 0);
+	const double flat = bent > 0 ? (x * k->depth[0] + y * k->depth[1]) / bent : hypot(x, y);
+	return FootprintHalf{0.5 * flat, 0.5 * bent};
+}
+
+/* Whether in all views a column of voxels along z projects onto one detector column, rows increase
+ * with z, and the narrow box of rows is that of the horizontal edges of a voxel, at every corner of
+ * the request's box. */
+bool footprint_upright(const ProjectRequest *what);
+
+#endif

@@ -1,0 +1,403 @@
+/* Forward projection of separable footprints for upright detectors, the exact transpose of
+ * footprint_back_upright.cu: circular cone beam, stacks of fans, parallel beam and laminography
+ * without roll.
+ *
+ * A warp has 32 detector columns of ROWS rows of a view and visits the planes of the axis that is
+ * closest to their rays. On some planes at a time, each lane first takes columns of voxels that the
+ * detector columns meet, one after the other, and integrates each between the edges of the rows, as
+ * seen along the rays (footprint.h); these sums are kept in shared memory. Then each lane adds the
+ * sums that its own detector column meets, times the shares of their footprints.
+ *
+ * The warps of a block have neighbouring views, which read nearly the same voxels.
+ */
+#include "backend/cuda/kernels/footprint_forward_upright.h"
+
+/* ---- columns of voxels ----------------------------------------------------------------------- */
+
+/* A column of voxels: rows are `gap` voxels apart from height z on. */
+typedef struct {
+	float z, gap;
+	float flat, bent;         /* half the narrow box of voxel j is |flat + bent j| */
+	float square, step, rise; /* of the distance from the source */
+	const float *from;        /* voxel 0 */
+	int low, high;            /* voxels of the box */
+	int64_t slice;            /* from a voxel to the next */
+} Column;
+
+template <bool RAYS> static __device__ __forceinline__ float weighted(const Column &c, int voxel)
+{
+	const float rise = fmaf((float)voxel, c.step, c.rise), x = __ldg(c.from + voxel * c.slice);
+	return RAYS ? x * root_nearly(fmaf(rise, rise, c.square)) : x;
+}
+
+static __device__ __forceinline__ float half_of(const Column &c, int voxel)
+{
+	return fmaxf(fabsf(fmaf((float)voxel, c.bent, c.flat)), FOOTPRINT_LEAST);
+}
+
+/* N rows from row `first` on. INSIDE: all voxels are in the box. */
+template <class B, bool RAYS, bool INSIDE>
+static __device__ __forceinline__ void span_sums(
+	const Column &c, float t, int lowest, int first, float (*sums)[UNITS])
+{
+	float x[B::SAMPLES], before[B::SAMPLES], half[B::SAMPLES], bent[B::SAMPLES];
+#pragma unroll
+	for (int i = 0; i < B::SAMPLES; i++) {
+		const int j = lowest + i;
+		x[i] = INSIDE || (j >= c.low && j < c.high) ? weighted<RAYS>(c, j) : 0;
+		half[i] = half_of(c, j);
+		bent[i] = 0.25f * x[i] * inverse_nearly(half[i]);
+		before[i] = i == 0 ? 0 : before[i - 1] + x[i - 1];
+	}
+	float last = 0;
+#pragma unroll
+	for (int k = 0; k <= B::N; k++) {
+		const int m = B::edge(k);
+		const float at = B::at(k, t, c.gap);
+		float sum = B::integral(x, before, k, at);
+#pragma unroll
+		for (int e = 1; e < B::S; e++) {
+			const float above = overlap(half[m + e], at - (float)e),
+				    below = overlap(half[m + e - 1], at - (float)e);
+			sum = fmaf(above * bent[m + e], above, sum);
+			sum = fmaf(below * -bent[m + e - 1], below, sum);
+		}
+		if (k > 0)
+			sums[first + k - 1][0] = sum - last;
+		last = sum;
+	}
+}
+
+template <class B, bool RAYS>
+static __device__ __forceinline__ void column_sums(
+	const Column &c, float most, unsigned lanes, float (*sums)[UNITS])
+{
+#pragma unroll
+	for (int first = 0; first < ROWS; first += B::N) {
+		const float z = fmaf((float)first, c.gap, c.z), whole = B::first(z, c.gap, most);
+		const int lowest = (int)whole;
+		const bool inside = lowest >= c.low && lowest + B::SAMPLES <= c.high;
+		if (__all_sync(lanes, inside))
+			span_sums<B, RAYS, true>(c, z - whole, lowest, first, sums);
+		else
+			span_sums<B, RAYS, false>(c, z - whole, lowest, first, sums);
+	}
+}
+
+/* Rows of many voxels, one by one. */
+template <bool RAYS>
+static __device__ __noinline__ void column_sums_any(
+	const Column &c, float most, float (*sums)[UNITS])
+{
+	for (int row = 0; row < ROWS; row++) {
+		const float low = fmaf((float)row, c.gap, c.z), high = low + c.gap;
+		const int first = max((int)floorf(low - most) - 1, c.low);
+		const int last = min((int)floorf(high + most) + 1, c.high - 1);
+		float sum = 0;
+		for (int j = first; j <= last; j++) {
+			const Trapezoid t = trapezoid(1, 2 * half_of(c, j));
+			const float middle = (float)j + 0.5f;
+			const float share = trapezoid_below(t, high - middle) -
+					    trapezoid_below(t, low - middle);
+			sum = fmaf(share, weighted<RAYS>(c, j), sum);
+		}
+		sums[row][0] = sum;
+	}
+}
+
+/* The column dk planes and db columns from the first. Returns whether any row meets its voxels. */
+template <bool RAYS>
+static __device__ __forceinline__ bool column_of(const Sheets &s, const Local &l,
+	const float *volume, float dk, float db, Column *c, float4 *across)
+{
+	const float d = along(l.d, dk, db), rate = inverse_nearly(d);
+	const float u = along(l.u, dk, db) * rate, lower = l.lower != 0 ? rate : 1;
+	const float x = fabsf(fmaf(-u, l.d[1], l.u[1])) * rate,
+		    y = fabsf(fmaf(-u, l.d[2], l.u[2])) * rate;
+	const float wide = fmaxf(fmaxf(x, y), FOOTPRINT_LEAST),
+		    narrow = fmaxf(fminf(x, y), FOOTPRINT_LEAST);
+	const float ax = fmaf(dk, l.step[0], l.away[0]), ay = fmaf(db, l.step[1], l.away[1]);
+	float scale = l.scale;
+	if (RAYS)
+		scale *= rate * rate * lower;
+	else if (s.weighting == WEIGHT_DEPTH)
+		scale = rate * rate;
+	*across = make_float4(u, narrow, 0.5f * (wide + narrow), scale * inverse_nearly(wide));
+	const float bent = l.bent * rate;
+	*c = Column{.z = along(l.z, dk, db),
+		.gap = (l.lower != 0 ? d : 1) * l.inverse,
+		.flat = fmaf(-bent, l.source, l.flat),
+		.bent = bent,
+		.square = fmaf(ax, ax, ay * ay),
+		.step = l.step[2],
+		.rise = l.rise,
+		.from = volume + l.slice * ((int64_t)s.n[0] * s.n[1]),
+		.low = -l.slice,
+		.high = s.n[2] - l.slice,
+		.slice = (int64_t)s.n[0] * s.n[1]};
+	return c->z - 1 <= (float)c->high && fmaf((float)ROWS, c->gap, c->z) + 1 >= (float)c->low;
+}
+
+/* The share of the pixel from s - 1/2 to s + 1/2 of the footprint. */
+static __device__ __forceinline__ float pixel_share(const float4 &across, float s)
+{
+	const Trapezoid t = {across.z, across.y, across.w, 0.5f * inverse_nearly(across.y)};
+	const float high = s + 0.5f, low = s - 0.5f;
+	float sum = 0;
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+		const float at = i ? high : low, far = t.reach - fabsf(at);
+		const float curved = fminf(fmaxf(far, 0.f), t.narrow);
+		const float tail = fmaf(curved * t.bend, curved, fmaxf(far - t.narrow, 0.f));
+		sum += (i != 0) == (at > 0) ? -tail : tail;
+	}
+	/* The whole footprint, its wide box's width, where the centre is between both edges. */
+	const float wide = 2 * t.reach - t.narrow;
+	return t.rate * (high > 0 && !(low > 0) ? wide + sum : sum);
+}
+
+/* ---- a segment ------------------------------------------------------------------------------- */
+
+/* Columns first .. first + width - 1 of each of `planes` planes from dk0 on, counted from the first
+ * of that plane's range. */
+typedef struct {
+	int dk0, planes, first, width;
+} Batch;
+
+/* What the lanes of a warp have in common. */
+typedef struct {
+	const float *volume;
+	int k0, nb, planes;
+	int kind;   /* of Boundaries; -1: none */
+	float most; /* half the narrow box, at most */
+} Segment;
+
+template <bool RAYS>
+static __device__ __forceinline__ void unit_sums(
+	const Segment &g, const Column &c, unsigned lanes, float (*sums)[UNITS])
+{
+	if (g.kind < 0)
+		column_sums_any<RAYS>(c, g.most, sums);
+	boundary_visit(g.kind, [&](auto boundaries) {
+		column_sums<decltype(boundaries), RAYS>(c, g.most, lanes, sums);
+	});
+}
+
+/* Returns whether rows of the warp meet voxels of these columns. */
+template <bool RAYS>
+static __device__ __forceinline__ bool spread(const Sheets &s, const Local &l, const Segment &g,
+	const Range &range, const Batch &batch, Spread *to)
+{
+	const int units = batch.planes * batch.width;
+	const float per_plane = 1 / (float)batch.width;
+	bool seen = false;
+	for (int first = 0; first < units; first += WARP) {
+		const int unit = first + (int)threadIdx.x;
+		const bool mine = unit < units;
+		const int plane = (int)(((float)min(unit, units - 1) + 0.5f) * per_plane);
+		const int dk = batch.dk0 + plane;
+		const int db = min(
+			first_of(range, dk) + batch.first + unit - plane * batch.width, range.high);
+		const int64_t place = (int64_t)(g.k0 + dk) * g.nb + l.b0 + db;
+		Column c;
+		float4 across;
+		const bool meets =
+			column_of<RAYS>(s, l, g.volume + place, (float)dk, (float)db, &c, &across);
+		const unsigned lanes = __ballot_sync(~0u, mine);
+		const bool any = __any_sync(~0u, mine && meets);
+		seen = seen || any;
+		if (!mine)
+			continue;
+		float(*sums)[UNITS] = (float(*)[UNITS])(&to->sums[0][unit]);
+		to->across[unit] = across;
+		if (any) {
+			unit_sums<RAYS>(g, c, lanes, sums);
+			continue;
+		}
+#pragma unroll
+		for (int row = 0; row < ROWS; row++)
+			sums[row][0] = 0;
+	}
+	return seen;
+}
+
+static __device__ __forceinline__ void collect(const Range &range, const Batch &batch,
+	const Path &path, float c, const Spread *from, float sum[ROWS])
+{
+	for (int plane = 0; plane < batch.planes; plane++) {
+		const int dk = batch.dk0 + plane, start = first_of(range, dk) + batch.first;
+		const int stop = min(start + batch.width, end_of(range, dk)) - 1;
+		const float b = fmaf((float)dk, path.slope, path.p);
+		int low = start, high = stop;
+		if (!range.whole) {
+			low = max(low, (int)ceilf(fmaxf(b - path.half, -1e6f)));
+			high = min(high, (int)floorf(fminf(b + path.half, 1e6f)));
+		}
+		for (int db = low; db <= high; db++) {
+			const int unit = plane * batch.width + db - start;
+			const float4 across = from->across[unit];
+			const float share = pixel_share(across, c - across.x);
+#pragma unroll
+			for (int row = 0; row < ROWS; row++)
+				sum[row] = fmaf(share, from->sums[row][unit], sum[row]);
+		}
+	}
+}
+
+/* The kind of boundaries for a segment: voxels per row are extreme at its corners. */
+static __device__ __forceinline__ void set_kind(const Local &l, const Range &r, Segment *g)
+{
+	float low = 1e30f, high = 0;
+#pragma unroll
+	for (int corner = 0; corner < 4; corner++) {
+		const float dk = corner & 1 ? (float)(g->planes - 1) : 0.f;
+		const int dk_int = corner & 1 ? g->planes - 1 : 0;
+		const int db = corner & 2 ? max(end_of(r, dk_int) - 1, r.low)
+					  : min(first_of(r, dk_int), r.high);
+		const float d = along(l.d, dk, (float)db);
+		low = fminf(low, d);
+		high = fmaxf(high, d);
+	}
+	/* Voxels that rows meet are less than one from their edges. */
+	g->most = fmaf(l.bent, 1.1f / low, l.rows) + 1e-4f;
+	if (l.lower == 0)
+		low = high = 1;
+	g->kind = boundary_kind(low * l.inverse, high * l.inverse, g->most);
+}
+
+/* Whether planes dk .. end have columns that the warp meets: the range is bounded by straight
+ * lines. */
+static __device__ __forceinline__ bool meets_planes(const Range &r, int dk, int end)
+{
+	return r.whole || !((end_of(r, dk) <= r.low && end_of(r, end) <= r.low) ||
+				  (first_of(r, dk) > r.high && first_of(r, end) > r.high));
+}
+
+/* Columns per plane, at most. */
+static __device__ __forceinline__ int range_width(const Range &r, int planes)
+{
+	const float one = r.p1 - r.p0, two = fmaf((float)(planes - 1), r.slope1 - r.slope0, one);
+	const float most = fmaxf(fabsf(one), fabsf(two)) + 2 * r.half;
+	const int all = r.high - r.low + 1;
+	return r.whole ? all : (int)fminf(floorf(most) + 2, (float)all);
+}
+
+template <bool RAYS>
+static __device__ __forceinline__ void visit_segment(
+	const Sheets &s, const Local &l, Segment g, float c, Spread *memory, float sum[ROWS])
+{
+	const Path path = path_of(l, c, g.planes, l.b0, g.nb);
+	const Range range = range_of(path, -l.b0, g.nb - 1 - l.b0);
+	if (!meets_planes(range, 0, g.planes - 1))
+		return;
+	const int width = range_width(range, g.planes),
+		  at_once = max(1, min(UNITS / width, g.planes));
+	set_kind(l, range, &g);
+	for (int dk = 0; dk < g.planes; dk += at_once) {
+		const int planes = min(at_once, g.planes - dk);
+		if (!meets_planes(range, dk, dk + planes - 1))
+			continue;
+		for (int first = 0; first < width; first += UNITS) {
+			const Batch batch = {dk, planes, first, min(width - first, (int)UNITS)};
+			__syncwarp();
+			const bool seen = spread<RAYS>(s, l, g, range, batch, memory);
+			__syncwarp();
+			if (seen)
+				collect(range, batch, path, c, memory, sum);
+		}
+	}
+}
+
+template <bool RAYS>
+static __global__ void __launch_bounds__(WARP *WARPS, BLOCKS)
+	footprint_forward(const __grid_constant__ Sheets s)
+{
+	extern __shared__ float4 spread_memory[];
+	__shared__ Local locals[WARPS];
+	const int warp = threadIdx.y, spans = WARPS / s.together;
+	const int64_t view = (int64_t)blockIdx.y * s.together + warp % s.together;
+	const int row = (blockIdx.z * spans + warp / s.together) * ROWS, first = blockIdx.x * WARP;
+	const bool mine = view < s.count && row < s.rows;
+	const KernelView *k = &s.views[min(view, s.count - 1)];
+	/* Rays are perpendicular to the gradient of U - c D. */
+	const double c = first + 0.5 * (WARP - 1);
+	const int a = fabs(k->column[1] - c * k->depth[1]) >= fabs(k->column[0] - c * k->depth[0])
+			      ? 0
+			      : 1;
+	const int axes[2] = {a, 1 - a}, na = s.n[a];
+	float sum[ROWS] = {0};
+	for (int k0 = 0;; k0 += SEGMENT) {
+		const bool going = mine && k0 < na;
+		if (going) {
+			if (threadIdx.x == 0)
+				local_of(s, k, axes, row, first, k0, &locals[warp]);
+			__syncwarp();
+			const Segment g = {
+				s.volume[a], k0, s.n[1 - a], min((int)SEGMENT, na - k0), 0, 0};
+			visit_segment<RAYS>(s, locals[warp], g, (float)threadIdx.x,
+				(Spread *)spread_memory + warp, sum);
+		}
+		if (!__syncthreads_or(going)) /* views of a block advance together */
+			break;
+	}
+	const int column = first + threadIdx.x;
+#pragma unroll
+	for (int i = 0; i < ROWS; i++)
+		if (mine && column < s.columns && row + i < s.rows)
+			s.projections[(view * s.rows + row + i) * s.columns + column] += sum[i];
+}
+
+/* ---- a whole request ------------------------------------------------------------------------- */
+
+static bool upright_applies(const ProjectRequest *what, CudaNotes *)
+{
+	return what->count <= 65535 && footprint_upright(what);
+}
+
+/* The volume as planes across x: [z][x][y]. */
+static tomos_status volume_across(
+	tomos_backend *backend, const ProjectRequest *what, const int n[3], const float **volume)
+{
+	float *transposed;
+	TRY(cuda_scratch(backend, SCRATCH_REORDERED, (int64_t)n[0] * n[1] * n[2], &transposed,
+		"a transposed volume"));
+	const Transposed planes = transposed_planes(what->volume, transposed, n[0], n[1], n[2]);
+	*volume = transposed;
+	return transpose_in(backend, &planes);
+}
+
+static tomos_status upright_run(
+	tomos_backend *backend, const ProjectRequest *what, const CudaNotes *, const CudaEpilogue *)
+{
+	const Plan *plan = what->plan;
+	const CudaPlan *kept;
+	TRY(cuda_plan(backend, plan, &kept));
+	Sheets s = {.views = kept->views + what->first,
+		.count = what->count,
+		.together = 1,
+		.weighting = plan->model.weight,
+		.rows = (int)plan->model.rows,
+		.columns = (int)plan->model.columns,
+		.volume = {NULL, what->volume},
+		.projections = what->projections};
+	for (int a = 0; a < 3; a++) {
+		s.low[a] = what->box.low[a];
+		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
+		s.step[a] = plan->whole.step[a];
+	}
+	while (s.together < WARPS && s.together * 2 <= s.count)
+		s.together *= 2;
+	TRY(volume_across(backend, what, s.n, &s.volume[0]));
+	const bool rays = s.weighting == WEIGHT_RAY && plan->rays.source != TOMOS_PARALLEL;
+	auto kernel = rays ? footprint_forward<true> : footprint_forward<false>;
+	TRY(cuda_take_shared((const void *)kernel));
+	kernel<<<dim3(cuda_blocks(s.columns, WARP, 1 << 30),
+			 cuda_blocks(s.count, s.together, 65535),
+			 cuda_blocks(s.rows, ROWS * WARPS / s.together, 65535)),
+		dim3(WARP, WARPS), WARPS *(int)sizeof(Spread), device_of(backend)->stream>>>(s);
+	CUDA_LAUNCHED("projecting");
+	return TOMOS_OK;
+}
+
+extern const CudaKernel cuda_footprint_forward_upright;
+const CudaKernel cuda_footprint_forward_upright = {upright_applies, upright_run};
