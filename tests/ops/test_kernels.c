@@ -48,6 +48,7 @@ static void tuned_against_shared(void **state)
 {
 	(void)state;
 	static const char *const levels[] = {"base", "avx2", "avx512", "neon"};
+	static const char *const projectors[] = {"joseph", "voxel", "footprint"};
 	for (int l = 0; l < 4; l++) {
 		tomos_backend *backend = level(levels[l]);
 		if (!backend) {
@@ -58,7 +59,7 @@ static void tuned_against_shared(void **state)
 		for (int i = 0; i < CASES; i++) {
 			Case c = case_make(i);
 			tomos_projector_options tuned = tomos_projector_defaults(), plain = tuned;
-			tuned.forward = plain.forward = i / CASE_KINDS % 2 ? "voxel" : "joseph";
+			tuned.forward = plain.forward = projectors[i / CASE_KINDS % 3];
 			plain.plain = 1;
 			compare(&c, &tuned, backend, &plain, backend, test_repeats() ? 3e-6 : 1e-5,
 				&worst);

@@ -1,4 +1,4 @@
-/* Joseph's back projection in cone beams with upright detectors (upright.h): each voxel gathers
+/* Joseph's back projection of rays in sheets (upright.h): each voxel gathers
  * from the rays around its own projection, so results are reproducible.
  *
  * Each thread computes a column of voxels along z. In a view this column projects onto detector
@@ -16,24 +16,21 @@
  * the sheet. In the sheet, the row of a voxel is 1 + e times as far from the row of the source as
  * in its own projection. So each sheet costs a few float instructions.
  *
- * Along z, voxels are processed in spans. The row is rounded to an integer only for the first voxel
- * of a span: voxel k of the span is within one row of the k-th row after it, and reads that row and
- * its two neighbours with weights of one addition each.
+ * Parallel beams with rays in sheets (laminography too) have e = 0; there the row changes by
+ * `rise` per detector column instead. Along z, voxels are processed in spans (Rows in points.h).
  */
-#include "backend/cuda/kernels/update.h"
+#include "backend/cuda/kernels/points.h"
 #include "backend/cuda/kernels/upright.h"
 
-/* Voxels per thread: TALL or LOW, by the height of the box. Voxels per span: LONG, or SHORT
- * where the distance of rows differs more from one voxel. */
-enum { TALL = 32, LOW = 16, LONG = 8, SHORT = 2 };
-#define SHORT_GAP 0.755 /* least distance of rows, in voxels, for SHORT spans */
+/* Voxels per thread: TALL or LOW, by the height of the box. */
+enum { TALL = 32, LOW = 16 };
 
 enum {
 	WIDE = 16, /* columns of voxels per block: WIDE x HIGH; per warp 8 x 4 */
 	HIGH = 8,
-	VIEWS = 64,        /* views set up by a block at once */
-	STRIP = 32,        /* adjacent columns of an image; all images have the same row pitch */
-	BORDER = LONG + 2, /* rows of zeros above and below an image: a span and its neighbours */
+	VIEWS = 64,           /* views set up by a block at once */
+	STRIP = 32,           /* adjacent columns of an image; all images have the same row pitch */
+	BORDER = ROWS_BORDER, /* rows of zeros above and below an image */
 	THREADS = WIDE * HIGH,
 	MIXED = 2 /* value of Seen.axis: neither x nor y is the dominant axis of all sheets */
 };
@@ -47,11 +44,13 @@ enum {
 typedef struct __align__(16)
 {
 	float uf, ua, ub, df, da, db, vf, va, vb, vc, gap;
-	float away[2];            /* x and y from the source to the corner */
-	float step[2];            /* x and y from one detector column to the next */
+	float away[2];            /* x and y from the source to the corner; parallel: 1 */
+	float step[2];            /* x and y from one detector column to the next; parallel: 0 */
+	float rise[2];            /* parallel: change of the row per voxel along x, y */
 	float horizon, low, high; /* relative to `row`: row of the source; range of rows to read */
 	int column, line;         /* line: `row` counted with the border */
 	int axis;
+	int kind; /* of Rows (points.h), for all voxels of the block; -1: none fits */
 }
 Seen;
 
@@ -115,13 +114,17 @@ static __device__ int block_axis(const Shadow *s, const KernelView *k, double le
 static __device__ Seen see(const Shadow *s, const KernelView *k, int x0, int y0, int z0)
 {
 	double x = (double)(s->grid.low[0] + x0), y = (double)(s->grid.low[1] + y0),
-	       z = (double)(s->grid.low[2] + z0), left = 1e9, right = -1e9;
+	       z = (double)(s->grid.low[2] + z0), left = 1e9, right = -1e9, slow = 1e9, fast = 0;
 	for (int corner = 0; corner < 4; corner++) {
 		double cx = x + (corner & 1 ? WIDE - 1 : 0), cy = y + (corner & 2 ? HIGH - 1 : 0);
-		double u = affine(k->column, cx, cy, z) / affine(k->depth, cx, cy, z);
+		double near = 1 / affine(k->depth, cx, cy, z),
+		       u = affine(k->column, cx, cy, z) * near;
 		left = fmin(left, u);
 		right = fmax(right, u);
+		slow = fmin(slow, near * k->row[2]);
+		fast = fmax(fast, near * k->row[2]);
 	}
+	const bool source = KERNEL_HAS_SOURCE(k);
 	double depth = affine(k->depth, x, y, z), row = rint(affine(k->row, x, y, z) / depth);
 	double column = rint(left);
 	Seen seen = {.uf = (float)(affine(k->column, x, y, z) - column * depth),
@@ -134,57 +137,72 @@ static __device__ Seen see(const Shadow *s, const KernelView *k, int x0, int y0,
 		.va = (float)(k->row[0] - row * k->depth[0]),
 		.vb = (float)(k->row[1] - row * k->depth[1]),
 		.vc = (float)k->row[2],
-		.gap = (float)k->v[2],
-		.away = {(float)(x - k->src[0]), (float)(y - k->src[1])},
-		.step = {(float)k->u[0], (float)k->u[1]},
+		.gap = (float)(1 / k->row[2]),
+		.away = {source ? (float)(x - k->src[0]) : 1, source ? (float)(y - k->src[1]) : 1},
+		.step = {source ? (float)k->u[0] : 0, source ? (float)k->u[1] : 0},
+		.rise = {source ? 0 : (float)k->row[0], source ? 0 : (float)k->row[1]},
 		.horizon = (float)((k->src[2] - k->first[2]) / k->v[2] - row),
-		.low = (float)(1 - BORDER - row),
-		.high = (float)((double)s->model.rows + 1 - row),
+		.low = (float)(ROWS_SIDE - BORDER - row),
+		.high = (float)((double)s->model.rows + ROWS_SIDE - row),
 		.column = (int)column,
 		.line = (int)row + BORDER,
-		.axis = block_axis(s, k, left, right)};
+		.axis = block_axis(s, k, left, right),
+		.kind = rows_kind((float)slow / s->margin, (float)fast * s->margin)};
 	return seen;
 }
 
 /* A sheet relative to a column of voxels: voxel j projects to row `row` + j `rate`; rows are
- * `gap` voxels apart at the voxels; weight: across the sheet. */
+ * `gap` = 1 / rate voxels apart at the voxels; weight: across the sheet. */
 typedef struct {
 	float row, rate, gap, weight;
 } Sheet;
 
-/* Whether every voxel k of a span is within one row of the k-th row after the first, so that
- * only that row and its neighbours have weights above zero. */
-template <int SPAN> static __device__ __forceinline__ bool fits(float rate)
-{
-	const float half = (SPAN - 1) * 0.5f;
-	return rate > 1 - 0.49f / half && rate < (1.49f + half) / (1 + half);
-}
-
-template <int SPAN, int N, typename Pixel>
+template <class R, int N, typename Pixel>
 static __device__ __forceinline__ void climb(
 	const Seen &seen, const Sheet &sheet, const Pixel *line, Pixel sum[N])
 {
-	const float more = 1 - sheet.gap, half = (SPAN - 1) * 0.5f * (sheet.rate - 1);
+	const float centre = R::centre(sheet.rate);
 #pragma unroll
-	for (int first = 0; first < N; first += SPAN) {
+	for (int first = 0; first < N; first += R::SPAN) {
 		float t = fmaf((float)first, sheet.rate, sheet.row);
-		float rounded = __fadd_rn(fminf(fmaxf(t + half, seen.low), seen.high), MAGIC);
+		float rounded = __fadd_rn(fminf(fmaxf(t + centre, seen.low), seen.high), MAGIC);
 		float e = sheet.gap * (t - __fadd_rn(rounded, -MAGIC));
 		const Pixel *at = line + (__float_as_int(rounded) - __float_as_int(MAGIC)) * STRIP;
-		Pixel q[SPAN + 2];
+		Pixel q[R::COUNT];
 #pragma unroll
-		for (int k = 0; k < SPAN + 2; k++)
-			q[k] = __ldg(at + (k - 1) * STRIP);
-#pragma unroll
-		for (int k = 0; k < SPAN; k++) {
-			Pixel value = {};
-			accumulate(
-				value, __saturatef(1 - fabsf(fmaf((float)k, more, e))), q[k + 1]);
-			accumulate(value, fma_saturate((float)(1 - k), more, -e), q[k]);
-			accumulate(value, fma_saturate((float)(1 + k), more, e), q[k + 2]);
+		for (int k = 0; k < R::COUNT; k++)
+			q[k] = __ldg(at + (k - R::SIDE) * STRIP);
+		rows_gather<R>(q, e, sheet.gap, [&](int k, const Pixel &value) {
 			accumulate(sum[first + k], sheet.weight, value);
-		}
+		});
 	}
+}
+
+/* One voxel at a time, for rates that no variant of Rows fits. */
+template <int N, typename Pixel>
+static __device__ __forceinline__ void climb_any(
+	const Seen &seen, const Sheet &sheet, const Pixel *line, Pixel sum[N])
+{
+#pragma unroll
+	for (int k = 0; k < N; k++) {
+		float t = fmaf((float)k, sheet.rate, sheet.row);
+		int low = (int)fmaxf(ceilf(t - sheet.rate), seen.low);
+		int high = (int)fminf(floorf(t + sheet.rate), seen.high);
+		Pixel value = {};
+		for (int row = low; row <= high; row++)
+			accumulate(value, __saturatef(1 - fabsf(sheet.gap * (t - (float)row))),
+				__ldg(line + row * STRIP));
+		accumulate(sum[k], sheet.weight, value);
+	}
+}
+
+template <int N, typename Pixel>
+static __device__ __forceinline__ void climb_all(
+	const Seen &seen, const Sheet &sheet, const Pixel *line, Pixel sum[N])
+{
+	rows_visit(seen.kind, [&](auto rows) { climb<decltype(rows), N>(seen, sheet, line, sum); });
+	if (seen.kind < 0)
+		climb_any<N>(seen, sheet, line, sum);
 }
 
 /* Projection of the lowest voxel of a column: depth, column u and row; change of u per voxel
@@ -196,6 +214,7 @@ typedef struct {
 /* Terms common to all sheets of one dominant axis, relative to a column of voxels. */
 typedef struct {
 	float farther, away; /* per detector column: e, and the distance in voxels (1 / m) */
+	float rise;          /* parallel: change of the row per detector column */
 } Slant;
 
 static __device__ __forceinline__ Slant slant_of(
@@ -203,11 +222,12 @@ static __device__ __forceinline__ Slant slant_of(
 {
 	float step = axis == 0 ? seen.step[0] : seen.step[1];
 	float plane = axis == 0 ? seen.away[0] + dx : seen.away[1] + dy;
-	float move = axis == 0 ? foot.move[1] : foot.move[0];
-	return Slant{step * foot.depth * inverse_nearly(plane), inverse_nearly(move)};
+	float move = inverse_nearly(axis == 0 ? foot.move[1] : foot.move[0]);
+	return Slant{step * foot.depth * inverse_nearly(plane), move,
+		move * (axis == 0 ? seen.rise[1] : seen.rise[0])};
 }
 
-template <int N, typename Pixel>
+template <int N, bool PARALLEL, typename Pixel>
 static __device__ __forceinline__ void visit(const Shadow &s, const Seen &seen, const KernelView *k,
 	const Pixel *image, float dx, float dy, Pixel sum[N])
 {
@@ -226,22 +246,23 @@ static __device__ __forceinline__ void visit(const Shadow &s, const Seen &seen, 
 	for (int c = first; c <= last; c++) {
 		if (seen.axis == MIXED)
 			slant = slant_of(seen, foot, axis_of(&s, k, c), dx, dy);
-		const float aside = (float)(c - seen.column) - u, e = aside * slant.farther;
-		const float nearer = inverse_nearly(1 + e);
-		const Sheet sheet = {fmaf(rise, e, foot.row), fmaf(climbs, e, climbs), gap * nearer,
+		const float aside = (float)(c - seen.column) - u;
+		const float e = PARALLEL ? 0 : aside * slant.farther;
+		const float nearer = PARALLEL ? 1 : inverse_nearly(1 + e);
+		const float row =
+			PARALLEL ? fmaf(aside, slant.rise, foot.row) : fmaf(rise, e, foot.row);
+		const Sheet sheet = {row, fmaf(climbs, e, climbs), gap * nearer,
 			fmaf(-fabsf(aside * slant.away), nearer, 1.f)};
 		if (!(sheet.weight > 0))
 			continue;
 		const Pixel *line = image + (c + c / STRIP * (s.lines - 1) * STRIP);
-		if (fits<LONG>(sheet.rate))
-			climb<LONG, N>(seen, sheet, line, sum);
-		else
-			climb<SHORT, N>(seen, sheet, line, sum);
+		climb_all<N>(seen, sheet, line, sum);
 	}
 }
 
-template <int N, typename Pixel>
-static __global__ void __launch_bounds__(THREADS) shadow_back(const __grid_constant__ Shadow s)
+template <int N, bool PARALLEL, typename Pixel>
+static __global__ void __launch_bounds__(THREADS, sizeof(Pixel) == 8 && N == TALL ? 3 : 4)
+	shadow_back(const __grid_constant__ Shadow s)
 {
 	__shared__ Seen seen[VIEWS];
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -257,7 +278,8 @@ static __global__ void __launch_bounds__(THREADS) shadow_back(const __grid_const
 			seen[threadIdx.x] = see(&s, &s.views[first + threadIdx.x], x0, y0, z0);
 		__syncthreads();
 		for (int i = 0; i < count; i++, image += size)
-			visit<N>(s, seen[i], &s.views[first + i], image, (float)dx, (float)dy, sum);
+			visit<N, PARALLEL>(
+				s, seen[i], &s.views[first + i], image, (float)dx, (float)dy, sum);
 	}
 	const int x = x0 + dx, y = y0 + dy;
 	if (x >= s.n[0] || y >= s.n[1])
@@ -301,18 +323,18 @@ static int64_t view_floats(const KernelModel *model, bool pairs)
  * that offsets within a view fit into an int. */
 static bool shadow_applies(const ProjectRequest *what, CudaNotes *notes)
 {
-	const double most_reach = 2, most_angle = 0.03;
+	const double most_angle = 0.03;
 	const KernelModel *model = &what->plan->model;
 	Notes *found = notes_of<Notes>(notes);
 	double gap, angle;
+	const int source = what->plan->rays.source;
 	if (model->planar || view_floats(model, false) > INT32_MAX / 2 ||
-		what->plan->rays.source != TOMOS_POINT)
+		!(source == TOMOS_POINT || source == TOMOS_PARALLEL))
 		return false;
 	found->reach = sheet_reach(what, &gap);
-	angle = pixel_angle(what);
+	angle = source == TOMOS_POINT ? pixel_angle(what) : 0;
 	found->margin = 1 + 2 * found->reach * angle;
-	return found->reach > 0 && found->reach <= most_reach && angle <= most_angle &&
-	       gap >= SHORT_GAP * found->margin;
+	return found->reach > 0 && angle <= most_angle;
 }
 
 template <int N, typename Pixel>
@@ -336,10 +358,11 @@ static tomos_status run_views(
 		dim3(STRIP, LINES), 0, stream>>>(
 		s, what->projections + at, rays ? rays + at : NULL, (Pixel *)images);
 	CUDA_LAUNCHED("back projecting");
-	shadow_back<N, Pixel>
-		<<<dim3(cuda_blocks(s.n[0], WIDE, 1 << 30), cuda_blocks(s.n[1], HIGH, 65535),
-			   cuda_blocks(s.n[2], N, 65535)),
-			THREADS, 0, stream>>>(s);
+	auto kernel = what->plan->rays.source == TOMOS_PARALLEL ? shadow_back<N, true, Pixel>
+								: shadow_back<N, false, Pixel>;
+	kernel<<<dim3(cuda_blocks(s.n[0], WIDE, 1 << 30), cuda_blocks(s.n[1], HIGH, 65535),
+			 cuda_blocks(s.n[2], N, 65535)),
+		THREADS, 0, stream>>>(s);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
 }

@@ -12,8 +12,8 @@
  * L2 cache. If views are so far apart that their rays have few voxels in common, a block computes a
  * patch of pixels of one view.
  */
+#include "backend/cuda/kernels/points.h"
 #include "backend/cuda/kernels/upright.h"
-#include "backend/cuda/kernels/transpose.h"
 
 enum {
 	WARP = 32,
@@ -32,6 +32,7 @@ typedef struct {
 	int64_t count;
 	const float *volume; /* [z][a][b]; b: the minor horizontal axis */
 	int na, nb, nz;
+	double tall; /* upper bound of the slices that the rays of a thread meet in one plane */
 	float *projections;
 } Sheets;
 
@@ -51,72 +52,101 @@ static __device__ __forceinline__ float mix(
 	return fmaf(right, two - one, one);
 }
 
-template <int S, Where WHERE>
+/* Adds one plane to P::N sums. z: first slice read, at `at`; t: height of the first ray relative to
+ * it. */
+template <class P, Where WHERE>
 static __device__ __forceinline__ void plane(const Sheets *s, const float *at, float right, int i,
-	int z, float t0, float more, int64_t slice, float sum[RAYS])
+	int z, float t, float gap, int64_t slice, float *sum)
 {
 	bool left_in = (unsigned)i < (unsigned)s->nb,
 	     right_in = (unsigned)(i + 1) < (unsigned)s->nb;
-	float q[RAYS + S + 1];
+	float q[P::SAMPLES];
 #pragma unroll
-	for (int k = 0; k < RAYS + S; k++)
+	for (int k = 0; k < P::SAMPLES; k++)
 		q[k] = mix<WHERE>(at + k * slice, right, left_in, right_in,
 			(unsigned)(z + k) < (unsigned)s->nz);
-#pragma unroll
-	for (int k = 0; k < RAYS; k++) {
-		float value = q[k];
-#pragma unroll
-		for (int j = 0; j < S; j++)
-			value = fmaf(fma_saturate((float)k, more, t0 - (float)j),
-				q[k + j + 1] - q[k + j], value);
-		sum[k] += value;
-	}
+	P::interpolate(q, t, gap, [&](int k, float value) { sum[k] += value; });
 }
 
-/* Adds planes k0 .. k0 + SEGMENT - 1 to the sums of the thread's rays. S: see sheet_segments. */
-template <int S>
-static __device__ void segment(const Sheets *s, const Path *path, int k0, float sum[RAYS])
+/* Adds `planes` planes from k0 on to the sums of P::N rays from `ray` on. */
+template <class P>
+static __device__ __forceinline__ void segment(
+	const Sheets *s, const Path *path, int k0, int planes, int ray, float *sum)
 {
 	const int64_t slice = (int64_t)s->na * s->nb;
-	double p = path->p + k0 * path->slope, z = path->z + k0 * path->climb;
+	const double gap0 = path->gap + k0 * path->widen;
+	double p = path->p + k0 * path->slope;
+	double z = path->z + k0 * path->climb + ray * gap0;
+	const double climb_of_ray = path->climb + ray * path->widen;
 	double whole_p = floor(p), whole_z = floor(z);
 	float fp = (float)(p - whole_p), fz = (float)(z - whole_z);
-	float slope = (float)path->slope, climb = (float)path->climb, widen = (float)path->widen;
-	float more0 = (float)(path->gap + k0 * path->widen - 1);
-	double p_end = p + (SEGMENT - 1) * path->slope, z_end = z + (SEGMENT - 1) * path->climb;
-	/* reach: slices from the height of the first ray to the last slice that the rays read
-	 * (see sheet_segments). Slabs may be thin, so that limits are as tight as float rounding
-	 * allows (near). */
-	const double reach = RAYS + S - 1, near = 1e-2;
-	int planes = min(SEGMENT, s->na - k0);
+	float slope = (float)path->slope, climb = (float)climb_of_ray, widen = (float)path->widen;
+	double p_end = p + (planes - 1) * path->slope, z_end = z + (planes - 1) * climb_of_ray;
+	/* reach: slices from the height of the first ray to the last slice that the rays read.
+	 * Slabs may be thin, so that limits are as tight as float rounding allows (near). */
+	const double reach = P::LAST + P::S, near = 1e-2;
 	if (fmax(p, p_end) < -1 || fmin(p, p_end) > s->nb || fmax(z, z_end) + reach < 0 ||
 		fmin(z, z_end) > s->nz + near)
 		return;
 	bool columns = fmin(p, p_end) >= 1e-4 && fmax(p, p_end) < s->nb - 1 - 1e-4;
-	bool slices = fmin(z, z_end) >= S && fmax(z, z_end) + reach < s->nz - 1 - near;
+	bool slices = fmin(z, z_end) >= P::S && fmax(z, z_end) + reach < s->nz - 1 - near;
 	const int i0 = (int)whole_p, z0 = (int)whole_z;
 	const float *from = s->volume + i0 + (int64_t)k0 * s->nb + z0 * slice;
 	for (int k = 0; k < planes; k++, from += s->nb) {
 		float pp = fmaf((float)k, slope, fp), left = floorf(pp), right = pp - left;
-		float zz = fmaf((float)k, climb, fz), more = fmaf((float)k, widen, more0);
-		float first = floorf(fminf(zz, fmaf((float)(RAYS - 1), more, zz)));
+		float zz = fmaf((float)k, climb, fz), gap = fmaf((float)k, widen, (float)gap0);
+		float first = P::first(zz, gap);
 		const float *at = from + (int)left + (int)first * slice;
 		int i = i0 + (int)left, lowest = z0 + (int)first;
 		if (columns && slices)
-			plane<S, INSIDE>(s, at, right, i, lowest, zz - first, more, slice, sum);
+			plane<P, INSIDE>(s, at, right, i, lowest, zz - first, gap, slice, sum);
 		else if (columns)
-			plane<S, SLICES_BEYOND>(
-				s, at, right, i, lowest, zz - first, more, slice, sum);
+			plane<P, SLICES_BEYOND>(
+				s, at, right, i, lowest, zz - first, gap, slice, sum);
 		else
-			plane<S, BEYOND>(s, at, right, i, lowest, zz - first, more, slice, sum);
+			plane<P, BEYOND>(s, at, right, i, lowest, zz - first, gap, slice, sum);
 	}
+}
+
+/* Adds planes k0 .. k0 + SEGMENT - 1, in shorter parts where the distance of rows changes so much
+ * that no variant of Points fits all of them. */
+template <int RANGE>
+static __device__ __forceinline__ void segment_of_all(
+	const Sheets *s, const Path *path, int k0, float sum[RAYS])
+{
+	const int end = min(k0 + SEGMENT, s->na);
+	if constexpr (RANGE <= 1) {
+		const float one = (float)(path->gap + k0 * path->widen);
+		const float other = fmaf((float)(SEGMENT - 1), (float)path->widen, one);
+		if (RANGE == 0 || Points<RAYS, 2, 2>::fit(fminf(one, other), fmaxf(one, other)))
+			segment<Points<RAYS, 2, 2>>(s, path, k0, end - k0, 0, sum);
+		else
+			segment<Points<RAYS, 2, 3>>(s, path, k0, end - k0, 0, sum);
+	} else
+		for (int planes = SEGMENT; k0 < end; k0 += planes) {
+			int kind;
+			for (;; planes = planes > 8 ? 8 : 1) {
+				float one = (float)(path->gap + k0 * path->widen);
+				float other = fmaf((float)(planes - 1), (float)path->widen, one);
+				kind = points_kind<RANGE>(fminf(one, other), fmaxf(one, other));
+				if (kind >= 0 || planes == 1)
+					break;
+			}
+			points_visit<RANGE>(kind, [&](auto points) {
+				typedef decltype(points) P;
+#pragma unroll
+				for (int ray = 0; ray < RAYS; ray += P::N)
+					segment<P>(
+						s, path, k0, min(planes, end - k0), ray, sum + ray);
+			});
+		}
 }
 
 /* First and end of the planes, in whole segments, in which rays of the warp are between the
  * first and the last slice of the box. mine: whether this thread has rays. */
-template <int S> static __device__ int2 planes_between(const Sheets *s, const Path *path, bool mine)
+static __device__ int2 planes_between(const Sheets *s, const Path *path, bool mine)
 {
-	double below = -(RAYS + S) - path->z, above = s->nz + 1 - path->z, rate = 1 / path->climb;
+	double below = -s->tall - path->z, above = s->nz + 1 - path->z, rate = 1 / path->climb;
 	double low = path->climb > 0 ? below * rate : above * rate;
 	double high = path->climb > 0 ? above * rate : below * rate;
 	if (fabs(path->climb) < RAY_LEVEL) {
@@ -133,18 +163,10 @@ template <int S> static __device__ int2 planes_between(const Sheets *s, const Pa
 	return make_int2(first / SEGMENT * SEGMENT, end);
 }
 
-/* Whether, in all planes of the segment, the distance of rows is so close to one voxel that S =
- * 2 suffices. */
-static __device__ __forceinline__ bool is_near(const Path *path, int k0)
-{
-	double one = path->gap + k0 * path->widen - 1, other = one + (SEGMENT - 1) * path->widen;
-	return fmax(fabs(one), fabs(other)) * (RAYS - 1) < 0.98;
-}
-
 /* Pixels of a block: the same ones in GROUP neighbouring views, or a patch of one view. */
 typedef enum { OF_VIEWS, OF_PIXELS } Group;
 
-template <int A, int S, Group OF>
+template <int A, int RANGE, Group OF>
 static __global__ void __launch_bounds__(WARP *GROUP, 3)
 	sheet_forward(const __grid_constant__ Sheets s)
 {
@@ -160,13 +182,11 @@ static __global__ void __launch_bounds__(WARP *GROUP, 3)
 	Path path = path_of(&s.grid, &s.model, &s.views[min(view, s.count - 1)], row, column);
 	mine = mine && path.axis == A;
 	float sum[RAYS] = {0};
-	const int2 planes = planes_between<S>(&s, &path, mine);
+	const int2 planes = planes_between(&s, &path, mine);
 	for (int k0 = planes.x;; k0 += SEGMENT) {
 		bool goes_on = mine && k0 < planes.y;
-		if (goes_on && S > 2 && is_near(&path, k0))
-			segment<2>(&s, &path, k0, sum);
-		else if (goes_on)
-			segment<S>(&s, &path, k0, sum);
+		if (goes_on)
+			segment_of_all<RANGE>(&s, &path, k0, sum);
 		/* The views of a block advance together, to read the same voxels from L1 cache. */
 		if (OF == OF_VIEWS ? !__syncthreads_or(goes_on) : !goes_on)
 			break;
@@ -182,15 +202,34 @@ static __global__ void __launch_bounds__(WARP *GROUP, 3)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
+/* Whether z may be the dominant axis of some ray of a point source. The larger of x and y is at
+ * least 1 / sqrt(2) of the horizontal distance from the source to the detector. */
+static bool is_steep(const KernelModel *model, const KernelView *k)
+{
+	const double last[2] = {k->first[0] + (double)(model->columns - 1) * k->u[0],
+		k->first[1] + (double)(model->columns - 1) * k->u[1]};
+	const double ends[2] = {k->first[2] - k->src[2],
+		k->first[2] + (double)(model->rows - 1) * k->v[2] - k->src[2]};
+	double a[2] = {k->first[0] - k->src[0], k->first[1] - k->src[1]};
+	double d[2] = {last[0] - k->first[0], last[1] - k->first[1]};
+	double square = d[0] * d[0] + d[1] * d[1];
+	double at = square > 0 ? -(a[0] * d[0] + a[1] * d[1]) / square : 0;
+	at = fmin(fmax(at, 0.0), 1.0);
+	double least = hypot(a[0] + at * d[0], a[1] + at * d[1]);
+	return fmax(fabs(ends[0]), fabs(ends[1])) * sqrt(2) * (1 + 1e-6) >= least;
+}
+
 static bool sheet_view(const ProjectRequest *what, const KernelView *k, double *low, double *high)
 {
 	const Plan *plan = what->plan;
 	if (!plan->model.planar && !(k->v[2] > 0))
 		return false;
 	if (!KERNEL_HAS_SOURCE(k)) {
-		*low = fmin(*low, k->v[2]);
-		*high = fmax(*high, k->v[2]);
-		return true;
+		const int a = fabs(k->src[0]) >= fabs(k->src[1]) ? 0 : 1;
+		const double gap = k->v[2] - k->v[a] * k->src[2] / k->src[a];
+		*low = fmin(*low, gap);
+		*high = fmax(*high, gap);
+		return gap > 0 && fabs(k->src[a]) > fabs(k->src[2]) * (1 + 1e-6);
 	}
 	for (int corner = 0; corner < 8; corner++) {
 		double depth = k->depth[3];
@@ -205,26 +244,16 @@ static bool sheet_view(const ProjectRequest *what, const KernelView *k, double *
 	}
 	if (KERNEL_FANS(k))
 		return true;
-	/* The dominant axis must be x or y for every ray. */
-	double least = 1e300, most = 0;
-	for (int corner = 0; corner < 4; corner++) {
-		double c = corner & 1 ? (double)(plan->model.columns - 1) : 0;
-		double r = corner & 2 ? (double)(plan->model.rows - 1) : 0;
-		most = fmax(most, fabs(k->first[2] + r * k->v[2] - k->src[2]));
-		least = fmin(least, hypot(k->first[0] + c * k->u[0] - k->src[0],
-					    k->first[1] + c * k->u[1] - k->src[1]));
-	}
-	/* Between the corners rays are shorter than at them, by at most half the width of the
-	 * detector. */
-	least -= (double)plan->model.columns * hypot(k->u[0], k->u[1]) / 2;
-	return plan->model.planar || most < least / 2;
+	return plan->model.planar || !is_steep(&plan->model, k);
 }
 
 bool sheet_views(const ProjectRequest *what, double *least, double *most)
 {
 	const RayClass *rays = &what->plan->rays;
-	if (what->plan->model.clamp || !rays_are(rays, RAYS_UPRIGHT) ||
-		(rays->source != TOMOS_POINT && !rays_are(rays, RAYS_LEVEL)))
+	const int families = rays->source == TOMOS_POINT      ? RAYS_UPRIGHT
+			     : rays->source == TOMOS_PARALLEL ? RAYS_IN_SHEET
+							      : RAYS_UPRIGHT | RAYS_LEVEL;
+	if (what->plan->model.clamp || !rays_are(rays, families))
 		return false;
 	for (int a = 0; a < 3; a++)
 		if (what->plan->grid.n[a] > 1 << 20)
@@ -257,22 +286,9 @@ double sheet_reach(const ProjectRequest *what, double *gap)
 	return reach * 1.1 < 8 ? reach * 1.1 : 0;
 }
 
-/* Number S of intervals between slices: ray k of a thread is between slices k and k + S, counted
- * from the lowest slice that its rays read. 2 or 3, by how far the distance of rows is from one
- * voxel; 0 where this kernel does not apply. */
-static int sheet_segments(const ProjectRequest *what)
-{
-	const KernelModel *model = &what->plan->model;
-	double low, high;
-	if (model->planar || what->count <= FEW_VIEWS || model->rows < RAYS ||
-		what->count > 65535 || !sheet_views(what, &low, &high))
-		return 0;
-	double differ = fmax(high - 1, 1 - low) * (RAYS - 1);
-	return differ < 0.98 ? 2 : differ < 1.98 ? 3 : 0;
-}
-
 typedef struct {
-	int segments;
+	int range; /* of the distances of rows, see points.h */
+	double tall;
 	Group group;
 } Notes;
 
@@ -308,21 +324,28 @@ static Group group_of(const ProjectRequest *what)
 
 static bool sheet_applies(const ProjectRequest *what, CudaNotes *notes)
 {
+	const KernelModel *model = &what->plan->model;
 	Notes *found = notes_of<Notes>(notes);
-	found->segments = sheet_segments(what);
-	if (found->segments > 0)
-		found->group = group_of(what);
-	return found->segments > 0;
+	double low, high;
+	if (model->planar || what->count <= FEW_VIEWS || model->rows < RAYS ||
+		what->count > 65535 || !sheet_views(what, &low, &high) || high > MOST_RATE)
+		return false;
+	found->range = points_range(low, high);
+	found->tall = (RAYS - 1) * high + 4;
+	found->group = group_of(what);
+	return true;
 }
 
 template <Group OF>
 static tomos_status run_axis(
-	tomos_backend *backend, const ProjectRequest *what, Sheets s, int axis, int segments)
+	tomos_backend *backend, const ProjectRequest *what, Sheets s, int axis, int range)
 {
 	typedef void (*SheetKernel)(const Sheets s);
-	static const SheetKernel kernels[2][2] = {
-		{sheet_forward<0, 2, OF>, sheet_forward<0, 3, OF>},
-		{sheet_forward<1, 2, OF>, sheet_forward<1, 3, OF>}};
+	static const SheetKernel kernels[2][POINT_RANGES] = {
+		{sheet_forward<0, 0, OF>, sheet_forward<0, 1, OF>, sheet_forward<0, 2, OF>,
+			sheet_forward<0, 3, OF>},
+		{sheet_forward<1, 0, OF>, sheet_forward<1, 1, OF>, sheet_forward<1, 2, OF>,
+			sheet_forward<1, 3, OF>}};
 	cudaStream_t stream = device_of(backend)->stream;
 	int nx = (int)(what->box.high[0] - what->box.low[0]);
 	int ny = (int)(what->box.high[1] - what->box.low[1]);
@@ -340,9 +363,9 @@ static tomos_status run_axis(
 	}
 	const int views = OF == OF_VIEWS ? GROUP : 1, rows = OF == OF_PIXELS ? ABOVE * RAYS : RAYS,
 		  columns = OF == OF_PIXELS ? SIDE_BY_SIDE * WARP : WARP;
-	kernels[axis][segments - 2]<<<dim3(cuda_blocks(s.model.columns, columns, 1 << 30),
-					      cuda_blocks(what->count, views, 65535),
-					      cuda_blocks(s.model.rows, rows, 65535)),
+	kernels[axis][range]<<<dim3(cuda_blocks(s.model.columns, columns, 1 << 30),
+				       cuda_blocks(what->count, views, 65535),
+				       cuda_blocks(s.model.rows, rows, 65535)),
 		dim3(WARP, GROUP), 0, stream>>>(s);
 	CUDA_LAUNCHED("projecting");
 	return TOMOS_OK;
@@ -361,9 +384,10 @@ static tomos_status sheet_run(tomos_backend *backend, const ProjectRequest *what
 		.projections = what->projections};
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
 	const Notes *found = notes_of<Notes>(notes);
+	s.tall = found->tall;
 	for (int axis = 0; axis < 2; axis++)
 		TRY((found->group == OF_VIEWS ? run_axis<OF_VIEWS> : run_axis<OF_PIXELS>)(backend,
-			what, s, axis, found->segments));
+			what, s, axis, found->range));
 	return TOMOS_OK;
 }
 

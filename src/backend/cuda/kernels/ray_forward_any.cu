@@ -26,7 +26,7 @@ typedef struct {
 	const unsigned char *lanes; /* of each view: LANES_... bits */
 	int64_t count;
 	const float *volume; /* b contiguous */
-	int64_t stride[3];   /* along a, b, c */
+	int64_t stride[2];   /* along a, c */
 	float *projections;
 } Rays;
 
@@ -59,29 +59,44 @@ static __device__ __forceinline__ float both_parts(const Rates &rates, float &ri
 	return rates.same ? fminf(right, up) : fmaxf(right + up - 1, 0.f);
 }
 
+#define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
+
+/* Interpolates the four voxels of a plane around (p, q), both relative to `plane`, all of them
+ * inside the box. Rounding by addition is much faster than floorf and conversion to int. */
+static __device__ __forceinline__ float sample_inside(const float *plane, float p, float q, int sc)
+{
+	const float half_p = p - 0.5f, half_q = q - 0.5f;
+	const float near_p = __fadd_rn(half_p, MAGIC), near_q = __fadd_rn(half_q, MAGIC);
+	const int i = __float_as_int(near_p) - __float_as_int(MAGIC);
+	const int j = __float_as_int(near_q) - __float_as_int(MAGIC);
+	const float right = p - __fadd_rn(near_p, -MAGIC), up = q - __fadd_rn(near_q, -MAGIC);
+	const float *at = plane + (j * sc + i);
+	const float one = __ldg(at), two = __ldg(at + 1), three = __ldg(at + sc),
+		    four = __ldg(at + sc + 1);
+	const float low = fmaf(right, two - one, one), high = fmaf(right, four - three, three);
+	return fmaf(up, high - low, low);
+}
+
 /* Interpolates the four voxels of a plane around (p, q). (p, q) and `plane` are relative to
- * voxel (base_i, base_j). sb, sc: strides along b, c. CHECKED: any of the voxels may be outside. */
+ * voxel (base_i, base_j). sc: stride along c. CHECKED: any of the voxels may be outside. */
 template <Weights W, bool CHECKED>
 static __device__ __forceinline__ float sample(const float *plane, const Rates &rates, float p,
-	float q, int base_i, int base_j, int nb, int nc, int64_t sb, int64_t sc)
+	float q, int base_i, int base_j, int nb, int nc, int64_t sc)
 {
+	if (!CHECKED && W == JOSEPH)
+		return sample_inside(plane, p, q, (int)sc);
 	float p0 = floorf(p), q0 = floorf(q), right = p - p0, up = q - q0;
 	float both = both_parts<W>(rates, right, up);
-	const float *at = plane + (int)q0 * sc + (int)p0 * sb;
-	if (!CHECKED && W == JOSEPH) {
-		float low = fmaf(right, __ldg(at + sb) - __ldg(at), __ldg(at));
-		float high = fmaf(right, __ldg(at + sc + sb) - __ldg(at + sc), __ldg(at + sc));
-		return fmaf(up, high - low, low);
-	}
+	const float *at = plane + (int)q0 * sc + (int)p0;
 	int i = base_i + (int)p0, j = base_j + (int)q0;
 	bool left_in = !CHECKED || (unsigned)i < (unsigned)nb;
 	bool right_in = !CHECKED || (unsigned)(i + 1) < (unsigned)nb;
 	bool low_in = !CHECKED || (unsigned)j < (unsigned)nc;
 	bool high_in = !CHECKED || (unsigned)(j + 1) < (unsigned)nc;
 	float sum = left_in && low_in ? (1 - right - up + both) * __ldg(at) : 0;
-	sum += right_in && low_in ? (right - both) * __ldg(at + sb) : 0;
+	sum += right_in && low_in ? (right - both) * __ldg(at + 1) : 0;
 	sum += left_in && high_in ? (up - both) * __ldg(at + sc) : 0;
-	return sum + (right_in && high_in ? both * __ldg(at + sc + sb) : 0);
+	return sum + (right_in && high_in ? both * __ldg(at + sc + 1) : 0);
 }
 
 /* Whether a ray stays inside 0 .. n - 1 for a whole segment, with a margin for the rounding to
@@ -102,6 +117,8 @@ static __device__ float follow(
 	const int nb = (int)(s->grid.high[b] - s->grid.low[b]);
 	const int nc = (int)(s->grid.high[c] - s->grid.low[c]);
 	const Rates rates = rates_of(walk);
+	const int64_t sc = s->stride[1];
+	const bool small = sc <= INT32_MAX / (SEGMENT + 2); /* offsets of a segment fit into int */
 	float sum = 0;
 	for (int k0 = first; k0 <= last; k0 += SEGMENT) {
 		double p = walk->base[0] + k0 * walk->slope[0] - (double)s->grid.low[b];
@@ -111,21 +128,20 @@ static __device__ float follow(
 		double whole_p = floor(p), whole_q = floor(q);
 		float fp = (float)(p - whole_p), fq = (float)(q - whole_q);
 		const int i = (int)whole_p, j = (int)whole_q;
-		const float *plane = s->volume + (k0 - s->grid.low[A]) * s->stride[0] +
-				     i * s->stride[1] + j * s->stride[2];
-		if (k0 >= start && k0 + SEGMENT - 1 <= stop && is_inside(p, walk->slope[0], nb) &&
-			is_inside(q, walk->slope[1], nc)) {
+		const float *plane =
+			s->volume + (k0 - s->grid.low[A]) * s->stride[0] + i + j * s->stride[1];
+		if (small && k0 >= start && k0 + SEGMENT - 1 <= stop &&
+			is_inside(p, walk->slope[0], nb) && is_inside(q, walk->slope[1], nc)) {
 #pragma unroll 4
 			for (int k = 0; k < SEGMENT; k++, plane += s->stride[0])
 				sum += sample<W, false>(plane, rates, fmaf((float)k, rates.p, fp),
-					fmaf((float)k, rates.q, fq), i, j, nb, nc, s->stride[1],
-					s->stride[2]);
+					fmaf((float)k, rates.q, fq), i, j, nb, nc, sc);
 			continue;
 		}
 		for (int k = max(start - k0, 0); k < min(SEGMENT, stop - k0 + 1); k++)
 			sum += sample<W, true>(plane + k * s->stride[0], rates,
 				fmaf((float)k, rates.p, fp), fmaf((float)k, rates.q, fq), i, j, nb,
-				nc, s->stride[1], s->stride[2]);
+				nc, sc);
 	}
 	return sum;
 }
@@ -306,12 +322,10 @@ static tomos_status run_axis(tomos_backend *backend, const ProjectRequest *what,
 		TRY(transpose_in(backend, &transposition));
 		s->volume = transposed;
 		stride[0] = n[1];
-		stride[1] = 1;
 	}
-	const int b = axis == 0 ? 1 : 0, c = axis == 2 ? 1 : 2;
+	const int c = axis == 2 ? 1 : 2;
 	s->stride[0] = stride[axis];
-	s->stride[1] = stride[b];
-	s->stride[2] = stride[c];
+	s->stride[1] = stride[c];
 	dim3 blocks(cuda_blocks(what->plan->model.columns, SQUARE, 1 << 30), (unsigned)what->count,
 		4 * cuda_blocks(what->plan->model.rows, SQUARE, 16383));
 	typedef void (*RayKernel)(const Rays s);

@@ -30,16 +30,24 @@ static __device__ Path path_of(const KernelGrid *grid, const KernelModel *model,
 	d[1] = fabs(d[1]) < RAY_LEVEL * largest ? 0 : d[1];
 	Path path = {.gap = 1, .axis = fabs(d[0]) >= fabs(d[1]) ? 0 : 1};
 	int a = path.axis, b = 1 - a;
-	double rate = 1 / d[a], z = k->first[2] + (double)row * k->v[2], low = (double)grid->low[a];
+	double rate = 1 / d[a], low = (double)grid->low[a];
+	double z = k->first[2] + (double)row * k->v[2] + (double)column * k->u[2];
 	path.slope = d[b] * rate;
 	path.p = start[b] - (start[a] - low) * path.slope - (double)grid->low[b];
 	if (model->planar)
 		return path;
-	bool rises = source && !KERNEL_FANS(k); /* fans are level, like parallel rays */
-	path.climb = rises ? (z - k->src[2]) * rate : 0;
-	path.z = (rises ? k->src[2] - (start[a] - low) * path.climb : z) - (double)grid->low[2];
-	path.widen = rises ? k->v[2] * rate : 0;
-	path.gap = rises ? -(start[a] - low) * path.widen : k->v[2];
+	bool rises = source && !KERNEL_FANS(k); /* fans are level */
+	if (rises) {
+		path.climb = (z - k->src[2]) * rate;
+		path.z = k->src[2] - (start[a] - low) * path.climb - (double)grid->low[2];
+		path.widen = k->v[2] * rate;
+		path.gap = -(start[a] - low) * path.widen;
+		return path;
+	}
+	path.climb = source ? 0 : k->src[2] * rate;
+	double ahead = source ? 0 : start[a] + (double)row * k->v[a] - low;
+	path.z = z - ahead * path.climb - (double)grid->low[2];
+	path.gap = k->v[2] - (source ? 0 : k->v[a] * path.climb);
 	return path;
 }
 

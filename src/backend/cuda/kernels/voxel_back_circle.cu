@@ -37,7 +37,7 @@ static __global__ void make_images(const __grid_constant__ Tiles s, const __grid
 	if (c >= s.pitch)
 		return;
 	for (int64_t line = blockIdx.y; line < s.count * s.lines; line += gridDim.y) {
-		int64_t view = line / s.lines, row = line % s.lines - TILE_ROWS;
+		int64_t view = line / s.lines, row = line % s.lines - BORDER;
 		const float *from = v.from + (view * v.rows + row) * v.columns + column;
 		bool inside = row >= 0 && row < v.rows && column >= 0 && column < v.columns;
 		Pixel pixel;
@@ -81,31 +81,76 @@ static __device__ __forceinline__ void shares_of(
 }
 
 /* Without RAYS, the weight is common to all voxels and applied to the interpolated columns. */
-template <int S, bool RAYS, class Pixel>
+template <bool RAYS>
+static __device__ __forceinline__ Mix mix_of(const Foot &foot, const Weights &w)
+{
+	const float all = RAYS ? 1 : w.w0, right = all * foot.right;
+	return Mix{all - right, right};
+}
+
+/* Adds the S + 1 rows q to the sums of voxel k. */
+template <int S, class Pixel>
+static __device__ __forceinline__ void add_rows(
+	const float share[S + 1], const float (*q)[PARTS<Pixel>], int k, float *sum)
+{
+#pragma unroll
+	for (int image = 0; image < PARTS<Pixel>; image++)
+#pragma unroll
+		for (int i = 0; i <= S; i++)
+			sum[image * COLUMN + k] =
+				fmaf(share[i], q[i][image], sum[image * COLUMN + k]);
+}
+
+template <class P, bool RAYS, int SIZE, class Pixel>
 static __device__ __forceinline__ void visit_span(
 	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum)
 {
-	const Span span = span_of(foot, first);
-	const float all = RAYS ? 1 : w.w0, right = all * foot.right;
-	const Mix m = {all - right, right};
-	const Pixel *at = tile + span.row * PITCH<Pixel> + foot.column;
-	float q[SPAN + S][PARTS<Pixel>];
+	constexpr int S = P::S, N = P::N, APART = PITCH<Pixel, SIZE>;
+	const float row = fmaf((float)first, foot.climb, foot.row), more = foot.climb - 1;
+	const float before = P::first(row, foot.climb), t0 = row - before;
+	const Mix m = mix_of<RAYS>(foot, w);
+	const Pixel *at = tile + (int)before * APART + foot.column;
+	float q[N + S][PARTS<Pixel>];
 #pragma unroll
 	for (int k = 0; k < S; k++)
-		mix(at + k * PITCH<Pixel>, m, q[k]);
+		mix(at + k * APART, m, q[k]);
 #pragma unroll
-	for (int k = 0; k < SPAN; k++) {
-		const float z = (float)(first + k);
+	for (int k = 0; k < N; k++) {
 		float share[S + 1];
-		mix(at + (k + S) * PITCH<Pixel>, m, q[k + S]);
-		shares_of<S>(foot.more, span.t0, k, RAYS ? fmaf(z, fmaf(z, w.w2, w.w1), w.w0) : 1.f,
-			share);
+		mix(at + (k + S) * APART, m, q[k + S]);
+		shares_of<S>(more, t0, k, RAYS ? weight_at<RAYS>(w, first + k) : 1.f, share);
+		add_rows<S, Pixel>(share, q + k, first + k, sum);
+	}
+}
+
+/* near.kind is the same for all threads of a block. */
+template <bool RAYS, int SIZE, class Pixel>
+static __device__ __forceinline__ void visit_view(const Tiles &s, const Near &near,
+	const Pixel *tile, const Pixel *image, float dx, float dy, float *sum)
+{
+	if (near.kind == UNSEEN)
+		return;
+	const Foot foot = foot_of(near, dx, dy);
+	const Weights w = weights_of<RAYS>(&s, &near, foot.rate, dx, dy);
+	if (near.kind == SPANS_OF_8) {
 #pragma unroll
-		for (int image = 0; image < PARTS<Pixel>; image++)
+		for (int first = 0; first < COLUMN; first += 8)
+			visit_span<Points<8, 2, 2>, RAYS, SIZE>(foot, w, tile, first, sum);
+	} else if (near.kind == SPANS_OF_4) {
 #pragma unroll
-			for (int i = 0; i <= S; i++)
-				sum[image * COLUMN + first + k] = fmaf(
-					share[i], q[k + i][image], sum[image * COLUMN + first + k]);
+		for (int first = 0; first < COLUMN; first += 4)
+			visit_span<Points<4, 2, 2>, RAYS, SIZE>(foot, w, tile, first, sum);
+	} else if (SIZE > TILE) {
+		const int next = near.kind == SINGLE ? near.pitch : s.pitch;
+		const Mix m = mix_of<RAYS>(foot, w);
+		visit_singles(s, near, foot, tile, image, [&](int k, const Pixel *at, float up) {
+			float q[2][PARTS<Pixel>];
+			const float weight = RAYS ? weight_at<RAYS>(w, k) : 1.f;
+			const float share[2] = {weight - weight * up, weight * up};
+			mix(at, m, q[0]);
+			mix(at + next, m, q[1]);
+			add_rows<1, Pixel>(share, q, k, sum);
+		});
 	}
 }
 
@@ -165,7 +210,7 @@ static __device__ __forceinline__ void change(
 }
 
 /* Back projects s.count views of each part. */
-template <class Pixel, bool RAYS>
+template <class Pixel, bool RAYS, int SIZE>
 static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	quarter_back(const __grid_constant__ Tiles s, const __grid_constant__ Circle circle)
 {
@@ -174,10 +219,10 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	const float dx = (float)place.x, dy = (float)place.y;
 	float sum[SUMS<Pixel>] = {};
 	const Visited list = {s.views, circle.part, (int)s.count};
-	visit_views<Pixel, SUMS<Pixel>, PARTS<Pixel>>(
+	visit_views<Pixel, SIZE, SUMS<Pixel>, PARTS<Pixel>>(
 		s, list, x0, y0, z0, sum,
-		[&](const Near &near, const Pixel *tile) {
-			visit_view<RAYS>(&s, near, tile, dx, dy, sum);
+		[&](const Near &near, const Pixel *tile, const Pixel *image) {
+			visit_view<RAYS, SIZE>(s, near, tile, image, dx, dy, sum);
 		},
 		[&] { move_on<Pixel>(sum); });
 	change<Pixel>(s, circle, x0 + place.x, y0 + place.y, z0, sum);
@@ -185,16 +230,22 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
+typedef struct {
+	int direction; /* `half` or `quarter` of RayClass */
+	TileSize size;
+} Notes;
+
 template <class Pixel> static bool is_circle(const ProjectRequest *what, CudaNotes *notes)
 {
-	int *direction = notes_of<int>(notes);
+	Notes *found = notes_of<Notes>(notes);
 	const Plan *plan = what->plan;
 	const int64_t *n = plan->grid.n;
 	const Box *box = &what->box;
 	bool whole = box->low[0] == 0 && box->low[1] == 0 && box->high[0] == n[0] &&
 		     box->high[1] == n[1] && what->first == 0 && what->count == plan->scan->count;
-	*direction = !whole ? 0 : PARTS<Pixel> == 4 ? plan->rays.quarter : plan->rays.half;
-	return *direction != 0 && cuda_has_shared(tile_bytes<Pixel>()) && tile_views(what);
+	found->direction = !whole ? 0 : PARTS<Pixel> == 4 ? plan->rays.quarter : plan->rays.half;
+	found->size = found->direction != 0 ? tile_size(what) : NO_TILES;
+	return found->size != NO_TILES && cuda_has_shared(tile_bytes<Pixel, LARGE_TILE<Pixel>>());
 }
 
 /* Floats of the images of one view of each part. */
@@ -205,7 +256,7 @@ template <class Pixel> static int64_t image_floats(const KernelModel *model)
 }
 
 /* Back projects the views from `first` on of each part. */
-template <class Pixel>
+template <class Pixel, int SIZE>
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, const Tiles *s,
 	const Circle &circle, int64_t first)
 {
@@ -222,9 +273,9 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 	CUDA_LAUNCHED("putting views side by side");
 	if (first + s->count == circle.part)
 		TRY(cuda_taken(backend));
-	auto kernel = model->weight == WEIGHT_RAY ? quarter_back<Pixel, true>
-						  : quarter_back<Pixel, false>;
-	const int bytes = tile_bytes<Pixel>();
+	auto kernel = model->weight == WEIGHT_RAY ? quarter_back<Pixel, true, SIZE>
+						  : quarter_back<Pixel, false, SIZE>;
+	const int bytes = tile_bytes<Pixel, SIZE>();
 	TRY(tile_take(kernel, bytes));
 	int64_t wide = PARTS<Pixel> == 2 ? s->n[0] : (s->n[0] + 1) / 2, tall = (s->n[1] + 1) / 2;
 	kernel<<<dim3(cuda_blocks(wide, SIDE, 1 << 30), cuda_blocks(tall, SIDE, 65535),
@@ -243,7 +294,8 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 	VoxelUpdate update;
 	Tiles s = tile_request(what);
 	TRY(update_open(backend, what, epilogue, &update));
-	const Circle circle = {what->count / PARTS<Pixel>, *notes_of<int>(notes)};
+	const Notes *found = notes_of<Notes>(notes);
+	const Circle circle = {what->count / PARTS<Pixel>, found->direction};
 	int64_t image = image_floats<Pixel>(&what->plan->model);
 	int64_t at_once = max64(1, min64(device_of(backend)->scratch_most / image, circle.part));
 	TRY(cuda_plan(backend, what->plan, &kept));
@@ -255,7 +307,10 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 			s.views = kept->views + first;
 			s.count = count;
 			s.update = part;
-			return run_views<Pixel>(backend, what, &s, circle, first);
+			return (found->size == SMALL_TILES
+					? run_views<Pixel, TILE>
+					: run_views<Pixel, LARGE_TILE<Pixel>>)(backend, what, &s,
+				circle, first);
 		});
 }
 

@@ -1,17 +1,11 @@
-/* Voxel-driven back projection for upright detectors where neighbouring voxels along z project
- * about one row apart: circular cone beam and parallel beam.
+/* Voxel-driven back projection of rays in sheets: circular cone beam, laminography and parallel
+ * beam.
  *
  * A block has SIDE x SIDE columns of COLUMN voxels in registers and visits all views. The part of a
- * view that the block needs is copied into shared memory while earlier views are processed. A
- * column is processed in spans of SPAN voxels. For each span, a thread interpolates the detector
- * rows across columns once: q[0], q[1], ... Only the start of a span is rounded to an integer:
- * voxel k of the span is between rows k and k + S, and its value is
- *
- *     q[k] + sum over s < S of saturate(t - s) (q[k + s + 1] - q[k + s]), t = t0 + k (climb - 1),
- *
- * where t0 is the position of voxel 0 relative to row 0 and climb the rows per voxel. This is
- * linear interpolation in two FMAs for each s. S is 2 or 3, depending on how far the block's
- * magnification is from one row per voxel.
+ * view that the block needs is copied into shared memory while earlier views are processed. Where
+ * neighbouring voxels along z project about one row apart, a column is processed in spans: a thread
+ * interpolates the detector rows of a span across columns once, and the voxels between these rows
+ * (points.h). Elsewhere each voxel reads its own two rows.
  */
 #include "backend/cuda/kernels/voxel_back_cone.h"
 
@@ -45,7 +39,7 @@ static __global__ void make_pairs(const __grid_constant__ Tiles s, const float *
 	if (c >= s.pitch)
 		return;
 	for (int64_t line = blockIdx.y; line < s.count * s.lines; line += gridDim.y) {
-		int64_t view = line / s.lines, row = line % s.lines - TILE_ROWS;
+		int64_t view = line / s.lines, row = line % s.lines - BORDER;
 		const int64_t at = (view * rows + row) * columns + column;
 		bool inside = row >= 0 && row < rows;
 		bool one = inside && column >= 0 && column < columns;
@@ -57,34 +51,77 @@ static __global__ void make_pairs(const __grid_constant__ Tiles s, const float *
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-template <int S, bool RAYS, class Pixel>
+template <class Pixel> struct ValueOf;
+template <> struct ValueOf<Pair> {
+	typedef float Value;
+};
+template <> struct ValueOf<Averaged> {
+	typedef float2 Value;
+};
+
+/* Value between two neighbouring columns of a row; right: fraction of the second. */
+static __device__ __forceinline__ float mix(const Pair &pixel, float right)
+{
+	return fmaf(right, pixel.y, pixel.x);
+}
+
+static __device__ __forceinline__ float2 mix(const Averaged &pixel, float right)
+{
+	return make_float2(fmaf(right, pixel.y, pixel.x), fmaf(right, pixel.w, pixel.z));
+}
+
+static __device__ __forceinline__ void add_to(float *sum, int k, float weight, float value)
+{
+	sum[k] = fmaf(weight, value, sum[k]);
+}
+
+static __device__ __forceinline__ void add_to(float *sum, int k, float weight, float2 value)
+{
+	add_to(sum, k, weight, value.x);
+	add_to(sum, COLUMN + k, weight, value.y);
+}
+
+template <class P, bool RAYS, int SIZE, class Pixel>
 static __device__ __forceinline__ void visit_span(
 	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum)
 {
-	const Span span = span_of(foot, first);
-	const Pixel *at = tile + span.row * PITCH<Pixel> + foot.column;
-	float q[SPAN + S][LANES<Pixel>];
+	typedef typename ValueOf<Pixel>::Value Value;
+	const float row = fmaf((float)first, foot.climb, foot.row),
+		    whole = P::first(row, foot.climb);
+	const Pixel *at = tile + (int)whole * PITCH<Pixel, SIZE> + foot.column;
+	Value q[P::SAMPLES];
 #pragma unroll
-	for (int k = 0; k < SPAN + S; k++) {
-		const Pixel pixel = at[k * PITCH<Pixel>];
+	for (int k = 0; k < P::SAMPLES; k++)
+		q[k] = mix(at[k * PITCH<Pixel, SIZE>], foot.right);
+	P::interpolate(q, row - whole, foot.climb, [&](int k, const Value &value) {
+		add_to(sum, first + k, weight_at<RAYS>(w, first + k), value);
+	});
+}
+
+/* near.kind is the same for all threads of a block. */
+template <bool RAYS, int SIZE, class Pixel>
+static __device__ __forceinline__ void visit_view(const Tiles &s, const Near &near,
+	const Pixel *tile, const Pixel *image, float dx, float dy, float *sum)
+{
+	if (near.kind == UNSEEN)
+		return;
+	const Foot foot = foot_of(near, dx, dy);
+	const Weights w = weights_of<RAYS>(&s, &near, foot.rate, dx, dy);
+	if (near.kind == SPANS_OF_8) {
 #pragma unroll
-		for (int lane = 0; lane < LANES<Pixel>; lane++)
-			q[k][lane] = fmaf(foot.right, ((const Pair *)&pixel)[lane].y,
-				((const Pair *)&pixel)[lane].x);
-	}
+		for (int first = 0; first < COLUMN; first += 8)
+			visit_span<Points<8, 2, 2>, RAYS, SIZE>(foot, w, tile, first, sum);
+	} else if (near.kind == SPANS_OF_4) {
 #pragma unroll
-	for (int k = 0; k < SPAN; k++) {
-		const float z = (float)(first + k);
-		const float weight = RAYS ? fmaf(z, fmaf(z, w.w2, w.w1), w.w0) : w.w0;
-#pragma unroll
-		for (int lane = 0; lane < LANES<Pixel>; lane++) {
-			float value = q[k][lane], *to = &sum[lane * COLUMN + first + k];
-#pragma unroll
-			for (int i = 0; i < S; i++)
-				value = fmaf(fma_saturate((float)k, foot.more, span.t0 - (float)i),
-					q[k + i + 1][lane] - q[k + i][lane], value);
-			*to = fmaf(weight, value, *to);
-		}
+		for (int first = 0; first < COLUMN; first += 4)
+			visit_span<Points<4, 2, 2>, RAYS, SIZE>(foot, w, tile, first, sum);
+	} else if (SIZE > TILE) {
+		const int next = near.kind == SINGLE ? near.pitch : s.pitch;
+		visit_singles(s, near, foot, tile, image, [&](int k, const Pixel *at, float up) {
+			auto value = mix(at[0], foot.right);
+			add_between(value, up, value, mix(at[next], foot.right));
+			add_to(sum, k, weight_at<RAYS>(w, k), value);
+		});
 	}
 }
 
@@ -99,7 +136,7 @@ static __device__ __forceinline__ float2 result_of(const Averaged *, const float
 	return make_float2(sum[k], sum[COLUMN + k]);
 }
 
-template <bool RAYS, class Pixel>
+template <bool RAYS, int SIZE, class Pixel>
 static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	tile_back(const __grid_constant__ Tiles s)
 {
@@ -109,10 +146,10 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	const int dx = place.x, dy = place.y;
 	float sum[SUMS] = {0};
 	const Visited list = {s.views, 0, (int)s.count};
-	visit_views<Pixel, SUMS, 1>(
+	visit_views<Pixel, SIZE, SUMS, 1>(
 		s, list, x0, y0, z0, sum,
-		[&](const Near &near, const Pixel *tile) {
-			visit_view<RAYS>(&s, near, tile, (float)dx, (float)dy, sum);
+		[&](const Near &near, const Pixel *tile, const Pixel *image) {
+			visit_view<RAYS, SIZE>(s, near, tile, image, (float)dx, (float)dy, sum);
 		},
 		[] {});
 	if (x0 + dx >= s.n[0] || y0 + dy >= s.n[1])
@@ -125,10 +162,11 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Extremes over all views. columns, rows: largest differences between the voxel columns of a
- * block; low, high: rows per voxel; nearest: least distance from the source, in voxels. */
+/* Extremes over all views. columns, rows: largest numbers that a block reads; low, high: rows per
+ * voxel; nearest: least distance from the source, in voxels; mean: mean number of pixels that a block reads. */
 typedef struct {
-	double columns, rows, low, high, nearest;
+	double columns, rows, low, high, nearest, mean;
+	bool valid;
 } Spread;
 
 static void spread_corner(const Plan *plan, const KernelView *k, const double at[3], Spread *spread)
@@ -139,14 +177,9 @@ static void spread_corner(const Plan *plan, const KernelView *k, const double at
 		u += k->column[a] * at[a];
 		v += k->row[a] * at[a];
 	}
-	if (!(depth > 1e-3)) {
-		spread->columns = 1e9;
-		return;
-	}
 	u /= depth;
 	v /= depth;
-	if (fabs(u) > 9e5 || fabs(v) > 9e5) /* limit of near_block */
-		spread->columns = 1e9;
+	spread->valid = spread->valid && depth > 1e-3 && fabs(u) < 9e5 && fabs(v) < 9e5;
 	double climb = k->row[2] / depth;
 	double columns =
 		(fabs(k->column[0] - u * k->depth[0]) + fabs(k->column[1] - u * k->depth[1])) /
@@ -155,25 +188,21 @@ static void spread_corner(const Plan *plan, const KernelView *k, const double at
 		(fabs(k->row[0] - v * k->depth[0]) + fabs(k->row[1] - v * k->depth[1])) / depth;
 	for (int a = 0; a < 2; a++)
 		away += pow((at[a] - k->src[a]) * plan->whole.step[a], 2);
-	spread->columns = fmax(spread->columns, columns * (SIDE - 1));
+	columns = columns * (SIDE - 1) + 4;
+	rows = rows * (SIDE - 1) + fabs(climb) * (COLUMN - 1) + 6;
 	spread->low = fmin(spread->low, climb);
 	spread->high = fmax(spread->high, climb);
-	spread->rows = fmax(spread->rows, rows * (SIDE - 1));
+	spread->columns = fmax(spread->columns, columns);
+	spread->rows = fmax(spread->rows, rows);
+	spread->mean += columns * rows;
 	spread->nearest = fmin(spread->nearest, sqrt(away) / plan->whole.step[2]);
 }
 
 /* Corners are taken one block beyond the box, since blocks may extend beyond it. */
-bool tile_views(const ProjectRequest *what)
+static Spread spread_of(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
-	Spread spread = {.low = 1e9, .nearest = 1e9};
-	if (plan->model.clamp || plan->model.nearest || plan->model.planar ||
-		(plan->model.rows + 80) * (plan->model.columns + 80) > 1 << 30)
-		return false;
-	const RayClass *rays = &plan->rays;
-	bool source = rays->source == TOMOS_POINT;
-	if (!(source || rays->source == TOMOS_PARALLEL) || !rays_are(rays, RAYS_IN_SHEET))
-		return false;
+	Spread spread = {.low = 1e9, .nearest = 1e9, .valid = true};
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i];
 		for (int corner = 0; corner < 8; corner++) {
@@ -184,18 +213,35 @@ bool tile_views(const ProjectRequest *what)
 			spread_corner(plan, k, at, &spread);
 		}
 	}
-	double differ = fmax(spread.high - 1, 1 - spread.low) * (COLUMN - 1);
-	/* The rows at which threads start differ by spread.rows; each reads up to COLUMN + S + 1
-	 * rows further. */
-	bool fits = differ < 3.98 && spread.columns < (double)(TILE_COLUMNS - 4) &&
-		    spread.rows + floor(differ) < (double)(TILE_ROWS - COLUMN - 6);
-	return fits && (!source || plan->model.weight != WEIGHT_RAY || spread.nearest > 200);
+	spread.mean /= 8 * (double)what->count;
+	return spread;
+}
+
+TileSize tile_size(const ProjectRequest *what)
+{
+	const Plan *plan = what->plan;
+	if (plan->model.clamp || plan->model.nearest || plan->model.planar ||
+		(plan->model.rows + 2 * BORDER) * (plan->model.columns + 2 * BORDER) > 1 << 30)
+		return NO_TILES;
+	const RayClass *rays = &plan->rays;
+	bool source = rays->source == TOMOS_POINT;
+	if (!(source || rays->source == TOMOS_PARALLEL) || !rays_are(rays, RAYS_IN_SHEET))
+		return NO_TILES;
+	const Spread spread = spread_of(what);
+	if (!spread.valid || !(spread.low > 0) ||
+		(source && plan->model.weight == WEIGHT_RAY && spread.nearest < 200))
+		return NO_TILES;
+	/* Points<4, 2, 2> fits these rates, and all tiles are large enough. */
+	if (spread.low > 0.68 && spread.high < 1.32 && spread.columns < TILE && spread.rows < TILE)
+		return SMALL_TILES;
+	return spread.mean < 2 * TILE * TILE ? LARGE_TILES : NO_TILES;
 }
 
 static bool tile_applies(const ProjectRequest *what, CudaNotes *notes)
 {
-	(void)notes;
-	return tile_views(what);
+	TileSize *size = notes_of<TileSize>(notes);
+	*size = tile_size(what);
+	return *size != NO_TILES;
 }
 
 /* Floats of scratch memory per view; pairs: with ray weights. */
@@ -207,13 +253,13 @@ static int64_t view_floats(const KernelModel *model, bool pairs)
 static CudaFusion tile_fuses(const tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const FusedUpdate *step)
 {
-	if (step->average && !cuda_has_shared(tile_bytes<Averaged>()))
+	if (step->average && !cuda_has_shared(tile_bytes<Averaged, LARGE_TILE<Averaged>>()))
 		return FUSES_NOT;
 	return update_fuses<view_floats>(backend, what, notes, step);
 }
 
 /* Back projects the views from `first` on. */
-template <class Pixel>
+template <int SIZE, class Pixel>
 static tomos_status run_views(
 	tomos_backend *backend, const ProjectRequest *what, const Tiles *s, int64_t first)
 {
@@ -228,8 +274,8 @@ static tomos_status run_views(
 	if (first + s->count == what->count)
 		TRY(cuda_taken(backend));
 	bool weights = model->weight == WEIGHT_RAY && what->plan->rays.source == TOMOS_POINT;
-	auto kernel = weights ? tile_back<true, Pixel> : tile_back<false, Pixel>;
-	const int bytes = tile_bytes<Pixel>();
+	auto kernel = weights ? tile_back<true, SIZE, Pixel> : tile_back<false, SIZE, Pixel>;
+	const int bytes = tile_bytes<Pixel, SIZE>();
 	TRY(tile_take(kernel, bytes));
 	kernel<<<dim3(cuda_blocks(s->n[0], SIDE, 1 << 30), cuda_blocks(s->n[1], SIDE, 65535),
 			 cuda_blocks(s->n[2], COLUMN, 65535)),
@@ -238,8 +284,16 @@ static tomos_status run_views(
 	return TOMOS_OK;
 }
 
-static tomos_status tile_run(tomos_backend *backend, const ProjectRequest *what, const CudaNotes *,
-	const CudaEpilogue *epilogue)
+template <class Pixel>
+static tomos_status run_tiles(tomos_backend *backend, const ProjectRequest *what, const Tiles *s,
+	int64_t first, TileSize size)
+{
+	return (size == SMALL_TILES ? run_views<TILE, Pixel>
+				    : run_views<LARGE_TILE<Pixel>, Pixel>)(backend, what, s, first);
+}
+
+static tomos_status tile_run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const CudaPlan *kept;
 	float *pairs;
@@ -256,8 +310,8 @@ static tomos_status tile_run(tomos_backend *backend, const ProjectRequest *what,
 			s.views = kept->views + what->first + first;
 			s.count = count;
 			s.update = part;
-			return (part.with.average ? run_views<Averaged> : run_views<Pair>)(backend,
-				what, &s, first);
+			return (part.with.average ? run_tiles<Averaged> : run_tiles<Pair>)(backend,
+				what, &s, first, *notes_of<TileSize>(notes));
 		});
 }
 

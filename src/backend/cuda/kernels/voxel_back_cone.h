@@ -9,25 +9,37 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_VOXEL_BACK_CONE_H
 
 #include <cuda_pipeline.h>
-#include "backend/cuda/kernels/update.h"
+#include "backend/cuda/kernels/points.h"
 
 enum {
 	SIDE = 16,
 	COLUMN = 16,
-	SPAN = 8,    /* voxels whose first row is rounded together; see voxel_back_cone.cu */
 	AT_ONCE = 2, /* views between two barriers; the same number of tiles is being copied */
 	TILES = 2 * AT_ONCE,
-	TILE_COLUMNS = 32, /* columns and rows of a tile */
-	TILE_ROWS = 32,
-	BORDER = TILE_COLUMNS + 2, /* columns of zeros beside an image; above and below:
-	                            * TILE_ROWS rows */
+	TILE = 32,         /* rows and columns of a tile */
+	MOST = 64,         /* most rows or columns of a tile that is wider or higher than that */
+	BORDER = MOST + 2, /* rows and columns of zeros around an image */
 	THREADS = SIDE * SIDE,
 	WARPS = THREADS / 32 /* more than TILES */
 };
 
+/* The same where the magnification varies much: as large as the blocks of an SM allow. */
+template <class Pixel> constexpr int LARGE_TILE = sizeof(Pixel) == 16 ? 36 : 34;
+
+/* How a block reads a view: spans of voxels (points.h) or single voxels from a tile; single voxels
+ * from the image, because the tile is too small; not at all, because the block is not seen. */
+enum { SPANS_OF_8, SPANS_OF_4, SINGLE, FROM_IMAGE = -1, UNSEEN = -2 };
+
 /* Row pitch of a tile, in pixels: neighbouring rows are half of the banks apart. With this, and
  * threads placed as in place_of, few concurrent reads have bank conflicts. */
-template <class Pixel> constexpr int PITCH = TILE_COLUMNS + 64 / (int)sizeof(Pixel);
+template <class Pixel, int SIZE> constexpr int PITCH = SIZE + 64 / (int)sizeof(Pixel);
+
+/* The same for single voxels, where the tile may be wider and lower. */
+template <class Pixel> static __host__ __device__ __forceinline__ int pitch_of(int columns)
+{
+	const int half = 64 / (int)sizeof(Pixel);
+	return (columns + half - 1) / (2 * half) * (2 * half) + half;
+}
 
 /* Column of voxels (x, y) of a thread: 8 or 16 neighbouring threads are a rectangle, a warp is 8
  * x 4. */
@@ -45,9 +57,11 @@ typedef struct __align__(16) /* four numbers per load */
 {
 	float uf, ua, ub, vf, va, vb, vc, df, da, db, weight;
 	float away[3];     /* from the source to the corner, in units of length */
-	int segments;      /* S, see voxel_back_cone.cu */
+	int kind;          /* SPANS_OF_8 .. UNSEEN */
 	int from;          /* index of the tile's first pixel in the image */
 	int columns, rows; /* columns and rows of the tile that are needed */
+	int pitch;         /* row pitch of the tile */
+	int column, row;   /* the tile's first pixel before it is clamped to the image */
 }
 Near;
 
@@ -76,24 +90,33 @@ static __device__ int within(double first, int size, int tile)
 	return (int)fmin(fmax(first, 0.0), (double)(size - tile));
 }
 
+template <class Pixel, int SIZE>
 static __device__ __forceinline__ Near near_block(
 	const Tiles *s, const KernelView *k, int x0, int y0, int z0)
 {
 	double x = (double)(s->low[0] + x0), y = (double)(s->low[1] + y0),
 	       z = (double)(s->low[2] + z0);
-	double column = 1e9, row = 1e9, right = -1e9, top = -1e9, differ = 0;
+	double column = 1e9, row = 1e9, right = -1e9, top = -1e9, slow = 1e9, fast = -1e9;
 	for (int corner = 0; corner < 4; corner++) { /* extremes are at the corners */
 		double cx = x + (corner & 1 ? SIDE - 1 : 0), cy = y + (corner & 2 ? SIDE - 1 : 0);
-		double rate = 1 / affine(k->depth, cx, cy, z);
+		double rate = 1 / affine(k->depth, cx, cy, z), climb = k->row[2] * rate;
 		double across = affine(k->column, cx, cy, z) * rate;
-		double climb = k->row[2] * rate, more = (SPAN - 1) * (climb - 1);
-		double first = affine(k->row, cx, cy, z) * rate + fmin(more, 0.0);
+		double first = affine(k->row, cx, cy, z) * rate;
 		column = fmin(column, across);
 		right = fmax(right, across);
 		row = fmin(row, first);
-		top = fmax(top, first + (COLUMN - SPAN) * climb);
-		differ = fmax(differ, fabs(more));
+		top = fmax(top, first + (COLUMN - 1) * climb);
+		slow = fmin(slow, climb);
+		fast = fmax(fast, climb);
 	}
+	const float low = (float)slow, high = (float)fast;
+	const int kind = Points<8, 2, 2>::fit(low, high)   ? SPANS_OF_8
+			 : Points<4, 2, 2>::fit(low, high) ? SPANS_OF_4
+							   : SINGLE;
+	/* Rows that spans read below the first and above the last voxel. */
+	const double span = kind == SPANS_OF_8 ? 7 : kind == SPANS_OF_4 ? 3 : 0;
+	row += fmin(0.0, span * (slow - 1));
+	top += kind == SINGLE ? 1 : 2 + fmax(0.0, span * (1 - slow));
 	column = floor(fmax(fmin(column, 1e6), -1e6) / 2 - 1e-3) * 2; /* 16 bytes are two pixels */
 	row = floor(fmax(fmin(row, 1e6), -1e6) - 1e-3);
 	double depth = affine(k->depth, x, y, z);
@@ -108,12 +131,25 @@ static __device__ __forceinline__ Near near_block(
 		.da = (float)k->depth[0],
 		.db = (float)k->depth[1],
 		.weight = s->weighting == WEIGHT_RAY ? (float)k->mass : 1,
-		.segments = (int)fmin(2 + floor(differ + 0.01), 3.0),
-		.from = within(row + TILE_ROWS, s->lines, TILE_ROWS) * s->pitch +
-			within(column + BORDER, s->pitch, TILE_COLUMNS),
-		.columns = (int)fmin(right - column + 2.01, (double)TILE_COLUMNS)};
-	/* One more than the corners need: between them `first` can be slightly higher. */
-	near.rows = (int)fmin(top - row + SPAN + near.segments + 1, (double)TILE_ROWS);
+		.kind = kind,
+		.from = within(row + BORDER, s->lines, MOST) * s->pitch +
+			within(column + BORDER, s->pitch, MOST),
+		.columns = (int)fmin(right - column + 2.01, 1e4),
+		/* One more than the corners need: between them rows can be slightly higher. */
+		.rows = (int)fmin(top - row + 2.01, 1e4),
+		.pitch = PITCH<Pixel, SIZE>,
+		.column = (int)column + BORDER,
+		.row = (int)row + BORDER};
+	if (kind == SINGLE || near.columns > SIZE || near.rows > SIZE) {
+		near.kind = SINGLE;
+		near.pitch = pitch_of<Pixel>(near.columns);
+	}
+	if (near.rows * near.pitch > SIZE * PITCH<Pixel, SIZE> || near.rows > MOST ||
+		near.columns > MOST)
+		near.kind = FROM_IMAGE;
+	if (right < -1 || column > (double)(s->pitch - 2 * BORDER) || top < -1 ||
+		row > (double)(s->lines - 2 * BORDER))
+		near.kind = UNSEEN;
 	near.away[0] = (float)((x - k->src[0]) * s->step[0]);
 	near.away[1] = (float)((y - k->src[1]) * s->step[1]);
 	near.away[2] = (float)((z - k->src[2]) * s->step[2]);
@@ -122,8 +158,9 @@ static __device__ __forceinline__ Near near_block(
 
 /* Copies tiles, 16 bytes per instruction. One warp copies a whole tile, the next warp the next
  * tile, so that addresses are computed once for several views. */
-template <class Pixel> struct Copier {
-	static constexpr int PIXELS = 16 / (int)sizeof(Pixel), CHUNKS = TILE_COLUMNS / PIXELS,
+template <class Pixel, int SIZE> struct Copier {
+	/* CHUNKS: chunks of a row that are copied at once. */
+	static constexpr int PIXELS = 16 / (int)sizeof(Pixel), CHUNKS = TILE / PIXELS,
 			     DOWN = 32 / CHUNKS;
 	int row, column;
 
@@ -139,18 +176,26 @@ template <class Pixel> struct Copier {
 		return (number ^ (threadIdx.x / 32)) % WARPS == 0;
 	}
 
+	__device__ __forceinline__ void copy_columns(
+		const Tiles &s, const Near &near, const Pixel *image, Pixel *tile)
+	{
+		const Pixel *from = image + row * s.pitch;
+		const int pitch = SIZE == TILE ? PITCH<Pixel, SIZE> : near.pitch;
+		Pixel *to = tile + row * pitch;
+#pragma unroll 4
+		for (int r = row; r < near.rows; r += DOWN) {
+			__pipeline_memcpy_async(to, from, 16);
+			to += DOWN * pitch;
+			from += DOWN * s.pitch;
+		}
+	}
+
 	__device__ __forceinline__ void copy(
 		const Tiles &s, const Near &near, const Pixel *image, Pixel *tile)
 	{
-		const int rows = column < near.columns ? near.rows : 0;
-		const Pixel *from = image + (near.from + row * s.pitch + column);
-		Pixel *to = tile + row * PITCH<Pixel> + column;
-#pragma unroll 4
-		for (int r = row; r < rows; r += DOWN) {
-			__pipeline_memcpy_async(to, from, 16);
-			to += DOWN * PITCH<Pixel>;
-			from += DOWN * s.pitch;
-		}
+		if (near.kind >= 0)
+			for (int c = column; c < near.columns; c += CHUNKS * PIXELS)
+				copy_columns(s, near, image + (near.from + c), tile + c);
 		__pipeline_commit();
 	}
 };
@@ -179,10 +224,10 @@ static __device__ __forceinline__ Weights weights_of(
 }
 
 /* Position in a tile of voxel (dx, dy, 0) of a block: `column` + `right`, `row`; the row
- * increases by 1 + `more` per voxel along z. */
+ * increases by `climb` per voxel along z. */
 typedef struct {
 	int column; /* the column before the voxel */
-	float right, row, more, rate;
+	float right, row, climb, rate;
 } Foot;
 
 static __device__ __forceinline__ Foot foot_of(const Near &v, float dx, float dy)
@@ -190,43 +235,47 @@ static __device__ __forceinline__ Foot foot_of(const Near &v, float dx, float dy
 	float rate = inverse_nearly(fmaf(v.da, dx, fmaf(v.db, dy, v.df)));
 	float u = fmaf(v.ua, dx, fmaf(v.ub, dy, v.uf)) * rate, left = floorf(u);
 	float row = fmaf(v.va, dx, fmaf(v.vb, dy, v.vf)) * rate;
-	return Foot{(int)left, u - left, row, fmaf(v.vc, rate, -1.f), rate};
+	return Foot{(int)left, u - left, row, v.vc * rate, rate};
 }
 
-/* Voxel k of a span is at row `row` + k + t0 + k more. */
-typedef struct {
-	int row;
-	float t0;
-} Span;
-
-static __device__ __forceinline__ Span span_of(const Foot &foot, int first)
+/* Weight of voxel k of a column. */
+template <bool RAYS> static __device__ __forceinline__ float weight_at(const Weights &w, int k)
 {
-	float row = fmaf((float)first, foot.more, foot.row + (float)first);
-	float before = floorf(fminf(row, fmaf((float)(SPAN - 1), foot.more, row)));
-	return Span{(int)before, row - before};
+	const float z = (float)k;
+	return RAYS ? fmaf(z, fmaf(z, w.w2, w.w1), w.w0) : w.w0;
 }
 
-/* Adds a tile to the sums of the span of voxels from `first` on; defined for each type of pixel. */
-template <int S, bool RAYS, class Pixel>
-static __device__ __forceinline__ void visit_span(
-	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum);
+#define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
 
-/* S is the same for all threads of a block. */
-template <bool RAYS, class Pixel>
-static __device__ __forceinline__ void visit_view(
-	const Tiles *s, const Near &near, const Pixel *tile, float dx, float dy, float *sum)
+/* Calls use(k, at, up) for every voxel of a column: at: the pixel before it, `up`: its distance to
+ * the row of that pixel. rows: pixels of the column; CLAMP: rows are limited to low .. high. */
+template <bool CLAMP, class Pixel, class Use>
+static __device__ __forceinline__ void visit_singles(
+	const Foot &foot, const Pixel *rows, int pitch, float low, float high, const Use &use)
 {
-	const Foot foot = foot_of(near, dx, dy);
-	const Weights w = weights_of<RAYS>(s, &near, foot.rate, dx, dy);
-	if (near.segments == 2) {
+	const float start = foot.row - 0.5f;
 #pragma unroll
-		for (int first = 0; first < COLUMN; first += SPAN)
-			visit_span<2, RAYS>(foot, w, tile, first, sum);
-	} else {
-#pragma unroll
-		for (int first = 0; first < COLUMN; first += SPAN)
-			visit_span<3, RAYS>(foot, w, tile, first, sum);
+	for (int k = 0; k < COLUMN; k++) {
+		float row = fmaf((float)k, foot.climb, start);
+		row = CLAMP ? fminf(fmaxf(row, low), high) : row;
+		const float rounded = __fadd_rn(row, MAGIC);
+		const int whole = __float_as_int(rounded) - __float_as_int(MAGIC);
+		use(k, rows + whole * pitch, row - (__fadd_rn(rounded, -MAGIC) - 0.5f));
 	}
+}
+
+/* Single voxels of a view, from the tile or from the image. */
+template <class Pixel, class Use>
+static __device__ __forceinline__ void visit_singles(const Tiles &s, const Near &near,
+	const Foot &foot, const Pixel *tile, const Pixel *image, const Use &use)
+{
+	if (near.kind == SINGLE) {
+		visit_singles<false>(foot, tile + foot.column, near.pitch, 0, 0, use);
+		return;
+	}
+	const int column = min(max(near.column + foot.column, 0), s.pitch - 2);
+	visit_singles<true>(foot, image + near.row * s.pitch + column, s.pitch, (float)-near.row,
+		(float)(s.lines - 3 - near.row), use);
 }
 
 /* Views set up at once, over all parts: many, since all threads wait for the setup. */
@@ -242,7 +291,7 @@ typedef struct {
 
 /* Sets up some views of all parts for a block. Meanwhile sums are stored in the memory of the
  * tiles: keeping them in registers would cause spilling. */
-template <int SUMS, int VIEWS_HELD, int PARTS>
+template <class Pixel, int SIZE, int SUMS, int VIEWS_HELD, int PARTS>
 static __device__ __forceinline__ void near_views(const Tiles &s, const Visited &list, int x0,
 	int y0, int z0, Near *near, volatile float *parked, float sum[SUMS])
 {
@@ -253,20 +302,21 @@ static __device__ __forceinline__ void near_views(const Tiles &s, const Visited 
 #pragma unroll
 	for (int i = 0; i < SUMS; i++)
 		parked[i * VIEWS_HELD + number] = sum[i];
-	near[number] = near_block(&s, &list.first[part * list.part + view], x0, y0, z0);
+	near[number] =
+		near_block<Pixel, SIZE>(&s, &list.first[part * list.part + view], x0, y0, z0);
 #pragma unroll
 	for (int i = 0; i < SUMS; i++)
 		sum[i] = parked[i * VIEWS_HELD + number];
 }
 
-/* Copies the tiles of `count` views and calls visit(near, tile) when each is complete. */
-template <class Pixel, class Visit>
+/* Copies the tiles of `count` views and calls visit(near, tile, image) when each is complete. */
+template <int SIZE, class Pixel, class Visit>
 static __device__ __forceinline__ void visit_tiles(const Tiles &s, const Near *near, int count,
 	const Pixel *images, Pixel *tiles, const Visit &visit)
 {
-	const int size = TILE_ROWS * PITCH<Pixel>;
+	const int size = SIZE * PITCH<Pixel, SIZE>;
 	const int64_t image = (int64_t)s.lines * s.pitch;
-	Copier<Pixel> copier;
+	Copier<Pixel, SIZE> copier;
 	for (int i = 0; i < min((int)AT_ONCE, count); i++)
 		if (copier.has(i))
 			copier.copy(s, near[i], images + i * image, tiles + i * size);
@@ -281,19 +331,19 @@ static __device__ __forceinline__ void visit_tiles(const Tiles &s, const Near *n
 					tiles + next % TILES * size);
 #pragma unroll 1
 		for (int j = i; j < end; j++)
-			visit(near[j], tiles + j % TILES * size);
+			visit(near[j], tiles + j % TILES * size, images + j * image);
 	}
 }
 
 /* The same for all views of the list, some of each part at a time; calls ended() after the views
  * of each part. */
-template <class Pixel, int SUMS, int PARTS, class Visit, class Ended>
+template <class Pixel, int SIZE, int SUMS, int PARTS, class Visit, class Ended>
 static __device__ __forceinline__ void visit_views(const Tiles &s, const Visited &list, int x0,
 	int y0, int z0, float sum[SUMS], const Visit &visit, const Ended &ended)
 {
 	extern __shared__ float4 tile_memory[];
 	static_assert(SUMS * VIEWS<Pixel> * sizeof(float) <=
-		      TILES * TILE_ROWS * PITCH<Pixel> * sizeof(Pixel));
+		      TILES * SIZE * PITCH<Pixel, SIZE> * sizeof(Pixel));
 	Near *near = (Near *)tile_memory;
 	Pixel *tiles = (Pixel *)(near + VIEWS<Pixel>);
 	const int most = VIEWS<Pixel> / PARTS;
@@ -301,22 +351,23 @@ static __device__ __forceinline__ void visit_views(const Tiles &s, const Visited
 		const Visited some = {list.first + first, list.part, min(most, list.count - first)};
 		const Pixel *images = (const Pixel *)s.images + (int64_t)first * s.lines * s.pitch;
 		__syncthreads();
-		near_views<SUMS, VIEWS<Pixel>, PARTS>(
+		near_views<Pixel, SIZE, SUMS, VIEWS<Pixel>, PARTS>(
 			s, some, x0, y0, z0, near, (float *)tiles, sum);
 #pragma unroll 1
 		for (int part = 0; part < PARTS; part++) {
 			__syncthreads();
-			visit_tiles(s, near + part * some.count, some.count, images, tiles, visit);
+			visit_tiles<SIZE>(
+				s, near + part * some.count, some.count, images, tiles, visit);
 			ended();
 		}
 	}
 }
 
 /* Bytes of shared memory per block. */
-template <class Pixel> static inline int tile_bytes(void)
+template <class Pixel, int SIZE> static inline int tile_bytes(void)
 {
 	return VIEWS<Pixel> * (int)sizeof(Near) +
-	       TILES * TILE_ROWS * PITCH<Pixel> * (int)sizeof(Pixel);
+	       TILES * SIZE * PITCH<Pixel, SIZE> * (int)sizeof(Pixel);
 }
 
 /* Allows a kernel to use `bytes` bytes of shared memory. */
@@ -328,13 +379,15 @@ template <class Kernel> static inline tomos_status tile_take(Kernel kernel, int 
 	return TOMOS_OK;
 }
 
-/* Whether all pixels that a block of the request's voxels needs fit into a tile, in every view. */
-bool tile_views(const ProjectRequest *what);
+typedef enum { NO_TILES, SMALL_TILES, LARGE_TILES } TileSize;
+
+/* NO_TILES: rays are of another kind, or too many blocks would need larger tiles. */
+TileSize tile_size(const ProjectRequest *what);
 
 /* Rows and row pitch of the image of a view, with its border of zeros. */
 static inline int tile_lines(const KernelModel *model)
 {
-	return (int)model->rows + 2 * TILE_ROWS;
+	return (int)model->rows + 2 * BORDER;
 }
 
 static inline int tile_pitch(const KernelModel *model)

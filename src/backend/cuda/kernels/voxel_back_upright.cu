@@ -7,9 +7,9 @@
  * update instead of four, with the arithmetic of the reference kernel in float. Okitsu et al. 2010
  * keep several views in registers; this kernel keeps the rows of one view.
  */
-#include "backend/cuda/kernels/update.h"
+#include "backend/cuda/kernels/points.h"
 
-enum { WIDE = 32, HIGH = 4, COLUMN = 16, VIEWS = 64, BORDER = 2 };
+enum { WIDE = 16, HIGH = 8, COLUMN = 16, VIEWS = 64, BORDER = 2 };
 
 /* Template arguments. N: voxels per column, COLUMN or, for a single slice, 1. RAYS: weights
  * depend on the distance from a point source and differ between voxels. SLICES: in-slice fans, so
@@ -124,6 +124,34 @@ static __device__ __forceinline__ void visit_slices(const Columns *s, const Pixe
 	}
 }
 
+/* Weight of the voxels of a column: weight times the length of the ray. square, rise: horizontal
+ * (squared) and vertical distance of voxel 0 from the source; step: height of a voxel. */
+typedef struct {
+	float weight, square, rise, step;
+} Weight;
+
+template <bool RAYS> static __device__ __forceinline__ float weight_of(const Weight &w, int k)
+{
+	float z = fmaf((float)k, w.step, w.rise);
+	return RAYS ? w.weight * root_nearly(fmaf(z, z, w.square)) : w.weight;
+}
+
+/* One voxel at a time, for columns that leave the detector and rates that no variant of Points
+ * fits. */
+template <bool RAYS, int N, typename Pixel>
+static __device__ __forceinline__ void visit_rows(const Pixel *column, int64_t pitch, float row,
+	float climb, float lowest, float highest, float right, const Weight &w, Pixel sum[N])
+{
+#pragma unroll
+	for (int k = 0; k < N; k++) {
+		float at = fminf(fmaxf(fmaf((float)k, climb, row), lowest), highest);
+		float below = floorf(at);
+		const Pixel *line = column + (int)below * pitch;
+		accumulate(sum[k], weight_of<RAYS>(w, k),
+			interpolate(at - below, mix(line, right), mix(line + pitch, right)));
+	}
+}
+
 template <bool RAYS, bool SLICES, int N, typename Pixel>
 static __device__ __forceinline__ void visit(
 	const Columns *s, const Near *near, const Pixel *image, float dx, float dy, Pixel sum[N])
@@ -153,29 +181,34 @@ static __device__ __forceinline__ void visit(
 	}
 	if (SLICES) {
 		visit_slices<N>(s, image + (v.u0 + (int)left + BORDER) + BORDER * s->pitch, v.v0,
-			v.vc > 0 ? 1 : -1, right, RAYS ? weight * sqrtf(square) : weight, sum);
+			v.vc > 0 ? 1 : -1, right, RAYS ? weight * root_nearly(square) : weight,
+			sum);
 		return;
 	}
-	int held = -(1 << 30);
-	Pixel low = {}, high = {};
+	const Weight w = {weight, square, v.fans ? 0 : rise, v.fans ? 0 : (float)s->step[2]};
+	const float end = fmaf((float)(N - 1), climb, row);
+	if (fmaxf(row, end) < lowest || fminf(row, end) > highest)
+		return;
+	/* Samples begin up to three rows below the first voxel and end up to four above the last. */
+	bool inside = N > 1 && fminf(row, end) >= lowest + 3 && fmaxf(row, end) < highest - 3;
+	const int kind = inside ? points_kind(climb, climb) : -1;
+	points_visit(kind, [&](auto points) {
+		typedef decltype(points) P;
 #pragma unroll
-	for (int k = 0; k < N; k++) {
-		float at = fminf(fmaxf(fmaf((float)k, climb, row), lowest), highest);
-		float below = floorf(at), up = at - below;
-		int r = (int)below;
-		if (r != held) {
-			const Pixel *line = column + r * s->pitch;
-			low = r == held + 1 ? high : mix(line, right);
-			high = mix(line + s->pitch, right);
-			held = r;
+		for (int first = 0; first < N; first += P::N) {
+			const float t = fmaf((float)first, climb, row), whole = P::first(t, climb);
+			const Pixel *line = column + (int)whole * s->pitch;
+			Pixel q[P::SAMPLES];
+#pragma unroll
+			for (int i = 0; i < P::SAMPLES; i++)
+				q[i] = mix(line + i * s->pitch, right);
+			P::interpolate(q, t - whole, climb, [&](int k, const Pixel &value) {
+				accumulate(sum[first + k], weight_of<RAYS>(w, first + k), value);
+			});
 		}
-		float w = weight;
-		if (RAYS) {
-			float z = v.fans ? 0 : fmaf((float)k, (float)s->step[2], rise);
-			w *= sqrtf(fmaf(z, z, square));
-		}
-		accumulate(sum[k], w, interpolate(up, low, high));
-	}
+	});
+	if (kind < 0)
+		visit_rows<RAYS, N>(column, s->pitch, row, climb, lowest, highest, right, w, sum);
 }
 
 template <bool RAYS, bool SLICES, int N, typename Pixel>
@@ -183,7 +216,9 @@ static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_co
 {
 	__shared__ Near near[VIEWS];
 	const int x0 = blockIdx.x * WIDE, y0 = blockIdx.y * HIGH, z0 = blockIdx.z * N;
-	const int x = x0 + threadIdx.x, y = y0 + threadIdx.y;
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32; /* a warp has 8 x 4 columns */
+	const int dx = lane % 8 + warp % 2 * 8, dy = lane / 8 + warp / 2 * 4;
+	const int x = x0 + dx, y = y0 + dy;
 	const double corner[3] = {
 		(double)(s.low[0] + x0), (double)(s.low[1] + y0), (double)(s.low[2] + z0)};
 	const Pixel *images = (const Pixel *)s.images;
@@ -191,12 +226,12 @@ static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_co
 	for (int64_t first = 0; first < s.count; first += VIEWS) {
 		int views = (int)min((int64_t)VIEWS, s.count - first);
 		__syncthreads();
-		for (int i = threadIdx.y * WIDE + threadIdx.x; i < views; i += WIDE * HIGH)
+		for (int i = threadIdx.x; i < views; i += WIDE * HIGH)
 			near[i] = near_corner(&s, &s.views[first + i], corner);
 		__syncthreads();
 		for (int i = 0; i < views; i++)
 			visit<RAYS, SLICES, N>(&s, &near[i], images + (first + i) * s.image,
-				(float)threadIdx.x, (float)threadIdx.y, sum);
+				(float)dx, (float)dy, sum);
 	}
 	if (x >= s.n[0] || y >= s.n[1])
 		return;
@@ -260,7 +295,7 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 	dim3 blocks(cuda_blocks(s->n[0], WIDE, 1 << 30), cuda_blocks(s->n[1], HIGH, 65535),
 		cuda_blocks(s->n[2], flat ? 1 : COLUMN, 65535));
 	kernel_of<Pixel>(in_slices, flat,
-		model->weight == WEIGHT_RAY && source)<<<blocks, dim3(WIDE, HIGH), 0, stream>>>(*s);
+		model->weight == WEIGHT_RAY && source)<<<blocks, WIDE * HIGH, 0, stream>>>(*s);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
 }
