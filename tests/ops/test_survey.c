@@ -17,9 +17,6 @@ static const Missing missing[] = {
 	{"none", "", "", ""}, /* a list in C is not empty */
 	{"cuda", "joseph", "back", "*"},
 	{"cuda", "voxel", "forward", "*"},
-	{"cuda", "voxel", "back", "*"},
-	{"cuda", "footprint", "forward", "*"},
-	{"cuda", "footprint", "back", "*"},
 };
 
 static const struct {

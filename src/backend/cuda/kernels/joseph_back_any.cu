@@ -1,8 +1,8 @@
 /* Joseph's back projection for any detector whose rays run along x or y rather than z: rolled and
  * slanted detectors, cone beam or parallel.
  *
- * A thread has a column of voxels along z, and gathers from the rays that pass each of them within a
- * voxel on the plane of the dominant axis a. There the ray of pixel (c, r) is at
+ * A thread has a column of voxels along z, and gathers from the rays that pass each of them within
+ * one voxel on the plane of the dominant axis a. There the ray of pixel (c, r) is at
  *
  *     b = L / A,  z = Z / A,  L = L0 + c Lu + r Lv,  Z = Z0 + c Zu + r Zv,  A = 1 + c Au + r Av
  *
@@ -315,7 +315,7 @@ static __device__ __forceinline__ void visit(const Gathers &s, const Seen &seen,
 	const float uneven = fabsf(high_row + low_row - 2 * middle) * (2.f / (COLUMN - 1)) +
 			     rate * 3 * fabsf(v.a[1]);
 	const float drift = (two.x - one.x) * (1.f / (COLUMN - 1));
-	/* Rays of pixels farther along are more than a voxel away; rows of the voxel's own differ. */
+	/* Rays of pixel columns further away are more than one voxel away, whatever the row. */
 	const float ahead =
 		fmaxf(fmaf(one.x, v.a[1], one.y * v.a[2]), fmaf(two.x, v.a[1], two.y * v.a[2]));
 	const float side =
@@ -412,7 +412,7 @@ static bool view_applies(const ProjectRequest *what, const KernelView *k)
 		most = fmax(most, fabs(d[2]));
 		least = fmin(least, hypot(d[0], d[1]));
 	}
-	/* Between the corners rays are shorter than at them; by less than a third, where the detector
+	/* Between the corners rays are shorter than at them, by less than a third if the detector
 	 * is seen within 90 degrees. */
 	if (most * sqrt(2) * 1.5 >= least)
 		return false;

@@ -41,7 +41,7 @@ template <int N_, int G_, int S_> struct Points {
 		return floorf(fminf(t, fmaf((float)(ODD ? N - 2 : N - 1), rate - 0.5f * G, t)));
 	}
 
-	/* Calls use(k, value) for every point; t: position of point 0 relative to the first sample. */
+	/* Calls use(k, value) for every point; t: position of point 0, from the first sample on. */
 	template <typename Pixel, class Use>
 	static __device__ __forceinline__ void interpolate(
 		const Pixel q[SAMPLES], float t, float rate, const Use &use)
@@ -110,7 +110,7 @@ static __device__ __forceinline__ void points_visit(int kind, const Visit &visit
 #undef KIND
 }
 
-/* ---- the transpose ----------------------------------------------------------------------------- */
+/* ---- the transpose --------------------------------------------------------------------------- */
 
 /* ROWS_SIDE: most rows read on either side of a voxel's nearest row. ROWS_BORDER: rows of zeros
  * above and below an image, more than the rows of a span. */

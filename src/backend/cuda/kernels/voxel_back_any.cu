@@ -36,8 +36,8 @@ typedef struct {
 typedef enum { OUTSIDE, PARTLY, INSIDE } Where;
 
 /* A view relative to the first voxel (corner) of a block. The voxel at d from the corner has depth
- * D = depth[3] + depth . d; its projection, relative to the centre of four pixels, is (u[3] + u . d,
- * v[3] + v . d) / D. */
+ * D = depth[3] + depth . d; its projection, relative to the centre of four pixels, is (u[3] + u .
+ * d, v[3] + v . d) / D. */
 typedef struct {
 	float u[4], v[4], depth[4];
 	float low_u, high_u, low_v, high_v; /* limits of the image with its border */

@@ -163,7 +163,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 /* Extremes over all views. columns, rows: largest numbers that a block reads; low, high: rows per
- * voxel; nearest: least distance from the source, in voxels; mean: mean number of pixels that a block reads. */
+ * voxel; nearest: least distance from the source, in voxels; mean: mean number of pixels that a
+ * block reads. */
 typedef struct {
 	double columns, rows, low, high, nearest, mean;
 	bool valid;

@@ -189,7 +189,7 @@ static __device__ __forceinline__ void visit(
 	const float end = fmaf((float)(N - 1), climb, row);
 	if (fmaxf(row, end) < lowest || fminf(row, end) > highest)
 		return;
-	/* Samples begin up to three rows below the first voxel and end up to four above the last. */
+	/* Samples are from three rows below the first voxel to four above the last. */
 	bool inside = N > 1 && fminf(row, end) >= lowest + 3 && fmaxf(row, end) < highest - 3;
 	const int kind = inside ? points_kind(climb, climb) : -1;
 	points_visit(kind, [&](auto points) {

@@ -1,8 +1,9 @@
-/* Voxel-driven forward projection for upright detectors, the exact transpose of the back projection:
- * pixels gather from the voxels that fall within a pixel of them.
+/* Voxel-driven forward projection for upright detectors, the exact transpose of the back
+ * projection: pixels gather from the voxels that project within one pixel of them.
  *
- * A thread visits the voxels between two detector columns, on every plane of the ray's dominant axis,
- * and adds them to ROWS pixels of both. Sums of the right column are passed to the next thread.
+ * A thread visits the voxels between two detector columns, in every plane of the dominant axis of
+ * the rays, and adds them to ROWS pixels of both columns. Sums of the right column are passed to the
+ * next thread.
  */
 #include "backend/cuda/kernels/voxel_columns.h"
 
@@ -41,8 +42,8 @@ typedef struct {
 	int left; /* the left detector column */
 } Ray;
 
-/* A view around plane `plane` and column `column`, in the middle of a segment and near its rays: U - c
- * D, D, the height of row -1, from `slice` on, and the horizontal distance from the source. */
+/* A view around plane `plane` and column `column`, in the middle of a segment and near its rays:
+ * U - c D, D, the height of row -1, from `slice` on, and the horizontal distance from the source. */
 typedef struct {
 	Affine aside, depth, z;
 	float away[2];
@@ -190,8 +191,8 @@ static __device__ __forceinline__ Column column_of(
 	return c;
 }
 
-/* Whether a column of voxels is at or to the right of a detector column. Two threads ask this of the
- * same voxels: both have to compute the same bits. */
+/* Whether a column of voxels is at or to the right of a detector column. Two threads evaluate this
+ * for the same voxels: both have to compute the same bits. */
 static __device__ __forceinline__ bool beyond(
 	const Splats *s, const KernelView *k, int detector, int plane, int column)
 {
