@@ -128,7 +128,7 @@ template <bool RAYS, int SIZE, class Pixel>
 static __device__ __forceinline__ void visit_view(const Tiles &s, const Near &near,
 	const Pixel *tile, const Pixel *image, float dx, float dy, float *sum)
 {
-	if (near.kind == UNSEEN)
+	if (SIZE > TILE && near.kind == UNSEEN)
 		return;
 	const Foot foot = foot_of(near, dx, dy);
 	const Weights w = weights_of<RAYS>(&s, &near, foot.rate, dx, dy);

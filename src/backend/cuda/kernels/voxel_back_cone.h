@@ -90,7 +90,8 @@ static __device__ int within(double first, int size, int tile)
 	return (int)fmin(fmax(first, 0.0), (double)(size - tile));
 }
 
-template <class Pixel, int SIZE>
+/* SKIP: views that do not see the block are marked. */
+template <class Pixel, int SIZE, bool SKIP>
 static __device__ __forceinline__ Near near_block(
 	const Tiles *s, const KernelView *k, int x0, int y0, int z0)
 {
@@ -147,8 +148,8 @@ static __device__ __forceinline__ Near near_block(
 	if (near.rows * near.pitch > SIZE * PITCH<Pixel, SIZE> || near.rows > MOST ||
 		near.columns > MOST)
 		near.kind = FROM_IMAGE;
-	if (right < -1 || column > (double)(s->pitch - 2 * BORDER) || top < -1 ||
-		row > (double)(s->lines - 2 * BORDER))
+	if (SKIP && (right < -1 || column > (double)(s->pitch - 2 * BORDER) || top < -1 ||
+			    row > (double)(s->lines - 2 * BORDER)))
 		near.kind = UNSEEN;
 	near.away[0] = (float)((x - k->src[0]) * s->step[0]);
 	near.away[1] = (float)((y - k->src[1]) * s->step[1]);
@@ -302,8 +303,8 @@ static __device__ __forceinline__ void near_views(const Tiles &s, const Visited 
 #pragma unroll
 	for (int i = 0; i < SUMS; i++)
 		parked[i * VIEWS_HELD + number] = sum[i];
-	near[number] =
-		near_block<Pixel, SIZE>(&s, &list.first[part * list.part + view], x0, y0, z0);
+	near[number] = near_block < Pixel, SIZE,
+	PARTS == 1 || (SIZE > TILE) > (&s, &list.first[part * list.part + view], x0, y0, z0);
 #pragma unroll
 	for (int i = 0; i < SUMS; i++)
 		sum[i] = parked[i * VIEWS_HELD + number];
