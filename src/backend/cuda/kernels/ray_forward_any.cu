@@ -12,10 +12,9 @@
  * the second voxel along both axes for the smaller of the two fractions or, if the slopes have
  * different signs, for their sum minus 1.
  */
-#include "backend/cuda/kernels/transpose.h"
-#include "kernel/ray.h"
+#include "backend/cuda/kernels/lanes.h"
 
-enum { WARP = 32, WARPS = 8, SEGMENT = 32, SQUARE = 32 };
+enum { SEGMENT = 32 };
 
 typedef enum { JOSEPH, LINE } Weights;
 
@@ -29,9 +28,6 @@ typedef struct {
 	int64_t stride[2];   /* along a, c */
 	float *projections;
 } Rays;
-
-/* How the rays of a view are assigned to threads, and which dominant axes occur. */
-enum { LANES_ROWS = 1, LANES_PATCH = 2, LANES_AXIS = 4 /* times 1, 2, 4 for x, y, z */ };
 
 /* Slopes p, q of a ray along b and c, in voxels per plane; LINE: steep_p, steep_q are 1 /
  * |slope|. */
@@ -146,28 +142,6 @@ static __device__ float follow(
 	return sum;
 }
 
-/* Pixel of a thread. Blocks are 32 x 8 or 8 x 32 pixels; warps are along columns or rows, or
- * patches of 8 x 4. Bands of rows are the slowest index, so that blocks that run concurrently read
- * the same slab. */
-static __device__ void pixel_of(const Rays *s, int lanes, int64_t *row, int64_t *column)
-{
-	int warp = threadIdx.y, lane = threadIdx.x, along = lane, line = warp;
-	if (lanes & LANES_PATCH) {
-		along = warp % 4 * 8 + lane % 8;
-		line = warp / 4 * 4 + lane / 8;
-	}
-	bool rows = lanes & LANES_ROWS;
-	*column = (int64_t)blockIdx.x * SQUARE + (rows ? blockIdx.z % 4 * 8 + line : along);
-	*row = (int64_t)(blockIdx.z / 4) * SQUARE + (rows ? along : blockIdx.z % 4 * 8 + line);
-}
-
-static __device__ int least_of_warp(int value)
-{
-	for (int apart = WARP / 2; apart > 0; apart /= 2)
-		value = min(value, __shfl_xor_sync(~0u, value, apart));
-	return value;
-}
-
 /* Path of a ray, and the planes in which it meets the box. LINE: a ray parallel to an axis stays
  * in one row of voxels and is moved to its centre. */
 template <Weights W>
@@ -194,7 +168,7 @@ static __global__ void __launch_bounds__(WARP *WARPS) ray_forward(const __grid_c
 	int lanes = s.lanes[view];
 	if (!(lanes & (LANES_AXIS << A)))
 		return;
-	pixel_of(&s, lanes, &row, &column);
+	pixel_of<1>(lanes, &row, &column);
 	bool mine = row < s.model.rows && column < s.model.columns;
 	KernelWalk walk = {0};
 	int start = 1 << 30, stop = -(1 << 30);
@@ -219,61 +193,6 @@ static __global__ void __launch_bounds__(WARP *WARPS) ray_forward(const __grid_c
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
-
-/* Direction of the ray of pixel (row, column). */
-static void direction_of(const KernelView *k, double row, double column, double d[3])
-{
-	row = KERNEL_FANS(k) ? 0 : row; /* each row has its own source */
-	for (int a = 0; a < 3; a++)
-		d[a] = !KERNEL_HAS_SOURCE(k)
-			       ? k->src[a]
-			       : k->first[a] + column * k->u[a] + row * k->v[a] - k->src[a];
-}
-
-/* Bit mask of the axes that may be dominant somewhere on the detector. Directions are affine in
- * the pixel: an axis is excluded if another one is larger at every corner than it is at any. */
-static int axes_of(const KernelModel *model, const KernelView *k)
-{
-	double least[3], most[3];
-	for (int corner = 0; corner < 4; corner++) {
-		double d[3];
-		direction_of(k, corner & 2 ? (double)(model->rows - 1) : 0,
-			corner & 1 ? (double)(model->columns - 1) : 0, d);
-		for (int a = 0; a < 3; a++) {
-			least[a] = corner ? fmin(least[a], d[a]) : d[a];
-			most[a] = corner ? fmax(most[a], d[a]) : d[a];
-		}
-	}
-	double floor_of_largest = 0;
-	for (int a = 0; a < 3; a++)
-		if (least[a] * most[a] > 0)
-			floor_of_largest =
-				fmax(floor_of_largest, fmin(fabs(least[a]), fabs(most[a])));
-	int axes = 0;
-	for (int a = 0; a < 3; a++)
-		if (fmax(fabs(least[a]), fabs(most[a])) >= floor_of_largest)
-			axes |= 1 << a;
-	return axes;
-}
-
-/* Neighbouring threads are along the detector direction that is closest to the contiguous axis. */
-static unsigned char lanes_of(const KernelModel *model, const KernelView *k)
-{
-	int axes = axes_of(model, k), b = axes & 1 ? 1 : 0;
-	double u = fabs(k->u[b]), v = fabs(k->v[b]);
-	double length_u = fabs(k->u[0]) + fabs(k->u[1]) + fabs(k->u[2]);
-	double length_v = fabs(k->v[0]) + fabs(k->v[1]) + fabs(k->v[2]);
-	bool rows = v / length_v > u / length_u;
-	bool patch = (rows ? v / length_v : u / length_u) < 0.55;
-	return (unsigned char)(LANES_AXIS * axes | (rows ? LANES_ROWS : 0) |
-			       (patch ? LANES_PATCH : 0));
-}
-
-static void make_lanes(const Plan *plan, int64_t view, const void *user, void *place)
-{
-	(void)user;
-	*(unsigned char *)place = lanes_of(&plan->model, &plan->views[view]);
-}
 
 /* Intersection lengths of rays that start inside the box are left to the reference kernel. */
 static bool begins_inside(const Box *box, const KernelView *k)
@@ -305,29 +224,9 @@ static bool ray_applies(const ProjectRequest *what, CudaNotes *notes)
 
 static tomos_status run_axis(tomos_backend *backend, const ProjectRequest *what, Rays *s, int axis)
 {
-	const Box *box = &what->box;
-	int64_t n[3], stride[3] = {1, 0, 0};
-	for (int a = 0; a < 3; a++)
-		n[a] = box->high[a] - box->low[a];
-	stride[1] = n[0];
-	stride[2] = n[0] * n[1];
-	s->volume = what->volume;
 	cudaStream_t stream = device_of(backend)->stream;
-	if (axis == 0) {
-		float *transposed;
-		TRY(cuda_scratch(backend, SCRATCH_REORDERED, n[0] * n[1] * n[2], &transposed,
-			"a transposed volume"));
-		const Transposed transposition =
-			transposed_planes(what->volume, transposed, n[0], n[1], n[2]);
-		TRY(transpose_in(backend, &transposition));
-		s->volume = transposed;
-		stride[0] = n[1];
-	}
-	const int c = axis == 2 ? 1 : 2;
-	s->stride[0] = stride[axis];
-	s->stride[1] = stride[c];
-	dim3 blocks(cuda_blocks(what->plan->model.columns, SQUARE, 1 << 30), (unsigned)what->count,
-		4 * cuda_blocks(what->plan->model.rows, SQUARE, 16383));
+	TRY(axis_volume(backend, what, axis, &s->volume, s->stride));
+	dim3 blocks = pixel_blocks<1>(what);
 	typedef void (*RayKernel)(const Rays s);
 	static const RayKernel kernels[2][3] = {
 		{ray_forward<JOSEPH, 0>, ray_forward<JOSEPH, 1>, ray_forward<JOSEPH, 2>},
