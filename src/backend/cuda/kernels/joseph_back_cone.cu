@@ -60,6 +60,7 @@ typedef struct {
 	const KernelView *views;
 	int64_t count;
 	float reach, margin; /* most columns to either side; upper bound of 1 + |e| */
+	bool near_one;       /* about one row per voxel: variants of Rows in points.h */
 	int n[3], lines, strips;
 	const void *images; /* [view][strip][line][column]; each pixel times its ray's step
 	                     * length */
@@ -111,6 +112,7 @@ static __device__ int block_axis(const Shadow *s, const KernelView *k, double le
 	return one == other ? one : MIXED;
 }
 
+template <bool NEAR_ONE>
 static __device__ Seen see(const Shadow *s, const KernelView *k, int x0, int y0, int z0)
 {
 	double x = (double)(s->grid.low[0] + x0), y = (double)(s->grid.low[1] + y0),
@@ -147,7 +149,7 @@ static __device__ Seen see(const Shadow *s, const KernelView *k, int x0, int y0,
 		.column = (int)column,
 		.line = (int)row + BORDER,
 		.axis = block_axis(s, k, left, right),
-		.kind = rows_kind((float)slow / s->margin, (float)fast * s->margin)};
+		.kind = rows_kind<NEAR_ONE>((float)slow / s->margin, (float)fast * s->margin)};
 	return seen;
 }
 
@@ -196,12 +198,13 @@ static __device__ __forceinline__ void climb_any(
 	}
 }
 
-template <int N, typename Pixel>
+template <int N, bool NEAR_ONE, typename Pixel>
 static __device__ __forceinline__ void climb_all(
 	const Seen &seen, const Sheet &sheet, const Pixel *line, Pixel sum[N])
 {
-	rows_visit(seen.kind, [&](auto rows) { climb<decltype(rows), N>(seen, sheet, line, sum); });
-	if (seen.kind < 0)
+	rows_visit<NEAR_ONE>(
+		seen.kind, [&](auto rows) { climb<decltype(rows), N>(seen, sheet, line, sum); });
+	if (!NEAR_ONE && seen.kind < 0)
 		climb_any<N>(seen, sheet, line, sum);
 }
 
@@ -227,7 +230,7 @@ static __device__ __forceinline__ Slant slant_of(
 		move * (axis == 0 ? seen.rise[1] : seen.rise[0])};
 }
 
-template <int N, bool PARALLEL, typename Pixel>
+template <int N, bool PARALLEL, bool NEAR_ONE, typename Pixel>
 static __device__ __forceinline__ void visit(const Shadow &s, const Seen &seen, const KernelView *k,
 	const Pixel *image, float dx, float dy, Pixel sum[N])
 {
@@ -256,11 +259,11 @@ static __device__ __forceinline__ void visit(const Shadow &s, const Seen &seen, 
 		if (!(sheet.weight > 0))
 			continue;
 		const Pixel *line = image + (c + c / STRIP * (s.lines - 1) * STRIP);
-		climb_all<N>(seen, sheet, line, sum);
+		climb_all<N, NEAR_ONE>(seen, sheet, line, sum);
 	}
 }
 
-template <int N, bool PARALLEL, typename Pixel>
+template <int N, bool PARALLEL, bool NEAR_ONE, typename Pixel>
 static __global__ void __launch_bounds__(THREADS, sizeof(Pixel) == 8 && N == TALL ? 3 : 4)
 	shadow_back(const __grid_constant__ Shadow s)
 {
@@ -275,10 +278,11 @@ static __global__ void __launch_bounds__(THREADS, sizeof(Pixel) == 8 && N == TAL
 		int count = (int)min((int64_t)VIEWS, s.count - first);
 		__syncthreads();
 		if (threadIdx.x < count)
-			seen[threadIdx.x] = see(&s, &s.views[first + threadIdx.x], x0, y0, z0);
+			seen[threadIdx.x] =
+				see<NEAR_ONE>(&s, &s.views[first + threadIdx.x], x0, y0, z0);
 		__syncthreads();
 		for (int i = 0; i < count; i++, image += size)
-			visit<N, PARALLEL>(
+			visit<N, PARALLEL, NEAR_ONE>(
 				s, seen[i], &s.views[first + i], image, (float)dx, (float)dy, sum);
 	}
 	const int x = x0 + dx, y = y0 + dy;
@@ -293,6 +297,7 @@ static __global__ void __launch_bounds__(THREADS, sizeof(Pixel) == 8 && N == TAL
 
 typedef struct {
 	double reach, margin;
+	bool near_one;
 } Notes;
 
 /* Upper bound, in radians, of the angle between neighbouring detector columns seen from the
@@ -326,14 +331,15 @@ static bool shadow_applies(const ProjectRequest *what, CudaNotes *notes)
 	const double most_angle = 0.03;
 	const KernelModel *model = &what->plan->model;
 	Notes *found = notes_of<Notes>(notes);
-	double gap, angle;
+	double gap, most, angle;
 	const int source = what->plan->rays.source;
 	if (model->planar || view_floats(model, false) > INT32_MAX / 2 ||
 		!(source == TOMOS_POINT || source == TOMOS_PARALLEL))
 		return false;
-	found->reach = sheet_reach(what, &gap);
+	found->reach = sheet_reach(what, &gap, &most);
 	angle = source == TOMOS_POINT ? pixel_angle(what) : 0;
 	found->margin = 1 + 2 * found->reach * angle;
+	found->near_one = found->margin < 1.3 * gap && found->margin * most < 10;
 	return found->reach > 0 && angle <= most_angle;
 }
 
@@ -358,8 +364,11 @@ static tomos_status run_views(
 		dim3(STRIP, LINES), 0, stream>>>(
 		s, what->projections + at, rays ? rays + at : NULL, (Pixel *)images);
 	CUDA_LAUNCHED("back projecting");
-	auto kernel = what->plan->rays.source == TOMOS_PARALLEL ? shadow_back<N, true, Pixel>
-								: shadow_back<N, false, Pixel>;
+	typedef void (*ShadowKernel)(const Shadow s);
+	static const ShadowKernel kernels[2][2] = {
+		{shadow_back<N, false, false, Pixel>, shadow_back<N, false, true, Pixel>},
+		{shadow_back<N, true, false, Pixel>, shadow_back<N, true, true, Pixel>}};
+	const ShadowKernel kernel = kernels[what->plan->rays.source == TOMOS_PARALLEL][s.near_one];
 	kernel<<<dim3(cuda_blocks(s.n[0], WIDE, 1 << 30), cuda_blocks(s.n[1], HIGH, 65535),
 			 cuda_blocks(s.n[2], N, 65535)),
 		THREADS, 0, stream>>>(s);
@@ -387,6 +396,7 @@ static tomos_status shadow_run(tomos_backend *backend, const ProjectRequest *wha
 		.model = plan->model,
 		.reach = (float)found->reach,
 		.margin = (float)found->margin,
+		.near_one = found->near_one,
 		.lines = (int)plan->model.rows + 2 * BORDER,
 		.strips = (int)cuda_blocks(plan->model.columns, STRIP, 1 << 30),
 		.volume = what->volume};

@@ -266,10 +266,10 @@ bool sheet_views(const ProjectRequest *what, double *least, double *most)
 	return true;
 }
 
-double sheet_reach(const ProjectRequest *what, double *gap)
+double sheet_reach(const ProjectRequest *what, double *gap, double *most)
 {
-	double least, most, reach = 0;
-	if (!sheet_views(what, &least, &most))
+	double reach = 0;
+	if (!sheet_views(what, gap, most))
 		return 0;
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &what->plan->views[what->first + i];
@@ -282,7 +282,7 @@ double sheet_reach(const ProjectRequest *what, double *gap)
 				reach = fmax(reach, fabs(k->column[a] - u * k->depth[a]) / depth);
 		}
 	}
-	*gap = what->plan->model.planar ? 1 : least;
+	*gap = what->plan->model.planar ? 1 : *gap;
 	return reach * 1.1 < 8 ? reach * 1.1 : 0;
 }
 

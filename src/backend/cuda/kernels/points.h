@@ -173,22 +173,24 @@ static __device__ __forceinline__ void rows_gather(
 	}
 }
 
-/* Variants for different rates, the fastest first. */
+/* Variants for different rates, the fastest first: KIND(number, near_one, SPAN, RATE, SIDE). Those
+ * with near_one suffice for rates from 0.1 to 1.3: kernels are compiled for these and for all. */
 #define ROWS_KINDS(KIND) \
-	KIND(0, 8, 2, 1) \
-	KIND(1, 4, 2, 1) \
-	KIND(2, 4, 1, 1) \
-	KIND(3, 2, 2, 1) \
-	KIND(4, 4, 3, 2) \
-	KIND(5, 4, 4, 2) \
-	KIND(6, 2, 3, 2) \
-	KIND(7, 2, 5, 3)
+	KIND(0, true, 8, 2, 1) \
+	KIND(1, true, 4, 2, 1) \
+	KIND(2, false, 4, 1, 1) \
+	KIND(3, true, 2, 2, 1) \
+	KIND(4, false, 4, 3, 2) \
+	KIND(5, false, 4, 4, 2) \
+	KIND(6, false, 2, 3, 2) \
+	KIND(7, false, 2, 5, 3)
 
 /* Number of the first variant that fits all rates from low to high; -1: none. */
+template <bool NEAR_ONE = false>
 static __device__ __forceinline__ int rows_kind(float low, float high)
 {
-#define KIND(number, SPAN, RATE, SIDE) \
-	if (Rows<SPAN, RATE, SIDE>::fit(low, high)) \
+#define KIND(number, near_one, SPAN, RATE, SIDE) \
+	if ((near_one || !NEAR_ONE) && Rows<SPAN, RATE, SIDE>::fit(low, high)) \
 		return number;
 	ROWS_KINDS(KIND)
 #undef KIND
@@ -196,12 +198,13 @@ static __device__ __forceinline__ int rows_kind(float low, float high)
 }
 
 /* Calls visit(Rows<...>()) with the variant of that number. */
-template <class Visit>
+template <bool NEAR_ONE = false, class Visit>
 static __device__ __forceinline__ void rows_visit(int kind, const Visit &visit)
 {
-#define KIND(number, SPAN, RATE, SIDE) \
-	if (kind == number) \
-		visit(Rows<SPAN, RATE, SIDE>());
+#define KIND(number, near_one, SPAN, RATE, SIDE) \
+	if constexpr (near_one || !NEAR_ONE) \
+		if (kind == number) \
+			visit(Rows<SPAN, RATE, SIDE>());
 	ROWS_KINDS(KIND)
 #undef KIND
 }

@@ -227,8 +227,8 @@ static bool gather_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	Reach *reach = notes_of<Reach>(notes);
 	const RayClass *rays = &what->plan->rays;
-	double gap;
-	reach->reach = sheet_reach(what, &gap);
+	double gap, most;
+	reach->reach = sheet_reach(what, &gap, &most);
 	if (!(reach->reach > 0 && gap >= 0.5))
 		return false;
 	/* Rays contribute to a voxel within one voxel (joseph), or half a voxel plus half their

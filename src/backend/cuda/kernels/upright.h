@@ -64,7 +64,8 @@ static __device__ float step_of(
 bool sheet_views(const ProjectRequest *what, double *least, double *most);
 /* Number of columns to either side of a voxel's projection whose sheets can pass within one
  * voxel: the largest shift of the projection per voxel along x or y. 0 if there are no sheets or
- * too many columns. *gap: smallest distance of rows, in voxels. */
-double sheet_reach(const ProjectRequest *what, double *gap);
+ * too many columns. *gap, *most: range of the distance of rows, in voxels.
+ */
+double sheet_reach(const ProjectRequest *what, double *gap, double *most);
 
 #endif
