@@ -68,6 +68,14 @@ static __device__ __forceinline__ void plane(const Sheets *s, const float *at, f
 	P::interpolate(q, t, gap, [&](int k, float value) { sum[k] += value; });
 }
 
+/* Converts to float here: the compiler would convert in the loop, and keep doubles in registers. */
+static __device__ __forceinline__ float in_register(double x)
+{
+	float value = (float)x;
+	asm volatile("" : "+f"(value));
+	return value;
+}
+
 /* Adds `planes` planes from k0 on to the sums of P::N rays from `ray` on. */
 template <class P>
 static __device__ __forceinline__ void segment(
@@ -80,7 +88,8 @@ static __device__ __forceinline__ void segment(
 	const double climb_of_ray = path->climb + ray * path->widen;
 	double whole_p = floor(p), whole_z = floor(z);
 	float fp = (float)(p - whole_p), fz = (float)(z - whole_z);
-	float slope = (float)path->slope, climb = (float)climb_of_ray, widen = (float)path->widen;
+	const float slope = in_register(path->slope), climb = in_register(climb_of_ray),
+		    widen = in_register(path->widen), gap_first = in_register(gap0);
 	double p_end = p + (planes - 1) * path->slope, z_end = z + (planes - 1) * climb_of_ray;
 	/* reach: slices from the height of the first ray to the last slice that the rays read.
 	 * Slabs may be thin, so that limits are as tight as float rounding allows (near). */
@@ -94,7 +103,7 @@ static __device__ __forceinline__ void segment(
 	const float *from = s->volume + i0 + (int64_t)k0 * s->nb + z0 * slice;
 	for (int k = 0; k < planes; k++, from += s->nb) {
 		float pp = fmaf((float)k, slope, fp), left = floorf(pp), right = pp - left;
-		float zz = fmaf((float)k, climb, fz), gap = fmaf((float)k, widen, (float)gap0);
+		float zz = fmaf((float)k, climb, fz), gap = fmaf((float)k, widen, gap_first);
 		float first = P::first(zz, gap);
 		const float *at = from + (int)left + (int)first * slice;
 		int i = i0 + (int)left, lowest = z0 + (int)first;
