@@ -1,8 +1,8 @@
 /* Which requests the kernels of separable footprints for upright detectors apply to. */
 #include "backend/cuda/kernels/footprint.h"
 
-/* At one corner of the box. */
-static bool corner_is_upright(const KernelView *k, const double at[3])
+/* At one point of the box; steep: most that horizontal edges appear higher than vertical ones. */
+static bool point_is_upright(const KernelView *k, const double at[3], double steep)
 {
 	enum { NEAREST = 16 }; /* voxels from the source, along the axis of the view */
 	double depth = k->depth[3], v = k->row[3];
@@ -15,7 +15,7 @@ static bool corner_is_upright(const KernelView *k, const double at[3])
 	const double bend = fans ? 0 : v;
 	const double x = k->row[0] - bend * k->depth[0], y = k->row[1] - bend * k->depth[1];
 	return depth > (int)NEAREST * (fabs(k->depth[0]) + fabs(k->depth[1])) && depth > 0 &&
-	       hypot(x, y) <= k->row[2];
+	       hypot(x, y) <= steep * k->row[2];
 }
 
 bool footprint_upright(const ProjectRequest *what)
@@ -27,11 +27,15 @@ bool footprint_upright(const ProjectRequest *what)
 							      : RAYS_IN_SHEET | RAYS_LEVEL;
 	if (plan->model.planar || rays->source == SOURCES_MIXED || !rays_are(rays, families))
 		return false;
+	const int64_t *low = what->box.low, *high = what->box.high;
 	for (int64_t i = 0; i < what->count * 8; i++) {
-		double at[3];
-		for (int a = 0; a < 3; a++)
-			at[a] = (double)(i >> a & 1 ? what->box.high[a] - 1 : what->box.low[a]);
-		if (!corner_is_upright(&plan->views[what->first + i / 8], at))
+		const KernelView *k = &plan->views[what->first + i / 8];
+		double at[3], middle[3];
+		for (int a = 0; a < 3; a++) {
+			at[a] = (double)(i >> a & 1 ? high[a] - 1 : low[a]);
+			middle[a] = 0.5 * (double)(low[a] + high[a] - 1);
+		}
+		if (!point_is_upright(k, at, 4) || !point_is_upright(k, middle, 1))
 			return false;
 	}
 	return true;

@@ -32,6 +32,17 @@ static __device__ __forceinline__ Trapezoid trapezoid(float wide, float narrow)
 		0.5f * inverse_nearly(narrow)};
 }
 
+/* Along rows: the vertical edges of a voxel appear `vertical` high, both horizontal ones together 2
+ * |half|, and the higher of the two `shape` times that. */
+static __device__ __forceinline__ Trapezoid trapezoid_of_rows(
+	float vertical, float half, float shape)
+{
+	const float both = 2 * fabsf(half), higher = both * shape;
+	const float other = (both - higher) * (both + higher);
+	return higher > vertical ? trapezoid(higher, root_nearly(fmaf(vertical, vertical, other)))
+				 : trapezoid(vertical, both);
+}
+
 /* The fraction of the footprint below s. */
 static __device__ __forceinline__ float trapezoid_below(const Trapezoid &t, float s)
 {
@@ -134,10 +145,11 @@ static __device__ __forceinline__ double footprint_affine(const double f[4], con
 	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
 }
 
-/* Half the width of the narrow box of rows of an upright detector, in pixels, is |flat - bent v| /
- * depth at row v. */
+/* Half of what the horizontal edges of a voxel add to its height on an upright detector, in pixels,
+ * is |flat - bent v| / depth at row v: half the narrow box, where the vertical edges appear higher.
+ * shape: see trapezoid_of_rows. */
 typedef struct {
-	double flat, bent;
+	double flat, bent, shape;
 } FootprintHalf;
 
 static __device__ __forceinline__ FootprintHalf footprint_half(const KernelView *k, double row)
@@ -146,12 +158,15 @@ static __device__ __forceinline__ FootprintHalf footprint_half(const KernelView 
 	const double x = k->row[0] - (bent > 0 ? row * k->depth[0] : 0),
 		     y = k->row[1] - (bent > 0 ? row * k->depth[1] : 0);
 	const double flat = bent > 0 ? (x * k->depth[0] + y * k->depth[1]) / bent : hypot(x, y);
-	return FootprintHalf{0.5 * flat, 0.5 * bent};
+	const double across = bent > 0 ? k->depth[0] : x, away = bent > 0 ? k->depth[1] : y;
+	const double both = hypot(across, away);
+	return FootprintHalf{
+		0.5 * flat, 0.5 * bent, both > 0 ? fmax(fabs(across), fabs(away)) / both : 1};
 }
 
 /* Whether in all views a column of voxels along z projects onto one detector column, rows increase
- * with z, and the narrow box of rows is that of the horizontal edges of a voxel, at every corner of
- * the request's box. */
+ * with z, and the vertical edges of a voxel appear higher than the horizontal ones in the middle of
+ * the request's box. Blocks of voxels and rows where they do not are projected voxel by voxel. */
 bool footprint_upright(const ProjectRequest *what);
 
 #endif

@@ -138,13 +138,14 @@ static __device__ __forceinline__ void visit_span(const Footprints &s, const Nea
 	}
 }
 
-/* One voxel straight from the image, for blocks that see more than a tile. */
+/* One voxel straight from the image, for blocks that see more than a tile, or where horizontal
+ * edges appear higher than vertical ones. */
 static __device__ __noinline__ float voxel_direct(
 	const Footprints &s, const Near &near, const Foot &foot, const float *image, int k)
 {
 	const float centre = fmaf((float)k + 0.5f, foot.climb, foot.edge) - 0.5f;
 	const Trapezoid along =
-		trapezoid(foot.climb, 2 * fabsf(fmaf((float)k, foot.more, foot.half)));
+		trapezoid_of_rows(foot.climb, fmaf((float)k, foot.more, foot.half), near.shape);
 	const int r0 = max((int)floorf(centre - along.reach + 0.5f), -near.row);
 	const int r1 = min((int)floorf(centre + along.reach + 0.5f), s.rows - 1 - near.row);
 	const int c0 = max(0, -(near.column + foot.column));

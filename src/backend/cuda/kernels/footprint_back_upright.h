@@ -39,7 +39,7 @@ typedef struct {
 typedef struct __align__(16)
 {
 	float uf, ua, ub, vf, va, vb, vc, df, da, db;
-	float flat, bent; /* FootprintHalf */
+	float flat, bent, shape; /* FootprintHalf */
 	float lower, scale;
 	float away[3];     /* from the source to the corner, in units of length */
 	int row, column;   /* of the tile's first pixel */
@@ -114,6 +114,7 @@ static __device__ __noinline__ void near_block(
 		.db = (float)k->depth[1],
 		.flat = (float)half.flat,
 		.bent = (float)half.bent,
+		.shape = (float)half.shape,
 		.lower = (float)bend,
 		.scale = s.weighting == WEIGHT_RAY ? (float)k->mass : 1,
 		.row = (int)row,
@@ -125,10 +126,12 @@ static __device__ __noinline__ void near_block(
 	/* They end less than four rows after its last one. A thread reads TAPS columns or more. */
 	const double rows = seen.top - row + 4, right = seen.right - seen.reach + near;
 	const double columns = floor(right) - column + fmax((double)v.taps, (double)TAPS) + 1;
-	if (rows > s.tile_rows || columns > pitch)
+	const bool steep = 2 * seen.half > seen.slow; /* footprints of up to twice the half more */
+	const double beyond = near + (steep ? 2 : 1) * seen.half;
+	if (rows > s.tile_rows || columns > pitch || steep)
 		v.kind = -1;
 	if (seen.right + seen.reach < -near || seen.left - seen.reach > s.columns + near ||
-		seen.top + seen.half < -near || seen.bottom - seen.half > s.rows + near)
+		seen.top + beyond < 0 || seen.bottom - beyond > s.rows)
 		v.kind = -2;
 	v.rows = (int)fmin(rows, (double)s.tile_rows);
 	v.columns = (int)fmin(columns, (double)pitch);

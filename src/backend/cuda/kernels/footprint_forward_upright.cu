@@ -84,18 +84,18 @@ static __device__ __forceinline__ void column_sums(
 	}
 }
 
-/* Rows of many voxels, one by one. */
+/* Rows of many voxels, or where horizontal edges appear higher than vertical ones, one by one. */
 template <bool RAYS>
 static __device__ __noinline__ void column_sums_any(
-	const Column &c, float most, float (*sums)[UNITS])
+	const Column &c, float most, float shape, float (*sums)[UNITS])
 {
 	for (int row = 0; row < ROWS; row++) {
 		const float low = fmaf((float)row, c.gap, c.z), high = low + c.gap;
-		const int first = max((int)floorf(low - most) - 1, c.low);
-		const int last = min((int)floorf(high + most) + 1, c.high - 1);
+		const int first = max((int)floorf(low - 2 * most) - 1, c.low);
+		const int last = min((int)floorf(high + 2 * most) + 1, c.high - 1);
 		float sum = 0;
 		for (int j = first; j <= last; j++) {
-			const Trapezoid t = trapezoid(1, 2 * half_of(c, j));
+			const Trapezoid t = trapezoid_of_rows(1, half_of(c, j), shape);
 			const float middle = (float)j + 0.5f;
 			const float share = trapezoid_below(t, high - middle) -
 					    trapezoid_below(t, low - middle);
@@ -105,10 +105,11 @@ static __device__ __noinline__ void column_sums_any(
 	}
 }
 
-/* The column dk planes and db columns from the first. Returns whether any row meets its voxels. */
+/* The column dk planes and db columns from the first. Returns whether any row meets its voxels,
+ * whose footprints extend up to `beyond` voxels beyond them. */
 template <bool RAYS>
 static __device__ __forceinline__ bool column_of(const Sheets &s, const Local &l,
-	const float *volume, float dk, float db, Column *c, float4 *across)
+	const float *volume, float dk, float db, float beyond, Column *c, float4 *across)
 {
 	const float d = along(l.d, dk, db), rate = inverse_nearly(d);
 	const float u = along(l.u, dk, db) * rate, lower = l.lower != 0 ? rate : 1;
@@ -135,7 +136,8 @@ static __device__ __forceinline__ bool column_of(const Sheets &s, const Local &l
 		.low = -l.slice,
 		.high = s.n[2] - l.slice,
 		.slice = (int64_t)s.n[0] * s.n[1]};
-	return c->z - 1 <= (float)c->high && fmaf((float)ROWS, c->gap, c->z) + 1 >= (float)c->low;
+	return c->z - beyond <= (float)c->high &&
+	       fmaf((float)ROWS, c->gap, c->z) + beyond >= (float)c->low;
 }
 
 /* The share of the pixel from s - 1/2 to s + 1/2 of the footprint. */
@@ -170,6 +172,7 @@ typedef struct {
 	int k0, nb, planes;
 	int kind;   /* of Boundaries; -1: none */
 	float most; /* half the narrow box, at most */
+	float beyond, shape;
 } Segment;
 
 template <bool RAYS>
@@ -177,7 +180,7 @@ static __device__ __forceinline__ void unit_sums(
 	const Segment &g, const Column &c, unsigned lanes, float (*sums)[UNITS])
 {
 	if (g.kind < 0)
-		column_sums_any<RAYS>(c, g.most, sums);
+		column_sums_any<RAYS>(c, g.most, g.shape, sums);
 	boundary_visit(g.kind, [&](auto boundaries) {
 		column_sums<decltype(boundaries), RAYS>(c, g.most, lanes, sums);
 	});
@@ -201,8 +204,8 @@ static __device__ __forceinline__ bool spread(const Sheets &s, const Local &l, c
 		const int64_t place = (int64_t)(g.k0 + dk) * g.nb + l.b0 + db;
 		Column c;
 		float4 across;
-		const bool meets =
-			column_of<RAYS>(s, l, g.volume + place, (float)dk, (float)db, &c, &across);
+		const bool meets = column_of<RAYS>(
+			s, l, g.volume + place, (float)dk, (float)db, g.beyond, &c, &across);
 		const unsigned lanes = __ballot_sync(~0u, mine);
 		const bool any = __any_sync(~0u, mine && meets);
 		seen = seen || any;
@@ -263,6 +266,13 @@ static __device__ __forceinline__ void set_kind(const Local &l, const Range &r, 
 	if (l.lower == 0)
 		low = high = 1;
 	g->kind = boundary_kind(low * l.inverse, high * l.inverse, g->most);
+	g->beyond = 1;
+	g->shape = l.shape;
+	if (g->most > 0.5f) { /* footprints of up to twice the half more */
+		g->kind = -1;
+		g->most *= 1.2f;
+		g->beyond = 1 + 2 * g->most;
+	}
 }
 
 /* Whether planes dk .. end have columns that the warp meets: the range is bounded by straight

@@ -40,7 +40,7 @@ typedef struct {
 typedef struct {
 	float u[3], d[3], z[3];
 	float inverse; /* voxels per row, divided by D or, of fans, by 1 (lower: 0) */
-	float flat, bent, source, rows;
+	float flat, bent, shape, source, rows;
 	float away[2], step[3], rise; /* from the source to the voxel, in units of length */
 	float scale, lower;
 	int slice, b0;
@@ -82,6 +82,7 @@ static __device__ __noinline__ void local_of(const Sheets &s, const KernelView *
 		.inverse = (float)inverse,
 		.flat = half.bent > 0 ? 0 : (float)(half.flat * inverse),
 		.bent = (float)half.bent,
+		.shape = (float)half.shape,
 		.source = half.bent > 0 ? (float)(k->src[2] - at[2] - near) : 0,
 		.rows = (float)(fmax(first, last) * inverse),
 		.rise = fans ? 0 : (float)((at[2] + near - k->src[2]) * s.step[2]),
