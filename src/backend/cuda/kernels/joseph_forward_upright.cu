@@ -56,7 +56,7 @@ static __device__ __forceinline__ float mix(
  * it. */
 template <class P, Where WHERE>
 static __device__ __forceinline__ void plane(const Sheets *s, const float *at, float right, int i,
-	int z, float t, float gap, int64_t slice, float *sum)
+	int z, float t, float more, int64_t slice, float *sum)
 {
 	bool left_in = (unsigned)i < (unsigned)s->nb,
 	     right_in = (unsigned)(i + 1) < (unsigned)s->nb;
@@ -65,15 +65,7 @@ static __device__ __forceinline__ void plane(const Sheets *s, const float *at, f
 	for (int k = 0; k < P::SAMPLES; k++)
 		q[k] = mix<WHERE>(at + k * slice, right, left_in, right_in,
 			(unsigned)(z + k) < (unsigned)s->nz);
-	P::interpolate(q, t, gap, [&](int k, float value) { sum[k] += value; });
-}
-
-/* Converts to float here: the compiler would convert in the loop, and keep doubles in registers. */
-static __device__ __forceinline__ float in_register(double x)
-{
-	float value = (float)x;
-	asm volatile("" : "+f"(value));
-	return value;
+	P::interpolate(q, t, more, [&](int k, float value) { sum[k] += value; });
 }
 
 /* Adds `planes` planes from k0 on to the sums of P::N rays from `ray` on. */
@@ -88,8 +80,8 @@ static __device__ __forceinline__ void segment(
 	const double climb_of_ray = path->climb + ray * path->widen;
 	double whole_p = floor(p), whole_z = floor(z);
 	float fp = (float)(p - whole_p), fz = (float)(z - whole_z);
-	const float slope = in_register(path->slope), climb = in_register(climb_of_ray),
-		    widen = in_register(path->widen), gap_first = in_register(gap0);
+	float slope = (float)path->slope, climb = (float)climb_of_ray, widen = (float)path->widen;
+	float more0 = (float)(gap0 - 0.5 * P::G);
 	double p_end = p + (planes - 1) * path->slope, z_end = z + (planes - 1) * climb_of_ray;
 	/* reach: slices from the height of the first ray to the last slice that the rays read.
 	 * Slabs may be thin, so that limits are as tight as float rounding allows (near). */
@@ -103,17 +95,17 @@ static __device__ __forceinline__ void segment(
 	const float *from = s->volume + i0 + (int64_t)k0 * s->nb + z0 * slice;
 	for (int k = 0; k < planes; k++, from += s->nb) {
 		float pp = fmaf((float)k, slope, fp), left = floorf(pp), right = pp - left;
-		float zz = fmaf((float)k, climb, fz), gap = fmaf((float)k, widen, gap_first);
-		float first = P::first(zz, gap);
+		float zz = fmaf((float)k, climb, fz), more = fmaf((float)k, widen, more0);
+		float first = P::first(zz, more);
 		const float *at = from + (int)left + (int)first * slice;
 		int i = i0 + (int)left, lowest = z0 + (int)first;
 		if (columns && slices)
-			plane<P, INSIDE>(s, at, right, i, lowest, zz - first, gap, slice, sum);
+			plane<P, INSIDE>(s, at, right, i, lowest, zz - first, more, slice, sum);
 		else if (columns)
 			plane<P, SLICES_BEYOND>(
-				s, at, right, i, lowest, zz - first, gap, slice, sum);
+				s, at, right, i, lowest, zz - first, more, slice, sum);
 		else
-			plane<P, BEYOND>(s, at, right, i, lowest, zz - first, gap, slice, sum);
+			plane<P, BEYOND>(s, at, right, i, lowest, zz - first, more, slice, sum);
 	}
 }
 

@@ -35,18 +35,17 @@ template <int N_, int G_, int S_> struct Points {
 		return fmaf((float)(N - 1), differ, ODD ? 1.52f : 1.02f) < (float)S;
 	}
 
-	/* Index of the first sample if point 0 is at t. */
-	static __device__ __forceinline__ float first(float t, float rate)
+	/* Index of the first sample if point 0 is at t; more: rate - G / 2. */
+	static __device__ __forceinline__ float first(float t, float more)
 	{
-		return floorf(fminf(t, fmaf((float)(ODD ? N - 2 : N - 1), rate - 0.5f * G, t)));
+		return floorf(fminf(t, fmaf((float)(ODD ? N - 2 : N - 1), more, t)));
 	}
 
 	/* Calls use(k, value) for every point; t: position of point 0, from the first sample on. */
 	template <typename Pixel, class Use>
 	static __device__ __forceinline__ void interpolate(
-		const Pixel q[SAMPLES], float t, float rate, const Use &use)
+		const Pixel q[SAMPLES], float t, float more, const Use &use)
 	{
-		const float more = rate - 0.5f * G;
 #pragma unroll
 		for (int k = 0; k < N; k++) {
 			const int m = k * G / 2;

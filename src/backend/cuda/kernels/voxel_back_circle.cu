@@ -107,7 +107,7 @@ static __device__ __forceinline__ void visit_span(
 {
 	constexpr int S = P::S, N = P::N, APART = PITCH<Pixel, SIZE>;
 	const float row = fmaf((float)first, foot.climb, foot.row), more = foot.climb - 1;
-	const float before = P::first(row, foot.climb), t0 = row - before;
+	const float before = P::first(row, more), t0 = row - before;
 	const Mix m = mix_of<RAYS>(foot, w);
 	const Pixel *at = tile + (int)before * APART + foot.column;
 	float q[N + S][PARTS<Pixel>];

@@ -87,13 +87,13 @@ static __device__ __forceinline__ void visit_span(
 {
 	typedef typename ValueOf<Pixel>::Value Value;
 	const float row = fmaf((float)first, foot.climb, foot.row),
-		    whole = P::first(row, foot.climb);
+		    whole = P::first(row, foot.climb - 1);
 	const Pixel *at = tile + (int)whole * PITCH<Pixel, SIZE> + foot.column;
 	Value q[P::SAMPLES];
 #pragma unroll
 	for (int k = 0; k < P::SAMPLES; k++)
 		q[k] = mix(at[k * PITCH<Pixel, SIZE>], foot.right);
-	P::interpolate(q, row - whole, foot.climb, [&](int k, const Value &value) {
+	P::interpolate(q, row - whole, foot.climb - 1, [&](int k, const Value &value) {
 		add_to(sum, first + k, weight_at<RAYS>(w, first + k), value);
 	});
 }

@@ -196,15 +196,18 @@ static __device__ __forceinline__ void visit(
 		typedef decltype(points) P;
 #pragma unroll
 		for (int first = 0; first < N; first += P::N) {
-			const float t = fmaf((float)first, climb, row), whole = P::first(t, climb);
+			const float t = fmaf((float)first, climb, row),
+				    whole = P::first(t, climb - 0.5f * P::G);
 			const Pixel *line = column + (int)whole * s->pitch;
 			Pixel q[P::SAMPLES];
 #pragma unroll
 			for (int i = 0; i < P::SAMPLES; i++)
 				q[i] = mix(line + i * s->pitch, right);
-			P::interpolate(q, t - whole, climb, [&](int k, const Pixel &value) {
-				accumulate(sum[first + k], weight_of<RAYS>(w, first + k), value);
-			});
+			P::interpolate(
+				q, t - whole, climb - 0.5f * P::G, [&](int k, const Pixel &value) {
+					accumulate(sum[first + k], weight_of<RAYS>(w, first + k),
+						value);
+				});
 		}
 	});
 	if (kind < 0)
