@@ -118,7 +118,9 @@ static __device__ Seen see(const Shadow *s, const KernelView *k, int x0, int y0,
 	double x = (double)(s->grid.low[0] + x0), y = (double)(s->grid.low[1] + y0),
 	       z = (double)(s->grid.low[2] + z0), left = 1e9, right = -1e9, slow = 1e9, fast = 0;
 	for (int corner = 0; corner < 4; corner++) {
-		double cx = x + (corner & 1 ? WIDE - 1 : 0), cy = y + (corner & 2 ? HIGH - 1 : 0);
+		/* Not beyond the box, where no variant of Rows may fit. */
+		double cx = x + (corner & 1 ? min(WIDE, s->n[0] - x0) - 1 : 0);
+		double cy = y + (corner & 2 ? min(HIGH, s->n[1] - y0) - 1 : 0);
 		double near = 1 / affine(k->depth, cx, cy, z),
 		       u = affine(k->column, cx, cy, z) * near;
 		left = fmin(left, u);

@@ -2,8 +2,8 @@
  * projection: pixels gather from the voxels that project within one pixel of them.
  *
  * A thread visits the voxels between two detector columns, in every plane of the dominant axis of
- * the rays, and adds them to ROWS pixels of both columns. Sums of the right column are passed to the
- * next thread.
+ * the rays, and adds them to ROWS pixels of both columns. Sums of the right column are passed to
+ * the next thread.
  */
 #include "backend/cuda/kernels/voxel_columns.h"
 
@@ -43,7 +43,8 @@ typedef struct {
 } Ray;
 
 /* A view around plane `plane` and column `column`, in the middle of a segment and near its rays:
- * U - c D, D, the height of row -1, from `slice` on, and the horizontal distance from the source. */
+ * U - c D, D, the height of row -1 (from `slice` on), and the horizontal distance from the
+ * source. */
 typedef struct {
 	Affine aside, depth, z;
 	float away[2];
@@ -358,7 +359,7 @@ static __global__ void __launch_bounds__(WARP *GROUP, 2)
 
 static bool view_applies(const ProjectRequest *what, const KernelView *k)
 {
-	if (!(k->row[2] > 0))
+	if (!(k->row[2] > 1e-3)) /* rays nearly parallel to z */
 		return false;
 	for (int corner = 0; corner < 4; corner++) {
 		double x = (double)(corner & 1 ? what->box.high[0] : what->box.low[0] - 1);
