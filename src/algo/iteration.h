@@ -50,6 +50,7 @@ typedef struct {
 	/* The state that a run cancelled within an iteration is reset to. */
 	float *kept;   /* the iterate, while the volume changes */
 	bool changing; /* since iteration_keep */
+	bool was_zero; /* the iterate was 0, so that nothing was copied */
 	bool state_kept;
 	bool defers;                  /* postpones a cancellation to the end of a short iteration */
 	double began, seconds;        /* of the iteration under way, and of the last one */

@@ -1,9 +1,9 @@
 /* The last whole iterate: what a run that is cancelled within an iteration goes back to.
  *
  * Methods whose volume changes within an iteration call iteration_keep before it does. Short
- * iterations are not cut short, so no copy of the volume is needed for them. Where a checkpoint is
- * named, the rest of the state is kept as well, so that the checkpoint of a cancelled run is that
- * of the iterate.
+ * iterations are not cut short, and a volume of zeros is easily restored, so that neither needs a
+ * copy. Where a checkpoint is named, the rest of the state is kept as well, so that the checkpoint
+ * of a cancelled run is that of the iterate.
  */
 #include <string.h>
 #include <time.h>
@@ -26,11 +26,13 @@ tomos_status iteration_keep(Iteration *it, float *into)
 		tomos_cancel_on(NULL);
 		return TOMOS_OK;
 	}
+	it->was_zero = !into && it->k == 0 && it->from_zero;
 	if (into)
 		it->kept = into;
-	else if (!it->kept)
+	else if (!it->kept && !it->was_zero)
 		TRY(iteration_vector(it, &it->kept, it->X, "the iterate before"));
-	TRY(vector_copy(it->X, it->x, it->kept));
+	if (!it->was_zero)
+		TRY(vector_copy(it->X, it->x, it->kept));
 	it->changing = true;
 	return TOMOS_OK;
 }
@@ -85,7 +87,8 @@ tomos_status keep_restore(Iteration *it)
 {
 	it->ended = "cancelled";
 	if (it->changing)
-		TRY(vector_copy(it->X, it->kept, it->x));
+		TRY(it->was_zero ? vector_fill(it->X, 0, it->x)
+				 : vector_copy(it->X, it->kept, it->x));
 	it->changing = false;
 	return it->state_kept ? restore_state(it) : TOMOS_OK;
 }

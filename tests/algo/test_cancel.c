@@ -108,6 +108,23 @@ static void cancel_within(Problem *p, const char *method, double after, float *c
 	unlink(saved);
 }
 
+/* Cancelled in the first iteration, x is the start. */
+static void cancel_first(Problem *p, const char *method, double after)
+{
+	Lists lists;
+	Moment m = {0};
+	tomos_algebraic_options o = problem_options(&lists, 1);
+	problem_zero(p);
+	tomos_cancel_clear(&flag);
+	tomos_cancel_on(&flag);
+	timer_start(&m.timer, after);
+	tomos_status status = tomos_reconstruct(p->op, method, &p->b, &p->x, &o, NULL);
+	timer_end(&m.timer);
+	tomos_cancel_on(NULL);
+	for (int64_t i = 0; status == TOMOS_CANCELLED && i < p->voxels; i++)
+		assert_true(p->x.data[i] == 0);
+}
+
 static void cancel_method(Problem *p, const char *method)
 {
 	Iterates it;
@@ -116,6 +133,8 @@ static void cancel_method(Problem *p, const char *method)
 	OK(tomos_reconstruct(p->op, method, &p->b, &p->x, &it.options, &it.progress));
 	for (int i = 0; i < (CASE_SLOW ? 2 : 12); i++)
 		cancel_within(p, method, 5e-5 * i, it.list);
+	for (int i = 0; i < (CASE_SLOW ? 2 : 24); i++)
+		cancel_first(p, method, 3e-5 * i);
 	iterates_free(&it);
 }
 

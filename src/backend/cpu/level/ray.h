@@ -164,9 +164,9 @@ static inline void half_rays(
 {
 	vd direction[3], start[3];
 	for (int i = 0; i < 3; i++) {
-		vd pixel = r->first[i] + column * r->u[i];
-		start[i] = r->point ? r->source[i] + (vd){0} : pixel;
-		direction[i] = r->point ? pixel - r->source[i] : r->source[i] + (vd){0};
+		vd pixel = r->first[i] + column * r->u[i], source = r->source[i] + (vd){0};
+		start[i] = r->point ? source : pixel;
+		direction[i] = r->point ? pixel - source : source;
 	}
 	vd ahead = direction[0] * r->side;
 	vl live = (ahead > 0) & (column < end) & belongs(part, 0, ahead, direction[1]) &
