@@ -117,7 +117,7 @@ static void add_huber(const Problem *p, const tomos_algebraic_options *o, double
 	const float *x = p->x.data;
 	for (int64_t i = 0; i < p->voxels; i++) {
 		const int64_t at[3] = {i / stride[0], i / n[2] % n[1], i % n[2]};
-		double d[3], square = 0;
+		double d[3] = {0}, square = 0;
 		for (int a = first; a < 3; a++) {
 			d[a] = at[a] + 1 < n[a] ? (double)x[i + stride[a]] - x[i] : 0;
 			square += d[a] * d[a];
