@@ -13,7 +13,7 @@ enum {
 	PIECES = 16,  /* least number of pieces of the result, enough for 8 devices */
 	LAYERS = 128, /* forward: slabs of a volume; a band of rows needs few */
 	MODEL = 4,    /* lanes that the cost model assumes */
-	BANDS = 64    /* most bands of detector rows; more are tried only if nothing else fits */
+	BANDS = 64    /* limit of the bands of detector rows; exceeded only if nothing else fits */
 };
 #define VIEWS_KEPT 100000 /* most views in the cached plans of a schedule */
 

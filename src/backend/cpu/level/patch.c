@@ -373,7 +373,8 @@ static void forward_views(void *user, int64_t index)
 
 tomos_status LEVEL(patch_forward)(const ProjectRequest *what)
 {
-	/* Several views share the copy of a tile, as long as all threads have some. */
+	/* Up to 8 views are processed per copy of a tile, but fewer if there would be less than four parts
+ * of the views per thread. */
 	Work work = {what, limit(what->count / (4 * tomos_threads()), 1, 8)};
 	parallel_for(parts(what->count, work.together), forward_views, &work);
 	return TOMOS_OK;

@@ -163,9 +163,9 @@ static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
  * banks. */
 typedef float Rows[SQUARE_SIDE][WIDE * (TILE + 1) + SQUARE_SIDE];
 
-/* Writes one word (eight slices) per lane: a warp writes two chunks of a square, 16 slices
- * apart, so that whole cache lines are written in either order. (row, j): position of the
- * square. */
+/* Writes 16 bytes (eight slices in half precision) per lane. A warp writes two parts of a square
+ * of pixels, 16 slices apart, so that whole cache lines are written whether rows or squares are
+ * contiguous. (row, j): position of the square. */
 static __device__ __forceinline__ void put_words(const Rows rows, const Halves *to,
 	const HalfSquares *squares, float scale, int64_t row, int64_t j, int64_t chunk, int c)
 {

@@ -97,7 +97,8 @@ static __device__ double affine(const double f[4], const double at[3])
 	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
 }
 
-/* The pixel from which a block counts: near the projection of its corner. */
+/* Reference column or row of a block, near the projection f / depth of its corner: positions
+ * relative to it are small, so that float is accurate. n: columns or rows of the detector. */
 static __device__ double origin(double f, double depth, int64_t n)
 {
 	double at = depth > 0 ? floor(f / depth) : 0;

@@ -180,7 +180,7 @@ bool texture_fits(const ProjectRequest *what, HatSlices *l)
 	return high - low >= LEAST_SLICES;
 }
 
-/* Texels of four slices are halves, for data that may be rounded to half precision. */
+/* Texels of four slices are halves: they apply only to data that may be rounded to halves. */
 template <int SLICES> static bool texture_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	return (SLICES < 4 || what->plan->data == DATA_HALF) &&
