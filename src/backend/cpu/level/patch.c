@@ -373,8 +373,7 @@ static void forward_views(void *user, int64_t index)
 
 tomos_status LEVEL(patch_forward)(const ProjectRequest *what)
 {
-	/* Up to 8 views are processed per copy of a tile, but fewer if there would be less than four parts
- * of the views per thread. */
+	/* Up to 8 views per copy of a tile, fewer if threads had less than four parts. */
 	Work work = {what, limit(what->count / (4 * tomos_threads()), 1, 8)};
 	parallel_for(parts(what->count, work.together), forward_views, &work);
 	return TOMOS_OK;
