@@ -93,7 +93,7 @@ static void list_kernels(
 bool optimised_lacks(tomos_backend *backend, const ProjectRequest *what, char *why, size_t size)
 {
 	KernelCandidate list[MAX_CANDIDATES];
-	char known[512];
+	char known[2048];
 	if (!backend->type->projector->candidates || what->plan->plain)
 		return false;
 	int count = backend->type->projector->candidates(backend, what, list);

@@ -123,6 +123,9 @@ tomos_status tomos_job_check(const tomos_job *given_job, const tomos_scan *scan,
 	tomos_job job;
 	char why[512];
 	TRY(job_take(&job, given_job));
+	if (!given || (!views && !scan))
+		return fail(TOMOS_BAD_VALUE, "a job is checked without %s",
+			given ? "its scan" : "the options that were given");
 	if (views)
 		snprintf(why, sizeof why, "the views are those of %.400s", views);
 	else if (scan->geometry)

@@ -289,6 +289,7 @@ static void tile_back(void *user, int64_t index)
 	TileSums sums;
 	Lines lines;
 	memset(sums, 0, sizeof sums);
+	memset(lines, 0, sizeof lines); /* columns that no row sees read pads only */
 	for (int64_t first = 0; first < pass->count && !cancel_seen(); first += TOGETHER)
 		for (int64_t y = tile.low[1]; y < tile.high[1]; y++)
 			for (int64_t v = first; v < min64(first + TOGETHER, pass->count); v++)

@@ -216,10 +216,11 @@ static inline vi rays_visit(const RayPart *part, Rays *rays, vf fraction[2])
 {
 	vi at[2];
 	for (int i = 0; i < 2; i++) {
-		at[i] = rays->whole[i] + (rays->offset[i] >> OFFSET_BITS);
+		at[i] = (vi)((vu)rays->whole[i] + (vu)(rays->offset[i] >> OFFSET_BITS));
 		at[i] = vi_least_unsigned(at[i], (int32_t)part->n[i + 1] + 1);
 		fraction[i] = vi_float(rays->offset[i] & OFFSET_MASK) * (float)(1 / OFFSET_ONE);
-		rays->offset[i] += rays->slope[i];
+		/* Those of lanes without a ray may wrap. */
+		rays->offset[i] = (vi)((vu)rays->offset[i] + (vu)rays->slope[i]);
 	}
 	return at[0] * (int32_t)part->row + at[1] * 2;
 }

@@ -9,7 +9,7 @@
  * is the integral of the line that is averaged over the narrow box, h being half its width; a voxel
  * gets (Q(t1) - Q(t0)) / wide from its two boundaries t0 and t1. Forward, pixels and voxels change
  * roles. Boundaries are wide apart, and the first of several is rounded to an edge, as in
- * voxel_back_cone.cu, so that a static number of edges serves each of the others.
+ * points.h, so that a static number of edges serves each of the others.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_H

@@ -305,8 +305,11 @@ static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	if (view_floats(&what->plan->model, false) > 1 << 30 || !footprint_upright(what))
 		return false;
-	*notes_of<TileSize>(notes) = tile_size(what);
-	return true;
+	const TileSize size = tile_size(what);
+	*notes_of<TileSize>(notes) = size;
+	return cuda_has_shared(
+		2 * size.rows * (size.columns <= NARROW ? NARROW : WIDE) * (int)sizeof(float) +
+		VIEWS * (int)sizeof(Near));
 }
 
 static CudaFusion upright_fuses(const tomos_backend *backend, const ProjectRequest *what,

@@ -283,15 +283,11 @@ static __device__ __forceinline__ void gather_one(const Column &v, const Seen &s
 	}
 }
 
-/* Of numbers that are not negative, whose bits are in the same order. */
 static __device__ __forceinline__ float least_of_warp(float value)
 {
-	return __uint_as_float(__reduce_min_sync(~0u, __float_as_uint(value)));
-}
-
-static __device__ __forceinline__ float most_of_warp(float value)
-{
-	return __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(value)));
+	for (int apart = 16; apart > 0; apart /= 2)
+		value = fminf(value, __shfl_xor_sync(~0u, value, apart));
+	return value;
 }
 
 template <typename Pixel>
@@ -334,7 +330,7 @@ static __device__ __forceinline__ void visit(const Gathers &s, const Seen &seen,
 	/* One variant for all threads of a warp, so that they do not diverge. */
 	const bool up = __all_sync(~0u, two.y > one.y);
 	const int kind = up ? rows_kind(least_of_warp(fmaxf(rate - uneven, 0.f)),
-				      most_of_warp(rate + uneven))
+				      -least_of_warp(-(rate + uneven)))
 			    : -1;
 	rows_visit(kind, [&](auto rows) {
 		typedef decltype(rows) R;
@@ -401,7 +397,7 @@ static bool view_applies(const ProjectRequest *what, const KernelView *k)
 	const KernelModel *model = &what->plan->model;
 	if (KERNEL_FANS(k) || fabs(k->v[2]) < fmax(fabs(k->v[0]), fabs(k->v[1])))
 		return false;
-	double least = 1e300, most = 0;
+	double least = 1e300, most = 0, last[2] = {0, 0};
 	for (int corner = 0; corner < 4; corner++) {
 		double d[3], c = corner & 1 ? (double)(model->columns - 1) : 0,
 			     r = corner & 2 ? (double)(model->rows - 1) : 0;
@@ -411,9 +407,12 @@ static bool view_applies(const ProjectRequest *what, const KernelView *k)
 				       : k->first[a] + c * k->u[a] + r * k->v[a] - k->src[a];
 		most = fmax(most, fabs(d[2]));
 		least = fmin(least, hypot(d[0], d[1]));
+		/* Seen within 90 degrees: along rows, and from one row to the other. */
+		if (corner > 0 && !(d[0] * last[0] + d[1] * last[1] > 0))
+			return false;
+		memcpy(last, d, sizeof last);
 	}
-	/* Between the corners rays are shorter than at them, by less than a third if the detector
-	 * is seen within 90 degrees. */
+	/* Between the corners rays are shorter than at them, by less than a third. */
 	if (most * sqrt(2) * 1.5 >= least)
 		return false;
 	for (int corner = 0; corner < 8; corner++) {
@@ -421,7 +420,8 @@ static bool view_applies(const ProjectRequest *what, const KernelView *k)
 		for (int a = 0; a < 3; a++)
 			depth += k->depth[a] * (double)(corner >> a & 1 ? what->box.high[a] + WIDE
 									: what->box.low[a] - 1);
-		if (!(depth > 1e-2))
+		/* Nor may the depth change much within a column. */
+		if (!(depth > 1e-2) || fabs(k->depth[2]) * (int)COLUMN > 0.2 * depth)
 			return false;
 	}
 	return true;

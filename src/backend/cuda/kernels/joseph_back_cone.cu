@@ -341,7 +341,9 @@ static bool shadow_applies(const ProjectRequest *what, CudaNotes *notes)
 	found->reach = sheet_reach(what, &gap, &most);
 	angle = source == TOMOS_POINT ? pixel_angle(what) : 0;
 	found->margin = 1 + 2 * found->reach * angle;
-	found->near_one = found->margin < 1.3 * gap && found->margin * most < 10;
+	/* Rows<2, 2, 1> fits all rates of the box. */
+	found->near_one = found->margin / gap + 0.5 * (1 - 1 / (found->margin * most)) < 1.48 &&
+			  found->margin / gap < 1.3;
 	return found->reach > 0 && angle <= most_angle;
 }
 

@@ -5,7 +5,7 @@
  * rays of RAYS neighbouring rows in one column. In every plane of the dominant axis a (x or y)
  * these rays pass between the same two columns of voxels. So each row of voxels is interpolated
  * between the two once, and used for the rays above and below it; along z, rays are interpolated as
- * in voxel_back_cone.cu, without rounding.
+ * in points.h, without rounding.
  *
  * A block computes the same pixels of GROUP neighbouring views: their rays read nearly the same
  * voxels, which are in L1 cache. Blocks of the same rows run concurrently, so that their slab is in
@@ -329,7 +329,8 @@ static bool sheet_applies(const ProjectRequest *what, CudaNotes *notes)
 	Notes *found = notes_of<Notes>(notes);
 	double low, high;
 	if (model->planar || what->count <= FEW_VIEWS || model->rows < RAYS ||
-		what->count > 65535 || !sheet_views(what, &low, &high) || high > MOST_RATE)
+		what->count > 65535 || !sheet_views(what, &low, &high) || low < LEAST_RATE ||
+		high > MOST_RATE)
 		return false;
 	found->range = points_range(low, high);
 	found->tall = (RAYS - 1) * high + 4;

@@ -62,8 +62,9 @@ template <int N_, int G_, int S_> struct Points {
 };
 
 /* Variants for different rates, those that read the fewest samples first: KIND(number, range, N, G,
- * S). Each rate from 0.02 to MOST_RATE fits one of them; an interval of rates may fit none. Kernels
- * are compiled for ranges of rates, with the variants of that range and of narrower ones. */
+ * S). Each rate from LEAST_RATE to MOST_RATE fits one of them; an interval of rates may fit none.
+ * Kernels are compiled for ranges of rates, with the variants of that range and of narrower
+ * ones. */
 #define POINT_KINDS(KIND) \
 	KIND(0, 0, 8, 2, 2) \
 	KIND(1, 1, 8, 2, 3) \
@@ -75,6 +76,7 @@ template <int N_, int G_, int S_> struct Points {
 	KIND(7, 3, 4, 1, 3) \
 	KIND(8, 3, 4, 6, 3) \
 	KIND(9, 3, 4, 8, 3)
+#define LEAST_RATE 0.02
 #define MOST_RATE 4.5
 enum { POINT_RANGES = 4, ALL_RATES = POINT_RANGES - 1 };
 

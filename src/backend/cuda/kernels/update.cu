@@ -62,3 +62,14 @@ int64_t views_at_once(const tomos_backend *backend, const ProjectRequest *what, 
 {
 	return max64(1, min64(device_of(backend)->scratch_most / floats, what->count));
 }
+
+double source_distance(const ProjectRequest *what, const KernelView *k)
+{
+	double square = 0;
+	for (int a = 0; a < 3; a++) {
+		double low = (double)what->box.low[a], high = (double)(what->box.high[a] - 1);
+		double away = fmax(fmax(low - k->src[a], k->src[a] - high), 0.0);
+		square += pow(away * what->plan->whole.step[a], 2);
+	}
+	return sqrt(square) / fabs(what->plan->whole.step[2]);
+}

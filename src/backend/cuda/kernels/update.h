@@ -59,6 +59,10 @@ static CudaFusion update_fuses(const tomos_backend *backend, const ProjectReques
 	return !step->average || most == what->count ? FUSES : FUSES_NOT;
 }
 
+/* Least distance of the box of a request from the source of a view, in heights of a voxel. Host
+ * code. */
+double source_distance(const ProjectRequest *what, const KernelView *k);
+
 /* Linear interpolation. */
 static __device__ __forceinline__ float interpolate(float right, float one, float two)
 {

@@ -293,7 +293,7 @@ typedef struct {
 	bool far;   /* a parabola through three weights of a column has float accuracy */
 } Notes;
 
-/* Least depth of the box, and of its distance from the source in voxels. */
+/* Both hold for all views. */
 static void find_notes(const ProjectRequest *what, Notes *found)
 {
 	const Plan *plan = what->plan;
@@ -301,7 +301,7 @@ static void find_notes(const ProjectRequest *what, Notes *found)
 	*found = Notes{true, true};
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i];
-		double least = 1e300, away = 1e300;
+		double least = 1e300;
 		for (int corner = 0; corner < 4; corner++) {
 			double x = (double)(corner & 1 ? what->box.high[0] : what->box.low[0]);
 			double y = (double)(corner & 2 ? what->box.high[1] : what->box.low[1]);
@@ -310,14 +310,12 @@ static void find_notes(const ProjectRequest *what, Notes *found)
 				least = fmin(least, k->depth[0] * x + k->depth[1] * y +
 							    k->depth[2] * z + k->depth[3]);
 			}
-			away = fmin(away, hypot((x - k->src[0]) * plan->whole.step[0],
-						  (y - k->src[1]) * plan->whole.step[1]));
 		}
 		const double tilt = fabs(k->depth[2]) / fmax(least, 1e-6);
 		found->level =
 			found->level && tilt * (double)plan->grid.n[2] * size < RAY_TOLERANCE;
-		found->far = found->far && least > 0 && away > 200 * plan->whole.step[2] &&
-			     tilt * COLUMN < 0.02;
+		found->far = found->far && least > 0 && source_distance(what, k) > 200 &&
+			     tilt * (int)COLUMN < 0.02;
 	}
 }
 

@@ -65,7 +65,7 @@ static __device__ __forceinline__ void mix(const Pixel *at, Mix m, float q[PARTS
 			m.right, ((const float *)&right)[k], m.left * ((const float *)&left)[k]);
 }
 
-/* Weights of rows k .. k + S for voxel k of a span; see the formula in voxel_back_cone.cu. */
+/* Weights of rows k .. k + S for voxel k of a span; see the formula in points.h. */
 template <int S>
 static __device__ __forceinline__ void shares_of(
 	float more, float t0, int k, float weight, float share[S + 1])

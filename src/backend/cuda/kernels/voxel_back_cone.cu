@@ -170,9 +170,9 @@ typedef struct {
 	bool valid;
 } Spread;
 
-static void spread_corner(const Plan *plan, const KernelView *k, const double at[3], Spread *spread)
+static void spread_corner(const KernelView *k, const double at[3], Spread *spread)
 {
-	double depth = k->depth[3], u = k->column[3], v = k->row[3], away = 0;
+	double depth = k->depth[3], u = k->column[3], v = k->row[3];
 	for (int a = 0; a < 3; a++) {
 		depth += k->depth[a] * at[a];
 		u += k->column[a] * at[a];
@@ -187,8 +187,6 @@ static void spread_corner(const Plan *plan, const KernelView *k, const double at
 		depth;
 	double rows =
 		(fabs(k->row[0] - v * k->depth[0]) + fabs(k->row[1] - v * k->depth[1])) / depth;
-	for (int a = 0; a < 2; a++)
-		away += pow((at[a] - k->src[a]) * plan->whole.step[a], 2);
 	columns = columns * (SIDE - 1) + 4;
 	rows = rows * (SIDE - 1) + fabs(climb) * (COLUMN - 1) + 6;
 	spread->low = fmin(spread->low, climb);
@@ -196,7 +194,6 @@ static void spread_corner(const Plan *plan, const KernelView *k, const double at
 	spread->columns = fmax(spread->columns, columns);
 	spread->rows = fmax(spread->rows, rows);
 	spread->mean += columns * rows;
-	spread->nearest = fmin(spread->nearest, sqrt(away) / plan->whole.step[2]);
 }
 
 /* Corners are taken one block beyond the box, since blocks may extend beyond it. */
@@ -211,8 +208,9 @@ static Spread spread_of(const ProjectRequest *what)
 			for (int a = 0; a < 3; a++)
 				at[a] = corner >> a & 1 ? (double)(what->box.high[a] + SIDE)
 							: (double)what->box.low[a];
-			spread_corner(plan, k, at, &spread);
+			spread_corner(k, at, &spread);
 		}
+		spread.nearest = fmin(spread.nearest, source_distance(what, k));
 	}
 	spread.mean /= 8 * (double)what->count;
 	return spread;
