@@ -54,7 +54,7 @@ INLINE Profile profile_of_boxes(vi whole, vf fraction, vf wide, vf narrow, vf ra
 	Profile p = {
 		.reach = 0.5F * (wide + narrow), .narrow = narrow, .rate = rate, .curve = curve};
 	vf start = vf_floor(fraction + 0.5F - p.reach);
-	p.first = whole + vf_truncate(start);
+	p.first = (vi)((vu)whole + (vu)vf_truncate(start)); /* lanes without a voxel may wrap */
 	p.edge = start + 0.5F - fraction;
 	return p;
 }

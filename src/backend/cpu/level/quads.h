@@ -86,8 +86,8 @@ static inline void vf_add_fours(float *p, const vi *at, const vf m[4])
 /* p[a], p[a + 1], p[b], p[b + 1] */
 static inline __m128 load_two_pairs(const float *p, int32_t a, int32_t b)
 {
-	__m128 v = _mm_castpd_ps(_mm_load_sd((const double *)(const void *)(p + a)));
-	return _mm_castpd_ps(_mm_loadh_pd(_mm_castps_pd(v), (const double *)(const void *)(p + b)));
+	__m128 v = _mm_loadl_pi(_mm_setzero_ps(), (const __m64 *)(const void *)(p + a));
+	return _mm_loadh_pi(v, (const __m64 *)(const void *)(p + b));
 }
 #endif
 
