@@ -75,7 +75,7 @@ sanitize:
 	@$(call build,asan)
 	@cd build-asan && $(CTEST) -L fast
 	@$(call build,tsan)
-	@cd build-tsan && $(STEADY) $(CTEST) -L fast -LE "^(io|geom|rules|install)$$" -E "_command|recipe|full_disk|measured|^test_cli$$"
+	@cd build-tsan && $(STEADY) $(CTEST) -L fast -LE "^(io|geom|rules|install)$$" -E "_command|recipe|full_disk|measured|damaged_run|^test_cli$$"
 
 lint:
 	@scripts/setup
