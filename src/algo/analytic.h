@@ -4,12 +4,17 @@
 
 #include "op/filtered.h"
 
-/* A method of analytic.def by its name, NULL for others; and their names, "fbp|fdk". */
-typedef tomos_status AnalyticMethod(tomos_backend *backend, const tomos_grid *grid,
-	const tomos_geometry *scan, const tomos_array *projections, const tomos_array *volume,
-	const tomos_analytic_options *options, const tomos_progress *progress);
-AnalyticMethod *analytic_find(const char *name);
-const char *analytic_names(void);
+const char *analytic_names(void); /* the methods of analytic.def, "fbp|fdk" */
+
+/* A method with the filter, weights and plan of a scan and a grid, for any number of data sets. */
+typedef struct Analytic Analytic;
+tomos_status analytic_open(Analytic **analytic, const char *method, tomos_backend *backend,
+	const tomos_grid *grid, const tomos_geometry *scan, const tomos_analytic_options *options);
+/* Arrays on the device are used as they are: what fills them must be complete. The result is
+ * complete when the call returns. */
+tomos_status analytic_apply(Analytic *analytic, const tomos_array *projections,
+	const tomos_array *volume, const tomos_progress *progress);
+void analytic_close(Analytic *analytic);
 
 /* The window named in the options, NULL for "none", and its parameter. */
 typedef double (*FilterWindow)(double x, double parameter);

@@ -11,7 +11,7 @@
 OPTION_VALUES(analytic_values, TOMOS_ANALYTIC_OPTIONS);
 
 /* Everything known before the first view is filtered. */
-typedef struct {
+struct Analytic {
 	tomos_geometry *aligned;
 	double *maps;
 	int64_t before; /* columns that widen() has put before the first */
@@ -19,11 +19,12 @@ typedef struct {
 	FilteredParts parts;
 	double *kernel;
 	tomos_op *op;
-} Work;
+	tomos_progress progress; /* of the data set being computed */
+};
 
 /* An offset detector extends farther on one side of the axis. Its filtered rows are not zero beyond
  * the short side, and contribute to the image there, so rows are widened to be symmetric. */
-static void widen(Work *w)
+static void widen(Analytic *w)
 {
 	tomos_geometry *a = w->aligned;
 	const Circle *circle = &w->circle;
@@ -45,7 +46,7 @@ static void widen(Work *w)
 	}
 }
 
-static tomos_status choose(Work *w, int64_t seen, const tomos_analytic_options *o)
+static tomos_status choose(Analytic *w, int64_t seen, const tomos_analytic_options *o)
 {
 	int padding, interpolation, data;
 	const tomos_geometry *a = w->aligned;
@@ -77,7 +78,7 @@ static tomos_status choose(Work *w, int64_t seen, const tomos_analytic_options *
  * detector)^2 makes it Feldkamp's weight. */
 static void weigh(const void *user, int64_t i, FilterView *view, float *weights)
 {
-	const Work *w = user;
+	const Analytic *w = user;
 	const CircleView *c = &w->circle.views[i];
 	double scale = w->parts.spec.kernel ? 1 / fabs(c->spacing) : 1;
 	if (c->distance > 0)
@@ -97,7 +98,7 @@ static void weigh(const void *user, int64_t i, FilterView *view, float *weights)
 		memcpy(view->of.map, w->maps + 9 * i, sizeof view->of.map);
 }
 
-static tomos_status prepare(Work *w, tomos_backend *backend, const tomos_geometry *scan,
+static tomos_status prepare(Analytic *w, tomos_backend *backend, const tomos_geometry *scan,
 	const tomos_analytic_options *o)
 {
 	TRY(align_views(&w->aligned, &w->maps, scan));
@@ -108,16 +109,61 @@ static tomos_status prepare(Work *w, tomos_backend *backend, const tomos_geometr
 	w->parts.mapped = w->maps != NULL;
 	w->parts.weigh = weigh;
 	w->parts.user = w;
+	w->parts.progress = &w->progress;
 	return op_filtered(&w->op, backend, &w->parts);
 }
 
-static void finish(Work *w)
+static tomos_status check_sources(const char *method, const tomos_geometry *scan)
 {
+	if (strcmp(method, "fdk") == 0 && !view_has_source(&scan->views[0]))
+		return fail(
+			TOMOS_UNSUPPORTED, "fdk is for point sources; parallel rays go with fbp");
+	return TOMOS_OK;
+}
+
+tomos_status analytic_open(Analytic **analytic, const char *method, tomos_backend *backend,
+	const tomos_grid *grid, const tomos_geometry *scan, const tomos_analytic_options *options)
+{
+	Analytic *made;
+	*analytic = NULL;
+	if (!backend || !grid || !scan)
+		return fail(TOMOS_BAD_VALUE, "%s needs a backend, a grid and a geometry", method);
+	TRY(check_sources(method, scan));
+	TRY(tomos_grid_check(grid));
+	tomos_analytic_options o = tomos_analytic_defaults();
+	TRY(options_take(&o, options, "analytic"));
+	TRY(options_need("analytic", &o, NULL));
+	TRY(mem_zeroed(&made, 1, sizeof *made, "an analytic method"));
+	made->parts = (FilteredParts){.grid = grid, .name = method};
+	tomos_status status = prepare(made, backend, scan, &o);
+	if (status == TOMOS_OK)
+		*analytic = made;
+	else
+		analytic_close(made);
+	return status;
+}
+
+void analytic_close(Analytic *w)
+{
+	if (!w)
+		return;
 	tomos_op_free(w->op);
 	mem_free(w->kernel);
 	mem_free(w->maps);
 	circle_free(&w->circle);
 	tomos_geometry_free(w->aligned);
+	mem_free(w);
+}
+
+tomos_status analytic_apply(Analytic *w, const tomos_array *projections, const tomos_array *volume,
+	const tomos_progress *progress)
+{
+	const Space *space = &w->op->range;
+	w->progress = progress ? *progress : (tomos_progress){.report = NULL};
+	if (projections->device == 0 || projections->device != volume->device)
+		return tomos_op_adjoint(w->op, projections, volume);
+	TRY(op_adjoint(w->op, projections->data, volume->data));
+	return vector_sync(space);
 }
 
 static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
@@ -125,18 +171,13 @@ static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
 	const tomos_analytic_options *options, const char *name, const tomos_progress *progress,
 	bool transposed)
 {
-	if (!backend || !grid || !scan)
-		return fail(TOMOS_BAD_VALUE, "%s needs a backend, a grid and a geometry", name);
-	TRY(tomos_grid_check(grid));
-	tomos_analytic_options o = tomos_analytic_defaults();
-	TRY(options_take(&o, options, "analytic"));
-	TRY(options_need("analytic", &o, NULL));
-	Work w = {.parts = {.grid = grid, .name = name, .progress = progress}};
-	tomos_status status = prepare(&w, backend, scan, &o);
-	if (status == TOMOS_OK)
-		status = transposed ? tomos_op_forward(w.op, volume, projections)
-				    : tomos_op_adjoint(w.op, projections, volume);
-	finish(&w);
+	Analytic *w;
+	TRY(analytic_open(&w, name, backend, grid, scan, options));
+	if (progress)
+		w->progress = *progress;
+	tomos_status status = transposed ? tomos_op_forward(w->op, volume, projections)
+					 : tomos_op_adjoint(w->op, projections, volume);
+	analytic_close(w);
 	return status;
 }
 
@@ -151,9 +192,6 @@ tomos_status tomos_fdk(tomos_backend *backend, const tomos_grid *grid, const tom
 	const tomos_array *projections, const tomos_array *volume,
 	const tomos_analytic_options *options, const tomos_progress *progress)
 {
-	if (scan && !view_has_source(&scan->views[0]))
-		return fail(
-			TOMOS_UNSUPPORTED, "fdk is for point sources; parallel rays go with fbp");
 	return analytic(backend, grid, scan, projections, volume, options, "fdk", progress, false);
 }
 
@@ -165,12 +203,6 @@ tomos_status tomos_fbp_transpose(tomos_backend *backend, const tomos_grid *grid,
 		progress, true);
 }
 
-#define ANALYTIC(name) tomos_##name,
-static AnalyticMethod *const methods[] = {
-#include "algo/analytic.def"
-};
-#undef ANALYTIC
-
 const char *analytic_names(void)
 {
 #define ANALYTIC(name) "|" #name
@@ -179,10 +211,4 @@ const char *analytic_names(void)
 		;
 #undef ANALYTIC
 	return names + 1;
-}
-
-AnalyticMethod *analytic_find(const char *name)
-{
-	int i = choice_index(analytic_names(), name);
-	return i < 0 ? NULL : methods[i];
 }

@@ -4,12 +4,6 @@
 
 enum { CHUNK_ROWS = 32 };
 
-typedef struct {
-	FilteredParts parts;
-	Plan plan;
-	Filter *filter;
-} Filtered;
-
 /* Memory for one chunk of views. */
 typedef struct {
 	tomos_backend *backend;
@@ -18,6 +12,14 @@ typedef struct {
 	float *weights;
 	FilterView *view;
 } Chunk;
+
+typedef struct {
+	FilteredParts parts;
+	Plan plan;
+	Filter *filter;
+	Chunk chunk;   /* of the adjoint, kept from one call to the next */
+	bool weighted; /* it has the weights of all views */
+} Filtered;
 
 /* Sums over views are rounded chunk by chunk. With in-slice rays the number of views of a chunk
  * therefore does not depend on the number of rows, so that a slab gets the same values as the whole
@@ -59,7 +61,7 @@ static tomos_status chunk_take(Chunk *c, const Filtered *own, tomos_backend *bac
 
 static void chunk_free(Chunk *c)
 {
-	if (c->filtered)
+	if (c->backend && c->filtered)
 		c->backend->type->memory->release(c->backend, c->filtered);
 	mem_free(c->weights);
 	mem_free(c->view);
@@ -120,27 +122,37 @@ static tomos_status filter_back(
 	return cancel_end(status, own->parts.name);
 }
 
+/* Takes the memory of the adjoint at its first call. */
+static tomos_status chunk_keep(Filtered *own, tomos_backend *backend)
+{
+	bool one_pass = backend->type->filter->back_project && !own->parts.mapped;
+	tomos_status status = chunk_take(&own->chunk, own, backend, one_pass);
+	if (status != TOMOS_OK) {
+		chunk_free(&own->chunk);
+		own->chunk = (Chunk){.views = 0};
+	}
+	return status;
+}
+
 static tomos_status filtered_adjoint(const tomos_op *op, const float *y, float *x)
 {
-	const Filtered *own = op->own;
+	Filtered *own = op->own;
 	const tomos_geometry *scan = own->plan.scan;
-	tomos_backend *backend = op->domain.backend;
-	bool one_pass = backend->type->filter->back_project && !own->parts.mapped;
 	int64_t pixels = op->range.shape[1] * op->range.shape[2];
-	Chunk c;
-	tomos_status status;
-	TRY_OR_DONE(chunk_take(&c, own, backend, one_pass));
-	ProjectRequest what = request(own, ADJOINT, x, &c);
+	Chunk *c = &own->chunk;
+	if (c->views == 0)
+		TRY(chunk_keep(own, op->domain.backend));
+	ProjectRequest what = request(own, ADJOINT, x, c);
 	for (; what.first < scan->count; what.first += what.count) {
-		what.count = min64(c.views, scan->count - what.first);
+		what.count = min64(c->views, scan->count - what.first);
 		what.overwrite = what.first == 0;
-		weigh_chunk(own, &c, &what);
-		TRY_OR_DONE(filter_back(own, &c, y + what.first * pixels, &what));
-		TRY_OR_DONE(chunk_done(own, &what));
+		if (!own->weighted)
+			weigh_chunk(own, c, &what);
+		own->weighted = c->views == scan->count;
+		TRY(filter_back(own, c, y + what.first * pixels, &what));
+		TRY(chunk_done(own, &what));
 	}
-done:
-	chunk_free(&c);
-	return status;
+	return TOMOS_OK;
 }
 
 /* Why the filter is not its own transpose; NULL: it is. */
@@ -211,6 +223,7 @@ done:
 static void filtered_free(tomos_op *op)
 {
 	Filtered *own = op->own;
+	chunk_free(&own->chunk);
 	if (own->filter)
 		op->domain.backend->type->filter->close(op->domain.backend, own->filter);
 	plan_free(&own->plan);

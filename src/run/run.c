@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "algo/analytic.h"
 #include "run/run_parts.h"
 
 enum { WINDOW_SLICES = 5 };
@@ -212,6 +211,8 @@ static tomos_status probe(FileRun *whole, const char *stage, int64_t first, int6
 	r.most_rows = prepared_needs(r.prepared, slab.row, slab.rows).rows;
 	tomos_status status = stages_with(&r, probe_slab);
 	whole->iterative = r.iterative; /* the operator stays */
+	whole->analytic = r.analytic;
+	whole->analytic_rows = r.analytic_rows;
 	whole->iterative.probing = false;
 	TRY(status);
 	memcpy(window, r.window, sizeof r.window);
@@ -429,6 +430,7 @@ done:
 	if (status == TOMOS_OK && r.stopped)
 		status = stopped_early(&r);
 	iterative_close(&r.iterative);
+	analytic_close(r.analytic);
 	tomos_file_close(r.compare);
 	mem_free(r.slabs);
 	mem_free(r.output);

@@ -3,6 +3,7 @@
 #define TOMOS_RUN_RUN_PARTS_H
 
 #include <pthread.h>
+#include "algo/analytic.h"
 #include "run/iterative.h"
 
 enum {
@@ -42,6 +43,8 @@ typedef struct {
 	bool useless; /* the data cannot be reconstructed, so nothing is kept for a later run */
 	bool lasting; /* the journal belongs to this run, and a later run can continue it */
 	int64_t done; /* slices, those of an earlier run included */
+	Analytic *analytic;    /* of the last slab; all slabs of a stack use the same one */
+	int64_t analytic_rows; /* that it has */
 	Iterative iterative;
 	bool iterates;       /* the method is iterative */
 	bool stopped;        /* cancelled, with a whole iterate in the volume */

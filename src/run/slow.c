@@ -1,7 +1,6 @@
 /* Warns before a large job whose projections would run a reference kernel. */
 #include <stdio.h>
 #include <string.h>
-#include "algo/analytic.h"
 #include "backend/optimised.h"
 #include "run/run_parts.h"
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include "algo/analytic.h"
 #include "backend/backend.h"
 #include "run/run_parts.h"
 
@@ -180,6 +179,24 @@ static int report_slab(void *user, const char *stage, int64_t done, int64_t tota
 		r->progress->user, r->stage, before * steps + part, slices * steps, value);
 }
 
+/* Moves each view's detector to the rows of a slab. The slabs of a stack differ in their height
+ * only, and each is centred at z = 0. */
+static void slab_views(const FileRun *r, const Slab *slab, tomos_geometry *scan)
+{
+	double middle =
+		(double)slab->row + 0.5 * (double)(slab->rows - r->prepared->geometry->rows);
+	scan->rows = r->stacked ? slab->padded : slab->rows;
+	for (int64_t i = 0; i < scan->count; i++) {
+		tomos_view *view = &scan->views[i];
+		if (r->stacked) {
+			view->det[2] = view->src[2] = view->u[2] = 0;
+			memcpy(view->v, (double[]){0, 0, 1}, sizeof view->v);
+		} else {
+			view_slide(view, 0, middle);
+		}
+	}
+}
+
 /* The part of the scan that a slab is computed from, and the part of the grid. */
 static tomos_status slab_geometry(
 	const FileRun *r, const Slab *slab, tomos_geometry **scan, tomos_grid *grid)
@@ -188,29 +205,36 @@ static tomos_status slab_geometry(
 	*grid = r->grid;
 	grid->n[2] = slab->padded;
 	grid->first[2] += (double)slab->first * grid->step[2];
-	TRY(tomos_geometry_views(scan, g->rows, g->columns, g->views, g->count));
-	double middle = (double)slab->row + 0.5 * (double)(slab->rows - g->rows);
-	(*scan)->rows = slab->rows;
 	if (r->stacked) {
-		(*scan)->rows = slab->padded;
 		grid->step[2] = 1;
 		grid->first[2] = -0.5 * (double)(slab->padded - 1);
 	}
-	for (int64_t i = 0; i < g->count; i++) {
-		tomos_view *view = &(*scan)->views[i];
-		view_slide(view, 0, middle);
-		if (r->stacked) {
-			view->det[2] = view->src[2] = view->u[2] = 0;
-			memcpy(view->v, (double[]){0, 0, 1}, sizeof view->v);
-		}
-	}
+	TRY(tomos_geometry_views(scan, g->rows, g->columns, g->views, g->count));
+	slab_views(r, slab, *scan);
 	return TOMOS_OK;
 }
 
-/* An odd number of rows is followed by one of zeros in each view. */
-static void pad_rows(float *data, const tomos_geometry *scan, int64_t rows)
+/* The method for a slab: the last one, if that fits. */
+static tomos_status slab_analytic(FileRun *r, const Slab *slab)
 {
-	int64_t columns = scan->columns, size = scan->rows * columns;
+	tomos_geometry *scan;
+	tomos_grid grid;
+	if (r->analytic && r->stacked && r->analytic_rows == slab->padded)
+		return TOMOS_OK;
+	analytic_close(r->analytic);
+	r->analytic = NULL;
+	r->analytic_rows = slab->padded;
+	TRY(slab_geometry(r, slab, &scan, &grid));
+	tomos_status status =
+		analytic_open(&r->analytic, r->method, r->backend, &grid, scan, r->job->analytic);
+	tomos_geometry_free(scan);
+	return status;
+}
+
+/* An odd number of rows is followed by one of zeros in each view. */
+static void pad_rows(float *data, const tomos_geometry *scan, int64_t rows, int64_t padded)
+{
+	int64_t columns = scan->columns, size = padded * columns;
 	for (int64_t i = scan->count; i-- > 0;) {
 		memmove(data + i * size, data + i * rows * columns,
 			(size_t)(rows * columns) * sizeof *data);
@@ -249,19 +273,14 @@ static void count_done(FileRun *r, const Slab *slab)
 static tomos_status analytic_slab(
 	FileRun *r, const Slab *slab, float *rows, float *volume, const tomos_progress *progress)
 {
-	tomos_geometry *scan = NULL;
-	tomos_grid grid;
-	tomos_status status;
-	TRY_OR_DONE(slab_geometry(r, slab, &scan, &grid));
-	if (scan->rows > slab->rows)
-		pad_rows(rows, scan, slab->rows);
-	tomos_array data = tomos_array_of(rows, scan->count, scan->rows, scan->columns);
-	tomos_array x = tomos_array_of(volume, grid.n[2], grid.n[1], grid.n[0]);
-	TRY_OR_DONE(analytic_find(r->method)(
-		r->backend, &grid, scan, &data, &x, r->job->analytic, progress));
-done:
-	tomos_geometry_free(scan);
-	return status;
+	const tomos_geometry *g = r->prepared->geometry;
+	int64_t count = r->stacked ? slab->padded : slab->rows;
+	TRY(slab_analytic(r, slab));
+	if (count > slab->rows)
+		pad_rows(rows, g, slab->rows, count);
+	tomos_array data = tomos_array_of(rows, g->count, count, g->columns);
+	tomos_array x = tomos_array_of(volume, slab->padded, r->grid.n[1], r->grid.n[0]);
+	return analytic_apply(r->analytic, &data, &x, progress);
 }
 
 /* Iterative methods would spread a value that is not finite over the whole volume. */
