@@ -62,6 +62,11 @@ uint32_t checksum_add(uint32_t sum, const void *bytes, int64_t count);
  * all calls have returned. */
 void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *user);
 
+/* Tasks that can fail, on at most `threads` threads: returns the failure of the lowest index that
+ * failed, and begins no index after one. Cancelled like parallel_try. */
+tomos_status parallel_each(int64_t count, int threads,
+	tomos_status (*task)(void *user, int64_t index), void *user, const char *what);
+
 /* Rejects a value of TOMOS_THREADS that is not a number of threads, unless the caller has set the
  * number. */
 tomos_status threads_check(void);

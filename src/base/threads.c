@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/base.h"
@@ -230,20 +231,25 @@ static void loop_end(Loop *loop)
 }
 
 /* Concurrent loops share the workers; a nested loop runs in its caller only. */
-void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
+static void run_threads(int64_t count, int most, void (*task)(void *, int64_t), void *user)
 {
 	Loop loop = {.task = task, .user = user, .count = count, .cancel = cancel_flag};
 	loop.watched = cancel_depth > 0;
 	int threads = tomos_threads();
-	if (count < 2 || threads < 2 || inside) {
+	if (count < 2 || threads < 2 || most < 2 || inside) {
 		run_loop(&loop);
 		return;
 	}
 	pthread_once(&once, watch_forks);
-	loop.most = (int)min64(threads, count) - 1;
+	loop.most = (int)min64(min64(threads, most), count) - 1;
 	loop_begin(&loop, threads - 1);
 	run_loop(&loop);
 	loop_end(&loop);
+}
+
+void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
+{
+	run_threads(count, MAX_THREADS, task, user);
 }
 
 void tomos_cancel_on(const tomos_cancel *flag)
@@ -292,6 +298,53 @@ tomos_status parallel_try(
 	parallel_for(count, task, user);
 	return cancel_end(TOMOS_OK, what);
 }
+
+/* ---- tasks that can fail --------------------------------------------------------------------- */
+
+typedef struct {
+	tomos_status (*task)(void *, int64_t);
+	void *user;
+	_Atomic bool failed;
+	pthread_mutex_t guard; /* of the members below */
+	tomos_status status;
+	int64_t index; /* of the failure */
+	char message[1024];
+} Tasks;
+
+/* Messages belong to threads: that of the failure is copied for the caller. */
+static void keep_failure(Tasks *t, int64_t i, tomos_status status)
+{
+	pthread_mutex_lock(&t->guard);
+	if (!t->failed || i < t->index) {
+		t->index = i;
+		t->status = status;
+		snprintf(t->message, sizeof t->message, "%s", tomos_message());
+	}
+	t->failed = true;
+	pthread_mutex_unlock(&t->guard);
+}
+
+static void try_task(void *user, int64_t i)
+{
+	Tasks *t = user;
+	tomos_status status = t->failed ? TOMOS_OK : t->task(t->user, i);
+	if (status != TOMOS_OK)
+		keep_failure(t, i, status);
+}
+
+tomos_status parallel_each(int64_t count, int threads, tomos_status (*task)(void *, int64_t),
+	void *user, const char *what)
+{
+	Tasks t = {.task = task, .user = user};
+	pthread_mutex_init(&t.guard, NULL);
+	cancel_begin();
+	run_threads(count, threads, try_task, &t);
+	tomos_status status = cancel_end(TOMOS_OK, what);
+	pthread_mutex_destroy(&t.guard);
+	return t.failed ? fail(t.status, "%s", t.message) : status;
+}
+
+/* ---- number of threads ----------------------------------------------------------------------- */
 
 static tomos_status asked_check(void)
 {

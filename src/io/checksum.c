@@ -16,16 +16,12 @@ tomos_status checksums_write(File *file)
 	return status;
 }
 
-static tomos_status check_index(
-	File *file, int64_t index, double expected, float *data, void *stored)
+static tomos_status check_index(File *file, int64_t index, double expected, void *stored)
 {
 	const Extract part = {index, 1, 0, file->shape[1]};
-	int64_t count = file->shape[1] * file->shape[2];
-	TRY(file->format->read(file, &part, data));
-	if (file->element.kind != 'f')
-		element_encode(file->element, data, count, 1, 0, stored);
-	uint32_t sum = checksum_add(
-		0, file->element.kind == 'f' ? data : stored, count * file->element.bytes);
+	TRY(file->format->read(file, &part, tomos_threads(), stored));
+	uint32_t sum =
+		checksum_add(0, stored, file->shape[1] * file->shape[2] * file->element.bytes);
 	if ((double)sum == expected)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
@@ -35,21 +31,16 @@ static tomos_status check_index(
 
 static tomos_status check_all(File *file, const double *sums, const tomos_progress *progress)
 {
-	int64_t count = file->shape[1] * file->shape[2];
-	float *data = NULL;
-	void *stored = NULL;
-	tomos_status status;
-	TRY_OR_DONE(mem_alloc(&data, count, sizeof *data, "a slice"));
-	TRY_OR_DONE(mem_alloc(&stored, count, sizeof(uint16_t), "a slice as stored"));
+	void *stored;
+	tomos_status status = TOMOS_OK;
+	TRY(mem_alloc(&stored, file->shape[1] * file->shape[2], (size_t)file->element.bytes,
+		"a slice as stored"));
 	for (int64_t i = 0; i < file->shape[0]; i++) {
-		TRY_OR_DONE(check_index(file, i, sums[i], data, stored));
-		if (progress && progress->report &&
-			progress->report(progress->user, "verifying", i + 1, file->shape[0], 0))
-			TRY_OR_DONE(fail(TOMOS_CANCELLED, "verifying was cancelled"));
+		TRY_OR_DONE(check_index(file, i, sums[i], stored));
+		TRY_OR_DONE(progress_report(progress, "verifying", i + 1, file->shape[0], 0));
 	}
 done:
 	mem_free(stored);
-	mem_free(data);
 	return status;
 }
 
@@ -58,10 +49,8 @@ tomos_status tomos_file_verify(File *file, const tomos_progress *progress)
 	double *sums;
 	int64_t shape[2];
 	TRY(io_get(file, CHECKSUMS, &sums, shape));
-	bool fits =
-		sums && element_named(file->type, &file->element) &&
-		(file->element.kind == 'u' ? file->element.bytes <= 2
-					   : file->element.kind == 'f' && file->element.bytes == 4);
+	Element e = file->element;
+	bool fits = sums && (e.kind == 'u' ? e.bytes <= 2 : e.kind == 'f' && e.bytes == 4);
 	tomos_status status = TOMOS_OK;
 	if (!fits)
 		status = fail(TOMOS_UNSUPPORTED, "'%s' has no checksums", file->path);

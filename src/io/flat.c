@@ -83,6 +83,50 @@ tomos_status flat_write(
 	return TOMOS_OK;
 }
 
+/* ---- many bytes, by several threads ---------------------------------------------------------- */
+
+/* Bytes of one task: large enough for any disk, small enough to share the work evenly. */
+enum { TASK = 1 << 22 };
+
+typedef struct {
+	const Runs *runs;
+	char *in;
+	const char *out;
+} Transfer;
+
+/* Moves bytes [i * TASK, (i + 1) * TASK) of the memory, which may be in several runs. */
+static tomos_status move_bytes(void *user, int64_t i)
+{
+	const Transfer *t = user;
+	const Runs *r = t->runs;
+	int64_t end = min64((i + 1) * TASK, r->bytes * r->count), step;
+	for (int64_t done = i * TASK; done < end; done += step) {
+		int64_t run = done / r->bytes, within = done % r->bytes;
+		int64_t at = r->at + run * r->stride + within;
+		step = min64(r->bytes - within, end - done);
+		TRY(t->in ? flat_read(r->descriptor, r->path, at, t->in + done, step)
+			  : flat_write(r->descriptor, r->path, at, t->out + done, step));
+	}
+	return TOMOS_OK;
+}
+
+static int64_t count_tasks(const Runs *runs)
+{
+	return (runs->bytes * runs->count + TASK - 1) / TASK;
+}
+
+tomos_status flat_read_runs(const Runs *runs, int threads, void *data)
+{
+	Transfer t = {runs, data, NULL};
+	return parallel_each(count_tasks(runs), threads, move_bytes, &t, "reading");
+}
+
+tomos_status flat_write_runs(const Runs *runs, int threads, const void *data)
+{
+	Transfer t = {runs, NULL, data};
+	return parallel_each(count_tasks(runs), threads, move_bytes, &t, "writing");
+}
+
 tomos_status flat_cut(int descriptor, const char *path, int64_t bytes)
 {
 	if (ftruncate(descriptor, bytes) == 0)

@@ -75,6 +75,26 @@ static tomos_status choose_dataset(File *file, hid_t id, const char *wanted)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* Contiguous numbers as they are in memory are read from the file directly: the library would do it
+ * in one thread. */
+static Plain find_plain(const Hdf5 *own)
+{
+	const Plain none = {.descriptor = -1};
+	hid_t list = H5Dget_create_plist(own->dataset), type = H5Dget_type(own->dataset);
+	hid_t access = H5Fget_access_plist(own->file);
+	void *handle = NULL;
+	bool direct = list >= 0 && type >= 0 && access >= 0 &&
+		      H5Pget_layout(list) == H5D_CONTIGUOUS && H5Pget_external_count(list) == 0 &&
+		      H5Tequal(type, own->memory) > 0 && H5Pget_driver(access) == H5FD_SEC2 &&
+		      H5Fget_vfd_handle(own->file, H5P_DEFAULT, &handle) >= 0;
+	hdf5_drop(access);
+	hdf5_drop(type);
+	hdf5_drop(list);
+	if (!direct)
+		return none;
+	return (Plain){.descriptor = *(int *)handle, .data = (int64_t)H5Dget_offset(own->dataset)};
+}
+
 static tomos_status open_dataset(File *file, Hdf5 *own)
 {
 	Form form;
@@ -93,18 +113,24 @@ static tomos_status open_dataset(File *file, Hdf5 *own)
 		return hdf5_reject(
 			TOMOS_BAD_FILE, file->path, file->dataset, "its shape cannot be read");
 	own->rank = form.rank;
-	file->type = element_name(form.element);
+	file->element = form.element;
+	own->memory = dataset_memory(own->dataset, &file->element);
 	TRY(mem_printf(&where, "'%s', dataset '%s'", file->path, file->dataset));
 	tomos_status status = shape_take(file->shape, form.axes, form.rank, where);
 	mem_free(where);
 	TRY(status);
-	return dataset_check(own->dataset, &form, file->path, file->dataset);
+	TRY(dataset_check(own->dataset, &form, file->path, file->dataset));
+	own->plain = find_plain(own);
+	return TOMOS_OK;
 }
 
 static tomos_status make_own(File *file, Hdf5 **own)
 {
 	TRY(mem_alloc(own, 1, sizeof **own, "an HDF5 file's description"));
-	**own = (Hdf5){.file = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
+	**own = (Hdf5){.file = H5I_INVALID_HID,
+		.dataset = H5I_INVALID_HID,
+		.memory = H5I_INVALID_HID,
+		.plain.descriptor = -1};
 	file->own = *own;
 	return TOMOS_OK;
 }
@@ -153,63 +179,51 @@ static hid_t select_slab(const File *file, const Extract *wanted, hid_t *memory)
 	return space;
 }
 
-/* Values outside the range of float abort the read; HDF5 itself would make them infinite. */
-static H5T_conv_ret_t beyond(
-	H5T_conv_except_t what, hid_t from, hid_t to, void *stored, void *made, void *user)
-{
-	double value = 0;
-	(void)to;
-	(void)made;
-	if (what != H5T_CONV_EXCEPT_RANGE_HI && what != H5T_CONV_EXCEPT_RANGE_LOW)
-		return H5T_CONV_UNHANDLED;
-	if (H5Tequal(from, H5T_NATIVE_DOUBLE) > 0)
-		memcpy(&value, stored, sizeof value);
-	if (isinf(value)) /* the library reports infinity as out of range, too, but only here */
-		return H5T_CONV_UNHANDLED;
-	*(bool *)user = true;
-	return H5T_CONV_ABORT;
-}
-
-static herr_t read_floats(hid_t dataset, hid_t memory, hid_t space, float *data)
-{
-	bool outside = false;
-	hid_t list = H5Pcreate(H5P_DATASET_XFER);
-	herr_t failed = -1;
-	if (list >= 0 && H5Pset_type_conv_cb(list, beyond, &outside) >= 0)
-		failed = H5Dread(dataset, H5T_NATIVE_FLOAT, memory, space, list, data);
-	hdf5_drop(list);
-	if (outside)
-		hdf5_complain("there are values that do not fit float32");
-	return failed;
-}
-
-static tomos_status transfer(const File *file, const Extract *part, float *in, const void *out)
+static tomos_status read_portion(const File *file, const Extract *part, void *stored)
 {
 	const Hdf5 *own = file->own;
 	hid_t memory, space = select_slab(file, part, &memory);
 	herr_t failed = -1;
 	if (space >= 0) {
-		failed = in ? read_floats(own->dataset, memory, space, in)
-			    : H5Dwrite(own->dataset, hdf5_type(file->element), memory, space,
-				      H5P_DEFAULT, out);
+		failed = H5Dread(own->dataset, own->memory, memory, space, H5P_DEFAULT, stored);
 		hdf5_drop(memory);
 		hdf5_drop(space);
 	}
-	if (failed >= 0 && (in || hdf5_landed(hdf5_disk_failure(own->file))))
+	if (failed >= 0)
 		return TOMOS_OK;
 	char what[128], rows[64] = "";
 	if (part->rows < file->shape[1])
 		snprintf(rows, sizeof rows, ", rows %lld to %lld,", (long long)part->row,
 			(long long)(part->row + part->rows - 1));
-	snprintf(what, sizeof what, "indices %lld to %lld%s cannot be %s", (long long)part->first,
-		(long long)(part->first + part->count - 1), rows, in ? "read" : "written");
-	return hdf5_reject(in ? TOMOS_BAD_FILE : TOMOS_IO, file->path, file->dataset, what);
+	snprintf(what, sizeof what, "indices %lld to %lld%s cannot be read", (long long)part->first,
+		(long long)(part->first + part->count - 1), rows);
+	return hdf5_reject(TOMOS_BAD_FILE, file->path, file->dataset, what);
 }
 
-static tomos_status hdf5_read(File *file, const Extract *part, float *data)
+/* Numbers read by one call of the library: a fraction of a second, so that cancelling takes effect
+ * soon. */
+enum { PORTION = 1 << 24 };
+
+static tomos_status read_library(const File *file, const Extract *part, char *stored)
 {
-	Quiet quiet = hdf5_enter();
-	return hdf5_leave(quiet, transfer(file, part, data, NULL));
+	int64_t index = part->rows * file->shape[2], most = max64(1, PORTION / index);
+	for (int64_t done = 0; done < part->count; done += most) {
+		const Extract some = {
+			part->first + done, min64(most, part->count - done), part->row, part->rows};
+		TRY(cancel_check("reading"));
+		Quiet quiet = hdf5_enter();
+		TRY(hdf5_leave(quiet,
+			read_portion(file, &some, stored + done * index * file->element.bytes)));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status hdf5_read(File *file, const Extract *part, int threads, void *stored)
+{
+	const Hdf5 *own = file->own;
+	if (own->plain.descriptor >= 0)
+		return plain_read(file, &own->plain, part, threads, stored);
+	return read_library(file, part, stored);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -245,13 +259,24 @@ static bool open_again(const File *file, Hdf5 *own, hid_t access)
 	return own->dataset >= 0;
 }
 
+/* Where uncompressed data are: allocated when the dataset was created. */
+static bool find_data(const File *file, Hdf5 *own)
+{
+	const int64_t *n = file->shape;
+	hsize_t bytes = (hsize_t)(n[0] * n[1] * n[2] * file->element.bytes);
+	haddr_t at = H5Dget_offset(own->dataset);
+	own->plain = (Plain){.descriptor = hdf5_disk_descriptor(own->file), .data = (int64_t)at};
+	return own->pack || (at != HADDR_UNDEF && own->plain.descriptor >= 0 &&
+				    H5Dget_storage_size(own->dataset) == bytes);
+}
+
 static tomos_status create_locked(File *file, Hdf5 *own)
 {
 	hid_t access = hdf5_access(true);
 	own->rank = 3;
 	bool made = file->continued ? open_again(file, own, access) : create_new(file, own, access);
 	hdf5_drop(access);
-	if (!hdf5_landed(hdf5_disk_failure(own->file)) || !made)
+	if (!hdf5_landed(hdf5_disk_failure(own->file)) || !made || !find_data(file, own))
 		return hdf5_reject(TOMOS_IO, file->path, NULL,
 			file->continued ? "what was begun cannot be opened" : "cannot be created");
 	return TOMOS_OK;
@@ -268,21 +293,21 @@ static tomos_status hdf5_create(File *file)
 	return hdf5_leave(quiet, create_locked(file, own));
 }
 
-static tomos_status hdf5_write(File *file, int64_t first, int64_t count, const void *data)
+static tomos_status hdf5_write(
+	File *file, int64_t first, int64_t count, int threads, const void *stored)
 {
 	const Hdf5 *own = file->own;
-	const Extract part = {first, count, 0, file->shape[1]};
-	if (own->pack)
-		return pack_write(file, first, count, data);
-	Quiet quiet = hdf5_enter();
-	return hdf5_leave(quiet, transfer(file, &part, NULL, data));
+	return own->pack ? pack_write(file, first, count, threads, stored)
+			 : plain_write(file, &own->plain, first, count, threads, stored);
 }
 
 static bool close_locked(Hdf5 *own)
 {
 	bool closed = own->dataset < 0 || H5Dclose(own->dataset) >= 0;
 	closed &= own->file < 0 || hdf5_landed(hdf5_disk_close(own->file));
-	own->dataset = own->file = H5I_INVALID_HID;
+	hdf5_drop(own->memory);
+	own->dataset = own->file = own->memory = H5I_INVALID_HID;
+	own->plain.descriptor = -1; /* it was the library's */
 	return closed;
 }
 
@@ -296,7 +321,7 @@ static tomos_status hdf5_seal(File *file)
 	bool closed = H5Fflush(own->file, H5F_SCOPE_LOCAL) >= 0;
 	closed &= close_locked(own);
 	hid_t access = hdf5_access(true);
-	if (!closed || !open_again(file, own, access))
+	if (!closed || !open_again(file, own, access) || !find_data(file, own))
 		status = hdf5_reject(TOMOS_IO, file->path, NULL, "cannot be written");
 	hdf5_drop(access);
 	return hdf5_leave(quiet, status);
@@ -305,23 +330,8 @@ static tomos_status hdf5_seal(File *file)
 static tomos_status hdf5_read_back(File *file, int64_t index, void *stored)
 {
 	const Hdf5 *own = file->own;
-	const Extract part = {index, 1, 0, file->shape[1]};
-	hid_t memory;
-	herr_t failed = -1;
-	if (own->pack)
-		return pack_read_back(file, index, stored);
-	Quiet quiet = hdf5_enter();
-	hid_t space = select_slab(file, &part, &memory);
-	if (space >= 0) {
-		failed = H5Dread(
-			own->dataset, hdf5_type(file->element), memory, space, H5P_DEFAULT, stored);
-		hdf5_drop(memory);
-		hdf5_drop(space);
-	}
-	return hdf5_leave(quiet, failed >= 0
-					 ? TOMOS_OK
-					 : hdf5_reject(TOMOS_BAD_FILE, file->path, file->dataset,
-						   "what was written cannot be read"));
+	return own->pack ? pack_read_back(file, index, stored)
+			 : plain_read_back(file, &own->plain, index, stored);
 }
 
 /* The range of bytes of a contiguous dataset; [0, 0) if it has none. */

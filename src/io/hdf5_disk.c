@@ -179,6 +179,14 @@ int hdf5_disk_failure(hid_t file)
 	return ((const Disk *)handle)->failure;
 }
 
+int hdf5_disk_descriptor(hid_t file)
+{
+	void *handle;
+	return H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) < 0
+		       ? -1
+		       : ((const Disk *)handle)->descriptor;
+}
+
 int hdf5_disk_close(hid_t file)
 {
 	failure_at_close = 0;

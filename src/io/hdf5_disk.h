@@ -12,6 +12,7 @@
 bool hdf5_disk_use(hid_t access_list);
 /* errno of the first failure, or 0. */
 int hdf5_disk_failure(hid_t file);
+int hdf5_disk_descriptor(hid_t file); /* -1: none */
 /* Closes the file; errno of its first failure, or 0. */
 int hdf5_disk_close(hid_t file);
 

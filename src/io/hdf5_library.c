@@ -112,15 +112,6 @@ hid_t hdf5_access(bool create)
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-hid_t hdf5_type(Element element)
-{
-	if (element.kind == 'f')
-		return element.bytes == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
-	if (element.kind == 'u')
-		return element.bytes == 1 ? H5T_NATIVE_UINT8 : H5T_NATIVE_UINT16;
-	return element.bytes == 4 ? H5T_NATIVE_INT32 : H5T_NATIVE_INT64;
-}
-
 bool hdf5_attribute(hid_t object, const char *name, const char *text)
 {
 	hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);

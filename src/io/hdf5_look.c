@@ -75,21 +75,6 @@ bool hdf5_has(hid_t file, const char *name)
 
 /* ---- contents of a dataset ------------------------------------------------------------------- */
 
-bool dataset_element(hid_t dataset, Element *element)
-{
-	hid_t type = H5Dget_type(dataset);
-	if (type < 0)
-		return false;
-	H5T_class_t class = H5Tget_class(type);
-	size_t bytes = H5Tget_size(type);
-	bool plain = (class == H5T_INTEGER || class == H5T_FLOAT) && bytes <= 8 &&
-		     H5Tget_precision(type) == 8 * bytes;
-	char kind = class == H5T_FLOAT ? 'f' : H5Tget_sign(type) == H5T_SGN_NONE ? 'u' : 'i';
-	*element = (Element){kind, plain ? (int)bytes : 0, false};
-	hdf5_drop(type);
-	return element_name(*element) != NULL;
-}
-
 bool dataset_axes(hid_t dataset, Form *form)
 {
 	hsize_t sizes[H5S_MAX_RANK];

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,7 +35,8 @@ struct Pack {
 	int64_t end;                   /* of the complete chunks in that file */
 	int64_t rows, per_slice, size; /* rows and bytes of a chunk, chunks per slice */
 	Place *places;
-	unsigned char *shuffled, *packed;
+	unsigned char *shuffled, *packed; /* for one chunk, when chunks are read back */
+	pthread_mutex_t lock;             /* of `end`, `places` and the chunk file */
 };
 
 /* ---- the chunk file -------------------------------------------------------------------------- */
@@ -75,6 +77,7 @@ tomos_status pack_open(const File *file, Pack **pack)
 	TRY(mem_zeroed(&p, 1, sizeof *p, "the chunks of an HDF5 file"));
 	*pack = p;
 	p->descriptor = -1;
+	pthread_mutex_init(&p->lock, NULL);
 	p->rows = (int64_t)hdf5_chunk_rows((hsize_t)file->shape[1], (hsize_t)row);
 	p->per_slice = (file->shape[1] + p->rows - 1) / p->rows;
 	p->size = p->rows * row;
@@ -94,17 +97,19 @@ void pack_close(Pack *p)
 	mem_free(p->places);
 	mem_free(p->shuffled);
 	mem_free(p->packed);
+	pthread_mutex_destroy(&p->lock);
 	mem_free(p);
 }
 
 /* ---- compression ----------------------------------------------------------------------------- */
 
 /* Shuffle filter: byte k of all numbers, for every k; bytes beyond the edge of the array are 0. */
-static void shuffle(Pack *p, const unsigned char *from, int64_t bytes, int size)
+static void shuffle(
+	const Pack *p, const unsigned char *from, int64_t bytes, int size, unsigned char *shuffled)
 {
 	int64_t all = p->size / size, count = bytes / size;
 	for (int k = 0; k < size; k++) {
-		unsigned char *to = p->shuffled + k * all;
+		unsigned char *to = shuffled + k * all;
 		for (int64_t i = 0; i < count; i++)
 			to[i] = from[i * size + k];
 		memset(to + count, 0, (size_t)(all - count));
@@ -124,44 +129,96 @@ static tomos_status put_chunk(const File *file, int64_t number, const void *byte
 	return put ? TOMOS_OK : hdf5_reject(TOMOS_IO, file->path, file->dataset, what);
 }
 
-static tomos_status keep_chunk(const File *file, Pack *p, int64_t number, int64_t bytes)
+static tomos_status keep_chunk(
+	const File *file, Pack *p, int64_t number, const void *packed, int64_t bytes)
 {
 	Head head = {.number = number, .bytes = bytes};
 	int64_t at = p->end + (int64_t)sizeof head;
 	memcpy(head.mark, mark, sizeof mark);
-	head.crc = checksum_add(0, p->packed, bytes);
+	head.crc = checksum_add(0, packed, bytes);
 	TRY(flat_write(p->descriptor, file->path, p->end, &head, sizeof head));
-	TRY(flat_write(p->descriptor, file->path, at, p->packed, bytes));
+	TRY(flat_write(p->descriptor, file->path, at, packed, bytes));
 	p->places[number] = (Place){at, bytes, head.crc};
 	p->end = at + bytes;
 	return TOMOS_OK;
 }
 
-static tomos_status pack_chunk(const File *file, int64_t number, const unsigned char *slice)
+/* Chunks that are compressed at the same time, each with memory for the shuffled and the packed
+ * bytes, and then written in their order. */
+typedef struct {
+	const File *file;
+	const Pack *pack;
+	const unsigned char *stored; /* of the first slice of the call */
+	int64_t first, done;         /* the first slice; chunks written before */
+	int64_t room;                /* bytes per chunk in `memory` */
+	unsigned char *memory;
+	int64_t *bytes; /* of each packed chunk */
+} Packing;
+
+static tomos_status pack_chunk(void *user, int64_t i)
 {
-	const Hdf5 *own = file->own;
-	Pack *p = own->pack;
-	int64_t first = number % p->per_slice * p->rows, row = p->size / p->rows;
-	int64_t bytes = min64(p->rows, file->shape[1] - first) * row;
+	const Packing *b = user;
+	const File *file = b->file;
+	const Pack *p = b->pack;
+	int64_t number = b->done + i, row = p->size / p->rows;
+	int64_t first = number % p->per_slice * p->rows;
+	const unsigned char *from =
+		b->stored + (number / p->per_slice * file->shape[1] + first) * row;
+	unsigned char *shuffled = b->memory + i * b->room;
 	uLongf packed = compressBound((uLong)p->size);
-	shuffle(p, slice + first * row, bytes, file->element.bytes);
-	if (compress2(p->packed, &packed, p->shuffled, (uLong)p->size, file->compress) != Z_OK)
+	shuffle(p, from, min64(p->rows, file->shape[1] - first) * row, file->element.bytes,
+		shuffled);
+	if (compress2(shuffled + p->size, &packed, shuffled, (uLong)p->size, file->compress) !=
+		Z_OK)
 		return fail(TOMOS_NO_MEMORY, "no memory to compress '%s'", file->path);
-	if (p->descriptor >= 0)
-		return keep_chunk(file, p, number, (int64_t)packed);
-	Quiet quiet = hdf5_enter();
-	return hdf5_leave(quiet, put_chunk(file, number, p->packed, (int64_t)packed));
+	b->bytes[i] = (int64_t)packed;
+	return TOMOS_OK;
 }
 
-tomos_status pack_write(const File *file, int64_t first, int64_t count, const void *data)
+static tomos_status put_packed(const Packing *b, int64_t i)
+{
+	const Hdf5 *own = b->file->own;
+	Pack *p = own->pack;
+	const unsigned char *packed = b->memory + i * b->room + p->size;
+	int64_t number = b->first * p->per_slice + b->done + i;
+	tomos_status status;
+	if (p->descriptor >= 0) {
+		pthread_mutex_lock(&p->lock);
+		status = keep_chunk(b->file, p, number, packed, b->bytes[i]);
+		pthread_mutex_unlock(&p->lock);
+		return status;
+	}
+	Quiet quiet = hdf5_enter();
+	return hdf5_leave(quiet, put_chunk(b->file, number, packed, b->bytes[i]));
+}
+
+static tomos_status pack_all(Packing *b, int64_t count, int64_t most, int threads)
+{
+	for (; b->done < count; b->done += most) {
+		int64_t now = min64(most, count - b->done);
+		TRY(parallel_each(now, threads, pack_chunk, b, "writing"));
+		for (int64_t i = 0; i < now; i++)
+			TRY(put_packed(b, i));
+	}
+	return TOMOS_OK;
+}
+
+tomos_status pack_write(
+	const File *file, int64_t first, int64_t count, int threads, const void *stored)
 {
 	const Hdf5 *own = file->own;
-	int64_t per_slice = own->pack->per_slice;
-	int64_t slice = file->shape[1] * file->shape[2] * file->element.bytes;
-	for (int64_t i = 0; i < count * per_slice; i++)
-		TRY(pack_chunk(file, first * per_slice + i,
-			(const unsigned char *)data + i / per_slice * slice));
-	return TOMOS_OK;
+	const Pack *p = own->pack;
+	int64_t most = min64(count * p->per_slice, max64(1, threads));
+	Packing b = {.file = file, .pack = p, .stored = stored, .first = first};
+	b.room = p->size + (int64_t)compressBound((uLong)p->size);
+	tomos_status status;
+	TRY_OR_DONE(mem_alloc(&b.memory, most, (size_t)b.room, "chunks to be packed"));
+	TRY_OR_DONE(mem_alloc(&b.bytes, most, sizeof *b.bytes, "sizes of chunks"));
+	TRY_OR_DONE(pack_all(&b, count * p->per_slice, most, threads));
+done:
+	mem_free(b.bytes);
+	mem_free(b.memory);
+	return status;
 }
 
 /* ---- all chunks into the HDF5 file ----------------------------------------------------------- */

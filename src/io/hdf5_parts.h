@@ -10,8 +10,10 @@ typedef struct Pack Pack;
 
 typedef struct {
 	hid_t file, dataset;
-	Pack *pack; /* compressed data being written; NULL: none */
-	int rank;   /* of the dataset as stored */
+	hid_t memory; /* reading: the type of the numbers in memory, that of `File.element` */
+	Pack *pack;   /* compressed data being written; NULL: none */
+	int rank;     /* of the dataset as stored */
+	Plain plain;  /* contiguous data, not through the library; descriptor -1: none */
 } Hdf5;
 
 /* ---- serialised access to the library, without its printing ---------------------------------- */
@@ -43,6 +45,9 @@ typedef struct {
 } Form;
 
 bool dataset_element(hid_t dataset, Element *element);
+/* A type in memory for the numbers of a dataset: as they are stored, or if that is no standard type
+ * what the library converts them to, which is then *element. */
+hid_t dataset_memory(hid_t dataset, Element *element);
 bool dataset_axes(hid_t dataset, Form *form);
 tomos_status dataset_check(hid_t dataset, const Form *form, const char *path, const char *name);
 /* The file that is read, the current nesting depth of virtual datasets, and the number of sources
@@ -79,7 +84,8 @@ hsize_t hdf5_chunk_rows(hsize_t rows, hsize_t row_bytes);
 
 /* *pack must be closed also after a failure. */
 tomos_status pack_open(const File *file, Pack **pack);
-tomos_status pack_write(const File *file, int64_t first, int64_t count, const void *data);
+tomos_status pack_write(
+	const File *file, int64_t first, int64_t count, int threads, const void *stored);
 /* Whether the data are in a separate chunk file; moves them into the dataset. Called with the
  * lock. */
 bool pack_waits(const Pack *pack);

@@ -1,4 +1,4 @@
-/* Opening, creating, reading and writing: the parts common to all formats. */
+/* Opening, creating and committing: the parts common to all formats. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,10 +6,6 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include "io/io.h"
-
-/* Elements read or written per step: a fraction of a second, so that cancelling takes effect
- * soon. */
-enum { PORTION = 1 << 24 };
 
 OPTION_VALUES(file_values, TOMOS_FILE_OPTIONS);
 
@@ -32,6 +28,7 @@ static tomos_status file_make(File **file, File **made, const char *path,
 	TRY(options_take(options, given, "file"));
 	TRY(mem_zeroed(made, 1, sizeof **made, "a file's description"));
 	(*made)->content = TOMOS_UNKNOWN;
+	(*made)->grain = 1;
 	tomos_status status = mem_text(&(*made)->path, path);
 	if (status != TOMOS_OK)
 		tomos_file_close(*made);
@@ -58,6 +55,7 @@ static tomos_status open_into(File *file, const tomos_file_options *options)
 		TRY(mem_text(&file->dataset, ""));
 	if (file->bare)
 		return TOMOS_OK;
+	file->type = element_name(file->element);
 	TRY(shape_count(file->shape, &count));
 	return scale_read(file);
 }
@@ -231,9 +229,9 @@ void tomos_file_close(File *file)
 	mem_free(file);
 }
 
-/* ---- reading and writing --------------------------------------------------------------------- */
+/* ---- checks and the commit ------------------------------------------------------------------- */
 
-static tomos_status check_range(const File *file, int64_t first, int64_t count, const float *data)
+tomos_status io_check_range(const File *file, int64_t first, int64_t count, const void *data)
 {
 	if (!data)
 		return fail(TOMOS_BAD_VALUE, "'%s': there is no memory to read to or write from",
@@ -245,47 +243,7 @@ static tomos_status check_range(const File *file, int64_t first, int64_t count, 
 	return TOMOS_OK;
 }
 
-/* Number of indices of the first axis read or written per call of the format. */
-static int64_t portion(const File *file, int64_t rows)
-{
-	return max64(1, PORTION / max64(1, rows * file->shape[2]));
-}
-
-static tomos_status read_portions(File *file, const Extract *part, float *data)
-{
-	int64_t most = portion(file, part->rows);
-	for (int64_t at = 0; at < part->count; at += most) {
-		const Extract some = {
-			part->first + at, min64(most, part->count - at), part->row, part->rows};
-		TRY(cancel_check("reading"));
-		TRY(file->format->read(file, &some, data + at * part->rows * file->shape[2]));
-	}
-	return TOMOS_OK;
-}
-
-tomos_status io_read(File *file, const Extract *part, float *data)
-{
-	if (file->temporary)
-		return fail(
-			TOMOS_BAD_VALUE, "'%s' is open for writing and cannot be read", file->path);
-	TRY(check_range(file, part->first, part->count, data));
-	if (part->row < 0 || part->rows < 1 || part->row > file->shape[1] - part->rows)
-		return fail(TOMOS_BAD_VALUE, "'%s': %lld rows from row %lld, of %lld", file->path,
-			(long long)part->rows, (long long)part->row, (long long)file->shape[1]);
-	TRY(read_portions(file, part, data));
-	if (file->scale != 1 || file->offset != 0)
-		for (int64_t i = 0; i < part->count * part->rows * file->shape[2]; i++)
-			data[i] = (float)(file->offset + file->scale * (double)data[i]);
-	return TOMOS_OK;
-}
-
-tomos_status tomos_file_read(File *file, int64_t first, int64_t count, float *data)
-{
-	const Extract part = {first, count, 0, file->shape[1]};
-	return io_read(file, &part, data);
-}
-
-static tomos_status check_writable(const File *file)
+tomos_status io_check_writable(const File *file)
 {
 	if (!file->temporary || file->committed)
 		return fail(TOMOS_BAD_VALUE, "'%s' is %s and cannot be written to", file->path,
@@ -293,69 +251,9 @@ static tomos_status check_writable(const File *file)
 	return TOMOS_OK;
 }
 
-typedef struct {
-	const char *stored;
-	int64_t bytes; /* of one index */
-	uint32_t *sums;
-} Summing;
-
-static void sum_one(void *user, int64_t i)
-{
-	const Summing *s = user;
-	s->sums[i] = checksum_add(0, s->stored + i * s->bytes, s->bytes);
-}
-
-static tomos_status write_portion(File *file, int64_t first, int64_t count, const void *stored)
-{
-	Summing s = {stored, file->shape[1] * file->shape[2] * file->element.bytes,
-		file->checksums + first};
-	TRY(cancel_check("writing"));
-	if (file->kept || file->format == &format_hdf5) /* only HDF5 files store them */
-		parallel_for(count, sum_one, &s);
-	return file->format->write(file, first, count, stored);
-}
-
-static tomos_status write_stored(File *file, int64_t first, int64_t count, const void *stored)
-{
-	int64_t bytes = file->shape[1] * file->shape[2] * file->element.bytes;
-	int64_t most = portion(file, file->shape[1]);
-	for (int64_t at = 0; at < count; at += most)
-		TRY(write_portion(file, first + at, min64(most, count - at),
-			(const char *)stored + at * bytes));
-	return TOMOS_OK;
-}
-
-/* Slice by slice, which limits the memory for encoded numbers. */
-static tomos_status write_encoded(File *file, int64_t first, int64_t count, const float *data)
-{
-	int64_t slab = file->shape[1] * file->shape[2];
-	void *stored;
-	TRY(mem_alloc(&stored, slab, (size_t)file->element.bytes, "a slice as stored"));
-	tomos_status status = TOMOS_OK;
-	for (int64_t i = 0; i < count && status == TOMOS_OK; i++) {
-		element_encode(
-			file->element, data + i * slab, slab, file->scale, file->offset, stored);
-		status = write_stored(file, first + i, 1, stored);
-	}
-	mem_free(stored);
-	return status;
-}
-
-tomos_status tomos_file_write(File *file, int64_t first, int64_t count, const float *data)
-{
-	TRY(check_writable(file));
-	TRY(check_range(file, first, count, data));
-	/* After a failed write the slab counts as not written. */
-	memset(file->written + first, 0, (size_t)count);
-	TRY((file->element.kind == 'f' ? write_stored(file, first, count, data)
-				       : write_encoded(file, first, count, data)));
-	memset(file->written + first, 1, (size_t)count);
-	return TOMOS_OK;
-}
-
 tomos_status tomos_file_commit(File *file)
 {
-	TRY(check_writable(file));
+	TRY(io_check_writable(file));
 	const unsigned char *gap = memchr(file->written, 0, (size_t)file->shape[0]);
 	if (gap)
 		return fail(TOMOS_BAD_VALUE,
@@ -379,7 +277,7 @@ tomos_status io_get(const File *file, const char *name, double **values, int64_t
 
 tomos_status io_put_text(File *file, const char *name, const char *text)
 {
-	TRY(check_writable(file));
+	TRY(io_check_writable(file));
 	return file->format->put_text ? file->format->put_text(file, name, text) : TOMOS_OK;
 }
 
@@ -397,6 +295,6 @@ tomos_status io_names(const File *file, const char *group, char **names)
 
 tomos_status io_put(File *file, const char *name, const double *values, const int64_t shape[2])
 {
-	TRY(check_writable(file));
+	TRY(io_check_writable(file));
 	return file->format->put ? file->format->put(file, name, values, shape) : TOMOS_OK;
 }

@@ -23,7 +23,7 @@ struct tomos_file {
 	char *temporary;        /* name of the file under construction; NULL when reading */
 	char *dataset;          /* HDF5: path of the data, otherwise "" */
 	const char *type;       /* "float32", "uint16", ... */
-	Element element;        /* writing: how numbers are stored */
+	Element element;        /* how numbers are stored */
 	double scale, offset;   /* value = offset + scale * stored number */
 	uint32_t *checksums;    /* writing: of the stored bytes of each index of the first axis */
 	unsigned char *written; /* one per index of the first axis; NULL when reading */
@@ -33,6 +33,7 @@ struct tomos_file {
 	bool bare;           /* opened by io_look: without data */
 	bool continued;      /* `temporary` exists, from an interrupted run */
 	bool kept;           /* closing without commit leaves the temporary file */
+	int64_t grain;       /* reading: indices of the first axis that are unpacked together */
 	int64_t first_index; /* TIFF folders: number of the first file */
 	int compress;        /* HDF5: 0, or deflate level */
 	void *own;
@@ -60,10 +61,14 @@ struct Format {
 	const char *endings; /* "h5|hdf5|..." for writing */
 	/* `head` holds the first bytes of a file; it is NULL for a directory. */
 	bool (*probe)(const unsigned char *head, size_t length);
+	/* Sets the shape and the element. */
 	tomos_status (*open)(File *file, const tomos_file_options *options);
-	tomos_status (*read)(File *file, const Extract *part, float *data);
+	/* Both in the type of `file->element`, on at most `threads` threads. Different indices may
+	 * be written at the same time. */
+	tomos_status (*read)(File *file, const Extract *part, int threads, void *stored);
 	tomos_status (*create)(File *file);
-	tomos_status (*write)(File *file, int64_t first, int64_t count, const void *data);
+	tomos_status (*write)(
+		File *file, int64_t first, int64_t count, int threads, const void *stored);
 	tomos_status (*finish)(File *file); /* completes the file under its temporary name */
 	void (*close)(File *file);
 	/* For resumable files: `seal` completes everything but the data, `sync` writes out what is
@@ -100,8 +105,14 @@ tomos_status io_put(File *file, const char *name, const double *values, const in
 tomos_status io_put_text(File *file, const char *name, const char *text);
 tomos_status io_text(const File *file, const char *name, char **text);
 tomos_status io_names(const File *file, const char *group, char **names);
-/* Reads a part of the first two axes, all of the third. */
+/* Reads a part of the first two axes, all of the third: as floats, or in the type of
+ * `file->element`, without scale and offset, on at most `threads` threads. */
 tomos_status io_read(File *file, const Extract *part, float *data);
+tomos_status io_read_stored(File *file, const Extract *part, int threads, void *stored);
+/* Writes numbers of the type of `file->element`. Several threads may write different indices of one
+ * file at the same time, also with tomos_file_write. */
+tomos_status io_write_stored(
+	File *file, int64_t first, int64_t count, int threads, const void *stored);
 /* Opens a file without its data, for io_get, io_text and io_names only. */
 tomos_status io_look(File **file, const char *path);
 bool io_is_directory(const char *path);
@@ -142,6 +153,9 @@ tomos_status io_frame(File *file, Frame *frame);
 tomos_status io_frame_check(const char *temporary, const Frame *frame);
 /* Lists every file that the open one reads from. */
 tomos_status io_sources(const File *file, TakePath take, void *user);
+
+tomos_status io_check_range(const File *file, int64_t first, int64_t count, const void *data);
+tomos_status io_check_writable(const File *file);
 
 /* ---- for the formats ------------------------------------------------------------------------- */
 
@@ -184,6 +198,14 @@ tomos_status file_descriptor(const File *file, int *descriptor);
 tomos_status flat_read(int descriptor, const char *path, int64_t at, void *data, int64_t bytes);
 tomos_status flat_write(
 	int descriptor, const char *path, int64_t at, const void *data, int64_t bytes);
+/* Runs of `bytes` bytes, `stride` apart in the file, which follow each other in memory. */
+typedef struct {
+	int descriptor;
+	const char *path;
+	int64_t at, stride, bytes, count;
+} Runs;
+tomos_status flat_read_runs(const Runs *runs, int threads, void *data);
+tomos_status flat_write_runs(const Runs *runs, int threads, const void *data);
 tomos_status flat_cut(int descriptor, const char *path, int64_t bytes);
 tomos_status flat_close(int *descriptor, const char *path); /* -1: already closed */
 
@@ -191,22 +213,23 @@ tomos_status flat_close(int *descriptor, const char *path); /* -1: already close
 typedef struct {
 	int descriptor;
 	int64_t size, data; /* of the file; offset of the numbers */
-	Element element;
-	bool fortran; /* the first axis varies fastest */
+	bool fortran;       /* the first axis varies fastest */
 } Plain;
 /* Rejects a file whose size does not match its shape. */
-tomos_status plain_check(const Plain *plain, const File *file, const char *path);
-tomos_status plain_read(const File *file, const Plain *plain, const Extract *part, float *data);
-tomos_status plain_write(
-	const File *file, const Plain *plain, int64_t first, int64_t count, const void *data);
+tomos_status plain_check(const Plain *plain, File *file, const char *path);
+tomos_status plain_read(
+	const File *file, const Plain *plain, const Extract *part, int threads, void *stored);
+tomos_status plain_write(const File *file, const Plain *plain, int64_t first, int64_t count,
+	int threads, const void *stored);
 tomos_status plain_read_back(const File *file, const Plain *plain, int64_t index, void *stored);
 /* Truncates the file after the data, where an earlier process may have written more, and closes
  * it. */
 tomos_status plain_finish(const File *file, Plain *plain);
 
 /* Functions of a format whose `own` is a Plain. */
-tomos_status plain_file_read(File *file, const Extract *part, float *data);
-tomos_status plain_file_write(File *file, int64_t first, int64_t count, const void *data);
+tomos_status plain_file_read(File *file, const Extract *part, int threads, void *stored);
+tomos_status plain_file_write(
+	File *file, int64_t first, int64_t count, int threads, const void *stored);
 tomos_status plain_file_finish(File *file);
 tomos_status plain_file_read_back(File *file, int64_t index, void *stored);
 void plain_file_close(File *file);

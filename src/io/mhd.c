@@ -261,9 +261,8 @@ static tomos_status open_header(File *file, Mhd *mhd, Header *h)
 	mem_free(where);
 	TRY(status);
 	bool native = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-	mhd->plain.element = h->element;
-	mhd->plain.element.swapped = h->big != native && h->element.bytes > 1;
-	file->type = element_name(h->element);
+	file->element = h->element;
+	file->element.swapped = h->big != native && h->element.bytes > 1;
 	take_grid(mhd, h);
 	return open_data(file, mhd, h);
 }
@@ -288,10 +287,10 @@ static tomos_status mhd_open(File *file, const tomos_file_options *options)
 	return status;
 }
 
-static tomos_status mhd_read(File *file, const Extract *part, float *data)
+static tomos_status mhd_read(File *file, const Extract *part, int threads, void *stored)
 {
 	const Mhd *mhd = file->own;
-	return plain_read(file, &mhd->plain, part, data);
+	return plain_read(file, &mhd->plain, part, threads, stored);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -388,14 +387,14 @@ static tomos_status mhd_create(File *file)
 	Mhd *mhd;
 	size_t length = strlen(file->path);
 	TRY(mhd_new(file, &mhd));
-	mhd->plain.element = file->element;
 	if (strcasecmp(file->path + length - 4, ".mhd") == 0)
 		return create_data(file, mhd);
 	mhd->plain.data = HEADER;
 	return file_descriptor(file, &mhd->plain.descriptor);
 }
 
-static tomos_status mhd_write(File *file, int64_t first, int64_t count, const void *data)
+static tomos_status mhd_write(
+	File *file, int64_t first, int64_t count, int threads, const void *stored)
 {
 	const Mhd *mhd = file->own;
 	if (mhd->published) /* complete data of an earlier run, or a foreign file */
@@ -403,7 +402,7 @@ static tomos_status mhd_write(File *file, int64_t first, int64_t count, const vo
 			"'%s': index %lld is not done, but its data are in '%s' already; run "
 			"without resume",
 			file->path, (long long)first, mhd->data_path);
-	return plain_write(file, &mhd->plain, first, count, data);
+	return plain_write(file, &mhd->plain, first, count, threads, stored);
 }
 
 static tomos_status mhd_seal(File *file)

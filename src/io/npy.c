@@ -223,8 +223,7 @@ static tomos_status npy_open(File *file, const tomos_file_options *options)
 	npy->descriptor = -1;
 	TRY(flat_open(&npy->descriptor, &npy->size, file->path));
 	TRY(read_header(npy, &h));
-	TRY(take_element(&npy->element, &h));
-	file->type = element_name(npy->element);
+	TRY(take_element(&file->element, &h));
 	TRY(mem_printf(&where, "'%s'", file->path));
 	tomos_status status = shape_take(file->shape, h.axes, h.rank, where);
 	mem_free(where);
@@ -263,7 +262,6 @@ static tomos_status npy_create(File *file)
 	Plain *npy;
 	TRY(mem_zeroed(&npy, 1, sizeof *npy, "an npy file's description"));
 	file->own = npy;
-	npy->element = file->element;
 	TRY(file_descriptor(file, &npy->descriptor));
 	return write_header(npy, file);
 }

@@ -171,12 +171,11 @@ static tomos_status open_array(File *file, Npz *own, const Entry *e)
 	tomos_status status = shape_take(file->shape, form.axes, form.rank, where);
 	mem_free(where);
 	TRY(status);
-	file->type = element_name(form.element);
+	file->element = form.element;
 	TRY(zip_locate(&own->archive, e, &start));
 	own->plain = (Plain){.descriptor = own->archive.descriptor,
 		.size = e->method == ZIP_STORED ? start + e->size : e->size,
 		.data = e->method == ZIP_STORED ? start + form.data : form.data,
-		.element = form.element,
 		.fortran = form.fortran};
 	TRY(plain_check(&own->plain, file, file->path));
 	return e->method == ZIP_STORED ? TOMOS_OK : unpack(own, e, file->path);
@@ -196,10 +195,10 @@ static tomos_status npz_open(File *file, const tomos_file_options *options)
 	return open_array(file, own, &e);
 }
 
-static tomos_status npz_part(File *file, const Extract *part, float *data)
+static tomos_status npz_part(File *file, const Extract *part, int threads, void *stored)
 {
 	const Npz *own = file->own;
-	return plain_read(file, &own->plain, part, data);
+	return plain_read(file, &own->plain, part, threads, stored);
 }
 
 static void npz_close(File *file)

@@ -26,16 +26,15 @@ static tomos_status take_layout(File *file, Plain *raw, const char *text)
 		type, &skip, order);
 	bool big = strcmp(order, "big") == 0, native = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 	if (got < 4 || skip < 0 || (got == 6 && !big && strcmp(order, "little") != 0) ||
-		!element_named(type, &raw->element))
+		!element_named(type, &file->element))
 		return reject(file, text);
-	raw->element.swapped = big != native && raw->element.bytes > 1;
+	file->element.swapped = big != native && file->element.bytes > 1;
 	raw->data = skip;
 	const int64_t shape[3] = {axes[0], axes[1], axes[2]};
 	int64_t count;
 	if (shape_count(shape, &count) != TOMOS_OK)
 		return reject(file, text);
 	memcpy(file->shape, shape, sizeof shape);
-	file->type = element_name(raw->element);
 	return TOMOS_OK;
 }
 
@@ -60,7 +59,6 @@ static tomos_status raw_create(File *file)
 {
 	Plain *raw;
 	TRY(raw_new(file, &raw));
-	raw->element = file->element;
 	return file_descriptor(file, &raw->descriptor);
 }
 

@@ -86,6 +86,7 @@ static tomos_status open_pages(File *file, Tiff *own)
 			return tiff_reject(file->path, own->count, "cannot be read");
 		TRY(page_describe(own->tiff, file->path, own->count, &next));
 		TRY(page_same(&own->page, &next, file->path, own->count));
+		own->page.packed |= next.packed;
 		TRY(remember_page(own, &room, TIFFCurrentDirOffset(own->tiff)));
 	}
 	TRY(check_last(own->tiff, file->path, own->count - 1));
@@ -95,14 +96,15 @@ static tomos_status open_pages(File *file, Tiff *own)
 	return check_imagej(own->tiff, file->path, own->count);
 }
 
-static tomos_status read_one_page(File *file, int64_t index, const Extract *part, float *data)
+/* A handle of libtiff belongs to one thread. */
+static tomos_status read_page(File *file, TIFF *tiff, int64_t index, const Extract *part, void *to)
 {
 	const Tiff *own = file->own;
-	const Place at = {own->tiff, file->path, index, lseek(TIFFFileno(own->tiff), 0, SEEK_END)};
+	const Place at = {tiff, file->path, index, lseek(TIFFFileno(tiff), 0, SEEK_END)};
 	tiff_forget();
-	if (!TIFFSetSubDirectory(own->tiff, own->offsets[index]))
+	if (!TIFFSetSubDirectory(tiff, own->offsets[index]))
 		return tiff_reject(file->path, index, "cannot be read");
-	return page_read(&at, &own->page, part, data);
+	return page_read(&at, &own->page, part, to);
 }
 
 /* ---- a directory of files -------------------------------------------------------------------- */
@@ -197,18 +199,16 @@ static tomos_status list_stack(Tiff *own, const char *path)
 }
 
 /* Opens image `index`, which must be a single page like the first. */
-static tomos_status open_image(Tiff *own, int64_t index, TIFF **tiff, int64_t *size)
+static tomos_status open_image(
+	const Tiff *own, int64_t index, Page *page, TIFF **tiff, int64_t *size)
 {
 	const char *path = own->names[index];
-	Page page;
 	TRY(tiff_open_file(tiff, size, path));
-	tomos_status status = page_describe(*tiff, path, 0, &page);
-	if (status == TOMOS_OK && index == 0 && own->page.width == 0)
-		own->page = page;
+	tomos_status status = page_describe(*tiff, path, 0, page);
+	if (status == TOMOS_OK && own->page.width > 0)
+		status = page_same(&own->page, page, path, 0);
 	if (status == TOMOS_OK)
-		status = page_same(&own->page, &page, path, 0);
-	if (status == TOMOS_OK)
-		status = page_check_size(path, &page, 1, *size);
+		status = page_check_size(path, page, 1, *size);
 	if (status == TOMOS_OK && !TIFFLastDirectory(*tiff))
 		status = fail(TOMOS_UNSUPPORTED,
 			"'%s' has more than one page; a directory holds one image per file", path);
@@ -226,19 +226,22 @@ static tomos_status open_stack(File *file, Tiff *own)
 	TRY(list_stack(own, file->path));
 	for (int64_t i = 0; i < own->count; i++) {
 		TIFF *tiff;
+		Page page;
 		int64_t size;
-		TRY(open_image(own, i, &tiff, &size));
+		TRY(open_image(own, i, &page, &tiff, &size));
+		own->page = i == 0 ? page : own->page;
 		TIFFClose(tiff);
 	}
 	return TOMOS_OK;
 }
 
-static tomos_status read_image(File *file, int64_t index, const Extract *part, float *data)
+static tomos_status read_image(const File *file, int64_t index, const Extract *part, void *stored)
 {
-	Tiff *own = file->own;
+	const Tiff *own = file->own;
 	Place at = {NULL, own->names[index], 0, 0};
-	TRY(open_image(own, index, &at.tiff, &at.size));
-	tomos_status status = page_read(&at, &own->page, part, data);
+	Page page;
+	TRY(open_image(own, index, &page, &at.tiff, &at.size));
+	tomos_status status = page_read(&at, &page, part, stored);
 	TIFFClose(at.tiff);
 	return status;
 }
@@ -276,21 +279,54 @@ static tomos_status tiff_open(File *file, const tomos_file_options *options)
 	TRY(tiff_make(file, &own));
 	TRY(own->stack ? open_stack(file, own) : open_pages(file, own));
 	int64_t axes[3] = {own->count, own->page.height, own->page.width};
-	file->type = element_name(own->page.element);
+	file->element = own->page.element;
 	TRY(mem_printf(&where, "'%s'", file->path));
 	tomos_status status = shape_take(file->shape, axes, 3, where);
 	mem_free(where);
 	return status;
 }
 
-static tomos_status tiff_read(File *file, const Extract *part, float *data)
+typedef struct {
+	File *file;
+	const Extract *part;
+	char *stored;
+	int64_t each; /* images per task */
+	bool alone;   /* the only thread, which uses the open handle */
+} Reading;
+
+static tomos_status read_pages(const Reading *r, TIFF *tiff, int64_t first, int64_t end)
 {
-	const Tiff *own = file->own;
-	int64_t size = part->rows * file->shape[2];
-	for (int64_t i = 0; i < part->count; i++)
-		TRY((own->stack ? read_image : read_one_page)(
-			file, part->first + i, part, data + i * size));
+	int64_t bytes = r->part->rows * r->file->shape[2] * r->file->element.bytes;
+	for (int64_t i = first; i < end; i++) {
+		char *to = r->stored + i * bytes;
+		TRY(cancel_check("reading"));
+		TRY(tiff ? read_page(r->file, tiff, r->part->first + i, r->part, to)
+			 : read_image(r->file, r->part->first + i, r->part, to));
+	}
 	return TOMOS_OK;
+}
+
+/* Every task has a handle of its own on a file of many pages. */
+static tomos_status read_some(void *user, int64_t task)
+{
+	const Reading *r = user;
+	const Tiff *own = r->file->own;
+	int64_t first = task * r->each, end = min64(first + r->each, r->part->count), size;
+	TIFF *tiff;
+	if (own->stack || r->alone)
+		return read_pages(r, own->tiff, first, end);
+	TRY(tiff_open_file(&tiff, &size, r->file->path));
+	tomos_status status = read_pages(r, tiff, first, end);
+	TIFFClose(tiff);
+	return status;
+}
+
+static tomos_status tiff_read(File *file, const Extract *part, int threads, void *stored)
+{
+	int64_t tasks = min64(part->count, 4 * (int64_t)threads);
+	Reading r = {file, part, stored, (part->count + tasks - 1) / tasks, threads < 2};
+	return parallel_each(
+		(part->count + r.each - 1) / r.each, threads, read_some, &r, "reading");
 }
 
 static tomos_status tiff_sources(const File *file, TakePath take, void *user)

@@ -180,9 +180,8 @@ tomos_status page_check_size(const char *path, const Page *page, int64_t count, 
 		(long long)page->width, element_name(page->element));
 }
 
-tomos_status page_same(Page *page, const Page *next, const char *path, int64_t at)
+tomos_status page_same(const Page *page, const Page *next, const char *path, int64_t at)
 {
-	page->packed |= next->packed;
 	if (page->width == next->width && page->height == next->height &&
 		page->element.kind == next->element.kind &&
 		page->element.bytes == next->element.bytes)
@@ -223,38 +222,48 @@ static bool is_plain(const Place *at, const Page *page)
 	return !page->packed && order == FILLORDER_MSB2LSB;
 }
 
-/* `buffer` receives the requested rows, or the whole strip if it is compressed. */
+/* libtiff swaps the numbers that it reads itself. */
+static void swap_numbers(const Page *page, int64_t count, void *numbers)
+{
+	if (page->element.bytes == 2)
+		TIFFSwabArrayOfShort(numbers, count);
+	else if (page->element.bytes == 4)
+		TIFFSwabArrayOfLong(numbers, count);
+	else if (page->element.bytes == 8)
+		TIFFSwabArrayOfLong8(numbers, count);
+}
+
+/* `buffer` receives a whole strip, if it is compressed. */
 static tomos_status read_strips(
-	const Place *at, const Page *page, const Extract *part, void *buffer, float *data)
+	const Place *at, const Page *page, const Extract *part, char *buffer, char *stored)
 {
 	uint32_t rows = 0;
 	int64_t line = page->width * page->element.bytes, low, high;
-	bool plain = is_plain(at, page);
-	Element element = page->element;
-	element.swapped = plain && TIFFIsByteSwapped(at->tiff);
+	bool plain = is_plain(at, page), swapped = plain && TIFFIsByteSwapped(at->tiff);
 	TIFFGetFieldDefaulted(at->tiff, TIFFTAG_ROWSPERSTRIP, &rows);
 	for (int64_t y = part->row / rows * rows; y < part->row + part->rows; y += rows) {
-		int64_t height = min64(rows, page->height - y), skip;
+		int64_t height = min64(rows, page->height - y);
 		overlap(part, y, height, &low, &high);
-		skip = low - y;
+		char *to = stored + (low - part->row) * line;
 		if (plain)
-			TRY(read_plain(at, page, y / rows, skip, (high - low) * line, buffer));
+			TRY(read_plain(at, page, y / rows, low - y, (high - low) * line, to));
 		else if (TIFFReadEncodedStrip(at->tiff, (uint32_t)(y / rows), buffer,
 				 height * line) != height * line)
 			return tiff_reject(
 				at->path, at->number, "the data end too early or are damaged");
-		TRY(element_convert(element, (char *)buffer + (plain ? 0 : skip * line),
-			(high - low) * page->width, data + (low - part->row) * page->width,
-			at->path));
+		else
+			memcpy(to, buffer + (low - y) * line, (size_t)((high - low) * line));
+		if (swapped)
+			swap_numbers(page, (high - low) * page->width, to);
 	}
 	return TOMOS_OK;
 }
 
 static tomos_status read_tiles(
-	const Place *at, const Page *page, const Extract *part, void *buffer, float *data)
+	const Place *at, const Page *page, const Extract *part, char *buffer, char *stored)
 {
 	uint32_t width = 0, height = 0;
-	int64_t low, high;
+	int64_t low, high, size = page->element.bytes;
 	TIFFGetField(at->tiff, TIFFTAG_TILEWIDTH, &width);
 	TIFFGetField(at->tiff, TIFFTAG_TILELENGTH, &height);
 	for (int64_t y = part->row / height * height; y < part->row + part->rows; y += height)
@@ -264,10 +273,9 @@ static tomos_status read_tiles(
 					"the data end too early or are damaged");
 			overlap(part, y, min64(height, page->height - y), &low, &high);
 			for (int64_t r = low; r < high; r++)
-				TRY(element_convert(page->element,
-					(char *)buffer + (r - y) * width * page->element.bytes,
-					min64(width, page->width - x),
-					data + (r - part->row) * page->width + x, at->path));
+				memcpy(stored + ((r - part->row) * page->width + x) * size,
+					buffer + (r - y) * width * size,
+					(size_t)(min64(width, page->width - x) * size));
 		}
 	return TOMOS_OK;
 }
@@ -290,17 +298,17 @@ static tomos_status piece_bytes(const Place *at, const Page *page, int64_t *byte
 	return TOMOS_OK;
 }
 
-tomos_status page_read(const Place *at, const Page *page, const Extract *part, float *data)
+tomos_status page_read(const Place *at, const Page *page, const Extract *part, void *stored)
 {
 	int64_t bytes;
-	void *buffer;
+	char *buffer;
 	TRY(piece_bytes(at, page, &bytes));
 	if (bytes / LARGEST_RATIO > at->size)
 		return tiff_reject(
 			at->path, at->number, "the size of the strips or tiles is too large");
 	TRY(mem_alloc(&buffer, bytes, 1, "a strip or tile of a TIFF file"));
-	tomos_status status = TIFFIsTiled(at->tiff) ? read_tiles(at, page, part, buffer, data)
-						    : read_strips(at, page, part, buffer, data);
+	tomos_status status = TIFFIsTiled(at->tiff) ? read_tiles(at, page, part, buffer, stored)
+						    : read_strips(at, page, part, buffer, stored);
 	mem_free(buffer);
 	return status;
 }

@@ -9,7 +9,7 @@
 typedef struct {
 	int64_t width, height;
 	Element element;
-	bool packed; /* compressed */
+	bool packed; /* compressed, at least one page */
 } Page;
 
 typedef struct {
@@ -45,16 +45,16 @@ typedef struct {
 
 /* The current page of libtiff; rejected unless it has one sample per pixel, of a known type. */
 tomos_status page_describe(TIFF *tiff, const char *path, int64_t at, Page *page);
-/* All pages must have the same size and type; `packed` is set if any page is compressed. */
-tomos_status page_same(Page *page, const Page *next, const char *path, int64_t at);
+/* All pages must have the same size and type. */
+tomos_status page_same(const Page *page, const Page *next, const char *path, int64_t at);
 /* Rejects `count` pages that cannot be in a file of `size` bytes. */
 tomos_status page_check_size(const char *path, const Page *page, int64_t count, int64_t size);
-tomos_status page_read(const Place *at, const Page *page, const Extract *part, float *data);
+tomos_status page_read(const Place *at, const Page *page, const Extract *part, void *stored);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
 tomos_status tiff_create(File *file);
-tomos_status tiff_write(File *file, int64_t first, int64_t count, const void *data);
+tomos_status tiff_write(File *file, int64_t first, int64_t count, int threads, const void *stored);
 tomos_status tiff_read_back(File *file, int64_t index, void *stored);
 tomos_status tiff_finish(File *file);
 

@@ -228,16 +228,28 @@ static tomos_status write_image(File *file, int64_t index, const void *data)
 	return status;
 }
 
-tomos_status tiff_write(File *file, int64_t first, int64_t count, const void *data)
+typedef struct {
+	File *file;
+	int64_t first;
+	const char *stored;
+} Images;
+
+static tomos_status write_one(void *user, int64_t i)
+{
+	const Images *s = user;
+	return write_image(s->file, s->first + i, s->stored + i * page_bytes(s->file));
+}
+
+tomos_status tiff_write(File *file, int64_t first, int64_t count, int threads, const void *stored)
 {
 	const Tiff *own = file->own;
 	int64_t slab = page_bytes(file);
+	const Runs runs = {own->descriptor, file->path,
+		data_at(own->big, file->shape[0], first, slab), 0, count * slab, 1};
+	Images images = {file, first, stored};
 	if (!own->stack)
-		return flat_write(own->descriptor, file->path,
-			data_at(own->big, file->shape[0], first, slab), data, count * slab);
-	for (int64_t i = 0; i < count; i++)
-		TRY(write_image(file, first + i, (const char *)data + i * slab));
-	return TOMOS_OK;
+		return flat_write_runs(&runs, threads, stored);
+	return parallel_each(count, threads, write_one, &images, "writing");
 }
 
 /* Reads a file of one page; its header must be as write_image wrote it. */

@@ -7,6 +7,8 @@
 #define DEGREES (180 / 3.14159265358979323846)
 #define SAME_ANGLE 1e-6 /* radians */
 
+enum { SINOGRAM_BYTES = 16 << 20 }; /* of sinograms transposed at a time */
+
 OPTION_VALUES(source_values, TOMOS_SOURCE_OPTIONS);
 
 static const ScanKind *const kinds[] = {
@@ -355,35 +357,83 @@ static tomos_status check_range(const tomos_scan *scan, tomos_frames which, cons
 	return TOMOS_OK;
 }
 
-/* Frames that follow each other in the file are read at once. */
-static tomos_status read_listed(const FrameSet *set, const Extract *e, int64_t columns, float *data)
+/* Stored numbers, or floats. */
+typedef struct {
+	int bytes;
+	int threads; /* of stored numbers; 0: floats */
+} Wanted;
+
+static tomos_status read_part(File *file, const Extract *part, Wanted w, void *data)
 {
+	return w.threads ? io_read_stored(file, part, w.threads, data) : io_read(file, part, data);
+}
+
+/* Frames that follow each other in the file are read at once. */
+static tomos_status read_listed(const FrameSet *set, const Extract *e, Wanted w, char *data)
+{
+	int64_t frame = e->rows * set->file->shape[2] * w.bytes;
 	for (int64_t i = 0, run; i < e->count; i += run) {
 		const int64_t *from = set->list + e->first + i;
 		for (run = 1; i + run < e->count && from[run] == from[0] + run;)
 			run++;
 		const Extract part = {from[0], run, e->row, e->rows};
-		TRY(io_read(set->file, &part, data + i * e->rows * columns));
+		TRY(read_part(set->file, &part, w, data + i * frame));
 	}
 	return TOMOS_OK;
 }
 
-/* [row][view][column], a few rows at a time, into [view][row][column]. */
-static tomos_status read_sinograms(File *file, const Extract *e, float *data)
+typedef struct {
+	const char *from;
+	char *to;
+	const Extract *part;
+	int64_t done, rows, line; /* rows transposed before, rows in `from`, bytes of a row */
+} Transpose;
+
+static void transpose_view(void *user, int64_t view)
 {
-	int64_t columns = file->shape[2];
-	float *row;
-	TRY(mem_alloc(&row, e->count * columns, sizeof *row, "a sinogram"));
+	const Transpose *t = user;
+	for (int64_t r = 0; r < t->rows; r++)
+		memcpy(t->to + (view * t->part->rows + t->done + r) * t->line,
+			t->from + (r * t->part->count + view) * t->line, (size_t)t->line);
+}
+
+/* [row][view][column], some rows at a time, into [view][row][column]. */
+static tomos_status read_sinograms(File *file, const Extract *e, Wanted w, char *data)
+{
+	int64_t line = file->shape[2] * w.bytes, sinogram = e->count * line;
+	int64_t most = min64(e->rows, max64(1, SINOGRAM_BYTES / sinogram));
+	char *rows;
+	TRY(mem_alloc(&rows, most, (size_t)sinogram, "sinograms"));
 	tomos_status status = TOMOS_OK;
-	for (int64_t r = 0; r < e->rows && status == TOMOS_OK; r++) {
-		const Extract part = {e->row + r, 1, e->first, e->count};
-		status = io_read(file, &part, row);
-		for (int64_t i = 0; i < e->count && status == TOMOS_OK; i++)
-			memcpy(data + (i * e->rows + r) * columns, row + i * columns,
-				(size_t)columns * sizeof *row);
+	for (int64_t r = 0; r < e->rows && status == TOMOS_OK; r += most) {
+		const Extract part = {e->row + r, min64(most, e->rows - r), e->first, e->count};
+		Transpose t = {rows, data, e, r, part.count, line};
+		status = read_part(file, &part, w, rows);
+		if (status == TOMOS_OK)
+			parallel_for(e->count, transpose_view, &t);
 	}
-	mem_free(row);
+	mem_free(rows);
 	return status;
+}
+
+static tomos_status read_frames(
+	tomos_scan *scan, tomos_frames which, const Extract *e, Wanted w, void *data)
+{
+	const FrameSet *set = &scan->sets[which];
+	TRY(check_range(scan, which, e));
+	if (set->list)
+		return read_listed(set, e, w, data);
+	if (which == TOMOS_VIEWS && scan->sinograms)
+		return read_sinograms(set->file, e, w, data);
+	return read_part(set->file, e, w, data);
+}
+
+tomos_status scan_read_stored(
+	tomos_scan *scan, tomos_frames which, const Extract *part, int threads, void *stored)
+{
+	const File *file = scan->sets[which].file;
+	const Wanted w = {file ? file->element.bytes : 0, threads < 1 ? 1 : threads};
+	return read_frames(scan, which, part, w, stored);
 }
 
 void tomos_scan_facts(const tomos_scan *scan, char *facts, size_t size)
@@ -397,12 +447,7 @@ void tomos_scan_facts(const tomos_scan *scan, char *facts, size_t size)
 tomos_status tomos_scan_read(tomos_scan *scan, tomos_frames which, int64_t first, int64_t count,
 	int64_t row, int64_t rows, float *data)
 {
-	const FrameSet *set = &scan->sets[which];
-	const Extract e = {first, count, row, rows};
-	TRY(check_range(scan, which, &e));
-	if (set->list)
-		return read_listed(set, &e, scan->columns, data);
-	if (which == TOMOS_VIEWS && scan->sinograms)
-		return read_sinograms(set->file, &e, data);
-	return io_read(set->file, &e, data);
+	const Extract part = {first, count, row, rows};
+	const Wanted w = {sizeof *data, 0};
+	return read_frames(scan, which, &part, w, data);
 }

@@ -54,6 +54,12 @@ tomos_status scan_shape(tomos_scan *scan, const tomos_source_options *o, bool si
 /* Whether a geometry has as many views, rows and columns as the scan. */
 tomos_status scan_fits(const tomos_scan *scan, const tomos_geometry *geometry);
 
+/* Reads frames as [frame][row][column] in the type in which they are stored, which is that of
+ * scan->sets[which].file->element; to values by its scale and offset. On at most `threads`
+ * threads. */
+tomos_status scan_read_stored(
+	tomos_scan *scan, tomos_frames which, const Extract *part, int threads, void *stored);
+
 bool line_has(const char *lines, const char *name); /* "a\nb\n" */
 /* Numbers of a file, converted to radians, mm or keV from the unit in the file (or `fallback`);
  * NULL or 0 if there are none. */

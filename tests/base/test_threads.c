@@ -186,8 +186,50 @@ static void test_number(void **state)
 	assert_int_equal(tomos_threads(), sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+typedef struct {
+	pthread_barrier_t two;
+	_Atomic int now, most, calls;
+} Failing;
+
+/* Tasks 5 and 6 run at the same time and both fail. */
+static tomos_status fail_at_five_and_six(void *user, int64_t i)
+{
+	Failing *f = user;
+	int now = ++f->now;
+	for (int most = f->most; now > most && !atomic_compare_exchange_weak(&f->most, &most, now);)
+		;
+	f->calls++;
+	if (i == 5 || i == 6)
+		pthread_barrier_wait(&f->two);
+	f->now--;
+	return i == 5 || i == 6 ? (fail)(TOMOS_IO, "task %d", (int)i) : TOMOS_OK;
+}
+
+static void test_tasks_that_fail(void **state)
+{
+	(void)state;
+	Failing f = {.now = 0};
+	pthread_barrier_init(&f.two, NULL, 2);
+	assert_ok(tomos_set_threads(7));
+	for (int i = 0; i < 20; i++) {
+		f.calls = 0;
+		assert_int_equal(
+			parallel_each(1000, 2, fail_at_five_and_six, &f, "trying"), TOMOS_IO);
+		assert_string_equal(tomos_message(), "task 5");
+		assert_true(f.calls < 1000);
+	}
+	assert_int_equal(f.most, 2);
+	assert_ok(parallel_each(5, 2, fail_at_five_and_six, &f, "trying"));
+	pthread_barrier_destroy(&f.two);
+	tomos_cancel flag = {0};
+	tomos_cancel_on(&flag);
+	tomos_cancel_raise(&flag);
+	assert_int_equal(parallel_each(5, 2, fail_at_five_and_six, &f, "trying"), TOMOS_CANCELLED);
+	tomos_cancel_on(NULL);
+}
+
 #define TESTS(T) \
 	T(test_variable), T(test_each_index_once), T(test_really_parallel), T(test_nested), \
 		T(test_side_by_side), T(test_loops_share_workers), T(test_after_fork), \
-		T(test_number)
+		T(test_tasks_that_fail), T(test_number)
 TEST_MAIN(TESTS, NULL, NULL)
