@@ -4,6 +4,7 @@
 #define TOMOS_BACKEND_BACKEND_H
 
 #include "backend/filter.h"
+#include "backend/prepare.h"
 #include "geom/rays.h"
 #include "kernel/portable.h"
 #include "kernel/stored.h"
@@ -279,6 +280,18 @@ typedef struct {
 		const FilterView *views, const float *in, const ProjectRequest *what);
 } BackendFilter;
 
+/* Preparation of projections in device memory; queued like projections. */
+typedef struct {
+	/* TOMOS_UNSUPPORTED: the device lacks a step. The lists of the spec are copied. */
+	tomos_status (*open)(tomos_backend *backend, PrepWork **work, const PrepSpec *spec);
+	void (*close)(tomos_backend *backend, PrepWork *work);
+	/* Scratch memory for slabs of up to `rows` rows of the scan, in floats. */
+	int64_t (*floats)(tomos_backend *backend, const PrepWork *work, int64_t rows);
+	tomos_status (*run)(tomos_backend *backend, PrepWork *work, const PrepSlab *slab);
+	/* Waits for the slabs and adds to the report what was changed since the last call. */
+	tomos_status (*report)(tomos_backend *backend, PrepWork *work, tomos_prep_report *report);
+} BackendPrepare;
+
 struct BackendType {
 	const char *name;
 	int64_t chunk; /* floats of projections to be filtered and projected at once */
@@ -288,7 +301,8 @@ struct BackendType {
 	const BackendProjector *projector;
 	const BackendVector *vector;
 	const BackendFilter *filter;
-	const BackendMatrix *matrix; /* all of it; NULL: stored matrices stay in host memory */
+	const BackendMatrix *matrix;   /* all of it; NULL: stored matrices stay in host memory */
+	const BackendPrepare *prepare; /* all of it; NULL: preparation in host memory */
 	/* Number of processors, clock and rates; NULL: not known. */
 	tomos_status (*machine)(tomos_backend *backend, tomos_machine *machine);
 };

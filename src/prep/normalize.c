@@ -4,23 +4,17 @@
  * row, so that rows are independent of each other. Values below the floor are raised to it.
  */
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
+#include "prep/flats.h"
 #include "prep/prep.h"
 
 OPTION_VALUES(prep_values, TOMOS_PREP_OPTIONS);
 
-typedef struct {
-	double position; /* in views */
-	int64_t image;
-} Taken;
-
 /* Images [image][row][column], averaged into one for each time at which they were taken. */
 typedef struct {
-	int64_t rows, columns, count, groups;
-	Taken *order;    /* all images, sorted by position */
-	int64_t *begins; /* start of each group in that order, and the end */
-	float *images;   /* [group][row][column] */
+	int64_t rows, columns;
+	FlatGroups of;
+	float *images; /* [group][row][column] */
 } Field;
 
 typedef struct {
@@ -37,13 +31,6 @@ typedef struct {
 	Field *field;
 	bool median;
 } Reducing;
-
-static int by_position(const void *a, const void *b)
-{
-	const Taken *x = a, *y = b;
-	int side = (x->position > y->position) - (x->position < y->position);
-	return side ? side : (x->image > y->image) - (x->image < y->image);
-}
 
 static void reduce_pixel(const Reducing *job, const Taken *images, int64_t count, int64_t row,
 	int64_t column, float *values)
@@ -64,27 +51,18 @@ static void reduce_row(const void *user, int64_t row, float *values)
 {
 	Reducing job = *(const Reducing *)user;
 	Field *f = job.field, group = *f;
-	for (int64_t g = 0; g < f->groups; g++) {
+	for (int64_t g = 0; g < f->of.groups; g++) {
 		group.images = f->images + g * f->rows * f->columns;
 		job.field = &group;
 		for (int64_t c = 0; c < f->columns; c++)
-			reduce_pixel(&job, f->order + f->begins[g], f->begins[g + 1] - f->begins[g],
-				row, c, values);
+			reduce_pixel(&job, f->of.order + f->of.begins[g],
+				f->of.begins[g + 1] - f->of.begins[g], row, c, values);
 	}
-}
-
-static void find_groups(Field *f)
-{
-	for (int64_t i = 0; i < f->count; i++)
-		if (i == 0 || f->order[i].position != f->order[i - 1].position)
-			f->begins[f->groups++] = i;
-	f->begins[f->groups] = f->count;
 }
 
 static void field_free(Field *f)
 {
-	mem_free(f->order);
-	mem_free(f->begins);
+	flats_free(&f->of);
 	mem_free(f->images);
 }
 
@@ -92,33 +70,13 @@ static void field_free(Field *f)
 static tomos_status field_make(
 	Field *f, const tomos_array *images, const double *positions, bool median)
 {
-	f->count = images ? images->shape[0] : 1;
 	int64_t size = f->rows * f->columns, all;
-	TRY(mem_alloc(&f->order, f->count, sizeof *f->order, "the order of the flats"));
-	TRY(mem_alloc(&f->begins, f->count + 1, sizeof *f->begins, "the groups of the flats"));
-	for (int64_t i = 0; i < f->count; i++)
-		f->order[i] = (Taken){positions ? positions[i] : 0, i};
-	qsort(f->order, (size_t)f->count, sizeof *f->order, by_position);
-	find_groups(f);
-	if (!size_mul(size, f->groups, &all))
-		return fail(TOMOS_NO_MEMORY, "no memory for %lld flats", (long long)f->groups);
+	TRY(flats_group(&f->of, images ? images->shape[0] : 1, positions));
+	if (!size_mul(size, f->of.groups, &all))
+		return fail(TOMOS_NO_MEMORY, "no memory for %lld flats", (long long)f->of.groups);
 	TRY(mem_zeroed(&f->images, all, sizeof(float), "averaged flats or darks"));
 	Reducing job = {images, f, median};
-	return images ? pieces_each(f->rows, f->count, reduce_row, &job) : TOMOS_OK;
-}
-
-/* The two groups around a view, and the weight of the second. */
-static void find_between(const Field *f, double view, int drift, int64_t group[2], float *share)
-{
-	int64_t g = 0;
-	while (g < f->groups && f->order[f->begins[g]].position <= view)
-		g++;
-	group[0] = max64(g - 1, 0);
-	group[1] = min64(g, f->groups - 1);
-	double a = f->order[f->begins[group[0]]].position;
-	double b = f->order[f->begins[group[1]]].position;
-	double t = b > a ? (view - a) / (b - a) : 0;
-	*share = (float)(drift == 1 ? floor(t + 0.5) : t);
+	return images ? pieces_each(f->rows, f->of.count, reduce_row, &job) : TOMOS_OK;
 }
 
 static void normalize_row(const Normalizing *job, int64_t view, int64_t row, float *values)
@@ -126,7 +84,7 @@ static void normalize_row(const Normalizing *job, int64_t view, int64_t row, flo
 	const Field *flat = job->flat;
 	int64_t columns = flat->columns, plane = flat->rows * columns, group[2], raised = 0;
 	float share;
-	find_between(flat, job->first_view + (double)view, job->drift, group, &share);
+	flats_between(&flat->of, job->first_view + (double)view, job->drift, group, &share);
 	const float *a = flat->images + group[0] * plane + row * columns;
 	const float *b = flat->images + group[1] * plane + row * columns;
 	const float *dark = job->dark->images + row * columns;
@@ -166,15 +124,6 @@ static tomos_status check_images(
 		(long long)data->shape[2]);
 }
 
-static tomos_status check_positions(const tomos_fields *fields)
-{
-	for (int64_t i = 0; fields->flat_views && i < fields->flats->shape[0]; i++)
-		if (!isfinite(fields->flat_views[i]))
-			return fail(TOMOS_BAD_VALUE, "flat %lld was taken at view %g", (long long)i,
-				fields->flat_views[i]);
-	return TOMOS_OK;
-}
-
 tomos_status tomos_prep_normalize(const tomos_array *counts, const tomos_fields *fields,
 	const tomos_prep_options *options, tomos_prep_report *report)
 {
@@ -190,7 +139,7 @@ tomos_status tomos_prep_normalize(const tomos_array *counts, const tomos_fields 
 		return fail(TOMOS_BAD_VALUE, "there are no flats to normalize the counts with");
 	TRY(check_images(fields->flats, "the flats", counts));
 	TRY(check_images(fields->darks, "the darks", counts));
-	TRY(check_positions(fields));
+	TRY(flats_check(fields->flat_views, fields->flats->shape[0]));
 	TRY(choice_find("flat-average", prep_values.flat_average, o.flat_average, &flats));
 	TRY(choice_find("drift", prep_values.drift, o.drift, &drift));
 	TRY(prep_need(&o, fields, "counts"));

@@ -9,19 +9,19 @@
  */
 #include <fftw3.h>
 #include <string.h>
+#include "backend/prepare.h"
 #include "base/fft.h"
 #include "prep/prep.h"
 
 OPTION_VALUES(prep_values, TOMOS_PREP_OPTIONS);
 
 #define WAVELENGTH 1.2398419843320026e-6 /* mm of 1 keV: h c */
-#define REACH 12.0                       /* decay lengths after which the kernel is negligible */
 
 typedef struct {
 	const tomos_array *data;
-	int64_t rows, columns, before[2]; /* padded size; padding before the frame */
-	int64_t stride;                   /* floats of a padded row, transformed in place */
-	double strength;                  /* z delta / mu, in pixels squared */
+	PrepFrame size;
+	int64_t stride;  /* floats of a padded row, transformed in place */
+	double strength; /* z delta / mu, in pixels squared */
 	float floor;
 	fftwf_plan forth, back;
 } Retrieval;
@@ -30,13 +30,13 @@ typedef struct {
 static void pad(const Retrieval *p, int64_t view, float *frame)
 {
 	const tomos_array *a = p->data;
-	float *line = frame + p->rows * p->stride;
-	for (int64_t r = 0; r < p->rows; r++) {
-		int64_t row = min64(max64(r - p->before[0], 0), a->shape[1] - 1);
+	float *line = frame + p->size.rows * p->stride;
+	for (int64_t r = 0; r < p->size.rows; r++) {
+		int64_t row = min64(max64(r - p->size.before[0], 0), a->shape[1] - 1);
 		row_get(a, view, row, line);
-		for (int64_t c = 0; c < p->columns; c++)
-			frame[r * p->stride + c] =
-				expf(-line[min64(max64(c - p->before[1], 0), a->shape[2] - 1)]);
+		for (int64_t c = 0; c < p->size.columns; c++)
+			frame[r * p->stride + c] = expf(
+				-line[min64(max64(c - p->size.before[1], 0), a->shape[2] - 1)]);
 	}
 }
 
@@ -47,11 +47,11 @@ static double wave(int64_t k, int64_t count)
 
 static void damp(const Retrieval *p, float *frame)
 {
-	double share = 1 / ((double)p->rows * (double)p->columns);
-	for (int64_t r = 0; r < p->rows; r++) {
-		double y = wave(r, p->rows);
+	double share = 1 / ((double)p->size.rows * (double)p->size.columns);
+	for (int64_t r = 0; r < p->size.rows; r++) {
+		double y = wave(r, p->size.rows);
 		for (int64_t c = 0; c < p->stride / 2; c++) {
-			double x = wave(c, p->columns);
+			double x = wave(c, p->size.columns);
 			float h = (float)(share / (1 + p->strength * (x * x + y * y)));
 			frame[r * p->stride + 2 * c] *= h;
 			frame[r * p->stride + 2 * c + 1] *= h;
@@ -68,7 +68,7 @@ static void retrieve_view(const void *user, int64_t view, float *frame)
 	damp(p, frame);
 	fftwf_execute_dft_c2r(p->back, (fftwf_complex *)frame, frame);
 	for (int64_t r = 0; r < a->shape[1]; r++) {
-		float *row = frame + (r + p->before[0]) * p->stride + p->before[1];
+		float *row = frame + (r + p->size.before[0]) * p->stride + p->size.before[1];
 		for (int64_t c = 0; c < a->shape[2]; c++)
 			row[c] = -logf(fmaxf(row[c], p->floor));
 		row_put(a, view, r, row);
@@ -77,9 +77,9 @@ static void retrieve_view(const void *user, int64_t view, float *frame)
 
 static tomos_status plans_make(Retrieval *p)
 {
-	int n[2] = {(int)p->rows, (int)p->columns};
+	int n[2] = {(int)p->size.rows, (int)p->size.columns};
 	float *frame; /* only for its alignment: FFTW_ESTIMATE does not write to it */
-	TRY(mem_alloc(&frame, p->rows * p->stride, sizeof *frame, "a view to transform"));
+	TRY(mem_alloc(&frame, p->size.rows * p->stride, sizeof *frame, "a view to transform"));
 	fft_lock();
 	p->forth = fftwf_plan_dft_r2c_2d(n[0], n[1], frame, (fftwf_complex *)frame, FFTW_ESTIMATE);
 	p->back = fftwf_plan_dft_c2r_2d(n[0], n[1], (fftwf_complex *)frame, frame, FFTW_ESTIMATE);
@@ -116,24 +116,20 @@ static tomos_status check(const tomos_prep_options *o)
 	return TOMOS_OK;
 }
 
+tomos_status phase_strength(const tomos_prep_options *o, double *strength)
+{
+	TRY(check(o));
+	double mu = o->delta_beta * WAVELENGTH / o->energy * o->distance / (4 * M_PI);
+	*strength = mu / (o->pixel * o->pixel);
+	return TOMOS_OK;
+}
+
 static tomos_status prepare(Retrieval *p, const tomos_prep_options *o)
 {
 	const int64_t *n = p->data->shape;
-	double mu = o->delta_beta * WAVELENGTH / o->energy * o->distance / (4 * M_PI);
-	p->strength = mu / (o->pixel * o->pixel);
-	double reach = ceil(REACH * sqrt(p->strength)) + 1;
-	int64_t most = max64(n[1], n[2]), margin = reach < (double)most ? (int64_t)reach : most;
-	if (most > 1 << 24)
-		return fail(TOMOS_BAD_VALUE,
-			"a view of %lld x %lld pixels is too large to "
-			"transform",
-			(long long)n[1], (long long)n[2]);
-	p->before[0] =
-		n[1] > 1 ? margin : 0; /* one row: the object is taken as constant along the axis */
-	p->before[1] = margin;
-	p->rows = n[1] > 1 ? fft_length(n[1] + 2 * margin) : 1;
-	p->columns = fft_length(n[2] + 2 * margin);
-	p->stride = 2 * (p->columns / 2 + 1);
+	TRY(phase_strength(o, &p->strength));
+	TRY(prep_phase_frame(&p->size, p->strength, n[1], n[2]));
+	p->stride = 2 * (p->size.columns / 2 + 1);
 	return plans_make(p);
 }
 
@@ -146,12 +142,11 @@ tomos_status tomos_prep_phase(
 	TRY(choice_find("phase", prep_values.phase, o.phase, &method));
 	if (method == 0)
 		return TOMOS_OK;
-	TRY(check(&o));
 	Retrieval p = {.data = data, .floor = (float)o.floor};
 	tomos_status status;
 	TRY_OR_DONE(prepare(&p, &o));
-	TRY_OR_DONE(
-		pieces_each(data->shape[0], p.rows * p.stride + data->shape[2], retrieve_view, &p));
+	TRY_OR_DONE(pieces_each(
+		data->shape[0], p.size.rows * p.stride + data->shape[2], retrieve_view, &p));
 done:
 	plans_free(&p);
 	return status;

@@ -60,6 +60,12 @@ tomos_status prep_need(
 	const tomos_prep_options *o, const tomos_fields *fields, const char *quantity);
 tomos_status prep_size(const char *name, int64_t size); /* odd, at least 1 */
 
+/* Checks of the options of single steps, as the steps do them. */
+tomos_status zingers_check(const tomos_prep_options *o);
+tomos_status shift_check(const tomos_prep_options *o, const int64_t shape[3]);
+/* The strength z delta / mu of phase retrieval, in pixels squared. */
+tomos_status phase_strength(const tomos_prep_options *o, double *strength);
+
 /* Each method corrects one sinogram in place, with the scratch given by its ..._floats function,
  * and returns the number of stripes found. */
 typedef struct {
@@ -67,6 +73,12 @@ typedef struct {
 	int64_t views, columns;
 	void *own; /* data of the method */
 } RingJob;
+/* Checks the options of the method, by its number among the values of the option. */
+tomos_status rings_check(const tomos_prep_options *o, int64_t views, int64_t columns, int *method);
+/* Width of the medians for small and large stripes: as given, or 1 % and 3 % of the columns within
+ * limits. */
+int64_t ring_vo_small(const tomos_prep_options *o, int64_t columns);
+int64_t ring_vo_large(const tomos_prep_options *o, int64_t columns);
 int64_t ring_vo_floats(const RingJob *job);
 int64_t ring_vo(const RingJob *job, float *sinogram, float *scratch);
 int64_t ring_titarenko_floats(const RingJob *job);

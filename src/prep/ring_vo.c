@@ -24,17 +24,24 @@ typedef struct {
 	int32_t *index, *index2;
 } Workspace;
 
-/* Windows of 1 % and 3 % of the columns, within limits. */
+int64_t ring_vo_small(const tomos_prep_options *o, int64_t columns)
+{
+	return o->ring_small > 0 ? o->ring_small : min64(max64(columns / 100, 7), 21) | 1;
+}
+
+int64_t ring_vo_large(const tomos_prep_options *o, int64_t columns)
+{
+	return o->ring_large > 0 ? o->ring_large : min64(max64(columns * 3 / 100, 15), 61) | 1;
+}
+
 static int64_t small_size(const RingJob *job)
 {
-	int64_t given = job->options->ring_small;
-	return given > 0 ? given : min64(max64(job->columns / 100, 7), 21) | 1;
+	return ring_vo_small(job->options, job->columns);
 }
 
 static int64_t large_size(const RingJob *job)
 {
-	int64_t given = job->options->ring_large;
-	return given > 0 ? given : min64(max64(job->columns * 3 / 100, 15), 61) | 1;
+	return ring_vo_large(job->options, job->columns);
 }
 
 static int64_t widest(const RingJob *job)

@@ -63,6 +63,17 @@ static const RingMethod methods[] = {
 	{open_nothing, ring_titarenko_floats, ring_titarenko, close_nothing},
 };
 
+tomos_status rings_check(const tomos_prep_options *o, int64_t views, int64_t columns, int *method)
+{
+	RingJob job = {o, views, columns, NULL};
+	TRY(choice_find("rings", prep_values.rings, o->rings, method));
+	if (*method == 0)
+		return TOMOS_OK;
+	TRY(methods[*method - 1].open(&job));
+	methods[*method - 1].close(&job);
+	return TOMOS_OK;
+}
+
 tomos_status tomos_prep_rings(
 	const tomos_array *data, const tomos_prep_options *options, tomos_prep_report *report)
 {

@@ -84,6 +84,12 @@ static tomos_status check_list(
 	return TOMOS_OK;
 }
 
+tomos_status shift_check(const tomos_prep_options *o, const int64_t shape[3])
+{
+	TRY(check_list("shift-x", o->shift_x, o->shift_x_count, shape[0], shape[2]));
+	return check_list("shift-y", o->shift_y, o->shift_y_count, shape[0], shape[1]);
+}
+
 tomos_status tomos_prep_shift(
 	const tomos_array *data, const tomos_prep_options *options, tomos_prep_report *report)
 {
@@ -92,8 +98,7 @@ tomos_status tomos_prep_shift(
 	TRY(prep_begin(&o, options, report, data, "the views"));
 	const int64_t *n = data->shape;
 	TRY(choice_find("shift-by", prep_values.shift_by, o.shift_by, &by));
-	TRY(check_list("shift-x", o.shift_x, o.shift_x_count, n[0], n[2]));
-	TRY(check_list("shift-y", o.shift_y, o.shift_y_count, n[0], n[1]));
+	TRY(shift_check(&o, n));
 	Shifting job = {data, &o, by == 1};
 	if (o.shift_x_count == 0 && o.shift_y_count == 0)
 		return TOMOS_OK;

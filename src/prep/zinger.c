@@ -96,6 +96,15 @@ static tomos_status clean(const tomos_array *data, Zingers job, int64_t size)
 	return status;
 }
 
+tomos_status zingers_check(const tomos_prep_options *o)
+{
+	TRY(prep_size("zinger-size", o->zinger_size));
+	if (!(o->zinger_level > 0))
+		return fail(
+			TOMOS_BAD_VALUE, "zinger-level %g: it must be above 0", o->zinger_level);
+	return TOMOS_OK;
+}
+
 tomos_status tomos_prep_zingers(
 	const tomos_array *data, const tomos_prep_options *options, tomos_prep_report *report)
 {
@@ -103,9 +112,7 @@ tomos_status tomos_prep_zingers(
 	int where;
 	TRY(prep_begin(&o, options, report, data, "the transmissions"));
 	TRY(choice_find("zingers", prep_values.zingers, o.zingers, &where));
-	TRY(prep_size("zinger-size", o.zinger_size));
-	if (!(o.zinger_level > 0))
-		return fail(TOMOS_BAD_VALUE, "zinger-level %g: it must be above 0", o.zinger_level);
+	TRY(zingers_check(&o));
 	_Atomic int64_t found = 0;
 	Zingers job = {.out = data,
 		.where = where,
