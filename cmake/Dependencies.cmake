@@ -10,3 +10,14 @@ add_library(tomos_dependencies INTERFACE)
 target_include_directories(tomos_dependencies SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
 target_link_libraries(tomos_dependencies INTERFACE
 	PkgConfig::LIBS ${HDF5_C_LIBRARIES} Threads::Threads m ${CMAKE_DL_LIBS})
+
+# What unpacks compressed chunks of HDF5 files; without it the HDF5 library and its plug-ins do.
+foreach(package libdeflate liblz4 libzstd blosc)
+	string(TOUPPER ${package} name)
+	string(REGEX REPLACE "^LIB(LZ4|ZSTD)$" "\\1" name ${name})
+	pkg_check_modules(${name} QUIET IMPORTED_TARGET ${package})
+	if(${name}_FOUND)
+		target_link_libraries(tomos_dependencies INTERFACE PkgConfig::${name})
+	endif()
+	target_compile_definitions(tomos_dependencies INTERFACE TOMOS_HAS_${name}=$<BOOL:${${name}_FOUND}>)
+endforeach()

@@ -75,26 +75,6 @@ static tomos_status choose_dataset(File *file, hid_t id, const char *wanted)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Contiguous numbers as they are in memory are read from the file directly: the library would do it
- * in one thread. */
-static Plain find_plain(const Hdf5 *own)
-{
-	const Plain none = {.descriptor = -1};
-	hid_t list = H5Dget_create_plist(own->dataset), type = H5Dget_type(own->dataset);
-	hid_t access = H5Fget_access_plist(own->file);
-	void *handle = NULL;
-	bool direct = list >= 0 && type >= 0 && access >= 0 &&
-		      H5Pget_layout(list) == H5D_CONTIGUOUS && H5Pget_external_count(list) == 0 &&
-		      H5Tequal(type, own->memory) > 0 && H5Pget_driver(access) == H5FD_SEC2 &&
-		      H5Fget_vfd_handle(own->file, H5P_DEFAULT, &handle) >= 0;
-	hdf5_drop(access);
-	hdf5_drop(type);
-	hdf5_drop(list);
-	if (!direct)
-		return none;
-	return (Plain){.descriptor = *(int *)handle, .data = (int64_t)H5Dget_offset(own->dataset)};
-}
-
 static tomos_status open_dataset(File *file, Hdf5 *own)
 {
 	Form form;
@@ -120,8 +100,7 @@ static tomos_status open_dataset(File *file, Hdf5 *own)
 	mem_free(where);
 	TRY(status);
 	TRY(dataset_check(own->dataset, &form, file->path, file->dataset));
-	own->plain = find_plain(own);
-	return TOMOS_OK;
+	return hdf5_read_prepare(file);
 }
 
 static tomos_status make_own(File *file, Hdf5 **own)
@@ -159,71 +138,6 @@ static tomos_status hdf5_open(File *file, const tomos_file_options *options)
 	TRY(hdf5_check_start(file->path));
 	Quiet quiet = hdf5_enter();
 	return hdf5_leave(quiet, open_locked(file, own, options->dataset));
-}
-
-/* A part of the first two of three axes, as a selection of the rank of the dataset. */
-static hid_t select_slab(const File *file, const Extract *wanted, hid_t *memory)
-{
-	const Hdf5 *own = file->own;
-	hsize_t start[3] = {(hsize_t)wanted->first, (hsize_t)wanted->row, 0};
-	hsize_t part[3] = {(hsize_t)wanted->count, (hsize_t)wanted->rows, (hsize_t)file->shape[2]};
-	int skip = 3 - own->rank;
-	hid_t space = H5Dget_space(own->dataset);
-	if (space < 0)
-		return space;
-	if (H5Sselect_hyperslab(space, H5S_SELECT_SET, start + skip, NULL, part + skip, NULL) < 0 ||
-		(*memory = H5Screate_simple(own->rank, part + skip, NULL)) < 0) {
-		hdf5_drop(space);
-		return H5I_INVALID_HID;
-	}
-	return space;
-}
-
-static tomos_status read_portion(const File *file, const Extract *part, void *stored)
-{
-	const Hdf5 *own = file->own;
-	hid_t memory, space = select_slab(file, part, &memory);
-	herr_t failed = -1;
-	if (space >= 0) {
-		failed = H5Dread(own->dataset, own->memory, memory, space, H5P_DEFAULT, stored);
-		hdf5_drop(memory);
-		hdf5_drop(space);
-	}
-	if (failed >= 0)
-		return TOMOS_OK;
-	char what[128], rows[64] = "";
-	if (part->rows < file->shape[1])
-		snprintf(rows, sizeof rows, ", rows %lld to %lld,", (long long)part->row,
-			(long long)(part->row + part->rows - 1));
-	snprintf(what, sizeof what, "indices %lld to %lld%s cannot be read", (long long)part->first,
-		(long long)(part->first + part->count - 1), rows);
-	return hdf5_reject(TOMOS_BAD_FILE, file->path, file->dataset, what);
-}
-
-/* Numbers read by one call of the library: a fraction of a second, so that cancelling takes effect
- * soon. */
-enum { PORTION = 1 << 24 };
-
-static tomos_status read_library(const File *file, const Extract *part, char *stored)
-{
-	int64_t index = part->rows * file->shape[2], most = max64(1, PORTION / index);
-	for (int64_t done = 0; done < part->count; done += most) {
-		const Extract some = {
-			part->first + done, min64(most, part->count - done), part->row, part->rows};
-		TRY(cancel_check("reading"));
-		Quiet quiet = hdf5_enter();
-		TRY(hdf5_leave(quiet,
-			read_portion(file, &some, stored + done * index * file->element.bytes)));
-	}
-	return TOMOS_OK;
-}
-
-static tomos_status hdf5_read(File *file, const Extract *part, int threads, void *stored)
-{
-	const Hdf5 *own = file->own;
-	if (own->plain.descriptor >= 0)
-		return plain_read(file, &own->plain, part, threads, stored);
-	return read_library(file, part, stored);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -308,6 +222,7 @@ static bool close_locked(Hdf5 *own)
 	hdf5_drop(own->memory);
 	own->dataset = own->file = own->memory = H5I_INVALID_HID;
 	own->plain.descriptor = -1; /* it was the library's */
+	chunks_close(own);
 	return closed;
 }
 

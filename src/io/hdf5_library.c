@@ -57,6 +57,8 @@ Quiet hdf5_enter(void)
  * here. */
 tomos_status hdf5_leave(Quiet quiet, tomos_status status)
 {
+	/* Errors of a thread that ended would keep the library from closing. */
+	H5Eclear2(H5E_DEFAULT);
 	H5Eset_auto2(H5E_DEFAULT, quiet.print, quiet.data);
 	if (status == TOMOS_OK && unreadable[0])
 		status = fail(TOMOS_IO, "%s", unreadable);

@@ -52,6 +52,7 @@ static tomos_status read_list(hid_t dataset, const char *path, NamedList *list)
 		form.rank != 1)
 		return hdf5_reject(TOMOS_BAD_FILE, path, list->name, "is no list of numbers");
 	TRY(dataset_check(dataset, &form, path, list->name));
+	TRY(filters_check(dataset, path, list->name));
 	list->element =
 		form.element.kind == 'f' ? (Element){'f', 4, false} : (Element){'i', 8, false};
 	list->count = form.axes[0];

@@ -142,24 +142,31 @@ static tomos_status check_bytes(
 		(long long)bytes, (long long)size);
 }
 
-/* Compressed chunks need a filter that is built in or available as a plug-in. */
 static tomos_status check_filters(hid_t list, const char *path, const char *name)
 {
 	int count = H5Pget_layout(list) == H5D_CHUNKED ? H5Pget_nfilters(list) : 0;
 	for (int i = 0; i < count; i++) {
-		char filter[64] = "";
-		size_t values = 0;
-		unsigned flags, config;
-		H5Z_filter_t id = H5Pget_filter2(
-			list, (unsigned)i, &flags, &values, NULL, sizeof filter, filter, &config);
-		if (id >= 0 && H5Zfilter_avail(id) > 0)
+		char called[FILTER_NAME] = "";
+		Filter filter;
+		(void)filter_take(list, i, &filter, called);
+		if (filter.id >= 0 && H5Zfilter_avail(filter.id) > 0)
 			continue;
 		return fail(TOMOS_UNSUPPORTED,
 			"'%s', dataset '%s': its chunks are compressed with filter %d (%s), whose "
 			"plug-in was not found; install it, and set HDF5_PLUGIN_PATH to its folder",
-			path, name, (int)id, filter[0] ? filter : "without a name");
+			path, name, filter.id, called[0] ? called : "without a name");
 	}
 	return TOMOS_OK;
+}
+
+tomos_status filters_check(hid_t dataset, const char *path, const char *name)
+{
+	hid_t list = H5Dget_create_plist(dataset);
+	if (list < 0)
+		return hdf5_reject(TOMOS_BAD_FILE, path, name, "its layout cannot be read");
+	tomos_status status = check_filters(list, path, name);
+	hdf5_drop(list);
+	return status;
 }
 
 /* The sources of a virtual dataset are checked first: the library recurses without end into a
@@ -173,8 +180,6 @@ tomos_status dataset_check_nested(
 	tomos_status status = sources_check(list, path, name, sources);
 	if (status == TOMOS_OK)
 		status = check_bytes(dataset, list, form, path, name);
-	if (status == TOMOS_OK)
-		status = check_filters(list, path, name);
 	hdf5_drop(list);
 	return status;
 }

@@ -15,6 +15,7 @@ static tomos_status read_numbers(
 		return hdf5_reject(
 			TOMOS_BAD_FILE, file->path, name, "is no list or table of numbers");
 	TRY(dataset_check(dataset, &form, file->path, name));
+	TRY(filters_check(dataset, file->path, name));
 	shape[0] = form.rank > 1 ? form.axes[0] : 1;
 	shape[1] = form.rank > 0 ? form.axes[form.rank - 1] : 1;
 	(void)size_mul(shape[0], shape[1], &count); /* no overflow: the bytes are in the file */

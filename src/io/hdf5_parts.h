@@ -3,17 +3,21 @@
 #define TOMOS_IO_HDF5_PARTS_H
 
 #include <hdf5.h>
+#include "io/filters.h"
 #include "io/hdf5_disk.h"
 #include "io/io.h"
 
 typedef struct Pack Pack;
+typedef struct Chunks Chunks;
 
 typedef struct {
 	hid_t file, dataset;
 	hid_t memory; /* reading: the type of the numbers in memory, that of `File.element` */
 	Pack *pack;   /* compressed data being written; NULL: none */
 	int rank;     /* of the dataset as stored */
-	Plain plain;  /* contiguous data, not through the library; descriptor -1: none */
+	/* Data that are not read and written by the library: */
+	Plain plain;    /* contiguous ones; descriptor -1: none */
+	Chunks *chunks; /* reading: chunks; NULL: none */
 } Hdf5;
 
 /* ---- serialised access to the library, without its printing ---------------------------------- */
@@ -50,6 +54,8 @@ bool dataset_element(hid_t dataset, Element *element);
 hid_t dataset_memory(hid_t dataset, Element *element);
 bool dataset_axes(hid_t dataset, Form *form);
 tomos_status dataset_check(hid_t dataset, const Form *form, const char *path, const char *name);
+/* Rejects compressed chunks that the library cannot unpack, because a plug-in is missing. */
+tomos_status filters_check(hid_t dataset, const char *path, const char *name);
 /* The file that is read, the current nesting depth of virtual datasets, and the number of sources
  * opened so far. */
 typedef struct {
@@ -79,6 +85,22 @@ hid_t hdf5_make(
 
 /* Rows of a chunk: a chunk is one index of the first axis, or some rows of it if that is large. */
 hsize_t hdf5_chunk_rows(hsize_t rows, hsize_t row_bytes);
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+tomos_status hdf5_read(File *file, const Extract *part, int threads, void *stored);
+/* Decides, for an open dataset, how it is read. */
+tomos_status hdf5_read_prepare(File *file);
+/* The size of a file open for reading, and the descriptor of an ordinary one, otherwise -1. */
+int hdf5_descriptor(hid_t file, int64_t *size);
+
+/* `list`: creation property list. Leaves Hdf5.chunks NULL if the library must read them. */
+tomos_status chunks_open(File *file, hid_t list);
+tomos_status chunks_read(File *file, const Extract *part, int threads, void *stored);
+void chunks_close(Hdf5 *own);
+/* Filter i of a creation property list; false if it has too many parameters. */
+enum { FILTER_NAME = 64 };
+bool filter_take(hid_t list, int i, Filter *filter, char name[FILTER_NAME]);
 
 /* ---- compressed data ------------------------------------------------------------------------- */
 

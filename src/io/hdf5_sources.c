@@ -55,7 +55,7 @@ static tomos_status check_source(
 	sources->depth++;
 	tomos_status status = dataset_check_nested(dataset, &form, path, name, sources);
 	sources->depth--;
-	return status;
+	return status == TOMOS_OK ? filters_check(dataset, path, name) : status;
 }
 
 static tomos_status open_source(

@@ -199,19 +199,19 @@ static void missing_plugin(void **state)
 {
 	(void)state;
 	const H5Z_class2_t filter = {
-		H5Z_CLASS_T_VERS, 32000, 1, 1, "rarely seen", NULL, NULL, no_filter};
+		H5Z_CLASS_T_VERS, 500, 1, 1, "rarely seen", NULL, NULL, no_filter};
 	uint16_t data[VIEWS * FRAME] = {0};
 	assert_true(H5Zregister(&filter) >= 0);
 	hid_t list = H5Pcreate(H5P_DATASET_CREATE), file = h5_new(at("packed.h5"));
 	H5Pset_chunk(list, 3, (hsize_t[]){1, ROWS, COLUMNS});
-	H5Pset_filter(list, 32000, H5Z_FLAG_MANDATORY, 0, NULL);
+	H5Pset_filter(list, 500, H5Z_FLAG_MANDATORY, 0, NULL);
 	h5_put_as(file, "exchange/data", H5T_NATIVE_UINT16, 3, whole, list, data);
 	H5Pclose(list);
 	H5Fclose(file);
-	assert_true(H5Zunregister(32000) >= 0);
+	assert_true(H5Zunregister(500) >= 0);
 	tomos_scan *scan;
 	assert_int_equal(tomos_scan_open(&scan, at("packed.h5"), NULL), TOMOS_UNSUPPORTED);
-	assert_says("dataset '/exchange/data': its chunks are compressed with filter 32000 (rarely "
+	assert_says("dataset '/exchange/data': its chunks are compressed with filter 500 (rarely "
 		    "seen), whose plug-in was not found");
 }
 

@@ -1,0 +1,46 @@
+/* Filters of compressed chunks, undone without the HDF5 library, so that several threads can do
+ * it. */
+#ifndef TOMOS_IO_FILTERS_H
+#define TOMOS_IO_FILTERS_H
+
+#include "base/base.h"
+
+/* A filter by its number in the registry of HDF5 filters, with its parameters. */
+enum { FILTER_VALUES = 8 };
+typedef struct {
+	int id;
+	unsigned values[FILTER_VALUES];
+} Filter;
+
+/* What a filter is undone with: `bytes` bytes at `in`, to at most `room` bytes at `out`. A filter
+ * that works in blocks may leave out those outside [need[0], need[1]) of the output. */
+typedef struct {
+	const Filter *filter;
+	const unsigned char *in;
+	int64_t bytes;
+	unsigned char *out;
+	int64_t room;
+	int64_t need[2];
+} Undo;
+
+/* Whether this build can undo it. */
+bool filter_known(const Filter *filter);
+/* The number of bytes made, or what is wrong. */
+enum { UNDO_DAMAGED = -1, UNDO_NO_MEMORY = -2 };
+int64_t filter_undo(const Undo *undo);
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+/* Numbers in the formats of filters have their high byte first. */
+int64_t filter_number(const unsigned char *bytes, int count);
+/* Byte k of all numbers for every k, back to numbers of `size` bytes. */
+void bytes_unshuffle(const unsigned char *in, int64_t count, int size, unsigned char *out);
+/* Bit k of all numbers for every k, back to numbers; `count` is a multiple of 8, and `planes` has
+ * the size of the numbers. */
+void bits_unshuffle(const unsigned char *in, int64_t count, int size, unsigned char *planes,
+	unsigned char *out);
+/* Bits shuffled and packed with LZ4, Zstd or not at all. */
+int64_t undo_bitshuffle(const Undo *w);
+bool bitshuffle_known(const Filter *filter);
+
+#endif
