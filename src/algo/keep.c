@@ -24,6 +24,7 @@ tomos_status iteration_keep(Iteration *it, float *into)
 	if (!into && it->defers && it->seconds > 0 && it->seconds < SHORT) {
 		it->deferred = cancel_asked();
 		tomos_cancel_on(NULL);
+		it->began = now();
 		return TOMOS_OK;
 	}
 	it->was_zero = !into && it->k == 0 && it->from_zero;
@@ -34,6 +35,7 @@ tomos_status iteration_keep(Iteration *it, float *into)
 	if (!it->was_zero)
 		TRY(vector_copy(it->X, it->x, it->kept));
 	it->changing = true;
+	it->began = now(); /* without the copy, which short iterations do not need */
 	return TOMOS_OK;
 }
 
@@ -51,9 +53,7 @@ static bool saves_state(const Iteration *it)
 
 tomos_status keep_state(Iteration *it)
 {
-	const double time = now();
-	it->seconds = it->began > 0 ? time - it->began : 0;
-	it->began = time;
+	it->seconds = it->began > 0 ? now() - it->began : 0;
 	it->changing = false;
 	keep_resume_cancel(it);
 	if (!saves_state(it))

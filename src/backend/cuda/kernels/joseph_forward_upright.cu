@@ -68,16 +68,19 @@ static __device__ __forceinline__ void plane(const Sheets *s, const float *at, f
 	P::interpolate(q, t, more, [&](int k, float value) { sum[k] += value; });
 }
 
-/* Adds `planes` planes from k0 on to the sums of P::N rays from `ray` on. */
-template <class P>
+/* Adds `planes` planes from k0 on to the sums of P::N rays from RAY on. */
+template <class P, int RAY>
 static __device__ __forceinline__ void segment(
-	const Sheets *s, const Path *path, int k0, int planes, int ray, float *sum)
+	const Sheets *s, const Path *path, int k0, int planes, float *sum)
 {
 	const int64_t slice = (int64_t)s->na * s->nb;
 	const double gap0 = path->gap + k0 * path->widen;
 	double p = path->p + k0 * path->slope;
-	double z = path->z + k0 * path->climb + ray * gap0;
-	const double climb_of_ray = path->climb + ray * path->widen;
+	double z = path->z + k0 * path->climb, climb_of_ray = path->climb;
+	if (RAY > 0) { /* the compiler does not omit products with zero */
+		z += RAY * gap0;
+		climb_of_ray += RAY * path->widen;
+	}
 	double whole_p = floor(p), whole_z = floor(z);
 	float fp = (float)(p - whole_p), fz = (float)(z - whole_z);
 	float slope = (float)path->slope, climb = (float)climb_of_ray, widen = (float)path->widen;
@@ -120,9 +123,9 @@ static __device__ __forceinline__ void segment_of_all(
 		const float one = (float)(path->gap + k0 * path->widen);
 		const float other = fmaf((float)(SEGMENT - 1), (float)path->widen, one);
 		if (RANGE == 0 || Points<RAYS, 2, 2>::fit(fminf(one, other), fmaxf(one, other)))
-			segment<Points<RAYS, 2, 2>>(s, path, k0, end - k0, 0, sum);
+			segment<Points<RAYS, 2, 2>, 0>(s, path, k0, end - k0, sum);
 		else
-			segment<Points<RAYS, 2, 3>>(s, path, k0, end - k0, 0, sum);
+			segment<Points<RAYS, 2, 3>, 0>(s, path, k0, end - k0, sum);
 	} else
 		for (int planes = SEGMENT; k0 < end; k0 += planes) {
 			int kind;
@@ -135,10 +138,11 @@ static __device__ __forceinline__ void segment_of_all(
 			}
 			points_visit<RANGE>(kind, [&](auto points) {
 				typedef decltype(points) P;
-#pragma unroll
-				for (int ray = 0; ray < RAYS; ray += P::N)
-					segment<P>(
-						s, path, k0, min(planes, end - k0), ray, sum + ray);
+				static_assert(P::N == RAYS || 2 * P::N == RAYS, "one or two calls");
+				segment<P, 0>(s, path, k0, min(planes, end - k0), sum);
+				if constexpr (P::N < RAYS)
+					segment<P, P::N>(
+						s, path, k0, min(planes, end - k0), sum + P::N);
 			});
 		}
 }

@@ -41,7 +41,8 @@ template <int N_, int G_, int S_> struct Points {
 		return floorf(fminf(t, fmaf((float)(ODD ? N - 2 : N - 1), more, t)));
 	}
 
-	/* Calls use(k, value) for every point; t: position of point 0, from the first sample on. */
+	/* Calls use(k, value) for every point; t: position of point 0, from the first sample on.
+	 * Zero is subtracted, because the compiler omits that but not an addition of zero. */
 	template <typename Pixel, class Use>
 	static __device__ __forceinline__ void interpolate(
 		const Pixel q[SAMPLES], float t, float more, const Use &use)
@@ -54,7 +55,7 @@ template <int N_, int G_, int S_> struct Points {
 #pragma unroll
 			for (int s = 0; s < S; s++)
 				add_between(value,
-					fma_saturate((float)k, more, t + (half - (float)s)),
+					fma_saturate((float)k, more, t - ((float)s - half)),
 					q[m + s], q[m + s + 1]);
 			use(k, value);
 		}

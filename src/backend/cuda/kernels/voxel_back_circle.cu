@@ -106,7 +106,7 @@ static __device__ __forceinline__ void visit_span(
 	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum)
 {
 	constexpr int S = P::S, N = P::N, APART = PITCH<Pixel, SIZE>;
-	const float row = fmaf((float)first, foot.climb, foot.row), more = foot.climb - 1;
+	const float more = foot.more, row = fmaf((float)first, more, foot.row + (float)first);
 	const float before = P::first(row, more), t0 = row - before;
 	const Mix m = mix_of<RAYS>(foot, w);
 	const Pixel *at = tile + (int)before * APART + foot.column;

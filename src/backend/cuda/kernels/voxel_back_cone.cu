@@ -86,14 +86,14 @@ static __device__ __forceinline__ void visit_span(
 	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum)
 {
 	typedef typename ValueOf<Pixel>::Value Value;
-	const float row = fmaf((float)first, foot.climb, foot.row),
-		    whole = P::first(row, foot.climb - 1);
+	const float row = fmaf((float)first, foot.more, foot.row + (float)first),
+		    whole = P::first(row, foot.more);
 	const Pixel *at = tile + (int)whole * PITCH<Pixel, SIZE> + foot.column;
 	Value q[P::SAMPLES];
 #pragma unroll
 	for (int k = 0; k < P::SAMPLES; k++)
 		q[k] = mix(at[k * PITCH<Pixel, SIZE>], foot.right);
-	P::interpolate(q, row - whole, foot.climb - 1, [&](int k, const Value &value) {
+	P::interpolate(q, row - whole, foot.more, [&](int k, const Value &value) {
 		add_to(sum, first + k, weight_at<RAYS>(w, first + k), value);
 	});
 }

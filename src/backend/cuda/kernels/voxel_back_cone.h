@@ -177,14 +177,16 @@ template <class Pixel, int SIZE> struct Copier {
 		return (number ^ (threadIdx.x / 32)) % WARPS == 0;
 	}
 
+	/* The lanes whose column is needed copy it in all rows. */
 	__device__ __forceinline__ void copy_columns(
-		const Tiles &s, const Near &near, const Pixel *image, Pixel *tile)
+		const Tiles &s, const Near &near, int c, const Pixel *image, Pixel *tile)
 	{
-		const Pixel *from = image + row * s.pitch;
+		const int rows = c < near.columns ? near.rows : 0;
 		const int pitch = SIZE == TILE ? PITCH<Pixel, SIZE> : near.pitch;
-		Pixel *to = tile + row * pitch;
+		const Pixel *from = image + (near.from + row * s.pitch + c);
+		Pixel *to = tile + row * pitch + c;
 #pragma unroll 4
-		for (int r = row; r < near.rows; r += DOWN) {
+		for (int r = row; r < rows; r += DOWN) {
 			__pipeline_memcpy_async(to, from, 16);
 			to += DOWN * pitch;
 			from += DOWN * s.pitch;
@@ -194,9 +196,12 @@ template <class Pixel, int SIZE> struct Copier {
 	__device__ __forceinline__ void copy(
 		const Tiles &s, const Near &near, const Pixel *image, Pixel *tile)
 	{
-		if (near.kind >= 0)
-			for (int c = column; c < near.columns; c += CHUNKS * PIXELS)
-				copy_columns(s, near, image + (near.from + c), tile + c);
+		if (near.kind >= 0) {
+			copy_columns(s, near, column, image, tile);
+#pragma unroll 1
+			for (int c = TILE; SIZE > TILE && c < near.columns; c += TILE)
+				copy_columns(s, near, c + column, image, tile);
+		}
 		__pipeline_commit();
 	}
 };
@@ -225,10 +230,10 @@ static __device__ __forceinline__ Weights weights_of(
 }
 
 /* Position in a tile of voxel (dx, dy, 0) of a block: `column` + `right`, `row`; the row
- * increases by `climb` per voxel along z. */
+ * increases by 1 + `more` per voxel along z. */
 typedef struct {
 	int column; /* the column before the voxel */
-	float right, row, climb, rate;
+	float right, row, more, rate;
 } Foot;
 
 static __device__ __forceinline__ Foot foot_of(const Near &v, float dx, float dy)
@@ -236,7 +241,7 @@ static __device__ __forceinline__ Foot foot_of(const Near &v, float dx, float dy
 	float rate = inverse_nearly(fmaf(v.da, dx, fmaf(v.db, dy, v.df)));
 	float u = fmaf(v.ua, dx, fmaf(v.ub, dy, v.uf)) * rate, left = floorf(u);
 	float row = fmaf(v.va, dx, fmaf(v.vb, dy, v.vf)) * rate;
-	return Foot{(int)left, u - left, row, v.vc * rate, rate};
+	return Foot{(int)left, u - left, row, fmaf(v.vc, rate, -1.f), rate};
 }
 
 /* Weight of voxel k of a column. */
@@ -254,10 +259,10 @@ template <bool CLAMP, class Pixel, class Use>
 static __device__ __forceinline__ void visit_singles(
 	const Foot &foot, const Pixel *rows, int pitch, float low, float high, const Use &use)
 {
-	const float start = foot.row - 0.5f;
+	const float start = foot.row - 0.5f, climb = 1 + foot.more;
 #pragma unroll
 	for (int k = 0; k < COLUMN; k++) {
-		float row = fmaf((float)k, foot.climb, start);
+		float row = fmaf((float)k, climb, start);
 		row = CLAMP ? fminf(fmaxf(row, low), high) : row;
 		const float rounded = __fadd_rn(row, MAGIC);
 		const int whole = __float_as_int(rounded) - __float_as_int(MAGIC);
