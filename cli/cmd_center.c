@@ -5,7 +5,7 @@
 #include <string.h>
 #include "cli.h"
 
-enum { ROWS = 64, TILE = 256, GAP = 4, LABEL = 14, MOST_TILES = 400 };
+enum { ROWS = 16, TILE = 256, GAP = 4, LABEL = 14, MOST_TILES = 400 };
 #define MOST_FLOATS ((int64_t)64 << 20) /* of the rows that are looked at */
 
 typedef struct sweep {

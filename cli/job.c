@@ -105,8 +105,10 @@ void axis_say(const tomos_axis *axis, int64_t columns)
 		note("warning: the axis is at the end of the range %g to %g, and may be beyond it; "
 		     "set --axis-range\n",
 			axis->low, axis->high);
-	else if (axis->confidence < 0.1)
-		note("warning: the axis is uncertain; check it with tomos center --sweep\n");
+	double from, to, step;
+	if (tomos_axis_doubt(axis, &from, &to, &step))
+		note("warning: the axis is uncertain; compare slices with --sweep %g:%g:%g\n", from,
+			fmin(to, (double)(columns - 1)), step);
 }
 
 /* ---- what preparation did ------------------------------------------------------------------ */

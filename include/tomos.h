@@ -737,6 +737,9 @@ typedef struct tomos_axis {
 TOMOS_API tomos_status tomos_axis_find(tomos_axis *axis, tomos_backend *backend,
 	const tomos_array *integrals, const double *angles, const tomos_axis_options *options,
 	const tomos_progress *progress);
+/* Positions to compare by eye (`tomos center --sweep`): 1 where methods disagree, the best position
+ * is not clearly better than others or is at the end of the range; 0 where there is no doubt. */
+TOMOS_API int tomos_axis_doubt(const tomos_axis *axis, double *from, double *to, double *step);
 
 /* ---- from file to file -------------------------------------------------------------------- */
 

@@ -79,6 +79,17 @@ double axis_top(double before, double here, double after)
 	return fmin(fmax(top, -0.5), 0.5);
 }
 
+void axis_slopes(const float *row, int64_t n, float *out)
+{
+	static const float weight[4] = {14, 14, 6, 1};
+	for (int64_t c = 0; c < n; c++) {
+		float sum = 0;
+		for (int64_t k = 1; k <= 4; k++)
+			sum += weight[k - 1] * (row[min64(c + k, n - 1)] - row[max64(c - k, 0)]);
+		out[c] = sum;
+	}
+}
+
 bool axis_at_end(const AxisProblem *p, double column)
 {
 	return column - p->low < AT_END || p->high - column < AT_END;
@@ -98,7 +109,12 @@ OPTION_VALUES(axis_values, TOMOS_AXIS_OPTIONS);
 enum { AUTO, PAIRS, VO, SHARPNESS };
 
 #define AGREE 2.0  /* columns: results closer than this are the same axis */
+#define UNSURE 0.1 /* confidence */
 #define TRIALS 8.0 /* columns on either side of the other results searched by sharpness */
+/* Errors in columns that parts of the data have in common, so that their scatter does not show
+ * them: of interpolated views and parabolas, and of sinograms mirrored. */
+#define COMMON 0.005
+#define COMMON_HALF_TURN 0.01
 
 static tomos_status check_input(const AxisProblem *p)
 {
@@ -144,7 +160,7 @@ static void take(tomos_axis *axis, const AxisAnswer *answer)
 	axis->column = answer->column;
 	axis->confidence = fmin(fmax(answer->confidence, 0), 1);
 	axis->at_edge = answer->at_edge;
-	axis->error = answer->error;
+	axis->error = hypot(answer->error, COMMON);
 }
 
 /* The range around a column, clipped to that of the problem. */
@@ -156,40 +172,33 @@ static AxisProblem around(const AxisProblem *p, double column, double reach)
 	return near;
 }
 
-static double middle_of(double a, double b, double c)
+/* Both use the views at the ends of the half turn, but `vo` also what is next to them, and is twice
+ * as accurate: half the difference is another estimate of its error. */
+static void combine_agreeing(const AxisAnswer *pairs, const AxisAnswer *wedge, tomos_axis *axis)
 {
-	return fmax(fmin(a, b), fmin(fmax(a, b), c));
+	double apart = 0.5 * fabs(pairs->column - wedge->column);
+	take(axis, wedge);
+	axis->error = hypot(fmax(apart, wedge->error), COMMON_HALF_TURN); /* fmax ignores NAN */
+	axis->confidence = fmin(fmax(fmax(pairs->confidence, wedge->confidence), 0), 1);
 }
 
-/* Standard error of the combined result: the spread of the results, but at least the smallest error
- * of a single one, because they use the same data and may agree by chance. */
-static double error_together(
-	const AxisAnswer *pairs, const AxisAnswer *wedge, const AxisAnswer *sharp)
-{
-	double spread = axis_error((double[]){pairs->column, wedge->column, sharp->column}, 3);
-	return fmax(spread, fmin(pairs->error, wedge->error)); /* fmin and fmax ignore NAN */
-}
-
-/* A 180 degree scan has few pairs, and the spectrum assumes no truncation. Sharpness is therefore
- * the third estimate, and decides if the first two disagree. */
+/* Where the two disagree, the sharper slice decides. */
 static tomos_status combine_half_turn(
-	const AxisProblem *p, AxisAnswer *pairs, AxisAnswer *wedge, tomos_axis *axis)
+	const AxisProblem *p, const AxisAnswer *pairs, const AxisAnswer *wedge, tomos_axis *axis)
 {
 	AxisAnswer sharp;
-	bool agree = fabs(pairs->column - wedge->column) <= AGREE;
-	AxisAnswer *first = agree || pairs->confidence >= wedge->confidence ? pairs : wedge;
-	double column = agree ? 0.5 * (pairs->column + wedge->column) : first->column;
-	AxisProblem near = around(p, column, AGREE);
-	TRY(axis_sharpness(&near, false, &sharp));
-	axis->sharpness = sharp.column;
-	take(axis, first);
-	axis->error = error_together(pairs, wedge, &sharp);
-	if (!agree) {
+	double column;
+	if (fabs(pairs->column - wedge->column) <= AGREE) {
+		combine_agreeing(pairs, wedge, axis);
+	} else {
+		TRY(axis_sharper(p, false, pairs->column, wedge->column, &column));
+		AxisProblem near = around(p, column, AGREE);
+		TRY(axis_sharpness(&near, false, &sharp));
+		take(axis, column == pairs->column ? pairs : wedge);
+		axis->sharpness = sharp.column;
 		axis->confidence *= 0.5;
 		axis->column = sharp.at_edge ? column : sharp.column;
-	} else {
-		axis->column = middle_of(pairs->column, wedge->column, sharp.column);
-		axis->confidence = fmin(fmax(fmax(pairs->confidence, wedge->confidence), 0), 1);
+		axis->error = axis_error((double[]){pairs->column, wedge->column, sharp.column}, 3);
 	}
 	axis->at_edge = axis_at_end(p, axis->column);
 	return TOMOS_OK;
@@ -260,6 +269,30 @@ static tomos_status find_by(
 	}
 	take(axis, &answer);
 	return TOMOS_OK;
+}
+
+/* Steps of 1, 2 or 5 times a power of ten, about 20 of them. */
+static double sweep_step(double width)
+{
+	double unit = pow(10, floor(log10(width / 20))), many = width / 20 / unit;
+	return unit * (many > 5 ? 10 : many > 2 ? 5 : many > 1 ? 2 : 1);
+}
+
+int tomos_axis_doubt(const tomos_axis *given, double *from, double *to, double *step)
+{
+	tomos_axis axis = {.bytes = sizeof axis, .pairs = NAN, .vo = NAN, .error = NAN};
+	if (!given || struct_take(&axis, given, "tomos_axis") != TOMOS_OK)
+		return 0;
+	double low = fmin(axis.column, fmin(axis.pairs, axis.vo)); /* fmin ignores NAN */
+	double high = fmax(axis.column, fmax(axis.pairs, axis.vo));
+	if (high - low <= AGREE && axis.confidence >= UNSURE && !axis.at_edge)
+		return 0;
+	double margin = fmax(0.25 * (high - low), isnan(axis.error) ? 4 : 4 * axis.error);
+	margin = fmax(margin, 4);
+	*step = sweep_step(high - low + 2 * margin);
+	*from = fmax(floor((low - margin) / *step) * *step, 0);
+	*to = ceil((high + margin) / *step) * *step;
+	return 1;
 }
 
 static tomos_status find_in(

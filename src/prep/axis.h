@@ -37,6 +37,9 @@ double axis_error(const double *answers, int64_t count);
 /* Maximum of the parabola through three samples, relative to the middle one: -0.5 .. 0.5. */
 double axis_top(double before, double here, double after);
 
+/* Derivative of a row smoothed with binomial weights, to suppress structure of one pixel. */
+void axis_slopes(const float *row, int64_t n, float *out);
+
 /* Whether a column is at an end of the range; axis_settle clips a result to the range and sets
  * at_edge. */
 bool axis_at_end(const AxisProblem *p, double column);
@@ -45,5 +48,8 @@ void axis_settle(const AxisProblem *p, AxisAnswer *answer);
 tomos_status axis_pairs(const AxisProblem *p, AxisAnswer *answer);
 tomos_status axis_wedge(const AxisProblem *p, AxisAnswer *answer);
 tomos_status axis_sharpness(const AxisProblem *p, bool full_turn, AxisAnswer *answer);
+/* The one of two columns with the sharper slice. */
+tomos_status axis_sharper(
+	const AxisProblem *p, bool full_turn, double one, double other, double *column);
 
 #endif

@@ -1,16 +1,22 @@
 /* Rotation axis from views 180 degrees apart, which are mirror images of each other about it.
  *
- * All pairs of the scan, or the two at the ends of a 180 degree scan, are correlated together.
- * Where there is no view exactly opposite, its neighbours are interpolated, or extrapolated by at
- * most a step. Derivatives along the rows are compared, not values: in half acquisition the two
- * views overlap only in a narrow strip, in which the object changes little. Only the overlap is
- * compared.
+ * All pairs of the scan, or the two at the ends of a 180 degree scan, are correlated together, for
+ * all axes at once by Fourier transforms. Where there is no view exactly opposite, its neighbours
+ * are interpolated, or extrapolated by at most a step. Derivatives along the rows are compared, not
+ * values: in half acquisition the two views overlap only in a narrow strip, in which the object
+ * changes little. Only the overlap is compared.
  */
+#include <fftw3.h>
+#include <stdlib.h>
 #include <string.h>
+#include "base/fft.h"
 #include "prep/axis.h"
 
-enum { MOST_LINES = 256, MOST_PAIRS = 64, LEAST_OVERLAP = 12 };
-enum { PARTS = 8 }; /* of the lines, each with a result of its own */
+enum { MOST_LINES = 1024, MOST_PAIRS = 256, LEAST_OVERLAP = 12 };
+enum { PARTS = 8 };       /* of the lines, each with a result of its own */
+enum { MANY_PAIRS = 16 }; /* enough for a mean over them that shows rings */
+#define LEAST_SHARE \
+	1e-4 /* of the energy in the overlap; transforms are exact to 1e-7 of all of it */
 
 /* A view, and the two from which its opposite is interpolated. */
 typedef struct {
@@ -18,11 +24,19 @@ typedef struct {
 	double share[2];
 } Pair;
 
+/* Sums over the overlap: of products of the two derivatives, and of their squares. */
 typedef struct {
-	int64_t lines, columns, first; /* the first sum of columns tried */
-	float *here, *opposite;        /* derivatives [line][column] */
-	double *score, *likeness;      /* of each sum tried */
-	double *apart;                 /* score of each part of the lines, [sum][part] */
+	double product, here, opposite;
+} Overlap;
+
+typedef struct {
+	int64_t lines, columns, length; /* length: of a transform */
+	int64_t first, count;           /* sums of columns tried */
+	float *here, *opposite;         /* derivatives [line][column] */
+	double *energy;                 /* cumulative, [part][here, opposite][column + 1] */
+	Overlap *overlaps;              /* [part][sum] */
+	double *score, *likeness;       /* of each sum */
+	fftwf_plan forward, back;
 } Correlation;
 
 /* The opposite of sorted view i; false if there is none near enough. */
@@ -30,8 +44,13 @@ static bool find_opposite(const AxisView *views, int64_t count, int64_t i, doubl
 {
 	double target = fmod(views[i].angle + M_PI, 2 * M_PI);
 	int64_t after = 0;
-	while (after < count && views[after].angle < target)
-		after++;
+	for (int64_t end = count; after < end;) { /* the first view not before the target */
+		int64_t middle = (after + end) / 2;
+		if (views[middle].angle < target)
+			after = middle + 1;
+		else
+			end = middle;
+	}
 	int64_t b = after % count, a = (after + count - 1) % count;
 	double back = fmod(target - views[a].angle + 2 * M_PI, 2 * M_PI);
 	double on = fmod(views[b].angle - target + 2 * M_PI, 2 * M_PI);
@@ -67,103 +86,218 @@ static int64_t find_pairs(const AxisView *views, int64_t count, double step, Pai
 	return kept;
 }
 
-/* Derivative of a row smoothed with binomial weights, to suppress structure of one pixel. */
-static void slopes(const float *row, int64_t n, float *out)
-{
-	static const float weight[4] = {14, 14, 6, 1};
-	for (int64_t c = 0; c < n; c++) {
-		float sum = 0;
-		for (int64_t k = 1; k <= 4; k++)
-			sum += weight[k - 1] * (row[min64(c + k, n - 1)] - row[max64(c - k, 0)]);
-		out[c] = sum;
-	}
-}
-
 static void fill_line(
 	const AxisProblem *p, const Pair *pair, int64_t row, Correlation *k, float *scratch)
 {
 	int64_t n = k->columns, at = k->lines++ * n;
 	float *other = scratch + n;
 	row_get(p->data, pair->view, row, scratch);
-	slopes(scratch, n, k->here + at);
+	axis_slopes(scratch, n, k->here + at);
 	row_get(p->data, pair->other[0], row, scratch);
 	row_get(p->data, pair->other[1], row, other);
 	for (int64_t c = 0; c < n; c++)
 		scratch[c] = (float)(pair->share[0] * (double)scratch[c] +
 				     pair->share[1] * (double)other[c]);
-	slopes(scratch, n, other);
+	axis_slopes(scratch, n, other);
 	for (int64_t c = 0; c < n; c++) /* mirrored: the derivative changes sign */
 		k->opposite[at + n - 1 - c] = -other[c];
 }
 
-/* Correlation coefficient from sums of products and squares. */
-static double likeness(const double sums[3])
+/* Rings are the same in all views, and mirrored they would be correlated about every sum of two of
+ * them. Line i is of row i % rows. */
+static void remove_rings(const Correlation *k, float *lines, int64_t rows, float *mean)
 {
-	return sums[1] > 0 && sums[2] > 0 ? sums[0] / sqrt(sums[1] * sums[2]) : 0;
+	int64_t n = k->columns, pairs = k->lines / rows;
+	for (int64_t row = 0; row < rows; row++) {
+		memset(mean, 0, (size_t)n * sizeof *mean);
+		for (int64_t i = row; i < k->lines; i += rows)
+			for (int64_t c = 0; c < n; c++)
+				mean[c] += lines[i * n + c] / (float)pairs;
+		for (int64_t i = row; i < k->lines; i += rows)
+			for (int64_t c = 0; c < n; c++)
+				lines[i * n + c] -= mean[c];
+	}
+}
+
+/* ---- correlation ---------------------------------------------------------------------------- */
+
+/* Adds the squares of a line to the sums per column. */
+static void add_squares(const float *line, int64_t n, double *sums)
+{
+	for (int64_t c = 0; c < n; c++)
+		sums[c + 1] += (double)line[c] * (double)line[c];
+}
+
+static void transform(const Correlation *k, const float *line, float *out)
+{
+	memcpy(out, line, (size_t)k->columns * sizeof *out);
+	memset(out + k->columns, 0, (size_t)(k->length + 2 - k->columns) * sizeof *out);
+	fftwf_execute_dft_r2c(k->forward, out, (fftwf_complex *)out);
+}
+
+/* cross += conj(a) b */
+static void add_cross(const float *a, const float *b, int64_t count, float *cross)
+{
+	for (int64_t i = 0; i < 2 * count; i += 2) {
+		cross[i] += a[i] * b[i] + a[i + 1] * b[i + 1];
+		cross[i + 1] += a[i] * b[i + 1] - a[i + 1] * b[i];
+	}
+}
+
+static int64_t floats_of(const Correlation *k)
+{
+	return (k->length + 2 + 15) / 16 * 16; /* so that each of three is aligned */
 }
 
 /* Column j of one view corresponds to column sum - j of the other, j + (n - 1 - sum) when
  * mirrored. */
-static void correlate(void *user, int64_t index)
+static void take_overlaps(const Correlation *k, int64_t part, const float *products)
 {
-	Correlation *k = user;
-	int64_t n = k->columns, sum = k->first + index;
-	int64_t from = max64(0, sum - (n - 1)), to = min64(n - 1, sum) + 1;
-	double all[3] = {0}, sums[PARTS][3] = {{0}};
-	for (int64_t line = 0; line < k->lines; line++) {
-		const float *a = k->here + line * n, *b = k->opposite + line * n + (n - 1 - sum);
-		float part[3] = {0, 0, 0};
-		for (int64_t c = from; c < to; c++) {
-			part[0] += a[c] * b[c];
-			part[1] += a[c] * a[c];
-			part[2] += b[c] * b[c];
-		}
-		for (int i = 0; i < 3; i++) {
-			all[i] += (double)part[i];
-			sums[line % PARTS][i] += (double)part[i];
-		}
+	int64_t n = k->columns;
+	const double *here = k->energy + part * 2 * (n + 1), *opposite = here + n + 1;
+	Overlap *out = k->overlaps + part * k->count;
+	for (int64_t i = 0; i < k->count; i++) {
+		int64_t sum = k->first + i, shift = n - 1 - sum;
+		int64_t from = max64(0, -shift), to = min64(n, n - shift);
+		out[i] = (Overlap){
+			(double)products[(shift + k->length) % k->length] / (double)k->length,
+			here[to] - here[from], opposite[to + shift] - opposite[from + shift]};
 	}
-	k->likeness[index] = to - from >= LEAST_OVERLAP ? likeness(all) : 0;
-	/* Penalises narrow overlaps, in which correlation may be by chance. */
-	double worth = sqrt((double)(to - from) / (double)n);
-	k->score[index] = k->likeness[index] * worth;
-	for (int i = 0; i < PARTS; i++)
-		k->apart[index * PARTS + i] =
-			to - from >= LEAST_OVERLAP ? worth * likeness(sums[i]) : 0;
 }
 
+static void correlate(const void *user, int64_t part, float *scratch)
+{
+	const Correlation *k = user;
+	int64_t n = k->columns, floats = floats_of(k);
+	float *a = scratch, *b = a + floats, *cross = b + floats;
+	double *here = k->energy + part * 2 * (n + 1), *opposite = here + n + 1;
+	memset(cross, 0, (size_t)floats * sizeof *cross);
+	for (int64_t line = part; line < k->lines; line += PARTS) {
+		add_squares(k->here + line * n, n, here);
+		add_squares(k->opposite + line * n, n, opposite);
+		transform(k, k->here + line * n, a);
+		transform(k, k->opposite + line * n, b);
+		add_cross(a, b, k->length / 2 + 1, cross);
+	}
+	for (int64_t c = 0; c < n; c++) {
+		here[c + 1] += here[c];
+		opposite[c + 1] += opposite[c];
+	}
+	fftwf_execute_dft_c2r(k->back, (fftwf_complex *)cross, cross);
+	take_overlaps(k, part, cross);
+}
+
+/* Correlation coefficient; 0 where the overlap is too narrow, or empty next to all of the lines. */
+static double likeness(
+	const Correlation *k, int64_t i, const Overlap *o, double here, double opposite)
+{
+	int64_t n = k->columns, overlap = n - llabs(n - 1 - k->first - i);
+	double most = sqrt(here * opposite), size = sqrt(o->here * o->opposite);
+	return overlap >= LEAST_OVERLAP && size > LEAST_SHARE * most ? o->product / size : 0;
+}
+
+/* Likeness for parts [from, to) of the lines together. */
+static double likeness_of(const Correlation *k, int64_t i, int64_t from, int64_t to)
+{
+	int64_t n = k->columns;
+	double here = 0, opposite = 0;
+	Overlap all = {0};
+	for (int64_t part = from; part < to; part++) {
+		const Overlap *o = &k->overlaps[part * k->count + i];
+		all.product += o->product;
+		all.here += o->here;
+		all.opposite += o->opposite;
+		here += k->energy[part * 2 * (n + 1) + n];
+		opposite += k->energy[part * 2 * (n + 1) + 2 * n + 1];
+	}
+	return likeness(k, i, &all, here, opposite);
+}
+
+/* Penalises narrow overlaps, in which correlation may be by chance. */
+static double worth(const Correlation *k, int64_t i)
+{
+	int64_t n = k->columns;
+	return sqrt((double)(n - llabs(n - 1 - k->first - i)) / (double)n);
+}
+
+/* ---- the best sum ---------------------------------------------------------------------------- */
+
 /* Standard error, from the best sums of the parts of the lines. */
-static double error_of(const Correlation *k, int64_t count)
+static double error_of(const Correlation *k, double *score)
 {
 	double columns[PARTS];
 	int64_t parts = min64(PARTS, k->lines);
-	for (int64_t i = 0; i < parts; i++) {
-		const double *score = k->apart + i;
+	for (int64_t part = 0; part < parts; part++) {
 		int64_t at = 1;
-		for (int64_t j = 1; j < count - 1; j++)
-			at = score[j * PARTS] > score[at * PARTS] ? j : at;
-		columns[i] =
-			0.5 * ((double)at + axis_top(score[(at - 1) * PARTS], score[at * PARTS],
-						    score[(at + 1) * PARTS]));
+		for (int64_t i = 0; i < k->count; i++)
+			score[i] = worth(k, i) * likeness_of(k, i, part, part + 1);
+		for (int64_t i = 1; i < k->count - 1; i++)
+			at = score[i] > score[at] ? i : at;
+		columns[part] =
+			0.5 * ((double)at + axis_top(score[at - 1], score[at], score[at + 1]));
 	}
 	return axis_error(columns, parts);
 }
 
-static void take_best(const AxisProblem *p, const Correlation *k, int64_t count, AxisAnswer *answer)
+static void take_best(const AxisProblem *p, const Correlation *k, AxisAnswer *answer)
 {
-	int64_t best = 0;
-	for (int64_t i = 1; i < count; i++)
-		if (k->score[i] > k->score[best])
-			best = i;
+	int64_t best = 0, count = k->count;
+	answer->error = error_of(k, k->score);
+	for (int64_t i = 0; i < count; i++) {
+		k->likeness[i] = likeness_of(k, i, 0, PARTS);
+		k->score[i] = worth(k, i) * k->likeness[i];
+		best = k->score[i] > k->score[best] ? i : best;
+	}
 	answer->at_edge = best == 0 || best == count - 1;
 	double top = answer->at_edge ? 0
 				     : axis_top(k->likeness[best - 1], k->likeness[best],
 					       k->likeness[best + 1]);
 	answer->column = 0.5 * ((double)(k->first + best) + top);
-	answer->error = error_of(k, count);
 	answer->confidence = fmax(k->likeness[best], 0) * axis_confidence(k->score, count, best,
 								  max64(p->data->shape[2] / 50, 8));
 	axis_settle(p, answer);
+}
+
+static tomos_status make_plans(Correlation *k)
+{
+	float *line; /* only for its alignment: FFTW_ESTIMATE does not write to it */
+	int length = (int)k->length;
+	TRY(mem_alloc(&line, floats_of(k), sizeof *line, "a transform"));
+	fft_lock();
+	k->forward = fftwf_plan_dft_r2c_1d(length, line, (fftwf_complex *)line, FFTW_ESTIMATE);
+	k->back = fftwf_plan_dft_c2r_1d(length, (fftwf_complex *)line, line, FFTW_ESTIMATE);
+	fft_unlock();
+	mem_free(line);
+	return k->forward && k->back ? TOMOS_OK
+				     : fail(TOMOS_NO_MEMORY, "no plan for transforms of %lld",
+					       (long long)k->length);
+}
+
+static void correlation_free(Correlation *k)
+{
+	fft_lock();
+	if (k->forward)
+		fftwf_destroy_plan(k->forward);
+	if (k->back)
+		fftwf_destroy_plan(k->back);
+	fft_unlock();
+	mem_free(k->here);
+	mem_free(k->opposite);
+	mem_free(k->energy);
+	mem_free(k->overlaps);
+	mem_free(k->score);
+}
+
+static tomos_status correlation_alloc(Correlation *k, int64_t lines)
+{
+	int64_t n = k->columns;
+	TRY(mem_alloc(&k->here, lines * n, sizeof(float), "rows to compare"));
+	TRY(mem_alloc(&k->opposite, lines * n, sizeof(float), "mirrored rows"));
+	TRY(mem_zeroed(&k->energy, PARTS * 2 * (n + 1), sizeof(double), "squares of rows"));
+	TRY(mem_alloc(&k->overlaps, PARTS * k->count, sizeof(Overlap), "sums over overlaps"));
+	TRY(mem_alloc(&k->score, 2 * k->count, sizeof(double), "scores of the axis"));
+	k->likeness = k->score + k->count;
+	return make_plans(k);
 }
 
 tomos_status axis_pairs(const AxisProblem *p, AxisAnswer *answer)
@@ -182,23 +316,18 @@ tomos_status axis_pairs(const AxisProblem *p, AxisAnswer *answer)
 	int64_t n = p->data->shape[2], rows = p->data->shape[1];
 	int64_t taken = min64(rows, max64(MOST_LINES / found, 1));
 	int64_t low = (int64_t)floor(2 * p->low), count = (int64_t)ceil(2 * p->high) - low + 1;
-	Correlation k = {.columns = n, .first = low};
-	TRY_OR_DONE(mem_alloc(&k.here, found * taken * n, sizeof(float), "rows to compare"));
-	TRY_OR_DONE(mem_alloc(&k.opposite, found * taken * n, sizeof(float), "mirrored rows"));
-	TRY_OR_DONE(mem_alloc(&k.score, 2 * count, sizeof(double), "scores of the axis"));
-	TRY_OR_DONE(mem_alloc(&k.apart, PARTS * count, sizeof(double), "scores of the axis"));
+	Correlation k = {.columns = n, .length = fft_length(2 * n), .first = low, .count = count};
+	TRY_OR_DONE(correlation_alloc(&k, found * taken));
 	TRY_OR_DONE(mem_alloc(&scratch, 2 * n, sizeof(float), "two rows"));
-	k.likeness = k.score + count;
 	for (int64_t i = 0; i < found; i++)
 		for (int64_t r = 0; r < taken; r++)
 			fill_line(p, &pairs[i], (2 * r + 1) * rows / (2 * taken), &k, scratch);
-	TRY_OR_DONE(parallel_try(count, correlate, &k, "the search for the axis"));
-	take_best(p, &k, count, answer);
+	for (int i = 0; i < 2 && found >= MANY_PAIRS; i++)
+		remove_rings(&k, i ? k.opposite : k.here, taken, scratch);
+	TRY_OR_DONE(pieces_each(PARTS, 3 * floats_of(&k), correlate, &k));
+	take_best(p, &k, answer);
 done:
-	mem_free(k.here);
-	mem_free(k.opposite);
-	mem_free(k.score);
-	mem_free(k.apart);
+	correlation_free(&k);
 	mem_free(scratch);
 	return status;
 }

@@ -5,19 +5,24 @@
  * scan a wrong axis opens every edge into two arcs, and the right one minimises the total
  * variation; in a 360 degree scan it blurs, and the right one maximises the energy of the gradient.
  * Both are summed over the same circle for all axes, in slices without the highest frequencies,
- * whose noise would depend on the subpixel position of the axis.
+ * whose noise would depend on the subpixel position of the axis. The search is from coarse to fine:
+ * columns and views are averaged, by half as many each time. Slices have all columns but not all
+ * lines, because differences between points further apart than a pixel do not show small errors.
  */
 #include <string.h>
 #include "prep/axis.h"
 
-enum { COARSE = 256, MOST_POINTS = 512, TRIALS = 17, APART = 2 };
-#define FINE 0.25 /* columns between trials in the last pass */
+/* COARSE and FINE: columns in the first pass over a wide range, and in the last; NEAR: trials on
+ * either side of the best in all passes but the first. */
+enum { COARSE = 128, FINE = 1024, MOST_POINTS = 1 << 17, MOST_TRIALS = 16, NEAR = 2 };
+#define VIEWS 0.6 /* per column and 180 degrees; further views are averaged */
 
 /* One row of all views, and the slice reconstructed from it. */
 typedef struct {
 	const AxisProblem *problem;
 	bool full_turn;
-	int64_t columns, bin;
+	int64_t views, columns, bin;
+	double *angles;
 	float *row, *slice;
 	tomos_grid grid;
 } Slice;
@@ -25,17 +30,29 @@ typedef struct {
 static tomos_status take_row(Slice *s)
 {
 	const tomos_array *a = s->problem->data;
-	int64_t views = a->shape[0], row = a->shape[1] / 2;
-	float *line;
-	TRY(mem_zeroed(&s->row, views * s->columns, sizeof *line, "a sinogram"));
-	TRY(mem_alloc(&line, a->shape[2], sizeof *line, "a row"));
-	for (int64_t v = 0; v < views; v++) {
-		row_get(a, v, row, line);
+	int64_t all = a->shape[0], row = a->shape[1] / 2;
+	double step, most = VIEWS * (double)s->columns * (s->full_turn ? 2 : 1);
+	int64_t together = max64((int64_t)((double)all / most + 0.5), 1);
+	AxisView *sorted = NULL;
+	float *line = NULL;
+	tomos_status status;
+	s->views = (all + together - 1) / together;
+	TRY_OR_DONE(axis_sort(s->problem, &sorted, &step));
+	TRY_OR_DONE(mem_zeroed(&s->angles, s->views, sizeof *s->angles, "angles"));
+	TRY_OR_DONE(mem_zeroed(&s->row, s->views * s->columns, sizeof *line, "a sinogram"));
+	TRY_OR_DONE(mem_alloc(&line, a->shape[2], sizeof *line, "a row"));
+	for (int64_t v = 0; v < all; v++) {
+		int64_t to = v / together, count = min64(together, all - to * together);
+		float share = 1 / (float)(s->bin * count);
+		row_get(a, sorted[v].view, row, line);
+		s->angles[to] += sorted[v].angle / (double)count;
 		for (int64_t c = 0; c < s->columns * s->bin; c++)
-			s->row[v * s->columns + c / s->bin] += line[c] / (float)s->bin;
+			s->row[to * s->columns + c / s->bin] += share * line[c];
 	}
+done:
+	mem_free(sorted);
 	mem_free(line);
-	return TOMOS_OK;
+	return status;
 }
 
 /* The circle covered by the detector for all axes of the range, or most of them. */
@@ -46,43 +63,54 @@ static tomos_status choose_grid(Slice *s, double low, double high)
 	if (s->full_turn && (middle < 0.25 * n || middle > 0.75 * n))
 		radius = 0.9 * fmax(middle, n - 1 - middle);
 	radius = fmin(0.95 * radius, 0.95 * n);
-	int64_t points = min64((int64_t)(2 * radius), MOST_POINTS);
-	TRY(tomos_grid_centred(
-		&s->grid, max64(points, 8), max64(points, 8), 1, 2 * radius / (double)points));
-	return mem_alloc(&s->slice, s->grid.n[0] * s->grid.n[1], sizeof *s->slice, "a slice");
+	int64_t points = max64((int64_t)(2 * radius), 8);
+	int64_t lines = min64(points, MOST_POINTS / points);
+	double across = 2 * radius / (double)points, down = 2 * radius / (double)lines;
+	s->grid = (tomos_grid){.n = {points, lines, 1},
+		.first = {-0.5 * across * (double)(points - 1), -0.5 * down * (double)(lines - 1),
+			0},
+		.step = {across, down, across}};
+	return mem_alloc(&s->slice, points * lines, sizeof *s->slice, "a slice");
 }
 
-/* Negative total variation, or energy of the gradient: larger is better. */
+/* Negative total variation, or energy of the gradient: larger is better. Its component across the
+ * lines only counts where they are as close together as columns. */
 static double sharpness(const Slice *s)
 {
-	int64_t n = s->grid.n[0];
-	double sum = 0, middle = 0.5 * (double)(n - 1), radius = middle - 1;
-	for (int64_t i = 0; i < n * n; i++) {
-		double x = (double)(i % n) - middle, y = (double)(i / n) - middle;
-		if (x * x + y * y > radius * radius)
+	int64_t n = s->grid.n[0], lines = s->grid.n[1];
+	double sum = 0, centre = 0.5 * (double)(n - 1), radius = centre - 1;
+	double ratio = s->grid.step[1] / s->grid.step[0], middle = 0.5 * (double)(lines - 1);
+	bool square = lines == n;
+	for (int64_t j = 0; j < lines; j++) {
+		double y = ((double)j - middle) * ratio,
+		       half = sqrt(fmax(radius * radius - y * y, 0));
+		const float *line = s->slice + j * n;
+		if (fabs(y) > radius)
 			continue;
-		const float *at = s->slice + i;
-		double dx = (double)(at[1] - at[-1]), dy = (double)(at[n] - at[-n]);
-		sum += s->full_turn ? dx * dx + dy * dy : -sqrt(dx * dx + dy * dy);
+		for (int64_t i = (int64_t)ceil(centre - half); i <= (int64_t)(centre + half); i++) {
+			double dx = (double)(line[i + 1] - line[i - 1]);
+			double dy = square ? (double)(line[i + n] - line[i - n]) : 0;
+			sum += s->full_turn ? dx * dx + dy * dy : -sqrt(dx * dx + dy * dy);
+		}
 	}
 	return sum;
 }
 
 static tomos_status try_axis(const Slice *s, double axis, double *score)
 {
-	const AxisProblem *p = s->problem;
 	tomos_scan_options o = tomos_scan_defaults();
 	tomos_analytic_options how = tomos_analytic_defaults();
 	tomos_geometry *scan;
 	o.columns = s->columns;
-	o.angles = p->angles, o.angles_count = p->data->shape[0];
+	o.angles = s->angles, o.angles_count = s->views;
 	o.axis = &axis, o.axis_count = 1;
 	how.filter = "hann";
 	how.padding = "smooth";
 	TRY(tomos_geometry_make(&scan, &o));
-	tomos_array row = tomos_array_of(s->row, o.angles_count, 1, s->columns);
+	tomos_array row = tomos_array_of(s->row, s->views, 1, s->columns);
 	tomos_array slice = tomos_array_of(s->slice, 1, s->grid.n[1], s->grid.n[0]);
-	tomos_status status = tomos_fbp(p->backend, &s->grid, scan, &row, &slice, &how, NULL);
+	tomos_status status =
+		tomos_fbp(s->problem->backend, &s->grid, scan, &row, &slice, &how, NULL);
 	tomos_geometry_free(scan);
 	if (status == TOMOS_OK)
 		*score = sharpness(s);
@@ -93,7 +121,7 @@ static tomos_status try_axis(const Slice *s, double axis, double *score)
 static tomos_status try_range(const AxisProblem *p, bool full_turn, int64_t bin, double low,
 	double high, int64_t count, AxisAnswer *answer)
 {
-	double shift = 0.5 * (double)(bin - 1), step = (high - low) / (double)(count - 1);
+	double shift = 0.5 * (double)(bin - 1), step = (high - low) / (double)(count - 1), top = 0;
 	double *score = NULL;
 	Slice s = {.problem = p,
 		.full_turn = full_turn,
@@ -111,13 +139,12 @@ static tomos_status try_range(const AxisProblem *p, bool full_turn, int64_t bin,
 	}
 	answer->at_edge = best == 0 || best == count - 1;
 	answer->confidence = axis_confidence(score, count, best, max64(count / 20, 3));
-	int64_t apart = min64(min64(best, count - 1 - best), APART);
-	double top = apart == 0 ? 0
-				: (double)apart * axis_top(score[best - apart], score[best],
-							  score[best + apart]);
+	if (!answer->at_edge)
+		top = axis_top(score[best - 1], score[best], score[best + 1]);
 	answer->column = low + step * ((double)best + top);
 	answer->error = NAN;
 done:
+	mem_free(s.angles);
 	mem_free(s.row);
 	mem_free(s.slice);
 	mem_free(score);
@@ -126,24 +153,33 @@ done:
 
 tomos_status axis_sharpness(const AxisProblem *p, bool full_turn, AxisAnswer *answer)
 {
-	int64_t bin = (p->data->shape[2] + COARSE - 1) / COARSE;
-	double half = FINE * (TRIALS - 1) / 2, low = p->low, high = p->high;
-	AxisAnswer near;
-	if (high - low > 2 * half) {
-		int64_t count = (int64_t)ceil((high - low) / (double)bin) + 1;
-		TRY(try_range(p, full_turn, bin, low, high, count, answer));
-		for (double reach = 2 * (double)bin; reach > half; reach *= 0.25) {
-			low = answer->column - reach;
-			TRY(try_range(p, full_turn, 1, low, low + 2 * reach, TRIALS, &near));
-			answer->column = near.column;
-		}
-		low = answer->column - half;
-		high = low + 2 * half;
-		TRY(try_range(p, full_turn, 1, low, high, TRIALS, &near));
+	int64_t n = p->data->shape[2], finest = (n + FINE - 1) / FINE, bin = finest;
+	double step = 0.5 * (double)finest;
+	while (p->high - p->low > MOST_TRIALS * step && n / (2 * bin) >= COARSE) {
+		bin *= step < (double)finest ? 1 : 2;
+		step *= 2;
+	}
+	int64_t count = max64((int64_t)ceil((p->high - p->low) / step), 2 * NEAR) + 1;
+	TRY(try_range(p, full_turn, bin, p->low, p->high, count, answer));
+	while (step > 0.5 * (double)finest) {
+		AxisAnswer near;
+		step *= 0.5;
+		bin = max64((int64_t)step, finest);
+		double low = answer->column - NEAR * step;
+		TRY(try_range(p, full_turn, bin, low, low + 2 * NEAR * step, 2 * NEAR + 1, &near));
 		answer->column = near.column;
-	} else {
-		TRY(try_range(p, full_turn, 1, low, high, TRIALS, answer));
 	}
 	axis_settle(p, answer);
+	return TOMOS_OK;
+}
+
+tomos_status axis_sharper(
+	const AxisProblem *p, bool full_turn, double one, double other, double *column)
+{
+	AxisAnswer answer;
+	double low = fmin(one, other), high = fmax(one, other);
+	int64_t bin = (p->data->shape[2] + FINE - 1) / FINE;
+	TRY(try_range(p, full_turn, bin, low, high, 2, &answer));
+	*column = fabs(answer.column - one) < fabs(answer.column - other) ? one : other;
 	return TOMOS_OK;
 }

@@ -3,92 +3,246 @@
  * N. T. Vo, M. Drakopoulos, R. C. Atwood, C. Reinhard, Reliable method for calculating the center
  * of rotation in parallel-beam tomography, Optics Express 22 (2014) 19078-19086. A 180 degree
  * sinogram is extended to 360 degrees by its mirror image about a trial axis; the right axis
- * minimises the spectrum outside the wedge. Trials are at half columns, where mirroring needs no
- * interpolation, and are refined by a parabola. A coarse search uses fewer columns and views.
+ * minimises the spectrum outside the wedge. Here its energy is minimised, not its modulus: with the
+ * spectrum A(m, k) of the first half (m waves per turn, k per column), that of its mirror image
+ * about columns of sum s is (-1)^m conj(A(-m, k)) exp(-iks), and the energy depends on s only
+ * through Re sum_k exp(iks) sum_m (-1)^m A(m, k) A(-m, k), one transform for all axes. That is also
+ * the most likely axis where noise is white. Derivatives along the rows are taken, as in pairs. A
+ * first pass uses all columns; a second one those that the mirror image covers, so that an object
+ * wider than the detector is cut off alike on both sides.
  */
 #include <fftw3.h>
 #include <string.h>
 #include "base/fft.h"
 #include "prep/axis.h"
 
-enum { COARSE_COLUMNS = 320, COARSE_VIEWS = 200, MOST_ROWS = 4, NEAR = 4 };
-#define RADIUS 0.25 /* smallest radius of an object, as a fraction of the columns */
+enum { MOST_COLUMNS = 1024, MOST_ROWS = 4, NEAR = 6, NEWTON = 4 };
+#define CUTOFF 0.05      /* waves per column: weight exp(-(k / CUTOFF)^2), against noise */
+#define HIGHEST 0.12     /* waves per column that are used */
+#define TAPER 0.1        /* of the width of the window, on either side */
+#define FIRST_RADIUS 0.5 /* of the object in the first pass, per column of the detector */
+#define RADIUS 0.6       /* in the second, per column of the overlap */
 
-/* A 180 degree sinogram sorted by angle, and its spectra. */
+/* Some rows of a 180 degree sinogram sorted by angle, with `bin` columns averaged. */
 typedef struct {
-	int64_t views, columns, first; /* the first sum of columns tried */
-	float *sinogram;
-	double *outside; /* of each sum tried: mean modulus of the spectrum outside the wedge */
-	fftwf_plan plan;
+	const AxisProblem *problem;
+	const AxisView *sorted;
+	int64_t start; /* the first of the views in sorted order */
+	int64_t rows, views, columns, bin;
+	int64_t length, waves; /* of the transform along a row, and those of it in use */
+	double sum,
+		radius; /* sum of columns that mirror images in the window have; of the object */
+	float *slopes;  /* [row][view][column] */
+	fftwf_complex *spectra; /* [wave][row][view] */
+	fftwf_complex *cross;   /* [row][wave], and their sum over all rows */
+	fftwf_plan along, across;
 } Wedge;
 
-/* The 180 degree sinogram, and below it its mirror image; where the mirror image ends, the last and
- * the first view are continued, to avoid jumps. */
-static void extend_to_full(const Wedge *w, int64_t sum, float *full)
+/* ---- spectra --------------------------------------------------------------------------------- */
+
+static double window(const Wedge *w, int64_t column)
 {
-	int64_t n = w->columns, stride = 2 * (n / 2 + 1);
-	for (int64_t v = 0; v < w->views; v++) {
-		const float *mirror = w->sinogram + v * n;
-		const float *fill = w->sinogram + (w->views - 1 - v) * n;
-		float *top = full + v * stride, *below = full + (w->views + v) * stride;
-		memcpy(top, mirror, (size_t)n * sizeof *top);
-		for (int64_t c = 0; c < n; c++) {
-			int64_t from = sum - c;
-			below[c] = from >= 0 && from < n ? mirror[from] : fill[c];
-		}
-	}
+	double last = (double)(w->columns - 1);
+	double low = fmax(0, w->sum - last), high = fmin(last, w->sum);
+	double inside = fmin((double)column - low, high - (double)column) + 0.5;
+	double width = fmax(TAPER * (high - low + 1), 1);
+	return inside <= 0 ? 0 : inside >= width ? 1 : 0.5 - 0.5 * cos(M_PI * inside / width);
 }
 
-static double outside_of(const Wedge *w, const float *spectrum)
-{
-	int64_t n = w->columns, rows = 2 * w->views, stride = n / 2 + 1, count = 0;
-	int64_t drop = max64(min64(20, w->views / 10), 2);
-	double sum = 0;
-	for (int64_t r = drop; r <= rows - drop; r++) {
-		double waves = (double)min64(r, rows - r);                /* per 360 degrees */
-		int64_t end = (int64_t)(waves / (2 * M_PI * RADIUS)) + 1; /* RADIUS n pixels */
-		for (int64_t c = 2; c < min64(end, stride); c++, count++)
-			sum += hypot((double)spectrum[2 * (r * stride + c)],
-				(double)spectrum[2 * (r * stride + c) + 1]);
-	}
-	return count > 0 ? sum / (double)count : 0;
-}
-
-static void try_sum(const void *user, int64_t index, float *full)
+static void take_slopes(const void *user, int64_t index, float *scratch)
 {
 	const Wedge *w = user;
-	extend_to_full(w, w->first + index, full);
-	fftwf_execute_dft_r2c(w->plan, full, (fftwf_complex *)full);
-	w->outside[index] = outside_of(w, full);
+	const AxisProblem *p = w->problem;
+	int64_t all = p->data->shape[0], rows = p->data->shape[1];
+	int64_t r = index / w->views, v = index % w->views;
+	float *binned = scratch + p->data->shape[2];
+	row_get(p->data, w->sorted[(w->start + v) % all].view, (2 * r + 1) * rows / (2 * w->rows),
+		scratch);
+	for (int64_t c = 0; c < w->columns; c++) {
+		binned[c] = 0;
+		for (int64_t i = 0; i < w->bin; i++)
+			binned[c] += scratch[c * w->bin + i];
+	}
+	axis_slopes(binned, w->columns, w->slopes + index * w->columns);
 }
 
-/* Tries `count` sums of columns, starting with `first`. */
-static tomos_status try_all(Wedge *w, int64_t first, int64_t count)
+static void transform_row(const void *user, int64_t index, float *scratch)
 {
-	int64_t floats = 2 * w->views * 2 * (w->columns / 2 + 1);
-	float *full; /* only for its alignment: FFTW_ESTIMATE does not write to it */
-	w->first = first;
-	TRY(mem_alloc(&w->outside, count, sizeof(double), "scores of the axis"));
-	TRY(mem_alloc(&full, floats, sizeof *full, "a whole full"));
+	const Wedge *w = user;
+	const float *slopes = w->slopes + index * w->columns;
+	const fftwf_complex *out = (const fftwf_complex *)scratch;
+	for (int64_t c = 0; c < w->columns; c++)
+		scratch[c] = slopes[c] * (float)window(w, c);
+	memset(scratch + w->columns, 0, (size_t)(w->length + 2 - w->columns) * sizeof *scratch);
+	fftwf_execute_dft_r2c(w->along, scratch, (fftwf_complex *)scratch);
+	for (int64_t k = 0; k < w->waves; k++)
+		memcpy(w->spectra + k * w->rows * w->views + index, out + k, sizeof *out);
+}
+
+/* Sum over waves per turn outside the wedge, for one wave along the row. */
+static void transform_views(const void *user, int64_t index, float *scratch)
+{
+	const Wedge *w = user;
+	int64_t k = index / w->rows, row = index % w->rows, views = w->views;
+	double per_column = (double)k / (double)w->length;
+	int64_t least = max64(min64(20, views / 10), 2);
+	least = max64(least, (int64_t)floor(2 * M_PI * w->radius * per_column) + 1);
+	double sum[2] = {0, 0}, weight = exp(-per_column * per_column / (CUTOFF * CUTOFF));
+	size_t half = (size_t)views * sizeof(fftwf_complex);
+	memcpy(scratch, w->spectra + index * views, half);
+	memset(scratch + 2 * views, 0, half);
+	fftwf_execute_dft(w->across, (fftwf_complex *)scratch, (fftwf_complex *)scratch);
+	for (int64_t m = least; m < views && k * w->columns >= 2 * w->length; m++) {
+		const float *a = scratch + 2 * m, *b = scratch + 2 * (2 * views - m);
+		double sign = m % 2 ? -weight : weight;
+		sum[0] += sign * (double)(a[0] * b[0] - a[1] * b[1]);
+		sum[1] += sign * (double)(a[0] * b[1] + a[1] * b[0]);
+	}
+	w->cross[row * w->waves + k][0] = (float)sum[0];
+	w->cross[row * w->waves + k][1] = (float)sum[1];
+}
+
+static tomos_status transform(const Wedge *w)
+{
+	fftwf_complex *all = w->cross + w->rows * w->waves;
+	TRY(pieces_each(w->rows * w->views, w->length + 2, transform_row, w));
+	TRY(pieces_each(w->waves * w->rows, 4 * w->views, transform_views, w));
+	memset(all, 0, (size_t)w->waves * sizeof *all);
+	for (int64_t i = 0; i < w->rows * w->waves; i++)
+		for (int j = 0; j < 2; j++)
+			all[i % w->waves][j] += w->cross[i][j];
+	return TOMOS_OK;
+}
+
+/* ---- the best sum of columns ----------------------------------------------------------------- */
+
+/* Score of a sum of columns and its first two derivatives, of a row or (`rows`) of all together. */
+static void score_at(const Wedge *w, int64_t row, double sum, double f[3])
+{
+	fftwf_complex *x = w->cross + row * w->waves;
+	double one = 2 * M_PI / (double)w->length, c = 1, s = 0;
+	const double turn[2] = {cos(one * sum), sin(one * sum)};
+	f[0] = f[1] = f[2] = 0;
+	for (int64_t k = 1; k < w->waves; k++) {
+		double next = c * turn[0] - s * turn[1], wave = one * (double)k;
+		s = c * turn[1] + s * turn[0];
+		c = next;
+		double re = (double)x[k][0] * c - (double)x[k][1] * s;
+		double im = (double)x[k][0] * s + (double)x[k][1] * c;
+		f[0] += re;
+		f[1] -= wave * im;
+		f[2] -= wave * wave * re;
+	}
+}
+
+/* The maximum within one of a sum of columns, by Newton's method. */
+static double climb(const Wedge *w, int64_t row, double about)
+{
+	double sum = about, f[3];
+	for (int i = 0; i < NEWTON; i++) {
+		score_at(w, row, sum, f);
+		double step = f[2] < 0 ? -f[1] / f[2] : 0;
+		sum = fmin(fmax(sum + step, about - 1), about + 1);
+	}
+	return sum;
+}
+
+/* The best of `count` sums of columns; its score relative to the others says how sure that is. */
+static tomos_status best_from(
+	const Wedge *w, int64_t row, double first, int64_t count, AxisAnswer *answer)
+{
+	double *score, f[3];
+	int64_t best = 0;
+	TRY(mem_alloc(&score, count, sizeof *score, "scores of the axis"));
+	for (int64_t i = 0; i < count; i++) {
+		score_at(w, row, first + (double)i, f);
+		score[i] = f[0];
+		best = score[i] > score[best] ? i : best;
+	}
+	answer->at_edge = best == 0 || best == count - 1;
+	answer->confidence = axis_confidence(score, count, best, max64(w->columns / 50, 6));
+	answer->column = first + (double)best;
+	if (!answer->at_edge)
+		answer->column = climb(w, row, answer->column);
+	mem_free(score);
+	return TOMOS_OK;
+}
+
+/* The first pass, over the whole range; answer->column is a sum of columns. */
+static tomos_status search_range(Wedge *w, AxisAnswer *answer)
+{
+	double bin = (double)w->bin, shift = 0.5 * (bin - 1);
+	double first = floor(2 * (w->problem->low - shift) / bin);
+	double last = ceil(2 * (w->problem->high - shift) / bin);
+	w->sum = (double)(w->columns - 1);
+	w->radius = FIRST_RADIUS * (double)w->columns;
+	TRY(transform(w));
+	return best_from(w, w->rows, first, (int64_t)(last - first) + 1, answer);
+}
+
+/* The second pass. The error is from the scatter between rows. */
+static tomos_status search_near(Wedge *w, AxisAnswer *answer)
+{
+	double last = (double)(w->columns - 1), columns[MOST_ROWS];
+	AxisAnswer near = {0};
+	w->sum = fmin(fmax(answer->column, 0.1 * last), 1.9 * last);
+	w->radius = RADIUS * fmin(w->sum, 2 * last - w->sum);
+	TRY(transform(w));
+	for (int64_t row = 0; row <= w->rows; row++) {
+		double from = answer->column - NEAR;
+		TRY(best_from(w, row, from, 2 * NEAR + 1, &near));
+		if (row < w->rows)
+			columns[row] = 0.5 * (double)w->bin * near.column;
+	}
+	answer->error = axis_error(columns, w->rows);
+	answer->column = near.column;
+	return TOMOS_OK;
+}
+
+/* ---- the sinogram ---------------------------------------------------------------------------- */
+
+static tomos_status make_plans(Wedge *w)
+{
+	fftwf_complex *line; /* only for its alignment: FFTW_ESTIMATE does not write to it */
+	TRY(mem_alloc(&line, max64(w->length / 2 + 1, 2 * w->views), sizeof *line, "a transform"));
 	fft_lock();
-	w->plan = fftwf_plan_dft_r2c_2d(
-		(int)(2 * w->views), (int)w->columns, full, (fftwf_complex *)full, FFTW_ESTIMATE);
+	w->along = fftwf_plan_dft_r2c_1d((int)w->length, (float *)line, line, FFTW_ESTIMATE);
+	w->across = fftwf_plan_dft_1d((int)(2 * w->views), line, line, FFTW_FORWARD, FFTW_ESTIMATE);
 	fft_unlock();
-	mem_free(full);
-	if (!w->plan)
-		return fail(TOMOS_NO_MEMORY, "no plan for transforms of %lld x %lld",
-			(long long)(2 * w->views), (long long)w->columns);
-	return pieces_each(count, floats, try_sum, w);
+	mem_free(line);
+	return w->along && w->across
+		       ? TOMOS_OK
+		       : fail(TOMOS_NO_MEMORY, "no plan for transforms of %lld x %lld",
+				 (long long)(2 * w->views), (long long)w->length);
 }
 
 static void wedge_free(Wedge *w)
 {
 	fft_lock();
-	if (w->plan)
-		fftwf_destroy_plan(w->plan);
+	if (w->along)
+		fftwf_destroy_plan(w->along);
+	if (w->across)
+		fftwf_destroy_plan(w->across);
 	fft_unlock();
-	mem_free(w->outside);
-	mem_free(w->sinogram);
+	mem_free(w->slopes);
+	mem_free(w->spectra);
+	mem_free(w->cross);
+}
+
+static tomos_status wedge_make(Wedge *w)
+{
+	const int64_t *n = w->problem->data->shape;
+	w->rows = min64(n[1], MOST_ROWS);
+	w->bin = (n[2] + MOST_COLUMNS - 1) / MOST_COLUMNS;
+	w->columns = n[2] / w->bin;
+	w->length = fft_length(2 * w->columns);
+	w->waves = (int64_t)(HIGHEST * (double)w->length) + 1;
+	int64_t lines = w->rows * w->views;
+	TRY(mem_alloc(&w->slopes, lines * w->columns, sizeof *w->slopes, "rows of a sinogram"));
+	TRY(mem_alloc(&w->spectra, lines * w->waves, sizeof *w->spectra, "spectra of rows"));
+	TRY(mem_alloc(&w->cross, (w->rows + 1) * w->waves, sizeof *w->cross, "spectra"));
+	TRY(make_plans(w));
+	return pieces_each(lines, n[2] + w->columns, take_slopes, w);
 }
 
 /* First view and number of views of 180 degrees, in sorted order. */
@@ -112,100 +266,34 @@ static int64_t half_turn(const AxisView *views, int64_t count, double step, int6
 	return used;
 }
 
-/* Averages of `views_bin` views and `bin` columns of one row. */
-static tomos_status take_sinogram(const AxisProblem *p, const AxisView *views, int64_t first,
-	int64_t row, int64_t bin, int64_t views_bin, Wedge *w)
+static tomos_status search(Wedge *w, AxisAnswer *answer)
 {
-	int64_t n = p->data->shape[2], all = p->data->shape[0];
-	float *line, share = 1 / (float)(bin * views_bin);
-	TRY(mem_zeroed(&w->sinogram, w->views * w->columns, sizeof *line, "a sinogram"));
-	TRY(mem_alloc(&line, n, sizeof *line, "a row"));
-	for (int64_t v = 0; v < w->views * views_bin; v++) {
-		row_get(p->data, views[(first + v) % all].view, row, line);
-		float *out = w->sinogram + v / views_bin * w->columns;
-		for (int64_t c = 0; c < w->columns * bin; c++)
-			out[c / bin] += share * line[c];
-	}
-	mem_free(line);
-	return TOMOS_OK;
-}
-
-/* The smallest score, its position and its confidence. */
-static void take_least(const Wedge *w, int64_t count, AxisAnswer *answer)
-{
-	double *score = w->outside;
-	int64_t best = 0;
-	for (int64_t i = 0; i < count; i++) {
-		score[i] = -score[i];
-		best = score[i] > score[best] ? i : best;
-	}
-	answer->at_edge = best == 0 || best == count - 1;
-	double top = answer->at_edge ? 0 : axis_top(score[best - 1], score[best], score[best + 1]);
-	answer->column = 0.5 * ((double)(w->first + best) + top);
+	double bin = (double)w->bin;
+	TRY(search_range(w, answer));
 	answer->error = NAN;
-	answer->confidence = axis_confidence(score, count, best, max64(w->columns / 50, 6));
-}
-
-static tomos_status search(const AxisProblem *p, const AxisView *views, int64_t first, int64_t used,
-	int64_t row, int64_t bin, int64_t views_bin, AxisAnswer *answer)
-{
-	Wedge w = {.views = used / views_bin, .columns = p->data->shape[2] / bin};
-	double low = (p->low - 0.5 * (double)(bin - 1)) / (double)bin;
-	double high = (p->high - 0.5 * (double)(bin - 1)) / (double)bin;
-	int64_t from = (int64_t)floor(2 * low), count = (int64_t)ceil(2 * high) - from + 1;
-	tomos_status status;
-	TRY_OR_DONE(take_sinogram(p, views, first, row, bin, views_bin, &w));
-	TRY_OR_DONE(try_all(&w, from, count));
-	take_least(&w, count, answer);
-	answer->column = answer->column * (double)bin + 0.5 * (double)(bin - 1);
-done:
-	wedge_free(&w);
-	return status;
-}
-
-static tomos_status search_row(const AxisProblem *p, const AxisView *views, int64_t first,
-	int64_t used, int64_t row, AxisAnswer *answer)
-{
-	int64_t bin = (p->data->shape[2] + COARSE_COLUMNS - 1) / COARSE_COLUMNS;
-	int64_t views_bin = max64(used / COARSE_VIEWS, 1);
-	TRY(search(p, views, first, used, row, bin, views_bin, answer));
-	if ((bin == 1 && views_bin == 1) || answer->at_edge)
-		return TOMOS_OK;
-	AxisAnswer fine;
-	AxisProblem near = *p;
-	near.low = fmax(answer->column - (double)(NEAR * bin), p->low);
-	near.high = fmin(answer->column + (double)(NEAR * bin), p->high);
-	TRY(search(&near, views, first, used, row, 1, 1, &fine));
-	answer->column = fine.column;
+	if (!answer->at_edge)
+		TRY(search_near(w, answer));
+	answer->column = 0.5 * answer->column * bin + 0.5 * (bin - 1);
+	axis_settle(w->problem, answer);
 	return TOMOS_OK;
 }
 
-/* Result of the row with the highest confidence; the error is from the scatter between rows. */
 tomos_status axis_wedge(const AxisProblem *p, AxisAnswer *answer)
 {
 	AxisView *views;
 	double step;
 	TRY(axis_sort(p, &views, &step));
-	int64_t first, used = half_turn(views, p->data->shape[0], step, &first);
-	int64_t rows = p->data->shape[1], taken = min64(rows, MOST_ROWS);
-	tomos_status status = TOMOS_OK;
-	AxisAnswer best = {0}, one;
-	double columns[MOST_ROWS];
-	if ((double)used * step < 0.9 * M_PI || used < 8 || used > INT32_MAX / 2)
+	Wedge w = {.problem = p, .sorted = views};
+	tomos_status status;
+	w.views = half_turn(views, p->data->shape[0], step, &w.start);
+	if ((double)w.views * step < 0.9 * M_PI || w.views < 8 || w.views > INT32_MAX / 4)
 		status = fail(TOMOS_BAD_VALUE, "the views cover %.4g of 180 degrees in %lld steps",
-			(double)used * step * 180 / M_PI, (long long)used);
-	for (int64_t r = 0; status == TOMOS_OK && r < taken; r++) {
-		int64_t row = (2 * r + 1) * rows / (2 * taken);
-		status = search_row(p, views, first, used, row, &one);
-		if (status != TOMOS_OK)
-			break;
-		columns[r] = one.column;
-		if (one.confidence >= best.confidence)
-			best = one;
-	}
-	best.error = status == TOMOS_OK ? axis_error(columns, taken) : NAN;
+			(double)w.views * step * 180 / M_PI, (long long)w.views);
+	else
+		status = wedge_make(&w);
+	if (status == TOMOS_OK)
+		status = search(&w, answer);
+	wedge_free(&w);
 	mem_free(views);
-	axis_settle(p, &best);
-	*answer = best;
 	return status;
 }

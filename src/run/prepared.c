@@ -277,19 +277,13 @@ tomos_status tomos_prepared_slices(tomos_prepared *p, const char *rows,
 	return TOMOS_OK;
 }
 
-tomos_status tomos_prepared_read(tomos_prepared *p, int64_t row, int64_t rows, float *data,
+tomos_status prepared_read_raw(tomos_prepared *p, const RawRows *needs, int64_t rows, float *data,
 	tomos_prep_report *report, const tomos_progress *progress)
 {
 	RawSlab slab;
 	tomos_prep_report found = {.bytes = sizeof found};
-	TRY(report_add(report, NULL));
-	if (row < 0 || rows < 1 || row > p->geometry->rows - rows)
-		return fail(TOMOS_BAD_VALUE, "'%s': %lld rows from row %lld, of %lld",
-			p->scan->path, (long long)rows, (long long)row,
-			(long long)p->geometry->rows);
-	RawRows needs = prepared_needs(p, p->first_row + row, rows);
-	TRY(raw_alloc(&slab, p, needs.rows));
-	tomos_status status = raw_read(&slab, p, &needs);
+	TRY(raw_alloc(&slab, p, needs->rows));
+	tomos_status status = raw_read(&slab, p, needs);
 	if (status == TOMOS_OK)
 		status = raw_prepare(&slab, p, rows, data, &found, progress);
 	if (status == TOMOS_OK)
@@ -298,4 +292,16 @@ tomos_status tomos_prepared_read(tomos_prepared *p, int64_t row, int64_t rows, f
 		status = report_add(report, &found);
 	raw_free(&slab);
 	return status;
+}
+
+tomos_status tomos_prepared_read(tomos_prepared *p, int64_t row, int64_t rows, float *data,
+	tomos_prep_report *report, const tomos_progress *progress)
+{
+	TRY(report_add(report, NULL));
+	if (row < 0 || rows < 1 || row > p->geometry->rows - rows)
+		return fail(TOMOS_BAD_VALUE, "'%s': %lld rows from row %lld, of %lld",
+			p->scan->path, (long long)rows, (long long)row,
+			(long long)p->geometry->rows);
+	RawRows needs = prepared_needs(p, p->first_row + row, rows);
+	return prepared_read_raw(p, &needs, rows, data, report, progress);
 }

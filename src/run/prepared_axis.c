@@ -76,6 +76,23 @@ static tomos_status search(tomos_prepared *p, tomos_backend *backend, const tomo
 	return status;
 }
 
+/* Rows for the search, in any order of memory. Where preparation needs all rows of the scan (phase
+ * retrieval), each is prepared alone, as if the object were constant along the axis. */
+static tomos_status read_rows(tomos_prepared *p, int64_t row, float *data, tomos_array *array,
+	const tomos_progress *progress)
+{
+	int64_t rows = array->shape[1], size = array->shape[0] * array->shape[2];
+	if (!p->reach.all_rows)
+		return tomos_prepared_read(p, row, rows, data, NULL, progress);
+	array->stride[0] = array->shape[2];
+	array->stride[1] = size;
+	for (int64_t r = 0; r < rows; r++) {
+		RawRows needs = {(p->first_row + row + r) * p->bin, p->bin, 0, 1};
+		TRY(prepared_read_raw(p, &needs, 1, data + r * size, NULL, progress));
+	}
+	return TOMOS_OK;
+}
+
 tomos_status tomos_prepared_axis(tomos_prepared *p, tomos_backend *backend, int64_t row,
 	int64_t rows, tomos_axis *axis, const tomos_progress *progress)
 {
@@ -85,8 +102,8 @@ tomos_status tomos_prepared_axis(tomos_prepared *p, tomos_backend *backend, int6
 	tomos_status status;
 	TRY(shape_count(shape, &count));
 	TRY_OR_DONE(mem_alloc(&data, count, sizeof *data, "rows to find the axis in"));
-	TRY_OR_DONE(tomos_prepared_read(p, row, rows, data, NULL, progress));
-	const tomos_array array = tomos_array_of(data, shape[0], rows, shape[2]);
+	tomos_array array = tomos_array_of(data, shape[0], rows, shape[2]);
+	TRY_OR_DONE(read_rows(p, row, data, &array, progress));
 	TRY_OR_DONE(search(p, backend, &array, axis, progress));
 	move_axis(p->geometry, axis->column);
 	in_columns_of_scan(p, axis);
@@ -95,20 +112,41 @@ done:
 	return status;
 }
 
+/* What to do about a result that is not certain, or "". */
+static tomos_status advice(const tomos_prepared *p, const tomos_axis *axis, char **text)
+{
+	const double results[] = {axis->pairs, axis->vo, axis->sharpness};
+	static const char *const names[] = {"pairs", "vo", "sharpness"};
+	double from, to, step, last = (double)(p->info.columns - 1);
+	char list[120] = "";
+	if (!tomos_axis_doubt(axis, &from, &to, &step))
+		return mem_printf(text, "%s", "");
+	for (int i = 0; i < COUNT(results); i++)
+		if (!isnan(results[i]))
+			snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s %.2f",
+				list[0] ? ", " : "", names[i], results[i]);
+	return mem_printf(text,
+		"; WARNING: %s (%s); compare slices with 'tomos center %s --sweep %g:%g:%g'",
+		axis->at_edge ? "it is at the end of the range searched" : "it is uncertain", list,
+		p->scan->path, from, fmin(to, last), step);
+}
+
 /* Searches for the axis in a few rows around the middle, and reports the result. */
 static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
 {
 	int64_t all = p->geometry->rows, rows = min64(AXIS_ROWS, all), row = (all - rows) / 2;
-	char error[40] = "";
+	char error[40] = "", *warning;
 	tomos_axis axis = {.bytes = sizeof axis};
 	TRY(tomos_prepared_axis(p, NULL, row, rows, &axis, progress));
 	if (!isnan(axis.error))
 		snprintf(error, sizeof error, "standard error %.2g, ", axis.error);
-	return mem_printf(&p->note,
+	TRY(advice(p, &axis, &warning));
+	tomos_status status = mem_printf(&p->note,
 		"axis      column %.2f, found in rows %lld to %lld, %sconfidence %.2f%s",
 		axis.column, (long long)(row * p->bin), (long long)((row + rows) * p->bin - 1),
-		error, axis.confidence,
-		axis.at_edge ? "; WARNING: it is at the end of the range searched" : "");
+		error, axis.confidence, warning);
+	mem_free(warning);
+	return status;
 }
 
 static tomos_status take_options(tomos_prepared *p, const tomos_job *job)

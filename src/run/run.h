@@ -53,6 +53,10 @@ tomos_status prepared_usable(
 tomos_status raw_prepare(RawSlab *slab, const tomos_prepared *p, int64_t rows, float *data,
 	tomos_prep_report *report, const tomos_progress *progress);
 
+/* Reads the rows of the scan that are needed for `rows` prepared ones, and prepares these. */
+tomos_status prepared_read_raw(tomos_prepared *p, const RawRows *needs, int64_t rows, float *data,
+	tomos_prep_report *report, const tomos_progress *progress);
+
 /* "A:B", "A:", ":B" or "" within 0 .. count; `name` is for the message. */
 tomos_status range_parse(
 	const char *name, const char *text, int64_t count, int64_t *first, int64_t *end);

@@ -123,6 +123,67 @@ static void test_error_together(void **state)
 	}
 }
 
+/* With noise of 5 % of the largest value the axis is known to a tenth of a column from four rows,
+ * and what is said of its error is right on average; without noise, an error that all rows have in
+ * common is not denied. */
+static void test_noisy(void **state)
+{
+	(void)state;
+	double off = 0, said = 0;
+	int count = CASE_SLOW ? 1 : 12;
+	for (int i = 0; i < count; i++) {
+		Scene s = scene_make(150, 4, COLUMNS, 78.3 + 3.7 * i, 180, 70);
+		float most = 0;
+		for (int64_t j = 0; j < s.count; j++)
+			most = fmaxf(most, s.data[j]);
+		spoil(&s, 0.05 * (double)most, 0);
+		tomos_axis axis = find(&s, "auto");
+		off += (axis.column - s.axis) * (axis.column - s.axis) / count;
+		said += axis.error * axis.error / count;
+		scene_free(&s);
+	}
+	printf("  off by %.3f, said %.3f\n", sqrt(off), sqrt(said));
+	assert_true(off < 0.1 * 0.1 && said > 0.2 * off && said < 0.2 * 0.2);
+	for (int i = 0; i < (CASE_SLOW ? 1 : 8); i++) {
+		Scene s = scene_make(120, 8, COLUMNS, 90 + 2.3 * i, i % 2 ? 360 : 180, 70);
+		tomos_axis axis = find(&s, "auto");
+		assert_true(fabs(axis.column - s.axis) < 3 * axis.error);
+		scene_free(&s);
+	}
+}
+
+/* Rings of a full turn do not draw the axis to where they are mirror images of each other. */
+static void test_strong_rings(void **state)
+{
+	(void)state;
+	for (int i = 0; i < (CASE_SLOW ? 1 : 4); i++) {
+		Scene s = scene_make(240, 1, COLUMNS, i % 2 ? 104.27 : 30.4, 360, i % 2 ? 75 : 150);
+		spoil(&s, 0.01, i < 2 ? 0.3 : 1);
+		tomos_axis axis = find(&s, "auto");
+		assert_true(fabs(axis.column - s.axis) < 0.1);
+		scene_free(&s);
+	}
+}
+
+/* Doubt: methods that disagree, confidence below 0.1, the end of the range. */
+static void test_doubt(void **state)
+{
+	(void)state;
+	double from = 0, to = 0, step = 0;
+	tomos_axis axis = {.bytes = sizeof axis, .column = 100, .confidence = 0.5, .pairs = 100};
+	axis.vo = 101.5, axis.sharpness = NAN, axis.error = NAN;
+	assert_false(tomos_axis_doubt(&axis, &from, &to, &step));
+	axis.vo = 120;
+	assert_true(tomos_axis_doubt(&axis, &from, &to, &step));
+	assert_true(from == 94 && to == 126 && step == 2);
+	axis.vo = NAN, axis.confidence = 0.05;
+	assert_true(tomos_axis_doubt(&axis, &from, &to, &step));
+	assert_true(from == 96 && to == 104 && step == 0.5);
+	axis.confidence = 0.5, axis.at_edge = 1;
+	assert_true(tomos_axis_doubt(&axis, &from, &to, &step));
+	assert_false(tomos_axis_doubt(NULL, &from, &to, &step));
+}
+
 /* A range that ends before the axis says so. */
 static void test_range(void **state)
 {
@@ -277,6 +338,7 @@ static void test_memory(void **state)
 }
 
 #define TESTS(T) \
-	T(test_simulated), T(test_methods), T(test_error), T(test_error_together), T(test_range), \
-		T(test_tooth), T(test_wire), T(test_rejected), T(test_memory)
+	T(test_simulated), T(test_methods), T(test_error), T(test_error_together), T(test_noisy), \
+		T(test_strong_rings), T(test_doubt), T(test_range), T(test_tooth), T(test_wire), \
+		T(test_rejected), T(test_memory)
 TEST_MAIN(TESTS, NULL, NULL)

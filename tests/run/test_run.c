@@ -393,6 +393,46 @@ static void axis_range(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
+/* What is said about the axis, found with phase retrieval, which needs all rows. */
+static void axis_with_phase(const char *scan, char said[128])
+{
+	Work w;
+	work_init(&w, "phase.npy");
+	snprintf(w.path, sizeof w.path, "%s", at(scan));
+	w.scan.axis = NULL;
+	w.scan.axis_count = 0;
+	w.prep.phase = "paganin", w.prep.energy = 20, w.prep.distance = 60;
+	w.prep.delta_beta = 50;
+	w.run.dry_run = 1;
+	assert_ok(tomos_run(&w.job, NULL));
+	const char *line = strstr(w.said, "axis      column");
+	assert_non_null(line);
+	snprintf(said, 128, "%.*s", (int)strcspn(line, "\n"), line);
+}
+
+/* The search reads a few rows in the middle, also where the reconstruction needs all of them. */
+static void axis_from_few_rows(void **state)
+{
+	(void)state;
+	static float data[COUNT_ALL];
+	char said[2][128];
+	write_scan(at("outside.h5"));
+	hid_t file = H5Fopen(at("outside.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
+	hid_t set = H5Dopen2(file, "exchange/data", H5P_DEFAULT);
+	H5Dread(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
+	for (int i = 0; i < COUNT_ALL; i++) {
+		int row = i / COLUMNS % ROWS;
+		data[i] *= row == 0 || row > 4 ? (float)(1 + i % 7) : 1;
+	}
+	H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
+	H5Dclose(set);
+	H5Fclose(file);
+	axis_with_phase("scan.h5", said[0]);
+	axis_with_phase("outside.h5", said[1]);
+	assert_string_equal(said[0], said[1]);
+	assert_int_equal(mem_live(), 0);
+}
+
 /* A run that could not write anything reports 0 slices and leaves no files. */
 static void nothing_kept(void **state)
 {
@@ -442,5 +482,5 @@ static void allocation_failures(void **state)
 #define TESTS(T) \
 	T(right_values), T(provenance), T(slabs_do_not_show), T(parts), T(cone), T(integers), \
 		T(previews), T(lost_previews), T(full_disk), T(nothing_kept), T(axis_range), \
-		T(allocation_failures)
+		T(axis_from_few_rows), T(allocation_failures)
 TEST_MAIN(TESTS, make_sloped_scan, scratch_remove)
