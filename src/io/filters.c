@@ -1,11 +1,7 @@
 /* Undoes the common filters of HDF5 chunks: shuffle, deflate, Fletcher-32, LZ4, Zstd and Blosc.
  * Formats: HDF5 file format specification, and the registered filter plug-ins of The HDF Group. */
 #include <string.h>
-#include <zlib.h>
 #include "io/filters.h"
-#if TOMOS_HAS_LIBDEFLATE
-#include <libdeflate.h>
-#endif
 #if TOMOS_HAS_LZ4
 #include <lz4.h>
 #endif
@@ -29,26 +25,10 @@ enum {
 
 /* ---- of every HDF5 library ------------------------------------------------------------------- */
 
-#if TOMOS_HAS_LIBDEFLATE
 static int64_t undo_deflate(const Undo *w)
 {
-	struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
-	size_t made = 0;
-	if (!d)
-		return UNDO_NO_MEMORY;
-	bool good = libdeflate_zlib_decompress(d, w->in, (size_t)w->bytes, w->out, (size_t)w->room,
-			    &made) == LIBDEFLATE_SUCCESS;
-	libdeflate_free_decompressor(d);
-	return good ? (int64_t)made : UNDO_DAMAGED;
+	return deflate_unpack(w->in, w->bytes, w->out, w->room);
 }
-#else
-static int64_t undo_deflate(const Undo *w)
-{
-	uLongf made = (uLongf)w->room;
-	return uncompress(w->out, &made, w->in, (uLong)w->bytes) == Z_OK ? (int64_t)made
-									 : UNDO_DAMAGED;
-}
-#endif
 
 #define INTERLEAVE(size) \
 	for (int64_t i = 0; i < count; i++) \

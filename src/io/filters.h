@@ -33,6 +33,10 @@ int64_t filter_undo(const Undo *undo);
 
 /* Numbers in the formats of filters have their high byte first. */
 int64_t filter_number(const unsigned char *bytes, int count);
+/* Deflate, levels 1 to 9; `out` of deflate_pack has space for deflate_bound bytes. */
+int64_t deflate_bound(int64_t bytes);
+int64_t deflate_pack(int level, const unsigned char *in, int64_t bytes, unsigned char *out);
+int64_t deflate_unpack(const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room);
 /* Byte k of all numbers for every k, back to numbers of `size` bytes. */
 void bytes_unshuffle(const unsigned char *in, int64_t count, int size, unsigned char *out);
 /* Bit k of all numbers for every k, back to numbers; `count` is a multiple of 8, and `planes` has

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 #include "io/hdf5_parts.h"
 
 /* Header of each chunk in the chunk file, in native byte order. */
@@ -84,7 +83,7 @@ tomos_status pack_open(const File *file, Pack **pack)
 	TRY(mem_zeroed(&p->places, file->shape[0] * p->per_slice, sizeof *p->places,
 		"the chunks of an HDF5 file"));
 	TRY(mem_alloc(&p->shuffled, p->size, 1, "a chunk"));
-	TRY(mem_alloc(&p->packed, (int64_t)compressBound((uLong)p->size), 1, "a packed chunk"));
+	TRY(mem_alloc(&p->packed, deflate_bound(p->size), 1, "a packed chunk"));
 	return file->kept ? open_chunks(file, p) : TOMOS_OK;
 }
 
@@ -165,13 +164,11 @@ static tomos_status pack_chunk(void *user, int64_t i)
 	const unsigned char *from =
 		b->stored + (number / p->per_slice * file->shape[1] + first) * row;
 	unsigned char *shuffled = b->memory + i * b->room;
-	uLongf packed = compressBound((uLong)p->size);
 	shuffle(p, from, min64(p->rows, file->shape[1] - first) * row, file->element.bytes,
 		shuffled);
-	if (compress2(shuffled + p->size, &packed, shuffled, (uLong)p->size, file->compress) !=
-		Z_OK)
+	b->bytes[i] = deflate_pack(file->compress, shuffled, p->size, shuffled + p->size);
+	if (b->bytes[i] < 0)
 		return fail(TOMOS_NO_MEMORY, "no memory to compress '%s'", file->path);
-	b->bytes[i] = (int64_t)packed;
 	return TOMOS_OK;
 }
 
@@ -210,7 +207,7 @@ tomos_status pack_write(
 	const Pack *p = own->pack;
 	int64_t most = min64(count * p->per_slice, max64(1, threads));
 	Packing b = {.file = file, .pack = p, .stored = stored, .first = first};
-	b.room = p->size + (int64_t)compressBound((uLong)p->size);
+	b.room = p->size + deflate_bound(p->size);
 	tomos_status status;
 	TRY_OR_DONE(mem_alloc(&b.memory, most, (size_t)b.room, "chunks to be packed"));
 	TRY_OR_DONE(mem_alloc(&b.bytes, most, sizeof *b.bytes, "sizes of chunks"));
@@ -227,7 +224,7 @@ done:
 static tomos_status read_chunk(Pack *p, int64_t number)
 {
 	const Place *place = &p->places[number];
-	if (place->bytes < 1 || place->bytes > (int64_t)compressBound((uLong)p->size))
+	if (place->bytes < 1 || place->bytes > deflate_bound(p->size))
 		return fail(TOMOS_BAD_FILE, "'%s' has lost index %lld; run without resume", p->path,
 			(long long)(number / p->per_slice));
 	TRY(flat_read(p->descriptor, p->path, place->at, p->packed, place->bytes));
@@ -245,10 +242,8 @@ static tomos_status copy_chunk(const File *file, Pack *p, int64_t number)
 
 static tomos_status unpack_chunk(Pack *p, int64_t number)
 {
-	uLongf size = (uLong)p->size;
 	TRY(read_chunk(p, number));
-	if (uncompress(p->shuffled, &size, p->packed, (uLong)p->places[number].bytes) != Z_OK ||
-		(int64_t)size != p->size)
+	if (deflate_unpack(p->packed, p->places[number].bytes, p->shuffled, p->size) != p->size)
 		return fail(TOMOS_BAD_FILE, "'%s' is damaged at index %lld", p->path,
 			(long long)(number / p->per_slice));
 	return TOMOS_OK;

@@ -221,18 +221,27 @@ static tomos_status open_image(
 	return status;
 }
 
+static tomos_status check_image(void *user, int64_t index)
+{
+	const Tiff *own = user;
+	TIFF *tiff;
+	Page page;
+	int64_t size;
+	TRY(open_image(own, index, &page, &tiff, &size));
+	TIFFClose(tiff);
+	return TOMOS_OK;
+}
+
 static tomos_status open_stack(File *file, Tiff *own)
 {
+	TIFF *tiff;
+	Page page;
+	int64_t size;
 	TRY(list_stack(own, file->path));
-	for (int64_t i = 0; i < own->count; i++) {
-		TIFF *tiff;
-		Page page;
-		int64_t size;
-		TRY(open_image(own, i, &page, &tiff, &size));
-		own->page = i == 0 ? page : own->page;
-		TIFFClose(tiff);
-	}
-	return TOMOS_OK;
+	TRY(open_image(own, 0, &page, &tiff, &size));
+	TIFFClose(tiff);
+	own->page = page;
+	return parallel_each(own->count, tomos_threads(), check_image, own, "opening");
 }
 
 static tomos_status read_image(const File *file, int64_t index, const Extract *part, void *stored)
