@@ -1,9 +1,12 @@
 /* tomos recon: a volume from a scan. The options become a job of the library, and its report is
  * printed. */
+#include <glob.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "cli.h"
 
 typedef struct recon {
@@ -187,6 +190,29 @@ static void say_report(const settings *s, const recon *r)
 		difference_say(&r->report.difference);
 }
 
+/* Whether a run that began without checkpoints has left one: FILE, or FILE.FIRST-LAST of a slab. */
+static bool has_checkpoint(const settings *s)
+{
+	const char *path = s->algebraic.checkpoint;
+	char pattern[2 * PATH_MAX];
+	size_t used = 0;
+	glob_t found;
+	for (; *path && used + 8 < sizeof pattern; path++) {
+		pattern[used++] = '\\';
+		pattern[used++] = *path;
+	}
+	if (used == 0 || *path)
+		return false;
+	pattern[used] = 0;
+	bool one = access(s->algebraic.checkpoint, F_OK) == 0;
+	snprintf(pattern + used, sizeof pattern - used, ".*-*");
+	if (!one && glob(pattern, 0, NULL, &found) == 0) {
+		one = found.gl_pathc > 0;
+		globfree(&found);
+	}
+	return one;
+}
+
 /* A run that ended early: what it leaves for the next. */
 static int run_ended(const settings *s, tomos_status status, const recon *r)
 {
@@ -201,6 +227,12 @@ static int run_ended(const settings *s, tomos_status status, const recon *r)
 	}
 	if (status == TOMOS_CANCELLED && kept) {
 		complain("interrupted; what was done is kept, and --resume goes on from there");
+		return INTERRUPTED;
+	}
+	if (status == TOMOS_CANCELLED && has_checkpoint(s)) {
+		complain("interrupted; no slice was written, but --resume goes on from the "
+			 "checkpoint '%s'",
+			s->algebraic.checkpoint);
 		return INTERRUPTED;
 	}
 	int code = lib(status);

@@ -36,14 +36,22 @@ void row_heading(const tomos_option *row, char text[160])
 	snprintf(text + at, 160 - (size_t)at, "--%s%s%s", name, value[0] ? " " : "", value);
 }
 
-/* What the row needs, unless the defaults satisfy it. */
-static void help_needs(int number, const tomos_option *row, char text[256])
+/* What the row needs, unless the defaults satisfy it, here or in another group of the command that
+ * has an option of that name. */
+static void help_needs(const command *c, const tomos_option *row, char text[256])
 {
 	settings plain;
 	settings_init(&plain);
 	snprintf(plain.facts, sizeof plain.facts, "phantom=none text_views=0");
+	bool met = false;
+	for (int number = 0; number < GROUP_COUNT; number++) {
+		group g = group_get(number);
+		for (int i = 0; i < g.count; i++)
+			if (row_used(c, number, i) && strcmp(g.rows[i].name, row->name) == 0)
+				met |= needs_met(&plain, number, i);
+	}
 	text[0] = 0;
-	if (!needs_met(&plain, number, (int)(row - group_get(number).rows)))
+	if (!met)
 		tomos_option_needs(row, 1, text, 256);
 	settings_free(&plain);
 }
@@ -54,7 +62,7 @@ void row_help(const command *c, int number, const tomos_option *row, char text[1
 	char fallback[256];
 	bool choice = row->kind == TOMOS_CHOICE;
 	char needs[256];
-	help_needs(number, row, needs);
+	help_needs(c, row, needs);
 	int at = snprintf(text, 1024, "%s%s%s%s", row->help, needs[0] ? "; needs " : "", needs,
 		choice ? " (" : "");
 	for (const char *v = row_values(row); choice && *v && at < 1000; v++)

@@ -132,6 +132,19 @@ there state
 check "the last iterate can be read" 0 info stopped.h5
 clean "an interrupted recon"
 rm -f stopped.h5
+# Of several slabs none is done, but the checkpoint of the first is there.
+"$tomos" project ball --views 100 --columns 128 --rows 64 -o slabs.h5 -q
+"$tomos" recon slabs.h5 --method sirt --iterations 100000 --checkpoint slabs --every 1 --memory 100M \
+	--threads 1 -o stopped.h5 >out 2>err &
+pid=$!
+for _ in $(seq 100); do
+	sleep 0.1
+	if ls | grep -q "^slabs[.][0-9]"; then break; fi
+done
+kill -INT $pid
+wait $pid
+has "recon in slabs: its message" err "but --resume goes on from the checkpoint 'slabs'"
+rm -f slabs.h5 slabs.[0-9]*
 for signal in INT HUP TERM; do
 	interrupt "project, $signal" $signal project random --count 100 --samples $samples --rows 200 \
 		--columns 200 --views 500 -o stopped.h5
