@@ -204,7 +204,8 @@ static tomos_status hdf5_create(File *file)
 	if (file->compress)
 		TRY(pack_open(file, &own->pack));
 	Quiet quiet = hdf5_enter();
-	return hdf5_leave(quiet, create_locked(file, own));
+	TRY(hdf5_leave(quiet, create_locked(file, own)));
+	return own->pack ? TOMOS_OK : plain_begin(file, &own->plain);
 }
 
 static tomos_status hdf5_write(
@@ -217,6 +218,7 @@ static tomos_status hdf5_write(
 
 static bool close_locked(Hdf5 *own)
 {
+	reserve_close(&own->plain.reserve);
 	bool closed = own->dataset < 0 || H5Dclose(own->dataset) >= 0;
 	closed &= own->file < 0 || hdf5_landed(hdf5_disk_close(own->file));
 	hdf5_drop(own->memory);
@@ -239,7 +241,8 @@ static tomos_status hdf5_seal(File *file)
 	if (!closed || !open_again(file, own, access) || !find_data(file, own))
 		status = hdf5_reject(TOMOS_IO, file->path, NULL, "cannot be written");
 	hdf5_drop(access);
-	return hdf5_leave(quiet, status);
+	TRY(hdf5_leave(quiet, status));
+	return own->pack ? TOMOS_OK : plain_begin(file, &own->plain);
 }
 
 static tomos_status hdf5_read_back(File *file, int64_t index, void *stored)

@@ -206,6 +206,13 @@ typedef struct {
 } Runs;
 tomos_status flat_read_runs(const Runs *runs, int threads, void *data);
 tomos_status flat_write_runs(const Runs *runs, int threads, const void *data);
+/* The space of a large output in [at, at + bytes) of a file, if its file system gains by it,
+ * otherwise NULL; reserve_write writes one run, with space NULL like flat_write_runs. reserve_close
+ * must be called before the file is closed. */
+typedef struct Reserve Reserve;
+tomos_status reserve_open(Reserve **reserve, int descriptor, int64_t at, int64_t bytes);
+tomos_status reserve_write(Reserve *reserve, const Runs *runs, int threads, const void *data);
+void reserve_close(Reserve **reserve);
 tomos_status flat_cut(int descriptor, const char *path, int64_t bytes);
 tomos_status flat_close(int *descriptor, const char *path); /* -1: already closed */
 
@@ -214,14 +221,18 @@ typedef struct {
 	int descriptor;
 	int64_t size, data; /* of the file; offset of the numbers */
 	bool fortran;       /* the first axis varies fastest */
+	Reserve *reserve;   /* writing: NULL, or what plain_begin has opened */
 } Plain;
 /* Rejects a file whose size does not match its shape. */
 tomos_status plain_check(const Plain *plain, File *file, const char *path);
 tomos_status plain_read(
 	const File *file, const Plain *plain, const Extract *part, int threads, void *stored);
+/* To be called when the file is open for writing and `data` is known: prepares large outputs. */
+tomos_status plain_begin(const File *file, Plain *plain);
 tomos_status plain_write(const File *file, const Plain *plain, int64_t first, int64_t count,
 	int threads, const void *stored);
 tomos_status plain_read_back(const File *file, const Plain *plain, int64_t index, void *stored);
+void plain_close(const File *file, Plain *plain);
 /* Truncates the file after the data, where an earlier process may have written more, and closes
  * it. */
 tomos_status plain_finish(const File *file, Plain *plain);

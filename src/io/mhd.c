@@ -390,7 +390,8 @@ static tomos_status mhd_create(File *file)
 	if (strcasecmp(file->path + length - 4, ".mhd") == 0)
 		return create_data(file, mhd);
 	mhd->plain.data = HEADER;
-	return file_descriptor(file, &mhd->plain.descriptor);
+	TRY(file_descriptor(file, &mhd->plain.descriptor));
+	return plain_begin(file, &mhd->plain);
 }
 
 static tomos_status mhd_write(
@@ -439,7 +440,7 @@ static tomos_status mhd_finish(File *file)
 static void mhd_close(File *file)
 {
 	Mhd *mhd = file->own;
-	(void)flat_close(&mhd->plain.descriptor, file->path);
+	plain_close(file, &mhd->plain);
 	(void)flat_close(&mhd->header, file->path);
 	if (!mhd->published && !file->kept)
 		file_discard(mhd->data_temporary);

@@ -263,7 +263,8 @@ static tomos_status npy_create(File *file)
 	TRY(mem_zeroed(&npy, 1, sizeof *npy, "an npy file's description"));
 	file->own = npy;
 	TRY(file_descriptor(file, &npy->descriptor));
-	return write_header(npy, file);
+	TRY(write_header(npy, file));
+	return plain_begin(file, npy);
 }
 
 /* ---- npy files inside archives --------------------------------------------------------------- */

@@ -58,13 +58,26 @@ tomos_status plain_read(
 	return status;
 }
 
+tomos_status plain_begin(const File *file, Plain *plain)
+{
+	const int64_t *n = file->shape;
+	return reserve_open(&plain->reserve, plain->descriptor, plain->data,
+		n[0] * n[1] * n[2] * file->element.bytes);
+}
+
+void plain_close(const File *file, Plain *plain)
+{
+	reserve_close(&plain->reserve);
+	(void)flat_close(&plain->descriptor, file->path);
+}
+
 tomos_status plain_write(const File *file, const Plain *plain, int64_t first, int64_t count,
 	int threads, const void *stored)
 {
 	int64_t slab = file->shape[1] * file->shape[2] * file->element.bytes;
 	const Runs runs = {
 		plain->descriptor, file->path, plain->data + first * slab, 0, count * slab, 1};
-	return flat_write_runs(&runs, threads, stored);
+	return reserve_write(plain->reserve, &runs, threads, stored);
 }
 
 tomos_status plain_read_back(const File *file, const Plain *plain, int64_t index, void *stored)
@@ -76,6 +89,7 @@ tomos_status plain_read_back(const File *file, const Plain *plain, int64_t index
 tomos_status plain_finish(const File *file, Plain *plain)
 {
 	int64_t slab = file->shape[1] * file->shape[2] * file->element.bytes;
+	reserve_close(&plain->reserve);
 	if (plain->descriptor >= 0)
 		TRY(flat_cut(plain->descriptor, file->path, plain->data + file->shape[0] * slab));
 	return flat_close(&plain->descriptor, file->path);
@@ -107,6 +121,6 @@ tomos_status plain_file_read_back(File *file, int64_t index, void *stored)
 void plain_file_close(File *file)
 {
 	Plain *plain = file->own;
-	(void)flat_close(&plain->descriptor, file->path);
+	plain_close(file, plain);
 	mem_free(plain);
 }

@@ -59,7 +59,8 @@ static tomos_status raw_create(File *file)
 {
 	Plain *raw;
 	TRY(raw_new(file, &raw));
-	return file_descriptor(file, &raw->descriptor);
+	TRY(file_descriptor(file, &raw->descriptor));
+	return plain_begin(file, raw);
 }
 
 const Format format_raw = {

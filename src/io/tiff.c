@@ -357,6 +357,7 @@ static void tiff_close(File *file)
 		mem_free(own->names[i]);
 	mem_free(own->names);
 	mem_free(own->offsets);
+	reserve_close(&own->reserve);
 	(void)flat_close(&own->descriptor, file->path);
 	mem_free(own);
 }

@@ -22,6 +22,7 @@ typedef struct {
 	char **names;
 	/* writing */
 	int descriptor;
+	Reserve *reserve;
 	bool big;
 } Tiff;
 

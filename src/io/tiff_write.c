@@ -204,7 +204,9 @@ tomos_status tiff_create(File *file)
 	if (own->stack)
 		return create_folder(file);
 	TRY(file_descriptor(file, &own->descriptor));
-	return write_front(file, own->descriptor, file->shape[0]);
+	TRY(write_front(file, own->descriptor, own->count));
+	return reserve_open(&own->reserve, own->descriptor, data_at(own->big, own->count, 0, 0),
+		own->count * page_bytes(file));
 }
 
 static tomos_status write_image(File *file, int64_t index, const void *data)
@@ -248,7 +250,7 @@ tomos_status tiff_write(File *file, int64_t first, int64_t count, int threads, c
 		data_at(own->big, file->shape[0], first, slab), 0, count * slab, 1};
 	Images images = {file, first, stored};
 	if (!own->stack)
-		return flat_write_runs(&runs, threads, stored);
+		return reserve_write(own->reserve, &runs, threads, stored);
 	return parallel_each(count, threads, write_one, &images, "writing");
 }
 
@@ -293,6 +295,7 @@ tomos_status tiff_read_back(File *file, int64_t index, void *stored)
 tomos_status tiff_finish(File *file)
 {
 	Tiff *own = file->own;
+	reserve_close(&own->reserve);
 	if (own->descriptor >= 0)
 		TRY(flat_cut(own->descriptor, file->path,
 			data_at(own->big, file->shape[0], file->shape[0], page_bytes(file))));
