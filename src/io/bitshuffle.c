@@ -14,87 +14,38 @@
 
 /* ---- bits to bytes --------------------------------------------------------------------------- */
 
-enum { LANES = 16, GROUP = 8 };
+enum { GROUP = 8 };
 
-typedef uint8_t Bytes __attribute__((vector_size(LANES)));
-typedef uint16_t Shorts __attribute__((vector_size(LANES)));
-typedef uint32_t Words __attribute__((vector_size(LANES)));
-typedef uint64_t Longs __attribute__((vector_size(LANES)));
+#define LANES 16
+#define TARGET
+#include "io/bits.def"
+#ifdef __x86_64__
+#define LANES 32
+#define TARGET __attribute__((target("avx2")))
+#include "io/bits.def"
+#endif
 
-#define LOW8(a, b) \
-	__builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH8(a, b) \
-	__builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#define LOW16(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define HIGH16(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#define LOW32(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define HIGH32(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-
-/* Swaps bits between rows that are `shift` apart; three such steps transpose 8 x 8 bits. */
-#define SWAP_BITS(a, b, shift, mask) \
-	do { \
-		Longs t = ((a) >> (shift) ^ (b)) & (mask); \
-		(b) ^= t; \
-		(a) ^= t << (shift); \
-	} while (0)
-
-static void transpose_bits(Longs r[GROUP])
+/* Rows shorter than a vector, through a copy. */
+static void last_bits(const unsigned char *in, int64_t row, int64_t done, unsigned char *out)
 {
-	const Longs four = (Longs){0} + UINT64_C(0x0f0f0f0f0f0f0f0f);
-	const Longs two = (Longs){0} + UINT64_C(0x3333333333333333);
-	const Longs one = (Longs){0} + UINT64_C(0x5555555555555555);
-	for (int i = 0; i < 4; i++)
-		SWAP_BITS(r[i], r[i + 4], 4, four);
-	for (int i = 0; i < 2; i++) {
-		SWAP_BITS(r[i], r[i + 2], 2, two);
-		SWAP_BITS(r[i + 4], r[i + 6], 2, two);
-	}
-	for (int i = 0; i < GROUP; i += 2)
-		SWAP_BITS(r[i], r[i + 1], 1, one);
+	unsigned char rows[GROUP * 16] = {0}, last[GROUP * 16];
+	for (int b = 0; b < GROUP; b++)
+		memcpy(rows + b * 16, in + b * row + done, (size_t)(row - done));
+	(void)bits_to_bytes_16(rows, 16, 0, last);
+	memcpy(out + done * GROUP, last, (size_t)((row - done) * GROUP));
 }
 
-/* 8 rows of 16 bytes to 16 groups of 8. */
-static void store_transposed(const Longs r[GROUP], unsigned char *out)
-{
-	Shorts pairs[GROUP];
-	Words fours[GROUP];
-	Longs all[GROUP];
-	for (int i = 0; i < GROUP; i += 2) {
-		pairs[i] = (Shorts)LOW8((Bytes)r[i], (Bytes)r[i + 1]);
-		pairs[i + 1] = (Shorts)HIGH8((Bytes)r[i], (Bytes)r[i + 1]);
-	}
-	for (int i = 0; i < 2; i++)
-		for (int h = 0; h < GROUP; h += 4) {
-			fours[h + 2 * i] = (Words)LOW16(pairs[h + i], pairs[h + i + 2]);
-			fours[h + 2 * i + 1] = (Words)HIGH16(pairs[h + i], pairs[h + i + 2]);
-		}
-	for (int i = 0; i < 4; i++) {
-		all[2 * i] = (Longs)LOW32(fours[i], fours[i + 4]);
-		all[2 * i + 1] = (Longs)HIGH32(fours[i], fours[i + 4]);
-	}
-	memcpy(out, all, sizeof all);
-}
-
-/* 8 rows of `row` bytes, which have bits 0 to 7 of every number's byte, to these bytes. Vectors of
- * 16 bytes from each row, and the last ones from a copy. */
+/* 8 rows of `row` bytes, which have bits 0 to 7 of a byte of all numbers, to these bytes. */
 static void bits_to_bytes(const unsigned char *in, int64_t row, unsigned char *out)
 {
-	Longs r[GROUP];
-	for (int64_t i = 0; i < row; i += LANES) {
-		int64_t count = min64(LANES, row - i);
-		unsigned char last[LANES * GROUP];
-		for (int b = 0; b < GROUP; b++) {
-			r[b] = (Longs){0};
-			if (count == LANES)
-				memcpy(&r[b], in + b * row + i, LANES);
-			else
-				memcpy(&r[b], in + b * row + i, (size_t)count);
-		}
-		transpose_bits(r);
-		store_transposed(r, count == LANES ? out + i * GROUP : last);
-		if (count < LANES)
-			memcpy(out + i * GROUP, last, (size_t)(count * GROUP));
-	}
+	int64_t done = 0;
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("avx2"))
+		done = bits_to_bytes_32(in, row, done, out);
+#endif
+	done = bits_to_bytes_16(in, row, done, out);
+	if (done < row)
+		last_bits(in, row, done, out);
 }
 
 void bits_unshuffle(

@@ -14,7 +14,7 @@
 #include "io/io.h"
 
 enum {
-	LEAST = 4 << 20, /* bytes of an output that this is worth it for */
+	LEAST = 1 << 20, /* bytes of an output that this is worth it for */
 	STEP = 64 << 20, /* bytes allocated at a time */
 	TASK = 4 << 20,  /* bytes copied by one task */
 };
