@@ -1,5 +1,6 @@
 /* Display of a volume: the window of its values, and pictures of its three middle planes. */
 #include <string.h>
+#include <unistd.h>
 #include "prep/prep.h"
 #include "run/run.h"
 
@@ -37,7 +38,7 @@ static int64_t plane_pixels(const Preview *p, int axis)
 }
 
 /* Beside the output: volume_xy.png for volume.h5 and for volume/. */
-static tomos_status plane_path(char **path, const Preview *p, int axis)
+tomos_status preview_path(char **path, const Preview *p, int axis)
 {
 	int end = (int)strlen(p->output);
 	bool folder = end > 1 && p->output[end - 1] == '/';
@@ -56,7 +57,7 @@ tomos_status preview_check(const Preview *p)
 	tomos_status status = TOMOS_OK;
 	for (int axis = 0; axis < 3 && status == TOMOS_OK; axis++) {
 		char *path;
-		TRY(plane_path(&path, p, axis));
+		TRY(preview_path(&path, p, axis));
 		status = file_check(path, p->overwrite);
 		mem_free(path);
 	}
@@ -126,23 +127,39 @@ static tomos_status planes_window(const Preview *p, double window[2])
 	return TOMOS_OK;
 }
 
-tomos_status preview_write(Preview *p)
+tomos_status preview_draw(Preview *p)
 {
 	tomos_file_options options = tomos_file_defaults();
 	double window[2];
-	options.overwrite = p->overwrite;
-	TRY(take_rest(p));
+	options.overwrite = p->overwrite || p->drawn;
 	TRY(planes_window(p, window));
 	for (int axis = 0; axis < 3; axis++) {
 		char *path;
-		TRY(plane_path(&path, p, axis));
+		TRY(preview_path(&path, p, axis));
 		tomos_status status =
 			tomos_picture_write(path, p->planes[axis], plane_width(p, axis),
 				plane_height(p, axis), window[0], window[1], &options);
 		mem_free(path);
 		TRY(status);
 	}
+	p->drawn = true;
 	return TOMOS_OK;
+}
+
+tomos_status preview_write(Preview *p)
+{
+	TRY(take_rest(p));
+	return preview_draw(p);
+}
+
+void preview_remove(const Preview *p)
+{
+	char *path;
+	for (int axis = 0; axis < 3 && p->drawn; axis++)
+		if (preview_path(&path, p, axis) == TOMOS_OK) {
+			unlink(path);
+			mem_free(path);
+		}
 }
 
 void preview_free(Preview *p)

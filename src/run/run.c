@@ -44,7 +44,7 @@ static tomos_status name_output(FileRun *r)
 	TRY(io_check_options(r->output, &r->file_options));
 	TRY(file_check(r->output, r->file_options.overwrite != 0));
 	r->preview.output = r->output;
-	r->preview.overwrite = r->file_options.overwrite != 0;
+	r->preview.overwrite = r->file_options.overwrite != 0 || r->options.resume != 0;
 	return r->options.preview ? preview_check(&r->preview) : TOMOS_OK;
 }
 
@@ -374,6 +374,8 @@ static tomos_status execute(FileRun *r)
 {
 	tomos_status status = open_preview(r);
 	if (status == TOMOS_OK)
+		status = run_look_early(r);
+	if (status == TOMOS_OK)
 		status = reconstruct_all(r);
 	if (status == TOMOS_OK)
 		status = tomos_file_commit(r->file);
@@ -389,6 +391,8 @@ static tomos_status execute(FileRun *r)
 		iterations_sum(&r->iterative, r->report);
 	if (status == TOMOS_OK)
 		status = write_preview(r);
+	else
+		preview_remove(&r->preview);
 	if (status == TOMOS_OK && r->compare)
 		status = run_compare(r);
 	preview_free(&r->preview);

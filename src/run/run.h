@@ -83,6 +83,7 @@ typedef struct {
 	bool overwrite;
 	int64_t shape[3];
 	float *planes[3];
+	bool drawn;           /* a first look is there */
 	unsigned char *taken; /* slices drawn; NULL: no pictures are wanted */
 } Preview;
 
@@ -90,7 +91,11 @@ typedef struct {
 tomos_status preview_check(const Preview *preview);
 tomos_status preview_open(Preview *preview);
 void preview_take(Preview *preview, int64_t first, int64_t count, const float *slices);
+tomos_status preview_path(char **path, const Preview *preview, int axis);
+/* Writes what the planes show now; preview_write first reads slices that an earlier run left. */
+tomos_status preview_draw(Preview *preview);
 tomos_status preview_write(Preview *preview);
+void preview_remove(const Preview *preview); /* a first look at a run that failed */
 void preview_free(Preview *preview);
 
 /* ---- the journal ---------------------------------------------------------------------------- */

@@ -84,6 +84,9 @@ tomos_status run_open_output(FileRun *run);
 tomos_status run_compare(FileRun *run);
 int64_t slab_left(const FileRun *run, const Slab *slab); /* slices that are not written yet */
 
+/* Pictures of a coarse reconstruction, where pictures are wanted and the geometry allows it. */
+tomos_status run_look_early(FileRun *run);
+
 /* ---- the stages --------------------------------------------------------------------------- */
 
 /* Two buffers between a stage and the next. */
