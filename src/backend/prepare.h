@@ -30,8 +30,8 @@ typedef struct {
 	const void *data;
 	StoredType type;
 	bool swapped; /* opposite of the native byte order */
-	double scale, offset;
 	int64_t shape[3], stride[3];
+	double scale, offset; /* 1 and 0: the numbers are the values */
 } StoredBlock;
 
 /* The averaged flats around a view, and the weight of the second. */

@@ -45,6 +45,35 @@ float median_of(float *values, int64_t count)
 	return 0.5F * (below + values[half]);
 }
 
+/* Of the values of one bucket of the keys' leading bits, and the largest value before it. */
+float median_many(float *values, int64_t count)
+{
+	enum { LEADING = 11, FEW = 256 };
+	int32_t counts[1 << LEADING] = {0};
+	int64_t half = count / 2, used = 0;
+	uint32_t bucket = 0;
+	float below = -INFINITY;
+	if (count < FEW || count > INT32_MAX)
+		return median_of(values, count);
+	for (int64_t i = 0; i < count; i++)
+		counts[key_of(values[i]) >> (32 - LEADING)]++;
+	int64_t rank = half;
+	while (rank >= counts[bucket])
+		rank -= counts[bucket++];
+	for (int64_t i = 0; i < count; i++) {
+		uint32_t own = key_of(values[i]) >> (32 - LEADING);
+		if (own < bucket && values[i] > below)
+			below = values[i];
+		if (own == bucket)
+			values[used++] = values[i];
+	}
+	select_kth(values, used, rank);
+	float above = values[rank];
+	for (int64_t i = 0; i < rank; i++)
+		below = fmaxf(below, values[i]);
+	return count % 2 ? above : 0.5F * (below + above);
+}
+
 /* Position of `value` in a sorted window, or where it would be inserted. */
 static int64_t place_of(const float *window, int64_t count, float value)
 {

@@ -82,7 +82,7 @@ static tomos_status field_make(
 static void normalize_row(const Normalizing *job, int64_t view, int64_t row, float *values)
 {
 	const Field *flat = job->flat;
-	int64_t columns = flat->columns, plane = flat->rows * columns, group[2], raised = 0;
+	int64_t columns = flat->columns, plane = flat->rows * columns, group[2];
 	float share;
 	flats_between(&flat->of, job->first_view + (double)view, job->drift, group, &share);
 	const float *a = flat->images + group[0] * plane + row * columns;
@@ -90,14 +90,12 @@ static void normalize_row(const Normalizing *job, int64_t view, int64_t row, flo
 	const float *dark = job->dark->images + row * columns;
 	for (int64_t c = 0; c < columns; c++) {
 		float light = a[c] + share * (b[c] - a[c]) - dark[c];
-		values[c] = light > 0 ? (values[c] - dark[c]) / light : NAN;
+		float ratio =
+			(values[c] - dark[c]) / light; /* in any case, so that loops vectorise */
+		values[c] = light > 0 ? ratio : NAN;
 	}
 	*job->repaired += row_repair(values, columns, 1);
-	for (int64_t c = 0; c < columns; c++) {
-		raised += values[c] < job->floor;
-		values[c] = fmaxf(values[c], job->floor);
-	}
-	*job->raised += raised;
+	*job->raised += row_raise(values, columns, job->floor);
 }
 
 static void normalize_view(const void *user, int64_t view, float *values)

@@ -88,9 +88,23 @@ static void bridge(float *row, int64_t columns, int64_t from, int64_t to, float 
 		row[i] = left + (right - left) * (float)(i - from + 1) / (float)(to - from + 1);
 }
 
+/* By bits, as compilers vectorise this loop. */
+static bool all_finite(const float *row, int64_t columns)
+{
+	uint32_t bad = 0;
+	for (int64_t i = 0; i < columns; i++) {
+		uint32_t bits;
+		memcpy(&bits, row + i, sizeof bits);
+		bad |= (bits & 0x7f800000u) == 0x7f800000u;
+	}
+	return bad == 0;
+}
+
 int64_t row_repair(float *row, int64_t columns, float none)
 {
 	int64_t bad = 0;
+	if (all_finite(row, columns))
+		return 0;
 	for (int64_t i = 0; i < columns; i++) {
 		int64_t from = i;
 		while (i < columns && !isfinite(row[i]))
@@ -100,4 +114,19 @@ int64_t row_repair(float *row, int64_t columns, float none)
 		bad += i - from;
 	}
 	return bad;
+}
+
+int64_t row_raise(float *row, int64_t columns, float floor)
+{
+	enum { PART = 1 << 20 };
+	int64_t raised = 0;
+	for (int64_t first = 0; first < columns; first += PART) {
+		int32_t part = 0; /* of the width of the values, so that the loop vectorises */
+		for (int64_t i = first; i < min64(first + PART, columns); i++) {
+			part += row[i] < floor;
+			row[i] = row[i] > floor ? row[i] : floor;
+		}
+		raised += part;
+	}
+	return raised;
 }

@@ -10,14 +10,11 @@ typedef struct {
 
 static void log_row(const Points *job, float *values)
 {
-	int64_t columns = job->data->shape[2], raised = 0;
-	float floor = (float)job->options->floor;
+	int64_t columns = job->data->shape[2];
 	*job->repaired += row_repair(values, columns, 1);
-	for (int64_t c = 0; c < columns; c++) {
-		raised += values[c] < floor;
-		values[c] = -logf(fmaxf(values[c], floor));
-	}
-	*job->raised += raised;
+	*job->raised += row_raise(values, columns, (float)job->options->floor);
+	for (int64_t c = 0; c < columns; c++)
+		values[c] = -logf(values[c]);
 }
 
 static void log_view(const void *user, int64_t view, float *values)

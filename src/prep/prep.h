@@ -3,6 +3,7 @@
 #define TOMOS_PREP_PREP_H
 
 #include <math.h>
+#include <string.h>
 #include "base/base.h"
 
 /* ---- parallel work on parts of the caller's array -------------------------------------------- */
@@ -27,6 +28,8 @@ void frame_put(const tomos_array *a, int64_t view, const float *in);
 /* Interpolates values that are not finite from the nearest finite ones of the row, or sets them to
  * `none` if there are none; returns their number. */
 int64_t row_repair(float *row, int64_t columns, float none);
+/* Raises finite values below the floor to it; returns their number. */
+int64_t row_raise(float *row, int64_t columns, float floor);
 
 /* Index i of a list of `count` that is extended by its mirror images. */
 static inline int64_t index_mirrored(int64_t i, int64_t count)
@@ -39,10 +42,33 @@ static inline int64_t index_mirrored(int64_t i, int64_t count)
 
 /* ---- medians --------------------------------------------------------------------------------- */
 
+/* Maps floats to integers of the same order, and back. */
+static inline uint32_t key_of(float value)
+{
+	uint32_t bits;
+	memcpy(&bits, &value, sizeof bits);
+	return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+static inline float value_of(uint32_t key)
+{
+	uint32_t bits = key & 0x80000000u ? key & 0x7fffffffu : ~key;
+	float value;
+	memcpy(&value, &bits, sizeof value);
+	return value;
+}
+
 /* Reorders the values: afterwards none before values[k] is larger, none after it smaller. */
 void select_kth(float *values, int64_t count, int64_t k);
 /* The middle value, or the mean of the two; reorders the values. */
 float median_of(float *values, int64_t count);
+/* The same of a long list; faster. */
+float median_many(float *values, int64_t count);
+/* out[i] = median of data[line][i] and of the same position in the `size` (odd) lines around it,
+ * and next[i] that of the next line; beyond the first and last line they are mirrored. False: not
+ * for this size, nothing is done. */
+bool median_lines(const float *data, int64_t lines, int64_t count, int64_t line, int64_t size,
+	float *out, float *next);
 /* out[i] = median of the `size` (odd) values around in[i]; beyond the ends the row is mirrored.
  * `window` is scratch of `size` floats. */
 void median_row(const float *in, float *out, int64_t count, int64_t size, float *window);

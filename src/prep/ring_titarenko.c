@@ -30,17 +30,22 @@ int64_t ring_titarenko(const RingJob *job, float *sinogram, float *scratch)
 {
 	int64_t n = job->columns, views = job->views;
 	double *mean = (double *)(void *)scratch, *upper = mean + n, *offset = upper + n;
-	for (int64_t c = 0; c < n; c++) {
+	for (int64_t c = 0; c < n; c++)
 		mean[c] = 0;
-		for (int64_t v = 0; v < views; v++)
-			mean[c] += (double)sinogram[v * n + c] / (double)views;
-	}
+	for (int64_t v = 0; v < views; v++)
+		for (int64_t c = 0; c < n; c++)
+			mean[c] += (double)sinogram[v * n + c];
+	for (int64_t c = 0; c < n; c++)
+		mean[c] /= (double)views;
 	for (int64_t c = 0; c < n; c++)
 		offset[c] = (c > 0 ? mean[c] - mean[c - 1] : 0) +
 			    (c + 1 < n ? mean[c] - mean[c + 1] : 0);
 	solve(n, job->options->ring_alpha, upper, offset);
+	float *height = scratch; /* the means are no longer needed */
+	for (int64_t c = 0; c < n; c++)
+		height[c] = (float)offset[c];
 	for (int64_t v = 0; v < views; v++)
 		for (int64_t c = 0; c < n; c++)
-			sinogram[v * n + c] -= (float)offset[c];
+			sinogram[v * n + c] -= height[c];
 	return 0;
 }

@@ -11,17 +11,17 @@
 #include <string.h>
 #include "prep/prep.h"
 
-enum { BITS = 11, BUCKETS = 1 << BITS };
+enum { BITS = 11, BUCKETS = 1 << BITS, PASSES = 3, TILE = 16 };
 #define AIR 0.1    /* fraction of the largest column mean; below it may be air */
 #define USUAL 3.0F /* times the typical jump: seldom reached by noise */
 
-/* Scratch memory: the sorted columns [rank][column] and their view indices; keys and view indices
- * of one column while it is sorted; lists with one value per column. */
+/* Scratch memory: the sinogram as [column][view], where columns are processed one after the other;
+ * the sorted columns [column][rank] and the views of their values; one column while it is sorted;
+ * lists with one value per column. */
 typedef struct {
-	float *sorted, *level, *smooth, *kept, *signal, *window;
+	float *transposed, *sorted, *level, *smooth, *kept, *signal, *window, *values;
 	int32_t *from;
-	uint32_t *keys, *keys2;
-	int32_t *index, *index2;
+	uint64_t *items, *items2;
 } Workspace;
 
 int64_t ring_vo_small(const tomos_prep_options *o, int64_t columns)
@@ -51,96 +51,116 @@ static int64_t widest(const RingJob *job)
 
 int64_t ring_vo_floats(const RingJob *job)
 {
-	return 2 * job->views * job->columns + 4 * job->columns + 4 * job->views + widest(job);
+	return 3 * job->views * job->columns + 4 * job->columns + 6 * job->views + widest(job) + 1;
 }
 
 static Workspace room_of(const RingJob *job, float *scratch)
 {
 	int64_t all = job->views * job->columns, n = job->columns;
-	Workspace r = {.sorted = scratch, .from = (int32_t *)(void *)(scratch + all)};
-	r.level = scratch + 2 * all;
+	Workspace r = {.transposed = scratch, .sorted = scratch + all};
+	r.from = (int32_t *)(void *)(r.sorted + all);
+	r.items = (uint64_t *)(void *)(scratch + (3 * all + 1) / 2 * 2);
+	r.items2 = r.items + job->views;
+	r.values = (float *)(void *)(r.items2 + job->views);
+	r.level = r.values + 2 * job->views;
 	r.smooth = r.level + n;
 	r.kept = r.smooth + n;
 	r.signal = r.kept + n;
 	r.window = r.signal + n;
-	r.keys = (uint32_t *)(void *)(r.window + widest(job));
-	r.keys2 = r.keys + job->views;
-	r.index = (int32_t *)(void *)(r.keys2 + job->views);
-	r.index2 = r.index + job->views;
 	return r;
 }
 
-/* ---- sorting columns ------------------------------------------------------------------------- */
-
-/* Maps floats to integers of the same order, and back. */
-static uint32_t key_of(float value)
+/* out[column][row] = in[row][column]; tiles, because a power of two of columns would use few cache
+ * sets. */
+static void transpose(const float *in, int64_t rows, int64_t columns, float *out)
 {
-	uint32_t bits;
-	memcpy(&bits, &value, sizeof bits);
-	return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+	for (int64_t r = 0; r < rows; r += TILE)
+		for (int64_t c = 0; c < columns; c += TILE)
+			for (int64_t i = c; i < min64(c + TILE, columns); i++)
+				for (int64_t j = r; j < min64(r + TILE, rows); j++)
+					out[i * rows + j] = in[j * columns + i];
 }
 
-static float value_of(uint32_t key)
+/* ---- small stripes: sorted columns ----------------------------------------------------------- */
+
+static uint64_t digit_of(uint64_t item, int pass)
 {
-	uint32_t bits = key & 0x80000000u ? key & 0x7fffffffu : ~key;
-	float value;
-	memcpy(&value, &bits, sizeof value);
-	return value;
+	return item >> (32 + pass * BITS) & (BUCKETS - 1);
 }
 
-static void swap_lists(Workspace *r)
+/* Radix sort by digits of the key, the upper half of an item; stable: equal values stay in the
+ * order of their views. Digits that all keys share need no pass. */
+static void sort_items(Workspace *r, int64_t count)
 {
-	uint32_t *keys = r->keys;
-	int32_t *index = r->index;
-	r->keys = r->keys2, r->keys2 = keys;
-	r->index = r->index2, r->index2 = index;
-}
-
-/* Radix sort by digits of the key, stable: equal values stay in the order of their views. */
-static void sort_lists(Workspace *r, int64_t count)
-{
-	for (int shift = 0; shift < 32; shift += BITS) {
-		int64_t begins[BUCKETS] = {0}, sum = 0;
-		for (int64_t i = 0; i < count; i++)
-			begins[r->keys[i] >> shift & (BUCKETS - 1)]++;
+	int32_t begins[PASSES][BUCKETS] = {{0}};
+	for (int64_t i = 0; i < count; i++)
+		for (int p = 0; p < PASSES; p++)
+			begins[p][digit_of(r->items[i], p)]++;
+	for (int p = 0; p < PASSES; p++) {
+		int32_t sum = 0;
+		if (begins[p][digit_of(r->items[0], p)] == count)
+			continue;
 		for (int b = 0; b < BUCKETS; b++) {
-			int64_t here = begins[b];
-			begins[b] = sum;
+			int32_t here = begins[p][b];
+			begins[p][b] = sum;
 			sum += here;
 		}
-		for (int64_t i = 0; i < count; i++) {
-			int64_t to = begins[r->keys[i] >> shift & (BUCKETS - 1)]++;
-			r->keys2[to] = r->keys[i];
-			r->index2[to] = r->index[i];
-		}
-		swap_lists(r);
+		for (int64_t i = 0; i < count; i++)
+			r->items2[begins[p][digit_of(r->items[i], p)]++] = r->items[i];
+		uint64_t *items = r->items;
+		r->items = r->items2, r->items2 = items;
 	}
 }
 
-static void sort_columns(const RingJob *job, const float *sinogram, Workspace *r)
+static void sort_columns(const RingJob *job, Workspace *r)
 {
-	int64_t n = job->columns;
-	for (int64_t c = 0; c < n; c++) {
-		for (int64_t v = 0; v < job->views; v++) {
-			r->keys[v] = key_of(sinogram[v * n + c]);
-			r->index[v] = (int32_t)v;
-		}
-		sort_lists(r, job->views);
-		for (int64_t v = 0; v < job->views; v++) {
-			r->sorted[v * n + c] = value_of(r->keys[v]);
-			r->from[v * n + c] = r->index[v];
+	int64_t views = job->views;
+	for (int64_t c = 0; c < job->columns; c++) {
+		const float *column = r->transposed + c * views;
+		for (int64_t v = 0; v < views; v++)
+			r->items[v] = (uint64_t)key_of(column[v]) << 32 | (uint64_t)v;
+		sort_items(r, views);
+		for (int64_t v = 0; v < views; v++) {
+			r->sorted[c * views + v] = value_of((uint32_t)(r->items[v] >> 32));
+			r->from[c * views + v] = (int32_t)(uint32_t)r->items[v];
 		}
 	}
 }
 
-/* Puts the smoothed values back to their views. */
-static void put_back(const RingJob *job, Workspace *r, int64_t size, float *sinogram)
+/* The same for wide medians, which are better computed along the columns. */
+static void put_back_ranks(const RingJob *job, Workspace *r, int64_t size)
 {
-	int64_t n = job->columns;
-	for (int64_t rank = 0; rank < job->views; rank++) {
-		median_row(r->sorted + rank * n, r->smooth, n, size, r->window);
+	int64_t views = job->views, n = job->columns;
+	for (int64_t rank = 0; rank < views; rank++) {
 		for (int64_t c = 0; c < n; c++)
-			sinogram[r->from[rank * n + c] * n + c] = r->smooth[c];
+			r->signal[c] = r->sorted[c * views + rank];
+		median_row(r->signal, r->smooth, n, size, r->window);
+		for (int64_t c = 0; c < n; c++)
+			r->transposed[c * views + r->from[c * views + rank]] = r->smooth[c];
+	}
+}
+
+static void put_column(const RingJob *job, Workspace *r, int64_t c, const float *values)
+{
+	float *column = r->transposed + c * job->views;
+	const int32_t *from = r->from + c * job->views;
+	for (int64_t v = 0; v < job->views; v++)
+		column[from[v]] = values[v];
+}
+
+/* Medians across columns of the values of the same rank, put back to their views. */
+static void put_back(const RingJob *job, Workspace *r, int64_t size)
+{
+	int64_t views = job->views, n = job->columns;
+	float *next = r->values + views;
+	for (int64_t c = 0; c < n; c += 2) {
+		if (!median_lines(r->sorted, n, views, c, size, r->values, next)) {
+			put_back_ranks(job, r, size);
+			return;
+		}
+		put_column(job, r, c, r->values);
+		if (c + 1 < n)
+			put_column(job, r, c + 1, next);
 	}
 }
 
@@ -148,15 +168,15 @@ static void put_back(const RingJob *job, Workspace *r, int64_t size, float *sino
 
 /* Median over the views of the difference between a value and the mean of its neighbours in
  * time. */
-static float fluctuation(const RingJob *job, const float *sinogram, int64_t c, float *values)
+static float fluctuation(const float *column, int64_t views, float *values)
 {
-	int64_t n = job->columns, views = job->views;
-	for (int64_t v = 0; v < views; v++) {
-		float before = sinogram[index_mirrored(v - 1, views) * n + c];
-		float after = sinogram[index_mirrored(v + 1, views) * n + c];
-		values[v] = fabsf(sinogram[v * n + c] - 0.5F * (before + after));
+	for (int64_t v = 1; v + 1 < views; v++)
+		values[v] = fabsf(column[v] - 0.5F * (column[v - 1] + column[v + 1]));
+	for (int64_t v = 0; v < views; v += max64(views - 1, 1)) {
+		float before = column[max64(v - 1, 0)], after = column[min64(v + 1, views - 1)];
+		values[v] = fabsf(column[v] - 0.5F * (before + after));
 	}
-	return median_of(values, views);
+	return median_many(values, views);
 }
 
 /* Marks columns from .. to-1 and their neighbours, which may be affected, too. */
@@ -169,23 +189,25 @@ static int64_t keep_run(Workspace *r, int64_t from, int64_t to)
 
 /* A run is broken if it differs from the interpolation of its neighbours by more than these
  * differ. */
-static bool is_broken(
-	const RingJob *job, const Workspace *r, const float *sinogram, int64_t from, int64_t to)
+static bool is_broken(const RingJob *job, const Workspace *r, int64_t from, int64_t to)
 {
+	int64_t views = job->views;
 	double far = 0, near = 0, noise = (double)r->smooth[from];
-	for (int64_t v = 0; v < job->views; v++) {
-		const float *row = sinogram + v * job->columns;
-		double left = (double)row[from - 2], right = (double)row[to + 1];
+	const float *before = r->transposed + (from - 2) * views,
+		    *after = r->transposed + (to + 1) * views;
+	for (int64_t v = 0; v < views; v++) {
+		double left = (double)before[v], right = (double)after[v];
 		for (int64_t c = from; c < to; c++)
-			far += fabs((double)row[c] - 0.5 * (left + right)) / (double)(to - from);
+			far += fabs((double)r->transposed[c * views + v] - 0.5 * (left + right)) /
+			       (double)(to - from);
 		near += 0.5 * fabs(left - right);
 	}
-	return far > 2 * near + job->options->ring_snr * noise * (double)job->views;
+	return far > 2 * near + job->options->ring_snr * noise * (double)views;
 }
 
 /* Of the runs of marked columns, keeps the broken ones and their neighbours; returns the number of
  * columns. Runs at the edge are not corrected, because they have a neighbour on one side only. */
-static int64_t keep_broken(const RingJob *job, Workspace *r, const float *sinogram)
+static int64_t keep_broken(const RingJob *job, Workspace *r)
 {
 	int64_t n = job->columns, found = 0;
 	memset(r->kept, 0, (size_t)n * sizeof *r->kept);
@@ -193,7 +215,7 @@ static int64_t keep_broken(const RingJob *job, Workspace *r, const float *sinogr
 		int64_t to = from;
 		while (to < n && r->level[to] > 0)
 			to++;
-		if (from >= 2 && to > from && to + 2 <= n && is_broken(job, r, sinogram, from, to))
+		if (from >= 2 && to > from && to + 2 <= n && is_broken(job, r, from, to))
 			found += keep_run(r, from, to);
 		from = max64(from, to - 1);
 	}
@@ -201,21 +223,22 @@ static int64_t keep_broken(const RingJob *job, Workspace *r, const float *sinogr
 }
 
 /* Interpolates broken columns from their neighbours. */
-static int64_t repair_broken(const RingJob *job, Workspace *r, float *sinogram)
+static int64_t repair_broken(const RingJob *job, Workspace *r)
 {
-	int64_t n = job->columns;
+	int64_t n = job->columns, views = job->views;
 	float snr = (float)job->options->ring_snr;
 	for (int64_t c = 0; c < n; c++)
-		r->level[c] = fluctuation(job, sinogram, c, r->sorted);
+		r->level[c] = fluctuation(r->transposed + c * views, views, r->values);
 	median_row(r->level, r->smooth, n, large_size(job), r->window);
 	for (int64_t c = 0; c < n; c++)
 		r->level[c] = r->level[c] > snr * r->smooth[c] || snr * r->level[c] < r->smooth[c];
-	int64_t found = keep_broken(job, r, sinogram);
-	for (int64_t v = 0; found > 0 && v < job->views; v++) {
+	int64_t found = keep_broken(job, r);
+	for (int64_t v = 0; found > 0 && v < views; v++) {
 		for (int64_t c = 0; c < n; c++)
-			if (r->kept[c] > 0)
-				sinogram[v * n + c] = NAN;
-		row_repair(sinogram + v * n, n, 0);
+			r->signal[c] = r->kept[c] > 0 ? NAN : r->transposed[c * views + v];
+		row_repair(r->signal, n, 0);
+		for (int64_t c = 0; c < n; c++)
+			r->transposed[c * views + v] = r->signal[c];
 	}
 	return found;
 }
@@ -223,31 +246,34 @@ static int64_t repair_broken(const RingJob *job, Workspace *r, float *sinogram)
 /* ---- large stripes: brighter or darker columns ----------------------------------------------- */
 
 /* The mean of each column over the views. */
-static void find_signal(const RingJob *job, const float *sinogram, float *signal)
+static void find_signal(const RingJob *job, const Workspace *r)
 {
-	int64_t n = job->columns;
-	memset(signal, 0, (size_t)n * sizeof *signal);
-	for (int64_t v = 0; v < job->views; v++)
-		for (int64_t c = 0; c < n; c++)
-			signal[c] += sinogram[v * n + c] / (float)job->views;
+	for (int64_t c = 0; c < job->columns; c++) {
+		const float *column = r->transposed + c * job->views;
+		r->signal[c] = 0;
+		for (int64_t v = 0; v < job->views; v++)
+			r->signal[c] += column[v] / (float)job->views;
+	}
 }
 
 /* Median over views of the jump at column c: edges of the object move from view to view, so most
  * views have no jump there. */
-static float step_at(const RingJob *job, const float *sinogram, int64_t c, float *values)
+static float step_at(const RingJob *job, const Workspace *r, int64_t c)
 {
-	int64_t n = job->columns, right = min64(c + 1, n - 1), left = max64(c - 2, 0);
-	for (int64_t v = 0; v < job->views; v++)
-		values[v] = sinogram[v * n + right] - sinogram[v * n + left];
-	return median_of(values, job->views);
+	int64_t n = job->columns, views = job->views;
+	const float *right = r->transposed + min64(c + 1, n - 1) * views;
+	const float *left = r->transposed + max64(c - 2, 0) * views;
+	for (int64_t v = 0; v < views; v++)
+		r->values[v] = right[v] - left[v];
+	return median_many(r->values, views);
 }
 
 /* These jumps, minus the contribution of slopes of the object. */
-static void find_steps(const RingJob *job, Workspace *r, const float *sinogram)
+static void find_steps(const RingJob *job, Workspace *r)
 {
 	int64_t n = job->columns;
 	for (int64_t c = 0; c < n; c++)
-		r->level[c] = step_at(job, sinogram, c, r->sorted);
+		r->level[c] = step_at(job, r, c);
 	median_row(r->level, r->smooth, n, large_size(job), r->window);
 	for (int64_t c = 0; c < n; c++)
 		r->level[c] -= r->smooth[c];
@@ -276,24 +302,24 @@ static bool is_pair(const RingJob *job, float first, float second, int64_t width
 
 /* Subtracts the height of its edges from the stripe in columns from .. to-1. */
 static int64_t level_run(
-	const RingJob *job, float *sinogram, int64_t from, int64_t to, float first, float second)
+	const RingJob *job, const Workspace *r, int64_t from, int64_t to, float first, float second)
 {
 	for (int64_t c = from; c < to; c++) {
 		float share = ((float)(c - from) + 0.5F) / (float)(to - from);
 		float height = first + share * (-second - first);
 		for (int64_t v = 0; v < job->views; v++)
-			sinogram[v * job->columns + c] -= height;
+			r->transposed[c * job->views + v] -= height;
 	}
 	return to - from;
 }
 
 /* Finds pairs of jumps, which are the edges of stripes, and corrects these. */
-static int64_t correct_large(const RingJob *job, Workspace *r, float *sinogram)
+static int64_t correct_large(const RingJob *job, Workspace *r)
 {
 	int64_t n = job->columns, found = 0, last = 0;
 	float height = 0;
-	find_signal(job, sinogram, r->signal);
-	find_steps(job, r, sinogram);
+	find_signal(job, r);
+	find_steps(job, r);
 	float least = (float)job->options->ring_snr * USUAL * usual_step(job, r);
 	for (int64_t c = 0, end; c < n; c = max64(end, c + 1)) {
 		float most = 0;
@@ -304,7 +330,7 @@ static int64_t correct_large(const RingJob *job, Workspace *r, float *sinogram)
 			continue;
 		int64_t at = (c + end) / 2;
 		if (height != 0 && is_pair(job, height, most, at - last))
-			found += level_run(job, sinogram, last, at, height, most);
+			found += level_run(job, r, last, at, height, most);
 		height = most;
 		last = at;
 	}
@@ -315,13 +341,15 @@ int64_t ring_vo(const RingJob *job, float *sinogram, float *scratch)
 {
 	Workspace r = room_of(job, scratch);
 	int64_t found = 0;
+	transpose(sinogram, job->views, job->columns, r.transposed);
 	if (large_size(job) > 1) {
-		found += repair_broken(job, &r, sinogram);
-		found += correct_large(job, &r, sinogram);
+		found += repair_broken(job, &r);
+		found += correct_large(job, &r);
 	}
 	if (small_size(job) > 1) {
-		sort_columns(job, sinogram, &r);
-		put_back(job, &r, small_size(job), sinogram);
+		sort_columns(job, &r);
+		put_back(job, &r, small_size(job));
 	}
+	transpose(r.transposed, job->columns, job->views, sinogram);
 	return found;
 }

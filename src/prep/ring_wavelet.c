@@ -15,7 +15,7 @@ OPTION_VALUES(prep_values, TOMOS_PREP_OPTIONS);
 #define REACH 4.0 /* widths after which the damping is negligible */
 
 typedef struct {
-	double low[WAVELET_TAPS];
+	double low[WAVELET_TAPS], high[WAVELET_TAPS];
 	int taps, levels;
 	int64_t views, columns, margin; /* padded size; columns before the first */
 } Wavelet;
@@ -44,6 +44,8 @@ tomos_status ring_wavelet_open(RingJob *job)
 	w->views = round_up(job->views, w->levels);
 	w->columns = round_up(job->columns + 2 * w->margin, w->levels);
 	wavelet_make(moments + 1, w->low);
+	for (int k = 0; k < w->taps; k++)
+		w->high[k] = (k % 2 ? -1 : 1) * w->low[w->taps - 1 - k];
 	job->own = w;
 	return TOMOS_OK;
 }
@@ -57,66 +59,92 @@ void ring_wavelet_close(RingJob *job)
 int64_t ring_wavelet_floats(const RingJob *job)
 {
 	const Wavelet *w = job->own;
-	return w->views * w->columns + 2 * max64(w->views, w->columns);
+	return 2 * w->views * w->columns + 4 * w->columns; /* image and copy; sums in doubles */
 }
 
 typedef void (*Level)(const double *low, int taps, const float *in, int64_t count, float *out);
 
+/* From the image to a copy of it (forth) or from the copy to the image (back). */
 static void along_columns(
-	const Wavelet *w, Level level, float *image, int64_t views, int64_t columns, float *line)
+	const Wavelet *w, Level level, const float *in, int64_t views, int64_t columns, float *out)
 {
-	for (int64_t v = 0; v < views; v++) {
-		memcpy(line, image + v * w->columns, (size_t)columns * sizeof *line);
-		level(w->low, w->taps, line, columns, image + v * w->columns);
-	}
+	for (int64_t v = 0; v < views; v++)
+		level(w->low, w->taps, in + v * w->columns, columns, out + v * w->columns);
 }
 
-static void along_views(
-	const Wavelet *w, Level level, float *image, int64_t views, int64_t columns, float *line)
+/* Adds weight times a line of `in` to the sums. */
+static void add_line(double weight, const float *in, int64_t columns, double *sums)
 {
-	float *out = line + views;
+	for (int64_t c = 0; c < columns; c++)
+		sums[c] += weight * (double)in[c];
+}
+
+static void put_line(double *sums, int64_t columns, float *out)
+{
 	for (int64_t c = 0; c < columns; c++) {
-		for (int64_t v = 0; v < views; v++)
-			line[v] = image[v * w->columns + c];
-		level(w->low, w->taps, line, views, out);
-		for (int64_t v = 0; v < views; v++)
-			image[v * w->columns + c] = out[v];
+		out[c] = (float)sums[c];
+		sums[c] = 0;
 	}
 }
 
-/* Reduces one frequency of a column by the factor `share`. */
-static void damp_wave(
-	float *column, int64_t stride, int64_t count, int64_t f, double share, const float *cosine)
+/* wavelet_forth and wavelet_back along the views, for all columns at once. sums: zeros, and again
+ * afterwards. */
+static void views_forth(
+	const Wavelet *w, const float *in, int64_t views, int64_t columns, float *out, double *sums)
 {
-	double re = 0, im = 0;
-	/* cosine[k] = cos(2 pi k / (4 count)), so that the sine of k is cosine[k + 3 count]. */
-	const int64_t to_sine = 3 * count;
-	for (int64_t v = 0; v < count; v++) {
-		int64_t at = 4 * (f * v % count);
-		re += (double)column[v * stride] * (double)cosine[at];
-		im += (double)column[v * stride] * (double)cosine[(at + to_sine) % (4 * count)];
-	}
-	double factor = share * (f == 0 || 2 * f == count ? 1 : 2) / (double)count;
-	for (int64_t v = 0; v < count; v++) {
-		int64_t at = 4 * (f * v % count);
-		column[v * stride] -=
-			(float)(factor *
-				(re * (double)cosine[at] +
-					im * (double)cosine[(at + to_sine) % (4 * count)]));
+	for (int64_t i = 0; i < views; i++) {
+		bool high = i >= views / 2;
+		for (int k = 0; k < w->taps; k++) {
+			int64_t at = (2 * (high ? i - views / 2 : i) + k) % views;
+			add_line(
+				high ? w->high[k] : w->low[k], in + at * w->columns, columns, sums);
+		}
+		put_line(sums, columns, out + i * w->columns);
 	}
 }
 
-static void damp(const RingJob *job, float *band, int64_t views, int64_t columns, float *cosine)
+static void views_back(
+	const Wavelet *w, const float *in, int64_t views, int64_t columns, float *out, double *sums)
 {
-	const Wavelet *w = job->own;
+	int64_t half = views / 2;
+	for (int64_t n = 0; n < views; n++) {
+		for (int k = (int)(n % 2); k < w->taps; k += 2) {
+			int64_t i = (n - k) / 2 % half;
+			i += i < 0 ? half : 0;
+			add_line(w->low[k], in + i * w->columns, columns, sums);
+			add_line(w->high[k], in + (half + i) * w->columns, columns, sums);
+		}
+		put_line(sums, columns, out + n * w->columns);
+	}
+}
+
+/* Reduces one frequency of all columns by the factor `share`. */
+static void damp_wave(const Wavelet *w, float *band, int64_t views, int64_t columns, int64_t f,
+	double share, double *re)
+{
+	double *im = re + columns, factor = share * (f == 0 || 2 * f == views ? 1 : 2);
+	for (int64_t v = 0; v < views; v++) {
+		double turn = 2 * M_PI * (double)(f * v % views) / (double)views;
+		add_line(cos(turn), band + v * w->columns, columns, re);
+		add_line(sin(turn), band + v * w->columns, columns, im);
+	}
+	for (int64_t v = 0; v < views; v++) {
+		double turn = 2 * M_PI * (double)(f * v % views) / (double)views;
+		double x = factor * cos(turn) / (double)views,
+		       y = factor * sin(turn) / (double)views;
+		for (int64_t c = 0; c < columns; c++)
+			band[v * w->columns + c] -= (float)(x * re[c] + y * im[c]);
+	}
+	memset(re, 0, 2 * (size_t)columns * sizeof *re);
+}
+
+static void damp(const RingJob *job, float *band, int64_t views, int64_t columns, double *sums)
+{
 	double sigma = job->options->ring_sigma;
 	int64_t most = min64(views / 2, (int64_t)fmin(REACH * sigma, (double)views));
-	for (int64_t k = 0; k < 4 * views; k++)
-		cosine[k] = (float)cos(0.5 * M_PI * (double)k / (double)views);
-	for (int64_t c = 0; c < columns; c++)
-		for (int64_t f = 0; f <= most; f++)
-			damp_wave(band + c, w->columns, views, f,
-				exp(-0.5 * (double)(f * f) / (sigma * sigma)), cosine);
+	for (int64_t f = 0; f <= most; f++)
+		damp_wave(job->own, band, views, columns, f,
+			exp(-0.5 * (double)(f * f) / (sigma * sigma)), sums);
 }
 
 static void pad(const RingJob *job, const float *sinogram, float *image)
@@ -132,18 +160,21 @@ static void pad(const RingJob *job, const float *sinogram, float *image)
 int64_t ring_wavelet(const RingJob *job, float *sinogram, float *scratch)
 {
 	const Wavelet *w = job->own;
-	float *image = scratch, *line = scratch + w->views * w->columns;
+	int64_t size = w->views * w->columns;
+	double *sums = (double *)(void *)scratch; /* first, for its alignment */
+	float *image = scratch + 4 * w->columns, *copy = image + size;
+	memset(sums, 0, 2 * (size_t)w->columns * sizeof *sums);
 	pad(job, sinogram, image);
 	for (int k = 0; k < w->levels; k++) {
 		int64_t views = w->views >> k, columns = w->columns >> k;
-		along_columns(w, wavelet_forth, image, views, columns, line);
-		along_views(w, wavelet_forth, image, views, columns, line);
-		damp(job, image + columns / 2, views / 2, columns / 2, line);
+		along_columns(w, wavelet_forth, image, views, columns, copy);
+		views_forth(w, copy, views, columns, image, sums);
+		damp(job, image + columns / 2, views / 2, columns / 2, sums);
 	}
 	for (int k = w->levels; k > 0; k--) {
 		int64_t views = w->views >> (k - 1), columns = w->columns >> (k - 1);
-		along_views(w, wavelet_back, image, views, columns, line);
-		along_columns(w, wavelet_back, image, views, columns, line);
+		views_back(w, image, views, columns, copy, sums);
+		along_columns(w, wavelet_back, copy, views, columns, image);
 	}
 	for (int64_t v = 0; v < job->views; v++)
 		memcpy(sinogram + v * job->columns, image + v * w->columns + w->margin,
