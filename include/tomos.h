@@ -29,7 +29,9 @@
  *                                  device processes calls one after the other
  *   tomos_op                       any calls but free; operators and backends it was made from
  *                                  must exist until it is freed
- *   tomos_file, tomos_scan, tomos_prepared   one call at a time
+ *   tomos_file                     one call at a time; tomos_file_write also at the same time for
+ *                                  different indices
+ *   tomos_scan, tomos_prepared     one call at a time
  *   arrays and structs             any number of calls that read one, or one call that writes it
  * Two calls must not write the same file. tomos_set_threads and the pool of threads are common to
  * the process. tomos_message and tomos_cancel_on belong to the calling thread; callbacks are called

@@ -174,25 +174,16 @@ static int64_t undo_zstd(const Undo *w)
 #endif
 
 #if TOMOS_HAS_BLOSC
-/* Only the needed numbers, if that is less than all. */
+/* Whole, since blosc_getitem loses memory when the bytes are damaged. */
 static int64_t undo_blosc(const Undo *w)
 {
-	const int64_t *need = w->need;
-	size_t size, kind;
-	int flags;
+	size_t size;
 	if (w->bytes < BLOSC_MIN_HEADER_LENGTH ||
 		blosc_cbuffer_validate(w->in, (size_t)w->bytes, &size) < 0 ||
 		(int64_t)size > w->room)
 		return UNDO_DAMAGED;
-	blosc_cbuffer_metainfo(w->in, &kind, &flags);
-	if (kind < 1 || (need[0] == 0 && need[1] >= (int64_t)size))
-		return blosc_decompress_ctx(w->in, w->out, (size_t)w->room, 1);
-	int64_t step = (int64_t)kind, first = need[0] / step;
-	int64_t count = (min64(need[1], (int64_t)size) + step - 1) / step - first;
-	if ((first + count) * step > (int64_t)size)
-		return blosc_decompress_ctx(w->in, w->out, (size_t)w->room, 1);
-	int got = blosc_getitem(w->in, (int)first, (int)count, w->out + first * step);
-	return got == count * step ? (int64_t)size : UNDO_DAMAGED;
+	int made = blosc_decompress_ctx(w->in, w->out, (size_t)w->room, 1);
+	return made < 0 ? UNDO_DAMAGED : made;
 }
 #endif
 

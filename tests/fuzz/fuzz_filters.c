@@ -1,6 +1,12 @@
 /* Any bytes as a compressed chunk: the first two choose the filter and its parameters. */
 #include "fuzz_file.h"
 #include "io/filters.h"
+#if TOMOS_HAS_ZSTD
+#include <zstd.h>
+#endif
+#if TOMOS_HAS_BLOSC
+#include <blosc.h>
+#endif
 
 static const int ids[] = {1, 2, 3, 32000, 32001, 32004, 32008, 32015};
 
@@ -26,8 +32,37 @@ static void undo(const char *path, const uint8_t *bytes, size_t size)
 	require(mem_live() == live);
 }
 
+/* Packed numbers after the three bytes that choose a filter. */
+static void put_packed(const char *directory)
+{
+	unsigned char numbers[512], seed[2048];
+	for (size_t i = 0; i < sizeof numbers; i++)
+		numbers[i] = (unsigned char)(i * i / 64);
+	memset(seed, 0, 3);
+	int64_t made = deflate_pack(6, numbers, sizeof numbers, seed + 3);
+	put_bytes(directory, "seed-deflate", seed, (size_t)made + 3);
+#if TOMOS_HAS_ZSTD
+	seed[0] = 7;
+	made = (int64_t)ZSTD_compress(seed + 3, sizeof seed - 3, numbers, sizeof numbers, 3);
+	put_bytes(directory, "seed-zstd", seed, (size_t)made + 3);
+#endif
+#if TOMOS_HAS_BLOSC
+	static const char *const names[] = {"blosclz", "lz4", "zlib", "zstd"};
+	seed[0] = 4;
+	for (int i = 0; i < COUNT(names); i++) {
+		char name[64];
+		snprintf(name, sizeof name, "seed-blosc-%s", names[i]);
+		made = blosc_compress_ctx(5, 1 + i % 2, 2, sizeof numbers, numbers, seed + 3,
+			sizeof seed - 3, names[i], 256, 1);
+		if (made > 0)
+			put_bytes(directory, name, seed, (size_t)made + 3);
+	}
+#endif
+}
+
 static void put_seeds(const char *directory)
 {
+	put_packed(directory);
 	static const unsigned char lzf[] = {3, 0, 0, 2, 'a', 'b', 'c', 32 * 3, 2, 32 * 7, 3, 0};
 	static const unsigned char lz4[] = {
 		5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, 4, 'a', 'b', 'c', 'd'};
