@@ -64,6 +64,7 @@ test-long:
 	@scripts/setup --test
 	@$(call build,release)
 	@cd build && $(CTEST)
+	@$(MAKE) --no-print-directory test-clang
 	@$(call build,asan) -t tomos_command
 	@python3 tests/faults/campaign.py build-asan/tomos build/tests/libfault_calls.so --kinds EIO,ENOSPC,memory --stride 29
 	@$(call build,tsan) -t long_thread_jobs
