@@ -180,10 +180,31 @@ static void say_kernels(const settings *s, const tomos_run_report *r)
 		say("kernels   back %s\n", r->back[0] ? r->back : reference);
 }
 
+/* The stages overlap, so the longest one sets the duration. */
+static void say_timing(const tomos_run_report *r)
+{
+	const char *name = tomos_stage_names();
+	say("%-12s %8s %10s %11s %8s\n", "stage", "busy", "amount", "rate", "of wall");
+	say("%-12s %6.2f s %10s %11s %6.0f %%\n", "start", r->start_seconds, "", "",
+		100 * r->start_seconds / r->seconds);
+	for (int i = 0; i < TOMOS_STAGES; i++) {
+		int length = (int)strcspn(name, "|");
+		double seconds = r->stage_seconds[i], bytes = r->stage_bytes[i];
+		if (seconds > 0)
+			say("%-12.*s %6.2f s %7.0f MB %6.3g GB/s %6.0f %%%s\n", length, name,
+				seconds, bytes * 1e-6, bytes * 1e-9 / seconds,
+				100 * seconds / r->seconds, i == r->limiting ? "  longest" : "");
+		name += length + (name[length] != 0);
+	}
+	say("%-12s %6.2f s\n", "wall", r->seconds);
+}
+
 static void say_report(const settings *s, const recon *r)
 {
 	say_iterations(s, r);
 	say_stages(&r->report);
+	if (s->recon.timing && r->report.seconds > 0 && !s->run.dry_run)
+		say_timing(&r->report);
 	if (s->recon.verbose && !s->run.dry_run)
 		say_kernels(s, &r->report);
 	if (r->report.compared)

@@ -745,6 +745,14 @@ TOMOS_API int tomos_axis_doubt(const tomos_axis *axis, double *from, double *to,
 
 /* ---- from file to file -------------------------------------------------------------------- */
 
+/* The stages of a run, in the order of the data. Without a device that the data stay on, nothing is
+ * uploaded or downloaded between the others. */
+enum {
+	TOMOS_STAGE_READ, TOMOS_STAGE_UPLOAD, TOMOS_STAGE_PREPARE, TOMOS_STAGE_RECONSTRUCT,
+	TOMOS_STAGE_DOWNLOAD, TOMOS_STAGE_WRITE, TOMOS_STAGES
+};
+TOMOS_API const char *tomos_stage_names(void); /* "read|upload|..." */
+
 /* What a run did; the times of the stages overlap. Set `bytes` before the call. */
 typedef struct tomos_run_report {
 	size_t bytes; /* of this struct, as the caller knows it */
@@ -766,6 +774,11 @@ typedef struct tomos_run_report {
 	tomos_difference difference;
 	char forward[32], back[32]; /* kernels that ran; "": reference kernel, or none */
 	double planned_bytes;       /* memory of the plan; `slabs` is planned, too, in a dry run */
+	/* Each stage's busy time and bytes: as stored when read, prepared and written, as floats
+	 * when reconstructed. start_seconds: before the first one. limiting: the stage that was
+	 * busy for the longest time. */
+	double start_seconds, stage_seconds[TOMOS_STAGES], stage_bytes[TOMOS_STAGES];
+	int64_t limiting;
 } tomos_run_report;
 
 /* A scan, what is done with it, and where the result goes. NULL stands for defaults. */

@@ -118,7 +118,8 @@ class RunReportStruct(SizedStruct):
         *_members(c_int64, "cut iterations before"), *_members(c_double, "residual error"),
         ("best", c_int64), ("ended", c_char_p), *_members(c_int, "complete compared"),
         ("difference", DifferenceStruct), *_members(c_char * 32, "forward back"),
-        ("planned_bytes", c_double)]
+        *_members(c_double, "planned_bytes start_seconds"),
+        *_members(c_double * 6, "stage_seconds stage_bytes"), ("limiting", c_int64)]
 
 
 SAY = CFUNCTYPE(None, c_void_p, c_char_p)
@@ -243,6 +244,7 @@ _FUNCTIONS = {
     "axis_find": (c_int, [POINTER(AxisStruct), _P, _A, _P, _P, _PROGRESS]),
     "fbp_transpose": (c_int, [_P, _G, _P, _A, _A, _P, _PROGRESS]),
     "run": (c_int, [POINTER(JobStruct), _PROGRESS]),
+    "stage_names": (_S, []),
     "job_check": (c_int, [POINTER(JobStruct), _P, _S, POINTER(c_uint64)]),
     "job_output": (c_int, [_S, c_char_p, c_size_t]),
 }

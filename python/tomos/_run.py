@@ -73,6 +73,9 @@ class RunReport:
     ended: str                     #: the stop rule that ended the iteration, or "cancelled"
     difference: Optional[Difference]  #: of the volume from `compare`
     kernels: tuple[str, str]       #: optimised kernels, forward and back; "": reference, or none
+    start_seconds: float           #: before the first stage: files, axis, device
+    stages: dict[str, tuple[float, float]]  #: busy time in seconds and bytes of each stage
+    limiting: str                  #: the stage that was busy for the longest time
     prep: PrepReport               #: what preparation repaired
     lines: tuple[str, ...]         #: messages of the run: scan, axis, method, volume, plan
 
@@ -226,12 +229,15 @@ def _report(struct: RunReportStruct, output: str, lines: Iterable[str]) -> RunRe
     same = {name: getattr(struct, name) for name in (
         "slabs", "slices", "resumed", "seconds", "read_seconds", "compute_seconds",
         "write_seconds", "read_bytes", "written_bytes", "updates", "iterations", "residual",
-        "error", "best", "planned_bytes")}
+        "error", "best", "planned_bytes", "start_seconds")}
+    names = lib.stage_names().decode().split("|")
+    stages = dict(zip(names, zip(struct.stage_seconds, struct.stage_bytes)))
     d = struct.difference
     difference = Difference(d.relative_l2, d.psnr, d.ssim, d.largest) if struct.compared else None
     return RunReport(
         output=output, shape=tuple(struct.shape), clipped=struct.cut,
         complete=bool(struct.complete), ended=(struct.ended or b"").decode(),
+        stages=stages, limiting=names[struct.limiting],
         difference=difference, kernels=(struct.forward.decode(), struct.back.decode()),
         prep=PrepReport.from_buffer_copy(struct.prep), lines=tuple(lines), **same)
 

@@ -10,11 +10,15 @@ const char *analytic_names(void); /* the methods of analytic.def, "fbp|fdk" */
 typedef struct Analytic Analytic;
 tomos_status analytic_open(Analytic **analytic, const char *method, tomos_backend *backend,
 	const tomos_grid *grid, const tomos_geometry *scan, const tomos_analytic_options *options);
-/* Arrays on the device are used as they are: what fills them must be complete. The result is
- * complete when the call returns. */
-tomos_status analytic_apply(Analytic *analytic, const tomos_array *projections,
+tomos_status analytic_apply(Analytic *work, const tomos_array *projections,
 	const tomos_array *volume, const tomos_progress *progress);
-void analytic_close(Analytic *analytic);
+/* In two parts, in the memory of the backend: all views are filtered, and boxes of the volume
+ * computed from them. */
+int64_t analytic_floats(const Analytic *work); /* of the filtered views */
+tomos_status analytic_filter(Analytic *work, const float *projections, float *filtered);
+tomos_status analytic_back(Analytic *work, const float *filtered, const Box *box, float *volume,
+	const tomos_progress *progress);
+void analytic_close(Analytic *work);
 
 /* The window named in the options, NULL for "none", and its parameter. */
 typedef double (*FilterWindow)(double x, double parameter);

@@ -155,15 +155,33 @@ void analytic_close(Analytic *w)
 	mem_free(w);
 }
 
+static void set_progress(Analytic *w, const tomos_progress *progress)
+{
+	w->progress = progress ? *progress : (tomos_progress){.report = NULL};
+}
+
 tomos_status analytic_apply(Analytic *w, const tomos_array *projections, const tomos_array *volume,
 	const tomos_progress *progress)
 {
-	const Space *space = &w->op->range;
-	w->progress = progress ? *progress : (tomos_progress){.report = NULL};
-	if (projections->device == 0 || projections->device != volume->device)
-		return tomos_op_adjoint(w->op, projections, volume);
-	TRY(op_adjoint(w->op, projections->data, volume->data));
-	return vector_sync(space);
+	set_progress(w, progress);
+	return tomos_op_adjoint(w->op, projections, volume);
+}
+
+int64_t analytic_floats(const Analytic *w)
+{
+	return filtered_floats(w->op);
+}
+
+tomos_status analytic_filter(Analytic *w, const float *projections, float *filtered)
+{
+	return filtered_rows(w->op, projections, filtered);
+}
+
+tomos_status analytic_back(Analytic *w, const float *filtered, const Box *box, float *volume,
+	const tomos_progress *progress)
+{
+	set_progress(w, progress);
+	return filtered_back(w->op, filtered, box, volume);
 }
 
 static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
@@ -173,8 +191,7 @@ static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
 {
 	Analytic *w;
 	TRY(analytic_open(&w, name, backend, grid, scan, options));
-	if (progress)
-		w->progress = *progress;
+	set_progress(w, progress);
 	tomos_status status = transposed ? tomos_op_forward(w->op, volume, projections)
 					 : tomos_op_adjoint(w->op, projections, volume);
 	analytic_close(w);

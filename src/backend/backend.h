@@ -128,6 +128,18 @@ struct tomos_backend {
 	void *own;
 };
 
+/* Copies between pinned host memory and the device that overlap kernels and each other. */
+typedef enum { COPY_UPLOAD, COPY_DOWNLOAD } CopyDirection;
+enum { COPY_SLOTS = 64 }; /* copies of a direction that may be under way */
+
+/* How a file stores numbers (element_encode of src/io): unsigned integers of 1 or 2 bytes, rounded
+ * (value - offset) / scale; or floats, 4 bytes. */
+typedef struct {
+	int bytes;
+	double scale, offset;
+	double low, high; /* values outside are counted */
+} Encoding;
+
 /* A NULL in these tables: the backend lacks the operation, or it would not be faster than the
  * operations that replace it. The functions that every backend has are first; BACKEND_MEMORY(cpu)
  * and so on below set them to functions named cpu_alloc and so on. */
@@ -150,6 +162,14 @@ typedef struct {
 	/* Page-locks a host array that is transferred repeatedly, until it is unpinned. */
 	tomos_status (*pin)(tomos_backend *backend, float *data, int64_t count);
 	void (*unpin)(tomos_backend *backend, float *data);
+	/* Queues a copy after those of the same direction and returns. Nothing else orders it: the
+	 * kernels that fill or read the device memory must be complete, or begin after copy_end,
+	 * which waits for the copy in `slot` and adds its duration. Several threads may copy, with
+	 * different slots. */
+	tomos_status (*copy_begin)(tomos_backend *backend, CopyDirection direction, int slot,
+		void *device, void *host, int64_t bytes);
+	tomos_status (*copy_end)(
+		tomos_backend *backend, CopyDirection direction, int slot, double *seconds);
 	/* For several backends on one device: limits the scratch memory (in floats) of the kernels
 	 * of this one and of filters opened later, and frees what exceeds the limit. `first` is the
 	 * first backend on the device (NULL: this one); their projections do not run at the same
@@ -231,6 +251,10 @@ typedef struct {
 		const float *x, double *result);
 	tomos_status (*scatter)(tomos_backend *b, int64_t n, const int64_t *index, const float *w,
 		float a, float low, float high, float *y);
+	/* Numbers as a file stores them; floats are only counted. counts: values that are not
+	 * finite, and those outside low .. high. */
+	tomos_status (*encode)(tomos_backend *b, int64_t n, const float *x, const Encoding *how,
+		void *stored, int64_t counts[2]);
 } BackendVector;
 
 /* Arguments of the rows of kernel/vector.def; r: of `residual`. */

@@ -88,13 +88,14 @@ static void weigh_chunk(const Filtered *own, const Chunk *c, const ProjectReques
 	parallel_for(what->count, weigh_one, &(Weighing){own, c, what->first});
 }
 
-static ProjectRequest request(const Filtered *own, Direction direction, float *volume, Chunk *c)
+static ProjectRequest request(
+	const Filtered *own, Direction direction, float *volume, float *filtered)
 {
 	ProjectRequest what = {.plan = &own->plan,
 		.kernel = KERNEL_voxel,
 		.direction = direction,
 		.volume = volume,
-		.projections = c->filtered};
+		.projections = filtered};
 	memcpy(what.box.high, own->plan.grid.n, sizeof what.box.high);
 	return what;
 }
@@ -122,11 +123,13 @@ static tomos_status filter_back(
 	return cancel_end(status, own->parts.name);
 }
 
-/* Takes the memory of the adjoint at its first call. */
-static tomos_status chunk_keep(Filtered *own, tomos_backend *backend)
+/* Takes the memory of the adjoint at its first call; `whole`: for all views, without filtered
+ * ones. */
+static tomos_status chunk_keep(Filtered *own, tomos_backend *backend, bool whole)
 {
-	bool one_pass = backend->type->filter->back_project && !own->parts.mapped;
-	tomos_status status = chunk_take(&own->chunk, own, backend, one_pass);
+	if (own->chunk.views > 0)
+		return TOMOS_OK;
+	tomos_status status = chunk_take(&own->chunk, own, backend, whole);
 	if (status != TOMOS_OK) {
 		chunk_free(&own->chunk);
 		own->chunk = (Chunk){.views = 0};
@@ -140,9 +143,9 @@ static tomos_status filtered_adjoint(const tomos_op *op, const float *y, float *
 	const tomos_geometry *scan = own->plan.scan;
 	int64_t pixels = op->range.shape[1] * op->range.shape[2];
 	Chunk *c = &own->chunk;
-	if (c->views == 0)
-		TRY(chunk_keep(own, op->domain.backend));
-	ProjectRequest what = request(own, ADJOINT, x, c);
+	TRY(chunk_keep(own, op->domain.backend,
+		op->domain.backend->type->filter->back_project && !own->parts.mapped));
+	ProjectRequest what = request(own, ADJOINT, x, c->filtered);
 	for (; what.first < scan->count; what.first += what.count) {
 		what.count = min64(c->views, scan->count - what.first);
 		what.overwrite = what.first == 0;
@@ -150,6 +153,44 @@ static tomos_status filtered_adjoint(const tomos_op *op, const float *y, float *
 			weigh_chunk(own, c, &what);
 		own->weighted = c->views == scan->count;
 		TRY(filter_back(own, c, y + what.first * pixels, &what));
+		TRY(chunk_done(own, &what));
+	}
+	return TOMOS_OK;
+}
+
+int64_t filtered_floats(const tomos_op *op)
+{
+	const tomos_geometry *scan = ((const Filtered *)op->own)->plan.scan;
+	return scan->count * scan->rows * scan->columns;
+}
+
+tomos_status filtered_rows(const tomos_op *op, const float *y, float *filtered)
+{
+	Filtered *own = op->own;
+	tomos_backend *backend = op->domain.backend;
+	const Chunk *c = &own->chunk;
+	TRY(chunk_keep(own, backend, true));
+	if (!own->weighted)
+		weigh_chunk(own, c, &(ProjectRequest){.count = c->views});
+	own->weighted = true;
+	return backend->type->filter->apply(
+		backend, own->filter, c->views, own->plan.scan->rows, c->view, y, filtered);
+}
+
+tomos_status filtered_back(const tomos_op *op, const float *filtered, const Box *box, float *x)
+{
+	const Filtered *own = op->own;
+	tomos_backend *backend = op->domain.backend;
+	const tomos_geometry *scan = own->plan.scan;
+	int64_t most = chunk_views(own, backend), image = scan->rows * scan->columns;
+	ProjectRequest what = request(own, ADJOINT, x, NULL);
+	what.box = *box;
+	for (; what.first < scan->count; what.first += what.count) {
+		what.count = min64(most, scan->count - what.first);
+		what.overwrite = what.first == 0;
+		what.projections = (float *)(uintptr_t)filtered + what.first * image;
+		cancel_begin();
+		TRY(cancel_end(backend->type->projector->apply(backend, &what), own->parts.name));
 		TRY(chunk_done(own, &what));
 	}
 	return TOMOS_OK;
@@ -204,7 +245,7 @@ static tomos_status filtered_forward(const tomos_op *op, const float *x, float *
 	TRY_OR_DONE(backend->type->filter->open(backend, &weighting, &spec));
 	TRY_OR_DONE(backend->type->memory->alloc(
 		backend, &smooth, c.views * own->plan.scan->rows * spec.columns, "filtered views"));
-	ProjectRequest what = request(own, FORWARD, (float *)(uintptr_t)x, &c);
+	ProjectRequest what = request(own, FORWARD, (float *)(uintptr_t)x, c.filtered);
 	what.overwrite = true;
 	for (; what.first < count; what.first += what.count) {
 		what.count = min64(c.views, count - what.first);

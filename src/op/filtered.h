@@ -22,4 +22,10 @@ typedef struct {
 /* What the parts point to, except for grid and scan, must outlive the operator. */
 tomos_status op_filtered(tomos_op **op, tomos_backend *backend, const FilteredParts *parts);
 
+/* The adjoint in two parts, with all filtered views in memory (filtered_floats): every box of the
+ * volume is computed from the same ones. Not to be mixed with op_adjoint of the same operator. */
+int64_t filtered_floats(const tomos_op *op);
+tomos_status filtered_rows(const tomos_op *op, const float *y, float *filtered);
+tomos_status filtered_back(const tomos_op *op, const float *filtered, const Box *box, float *x);
+
 #endif

@@ -208,6 +208,31 @@ static tomos_status read_file(const FileRun *r, SlabFile which, const Slab *slab
 	return fail(TOMOS_BAD_FILE, "%s", reason);
 }
 
+/* The volume to begin with: of a file, or zeros. */
+static tomos_status read_start(const FileRun *r, const Slab *slab, float *volume)
+{
+	int64_t voxels = slab->count * slice_size(r);
+	bool named = r->iterative.files[FILE_START] != NULL;
+	float *host = volume;
+	if (r->resident && !named)
+		return r->backend->type->vector->fill(r->backend, voxels, 0, volume);
+	if (r->resident)
+		TRY(mem_alloc(&host, voxels, sizeof *host, file_words[FILE_START]));
+	tomos_status status = TOMOS_OK;
+	if (named)
+		status = read_file(r, FILE_START, slab, host);
+	else
+		memset(host, 0, (size_t)voxels * sizeof *host);
+	if (status == TOMOS_OK && r->resident) {
+		const tomos_array from =
+			tomos_array_of(host, slab->count, r->grid.n[1], r->grid.n[0]);
+		status = r->backend->type->memory->upload(r->backend, volume, &from);
+	}
+	if (r->resident)
+		mem_free(host);
+	return status;
+}
+
 /* Reads the start into the volume, and the other files into arrays, which the options then point
  * to. */
 static tomos_status read_files(
@@ -216,10 +241,7 @@ static tomos_status read_files(
 	Iterative *it = &r->iterative;
 	const tomos_geometry *g = r->prepared->geometry;
 	int64_t voxels = slab->count * slice_size(r), rays = g->count * slab->rows * g->columns;
-	if (it->files[FILE_START])
-		TRY(read_file(r, FILE_START, slab, volume));
-	else
-		memset(volume, 0, (size_t)voxels * sizeof *volume);
+	TRY(read_start(r, slab, volume));
 	for (int i = FILE_MASK; i < FILE_COUNT; i++) {
 		if (!it->files[i])
 			continue;
@@ -344,6 +366,15 @@ static double sum_squares(const float *data, const float *weights, int64_t count
 	return sum;
 }
 
+/* Of the data of a slab, in host or in device memory; the latter have no weights. */
+static tomos_status data_squares(const FileRun *r, const float *data, int64_t count, double *sum)
+{
+	if (r->resident)
+		return r->backend->type->vector->dot(r->backend, count, data, data, sum);
+	*sum = sum_squares(data, r->iterative.arrays[FILE_RAYS], count);
+	return TOMOS_OK;
+}
+
 /* Converts relative norms to squares, which can be summed over slabs. */
 static void to_squares(double *list, int64_t count, double of)
 {
@@ -371,7 +402,7 @@ static tomos_status lists_new(const Iterative *it, Iterations *one, tomos_histor
 	return TOMOS_OK;
 }
 
-static void note_iterations(
+static tomos_status note_iterations(
 	FileRun *r, const Slab *slab, const float *b, Iterations *one, const tomos_history *h)
 {
 	Iterative *it = &r->iterative;
@@ -379,7 +410,7 @@ static void note_iterations(
 	one->first = slab->first - r->first_slice;
 	one->count = slab->count;
 	one->iterations = min64(h->count, h->capacity);
-	one->data = sum_squares(b, it->arrays[FILE_RAYS], rays);
+	TRY(data_squares(r, b, rays, &one->data));
 	if (it->files[FILE_TRUTH]) {
 		int64_t voxels = slab->count * slice_size(r);
 		one->truth = sum_squares(it->arrays[FILE_TRUTH], NULL, voxels);
@@ -392,9 +423,10 @@ static void note_iterations(
 	if (!it->ended || strcmp(h->ended, "iterations") != 0)
 		it->ended = h->ended;
 	if (it->probing)
-		return;
+		return TOMOS_OK;
 	it->slabs[slab - r->slabs] = *one;
 	*one = (Iterations){.first = 0};
+	return TOMOS_OK;
 }
 
 /* Memory, in floats, for data cached only to save time: the rest of the planned memory. */
@@ -417,8 +449,9 @@ static tomos_status iterate(FileRun *r, const Slab *slab, float *data, float *vo
 	o.ray_weights = it->files[FILE_RAYS] ? &arrays[FILE_RAYS] : NULL;
 	o.truth = it->files[FILE_TRUTH] ? &arrays[FILE_TRUTH] : NULL;
 	TRY(slab_operator(r, slab));
-	const tomos_array b = tomos_array_of(data, g->count, slab->rows, g->columns);
-	const tomos_array x = tomos_array_of(volume, slab->count, r->grid.n[1], r->grid.n[0]);
+	tomos_array b = tomos_array_of(data, g->count, slab->rows, g->columns);
+	tomos_array x = tomos_array_of(volume, slab->count, r->grid.n[1], r->grid.n[0]);
+	b.device = x.device = r->resident ? r->backend->device : 0;
 	return reconstruct_within(it->op, r->method, &b, &x, &o, &within, progress);
 }
 
@@ -443,9 +476,10 @@ tomos_status iterative_slab(
 done:
 	r->stopped = status == TOMOS_CANCELLED && history.count > 0 && r->slab_count == 1 &&
 		     !it->probing;
-	if (status == TOMOS_OK || r->stopped)
-		note_iterations(r, slab, data, &one, &history);
+	status = r->stopped ? TOMOS_OK : status;
+	if (status == TOMOS_OK)
+		status = note_iterations(r, slab, data, &one, &history);
 	iterations_free(&one);
 	mem_free(path);
-	return r->stopped ? TOMOS_OK : status;
+	return status;
 }

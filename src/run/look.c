@@ -1,19 +1,82 @@
 /* Display of a volume: the window of its values, and pictures of its three middle planes. */
+#include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
-#include "prep/prep.h"
 #include "run/run.h"
 
 #define TAIL \
 	0.001 /* of the pixels of previews that may be darker than black, or lighter than white */
 
-void window_of(float *data, int64_t count, double tail, double window[2])
+/* ---- the window --------------------------------------------------------------------------- */
+
+enum { BINS = 1 << 11, PART = 1 << 18 }; /* PART: values counted by a thread at a time */
+
+/* Counts the values whose key begins with `prefix`, by the digit that follows it. */
+typedef struct {
+	const float *data;
+	int64_t count;
+	uint32_t prefix, mask; /* mask: digits of the prefix */
+	int shift, width;      /* of the digit */
+	_Atomic int64_t bins[BINS];
+} Histogram;
+
+/* Bits of a float in the order of the values. */
+static uint32_t key_of(float value)
+{
+	uint32_t bits;
+	memcpy(&bits, &value, sizeof bits);
+	return bits >> 31 ? ~bits : bits | UINT32_C(1) << 31;
+}
+
+static float value_of(uint32_t key)
+{
+	uint32_t bits = key >> 31 ? key & ~(UINT32_C(1) << 31) : ~key;
+	float value;
+	memcpy(&value, &bits, sizeof value);
+	return value;
+}
+
+static void count_part(void *user, int64_t part)
+{
+	Histogram *h = user;
+	int32_t bins[BINS] = {0};
+	int64_t end = min64(h->count, (part + 1) * PART);
+	for (int64_t i = part * PART; i < end; i++) {
+		uint32_t key = key_of(h->data[i]);
+		if ((key & h->mask) == h->prefix)
+			bins[key >> h->shift & ((UINT32_C(1) << h->width) - 1)]++;
+	}
+	for (int i = 0; i < BINS; i++)
+		if (bins[i])
+			atomic_fetch_add(&h->bins[i], bins[i]);
+}
+
+/* The value with k smaller ones before it in order: its key is found digit by digit. */
+static float kth_of(const float *data, int64_t count, int64_t k)
+{
+	static const int shifts[] = {21, 10, 0}, widths[] = {11, 11, 10};
+	Histogram h = {.data = data, .count = count};
+	for (int i = 0; i < COUNT(shifts); i++) {
+		uint32_t digit = 0;
+		h.shift = shifts[i];
+		h.width = widths[i];
+		for (int b = 0; b < BINS; b++)
+			atomic_store(&h.bins[b], 0);
+		parallel_for((count + PART - 1) / PART, count_part, &h);
+		for (; k >= h.bins[digit]; digit++)
+			k -= h.bins[digit];
+		h.prefix |= digit << shifts[i];
+		h.mask |= ((UINT32_C(1) << widths[i]) - 1) << shifts[i];
+	}
+	return value_of(h.prefix);
+}
+
+void window_of(const float *data, int64_t count, double tail, double window[2])
 {
 	int64_t low = (int64_t)(tail * (double)(count - 1)), high = count - 1 - low;
-	select_kth(data, count, low);
-	window[0] = (double)data[low];
-	select_kth(data, count, high);
-	window[1] = (double)data[high];
+	window[0] = (double)kth_of(data, count, low);
+	window[1] = (double)kth_of(data, count, high);
 	if (!(window[0] < window[1])) /* all values are equal: any window that contains them */
 		window[1] = window[0] + fmax(1, fabs(window[0]));
 }

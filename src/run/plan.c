@@ -5,6 +5,7 @@
  * whatever the slab it belongs to.
  */
 #include <math.h>
+#include <string.h>
 #include "backend/backend.h"
 #include "run/run_parts.h"
 
@@ -15,6 +16,11 @@ enum {
 	WORK_BYTES =
 		84 << 20, /* upper bound on the memory that a method allocates per group of views */
 	WORK_COPIES = 8,  /* copies of the rows: filtered, and reordered for kernels */
+	/* Data in device memory: bytes of slabs of the volume of THICK slices or more, and of the
+	 * pieces of uploads and downloads. */
+	LARGEST_SLAB = 512 << 20,
+	LARGEST_PIECE = 64 << 20,
+	LEAST_PIECE = 4 << 20,
 };
 
 bool run_stacked(const tomos_geometry *g, const tomos_grid *grid, int64_t *first)
@@ -54,16 +60,17 @@ void slab_rows(const FileRun *r, Slab *slab)
 	const tomos_geometry *g = r->prepared->geometry;
 	slab->before = 0;
 	slab->padded = slab->count;
+	bool all = r->rows_once || slab->count == r->grid.n[2];
 	if (r->iterates) {
 		slab->row = r->stacked ? slab->first + r->first_row : 0;
 		slab->rows = r->stacked ? slab->count : g->rows;
-	} else if (r->stacked) {
+	} else if (r->stacked && !r->rows_once) {
 		int64_t first = slab->first + r->first_row, end = first + slab->count;
 		slab->row = first / 2 * 2;
 		slab->before = first - slab->row;
 		slab->padded = (end + 1) / 2 * 2 - slab->row;
 		slab->rows = min64(g->rows, slab->row + slab->padded) - slab->row;
-	} else if (slab->count == r->grid.n[2] || !is_upright(g)) {
+	} else if (all || !is_upright(g)) {
 		slab->row = 0;
 		slab->rows = g->rows;
 	} else {
@@ -198,6 +205,125 @@ static tomos_status iterative_thickness(FileRun *r, int64_t *thick)
 	return fit_device(r, thick);
 }
 
+/* ---- data in device memory ----------------------------------------------------------------- */
+
+static ResidentSize resident_size(const FileRun *r, int64_t count)
+{
+	int64_t before = (r->slices - count) / 4 * 2;
+	Slab slab = {.first = r->first_slice + before, .count = count};
+	slab_rows(r, &slab);
+	int buffers = count < r->slices ? 2 : 1;
+	return (ResidentSize){.raw_rows = prepared_needs(r->prepared, slab.row, slab.rows).rows,
+		.rows = max64(slab.rows, slab.padded),
+		.slices = slab.padded,
+		.slice = r->grid.n[1] * r->grid.n[0],
+		.stored = strcmp(r->file_options.type, "float32") == 0 ? 0 : 2,
+		.buffers = {r->rows_once ? 1 : buffers, buffers}};
+}
+
+/* The thickest slab, `most` slices at most, that fits into the device's memory; 0: none. */
+static int64_t resident_thickest(const FileRun *r, int64_t most, double bytes)
+{
+	int64_t low = 0, high = min64(most, r->slices);
+	while (low < high) {
+		int64_t middle = low + (high - low + 1) / 2;
+		const ResidentSize size = resident_size(r, middle);
+		if (resident_bytes(r->resident, r->prepared, &size) <= bytes)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+/* Pieces of the transfers, for slabs of this size; false: they exceed the memory. */
+static bool resident_rings(FileRun *r, const ResidentSize *size)
+{
+	Resident *d = r->resident;
+	double left = r->memory - fixed_bytes(r) - (d->prep ? 0 : slab_bytes(r, size->slices));
+	int64_t item = size->raw_rows * r->prepared->info.columns * (int64_t)sizeof(float);
+	int64_t slice = size->slice * (int64_t)sizeof(float), most = (int64_t)fmax(0, left / 2);
+	d->piece = max64(item, min64(LARGEST_PIECE, most / RESIDENT_SLOTS));
+	int64_t workers = most / (2 * max64(slice, LEAST_PIECE));
+	workers = min64(workers, min64(max64(1, tomos_threads() * 5 / 8), COPY_SLOTS / 2));
+	d->workers = (int)min64(workers, size->slices);
+	r->planned = fixed_bytes(r) + (d->prep ? 0 : slab_bytes(r, size->slices)) +
+		     (double)(RESIDENT_SLOTS * d->piece) +
+		     2.0 * d->workers * (double)max64(slice, LEAST_PIECE);
+	return d->workers > 0 && RESIDENT_SLOTS * item <= most;
+}
+
+/* Rows that every slab needs are prepared and filtered once. Otherwise slabs are as thin as is
+ * efficient, so that the first ones are soon written. */
+static tomos_status resident_thickness(FileRun *r, int64_t *thick)
+{
+	tomos_backend *b = r->backend;
+	int64_t free_bytes, slice = r->grid.n[0] * r->grid.n[1] * (int64_t)sizeof(float);
+	int64_t aim = min64(
+		max64(THICK, (r->slices + SLABS - 1) / SLABS), max64(THICK, LARGEST_SLAB / slice));
+	TRY(b->type->memory->free_bytes(b, &free_bytes));
+	double bytes = DEVICE_SHARE * (double)free_bytes;
+	r->rows_once = !r->stacked || r->prepared->reach.all_rows;
+	*thick = resident_thickest(r, aim, bytes);
+	if (*thick == 0 && r->rows_once) {
+		r->rows_once = false;
+		*thick = resident_thickest(r, r->slices, bytes);
+	}
+	return TOMOS_OK;
+}
+
+/* Iterative methods: slabs as in host memory, 0 if the device cannot hold their data. */
+static tomos_status resident_group(FileRun *r, int64_t *thick)
+{
+	tomos_backend *b = r->backend;
+	int64_t free_bytes;
+	TRY(b->type->memory->free_bytes(b, &free_bytes));
+	const ResidentSize size = resident_size(r, min64(*thick, r->slices));
+	double bytes =
+		resident_bytes(r->resident, r->prepared, &size) + device_bytes(r, size.slices);
+	if (bytes > DEVICE_SHARE * (double)free_bytes)
+		*thick = 0;
+	return TOMOS_OK;
+}
+
+static tomos_status host_thickness(FileRun *r, int64_t *thick)
+{
+	return r->iterates ? iterative_thickness(r, thick) : choose_thickness(r, thick);
+}
+
+/* The method's data are in host memory, or weights are, which the norm of the data depends on. */
+static bool is_apart(const FileRun *r)
+{
+	const BackendMemory *memory = r->backend->type->memory;
+	return r->backend->device == 0 || !memory->copy_begin || !memory->free_bytes ||
+	       (r->iterates && r->iterative.demand.rays);
+}
+
+/* Keeps the data on the device, if it can hold those of a slab; r->resident is NULL otherwise. */
+static tomos_status plan_resident(FileRun *r, int64_t *thick)
+{
+	if (is_apart(r))
+		return TOMOS_OK;
+	TRY(resident_open(&r->resident, r->backend, r->prepared));
+	if (!r->iterates)
+		TRY(resident_thickness(r, thick));
+	int64_t host = *thick;
+	if (r->iterates || (host > 0 && !r->resident->prep))
+		TRY(host_thickness(r, &host));
+	*thick = r->iterates ? host : min64(*thick, host);
+	if (r->iterates)
+		TRY(resident_group(r, thick));
+	const ResidentSize size = resident_size(r, max64(1, min64(*thick, r->slices)));
+	if (*thick > 0 && resident_rings(r, &size))
+		return TOMOS_OK;
+	resident_close(r->resident);
+	r->resident = NULL;
+	r->rows_once = false;
+	return TOMOS_OK;
+}
+
+/* ---- slabs ---------------------------------------------------------------------------------- */
+
 /* Groups are counted from slice 0, so that the first and the last one may be smaller. */
 static int64_t slab_end(const FileRun *r, int64_t first)
 {
@@ -219,6 +345,7 @@ static tomos_status cut_slabs(FileRun *r)
 		slab->count = first - slab->first;
 		slab_rows(r, slab);
 		r->most_slices = max64(r->most_slices, slab->padded);
+		r->most_lines = max64(r->most_lines, max64(slab->rows, slab->padded));
 		RawRows needs = prepared_needs(r->prepared, slab->row, slab->rows);
 		r->most_rows = max64(r->most_rows, needs.rows);
 	}
@@ -234,7 +361,7 @@ static int64_t even_thickness(const FileRun *r, int64_t thick)
 		return min64(GROUP_SLICES, r->slices);
 	if (r->iterates && count > 1 && thick >= GROUP_SLICES)
 		return thick / GROUP_SLICES * GROUP_SLICES;
-	if (!r->iterates && r->stacked && count > 1)
+	if (!r->iterates && r->stacked && !r->rows_once && count > 1)
 		return min64((even + 1) / 2 * 2, max64(2, thick / 2 * 2));
 	return even;
 }
@@ -242,8 +369,11 @@ static int64_t even_thickness(const FileRun *r, int64_t thick)
 tomos_status run_plan(FileRun *r)
 {
 	int64_t thick = 1;
-	TRY(r->iterates ? iterative_thickness(r, &thick) : choose_thickness(r, &thick));
+	TRY(plan_resident(r, &thick));
+	if (!r->resident)
+		TRY(host_thickness(r, &thick));
 	r->thickest = even_thickness(r, thick);
-	r->planned = slab_bytes(r, min64(r->thickest, r->slices)) + fixed_bytes(r);
+	if (!r->resident)
+		r->planned = slab_bytes(r, min64(r->thickest, r->slices)) + fixed_bytes(r);
 	return cut_slabs(r);
 }

@@ -287,7 +287,7 @@ tomos_status prepared_read_raw(tomos_prepared *p, const RawRows *needs, int64_t 
 	if (status == TOMOS_OK)
 		status = raw_prepare(&slab, p, rows, data, &found, progress);
 	if (status == TOMOS_OK)
-		status = prepared_usable(p, &found, raw_values(&slab, p));
+		status = prepared_usable(p, &found, p->info.views * needs->rows * p->columns);
 	if (status == TOMOS_OK)
 		status = report_add(report, &found);
 	raw_free(&slab);

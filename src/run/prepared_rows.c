@@ -21,6 +21,16 @@ int64_t raw_row_bytes(const tomos_prepared *p)
 	return frames * p->info.columns * (int64_t)sizeof(float);
 }
 
+int64_t raw_stored_bytes(const tomos_prepared *p)
+{
+	const int64_t counts[] = {p->info.views, p->info.flats, p->info.darks};
+	int64_t bytes = 0;
+	for (int i = 0; i < COUNT(counts); i++)
+		if (counts[i] > 0)
+			bytes += counts[i] * p->scan->sets[i].file->element.bytes;
+	return bytes * p->info.columns;
+}
+
 static tomos_status set_alloc(float **data, int64_t frames, int64_t rows, int64_t columns)
 {
 	int64_t count;
@@ -75,14 +85,21 @@ static tomos_array cropped(const tomos_prepared *p, float *data, int64_t frames,
 	return array;
 }
 
-static void copy_rows(const tomos_array *from, int64_t before, int64_t rows, float *data)
+typedef struct {
+	const tomos_array *from;
+	int64_t before, rows;
+	float *data;
+} RowsCopy;
+
+static void copy_view(void *user, int64_t view)
 {
-	int64_t columns = from->shape[2];
-	for (int64_t v = 0; v < from->shape[0]; v++)
-		for (int64_t r = 0; r < rows; r++)
-			memcpy(data + (v * rows + r) * columns,
-				from->data + v * from->stride[0] + (before + r) * from->stride[1],
-				(size_t)columns * sizeof *data);
+	const RowsCopy *c = user;
+	int64_t columns = c->from->shape[2];
+	for (int64_t r = 0; r < c->rows; r++)
+		memcpy(c->data + (view * c->rows + r) * columns,
+			c->from->data + view * c->from->stride[0] +
+				(c->before + r) * c->from->stride[1],
+			(size_t)columns * sizeof *c->data);
 }
 
 /* Prepares the rows, in place if the shape does not change, and then removes the margins. */
@@ -99,15 +116,11 @@ static tomos_status prepare_into(RawSlab *slab, const tomos_prepared *p, const t
 		made = tomos_array_of(own, shape[0], shape[1], shape[2]);
 	}
 	tomos_status status = tomos_prepare(&views, fields, &p->prep, &made, report, progress);
+	RowsCopy copy = {&made, slab->rows.before, rows, data};
 	if (status == TOMOS_OK)
-		copy_rows(&made, slab->rows.before, rows, data);
+		parallel_for(made.shape[0], copy_view, &copy);
 	mem_free(own);
 	return status;
-}
-
-int64_t raw_values(const RawSlab *slab, const tomos_prepared *p)
-{
-	return p->info.views * slab->rows.rows * p->columns;
 }
 
 tomos_status prepared_usable(

@@ -180,14 +180,17 @@ static tomos_status say_plan(const FileRun *r)
 static tomos_status probe_slab(Stages *s)
 {
 	FileRun *r = s->run;
-	const Slab *slab = &r->slabs[0];
-	TRY(slab_read(s, slab, &s->raw[0]));
-	TRY(slab_compute(s, slab, &s->raw[0], s->volumes[0]));
-	r->report->read_seconds = s->read_seconds;
-	int64_t size = r->grid.n[1] * r->grid.n[0];
-	if (r->file_options.window_count == 0)
-		window_of(s->volumes[0] + slab->before * size, slab->count * size, WINDOW_TAIL,
-			r->window);
+	const Turn *turn = &s->turns[0];
+	double start = run_now();
+	float *volume;
+	if (turn->fresh)
+		TRY(slab_read(s, turn));
+	s->seconds[TOMOS_STAGE_READ] = run_now() - start;
+	TRY(slab_compute(s, turn, 0));
+	if (r->file_options.window_count > 0)
+		return TOMOS_OK;
+	TRY(slab_floats(s, turn, 0, &volume));
+	window_of(volume, turn->slab->count * r->grid.n[1] * r->grid.n[0], WINDOW_TAIL, r->window);
 	return TOMOS_OK;
 }
 
@@ -207,9 +210,11 @@ static tomos_status probe(FileRun *whole, const char *stage, int64_t first, int6
 	r.slices = count;
 	r.slabs = &slab;
 	r.slab_count = 1;
-	r.most_slices = slab.padded;
+	r.most_slices = r.most_lines = slab.padded;
+	if (slab.rows > r.most_lines)
+		r.most_lines = slab.rows;
 	r.most_rows = prepared_needs(r.prepared, slab.row, slab.rows).rows;
-	tomos_status status = stages_with(&r, probe_slab);
+	tomos_status status = stages_with(&r, probe_slab, true);
 	whole->iterative = r.iterative; /* the operator stays */
 	whole->analytic = r.analytic;
 	whole->analytic_rows = r.analytic_rows;
@@ -309,9 +314,6 @@ static tomos_status write_preview(FileRun *r)
 static tomos_status take_range(FileRun *r, const float *volume)
 {
 	int64_t count = r->slices * r->grid.n[1] * r->grid.n[0];
-	bool floats = strcmp(r->file_options.type, "float32") == 0;
-	if (floats || r->file_options.window_count > 0)
-		return TOMOS_OK;
 	float low = INFINITY,
 	      high = -INFINITY; /* compared as floats, which gcc 12 for ARM compiles */
 	for (int64_t i = 0; i < count; i++) {
@@ -328,27 +330,55 @@ static tomos_status take_range(FileRun *r, const float *volume)
 		r->job, "window    %g to %g, the range of the values", r->window[0], r->window[1]);
 }
 
+/* Integers are encoded on the device, unless the pictures need floats. */
+static void set_encoding(FileRun *r)
+{
+	const double *window = r->file_options.window;
+	if (!r->resident || r->file->element.kind == 'f' || r->preview.taken ||
+		!r->backend->type->vector->encode)
+		return;
+	r->resident->encoding = (Encoding){.bytes = r->file->element.bytes,
+		.scale = r->file->scale,
+		.offset = r->file->offset,
+		.low = window[0],
+		.high = window[1]};
+}
+
+/* The window of integers, which the output is created with, may depend on the values. */
+static tomos_status open_after(Stages *s, const Turn *turn)
+{
+	FileRun *r = s->run;
+	bool floats = strcmp(r->file_options.type, "float32") == 0;
+	float *volume;
+	if (!floats && r->file_options.window_count == 0) {
+		TRY(slab_floats(s, turn, 0, &volume));
+		TRY(take_range(r, volume));
+	}
+	TRY(run_open_output(r));
+	set_encoding(r);
+	return r->resident ? slab_encode(s, turn, 0) : TOMOS_OK;
+}
+
 /* Reads, computes and writes the only slab; nothing can overlap. A run that is killed leaves no
  * output; one that is cancelled writes its last complete iterate. */
 static tomos_status one_slab(Stages *s)
 {
 	FileRun *r = s->run;
-	const Slab *slab = &r->slabs[0];
-	TRY(slab_read(s, slab, &s->raw[0]));
-	TRY(slab_compute(s, slab, &s->raw[0], s->volumes[0]));
+	const Turn *turn = &s->turns[0];
+	double start = run_now();
+	TRY(slab_read(s, turn));
+	s->seconds[TOMOS_STAGE_READ] = run_now() - start;
+	TRY(slab_compute(s, turn, 0));
 	TRY(prepared_usable(r->prepared, &r->report->prep, s->values));
 	if (r->stopped) {
 		tomos_cancel_on(NULL);
 		r->progress = NULL;
 	}
-	TRY(take_range(r, s->volumes[0]));
-	TRY(run_open_output(r));
-	if (slab_left(r, slab) > 0)
-		TRY(slab_write(s, slab, s->volumes[0]));
-	r->report->read_seconds = s->read_seconds;
-	r->report->write_seconds = s->write_seconds;
-	r->report->written_bytes = s->written_bytes;
-	r->report->cut = s->cut;
+	TRY(open_after(s, turn));
+	start = run_now();
+	if (slab_left(r, turn->slab) > 0)
+		TRY(slab_write(s, turn, 0));
+	s->seconds[TOMOS_STAGE_WRITE] = run_now() - start;
 	return TOMOS_OK;
 }
 
@@ -364,9 +394,10 @@ static tomos_status reconstruct_all(FileRun *r)
 	if (!floats && r->file_options.window_count == 0 && !(one && exact))
 		TRY(choose_window(r));
 	if (one)
-		return stages_with(r, one_slab);
+		return stages_with(r, one_slab, !floats && r->file_options.window_count == 0);
 	TRY(run_open_output(r));
-	return stages_with(r, stages_run);
+	set_encoding(r);
+	return stages_with(r, stages_run, false);
 }
 
 /* After a failure the part that is done is kept for a later run, unless it is empty. */
@@ -405,6 +436,11 @@ static tomos_status stopped_early(const FileRun *r)
 		(long long)r->report->iterations, r->report->iterations == 1 ? "" : "s", r->output);
 }
 
+const char *tomos_stage_names(void)
+{
+	return "read|upload|prepare|reconstruct|download|write";
+}
+
 tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 {
 	FileRun r = {.progress = progress, .journal = {.descriptor = -1}};
@@ -426,6 +462,7 @@ tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 	if (r.options.dry_run)
 		r.report->slabs = r.slab_count;
 	TRY_OR_DONE(say_plan(&r));
+	r.report->start_seconds = run_now() - start;
 	TRY_OR_DONE(r.options.dry_run ? say_time(&r) : execute(&r));
 done:
 	r.report->seconds = run_now() - start;
@@ -435,6 +472,7 @@ done:
 		status = stopped_early(&r);
 	iterative_close(&r.iterative);
 	analytic_close(r.analytic);
+	resident_close(r.resident);
 	tomos_file_close(r.compare);
 	mem_free(r.slabs);
 	mem_free(r.output);

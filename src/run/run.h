@@ -42,10 +42,9 @@ typedef struct {
 } RawSlab;
 tomos_status raw_alloc(RawSlab *slab, const tomos_prepared *p, int64_t rows);
 void raw_free(RawSlab *slab);
-int64_t raw_row_bytes(const tomos_prepared *p); /* of one row of the scan */
+int64_t raw_row_bytes(const tomos_prepared *p);    /* of one row of the scan, as floats */
+int64_t raw_stored_bytes(const tomos_prepared *p); /* likewise, as stored */
 tomos_status raw_read(RawSlab *slab, tomos_prepared *p, const RawRows *rows);
-/* Values of a slab in the columns in use. */
-int64_t raw_values(const RawSlab *slab, const tomos_prepared *p);
 /* Rejects a scan in which every value had to be replaced: not finite, or without light. */
 tomos_status prepared_usable(
 	const tomos_prepared *p, const tomos_prep_report *report, int64_t values);
@@ -73,9 +72,8 @@ bool run_stacked(const tomos_geometry *scan, const tomos_grid *grid, int64_t *fi
 
 /* ---- what a volume looks like --------------------------------------------------------------- */
 
-/* Sets the window so that a fraction `tail` of the data is below it and the same above it; reorders
- * the data. */
-void window_of(float *data, int64_t count, double tail, double window[2]);
+/* Sets the window so that a fraction `tail` of the data is below it and the same above it. */
+void window_of(const float *data, int64_t count, double tail, double window[2]);
 
 /* Pictures of the middle planes across z, y and x, beside the output. */
 typedef struct {

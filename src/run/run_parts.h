@@ -3,8 +3,8 @@
 #define TOMOS_RUN_RUN_PARTS_H
 
 #include <pthread.h>
-#include "algo/analytic.h"
 #include "run/iterative.h"
+#include "run/resident.h"
 
 enum {
 	SLABS = 8,
@@ -32,7 +32,9 @@ typedef struct {
 	int64_t first_row;
 	Slab *slabs;
 	int64_t slab_count, thickest;
-	int64_t most_rows, most_slices; /* of a slab: rows of the scan, slices computed */
+	int64_t most_rows,
+		most_lines;  /* of a slab: rows of the scan, prepared rows with padding, */
+	int64_t most_slices; /* and slices computed */
 	double memory, planned;
 	Journal journal;
 	tomos_file_options file_options;
@@ -40,9 +42,12 @@ typedef struct {
 	Preview preview;
 	File *file;
 	tomos_run_report own, *report; /* of the run, or of a trial */
-	bool useless; /* the data cannot be reconstructed, so nothing is kept for a later run */
-	bool lasting; /* the journal belongs to this run, and a later run can continue it */
-	int64_t done; /* slices, those of an earlier run included */
+	_Atomic bool
+		useless; /* the data cannot be reconstructed, so nothing is kept for a later run */
+	bool lasting;    /* the journal belongs to this run, and a later run can continue it */
+	int64_t done;    /* slices, those of an earlier run included */
+	Resident *resident;    /* NULL: data are in host memory */
+	bool rows_once;        /* all slabs are computed from the same rows, in device memory */
 	Analytic *analytic;    /* of the last slab; all slabs of a stack use the same one */
 	int64_t analytic_rows; /* that it has */
 	Iterative iterative;
@@ -97,27 +102,42 @@ typedef struct {
 	bool ended;         /* nothing will be put or taken any more */
 } Gate;
 
+void gate_move(Gate *gate, bool filling); /* a buffer was filled, or emptied */
+
+/* A slab to be done; fresh: its rows are read, number `read` of those that are. */
+typedef struct {
+	const Slab *slab;
+	bool fresh;
+	int64_t read;
+} Turn;
+
 typedef struct {
 	FileRun *run;
+	Turn *turns;
+	int64_t turn_count;
 	Gate in, out;
-	RawSlab raw[2];
-	float *volumes[2];
-	const Slab *written[2];             /* the slab in each volume */
-	double read_seconds, write_seconds; /* of their threads */
-	double written_bytes;               /* of the writing thread; likewise: */
-	int64_t cut;
+	RawSlab raw[2];    /* host memory: counts, */
+	float *rows;       /* prepared rows */
+	float *volumes[2]; /* and volumes; NULL: in the memory of the device */
+	bool checked;      /* values of volumes that reach the host are finite */
+	double seconds[TOMOS_STAGES], bytes[TOMOS_STAGES]; /* each of one thread */
+	_Atomic int64_t cut;
 	int64_t values;             /* that were prepared */
-	float *rows;                /* prepared */
 	const tomos_cancel *cancel; /* the caller's flag, for the threads of the stages */
 	tomos_status read_status, write_status;
 	char read_message[512], write_message[512];
 } Stages;
 
-/* Allocates all buffers and calls `work`. */
-tomos_status stages_with(FileRun *run, tomos_status (*work)(Stages *stages));
+/* Allocates all buffers and calls `work`; floats: slab_floats will be called. */
+tomos_status stages_with(FileRun *run, tomos_status (*work)(Stages *stages), bool floats);
 tomos_status stages_run(Stages *stages);
-tomos_status slab_read(Stages *stages, const Slab *slab, RawSlab *raw);
-tomos_status slab_compute(Stages *stages, const Slab *slab, RawSlab *raw, float *volume);
-tomos_status slab_write(Stages *stages, const Slab *slab, const float *volume);
+tomos_status slab_read(Stages *stages, const Turn *turn);
+/* at: the buffer of the volume, 0 or 1. */
+tomos_status slab_compute(Stages *stages, const Turn *turn, int at);
+/* In device memory: the slices in the type of the output; rejects values that are not finite. */
+tomos_status slab_encode(Stages *stages, const Turn *turn, int at);
+tomos_status slab_write(Stages *stages, const Turn *turn, int at);
+/* The slices of a volume buffer, as floats in host memory. */
+tomos_status slab_floats(Stages *stages, const Turn *turn, int at, float **volume);
 
 #endif

@@ -1,11 +1,9 @@
 /* The stages of a run: reading and writing have a thread of their own each; preparation and
- * reconstruction share the caller's, as both use all cores. Between two stages there are two
- * buffers, one being filled and one being emptied.
+ * reconstruction share the caller's, as both use all cores or the device. Between two stages there
+ * are two buffers, one being filled and one being emptied.
  */
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
-#include "backend/backend.h"
 #include "run/run_parts.h"
 
 double run_now(void)
@@ -40,7 +38,7 @@ static bool gate_wait(Gate *g, bool filling)
 	return there;
 }
 
-static void gate_move(Gate *g, bool filling)
+void gate_move(Gate *g, bool filling)
 {
 	pthread_mutex_lock(&g->lock);
 	*(filling ? &g->put : &g->taken) += 1;
@@ -63,28 +61,24 @@ static void keep_message(char text[512], tomos_status status)
 		snprintf(text, 512, "%s", tomos_message());
 }
 
-tomos_status slab_read(Stages *s, const Slab *slab, RawSlab *raw)
+/* Time and failure of a piece of work of a stage. */
+static void stage_timed(Stages *s, int stage, double start)
 {
-	FileRun *r = s->run;
-	double start = run_now();
-	RawRows needs = prepared_needs(r->prepared, slab->row, slab->rows);
-	TRY(raw_read(raw, r->prepared, &needs));
-	s->read_seconds += run_now() - start;
-	return TOMOS_OK;
+	s->seconds[stage] += run_now() - start;
 }
 
 static void *read_stage(void *user)
 {
 	Stages *s = user;
-	const FileRun *r = s->run;
-	int64_t at = 0;
 	tomos_cancel_on(s->cancel);
-	for (int64_t i = 0; i < r->slab_count && s->read_status == TOMOS_OK; i++) {
-		if (slab_left(r, &r->slabs[i]) == 0)
+	for (int64_t i = 0; i < s->turn_count && s->read_status == TOMOS_OK; i++) {
+		if (!s->turns[i].fresh)
 			continue;
 		if (!gate_wait(&s->in, true))
 			break;
-		s->read_status = slab_read(s, &r->slabs[i], &s->raw[at++ % 2]);
+		double start = run_now();
+		s->read_status = slab_read(s, &s->turns[i]);
+		stage_timed(s, TOMOS_STAGE_READ, start);
 		if (s->read_status == TOMOS_OK)
 			gate_move(&s->in, true);
 	}
@@ -93,60 +87,14 @@ static void *read_stage(void *user)
 	return NULL;
 }
 
-/* Number of values outside the window of the integer output. */
-static int64_t count_cut(const FileRun *r, const float *values, int64_t count)
-{
-	const double *window = r->file_options.window;
-	int64_t cut = 0;
-	for (int64_t i = 0; window && i < count; i++)
-		cut += (double)values[i] < window[0] || (double)values[i] > window[1];
-	return cut;
-}
-
-/* Records the residuals of a slab in the journal, for a run that resumes this one. */
-static tomos_status note_slab(FileRun *r, const Slab *slab)
-{
-	char *line;
-	if (!r->iterates)
-		return TOMOS_OK;
-	TRY(iterations_text(&line, &r->iterative.slabs[slab - r->slabs]));
-	tomos_status status = journal_note(&r->journal, line);
-	mem_free(line);
-	return status;
-}
-
-tomos_status slab_write(Stages *s, const Slab *slab, const float *volume)
-{
-	FileRun *r = s->run;
-	double start = run_now();
-	int64_t first = slab->first - r->first_slice;
-	const tomos_array part =
-		tomos_array_of((float *)volume, slab->count, r->grid.n[1], r->grid.n[0]);
-	tomos_status finite = tomos_result_check(&part, first, "the volume");
-	r->useless = finite == TOMOS_BAD_FILE; /* not if it was cancelled */
-	TRY(finite);
-	TRY(tomos_file_write(r->file, first, slab->count, volume));
-	preview_take(&r->preview, first, slab->count, volume);
-	s->written_bytes +=
-		(double)(slab->count * r->grid.n[0] * r->grid.n[1]) * r->file->element.bytes;
-	s->cut += count_cut(r, volume, slab->count * r->grid.n[0] * r->grid.n[1]);
-	if (r->lasting) {
-		TRY(io_sync(r->file));
-		TRY(journal_add(&r->journal, first, slab->count, r->file->checksums + first));
-		TRY(note_slab(r, slab));
-	}
-	s->write_seconds += run_now() - start;
-	return TOMOS_OK;
-}
-
 static void *write_stage(void *user)
 {
 	Stages *s = user;
 	tomos_cancel_on(s->cancel);
-	for (int64_t at = 0; s->write_status == TOMOS_OK && gate_wait(&s->out, false); at++) {
-		const Slab *slab = s->written[at % 2];
-		int64_t skip = slab->before * s->run->grid.n[1] * s->run->grid.n[0];
-		s->write_status = slab_write(s, slab, s->volumes[at % 2] + skip);
+	for (int64_t i = 0; s->write_status == TOMOS_OK && gate_wait(&s->out, false); i++) {
+		double start = run_now();
+		s->write_status = slab_write(s, &s->turns[i], (int)(i % 2));
+		stage_timed(s, TOMOS_STAGE_WRITE, start);
 		if (s->write_status == TOMOS_OK)
 			gate_move(&s->out, false);
 	}
@@ -155,200 +103,77 @@ static void *write_stage(void *user)
 	return NULL;
 }
 
-/* Converts the progress of a slab to that of the run: slices times views, or slices times
- * iterations. */
-typedef struct {
-	FileRun *run;
-	int64_t count;
-} SlabProgress;
-
-static int report_slab(void *user, const char *stage, int64_t done, int64_t total, double value)
-{
-	const SlabProgress *p = user;
-	const FileRun *r = p->run;
-	int64_t steps = r->iterates ? r->iterative.o.iterations : r->prepared->geometry->count;
-	int64_t slices = r->slab_count > 1 ? r->slices : 1,
-		before = r->slab_count > 1 ? r->done : 0;
-	bool computing = strcmp(stage, r->method) == 0;
-	int64_t count = r->slab_count > 1 ? p->count : 1;
-	int64_t part = computing && total > 0 ? count * steps * done / total : 0;
-	report_publish(r->job, r->report);
-	if (r->iterates && total == 0) /* a stage whose length is not known, like the norm's */
-		return r->progress->report(r->progress->user, stage, done, total, value);
-	return r->progress->report(
-		r->progress->user, r->stage, before * steps + part, slices * steps, value);
-}
-
-/* Moves each view's detector to the rows of a slab. The slabs of a stack differ in their height
- * only, and each is centred at z = 0. */
-static void slab_views(const FileRun *r, const Slab *slab, tomos_geometry *scan)
-{
-	double middle =
-		(double)slab->row + 0.5 * (double)(slab->rows - r->prepared->geometry->rows);
-	scan->rows = r->stacked ? slab->padded : slab->rows;
-	for (int64_t i = 0; i < scan->count; i++) {
-		tomos_view *view = &scan->views[i];
-		if (r->stacked) {
-			view->det[2] = view->src[2] = view->u[2] = 0;
-			memcpy(view->v, (double[]){0, 0, 1}, sizeof view->v);
-		} else {
-			view_slide(view, 0, middle);
-		}
-	}
-}
-
-/* The part of the scan that a slab is computed from, and the part of the grid. */
-static tomos_status slab_geometry(
-	const FileRun *r, const Slab *slab, tomos_geometry **scan, tomos_grid *grid)
-{
-	const tomos_geometry *g = r->prepared->geometry;
-	*grid = r->grid;
-	grid->n[2] = slab->padded;
-	grid->first[2] += (double)slab->first * grid->step[2];
-	if (r->stacked) {
-		grid->step[2] = 1;
-		grid->first[2] = -0.5 * (double)(slab->padded - 1);
-	}
-	TRY(tomos_geometry_views(scan, g->rows, g->columns, g->views, g->count));
-	slab_views(r, slab, *scan);
-	return TOMOS_OK;
-}
-
-/* The method for a slab: the last one, if that fits. */
-static tomos_status slab_analytic(FileRun *r, const Slab *slab)
-{
-	tomos_geometry *scan;
-	tomos_grid grid;
-	if (r->analytic && r->stacked && r->analytic_rows == slab->padded)
-		return TOMOS_OK;
-	analytic_close(r->analytic);
-	r->analytic = NULL;
-	r->analytic_rows = slab->padded;
-	TRY(slab_geometry(r, slab, &scan, &grid));
-	tomos_status status =
-		analytic_open(&r->analytic, r->method, r->backend, &grid, scan, r->job->analytic);
-	tomos_geometry_free(scan);
-	return status;
-}
-
-/* An odd number of rows is followed by one of zeros in each view. */
-static void pad_rows(float *data, const tomos_geometry *scan, int64_t rows, int64_t padded)
-{
-	int64_t columns = scan->columns, size = padded * columns;
-	for (int64_t i = scan->count; i-- > 0;) {
-		memmove(data + i * size, data + i * rows * columns,
-			(size_t)(rows * columns) * sizeof *data);
-		memset(data + i * size + rows * columns, 0,
-			(size_t)(size - rows * columns) * sizeof *data);
-	}
-}
-
-/* Only the computing thread updates these counts; it also reports progress. */
-static void count_read(FileRun *r, const RawSlab *raw)
-{
-	r->report->read_bytes += (double)raw->rows.rows * (double)raw_row_bytes(r->prepared);
-}
-
-/* Names of the kernels, which --verbose prints. */
-static void note_kernels(FileRun *r)
-{
-	const tomos_backend *b = r->backend;
-	const char *forward = r->iterates ? b->kernel_of[FORWARD] : NULL;
-	const char *back = r->iterates ? b->kernel_of[ADJOINT] : tomos_backend_kernel(b);
-	snprintf(r->report->forward, sizeof r->report->forward, "%s", forward ? forward : "");
-	snprintf(r->report->back, sizeof r->report->back, "%s", back ? back : "");
-}
-
-static void count_done(FileRun *r, const Slab *slab)
-{
-	double voxels = (double)slab->count * (double)r->grid.n[0] * (double)r->grid.n[1];
-	double passes = 1;
-	if (r->iterates && !r->iterative.probing)
-		passes = 2 * (double)r->iterative.slabs[slab - r->slabs].iterations;
-	r->report->updates += passes * voxels * (double)r->prepared->geometry->count;
-	r->report->slices += slab->count;
-	r->report->slabs++;
-}
-
-static tomos_status analytic_slab(
-	FileRun *r, const Slab *slab, float *rows, float *volume, const tomos_progress *progress)
-{
-	const tomos_geometry *g = r->prepared->geometry;
-	int64_t count = r->stacked ? slab->padded : slab->rows;
-	TRY(slab_analytic(r, slab));
-	if (count > slab->rows)
-		pad_rows(rows, g, slab->rows, count);
-	tomos_array data = tomos_array_of(rows, g->count, count, g->columns);
-	tomos_array x = tomos_array_of(volume, slab->padded, r->grid.n[1], r->grid.n[0]);
-	return analytic_apply(r->analytic, &data, &x, progress);
-}
-
-/* Iterative methods would spread a value that is not finite over the whole volume. */
-static tomos_status check_rows(FileRun *r, const Slab *slab, float *rows)
-{
-	const tomos_geometry *g = r->prepared->geometry;
-	const tomos_array data = tomos_array_of(rows, g->count, slab->rows, g->columns);
-	char reason[512];
-	if (!r->iterates || tomos_array_check(&data, r->job->scan) == TOMOS_OK)
-		return TOMOS_OK;
-	snprintf(reason, sizeof reason, "%s", tomos_message());
-	return fail(TOMOS_BAD_FILE, "%s", reason);
-}
-
-tomos_status slab_compute(Stages *s, const Slab *slab, RawSlab *raw, float *volume)
-{
-	FileRun *r = s->run;
-	SlabProgress part = {r, slab_left(r, slab)};
-	const tomos_progress own = {report_slab, &part};
-	const tomos_progress *progress = r->progress && r->progress->report ? &own : NULL;
-	double start = run_now();
-	TRY(raw_prepare(raw, r->prepared, slab->rows, s->rows, &r->report->prep, progress));
-	s->values += raw_values(raw, r->prepared);
-	TRY(check_rows(r, slab, s->rows));
-	count_read(r, raw);
-	if (r->slab_count == 1 && r->iterates)
-		raw_free(raw);
-	TRY((r->iterates ? iterative_slab : analytic_slab)(r, slab, s->rows, volume, progress));
-	count_done(r, slab);
-	note_kernels(r);
-	r->report->compute_seconds += run_now() - start;
-	r->done += part.count;
-	return TOMOS_OK;
-}
-
 static tomos_status compute_stage(Stages *s)
 {
-	FileRun *r = s->run;
-	int64_t at = 0;
+	for (int64_t i = 0; i < s->turn_count; i++) {
+		const Turn *turn = &s->turns[i];
+		if ((turn->fresh && !gate_wait(&s->in, false)) || !gate_wait(&s->out, true))
+			return TOMOS_OK; /* another stage failed and has the error message */
+		TRY(slab_compute(s, turn, (int)(i % 2)));
+		gate_move(&s->out, true);
+	}
+	return TOMOS_OK;
+}
+
+/* ---- buffers and threads ------------------------------------------------------------------- */
+
+/* The slabs that are not written yet. Rows that are on the device already are not read again. */
+static tomos_status turns_make(Stages *s)
+{
+	const FileRun *r = s->run;
+	const Resident *d = r->resident;
+	int64_t row = d ? d->row : 0, rows = d ? d->row_count : 0, read = 0;
+	TRY(mem_zeroed(&s->turns, r->slab_count, sizeof *s->turns, "the slabs"));
 	for (int64_t i = 0; i < r->slab_count; i++) {
 		const Slab *slab = &r->slabs[i];
 		if (slab_left(r, slab) == 0)
 			continue;
-		if (!gate_wait(&s->in, false) || !gate_wait(&s->out, true))
-			return TOMOS_OK; /* another stage failed and has the error message */
-		s->written[at % 2] = slab;
-		TRY(slab_compute(s, slab, &s->raw[at % 2], s->volumes[at % 2]));
-		gate_move(&s->in, false);
-		gate_move(&s->out, true);
-		at++;
+		bool same = r->rows_once && slab->row == row && slab->rows == rows;
+		s->turns[s->turn_count++] = (Turn){slab, !same, read};
+		read += !same;
+		row = slab->row;
+		rows = slab->rows;
 	}
 	return TOMOS_OK;
 }
 
-static tomos_status stages_make(Stages *s)
+/* Host memory: everything, the rows that the device cannot prepare, or only volumes that are looked
+ * at (`floats`). */
+static tomos_status host_make(Stages *s, bool floats)
 {
 	const FileRun *r = s->run;
 	const tomos_geometry *g = r->prepared->geometry;
-	int64_t most = 0;
-	for (int64_t i = 0; i < r->slab_count; i++)
-		most = max64(most, max64(r->slabs[i].rows, r->slabs[i].padded));
-	TRY(mem_alloc(&s->rows, g->count * most * g->columns, sizeof(float), "prepared rows"));
-	for (int i = 0; i < min64(2, r->slab_count); i++) {
-		TRY(raw_alloc(&s->raw[i], r->prepared, r->most_rows));
-		TRY(mem_alloc(&s->volumes[i], r->most_slices * r->grid.n[1] * r->grid.n[0],
-			sizeof(float), "a slab of the volume"));
+	bool rows = !r->resident || !r->resident->prep;
+	int64_t buffers = min64(2, r->slab_count);
+	if (rows)
+		TRY(mem_alloc(&s->rows, g->count * r->most_lines * g->columns, sizeof(float),
+			"prepared rows"));
+	for (int i = 0; i < buffers; i++) {
+		if (rows)
+			TRY(raw_alloc(&s->raw[i], r->prepared, r->most_rows));
+		if (!r->resident || floats)
+			TRY(mem_alloc(&s->volumes[i], r->most_slices * r->grid.n[1] * r->grid.n[0],
+				sizeof(float), "a slab of the volume"));
 	}
 	return TOMOS_OK;
+}
+
+static tomos_status stages_make(Stages *s, bool floats)
+{
+	FileRun *r = s->run;
+	int buffers = (int)min64(2, r->slab_count),
+	    bytes = r->resident ? r->resident->encoding.bytes : 0;
+	const ResidentSize size = {.raw_rows = r->most_rows,
+		.rows = r->most_lines,
+		.slices = r->most_slices,
+		.slice = r->grid.n[1] * r->grid.n[0],
+		.stored = bytes < (int)sizeof(float) ? bytes : 0,
+		.buffers = {r->rows_once ? 1 : buffers, buffers}};
+	TRY(turns_make(s));
+	s->checked = r->resident && r->backend->type->vector->encode;
+	if (r->resident)
+		TRY(resident_fit(r->resident, r->prepared, &size));
+	return host_make(s, floats);
 }
 
 static tomos_status stages_start(Stages *s, pthread_t threads[2])
@@ -362,6 +187,17 @@ static tomos_status stages_start(Stages *s, pthread_t threads[2])
 	return fail(TOMOS_NO_MEMORY, "no thread to write with");
 }
 
+static tomos_status first_failure(const Stages *s, tomos_status status, const char *message)
+{
+	if (status != TOMOS_OK)
+		return fail(status, "%s", message);
+	if (s->read_status != TOMOS_OK)
+		return fail(s->read_status, "%s", s->read_message);
+	if (s->write_status != TOMOS_OK)
+		return fail(s->write_status, "%s", s->write_message);
+	return TOMOS_OK;
+}
+
 tomos_status stages_run(Stages *s)
 {
 	pthread_t threads[2];
@@ -373,25 +209,37 @@ tomos_status stages_run(Stages *s)
 	gate_end(&s->out);
 	pthread_join(threads[0], NULL);
 	pthread_join(threads[1], NULL);
-	s->run->report->read_seconds = s->read_seconds;
-	s->run->report->write_seconds = s->write_seconds;
-	s->run->report->written_bytes = s->written_bytes;
-	s->run->report->cut = s->cut;
-	if (status == TOMOS_OK && s->read_status == TOMOS_OK && s->write_status == TOMOS_OK) {
-		status = prepared_usable(s->run->prepared, &s->run->report->prep, s->values);
-		s->run->useless = status != TOMOS_OK;
-		return status;
-	}
-	if (status != TOMOS_OK)
-		return fail(status, "%s", message);
-	if (s->read_status != TOMOS_OK)
-		return fail(s->read_status, "%s", s->read_message);
-	if (s->write_status != TOMOS_OK)
-		return fail(s->write_status, "%s", s->write_message);
-	return TOMOS_OK;
+	TRY(first_failure(s, status, message));
+	status = prepared_usable(s->run->prepared, &s->run->report->prep, s->values);
+	s->run->useless = status != TOMOS_OK;
+	return status;
 }
 
-tomos_status stages_with(FileRun *r, tomos_status (*work)(Stages *s))
+/* Times and bytes of the stages, and which of them set the duration of the run. */
+static void stages_report(const Stages *s)
+{
+	tomos_run_report *p = s->run->report;
+	const Resident *d = s->run->resident;
+	for (int i = 0; i < TOMOS_STAGES; i++) {
+		p->stage_seconds[i] += s->seconds[i];
+		p->stage_bytes[i] += s->bytes[i];
+	}
+	if (d) {
+		p->stage_seconds[TOMOS_STAGE_UPLOAD] = ring_seconds(&d->up);
+		p->stage_seconds[TOMOS_STAGE_DOWNLOAD] = ring_seconds(&d->down);
+		p->stage_bytes[TOMOS_STAGE_UPLOAD] = d->up.bytes;
+		p->stage_bytes[TOMOS_STAGE_DOWNLOAD] = d->down.bytes;
+	}
+	for (int i = 0; i < TOMOS_STAGES; i++)
+		if (p->stage_seconds[i] > p->stage_seconds[p->limiting])
+			p->limiting = i;
+	p->read_seconds = p->stage_seconds[TOMOS_STAGE_READ];
+	p->write_seconds = p->stage_seconds[TOMOS_STAGE_WRITE];
+	p->written_bytes = p->stage_bytes[TOMOS_STAGE_WRITE];
+	p->cut = s->cut;
+}
+
+tomos_status stages_with(FileRun *r, tomos_status (*work)(Stages *s), bool floats)
 {
 	Stages *s;
 	TRY(mem_zeroed(&s, 1, sizeof *s, "the stages of a run"));
@@ -399,14 +247,16 @@ tomos_status stages_with(FileRun *r, tomos_status (*work)(Stages *s))
 	s->cancel = cancel_asked();
 	gate_make(&s->in);
 	gate_make(&s->out);
-	tomos_status status = stages_make(s);
+	tomos_status status = stages_make(s, floats);
 	if (status == TOMOS_OK)
 		status = work(s);
+	stages_report(s);
 	for (int i = 0; i < 2; i++) {
 		raw_free(&s->raw[i]);
 		mem_free(s->volumes[i]);
 	}
 	mem_free(s->rows);
+	mem_free(s->turns);
 	gate_free(&s->in);
 	gate_free(&s->out);
 	mem_free(s);

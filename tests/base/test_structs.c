@@ -322,7 +322,7 @@ static void no_padding(void **state)
 	ENDS_WITH(tuned, source);
 	ENDS_WITH(file_info, has_geometry);
 	ENDS_WITH(job, axis_later);
-	ENDS_WITH(run_report, planned_bytes);
+	ENDS_WITH(run_report, limiting);
 	ENDS_WITH(checkpoint_info, settings);
 	assert_int_equal(sizeof(tomos_prep_report), 48);
 	assert_int_equal(sizeof(tomos_difference), 40);

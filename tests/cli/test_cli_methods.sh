@@ -39,6 +39,10 @@ check "tv within slices" 0 recon s.h5 --method pdhg --strength 1 --penalty-withi
 	--memory 105M --backend cpu --verbose -o slices.h5
 has "its groups" out "plan      2 slabs of up to 16 slices"
 if grep -q "^note" err; then bad "a note about the penalty"; else ok "no note about the penalty"; fi
+check "times of the stages" 0 recon s.h5 --backend cpu --timing --overwrite -o timing.h5
+has "the table" out "stage            busy     amount        rate  of wall"
+has "a stage" out "GB/s "
+has "the longest" out "%  longest"
 check "fista without a penalty" 0 recon s.h5 --method fista --iterations 1 --rows 0:2 -o fista.h5
 has "a note" err "note: fista has no penalty without --strength: plain least squares"
 check "fista that asks for none" 0 recon s.h5 --method fista --regulariser none --iterations 1 --rows 0:2 \

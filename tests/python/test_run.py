@@ -133,6 +133,16 @@ def test_a_large_job_on_a_reference_kernel_is_a_warning(scans, tmp_path):
                   iterations=100, backend="cpu", dry_run=True)
 
 
+def test_stages(scans, tmp_path):
+    report = tomos.run(scans / "parallel.h5", tmp_path / "stages.npy", backend="cpu")
+    assert list(report.stages) == ["read", "upload", "prepare", "reconstruct", "download", "write"]
+    assert report.stages["upload"] == report.stages["download"] == (0, 0)
+    seconds = {name: stage[0] for name, stage in report.stages.items()}
+    assert seconds[report.limiting] == max(seconds.values()) > 0
+    assert report.stages["write"][1] == report.written_bytes
+    assert 0 < report.start_seconds < report.seconds
+
+
 def test_dry_run(scans, tmp_path):
     plan = tomos.run(scans / "parallel.h5", tmp_path / "plan.npy", dry_run=True, rows=slice(2, 10),
                      filter="hann")

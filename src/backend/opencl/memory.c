@@ -1,6 +1,7 @@
 /* Device memory: placeholder addresses, and transfers to and from host arrays. */
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include "backend/device/pack.h"
 #include "backend/opencl/opencl.h"
 
@@ -255,6 +256,29 @@ static tomos_status opencl_download(tomos_backend *b, const float *data, const t
 	return transfer(b, data, host, true);
 }
 
+/* There is one queue, so a copy is complete when it returns. */
+static tomos_status opencl_copy_begin(tomos_backend *b, CopyDirection direction, int slot,
+	void *device, void *host, int64_t bytes)
+{
+	OpenclDevice *d = device_of(b);
+	OpenclPlace place;
+	struct timespec start, end;
+	TRY(opencl_place(b, device, &place));
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	TRY(move(d, &place, 0, host, (size_t)bytes, direction == COPY_DOWNLOAD));
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	d->copied[direction][slot] =
+		(double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
+	return TOMOS_OK;
+}
+
+static tomos_status opencl_copy_end(
+	tomos_backend *b, CopyDirection direction, int slot, double *seconds)
+{
+	*seconds += device_of(b)->copied[direction][slot];
+	return TOMOS_OK;
+}
+
 /* Arrays of this backend; those of another one may have the same device number, but not its
  * addresses. */
 static float *opencl_direct_pointer(tomos_backend *b, const tomos_array *array)
@@ -287,5 +311,5 @@ static BackendCounts opencl_counts(const tomos_backend *backend)
 	return device_of(backend)->counts;
 }
 
-const BackendMemory opencl_memory = {
-	BACKEND_MEMORY(opencl), .free_bytes = opencl_free_bytes, .counts = opencl_counts};
+const BackendMemory opencl_memory = {BACKEND_MEMORY(opencl), .copy_begin = opencl_copy_begin,
+	.copy_end = opencl_copy_end, .free_bytes = opencl_free_bytes, .counts = opencl_counts};

@@ -50,10 +50,11 @@ typedef struct {
 	int64_t count, capacity;
 	cl_program programs[PROGRAM_COUNT]; /* compiled at first use */
 	cl_kernel kernels[TASK_COUNT];
-	cl_mem partial;        /* partial sums of work-groups */
-	float *stage;          /* staging buffer for strided arrays */
-	pthread_mutex_t lock;  /* protects all of this */
-	pthread_mutex_t plans; /* protects the caches of plans */
+	cl_mem partial;               /* partial sums of work-groups */
+	float *stage;                 /* staging buffer for strided arrays */
+	pthread_mutex_t lock;         /* protects all of this */
+	pthread_mutex_t plans;        /* protects the caches of plans */
+	double copied[2][COPY_SLOTS]; /* seconds of the copies in each direction */
 	BackendCounts counts;
 } OpenclDevice;
 

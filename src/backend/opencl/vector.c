@@ -69,6 +69,43 @@ static tomos_status opencl_max_abs(tomos_backend *b, int64_t n, const float *x, 
 	return TOMOS_OK;
 }
 
+/* ---- numbers of a file --------------------------------------------------------------------- */
+
+/* Number of values outside the window. */
+static tomos_status count_outside(
+	tomos_backend *b, int64_t n, const float *x, const Encoding *how, double *count)
+{
+	double partial[SUM_GROUPS];
+	OpenclPlace place;
+	TRY(opencl_place(b, x, &place));
+	const OpenclArg args[] = {ARG(how->low), ARG(how->high), ARG(n), ARG_PLACE(place),
+		ARG_PLACE(place), ARG(device_of(b)->partial)};
+	TRY(opencl_sums(b, TASK_vector_outside, args, COUNT(args), partial));
+	for (int i = 0; i < SUM_GROUPS; i++)
+		*count += partial[i];
+	return TOMOS_OK;
+}
+
+static tomos_status opencl_encode(tomos_backend *b, int64_t n, const float *x, const Encoding *how,
+	void *stored, int64_t counts[2])
+{
+	OpenclPlace from, to;
+	cl_int bytes = how->bytes;
+	double bad, cut = 0;
+	TRY(add_up(b, TASK_vector_not_finite, n, x, x, &bad));
+	if (bytes < (int)sizeof(float)) {
+		TRY(opencl_place(b, x, &from));
+		TRY(opencl_place(b, stored, &to));
+		const OpenclArg args[] = {ARG(n), ARG(bytes), ARG(how->scale), ARG(how->offset),
+			ARG_PLACE(from), ARG_PLACE(to)};
+		TRY(count_outside(b, n, x, how, &cut));
+		TRY(opencl_line(b, TASK_vector_encode, n, args, COUNT(args)));
+	}
+	counts[0] = (int64_t)bad;
+	counts[1] = (int64_t)cut;
+	return b->type->memory->sync(b);
+}
+
 /* ---- fields ------------------------------------------------------------------------------- */
 
 static tomos_status lengths(
@@ -116,4 +153,4 @@ static tomos_status opencl_gradient_adjoint(
 	return differences(b, TASK_vector_gradient_adjoint, shape, parts, field, x);
 }
 
-const BackendVector opencl_vector = {BACKEND_VECTOR(opencl)};
+const BackendVector opencl_vector = {BACKEND_VECTOR(opencl), .encode = opencl_encode};

@@ -19,10 +19,10 @@
 #define copysignf copysign
 #include "kernel/vector.def"
 
-/* One partial sum per group; the host adds them in order. */
-#define SUM(name, term, join) \
-	LINE do_##name(long n, global const float *x, long x0, global const float *y, long y0, \
-		global double *partial) \
+/* One partial sum per group; the host adds them in order. `more`: parameters before the others. */
+#define SUM(name, more, term, join) \
+	LINE do_##name(more long n, global const float *x, long x0, global const float *y, \
+		long y0, global double *partial) \
 	{ \
 		local double values[GROUP]; \
 		int own = get_local_id(0); \
@@ -41,9 +41,30 @@
 			partial[get_group_id(0)] = values[0]; \
 	}
 #define ADD(a, b) ((a) + (b))
-SUM(dot, (double)x[i] * y[i], ADD)
-SUM(distance, ((double)x[i] - y[i]) * ((double)x[i] - y[i]), ADD)
-SUM(largest, fabs((double)x[i]), fmax)
+#define NONE
+#define WINDOW double low, double high,
+SUM(dot, NONE, (double)x[i] * y[i], ADD)
+SUM(distance, NONE, ((double)x[i] - y[i]) * ((double)x[i] - y[i]), ADD)
+SUM(largest, NONE, fabs((double)x[i]), fmax)
+SUM(not_finite, NONE, !isfinite(x[i]), ADD)
+SUM(outside, WINDOW, x[i] < low || x[i] > high, ADD)
+
+/* As element_encode of src/io: the same bits. */
+LINE do_encode(long n, int bytes, double scale, double offset, global const float *x, long x0,
+	global float *stored, long stored0)
+{
+	double most = bytes == 1 ? 255 : 65535;
+	x += x0;
+	stored += stored0;
+	EACH(i, 0, n) {
+		double number = ((double)x[i] - offset) / scale;
+		number = number >= 0 ? fmin(floor(number + 0.5), most) : 0;
+		if (bytes == 1)
+			((global uchar *)stored)[i] = (uchar)number;
+		else
+			((global ushort *)stored)[i] = (ushort)number;
+	}
+}
 
 /* Clips vectors to the length `bound`, or divides them by |(y, bound)|. */
 LINE do_lengths(long n, int parts, float bound, int cut, global float *y, long y0)

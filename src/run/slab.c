@@ -1,0 +1,443 @@
+/* The work on one slab: read, prepared and reconstructed, written; in host memory, or in that of a
+ * device. */
+#include <stdio.h>
+#include <string.h>
+#include "run/run_parts.h"
+
+static double slab_bytes_of(const FileRun *r, const Slab *slab, size_t bytes)
+{
+	return (double)(slab->count * r->grid.n[0] * r->grid.n[1]) * (double)bytes;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+tomos_status slab_read(Stages *s, const Turn *turn)
+{
+	FileRun *r = s->run;
+	int at = (int)(turn->read % 2);
+	RawRows needs = prepared_needs(r->prepared, turn->slab->row, turn->slab->rows);
+	if (r->resident && r->resident->prep)
+		TRY(resident_read(r->resident, r->prepared, &needs, at));
+	else
+		TRY(raw_read(&s->raw[at], r->prepared, &needs));
+	s->bytes[TOMOS_STAGE_READ] += (double)needs.rows * (double)raw_stored_bytes(r->prepared);
+	return TOMOS_OK;
+}
+
+/* ---- progress and counts ------------------------------------------------------------------- */
+
+/* Converts the progress of a slab to that of the run: slices times views, or slices times
+ * iterations. */
+typedef struct {
+	FileRun *run;
+	int64_t count;
+} SlabProgress;
+
+static int report_slab(void *user, const char *stage, int64_t done, int64_t total, double value)
+{
+	const SlabProgress *p = user;
+	const FileRun *r = p->run;
+	int64_t steps = r->iterates ? r->iterative.o.iterations : r->prepared->geometry->count;
+	int64_t slices = r->slab_count > 1 ? r->slices : 1,
+		before = r->slab_count > 1 ? r->done : 0;
+	bool computing = strcmp(stage, r->method) == 0;
+	int64_t count = r->slab_count > 1 ? p->count : 1;
+	int64_t part = computing && total > 0 ? count * steps * done / total : 0;
+	report_publish(r->job, r->report);
+	if (r->iterates && total == 0) /* a stage whose length is not known, like the norm's */
+		return r->progress->report(r->progress->user, stage, done, total, value);
+	return r->progress->report(
+		r->progress->user, r->stage, before * steps + part, slices * steps, value);
+}
+
+/* Names of the kernels, which --verbose prints. */
+static void note_kernels(FileRun *r)
+{
+	const tomos_backend *b = r->backend;
+	const char *forward = r->iterates ? b->kernel_of[FORWARD] : NULL;
+	const char *back = r->iterates ? b->kernel_of[ADJOINT] : tomos_backend_kernel(b);
+	snprintf(r->report->forward, sizeof r->report->forward, "%s", forward ? forward : "");
+	snprintf(r->report->back, sizeof r->report->back, "%s", back ? back : "");
+}
+
+static void count_done(FileRun *r, const Slab *slab)
+{
+	double voxels = (double)slab->count * (double)r->grid.n[0] * (double)r->grid.n[1];
+	double passes = 1;
+	if (r->iterates && !r->iterative.probing)
+		passes = 2 * (double)r->iterative.slabs[slab - r->slabs].iterations;
+	r->report->updates += passes * voxels * (double)r->prepared->geometry->count;
+	r->report->slices += slab->count;
+	r->report->slabs++;
+}
+
+/* Whether each slice of a slab has a row of its own among those of the slab. */
+static bool slabs_stack(const FileRun *r)
+{
+	return r->stacked && !r->rows_once;
+}
+
+/* Rows of a view in memory: of a stack, one for every slice computed. */
+static int64_t slab_padded(const FileRun *r, const Slab *slab)
+{
+	return slabs_stack(r) && !r->iterates ? slab->padded : slab->rows;
+}
+
+/* ---- preparation --------------------------------------------------------------------------- */
+
+/* Iterative methods would spread a value that is not finite over the whole volume. */
+static tomos_status check_rows(FileRun *r, const Slab *slab, float *rows)
+{
+	const tomos_geometry *g = r->prepared->geometry;
+	const tomos_array data = tomos_array_of(rows, g->count, slab->rows, g->columns);
+	char reason[512];
+	if (!r->iterates || tomos_array_check(&data, r->job->scan) == TOMOS_OK)
+		return TOMOS_OK;
+	snprintf(reason, sizeof reason, "%s", tomos_message());
+	return fail(TOMOS_BAD_FILE, "%s", reason);
+}
+
+/* The same for rows in device memory. */
+static tomos_status check_resident(FileRun *r, const Slab *slab)
+{
+	const tomos_geometry *g = r->prepared->geometry;
+	const tomos_backend *b = r->backend;
+	const Encoding floats = {.bytes = sizeof(float)};
+	int64_t values = g->count * slab->rows * g->columns, counts[2] = {0, 0};
+	float *host;
+	if (!r->iterates)
+		return TOMOS_OK;
+	TRY(b->type->vector->encode(
+		r->backend, values, r->resident->rows.data, &floats, NULL, counts));
+	if (counts[0] == 0)
+		return TOMOS_OK;
+	TRY(mem_alloc(&host, values, sizeof *host, "prepared rows"));
+	const tomos_array rows = tomos_array_of(host, g->count, slab->rows, g->columns);
+	tomos_status status = b->type->memory->download(r->backend, r->resident->rows.data, &rows);
+	if (status == TOMOS_OK)
+		status = check_rows(r, slab, host);
+	mem_free(host);
+	return status;
+}
+
+static tomos_status prepare_host(
+	Stages *s, const Turn *turn, RawSlab *raw, const tomos_progress *progress)
+{
+	FileRun *r = s->run;
+	const Slab *slab = turn->slab;
+	TRY(raw_prepare(raw, r->prepared, slab->rows, s->rows, &r->report->prep, progress));
+	TRY(check_rows(r, slab, s->rows));
+	if (r->slab_count == 1 && r->iterates)
+		raw_free(raw);
+	if (!r->resident)
+		return TOMOS_OK;
+	return resident_upload(r->resident, r->prepared, s->rows, slab->rows, slab_padded(r, slab));
+}
+
+/* The rows of a slab, unless they are those of the last one. What was read may be overwritten
+ * afterwards. */
+static tomos_status prepare_rows(Stages *s, const Turn *turn, const tomos_progress *progress)
+{
+	FileRun *r = s->run;
+	const Slab *slab = turn->slab;
+	int at = (int)(turn->read % 2);
+	double start = run_now();
+	if (!turn->fresh)
+		return TOMOS_OK;
+	RawRows needs = prepared_needs(r->prepared, slab->row, slab->rows);
+	if (r->resident && r->resident->prep) {
+		TRY(resident_prepare(r->resident, r->prepared, at, slab->rows, slab_padded(r, slab),
+			&r->report->prep));
+		TRY(check_resident(r, slab));
+	} else {
+		TRY(prepare_host(s, turn, &s->raw[at], progress));
+	}
+	s->values += r->prepared->info.views * needs.rows * r->prepared->columns;
+	r->report->read_bytes += (double)needs.rows * (double)raw_stored_bytes(r->prepared);
+	s->seconds[TOMOS_STAGE_PREPARE] += run_now() - start;
+	s->bytes[TOMOS_STAGE_PREPARE] += (double)needs.rows * (double)raw_stored_bytes(r->prepared);
+	return TOMOS_OK;
+}
+
+/* ---- reconstruction ------------------------------------------------------------------------ */
+
+/* Moves each view's detector to the rows of a slab. The slabs of a stack differ in their height
+ * only, and each is centred at z = 0. */
+static void slab_views(const FileRun *r, const Slab *slab, tomos_geometry *scan)
+{
+	double middle =
+		(double)slab->row + 0.5 * (double)(slab->rows - r->prepared->geometry->rows);
+	scan->rows = slab_padded(r, slab);
+	for (int64_t i = 0; i < scan->count; i++) {
+		tomos_view *view = &scan->views[i];
+		if (slabs_stack(r)) {
+			view->det[2] = view->src[2] = view->u[2] = 0;
+			memcpy(view->v, (double[]){0, 0, 1}, sizeof view->v);
+		} else {
+			view_slide(view, 0, middle);
+		}
+	}
+}
+
+/* The part of the scan that a slab is computed from, and the part of the grid. */
+static tomos_status slab_geometry(
+	const FileRun *r, const Slab *slab, tomos_geometry **scan, tomos_grid *grid)
+{
+	const tomos_geometry *g = r->prepared->geometry;
+	*grid = r->grid;
+	if (!r->rows_once) {
+		grid->n[2] = slab->padded;
+		grid->first[2] += (double)slab->first * grid->step[2];
+	}
+	if (slabs_stack(r)) {
+		grid->step[2] = 1;
+		grid->first[2] = -0.5 * (double)(slab->padded - 1);
+	}
+	TRY(tomos_geometry_views(scan, g->rows, g->columns, g->views, g->count));
+	slab_views(r, slab, *scan);
+	return TOMOS_OK;
+}
+
+/* The method for a slab: the last one, if that fits. */
+static tomos_status slab_analytic(FileRun *r, const Slab *slab)
+{
+	tomos_geometry *scan;
+	tomos_grid grid;
+	bool same = r->rows_once || (r->stacked && r->analytic_rows == slab->padded);
+	if (r->analytic && same)
+		return TOMOS_OK;
+	analytic_close(r->analytic);
+	r->analytic = NULL;
+	r->analytic_rows = slab->padded;
+	TRY(slab_geometry(r, slab, &scan, &grid));
+	tomos_status status =
+		analytic_open(&r->analytic, r->method, r->backend, &grid, scan, r->job->analytic);
+	tomos_geometry_free(scan);
+	return status;
+}
+
+/* An odd number of rows is followed by one of zeros in each view. */
+static void pad_rows(float *data, const tomos_geometry *scan, int64_t rows, int64_t padded)
+{
+	int64_t columns = scan->columns, size = padded * columns;
+	for (int64_t i = scan->count; i-- > 0;) {
+		memmove(data + i * size, data + i * rows * columns,
+			(size_t)(rows * columns) * sizeof *data);
+		memset(data + i * size + rows * columns, 0,
+			(size_t)(size - rows * columns) * sizeof *data);
+	}
+}
+
+static tomos_status analytic_slab(
+	FileRun *r, const Slab *slab, float *rows, float *volume, const tomos_progress *progress)
+{
+	const tomos_geometry *g = r->prepared->geometry;
+	int64_t count = slab_padded(r, slab);
+	TRY(slab_analytic(r, slab));
+	if (count > slab->rows)
+		pad_rows(rows, g, slab->rows, count);
+	tomos_array data = tomos_array_of(rows, g->count, count, g->columns);
+	tomos_array x = tomos_array_of(volume, slab->padded, r->grid.n[1], r->grid.n[0]);
+	return analytic_apply(r->analytic, &data, &x, progress);
+}
+
+/* The first value of the slab that is not finite, for the error message. */
+static tomos_status find_bad(FileRun *r, const Slab *slab, const float *volume)
+{
+	int64_t size = r->grid.n[1] * r->grid.n[0];
+	float *slice;
+	TRY(mem_alloc(&slice, size, sizeof *slice, "a slice"));
+	const tomos_array part = tomos_array_of(slice, 1, r->grid.n[1], r->grid.n[0]);
+	tomos_status status = TOMOS_OK;
+	for (int64_t i = 0; i < slab->count && status == TOMOS_OK; i++) {
+		status = r->backend->type->memory->download(r->backend, volume + i * size, &part);
+		if (status == TOMOS_OK)
+			status = tomos_result_check(
+				&part, slab->first - r->first_slice + i, "the volume");
+	}
+	r->useless = status == TOMOS_BAD_FILE;
+	mem_free(slice);
+	return status;
+}
+
+tomos_status slab_encode(Stages *s, const Turn *turn, int at)
+{
+	FileRun *r = s->run;
+	const Slab *slab = turn->slab;
+	int64_t size = r->grid.n[1] * r->grid.n[0], before = slab->before * size, counts[2];
+	TRY(resident_encode(r->resident, at, before, slab->count * size, counts));
+	s->cut += counts[1];
+	return counts[0] == 0 ? TOMOS_OK
+			      : find_bad(r, slab, r->resident->volumes[at].data + before);
+}
+
+/* Of a slab in a volume that is computed from the same rows, its box. */
+static tomos_status resident_analytic(
+	FileRun *r, const Turn *turn, float *volume, const tomos_progress *progress)
+{
+	Resident *d = r->resident;
+	const Slab *slab = turn->slab;
+	int64_t first = r->rows_once ? slab->first : 0;
+	const Box box = {{0, 0, first}, {r->grid.n[0], r->grid.n[1], first + slab->padded}};
+	TRY(slab_analytic(r, slab));
+	if (turn->fresh)
+		TRY(resident_filter(d, r->analytic));
+	d->row = slab->row;
+	d->row_count = slab->rows;
+	return analytic_back(r->analytic, d->filtered.data, &box, volume, progress);
+}
+
+/* In device memory. */
+static tomos_status resident_slab(
+	Stages *s, const Turn *turn, int at, const tomos_progress *progress)
+{
+	FileRun *r = s->run;
+	Resident *d = r->resident;
+	const Slab *slab = turn->slab;
+	float *volume = d->volumes[at].data;
+	TRY(r->iterates ? iterative_slab(r, slab, d->rows.data, volume, progress)
+			: resident_analytic(r, turn, volume, progress));
+	return slab_encode(s, turn, at);
+}
+
+tomos_status slab_compute(Stages *s, const Turn *turn, int at)
+{
+	FileRun *r = s->run;
+	const Slab *slab = turn->slab;
+	SlabProgress part = {r, slab_left(r, slab)};
+	const tomos_progress own = {report_slab, &part};
+	const tomos_progress *progress = r->progress && r->progress->report ? &own : NULL;
+	double start = run_now();
+	TRY(prepare_rows(s, turn, progress));
+	if (turn->fresh)
+		gate_move(&s->in, false);
+	double prepared = run_now();
+	if (r->resident)
+		TRY(resident_slab(s, turn, at, progress));
+	else
+		TRY((r->iterates ? iterative_slab : analytic_slab)(
+			r, slab, s->rows, s->volumes[at], progress));
+	count_done(r, slab);
+	note_kernels(r);
+	s->seconds[TOMOS_STAGE_RECONSTRUCT] += run_now() - prepared;
+	s->bytes[TOMOS_STAGE_RECONSTRUCT] += slab_bytes_of(r, slab, sizeof(float));
+	r->report->compute_seconds += run_now() - start;
+	r->done += part.count;
+	return TOMOS_OK;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+/* Number of values outside the window of the integer output. */
+static int64_t count_cut(const FileRun *r, const float *values, int64_t count)
+{
+	const double *window = r->file_options.window;
+	int64_t cut = 0;
+	for (int64_t i = 0; window && i < count; i++)
+		cut += (double)values[i] < window[0] || (double)values[i] > window[1];
+	return cut;
+}
+
+/* Records the residuals of a slab in the journal, for a run that resumes this one. */
+static tomos_status note_slab(FileRun *r, const Slab *slab)
+{
+	char *line;
+	if (!r->iterates)
+		return TOMOS_OK;
+	TRY(iterations_text(&line, &r->iterative.slabs[slab - r->slabs]));
+	tomos_status status = journal_note(&r->journal, line);
+	mem_free(line);
+	return status;
+}
+
+/* Slices in host memory: checked, written, and drawn. Several threads may do this for different
+ * slices. */
+static tomos_status write_floats(Stages *s, int64_t first, int64_t count, const float *slices)
+{
+	FileRun *r = s->run;
+	int64_t size = r->grid.n[1] * r->grid.n[0];
+	const tomos_array part =
+		tomos_array_of((float *)(uintptr_t)slices, count, r->grid.n[1], r->grid.n[0]);
+	if (!s->checked) {
+		tomos_status finite = tomos_result_check(&part, first, "the volume");
+		if (finite == TOMOS_BAD_FILE) /* not if it was cancelled */
+			r->useless = true;
+		TRY(finite);
+	}
+	TRY(tomos_file_write(r->file, first, count, slices));
+	preview_take(&r->preview, first, count, slices);
+	s->cut += count_cut(r, slices, count * size);
+	return TOMOS_OK;
+}
+
+typedef struct {
+	Stages *stages;
+	int64_t first; /* slice of the output */
+} Writing;
+
+static tomos_status write_piece(void *user, int64_t first, int64_t count, char *host)
+{
+	const Writing *w = user;
+	const FileRun *r = w->stages->run;
+	if (r->resident->encoding.bytes < 4)
+		return io_write_stored(r->file, w->first + first, count, 1, host);
+	return write_floats(w->stages, w->first + first, count, (const float *)(void *)host);
+}
+
+/* Slices of a few MiB at least are downloaded and written by one thread. */
+static tomos_status open_down(Resident *d, int64_t slice)
+{
+	enum { PIECE = 4 << 20 };
+	if (d->down.memory)
+		return TOMOS_OK;
+	int64_t piece = slice * max64(1, PIECE / slice);
+	return ring_open(&d->down, d->backend, COPY_DOWNLOAD, piece, 2 * d->workers);
+}
+
+static tomos_status write_resident(Stages *s, const Slab *slab, int at)
+{
+	const FileRun *r = s->run;
+	Resident *d = r->resident;
+	int64_t size = r->grid.n[1] * r->grid.n[0];
+	bool floats = d->encoding.bytes == 4;
+	Writing writing = {s, slab->first - r->first_slice};
+	const RingJob job = {.device = (char *)(floats ? d->volumes[at].data + slab->before * size
+						       : d->stored[at].data),
+		.count = slab->count,
+		.bytes = size * d->encoding.bytes,
+		.task = write_piece,
+		.user = &writing};
+	TRY(open_down(d, job.bytes));
+	return ring_download(&d->down, &job);
+}
+
+tomos_status slab_write(Stages *s, const Turn *turn, int at)
+{
+	FileRun *r = s->run;
+	const Slab *slab = turn->slab;
+	int64_t first = slab->first - r->first_slice, size = r->grid.n[1] * r->grid.n[0];
+	if (r->resident)
+		TRY(write_resident(s, slab, at));
+	else
+		TRY(write_floats(s, first, slab->count, s->volumes[at] + slab->before * size));
+	s->bytes[TOMOS_STAGE_WRITE] += slab_bytes_of(r, slab, (size_t)r->file->element.bytes);
+	if (!r->lasting)
+		return TOMOS_OK;
+	TRY(io_sync(r->file));
+	TRY(journal_add(&r->journal, first, slab->count, r->file->checksums + first));
+	return note_slab(r, slab);
+}
+
+/* A slab of floats to host memory. */
+tomos_status slab_floats(Stages *s, const Turn *turn, int at, float **volume)
+{
+	const FileRun *r = s->run;
+	const Slab *slab = turn->slab;
+	int64_t before = slab->before * r->grid.n[1] * r->grid.n[0];
+	*volume = s->volumes[at] + (r->resident ? 0 : before);
+	if (!r->resident)
+		return TOMOS_OK;
+	const tomos_array to = tomos_array_of(*volume, slab->count, r->grid.n[1], r->grid.n[0]);
+	return r->backend->type->memory->download(
+		r->backend, r->resident->volumes[at].data + before, &to);
+}
