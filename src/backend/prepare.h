@@ -67,7 +67,7 @@ typedef struct {
 	PrepRings rings;
 	int64_t ring_large, ring_small; /* vo: windows in columns */
 	double ring_snr;
-	double ring_low[PREP_TAPS]; /* wavelet: low-pass filter */
+	double ring_low[PREP_TAPS], ring_high[PREP_TAPS]; /* wavelet: filters */
 	int ring_taps, ring_levels;
 	double ring_sigma;
 	double ring_alpha; /* titarenko */

@@ -117,7 +117,7 @@ static tomos_status set_rings(
 	s->ring_sigma = o->ring_sigma;
 	s->ring_alpha = o->ring_alpha;
 	if (s->rings == RINGS_WAVELET)
-		wavelet_make(moments + 1, s->ring_low);
+		wavelet_make(moments + 1, s->ring_low, s->ring_high);
 	return TOMOS_OK;
 }
 

@@ -117,11 +117,18 @@ int64_t ring_wavelet(const RingJob *job, float *sinogram, float *scratch);
 /* ---- Daubechies' wavelets -------------------------------------------------------------------- */
 
 enum { WAVELET_TAPS = 20 };
-/* The 2 `moments` coefficients of the low-pass filter, 1 <= moments <= 10; their sum is sqrt 2. */
-void wavelet_make(int moments, double low[WAVELET_TAPS]);
+/* The 2 `moments` coefficients of the low-pass and high-pass filters, 1 <= moments <= 10; the sum
+ * of the low-pass filter is sqrt 2. */
+void wavelet_make(int moments, double low[WAVELET_TAPS], double high[WAVELET_TAPS]);
 /* One level of the periodic transform of an even number of values, and its inverse: averages first,
- * then details. */
-void wavelet_forth(const double *low, int taps, const float *in, int64_t count, float *out);
-void wavelet_back(const double *low, int taps, const float *in, int64_t count, float *out);
+ * then details. scratch: wavelet_floats of that number, aligned for doubles. */
+void wavelet_forth(const double *low, const double *high, int taps, const float *in, int64_t count,
+	float *out, float *scratch);
+void wavelet_back(const double *low, const double *high, int taps, const float *in, int64_t count,
+	float *out, float *scratch);
+int64_t wavelet_floats(int64_t count);
+/* sums[c] = the sum over i of weights[i] lines[i][c]. */
+void lines_sum(const double *weights, const float *const *lines, int64_t count, int64_t columns,
+	double *sums);
 
 #endif

@@ -43,9 +43,7 @@ tomos_status ring_wavelet_open(RingJob *job)
 	w->margin = min64(job->columns, (int64_t)(w->taps - 1) << w->levels);
 	w->views = round_up(job->views, w->levels);
 	w->columns = round_up(job->columns + 2 * w->margin, w->levels);
-	wavelet_make(moments + 1, w->low);
-	for (int k = 0; k < w->taps; k++)
-		w->high[k] = (k % 2 ? -1 : 1) * w->low[w->taps - 1 - k];
+	wavelet_make(moments + 1, w->low, w->high);
 	job->own = w;
 	return TOMOS_OK;
 }
@@ -59,46 +57,37 @@ void ring_wavelet_close(RingJob *job)
 int64_t ring_wavelet_floats(const RingJob *job)
 {
 	const Wavelet *w = job->own;
-	return 2 * w->views * w->columns + 4 * w->columns; /* image and copy; sums in doubles */
+	return 2 * w->views * w->columns + 6 * w->views + 4 * w->columns + WAVELET_TAPS;
 }
 
-typedef void (*Level)(const double *low, int taps, const float *in, int64_t count, float *out);
+typedef void (*Level)(const double *low, const double *high, int taps, const float *in,
+	int64_t count, float *out, float *scratch);
 
 /* From the image to a copy of it (forth) or from the copy to the image (back). */
-static void along_columns(
-	const Wavelet *w, Level level, const float *in, int64_t views, int64_t columns, float *out)
+static void along_columns(const Wavelet *w, Level level, const float *in, int64_t views,
+	int64_t columns, float *out, double *scratch)
 {
 	for (int64_t v = 0; v < views; v++)
-		level(w->low, w->taps, in + v * w->columns, columns, out + v * w->columns);
+		level(w->low, w->high, w->taps, in + v * w->columns, columns, out + v * w->columns,
+			(float *)(void *)scratch);
 }
 
-/* Adds weight times a line of `in` to the sums. */
-static void add_line(double weight, const float *in, int64_t columns, double *sums)
+static void put_line(const double *sums, int64_t columns, float *out)
 {
 	for (int64_t c = 0; c < columns; c++)
-		sums[c] += weight * (double)in[c];
-}
-
-static void put_line(double *sums, int64_t columns, float *out)
-{
-	for (int64_t c = 0; c < columns; c++) {
 		out[c] = (float)sums[c];
-		sums[c] = 0;
-	}
 }
 
-/* wavelet_forth and wavelet_back along the views, for all columns at once. sums: zeros, and again
- * afterwards. */
+/* wavelet_forth and wavelet_back along the views, for all columns at once. */
 static void views_forth(
 	const Wavelet *w, const float *in, int64_t views, int64_t columns, float *out, double *sums)
 {
+	const float *lines[WAVELET_TAPS];
 	for (int64_t i = 0; i < views; i++) {
-		bool high = i >= views / 2;
-		for (int k = 0; k < w->taps; k++) {
-			int64_t at = (2 * (high ? i - views / 2 : i) + k) % views;
-			add_line(
-				high ? w->high[k] : w->low[k], in + at * w->columns, columns, sums);
-		}
+		int64_t first = 2 * (i % (views / 2));
+		for (int k = 0; k < w->taps; k++)
+			lines[k] = in + (first + k) % views * w->columns;
+		lines_sum(i < views / 2 ? w->low : w->high, lines, w->taps, columns, sums);
 		put_line(sums, columns, out + i * w->columns);
 	}
 }
@@ -106,45 +95,57 @@ static void views_forth(
 static void views_back(
 	const Wavelet *w, const float *in, int64_t views, int64_t columns, float *out, double *sums)
 {
+	const float *lines[WAVELET_TAPS];
+	double weights[WAVELET_TAPS];
 	int64_t half = views / 2;
 	for (int64_t n = 0; n < views; n++) {
-		for (int k = (int)(n % 2); k < w->taps; k += 2) {
-			int64_t i = (n - k) / 2 % half;
-			i += i < 0 ? half : 0;
-			add_line(w->low[k], in + i * w->columns, columns, sums);
-			add_line(w->high[k], in + (half + i) * w->columns, columns, sums);
+		for (int k = 0; k < w->taps; k += 2) {
+			int tap = k + (int)(n % 2);
+			int64_t i = ((n - tap) / 2 % half + half) % half;
+			lines[k] = in + i * w->columns;
+			lines[k + 1] = in + (half + i) * w->columns;
+			weights[k] = w->low[tap];
+			weights[k + 1] = w->high[tap];
 		}
+		lines_sum(weights, lines, w->taps, columns, sums);
 		put_line(sums, columns, out + n * w->columns);
 	}
 }
 
+/* Scratch of the damping: cosines, sines and lines of the views, sums of the columns. */
+typedef struct {
+	double *cosine, *sine, *re, *im;
+	const float **lines;
+} Waves;
+
 /* Reduces one frequency of all columns by the factor `share`. */
 static void damp_wave(const Wavelet *w, float *band, int64_t views, int64_t columns, int64_t f,
-	double share, double *re)
+	double share, const Waves *s)
 {
-	double *im = re + columns, factor = share * (f == 0 || 2 * f == views ? 1 : 2);
+	double factor = share * (f == 0 || 2 * f == views ? 1 : 2) / (double)views;
 	for (int64_t v = 0; v < views; v++) {
-		double turn = 2 * M_PI * (double)(f * v % views) / (double)views;
-		add_line(cos(turn), band + v * w->columns, columns, re);
-		add_line(sin(turn), band + v * w->columns, columns, im);
+		double angle = 2 * M_PI * (double)(f * v % views) / (double)views;
+		s->cosine[v] = cos(angle);
+		s->sine[v] = sin(angle);
+		s->lines[v] = band + v * w->columns;
 	}
+	lines_sum(s->cosine, s->lines, views, columns, s->re);
+	lines_sum(s->sine, s->lines, views, columns, s->im);
 	for (int64_t v = 0; v < views; v++) {
-		double turn = 2 * M_PI * (double)(f * v % views) / (double)views;
-		double x = factor * cos(turn) / (double)views,
-		       y = factor * sin(turn) / (double)views;
+		double x = factor * s->cosine[v], y = factor * s->sine[v];
 		for (int64_t c = 0; c < columns; c++)
-			band[v * w->columns + c] -= (float)(x * re[c] + y * im[c]);
+			band[v * w->columns + c] -= (float)(x * s->re[c] + y * s->im[c]);
 	}
-	memset(re, 0, 2 * (size_t)columns * sizeof *re);
 }
 
-static void damp(const RingJob *job, float *band, int64_t views, int64_t columns, double *sums)
+static void damp(
+	const RingJob *job, float *band, int64_t views, int64_t columns, const Waves *waves)
 {
 	double sigma = job->options->ring_sigma;
 	int64_t most = min64(views / 2, (int64_t)fmin(REACH * sigma, (double)views));
 	for (int64_t f = 0; f <= most; f++)
 		damp_wave(job->own, band, views, columns, f,
-			exp(-0.5 * (double)(f * f) / (sigma * sigma)), sums);
+			exp(-0.5 * (double)(f * f) / (sigma * sigma)), waves);
 }
 
 static void pad(const RingJob *job, const float *sinogram, float *image)
@@ -160,21 +161,24 @@ static void pad(const RingJob *job, const float *sinogram, float *image)
 int64_t ring_wavelet(const RingJob *job, float *sinogram, float *scratch)
 {
 	const Wavelet *w = job->own;
-	int64_t size = w->views * w->columns;
-	double *sums = (double *)(void *)scratch; /* first, for its alignment */
-	float *image = scratch + 4 * w->columns, *copy = image + size;
-	memset(sums, 0, 2 * (size_t)w->columns * sizeof *sums);
+	double *sums = (double *)(void *)scratch; /* doubles first, for their alignment */
+	Waves waves = {.re = sums, .im = sums + w->columns};
+	waves.cosine = sums + 2 * w->columns + WAVELET_TAPS / 2; /* wavelet_floats are fewer */
+	waves.sine = waves.cosine + w->views;
+	waves.lines = (const float **)(void *)(waves.sine + w->views);
+	float *image = (float *)(void *)(waves.lines + w->views);
+	float *copy = image + w->views * w->columns;
 	pad(job, sinogram, image);
 	for (int k = 0; k < w->levels; k++) {
 		int64_t views = w->views >> k, columns = w->columns >> k;
-		along_columns(w, wavelet_forth, image, views, columns, copy);
+		along_columns(w, wavelet_forth, image, views, columns, copy, sums);
 		views_forth(w, copy, views, columns, image, sums);
-		damp(job, image + columns / 2, views / 2, columns / 2, sums);
+		damp(job, image + columns / 2, views / 2, columns / 2, &waves);
 	}
 	for (int k = w->levels; k > 0; k--) {
 		int64_t views = w->views >> (k - 1), columns = w->columns >> (k - 1);
 		views_back(w, image, views, columns, copy, sums);
-		along_columns(w, wavelet_back, copy, views, columns, image);
+		along_columns(w, wavelet_back, copy, views, columns, image, sums);
 	}
 	for (int64_t v = 0; v < job->views; v++)
 		memcpy(sinogram + v * job->columns, image + v * w->columns + w->margin,

@@ -35,7 +35,7 @@ static void times_root(double complex *p, int degree, double complex root)
 	p[0] *= -root;
 }
 
-void wavelet_make(int moments, double low[WAVELET_TAPS])
+void wavelet_make(int moments, double low[WAVELET_TAPS], double high[WAVELET_TAPS])
 {
 	double c[MOST] = {1}, sum = 0;
 	double complex roots[MOST], p[WAVELET_TAPS + 1] = {1};
@@ -55,36 +55,82 @@ void wavelet_make(int moments, double low[WAVELET_TAPS])
 		sum += creal(p[k]);
 	for (int k = 0; k < 2 * moments; k++) /* the largest coefficients first */
 		low[k] = creal(p[2 * moments - 1 - k]) * sqrt(2) / sum;
+	for (int k = 0; k < 2 * moments; k++)
+		high[k] = (k % 2 ? -1 : 1) * low[2 * moments - 1 - k];
 }
 
-void wavelet_forth(const double *low, int taps, const float *in, int64_t count, float *out)
+void lines_sum(const double *weights, const float *const *lines, int64_t count, int64_t columns,
+	double *sums)
 {
-	int64_t half = count / 2;
-	for (int64_t i = 0; i < half; i++) {
-		double average = 0, detail = 0;
-		for (int k = 0; k < taps; k++) {
-			int64_t at = 2 * i + k;
-			double value = (double)in[at < count ? at : at % count];
-			average += low[k] * value;
-			detail += (k % 2 ? -1 : 1) * low[taps - 1 - k] * value;
-		}
-		out[i] = (float)average;
-		out[half + i] = (float)detail;
+	enum { PART = 16 }; /* sums of a part stay in registers */
+	for (int64_t c = 0; c < columns; c += PART) {
+		double part[PART] = {0};
+		int64_t width = min64(PART, columns - c);
+		if (width == PART)
+			for (int64_t i = 0; i < count; i++)
+				for (int k = 0; k < PART; k++)
+					part[k] += weights[i] * (double)lines[i][c + k];
+		else
+			for (int64_t i = 0; i < count; i++)
+				for (int64_t k = 0; k < width; k++)
+					part[k] += weights[i] * (double)lines[i][c + k];
+		memcpy(sums + c, part, (size_t)width * sizeof *sums);
 	}
 }
 
-void wavelet_back(const double *low, int taps, const float *in, int64_t count, float *out)
+int64_t wavelet_floats(int64_t count)
 {
-	int64_t half = count / 2;
-	for (int64_t n = 0; n < count; n++) {
-		double sum = 0;
-		for (int k = (int)(n % 2); k < taps; k += 2) {
-			int64_t i = (n - k) / 2;
-			while (i < 0)
-				i += half;
-			double high = (k % 2 ? -1 : 1) * low[taps - 1 - k];
-			sum += low[k] * (double)in[i] + high * (double)in[half + i];
+	return 2 * count + WAVELET_TAPS; /* sums in doubles; two halves, extended */
+}
+
+/* Even and odd values as lines of their own, extended periodically, so that each tap is a shifted
+ * line. */
+void wavelet_forth(const double *low, const double *high, int taps, const float *in, int64_t count,
+	float *out, float *scratch)
+{
+	int64_t half = count / 2, length = half + WAVELET_TAPS / 2;
+	double *sums = (double *)(void *)scratch;
+	float *even = scratch + 2 * half, *odd = even + length;
+	const float *lines[WAVELET_TAPS];
+	for (int64_t i = 0; i < length; i++) {
+		int64_t at = i < half ? i : i % half;
+		even[i] = in[2 * at];
+		odd[i] = in[2 * at + 1];
+	}
+	for (int k = 0; k < taps; k++)
+		lines[k] = (k % 2 ? odd : even) + k / 2;
+	lines_sum(low, lines, taps, half, sums);
+	for (int64_t i = 0; i < half; i++)
+		out[i] = (float)sums[i];
+	lines_sum(high, lines, taps, half, sums);
+	for (int64_t i = 0; i < half; i++)
+		out[half + i] = (float)sums[i];
+}
+
+/* Averages and details are extended before the first; even and odd values are sums of shifted
+ * lines. */
+void wavelet_back(const double *low, const double *high, int taps, const float *in, int64_t count,
+	float *out, float *scratch)
+{
+	enum { BEFORE = WAVELET_TAPS / 2 };
+	int64_t half = count / 2, length = half + BEFORE;
+	double *sums = (double *)(void *)scratch, weights[WAVELET_TAPS];
+	float *average = scratch + 2 * half, *detail = average + length;
+	const float *lines[WAVELET_TAPS];
+	for (int64_t i = 0; i < length; i++) {
+		int64_t at = i >= BEFORE ? i - BEFORE : half - 1 - (BEFORE - 1 - i) % half;
+		average[i] = in[at];
+		detail[i] = in[half + at];
+	}
+	for (int side = 0; side < 2; side++) {
+		for (int k = 0; k < taps; k += 2) {
+			lines[k] = average + BEFORE - k / 2;
+			lines[k + 1] = detail + BEFORE - k / 2;
+			weights[k] = low[k + side];
+			weights[k + 1] = high[k + side];
 		}
-		out[n] = (float)sum;
+		lines_sum(weights, lines, taps, half, sums);
+		for (int64_t i = 0; i < half; i++)
+			out[2 * i + side] = (float)sums[i];
 	}
 }

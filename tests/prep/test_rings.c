@@ -174,12 +174,12 @@ static void test_wavelets(void **state)
 	(void)state;
 	static const double db2[4] = {
 		0.4829629131445341, 0.8365163037378079, 0.2241438680420134, -0.1294095225512604};
-	double low[WAVELET_TAPS];
-	wavelet_make(2, low);
+	double low[WAVELET_TAPS], high[WAVELET_TAPS];
+	wavelet_make(2, low, high);
 	for (int k = 0; k < 4; k++)
 		assert_true(fabs(low[k] - db2[k]) < 1e-12);
 	for (int n = 1; n <= 10; n++) {
-		wavelet_make(n, low);
+		wavelet_make(n, low, high);
 		for (int shift = 0; shift < n; shift++) {
 			double dot = 0;
 			for (int k = 0; k + 2 * shift < 2 * n; k++)
@@ -203,17 +203,19 @@ static void test_transform(void **state)
 	(void)state;
 	static const int64_t sizes[] = {2, 8, 30, 64};
 	uint64_t random = 3;
-	float in[64], out[64], again[64];
-	double low[WAVELET_TAPS];
+	float in[64], out[64], again[64], *scratch = malloc(1024 * sizeof *scratch);
+	assert_true(wavelet_floats(64) <= 1024);
+	double low[WAVELET_TAPS], high[WAVELET_TAPS];
 	for (int n = 1; n <= 10; n++)
 		for (int k = 0; k < 4; k++) {
 			for (int64_t i = 0; i < sizes[k]; i++)
 				in[i] = (float)noise_of(&random);
-			wavelet_make(n, low);
-			wavelet_forth(low, 2 * n, in, sizes[k], out);
-			wavelet_back(low, 2 * n, out, sizes[k], again);
+			wavelet_make(n, low, high);
+			wavelet_forth(low, high, 2 * n, in, sizes[k], out, scratch);
+			wavelet_back(low, high, 2 * n, out, sizes[k], again, scratch);
 			assert_true(rms(in, again, sizes[k]) < 1e-6);
 		}
+	free(scratch);
 }
 
 #define TESTS(T) \
