@@ -165,14 +165,15 @@ void progress_end(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* "12.3/s", or the rates of a run. */
+/* "12.3/s", or the slices of a run. */
 static void rate_text(char *text, size_t size, double elapsed)
 {
-	if (rates)
-		snprintf(text, size, "%.3g MB/s  %.3g GU/s", rates->read_bytes * 1e-6 / elapsed,
-			rates->updates * 1e-9 / elapsed);
+	double done = (double)state.done;
+	if (rates && state.total > 0)
+		snprintf(text, size, "%.3g slices/s",
+			(double)rates->shape[0] * done / (double)state.total / elapsed);
 	else
-		snprintf(text, size, "%.3g/s", (double)state.done / elapsed);
+		snprintf(text, size, "%.3g/s", done / elapsed);
 }
 
 static void draw_bar(double elapsed)
@@ -203,8 +204,11 @@ static void log_line(double elapsed)
 	if (tenth <= state.tenth)
 		return;
 	state.tenth = tenth;
+	char rate[48];
+	rate_text(rate, sizeof rate, elapsed);
 	if (state.total > 0)
-		fprintf(stderr, "%s: %d %% after %.1f s", state.stage, (int)tenth * 10, elapsed);
+		fprintf(stderr, "%s: %d %% after %.1f s%s%s", state.stage, (int)tenth * 10, elapsed,
+			rates && tenth > 0 ? ", " : "", rates && tenth > 0 ? rate : "");
 	else
 		fprintf(stderr, "%s: at work for %.1f s", state.stage, elapsed);
 	if (state.value > 0)

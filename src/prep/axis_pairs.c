@@ -13,6 +13,8 @@
 #include "prep/axis.h"
 
 enum { MOST_LINES = 1024, MOST_PAIRS = 256, LEAST_OVERLAP = 12 };
+enum { COARSE = 128 };    /* columns at least, where some are averaged */
+enum { EDGE = 4 };        /* columns on either side that a derivative uses */
 enum { PARTS = 8 };       /* of the lines, each with a result of its own */
 enum { MANY_PAIRS = 16 }; /* enough for a mean over them that shows rings */
 #define LEAST_SHARE \
@@ -31,6 +33,7 @@ typedef struct {
 
 typedef struct {
 	int64_t lines, columns, length; /* length: of a transform */
+	int64_t bin;                    /* columns of the data that are averaged */
 	int64_t first, count;           /* sums of columns tried */
 	float *here, *opposite;         /* derivatives [line][column] */
 	double *energy;                 /* cumulative, [part][here, opposite][column + 1] */
@@ -86,19 +89,40 @@ static int64_t find_pairs(const AxisView *views, int64_t count, double step, Pai
 	return kept;
 }
 
+static void bin_row(float *row, int64_t columns, int64_t bin)
+{
+	for (int64_t c = 0; c < columns && bin > 1; c++) {
+		float sum = 0;
+		for (int64_t i = 0; i < bin; i++)
+			sum += row[c * bin + i];
+		row[c] = sum;
+	}
+}
+
+/* Derivatives of a row, without those at the ends, which lack columns beyond them. */
+static void inner_slopes(const float *row, int64_t n, float *out)
+{
+	axis_slopes(row, n, out);
+	memset(out, 0, EDGE * sizeof *out);
+	memset(out + n - EDGE, 0, EDGE * sizeof *out);
+}
+
+/* `scratch`: two rows of the data. */
 static void fill_line(
 	const AxisProblem *p, const Pair *pair, int64_t row, Correlation *k, float *scratch)
 {
-	int64_t n = k->columns, at = k->lines++ * n;
-	float *other = scratch + n;
+	int64_t n = k->columns, all = p->data->shape[2], at = k->lines++ * n;
+	float *other = scratch + all;
 	row_get(p->data, pair->view, row, scratch);
-	axis_slopes(scratch, n, k->here + at);
+	bin_row(scratch, n, k->bin);
+	inner_slopes(scratch, n, k->here + at);
 	row_get(p->data, pair->other[0], row, scratch);
 	row_get(p->data, pair->other[1], row, other);
-	for (int64_t c = 0; c < n; c++)
+	for (int64_t c = 0; c < all; c++)
 		scratch[c] = (float)(pair->share[0] * (double)scratch[c] +
 				     pair->share[1] * (double)other[c]);
-	axis_slopes(scratch, n, other);
+	bin_row(scratch, n, k->bin);
+	inner_slopes(scratch, n, other);
 	for (int64_t c = 0; c < n; c++) /* mirrored: the derivative changes sign */
 		k->opposite[at + n - 1 - c] = -other[c];
 }
@@ -158,7 +182,8 @@ static void take_overlaps(const Correlation *k, int64_t part, const float *produ
 	Overlap *out = k->overlaps + part * k->count;
 	for (int64_t i = 0; i < k->count; i++) {
 		int64_t sum = k->first + i, shift = n - 1 - sum;
-		int64_t from = max64(0, -shift), to = min64(n, n - shift);
+		int64_t from = max64(0, -shift) + EDGE;
+		int64_t to = max64(min64(n, n - shift) - EDGE, from);
 		out[i] = (Overlap){
 			(double)products[(shift + k->length) % k->length] / (double)k->length,
 			here[to] - here[from], opposite[to + shift] - opposite[from + shift]};
@@ -239,10 +264,11 @@ static double error_of(const Correlation *k, double *score)
 	return axis_error(columns, parts);
 }
 
-static void take_best(const AxisProblem *p, const Correlation *k, AxisAnswer *answer)
+static void take_best(const Correlation *k, AxisAnswer *answer)
 {
 	int64_t best = 0, count = k->count;
-	answer->error = error_of(k, k->score);
+	double bin = (double)k->bin;
+	answer->error = bin * error_of(k, k->score);
 	for (int64_t i = 0; i < count; i++) {
 		k->likeness[i] = likeness_of(k, i, 0, PARTS);
 		k->score[i] = worth(k, i) * k->likeness[i];
@@ -252,10 +278,9 @@ static void take_best(const AxisProblem *p, const Correlation *k, AxisAnswer *an
 	double top = answer->at_edge ? 0
 				     : axis_top(k->likeness[best - 1], k->likeness[best],
 					       k->likeness[best + 1]);
-	answer->column = 0.5 * ((double)(k->first + best) + top);
-	answer->confidence = fmax(k->likeness[best], 0) * axis_confidence(k->score, count, best,
-								  max64(p->data->shape[2] / 50, 8));
-	axis_settle(p, answer);
+	answer->column = 0.5 * ((double)(k->first + best) + top) * bin + 0.5 * (bin - 1);
+	answer->confidence = fmax(k->likeness[best], 0) *
+			     axis_confidence(k->score, count, best, max64(k->columns / 50, 8));
 }
 
 static tomos_status make_plans(Correlation *k)
@@ -300,34 +325,55 @@ static tomos_status correlation_alloc(Correlation *k, int64_t lines)
 	return make_plans(k);
 }
 
-tomos_status axis_pairs(const AxisProblem *p, AxisAnswer *answer)
+/* The best axis, with `bin` columns averaged. */
+static tomos_status search(
+	const AxisProblem *p, const Pair *pairs, int64_t found, int64_t bin, AxisAnswer *answer)
 {
-	Pair pairs[MOST_PAIRS];
-	AxisView *views;
-	double step;
+	int64_t n = p->data->shape[2] / bin, rows = p->data->shape[1];
+	int64_t taken = min64(rows, max64(MOST_LINES / found, 1));
+	double shift = 0.5 * (double)(bin - 1);
+	int64_t low = (int64_t)floor(2 * (p->low - shift) / (double)bin);
+	int64_t high = (int64_t)ceil(2 * (p->high - shift) / (double)bin);
+	Correlation k = {.columns = n, .bin = bin, .length = fft_length(2 * n)};
 	float *scratch = NULL;
 	tomos_status status;
-	TRY(axis_sort(p, &views, &step));
-	int64_t found = find_pairs(views, p->data->shape[0], step, pairs);
-	mem_free(views);
-	if (found == 0)
-		return fail(TOMOS_BAD_VALUE, "no two of the %lld views are 180 degrees apart",
-			(long long)p->data->shape[0]);
-	int64_t n = p->data->shape[2], rows = p->data->shape[1];
-	int64_t taken = min64(rows, max64(MOST_LINES / found, 1));
-	int64_t low = (int64_t)floor(2 * p->low), count = (int64_t)ceil(2 * p->high) - low + 1;
-	Correlation k = {.columns = n, .length = fft_length(2 * n), .first = low, .count = count};
+	k.first = max64(low, 0);
+	k.count = min64(high, 2 * n - 2) - k.first + 1;
 	TRY_OR_DONE(correlation_alloc(&k, found * taken));
-	TRY_OR_DONE(mem_alloc(&scratch, 2 * n, sizeof(float), "two rows"));
+	TRY_OR_DONE(mem_alloc(&scratch, 2 * p->data->shape[2], sizeof(float), "two rows"));
 	for (int64_t i = 0; i < found; i++)
 		for (int64_t r = 0; r < taken; r++)
 			fill_line(p, &pairs[i], (2 * r + 1) * rows / (2 * taken), &k, scratch);
 	for (int i = 0; i < 2 && found >= MANY_PAIRS; i++)
 		remove_rings(&k, i ? k.opposite : k.here, taken, scratch);
 	TRY_OR_DONE(pieces_each(PARTS, 3 * floats_of(&k), correlate, &k));
-	take_best(p, &k, answer);
+	take_best(&k, answer);
 done:
 	correlation_free(&k);
 	mem_free(scratch);
 	return status;
+}
+
+/* Noise decides how many columns are best averaged: the number with the smallest error. */
+tomos_status axis_pairs(const AxisProblem *p, AxisAnswer *answer)
+{
+	Pair pairs[MOST_PAIRS];
+	AxisView *views;
+	AxisAnswer coarse;
+	double step;
+	TRY(axis_sort(p, &views, &step));
+	int64_t found = find_pairs(views, p->data->shape[0], step, pairs), n = p->data->shape[2];
+	mem_free(views);
+	if (found == 0)
+		return fail(TOMOS_BAD_VALUE, "no two of the %lld views are 180 degrees apart",
+			(long long)p->data->shape[0]);
+	TRY(search(p, pairs, found, 1, answer));
+	for (int64_t bin = 2; n / bin >= COARSE; bin *= 2) {
+		TRY(search(p, pairs, found, bin, &coarse));
+		if (isnan(answer->error) ? coarse.confidence > 2 * answer->confidence
+					 : coarse.error < answer->error)
+			*answer = coarse;
+	}
+	axis_settle(p, answer);
+	return TOMOS_OK;
 }

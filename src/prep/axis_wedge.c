@@ -16,7 +16,7 @@
 #include "base/fft.h"
 #include "prep/axis.h"
 
-enum { MOST_COLUMNS = 1024, MOST_ROWS = 4, NEAR = 6, NEWTON = 4 };
+enum { COARSE = 320, FINE = 1024, MOST_ROWS = 4, NEAR = 6, NEWTON = 4 };
 #define CUTOFF 0.05      /* waves per column: weight exp(-(k / CUTOFF)^2), against noise */
 #define HIGHEST 0.12     /* waves per column that are used */
 #define TAPER 0.1        /* of the width of the window, on either side */
@@ -233,7 +233,6 @@ static tomos_status wedge_make(Wedge *w)
 {
 	const int64_t *n = w->problem->data->shape;
 	w->rows = min64(n[1], MOST_ROWS);
-	w->bin = (n[2] + MOST_COLUMNS - 1) / MOST_COLUMNS;
 	w->columns = n[2] / w->bin;
 	w->length = fft_length(2 * w->columns);
 	w->waves = (int64_t)(HIGHEST * (double)w->length) + 1;
@@ -266,15 +265,39 @@ static int64_t half_turn(const AxisView *views, int64_t count, double step, int6
 	return used;
 }
 
-static tomos_status search(Wedge *w, AxisAnswer *answer)
+/* Searches the whole range, or (`near`) around answer->column, with `bin` columns averaged. */
+static tomos_status search(const Wedge *views, int64_t bin, bool near, AxisAnswer *answer)
 {
-	double bin = (double)w->bin;
-	TRY(search_range(w, answer));
+	Wedge w = *views;
+	double shift = 0.5 * (double)(bin - 1);
+	tomos_status status;
+	w.bin = bin;
+	TRY_OR_DONE(wedge_make(&w));
+	if (near)
+		answer->column = 2 * (answer->column - shift) / (double)bin;
+	else
+		TRY_OR_DONE(search_range(&w, answer));
 	answer->error = NAN;
 	if (!answer->at_edge)
-		TRY(search_near(w, answer));
-	answer->column = 0.5 * answer->column * bin + 0.5 * (bin - 1);
-	axis_settle(w->problem, answer);
+		TRY_OR_DONE(search_near(&w, answer));
+	answer->column = 0.5 * answer->column * (double)bin + shift;
+done:
+	wedge_free(&w);
+	return status;
+}
+
+/* From coarse to fine; noise may be such that the coarse result is the better one. */
+static tomos_status search_twice(const Wedge *views, AxisAnswer *answer)
+{
+	int64_t n = views->problem->data->shape[2];
+	int64_t coarse = (n + COARSE - 1) / COARSE, bin = (n + FINE - 1) / FINE;
+	TRY(search(views, coarse, false, answer));
+	AxisAnswer fine = *answer;
+	if (bin < coarse && !answer->at_edge)
+		TRY(search(views, bin, true, &fine));
+	if (fabs(fine.column - answer->column) <= (double)coarse && !(fine.error > answer->error))
+		*answer = fine;
+	axis_settle(views->problem, answer);
 	return TOMOS_OK;
 }
 
@@ -290,10 +313,7 @@ tomos_status axis_wedge(const AxisProblem *p, AxisAnswer *answer)
 		status = fail(TOMOS_BAD_VALUE, "the views cover %.4g of 180 degrees in %lld steps",
 			(double)w.views * step * 180 / M_PI, (long long)w.views);
 	else
-		status = wedge_make(&w);
-	if (status == TOMOS_OK)
-		status = search(&w, answer);
-	wedge_free(&w);
+		status = search_twice(&w, answer);
 	mem_free(views);
 	return status;
 }

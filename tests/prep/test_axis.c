@@ -152,6 +152,28 @@ static void test_noisy(void **state)
 	}
 }
 
+/* The more columns, the less of the object is in the differences between neighbours, and the more
+ * noise. */
+static void test_large(void **state)
+{
+	(void)state;
+	static const double axes[] = {620.3, 400.6, 150.2}, arcs[] = {180, 180, 360};
+	for (int i = CASE_SLOW ? 2 : 0; i < 3; i++) {
+		Scene s = scene_make(CASE_SLOW ? 60 : 300, CASE_SLOW ? 1 : 4, 1200, axes[i],
+			arcs[i], i == 2 ? 1000 : 380);
+		uint64_t random = 5;
+		float most = 0;
+		for (int64_t j = 0; j < s.count; j++)
+			most = fmaxf(most, s.data[j]);
+		for (int64_t j = 0; j < s.count; j++)
+			s.data[j] += (float)(0.05 * (double)most * noise_of(&random));
+		tomos_axis axis = find(&s, "auto");
+		assert_true(fabs(axis.column - s.axis) < fmax(0.3, 4 * axis.error));
+		assert_true(axis.error < 0.5 && axis.confidence > 0.1);
+		scene_free(&s);
+	}
+}
+
 /* Rings of a full turn do not draw the axis to where they are mirror images of each other. */
 static void test_strong_rings(void **state)
 {
@@ -339,6 +361,6 @@ static void test_memory(void **state)
 
 #define TESTS(T) \
 	T(test_simulated), T(test_methods), T(test_error), T(test_error_together), T(test_noisy), \
-		T(test_strong_rings), T(test_doubt), T(test_range), T(test_tooth), T(test_wire), \
-		T(test_rejected), T(test_memory)
+		T(test_large), T(test_strong_rings), T(test_doubt), T(test_range), T(test_tooth), \
+		T(test_wire), T(test_rejected), T(test_memory)
 TEST_MAIN(TESTS, NULL, NULL)
