@@ -126,6 +126,13 @@ WRAP_FFT(cufftPlanMany,
 	(cufftHandle * plan, int rank, int *n, int *inembed, int istride, int idist, int *onembed,
 		int ostride, int odist, cufftType type, int batch),
 	(plan, rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch), 1)
+WRAP_FFT(cufftCreate, (cufftHandle * plan), (plan), 1)
+WRAP_FFT(cufftSetAutoAllocation, (cufftHandle plan, int itself), (plan, itself), 0)
+WRAP_FFT(cufftMakePlanMany,
+	(cufftHandle plan, int rank, int *n, int *inembed, int istride, int idist, int *onembed,
+		int ostride, int odist, cufftType type, int batch, size_t *area),
+	(plan, rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch, area), 0)
+WRAP_FFT(cufftSetWorkArea, (cufftHandle plan, void *area), (plan, area), 0)
 WRAP_FFT(cufftDestroy, (cufftHandle plan), (plan), -1)
 WRAP_FFT(cufftSetStream, (cufftHandle plan, cudaStream_t stream), (plan, stream), 0)
 WRAP_FFT(cufftExecR2C, (cufftHandle plan, cufftReal *from, cufftComplex *to), (plan, from, to), 0)

@@ -371,6 +371,6 @@ static const BackendMemory cuda_memory = {
 static const BackendMatrix cuda_matrix = {BACKEND_MATRIX(cuda)};
 
 extern const BackendType module_backend;
-const BackendType module_backend = {
-	BACKEND_PARTS(cuda, 512 << 20), .matrix = &cuda_matrix, .machine = cuda_machine};
+const BackendType module_backend = {BACKEND_PARTS(cuda, 512 << 20), .matrix = &cuda_matrix,
+	.prepare = &cuda_prepare, .machine = cuda_machine};
 }
