@@ -13,24 +13,39 @@ typedef struct {
 	int64_t n[3], views, columns, rows;
 	double arc, axis, shift; /* axis: columns from the middle; shift: of the grid, in voxels */
 	int turns;               /* of a circle that the views and the grid have */
+	double roll, slant;      /* of the detector, in degrees */
+	double source;           /* distance from the axis; 0: 400 */
 } Setup;
 
 static const Setup setups[] = {
-	{"a full circle", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4},
-	{"a full circle clockwise", {48, 48, 21}, 16, 60, 50, -360, 0, 0, 4},
-	{"more than a block", {70, 70, 33}, 8, 80, 44, 360, 0, 0, 4},
-	{"axis off the middle", {48, 48, 40}, 20, 60, 50, 360, 3.7, 0, 4},
-	{"detector too small", {64, 64, 50}, 12, 30, 20, 360, 0, 0, 4},
-	{"many views", {32, 32, 16}, 132, 40, 24, 360, 0, 0, 4},
-	{"odd grid", {33, 33, 9}, 12, 60, 50, 360, 0, 0, 4},
-	{"views that are no quarters", {48, 48, 40}, 18, 60, 50, 360, 0, 0, 2},
-	{"grid that is no square", {40, 48, 20}, 12, 60, 50, -360, -2.3, 0, 2},
-	{"odd grid that is no square", {47, 33, 20}, 8, 60, 50, 360, 0, 0, 2},
-	{"odd number of views", {48, 48, 20}, 15, 60, 50, 360, 0, 0, 0},
-	{"half a circle", {48, 48, 40}, 12, 60, 50, 180, 0, 0, 0},
-	{"grid off the axis", {48, 48, 40}, 12, 60, 50, 360, 0, 0.25, 0},
+	{"a full circle", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 0, 0, 0},
+	{"a full circle clockwise", {48, 48, 21}, 16, 60, 50, -360, 0, 0, 4, 0, 0, 0},
+	{"more than a block", {70, 70, 33}, 8, 80, 44, 360, 0, 0, 4, 0, 0, 0},
+	{"axis off the middle", {48, 48, 40}, 20, 60, 50, 360, 3.7, 0, 4, 0, 0, 0},
+	{"detector too small", {64, 64, 50}, 12, 30, 20, 360, 0, 0, 4, 0, 0, 0},
+	{"many views", {32, 32, 16}, 132, 40, 24, 360, 0, 0, 4, 0, 0, 0},
+	{"odd grid", {33, 33, 9}, 12, 60, 50, 360, 0, 0, 4, 0, 0, 0},
+	{"views that are no quarters", {48, 48, 40}, 18, 60, 50, 360, 0, 0, 2, 0, 0, 0},
+	{"grid that is no square", {40, 48, 20}, 12, 60, 50, -360, -2.3, 0, 2, 0, 0, 0},
+	{"odd grid that is no square", {47, 33, 20}, 8, 60, 50, 360, 0, 0, 2, 0, 0, 0},
+	{"odd number of views", {48, 48, 20}, 15, 60, 50, 360, 0, 0, 0, 0, 0, 0},
+	{"half a circle", {48, 48, 40}, 12, 60, 50, 180, 0, 0, 0, 0, 0, 0},
+	{"grid off the axis", {48, 48, 40}, 12, 60, 50, 360, 0, 0.25, 0, 0, 0, 0},
+	{"near the source", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 0, 0, 110},
+	{"rolled", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 3, 0, 0},
+	{"rolled a lot clockwise", {40, 40, 33}, 16, 60, 50, -360, 2.2, 0, 4, 35, 0, 0},
+	{"slanted", {49, 49, 40}, 12, 60, 50, 360, 0, 0, 4, 0, 20, 0},
+	{"rolled and slanted, no quarters", {48, 32, 40}, 10, 60, 50, 360, 0, 0, 2, -5, 4, 0},
+	{"rolled and slanted, no halves", {48, 48, 40}, 11, 60, 50, 360, 0, 0, 0, -5, 4, 0},
+	{"slanted near the source", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 1, 12, 100},
+	{"rows downwards", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 180, 0, 0},
 };
 enum { SETUPS = sizeof setups / sizeof setups[0] };
+
+static bool is_upright(const Setup *s)
+{
+	return s->roll == 0 && s->slant == 0 && s->source == 0;
+}
 
 /* Pixels of 1.5 are as large as voxels, seen from the source. */
 static Case setup_case(const Setup *s, double pixel)
@@ -38,12 +53,14 @@ static Case setup_case(const Setup *s, double pixel)
 	Case c = {.state = 11};
 	const double radians = 3.14159265358979323846 / 180;
 	double axis = 0.5 * (double)(s->columns - 1) + s->axis;
-	double source_axis = 400, source_detector = 600;
+	double source_axis = s->source > 0 ? s->source : 400, source_detector = 1.5 * source_axis;
 	tomos_scan_options o = tomos_scan_defaults();
 	o.geometry = "cone";
 	o.rows = s->rows, o.columns = s->columns, o.views = s->views;
 	o.pixel = pixel;
 	o.start = 0.3;
+	o.roll = s->roll * radians;
+	o.slant = s->slant * radians;
 	o.arc = s->arc * radians;
 	o.axis = &axis, o.axis_count = 1;
 	o.source_axis = &source_axis, o.source_axis_count = 1;
@@ -72,14 +89,15 @@ typedef struct {
 	const Case *c;
 	int kernel, weight;
 	Box box;
-	const float *y;
+	const float *from;
+	Direction direction;
 } Request;
 
 static ProjectRequest projecting(const Request *r, const Plan *plan, float *const there[2])
 {
 	return (ProjectRequest){.plan = plan,
 		.kernel = r->kernel,
-		.direction = ADJOINT,
+		.direction = r->direction,
 		.box = r->box,
 		.count = plan->scan->count,
 		.volume = there[0],
@@ -87,26 +105,25 @@ static ProjectRequest projecting(const Request *r, const Plan *plan, float *cons
 }
 
 /* `turns`: those of the kernels that were there to be chosen; `ran`: the one that was. */
-static float *back_project(const Request *r, bool plain, int *turns, const char **ran)
+static float *project(const Request *r, bool plain, int *turns, const char **ran)
 {
 	Plan plan;
 	float *there[2];
-	int64_t n[3], count = box_count(&r->box);
-	for (int a = 0; a < 3; a++)
-		n[a] = r->box.high[a] - r->box.low[a];
+	const int64_t counts[2] = {box_count(&r->box), r->c->pixels};
+	const int in = r->direction == ADJOINT ? 1 : 0, out = 1 - in;
 	OK(plan_make(&plan, &r->c->grid, r->c->scan, &(KernelModel){.weight = r->weight}));
 	plan.plain = plain;
-	float *result = calloc((size_t)count, sizeof *result);
-	tomos_array x = tomos_array_of(result, n[2], n[1], n[0]);
-	tomos_array from = tomos_array_of((float *)r->y, 1, 1, r->c->pixels);
-	OK(backend->type->memory->alloc(backend, &there[0], count, "a volume"));
-	OK(backend->type->memory->alloc(backend, &there[1], r->c->pixels, "views"));
-	OK(backend->type->memory->upload(backend, there[0], &x));
-	OK(backend->type->memory->upload(backend, there[1], &from));
+	float *result = calloc((size_t)counts[out], sizeof *result);
+	tomos_array to = tomos_array_of(result, 1, 1, counts[out]);
+	tomos_array from = tomos_array_of((float *)r->from, 1, 1, counts[in]);
+	for (int i = 0; i < 2; i++) {
+		OK(backend->type->memory->alloc(backend, &there[i], counts[i], "data"));
+		OK(backend->type->memory->upload(backend, there[i], i == in ? &from : &to));
+	}
 	ProjectRequest what = projecting(r, &plan, there);
 	OK(backend->type->projector->apply(backend, &what));
 	*ran = backend->last_kernel ? backend->last_kernel : "";
-	OK(backend->type->memory->download(backend, there[0], &x));
+	OK(backend->type->memory->download(backend, there[out], &to));
 	*turns = has_choice(&what, "voxel_back_circle_4")   ? 4
 		 : has_choice(&what, "voxel_back_circle_2") ? 2
 							    : 0;
@@ -120,9 +137,10 @@ static void check(const Request *r, int wanted, const char *kernel)
 {
 	int none, turns;
 	const char *ran;
-	float *exact = back_project(r, true, &none, &ran);
-	float *tuned = back_project(r, false, &turns, &ran);
-	double difference = case_difference(tuned, exact, box_count(&r->box));
+	float *exact = project(r, true, &none, &ran);
+	float *tuned = project(r, false, &turns, &ran);
+	double difference = case_difference(
+		tuned, exact, r->direction == ADJOINT ? box_count(&r->box) : r->c->pixels);
 	if (!(difference <= 2e-6))
 		fail_msg("%s, weight %d: differs by %g", r->c->name, r->weight, difference);
 	if (none != 0 || turns != wanted)
@@ -138,7 +156,8 @@ static Request whole_request(const Case *c, int kernel, const float *y)
 	return (Request){.c = c,
 		.kernel = kernel,
 		.box = {.high = {c->grid.n[0], c->grid.n[1], c->grid.n[2]}},
-		.y = y};
+		.from = y,
+		.direction = ADJOINT};
 }
 
 static void turns_agree_with_the_shared_text(void **state)
@@ -155,13 +174,30 @@ static void turns_agree_with_the_shared_text(void **state)
 	}
 }
 
+/* Forward, tilted detectors on a full circle project four views at once. */
+static void forward_agrees(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SETUPS; i += CASE_SLOW ? 4 : 1) {
+		Case c = setup_case(&setups[i], 1.5);
+		float *x = case_data(&c, c.voxels);
+		Request r = whole_request(&c, KERNEL_voxel, x);
+		const char *kernel = is_upright(&setups[i]) ? "voxel_forward_upright" : NULL;
+		r.direction = FORWARD;
+		for (r.weight = WEIGHT_RAY; r.weight <= WEIGHT_NONE; r.weight++)
+			check(&r, 0, kernel);
+		free(x);
+		tomos_geometry_free(c.scan);
+	}
+}
+
 /* Rays that are nearer to each other than voxels, or farther apart. */
 static void adjoint_agrees_with_the_shared_text(void **state)
 {
 	(void)state;
 	static const double pixels[] = {1.5, 1.35, 2.1, 1.1, 0.6, 3.3};
 	for (int i = 0; i < SETUPS; i += CASE_SLOW ? 4 : 1)
-		for (int p = 0; p < 6; p++) {
+		for (int p = 0; p < 6 && is_upright(&setups[i]); p++) {
 			Case c = setup_case(&setups[i], pixels[p]);
 			float *y = case_data(&c, c.pixels);
 			Request r = whole_request(&c, KERNEL_joseph, y);
@@ -179,36 +215,42 @@ static void boxes(void **state)
 	float *y = case_data(&c, c.pixels);
 	const Box slab = {{0, 0, 7}, {48, 48, 30}}, part = {{0, 8, 0}, {48, 40, 40}};
 	const int turns = has_turns() ? 4 : 0;
-	check(&(Request){&c, KERNEL_voxel, WEIGHT_RAY, slab, y}, turns, NULL);
-	check(&(Request){&c, KERNEL_voxel, WEIGHT_DEPTH, slab, y}, turns, NULL);
-	check(&(Request){&c, KERNEL_voxel, WEIGHT_DEPTH, part, y}, 0, NULL);
-	check(&(Request){&c, KERNEL_joseph, WEIGHT_RAY, slab, y}, 0, "joseph_back_cone");
-	check(&(Request){&c, KERNEL_joseph, WEIGHT_RAY, part, y}, 0, "joseph_back_cone");
+	check(&(Request){&c, KERNEL_voxel, WEIGHT_RAY, slab, y, ADJOINT}, turns, NULL);
+	check(&(Request){&c, KERNEL_voxel, WEIGHT_DEPTH, slab, y, ADJOINT}, turns, NULL);
+	check(&(Request){&c, KERNEL_voxel, WEIGHT_DEPTH, part, y, ADJOINT}, 0, NULL);
+	check(&(Request){&c, KERNEL_joseph, WEIGHT_RAY, slab, y, ADJOINT}, 0, "joseph_back_cone");
+	check(&(Request){&c, KERNEL_joseph, WEIGHT_RAY, part, y, ADJOINT}, 0, "joseph_back_cone");
 	free(y);
 	tomos_geometry_free(c.scan);
 }
 
-/* With little memory it takes some views of each quarter at a time. */
+/* With little memory it takes some views of each quarter at a time, or some slices. */
 static void little_memory(void **state)
 {
 	(void)state;
-	Case c = setup_case(&setups[5], 1.5);
-	float *y = case_data(&c, c.pixels);
-	const Request voxel = whole_request(&c, KERNEL_voxel, y),
-		      joseph = whole_request(&c, KERNEL_joseph, y);
 	tomos_backend *all = backend;
 	OK(tomos_backend_open(&backend, test_backend()));
 	if (backend->type->memory->limit_scratch)
-		backend->type->memory->limit_scratch(backend, 500000, 0);
-	check(&voxel, has_turns() ? 4 : 0, NULL);
-	check(&joseph, 0, "joseph_back_cone");
+		backend->type->memory->limit_scratch(backend, 100000, 0);
+	for (int i = 0; i < SETUPS; i++) {
+		if (setups[i].turns != 4)
+			continue;
+		Case c = setup_case(&setups[i], 1.5);
+		float *from = case_data(&c, c.pixels > c.voxels ? c.pixels : c.voxels);
+		Request voxel = whole_request(&c, KERNEL_voxel, from),
+			joseph = whole_request(&c, KERNEL_joseph, from);
+		check(&voxel, has_turns() ? 4 : 0, NULL);
+		check(&joseph, 0, is_upright(&setups[i]) ? "joseph_back_cone" : NULL);
+		voxel.direction = FORWARD;
+		check(&voxel, 0, NULL);
+		free(from);
+		tomos_geometry_free(c.scan);
+	}
 	tomos_backend_close(backend);
 	backend = all;
-	free(y);
-	tomos_geometry_free(c.scan);
 }
 
 #define TESTS(T) \
-	T(turns_agree_with_the_shared_text), T(adjoint_agrees_with_the_shared_text), T(boxes), \
-		T(little_memory)
+	T(turns_agree_with_the_shared_text), T(forward_agrees), \
+		T(adjoint_agrees_with_the_shared_text), T(boxes), T(little_memory)
 TEST_MAIN(TESTS, open_backend, close_backend)

@@ -102,55 +102,89 @@ static __device__ __forceinline__ void add_rows(
 }
 
 template <class P, bool RAYS, int SIZE, class Pixel>
-static __device__ __forceinline__ void visit_span(
-	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum)
+static __device__ __forceinline__ void visit_spans(
+	const Foot &foot, const Weights &w, const Pixel *tile, float *sum)
 {
 	constexpr int S = P::S, N = P::N, APART = PITCH<Pixel, SIZE>;
-	const float more = foot.more, row = fmaf((float)first, more, foot.row + (float)first);
-	const float before = P::first(row, more), t0 = row - before;
 	const Mix m = mix_of<RAYS>(foot, w);
-	const Pixel *at = tile + (int)before * APART + foot.column;
-	float q[N + S][PARTS<Pixel>];
 #pragma unroll
-	for (int k = 0; k < S; k++)
-		mix(at + k * APART, m, q[k]);
+	for (int first = 0; first < COLUMN; first += N) {
+		const float more = foot.more,
+			    row = fmaf((float)first, more, foot.row + (float)first);
+		const float before = P::first(row, more), t0 = row - before;
+		const Pixel *at = tile + (int)before * APART + foot.column;
+		float q[N + S][PARTS<Pixel>];
 #pragma unroll
-	for (int k = 0; k < N; k++) {
-		float share[S + 1];
-		mix(at + (k + S) * APART, m, q[k + S]);
-		shares_of<S>(more, t0, k, RAYS ? weight_at<RAYS>(w, first + k) : 1.f, share);
-		add_rows<S, Pixel>(share, q + k, first + k, sum);
+		for (int k = 0; k < S; k++)
+			mix(at + k * APART, m, q[k]);
+#pragma unroll
+		for (int k = 0; k < N; k++) {
+			float share[S + 1];
+			mix(at + (k + S) * APART, m, q[k + S]);
+			shares_of<S>(
+				more, t0, k, RAYS ? weight_at<RAYS>(w, first + k) : 1.f, share);
+			add_rows<S, Pixel>(share, q + k, first + k, sum);
+		}
+	}
+}
+
+/* Single voxels of an upright column. */
+template <bool RAYS, class Pixel>
+static __device__ __forceinline__ void visit_columns(
+	const Near &near, const Foot &foot, const Weights &w, const Pixel *tile, float *sum)
+{
+	const Mix m = mix_of<RAYS>(foot, w);
+	visit_singles(foot, tile + foot.column, near.pitch, [&](int k, const Pixel *at, float up) {
+		float q[2][PARTS<Pixel>];
+		const float weight = RAYS ? weight_at<RAYS>(w, k) : 1.f;
+		const float share[2] = {weight - weight * up, weight * up};
+		mix(at, m, q[0]);
+		mix(at + near.pitch, m, q[1]);
+		add_rows<1, Pixel>(share, q, k, sum);
+	});
+}
+
+/* Adds the four pixels around (x, y), from their centre, to the sums of voxel k. */
+template <class Pixel>
+static __device__ __forceinline__ void add_square(
+	const Pixel *at, int pitch, float x, float y, float weight, int k, float *sum)
+{
+	const float high = weight * (y + 0.5f), low = weight - high, right = x + 0.5f;
+	const float share[4] = {low - low * right, low * right, high - high * right, high * right};
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		const Pixel pixel = at[i / 2 * pitch + i % 2];
+#pragma unroll
+		for (int image = 0; image < PARTS<Pixel>; image++)
+			accumulate(
+				sum[image * COLUMN + k], share[i], ((const float *)&pixel)[image]);
 	}
 }
 
 /* near.kind is the same for all threads of a block. */
-template <bool RAYS, int SIZE, class Pixel>
+template <bool RAYS, int SIZE, bool TILTED, class Pixel>
 static __device__ __forceinline__ void visit_view(const Tiles &s, const Near &near,
 	const Pixel *tile, const Pixel *image, float dx, float dy, float *sum)
 {
 	if (SIZE > TILE && near.kind == UNSEEN)
 		return;
-	const Foot foot = foot_of(near, dx, dy);
-	const Weights w = weights_of<RAYS>(&s, &near, foot.rate, dx, dy);
-	if (near.kind == SPANS_OF_8) {
-#pragma unroll
-		for (int first = 0; first < COLUMN; first += 8)
-			visit_span<Points<8, 2, 2>, RAYS, SIZE>(foot, w, tile, first, sum);
-	} else if (near.kind == SPANS_OF_4) {
-#pragma unroll
-		for (int first = 0; first < COLUMN; first += 4)
-			visit_span<Points<4, 2, 2>, RAYS, SIZE>(foot, w, tile, first, sum);
-	} else if (SIZE > TILE) {
-		const int next = near.kind == SINGLE ? near.pitch : s.pitch;
-		const Mix m = mix_of<RAYS>(foot, w);
-		visit_singles(s, near, foot, tile, image, [&](int k, const Pixel *at, float up) {
-			float q[2][PARTS<Pixel>];
-			const float weight = RAYS ? weight_at<RAYS>(w, k) : 1.f;
-			const float share[2] = {weight - weight * up, weight * up};
-			mix(at, m, q[0]);
-			mix(at + next, m, q[1]);
-			add_rows<1, Pixel>(share, q, k, sum);
-		});
+	if constexpr (SIZE > TILE)
+		visit_points<RAYS, TILTED>(s, near, tile, image, dx, dy,
+			[&](int k, const Pixel *at, int pitch, float x, float y, float weight) {
+				add_square(at, pitch, x, y, weight, k, sum);
+			});
+	if constexpr (!TILTED) {
+		if (SIZE > TILE && (near.kind < 0 || near.kind > SINGLE))
+			return;
+		const Foot foot = foot_of(near, dx, dy);
+		const float rate[3] = {foot.rate, foot.rate, foot.rate};
+		const Weights w = weights_of<RAYS>(s, near, rate, dx, dy);
+		if (near.kind == SPANS_OF_8)
+			visit_spans<Points<8, 2, 2>, RAYS, SIZE>(foot, w, tile, sum);
+		else if (near.kind == SPANS_OF_4)
+			visit_spans<Points<4, 2, 2>, RAYS, SIZE>(foot, w, tile, sum);
+		else if (SIZE > TILE)
+			visit_columns<RAYS>(near, foot, w, tile, sum);
 	}
 }
 
@@ -210,7 +244,7 @@ static __device__ __forceinline__ void change(
 }
 
 /* Back projects s.count views of each part. */
-template <class Pixel, bool RAYS, int SIZE>
+template <class Pixel, bool RAYS, int SIZE, bool TILTED>
 static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	quarter_back(const __grid_constant__ Tiles s, const __grid_constant__ Circle circle)
 {
@@ -219,10 +253,10 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	const float dx = (float)place.x, dy = (float)place.y;
 	float sum[SUMS<Pixel>] = {};
 	const Visited list = {s.views, circle.part, (int)s.count};
-	visit_views<Pixel, SIZE, SUMS<Pixel>, PARTS<Pixel>>(
+	visit_views<Pixel, SIZE, SUMS<Pixel>, PARTS<Pixel>, TILTED>(
 		s, list, x0, y0, z0, sum,
 		[&](const Near &near, const Pixel *tile, const Pixel *image) {
-			visit_view<RAYS, SIZE>(s, near, tile, image, dx, dy, sum);
+			visit_view<RAYS, SIZE, TILTED>(s, near, tile, image, dx, dy, sum);
 		},
 		[&] { move_on<Pixel>(sum); });
 	change<Pixel>(s, circle, x0 + place.x, y0 + place.y, z0, sum);
@@ -256,7 +290,7 @@ template <class Pixel> static int64_t image_floats(const KernelModel *model)
 }
 
 /* Back projects the views from `first` on of each part. */
-template <class Pixel, int SIZE>
+template <class Pixel, int SIZE, bool TILTED>
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, const Tiles *s,
 	const Circle &circle, int64_t first)
 {
@@ -273,8 +307,8 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 	CUDA_LAUNCHED("putting views side by side");
 	if (first + s->count == circle.part)
 		TRY(cuda_taken(backend));
-	auto kernel = model->weight == WEIGHT_RAY ? quarter_back<Pixel, true, SIZE>
-						  : quarter_back<Pixel, false, SIZE>;
+	auto kernel = model->weight == WEIGHT_RAY ? quarter_back<Pixel, true, SIZE, TILTED>
+						  : quarter_back<Pixel, false, SIZE, TILTED>;
 	const int bytes = tile_bytes<Pixel, SIZE>();
 	TRY(tile_take(kernel, bytes));
 	int64_t wide = PARTS<Pixel> == 2 ? s->n[0] : (s->n[0] + 1) / 2, tall = (s->n[1] + 1) / 2;
@@ -302,15 +336,16 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 	TRY(cuda_scratch(
 		backend, SCRATCH_REORDERED, at_once * image, &images, "views side by side"));
 	s.images = images;
+	const auto run_part = found->size == SMALL_TILES ? run_views<Pixel, TILE, false>
+			      : found->size == LARGE_TILES
+				      ? run_views<Pixel, LARGE_TILE<Pixel>, false>
+				      : run_views<Pixel, LARGE_TILE<Pixel>, true>;
 	return views_each(&update, circle.part, at_once,
 		[&](int64_t first, int64_t count, const VoxelUpdate &part) {
 			s.views = kept->views + first;
 			s.count = count;
 			s.update = part;
-			return (found->size == SMALL_TILES
-					? run_views<Pixel, TILE>
-					: run_views<Pixel, LARGE_TILE<Pixel>>)(backend, what, &s,
-				circle, first);
+			return run_part(backend, what, &s, circle, first);
 		});
 }
 

@@ -14,50 +14,64 @@
 typedef float2 Pair;
 typedef float4 Averaged;
 
-template <class Pixel> constexpr int LANES = (int)(sizeof(Pixel) / sizeof(Pair));
-template <class Pixel> constexpr int BLOCKS = LANES<Pixel> == 1 ? 4 : 2; /* per SM */
-
-/* ---- pairs ----------------------------------------------------------------------------------- */
-
-static __device__ __forceinline__ void set_next(Pair &pixel, float here, float next, float, float)
-{
-	pixel = make_float2(here, next - here);
-}
-
-static __device__ __forceinline__ void set_next(
-	Averaged &pixel, float here, float next, float counts, float counts_next)
-{
-	pixel = make_float4(here, next - here, counts, counts_next - counts);
-}
-
-/* Copies the views to images with a border of zeros. rays: weights of the rays; NULL: 1. */
-template <class Pixel>
-static __global__ void make_pairs(const __grid_constant__ Tiles s, const float *from,
-	const float *rays, Pixel *to, int rows, int columns)
-{
-	int c = blockIdx.x * blockDim.x + threadIdx.x, column = c - BORDER;
-	if (c >= s.pitch)
-		return;
-	for (int64_t line = blockIdx.y; line < s.count * s.lines; line += gridDim.y) {
-		int64_t view = line / s.lines, row = line % s.lines - BORDER;
-		const int64_t at = (view * rows + row) * columns + column;
-		bool inside = row >= 0 && row < rows;
-		bool one = inside && column >= 0 && column < columns;
-		bool two = inside && column >= -1 && column < columns - 1;
-		set_next(to[line * s.pitch + c], one ? from[at] : 0, two ? from[at + 1] : 0,
-			one ? rays ? rays[at] : 1 : 0, two ? rays ? rays[at + 1] : 1 : 0);
-	}
-}
-
-/* ---- back ------------------------------------------------------------------------------------ */
-
-template <class Pixel> struct ValueOf;
-template <> struct ValueOf<Pair> {
+template <class Pixel> struct ValueOf {
 	typedef float Value;
 };
 template <> struct ValueOf<Averaged> {
 	typedef float2 Value;
 };
+
+/* Floats that are summed for a voxel; blocks per SM. */
+template <class Pixel>
+constexpr int LANES = (int)(sizeof(typename ValueOf<Pixel>::Value) / sizeof(float));
+template <class Pixel> constexpr int BLOCKS = sizeof(Pixel) == sizeof(Pair) ? 4 : 2;
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+/* rays: weights of the rays; NULL: 1. */
+typedef struct {
+	const float *from, *rays;
+	int rows, columns;
+} Views;
+
+/* A pixel and its ray weight; 0 outside the detector. */
+static __device__ __forceinline__ float2 pixel_at(
+	const Views &v, int64_t view, int64_t row, int column)
+{
+	const int64_t at = (view * v.rows + row) * v.columns + column;
+	if (row < 0 || row >= v.rows || column < 0 || column >= v.columns)
+		return float2{0, 0};
+	return float2{v.from[at], v.rays ? v.rays[at] : 1};
+}
+
+static __device__ __forceinline__ void set_image(
+	Pair &pixel, const Views &v, int64_t view, int64_t row, int column)
+{
+	const float here = pixel_at(v, view, row, column).x;
+	pixel = Pair{here, pixel_at(v, view, row, column + 1).x - here};
+}
+
+static __device__ __forceinline__ void set_image(
+	Averaged &pixel, const Views &v, int64_t view, int64_t row, int column)
+{
+	const float2 here = pixel_at(v, view, row, column),
+		     next = pixel_at(v, view, row, column + 1);
+	pixel = Averaged{here.x, next.x - here.x, here.y, next.y - here.y};
+}
+
+/* Copies the views to images with a border of zeros. */
+template <class Pixel>
+static __global__ void make_images(const __grid_constant__ Tiles s, const __grid_constant__ Views v)
+{
+	const int c = blockIdx.x * blockDim.x + threadIdx.x;
+	if (c >= s.pitch)
+		return;
+	for (int64_t line = blockIdx.y; line < s.count * s.lines; line += gridDim.y)
+		set_image(((Pixel *)s.images)[line * s.pitch + c], v, line / s.lines,
+			line % s.lines - BORDER, c - BORDER);
+}
+
+/* ---- back ------------------------------------------------------------------------------------ */
 
 /* Value between two neighbouring columns of a row; right: fraction of the second. */
 static __device__ __forceinline__ float mix(const Pair &pixel, float right)
@@ -68,6 +82,15 @@ static __device__ __forceinline__ float mix(const Pair &pixel, float right)
 static __device__ __forceinline__ float2 mix(const Averaged &pixel, float right)
 {
 	return make_float2(fmaf(right, pixel.y, pixel.x), fmaf(right, pixel.w, pixel.z));
+}
+
+/* Value at (x, y) from the centre of four pixels. */
+template <class Pixel>
+static __device__ __forceinline__ auto value_at(const Pixel *at, int pitch, float x, float y)
+{
+	auto value = mix(at[0], x + 0.5f);
+	add_between(value, y + 0.5f, value, mix(at[pitch], x + 0.5f));
+	return value;
 }
 
 static __device__ __forceinline__ void add_to(float *sum, int k, float weight, float value)
@@ -82,20 +105,23 @@ static __device__ __forceinline__ void add_to(float *sum, int k, float weight, f
 }
 
 template <class P, bool RAYS, int SIZE, class Pixel>
-static __device__ __forceinline__ void visit_span(
-	const Foot &foot, const Weights &w, const Pixel *tile, int first, float *sum)
+static __device__ __forceinline__ void visit_spans(
+	const Foot &foot, const Weights &w, const Pixel *tile, float *sum)
 {
 	typedef typename ValueOf<Pixel>::Value Value;
-	const float row = fmaf((float)first, foot.more, foot.row + (float)first),
-		    whole = P::first(row, foot.more);
-	const Pixel *at = tile + (int)whole * PITCH<Pixel, SIZE> + foot.column;
-	Value q[P::SAMPLES];
 #pragma unroll
-	for (int k = 0; k < P::SAMPLES; k++)
-		q[k] = mix(at[k * PITCH<Pixel, SIZE>], foot.right);
-	P::interpolate(q, row - whole, foot.more, [&](int k, const Value &value) {
-		add_to(sum, first + k, weight_at<RAYS>(w, first + k), value);
-	});
+	for (int first = 0; first < COLUMN; first += P::N) {
+		const float row = fmaf((float)first, foot.more, foot.row + (float)first),
+			    whole = P::first(row, foot.more);
+		const Pixel *at = tile + (int)whole * PITCH<Pixel, SIZE> + foot.column;
+		Value q[P::SAMPLES];
+#pragma unroll
+		for (int k = 0; k < P::SAMPLES; k++)
+			q[k] = mix(at[k * PITCH<Pixel, SIZE>], foot.right);
+		P::interpolate(q, row - whole, foot.more, [&](int k, const Value &value) {
+			add_to(sum, first + k, weight_at<RAYS>(w, first + k), value);
+		});
+	}
 }
 
 /* near.kind is the same for all threads of a block. */
@@ -105,35 +131,36 @@ static __device__ __forceinline__ void visit_view(const Tiles &s, const Near &ne
 {
 	if (near.kind == UNSEEN)
 		return;
-	const Foot foot = foot_of(near, dx, dy);
-	const Weights w = weights_of<RAYS>(&s, &near, foot.rate, dx, dy);
-	if (near.kind == SPANS_OF_8) {
-#pragma unroll
-		for (int first = 0; first < COLUMN; first += 8)
-			visit_span<Points<8, 2, 2>, RAYS, SIZE>(foot, w, tile, first, sum);
-	} else if (near.kind == SPANS_OF_4) {
-#pragma unroll
-		for (int first = 0; first < COLUMN; first += 4)
-			visit_span<Points<4, 2, 2>, RAYS, SIZE>(foot, w, tile, first, sum);
-	} else if (SIZE > TILE) {
-		const int next = near.kind == SINGLE ? near.pitch : s.pitch;
-		visit_singles(s, near, foot, tile, image, [&](int k, const Pixel *at, float up) {
-			auto value = mix(at[0], foot.right);
-			add_between(value, up, value, mix(at[next], foot.right));
-			add_to(sum, k, weight_at<RAYS>(w, k), value);
-		});
+	if (SIZE > TILE && (near.kind < 0 || near.kind > SINGLE)) {
+		visit_points<RAYS, false>(s, near, tile, image, dx, dy,
+			[&](int k, const Pixel *at, int pitch, float x, float y, float weight) {
+				add_to(sum, k, weight, value_at(at, pitch, x, y));
+			});
+		return;
 	}
+	const Foot foot = foot_of(near, dx, dy);
+	const float rate[3] = {foot.rate, foot.rate, foot.rate};
+	const Weights w = weights_of<RAYS>(s, near, rate, dx, dy);
+	if (near.kind == SPANS_OF_8)
+		visit_spans<Points<8, 2, 2>, RAYS, SIZE>(foot, w, tile, sum);
+	else if (near.kind == SPANS_OF_4)
+		visit_spans<Points<4, 2, 2>, RAYS, SIZE>(foot, w, tile, sum);
+	else if (SIZE > TILE)
+		visit_singles(foot, tile + foot.column, near.pitch,
+			[&](int k, const Pixel *at, float up) {
+				auto value = mix(at[0], foot.right);
+				add_between(value, up, value, mix(at[near.pitch], foot.right));
+				add_to(sum, k, weight_at<RAYS>(w, k), value);
+			});
 }
 
 /* Sums of voxel k: of the data and, for Averaged, of the ray weights. */
-static __device__ __forceinline__ float result_of(const Pair *, const float *sum, int k)
+template <class Pixel> static __device__ __forceinline__ auto result_of(const float *sum, int k)
 {
-	return sum[k];
-}
-
-static __device__ __forceinline__ float2 result_of(const Averaged *, const float *sum, int k)
-{
-	return make_float2(sum[k], sum[COLUMN + k]);
+	if constexpr (LANES<Pixel> == 1)
+		return sum[k];
+	else
+		return make_float2(sum[k], sum[COLUMN + k]);
 }
 
 template <bool RAYS, int SIZE, class Pixel>
@@ -146,7 +173,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	const int dx = place.x, dy = place.y;
 	float sum[SUMS] = {0};
 	const Visited list = {s.views, 0, (int)s.count};
-	visit_views<Pixel, SIZE, SUMS, 1>(
+	visit_views<Pixel, SIZE, SUMS, 1, false>(
 		s, list, x0, y0, z0, sum,
 		[&](const Near &near, const Pixel *tile, const Pixel *image) {
 			visit_view<RAYS, SIZE>(s, near, tile, image, (float)dx, (float)dy, sum);
@@ -157,7 +184,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	float *to = s.volume + ((int64_t)z0 * s.n[1] + y0 + dy) * s.n[0] + x0 + dx;
 	update_voxels<COLUMN, LANES<Pixel> == 1 ? 4 : COLUMN>(s.update, to,
 		(int64_t)s.n[0] * s.n[1], s.n[2] - z0,
-		[&](int k) { return result_of((const Pixel *)NULL, sum, k); });
+		[&](int k) { return result_of<Pixel>(sum, k); });
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
@@ -181,13 +208,14 @@ static void spread_corner(const KernelView *k, const double at[3], Spread *sprea
 	u /= depth;
 	v /= depth;
 	spread->valid = spread->valid && depth > 1e-3 && fabs(u) < 9e5 && fabs(v) < 9e5;
-	double climb = k->row[2] / depth;
+	double climb = (k->row[2] - v * k->depth[2]) / depth,
+	       drift = (k->column[2] - u * k->depth[2]) / depth;
 	double columns =
 		(fabs(k->column[0] - u * k->depth[0]) + fabs(k->column[1] - u * k->depth[1])) /
 		depth;
 	double rows =
 		(fabs(k->row[0] - v * k->depth[0]) + fabs(k->row[1] - v * k->depth[1])) / depth;
-	columns = columns * (SIDE - 1) + 4;
+	columns = columns * (SIDE - 1) + fabs(drift) * (COLUMN - 1) + 4;
 	rows = rows * (SIDE - 1) + fabs(climb) * (COLUMN - 1) + 6;
 	spread->low = fmin(spread->low, climb);
 	spread->high = fmax(spread->high, climb);
@@ -224,23 +252,27 @@ TileSize tile_size(const ProjectRequest *what)
 		return NO_TILES;
 	const RayClass *rays = &plan->rays;
 	bool source = rays->source == TOMOS_POINT;
-	if (!(source || rays->source == TOMOS_PARALLEL) || !rays_are(rays, RAYS_IN_SHEET))
+	if (!(source || rays->source == TOMOS_PARALLEL))
 		return NO_TILES;
 	const Spread spread = spread_of(what);
-	if (!spread.valid || !(spread.low > 0) ||
-		(source && plan->model.weight == WEIGHT_RAY && spread.nearest < 200))
+	if (!spread.valid || spread.mean >= 2 * TILE * TILE)
 		return NO_TILES;
+	if (!rays_are(rays, RAYS_IN_SHEET) || !(spread.low > 0))
+		return TILTED_TILES;
 	/* Points<4, 2, 2> fits these rates, and all tiles are large enough. */
-	if (spread.low > 0.68 && spread.high < 1.32 && spread.columns < TILE && spread.rows < TILE)
-		return SMALL_TILES;
-	return spread.mean < 2 * TILE * TILE ? LARGE_TILES : NO_TILES;
+	bool far = !source || plan->model.weight != WEIGHT_RAY || spread.nearest > 200 + SIDE;
+	return far && spread.low > 0.68 && spread.high < 1.32 && spread.columns < (int)TILE &&
+			       spread.rows < (int)TILE
+		       ? SMALL_TILES
+		       : LARGE_TILES;
 }
 
+/* Single views of tilted detectors are faster by voxel_back_any. */
 static bool tile_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	TileSize *size = notes_of<TileSize>(notes);
 	*size = tile_size(what);
-	return *size != NO_TILES;
+	return *size == SMALL_TILES || *size == LARGE_TILES;
 }
 
 /* Floats of scratch memory per view; pairs: with ray weights. */
@@ -266,10 +298,11 @@ static tomos_status run_views(
 	cudaStream_t stream = device_of(backend)->stream;
 	const int64_t at = first * model->rows * model->columns;
 	const float *rays = s->update.with.rays;
-	make_pairs<Pixel><<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
-				    cuda_blocks(s->count * s->lines, 1, 65535)),
-		128, 0, stream>>>(*s, what->projections + at, rays ? rays + at : NULL,
-		(Pixel *)s->images, (int)model->rows, (int)model->columns);
+	const Views views = {what->projections + at, rays ? rays + at : NULL, (int)model->rows,
+		(int)model->columns};
+	make_images<Pixel><<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
+				     cuda_blocks(s->count * s->lines, 1, 65535)),
+		128, 0, stream>>>(*s, views);
 	if (first + s->count == what->count)
 		TRY(cuda_taken(backend));
 	bool weights = model->weight == WEIGHT_RAY && what->plan->rays.source == TOMOS_POINT;

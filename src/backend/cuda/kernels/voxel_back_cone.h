@@ -9,153 +9,7 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_VOXEL_BACK_CONE_H
 
 #include <cuda_pipeline.h>
-#include "backend/cuda/kernels/points.h"
-
-enum {
-	SIDE = 16,
-	COLUMN = 16,
-	AT_ONCE = 2, /* views between two barriers; the same number of tiles is being copied */
-	TILES = 2 * AT_ONCE,
-	TILE = 32,         /* rows and columns of a tile */
-	MOST = 64,         /* most rows or columns of a tile that is wider or higher than that */
-	BORDER = MOST + 2, /* rows and columns of zeros around an image */
-	THREADS = SIDE * SIDE,
-	WARPS = THREADS / 32 /* more than TILES */
-};
-
-/* The same where the magnification varies much: as large as the blocks of an SM allow. */
-template <class Pixel> constexpr int LARGE_TILE = sizeof(Pixel) == 16 ? 36 : 34;
-
-/* How a block reads a view: spans of voxels (points.h) or single voxels from a tile; single voxels
- * from the image, because the tile is too small; not at all, because the block is not seen. */
-enum { SPANS_OF_8, SPANS_OF_4, SINGLE, FROM_IMAGE = -1, UNSEEN = -2 };
-
-/* Row pitch of a tile, in pixels: neighbouring rows are half of the banks apart. With this, and
- * threads placed as in place_of, few concurrent reads have bank conflicts. */
-template <class Pixel, int SIZE> constexpr int PITCH = SIZE + 64 / (int)sizeof(Pixel);
-
-/* The same for single voxels, where the tile may be wider and lower. */
-template <class Pixel> static __host__ __device__ __forceinline__ int pitch_of(int columns)
-{
-	const int half = 64 / (int)sizeof(Pixel);
-	return (columns + half - 1) / (2 * half) * (2 * half) + half;
-}
-
-/* Column of voxels (x, y) of a thread: 8 or 16 neighbouring threads are a rectangle, a warp is 8
- * x 4. */
-static __device__ __forceinline__ int2 place_of(int thread)
-{
-	const int lane = thread % 32, warp = thread / 32;
-	return make_int2(lane % 4 + lane / 16 * 4 + warp % 2 * 8, lane / 4 % 4 + warp / 2 * 4);
-}
-
-/* A view relative to the first voxel (corner) of a block. The voxel at (dx, dy) from the corner
- * has depth D = df + da dx + db dy. Its projection, relative to the tile's first pixel, is (column,
- * row) = (uf + ua dx + ub dy, vf + va dx + vb dy) / D; per voxel along z the row increases by vc /
- * D. */
-typedef struct __align__(16) /* four numbers per load */
-{
-	float uf, ua, ub, vf, va, vb, vc, df, da, db, weight;
-	float away[3];     /* from the source to the corner, in units of length */
-	int kind;          /* SPANS_OF_8 .. UNSEEN */
-	int from;          /* index of the tile's first pixel in the image */
-	int columns, rows; /* columns and rows of the tile that are needed */
-	int pitch;         /* row pitch of the tile */
-	int column, row;   /* the tile's first pixel before it is clamped to the image */
-}
-Near;
-
-typedef struct {
-	const KernelView *views;
-	int64_t count;
-	int weighting; /* WEIGHT_NONE, WEIGHT_DEPTH or WEIGHT_RAY */
-	int64_t low[3];
-	float step[3];
-	int n[3];
-	const void *images; /* Pixel [view][lines][pitch], with borders of zeros */
-	int lines, pitch;
-	float *volume;
-	VoxelUpdate update;
-} Tiles;
-
-static __device__ double affine(const double f[4], double x, double y, double z)
-{
-	return f[0] * x + f[1] * y + f[2] * z + f[3];
-}
-
-/* First row or column of a tile, clamped to the image; this moves only tiles whose pixels are
- * all zero. */
-static __device__ int within(double first, int size, int tile)
-{
-	return (int)fmin(fmax(first, 0.0), (double)(size - tile));
-}
-
-/* SKIP: views that do not see the block are marked. */
-template <class Pixel, int SIZE, bool SKIP>
-static __device__ __forceinline__ Near near_block(
-	const Tiles *s, const KernelView *k, int x0, int y0, int z0)
-{
-	double x = (double)(s->low[0] + x0), y = (double)(s->low[1] + y0),
-	       z = (double)(s->low[2] + z0);
-	double column = 1e9, row = 1e9, right = -1e9, top = -1e9, slow = 1e9, fast = -1e9;
-	for (int corner = 0; corner < 4; corner++) { /* extremes are at the corners */
-		double cx = x + (corner & 1 ? SIDE - 1 : 0), cy = y + (corner & 2 ? SIDE - 1 : 0);
-		double rate = 1 / affine(k->depth, cx, cy, z), climb = k->row[2] * rate;
-		double across = affine(k->column, cx, cy, z) * rate;
-		double first = affine(k->row, cx, cy, z) * rate;
-		column = fmin(column, across);
-		right = fmax(right, across);
-		row = fmin(row, first);
-		top = fmax(top, first + (COLUMN - 1) * climb);
-		slow = fmin(slow, climb);
-		fast = fmax(fast, climb);
-	}
-	const float low = (float)slow, high = (float)fast;
-	const int kind = Points<8, 2, 2>::fit(low, high)   ? SPANS_OF_8
-			 : Points<4, 2, 2>::fit(low, high) ? SPANS_OF_4
-							   : SINGLE;
-	/* Rows that spans read below the first and above the last voxel. */
-	const double span = kind == SPANS_OF_8 ? 7 : kind == SPANS_OF_4 ? 3 : 0;
-	row += fmin(0.0, span * (slow - 1));
-	top += kind == SINGLE ? 1 : 2 + fmax(0.0, span * (1 - slow));
-	column = floor(fmax(fmin(column, 1e6), -1e6) / 2 - 1e-3) * 2; /* 16 bytes are two pixels */
-	row = floor(fmax(fmin(row, 1e6), -1e6) - 1e-3);
-	double depth = affine(k->depth, x, y, z);
-	Near near = {.uf = (float)(affine(k->column, x, y, z) - column * depth),
-		.ua = (float)(k->column[0] - column * k->depth[0]),
-		.ub = (float)(k->column[1] - column * k->depth[1]),
-		.vf = (float)(affine(k->row, x, y, z) - row * depth),
-		.va = (float)(k->row[0] - row * k->depth[0]),
-		.vb = (float)(k->row[1] - row * k->depth[1]),
-		.vc = (float)k->row[2],
-		.df = (float)depth,
-		.da = (float)k->depth[0],
-		.db = (float)k->depth[1],
-		.weight = s->weighting == WEIGHT_RAY ? (float)k->mass : 1,
-		.kind = kind,
-		.from = within(row + BORDER, s->lines, MOST) * s->pitch +
-			within(column + BORDER, s->pitch, MOST),
-		.columns = (int)fmin(right - column + 2.01, 1e4),
-		/* One more than the corners need: between them rows can be slightly higher. */
-		.rows = (int)fmin(top - row + 2.01, 1e4),
-		.pitch = PITCH<Pixel, SIZE>,
-		.column = (int)column + BORDER,
-		.row = (int)row + BORDER};
-	if (kind == SINGLE || near.columns > SIZE || near.rows > SIZE) {
-		near.kind = SINGLE;
-		near.pitch = pitch_of<Pixel>(near.columns);
-	}
-	if (near.rows * near.pitch > SIZE * PITCH<Pixel, SIZE> || near.rows > MOST ||
-		near.columns > MOST)
-		near.kind = FROM_IMAGE;
-	if (SKIP && (right < -1 || column > (double)(s->pitch - 2 * BORDER) || top < -1 ||
-			    row > (double)(s->lines - 2 * BORDER)))
-		near.kind = UNSEEN;
-	near.away[0] = (float)((x - k->src[0]) * s->step[0]);
-	near.away[1] = (float)((y - k->src[1]) * s->step[1]);
-	near.away[2] = (float)((z - k->src[2]) * s->step[2]);
-	return near;
-}
+#include "backend/cuda/kernels/voxel_back_near.h"
 
 /* Copies tiles, 16 bytes per instruction. One warp copies a whole tile, the next warp the next
  * tile, so that addresses are computed once for several views. */
@@ -213,20 +67,29 @@ typedef struct {
 	float w0, w1, w2;
 } Weights;
 
+/* Square of the horizontal distance of a column from the source. */
+static __device__ __forceinline__ float square_of(const Tiles &s, const Near &v, float dx, float dy)
+{
+	const float x = fmaf(dx, s.step[0], v.away[0]), y = fmaf(dy, s.step[1], v.away[1]);
+	return fmaf(x, x, y * y);
+}
+
+/* rate: 1 / depth of the first, the middle and the last voxel. */
 template <bool RAYS>
 static __device__ __forceinline__ Weights weights_of(
-	const Tiles *s, const Near *v, float rate, float dx, float dy)
+	const Tiles &s, const Near &v, const float rate[3], float dx, float dy)
 {
 	if (!RAYS)
-		return Weights{s->weighting == WEIGHT_DEPTH ? rate * rate : v->weight, 0, 0};
-	const float half = (COLUMN - 1) * 0.5f, scale = v->weight * rate * rate * rate;
-	float x = fmaf(dx, s->step[0], v->away[0]), y = fmaf(dy, s->step[1], v->away[1]);
-	float z = v->away[2], square = fmaf(x, x, y * y), d = s->step[2] * half;
-	float a = root_nearly(fmaf(z, z, square)), b = root_nearly(fmaf(z + d, z + d, square)),
-	      c = root_nearly(fmaf(z + 2 * d, z + 2 * d, square));
-	float slope = (4 * b - 3 * a - c) * (0.5f / half),
-	      bend = (c - 2 * b + a) * (0.5f / (half * half));
-	return Weights{scale * a, scale * slope, scale * bend};
+		return Weights{s.weighting == WEIGHT_DEPTH ? rate[0] * rate[0] : v.weight, 0, 0};
+	const float half = (COLUMN - 1) * 0.5f, square = square_of(s, v, dx, dy);
+	float w[3];
+#pragma unroll
+	for (int i = 0; i < 3; i++) {
+		const float z = fmaf((float)i * half, s.step[2], v.away[2]);
+		w[i] = root_nearly(fmaf(z, z, square)) * (v.weight * rate[i] * rate[i] * rate[i]);
+	}
+	return Weights{w[0], (4 * w[1] - 3 * w[0] - w[2]) * (0.5f / half),
+		(w[2] - 2 * w[1] + w[0]) * (0.5f / (half * half))};
 }
 
 /* Position in a tile of voxel (dx, dy, 0) of a block: `column` + `right`, `row`; the row
@@ -253,35 +116,116 @@ template <bool RAYS> static __device__ __forceinline__ float weight_at(const Wei
 
 #define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
 
-/* Calls use(k, at, up) for every voxel of a column: at: the pixel before it, `up`: its distance to
- * the row of that pixel. rows: pixels of the column; CLAMP: rows are limited to low .. high. */
-template <bool CLAMP, class Pixel, class Use>
+/* Calls use(k, at, up) for every voxel of an upright column: at: the pixel before it, `up`: its
+ * distance to the row of that pixel. rows: pixels of the column. */
+template <class Pixel, class Use>
 static __device__ __forceinline__ void visit_singles(
-	const Foot &foot, const Pixel *rows, int pitch, float low, float high, const Use &use)
+	const Foot &foot, const Pixel *rows, int pitch, const Use &use)
 {
 	const float start = foot.row - 0.5f, climb = 1 + foot.more;
 #pragma unroll
 	for (int k = 0; k < COLUMN; k++) {
-		float row = fmaf((float)k, climb, start);
-		row = CLAMP ? fminf(fmaxf(row, low), high) : row;
+		const float row = fmaf((float)k, climb, start);
 		const float rounded = __fadd_rn(row, MAGIC);
 		const int whole = __float_as_int(rounded) - __float_as_int(MAGIC);
 		use(k, rows + whole * pitch, row - (__fadd_rn(rounded, -MAGIC) - 0.5f));
 	}
 }
 
-/* Single voxels of a view, from the tile or from the image. */
-template <class Pixel, class Use>
-static __device__ __forceinline__ void visit_singles(const Tiles &s, const Near &near,
-	const Foot &foot, const Pixel *tile, const Pixel *image, const Use &use)
+/* A column of voxels that drifts across detector columns: U - D / 2, V - D / 2 and D of its first
+ * voxel, and their increase along z. For LEVEL, all are divided by the depth. */
+typedef struct {
+	float u, v, depth, du, dv, dd;
+} Drift;
+
+template <int KIND>
+static __device__ __forceinline__ Drift drift_of(const Near &n, float dx, float dy)
 {
-	if (near.kind == SINGLE) {
-		visit_singles<false>(foot, tile + foot.column, near.pitch, 0, 0, use);
-		return;
+	const float depth = fmaf(n.da, dx, fmaf(n.db, dy, n.df));
+	const float u = fmaf(n.ua, dx, fmaf(n.ub, dy, n.uf)),
+		    v = fmaf(n.va, dx, fmaf(n.vb, dy, n.vf));
+	if (KIND != LEVEL)
+		return Drift{fmaf(-0.5f, depth, u), fmaf(-0.5f, depth, v), depth,
+			fmaf(-0.5f, n.dc, n.uc), fmaf(-0.5f, n.dc, n.vc), n.dc};
+	const float rate = inverse_nearly(depth);
+	return Drift{
+		fmaf(u, rate, -0.5f), fmaf(v, rate, -0.5f), depth, n.uc * rate, n.vc * rate, 0};
+}
+
+/* The weights of such a column. Where they are exact: the constants of drift_weight. */
+template <int KIND, bool RAYS>
+static __device__ __forceinline__ Weights drift_weights(
+	const Tiles &s, const Near &n, const Drift &c, float dx, float dy)
+{
+	if (KIND == LEVEL || (KIND == SLOPED && RAYS)) {
+		float rate[3];
+#pragma unroll
+		for (int i = 0; i < 3; i++)
+			rate[i] = inverse_nearly(
+				fmaf((float)(i * (COLUMN - 1)) * 0.5f, c.dd, c.depth));
+		return weights_of<RAYS>(s, n, rate, dx, dy);
 	}
-	const int column = min(max(near.column + foot.column, 0), s.pitch - 2);
-	visit_singles<true>(foot, image + near.row * s.pitch + column, s.pitch, (float)-near.row,
-		(float)(s.lines - 3 - near.row), use);
+	const bool deep = s.weighting == WEIGHT_DEPTH;
+	return Weights{deep ? 0 : n.weight, deep ? 1.f : 0.f, RAYS ? square_of(s, n, dx, dy) : 0};
+}
+
+template <int KIND, bool RAYS>
+static __device__ __forceinline__ float drift_weight(
+	const Tiles &s, const Near &n, const Weights &w, int k, float rate)
+{
+	if (KIND == LEVEL || (KIND == SLOPED && RAYS))
+		return weight_at<RAYS>(w, k);
+	if (!RAYS)
+		return fmaf(rate * rate, w.w1, w.w0);
+	const float z = fmaf((float)k, s.step[2], n.away[2]);
+	return w.w0 * root_nearly(fmaf(z, z, w.w2)) * (rate * rate * rate);
+}
+
+/* Calls use(k, at, pitch, x, y, weight) for every voxel of a column: at: the first of the four
+ * pixels around it, (x, y): its distance from their centre. */
+template <int KIND, bool RAYS, class Pixel, class Use>
+static __device__ __forceinline__ void visit_drift(const Tiles &s, const Near &n,
+	const Pixel *pixels, int pitch, float dx, float dy, const Use &use)
+{
+	constexpr bool LIMIT = KIND == FROM_IMAGE;
+	const Drift c = drift_of<KIND>(n, dx, dy);
+	const Weights w = drift_weights<KIND, RAYS>(s, n, c, dx, dy);
+	const float right = (float)(s.pitch - 2 - n.column), top = (float)(s.lines - 2 - n.row);
+	const unsigned magic = __float_as_uint(MAGIC), first = magic * (unsigned)pitch + magic;
+#pragma unroll
+	for (int k = 0; k < COLUMN; k++) {
+		const float depth = fmaf((float)k, c.dd, c.depth);
+		const float rate = KIND == LEVEL ? 1 : inverse_nearly(depth);
+		float u = fmaf((float)k, c.du, c.u), v = fmaf((float)k, c.dv, c.v);
+		u = KIND == LEVEL ? u : u * rate;
+		v = KIND == LEVEL ? v : v * rate;
+		u = LIMIT ? fminf(fmaxf(u, (float)-n.column), right) : u;
+		v = LIMIT ? fminf(fmaxf(v, (float)-n.row), top) : v;
+		const float near_u = __fadd_rn(u, MAGIC), near_v = __fadd_rn(v, MAGIC);
+		const float weight = drift_weight<KIND, RAYS>(s, n, w, k, rate);
+		use(k,
+			pixels + (int)(__float_as_uint(near_v) * (unsigned)pitch +
+					 __float_as_uint(near_u) - first),
+			pitch, u - __fadd_rn(near_u, -MAGIC), v - __fadd_rn(near_v, -MAGIC),
+			LIMIT && !(depth > 0) ? 0 : weight);
+	}
+}
+
+/* The same for any kind but spans and single voxels. */
+template <bool RAYS, bool TILTED, class Pixel, class Use>
+static __device__ __forceinline__ void visit_points(const Tiles &s, const Near &n,
+	const Pixel *tile, const Pixel *image, float dx, float dy, const Use &use)
+{
+	const Pixel *from = tile + n.origin;
+	if (TILTED && n.kind == LEVEL)
+		visit_drift<LEVEL, RAYS>(s, n, from, n.pitch, dx, dy, use);
+	else if (TILTED && n.kind == SLOPED)
+		visit_drift<SLOPED, RAYS>(s, n, from, n.pitch, dx, dy, use);
+	else if (n.kind == CLOSE)
+		visit_drift<CLOSE, RAYS>(s, n, from, n.pitch, dx, dy, use);
+	else if (n.kind == FROM_IMAGE)
+		visit_drift<FROM_IMAGE, RAYS>(
+			s, n, image + n.row * s.pitch + n.column, s.pitch, dx, dy, use);
 }
 
 /* Views set up at once, over all parts: many, since all threads wait for the setup. */
@@ -297,7 +241,7 @@ typedef struct {
 
 /* Sets up some views of all parts for a block. Meanwhile sums are stored in the memory of the
  * tiles: keeping them in registers would cause spilling. */
-template <class Pixel, int SIZE, int SUMS, int VIEWS_HELD, int PARTS>
+template <class Pixel, int SIZE, int SUMS, int VIEWS_HELD, int PARTS, bool TILTED>
 static __device__ __forceinline__ void near_views(const Tiles &s, const Visited &list, int x0,
 	int y0, int z0, Near *near, volatile float *parked, float sum[SUMS])
 {
@@ -308,8 +252,9 @@ static __device__ __forceinline__ void near_views(const Tiles &s, const Visited 
 #pragma unroll
 	for (int i = 0; i < SUMS; i++)
 		parked[i * VIEWS_HELD + number] = sum[i];
-	near[number] = near_block < Pixel, SIZE,
-	PARTS == 1 || (SIZE > TILE) > (&s, &list.first[part * list.part + view], x0, y0, z0);
+	constexpr bool SKIP = PARTS == 1 || SIZE > TILE;
+	near[number] = near_block<Pixel, SIZE, SKIP, TILTED>(
+		&s, &list.first[part * list.part + view], x0, y0, z0);
 #pragma unroll
 	for (int i = 0; i < SUMS; i++)
 		sum[i] = parked[i * VIEWS_HELD + number];
@@ -343,7 +288,7 @@ static __device__ __forceinline__ void visit_tiles(const Tiles &s, const Near *n
 
 /* The same for all views of the list, some of each part at a time; calls ended() after the views
  * of each part. */
-template <class Pixel, int SIZE, int SUMS, int PARTS, class Visit, class Ended>
+template <class Pixel, int SIZE, int SUMS, int PARTS, bool TILTED, class Visit, class Ended>
 static __device__ __forceinline__ void visit_views(const Tiles &s, const Visited &list, int x0,
 	int y0, int z0, float sum[SUMS], const Visit &visit, const Ended &ended)
 {
@@ -357,7 +302,7 @@ static __device__ __forceinline__ void visit_views(const Tiles &s, const Visited
 		const Visited some = {list.first + first, list.part, min(most, list.count - first)};
 		const Pixel *images = (const Pixel *)s.images + (int64_t)first * s.lines * s.pitch;
 		__syncthreads();
-		near_views<Pixel, SIZE, SUMS, VIEWS<Pixel>, PARTS>(
+		near_views<Pixel, SIZE, SUMS, VIEWS<Pixel>, PARTS, TILTED>(
 			s, some, x0, y0, z0, near, (float *)tiles, sum);
 #pragma unroll 1
 		for (int part = 0; part < PARTS; part++) {
@@ -385,7 +330,8 @@ template <class Kernel> static inline tomos_status tile_take(Kernel kernel, int 
 	return TOMOS_OK;
 }
 
-typedef enum { NO_TILES, SMALL_TILES, LARGE_TILES } TileSize;
+/* TILTED_TILES: columns of voxels drift across detector columns. */
+typedef enum { NO_TILES, SMALL_TILES, LARGE_TILES, TILTED_TILES } TileSize;
 
 /* NO_TILES: rays are of another kind, or too many blocks would need larger tiles. */
 TileSize tile_size(const ProjectRequest *what);
