@@ -15,8 +15,8 @@ static void test_chooses_the_fastest(void **state)
 	assert_string_equal(rows[1].kernel, "quick");
 	assert_true(rows[1].chosen && !rows[0].chosen);
 	assert_true(rows[1].rate > rows[0].rate);
-	/* 8 x 8 x 4 voxels and 6 views in 2 ms or somewhat more. */
-	assert_true(rows[1].rate < 8 * 8 * 4 * 6 / 0.002);
+	/* 8 x 8 x 4 voxels and 6 views in 8 ms or somewhat more. */
+	assert_true(rows[1].rate < 8 * 8 * 4 * 6 / 0.008);
 	assert_string_equal(rows[0].rays, "slices");
 	assert_int_equal(rows[0].size, 8);
 	assert_int_equal(rows[0].slices, 4);

@@ -18,7 +18,7 @@ static const struct {
 	const char *name;
 	long microseconds;
 	bool coarse;
-} fake_kernels[] = {{"slow", 6000, false}, {"quick", 2000, false}, {"rough", 0, true}};
+} fake_kernels[] = {{"slow", 20000, false}, {"quick", 8000, false}, {"rough", 0, true}};
 
 static inline int fake_candidates(
 	tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list)
