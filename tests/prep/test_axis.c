@@ -159,7 +159,7 @@ static void test_large(void **state)
 	(void)state;
 	static const double axes[] = {620.3, 400.6, 150.2}, arcs[] = {180, 180, 360};
 	for (int i = CASE_SLOW ? 2 : 0; i < 3; i++) {
-		Scene s = scene_make(CASE_SLOW ? 60 : 300, CASE_SLOW ? 1 : 4, 1200, axes[i],
+		Scene s = scene_make(CASE_SLOW ? 150 : 300, CASE_SLOW ? 2 : 4, 1200, axes[i],
 			arcs[i], i == 2 ? 1000 : 380);
 		uint64_t random = 5;
 		float most = 0;

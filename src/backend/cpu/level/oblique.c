@@ -52,7 +52,8 @@ static Oblique oblique_view(const ProjectRequest *what, int64_t number, const Pa
 	memcpy(box.high, what->box.high, sizeof box.high);
 	Oblique o = {.what = what, .axes = {walk.a, walk.b, walk.c}, .step = (float)walk.step};
 	o.view = &what->plan->views[what->first + number];
-	o.image = what->projections + number * what->plan->model.rows * what->plan->model.columns;
+	const int64_t pixels = what->plan->model.rows * what->plan->model.columns;
+	o.image = what->projections ? what->projections + number * pixels : NULL;
 	for (int i = 0; i < 3; i++)
 		o.stride[i] = kernel_stride(&box, o.axes[i]);
 	o.n[0] = part->planes;
@@ -125,7 +126,7 @@ static void take_columns(const Oblique *o, const Piece *p, int64_t row, int64_t 
 		const float *from = lane_row(o, p, row, l, &before);
 		int64_t first = max64(before, column), end = min64(before + o->n[1], column + wide);
 		if (from && first < end)
-			memcpy(some[l] + first - column, from + first - before,
+			memcpy(&some[l][first - column], from + (first - before),
 				(size_t)(end - first) * sizeof *from);
 	}
 	for (int64_t i = 0; i < wide; i += LANES) {

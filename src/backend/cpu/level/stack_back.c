@@ -46,7 +46,8 @@ static void pass_fill(void *user, int64_t view)
 				lengths ? fan_lengths(s, &pass->layings[view].fan, c) : height,
 				to + pad + at * s->wide + v, flip ? -s->wide : s->wide);
 			for (int i = 0; i < LANES; i++)
-				rows.row[i] += rows.row[i] ? LANES : 0;
+				if (rows.row[i])
+					rows.row[i] += LANES;
 		}
 	}
 }
