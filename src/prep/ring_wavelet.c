@@ -83,11 +83,12 @@ static void views_forth(
 	const Wavelet *w, const float *in, int64_t views, int64_t columns, float *out, double *sums)
 {
 	const float *lines[WAVELET_TAPS];
+	const int64_t half = views / 2;
 	for (int64_t i = 0; i < views; i++) {
-		int64_t first = 2 * (i % (views / 2));
+		int64_t first = 2 * (i < half ? i : i - half);
 		for (int k = 0; k < w->taps; k++)
 			lines[k] = in + (first + k) % views * w->columns;
-		lines_sum(i < views / 2 ? w->low : w->high, lines, w->taps, columns, sums);
+		lines_sum(i < half ? w->low : w->high, lines, w->taps, columns, sums);
 		put_line(sums, columns, out + i * w->columns);
 	}
 }
