@@ -56,7 +56,7 @@ tomos_status resident_prepare(Resident *data, const tomos_prepared *p, int at, i
 /* The same for rows that were prepared in host memory. */
 tomos_status resident_upload(
 	Resident *data, const tomos_prepared *p, const float *host, int64_t rows, int64_t padded);
-/* Filters the rows, if others are in memory, and computes a box of the volume into buffer `at`. */
+/* Filters the prepared rows into `filtered`. */
 tomos_status resident_filter(Resident *data, Analytic *analytic);
 /* Slices of volume buffer `at`, in the type of the output; counts as BackendVector.encode. */
 tomos_status resident_encode(

@@ -220,8 +220,23 @@ static __global__ void __launch_bounds__(THREADS) footprint_any(const __grid_con
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
+/* Whether all of the box is two voxels or more in front of the source: depths are in float. */
+static bool is_in_front(const ProjectRequest *what, const KernelView *k)
+{
+	double least = k->depth[3], voxel = 0;
+	for (int a = 0; a < 3; a++) {
+		least += fmin(k->depth[a] * (double)what->box.low[a],
+			k->depth[a] * (double)(what->box.high[a] - 1));
+		voxel += fabs(k->depth[a]);
+	}
+	return !KERNEL_HAS_SOURCE(k) || least > 2 * voxel;
+}
+
 static bool any_applies(const ProjectRequest *what, CudaNotes *)
 {
+	for (int64_t i = 0; i < what->count; i++)
+		if (!is_in_front(what, &what->plan->views[what->first + i]))
+			return false;
 	return what->plan->model.rows < 1 << 20 && what->plan->model.columns < 1 << 20;
 }
 

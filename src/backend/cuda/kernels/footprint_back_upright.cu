@@ -78,7 +78,8 @@ static __device__ __forceinline__ void add_columns(
 		for (int c = 1; c < TAPS; c++)
 			line[i] = fmaf(foot.a[c], at[i * PITCH + c], line[i]);
 	}
-	for (int c = TAPS; c < near.taps; c++) { /* the same number for all threads */
+	/* Beyond the tile the weights of narrower footprints are zero, and memory is undefined. */
+	for (int c = TAPS; c < near.taps && foot.column + c < near.columns; c++) {
 		const float below = trapezoid_below(foot.across, foot.left + (float)c);
 		const float above = trapezoid_below(foot.across, foot.left + (float)(c + 1));
 		const float a = foot.scale * (above - below);
