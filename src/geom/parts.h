@@ -7,6 +7,9 @@
 
 #define LARGEST 1e30 /* for any number of a view or grid: products of a few stay finite */
 
+/* Column and row of a point; false where it is too near to the source, or behind it. */
+bool geom_project_point(const GridView *view, const double at[3], double pixel[2]);
+
 /* Checks the views of a scan made by geom_new; frees the scan if one is rejected. */
 tomos_status geom_seal(tomos_geometry **scan);
 tomos_status view_check(const tomos_view *view, int64_t index);

@@ -6,8 +6,7 @@ static double form_at(const double f[4], const double at[3])
 	return dot3(f, at) + f[3];
 }
 
-/* Column and row of a point; false where it is too near to the source, or behind it. */
-static bool project_point(const GridView *k, const double at[3], double pixel[2])
+bool geom_project_point(const GridView *k, const double at[3], double pixel[2])
 {
 	double depth = form_at(k->depth, at);
 	if (depth < 1e-6)
@@ -46,7 +45,7 @@ Window geom_window(const tomos_geometry *scan, int64_t view, const tomos_grid *g
 	for (int which = 0; which < 8; which++) {
 		double corner[3], pixel[2];
 		corner_of(box, margin, which, corner);
-		if (!project_point(&k, corner, pixel))
+		if (!geom_project_point(&k, corner, pixel))
 			return all;
 		for (int i = 0; i < 2; i++) {
 			low[i] = fmin(low[i], pixel[i]);

@@ -75,6 +75,7 @@ tomos_status iterative_plan(FileRun *r)
 	Iterative *it = &r->iterative;
 	it->why = why_whole(r);
 	it->whole = it->why != NULL;
+	it->grouped = !it->whole && demand_coupling(&it->demand) == COUPLING_SUMS;
 	if (!r->stacked && r->slices < r->grid.n[2])
 		return fail(TOMOS_BAD_VALUE,
 			"rows '%s': slices are reconstructed alone by an algebraic method only "

@@ -99,8 +99,8 @@ static double iterative_bytes(
 	volumes += d->mask + d->truth + 1;
 	projections += d->rays + 1;
 	double vectors = volumes * x + projections * y;
-	return slab->count == r->slices ? fmax(raw + y, vectors) + WORK_BYTES
-					: 2 * raw + x + vectors + WORK_BYTES;
+	return slab->count == r->share.count ? fmax(raw + y, vectors) + WORK_BYTES
+					     : 2 * raw + x + vectors + WORK_BYTES;
 }
 
 /* Memory in bytes for a slab of `count` slices, with all buffers and the method's own memory. */
@@ -108,8 +108,8 @@ static double slab_bytes(const FileRun *r, int64_t count)
 {
 	const tomos_prepared *p = r->prepared;
 	const tomos_geometry *g = p->geometry;
-	int64_t before = (r->slices - count) / 4 * 2; /* slabs begin with a pair of rows */
-	Slab slab = {.first = r->first_slice + before, .count = count};
+	int64_t before = (r->share.count - count) / 4 * 2; /* slabs begin with a pair of rows */
+	Slab slab = {.first = r->share.first + before, .count = count};
 	slab_rows(r, &slab);
 	RawRows needs = prepared_needs(p, slab.row, slab.rows);
 	double raw = (double)needs.rows * (double)raw_row_bytes(p);
@@ -128,7 +128,7 @@ static double slab_bytes(const FileRun *r, int64_t count)
 static tomos_status choose_thickness(FileRun *r, int64_t *thick)
 {
 	double left = r->memory - fixed_bytes(r);
-	int64_t low = 1, high = r->slices;
+	int64_t low = 1, high = r->share.count;
 	if (slab_bytes(r, 1) > left)
 		return fail(TOMOS_NO_MEMORY,
 			"%.4g MiB of memory are too few: one slice alone needs %.4g MiB%s",
@@ -144,8 +144,8 @@ static tomos_status choose_thickness(FileRun *r, int64_t *thick)
 			high = middle - 1;
 	}
 	/* Every slab reads all rows: the fewer slabs, the better. */
-	bool again = r->prepared->reach.all_rows || (!r->stacked && low == r->slices);
-	*thick = again ? low : min64(low, max64(THICK, (r->slices + SLABS - 1) / SLABS));
+	bool again = r->prepared->reach.all_rows || (!r->stacked && low == r->share.count);
+	*thick = again ? low : min64(low, max64(THICK, (r->share.count + SLABS - 1) / SLABS));
 	return TOMOS_OK;
 }
 
@@ -186,13 +186,11 @@ static tomos_status too_little(const FileRun *r, int64_t slices, const char *why
  * must be in memory, only a limit that the user has set is enforced. */
 static tomos_status iterative_thickness(FileRun *r, int64_t *thick)
 {
-	bool sums = demand_coupling(&r->iterative.demand) == COUPLING_SUMS;
 	double left = r->memory - fixed_bytes(r);
-	int64_t group = min64(GROUP_SLICES, r->slices);
-	r->iterative.grouped = sums && !r->iterative.whole;
-	*thick = r->slices;
-	if (r->iterative.whole && r->options.memory > 0 && slab_bytes(r, r->slices) > left)
-		return too_little(r, r->slices, r->iterative.why);
+	int64_t group = min64(GROUP_SLICES, r->share.count);
+	*thick = r->share.count;
+	if (r->iterative.whole && r->options.memory > 0 && slab_bytes(r, r->share.count) > left)
+		return too_little(r, r->share.count, r->iterative.why);
 	if (r->iterative.grouped && slab_bytes(r, group) > left)
 		return too_little(r, group, "its sums run over groups of that size");
 	if (r->iterative.whole)
@@ -209,10 +207,10 @@ static tomos_status iterative_thickness(FileRun *r, int64_t *thick)
 
 static ResidentSize resident_size(const FileRun *r, int64_t count)
 {
-	int64_t before = (r->slices - count) / 4 * 2;
-	Slab slab = {.first = r->first_slice + before, .count = count};
+	int64_t before = (r->share.count - count) / 4 * 2;
+	Slab slab = {.first = r->share.first + before, .count = count};
 	slab_rows(r, &slab);
-	int buffers = count < r->slices ? 2 : 1;
+	int buffers = count < r->share.count ? 2 : 1;
 	return (ResidentSize){.raw_rows = prepared_needs(r->prepared, slab.row, slab.rows).rows,
 		.rows = max64(slab.rows, slab.padded),
 		.slices = slab.padded,
@@ -224,7 +222,7 @@ static ResidentSize resident_size(const FileRun *r, int64_t count)
 /* The thickest slab, `most` slices at most, that fits into the device's memory; 0: none. */
 static int64_t resident_thickest(const FileRun *r, int64_t most, double bytes)
 {
-	int64_t low = 0, high = min64(most, r->slices);
+	int64_t low = 0, high = min64(most, r->share.count);
 	while (low < high) {
 		int64_t middle = low + (high - low + 1) / 2;
 		const ResidentSize size = resident_size(r, middle);
@@ -259,15 +257,15 @@ static tomos_status resident_thickness(FileRun *r, int64_t *thick)
 {
 	tomos_backend *b = r->backend;
 	int64_t free_bytes, slice = r->grid.n[0] * r->grid.n[1] * (int64_t)sizeof(float);
-	int64_t aim = min64(
-		max64(THICK, (r->slices + SLABS - 1) / SLABS), max64(THICK, LARGEST_SLAB / slice));
+	int64_t aim = min64(max64(THICK, (r->share.count + SLABS - 1) / SLABS),
+		max64(THICK, LARGEST_SLAB / slice));
 	TRY(b->type->memory->free_bytes(b, &free_bytes));
 	double bytes = DEVICE_SHARE * (double)free_bytes;
 	r->rows_once = !r->stacked || r->prepared->reach.all_rows;
 	*thick = resident_thickest(r, aim, bytes);
 	if (*thick == 0 && r->rows_once) {
 		r->rows_once = false;
-		*thick = resident_thickest(r, r->slices, bytes);
+		*thick = resident_thickest(r, r->share.count, bytes);
 	}
 	return TOMOS_OK;
 }
@@ -278,7 +276,7 @@ static tomos_status resident_group(FileRun *r, int64_t *thick)
 	tomos_backend *b = r->backend;
 	int64_t free_bytes;
 	TRY(b->type->memory->free_bytes(b, &free_bytes));
-	const ResidentSize size = resident_size(r, min64(*thick, r->slices));
+	const ResidentSize size = resident_size(r, min64(*thick, r->share.count));
 	double bytes =
 		resident_bytes(r->resident, r->prepared, &size) + device_bytes(r, size.slices);
 	if (bytes > DEVICE_SHARE * (double)free_bytes)
@@ -313,7 +311,7 @@ static tomos_status plan_resident(FileRun *r, int64_t *thick)
 	*thick = r->iterates ? host : min64(*thick, host);
 	if (r->iterates)
 		TRY(resident_group(r, thick));
-	const ResidentSize size = resident_size(r, max64(1, min64(*thick, r->slices)));
+	const ResidentSize size = resident_size(r, max64(1, min64(*thick, r->share.count)));
 	if (*thick > 0 && resident_rings(r, &size))
 		return TOMOS_OK;
 	resident_close(r->resident);
@@ -330,15 +328,15 @@ static int64_t slab_end(const FileRun *r, int64_t first)
 	int64_t end = first + r->thickest;
 	if (r->iterative.grouped)
 		end = (first / GROUP_SLICES + 1) * GROUP_SLICES;
-	return min64(end, r->first_slice + r->slices);
+	return min64(end, r->share.first + r->share.count);
 }
 
 static tomos_status cut_slabs(FileRun *r)
 {
-	int64_t end = r->first_slice + r->slices, most = r->slices / r->thickest + 2;
+	int64_t end = r->share.first + r->share.count, most = r->share.count / r->thickest + 2;
 	r->slab_count = 0;
 	TRY(mem_zeroed(&r->slabs, most, sizeof *r->slabs, "the slabs"));
-	for (int64_t first = r->first_slice; first < end; r->slab_count++) {
+	for (int64_t first = r->share.first; first < end; r->slab_count++) {
 		Slab *slab = &r->slabs[r->slab_count];
 		slab->first = first;
 		first = slab_end(r, first);
@@ -356,9 +354,10 @@ static tomos_status cut_slabs(FileRun *r)
  * filter on pairs of rows, so slabs are multiples of these where memory allows. */
 static int64_t even_thickness(const FileRun *r, int64_t thick)
 {
-	int64_t count = (r->slices + thick - 1) / thick, even = (r->slices + count - 1) / count;
+	int64_t count = (r->share.count + thick - 1) / thick,
+		even = (r->share.count + count - 1) / count;
 	if (r->iterative.grouped)
-		return min64(GROUP_SLICES, r->slices);
+		return min64(GROUP_SLICES, r->share.count);
 	if (r->iterates && count > 1 && thick >= GROUP_SLICES)
 		return thick / GROUP_SLICES * GROUP_SLICES;
 	if (!r->iterates && r->stacked && !r->rows_once && count > 1)
@@ -369,11 +368,13 @@ static int64_t even_thickness(const FileRun *r, int64_t thick)
 tomos_status run_plan(FileRun *r)
 {
 	int64_t thick = 1;
+	if (r->share.count == 0)
+		return TOMOS_OK;
 	TRY(plan_resident(r, &thick));
 	if (!r->resident)
 		TRY(host_thickness(r, &thick));
 	r->thickest = even_thickness(r, thick);
 	if (!r->resident)
-		r->planned = slab_bytes(r, min64(r->thickest, r->slices)) + fixed_bytes(r);
+		r->planned = slab_bytes(r, min64(r->thickest, r->share.count)) + fixed_bytes(r);
 	return cut_slabs(r);
 }

@@ -106,6 +106,8 @@ static tomos_status prepare_run(FileRun *r)
 		&r->backend, job->backend ? job->backend : "auto", job->device));
 	if (r->iterates)
 		TRY(iterative_plan(r));
+	const ShareRule rule = run_share_rule(r);
+	r->share = share_of(&rule, 0, 1);
 	TRY(run_plan(r));
 	if (!r->iterates)
 		return TOMOS_OK;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include "run/iterative.h"
 #include "run/resident.h"
+#include "run/share.h"
 
 enum {
 	SLABS = 8,
@@ -28,6 +29,7 @@ typedef struct {
 	char *output;
 	tomos_grid grid; /* of all slices, before --rows */
 	int64_t first_slice, slices;
+	Share share;  /* of this rank: the slices that its slabs consist of */
 	bool stacked; /* slice k needs row k + first_row only */
 	int64_t first_row;
 	Slab *slabs;
@@ -60,7 +62,9 @@ double run_now(void); /* seconds */
 
 /* ---- the plan ----------------------------------------------------------------------------- */
 
+ShareRule run_share_rule(const FileRun *run); /* stacked, iterates and iterative.grouped are set */
 void slab_rows(const FileRun *run, Slab *slab); /* those that its slices need */
+/* Slabs of run->share. */
 tomos_status run_plan(FileRun *run);
 /* Warns where a large job would run a reference kernel. */
 tomos_status run_say_slow(const FileRun *run);
