@@ -23,18 +23,31 @@ static struct {
 	char stage[32];
 	int64_t done, total; /* as reported last; total 0: nothing yet */
 	double value, start, drawn;
-	int64_t tenth; /* last tenth that was printed to a log; -1: none yet */
-	bool shown;    /* a bar is on the terminal's last line */
-	bool ended;    /* nothing is drawn any more */
+	int64_t tenth;  /* last tenth that was printed to a log; -1: none yet */
+	int64_t slices; /* of the run, as its report has them; 0: none */
+	char limit[16]; /* the stage that has been busy for the longest time */
+	bool shown;     /* a bar is on the terminal's last line */
+	bool ended;     /* nothing is drawn any more */
 } state;
 
 static const tomos_run_report *rates;
 
 void progress_rates(const tomos_run_report *report)
 {
-	pthread_mutex_lock(&lock); /* the display's thread reads it */
+	pthread_mutex_lock(&lock);
 	rates = report;
+	state.slices = 0;
 	pthread_mutex_unlock(&lock);
+}
+
+/* The run changes its report between two calls of `report`, in the thread that calls it. */
+static void take_rates(void)
+{
+	const char *name = tomos_stage_names();
+	for (int64_t i = rates->limiting; i > 0 && *name; i--)
+		name += strcspn(name, "|") + 1;
+	state.slices = rates->shape[0];
+	snprintf(state.limit, sizeof state.limit, "%.*s", (int)strcspn(name, "|"), name);
 }
 
 /* The signals are blocked and taken by a thread; this runs only where that could not be started. */
@@ -165,29 +178,31 @@ void progress_end(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* "12.3/s", or the slices of a run. */
+/* "12.3/s", or the slices of a run and the stage that limits it. */
 static void rate_text(char *text, size_t size, double elapsed)
 {
 	double done = (double)state.done;
-	if (rates && state.total > 0)
-		snprintf(text, size, "%.3g slices/s",
-			(double)rates->shape[0] * done / (double)state.total / elapsed);
+	if (state.slices > 0 && state.total > 0)
+		snprintf(text, size, "%.3g slices/s, limited by %s",
+			(double)state.slices * done / (double)state.total / elapsed, state.limit);
 	else
 		snprintf(text, size, "%.3g/s", done / elapsed);
 }
 
 static void draw_bar(double elapsed)
 {
-	char bar[31], extra[48];
+	char bar[31], extra[64];
+	bool run = state.slices > 0; /* whose rate takes more columns of the terminal */
+	int width = run ? 10 : 30;
 	double part = state.total > 0 ? (double)state.done / (double)state.total : 0;
 	double left = part > 0 ? elapsed * (1 - part) / part : elapsed;
-	memset(bar, '.', 30);
-	memset(bar, '#', (size_t)(30 * part));
-	bar[30] = 0;
+	memset(bar, '.', (size_t)width);
+	memset(bar, '#', (size_t)(width * part));
+	bar[width] = 0;
 	rate_text(extra, sizeof extra, elapsed);
 	if (state.total > 0)
-		fprintf(stderr, "\r%-12.12s [%s] %3d %%  %s  ", state.stage, bar, (int)(100 * part),
-			part > 0 ? extra : "");
+		fprintf(stderr, "\r%-*.12s [%s] %3d %%  %s  ", run ? 6 : 12, state.stage, bar,
+			(int)(100 * part), part > 0 ? extra : "");
 	else
 		fprintf(stderr, "\r%-12.12s ", state.stage);
 	fprintf(stderr, "%d:%02d %s", (int)left / 60, (int)left % 60, part > 0 ? "left" : "so far");
@@ -204,11 +219,12 @@ static void log_line(double elapsed)
 	if (tenth <= state.tenth)
 		return;
 	state.tenth = tenth;
-	char rate[48];
+	char rate[64];
 	rate_text(rate, sizeof rate, elapsed);
 	if (state.total > 0)
 		fprintf(stderr, "%s: %d %% after %.1f s%s%s", state.stage, (int)tenth * 10, elapsed,
-			rates && tenth > 0 ? ", " : "", rates && tenth > 0 ? rate : "");
+			state.slices > 0 && tenth > 0 ? ", " : "",
+			state.slices > 0 && tenth > 0 ? rate : "");
 	else
 		fprintf(stderr, "%s: at work for %.1f s", state.stage, elapsed);
 	if (state.value > 0)
@@ -249,6 +265,8 @@ static void take(const char *stage, int64_t done, int64_t total, double value)
 	state.done = done > 0 ? done : 0;
 	state.total = total > 0 ? total : 0;
 	state.value = value;
+	if (rates)
+		take_rates();
 	if (state.done > 0)
 		show(now, done == total ? 0 : REDRAW);
 	if (total > 0 && done >= total) {

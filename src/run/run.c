@@ -183,11 +183,11 @@ static tomos_status probe_slab(Stages *s)
 {
 	FileRun *r = s->run;
 	const Turn *turn = &s->turns[0];
-	double start = run_now();
 	float *volume;
+	stage_begin(s, TOMOS_STAGE_READ);
 	if (turn->fresh)
 		TRY(slab_read(s, turn));
-	s->seconds[TOMOS_STAGE_READ] = run_now() - start;
+	stage_end(s, TOMOS_STAGE_READ);
 	TRY(slab_compute(s, turn, 0));
 	if (r->file_options.window_count > 0)
 		return TOMOS_OK;
@@ -367,9 +367,9 @@ static tomos_status one_slab(Stages *s)
 {
 	FileRun *r = s->run;
 	const Turn *turn = &s->turns[0];
-	double start = run_now();
+	stage_begin(s, TOMOS_STAGE_READ);
 	TRY(slab_read(s, turn));
-	s->seconds[TOMOS_STAGE_READ] = run_now() - start;
+	stage_end(s, TOMOS_STAGE_READ);
 	TRY(slab_compute(s, turn, 0));
 	TRY(prepared_usable(r->prepared, &r->report->prep, s->values));
 	if (r->stopped) {
@@ -377,10 +377,10 @@ static tomos_status one_slab(Stages *s)
 		r->progress = NULL;
 	}
 	TRY(open_after(s, turn));
-	start = run_now();
+	stage_begin(s, TOMOS_STAGE_WRITE);
 	if (slab_left(r, turn->slab) > 0)
 		TRY(slab_write(s, turn, 0));
-	s->seconds[TOMOS_STAGE_WRITE] = run_now() - start;
+	stage_end(s, TOMOS_STAGE_WRITE);
 	return TOMOS_OK;
 }
 

@@ -120,11 +120,14 @@ typedef struct {
 	Turn *turns;
 	int64_t turn_count;
 	Gate in, out;
-	RawSlab raw[2];    /* host memory: counts, */
-	float *rows;       /* prepared rows */
-	float *volumes[2]; /* and volumes; NULL: in the memory of the device */
-	bool checked;      /* values of volumes that reach the host are finite */
-	double seconds[TOMOS_STAGES], bytes[TOMOS_STAGES]; /* each of one thread */
+	RawSlab raw[2];       /* host memory: counts, */
+	float *rows;          /* prepared rows */
+	float *volumes[2];    /* and volumes; NULL: in the memory of the device */
+	bool checked;         /* values of volumes that reach the host are finite */
+	pthread_mutex_t lock; /* guards the busy times */
+	double seconds[TOMOS_STAGES], since[TOMOS_STAGES]; /* since: 0, or when work began */
+	double before[TOMOS_STAGES]; /* the same of earlier stages of the run */
+	double bytes[TOMOS_STAGES];  /* each of one thread */
 	_Atomic int64_t cut;
 	int64_t values;             /* that were prepared */
 	const tomos_cancel *cancel; /* the caller's flag, for the threads of the stages */
@@ -135,6 +138,11 @@ typedef struct {
 /* Allocates all buffers and calls `work`; floats: slab_floats will be called. */
 tomos_status stages_with(FileRun *run, tomos_status (*work)(Stages *stages), bool floats);
 tomos_status stages_run(Stages *stages);
+/* Around the work of a stage, whose busy time any thread may ask for. */
+void stage_begin(Stages *stages, int stage);
+void stage_end(Stages *stages, int stage);
+/* Busy times so far, and which is the longest, into the report. */
+void stages_publish(Stages *stages);
 tomos_status slab_read(Stages *stages, const Turn *turn);
 /* at: the buffer of the volume, 0 or 1. */
 tomos_status slab_compute(Stages *stages, const Turn *turn, int at);

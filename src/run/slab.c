@@ -29,20 +29,21 @@ tomos_status slab_read(Stages *s, const Turn *turn)
 /* Converts the progress of a slab to that of the run: slices times views, or slices times
  * iterations. */
 typedef struct {
-	FileRun *run;
+	Stages *stages;
 	int64_t count;
 } SlabProgress;
 
 static int report_slab(void *user, const char *stage, int64_t done, int64_t total, double value)
 {
 	const SlabProgress *p = user;
-	const FileRun *r = p->run;
+	const FileRun *r = p->stages->run;
 	int64_t steps = r->iterates ? r->iterative.o.iterations : r->prepared->geometry->count;
 	int64_t slices = r->slab_count > 1 ? r->slices : 1,
 		before = r->slab_count > 1 ? r->done : 0;
 	bool computing = strcmp(stage, r->method) == 0;
 	int64_t count = r->slab_count > 1 ? p->count : 1;
 	int64_t part = computing && total > 0 ? count * steps * done / total : 0;
+	stages_publish(p->stages);
 	report_publish(r->job, r->report);
 	if (r->iterates && total == 0) /* a stage whose length is not known, like the norm's */
 		return r->progress->report(r->progress->user, stage, done, total, value);
@@ -141,9 +142,9 @@ static tomos_status prepare_rows(Stages *s, const Turn *turn, const tomos_progre
 	FileRun *r = s->run;
 	const Slab *slab = turn->slab;
 	int at = (int)(turn->read % 2);
-	double start = run_now();
 	if (!turn->fresh)
 		return TOMOS_OK;
+	stage_begin(s, TOMOS_STAGE_PREPARE);
 	RawRows needs = prepared_needs(r->prepared, slab->row, slab->rows);
 	if (r->resident && r->resident->prep) {
 		TRY(resident_prepare(r->resident, r->prepared, at, slab->rows, slab_padded(r, slab),
@@ -154,7 +155,7 @@ static tomos_status prepare_rows(Stages *s, const Turn *turn, const tomos_progre
 	}
 	s->values += r->prepared->info.views * needs.rows * r->prepared->columns;
 	r->report->read_bytes += (double)needs.rows * (double)raw_stored_bytes(r->prepared);
-	s->seconds[TOMOS_STAGE_PREPARE] += run_now() - start;
+	stage_end(s, TOMOS_STAGE_PREPARE);
 	s->bytes[TOMOS_STAGE_PREPARE] += (double)needs.rows * (double)raw_stored_bytes(r->prepared);
 	return TOMOS_OK;
 }
@@ -304,14 +305,14 @@ tomos_status slab_compute(Stages *s, const Turn *turn, int at)
 {
 	FileRun *r = s->run;
 	const Slab *slab = turn->slab;
-	SlabProgress part = {r, slab_left(r, slab)};
+	SlabProgress part = {s, slab_left(r, slab)};
 	const tomos_progress own = {report_slab, &part};
 	const tomos_progress *progress = r->progress && r->progress->report ? &own : NULL;
 	double start = run_now();
 	TRY(prepare_rows(s, turn, progress));
 	if (turn->fresh)
 		gate_move(&s->in, false);
-	double prepared = run_now();
+	stage_begin(s, TOMOS_STAGE_RECONSTRUCT);
 	if (r->resident)
 		TRY(resident_slab(s, turn, at, progress));
 	else
@@ -319,7 +320,7 @@ tomos_status slab_compute(Stages *s, const Turn *turn, int at)
 			r, slab, s->rows, s->volumes[at], progress));
 	count_done(r, slab);
 	note_kernels(r);
-	s->seconds[TOMOS_STAGE_RECONSTRUCT] += run_now() - prepared;
+	stage_end(s, TOMOS_STAGE_RECONSTRUCT);
 	s->bytes[TOMOS_STAGE_RECONSTRUCT] += slab_bytes_of(r, slab, sizeof(float));
 	r->report->compute_seconds += run_now() - start;
 	r->done += part.count;

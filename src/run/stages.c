@@ -3,6 +3,7 @@
  * are two buffers, one being filled and one being emptied.
  */
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include "run/run_parts.h"
 
@@ -61,11 +62,38 @@ static void keep_message(char text[512], tomos_status status)
 		snprintf(text, 512, "%s", tomos_message());
 }
 
-/* Time and failure of a piece of work of a stage. */
-static void stage_timed(Stages *s, int stage, double start)
+/* ---- busy times ---------------------------------------------------------------------------- */
+
+void stage_begin(Stages *s, int stage)
 {
-	s->seconds[stage] += run_now() - start;
+	pthread_mutex_lock(&s->lock);
+	s->since[stage] = run_now();
+	pthread_mutex_unlock(&s->lock);
 }
+
+void stage_end(Stages *s, int stage)
+{
+	pthread_mutex_lock(&s->lock);
+	s->seconds[stage] += run_now() - s->since[stage];
+	s->since[stage] = 0;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void stages_publish(Stages *s)
+{
+	tomos_run_report *p = s->run->report;
+	double now = run_now();
+	pthread_mutex_lock(&s->lock);
+	for (int i = 0; i < TOMOS_STAGES; i++) {
+		double busy = s->since[i] > 0 ? now - s->since[i] : 0;
+		p->stage_seconds[i] = s->before[i] + s->seconds[i] + busy;
+		if (p->stage_seconds[i] > p->stage_seconds[p->limiting])
+			p->limiting = i;
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- the stages ---------------------------------------------------------------------------- */
 
 static void *read_stage(void *user)
 {
@@ -76,9 +104,9 @@ static void *read_stage(void *user)
 			continue;
 		if (!gate_wait(&s->in, true))
 			break;
-		double start = run_now();
+		stage_begin(s, TOMOS_STAGE_READ);
 		s->read_status = slab_read(s, &s->turns[i]);
-		stage_timed(s, TOMOS_STAGE_READ, start);
+		stage_end(s, TOMOS_STAGE_READ);
 		if (s->read_status == TOMOS_OK)
 			gate_move(&s->in, true);
 	}
@@ -92,9 +120,9 @@ static void *write_stage(void *user)
 	Stages *s = user;
 	tomos_cancel_on(s->cancel);
 	for (int64_t i = 0; s->write_status == TOMOS_OK && gate_wait(&s->out, false); i++) {
-		double start = run_now();
+		stage_begin(s, TOMOS_STAGE_WRITE);
 		s->write_status = slab_write(s, &s->turns[i], (int)(i % 2));
-		stage_timed(s, TOMOS_STAGE_WRITE, start);
+		stage_end(s, TOMOS_STAGE_WRITE);
 		if (s->write_status == TOMOS_OK)
 			gate_move(&s->out, false);
 	}
@@ -215,24 +243,22 @@ tomos_status stages_run(Stages *s)
 	return status;
 }
 
-/* Times and bytes of the stages, and which of them set the duration of the run. */
-static void stages_report(const Stages *s)
+/* Times and bytes of the stages, and which of them set the duration of the run. Transfers are timed
+ * in several threads, which have ended. */
+static void stages_report(Stages *s)
 {
 	tomos_run_report *p = s->run->report;
 	const Resident *d = s->run->resident;
-	for (int i = 0; i < TOMOS_STAGES; i++) {
-		p->stage_seconds[i] += s->seconds[i];
+	for (int i = 0; i < TOMOS_STAGES; i++)
 		p->stage_bytes[i] += s->bytes[i];
-	}
 	if (d) {
-		p->stage_seconds[TOMOS_STAGE_UPLOAD] = ring_seconds(&d->up);
-		p->stage_seconds[TOMOS_STAGE_DOWNLOAD] = ring_seconds(&d->down);
+		s->seconds[TOMOS_STAGE_UPLOAD] = ring_seconds(&d->up);
+		s->seconds[TOMOS_STAGE_DOWNLOAD] = ring_seconds(&d->down);
+		s->before[TOMOS_STAGE_UPLOAD] = s->before[TOMOS_STAGE_DOWNLOAD] = 0;
 		p->stage_bytes[TOMOS_STAGE_UPLOAD] = d->up.bytes;
 		p->stage_bytes[TOMOS_STAGE_DOWNLOAD] = d->down.bytes;
 	}
-	for (int i = 0; i < TOMOS_STAGES; i++)
-		if (p->stage_seconds[i] > p->stage_seconds[p->limiting])
-			p->limiting = i;
+	stages_publish(s);
 	p->read_seconds = p->stage_seconds[TOMOS_STAGE_READ];
 	p->write_seconds = p->stage_seconds[TOMOS_STAGE_WRITE];
 	p->written_bytes = p->stage_bytes[TOMOS_STAGE_WRITE];
@@ -245,6 +271,8 @@ tomos_status stages_with(FileRun *r, tomos_status (*work)(Stages *s), bool float
 	TRY(mem_zeroed(&s, 1, sizeof *s, "the stages of a run"));
 	s->run = r;
 	s->cancel = cancel_asked();
+	pthread_mutex_init(&s->lock, NULL);
+	memcpy(s->before, r->report->stage_seconds, sizeof s->before);
 	gate_make(&s->in);
 	gate_make(&s->out);
 	tomos_status status = stages_make(s, floats);
@@ -259,6 +287,7 @@ tomos_status stages_with(FileRun *r, tomos_status (*work)(Stages *s), bool float
 	mem_free(s->turns);
 	gate_free(&s->in);
 	gate_free(&s->out);
+	pthread_mutex_destroy(&s->lock);
 	mem_free(s);
 	return status;
 }

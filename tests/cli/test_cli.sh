@@ -309,6 +309,16 @@ check "but sirt has none" 0 recon arc.h5 --method sirt --iterations 2 -o rarc2.h
 if grep -q warning err; then bad "sirt warns"; else ok "sirt is silent"; fi
 check "a half turn" 0 recon parallel.h5 $voxel -o half.h5
 if grep -q warning err; then bad "a half turn warns"; else ok "a half turn is silent"; fi
+if [ -z "$slow" ]; then # long enough for a line of progress
+	make project shepp-logan-2d --views 600 --columns 448 --rows 48 -o long.h5
+	TOMOS_CPU=base check "a run of a second or more" 0 recon long.h5 --threads 1 -o long_v.h5
+	if grep -q 'in 0\.[0-9]* s: read' out err; then
+		ok "progress # skip: the run was too short for a line"
+	else
+		has "its progress names the limiting stage" err "slices/s, limited by reconstruct"
+	fi
+	rm -f long.h5 long_v.h5
+fi
 check "memory of the processor" 0 recon s.h5 $voxel --memory 20M --backend cpu -o few.h5
 check "is no device's" 0 compare fbp.h5 few.h5 --max 0
 printf '# degrees\n0\n1.5\n-3\n' >list.txt
