@@ -214,13 +214,23 @@ static tomos_status plan_send(tomos_backend *backend, const Plan *plan, CudaPlan
 	return TOMOS_OK;
 }
 
+/* Whether data in the cache are on the device of the backend. Several backends share a device when
+ * a job is split, and any of them may get a piece that another one had in the previous call; to
+ * free its data would wait for the whole device. */
+static bool usable(const PlanCache *cache, tomos_backend *backend)
+{
+	return cache->release == plan_release &&
+	       device_of(cache->owner)->number == device_of(backend)->number;
+}
+
 tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan **kept)
 {
 	PlanCache *cache = plan->cache;
-	if (cache->data && cache->owner != backend) {
+	if (cache->data && !usable(cache, backend)) {
 		cache->release(cache->owner, cache->data);
 		cache->data = NULL;
 	}
+	cache->owner = backend;
 	if (!cache->data) {
 		CudaPlan *made;
 		TRY(mem_zeroed(&made, 1, sizeof *made, "the views"));
