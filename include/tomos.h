@@ -608,6 +608,29 @@ typedef struct tomos_custom {
 TOMOS_API tomos_status tomos_op_custom(tomos_op **op, tomos_backend *backend,
 	const int64_t domain[3], const int64_t range[3], const tomos_custom *calls);
 
+/* ---- poses of the views ------------------------------------------------------------------- */
+
+/* The pose of a view moves its source and detector together, or, seen from them, the object the
+ * other way. It is six numbers: a shift along x, y, z and a rotation vector (axis times angle, in
+ * radians). A point X of the view moves to R X + shift, where R rotates about the origin. Poses are
+ * lists of `views` times six numbers. */
+TOMOS_API tomos_status tomos_geometry_move(
+	tomos_geometry **moved, const tomos_geometry *scan, const double *poses);
+
+/* The derivative of the projections A x of a volume with respect to the poses of the views, where
+ * these are 0: the operator J from changes of poses, [1][view][6], to projections. The volume is
+ * copied. For the projector `joseph`, whose projections are piecewise smooth in the pose. The
+ * derivative is that of the pieces; where a ray passes exactly through voxel centres, it is the
+ * mean of those on both sides, as of central differences. */
+TOMOS_API tomos_status tomos_op_poses(
+	tomos_op **op, const tomos_op *projector, const tomos_array *volume);
+/* The same as arrays: [6 * view + number][row][column] of views first .. first + count - 1. */
+TOMOS_API tomos_status tomos_pose_derivative(const tomos_op *projector, const tomos_array *volume,
+	int64_t first, int64_t count, const tomos_array *derivative);
+/* For derivatives where poses are not 0: matrix M [6][6] of each pose. A change d of the pose moves
+ * the moved view, tomos_geometry_move(.., pose), as a further small pose M d does. */
+TOMOS_API tomos_status tomos_pose_change(const double *poses, int64_t count, double *matrices);
+
 /* ---- stored matrices ---------------------------------------------------------------------- */
 
 /* The matrix of a projector, one row per ray, kept in memory; an operator like any other. */

@@ -186,6 +186,9 @@ typedef struct {
 	/* Projection with the matrix entries raised to a power (0: every nonzero entry becomes
 	 * 1). */
 	tomos_status (*apply_power)(tomos_backend *backend, const ProjectRequest *what, int power);
+	/* Derivatives of Joseph's forward projection with respect to the poses of the views
+	 * (kernel/pose.h): `projections` is [view][POSE_NUMBERS][row][column], and overwritten. */
+	tomos_status (*pose)(tomos_backend *backend, const ProjectRequest *what);
 	/* Fused epilogues: forward projection and residual, back projection and update. *done
 	 * false: not supported for this request, and nothing was computed. */
 	tomos_status (*forward_residual)(tomos_backend *backend, const ProjectRequest *what,

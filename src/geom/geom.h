@@ -23,6 +23,9 @@ static inline bool view_fans(const tomos_view *view)
 /* Moves the detector by that many columns and rows, and the sources of fans with the rows. */
 void view_slide(tomos_view *view, double columns, double rows);
 
+/* Moves source and detector by a pose; see tomos_geometry_move. */
+void view_move(tomos_view *view, const double pose[6]);
+
 /* A scan of `count` views, to be filled in. */
 tomos_status geom_new(tomos_geometry **scan, int64_t rows, int64_t columns, int64_t count);
 

@@ -68,6 +68,8 @@ typedef struct {
 	int planar;  /* one slice, one detector row, all rays in the slice: z is not used */
 } KernelModel;
 
+enum { POSE_NUMBERS = 6 }; /* of a pose: shifts along x, y, z, rotations about x, y, z */
+
 /* What a kernel does with each (index, weight) it finds. `mode` is a constant at every call, so
  * that one function compiles to the sum, its transpose and the matrix row. */
 enum { MEET_SUM, MEET_SPREAD, MEET_LIST };

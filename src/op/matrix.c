@@ -227,7 +227,7 @@ static tomos_status matrix_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
 static const OpType matrix_type = {matrix_forward, matrix_adjoint, matrix_free, matrix_part,
-	matrix_row, matrix_power, matrix_power_adjoint, NULL, NULL, matrix_list, NULL};
+	matrix_row, matrix_power, matrix_power_adjoint, NULL, NULL, matrix_list, NULL, NULL};
 
 static tomos_status take_views(
 	tomos_op *part, const Matrix *whole, const int64_t *views, int64_t count)

@@ -50,6 +50,9 @@ typedef struct {
 	tomos_status (*list)(const tomos_op *op, const KernelBatch *batch);
 	/* Sweeps that are faster than row by row; *sweeper NULL: none. */
 	tomos_status (*sweeper)(const tomos_op *op, RowSweeper **sweeper);
+	/* Derivatives of A x with respect to the poses of some views: [view][6][row][column]. */
+	tomos_status (*pose)(
+		const tomos_op *op, const float *x, int64_t first, int64_t count, float *out);
 } OpType;
 
 /* Signs of the entries: none negative, not known, some negative. */
@@ -96,6 +99,14 @@ tomos_status op_check_sums(
 	const tomos_op *op, const Space *space, const float *sums, const char *who);
 tomos_status op_power(const tomos_op *op, int power, const float *x, float *y);
 tomos_status op_power_adjoint(const tomos_op *op, int power, const float *y, float *x);
+
+/* Derivatives of A x with respect to the poses of views first .. first + count - 1, as
+ * [view][6][row][column], and, for all views, J'J (matrices [view][6][6]) and J'residual
+ * ([view][6]), where J are the derivatives of a view. */
+tomos_status op_pose(
+	const tomos_op *op, const float *x, int64_t first, int64_t count, float *derivative);
+tomos_status op_pose_normal(
+	const tomos_op *op, const float *x, const float *residual, double *matrices, double *right);
 
 /* The rows of kernels.def and the model that the options of a projector select. */
 tomos_status projector_choose(

@@ -113,12 +113,33 @@ static tomos_status projector_power_adjoint(const tomos_op *op, int power, const
 	return powers(op, ADJOINT, power, x, (float *)y);
 }
 
+static tomos_status projector_pose(
+	const tomos_op *op, const float *x, int64_t first, int64_t count, float *out)
+{
+	const Projector *own = op->own;
+	tomos_backend *backend = op->domain.backend;
+	ProjectRequest what = request(op, FORWARD, (float *)x, out);
+	what.first = first;
+	what.count = count;
+	if (strcmp(kernel_rows[own->forward].name, "joseph") != 0)
+		return fail(TOMOS_UNSUPPORTED,
+			"the projector '%s' has no derivatives with respect to poses; 'joseph' has "
+			"them",
+			kernel_rows[own->forward].name);
+	if (!backend->type->projector->pose)
+		return fail(TOMOS_UNSUPPORTED,
+			"the %s backend has no derivatives with respect to poses; cpu and cuda "
+			"have them",
+			backend->type->name);
+	return backend->type->projector->pose(backend, &what);
+}
+
 static tomos_status projector_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
 static const OpType projector_type = {projector_forward, projector_adjoint, projector_free,
 	projector_part, projector_row, projector_power, projector_power_adjoint,
-	projector_adjoint_update, projector_residual, projector_list, NULL};
+	projector_adjoint_update, projector_residual, projector_list, NULL, projector_pose};
 
 static tomos_status projector_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)

@@ -108,7 +108,7 @@ static tomos_status weighted_part(
 
 static const OpType weighted_type = {weighted_forward, weighted_adjoint, weighted_free,
 	weighted_part, weighted_row, weighted_power, weighted_power_adjoint,
-	weighted_adjoint_update, NULL, weighted_list, NULL};
+	weighted_adjoint_update, NULL, weighted_list, NULL, NULL};
 
 tomos_status op_weighted(
 	tomos_op **op, const tomos_op *inner, const float *rays, const float *voxels)

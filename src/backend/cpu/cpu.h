@@ -36,6 +36,11 @@ typedef struct {
 	const OptimisedKernel *optimised;
 	int optimised_count;
 	int lanes; /* floats in a vector */
+	/* Derivatives with respect to poses of a row of one view, pixels [6][row][column]; those of
+	 * a whole request where `ray_applies`. */
+	void (*pose_row)(const ProjectRequest *what, int64_t view, int64_t row);
+	bool (*ray_applies)(const ProjectRequest *what);
+	tomos_status (*ray_pose)(const ProjectRequest *what);
 } CpuLevel;
 
 #ifdef TOMOS_LEVEL
@@ -70,6 +75,8 @@ tomos_status LEVEL(oblique_back)(const ProjectRequest *what);
 bool LEVEL(ray_applies)(const ProjectRequest *what);
 tomos_status LEVEL(ray_forward)(const ProjectRequest *what);
 tomos_status LEVEL(ray_back)(const ProjectRequest *what);
+tomos_status LEVEL(ray_pose)(const ProjectRequest *what);
+void LEVEL(pose_row)(const ProjectRequest *what, int64_t view, int64_t row);
 bool LEVEL(footprint_upright_applies)(const ProjectRequest *what);
 tomos_status LEVEL(footprint_upright_project)(const ProjectRequest *what);
 bool LEVEL(footprint_applies)(const ProjectRequest *what);
@@ -89,6 +96,7 @@ void cpu_model(const CpuLevel *level, char *model, size_t size);
 tomos_status cpu_project(const CpuLevel *level, const ProjectRequest *what, const char *wanted);
 tomos_status cpu_row(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
 	int64_t *index, float *weight, int64_t *count);
+tomos_status cpu_pose(tomos_backend *backend, const ProjectRequest *what);
 tomos_status cpu_power(tomos_backend *backend, const ProjectRequest *what, int power);
 
 #endif

@@ -194,6 +194,7 @@ static tomos_status cpu_project_request(tomos_backend *backend, const ProjectReq
 const BackendProjector cpu_projector = {
 	.apply = cpu_project_request,
 	.apply_power = cpu_power,
+	.pose = cpu_pose,
 	.back_update = cpu_back_update,
 	.row = cpu_row,
 	.candidates = cpu_candidates,

@@ -252,6 +252,7 @@ void cuda_unpin(tomos_backend *backend, float *data);
 void cuda_driver(char *text, size_t size); /* version of the driver, or "" */
 tomos_status cuda_machine(tomos_backend *backend, tomos_machine *machine);
 tomos_status cuda_reference(tomos_backend *backend, const ProjectRequest *what);
+tomos_status cuda_pose(tomos_backend *backend, const ProjectRequest *what);
 tomos_status cuda_power(tomos_backend *backend, const ProjectRequest *what, int power);
 tomos_status cuda_csr_apply(tomos_backend *backend, const KernelCsr *m, Direction direction,
 	int power, const float *in, float *out);

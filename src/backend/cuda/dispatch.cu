@@ -275,6 +275,7 @@ static tomos_status cuda_forward_residual(tomos_backend *backend, const ProjectR
 const BackendProjector cuda_projector = {
 	.apply = cuda_project,
 	.apply_power = cuda_power,
+	.pose = cuda_pose,
 	.forward_residual = cuda_forward_residual,
 	.back_update = cuda_back_update,
 	.list_rows = cuda_list_rows,

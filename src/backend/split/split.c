@@ -181,6 +181,7 @@ static void set_type(Split *s, const BackendType *type)
 	own->projector = (BackendProjector){.apply = split_project,
 		.apply_power = type->projector->apply_power ? split_power : NULL,
 		.back_update = split_back_update,
+		.pose = cpu_backend.projector->pose,
 		.row = cpu_backend.projector->row};
 	own->filter = (BackendFilter){.open = split_filter_open,
 		.close = split_filter_close,

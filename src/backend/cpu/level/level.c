@@ -51,5 +51,5 @@ static const OptimisedKernel optimised[] = {
 		LEVEL(footprint_project), NULL},
 };
 
-const CpuLevel LEVEL(cpu_level) = {
-	TEXT(TOMOS_LEVEL), LEVEL(reference_kernels), optimised, COUNT(optimised), LANES};
+const CpuLevel LEVEL(cpu_level) = {TEXT(TOMOS_LEVEL), LEVEL(reference_kernels), optimised,
+	COUNT(optimised), LANES, LEVEL(pose_row), LEVEL(ray_applies), LEVEL(ray_pose)};

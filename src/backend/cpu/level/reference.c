@@ -1,5 +1,7 @@
 /* Reference kernels: every row of kernels.def in both directions. */
+#include <string.h>
 #include "backend/cpu/cpu.h"
+#include "kernel/pose.h"
 
 #define KERNEL_HEADERS
 #include "kernel/kernels.def"
@@ -58,3 +60,23 @@
 const ReferenceKernel LEVEL(reference_kernels)[KERNEL_COUNT][2] = {
 #include "kernel/kernels.def"
 };
+
+void LEVEL(pose_row)(const ProjectRequest *what, int64_t view, int64_t row)
+{
+	const Plan *plan = what->plan;
+	KernelGrid grid = plan->whole;
+	KernelSpace space;
+	int64_t columns = plan->model.columns, pixels = plan->model.rows * columns;
+	float *image = what->projections + view * POSE_NUMBERS * pixels + row * columns;
+	memcpy(grid.low, what->box.low, sizeof grid.low);
+	memcpy(grid.high, what->box.high, sizeof grid.high);
+	memcpy(space.first, plan->grid.first, sizeof space.first);
+	memcpy(space.step, plan->grid.step, sizeof space.step);
+	for (int64_t c = 0; c < columns; c++) {
+		double derivative[POSE_NUMBERS];
+		KernelRay ray = kernel_ray(&grid, &plan->views[what->first + view], row, c);
+		pose_ray(&grid, &space, &plan->model, &ray, what->volume, derivative);
+		for (int64_t n = 0; n < POSE_NUMBERS; n++)
+			image[n * pixels + c] += (float)derivative[n];
+	}
+}
