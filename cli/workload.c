@@ -153,6 +153,7 @@ static int bench_prepare(const settings *s, bench *b)
 	b->options.back = w->back;
 	b->analytic = tomos_analytic_defaults();
 	b->analytic.data = s->projector.data;
+	b->analytic.plain = s->projector.plain;
 	DO(bench_views(w, &b->scan));
 	DO(lib(tomos_grid_centred(&b->grid, w->n, w->n, w->slices, 1)));
 	bool analytic = w->task >= FBP && w->task <= FDK_HOST;

@@ -139,7 +139,8 @@ def _linear(function, A: Projector, x: Any, out: Any, forward: bool, progress: b
     if out is None:
         out = empty(x, like(x.ndim, end))
     target = write_view(out, end.shape, end.axis, "out")
-    settings = GROUPS["analytic"].fill(**options)
+    common = {name: value for name, value in A.options.items() if name in GROUPS["analytic"].rows}
+    settings = GROUPS["analytic"].fill(**{**common, **options})
     run(function, A._backend, ctypes.byref(A.grid._struct), A.geometry._handle, source.pointer,
         target.pointer, ctypes.byref(settings), show=progress,
         keep=(A, settings, source, target))
@@ -156,7 +157,8 @@ def _analytic(name: str):
     summary, scan = _ANALYTIC[name]
     return with_options(reconstruct, GROUPS["analytic"].rows, f"""{summary}
 
-    `A` has the grid, the geometry and the backend.
+    `A` has the grid, the geometry and the backend; what it has of the options below (`plain`,
+    `data`) is their default.
 
     >>> A = tomos.Projector(None, {scan})
     >>> ball = tomos.Phantom("ball", radius=20, value=0.02)

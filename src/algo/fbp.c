@@ -70,6 +70,7 @@ static tomos_status choose(Analytic *w, int64_t seen, const tomos_analytic_optio
 	spec->kernel = w->kernel[0] == 0 && !o->response ? NULL : w->kernel;
 	w->parts.nearest = interpolation > 0;
 	w->parts.data = (PlanData)data;
+	w->parts.plain = o->plain != 0;
 	return TOMOS_OK;
 }
 

@@ -286,6 +286,7 @@ static tomos_status make_plan(Filtered *own)
 			scan->views[i].u[j] /= p->spec.oversample;
 	tomos_status status = plan_make(&own->plan, p->grid, scan, &model);
 	own->plan.data = p->data;
+	own->plan.plain = p->plain;
 	tomos_geometry_free(scan);
 	return status;
 }

@@ -11,6 +11,7 @@ typedef struct {
 	FilterSpec spec;
 	bool nearest; /* interpolation between columns */
 	PlanData data;
+	bool plain;  /* reference kernels only */
 	bool mapped; /* views are resampled to the aligned detectors */
 	/* Fills in `view` and its spec.columns column weights; called from several threads. */
 	void (*weigh)(const void *user, int64_t i, FilterView *view, float *weights);

@@ -54,12 +54,15 @@ static tomos_status warn_iterative(const FileRun *r)
 static tomos_status warn_analytic(const FileRun *r)
 {
 	const KernelModel model = {.weight = WEIGHT_NONE};
+	tomos_analytic_options o = tomos_analytic_defaults();
 	tomos_geometry *aligned;
 	double *maps;
 	Plan plan;
+	TRY(options_take(&o, r->job->analytic, "analytic"));
 	TRY(align_views(&aligned, &maps, r->prepared->geometry));
 	tomos_status status = plan_make(&plan, &r->grid, aligned, &model);
 	if (status == TOMOS_OK) {
+		plan.plain = o.plain != 0;
 		status = warn(r, &plan, KERNEL_voxel, ADJOINT);
 		plan_free(&plan);
 	}

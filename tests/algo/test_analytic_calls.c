@@ -124,6 +124,27 @@ static void none_is_plain_back_projection(void **state)
 	scene_free(&s);
 }
 
+/* The option `plain` takes the reference kernel, with the same image to rounding. */
+static void reference_kernels(void **state)
+{
+	(void)state;
+	static const char *const kinds[] = {"parallel", "fan", "cone"};
+	for (int k = 0; k < COUNT(kinds); k++) {
+		Scene s = small(kinds[k]);
+		tomos_analytic_options o = tomos_analytic_defaults();
+		float fast[N * N];
+		OK(try_with(&s, &o));
+		memcpy(fast, s.image.data, sizeof fast);
+		bool optimised = tomos_backend_kernel(s.backend)[0] != 0;
+		assert_true(optimised || strcmp(s.backend->type->name, "opencl") == 0);
+		o.plain = 1;
+		OK(try_with(&s, &o));
+		assert_string_equal(tomos_backend_kernel(s.backend), "");
+		assert_true(case_difference(s.image.data, fast, N * N) < 1e-5);
+		scene_free(&s);
+	}
+}
+
 /* Callers' arrays may be strided; the volume's old content does not matter. */
 static void strided_arrays(void **state)
 {
@@ -260,6 +281,6 @@ static void memory_may_fail(void **state)
 
 #define TESTS(T) \
 	T(arguments_are_checked), T(options_are_checked), T(every_choice_runs), \
-		T(none_is_plain_back_projection), T(strided_arrays), T(progress_and_cancelling), \
-		T(little_memory), T(memory_may_fail)
+		T(none_is_plain_back_projection), T(reference_kernels), T(strided_arrays), \
+		T(progress_and_cancelling), T(little_memory), T(memory_may_fail)
 TEST_MAIN(TESTS, NULL, NULL)

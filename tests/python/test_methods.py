@@ -123,6 +123,20 @@ def test_absolute_values():
         assert abs(x[24:40, 24:40].mean() - 0.02) < 2e-5
 
 
+def test_options_of_the_projector():
+    """fbp takes `plain` from the projector; its own argument wins."""
+    scan = tomos.parallel(views=90, rows=16, columns=96)
+    y = tomos.Phantom("ball", radius=30).project(scan)
+    A, plain = tomos.Projector(None, scan, backend="cpu"), \
+        tomos.Projector(None, scan, backend="cpu", plain=True)
+    fast, reference = tomos.fbp(A, y), tomos.fbp(A, y, plain=True)
+    assert not np.array_equal(fast, reference) and error(fast, reference) < 1e-5
+    assert np.array_equal(tomos.fbp(plain, y), reference)
+    assert np.array_equal(tomos.fbp(plain, y, plain=False), fast)
+    assert np.array_equal(tomos.fbp_transpose(plain, fast),
+                          tomos.fbp_transpose(A, fast, plain=True))
+
+
 class TestRecon:
     theta = np.linspace(0, np.pi, 60, endpoint=False)
     blob = tomos.Phantom([tomos.Ellipsoid((6, 3, 0), (5, 4, np.inf), value=0.02)])
