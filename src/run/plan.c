@@ -331,23 +331,41 @@ static int64_t slab_end(const FileRun *r, int64_t first)
 	return min64(end, r->share.first + r->share.count);
 }
 
+static void measure_slab(FileRun *r, Slab *slab)
+{
+	slab_rows(r, slab);
+	r->most_slices = max64(r->most_slices, slab->padded);
+	r->most_lines = max64(r->most_lines, max64(slab->rows, slab->padded));
+	RawRows needs = prepared_needs(r->prepared, slab->row, slab->rows);
+	r->most_rows = max64(r->most_rows, needs.rows);
+}
+
 static tomos_status cut_slabs(FileRun *r)
 {
-	int64_t end = r->share.first + r->share.count, most = r->share.count / r->thickest + 2;
+	int64_t end = r->first_slice + r->slices, most = r->slices / r->thickest + 2;
 	r->slab_count = 0;
 	TRY(mem_zeroed(&r->slabs, most, sizeof *r->slabs, "the slabs"));
-	for (int64_t first = r->share.first; first < end; r->slab_count++) {
+	for (int64_t first = r->first_slice; first < end; r->slab_count++) {
 		Slab *slab = &r->slabs[r->slab_count];
 		slab->first = first;
 		first = slab_end(r, first);
 		slab->count = first - slab->first;
-		slab_rows(r, slab);
-		r->most_slices = max64(r->most_slices, slab->padded);
-		r->most_lines = max64(r->most_lines, max64(slab->rows, slab->padded));
-		RawRows needs = prepared_needs(r->prepared, slab->row, slab->rows);
-		r->most_rows = max64(r->most_rows, needs.rows);
+		measure_slab(r, slab);
 	}
 	return TOMOS_OK;
+}
+
+/* Slabs of stacks, and of volumes whose rows are on the device, may have any thickness. A slab
+ * that reads all rows is as thick as possible. */
+static void adapt_slabs(FileRun *r)
+{
+	bool free = r->rows_once || (r->stacked && !r->prepared->reach.all_rows);
+	int64_t before = (r->slices - r->thickest) / 4 * 2;
+	Slab between = {.first = r->first_slice + before, .count = r->thickest};
+	r->adapts = free && !r->iterates && r->thickest > THICK && r->slab_count > 1;
+	r->limits = (ThicknessLimits){THICK, r->thickest};
+	if (r->adapts) /* which has margins on both sides */
+		measure_slab(r, &between);
 }
 
 /* Slabs of equal thickness, `thick` at most. Kernels of stacks work on 16 slices at a time, and the
@@ -376,5 +394,7 @@ tomos_status run_plan(FileRun *r)
 	r->thickest = even_thickness(r, thick);
 	if (!r->resident)
 		r->planned = slab_bytes(r, min64(r->thickest, r->share.count)) + fixed_bytes(r);
-	return cut_slabs(r);
+	TRY(cut_slabs(r));
+	adapt_slabs(r);
+	return TOMOS_OK;
 }

@@ -169,10 +169,12 @@ static tomos_status say_plan(const FileRun *r)
 	TRY(run_say_slow(r));
 	double passes = r->iterates ? 2 * (double)r->iterative.o.iterations : 1;
 	return job_say(r->job,
-		"plan      %lld slab%s of up to %lld slice%s, %.0f MiB of %.0f MiB memory, %.4g G "
+		"plan      %s%lld slab%s of up to %lld slice%s, %.0f MiB of %.0f MiB memory, %.4g "
+		"G "
 		"updates",
-		(long long)r->slab_count, r->slab_count == 1 ? "" : "s", (long long)r->thickest,
-		r->thickest == 1 ? "" : "s", r->planned / (1 << 20), r->memory / (1 << 20),
+		r->adapts ? "at least " : "", (long long)r->slab_count,
+		r->slab_count == 1 ? "" : "s", (long long)r->thickest, r->thickest == 1 ? "" : "s",
+		r->planned / (1 << 20), r->memory / (1 << 20),
 		1e-9 * passes * (double)r->grid.n[0] * (double)r->grid.n[1] * (double)r->slices *
 			(double)g->count);
 }
@@ -182,7 +184,7 @@ static tomos_status say_plan(const FileRun *r)
 static tomos_status probe_slab(Stages *s)
 {
 	FileRun *r = s->run;
-	const Turn *turn = &s->turns[0];
+	const Turn *turn = turn_at(s, 0);
 	float *volume;
 	stage_begin(s, TOMOS_STAGE_READ);
 	if (turn->fresh)
@@ -208,6 +210,7 @@ static tomos_status probe(FileRun *whole, const char *stage, int64_t first, int6
 	slab_rows(&r, &slab);
 	r.report = report;
 	r.iterative.probing = true;
+	r.adapts = false;
 	r.stage = stage;
 	r.slices = count;
 	r.slabs = &slab;
@@ -366,7 +369,7 @@ static tomos_status open_after(Stages *s, const Turn *turn)
 static tomos_status one_slab(Stages *s)
 {
 	FileRun *r = s->run;
-	const Turn *turn = &s->turns[0];
+	const Turn *turn = turn_at(s, 0);
 	stage_begin(s, TOMOS_STAGE_READ);
 	TRY(slab_read(s, turn));
 	stage_end(s, TOMOS_STAGE_READ);

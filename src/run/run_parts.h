@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include "run/iterative.h"
 #include "run/resident.h"
+#include "run/thickness.h"
 #include "run/share.h"
 
 enum {
@@ -34,6 +35,8 @@ typedef struct {
 	int64_t first_row;
 	Slab *slabs;
 	int64_t slab_count, thickest;
+	ThicknessLimits limits;
+	bool adapts; /* the thickness of slabs follows the times of the stages, within the limits */
 	int64_t most_rows,
 		most_lines;  /* of a slab: rows of the scan, prepared rows with padding, */
 	int64_t most_slices; /* and slices computed */
@@ -115,16 +118,21 @@ typedef struct {
 	int64_t read;
 } Turn;
 
+/* What is done with a slab, each by one thread: stages at the same time. */
+typedef enum { WORK_READ, WORK_COMPUTE, WORK_WRITE, WORKS } Work;
+
 typedef struct {
 	FileRun *run;
 	Turn *turns;
-	int64_t turn_count;
+	Slab *cuts;               /* of a run that adapts its slabs: one per turn */
+	int64_t turn_count, next; /* next: slice that has no turn yet, or slab of the plan */
 	Gate in, out;
 	RawSlab raw[2];       /* host memory: counts, */
 	float *rows;          /* prepared rows */
 	float *volumes[2];    /* and volumes; NULL: in the memory of the device */
 	bool checked;         /* values of volumes that reach the host are finite */
-	pthread_mutex_t lock; /* guards the busy times */
+	pthread_mutex_t lock; /* guards the busy times and the turns */
+	StageFit fits[WORKS]; /* of times of slabs */
 	double seconds[TOMOS_STAGES], since[TOMOS_STAGES]; /* since: 0, or when work began */
 	double before[TOMOS_STAGES]; /* the same of earlier stages of the run */
 	double bytes[TOMOS_STAGES];  /* each of one thread */
@@ -141,6 +149,10 @@ tomos_status stages_run(Stages *stages);
 /* Around the work of a stage, whose busy time any thread may ask for. */
 void stage_begin(Stages *stages, int stage);
 void stage_end(Stages *stages, int stage);
+/* A slab was read, computed or written; the work began at `start`. */
+void slab_done(Stages *stages, Work work, const Slab *slab, double start);
+/* The slab whose turn is i, counted from 0; NULL: there is none. */
+const Turn *turn_at(Stages *stages, int64_t i);
 /* Busy times so far, and which is the longest, into the report. */
 void stages_publish(Stages *stages);
 tomos_status slab_read(Stages *stages, const Turn *turn);

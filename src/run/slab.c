@@ -323,6 +323,7 @@ tomos_status slab_compute(Stages *s, const Turn *turn, int at)
 	stage_end(s, TOMOS_STAGE_RECONSTRUCT);
 	s->bytes[TOMOS_STAGE_RECONSTRUCT] += slab_bytes_of(r, slab, sizeof(float));
 	r->report->compute_seconds += run_now() - start;
+	slab_done(s, WORK_COMPUTE, slab, start);
 	r->done += part.count;
 	return TOMOS_OK;
 }

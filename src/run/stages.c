@@ -79,6 +79,13 @@ void stage_end(Stages *s, int stage)
 	pthread_mutex_unlock(&s->lock);
 }
 
+void slab_done(Stages *s, Work work, const Slab *slab, double start)
+{
+	pthread_mutex_lock(&s->lock);
+	stage_fit_add(&s->fits[work], slab->count, run_now() - start);
+	pthread_mutex_unlock(&s->lock);
+}
+
 void stages_publish(Stages *s)
 {
 	tomos_run_report *p = s->run->report;
@@ -93,20 +100,84 @@ void stages_publish(Stages *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* ---- slabs in their order ------------------------------------------------------------------ */
+
+/* The slab after the last one, as thick as the model of the stages says. */
+static const Slab *cut_slab(Stages *s)
+{
+	const FileRun *r = s->run;
+	int64_t last[3] = {0, 0, 0}, left = r->first_slice + r->slices - s->next;
+	Slab *slab = &s->cuts[s->turn_count];
+	if (left == 0)
+		return NULL;
+	for (int64_t i = max64(0, s->turn_count - 3); i < s->turn_count; i++)
+		last[i - s->turn_count + 3] = s->turns[i].slab->count;
+	*slab = (Slab){.first = s->next, .count = next_thickness(&r->limits, s->fits, last, left)};
+	slab_rows(r, slab);
+	s->next += slab->count;
+	return slab;
+}
+
+static const Slab *next_slab(Stages *s)
+{
+	const FileRun *r = s->run;
+	if (r->adapts)
+		return cut_slab(s);
+	return s->next < r->slab_count ? &r->slabs[s->next++] : NULL;
+}
+
+/* Of a slab that is not written yet. Rows that are on the device already are not read again. */
+static bool add_turn(Stages *s)
+{
+	const FileRun *r = s->run;
+	const Resident *d = r->resident;
+	const Turn *before = s->turn_count > 0 ? &s->turns[s->turn_count - 1] : NULL;
+	const Slab *slab = next_slab(s);
+	while (slab && slab_left(r, slab) == 0)
+		slab = next_slab(s);
+	if (!slab)
+		return false;
+	int64_t row = before ? before->slab->row : d ? d->row : 0;
+	int64_t rows = before ? before->slab->rows : d ? d->row_count : 0;
+	bool fresh = !(r->rows_once && slab->row == row && slab->rows == rows);
+	s->turns[s->turn_count++] = (Turn){slab, fresh, before ? before->read + before->fresh : 0};
+	return true;
+}
+
+const Turn *turn_at(Stages *s, int64_t i)
+{
+	const Turn *turn = NULL;
+	pthread_mutex_lock(&s->lock);
+	while (s->turn_count <= i && add_turn(s)) {
+	}
+	if (i < s->turn_count)
+		turn = &s->turns[i];
+	pthread_mutex_unlock(&s->lock);
+	return turn;
+}
+
+/* A turn whose rows are read. Rows that all slabs share are read for the first one at most. */
+static const Turn *fresh_turn(Stages *s, int64_t i)
+{
+	const Turn *turn = s->run->rows_once && i > 0 ? NULL : turn_at(s, i);
+	return turn && turn->fresh ? turn : NULL;
+}
+
 /* ---- the stages ---------------------------------------------------------------------------- */
 
 static void *read_stage(void *user)
 {
 	Stages *s = user;
 	tomos_cancel_on(s->cancel);
-	for (int64_t i = 0; i < s->turn_count && s->read_status == TOMOS_OK; i++) {
-		if (!s->turns[i].fresh)
-			continue;
-		if (!gate_wait(&s->in, true))
+	for (int64_t i = 0; s->read_status == TOMOS_OK && gate_wait(&s->in, true); i++) {
+		const Turn *turn = fresh_turn(s, i);
+		double start = run_now();
+		if (!turn)
 			break;
 		stage_begin(s, TOMOS_STAGE_READ);
-		s->read_status = slab_read(s, &s->turns[i]);
+		s->read_status = slab_read(s, turn);
 		stage_end(s, TOMOS_STAGE_READ);
+		slab_done(s, WORK_READ, turn->slab, start);
 		if (s->read_status == TOMOS_OK)
 			gate_move(&s->in, true);
 	}
@@ -120,9 +191,12 @@ static void *write_stage(void *user)
 	Stages *s = user;
 	tomos_cancel_on(s->cancel);
 	for (int64_t i = 0; s->write_status == TOMOS_OK && gate_wait(&s->out, false); i++) {
+		const Turn *turn = &s->turns[i];
+		double start = run_now();
 		stage_begin(s, TOMOS_STAGE_WRITE);
-		s->write_status = slab_write(s, &s->turns[i], (int)(i % 2));
+		s->write_status = slab_write(s, turn, (int)(i % 2));
 		stage_end(s, TOMOS_STAGE_WRITE);
+		slab_done(s, WORK_WRITE, turn->slab, start);
 		if (s->write_status == TOMOS_OK)
 			gate_move(&s->out, false);
 	}
@@ -133,8 +207,8 @@ static void *write_stage(void *user)
 
 static tomos_status compute_stage(Stages *s)
 {
-	for (int64_t i = 0; i < s->turn_count; i++) {
-		const Turn *turn = &s->turns[i];
+	const Turn *turn;
+	for (int64_t i = 0; (turn = turn_at(s, i)); i++) {
 		if ((turn->fresh && !gate_wait(&s->in, false)) || !gate_wait(&s->out, true))
 			return TOMOS_OK; /* another stage failed and has the error message */
 		TRY(slab_compute(s, turn, (int)(i % 2)));
@@ -145,24 +219,13 @@ static tomos_status compute_stage(Stages *s)
 
 /* ---- buffers and threads ------------------------------------------------------------------- */
 
-/* The slabs that are not written yet. Rows that are on the device already are not read again. */
 static tomos_status turns_make(Stages *s)
 {
 	const FileRun *r = s->run;
-	const Resident *d = r->resident;
-	int64_t row = d ? d->row : 0, rows = d ? d->row_count : 0, read = 0;
-	TRY(mem_zeroed(&s->turns, r->slab_count, sizeof *s->turns, "the slabs"));
-	for (int64_t i = 0; i < r->slab_count; i++) {
-		const Slab *slab = &r->slabs[i];
-		if (slab_left(r, slab) == 0)
-			continue;
-		bool same = r->rows_once && slab->row == row && slab->rows == rows;
-		s->turns[s->turn_count++] = (Turn){slab, !same, read};
-		read += !same;
-		row = slab->row;
-		rows = slab->rows;
-	}
-	return TOMOS_OK;
+	int64_t most = r->adapts ? r->slices : r->slab_count;
+	s->next = r->adapts ? r->first_slice : 0;
+	TRY(mem_zeroed(&s->turns, most, sizeof *s->turns, "the slabs"));
+	return r->adapts ? mem_zeroed(&s->cuts, most, sizeof *s->cuts, "the slabs") : TOMOS_OK;
 }
 
 /* Host memory: everything, the rows that the device cannot prepare, or only volumes that are looked
@@ -285,6 +348,7 @@ tomos_status stages_with(FileRun *r, tomos_status (*work)(Stages *s), bool float
 	}
 	mem_free(s->rows);
 	mem_free(s->turns);
+	mem_free(s->cuts);
 	gate_free(&s->in);
 	gate_free(&s->out);
 	pthread_mutex_destroy(&s->lock);

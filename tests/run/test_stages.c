@@ -1,4 +1,4 @@
-/* Stages of a run: what is published while they work. */
+/* Stages of a run: what is published while they work, and slabs that follow their times. */
 #include "work.h"
 
 /* ---- busy times ---------------------------------------------------------------------------- */
@@ -51,5 +51,67 @@ static void times_while_running(void **state)
 	}
 }
 
-#define TESTS(T) T(times_while_running)
+/* ---- slabs of different thickness ----------------------------------------------------------- */
+
+enum { TALL = 301, TALL_VIEWS = 12, TALL_COLUMNS = 16 };
+
+/* Rows differ, also by zingers. */
+static void write_tall(const char *path)
+{
+	static float data[TALL_VIEWS * TALL * TALL_COLUMNS];
+	double angles[TALL_VIEWS];
+	for (int i = 0; i < COUNT(data); i++)
+		data[i] = (float)(0.5 + 0.4 * sin(0.37 * i) + 0.001 * (i / TALL_COLUMNS % TALL) +
+				  (i % 997 == 0));
+	for (int i = 0; i < TALL_VIEWS; i++)
+		angles[i] = 180.0 * i / TALL_VIEWS;
+	hid_t file = h5_new(path);
+	h5_put(file, "exchange/data", H5T_NATIVE_FLOAT, 3,
+		(hsize_t[]){TALL_VIEWS, TALL, TALL_COLUMNS}, data);
+	h5_put_list(file, "exchange/theta", angles, TALL_VIEWS);
+	H5Fclose(file);
+}
+
+static void tall_job(Work *w, const char *output, const char *rows)
+{
+	static const double axis = 7.6;
+	work_init(w, output);
+	snprintf(w->path, sizeof w->path, "%s", at("tall.h5"));
+	w->scan.axis = &axis;
+	w->scan.pixel = 0.02;
+	w->run.rows = rows;
+	w->prep.quantity = "transmission";
+	w->prep.zingers = "both";
+	w->prep.zinger_level = 0.01;
+	w->file.overwrite = 1;
+}
+
+/* The same bytes as of slabs that are as thin as possible, also where a run goes on after it was
+ * interrupted. */
+static void slabs_of_any_thickness(void **state)
+{
+	(void)state;
+	static const char *const rows[] = {"", "3:300", "1:298", "0:150"};
+	write_tall(at("tall.h5"));
+	for (int i = 0; i < COUNT(rows); i++) {
+		Work thin, thick;
+		Patience patience = {3 + 2 * i};
+		const tomos_progress progress = {lose_patience, &patience};
+		tall_job(&thin, "thin.npy", rows[i]);
+		least_memory(&thin);
+		assert_ok(tomos_run(&thin.job, NULL));
+		tall_job(&thick, "thick.npy", rows[i]);
+		assert_ok(tomos_run(&thick.job, NULL));
+		assert_true(thick.report.slabs > 8 && thin.report.slabs > 2 * thick.report.slabs);
+		assert_int_equal(thick.report.slices, thin.report.slices);
+		assert_same_file(thin.output, thick.output);
+		tall_job(&thick, "broken.npy", rows[i]);
+		assert_int_equal(tomos_run(&thick.job, &progress), TOMOS_CANCELLED);
+		thick.run.resume = 1;
+		assert_ok(tomos_run(&thick.job, NULL));
+		assert_same_file(thin.output, thick.output);
+	}
+}
+
+#define TESTS(T) T(times_while_running), T(slabs_of_any_thickness)
 TEST_MAIN(TESTS, make_scan, scratch_remove)
