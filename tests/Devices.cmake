@@ -3,7 +3,7 @@
 set(device_fast test_adjoint test_kernels test_truth test_orientation test_hard_views test_filters
 	test_analytic_calls test_algebraic test_algebraic_run test_checkpoint test_counts test_vectors
 	test_opencl test_matrix_device test_composite test_art test_stack_kernels test_tune test_fans
-	test_split_symmetry test_prep_device test_resident)
+	test_split_symmetry test_prep_device test_resident test_truncation)
 # Some of them once more on two devices, which may be the same one.
 set(devices_fast test_adjoint test_kernels test_hard_views)
 set(devices_long test_truth test_orientation test_analytic)

@@ -25,6 +25,7 @@ KernelRows filter_packing(const FilterSpec *spec, int64_t length, int64_t rows)
 		.taps = spec->taps,
 		.hold = spec->padding != PADDING_ZERO,
 		.oversample = spec->oversample,
+		.fit = spec->padding == PADDING_ELLIPSE,
 	};
 }
 
@@ -33,7 +34,9 @@ void filter_fade(const FilterSpec *spec, float *fade)
 	int64_t m = spec->margin;
 	for (int64_t i = 0; i < m; i++) {
 		double smooth = 0.5 * (1 + cos(M_PI * ((double)i + 1) / (double)(m + 1)));
-		fade[i] = spec->padding == PADDING_EDGE ? 1 : (float)smooth;
+		fade[i] = spec->padding == PADDING_EDGE     ? 1
+			  : spec->padding == PADDING_SMOOTH ? (float)smooth
+							    : 0;
 	}
 	fade[m] = 0;
 }

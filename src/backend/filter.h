@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "kernel/rows.h"
 
-typedef enum { PADDING_ZERO, PADDING_EDGE, PADDING_SMOOTH } Padding;
+typedef enum { PADDING_ZERO, PADDING_EDGE, PADDING_SMOOTH, PADDING_ELLIPSE } Padding;
 
 /* Rows are widened, multiplied by weights, padded by `margin` samples on both sides and convolved
  * with the even kernel[|n|], |n| < taps. The convolution is linear for every length of the

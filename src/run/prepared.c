@@ -3,8 +3,6 @@
 #include "prep/prep.h"
 #include "run/run.h"
 
-#define MOST_AT_EDGE 0.03 /* of the largest value, where columns are left out */
-
 /* ---- opening ------------------------------------------------------------------------------ */
 
 static tomos_status take_columns(tomos_prepared *p, const char *text)
@@ -96,50 +94,6 @@ done:
 	return status;
 }
 
-/* Mean value at the edges where columns are omitted, relative to the largest value of the middle
- * row. */
-static double edge_share(const tomos_prepared *p, const float *row)
-{
-	const tomos_geometry *g = p->geometry;
-	double first = 0, last = 0;
-	float most = 0;
-	for (int64_t i = 0; i < g->count * g->columns; i++)
-		if (fabsf(row[i]) > most)
-			most = fabsf(row[i]);
-	for (int64_t view = 0; view < g->count; view++) {
-		first += (double)row[view * g->columns];
-		last += (double)row[(view + 1) * g->columns - 1];
-	}
-	double low = p->first_column > 0 ? first : 0;
-	double high = p->first_column + p->columns < p->info.columns ? last : 0;
-	return most > 0 ? fmax(low, high) / ((double)most * (double)g->count) : 0;
-}
-
-/* Warns if the object extends beyond the columns in use: its values would be several times too
- * high. */
-static tomos_status say_truncated(tomos_prepared *p, const tomos_job *job, const char *columns,
-	const tomos_progress *progress)
-{
-	const tomos_geometry *g = p->geometry;
-	float *row;
-	if (p->columns == p->info.columns || !job->say)
-		return TOMOS_OK;
-	TRY(mem_alloc(&row, g->count * g->columns, sizeof *row, "a row of all views"));
-	tomos_status status = tomos_prepared_read(p, g->rows / 2, 1, row, NULL, progress);
-	double share = status == TOMOS_OK ? edge_share(p, row) : 0;
-	mem_free(row);
-	TRY(status);
-	if (share < MOST_AT_EDGE)
-		return TOMOS_OK;
-	return job_say(job,
-		"warning: the option 'columns' %s cuts the object off: %.0f %% of the largest "
-		"value is left at "
-		"the edge, so that values will be too high; for a part of the object use all "
-		"columns with the option 'size' and the option 'centre', or the option 'padding' "
-		"(smooth)",
-		columns, 100 * share);
-}
-
 static bool has_step(const char *steps, const char *name)
 {
 	size_t length = strlen(name);
@@ -193,8 +147,7 @@ static tomos_status open_into(
 	TRY(check_counts(p));
 	TRY(take_geometry(p, job, progress));
 	TRY(say_unusual(p, job));
-	TRY(say_missing(p, job));
-	return say_truncated(p, job, run.columns, progress);
+	return say_missing(p, job);
 }
 
 tomos_status tomos_prepared_open(

@@ -223,6 +223,7 @@ static tomos_status probe(FileRun *whole, const char *stage, int64_t first, int6
 	whole->iterative = r.iterative; /* the operator stays */
 	whole->analytic = r.analytic;
 	whole->analytic_rows = r.analytic_rows;
+	whole->truncated = r.truncated;
 	whole->iterative.probing = false;
 	TRY(status);
 	memcpy(window, r.window, sizeof r.window);

@@ -57,6 +57,7 @@ typedef struct {
 	int64_t analytic_rows; /* that it has */
 	Iterative iterative;
 	bool iterates;       /* the method is iterative */
+	bool truncated;      /* reported: the object is wider than the detector */
 	bool stopped;        /* cancelled, with a whole iterate in the volume */
 	tomos_file *compare; /* the volume that the result is compared with, or NULL */
 } FileRun;
@@ -71,6 +72,9 @@ void slab_rows(const FileRun *run, Slab *slab); /* those that its slices need */
 tomos_status run_plan(FileRun *run);
 /* Warns where a large job would run a reference kernel. */
 tomos_status run_say_slow(const FileRun *run);
+
+/* Warns once where the prepared rows of a slab, data[view][lines][column], do not end in air. */
+tomos_status run_say_truncated(FileRun *run, const Slab *slab, const float *data, int64_t lines);
 
 /* ---- iterative methods --------------------------------------------------------------------- */
 

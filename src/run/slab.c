@@ -153,6 +153,8 @@ static tomos_status prepare_rows(Stages *s, const Turn *turn, const tomos_progre
 	} else {
 		TRY(prepare_host(s, turn, &s->raw[at], progress));
 	}
+	TRY(run_say_truncated(r, slab, r->resident ? r->resident->rows.data : s->rows,
+		r->resident ? slab_padded(r, slab) : slab->rows));
 	s->values += r->prepared->info.views * needs.rows * r->prepared->columns;
 	r->report->read_bytes += (double)needs.rows * (double)raw_stored_bytes(r->prepared);
 	stage_end(s, TOMOS_STAGE_PREPARE);

@@ -169,6 +169,12 @@ grep -qF "warning: --columns 8:26 cuts the object off" out || fail "no warning o
 "$tomos" project p.h5 --views 30 --columns 60 -q -o wide.h5
 "$tomos" recon wide.h5 --columns 5:55 -o whole.h5 >out 2>&1
 if grep -q warning out; then fail "a warning of columns without reason: $(cat out)"; fi
+"$tomos" project p.h5 --views 30 --columns 18 -q -o narrow.h5
+"$tomos" recon narrow.h5 -o narrow_rec.h5 >out 2>&1
+grep -qF "warning: the object is wider than the detector" out || fail "no warning of a narrow detector in: $(cat out)"
+grep -qF -- "--padding ellipse continues the rows" out || fail "the warning names no option: $(cat out)"
+"$tomos" recon narrow.h5 --padding ellipse -o ellipse_rec.h5 >out 2>&1
+if grep -q warning out; then fail "a warning in spite of --padding ellipse: $(cat out)"; fi
 
 # MetaImage headers.
 "$tomos" convert p.h5 p.mha -q

@@ -247,6 +247,9 @@ static void prepare_row(const Filtering *job, int64_t index, float *to)
 	take_row(job, view, row, to);
 	weigh_row(f, &job->views[view], row, to);
 	pad_row(f, to);
+	if (job->rows.fit)
+		rows_extend(&job->rows, &job->views[view].of,
+			&(KernelRowData){to, job->views[view].column_weight, 1, row});
 }
 
 static float *row_out(const Filtering *job, int64_t index)

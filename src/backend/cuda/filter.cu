@@ -219,6 +219,19 @@ static __global__ void prepare_rows(const __grid_constant__ Filtering f)
 	}
 }
 
+/* One thread per row: reading columns again is cheap compared with the FFTs. */
+static __global__ void extend_rows(const __grid_constant__ Filtering f, int64_t rows)
+{
+	int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, index = f.first + at;
+	if (at >= rows || index >= f.count)
+		return;
+	int64_t view = index / f.rows.rows;
+	const KernelRowView seen = f.views[view];
+	const KernelRowData of = {f.packed + at * (f.rows.length + 2),
+		f.weights + view * f.rows.columns, 1, index - view * f.rows.rows};
+	rows_extend(&f.rows, &seen, &of);
+}
+
 static __global__ void multiply_rows(int64_t half, const float *response, float2 *spectra)
 {
 	float2 *row = spectra + blockIdx.y * half;
@@ -298,6 +311,8 @@ static tomos_status run_batch(tomos_backend *b, const Filter *f, const Filtering
 	unsigned rows = (unsigned)min64(f->batch, job->count - job->first);
 	prepare_rows<<<dim3(sample_blocks(f->length), f->has_forth ? (unsigned)f->batch : rows),
 		THREADS, 0, stream>>>(*job);
+	if (job->rows.fit)
+		extend_rows<<<cuda_blocks(rows, 64, 1 << 30), 64, 0, stream>>>(*job, rows);
 	if (f->has_forth) {
 		cufftComplex *spectra = (cufftComplex *)f->rows;
 		FFT_TRY(cufftSetStream(f->forth, stream), f->length);

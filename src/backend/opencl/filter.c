@@ -222,6 +222,14 @@ static tomos_status prepare(tomos_backend *b, const Filter *f, const Filtering *
 	return opencl_planes(b, TASK_filter_prepare_rows, n, args, COUNT(args));
 }
 
+static tomos_status extend(tomos_backend *b, const Filter *f, const Filtering *job, int64_t rows)
+{
+	const OpenclArg args[] = {ARG(job->rows), ARG(f->views), ARG_PLACE(job->weights),
+		ARG(job->first), ARG(rows), ARG_PLACE(job->pairs[0])};
+	const int64_t n[3] = {rows, 1, 1};
+	return opencl_planes(b, TASK_filter_extend_rows, n, args, COUNT(args));
+}
+
 /* All passes of one transform from pairs[*at], the first with or without the response. */
 static tomos_status transform_pairs(tomos_backend *b, const Filter *f, const Filtering *job,
 	int64_t pairs, OpenclPlace scale, int *at)
@@ -246,6 +254,8 @@ static tomos_status run_batch(tomos_backend *b, const Filter *f, const Filtering
 	int at = 0;
 	cl_int transformed = f->response != NULL;
 	TRY(prepare(b, f, job, pairs));
+	if (job->rows.fit)
+		TRY(extend(b, f, job, rows));
 	if (transformed) {
 		TRY(transform_pairs(b, f, job, pairs, (OpenclPlace){NULL, 0}, &at));
 		TRY(transform_pairs(b, f, job, pairs, job->response, &at));

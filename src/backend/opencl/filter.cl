@@ -27,6 +27,21 @@ PLANE do_prepare_rows(KernelRows rows, global const KernelRowView *views,
 		}
 }
 
+/* Continues packed rows beyond the detector; one work item per row. */
+PLANE do_extend_rows(KernelRows rows, global const KernelRowView *views,
+	global const float *weights,
+	long weights0, long first, long count, global float *packed, long packed0)
+{
+	EACH(one, 1, 1)
+	EACH(k, 0, count) {
+		long index = first + k, view = index / rows.rows;
+		KernelRowView seen = views[view];
+		KernelRowData of = {packed + packed0 + 2 * (k / 2 * rows.length) + k % 2,
+			weights + weights0 + view * rows.columns, 2, index % rows.rows};
+		rows_extend(&rows, &seen, &of);
+	}
+}
+
 PLANE do_transform_rows(long length, long span, int radix, long pairs,
 	global const KernelComplex *twiddles, long twiddles0, global const float *scale,
 	long scale0,

@@ -1,0 +1,133 @@
+/* Objects wider than the detector: found in the prepared rows of each slab, and reported once. */
+#include <string.h>
+#include "backend/backend.h"
+#include "run/run_parts.h"
+
+#define MOST_AT_EDGE 0.06 /* of the largest value: less is taken for air */
+#define MOST_VIEWS 0.05   /* of the views may have more */
+
+enum { VIEWS = 40, EDGE = 4 }; /* views looked at; columns that an edge is the mean of */
+
+/* Views in which the object reaches the first column, and the last. */
+typedef struct {
+	int64_t views, reached[2];
+	double most, edge; /* largest value, and largest mean at an edge that counts */
+} Edges;
+
+/* Whether the object may reach that side (0: first columns): of an offset detector and a full turn
+ * the short side is covered by the opposite views. */
+static bool side_counts(const tomos_geometry *g, int side)
+{
+	double covered, needed, middle = 0.5 * (double)(g->columns - 1);
+	const tomos_view *view = &g->views[0];
+	const double *u = view->u;
+	if (tomos_geometry_cover(g, &covered, &needed) != TOMOS_OK || covered < 6)
+		return true;
+	double length = u[0] * u[0] + u[1] * u[1];
+	double x = -view->det[0], y = -view->det[1];
+	if (view_has_source(view)) { /* from the source through the axis to the detector */
+		double rx = -view->src[0], ry = -view->src[1];
+		double across = u[0] * ry - u[1] * rx;
+		double t = (u[0] * (view->det[1] - view->src[1]) -
+				   u[1] * (view->det[0] - view->src[0])) /
+			   across;
+		x = view->src[0] + t * rx - view->det[0];
+		y = view->src[1] + t * ry - view->det[1];
+	}
+	double offset = (x * u[0] + y * u[1]) / length;
+	return fabs(offset) < 0.1 * middle || (offset < 0) == (side == 1);
+}
+
+static double edge_mean(const float *row, int64_t columns, int side)
+{
+	int64_t count = min64(EDGE, columns), first = side ? columns - count : 0;
+	double sum = 0;
+	for (int64_t i = 0; i < count; i++)
+		sum += (double)row[first + i];
+	return sum / (double)count;
+}
+
+/* rows: one row of each view. */
+static Edges find_edges(const tomos_geometry *g, const float *rows, int64_t views)
+{
+	Edges e = {.views = views};
+	for (int64_t i = 0; i < views * g->columns; i++)
+		e.most = fmax(e.most, (double)rows[i]);
+	for (int side = 0; side < 2; side++)
+		for (int64_t i = 0; i < views && side_counts(g, side); i++) {
+			double mean = edge_mean(rows + i * g->columns, g->columns, side);
+			e.reached[side] += mean > MOST_AT_EDGE * e.most;
+			e.edge = fmax(e.edge, mean);
+		}
+	return e;
+}
+
+static tomos_status say(const FileRun *r, const Edges *e)
+{
+	double share = 100 * e->edge / e->most;
+	if (r->prepared->columns < r->prepared->info.columns)
+		return job_say(r->job,
+			"warning: the option 'columns' %s cuts the object off: up to %.0f %% of "
+			"the "
+			"largest value is left at the edge, so that values will be too high; for a "
+			"part of the object use all columns with the option 'size' and the option "
+			"'centre'%s",
+			r->options.columns, share,
+			r->iterates ? "" : ", or the option 'padding' ellipse");
+	return job_say(r->job,
+		"warning: the object is wider than the detector: up to %.0f %% of the largest "
+		"value "
+		"is left at the edge, so that values will be too high, most of all towards the "
+		"rim; "
+		"the option 'padding' ellipse continues the rows to the end of the object",
+		share);
+}
+
+/* Filtered back projection without continued rows, or columns that were left out by an option. */
+static tomos_status wanted(const FileRun *r, bool *yes)
+{
+	tomos_analytic_options analytic = tomos_analytic_defaults();
+	TRY(options_take(&analytic, r->job->analytic, "analytic"));
+	bool zero = strcmp(analytic.padding, "zero") == 0 && strcmp(analytic.filter, "none") != 0;
+	bool cut = r->prepared->columns < r->prepared->info.columns;
+	*yes = r->job->say && !r->truncated && (r->iterates ? cut : zero);
+	return TOMOS_OK;
+}
+
+/* The middle row of some views, to host memory. */
+static tomos_status take_rows(const FileRun *r, const float *data, int64_t lines, int64_t line,
+	int64_t count, float *rows)
+{
+	const tomos_geometry *g = r->prepared->geometry;
+	for (int64_t i = 0; i < count; i++) {
+		const float *from = data + ((g->count * i / count) * lines + line) * g->columns;
+		float *to = rows + i * g->columns;
+		const tomos_array row = tomos_array_of(to, 1, 1, g->columns);
+		if (r->resident)
+			TRY(r->backend->type->memory->download(r->backend, from, &row));
+		else
+			memcpy(to, from, (size_t)g->columns * sizeof *to);
+	}
+	return TOMOS_OK;
+}
+
+tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, int64_t lines)
+{
+	const tomos_geometry *g = r->prepared->geometry;
+	int64_t count = min64(VIEWS, g->count);
+	float *rows;
+	bool yes;
+	TRY(wanted(r, &yes));
+	if (!yes)
+		return TOMOS_OK;
+	TRY(mem_alloc(&rows, count * g->columns, sizeof *rows, "rows of some views"));
+	tomos_status status = take_rows(r, data, lines, slab->rows / 2, count, rows);
+	if (status == TOMOS_OK) {
+		Edges e = find_edges(g, rows, count);
+		double limit = fmax(1, MOST_VIEWS * (double)count);
+		r->truncated = (double)max64(e.reached[0], e.reached[1]) > limit;
+		status = r->truncated ? say(r, &e) : TOMOS_OK;
+	}
+	mem_free(rows);
+	return status;
+}
