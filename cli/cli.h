@@ -302,6 +302,8 @@ void job_free(scan_job *j);
 void axis_say(const tomos_axis *axis, int64_t columns);
 void prep_say(const tomos_prep_report *report);
 int info_kernels(void);
+/* The picture of --draw, if it is named. */
+int geometry_draw(const settings *s, const tomos_geometry *geometry);
 
 int history_new(tomos_history *h, int64_t iterations);
 void history_free(tomos_history *h);

@@ -116,12 +116,14 @@ static void print_scan(const tomos_geometry *scan)
 			view_angle(&list[count - 1]));
 }
 
-static int print_geometry(const tomos_file *file)
+static int print_geometry(const settings *s, const tomos_file *file)
 {
 	tomos_geometry *scan = NULL;
 	int code = lib(tomos_file_geometry(file, &scan));
 	if (code == DONE)
 		print_scan(scan);
+	if (code == DONE)
+		code = geometry_draw(s, scan);
 	tomos_geometry_free(scan);
 	return code;
 }
@@ -179,7 +181,7 @@ static bool info_numbers(const char *path)
 }
 
 /* Describes a text file of views. */
-static int info_views(const char *path)
+static int info_views(const settings *s, const char *path)
 {
 	tomos_geometry *scan = NULL;
 	int code = lib(tomos_geometry_read(&scan, path, 0, 0, -1));
@@ -187,8 +189,9 @@ static int info_views(const char *path)
 		return code;
 	printf("file      %s\nformat    geometry (%s)\n", path, strrchr(path, '.') + 1);
 	print_scan(scan);
+	code = geometry_draw(s, scan);
 	tomos_geometry_free(scan);
-	return DONE;
+	return code;
 }
 
 static void print_format(const char *path, const tomos_file_info *info)
@@ -222,7 +225,9 @@ static int info_file(const settings *s, const char *path)
 	if (info.has_grid)
 		DO(print_grid(file));
 	if (info.has_geometry)
-		DO(print_geometry(file));
+		DO(print_geometry(s, file));
+	else if (s->info.draw[0])
+		DO(failed("--draw: '%s' has no geometry", path));
 	DO(s->info.verify ? verify(file) : print_range(file, &info));
 done:
 	tomos_file_close(file);
@@ -254,8 +259,23 @@ static int print_angles(const tomos_scan *scan, int64_t views)
 	return code;
 }
 
+/* The geometry that a scanner's file describes. */
+static int draw_scan(const settings *s, const tomos_scan *scan, const tomos_scan_info *i)
+{
+	tomos_geometry *g = NULL;
+	if (!s->info.draw[0])
+		return DONE;
+	if (!i->geometry[0] && !i->has_geometry)
+		return failed("--draw: '%s' has no geometry", s->operands[0]);
+	int code = lib(tomos_scan_geometry(scan, &g, NULL));
+	if (code == DONE)
+		code = geometry_draw(s, g);
+	tomos_geometry_free(g);
+	return code;
+}
+
 /* Describes a measured scan, with its flat and dark fields. */
-static int info_scan(const tomos_scan *scan, const char *path)
+static int info_scan(const settings *s, const tomos_scan *scan, const char *path)
 {
 	tomos_scan_info i = {.bytes = sizeof i};
 	char text[96];
@@ -270,11 +290,15 @@ static int info_scan(const tomos_scan *scan, const char *path)
 	printf("type      %s, %s\nviews     %s\nflats     %lld\ndarks     %lld\n", i.type,
 		i.counts ? "counts" : "line integrals", text, (long long)i.flats,
 		(long long)i.darks);
-	print_measures(&i);
-	if (i.has_angles)
-		return print_angles(scan, i.views);
-	printf("angles    not said\n");
-	return DONE;
+	if (i.geometry[0])
+		printf("geometry  %s\n%s", i.geometry, i.read);
+	else
+		print_measures(&i);
+	if (!i.has_angles)
+		printf("angles    not said\n");
+	else if (!i.geometry[0])
+		code = print_angles(scan, i.views);
+	return code == DONE ? draw_scan(s, scan, &i) : code;
 }
 
 static int info_matrix(const settings *s, const char *path, const tomos_matrix_info *m)
@@ -327,6 +351,18 @@ static void info_other(const settings *s, const char *path, int *code)
 		*code = lib(status);
 }
 
+/* A file that is no scan may still be an array. Otherwise the reason is that of the scan. */
+static int info_unread(const settings *s, const char *path)
+{
+	tomos_file *file = NULL;
+	char why[800];
+	snprintf(why, sizeof why, "%s", tomos_message());
+	if (tomos_file_open(&file, path, &s->file) != TOMOS_OK)
+		return failed("%s", why);
+	tomos_file_close(file);
+	return info_file(s, path);
+}
+
 /* Arrays and files written by tomos are described as files, others as scans. */
 static int info_any(const settings *s, const char *path)
 {
@@ -339,10 +375,11 @@ static int info_any(const settings *s, const char *path)
 		info_other(s, path, &code);
 	if (code >= 0)
 		return code;
-	if (!plain && !s->info.verify && tomos_scan_open(&scan, path, &o) == TOMOS_OK &&
-		tomos_scan_describe(scan, &i) == TOMOS_OK && !word_has("tomos array", i.kind) &&
+	if (!plain && !s->info.verify && tomos_scan_open(&scan, path, &o) != TOMOS_OK)
+		return info_unread(s, path);
+	if (scan && tomos_scan_describe(scan, &i) == TOMOS_OK && !word_has("tomos array", i.kind) &&
 		(i.flats > 0 || i.darks > 0 || i.has_angles))
-		code = info_scan(scan, path);
+		code = info_scan(s, scan, path);
 	tomos_scan_close(scan);
 	return code >= 0 ? code : info_file(s, path);
 }
@@ -376,5 +413,5 @@ int cmd_info(const settings *s)
 	if (ends_with(what, ".txt") && info_numbers(what))
 		return DONE;
 	bool views = ends_with(what, ".json") || ends_with(what, ".txt");
-	return views ? info_views(what) : info_any(s, what);
+	return views ? info_views(s, what) : info_any(s, what);
 }

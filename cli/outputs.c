@@ -61,7 +61,7 @@ typedef struct {
 	bool written_over; /* replaced without --overwrite: written by an earlier run */
 } output;
 
-enum { OUTPUTS = 11 };
+enum { OUTPUTS = 12 };
 
 /* Options that a command does not have are empty. */
 static void outputs_list(const settings *s, const command *c, output list[OUTPUTS])
@@ -76,6 +76,7 @@ static void outputs_list(const settings *s, const command *c, output list[OUTPUT
 		{"--save-recipe", s->recipe.save_recipe, NULL, false},
 		{"--json", s->bench.json, NULL, false},
 		{"--by-view", s->bench.by_view, ".png", false},
+		{"--draw", s->info.draw, ".png", false},
 		{"--geometries", s->bench.geometries, NULL, true},
 		{"--sheet", s->center.sweep[0] ? s->center.sheet : "", ".png", false},
 		{"output", convert ? s->operands[1] : "", NULL, false}};

@@ -355,7 +355,8 @@ typedef enum tomos_frames { TOMOS_VIEWS, TOMOS_FLATS, TOMOS_DARKS } tomos_frames
 
 typedef struct tomos_scan_info {
 	size_t bytes;
-	const char *kind; /* "data-exchange", "nxtomo", "tomos", "tiff-folder" or "array" */
+	const char *kind; /* "data-exchange", "nxtomo", "tomos", "tiff-folder", "array", or the
+			   * scanner: "nikon" */
 	const char *format, *type, *dataset; /* of the views; live as long as the scan */
 	int counts; /* 1: detector counts, to be divided by flats; 0: line integrals */
 	int64_t views, rows, columns, flats, darks;
@@ -364,6 +365,12 @@ typedef struct tomos_scan_info {
 	int has_shifts;
 	int half; /* 1: half acquisition: 360 degrees with the axis near one edge */
 	double pixel, pixel_height, distance, energy; /* mm and keV; 0: not known */
+	/* Files of scanners: kind of geometry, "": not said; what was read, as lines of text;
+	 * lengths in mm, detector column and row (NAN: not said), radians; counts without an object
+	 * (0: not said). direction_known 0: the angles may have the other sign. */
+	const char *geometry, *read;
+	double source_axis, source_detector, axis, axis_row, roll, slant, swivel, white;
+	int64_t direction_known;
 } tomos_scan_info;
 
 /* Data Exchange, NXtomo, HDF5 files of tomos, folders of TIFF files whose names tell views from

@@ -246,8 +246,9 @@ void view_towards(const double direction[3], double u[3], double v[3])
 static Frame frame_of(const Plan *plan, int64_t view)
 {
 	Frame f;
+	double sign = plan->o.reverse ? -1 : 1;
 	if (!plan->directions)
-		return rotated_frame(angle_of(&plan->o, view), plan->o.tilt);
+		return rotated_frame(sign * angle_of(&plan->o, view), plan->o.tilt);
 	memcpy(f.ray, plan->directions + 3 * view, sizeof f.ray);
 	view_towards(f.ray, f.u, f.v);
 	return f;

@@ -154,6 +154,20 @@ tomos_status io_frame_check(const char *temporary, const Frame *frame);
 /* Lists every file that the open one reads from. */
 tomos_status io_sources(const File *file, TakePath take, void *user);
 
+/* Frames that a function reads, rows [row, row + rows) of one at a time, from several threads. The
+ * file takes over `own`, also where it cannot be made. */
+typedef struct {
+	int64_t shape[3];
+	Element element;
+	tomos_status (*read)(
+		const void *own, int64_t frame, int64_t row, int64_t rows, void *stored);
+	tomos_status (*sources)(const void *own, TakePath take, void *user); /* NULL: the path */
+	void (*close)(void *own);                                            /* or NULL */
+	void *own;
+} FrameSource;
+tomos_status io_frames(File **file, const char *path, const FrameSource *source);
+tomos_status io_constant(File **file, const char *path, const int64_t shape[3], double value);
+
 tomos_status io_check_range(const File *file, int64_t first, int64_t count, const void *data);
 tomos_status io_check_writable(const File *file);
 

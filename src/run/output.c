@@ -29,6 +29,8 @@ static tomos_status put_provenance(const FileRun *r)
 	TRY(tomos_file_set_text(r->file, "version", TOMOS_VERSION));
 	TRY(tomos_file_set_text(r->file, "method", r->method));
 	TRY(tomos_file_set_text(r->file, "scan", job->scan));
+	if (r->prepared->scan->setup.read)
+		TRY(tomos_file_set_text(r->file, "scanner", r->prepared->scan->setup.read));
 	if (job->command)
 		TRY(tomos_file_set_text(r->file, "command", job->command));
 	if (job->recipe)

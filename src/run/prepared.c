@@ -54,8 +54,8 @@ static tomos_status check_counts(const tomos_prepared *p)
 	if (!automatic || !p->info.counts || p->info.flats > 0)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
-		"'%s' has numbers of type %s and no flats: name them with the option 'flats', or "
-		"give the option 'quantity' if they are no counts",
+		"'%s' has numbers of type %s and no flats: name them with the option 'flats', give "
+		"the option 'i0', or the option 'quantity' if they are no counts",
 		p->scan->path, p->info.type);
 }
 
@@ -134,6 +134,20 @@ static tomos_status say_missing(const tomos_prepared *p, const tomos_job *job)
 	return TOMOS_OK;
 }
 
+/* What a scanner's file leaves open. */
+static tomos_status say_setup(const tomos_prepared *p, const tomos_job *job)
+{
+	const ScanSetup *s = &p->scan->setup;
+	if (s->white > 0 && p->info.flats == 1)
+		TRY(job_say(job, "white     %g counts without an object", s->white));
+	if (!s->geometry || job->views || s->direction_known)
+		return TOMOS_OK;
+	return job_say(job,
+		"note: '%s' does not say in which direction the stage rotates; if the volume is "
+		"blurred, give the option 'reverse'",
+		p->scan->path);
+}
+
 static tomos_status open_into(
 	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress)
 {
@@ -147,6 +161,7 @@ static tomos_status open_into(
 	TRY(check_counts(p));
 	TRY(take_geometry(p, job, progress));
 	TRY(say_unusual(p, job));
+	TRY(say_setup(p, job));
 	return say_missing(p, job);
 }
 

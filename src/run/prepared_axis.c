@@ -161,7 +161,8 @@ static tomos_status take_options(tomos_prepared *p, const tomos_job *job)
 tomos_status prepared_axis_known(
 	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress)
 {
-	bool said = job->views || p->scan->geometry || (job->geometry && job->geometry->axis);
+	bool said = job->views || p->scan->geometry || (job->geometry && job->geometry->axis) ||
+		    scan_axis_known(p->scan);
 	TRY(take_options(p, job));
 	return said || job->axis_later || !is_parallel(p->geometry) ? TOMOS_OK
 								    : find_axis(p, progress);

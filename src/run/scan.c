@@ -1,4 +1,5 @@
 /* Opening a scan by its content, what is known of it, and reading its frames. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "geom/geom.h"
@@ -7,14 +8,12 @@
 #define DEGREES (180 / 3.14159265358979323846)
 #define SAME_ANGLE 1e-6 /* radians */
 
-enum { SINOGRAM_BYTES = 16 << 20 }; /* of sinograms transposed at a time */
-
 OPTION_VALUES(source_values, TOMOS_SOURCE_OPTIONS);
 
 static const ScanKind *const kinds[] = {
 	&scan_nexus, &scan_exchange, &scan_own, &scan_npz, &scan_stack, &scan_array};
 
-static const char *const set_names[] = {"views", "flats", "darks"};
+const char *const scan_set_names[3] = {"views", "flats", "darks"};
 
 /* ---- frames ------------------------------------------------------------------------------- */
 
@@ -111,7 +110,7 @@ static tomos_status check_frames(const tomos_scan *scan, tomos_frames which)
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
 		"'%s' has %s of %lld rows x %lld columns; the views of '%s' have %lld x %lld",
-		set->file->path, set_names[which], (long long)set->file->shape[1],
+		set->file->path, scan_set_names[which], (long long)set->file->shape[1],
 		(long long)set->file->shape[2], scan->path, (long long)scan->rows,
 		(long long)scan->columns);
 }
@@ -122,12 +121,30 @@ static tomos_status open_views(tomos_scan *scan, const tomos_source_options *o)
 	scan->kind = &scan_array;
 	if (o->raw[0])
 		return scan->kind->open(scan, look, o);
+	TRY(scanner_find(&scan->kind, scan->path));
+	if (scan->kind)
+		return scan->kind->open(scan, look, o);
+	scan->kind = &scan_array;
 	TRY(io_look(&look, scan->path));
 	tomos_status status = o->dataset[0] ? TOMOS_OK : find_kind(&scan->kind, look);
 	if (status == TOMOS_OK)
 		status = scan->kind->open(scan, look, o);
 	tomos_file_close(look);
 	return status;
+}
+
+/* Mirrors what is mirrored already back; displacements of views are mirrored with them. */
+static tomos_status take_flip(tomos_scan *scan, const char *flip)
+{
+	int which;
+	TRY(choice_find("flip", source_values.flip, flip, &which));
+	const bool given[2] = {which == 2 || which == 3, which == 1 || which == 3};
+	for (int k = 0; k < 2; k++) {
+		scan->flip[k] ^= given[k];
+		for (int64_t i = 0; given[k] && scan->shifts[k] && i < scan->sets[0].count; i++)
+			scan->shifts[k][i] = -scan->shifts[k][i];
+	}
+	return TOMOS_OK;
 }
 
 static tomos_status open_into(tomos_scan *scan, const tomos_source_options *o)
@@ -137,7 +154,8 @@ static tomos_status open_into(tomos_scan *scan, const tomos_source_options *o)
 	TRY(open_others(&scan->sets[TOMOS_DARKS], TOMOS_DARKS, o->darks));
 	TRY(check_frames(scan, TOMOS_FLATS));
 	TRY(check_frames(scan, TOMOS_DARKS));
-	return TOMOS_OK;
+	TRY(take_flip(scan, o->flip));
+	return scan_white(scan, o);
 }
 
 tomos_status tomos_scan_open(
@@ -170,6 +188,7 @@ void tomos_scan_close(tomos_scan *scan)
 	mem_free(scan->shifts[0]);
 	mem_free(scan->shifts[1]);
 	tomos_geometry_free(scan->geometry);
+	mem_free(scan->setup.read);
 	mem_free(scan->path);
 	mem_free(scan);
 }
@@ -206,7 +225,18 @@ tomos_status tomos_scan_describe(const tomos_scan *scan, tomos_scan_info *info)
 		.pixel = scan->pixel[0],
 		.pixel_height = scan->pixel[1],
 		.distance = scan->distance,
-		.energy = scan->energy};
+		.energy = scan->energy,
+		.geometry = scan->setup.geometry ? scan->setup.geometry : "",
+		.read = scan->setup.read ? scan->setup.read : "",
+		.source_axis = scan->setup.source_axis,
+		.source_detector = scan->setup.source_detector,
+		.axis = scan_axis_known(scan) ? scan->setup.axis : NAN,
+		.axis_row = scan->setup.geometry ? scan->setup.axis_row : NAN,
+		.roll = scan->setup.roll,
+		.slant = scan->setup.slant,
+		.swivel = scan->setup.swivel,
+		.white = scan->setup.white,
+		.direction_known = scan->setup.direction_known};
 	return struct_give(info, &found, "tomos_scan_info");
 }
 
@@ -328,6 +358,7 @@ tomos_status tomos_scan_geometry(
 	const tomos_scan *scan, tomos_geometry **geometry, const tomos_scan_options *options)
 {
 	tomos_scan_options o = tomos_scan_defaults();
+	SetupLists lists;
 	double *made;
 	*geometry = NULL;
 	o.pixel = 0;
@@ -335,6 +366,7 @@ tomos_status tomos_scan_geometry(
 		return tomos_geometry_views(geometry, scan->rows, scan->columns,
 			scan->geometry->views, scan->geometry->count);
 	TRY(options_take(&o, options, "scan"));
+	scan_setup_take(scan, &o, &lists);
 	tomos_status status = complete(scan, &o, &made);
 	if (status == TOMOS_OK)
 		status = tomos_geometry_make(geometry, &o);
@@ -342,99 +374,7 @@ tomos_status tomos_scan_geometry(
 	return status;
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
-
-static tomos_status check_range(const tomos_scan *scan, tomos_frames which, const Extract *e)
-{
-	const FrameSet *set = &scan->sets[which];
-	if (e->first < 0 || e->count < 1 || e->first > set->count - e->count)
-		return fail(TOMOS_BAD_VALUE, "'%s': %lld %s from %lld on, of %lld", scan->path,
-			(long long)e->count, set_names[which], (long long)e->first,
-			(long long)set->count);
-	if (e->row < 0 || e->rows < 1 || e->row > scan->rows - e->rows)
-		return fail(TOMOS_BAD_VALUE, "'%s': %lld rows from row %lld, of %lld", scan->path,
-			(long long)e->rows, (long long)e->row, (long long)scan->rows);
-	return TOMOS_OK;
-}
-
-/* Stored numbers, or floats. */
-typedef struct {
-	int bytes;
-	int threads; /* of stored numbers; 0: floats */
-} Wanted;
-
-static tomos_status read_part(File *file, const Extract *part, Wanted w, void *data)
-{
-	return w.threads ? io_read_stored(file, part, w.threads, data) : io_read(file, part, data);
-}
-
-/* Frames that follow each other in the file are read at once. */
-static tomos_status read_listed(const FrameSet *set, const Extract *e, Wanted w, char *data)
-{
-	int64_t frame = e->rows * set->file->shape[2] * w.bytes;
-	for (int64_t i = 0, run; i < e->count; i += run) {
-		const int64_t *from = set->list + e->first + i;
-		for (run = 1; i + run < e->count && from[run] == from[0] + run;)
-			run++;
-		const Extract part = {from[0], run, e->row, e->rows};
-		TRY(read_part(set->file, &part, w, data + i * frame));
-	}
-	return TOMOS_OK;
-}
-
-typedef struct {
-	const char *from;
-	char *to;
-	const Extract *part;
-	int64_t done, rows, line; /* rows transposed before, rows in `from`, bytes of a row */
-} Transpose;
-
-static void transpose_view(void *user, int64_t view)
-{
-	const Transpose *t = user;
-	for (int64_t r = 0; r < t->rows; r++)
-		memcpy(t->to + (view * t->part->rows + t->done + r) * t->line,
-			t->from + (r * t->part->count + view) * t->line, (size_t)t->line);
-}
-
-/* [row][view][column], some rows at a time, into [view][row][column]. */
-static tomos_status read_sinograms(File *file, const Extract *e, Wanted w, char *data)
-{
-	int64_t line = file->shape[2] * w.bytes, sinogram = e->count * line;
-	int64_t most = min64(e->rows, max64(1, SINOGRAM_BYTES / sinogram));
-	char *rows;
-	TRY(mem_alloc(&rows, most, (size_t)sinogram, "sinograms"));
-	tomos_status status = TOMOS_OK;
-	for (int64_t r = 0; r < e->rows && status == TOMOS_OK; r += most) {
-		const Extract part = {e->row + r, min64(most, e->rows - r), e->first, e->count};
-		Transpose t = {rows, data, e, r, part.count, line};
-		status = read_part(file, &part, w, rows);
-		if (status == TOMOS_OK)
-			parallel_for(e->count, transpose_view, &t);
-	}
-	mem_free(rows);
-	return status;
-}
-
-static tomos_status read_frames(
-	tomos_scan *scan, tomos_frames which, const Extract *e, Wanted w, void *data)
-{
-	const FrameSet *set = &scan->sets[which];
-	TRY(check_range(scan, which, e));
-	if (set->list)
-		return read_listed(set, e, w, data);
-	if (which == TOMOS_VIEWS && scan->sinograms)
-		return read_sinograms(set->file, e, w, data);
-	return read_part(set->file, e, w, data);
-}
-
-tomos_status scan_read_stored(
-	tomos_scan *scan, tomos_frames which, const Extract *part, int threads, void *stored)
-{
-	const File *file = scan->sets[which].file;
-	const Wanted w = {file ? file->element.bytes : 0, threads < 1 ? 1 : threads};
-	return read_frames(scan, which, part, w, stored);
-}
+/* ---- facts -------------------------------------------------------------------------------- */
 
 void tomos_scan_facts(const tomos_scan *scan, char *facts, size_t size)
 {
@@ -442,12 +382,4 @@ void tomos_scan_facts(const tomos_scan *scan, char *facts, size_t size)
 	(void)tomos_scan_describe(scan, &info);
 	snprintf(facts, size, "flats=%lld places=%d shifts=%d", (long long)info.flats,
 		info.has_places, info.has_shifts);
-}
-
-tomos_status tomos_scan_read(tomos_scan *scan, tomos_frames which, int64_t first, int64_t count,
-	int64_t row, int64_t rows, float *data)
-{
-	const Extract part = {first, count, row, rows};
-	const Wanted w = {sizeof *data, 0};
-	return read_frames(scan, which, &part, w, data);
 }

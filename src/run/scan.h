@@ -13,6 +13,20 @@ typedef struct {
 
 typedef struct ScanKind ScanKind;
 
+/* What a scanner's file says of its geometry, beside angles and pixels. The words in `read` are
+ * shown by tomos info and kept with the result. */
+typedef struct {
+	const char *geometry; /* "cone" or "parallel"; NULL: nothing is said */
+	double source_axis, source_detector;
+	double axis, axis_row;      /* detector column and row; NAN: not said */
+	double roll, slant, swivel; /* radians */
+	bool direction_known;       /* false: the angles may have the other sign */
+	double white;               /* counts without an object; 0: not said */
+	char *read;                 /* lines "name      what was read\n"; NULL: nothing */
+} ScanSetup;
+
+enum { FLIP_COLUMNS, FLIP_ROWS };
+
 struct tomos_scan {
 	const ScanKind *kind;
 	char *path;
@@ -25,23 +39,49 @@ struct tomos_scan {
 	double distance, energy;  /* mm, keV; 0: not known */
 	bool half;                /* half acquisition: 360 degrees with the axis near one edge */
 	tomos_geometry *geometry; /* the file's own; NULL: none */
+	ScanSetup setup;
+	bool flip[2]; /* columns, rows: frames are mirrored when they are read */
 };
 
 /* One kind of scan. A file is opened by the first kind whose probe accepts it; `look` is the file
- * without its data. */
+ * without its data. Files of scanners are recognised by their first bytes instead, with a zero
+ * after them; `look` is then NULL. */
 struct ScanKind {
 	const char *name;
 	tomos_status (*probe)(const File *look, bool *fits);
 	tomos_status (*open)(tomos_scan *scan, const File *look, const tomos_source_options *o);
+	bool (*head)(const char *head, size_t length);
+	const char *title; /* of a scanner's file */
 };
 
 extern const ScanKind scan_nexus, scan_exchange, scan_own, scan_npz, scan_stack, scan_array;
+#define SCANNER(name) extern const ScanKind scanner_##name;
+#include "run/scanners.def"
+#undef SCANNER
+extern const char *const scan_set_names[3]; /* by tomos_frames */
+
+/* ---- scanners ------------------------------------------------------------------------------- */
+
+/* The scanner's file at `path`, or NULL. */
+tomos_status scanner_find(const ScanKind **kind, const char *path);
+/* The white level as a flat field: `i0` of the options, otherwise what the scanner says where there
+ * are no flats. */
+tomos_status scan_white(tomos_scan *scan, const tomos_source_options *o);
+/* Completes options that are not given with what the scanner says. *lists has the values that they
+ * point to. */
+typedef struct {
+	double source_axis, source_detector, axis, axis_row;
+} SetupLists;
+void scan_setup_take(const tomos_scan *scan, tomos_scan_options *o, SetupLists *lists);
+bool scan_axis_known(const tomos_scan *scan);
 
 /* ---- for the kinds -------------------------------------------------------------------------- */
 
 /* All frames of a file, or of one dataset of it ("": the one it has). */
 tomos_status frames_open(FrameSet *set, const char *path, const char *dataset, const char *raw);
 void frames_close(FrameSet *set);
+/* Escapes characters that have a meaning in patterns of file names. */
+void pattern_escape(char *to, size_t size, const char *from);
 /* The first number missing in the names of a stack of files, which may be counted in larger steps
  * than 1. */
 typedef struct {

@@ -135,7 +135,8 @@ static tomos_status exchange_open(tomos_scan *scan, const File *look, const tomo
 	return exchange_setup(scan, look);
 }
 
-const ScanKind scan_exchange = {"data-exchange", exchange_probe, exchange_open};
+const ScanKind scan_exchange = {
+	.name = "data-exchange", .probe = exchange_probe, .open = exchange_open};
 
 /* ---- what tomos wrote --------------------------------------------------------------------- */
 
@@ -157,7 +158,7 @@ static tomos_status own_open(tomos_scan *scan, const File *look, const tomos_sou
 	return scan_fits(scan, scan->geometry);
 }
 
-const ScanKind scan_own = {"tomos", own_probe, own_open};
+const ScanKind scan_own = {.name = "tomos", .probe = own_probe, .open = own_open};
 
 /* ---- NumPy archives ----------------------------------------------------------------------- */
 
@@ -227,7 +228,7 @@ static tomos_status npz_open(tomos_scan *scan, const File *look, const tomos_sou
 	return status;
 }
 
-const ScanKind scan_npz = {"npz", npz_probe, npz_open};
+const ScanKind scan_npz = {.name = "npz", .probe = npz_probe, .open = npz_open};
 
 /* ---- plain arrays ------------------------------------------------------------------------- */
 
@@ -249,4 +250,4 @@ static tomos_status array_open(tomos_scan *scan, const File *look, const tomos_s
 	return scan_shape(scan, o, file->shape[0] == 1);
 }
 
-const ScanKind scan_array = {"array", array_probe, array_open};
+const ScanKind scan_array = {.name = "array", .probe = array_probe, .open = array_open};

@@ -187,4 +187,4 @@ static tomos_status nexus_open(tomos_scan *scan, const File *look, const tomos_s
 	return nexus_setup(scan, look, &p);
 }
 
-const ScanKind scan_nexus = {"nxtomo", nexus_probe, nexus_open};
+const ScanKind scan_nexus = {.name = "nxtomo", .probe = nexus_probe, .open = nexus_open};

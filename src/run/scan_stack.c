@@ -79,8 +79,7 @@ static bool has_ending(const char *name, const char *endings)
 	return dot && name[0] != '.' && choice_index(endings, lower) >= 0;
 }
 
-/* Escapes characters that have a meaning in patterns. */
-static void escape(char *to, size_t size, const char *from)
+void pattern_escape(char *to, size_t size, const char *from)
 {
 	size_t length = 0;
 	for (; *from && length + 2 < size; from++) {
@@ -116,7 +115,7 @@ static tomos_status add_picture(Folder *folder, const char *path, const char *na
 	if (end >= sizeof set.prefix)
 		return TOMOS_OK;
 	memcpy(set.prefix, name, end);
-	escape(escaped, sizeof escaped, set.prefix);
+	pattern_escape(escaped, sizeof escaped, set.prefix);
 	snprintf(set.pattern, sizeof set.pattern, "%s%s", escaped, end < stem ? "[0-9]*" : ".*");
 	set.role = role_of(set.prefix);
 	return add_set(folder, path, &set);
@@ -343,4 +342,4 @@ static tomos_status stack_open(tomos_scan *scan, const File *look, const tomos_s
 	return status;
 }
 
-const ScanKind scan_stack = {"tiff-folder", stack_probe, stack_open};
+const ScanKind scan_stack = {.name = "tiff-folder", .probe = stack_probe, .open = stack_open};

@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memory = memfd_create("fuzz", 0);
 	require(memory >= 0 && ftruncate(memory, 0) == 0);
 	require(pwrite(memory, data, size, 0) == (ssize_t)size);
-	if (target.format && !target.format->probe(data, size))
+	if (target.start && !(target.format && target.format->probe(data, size)))
 		require(pwrite(memory, target.start, target.start_length, 0) ==
 			(ssize_t)target.start_length);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", memory);

@@ -1,0 +1,149 @@
+/* What the readers of scanners' files share: notes, angles, numbered files. */
+#include "run/scanner/scanner.h"
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <strings.h>
+
+bool head_has(const char *head, const char *text)
+{
+	size_t length = strlen(text);
+	for (; *head; head++)
+		if (strncasecmp(head, text, length) == 0)
+			return true;
+	return false;
+}
+
+tomos_status scan_note(tomos_scan *scan, const char *name, const char *format, ...)
+{
+	char line[1024], *whole;
+	va_list list;
+	va_start(list, format);
+	vsnprintf(line, sizeof line, format, list);
+	va_end(list);
+	const char *before = scan->setup.read ? scan->setup.read : "";
+	TRY(mem_printf(&whole, "%s%-9s %s\n", before, name, line));
+	mem_free(scan->setup.read);
+	scan->setup.read = whole;
+	return TOMOS_OK;
+}
+
+tomos_status scan_steps(tomos_scan *scan, double first, double step)
+{
+	int64_t views = scan->sets[TOMOS_VIEWS].count;
+	if (!(fabs(first) < 1e6 && fabs(step) < 1e6))
+		return fail(TOMOS_BAD_FILE, "'%s': angles from %g degrees in steps of %g",
+			scan->path, first, step);
+	TRY(mem_alloc(&scan->angles, views, sizeof *scan->angles, "angles"));
+	for (int64_t i = 0; i < views; i++)
+		scan->angles[i] = (first + step * (double)i) * RADIANS;
+	return TOMOS_OK;
+}
+
+tomos_status scan_notes(tomos_scan *scan)
+{
+	const ScanSetup *s = &scan->setup;
+	int64_t views = scan->sets[TOMOS_VIEWS].count;
+	if (strcmp(s->geometry, "cone") == 0)
+		TRY(scan_note(scan, "distance",
+			"source to axis %g mm, source to detector %g mm, magnification %g",
+			s->source_axis, s->source_detector, s->source_detector / s->source_axis));
+	TRY(scan_note(scan, "pixel", "%g x %g mm (height, width)", scan->pixel[1], scan->pixel[0]));
+	if (isnan(s->axis))
+		TRY(scan_note(scan, "axis", "column not said (middle %g)",
+			0.5 * (double)(scan->columns - 1)));
+	else
+		TRY(scan_note(scan, "axis", "column %.3f (middle %g)", s->axis,
+			0.5 * (double)(scan->columns - 1)));
+	if (s->roll != 0 || s->slant != 0 || s->swivel != 0)
+		TRY(scan_note(scan, "detector", "roll %.4g, slant %.4g, swivel %.4g degrees",
+			s->roll / RADIANS, s->slant / RADIANS, s->swivel / RADIANS));
+	if (scan->angles)
+		TRY(scan_note(scan, "rotation", "%.6g to %.6g degrees%s", scan->angles[0] / RADIANS,
+			scan->angles[views - 1] / RADIANS,
+			s->direction_known ? "" : "; the direction is not said"));
+	return s->white > 0 ? scan_note(scan, "white", "%g counts", s->white) : TOMOS_OK;
+}
+
+tomos_status scan_size(const tomos_scan *scan, int64_t rows, int64_t columns)
+{
+	if (scan->rows == rows && scan->columns == columns)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE,
+		"'%s' says %lld rows x %lld columns, and the frames have %lld x %lld", scan->path,
+		(long long)rows, (long long)columns, (long long)scan->rows,
+		(long long)scan->columns);
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+tomos_status folder_of(char **folder, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return mem_printf(folder, "%.*s", slash ? (int)(slash - path + 1) : 0, path);
+}
+
+/* The digits of "<prefix>0001.tif", in a name that has nothing else; 0: it is another name. */
+static size_t digits_of(const char *name, const char *prefix)
+{
+	size_t length = strlen(prefix), digits = 0;
+	if (strncasecmp(name, prefix, length) != 0)
+		return 0;
+	while (isdigit((unsigned char)name[length + digits]))
+		digits++;
+	const char *end = name + length + digits;
+	return strcasecmp(end, ".tif") == 0 || strcasecmp(end, ".tiff") == 0 ? digits : 0;
+}
+
+/* A pattern for such names: of equal numbers of digits, or of any. */
+static tomos_status find_pattern(char **pattern, const char *folder, const char *prefix)
+{
+	DIR *directory = opendir(folder[0] ? folder : ".");
+	size_t least = 0, most = 0;
+	char start[512] = "", digits[128] = "", ending[8] = "";
+	if (!directory)
+		return fail(TOMOS_IO, "directory '%s' cannot be read: %s", folder, strerror(errno));
+	for (struct dirent *e; (e = readdir(directory));) {
+		size_t count = digits_of(e->d_name, prefix);
+		if (count == 0 || strlen(e->d_name) >= sizeof start / 2)
+			continue;
+		least = least == 0 || count < least ? count : least;
+		most = count > most ? count : most;
+		snprintf(start, sizeof start, "%.*s", (int)strlen(prefix), e->d_name);
+		snprintf(ending, sizeof ending, "%.6s", strrchr(e->d_name, '.'));
+	}
+	closedir(directory);
+	if (most == 0)
+		return fail(TOMOS_BAD_FILE, "there are no files '%s%s0001.tif'", folder, prefix);
+	for (size_t i = 0; i + 1 < least && strlen(digits) + 8 < sizeof digits; i++)
+		strcat(digits, "[0-9]");
+	strcat(digits, least == most ? "?" : "*");
+	char escaped[1024];
+	pattern_escape(escaped, sizeof escaped, start);
+	return mem_printf(pattern, "%s%s%s%s", folder, escaped, digits, ending);
+}
+
+tomos_status numbered_tiffs(tomos_scan *scan, const char *folder, const char *prefix, int64_t views)
+{
+	FrameSet *set = &scan->sets[TOMOS_VIEWS];
+	char *pattern;
+	TRY(find_pattern(&pattern, folder, prefix));
+	tomos_status status = frames_open(set, pattern, "", "");
+	mem_free(pattern);
+	TRY(status);
+	if (set->count < views)
+		return fail(TOMOS_BAD_FILE,
+			"'%s' says %lld views, and there are %lld files '%s%s...'", scan->path,
+			(long long)views, (long long)set->count, folder, prefix);
+	scan->rows = set->file->shape[1];
+	scan->columns = set->file->shape[2];
+	if (set->count > views) {
+		TRY(mem_alloc(&set->list, views, sizeof *set->list, "frames"));
+		for (int64_t i = 0; i < views; i++)
+			set->list[i] = i;
+		set->count = views;
+	}
+	return TOMOS_OK;
+}

@@ -1,0 +1,53 @@
+/* What the readers of scanners' files share. */
+#ifndef TOMOS_RUN_SCANNER_SCANNER_H
+#define TOMOS_RUN_SCANNER_SCANNER_H
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/keys.h"
+#include "geom/geom.h"
+#include "run/scan.h"
+
+#define PI 3.14159265358979323846
+#define RADIANS (PI / 180)
+
+/* A scanner at angle 0, in a right-handed frame of its own, in mm. Rows and columns are those of
+ * the stored frames: u is the step from one column to the next, v from one row to the next. */
+typedef struct {
+	double source[3];
+	double axis[3], along[3]; /* a point of the rotation axis, and its direction upwards */
+	double detector[3], u[3], v[3];
+} Pose;
+
+/* The usual pose: the source at the origin, the beam along y, z upwards, x to the right as seen
+ * from the source. Frames have their columns to the left (the picture is seen looking towards the
+ * source) and their first row at the top. */
+Pose pose_upright(double source_axis, double source_detector, const double pixel[2]);
+
+/* Geometry, pixel size and order of rows and columns of the scan. The angles of the scan are those
+ * by which source and detector rotate about `along`, anticlockwise seen from its end; an object
+ * that rotates anticlockwise in front of them has the negative angles. */
+tomos_status scan_pose(tomos_scan *scan, const Pose *pose);
+
+/* Equal steps, in degrees. */
+tomos_status scan_steps(tomos_scan *scan, double first, double step);
+
+/* Adds a line to what was read: its name, and text as of printf. */
+tomos_status scan_note(tomos_scan *scan, const char *name, const char *format, ...)
+	PRINTF_LIKE(3, 4);
+/* The usual lines: distances, pixels, angles, white level. */
+tomos_status scan_notes(tomos_scan *scan);
+
+/* The folder of a path, with '/', or "": to be freed. */
+tomos_status folder_of(char **folder, const char *path);
+/* Numbered TIFF files "<prefix>0001.tif" of a folder, the first `views` of them. */
+tomos_status numbered_tiffs(
+	tomos_scan *scan, const char *folder, const char *prefix, int64_t views);
+/* Rejects frames of another size than the scanner's file says. */
+tomos_status scan_size(const tomos_scan *scan, int64_t rows, int64_t columns);
+
+/* Whether `head` contains the text, in any case. */
+bool head_has(const char *head, const char *text);
+
+#endif

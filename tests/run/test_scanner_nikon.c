@@ -1,0 +1,165 @@
+/* Nikon's .xtekct: geometry from the keys, both signs of everything that has one. */
+#include "run/scanner_help.h"
+
+/* Offsets in mm are to the left as seen from the source, angles those of the stage. */
+typedef struct {
+	double first, step, object, detector[2], roll, tilt;
+	bool older;
+} Case;
+
+static void put_xtekct(const char *path, const Case *c, const Lab *lab)
+{
+	char text[2000], axis[400];
+	double height = 0.5 * (double)lab->rows * tan(-c->roll * M_PI / 180);
+	if (c->older)
+		snprintf(axis, sizeof axis,
+			"CentreOfRotationTop=%.9g\r\nCentreOfRotationBottom=%.9g\r\n",
+			c->object * 2.5 + 0.5 * height, c->object * 2.5 - 0.5 * height);
+	else
+		snprintf(axis, sizeof axis,
+			"ObjectOffsetX=%.9g\r\nObjectRoll=%.9g\r\nObjectTilt=%.9g\r\n"
+			"CentreOfRotationTop=0\r\nCentreOfRotationBottom=0\r\n",
+			c->object, c->roll, c->tilt);
+	snprintf(text, sizeof text,
+		"[XTekCT]\r\nName=part\r\nSrcToObject=200\r\nSrcToDetector=500\r\n"
+		"DetectorPixelsX=%d\r\nDetectorPixelsY=%d\r\nDetectorPixelSizeX=0.5\r\n"
+		"DetectorPixelSizeY=0.5\r\nDetectorOffsetX=%.9g\r\nDetectorOffsetY=%.9g\r\n%s"
+		"Projections=%d\r\nAngularStep=%.9g\r\nInitialAngle=%.9g\r\nWhiteLevel=60000\r\n"
+		"AutomaticCentreOfRotation=0\r\nInputFolderName=\r\nInputSeparator=_\r\n"
+		"[Xrays]\r\nXraykV=120\r\n",
+		LAB_COLUMNS, LAB_ROWS, c->detector[0], c->detector[1], axis, LAB_VIEWS, c->step,
+		c->first);
+	put_words(path, text);
+}
+
+static void put_scan(const Case *c)
+{
+	Lab lab = lab_make();
+	double roll = c->roll * M_PI / 180, tilt = -c->tilt * M_PI / 180;
+	lab.axis[0] = -c->object;
+	lab.detector[0] = -c->detector[0];
+	lab.detector[2] = -c->detector[1];
+	lab.along[0] = sin(roll);
+	lab.along[1] = -sin(tilt) * cos(roll);
+	lab.along[2] = cos(tilt) * cos(roll);
+	lab.first = c->first;
+	lab.step = c->step;
+	float *counts = lab_counts(&lab);
+	put_tiffs(&lab, counts, "part_", 4, 1);
+	free(counts);
+	put_xtekct(at("part.xtekct"), c, &lab);
+}
+
+static void check(const Case *c)
+{
+	put_scan(c);
+	assert_object(at("part.xtekct"));
+}
+
+static void test_directions_and_offsets(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		double sign = i & 1 ? -1 : 1, other = i & 2 ? -1 : 1;
+		check(&(Case){.first = 30 * other,
+			.step = 2 * sign,
+			.object = 0.35 * other,
+			.detector = {0.8 * sign, 0.9 * other}});
+	}
+}
+
+static void test_axes(void **state)
+{
+	(void)state;
+	check(&(Case){.step = 2, .object = 0.2, .roll = 0.5});
+	check(&(Case){.step = 2, .object = -0.2, .roll = -0.6, .older = true});
+	check(&(Case){.step = -2, .roll = 0.4, .tilt = -0.5});
+}
+
+static void reject(const char *text, const char *message)
+{
+	tomos_scan *scan;
+	put_words(at("part.xtekct"), text);
+	assert_int_not_equal(tomos_scan_open(&scan, at("part.xtekct"), NULL), TOMOS_OK);
+	assert_says(message);
+}
+
+static void test_rejections(void **state)
+{
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	assert_damage(at("part.xtekct"), 1000);
+	reject("[XTekCT]\nName=part\n", "does not have 'SrcToObject'");
+	reject("[XTekCT]\nSrcToObject=-3\n", "'SrcToObject' is -3; it must be greater than 0");
+	reject("[XTekCT]\nSrcToObject=x\n", "'SrcToObject' is 'x', which is not a number");
+	reject("[XTekCT]\nName=other\nSrcToObject=2\nSrcToDetector=5\nDetectorPixelsX=4\n"
+	       "DetectorPixelsY=3\nDetectorPixelSizeX=1\nDetectorPixelSizeY=1\nProjections=2\n"
+	       "AngularStep=1\n",
+		"there are no files");
+	reject("[XTekCT]\nName=part\nSrcToObject=2\nSrcToDetector=5\nDetectorPixelsX=4\n"
+	       "DetectorPixelsY=3\nDetectorPixelSizeX=1\nDetectorPixelSizeY=1\nProjections=2\n"
+	       "AngularStep=1\n",
+		"says 3 rows x 4 columns, and the frames have 48 x 80");
+}
+
+/* Options that replace what the file says, or read it the other way. */
+static void test_options(void **state)
+{
+	tomos_source_options source = tomos_source_defaults();
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_scan_info info = {.bytes = sizeof info};
+	tomos_scan *scan;
+	(void)state;
+	put_scan(&(Case){.step = 2, .object = 0.35});
+	put_xtekct(
+		at("part.xtekct"), &(Case){.step = -2, .object = -0.35}, &(Lab){.rows = LAB_ROWS});
+	double axis = 0.5 * (LAB_COLUMNS - 1) + 0.35 * 500 / 200 / 0.5;
+	o.pixel = 0;
+	o.reverse = 1;
+	o.axis = &axis;
+	o.axis_count = 1;
+	o.swivel = atan(0.35 / 200); /* the other way than that of the file */
+	tomos_prepared *p = lab_open(at("part.xtekct"), NULL, &o);
+	assert_volume(p, 0.01);
+	tomos_prepared_close(p);
+	source.i0 = "auto";
+	assert_ok(tomos_scan_open(&scan, at("part.xtekct"), &source));
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_true(fabs(info.white - 60000) < 30);
+	assert_true(info.direction_known == 1 && strstr(info.read, "axis"));
+	tomos_scan_close(scan);
+	source.i0 = "many";
+	assert_int_equal(tomos_scan_open(&scan, at("part.xtekct"), &source), TOMOS_BAD_VALUE);
+	assert_says("i0 is 'many'");
+}
+
+/* Frames are mirrored when they are read, any rows of them. */
+static void test_flip(void **state)
+{
+	static const char *const names[] = {"none", "rows", "columns", "both"};
+	const int64_t shape[3] = {2, 3, 4};
+	float data[24], got[16];
+	(void)state;
+	for (int i = 0; i < 24; i++)
+		data[i] = (float)i;
+	write_array(at("a.npy"), TOMOS_PROJECTIONS, shape, data);
+	for (int k = 0; k < 4; k++) {
+		tomos_source_options o = tomos_source_defaults();
+		tomos_scan *scan;
+		o.flip = names[k];
+		assert_ok(tomos_scan_open(&scan, at("a.npy"), &o));
+		assert_ok(tomos_scan_read(scan, TOMOS_VIEWS, 0, 2, 1, 2, got));
+		for (int i = 0; i < 16; i++) {
+			int view = i / 8, row = 1 + i / 4 % 2, column = i % 4;
+			row = k & 1 ? 2 - row : row;
+			column = k & 2 ? 3 - column : column;
+			assert_true(got[i] == (float)(view * 12 + row * 4 + column));
+		}
+		tomos_scan_close(scan);
+	}
+}
+
+#define TESTS(T) \
+	T(test_directions_and_offsets), T(test_axes), T(test_rejections), T(test_options), \
+		T(test_flip)
+TEST_MAIN(TESTS, scratch_make, scratch_remove)
