@@ -21,3 +21,10 @@ foreach(package libdeflate liblz4 libzstd blosc)
 	endif()
 	target_compile_definitions(tomos_dependencies INTERFACE TOMOS_HAS_${name}=$<BOOL:${${name}_FOUND}>)
 endforeach()
+
+# XML files of scanners and of RTK; without it they are rejected with a message.
+pkg_check_modules(EXPAT QUIET IMPORTED_TARGET expat)
+if(EXPAT_FOUND)
+	target_link_libraries(tomos_dependencies INTERFACE PkgConfig::EXPAT)
+endif()
+set_source_files_properties(src/base/xml.c PROPERTIES COMPILE_DEFINITIONS TOMOS_HAS_EXPAT=$<BOOL:${EXPAT_FOUND}>)

@@ -277,6 +277,30 @@ static inline void assert_object(const char *path)
 	tomos_prepared_close(p);
 }
 
+/* The same where the file does not say the axis, which falls on the middle of the detector plus
+ * `offset` columns. */
+static inline void assert_object_at(
+	const char *path, const tomos_source_options *source, double offset)
+{
+	tomos_scan_options o = tomos_scan_defaults();
+	double axis = 0.5 * (LAB_COLUMNS - 1) + offset;
+	o.pixel = 0;
+	o.axis = &axis;
+	o.axis_count = 1;
+	tomos_prepared *p = lab_open(path, source, &o);
+	assert_projections(p, 1e-3);
+	assert_volume(p, 0.005);
+	tomos_prepared_close(p);
+}
+
+static inline void assert_rejected(const char *path, const char *text, const char *message)
+{
+	tomos_scan *scan;
+	put_words(path, text);
+	assert_int_not_equal(tomos_scan_open(&scan, path, NULL), TOMOS_OK);
+	assert_says(message);
+}
+
 /* ---- damaged files -------------------------------------------------------------------------- */
 
 /* The file cut off and with bytes changed, at places spread over its first `most` bytes: each is

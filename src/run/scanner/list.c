@@ -1,0 +1,136 @@
+/* Views in files of their own: a list of paths, and frames without a header or behind one. */
+#include "run/scanner/list.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <strings.h>
+
+static bool name_fits(const char *name, const char *prefix, const char *ending)
+{
+	size_t length = strlen(name), tail = strlen(ending);
+	return name[0] != '.' && strncasecmp(name, prefix, strlen(prefix)) == 0 && length >= tail &&
+	       strcasecmp(name + length - tail, ending) == 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+tomos_status list_files(FileList *list, const char *folder, const char *prefix, const char *ending)
+{
+	int64_t capacity = 0;
+	*list = (FileList){.count = 0};
+	DIR *directory = opendir(folder[0] ? folder : ".");
+	if (!directory)
+		return fail(TOMOS_IO, "directory '%s' cannot be read: %s", folder, strerror(errno));
+	tomos_status status = TOMOS_OK;
+	for (struct dirent *e; status == TOMOS_OK && (e = readdir(directory));) {
+		if (!name_fits(e->d_name, prefix, ending))
+			continue;
+		status = mem_grow(&list->paths, list->count, &capacity, sizeof *list->paths,
+			"a list of files");
+		if (status == TOMOS_OK)
+			status = mem_printf(&list->paths[list->count], "%s%s", folder, e->d_name);
+		list->count += status == TOMOS_OK;
+	}
+	closedir(directory);
+	if (status == TOMOS_OK && list->count == 0)
+		status = fail(
+			TOMOS_BAD_FILE, "there are no files '%s%s*%s'", folder, prefix, ending);
+	if (status != TOMOS_OK)
+		list_free(list);
+	else
+		qsort(list->paths, (size_t)list->count, sizeof *list->paths, by_name);
+	return status;
+}
+
+void list_free(FileList *list)
+{
+	for (int64_t i = 0; i < list->count; i++)
+		mem_free(list->paths[i]);
+	mem_free(list->paths);
+	*list = (FileList){.count = 0};
+}
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+typedef struct {
+	FileList files;
+	int64_t rows, line, header; /* bytes of a row, bytes before the first */
+	int64_t per_file;           /* frames in each file */
+} Plains;
+
+static tomos_status read_plain(
+	const void *own, int64_t frame, int64_t row, int64_t rows, void *stored)
+{
+	const Plains *p = own;
+	const char *path = p->files.paths[frame / p->per_file];
+	int descriptor;
+	int64_t size, at = p->header + (frame % p->per_file * p->rows + row) * p->line;
+	TRY(flat_open(&descriptor, &size, path));
+	tomos_status status =
+		at + rows * p->line <= size
+			? flat_read(descriptor, path, at, stored, rows * p->line)
+			: fail(TOMOS_BAD_FILE, "'%s' has %lld bytes; its frames need %lld", path,
+				  (long long)size, (long long)(at + rows * p->line));
+	(void)flat_close(&descriptor, path);
+	return status;
+}
+
+tomos_status list_sources(const FileList *files, TakePath take, void *user)
+{
+	for (int64_t i = 0; i < files->count; i++)
+		TRY(take(user, files->paths[i]));
+	return TOMOS_OK;
+}
+
+static tomos_status plain_sources(const void *own, TakePath take, void *user)
+{
+	return list_sources(&((const Plains *)own)->files, take, user);
+}
+
+static void close_plains(void *own)
+{
+	Plains *p = own;
+	list_free(&p->files);
+	mem_free(p);
+}
+
+tomos_status plain_frames(tomos_scan *scan, FileList *files, int64_t header, int64_t per_file)
+{
+	FrameSet *set = &scan->sets[TOMOS_VIEWS];
+	Plains *own;
+	tomos_status status = mem_zeroed(&own, 1, sizeof *own, "a list of frames");
+	if (status != TOMOS_OK) {
+		list_free(files);
+		return status;
+	}
+	*own = (Plains){*files, scan->rows, 2 * scan->columns, header, per_file};
+	*files = (FileList){.count = 0};
+	const FrameSource source = {
+		.shape = {own->files.count * per_file, scan->rows, scan->columns},
+		.element = {'u', 2, __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__},
+		.read = read_plain,
+		.sources = plain_sources,
+		.close = close_plains,
+		.own = own};
+	TRY(io_frames(&set->file, scan->path, &source));
+	set->count = set->file->shape[0];
+	return TOMOS_OK;
+}
+
+tomos_status first_frames(tomos_scan *scan, int64_t views)
+{
+	FrameSet *set = &scan->sets[TOMOS_VIEWS];
+	if (set->count < views)
+		return fail(TOMOS_BAD_FILE, "'%s' says %lld views, and there are %lld", scan->path,
+			(long long)views, (long long)set->count);
+	if (set->count == views)
+		return TOMOS_OK;
+	TRY(mem_alloc(&set->list, views, sizeof *set->list, "frames"));
+	for (int64_t i = 0; i < views; i++)
+		set->list[i] = i;
+	set->count = views;
+	return TOMOS_OK;
+}

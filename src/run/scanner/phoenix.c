@@ -1,0 +1,88 @@
+/* Phoenix and Waygate: .pca, an INI file beside TIFF files "<name>_0001.tif", top row first.
+ *
+ * Neither the direction of rotation nor the meaning of cx, cy, Tilt, Oblique and DetectorRot is
+ * documented: the axis and the direction are left open.
+ */
+#include "run/scanner/scanner.h"
+
+static bool phoenix_head(const char *head, size_t length)
+{
+	(void)length;
+	return head_has(head, "FDD=") && head_has(head, "FOD=") && head_has(head, "[Geometry]");
+}
+
+typedef struct {
+	double source_detector, source_object, pixel[2], sector, white;
+	int64_t views, rows, columns;
+} Phoenix;
+
+static tomos_status read_keys(const Keys *k, Phoenix *p)
+{
+	*p = (Phoenix){.sector = 360};
+	TRY(keys_positive(k, "", "FDD", &p->source_detector, NULL));
+	TRY(keys_positive(k, "", "FOD", &p->source_object, NULL));
+	TRY(keys_positive(k, "", "PixelsizeX", &p->pixel[0], NULL));
+	TRY(keys_positive(k, "", "PixelsizeY", &p->pixel[1], NULL));
+	TRY(keys_number(k, "", "RotationSector", &p->sector, &(bool){false}));
+	TRY(keys_positive(k, "", "FreeRay", &p->white, &(bool){false}));
+	TRY(keys_count(k, "", "NumberImages", &p->views));
+	TRY(keys_count(k, "", "DimX", &p->columns));
+	return keys_count(k, "", "DimY", &p->rows);
+}
+
+/* "<name of the file>_0001.tif" or "<name of the file>0001.tif". */
+static tomos_status open_views(tomos_scan *scan, int64_t views)
+{
+	char *folder, *prefix;
+	TRY(folder_of(&folder, scan->path));
+	const char *name = scan->path + strlen(folder), *dot = strrchr(name, '.');
+	int length = dot ? (int)(dot - name) : (int)strlen(name);
+	tomos_status status = mem_printf(&prefix, "%.*s_", length, name);
+	if (status == TOMOS_OK) {
+		status = numbered_tiffs(scan, folder, prefix, views);
+		if (status == TOMOS_BAD_FILE && !scan->sets[TOMOS_VIEWS].file) {
+			prefix[length] = 0;
+			status = numbered_tiffs(scan, folder, prefix, views);
+		}
+		mem_free(prefix);
+	}
+	mem_free(folder);
+	return status;
+}
+
+static tomos_status fill(tomos_scan *scan, const Keys *k)
+{
+	static const char *const left[] = {"cx", "cy", "Tilt", "Oblique", "DetectorRot"};
+	Phoenix p;
+	TRY(read_keys(k, &p));
+	TRY(open_views(scan, p.views));
+	TRY(scan_size(scan, p.rows, p.columns));
+	const Pose pose = pose_upright(p.source_object, p.source_detector, p.pixel);
+	TRY(scan_pose(scan, &pose));
+	TRY(scan_steps(scan, 0, p.sector / (double)p.views));
+	scan->setup.white = p.white;
+	scan->setup.axis = NAN;
+	TRY(scan_notes(scan));
+	for (int i = 0; i < COUNT(left); i++) {
+		double value = 0;
+		bool found;
+		TRY(keys_number(k, "", left[i], &value, &found));
+		if (found && value != 0)
+			TRY(scan_note(scan, "note", "%s is %g and is not used", left[i], value));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status phoenix_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
+{
+	Keys keys;
+	(void)look;
+	(void)o;
+	TRY(keys_read(&keys, scan->path));
+	tomos_status status = fill(scan, &keys);
+	keys_free(&keys);
+	return status;
+}
+
+const ScanKind scanner_phoenix = {
+	.name = "phoenix", .open = phoenix_open, .head = phoenix_head, .title = "Phoenix Waygate"};
