@@ -3,6 +3,7 @@
 #define TOMOS_CLI_CLI_H
 
 #include <stdbool.h>
+#include <stdio.h>
 #include "tomos.h"
 #include "options.def"
 
@@ -56,6 +57,8 @@ typedef struct settings {
 	bool folder;                 /* the output is a folder with one file per slice or view */
 	char facts[512];             /* facts for the needs of options: "method=sirt hdf5=1" */
 	char *line;                  /* the command as it was typed */
+	int word_count;
+	char **words; /* its words, after the name of the command */
 	const char **operands;
 	int operand_count;
 	void **blocks; /* memory of lists that options point to */
@@ -141,6 +144,7 @@ int recipe_save(const settings *s, const char *text);
 bool name_in(const char *names, const char *text, size_t length);
 bool word_has(const char *words, const char *text); /* words separated by spaces */
 bool ends_with(const char *text, const char *ending);
+void shell_quote(FILE *file, const char *word); /* a word as a shell reads it */
 
 bool text_int(const char *text, int64_t *value);
 bool text_real(const char *text, double *value);
@@ -309,6 +313,8 @@ int history_new(tomos_history *h, int64_t iterations);
 void history_free(tomos_history *h);
 /* The files of --history and --plot, if they are named. */
 int history_write(const settings *s, const tomos_history *h);
+/* The script of --sbatch, for a run that was planned. */
+int sbatch_write(const settings *s, const tomos_run_report *report);
 int history_plot(const settings *s, const tomos_history *h, const char *method, bool truth);
 double history_least(const tomos_history *h); /* the least error; NAN: not known */
 

@@ -287,6 +287,8 @@ static int reconstruct(const settings *s, recon *r)
 	if (ended == DONE || r->report.complete) {
 		say_report(s, r);
 		DO(write_history(s, r));
+		if (s->recon.sbatch[0])
+			DO(sbatch_write(s, &r->report));
 	}
 	DO(ended);
 done:

@@ -36,9 +36,11 @@ static void take_facts(settings *s, const command *c)
 		method = s->lambda.method;
 		phantom = s->lambda.phantom[0] ? s->lambda.phantom : phantom;
 	}
-	snprintf(s->facts, sizeof s->facts, "method=%s phantom=%.60s backend=%.*s text_views=%d",
+	snprintf(s->facts, sizeof s->facts,
+		"method=%s phantom=%.60s backend=%.*s text_views=%d "
+		"ranks=%lld",
 		method, phantom, (int)strcspn(s->backend.backend, ":"), s->backend.backend,
-		ends_with(s->views.views_file, ".txt"));
+		ends_with(s->views.views_file, ".txt"), (long long)s->run.ranks);
 	if (s->recon.compare[0])
 		snprintf(s->facts + strlen(s->facts), sizeof s->facts - strlen(s->facts),
 			" truth=1");

@@ -61,7 +61,7 @@ typedef struct {
 	bool written_over; /* replaced without --overwrite: written by an earlier run */
 } output;
 
-enum { OUTPUTS = 12 };
+enum { OUTPUTS = 13 };
 
 /* Options that a command does not have are empty. */
 static void outputs_list(const settings *s, const command *c, output list[OUTPUTS])
@@ -74,7 +74,7 @@ static void outputs_list(const settings *s, const command *c, output list[OUTPUT
 		{"--history", s->recon.history, NULL, false},
 		{"--plot", s->recon.plot, ".png", false}, {"--plot", s->lambda.plot, ".png", false},
 		{"--save-recipe", s->recipe.save_recipe, NULL, false},
-		{"--json", s->bench.json, NULL, false},
+		{"--sbatch", s->recon.sbatch, NULL, false}, {"--json", s->bench.json, NULL, false},
 		{"--by-view", s->bench.by_view, ".png", false},
 		{"--draw", s->info.draw, ".png", false},
 		{"--geometries", s->bench.geometries, NULL, true},

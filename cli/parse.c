@@ -335,19 +335,18 @@ static int check_ranges(const settings *s)
  * that it is the same for a run that was interrupted. */
 static int keep_line(settings *s, const command *c, int count, char **words)
 {
-	size_t length = strlen(c->name) + 8;
-	for (int i = 0; i < count; i++)
-		length += strlen(words[i]) + 3;
-	s->line = malloc(length);
-	if (!s->line)
+	size_t length;
+	FILE *text = open_memstream(&s->line, &length);
+	if (!text)
 		return failed("no memory for the options");
-	char *at = s->line + sprintf(s->line, "tomos %s", c->name);
-	for (int i = 0; i < count; i++) {
-		if (strcmp(words[i], "--resume") == 0)
-			continue;
-		const char *quote = words[i][strcspn(words[i], " *?'\"$;&|<>()")] ? "'" : "";
-		at += sprintf(at, " %s%s%s", quote, words[i], quote);
-	}
+	fprintf(text, "tomos %s", c->name);
+	for (int i = 0; i < count; i++)
+		if (strcmp(words[i], "--resume") != 0) {
+			fputc(' ', text);
+			shell_quote(text, words[i]);
+		}
+	if (fclose(text) != 0)
+		return failed("no memory for the options");
 	return settings_keep(s, s->line);
 }
 
@@ -355,6 +354,8 @@ int settings_parse(settings *s, const command *c, int count, char **words)
 {
 	bool options = true;
 	int code = keep_line(s, c, count, words);
+	s->word_count = count;
+	s->words = words;
 	if (code != DONE)
 		return code;
 	s->operands = calloc((size_t)count + 1, sizeof *s->operands);

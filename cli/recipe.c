@@ -15,7 +15,9 @@
 
 /* What says where a result goes, how it is watched and what it may use, but has no say in it. */
 static const char left_out[] =
-	"output.output file.overwrite run.memory run.dry_run run.resume run.preview device.memory "
+	"output.output file.overwrite run.memory run.dry_run run.resume run.preview run.ranks "
+	"run.rates "
+	"device.memory recon.sbatch "
 	"algebraic.resume algebraic.checkpoint algebraic.every recon.plot recon.history";
 
 /* ---- reading ------------------------------------------------------------------------------ */

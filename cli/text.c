@@ -124,3 +124,20 @@ done:
 	}
 	return code;
 }
+
+void shell_quote(FILE *file, const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "_-+=.,:/@%";
+	if (word[0] && strspn(word, plain) == strlen(word)) {
+		fputs(word, file);
+		return;
+	}
+	fputc('\'', file);
+	for (const char *c = word; *c; c++)
+		if (*c == '\'')
+			fputs("'\\''", file);
+		else
+			fputc(*c, file);
+	fputc('\'', file);
+}

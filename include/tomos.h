@@ -809,6 +809,7 @@ typedef struct tomos_run_report {
 	 * busy for the longest time. */
 	double start_seconds, stage_seconds[TOMOS_STAGES], stage_bytes[TOMOS_STAGES];
 	int64_t limiting;
+	double expected_seconds; /* dry run with the option `ranks` */
 } tomos_run_report;
 
 /* A scan, what is done with it, and where the result goes. NULL stands for defaults. */
@@ -897,6 +898,67 @@ TOMOS_API tomos_status tomos_prepared_slices(tomos_prepared *prepared, const cha
 TOMOS_API tomos_status tomos_prepared_read(tomos_prepared *prepared, int64_t row, int64_t rows,
 	float *data, tomos_prep_report *report, const tomos_progress *progress);
 TOMOS_API void tomos_prepared_close(tomos_prepared *prepared);
+
+/* ---- expected cost over ranks -------------------------------------------------------------- */
+
+/* What a machine does in a second; `back` to `link` are those of one rank, with its threads or its
+ * device. 0: unknown, or no limit. src/run/rates.def has the units. A file has a line "name value"
+ * for each member that is known; '#' begins a comment. */
+typedef struct tomos_rates {
+	size_t bytes;
+	double back, iterate; /* of thick slabs; */
+	double back_half, iterate_half; /* slices with which half of these rates is reached */
+	double filter, prepare, read, write, link;
+	double memory, network;     /* between ranks: in a node, and out of it */
+	double read_all, write_all; /* of the file system */
+	double latency, start;      /* seconds: of a message; before the first read */
+	double node_ranks;          /* ranks on a node */
+	char rays[8];               /* of the scan that was measured, as in tomos_tuned; "": any */
+	char method[16];            /* and the method; "": any */
+} tomos_rates;
+
+TOMOS_API tomos_rates tomos_rates_defaults(void); /* what is assumed where nothing is measured */
+TOMOS_API tomos_status tomos_rates_read(tomos_rates *rates, const char *path);
+/* `note`: a comment for the head of the file, or NULL. */
+TOMOS_API tomos_status tomos_rates_write(
+	const tomos_rates *rates, const char *path, const char *note);
+
+/* A reconstruction whose cost is wanted. */
+typedef struct tomos_work {
+	size_t bytes;
+	const tomos_grid *grid;
+	const tomos_geometry *scan;
+	const char *method;    /* as in tomos_job */
+	int64_t iterations;    /* of iterative methods */
+	int64_t groups;        /* ranks that share a slab and divide its views; 0: as in a run */
+	double sample_bytes;   /* of a stored projection value; 0: 2 */
+	double voxel_bytes;    /* of a stored voxel; 0: 4 */
+} tomos_work;
+
+/* The stages of a run whose times are expected; those of one rank follow each other or overlap. */
+enum {
+	TOMOS_COST_START, TOMOS_COST_READ, TOMOS_COST_UPLOAD, TOMOS_COST_PREPARE,
+	TOMOS_COST_FILTER, TOMOS_COST_PROJECT, TOMOS_COST_EXCHANGE, TOMOS_COST_DOWNLOAD,
+	TOMOS_COST_WRITE, TOMOS_COSTS
+};
+TOMOS_API const char *tomos_cost_names(void); /* "start|read|..." */
+
+typedef struct tomos_cost {
+	size_t bytes;
+	int64_t ranks;
+	int64_t slabs, groups; /* slabs of the volume times groups of views: ranks that work */
+	int64_t slices, views; /* the most of any rank */
+	int64_t rows;          /* detector rows that a rank reads, the most of any */
+	double seconds, stage_seconds[TOMOS_COSTS]; /* of the whole run; of its slowest rank */
+	int64_t limiting;                           /* the longest stage */
+	double read_bytes, sent_bytes, written_bytes; /* of all ranks together */
+	double data_bytes; /* of a rank's part of the volume and of the projections, as floats */
+} tomos_cost;
+
+/* A model of tomos_run with 1 to 65536 ranks: the work of the rank that has most, at these rates.
+ * Preparation is that of the rate, reading and writing are shared evenly. */
+TOMOS_API tomos_status tomos_cost_expect(
+	tomos_cost *cost, const tomos_work *work, const tomos_rates *rates, int64_t ranks);
 
 #ifdef __cplusplus
 }

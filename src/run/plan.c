@@ -312,8 +312,11 @@ static tomos_status plan_resident(FileRun *r, int64_t *thick)
 	if (r->iterates)
 		TRY(resident_group(r, thick));
 	const ResidentSize size = resident_size(r, max64(1, min64(*thick, r->share.count)));
+	r->planned_device = resident_bytes(r->resident, r->prepared, &size) +
+			    (r->iterates ? device_bytes(r, size.slices) : 0);
 	if (*thick > 0 && resident_rings(r, &size))
 		return TOMOS_OK;
+	r->planned_device = 0;
 	resident_close(r->resident);
 	r->resident = NULL;
 	r->rows_once = false;
@@ -342,10 +345,10 @@ static void measure_slab(FileRun *r, Slab *slab)
 
 static tomos_status cut_slabs(FileRun *r)
 {
-	int64_t end = r->first_slice + r->slices, most = r->slices / r->thickest + 2;
+	int64_t end = r->share.first + r->share.count, most = r->share.count / r->thickest + 2;
 	r->slab_count = 0;
 	TRY(mem_zeroed(&r->slabs, most, sizeof *r->slabs, "the slabs"));
-	for (int64_t first = r->first_slice; first < end; r->slab_count++) {
+	for (int64_t first = r->share.first; first < end; r->slab_count++) {
 		Slab *slab = &r->slabs[r->slab_count];
 		slab->first = first;
 		first = slab_end(r, first);
@@ -360,8 +363,8 @@ static tomos_status cut_slabs(FileRun *r)
 static void adapt_slabs(FileRun *r)
 {
 	bool free = r->rows_once || (r->stacked && !r->prepared->reach.all_rows);
-	int64_t before = (r->slices - r->thickest) / 4 * 2;
-	Slab between = {.first = r->first_slice + before, .count = r->thickest};
+	int64_t before = (r->share.count - r->thickest) / 4 * 2;
+	Slab between = {.first = r->share.first + before, .count = r->thickest};
 	r->adapts = free && !r->iterates && r->thickest > THICK && r->slab_count > 1;
 	r->limits = (ThicknessLimits){THICK, r->thickest};
 	if (r->adapts) /* which has margins on both sides */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "run/run_parts.h"
+#include "run/cost.h"
 
 enum { WINDOW_SLICES = 5 };
 
@@ -48,15 +48,17 @@ static tomos_status name_output(FileRun *r)
 	return r->options.preview ? preview_check(&r->preview) : TOMOS_OK;
 }
 
+const char *run_default_method(const tomos_geometry *g)
+{
+	return g->views[0].src[3] == (int)TOMOS_POINT && g->rows > 1 ? "fdk" : "fbp";
+}
+
 static tomos_status choose_method(FileRun *r)
 {
-	const tomos_geometry *g = r->prepared->geometry;
 	bool given = r->job->method && r->job->method[0];
 	char names[512];
 	int index;
-	r->method = given                                                   ? r->job->method
-		    : g->views[0].src[3] == (int)TOMOS_POINT && g->rows > 1 ? "fdk"
-									    : "fbp";
+	r->method = given ? r->job->method : run_default_method(r->prepared->geometry);
 	r->stage = r->method;
 	r->iterates = run_is_iterative(r->method);
 	snprintf(names, sizeof names, "%s|%s", analytic_names(), tomos_method_names());
@@ -89,6 +91,7 @@ static tomos_status prepare_run(FileRun *r)
 	r->options = tomos_run_defaults();
 	r->file_options = tomos_file_defaults();
 	TRY(options_take(&r->options, job->run, "run"));
+	TRY(options_need("run", &r->options, NULL));
 	TRY(options_take(&r->file_options, job->file, "file"));
 	TRY(name_output(r));
 	TRY(tomos_prepared_open(&r->prepared, job, r->progress));
@@ -107,7 +110,8 @@ static tomos_status prepare_run(FileRun *r)
 	if (r->iterates)
 		TRY(iterative_plan(r));
 	const ShareRule rule = run_share_rule(r);
-	r->share = share_of(&rule, 0, 1);
+	r->share = r->options.ranks > 0 ? cost_largest_share(r, r->options.ranks)
+					: share_of(&rule, 0, 1);
 	TRY(run_plan(r));
 	if (!r->iterates)
 		return TOMOS_OK;
@@ -200,8 +204,8 @@ static tomos_status probe_slab(Stages *s)
 
 /* Reads and computes some slices for their window and times. Which slices does not depend on the
  * slabs. */
-static tomos_status probe(FileRun *whole, const char *stage, int64_t first, int64_t count,
-	double window[2], tomos_run_report *report)
+tomos_status run_probe(FileRun *whole, const char *stage, int64_t first, int64_t count,
+	tomos_status (*work)(Stages *), double window[2], tomos_run_report *report)
 {
 	FileRun r = *whole;
 	Slab slab = {.first = first, .count = count};
@@ -219,7 +223,7 @@ static tomos_status probe(FileRun *whole, const char *stage, int64_t first, int6
 	if (slab.rows > r.most_lines)
 		r.most_lines = slab.rows;
 	r.most_rows = prepared_needs(r.prepared, slab.row, slab.rows).rows;
-	tomos_status status = stages_with(&r, probe_slab, true);
+	tomos_status status = stages_with(&r, work, true);
 	whole->iterative = r.iterative; /* the operator stays */
 	whole->analytic = r.analytic;
 	whole->analytic_rows = r.analytic_rows;
@@ -253,7 +257,7 @@ static tomos_status choose_window(FileRun *r)
 		int64_t number = 1;
 		if (r->iterative.grouped)
 			slice = group_of(r, slice, &number);
-		TRY(probe(r, "window", slice, number, one, &report));
+		TRY(run_probe(r, "window", slice, number, probe_slab, one, &report));
 		window[0] = fmin(window[0], one[0]);
 		window[1] = fmax(window[1], one[1]);
 	}
@@ -277,7 +281,8 @@ static tomos_status say_time(FileRun *r)
 	tomos_run_report t;
 	if (!r->job->say || r->iterates)
 		return TOMOS_OK;
-	TRY(probe(r, "estimate", r->first_slice + (r->slices - count) / 2, count, window, &t));
+	int64_t first = r->first_slice + (r->slices - count) / 2;
+	TRY(run_probe(r, "estimate", first, count, probe_slab, window, &t));
 	double slow = fmax(t.read_seconds, t.compute_seconds);
 	double all = slabs * slow + fmin(t.read_seconds, t.compute_seconds);
 	double unit = all < 120 ? 1 : all < 7200 ? 60 : 3600;
@@ -469,7 +474,9 @@ tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 		r.report->slabs = r.slab_count;
 	TRY_OR_DONE(say_plan(&r));
 	r.report->start_seconds = run_now() - start;
-	TRY_OR_DONE(r.options.dry_run ? say_time(&r) : execute(&r));
+	TRY_OR_DONE(r.options.ranks > 0 ? cost_say(&r)
+		    : r.options.dry_run ? say_time(&r)
+					: execute(&r));
 done:
 	r.report->seconds = run_now() - start;
 	report_publish(r.job, r.report);

@@ -41,6 +41,7 @@ typedef struct {
 		most_lines;  /* of a slab: rows of the scan, prepared rows with padding, */
 	int64_t most_slices; /* and slices computed */
 	double memory, planned;
+	double planned_device; /* bytes; 0: data are in host memory */
 	Journal journal;
 	tomos_file_options file_options;
 	double window[2]; /* found from the data, if none was given */
@@ -62,7 +63,8 @@ typedef struct {
 	tomos_file *compare; /* the volume that the result is compared with, or NULL */
 } FileRun;
 
-double run_now(void); /* seconds */
+double run_now(void);                                       /* seconds */
+const char *run_default_method(const tomos_geometry *scan); /* where none is named */
 
 /* ---- the plan ----------------------------------------------------------------------------- */
 
@@ -159,7 +161,13 @@ void slab_done(Stages *stages, Work work, const Slab *slab, double start);
 const Turn *turn_at(Stages *stages, int64_t i);
 /* Busy times so far, and which is the longest, into the report. */
 void stages_publish(Stages *stages);
+/* Calls `work` for some slices, without an output, for their times and their window. */
+tomos_status run_probe(FileRun *whole, const char *stage, int64_t first, int64_t count,
+	tomos_status (*work)(Stages *), double window[2], tomos_run_report *report);
 tomos_status slab_read(Stages *stages, const Turn *turn);
+/* The rows of a slab, unless they are those of the last one. What was read may be overwritten
+ * afterwards. */
+tomos_status slab_prepare(Stages *stages, const Turn *turn, const tomos_progress *progress);
 /* at: the buffer of the volume, 0 or 1. */
 tomos_status slab_compute(Stages *stages, const Turn *turn, int at);
 /* In device memory: the slices in the type of the output; rejects values that are not finite. */

@@ -135,9 +135,7 @@ static tomos_status prepare_host(
 	return resident_upload(r->resident, r->prepared, s->rows, slab->rows, slab_padded(r, slab));
 }
 
-/* The rows of a slab, unless they are those of the last one. What was read may be overwritten
- * afterwards. */
-static tomos_status prepare_rows(Stages *s, const Turn *turn, const tomos_progress *progress)
+tomos_status slab_prepare(Stages *s, const Turn *turn, const tomos_progress *progress)
 {
 	FileRun *r = s->run;
 	const Slab *slab = turn->slab;
@@ -311,7 +309,7 @@ tomos_status slab_compute(Stages *s, const Turn *turn, int at)
 	const tomos_progress own = {report_slab, &part};
 	const tomos_progress *progress = r->progress && r->progress->report ? &own : NULL;
 	double start = run_now();
-	TRY(prepare_rows(s, turn, progress));
+	TRY(slab_prepare(s, turn, progress));
 	if (turn->fresh)
 		gate_move(&s->in, false);
 	stage_begin(s, TOMOS_STAGE_RECONSTRUCT);

@@ -106,7 +106,7 @@ void stages_publish(Stages *s)
 static const Slab *cut_slab(Stages *s)
 {
 	const FileRun *r = s->run;
-	int64_t last[3] = {0, 0, 0}, left = r->first_slice + r->slices - s->next;
+	int64_t last[3] = {0, 0, 0}, left = r->share.first + r->share.count - s->next;
 	Slab *slab = &s->cuts[s->turn_count];
 	if (left == 0)
 		return NULL;
@@ -222,8 +222,8 @@ static tomos_status compute_stage(Stages *s)
 static tomos_status turns_make(Stages *s)
 {
 	const FileRun *r = s->run;
-	int64_t most = r->adapts ? r->slices : r->slab_count;
-	s->next = r->adapts ? r->first_slice : 0;
+	int64_t most = r->adapts ? r->share.count : r->slab_count;
+	s->next = r->adapts ? r->share.first : 0;
 	TRY(mem_zeroed(&s->turns, most, sizeof *s->turns, "the slabs"));
 	return r->adapts ? mem_zeroed(&s->cuts, most, sizeof *s->cuts, "the slabs") : TOMOS_OK;
 }

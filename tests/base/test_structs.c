@@ -193,6 +193,47 @@ static Use call_tuned(void *given, tomos_status *status)
 	return READ;
 }
 
+static tomos_work work_of_scene(void)
+{
+	return (tomos_work){.bytes = sizeof(tomos_work), .grid = &scene.grid, .scan = scene.scan};
+}
+
+static tomos_rates rates_of_scene(void)
+{
+	tomos_rates rates = tomos_rates_defaults();
+	rates.back = rates.filter = 1;
+	return rates;
+}
+
+static Use call_rates(void *given, tomos_status *status)
+{
+	const tomos_rates rates = rates_of_scene();
+	const tomos_work work = work_of_scene();
+	tomos_cost cost = {.bytes = sizeof cost};
+	memcpy((char *)given + sizeof(size_t), (const char *)&rates + sizeof(size_t),
+		offsetof(tomos_rates, rays) - sizeof(size_t));
+	*status = tomos_cost_expect(&cost, &work, given, 1);
+	return READ;
+}
+
+static Use call_work(void *given, tomos_status *status)
+{
+	const tomos_rates rates = rates_of_scene();
+	tomos_cost cost = {.bytes = sizeof cost};
+	((tomos_work *)given)->grid = &scene.grid;
+	((tomos_work *)given)->scan = scene.scan;
+	*status = tomos_cost_expect(&cost, given, &rates, 1);
+	return READ;
+}
+
+static Use call_cost(void *given, tomos_status *status)
+{
+	const tomos_rates rates = rates_of_scene();
+	const tomos_work work = work_of_scene();
+	*status = tomos_cost_expect(given, &work, &rates, 1);
+	return WRITTEN;
+}
+
 static Use call_option(void *given, tomos_status *status)
 {
 	tomos_option *row = given;
@@ -322,7 +363,7 @@ static void no_padding(void **state)
 	ENDS_WITH(tuned, source);
 	ENDS_WITH(file_info, has_geometry);
 	ENDS_WITH(job, axis_later);
-	ENDS_WITH(run_report, limiting);
+	ENDS_WITH(run_report, expected_seconds);
 	ENDS_WITH(checkpoint_info, settings);
 	assert_int_equal(sizeof(tomos_prep_report), 48);
 	assert_int_equal(sizeof(tomos_difference), 40);

@@ -1,0 +1,321 @@
+/* Measures the rates of a run on this machine: parts of the work, each for a fraction of a second.
+ *
+ * Reading: some views, with the rows of a slab. Preparation: some rows of all views. Filter, back
+ * projection and iterations: slabs in the middle, with as many views as the time allows. Writing:
+ * a file beside the output, which is discarded.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "run/cost.h"
+
+#define ENOUGH 0.25 /* seconds of a measurement of the projector */
+
+enum { SAMPLE_BYTES = 64 << 20, VOLUME_BYTES = 256 << 20, FIRST_VIEWS = 16, GROWTH = 4 };
+enum { THICK_SAMPLE = 128, THIN_SAMPLE = 8 }; /* slices */
+
+/* A slab in the middle of the volume, and some of the views. */
+typedef struct {
+	FileRun *run;
+	tomos_geometry *scan;
+	tomos_grid grid;
+	double updates, values; /* voxels times views; projection values */
+} Sample;
+
+static Slab middle_slab(const FileRun *r, int64_t most)
+{
+	int64_t count = max64(1, min64(most, r->slices));
+	Slab slab = {.first = r->first_slice + (r->slices - count) / 4 * 2, .count = count};
+	slab_rows(r, &slab);
+	return slab;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static tomos_status measure_read(const FileRun *r, double *rate)
+{
+	tomos_prepared *p = r->prepared;
+	const Slab slab = middle_slab(r, r->thickest);
+	const RawRows needs = prepared_needs(p, slab.row, slab.rows);
+	int64_t image = needs.rows * p->info.columns, bytes = image * (int64_t)sizeof(float);
+	int64_t views = max64(1, min64(p->info.views, SAMPLE_BYTES / max64(1, bytes)));
+	float *data;
+	TRY(mem_alloc(&data, views * image, sizeof *data, "rows of a scan"));
+	double start = run_now();
+	tomos_status status = tomos_scan_read(p->scan, TOMOS_VIEWS, (p->info.views - views) / 2,
+		views, needs.row, needs.rows, data);
+	double stored = (double)(views * image) * p->scan->sets[TOMOS_VIEWS].file->element.bytes;
+	*rate = stored / (run_now() - start);
+	mem_free(data);
+	return status;
+}
+
+static tomos_status prepare_sample(Stages *s)
+{
+	const Turn *turn = turn_at(s, 0);
+	TRY(slab_read(s, turn));
+	return slab_prepare(s, turn, NULL);
+}
+
+static tomos_status measure_prepare(FileRun *r, double *rate)
+{
+	int64_t rows = SAMPLE_BYTES / max64(1, raw_row_bytes(r->prepared));
+	const Slab slab = middle_slab(r, max64(1, min64(rows, THICK)));
+	tomos_run_report report;
+	double window[2];
+	TRY(run_probe(r, "rates", slab.first, slab.count, prepare_sample, window, &report));
+	*rate = report.stage_bytes[TOMOS_STAGE_PREPARE] / report.stage_seconds[TOMOS_STAGE_PREPARE];
+	return TOMOS_OK;
+}
+
+static tomos_status write_slices(tomos_file *file, int64_t count, const float *data)
+{
+	TRY(tomos_file_write(file, 0, count, data));
+	return io_sync(file);
+}
+
+/* The file never gets a name, as it is not committed. */
+static tomos_status measure_write(const FileRun *r, double *rate)
+{
+	static const double window[2] = {0, 2};
+	int64_t slice = r->grid.n[0] * r->grid.n[1], bytes = slice * (int64_t)sizeof(float);
+	int64_t count = max64(1, min64(r->thickest, SAMPLE_BYTES / bytes));
+	const int64_t shape[3] = {count, r->grid.n[1], r->grid.n[0]};
+	tomos_file_options o = r->file_options;
+	tomos_file *file = NULL;
+	float *data;
+	o.overwrite = 1;
+	if (o.window_count == 0 && strcmp(o.type, "float32") != 0) {
+		o.window = window;
+		o.window_count = 2;
+	}
+	TRY(mem_alloc(&data, count * slice, sizeof *data, "slices"));
+	for (int64_t i = 0; i < count * slice; i++)
+		data[i] = (float)(i * 7919 % 4096) / 4096;
+	tomos_status status = tomos_file_create(&file, r->output, TOMOS_VOLUME, shape, &o);
+	double start = run_now();
+	if (status == TOMOS_OK)
+		status = write_slices(file, count, data);
+	double taken = run_now() - start;
+	if (status == TOMOS_OK)
+		*rate = (double)(count * slice) * file->element.bytes / taken;
+	tomos_file_close(file);
+	mem_free(data);
+	return status;
+}
+
+/* ---- the projector -------------------------------------------------------------------------- */
+
+/* Rows of the slab, from views that are evenly spread over the scan. */
+static tomos_status sample_make(Sample *s, FileRun *r, int64_t slices, int64_t views)
+{
+	const tomos_geometry *g = r->prepared->geometry;
+	FileRun direct = *r;
+	direct.iterates = direct.rows_once = false; /* the rows that the slab reaches */
+	const Slab slab = middle_slab(&direct, slices);
+	double middle = (double)slab.row + 0.5 * (double)(slab.rows - g->rows);
+	*s = (Sample){.run = r, .grid = r->grid};
+	s->grid.n[2] = slab.count;
+	s->grid.first[2] += (double)slab.first * s->grid.step[2];
+	TRY(tomos_geometry_views(&s->scan, g->rows, g->columns, g->views, views));
+	s->scan->rows = slab.rows;
+	for (int64_t i = 0; i < views; i++) {
+		s->scan->views[i] = g->views[i * g->count / views];
+		view_slide(&s->scan->views[i], 0, middle);
+	}
+	s->values = (double)(views * slab.rows * g->columns);
+	s->updates = (double)(s->grid.n[0] * s->grid.n[1] * slab.count * views);
+	return TOMOS_OK;
+}
+
+/* Filter and back projection, after a first pass that allocates. */
+static tomos_status analytic_times(
+	const Sample *s, Analytic *work, float *const data[3], double seconds[2])
+{
+	tomos_backend *b = s->run->backend;
+	const BackendMemory *memory = b->type->memory;
+	const Box box = {{0, 0, 0}, {s->grid.n[0], s->grid.n[1], s->grid.n[2]}};
+	TRY(b->type->vector->fill(b, (int64_t)s->values, 1, data[0]));
+	TRY(analytic_filter(work, data[0], data[1]));
+	TRY(memory->sync(b));
+	double start = run_now();
+	TRY(analytic_filter(work, data[0], data[1]));
+	TRY(memory->sync(b));
+	seconds[0] = run_now() - start;
+	start = run_now();
+	TRY(analytic_back(work, data[1], &box, data[2], NULL));
+	TRY(memory->sync(b));
+	seconds[1] = run_now() - start;
+	return TOMOS_OK;
+}
+
+static tomos_status measure_analytic(const Sample *s, tomos_rates *rates, double *taken)
+{
+	tomos_backend *b = s->run->backend;
+	const BackendMemory *memory = b->type->memory;
+	int64_t voxels = s->grid.n[0] * s->grid.n[1] * s->grid.n[2];
+	float *data[3] = {NULL, NULL, NULL};
+	double seconds[2] = {0, 0};
+	Analytic *work;
+	tomos_status status;
+	TRY(analytic_open(&work, s->run->method, b, &s->grid, s->scan, s->run->job->analytic));
+	TRY_OR_DONE(memory->alloc(b, &data[0], (int64_t)s->values, "projections"));
+	TRY_OR_DONE(memory->alloc(b, &data[1], analytic_floats(work), "filtered projections"));
+	TRY_OR_DONE(memory->alloc(b, &data[2], voxels, "the volume"));
+	TRY_OR_DONE(analytic_times(s, work, data, seconds));
+	rates->filter = s->values / seconds[0];
+	rates->back = s->updates / seconds[1];
+	*taken = seconds[1];
+done:
+	for (int i = 0; i < COUNT(data); i++)
+		if (data[i])
+			memory->release(b, data[i]);
+	analytic_close(work);
+	return status;
+}
+
+static tomos_status iterate(const Sample *s, const tomos_op *op, float *const data[2],
+	int64_t iterations, double *taken)
+{
+	const tomos_geometry *g = s->scan;
+	const int64_t *n = s->grid.n;
+	tomos_array x = tomos_array_of(data[0], n[2], n[1], n[0]);
+	tomos_array b = tomos_array_of(data[1], g->count, g->rows, g->columns);
+	tomos_algebraic_options o = s->run->iterative.o;
+	o.iterations = iterations;
+	o.stop = "iterations";
+	o.checkpoint = "";
+	o.resume = o.keep_best = 0;
+	o.history = NULL;
+	o.blocks = min64(o.blocks, g->count);
+	memset(data[0], 0, (size_t)(n[0] * n[1] * n[2]) * sizeof(float));
+	double start = run_now();
+	TRY(tomos_reconstruct(op, s->run->method, &b, &x, &o, NULL));
+	*taken = run_now() - start;
+	return TOMOS_OK;
+}
+
+/* Two iterations more take the time of two iterations; what comes before the first cancels. */
+static tomos_status measure_iterations(const Sample *s, tomos_rates *rates, double *taken)
+{
+	int64_t voxels = s->grid.n[0] * s->grid.n[1] * s->grid.n[2];
+	float *data[2] = {NULL, NULL};
+	double one = 0, three = 0;
+	tomos_op *op = NULL;
+	tomos_status status;
+	TRY_OR_DONE(mem_alloc(&data[0], voxels, sizeof(float), "the volume"));
+	TRY_OR_DONE(mem_alloc(&data[1], (int64_t)s->values, sizeof(float), "projections"));
+	for (int64_t i = 0; i < (int64_t)s->values; i++)
+		data[1][i] = (float)(1 + i % 5);
+	TRY_OR_DONE(tomos_op_projector(
+		&op, s->run->backend, &s->grid, s->scan, s->run->job->projector));
+	TRY_OR_DONE(iterate(s, op, data, 1, &one));
+	TRY_OR_DONE(iterate(s, op, data, 1, &one));
+	TRY_OR_DONE(iterate(s, op, data, 3, &three));
+	*taken = three;
+	rates->iterate = 4 * s->updates / (three > one ? three - one : three);
+done:
+	tomos_op_free(op);
+	mem_free(data[0]);
+	mem_free(data[1]);
+	return status;
+}
+
+/* As many views as take long enough. */
+static tomos_status measure_slab(FileRun *r, int64_t slices, tomos_rates *rates)
+{
+	int64_t all = r->prepared->geometry->count;
+	for (int64_t views = min64(FIRST_VIEWS, all);; views = min64(all, GROWTH * views)) {
+		double taken = 0;
+		Sample s;
+		tomos_status status = sample_make(&s, r, slices, views);
+		if (status == TOMOS_OK)
+			status = (r->iterates ? measure_iterations : measure_analytic)(
+				&s, rates, &taken);
+		tomos_geometry_free(s.scan);
+		TRY(status);
+		if (taken >= ENOUGH || views == all)
+			return TOMOS_OK;
+	}
+}
+
+/* The time of a slab grows linearly with its slices, from that of the `half` slices that it seems
+ * to have besides its own. The rate is that of thick slabs. */
+static void fit_slices(double n, double thick, double m, double thin, double *rate, double *half)
+{
+	double slope = n > m ? (n / thick - m / thin) / (n - m) : 0;
+	*half = 0;
+	*rate = thick;
+	if (!(slope > 0) || !(n / thick > slope * n))
+		return;
+	*half = n / thick / slope - n;
+	*rate = 1 / slope;
+}
+
+static tomos_status measure_projector(FileRun *r, tomos_rates *rates)
+{
+	int64_t slice = r->grid.n[0] * r->grid.n[1] * (int64_t)sizeof(float);
+	int64_t most = min64(THICK_SAMPLE, max64(THICK, VOLUME_BYTES / slice));
+	int64_t n = min64(most, r->slices), m = min64(THIN_SAMPLE, r->slices);
+	tomos_rates thin = *rates;
+	TRY(measure_slab(r, m, &thin));
+	TRY(measure_slab(r, n, rates));
+	if (!r->iterates)
+		fit_slices((double)n, rates->back, (double)m, thin.back, &rates->back,
+			&rates->back_half);
+	else
+		fit_slices((double)n, rates->iterate, (double)m, thin.iterate, &rates->iterate,
+			&rates->iterate_half);
+	return TOMOS_OK;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+/* Messages inside a node are copied into shared memory and out of it. */
+static tomos_status measure_memory(double *rate)
+{
+	char *from, *to;
+	tomos_status status;
+	TRY(mem_zeroed(&from, SAMPLE_BYTES, 1, "bytes to copy"));
+	TRY_OR_DONE(mem_zeroed(&to, SAMPLE_BYTES, 1, "bytes to copy"));
+	memcpy(to, from, SAMPLE_BYTES);
+	double start = run_now();
+	memcpy(from, to, SAMPLE_BYTES);
+	*rate = 0.5 * SAMPLE_BYTES / (run_now() - start);
+	mem_free(to);
+done:
+	mem_free(from);
+	return status;
+}
+
+const char *rates_rays(const FileRun *r)
+{
+	const RayClass rays = rays_summary(r->prepared->geometry, &r->grid);
+	bool slices =
+		rays.source == TOMOS_PARALLEL && (rays.planar || rays_are(&rays, RAYS_IN_SLICE));
+	if (slices)
+		return "slices";
+	if (rays.source == TOMOS_POINT && rays.planar)
+		return "fan";
+	if (rays.source == TOMOS_POINT)
+		return rays_are(&rays, RAYS_UPRIGHT) ? "cone" : "tilted";
+	return rays.source == TOMOS_FAN_PER_ROW ? "fans" : "free";
+}
+
+tomos_status rates_measure(FileRun *r, tomos_rates *rates)
+{
+	tomos_machine machine = {.bytes = sizeof machine};
+	*rates = tomos_rates_defaults();
+	snprintf(rates->rays, sizeof rates->rays, "%s", rates_rays(r));
+	snprintf(rates->method, sizeof rates->method, "%s", r->method);
+	rates->start = r->report->start_seconds;
+	TRY(measure_read(r, &rates->read));
+	TRY(measure_prepare(r, &rates->prepare));
+	TRY(measure_projector(r, rates));
+	TRY(measure_write(r, &rates->write));
+	TRY(measure_memory(&rates->memory));
+	if (r->backend->device == 0)
+		return TOMOS_OK;
+	TRY(tomos_backend_machine(r->backend, &machine));
+	rates->link = machine.rates[TOMOS_RATE_LINK];
+	return TOMOS_OK;
+}
