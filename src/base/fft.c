@@ -1,19 +1,6 @@
-/* The lock around FFTW's planner, one for the whole library, and lengths that transform fast. */
-#include <pthread.h>
-#include "base/base.h"
+/* Lengths that transform fast. */
 #include "base/fft.h"
-
-static pthread_mutex_t planning = PTHREAD_MUTEX_INITIALIZER;
-
-void fft_lock(void)
-{
-	pthread_mutex_lock(&planning);
-}
-
-void fft_unlock(void)
-{
-	pthread_mutex_unlock(&planning);
-}
+#include "base/base.h"
 
 int64_t fft_length(int64_t least)
 {

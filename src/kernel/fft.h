@@ -12,7 +12,7 @@
 #define KERNEL_REAL float
 #endif
 
-enum { FFT_MOST = 7 }; /* the largest radix */
+enum { FFT_MOST = 8 }; /* the largest radix */
 
 typedef struct {
 	KERNEL_REAL re, im;

@@ -6,16 +6,17 @@
  * values: in half acquisition the two views overlap only in a narrow strip, in which the object
  * changes little. Only the overlap is compared.
  */
-#include <fftw3.h>
 #include <stdlib.h>
 #include <string.h>
+#include "backend/fft.h"
 #include "base/fft.h"
 #include "prep/axis.h"
 
 enum { MOST_LINES = 1024, MOST_PAIRS = 256, LEAST_OVERLAP = 12 };
-enum { COARSE = 128 };    /* columns at least, where some are averaged */
-enum { EDGE = 4 };        /* columns on either side that a derivative uses */
-enum { PARTS = 8 };       /* of the lines, each with a result of its own */
+enum { COARSE = 128 }; /* columns at least, where some are averaged */
+enum { EDGE = 4 };     /* columns on either side that a derivative uses */
+enum { PARTS = 8 };    /* of the lines, each with a result of its own */
+enum { MOST_LANES = 16 };
 enum { MANY_PAIRS = 16 }; /* enough for a mean over them that shows rings */
 #define LEAST_SHARE \
 	1e-4 /* of the energy in the overlap; transforms are exact to 1e-7 of all of it */
@@ -35,11 +36,11 @@ typedef struct {
 	int64_t lines, columns, length; /* length: of a transform */
 	int64_t bin;                    /* columns of the data that are averaged */
 	int64_t first, count;           /* sums of columns tried */
-	float *here, *opposite;         /* derivatives [line][column] */
+	float *here, *opposite;         /* derivatives [line][column], and a line of zeros */
 	double *energy;                 /* cumulative, [part][here, opposite][column + 1] */
 	Overlap *overlaps;              /* [part][sum] */
 	double *score, *likeness;       /* of each sum */
-	fftwf_plan forward, back;
+	Fft *fft;
 } Correlation;
 
 /* The opposite of sorted view i; false if there is none near enough. */
@@ -152,31 +153,47 @@ static void add_squares(const float *line, int64_t n, double *sums)
 		sums[c + 1] += (double)line[c] * (double)line[c];
 }
 
-static void transform(const Correlation *k, const float *line, float *out)
+/* Transforms a group of lines, which are real parts, and their opposites, imaginary parts. */
+static void transform(const Correlation *k, int64_t first, float *data)
 {
-	memcpy(out, line, (size_t)k->columns * sizeof *out);
-	memset(out + k->columns, 0, (size_t)(k->length + 2 - k->columns) * sizeof *out);
-	fftwf_execute_dft_r2c(k->forward, out, (fftwf_complex *)out);
-}
-
-/* cross += conj(a) b */
-static void add_cross(const float *a, const float *b, int64_t count, float *cross)
-{
-	for (int64_t i = 0; i < 2 * count; i += 2) {
-		cross[i] += a[i] * b[i] + a[i + 1] * b[i + 1];
-		cross[i + 1] += a[i] * b[i + 1] - a[i + 1] * b[i];
+	const int lanes = fft_lanes(k->fft);
+	int64_t n = k->columns;
+	const float *here[MOST_LANES], *opposite[MOST_LANES];
+	for (int l = 0; l < lanes; l++) { /* zeros after the last line */
+		int64_t line = min64(first + l * PARTS, k->lines);
+		here[l] = k->here + line * n;
+		opposite[l] = k->opposite + line * n;
 	}
+	fft_gather(k->fft, here, 0, n, 0, data);
+	fft_gather(k->fft, opposite, 0, n, 1, data);
+	memset(data + 2 * n * lanes, 0, (size_t)(2 * (k->length - n) * lanes) * sizeof *data);
+	fft_forward(k->fft, data);
 }
 
-static int64_t floats_of(const Correlation *k)
+/* Adds the products of the conjugate spectra of lines with those of their opposites: for the
+ * spectrum Z of both, (Re Z(k) Im Z(-k) + Im Z(k) Re Z(-k)) / 2 and (|Z(-k)|^2 - |Z(k)|^2) / 4. */
+static void add_cross(const Correlation *k, const float *data, float *cross)
 {
-	return (k->length + 2 + 15) / 16 * 16; /* so that each of three is aligned */
+	const int lanes = fft_lanes(k->fft);
+	for (int64_t i = 0; i < k->length; i++) {
+		int64_t at = 2 * fft_position(k->fft, i) * lanes;
+		const float *a = data + at, *b = a + lanes;
+		const float *c =
+			data + 2 * fft_position(k->fft, (k->length - i) % k->length) * lanes;
+		const float *d = c + lanes;
+		for (int l = 0; l < lanes; l++) {
+			cross[at + l] += 0.5F * (a[l] * d[l] + b[l] * c[l]);
+			cross[at + lanes + l] +=
+				0.25F * (c[l] * c[l] + d[l] * d[l] - a[l] * a[l] - b[l] * b[l]);
+		}
+	}
 }
 
 /* Column j of one view corresponds to column sum - j of the other, j + (n - 1 - sum) when
  * mirrored. */
-static void take_overlaps(const Correlation *k, int64_t part, const float *products)
+static void take_overlaps(const Correlation *k, int64_t part, const float *cross)
 {
+	const int lanes = fft_lanes(k->fft);
 	int64_t n = k->columns;
 	const double *here = k->energy + part * 2 * (n + 1), *opposite = here + n + 1;
 	Overlap *out = k->overlaps + part * k->count;
@@ -184,31 +201,35 @@ static void take_overlaps(const Correlation *k, int64_t part, const float *produ
 		int64_t sum = k->first + i, shift = n - 1 - sum;
 		int64_t from = max64(0, -shift) + EDGE;
 		int64_t to = max64(min64(n, n - shift) - EDGE, from);
-		out[i] = (Overlap){
-			(double)products[(shift + k->length) % k->length] / (double)k->length,
-			here[to] - here[from], opposite[to + shift] - opposite[from + shift]};
+		const float *products = cross + 2 * ((shift + k->length) % k->length) * lanes;
+		double product = 0;
+		for (int l = 0; l < lanes; l++)
+			product += (double)products[l];
+		out[i] = (Overlap){product / (double)k->length, here[to] - here[from],
+			opposite[to + shift] - opposite[from + shift]};
 	}
 }
 
 static void correlate(const void *user, int64_t part, float *scratch)
 {
 	const Correlation *k = user;
-	int64_t n = k->columns, floats = floats_of(k);
-	float *a = scratch, *b = a + floats, *cross = b + floats;
+	int64_t n = k->columns, floats = fft_floats(k->fft), step = PARTS * fft_lanes(k->fft);
+	float *data = scratch, *cross = data + floats;
 	double *here = k->energy + part * 2 * (n + 1), *opposite = here + n + 1;
 	memset(cross, 0, (size_t)floats * sizeof *cross);
 	for (int64_t line = part; line < k->lines; line += PARTS) {
 		add_squares(k->here + line * n, n, here);
 		add_squares(k->opposite + line * n, n, opposite);
-		transform(k, k->here + line * n, a);
-		transform(k, k->opposite + line * n, b);
-		add_cross(a, b, k->length / 2 + 1, cross);
+	}
+	for (int64_t first = part; first < k->lines; first += step) {
+		transform(k, first, data);
+		add_cross(k, data, cross);
 	}
 	for (int64_t c = 0; c < n; c++) {
 		here[c + 1] += here[c];
 		opposite[c + 1] += opposite[c];
 	}
-	fftwf_execute_dft_c2r(k->back, (fftwf_complex *)cross, cross);
+	fft_inverse(k->fft, cross);
 	take_overlaps(k, part, cross);
 }
 
@@ -283,29 +304,9 @@ static void take_best(const Correlation *k, AxisAnswer *answer)
 			     axis_confidence(k->score, count, best, max64(k->columns / 50, 8));
 }
 
-static tomos_status make_plans(Correlation *k)
-{
-	float *line; /* only for its alignment: FFTW_ESTIMATE does not write to it */
-	int length = (int)k->length;
-	TRY(mem_alloc(&line, floats_of(k), sizeof *line, "a transform"));
-	fft_lock();
-	k->forward = fftwf_plan_dft_r2c_1d(length, line, (fftwf_complex *)line, FFTW_ESTIMATE);
-	k->back = fftwf_plan_dft_c2r_1d(length, (fftwf_complex *)line, line, FFTW_ESTIMATE);
-	fft_unlock();
-	mem_free(line);
-	return k->forward && k->back ? TOMOS_OK
-				     : fail(TOMOS_NO_MEMORY, "no plan for transforms of %lld",
-					       (long long)k->length);
-}
-
 static void correlation_free(Correlation *k)
 {
-	fft_lock();
-	if (k->forward)
-		fftwf_destroy_plan(k->forward);
-	if (k->back)
-		fftwf_destroy_plan(k->back);
-	fft_unlock();
+	fft_close(k->fft);
 	mem_free(k->here);
 	mem_free(k->opposite);
 	mem_free(k->energy);
@@ -316,13 +317,13 @@ static void correlation_free(Correlation *k)
 static tomos_status correlation_alloc(Correlation *k, int64_t lines)
 {
 	int64_t n = k->columns;
-	TRY(mem_alloc(&k->here, lines * n, sizeof(float), "rows to compare"));
-	TRY(mem_alloc(&k->opposite, lines * n, sizeof(float), "mirrored rows"));
+	TRY(mem_zeroed(&k->here, (lines + 1) * n, sizeof(float), "rows to compare"));
+	TRY(mem_zeroed(&k->opposite, (lines + 1) * n, sizeof(float), "mirrored rows"));
 	TRY(mem_zeroed(&k->energy, PARTS * 2 * (n + 1), sizeof(double), "squares of rows"));
 	TRY(mem_alloc(&k->overlaps, PARTS * k->count, sizeof(Overlap), "sums over overlaps"));
 	TRY(mem_alloc(&k->score, 2 * k->count, sizeof(double), "scores of the axis"));
 	k->likeness = k->score + k->count;
-	return make_plans(k);
+	return fft_open(&k->fft, k->length);
 }
 
 /* The best axis, with `bin` columns averaged. */
@@ -346,7 +347,7 @@ static tomos_status search(
 			fill_line(p, &pairs[i], (2 * r + 1) * rows / (2 * taken), &k, scratch);
 	for (int i = 0; i < 2 && found >= MANY_PAIRS; i++)
 		remove_rings(&k, i ? k.opposite : k.here, taken, scratch);
-	TRY_OR_DONE(pieces_each(PARTS, 3 * floats_of(&k), correlate, &k));
+	TRY_OR_DONE(pieces_each(PARTS, 2 * fft_floats(k.fft), correlate, &k));
 	take_best(&k, answer);
 done:
 	correlation_free(&k);

@@ -11,8 +11,8 @@
  * first pass uses all columns; a second one those that the mirror image covers, so that an object
  * wider than the detector is cut off alike on both sides.
  */
-#include <fftw3.h>
 #include <string.h>
+#include "backend/fft.h"
 #include "base/fft.h"
 #include "prep/axis.h"
 
@@ -23,6 +23,8 @@ enum { COARSE = 320, FINE = 1024, MOST_ROWS = 4, NEAR = 6, NEWTON = 4 };
 #define FIRST_RADIUS 0.5 /* of the object in the first pass, per column of the detector */
 #define RADIUS 0.6       /* in the second, per column of the overlap */
 
+typedef float Complex[2];
+
 /* Some rows of a 180 degree sinogram sorted by angle, with `bin` columns averaged. */
 typedef struct {
 	const AxisProblem *problem;
@@ -31,11 +33,12 @@ typedef struct {
 	int64_t rows, views, columns, bin;
 	int64_t length, waves; /* of the transform along a row, and those of it in use */
 	double sum,
-		radius; /* sum of columns that mirror images in the window have; of the object */
-	float *slopes;  /* [row][view][column] */
-	fftwf_complex *spectra; /* [wave][row][view] */
-	fftwf_complex *cross;   /* [row][wave], and their sum over all rows */
-	fftwf_plan along, across;
+		radius;   /* sum of columns that mirror images in the window have; of the object */
+	float *window;    /* of the columns */
+	float *slopes;    /* [row][view][column] */
+	Complex *spectra; /* [wave][row][view] */
+	Complex *cross;   /* [row][wave], and their sum over all rows */
+	Fft *along, *across;
 } Wedge;
 
 /* ---- spectra --------------------------------------------------------------------------------- */
@@ -66,47 +69,92 @@ static void take_slopes(const void *user, int64_t index, float *scratch)
 	axis_slopes(binned, w->columns, w->slopes + index * w->columns);
 }
 
-static void transform_row(const void *user, int64_t index, float *scratch)
+/* Puts the spectra of two real rows, whose complex sum has the spectrum z[position]. */
+static void put_spectra(const Wedge *w, const float *z, int lane, int64_t index)
 {
-	const Wedge *w = user;
-	const float *slopes = w->slopes + index * w->columns;
-	const fftwf_complex *out = (const fftwf_complex *)scratch;
-	for (int64_t c = 0; c < w->columns; c++)
-		scratch[c] = slopes[c] * (float)window(w, c);
-	memset(scratch + w->columns, 0, (size_t)(w->length + 2 - w->columns) * sizeof *scratch);
-	fftwf_execute_dft_r2c(w->along, scratch, (fftwf_complex *)scratch);
-	for (int64_t k = 0; k < w->waves; k++)
-		memcpy(w->spectra + k * w->rows * w->views + index, out + k, sizeof *out);
+	const int lanes = fft_lanes(w->along);
+	int64_t lines = w->rows * w->views;
+	for (int64_t k = 0; k < w->waves; k++) {
+		const float *here = z + 2 * fft_position(w->along, k) * lanes + lane;
+		const float *there =
+			z + 2 * fft_position(w->along, (w->length - k) % w->length) * lanes + lane;
+		Complex *to = w->spectra + k * lines + index;
+		to[0][0] = 0.5F * (here[0] + there[0]);
+		to[0][1] = 0.5F * (here[lanes] - there[lanes]);
+		if (index + 1 < lines) {
+			to[1][0] = 0.5F * (here[lanes] + there[lanes]);
+			to[1][1] = 0.5F * (there[0] - here[0]);
+		}
+	}
 }
 
-/* Sum over waves per turn outside the wedge, for one wave along the row. */
-static void transform_views(const void *user, int64_t index, float *scratch)
+/* Two rows of each lane. */
+static void transform_rows(const void *user, int64_t group, float *scratch)
 {
 	const Wedge *w = user;
+	const int lanes = fft_lanes(w->along);
+	int64_t lines = w->rows * w->views, first = 2 * lanes * group;
+	memset(scratch, 0, (size_t)fft_floats(w->along) * sizeof *scratch);
+	for (int i = 0; i < 2 * lanes && first + i < lines; i++) {
+		const float *slopes = w->slopes + (first + i) * w->columns;
+		float *to = scratch + i % 2 * lanes + i / 2;
+		for (int64_t c = 0; c < w->columns; c++)
+			to[2 * c * lanes] = slopes[c] * w->window[c];
+	}
+	fft_forward(w->along, scratch);
+	for (int l = 0; l < lanes && first + 2 * l < lines; l++)
+		put_spectra(w, scratch, l, first + 2 * l);
+}
+
+/* Sum over waves per turn outside the wedge, for one wave along the row: lane `lane` of the data. */
+static void sum_outside(const Wedge *w, int64_t index, const float *data, int lane)
+{
+	const int lanes = fft_lanes(w->across);
 	int64_t k = index / w->rows, row = index % w->rows, views = w->views;
 	double per_column = (double)k / (double)w->length;
 	int64_t least = max64(min64(20, views / 10), 2);
 	least = max64(least, (int64_t)floor(2 * M_PI * w->radius * per_column) + 1);
 	double sum[2] = {0, 0}, weight = exp(-per_column * per_column / (CUTOFF * CUTOFF));
-	size_t half = (size_t)views * sizeof(fftwf_complex);
-	memcpy(scratch, w->spectra + index * views, half);
-	memset(scratch + 2 * views, 0, half);
-	fftwf_execute_dft(w->across, (fftwf_complex *)scratch, (fftwf_complex *)scratch);
 	for (int64_t m = least; m < views && k * w->columns >= 2 * w->length; m++) {
-		const float *a = scratch + 2 * m, *b = scratch + 2 * (2 * views - m);
+		const float *a = data + 2 * fft_position(w->across, m) * lanes + lane;
+		const float *b = data + 2 * fft_position(w->across, 2 * views - m) * lanes + lane;
 		double sign = m % 2 ? -weight : weight;
-		sum[0] += sign * (double)(a[0] * b[0] - a[1] * b[1]);
-		sum[1] += sign * (double)(a[0] * b[1] + a[1] * b[0]);
+		sum[0] += sign * (double)(a[0] * b[0] - a[lanes] * b[lanes]);
+		sum[1] += sign * (double)(a[0] * b[lanes] + a[lanes] * b[0]);
 	}
 	w->cross[row * w->waves + k][0] = (float)sum[0];
 	w->cross[row * w->waves + k][1] = (float)sum[1];
 }
 
+/* One wave along a row in each lane. */
+static void transform_views(const void *user, int64_t group, float *scratch)
+{
+	const Wedge *w = user;
+	const int lanes = fft_lanes(w->across);
+	int64_t first = lanes * group, count = min64(lanes, w->waves * w->rows - first);
+	memset(scratch, 0, (size_t)fft_floats(w->across) * sizeof *scratch);
+	for (int l = 0; l < count; l++) {
+		Complex *from = w->spectra + (first + l) * w->views;
+		for (int64_t v = 0; v < w->views; v++) {
+			scratch[2 * v * lanes + l] = from[v][0];
+			scratch[(2 * v + 1) * lanes + l] = from[v][1];
+		}
+	}
+	fft_forward(w->across, scratch);
+	for (int l = 0; l < count; l++)
+		sum_outside(w, first + l, scratch, l);
+}
+
 static tomos_status transform(const Wedge *w)
 {
-	fftwf_complex *all = w->cross + w->rows * w->waves;
-	TRY(pieces_each(w->rows * w->views, w->length + 2, transform_row, w));
-	TRY(pieces_each(w->waves * w->rows, 4 * w->views, transform_views, w));
+	Complex *all = w->cross + w->rows * w->waves;
+	int64_t rows = 2 * fft_lanes(w->along), waves = fft_lanes(w->across);
+	for (int64_t c = 0; c < w->columns; c++)
+		w->window[c] = (float)window(w, c);
+	TRY(pieces_each(
+		(w->rows * w->views + rows - 1) / rows, fft_floats(w->along), transform_rows, w));
+	TRY(pieces_each((w->waves * w->rows + waves - 1) / waves, fft_floats(w->across),
+		transform_views, w));
 	memset(all, 0, (size_t)w->waves * sizeof *all);
 	for (int64_t i = 0; i < w->rows * w->waves; i++)
 		for (int j = 0; j < 2; j++)
@@ -119,7 +167,7 @@ static tomos_status transform(const Wedge *w)
 /* Score of a sum of columns and its first two derivatives, of a row or (`rows`) of all together. */
 static void score_at(const Wedge *w, int64_t row, double sum, double f[3])
 {
-	fftwf_complex *x = w->cross + row * w->waves;
+	Complex *x = w->cross + row * w->waves;
 	double one = 2 * M_PI / (double)w->length, c = 1, s = 0;
 	const double turn[2] = {cos(one * sum), sin(one * sum)};
 	f[0] = f[1] = f[2] = 0;
@@ -201,29 +249,11 @@ static tomos_status search_near(Wedge *w, AxisAnswer *answer)
 
 /* ---- the sinogram ---------------------------------------------------------------------------- */
 
-static tomos_status make_plans(Wedge *w)
-{
-	fftwf_complex *line; /* only for its alignment: FFTW_ESTIMATE does not write to it */
-	TRY(mem_alloc(&line, max64(w->length / 2 + 1, 2 * w->views), sizeof *line, "a transform"));
-	fft_lock();
-	w->along = fftwf_plan_dft_r2c_1d((int)w->length, (float *)line, line, FFTW_ESTIMATE);
-	w->across = fftwf_plan_dft_1d((int)(2 * w->views), line, line, FFTW_FORWARD, FFTW_ESTIMATE);
-	fft_unlock();
-	mem_free(line);
-	return w->along && w->across
-		       ? TOMOS_OK
-		       : fail(TOMOS_NO_MEMORY, "no plan for transforms of %lld x %lld",
-				 (long long)(2 * w->views), (long long)w->length);
-}
-
 static void wedge_free(Wedge *w)
 {
-	fft_lock();
-	if (w->along)
-		fftwf_destroy_plan(w->along);
-	if (w->across)
-		fftwf_destroy_plan(w->across);
-	fft_unlock();
+	fft_close(w->along);
+	fft_close(w->across);
+	mem_free(w->window);
 	mem_free(w->slopes);
 	mem_free(w->spectra);
 	mem_free(w->cross);
@@ -240,7 +270,9 @@ static tomos_status wedge_make(Wedge *w)
 	TRY(mem_alloc(&w->slopes, lines * w->columns, sizeof *w->slopes, "rows of a sinogram"));
 	TRY(mem_alloc(&w->spectra, lines * w->waves, sizeof *w->spectra, "spectra of rows"));
 	TRY(mem_alloc(&w->cross, (w->rows + 1) * w->waves, sizeof *w->cross, "spectra"));
-	TRY(make_plans(w));
+	TRY(mem_alloc(&w->window, w->columns, sizeof *w->window, "a window"));
+	TRY(fft_open(&w->along, w->length));
+	TRY(fft_open(&w->across, 2 * w->views));
 	return pieces_each(lines, n[2] + w->columns, take_slopes, w);
 }
 

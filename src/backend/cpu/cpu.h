@@ -3,6 +3,7 @@
 #define TOMOS_BACKEND_CPU_CPU_H
 
 #include "backend/backend.h"
+#include "backend/cpu/level/fft.h"
 
 /* Up to this number of views, costs that do not depend on the number of views dominate: copying the
  * volume or storing weights is slower than computing the weights again. */
@@ -41,6 +42,7 @@ typedef struct {
 	void (*pose_row)(const ProjectRequest *what, int64_t view, int64_t row);
 	bool (*ray_applies)(const ProjectRequest *what);
 	tomos_status (*ray_pose)(const ProjectRequest *what);
+	const FftKernels *fft;
 } CpuLevel;
 
 #ifdef TOMOS_LEVEL
@@ -48,6 +50,7 @@ typedef struct {
 #define JOIN(a, b) JOIN_(a, b)
 #define LEVEL(name) JOIN(name, TOMOS_LEVEL)
 extern const ReferenceKernel LEVEL(reference_kernels)[KERNEL_COUNT][2];
+extern const FftKernels LEVEL(fft_kernels);
 bool LEVEL(stack_applies)(const ProjectRequest *what);
 tomos_status LEVEL(stack_forward)(const ProjectRequest *what);
 tomos_status LEVEL(stack_back)(const ProjectRequest *what);

@@ -1,95 +1,66 @@
-/* Row filters by FFTW: two rows form the real and imaginary part of one complex row, several of
- * these per transform, with one plan for all threads.
+/* Row filters: two rows form the real and imaginary part of one complex sequence, and several of
+ * these are transformed at once.
  *
- * The filter kernels are even, so their responses are real and the two rows stay separate; one
- * complex transform is about twice as fast as two real ones. Plans are estimated, not measured:
- * measured plans differ from run to run, and with them the last bits of a volume.
+ * The filter kernels are even, so their responses are real and the two rows stay separate.
  */
-#include <fftw3.h>
 #include <math.h>
 #include <string.h>
 #include "backend/cpu/cpu.h"
-#include "base/fft.h"
+#include "backend/fft.h"
 
-enum { PAIRS = 4, BATCH = 2 * PAIRS };
+enum { MOST_LANES = 16 };
 
 struct Filter {
 	FilterSpec spec;
 	int64_t length;  /* of the transform */
-	int64_t stride;  /* floats from one row, or pair of rows, to the next in the scratch */
-	float *response; /* of the kernel at each frequency, divided by the length */
+	int64_t stride;  /* floats from one row to the next in the scratch */
+	int batch;       /* rows filtered together */
+	Fft *fft;        /* NULL: sums over taps */
+	float *response; /* of the kernel at each position of the spectrum, divided by the length */
 	float *taps;     /* direct: kernel[0 .. taps-1] */
 	float *fade;     /* of the padding, from the detector's edge outwards */
-	float *scratch;  /* per thread: two rows; pairs of rows before and after a transform */
+	float *scratch;  /* per thread: a batch of rows, and the data of a transform */
 	int64_t share;   /* floats of a worker's scratch */
 	int workers;
-	fftwf_plan forth, back;
 };
-
-static fftwf_plan make_plan(const Filter *f, float *from, float *to, int sign)
-{
-	int n = (int)f->length, stride = (int)f->stride;
-	return fftwf_plan_many_dft(1, &n, PAIRS, (fftwf_complex *)from, NULL, 1, stride,
-		(fftwf_complex *)to, NULL, 1, stride, sign, FFTW_ESTIMATE);
-}
-
-static tomos_status make_plans(Filter *f)
-{
-	float *pairs = f->scratch + 2 * f->stride, *spectra = pairs + BATCH * f->stride;
-	fft_lock();
-	f->forth = make_plan(f, pairs, spectra, FFTW_FORWARD);
-	f->back = make_plan(f, spectra, pairs, FFTW_BACKWARD);
-	fft_unlock();
-	if (!f->forth || !f->back)
-		return fail(TOMOS_NO_MEMORY, "no plan for transforms of length %lld",
-			(long long)f->length);
-	return TOMOS_OK;
-}
 
 /* The kernel is even, so its transform is real: sum over n of kernel[n] cos(2 pi k n / length). */
 static tomos_status make_response(Filter *f)
 {
 	int64_t half = f->length / 2 + 1;
-	TRY(mem_alloc(&f->response, f->length, sizeof(float), "the filter's response"));
-	int n = (int)half; /* a real even sequence of `length` has a cosine transform of `half` */
 	double *even;
+	TRY(mem_alloc(&f->response, f->length, sizeof(float), "the filter's response"));
 	TRY(mem_zeroed(&even, half, sizeof(double), "the filter's kernel"));
-	for (int64_t i = 0; i < min64(f->spec.taps, half); i++)
-		even[i] = f->spec.kernel[i];
-	fft_lock();
-	fftw_plan plan = fftw_plan_r2r_1d(n, even, even, FFTW_REDFT00, FFTW_ESTIMATE);
-	fft_unlock();
-	tomos_status status = TOMOS_OK;
-	if (plan) {
-		fftw_execute(plan);
-		for (int64_t k = 0; k < f->length; k++)
-			f->response[k] = (float)(even[min64(k, f->length - k)] / (double)f->length);
-		fft_lock();
-		fftw_destroy_plan(plan);
-		fft_unlock();
-	} else {
-		status = fail(TOMOS_NO_MEMORY, "no plan for the filter's response");
-	}
+	memcpy(even, f->spec.kernel, (size_t)min64(f->spec.taps, half) * sizeof *even);
+	tomos_status status = fft_even(even, f->length);
+	for (int64_t k = 0; k < f->length && status == TOMOS_OK; k++)
+		f->response[fft_position(f->fft, k)] =
+			(float)(even[min64(k, f->length - k)] / (double)f->length);
 	mem_free(even);
 	return status;
+}
+
+static tomos_status make_transform(Filter *f)
+{
+	TRY(fft_open(&f->fft, f->length));
+	f->batch = 2 * fft_lanes(f->fft);
+	return make_response(f);
 }
 
 static tomos_status filter_fill(Filter *f, const FilterSpec *spec)
 {
 	f->spec = *spec;
-	bool transforms = filter_transforms(spec);
-	TRY(filter_length(spec, &f->length));
-	f->stride = (f->length + 2 + 15) / 16 * 16;
-	f->share = (transforms ? 2 + 2 * BATCH : 2) * f->stride;
+	f->batch = 1;
 	f->workers = tomos_threads();
+	TRY(filter_length(spec, &f->length));
+	f->stride = (f->length + 15) / 16 * 16;
+	if (filter_transforms(spec))
+		TRY(make_transform(f));
+	f->share = f->batch * f->stride + (f->fft ? fft_floats(f->fft) : 0);
 	TRY(mem_alloc(&f->scratch, f->workers * f->share, sizeof(float), "rows to filter"));
 	TRY(mem_alloc(&f->fade, spec->margin + 1, sizeof(float), "the padding"));
 	filter_fade(spec, f->fade);
-	if (transforms) {
-		TRY(make_plans(f));
-		return make_response(f);
-	}
-	if (!spec->kernel)
+	if (f->fft || !spec->kernel)
 		return TOMOS_OK;
 	TRY(mem_alloc(&f->taps, spec->taps, sizeof(float), "the filter's taps"));
 	for (int64_t i = 0; i < spec->taps; i++)
@@ -102,12 +73,7 @@ static void cpu_filter_close(tomos_backend *backend, Filter *f)
 	(void)backend;
 	if (!f)
 		return;
-	fft_lock();
-	if (f->forth)
-		fftwf_destroy_plan(f->forth);
-	if (f->back)
-		fftwf_destroy_plan(f->back);
-	fft_unlock();
+	fft_close(f->fft);
 	mem_free(f->response);
 	mem_free(f->taps);
 	mem_free(f->fade);
@@ -185,23 +151,6 @@ static void pad_row(const Filter *f, float *row)
 	}
 }
 
-static void interleave(const float *a, const float *b, int64_t from, int64_t to, float *pair)
-{
-	for (int64_t i = from; i < to; i++) {
-		pair[2 * i] = a[i];
-		pair[2 * i + 1] = b[i];
-	}
-}
-
-static void multiply(const Filter *f, float *pair)
-{
-	const float *response = f->response;
-	for (int64_t k = 0; k < f->length; k++) {
-		pair[2 * k] *= response[k];
-		pair[2 * k + 1] *= response[k];
-	}
-}
-
 /* `row` is padded by pad_row, with the left margin at the end of the buffer. */
 static void convolve(const Filter *f, const float *row, float *out)
 {
@@ -257,55 +206,63 @@ static float *row_out(const Filtering *job, int64_t index)
 	return job->out + index * filter_columns(&job->filter->spec);
 }
 
-static void pair_rows(const Filtering *job, int64_t index, float *rows, float *pair)
+/* Rows of a batch: rows[0] are the even ones, real parts of the sequences, and rows[1] the odd ones,
+ * imaginary parts. So the pairs, and with them the last bits, do not depend on the batch. */
+typedef float *BatchRows[2][MOST_LANES];
+
+/* Copies the rows into the sequences. The samples between the two margins are zero. */
+static void gather(const Filter *f, BatchRows rows, float *data)
 {
-	const Filter *f = job->filter;
 	int64_t end = f->spec.columns + f->spec.margin, again = f->length - f->spec.margin;
-	float *second = rows + f->stride;
-	prepare_row(job, index, rows);
-	prepare_row(job, index + 1, second);
-	interleave(rows, second, 0, end, pair);
-	memset(pair + 2 * end, 0, (size_t)(again - end) * 2 * sizeof *pair);
-	interleave(rows, second, again, f->length, pair);
+	for (int part = 0; part < 2; part++) {
+		const float *const *from = (const float *const *)rows[part];
+		fft_gather(f->fft, from, 0, end, part, data);
+		fft_gather(f->fft, from, again, f->length, part, data);
+	}
+	memset(data + end * f->batch, 0, (size_t)((again - end) * f->batch) * sizeof *data);
 }
 
-static void part_rows(const Filtering *job, int64_t index, const float *pair)
+static void multiply(const Filter *f, float *data)
 {
-	for (int k = 0; k < 2 && index + k < job->all; k++) {
-		float *out = row_out(job, index + k);
-		for (int64_t c = 0; c < job->filter->spec.columns; c++)
-			out[c] = pair[2 * c + k];
-	}
+	for (int64_t i = 0; i < f->length; i++)
+		for (int l = 0; l < f->batch; l++)
+			data[i * f->batch + l] *= f->response[i];
 }
 
 static void transform_batch(const Filtering *job, int64_t first, float *scratch)
 {
 	const Filter *f = job->filter;
-	float *pairs = scratch + 2 * f->stride, *spectra = pairs + BATCH * f->stride;
-	for (int64_t i = 0; i < PAIRS; i++)
-		pair_rows(job, first + 2 * i, scratch, pairs + 2 * i * f->stride);
-	fftwf_execute_dft(f->forth, (fftwf_complex *)pairs, (fftwf_complex *)spectra);
-	for (int64_t i = 0; i < PAIRS; i++)
-		multiply(f, spectra + 2 * i * f->stride);
-	fftwf_execute_dft(f->back, (fftwf_complex *)spectra, (fftwf_complex *)pairs);
-	for (int64_t i = 0; i < PAIRS; i++)
-		part_rows(job, first + 2 * i, pairs + 2 * i * f->stride);
+	float *data = scratch + f->batch * f->stride;
+	BatchRows rows;
+	for (int i = 0; i < f->batch; i++) {
+		rows[i % 2][i / 2] = scratch + i * f->stride;
+		prepare_row(job, first + i, rows[i % 2][i / 2]);
+	}
+	gather(f, rows, data);
+	fft_forward(f->fft, data);
+	multiply(f, data);
+	fft_inverse(f->fft, data);
+	for (int i = 0; i < f->batch; i++)
+		if (first + i < job->all)
+			rows[i % 2][i / 2] = row_out(job, first + i);
+	for (int part = 0; part < 2; part++)
+		fft_scatter(f->fft, data, 0, f->spec.columns, part, rows[part]);
 }
 
 static void filter_batch(const Filtering *job, int64_t first, float *scratch)
 {
 	const Filter *f = job->filter;
-	int64_t end = min64(first + BATCH, job->all);
-	if (f->response)
+	if (f->fft) {
 		transform_batch(job, first, scratch);
-	for (int64_t i = first; i < end && !f->response; i++) {
-		prepare_row(job, i, scratch);
+	} else {
+		prepare_row(job, first, scratch);
 		if (f->taps)
-			convolve(f, scratch, row_out(job, i));
+			convolve(f, scratch, row_out(job, first));
 		else
-			memcpy(row_out(job, i), scratch, (size_t)f->spec.columns * sizeof *scratch);
+			memcpy(row_out(job, first), scratch,
+				(size_t)f->spec.columns * sizeof *scratch);
 	}
-	for (int64_t i = first; i < end; i++)
+	for (int64_t i = first; i < min64(first + f->batch, job->all); i++)
 		spread_row(&f->spec, row_out(job, i));
 }
 
@@ -313,8 +270,8 @@ static void filter_share(void *user, int64_t worker)
 {
 	const Filtering *job = user;
 	float *scratch = job->filter->scratch + worker * job->filter->share;
-	for (int64_t first = worker * BATCH; first < job->all && !cancel_seen();
-		first += job->filter->workers * BATCH)
+	const int64_t batch = job->filter->batch, step = job->filter->workers * batch;
+	for (int64_t first = worker * batch; first < job->all && !cancel_seen(); first += step)
 		filter_batch(job, first, scratch);
 }
 

@@ -52,4 +52,5 @@ static const OptimisedKernel optimised[] = {
 };
 
 const CpuLevel LEVEL(cpu_level) = {TEXT(TOMOS_LEVEL), LEVEL(reference_kernels), optimised,
-	COUNT(optimised), LANES, LEVEL(pose_row), LEVEL(ray_applies), LEVEL(ray_pose)};
+	COUNT(optimised), LANES, LEVEL(pose_row), LEVEL(ray_applies), LEVEL(ray_pose),
+	&LEVEL(fft_kernels)};
