@@ -1,7 +1,7 @@
 # The libraries tomos stands on, behind one target.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(LIBS REQUIRED IMPORTED_TARGET fftw3f fftw3 libtiff-4 libpng zlib jansson)
+pkg_check_modules(LIBS REQUIRED IMPORTED_TARGET libtiff-4 libpng zlib jansson)
 pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)
 set(HDF5_PREFER_PARALLEL OFF)
 find_package(HDF5 REQUIRED COMPONENTS C)
@@ -28,3 +28,14 @@ if(EXPAT_FOUND)
 	target_link_libraries(tomos_dependencies INTERFACE PkgConfig::EXPAT)
 endif()
 set_source_files_properties(src/base/xml.c PROPERTIES COMPILE_DEFINITIONS TOMOS_HAS_EXPAT=$<BOOL:${EXPAT_FOUND}>)
+
+# FFTW's licence is the GPL, which a library with it must have too; so it is there only where it is asked for.
+set(TOMOS_FFT own CACHE STRING "Fourier transforms on the CPU: own or fftw")
+set_property(CACHE TOMOS_FFT PROPERTY STRINGS own fftw)
+if(TOMOS_FFT STREQUAL "fftw")
+	pkg_check_modules(FFTW REQUIRED IMPORTED_TARGET fftw3f)
+	target_link_libraries(tomos_dependencies INTERFACE PkgConfig::FFTW)
+	target_compile_definitions(tomos_dependencies INTERFACE TOMOS_FFTW=1)
+elseif(NOT TOMOS_FFT STREQUAL "own")
+	message(FATAL_ERROR "TOMOS_FFT is '${TOMOS_FFT}'; known are own and fftw")
+endif()

@@ -1,8 +1,8 @@
 /* Fourier transforms on the CPU, several sequences at once: each is one lane of the SIMD vectors.
  *
- * Complex sequences are stored as data[length][2][fft_lanes()], real before imaginary parts, aligned
- * to 64 bytes, and transformed in place. Neither direction is scaled. Real sequences share a
- * transform in pairs: one is the real part and one the imaginary part. */
+ * Complex sequences are stored as data[length][2][fft_lanes()], real before imaginary parts,
+ * aligned to 64 bytes, and transformed in place. Neither direction is scaled. Real sequences share
+ * a transform in pairs: one is the real part and one the imaginary part. */
 #ifndef TOMOS_BACKEND_FFT_H
 #define TOMOS_BACKEND_FFT_H
 

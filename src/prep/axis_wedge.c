@@ -106,7 +106,7 @@ static void transform_rows(const void *user, int64_t group, float *scratch)
 		put_spectra(w, scratch, l, first + 2 * l);
 }
 
-/* Sum over waves per turn outside the wedge, for one wave along the row: lane `lane` of the data. */
+/* Sum over waves per turn outside the wedge, for one wave along the row, a lane of the data. */
 static void sum_outside(const Wedge *w, int64_t index, const float *data, int lane)
 {
 	const int lanes = fft_lanes(w->across);

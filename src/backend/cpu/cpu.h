@@ -86,6 +86,10 @@ bool LEVEL(footprint_applies)(const ProjectRequest *what);
 tomos_status LEVEL(footprint_project)(const ProjectRequest *what);
 #endif
 
+/* Transforms of any length by FFTW, in builds with TOMOS_FFT=fftw. */
+tomos_status fftw_use(FftKernels *kernels, FftPasses *f, int lanes);
+void fftw_forget(FftPasses *f);
+
 extern const CpuLevel cpu_level_base, cpu_level_avx2, cpu_level_avx512, cpu_level_neon;
 
 extern const BackendProjector cpu_projector;

@@ -14,7 +14,7 @@
 
 struct Fft {
 	int64_t length;
-	const FftKernels *kernels;
+	FftKernels kernels;
 	int lanes;
 	FftPasses passes;
 	int64_t *positions;
@@ -103,7 +103,7 @@ static tomos_status make_spectrum(Fft *fft)
 			sample[0] = fft->chirp[2 * i] / (float)m;
 			sample[fft->lanes] = -fft->chirp[2 * i + 1] / (float)m;
 		}
-	fft->kernels->forward(&fft->passes, data);
+	fft->kernels.forward(&fft->passes, data);
 	for (int64_t i = 0; i < m; i++) {
 		fft->spectrum[2 * i] = data[i * step];
 		fft->spectrum[2 * i + 1] = data[i * step + fft->lanes];
@@ -138,8 +138,12 @@ static tomos_status fill(Fft *fft, int64_t length)
 	const CpuLevel *level;
 	TRY(cpu_level_choose(&level));
 	fft->length = length;
-	fft->kernels = level->fft;
+	fft->kernels = *level->fft;
 	fft->lanes = level->lanes;
+#ifdef TOMOS_FFTW
+	fft->passes.length = length;
+	return fftw_use(&fft->kernels, &fft->passes, level->lanes);
+#endif
 	fft->passes.length = is_smooth(length) ? length : fft_length(2 * length - 1);
 	factorise(&fft->passes);
 	TRY(make_twiddles(&fft->passes));
@@ -164,6 +168,9 @@ void fft_close(Fft *fft)
 {
 	if (!fft)
 		return;
+#ifdef TOMOS_FFTW
+	fftw_forget(&fft->passes);
+#endif
 	for (int p = 0; p < fft->passes.count; p++)
 		mem_free(fft->passes.twiddles[p]);
 	mem_free(fft->positions);
@@ -196,10 +203,10 @@ static void convolve(const Fft *fft, float *data)
 	for (int64_t i = 0; i < n; i++)
 		multiply_lanes(data + i * step, fft->lanes, fft->chirp + 2 * i);
 	memset(data + n * step, 0, (size_t)((m - n) * step) * sizeof *data);
-	fft->kernels->forward(&fft->passes, data);
+	fft->kernels.forward(&fft->passes, data);
 	for (int64_t i = 0; i < m; i++)
 		multiply_lanes(data + i * step, fft->lanes, fft->spectrum + 2 * i);
-	fft->kernels->inverse(&fft->passes, data);
+	fft->kernels.inverse(&fft->passes, data);
 	for (int64_t i = 0; i < n; i++)
 		multiply_lanes(data + i * step, fft->lanes, fft->chirp + 2 * i);
 }
@@ -216,13 +223,13 @@ void fft_forward(const Fft *fft, float *data)
 	if (fft->chirp)
 		convolve(fft, data);
 	else
-		fft->kernels->forward(&fft->passes, data);
+		fft->kernels.forward(&fft->passes, data);
 }
 
 void fft_inverse(const Fft *fft, float *data)
 {
 	if (!fft->chirp) {
-		fft->kernels->inverse(&fft->passes, data);
+		fft->kernels.inverse(&fft->passes, data);
 		return;
 	}
 	conjugate(fft, data);
@@ -233,13 +240,13 @@ void fft_inverse(const Fft *fft, float *data)
 void fft_gather(
 	const Fft *fft, const float *const *rows, int64_t from, int64_t to, int part, float *data)
 {
-	fft->kernels->gather(rows, from, to, part, data);
+	fft->kernels.gather(rows, from, to, part, data);
 }
 
 void fft_scatter(
 	const Fft *fft, const float *data, int64_t from, int64_t to, int part, float *const *rows)
 {
-	fft->kernels->scatter(data, from, to, part, rows);
+	fft->kernels.scatter(data, from, to, part, rows);
 }
 
 /* ---- double precision ------------------------------------------------------------------------ */

@@ -206,8 +206,8 @@ static float *row_out(const Filtering *job, int64_t index)
 	return job->out + index * filter_columns(&job->filter->spec);
 }
 
-/* Rows of a batch: rows[0] are the even ones, real parts of the sequences, and rows[1] the odd ones,
- * imaginary parts. So the pairs, and with them the last bits, do not depend on the batch. */
+/* Rows of a batch: rows[0] are the even ones, real parts of the sequences, and rows[1] the odd
+ * ones, imaginary parts. So the pairs, and with them the last bits, do not depend on the batch. */
 typedef float *BatchRows[2][MOST_LANES];
 
 /* Copies the rows into the sequences. The samples between the two margins are zero. */

@@ -74,10 +74,10 @@ INLINE void transform_8(vc a[8], const bool inverse)
 	const vf half = vf_all(0.70710678118654752F);
 	transform_4(even, inverse);
 	transform_4(odd, inverse);
-	vc turned[2] = {quarter(odd[1], inverse), quarter(odd[3], inverse)};
-	odd[1] = (vc){half * (odd[1].re + turned[0].re), half * (odd[1].im + turned[0].im)};
+	vc rotated[2] = {quarter(odd[1], inverse), quarter(odd[3], inverse)};
+	odd[1] = (vc){half * (odd[1].re + rotated[0].re), half * (odd[1].im + rotated[0].im)};
 	odd[2] = quarter(odd[2], inverse);
-	odd[3] = (vc){half * (turned[1].re - odd[3].re), half * (turned[1].im - odd[3].im)};
+	odd[3] = (vc){half * (rotated[1].re - odd[3].re), half * (rotated[1].im - odd[3].im)};
 	for (int i = 0; i < 4; i++) {
 		a[i] = vc_add(even[i], odd[i]);
 		a[i + 4] = vc_sub(even[i], odd[i]);

@@ -14,6 +14,8 @@ typedef struct {
 	int count;
 	int radix[FFT_PASSES];
 	float *twiddles[FFT_PASSES];
+	void *plan; /* of FFTW, in builds with it, and its number of lanes */
+	int lanes;
 } FftPasses;
 
 /* Of one instruction set; see backend/fft.h. */
