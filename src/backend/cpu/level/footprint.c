@@ -1,307 +1,249 @@
-/* Projection with separable footprints, both directions, any geometry. The footprints of LANES
- * voxels are computed at once (footprint.h); each voxel then reads or adds to its pixels, four
- * columns at a time.
+/* Projection with separable footprints (kernel/footprint.h), both directions, any geometry: the
+ * trapezoids of LANES voxels at once (tile.h).
  *
- * Views are padded with borders of MOST_PIXELS zeros, which voxels beside the detector use.
+ * The window is a copy of the pixels (back), or has four sums for each pixel (forward): those of
+ * the four columns from it on, of voxels whose footprints begin there. Voxels that begin at
+ * different pixels then add to different places, so that an addition need not wait for another one
+ * whose sums overlap.
  */
-#include "backend/cpu/level/footprint.h"
-
-enum {
-	TILE_X = 32,
-	TILE_Y = 16,
-	TILE_Z = 8,
-	SLAB_VOXELS = 1 << 19, /* forward: voxels that stay in the cache for all views */
-	LEAST_TASKS = 32,
-	SCRATCH_FLOATS = 11 << 20
-};
-
-typedef struct {
-	const ProjectRequest *what;
-	int64_t first, count;  /* views of this pass */
-	int64_t copies;        /* forward: padded images per view, each of a part of the slab */
-	int64_t z, tall;       /* forward: slices of the slab, from the lowest of the box on */
-	int64_t width, floats; /* of a padded view */
-	float *samples;
-} Pass;
-
-static int64_t padded_width(const KernelModel *model)
-{
-	return model->columns + 2 * MOST_PIXELS;
-}
-
-static int64_t padded_floats(const KernelModel *model)
-{
-	return (model->rows + 2 * MOST_PIXELS) * padded_width(model);
-}
+#include "backend/cpu/level/tile.h"
 
 bool LEVEL(footprint_applies)(const ProjectRequest *what)
 {
-	const KernelModel *model = &what->plan->model;
-	return model->columns < MOST_PLACE - MOST_PIXELS &&
-	       model->rows < MOST_PLACE - MOST_PIXELS && padded_floats(model) < INT32_MAX;
+	(void)what;
+	return true;
 }
 
-/* Pixel (0, 0) of padded view i of the scratch memory. */
-static float *view_origin(const Pass *pass, int64_t i)
+/* ---- footprints of a strip ------------------------------------------------------------------- */
+
+/* Widths of the projected edges of voxels at x from the middle of a strip: edge[a] + x step[a],
+ * times the square of depth in the middle / depth. (The coordinate is a quotient of functions that
+ * are linear in the position.) The step along the strip itself is 0. */
+typedef struct {
+	vf edge[3], step[3];
+} Edges;
+
+/* f, at, along: the function of the voxel index, its value in the middle and per voxel; whole: the
+ * number that it is relative to. */
+static Edges edges_of(
+	const Look *look, const Strip *s, const double f[4], vf at, vf along, vf whole, bool depth)
 {
-	return pass->samples + i * pass->floats + MOST_PIXELS * (pass->width + 1);
-}
-
-static const KernelView *view_of(const Pass *pass, int64_t view)
-{
-	return &pass->what->plan->views[pass->what->first + pass->first + view];
-}
-
-/* ---- one voxel ------------------------------------------------------------------------------- */
-
-INLINE float voxel_take(const Footprints *f, int l, const float *image, int64_t width,
-	const int rows, const int fours)
-{
-	const float *at = image + f->offset[l];
-	v4 sum = {0};
-	for (int j = 0; j < fours; j++) {
-		v4 column = {0};
-		for (int i = 0; i < rows; i++)
-			column += f->row[i][l] * four_load(at + i * width + 4 * j);
-		sum += column * four_load(f->column[j][four_of(l)]);
-	}
-	return (sum[0] + sum[2]) + (sum[1] + sum[3]);
-}
-
-INLINE void voxel_give(const Footprints *f, int l, float value, float *image, int64_t width,
-	const int rows, const int fours)
-{
-	float *at = image + f->offset[l];
-	for (int j = 0; j < fours; j++) {
-		v4 column = value * four_load(f->column[j][four_of(l)]);
-		for (int i = 0; i < rows; i++) {
-			float *to = at + i * width + 4 * j;
-			v4 sum = four_load(to) + f->row[i][l] * column;
-			memcpy(to, &sum, sizeof sum);
-		}
-	}
-}
-
-void LEVEL(footprint_large)(const Plan *plan, const KernelView *k, const int64_t at[3],
-	Direction direction, float *voxel, float *image, int64_t row_stride, int64_t column_stride)
-{
-	double depth = voxel_affine(k->depth, at), sum = 0;
-	if (!(depth > 0))
-		return;
-	double weight = voxel_weight(&plan->whole, &plan->model, k, at, depth);
-	FootprintShadow across = footprint_shadow(k->column, k, at, depth, 1), along = across;
-	int64_t c0, c1, r0 = 0, r1 = 0;
-	footprint_range(&across, plan->model.columns, &c0, &c1);
-	if (!plan->model.planar) {
-		along = footprint_shadow(
-			k->row, k, at, kernel_row_depth(k, depth), KERNEL_FANS(k) ? 0 : 1);
-		footprint_range(&along, plan->model.rows, &r0, &r1);
-	}
-	for (int64_t r = r0; r <= r1; r++) {
-		double row_share = plan->model.planar ? 1 : footprint_share(&along, r);
-		for (int64_t c = c0; c <= c1; c++) {
-			double share = row_share * footprint_share(&across, c);
-			float *pixel = &image[r * row_stride + c * column_stride];
-			if (direction == FORWARD && share > KERNEL_LEAST)
-				*pixel += (float)(share * weight * *voxel);
-			else if (share > KERNEL_LEAST)
-				sum += share * weight * *pixel;
-		}
-	}
-	if (direction == ADJOINT)
-		*voxel += (float)sum;
-}
-
-/* Projects the first `count` of LANES voxels, which are `apart` floats from each other in
- * memory. */
-INLINE void voxels_project(const Footprints *f, const Direction direction, int count, float *voxels,
-	int64_t apart, float *image, int64_t width, const int rows, const int fours)
-{
-	for (int l = 0; l < count; l++) {
-		float *voxel = voxels + l * apart;
-		if (direction == FORWARD)
-			voxel_give(f, l, *voxel, image, width, rows, fours);
-		else
-			*voxel += voxel_take(f, l, image, width, rows, fours);
-	}
-}
-
-INLINE void lanes_project(const Pass *pass, const KernelView *k, const VoxelLanes *v,
-	const Direction direction, int count, float *voxels, int64_t apart, float *image)
-{
-	const Plan *plan = pass->what->plan;
-	Footprints f;
-	footprints_of(&f, plan, k, v, (int32_t)pass->width);
-	if (f.fours == 1 && f.rows == 3)
-		voxels_project(&f, direction, count, voxels, apart, image, pass->width, 3, 1);
-	else if (f.fours == 1)
-		voxels_project(&f, direction, count, voxels, apart, image, pass->width, f.rows, 1);
-	else
-		voxels_project(&f, direction, count, voxels, apart, image, pass->width, f.rows, 2);
-	for (int l = 0; vi_any(f.large) && l < count; l++) {
-		int64_t at[3] = {(int64_t)v->at[0], (int64_t)v->at[1], (int64_t)v->at[2]};
-		at[v->axis] += l * (int64_t)v->stride;
-		if (f.large[l])
-			LEVEL(footprint_large)
-		(plan, k, at, direction, voxels + l * apart, image, pass->width, 1);
-	}
-}
-
-/* ---- back ------------------------------------------------------------------------------------ */
-
-static void pad_view(void *user, int64_t view)
-{
-	const Pass *pass = user;
-	const KernelModel *model = &pass->what->plan->model;
-	const float *from =
-		pass->what->projections + (pass->first + view) * model->rows * model->columns;
-	float *to = view_origin(pass, view);
-	memset(pass->samples + view * pass->floats, 0, (size_t)pass->floats * sizeof *to);
-	for (int64_t r = 0; r < model->rows; r++)
-		memcpy(to + r * pass->width, from + r * model->columns,
-			(size_t)model->columns * sizeof *to);
-}
-
-typedef float TileSums[TILE_Z][TILE_Y][TILE_X];
-
-static void tile_add_view(const Pass *pass, int64_t view, const Box *tile, TileSums sums)
-{
-	const KernelView *k = view_of(pass, view);
-	float *image = view_origin(pass, view);
-	for (int64_t z = tile->low[2]; z < tile->high[2]; z++)
-		for (int64_t y = tile->low[1]; y < tile->high[1]; y++)
-			for (int64_t x = tile->low[0]; x < tile->high[0]; x += LANES) {
-				VoxelLanes v = {{(double)x, (double)y, (double)z}, 1, 0};
-				lanes_project(pass, k, &v, ADJOINT,
-					(int)min64(LANES, tile->high[0] - x),
-					&sums[z - tile->low[2]][y - tile->low[1]][x - tile->low[0]],
-					1, image);
-			}
-}
-
-static void tile_back(void *user, int64_t index)
-{
-	const Pass *pass = user;
-	const Box *box = &pass->what->box;
-	const int64_t size[3] = {TILE_X, TILE_Y, TILE_Z};
-	int64_t n[3];
-	Box tile;
+	Edges e;
 	for (int a = 0; a < 3; a++) {
-		n[a] = box->high[a] - box->low[a];
-		tile.low[a] = box->low[a] + index % parts(n[a], size[a]) * size[a];
-		tile.high[a] = min64(tile.low[a] + size[a], box->high[a]);
-		index /= parts(n[a], size[a]);
+		vf bend = (float)(depth ? look->depth[a] : 0) * s->nearer;
+		vf own = (float)f[a] * (depth ? s->nearer : vf_all(1)) - whole * bend;
+		e.edge[a] = own - at * bend;
+		e.step[a] = depth && a > 0 ? own * s->bend - along * bend : vf_all(0);
 	}
-	TileSums sums = {{{0}}};
-	for (int64_t view = 0; view < pass->count && !cancel_seen(); view++)
-		tile_add_view(pass, view, &tile, sums);
-	for (int64_t z = tile.low[2]; z < tile.high[2]; z++)
-		for (int64_t y = tile.low[1]; y < tile.high[1]; y++)
-			for (int64_t x = tile.low[0]; x < tile.high[0]; x++)
-				pass->what->volume[((z - box->low[2]) * n[1] + y - box->low[1]) *
-							   n[0] +
-						   x - box->low[0]] +=
-					sums[z - tile.low[2]][y - tile.low[1]][x - tile.low[0]];
+	return e;
 }
 
-/* ---- forward --------------------------------------------------------------------------------- */
+/* Positions of the voxels of a strip, and the factors of the widths of their edges. */
+typedef struct {
+	vf column[SPAN], row[SPAN], weight[SPAN], scale[SPAN], row_scale[SPAN];
+} Spots;
 
-/* Pixels between voxels that are `apart` apart along an axis, in the middle of the grid. */
-static double distance_along(const Plan *plan, const KernelView *k, int axis, int64_t apart)
+INLINE void spots_of(
+	const TileStrip *t, Spots *spots, const Weighing weighing, const int fans, const int square)
 {
-	int64_t at[3];
-	for (int a = 0; a < 3; a++)
-		at[a] = plan->grid.n[a] / 2;
-	double depth = voxel_affine(k->depth, at), bend = k->depth[axis] / depth;
-	double column = k->column[axis] - voxel_affine(k->column, at) * bend;
-	double row = k->row[axis] - voxel_affine(k->row, at) * (KERNEL_FANS(k) ? 0 : bend);
-	return (double)apart * (fabs(column) + fabs(row)) / fabs(depth);
+	const Strip s = t->strip;
+	vf x = vf_all(t->x0), bend = t->x0 * s.bend, near2 = s.near2, near2_step = s.near2_step;
+	for (int64_t i = 0; i < t->count; i++) {
+		Places p = strip_places(&s, x, bend, near2, weighing, fans, square);
+		spots->column[i] = p.column;
+		spots->row[i] = p.row;
+		spots->weight[i] = p.weight;
+		vf near = p.nearer * p.nearer;
+		spots->scale[i] = near * near;
+		spots->row_scale[i] = fans ? vf_all(1) : spots->scale[i];
+		x += 1;
+		bend += s.bend;
+		near2 += near2_step;
+		near2_step += s.near2_bend;
+	}
 }
 
-/* Adds a part of the slab to one copy of a view. Neighbouring voxels add to the same pixels, and an
- * addition must wait for the one before. The lanes are therefore voxels far from each other, along
- * the axis where they are more pixels apart. */
-static void slab_forward(void *user, int64_t index)
+static void spots_fill(const Look *look, const TileStrip *t, Spots *spots)
 {
-	const Pass *pass = user;
-	const Box *box = &pass->what->box;
-	int64_t n[2] = {box->high[0] - box->low[0], box->high[1] - box->low[1]};
-	int64_t apart[2] = {parts(n[0], LANES), parts(n[1], LANES)}, stride[2] = {1, n[0]};
-	int64_t part = index % pass->copies;
-	const KernelView *k = view_of(pass, index / pass->copies);
-	int a = distance_along(pass->what->plan, k, 0, apart[0]) <
-				distance_along(pass->what->plan, k, 1, apart[1])
-			? 1
-			: 0;
-	int b = 1 - a;
-	int64_t low = part * n[b] / pass->copies, high = (part + 1) * n[b] / pass->copies;
-	for (int64_t z = pass->z; z < pass->z + pass->tall && !cancel_seen(); z++)
-		for (int64_t j = low; j < high; j++)
-			for (int64_t i = 0; i < apart[a]; i++) {
-				VoxelLanes v = {
-					{0, 0, (double)(box->low[2] + z)}, (double)apart[a], a};
-				v.at[a] = (double)(box->low[a] + i);
-				v.at[b] = (double)(box->low[b] + j);
-				lanes_project(pass, k, &v, FORWARD, (int)parts(n[a] - i, apart[a]),
-					pass->what->volume + z * n[0] * n[1] + i * stride[a] +
-						j * stride[b],
-					apart[a] * stride[a], view_origin(pass, index));
+	if (look->weighing == WEIGH_PARALLEL)
+		spots_of(t, spots, WEIGH_PARALLEL, 0, 0);
+	else if (look->square)
+		spots_of(t, spots, look->weighing, look->fans, 1);
+	else if (look->weighing == WEIGH_DISTANCE)
+		spots_of(t, spots, WEIGH_DISTANCE, 0, 0);
+	else
+		spots_of(t, spots, look->weighing, 0, 0);
+}
+
+/* The footprints of a strip: for voxel i of each line, its first column and row, relative to the
+ * strip, its cell, and the shares of columns and rows. Each is computed in loops of its own: the
+ * operations for one voxel depend on each other, and a processor overlaps more iterations of short
+ * loops. */
+typedef struct {
+	vf column[SPAN], row[SPAN];
+	vi cell[SPAN];
+	vf across[SPAN][MOST_PIXELS], along[SPAN][MOST_PIXELS];
+} Feet;
+
+/* One coordinate. */
+INLINE void shares_of(const vf *at, const vf *scale, const Edges *edges, const TileStrip *s,
+	const int pixels, vf *first, vf (*shares)[MOST_PIXELS])
+{
+	const Edges e = *edges;
+	Trapezoid t[SPAN];
+	vf x = vf_all(s->x0);
+	for (int64_t i = 0; i < s->count; i++, x += 1) {
+		const vf widths[3] = {
+			e.edge[0], e.edge[1] + x * e.step[1], e.edge[2] + x * e.step[2]};
+		t[i] = trapezoid_of(widths, scale[i]);
+	}
+	for (int64_t i = 0; i < s->count; i++) {
+		first[i] = vf_floor(at[i] + 0.5F - t[i].reach);
+		trapezoid_shares(&t[i], first[i] - at[i], pixels, shares[i]);
+	}
+}
+
+/* Voxels with no pixel on the detector are assigned to cells beside it. */
+INLINE void cells_of(const Strip *strip, int64_t count, bool clipped, const int rows, Feet *f)
+{
+	const Strip s = *strip;
+	for (int64_t i = 0; clipped && i < count; i++) {
+		f->column[i] = vf_min(vf_max(f->column[i], s.left), s.right);
+		if (rows > 1)
+			f->row[i] = vf_min(vf_max(f->row[i], s.below), s.above);
+	}
+	for (int64_t i = 0; i < count; i++) {
+		vf cell = f->column[i] * s.unit + s.first;
+		f->cell[i] = vf_truncate(rows > 1 ? cell + f->row[i] * s.width : cell);
+	}
+}
+
+INLINE void feet_of(const TileView *t, const Cells *cells, const TileStrip *s, const Spots *spots,
+	const int columns, const int rows, Feet *f)
+{
+	const Strip *m = &s->strip;
+	vf c = (float)cells->low[0] - m->left, r = (float)cells->low[1] - m->below;
+	Edges u = edges_of(&t->look, m, t->look.column, m->column, m->column_step, c, true);
+	shares_of(spots->column, spots->scale, &u, s, columns, f->column, f->across);
+	if (rows > 1) {
+		Edges v = edges_of(&t->look, m, t->look.row, m->row, m->row_step, r, !t->look.fans);
+		shares_of(spots->row, spots->row_scale, &v, s, rows, f->row, f->along);
+	}
+	cells_of(m, s->count, cells->clipped, rows, f);
+}
+
+INLINE void back_strip(const TileView *t, const TileStrip *s, const Spots *spots, const Feet *f,
+	int64_t width, const int columns, const int rows)
+{
+	for (int64_t i = 0; i < s->count; i++) {
+		float *to = s->voxels + i * TILE;
+		vf value = {0};
+		for (int r = 0; r < rows; r++) {
+			vf sum = {0};
+			for (int c = 0; c < columns; c += 4) {
+				vf pixels[4];
+				vf_load_fours(t->window + r * width + c, &f->cell[i], pixels);
+				for (int j = 0; j < 4 && c + j < columns; j++)
+					sum += f->across[i][c + j] * pixels[j];
 			}
-}
-
-/* Adds the copies of a view to the projections. */
-static void give_view(void *user, int64_t view)
-{
-	const Pass *pass = user;
-	const KernelModel *model = &pass->what->plan->model;
-	float *to = pass->what->projections + (pass->first + view) * model->rows * model->columns;
-	for (int64_t i = 0; i < pass->copies; i++) {
-		const float *from = view_origin(pass, view * pass->copies + i);
-		for (int64_t r = 0; r < model->rows; r++)
-			for (int64_t c = 0; c < model->columns; c++)
-				to[r * model->columns + c] += from[r * pass->width + c];
+			value = rows > 1 ? value + f->along[i][r] * sum : sum;
+		}
+		vf_store(to, vf_load(to) + spots->weight[i] * value);
 	}
 }
 
-static void pass_forward(Pass *pass)
+INLINE void forward_strip(const TileView *t, const TileStrip *s, const Spots *spots, const Feet *f,
+	int64_t width, const int columns, const int rows)
 {
-	const Box *box = &pass->what->box;
-	int64_t slice = (box->high[0] - box->low[0]) * (box->high[1] - box->low[1]);
-	int64_t slices = box->high[2] - box->low[2], most = max64(1, SLAB_VOXELS / slice);
-	memset(pass->samples, 0,
-		(size_t)(pass->count * pass->copies * pass->floats) * sizeof *pass->samples);
-	for (pass->z = 0; pass->z < slices; pass->z += pass->tall) {
-		pass->tall = min64(most, slices - pass->z);
-		parallel_for(pass->count * pass->copies, slab_forward, pass);
+	for (int64_t i = 0; i < s->count; i++) {
+		vf value = spots->weight[i] * vf_load(s->voxels + i * TILE);
+		for (int r = 0; r < rows; r++) {
+			vf share = rows > 1 ? value * f->along[i][r] : value;
+			for (int c = 0; c < columns; c += 4) {
+				vf pixels[4] = {{0}};
+				for (int j = 0; j < 4 && c + j < columns; j++)
+					pixels[j] = share * f->across[i][c + j];
+				vf_add_fours_by(
+					t->window + 4 * (r * width + c), &f->cell[i], 2, pixels);
+			}
+		}
 	}
-	parallel_for(pass->count, give_view, pass);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
-static void pass_back(Pass *pass)
+static int64_t window_width(const Cells *cells)
 {
-	const Box *box = &pass->what->box;
-	parallel_for(pass->count, pad_view, pass);
-	parallel_for(parts(box->high[0] - box->low[0], TILE_X) *
-			     parts(box->high[1] - box->low[1], TILE_Y) *
-			     parts(box->high[2] - box->low[2], TILE_Z),
-		tile_back, pass);
+	return cells->size[0] + parts(cells->pixels[0], 4) * 4;
+}
+
+static int64_t window_height(const Cells *cells)
+{
+	return cells->size[1] + cells->pixels[1] - 1;
+}
+
+static void give_window(const TileView *t, const Cells *cells)
+{
+	const KernelModel *model = &t->what->plan->model;
+	int64_t width = window_width(cells), first = cells->low[0];
+	int64_t from = max64(0, -first), to = min64(width, model->columns - first);
+	PatchLines lines;
+	for (int64_t r = 0; r < window_height(cells); r++) {
+		int64_t row = cells->low[1] + r;
+		if (row < 0 || row >= model->rows)
+			continue;
+		float *pixels = image_row(t, row) + first;
+		split_patches(t->window + 4 * r * width, width, lines);
+		for (int64_t c = from; c < to; c++)
+			pixels[c] += (lines[0][LANES + c] + lines[1][LANES + c - 1]) +
+				     (lines[2][LANES + c - 2] + lines[3][LANES + c - 3]);
+	}
+}
+
+/* ---- a whole request ------------------------------------------------------------------------- */
+
+INLINE void strip_by(const TileView *t, const Cells *cells, const TileStrip *s, const int columns,
+	const int rows)
+{
+	Spots spots;
+	Feet feet;
+	spots_fill(&t->look, s, &spots);
+	feet_of(t, cells, s, &spots, columns, rows, &feet);
+	if (t->what->direction == FORWARD)
+		forward_strip(t, s, &spots, &feet, window_width(cells), columns, rows);
+	else
+		back_strip(t, s, &spots, &feet, window_width(cells), columns, rows);
+}
+
+static void project_strip(const TileView *t, const Cells *cells, const TileStrip *s)
+{
+	const int columns = cells->pixels[0], rows = cells->pixels[1];
+	if (columns <= 3 && rows == 3)
+		strip_by(t, cells, s, 3, 3);
+	else if (columns <= 4 && rows == 3)
+		strip_by(t, cells, s, 4, 3);
+	else if (columns <= 4 && rows == 4)
+		strip_by(t, cells, s, 4, 4);
+	else if (columns <= 4 && rows == 1)
+		strip_by(t, cells, s, 4, 1);
+	else
+		strip_by(t, cells, s, columns, rows);
+}
+
+static void project_block(const TileView *t, const Box *block, const Cells *cells)
+{
+	bool forward = t->what->direction == FORWARD;
+	int64_t width = window_width(cells), height = window_height(cells);
+	if (forward)
+		memset(t->window, 0, (size_t)(4 * (width * height + LANES)) * sizeof(float));
+	for (int64_t r = 0; !forward && r < height; r++)
+		load_line(t, cells->low[1] + r, cells->low[0], width, t->window + r * width);
+	project_strips(t, block, cells, width, project_strip);
+	if (forward)
+		give_window(t, cells);
 }
 
 tomos_status LEVEL(footprint_project)(const ProjectRequest *what)
 {
-	const KernelModel *model = &what->plan->model;
-	bool forward = what->direction == FORWARD;
-	Pass pass = {.what = what, .width = padded_width(model), .floats = padded_floats(model)};
-	pass.copies = forward ? parts(LEAST_TASKS, max64(1, min64(what->count, LEAST_TASKS))) : 1;
-	int64_t views = max64(1, min64(what->count, SCRATCH_FLOATS / (pass.copies * pass.floats)));
-	TRY(mem_alloc(
-		&pass.samples, views * pass.copies * pass.floats, sizeof(float), "padded views"));
-	for (pass.first = 0; pass.first < what->count; pass.first += pass.count) {
-		pass.count = min64(views, what->count - pass.first);
-		(forward ? pass_forward : pass_back)(&pass);
-	}
-	mem_free(pass.samples);
-	return TOMOS_OK;
+	return LEVEL(tiles_project)(what, project_block);
 }

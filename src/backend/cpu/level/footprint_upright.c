@@ -60,6 +60,59 @@ static const KernelView *view_of(const Pass *pass, int64_t view)
 
 /* ---- one column of voxels -------------------------------------------------------------------- */
 
+/* Four rows of one voxel. */
+typedef float v4 __attribute__((vector_size(16)));
+
+INLINE v4 four_load(const float *p)
+{
+	v4 v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+
+/* Stores four vectors as fours of each lane, that of lane l at fours[four_of(l)]. */
+INLINE void fours_store(const vf m[4], float (*fours)[4])
+{
+	vf square[4];
+	transpose_four(m, square);
+	for (int c = 0; c < 4; c++)
+		vf_store(fours[c * (LANES / 4)], square[c]);
+}
+
+INLINE int four_of(int l)
+{
+	return l % 4 * (LANES / 4) + l / 4;
+}
+
+/* A voxel whose footprint has any number of pixels: adds its back projection to *voxel, or its
+ * projection to the view at `image`, with this number of floats from column to column. */
+static void project_large(const Plan *plan, const KernelView *k, const int64_t at[3],
+	Direction direction, float *voxel, float *image, int64_t column_stride)
+{
+	double depth = voxel_affine(k->depth, at), sum = 0;
+	if (!(depth > 0))
+		return;
+	double weight = voxel_weight(&plan->whole, &plan->model, k, at, depth);
+	FootprintShadow across = footprint_shadow(k->column, k, at, depth, 1), along = across;
+	int64_t c0, c1, r0, r1;
+	footprint_range(&across, plan->model.columns, &c0, &c1);
+	along = footprint_shadow(k->row, k, at, kernel_row_depth(k, depth), KERNEL_FANS(k) ? 0 : 1);
+	footprint_range(&along, plan->model.rows, &r0, &r1);
+	for (int64_t r = r0; r <= r1; r++) {
+		double row_share = footprint_share(&along, r);
+		for (int64_t c = c0; c <= c1; c++) {
+			double share = row_share * footprint_share(&across, c);
+			float *pixel = &image[r + c * column_stride];
+			if (direction == FORWARD && share > KERNEL_LEAST)
+				*pixel += (float)(share * weight * *voxel);
+			else if (share > KERNEL_LEAST)
+				sum += share * weight * *pixel;
+		}
+	}
+	if (direction == ADJOINT)
+		*voxel += (float)sum;
+}
+
 /* Shares of LANES voxels from voxel n on. */
 typedef struct {
 	vf shares[MOST_PIXELS], scale;
@@ -232,8 +285,7 @@ INLINE void columns_project(const Pass *pass, const KernelView *k, const int64_t
 				view, lines, column);
 		for (int64_t z = 0; !sights[i].fits && z < tall; z++) {
 			const int64_t here[3] = {at[0] + i, at[1], at[2] + z};
-			LEVEL(footprint_large)
-			(plan, k, here, direction, column + z, view, 1, pass->stride);
+			project_large(plan, k, here, direction, column + z, view, pass->stride);
 		}
 	}
 }

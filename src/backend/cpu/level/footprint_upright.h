@@ -3,8 +3,14 @@
 #ifndef TOMOS_BACKEND_CPU_LEVEL_FOOTPRINT_UPRIGHT_H
 #define TOMOS_BACKEND_CPU_LEVEL_FOOTPRINT_UPRIGHT_H
 
-#include "backend/cpu/level/footprint.h"
+#include <math.h>
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/level/doubles.h"
 #include "backend/cpu/level/stretch.h"
+#include "backend/cpu/level/trapezoid.h"
+#include "kernel/footprint.h"
+
+enum { MOST_PLACE = 1 << 20 }; /* columns from here on are beyond every detector */
 
 /* The detector columns from `column` on have the shares `share`, which include the factor of the
  * weight common to all voxels. Voxel n is at row `row` + n step; its edges project to
@@ -73,25 +79,43 @@ static inline void sight_rows(
 	s->below = s->rows / 2 + 1;
 }
 
+/* Trapezoids of LANES columns from voxel `at` on, in detector columns: the first one, and its
+ * distance from the centre. Clears the lanes of `near` whose position no detector has. */
+static inline Trapezoid sight_columns(
+	const KernelView *k, const double at[3], vi *near, vi *first, vf *away)
+{
+	const double *d = k->depth, *f = k->column;
+	Doubles depth = doubles_line(d[0] * at[0] + d[1] * at[1] + d[3], d[0]);
+	Doubles centre = doubles_line(f[0] * at[0] + f[1] * at[1] + f[3], f[0]);
+	for (int h = 0; h < 2; h++)
+		centre.half[h] /= depth.half[h];
+	vf place = doubles_float(&centre), rate = 1 / doubles_float(&depth), fraction;
+	vi whole = doubles_round(&centre, &fraction);
+	const vf edges[3] = {
+		(float)f[0] - place * (float)d[0], (float)f[1] - place * (float)d[1], vf_all(0)};
+	Trapezoid t = trapezoid_of(edges, rate * rate);
+	vf start = vf_floor(fraction + 0.5F - t.reach);
+	*near = (rate > 0) & (vf_abs(place) < (float)MOST_PLACE);
+	*first = (vi)((vu)whole + (vu)vf_truncate(start)); /* lanes without a voxel may wrap */
+	*away = start - fraction;
+	return t;
+}
+
 /* The sights of LANES columns of `tall` voxels from voxel `at` on. */
 static inline void sights_of(
 	const Plan *plan, const KernelView *k, const double at[3], int64_t tall, Sight *sights)
 {
-	VoxelLanes v = {{at[0], at[1], at[2]}, 1, 0};
-	Doubles nearer = lanes_values(k->depth, &v);
-	vf shares[MOST_PIXELS];
-	for (int h = 0; h < 2; h++)
-		nearer.half[h] = 1 / nearer.half[h];
-	vi near = doubles_float(&nearer) > 0;
-	Profile p = lanes_profile(k->column, k, &v, &nearer, 1, &near);
-	vi fits = profile_within(&p, MOST_PIXELS);
-	profile_shares(&p, MOST_PIXELS, shares);
+	vf shares[MOST_PIXELS], away;
+	vi near, first;
+	Trapezoid t = sight_columns(k, at, &near, &first, &away);
+	vi fits = t.reach <= 0.5F * (float)(MOST_PIXELS - 1);
+	trapezoid_shares(&t, away, MOST_PIXELS, shares);
 	for (int l = 0; l < LANES; l++) {
 		Sight *s = &sights[l];
 		double here[3] = {at[0] + l, at[1], at[2]};
 		double depth = k->depth[0] * here[0] + k->depth[1] * here[1] + k->depth[3];
-		s->column = near[l] ? p.first[l] : -MOST_PLACE;
-		s->columns = fits[l] ? (int)ceilf(2 * p.reach[l]) + 1 : 0;
+		s->column = near[l] ? first[l] : -MOST_PLACE;
+		s->columns = fits[l] ? (int)ceilf(2 * t.reach[l]) + 1 : 0;
 		s->fits = fits[l];
 		float weight = sight_weight(s, plan, k, here, depth);
 		for (int i = 0; i < MOST_PIXELS; i++)
@@ -125,19 +149,22 @@ INLINE vi sight_shares(const Sight *s, const Lanes *lanes, int64_t p, int64_t n,
 	vf fraction, at = (float)n + vf_lane();
 	vi whole = lanes_at(lanes, p, &fraction);
 	vf x = s->x[0] + at * s->x[1], y = s->y[0] + at * s->y[1], z = vf_all(s->z);
-	Profile f;
+	Trapezoid t = {.rate = vf_all(s->rate)};
 	if (s->upright) { /* the vertical edge projects to the wider box */
-		vf square = vf_max(x * x + y * y, vf_all(LEAST_WIDTH * LEAST_WIDTH));
-		vf inverse = vf_inverse_root(square), rate = vf_all(s->rate);
-		f = profile_of_boxes(
-			whole, fraction, z, square * inverse, rate, 0.5F * rate * inverse);
+		vf square = x * x + (y * y + LEAST_WIDTH * LEAST_WIDTH);
+		vf inverse = vf_inverse_root(square);
+		t.narrow = square * inverse;
+		t.curve = 0.5F * t.rate * inverse;
+		t.reach = 0.5F * (z + t.narrow);
 	} else {
-		f = profile_of(whole, fraction, vf_abs(x), vf_abs(y), z);
+		const vf edges[3] = {x, y, z};
+		t = trapezoid_of(edges, vf_all(1));
 	}
-	profile_shares(&f, rows, shares);
+	vf start = vf_floor(fraction + 0.5F - t.reach);
+	trapezoid_shares(&t, start - fraction, rows, shares);
 	vf away = at * s->dz - s->nearest;
 	*scale = distance ? vf_root(s->near2 + away * away) : vf_all(1);
-	return f.first;
+	return whole + vf_truncate(start);
 }
 
 #endif

@@ -1,5 +1,5 @@
-/* Projection of the voxel centres of a block onto one view: the patch of 2 x 2 pixels around each,
- * and the weights of its pixels.
+/* Projection of the voxels of a block onto one view: the positions of their centres, and their
+ * weights.
  *
  * Voxels are projected in strips: LANES lines of voxels along x, neighbours along y, in the SIMD
  * lanes. Detector column and row are quotients of linear functions. At x voxels from the middle of
@@ -7,13 +7,14 @@
  * + x bend). c, f, step and bend are computed in double precision, once per span; the small
  * distance from c is then exact enough in single precision.
  */
-#ifndef TOMOS_BACKEND_CPU_LEVEL_PATCH_H
-#define TOMOS_BACKEND_CPU_LEVEL_PATCH_H
+#ifndef TOMOS_BACKEND_CPU_LEVEL_STRIP_H
+#define TOMOS_BACKEND_CPU_LEVEL_STRIP_H
 
 #include <math.h>
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/level/doubles.h"
 #include "backend/cpu/level/quads.h"
+#include "backend/cpu/level/trapezoid.h"
 
 enum {
 	TILE = 32,         /* voxels of a tile along each axis */
@@ -29,18 +30,20 @@ typedef enum { WEIGH_PARALLEL, WEIGH_SAME, WEIGH_DEPTH, WEIGH_DISTANCE } Weighin
 
 /* One view, with the lines of voxels along the first axis and the SIMD lanes along the second one.
  * `swapped`: these are y and x, in everything that is given for three axes. `square`: the weight of
- * a distance is divided by depth^2 instead of depth^3. */
+ * a distance is divided by depth^2 instead of depth^3. `footprints`: voxels are as large as their
+ * projections, else points between pixels. */
 typedef struct {
 	const Plan *plan;
 	double depth[4], column[4], row[4], src[3], v[3], step[3], mass;
 	Weighing weighing;
-	bool swapped, fans, square;
+	bool swapped, fans, square, footprints;
 } Look;
 
-/* The patches that the voxels of a block project to, by the lower left pixel of each: columns and
- * rows [low, low + size). */
+/* The patches of pixels that the voxels of a block project to, by the lower left pixel of each:
+ * columns and rows [low, low + size). A patch has pixels[0] columns and pixels[1] rows. */
 typedef struct {
 	int64_t low[2], size[2];
+	int pixels[2];
 	double high[2]; /* largest column and row */
 	bool clipped;   /* some voxels are beside the detector */
 	int64_t span;   /* voxels of a line that are computed from their middle */
@@ -48,11 +51,12 @@ typedef struct {
 
 typedef enum { BLOCK_OFF, BLOCK_FITS, BLOCK_SPLIT } BlockFit;
 
-static inline Look look_at(const Plan *plan, int64_t view, bool swapped)
+static inline Look look_at(const Plan *plan, int64_t view, bool swapped, bool footprints)
 {
 	const KernelView *k = &plan->views[view];
 	const KernelModel *model = &plan->model;
-	Look look = {.plan = plan, .swapped = swapped, .fans = KERNEL_FANS(k)};
+	Look look = {
+		.plan = plan, .swapped = swapped, .fans = KERNEL_FANS(k), .footprints = footprints};
 	for (int a = 0; a < 4; a++) {
 		int b = swapped && a < 2 ? 1 - a : a;
 		look.depth[a] = k->depth[b];
@@ -84,61 +88,101 @@ static inline int64_t last_lane(const Box *block)
 	return block->low[1] + parts(block->high[1] - block->low[1], LANES) * LANES - 1;
 }
 
-/* Columns and rows of a block: their range, the largest change from voxel to voxel along x, and the
- * least depth. */
+/* Columns and rows of a block: their range, the largest change from voxel to voxel along x, the
+ * least depth, and half the length of the largest footprint. */
 typedef struct {
-	double least[2], most[2], steepest, nearest;
+	double least[2], most[2], steepest, nearest, reach[2];
 } Range;
 
-/* Extremes are at the corners, if the depth is positive in all of them. */
+/* See footprint_shadow; widths of the edges of a voxel. */
+static inline double widest_reach(const double widths[3])
+{
+	double wide = fmax(fmax(widths[0], widths[1]), widths[2]), square = -wide * wide;
+	for (int b = 0; b < 3; b++)
+		square += widths[b] * widths[b];
+	return 0.5001 * (wide + fmin(sqrt(fmax(square, 0)), wide)) + 1e-4;
+}
+
+/* Extremes are at the corners, if the depth is positive in all of them: those of columns and rows,
+ * and of the products of edge widths and depth^2, which are linear in the position. */
 static inline Range block_range(const Look *look, const Box *block)
 {
-	Range range = {{HUGE_VAL, HUGE_VAL}, {-HUGE_VAL, -HUGE_VAL}, 0, HUGE_VAL};
+	Range range = {{HUGE_VAL, HUGE_VAL}, {-HUGE_VAL, -HUGE_VAL}, 0, HUGE_VAL, {0, 0}};
+	const double *f[2] = {look->column, look->row};
+	double widths[2][3] = {{0}};
 	for (int i = 0; i < 8; i++) {
 		const double at[3] = {(double)(i & 1 ? block->high[0] - 1 : block->low[0]),
 			(double)(i & 2 ? last_lane(block) : block->low[1]),
 			(double)(i & 4 ? block->high[2] - 1 : block->low[2])};
 		double depth = linear(look->depth, at);
-		const double p[2] = {linear(look->column, at) / depth,
-			linear(look->row, at) / (look->fans ? 1 : depth)};
-		const double bend = look->depth[0] / depth;
-		const double slope[2] = {look->column[0] / depth - p[0] * bend,
-			look->fans ? look->row[0] : look->row[0] / depth - p[1] * bend};
 		range.nearest = fmin(range.nearest, depth);
 		for (int a = 0; a < 2; a++) {
-			range.least[a] = fmin(range.least[a], p[a]);
-			range.most[a] = fmax(range.most[a], p[a]);
-			range.steepest = fmax(range.steepest, fabs(slope[a]));
+			bool same = a == 1 && look->fans;
+			double p = linear(f[a], at) / (same ? 1 : depth), bend = same ? 0 : p;
+			double slope = (f[a][0] - bend * look->depth[0]) / (same ? 1 : depth);
+			range.least[a] = fmin(range.least[a], p);
+			range.most[a] = fmax(range.most[a], p);
+			range.steepest = fmax(range.steepest, fabs(slope));
+			for (int b = 0; b < 3; b++)
+				widths[a][b] = fmax(widths[a][b],
+					fabs(f[a][b] - bend * look->depth[b]) * (same ? 1 : depth));
 		}
+	}
+	for (int a = 0; a < 2 && look->footprints; a++) {
+		for (int b = 0; b < 3 && !(a == 1 && look->fans); b++)
+			widths[a][b] /= range.nearest * range.nearest;
+		range.reach[a] = widest_reach(widths[a]);
 	}
 	return range;
 }
 
-/* The cells of a block, limited to those with pixels of the detector and one on either side, to
- * which voxels beside the detector are assigned. */
+/* Columns or rows (a) of the patches of a block, limited to those with one of the n pixels of the
+ * detector, and those next to them, to which voxels beside the detector are assigned. Returns false
+ * if there are no others. */
+static inline bool block_pixels(
+	const Look *look, const Range *range, int a, int64_t n, Cells *cells)
+{
+	bool one = a == 1 && look->plan->model.planar; /* footprints with a single row */
+	double before = 0, after = 0;
+	if (look->footprints && !one) {
+		before = range->reach[a] - 0.5;
+		after = 0.5;
+	}
+	cells->pixels[a] = !look->footprints ? 2
+			   : one             ? 1
+				 : (int)fmin(fmax(ceil(2 * range->reach[a]), 2), FAR) + 1;
+	double outside = look->footprints ? cells->pixels[a] : 1;
+	double least = range->least[a] - before, most = range->most[a] + after;
+	if (most <= -outside - 0.01 || least >= (double)n + 0.01)
+		return false;
+	cells->low[a] = (int64_t)floor(fmax(-outside, least - 0.01));
+	cells->clipped |= least < 0.01 - outside || most > (double)n - 0.01;
+	cells->high[a] = fmin((double)n, most + 0.01);
+	cells->size[a] = (int64_t)floor(cells->high[a]) - cells->low[a] + 1;
+	if (look->footprints)
+		cells->high[a] = floor(cells->high[a]);
+	return true;
+}
+
+/* The cells of a block. */
 static inline BlockFit block_cells(const Look *look, const Box *block, Cells *cells)
 {
-	const KernelModel *model = &look->plan->model;
-	const int64_t n[2] = {model->columns, model->rows};
+	const int64_t n[2] = {look->plan->model.columns, look->plan->model.rows};
 	const Range range = block_range(look, block);
-	const double *least = range.least, *most = range.most;
+	cells->clipped = false;
+	cells->span = range.steepest < 1.5 ? SPAN : range.steepest < 3 ? SPAN / 2 : SPAN / 4;
 	/* The depth changes little within a span, so that rounding errors stay small. */
 	if (!(range.nearest > 0 && SPAN * fabs(look->depth[0]) <= range.nearest))
 		return BLOCK_SPLIT;
 	for (int a = 0; a < 2; a++)
-		if (most[a] <= -1.01 || least[a] >= (double)n[a] + 0.01)
+		if (!block_pixels(look, &range, a, n[a], cells))
 			return BLOCK_OFF;
-	cells->clipped = false;
-	cells->span = range.steepest < 1.5 ? SPAN : range.steepest < 3 ? SPAN / 2 : SPAN / 4;
-	for (int a = 0; a < 2; a++) {
-		if (!(least[a] > -FAR && most[a] < FAR))
+	for (int a = 0; a < 2; a++)
+		if (!(range.least[a] > -FAR && range.most[a] < FAR) ||
+			cells->pixels[a] > MOST_PIXELS)
 			return BLOCK_SPLIT;
-		cells->low[a] = max64(-1, (int64_t)floor(least[a] - 0.01));
-		cells->clipped |= least[a] < -0.99 || most[a] > (double)n[a] - 0.01;
-		cells->high[a] = fmin((double)n[a], most[a] + 0.01);
-		cells->size[a] = (int64_t)floor(cells->high[a]) - cells->low[a] + 1;
-	}
-	return cells->size[0] <= MOST_WIDE && cells->size[0] * cells->size[1] <= MOST_CELLS
+	int64_t wide = cells->size[0] + parts(cells->pixels[0], 4) * 4;
+	return wide <= MOST_WIDE && wide * (cells->size[1] + cells->pixels[1]) <= MOST_CELLS
 		       ? BLOCK_FITS
 		       : BLOCK_SPLIT;
 }
@@ -195,12 +239,12 @@ static inline void lines_fill(const Look *look, double middle, int64_t y, int64_
 }
 
 /* A span of the lines. Columns and rows are relative to whole numbers, one of each per line; x is
- * counted from the middle of the span. Cell (column, row) is number first + column + row width of
- * the window. `near2`, with its first and second difference along x: square of the distance to the
- * source times the square of the weight. */
+ * counted from the middle of the span. Cell (column, row) is at first + column unit + row width of
+ * the window. `nearer`: 1 / depth in the middle. `near2`, with its first and second difference
+ * along x: square of the distance to the source times the square of the weight. */
 typedef struct {
-	vf column, column_step, row, row_step, bend;
-	vf left, right, below, above, first, width;
+	vf column, column_step, row, row_step, bend, nearer;
+	vf left, right, below, above, first, unit, width;
 	vf weight, near2, near2_step, near2_bend;
 } Strip;
 
@@ -244,9 +288,9 @@ static inline void strip_distances(const Lines *lines, double x, float x0, Strip
 }
 
 /* The span with its middle at voxel x, x0 from its first one, in a window with rows of `width`
- * cells. */
+ * cells, `unit` apart. */
 static inline void strip_fill(const Look *look, const Cells *cells, const Lines *lines,
-	int64_t width, double x, float x0, Strip *s)
+	int64_t width, float unit, double x, float x0, Strip *s)
 {
 	const double low[2] = {(double)cells->low[0], (double)cells->low[1]};
 	const double high[2] = {low[0] + (double)cells->size[0], low[1] + (double)cells->size[1]};
@@ -264,80 +308,43 @@ static inline void strip_fill(const Look *look, const Cells *cells, const Lines 
 	s->row = doubles_float(&v.fraction);
 	s->row_step = doubles_float(&v.step);
 	s->bend = (float)dx * near;
+	s->nearer = near;
 	s->left = (float)low[0] - c;
 	s->below = (float)low[1] - r;
 	s->right = (float)cells->high[0] - c;
 	s->above = (float)cells->high[1] - r;
-	s->width = vf_all((float)width);
-	s->first = -(s->left + s->below * s->width);
+	s->unit = vf_all(unit);
+	s->width = vf_all(unit * (float)width);
+	s->first = -(s->left * s->unit + s->below * s->width);
 	s->weight = strip_weight(look, near);
 	strip_distances(lines, x, x0, s);
 }
 
-/* Where the voxels of a strip project to: the place of the cell in the window, the weights of its
- * right and upper pixels, and the weight of the view. */
+/* One voxel of each line: column and row, weight, and depth in the middle / depth. */
 typedef struct {
-	vi cell[SPAN];
-	vf right[SPAN], up[SPAN], weight[SPAN];
-} Hits;
+	vf column, row, weight, nearer;
+} Places;
 
-/* `clipped`: some voxels are beside the detector. Where depths are not constant, (f + x step) / (1
- * + x bend) is computed as the numerator minus a small part of it. Sums are used where rounding
- * errors allow, since products are the bottleneck. */
-INLINE void strip_hits(const Strip s, int64_t count, float x0, Hits *hits, const Weighing weighing,
-	const int fans, const int square, const int clipped)
+/* The voxels at x from the middle. (f + x step) / (1 + x bend) is computed as the numerator minus a
+ * small part of it. Sums are used where rounding errors allow, since products are the bottleneck:
+ * bend is x times that of the strip. */
+INLINE Places strip_places(const Strip *s, vf x, vf bend, vf near2, const Weighing weighing,
+	const int fans, const int square)
 {
-	vf x = vf_all(x0), bend = x0 * s.bend, near2 = s.near2, near2_step = s.near2_step;
-	for (int64_t i = 0; i < count; i++) {
-		vf u = s.column + x * s.column_step, v = s.row + x * s.row_step;
-		vf weight = s.weight, less = {0};
-		if (weighing != WEIGH_PARALLEL) {
-			vf nearer = 1 / (1 + bend);
-			less = bend * nearer;
-			weight = weighing == WEIGH_DISTANCE ? vf_root(near2) : s.weight;
-			if (weighing >= WEIGH_DEPTH)
-				weight *= nearer * nearer;
-			if (weighing == WEIGH_DISTANCE && !square)
-				weight *= nearer;
-			u -= u * less;
-			if (!fans)
-				v -= v * less;
-		}
-		if (clipped) {
-			u = vf_min(vf_max(u, s.left), s.right);
-			v = vf_min(vf_max(v, s.below), s.above);
-		}
-		vf c = vf_floor(u), r = vf_floor(v);
-		hits->cell[i] = vf_truncate(r * s.width + c + s.first);
-		hits->right[i] = u - c;
-		hits->up[i] = v - r;
-		hits->weight[i] = weight;
-		x += 1;
-		bend += s.bend;
-		near2 += near2_step;
-		near2_step += s.near2_bend;
-	}
-}
-
-/* The first `count` voxels of a span whose voxel 0 is at x0 from its middle. Separate from the
- * loops that use the hits, since a processor overlaps more iterations of two short loops than of
- * one long loop. */
-static void strip_project(
-	const Look *look, const Strip *s, bool clipped, int64_t count, float x0, Hits *hits)
-{
-	Weighing weighing = look->weighing;
+	Places p = {s->column + x * s->column_step, s->row + x * s->row_step, s->weight, vf_all(1)};
 	if (weighing == WEIGH_PARALLEL)
-		strip_hits(*s, count, x0, hits, WEIGH_PARALLEL, 0, 0, 1);
-	else if (look->square)
-		strip_hits(*s, count, x0, hits, weighing, look->fans, 1, 1);
-	else if (weighing == WEIGH_SAME)
-		strip_hits(*s, count, x0, hits, WEIGH_SAME, 0, 0, 1);
-	else if (weighing == WEIGH_DEPTH)
-		strip_hits(*s, count, x0, hits, WEIGH_DEPTH, 0, 0, 1);
-	else if (clipped)
-		strip_hits(*s, count, x0, hits, WEIGH_DISTANCE, 0, 0, 1);
-	else
-		strip_hits(*s, count, x0, hits, WEIGH_DISTANCE, 0, 0, 0);
+		return p;
+	p.nearer = 1 / (1 + bend);
+	vf less = bend * p.nearer;
+	p.weight = weighing == WEIGH_DISTANCE ? vf_root(near2) : s->weight;
+	if (weighing >= WEIGH_DEPTH)
+		p.weight *= p.nearer * p.nearer;
+	if (weighing == WEIGH_DISTANCE && !square)
+		p.weight *= p.nearer;
+	p.column -= p.column * less;
+	if (!fans)
+		p.row -= p.row * less;
+	return p;
 }
 
 #endif

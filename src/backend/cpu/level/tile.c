@@ -1,0 +1,214 @@
+/* Tiles of the volume and their blocks, in every view (tile.h). */
+#include "backend/cpu/level/tile.h"
+
+/* Exchanges x and y. */
+static void box_swap(Box *box)
+{
+	const Box old = *box;
+	for (int a = 0; a < 2; a++) {
+		box->low[a] = old.low[1 - a];
+		box->high[a] = old.high[1 - a];
+	}
+}
+
+/* Blocks near the source, or with a huge projection. */
+static void project_plainly(const TileView *t, Box block)
+{
+	const ProjectRequest *what = t->what;
+	if (t->look.swapped)
+		box_swap(&block);
+	KernelGrid grid = what->plan->whole;
+	memcpy(grid.low, what->box.low, sizeof grid.low);
+	memcpy(grid.high, what->box.high, sizeof grid.high);
+	LEVEL(reference_kernels)
+	[what->kernel][what->direction](what->plan, &grid, what->first + t->view, NULL, &block,
+		what->volume, image_row(t, 0));
+}
+
+/* Halves a block along its longest axis; false if it is one vector. */
+static bool block_halve(Box *block, Box *half)
+{
+	int64_t size[3];
+	for (int a = 0; a < 3; a++)
+		size[a] = block->high[a] - block->low[a];
+	int axis = size[2] > size[0] ? 2 : 0;
+	if (size[1] > LANES && size[1] >= size[axis])
+		axis = 1;
+	int64_t unit = axis == 1 ? LANES : 1, units = parts(size[axis], unit);
+	*half = *block;
+	half->low[axis] = block->high[axis] = block->low[axis] + units / 2 * unit;
+	return units > 1;
+}
+
+/* Whether pixels change more along x than along y: then x is better in the SIMD lanes, since lanes
+ * that add to the same pixels wait for each other. */
+static bool steeper_along_x(const KernelView *k, const Box *tile)
+{
+	double at[3], steps[2];
+	for (int a = 0; a < 3; a++)
+		at[a] = 0.5 * (double)(tile->low[a] + tile->high[a]);
+	double depth = linear(k->depth, at), column = linear(k->column, at) / depth;
+	double row = KERNEL_FANS(k) ? 0 : linear(k->row, at) / depth;
+	for (int a = 0; a < 2; a++)
+		steps[a] = fabs(k->column[a] - column * k->depth[a]) +
+			   fabs(k->row[a] - row * k->depth[a]);
+	return steps[0] > steps[1];
+}
+
+static void project_tile(TileView *t, TileKernel kernel, const Box *tile, int64_t view)
+{
+	const Plan *plan = t->what->plan;
+	Box left[16] = {*tile};
+	t->view = view;
+	bool swapped = t->what->direction == FORWARD &&
+		       steeper_along_x(&plan->views[t->what->first + view], tile);
+	t->look =
+		look_at(plan, t->what->first + view, swapped, t->what->kernel == KERNEL_footprint);
+	t->tile = *tile;
+	if (swapped) {
+		box_swap(&t->tile);
+		left[0] = t->tile;
+	}
+	for (int count = 1; count > 0;) {
+		Box block = left[--count], half;
+		Cells cells;
+		BlockFit fit = block_cells(&t->look, &block, &cells);
+		Box whole = block;
+		if (fit == BLOCK_FITS) {
+			kernel(t, &block, &cells);
+		} else if (fit == BLOCK_SPLIT && block_halve(&block, &half)) {
+			left[count++] = half;
+			left[count++] = block;
+		} else if (fit == BLOCK_SPLIT) {
+			project_plainly(t, whole);
+		}
+	}
+}
+
+typedef struct {
+	const ProjectRequest *what;
+	TileKernel kernel;
+	int64_t together; /* views of a task */
+} Work;
+
+static int64_t tile_count(const Box *box)
+{
+	int64_t count = 1;
+	for (int a = 0; a < 3; a++)
+		count *= parts(box->high[a] - box->low[a], TILE);
+	return count;
+}
+
+static Box tile_box(const Box *box, int64_t index)
+{
+	Box tile;
+	for (int a = 0; a < 3; a++) {
+		int64_t n = parts(box->high[a] - box->low[a], TILE);
+		tile.low[a] = box->low[a] + index % n * TILE;
+		tile.high[a] = min64(tile.low[a] + TILE, box->high[a]);
+		index /= n;
+	}
+	return tile;
+}
+
+/* Row (y, z) of a tile in the volume. */
+static float *tile_row(const ProjectRequest *what, const Box *tile, int64_t y, int64_t z)
+{
+	const Box *box = &what->box;
+	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
+	return what->volume +
+	       ((tile->low[2] + z - box->low[2]) * ny + tile->low[1] + y - box->low[1]) * nx +
+	       tile->low[0] - box->low[0];
+}
+
+/* The first `count` elements of a vector, and zeros. */
+static inline vf load_some(const float *p, int64_t count)
+{
+	if (count == LANES)
+		return vf_load(p);
+	vf v = {0};
+	for (int64_t i = 0; i < count; i++)
+		v[i] = p[i];
+	return v;
+}
+
+/* Transposes rows of a tile: to[x][y] = from[y][x]. */
+static void transpose_tile(const float *from, int64_t from_stride, float *to, int64_t to_stride,
+	int64_t ny, int64_t nx)
+{
+	for (int64_t y = 0; y < ny; y += LANES)
+		for (int64_t x = 0; x < nx; x += LANES) {
+			int64_t high = min64(LANES, ny - y), wide = min64(LANES, nx - x);
+			vf square[LANES] = {{0}};
+			for (int64_t i = 0; i < high; i++)
+				square[i] = load_some(from + (y + i) * from_stride + x, wide);
+			vf_transpose(square);
+			for (int64_t i = 0; i < wide; i++)
+				vf_store(to + (x + i) * to_stride + y, square[i]);
+		}
+}
+
+static void back_tile(void *user, int64_t index)
+{
+	const Work *work = user;
+	const ProjectRequest *what = work->what;
+	Box tile = tile_box(&what->box, index);
+	int64_t wide = tile.high[0] - tile.low[0], deep = tile.high[1] - tile.low[1];
+	TileVoxels sums;
+	float window[4 * (MOST_CELLS + LANES)];
+	TileView t = {.what = what, .voxels = &sums, .window = window};
+	memset(sums, 0, sizeof sums);
+	for (int64_t view = 0; view < what->count && !cancel_seen(); view++)
+		project_tile(&t, work->kernel, &tile, view);
+	for (int64_t z = 0; z < tile.high[2] - tile.low[2]; z++) {
+		float rows[TILE][TILE];
+		transpose_tile(sums[z][0], TILE, rows[0], TILE, TILE, TILE);
+		for (int64_t y = 0; y < deep; y++) {
+			float *row = tile_row(what, &tile, y, z);
+			for (int64_t x = 0; x < wide; x++)
+				row[x] += rows[y][x];
+		}
+	}
+}
+
+/* Copies a tile of the volume to [z][x][y] and [z][y][x]. */
+static void take_tile(const ProjectRequest *what, const Box *tile, TileVoxels values[2])
+{
+	int64_t wide = tile->high[0] - tile->low[0], deep = tile->high[1] - tile->low[1];
+	for (int64_t z = 0; z < tile->high[2] - tile->low[2]; z++) {
+		for (int64_t y = 0; y < deep; y++) {
+			float *to = values[1][z][y];
+			memcpy(to, tile_row(what, tile, y, z), (size_t)wide * sizeof *to);
+			memset(to + wide, 0, (size_t)(TILE - wide) * sizeof *to);
+		}
+		transpose_tile(values[1][z][0], TILE, values[0][z][0], TILE, deep, TILE);
+	}
+}
+
+static void forward_views(void *user, int64_t index)
+{
+	const Work *work = user;
+	const ProjectRequest *what = work->what;
+	int64_t first = index * work->together;
+	int64_t end = min64(first + work->together, what->count);
+	TileVoxels values[2];
+	float window[4 * (MOST_CELLS + LANES)];
+	TileView t = {.what = what, .voxels = values, .window = window};
+	for (int64_t i = 0; i < tile_count(&what->box) && !cancel_seen(); i++) {
+		Box tile = tile_box(&what->box, i);
+		take_tile(what, &tile, values);
+		for (int64_t view = first; view < end; view++)
+			project_tile(&t, work->kernel, &tile, view);
+	}
+}
+
+tomos_status LEVEL(tiles_project)(const ProjectRequest *what, TileKernel kernel)
+{
+	/* Forward, up to 8 views per copy of a tile, fewer if threads had less than four parts. */
+	Work work = {what, kernel, limit(what->count / (4 * tomos_threads()), 1, 8)};
+	if (what->direction == FORWARD)
+		parallel_for(parts(what->count, work.together), forward_views, &work);
+	else
+		parallel_for(tile_count(&what->box), back_tile, &work);
+	return TOMOS_OK;
+}
