@@ -11,7 +11,7 @@
 #define ENOUGH 0.25 /* seconds of a measurement of the projector */
 
 enum { SAMPLE_BYTES = 64 << 20, VOLUME_BYTES = 256 << 20, FIRST_VIEWS = 16, GROWTH = 4 };
-enum { THICK_SAMPLE = 128, THIN_SAMPLE = 8 }; /* slices */
+enum { THICK_SAMPLE = 128, THIN_SAMPLE = THICK }; /* slices */
 
 /* A slab in the middle of the volume, and some of the views. */
 typedef struct {
@@ -67,9 +67,11 @@ static tomos_status measure_prepare(FileRun *r, double *rate)
 	return TOMOS_OK;
 }
 
-static tomos_status write_slices(tomos_file *file, int64_t count, const float *data)
+/* As a run does it: checked, written, and on the disk. */
+static tomos_status write_slices(tomos_file *file, const tomos_array *slices)
 {
-	TRY(tomos_file_write(file, 0, count, data));
+	TRY(tomos_result_check(slices, 0, "the volume"));
+	TRY(tomos_file_write(file, 0, slices->shape[0], slices->data));
 	return io_sync(file);
 }
 
@@ -91,10 +93,11 @@ static tomos_status measure_write(const FileRun *r, double *rate)
 	TRY(mem_alloc(&data, count * slice, sizeof *data, "slices"));
 	for (int64_t i = 0; i < count * slice; i++)
 		data[i] = (float)(i * 7919 % 4096) / 4096;
+	const tomos_array slices = tomos_array_of(data, shape[0], shape[1], shape[2]);
 	tomos_status status = tomos_file_create(&file, r->output, TOMOS_VOLUME, shape, &o);
 	double start = run_now();
 	if (status == TOMOS_OK)
-		status = write_slices(file, count, data);
+		status = write_slices(file, &slices);
 	double taken = run_now() - start;
 	if (status == TOMOS_OK)
 		*rate = (double)(count * slice) * file->element.bytes / taken;
