@@ -400,6 +400,7 @@ static int info_devices(void)
 			tomos_backend_close(backend);
 	}
 	printf("threads   %d\n", tomos_threads());
+	printf("mpi       %s\n", tomos_comm_describe(ranks_comm()));
 	return DONE;
 }
 

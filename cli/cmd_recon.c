@@ -120,6 +120,7 @@ static int make_job(const settings *s, recon *r)
 	job->recipe = r->recipe;
 	job->compare = s->recon.compare;
 	job->report = &r->report;
+	job->comm = ranks_comm();
 	if (is_iterative(s->recon.method))
 		DO(iterative_job(s, r));
 done:
@@ -266,7 +267,7 @@ static int run_ended(const settings *s, tomos_status status, const recon *r)
 static int write_history(const settings *s, const recon *r)
 {
 	int code;
-	if (!is_iterative(s->recon.method) || s->run.dry_run)
+	if (!is_iterative(s->recon.method) || s->run.dry_run || !ranks_speak())
 		return DONE;
 	DO(history_plot(s, &r->history, s->recon.method, !isnan(r->report.error)));
 	DO(history_write(s, &r->history));

@@ -4,6 +4,12 @@
 #include <string.h>
 #include "cli.h"
 
+/* Commands that several ranks do together. */
+static bool uses_ranks(const command *c)
+{
+	return strcmp(c->name, "recon") == 0;
+}
+
 static int run(const command *c, const settings *s)
 {
 	int64_t threads = s->common.threads;
@@ -13,9 +19,20 @@ static int run(const command *c, const settings *s)
 		return DONE;
 	}
 	int number = threads < INT_MIN ? INT_MIN : threads > INT_MAX ? INT_MAX : (int)threads;
-	if (tomos_set_threads(number) != TOMOS_OK)
+	if ((number || tomos_comm_size(ranks_comm()) == 1) && tomos_set_threads(number) != TOMOS_OK)
 		return wrong_usage("%s%s", number ? "--threads: " : "", tomos_message());
 	return c->run(s);
+}
+
+static int parse_and_run(const command *c, int count, char **words)
+{
+	settings s;
+	settings_init(&s);
+	int code = settings_parse(&s, c, count, words);
+	if (code == DONE)
+		code = run(c, &s);
+	settings_free(&s);
+	return code;
 }
 
 /* A full disk or a closed pipe must be reported as a failure. */
@@ -42,12 +59,11 @@ int main(int count, char **words)
 		return command_unknown(name);
 	message_begin(c->name, false);
 	progress_start(c->name);
-	settings s;
-	settings_init(&s);
-	int code = settings_parse(&s, c, count - 2, words + 2);
-	if (code == DONE)
-		code = run(c, &s);
-	settings_free(&s);
+	int code = ranks_begin(); /* its threads leave signals to the one above */
+	if (code != DONE)
+		return code;
+	if (ranks_speak() || uses_ranks(c))
+		code = parse_and_run(c, count - 2, words + 2);
 	progress_end();
-	return flush(code);
+	return ranks_end(flush(code));
 }

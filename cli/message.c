@@ -24,6 +24,8 @@ void message_place(const char *path, int line)
 void complain(const char *format, ...)
 {
 	va_list values;
+	if (!ranks_speak())
+		return;
 	fflush(stdout);
 	progress_clear();
 	fprintf(stderr, "tomos%s%s: ", speaker[0] ? " " : "", speaker);
@@ -129,7 +131,7 @@ const char *message_command(void)
 
 bool message_quiet(void)
 {
-	return silent;
+	return silent || !ranks_speak();
 }
 
 void say(const char *format, ...)
@@ -155,7 +157,7 @@ void note(const char *format, ...)
 	va_list values;
 	va_start(values, format);
 	progress_clear();
-	if (!silent)
+	if (!message_quiet())
 		vfprintf(stderr, format, values);
 	va_end(values);
 }

@@ -378,8 +378,10 @@ int recipe_save(const settings *s, const char *text)
 	const char *path = s->recipe.save_recipe;
 	size_t size = strlen(path) + 32;
 	char *part = path[0] ? malloc(size) : NULL;
-	if (!path[0])
+	if (!path[0] || !ranks_speak()) {
+		free(part);
 		return DONE;
+	}
 	if (!part)
 		return failed("no memory for the recipe");
 	snprintf(part, size, "%s.part%ld", path, (long)getpid());

@@ -27,7 +27,7 @@ endfunction()
 
 # All that is installed, without the tests.
 add_custom_target(product DEPENDS tomos)
-foreach(module tomos_cuda tomos_opencl)
+foreach(module tomos_cuda tomos_opencl tomos_openmpi tomos_mpich)
 	if(TARGET ${module})
 		add_dependencies(product ${module})
 	endif()

@@ -512,6 +512,33 @@ TOMOS_API const char *tomos_projector_names(void);      /* "joseph|line|..." */
 TOMOS_API tomos_status tomos_set_threads(int threads);  /* 0: all cores */
 TOMOS_API int tomos_threads(void);
 
+/* ---- ranks -------------------------------------------------------------------------------- */
+
+/* Ranks: processes that do one job together, started by mpirun, srun or the like. MPI is opened
+ * when it is asked for, so that one library serves single computers and clusters. Calls are
+ * collective: all ranks make the same ones in the same order, from one thread. */
+typedef struct tomos_comm tomos_comm;
+
+/* Whether a launcher of MPI has started this process. The environment variable TOMOS_MPI replaces
+ * what the launcher's variables say: none, openmpi or mpich. */
+TOMOS_API int tomos_comm_launched(void);
+/* name: "openmpi", "mpich", or NULL for what the launcher uses: one rank without a launcher.
+ * handle: the address of an MPI_Comm of that implementation; NULL: MPI_COMM_WORLD, for which MPI
+ * is started unless it is running, and then ended by tomos_comm_close. */
+TOMOS_API tomos_status tomos_comm_open(tomos_comm **comm, const char *name, const void *handle);
+TOMOS_API void tomos_comm_close(tomos_comm *comm);
+TOMOS_API int tomos_comm_rank(const tomos_comm *comm); /* NULL: 0 of 1 */
+TOMOS_API int tomos_comm_size(const tomos_comm *comm);
+/* The number of this rank among those on the same machine, and (unless NULL) how many these are. */
+TOMOS_API int tomos_comm_local(const tomos_comm *comm, int *size);
+TOMOS_API const char *tomos_comm_describe(const tomos_comm *comm);
+/* Sums over all ranks, in the order of the ranks, on every rank. */
+TOMOS_API tomos_status tomos_comm_sum(tomos_comm *comm, double *values, int64_t count);
+TOMOS_API tomos_status tomos_comm_wait(tomos_comm *comm); /* until all ranks have called it */
+/* Ends the processes of all ranks, as MPI_Abort does, and prints tomos_message(), which no one else
+ * could then do; without effect on one rank. */
+TOMOS_API void tomos_comm_abort(tomos_comm *comm, int code);
+
 /* ---- kernels ------------------------------------------------------------------------------ */
 
 /* An optimised kernel: what it computes and where it is used. Static storage. */
@@ -810,6 +837,10 @@ typedef struct tomos_run_report {
 	double start_seconds, stage_seconds[TOMOS_STAGES], stage_bytes[TOMOS_STAGES];
 	int64_t limiting;
 	double expected_seconds; /* dry run with the option `ranks` */
+	/* Several ranks: slices, slabs, bytes and updates are those of all, times those of the
+	 * slowest. sent_bytes: messages between ranks, without the numbers that sums consist of. */
+	int64_t ranks;
+	double sent_bytes;
 } tomos_run_report;
 
 /* A scan, what is done with it, and where the result goes. NULL stands for defaults. */
@@ -849,6 +880,8 @@ typedef struct tomos_job {
 	const char *compare;
 	int64_t axis_later;  /* tomos_prepared_open: 1: the axis is taken to be in the middle of the
 			      * detector, until tomos_prepared_axis searches for it */
+	tomos_comm *comm; /* the ranks that do the job together, each with the same job; NULL: one
+			   * process */
 } tomos_job;
 
 /* Reads, prepares, reconstructs and writes slab by slab, within the memory given, the stages

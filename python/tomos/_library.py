@@ -119,7 +119,8 @@ class RunReportStruct(SizedStruct):
         ("best", c_int64), ("ended", c_char_p), *_members(c_int, "complete compared"),
         ("difference", DifferenceStruct), *_members(c_char * 32, "forward back"),
         *_members(c_double, "planned_bytes start_seconds"),
-        *_members(c_double * 6, "stage_seconds stage_bytes"), ("limiting", c_int64)]
+        *_members(c_double * 6, "stage_seconds stage_bytes"), ("limiting", c_int64),
+        ("ranks", c_int64), ("sent_bytes", c_double)]
 
 
 SAY = CFUNCTYPE(None, c_void_p, c_char_p)
@@ -131,7 +132,8 @@ class JobStruct(SizedStruct):
         *_members(c_void_p, "device source geometry views prep axis grid analytic file run"),
         *_members(c_char_p, "command recipe"), ("say", SAY), ("user", c_void_p),
         ("report", POINTER(RunReportStruct)), *_members(c_void_p, "algebraic projector stored"),
-        *_members(c_char_p, "matrix start mask ray_weights truth compare"), ("axis_later", c_int64)]
+        *_members(c_char_p, "matrix start mask ray_weights truth compare"), ("axis_later", c_int64),
+        ("comm", c_void_p)]
 
 
 _P = c_void_p  # a handle, a pointer to an options struct, or NULL

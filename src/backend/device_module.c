@@ -2,7 +2,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "backend/device_module.h"
 
@@ -28,20 +27,6 @@ static const ModuleHost host = {.version = TOMOS_VERSION,
 	.release = mem_free,
 	.parallel_for = parallel_for,
 	.tune_wanted = tune_wanted};
-
-/* The folder TOMOS_MODULES, or else that of the library. */
-static tomos_status module_path(char **path, const char *name)
-{
-	const char *folder = getenv("TOMOS_MODULES");
-	if (folder && *folder)
-		return mem_printf(path, "%s/libtomos_%s.so", folder, name);
-	Dl_info info;
-	if (!dladdr(&host, &info) || !info.dli_fname)
-		return mem_printf(path, "libtomos_%s.so", name);
-	const char *slash = strrchr(info.dli_fname, '/');
-	int length = slash ? (int)(slash - info.dli_fname) : 1;
-	return mem_printf(path, "%.*s/libtomos_%s.so", length, slash ? info.dli_fname : ".", name);
-}
 
 static tomos_status module_load(const char *name, const BackendType **type)
 {

@@ -131,6 +131,9 @@ tomos_status arrays_apart(
 	const tomos_array *in, const char *in_what, const tomos_array *out, const char *out_what);
 tomos_status array_finite(const tomos_array *array, const char *what, const char *quote);
 
+/* The path of libtomos_NAME.so: in the folder TOMOS_MODULES, or else in that of the library. */
+tomos_status module_path(char **path, const char *name);
+
 /* Defines a struct with one member per row of a list of options.def, whose value is the row's
  * choices ("a|b|c"): OPTION_VALUES(scan_values, TOMOS_SCAN_OPTIONS); ... scan_values.geometry. */
 #define OPTION_VALUES_MEMBER(kind, name, fallback, values, ...) const char *name;

@@ -196,6 +196,14 @@ static tomos_status create_locked(File *file, Hdf5 *own)
 	return TOMOS_OK;
 }
 
+/* A process that has joined writes data and nothing else, so it does without the library. */
+static tomos_status join_plain(File *file, Hdf5 *own)
+{
+	own->plain.data = file->data_at;
+	TRY(file_descriptor(file, &own->plain.descriptor));
+	return plain_begin(file, &own->plain);
+}
+
 static tomos_status hdf5_create(File *file)
 {
 	Hdf5 *own;
@@ -203,6 +211,8 @@ static tomos_status hdf5_create(File *file)
 	TRY(mem_printf(&file->dataset, "/%s", content_name(file->content)));
 	if (file->compress)
 		TRY(pack_open(file, &own->pack));
+	if (file->part)
+		return own->pack ? TOMOS_OK : join_plain(file, own);
 	Quiet quiet = hdf5_enter();
 	TRY(hdf5_leave(quiet, create_locked(file, own)));
 	return own->pack ? TOMOS_OK : plain_begin(file, &own->plain);
@@ -281,9 +291,23 @@ static tomos_status hdf5_frame(File *file, Frame *frame)
 	return flat_close(&descriptor, file->path);
 }
 
+static int64_t hdf5_data_at(const File *file)
+{
+	const Hdf5 *own = file->own;
+	return own->plain.data;
+}
+
+static tomos_status hdf5_merge(File *file)
+{
+	const Hdf5 *own = file->own;
+	return own->pack ? pack_merge(file) : TOMOS_OK;
+}
+
 static tomos_status hdf5_sync(File *file)
 {
 	const Hdf5 *own = file->own;
+	if (file->part)
+		return TOMOS_OK;
 	tomos_status status = TOMOS_OK;
 	Quiet quiet = hdf5_enter();
 	if (H5Fflush(own->file, H5F_SCOPE_LOCAL) < 0 || !hdf5_landed(hdf5_disk_failure(own->file)))
@@ -361,7 +385,9 @@ static void hdf5_close(File *file)
 {
 	Hdf5 *own = file->own;
 	Quiet quiet = hdf5_enter();
+	int joined = file->part ? own->plain.descriptor : -1;
 	(void)close_locked(own);
+	(void)flat_close(&joined, file->path);
 	(void)hdf5_leave(quiet, TOMOS_OK);
 	pack_close(own->pack);
 	mem_free(own);
@@ -384,6 +410,8 @@ const Format format_hdf5 = {
 	.sync = hdf5_sync,
 	.read_back = hdf5_read_back,
 	.frame = hdf5_frame,
+	.data_at = hdf5_data_at,
+	.merge = hdf5_merge,
 	.sources = hdf5_sources,
 	.text = hdf5_text,
 	.names = hdf5_names,

@@ -59,8 +59,10 @@ static tomos_status find_chunks(Pack *p, int64_t count)
 
 static tomos_status open_chunks(const File *file, Pack *p)
 {
-	TRY(mem_printf(&p->path, "%s" IO_DATA_ENDING, file->temporary));
-	int mode = O_RDWR | O_CREAT | O_CLOEXEC | (file->continued ? 0 : O_TRUNC);
+	bool continued = file->continued && !file->part;
+	TRY(file->part ? mem_printf(&p->path, IO_PART, file->temporary, file->part)
+		       : mem_printf(&p->path, "%s" IO_DATA_ENDING, file->temporary));
+	int mode = O_RDWR | O_CREAT | O_CLOEXEC | (continued ? 0 : O_TRUNC);
 	p->descriptor = open(p->path, mode, 0666);
 	if (p->descriptor < 0)
 		return fail(TOMOS_IO, "'%s' cannot be created (as '%s'): %s", file->path, p->path,
@@ -98,6 +100,58 @@ void pack_close(Pack *p)
 	mem_free(p->packed);
 	pthread_mutex_destroy(&p->lock);
 	mem_free(p);
+}
+
+/* ---- chunks of other processes --------------------------------------------------------------- */
+
+static tomos_status append_file(const File *file, Pack *p, const char *name)
+{
+	enum { STEP = 1 << 20 };
+	int from;
+	int64_t size;
+	char *bytes = NULL;
+	TRY(flat_open(&from, &size, name));
+	tomos_status status = mem_alloc(&bytes, STEP, 1, "chunks of another process");
+	for (int64_t at = 0; at < size && status == TOMOS_OK; at += STEP) {
+		int64_t count = min64(STEP, size - at);
+		status = flat_read(from, name, at, bytes, count);
+		if (status == TOMOS_OK)
+			status = flat_write(p->descriptor, p->path, p->end + at, bytes, count);
+	}
+	mem_free(bytes);
+	(void)flat_close(&from, name);
+	TRY(status);
+	TRY(find_chunks(p, file->shape[0] * p->per_slice));
+	return flat_cut(p->descriptor, p->path, p->end);
+}
+
+static tomos_status merge_part(const File *file, Pack *p, const char *name)
+{
+	TRY(append_file(file, p, name));
+	if (unlink(name) == 0)
+		return TOMOS_OK;
+	return fail(TOMOS_IO, "'%s' cannot be removed: %s", name, strerror(errno));
+}
+
+/* The last one first, so that those which are left have no gap. Chunks that were moved in an
+ * earlier attempt are found once more, which does no harm. */
+tomos_status pack_merge(const File *file)
+{
+	const Hdf5 *own = file->own;
+	char *name;
+	int parts = 0;
+	tomos_status status = TOMOS_OK;
+	for (bool there = own->pack->descriptor >= 0; there; parts += there) {
+		TRY(mem_printf(&name, IO_PART, file->temporary, parts + 1));
+		there = access(name, F_OK) == 0;
+		mem_free(name);
+	}
+	for (; parts > 0 && status == TOMOS_OK; parts--) {
+		TRY(mem_printf(&name, IO_PART, file->temporary, parts));
+		status = merge_part(file, own->pack, name);
+		mem_free(name);
+	}
+	return status;
 }
 
 /* ---- compression ----------------------------------------------------------------------------- */

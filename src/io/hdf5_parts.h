@@ -111,6 +111,8 @@ tomos_status pack_write(
 /* Whether the data are in a separate chunk file; moves them into the dataset. Called with the
  * lock. */
 bool pack_waits(const Pack *pack);
+/* Takes over the chunks of processes that have joined. */
+tomos_status pack_merge(const File *file);
 tomos_status pack_gather(const File *file);
 tomos_status pack_read_back(const File *file, int64_t index, void *stored);
 void pack_close(Pack *pack);

@@ -5,6 +5,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 #include "io/io.h"
 
 OPTION_VALUES(file_values, TOMOS_FILE_OPTIONS);
@@ -172,6 +173,31 @@ tomos_status io_create(File **file, const char *path, tomos_content content, con
 	return file_give(file, made, status);
 }
 
+tomos_status io_join(File **file, const char *path, tomos_content content, const int64_t shape[3],
+	const tomos_file_options *given, const char *temporary, const FilePart *part)
+{
+	tomos_file_options options;
+	File *made;
+	TRY(file_make(file, &made, path, &options, given));
+	made->kept = made->continued = true;
+	made->part = part->number;
+	made->data_at = part->data_at;
+	tomos_status status = mem_text(&made->temporary, temporary);
+	if (status == TOMOS_OK)
+		status = create_into(made, content, shape, &options);
+	return file_give(file, made, status);
+}
+
+int64_t io_data_at(const File *file)
+{
+	return file->format->data_at ? file->format->data_at(file) : 0;
+}
+
+tomos_status io_merge(File *file)
+{
+	return file->format->merge ? file->format->merge(file) : TOMOS_OK;
+}
+
 void io_discard(const char *temporary)
 {
 	static const char *const endings[] = {"", IO_DATA_ENDING, IO_WHOLE_ENDING};
@@ -180,6 +206,11 @@ void io_discard(const char *temporary)
 		int length = snprintf(name, sizeof name, "%s%s", temporary, endings[i]);
 		if (length < (int)sizeof name)
 			file_discard(name);
+	}
+	for (int part = 1;; part++) {
+		int length = snprintf(name, sizeof name, IO_PART, temporary, part);
+		if (length >= (int)sizeof name || unlink(name) != 0)
+			return;
 	}
 }
 

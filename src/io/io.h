@@ -33,6 +33,8 @@ struct tomos_file {
 	bool bare;           /* opened by io_look: without data */
 	bool continued;      /* `temporary` exists, from an interrupted run */
 	bool kept;           /* closing without commit leaves the temporary file */
+	int part;            /* 0, or the number of a process that has joined: see io_join */
+	int64_t data_at;     /* of such a process */
 	int64_t grain;       /* reading: indices of the first axis that are unpacked together */
 	int64_t first_index; /* TIFF folders: number of the first file */
 	int compress;        /* HDF5: 0, or deflate level */
@@ -80,6 +82,11 @@ struct Format {
 	tomos_status (*read_back)(File *file, int64_t index, void *stored);
 	/* Sets everything but the checksum. NULL: bytes is 0. */
 	tomos_status (*frame)(File *file, Frame *frame);
+	/* For io_join: where the data begin, if only the process that created the file can find
+	 * that out; and taking over what processes that joined have written to files of their own.
+	 * NULL: neither is needed. */
+	int64_t (*data_at)(const File *file);
+	tomos_status (*merge)(File *file);
 	/* Lists the files that an open one reads from; NULL: only the one at its path. */
 	tomos_status (*sources)(const File *file, TakePath take, void *user);
 	/* Named numbers; names are paths like "grid/first". `get` allocates *values and sets the
@@ -136,7 +143,19 @@ tomos_status io_create(File **file, const char *path, tomos_content content, con
  * copy that will replace it. io_discard removes all of them. */
 #define IO_DATA_ENDING ".data"
 #define IO_WHOLE_ENDING ".whole"
+#define IO_PART "%s" IO_DATA_ENDING ".%d" /* data of a process that has joined; there is no gap */
 void io_discard(const char *temporary);
+/* Several processes may write a file. One creates it and seals it; the others, numbered from 1
+ * on, join it, with the io_data_at of the first. When they have finished, the first calls io_merge
+ * and marks with io_done what they have written. A process that resumes the file merges first. */
+typedef struct {
+	int number; /* 1 .. */
+	int64_t data_at;
+} FilePart;
+tomos_status io_join(File **file, const char *path, tomos_content content, const int64_t shape[3],
+	const tomos_file_options *given, const char *temporary, const FilePart *part);
+int64_t io_data_at(const File *file);
+tomos_status io_merge(File *file);
 /* After this only data are written. Reserves the space that the commit needs. */
 tomos_status io_seal(File *file);
 /* Passes buffered data to the operating system. */

@@ -147,7 +147,7 @@ tomos_status iterative_open(FileRun *r)
 {
 	Iterative *it = &r->iterative;
 	TRY(mem_zeroed(&it->slabs, r->slab_count, sizeof *it->slabs, "the iterations of slabs"));
-	it->slab_count = r->slab_count;
+	it->slab_count = it->slab_capacity = r->slab_count;
 	for (int i = 0; i < FILE_COUNT; i++) {
 		if (!is_named(it->names[i]))
 			continue;

@@ -14,11 +14,16 @@ void iterations_free(Iterations *i)
 	*i = (Iterations){.first = 0};
 }
 
-static tomos_status add(Iterative *it, Iterations *one)
+typedef struct {
+	Iterations **list;
+	int64_t *count, *capacity;
+} Growing;
+
+static tomos_status add(const Growing *to, Iterations *one)
 {
-	TRY(mem_grow(&it->earlier, it->earlier_count, &it->earlier_capacity, sizeof *it->earlier,
-		"the iterations of slabs"));
-	it->earlier[it->earlier_count++] = *one;
+	TRY(mem_grow(
+		to->list, *to->count, to->capacity, sizeof **to->list, "the iterations of slabs"));
+	(*to->list)[(*to->count)++] = *one;
 	*one = (Iterations){.first = 0};
 	return TOMOS_OK;
 }
@@ -64,7 +69,7 @@ static bool read_lists(const char *at, Iterations *i)
 	return *at == '\n' || *at == 0;
 }
 
-bool iterations_read(Iterative *it, const char *line)
+static bool read_line(const Growing *to, const char *line)
 {
 	const int64_t most = (int64_t)strcspn(line, "\n");
 	const char *at = strchr(line, ' ');
@@ -81,9 +86,42 @@ bool iterations_read(Iterative *it, const char *line)
 		mem_alloc(&i.residual, i.iterations + 1, sizeof(double), "residuals") == TOMOS_OK;
 	if (good && i.truth >= 0)
 		good = mem_alloc(&i.error, i.iterations + 1, sizeof(double), "errors") == TOMOS_OK;
-	good = good && read_lists(at, &i) && add(it, &i) == TOMOS_OK;
+	good = good && read_lists(at, &i) && add(to, &i) == TOMOS_OK;
 	iterations_free(&i);
 	return good;
+}
+
+bool iterations_read(Iterative *it, const char *line)
+{
+	const Growing to = {&it->earlier, &it->earlier_count, &it->earlier_capacity};
+	return read_line(&to, line);
+}
+
+tomos_status iterations_list(char **text, const Iterative *it)
+{
+	char *all, *line, *longer;
+	TRY(mem_text(&all, ""));
+	for (int64_t i = 0; i < it->slab_count; i++) {
+		if (it->slabs[i].count == 0)
+			continue;
+		tomos_status status = iterations_text(&line, &it->slabs[i]);
+		if (status == TOMOS_OK) {
+			status = mem_printf(&longer, "%s%s\n", all, line);
+			mem_free(line);
+		}
+		mem_free(all);
+		TRY(status);
+		all = longer;
+	}
+	*text = all;
+	return TOMOS_OK;
+}
+
+void iterations_add_list(Iterative *it, const char *text)
+{
+	const Growing to = {&it->slabs, &it->slab_count, &it->slab_capacity};
+	for (const char *line = text; *line; line = strchr(line, '\n') + 1)
+		(void)read_line(&to, line);
 }
 
 /* ---- all slabs together ------------------------------------------------------------------- */

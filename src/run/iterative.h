@@ -34,7 +34,7 @@ typedef struct {
 	int64_t op_slices;
 	Iterations
 		*slabs; /* of each slab of this run; iterations 0: not done, or by an earlier run */
-	int64_t slab_count;
+	int64_t slab_count, slab_capacity;
 	Iterations *earlier; /* iterations recorded in the journal of an earlier run */
 	int64_t earlier_count, earlier_capacity;
 	int64_t before;    /* iterations in the checkpoint that the last slab continued from */
@@ -46,6 +46,9 @@ typedef struct {
 tomos_status iterations_text(char **text, const Iterations *iterations);
 /* Parses such a line and adds it to the earlier ones; false: it is damaged. */
 bool iterations_read(Iterative *it, const char *line);
+/* The lines of all slabs of this run; and the slabs of such lines, added to those of this run. */
+tomos_status iterations_list(char **text, const Iterative *it);
+void iterations_add_list(Iterative *it, const char *text);
 /* Combines residual and error of all slabs into the caller's history and the report. */
 void iterations_sum(const Iterative *it, tomos_run_report *report);
 void iterations_free(Iterations *iterations);

@@ -52,18 +52,28 @@ static tomos_status open_locked(Journal *j, const char *output)
 	return TOMOS_OK;
 }
 
-static tomos_status read_old(Journal *j)
+/* All whole lines of a file; to be freed. */
+static tomos_status read_lines(int descriptor, const char *path, char **text)
 {
 	struct stat info;
-	if (fstat(j->descriptor, &info) != 0)
-		return fail(TOMOS_IO, "'%s' cannot be read: %s", j->path, strerror(errno));
-	TRY(mem_zeroed(&j->text, info.st_size + 1, 1, "a journal"));
-	TRY(flat_read(j->descriptor, j->path, 0, j->text, info.st_size));
-	char *last = strrchr(j->text, '\n');
-	if (last)
-		last[1] = 0;
-	else
-		j->text[0] = 0;
+	if (fstat(descriptor, &info) != 0)
+		return fail(TOMOS_IO, "'%s' cannot be read: %s", path, strerror(errno));
+	TRY(mem_zeroed(text, info.st_size + 1, 1, "a journal"));
+	tomos_status status = flat_read(descriptor, path, 0, *text, info.st_size);
+	if (status != TOMOS_OK) {
+		mem_free(*text);
+		*text = NULL;
+		return status;
+	}
+	char *last = strrchr(*text, '\n');
+	(*text)[last ? last + 1 - *text : 0] = 0;
+	return TOMOS_OK;
+}
+
+static tomos_status read_old(Journal *j)
+{
+	mem_free(j->text);
+	TRY(read_lines(j->descriptor, j->path, &j->text));
 	j->length = (int64_t)strlen(j->text);
 	return TOMOS_OK;
 }
@@ -146,22 +156,6 @@ static tomos_status look_back(Journal *j, const char *output, const Identity *id
 	return TOMOS_OK;
 }
 
-tomos_status journal_open(
-	Journal *j, const char *output, const Identity *identity, bool resume, bool overwrite)
-{
-	*j = (Journal){.descriptor = -1};
-	TRY(file_check(output, overwrite));
-	TRY(make_names(j, output));
-	TRY(open_locked(j, output));
-	TRY(read_old(j));
-	if (!resume)
-		return TOMOS_OK;
-	tomos_status status = look_back(j, output, identity);
-	if (status == TOMOS_BAD_FILE)
-		journal_damaged(j);
-	return status == TOMOS_BAD_FILE ? TOMOS_OK : status;
-}
-
 static tomos_status append(Journal *j, const char *text)
 {
 	int64_t length = (int64_t)strlen(text);
@@ -173,10 +167,98 @@ static tomos_status append(Journal *j, const char *text)
 	return TOMOS_OK;
 }
 
+/* ---- journals of other ranks ---------------------------------------------------------------- */
+
+#define PART "%s.%d" /* of rank 1 and above; there is no gap */
+
+static tomos_status append_part(Journal *j, const char *path)
+{
+	char *text;
+	int descriptor;
+	int64_t size;
+	TRY(flat_open(&descriptor, &size, path));
+	tomos_status status = read_lines(descriptor, path, &text);
+	(void)flat_close(&descriptor, path);
+	TRY(status);
+	status = append(j, text);
+	mem_free(text);
+	if (status == TOMOS_OK && unlink(path) != 0)
+		status = fail(TOMOS_IO, "'%s' cannot be removed: %s", path, strerror(errno));
+	return status;
+}
+
+static int count_parts(const Journal *j)
+{
+	char name[4096];
+	int count = 0;
+	do
+		snprintf(name, sizeof name, PART, j->path, ++count);
+	while (access(name, F_OK) == 0);
+	return count - 1;
+}
+
+/* The last one first, so that those which are left have no gap. */
+static tomos_status merge_parts(Journal *j)
+{
+	for (int part = count_parts(j); part > 0; part--) {
+		char *path;
+		TRY(mem_printf(&path, PART, j->path, part));
+		tomos_status status = append_part(j, path);
+		mem_free(path);
+		TRY(status);
+	}
+	return read_old(j);
+}
+
+static void remove_parts(const Journal *j)
+{
+	char name[4096];
+	for (int part = count_parts(j); part > 0; part--) {
+		snprintf(name, sizeof name, PART, j->path, part);
+		(void)unlink(name);
+	}
+}
+
+tomos_status journal_join(Journal *j, const char *output, int rank)
+{
+	char *path;
+	*j = (Journal){.descriptor = -1};
+	TRY(make_names(j, output));
+	TRY(mem_printf(&path, PART, j->path, rank));
+	mem_free(j->path);
+	j->path = path;
+	j->descriptor = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (j->descriptor < 0)
+		return fail(TOMOS_IO, "'%s', the journal of '%s', cannot be opened: %s", path,
+			output, strerror(errno));
+	return TOMOS_OK;
+}
+
+/* ---- opening and writing --------------------------------------------------------------------- */
+
+tomos_status journal_open(
+	Journal *j, const char *output, const Identity *identity, bool resume, bool overwrite)
+{
+	*j = (Journal){.descriptor = -1};
+	TRY(file_check(output, overwrite));
+	TRY(make_names(j, output));
+	TRY(open_locked(j, output));
+	TRY(read_old(j));
+	if (!resume)
+		return TOMOS_OK;
+	tomos_status status = look_back(j, output, identity);
+	if (status == TOMOS_OK && j->begun)
+		TRY(merge_parts(j));
+	if (status == TOMOS_BAD_FILE)
+		journal_damaged(j);
+	return status == TOMOS_BAD_FILE ? TOMOS_OK : status;
+}
+
 tomos_status journal_begin(Journal *j, const Identity *identity)
 {
 	char head[128], line[160];
 	io_discard(j->part);
+	remove_parts(j);
 	TRY(flat_cut(j->descriptor, j->path, 0));
 	j->length = 0;
 	uint32_t sum = head_text(head, identity);
@@ -273,6 +355,7 @@ void journal_close(Journal *j, bool finished)
 {
 	if (finished && j->descriptor >= 0) {
 		io_discard(j->part);
+		remove_parts(j);
 		(void)unlink(j->path);
 	}
 	if (j->descriptor >= 0)

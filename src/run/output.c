@@ -1,4 +1,5 @@
 /* The output of a run: its provenance, and the part that an earlier run has completed. */
+#include <stdio.h>
 #include <string.h>
 #include "run/run_parts.h"
 #include "truth/truth.h"
@@ -52,6 +53,7 @@ static tomos_status create_part(FileRun *r)
 static tomos_status take_part(FileRun *r)
 {
 	int64_t lost, unread;
+	TRY(io_merge(r->file));
 	TRY(journal_replay(&r->journal, r->file, &unread));
 	TRY(io_verify_done(r->file, r->progress, &r->done, &lost));
 	r->report->resumed = r->done;
@@ -90,7 +92,7 @@ static tomos_status begin_part(FileRun *r, const Identity *identity)
 	return journal_ready(&r->journal, &frame);
 }
 
-tomos_status run_open_output(FileRun *r)
+tomos_status output_open(FileRun *r)
 {
 	Identity identity = {.scan = 0};
 	if (r->file_options.first_number < 0)
@@ -116,6 +118,36 @@ int64_t slab_left(const FileRun *r, const Slab *slab)
 	for (int64_t i = 0; i < slab->count; i++)
 		left += !written[i];
 	return left;
+}
+
+/* ---- pictures ------------------------------------------------------------------------------ */
+
+static tomos_status open_preview(FileRun *r)
+{
+	if (!r->options.preview)
+		return TOMOS_OK;
+	memcpy(r->preview.shape, r->report->shape, sizeof r->preview.shape);
+	return preview_open(&r->preview);
+}
+
+tomos_status run_begin_preview(FileRun *r)
+{
+	if (comm_rank(r->comm) > 0)
+		return TOMOS_OK;
+	TRY(open_preview(r));
+	return run_look_early(r);
+}
+
+/* The output is complete at this point, so a failure leaves nothing to resume. */
+tomos_status run_write_preview(FileRun *r)
+{
+	char reason[512];
+	tomos_status status = r->preview.taken ? preview_write(&r->preview) : TOMOS_OK;
+	if (status == TOMOS_OK)
+		return TOMOS_OK;
+	r->report->slices = r->report->resumed = 0;
+	snprintf(reason, sizeof reason, "%s", tomos_message());
+	return fail(status, "'%s' is complete, but its pictures are not: %s", r->output, reason);
 }
 
 /* ---- comparison ---------------------------------------------------------------------------- */

@@ -13,10 +13,11 @@ enum { WINDOW_SLICES = 5 };
 
 /* ---- what is to be done ------------------------------------------------------------------- */
 
-static double planned_memory(int64_t bytes)
+/* Of a rank; the ranks of a machine share its memory. */
+static double planned_memory(int64_t bytes, const tomos_comm *comm)
 {
 	double all = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-	return bytes > 0 ? (double)bytes : 0.5 * all;
+	return bytes > 0 ? (double)bytes : 0.5 * all / (comm ? comm->local_size : 1);
 }
 
 /* A scan cannot be measured again, so not even `overwrite` replaces it by its reconstruction. */
@@ -95,7 +96,7 @@ static tomos_status prepare_run(FileRun *r)
 	TRY(options_take(&r->file_options, job->file, "file"));
 	TRY(name_output(r));
 	TRY(tomos_prepared_open(&r->prepared, job, r->progress));
-	r->memory = planned_memory(r->options.memory);
+	r->memory = planned_memory(r->options.memory, r->comm);
 	TRY(choose_method(r));
 	TRY(tomos_grid_for(&r->grid, r->prepared->geometry, job->grid));
 	TRY(range_parse("rows", r->options.rows, r->grid.n[2], &r->first_slice, &end));
@@ -109,9 +110,9 @@ static tomos_status prepare_run(FileRun *r)
 		&r->backend, job->backend ? job->backend : "auto", job->device));
 	if (r->iterates)
 		TRY(iterative_plan(r));
-	const ShareRule rule = run_share_rule(r);
-	r->share = r->options.ranks > 0 ? cost_largest_share(r, r->options.ranks)
-					: share_of(&rule, 0, 1);
+	TRY(run_divide(r));
+	if (r->options.ranks > 0)
+		r->share = cost_largest_share(r, r->options.ranks);
 	TRY(run_plan(r));
 	if (!r->iterates)
 		return TOMOS_OK;
@@ -168,6 +169,9 @@ static tomos_status say_plan(const FileRun *r)
 		TRY(job_say(r->job, "slices    %lld to %lld of the volume's %lld",
 			(long long)r->first_slice, (long long)(r->first_slice + r->slices - 1),
 			(long long)r->grid.n[2]));
+	if (comm_size(r->comm) > 1)
+		TRY(job_say(r->job, "ranks     %d, this one with %lld slices: %s",
+			comm_size(r->comm), (long long)r->share.count, r->comm->description));
 	TRY(say_gaps(r));
 	TRY(say_no_penalty(r));
 	TRY(run_say_slow(r));
@@ -237,11 +241,9 @@ tomos_status run_probe(FileRun *whole, const char *stage, int64_t first, int64_t
 /* The slab that a slice is in, where slabs are groups. */
 static int64_t group_of(const FileRun *r, int64_t slice, int64_t *count)
 {
-	int64_t i = 0;
-	while (r->slabs[i].first + r->slabs[i].count <= slice)
-		i++;
-	*count = r->slabs[i].count;
-	return r->slabs[i].first;
+	int64_t group = slice / GROUP_SLICES * GROUP_SLICES, first = max64(group, r->first_slice);
+	*count = min64(group + GROUP_SLICES, r->first_slice + r->slices) - first;
+	return first;
 }
 
 /* Window of integers, if none is given: the range of a few slices, somewhat widened. Which slices
@@ -296,43 +298,22 @@ static tomos_status say_time(FileRun *r)
 		(long long)count, t.read_seconds, t.compute_seconds);
 }
 
-/* ---- pictures ------------------------------------------------------------------------------ */
-
-static tomos_status open_preview(FileRun *r)
-{
-	if (!r->options.preview)
-		return TOMOS_OK;
-	memcpy(r->preview.shape, r->report->shape, sizeof r->preview.shape);
-	return preview_open(&r->preview);
-}
-
-/* The output is complete at this point, so a failure leaves nothing to resume. */
-static tomos_status write_preview(FileRun *r)
-{
-	char reason[512];
-	tomos_status status = r->preview.taken ? preview_write(&r->preview) : TOMOS_OK;
-	if (status == TOMOS_OK)
-		return TOMOS_OK;
-	r->report->slices = r->report->resumed = 0;
-	snprintf(reason, sizeof reason, "%s", tomos_message());
-	return fail(status, "'%s' is complete, but its pictures are not: %s", r->output, reason);
-}
-
 /* ---- one slab of an iterative method ------------------------------------------------------- */
 
 /* The window of integers is the range of the values, which is known before the output is
  * created. */
 static tomos_status take_range(FileRun *r, const float *volume)
 {
-	int64_t count = r->slices * r->grid.n[1] * r->grid.n[0];
-	float low = INFINITY,
-	      high = -INFINITY; /* compared as floats, which gcc 12 for ARM compiles */
+	int64_t count = r->share.count * r->grid.n[1] * r->grid.n[0];
+	float range[2] = {
+		INFINITY, -INFINITY}; /* compared as floats, which gcc 12 for ARM compiles */
 	for (int64_t i = 0; i < count; i++) {
-		low = volume[i] < low ? volume[i] : low;
-		high = volume[i] > high ? volume[i] : high;
+		range[0] = volume[i] < range[0] ? volume[i] : range[0];
+		range[1] = volume[i] > range[1] ? volume[i] : range[1];
 	}
-	r->window[0] = (double)low;
-	r->window[1] = (double)high;
+	TRY(run_range(r, range));
+	r->window[0] = (double)range[0];
+	r->window[1] = (double)range[1];
 	if (!(r->window[1] > r->window[0]))
 		r->window[1] = r->window[0] + 1;
 	r->file_options.window = r->window;
@@ -360,14 +341,14 @@ static tomos_status open_after(Stages *s, const Turn *turn)
 {
 	FileRun *r = s->run;
 	bool floats = strcmp(r->file_options.type, "float32") == 0;
-	float *volume;
+	float *volume = NULL;
 	if (!floats && r->file_options.window_count == 0) {
-		TRY(slab_floats(s, turn, 0, &volume));
+		TRY(run_agree(r, turn ? slab_floats(s, turn, 0, &volume) : TOMOS_OK));
 		TRY(take_range(r, volume));
 	}
 	TRY(run_open_output(r));
 	set_encoding(r);
-	return r->resident ? slab_encode(s, turn, 0) : TOMOS_OK;
+	return r->resident && turn ? slab_encode(s, turn, 0) : TOMOS_OK;
 }
 
 /* Reads, computes and writes the only slab; nothing can overlap. A run that is killed leaves no
@@ -375,19 +356,19 @@ static tomos_status open_after(Stages *s, const Turn *turn)
 static tomos_status one_slab(Stages *s)
 {
 	FileRun *r = s->run;
-	const Turn *turn = turn_at(s, 0);
+	const Turn *turn = turn_at(s, 0); /* NULL: the slab is another rank's */
 	stage_begin(s, TOMOS_STAGE_READ);
-	TRY(slab_read(s, turn));
+	TRY(run_agree(r, turn ? slab_read(s, turn) : TOMOS_OK));
 	stage_end(s, TOMOS_STAGE_READ);
-	TRY(slab_compute(s, turn, 0));
-	TRY(prepared_usable(r->prepared, &r->report->prep, s->values));
+	TRY(run_agree(r, turn ? slab_compute(s, turn, 0) : TOMOS_OK));
+	TRY(run_check_usable(r, s->values));
 	if (r->stopped) {
 		tomos_cancel_on(NULL);
 		r->progress = NULL;
 	}
 	TRY(open_after(s, turn));
 	stage_begin(s, TOMOS_STAGE_WRITE);
-	if (slab_left(r, turn->slab) > 0)
+	if (turn && slab_left(r, turn->slab) > 0)
 		TRY(slab_write(s, turn, 0));
 	stage_end(s, TOMOS_STAGE_WRITE);
 	return TOMOS_OK;
@@ -395,50 +376,72 @@ static tomos_status one_slab(Stages *s)
 
 /* ---- the whole ---------------------------------------------------------------------------- */
 
+/* There is one slab for any amount of memory and any number of ranks, so that the range of its
+ * values may be the window. */
+static bool is_one_slab(const FileRun *r)
+{
+	int64_t last = r->first_slice + r->slices - 1;
+	return r->iterative.whole || r->slices == 1 ||
+	       (r->iterative.grouped && r->first_slice / GROUP_SLICES == last / GROUP_SLICES);
+}
+
 static tomos_status reconstruct_all(FileRun *r)
 {
 	bool floats = strcmp(r->file_options.type, "float32") == 0;
-	/* There is one slab for any amount of memory, so the range of its values may be the
-	 * window. */
-	bool exact = r->iterative.whole || r->iterative.grouped || r->slices == 1;
-	bool one = r->iterates && r->slab_count == 1;
-	if (!floats && r->file_options.window_count == 0 && !(one && exact))
-		TRY(choose_window(r));
+	bool exact = r->iterates && is_one_slab(r);
+	bool one = exact || (r->iterates && r->slab_count == 1 && comm_size(r->comm) == 1);
+	tomos_status status = TOMOS_OK;
+	if (!floats && r->file_options.window_count == 0 && !exact)
+		status = choose_window(r);
+	TRY(run_agree(r, status));
 	if (one)
-		return stages_with(r, one_slab, !floats && r->file_options.window_count == 0);
+		return run_agree(
+			r, stages_with(r, one_slab, !floats && r->file_options.window_count == 0));
 	TRY(run_open_output(r));
 	set_encoding(r);
-	return stages_with(r, stages_run, false);
+	TRY(run_agree(r, r->slab_count > 0 ? stages_with(r, stages_run, false) : TOMOS_OK));
+	status = run_check_usable(r, r->values);
+	r->useless = status != TOMOS_OK;
+	return status;
 }
 
 /* After a failure the part that is done is kept for a later run, unless it is empty. */
+static void close_output(FileRun *r, tomos_status status)
+{
+	double begun =
+		r->journal.begun || (r->file && memchr(r->file->written, 1, (size_t)r->slices));
+	double useless = r->useless;
+	(void)comm_sum(r->comm, &begun, 1);
+	(void)comm_sum(r->comm, &useless, 1);
+	bool kept = begun > 0 && !(useless > 0);
+	tomos_file_close(r->file);
+	journal_close(&r->journal,
+		comm_rank(r->comm) == 0 && r->lasting && (status == TOMOS_OK || !kept));
+	if (!kept)
+		r->report->slices = 0;
+}
+
 static tomos_status execute(FileRun *r)
 {
-	tomos_status status = open_preview(r);
-	if (status == TOMOS_OK)
-		status = run_look_early(r);
+	tomos_status status = run_agree(r, run_begin_preview(r));
 	if (status == TOMOS_OK)
 		status = reconstruct_all(r);
 	if (status == TOMOS_OK)
-		status = tomos_file_commit(r->file);
+		status = run_commit(r);
 	r->report->complete = status == TOMOS_OK;
-	bool begun =
-		r->journal.begun || (r->file && memchr(r->file->written, 1, (size_t)r->slices));
-	begun = begun && !r->useless;
-	tomos_file_close(r->file);
-	journal_close(&r->journal, r->lasting && (status == TOMOS_OK || !begun));
-	if (!begun)
-		r->report->slices = 0;
+	close_output(r, status);
+	if (status == TOMOS_OK)
+		status = run_collect_report(r);
 	if (r->iterates)
 		iterations_sum(&r->iterative, r->report);
 	if (status == TOMOS_OK)
-		status = write_preview(r);
+		status = run_write_preview(r);
 	else
 		preview_remove(&r->preview);
-	if (status == TOMOS_OK && r->compare)
+	if (status == TOMOS_OK && r->compare && comm_rank(r->comm) == 0)
 		status = run_compare(r);
 	preview_free(&r->preview);
-	return status;
+	return run_agree(r, status);
 }
 
 static tomos_status stopped_early(const FileRun *r)
@@ -460,6 +463,9 @@ tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 	tomos_status status;
 	TRY(job_take(&r.taken, job));
 	r.job = &r.taken;
+	r.comm = r.taken.comm;
+	if (comm_rank(r.comm) > 0)
+		r.taken.say = NULL;
 	r.report = &r.own;
 	r.own = (tomos_run_report){.bytes = sizeof r.own,
 		.prep = {.bytes = sizeof r.own.prep},
@@ -468,7 +474,7 @@ tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 		.error = NAN,
 		.ended = ""};
 	report_publish(r.job, r.report);
-	TRY_OR_DONE(prepare_run(&r));
+	TRY_OR_DONE(run_agree(&r, prepare_run(&r)));
 	r.report->planned_bytes = r.planned;
 	if (r.options.dry_run)
 		r.report->slabs = r.slab_count;

@@ -119,6 +119,9 @@ typedef struct {
  * to resume one that was begun with another identity. */
 tomos_status journal_open(Journal *journal, const char *output, const Identity *identity,
 	bool resume, bool overwrite);
+/* For ranks above 0, when rank 0 has opened the journal: one of the rank's own, whose lines a later
+ * run adds to that of rank 0. */
+tomos_status journal_join(Journal *journal, const char *output, int rank);
 /* Starts an empty one; what an earlier run left goes. */
 tomos_status journal_begin(Journal *journal, const Identity *identity);
 /* The file is there, but for its data. A run that was broken off before this is begun again. */

@@ -3,6 +3,7 @@
 #define TOMOS_RUN_RUN_PARTS_H
 
 #include <pthread.h>
+#include "comm/comm.h"
 #include "run/iterative.h"
 #include "run/resident.h"
 #include "run/thickness.h"
@@ -30,8 +31,11 @@ typedef struct {
 	char *output;
 	tomos_grid grid; /* of all slices, before --rows */
 	int64_t first_slice, slices;
-	Share share;  /* of this rank: the slices that its slabs consist of */
-	bool stacked; /* slice k needs row k + first_row only */
+	tomos_comm *comm; /* ranks that do the job together; NULL: one process */
+	Share share;      /* of this rank: the slices that its slabs consist of */
+	bool together;    /* several ranks iterate on one volume */
+	bool disagreed;   /* a rank has failed, and all know it */
+	bool stacked;     /* slice k needs row k + first_row only */
 	int64_t first_row;
 	Slab *slabs;
 	int64_t slab_count, thickest;
@@ -51,6 +55,7 @@ typedef struct {
 	_Atomic bool
 		useless; /* the data cannot be reconstructed, so nothing is kept for a later run */
 	bool lasting;    /* the journal belongs to this run, and a later run can continue it */
+	int64_t values;  /* that were prepared */
 	int64_t done;    /* slices, those of an earlier run included */
 	Resident *resident;    /* NULL: data are in host memory */
 	bool rows_once;        /* all slabs are computed from the same rows, in device memory */
@@ -96,14 +101,30 @@ tomos_status run_check_grid(const FileRun *run, const tomos_file *file);
 /* ---- the output --------------------------------------------------------------------------- */
 
 tomos_status run_identity(const FileRun *run, Identity *identity);
-tomos_status run_open_output(FileRun *run);
+tomos_status output_open(FileRun *run); /* by one process, or rank 0 */
 /* Compares the output with the volume that the job names, slab by slab; the result is in the
  * report. */
 tomos_status run_compare(FileRun *run);
 int64_t slab_left(const FileRun *run, const Slab *slab); /* slices that are not written yet */
 
+/* ---- ranks: collective calls, which do nothing more than is needed where there is one -------- */
+
+/* Sets the share of this rank, and whether ranks iterate together. */
+tomos_status run_divide(FileRun *run);
+/* The failure of the first rank that failed, on every rank. After it, nothing is collective. */
+tomos_status run_agree(FileRun *run, tomos_status status);
+tomos_status run_open_output(FileRun *run);
+tomos_status run_commit(FileRun *run);
+tomos_status run_collect_report(FileRun *run);
+/* Rejects a scan of `values` values, on this rank, if none of any rank was usable. */
+tomos_status run_check_usable(FileRun *run, int64_t values);
+tomos_status run_range(FileRun *run, float range[2]);
+
 /* Pictures of a coarse reconstruction, where pictures are wanted and the geometry allows it. */
 tomos_status run_look_early(FileRun *run);
+/* All pictures, which rank 0 draws: before the first slab, and when the output is complete. */
+tomos_status run_begin_preview(FileRun *run);
+tomos_status run_write_preview(FileRun *run);
 
 /* ---- the stages --------------------------------------------------------------------------- */
 

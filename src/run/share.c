@@ -16,12 +16,20 @@ Share share_of(const ShareRule *rule, int rank, int ranks)
 	return (Share){first, boundary(rule, rank + 1, ranks) - first};
 }
 
-/* The filter transforms pairs of rows, and sums of iterative methods run over groups of slices. */
+enum { EVEN = 8 }; /* groups per rank from which on whole ones are even enough */
+
+/* The filter transforms pairs of rows, and sums of iterative methods run over groups of slices.
+ * Kernels of stacks compute 16 slices at a time, and others with another rounding. */
 ShareRule run_share_rule(const FileRun *r)
 {
 	ShareRule rule = {.first = r->first_slice, .count = r->slices, .unit = 1};
 	if (r->iterates && r->iterative.grouped)
 		rule.unit = GROUP_SLICES;
+	else if (r->iterates && r->stacked && !r->iterative.whole &&
+		 r->slices >= EVEN * GROUP_SLICES * (int64_t)comm_size(r->comm)) {
+		rule.unit = GROUP_SLICES;
+		rule.shift = (GROUP_SLICES - r->first_slice % GROUP_SLICES) % GROUP_SLICES;
+	}
 	if (!r->iterates && r->stacked) {
 		rule.unit = 2;
 		rule.shift = r->first_row;

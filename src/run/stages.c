@@ -300,10 +300,8 @@ tomos_status stages_run(Stages *s)
 	gate_end(&s->out);
 	pthread_join(threads[0], NULL);
 	pthread_join(threads[1], NULL);
-	TRY(first_failure(s, status, message));
-	status = prepared_usable(s->run->prepared, &s->run->report->prep, s->values);
-	s->run->useless = status != TOMOS_OK;
-	return status;
+	s->run->values = s->values;
+	return first_failure(s, status, message);
 }
 
 /* Times and bytes of the stages, and which of them set the duration of the run. Transfers are timed

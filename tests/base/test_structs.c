@@ -362,8 +362,8 @@ static void no_padding(void **state)
 		offsetof(tomos_##name, member) + sizeof(((tomos_##name *)0)->member))
 	ENDS_WITH(tuned, source);
 	ENDS_WITH(file_info, has_geometry);
-	ENDS_WITH(job, axis_later);
-	ENDS_WITH(run_report, expected_seconds);
+	ENDS_WITH(job, comm);
+	ENDS_WITH(run_report, sent_bytes);
 	ENDS_WITH(checkpoint_info, settings);
 	assert_int_equal(sizeof(tomos_prep_report), 48);
 	assert_int_equal(sizeof(tomos_difference), 40);

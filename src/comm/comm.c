@@ -1,0 +1,266 @@
+/* Communicators: one process, or the ranks of an MPI module. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "comm/comm.h"
+
+/* ---- which module --------------------------------------------------------------------------- */
+
+/* What launchers set, and the implementations that belong to them, the likelier first. */
+static const struct {
+	const char *variable, *first, *second;
+} launchers[] = {
+	{"OMPI_COMM_WORLD_SIZE", "openmpi", NULL},
+	{"PMIX_RANK", "openmpi", "mpich"},
+	{"PMI_RANK", "mpich", "openmpi"},
+};
+
+#define MODULES "openmpi|mpich"
+
+static bool is_set(const char *variable)
+{
+	const char *value = getenv(variable);
+	return value && *value;
+}
+
+static int launcher_index(void)
+{
+	int i = 0;
+	while (i < COUNT(launchers) && !is_set(launchers[i].variable))
+		i++;
+	return i;
+}
+
+int tomos_comm_launched(void)
+{
+	const char *choice = getenv("TOMOS_MPI");
+	const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+	if (choice && strcmp(choice, "none") == 0)
+		return 0;
+	return (choice && *choice) || launcher_index() < COUNT(launchers) ||
+	       (tasks && strtol(tasks, NULL, 10) > 1);
+}
+
+/* ---- loading -------------------------------------------------------------------------------- */
+
+static void set_message(const char *message)
+{
+	(void)fail(TOMOS_OK, "%s", message);
+}
+
+static const CommHost host = {.version = TOMOS_VERSION,
+	.set_message = set_message,
+	.message = tomos_message,
+	.zeroed = mem_zeroed,
+	.release = mem_free};
+
+/* The module stays open, as MPI cannot be started a second time. */
+static tomos_status load_type(const char *name, const CommType **type)
+{
+	char *path;
+	TRY(module_path(&path, name));
+	tomos_status status = TOMOS_OK;
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *symbol = library ? dlsym(library, "tomos_comm_module") : NULL;
+	CommModule *module;
+	memcpy(&module, &symbol, sizeof module);
+	*type = module ? module(&host) : NULL;
+	if (!library)
+		status = fail(TOMOS_UNSUPPORTED, "MPI (%s) cannot be opened: %s", name, dlerror());
+	else if (!*type)
+		status = fail(TOMOS_UNSUPPORTED, "'%s' belongs to another version than %s", path,
+			TOMOS_VERSION);
+	mem_free(path);
+	return status;
+}
+
+static tomos_status find_type(const char *name, const CommType **type)
+{
+	int i = launcher_index();
+	if (name && *name && strcmp(name, "auto") != 0) {
+		TRY(choice_find("MPI", MODULES, name, &i));
+		return load_type(name, type);
+	}
+	if (i == COUNT(launchers))
+		return fail(TOMOS_UNSUPPORTED,
+			"several processes were started without MPI; with srun, use the option "
+			"--mpi=pmix or --mpi=pmi2, whichever 'srun --mpi=list' has");
+	tomos_status status = load_type(launchers[i].first, type);
+	if (status != TOMOS_OK && launchers[i].second)
+		status = load_type(launchers[i].second, type);
+	return status;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+tomos_status tomos_comm_open(tomos_comm **comm, const char *name, const void *handle)
+{
+	tomos_comm *made;
+	const char *choice = name && *name ? name : getenv("TOMOS_MPI");
+	*comm = NULL;
+	TRY(mem_zeroed(&made, 1, sizeof *made, "a communicator"));
+	made->size = made->local_size = 1;
+	snprintf(made->description, sizeof made->description, "one process, without MPI");
+	bool single = choice && strcmp(choice, "none") == 0;
+	tomos_status status = TOMOS_OK;
+	if (!single && (handle || tomos_comm_launched() || (name && *name)))
+		status = find_type(choice, &made->type);
+	if (status == TOMOS_OK && made->type)
+		status = made->type->open(made, handle);
+	if (status != TOMOS_OK)
+		mem_free(made);
+	else
+		*comm = made;
+	return status;
+}
+
+void tomos_comm_close(tomos_comm *comm)
+{
+	if (comm && comm->type)
+		comm->type->close(comm);
+	mem_free(comm);
+}
+
+int tomos_comm_rank(const tomos_comm *comm)
+{
+	return comm_rank(comm);
+}
+
+int tomos_comm_size(const tomos_comm *comm)
+{
+	return comm_size(comm);
+}
+
+int tomos_comm_local(const tomos_comm *comm, int *size)
+{
+	if (size)
+		*size = comm ? comm->local_size : 1;
+	return comm ? comm->local_rank : 0;
+}
+
+const char *tomos_comm_describe(const tomos_comm *comm)
+{
+	return comm ? comm->description : "one process, without MPI";
+}
+
+void tomos_comm_abort(tomos_comm *comm, int code)
+{
+	if (comm_size(comm) > 1)
+		comm->type->abort(comm, code);
+}
+
+/* ---- collective calls ----------------------------------------------------------------------- */
+
+tomos_status comm_gather(tomos_comm *c, const void *mine, int64_t bytes, void *all)
+{
+	if (comm_size(c) == 1) {
+		memcpy(all, mine, (size_t)bytes);
+		return TOMOS_OK;
+	}
+	c->shared += (double)bytes * (c->size - 1);
+	return c->type->gather(c, mine, bytes, all);
+}
+
+tomos_status comm_broadcast(tomos_comm *c, void *data, int64_t bytes)
+{
+	if (comm_size(c) == 1)
+		return TOMOS_OK;
+	c->shared += c->rank == 0 ? (double)bytes * (c->size - 1) : 0;
+	return c->type->broadcast(c, data, bytes);
+}
+
+tomos_status comm_exchange(tomos_comm *c, const CommMessage *list, int64_t count)
+{
+	if (comm_size(c) == 1)
+		return TOMOS_OK;
+	for (int64_t i = 0; i < count; i++)
+		c->sent += list[i].send ? (double)list[i].bytes : 0;
+	return c->type->exchange(c, list, count);
+}
+
+tomos_status comm_wait(tomos_comm *c)
+{
+	return comm_size(c) == 1 ? TOMOS_OK : c->type->wait(c);
+}
+
+tomos_status tomos_comm_wait(tomos_comm *comm)
+{
+	return comm_wait(comm);
+}
+
+typedef void (*Combine)(double *into, double value);
+
+static void add(double *into, double value)
+{
+	*into += value;
+}
+
+static void take_larger(double *into, double value)
+{
+	if (!(*into >= value)) /* and what is not a number */
+		*into = value;
+}
+
+/* In the order of the ranks, on every rank. */
+static tomos_status reduce(tomos_comm *c, double *values, int count, Combine combine)
+{
+	double *all;
+	if (comm_size(c) == 1)
+		return TOMOS_OK;
+	TRY(mem_alloc(&all, (int64_t)c->size * count, sizeof *all, "the numbers of all ranks"));
+	tomos_status status = comm_gather(c, values, count * (int64_t)sizeof *values, all);
+	if (status == TOMOS_OK) {
+		memcpy(values, all, (size_t)count * sizeof *values);
+		for (int i = count; i < c->size * count; i++)
+			combine(&values[i % count], all[i]);
+	}
+	mem_free(all);
+	return status;
+}
+
+tomos_status comm_sum(tomos_comm *comm, double *values, int count)
+{
+	return reduce(comm, values, count, add);
+}
+
+tomos_status comm_largest(tomos_comm *comm, double *values, int count)
+{
+	return reduce(comm, values, count, take_larger);
+}
+
+tomos_status tomos_comm_sum(tomos_comm *comm, double *values, int64_t count)
+{
+	if (!values || count < 1 || count > 1 << 20)
+		return fail(TOMOS_BAD_VALUE, "a sum of %lld numbers: 1 to %d are possible",
+			(long long)count, 1 << 20);
+	return comm_sum(comm, values, (int)count);
+}
+
+typedef struct {
+	int32_t status;
+	char message[508];
+} Outcome;
+
+tomos_status comm_agree(tomos_comm *c, tomos_status status)
+{
+	Outcome mine = {.status = (int32_t)status}, *all;
+	int first = 0;
+	if (comm_size(c) == 1)
+		return status;
+	snprintf(
+		mine.message, sizeof mine.message, "%s", status == TOMOS_OK ? "" : tomos_message());
+	TRY(mem_alloc(&all, c->size, sizeof *all, "what the ranks report"));
+	tomos_status gathered = comm_gather(c, &mine, sizeof mine, all);
+	while (gathered == TOMOS_OK && first < c->size && all[first].status == TOMOS_OK)
+		first++;
+	if (gathered == TOMOS_OK && first < c->size) {
+		gathered = (tomos_status)all[first].status;
+		if (first == 0)
+			(void)fail(gathered, "%s", all[first].message);
+		else
+			(void)fail(gathered, "rank %d: %s", first, all[first].message);
+	}
+	mem_free(all);
+	return gathered;
+}

@@ -1,0 +1,77 @@
+/* Ranks: processes that do one job together, started by mpirun, srun or the like.
+ *
+ * A communicator of one rank needs nothing; NULL is one. MPI is in modules (mpi/mpi.c, one for each
+ * implementation), which are loaded when a launcher has started the process. Calls are collective:
+ * every rank makes the same ones, in the same order, from one thread. Sums are computed in the
+ * order of the ranks, so that they are the same in every run and on every rank.
+ */
+#ifndef TOMOS_COMM_COMM_H
+#define TOMOS_COMM_COMM_H
+
+#include "base/base.h"
+
+/* A message to or from another rank. */
+typedef struct {
+	int rank;
+	bool send;
+	void *data;
+	int64_t bytes;
+} CommMessage;
+
+typedef struct {
+	/* handle: an MPI_Comm; NULL: all processes of the job. */
+	tomos_status (*open)(tomos_comm *comm, const void *handle);
+	void (*close)(tomos_comm *comm);
+	/* `bytes` bytes of every rank, in the order of the ranks. */
+	tomos_status (*gather)(tomos_comm *comm, const void *mine, int64_t bytes, void *all);
+	tomos_status (*broadcast)(tomos_comm *comm, void *data, int64_t bytes); /* of rank 0 */
+	/* Several messages between the same two ranks arrive in the order of their lists. */
+	tomos_status (*exchange)(tomos_comm *comm, const CommMessage *list, int64_t count);
+	tomos_status (*wait)(tomos_comm *comm); /* until all ranks have called it */
+	void (*abort)(tomos_comm *comm, int code);
+} CommType;
+
+struct tomos_comm {
+	const CommType *type;
+	int rank, size;
+	int local_rank, local_size; /* among the ranks on this machine */
+	char description[160];
+	double sent;   /* bytes of messages to other ranks */
+	double shared; /* bytes of gathers and broadcasts that other ranks have received */
+	void *own;
+};
+
+static inline int comm_rank(const tomos_comm *comm)
+{
+	return comm ? comm->rank : 0;
+}
+
+static inline int comm_size(const tomos_comm *comm)
+{
+	return comm ? comm->size : 1;
+}
+
+tomos_status comm_gather(tomos_comm *comm, const void *mine, int64_t bytes, void *all);
+tomos_status comm_broadcast(tomos_comm *comm, void *data, int64_t bytes);
+tomos_status comm_exchange(tomos_comm *comm, const CommMessage *list, int64_t count);
+tomos_status comm_wait(tomos_comm *comm);
+tomos_status comm_sum(tomos_comm *comm, double *values, int count);
+tomos_status comm_largest(tomos_comm *comm, double *values, int count);
+/* The status of the first rank that failed, with its message, on every rank. */
+tomos_status comm_agree(tomos_comm *comm, tomos_status status);
+
+/* ---- modules -------------------------------------------------------------------------------- */
+
+/* Functions of the library that modules call; they do not link with it. */
+typedef struct {
+	const char *version; /* of the library; a module must be of the same */
+	void (*set_message)(const char *message);
+	const char *(*message)(void);
+	tomos_status (*zeroed)(void *pointer_out, int64_t count, size_t size, const char *what);
+	void (*release)(void *pointer);
+} CommHost;
+
+/* The symbol of a module, tomos_comm_module; NULL: it is of another version. */
+typedef const CommType *CommModule(const CommHost *host);
+
+#endif

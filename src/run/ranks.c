@@ -1,0 +1,218 @@
+/* A run by several ranks: each has its share of the slices, rank 0 creates the output and completes
+ * it. */
+#include <stdio.h>
+#include <string.h>
+#include "run/run_parts.h"
+
+tomos_status run_agree(FileRun *r, tomos_status status)
+{
+	if (r->disagreed)
+		return status;
+	status = comm_agree(r->comm, status);
+	r->disagreed = status != TOMOS_OK;
+	return status;
+}
+
+static tomos_status check_shares(const FileRun *r)
+{
+	if (r->together)
+		return fail(TOMOS_UNSUPPORTED, "%s by several ranks is not supported here: %s",
+			r->method, r->iterative.why);
+	if (!r->together || r->slices >= comm_size(r->comm))
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE,
+		"%d ranks are too many for %lld slices, which %s needs together: each rank must "
+		"have a slice at least",
+		comm_size(r->comm), (long long)r->slices, r->method);
+}
+
+tomos_status run_divide(FileRun *r)
+{
+	const ShareRule rule = run_share_rule(r);
+	const bool several = comm_size(r->comm) > 1;
+	r->share = share_of(&rule, comm_rank(r->comm), comm_size(r->comm));
+	r->together = several && r->iterates && r->iterative.whole;
+	return check_shares(r);
+}
+
+/* ---- the output ----------------------------------------------------------------------------- */
+
+/* What rank 0 tells the others when the output is begun. */
+typedef struct {
+	int64_t data_at, done;
+	double window[2];
+	int64_t window_count, first_number;
+} Begun;
+
+static tomos_status join_part(FileRun *r, const Begun *begun)
+{
+	const int64_t shape[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
+	const FilePart part = {comm_rank(r->comm), begun->data_at};
+	r->file_options.first_number = begun->first_number;
+	memcpy(r->window, begun->window, sizeof r->window);
+	if (begun->window_count > 0)
+		r->file_options.window = r->window;
+	r->file_options.window_count = begun->window_count;
+	TRY(journal_join(&r->journal, r->output, part.number));
+	r->lasting = true;
+	r->done = begun->done;
+	return io_join(
+		&r->file, r->output, TOMOS_VOLUME, shape, &r->file_options, r->journal.part, &part);
+}
+
+tomos_status run_open_output(FileRun *r)
+{
+	Begun begun = {.data_at = 0};
+	tomos_status status = TOMOS_OK;
+	if (comm_rank(r->comm) == 0)
+		status = output_open(r);
+	TRY(run_agree(r, status));
+	if (comm_size(r->comm) == 1)
+		return TOMOS_OK;
+	if (r->file) {
+		begun = (Begun){.data_at = io_data_at(r->file),
+			.done = r->done,
+			.window_count = r->file_options.window_count,
+			.first_number = r->file_options.first_number};
+		if (begun.window_count == 2)
+			memcpy(begun.window, r->file_options.window, sizeof begun.window);
+	}
+	TRY(comm_broadcast(r->comm, &begun, sizeof begun));
+	if (!r->file)
+		status = join_part(r, &begun);
+	TRY(run_agree(r, status));
+	TRY(comm_broadcast(r->comm, r->file->written, r->slices));
+	return comm_broadcast(
+		r->comm, r->file->checksums, r->slices * (int64_t)sizeof *r->file->checksums);
+}
+
+/* Rank 0 receives which slices the others have written, with their checksums. */
+static tomos_status collect_slices(FileRun *r)
+{
+	const ShareRule rule = run_share_rule(r);
+	int size = comm_size(r->comm), rank = comm_rank(r->comm);
+	CommMessage *list;
+	int64_t count = 0;
+	TRY(mem_alloc(&list, 2 * (int64_t)size, sizeof *list, "messages"));
+	for (int i = 1; i < size; i++) {
+		const Share share = share_of(&rule, i, size);
+		int64_t first = share.first - r->first_slice;
+		if (share.count == 0 || (rank != 0 && rank != i))
+			continue;
+		list[count++] = (CommMessage){
+			rank ? 0 : i, rank != 0, r->file->written + first, share.count};
+		list[count++] = (CommMessage){rank ? 0 : i, rank != 0, r->file->checksums + first,
+			share.count * (int64_t)sizeof *r->file->checksums};
+	}
+	double sent = r->comm->sent;
+	tomos_status status = comm_exchange(r->comm, list, count);
+	r->comm->sent = sent; /* what is counted is the cost of the method */
+	mem_free(list);
+	return status;
+}
+
+tomos_status run_commit(FileRun *r)
+{
+	tomos_status status = TOMOS_OK;
+	if (comm_size(r->comm) == 1)
+		return tomos_file_commit(r->file);
+	TRY(run_agree(r, collect_slices(r)));
+	if (comm_rank(r->comm) == 0) {
+		status = io_merge(r->file);
+		if (status == TOMOS_OK)
+			status = tomos_file_commit(r->file);
+	}
+	return run_agree(r, status);
+}
+
+/* ---- the report ----------------------------------------------------------------------------- */
+
+static tomos_status sum_integers(tomos_comm *comm, int64_t *const *values, int count)
+{
+	enum { MOST = 16 };
+	double sums[MOST];
+	for (int i = 0; i < count; i++)
+		sums[i] = (double)*values[i];
+	TRY(comm_sum(comm, sums, count));
+	for (int i = 0; i < count; i++)
+		*values[i] = (int64_t)sums[i];
+	return TOMOS_OK;
+}
+
+static tomos_status sum_report(tomos_comm *comm, tomos_run_report *p)
+{
+	int64_t *const integers[] = {&p->slabs, &p->slices, &p->cut, &p->prep.repaired,
+		&p->prep.raised, &p->prep.zingers, &p->prep.stripes, &p->prep.views};
+	double sums[4] = {p->read_bytes, p->written_bytes, p->updates, comm->sent};
+	double longest[4] = {
+		p->read_seconds, p->compute_seconds, p->write_seconds, p->start_seconds};
+	TRY(sum_integers(comm, integers, COUNT(integers)));
+	TRY(comm_sum(comm, sums, COUNT(sums)));
+	TRY(comm_largest(comm, longest, COUNT(longest)));
+	TRY(comm_sum(comm, p->stage_bytes, TOMOS_STAGES));
+	TRY(comm_largest(comm, p->stage_seconds, TOMOS_STAGES));
+	p->read_bytes = sums[0], p->written_bytes = sums[1], p->updates = sums[2];
+	p->sent_bytes = sums[3];
+	p->read_seconds = longest[0], p->compute_seconds = longest[1];
+	p->write_seconds = longest[2], p->start_seconds = longest[3];
+	return TOMOS_OK;
+}
+
+/* The iterations of all slabs to rank 0, as lines of the journal. */
+static tomos_status collect_iterations(FileRun *r)
+{
+	Iterative *it = &r->iterative;
+	int size = comm_size(r->comm);
+	char *text = NULL, *all = NULL;
+	int64_t *lengths = NULL, most = 0;
+	tomos_status status = iterations_list(&text, it);
+	int64_t length = status == TOMOS_OK ? (int64_t)strlen(text) + 1 : 0;
+	TRY_OR_DONE(run_agree(r, status));
+	TRY_OR_DONE(mem_alloc(&lengths, size, sizeof *lengths, "lengths of lists"));
+	TRY_OR_DONE(comm_gather(r->comm, &length, sizeof length, lengths));
+	for (int i = 0; i < size; i++)
+		most = max64(most, lengths[i]);
+	TRY_OR_DONE(mem_alloc(&all, most, 1, "iterations of another rank"));
+	for (int i = 1; i < size && status == TOMOS_OK; i++) {
+		bool send = comm_rank(r->comm) == i;
+		const CommMessage one = {send ? 0 : i, send, send ? text : all, lengths[i]};
+		if (send || comm_rank(r->comm) == 0)
+			status = comm_exchange(r->comm, &one, 1);
+		if (status == TOMOS_OK && comm_rank(r->comm) == 0)
+			iterations_add_list(it, all);
+	}
+done:
+	mem_free(text);
+	mem_free(all);
+	mem_free(lengths);
+	return status;
+}
+
+tomos_status run_collect_report(FileRun *r)
+{
+	r->report->ranks = comm_size(r->comm);
+	if (r->disagreed || comm_size(r->comm) == 1)
+		return TOMOS_OK;
+	if (r->iterates && !r->together)
+		TRY(collect_iterations(r));
+	return sum_report(r->comm, r->report);
+}
+
+/* Of all ranks: a share may consist of rows without light. */
+tomos_status run_check_usable(FileRun *r, int64_t values)
+{
+	tomos_prep_report all = r->report->prep;
+	int64_t *const sums[] = {&all.repaired, &values};
+	TRY(sum_integers(r->comm, sums, COUNT(sums)));
+	return prepared_usable(r->prepared, &all, values);
+}
+
+/* The smallest and the largest value of all ranks. */
+tomos_status run_range(FileRun *r, float range[2])
+{
+	double ends[2] = {-(double)range[0], (double)range[1]};
+	TRY(comm_largest(r->comm, ends, 2));
+	range[0] = (float)-ends[0];
+	range[1] = (float)ends[1];
+	return TOMOS_OK;
+}

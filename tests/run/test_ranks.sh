@@ -1,0 +1,22 @@
+# Reconstructions by several ranks: the volumes of one process, in one output.
+. "$2/tests/run/ranks_help.sh"
+"$tomos" project shepp-logan --columns 48 --rows 37 --views 40 --noise 0.05 -q -o stack.h5 || exit 1
+"$tomos" project shepp-logan --geometry cone --source-axis 4 --source-detector 6 --columns 40 --rows 29 --views 36 \
+	--noise 0.05 -q -o cone.h5 || exit 1
+scan=../stack.h5
+same "parallel, FBP" 3 recon $scan -q -o v.h5
+same "FBP to a TIFF folder" 3 recon $scan -q -o slices/
+same "FBP to npy, 16 bits" 3 recon $scan -q --type uint16 -o v.npy
+same "FBP to packed HDF5" 3 recon $scan -q --compress 1 -o v.h5
+same "FBP of some rows" 3 recon $scan -q --rows 5:18 -o v.h5
+same "more ranks than pairs of rows" 3 recon $scan -q --rows 5:7 -o v.h5
+near "parallel, SIRT" 3 1e-6 recon $scan -q --method sirt --iterations 3 -o v.npy
+same "parallel, CGLS" 3 recon $scan -q --method cgls --iterations 3 --type uint16 -o v.h5
+same "parallel, CGLS of one group" 3 recon $scan -q --method cgls --iterations 3 --rows 2:9 --type uint8 -o v.raw
+near "cone, FDK" 3 1e-6 recon ../cone.h5 -q -o v.npy
+same "other commands" 3 convert $scan -q v.npy
+
+# Failures: one message, from rank 0, and the same status.
+ranks "${launchers[0]}" 3 recon missing.h5 -o v.h5
+[ $? != 0 ] && [ "$(grep -c 'missing.h5' err)" = 1 ] && ok "one message" || bad "not one message"
+[ "$failures" = 0 ]
