@@ -174,6 +174,12 @@ void iterative_close(Iterative *it)
 	mem_free(it->earlier);
 }
 
+/* Rows of the projections of a slab, as the method has them. */
+static int64_t slab_lines(const FileRun *r, const Slab *slab)
+{
+	return r->owned_rows > 0 ? r->owned_rows : slab->rows;
+}
+
 static int64_t slice_size(const FileRun *r)
 {
 	return r->grid.n[0] * r->grid.n[1];
@@ -250,8 +256,10 @@ static tomos_status read_files(
 		TRY(mem_alloc(&it->arrays[i], i == FILE_RAYS ? rays : voxels, sizeof(float),
 			file_words[i]));
 		TRY(read_file(r, (SlabFile)i, slab, it->arrays[i]));
-		arrays[i] = i == FILE_RAYS ? tomos_array_of(it->arrays[i], g->count, slab->rows,
-						     g->columns)
+		if (i == FILE_RAYS)
+			together_pack(r, slab, it->arrays[i]);
+		arrays[i] = i == FILE_RAYS ? tomos_array_of(it->arrays[i], g->count,
+						     slab_lines(r, slab), g->columns)
 					   : tomos_array_of(it->arrays[i], slab->count,
 						     r->grid.n[1], r->grid.n[0]);
 	}
@@ -283,13 +291,16 @@ static tomos_status make_operator(
 	const FileRun *r, const tomos_geometry *scan, const tomos_grid *grid, tomos_op **op)
 {
 	const tomos_job *job = r->job;
+	tomos_backend *backend = r->together ? r->ranked : r->backend;
 	const int64_t domain[3] = {grid->n[2], grid->n[1], grid->n[0]};
 	const int64_t range[3] = {scan->count, scan->rows, scan->columns};
 	if (is_named(job->matrix))
-		return tomos_op_matrix_read(op, r->backend, job->matrix, domain, range);
+		return tomos_op_matrix_read(op, backend, job->matrix, domain, range);
 	if (job->stored)
-		return tomos_op_matrix(op, r->backend, grid, scan, job->projector, job->stored);
-	return tomos_op_projector(op, r->backend, grid, scan, job->projector);
+		return tomos_op_matrix(op, backend, grid, scan, job->projector, job->stored);
+	if (r->together && !r->stacked)
+		return op_ranked(op, backend, &r->bands, job->projector);
+	return tomos_op_projector(op, backend, grid, scan, job->projector);
 }
 
 static tomos_status slab_operator(FileRun *r, const Slab *slab)
@@ -309,52 +320,6 @@ static tomos_status slab_operator(FileRun *r, const Slab *slab)
 	if (status == TOMOS_OK && (r->job->stored || is_named(r->job->matrix)))
 		TRY(job_say(r->job, "matrix    %s", tomos_op_describe(it->op)));
 	return status;
-}
-
-/* ---- checkpoints --------------------------------------------------------------------------- */
-
-/* The checkpoint file of a slab. If there are several slabs, its name contains the slices. */
-static tomos_status checkpoint_path(const FileRun *r, const Slab *slab, char **path)
-{
-	const char *name = r->iterative.o.checkpoint;
-	if (r->slab_count == 1)
-		return mem_text(path, name);
-	return mem_printf(path, "%s.%lld-%lld", name, (long long)slab->first,
-		(long long)(slab->first + slab->count - 1));
-}
-
-static tomos_status check_checkpoint(FileRun *r, const char *path)
-{
-	tomos_checkpoint_info info = {.bytes = sizeof info};
-	if (access(path, F_OK) != 0)
-		return TOMOS_OK;
-	tomos_status status = tomos_checkpoint_describe(path, &info);
-	if (!info.found && status == TOMOS_OK)
-		return fail(TOMOS_BAD_FILE, "'%s' exists and is no checkpoint; name another file",
-			path);
-	if (!r->iterative.o.resume && !r->file_options.overwrite)
-		return fail(TOMOS_IO,
-			"'%s' is the checkpoint of an earlier run: the option 'resume' goes on "
-			"from it, "
-			"the option 'overwrite' begins again",
-			path);
-	return r->iterative.o.resume ? status : TOMOS_OK;
-}
-
-/* Checks the checkpoint files before the work: no other file may be overwritten, and no checkpoint
- * lost. */
-tomos_status iterative_checkpoints(FileRun *r)
-{
-	if (!is_named(r->iterative.o.checkpoint))
-		return TOMOS_OK;
-	for (int64_t i = 0; i < r->slab_count; i++) {
-		char *path;
-		TRY(checkpoint_path(r, &r->slabs[i], &path));
-		tomos_status status = check_checkpoint(r, path);
-		mem_free(path);
-		TRY(status);
-	}
-	return TOMOS_OK;
 }
 
 /* ---- a slab ------------------------------------------------------------------------------- */
@@ -407,7 +372,8 @@ static tomos_status note_iterations(
 	FileRun *r, const Slab *slab, const float *b, Iterations *one, const tomos_history *h)
 {
 	Iterative *it = &r->iterative;
-	int64_t rays = r->prepared->geometry->count * slab->rows * r->prepared->geometry->columns;
+	const tomos_geometry *g = r->prepared->geometry;
+	int64_t rays = g->count * slab_lines(r, slab) * g->columns;
 	one->first = slab->first - r->first_slice;
 	one->count = slab->count;
 	one->iterations = min64(h->count, h->capacity);
@@ -418,6 +384,10 @@ static tomos_status note_iterations(
 	} else {
 		mem_free(one->error);
 		one->error = NULL;
+	}
+	if (r->together) {
+		TRY(comm_sum(r->comm, &one->data, 1));
+		TRY(comm_sum(r->comm, &one->truth, 1));
 	}
 	to_squares(one->residual, one->iterations, one->data);
 	to_squares(one->error, one->iterations, one->truth);
@@ -437,23 +407,49 @@ static int64_t cache_floats(const FileRun *r)
 	return left > 0x1p28 ? (int64_t)1 << 28 : left > 0 ? (int64_t)left : 0;
 }
 
+/* The iterations of one slab, with everything that they need. */
+typedef struct {
+	FileRun *run;
+	tomos_array b, x, arrays[FILE_COUNT];
+	tomos_algebraic_options o;
+	Within within;
+} SlabWork;
+
+static tomos_status prepare_work(SlabWork *w, const Slab *slab, float *data, float *volume)
+{
+	FileRun *r = w->run;
+	Iterative *it = &r->iterative;
+	const tomos_geometry *g = r->prepared->geometry;
+	TRY(read_files(r, slab, volume, w->arrays));
+	together_pack(r, slab, data);
+	w->o.mask = it->files[FILE_MASK] ? &w->arrays[FILE_MASK] : NULL;
+	w->o.ray_weights = it->files[FILE_RAYS] ? &w->arrays[FILE_RAYS] : NULL;
+	w->o.truth = it->files[FILE_TRUTH] ? &w->arrays[FILE_TRUTH] : NULL;
+	TRY(slab_operator(r, slab));
+	w->b = tomos_array_of(data, g->count, slab_lines(r, slab), g->columns);
+	w->x = tomos_array_of(volume, slab->count, r->grid.n[1], r->grid.n[0]);
+	w->b.device = w->x.device = r->resident ? r->backend->device : 0;
+	return TOMOS_OK;
+}
+
+static tomos_status do_work(void *user, const tomos_progress *progress)
+{
+	SlabWork *w = user;
+	const FileRun *r = w->run;
+	return reconstruct_within(
+		r->iterative.op, r->method, &w->b, &w->x, &w->o, &w->within, progress);
+}
+
 static tomos_status iterate(FileRun *r, const Slab *slab, float *data, float *volume,
 	const tomos_algebraic_options *options, const tomos_progress *progress)
 {
-	tomos_algebraic_options o = *options;
-	Iterative *it = &r->iterative;
-	const tomos_geometry *g = r->prepared->geometry;
-	tomos_array arrays[FILE_COUNT] = {{0}};
-	const Within within = {.cache = cache_floats(r), .part = r->slab_count > 1 || it->probing};
-	TRY(read_files(r, slab, volume, arrays));
-	o.mask = it->files[FILE_MASK] ? &arrays[FILE_MASK] : NULL;
-	o.ray_weights = it->files[FILE_RAYS] ? &arrays[FILE_RAYS] : NULL;
-	o.truth = it->files[FILE_TRUTH] ? &arrays[FILE_TRUTH] : NULL;
-	TRY(slab_operator(r, slab));
-	tomos_array b = tomos_array_of(data, g->count, slab->rows, g->columns);
-	tomos_array x = tomos_array_of(volume, slab->count, r->grid.n[1], r->grid.n[0]);
-	b.device = x.device = r->resident ? r->backend->device : 0;
-	return reconstruct_within(it->op, r->method, &b, &x, &o, &within, progress);
+	SlabWork w = {.run = r, .o = *options};
+	w.within = (Within){
+		.cache = cache_floats(r), .part = r->slab_count > 1 || r->iterative.probing};
+	tomos_status status = prepare_work(&w, slab, data, volume);
+	TRY(r->together ? run_agree(r, status) : status);
+	TRY(together_cache(r, slab->count * slice_size(r), &w.within.cache));
+	return together_iterate(r, progress, do_work, &w);
 }
 
 tomos_status iterative_slab(
@@ -469,7 +465,7 @@ tomos_status iterative_slab(
 	if (it->probing)
 		o.checkpoint = "", o.resume = 0, o.every = tomos_algebraic_defaults().every;
 	if (is_named(o.checkpoint))
-		TRY(checkpoint_path(r, slab, &path));
+		TRY(slab_checkpoint(r, slab, &path));
 	o.checkpoint = path ? path : "";
 	TRY_OR_DONE(take_before(it, path, o.resume != 0));
 	TRY_OR_DONE(lists_new(it, &one, &history));

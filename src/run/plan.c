@@ -61,7 +61,12 @@ void slab_rows(const FileRun *r, Slab *slab)
 	slab->before = 0;
 	slab->padded = slab->count;
 	bool all = r->rows_once || slab->count == r->grid.n[2];
-	if (r->iterates) {
+	if (r->together && !r->stacked) {
+		RowBand band;
+		(void)ranked_rows(&r->bands, comm_rank(r->comm), &band);
+		slab->row = band.low;
+		slab->rows = band.high - band.low;
+	} else if (r->iterates) {
 		slab->row = r->stacked ? slab->first + r->first_row : 0;
 		slab->rows = r->stacked ? slab->count : g->rows;
 	} else if (r->stacked && !r->rows_once) {
@@ -294,7 +299,7 @@ static bool is_apart(const FileRun *r)
 {
 	const BackendMemory *memory = r->backend->type->memory;
 	return r->backend->device == 0 || !memory->copy_begin || !memory->free_bytes ||
-	       (r->iterates && r->iterative.demand.rays);
+	       r->together || (r->iterates && r->iterative.demand.rays);
 }
 
 /* Keeps the data on the device, if it can hold those of a slab; r->resident is NULL otherwise. */

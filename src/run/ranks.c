@@ -15,15 +15,36 @@ tomos_status run_agree(FileRun *r, tomos_status status)
 
 static tomos_status check_shares(const FileRun *r)
 {
-	if (r->together)
-		return fail(TOMOS_UNSUPPORTED, "%s by several ranks is not supported here: %s",
-			r->method, r->iterative.why);
-	if (!r->together || r->slices >= comm_size(r->comm))
+	const tomos_job *job = r->job;
+	bool matrix = job->stored || (job->matrix && job->matrix[0]);
+	if (!r->together)
 		return TOMOS_OK;
-	return fail(TOMOS_BAD_VALUE,
-		"%d ranks are too many for %lld slices, which %s needs together: each rank must "
-		"have a slice at least",
-		comm_size(r->comm), (long long)r->slices, r->method);
+	if (r->slices < 2 * (int64_t)comm_size(r->comm))
+		return fail(TOMOS_BAD_VALUE,
+			"%d ranks are too many for %lld slices: %s needs two or more on each, as "
+			"%s",
+			comm_size(r->comm), (long long)r->slices, r->method, r->iterative.why);
+	if (matrix && !(r->stacked && job->stored))
+		return fail(TOMOS_UNSUPPORTED, "a stored matrix is that of one process, not of %d",
+			comm_size(r->comm));
+	if (strcmp(r->iterative.o.stop, "ncp") == 0)
+		return fail(TOMOS_UNSUPPORTED,
+			"stop 'ncp' looks at all projections at once, which %d ranks do not have",
+			comm_size(r->comm));
+	return TOMOS_OK;
+}
+
+static tomos_status make_bands(FileRun *r)
+{
+	const ShareRule rule = run_share_rule(r);
+	int size = comm_size(r->comm);
+	int64_t *slices;
+	TRY(mem_alloc(&slices, size + 1, sizeof *slices, "the slices of ranks"));
+	for (int i = 0; i < size; i++)
+		slices[i] = share_of(&rule, i, size).first;
+	slices[size] = rule.first + rule.count;
+	r->bands = (Bands){r->prepared->geometry, &r->grid, slices, size};
+	return TOMOS_OK;
 }
 
 tomos_status run_divide(FileRun *r)
@@ -32,7 +53,81 @@ tomos_status run_divide(FileRun *r)
 	const bool several = comm_size(r->comm) > 1;
 	r->share = share_of(&rule, comm_rank(r->comm), comm_size(r->comm));
 	r->together = several && r->iterates && r->iterative.whole;
-	return check_shares(r);
+	TRY(check_shares(r));
+	return r->together && !r->stacked ? make_bands(r) : TOMOS_OK;
+}
+
+void run_divide_free(FileRun *r)
+{
+	mem_free((int64_t *)(uintptr_t)r->bands.slices);
+	ranked_close(r->ranked);
+}
+
+/* ---- iterating together --------------------------------------------------------------------- */
+
+tomos_status together_open(FileRun *r)
+{
+	return r->together ? ranked_open(&r->ranked, r->backend, r->comm) : TOMOS_OK;
+}
+
+/* The only slab has the rows that the rank owns from then on. */
+void together_pack(FileRun *r, const Slab *slab, float *rows)
+{
+	RowBand all;
+	if (!r->together || r->stacked)
+		return;
+	ranked_pack(
+		&r->bands, comm_rank(r->comm), (RowBand){slab->row, slab->row + slab->rows}, rows);
+	r->owned_rows = ranked_rows(&r->bands, comm_rank(r->comm), &all);
+}
+
+/* Voxel weights are computed together, so that all ranks must keep the same ones. */
+tomos_status together_cache(const FileRun *r, int64_t voxels, int64_t *cache)
+{
+	double volumes = -(double)(*cache / voxels);
+	if (!r->together)
+		return TOMOS_OK;
+	TRY(comm_largest(r->comm, &volumes, 1));
+	*cache = (int64_t)-volumes * voxels;
+	return TOMOS_OK;
+}
+
+typedef struct {
+	FileRun *run;
+	const tomos_progress *progress;
+	const tomos_cancel *cancel;
+} Watch;
+
+/* Whether any rank is to stop. */
+static int report_together(void *user, const char *stage, int64_t done, int64_t total, double value)
+{
+	const Watch *w = user;
+	double stop = tomos_cancel_raised(w->cancel);
+	if (w->progress && w->progress->report)
+		stop += w->progress->report(w->progress->user, stage, done, total, value) != 0;
+	return comm_sum(w->run->comm, &stop, 1) != TOMOS_OK || stop > 0;
+}
+
+/* Failures that all ranks have at the same time; any other one is of this rank alone. */
+static bool is_common(tomos_status status)
+{
+	return status == TOMOS_OK || status == TOMOS_CANCELLED || status == TOMOS_DIVERGED ||
+	       status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED;
+}
+
+tomos_status together_iterate(FileRun *r, const tomos_progress *progress,
+	tomos_status (*iterate)(void *user, const tomos_progress *progress), void *user)
+{
+	Watch watch = {r, progress, cancel_asked()};
+	const tomos_progress own = {report_together, &watch};
+	if (!r->together)
+		return iterate(user, progress);
+	tomos_cancel_on(NULL);
+	tomos_status status = iterate(user, &own);
+	tomos_cancel_on(watch.cancel);
+	if (!is_common(status))
+		tomos_comm_abort(r->comm, 1);
+	return status;
 }
 
 /* ---- the output ----------------------------------------------------------------------------- */

@@ -113,6 +113,7 @@ static tomos_status prepare_run(FileRun *r)
 	TRY(run_divide(r));
 	if (r->options.ranks > 0)
 		r->share = cost_largest_share(r, r->options.ranks);
+	TRY(together_open(r));
 	TRY(run_plan(r));
 	if (!r->iterates)
 		return TOMOS_OK;
@@ -490,6 +491,7 @@ done:
 	if (status == TOMOS_OK && r.stopped)
 		status = stopped_early(&r);
 	iterative_close(&r.iterative);
+	run_divide_free(&r);
 	analytic_close(r.analytic);
 	resident_close(r.resident);
 	tomos_file_close(r.compare);

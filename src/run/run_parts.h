@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include "comm/comm.h"
+#include "op/ranked.h"
 #include "run/iterative.h"
 #include "run/resident.h"
 #include "run/thickness.h"
@@ -31,11 +32,13 @@ typedef struct {
 	char *output;
 	tomos_grid grid; /* of all slices, before --rows */
 	int64_t first_slice, slices;
-	tomos_comm *comm; /* ranks that do the job together; NULL: one process */
-	Share share;      /* of this rank: the slices that its slabs consist of */
-	bool together;    /* several ranks iterate on one volume */
-	bool disagreed;   /* a rank has failed, and all know it */
-	bool stacked;     /* slice k needs row k + first_row only */
+	tomos_comm *comm;      /* ranks that do the job together; NULL: one process */
+	Share share;           /* of this rank: the slices that its slabs consist of */
+	bool together;         /* several ranks iterate on one volume, */
+	tomos_backend *ranked; /* with vectors of this backend, */
+	Bands bands;    /* and the detector rows of these, unless the slices have their own */
+	bool disagreed; /* a rank has failed, and all know it */
+	bool stacked;   /* slice k needs row k + first_row only */
 	int64_t first_row;
 	Slab *slabs;
 	int64_t slab_count, thickest;
@@ -56,7 +59,8 @@ typedef struct {
 		useless; /* the data cannot be reconstructed, so nothing is kept for a later run */
 	bool lasting;    /* the journal belongs to this run, and a later run can continue it */
 	int64_t values;  /* that were prepared */
-	int64_t done;    /* slices, those of an earlier run included */
+	int64_t owned_rows;    /* of the projections, iterating together; 0: those of the slab */
+	int64_t done;          /* slices, those of an earlier run included */
 	Resident *resident;    /* NULL: data are in host memory */
 	bool rows_once;        /* all slabs are computed from the same rows, in device memory */
 	Analytic *analytic;    /* of the last slab; all slabs of a stack use the same one */
@@ -90,6 +94,9 @@ tomos_status iterative_take(FileRun *run); /* options and names of the job */
 tomos_status iterative_plan(FileRun *run); /* whether there may be several slabs */
 tomos_status iterative_open(FileRun *run); /* files besides the scan, checked */
 tomos_status iterative_checkpoints(FileRun *run);
+/* The checkpoint file of a slab. If there are several slabs, on this rank or another, its name
+ * contains the slices; to be freed. */
+tomos_status slab_checkpoint(const FileRun *run, const Slab *slab, char **path);
 void iterative_close(Iterative *iterative);
 /* The volume of a slab from its prepared rows. A run of one slab that is cancelled after an
  * iteration at least succeeds, with `stopped` set. */
@@ -111,6 +118,15 @@ int64_t slab_left(const FileRun *run, const Slab *slab); /* slices that are not 
 
 /* Sets the share of this rank, and whether ranks iterate together. */
 tomos_status run_divide(FileRun *run);
+void run_divide_free(FileRun *run);
+/* Iterating together: prepares for it, when the backend is open; reduces the prepared rows to those
+ * that the rank owns; iterates, with cancellations that all ranks see at the same time. A failure
+ * of one rank ends all, as the others wait for it. */
+tomos_status together_open(FileRun *run);
+void together_pack(FileRun *run, const Slab *slab, float *rows);
+tomos_status together_iterate(FileRun *run, const tomos_progress *progress,
+	tomos_status (*iterate)(void *user, const tomos_progress *progress), void *user);
+tomos_status together_cache(const FileRun *run, int64_t voxels, int64_t *cache);
 /* The failure of the first rank that failed, on every rank. After it, nothing is collective. */
 tomos_status run_agree(FileRun *run, tomos_status status);
 tomos_status run_open_output(FileRun *run);

@@ -309,7 +309,8 @@ tomos_status slab_compute(Stages *s, const Turn *turn, int at)
 	const tomos_progress own = {report_slab, &part};
 	const tomos_progress *progress = r->progress && r->progress->report ? &own : NULL;
 	double start = run_now();
-	TRY(slab_prepare(s, turn, progress));
+	tomos_status status = slab_prepare(s, turn, progress);
+	TRY(r->together ? run_agree(r, status) : status);
 	if (turn->fresh)
 		gate_move(&s->in, false);
 	stage_begin(s, TOMOS_STAGE_RECONSTRUCT);

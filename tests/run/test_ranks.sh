@@ -14,6 +14,11 @@ near "parallel, SIRT" 3 1e-6 recon $scan -q --method sirt --iterations 3 -o v.np
 same "parallel, CGLS" 3 recon $scan -q --method cgls --iterations 3 --type uint16 -o v.h5
 same "parallel, CGLS of one group" 3 recon $scan -q --method cgls --iterations 3 --rows 2:9 --type uint8 -o v.raw
 near "cone, FDK" 3 1e-6 recon ../cone.h5 -q -o v.npy
+near "parallel, FISTA with TV across slices" 3 1e-6 recon $scan -q --method fista --regulariser tv --strength 0.01 \
+	--iterations 5 -o v.npy
+near "cone, SIRT" 3 1e-6 recon ../cone.h5 -q --method sirt --iterations 5 -o v.npy
+near "cone, CGLS" 3 1e-5 recon ../cone.h5 -q --method cgls --iterations 5 -o v.npy
+near "cone, PDHG with TV" 3 1e-6 recon ../cone.h5 -q --method pdhg --strength 0.01 --iterations 5 -o v.npy
 same "other commands" 3 convert $scan -q v.npy
 
 # Failures: one message, from rank 0, and the same status.

@@ -1,0 +1,28 @@
+/* Vectors and operators that are distributed over ranks.
+ *
+ * Every rank has a slab of the volume and a part of the projections; a space of the ranked backend
+ * describes the part of this rank. Inner products, norms and differences between slices are those
+ * of the whole, so that methods run on such spaces as on any other. All ranks make the same calls.
+ */
+#ifndef TOMOS_OP_RANKED_H
+#define TOMOS_OP_RANKED_H
+
+#include "comm/comm.h"
+#include "geom/bands.h"
+#include "op/op.h"
+
+/* A backend for the vectors of a rank; `inner` computes, and is closed later. */
+tomos_status ranked_open(tomos_backend **ranked, tomos_backend *inner, tomos_comm *comm);
+void ranked_close(tomos_backend *ranked);
+
+/* The projector of a scan whose rays cross several slabs. bands->slices: those of the ranks. The
+ * projections of a rank are the rows that it owns: as many in every view as in the largest one, and
+ * those above its own are not used and stay 0. */
+tomos_status op_ranked(tomos_op **op, tomos_backend *ranked, const Bands *bands,
+	const tomos_projector_options *options);
+/* The largest number of rows that a rank owns in a view, and the rows that hold all of them. */
+int64_t ranked_rows(const Bands *bands, int rank, RowBand *all);
+/* Moves rows `all` of each view to the places of the rows that the rank owns, others become 0. */
+void ranked_pack(const Bands *bands, int rank, RowBand all, float *rows);
+
+#endif

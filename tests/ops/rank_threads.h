@@ -1,0 +1,115 @@
+/* Ranks that are threads of one process, for tests of distributed operators without MPI. */
+#ifndef TOMOS_TESTS_OPS_RANK_THREADS_H
+#define TOMOS_TESTS_OPS_RANK_THREADS_H
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "comm/comm.h"
+
+enum { MOST_RANKS = 8 };
+
+typedef struct {
+	pthread_barrier_t barrier;
+	int size;
+	const void *mine[MOST_RANKS];
+	const CommMessage *lists[MOST_RANKS];
+	int64_t counts[MOST_RANKS];
+} Team;
+
+static inline tomos_status team_wait(tomos_comm *c)
+{
+	Team *team = c->own;
+	pthread_barrier_wait(&team->barrier);
+	return TOMOS_OK;
+}
+
+static inline tomos_status team_gather(tomos_comm *c, const void *mine, int64_t bytes, void *all)
+{
+	Team *team = c->own;
+	team->mine[c->rank] = mine;
+	team_wait(c);
+	for (int i = 0; i < team->size; i++)
+		memcpy((char *)all + i * bytes, team->mine[i], (size_t)bytes);
+	return team_wait(c);
+}
+
+static inline tomos_status team_broadcast(tomos_comm *c, void *data, int64_t bytes)
+{
+	Team *team = c->own;
+	team->mine[c->rank] = data;
+	team_wait(c);
+	if (c->rank > 0)
+		memcpy(data, team->mine[0], (size_t)bytes);
+	return team_wait(c);
+}
+
+/* The message that rank `from` sends to this one, number `index` of them; NULL: there is none. */
+static inline const CommMessage *team_find(const Team *team, int from, int to, int64_t index)
+{
+	for (int64_t i = 0; i < team->counts[from]; i++) {
+		const CommMessage *m = &team->lists[from][i];
+		if (m->send && m->rank == to && index-- == 0)
+			return m;
+	}
+	return NULL;
+}
+
+static inline tomos_status team_exchange(tomos_comm *c, const CommMessage *list, int64_t count)
+{
+	Team *team = c->own;
+	int64_t seen[MOST_RANKS] = {0};
+	team->lists[c->rank] = list;
+	team->counts[c->rank] = count;
+	team_wait(c);
+	for (int64_t i = 0; i < count; i++) {
+		if (list[i].send)
+			continue;
+		const CommMessage *m = team_find(team, list[i].rank, c->rank, seen[list[i].rank]++);
+		if (!m || m->bytes != list[i].bytes)
+			abort(); /* a message that does not arrive, or of another length */
+		memcpy(list[i].data, m->data, (size_t)m->bytes);
+	}
+	return team_wait(c);
+}
+
+static const CommType team_type = {.gather = team_gather,
+	.broadcast = team_broadcast,
+	.exchange = team_exchange,
+	.wait = team_wait};
+
+typedef struct {
+	void (*work)(tomos_comm *comm, void *user);
+	void *user;
+	tomos_comm comm;
+} Member;
+
+static inline void *team_member(void *user)
+{
+	Member *m = user;
+	m->work(&m->comm, m->user);
+	return NULL;
+}
+
+/* Calls `work` in `size` threads, each a rank. Returns the bytes that were sent. */
+static inline double team_run(int size, void (*work)(tomos_comm *comm, void *user), void *user)
+{
+	Team team = {.size = size};
+	Member members[MOST_RANKS];
+	pthread_t threads[MOST_RANKS];
+	double sent = 0;
+	pthread_barrier_init(&team.barrier, NULL, (unsigned)size);
+	for (int i = 0; i < size; i++) {
+		members[i] = (Member){
+			work, user, {.type = &team_type, .rank = i, .size = size, .own = &team}};
+		pthread_create(&threads[i], NULL, team_member, &members[i]);
+	}
+	for (int i = 0; i < size; i++) {
+		pthread_join(threads[i], NULL);
+		sent += members[i].comm.sent;
+	}
+	pthread_barrier_destroy(&team.barrier);
+	return sent;
+}
+
+#endif

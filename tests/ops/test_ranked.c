@@ -1,0 +1,293 @@
+/* Operators and vectors that are distributed over ranks: the values of one process, an exact
+ * adjoint, and messages of the rows that slabs share and no others. The ranks are threads. */
+#include "op/ranked.h" /* first: cmocka makes a macro of fail() */
+#include "base/base_test.h"
+#include "ops/rank_threads.h"
+#include <math.h>
+
+enum { ACROSS = 12, SLICES = 19, COLUMNS = 16, ROWS = 23, VIEWS = 9 };
+
+/* What the ranks of a test share: results of one process, and what each rank has found. */
+typedef struct {
+	tomos_geometry *scan;
+	tomos_grid grid;
+	tomos_backend *backend;
+	int64_t slices[MOST_RANKS + 1];
+	float *x, *y, *back;            /* a volume, its projections, their back projection */
+	double errors[MOST_RANKS];      /* the largest difference from these */
+	double products[MOST_RANKS][2]; /* (A x, y) and (x, A'y) */
+	const int64_t *views;           /* of a part of the operator */
+	int64_t count;
+	tomos_status status[MOST_RANKS];
+} Shared;
+
+static float *random_values(int64_t count, unsigned seed)
+{
+	float *values = malloc((size_t)count * sizeof *values);
+	for (int64_t i = 0; i < count; i++) {
+		seed = seed * 1664525U + 1013904223U;
+		values[i] = (float)(seed >> 8) / 16777216.0F;
+	}
+	return values;
+}
+
+static tomos_geometry *make_scan(const char *kind)
+{
+	static const double source_axis = 40, source_detector = 60;
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_geometry *scan;
+	o.geometry = kind;
+	o.rows = ROWS;
+	o.columns = COLUMNS;
+	o.views = VIEWS;
+	if (strcmp(kind, "laminography") == 0) {
+		o.tilt = 0.5;
+	} else {
+		o.source_axis = &source_axis, o.source_axis_count = 1;
+		o.source_detector = &source_detector, o.source_detector_count = 1;
+	}
+	if (strcmp(kind, "helix") == 0)
+		o.pitch = 9, o.arc = 12;
+	assert_ok(tomos_geometry_make(&scan, &o));
+	return scan;
+}
+
+static double largest_difference(const float *a, const float *b, int64_t count)
+{
+	double largest = 0;
+	for (int64_t i = 0; i < count; i++)
+		largest = fmax(largest, fabs((double)a[i] - (double)b[i]));
+	return largest;
+}
+
+/* Copies rows between the projections of all and those of a rank. */
+static void copy_rows(
+	const Shared *s, const Bands *b, int rank, int64_t rows, float *part, bool out)
+{
+	for (int64_t i = 0; i < s->count; i++) {
+		const RowBand own = bands_own(b, rank, s->views[i]);
+		float *mine = part + i * rows * COLUMNS;
+		float *all = s->y + (s->views[i] * ROWS + own.low) * COLUMNS;
+		memcpy(out ? all : mine, out ? mine : all,
+			(size_t)((own.high - own.low) * COLUMNS) * sizeof *mine);
+	}
+}
+
+static double row_errors(const Shared *s, const Bands *b, int rank, int64_t rows, const float *part)
+{
+	double largest = 0;
+	for (int64_t i = 0; i < s->count; i++) {
+		const RowBand own = bands_own(b, rank, s->views[i]);
+		int64_t count = (own.high - own.low) * COLUMNS;
+		const float *mine = part + i * rows * COLUMNS;
+		largest = fmax(
+			largest, largest_difference(mine,
+					 s->y + (s->views[i] * ROWS + own.low) * COLUMNS, count));
+		for (int64_t k = count; k < rows * COLUMNS; k++)
+			largest = fmax(largest, fabs((double)mine[k]));
+	}
+	return largest;
+}
+
+static tomos_status project(Shared *s, tomos_comm *comm, tomos_op *op, const Bands *b)
+{
+	int rank = comm->rank;
+	int64_t rows = op->range.shape[1];
+	float *y, *x, *mine = s->x + s->slices[rank] * ACROSS * ACROSS;
+	TRY(mem_zeroed(&y, 2 * op->range.count, sizeof *y, "projections"));
+	TRY(mem_zeroed(&x, op->domain.count, sizeof *x, "a volume"));
+	TRY(op_forward(op, mine, y));
+	s->errors[rank] = row_errors(s, b, rank, rows, y);
+	float *data = y + op->range.count;
+	copy_rows(s, b, rank, rows, data, false);
+	TRY(op_adjoint(op, data, x));
+	s->errors[rank] = fmax(
+		s->errors[rank], largest_difference(x, s->back + s->slices[rank] * ACROSS * ACROSS,
+					 op->domain.count));
+	TRY(vector_dot(&op->range, y, data, &s->products[rank][0]));
+	TRY(vector_dot(&op->domain, mine, x, &s->products[rank][1]));
+	mem_free(y);
+	mem_free(x);
+	return TOMOS_OK;
+}
+
+static tomos_status try_rank(Shared *s, tomos_comm *comm)
+{
+	const Bands bands = {s->scan, &s->grid, s->slices, comm->size};
+	tomos_backend *ranked;
+	tomos_op *whole, *part = NULL;
+	TRY(ranked_open(&ranked, s->backend, comm));
+	TRY(op_ranked(&whole, ranked, &bands, NULL));
+	TRY(op_part(whole, &part, s->views, s->count));
+	tomos_status status = project(s, comm, part, &bands);
+	tomos_op_free(part);
+	tomos_op_free(whole);
+	ranked_close(ranked);
+	return status;
+}
+
+static void rank_work(tomos_comm *comm, void *user)
+{
+	Shared *s = user;
+	s->status[comm->rank] = try_rank(s, comm);
+}
+
+/* The same by one process. */
+static void project_alone(Shared *s)
+{
+	tomos_op *whole, *part;
+	float *y = random_values(VIEWS * ROWS * COLUMNS, 1);
+	assert_ok(tomos_op_projector(&whole, s->backend, &s->grid, s->scan, NULL));
+	assert_ok(op_part(whole, &part, s->views, s->count));
+	assert_ok(op_forward(part, s->x, y));
+	assert_ok(op_adjoint(part, y, s->back));
+	for (int64_t i = 0; i < s->count; i++)
+		memcpy(s->y + s->views[i] * ROWS * COLUMNS, y + i * ROWS * COLUMNS,
+			ROWS * COLUMNS * sizeof *y);
+	free(y);
+	tomos_op_free(part);
+	tomos_op_free(whole);
+}
+
+static void check_ranks(Shared *s, int ranks, double sent)
+{
+	const Bands bands = {s->scan, &s->grid, s->slices, ranks};
+	double wanted = 0;
+	for (int i = 0; i < ranks; i++) {
+		assert_int_equal(s->status[i], TOMOS_OK);
+		if (s->errors[i] > 2e-4)
+			fail_msg("rank %d of %d differs by %g", i, ranks, s->errors[i]);
+		assert_float_equal((float)(s->products[i][0] / s->products[i][1]), 1, 1e-5F);
+		assert_true(s->products[i][0] == s->products[0][0]);
+		wanted += 2 * (double)bands_sent(&bands, i) * sizeof(float);
+	}
+	if (s->count == VIEWS) /* a forward and a back projection */
+		assert_true(sent == wanted);
+}
+
+static void check_kind(const char *kind, const int64_t *views, int64_t count, int most)
+{
+	Shared s = {.scan = make_scan(kind), .views = views, .count = count};
+	assert_ok(tomos_grid_centred(&s.grid, ACROSS, ACROSS, SLICES, 1));
+	assert_ok(tomos_backend_open(&s.backend, "cpu"));
+	s.x = random_values(SLICES * ACROSS * ACROSS, 7);
+	s.y = random_values(VIEWS * ROWS * COLUMNS, 8);
+	s.back = random_values(SLICES * ACROSS * ACROSS, 9);
+	project_alone(&s);
+	for (int ranks = 1; ranks <= most; ranks++) {
+		for (int i = 0; i <= ranks; i++)
+			s.slices[i] = SLICES * i / ranks;
+		check_ranks(&s, ranks, team_run(ranks, rank_work, &s));
+	}
+	free(s.x);
+	free(s.y);
+	free(s.back);
+	tomos_backend_close(s.backend);
+	tomos_geometry_free(s.scan);
+}
+
+static void projections_are_those_of_one_process(void **state)
+{
+	static const int64_t all[VIEWS] = {0, 1, 2, 3, 4, 5, 6, 7, 8}, some[3] = {7, 0, 4};
+	(void)state;
+	check_kind("cone", all, VIEWS, 5);
+	check_kind("laminography", all, VIEWS, 4);
+	check_kind("helix", all, VIEWS, 5);
+	check_kind("cone", some, 3, 3);
+	check_kind("helix", some, 3, 3);
+}
+
+/* ---- differences across slabs --------------------------------------------------------------- */
+
+typedef struct {
+	float *x, *field, *back;
+	double errors[MOST_RANKS];
+	tomos_backend *backend;
+	tomos_status status[MOST_RANKS];
+} Gradients;
+
+static tomos_status try_gradient(Gradients *g, tomos_comm *comm)
+{
+	int64_t size = ACROSS * ACROSS, first = SLICES * comm->rank / comm->size;
+	int64_t end = SLICES * (comm->rank + 1) / comm->size, count = (end - first) * size;
+	const int64_t shape[3] = {end - first, ACROSS, ACROSS};
+	float *field, *x;
+	double largest = 0;
+	tomos_backend *ranked;
+	TRY(ranked_open(&ranked, g->backend, comm));
+	TRY(mem_alloc(&field, 3 * count, sizeof *field, "a field"));
+	TRY(mem_alloc(&x, count, sizeof *x, "a volume"));
+	TRY(ranked->type->vector->gradient(ranked, shape, 3, g->x + first * size, field));
+	for (int part = 0; part < 3; part++)
+		largest = fmax(largest, largest_difference(field + part * count,
+						g->field + (part * SLICES + first) * size, count));
+	TRY(ranked->type->vector->gradient_adjoint(ranked, shape, 3, field, x));
+	largest = fmax(largest, largest_difference(x, g->back + first * size, count));
+	g->errors[comm->rank] = largest;
+	mem_free(field);
+	mem_free(x);
+	ranked_close(ranked);
+	return TOMOS_OK;
+}
+
+static void gradient_work(tomos_comm *comm, void *user)
+{
+	Gradients *g = user;
+	g->status[comm->rank] = try_gradient(g, comm);
+}
+
+static void differences_cross_slabs(void **state)
+{
+	const int64_t shape[3] = {SLICES, ACROSS, ACROSS};
+	Gradients g = {.x = random_values(SLICES * ACROSS * ACROSS, 3)};
+	(void)state;
+	g.field = random_values(3 * SLICES * ACROSS * ACROSS, 4);
+	g.back = random_values(SLICES * ACROSS * ACROSS, 5);
+	assert_ok(tomos_backend_open(&g.backend, "cpu"));
+	assert_ok(g.backend->type->vector->gradient(g.backend, shape, 3, g.x, g.field));
+	assert_ok(g.backend->type->vector->gradient_adjoint(g.backend, shape, 3, g.field, g.back));
+	for (int ranks = 1; ranks <= 5; ranks++) {
+		double sent = team_run(ranks, gradient_work, &g);
+		assert_true(sent == 2.0 * (ranks - 1) * ACROSS * ACROSS * sizeof(float));
+		for (int i = 0; i < ranks; i++) {
+			assert_int_equal(g.status[i], TOMOS_OK);
+			assert_true(g.errors[i] < 1e-6);
+		}
+	}
+	free(g.x);
+	free(g.field);
+	free(g.back);
+	tomos_backend_close(g.backend);
+}
+
+/* ---- failures ------------------------------------------------------------------------------- */
+
+typedef struct {
+	tomos_status status[MOST_RANKS];
+	char messages[MOST_RANKS][64];
+} Failures;
+
+static void failing_work(tomos_comm *comm, void *user)
+{
+	Failures *f = user;
+	int index;
+	tomos_status own = comm->rank == 2 ? choice_find("disk", "a|b", "c", &index) : TOMOS_OK;
+	f->status[comm->rank] = comm_agree(comm, own);
+	snprintf(f->messages[comm->rank], sizeof f->messages[0], "%s", tomos_message());
+}
+
+static void failures_are_known_to_all(void **state)
+{
+	Failures f = {.status = {TOMOS_OK}};
+	(void)state;
+	(void)team_run(4, failing_work, &f);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(f.status[i], TOMOS_BAD_VALUE);
+		assert_non_null(strstr(f.messages[i], "rank 2: disk 'c'"));
+	}
+}
+
+#define TESTS(T) \
+	T(projections_are_those_of_one_process), T(differences_cross_slabs), \
+		T(failures_are_known_to_all)
+TEST_MAIN(TESTS, NULL, NULL)
