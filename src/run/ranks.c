@@ -1,5 +1,6 @@
 /* A run by several ranks: each has its share of the slices, rank 0 creates the output and completes
  * it. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "run/run_parts.h"
@@ -303,11 +304,33 @@ tomos_status run_check_usable(FileRun *r, int64_t values)
 }
 
 /* The smallest and the largest value of all ranks. */
-tomos_status run_range(FileRun *r, float range[2])
+static tomos_status widen_range(FileRun *r, float range[2])
 {
 	double ends[2] = {-(double)range[0], (double)range[1]};
 	TRY(comm_largest(r->comm, ends, 2));
 	range[0] = (float)-ends[0];
 	range[1] = (float)ends[1];
 	return TOMOS_OK;
+}
+
+/* The window of integers is the range of the values, which is known before the output is
+ * created. */
+tomos_status run_take_range(FileRun *r, const float *volume)
+{
+	int64_t count = r->share.count * r->grid.n[1] * r->grid.n[0];
+	float range[2] = {
+		INFINITY, -INFINITY}; /* compared as floats, which gcc 12 for ARM compiles */
+	for (int64_t i = 0; i < count; i++) {
+		range[0] = volume[i] < range[0] ? volume[i] : range[0];
+		range[1] = volume[i] > range[1] ? volume[i] : range[1];
+	}
+	TRY(widen_range(r, range));
+	r->window[0] = (double)range[0];
+	r->window[1] = (double)range[1];
+	if (!(r->window[1] > r->window[0]))
+		r->window[1] = r->window[0] + 1;
+	r->file_options.window = r->window;
+	r->file_options.window_count = 2;
+	return job_say(
+		r->job, "window    %g to %g, the range of the values", r->window[0], r->window[1]);
 }

@@ -301,28 +301,6 @@ static tomos_status say_time(FileRun *r)
 
 /* ---- one slab of an iterative method ------------------------------------------------------- */
 
-/* The window of integers is the range of the values, which is known before the output is
- * created. */
-static tomos_status take_range(FileRun *r, const float *volume)
-{
-	int64_t count = r->share.count * r->grid.n[1] * r->grid.n[0];
-	float range[2] = {
-		INFINITY, -INFINITY}; /* compared as floats, which gcc 12 for ARM compiles */
-	for (int64_t i = 0; i < count; i++) {
-		range[0] = volume[i] < range[0] ? volume[i] : range[0];
-		range[1] = volume[i] > range[1] ? volume[i] : range[1];
-	}
-	TRY(run_range(r, range));
-	r->window[0] = (double)range[0];
-	r->window[1] = (double)range[1];
-	if (!(r->window[1] > r->window[0]))
-		r->window[1] = r->window[0] + 1;
-	r->file_options.window = r->window;
-	r->file_options.window_count = 2;
-	return job_say(
-		r->job, "window    %g to %g, the range of the values", r->window[0], r->window[1]);
-}
-
 /* Integers are encoded on the device, unless the pictures need floats. */
 static void set_encoding(FileRun *r)
 {
@@ -345,7 +323,7 @@ static tomos_status open_after(Stages *s, const Turn *turn)
 	float *volume = NULL;
 	if (!floats && r->file_options.window_count == 0) {
 		TRY(run_agree(r, turn ? slab_floats(s, turn, 0, &volume) : TOMOS_OK));
-		TRY(take_range(r, volume));
+		TRY(run_take_range(r, volume));
 	}
 	TRY(run_open_output(r));
 	set_encoding(r);

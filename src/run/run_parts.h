@@ -134,7 +134,8 @@ tomos_status run_commit(FileRun *run);
 tomos_status run_collect_report(FileRun *run);
 /* Rejects a scan of `values` values, on this rank, if none of any rank was usable. */
 tomos_status run_check_usable(FileRun *run, int64_t values);
-tomos_status run_range(FileRun *run, float range[2]);
+/* The window of integers: the range of the values of all ranks, `volume` those of this one. */
+tomos_status run_take_range(FileRun *run, const float *volume);
 
 /* Pictures of a coarse reconstruction, where pictures are wanted and the geometry allows it. */
 tomos_status run_look_early(FileRun *run);
