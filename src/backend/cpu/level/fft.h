@@ -14,7 +14,7 @@ typedef struct {
 	int count;
 	int radix[FFT_PASSES];
 	float *twiddles[FFT_PASSES];
-	void *plan; /* of FFTW, in builds with it, and its number of lanes */
+	void *plans[2]; /* of FFTW, forward and inverse, in builds with it, and their lanes */
 	int lanes;
 } FftPasses;
 
