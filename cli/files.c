@@ -293,13 +293,16 @@ done:
 int load_views(const settings *s, int64_t rows, int64_t columns, tomos_geometry **scan)
 {
 	const char *path = s->views.views_file;
-	return lib(tomos_geometry_read(scan, path, rows, columns, s->views.point_source));
+	const double *pixel = s->views.views_pixel;
+	int64_t given = s->views.views_pixel_count;
+	return lib(tomos_geometry_import(scan, path, rows, columns, s->views.point_source,
+		given > 0 ? pixel[0] : 0, given > 1 ? pixel[1] : 0));
 }
 
-/* JSON files have the detector size; for .txt it is that of the data, which may be one sinogram. */
+/* JSON files have the detector size; otherwise it is that of the data, which may be a sinogram. */
 int load_views_of(const settings *s, const int64_t shape[3], tomos_geometry **scan)
 {
-	if (!ends_with(s->views.views_file, ".txt"))
+	if (ends_with(s->views.views_file, ".json"))
 		return load_views(s, 0, 0, scan);
 	int code = load_views(s, shape[1], shape[2], scan);
 	if (code != DONE || shape[0] != 1 || tomos_geometry_count(*scan) != shape[1])

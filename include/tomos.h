@@ -210,6 +210,12 @@ TOMOS_API tomos_status tomos_geometry_vectors_2d(tomos_geometry **scan, int64_t 
  * it. */
 TOMOS_API tomos_status tomos_geometry_read(
 	tomos_geometry **scan, const char *path, int64_t rows, int64_t columns, int point_source);
+/* The same, and geometry files of other programs: RTK (.xml, which needs the size of the pixels in
+ * mm), TIGRE (its fields as .json), LEAP (parameters of a cone or modular beam), CWI (.geom, with
+ * sources) and projection matrices (three lines of four numbers per view, or in the header of a
+ * NRRD file). Files that do not hold the detector's size need it. */
+TOMOS_API tomos_status tomos_geometry_import(tomos_geometry **scan, const char *path,
+	int64_t rows, int64_t columns, int point_source, double pixel, double pixel_height);
 TOMOS_API tomos_status tomos_geometry_write(
 	const tomos_geometry *scan, const char *path, const tomos_file_options *options);
 TOMOS_API void tomos_geometry_free(tomos_geometry *scan);

@@ -5,16 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "geom/parts.h"
+#include "geom/import.h"
 
 enum { NUMBERS = 12, IN_PLANE = 6, MESSAGE = 800 };
 
-static const char form[] = "tomos-geometry";
+const char geometry_form[] = "tomos-geometry";
 
 /* Key of a view's source, by tomos_source. */
-static const char *const kinds[] = {"direction", "source", "fan"};
+const char *const geometry_kinds[3] = {"direction", "source", "fan"};
 
-static bool ends_with(const char *path, const char *ending)
+bool path_ends(const char *path, const char *ending)
 {
 	size_t a = strlen(path), b = strlen(ending);
 	return a > b && strcmp(path + a - b, ending) == 0;
@@ -32,7 +32,7 @@ static tomos_status fail_in(tomos_status status, const char *path, int64_t line)
 }
 
 /* Numbers have a decimal point in any locale. */
-static tomos_status plain_numbers(locale_t *plain, locale_t *before)
+tomos_status plain_numbers(locale_t *plain, locale_t *before)
 {
 	*plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 	if (*plain == (locale_t)0)
@@ -41,7 +41,7 @@ static tomos_status plain_numbers(locale_t *plain, locale_t *before)
 	return TOMOS_OK;
 }
 
-static void usual_numbers(locale_t plain, locale_t before)
+void usual_numbers(locale_t plain, locale_t before)
 {
 	uselocale(before);
 	freelocale(plain);
@@ -55,6 +55,7 @@ typedef struct {
 	int64_t length;
 	int64_t rows, columns;
 	int point_source;
+	double pixel[2];
 } Source;
 
 static tomos_status grow(Source *source, int64_t *capacity)
@@ -277,8 +278,8 @@ static tomos_status check_keys(const json_t *object, int64_t view, int *kind)
 	}
 	int given = 0;
 	*kind = 0;
-	for (int i = 0; i < COUNT(kinds); i++)
-		if (json_object_get(object, kinds[i])) {
+	for (int i = 0; i < COUNT(geometry_kinds); i++)
+		if (json_object_get(object, geometry_kinds[i])) {
 			*kind = i;
 			given++;
 		}
@@ -294,7 +295,7 @@ static tomos_status json_view(const json_t *object, int64_t index, tomos_view *v
 	int kind;
 	TRY(check_keys(object, index, &kind));
 	view->src[3] = kind;
-	TRY(json_vector(object, kinds[kind], index, view->src));
+	TRY(json_vector(object, geometry_kinds[kind], index, view->src));
 	TRY(json_vector(object, "detector", index, view->det));
 	TRY(json_vector(object, "u", index, view->u));
 	TRY(json_vector(object, "v", index, view->v));
@@ -316,11 +317,13 @@ static tomos_status json_whole(const json_t *root, const char *key, int64_t want
 
 static tomos_status json_scan(tomos_geometry **scan, const json_t *root, const Source *source)
 {
+	if (json_object_get(root, "DSD"))
+		return import_tigre(scan, root);
 	int64_t version, rows, columns;
 	const char *name = json_string_value(json_object_get(root, "format"));
-	if (!name || strcmp(name, form) != 0)
+	if (!name || strcmp(name, geometry_form) != 0)
 		return fail(TOMOS_BAD_FILE, "'format' is '%.64s', but '%s' was expected",
-			name ? name : "(none)", form);
+			name ? name : "(none)", geometry_form);
 	TRY(json_whole(root, "version", 1, &version));
 	TRY(json_whole(root, "rows", source->rows, &rows));
 	TRY(json_whole(root, "columns", source->columns, &columns));
@@ -348,11 +351,31 @@ static tomos_status read_json(tomos_geometry **scan, const Source *source)
 	return status == TOMOS_OK ? status : fail_in(status, source->path, 0);
 }
 
-tomos_status tomos_geometry_read(
-	tomos_geometry **scan, const char *path, int64_t rows, int64_t columns, int point_source)
+static tomos_status read_any(tomos_geometry **scan, Source *source)
 {
-	Source source = {
-		.path = path, .rows = rows, .columns = columns, .point_source = point_source};
+	const ImportJob job = {source->path, source->text, source->rows, source->columns,
+		{source->pixel[0], source->pixel[1]}};
+	if (path_ends(source->path, ".json"))
+		return read_json(scan, source);
+	if (path_ends(source->path, ".xml"))
+		return import_rtk(scan, &job);
+	if (import_is_leap(source->text))
+		return import_leap(scan, &job);
+	if (import_is_matrices(source->text))
+		return import_matrices(scan, &job);
+	if (path_ends(source->path, ".geom") && source->point_source < 1)
+		source->point_source = 1; /* as in the scans of CWI */
+	return read_text(scan, source);
+}
+
+tomos_status tomos_geometry_import(tomos_geometry **scan, const char *path, int64_t rows,
+	int64_t columns, int point_source, double pixel, double pixel_height)
+{
+	Source source = {.path = path,
+		.rows = rows,
+		.columns = columns,
+		.point_source = point_source,
+		.pixel = {pixel, pixel_height > 0 ? pixel_height : pixel}};
 	locale_t plain, before;
 	*scan = NULL;
 	if (!path)
@@ -360,8 +383,7 @@ tomos_status tomos_geometry_read(
 	TRY(plain_numbers(&plain, &before));
 	tomos_status status = load(&source);
 	if (status == TOMOS_OK)
-		status = ends_with(path, ".json") ? read_json(scan, &source)
-						  : read_text(scan, &source);
+		status = read_any(scan, &source);
 	mem_free(source.text);
 	usual_numbers(plain, before);
 	if (status != TOMOS_OK) {
@@ -371,122 +393,8 @@ tomos_status tomos_geometry_read(
 	return status;
 }
 
-/* ---- writing ------------------------------------------------------------------------------ */
-
-/* The fewest digits that restore the same number. */
-static void put_number(FILE *file, double value)
+tomos_status tomos_geometry_read(
+	tomos_geometry **scan, const char *path, int64_t rows, int64_t columns, int point_source)
 {
-	char text[40];
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(text, sizeof text, "%.*g", digits, value);
-		if (strtod(text, NULL) == value)
-			break;
-	}
-	fputs(text, file);
-}
-
-static void put_vector(FILE *file, const double a[3], const char *between)
-{
-	for (int i = 0; i < 3; i++) {
-		fputs(i ? between : "", file);
-		put_number(file, a[i]);
-	}
-}
-
-static void put_json(FILE *file, const tomos_geometry *scan)
-{
-	fprintf(file,
-		"{\"format\": \"%s\", \"version\": 1, \"rows\": %lld, \"columns\": %lld, "
-		"\"views\": [",
-		form, (long long)scan->rows, (long long)scan->columns);
-	for (int64_t i = 0; i < scan->count; i++) {
-		const tomos_view *view = &scan->views[i];
-		fprintf(file, "%s\n\t{\"%s\": [", i ? "," : "", kinds[(int)view->src[3]]);
-		put_vector(file, view->src, ", ");
-		fputs("], \"detector\": [", file);
-		put_vector(file, view->det, ", ");
-		fputs("], \"u\": [", file);
-		put_vector(file, view->u, ", ");
-		fputs("], \"v\": [", file);
-		put_vector(file, view->v, ", ");
-		fputs("]}", file);
-	}
-	fputs("\n]}\n", file);
-}
-
-static void put_text(FILE *file, const tomos_geometry *scan)
-{
-	fprintf(file, "# %s x y z, detector x y z, u x y z, v x y z; %lld rows, %lld columns\n",
-		!view_has_source(&scan->views[0]) ? "ray" : kinds[(int)scan->views[0].src[3]],
-		(long long)scan->rows, (long long)scan->columns);
-	for (int64_t i = 0; i < scan->count; i++) {
-		const tomos_view *view = &scan->views[i];
-		const double *parts[] = {view->src, view->det, view->u, view->v};
-		for (int k = 0; k < 4; k++) {
-			fputs(k ? " " : "", file);
-			put_vector(file, parts[k], " ");
-		}
-		fputc('\n', file);
-	}
-}
-
-/* Text files have one kind of source for all lines. */
-static tomos_status check_text(const tomos_geometry *scan, const char *path)
-{
-	static const char *const names[] = {
-		"parallel rays", "a point source", "a fan for each row"};
-	for (int64_t i = 1; i < scan->count; i++)
-		if (scan->views[i].src[3] != scan->views[0].src[3])
-			return fail(TOMOS_UNSUPPORTED,
-				"view %lld has %s, unlike view 0: '%s' cannot hold both, .json can",
-				(long long)i, names[(int)scan->views[i].src[3]], path);
-	return TOMOS_OK;
-}
-
-static tomos_status put_file(
-	const char *temporary, const char *path, const tomos_geometry *scan, bool json)
-{
-	FILE *file = fopen(temporary, "wx");
-	if (!file)
-		return fail(TOMOS_IO, "'%s' cannot be written: '%s': %s", path, temporary,
-			strerror(errno));
-	if (json)
-		put_json(file, scan);
-	else
-		put_text(file, scan);
-	bool failed = fflush(file) != 0 || ferror(file);
-	int reason = errno;
-	if (fclose(file) != 0 || failed)
-		return fail(TOMOS_IO, "'%s' cannot be written: %s", path,
-			strerror(failed ? reason : errno));
-	return TOMOS_OK;
-}
-
-tomos_status tomos_geometry_write(
-	const tomos_geometry *scan, const char *path, const tomos_file_options *options)
-{
-	tomos_file_options o = tomos_file_defaults();
-	locale_t plain, before;
-	char *temporary;
-	TRY(options_take(&o, options, "file"));
-	bool json = path && ends_with(path, ".json");
-	if (!json && !(path && ends_with(path, ".txt")))
-		return fail(TOMOS_BAD_VALUE, "'%s' must end in .json or .txt to hold a geometry",
-			path ? path : "(none)");
-	if (!scan)
-		return fail(TOMOS_BAD_VALUE, "there is no geometry to write to '%s'", path);
-	if (!json)
-		TRY(check_text(scan, path));
-	TRY(file_temporary(&temporary, path, o.overwrite));
-	tomos_status status = plain_numbers(&plain, &before);
-	if (status == TOMOS_OK) {
-		status = put_file(temporary, path, scan, json);
-		usual_numbers(plain, before);
-	}
-	if (status == TOMOS_OK)
-		status = file_publish(temporary, path, o.overwrite);
-	if (status != TOMOS_OK)
-		file_discard(temporary);
-	mem_free(temporary);
-	return status;
+	return tomos_geometry_import(scan, path, rows, columns, point_source, 0, 0);
 }

@@ -18,12 +18,12 @@ bool head_has(const char *head, const char *text)
 
 tomos_status scan_note(tomos_scan *scan, const char *name, const char *format, ...)
 {
+	const char *before = scan->setup.read ? scan->setup.read : "";
 	char line[1024], *whole;
 	va_list list;
 	va_start(list, format);
 	vsnprintf(line, sizeof line, format, list);
 	va_end(list);
-	const char *before = scan->setup.read ? scan->setup.read : "";
 	TRY(mem_printf(&whole, "%s%-9s %s\n", before, name, line));
 	mem_free(scan->setup.read);
 	scan->setup.read = whole;
@@ -117,9 +117,10 @@ static tomos_status find_pattern(char **pattern, const char *folder, const char 
 	closedir(directory);
 	if (most == 0)
 		return fail(TOMOS_BAD_FILE, "there are no files '%s%s0001.tif'", folder, prefix);
-	for (size_t i = 0; i + 1 < least && strlen(digits) + 8 < sizeof digits; i++)
-		strcat(digits, "[0-9]");
-	strcat(digits, least == most ? "?" : "*");
+	size_t length = 0;
+	for (size_t i = 0; i + 1 < least && length + 8 < sizeof digits; i++)
+		length += (size_t)snprintf(digits + length, sizeof digits - length, "[0-9]");
+	snprintf(digits + length, sizeof digits - length, "%s", least == most ? "?" : "*");
 	char escaped[1024];
 	pattern_escape(escaped, sizeof escaped, start);
 	return mem_printf(pattern, "%s%s%s%s", folder, escaped, digits, ending);
