@@ -12,36 +12,35 @@ static bool name_fits(const char *name, const char *prefix, const char *ending)
 	       strcasecmp(name + length - tail, ending) == 0;
 }
 
-static int by_name(const void *a, const void *b)
+static tomos_status add_path(
+	FileList *list, int64_t *capacity, const char *folder, const char *name)
 {
-	return strcmp(*(char *const *)a, *(char *const *)b);
+	TRY(mem_grow(&list->paths, list->count, capacity, sizeof *list->paths, "a list of files"));
+	TRY(mem_printf(&list->paths[list->count], "%s%s", folder, name));
+	list->count++;
+	return TOMOS_OK;
 }
 
 tomos_status list_files(FileList *list, const char *folder, const char *prefix, const char *ending)
 {
+	struct dirent **found = NULL;
 	int64_t capacity = 0;
+	int count = scandir(folder[0] ? folder : ".", &found, NULL, alphasort);
 	*list = (FileList){.count = 0};
-	DIR *directory = opendir(folder[0] ? folder : ".");
-	if (!directory)
+	if (count < 0)
 		return fail(TOMOS_IO, "directory '%s' cannot be read: %s", folder, strerror(errno));
 	tomos_status status = TOMOS_OK;
-	for (struct dirent *e; status == TOMOS_OK && (e = readdir(directory));) {
-		if (!name_fits(e->d_name, prefix, ending))
-			continue;
-		status = mem_grow(&list->paths, list->count, &capacity, sizeof *list->paths,
-			"a list of files");
-		if (status == TOMOS_OK)
-			status = mem_printf(&list->paths[list->count], "%s%s", folder, e->d_name);
-		list->count += status == TOMOS_OK;
+	for (int i = 0; i < count; i++) {
+		if (status == TOMOS_OK && name_fits(found[i]->d_name, prefix, ending))
+			status = add_path(list, &capacity, folder, found[i]->d_name);
+		free(found[i]); /* scandir's own memory */
 	}
-	closedir(directory);
+	free(found);
 	if (status == TOMOS_OK && list->count == 0)
 		status = fail(
 			TOMOS_BAD_FILE, "there are no files '%s%s*%s'", folder, prefix, ending);
 	if (status != TOMOS_OK)
 		list_free(list);
-	else
-		qsort(list->paths, (size_t)list->count, sizeof *list->paths, by_name);
 	return status;
 }
 

@@ -100,24 +100,26 @@ static size_t digits_of(const char *name, const char *prefix)
 /* A pattern for such names: of equal numbers of digits, or of any. */
 static tomos_status find_pattern(char **pattern, const char *folder, const char *prefix)
 {
-	DIR *directory = opendir(folder[0] ? folder : ".");
-	size_t least = 0, most = 0;
+	struct dirent **list = NULL;
+	int count = scandir(folder[0] ? folder : ".", &list, NULL, alphasort);
+	size_t least = 0, most = 0, length = 0;
 	char start[512] = "", digits[128] = "", ending[8] = "";
-	if (!directory)
+	if (count < 0)
 		return fail(TOMOS_IO, "directory '%s' cannot be read: %s", folder, strerror(errno));
-	for (struct dirent *e; (e = readdir(directory));) {
-		size_t count = digits_of(e->d_name, prefix);
-		if (count == 0 || strlen(e->d_name) >= sizeof start / 2)
-			continue;
-		least = least == 0 || count < least ? count : least;
-		most = count > most ? count : most;
-		snprintf(start, sizeof start, "%.*s", (int)strlen(prefix), e->d_name);
-		snprintf(ending, sizeof ending, "%.6s", strrchr(e->d_name, '.'));
+	for (int i = 0; i < count; i++) {
+		const char *name = list[i]->d_name;
+		size_t found = digits_of(name, prefix);
+		if (found > 0 && strlen(name) < sizeof start / 2) {
+			least = least == 0 || found < least ? found : least;
+			most = found > most ? found : most;
+			snprintf(start, sizeof start, "%.*s", (int)strlen(prefix), name);
+			snprintf(ending, sizeof ending, "%.6s", strrchr(name, '.'));
+		}
+		free(list[i]); /* scandir's own memory */
 	}
-	closedir(directory);
+	free(list);
 	if (most == 0)
 		return fail(TOMOS_BAD_FILE, "there are no files '%s%s0001.tif'", folder, prefix);
-	size_t length = 0;
 	for (size_t i = 0; i + 1 < least && length + 8 < sizeof digits; i++)
 		length += (size_t)snprintf(digits + length, sizeof digits - length, "[0-9]");
 	snprintf(digits + length, sizeof digits - length, "%s", least == most ? "?" : "*");
