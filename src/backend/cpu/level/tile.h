@@ -78,8 +78,10 @@ static inline void load_line(
 {
 	const KernelModel *model = &t->what->plan->model;
 	int64_t from = max64(first, 0), to = min64(first + count, model->columns);
-	memset(line, 0, (size_t)count * sizeof *line);
-	if (row >= 0 && row < model->rows && from < to)
+	bool none = row < 0 || row >= model->rows || from >= to;
+	if (none || to - from < count)
+		memset(line, 0, (size_t)count * sizeof *line);
+	if (!none)
 		memcpy(line + from - first, image_row(t, row) + from,
 			(size_t)(to - from) * sizeof *line);
 }

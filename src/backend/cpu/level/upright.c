@@ -79,20 +79,48 @@ typedef struct {
 	float *samples;
 } Slab;
 
-/* Copies one voxel column along z to the slab; columns outside the box are zeros. */
-static void fill_column(void *user, int64_t index)
+/* Column (x, y) of the box in the slab. */
+static float *slab_column(const Slab *s, int64_t x, int64_t y)
+{
+	int64_t plane = (s->axis == 0 ? x : y) - s->first, b = s->axis == 0 ? y : x;
+	return s->samples + (plane * (s->across + 2) + b + 1) * s->stride;
+}
+
+/* Zeros in the columns beside the box. */
+static void fill_sides(const Slab *s)
+{
+	for (int64_t plane = 0; plane < s->count; plane++)
+		for (int64_t side = 0; side < 2; side++)
+			memset(s->samples + (plane * (s->across + 2) + side * (s->across + 1)) *
+						    s->stride,
+				0, (size_t)s->stride * sizeof *s->samples);
+}
+
+static int64_t slab_groups(const Slab *s)
+{
+	return parts(s->axis == 0 ? s->count : s->across, ACROSS);
+}
+
+/* Copies ACROSS voxel columns along z to the slab, neighbours along x: each row of the volume that
+ * is read has some voxels of all of them. */
+static void fill_columns(void *user, int64_t index)
 {
 	const Slab *s = user;
 	const Box *box = &s->what->box;
 	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
-	int64_t plane = s->first + index / (s->across + 2), b = index % (s->across + 2) - 1;
-	float *to = s->samples + index * s->stride;
-	memset(to, 0, (size_t)s->stride * sizeof *to);
-	if (b < 0 || b >= s->across)
-		return;
-	const float *from = s->what->volume + (s->axis == 0 ? b * nx + plane : plane * nx + b);
-	for (int64_t z = 0; z < s->tall; z++)
-		to[PAD + z] = from[z * nx * ny];
+	int64_t low = s->axis == 0 ? s->first : 0, y = index / slab_groups(s);
+	int64_t first = low + index % slab_groups(s) * ACROSS;
+	int64_t end = min64(first + ACROSS, low + (s->axis == 0 ? s->count : s->across));
+	y += s->axis == 0 ? 0 : s->first;
+	for (int64_t x = first; x < end; x++)
+		memset(slab_column(s, x, y), 0, (size_t)s->stride * sizeof(float));
+	for (int64_t z0 = 0; z0 < s->tall; z0 += ACROSS)
+		for (int64_t x = first; x < end; x++) {
+			float *to = slab_column(s, x, y) + PAD;
+			const float *from = s->what->volume + y * nx + x;
+			for (int64_t z = z0; z < min64(z0 + ACROSS, s->tall); z++)
+				to[z] = from[z * nx * ny];
+		}
 }
 
 /* Interpolates the two voxel columns between which a detector column crosses a plane, for `rows`
@@ -120,10 +148,12 @@ static void give_tile(const Slab *s, int64_t view, const Window *tile, float (*s
 	const Plan *plan = s->what->plan;
 	const KernelView *k = &plan->views[s->what->first + view];
 	float *image = s->what->projections + view * plan->model.rows * plan->model.columns;
+	for (int64_t c = tile->low[0]; c < tile->high[0]; c++)
+		upright_lengths(plan, k, c, tile->low[1], tile->high[1] - tile->low[1],
+			sums[c - tile->low[0]]);
 	for (int64_t r = tile->low[1]; r < tile->high[1]; r++)
 		for (int64_t c = tile->low[0]; c < tile->high[0]; c++)
 			image[r * plan->model.columns + c] +=
-				(float)upright_step(plan, k, (double)r, (double)c) *
 				sums[c - tile->low[0]][r - tile->low[1]];
 }
 
@@ -145,7 +175,9 @@ static void tile_forward(void *user, int64_t index)
 	}
 	if (mine == 0)
 		return;
-	float mixed[2][MAX_COLUMN + 3 * PAD] = {{0}}, sums[ACROSS][TALL] = {{0}};
+	float mixed[2][MAX_COLUMN + 3 * PAD], sums[ACROSS][TALL] = {{0}};
+	for (int i = 0; i < 2; i++)
+		memset(mixed[i], 0, (size_t)(s->stride + PAD) * sizeof **mixed);
 	Stretch ready[2] = {{.mixed = mixed[0]}, {.mixed = mixed[1]}};
 	for (int64_t plane = s->first; plane < s->first + s->count; plane += 2)
 		for (int64_t c = 0; c < wide; c++) {
@@ -184,7 +216,9 @@ tomos_status LEVEL(upright_forward)(const ProjectRequest *what)
 		int64_t most = max64(1, SLAB_FLOATS / ((s.across + 2) * s.stride));
 		for (s.first = 0; s.first < planes; s.first += s.count) {
 			s.count = min64(most, planes - s.first);
-			parallel_for(s.count * (s.across + 2), fill_column, &s);
+			fill_sides(&s);
+			parallel_for((s.axis == 0 ? s.across : s.count) * slab_groups(&s),
+				fill_columns, &s);
 			parallel_for(tasks, tile_forward, &s);
 		}
 	}

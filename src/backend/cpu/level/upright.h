@@ -53,20 +53,28 @@ static inline bool upright_behind(const Upright *up, double k)
 	return (k - up->source) * up->direction < 0;
 }
 
-/* Length of a ray between two planes. */
-static inline double upright_step(const Plan *plan, const KernelView *k, double row, double column)
+/* Multiplies the values of `count` rays of a detector column, from row `row` on, by their lengths
+ * between two planes. Values up to a multiple of LANES are changed. */
+static inline void upright_lengths(const Plan *plan, const KernelView *k, int64_t column,
+	int64_t row, int64_t count, float *values)
 {
-	double square = 0, most = 0;
+	bool fixed = !KERNEL_HAS_SOURCE(k) || KERNEL_FANS(k); /* the same for all rows */
+	double d[3], square = 0;
 	for (int a = 0; a < 3; a++) {
-		double d = k->src[a];
+		d[a] = k->src[a];
 		if (KERNEL_HAS_SOURCE(k))
-			d = k->first[a] + column * k->u[a] - k->src[a] +
-			    (KERNEL_FANS(k) ? 0 : row * k->v[a]);
-		square += d * plan->whole.step[a] * d * plan->whole.step[a];
-		if (a < 2 && fabs(d) > most)
-			most = fabs(d);
+			d[a] = k->first[a] + (double)column * k->u[a] - k->src[a] +
+			       (fixed ? 0 : (double)row * k->v[a]);
+		if (a < 2)
+			square += d[a] * plan->whole.step[a] * d[a] * plan->whole.step[a];
 	}
-	return sqrt(square) / most;
+	double most = fmax(fabs(d[0]), fabs(d[1])), scale = plan->whole.step[2] / most;
+	float across = (float)(square / (most * most)), rise = (float)(d[2] * scale);
+	float climb = fixed ? 0 : (float)(k->v[2] * scale);
+	for (int64_t r = 0; r < count; r += LANES) {
+		vf up = rise + ((float)r + vf_lane()) * climb;
+		vf_store(values + r, vf_load(values + r) * vf_root(across + up * up));
+	}
 }
 
 #endif

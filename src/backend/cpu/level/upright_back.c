@@ -38,8 +38,8 @@ static void transpose_column(void *user, int64_t index)
 	float *to = pass->samples + index * pass->stride;
 	memset(to, 0, (size_t)pass->stride * sizeof *to);
 	for (int64_t r = 0; r < rows; r++)
-		to[EDGE + r] =
-			from[r * columns] * (float)upright_step(plan, k, (double)r, (double)column);
+		to[EDGE + r] = from[r * columns];
+	upright_lengths(plan, k, column, 0, rows, to + EDGE);
 }
 
 static inline Reading reading_of(double step)
