@@ -217,6 +217,11 @@ bool filter_known(const Filter *filter)
 	return false;
 }
 
+bool filter_skips(const Filter *filter)
+{
+	return filter->id == BITSHUFFLE;
+}
+
 int64_t filter_undo(const Undo *undo)
 {
 	for (int i = 0; i < COUNT(filters); i++)

@@ -25,6 +25,8 @@ typedef struct {
 
 /* Whether this build can undo it. */
 bool filter_known(const Filter *filter);
+/* Whether it leaves out blocks that are not needed. */
+bool filter_skips(const Filter *filter);
 /* The number of bytes made, or what is wrong. */
 enum { UNDO_DAMAGED = -1, UNDO_NO_MEMORY = -2 };
 int64_t filter_undo(const Undo *undo);

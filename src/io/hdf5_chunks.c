@@ -14,6 +14,7 @@ enum {
 	/* Places are looked up once for this many chunks: HDF5 1.10 takes a time that grows with
 	 * the square of their number, 0.1 s here. */
 	MOST_PLACES = 4096,
+	MOST_KEPT = 1 << 20,
 };
 
 typedef struct {
@@ -28,6 +29,7 @@ struct Chunks {
 	int64_t bytes;            /* of a chunk, unpacked */
 	unsigned char fill[8];    /* what chunks contain that were never written */
 	Place *places;            /* NULL: asked of the library for each chunk */
+	unsigned char **kept;     /* unpacked chunks by their numbers, NULL where there are none */
 	bool looked;              /* for places */
 	int descriptor;
 	int64_t size; /* of the file */
@@ -149,14 +151,22 @@ tomos_status chunks_open(File *file, hid_t list)
 		return TOMOS_OK;
 	}
 	file->grain = min64(c->side[0], file->shape[0]);
+	file->row_grain = min64(c->side[1], file->shape[1]);
+	file->unpacks = c->filter_count > 0 && !filter_skips(&c->filters[0]);
 	return TOMOS_OK;
 }
 
 void chunks_close(Hdf5 *own)
 {
-	if (own->chunks)
-		mem_free(own->chunks->places);
-	mem_free(own->chunks);
+	Chunks *c = own->chunks;
+	if (c && c->kept)
+		for (int64_t i = 0; i < c->grid[0] * c->grid[1] * c->grid[2]; i++)
+			mem_free(c->kept[i]);
+	if (c) {
+		mem_free(c->kept);
+		mem_free(c->places);
+	}
+	mem_free(c);
 	own->chunks = NULL;
 }
 
@@ -173,6 +183,7 @@ typedef struct {
 	const Chunks *chunks;
 	const Extract *part;
 	char *stored;
+	unsigned char **kept;       /* of `chunks`, if the file keeps them */
 	int64_t first[3], count[3]; /* the chunks that overlap the part, in the grid */
 	_Atomic int64_t next;
 } Reading;
@@ -292,7 +303,7 @@ static tomos_status undo_one(
 	undo->room = target ? c->bytes : room;
 	undo->need[0] = 0;
 	undo->need[1] = room;
-	if (i == first)
+	if (i == first && !r->kept)
 		find_need(r, o, undo->need);
 	int64_t made = filter_undo(undo);
 	if (made == UNDO_NO_MEMORY)
@@ -340,17 +351,36 @@ static void copy_rows(const Reading *r, const Overlap *o, const unsigned char *n
 		}
 }
 
+/* Keeps the buffer that a chunk was unpacked to, unless all of it was needed now. */
+static void keep_chunk(const Reading *r, const Overlap *o, Memory *m, const unsigned char *numbers)
+{
+	const int64_t *side = r->chunks->side, *n = r->file->shape;
+	bool all = true;
+	for (int k = 0; k < 2; k++)
+		all = all && o->high[k] - o->low[k] == min64(side[k], n[k] - o->at[k] * side[k]);
+	for (int i = 0; i < 2 && !all; i++)
+		if (numbers && numbers == m->buffers[i]) {
+			r->kept[number_of(r->chunks, o->at)] = m->buffers[i];
+			m->buffers[i] = NULL;
+		}
+}
+
 static tomos_status read_chunk(const Reading *r, int64_t i, Memory *m)
 {
 	const Overlap o = find_overlap(r, i);
-	const unsigned char *numbers = NULL;
+	const unsigned char *numbers = r->kept ? r->kept[number_of(r->chunks, o.at)] : NULL;
+	bool there = numbers != NULL;
 	Place place;
 	TRY(cancel_check("reading"));
-	TRY(fetch(r, &o, m, &place));
-	if (place.bytes > 0)
-		TRY(unpack(r, &o, m, &place, &numbers));
+	if (!there) {
+		TRY(fetch(r, &o, m, &place));
+		if (place.bytes > 0)
+			TRY(unpack(r, &o, m, &place, &numbers));
+	}
 	if (!numbers || numbers != find_target(r, &o))
 		copy_rows(r, &o, numbers);
+	if (r->kept && !there)
+		keep_chunk(r, &o, m, numbers);
 	return TOMOS_OK;
 }
 
@@ -372,6 +402,16 @@ static tomos_status read_some(void *user, int64_t thread)
 	return status;
 }
 
+static tomos_status make_kept(const File *file, Chunks *c)
+{
+	int64_t count = c->grid[0];
+	bool few = size_mul(count, c->grid[1], &count) && size_mul(count, c->grid[2], &count) &&
+		   count <= MOST_KEPT;
+	if (!file->keep || !file->unpacks || !few || c->kept)
+		return TOMOS_OK;
+	return mem_zeroed(&c->kept, count, sizeof *c->kept, "the chunks of an HDF5 file");
+}
+
 tomos_status chunks_read(File *file, const Extract *part, int threads, void *stored)
 {
 	const Hdf5 *own = file->own;
@@ -383,6 +423,8 @@ tomos_status chunks_read(File *file, const Extract *part, int threads, void *sto
 		r.first[k] = low[k] / c->side[k];
 		r.count[k] = (low[k] + count[k] - 1) / c->side[k] - r.first[k] + 1;
 	}
+	TRY(make_kept(file, c));
+	r.kept = c->kept;
 	if (!c->looked) {
 		Quiet quiet = hdf5_enter();
 		TRY(hdf5_leave(quiet, make_places(own, c)));

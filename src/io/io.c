@@ -29,7 +29,7 @@ static tomos_status file_make(File **file, File **made, const char *path,
 	TRY(options_take(options, given, "file"));
 	TRY(mem_zeroed(made, 1, sizeof **made, "a file's description"));
 	(*made)->content = TOMOS_UNKNOWN;
-	(*made)->grain = 1;
+	(*made)->grain = (*made)->row_grain = 1;
 	tomos_status status = mem_text(&(*made)->path, path);
 	if (status != TOMOS_OK)
 		tomos_file_close(*made);

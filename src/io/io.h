@@ -36,6 +36,9 @@ struct tomos_file {
 	int part;            /* 0, or the number of a process that has joined: see io_join */
 	int64_t data_at;     /* of such a process */
 	int64_t grain;       /* reading: indices of the first axis that are unpacked together */
+	int64_t row_grain;   /* and rows */
+	bool unpacks;        /* reading: such a chunk is unpacked as a whole for any part of it */
+	bool keep;           /* and stays in memory then, for later reads */
 	int64_t first_index; /* TIFF folders: number of the first file */
 	int compress;        /* HDF5: 0, or deflate level */
 	void *own;

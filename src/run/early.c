@@ -258,12 +258,25 @@ static tomos_status look(FileRun *r)
 	return preview_draw(&r->preview);
 }
 
+/* Views, their filtered copies, and the frames they are averaged from. */
+static bool fits_memory(FileRun *r)
+{
+	enum { COPIES = 3 };
+	const Early e = early_make(r);
+	const tomos_prepared *p = r->prepared;
+	double averaged = (double)e.count * (double)e.shape[0] * (double)e.shape[1];
+	double row = (double)p->geometry->count * (double)p->geometry->columns;
+	double frame = (double)e.rows * (double)p->bin * (double)p->info.columns;
+	double most = fmax(averaged, r->stacked ? row : 0);
+	return sizeof(float) * (COPIES * most + 2 * frame) + run_fixed_bytes(r) <= r->memory;
+}
+
 tomos_status run_look_early(FileRun *r)
 {
 	double start = run_now();
 	char *path;
 	bool all = r->prepared->geometry->count == r->prepared->info.views; /* none left out */
-	if (!r->preview.taken || !all)
+	if (!r->preview.taken || !all || !fits_memory(r))
 		return TOMOS_OK;
 	tomos_status status = look(r);
 	if (status == TOMOS_CANCELLED)

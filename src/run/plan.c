@@ -83,12 +83,11 @@ void slab_rows(const FileRun *r, Slab *slab)
 	}
 }
 
-/* Memory in bytes that does not depend on the slabs. */
-static double fixed_bytes(const FileRun *r)
+double run_fixed_bytes(const FileRun *r)
 {
 	double nx = (double)r->grid.n[0], ny = (double)r->grid.n[1], nz = (double)r->slices;
 	double planes = r->options.preview ? nx * ny + nx * nz + ny * nz : 0;
-	return PROGRAM_BYTES + 2 * sizeof(float) * planes;
+	return PROGRAM_BYTES + 2 * sizeof(float) * planes + r->kept;
 }
 
 /* A single slab is read before and written after the computation; several slabs overlap. Vectors
@@ -128,16 +127,41 @@ static double slab_bytes(const FileRun *r, int64_t count)
 	       2 * slice * (double)slab.padded;
 }
 
+/* Smallest thickness of a slab, if there are several, that leaves time to overlap. */
+static int64_t overlapping(const FileRun *r)
+{
+	return max64(THICK, (r->share.count + SLABS - 1) / SLABS);
+}
+
+/* Whether chunks of the scan reach over several slabs, and each slab unpacks them again. */
+static bool unpacks_again(const FileRun *r, int64_t thick)
+{
+	return r->kept <= 0 && scan_row_grain(r->prepared->scan) > thick;
+}
+
+/* Chunks that several slabs need are unpacked once, if memory allows to keep them. */
+static void plan_kept(FileRun *r)
+{
+	int64_t all = r->share.count, few = min64(max64(THICK, GROUP_SLICES), all);
+	double bytes = scan_bytes(r->prepared->scan);
+	r->kept = 0;
+	double others = run_fixed_bytes(r) + slab_bytes(r, few);
+	bool one = r->iterative.whole || few == all ||
+		   (!r->stacked && run_fixed_bytes(r) + slab_bytes(r, all) <= r->memory);
+	if (!one && scan_row_grain(r->prepared->scan) > 1 && others + bytes <= r->memory)
+		r->kept = bytes;
+}
+
 /* Chooses slabs as thick as memory allows, but several of them, so that reading, computing and
  * writing overlap. */
 static tomos_status choose_thickness(FileRun *r, int64_t *thick)
 {
-	double left = r->memory - fixed_bytes(r);
+	double left = r->memory - run_fixed_bytes(r);
 	int64_t low = 1, high = r->share.count;
 	if (slab_bytes(r, 1) > left)
 		return fail(TOMOS_NO_MEMORY,
 			"%.4g MiB of memory are too few: one slice alone needs %.4g MiB%s",
-			r->memory / (1 << 20), (slab_bytes(r, 1) + fixed_bytes(r)) / (1 << 20),
+			r->memory / (1 << 20), (slab_bytes(r, 1) + run_fixed_bytes(r)) / (1 << 20),
 			r->prepared->reach.all_rows
 				? ", as phase retrieval looks at all rows at once"
 				: "");
@@ -149,8 +173,9 @@ static tomos_status choose_thickness(FileRun *r, int64_t *thick)
 			high = middle - 1;
 	}
 	/* Every slab reads all rows: the fewer slabs, the better. */
-	bool again = r->prepared->reach.all_rows || (!r->stacked && low == r->share.count);
-	*thick = again ? low : min64(low, max64(THICK, (r->share.count + SLABS - 1) / SLABS));
+	bool again = r->prepared->reach.all_rows || (!r->stacked && low == r->share.count) ||
+		     unpacks_again(r, overlapping(r));
+	*thick = again ? low : min64(low, overlapping(r));
 	return TOMOS_OK;
 }
 
@@ -184,14 +209,14 @@ static tomos_status too_little(const FileRun *r, int64_t slices, const char *why
 		"%.4g MiB of memory are too few: %s of %lld slice%s together needs %.4g MiB at "
 		"least, as %s",
 		r->memory / (1 << 20), r->method, (long long)slices, slices == 1 ? "" : "s",
-		(slab_bytes(r, slices) + fixed_bytes(r)) / (1 << 20), why);
+		(slab_bytes(r, slices) + run_fixed_bytes(r)) / (1 << 20), why);
 }
 
 /* All slices in one slab, groups of a fixed size, or as many as memory allows. If the whole volume
  * must be in memory, only a limit that the user has set is enforced. */
 static tomos_status iterative_thickness(FileRun *r, int64_t *thick)
 {
-	double left = r->memory - fixed_bytes(r);
+	double left = r->memory - run_fixed_bytes(r);
 	int64_t group = min64(GROUP_SLICES, r->share.count);
 	*thick = r->share.count;
 	if (r->iterative.whole && r->options.memory > 0 && slab_bytes(r, r->share.count) > left)
@@ -243,17 +268,18 @@ static int64_t resident_thickest(const FileRun *r, int64_t most, double bytes)
 static bool resident_rings(FileRun *r, const ResidentSize *size)
 {
 	Resident *d = r->resident;
-	double left = r->memory - fixed_bytes(r) - (d->prep ? 0 : slab_bytes(r, size->slices));
+	double left = r->memory - run_fixed_bytes(r) - (d->prep ? 0 : slab_bytes(r, size->slices));
 	int64_t item = size->raw_rows * r->prepared->info.columns * (int64_t)sizeof(float);
 	int64_t slice = size->slice * (int64_t)sizeof(float), most = (int64_t)fmax(0, left / 2);
-	d->piece = max64(item, min64(LARGEST_PIECE, most / RESIDENT_SLOTS));
-	int64_t workers = most / (2 * max64(slice, LEAST_PIECE));
+	int64_t all = item * r->prepared->info.views; /* small scans need little pinned memory */
+	d->piece = max64(item, min64(LARGEST_PIECE, min64(all, most) / RESIDENT_SLOTS));
+	int64_t written = max64(slice, LEAST_PIECE), workers = most / (2 * written);
 	workers = min64(workers, min64(max64(1, tomos_threads() * 5 / 8), COPY_SLOTS / 2));
 	d->workers = (int)min64(workers, size->slices);
-	r->planned = fixed_bytes(r) + (d->prep ? 0 : slab_bytes(r, size->slices)) +
-		     (double)(RESIDENT_SLOTS * d->piece) +
-		     2.0 * d->workers * (double)max64(slice, LEAST_PIECE);
-	return d->workers > 0 && RESIDENT_SLOTS * item <= most;
+	int64_t up = ring_bytes(d->piece, RESIDENT_SLOTS);
+	int64_t down = ring_bytes(written, 2 * d->workers);
+	r->planned = r->memory - left + (double)(up + down);
+	return d->workers > 0 && up <= most && down <= most;
 }
 
 /* Rows that every slab needs are prepared and filtered once. Otherwise slabs are as thin as is
@@ -262,11 +288,12 @@ static tomos_status resident_thickness(FileRun *r, int64_t *thick)
 {
 	tomos_backend *b = r->backend;
 	int64_t free_bytes, slice = r->grid.n[0] * r->grid.n[1] * (int64_t)sizeof(float);
-	int64_t aim = min64(max64(THICK, (r->share.count + SLABS - 1) / SLABS),
-		max64(THICK, LARGEST_SLAB / slice));
+	int64_t aim = min64(overlapping(r), max64(THICK, LARGEST_SLAB / slice));
 	TRY(b->type->memory->free_bytes(b, &free_bytes));
 	double bytes = DEVICE_SHARE * (double)free_bytes;
 	r->rows_once = !r->stacked || r->prepared->reach.all_rows;
+	if (!r->rows_once && unpacks_again(r, aim))
+		aim = r->share.count;
 	*thick = resident_thickest(r, aim, bytes);
 	if (*thick == 0 && r->rows_once) {
 		r->rows_once = false;
@@ -367,7 +394,8 @@ static tomos_status cut_slabs(FileRun *r)
  * that reads all rows is as thick as possible. */
 static void adapt_slabs(FileRun *r)
 {
-	bool free = r->rows_once || (r->stacked && !r->prepared->reach.all_rows);
+	bool free = r->rows_once ||
+		    (r->stacked && !r->prepared->reach.all_rows && !unpacks_again(r, THICK));
 	int64_t before = (r->share.count - r->thickest) / 4 * 2;
 	Slab between = {.first = r->share.first + before, .count = r->thickest};
 	r->adapts = free && !r->iterates && r->thickest > THICK && r->slab_count > 1;
@@ -396,13 +424,16 @@ tomos_status run_plan(FileRun *r)
 	int64_t thick = 1;
 	if (r->share.count == 0)
 		return TOMOS_OK;
+	plan_kept(r);
 	TRY(plan_resident(r, &thick));
 	if (!r->resident)
 		TRY(host_thickness(r, &thick));
 	r->thickest = even_thickness(r, thick);
 	if (!r->resident)
-		r->planned = slab_bytes(r, min64(r->thickest, r->share.count)) + fixed_bytes(r);
+		r->planned = slab_bytes(r, min64(r->thickest, r->share.count)) + run_fixed_bytes(r);
 	TRY(cut_slabs(r));
 	adapt_slabs(r);
+	if (r->kept > 0)
+		scan_keep(r->prepared->scan);
 	return TOMOS_OK;
 }

@@ -12,12 +12,17 @@ static void touch_page(void *user, int64_t i)
 	((volatile char *)user)[i * PAGES] = 0;
 }
 
+int64_t ring_bytes(int64_t piece, int slots)
+{
+	return max64(piece * slots, LEAST_PINNED);
+}
+
 /* Pages are taken by all threads first: pinning would take them one by one. A device that cannot
  * pin the memory copies from it all the same. */
 tomos_status ring_open(
 	Ring *r, tomos_backend *backend, CopyDirection direction, int64_t piece, int slots)
 {
-	int64_t bytes = max64(piece * slots, LEAST_PINNED);
+	int64_t bytes = ring_bytes(piece, slots);
 	*r = (Ring){.backend = backend, .direction = direction, .piece = piece, .slots = slots};
 	TRY(mem_alloc(&r->memory, bytes, 1, "memory for transfers"));
 	parallel_for(bytes / PAGES, touch_page, r->memory);

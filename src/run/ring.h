@@ -26,6 +26,8 @@ typedef struct {
 	void *user;
 } RingJob;
 
+/* The memory that a ring takes. */
+int64_t ring_bytes(int64_t piece, int slots);
 tomos_status ring_open(
 	Ring *ring, tomos_backend *backend, CopyDirection direction, int64_t piece, int slots);
 void ring_close(Ring *ring); /* waits for copies that are under way */

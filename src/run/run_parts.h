@@ -49,6 +49,7 @@ typedef struct {
 	int64_t most_slices; /* and slices computed */
 	double memory, planned;
 	double planned_device; /* bytes; 0: data are in host memory */
+	double kept; /* bytes of unpacked chunks of the scan that stay in memory; 0: none */
 	Journal journal;
 	tomos_file_options file_options;
 	double window[2]; /* found from the data, if none was given */
@@ -81,6 +82,8 @@ ShareRule run_share_rule(const FileRun *run); /* stacked, iterates and iterative
 void slab_rows(const FileRun *run, Slab *slab); /* those that its slices need */
 /* Slabs of run->share. */
 tomos_status run_plan(FileRun *run);
+/* Memory in bytes that does not depend on the slabs. */
+double run_fixed_bytes(const FileRun *run);
 /* Warns where a large job would run a reference kernel. */
 tomos_status run_say_slow(const FileRun *run);
 

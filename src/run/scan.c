@@ -376,6 +376,30 @@ tomos_status tomos_scan_geometry(
 
 /* ---- facts -------------------------------------------------------------------------------- */
 
+int64_t scan_row_grain(const tomos_scan *scan)
+{
+	const File *file = scan->sets[TOMOS_VIEWS].file;
+	if (!file->unpacks)
+		return 1;
+	return scan->sinograms ? file->grain : file->row_grain;
+}
+
+double scan_bytes(const tomos_scan *scan)
+{
+	double bytes = 0;
+	for (int i = 0; i < COUNT(scan->sets); i++)
+		if (scan->sets[i].file && scan->sets[i].count > 0)
+			bytes += (double)scan->sets[i].count * scan->sets[i].file->element.bytes;
+	return bytes * (double)scan->rows * (double)scan->columns;
+}
+
+void scan_keep(tomos_scan *scan)
+{
+	for (int i = 0; i < COUNT(scan->sets); i++)
+		if (scan->sets[i].file)
+			scan->sets[i].file->keep = true;
+}
+
 void tomos_scan_facts(const tomos_scan *scan, char *facts, size_t size)
 {
 	tomos_scan_info info = {.bytes = sizeof info};

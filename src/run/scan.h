@@ -100,6 +100,11 @@ tomos_status scan_fits(const tomos_scan *scan, const tomos_geometry *geometry);
 tomos_status scan_read_stored(
 	tomos_scan *scan, tomos_frames which, const Extract *part, int threads, void *stored);
 
+/* Rows that are unpacked together, where reading a part of a chunk unpacks all of it; else 1. */
+int64_t scan_row_grain(const tomos_scan *scan);
+double scan_bytes(const tomos_scan *scan); /* of all frames as stored, unpacked */
+void scan_keep(tomos_scan *scan);          /* chunks that were unpacked, for later reads */
+
 bool line_has(const char *lines, const char *name); /* "a\nb\n" */
 /* Numbers of a file, converted to radians, mm or keV from the unit in the file (or `fallback`);
  * NULL or 0 if there are none. */

@@ -151,8 +151,8 @@ static void write_layout(const char *path, const Layout *l, const uint16_t *numb
 	H5Fclose(file);
 }
 
-/* Every part of the file, as floats and as stored. */
-static void check_layout(const char *path, const Layout *l, const uint16_t *numbers)
+/* Every part of the file, as floats and as stored; keep: chunks stay in memory. */
+static void check_layout(const char *path, const Layout *l, const uint16_t *numbers, bool keep)
 {
 	tomos_file *file;
 	float data[N0 * N1 * N2];
@@ -160,6 +160,7 @@ static void check_layout(const char *path, const Layout *l, const uint16_t *numb
 	assert_ok(tomos_file_open(&file, path, NULL));
 	assert_true(file->element.swapped && file->element.bytes == 2);
 	int64_t n0 = file->shape[0];
+	file->keep = keep;
 	for (int64_t first = 0; first < n0; first++)
 		for (int64_t count = 1; count <= n0 - first; count++)
 			for (int64_t row = 0; row < N1; row++) {
@@ -196,8 +197,39 @@ static void layouts(void **state)
 						  : 3};
 				memcpy(l.chunk, chunks[c], sizeof l.chunk);
 				write_layout(at("layout.h5"), &l, numbers);
-				check_layout(at("layout.h5"), &l, numbers);
+				check_layout(at("layout.h5"), &l, numbers, false);
+				check_layout(at("layout.h5"), &l, numbers, true);
 			}
+	assert_int_equal(mem_live(), 0);
+}
+
+/* Chunks that were unpacked for some rows are not read again for others, if they are kept. */
+static void kept_chunks(void **state)
+{
+	const Layout l = {3, {2, 5, N2}, true, true, false, N0};
+	static const Extract some = {0, N0, 2, 1}, others = {0, N0, 0, 5};
+	uint16_t numbers[N0 * N1 * N2];
+	float data[N0 * N1 * N2];
+	(void)state;
+	for (int i = 0; i < N0 * N1 * N2; i++)
+		numbers[i] = (uint16_t)(i * 97);
+	for (int keep = 0; keep < 2; keep++) {
+		tomos_file *file;
+		size_t length;
+		write_layout(at("kept.h5"), &l, numbers);
+		assert_ok(tomos_file_open(&file, at("kept.h5"), NULL));
+		assert_true(file->unpacks && file->grain == 2 && file->row_grain == 5);
+		file->keep = keep;
+		assert_ok(io_read(file, &some, data));
+		free(get_file(at("kept.h5"), &length));
+		assert_int_equal(truncate(at("kept.h5"), 8), 0);
+		assert_int_equal(truncate(at("kept.h5"), (off_t)length), 0);
+		assert_int_equal(io_read(file, &others, data), keep ? TOMOS_OK : TOMOS_BAD_FILE);
+		for (int i = 0; i < N0 * 5 * N2 && keep; i++)
+			assert_int_equal(
+				(int)data[i], numbers[i / (5 * N2) * N1 * N2 + i % (5 * N2)]);
+		tomos_file_close(file);
+	}
 	assert_int_equal(mem_live(), 0);
 }
 
@@ -260,5 +292,6 @@ static void damaged_chunks(void **state)
 }
 
 #define TESTS(T) \
-	T(bits), T(bytes), T(any_bytes), T(lzf), T(layouts), T(many_chunks), T(damaged_chunks)
+	T(bits), T(bytes), T(any_bytes), T(lzf), T(layouts), T(kept_chunks), T(many_chunks), \
+		T(damaged_chunks)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

@@ -55,9 +55,10 @@ static void times_while_running(void **state)
 
 enum { TALL = 301, TALL_VIEWS = 12, TALL_COLUMNS = 16 };
 
-/* Rows differ, also by zingers. */
-static void write_tall(const char *path)
+/* Rows differ, also by zingers. With chunks of whole frames, or contiguous. */
+static void write_tall(const char *path, bool chunks)
 {
+	hid_t list = H5Pcreate(H5P_DATASET_CREATE);
 	static float data[TALL_VIEWS * TALL * TALL_COLUMNS];
 	double angles[TALL_VIEWS];
 	for (int i = 0; i < COUNT(data); i++)
@@ -66,8 +67,13 @@ static void write_tall(const char *path)
 	for (int i = 0; i < TALL_VIEWS; i++)
 		angles[i] = 180.0 * i / TALL_VIEWS;
 	hid_t file = h5_new(path);
-	h5_put(file, "exchange/data", H5T_NATIVE_FLOAT, 3,
-		(hsize_t[]){TALL_VIEWS, TALL, TALL_COLUMNS}, data);
+	if (chunks) {
+		H5Pset_chunk(list, 3, (hsize_t[]){1, TALL, TALL_COLUMNS});
+		H5Pset_deflate(list, 1);
+	}
+	h5_put_as(file, "exchange/data", H5T_NATIVE_FLOAT, 3,
+		(hsize_t[]){TALL_VIEWS, TALL, TALL_COLUMNS}, list, data);
+	H5Pclose(list);
 	h5_put_list(file, "exchange/theta", angles, TALL_VIEWS);
 	H5Fclose(file);
 }
@@ -92,7 +98,7 @@ static void slabs_of_any_thickness(void **state)
 {
 	(void)state;
 	static const char *const rows[] = {"", "3:300", "1:298", "0:150"};
-	write_tall(at("tall.h5"));
+	write_tall(at("tall.h5"), false);
 	for (int i = 0; i < COUNT(rows); i++) {
 		Work thin, thick;
 		Patience patience = {3 + 2 * i};
@@ -113,5 +119,29 @@ static void slabs_of_any_thickness(void **state)
 	}
 }
 
-#define TESTS(T) T(times_while_running), T(slabs_of_any_thickness)
+/* Chunks of whole frames are kept for all slabs where memory allows that; otherwise slabs are as
+ * thick as possible. */
+static void slabs_of_packed_frames(void **state)
+{
+	(void)state;
+	const double scan = 4.0 * TALL_VIEWS * TALL * TALL_COLUMNS;
+	Work plain, kept, again;
+	write_tall(at("tall.h5"), false);
+	tall_job(&plain, "plain.npy", "");
+	assert_ok(tomos_run(&plain.job, NULL));
+	write_tall(at("tall.h5"), true);
+	tall_job(&kept, "kept.npy", "");
+	assert_ok(tomos_run(&kept.job, NULL));
+	assert_true(fabs(kept.report.planned_bytes - plain.report.planned_bytes - scan) < 1);
+	assert_non_null(strstr(kept.said, "plan      at least 8 slabs"));
+	assert_same_file(plain.output, kept.output);
+	tall_job(&again, "again.npy", "");
+	again.run.memory = (int64_t)plain.report.planned_bytes - 50000;
+	assert_ok(tomos_run(&again.job, NULL));
+	assert_true(again.report.planned_bytes <= (double)again.run.memory);
+	assert_null(strstr(again.said, "plan      at least"));
+	assert_same_file(plain.output, again.output);
+}
+
+#define TESTS(T) T(slabs_of_packed_frames), T(times_while_running), T(slabs_of_any_thickness)
 TEST_MAIN(TESTS, make_scan, scratch_remove)
