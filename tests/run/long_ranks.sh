@@ -1,0 +1,51 @@
+# Methods, geometries and numbers of ranks: the volumes of one process.
+#
+#   long_ranks.sh COMMAND SOURCES BUILD
+. "$2/tests/run/ranks_help.sh"
+make() { "$tomos" project shepp-logan -q --columns 40 --noise 0.02 "$@" || exit 1; }
+cone="--geometry cone --source-axis 4 --source-detector 6 --rows 29"
+make --rows 37 --views 40 -o parallel.h5
+make --geometry fan --source-axis 4 --source-detector 6 --rows 33 --views 48 -o fan.h5
+# shellcheck disable=SC2086
+make $cone --views 48 -o cone.h5
+# shellcheck disable=SC2086
+make $cone --views 36 --arc 220 -o short.h5
+# shellcheck disable=SC2086
+make $cone --views 48 --axis 13 -o offset.h5
+make --geometry laminography --tilt 30 --rows 33 --views 40 -o laminography.h5
+make --geometry helix --pitch 1 --arc 1080 --source-axis 4 --source-detector 6 --rows 21 --views 90 -o helix.h5
+
+iterate="--iterations 20"
+for count in ${TOMOS_RANKS:-1 2 3 4 7 8}; do
+	same "parallel, FBP" "$count" recon ../parallel.h5 -q -o v.h5
+	same "fan, FBP" "$count" recon ../fan.h5 -q -o v.h5
+	for scan in cone short offset; do
+		near "$scan, FDK" "$count" 1e-6 recon ../$scan.h5 -q -o v.npy
+	done
+	for scan in parallel fan cone short offset laminography helix; do
+		# CGLS amplifies rounding: the measure is what the kernels of one process differ by.
+		rm -f one.npy plain.npy
+		"$tomos" recon $scan.h5 -q --method cgls $iterate -o one.npy
+		"$tomos" recon $scan.h5 -q --method cgls $iterate --plain -o plain.npy
+		limit=$("$tomos" compare one.npy plain.npy | awk '/^relative L2/ {l = 3 * $3; print (l > 1e-5 ? l : 1e-5)}')
+		near "$scan, cgls" "$count" "$limit" recon ../$scan.h5 -q --method cgls $iterate -o v.npy
+		for method in sirt sart "fista --regulariser tv --strength 0.01" "pdhg --strength 0.01"; do
+			# shellcheck disable=SC2086
+			near "$scan, $method" "$count" 1e-5 recon ../$scan.h5 -q --method $method $iterate -o v.npy
+		done
+	done
+done
+
+# Many iterations: no growth of memory, and an end.
+patience=900
+"$tomos" project shepp-logan -q --geometry cone --source-axis 4 --source-detector 6 --columns 12 --rows 12 --views 10 \
+	-o small.h5 || exit 1
+for count in 100 10000; do
+	/usr/bin/env time -f '%M' -o peak$count timeout 900 "${launchers[0]}" -n 3 "$tomos" recon small.h5 -q --method cgls \
+		--iterations $count --overwrite -o v.npy >out 2>err || bad "$count iterations"
+done
+if [ -s peak100 ] && [ "$(tail -1 peak10000)" -gt $(($(tail -1 peak100) * 12 / 10)) ]; then
+	bad "10000 iterations need $(tail -1 peak10000) KiB, 100 need $(tail -1 peak100)"
+fi
+echo "$failures failures"
+[ "$failures" = 0 ]
