@@ -68,16 +68,15 @@ static void add_band(const Model *m, int slab, Load *load)
 	load->messages = m->slabs > 1 ? 4 * m->passes : 0;
 }
 
-/* Penalties on differences: a slice to each neighbour in every iteration. */
-static void add_halo(const Model *m, Load *load)
+/* Penalties on differences: a slice to each neighbour, for every gradient. */
+static void add_halo(const Model *m, int slab, Load *load)
 {
 	const FileRun *r = &m->run;
 	bool inner = strcmp(r->method, "fista") == 0 || strcmp(r->method, "asd-pocs") == 0;
-	double times = m->passes * (inner ? (double)r->iterative.o.inner : 1);
-	if (m->slabs < 2)
-		return;
-	load->sent = 2 * times * (double)(r->grid.n[0] * r->grid.n[1]) * sizeof(float);
-	load->messages = 4 * times;
+	double times = (double)r->iterative.o.iterations * (inner ? (double)r->iterative.o.inner : 1);
+	int neighbours = (slab > 0) + (slab + 1 < m->slabs);
+	load->sent += neighbours * times * (double)(r->grid.n[0] * r->grid.n[1]) * sizeof(float);
+	load->messages += 2 * neighbours * times;
 }
 
 static void add_all_rows(const Model *m, Share share, Load *load)
@@ -103,8 +102,8 @@ static Load load_of(const Model *m, int slab)
 		add_band(m, slab, &load);
 	else
 		add_all_rows(m, share, &load);
-	if (r->iterates && r->stacked && r->iterative.whole)
-		add_halo(m, &load);
+	if (r->iterates && demand_coupling(&r->iterative.demand) == COUPLING_DIFFERENCES)
+		add_halo(m, slab, &load);
 	if (groups > 1) {
 		load.sent = (groups - 1) / groups * load.voxels * sizeof(float);
 		load.messages = groups - 1;
@@ -246,6 +245,16 @@ static tomos_status check(const Model *m, int64_t ranks)
 	return needed(r->back, "back", method);
 }
 
+/* Pairs of a forward and a back projection: those of the iterations, of the first residual, of the
+ * weights, and of an estimate of the norm, which takes about nine. */
+static double passes_of(const FileRun *r)
+{
+	const Iterative *it = &r->iterative;
+	double weights = tomos_method_uses(r->method, "weights") ? 0.5 : 0;
+	double norm = tomos_method_uses(r->method, "norm") && it->o.norm <= 0 ? 9 : 0;
+	return (double)it->o.iterations + 1 + weights + norm;
+}
+
 tomos_status cost_of(const FileRun *r, const CostBytes *bytes, const tomos_rates *rates,
 	int64_t ranks, tomos_cost *cost)
 {
@@ -258,7 +267,7 @@ tomos_status cost_of(const FileRun *r, const CostBytes *bytes, const tomos_rates
 		.rates = *rates,
 		.rule = run_share_rule(r),
 		.views = (double)g->count,
-		.passes = r->iterates ? (double)r->iterative.o.iterations + 1 : 0};
+		.passes = r->iterates ? passes_of(r) : 0};
 	*cost = (tomos_cost){.bytes = sizeof *cost, .ranks = ranks};
 	TRY(check(&m, ranks));
 	m.slabs = (int)(ranks / bytes->groups);

@@ -186,12 +186,12 @@ static void iterations_send_overlaps(void **state)
 		for (int i = 0; i < ranks; i++)
 			pixels += bands_sent(&bands, i);
 		tomos_cost cost = expect(c, ranks);
-		assert_near(cost.sent_bytes, 2.0 * (7 + 1) * 4 * (double)pixels);
+		assert_near(cost.sent_bytes, 2.0 * (7 + 1.5) * 4 * (double)pixels);
 		assert_true((ranks > 1) == (cost.stage_seconds[TOMOS_COST_EXCHANGE] > 0));
 		assert_near(cost.read_bytes, 2.0 * VIEWS * ROWS * COLUMNS);
 		if (ranks == 1)
 			assert_near(cost.stage_seconds[TOMOS_COST_PROJECT],
-				2 * (7 + 1) * voxels(c) * VIEWS / 2e6);
+				2 * (7 + 1.5) * voxels(c) * VIEWS / 2e6);
 	}
 	tomos_geometry_free(c->scan);
 }
