@@ -73,7 +73,8 @@ static void add_halo(const Model *m, int slab, Load *load)
 {
 	const FileRun *r = &m->run;
 	bool inner = strcmp(r->method, "fista") == 0 || strcmp(r->method, "asd-pocs") == 0;
-	double times = (double)r->iterative.o.iterations * (inner ? (double)r->iterative.o.inner : 1);
+	double times =
+		(double)r->iterative.o.iterations * (inner ? (double)r->iterative.o.inner : 1);
 	int neighbours = (slab > 0) + (slab + 1 < m->slabs);
 	load->sent += neighbours * times * (double)(r->grid.n[0] * r->grid.n[1]) * sizeof(float);
 	load->messages += 2 * neighbours * times;

@@ -49,34 +49,31 @@ static tomos_status bad_line(const char *path, int line, const char *why, const 
 	return fail(TOMOS_BAD_FILE, "'%s', line %d: %s '%s'", path, line, why, word);
 }
 
-static tomos_status take_word(tomos_rates *rates, const char *name, const char *word, bool *taken)
+/* Members that are words; false: another name, or a word that is too long. */
+static bool take_word(tomos_rates *rates, const char *name, const char *word)
 {
-	bool rays = strcmp(name, "rays") == 0, method = strcmp(name, "method") == 0;
-	*taken = rays || method;
-	if (rays && strlen(word) < sizeof rates->rays)
-		snprintf(rates->rays, sizeof rates->rays, "%s", word);
-	else if (method && strlen(word) < sizeof rates->method)
-		snprintf(rates->method, sizeof rates->method, "%s", word);
-	else
-		*taken = false;
-	return TOMOS_OK;
+	bool rays = strcmp(name, "rays") == 0;
+	char *to = rays ? rates->rays : rates->method;
+	size_t most = rays ? sizeof rates->rays : sizeof rates->method, length = strlen(word);
+	if ((!rays && strcmp(name, "method") != 0) || length >= most)
+		return false;
+	memcpy(to, word, length + 1);
+	return true;
 }
 
 /* "name value", empty once the comment is removed, or an error. */
 static tomos_status line_take(tomos_rates *rates, char *text, const char *path, int line)
 {
 	char name[32], value[64], more[2], *end;
-	bool taken;
 	text[strcspn(text, "#\r\n")] = 0;
 	int found = sscanf(text, "%31s %63s %1s", name, value, more);
 	if (found <= 0)
 		return TOMOS_OK;
 	if (found != 2)
 		return bad_line(path, line, "a rate is a name and a number, not", text);
-	TRY(take_word(rates, name, value, &taken));
-	const Row *row = row_find(name);
-	if (taken)
+	if (take_word(rates, name, value))
 		return TOMOS_OK;
+	const Row *row = row_find(name);
 	if (!row)
 		return bad_line(path, line, "there is no rate", name);
 	double number = strtod(value, &end);
