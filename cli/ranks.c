@@ -5,6 +5,7 @@
 #include "cli.h"
 
 static tomos_comm *comm;
+static _Atomic bool opening; /* it is not known yet which rank this is */
 
 tomos_comm *ranks_comm(void)
 {
@@ -13,7 +14,7 @@ tomos_comm *ranks_comm(void)
 
 bool ranks_speak(void)
 {
-	return tomos_comm_rank(comm) == 0;
+	return !opening && tomos_comm_rank(comm) == 0;
 }
 
 /* The ranks of a machine share its cores. */
@@ -30,7 +31,10 @@ int ranks_begin(void)
 {
 	if (!tomos_comm_launched())
 		return DONE;
-	if (tomos_comm_open(&comm, NULL, NULL) != TOMOS_OK)
+	opening = true;
+	tomos_status status = tomos_comm_open(&comm, NULL, NULL);
+	opening = false;
+	if (status != TOMOS_OK)
 		return failed("%s", tomos_message());
 	if (!ranks_speak() && !freopen("/dev/null", "w", stdout))
 		return failed("/dev/null cannot be opened");

@@ -147,6 +147,9 @@ _NEW = POINTER(c_void_p)
 # Name: result, arguments. A c_int result is a status, which the caller passes to `check`.
 _FUNCTIONS = {
     "message": (_S, []),
+    "comm_launched": (c_int, []),
+    "comm_open": (c_int, [_NEW, _S, _P]),
+    "comm_close": (None, [_P]),
     "version": (_S, []),
     "status_name": (_S, [c_int]),
     "cancel_on": (None, [POINTER(CancelStruct)]),

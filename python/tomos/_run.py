@@ -21,6 +21,7 @@ from ._library import SAY, BadValue, Cancelled, Error, JobStruct, RunReportStruc
 from ._methods import ANALYTIC, METHODS
 from ._options import GROUPS, Row, with_options
 from ._prep import PrepReport
+from ._ranks import communicator
 from ._scan import Scan
 from ._truth import Difference
 
@@ -345,7 +346,7 @@ def _run(scan: _Path, output: Optional[_Path] = None, method: Optional[str] = No
         job = JobStruct(scan=os.fsencode(scan), output=os.fsencode(path), method=name.encode(),
                         backend=backend.encode(), views=views._handle if views else None,
                         command=text.encode(), say=SAY(lines.add), report=ctypes.pointer(struct),
-                        **paths)
+                        comm=communicator(), **paths)
         for group, settings in structs.items():
             setattr(job, _MEMBERS.get(group, group), ctypes.addressof(settings))
         _call(job, lines, progress, keep=(structs, views))

@@ -101,7 +101,7 @@ static tomos_status start(Mpi *own)
 	int running = 0, level;
 	TRY_MPI(MPI_Initialized(&running), "start");
 	if (!running)
-		TRY_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "start");
+		TRY_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level), "start");
 	own->started = !running;
 	return TOMOS_OK;
 }
