@@ -671,6 +671,14 @@ TOMOS_API tomos_status tomos_pose_derivative(const tomos_op *projector, const to
  * the moved view, tomos_geometry_move(.., pose), as a further small pose M d does. */
 TOMOS_API tomos_status tomos_pose_change(const double *poses, int64_t count, double *matrices);
 
+/* Motions of the views from projections alone: [view][3], shifts along the detector's columns and
+ * rows in the scan's unit, and with the option fit_roll the rotation about the direction through
+ * the detector, in radians; poses: the same for tomos_geometry_move. Shifts that are those of the
+ * whole object are not determined by the data; they are 0. The grid has to contain the object. */
+TOMOS_API tomos_status tomos_align(tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_array *projections, double *motions, double *poses,
+	const tomos_align_options *options, const tomos_progress *progress);
+
 /* ---- stored matrices ---------------------------------------------------------------------- */
 
 /* The matrix of a projector, one row per ray, kept in memory; an operator like any other. */

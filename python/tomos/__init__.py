@@ -9,6 +9,7 @@
 Volumes are (nz, ny, nx), projections (views, rows, columns), float32. Lengths are in one unit,
 attenuation in 1/unit; angles are radians, or degrees with degrees=True.
 """
+from ._align import align
 from ._axis import Axis, find_center
 from ._device import DeviceArray, empty, to_device
 from ._files import Info, info, read, write
@@ -41,7 +42,8 @@ __all__ = [
     "Axis", "BadFile", "BadValue", "CallbackFailed", "Cancelled", "DeviceArray", "DeviceMissing",
     "Difference", "Diverged", "Ellipsoid", "Error", "FileFailure", "Geometry", "Grid", "History",
     "Info", "Operator", "OutOfMemory", "Phantom", "PrepReport", "Projector", "RunReport", "Scan",
-    "Unsupported", "add_counts", "add_noise", "backends", "bin_pixels", "compare", "cone", "cover",
+    "Unsupported", "add_counts", "add_noise", "align", "backends", "bin_pixels", "compare", "cone",
+    "cover",
     "empty", "fan", "fbp", "fbp_transpose", "fdk", "find_center", "helix", "info", "laminography",
     "lebedev", "models", "normalize", "parallel", "phantom", "phantoms", "prepare", "read", "recon",
     "run", "threads", "to_device", "vectors", "write", *_METHODS, *_STEPS]

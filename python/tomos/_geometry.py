@@ -181,6 +181,19 @@ class Geometry:
                            ctypes.byref(GROUPS["grid"].fill(**options))))
         return Grid._of(struct)
 
+    def moved(self, poses: Any) -> "Geometry":
+        """The views moved by poses (views, 6): source and detector together are rotated about the
+        origin by a rotation vector (the last three numbers, radians), then shifted (the first
+        three, the scan's unit).
+
+        >>> scan = tomos.parallel(views=4, columns=8)
+        >>> up = scan.moved(np.tile([0, 0, 2.5, 0, 0, 0], (4, 1)))
+        >>> up.views[0, 4:7].tolist()
+        [0.0, 0.0, 2.5]
+        """
+        poses = as_poses(poses, len(self))
+        return Geometry._of(new(lib.geometry_move, self._handle, poses.ctypes.data), "views")
+
     def __len__(self) -> int:
         return lib.geometry_count(self._handle)
 
@@ -253,6 +266,22 @@ _SCANS = {
                 "Parallel rays along the directions of a Lebedev rule, which cover the sphere.",
                 "views=13, rows=64, columns=64"),
 }
+
+
+def as_poses(poses: Any, views: int) -> np.ndarray:
+    """Poses as an array (views, 6) of doubles."""
+    made = np.ascontiguousarray(poses, np.float64)
+    if made.shape != (views, 6):
+        raise ValueError(f"the poses have shape {made.shape}; expected ({views}, 6): shifts along "
+                         "x, y, z and rotations about x, y, z of each view")
+    return made
+
+
+def pose_change(poses: np.ndarray) -> np.ndarray:
+    """Matrices (views, 6, 6): a change of a pose as a further small pose of the moved view."""
+    made = np.empty((len(poses), 6, 6))
+    check(lib.pose_change(poses.ctypes.data, len(poses), made.ctypes.data))
+    return made
 
 
 def check_radians(angles: Any, degrees: Optional[bool], name: str = "angles") -> None:

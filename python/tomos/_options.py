@@ -308,4 +308,4 @@ def describe_class(kind: Any, rows: dict[str, Row], example: str = "") -> None:
 
 GROUPS = {group: Options(group) for group in
           ("scan", "grid", "projector", "phantom", "file", "source", "algebraic", "analytic",
-           "matrix", "prep", "axis", "run", "device")}
+           "matrix", "prep", "axis", "align", "run", "device")}

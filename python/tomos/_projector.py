@@ -8,10 +8,11 @@ from typing import Any, Optional
 
 import numpy as np
 
+from ._arrays import host_view, read_view
 from ._call import call
 from ._geometry import Geometry, Grid
 from ._library import MatrixStruct, check, choices, lib, new
-from ._operator import Operator, projections_end, volume_end
+from ._operator import End, Operator, projections_end, volume_end
 from ._options import GROUPS, describe_class, unknown_option
 
 _FLOAT = np.dtype(np.float32)
@@ -92,12 +93,64 @@ class Projector(Operator):
                  owner.array(m.pointers, m.rows + 1, index[m.pointer_bytes]))
         return csr_array(parts, shape=(m.rows, m.columns))
 
+    def pose_jacobian(self, x: Any) -> "PoseJacobian":
+        """The derivative of `A @ x` with respect to the poses of the views, as an operator.
+
+        `J @ p` is the change of the projections for small changes p (views, 6) of the poses, as
+        `Geometry.moved` takes them; `J.T @ y` its adjoint. Projections by Joseph's method are
+        piecewise smooth in the pose; the derivative is that of the pieces, and where a ray passes
+        exactly through voxel centres the mean of those on both sides.
+
+        >>> A = tomos.Projector(tomos.Grid(16), tomos.parallel(views=12, columns=16))
+        >>> J = A.pose_jacobian(np.ones((16, 16)))
+        >>> (J @ np.zeros((12, 6))).shape, (J.T @ np.ones((12, 16))).shape
+        ((12, 16), (12, 6))
+        """
+        return PoseJacobian(self, x)
+
+    def pose_derivative(self, x: Any) -> np.ndarray:
+        """The derivatives of `A @ x` with respect to the six numbers of each view's pose, as an
+        array (views, 6, rows, columns): the columns of `pose_jacobian`.
+
+        >>> A = tomos.Projector(tomos.Grid(16), tomos.parallel(views=12, columns=16))
+        >>> A.pose_derivative(np.ones((16, 16))).shape
+        (12, 6, 1, 16)
+        """
+        views, rows, columns = self.range
+        read = read_view(x if hasattr(x, "shape") else np.asarray(x), *self._source)
+        out = np.empty((views, 6, rows, columns), _FLOAT)
+        written = host_view(out.reshape(6 * views, rows, columns))
+        call(lib.pose_derivative, self._op, read.pointer, 0, views, written.pointer,
+             keep=(self, read, written))
+        return out
+
     def __reduce__(self) -> tuple:
         return _remake, (self.grid, self.geometry, self.model, self._name, self.options)
 
     def __repr__(self) -> str:
         return (f"<tomos.Projector {' x '.join(map(str, self.domain))} to "
                 f"{' x '.join(map(str, self.range))}, {lib.op_describe(self._op).decode()}>")
+
+
+class PoseJacobian(Operator):
+    """The derivative of a projector's result with respect to poses; see
+    `Projector.pose_jacobian`."""
+    __slots__ = ("_projector", "_x")
+
+    def __init__(self, projector: Projector, x: Any) -> None:
+        self._projector, self._x = projector, x if hasattr(x, "shape") else np.asarray(x)
+        read = read_view(self._x, *projector._source)
+        self._set_up(End((1, projector.range[0], 6), 0, "the poses"), projector._target,
+                     projector._name)
+        self._long = projector._long
+        self._own(new(lib.op_poses, projector._op, read.pointer))
+
+    def adjoint(self, y: Any, out: Any = None) -> Any:
+        found = super().adjoint(y, out)
+        return found.reshape(found.shape[-2:]) if out is None and found.ndim == 3 else found
+
+    def __reduce__(self) -> tuple:
+        return PoseJacobian, (self._projector, self._x)
 
 
 def _remake(grid: Grid, geometry: Geometry, model: str, backend: str, options: dict) -> Projector:

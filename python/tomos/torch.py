@@ -17,13 +17,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 
+from ._geometry import as_poses, pose_change
 from ._methods import fbp as _fbp, fbp_transpose as _fbp_transpose
 from ._operator import _PROJECTIONS, _VOLUME
 from ._projector import Projector
 
-__all__ = ["FBP", "Operator", "adjoint", "fbp", "forward"]
+__all__ = ["FBP", "Operator", "adjoint", "fbp", "forward", "posed"]
 
 
 def _shapes(shape: tuple, axis: int) -> list:
@@ -108,6 +110,58 @@ def fbp(A: Projector, y: torch.Tensor, **options: Any) -> torch.Tensor:
     return _Linear.apply(y, (lambda b, out: _fbp(A, b, out=out, **options),
                              lambda x, out: _fbp_transpose(A, x, out=out, **options),
                              projections, volume))
+
+
+class _Posed(torch.autograd.Function):
+    """A(poses) x with gradients with respect to poses and x."""
+
+    @staticmethod
+    def forward(ctx: Any, A: Projector, x: torch.Tensor, poses: torch.Tensor) -> torch.Tensor:
+        host = as_poses(poses.detach().to("cpu", torch.float64).numpy(), A.range[0])
+        posed = Projector(A.grid, A.geometry.moved(host), A.model, A._name, **A.options)
+        ctx.posed, ctx.poses, ctx.kind = posed, host, (poses.dtype, poses.device)
+        ctx.save_for_backward(x)
+        volume, projections = _ends(A)
+        return _apply(lambda part, out: posed(part, out), x, volume, projections)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+        (x,), posed, on_x, on_poses = ctx.saved_tensors, ctx.posed, None, None
+        volume, projections = _ends(posed)
+        if ctx.needs_input_grad[1]:
+            on_x = _apply(lambda y, out: posed.adjoint(y, out), gradient, projections, volume)
+            on_x = on_x.reshape(x.shape)
+        if ctx.needs_input_grad[2]:
+            on_poses = _pose_gradient(posed, ctx.poses, x, gradient)
+            on_poses = on_poses.to(dtype=ctx.kind[0], device=ctx.kind[1])
+        return None, on_x, on_poses
+
+
+def _pose_gradient(posed: Projector, poses: np.ndarray, x: torch.Tensor,
+                   gradient: torch.Tensor) -> torch.Tensor:
+    """J' g at the moved views, and from there to the poses: summed over the axes in front."""
+    volumes = x.detach().to(torch.float32).reshape(-1, *posed.domain)
+    images = gradient.detach().to(torch.float32).reshape(-1, *posed.range)
+    total = np.zeros((posed.range[0], 6))
+    for volume, image in zip(volumes, images):
+        out = torch.empty((1, posed.range[0], 6), dtype=torch.float32, device=x.device)
+        posed.pose_jacobian(volume).adjoint(image.contiguous(), out)
+        total += out[0].to("cpu", torch.float64).numpy()
+    return torch.from_numpy(np.einsum("vij,vi->vj", pose_change(poses), total))
+
+
+def posed(A: Projector, x: torch.Tensor, poses: torch.Tensor) -> torch.Tensor:
+    """The projections of a volume by the views moved by poses (views, 6), with gradients with
+    respect to both; the poses as `tomos.Geometry.moved` takes them.
+
+    >>> A = tomos.Projector(tomos.Grid(16), tomos.parallel(views=12, columns=16))
+    >>> poses = torch.zeros(12, 6, requires_grad=True)
+    >>> tomos.torch.posed(A, torch.ones(16, 16), poses).square().sum().backward()
+    >>> poses.grad.shape
+    torch.Size([12, 6])
+    """
+    _projection(A)
+    return _Posed.apply(A, x, poses)
 
 
 class Operator(torch.nn.Module):

@@ -9,6 +9,7 @@ enum { POSE_CHUNK = 1 << 24 };
 
 typedef struct {
 	const tomos_op *projector;
+	Space space; /* of the volume; the projector may be freed before */
 	float *volume;
 } Jacobian;
 
@@ -150,8 +151,7 @@ static tomos_status jacobian_adjoint(const tomos_op *op, const float *y, float *
 static void jacobian_free(tomos_op *op)
 {
 	const Jacobian *own = op->own;
-	if (own->projector)
-		vector_free(own->volume, &own->projector->domain);
+	vector_free(own->volume, &own->space);
 }
 
 static const OpType jacobian_type = {
@@ -159,7 +159,7 @@ static const OpType jacobian_type = {
 
 static tomos_status keep_volume(Jacobian *own, const tomos_array *volume)
 {
-	const Space *space = &own->projector->domain;
+	const Space *space = &own->space;
 	Vector given;
 	TRY(vector_new(&own->volume, space, "the volume"));
 	TRY(vector_borrow(&given, space, volume, VECTOR_IN, "the volume"));
@@ -180,6 +180,7 @@ tomos_status tomos_op_poses(tomos_op **op, const tomos_op *projector, const tomo
 		projector->range.shape, sizeof(Jacobian)));
 	Jacobian *own = made->own;
 	own->projector = projector;
+	own->space = projector->domain;
 	tomos_status status = keep_volume(own, volume);
 	if (status != TOMOS_OK) {
 		tomos_op_free(made);

@@ -1,0 +1,407 @@
+/* Alignment of views: the shift of each view along its columns and rows, and on request its roll
+ * about the direction through the detector, from the projections alone.
+ *
+ * Reconstruction with the views as they are known so far alternates with a step of Gauss-Newton on
+ * the motion of each view, from coarse pixels and voxels to fine ones. Projections are binned and
+ * smoothed, so that coarse voxels can represent them: what they cannot is taken for motion. Every
+ * reconstruction starts from zero and has few iterations; one that is continued comes to fit the
+ * motion as well. Shifts that a motion of the object explains are not determined by the data and
+ * removed. */
+#include <math.h>
+#include <string.h>
+#include "base/vector3.h"
+#include "op/op.h"
+
+enum {
+	MOTIONS = 3, /* along columns, along rows, roll */
+	SMALLEST = 16,
+	LARGEST_COLUMNS = 256,
+	SMOOTHING = 2 /* passes of (1, 2, 1) / 4 along rows and columns */
+};
+#define DAMPING 1e-3
+
+typedef struct {
+	tomos_backend *backend;
+	const tomos_grid *grid;
+	const tomos_geometry *scan;
+	const tomos_array *projections;
+	tomos_align_options options;
+	double *motions, *poses; /* [view][3], [view][6] */
+	double *matrices, *right;
+	int64_t bin, done, total;
+	bool roll;
+	const tomos_progress *progress;
+} Align;
+
+/* ---- motions and poses ----------------------------------------------------------------------- */
+
+/* Unit vectors along columns and rows and through the detector. */
+static void view_frame(const tomos_view *view, double frame[3][3])
+{
+	double length = norm3(view->u);
+	for (int a = 0; a < 3; a++)
+		frame[0][a] = view->u[a] / length;
+	cross3(frame[2], view->u, view->v);
+	length = norm3(frame[2]);
+	for (int a = 0; a < 3; a++)
+		frame[2][a] /= length;
+	cross3(frame[1], frame[2], frame[0]);
+}
+
+static void motion_pose(const tomos_view *view, const double motion[MOTIONS], double pose[6])
+{
+	double frame[3][3];
+	view_frame(view, frame);
+	for (int a = 0; a < 3; a++) {
+		pose[a] = motion[0] * frame[0][a] + motion[1] * frame[1][a];
+		pose[3 + a] = motion[2] * frame[2][a];
+	}
+}
+
+static void set_poses(Align *a)
+{
+	for (int64_t i = 0; i < a->scan->count; i++)
+		motion_pose(&a->scan->views[i], a->motions + MOTIONS * i, a->poses + 6 * i);
+}
+
+/* Solves a symmetric system of order n in place; unknowns without a diagonal become 0. */
+static void solve(int n, double m[MOTIONS][MOTIONS], double x[MOTIONS])
+{
+	for (int i = 0; i < n; i++) {
+		double pivot = m[i][i] > 0 ? m[i][i] : HUGE_VAL;
+		for (int k = i + 1; k < n; k++) {
+			double factor = m[k][i] / pivot;
+			for (int j = i; j < n; j++)
+				m[k][j] -= factor * m[i][j];
+			x[k] -= factor * x[i];
+		}
+		m[i][i] = pivot;
+	}
+	for (int i = n - 1; i >= 0; i--) {
+		for (int j = i + 1; j < n; j++)
+			x[i] -= m[i][j] * x[j];
+		x[i] /= m[i][i];
+	}
+}
+
+/* Removes the shifts of the views that a shift of the object explains. */
+static void remove_shift(const Align *a, double *motions)
+{
+	double m[3][3] = {{0}}, c[3] = {0}, frame[3][3];
+	for (int64_t i = 0; i < a->scan->count; i++) {
+		view_frame(&a->scan->views[i], frame);
+		for (int n = 0; n < 2; n++)
+			for (int j = 0; j < 3; j++) {
+				c[j] += frame[n][j] * motions[MOTIONS * i + n];
+				for (int k = 0; k < 3; k++)
+					m[j][k] += frame[n][j] * frame[n][k];
+			}
+	}
+	for (int j = 0; j < 3; j++) /* one view does not determine all of it */
+		m[j][j] += 1e-9 * (double)a->scan->count;
+	solve(3, m, c);
+	for (int64_t i = 0; i < a->scan->count; i++) {
+		view_frame(&a->scan->views[i], frame);
+		for (int n = 0; n < 2; n++)
+			motions[MOTIONS * i + n] -= dot3(frame[n], c);
+	}
+}
+
+/* One step of Gauss-Newton for a view, from J'J and J'r of its pose. */
+static void view_step(const Align *a, int64_t view, const double change[36], double step[MOTIONS])
+{
+	const double *matrix = a->matrices + 36 * view, *right = a->right + 6 * view;
+	double m[MOTIONS][MOTIONS] = {{0}}, basis[MOTIONS][6];
+	int count = a->roll ? MOTIONS : MOTIONS - 1;
+	for (int n = 0; n < count; n++) {
+		double unit[MOTIONS] = {n == 0, n == 1, n == 2}, pose[6];
+		motion_pose(&a->scan->views[view], unit, pose);
+		for (int i = 0; i < 6; i++) {
+			basis[n][i] = 0;
+			for (int j = 0; j < 6; j++)
+				basis[n][i] += change[6 * i + j] * pose[j];
+		}
+	}
+	memset(step, 0, MOTIONS * sizeof *step);
+	for (int n = 0; n < count; n++)
+		for (int i = 0; i < 6; i++) {
+			step[n] += basis[n][i] * right[i];
+			for (int k = 0; k < count; k++)
+				for (int j = 0; j < 6; j++)
+					m[n][k] += basis[n][i] * matrix[6 * i + j] * basis[k][j];
+		}
+	for (int n = 0; n < count; n++)
+		m[n][n] *= 1 + DAMPING;
+	solve(count, m, step);
+}
+
+static tomos_status take_steps(Align *a)
+{
+	int64_t views = a->scan->count;
+	double *changes, step[MOTIONS];
+	TRY(mem_alloc(&changes, views, 36 * sizeof *changes, "changes of poses"));
+	tomos_status status = tomos_pose_change(a->poses, views, changes);
+	for (int64_t i = 0; status == TOMOS_OK && i < views; i++) {
+		view_step(a, i, changes + 36 * i, step);
+		for (int n = 0; n < MOTIONS; n++)
+			a->motions[MOTIONS * i + n] += isfinite(step[n]) ? step[n] : 0;
+	}
+	mem_free(changes);
+	remove_shift(a, a->motions);
+	set_poses(a);
+	return status;
+}
+
+/* ---- data at one resolution ------------------------------------------------------------------ */
+
+/* Rows that are averaged. */
+static int64_t bin_rows(const Align *a)
+{
+	return a->scan->rows == 1 ? 1 : a->bin;
+}
+
+/* Averages of bin x bin pixels of a view. */
+static void bin_view(const Align *a, int64_t view, int64_t rows, int64_t columns, float *to)
+{
+	const tomos_array *p = a->projections;
+	const float *from = p->data + view * p->stride[0];
+	int64_t high = bin_rows(a);
+	for (int64_t r = 0; r < rows; r++)
+		for (int64_t c = 0; c < columns; c++) {
+			double sum = 0;
+			for (int64_t i = 0; i < high; i++)
+				for (int64_t j = 0; j < a->bin; j++)
+					sum += from[(r * high + i) * p->stride[1] +
+						    (c * a->bin + j) * p->stride[2]];
+			to[r * columns + c] = (float)(sum / (double)(high * a->bin));
+		}
+}
+
+/* (1, 2, 1) / 4 along n values; beyond the ends the last values. */
+static void smooth_line(float *line, int64_t n, int64_t stride)
+{
+	float before = line[0];
+	for (int64_t i = 0; i < n; i++) {
+		float at = line[i * stride], next = i + 1 < n ? line[(i + 1) * stride] : at;
+		line[i * stride] = 0.5F * at + 0.25F * (before + next);
+		before = at;
+	}
+}
+
+typedef struct {
+	const Align *align;
+	int64_t rows, columns;
+	float *data;
+} BinTask;
+
+static void bin_task(void *user, int64_t view)
+{
+	const BinTask *t = user;
+	float *image = t->data + view * t->rows * t->columns;
+	bin_view(t->align, view, t->rows, t->columns, image);
+	for (int pass = 0; pass < SMOOTHING; pass++) {
+		for (int64_t r = 0; r < t->rows; r++)
+			smooth_line(image + r * t->columns, t->columns, 1);
+		for (int64_t c = 0; c < t->columns && t->rows > 1; c++)
+			smooth_line(image + c, t->rows, t->columns);
+	}
+}
+
+/* The views with bin x bin pixels each; pixels that are left over at the end are not used. */
+static tomos_status bin_scan(const Align *a, const tomos_geometry *scan, tomos_geometry **binned)
+{
+	int64_t bin_high = bin_rows(a);
+	int64_t rows = scan->rows / bin_high, columns = scan->columns / a->bin;
+	double left[2] = {
+		(double)(columns * a->bin - scan->columns), (double)(rows * bin_high - scan->rows)};
+	TRY(geom_new(binned, rows, columns, scan->count));
+	for (int64_t i = 0; i < scan->count; i++) {
+		tomos_view *view = &(*binned)->views[i];
+		*view = scan->views[i];
+		view_slide(view, 0.5 * left[0], 0.5 * left[1]);
+		for (int k = 0; k < 3; k++) {
+			view->u[k] *= (double)a->bin;
+			view->v[k] *= (double)bin_high;
+		}
+	}
+	return TOMOS_OK;
+}
+
+static tomos_grid bin_grid(const Align *a)
+{
+	tomos_grid g = *a->grid;
+	for (int k = 0; k < 3; k++) {
+		double centre = g.first[k] + 0.5 * (double)(g.n[k] - 1) * g.step[k];
+		if (g.n[k] > 1) {
+			g.n[k] = max64(1, (g.n[k] + a->bin - 1) / a->bin);
+			g.step[k] *= (double)a->bin;
+		}
+		g.first[k] = centre - 0.5 * (double)(g.n[k] - 1) * g.step[k];
+	}
+	return g;
+}
+
+/* ---- a round --------------------------------------------------------------------------------- */
+
+typedef struct {
+	tomos_array b, x;
+	tomos_op *op;
+} Round;
+
+static tomos_status round_open(const Align *a, Round *round)
+{
+	tomos_grid grid = bin_grid(a);
+	tomos_geometry *moved, *binned = NULL;
+	TRY(tomos_geometry_move(&moved, a->scan, a->poses));
+	tomos_status status = bin_scan(a, moved, &binned);
+	tomos_geometry_free(moved);
+	if (status != TOMOS_OK)
+		return status;
+	status = tomos_op_projector(&round->op, a->backend, &grid, binned, NULL);
+	tomos_geometry_free(binned);
+	return status;
+}
+
+static tomos_status round_normal(Align *a, const Round *round)
+{
+	const Space *domain = &round->op->domain, *range = &round->op->range;
+	Vector x = {0}, b = {0};
+	float *residual = NULL;
+	tomos_status status;
+	TRY_OR_DONE(vector_borrow(&x, domain, &round->x, VECTOR_IN, "the volume"));
+	TRY_OR_DONE(vector_borrow(&b, range, &round->b, VECTOR_IN, "the projections"));
+	TRY_OR_DONE(vector_new(&residual, range, "the residual"));
+	TRY_OR_DONE(op_forward(round->op, x.data, residual));
+	TRY_OR_DONE(vector_xpay(range, b.data, -1, residual));
+	TRY_OR_DONE(op_pose_normal(round->op, x.data, residual, a->matrices, a->right));
+done:
+	vector_free(residual, range);
+	(void)vector_return(&x, domain, VECTOR_IN);
+	(void)vector_return(&b, range, VECTOR_IN);
+	return status;
+}
+
+static tomos_status tell(Align *a)
+{
+	a->done++;
+	if (a->progress && a->progress->report &&
+		a->progress->report(a->progress->user, "aligning", a->done, a->total, 0))
+		return fail(TOMOS_CANCELLED, "cancelled after %lld of %lld rounds of alignment",
+			(long long)a->done, (long long)a->total);
+	return TOMOS_OK;
+}
+
+static tomos_status round_run(Align *a, Round *round)
+{
+	tomos_algebraic_options o = tomos_algebraic_defaults();
+	o.iterations = a->options.round_iterations;
+	TRY(round_open(a, round));
+	tomos_status status = TOMOS_OK;
+	memset(round->x.data, 0, (size_t)round->op->domain.count * sizeof(float));
+	TRY_OR_DONE(tomos_reconstruct(round->op, "cgls", &round->b, &round->x, &o, NULL));
+	TRY_OR_DONE(round_normal(a, round));
+	TRY_OR_DONE(take_steps(a));
+	status = tell(a);
+done:
+	tomos_op_free(round->op);
+	return status;
+}
+
+/* All rounds with bin x bin pixels. */
+static tomos_status level_run(Align *a)
+{
+	tomos_grid grid = bin_grid(a);
+	int64_t rows = a->scan->rows / bin_rows(a), columns = a->scan->columns / a->bin;
+	int64_t views = a->scan->count, voxels = grid.n[0] * grid.n[1] * grid.n[2];
+	Round round = {.op = NULL};
+	float *b = NULL, *x = NULL;
+	tomos_status status;
+	TRY_OR_DONE(mem_alloc(&b, views * rows * columns, sizeof *b, "binned projections"));
+	TRY_OR_DONE(mem_alloc(&x, voxels, sizeof *x, "a volume"));
+	round.b = tomos_array_of(b, views, rows, columns);
+	round.x = tomos_array_of(x, grid.n[2], grid.n[1], grid.n[0]);
+	BinTask task = {a, rows, columns, b};
+	parallel_for(views, bin_task, &task);
+	for (int64_t i = 0; i < a->options.rounds; i++)
+		TRY_OR_DONE(round_run(a, &round));
+done:
+	mem_free(b);
+	mem_free(x);
+	return status;
+}
+
+/* ---- all resolutions ------------------------------------------------------------------------- */
+
+static bool bin_possible(const Align *a, int64_t bin)
+{
+	return a->scan->columns / bin >= SMALLEST &&
+	       (a->scan->rows == 1 || a->scan->rows / bin >= SMALLEST / 2);
+}
+
+static int64_t finest_bin(const Align *a)
+{
+	int64_t bin = 1;
+	if (a->options.finest > 0)
+		return a->options.finest;
+	while (a->scan->columns / bin > LARGEST_COLUMNS && bin_possible(a, 2 * bin))
+		bin *= 2;
+	return bin;
+}
+
+static tomos_status levels_run(Align *a)
+{
+	int64_t finest = finest_bin(a), coarsest = finest, levels = 1;
+	for (; bin_possible(a, 2 * coarsest) && levels < 4; levels++)
+		coarsest *= 2;
+	a->total = levels * a->options.rounds;
+	for (a->bin = coarsest; a->bin >= finest; a->bin /= 2) {
+		/* A few pixels do not determine the roll. */
+		a->roll = a->options.fit_roll && (a->bin < coarsest || levels == 1);
+		TRY(level_run(a));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status align_check(const Align *a)
+{
+	const tomos_geometry *scan = a->scan;
+	const int64_t shape[3] = {scan->count, scan->rows, scan->columns};
+	TRY(tomos_grid_check(a->grid));
+	TRY(array_check_on(0, a->projections, "the projections", shape, ARRAY_READ));
+	if (a->options.finest > 0 && scan->columns / a->options.finest < 1)
+		return fail(TOMOS_BAD_VALUE, "finest is %lld: the detector has %lld columns",
+			(long long)a->options.finest, (long long)scan->columns);
+	if (scan->rows > 1 && a->options.finest > scan->rows)
+		return fail(TOMOS_BAD_VALUE, "finest is %lld: the detector has %lld rows",
+			(long long)a->options.finest, (long long)scan->rows);
+	return TOMOS_OK;
+}
+
+tomos_status tomos_align(tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
+	const tomos_array *projections, double *motions, double *poses,
+	const tomos_align_options *options, const tomos_progress *progress)
+{
+	if (!backend || !grid || !scan || !projections || !motions || !poses)
+		return fail(TOMOS_BAD_VALUE, "alignment needs a backend, a grid, a geometry, "
+					     "projections and places for motions and poses");
+	Align a = {.backend = backend,
+		.grid = grid,
+		.scan = scan,
+		.projections = projections,
+		.options = tomos_align_defaults(),
+		.motions = motions,
+		.poses = poses,
+		.progress = progress};
+	tomos_status status;
+	TRY(options_take(&a.options, options, "align"));
+	TRY(align_check(&a));
+	memset(motions, 0, (size_t)(MOTIONS * scan->count) * sizeof *motions);
+	memset(poses, 0, (size_t)(6 * scan->count) * sizeof *poses);
+	TRY_OR_DONE(mem_alloc(&a.matrices, scan->count, 36 * sizeof(double), "normal equations"));
+	TRY_OR_DONE(mem_alloc(&a.right, scan->count, 6 * sizeof(double), "normal equations"));
+	TRY_OR_DONE(levels_run(&a));
+done:
+	mem_free(a.matrices);
+	mem_free(a.right);
+	return status;
+}

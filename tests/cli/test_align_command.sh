@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# tomos align, as it is typed: a simulated scan whose views are moved, what it writes, and rejections.
+set -u
+# shellcheck source=tests/cli/cli_help.sh
+. "$2/tests/cli/cli_help.sh"
+
+"$tomos" project shepp-logan-modified --geometry parallel --columns 32 --rows 32 --views 24 --arc 360 \
+	--pixel 0.07 --samples 2 -o still.h5 -q || exit 1
+check "an aligned scan" 0 align still.h5 --rounds 2 -o views.json --table motion.csv --motion-plot motion.png
+there views.json
+there motion.csv
+there motion.png
+has "the shifts are printed" out "columns and"
+awk -F, 'NR > 1 && ($2 > 0.3 || $2 < -0.3 || $3 > 0.3 || $3 < -0.3) { bad = 1 } END { exit bad || NR != 25 }' \
+	motion.csv && ok "views that were not moved stay where they are" || bad "motion of a still scan"
+check "the views are read by recon" 0 recon still.h5 --views-file views.json --method cgls --iterations 2 -o volume.h5
+check "an output that exists" 1 align still.h5 -o views.json
+has "says so before it computes" err "'views.json' exists already"
+check "an output of another kind" 2 align still.h5 -o views.h5
+has "names the kinds" err "must end with .json or .txt"
+check "no output" 2 align still.h5
+check "a table that exists" 1 align still.h5 -o other.json --table motion.csv
+absent other.json
+check "rounds below 1" 2 align still.h5 -o other.json --rounds 0
+check "roll" 0 align still.h5 --rounds 1 --fit-roll -o other.json -q
+there other.json
+exit "$((failures > 0))"
