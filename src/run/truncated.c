@@ -52,7 +52,7 @@ static Edges find_edges(const tomos_geometry *g, const float *rows, int64_t view
 {
 	Edges e = {.views = views};
 	for (int64_t i = 0; i < views * g->columns; i++)
-		e.most = fmax(e.most, (double)rows[i]);
+		e.most = (double)rows[i] > e.most ? (double)rows[i] : e.most;
 	for (int side = 0; side < 2; side++)
 		for (int64_t i = 0; i < views && side_counts(g, side); i++) {
 			double mean = edge_mean(rows + i * g->columns, g->columns, side);
