@@ -17,17 +17,26 @@ typedef struct sweep {
 
 /* ---- which rows ----------------------------------------------------------------------------- */
 
-static int choose_rows(const settings *s, const tomos_geometry *g, int64_t *first, int64_t *count)
+static int choose_rows(
+	const settings *s, const tomos_prepared *prepared, int64_t *first, int64_t *count)
 {
+	const tomos_geometry *g = tomos_prepared_geometry(prepared);
 	int64_t rows = tomos_geometry_rows(g), row = s->center.row;
 	int64_t most = MOST_FLOATS / (tomos_geometry_count(g) * tomos_geometry_columns(g)) + 1;
 	if (settings_given(s, GROUP_center, "row") && (row < 0 || row >= rows))
 		return wrong_usage("--row: %lld is not between 0 and %lld", (long long)row,
 			(long long)rows - 1);
-	*count = rows < ROWS ? rows : ROWS;
-	*count = row >= 0 ? 1 : *count < most ? *count : most;
-	*first = row >= 0 ? row : (rows - *count) / 2;
-	return DONE;
+	*first = row;
+	*count = 1;
+	if (row >= 0)
+		return DONE;
+	int code = lib(tomos_prepared_axis_rows(prepared, first, count));
+	int64_t middle = 2 * *first + *count;
+	if (tomos_geometry_list(g)[0].src[3] != TOMOS_POINT) /* each row is as good as another */
+		*count = rows < ROWS ? rows : ROWS;
+	*count = *count < most ? *count : most;
+	*first = (middle - *count) / 2;
+	return code;
 }
 
 /* ---- the sheet ------------------------------------------------------------------------------ */
@@ -56,43 +65,68 @@ static int sweep_parse(const char *text, int64_t columns, sweep *w)
 	return DONE;
 }
 
-/* The middle row of all views, and their angles. */
+/* Rows of all views, with their geometry; the axis is at column `axis`. */
 typedef struct middle {
-	tomos_array row; /* [view][1][column] */
-	double *angles;
+	tomos_array row; /* [view][row][column]; several rows of a cone beam */
+	tomos_view *views;
+	double axis;
 } middle;
 
-/* A slice of the middle row, with as many pixels as a tile has. */
+/* The slice z = 0, with as many pixels as a tile has. */
 static int draw_tile(
 	const middle *m, tomos_backend *backend, double axis, float *tile, int64_t side)
 {
-	tomos_scan_options o = tomos_scan_defaults();
 	tomos_geometry *scan = NULL;
 	tomos_grid grid;
+	int64_t count = m->row.shape[0], columns = m->row.shape[2];
 	int code;
-	o.columns = m->row.shape[2];
-	o.angles = m->angles, o.angles_count = m->row.shape[0];
-	o.axis = &axis, o.axis_count = 1;
 	tomos_array picture = tomos_array_of(tile, 1, side, side);
-	DO(lib(tomos_geometry_make(&scan, &o)));
-	DO(lib(tomos_grid_centred(&grid, side, side, 1, (double)o.columns / (double)side)));
+	for (int64_t i = 0; i < count; i++)
+		for (int a = 0; a < 3; a++)
+			m->views[i].det[a] += (m->axis - axis) * m->views[i].u[a];
+	DO(lib(tomos_geometry_views(&scan, m->row.shape[1], columns, m->views, count)));
+	DO(lib(tomos_grid_for(&grid, scan, NULL)));
+	double step = fabs(grid.step[0]) * (double)columns / (double)side;
+	DO(lib(tomos_grid_centred(&grid, side, side, 1, step)));
 	DO(lib(tomos_fbp(backend, &grid, scan, &m->row, &picture, NULL, progress_silent())));
 done:
+	for (int64_t i = 0; i < count; i++)
+		for (int a = 0; a < 3; a++)
+			m->views[i].det[a] -= (m->axis - axis) * m->views[i].u[a];
 	tomos_geometry_free(scan);
 	return code;
 }
 
-static int middle_read(tomos_prepared *prepared, int64_t row, middle *m)
+/* A copy of the views, moved to rows from `row` on; slices of their own are put at z = 0. */
+static int middle_views(middle *m, const tomos_geometry *g, int64_t row)
 {
-	const tomos_geometry *g = tomos_prepared_geometry(prepared);
-	const int64_t shape[3] = {tomos_geometry_count(g), 1, tomos_geometry_columns(g)};
+	int64_t count = tomos_geometry_count(g);
+	const tomos_view *views = tomos_geometry_list(g);
+	double shift = (double)row + 0.5 * (double)(m->row.shape[1] - tomos_geometry_rows(g));
+	m->views = calloc((size_t)count, sizeof *m->views);
+	if (!m->views)
+		return failed("no memory for %lld views", (long long)count);
+	for (int64_t i = 0; i < count; i++) {
+		tomos_view *view = &m->views[i];
+		*view = views[i];
+		for (int a = 0; a < 3; a++)
+			view->det[a] += shift * view->v[a];
+		if (view->src[3] != TOMOS_POINT)
+			view->det[2] = 0;
+		if (view->src[3] == TOMOS_FAN_PER_ROW)
+			view->src[2] = 0;
+	}
+	return DONE;
+}
+
+static int middle_read(
+	tomos_prepared *prepared, const tomos_geometry *g, int64_t row, int64_t rows, middle *m)
+{
+	const int64_t shape[3] = {tomos_geometry_count(g), rows, tomos_geometry_columns(g)};
 	int code;
-	DO(array_new(&m->row, shape, "a row of all views"));
-	m->angles = calloc((size_t)shape[0], sizeof *m->angles);
-	if (!m->angles)
-		DO(failed("no memory for %lld angles", (long long)shape[0]));
-	DO(lib(tomos_prepared_angles(prepared, m->angles)));
-	DO(lib(tomos_prepared_read(prepared, row, 1, m->row.data, NULL, progress_silent())));
+	DO(array_new(&m->row, shape, "rows of all views"));
+	DO(middle_views(m, g, row));
+	DO(lib(tomos_prepared_read(prepared, row, rows, m->row.data, NULL, progress_silent())));
 done:
 	return code;
 }
@@ -100,7 +134,7 @@ done:
 static void middle_free(middle *m)
 {
 	array_free(&m->row);
-	free(m->angles);
+	free(m->views);
 }
 
 static int by_value(const void *a, const void *b)
@@ -125,12 +159,11 @@ static int tile_range(const float *tile, int64_t count, double *low, double *hig
 	return DONE;
 }
 
-static void place_tile(sweep *w, int64_t i, const float *tile, double low, double high)
+static void place_tile(
+	sweep *w, int64_t i, const char *label, const float *tile, double low, double high)
 {
 	int64_t x = i % w->across * (w->side + GAP);
 	int64_t y = i / w->across * (w->side + LABEL + GAP);
-	char label[32];
-	snprintf(label, sizeof label, "%.6g", w->from + (double)i * w->step);
 	picture_text(w->dots, w->wide, w->high, x + 2, y + 2, label, 1);
 	for (int64_t j = 0; j < w->side * w->side; j++)
 		w->dots[(y + LABEL + j / w->side) * w->wide + x + j % w->side] =
@@ -140,6 +173,7 @@ static void place_tile(sweep *w, int64_t i, const float *tile, double low, doubl
 static int sweep_draw(const settings *s, const middle *m, tomos_backend *backend, sweep *w)
 {
 	double low = 0, high = 1;
+	char label[32];
 	int code = DONE;
 	float *tile = malloc((size_t)(w->side * w->side) * sizeof *tile);
 	w->dots = calloc((size_t)(w->wide * w->high), sizeof *w->dots);
@@ -151,7 +185,8 @@ static int sweep_draw(const settings *s, const middle *m, tomos_backend *backend
 		DO(draw_tile(m, backend, axis, tile, w->side));
 		if (i == 0)
 			DO(tile_range(tile, w->side * w->side, &low, &high));
-		place_tile(w, i, tile, low, high);
+		snprintf(label, sizeof label, "%.6g", axis);
+		place_tile(w, i, label, tile, low, high);
 		DO(progress_step("drawing", i + 1, w->count));
 	}
 	progress_clear();
@@ -164,28 +199,157 @@ done:
 	return code;
 }
 
+/* ---- pictures before and after -------------------------------------------------------------- */
+
+/* Rows that a slice z = 0 needs: of a cone beam those around the midplane. */
+static int slice_rows(const tomos_prepared *prepared, int64_t *row, int64_t *rows)
+{
+	const tomos_geometry *g = tomos_prepared_geometry(prepared);
+	int64_t all = tomos_geometry_rows(g), wide = tomos_geometry_columns(g) / 16;
+	int code = lib(tomos_prepared_axis_rows(prepared, row, rows));
+	if (code != DONE || tomos_geometry_list(g)[0].src[3] != TOMOS_POINT) {
+		*row += *rows / 2;
+		*rows = 1;
+		return code;
+	}
+	int64_t end = *row + *rows + wide;
+	*row = *row > wide ? *row - wide : 0;
+	*rows = (end < all ? end : all) - *row;
+	return DONE;
+}
+
+static int picture_draw(const settings *s, tomos_prepared *prepared, const tomos_geometry *given,
+	tomos_backend *backend)
+{
+	static const char *const names[] = {"as given", "as found"};
+	const tomos_geometry *found = tomos_prepared_geometry(prepared);
+	sweep w = {.count = 2, .across = 2};
+	double low = 0, high = 1;
+	int64_t row, rows;
+	int code;
+	float *tile = NULL;
+	w.side =
+		tomos_geometry_columns(found) < 2 * TILE ? tomos_geometry_columns(found) : 2 * TILE;
+	w.wide = 2 * (w.side + GAP) - GAP;
+	w.high = w.side + LABEL;
+	DO(slice_rows(prepared, &row, &rows));
+	tile = malloc((size_t)(w.side * w.side) * sizeof *tile);
+	w.dots = calloc((size_t)(w.wide * w.high), sizeof *w.dots);
+	if (!tile || !w.dots)
+		DO(failed("no memory for a picture"));
+	for (int i = 1; i >= 0; i--) { /* black and white are those of the result */
+		middle m = {.views = NULL};
+		code = middle_read(prepared, i ? found : given, row, rows, &m);
+		if (code == DONE)
+			code = draw_tile(&m, backend, 0, tile, w.side);
+		middle_free(&m);
+		DO(code);
+		if (i == 1)
+			DO(tile_range(tile, w.side * w.side, &low, &high));
+		place_tile(&w, i, names[i], tile, low, high);
+	}
+	DO(lib(tomos_picture_write(s->center.picture, w.dots, w.wide, w.high, 0, 1, &s->file)));
+	say("wrote %s\n", s->center.picture);
+done:
+	free(tile);
+	free(w.dots);
+	return code;
+}
+
+/* ---- the search ----------------------------------------------------------------------------- */
+
+static void pose_say(const tomos_pose *pose)
+{
+	static const char *const names[TOMOS_POSE_VALUES] = {
+		"axis", "axis-row", "roll", "slant", "swivel", "source-detector"};
+	static const char *const units[TOMOS_POSE_VALUES] = {
+		"columns", "rows", "degrees", "degrees", "degrees", ""};
+	for (int i = 0; i < TOMOS_POSE_VALUES; i++) {
+		double unit =
+			i >= TOMOS_POSE_ROLL && i <= TOMOS_POSE_SWIVEL ? 57.29577951308232 : 1;
+		if (isnan(pose->error[i]))
+			say("  %-16s %.6g (as given: not determined by this scan)\n", names[i],
+				pose->value[i] * unit);
+		else
+			say("  %-16s %.6g, standard error %.2g %s\n", names[i],
+				pose->value[i] * unit, pose->error[i] * unit, units[i]);
+	}
+	say("what the projections contradict each other by: %.3g %% of them, before %.3g %%\n",
+		100 * pose->after, 100 * pose->before);
+	if (pose->reversed)
+		note("note: rays measured from both sides agree for the opposite direction of "
+		     "rotation only: the angles are negated (--direction given keeps them)\n");
+}
+
 /* Finds the axis in some rows about the middle, or in the one that was named. */
-static int find_axis(const settings *s, tomos_prepared *prepared, tomos_backend *backend)
+static int find_axis(
+	const settings *s, tomos_prepared *prepared, tomos_backend *backend, double *column)
 {
 	const tomos_geometry *scan = tomos_prepared_geometry(prepared);
 	tomos_axis axis = {.bytes = sizeof axis};
-	sweep w = {0};
-	middle m = {.angles = NULL};
-	int64_t first, count;
+	int64_t first, count, columns = tomos_geometry_columns(scan);
 	int code;
-	if (s->center.sweep[0])
-		DO(sweep_parse(s->center.sweep, tomos_geometry_columns(scan), &w));
-	DO(choose_rows(s, scan, &first, &count));
+	DO(choose_rows(s, prepared, &first, &count));
 	DO(lib(tomos_prepared_axis(prepared, backend, first, count, &axis, progress_shown())));
-	axis_say(&axis, tomos_geometry_columns(scan));
-	if (message_quiet())
-		printf("%.3f\n", axis.column);
-	if (s->center.sweep[0]) {
-		DO(middle_read(prepared, first + count / 2, &m));
-		DO(sweep_draw(s, &m, backend, &w));
-	}
+	axis_say(&axis, columns);
+	*column = axis.column;
+done:
+	return code;
+}
+
+static int find_pose(tomos_prepared *prepared, tomos_backend *backend, double *column)
+{
+	tomos_pose pose = {.bytes = sizeof pose};
+	int code = lib(tomos_prepared_pose(prepared, backend, &pose, progress_shown()));
+	progress_clear();
+	if (code == DONE)
+		pose_say(&pose);
+	*column = pose.value[TOMOS_POSE_AXIS];
+	return code;
+}
+
+static int draw_sweep(const settings *s, tomos_prepared *prepared, tomos_backend *backend,
+	double column, sweep *w)
+{
+	middle m = {.views = NULL};
+	int64_t row = s->center.row, rows = 1;
+	int code;
+	if (row < 0)
+		DO(slice_rows(prepared, &row, &rows));
+	DO(middle_read(prepared, tomos_prepared_geometry(prepared), row, rows, &m));
+	m.axis = column;
+	DO(sweep_draw(s, &m, backend, w));
 done:
 	middle_free(&m);
+	return code;
+}
+
+static int center(const settings *s, tomos_prepared *prepared, tomos_backend *backend)
+{
+	const tomos_geometry *g = tomos_prepared_geometry(prepared);
+	tomos_geometry *given = NULL;
+	double column = 0;
+	sweep w = {0};
+	int code;
+	DO(lib(tomos_geometry_views(&given, tomos_geometry_rows(g), tomos_geometry_columns(g),
+		tomos_geometry_list(g), tomos_geometry_count(g))));
+	if (s->center.sweep[0])
+		DO(sweep_parse(s->center.sweep, tomos_geometry_columns(g), &w));
+	DO(s->center.fit ? find_pose(prepared, backend, &column)
+			 : find_axis(s, prepared, backend, &column));
+	if (message_quiet())
+		printf("%.3f\n", column);
+	if (s->center.save[0]) {
+		DO(lib(tomos_geometry_write(
+			tomos_prepared_geometry(prepared), s->center.save, &s->file)));
+		say("wrote %s, for recon --views-file\n", s->center.save);
+	}
+	if (s->center.picture[0])
+		DO(picture_draw(s, prepared, given, backend));
+	if (s->center.sweep[0])
+		DO(draw_sweep(s, prepared, backend, column, &w));
+done:
+	tomos_geometry_free(given);
 	return code;
 }
 
@@ -199,7 +363,7 @@ int cmd_center(const settings *s)
 	j.job.axis_later = 1;
 	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
 	DO(lib(tomos_prepared_open(&prepared, &j.job, progress_shown())));
-	DO(find_axis(s, prepared, backend));
+	DO(center(s, prepared, backend));
 done:
 	tomos_prepared_close(prepared);
 	tomos_backend_close(backend);

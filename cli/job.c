@@ -98,6 +98,9 @@ void axis_say(const tomos_axis *axis, int64_t columns)
 	if (!isnan(axis->error))
 		say("standard error %.2g columns, ", axis->error);
 	say("confidence %.2f%s\n", axis->confidence, axis->half ? " (half acquisition)" : "");
+	if (axis->reversed)
+		note("note: rays measured from both sides agree for the opposite direction of "
+		     "rotation only: the angles are negated (--direction given keeps them)\n");
 	say_opinion("pairs", axis->pairs);
 	say_opinion("vo", axis->vo);
 	say_opinion("sharpness", axis->sharpness);

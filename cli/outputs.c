@@ -61,7 +61,7 @@ typedef struct {
 	bool written_over; /* replaced without --overwrite: written by an earlier run */
 } output;
 
-enum { OUTPUTS = 13 };
+enum { OUTPUTS = 15 };
 
 /* Options that a command does not have are empty. */
 static void outputs_list(const settings *s, const command *c, output list[OUTPUTS])
@@ -79,6 +79,8 @@ static void outputs_list(const settings *s, const command *c, output list[OUTPUT
 		{"--draw", s->info.draw, ".png", false},
 		{"--geometries", s->bench.geometries, NULL, true},
 		{"--sheet", s->center.sweep[0] ? s->center.sheet : "", ".png", false},
+		{"--picture", s->center.picture, ".png", false},
+		{"--save", s->center.save, ".json", false},
 		{"output", convert ? s->operands[1] : "", NULL, false}};
 	memcpy(list, all, sizeof all);
 }

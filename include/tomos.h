@@ -803,6 +803,7 @@ typedef struct tomos_axis {
 	/* Standard error of `column`, in columns, from the results of parts of the data or of the
 	 * methods; NAN: only one result. */
 	double error;
+	int64_t reversed; /* 1: point sources: the angles count against the direction of rotation */
 } tomos_axis;
 
 /* Parallel rays: from line integrals of one row or more (a few near the middle suffice) and the
@@ -810,6 +811,33 @@ typedef struct tomos_axis {
 TOMOS_API tomos_status tomos_axis_find(tomos_axis *axis, tomos_backend *backend,
 	const tomos_array *integrals, const double *angles, const tomos_axis_options *options,
 	const tomos_progress *progress);
+/* Any circular scan: parallel rays, fan beam or cone beam, of which the rows near the midplane
+ * suffice. The axis that the views of `scan` have is not used. */
+TOMOS_API tomos_status tomos_axis_find_scan(tomos_axis *axis, tomos_backend *backend,
+	const tomos_array *integrals, const tomos_geometry *scan, const tomos_axis_options *options,
+	const tomos_progress *progress);
+/* The pose of the detector of a fan or cone beam scan, as the data have it. */
+enum {
+	TOMOS_POSE_AXIS, TOMOS_POSE_AXIS_ROW, TOMOS_POSE_ROLL, TOMOS_POSE_SLANT, TOMOS_POSE_SWIVEL,
+	TOMOS_POSE_SOURCE_DETECTOR, TOMOS_POSE_VALUES
+};
+typedef struct tomos_pose {
+	size_t bytes;
+	/* As the options of these names: columns and rows, radians, and the distance from source
+	 * to detector. The scale of the object is in no projection, so the distance from source to
+	 * axis stays as given. */
+	double value[TOMOS_POSE_VALUES];
+	double error[TOMOS_POSE_VALUES]; /* standard errors; NAN: not determined, and as given */
+	/* What is left of the projections after reconstruction and projection of the result,
+	 * relative to them (fan beam: differences of rays measured from both sides): for the views
+	 * as given with the axis that was found, and for the result. */
+	double before, after;
+	int64_t reversed; /* 1: the angles count against the direction of rotation */
+} tomos_pose;
+/* Line integrals of all rows. *fitted, unless NULL: the scan in that pose. */
+TOMOS_API tomos_status tomos_pose_find(tomos_pose *pose, tomos_geometry **fitted,
+	tomos_backend *backend, const tomos_array *integrals, const tomos_geometry *scan,
+	const tomos_axis_options *options, const tomos_progress *progress);
 /* Positions to compare by eye (`tomos center --sweep`): 1 where methods disagree, the best position
  * is not clearly better than others or is at the end of the range; 0 where there is no doubt. */
 TOMOS_API int tomos_axis_doubt(const tomos_axis *axis, double *from, double *to, double *step);
@@ -926,13 +954,18 @@ TOMOS_API tomos_status tomos_prepared_open(
 TOMOS_API tomos_status tomos_prepared_describe(
 	const tomos_prepared *prepared, tomos_scan_info *info);
 TOMOS_API const tomos_geometry *tomos_prepared_geometry(const tomos_prepared *prepared);
-/* The angle of each view of the geometry, parallel rays only. */
-TOMOS_API tomos_status tomos_prepared_angles(const tomos_prepared *prepared, double *angles);
+/* Prepared rows [*row, *row + *rows) that the axis is best searched for in: a few around the
+ * middle, of a cone beam around the midplane. */
+TOMOS_API tomos_status tomos_prepared_axis_rows(
+	const tomos_prepared *prepared, int64_t *row, int64_t *rows);
 /* Searches for the axis in prepared rows [row, row + rows), with the job's axis options, and moves
  * the geometry to it. Columns of the result are those of the scan. The backend is for pictures;
  * NULL: the CPU. */
 TOMOS_API tomos_status tomos_prepared_axis(tomos_prepared *prepared, tomos_backend *backend,
 	int64_t row, int64_t rows, tomos_axis *axis, const tomos_progress *progress);
+/* Likewise the whole pose of the detector, from all rows, and the geometry has it then. */
+TOMOS_API tomos_status tomos_prepared_pose(tomos_prepared *prepared, tomos_backend *backend,
+	tomos_pose *pose, const tomos_progress *progress);
 /* How the axis was found, as a line to print; NULL: it was known. */
 TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);
 /* The grid of the slices `rows` names, FIRST:END as in the run's options, "" for all. Geometry

@@ -93,7 +93,7 @@ class ScanInfoStruct(SizedStruct):
 class AxisStruct(SizedStruct):
     _fields_ = [*_members(c_double, "column confidence"),
                 *_members(c_int, "at_edge full_turn half"),
-                *_members(c_double, "low high pairs vo sharpness error")]
+                *_members(c_double, "low high pairs vo sharpness error"), ("reversed", c_int64)]
 
 
 class MatrixStruct(SizedStruct):

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "prep/axis.h"
+#include "prep/orbit.h"
 
 #define AT_END 0.25 /* columns: half a step of the search */
 
@@ -248,6 +249,31 @@ static tomos_status find_sharpest(
 	return TOMOS_OK;
 }
 
+/* Point sources: opposite rays, or trial slices near their result. */
+static tomos_status find_fan(const AxisProblem *p, int method, bool decide, tomos_axis *axis)
+{
+	AxisAnswer answer = {0}, sharp;
+	bool reversed;
+	if (method == VO)
+		return fail(TOMOS_UNSUPPORTED,
+			"axis-method vo is for parallel rays; of a fan or cone beam the axis is "
+			"found by pairs or sharpness");
+	TRY(axis_fan(p, decide, &answer, &reversed));
+	take(axis, &answer);
+	axis->pairs = answer.column;
+	axis->reversed = reversed;
+	if (method != SHARPNESS)
+		return TOMOS_OK;
+	AxisProblem near = around(p, answer.column, TRIALS);
+	near.reversed = reversed;
+	TRY(axis_sharpness(&near, axis->full_turn, &sharp));
+	take(axis, &sharp);
+	axis->sharpness = sharp.column;
+	axis->low = near.low;
+	axis->high = near.high;
+	return TOMOS_OK;
+}
+
 static tomos_status find_by(
 	const AxisProblem *p, int method, bool full_turn, bool given, tomos_axis *axis)
 {
@@ -312,30 +338,62 @@ static tomos_status find_in(
 		.pairs = NAN,
 		.vo = NAN,
 		.sharpness = NAN};
-	TRY(find_by(p, method, full_turn, o->axis_range_count > 0, axis));
+	if (p->orbit)
+		TRY(find_fan(p, method, strcmp(o->direction, "auto") == 0, axis));
+	else
+		TRY(find_by(p, method, full_turn, o->axis_range_count > 0, axis));
 	axis->half = full_turn && (axis->column < 0.25 * last || axis->column > 0.75 * last);
 	return TOMOS_OK;
 }
 
-tomos_status tomos_axis_find(tomos_axis *axis, tomos_backend *backend, const tomos_array *integrals,
-	const double *angles, const tomos_axis_options *options, const tomos_progress *progress)
+static tomos_status find(tomos_axis *axis, AxisProblem *p, const tomos_axis_options *options,
+	const tomos_progress *progress)
 {
 	tomos_axis_options o = tomos_axis_defaults();
 	tomos_backend *own = NULL;
 	tomos_axis found = {.bytes = sizeof found};
-	int method;
+	int method, direction;
 	TRY(struct_give(axis, &found, "tomos_axis"));
 	TRY(options_take(&o, options, "axis"));
-	AxisProblem p = {integrals, angles, backend, 0, 0};
 	TRY(choice_find("axis-method", axis_values.axis_method, o.axis_method, &method));
-	TRY(check_input(&p));
-	if (!backend)
+	TRY(choice_find("direction", axis_values.direction, o.direction, &direction));
+	TRY(check_input(p));
+	if (!p->backend)
 		TRY(tomos_backend_open(&own, "cpu"));
-	p.backend = backend ? backend : own;
-	tomos_status status = find_in(&p, &o, method, &found);
+	p->backend = p->backend ? p->backend : own;
+	tomos_status status = find_in(p, &o, method, &found);
 	tomos_backend_close(own);
 	if (status == TOMOS_OK && progress && progress->report &&
 		progress->report(progress->user, "axis", 1, 1, found.column) != 0)
 		status = fail(TOMOS_CANCELLED, "cancelled during the search for the axis");
 	return status == TOMOS_OK ? struct_give(axis, &found, "tomos_axis") : status;
+}
+
+tomos_status tomos_axis_find(tomos_axis *axis, tomos_backend *backend, const tomos_array *integrals,
+	const double *angles, const tomos_axis_options *options, const tomos_progress *progress)
+{
+	AxisProblem p = {.data = integrals, .angles = angles, .backend = backend};
+	return find(axis, &p, options, progress);
+}
+
+tomos_status tomos_axis_find_scan(tomos_axis *axis, tomos_backend *backend,
+	const tomos_array *integrals, const tomos_geometry *scan, const tomos_axis_options *options,
+	const tomos_progress *progress)
+{
+	Orbit orbit;
+	if (!scan)
+		return fail(TOMOS_BAD_VALUE, "the scan is missing");
+	TRY(array_check(integrals, "the line integrals",
+		(int64_t[]){scan->count, scan->rows, scan->columns}, ARRAY_READ));
+	TRY(orbit_take(&orbit, scan));
+	AxisProblem p = {.data = integrals, .angles = orbit.angles, .backend = backend};
+	p.orbit = orbit.source > 0 ? &orbit : NULL;
+	tomos_status status = orbit.tilt != 0
+				      ? fail(TOMOS_UNSUPPORTED,
+						"the rays are tilted by %g degrees: the axis of "
+						"laminography is not searched for",
+						orbit.tilt * 180 / M_PI)
+				      : find(axis, &p, options, progress);
+	orbit_free(&orbit);
+	return status;
 }

@@ -1,4 +1,4 @@
-/* Estimation of the rotation axis: declarations for its three methods. */
+/* Estimation of the rotation axis: declarations for its methods. */
 #ifndef TOMOS_PREP_AXIS_H
 #define TOMOS_PREP_AXIS_H
 
@@ -9,12 +9,15 @@ typedef struct {
 	const tomos_array *data;
 	const double *angles; /* radians, one per view */
 	tomos_backend *backend;
-	double low, high; /* columns */
+	double low, high;          /* columns */
+	const struct Orbit *orbit; /* of point sources; NULL: parallel rays */
+	bool reversed;             /* the angles count against the rotation */
 } AxisProblem;
 
 typedef struct {
 	double column, confidence; /* 0 .. 1 */
 	double error;              /* standard error of the column; NAN: unknown */
+	double likeness;           /* of what is compared, for the best column; 1: equal */
 	bool at_edge;
 } AxisAnswer;
 
@@ -46,6 +49,8 @@ bool axis_at_end(const AxisProblem *p, double column);
 void axis_settle(const AxisProblem *p, AxisAnswer *answer);
 
 tomos_status axis_pairs(const AxisProblem *p, AxisAnswer *answer);
+/* Fan and cone beams; reversed: the angles count against the direction of rotation. */
+tomos_status axis_fan(const AxisProblem *p, bool decide, AxisAnswer *answer, bool *reversed);
 tomos_status axis_wedge(const AxisProblem *p, AxisAnswer *answer);
 tomos_status axis_sharpness(const AxisProblem *p, bool full_turn, AxisAnswer *answer);
 /* The one of two columns with the sharper slice. */

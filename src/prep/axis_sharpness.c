@@ -11,6 +11,7 @@
  */
 #include <string.h>
 #include "prep/axis.h"
+#include "prep/orbit.h"
 
 /* COARSE and FINE: columns in the first pass over a wide range, and in the last; NEAR: trials on
  * either side of the best in all passes but the first. */
@@ -27,10 +28,20 @@ typedef struct {
 	tomos_grid grid;
 } Slice;
 
+/* The middle of the rows; of a cone beam, the one nearest to the midplane. */
+static int64_t middle_row(const AxisProblem *p)
+{
+	int64_t rows = p->data->shape[1];
+	if (!p->orbit || p->orbit->kind != TOMOS_POINT)
+		return rows / 2;
+	double row = floor(p->orbit->pose[POSE_ROW] + 0.5);
+	return (int64_t)fmin(fmax(row, 0), (double)(rows - 1));
+}
+
 static tomos_status take_row(Slice *s)
 {
 	const tomos_array *a = s->problem->data;
-	int64_t all = a->shape[0], row = a->shape[1] / 2;
+	int64_t all = a->shape[0], row = middle_row(s->problem);
 	double step, most = VIEWS * (double)s->columns * (s->full_turn ? 2 : 1);
 	int64_t together = max64((int64_t)((double)all / most + 0.5), 1);
 	AxisView *sorted = NULL;
@@ -96,17 +107,31 @@ static double sharpness(const Slice *s)
 	return sum;
 }
 
+/* The row with the axis at a column, in widths of a pixel at the axis. */
+static tomos_status row_geometry(const Slice *s, double axis, tomos_geometry **scan)
+{
+	Orbit row = {.views = s->views, .rows = 1, .columns = s->columns, .angles = s->angles};
+	const Orbit *o = s->problem->orbit;
+	const double pose[POSE_COUNT] = {
+		[POSE_AXIS] = axis, [POSE_SWIVEL] = o ? o->pose[POSE_SWIVEL] : 0, [POSE_SCALE] = 1};
+	row.width = row.height = row.mirror = row.upright = 1;
+	if (o) {
+		row.width = row.height = o->detector / o->source;
+		row.source = o->source * row.width / (o->width * (double)s->bin);
+		row.detector = row.source * row.width;
+		row.mirror = o->mirror;
+		row.kind = TOMOS_POINT;
+	}
+	return orbit_geometry(scan, &row, pose, s->problem->reversed);
+}
+
 static tomos_status try_axis(const Slice *s, double axis, double *score)
 {
-	tomos_scan_options o = tomos_scan_defaults();
 	tomos_analytic_options how = tomos_analytic_defaults();
 	tomos_geometry *scan;
-	o.columns = s->columns;
-	o.angles = s->angles, o.angles_count = s->views;
-	o.axis = &axis, o.axis_count = 1;
 	how.filter = "hann";
 	how.padding = "smooth";
-	TRY(tomos_geometry_make(&scan, &o));
+	TRY(row_geometry(s, axis, &scan));
 	tomos_array row = tomos_array_of(s->row, s->views, 1, s->columns);
 	tomos_array slice = tomos_array_of(s->slice, 1, s->grid.n[1], s->grid.n[0]);
 	tomos_status status =

@@ -17,6 +17,9 @@
 #include "prep/axis.h"
 
 enum { COARSE = 320, FINE = 1024, MOST_ROWS = 4, NEAR = 6, NEWTON = 4 };
+/* The waves per turn are divided into parts, BLOCK adjacent ones at a time, whose noise is nearly
+ * independent: the scatter of their results is the error even of a single row. */
+enum { PARTS = 4, BLOCK = 4, MOST_LINES = PARTS * MOST_ROWS };
 #define CUTOFF 0.05      /* waves per column: weight exp(-(k / CUTOFF)^2), against noise */
 #define HIGHEST 0.12     /* waves per column that are used */
 #define TAPER 0.1        /* of the width of the window, on either side */
@@ -37,7 +40,7 @@ typedef struct {
 	float *window;    /* of the columns */
 	float *slopes;    /* [row][view][column] */
 	Complex *spectra; /* [wave][row][view] */
-	Complex *cross;   /* [row][wave], and their sum over all rows */
+	Complex *cross;   /* [row][part][wave], and their sum over all of these */
 	Fft *along, *across;
 } Wedge;
 
@@ -114,16 +117,18 @@ static void sum_outside(const Wedge *w, int64_t index, const float *data, int la
 	double per_column = (double)k / (double)w->length;
 	int64_t least = max64(min64(20, views / 10), 2);
 	least = max64(least, (int64_t)floor(2 * M_PI * w->radius * per_column) + 1);
-	double sum[2] = {0, 0}, weight = exp(-per_column * per_column / (CUTOFF * CUTOFF));
+	double sum[PARTS][2] = {{0}}, weight = exp(-per_column * per_column / (CUTOFF * CUTOFF));
 	for (int64_t m = least; m < views && k * w->columns >= 2 * w->length; m++) {
 		const float *a = data + 2 * fft_position(w->across, m) * lanes + lane;
 		const float *b = data + 2 * fft_position(w->across, 2 * views - m) * lanes + lane;
 		double sign = m % 2 ? -weight : weight;
-		sum[0] += sign * (double)(a[0] * b[0] - a[lanes] * b[lanes]);
-		sum[1] += sign * (double)(a[0] * b[lanes] + a[lanes] * b[0]);
+		double *part = sum[m / BLOCK % PARTS];
+		part[0] += sign * (double)(a[0] * b[0] - a[lanes] * b[lanes]);
+		part[1] += sign * (double)(a[0] * b[lanes] + a[lanes] * b[0]);
 	}
-	w->cross[row * w->waves + k][0] = (float)sum[0];
-	w->cross[row * w->waves + k][1] = (float)sum[1];
+	for (int64_t part = 0; part < PARTS; part++)
+		for (int j = 0; j < 2; j++)
+			w->cross[(row * PARTS + part) * w->waves + k][j] = (float)sum[part][j];
 }
 
 /* One wave along a row in each lane. */
@@ -147,7 +152,8 @@ static void transform_views(const void *user, int64_t group, float *scratch)
 
 static tomos_status transform(const Wedge *w)
 {
-	Complex *all = w->cross + w->rows * w->waves;
+	int64_t lines = w->rows * PARTS;
+	Complex *all = w->cross + lines * w->waves;
 	int64_t rows = 2 * fft_lanes(w->along), waves = fft_lanes(w->across);
 	for (int64_t c = 0; c < w->columns; c++)
 		w->window[c] = (float)window(w, c);
@@ -156,7 +162,7 @@ static tomos_status transform(const Wedge *w)
 	TRY(pieces_each((w->waves * w->rows + waves - 1) / waves, fft_floats(w->across),
 		transform_views, w));
 	memset(all, 0, (size_t)w->waves * sizeof *all);
-	for (int64_t i = 0; i < w->rows * w->waves; i++)
+	for (int64_t i = 0; i < lines * w->waves; i++)
 		for (int j = 0; j < 2; j++)
 			all[i % w->waves][j] += w->cross[i][j];
 	return TOMOS_OK;
@@ -164,10 +170,11 @@ static tomos_status transform(const Wedge *w)
 
 /* ---- the best sum of columns ----------------------------------------------------------------- */
 
-/* Score of a sum of columns and its first two derivatives, of a row or (`rows`) of all together. */
-static void score_at(const Wedge *w, int64_t row, double sum, double f[3])
+/* Score of a sum of columns and its first two derivatives, of part `line` of a row, or (the last
+ * line) of all together. */
+static void score_at(const Wedge *w, int64_t line, double sum, double f[3])
 {
-	Complex *x = w->cross + row * w->waves;
+	Complex *x = w->cross + line * w->waves;
 	double one = 2 * M_PI / (double)w->length, c = 1, s = 0;
 	const double turn[2] = {cos(one * sum), sin(one * sum)};
 	f[0] = f[1] = f[2] = 0;
@@ -225,24 +232,25 @@ static tomos_status search_range(Wedge *w, AxisAnswer *answer)
 	w->sum = (double)(w->columns - 1);
 	w->radius = FIRST_RADIUS * (double)w->columns;
 	TRY(transform(w));
-	return best_from(w, w->rows, first, (int64_t)(last - first) + 1, answer);
+	return best_from(w, w->rows * PARTS, first, (int64_t)(last - first) + 1, answer);
 }
 
-/* The second pass. The error is from the scatter between rows. */
+/* The second pass. The error is from the scatter between rows and their parts. */
 static tomos_status search_near(Wedge *w, AxisAnswer *answer)
 {
-	double last = (double)(w->columns - 1), columns[MOST_ROWS];
+	double last = (double)(w->columns - 1), columns[MOST_LINES];
 	AxisAnswer near = {0};
 	w->sum = fmin(fmax(answer->column, 0.1 * last), 1.9 * last);
 	w->radius = RADIUS * fmin(w->sum, 2 * last - w->sum);
 	TRY(transform(w));
-	for (int64_t row = 0; row <= w->rows; row++) {
+	int64_t lines = w->rows * PARTS;
+	for (int64_t line = 0; line <= lines; line++) {
 		double from = answer->column - NEAR;
-		TRY(best_from(w, row, from, 2 * NEAR + 1, &near));
-		if (row < w->rows)
-			columns[row] = 0.5 * (double)w->bin * near.column;
+		TRY(best_from(w, line, from, 2 * NEAR + 1, &near));
+		if (line < lines)
+			columns[line] = 0.5 * (double)w->bin * near.column;
 	}
-	answer->error = axis_error(columns, w->rows);
+	answer->error = axis_error(columns, lines);
 	answer->column = near.column;
 	return TOMOS_OK;
 }
@@ -269,7 +277,7 @@ static tomos_status wedge_make(Wedge *w)
 	int64_t lines = w->rows * w->views;
 	TRY(mem_alloc(&w->slopes, lines * w->columns, sizeof *w->slopes, "rows of a sinogram"));
 	TRY(mem_alloc(&w->spectra, lines * w->waves, sizeof *w->spectra, "spectra of rows"));
-	TRY(mem_alloc(&w->cross, (w->rows + 1) * w->waves, sizeof *w->cross, "spectra"));
+	TRY(mem_alloc(&w->cross, (w->rows * PARTS + 1) * w->waves, sizeof *w->cross, "spectra"));
 	TRY(mem_alloc(&w->window, w->columns, sizeof *w->window, "a window"));
 	TRY(fft_open(&w->along, w->length));
 	TRY(fft_open(&w->across, 2 * w->views));

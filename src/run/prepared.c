@@ -140,7 +140,7 @@ static tomos_status say_setup(const tomos_prepared *p, const tomos_job *job)
 	const ScanSetup *s = &p->scan->setup;
 	if (s->white > 0 && p->info.flats == 1)
 		TRY(job_say(job, "white     %g counts without an object", s->white));
-	if (!s->geometry || job->views || s->direction_known)
+	if (!s->geometry || job->views || s->direction_known || p->note)
 		return TOMOS_OK;
 	return job_say(job,
 		"note: '%s' does not say in which direction the stage rotates; if the volume is "

@@ -2,9 +2,13 @@
  * it. */
 #include <stdio.h>
 #include <string.h>
+#include "prep/orbit.h"
 #include "run/run.h"
 
 enum { AXIS_ROWS = 4 }; /* rows around the middle that are used to search for the axis */
+#define CONE_ROWS 0.03  /* of the columns: rows around the midplane of a cone beam */
+#define UNSURE 0.1      /* confidence */
+#define MOST_FLOATS ((int64_t)64 << 20)
 
 static bool is_parallel(const tomos_geometry *g)
 {
@@ -14,32 +18,19 @@ static bool is_parallel(const tomos_geometry *g)
 	return true;
 }
 
-tomos_status tomos_prepared_angles(const tomos_prepared *p, double *angles)
-{
-	const tomos_geometry *g = p->geometry;
-	if (!is_parallel(g))
-		return fail(TOMOS_UNSUPPORTED,
-			"'%s' has point sources or tilted rays; the axis is found from parallel "
-			"rays only",
-			p->scan->path);
-	for (int64_t i = 0; i < g->count; i++)
-		angles[i] = atan2(g->views[i].u[1], g->views[i].u[0]);
-	return TOMOS_OK;
-}
-
 /* Columns before and after preparation, which crops and bins. */
 static double column_prepared(const tomos_prepared *p, double column)
 {
 	return (column - (double)p->first_column + 0.5) / (double)p->bin - 0.5;
 }
 
-static double column_of_scan(const tomos_prepared *p, double column)
+double prepared_column(const tomos_prepared *p, double column)
 {
 	return (column + 0.5) * (double)p->bin - 0.5 + (double)p->first_column;
 }
 
-/* Moves the detectors along u so that the axis projects to that column of the prepared data. */
-static void move_axis(tomos_geometry *g, double column)
+/* Moves the detectors of parallel rays along u, whatever their rows. */
+static void slide_axis(tomos_geometry *g, double column)
 {
 	double middle = 0.5 * (double)(g->columns - 1);
 	for (int64_t i = 0; i < g->count; i++) {
@@ -51,28 +42,104 @@ static void move_axis(tomos_geometry *g, double column)
 	}
 }
 
+/* Moves the detectors so that the axis projects to that column of the prepared data. */
+static tomos_status move_axis(tomos_prepared *p, double column, bool reversed)
+{
+	Orbit orbit;
+	tomos_geometry *moved = NULL;
+	if (is_parallel(p->geometry)) {
+		slide_axis(p->geometry, column);
+		return TOMOS_OK;
+	}
+	TRY(orbit_take(&orbit, p->geometry));
+	orbit.pose[POSE_AXIS] = column;
+	tomos_status status = orbit_geometry(&moved, &orbit, orbit.pose, reversed);
+	if (status == TOMOS_OK) {
+		tomos_geometry_free(p->geometry);
+		p->geometry = moved;
+	}
+	orbit_free(&orbit);
+	return status;
+}
+
+/* Whether the views are a circle whose axis can be searched for. */
+static bool is_circle(const tomos_geometry *g)
+{
+	Orbit orbit;
+	if (is_parallel(g))
+		return true;
+	if (!view_has_source(&g->views[0]) || orbit_take(&orbit, g) != TOMOS_OK)
+		return false;
+	orbit_free(&orbit);
+	return true;
+}
+
+/* Rows [*row, *row + *rows) in which the axis is best searched for. */
+tomos_status tomos_prepared_axis_rows(const tomos_prepared *p, int64_t *row, int64_t *rows)
+{
+	const tomos_geometry *g = p->geometry;
+	Orbit orbit;
+	*rows = min64(AXIS_ROWS, g->rows);
+	*row = (g->rows - *rows) / 2;
+	if (is_parallel(g) || view_fans(&g->views[0]))
+		return TOMOS_OK;
+	TRY(orbit_take(&orbit, g));
+	double middle = fmin(fmax(orbit.pose[POSE_ROW], 0), (double)(g->rows - 1));
+	orbit_free(&orbit);
+	int64_t reach = max64((int64_t)(0.5 * CONE_ROWS * (double)g->columns), 2);
+	*row = max64((int64_t)(middle + 0.5) - reach, 0);
+	*rows = min64((int64_t)(middle + 0.5) + reach + 1, g->rows) - *row;
+	return TOMOS_OK;
+}
+
 static void in_columns_of_scan(const tomos_prepared *p, tomos_axis *axis)
 {
 	double *const places[] = {
 		&axis->column, &axis->low, &axis->high, &axis->pairs, &axis->vo, &axis->sharpness};
 	for (int i = 0; i < COUNT(places); i++)
-		*places[i] = column_of_scan(p, *places[i]);
+		*places[i] = prepared_column(p, *places[i]);
 	axis->error *= (double)p->bin;
 }
 
-static tomos_status search(tomos_prepared *p, tomos_backend *backend, const tomos_array *data,
-	tomos_axis *axis, const tomos_progress *progress)
+/* The geometry of the rows that are searched in. */
+static tomos_status rows_geometry(
+	const tomos_prepared *p, int64_t row, int64_t rows, tomos_geometry **part)
+{
+	const tomos_geometry *g = p->geometry;
+	double shift = (double)row + 0.5 * (double)(rows - g->rows);
+	TRY(tomos_geometry_views(part, rows, g->columns, g->views, g->count));
+	for (int64_t i = 0; i < g->count; i++)
+		view_slide(&(*part)->views[i], 0, shift);
+	return TOMOS_OK;
+}
+
+static tomos_status search_parallel(const tomos_geometry *g, tomos_backend *backend,
+	const tomos_array *data, const tomos_axis_options *o, tomos_axis *axis,
+	const tomos_progress *progress)
+{
+	double *angles;
+	TRY(mem_alloc(&angles, g->count, sizeof *angles, "angles"));
+	for (int64_t i = 0; i < g->count; i++)
+		angles[i] = atan2(g->views[i].u[1], g->views[i].u[0]);
+	tomos_status status = tomos_axis_find(axis, backend, data, angles, o, progress);
+	mem_free(angles);
+	return status;
+}
+
+static tomos_status search(tomos_prepared *p, tomos_backend *backend, int64_t row,
+	const tomos_array *data, tomos_axis *axis, const tomos_progress *progress)
 {
 	tomos_axis_options o = p->axis;
-	double range[2], *angles;
+	tomos_geometry *part;
+	double range[2];
 	for (int i = 0; i < 2 && o.axis_range_count == 2; i++)
 		range[i] = column_prepared(p, p->axis_range[i]);
 	o.axis_range = o.axis_range_count == 2 ? range : NULL;
-	TRY(mem_alloc(&angles, p->geometry->count, sizeof *angles, "angles"));
-	tomos_status status = tomos_prepared_angles(p, angles);
-	if (status == TOMOS_OK)
-		status = tomos_axis_find(axis, backend, data, angles, &o, progress);
-	mem_free(angles);
+	if (is_parallel(p->geometry))
+		return search_parallel(p->geometry, backend, data, &o, axis, progress);
+	TRY(rows_geometry(p, row, data->shape[1], &part));
+	tomos_status status = tomos_axis_find_scan(axis, backend, data, part, &o, progress);
+	tomos_geometry_free(part);
 	return status;
 }
 
@@ -104,8 +171,8 @@ tomos_status tomos_prepared_axis(tomos_prepared *p, tomos_backend *backend, int6
 	TRY_OR_DONE(mem_alloc(&data, count, sizeof *data, "rows to find the axis in"));
 	tomos_array array = tomos_array_of(data, shape[0], rows, shape[2]);
 	TRY_OR_DONE(read_rows(p, row, data, &array, progress));
-	TRY_OR_DONE(search(p, backend, &array, axis, progress));
-	move_axis(p->geometry, axis->column);
+	TRY_OR_DONE(search(p, backend, row, &array, axis, progress));
+	TRY_OR_DONE(move_axis(p, axis->column, axis->reversed));
 	in_columns_of_scan(p, axis);
 done:
 	mem_free(data);
@@ -131,22 +198,68 @@ static tomos_status advice(const tomos_prepared *p, const tomos_axis *axis, char
 		p->scan->path, from, fmin(to, last), step);
 }
 
-/* Searches for the axis in a few rows around the middle, and reports the result. */
-static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
+/* Where the midplane of a cone beam is empty, rows further away show the axis. */
+static tomos_status search_wider(tomos_prepared *p, int64_t *row, int64_t *rows, tomos_axis *axis,
+	const tomos_progress *progress)
 {
-	int64_t all = p->geometry->rows, rows = min64(AXIS_ROWS, all), row = (all - rows) / 2;
+	const tomos_geometry *g = p->geometry;
+	int64_t most = MOST_FLOATS / (g->count * g->columns) + 1, wide = min64(8 * *rows, most);
+	if (axis->confidence >= UNSURE || *rows >= g->rows || wide <= *rows ||
+		g->views[0].src[3] != TOMOS_POINT)
+		return TOMOS_OK;
+	int64_t reversed = axis->reversed;
+	*row = min64(max64(*row + *rows / 2 - wide / 2, 0), max64(p->geometry->rows - wide, 0));
+	*rows = min64(wide, p->geometry->rows);
+	TRY(tomos_prepared_axis(p, NULL, *row, *rows, axis, progress));
+	axis->reversed ^= reversed; /* relative to the angles as given */
+	return TOMOS_OK;
+}
+
+static tomos_status say_found(tomos_prepared *p, int64_t row, int64_t rows, const tomos_axis *axis)
+{
 	char error[40] = "", *warning;
-	tomos_axis axis = {.bytes = sizeof axis};
-	TRY(tomos_prepared_axis(p, NULL, row, rows, &axis, progress));
-	if (!isnan(axis.error))
-		snprintf(error, sizeof error, "standard error %.2g, ", axis.error);
-	TRY(advice(p, &axis, &warning));
+	if (!isnan(axis->error))
+		snprintf(error, sizeof error, "standard error %.2g, ", axis->error);
+	TRY(advice(p, axis, &warning));
 	tomos_status status = mem_printf(&p->note,
-		"axis      column %.2f, found in rows %lld to %lld, %sconfidence %.2f%s",
-		axis.column, (long long)(row * p->bin), (long long)((row + rows) * p->bin - 1),
-		error, axis.confidence, warning);
+		"axis      column %.2f, found in rows %lld to %lld, %sconfidence %.2f%s%s",
+		axis->column, (long long)(row * p->bin), (long long)((row + rows) * p->bin - 1),
+		error, axis->confidence,
+		axis->reversed ? "; the angles are negated: rays measured from both sides agree "
+				 "for the opposite direction of rotation only (keep it with the "
+				 "option 'direction' given)"
+			       : "",
+		warning);
 	mem_free(warning);
 	return status;
+}
+
+/* Searches for the axis in a few rows around the middle, and reports the result. A scan of point
+ * sources in which no ray is measured twice has it in the middle, with a warning. */
+static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
+{
+	int64_t rows, row;
+	tomos_axis axis = {.bytes = sizeof axis};
+	TRY(tomos_prepared_axis_rows(p, &row, &rows));
+	tomos_status status = tomos_prepared_axis(p, NULL, row, rows, &axis, progress);
+	if (status == TOMOS_BAD_VALUE && view_has_source(&p->geometry->views[0]) &&
+		p->axis.axis_range_count == 0)
+		return mem_printf(&p->note,
+			"axis      column %.2f, the middle of the detector; WARNING: it could not "
+			"be found (%.300s); the option 'axis' sets it",
+			0.5 * (double)(p->info.columns - 1), tomos_message());
+	TRY(status);
+	TRY(search_wider(p, &row, &rows, &axis, progress));
+	return say_found(p, row, rows, &axis);
+}
+
+/* Whether the direction of rotation is known: from views, from the file, or from the user. */
+static bool direction_known(const tomos_prepared *p, const tomos_job *job)
+{
+	const ScanSetup *setup = &p->scan->setup;
+	bool reversed = job->geometry && job->geometry->reverse;
+	return reversed || job->views || p->scan->geometry ||
+	       (setup->geometry && setup->direction_known);
 }
 
 static tomos_status take_options(tomos_prepared *p, const tomos_job *job)
@@ -155,7 +268,39 @@ static tomos_status take_options(tomos_prepared *p, const tomos_job *job)
 	TRY(options_take(&p->axis, job->axis, "axis"));
 	if (p->axis.axis_range_count == 2)
 		memcpy(p->axis_range, p->axis.axis_range, sizeof p->axis_range);
+	if (direction_known(p, job) && strcmp(p->axis.direction, "auto") == 0)
+		p->axis.direction = "given";
 	return TOMOS_OK;
+}
+
+/* The file gives the axis but leaves the direction open: the rays decide that alone. */
+static tomos_status find_direction(tomos_prepared *p, const tomos_progress *progress)
+{
+	tomos_axis axis = {.bytes = sizeof axis};
+	int64_t row, rows;
+	Orbit given;
+	TRY(orbit_take(&given, p->geometry));
+	double column = given.pose[POSE_AXIS];
+	orbit_free(&given);
+	TRY(tomos_prepared_axis_rows(p, &row, &rows));
+	TRY(tomos_prepared_axis(p, NULL, row, rows, &axis, progress));
+	TRY(move_axis(p, column, false));
+	return mem_printf(&p->note, "direction %s, found from rays measured from both sides%s",
+		axis.reversed ? "opposite to the angles, which are negated" : "that of the angles",
+		axis.confidence < 0.1 ? "; WARNING: it is uncertain" : "");
+}
+
+/* Laminography and helix: the axis is not searched for, and is taken to be in the middle. */
+static tomos_status say_middle(tomos_prepared *p, const tomos_job *job)
+{
+	const char *kind = job->geometry ? job->geometry->geometry : "";
+	if (strcmp(kind, "laminography") != 0 && strcmp(kind, "helix") != 0)
+		return TOMOS_OK;
+	return mem_printf(&p->note,
+		"axis      column %.2f, the middle of the detector: of a %s scan it is not "
+		"searched "
+		"for; the option 'axis' sets it",
+		0.5 * (double)(p->info.columns - 1), kind);
 }
 
 tomos_status prepared_axis_known(
@@ -164,6 +309,13 @@ tomos_status prepared_axis_known(
 	bool said = job->views || p->scan->geometry || (job->geometry && job->geometry->axis) ||
 		    scan_axis_known(p->scan);
 	TRY(take_options(p, job));
-	return said || job->axis_later || !is_parallel(p->geometry) ? TOMOS_OK
-								    : find_axis(p, progress);
+	if (job->axis_later)
+		return TOMOS_OK;
+	if (!is_circle(p->geometry))
+		return said ? TOMOS_OK : say_middle(p, job);
+	if (!said)
+		return find_axis(p, progress);
+	bool open = p->scan->setup.geometry && !direction_known(p, job);
+	return open && view_has_source(&p->geometry->views[0]) ? find_direction(p, progress)
+							       : TOMOS_OK;
 }

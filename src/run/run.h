@@ -28,6 +28,9 @@ struct tomos_prepared {
 tomos_status prepared_axis_known(
 	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress);
 
+/* The column of the scan that a column of the prepared data is. */
+double prepared_column(const tomos_prepared *p, double column);
+
 /* Rows of the scan that the prepared rows [row, row + rows) need, margins included. */
 typedef struct {
 	int64_t row, rows;     /* of the scan */

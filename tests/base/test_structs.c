@@ -154,6 +154,26 @@ static Use call_axis(void *given, tomos_status *status)
 	return WRITTEN;
 }
 
+static Use call_pose(void *given, tomos_status *status)
+{
+	enum { VIEWS = 40, COLUMNS = 32 };
+	float data[VIEWS * COLUMNS];
+	double angles[VIEWS];
+	tomos_geometry *scan;
+	for (int i = 0; i < VIEWS; i++) {
+		angles[i] = i * 2 * 3.14159265 / VIEWS;
+		for (int c = 0; c < COLUMNS; c++)
+			data[i * COLUMNS + c] =
+				(float)(c > 8 && c < 23) * (float)((c - 8) * (23 - c));
+	}
+	tomos_array array = tomos_array_of(data, VIEWS, 1, COLUMNS);
+	*status = tomos_geometry_fan(&scan, COLUMNS, 1, 60, 100, angles, VIEWS);
+	if (*status == TOMOS_OK)
+		*status = tomos_pose_find(given, NULL, scene.backend, &array, scan, NULL, NULL);
+	tomos_geometry_free(scan);
+	return WRITTEN;
+}
+
 static tomos_job job_of_scene(tomos_run_report *report)
 {
 	static tomos_run_options run;

@@ -154,9 +154,9 @@ has "its message" err "--point-source has no effect without a .txt file as --vie
 check "projections alone" 0 convert s.h5 bare.npy
 check "an axis, and where to look for it" 2 recon bare.npy --arc 180 --axis 3 --axis-range 1,2 -o x2.h5
 has "its message" err "--axis-range has no effect: --axis sets the axis"
-check "where to look for the axis of a cone" 2 recon bare.npy --geometry cone --arc 360 --source-axis 6 \
+check "where to look for the axis of a helix" 2 recon bare.npy --geometry helix --arc 360 --source-axis 6 \
 	--source-detector 9 --axis-method vo -o x2.h5
-has "its message" err "--axis-method has no effect: the axis of a cone scan is not searched for"
+has "its message" err "--axis-method has no effect: the axis of a helix scan is not searched for"
 check "threads give the same" 0 recon s.h5 --threads 1 $voxel -o fbp1.h5
 check "bit for bit" 0 compare fbp.h5 fbp1.h5 --max 0
 check "wrong truth" 1 recon s.h5 --compare ball.npy -o x2.h5

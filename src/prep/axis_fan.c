@@ -1,0 +1,111 @@
+/* Rotation axis and direction of rotation of fan and cone beams, from opposite rays of the
+ * midplane. */
+#include "prep/opposite.h"
+
+enum { MOST_COLUMNS = 512 };
+#define BAND 0.01    /* of the columns: rows on either side of the midplane that are averaged */
+#define LEAST_BAND 2 /* rows */
+#define SURE 4       /* standard errors by which the other direction must be better, */
+#define CLEAR 0.8    /* or its residual relative to that of the given one */
+#define UNSURE 0.1   /* confidence */
+#define COMMON 0.01  /* columns: error that parts of the data have in common */
+
+void axis_midplane(const Orbit *o, const double pose[POSE_COUNT], Line *line)
+{
+	double distance = o->detector / o->width, high = o->height / o->width, ends[2][2];
+	double counted[POSE_COUNT];
+	double reach = fmax(BAND * (double)o->columns, LEAST_BAND), half = 0.5 * (double)o->columns;
+	pose_counted(o, pose, counted);
+	for (int i = 0; i < 2; i++)
+		pose_pixel(counted, distance, high, i ? half : -half, 0, ends[i]);
+	line->slope = (ends[1][1] - ends[0][1]) / (ends[1][0] - ends[0][0]);
+	line->row = ends[0][1] - line->slope * ends[0][0];
+	line->reach = (int64_t)reach;
+}
+
+/* Rows near the midplane; of fans that each have a slice of their own, all. */
+static void choose_line(const AxisProblem *p, Line *line)
+{
+	const Orbit *o = p->orbit;
+	int64_t rows = p->data->shape[1];
+	axis_midplane(o, o->pose, line);
+	if (o->kind == TOMOS_FAN_PER_ROW || rows == 1)
+		*line = (Line){.row = 0.5 * (double)(rows - 1), .reach = (rows - 1) / 2};
+}
+
+static tomos_status try_direction(
+	const Opposite *s, const AxisProblem *p, double sign, AxisAnswer *answer, PairFit *fit)
+{
+	const Orbit *o = p->orbit;
+	double distance = o->detector / o->width;
+	TRY(opposite_search(s, p, distance, sign, answer));
+	*fit = (PairFit){.value = {answer->column, o->mirror * o->pose[POSE_SWIVEL], 1}};
+	TRY(opposite_fit(s, distance, sign, 1u << PAIR_AXIS, fit));
+	double reach = 2 * (double)s->bin; /* a fit that went astray keeps what was searched for */
+	if (!fit->solved || !(fabs(fit->value[PAIR_AXIS] - answer->column) <= reach))
+		return TOMOS_OK;
+	answer->column = fit->value[PAIR_AXIS];
+	answer->error = hypot(sqrt(fit->covariance[PAIR_AXIS][PAIR_AXIS]), COMMON);
+	return TOMOS_OK;
+}
+
+/* Whether the pairs of `two` are clearly more alike than those of `one`. */
+static bool better(const PairFit *one, const PairFit *two)
+{
+	double differences[NORMAL_BLOCKS], sum = 0;
+	for (int b = 0; b < NORMAL_BLOCKS; b++) {
+		differences[b] = one->blocks[b] - two->blocks[b];
+		sum += differences[b];
+	}
+	double error = axis_error(differences, NORMAL_BLOCKS);
+	return two->solved && (!one->solved || sum / NORMAL_BLOCKS > SURE * error ||
+				      two->residual < CLEAR * one->residual);
+}
+
+/* Both directions, or the one given. */
+static tomos_status try_line(
+	const AxisProblem *p, const Line *line, bool decide, AxisAnswer *answer, bool *reversed)
+{
+	Opposite s;
+	PairFit fits[2];
+	AxisAnswer other;
+	tomos_status status;
+	*reversed = false;
+	TRY(opposite_make(&s, p, line, MOST_COLUMNS));
+	TRY_OR_DONE(try_direction(&s, p, p->orbit->mirror, answer, &fits[0]));
+	if (decide) {
+		TRY_OR_DONE(try_direction(&s, p, -p->orbit->mirror, &other, &fits[1]));
+		*reversed = other.likeness > answer->likeness && better(&fits[0], &fits[1]);
+	}
+	if (*reversed)
+		*answer = other;
+	if (!fits[*reversed].solved)
+		status = fail(TOMOS_BAD_VALUE,
+			"no ray of the %lld views is measured from both sides: the axis cannot be "
+			"found from them",
+			(long long)p->data->shape[0]);
+done:
+	opposite_free(&s);
+	return status;
+}
+
+/* Where there is little in the midplane, more rows are averaged: their rays do not quite meet, but
+ * show the axis. */
+tomos_status axis_fan(const AxisProblem *p, bool decide, AxisAnswer *answer, bool *reversed)
+{
+	Line line;
+	choose_line(p, &line);
+	TRY(try_line(p, &line, decide, answer, reversed));
+	while (answer->confidence < UNSURE && 2 * line.reach < p->data->shape[1] - 1) {
+		AxisAnswer wider;
+		bool opposite;
+		line.reach *= 2;
+		TRY(try_line(p, &line, decide, &wider, &opposite));
+		if (wider.confidence > answer->confidence) {
+			*answer = wider;
+			*reversed = opposite;
+		}
+	}
+	axis_settle(p, answer);
+	return TOMOS_OK;
+}

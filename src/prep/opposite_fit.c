@@ -1,0 +1,238 @@
+/* Axis, swivel and distance of the detector by least squares on differences of opposite rays. */
+#include <math.h>
+#include <string.h>
+#include "prep/opposite.h"
+
+enum { ITERATIONS = 24, MARGIN = 2, TERMS = 4 };
+/* Terms of a pair: difference, derivatives of the ray and of its opposite along the columns, and of
+ * the opposite along the angle. */
+enum { DIFFERENCE, HERE, THERE, ANGLE };
+
+typedef struct {
+	const Opposite *sinogram;
+	double distance, sign; /* in columns of the sinogram */
+	double value[PAIR_COUNT];
+	int64_t count;                               /* of pairs */
+	double (*gram)[NORMAL_BLOCKS][TERMS][TERMS]; /* [pair]: sums of products of the terms */
+	double (*energy)[NORMAL_BLOCKS];             /* [pair]: of the rays */
+} Pairs;
+
+/* Columns of the rays at x and -x of an upright detector, and the angle between the two. */
+static void place(const Pairs *p, const double value[PAIR_COUNT], double x, double out[3])
+{
+	const double pose[POSE_COUNT] = {[POSE_AXIS] = value[PAIR_AXIS],
+		[POSE_SWIVEL] = value[PAIR_SWIVEL],
+		[POSE_SCALE] = 1};
+	double distance = p->distance * value[PAIR_SCALE], pixel[2];
+	for (int i = 0; i < 2; i++) {
+		pose_pixel(pose, distance, 1, i ? -x : x, 0, pixel);
+		out[i] = pixel[0];
+	}
+	out[2] = M_PI + 2 * p->sign * atan(x / distance);
+}
+
+/* Weights of four samples from the one before `part` on: Catmull-Rom's cubic and its derivative. */
+static void cubic(double t, float weight[4], float slope[4])
+{
+	weight[0] = (float)(0.5 * t * (-1 + t * (2 - t)));
+	weight[1] = (float)(1 + 0.5 * t * t * (-5 + 3 * t));
+	weight[2] = (float)(0.5 * t * (1 + t * (4 - 3 * t)));
+	weight[3] = (float)(0.5 * t * t * (t - 1));
+	slope[0] = (float)(-0.5 + t * (2 - 1.5 * t));
+	slope[1] = (float)(t * (-5 + 4.5 * t));
+	slope[2] = (float)(0.5 + t * (4 - 4.5 * t));
+	slope[3] = (float)(t * (-1 + 1.5 * t));
+}
+
+/* Values and derivatives at a column that is not whole, for all views. */
+static void take_line(const Opposite *s, double column, float *value, float *slope)
+{
+	double whole = floor(column);
+	float w[4], d[4];
+	const float *from = s->lines + ((int64_t)whole - 1) * s->views;
+	cubic(column - whole, w, d);
+	for (int64_t i = 0; i < s->views; i++) {
+		float a = from[i], b = from[s->views + i], c = from[2 * s->views + i],
+		      e = from[3 * s->views + i];
+		value[i] = w[0] * a + w[1] * b + w[2] * c + w[3] * e;
+		slope[i] = d[0] * a + d[1] * b + d[2] * c + d[3] * e;
+	}
+}
+
+static int64_t wrapped(const Opposite *s, int64_t i)
+{
+	return s->full ? (i % s->views + s->views) % s->views : i;
+}
+
+/* A full turn: sectors of half a turn, so that the views of a pair are in one of them; otherwise
+ * parts of the views [first, end) that have pairs. */
+static int64_t block_of(const Opposite *s, int64_t view, int64_t first, int64_t end)
+{
+	double turns = (double)view * s->step / M_PI;
+	double part =
+		s->full ? turns - floor(turns) : (double)(view - first) / (double)(end - first);
+	return min64((int64_t)(part * NORMAL_BLOCKS), NORMAL_BLOCKS - 1);
+}
+
+static void add_pair(Pairs *p, int64_t pair, const float *lines, int64_t by, double part)
+{
+	const Opposite *s = p->sinogram;
+	const float *here = lines, *here_slope = here + s->views, *there = here_slope + s->views,
+		    *there_slope = there + s->views;
+	float w[4], d[4];
+	int64_t first = s->full ? 0 : max64(MARGIN - by, MARGIN);
+	int64_t end = s->full ? s->views : min64(s->views - MARGIN - 1 - by, s->views - MARGIN);
+	cubic(part, w, d);
+	for (int64_t i = first; i < end; i++) {
+		float value = 0, slope = 0, turn = 0;
+		for (int64_t k = 0; k < 4; k++) {
+			int64_t at = wrapped(s, i + by + k - 1);
+			value += w[k] * there[at];
+			slope += w[k] * there_slope[at];
+			turn += d[k] * there[at];
+		}
+		const double term[TERMS] = {(double)(here[i] - value), (double)here_slope[i],
+			(double)slope, (double)turn};
+		int64_t block = block_of(s, i, first, end);
+		for (int a = 0; a < TERMS; a++)
+			for (int b = 0; b <= a; b++)
+				p->gram[pair][block][a][b] += term[a] * term[b];
+		p->energy[pair][block] += (double)(here[i] * here[i] + value * value);
+	}
+}
+
+static double pair_x(int64_t pair)
+{
+	return (double)pair + 0.5;
+}
+
+static bool inside(const Opposite *s, double column)
+{
+	return column >= MARGIN && column < (double)(s->columns - 1 - MARGIN);
+}
+
+static void take_pair(const void *user, int64_t pair, float *scratch)
+{
+	Pairs *p = *(Pairs *const *)user;
+	const Opposite *s = p->sinogram;
+	double at[3], part;
+	int64_t by;
+	memset(p->gram[pair], 0, sizeof p->gram[pair]);
+	memset(p->energy[pair], 0, sizeof p->energy[pair]);
+	place(p, p->value, pair_x(pair), at);
+	if (!inside(s, at[0]) || !inside(s, at[1]))
+		return;
+	take_line(s, at[0], scratch, scratch + s->views);
+	take_line(s, at[1], scratch + 2 * s->views, scratch + 3 * s->views);
+	for (int way = 0; way < 2; way++)
+		if (opposite_shift(s, at[2], way, &by, &part))
+			add_pair(p, pair, scratch, by, part);
+}
+
+/* ---- the equations --------------------------------------------------------------------------- */
+
+/* Coefficients of the terms in the derivative of the difference by each value. */
+static void derivatives(const Pairs *p, double x, double out[PAIR_COUNT][TERMS])
+{
+	static const double by[PAIR_COUNT] = {1e-2, 1e-4, 1e-4};
+	for (int k = 0; k < PAIR_COUNT; k++) {
+		double value[PAIR_COUNT], more[3], less[3];
+		memcpy(value, p->value, sizeof value);
+		value[k] += by[k];
+		place(p, value, x, more);
+		value[k] -= 2 * by[k];
+		place(p, value, x, less);
+		out[k][DIFFERENCE] = 0;
+		out[k][HERE] = (more[0] - less[0]) / (2 * by[k]);
+		out[k][THERE] = -(more[1] - less[1]) / (2 * by[k]);
+		out[k][ANGLE] = -(more[2] - less[2]) / (2 * by[k] * p->sinogram->step);
+	}
+}
+
+static double form(const double a[TERMS], const double b[TERMS], double gram[TERMS][TERMS])
+{
+	double sum = 0;
+	for (int i = 0; i < TERMS; i++)
+		for (int j = 0; j < TERMS; j++)
+			sum += a[i] * b[j] * (i >= j ? gram[i][j] : gram[j][i]);
+	return sum;
+}
+
+static void add_equations(const Pairs *p, Normal blocks[NORMAL_BLOCKS])
+{
+	static const double one[TERMS] = {1, 0, 0, 0};
+	memset(blocks, 0, NORMAL_BLOCKS * sizeof *blocks);
+	for (int64_t pair = 0; pair < p->count; pair++) {
+		double d[PAIR_COUNT][TERMS];
+		derivatives(p, pair_x(pair), d);
+		for (int b = 0; b < NORMAL_BLOCKS; b++) {
+			double(*gram)[TERMS] = p->gram[pair][b];
+			for (int i = 0; i < PAIR_COUNT; i++) {
+				blocks[b].g[i] += form(d[i], one, gram);
+				for (int j = 0; j < PAIR_COUNT; j++)
+					blocks[b].h[i][j] += form(d[i], d[j], gram);
+			}
+			blocks[b].squares += gram[DIFFERENCE][DIFFERENCE];
+			blocks[b].energy += p->energy[pair][b];
+		}
+	}
+}
+
+/* ---- the fit --------------------------------------------------------------------------------- */
+
+/* The largest step of an iteration, in columns, radians and parts of the distance. */
+static const double longest[PAIR_COUNT] = {2, 0.05, 0.05};
+
+static bool take_step(Pairs *p, const double step[NORMAL_MOST])
+{
+	double part = 1;
+	bool small = true;
+	for (int k = 0; k < PAIR_COUNT; k++)
+		part = fmin(part, longest[k] / fmax(fabs(step[k]), 1e-30));
+	for (int k = 0; k < PAIR_COUNT; k++) {
+		p->value[k] += part * step[k];
+		small = small && fabs(step[k]) < 2e-4 * longest[k];
+	}
+	return small;
+}
+
+static tomos_status iterate(Pairs *p, unsigned free, PairFit *fit)
+{
+	Normal blocks[NORMAL_BLOCKS];
+	double step[NORMAL_MOST];
+	for (int i = 0; i < ITERATIONS; i++) {
+		Pairs *const self = p;
+		TRY(pieces_each(p->count, 4 * p->sinogram->views, take_pair, &self));
+		add_equations(p, blocks);
+		fit->solved = normal_solve(blocks, free, step, fit->covariance);
+		if (!fit->solved || take_step(p, step))
+			break;
+	}
+	fit->residual = normal_residual(blocks);
+	for (int b = 0; b < NORMAL_BLOCKS; b++)
+		fit->blocks[b] = blocks[b].energy > 0 ? blocks[b].squares / blocks[b].energy : 0;
+	return TOMOS_OK;
+}
+
+tomos_status opposite_fit(
+	const Opposite *s, double distance, double sign, unsigned free, PairFit *fit)
+{
+	double bin = (double)s->bin;
+	Pairs p = {.sinogram = s, .distance = distance / bin, .sign = sign, .count = s->columns};
+	tomos_status status;
+	memcpy(p.value, fit->value, sizeof p.value);
+	p.value[PAIR_AXIS] = (p.value[PAIR_AXIS] + 0.5) / bin - 0.5;
+	TRY_OR_DONE(mem_alloc(&p.gram, p.count, sizeof *p.gram, "sums over pairs of rays"));
+	TRY_OR_DONE(mem_alloc(&p.energy, p.count, sizeof *p.energy, "sums over pairs of rays"));
+	TRY_OR_DONE(iterate(&p, free, fit));
+	memcpy(fit->value, p.value, sizeof p.value);
+	fit->value[PAIR_AXIS] = (p.value[PAIR_AXIS] + 0.5) * bin - 0.5;
+	for (int i = 0; i < NORMAL_MOST; i++) {
+		fit->covariance[PAIR_AXIS][i] *= bin;
+		fit->covariance[i][PAIR_AXIS] *= bin;
+	}
+done:
+	mem_free(p.gram);
+	mem_free(p.energy);
+	return status;
+}

@@ -1,0 +1,49 @@
+/* The pose of the detector of a cone beam scan, from all of its rows. */
+#ifndef TOMOS_PREP_POSE_H
+#define TOMOS_PREP_POSE_H
+
+#include "prep/normal.h"
+#include "prep/opposite.h"
+
+/* A scan of few pixels: `bin` columns and rows are averaged, and views likewise. */
+typedef struct {
+	Orbit orbit; /* its own, in units of the averaged pixels */
+	int64_t bin, together;
+	int64_t *group; /* of each view of the scan; -1: left out */
+	float *data;    /* [view][row][column] */
+} Coarse;
+tomos_status coarse_begin(Coarse *c, const Orbit *scan);
+/* Adds rows [row, row + rows) of the scan. */
+tomos_status coarse_add(Coarse *c, const tomos_array *data, int64_t row);
+void coarse_finish(Coarse *c); /* smooths it */
+void coarse_free(Coarse *c);
+/* Between pixels of the scan and those of `c`. */
+void coarse_pose(const Coarse *c, const double pose[POSE_COUNT], double out[POSE_COUNT]);
+void fine_pose(const Coarse *c, const double pose[POSE_COUNT], double out[POSE_COUNT]);
+
+/* One Gauss-Newton step on the values of the pose (of pixels of `c`) whose bits are set in `free`.
+ * residual: before the step. */
+typedef struct {
+	double step[NORMAL_MOST], covariance[NORMAL_MOST][NORMAL_MOST], residual;
+	bool solved;
+} PoseStep;
+tomos_status pose_step(const Coarse *c, tomos_backend *backend, const double pose[POSE_COUNT],
+	bool reversed, unsigned free, PoseStep *result);
+
+/* The whole pose. band: rows of the scan from `row` on, around the midplane; coarse: NULL for a
+ * single row. The angles and the pose of `orbit` are those given. */
+typedef struct {
+	const Orbit *orbit;
+	const tomos_array *band;
+	int64_t row;
+	const Coarse *coarse;
+	tomos_backend *backend;
+	const tomos_progress *progress;
+} PoseProblem;
+tomos_status pose_find(const PoseProblem *p, const tomos_axis_options *options, tomos_pose *pose);
+/* Rows [*row, *row + *rows) around the midplane that a detector of any likely roll needs. */
+void pose_band(const Orbit *orbit, int64_t *row, int64_t *rows);
+/* The views in that pose. */
+tomos_status pose_views(tomos_geometry **scan, const Orbit *orbit, const tomos_pose *found);
+
+#endif

@@ -1,0 +1,110 @@
+/* Campaign on simulated cone beam scans: the whole pose of the detector. */
+#include "prep/cone_scenes.h"
+#include <time.h>
+
+enum { SCANS = 30, SIZE = 256, VIEWS = 360 };
+
+static double seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Processor time of the reconstruction that the search is compared with. */
+static double fdk_seconds(const ConeScene *s)
+{
+	tomos_backend *cpu;
+	tomos_grid grid;
+	OK(tomos_backend_open(&cpu, "cpu"));
+	OK(tomos_grid_for(&grid, s->geometry, NULL));
+	float *volume = malloc((size_t)(grid.n[0] * grid.n[1] * grid.n[2]) * sizeof *volume);
+	tomos_array v = tomos_array_of(volume, grid.n[2], grid.n[1], grid.n[0]);
+	double begin = seconds();
+	OK(tomos_fdk(cpu, &grid, s->geometry, &s->array, &v, NULL, NULL));
+	double took = seconds() - begin;
+	free(volume);
+	tomos_backend_close(cpu);
+	return took;
+}
+
+static void campaign(ConeArc arc, int first, int scans, const double limits[POSE_COUNT])
+{
+	static const double unit[POSE_COUNT] = {1, 1, 180 / M_PI, 180 / M_PI, 180 / M_PI, 100};
+	double worst[POSE_COUNT] = {0};
+	int wrong = 0;
+	for (int i = first; i < first + scans; i++) {
+		ConeScene s = {.seed = (uint64_t)(100 + i),
+			.size = SIZE,
+			.rows = SIZE,
+			.views = VIEWS,
+			.arc = arc,
+			.object = (ConeObject)(i % 5),
+			.noise = 0.02,
+			.tilted = true,
+			.offset = 20};
+		cone_scene(&s);
+		tomos_pose pose = {.bytes = sizeof pose};
+		double factor = 1 + 0.03 * cos(5.0 * i);
+		tomos_geometry *nominal = cone_nominal(&s, factor, i % 2);
+		double begin = seconds();
+		OK(tomos_pose_find(&pose, NULL, NULL, &s.array, nominal, NULL, NULL));
+		double took = seconds() - begin, fdk = fdk_seconds(&s);
+		tomos_geometry_free(nominal);
+		printf("arc %d scan %2d object %d D %.1f M %.1f:", (int)arc, i, (int)s.object,
+			s.detector / SIZE, s.detector / s.source);
+		for (int k = 0; k < POSE_COUNT; k++) {
+			double scale = k == POSE_SCALE ? 1 / s.detector : 1;
+			double error = (pose.value[k] * scale - s.pose[k]) * unit[k];
+			printf(" %+.3f(%.3f)", error, pose.error[k] * scale * unit[k]);
+			if (!isnan(pose.error[k]))
+				worst[k] = fmax(worst[k], fabs(error));
+		}
+		wrong += pose.reversed != i % 2;
+		printf(" %.4f to %.4f, %.2f s, FDK %.2f s%s\n", pose.before, pose.after, took, fdk,
+			pose.reversed != i % 2 ? " DIRECTION" : "");
+		fflush(stdout);
+		cone_scene_free(&s);
+	}
+	for (int k = 0; k < POSE_COUNT; k++)
+		printf(" worst %.3f of %.3f\n", worst[k], limits[k]);
+	for (int k = 0; k < POSE_COUNT; k++)
+		assert_true(worst[k] <= limits[k]);
+	assert_int_equal(wrong, 0);
+}
+
+static const double limits[POSE_COUNT] = {0.25, 2, 0.05, 0.3, 0.3, 0.2};
+
+static int scans_asked(void)
+{
+	const char *asked = getenv("TOMOS_TEST_SCANS");
+	return asked ? atoi(asked) : SCANS;
+}
+
+static void test_full(void **state)
+{
+	(void)state;
+	campaign(ARC_FULL, 0, scans_asked(), limits);
+}
+
+static void test_short(void **state)
+{
+	(void)state;
+	campaign(ARC_SHORT, 0, scans_asked(), limits);
+}
+
+static void test_offset(void **state)
+{
+	(void)state;
+	campaign(ARC_OFFSET, 0, scans_asked(), limits);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_short),
+		cmocka_unit_test(test_offset),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,274 @@
+/* Axis, direction of rotation and pose of the detector of simulated fan and cone beam scans; views
+ * that are rejected; memory. */
+#include "prep/cone_scenes.h"
+#include "prep/normal.h"
+
+enum { COLUMNS = 96, VIEWS = 120, ROWS = 7 };
+
+static ConeScene scene(uint64_t seed, ConeArc arc, ConeObject object, int64_t rows)
+{
+	ConeScene s = {.seed = seed,
+		.size = COLUMNS,
+		.rows = rows,
+		.views = VIEWS,
+		.arc = arc,
+		.object = object,
+		.noise = 0.02,
+		.offset = 8};
+	cone_scene(&s);
+	return s;
+}
+
+static tomos_axis find(const ConeScene *s, const tomos_geometry *scan, const char *direction)
+{
+	tomos_axis axis = {.bytes = sizeof axis};
+	tomos_axis_options o = tomos_axis_defaults();
+	o.direction = direction;
+	OK(tomos_axis_find_scan(&axis, NULL, &s->array, scan, &o, NULL));
+	printf("  arc %d, axis %7.2f: %7.3f (%+.3f), standard error %.3f, confidence %.2f%s\n",
+		(int)s->arc, s->pose[POSE_AXIS], axis.column, axis.column - s->pose[POSE_AXIS],
+		axis.error, axis.confidence, axis.reversed ? ", reversed" : "");
+	return axis;
+}
+
+/* The axis to a tenth of a pixel and the direction of rotation, whichever the angles have. */
+static void test_axis(void **state)
+{
+	(void)state;
+	for (int i = 0; i < (CASE_SLOW ? 3 : 6); i++) {
+		ConeScene s = scene((uint64_t)i + 3, (ConeArc)(i % 3), (ConeObject)(i % 2), ROWS);
+		for (int reversed = 0; reversed < 2; reversed++) {
+			tomos_geometry *nominal = cone_nominal(&s, 1, reversed);
+			tomos_axis axis = find(&s, nominal, "auto");
+			assert_true(fabs(axis.column - s.pose[POSE_AXIS]) < 0.1);
+			assert_true(axis.error > 0 && axis.error < 0.1);
+			assert_int_equal(axis.reversed, reversed);
+			assert_int_equal(axis.full_turn, s.arc != ARC_SHORT);
+			assert_true(axis.confidence > 0.1 && axis.confidence <= 1);
+			assert_true(axis.pairs == axis.column && isnan(axis.vo));
+			tomos_geometry_free(nominal);
+		}
+		cone_scene_free(&s);
+	}
+}
+
+/* With the direction given, the angles are taken as they are. */
+static void test_direction_given(void **state)
+{
+	(void)state;
+	ConeScene s = scene(4, ARC_FULL, OBJECT_SOLIDS, 1);
+	tomos_geometry *wrong = cone_nominal(&s, 1, true);
+	assert_int_equal(find(&s, wrong, "given").reversed, 0);
+	tomos_geometry_free(wrong);
+	cone_scene_free(&s);
+}
+
+/* Columns that count the other way round: the same axis, counted from the other side. */
+static void test_mirrored(void **state)
+{
+	(void)state;
+	ConeScene s = scene(5, ARC_FULL, OBJECT_SOLIDS, 1);
+	tomos_geometry *nominal = cone_nominal(&s, 1, false);
+	for (int64_t i = 0; i < VIEWS; i++) {
+		float *row = s.array.data + i * COLUMNS;
+		for (int64_t c = 0; c < COLUMNS / 2; c++) {
+			float kept = row[c];
+			row[c] = row[COLUMNS - 1 - c];
+			row[COLUMNS - 1 - c] = kept;
+		}
+		for (int a = 0; a < 3; a++)
+			nominal->views[i].u[a] *= -1;
+	}
+	s.pose[POSE_AXIS] = COLUMNS - 1 - s.pose[POSE_AXIS];
+	tomos_axis axis = find(&s, nominal, "auto");
+	assert_true(fabs(axis.column - s.pose[POSE_AXIS]) < 0.1 && !axis.reversed);
+	tomos_geometry_free(nominal);
+	cone_scene_free(&s);
+}
+
+static void test_sharpness(void **state)
+{
+	(void)state;
+	ConeScene s = scene(6, ARC_FULL, OBJECT_SOLIDS, 1);
+	tomos_axis_options o = tomos_axis_defaults();
+	tomos_axis axis = {.bytes = sizeof axis};
+	tomos_geometry *nominal = cone_nominal(&s, 1, true);
+	o.axis_method = "sharpness";
+	OK(tomos_axis_find_scan(&axis, NULL, &s.array, nominal, &o, NULL));
+	assert_true(fabs(axis.sharpness - s.pose[POSE_AXIS]) < 0.3 && axis.reversed);
+	o.axis_method = "vo";
+	REJECTED(tomos_axis_find_scan(&axis, NULL, &s.array, nominal, &o, NULL), TOMOS_UNSUPPORTED,
+		"parallel rays");
+	tomos_geometry_free(nominal);
+	cone_scene_free(&s);
+}
+
+/* A pose survives the way to views and back, in every orientation of the detector. */
+static void test_orbit(void **state)
+{
+	(void)state;
+	double angles[] = {0.3, 1.5, 4.0};
+	for (int i = 0; i < 8; i++) {
+		Orbit o = {.views = 3,
+			      .rows = 5,
+			      .columns = 7,
+			      .angles = angles,
+			      .source = 3,
+			      .detector = 5,
+			      .width = 0.1,
+			      .height = 0.2,
+			      .lift = i & 4 ? 0.7 : 0,
+			      .mirror = i & 1 ? -1 : 1,
+			      .upright = i & 2 ? -1 : 1,
+			      .kind = TOMOS_POINT},
+		      back;
+		const double pose[POSE_COUNT] = {2.3, 1.9, 0.1, -0.2, 0.15, 1.1};
+		const double pixel[2] = {4.25, 3.5};
+		double counted[POSE_COUNT], at[2], place[3], ray[3];
+		tomos_geometry *scan;
+		OK(orbit_geometry(&scan, &o, pose, false));
+		OK(orbit_take(&back, scan));
+		for (int k = 0; k < POSE_SCALE; k++)
+			assert_true(fabs(back.pose[k] - pose[k]) < 1e-9);
+		assert_true(fabs(back.detector - 5.5) < 1e-9 && fabs(back.source - 3) < 1e-9);
+		assert_true(back.mirror == o.mirror && back.upright == o.upright);
+		assert_true(fabs(back.lift - o.lift) < 1e-12);
+		/* the ray of a pixel, in the frame of the first view, comes back to the pixel */
+		view_pixel(scan, 0, pixel[1], pixel[0], place, ray);
+		double c = cos(0.3), sn = sin(0.3);
+		double x = o.mirror * (ray[0] * c + ray[1] * sn), y = o.upright * ray[2];
+		double z = ray[0] * sn - ray[1] * c;
+		pose_counted(&o, pose, counted);
+		pose_pixel(counted, 50, 2, 50 * x / z, 50 * y / z, at);
+		assert_true(fabs(at[0] - pixel[0]) < 1e-9 && fabs(at[1] - pixel[1]) < 1e-9);
+		orbit_free(&back);
+		tomos_geometry_free(scan);
+	}
+}
+
+/* Least squares with known noise: the solution, and its standard errors within their own error. */
+static void test_normal(void **state)
+{
+	(void)state;
+	Normal blocks[NORMAL_BLOCKS];
+	double step[NORMAL_MOST], covariance[NORMAL_MOST][NORMAL_MOST], scatter = 0, claimed = 0;
+	for (int trial = 0; trial < 200; trial++) {
+		memset(blocks, 0, sizeof blocks);
+		for (int i = 0; i < 320; i++) {
+			Normal *b = &blocks[i % NORMAL_BLOCKS];
+			double j[2] = {1, i / 100.0};
+			double r =
+				3 - 2 * j[1] + 0.1 * random_normal(7, (uint64_t)(trial * 320 + i));
+			for (int k = 0; k < 2; k++) {
+				b->g[2 * k] -= j[k] * r;
+				for (int l = 0; l < 2; l++)
+					b->h[2 * k][2 * l] += j[k] * j[l];
+			}
+		}
+		assert_true(normal_solve(blocks, 5, step, covariance));
+		assert_true(fabs(step[0] - 3) < 0.1 && fabs(step[2] + 2) < 0.05 && step[1] == 0);
+		scatter += (step[0] - 3) * (step[0] - 3);
+		claimed += covariance[0][0];
+	}
+	assert_true(claimed > 0.7 * scatter && claimed < 1.4 * scatter);
+	assert_false(normal_solve(blocks, 7, step, covariance));
+}
+
+static void test_rejected(void **state)
+{
+	(void)state;
+	ConeScene s = scene(8, ARC_FULL, OBJECT_SOLIDS, 1);
+	tomos_geometry *scan = cone_nominal(&s, 1, false);
+	tomos_axis axis = {.bytes = sizeof axis};
+	tomos_pose pose = {.bytes = sizeof pose};
+	REJECTED(tomos_axis_find_scan(&axis, NULL, &s.array, NULL, NULL, NULL), TOMOS_BAD_VALUE,
+		"the scan is missing");
+	REJECTED(tomos_pose_find(&pose, NULL, NULL, &s.array, NULL, NULL, NULL), TOMOS_BAD_VALUE,
+		"the scan is missing");
+	scan->views[5].src[2] += 1;
+	REJECTED(tomos_axis_find_scan(&axis, NULL, &s.array, scan, NULL, NULL), TOMOS_UNSUPPORTED,
+		"view 5");
+	tomos_geometry_free(scan);
+	for (int64_t i = 0; i < VIEWS; i++) { /* 90 degrees: no ray is measured twice */
+		double angle = 0.5 * M_PI * (double)i / VIEWS;
+		s.geometry->views[i] =
+			(tomos_view){{-3 * sin(angle), 3 * cos(angle), 0, TOMOS_POINT},
+				{2 * sin(angle), -2 * cos(angle), 0},
+				{0.001 * cos(angle), 0.001 * sin(angle), 0}, {0, 0, 0.001}};
+	}
+	REJECTED(tomos_axis_find_scan(&axis, NULL, &s.array, s.geometry, NULL, NULL),
+		TOMOS_BAD_VALUE, "measured from both sides");
+	cone_scene_free(&s);
+}
+
+/* The whole pose of a small detector, without noise: a step of the campaign in long_cone_pose.c. */
+static void test_pose(void **state)
+{
+	(void)state;
+	ConeScene s = {.seed = 1,
+		.size = CASE_SLOW ? 40 : 64,
+		.rows = CASE_SLOW ? 40 : 64,
+		.views = CASE_SLOW ? 60 : 96,
+		.object = OBJECT_SOLIDS,
+		.offset = 4};
+	cone_scene(&s);
+	cone_scene_free(&s);
+	s.tilted = true;
+	cone_scene(&s);
+	tomos_geometry *nominal = cone_nominal(&s, 1.02, true), *fitted;
+	tomos_pose pose = {.bytes = sizeof pose};
+	OK(tomos_pose_find(&pose, &fitted, NULL, &s.array, nominal, NULL, NULL));
+	for (int k = 0; k < POSE_COUNT; k++)
+		printf("  pose %d: %.4f, true %.4f, standard error %.4f\n", k, pose.value[k],
+			s.pose[k] * (k == POSE_SCALE ? s.detector : 1), pose.error[k]);
+	assert_int_equal(pose.reversed, 1);
+	assert_true(fabs(pose.value[POSE_AXIS] - s.pose[POSE_AXIS]) < 0.1);
+	assert_true(fabs(pose.value[POSE_ROW] - s.pose[POSE_ROW]) < 1.5);
+	assert_true(fabs(pose.value[POSE_ROLL] - s.pose[POSE_ROLL]) < 0.003);
+	assert_true(pose.after < pose.before);
+	Orbit orbit;
+	OK(orbit_take(&orbit, fitted));
+	assert_true(fabs(orbit.pose[POSE_ROLL] - pose.value[POSE_ROLL]) < 1e-9);
+	assert_true(fabs(orbit.detector - pose.value[POSE_SCALE]) < 1e-6 * orbit.detector);
+	orbit_free(&orbit);
+	tomos_geometry_free(nominal);
+	tomos_geometry_free(fitted);
+	cone_scene_free(&s);
+}
+
+static void test_memory(void **state)
+{
+	(void)state;
+	ConeScene s = {.seed = 2, .size = 32, .rows = 4, .views = 24, .offset = 2};
+	cone_scene(&s);
+	tomos_geometry *nominal = cone_nominal(&s, 1, false);
+	tomos_pose pose = {.bytes = sizeof pose};
+	int64_t before = mem_live();
+	for (int nth = 1; nth < 400; nth += CASE_SLOW ? 7 : 1) {
+		mem_fail_nth(nth);
+		tomos_status status =
+			tomos_pose_find(&pose, NULL, NULL, &s.array, nominal, NULL, NULL);
+		mem_fail_nth(0);
+		assert_true(mem_live() == before);
+		if (status != TOMOS_NO_MEMORY)
+			break;
+	}
+	tomos_geometry_free(nominal);
+	cone_scene_free(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_orbit),
+		cmocka_unit_test(test_normal),
+		cmocka_unit_test(test_axis),
+		cmocka_unit_test(test_direction_given),
+		cmocka_unit_test(test_mirrored),
+		cmocka_unit_test(test_sharpness),
+		cmocka_unit_test(test_rejected),
+		cmocka_unit_test(test_pose),
+		cmocka_unit_test(test_memory),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
