@@ -365,7 +365,6 @@ def test_penalty_within_slices(tall, tmp_path):
     (dict(method="srit"), ValueError, "method 'srit' is not known; did you mean 'sirt'"),
     (dict(method="magic"), ValueError, "method 'magic' is not known; there are fbp, fdk, sirt"),
     (dict(iterations=3), ValueError, "iterations has no effect with method fbp"),
-    (dict(plain=True), ValueError, "plain has no effect with method fbp"),
     (dict(filter="hann", method="sirt"), ValueError, "filter has no effect with method sirt"),
     (dict(strength=1.0, method="sirt"), ValueError, "strength has no effect with method sirt"),
     (dict(start=np.ones((ROWS, COLUMNS, COLUMNS))), ValueError,
