@@ -34,18 +34,28 @@ static int list_whole(const char *option, double *values, int64_t count)
 	return DONE;
 }
 
+/* The word auto, of options that have it, is NAN. */
+static bool is_automatic(const tomos_option *row, const char *text)
+{
+	return strcmp(text, "auto") == 0 && name_in(row_values(row), text, strlen(text));
+}
+
 static int set_list(
 	settings *s, char *base, const tomos_option *row, const char *option, const char *text)
 {
 	double *values;
 	int64_t count;
-	int code = text_list(option, text, row->kind == TOMOS_LENGTHS, &values, &count);
+	bool automatic = is_automatic(row, text);
+	int code = text_list(
+		option, automatic ? "0" : text, row->kind == TOMOS_LENGTHS, &values, &count);
 	if (code == DONE)
 		code = settings_keep(s, values);
 	if (code == DONE && row->kind == TOMOS_INTS)
 		code = list_whole(option, values, count);
 	if (code != DONE)
 		return code;
+	if (automatic)
+		values[0] = NAN;
 	for (int64_t i = 0; row->kind == TOMOS_ANGLES && i < count; i++)
 		values[i] *= RADIANS;
 	memcpy(base + row->offset, &values, sizeof values);
@@ -90,8 +100,8 @@ static int set_size(char *base, const tomos_option *row, const char *option, con
 
 static int set_real(char *base, const tomos_option *row, const char *option, const char *text)
 {
-	double real;
-	if (!text_real(text, &real))
+	double real = NAN;
+	if (!is_automatic(row, text) && !text_real(text, &real))
 		return wrong_usage("--%s: '%s' is not a number", option, text);
 	if (row->kind == TOMOS_ANGLE)
 		real *= RADIANS;

@@ -204,6 +204,10 @@ int recipe_read(settings *s, const command *c, const char *path)
 /* The shortest text that is read as the same number again; degrees, where `angle`. */
 static void number_text(double value, bool angle, char text[NUMBER])
 {
+	if (isnan(value)) { /* of options that may be found automatically */
+		snprintf(text, NUMBER, "auto");
+		return;
+	}
 	double shown = angle ? value * DEGREES : value, unit = angle ? 1 / DEGREES : 1;
 	for (int digits = 1; digits <= 17; digits++) {
 		snprintf(text, NUMBER, "%.*g", digits, shown);
@@ -272,7 +276,7 @@ static void put_number(FILE *out, const tomos_option *row, const char *field)
 		snprintf(text, sizeof text, "%lld", (long long)whole);
 	} else {
 		memcpy(&real, field, sizeof real);
-		if (isfinite(real))
+		if (isfinite(real) || isnan(real))
 			number_text(real, row->kind == TOMOS_ANGLE, text);
 	}
 	fputs(text, out);

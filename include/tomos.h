@@ -436,6 +436,7 @@ TOMOS_API tomos_status tomos_prep_normalize(const tomos_array *counts, const tom
 		const tomos_prep_options *options, tomos_prep_report *report)
 TOMOS_PREP_STEP(bad_views); /* interpolates them */
 TOMOS_PREP_STEP(zingers);
+TOMOS_PREP_STEP(scatter); /* of transmissions */
 TOMOS_PREP_STEP(log);
 TOMOS_PREP_STEP(rings);
 TOMOS_PREP_STEP(shift);
@@ -444,6 +445,12 @@ TOMOS_PREP_STEP(hardening);
 /* Averages of bin x bin pixels; pixels left over at the end of a row or column are ignored. */
 TOMOS_API tomos_status tomos_prep_bin(
 	const tomos_array *data, int64_t bin, const tomos_array *binned);
+
+/* The coefficients A1, A2, ... (`count`, up to 3) of the polynomial that makes the line integrals
+ * behind a step wedge proportional to its thickness; A1 is 1. pairs: thickness and line integral of
+ * each step, `values` numbers. */
+TOMOS_API tomos_status tomos_hardening_wedge(
+	double *coefficients, int64_t count, const double *pairs, int64_t values);
 
 /* Rows and views that the chosen steps need to compute one row. */
 typedef struct tomos_reach {
@@ -776,6 +783,19 @@ TOMOS_API tomos_status tomos_fdk(tomos_backend *backend, const tomos_grid *grid,
 TOMOS_API tomos_status tomos_fbp_transpose(tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, const tomos_array *volume, const tomos_array *projections,
 	const tomos_analytic_options *options, const tomos_progress *progress);
+
+/* Corrections found from a scan, [view][row][column] of line integrals, of which the row at the
+ * height of the source is reconstructed; backend NULL: the CPU. hardening: coefficients A1, A2, ...
+ * (`count`, up to 7) of the polynomial that makes the object uniform and keeps its mean. scatter:
+ * the constant fraction of the intensity that does so. quality, or NULL: standard deviation inside
+ * the object relative to its mean, before and after. */
+TOMOS_API tomos_status tomos_hardening_find(double *coefficients, int64_t count,
+	double quality[2], tomos_backend *backend, const tomos_geometry *scan,
+	const tomos_array *integrals);
+TOMOS_API tomos_status tomos_scatter_find(double *scatter, double quality[2],
+	tomos_backend *backend, const tomos_geometry *scan, const tomos_array *integrals);
+/* Attenuation to Hounsfield units, in place: 1000 (x - water) / (water - air). */
+TOMOS_API tomos_status tomos_hounsfield(const tomos_array *volume, double water, double air);
 
 typedef struct tomos_checkpoint_info {
 	size_t bytes;

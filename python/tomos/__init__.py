@@ -19,7 +19,8 @@ from ._library import (BadFile, BadValue, CallbackFailed, Cancelled, DeviceMissi
 from ._methods import METHODS as _METHODS, cover, fbp, fbp_transpose, fdk, recon
 from ._operator import Operator
 from ._options import History
-from ._prep import PrepReport, STEPS as _STEPS, bin_pixels, normalize, prepare
+from ._prep import (PrepReport, STEPS as _STEPS, bin_pixels, find_hardening, find_scatter,
+                    hardening_of_wedge, hounsfield, normalize, prepare)
 from ._projector import Projector, backends, models, threads
 from ._run import RunReport, run
 from ._scan import Scan
@@ -43,7 +44,7 @@ __all__ = [
     "Difference", "Diverged", "Ellipsoid", "Error", "FileFailure", "Geometry", "Grid", "History",
     "Info", "Operator", "OutOfMemory", "Phantom", "PrepReport", "Projector", "RunReport", "Scan",
     "Unsupported", "add_counts", "add_noise", "align", "backends", "bin_pixels", "compare", "cone",
-    "cover",
-    "empty", "fan", "fbp", "fbp_transpose", "fdk", "find_center", "helix", "info", "laminography",
+    "cover", "empty", "fan", "fbp", "fbp_transpose", "fdk", "find_center", "find_hardening",
+    "find_scatter", "hardening_of_wedge", "helix", "hounsfield", "info", "laminography",
     "lebedev", "models", "normalize", "parallel", "phantom", "phantoms", "prepare", "read", "recon",
     "run", "threads", "to_device", "vectors", "write", *_METHODS, *_STEPS]

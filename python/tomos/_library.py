@@ -213,8 +213,12 @@ _FUNCTIONS = {
     "scan_facts": (None, [_P, c_char_p, c_size_t]),
     "prep_normalize": (c_int, [_A, _P, _P, _P]),
     **{"prep_" + step: (c_int, [_A, _P, _P]) for step in
-       ("bad_views", "zingers", "log", "rings", "shift", "phase", "hardening")},
+       ("bad_views", "zingers", "scatter", "log", "rings", "shift", "phase", "hardening")},
     "prep_bin": (c_int, [_A, _I, _A]),
+    "hardening_wedge": (c_int, [_P, _I, _P, _I]),
+    "hardening_find": (c_int, [_P, _I, _P, _P, _P, _A]),
+    "scatter_find": (c_int, [_P, _P, _P, _P, _A]),
+    "hounsfield": (c_int, [_A, c_double, c_double]),
     "prep_shape": (c_int, [_P, Shape, POINTER(Shape)]),
     "prep_geometry": (c_int, [_NEW, _P, _P]),
     "prepare": (c_int, [_A, _P, _P, _A, _P, _PROGRESS]),

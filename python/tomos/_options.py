@@ -187,6 +187,9 @@ class Options:
 
 
 def _set(struct: Any, row: Row, value: Any, degrees: bool) -> None:
+    if isinstance(value, str) and value == "auto" and row.values.endswith("|auto") and \
+            row.kind in ("real", "reals"):
+        value = math.nan
     try:
         if row.kind in _LISTS:
             _set_list(struct, row, value, degrees)

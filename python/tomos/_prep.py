@@ -9,6 +9,7 @@ import numpy as np
 
 from ._arrays import Array, Numbers, any_shape, host_view, to_float32
 from ._call import call, run
+from ._device import open_backend
 from ._geometry import Geometry
 from ._library import ArrayStruct, PrepReportStruct, Shape, SizedStruct, check, lib
 from ._options import GROUPS, with_options
@@ -113,6 +114,11 @@ _STEPS = {
                        "Removes zingers, bright specks, from transmissions.",
                        ">>> t = np.full((9, 9, 9), 0.5)\n>>> t[4, 4, 4] = 5\n"
                        ">>> float(tomos.remove_zingers(t).max())\n0.5"),
+    "remove_scatter": ("scatter", ("scatter",), {},
+                       "Subtracts constant scatter, a fraction of the intensity without an object, "
+                       "from transmissions.",
+                       ">>> round(tomos.remove_scatter(np.full((1, 1, 1), 0.5), scatter=0.2).item(), "
+                       "4)\n0.375"),
     "remove_rings": ("rings", ("rings", "ring_snr", "ring_large", "ring_small", "ring_wavelet",
                                "ring_levels", "ring_sigma", "ring_alpha"), {"rings": "vo"},
                      "Removes stripes from line integrals, which would become rings.",
@@ -127,7 +133,7 @@ _STEPS = {
                        '>>> p = np.ones((1, 16, 16))\n>>> r = tomos.retrieve_phase(p, pixel="1um", '
                        'distance="60mm", energy="20keV", delta_beta=1000)\n'
                        ">>> r.shape\n(1, 16, 16)"),
-    "correct_hardening": ("hardening", ("hardening",), {},
+    "correct_hardening": ("hardening", ("hardening", "wedge"), {},
                           "Corrects beam hardening: p becomes A1 p + A2 p^2 + ...",
                           ">>> p = np.full((1, 1, 1), 2.0)\n"
                           ">>> tomos.correct_hardening(p, hardening=[1, 0.5]).item()\n4.0"),
@@ -168,6 +174,71 @@ def bin_pixels(data: Array, bin: int) -> np.ndarray:
     result = np.empty(shape, np.float32)
     target = host_view(result)
     call(lib.prep_bin, source.pointer, bin, target.pointer, keep=(source, target, result))
+    return result
+
+
+def _found(function: Any, data: Array, geometry: Geometry, backend: str, *result: Any) -> np.ndarray:
+    view, quality = _three(to_float32(data, "the line integrals")), np.empty(2)
+    call(function, *result, quality.ctypes.data, open_backend(backend), geometry._handle,
+         view.pointer, keep=(view, quality, geometry))
+    return quality
+
+
+def find_hardening(data: Array, geometry: Geometry, count: int = 4,
+                   backend: str = "auto") -> np.ndarray:
+    """The coefficients A1, A2, ... for `correct_hardening` that make the object uniform, from line
+    integrals, (views, rows, columns). The mean of the object is kept.
+
+    >>> scan = tomos.parallel(views=90, columns=64)
+    >>> p = tomos.Phantom("ball", radius=24, value=0.05).project(scan)
+    >>> a = tomos.find_hardening(p - 0.1 * p**2, scan)
+    >>> flat = tomos.correct_hardening(p - 0.1 * p**2, hardening=a)
+    >>> bool(abs(flat / flat.max() - p / p.max()).max() < 0.02)
+    True
+    """
+    found = np.zeros(count)
+    _found(lib.hardening_find, data, geometry, backend, found.ctypes.data, count)
+    return found
+
+
+def find_scatter(data: Array, geometry: Geometry, backend: str = "auto") -> float:
+    """The constant scatter, as a fraction of the intensity without an object, whose removal makes
+    the object most uniform; from line integrals, (views, rows, columns).
+
+    >>> scan = tomos.parallel(views=90, columns=64)
+    >>> t = np.exp(-tomos.Phantom("ball", radius=24, value=0.05).project(scan))
+    >>> abs(tomos.find_scatter(-np.log(0.95 * t + 0.05), scan) - 0.05) < 0.01
+    True
+    """
+    found = ctypes.c_double()
+    _found(lib.scatter_find, data, geometry, backend, ctypes.addressof(found))
+    return found.value
+
+
+def hardening_of_wedge(thickness: Numbers, integrals: Numbers, count: int = 3) -> np.ndarray:
+    """The coefficients A1, A2, ... for `correct_hardening` that make the line integrals measured
+    behind a step wedge proportional to its thickness.
+
+    >>> t = np.array([1.0, 2, 4, 8])
+    >>> a = tomos.hardening_of_wedge(t, 0.5 * t - 0.01 * t**2)
+    >>> bool(a[0] == 1 and a[1] > 0)
+    True
+    """
+    pairs = np.stack([np.asarray(thickness, float), np.asarray(integrals, float)], axis=-1)
+    pairs, found = np.ascontiguousarray(pairs.reshape(-1)), np.zeros(count)
+    check(lib.hardening_wedge(found.ctypes.data, count, pairs.ctypes.data, len(pairs)))
+    return found
+
+
+def hounsfield(volume: Array, water: float, air: float = 0.0) -> np.ndarray:
+    """The volume in Hounsfield units, 1000 (x - water) / (water - air).
+
+    >>> tomos.hounsfield(np.array([[[0.0, 0.02]]]), 0.02).tolist()
+    [[[-1000.0, 0.0]]]
+    """
+    result = np.array(to_float32(volume, "the volume"), np.float32, order="C", copy=True)
+    view = host_view(result.reshape((1,) * (3 - result.ndim) + result.shape))
+    call(lib.hounsfield, view.pointer, float(water), float(air), keep=(view, result))
     return result
 
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 #include "algo/analytic.h"
+#include "algo/metal.h"
 
 OPTION_VALUES(analytic_values, TOMOS_ANALYTIC_OPTIONS);
 
@@ -20,6 +21,9 @@ struct Analytic {
 	double *kernel;
 	tomos_op *op;
 	tomos_progress progress; /* of the data set being computed */
+	Metal *metal;            /* NULL: none is looked for */
+	tomos_backend *backend;
+	tomos_grid grid;
 };
 
 /* An offset detector extends farther on one side of the axis. Its filtered rows are not zero beyond
@@ -136,7 +140,14 @@ tomos_status analytic_open(Analytic **analytic, const char *method, tomos_backen
 	TRY(options_need("analytic", &o, NULL));
 	TRY(mem_zeroed(&made, 1, sizeof *made, "an analytic method"));
 	made->parts = (FilteredParts){.grid = grid, .name = method};
+	made->backend = backend;
+	made->grid = *grid;
 	tomos_status status = prepare(made, backend, scan, &o);
+	int metal = 0;
+	if (status == TOMOS_OK)
+		status = choice_find("metal", analytic_values.metal, o.metal, &metal);
+	if (status == TOMOS_OK && metal > 0)
+		status = metal_open(&made->metal, method, backend, scan, &o);
 	if (status == TOMOS_OK)
 		*analytic = made;
 	else
@@ -148,6 +159,7 @@ void analytic_close(Analytic *w)
 {
 	if (!w)
 		return;
+	metal_close(w->metal);
 	tomos_op_free(w->op);
 	mem_free(w->kernel);
 	mem_free(w->maps);
@@ -161,11 +173,73 @@ static void set_progress(Analytic *w, const tomos_progress *progress)
 	w->progress = progress ? *progress : (tomos_progress){.report = NULL};
 }
 
+/* ---- metal ----------------------------------------------------------------------------------- */
+
+/* Between an array of any kind and contiguous host memory. */
+static tomos_status array_move(const Analytic *w, const tomos_array *array, float *host, bool out)
+{
+	const int64_t *n = array->shape;
+	const tomos_array whole = tomos_array_of(host, n[0], n[1], n[2]);
+	if (array->device != 0)
+		return out ? tomos_array_copy(w->backend, &whole, array)
+			   : tomos_array_copy(w->backend, array, &whole);
+	for (int64_t i = 0; i < n[0] * n[1] * n[2]; i++) {
+		float *value = array->data + i / (n[1] * n[2]) * array->stride[0] +
+			       i / n[2] % n[1] * array->stride[1] + i % n[2] * array->stride[2];
+		*(out ? value : &host[i]) = *(out ? &host[i] : value);
+	}
+	return TOMOS_OK;
+}
+
+/* The volume of corrected line integrals, with the metal of the uncorrected one. */
+static tomos_status apply_metal(Analytic *w, float *p, float *plain, float *volume)
+{
+	const int64_t *n = w->grid.n;
+	int64_t range[3];
+	tomos_op_range(w->op, range);
+	const tomos_array data = tomos_array_of(p, range[0], range[1], range[2]);
+	const tomos_array first = tomos_array_of(plain, n[2], n[1], n[0]);
+	const tomos_array second = tomos_array_of(volume, n[2], n[1], n[0]);
+	TRY(tomos_op_adjoint(w->op, &data, &first));
+	TRY(metal_reduce(w->metal, p));
+	TRY(tomos_op_adjoint(w->op, &data, &second));
+	metal_insert(w->metal, &w->grid, plain, volume);
+	return TOMOS_OK;
+}
+
+static tomos_status without_metal(
+	Analytic *w, const tomos_array *projections, const tomos_array *volume)
+{
+	int64_t range[3], domain[3], rays, voxels;
+	float *p = NULL, *plain = NULL, *result = NULL;
+	tomos_status status;
+	tomos_op_range(w->op, range);
+	tomos_op_domain(w->op, domain);
+	TRY(shape_count(range, &rays));
+	TRY(shape_count(domain, &voxels));
+	TRY(array_check_on(w->backend->device, projections, "the projections", range, ARRAY_READ));
+	TRY(array_check_on(w->backend->device, volume, "the volume", domain, ARRAY_WRITTEN));
+	TRY_OR_DONE(mem_alloc(&p, rays, sizeof *p, "the projections"));
+	TRY_OR_DONE(mem_alloc(&plain, voxels, sizeof *plain, "the volume with its artefacts"));
+	TRY_OR_DONE(mem_alloc(&result, voxels, sizeof *result, "the volume"));
+	TRY_OR_DONE(array_move(w, projections, p, false));
+	TRY_OR_DONE(apply_metal(w, p, plain, result));
+	TRY_OR_DONE(array_move(w, volume, result, true));
+done:
+	mem_free(p);
+	mem_free(plain);
+	mem_free(result);
+	return status;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
 tomos_status analytic_apply(Analytic *w, const tomos_array *projections, const tomos_array *volume,
 	const tomos_progress *progress)
 {
 	set_progress(w, progress);
-	return tomos_op_adjoint(w->op, projections, volume);
+	return w->metal ? without_metal(w, projections, volume)
+			: tomos_op_adjoint(w->op, projections, volume);
 }
 
 int64_t analytic_floats(const Analytic *w)
@@ -193,8 +267,14 @@ static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
 	Analytic *w;
 	TRY(analytic_open(&w, name, backend, grid, scan, options));
 	set_progress(w, progress);
-	tomos_status status = transposed ? tomos_op_forward(w->op, volume, projections)
-					 : tomos_op_adjoint(w->op, projections, volume);
+	tomos_status status;
+	if (transposed && w->metal)
+		status = fail(TOMOS_UNSUPPORTED,
+			"%s is not available with the reduction of metal artefacts", name);
+	else if (transposed)
+		status = tomos_op_forward(w->op, volume, projections);
+	else
+		status = analytic_apply(w, projections, volume, progress);
 	analytic_close(w);
 	return status;
 }

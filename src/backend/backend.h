@@ -226,6 +226,8 @@ typedef struct {
 		tomos_backend *b, int64_t n, const float *x, const float *y, double *result);
 	tomos_status (*copy)(tomos_backend *b, int64_t n, const float *x, float *y);
 	tomos_status (*scale)(tomos_backend *b, int64_t n, float a, float *y);
+	tomos_status (*affine)(
+		tomos_backend *b, int64_t n, float scale, float add, float *y); /* y = a y + b */
 	tomos_status (*sqrt)(tomos_backend *b, int64_t n, float *y);
 	tomos_status (*indicator)(tomos_backend *b, int64_t n, float *y); /* 1 where y is not 0 */
 	tomos_status (*ratio)(tomos_backend *b, int64_t n, const float *x, float least, float *y);
@@ -341,10 +343,11 @@ struct BackendType {
 #define BACKEND_VECTOR(p) \
 	.fill = p##_fill, .axpy = p##_axpy, .xpay = p##_xpay, .mul = p##_mul, \
 	.mul_axpy = p##_mul_axpy, .invert = p##_invert, .clamp = p##_clamp, .dot = p##_dot, \
-	.copy = p##_copy, .scale = p##_scale, .sqrt = p##_sqrt, .indicator = p##_indicator, \
-	.ratio = p##_ratio, .soft_threshold = p##_soft_threshold, .axpy_clamp = p##_axpy_clamp, \
-	.distance = p##_distance, .clip_norm = p##_clip_norm, .normalise = p##_normalise, \
-	.max_abs = p##_max_abs, .gradient = p##_gradient, .gradient_adjoint = p##_gradient_adjoint
+	.copy = p##_copy, .scale = p##_scale, .affine = p##_affine, .sqrt = p##_sqrt, \
+	.indicator = p##_indicator, .ratio = p##_ratio, .soft_threshold = p##_soft_threshold, \
+	.axpy_clamp = p##_axpy_clamp, .distance = p##_distance, .clip_norm = p##_clip_norm, \
+	.normalise = p##_normalise, .max_abs = p##_max_abs, .gradient = p##_gradient, \
+	.gradient_adjoint = p##_gradient_adjoint
 
 #define BACKEND_MATRIX(p) \
 	.csr_apply = p##_csr_apply, .scsr_apply = p##_scsr_apply, \

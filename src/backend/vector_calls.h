@@ -65,6 +65,12 @@ static tomos_status VECTOR_NAME(ratio)(
 	return VECTOR_RUN(ratio, .a = least, .x = x, .y = y);
 }
 
+static tomos_status VECTOR_NAME(affine)(
+	tomos_backend *b, int64_t n, float scale, float add, float *y)
+{
+	return VECTOR_RUN(affine, .a = scale, .b = add, .y = y);
+}
+
 static tomos_status VECTOR_NAME(soft_threshold)(tomos_backend *b, int64_t n, float a, float *y)
 {
 	return VECTOR_RUN(soft_threshold, .a = a, .y = y);

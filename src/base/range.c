@@ -1,5 +1,6 @@
 /* Ranges of numeric options: the table TOMOS_OPTION_RANGES, checked by every function that takes
  * options. */
+#include <math.h>
 #include <string.h>
 #include "base/base.h"
 
@@ -8,15 +9,21 @@ typedef struct {
 	tomos_option_kind kind;
 	size_t offset, count_offset;
 	double low, high;
+	bool automatic; /* NAN, alone, is allowed */
 } Range;
 
 #define RANGE_INT(group, name, low, high) \
-	{#group, #name, TOMOS_INT, offsetof(tomos_##group##_options, name), 0, low, high},
-#define RANGE_REAL(group, name, low, high) \
-	{#group, #name, TOMOS_REAL, offsetof(tomos_##group##_options, name), 0, low, high},
-#define RANGE_REALS(group, name, low, high) \
+	{#group, #name, TOMOS_INT, offsetof(tomos_##group##_options, name), 0, low, high, false},
+#define RANGE_ONE(group, name, low, high, automatic) \
+	{#group, #name, TOMOS_REAL, offsetof(tomos_##group##_options, name), 0, low, high, \
+		automatic},
+#define RANGE_LIST(group, name, low, high, automatic) \
 	{#group, #name, TOMOS_REALS, offsetof(tomos_##group##_options, name), \
-		offsetof(tomos_##group##_options, name##_count), low, high},
+		offsetof(tomos_##group##_options, name##_count), low, high, automatic},
+#define RANGE_REAL(group, name, low, high) RANGE_ONE(group, name, low, high, false)
+#define RANGE_REAL_AUTO(group, name, low, high) RANGE_ONE(group, name, low, high, true)
+#define RANGE_REALS(group, name, low, high) RANGE_LIST(group, name, low, high, false)
+#define RANGE_REALS_AUTO(group, name, low, high) RANGE_LIST(group, name, low, high, true)
 #define RANGE(kind, group, name, low, high) RANGE_##kind(group, name, low, high)
 
 static const Range ranges[] = {TOMOS_OPTION_RANGES(RANGE)};
@@ -33,6 +40,8 @@ static tomos_status check_whole(const Range *range, const char *field)
 
 static tomos_status check_reals(const Range *range, const double *values, int64_t count)
 {
+	if (range->automatic && count == 1 && isnan(values[0]))
+		return TOMOS_OK;
 	for (int64_t i = 0; i < count; i++)
 		if (!(values[i] >= range->low && values[i] <= range->high))
 			return fail(TOMOS_BAD_VALUE, "%s %g: it must be from %g to %g", range->name,

@@ -68,7 +68,7 @@ static tomos_status try_line(
 {
 	Opposite s;
 	PairFit fits[2];
-	AxisAnswer other;
+	AxisAnswer other = {0};
 	tomos_status status;
 	*reversed = false;
 	TRY(opposite_make(&s, p, line, MOST_COLUMNS));

@@ -15,6 +15,7 @@ struct DevicePrep {
 	tomos_prep_options options; /* as the steps see them */
 	PrepScan scan;
 	PrepSpec spec; /* its lists are freed after opening */
+	double wedge[WEDGE_TERMS];
 };
 
 /* ---- numbers of the steps -------------------------------------------------------------------- */
@@ -182,6 +183,8 @@ static tomos_status make_spec(PrepSpec *s, Lists *l, tomos_prep_options *o, cons
 		.darks = scan->darks,
 		.bin = 1};
 	memcpy(s->step, order.step, sizeof s->step);
+	if (order_has(&order, PREP_scatter))
+		return fail(TOMOS_UNSUPPORTED, "scatter is subtracted in host memory");
 	for (int i = 0; i < order.count; i++)
 		TRY(set_step(s, l, o, scan, order.step[i], &bin));
 	return TOMOS_OK;
@@ -194,6 +197,7 @@ static tomos_status open_into(
 {
 	Lists lists = {.order = NULL};
 	TRY(prep_take(&p->options, options));
+	TRY(wedge_take(&p->options, p->wedge));
 	tomos_status status = make_spec(&p->spec, &lists, &p->options, &p->scan);
 	if (status == TOMOS_OK)
 		status = backend->open(p->backend, &p->work, &p->spec);

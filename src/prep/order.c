@@ -134,8 +134,10 @@ static bool is_chosen(const tomos_prep_options *o, int step)
 		return o->shift_x_count > 0 || o->shift_y_count > 0;
 	case PREP_phase:
 		return strcmp(o->phase, "none") != 0;
+	case PREP_scatter:
+		return o->scatter != 0;
 	case PREP_hardening:
-		return o->hardening_count > 0;
+		return o->hardening_count > 0 || o->wedge_count > 0;
 	case PREP_bin:
 		return o->bin != 1;
 	default:
@@ -192,6 +194,7 @@ static tomos_status start_quantity(tomos_prep_options *o, const tomos_fields *fi
 tomos_status order_make(
 	Order *order, tomos_prep_options *o, const tomos_fields *fields, Quantity *now)
 {
+	TRY(automatic_check(o));
 	TRY(order_choose(order, o));
 	TRY(start_quantity(o, fields, now));
 	TRY(prep_need(o, fields, o->quantity));

@@ -1,4 +1,4 @@
-/* Point-wise steps: -log, and the polynomial of beam hardening correction. */
+/* Point-wise steps: constant scatter, -log, and the polynomial of beam hardening correction. */
 #include <stdatomic.h>
 #include "prep/prep.h"
 
@@ -38,6 +38,30 @@ tomos_status tomos_prep_log(
 	return report_add(report, &(tomos_prep_report){.repaired = repaired, .raised = raised});
 }
 
+static void scatter_view(const void *user, int64_t view, float *values)
+{
+	const Points *job = user;
+	float scatter = (float)job->options->scatter, scale = 1 / (1 - scatter);
+	for (int64_t row = 0; row < job->data->shape[1]; row++) {
+		row_get(job->data, view, row, values);
+		for (int64_t c = 0; c < job->data->shape[2]; c++)
+			values[c] = (values[c] - scatter) * scale;
+		row_put(job->data, view, row, values);
+	}
+}
+
+tomos_status tomos_prep_scatter(
+	const tomos_array *data, const tomos_prep_options *options, tomos_prep_report *report)
+{
+	tomos_prep_options o;
+	TRY(prep_begin(&o, options, report, data, "the transmissions"));
+	TRY(automatic_check(&o));
+	Points job = {.data = data, .options = &o};
+	if (o.scatter == 0)
+		return TOMOS_OK;
+	return pieces_each(data->shape[0], data->shape[2], scatter_view, &job);
+}
+
 static void harden_view(const void *user, int64_t view, float *values)
 {
 	const Points *job = user;
@@ -58,7 +82,10 @@ tomos_status tomos_prep_hardening(
 	const tomos_array *data, const tomos_prep_options *options, tomos_prep_report *report)
 {
 	tomos_prep_options o;
+	double wedge[WEDGE_TERMS];
 	TRY(prep_begin(&o, options, report, data, "the line integrals"));
+	TRY(automatic_check(&o));
+	TRY(wedge_take(&o, wedge));
 	Points job = {.data = data, .options = &o};
 	if (o.hardening_count == 0)
 		return TOMOS_OK;

@@ -86,6 +86,12 @@ tomos_status prep_need(
 	const tomos_prep_options *o, const tomos_fields *fields, const char *quantity);
 tomos_status prep_size(const char *name, int64_t size); /* odd, at least 1 */
 
+/* Replaces the wedge of the options by a polynomial, which is kept in `coefficients`. */
+enum { WEDGE_TERMS = 3 };
+tomos_status wedge_take(tomos_prep_options *o, double coefficients[WEDGE_TERMS]);
+/* Rejects values that are still to be found from the scan. */
+tomos_status automatic_check(const tomos_prep_options *o);
+
 /* Checks of the options of single steps, as the steps do them. */
 tomos_status zingers_check(const tomos_prep_options *o);
 tomos_status shift_check(const tomos_prep_options *o, const int64_t shape[3]);

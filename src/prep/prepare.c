@@ -35,6 +35,7 @@ static tomos_status run_step(Preparing *p, int step)
 		const tomos_prep_options *options, tomos_prep_report *report) = {
 		[PREP_bad_views] = tomos_prep_bad_views,
 		[PREP_zingers] = tomos_prep_zingers,
+		[PREP_scatter] = tomos_prep_scatter,
 		[PREP_log] = tomos_prep_log,
 		[PREP_rings] = tomos_prep_rings,
 		[PREP_shift] = tomos_prep_shift,

@@ -38,6 +38,8 @@ static tomos_status put_provenance(const FileRun *r)
 		TRY(tomos_file_set_text(r->file, "recipe", job->recipe));
 	if (r->prepared->note)
 		TRY(tomos_file_set_text(r->file, "axis", r->prepared->note));
+	if (r->prepared->found)
+		TRY(tomos_file_set_text(r->file, "found", r->prepared->found));
 	return r->file->format->put ? put_geometry(r) : TOMOS_OK;
 }
 

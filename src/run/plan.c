@@ -6,6 +6,7 @@
  */
 #include <math.h>
 #include <string.h>
+#include "algo/metal.h"
 #include "backend/backend.h"
 #include "run/run_parts.h"
 
@@ -60,7 +61,7 @@ void slab_rows(const FileRun *r, Slab *slab)
 	const tomos_geometry *g = r->prepared->geometry;
 	slab->before = 0;
 	slab->padded = slab->count;
-	bool all = r->rows_once || slab->count == r->grid.n[2];
+	bool all = r->rows_once || slab->count == r->grid.n[2] || r->metal;
 	if (r->together && !r->stacked) {
 		RowBand band;
 		(void)ranked_rows(&r->bands, comm_rank(r->comm), &band);
@@ -107,6 +108,14 @@ static double iterative_bytes(
 					     : 2 * raw + x + vectors + WORK_BYTES;
 }
 
+/* Metal artefact reduction: rows of this many bytes, and a volume of their own. */
+static double metal_share(const FileRun *r, double rows)
+{
+	const tomos_geometry *g = r->prepared->geometry;
+	double all = (double)g->count * (double)g->columns * (double)g->rows * sizeof(float);
+	return metal_bytes(g) * rows / all;
+}
+
 /* Memory in bytes for a slab of `count` slices, with all buffers and the method's own memory. */
 static double slab_bytes(const FileRun *r, int64_t count)
 {
@@ -123,8 +132,9 @@ static double slab_bytes(const FileRun *r, int64_t count)
 	double rows = row * (double)max64(slab.rows, slab.padded);
 	if (r->iterates)
 		return iterative_bytes(r, &slab, raw, row, slice) + binned;
-	return 2 * raw + binned + rows + fmin(WORK_COPIES * rows, WORK_BYTES) +
-	       2 * slice * (double)slab.padded;
+	double volume = slice * (double)slab.padded;
+	return 2 * raw + binned + rows + fmin(WORK_COPIES * rows, WORK_BYTES) + 2 * volume +
+	       (r->metal ? metal_share(r, rows) + rows + 2 * volume : 0);
 }
 
 /* Smallest thickness of a slab, if there are several, that leaves time to overlap. */
@@ -173,7 +183,8 @@ static tomos_status choose_thickness(FileRun *r, int64_t *thick)
 			high = middle - 1;
 	}
 	/* Every slab reads all rows: the fewer slabs, the better. */
-	bool again = r->prepared->reach.all_rows || (!r->stacked && low == r->share.count) ||
+	bool again = r->prepared->reach.all_rows ||
+		     (!r->stacked && (low == r->share.count || r->metal)) ||
 		     unpacks_again(r, overlapping(r));
 	*thick = again ? low : min64(low, overlapping(r));
 	return TOMOS_OK;
@@ -326,7 +337,7 @@ static bool is_apart(const FileRun *r)
 {
 	const BackendMemory *memory = r->backend->type->memory;
 	return r->backend->device == 0 || !memory->copy_begin || !memory->free_bytes ||
-	       r->together || (r->iterates && r->iterative.demand.rays);
+	       r->together || r->metal || (r->iterates && r->iterative.demand.rays);
 }
 
 /* Keeps the data on the device, if it can hold those of a slab; r->resident is NULL otherwise. */
@@ -421,7 +432,10 @@ static int64_t even_thickness(const FileRun *r, int64_t thick)
 
 tomos_status run_plan(FileRun *r)
 {
+	tomos_analytic_options analytic = tomos_analytic_defaults();
 	int64_t thick = 1;
+	TRY(options_take(&analytic, r->job->analytic, "analytic"));
+	r->metal = !r->iterates && strcmp(analytic.metal, "none") != 0;
 	if (r->share.count == 0)
 		return TOMOS_OK;
 	plan_kept(r);

@@ -18,6 +18,7 @@ static tomos_status take_prep(tomos_prepared *p, const tomos_job *job)
 {
 	p->prep = tomos_prep_defaults();
 	TRY(options_take(&p->prep, job->prep, "prep"));
+	prepared_auto_begin(p);
 	tomos_prep_options *o = &p->prep;
 	bool phase = strcmp(o->phase, "none") != 0; /* only phase retrieval needs these */
 	o->pixel = o->pixel > 0 ? o->pixel : p->info.pixel;
@@ -160,6 +161,8 @@ static tomos_status open_into(
 	TRY(take_places(p));
 	TRY(check_counts(p));
 	TRY(take_geometry(p, job, progress));
+	if (!job->axis_later)
+		TRY(prepared_auto_find(p, progress));
 	TRY(say_unusual(p, job));
 	TRY(say_setup(p, job));
 	return say_missing(p, job);
@@ -204,6 +207,7 @@ void tomos_prepared_close(tomos_prepared *p)
 	mem_free(p->shifts[1]);
 	mem_free(p->flat_places);
 	mem_free(p->note);
+	mem_free(p->found);
 	mem_free(p);
 }
 

@@ -94,6 +94,7 @@ static tomos_status prepare_run(FileRun *r)
 	TRY(options_take(&r->options, job->run, "run"));
 	TRY(options_need("run", &r->options, NULL));
 	TRY(options_take(&r->file_options, job->file, "file"));
+	TRY(run_check_units(r));
 	TRY(name_output(r));
 	TRY(tomos_prepared_open(&r->prepared, job, r->progress));
 	r->memory = planned_memory(r->options.memory, r->comm);
@@ -160,8 +161,8 @@ static tomos_status say_plan(const FileRun *r)
 		p->info.rows == 1 ? "" : "s", (long long)p->info.columns, (long long)p->info.flats,
 		p->info.flats == 1 ? "" : "s", (long long)p->info.darks,
 		p->info.darks == 1 ? "" : "s"));
-	if (p->note)
-		TRY(job_say(r->job, "%s", p->note));
+	TRY(p->note ? job_say(r->job, "%s", p->note) : TOMOS_OK);
+	TRY(p->found ? job_say(r->job, "%s", p->found) : TOMOS_OK);
 	TRY(job_say(r->job, "method    %s on %s", r->method, tomos_backend_describe(r->backend)));
 	TRY(job_say(r->job, "volume    %lld x %lld x %lld voxels (x y z) of %g x %g x %g to %s",
 		(long long)r->grid.n[0], (long long)r->grid.n[1], (long long)r->slices,

@@ -7,6 +7,8 @@
 
 /* ---- prepared projections ------------------------------------------------------------------- */
 
+enum { HARDENING_TERMS = 4 }; /* of the polynomial that is found from the scan */
+
 struct tomos_prepared {
 	tomos_scan *scan;
 	tomos_scan_info info;
@@ -19,7 +21,10 @@ struct tomos_prepared {
 	int64_t first_row;             /* prepared rows before the first of the geometry's */
 	tomos_geometry *geometry;      /* after preparation */
 	char *note;                    /* how the axis was found, or NULL */
-	tomos_axis_options axis;       /* the list it points to is the caller's: */
+	bool find_scatter, find_hardening;
+	double hardening[HARDENING_TERMS]; /* found, in `prep` */
+	char *found;                       /* what was, in lines, or NULL */
+	tomos_axis_options axis;           /* the list it points to is the caller's: */
 	double axis_range[2];
 };
 
@@ -30,6 +35,9 @@ tomos_status prepared_axis_known(
 
 /* The column of the scan that a column of the prepared data is. */
 double prepared_column(const tomos_prepared *p, double column);
+/* Options that are `auto`: removed at first, and found when geometry and axis are known. */
+void prepared_auto_begin(tomos_prepared *p);
+tomos_status prepared_auto_find(tomos_prepared *p, const tomos_progress *progress);
 
 /* Rows of the scan that the prepared rows [row, row + rows) need, margins included. */
 typedef struct {

@@ -68,6 +68,7 @@ typedef struct {
 	int64_t analytic_rows; /* that it has */
 	Iterative iterative;
 	bool iterates;       /* the method is iterative */
+	bool metal;          /* metal artefacts are reduced, in host memory */
 	bool truncated;      /* reported: the object is wider than the detector */
 	bool stopped;        /* cancelled, with a whole iterate in the volume */
 	tomos_file *compare; /* the volume that the result is compared with, or NULL */
@@ -89,6 +90,10 @@ tomos_status run_say_slow(const FileRun *run);
 
 /* Warns once where the prepared rows of a slab, data[view][lines][column], do not end in air. */
 tomos_status run_say_truncated(FileRun *run, const Slab *slab, const float *data, int64_t lines);
+
+/* The option `hu`: checked, and applied to voxels of a slab where these are. */
+tomos_status run_check_units(const FileRun *run);
+tomos_status run_convert_units(FileRun *run, int64_t count, float *volume);
 
 /* ---- iterative methods --------------------------------------------------------------------- */
 

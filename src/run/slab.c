@@ -298,6 +298,7 @@ static tomos_status resident_slab(
 	float *volume = d->volumes[at].data;
 	TRY(r->iterates ? iterative_slab(r, slab, d->rows.data, volume, progress)
 			: resident_analytic(r, turn, volume, progress));
+	TRY(run_convert_units(r, slab->padded * r->grid.n[1] * r->grid.n[0], volume));
 	return slab_encode(s, turn, at);
 }
 
@@ -314,11 +315,14 @@ tomos_status slab_compute(Stages *s, const Turn *turn, int at)
 	if (turn->fresh)
 		gate_move(&s->in, false);
 	stage_begin(s, TOMOS_STAGE_RECONSTRUCT);
-	if (r->resident)
+	if (r->resident) {
 		TRY(resident_slab(s, turn, at, progress));
-	else
+	} else {
 		TRY((r->iterates ? iterative_slab : analytic_slab)(
 			r, slab, s->rows, s->volumes[at], progress));
+		TRY(run_convert_units(
+			r, slab->padded * r->grid.n[1] * r->grid.n[0], s->volumes[at]));
+	}
 	count_done(r, slab);
 	note_kernels(r);
 	stage_end(s, TOMOS_STAGE_RECONSTRUCT);

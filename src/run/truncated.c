@@ -6,7 +6,7 @@
 #define MOST_AT_EDGE 0.06 /* of the largest value: less is taken for air */
 #define MOST_VIEWS 0.05   /* of the views may have more */
 
-enum { VIEWS = 40, EDGE = 4 }; /* views looked at; columns that an edge is the mean of */
+enum { VIEWS = 40, EDGE = 4 }; /* views looked at; most columns that an edge is the mean of */
 
 /* Views in which the object reaches the first column, and the last. */
 typedef struct {
@@ -40,7 +40,7 @@ static bool side_counts(const tomos_geometry *g, int side)
 
 static double edge_mean(const float *row, int64_t columns, int side)
 {
-	int64_t count = min64(EDGE, columns), first = side ? columns - count : 0;
+	int64_t count = max64(1, min64(EDGE, columns / 64)), first = side ? columns - count : 0;
 	double sum = 0;
 	for (int64_t i = 0; i < count; i++)
 		sum += (double)row[first + i];

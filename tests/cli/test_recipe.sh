@@ -59,6 +59,12 @@ rejected "line 2: [common] is not" '[common]\nthreads = 1\n'
 rejected "line 2: --rings: 'voo' is not one of" '[prep]\nrings = voo\n'
 rejected "line 3: --ring-snr: 'much' is not a number" '[prep]\nrings = vo\nring-snr = much\n'
 rejected "line 3: 'rings' was given before" '[prep]\nrings = vo\nrings = vo\n'
+"$tomos" recon scan.h5 --hardening auto --hu 0.2 --metal nmar --save-recipe auto.ini -o auto.h5 >out
+grep -q "^hardening .*deviation inside the object" out || fail "no polynomial in: $(cat out)"
+grep -qx 'hardening = auto' auto.ini || fail "no automatic hardening in: $(cat auto.ini)"
+"$tomos" recon scan.h5 --recipe auto.ini --save-recipe auto2.ini -q -o auto2.h5
+cmp auto.ini auto2.ini || fail "the recipe of an automatic recipe is another one"
+same auto.h5 auto2.h5
 rejected "line 2: leave-out: 'perhaps' is neither yes nor no" '[prep]\nleave-out = perhaps\n'
 rejected "line 2: neither [section] nor key = value" '[prep]\nrings\n'
 rejected "line 2: the line has more than" "[prep]\nsteps = $(seq -s, 1 100)\n"

@@ -1,0 +1,113 @@
+/* Scatter and beam hardening of prepared projections, where these are to be found from the scan. */
+#include <stdio.h>
+#include <string.h>
+#include "run/run.h"
+
+/* Takes `auto` out of the options, so that rows can be prepared without. */
+void prepared_auto_begin(tomos_prepared *p)
+{
+	tomos_prep_options *o = &p->prep;
+	p->find_scatter = isnan(o->scatter);
+	p->find_hardening = o->hardening_count == 1 && o->hardening && isnan(o->hardening[0]);
+	if (p->find_scatter)
+		o->scatter = 0;
+	if (p->find_hardening) {
+		o->hardening = NULL;
+		o->hardening_count = 0;
+	}
+}
+
+/* The prepared row at the height of the source, or the middle one. */
+static int64_t row_of(const tomos_geometry *g)
+{
+	const tomos_view *view = &g->views[0];
+	double row = 0.5 * (double)(g->rows - 1);
+	if (view_has_source(view) && !view_fans(view) && view->v[2] != 0)
+		row += (view->src[2] - view->det[2]) / view->v[2];
+	return (int64_t)fmin(fmax(floor(row + 0.5), 0), (double)(g->rows - 1));
+}
+
+/* One row of all views, and the scan that it is. */
+typedef struct {
+	float *data;
+	tomos_geometry *scan;
+} OneRow;
+
+static tomos_status read_row(tomos_prepared *p, OneRow *one, const tomos_progress *progress)
+{
+	const tomos_geometry *g = p->geometry;
+	int64_t row = row_of(g);
+	RawRows needs = prepared_needs(p, p->first_row + row, 1);
+	if (p->reach.all_rows) /* as if the object were constant along the axis */
+		needs = (RawRows){(p->first_row + row) * p->bin, p->bin, 0, 1};
+	if (!one->data)
+		TRY(mem_alloc(&one->data, g->count * g->columns, sizeof(float), "a row"));
+	if (!one->scan) {
+		TRY(tomos_geometry_views(&one->scan, 1, g->columns, g->views, g->count));
+		double shift = (double)row - 0.5 * (double)(g->rows - 1);
+		for (int64_t i = 0; i < g->count; i++)
+			view_slide(&one->scan->views[i], 0, shift);
+	}
+	return prepared_read_raw(p, &needs, 1, one->data, NULL, progress);
+}
+
+static tomos_status note(
+	tomos_prepared *p, const char *format, const char *values, const double quality[2])
+{
+	char *text, *before = p->found;
+	TRY(mem_printf(&text, format, values, 100 * quality[0], 100 * quality[1]));
+	tomos_status status =
+		mem_printf(&p->found, "%s%s%s", before ? before : "", before ? "\n" : "", text);
+	mem_free(text);
+	mem_free(before);
+	return status;
+}
+
+static tomos_status find_scatter(tomos_prepared *p, const OneRow *one)
+{
+	const tomos_array data = tomos_array_of(one->data, one->scan->count, 1, one->scan->columns);
+	double quality[2];
+	char value[40];
+	TRY(tomos_scatter_find(&p->prep.scatter, quality, NULL, one->scan, &data));
+	snprintf(value, sizeof value, "%.4g", p->prep.scatter);
+	return note(p,
+		"scatter   %s of the intensity: deviation inside the object %.2f %%, then %.2f %%",
+		value, quality);
+}
+
+static tomos_status find_hardening(tomos_prepared *p, const OneRow *one)
+{
+	const tomos_array data = tomos_array_of(one->data, one->scan->count, 1, one->scan->columns);
+	double quality[2];
+	char values[40 * HARDENING_TERMS] = "";
+	TRY(tomos_hardening_find(p->hardening, HARDENING_TERMS, quality, NULL, one->scan, &data));
+	p->prep.hardening = p->hardening;
+	p->prep.hardening_count = HARDENING_TERMS;
+	for (int i = 0; i < HARDENING_TERMS; i++)
+		snprintf(values + strlen(values), sizeof values - strlen(values), "%s%.6g",
+			i ? "," : "", p->hardening[i]);
+	return note(p, "hardening %s: deviation inside the object %.2f %%, then %.2f %%", values,
+		quality);
+}
+
+tomos_status prepared_auto_find(tomos_prepared *p, const tomos_progress *progress)
+{
+	OneRow one = {.data = NULL};
+	tomos_status status = TOMOS_OK;
+	if (p->find_scatter) {
+		tomos_prep_options all = p->prep;
+		p->prep.hardening_count = p->prep.wedge_count = 0; /* they follow the logarithm */
+		status = read_row(p, &one, progress);
+		p->prep = all;
+		TRY_OR_DONE(status);
+		TRY_OR_DONE(find_scatter(p, &one));
+	}
+	if (p->find_hardening) {
+		TRY_OR_DONE(read_row(p, &one, progress));
+		TRY_OR_DONE(find_hardening(p, &one));
+	}
+done:
+	mem_free(one.data);
+	tomos_geometry_free(one.scan);
+	return status;
+}
