@@ -303,7 +303,8 @@ static void bad_rates_are_rejected(void **state)
 	lines[sizeof lines - 1] = 0;
 	reject_text(lines, "line 1: the line is too long");
 	tomos_rates rates = {.bytes = sizeof rates};
-	put_file(at("good.txt"), "\n# all\n  back   2e9 # fast\r\n", 30);
+	static const char good[] = "\n# all\n  back   2e9 # fast\r\n";
+	put_file(at("good.txt"), good, sizeof good - 1);
 	assert_ok(tomos_rates_read(&rates, at("good.txt")));
 	assert_near(rates.back, 2e9);
 	assert_near(rates.network, tomos_rates_defaults().network);
