@@ -49,9 +49,9 @@ static tomos_status name_output(FileRun *r)
 	return r->options.preview ? preview_check(&r->preview) : TOMOS_OK;
 }
 
-const char *run_default_method(const tomos_geometry *g)
+const char *run_default_method(const tomos_geometry *scan)
 {
-	return g->views[0].src[3] == (int)TOMOS_POINT && g->rows > 1 ? "fdk" : "fbp";
+	return scan->views[0].src[3] == (int)TOMOS_POINT && scan->rows > 1 ? "fdk" : "fbp";
 }
 
 static tomos_status choose_method(FileRun *r)

@@ -135,7 +135,7 @@ static bool add_turn(Stages *s)
 	const Slab *slab = next_slab(s);
 	while (slab && slab_left(r, slab) == 0)
 		slab = next_slab(s);
-	if (!slab)
+	if (!slab || !s->turns)
 		return false;
 	int64_t row = before ? before->slab->row : d ? d->row : 0;
 	int64_t rows = before ? before->slab->rows : d ? d->row_count : 0;
