@@ -21,7 +21,7 @@ static double arc_of(const char *kind)
 static Lab lab_make(const char *kind)
 {
 	static const double near = 500, far = 750;
-	Lab l = {.n = case_slow() ? 100 : 160};
+	Lab l = {.n = case_slow() ? 140 : 160};
 	bool parallel = strcmp(kind, "parallel") == 0, cone = strcmp(kind, "cone") == 0;
 	tomos_scan_options o = tomos_scan_defaults();
 	double pixel = PIXEL * 200 / (double)l.n;
