@@ -5,7 +5,7 @@
 #include "cli.h"
 
 static tomos_comm *comm;
-static _Atomic bool opening; /* it is not known yet which rank this is */
+static _Atomic bool mute; /* another rank prints, or it is not known yet which one this is */
 
 tomos_comm *ranks_comm(void)
 {
@@ -14,7 +14,7 @@ tomos_comm *ranks_comm(void)
 
 bool ranks_speak(void)
 {
-	return !opening && tomos_comm_rank(comm) == 0;
+	return !mute;
 }
 
 /* The ranks of a machine share its cores. */
@@ -31,9 +31,9 @@ int ranks_begin(void)
 {
 	if (!tomos_comm_launched())
 		return DONE;
-	opening = true;
+	mute = true;
 	tomos_status status = tomos_comm_open(&comm, NULL, NULL);
-	opening = false;
+	mute = tomos_comm_rank(comm) != 0;
 	if (status != TOMOS_OK)
 		return failed("%s", tomos_message());
 	if (!ranks_speak() && !freopen("/dev/null", "w", stdout))
