@@ -94,7 +94,7 @@ static tomos_status begin_part(FileRun *r, const Identity *identity)
 	return journal_ready(&r->journal, &frame);
 }
 
-tomos_status output_open(FileRun *r)
+tomos_status output_create(FileRun *r)
 {
 	Identity identity = {.scan = 0};
 	if (r->file_options.first_number < 0)

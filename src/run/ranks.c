@@ -161,7 +161,7 @@ tomos_status run_open_output(FileRun *r)
 	Begun begun = {.data_at = 0};
 	tomos_status status = TOMOS_OK;
 	if (comm_rank(r->comm) == 0)
-		status = output_open(r);
+		status = output_create(r);
 	TRY(run_agree(r, status));
 	if (comm_size(r->comm) == 1)
 		return TOMOS_OK;

@@ -116,7 +116,7 @@ tomos_status run_check_grid(const FileRun *run, const tomos_file *file);
 /* ---- the output --------------------------------------------------------------------------- */
 
 tomos_status run_identity(const FileRun *run, Identity *identity);
-tomos_status output_open(FileRun *run); /* by one process, or rank 0 */
+tomos_status output_create(FileRun *run); /* by one process, or rank 0 */
 /* Compares the output with the volume that the job names, slab by slab; the result is in the
  * report. */
 tomos_status run_compare(FileRun *run);
