@@ -114,15 +114,17 @@ static tomos_status project(Shared *s, tomos_comm *comm, tomos_op *op, const Ban
 static tomos_status try_rank(Shared *s, tomos_comm *comm)
 {
 	const Bands bands = {s->scan, &s->grid, s->slices, comm->size};
-	tomos_backend *ranked;
+	tomos_backend *own, *ranked; /* of each rank */
 	tomos_op *whole, *part = NULL;
-	TRY(ranked_open(&ranked, s->backend, comm));
+	TRY(tomos_backend_open(&own, "cpu"));
+	TRY(ranked_open(&ranked, own, comm));
 	TRY(op_ranked(&whole, ranked, &bands, NULL));
 	TRY(op_part(whole, &part, s->views, s->count));
 	tomos_status status = project(s, comm, part, &bands);
 	tomos_op_free(part);
 	tomos_op_free(whole);
 	ranked_close(ranked);
+	tomos_backend_close(own);
 	return status;
 }
 
