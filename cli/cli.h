@@ -165,11 +165,11 @@ void message_begin(const char *command_name, bool quiet);
 void message_place(const char *path, int line); /* file and line for error messages; NULL: none */
 /* Ranks of mpirun and the like. ranks_begin: to be called once, opens MPI if a launcher has started
  * the command. ranks_end: waits for all, and returns the exit status of rank 0 if `code` is DONE.
- * ranks_speak: whether this rank prints. */
+ * ranks_print: whether this rank prints. */
 int ranks_begin(void);
 int ranks_end(int code);
 tomos_comm *ranks_comm(void);
-bool ranks_speak(void);
+bool ranks_print(void);
 
 void complain(const char *format, ...) PRINTF_LIKE(1, 2); /* "tomos COMMAND: ..." */
 /* Macros, so that static analysis sees the returned value. */

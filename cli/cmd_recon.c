@@ -270,7 +270,7 @@ static int run_ended(const settings *s, tomos_status status, const recon *r)
 static int write_history(const settings *s, const recon *r)
 {
 	int code;
-	if (!is_iterative(s->recon.method) || s->run.dry_run || !ranks_speak())
+	if (!is_iterative(s->recon.method) || s->run.dry_run || !ranks_print())
 		return DONE;
 	DO(history_plot(s, &r->history, s->recon.method, !isnan(r->report.error)));
 	DO(history_write(s, &r->history));

@@ -62,7 +62,7 @@ int main(int count, char **words)
 	int code = ranks_begin(); /* its threads leave signals to the one above */
 	if (code != DONE)
 		return code;
-	if (ranks_speak() || uses_ranks(c))
+	if (ranks_print() || uses_ranks(c))
 		code = parse_and_run(c, count - 2, words + 2);
 	progress_end();
 	return ranks_end(flush(code));

@@ -24,7 +24,7 @@ void message_place(const char *path, int line)
 void complain(const char *format, ...)
 {
 	va_list values;
-	if (!ranks_speak())
+	if (!ranks_print())
 		return;
 	fflush(stdout);
 	progress_clear();
@@ -131,7 +131,7 @@ const char *message_command(void)
 
 bool message_quiet(void)
 {
-	return silent || !ranks_speak();
+	return silent || !ranks_print();
 }
 
 void say(const char *format, ...)

@@ -12,7 +12,7 @@ tomos_comm *ranks_comm(void)
 	return comm;
 }
 
-bool ranks_speak(void)
+bool ranks_print(void)
 {
 	return !mute;
 }
@@ -36,7 +36,7 @@ int ranks_begin(void)
 	mute = tomos_comm_rank(comm) != 0;
 	if (status != TOMOS_OK)
 		return failed("%s", tomos_message());
-	if (!ranks_speak() && !freopen("/dev/null", "w", stdout))
+	if (!ranks_print() && !freopen("/dev/null", "w", stdout))
 		return failed("/dev/null cannot be opened");
 	share_cores();
 	return DONE;

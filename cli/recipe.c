@@ -382,7 +382,7 @@ int recipe_save(const settings *s, const char *text)
 	const char *path = s->recipe.save_recipe;
 	size_t size = strlen(path) + 32;
 	char *part = path[0] ? malloc(size) : NULL;
-	if (!path[0] || !ranks_speak()) {
+	if (!path[0] || !ranks_print()) {
 		free(part);
 		return DONE;
 	}

@@ -10,6 +10,7 @@
 #include <string.h>
 #include "algo/analytic.h"
 #include "algo/classes.h"
+#include "base/solve.h"
 
 enum { WIDE = 256, VIEWS = 360, TERMS = 8, AROUND = 2, LEAST_VOXELS = 40 };
 enum { NOWHERE, AIR, OBJECT, DENSE, CLASSES }; /* class of a voxel; NOWHERE: near an edge */
@@ -214,31 +215,6 @@ static double spread(const Slice *s, const float *image)
 
 /* ---- the polynomial -------------------------------------------------------------------------- */
 
-/* Gauss elimination with pivots; false: singular. */
-static bool solve(double a[TERMS][TERMS + 1], int n)
-{
-	for (int k = 0; k < n; k++) {
-		int pivot = k;
-		for (int i = k + 1; i < n; i++)
-			pivot = fabs(a[i][k]) > fabs(a[pivot][k]) ? i : pivot;
-		if (a[pivot][k] == 0)
-			return false;
-		for (int j = 0; j <= n; j++) {
-			double swap = a[k][j];
-			a[k][j] = a[pivot][j];
-			a[pivot][j] = swap;
-		}
-		for (int i = 0; i < n; i++) {
-			double factor = i == k ? 0 : a[i][k] / a[k][k];
-			for (int j = k; j <= n; j++)
-				a[i][j] -= factor * a[k][j];
-		}
-	}
-	for (int k = 0; k < n; k++)
-		a[k][n] /= a[k][k];
-	return true;
-}
-
 /* Least squares: the sum of c[k] image[k] is `level` in the object and 0 in air. Each of the two
  * counts by itself, not by its size. */
 static bool fit(const Slice *s, int terms, double level, double *c)
@@ -260,7 +236,7 @@ static bool fit(const Slice *s, int terms, double level, double *c)
 	}
 	for (int i = 0; i < terms; i++)
 		a[i][i] *= 1 + 1e-9;
-	if (!solve(a, terms))
+	if (!solve_equations(&a[0][0], terms, TERMS + 1))
 		return false;
 	for (int k = 0; k < terms; k++)
 		c[k] = a[k][terms];

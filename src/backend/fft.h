@@ -10,6 +10,8 @@
 
 typedef struct Fft Fft;
 
+enum { FFT_MOST_LANES = 16 };
+
 /* Any length; those of fft_length are fastest. */
 tomos_status fft_open(Fft **fft, int64_t length);
 void fft_close(Fft *fft);

@@ -13,10 +13,9 @@
 #include "prep/axis.h"
 
 enum { MOST_LINES = 1024, MOST_PAIRS = 256, LEAST_OVERLAP = 12 };
-enum { COARSE = 128 }; /* columns at least, where some are averaged */
-enum { EDGE = 4 };     /* columns on either side that a derivative uses */
-enum { PARTS = 8 };    /* of the lines, each with a result of its own */
-enum { MOST_LANES = 16 };
+enum { COARSE = 128 };    /* columns at least, where some are averaged */
+enum { EDGE = 4 };        /* columns on either side that a derivative uses */
+enum { PARTS = 8 };       /* of the lines, each with a result of its own */
 enum { MANY_PAIRS = 16 }; /* enough for a mean over them that shows rings */
 #define LEAST_SHARE \
 	1e-4 /* of the energy in the overlap; transforms are exact to 1e-7 of all of it */
@@ -158,7 +157,7 @@ static void transform(const Correlation *k, int64_t first, float *data)
 {
 	const int lanes = fft_lanes(k->fft);
 	int64_t n = k->columns;
-	const float *here[MOST_LANES], *opposite[MOST_LANES];
+	const float *here[FFT_MOST_LANES], *opposite[FFT_MOST_LANES];
 	for (int l = 0; l < lanes; l++) { /* zeros after the last line */
 		int64_t line = min64(first + l * PARTS, k->lines);
 		here[l] = k->here + line * n;

@@ -16,8 +16,6 @@ OPTION_VALUES(prep_values, TOMOS_PREP_OPTIONS);
 
 #define WAVELENGTH 1.2398419843320026e-6 /* mm of 1 keV: h c */
 
-enum { MOST_LANES = 16 };
-
 typedef struct {
 	const tomos_array *data;
 	PrepFrame size;
@@ -45,7 +43,7 @@ static void pad(const Retrieval *p, int64_t view, float *line, float *frame)
 static void transform_rows(const Retrieval *p, float *const frames[2], float *data, bool inverse)
 {
 	const int lanes = fft_lanes(p->along);
-	float *rows[2][MOST_LANES];
+	float *rows[2][FFT_MOST_LANES];
 	for (int64_t first = 0; first < p->size.rows; first += lanes) {
 		for (int i = 0; i < 2 * lanes; i++) { /* beyond the last row: the last row */
 			int64_t row = min64(first + i / 2, p->size.rows - 1);
@@ -177,7 +175,7 @@ static tomos_status prepare(Retrieval *p, const tomos_prep_options *o)
 	const int64_t *n = p->data->shape;
 	TRY(phase_strength(o, &p->strength));
 	TRY(prep_phase_frame(&p->size, p->strength, n[1], n[2]));
-	p->stride = (p->size.columns + MOST_LANES - 1) / MOST_LANES * MOST_LANES;
+	p->stride = (p->size.columns + FFT_MOST_LANES - 1) / FFT_MOST_LANES * FFT_MOST_LANES;
 	return transforms_make(p);
 }
 

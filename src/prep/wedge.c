@@ -1,4 +1,5 @@
 /* Beam hardening correction from a step wedge: thickness as a polynomial of the line integral. */
+#include "base/solve.h"
 #include "prep/prep.h"
 
 /* Sums of relative errors: sum over steps of (sum_k b_k p^k / t - 1)^2, in powers of p / most. */
@@ -14,23 +15,6 @@ static void normal_equations(const double *pairs, int64_t steps, int terms, doub
 			for (int j = 0; j <= terms; j++)
 				a[i][j] += row[i] * row[j];
 	}
-}
-
-/* Positive definite, so no pivots are needed. */
-static bool solve(int n, double a[WEDGE_TERMS][WEDGE_TERMS + 1])
-{
-	for (int k = 0; k < n; k++) {
-		if (!(a[k][k] > 0))
-			return false;
-		for (int i = 0; i < n; i++) {
-			double factor = i == k ? 0 : a[i][k] / a[k][k];
-			for (int j = k; j <= n; j++)
-				a[i][j] -= factor * a[k][j];
-		}
-	}
-	for (int k = 0; k < n; k++)
-		a[k][n] /= a[k][k];
-	return true;
 }
 
 static bool increases(const double *c, int terms, double most)
@@ -79,7 +63,7 @@ tomos_status tomos_hardening_wedge(
 	for (int terms = (int)min64(count, values / 2); terms > 0; terms--) {
 		double a[WEDGE_TERMS][WEDGE_TERMS + 1] = {{0}};
 		normal_equations(pairs, values / 2, terms, most, a);
-		if (!solve(terms, a) || !(a[0][terms] > 0))
+		if (!solve_equations(&a[0][0], terms, WEDGE_TERMS + 1) || !(a[0][terms] > 0))
 			continue;
 		for (int64_t k = 0; k < count; k++)
 			coefficients[k] =

@@ -8,8 +8,6 @@
 #include "backend/cpu/cpu.h"
 #include "backend/fft.h"
 
-enum { MOST_LANES = 16 };
-
 struct Filter {
 	FilterSpec spec;
 	int64_t length;  /* of the transform */
@@ -208,7 +206,7 @@ static float *row_out(const Filtering *job, int64_t index)
 
 /* Rows of a batch: rows[0] are the even ones, real parts of the sequences, and rows[1] the odd
  * ones, imaginary parts. So the pairs, and with them the last bits, do not depend on the batch. */
-typedef float *BatchRows[2][MOST_LANES];
+typedef float *BatchRows[2][FFT_MOST_LANES];
 
 /* Copies the rows into the sequences. The samples between the two margins are zero. */
 static void gather(const Filter *f, BatchRows rows, float *data)

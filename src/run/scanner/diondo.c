@@ -4,7 +4,6 @@
  * The stage rotates in the negative direction; which way columns run is not documented, nor the
  * sign of ProjectionCenterOffsetX: direction and axis are left open.
  */
-#include "base/xml.h"
 #include "run/scanner/list.h"
 
 static bool diondo_head(const char *head, size_t length)
@@ -86,13 +85,9 @@ static tomos_status fill(tomos_scan *scan, const XmlNode *root)
 
 static tomos_status diondo_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
 {
-	XmlNode *root;
 	(void)look;
 	(void)o;
-	TRY(xml_read(&root, scan->path));
-	tomos_status status = fill(scan, root);
-	xml_free(root);
-	return status;
+	return open_xml(scan, fill);
 }
 
 const ScanKind scanner_diondo = {

@@ -75,13 +75,9 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 
 static tomos_status phoenix_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
 {
-	Keys keys;
 	(void)look;
 	(void)o;
-	TRY(keys_read(&keys, scan->path));
-	tomos_status status = fill(scan, &keys);
-	keys_free(&keys);
-	return status;
+	return open_keys(scan, fill);
 }
 
 const ScanKind scanner_phoenix = {

@@ -7,6 +7,24 @@
 #include <stdlib.h>
 #include <strings.h>
 
+tomos_status open_keys(tomos_scan *scan, tomos_status (*fill)(tomos_scan *scan, const Keys *keys))
+{
+	Keys keys;
+	TRY(keys_read(&keys, scan->path));
+	tomos_status status = fill(scan, &keys);
+	keys_free(&keys);
+	return status;
+}
+
+tomos_status open_xml(tomos_scan *scan, tomos_status (*fill)(tomos_scan *scan, const XmlNode *root))
+{
+	XmlNode *root;
+	TRY(xml_read(&root, scan->path));
+	tomos_status status = fill(scan, root);
+	xml_free(root);
+	return status;
+}
+
 bool head_has(const char *head, const char *text)
 {
 	size_t length = strlen(text);

@@ -154,13 +154,9 @@ done:
 
 static tomos_status skyscan_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
 {
-	Keys keys;
 	(void)look;
 	(void)o;
-	TRY(keys_read(&keys, scan->path));
-	tomos_status status = fill(scan, &keys);
-	keys_free(&keys);
-	return status;
+	return open_keys(scan, fill);
 }
 
 const ScanKind scanner_skyscan = {

@@ -4,7 +4,6 @@
  * Distances are in units of PixelPitch. Angles fall from StartAngle; which way columns run, and
  * the signs of YoCenter and of the tilts, are not documented: direction and axis are left open.
  */
-#include "base/xml.h"
 #include "run/scanner/list.h"
 
 static bool yxlon_head(const char *head, size_t length)
@@ -115,13 +114,9 @@ static tomos_status fill(tomos_scan *scan, const XmlNode *root)
 
 static tomos_status yxlon_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
 {
-	XmlNode *root;
 	(void)look;
 	(void)o;
-	TRY(xml_read(&root, scan->path));
-	tomos_status status = fill(scan, root);
-	xml_free(root);
-	return status;
+	return open_xml(scan, fill);
 }
 
 const ScanKind scanner_yxlon = {
