@@ -170,6 +170,10 @@ int ranks_begin(void);
 int ranks_end(int code);
 tomos_comm *ranks_comm(void);
 bool ranks_print(void);
+/* Between these calls the job ends soon after a rank is killed, with its number in a message.
+ * guard_begin: before there are other threads. */
+void guard_begin(void);
+void guard_end(void);
 
 void complain(const char *format, ...) PRINTF_LIKE(1, 2); /* "tomos COMMAND: ..." */
 /* Macros, so that static analysis sees the returned value. */

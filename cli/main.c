@@ -58,12 +58,15 @@ int main(int count, char **words)
 	if (!c)
 		return command_unknown(name);
 	message_begin(c->name, false);
+	guard_begin();
 	progress_start(c->name);
 	int code = ranks_begin(); /* its threads leave signals to the one above */
-	if (code != DONE)
-		return code;
-	if (ranks_print() || uses_ranks(c))
-		code = parse_and_run(c, count - 2, words + 2);
-	progress_end();
-	return ranks_end(flush(code));
+	if (code == DONE) {
+		if (ranks_print() || uses_ranks(c))
+			code = parse_and_run(c, count - 2, words + 2);
+		progress_end();
+		code = ranks_end(flush(code));
+	}
+	guard_end();
+	return code;
 }

@@ -8,7 +8,7 @@ RANDOM=${TOMOS_SEED:-1}
 "$tomos" project shepp-logan --columns 160 --rows 96 --views 200 --noise 0.05 -q -o scan.h5 || exit 1
 formats=("volume.h5" "packed.h5 --compress 1" "volume.npy" "slices/" "volume.mhd" "volume.tif"
 	"sums.h5 --method cgls --iterations 4 --memory 150M")
-killed=0 resumed=0 case=0 other=0
+killed=0 named=0 resumed=0 case=0 other=0
 
 # The output of a case and that of one process.
 compare() {
@@ -37,7 +37,9 @@ while [ $killed -lt "$kills" ] && [ $case -lt $((4 * kills)) ]; do
 	job=$!
 	sleep "0.$((1 + RANDOM % 9))"
 	mapfile -t ranks_of < <(pgrep -f "^$tomos recon ../scan.h5 -q" | head -$count)
-	[ ${#ranks_of[@]} -gt 0 ] && kill -9 "${ranks_of[$((RANDOM % ${#ranks_of[@]}))]}" 2>/dev/null
+	[ ${#ranks_of[@]} -gt 0 ] || { wait $job; continue; }
+	victim=${ranks_of[$((RANDOM % ${#ranks_of[@]}))]}
+	kill -9 "$victim" 2>/dev/null
 	begin=$SECONDS
 	if wait $job 2>/dev/null; then
 		continue # it was done before
@@ -45,6 +47,11 @@ while [ $killed -lt "$kills" ] && [ $case -lt $((4 * kills)) ]; do
 	killed=$((killed + 1))
 	[ $((SECONDS - begin)) -le 10 ] || bad "case $case: $launcher, $count ranks: ended $((SECONDS - begin)) s later"
 	grep -qE 'rank [0-9]+|PID [0-9]+' out err || bad "case $case: no message that says which process ended"
+	if grep -q "^tomos: rank [0-9]* (process $victim)" err; then
+		named=$((named + 1)) # unless it was killed while the program was still loaded
+	elif grep -q "^tomos: rank" err; then
+		bad "case $case: another process than $victim is named"
+	fi
 	if [ -e "work/${out%/}" ]; then # it was complete before
 		compare
 		continue
@@ -57,6 +64,6 @@ while [ $killed -lt "$kills" ] && [ $case -lt $((4 * kills)) ]; do
 	[ -z "$(find work -name '.*')" ] || [ "$(find work -name '.?*')" = "" ] || bad "case $case: left $(ls -A work)"
 	compare
 done
-echo "$killed killed, $resumed resumed from finished slices, $failures failures"
+echo "$killed killed, $named of them named by number, $resumed resumed from finished slices, $failures failures"
 [ $killed = "$kills" ] || bad "only $killed kills"
 [ "$failures" = 0 ]
