@@ -1,4 +1,5 @@
-/* SkyScan's .log: directions, the line of the optical axis, binning, shifts, connected scans. */
+/* SkyScan's .log: directions, the line of the optical axis, binning, shifts of all views and of
+ * some, connected scans. */
 #include "run/scanner_help.h"
 
 static void put_log(const char *direction, double line, const char *more)
@@ -71,6 +72,109 @@ static void test_shifts(void **state)
 	unlink(at("bone_TS.crv"));
 }
 
+/* Nine of all views, as a matrix of two rows, or of its four numbers and the shifts. */
+static void put_transforms(bool rows, double scale, const char *between)
+{
+	char text[4000] = "Index,View,A,B,C,D,E,F\r\n";
+	const char *b = between;
+	for (int i = 0; i < 9; i++) {
+		double x = 0.5 * i - 1, y = 3 - 0.25 * i;
+		const double n[2][6] = {{scale, 0, 0, 1, x, y}, {scale, 0, x, 0, 1, y}};
+		char line[200];
+		snprintf(line, sizeof line, "%d%s%d%s%g%s%g%s%g%s%g%s%g%s%g\r\n", i, b, 20 * i, b,
+			n[rows][0], b, n[rows][1], b, n[rows][2], b, n[rows][3], b, n[rows][4], b,
+			n[rows][5]);
+		for (char *at = line; *b == ';' && *at; at++)
+			*at = *at == '.' ? ',' : *at;
+		snprintf(text + strlen(text), sizeof text - strlen(text), "%s", line);
+	}
+	put_words(at("bone_2DTransform.csv"), text);
+}
+
+static void assert_note(const char *words)
+{
+	tomos_scan *scan;
+	tomos_scan_info info = {.bytes = sizeof info};
+	assert_ok(tomos_scan_open(&scan, at("bone.log"), NULL));
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_false(info.has_shifts);
+	assert_non_null(strstr(info.read, words));
+	tomos_scan_close(scan);
+}
+
+/* The volume of views that were moved as the file says is that of the views where they were. */
+static void test_transforms(void **state)
+{
+	Lab lab = skyscan_lab(2, 23.5, 0);
+	double x[LAB_VIEWS], y[LAB_VIEWS];
+	tomos_scan *scan;
+	(void)state;
+	free(put_views(&lab));
+	put_log("CW", 23.5, "");
+	for (int i = 0; i < 3; i++) {
+		put_transforms(i == 1, 1, i == 2 ? ";" : ",");
+		assert_ok(tomos_scan_open(&scan, at("bone.log"), NULL));
+		assert_ok(tomos_scan_shifts(scan, x, y));
+		assert_true(fabs(x[0] + 1) < 1e-12 && fabs(y[0] + 3) < 1e-12);
+		assert_true(fabs(x[50] - 0.25) < 1e-12 && fabs(y[50] + 2.375) < 1e-12);
+		assert_true(fabs(x[179] - 3) < 1e-12 && fabs(y[179] + 1) < 1e-12);
+		tomos_scan_close(scan);
+	}
+	assert_damage(at("bone_2DTransform.csv"), 300);
+	put_transforms(true, 1.1, ",");
+	assert_note("it rotates or scales views, by up to 4 pixels");
+	put_transforms(true, 2, ",");
+	assert_note("six of them are not a matrix near 1");
+	put_words(at("bone_2DTransform.csv"), "0,0,1,0,0,1,0,0\n1,0,1,0,0,1,0,0\n");
+	assert_int_equal(tomos_scan_open(&scan, at("bone.log"), NULL), TOMOS_BAD_FILE);
+	assert_says("line 2: a number, a later view and 6 numbers expected");
+	put_words(at("bone_2DTransform.csv"), "index\n");
+	assert_int_equal(tomos_scan_open(&scan, at("bone.log"), NULL), TOMOS_BAD_FILE);
+	assert_says("has no control points");
+	unlink(at("bone_2DTransform.csv"));
+}
+
+/* Views displaced by control points, both signs, both directions: the object is as it was. */
+static void test_displaced(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		double sign = i ? 1 : -1, offset = i ? 1 : -1.5;
+		Lab lab = skyscan_lab(i ? 2 : -2, 23.5, offset);
+		char text[200];
+		for (int64_t v = 0; v < lab.views; v++) {
+			Lab one = lab;
+			double t = (double)v / (LAB_VIEWS - 1), x = sign * (4 * t - 1),
+			       y = sign * (1 - 2 * t);
+			char name[64];
+			one.views = 1;
+			one.first = lab.step * (double)v;
+			for (int k = 0; k < 3;
+				k++) /* an image to the right: the detector to the left */
+				one.detector[k] -= x * lab.u[k] + y * lab.v[k];
+			float *counts = lab_counts(&one);
+			for (int64_t p = 0; p < lab.rows * lab.columns; p++)
+				counts[p] = fminf(counts[p], 65535);
+			snprintf(name, sizeof name, "bone%04d.tif", (int)v);
+			put_tiff(at(name), lab.rows, lab.columns, counts);
+			free(counts);
+		}
+		put_log(i ? "CW" : "CC", 23.5, "");
+		snprintf(text, sizeof text, "0,0,1,0,0,1,%g,%g\n1,%d,1,0,0,1,%g,%g\n", -sign, sign,
+			LAB_VIEWS - 1, 3 * sign, -sign);
+		put_words(at("bone_2DTransform.csv"), text);
+		tomos_scan_options o = tomos_scan_defaults();
+		double axis = 0.5 * (LAB_COLUMNS - 1) + offset / 0.5;
+		o.pixel = 0;
+		o.axis = &axis;
+		o.axis_count = 1;
+		tomos_prepared *p = lab_open(at("bone.log"), NULL, &o);
+		assert_volume(p, 0.005);
+		tomos_prepared_close(p);
+	}
+	unlink(at("bone_2DTransform.csv"));
+}
+
 static void test_rejections(void **state)
 {
 	tomos_scan *scan;
@@ -84,5 +188,7 @@ static void test_rejections(void **state)
 		"'Object to Source (mm)' is 0; it must be greater than 0");
 }
 
-#define TESTS(T) T(test_directions), T(test_shifts), T(test_rejections)
+#define TESTS(T) \
+	T(test_directions), T(test_shifts), T(test_transforms), T(test_displaced), \
+		T(test_rejections)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

@@ -42,7 +42,7 @@ static tomos_status open_views(tomos_scan *scan, int64_t views)
 	TRY_OR_DONE(folder_of(&folder, scan->path));
 	TRY_OR_DONE(mem_printf(&inner, "%sProjection/", folder));
 	TRY_OR_DONE(list_files(&files, inner, "_", ".raw"));
-	TRY_OR_DONE(plain_frames(scan, &files, 0, 1));
+	TRY_OR_DONE(plain_frames(scan, &files, (PlainForm){.per_file = 1}));
 	status = first_frames(scan, views);
 done:
 	mem_free(inner);

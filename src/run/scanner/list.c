@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-static bool name_fits(const char *name, const char *prefix, const char *ending)
+bool list_fits(const char *name, const char *prefix, const char *ending)
 {
 	size_t length = strlen(name), tail = strlen(ending);
 	return name[0] != '.' && strncasecmp(name, prefix, strlen(prefix)) == 0 && length >= tail &&
@@ -31,7 +31,7 @@ tomos_status list_files(FileList *list, const char *folder, const char *prefix, 
 		return fail(TOMOS_IO, "directory '%s' cannot be read: %s", folder, strerror(errno));
 	tomos_status status = TOMOS_OK;
 	for (int i = 0; i < count; i++) {
-		if (status == TOMOS_OK && name_fits(found[i]->d_name, prefix, ending))
+		if (status == TOMOS_OK && list_fits(found[i]->d_name, prefix, ending))
 			status = add_path(list, &capacity, folder, found[i]->d_name);
 		free(found[i]); /* scandir's own memory */
 	}
@@ -56,17 +56,18 @@ void list_free(FileList *list)
 
 typedef struct {
 	FileList files;
-	int64_t rows, line, header; /* bytes of a row, bytes before the first */
-	int64_t per_file;           /* frames in each file */
+	PlainForm form;
+	int64_t rows, line; /* bytes of a row */
 } Plains;
 
 static tomos_status read_plain(
 	const void *own, int64_t frame, int64_t row, int64_t rows, void *stored)
 {
 	const Plains *p = own;
-	const char *path = p->files.paths[frame / p->per_file];
+	const PlainForm *form = &p->form;
+	const char *path = p->files.paths[frame / form->per_file];
 	int descriptor;
-	int64_t size, at = p->header + (frame % p->per_file * p->rows + row) * p->line;
+	int64_t size, at = form->header + (frame % form->per_file * p->rows + row) * p->line;
 	TRY(flat_open(&descriptor, &size, path));
 	tomos_status status =
 		at + rows * p->line <= size
@@ -74,6 +75,8 @@ static tomos_status read_plain(
 			: fail(TOMOS_BAD_FILE, "'%s' has %lld bytes; its frames need %lld", path,
 				  (long long)size, (long long)(at + rows * p->line));
 	(void)flat_close(&descriptor, path);
+	if (status == TOMOS_OK && form->convert)
+		form->convert(stored, rows * p->line / 2);
 	return status;
 }
 
@@ -96,7 +99,7 @@ static void close_plains(void *own)
 	mem_free(p);
 }
 
-tomos_status plain_frames(tomos_scan *scan, FileList *files, int64_t header, int64_t per_file)
+tomos_status plain_frames(tomos_scan *scan, FileList *files, PlainForm form)
 {
 	FrameSet *set = &scan->sets[TOMOS_VIEWS];
 	Plains *own;
@@ -105,10 +108,10 @@ tomos_status plain_frames(tomos_scan *scan, FileList *files, int64_t header, int
 		list_free(files);
 		return status;
 	}
-	*own = (Plains){*files, scan->rows, 2 * scan->columns, header, per_file};
+	*own = (Plains){*files, form, scan->rows, 2 * scan->columns};
 	*files = (FileList){.count = 0};
 	const FrameSource source = {
-		.shape = {own->files.count * per_file, scan->rows, scan->columns},
+		.shape = {own->files.count * form.per_file, scan->rows, scan->columns},
 		.element = {'u', 2, __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__},
 		.read = read_plain,
 		.sources = plain_sources,

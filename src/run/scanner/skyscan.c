@@ -3,7 +3,7 @@
  * The size of a pixel is that of "Image Pixel Size", which is at the object and includes binning,
  * times the magnification. "Rotation Direction" is that of the stage, CC anticlockwise; which way
  * columns run is not documented, so that the direction is left open. Connected scans, "name~00",
- * are scans of their own.
+ * are scans of their own. Shifts of views are in a file of their own, of all views or of some.
  */
 #include "run/scanner/scanner.h"
 #include <stdlib.h>
@@ -91,20 +91,162 @@ static tomos_status parse_shifts(tomos_scan *scan, char *text, const char *path)
 		"from '%s', to the right and downwards; the signs are not documented", path);
 }
 
+/* ---- transforms of views -------------------------------------------------------------------- */
+
+/* "<prefix>_2DTransform.csv" has some of the views, one per line: a number, the view, and six
+ * numbers of a matrix whose order is not documented; those near 1 show which are the shifts. */
+typedef struct {
+	double view, part[6];
+} Control;
+
+static const struct {
+	int one[2], zero[2], shift[2]; /* of x and y */
+} orders[] = {{{0, 4}, {1, 3}, {2, 5}}, {{0, 3}, {1, 2}, {4, 5}}};
+
+/* Numbers of a line, with a decimal comma where semicolons or tabs separate them; 0: none. */
+static int line_numbers(const char *line, const char *end, double *list, int most)
+{
+	size_t length = (size_t)(end - line);
+	const char *between = memchr(line, ';', length)    ? ";"
+			      : memchr(line, '\t', length) ? "\t"
+							   : ",";
+	int count = 0;
+	for (const char *at = line; at < end; count++) {
+		const char *next = at + strcspn(at, between);
+		char field[64];
+		next = next < end ? next : end;
+		snprintf(field, sizeof field, "%.*s", (int)(next - at), at);
+		double value;
+		if (!text_number(field, &value))
+			break;
+		if (count < most)
+			list[count] = value;
+		at = next + 1;
+	}
+	return count;
+}
+
+static tomos_status read_controls(
+	char *text, const char *path, Control **list, int64_t *count, int64_t *capacity)
+{
+	int64_t number = 0;
+	for (const char *line = text; *line; number++) {
+		const char *end = line + strcspn(line, "\r\n");
+		double n[8];
+		int found = line_numbers(line, end, n, COUNT(n));
+		bool whole = found == COUNT(n) && fabs(n[1]) < 1e9;
+		bool later = whole && (*count == 0 || n[1] > (*list)[*count - 1].view);
+		if (whole ? !later : found > 0 && *count > 0)
+			return fail(TOMOS_BAD_FILE,
+				"'%s', line %lld: a number, a later view and 6 numbers expected",
+				path, (long long)number + 1);
+		if (whole) {
+			TRY(mem_grow(list, *count, capacity, sizeof **list, "control points"));
+			Control *c = &(*list)[(*count)++];
+			c->view = n[1];
+			memcpy(c->part, n + 2, sizeof c->part);
+		}
+		line = end + (*end == '\r' && end[1] == '\n') + (*end != 0);
+	}
+	return *count > 0 ? TOMOS_OK : fail(TOMOS_BAD_FILE, "'%s' has no control points", path);
+}
+
+/* Which order they have: that of a matrix near 1 in all lines. -1: none. *bend is how far, in
+ * pixels, the matrices differ from a shift at the edge of a frame. */
+static int find_order(const tomos_scan *scan, const Control *list, int64_t count, double *bend)
+{
+	const double half[2] = {0.5 * (double)scan->columns, 0.5 * (double)scan->rows};
+	for (int o = 0; o < COUNT(orders); o++) {
+		double most = 0;
+		bool near = true;
+		for (int64_t i = 0; i < count; i++)
+			for (int k = 0; k < 2; k++) {
+				double one = fabs(list[i].part[orders[o].one[k]] - 1);
+				double zero = fabs(list[i].part[orders[o].zero[k]]);
+				near = near && one < 0.2 && zero < 0.2;
+				most = fmax(most, one * half[k] + zero * half[1 - k]);
+			}
+		*bend = most;
+		if (near)
+			return o;
+	}
+	return -1;
+}
+
+/* Between control points linearly, beyond them as at the last. */
+static tomos_status interpolate(tomos_scan *scan, const Control *list, int64_t count, int order)
+{
+	int64_t views = scan->sets[TOMOS_VIEWS].count;
+	for (int k = 0; k < 2; k++) {
+		int64_t next = 0;
+		int part = orders[order].shift[k];
+		TRY(mem_alloc(&scan->shifts[k], views, sizeof(double), "shifts of views"));
+		for (int64_t i = 0; i < views; i++) {
+			while (next < count && list[next].view < (double)i)
+				next++;
+			const Control *b = &list[min64(next, count - 1)],
+				      *a = &list[max64(next - 1, 0)];
+			double width = b->view - a->view,
+			       t = width > 0 ? ((double)i - a->view) / width : 0,
+			       shift = a->part[part] + t * (b->part[part] - a->part[part]);
+			if (!(fabs(shift) < 1e6))
+				return fail(TOMOS_BAD_FILE, "'%s': a shift of %g pixels",
+					scan->path, shift);
+			scan->shifts[k][i] = k ? -shift : shift; /* rows are read upwards */
+		}
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status parse_transforms(tomos_scan *scan, char *text, const char *path)
+{
+	static const double most_bend = 0.5;
+	Control *list = NULL;
+	int64_t count = 0, capacity = 0;
+	double bend;
+	tomos_status status;
+	TRY_OR_DONE(read_controls(text, path, &list, &count, &capacity));
+	int order = find_order(scan, list, count, &bend);
+	if (order < 0) {
+		status = scan_note(scan, "note",
+			"'%s' is not used: its columns are not documented, and six of them are "
+			"not a matrix near 1",
+			path);
+	} else if (bend > most_bend) {
+		status = scan_note(scan, "note",
+			"'%s' is not used: it rotates or scales views, by up to %.3g pixels at "
+			"their edge; shifts can be read",
+			path, bend);
+	} else {
+		TRY_OR_DONE(interpolate(scan, list, count, order));
+		status = scan_note(scan, "shifts",
+			"from %lld control points of '%s', to the right and downwards; the signs "
+			"are not documented",
+			(long long)count, path);
+	}
+done:
+	mem_free(list);
+	return status;
+}
+
 static tomos_status read_shifts(tomos_scan *scan, const char *folder, const char *prefix)
 {
-	static const char *const endings[] = {"_TS.crv", "_TS.csv"};
-	for (int i = 0; i < COUNT(endings); i++) {
+	static const struct {
+		const char *ending;
+		tomos_status (*parse)(tomos_scan *scan, char *text, const char *path);
+	} files[] = {{"_TS.crv", parse_shifts}, {"_TS.csv", parse_shifts},
+		{"_2DTransform.csv", parse_transforms}};
+	for (int i = 0; i < COUNT(files); i++) {
 		char *path, *text = NULL;
 		int64_t length;
-		TRY(mem_printf(&path, "%s%s%s", folder, prefix, endings[i]));
+		TRY(mem_printf(&path, "%s%s%s", folder, prefix, files[i].ending));
 		FILE *file = fopen(path, "rb");
 		tomos_status status = TOMOS_OK;
 		if (file) {
 			fclose(file);
 			status = text_read(&text, &length, path);
 			if (status == TOMOS_OK)
-				status = parse_shifts(scan, text, path);
+				status = files[i].parse(scan, text, path);
 		}
 		mem_free(text);
 		mem_free(path);

@@ -6,8 +6,8 @@
  * Scan.xml (.xim) or ProjectionInfo.xml, in mm. Seen from the source, columns run to the right and
  * rows upwards. No file says in which direction the gantry rotates.
  */
+#include "run/scanner/varian.h"
 #include "base/xml.h"
-#include "run/scanner/list.h"
 
 enum { XIM_HEAD = 32, HND_DATA = 1024, HNC_DATA = 512, MOST_SIDE = 1 << 16 };
 
@@ -16,12 +16,6 @@ typedef struct {
 	const unsigned char *codes, *numbers;
 	int64_t code_bytes, number_bytes;
 } Packed;
-
-typedef struct {
-	FileList files;
-	int64_t rows, columns;
-	bool xim;
-} Frames;
 
 static uint32_t u32_at(const unsigned char *p)
 {
@@ -160,7 +154,12 @@ static tomos_status read_frame(
 	TRY(text_read(&bytes, &length, path));
 	tomos_status status = decode(f, path, (unsigned char *)bytes, length, &pixels);
 	if (status == TOMOS_OK) {
-		memcpy(stored, pixels + row * f->columns, (size_t)(rows * f->columns) * 4);
+		const uint32_t *from = pixels + row * f->columns;
+		float *to = stored;
+		if (!f->factors)
+			memcpy(stored, from, (size_t)(rows * f->columns) * 4);
+		for (int64_t i = 0; f->factors && i < rows * f->columns; i++)
+			to[i] = (float)(f->factors[frame] * (int32_t)from[i]);
 		mem_free(pixels);
 	}
 	mem_free(bytes);
@@ -172,10 +171,13 @@ static tomos_status frame_sources(const void *own, TakePath take, void *user)
 	return list_sources(&((const Frames *)own)->files, take, user);
 }
 
-static void close_frames(void *own)
+void frames_free(void *frames)
 {
-	Frames *f = own;
+	Frames *f = frames;
 	list_free(&f->files);
+	mem_free(f->angles);
+	mem_free(f->exposure);
+	mem_free(f->factors);
 	mem_free(f);
 }
 
@@ -215,48 +217,56 @@ static tomos_status xim_property(const unsigned char *bytes, int64_t length, int
 	return TOMOS_OK;
 }
 
-/* The angle of the source in degrees. */
-static tomos_status frame_angle(const Frames *f, const char *path, double *angle)
+/* The angle of the source in degrees, and the reading of the chamber, or 0. */
+static tomos_status file_numbers(const Frames *f, const char *path, double *angle, double *chamber)
 {
 	char *text;
 	int64_t length, after;
 	Packed p;
-	bool found = true;
+	bool found = true, read = true;
 	TRY(text_read(&text, &length, path));
 	const unsigned char *bytes = (const unsigned char *)text;
 	tomos_status status = TOMOS_OK;
+	*angle = *chamber = 0;
 	if (f->xim) {
-		status = xim_parts(bytes, length, path, &p, &after);
-		if (status == TOMOS_OK)
-			status = xim_property(
-				bytes, length, after, path, "KVSourceRtn", angle, &found);
+		TRY_OR_DONE(xim_parts(bytes, length, path, &p, &after));
+		TRY_OR_DONE(xim_property(bytes, length, after, path, "KVSourceRtn", angle, &found));
+		status = xim_property(bytes, length, after, path, "KVNormChamber", chamber, &read);
 	} else if (length < HNC_DATA) {
 		status = short_file(path);
 	} else {
-		*angle = double_at(bytes + 432); /* dCTProjectionAngle */
+		*angle = double_at(bytes + 432);   /* dCTProjectionAngle */
+		*chamber = double_at(bytes + 440); /* dCTNormChamber */
 	}
+done:
 	mem_free(text);
+	if (!read || !(*chamber > 0 && *chamber < 1e30))
+		*chamber = 0;
 	if (status == TOMOS_OK && !(found && fabs(*angle) < 1e6))
 		return fail(TOMOS_BAD_FILE, "'%s' does not have the angle of the source", path);
 	return status;
 }
 
-static tomos_status take_angles(tomos_scan *scan, const Frames *f)
+tomos_status frames_numbers(Frames *f)
 {
+	int64_t count = f->files.count;
+	TRY(mem_alloc(&f->angles, count, sizeof *f->angles, "angles"));
+	TRY(mem_alloc(&f->exposure, count, sizeof *f->exposure, "exposures"));
+	for (int64_t i = 0; i < count; i++)
+		TRY(file_numbers(f, f->files.paths[i], &f->angles[i], &f->exposure[i]));
+	return TOMOS_OK;
+}
+
+static tomos_status take_angles(tomos_scan *scan, Frames *f)
+{
+	TRY(frames_numbers(f));
 	TRY(mem_alloc(&scan->angles, f->files.count, sizeof *scan->angles, "angles"));
-	for (int64_t i = 0; i < f->files.count; i++) {
-		double angle = 0;
-		TRY(frame_angle(f, f->files.paths[i], &angle));
-		scan->angles[i] = (f->xim ? -angle : angle) * RADIANS;
-	}
+	for (int64_t i = 0; i < f->files.count; i++)
+		scan->angles[i] = (f->xim ? -f->angles[i] : f->angles[i]) * RADIANS;
 	return TOMOS_OK;
 }
 
 /* ---- geometry ------------------------------------------------------------------------------ */
-
-typedef struct {
-	double source_axis, source_detector, pixel[2], lateral;
-} Setup;
 
 static tomos_status deep_number(
 	const XmlNode *root, const char *path, const char *names, double *value, bool open)
@@ -283,6 +293,10 @@ static tomos_status read_setup(const char *path, Setup *s)
 	TRY_OR_DONE(deep_number(root, path, "ImagerResX", &s->pixel[0], true));
 	TRY_OR_DONE(deep_number(root, path, "ImagerResY", &s->pixel[1], true));
 	TRY_OR_DONE(deep_number(root, path, "ImagerLat|DetectorPosLat", &s->lateral, true));
+	TRY_OR_DONE(deep_number(root, path, "StartAngle", &s->start, true));
+	TRY_OR_DONE(deep_number(root, path, "StopAngle", &s->stop, true));
+	const XmlNode *bowtie = xml_deep(root, "Bowtie");
+	s->bowtie = bowtie && bowtie->text && !strstr(bowtie->text, "None");
 done:
 	xml_free(root);
 	return status;
@@ -301,6 +315,8 @@ static tomos_status find_setup(const tomos_scan *scan, const char *folder, Setup
 		if (file) {
 			fclose(file);
 			status = read_setup(path, s);
+			if (status == TOMOS_OK)
+				status = folder_of(&s->folder, path);
 		}
 		mem_free(path);
 		if (file || status != TOMOS_OK)
@@ -358,16 +374,16 @@ static tomos_status look(tomos_scan *scan, Frames *f, Setup *s)
 	return status;
 }
 
-static tomos_status open_frames(tomos_scan *scan, Frames *f)
+tomos_status frames_set(tomos_scan *scan, Frames *f, FrameSet *set)
 {
 	const FrameSource source = {.shape = {f->files.count, f->rows, f->columns},
-		.element = {'i', 4, false},
+		.element = {f->factors ? 'f' : 'i', 4, false},
 		.read = read_frame,
 		.sources = frame_sources,
-		.close = close_frames,
+		.close = frames_free,
 		.own = f};
-	TRY(io_frames(&scan->sets[TOMOS_VIEWS].file, scan->path, &source));
-	scan->sets[TOMOS_VIEWS].count = scan->sets[TOMOS_VIEWS].file->shape[0];
+	TRY(io_frames(&set->file, scan->path, &source));
+	set->count = set->file->shape[0];
 	return TOMOS_OK;
 }
 
@@ -382,26 +398,32 @@ static tomos_status fill(tomos_scan *scan, Frames *f, const char *folder, Setup 
 	return find_setup(scan, folder, s);
 }
 
+static tomos_status open_all(tomos_scan *scan, const char *folder, Setup *s)
+{
+	Frames *f;
+	TRY(mem_zeroed(&f, 1, sizeof *f, "a list of views"));
+	tomos_status status = fill(scan, f, folder, s);
+	if (status == TOMOS_OK)
+		status = take_angles(scan, f);
+	if (status == TOMOS_OK)
+		status = varian_air(scan, f, s);
+	if (status == TOMOS_OK)
+		return frames_set(scan, f, &scan->sets[TOMOS_VIEWS]); /* takes over the list */
+	frames_free(f);
+	return status;
+}
+
 static tomos_status varian_open(
 	tomos_scan *scan, const File *look_at, const tomos_source_options *o)
 {
 	Setup s = {.lateral = 0};
-	Frames *f;
 	char *folder;
 	(void)look_at;
 	(void)o;
 	TRY(folder_of(&folder, scan->path));
-	tomos_status status = mem_zeroed(&f, 1, sizeof *f, "a list of views");
-	if (status == TOMOS_OK) {
-		status = fill(scan, f, folder, &s);
-		if (status == TOMOS_OK)
-			status = take_angles(scan, f);
-		if (status == TOMOS_OK)
-			status = open_frames(scan, f); /* takes over the list */
-		else
-			close_frames(f);
-	}
+	tomos_status status = open_all(scan, folder, &s);
 	mem_free(folder);
+	mem_free(s.folder);
 	return status == TOMOS_OK ? take_geometry(scan, &s) : status;
 }
 

@@ -61,7 +61,7 @@ static tomos_status open_views(tomos_scan *scan, const char *folder, bool *raw)
 	char *pattern;
 	*raw = list_files(&files, folder, "", ".raw") == TOMOS_OK;
 	if (*raw)
-		return plain_frames(scan, &files, 0, 1);
+		return plain_frames(scan, &files, (PlainForm){.per_file = 1});
 	TRY(mem_printf(&pattern, "%s*.tif*", folder));
 	tomos_status status = frames_open(&scan->sets[TOMOS_VIEWS], pattern, "", "");
 	mem_free(pattern);
