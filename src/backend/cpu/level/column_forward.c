@@ -78,7 +78,7 @@ INLINE void spread_add(const Spread *s, const float *voxels, int64_t n, const in
 			vi at = vi_limit(j + (int32_t)(p >> FRACTION_BITS), -SIDE, (int32_t)n) + 1;
 			for (int k = 1; k <= hats; k += 4, at += 4) {
 				vf four[4];
-				vf_load_fours(voxels, &at, four);
+				vf_load_fours(voxels, at, four);
 				for (int i = 0; i < 4; i++)
 					sum += hat((float)(k + i), away, pitch) * four[i];
 			}

@@ -142,7 +142,8 @@ INLINE void back_strip(const TileView *t, const TileStrip *s, const Spots *spots
 			vf sum = {0};
 			for (int c = 0; c < columns; c += 4) {
 				vf pixels[4];
-				vf_load_fours(t->window + r * width + c, &f->cell[i], pixels);
+				vf_load_fours_by(t->window + r * width + c,
+					(const int32_t *)&f->cell[i], 1, pixels);
 				for (int j = 0; j < 4 && c + j < columns; j++)
 					sum += f->across[i][c + j] * pixels[j];
 			}
@@ -163,8 +164,8 @@ INLINE void forward_strip(const TileView *t, const TileStrip *s, const Spots *sp
 				vf pixels[4] = {{0}};
 				for (int j = 0; j < 4 && c + j < columns; j++)
 					pixels[j] = share * f->across[i][c + j];
-				vf_add_fours_by(
-					t->window + 4 * (r * width + c), &f->cell[i], 2, pixels);
+				vf_add_fours_by(t->window + 4 * (r * width + c),
+					(const int32_t *)&f->cell[i], 2, pixels);
 			}
 		}
 	}

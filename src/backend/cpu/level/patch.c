@@ -106,7 +106,7 @@ static void back_strip(const Hits *hits, const float *pairs, int64_t count, floa
 {
 	for (int64_t i = 0; i < count; i++) {
 		vf pixels[4], right = hits->right[i];
-		vf_load_fours_by(pairs, &hits->cell[i], 2, pixels);
+		vf_load_fours_by(pairs, (const int32_t *)&hits->cell[i], 2, pixels);
 		vf low = pixels[0] + right * (pixels[2] - pixels[0]);
 		vf high = pixels[1] + right * (pixels[3] - pixels[1]);
 		vf value = hits->weight[i] * (low + hits->up[i] * (high - low));
@@ -124,7 +124,7 @@ static void forward_strip(const Hits *hits, float *patches, int64_t count, const
 		pixels[3] = right * hits->up[i];
 		pixels[0] = left - pixels[1];
 		pixels[2] = right - pixels[3];
-		vf_add_fours_by(patches, &hits->cell[i], 2, pixels);
+		vf_add_fours_by(patches, (const int32_t *)&hits->cell[i], 2, pixels);
 	}
 }
 

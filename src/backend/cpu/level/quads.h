@@ -31,55 +31,93 @@ static inline quad quad_load(const float *p)
 	return v;
 }
 
-/* Quarters with the four floats at p[at[0] per], p[at[4] per] and so on. */
-static inline vf vf_load_quarters(const float *p, const int32_t *at, const int per)
+/* The lanes as 64-bit integers. Extracting two at a time takes fewer instructions. */
+static inline void vi_extract(vi v, int64_t each[LANES])
 {
-#if defined TOMOS_LEVEL_avx512
-	__m512 v = _mm512_castps128_ps512(_mm_loadu_ps(p + (int64_t)per * at[0]));
-	v = _mm512_insertf32x4(v, _mm_loadu_ps(p + (int64_t)per * at[4]), 1);
-	v = _mm512_insertf32x4(v, _mm_loadu_ps(p + (int64_t)per * at[8]), 2);
-	return (vf)_mm512_insertf32x4(v, _mm_loadu_ps(p + (int64_t)per * at[12]), 3);
-#elif defined TOMOS_LEVEL_avx2
-	__m256 v = _mm256_castps128_ps256(_mm_loadu_ps(p + (int64_t)per * at[0]));
-	return (vf)_mm256_insertf128_ps(v, _mm_loadu_ps(p + (int64_t)per * at[4]), 1);
+#if defined TOMOS_LEVEL_avx512 || defined TOMOS_LEVEL_avx2
+	typedef int64_t two __attribute__((vector_size(16)));
+	for (int q = 0; q < LANES / 4; q++) {
+		two pairs = (two)vf_quarter((vf)v, q);
+		for (int i = 0; i < 2; i++) {
+			each[4 * q + 2 * i] = (int32_t)pairs[i];
+			each[4 * q + 2 * i + 1] = pairs[i] >> 32;
+		}
+	}
 #else
-	return quad_load(p + (int64_t)per * at[0]);
+	for (int l = 0; l < LANES; l++)
+		each[l] = v[l];
 #endif
 }
 
-/* m[j] = p[at per + j] for j < 4, in each lane. */
-static inline void vf_load_fours_by(const float *p, const vi *at, const int per, vf m[4])
+/* Quarters with the four floats at p[at[0] per], p[at[4] per] and so on. */
+static inline vf vf_load_quarters(const float *p, const int64_t *at, const int per)
 {
-	const int32_t *each = (const int32_t *)at;
+#if defined TOMOS_LEVEL_avx512
+	__m512 v = _mm512_castps128_ps512(_mm_loadu_ps(p + per * at[0]));
+	v = _mm512_insertf32x4(v, _mm_loadu_ps(p + per * at[4]), 1);
+	v = _mm512_insertf32x4(v, _mm_loadu_ps(p + per * at[8]), 2);
+	return (vf)_mm512_insertf32x4(v, _mm_loadu_ps(p + per * at[12]), 3);
+#elif defined TOMOS_LEVEL_avx2
+	__m256 v = _mm256_castps128_ps256(_mm_loadu_ps(p + per * at[0]));
+	return (vf)_mm256_insertf128_ps(v, _mm_loadu_ps(p + per * at[4]), 1);
+#else
+	return quad_load(p + per * at[0]);
+#endif
+}
+
+static inline void load_fours(const float *p, const int64_t *each, const int per, vf m[4])
+{
 	vf quarters[4];
 	for (int i = 0; i < 4; i++)
 		quarters[i] = vf_load_quarters(p, each + i, per);
 	transpose_four(quarters, m);
 }
 
-static inline void vf_load_fours(const float *p, const vi *at, vf m[4])
+/* m[j] = p[at + j] for j < 4, in each lane. */
+static inline void vf_load_fours(const float *p, vi at, vf m[4])
 {
-	vf_load_fours_by(p, at, 1, m);
+	int64_t each[LANES];
+	vi_extract(at, each);
+	load_fours(p, each, 1, m);
 }
 
-/* p[at per + j] += m[j] for j < 4, one lane after the other. Neighbouring lanes, which often add to
- * the same place, are apart in this order. */
-static inline void vf_add_fours_by(float *p, const vi *at, const int per, const vf m[4])
+/* m[j] = p[at per + j] for j < 4, in each lane; the places are in memory. */
+static inline void vf_load_fours_by(const float *p, const int32_t *at, const int per, vf m[4])
 {
-	const int32_t *each = (const int32_t *)at;
+	int64_t each[LANES];
+	for (int l = 0; l < LANES; l++)
+		each[l] = at[l];
+	load_fours(p, each, per, m);
+}
+
+static inline void add_fours(float *p, const int64_t *each, const int per, const vf m[4])
+{
 	vf quarters[4];
 	transpose_four(m, quarters);
 	for (int i = 0; i < 4; i++)
 		for (int q = 0; q < LANES / 4; q++) {
-			float *to = p + (int64_t)per * each[4 * q + i];
+			float *to = p + per * each[4 * q + i];
 			quad sum = quad_load(to) + vf_quarter(quarters[i], q);
 			memcpy(to, &sum, sizeof sum);
 		}
 }
 
-static inline void vf_add_fours(float *p, const vi *at, const vf m[4])
+/* p[at + j] += m[j] for j < 4, one lane after the other. Neighbouring lanes, which often add to the
+ * same place, are apart in this order. */
+static inline void vf_add_fours(float *p, vi at, const vf m[4])
 {
-	vf_add_fours_by(p, at, 1, m);
+	int64_t each[LANES];
+	vi_extract(at, each);
+	add_fours(p, each, 1, m);
+}
+
+/* p[at per + j] += m[j], likewise; the places are in memory. */
+static inline void vf_add_fours_by(float *p, const int32_t *at, const int per, const vf m[4])
+{
+	int64_t each[LANES];
+	for (int l = 0; l < LANES; l++)
+		each[l] = at[l];
+	add_fours(p, each, per, m);
 }
 
 #if defined __SSE2__

@@ -10,8 +10,9 @@
 #include "kernel/pose.h"
 
 enum {
-	BAND = 16,   /* detector rows of a task (forward) */
-	BESIDE = 64, /* rows of a part, and voxels of a row */
+	TOGETHER = 16, /* vectors of rays */
+	BAND = 16,     /* detector rows of a task (forward) */
+	BESIDE = 64,   /* rows of a part, and voxels of a row */
 	PART_FLOATS = PLANES * (BESIDE + 2) * 2 * (BESIDE + 3), /* fit into the L2 cache */
 };
 static const int64_t part_size[3] = {PLANES, BESIDE, BESIDE};
@@ -58,6 +59,22 @@ static Window part_window(const RayPart *part, int64_t view)
 		what->plan->scan, what->first + view, &what->plan->grid, &part->box, 0.5 + 1e-6);
 }
 
+/* Up to TOGETHER vectors of rays, the first lanes of which are columns *from, *from + next, ..
+ * before `stop`. Separate from the loops over their planes, so that a processor begins with the
+ * next vector before it has finished one. */
+static int rays_some(const RayPart *part, const RayRow *row, int64_t *from, int64_t next,
+	int64_t every, int64_t stop, int64_t end, Rays rays[TOGETHER])
+{
+	int many = 0;
+	if (rays_alike(row, *from, end - 1))
+		for (; *from < stop && many < TOGETHER; *from += next)
+			many += rays_at(part, row, *from, every, end, 1, &rays[many]);
+	else
+		for (; *from < stop && many < TOGETHER; *from += next)
+			many += rays_at(part, row, *from, every, end, 0, &rays[many]);
+	return many;
+}
+
 /* ---- forward --------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -87,19 +104,24 @@ static void fill_row(void *user, int64_t index)
 }
 
 /* Sums of LANES rays over the planes of the part. */
-static inline vf sum_rays(const Forward *f, const RayRow *row, Rays *rays)
+INLINE vf sum_planes(const Forward *f, const RayRow *row, Rays *rays, const int inside)
 {
 	const float *plane = f->copy + row->from * f->part.plane;
 	vf sum = {0};
 	for (int64_t k = row->from; k < row->to; k++, plane += f->part.plane) {
 		vf fraction[2], x[4];
-		vi at = rays_visit(&f->part, rays, fraction);
-		vf_load_fours(plane, &at, x);
+		vi at = rays_visit(&f->part, rays, inside, fraction);
+		vf_load_fours(plane, at, x);
 		vf low = x[0] + fraction[0] * (x[1] - x[0]),
 		   high = x[2] + fraction[0] * (x[3] - x[2]);
 		sum += low + fraction[1] * (high - low);
 	}
 	return sum * rays->step;
+}
+
+static inline vf sum_rays(const Forward *f, const RayRow *row, Rays *rays)
+{
+	return rays->inside ? sum_planes(f, row, rays, 1) : sum_planes(f, row, rays, 0);
 }
 
 /* Sums of LANES rays over planes: of the values I, of their slopes along axes[1] and axes[2], and
@@ -120,8 +142,8 @@ static inline bool add_planes(
 		vf fraction[2], x[4];
 		for (int i = 0; i < 2; i++)
 			centred |= (rays.offset[i] & OFFSET_MASK) == (nudge & OFFSET_MASK);
-		vi at = rays_visit(&f->part, &rays, fraction);
-		vf_load_fours(plane, &at, x);
+		vi at = rays_visit(&f->part, &rays, 0, fraction);
+		vf_load_fours(plane, at, x);
 		vf one = x[1] - x[0], two = x[3] - x[2], low = x[0] + fraction[0] * one;
 		vf b = one + fraction[1] * (two - one), c = x[2] + fraction[0] * two - low;
 		sums[SUM_VALUE] += low + fraction[1] * c;
@@ -234,10 +256,12 @@ static void forward_side(const Forward *f, int64_t view, const Window *window, i
 			what->projections + (view * images * model->rows + r) * model->columns;
 		int64_t first = window->low[0], end = window->high[0];
 		ray_clip(&f->part, &row, &first, &end);
-		for (int64_t c = first; c < end; c += LANES) {
-			Rays rays;
-			if (rays_at(&f->part, &row, c, 1, end, &rays))
-				forward_rays(f, &row, &rays, image + c, end - c);
+		while (first < end) {
+			Rays rays[TOGETHER];
+			int many = rays_some(&f->part, &row, &first, LANES, 1, end, end, rays);
+			for (int i = 0; i < many; i++)
+				forward_rays(f, &row, &rays[i], image + rays[i].column,
+					end - rays[i].column);
 		}
 	}
 }
@@ -336,21 +360,30 @@ tomos_status LEVEL(ray_pose)(const ProjectRequest *what)
 
 /* ---- adjoint --------------------------------------------------------------------------------- */
 
-static inline void spread_rays(
-	const RayPart *part, const RayRow *row, Rays *rays, vf value, float *copy)
+INLINE void spread_planes(
+	const RayPart *part, const RayRow *row, Rays *rays, const int inside, vf value, float *copy)
 {
 	float *plane = copy + row->from * part->plane;
 	value *= rays->step;
 	for (int64_t k = row->from; k < row->to; k++, plane += part->plane) {
 		vf fraction[2], x[4];
-		vi at = rays_visit(part, rays, fraction);
+		vi at = rays_visit(part, rays, inside, fraction);
 		vf high = value * fraction[1], low = value - high;
 		x[1] = low * fraction[0];
 		x[0] = low - x[1];
 		x[3] = high * fraction[0];
 		x[2] = high - x[3];
-		vf_add_fours(plane, &at, x);
+		vf_add_fours(plane, at, x);
 	}
+}
+
+static inline void spread_rays(
+	const RayPart *part, const RayRow *row, Rays *rays, vf value, float *copy)
+{
+	if (rays->inside)
+		spread_planes(part, row, rays, 1, value, copy);
+	else
+		spread_planes(part, row, rays, 0, value, copy);
 }
 
 /* Lanes are `every` columns apart, so that rays added one after the other share no voxels: a load
@@ -366,14 +399,17 @@ static void spread_side(
 		int64_t first = window->low[0], end = window->high[0];
 		ray_clip(part, &row, &first, &end);
 		int64_t every = parts(end - first, LANES);
-		for (int64_t c = first; c < first + every; c++) {
-			Rays rays;
-			if (!rays_at(part, &row, c, every, end, &rays))
-				continue;
-			vf value;
-			for (int64_t l = 0; l < LANES; l++)
-				value[l] = image[min64(c + l * every, end - 1)];
-			spread_rays(part, &row, &rays, value, copy);
+		const int64_t stop = first + every;
+		while (first < stop) {
+			Rays rays[TOGETHER];
+			int many = rays_some(part, &row, &first, 1, every, stop, end, rays);
+			for (int i = 0; i < many; i++) {
+				vf value;
+				for (int64_t l = 0; l < LANES; l++)
+					value[l] =
+						image[min64(rays[i].column + l * every, end - 1)];
+				spread_rays(part, &row, &rays[i], value, copy);
+			}
 		}
 	}
 }

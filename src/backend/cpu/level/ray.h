@@ -134,11 +134,13 @@ static inline void ray_clip(const RayPart *part, const RayRow *r, int64_t *low, 
 }
 
 /* LANES rays in plane `from`, which is the next one to be visited: position along axes[1] (0) and
- * axes[2] (1), counted from the element before the first voxel; length from plane to plane, 0 in
- * lanes without a ray. */
+ * axes[2] (1), counted from the element before the first voxel; element at the integers; length
+ * from plane to plane, 0 in lanes without a ray. `inside`: they stay inside the part. */
 typedef struct {
-	vi whole[2], offset[2], slope[2];
+	vi whole[2], offset[2], slope[2], element;
 	vf step;
+	int64_t column; /* of lane 0 */
+	bool inside;
 } Rays;
 
 /* Adding 1.5 2^52 times a power of two to a number of limited size rounds it to that power and
@@ -153,14 +155,35 @@ static inline vl belongs(const RayPart *part, int i, vd ahead, vd aside)
 	return part->axes[0] < part->axes[i + 1] ? more >= 0 : more > 0;
 }
 
+/* Whether the rays of columns `first` and `last`, and so all between them, belong to the axis and
+ * are near the part: conditions that rays_at then omits. */
+static inline bool rays_alike(const RayRow *r, int64_t first, int64_t last)
+{
+	bool alike = true;
+	for (int end = 0; end < 2; end++) {
+		double direction[3], start[3];
+		for (int i = 0; i < 3; i++) {
+			double pixel = r->first[i] + (double)(end ? last : first) * r->u[i];
+			start[i] = r->point ? r->source[i] : pixel;
+			direction[i] = r->point ? pixel - r->source[i] : r->source[i];
+		}
+		double ahead = direction[0] * r->side, away = r->middle - start[0];
+		for (int i = 1; i < 3; i++) {
+			double p = start[i] + away * direction[i] / direction[0];
+			alike = alike && ahead > fabs(direction[i]) && fabs(p) < FAR / 2;
+		}
+	}
+	return alike;
+}
+
 /* What rays_at packs into Rays, in the lower halves of doubles. */
 typedef struct {
 	Doubles whole[2], offset[2], slope[2];
 	Doubles live; /* lanes with a ray */
 } WideRays;
 
-static inline void half_rays(
-	const RayPart *part, const RayRow *r, vd column, double end, int h, WideRays *wide)
+INLINE void half_rays(
+	const RayPart *part, const RayRow *r, vd column, const int alike, int h, WideRays *wide)
 {
 	vd direction[3], start[3];
 	for (int i = 0; i < 3; i++) {
@@ -168,16 +191,18 @@ static inline void half_rays(
 		start[i] = r->point ? source : pixel;
 		direction[i] = r->point ? pixel - source : source;
 	}
-	vd ahead = direction[0] * r->side;
-	vl live = (ahead > 0) & (column < end) & belongs(part, 0, ahead, direction[1]) &
+	vd ahead = direction[0] * r->side, rate = 1 / direction[0];
+	vl live = (ahead > 0) & belongs(part, 0, ahead, direction[1]) &
 		  belongs(part, 1, ahead, direction[2]);
-	vd rate = 1 / vd_choose(live, direction[0], 1 + (vd){0});
 	wide->live.half[h] = (vd)live;
+	if (!alike)
+		rate = vd_choose(live, rate, (vd){0});
 	for (int i = 0; i < 2; i++) {
 		vd s = direction[i + 1] * rate;
 		vd p = start[i + 1] + (r->middle - start[0]) * s + 1;
 		vd slope = s + ROUND_OFFSET;
-		p = vd_choose(live & (p > -FAR) & (p < FAR), p, (vd){0} - FAR);
+		if (!alike)
+			p = vd_choose(live & (p > -FAR) & (p < FAR), p, (vd){0} - FAR);
 		vd whole = p + ROUND_WHOLE;
 		vd back = (r->middle - (double)r->from) * (slope - ROUND_OFFSET);
 		wide->slope[i].half[h] = slope;
@@ -186,16 +211,38 @@ static inline void half_rays(
 	}
 }
 
-/* The rays of columns first, first + every, .. before `end`. Returns false if there are none. */
-static inline bool rays_at(
-	const RayPart *part, const RayRow *r, int64_t first, int64_t every, int64_t end, Rays *rays)
+/* Whether the rays are at elements of the part in its first and its last plane. */
+static inline bool rays_inside(const RayPart *part, const RayRow *r, const Rays *rays)
 {
+	vi outside = {0};
+	const uint32_t further = (uint32_t)(r->to - 1 - r->from);
+	for (int i = 0; i < 2; i++) {
+		const int32_t most = (int32_t)part->n[i + 1] + 1;
+		vi last = (vi)((vu)rays->offset[i] + further * (vu)rays->slope[i]);
+		vi at[2] = {rays->offset[i], last};
+		for (int end = 0; end < 2; end++) {
+			vi index = (vi)((vu)rays->whole[i] + (vu)(at[end] >> OFFSET_BITS));
+			outside |= index ^ vi_least_unsigned(index, most);
+		}
+	}
+	return !vi_any(outside != 0);
+}
+
+/* The rays of columns first, first + every, .. before `end`. Returns false if there are none. */
+INLINE bool rays_at(const RayPart *part, const RayRow *r, int64_t first, int64_t every, int64_t end,
+	const int alike, Rays *rays)
+{
+	const double last = (double)end - 1;
 	Doubles column = doubles_line((double)first, (double)every);
 	WideRays wide;
-	for (int h = 0; h < 2; h++)
-		half_rays(part, r, column.half[h], (double)end, h, &wide);
-	vi live = doubles_low(&wide.live);
-	if (!vi_any(live))
+	for (int h = 0; h < 2; h++) {
+		vd c = column.half[h];
+		half_rays(part, r, vd_choose(c < last, c, last + (vd){0}), alike, h, &wide);
+	}
+	vi live = vf_truncate(vf_lane()) < (int32_t)min64(parts(end - first, every), LANES);
+	if (!alike)
+		live &= doubles_low(&wide.live);
+	if (!alike && !vi_any(live))
 		return false;
 	vf square = vf_all((float)(r->size[0] * r->size[0]));
 	for (int i = 0; i < 2; i++) {
@@ -206,23 +253,28 @@ static inline bool rays_at(
 		vf along = size * vi_float(rays->slope[i]);
 		square += along * along;
 	}
-	rays->step = vf_where(live, vf_sqrt(square));
+	rays->step = vf_where(live, vf_root(square));
+	rays->element = (vi)((vu)rays->whole[0] * (uint32_t)part->row + (vu)rays->whole[1] * 2);
+	rays->column = first;
+	rays->inside = rays_inside(part, r, rays);
 	return true;
 }
 
 /* Index of the element at or below each ray in a plane of the copy, where elements outside the part
  * are replaced by ones without voxels, and the fractions beyond it. Advances to the next plane. */
-static inline vi rays_visit(const RayPart *part, Rays *rays, vf fraction[2])
+INLINE vi rays_visit(const RayPart *part, Rays *rays, const int inside, vf fraction[2])
 {
-	vi at[2];
+	vi at[2], *offset = rays->offset;
+	vi element = (vi)((vu)rays->element +
+			  (vu)vi_sum_tops(offset[0], (int32_t)part->row, offset[1], 2));
 	for (int i = 0; i < 2; i++) {
-		at[i] = (vi)((vu)rays->whole[i] + (vu)(rays->offset[i] >> OFFSET_BITS));
+		at[i] = (vi)((vu)rays->whole[i] + (vu)(offset[i] >> OFFSET_BITS));
 		at[i] = vi_least_unsigned(at[i], (int32_t)part->n[i + 1] + 1);
-		fraction[i] = vi_float(rays->offset[i] & OFFSET_MASK) * (float)(1 / OFFSET_ONE);
+		fraction[i] = vi_float(offset[i] & OFFSET_MASK) * (float)(1 / OFFSET_ONE);
 		/* Those of lanes without a ray may wrap. */
-		rays->offset[i] = (vi)((vu)rays->offset[i] + (vu)rays->slope[i]);
+		offset[i] = (vi)((vu)offset[i] + (vu)rays->slope[i]);
 	}
-	return at[0] * (int32_t)part->row + at[1] * 2;
+	return inside ? element : at[0] * (int32_t)part->row + at[1] * 2;
 }
 
 #endif

@@ -95,6 +95,22 @@ static inline vi vi_limit(vi v, int32_t low, int32_t high)
 #endif
 }
 
+/* (a >> 24) m + (b >> 24) n; m and n have 15 bits. */
+static inline vi vi_sum_tops(vi a, int32_t m, vi b, int32_t n)
+{
+#if defined TOMOS_LEVEL_avx512
+	__m512i tops = _mm512_mask_blend_epi16(
+		0xaaaaaaaa, _mm512_srai_epi32((__m512i)a, 24), _mm512_srai_epi32((__m512i)b, 8));
+	return (vi)_mm512_madd_epi16(tops, _mm512_set1_epi32(n << 16 | m));
+#elif defined TOMOS_LEVEL_avx2
+	__m256i tops = _mm256_blend_epi16(
+		_mm256_srai_epi32((__m256i)a, 24), _mm256_srai_epi32((__m256i)b, 8), 0xaa);
+	return (vi)_mm256_madd_epi16(tops, _mm256_set1_epi32(n << 16 | m));
+#else
+	return (a >> 24) * m + (b >> 24) * n;
+#endif
+}
+
 /* The smaller of two unsigned integers. */
 static inline vi vi_least_unsigned(vi v, int32_t high)
 {

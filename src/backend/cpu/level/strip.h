@@ -18,7 +18,7 @@
 
 enum {
 	TILE = 32,         /* voxels of a tile along each axis */
-	SPAN = 16,         /* voxels of a line computed from one middle */
+	SPAN = 32,         /* voxels of a line computed from one middle */
 	MOST_CELLS = 8192, /* cells of a window */
 	MOST_WIDE = 1024,  /* cells of a window in a row */
 	FAR = 1 << 20,     /* columns and rows beyond this are not computed */
@@ -170,10 +170,14 @@ static inline BlockFit block_cells(const Look *look, const Box *block, Cells *ce
 	const int64_t n[2] = {look->plan->model.columns, look->plan->model.rows};
 	const Range range = block_range(look, block);
 	cells->clipped = false;
-	cells->span = range.steepest < 1.5 ? SPAN : range.steepest < 3 ? SPAN / 2 : SPAN / 4;
-	/* The depth changes little within a span, so that rounding errors stay small. */
-	if (!(range.nearest > 0 && SPAN * fabs(look->depth[0]) <= range.nearest))
+	/* The depth changes little within a span, and columns and rows are at most 20 from those of
+	 * its middle, so that rounding errors stay small. */
+	double change = fabs(look->depth[0]);
+	if (!(range.nearest > 0 && SPAN / 2 * change <= range.nearest))
 		return BLOCK_SPLIT;
+	cells->span = SPAN * change <= range.nearest ? SPAN : SPAN / 2;
+	while (cells->span > SPAN / 8 && (double)cells->span * range.steepest > 40)
+		cells->span /= 2;
 	for (int a = 0; a < 2; a++)
 		if (!block_pixels(look, &range, a, n[a], cells))
 			return BLOCK_OFF;

@@ -98,7 +98,7 @@ static inline void split_patches(const float *patches, int64_t wide, PatchLines 
 		vf_store(lines[i], vf_all(0));
 	for (; c < wide; c += LANES) {
 		vf pixels[4];
-		vf_load_fours_by(patches + 4 * c, &lane, 4, pixels);
+		vf_load_fours_by(patches + 4 * c, (const int32_t *)&lane, 4, pixels);
 		for (int i = 0; i < 4; i++)
 			vf_store(lines[i] + LANES + c,
 				vf_where(lane < (int32_t)(wide - c), pixels[i]));
