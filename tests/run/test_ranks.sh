@@ -17,7 +17,7 @@ near "cone, FDK" 3 1e-6 recon ../cone.h5 -q -o v.npy
 near "parallel, FISTA with TV across slices" 3 1e-6 recon $scan -q --method fista --regulariser tv --strength 0.01 \
 	--iterations 5 -o v.npy
 near "cone, SIRT" 3 1e-6 recon ../cone.h5 -q --method sirt --iterations 5 -o v.npy
-near "cone, CGLS" 3 1e-5 recon ../cone.h5 -q --method cgls --iterations 5 -o v.npy
+near "cone, CGLS" 3 1e-5 recon ../cone.h5 -q --method cgls --iterations 20 -o v.npy
 near "cone, PDHG with TV" 3 1e-6 recon ../cone.h5 -q --method pdhg --strength 0.01 --iterations 5 -o v.npy
 same "other commands" 3 convert $scan -q v.npy
 
