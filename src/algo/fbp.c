@@ -52,13 +52,19 @@ static void widen(Analytic *w)
 
 static tomos_status choose(Analytic *w, int64_t seen, const tomos_analytic_options *o)
 {
-	int padding, interpolation, data;
+	int padding, interpolation, data, by;
 	const tomos_geometry *a = w->aligned;
 	FilterSpec *spec = &w->parts.spec;
 	TRY(choice_find("padding", analytic_values.padding, o->padding, &padding));
 	TRY(choice_find(
 		"interpolation", analytic_values.interpolation, o->interpolation, &interpolation));
 	TRY(choice_find("data", analytic_values.data, o->data, &data));
+	TRY(choice_find("by", analytic_values.by, o->by, &by));
+	if (by == 1 && (interpolation > 0 || o->plain))
+		return fail(TOMOS_UNSUPPORTED, "back projection by Fourier transforms has linear "
+					       "interpolation, without its "
+					       "frequencies above the detector's, and no reference "
+					       "kernel; use 'by' direct");
 	*spec = (FilterSpec){.columns = a->columns,
 		.seen = seen,
 		.before = w->before,
@@ -75,6 +81,7 @@ static tomos_status choose(Analytic *w, int64_t seen, const tomos_analytic_optio
 	w->parts.nearest = interpolation > 0;
 	w->parts.data = (PlanData)data;
 	w->parts.plain = o->plain != 0;
+	w->parts.fourier = by == 1;
 	return TOMOS_OK;
 }
 

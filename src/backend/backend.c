@@ -22,7 +22,7 @@ const KernelRow kernel_rows[KERNEL_COUNT] = {
 #define KERNEL(id, name, family, weights, help) "|" name
 static const char kernel_list[] =
 #include "kernel/kernels.def"
-	;
+	"|fourier";
 #undef KERNEL
 
 const char *tomos_projector_names(void)

@@ -4,6 +4,7 @@
 #define TOMOS_BACKEND_BACKEND_H
 
 #include "backend/filter.h"
+#include "backend/fourier.h"
 #include "backend/prepare.h"
 #include "geom/rays.h"
 #include "kernel/portable.h"
@@ -321,6 +322,15 @@ typedef struct {
 	tomos_status (*report)(tomos_backend *backend, PrepWork *work, tomos_prep_report *report);
 } BackendPrepare;
 
+/* The projector by Fourier transforms; an object is used by one thread at a time. */
+typedef struct {
+	tomos_status (*open)(tomos_backend *backend, Fourier **fourier, const FourierSpec *spec);
+	void (*close)(tomos_backend *backend, Fourier *fourier);
+	/* Overwrites the result: projections, or the volume. */
+	tomos_status (*apply)(tomos_backend *backend, Fourier *fourier, Direction direction,
+		float *volume, float *projections);
+} BackendFourier;
+
 struct BackendType {
 	const char *name;
 	int64_t chunk; /* floats of projections to be filtered and projected at once */
@@ -332,6 +342,7 @@ struct BackendType {
 	const BackendFilter *filter;
 	const BackendMatrix *matrix;   /* all of it; NULL: stored matrices stay in host memory */
 	const BackendPrepare *prepare; /* all of it; NULL: preparation in host memory */
+	const BackendFourier *fourier; /* all of it; NULL: no such projector */
 	/* Number of processors, clock and rates; NULL: not known. */
 	tomos_status (*machine)(tomos_backend *backend, tomos_machine *machine);
 };

@@ -17,8 +17,9 @@ typedef struct {
 	FilteredParts parts;
 	Plan plan;
 	Filter *filter;
-	Chunk chunk;   /* of the adjoint, kept from one call to the next */
-	bool weighted; /* it has the weights of all views */
+	Fourier *fourier; /* projects all views at once; NULL: the kernels of the plan do it */
+	Chunk chunk;      /* of the adjoint, kept from one call to the next */
+	bool weighted;    /* it has the weights of all views */
 } Filtered;
 
 /* Sums over views are rounded chunk by chunk. With in-slice rays the number of views of a chunk
@@ -28,6 +29,8 @@ static int64_t chunk_views(const Filtered *own, const tomos_backend *backend)
 {
 	const tomos_geometry *scan = own->plan.scan;
 	bool in_slice = scan->views[0].src[3] != (int)TOMOS_POINT && scan->rows > 1;
+	if (own->fourier)
+		return scan->count;
 	int64_t image = (in_slice ? CHUNK_ROWS : scan->rows) * scan->columns;
 	return max64(1, min64(backend->type->chunk / image, scan->count));
 }
@@ -51,7 +54,8 @@ static tomos_status chunk_take(Chunk *c, const Filtered *own, tomos_backend *bac
 	*c = (Chunk){.backend = backend, .views = scan->count};
 	if (!one_pass) {
 		c->views = chunk_views(own, backend);
-		TRY(fit_chunk(c, image));
+		if (!own->fourier)
+			TRY(fit_chunk(c, image));
 		TRY(backend->type->memory->alloc(
 			backend, &c->filtered, c->views * image, "filtered views"));
 	}
@@ -100,6 +104,14 @@ static ProjectRequest request(
 	return what;
 }
 
+static tomos_status project(const Filtered *own, tomos_backend *backend, const ProjectRequest *what)
+{
+	const BackendType *type = backend->type;
+	return own->fourier ? type->fourier->apply(backend, own->fourier, what->direction,
+				      what->volume, what->projections)
+			    : type->projector->apply(backend, what);
+}
+
 static tomos_status chunk_done(const Filtered *own, const ProjectRequest *what)
 {
 	return progress_report(own->parts.progress, own->parts.name, what->first + what->count,
@@ -118,7 +130,7 @@ static tomos_status filter_back(
 		status = type->filter->apply(c->backend, own->filter, what->count,
 			own->plan.scan->rows, c->view, in, c->filtered);
 		if (status == TOMOS_OK)
-			status = type->projector->apply(c->backend, what);
+			status = project(own, c->backend, what);
 	}
 	return cancel_end(status, own->parts.name);
 }
@@ -144,7 +156,8 @@ static tomos_status filtered_adjoint(const tomos_op *op, const float *y, float *
 	int64_t pixels = op->range.shape[1] * op->range.shape[2];
 	Chunk *c = &own->chunk;
 	TRY(chunk_keep(own, op->domain.backend,
-		op->domain.backend->type->filter->back_project && !own->parts.mapped));
+		op->domain.backend->type->filter->back_project && !own->parts.mapped &&
+			!own->fourier));
 	ProjectRequest what = request(own, ADJOINT, x, c->filtered);
 	for (; what.first < scan->count; what.first += what.count) {
 		what.count = min64(c->views, scan->count - what.first);
@@ -190,7 +203,7 @@ tomos_status filtered_back(const tomos_op *op, const float *filtered, const Box 
 		what.overwrite = what.first == 0;
 		what.projections = (float *)(uintptr_t)filtered + what.first * image;
 		cancel_begin();
-		TRY(cancel_end(backend->type->projector->apply(backend, &what), own->parts.name));
+		TRY(cancel_end(project(own, backend, &what), own->parts.name));
 		TRY(chunk_done(own, &what));
 	}
 	return TOMOS_OK;
@@ -213,7 +226,7 @@ static tomos_status forward_chunk(const Filtered *own, const Chunk *c, const Fil
 	const BackendType *type = c->backend->type;
 	int64_t rows = own->plan.scan->rows, columns = own->parts.spec.columns;
 	cancel_begin();
-	TRY(cancel_end(type->projector->apply(c->backend, what), own->parts.name));
+	TRY(cancel_end(project(own, c->backend, what), own->parts.name));
 	for (int64_t i = 0; i < what->count * columns; i++)
 		c->weights[i] = 1;
 	for (int64_t i = 0; i < what->count; i++)
@@ -267,6 +280,8 @@ static void filtered_free(tomos_op *op)
 	chunk_free(&own->chunk);
 	if (own->filter)
 		op->domain.backend->type->filter->close(op->domain.backend, own->filter);
+	if (own->fourier)
+		op->domain.backend->type->fourier->close(op->domain.backend, own->fourier);
 	plan_free(&own->plan);
 }
 
@@ -291,6 +306,13 @@ static tomos_status make_plan(Filtered *own)
 	return status;
 }
 
+static tomos_status make_fourier(Filtered *own, tomos_backend *backend)
+{
+	return own->parts.fourier ? fourier_of_plan(&own->fourier, backend, &own->plan,
+					    RESPONSE_LINEAR, FBP_ACCURACY)
+				  : TOMOS_OK;
+}
+
 tomos_status op_filtered(tomos_op **op, tomos_backend *backend, const FilteredParts *parts)
 {
 	const int64_t *n = parts->grid->n, domain[3] = {n[2], n[1], n[0]};
@@ -300,6 +322,7 @@ tomos_status op_filtered(tomos_op **op, tomos_backend *backend, const FilteredPa
 	Filtered *own = (*op)->own;
 	own->parts = *parts;
 	TRY_OR_DONE(make_plan(own));
+	TRY_OR_DONE(make_fourier(own, backend));
 	TRY_OR_DONE(backend->type->filter->open(backend, &own->filter, &own->parts.spec));
 	own->parts.grid = NULL;
 	own->parts.scan = NULL;

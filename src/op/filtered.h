@@ -5,14 +5,17 @@
 
 #include "op/op.h"
 
+#define FBP_ACCURACY 1e-5 /* of back projection by Fourier transforms */
+
 typedef struct {
 	const tomos_grid *grid;
 	const tomos_geometry *scan; /* aligned detectors of spec.columns columns */
 	FilterSpec spec;
 	bool nearest; /* interpolation between columns */
 	PlanData data;
-	bool plain;  /* reference kernels only */
-	bool mapped; /* views are resampled to the aligned detectors */
+	bool plain;   /* reference kernels only */
+	bool fourier; /* back projection by Fourier transforms, for linear interpolation */
+	bool mapped;  /* views are resampled to the aligned detectors */
 	/* Fills in `view` and its spec.columns column weights; called from several threads. */
 	void (*weigh)(const void *user, int64_t i, FilterView *view, float *weights);
 	const void *user;

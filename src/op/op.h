@@ -108,6 +108,15 @@ tomos_status op_pose(
 tomos_status op_pose_normal(
 	const tomos_op *op, const float *x, const float *residual, double *matrices, double *right);
 
+/* The projector 'fourier'. */
+tomos_status op_fourier(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, double accuracy);
+/* Whether the options select it, in both directions. */
+bool projector_is_fourier(const tomos_projector_options *options);
+/* The backend's part of it, for another response. */
+tomos_status fourier_of_plan(Fourier **fourier, tomos_backend *backend, const Plan *plan,
+	FourierResponse response, double accuracy);
+
 /* The rows of kernels.def and the model that the options of a projector select. */
 tomos_status projector_choose(
 	const tomos_projector_options *options, int *forward, int *back, KernelModel *model);

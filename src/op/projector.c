@@ -185,12 +185,22 @@ tomos_status projector_choose(
 	TRY(choice_find("forward projector", tomos_projector_names(), o->forward, forward));
 	TRY(choice_find(
 		"back projector", tomos_projector_names(), same ? o->forward : o->back, back));
+	if (*forward == KERNEL_COUNT || *back == KERNEL_COUNT)
+		return fail(TOMOS_UNSUPPORTED,
+			"the projector 'fourier' is a pair of its own, in one process and not as a "
+			"stored matrix");
 	TRY(choice_find("boundary", projector_values.boundary, o->boundary, &index));
 	model->clamp = index == 1;
 	TRY(choice_find("voxel_interpolation", projector_values.voxel_interpolation,
 		o->voxel_interpolation, &index));
 	model->nearest = index == 1;
 	return TOMOS_OK;
+}
+
+bool projector_is_fourier(const tomos_projector_options *o)
+{
+	bool same = !o->back || !*o->back || strcmp(o->back, "fourier") == 0;
+	return o->forward && strcmp(o->forward, "fourier") == 0 && same;
 }
 
 tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
@@ -201,6 +211,10 @@ tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend, const tom
 		return fail(TOMOS_BAD_VALUE, "a projector needs a backend, a grid and a geometry");
 	tomos_projector_options o = tomos_projector_defaults();
 	TRY(options_take(&o, options, "projector"));
+	if (projector_is_fourier(&o)) {
+		TRY(options_need("projector", &o, NULL));
+		return op_fourier(op, backend, grid, scan, o.accuracy);
+	}
 	Projector choice = {.forward = 0};
 	KernelModel model = {.weight = WEIGHT_RAY};
 	int data;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "algo/metal.h"
 #include "backend/backend.h"
+#include "op/filtered.h"
 #include "run/run_parts.h"
 
 #define DEVICE_SHARE 0.8 /* of a device's free memory, for the vectors of a slab */
@@ -91,6 +92,22 @@ double run_fixed_bytes(const FileRun *r)
 	return PROGRAM_BYTES + 2 * sizeof(float) * planes + r->kept;
 }
 
+/* Memory of projection by Fourier transforms, if the job asks for it. Also all filtered rows are in
+ * memory then, not only those of some views. */
+static double fourier_work(const FileRun *r, const Slab *slab, double rows)
+{
+	const tomos_geometry *g = r->prepared->geometry;
+	const tomos_job *job = r->job;
+	tomos_grid grid = r->grid;
+	grid.n[2] = slab->count;
+	if (r->iterates)
+		return job->projector && projector_is_fourier(job->projector)
+			       ? fourier_bytes(g, &grid, job->projector->accuracy)
+			       : 0;
+	bool by = job->analytic && job->analytic->by && strcmp(job->analytic->by, "fourier") == 0;
+	return by ? rows + fourier_bytes(g, &grid, FBP_ACCURACY) : 0;
+}
+
 /* A single slab is read before and written after the computation; several slabs overlap. Vectors
  * are in host memory, unless the device has memory of its own. */
 static double iterative_bytes(
@@ -131,10 +148,12 @@ static double slab_bytes(const FileRun *r, int64_t count)
 	double binned = p->bin > 1 ? row * (double)needs.prepared_rows : 0;
 	double rows = row * (double)max64(slab.rows, slab.padded);
 	if (r->iterates)
-		return iterative_bytes(r, &slab, raw, row, slice) + binned;
+		return iterative_bytes(r, &slab, raw, row, slice) + binned +
+		       fourier_work(r, &slab, rows);
 	double volume = slice * (double)slab.padded;
 	return 2 * raw + binned + rows + fmin(WORK_COPIES * rows, WORK_BYTES) + 2 * volume +
-	       (r->metal ? metal_share(r, rows) + rows + 2 * volume : 0);
+	       (r->metal ? metal_share(r, rows) + rows + 2 * volume : 0) +
+	       fourier_work(r, &slab, rows);
 }
 
 /* Smallest thickness of a slab, if there are several, that leaves time to overlap. */

@@ -40,6 +40,8 @@ static tomos_status warn_iterative(const FileRun *r)
 	if (r->job->stored || (r->job->matrix && r->job->matrix[0]))
 		return TOMOS_OK;
 	TRY(options_take(&o, r->job->projector, "projector"));
+	if (projector_is_fourier(&o))
+		return TOMOS_OK;
 	TRY(projector_choose(&o, &forward, &back, &model));
 	TRY(plan_make(&plan, &r->grid, r->prepared->geometry, &model));
 	plan.plain = o.plain != 0;
@@ -59,6 +61,8 @@ static tomos_status warn_analytic(const FileRun *r)
 	double *maps;
 	Plan plan;
 	TRY(options_take(&o, r->job->analytic, "analytic"));
+	if (strcmp(o.by, "fourier") == 0)
+		return TOMOS_OK;
 	TRY(align_views(&aligned, &maps, r->prepared->geometry));
 	tomos_status status = plan_make(&plan, &r->grid, aligned, &model);
 	if (status == TOMOS_OK) {

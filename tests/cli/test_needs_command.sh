@@ -66,7 +66,7 @@ while read -r option value text; do
 	case $option in
 	--seed) method=(--method sart) ;;
 	--huber | --regulariser | --penalty-within) method=(--method fista) ;;
-	--tolerance | --keep-best | --every | --voxel-interpolation) method=(--method sirt) ;;
+	--tolerance | --keep-best | --every | --voxel-interpolation | --accuracy) method=(--method sirt) ;;
 	--resume) continue ;; # of a run, any; its other row needs a checkpoint
 	--source-* | --tilt | --pitch) scan=s.npy ;; # one without a geometry of its own
 	esac

@@ -59,7 +59,7 @@ static void unknown_choices(void **state)
 	tomos_projector_options o = tomos_projector_defaults();
 	o.forward = "josef";
 	reject_options(&o, "forward projector 'josef' is not known; did you mean 'joseph'?");
-	reject_options(&o, "(known: joseph|line|line-march|voxel|footprint)");
+	reject_options(&o, "(known: joseph|line|line-march|voxel|footprint|fourier)");
 	o.forward = NULL;
 	reject_options(&o, "forward projector '(none)' is not known");
 	o = tomos_projector_defaults();

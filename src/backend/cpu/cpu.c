@@ -92,4 +92,5 @@ static tomos_status cpu_sync(tomos_backend *b)
 
 static const BackendMemory cpu_memory = {BACKEND_MEMORY(cpu)};
 
-const BackendType cpu_backend = {BACKEND_PARTS(cpu, 8 << 20), .machine = cpu_machine};
+const BackendType cpu_backend = {
+	BACKEND_PARTS(cpu, 8 << 20), .machine = cpu_machine, .fourier = &cpu_fourier};

@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/level/fft.h"
+#include "backend/cpu/level/spread.h"
 
 /* Up to this number of views, costs that do not depend on the number of views dominate: copying the
  * volume or storing weights is slower than computing the weights again. */
@@ -43,6 +44,7 @@ typedef struct {
 	bool (*ray_applies)(const ProjectRequest *what);
 	tomos_status (*ray_pose)(const ProjectRequest *what);
 	const FftKernels *fft;
+	const SpreadKernels *spread;
 } CpuLevel;
 
 #ifdef TOMOS_LEVEL
@@ -51,6 +53,7 @@ typedef struct {
 #define LEVEL(name) JOIN(name, TOMOS_LEVEL)
 extern const ReferenceKernel LEVEL(reference_kernels)[KERNEL_COUNT][2];
 extern const FftKernels LEVEL(fft_kernels);
+extern const SpreadKernels LEVEL(spread_kernels);
 bool LEVEL(stack_applies)(const ProjectRequest *what);
 tomos_status LEVEL(stack_forward)(const ProjectRequest *what);
 tomos_status LEVEL(stack_back)(const ProjectRequest *what);
@@ -94,6 +97,7 @@ extern const CpuLevel cpu_level_base, cpu_level_avx2, cpu_level_avx512, cpu_leve
 extern const BackendProjector cpu_projector;
 extern const BackendVector cpu_vector;
 extern const BackendFilter cpu_filter;
+extern const BackendFourier cpu_fourier;
 tomos_status cpu_level_choose(const CpuLevel **level);
 tomos_status cpu_machine(tomos_backend *backend, tomos_machine *machine);
 void cpu_model(const CpuLevel *level, char *model, size_t size);

@@ -53,4 +53,4 @@ static const OptimisedKernel optimised[] = {
 
 const CpuLevel LEVEL(cpu_level) = {TEXT(TOMOS_LEVEL), LEVEL(reference_kernels), optimised,
 	COUNT(optimised), LANES, LEVEL(pose_row), LEVEL(ray_applies), LEVEL(ray_pose),
-	&LEVEL(fft_kernels)};
+	&LEVEL(fft_kernels), &LEVEL(spread_kernels)};

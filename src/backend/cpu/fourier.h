@@ -1,0 +1,72 @@
+/* Data of the Fourier projector on the CPU. */
+#ifndef TOMOS_BACKEND_CPU_FOURIER_H
+#define TOMOS_BACKEND_CPU_FOURIER_H
+
+#include "backend/backend.h"
+#include "backend/cpu/level/spread.h"
+#include "backend/fft.h"
+#include "backend/fourier.h"
+
+/* Points of a view in the tiles of one column or row of tiles, and one period of the grid. */
+typedef struct {
+	int32_t from, to;
+} PointRange;
+
+/* One axis of the slices and of the frequency plane. */
+typedef struct {
+	int64_t n, half; /* voxels, and the one at the origin of the transform */
+	int64_t size;    /* cells */
+	float *scale;    /* of each voxel: one over the transform of the window */
+	Fft *fft;
+	int tiles;
+	int64_t *edge; /* the first cell of each tile, and the end */
+	int periods;   /* of the grid that the points extend over: from -periods to periods - 1 */
+	PointRange *ranges; /* [tile][view][period] */
+} FourierAxis;
+
+/* Slices are transformed in pairs, as real and imaginary parts; `pairs` of them together are a
+ * cell. */
+struct Fourier {
+	FourierSpec spec;
+	FourierView *views; /* with the offsets of the origin */
+	FourierAxis axis[2];
+	int64_t period, top; /* points of a view, m from -top to top */
+	Fft *rows;
+	SpreadWindow window;
+	const SpreadKernels *kernels;
+	int pairs;
+	int64_t tile_floats, scratch_floats, share; /* of a thread */
+	int workers;
+	float *grid;    /* [y][x] cells */
+	float *values;  /* [view][m + top] cells */
+	float *scratch; /* of each thread */
+	float *zeros;   /* a row of the detector */
+};
+
+/* One batch of slices, from `slice` on. */
+typedef struct Batch Batch;
+struct Batch {
+	const Fourier *f;
+	int64_t slice;
+	float *volume, *projections;
+	Direction direction;
+	int colour;
+	void (*task)(const Batch *b, int64_t index, float *scratch);
+	int64_t count;
+	int64_t next; /* changed atomically */
+};
+
+/* The slice in `part` (0: real, 1: imaginary) of lane l; -1: none. */
+static inline int64_t slice_of(const Batch *b, int l, int part)
+{
+	int64_t z = b->slice + 2 * (l % b->f->pairs) + part;
+	return z < b->f->spec.n[2] ? z : -1;
+}
+
+/* Transforms the rows of a group of views to their values, or back. */
+void fourier_rows(const Batch *b, int64_t index, float *scratch);
+
+tomos_status window_make(SpreadWindow *window, FourierAxis axis[2], double accuracy);
+tomos_status axis_ranges(Fourier *f, int which);
+
+#endif

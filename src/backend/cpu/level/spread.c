@@ -1,0 +1,160 @@
+/* Gridding kernels: a cell with all its slices is a vector, or, where there are only two slices,
+ * neighbouring cells of a row are. */
+#include "backend/cpu/level/spread.h"
+#include <math.h>
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/level/simd.h"
+
+/* Eight floats on every instruction set: one cell of four slice pairs. */
+typedef float Eight __attribute__((vector_size(32)));
+
+enum { MOST_VECTORS = SPREAD_MOST };
+
+/* The same anywhere in memory. */
+typedef float EightAt __attribute__((vector_size(32), aligned(4), may_alias));
+#define EIGHT_AT(p) (*(EightAt *)(p))
+#define EIGHT_FROM(p) (*(const EightAt *)(p))
+
+/* Weights of the taps at the fraction, by Horner's scheme. */
+INLINE void window_at(const SpreadWindow *w, const int taps, float fraction, float *weights)
+{
+	const Eight t = (Eight){0} + (2 * fraction - 1);
+	for (int part = 0; part < taps; part += 8) {
+		Eight sum = EIGHT_FROM(w->polynomials[w->degree] + part);
+		for (int power = w->degree - 1; power >= 0; power--)
+			sum = sum * t + EIGHT_FROM(w->polynomials[power] + part);
+		EIGHT_AT(weights + part) = sum;
+	}
+}
+
+/* A point: the weights along x as they multiply the vectors of a row, those along y, and the first
+ * cell. */
+typedef struct {
+	Eight across[MOST_VECTORS];
+	float down[SPREAD_PITCH];
+	int64_t offset;
+} Point;
+
+INLINE void point_at(const SpreadWindow *w, const SpreadLine *line, int64_t m, const int taps,
+	const int lanes, Point *p)
+{
+	float weights[SPREAD_PITCH];
+	double x = (double)m * line->x, y = (double)m * line->y;
+	double first[2] = {SPREAD_FIRST(w, x), SPREAD_FIRST(w, y)};
+	window_at(w, taps, (float)(first[0] - (x - 0.5 * taps)), weights);
+	window_at(w, taps, (float)(first[1] - (y - 0.5 * taps)), p->down);
+	p->offset = ((int64_t)first[1] - line->first[1]) * line->stride +
+		    ((int64_t)first[0] - line->first[0]) * 2 * lanes;
+	if (lanes == SPREAD_LANES) {
+		for (int i = 0; i < taps; i++)
+			p->across[i] = (Eight){0} + weights[i];
+		return;
+	}
+	for (int i = taps; i < (taps + 3) / 4 * 4; i++)
+		weights[i] = 0;
+	for (int i = 0; i < taps; i += 4) {
+		const float *a = weights + i;
+		p->across[i / 4] = (Eight){a[0], a[0], a[1], a[1], a[2], a[2], a[3], a[3]};
+	}
+}
+
+INLINE void spread_taps(const SpreadWindow *w, const SpreadLine *line, const float *values,
+	float *tile, const int taps, const int lanes)
+{
+	const int vectors = lanes == 1 ? (taps + 3) / 4 : taps;
+	Point p;
+	for (int64_t m = line->from; m < line->to; m++) {
+		const float *v = values + m * 2 * lanes;
+		Eight value = {v[0], v[1], v[0], v[1], v[0], v[1], v[0], v[1]};
+		if (lanes > 1)
+			value = EIGHT_FROM(v);
+		point_at(w, line, m, taps, lanes, &p);
+		float *row = tile + p.offset;
+		for (int j = 0; j < taps; j++, row += line->stride) {
+			const Eight part = value * p.down[j];
+#pragma GCC unroll 12
+			for (int i = 0; i < vectors; i++)
+				EIGHT_AT(row + 8 * i) += part * p.across[i];
+		}
+	}
+}
+
+INLINE void collect_taps(const SpreadWindow *w, const SpreadLine *line, const float *tile,
+	float *values, const int taps, const int lanes)
+{
+	const int vectors = lanes == 1 ? (taps + 3) / 4 : taps;
+	Point p;
+	for (int64_t m = line->from; m < line->to; m++) {
+		float *v = values + m * 2 * lanes;
+		point_at(w, line, m, taps, lanes, &p);
+		const float *row = tile + p.offset;
+		Eight sum = {0};
+		for (int j = 0; j < taps; j++, row += line->stride) {
+			Eight part = {0};
+#pragma GCC unroll 12
+			for (int i = 0; i < vectors; i++)
+				part += EIGHT_FROM(row + 8 * i) * p.across[i];
+			sum += part * p.down[j];
+		}
+		if (lanes == 1) {
+			v[0] = (sum[0] + sum[2]) + (sum[4] + sum[6]);
+			v[1] = (sum[1] + sum[3]) + (sum[5] + sum[7]);
+		} else {
+			EIGHT_AT(v) = sum;
+		}
+	}
+}
+
+/* The loops above for each number of taps. */
+#define EACH_TAPS(call) \
+	switch (w->taps) { \
+	case 4: \
+		call(4); \
+		break; \
+	case 5: \
+		call(5); \
+		break; \
+	case 6: \
+		call(6); \
+		break; \
+	case 7: \
+		call(7); \
+		break; \
+	case 8: \
+		call(8); \
+		break; \
+	case 9: \
+		call(9); \
+		break; \
+	case 10: \
+		call(10); \
+		break; \
+	case 11: \
+		call(11); \
+		break; \
+	default: \
+		call(12); \
+		break; \
+	}
+
+static void spread(const SpreadWindow *w, const SpreadLine *line, const float *values, float *tile)
+{
+#define SPREAD_ONE(taps) spread_taps(w, line, values, tile, taps, 1)
+#define SPREAD_ALL(taps) spread_taps(w, line, values, tile, taps, SPREAD_LANES)
+	if (w->lanes == 1)
+		EACH_TAPS(SPREAD_ONE)
+	else
+		EACH_TAPS(SPREAD_ALL)
+}
+
+static void collect(const SpreadWindow *w, const SpreadLine *line, const float *tile, float *values)
+{
+#define COLLECT_ONE(taps) collect_taps(w, line, tile, values, taps, 1)
+#define COLLECT_ALL(taps) collect_taps(w, line, tile, values, taps, SPREAD_LANES)
+	if (w->lanes == 1)
+		EACH_TAPS(COLLECT_ONE)
+	else
+		EACH_TAPS(COLLECT_ALL)
+}
+
+const SpreadKernels LEVEL(spread_kernels) = {spread, collect};

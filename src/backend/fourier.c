@@ -1,0 +1,56 @@
+/* What every implementation of the Fourier projector has in common. */
+#include "backend/fourier.h"
+#include <math.h>
+#include "geom/geom.h"
+
+/* Columns by which the responses, which have no sharp ends, are kept apart. */
+enum { MARGIN = 16 };
+
+int64_t fourier_period(const FourierSpec *spec)
+{
+	double most = (double)spec->columns;
+	for (int64_t i = 0; i < spec->count; i++) {
+		const double *c = spec->views[i].column;
+		double low = c[2], high = c[2];
+		for (int a = 0; a < 2; a++) {
+			double reach = c[a] * (double)(spec->n[a] - 1);
+			low += fmin(reach, 0);
+			high += fmax(reach, 0);
+		}
+		most = fmax(most, fmax(high, (double)spec->columns - 1 - low));
+	}
+	return (int64_t)fmin(most, 0x1p40) + MARGIN;
+}
+
+static double sinc(double x)
+{
+	return fabs(x) < 1e-9 ? 1 : sin(M_PI * x) / (M_PI * x);
+}
+
+double fourier_response(FourierResponse response, const double column[3], double frequency)
+{
+	if (response == RESPONSE_LINEAR)
+		return sinc(frequency) * sinc(frequency);
+	return sinc(frequency * column[0]) * sinc(frequency * column[1]);
+}
+
+double fourier_oversampling(double accuracy)
+{
+	return accuracy >= 5e-5 ? 1.25 : accuracy >= 5e-6 ? 1.4 : 2;
+}
+
+double fourier_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy)
+{
+	double over = fourier_oversampling(accuracy), wide = 0, pixel = 0;
+	double cell = 8 * (grid->n[2] > 2 ? 4 : 1);
+	for (int a = 0; a < 3; a++) {
+		double u = scan->views[0].u[a];
+		pixel += u * u;
+		wide += a < 2 ? fabs((double)grid->n[a] * grid->step[a]) : 0;
+	}
+	double points = (double)scan->columns + wide / sqrt(pixel);
+	double cells = over * over * (double)grid->n[0] * (double)grid->n[1];
+	double buffers =
+		64 * tomos_threads() * (points + over * (double)grid->n[0]) * sizeof(float);
+	return 1.1 * (cell * (cells + points * (double)scan->count) + 2 * buffers);
+}

@@ -1,0 +1,53 @@
+/* Projector of parallel rays in slices by Fourier transforms: the central slice theorem with a
+ * non-uniform transform.
+ *
+ * Voxel (x, y) of a slice projects to column s = column[0] x + column[1] y + column[2] of a view.
+ * Pixel c of the view is the sum over voxels of K(c - s) times the voxel, where K is the response
+ * of a voxel on the detector without frequencies above half a cycle per column:
+ *
+ *   K(t) = weight / period * sum of response(m / period) cos(2 pi m t / period), |m| < period / 2,
+ *
+ * and back projection has the same weights. The period is chosen such that nothing wraps around.
+ */
+#ifndef TOMOS_BACKEND_FOURIER_H
+#define TOMOS_BACKEND_FOURIER_H
+
+#include "base/base.h"
+
+/* Shape of a voxel on the detector. RESPONSE_LINE: line integrals through the voxel, a rectangle.
+ * RESPONSE_LINEAR: linear interpolation between columns, as voxel-driven back projection has it. */
+typedef enum { RESPONSE_LINE, RESPONSE_LINEAR } FourierResponse;
+
+/* One view: slice z is detector row `row` + `sign` z. */
+typedef struct {
+	double column[3], weight;
+	int64_t row;
+	int sign;
+} FourierView;
+
+typedef struct {
+	int64_t n[3];          /* voxels along x, y and z */
+	int64_t rows, columns; /* of a view */
+	int64_t count;
+	const FourierView *views; /* copied by `open` */
+	FourierResponse response;
+	double accuracy; /* of the weights, relative to the largest */
+} FourierSpec;
+
+typedef struct Fourier Fourier;
+
+/* The least period for which no voxel wraps around onto the detector. */
+int64_t fourier_period(const FourierSpec *spec);
+/* response(f) of a view at the frequency f in cycles per column. */
+double fourier_response(FourierResponse response, const double column[3], double frequency);
+
+/* Cells of the frequency plane per voxel. With few of them the window is wide and its transform
+ * small at the edge of a slice, where rounding errors grow accordingly. */
+double fourier_oversampling(double accuracy);
+/* Upper bound on the memory of the projector. */
+double fourier_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy);
+
+#define FOURIER_FINEST 1e-6
+#define FOURIER_COARSEST 1e-2
+
+#endif

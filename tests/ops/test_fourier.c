@@ -1,0 +1,315 @@
+/* The projector by Fourier transforms against sums over all voxels, its adjoint, filtered back
+ * projection with it, and what it rejects. */
+#include "backend/backend.h" /* first: cmocka makes a macro of fail() */
+#include "base/fft.h"
+#include "ops/cpu_backend.h"
+
+/* A random scan and grid, with projections computed from the definition in backend/fourier.h. */
+typedef struct {
+	tomos_geometry *scan;
+	tomos_grid grid;
+	int64_t rays, voxels;
+	float *x, *y, *z, *back;
+	double *exact, scale; /* exact: of the projections; scale: their size, for any detector */
+} Sample;
+
+static unsigned seed;
+
+static double uniform(double low, double high)
+{
+	seed = seed * 1664525U + 1013904223U;
+	return low + (high - low) * (seed >> 8) / 16777216.0;
+}
+
+static int64_t integer(int64_t low, int64_t high)
+{
+	return low + (int64_t)uniform(0, (double)(high - low + 1));
+}
+
+static void sample_scan(Sample *c, int64_t slices)
+{
+	enum { MOST = 12 };
+	double angles[MOST], axes[MOST], pixel = uniform(0.3, 3);
+	int64_t count = integer(1, MOST), columns = integer(2, 40);
+	bool each = uniform(0, 1) < 0.3;
+	for (int64_t i = 0; i < count; i++) {
+		angles[i] = uniform(-4, 7);
+		axes[i] = 0.5 * (double)(columns - 1) + (each || i == 0 ? uniform(-9, 9) : axes[0]);
+		axes[i] = each || i == 0 ? axes[i] : axes[0];
+	}
+	tomos_scan_options o = tomos_scan_defaults();
+	o.geometry = "parallel";
+	o.angles = angles, o.angles_count = count;
+	o.axis = axes, o.axis_count = each ? count : 1;
+	o.rows = slices;
+	o.columns = columns;
+	o.pixel = pixel;
+	OK(tomos_geometry_make(&c->scan, &o));
+	for (int a = 0; a < 3; a++) {
+		c->grid.n[a] = a < 2 ? integer(1, 30) : slices;
+		c->grid.step[a] = pixel * (a < 2 ? uniform(0.3, 3) : 1);
+		c->grid.first[a] = -0.5 * (double)(c->grid.n[a] - 1) * c->grid.step[a];
+	}
+}
+
+/* The response of all frequencies on the detector, at t columns from a voxel. */
+static double response_at(const FourierView *view, int64_t period, double t)
+{
+	double sum = fourier_response(RESPONSE_LINE, view->column, 0);
+	for (int64_t m = 1; m < period / 2; m++)
+		sum += 2 * cos(2 * M_PI * (double)m * t / (double)period) *
+		       fourier_response(RESPONSE_LINE, view->column, (double)m / (double)period);
+	return view->weight * sum / (double)period;
+}
+
+static void sample_view(Sample *c, const FourierSpec *spec, int64_t period, int64_t v)
+{
+	const FourierView *view = &spec->views[v];
+	for (int64_t i = 0; i < spec->n[0] * spec->n[1]; i++) {
+		double at = view->column[2] + view->column[0] * (double)(i % spec->n[0]) +
+			    view->column[1] * (double)(i / spec->n[0]);
+		for (int64_t column = 0; column < spec->columns; column++) {
+			double weight = response_at(view, period, (double)column - at);
+			for (int64_t z = 0; z < spec->n[2]; z++)
+				c->exact[(v * spec->rows + z) * spec->columns + column] +=
+					weight * c->x[z * spec->n[0] * spec->n[1] + i];
+		}
+	}
+}
+
+/* Columns of voxels from the geometry itself: the axis, and the direction of the columns. */
+static void sample_exact(Sample *c)
+{
+	FourierView views[16];
+	FourierSpec spec = {.rows = c->scan->rows,
+		.columns = c->scan->columns,
+		.count = c->scan->count,
+		.views = views};
+	memcpy(spec.n, c->grid.n, sizeof spec.n);
+	for (int64_t v = 0; v < spec.count; v++) {
+		const tomos_view *g = &c->scan->views[v];
+		double pixel2 = g->u[0] * g->u[0] + g->u[1] * g->u[1];
+		views[v].column[2] = 0.5 * (double)(spec.columns - 1);
+		for (int a = 0; a < 2; a++) {
+			views[v].column[a] = g->u[a] * c->grid.step[a] / pixel2;
+			views[v].column[2] += (c->grid.first[a] - g->det[a]) * g->u[a] / pixel2;
+		}
+		views[v].weight = c->grid.step[0] * c->grid.step[1] / sqrt(pixel2);
+	}
+	int64_t period = fft_length(fourier_period(&spec));
+	double squares = 0, largest = 0;
+	for (int64_t i = 0; i < c->voxels; i++)
+		squares += (double)c->x[i] * c->x[i];
+	for (int64_t v = 0; v < spec.count; v++) {
+		sample_view(c, &spec, period, v);
+		largest = fmax(largest, response_at(&views[v], period, 0));
+	}
+	/* What an error of each weight, relative to the largest, amounts to in a pixel. */
+	c->scale = largest * sqrt(squares / (double)c->grid.n[2]);
+}
+
+static void sample_make(Sample *c, unsigned number)
+{
+	static const int64_t slices[] = {1, 2, 3, 5, 9};
+	seed = 977 * number + 5;
+	*c = (Sample){.rays = 1};
+	sample_scan(c, slices[number % 5]);
+	c->voxels = c->grid.n[0] * c->grid.n[1] * c->grid.n[2];
+	c->rays = c->scan->count * c->scan->rows * c->scan->columns;
+	c->x = malloc((size_t)c->voxels * sizeof *c->x);
+	c->back = malloc((size_t)c->voxels * sizeof *c->x);
+	c->y = malloc((size_t)c->rays * sizeof *c->y);
+	c->z = malloc((size_t)c->rays * sizeof *c->y);
+	c->exact = calloc((size_t)c->rays, sizeof *c->exact);
+	for (int64_t i = 0; i < c->voxels; i++)
+		c->x[i] = (float)uniform(-1, 1);
+	for (int64_t i = 0; i < c->rays; i++)
+		c->z[i] = (float)uniform(-1, 1);
+}
+
+static void sample_free(Sample *c)
+{
+	tomos_geometry_free(c->scan);
+	free(c->x);
+	free(c->back);
+	free(c->y);
+	free(c->z);
+	free(c->exact);
+}
+
+static tomos_array volume_of(const Sample *c, float *data)
+{
+	return tomos_array_of(data, c->grid.n[2], c->grid.n[1], c->grid.n[0]);
+}
+
+static tomos_array views_of(const Sample *c, float *data)
+{
+	return tomos_array_of(data, c->scan->count, c->scan->rows, c->scan->columns);
+}
+
+static tomos_op *sample_open(const Sample *c, double accuracy)
+{
+	tomos_projector_options o = tomos_projector_defaults();
+	tomos_op *op;
+	o.forward = "fourier";
+	o.accuracy = accuracy;
+	OK(tomos_op_projector(&op, cpu, &c->grid, c->scan, &o));
+	return op;
+}
+
+static void sample_apply(Sample *c, const tomos_op *op)
+{
+	tomos_array x = volume_of(c, c->x), y = views_of(c, c->y), z = views_of(c, c->z),
+		    back = volume_of(c, c->back);
+	OK(tomos_op_forward(op, &x, &y));
+	OK(tomos_op_adjoint(op, &z, &back));
+}
+
+/* Root of the mean square of the errors of pixels, relative to what the accuracy permits. */
+static double error_of(const Sample *c)
+{
+	double sum = 0;
+	for (int64_t i = 0; i < c->rays; i++)
+		sum += (c->y[i] - c->exact[i]) * (c->y[i] - c->exact[i]);
+	return sqrt(sum / (double)c->rays) / c->scale;
+}
+
+static double adjoint_error(const Sample *c)
+{
+	double yz = 0, xb = 0, yy = 0, zz = 0;
+	for (int64_t i = 0; i < c->rays; i++) {
+		yz += (double)c->y[i] * c->z[i];
+		yy += (double)c->y[i] * c->y[i];
+		zz += (double)c->z[i] * c->z[i];
+	}
+	for (int64_t i = 0; i < c->voxels; i++)
+		xb += (double)c->x[i] * c->back[i];
+	return fabs(yz - xb) / sqrt(yy * zz);
+}
+
+static void sums(void **state)
+{
+	static const double accuracies[] = {1e-2, 1e-3, 1e-4, 1e-5, 1e-6};
+	(void)state;
+	for (unsigned i = 0; i < (case_slow() ? 10 : 60); i++) {
+		Sample c;
+		sample_make(&c, i);
+		sample_exact(&c);
+		double accuracy = accuracies[i / 5 % 5];
+		tomos_op *op = sample_open(&c, accuracy);
+		sample_apply(&c, op);
+		double error = error_of(&c), adjoint = adjoint_error(&c);
+		if (!(error <= accuracy) || !(adjoint <= 1e-6))
+			fail_msg("case %u: error %.2g for %.2g, adjoint %.2g", i, error, accuracy,
+				adjoint);
+		tomos_op_free(op);
+		sample_free(&c);
+	}
+}
+
+/* The bits do not depend on the number of threads. */
+static void threads(void **state)
+{
+	const int before = tomos_threads();
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		Sample c;
+		sample_make(&c, 100 + i);
+		float *first = malloc((size_t)(c.rays + c.voxels) * sizeof *first);
+		for (int count = 1; count <= 3; count += 2) {
+			tomos_set_threads(count);
+			tomos_op *op = sample_open(&c, 1e-5);
+			sample_apply(&c, op);
+			tomos_op_free(op);
+			if (count == 1) {
+				memcpy(first, c.y, (size_t)c.rays * sizeof *first);
+				memcpy(first + c.rays, c.back, (size_t)c.voxels * sizeof *first);
+			}
+		}
+		assert_memory_equal(first, c.y, (size_t)c.rays * sizeof *first);
+		assert_memory_equal(first + c.rays, c.back, (size_t)c.voxels * sizeof *first);
+		free(first);
+		sample_free(&c);
+	}
+	tomos_set_threads(before);
+}
+
+/* A disc that fills most of the slices: values and means of both ways of back projection. */
+static void filtered(void **state)
+{
+	enum { N = 96, VIEWS = 150, SLICES = 3 };
+	static float p[VIEWS][SLICES][N], direct[SLICES][N][N], fourier[SLICES][N][N];
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_geometry *scan;
+	tomos_grid grid;
+	(void)state;
+	o.geometry = "parallel";
+	o.views = VIEWS, o.columns = N, o.rows = SLICES;
+	OK(tomos_geometry_make(&scan, &o));
+	OK(tomos_grid_centred(&grid, N, N, SLICES, 1));
+	for (int v = 0; v < VIEWS; v++)
+		for (int z = 0; z < SLICES; z++)
+			for (int c = 0; c < N; c++) {
+				double s = c - 0.5 * (N - 1), r = 35 - 5 * z;
+				p[v][z][c] =
+					s * s < r * r ? (float)(0.02 * sqrt(r * r - s * s)) : 0;
+			}
+	tomos_array data = tomos_array_of(&p[0][0][0], VIEWS, SLICES, N);
+	tomos_array one = tomos_array_of(&direct[0][0][0], SLICES, N, N);
+	tomos_array two = tomos_array_of(&fourier[0][0][0], SLICES, N, N);
+	tomos_analytic_options a = tomos_analytic_defaults();
+	a.filter = "hann";
+	OK(tomos_fbp(cpu, &grid, scan, &data, &one, &a, NULL));
+	a.by = "fourier";
+	OK(tomos_fbp(cpu, &grid, scan, &data, &two, &a, NULL));
+	for (int z = 0; z < SLICES; z++) {
+		double mean = 0, worst = 0;
+		for (int y = 0; y < 21; y++)
+			for (int x = 0; x < 21; x++) {
+				double f = fourier[z][38 + y][38 + x];
+				mean += f / 441;
+				worst = fmax(worst, fabs(f - direct[z][38 + y][38 + x]));
+			}
+		if (fabs(mean - 0.01) > 1e-5 || worst > 3e-6)
+			fail_msg("slice %d: mean %.7f, difference %.2g", z, mean, worst);
+	}
+	tomos_geometry_free(scan);
+}
+
+static void rejected(void **state)
+{
+	Sample c;
+	tomos_projector_options o = tomos_projector_defaults();
+	tomos_op *op = NULL;
+	(void)state;
+	sample_make(&c, 7);
+	o.forward = "fourier";
+	o.accuracy = 1e-8;
+	REJECTED(tomos_op_projector(&op, cpu, &c.grid, c.scan, &o), TOMOS_BAD_VALUE,
+		"from 1e-06 to 0.01, not 1e-08");
+	o.accuracy = 1e-5;
+	c.grid.step[2] *= 1.5;
+	c.grid.n[2] = 4;
+	REJECTED(tomos_op_projector(&op, cpu, &c.grid, c.scan, &o), TOMOS_UNSUPPORTED,
+		"do not stay in slices");
+	o.back = "joseph";
+	REJECTED(tomos_op_projector(&op, cpu, &c.grid, c.scan, &o), TOMOS_UNSUPPORTED,
+		"a pair of its own");
+	sample_free(&c);
+	static const double near = 60, far = 90;
+	tomos_scan_options s = tomos_scan_defaults();
+	tomos_geometry *cone;
+	s.geometry = "cone";
+	s.views = 4, s.columns = 8, s.rows = 8;
+	s.source_axis = &near, s.source_axis_count = 1;
+	s.source_detector = &far, s.source_detector_count = 1;
+	OK(tomos_geometry_make(&cone, &s));
+	tomos_grid grid;
+	OK(tomos_grid_centred(&grid, 8, 8, 8, 1));
+	o.back = "";
+	REJECTED(tomos_op_projector(&op, cpu, &grid, cone, &o), TOMOS_UNSUPPORTED, "not parallel");
+	tomos_geometry_free(cone);
+}
+
+#define TESTS(T) T(sums), T(threads), T(filtered), T(rejected)
+TEST_MAIN(TESTS, set_up, tear_down)
