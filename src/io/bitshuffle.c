@@ -5,12 +5,6 @@
  */
 #include <string.h>
 #include "io/filters.h"
-#if TOMOS_HAS_LZ4
-#include <lz4.h>
-#endif
-#if TOMOS_HAS_ZSTD
-#include <zstd.h>
-#endif
 
 /* ---- bits to bytes --------------------------------------------------------------------------- */
 
@@ -67,7 +61,6 @@ typedef struct {
 	int size, packing;
 	int64_t block; /* numbers per block */
 	unsigned char *bits, *planes;
-	void *zstd;
 } Blocks;
 
 /* The bits of a block of `bytes` bytes, unpacked; moves *at behind it. NULL: damaged. With `skip`
@@ -86,17 +79,10 @@ static const unsigned char *unpack(Blocks *b, int64_t *at, int64_t bytes, bool s
 	*at = from + packed - w->in;
 	if (skip || b->packing == PLAIN)
 		return from;
-#if TOMOS_HAS_LZ4
-	if (b->packing == WITH_LZ4 && LZ4_decompress_safe((const char *)from, (char *)b->bits,
-					      (int)packed, (int)bytes) == bytes)
-		return b->bits;
-#endif
-#if TOMOS_HAS_ZSTD
-	if (b->packing == WITH_ZSTD && ZSTD_decompressDCtx(b->zstd, b->bits, (size_t)bytes, from,
-					       (size_t)packed) == (size_t)bytes)
-		return b->bits;
-#endif
-	return NULL;
+	int64_t made = b->packing == WITH_LZ4
+			       ? lz4_unpack(from, packed, b->bits, bytes)
+			       : zstd_unpack(w->unpacker, from, packed, b->bits, bytes);
+	return made == bytes ? b->bits : NULL;
 }
 
 /* Whole blocks, a shorter one of a multiple of 8 numbers, and the rest as it is. */
@@ -139,7 +125,7 @@ int64_t undo_bitshuffle(const Undo *w)
 {
 	const unsigned *values = w->filter->values; /* version (2), size, block, packing */
 	Blocks b = {.w = w, .size = (int)min64(values[2], 256), .packing = (int)values[4]};
-	int64_t at = b.packing == PLAIN ? 0 : 12, bytes = w->bytes, result = UNDO_NO_MEMORY;
+	int64_t at = b.packing == PLAIN ? 0 : 12, bytes = w->bytes;
 	if (b.size < 1 || !bitshuffle_known(w->filter) || w->bytes < at)
 		return UNDO_DAMAGED;
 	b.block = values[3];
@@ -151,18 +137,9 @@ int64_t undo_bitshuffle(const Undo *w)
 		b.block = usual_block(b.size);
 	if (bytes > w->room || b.block % GROUP || b.block * b.size > LARGEST_BLOCK)
 		return UNDO_DAMAGED;
-#if TOMOS_HAS_ZSTD
-	b.zstd = b.packing == WITH_ZSTD ? ZSTD_createDCtx() : NULL;
-#endif
-	bool ready = b.zstd || b.packing != WITH_ZSTD;
-	if (mem_alloc(&b.bits, 2 * b.block, (size_t)b.size, "a block of a chunk") == TOMOS_OK &&
-		ready) {
-		b.planes = b.bits + b.block * b.size;
-		result = undo_blocks(&b, at, bytes);
-	}
-	mem_free(b.bits);
-#if TOMOS_HAS_ZSTD
-	ZSTD_freeDCtx(b.zstd);
-#endif
-	return result;
+	b.bits = unpacker_block(w->unpacker, 2 * b.block * b.size);
+	if (!b.bits)
+		return UNDO_NO_MEMORY;
+	b.planes = b.bits + b.block * b.size;
+	return undo_blocks(&b, at, bytes);
 }

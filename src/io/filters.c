@@ -2,15 +2,6 @@
  * Formats: HDF5 file format specification, and the registered filter plug-ins of The HDF Group. */
 #include <string.h>
 #include "io/filters.h"
-#if TOMOS_HAS_LZ4
-#include <lz4.h>
-#endif
-#if TOMOS_HAS_ZSTD
-#include <zstd.h>
-#endif
-#if TOMOS_HAS_BLOSC
-#include <blosc.h>
-#endif
 
 enum {
 	DEFLATE = 1,
@@ -27,7 +18,7 @@ enum {
 
 static int64_t undo_deflate(const Undo *w)
 {
-	return deflate_unpack(w->in, w->bytes, w->out, w->room);
+	return deflate_unpack(w->unpacker, w->in, w->bytes, w->out, w->room);
 }
 
 #define INTERLEAVE(size) \
@@ -153,12 +144,11 @@ static int64_t undo_lz4(const Undo *w)
 			return UNDO_DAMAGED;
 		packed = filter_number(w->in + at, 4);
 		at += 4;
-		if (packed > w->bytes - at || packed > INT32_MAX)
+		if (packed > w->bytes - at)
 			return UNDO_DAMAGED;
 		if (packed == size)
 			memcpy(w->out + made, w->in + at, (size_t)size);
-		else if (LZ4_decompress_safe((const char *)w->in + at, (char *)w->out + made,
-				 (int)packed, (int)size) != size)
+		else if (lz4_unpack(w->in + at, packed, w->out + made, size) != size)
 			return UNDO_DAMAGED;
 	}
 	return made;
@@ -168,22 +158,7 @@ static int64_t undo_lz4(const Undo *w)
 #if TOMOS_HAS_ZSTD
 static int64_t undo_zstd(const Undo *w)
 {
-	size_t made = ZSTD_decompress(w->out, (size_t)w->room, w->in, (size_t)w->bytes);
-	return ZSTD_isError(made) ? -1 : (int64_t)made;
-}
-#endif
-
-#if TOMOS_HAS_BLOSC
-/* Whole, since blosc_getitem loses memory when the bytes are damaged. */
-static int64_t undo_blosc(const Undo *w)
-{
-	size_t size;
-	if (w->bytes < BLOSC_MIN_HEADER_LENGTH ||
-		blosc_cbuffer_validate(w->in, (size_t)w->bytes, &size) < 0 ||
-		(int64_t)size > w->room)
-		return UNDO_DAMAGED;
-	int made = blosc_decompress_ctx(w->in, w->out, (size_t)w->room, 1);
-	return made < 0 ? UNDO_DAMAGED : made;
+	return zstd_unpack(w->unpacker, w->in, w->bytes, w->out, w->room);
 }
 #endif
 

@@ -12,6 +12,15 @@ typedef struct {
 	unsigned values[FILTER_VALUES];
 } Filter;
 
+/* What a thread keeps from chunk to chunk, all zero at first: contexts of decompressors, whose
+ * creation takes longer than a small chunk, and memory for blocks. */
+typedef struct {
+	void *deflate, *zstd;
+	unsigned char *block;
+	int64_t room;
+} Unpacker;
+void unpacker_free(Unpacker *u);
+
 /* What a filter is undone with: `bytes` bytes at `in`, to at most `room` bytes at `out`. A filter
  * that works in blocks may leave out those outside [need[0], need[1]) of the output. */
 typedef struct {
@@ -21,6 +30,7 @@ typedef struct {
 	unsigned char *out;
 	int64_t room;
 	int64_t need[2];
+	Unpacker *unpacker;
 } Undo;
 
 /* Whether this build can undo it. */
@@ -38,7 +48,14 @@ int64_t filter_number(const unsigned char *bytes, int count);
 /* Deflate, levels 1 to 9; `out` of deflate_pack has space for deflate_bound bytes. */
 int64_t deflate_bound(int64_t bytes);
 int64_t deflate_pack(int level, const unsigned char *in, int64_t bytes, unsigned char *out);
-int64_t deflate_unpack(const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room);
+int64_t deflate_unpack(
+	Unpacker *u, const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room);
+/* As filter_undo; always damaged in builds without LZ4 or Zstd. */
+int64_t lz4_unpack(const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room);
+int64_t zstd_unpack(
+	Unpacker *u, const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room);
+/* Memory for blocks until the next call; NULL: none. */
+unsigned char *unpacker_block(Unpacker *u, int64_t bytes);
 /* Byte k of all numbers for every k, back to numbers of `size` bytes. */
 void bytes_unshuffle(const unsigned char *in, int64_t count, int size, unsigned char *out);
 /* Bit k of all numbers for every k, back to numbers; `count` is a multiple of 8, and `planes` has
@@ -48,5 +65,7 @@ void bits_unshuffle(const unsigned char *in, int64_t count, int size, unsigned c
 /* Bits shuffled and packed with LZ4, Zstd or not at all. */
 int64_t undo_bitshuffle(const Undo *w);
 bool bitshuffle_known(const Filter *filter);
+/* Shuffled and packed in blocks, by Blosc 1. */
+int64_t undo_blosc(const Undo *w);
 
 #endif

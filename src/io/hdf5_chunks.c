@@ -176,6 +176,7 @@ void chunks_close(Hdf5 *own)
 typedef struct {
 	unsigned char *packed, *buffers[2];
 	int64_t packed_room, rooms[2];
+	Unpacker unpacker;
 } Memory;
 
 typedef struct {
@@ -318,7 +319,7 @@ static tomos_status unpack(const Reading *r, const Overlap *o, Memory *m, const 
 	const unsigned char **numbers)
 {
 	const Chunks *c = r->chunks;
-	Undo undo = {.in = m->packed, .bytes = place->bytes};
+	Undo undo = {.in = m->packed, .bytes = place->bytes, .unpacker = &m->unpacker};
 	int first = 0;
 	if (c->bytes / LARGEST_RATIO > place->bytes)
 		return reject_chunk(r, o, "is damaged: it is too small");
@@ -399,6 +400,7 @@ static tomos_status read_some(void *user, int64_t thread)
 	mem_free(m.packed);
 	mem_free(m.buffers[0]);
 	mem_free(m.buffers[1]);
+	unpacker_free(&m.unpacker);
 	return status;
 }
 

@@ -297,7 +297,10 @@ static tomos_status copy_chunk(const File *file, Pack *p, int64_t number)
 static tomos_status unpack_chunk(Pack *p, int64_t number)
 {
 	TRY(read_chunk(p, number));
-	if (deflate_unpack(p->packed, p->places[number].bytes, p->shuffled, p->size) != p->size)
+	Unpacker u = {.room = 0};
+	int64_t made = deflate_unpack(&u, p->packed, p->places[number].bytes, p->shuffled, p->size);
+	unpacker_free(&u);
+	if (made != p->size)
 		return fail(TOMOS_BAD_FILE, "'%s' is damaged at index %lld", p->path,
 			(long long)(number / p->per_slice));
 	return TOMOS_OK;

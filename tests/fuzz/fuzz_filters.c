@@ -24,10 +24,12 @@ static void undo(const char *path, const uint8_t *bytes, size_t size)
 	unsigned char *in = malloc(size - 3);
 	require(in != NULL);
 	memcpy(in, bytes + 3, size - 3);
-	const Undo work = {
-		&filter, in, (int64_t)size - 3, out, ROOM, {bytes[2] * 16, bytes[2] * 16 + 1024}};
+	Unpacker unpacker = {.room = 0};
+	const Undo work = {&filter, in, (int64_t)size - 3, out, ROOM,
+		{bytes[2] * 16, bytes[2] * 16 + 1024}, &unpacker};
 	int64_t made = filter_known(&filter) ? filter_undo(&work) : UNDO_DAMAGED;
 	require(made <= ROOM);
+	unpacker_free(&unpacker);
 	free(in);
 	require(mem_live() == live);
 }

@@ -4,6 +4,9 @@
 #include "io_help.h"
 #include "io/filters.h"
 #include "io/io.h"
+#if TOMOS_HAS_BLOSC
+#include <blosc.h>
+#endif
 
 enum { ROOM = 1 << 16 };
 
@@ -67,6 +70,7 @@ static void any_bytes(void **state)
 {
 	static const int ids[] = {1, 2, 3, 32000, 32001, 32004, 32008, 32015};
 	static unsigned char in[600], out[ROOM + 1];
+	Unpacker u = {.room = 0};
 	(void)state;
 	for (int i = 0; i < COUNT(ids); i++)
 		for (int try = 0; try < 3000; try++) {
@@ -81,11 +85,13 @@ static void any_bytes(void **state)
 			if (!filter_known(&f))
 				continue;
 			out[room] = 77;
-			const Undo undo = {&f, in, count, out, room, {next_byte(), next_byte()}};
+			const Undo undo = {
+				&f, in, count, out, room, {next_byte(), next_byte()}, &u};
 			int64_t made = filter_undo(&undo);
 			assert_true(made == UNDO_DAMAGED || (made >= 0 && made <= room));
 			assert_int_equal(out[room], 77);
 		}
+	unpacker_free(&u);
 	assert_int_equal(mem_live(), 0);
 }
 
@@ -95,7 +101,7 @@ static void lzf(void **state)
 	static const unsigned char in[] = {2, 'a', 'b', 'c', 32 * 3, 2, 32 * 7, 3, 0};
 	unsigned char out[64];
 	const Filter f = {32000, {0}};
-	Undo undo = {&f, in, sizeof in, out, sizeof out, {0, 64}};
+	Undo undo = {&f, in, sizeof in, out, sizeof out, {0, 64}, NULL};
 	(void)state;
 	assert_int_equal(filter_undo(&undo), 3 + 5 + 12);
 	assert_memory_equal(out, "abcabcabbbbbbbbbbbbb", 20);
@@ -104,6 +110,47 @@ static void lzf(void **state)
 	undo.room = 64;
 	undo.bytes = sizeof in - 1;
 	assert_int_equal(filter_undo(&undo), UNDO_DAMAGED);
+}
+
+/* What the library packs, with one unpacker for all: the numbers, of which those not needed may be
+ * left out; cut off at any place, it is rejected or all that is needed is there. */
+static void blosc(void **state)
+{
+	(void)state;
+#if TOMOS_HAS_BLOSC
+	enum { MOST_BYTES = 200000 }; /* streams are of blocks of 65536 bytes and more */
+	static const char *const codecs[] = {"blosclz", "lz4", "lz4hc", "zlib", "zstd"};
+	static unsigned char data[MOST_BYTES], packed[MOST_BYTES + BLOSC_MAX_OVERHEAD],
+		out[MOST_BYTES];
+	const Filter f = {32001, {0}};
+	Unpacker u = {.room = 0};
+	for (int try = 0; try < 1000; try++) {
+		int size = 1 + next_byte() % 20;
+		size_t any = (size_t)next_byte() << 16 | (size_t)next_byte() << 8 | next_byte();
+		size_t bytes = 1 + any % (try % 8 ? 5000 : MOST_BYTES);
+		for (size_t i = 0; i < bytes; i++)
+			data[i] = (unsigned char)(try % 3 ? i / 7 % 100 : next_byte());
+		int made = blosc_compress_ctx(try % 10, try / 10 % 3, (size_t)size, bytes, data,
+			packed, sizeof packed, codecs[try % COUNT(codecs)], next_byte() * 16U, 1);
+		assert_true(made > 0);
+		int64_t low = (int64_t)((size_t)next_byte() * 800 % bytes),
+			high = min64(low + 1 + next_byte() * 400, (int64_t)bytes);
+		Undo undo = {&f, packed, made, out, (int64_t)bytes, {low, high}, &u};
+		memset(out, 0, bytes);
+		assert_int_equal(filter_undo(&undo), bytes);
+		assert_memory_equal(out + low, data + low, (size_t)(high - low));
+		undo.bytes = made * (int64_t)next_byte() / 256;
+		assert_int_equal(filter_undo(&undo), UNDO_DAMAGED);
+		undo.bytes = made;
+		undo.room = (int64_t)bytes - 1;
+		assert_int_equal(filter_undo(&undo), UNDO_DAMAGED);
+	}
+	unpacker_free(&u);
+	assert_int_equal(mem_live(), 0);
+#else
+	print_message("skipped: this build is without Blosc\n");
+	skip();
+#endif
 }
 
 /* ---- files of the HDF5 library --------------------------------------------------------------- */
@@ -292,6 +339,6 @@ static void damaged_chunks(void **state)
 }
 
 #define TESTS(T) \
-	T(bits), T(bytes), T(any_bytes), T(lzf), T(layouts), T(kept_chunks), T(many_chunks), \
-		T(damaged_chunks)
+	T(bits), T(bytes), T(any_bytes), T(lzf), T(blosc), T(layouts), T(kept_chunks), \
+		T(many_chunks), T(damaged_chunks)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)
