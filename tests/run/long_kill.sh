@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tomos recon killed at random moments, in every output format, what is left damaged in half of the
+# tomos recon killed at random moments, in every output format and of SIRT by slabs, what is left damaged in half of the
 # cases, then --resume: the same bytes as a run that was left alone and no other file, or an error
 # message; never a wrong volume with status 0.
 #
@@ -15,7 +15,8 @@ cd "$scratch" || exit 1
 # Noise, so that all slices differ.
 "$tomos" project shepp-logan --columns 96 --rows 64 --views 100 --noise 0.05 -q -o scan.h5 || exit 1
 formats=("volume.h5" "packed.h5 --compress 1" "volume.npy" "volume.tif" "slices/" "volume.mha"
-	"volume.mhd" "volume.raw" "counts.npy --type uint16" "counts/ --type uint8")
+	"volume.mhd" "volume.raw" "counts.npy --type uint16" "counts/ --type uint8"
+	"iterated.npy --memory 97M --method sirt --iterations 3" "iterated.h5 --memory 97M --method sirt --iterations 3")
 
 begun=0 resumed=0 damaged=0 again=0 messages=0 failed=0
 bad() {

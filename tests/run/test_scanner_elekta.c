@@ -55,6 +55,7 @@ static double sag(double most, int64_t i)
 	return most * sin(4 * M_PI * (double)i / LAB_VIEWS);
 }
 
+/* Angles are between -180 and 180 degrees. */
 static void put_frames(const char *folder, const Lab *lab, double most)
 {
 	char name[128];
@@ -67,7 +68,7 @@ static void put_frames(const char *folder, const Lab *lab, double most)
 		fprintf(file,
 			"<Frame><Seq>%d</Seq><GantryAngle>%.9f</GantryAngle><Exposed>True</Exposed>"
 			"<UCentre>%.9f</UCentre><VCentre>%.9f</VCentre></Frame>\n",
-			(int)i + 1, lab->first + lab->step * (double)i,
+			(int)i + 1, remainder(lab->first + lab->step * (double)i, 360),
 			-lab->detector[0] + sag(most, i), -lab->detector[2]);
 	fputs("</Frames></ProjectionSet>\n", file);
 	assert_int_equal(fclose(file), 0);
