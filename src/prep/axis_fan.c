@@ -3,8 +3,8 @@
 #include "prep/opposite.h"
 
 enum { MOST_COLUMNS = 512 };
-#define BAND 0.01    /* of the columns: rows on either side of the midplane that are averaged */
-#define LEAST_BAND 2 /* rows */
+#define BAND 0.005   /* of the columns: rows on either side of the midplane that are averaged */
+#define LEAST_BAND 1 /* rows */
 #define SURE 4       /* standard errors by which the other direction must be better, */
 #define CLEAR 0.8    /* or its residual relative to that of the given one */
 #define UNSURE 0.1   /* confidence */

@@ -127,15 +127,17 @@ static int64_t neighbour(const Opposite *s, int64_t i, int64_t by)
 	return s->full ? (at + s->views) % s->views : min64(max64(at, 0), s->views - 1);
 }
 
-/* (1 2 1) / 4 along the angle, for the same reason as smooth_row. */
+/* (1 4 6 4 1) / 16 along the angle, for the same reason as smooth_row. */
 static void smooth_angles(const Opposite *s, float *copy)
 {
 	for (int64_t c = 0; c < s->columns; c++) {
 		float *line = s->lines + c * s->views;
 		memcpy(copy, line, (size_t)s->views * sizeof *copy);
 		for (int64_t i = 0; i < s->views; i++)
-			line[i] = 0.25F * (copy[neighbour(s, i, -1)] + 2 * copy[i] +
-						  copy[neighbour(s, i, 1)]);
+			line[i] = (copy[neighbour(s, i, -2)] + 4 * copy[neighbour(s, i, -1)] +
+					  6 * copy[i] + 4 * copy[neighbour(s, i, 1)] +
+					  copy[neighbour(s, i, 2)]) /
+				  16;
 	}
 }
 

@@ -10,6 +10,12 @@ enum { ROUNDS = 5, MOST_COLUMNS = 512 };
 /* Values whose standard error is larger are not determined by the scan: radians, and parts. */
 #define LOOSE_ANGLE 0.01
 #define LOOSE_SCALE 0.01
+/* Errors that all parts of the data have in common, from the averaged pixels: parts of such a pixel
+ * at the edge of the detector, and for the vertical centre and the slant what that amounts to. */
+#define COMMON 0.02
+#define COMMON_AXIS 0.01 /* columns of the scan */
+#define COMMON_ROW 0.15
+#define COMMON_SLANT 0.002
 
 enum { FAN_VALUES = 1u << POSE_AXIS | 1u << POSE_SWIVEL | 1u << POSE_SCALE };
 
@@ -17,7 +23,8 @@ typedef struct {
 	const PoseProblem *problem;
 	double pose[POSE_COUNT], error[POSE_COUNT];
 	bool reversed;
-	bool no_slant; /* the scan does not determine it */
+	bool no_slant;  /* the scan does not determine it */
+	bool axis_only; /* what tilts the midplane is not known, nor what depends on that */
 	double before, after;
 } Search;
 
@@ -45,7 +52,7 @@ static tomos_status fit_pairs(const Search *s, const Opposite *pairs, PairFit *f
 	double distance = o->detector / o->width, sign = s->reversed ? -o->mirror : o->mirror;
 	const PairFit start = {.value = {s->pose[POSE_AXIS], o->mirror * s->pose[POSE_SWIVEL],
 				       s->pose[POSE_SCALE]}};
-	unsigned free = 7, kept;
+	unsigned free = s->axis_only ? 1u << PAIR_AXIS : 7, kept;
 	do {
 		*fit = start;
 		TRY(opposite_fit(pairs, distance, sign, free, fit));
@@ -80,11 +87,12 @@ static tomos_status fit_midplane(Search *s)
 		return status;
 	fit.value[PAIR_SWIVEL] *= o->mirror;
 	for (int k = 0; k < PAIR_COUNT; k++) {
-		s->error[values[k]] = sqrt(fit.covariance[k][k]);
+		s->error[values[k]] =
+			hypot(sqrt(fit.covariance[k][k]), k == PAIR_AXIS ? COMMON_AXIS : 0);
 		s->pose[values[k]] = fit.value[k];
 	}
-	if (!p->coarse)
-		s->after = fit.residual;
+	if (!p->coarse || s->axis_only)
+		s->before = s->after = fit.residual;
 	return TOMOS_OK;
 }
 
@@ -94,6 +102,13 @@ static tomos_status fit_midplane(Search *s)
 static double largest_step(int value, const Orbit *coarse)
 {
 	return value == POSE_ROW ? 0.1 * (double)coarse->rows : value == POSE_ROLL ? 0.1 : 0.05;
+}
+
+static double common_error(int value, const Orbit *coarse)
+{
+	return value == POSE_ROW    ? COMMON_ROW
+	       : value == POSE_ROLL ? 2 * COMMON / (double)coarse->columns
+				    : COMMON_SLANT;
 }
 
 static tomos_status fit_rows(Search *s, int round, double *moved)
@@ -116,11 +131,12 @@ static tomos_status fit_rows(Search *s, int round, double *moved)
 		if (!(free >> k & 1))
 			continue;
 		pose[k] += by;
-		s->error[k] =
-			deviation(step.covariance[k][k]) * (k == POSE_ROW ? (double)c->bin : 1);
+		double error = hypot(deviation(step.covariance[k][k]), common_error(k, &c->orbit));
+		s->error[k] = error * (k == POSE_ROW ? (double)c->bin : 1);
 		*moved = fmax(*moved, fabs(by) / most);
 	}
-	s->no_slant = s->no_slant || (round > 1 && s->error[POSE_SLANT] > LOOSE_ANGLE);
+	bool late = round >= ROUNDS - 2; /* before, the error is that of another pose */
+	s->no_slant = s->no_slant || (late && s->error[POSE_SLANT] > LOOSE_ANGLE);
 	if (s->no_slant) {
 		pose[POSE_SLANT] = s->problem->orbit->pose[POSE_SLANT];
 		s->error[POSE_SLANT] = NAN;
@@ -144,12 +160,15 @@ static tomos_status refine(Search *s)
 	double moved = 1;
 	for (int round = 0; round < ROUNDS && moved > 0.01; round++) {
 		TRY(fit_midplane(s));
-		s->before = round == 0 ? s->after : s->before;
 		if (!s->problem->coarse)
 			return TOMOS_OK;
 		tomos_status status = fit_rows(s, round, &moved);
-		if (status == TOMOS_UNSUPPORTED) /* no reconstruction from these views */
-			return TOMOS_OK;
+		if (status == TOMOS_UNSUPPORTED) { /* no reconstruction from these views */
+			s->axis_only = true;
+			memcpy(s->pose + 1, s->problem->orbit->pose + 1,
+				(POSE_COUNT - 1) * sizeof *s->pose);
+			break;
+		}
 		TRY(status);
 		TRY(report(s, round + 1));
 		moved = round < 2 ? 1 : moved;

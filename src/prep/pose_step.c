@@ -234,13 +234,19 @@ static void choose_rows(Step *s)
 
 #define OFFSET 0.75 /* the shorter side of an offset detector, relative to the longer one */
 
+static bool offset(const Step *s)
+{
+	double last = (double)(s->coarse->orbit.columns - 1), axis = s->pose[POSE_AXIS];
+	return fmin(axis, last - axis) < OFFSET * fmax(axis, last - axis);
+}
+
 /* The grid that the detector sees, with voxels of a pixel's size at the axis. */
 static void choose_grid(Step *s)
 {
 	const Orbit *o = &s->coarse->orbit;
 	double axis = s->pose[POSE_AXIS], row = s->pose[POSE_ROW];
-	double last = (double)(o->columns - 1), far = fmax(axis, last - axis);
-	far = last - far > OFFSET * far ? 0.5 * last : far;
+	double last = (double)(o->columns - 1);
+	double far = offset(s) ? fmax(axis, last - axis) : 0.5 * last;
 	double high = fmax(row, (double)(o->rows - 1) - row);
 	double size = o->width * o->source / (o->detector * s->pose[POSE_SCALE]);
 	int64_t wide = 2 * (int64_t)ceil(fmin(far, 1.5 * (double)o->columns)) + 2;
@@ -264,7 +270,10 @@ static tomos_status step_open(Step *s, bool reversed, unsigned free)
 	choose_rows(s);
 	s->how = tomos_analytic_defaults();
 	s->how.filter = "hann";
-	s->how.padding = truncated(s->coarse, false) ? "smooth" : "zero";
+	if (truncated(s->coarse, false) && !offset(s))
+		return fail(TOMOS_UNSUPPORTED,
+			"the object is wider than the detector: what reconstruction leaves of its "
+			"projections does not show the pose");
 	TRY(orbit_geometry(&s->upright, o, pose, reversed));
 	TRY(tomos_op_projector(&s->forward, s->backend, &s->grid, s->upright, NULL));
 	TRY(mem_alloc(&s->places, 2 * pixels, sizeof(float), "places of pixels"));

@@ -19,6 +19,13 @@ static tomos_axis find_axis(const ConeScene *s, bool reversed)
 	return axis;
 }
 
+/* Balls leave a single row empty. */
+static ConeObject object_of(int i, int64_t rows)
+{
+	ConeObject object = (ConeObject)(i % 5);
+	return rows == 1 && object == OBJECT_BALLS ? OBJECT_RODS : object;
+}
+
 static void campaign(ConeArc arc, bool tilted, int64_t rows, double median, double worst)
 {
 	double errors[SCANS], scaled = 0;
@@ -29,7 +36,7 @@ static void campaign(ConeArc arc, bool tilted, int64_t rows, double median, doub
 			.rows = rows,
 			.views = VIEWS,
 			.arc = arc,
-			.object = (ConeObject)(i % 5),
+			.object = object_of(i, rows),
 			.noise = 0.02,
 			.tilted = tilted,
 			.offset = 20};
